@@ -3,8 +3,8 @@
  * shift-testbed-agent: runs commands in a host on behalf of shift-testbed.
  *
  * As PID 1 it boots a guest and speaks over a virtio-serial port; with --stdio it speaks over
- * standard input and output (ssh), and takes its own file away (--unlink) as it has been copied there
- * for this one run. One thread, static, no allocation that grows with time.
+ * standard input and output (ssh), and takes its own file away (--unlink) as it has been copied
+ * there for this one run. One thread, static, no allocation that grows with time.
  */
 #include "agent.h"
 #include "wire.h"

@@ -3,8 +3,8 @@
  * The command channel: frames over a byte stream.
  *
  * One channel joins the supervisor to the agent in a host (a virtio-serial port, or ssh's standard
- * input and output), another each client to the supervisor (a unix socket). A command that runs in a
- * host is a stream: the supervisor only renumbers its frames between the two channels, so the
+ * input and output), another each client to the supervisor (a unix socket). A command that runs in
+ * a host is a stream: the supervisor only renumbers its frames between the two channels, so the
  * client and the agent talk end to end. What a stream may have in flight is bounded by credit in
  * both directions; that bounds every buffer here, and keeps one command's output from holding up
  * another's.
@@ -28,8 +28,8 @@ enum {
 enum frame_type {
 	/* supervisor <-> agent, stream 0 */
 	FRAME_SETUP = 1, /* strings: what the host is to become (struct setup in agent.c) */
-	FRAME_READY,     /* text: what the set-up printed */
-	FRAME_FAILED,    /* text: why it failed */
+	FRAME_READY,	 /* text: what the set-up printed */
+	FRAME_FAILED,	 /* text: why it failed */
 	/* client -> agent */
 	FRAME_OPEN,  /* struct open_request: run a command */
 	FRAME_STDIN, /* bytes; an empty one is end of file */

@@ -25,14 +25,14 @@ void client_connect(struct chan *c, const char *name, int not_up)
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	if (!name_is_valid(name))
-		die(not_up == EXIT_NOT_UP ? EXIT_BAD_USAGE : not_up, "%s: not a testbed's name", name);
+		die(not_up == EXIT_NOT_UP ? EXIT_BAD_USAGE : not_up, "%s: not a testbed's name",
+		    name);
 	state_paths(&s, name);
 	snprintf(a.sun_path, sizeof(a.sun_path), "%.90s/sock", s.dir);
 	if (fd < 0 || connect(fd, (struct sockaddr *)&a, sizeof(a))) {
 		state_clean(name);
 		die(not_up, "no testbed %s is up; start one with: shift-testbed up%s%s", name,
-		    strcmp(name, "default") ? " --name " : "",
-		    strcmp(name, "default") ? name : "");
+		    strcmp(name, "default") ? " --name " : "", strcmp(name, "default") ? name : "");
 	}
 	chan_init(c, fd, fd);
 }
@@ -141,7 +141,7 @@ static void send_open(struct run *r, const cJSON *reply)
 	snprintf(term, sizeof(term), "TERM=%.100s", getenv("TERM") ? getenv("TERM") : "dumb");
 	buf_append(&b, &q, sizeof(q));
 	strings_put(&b, path && *path ? path : getcwd(cwd, sizeof(cwd)) ? cwd : "/");
-	cJSON_ArrayForEach(word, env)
+	cJSON_ArrayForEach (word, env)
 		strings_put(&b, cJSON_GetStringValue(word));
 	strings_put(&b, term);
 	for (char *const *e = o->env; e && *e; e++)
@@ -234,7 +234,8 @@ static void take_frames(struct run *r)
 		die(EXIT_EXEC_FAILED, "the testbed went away");
 }
 
-/* Writes what fits without blocking: our standard output is often shared, so no O_NONBLOCK on it. */
+/* Writes what fits without blocking: our standard output is often shared, so no O_NONBLOCK on it.
+ */
 static void give_output(struct run *r, struct buf *b, int fd)
 {
 	uint32_t n = buf_bytes(b) < PIPE_BUF ? buf_bytes(b) : PIPE_BUF;

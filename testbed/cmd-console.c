@@ -11,14 +11,14 @@
 #include <termios.h>
 #include <unistd.h>
 
-static const char text[] =
-	"usage: shift-testbed console [options] HOST\n"
-	"Show a guest's serial console and type at it: kernel messages, and a root shell at the first\n"
-	"key. Ctrl-] leaves.\n"
-	"\n"
-	"  -n, --name NAME  which testbed (default: default)\n"
-	"  -l, --log        print what it has said so far, and exit\n"
-	"      --help       this text\n";
+static const char text[] = "usage: shift-testbed console [options] HOST\n"
+			   "Show a guest's serial console and type at it: kernel messages, and a "
+			   "root shell at the first\n"
+			   "key. Ctrl-] leaves.\n"
+			   "\n"
+			   "  -n, --name NAME  which testbed (default: default)\n"
+			   "  -l, --log        print what it has said so far, and exit\n"
+			   "      --help       this text\n";
 
 static const struct option options[] = {
 	{"name", required_argument, NULL, 'n'},
@@ -92,7 +92,8 @@ static void attach(struct chan *c)
 
 	raw_mode();
 	while (goes_on) {
-		struct pollfd p[2] = {{.fd = c->rfd, .events = POLLIN}, {.fd = 0, .events = POLLIN}};
+		struct pollfd p[2] = {{.fd = c->rfd, .events = POLLIN},
+				      {.fd = 0, .events = POLLIN}};
 
 		if (poll(p, 2, -1) < 0)
 			continue;

@@ -10,13 +10,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const char text[] =
-	"usage: shift-testbed cp [options] SOURCE... TARGET\n"
-	"Copy files and directories to, from or between hosts; HOST:PATH is a path in a host. Modes and\n"
-	"times are kept. TARGET is a directory where there is one, or where there are several sources.\n"
-	"\n"
-	"  -n, --name NAME  which testbed (default: default)\n"
-	"      --help       this text\n";
+static const char text[] = "usage: shift-testbed cp [options] SOURCE... TARGET\n"
+			   "Copy files and directories to, from or between hosts; HOST:PATH is a "
+			   "path in a host. Modes and\n"
+			   "times are kept. TARGET is a directory where there is one, or where "
+			   "there are several sources.\n"
+			   "\n"
+			   "  -n, --name NAME  which testbed (default: default)\n"
+			   "      --help       this text\n";
 
 static const struct option options[] = {
 	{"name", required_argument, NULL, 'n'},
@@ -79,14 +80,16 @@ static void copy(const char *name, const char *source, const char *target, bool 
 	 */
 	static char write_script[] =
 		"t=$1; if [ -d \"$t\" ]; then d=$t; elif [ \"$2\" = into ]; then\n"
-		"echo \"shift-testbed: $t: not a directory\" >&2; exit 1; else d=$(dirname -- \"$t\"); fi\n"
+		"echo \"shift-testbed: $t: not a directory\" >&2; exit 1; else d=$(dirname -- "
+		"\"$t\"); fi\n"
 		"w=$(mktemp -d \"$d/.shift-cp.XXXXXX\") || exit 1; trap 'rm -rf \"$w\"' EXIT\n"
 		"tar -xpf - -C \"$w\" || exit 1; s=$(ls -A \"$w\"); [ -n \"$s\" ] || exit 1\n"
-		"if [ -d \"$t\" ]; then cp -a -- \"$w/$s\" \"$t/\"; else mv -- \"$w/$s\" \"$t\"; fi\n";
+		"if [ -d \"$t\" ]; then cp -a -- \"$w/$s\" \"$t/\"; else mv -- \"$w/$s\" \"$t\"; "
+		"fi\n";
 	struct place from = place_of(source), to = place_of(target);
 	char *reader[] = {"/bin/sh", "-c", read_script, "sh", (char *)from.path, NULL};
-	char *writer[] = {"/bin/sh", "-c", write_script, "sh", (char *)to.path, into ? "into" : "",
-			  NULL};
+	char *writer[] = {"/bin/sh",	      "-c", write_script, "sh", (char *)to.path,
+			  into ? "into" : "", NULL};
 	int p[2], null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	int read_status, write_status;
 	pid_t pids[2];

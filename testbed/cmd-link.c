@@ -9,7 +9,8 @@
 
 static const char text[] =
 	"usage: shift-testbed link [options] HOST RAIL up|down\n"
-	"Pull or plug the cable of a rail at one host, from outside: its carrier goes, its peer only\n"
+	"Pull or plug the cable of a rail at one host, from outside: its carrier goes, its peer "
+	"only\n"
 	"hears nothing any more. HOST all: at both ends, as when the cable itself is cut.\n"
 	"\n"
 	"  -n, --name NAME  which testbed (default: default)\n"
@@ -37,14 +38,15 @@ static int carry_out(const char *name, const char *host, const char *state, cons
 		setenv("SHIFT_LINK", state, 1);
 		status = run((char *[]){"/bin/sh", "-c", (char *)local, NULL});
 	} else if (words) {
-		cJSON_ArrayForEach(word, words)
+		cJSON_ArrayForEach (word, words)
 			argv[n++] = (char *)cJSON_GetStringValue(word);
 		status = client_exec(&o);
 	} else {
 		return EXIT_OK;
 	}
 	if (status)
-		die(EXIT_FAILED, "host %s: %s exited with %d", host, local ? local : argv[0], status);
+		die(EXIT_FAILED, "host %s: %s exited with %d", host, local ? local : argv[0],
+		    status);
 	return EXIT_OK;
 }
 

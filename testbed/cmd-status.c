@@ -40,7 +40,7 @@ static void print_host(const cJSON *host)
 	if (cJSON_GetObjectItem(host, "failure"))
 		printf(" (%s)", text_of(host, "failure"));
 	putchar('\n');
-	cJSON_ArrayForEach(rail, cJSON_GetObjectItem(host, "rails"))
+	cJSON_ArrayForEach (rail, cJSON_GetObjectItem(host, "rails"))
 		printf("    rail %d: %s on %s, address %s, GID %d, cable %s\n",
 		       number_of(rail, "rail"), text_of(rail, "nic"), text_of(rail, "netdev"),
 		       text_of(rail, "address"), number_of(rail, "gid_index"),
@@ -58,7 +58,7 @@ static void print_testbed(const cJSON *t)
 	if (cJSON_GetObjectItem(t, "lease_left_s"))
 		printf(", %d s of its lease left", number_of(t, "lease_left_s"));
 	putchar('\n');
-	cJSON_ArrayForEach(host, cJSON_GetObjectItem(t, "hosts"))
+	cJSON_ArrayForEach (host, cJSON_GetObjectItem(t, "hosts"))
 		print_host(host);
 }
 
@@ -96,7 +96,7 @@ static void print_all(const cJSON *json)
 
 	if (!cJSON_GetArraySize(list))
 		puts("no testbed is up");
-	cJSON_ArrayForEach(t, list)
+	cJSON_ArrayForEach (t, list)
 		print_testbed(t);
 }
 

@@ -21,14 +21,17 @@ static const char text[] =
 	"shift-testbed down, or until the lease ends.\n"
 	"\n"
 	"  -n, --name NAME         call it NAME (default: default)\n"
-	"  -l, --layout LAYOUT     pair: two guests (default); single: both hosts in one guest, ten\n"
+	"  -l, --layout LAYOUT     pair: two guests (default); single: both hosts in one guest, "
+	"ten\n"
 	"                          times faster, GID 0 and no RDMA-CM between the hosts\n"
 	"  -r, --rails N           NICs per host, 1 to 8 (default 2)\n"
 	"  -k, --kernel SERIES     6.1 (default) or 6.12: Debian's, downloaded once\n"
-	"  -A, --accel ACCEL       auto (default), kvm or tcg; auto tries whether KVM really works\n"
+	"  -A, --accel ACCEL       auto (default), kvm or tcg; auto tries whether KVM really "
+	"works\n"
 	"  -m, --memory MIB        memory of each guest (default 2048)\n"
 	"  -L, --lease TIME        end by itself after TIME: 90s, 30m, 2h, never (default 2h)\n"
-	"  -s, --share DIRECTORY   show it in the guests at the same path, writable and always fresh;\n"
+	"  -s, --share DIRECTORY   show it in the guests at the same path, writable and always "
+	"fresh;\n"
 	"                          may be repeated (default: the current directory)\n"
 	"      --ssh HOSTA,HOSTB   two real machines instead of guests\n"
 	"  -c, --config FILE       how to reach them (default: ~/.config/shift/testbed.conf)\n"
@@ -36,12 +39,18 @@ static const char text[] =
 	"      --help              this text\n";
 
 static const struct option options[] = {
-	{"name", required_argument, NULL, 'n'},	  {"layout", required_argument, NULL, 'l'},
-	{"rails", required_argument, NULL, 'r'},  {"kernel", required_argument, NULL, 'k'},
-	{"accel", required_argument, NULL, 'A'},  {"memory", required_argument, NULL, 'm'},
-	{"lease", required_argument, NULL, 'L'},  {"share", required_argument, NULL, 's'},
-	{"ssh", required_argument, NULL, 'S'},	  {"config", required_argument, NULL, 'c'},
-	{"verbose-boot", no_argument, NULL, 'v'}, {"help", no_argument, NULL, 'h'},
+	{"name", required_argument, NULL, 'n'},
+	{"layout", required_argument, NULL, 'l'},
+	{"rails", required_argument, NULL, 'r'},
+	{"kernel", required_argument, NULL, 'k'},
+	{"accel", required_argument, NULL, 'A'},
+	{"memory", required_argument, NULL, 'm'},
+	{"lease", required_argument, NULL, 'L'},
+	{"share", required_argument, NULL, 's'},
+	{"ssh", required_argument, NULL, 'S'},
+	{"config", required_argument, NULL, 'c'},
+	{"verbose-boot", no_argument, NULL, 'v'},
+	{"help", no_argument, NULL, 'h'},
 	{NULL, 0, NULL, 0},
 };
 
@@ -76,7 +85,8 @@ static void set_lease(struct plan *p, const char *s)
 	long ms = strcmp(s, "never") ? parse_duration_ms(s) : 0;
 
 	if (ms < 0 || (ms < 1000 && strcmp(s, "never")))
-		die(EXIT_BAD_USAGE, "--lease %s: a time of at least 1s, as 90s, 30m, 2h, or never", s);
+		die(EXIT_BAD_USAGE, "--lease %s: a time of at least 1s, as 90s, 30m, 2h, or never",
+		    s);
 	p->lease_s = ms / 1000;
 }
 
@@ -128,7 +138,8 @@ static void parse(struct plan *p, struct wishes *w, int argc, char **argv)
 		case 'k': set_kernel(p, optarg); break;
 		case 'A': set_accel(w, optarg); break;
 		case 'm':
-			set_number(&p->memory_mib, "memory", optarg, MIN_MEMORY_MIB, MAX_MEMORY_MIB);
+			set_number(&p->memory_mib, "memory", optarg, MIN_MEMORY_MIB,
+				   MAX_MEMORY_MIB);
 			break;
 		case 'L': set_lease(p, optarg); break;
 		case 's': add_share(p, optarg); break;
@@ -149,7 +160,8 @@ static void parse(struct plan *p, struct wishes *w, int argc, char **argv)
 
 static void need_program(const char *program, const char *package)
 {
-	char path[PATH_MAX], *list = strdup(getenv("PATH") ? getenv("PATH") : "/usr/bin:/bin"), *rest;
+	char path[PATH_MAX], *list = strdup(getenv("PATH") ? getenv("PATH") : "/usr/bin:/bin"),
+			     *rest;
 
 	for (char *d = strtok_r(list, ":", &rest); d; d = strtok_r(NULL, ":", &rest)) {
 		snprintf(path, sizeof(path), "%s/%s", d, program);
@@ -259,8 +271,11 @@ static void start_supervisor(const struct plan *p, const struct state *s, int li
 
 int cmd_up(int argc, char **argv)
 {
-	static struct plan p = {.name = "default", .rails = 2, .memory_mib = 2048,
-				.lease_s = 7200, .kernel = "6.1"};
+	static struct plan p = {.name = "default",
+				.rails = 2,
+				.memory_mib = 2048,
+				.lease_s = 7200,
+				.kernel = "6.1"};
 	struct wishes w = {.accel = "auto"};
 	struct state s;
 	struct chan c;

@@ -15,10 +15,13 @@ struct key {
 	size_t offset, size;
 };
 
-#define KEY(field) {#field, offsetof(struct ssh_host, field), sizeof(((struct ssh_host *)0)->field)}
+#define KEY(field)                                                                              \
+	{                                                                                       \
+#field, offsetof(struct ssh_host, field), sizeof(((struct ssh_host *)0)->field) \
+	}
 
 static const struct key keys[] = {
-	KEY(address), KEY(user),       KEY(port), KEY(identity),  KEY(rails),	  KEY(netdevs),
+	KEY(address), KEY(user),       KEY(port),      KEY(identity),  KEY(rails),   KEY(netdevs),
 	KEY(path),    KEY(management), KEY(gid_index), KEY(link_down), KEY(link_up),
 };
 
@@ -88,7 +91,10 @@ void config_load(struct ssh_host ssh[MAX_HOSTS], const char *hosts, const char *
 	int line;
 
 	split_hosts(ssh, hosts);
-	snprintf(own, sizeof(own), "%s%s/shift/testbed.conf", xdg ? xdg : home ? home : "/etc",
+	snprintf(own, sizeof(own), "%s%s/shift/testbed.conf",
+		 xdg	? xdg
+		 : home ? home
+			: "/etc",
 		 !xdg && home ? "/.config" : "");
 	if (!file && access(own, F_OK))
 		return;

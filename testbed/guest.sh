@@ -75,6 +75,7 @@ link add mlx5_$r type rxe netdev $dev"
 	printf '%s\n' "link set lo up" "link set $mgmt up" "addr add 10.0.255.$TB_NUMBER/24 dev $mgmt" \
 		"$links" | ip_batch
 	echo "$nics" | rdma_batch
+	modprobe rdma_ucm
 	r=0
 	while [ $r -lt "$TB_RAILS" ]; do
 		wait_active "mlx5_$r"
@@ -85,9 +86,12 @@ link add mlx5_$r type rxe netdev $dev"
 
 # Both hosts in one guest: rail r joins eth$((r+1)) of a and eth$((r+1+rails)) of b through a bridge, so
 # that one side's cable can be pulled (its port of the bridge goes down) without touching the other's.
-# With addresses of its own the kernel would route between the two inside; so GID 0 (fe80::) only.
+# With addresses of its own the kernel would route between the two inside; so GID 0 (fe80::) only, and
+# no RDMA-CM: what asks for it is told at once that there is none.
 single() {
 	names single
+	echo "install rdma_ucm echo 'no RDMA-CM in layout single: use layout pair' >&2; false" \
+		>/etc/modprobe.d/shift-testbed.conf
 	r=0 links='' nics=''
 	while [ $r -lt "$TB_RAILS" ]; do
 		links="$links

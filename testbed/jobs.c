@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* Commands in a host: each is one stream of the channel, in a session (process group) of its own. */
+/* Commands in a host: each is one stream of the channel, in a session (process group) of its own.
+ */
 #include "agent.h"
 #include "wire.h"
 
@@ -302,7 +303,8 @@ static void job_write_input(struct chan *c, struct job *j)
 
 		if (n < 0 && errno == EAGAIN)
 			break;
-		if (n < 0) { /* the command closed its input: what is left goes nowhere, as in a pipe */
+		if (n <
+		    0) { /* the command closed its input: what is left goes nowhere, as in a pipe */
 			n = buf_bytes(&j->input);
 			if (!j->tty)
 				close_fd(&j->in);

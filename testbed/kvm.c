@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * /dev/kvm being there says little: under some hypervisors (and emulations of it) a stock kernel hangs
- * on it for ever. So a kernel is booted on it once, with a bound, and the answer remembered for this
- * machine's kernel, this QEMU and this guest kernel.
+ * /dev/kvm being there says little: under some hypervisors (and emulations of it) a stock kernel
+ * hangs on it for ever. So a kernel is booted on it once, with a bound, and the answer remembered
+ * for this machine's kernel, this QEMU and this guest kernel.
  */
 #include "testbed.h"
 #include "machine.h"
@@ -45,10 +45,10 @@ static pid_t start_probe(const char *kernel_dir, const char *initrd, int out)
 	dup2(out, 1);
 	dup2(open("/dev/null", O_RDWR), 0);
 	dup2(0, 2);
-	execlp(QEMU, QEMU, "-M", "q35", "-accel", "kvm", "-cpu", "host", "-m", "512M", "-nodefaults",
-	       "-no-user-config", "-no-reboot", "-display", "none", "-kernel", kernel, "-initrd",
-	       initrd, "-append", "console=ttyS0 panic=-1 quiet shift.probe", "-serial", "stdio",
-	       (char *)NULL);
+	execlp(QEMU, QEMU, "-M", "q35", "-accel", "kvm", "-cpu", "host", "-m", "512M",
+	       "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-kernel",
+	       kernel, "-initrd", initrd, "-append", "console=ttyS0 panic=-1 quiet shift.probe",
+	       "-serial", "stdio", (char *)NULL);
 	_exit(127);
 }
 

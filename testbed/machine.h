@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * A machine of the testbed: a QEMU guest or a real one reached by ssh. The supervisor sees both as a
- * process with a command channel; only the cables differ.
+ * A machine of the testbed: a QEMU guest or a real one reached by ssh. The supervisor sees both as
+ * a process with a command channel; only the cables differ.
  */
 #ifndef SHIFT_TESTBED_MACHINE_H
 #define SHIFT_TESTBED_MACHINE_H
@@ -24,14 +24,15 @@ struct machine {
 };
 
 /*
- * The cables of all guests: each end is one descriptor, given to a QEMU. [0] is the management network,
- * [1 + r] rail r; the second index is the machine.
+ * The cables of all guests: each end is one descriptor, given to a QEMU. [0] is the management
+ * network, [1 + r] rail r; the second index is the machine.
  */
 struct cables {
 	int end[1 + MAX_RAILS][MAX_HOSTS];
 };
 
-/* Packs the agent (as init) behind the modules of kernel_dir (NULL: none) into OUT. 0 or a status. */
+/* Packs the agent (as init) behind the modules of kernel_dir (NULL: none) into OUT. 0 or a status.
+ */
 int build_initrd(const char *kernel_dir, const char *out);
 
 /* Starts guest m. Its ends of the cables are closed here. 0 or -errno. */

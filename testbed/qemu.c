@@ -41,7 +41,8 @@ static void arg2(struct args *a, const char *option, const char *value)
 int build_initrd(const char *kernel_dir, const char *out)
 {
 	char agent[PATH_MAX], script[3 * PATH_MAX];
-	char *argv[] = {"/bin/sh", "-euc", script, "sh", agent, (char *)out, (char *)kernel_dir, NULL};
+	char *argv[] = {"/bin/sh",	    "-euc", script, "sh", agent, (char *)out,
+			(char *)kernel_dir, NULL};
 
 	own_file(agent, "shift-testbed-agent");
 	snprintf(script, sizeof(script),
@@ -73,9 +74,9 @@ static void add_9p(struct args *a, const char *tag, const char *path, const char
 
 static void add_machine(struct args *a, const struct plan *p)
 {
-	static const char *const fixed[] = {"-nodefaults", "-no-user-config", "-no-reboot",
-					    "-display",	   "none",	      "-rtc",
-					    "base=utc"};
+	static const char *const fixed[] = {
+		"-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
+		"-rtc",	       "base=utc"};
 
 	arg(a, "%s", QEMU);
 	arg2(a, "-M", "q35");
@@ -229,7 +230,7 @@ int qemu_cable(struct machine *m, int rail, bool up)
 	if (err && err != -EIO)
 		return err;
 	snprintf(command, sizeof(command),
-		 "{\"execute\":\"set_link\",\"arguments\":{\"name\":\"rail%d-nic\",\"up\":%s}}\n", rail,
-		 up ? "true" : "false");
+		 "{\"execute\":\"set_link\",\"arguments\":{\"name\":\"rail%d-nic\",\"up\":%s}}\n",
+		 rail, up ? "true" : "false");
 	return qmp_command(m->qmp, command);
 }

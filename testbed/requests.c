@@ -166,8 +166,8 @@ static cJSON *command_of(const char *w0, const char *w1, const char *w2, const c
 }
 
 /*
- * Where the supervisor cannot do it itself the answer is the command that the client is to run: in the
- * host ("exec"), or here ("local": a real switch's port, by the user's own script).
+ * Where the supervisor cannot do it itself the answer is the command that the client is to run: in
+ * the host ("exec"), or here ("local": a real switch's port, by the user's own script).
  */
 static void hand_out(struct supervisor *s, struct client *c, const struct host *h, int r, bool up)
 {
@@ -183,8 +183,9 @@ static void hand_out(struct supervisor *s, struct client *c, const struct host *
 	} else if (*local) {
 		cJSON_AddStringToObject(json, "local", local);
 	} else {
-		cJSON_AddItemToObject(json, "exec", command_of("ip", "link", "set", "dev",
-							       h->rails[r].netdev, state));
+		cJSON_AddItemToObject(
+			json, "exec",
+			command_of("ip", "link", "set", "dev", h->rails[r].netdev, state));
 	}
 	cJSON_AddStringToObject(json, "nic", h->rails[r].nic);
 	answer(c, json);
@@ -240,7 +241,9 @@ static cJSON *host_status(const struct supervisor *s, const struct host *h)
 
 	cJSON_AddStringToObject(json, "name", h->name);
 	cJSON_AddStringToObject(json, "state",
-				*m->failure ? "failed" : s->ready ? "ready" : "starting");
+				*m->failure ? "failed"
+				: s->ready  ? "ready"
+					    : "starting");
 	if (*m->failure)
 		cJSON_AddStringToObject(json, "failure", m->failure);
 	cJSON_AddNumberToObject(json, "pid", m->pid);

@@ -21,7 +21,8 @@ static const char text[] =
 	"  --help     this text; shift-testbed COMMAND --help for a command's\n"
 	"  --version  the version\n"
 	"\n"
-	"Exit status: 0 done, 1 failed, 2 bad usage, 3 not up, 4 the name is taken, 5 something needed\n"
+	"Exit status: 0 done, 1 failed, 2 bad usage, 3 not up, 4 the name is taken, 5 something "
+	"needed\n"
 	"is not installed, 6 no memory or disk; exec has its own.\n";
 
 static const struct {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * A real machine: the agent is copied there over ssh and run at once, on the same connection, so that
- * exec, cp and their signals and statuses are the same code as with a guest.
+ * A real machine: the agent is copied there over ssh and run at once, on the same connection, so
+ * that exec, cp and their signals and statuses are the same code as with a guest.
  */
 #include "machine.h"
 

@@ -35,8 +35,8 @@ void state_paths(struct state *s, const char *name)
 }
 
 /*
- * The base directory's own lock serialises creation and removal. It may be removed by whoever ends the
- * last testbed while we wait for it: then it is another directory that has the name.
+ * The base directory's own lock serialises creation and removal. It may be removed by whoever ends
+ * the last testbed while we wait for it: then it is another directory that has the name.
  */
 static int lock_base(const struct state *s, bool create)
 {

@@ -289,8 +289,8 @@ static void tell_waiting(struct supervisor *s)
 		if (c->kind != CLIENT_WAIT || !(failed || ready))
 			continue;
 		if (failed)
-			request_refuse(c, EXIT_FAILED, "host %s: %s",
-				       s->hosts[failed->number].name, failed->failure);
+			request_refuse(c, EXIT_FAILED, "host %s: %s", s->hosts[failed->number].name,
+				       failed->failure);
 		else
 			request_done(c);
 		c->kind = CLIENT_NEW;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* The supervisor's own state: one thread, one loop (supervisor.c); what clients ask (requests.c). */
+/* The supervisor's own state: one thread, one loop (supervisor.c); what clients ask (requests.c).
+ */
 #ifndef SHIFT_TESTBED_SUPERVISOR_H
 #define SHIFT_TESTBED_SUPERVISOR_H
 
@@ -24,12 +25,12 @@ struct host {
 
 enum client_kind {
 	CLIENT_FREE,
-	CLIENT_NEW,	/* has not asked for anything that lasts */
-	CLIENT_WAIT,	/* `up`: wants to know when the hosts are ready; the testbed ends if it goes */
-	CLIENT_EXEC,	/* its frames are passed to the agent, as stream number index + 1 */
+	CLIENT_NEW,  /* has not asked for anything that lasts */
+	CLIENT_WAIT, /* `up`: wants to know when the hosts are ready; the testbed ends if it goes */
+	CLIENT_EXEC, /* its frames are passed to the agent, as stream number index + 1 */
 	CLIENT_CONSOLE,
-	CLIENT_DOWN,	/* gets its answer when all is gone */
-	CLIENT_GONE,	/* has left its command behind; the place is free when that has ended */
+	CLIENT_DOWN, /* gets its answer when all is gone */
+	CLIENT_GONE, /* has left its command behind; the place is free when that has ended */
 };
 
 struct client {

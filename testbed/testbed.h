@@ -118,7 +118,8 @@ void config_load(struct ssh_host ssh[MAX_HOSTS], const char *hosts, const char *
 
 /* ---- kvm.c --------------------------------------------------------------------------------- */
 
-/* Does a stock kernel really run under KVM here? Tried once per machine and kernel, with a bound. */
+/* Does a stock kernel really run under KVM here? Tried once per machine and kernel, with a bound.
+ */
 bool kvm_works(const char *kernel_dir);
 
 /* ---- supervisor.c -------------------------------------------------------------------------- */

@@ -164,7 +164,9 @@ void cache_dir(char path[PATH_MAX])
 		snprintf(path, PATH_MAX, "%s/shift/testbed", xdg);
 	else
 		snprintf(path, PATH_MAX, "%s/.cache/shift/testbed",
-			 home ? home : pw ? pw->pw_dir : "/var/tmp");
+			 home ? home
+			 : pw ? pw->pw_dir
+			      : "/var/tmp");
 	if (*path != '/')
 		die(EXIT_BAD_USAGE, "%s: the cache needs an absolute path", path);
 	make_dirs(path);

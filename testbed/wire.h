@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* Lists of NUL-terminated strings, packed one behind the other: what FRAME_SETUP and FRAME_OPEN carry. */
+/* Lists of NUL-terminated strings, packed one behind the other: what FRAME_SETUP and FRAME_OPEN
+ * carry. */
 #ifndef SHIFT_TESTBED_WIRE_H
 #define SHIFT_TESTBED_WIRE_H
 

@@ -1,1 +1,34 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+# make check: no root, no QEMU. make check-testbed: the guests. make check-long: campaigns.
+
+TEST_EXTENSIONS = .bats .hosts
+TAP_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh --comments
+LOG_DRIVER = $(TAP_DRIVER)
+BATS_LOG_DRIVER = $(TAP_DRIVER)
+BATS_LOG_COMPILER = $(BATS) --tap
+HOSTS_LOG_DRIVER = $(TAP_DRIVER)
+HOSTS_LOG_COMPILER = $(top_srcdir)/tests/testbed/run-hosts
+AM_TESTS_ENVIRONMENT = SRCDIR='$(abs_top_srcdir)'; BUILDDIR='$(abs_top_builddir)'; CC='$(CC)'; \
+	export SRCDIR BUILDDIR CC;
+
+TESTBED_TESTS = \
+	tests/testbed/tool.bats tests/testbed/ssh.bats \
+	tests/testbed/pair-6.1.hosts tests/testbed/pair-6.12.hosts \
+	tests/testbed/single-6.1.hosts tests/testbed/single-6.12.hosts
+TESTS += tests/style.bats tests/cli.bats
+EXTRA_DIST += tests/helper.bash tests/style.bats tests/cli.bats \
+	tests/testbed/hosts.bats tests/testbed/run-hosts $(TESTBED_TESTS) tests/testbed/cycles
+
+include tests/unit/local.mk
+include tests/clients/local.mk
+
+# One testbed at a time: two of them on two cores time out each other.
+.PHONY: check-testbed check-long check-long-testbed
+check-testbed: all $(check_PROGRAMS)
+	$(MAKE) -j1 check TESTS='$(TESTBED_TESTS)'
+
+CHECK_LONG_TARGETS += check-long-testbed
+check-long-testbed: all
+	BUILDDIR='$(abs_top_builddir)' $(top_srcdir)/tests/testbed/cycles 50
+check-long:
+	for target in $(CHECK_LONG_TARGETS); do $(MAKE) -j1 $$target || exit; done

@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+# Programs that know nothing of shift: built always, as they run inside the hosts.
+noinst_PROGRAMS += tests/clients/rc_trace
+tests_clients_rc_trace_SOURCES = tests/clients/rc_trace.c
+tests_clients_rc_trace_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS)
+tests_clients_rc_trace_LDADD = $(IBVERBS_LIBS)

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+# How testbeds begin and end, also badly: nothing may be left of one.
+
+load ../helper
+
+export NAME=check-tool
+
+setup() {
+	cd "$BUILDDIR" || return
+	export SHIFT_TESTBED_DIR=$BATS_TEST_TMPDIR/state
+}
+
+teardown() {
+	shift-testbed down --all
+}
+
+up() {
+	shift-testbed up --name "$NAME" --layout single --lease 10m "$@"
+}
+
+supervisor() {
+	shift-testbed status --name "$NAME" --json | jq .testbeds[0].pid
+}
+
+guests() { # of the testbeds in our state directory: their initramfs is on the command line
+	pgrep -f "qemu-system-x86_64.*$SHIFT_TESTBED_DIR"
+}
+
+nothing_left() {
+	[ ! -e "$SHIFT_TESTBED_DIR" ] && ! guests && ! pgrep -f "shift-testbed.* up --name $NAME"
+}
+
+@test "down leaves no process, socket or file" {
+	up
+	guests
+	[ -S "$SHIFT_TESTBED_DIR/$NAME/sock" ]
+	shift-testbed down --name "$NAME"
+	nothing_left
+}
+
+@test "two of one name are refused, two names live side by side" {
+	up
+	run up
+	expect_status 4
+	expect_line "^shift-testbed: $NAME is up already"
+	shift-testbed up --name second --layout single
+	[ "$(shift-testbed status --json | jq -r '.testbeds[].name' | sort | xargs)" = "$NAME second" ]
+	[ "$(shift-testbed exec --name second a -- sh -c 'echo $SHIFT_TESTBED')" = second ]
+	shift-testbed down --name second
+	[ "$(shift-testbed exec --name "$NAME" a -- hostname)" = single ]
+}
+
+@test "kill -9 of the tool takes everything along, and up works again" {
+	up
+	kill -KILL "$(supervisor)"
+	wait_until 10 nothing_left
+	run shift-testbed exec --name "$NAME" a -- true
+	expect_status 125
+	up
+	shift-testbed exec --name "$NAME" a -- true
+}
+
+@test "kill -9 of all its processes at once: the next command cleans up" {
+	up
+	pgrep -f "shift-testbed.* up --name $NAME" | xargs kill -KILL
+	wait_until 10 sh -c "! pgrep -f 'qemu-system-x86_64.*$SHIFT_TESTBED_DIR'"
+	[ -e "$SHIFT_TESTBED_DIR" ]
+	run -0 shift-testbed status
+	expect_line 'no testbed is up'
+	nothing_left
+}
+
+@test "Ctrl-C while it starts leaves nothing" {
+	for signal in INT TERM; do
+		# bash gives background jobs an ignored SIGINT
+		env --default-signal=INT shift-testbed up --name "$NAME" --layout single &
+		client=$!
+		wait_until 10 guests
+		kill -$signal $client
+		run ! wait $client
+		wait_until 10 nothing_left
+	done
+}
+
+@test "a guest that dies is reported, and its testbed can be taken down" {
+	up
+	shift-testbed exec --name "$NAME" a -- sleep 100 2>"$BATS_TEST_TMPDIR/err" &
+	client=$!
+	wait_until 10 shift-testbed exec --name "$NAME" b -- pgrep -x sleep
+	kill -KILL "$(guests)"
+	run wait $client
+	expect_status 125
+	grep -q '^shift-testbed: host a: QEMU ended (signal 9)' "$BATS_TEST_TMPDIR/err"
+	run shift-testbed exec --name "$NAME" b -- true
+	expect_status 125
+	expect_line 'host b: QEMU ended'
+	run -0 shift-testbed status
+	expect_match 'host a: failed \(QEMU ended'
+	shift-testbed down --name "$NAME"
+	nothing_left
+}
+
+@test "a guest whose kernel panics is reported with its last words" {
+	up
+	run shift-testbed exec --name "$NAME" --timeout 20s a -- sh -c 'echo c >/proc/sysrq-trigger'
+	expect_status 125
+	expect_match 'QEMU ended'
+}
+
+@test "the lease ends a testbed" {
+	shift-testbed up --name "$NAME" --layout single --lease 1s
+	wait_until 20 nothing_left
+	run shift-testbed status --name "$NAME"
+	expect_status 3
+}
+
+# On a file system of 256 KB; as any user.
+on_small_disk() { # VARIABLE: what is put there
+	unshare -rm sh -c 'mount -t tmpfs -o size=256k tmpfs "$1" && mkdir "$1/d" && env "$2=$1/d" \
+		shift-testbed up --name "$NAME" --layout single; s=$?; find "$1/d" -mindepth 1; exit $s' \
+		sh "$BATS_TEST_TMPDIR" "$1"
+}
+
+@test "a full disk: one line, nothing started, nothing left" {
+	run on_small_disk SHIFT_TESTBED_DIR
+	expect_status 6
+	expect_line 'no room for the testbed.s state in .*: No space left on device'
+	run on_small_disk SHIFT_CACHE
+	expect_status 6
+	expect_match 'cannot (unpack|download) linux-image'
+	[[ ! $output =~ $BATS_TEST_TMPDIR/d/ ]] # nothing of it stayed
+	nothing_left
+}
+
+@test "kvm that does not run a stock kernel does not fool auto; the answer is remembered" {
+	up --accel auto
+	accel=$(shift-testbed status --name "$NAME" --json | jq -r .testbeds[0].accel)
+	shift-testbed exec --name "$NAME" a -- true
+	cache=${SHIFT_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/shift/testbed}
+	if [ -w /dev/kvm ]; then
+		case $accel in
+		kvm) grep -qx yes "$cache"/kvm-* ;;
+		tcg) grep -qx no "$cache"/kvm-* ;;
+		esac
+	else
+		[ "$accel" = tcg ]
+	fi
+	shift-testbed down --name "$NAME"
+	run up --accel auto
+	expect_status 0
+	[ -z "$output" ]
+}
