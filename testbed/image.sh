@@ -16,6 +16,9 @@ set -eu
 BOOT_MODULES="virtio_pci virtio_console virtio_net 9pnet_virtio 9p overlay crc32_generic
 crc32_pclmul rdma_rxe veth bridge"
 
+# The package, what is in it, and the uncompressed kernel.
+NEEDED_MIB=700
+
 die() { # STATUS MESSAGE
 	status=$1
 	shift
@@ -29,12 +32,18 @@ newest_package() { # SERIES: the newest stock kernel image that apt knows
 		grep -vE -- '-(cloud|rt)-amd64$' | sort -V | tail -n 1
 }
 
+need_room() {
+	free=$(df -Pk . | awk 'NR == 2 {print int($4 / 1024)}')
+	[ "$free" -ge $NEEDED_MIB ] ||
+		die 6 "no room for a kernel in ${PWD%/*}: $free MiB free, $NEEDED_MIB needed"
+}
+
 unpack() { # PACKAGE: into the current directory
 	# A download runs as user _apt, which may not write here: fetch as root's own or not at all.
 	apt-get -qq -o APT::Sandbox::User="$(id -un)" download "$1" >apt.log 2>&1 ||
 		die 5 "cannot download $1: $(tail -n 1 apt.log); try: apt-get update"
 	dpkg-deb --fsys-tarfile "$1"_*.deb | tar -xf - ./boot ./lib/modules ||
-		die 6 "cannot unpack $1 in $PWD ($(df -h . | awk 'NR==2 {print $4}') free, 600M needed)"
+		die 6 "cannot unpack $1 in $PWD"
 	rm -f "$1"_*.deb apt.log
 }
 
@@ -79,6 +88,7 @@ build() { # SERIES
 	package=$(newest_package "$1")
 	[ -n "$package" ] ||
 		die 5 "no stock kernel $1 among apt's packages; try: apt-get update (6.12 on Debian 12 needs bookworm-security)"
+	need_room
 	echo "shift-testbed: fetching $package (once)" >&2
 	unpack "$package"
 	version=${package#linux-image-}

@@ -153,28 +153,6 @@ static void skip_to_greeting(struct machine *m)
 	buf_free(&words);
 }
 
-static void machine_frames(struct supervisor *s, struct machine *m)
-{
-	const uint8_t *payload;
-	struct frame f;
-	int err = chan_fill(&m->agent);
-
-	if (!m->greeted)
-		skip_to_greeting(m);
-	while (m->greeted && chan_next(&m->agent, &f, &payload) == 1) {
-		if (f.stream)
-			pass_to_client(s, &f, payload);
-		else
-			machine_said(s, m, &f, payload);
-		if (*m->failure)
-			return;
-	}
-	if (err && err != -EPIPE)
-		machine_failed(s, m, "lost the command channel");
-	else if (err)
-		machine_failed(s, m, "ended");
-}
-
 static void log_console(struct machine *m, const char *data, size_t n)
 {
 	/* Bounded: what is old goes. */
@@ -227,6 +205,36 @@ static void reap(struct supervisor *s)
 			machine_failed(s, m, why);
 		}
 	}
+}
+
+/* Its process ends in a moment, and its status says more; but it may also hang. */
+static void channel_ended(struct supervisor *s, struct machine *m)
+{
+	for (int i = 0; i < 200 && !*m->failure; i++) {
+		poll(NULL, 0, 10);
+		reap(s);
+	}
+	machine_failed(s, m, "the command channel closed");
+}
+
+static void machine_frames(struct supervisor *s, struct machine *m)
+{
+	const uint8_t *payload;
+	struct frame f;
+	int err = chan_fill(&m->agent);
+
+	if (!m->greeted)
+		skip_to_greeting(m);
+	while (m->greeted && chan_next(&m->agent, &f, &payload) == 1) {
+		if (f.stream)
+			pass_to_client(s, &f, payload);
+		else
+			machine_said(s, m, &f, payload);
+		if (*m->failure)
+			return;
+	}
+	if (err)
+		channel_ended(s, m);
 }
 
 /* ---- clients ------------------------------------------------------------------------------- */
@@ -284,7 +292,11 @@ static void tell_waiting(struct supervisor *s)
 	}
 	if (failed && !s->ready)
 		s->ending = true;
-	s->ready |= ready;
+	if (ready && !s->ready) {
+		s->ready = true;
+		if (s->plan->lease_s)
+			s->lease_ends_ms = supervisor_now_ms() + 1000 * s->plan->lease_s;
+	}
 	for (struct client *c = s->clients; c < s->clients + MAX_CLIENTS; c++) {
 		if (c->kind != CLIENT_WAIT || !(failed || ready))
 			continue;
@@ -497,8 +509,6 @@ void supervise(const struct plan *plan, const struct state *state, int listen_fd
 	s.listen_fd = listen_fd;
 	s.signal_fd = catch_signals();
 	s.started_ms = supervisor_now_ms();
-	if (plan->lease_s)
-		s.lease_ends_ms = s.started_ms + 1000 * plan->lease_s;
 	start(&s);
 	loop(&s);
 	stop(&s);

@@ -105,27 +105,28 @@ listening() { # perftest's and rc_trace's port, 18515
 }
 
 @test "exec passes signals, and leaves nothing running" {
-	on a sh -c 'trap "echo got it; exit 9" USR1; echo $$ >/tmp/pid; while :; do sleep 0.05; done' \
+	shift-testbed exec --name "$NAME" a -- sh -c 'trap "echo got it; exit 9" USR1; echo $$ >/tmp/pid; while :; do sleep 0.05; done' \
 		>"$BATS_TEST_TMPDIR/out" &
 	wait_until 10 on a test -s /tmp/pid
-	# The shell's child is the client itself once it runs.
-	pkill -USR1 -P $! -f 'shift-testbed: exec|shift-testbed exec' || kill -USR1 $!
-	run wait $!
-	wait_until 10 grep -q 'got it' "$BATS_TEST_TMPDIR/out"
-	wait_until 10 on a sh -c '! kill -0 $(cat /tmp/pid) 2>/dev/null'
+	kill -USR1 $!
+	status=0
+	wait $! || status=$?
+	expect_status 9
+	[ "$(cat "$BATS_TEST_TMPDIR/out")" = 'got it' ]
+	on a sh -c '! kill -0 $(cat /tmp/pid) 2>/dev/null'
 }
 
 @test "exec --timeout ends the command with 124" {
 	run shift-testbed exec --name "$NAME" a --timeout 300ms -- sleep 4321
 	expect_status 124
-	run -1 on a pgrep -f 'sleep 4321'
+	run -1 on a pgrep -x -f 'sleep 4321'
 }
 
 @test "a client that is killed takes its command along" {
 	shift-testbed exec --name "$NAME" a -- sleep 4322 &
-	wait_until 10 on a pgrep -f 'sleep 4322'
+	wait_until 10 on a pgrep -x -f 'sleep 4322'
 	kill -KILL $!
-	wait_until 10 on a sh -c '! pgrep -f "sleep 432[2]"'
+	wait_until 10 on a sh -c '! pgrep -x -f "sleep 4322"'
 }
 
 @test "many commands at once, each with its own output" {
@@ -223,7 +224,8 @@ listening() { # perftest's and rc_trace's port, 18515
 	sender=$!
 	wait_until 20 grep -q '"wc".*"success"' "$BATS_TEST_TMPDIR/sender"
 	shift-testbed link --name "$NAME" b 0 down
-	run wait $sender
+	status=0
+	wait $sender || status=$?
 	expect_status 3
 	wait $receiver || true
 	grep '"event": "wc"' "$BATS_TEST_TMPDIR/sender" | tail -n 1 |

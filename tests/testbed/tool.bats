@@ -26,8 +26,18 @@ guests() { # of the testbeds in our state directory: their initramfs is on the c
 	pgrep -f "qemu-system-x86_64.*$SHIFT_TESTBED_DIR"
 }
 
+no_guests() {
+	! guests
+}
+
+# `run wait` would wait in a subshell, which has no such child.
+wait_status() { # PID
+	status=0
+	wait "$1" || status=$?
+}
+
 nothing_left() {
-	[ ! -e "$SHIFT_TESTBED_DIR" ] && ! guests && ! pgrep -f "shift-testbed.* up --name $NAME"
+	[ ! -e "$SHIFT_TESTBED_DIR" ] && no_guests && ! pgrep -f "shift-testbed.* up --name $NAME"
 }
 
 @test "down leaves no process, socket or file" {
@@ -63,7 +73,7 @@ nothing_left() {
 @test "kill -9 of all its processes at once: the next command cleans up" {
 	up
 	pgrep -f "shift-testbed.* up --name $NAME" | xargs kill -KILL
-	wait_until 10 sh -c "! pgrep -f 'qemu-system-x86_64.*$SHIFT_TESTBED_DIR'"
+	wait_until 10 no_guests
 	[ -e "$SHIFT_TESTBED_DIR" ]
 	run -0 shift-testbed status
 	expect_line 'no testbed is up'
@@ -77,7 +87,8 @@ nothing_left() {
 		client=$!
 		wait_until 10 guests
 		kill -$signal $client
-		run ! wait $client
+		wait_status $client
+		[ "$status" -ne 0 ]
 		wait_until 10 nothing_left
 	done
 }
@@ -88,7 +99,7 @@ nothing_left() {
 	client=$!
 	wait_until 10 shift-testbed exec --name "$NAME" b -- pgrep -x sleep
 	kill -KILL "$(guests)"
-	run wait $client
+	wait_status $client
 	expect_status 125
 	grep -q '^shift-testbed: host a: QEMU ended (signal 9)' "$BATS_TEST_TMPDIR/err"
 	run shift-testbed exec --name "$NAME" b -- true
@@ -117,7 +128,7 @@ nothing_left() {
 # On a file system of 256 KB; as any user.
 on_small_disk() { # VARIABLE: what is put there
 	unshare -rm sh -c 'mount -t tmpfs -o size=256k tmpfs "$1" && mkdir "$1/d" && env "$2=$1/d" \
-		shift-testbed up --name "$NAME" --layout single; s=$?; find "$1/d" -mindepth 1; exit $s' \
+		shift-testbed up --name "$NAME" --layout single; s=$?; find "$1/d" -mindepth 1 2>/dev/null; exit $s' \
 		sh "$BATS_TEST_TMPDIR" "$1"
 }
 
@@ -127,7 +138,7 @@ on_small_disk() { # VARIABLE: what is put there
 	expect_line 'no room for the testbed.s state in .*: No space left on device'
 	run on_small_disk SHIFT_CACHE
 	expect_status 6
-	expect_match 'cannot (unpack|download) linux-image'
+	expect_line 'no room for a kernel in .*: 0 MiB free, 700 needed'
 	[[ ! $output =~ $BATS_TEST_TMPDIR/d/ ]] # nothing of it stayed
 	nothing_left
 }
