@@ -247,7 +247,9 @@ void boot_console_shell(void)
 			for (int k = 0; k < 3; k++)
 				dup2(fd, k);
 			setenv("TERM", "vt220", 1);
-			execl("/bin/bash", "-bash", (char *)NULL);
+			/* Under emulation somebody's start-up files can take half a minute. */
+			setenv("PS1", "\\h:\\w# ", 1);
+			execl("/bin/bash", "bash", "--noprofile", "--norc", (char *)NULL);
 			_exit(127);
 		}
 		while (waitpid(-1, NULL, 0) > 0)
