@@ -152,6 +152,19 @@ long_options() {
 	[ -z "$(ls -A "$BATS_TEST_TMPDIR/cache")" ]
 }
 
+@test "memory is short: one line with the figures" {
+	mkdir "$BATS_TEST_TMPDIR/bin"
+	ln -s /bin/true "$BATS_TEST_TMPDIR/bin/qemu-system-x86_64"
+	ln -s /bin/true "$BATS_TEST_TMPDIR/bin/cpio"
+	printf 'MemTotal: 1024000 kB\nMemAvailable: 512000 kB\n' >"$BATS_TEST_TMPDIR/meminfo"
+	unshare -rm true || skip "user namespaces are not allowed here"
+	PATH=$BATS_TEST_TMPDIR/bin:$PATH run unshare -rm sh -c \
+		'mount --bind "$1" /proc/meminfo && exec shift-testbed up' sh "$BATS_TEST_TMPDIR/meminfo"
+	expect_status 6
+	expect_line 'not enough memory: 500 MiB are available, 1200 are needed$'
+	[ ! -e "$SHIFT_TESTBED_DIR" ]
+}
+
 @test "configuration of real machines: errors name file and line" {
 	conf=$BATS_TEST_TMPDIR/testbed.conf
 	run shift-testbed up --ssh x,y --config "$conf"
