@@ -15,7 +15,8 @@ static void buf_reserve(struct buf *b, size_t bytes)
 		b->start = b->end = 0;
 	if (b->size - b->end >= bytes)
 		return;
-	memmove(b->data, b->data + b->start, b->end - b->start);
+	if (b->start)
+		memmove(b->data, b->data + b->start, b->end - b->start);
 	b->end -= b->start;
 	b->start = 0;
 	while (b->size - b->end < bytes) {

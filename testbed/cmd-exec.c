@@ -30,18 +30,19 @@ static const struct option options[] = {
 	{"help", no_argument, NULL, 'h'},	   {NULL, 0, NULL, 0},
 };
 
-static char *env_word(const char *word)
+/* The word itself, or the one of our own environment that it names. */
+static char *env_word(char *word)
 {
-	const char *value = getenv(word);
-	char *both = NULL;
+	size_t n = strlen(word);
 
-	if (strchr(word, '=') && *word != '=')
-		return (char *)word;
-	if (*word == '=' || !*word)
+	if (*word == '=' || !n)
 		die(EXIT_EXEC_FAILED, "--env %s: not K=V", word);
-	if (!value)
-		die(EXIT_EXEC_FAILED, "--env %s: not set here", word);
-	return asprintf(&both, "%s=%s", word, value) < 0 ? NULL : both;
+	if (strchr(word, '='))
+		return word;
+	for (char **e = environ; *e; e++)
+		if (!strncmp(*e, word, n) && (*e)[n] == '=')
+			return *e;
+	die(EXIT_EXEC_FAILED, "--env %s: not set here", word);
 }
 
 static void parse(struct exec_options *o, char **env, int *env_count, int argc, char **argv)

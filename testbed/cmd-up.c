@@ -243,6 +243,18 @@ static int make_socket(const struct state *s)
 	return fd;
 }
 
+/* Whoever called us may wait for the end of files that it has opened for itself. */
+static void close_others(int keep1, int keep2)
+{
+	const int low = keep1 < keep2 ? keep1 : keep2, high = keep1 < keep2 ? keep2 : keep1;
+
+	if (low > 3)
+		close_range(3, low - 1, 0);
+	if (high > low + 1)
+		close_range(low + 1, high - 1, 0);
+	close_range(high + 1, ~0U, 0);
+}
+
 /* The supervisor: no terminal, no place of its own, its words in a log. */
 static void start_supervisor(const struct plan *p, const struct state *s, int listen_fd)
 {
@@ -258,6 +270,7 @@ static void start_supervisor(const struct plan *p, const struct state *s, int li
 		return;
 	}
 	setsid();
+	close_others(listen_fd, s->lock_fd);
 	snprintf(log, sizeof(log), "%s/log", s->dir);
 	dup2(open("/dev/null", O_RDWR | O_CLOEXEC), 0);
 	fd = open(log, O_WRONLY | O_CREAT | O_CLOEXEC | O_APPEND, 0600);

@@ -48,6 +48,12 @@ nothing_left() {
 	nothing_left
 }
 
+@test "up does not hold on to what its caller has open" {
+	# The pipe ends only if nobody that lives on has it.
+	{ up 7>&1 && echo up; } | timeout 60 cat >"$BATS_TEST_TMPDIR/out"
+	grep -qx up "$BATS_TEST_TMPDIR/out"
+}
+
 @test "two of one name are refused, two names live side by side" {
 	up
 	run up
