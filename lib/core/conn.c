@@ -309,7 +309,10 @@ void shift_conn_event(struct shift_conn *c, const struct shift_event *ev, uint64
 	case SHIFT_EV_FENCE_DONE: fence_done(c, ev, now_ns); return;
 	case SHIFT_EV_ARM_DONE: switch_armed(c, ev, now_ns); return;
 	case SHIFT_EV_ARM_FAILED: switch_arm_failed(c, ev, now_ns); return;
-	case SHIFT_EV_MSG: message(c, ev->msg, now_ns); return;
+	case SHIFT_EV_MSG:
+		c->msg_rail = ev->rail;
+		message(c, ev->msg, now_ns);
+		return;
 	case SHIFT_EV_TICK: tick(c, now_ns); return;
 	case SHIFT_EV_LINK_UP:
 	case SHIFT_EV_LINK_DOWN:

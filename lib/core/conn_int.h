@@ -84,9 +84,9 @@ struct shift_conn {
 	struct shift_msg mine;	 /* my SWITCH(e), frozen */
 	struct shift_msg theirs; /* newest SWITCH received, PENDING ones excepted */
 	struct shift_msg closed; /* CLOSED received, to be used when fenced */
+	uint8_t msg_rail;	 /* whose control link brought the message being handled */
 	bool hello_heard;
 	bool hello_started;
-	bool need_rts; /* EV_RTS not seen yet */
 
 	/* Timers: absolute ns or NEVER. */
 	uint64_t rto_at;

@@ -34,7 +34,7 @@ uint64_t failback_deadline(const struct shift_conn *c)
 {
 	uint64_t at = NEVER;
 
-	for (uint8_t i = 0; i < c->r; i++)
+	for (uint8_t i = 0; i < c->r && !c->holding; i++)
 		if (good_at(c, i) < at)
 			at = good_at(c, i);
 	return at;

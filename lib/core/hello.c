@@ -52,7 +52,7 @@ void hello_msg(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 		conn_set_state(c, SHIFT_ST_ACTIVE, SHIFT_R_HELLO);
 	}
 	if (!m->heard)
-		send_hello(c, 0);
+		send_hello(c, c->msg_rail);
 }
 
 void hello_tick(struct shift_conn *c, uint64_t now)

@@ -151,7 +151,8 @@ static void rail_suspect(struct shift_conn *c, uint8_t i, enum shift_reason why,
 	case SHIFT_ST_GIVEUP:
 	case SHIFT_ST_DEAD:
 	case SHIFT_ST_CLOSING:
-	case SHIFT_ST_CLOSED: return;
+	case SHIFT_ST_CLOSED:
+	case SHIFT_ST_COUNT: return;
 	}
 }
 

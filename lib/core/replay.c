@@ -12,6 +12,7 @@ struct verdict {
 	bool by_count;	  /* decided by the receive count alone */
 };
 
+/* WRs that want a receive and are not known to have had it. */
 static uint64_t two_sided(const struct shift_conn *c, uint64_t from, uint64_t to)
 {
 	uint64_t n = 0;
@@ -19,12 +20,12 @@ static uint64_t two_sided(const struct shift_conn *c, uint64_t from, uint64_t to
 	for (uint64_t i = from; i < to; i++) {
 		const struct shift_wr_entry *e = shift_sendlog_at(&c->sq, i);
 
-		n += shift_wr_two_sided(e->opcode);
+		n += e->state != SHIFT_WR_DONE && shift_wr_two_sided(e->opcode);
 	}
 	return n;
 }
 
-/* Two-sided WRs since connect among those before index end. */
+/* Two-sided WRs since connect that were executed, if all before index end were. */
 static uint64_t two_sided_before(const struct shift_conn *c, uint64_t end)
 {
 	return c->sq.two_posted - two_sided(c, end, c->sq.head);
@@ -86,7 +87,7 @@ static int by_count(struct shift_conn *c, const struct shift_msg *m, struct verd
 	if (m->recv_cum < have)
 		return -ERANGE;
 	for (i = v->first; i < c->sq.sent && have < m->recv_cum; i++) {
-		have += shift_wr_two_sided(shift_sendlog_at(&c->sq, i)->opcode);
+		have += two_sided(c, i, i + 1);
 		v->end = i + 1;
 	}
 	return have == m->recv_cum ? 0 : -ERANGE;
@@ -240,6 +241,8 @@ int replay_commit(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 		return err;
 	}
 	end = settle(c, &v);
+	if (end > c->sq.lost)
+		end = c->sq.lost; /* lost in an earlier switch, waiting for READs before it */
 	shift_sendlog_advance(&c->sq);
 	if (rnr_is_programs(c, m, &v)) {
 		giveup(c, SHIFT_R_PROGRAM_ERROR, SHIFT_WC_RNR_RETRY_EXC_ERR, c->err_vendor);
