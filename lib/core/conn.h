@@ -140,6 +140,8 @@ enum shift_reason {
 
 const char *shift_state_name(unsigned int state);
 const char *shift_reason_name(unsigned int reason);
+const char *shift_event_name(unsigned int type);
+const char *shift_action_name(unsigned int type);
 
 /* --- posting and completions: the hot path --------------------------------------------------- */
 
@@ -166,6 +168,7 @@ void shift_conn_unpost_recv(struct shift_conn *c, uint32_t n);
 
 /* A completion as it came from a NIC. */
 struct shift_cqe {
+	uint64_t wr_id; /* as the NIC reports it */
 	uint32_t epoch; /* for which the QP was armed when it was posted (twins: in the wr_id) */
 	uint32_t status;
 	uint32_t vendor_err;
@@ -176,8 +179,8 @@ struct shift_cqe {
 
 /*
  * Take a completion, in the order of its CQ. true: deliver it to the program now, as it is but
- * with the wr_id (and opcode) written to *wc. false: swallow it; what the program must see comes
- * through SHIFT_ACT_COMPLETE. In the normal case on rail 0 this bumps one counter.
+ * with the wr_id written to *wc (nothing else of it is). false: swallow it; what the program must
+ * see comes through SHIFT_ACT_COMPLETE. In the normal case on rail 0 this bumps one counter.
  */
 bool shift_conn_cqe(struct shift_conn *c, const struct shift_cqe *cqe, struct shift_wc *wc,
 		    uint64_t now_ns);
@@ -371,7 +374,7 @@ void shift_conn_tombstone(const struct shift_conn *c, uint64_t now_ns, struct sh
 
 /* --- coverage -------------------------------------------------------------------------------- */
 
-/* Process-wide counters, plain stores; always on (three increments per event). Tests only read. */
+/* Process-wide counters, compiled in with -DSHIFT_COVERAGE. Not for threads. */
 struct shift_coverage {
 	uint64_t event[SHIFT_ST_COUNT][SHIFT_EV_COUNT];
 	uint64_t change[SHIFT_ST_COUNT][SHIFT_ST_COUNT][SHIFT_R_COUNT];

@@ -35,7 +35,7 @@
 	X(22, NO_QUARANTINE, "re-arm a rail that is still dirty (rule 18)") \
 	X(23, REPLAY_ALL, "replay everything that was not acknowledged") \
 	X(24, NEVER_ANSWER, "do not answer a peer that has not heard my SWITCH (rule 8)") \
-	X(25, HOLD_LATER, "deliver completions past a READ that is being reissued (4.2)") \
+	X(25, LOSE_RECVS, "drop the receives posted while the switch runs (rule 7)") \
 	X(26, CLOSED_UNFENCED, "answer CLOSED before the fences are done (rule 19)")
 /* clang-format on */
 
