@@ -153,8 +153,14 @@ int shift_sendlog_post(struct shift_sendlog *l, const struct shift_wr *wr)
 
 	if (length == UINT64_MAX)
 		return -EINVAL;
-	if ((l->held || l->tracked) && l->head - l->tail >= l->cap)
-		return -ENOMEM;
+	if ((l->held || l->tracked) && l->head - l->tail >= l->cap) {
+		if (l->tracked)
+			return -ENOMEM;
+		/* Untracked, the tail is stale: what completed since must not fill the queue. */
+		l->tail = l->ready = l->scan = shift_sendlog_done_by_signal(l);
+		if (l->head - l->tail >= l->cap)
+			return -ENOMEM;
+	}
 	e->wr_id = wr->wr_id;
 	e->remote_addr = wr->remote_addr;
 	e->compare_add = wr->compare_add;
