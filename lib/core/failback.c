@@ -59,6 +59,22 @@ void failback_prepare(struct shift_conn *c, uint8_t rail, enum shift_reason reas
 	send_plan(c, SHIFT_MSG_PREPARE);
 }
 
+/* What was held while draining goes to the same rail after all, numbered as it was logged. */
+static void post_held(struct shift_conn *c)
+{
+	struct shift_action *a;
+	uint64_t first = c->sq.sent;
+
+	if (c->sq.head > first && !MUTANT(LOSE_HELD)) {
+		a = conn_emit(c, SHIFT_ACT_POST_SEND, c->r);
+		a->epoch = c->e;
+		a->first = first;
+		a->count = (uint32_t)(c->sq.head - first);
+	}
+	c->sq.sent = c->sq.head;
+	conn_release(c);
+}
+
 static void abandon(struct shift_conn *c, uint64_t now)
 {
 	struct rail *r = &c->rail[c->plan.r];
@@ -70,7 +86,7 @@ static void abandon(struct shift_conn *c, uint64_t now)
 	c->plan.r = NO_RAIL;
 	conn_set_state(c, SHIFT_ST_ACTIVE, SHIFT_R_ABANDONED);
 	if (c->holding)
-		conn_release(c);
+		post_held(c);
 	c->check_at = now + c->cfg.no_progress_ns;
 }
 

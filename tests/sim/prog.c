@@ -32,7 +32,8 @@ static uint32_t pick_len(const struct prog *p, struct rng *g, uint8_t op)
 	if (rnd_below(g, 20) == 0)
 		return 0;
 	cells = rnd_ppm(g, p->big_ppm) ? 1 + rnd_below(g, SLOT_CELLS) : 1 + rnd_below(g, 4);
-	return cells * CELL - (rnd_below(g, 3) ? 0 : rnd_below(g, CELL));
+	/* A stamp has four bytes, and so has the shortest last cell. */
+	return cells * CELL - (rnd_below(g, 3) ? 0 : rnd_below(g, CELL - 3));
 }
 
 /* Cut a buffer into up to SGES elements at cell boundaries. */
