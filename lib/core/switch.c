@@ -258,7 +258,8 @@ static void commit(struct shift_conn *c, const struct shift_msg *m, uint64_t now
 	if (replay_commit(c, m, now))
 		return;
 	c->stats.switches++;
-	c->check_at = now + c->cfg.no_progress_ns;
+	if (c->state == SHIFT_ST_ACTIVE) /* a lost atomic may have ended it */
+		c->check_at = now + c->cfg.no_progress_ns;
 	c->query_seen = false;
 	c->plan.r = NO_RAIL;
 }

@@ -329,6 +329,17 @@ void prog_wc(unsigned int h, const struct shift_wc *wc, const struct cqe *c)
 
 /* --- begin and end ---------------------------------------------------------------------------------- */
 
+/* Is a completion still to come? What succeeded unsignaled gives none. */
+static bool owed(const struct prog *p)
+{
+	uint32_t i;
+
+	for (i = p->next_cqe; i < p->posted; i++)
+		if (p->wr[i].signaled)
+			return true;
+	return false;
+}
+
 bool prog_done(unsigned int h)
 {
 	const struct host *me = &W.host[h], *peer = &W.host[1 - h];
@@ -337,7 +348,7 @@ bool prog_done(unsigned int h)
 	if (me->died || p->closed)
 		return true;
 	if (p->qp_err)
-		return p->next_cqe == p->posted;
+		return !owed(p);
 	if (p->close_asked || p->next_cqe != p->posted || p->posted != p->total)
 		return false;
 	if (over(1 - h))
