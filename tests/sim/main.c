@@ -17,7 +17,7 @@
 static struct options opt;
 static uint64_t seed_from, seed_to;
 static int jobs = 1, mutant;
-static bool many, want_coverage, want_shrink, quiet;
+static bool many, want_coverage, want_shrink, quiet, keep_going;
 static uint32_t lines = TRACE_LINES;
 
 static const char usage[] =
@@ -30,6 +30,7 @@ static const char usage[] =
 	"  --no-fault NAME   without this kind of fault (repeat; --list-faults)\n"
 	"  --no-op N         without this opcode of libibverbs (repeat)\n"
 	"  --shrink          look for a smaller schedule that fails too\n"
+	"  --keep-going      one line per failing seed, and go on\n"
 	"  --mutant N        break the core on purpose (see lib/core/mutants.h)\n"
 	"  --coverage        states, transitions, events and actions seen\n"
 	"  --list-faults     kinds of fault\n"
@@ -234,9 +235,13 @@ static bool run_range(uint64_t from, uint64_t to, uint64_t step)
 	struct options o = opt;
 	bool good = true;
 
-	for (o.seed = from; good && o.seed <= to; o.seed += step)
+	for (o.seed = from; (good || keep_going) && o.seed <= to; o.seed += step)
 		if (!run_schedule(&o)) {
 			good = false;
+			if (keep_going) {
+				printf("seed %lu: %s\n", (unsigned long)o.seed, W.why);
+				continue;
+			}
 			if (want_shrink)
 				shrink(&o);
 			else
@@ -391,6 +396,7 @@ static bool one_option(int c)
 	case 'k': want_shrink = true; return true;
 	case 'c': want_coverage = true; return true;
 	case 'q': quiet = true; return true;
+	case 'K': keep_going = true; return true;
 	case 'M': mutant = atoi(optarg); return true;
 	case 'j': jobs = atoi(optarg); return jobs > 0 && jobs <= 64;
 	case 'L': exit(list_faults());
@@ -406,7 +412,7 @@ static bool options(int argc, char **argv)
 		{"trace", 0, NULL, 't'},   {"lines", 1, NULL, 'l'},  {"wrs", 1, NULL, 'w'},
 		{"no-fault", 1, NULL, 'f'}, {"no-op", 1, NULL, 'o'}, {"shrink", 0, NULL, 'k'},
 		{"mutant", 1, NULL, 'M'},  {"coverage", 0, NULL, 'c'}, {"help", 0, NULL, 'h'},
-		{"list-faults", 0, NULL, 'L'}, {NULL, 0, NULL, 0},
+		{"list-faults", 0, NULL, 'L'}, {"keep-going", 0, NULL, 'K'}, {NULL, 0, NULL, 0},
 	};
 	int c;
 
@@ -442,7 +448,7 @@ int main(int argc, char **argv)
 	good = many && jobs > 1 ? run_jobs() : run_range(seed_from, seed_to, 1);
 	clock_gettime(CLOCK_MONOTONIC, &b);
 	secs = (double)(b.tv_sec - a.tv_sec) + (double)(b.tv_nsec - a.tv_nsec) / 1e9;
-	if (good && !quiet)
+	if ((good || keep_going) && !quiet)
 		print_tally(secs);
 	if (want_coverage)
 		print_coverage();

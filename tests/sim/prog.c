@@ -315,6 +315,8 @@ void prog_wc(unsigned int h, const struct shift_wc *wc, const struct cqe *c)
 	}
 	if (wc->status != SHIFT_WC_SUCCESS && p->err_from == UINT32_MAX)
 		p->next_cqe = seq;
+	if (wc->status == SHIFT_WC_SUCCESS)
+		ref_skip_doubtful(h, seq + 1);
 	if (wc->status != SHIFT_WC_SUCCESS)
 		send_error(h, seq, wc);
 	else if (seq >= p->nexec)

@@ -455,6 +455,7 @@ void prog_event(const struct ev *e);
 void prog_wc(unsigned int h, const struct shift_wc *wc, const struct cqe *c);
 bool prog_done(unsigned int h);
 /* ref.c: the oracle */
+void ref_skip_doubtful(unsigned int src, uint32_t upto);
 void ref_begin(unsigned int dst, const struct pkt *p);
 void ref_place(unsigned int dst, const struct pkt *p, uint64_t addr);
 void ref_executed(unsigned int dst, const struct pkt *p);
