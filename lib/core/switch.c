@@ -349,6 +349,8 @@ static bool have_mine(const struct shift_conn *c)
 
 static void same_epoch(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 {
+	if (conn_switching(c) && c->state != SHIFT_ST_SWITCHING && c->plan.r == NO_RAIL)
+		return; /* joined, but its rail is lost to me: my next epoch will be higher */
 	if (m->rail != (conn_switching(c) && c->state != SHIFT_ST_SWITCHING ? c->plan.r : c->r)) {
 		giveup(c, SHIFT_R_PROTOCOL, SHIFT_WC_RETRY_EXC_ERR, SHIFT_VENDOR_PROTOCOL);
 		return;
