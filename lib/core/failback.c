@@ -59,6 +59,24 @@ void failback_prepare(struct shift_conn *c, uint8_t rail, enum shift_reason reas
 	send_plan(c, SHIFT_MSG_PREPARE);
 }
 
+/* Traffic goes on where it was, with what was held meanwhile first. */
+static void resume(struct shift_conn *c)
+{
+	struct shift_sendlog *l = &c->sq;
+	struct shift_action *a;
+
+	if (!c->holding)
+		return;
+	if (l->sent < l->head) {
+		a = conn_emit(c, SHIFT_ACT_POST_SEND, c->r);
+		a->epoch = c->e;
+		a->first = l->sent;
+		a->count = (uint32_t)(l->head - l->sent);
+		l->sent = l->head;
+	}
+	conn_release(c);
+}
+
 static void abandon(struct shift_conn *c, uint64_t now)
 {
 	struct rail *r = &c->rail[c->plan.r];
@@ -69,8 +87,7 @@ static void abandon(struct shift_conn *c, uint64_t now)
 		r->healthy_ns = now; /* its hold-down again before the next try */
 	c->plan.r = NO_RAIL;
 	conn_set_state(c, SHIFT_ST_ACTIVE, SHIFT_R_ABANDONED);
-	if (c->holding)
-		conn_release(c);
+	resume(c);
 	c->check_at = now + c->cfg.no_progress_ns;
 }
 
