@@ -337,14 +337,28 @@ static uint64_t min_ns(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
+/* A tick at the deadline always does something, so that the deadline moves. */
 uint64_t shift_conn_deadline(const struct shift_conn *c)
 {
-	uint64_t at = min_ns(min_ns(c->rto_at, c->timeout_at), c->check_at);
+	uint64_t end = c->plan.trouble ? c->plan.trouble + c->cfg.giveup_ns : NEVER;
 
-	at = min_ns(at, switch_settles_at(c));
-	if (conn_switching(c) && c->plan.trouble)
-		at = min_ns(at, c->plan.trouble + c->cfg.giveup_ns);
-	if (c->state == SHIFT_ST_ACTIVE)
-		at = min_ns(at, failback_deadline(c));
-	return at;
+	switch ((enum shift_state)c->state) {
+	case SHIFT_ST_SETUP: return c->rto_at;
+	case SHIFT_ST_ACTIVE: return min_ns(c->check_at, failback_deadline(c));
+	case SHIFT_ST_PREPARE: return min_ns(c->rto_at, c->timeout_at);
+	case SHIFT_ST_DRAIN: return c->timeout_at;
+	case SHIFT_ST_FENCE:
+	case SHIFT_ST_NO_RAIL:
+	case SHIFT_ST_ARM: return end;
+	case SHIFT_ST_QUARANTINE:
+	case SHIFT_ST_SWITCHING:
+		end = min_ns(end, switch_settles_at(c));
+		return min_ns(end, min_ns(c->rto_at, c->timeout_at));
+	case SHIFT_ST_GIVEUP:
+	case SHIFT_ST_DEAD:
+	case SHIFT_ST_CLOSING:
+	case SHIFT_ST_CLOSED:
+	case SHIFT_ST_COUNT: return NEVER;
+	}
+	return NEVER;
 }

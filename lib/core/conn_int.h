@@ -74,9 +74,10 @@ struct shift_conn {
 
 	/* Protocol (DESIGN 4.3 rule 1). */
 	uint32_t lastc;
-	uint32_t tx_psn; /* P_tx(lastc) */
-	uint32_t heard;	 /* newest epoch whose SWITCH I have */
-	uint32_t seen_e; /* newest epoch in any message of the peer */
+	uint32_t tx_psn;	 /* P_tx(lastc) */
+	uint32_t heard;		 /* newest epoch whose SWITCH I have */
+	uint32_t seen_e;	 /* newest epoch in any message of the peer */
+	uint32_t seen_committed; /* ... and what the peer had committed when it entered that */
 	uint64_t seen_ns;
 	uint32_t rep_epoch;
 	uint32_t rep_psn;
@@ -134,7 +135,8 @@ bool rail_usable(const struct shift_conn *c, uint8_t i, uint64_t now);
 bool rail_possible(const struct shift_conn *c, uint8_t i);
 uint8_t rail_choose(const struct shift_conn *c, uint64_t now);
 void rail_failed(struct shift_conn *c, uint8_t i, uint64_t now);
-void rail_proof(struct shift_conn *c, uint32_t epoch, uint64_t now);
+void rail_proof(struct shift_conn *c, const struct shift_msg *m, uint64_t now);
+uint64_t rail_dirty_until(const struct shift_conn *c, uint32_t tag);
 void rail_probe(struct shift_conn *c, uint8_t i, bool ok, uint64_t now);
 bool rail_answers(const struct shift_conn *c, uint8_t i);
 bool rail_silent(const struct shift_conn *c, uint8_t i);

@@ -57,7 +57,7 @@ static void record_rail(struct shift_conn *c, struct rail *r, const struct shift
 	r->hung = ev->fence != SHIFT_FENCE_SURE && ev->hung;
 	r->unaccounted = !ev->clean;
 	/* A message that proves the peer fenced may have come before our own fence was done. */
-	r->dirty_until = c->seen_e > r->tag ? c->seen_ns + c->cfg.quarantine_ns : NEVER;
+	r->dirty_until = rail_dirty_until(c, r->tag);
 	c->stats.hung_fences += r->hung;
 }
 

@@ -11,7 +11,7 @@
 #define HEADER	   28 /* magic 4, version 1, zero 1, count 2, length 4, nonces 8 + 8 */
 #define TAG	   8  /* at the very end, over all before it */
 #define RECORD_HDR 10 /* type 1, length 1, dst_conn 4, src_conn 4 */
-#define FIELDS_MAX 9
+#define FIELDS_MAX 10
 
 _Static_assert(HEADER + TAG == SHIFT_MSG_ENVELOPE, "envelope size is part of the API");
 
@@ -41,8 +41,9 @@ static const struct field layout[SHIFT_MSG_TYPE_END][FIELDS_MAX + 1] = {
 	[SHIFT_MSG_HELLO] = {F(heard, 1, BOOL), F(qpn, 4, BITS24), F(dest_qpn, 4, BITS24),
 			     F(sq_psn, 4, BITS24), F(rq_psn, 4, BITS24)},
 	[SHIFT_MSG_SWITCH] = {F(rail, 1, RAIL), F(fence, 1, FENCE), F(recv_valid, 1, BOOL),
-			      F(epoch, 4, ANY), F(heard, 4, ANY), F(rep_epoch, 4, ANY),
-			      F(rep_psn, 4, BITS24), F(recv_avail, 4, ANY), F(recv_cum, 8, ANY)},
+			      F(epoch, 4, ANY), F(heard, 4, ANY), F(committed, 4, ANY),
+			      F(rep_epoch, 4, ANY), F(rep_psn, 4, BITS24), F(recv_avail, 4, ANY),
+			      F(recv_cum, 8, ANY)},
 	[SHIFT_MSG_CLOSED] = {F(fence, 1, FENCE), F(recv_valid, 1, BOOL), F(rep_epoch, 4, ANY),
 			      F(rep_psn, 4, BITS24), F(recv_cum, 8, ANY)},
 	[SHIFT_MSG_PREPARE] = {F(rail, 1, RAIL), F(epoch, 4, ANY)},
@@ -134,8 +135,8 @@ static int check(const struct shift_msg *m)
 		if (err)
 			return err;
 	}
-	if (m->type == SHIFT_MSG_SWITCH &&
-	    (!m->epoch || m->rep_epoch >= m->epoch || m->heard > m->epoch))
+	if (m->type == SHIFT_MSG_SWITCH && (!m->epoch || m->rep_epoch >= m->epoch ||
+					    m->heard > m->epoch || m->committed >= m->epoch))
 		return SHIFT_MSG_EEPOCH;
 	return 0;
 }

@@ -84,20 +84,31 @@ void rail_failed(struct shift_conn *c, uint8_t i, uint64_t now)
 }
 
 /*
- * The peer entered an epoch: it has fenced its QPs of all older ones, and what they sent dies
- * within the quarantine.
+ * Until when old packets of a fenced QP armed for tag may be about (rule 18). The peer is proven
+ * fenced by any message of a newer epoch; what it sent dies within the quarantine. If it never
+ * committed tag, it never sent anything in it and never will: nothing to wait for. That is the
+ * common case of both ends starting at once, with different epochs, on the same backup rail.
  */
-void rail_proof(struct shift_conn *c, uint32_t epoch, uint64_t now)
+uint64_t rail_dirty_until(const struct shift_conn *c, uint32_t tag)
 {
+	if (c->seen_e <= tag)
+		return NEVER;
+	return c->seen_committed < tag ? 0 : c->seen_ns + c->cfg.quarantine_ns;
+}
+
+/* The peer entered an epoch: it has fenced its QPs of all older ones. */
+void rail_proof(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
+{
+	if (m->epoch <= c->seen_e)
+		return;
+	c->seen_e = m->epoch;
+	c->seen_committed = m->committed;
+	c->seen_ns = now;
 	for (uint8_t i = 0; i < c->cfg.rails; i++) {
 		struct rail *r = &c->rail[i];
 
-		if (!r->armed && r->dirty_until == NEVER && epoch > r->tag)
-			r->dirty_until = now + c->cfg.quarantine_ns;
-	}
-	if (epoch > c->seen_e) {
-		c->seen_e = epoch;
-		c->seen_ns = now;
+		if (!r->armed && r->dirty_until == NEVER)
+			r->dirty_until = rail_dirty_until(c, r->tag);
 	}
 }
 
@@ -168,7 +179,11 @@ void rail_event(struct shift_conn *c, const struct shift_event *ev, uint64_t now
 		r->healthy_ns = NEVER;
 		rail_suspect(c, ev->rail, SHIFT_R_LINK_DOWN, now);
 		break;
-	case SHIFT_EV_RAIL_DIRTY: r->vetoed = true; break;
+	case SHIFT_EV_RAIL_DIRTY:
+		r->vetoed = true;
+		if (ev->rail != c->r)
+			rail_suspect(c, ev->rail, SHIFT_R_OPERATOR, now);
+		break;
 	case SHIFT_EV_RAIL_CLEAN:
 		r->vetoed = false;
 		r->unaccounted = false;

@@ -189,6 +189,25 @@ static uint64_t settle(struct shift_conn *c, const struct verdict *v)
 	return c->sq.head;
 }
 
+/*
+ * A reissued READ holds back the completions behind it. If it is unsignaled and nothing after it is
+ * posted again, no completion would ever tell that it is done: signal it ourselves.
+ */
+static void signal_last(struct shift_conn *c, uint64_t end)
+{
+	uint64_t i = end;
+
+	while (i > c->sq.ready && shift_sendlog_at(&c->sq, i - 1)->state != SHIFT_WR_PENDING)
+		i--;
+	if (i == c->sq.ready || i == end)
+		return;
+	if (!shift_sendlog_signaled(&c->sq, shift_sendlog_at(&c->sq, i - 1))) {
+		shift_sendlog_at(&c->sq, i - 1)->flags |= SHIFT_F_SECRET;
+		c->sq.sig_posted++;
+		c->stats.secret_signals++;
+	}
+}
+
 static void repost(struct shift_conn *c, uint64_t end)
 {
 	struct shift_sendlog *l = &c->sq;
@@ -206,6 +225,7 @@ static void repost(struct shift_conn *c, uint64_t end)
 		c->plan.backoff = 0;
 		return;
 	}
+	signal_last(c, end);
 	a = conn_emit(c, SHIFT_ACT_POST_SEND, c->r);
 	a->epoch = c->e;
 	a->first = l->ready;

@@ -54,6 +54,7 @@ static void freeze_switch(struct shift_conn *c)
 		.type = SHIFT_MSG_SWITCH,
 		.rail = c->r,
 		.epoch = c->e,
+		.committed = c->lastc,
 		.rep_epoch = c->rep_epoch,
 		.rep_psn = c->rep_psn,
 		.recv_cum = c->rq.done,
@@ -71,6 +72,7 @@ static void send_pending(struct shift_conn *c)
 		.rail = c->plan.r,
 		.epoch = c->plan.e,
 		.heard = c->heard,
+		.committed = c->lastc,
 		.rep_epoch = c->rep_epoch,
 		.rep_psn = c->rep_psn,
 		.recv_cum = c->rq.done,
@@ -347,14 +349,34 @@ static bool have_mine(const struct shift_conn *c)
 	return c->e && c->mine.epoch == c->e && !c->recv_held;
 }
 
+/* Rule 3 makes the pair of epoch and rail unique: a peer that differs is not one of ours. */
+static bool same_rail(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
+{
+	bool entering = conn_switching(c) && c->state != SHIFT_ST_SWITCHING;
+	uint8_t mine = entering ? c->plan.r : c->r;
+
+	if (m->rail == mine)
+		return true;
+	if (entering && mine == NO_RAIL) { /* I had no way to go there; perhaps now */
+		if (rail_possible(c, m->rail))
+			switch_join(c, m, now);
+		return false;
+	}
+	giveup(c, SHIFT_R_PROTOCOL, SHIFT_WC_RETRY_EXC_ERR, SHIFT_VENDOR_PROTOCOL);
+	return false;
+}
+
 static void same_epoch(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 {
+<<<<<<< HEAD
 	if (conn_switching(c) && c->state != SHIFT_ST_SWITCHING && c->plan.r == NO_RAIL)
 		return; /* joined, but its rail is lost to me: my next epoch will be higher */
 	if (m->rail != (conn_switching(c) && c->state != SHIFT_ST_SWITCHING ? c->plan.r : c->r)) {
 		giveup(c, SHIFT_R_PROTOCOL, SHIFT_WC_RETRY_EXC_ERR, SHIFT_VENDOR_PROTOCOL);
+=======
+	if (!same_rail(c, m, now))
+>>>>>>> 749093db6b53e68a0fa73425ffbb71891f4f4fd8
 		return;
-	}
 	/* The peer is on its way: a quarantine, its or mine, is no reason to try elsewhere. */
 	if (c->state == SHIFT_ST_SWITCHING || c->state == SHIFT_ST_QUARANTINE)
 		c->timeout_at = now + switch_timeout(c) + c->cfg.quarantine_ns;
@@ -381,7 +403,7 @@ void switch_msg(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 		giveup(c, SHIFT_R_PROTOCOL, SHIFT_WC_RETRY_EXC_ERR, SHIFT_VENDOR_PROTOCOL);
 		return;
 	}
-	rail_proof(c, m->epoch, now);
+	rail_proof(c, m, now);
 	remember(c, m);
 	if (m->epoch > cur) {
 		if (MUTANT(COMMIT_OTHER_EPOCH) && c->state == SHIFT_ST_SWITCHING)
@@ -435,7 +457,7 @@ uint64_t switch_settles_at(const struct shift_conn *c)
 {
 	uint64_t at;
 
-	if (c->state != SHIFT_ST_QUARANTINE || c->plan.r == NO_RAIL)
+	if (c->state != SHIFT_ST_QUARANTINE || c->plan.r == NO_RAIL || !rail_possible(c, c->plan.r))
 		return NEVER;
 	at = c->rail[c->plan.r].dirty_until;
 	if (c->rail[c->r].hung && c->rail[c->r].dirty_until > at)

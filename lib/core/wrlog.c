@@ -195,6 +195,7 @@ void shift_sendlog_hold(struct shift_sendlog *l)
 {
 	if (l->held)
 		return;
+	shift_sendlog_track(l); /* from here on we, not the provider, refuse what exceeds cap */
 	l->held = true;
 	l->sent = l->head;
 	l->cum_sent = l->cum;
