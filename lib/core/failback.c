@@ -59,21 +59,6 @@ void failback_prepare(struct shift_conn *c, uint8_t rail, enum shift_reason reas
 	send_plan(c, SHIFT_MSG_PREPARE);
 }
 
-<<<<<<< HEAD
-/* What was held while draining goes to the same rail after all, numbered as it was logged. */
-static void post_held(struct shift_conn *c)
-{
-	struct shift_action *a;
-	uint64_t first = c->sq.sent;
-
-	if (c->sq.head > first && !MUTANT(LOSE_HELD)) {
-		a = conn_emit(c, SHIFT_ACT_POST_SEND, c->r);
-		a->epoch = c->e;
-		a->first = first;
-		a->count = (uint32_t)(c->sq.head - first);
-	}
-	c->sq.sent = c->sq.head;
-=======
 /* Traffic goes on where it was, with what was held meanwhile first. */
 static void resume(struct shift_conn *c)
 {
@@ -89,7 +74,6 @@ static void resume(struct shift_conn *c)
 		a->count = (uint32_t)(l->head - l->sent);
 		l->sent = l->head;
 	}
->>>>>>> 749093db6b53e68a0fa73425ffbb71891f4f4fd8
 	conn_release(c);
 }
 
@@ -103,12 +87,7 @@ static void abandon(struct shift_conn *c, uint64_t now)
 		r->healthy_ns = now; /* its hold-down again before the next try */
 	c->plan.r = NO_RAIL;
 	conn_set_state(c, SHIFT_ST_ACTIVE, SHIFT_R_ABANDONED);
-<<<<<<< HEAD
-	if (c->holding)
-		post_held(c);
-=======
 	resume(c);
->>>>>>> 749093db6b53e68a0fa73425ffbb71891f4f4fd8
 	c->check_at = now + c->cfg.no_progress_ns;
 }
 

@@ -260,8 +260,7 @@ static void commit(struct shift_conn *c, const struct shift_msg *m, uint64_t now
 	if (replay_commit(c, m, now))
 		return;
 	c->stats.switches++;
-	if (c->state == SHIFT_ST_ACTIVE) /* a lost atomic may have ended it */
-		c->check_at = now + c->cfg.no_progress_ns;
+	c->check_at = now + c->cfg.no_progress_ns;
 	c->query_seen = false;
 	c->plan.r = NO_RAIL;
 }
@@ -368,14 +367,7 @@ static bool same_rail(struct shift_conn *c, const struct shift_msg *m, uint64_t 
 
 static void same_epoch(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 {
-<<<<<<< HEAD
-	if (conn_switching(c) && c->state != SHIFT_ST_SWITCHING && c->plan.r == NO_RAIL)
-		return; /* joined, but its rail is lost to me: my next epoch will be higher */
-	if (m->rail != (conn_switching(c) && c->state != SHIFT_ST_SWITCHING ? c->plan.r : c->r)) {
-		giveup(c, SHIFT_R_PROTOCOL, SHIFT_WC_RETRY_EXC_ERR, SHIFT_VENDOR_PROTOCOL);
-=======
 	if (!same_rail(c, m, now))
->>>>>>> 749093db6b53e68a0fa73425ffbb71891f4f4fd8
 		return;
 	/* The peer is on its way: a quarantine, its or mine, is no reason to try elsewhere. */
 	if (c->state == SHIFT_ST_SWITCHING || c->state == SHIFT_ST_QUARANTINE)
