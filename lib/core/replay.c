@@ -191,7 +191,8 @@ static uint64_t settle(struct shift_conn *c, const struct verdict *v)
 
 /*
  * A reissued READ holds back the completions behind it. If it is unsignaled and nothing after it is
- * posted again, no completion would ever tell that it is done: signal it ourselves.
+ * posted again (or a lost atomic ends the posting), no completion would ever tell that it is done:
+ * signal it ourselves.
  */
 static void signal_last(struct shift_conn *c, uint64_t end)
 {
@@ -199,7 +200,7 @@ static void signal_last(struct shift_conn *c, uint64_t end)
 
 	while (i > c->sq.ready && shift_sendlog_at(&c->sq, i - 1)->state != SHIFT_WR_PENDING)
 		i--;
-	if (i == c->sq.ready || i == end)
+	if (i == c->sq.ready || (i == end && c->sq.lost == NEVER))
 		return;
 	if (!shift_sendlog_signaled(&c->sq, shift_sendlog_at(&c->sq, i - 1))) {
 		shift_sendlog_at(&c->sq, i - 1)->flags |= SHIFT_F_SECRET;

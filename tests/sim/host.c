@@ -348,6 +348,10 @@ static void fence_step(unsigned int h, unsigned int r)
 
 	if (f->step == FS_IDLE)
 		return;
+	if (W.host[h].arm[r].busy) { /* one worker per rail, one thing after the other */
+		ev_add(W.now + 10 * NS_US, EV_FENCE, h, r, 0);
+		return;
+	}
 	if (silent(h, r)) {
 		if (f->step == FS_BARRIER && q->drained_at == UINT64_MAX) {
 			fence_done(h, r, true);
