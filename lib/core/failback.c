@@ -134,9 +134,10 @@ static void prepare_msg(struct shift_conn *c, const struct shift_msg *m, uint64_
 	if (c->state == SHIFT_ST_ACTIVE || yield) {
 		c->plan.r = m->rail;
 		drain(c, true, now);
-	} else if (c->state == SHIFT_ST_DRAIN && c->plan.follower && c->plan.ready_sent &&
-		   m->rail == c->plan.r) {
-		send_plan(c, SHIFT_MSG_READY); /* the first was lost */
+	} else if (c->state == SHIFT_ST_DRAIN && c->plan.follower) {
+		c->plan.r = m->rail; /* the starter may have changed its mind */
+		if (c->plan.ready_sent)
+			send_plan(c, SHIFT_MSG_READY);
 	}
 }
 
