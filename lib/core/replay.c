@@ -190,23 +190,28 @@ static uint64_t settle(struct shift_conn *c, const struct verdict *v)
 }
 
 /*
- * A reissued READ holds back the completions behind it. If it is unsignaled and nothing after it is
- * posted again (or a lost atomic ends the posting), no completion would ever tell that it is done:
- * signal it ourselves.
+ * A reissued READ holds back the completions behind it. If it is unsignaled and so is all that is
+ * posted again after it (or a lost atomic ends the posting), no completion would ever tell that it
+ * is done, and the program may wait for one before it posts more: signal the last one ourselves.
  */
 static void signal_last(struct shift_conn *c, uint64_t end)
 {
-	uint64_t i = end;
+	struct shift_wr_entry *last = NULL;
+	bool held_back = c->sq.lost != NEVER;
 
-	while (i > c->sq.ready && shift_sendlog_at(&c->sq, i - 1)->state != SHIFT_WR_PENDING)
-		i--;
-	if (i == c->sq.ready || (i == end && c->sq.lost == NEVER))
-		return;
-	if (!shift_sendlog_signaled(&c->sq, shift_sendlog_at(&c->sq, i - 1))) {
-		shift_sendlog_at(&c->sq, i - 1)->flags |= SHIFT_F_SECRET;
-		c->sq.sig_posted++;
-		c->stats.secret_signals++;
+	for (uint64_t i = c->sq.ready; i < end; i++) {
+		struct shift_wr_entry *e = shift_sendlog_at(&c->sq, i);
+
+		if (e->state == SHIFT_WR_PENDING)
+			last = e;
+		else
+			held_back = true;
 	}
+	if (!last || !held_back || shift_sendlog_signaled(&c->sq, last))
+		return;
+	last->flags |= SHIFT_F_SECRET;
+	c->sq.sig_posted++;
+	c->stats.secret_signals++;
 }
 
 static void repost(struct shift_conn *c, uint64_t end)
