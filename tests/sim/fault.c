@@ -65,6 +65,16 @@ static void draw(struct rng *g, struct fault *f, bool second)
 		f->ns = f->ns > 60 * NS_MS ? 60 * NS_MS : f->ns;
 }
 
+/* One fault that nobody can overlook, or the operator; nine schedules of ten shall have a switch. */
+static void certain(struct rng *g, struct fault *f)
+{
+	static const uint8_t kinds[] = {FK_CABLE, FK_LOSS,  FK_ONEWAY,	FK_ACKDROP,
+					FK_ADMIN, FK_QPERR, FK_MIGRATE, FK_CABLE};
+
+	f->kind = kinds[rnd_below(g, sizeof(kinds))];
+	f->ns = rnd_range(g, 25, 120) * NS_MS;
+}
+
 void fault_setup(struct rng *g)
 {
 	uint32_t i, n = 1 + rnd_below(g, 6);
@@ -73,6 +83,8 @@ void fault_setup(struct rng *g)
 	W.second_left = rnd_below(g, 3) ? 1 + rnd_below(g, 3) : 0;
 	for (i = 0; i < n; i++) {
 		draw(g, &W.fault[i], false);
+		if (i == 0 && rnd_below(g, 16))
+			certain(g, &W.fault[i]);
 		W.fault[i].arg |= 1u << 31; /* on the rail in use */
 		if (rnd_below(g, 4) == 0)
 			W.fault[i].arg &= ~(1u << 31);
@@ -191,6 +203,14 @@ static bool lasting(const struct fault *f, int n)
 	}
 }
 
+static uint8_t migrate_from(unsigned int h)
+{
+	struct shift_conn_view v;
+
+	shift_conn_view(W.host[h].c, &v);
+	return v.r;
+}
+
 static void moment(const struct fault *f)
 {
 	struct host *me = &W.host[f->h];
@@ -202,7 +222,11 @@ static void moment(const struct fault *f)
 	case FK_STOP: me->stop_until = W.now + f->ns; break;
 	case FK_NICDEAD:
 	case FK_NICHUNG: nic_fault(f); break;
-	case FK_MIGRATE: host_give(f->h, &ev); break;
+	case FK_MIGRATE:
+		if (f->r == migrate_from(f->h))
+			ev.rail = (uint8_t)((f->r + 1) % W.rails);
+		host_give(f->h, &ev);
+		break;
 	case FK_KILL:
 		if (!W.host[1 - f->h].died && !me->died)
 			host_kill(f->h);

@@ -53,6 +53,7 @@ static void report(unsigned int h, const struct shift_action *a)
 	if (a->to == SHIFT_ST_GIVEUP || a->to == SHIFT_ST_CLOSING)
 		me->reason = a->reason;
 	me->state = a->to;
+	me->change = a->reason;
 	fault_on_state(h, a->to, a->rail);
 }
 
@@ -142,6 +143,38 @@ static void act_post_recv(unsigned int h, const struct shift_action *a, bool *re
 	}
 }
 
+/* Rule 2: what SWITCH(e) says is said once and for all; rule 7: not before the receives are posted. */
+static void check_switch(unsigned int h, const struct shift_action *a)
+{
+	struct host *me = &W.host[h];
+	const struct shift_msg *m = &a->msg, *f = &me->frozen;
+	const struct qp *q = &W.qp[h][m->rail];
+
+	if (m->type != SHIFT_MSG_SWITCH || m->fence == SHIFT_FENCE_PENDING)
+		return;
+	if (f->epoch == m->epoch &&
+	    (f->rail != m->rail || f->rep_epoch != m->rep_epoch || f->rep_psn != m->rep_psn ||
+	     f->recv_cum != m->recv_cum || f->fence != m->fence))
+		violation("%c: SWITCH of epoch %u changes its mind", 'A' + h, m->epoch);
+	me->frozen = *m;
+	if (q->epoch == m->epoch && q->rq_pi < m->recv_avail && !silent(h, m->rail) && !me->p.closed)
+		violation("%c: SWITCH of epoch %u leaves before its receives are posted", 'A' + h,
+			  m->epoch);
+}
+
+/* Hysteresis: a rail whose probes were missed a moment ago is no rail to go back to. */
+static void check_prepare(unsigned int h, const struct shift_action *a)
+{
+	struct host *me = &W.host[h];
+
+	if (a->msg.type != SHIFT_MSG_PREPARE || me->change != SHIFT_R_FAIL_BACK)
+		return;
+	me->change = SHIFT_R_COUNT; /* retransmissions decide nothing */
+	if (me->missed_at[a->msg.rail] &&
+	    W.now < me->missed_at[a->msg.rail] + me->cfg.hold_down_ns)
+		violation("%c: fail-back to rail %u within its hold-down", 'A' + h, a->msg.rail);
+}
+
 static void act_send_msg(unsigned int h, const struct shift_action *a)
 {
 	uint8_t buf[SHIFT_MSG_ENVELOPE + SHIFT_MSG_RECORD_MAX];
@@ -150,6 +183,8 @@ static void act_send_msg(unsigned int h, const struct shift_action *a)
 
 	tr(h, "send message type %lu epoch %lu heard %lu on rail %lu", a->msg.type, a->msg.epoch,
 	   a->msg.heard, a->rail);
+	check_switch(h, a);
+	check_prepare(h, a);
 	shift_msg_begin(&w, buf, sizeof(buf), a->msg.src_nonce, a->msg.dst_nonce);
 	if (shift_msg_add(&w, &a->msg)) {
 		violation("%c: the core made a message that the codec refuses, type %u", 'A' + h,
@@ -266,6 +301,7 @@ void host_poll_soon(unsigned int h, uint64_t at)
 static bool feed(unsigned int h, struct qp *q, bool all, uint32_t budget)
 {
 	struct cqe c;
+	uint8_t state = W.host[h].state;
 
 	while (budget-- && !W.failed && qp_poll(q, &c, all)) {
 		struct shift_cqe sc = {
@@ -281,10 +317,16 @@ static bool feed(unsigned int h, struct qp *q, bool all, uint32_t budget)
 			.byte_len = c.byte_len,
 			.is_recv = c.is_recv,
 		};
+		bool deliver = shift_conn_cqe(W.host[h].c, &sc, &wc, W.now);
 
-		if (shift_conn_cqe(W.host[h].c, &sc, &wc, W.now))
+		if (deliver)
 			prog_wc(h, &wc, &c);
 		drain(h);
+		/* Rule 14: what an earlier arming of the twin leaves behind changes nothing. */
+		if (c.epoch < q->epoch && q->state == QP_RTS && !W.host[h].unsure &&
+		    (deliver || W.host[h].state != state))
+			violation("%c: a completion of epoch %u is acted upon, rail %u is of %u",
+				  'A' + h, c.epoch, q->r, q->epoch);
 	}
 	return q->cq_ci != q->cq_pi;
 }
@@ -413,6 +455,8 @@ static void probe(unsigned int h, unsigned int r)
 	struct shift_event ev = {.rail = (uint8_t)r};
 
 	ev.type = !silent(h, r) && net_probe(h, r) ? SHIFT_EV_PROBE_OK : SHIFT_EV_PROBE_MISSED;
+	if (ev.type == SHIFT_EV_PROBE_MISSED)
+		W.host[h].missed_at[r] = W.now;
 	ev_add(W.now + PROBE_NS + rnd_below(&W.g_host, 100000), EV_PROBE, h, r, 0);
 	host_give(h, &ev);
 }

@@ -4,7 +4,8 @@
 
 #include "tests/sim/sim.h"
 
-#define STEPS_MAX 1000000u
+#define STEPS_MAX	1000000u
+#define CORE_EVENTS_MIN 300u /* an idle connection is probed until it has had as many */
 
 struct world W;
 struct tally T;
@@ -213,6 +214,10 @@ static void dispatch(const struct ev *e)
 		if (e->x == q->epoch)
 			qp_drained(q);
 		break;
+	case EV_FLUSH:
+		if (!nic_dead(e->h, e->r))
+			qp_flush_recvs(q, e->x >> 8, e->x & 0xff);
+		break;
 	case EV_POST:
 	case EV_RECV:
 	case EV_CLOSE: prog_event(e); break;
@@ -266,7 +271,8 @@ bool run_schedule(const struct options *o)
 			break;
 		if (W.steps > STEPS_MAX)
 			violation("livelock: %u events and no end", STEPS_MAX);
-		if (W.started && W.calm && prog_done(0) && prog_done(1))
+		if (W.started && W.calm && prog_done(0) && prog_done(1) &&
+		    (W.core_events >= CORE_EVENTS_MIN || W.now > W.calm_at + NS_MS * 1000))
 			break;
 		if (W.calm && W.now > W.calm_at + 3 * W.host[0].cfg.giveup_ns)
 			violation("hang: A %s, B %s, long after calm",

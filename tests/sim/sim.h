@@ -76,6 +76,7 @@ enum ev_type {
 	EV_RTO,	     /* retransmission timer of a QP */
 	EV_ACK,	     /* coalesced ACK is due */
 	EV_DRAINED,  /* a QP moved to ERR has really stopped */
+	EV_FLUSH,    /* x: epoch << 8 | count of receives flushed late */
 	EV_POLL,     /* the program polls */
 	EV_MSG,	     /* x: control datagram arrives */
 	EV_TICK,     /* deadline of the core */
@@ -259,7 +260,10 @@ struct host {
 	bool post_armed, recv_armed, draining, arm_fails;
 	struct fence_op fence[RAILS];
 	struct arm_op arm[RAILS];
+	struct shift_msg frozen; /* the newest SWITCH that carried a proof */
+	uint64_t missed_at[RAILS]; /* last missed probe */
 	uint8_t reason; /* of the end */
+	uint8_t change; /* reason of the last change of state */
 	uint8_t state;
 	struct prog p;
 };
@@ -438,6 +442,7 @@ bool qp_poll(struct qp *q, struct cqe *c, bool all);
 void qp_request(struct qp *q, const struct pkt *p);
 void qp_send_ack(struct qp *q);
 void qp_drained(struct qp *q);
+void qp_flush_recvs(struct qp *q, uint32_t epoch, uint32_t n);
 /* host.c: what lib/verbs will be */
 void host_setup(unsigned int h, struct rng *g);
 void host_event(const struct ev *e);
