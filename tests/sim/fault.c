@@ -29,10 +29,10 @@ const char *fault_text(unsigned int k)
 
 /* Weights of the first faults; what ends a connection is rare, or nothing else would be seen. */
 static const uint8_t weight[FK_COUNT] = {
-	[FK_CABLE] = 30,   [FK_LOSS] = 25,    [FK_ONEWAY] = 20, [FK_ACKDROP] = 20, [FK_BIGDROP] = 12,
-	[FK_FLAP] = 12,	   [FK_LOSSY] = 10,   [FK_SLOW] = 6,	[FK_ADMIN] = 15,   [FK_BGSTALL] = 6,
-	[FK_APPSTALL] = 6, [FK_STOP] = 6,     [FK_NICDEAD] = 3, [FK_NICHUNG] = 3,  [FK_MIGRATE] = 14,
-	[FK_KILL] = 1,	   [FK_CLOSE] = 2,    [FK_ALLRAILS] = 1, [FK_ARMFAIL] = 4, [FK_QPERR] = 8,
+	[FK_CABLE] = 30,   [FK_LOSS] = 25,  [FK_ONEWAY] = 20,  [FK_ACKDROP] = 20, [FK_BIGDROP] = 12,
+	[FK_FLAP] = 12,	   [FK_LOSSY] = 10, [FK_SLOW] = 6,     [FK_ADMIN] = 15,	  [FK_BGSTALL] = 6,
+	[FK_APPSTALL] = 6, [FK_STOP] = 6,   [FK_NICDEAD] = 3,  [FK_NICHUNG] = 3,  [FK_MIGRATE] = 14,
+	[FK_KILL] = 1,	   [FK_CLOSE] = 2,  [FK_ALLRAILS] = 1, [FK_ARMFAIL] = 4,  [FK_QPERR] = 8,
 };
 
 static uint8_t pick_kind(struct rng *g, bool second)
@@ -45,7 +45,8 @@ static uint8_t pick_kind(struct rng *g, bool second)
 		x = rnd_below(g, sum);
 		for (i = 0; x >= weight[i]; i++)
 			x -= weight[i];
-	} while (second && (i == FK_KILL || i == FK_ALLRAILS || i == FK_BGSTALL || i == FK_APPSTALL));
+	} while (second &&
+		 (i == FK_KILL || i == FK_ALLRAILS || i == FK_BGSTALL || i == FK_APPSTALL));
 	return (uint8_t)i;
 }
 
@@ -65,7 +66,8 @@ static void draw(struct rng *g, struct fault *f, bool second)
 		f->ns = f->ns > 60 * NS_MS ? 60 * NS_MS : f->ns;
 }
 
-/* One fault that nobody can overlook, or the operator; nine schedules of ten shall have a switch. */
+/* One fault that nobody can overlook, or the operator; nine schedules of ten shall have a switch.
+ */
 static void certain(struct rng *g, struct fault *f)
 {
 	static const uint8_t kinds[] = {FK_CABLE, FK_LOSS,  FK_ONEWAY,	FK_ACKDROP,
@@ -122,7 +124,8 @@ void fault_on_state(unsigned int h, uint8_t to, uint8_t rail)
 	ev_add(W.now + rnd_below(&W.g_fault, 2 * NS_MS), EV_FAULT, 0, 0, W.faults++);
 }
 
-/* --- begin and end ---------------------------------------------------------------------------------- */
+/* --- begin and end
+ * ---------------------------------------------------------------------------------- */
 
 static void carrier(const struct fault *f, unsigned int h, int n)
 {

@@ -15,7 +15,8 @@ static bool silent(unsigned int h, unsigned int r)
 	return W.rail[r].dead[h] || W.rail[r].hung[h];
 }
 
-/* --- what a state change may mean --------------------------------------------------------------- */
+/* --- what a state change may mean ---------------------------------------------------------------
+ */
 
 static bool peer_ended(const struct host *peer)
 {
@@ -45,8 +46,7 @@ static void report(unsigned int h, const struct shift_action *a)
 	struct host *me = &W.host[h];
 
 	tr(h, "core: state %lu -> %lu, reason %lu, rail %lu", a->from, a->to, a->reason, a->rail);
-	if ((a->to == SHIFT_ST_GIVEUP || a->to == SHIFT_ST_DEAD) &&
-	    !end_is_justified(h, a->reason))
+	if ((a->to == SHIFT_ST_GIVEUP || a->to == SHIFT_ST_DEAD) && !end_is_justified(h, a->reason))
 		violation("%c: the connection ends (%s -> %s) for no good reason: %s", 'A' + h,
 			  shift_state_name(a->from), shift_state_name(a->to),
 			  shift_reason_name(a->reason));
@@ -57,7 +57,8 @@ static void report(unsigned int h, const struct shift_action *a)
 	fault_on_state(h, a->to, a->rail);
 }
 
-/* --- actions ------------------------------------------------------------------------------------ */
+/* --- actions ------------------------------------------------------------------------------------
+ */
 
 static void act_fence(unsigned int h, const struct shift_action *a)
 {
@@ -130,7 +131,8 @@ static void act_post_recv(unsigned int h, const struct shift_action *a, bool *re
 	struct qp *q = &W.qp[h][a->rail];
 	uint64_t i;
 
-	tr(h, "post receives %lu + %lu on rail %lu epoch %lu", a->first, a->count, a->rail, a->epoch);
+	tr(h, "post receives %lu + %lu on rail %lu epoch %lu", a->first, a->count, a->rail,
+	   a->epoch);
 	for (i = a->first; i < a->first + a->count && !W.failed; i++) {
 		struct shift_recv_wr wr;
 
@@ -143,7 +145,8 @@ static void act_post_recv(unsigned int h, const struct shift_action *a, bool *re
 	}
 }
 
-/* Rule 2: what SWITCH(e) says is said once and for all; rule 7: not before the receives are posted. */
+/* Rule 2: what SWITCH(e) says is said once and for all; rule 7: not before the receives are posted.
+ */
 static void check_switch(unsigned int h, const struct shift_action *a)
 {
 	struct host *me = &W.host[h];
@@ -157,7 +160,8 @@ static void check_switch(unsigned int h, const struct shift_action *a)
 	     f->recv_cum != m->recv_cum || f->fence != m->fence))
 		violation("%c: SWITCH of epoch %u changes its mind", 'A' + h, m->epoch);
 	me->frozen = *m;
-	if (q->epoch == m->epoch && q->rq_pi < m->recv_avail && !silent(h, m->rail) && !me->p.closed)
+	if (q->epoch == m->epoch && q->rq_pi < m->recv_avail && !silent(h, m->rail) &&
+	    !me->p.closed)
 		violation("%c: SWITCH of epoch %u leaves before its receives are posted", 'A' + h,
 			  m->epoch);
 }
@@ -170,8 +174,7 @@ static void check_prepare(unsigned int h, const struct shift_action *a)
 	if (a->msg.type != SHIFT_MSG_PREPARE || me->change != SHIFT_R_FAIL_BACK)
 		return;
 	me->change = SHIFT_R_COUNT; /* retransmissions decide nothing */
-	if (me->missed_at[a->msg.rail] &&
-	    W.now < me->missed_at[a->msg.rail] + me->cfg.hold_down_ns)
+	if (me->missed_at[a->msg.rail] && W.now < me->missed_at[a->msg.rail] + me->cfg.hold_down_ns)
 		violation("%c: fail-back to rail %u within its hold-down", 'A' + h, a->msg.rail);
 }
 
@@ -233,7 +236,8 @@ static void act(unsigned int h, const struct shift_action *a, bool *refused)
 	case SHIFT_ACT_RELEASE: break; /* single-threaded: every post asks */
 	case SHIFT_ACT_QP_ERR: W.host[h].p.qp_err = true; break;
 	case SHIFT_ACT_QUERY_PSN:
-		ev_add(W.now + rnd_range(&W.g_host, 20, 200) * NS_US, EV_PSNQ, h, a->rail, a->serial);
+		ev_add(W.now + rnd_range(&W.g_host, 20, 200) * NS_US, EV_PSNQ, h, a->rail,
+		       a->serial);
 		break;
 	case SHIFT_ACT_CLOSED: act_closed(h); break;
 	case SHIFT_ACT_REPORT: report(h, a); break;
@@ -284,7 +288,8 @@ void host_give(unsigned int h, const struct shift_event *ev)
 	drain(h);
 }
 
-/* --- completions ---------------------------------------------------------------------------------- */
+/* --- completions
+ * ---------------------------------------------------------------------------------- */
 
 void host_poll_soon(unsigned int h, uint64_t at)
 {
@@ -351,7 +356,8 @@ static void poll(unsigned int h)
 		host_poll_soon(h, next);
 }
 
-/* --- fence and arm ----------------------------------------------------------------------------------- */
+/* --- fence and arm
+ * ----------------------------------------------------------------------------------- */
 
 static void fence_done(unsigned int h, unsigned int r, bool hung)
 {
@@ -448,7 +454,8 @@ static void arm_done(unsigned int h, unsigned int r)
 	host_give(h, &ev);
 }
 
-/* --- everything else that reaches the process ------------------------------------------------------- */
+/* --- everything else that reaches the process
+ * ------------------------------------------------------- */
 
 static void probe(unsigned int h, unsigned int r)
 {
@@ -471,7 +478,8 @@ static void message(unsigned int h, unsigned int r, uint32_t i)
 	while (n > 0 && !W.failed && shift_msg_next(&rd, &m) == 1) {
 		struct shift_event ev = {.type = SHIFT_EV_MSG, .rail = (uint8_t)r, .msg = &m};
 
-		tr(h, "message type %lu epoch %lu heard %lu on rail %lu", m.type, m.epoch, m.heard, r);
+		tr(h, "message type %lu epoch %lu heard %lu on rail %lu", m.type, m.epoch, m.heard,
+		   r);
 		host_give(h, &ev);
 	}
 	msg_put(i);
@@ -535,7 +543,8 @@ void host_event(const struct ev *e)
 		if (e->type == EV_TICK)
 			me->tick_at = me->bg_until > me->stop_until ? me->bg_until : me->stop_until;
 		if (e->type == EV_POLL)
-			me->poll_at = me->app_until > me->stop_until ? me->app_until : me->stop_until;
+			me->poll_at = me->app_until > me->stop_until ? me->app_until
+								     : me->stop_until;
 		return;
 	}
 	switch ((enum ev_type)e->type) {
@@ -556,7 +565,8 @@ void host_event(const struct ev *e)
 	host_give(e->h, &ev);
 }
 
-/* --- the program's verbs -------------------------------------------------------------------------------- */
+/* --- the program's verbs
+ * -------------------------------------------------------------------------------- */
 
 bool host_post(unsigned int h, const struct shift_wr *wr, uint32_t seq)
 {

@@ -123,112 +123,8 @@ static void shrink(struct options *o)
 	print_failure(o);
 }
 
-/* --- reports ------------------------------------------------------------------------------------ */
-
-static void print_tally(double secs)
-{
-	double n = (double)(T.schedules ? T.schedules : 1);
-	uint32_t i;
-
-	printf("%lu schedules, %lu events (%.1f M/min), %lu handed to the core (min %lu, below 300 in "
-	       "%.2f %%)\n",
-	       (unsigned long)T.schedules, (unsigned long)T.events,
-	       (double)T.events / secs * 60 / 1e6, (unsigned long)T.core_events,
-	       (unsigned long)T.core_events_min, 100 * (double)T.few / n);
-	printf("%.1f %% with a switch, %.1f %% with another fault during one, %.1f s\n",
-	       100 * (double)T.switched / n, 100 * (double)T.second / n, secs);
-	printf("%lu WRs, %lu receives, %lu packets\n", (unsigned long)T.wrs,
-	       (unsigned long)T.recvs, (unsigned long)T.packets);
-#define SHOW(name) printf("  %-18s %lu\n", #name, (unsigned long)T.stats.name);
-	SHIFT_STATS(SHOW)
-#undef SHOW
-	printf("faults:");
-	for (i = 0; i < FK_COUNT; i++)
-		printf(" %s %lu", fault_name(i), (unsigned long)T.fault[i]);
-	printf("\nconnections that ended early:");
-	for (i = 1; i < SHIFT_R_COUNT; i++)
-		if (T.ended[i])
-			printf(" %s %lu", shift_reason_name(i), (unsigned long)T.ended[i]);
-	printf("\n");
-}
-
-#ifdef SHIFT_COVERAGE
-static const char *const event_names[] = {
-#define EVENT_NAME(name, what) #name,
-	SHIFT_EVENTS(EVENT_NAME)
-#undef EVENT_NAME
-};
-
-static const char *const action_names[] = {
-#define ACTION_NAME(name, what) #name,
-	SHIFT_ACTIONS(ACTION_NAME)
-#undef ACTION_NAME
-};
-
-static void print_changes(void)
-{
-	uint32_t from, to, why, kinds = 0;
-
-	for (from = 0; from < SHIFT_ST_COUNT; from++)
-		for (to = 0; to < SHIFT_ST_COUNT; to++)
-			for (why = 0; why < SHIFT_R_COUNT; why++) {
-				uint64_t n = shift_coverage.change[from][to][why];
-
-				if (!n)
-					continue;
-				kinds++;
-				printf("  %-10s -> %-10s %-13s %lu\n", shift_state_name(from),
-				       shift_state_name(to), shift_reason_name(why),
-				       (unsigned long)n);
-			}
-	printf("%u different (state, state, reason)\n", kinds);
-}
-
-static void print_coverage(void)
-{
-	uint32_t s, e, states = 0, pairs = 0;
-
-	printf("state changes:\n");
-	print_changes();
-	printf("events by state (only what was seen):\n");
-	for (s = 0; s < SHIFT_ST_COUNT; s++) {
-		uint64_t sum = 0;
-
-		printf("  %-10s", shift_state_name(s));
-		for (e = 0; e < SHIFT_EV_COUNT; e++) {
-			uint64_t n = shift_coverage.event[s][e];
-
-			sum += n;
-			pairs += n > 0;
-			if (n)
-				printf(" %s:%lu", event_names[e], (unsigned long)n);
-		}
-		printf("\n");
-		states += sum > 0;
-	}
-	printf("%u of %u states, %u (state, event) pairs; actions:", states, SHIFT_ST_COUNT, pairs);
-	for (e = 0; e < SHIFT_ACT_COUNT; e++)
-		printf(" %s:%lu", action_names[e], (unsigned long)shift_coverage.action[e]);
-	printf("\n");
-}
-
-static void add_coverage(const struct shift_coverage *c)
-{
-	const uint64_t *from = (const uint64_t *)c;
-	uint64_t *to = (uint64_t *)&shift_coverage;
-	size_t i;
-
-	for (i = 0; i < sizeof(*c) / sizeof(*from); i++)
-		to[i] += from[i];
-}
-#else
-static void print_coverage(void)
-{
-	printf("coverage: built without SHIFT_COVERAGE\n");
-}
-#endif
-
-/* --- many seeds --------------------------------------------------------------------------------- */
+/* --- many seeds ---------------------------------------------------------------------------------
+ */
 
 static bool run_range(uint64_t from, uint64_t to, uint64_t step)
 {
@@ -249,18 +145,6 @@ static bool run_range(uint64_t from, uint64_t to, uint64_t step)
 			printf("after %lu schedules\n", (unsigned long)T.schedules + 1);
 		}
 	return good;
-}
-
-/* All counters are uint64_t, the minimum is the exception. */
-static void add_tally(const struct tally *t)
-{
-	uint64_t min = T.core_events_min, *to = (uint64_t *)&T;
-	const uint64_t *from = (const uint64_t *)t;
-	size_t i;
-
-	for (i = 0; i < sizeof(T) / sizeof(*to); i++)
-		to[i] += from[i];
-	T.core_events_min = min && min < t->core_events_min ? min : t->core_events_min;
 }
 
 static bool write_all(int fd, const void *buf, size_t len)
@@ -313,13 +197,13 @@ static bool collect(int fd)
 
 	if (!read_all(fd, &t, sizeof(t)))
 		return false;
-	add_tally(&t);
+	report_add_tally(&t);
 #ifdef SHIFT_COVERAGE
 	static struct shift_coverage c;
 
 	if (!read_all(fd, &c, sizeof(c)))
 		return false;
-	add_coverage(&c);
+	report_add_coverage(&c);
 #endif
 	return true;
 }
@@ -346,7 +230,8 @@ static bool run_jobs(void)
 	return good;
 }
 
-/* --- options -------------------------------------------------------------------------------------- */
+/* --- options
+ * -------------------------------------------------------------------------------------- */
 
 static bool fault_by_name(const char *name)
 {
@@ -408,11 +293,21 @@ static bool one_option(int c)
 static bool options(int argc, char **argv)
 {
 	static const struct option longs[] = {
-		{"seed", 1, NULL, 's'},	   {"seeds", 1, NULL, 'S'},  {"steps", 1, NULL, 'm'},
-		{"trace", 0, NULL, 't'},   {"lines", 1, NULL, 'l'},  {"wrs", 1, NULL, 'w'},
-		{"no-fault", 1, NULL, 'f'}, {"no-op", 1, NULL, 'o'}, {"shrink", 0, NULL, 'k'},
-		{"mutant", 1, NULL, 'M'},  {"coverage", 0, NULL, 'c'}, {"help", 0, NULL, 'h'},
-		{"list-faults", 0, NULL, 'L'}, {"keep-going", 0, NULL, 'K'}, {NULL, 0, NULL, 0},
+		{"seed", 1, NULL, 's'},
+		{"seeds", 1, NULL, 'S'},
+		{"steps", 1, NULL, 'm'},
+		{"trace", 0, NULL, 't'},
+		{"lines", 1, NULL, 'l'},
+		{"wrs", 1, NULL, 'w'},
+		{"no-fault", 1, NULL, 'f'},
+		{"no-op", 1, NULL, 'o'},
+		{"shrink", 0, NULL, 'k'},
+		{"mutant", 1, NULL, 'M'},
+		{"coverage", 0, NULL, 'c'},
+		{"help", 0, NULL, 'h'},
+		{"list-faults", 0, NULL, 'L'},
+		{"keep-going", 0, NULL, 'K'},
+		{NULL, 0, NULL, 0},
 	};
 	int c;
 
@@ -449,8 +344,8 @@ int main(int argc, char **argv)
 	clock_gettime(CLOCK_MONOTONIC, &b);
 	secs = (double)(b.tv_sec - a.tv_sec) + (double)(b.tv_nsec - a.tv_nsec) / 1e9;
 	if ((good || keep_going) && !quiet)
-		print_tally(secs);
+		report_tally(secs);
 	if (want_coverage)
-		print_coverage();
+		report_coverage();
 	return good ? 0 : 1;
 }

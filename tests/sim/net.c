@@ -113,7 +113,8 @@ void net_send_msg(unsigned int src, unsigned int r, const uint8_t *bytes, uint32
 	if (is_cut(src, r) || rnd_ppm(&W.g_net, l->dir[src].loss_ppm + W.ctl_loss_ppm))
 		return;
 	if (rnd_ppm(&W.g_net, l->dup_ppm))
-		msg_copy(src, r, bytes, len, W.now + (rnd_ppm(&W.g_net, 500000) ? late() * 3 : late()));
+		msg_copy(src, r, bytes, len,
+			 W.now + (rnd_ppm(&W.g_net, 500000) ? late() * 3 : late()));
 	msg_copy(src, r, bytes, len,
 		 W.now + (rnd_ppm(&W.g_net, l->late_ppm) ? late() : 2 * delay(src, r)));
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Model of a NIC, requester side and verbs: send queue, PSNs, go-back-N, retransmission timer,
- * errors and flushes (IB spec 9.7, 10.3.1; rxe_req.c and rxe_comp.c for what soft-RoCE makes of it).
+ * errors and flushes (IB spec 9.7, 10.3.1; rxe_req.c and rxe_comp.c for what soft-RoCE makes of
+ * it).
  */
 #include <string.h>
 
@@ -27,7 +28,8 @@ static void rto_start(struct qp *q)
 	}
 }
 
-/* --- completion queue --------------------------------------------------------------------------- */
+/* --- completion queue ---------------------------------------------------------------------------
+ */
 
 void qp_cqe(struct qp *q, const struct cqe *c)
 {
@@ -74,7 +76,8 @@ static void send_cqe(struct qp *q, const struct wqe *w, uint32_t status)
 		qp_cqe(q, &c);
 }
 
-/* --- errors ------------------------------------------------------------------------------------- */
+/* --- errors -------------------------------------------------------------------------------------
+ */
 
 static void flush_sends(struct qp *q)
 {
@@ -143,7 +146,8 @@ uint32_t qp_rq_psn(const struct qp *q)
 	return shift_psn_add(q->rx_psn, q->rx);
 }
 
-/* --- posting ------------------------------------------------------------------------------------ */
+/* --- posting ------------------------------------------------------------------------------------
+ */
 
 /* An inline payload lives in the WQE from now on: its buffer may be reused at once. */
 static void take_inline(struct wqe *w)
@@ -209,7 +213,8 @@ int qp_post_recv(struct qp *q, const struct shift_recv_wr *wr)
 	return 0; /* in ERR: rxe may never flush it, and nobody may count on it */
 }
 
-/* --- sending ------------------------------------------------------------------------------------ */
+/* --- sending ------------------------------------------------------------------------------------
+ */
 
 static void gather(const struct wqe *w, uint32_t cell, uint32_t n, uint32_t *out)
 {
@@ -362,7 +367,8 @@ void qp_rto(struct qp *q)
 	rewind_to_una(q);
 }
 
-/* --- acknowledgements ----------------------------------------------------------------------------- */
+/* --- acknowledgements
+ * ----------------------------------------------------------------------------- */
 
 static void complete_first(struct qp *q)
 {

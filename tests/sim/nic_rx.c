@@ -164,7 +164,8 @@ static void place(struct qp *q, const struct pkt *p)
 		uint64_t a = send ? scatter_addr(e, q->msg_off + i) : p->addr + (uint64_t)i * CELL;
 
 		if (!a) {
-			violation("message longer than its receive, rail %u of %c", q->r, 'A' + q->h);
+			violation("message longer than its receive, rail %u of %c", q->r,
+				  'A' + q->h);
 			return;
 		}
 		*cell_at(a) = p->data[i];

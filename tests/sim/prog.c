@@ -9,7 +9,8 @@ static const uint8_t ops[] = {
 	SHIFT_OP_READ,	SHIFT_OP_CMP_SWAP,  SHIFT_OP_FETCH_ADD,
 };
 
-/* --- making WRs --------------------------------------------------------------------------------- */
+/* --- making WRs ---------------------------------------------------------------------------------
+ */
 
 static uint8_t pick_op(struct prog *p, struct rng *g)
 {
@@ -160,7 +161,8 @@ static void recv(unsigned int h)
 	struct rng *g = &W.g_prog[h];
 	uint32_t n = 1 + rnd_below(g, W.host[h].cfg.rq_cap);
 
-	while (n-- && !over(h) && !W.failed && p->recv_posted - p->recv_done < W.host[h].cfg.rq_cap) {
+	while (n-- && !over(h) && !W.failed &&
+	       p->recv_posted - p->recv_done < W.host[h].cfg.rq_cap) {
 		struct shift_sge sge[2];
 		struct shift_recv_wr wr = {.wr_id = p->recv_posted, .sge = sge, .num_sge = 1};
 		uint32_t cut = rnd_below(g, 3) ? SLOT_BYTES : CELL * (1 + rnd_below(g, 30));
@@ -210,7 +212,8 @@ void prog_event(const struct ev *e)
 	}
 }
 
-/* --- completions ---------------------------------------------------------------------------------- */
+/* --- completions
+ * ---------------------------------------------------------------------------------- */
 
 static void recv_wc(unsigned int h, const struct shift_wc *wc, const struct cqe *c)
 {
@@ -258,15 +261,15 @@ static void check_data(unsigned int h, uint32_t seq)
 
 	for (i = 0; w->op == SHIFT_OP_READ && i < cells_of(w->len); i++)
 		if (*cell_at(addr_of(h, M_SRC, seq, i)) != read_stamp(1 - h, seq, i)) {
-			violation("%c: READ %u completed without its data (cell %u)", 'A' + h, seq, i);
+			violation("%c: READ %u completed without its data (cell %u)", 'A' + h, seq,
+				  i);
 			return;
 		}
 	if (!is_atomic(w->op) || W.host[1 - h].unsure)
 		return;
 	got = *word_at(addr_of(h, M_SRC, seq, 0));
-	if (got != w->expect &&
-	    !(got == UINT64_MAX && me->cfg.lost_atomic_continue &&
-	      shift_conn_stats(me->c)->lost_atomics))
+	if (got != w->expect && !(got == UINT64_MAX && me->cfg.lost_atomic_continue &&
+				  shift_conn_stats(me->c)->lost_atomics))
 		violation("%c: atomic %u returned %lx, should be %lx", 'A' + h, seq,
 			  (unsigned long)got, (unsigned long)w->expect);
 }
@@ -291,8 +294,8 @@ void prog_wc(unsigned int h, const struct shift_wc *wc, const struct cqe *c)
 	struct prog *p = &W.host[h].p;
 	uint32_t seq = (uint32_t)wc->wr_id, i;
 
-	tr(h, "program gets completion: wr_id %lu status %lu receive %lu, by the core %lu", wc->wr_id,
-	   wc->status, wc->is_recv, !c);
+	tr(h, "program gets completion: wr_id %lu status %lu receive %lu, by the core %lu",
+	   wc->wr_id, wc->status, wc->is_recv, !c);
 	if (p->closed)
 		violation("%c: completion after destroy returned", 'A' + h);
 	if (wc->is_recv) {
@@ -329,7 +332,8 @@ void prog_wc(unsigned int h, const struct shift_wc *wc, const struct cqe *c)
 		arm_post(h, 1 + rnd(&W.g_prog[h]) % p->gap_ns);
 }
 
-/* --- begin and end ---------------------------------------------------------------------------------- */
+/* --- begin and end
+ * ---------------------------------------------------------------------------------- */
 
 /* Is a completion still to come? What succeeded unsignaled gives none. */
 static bool owed(const struct prog *p)

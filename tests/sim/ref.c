@@ -35,14 +35,15 @@ void ref_begin(unsigned int dst, const struct pkt *p)
 
 	ref_skip_doubtful(1 - dst, p->seq);
 	if (p->epoch != q->epoch)
-		violation("packet of epoch %u executed by a QP armed for %u on rail %u of %c", p->epoch,
-			  q->epoch, p->r, 'A' + dst);
+		violation("packet of epoch %u executed by a QP armed for %u on rail %u of %c",
+			  p->epoch, q->epoch, p->r, 'A' + dst);
 	/* A NIC whose control path hangs cannot be fenced by anybody: that much is not claimed. */
 	if ((me->p.closed || me->died || me->p.err_from != UINT32_MAX) && !W.rail[p->r].hung[dst])
 		violation("%c executes a packet after its program got the connection's end",
 			  'A' + dst);
 	if (p->seq > s->nexec)
-		violation("gap: %c executes WR %u of the peer, next is %u", 'A' + dst, p->seq, s->nexec);
+		violation("gap: %c executes WR %u of the peer, next is %u", 'A' + dst, p->seq,
+			  s->nexec);
 	if (p->seq < s->nexec && w->op != SHIFT_OP_READ && !(weak && !w->two_sided))
 		violation("duplicate: %c executes WR %u of the peer again, next is %u", 'A' + dst,
 			  p->seq, s->nexec);
@@ -95,8 +96,8 @@ void ref_executed(unsigned int dst, const struct pkt *p)
 
 	if (p->op == SHIFT_OP_READ && !p->last)
 		return;
-	if (p->op != w->op || (p->imm != w->imm && (w->op == SHIFT_OP_SEND_IMM ||
-						    w->op == SHIFT_OP_WRITE_IMM)))
+	if (p->op != w->op ||
+	    (p->imm != w->imm && (w->op == SHIFT_OP_SEND_IMM || w->op == SHIFT_OP_WRITE_IMM)))
 		violation("WR %u of %c arrives with another opcode or immediate", p->seq,
 			  'B' - dst);
 	if (!is_atomic(p->op) && p->op != SHIFT_OP_READ && w->cells != cells_of(w->len) &&
@@ -108,8 +109,8 @@ void ref_executed(unsigned int dst, const struct pkt *p)
 	if (p->seq == s->nexec)
 		s->nexec++;
 	w->execs++;
-	tr(dst, "nic: rail %lu executed WR %lu of the peer (opcode %lu, rq_psn now %lx)", p->r, p->seq,
-	   p->op, W.qp[dst][p->r].rx_psn + W.qp[dst][p->r].rx);
+	tr(dst, "nic: rail %lu executed WR %lu of the peer (opcode %lu, rq_psn now %lx)", p->r,
+	   p->seq, p->op, W.qp[dst][p->r].rx_psn + W.qp[dst][p->r].rx);
 }
 
 /* After every event: what is cheap. */
@@ -150,11 +151,9 @@ static void end_of(unsigned int h)
 	for (i = 0; i < p->total && !peer->unsure; i++)
 		if (p->wr[i].execs != 1 && p->wr[i].op != SHIFT_OP_READ)
 			violation("%c: WR %u executed %u times", 'A' + h, i, p->wr[i].execs);
-	if (!peer->unsure &&
-	    *(uint64_t *)(uintptr_t)addr_of(1 - h, M_ATM, 1, 0) != p->counter)
+	if (!peer->unsure && *(uint64_t *)(uintptr_t)addr_of(1 - h, M_ATM, 1, 0) != p->counter)
 		violation("%c: the FETCH_ADD counter is wrong", 'A' + h);
-	if (!peer->unsure &&
-	    *(uint64_t *)(uintptr_t)addr_of(1 - h, M_ATM, 0, 0) != p->counter_cas)
+	if (!peer->unsure && *(uint64_t *)(uintptr_t)addr_of(1 - h, M_ATM, 0, 0) != p->counter_cas)
 		violation("%c: the CMP_SWAP chain is broken", 'A' + h);
 }
 

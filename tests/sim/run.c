@@ -19,8 +19,10 @@ static void memory_setup(void)
 	for (h = 0; h < HOSTS; h++)
 		for (m = 0; m < M_REGIONS; m++)
 			for (i = 0; i < SLOTS * SLOT_CELLS; i++)
-				*word_at(addr_of(h, (enum region)m, i / SLOT_CELLS, i % SLOT_CELLS)) =
-					m == M_RDS ? read_stamp(h, i / SLOT_CELLS, i % SLOT_CELLS) : 0;
+				*word_at(addr_of(h, (enum region)m, i / SLOT_CELLS,
+						 i % SLOT_CELLS)) =
+					m == M_RDS ? read_stamp(h, i / SLOT_CELLS, i % SLOT_CELLS)
+						   : 0;
 }
 
 static void times(struct shift_conn_cfg *cfg, const uint64_t *t)
@@ -82,7 +84,7 @@ static void configs(struct rng *g)
 
 static void streams(uint64_t seed, struct rng *g)
 {
-	struct rng *all[] = {&W.g_net,	   &W.g_nic,	 &W.g_host, &W.g_prog[0],
+	struct rng *all[] = {&W.g_net,	   &W.g_nic,   &W.g_host, &W.g_prog[0],
 			     &W.g_prog[1], &W.g_fault, g};
 	struct rng root = {seed * 0x9e3779b97f4a7c15ull + 0x5eed};
 	uint32_t i;

@@ -35,7 +35,8 @@
 #define NS_US 1000ull
 #define NS_MS 1000000ull
 
-/* --- random numbers: splitmix64; one stream per purpose, so that one does not shift another ---- */
+/* --- random numbers: splitmix64; one stream per purpose, so that one does not shift another ----
+ */
 
 struct rng {
 	uint64_t s;
@@ -260,10 +261,10 @@ struct host {
 	bool post_armed, recv_armed, draining, arm_fails;
 	struct fence_op fence[RAILS];
 	struct arm_op arm[RAILS];
-	struct shift_msg frozen; /* the newest SWITCH that carried a proof */
+	struct shift_msg frozen;   /* the newest SWITCH that carried a proof */
 	uint64_t missed_at[RAILS]; /* last missed probe */
-	uint8_t reason; /* of the end */
-	uint8_t change; /* reason of the last change of state */
+	uint8_t reason;		   /* of the end */
+	uint8_t change;		   /* reason of the last change of state */
 	uint8_t state;
 	struct prog p;
 };
@@ -472,6 +473,13 @@ void fault_event(const struct ev *e);
 void fault_on_state(unsigned int h, uint8_t to, uint8_t rail);
 const char *fault_name(unsigned int k);
 const char *fault_text(unsigned int k);
+/* report.c */
+void report_tally(double secs);
+void report_add_tally(const struct tally *t);
+void report_coverage(void);
+#ifdef SHIFT_COVERAGE
+void report_add_coverage(const struct shift_coverage *c);
+#endif
 /* run.c */
 bool run_schedule(const struct options *o);
 
