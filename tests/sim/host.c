@@ -306,7 +306,7 @@ void host_poll_soon(unsigned int h, uint64_t at)
 static bool feed(unsigned int h, struct qp *q, bool all, uint32_t budget)
 {
 	struct cqe c;
-	uint8_t state = W.host[h].state;
+	uint8_t state;
 
 	while (budget-- && !W.failed && qp_poll(q, &c, all)) {
 		struct shift_cqe sc = {
@@ -322,7 +322,10 @@ static bool feed(unsigned int h, struct qp *q, bool all, uint32_t budget)
 			.byte_len = c.byte_len,
 			.is_recv = c.is_recv,
 		};
-		bool deliver = shift_conn_cqe(W.host[h].c, &sc, &wc, W.now);
+		bool deliver;
+
+		state = W.host[h].state;
+		deliver = shift_conn_cqe(W.host[h].c, &sc, &wc, W.now);
 
 		if (deliver)
 			prog_wc(h, &wc, &c);

@@ -44,20 +44,24 @@ static bool dropped(const struct pkt *p)
 	return f->bigdrop && p->cells > f->bigger;
 }
 
-static uint64_t delay(unsigned int src, unsigned int r)
+/* When a packet that leaves now arrives: behind those before it, unless it is reordered. */
+static uint64_t arrival(unsigned int src, unsigned int r)
 {
 	struct rail *l = &W.rail[r];
-	uint64_t d = l->latency_ns + l->dir[src].slow_ns + rnd(&W.g_net) % l->jitter_ns;
+	uint64_t at = W.now + l->latency_ns + l->dir[src].slow_ns + rnd(&W.g_net) % l->jitter_ns;
 
 	if (rnd_ppm(&W.g_net, l->reorder_ppm))
-		d += l->latency_ns * (1 + rnd_below(&W.g_net, 8));
-	return d;
+		return at + l->latency_ns * (1 + rnd_below(&W.g_net, 8));
+	if (at <= l->last_at[src])
+		at = l->last_at[src] + 1;
+	l->last_at[src] = at;
+	return at;
 }
 
 /* A copy that wanders: shorter than the quarantine, or rule 18 could not hold. */
 static uint64_t late(void)
 {
-	return rnd_range(&W.g_net, 10 * NS_US, W.host[0].cfg.quarantine_ns * 3 / 4);
+	return W.now + rnd_range(&W.g_net, 10 * NS_US, W.host[0].cfg.quarantine_ns * 3 / 4);
 }
 
 void net_send(struct pkt *p)
@@ -75,11 +79,11 @@ void net_send(struct pkt *p)
 
 		*copy = *p;
 		copy->next = next;
-		ev_add(W.now + (rnd_ppm(&W.g_net, 300000) ? late() : 2 * delay(p->src, p->r)),
-		       EV_PKT, 1 - p->src, p->r, (uint32_t)(copy - W.pkt));
+		ev_add(rnd_ppm(&W.g_net, 300000) ? late() : arrival(p->src, p->r), EV_PKT,
+		       1 - p->src, p->r, (uint32_t)(copy - W.pkt));
 	}
-	ev_add(W.now + (rnd_ppm(&W.g_net, l->late_ppm) ? late() : delay(p->src, p->r)), EV_PKT,
-	       1 - p->src, p->r, (uint32_t)(p - W.pkt));
+	ev_add(rnd_ppm(&W.g_net, l->late_ppm) ? late() : arrival(p->src, p->r), EV_PKT, 1 - p->src,
+	       p->r, (uint32_t)(p - W.pkt));
 }
 
 static void msg_copy(unsigned int src, unsigned int r, const uint8_t *bytes, uint32_t len,
@@ -113,10 +117,9 @@ void net_send_msg(unsigned int src, unsigned int r, const uint8_t *bytes, uint32
 	if (is_cut(src, r) || rnd_ppm(&W.g_net, l->dir[src].loss_ppm + W.ctl_loss_ppm))
 		return;
 	if (rnd_ppm(&W.g_net, l->dup_ppm))
-		msg_copy(src, r, bytes, len,
-			 W.now + (rnd_ppm(&W.g_net, 500000) ? late() * 3 : late()));
+		msg_copy(src, r, bytes, len, late() + (rnd(&W.g_net) & 0xffffff));
 	msg_copy(src, r, bytes, len,
-		 W.now + (rnd_ppm(&W.g_net, l->late_ppm) ? late() : 2 * delay(src, r)));
+		 rnd_ppm(&W.g_net, l->late_ppm) ? late() : arrival(src, r) + l->latency_ns);
 }
 
 /* Would probes of 0 bytes up to the MTU, and their ACKs, pass now? */
@@ -146,7 +149,7 @@ void net_setup(struct rng *g)
 		l->gap_ns = 100 + rnd_below(g, 1000);
 		l->dup_ppm = noisy ? rnd_below(g, 20000) : 0;
 		l->late_ppm = noisy ? rnd_below(g, 3000) : 0;
-		l->reorder_ppm = noisy ? rnd_below(g, 20000) : 0;
+		l->reorder_ppm = noisy ? rnd_below(g, 200000) : 0;
 	}
 	W.ctl_loss_ppm = rnd_below(g, 3) ? 0 : rnd_below(g, 300000);
 	W.corrupt_ppm = rnd_below(g, 8) ? 0 : 20000;

@@ -9,7 +9,7 @@
 #include "lib/core/psn.h"
 #include "tests/sim/sim.h"
 
-#define WINDOW 48u /* packets in flight */
+#define WINDOW 128u /* packets in flight: RXE_MAX_UNACKED_PSNS */
 
 static void kick(struct qp *q)
 {

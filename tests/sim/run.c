@@ -167,7 +167,7 @@ static void start(void)
 		shift_conn_view(W.host[h].c, &v[h]);
 	}
 	if (!v[0].protected_ || !v[1].protected_) {
-		if (W.now > 3000 * NS_MS)
+		if (W.now > 60000 * NS_MS)
 			violation("HELLO does not get through");
 		ev_add(W.now + NS_MS, EV_START, 0, 0, 0);
 		return;

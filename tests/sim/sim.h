@@ -195,6 +195,7 @@ struct rail {
 	uint32_t mtu;
 	uint64_t latency_ns, jitter_ns, gap_ns;
 	uint32_t dup_ppm, late_ppm, reorder_ppm;
+	uint64_t last_at[HOSTS]; /* arrival of the last packet from that host */
 	struct dirfault dir[HOSTS];
 	uint32_t admin_down[HOSTS]; /* local link down: the NIC knows it */
 	uint32_t no_carrier[HOSTS]; /* what the kernel reports */
