@@ -193,7 +193,8 @@ static void settle_behind(struct shift_conn *c, uint64_t from, uint64_t to)
 		shift_sendlog_at(&c->sq, i)->state = SHIFT_WR_DONE;
 }
 
-/* Sort the log by the verdict. Returns the index where posting must stop: head, or a lost atomic. */
+/* Sort the log by the verdict. Returns the index where posting must stop: head, or a lost atomic.
+ */
 static uint64_t settle(struct shift_conn *c, const struct verdict *v)
 {
 	for (uint64_t i = v->first; i < v->end; i++) {

@@ -6,7 +6,7 @@ CORE_TESTS = tests/unit/test_psn tests/unit/test_wrlog tests/unit/test_msg tests
 check_PROGRAMS += $(CORE_TESTS)
 TESTS += $(CORE_TESTS)
 
-core_test_cflags = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+core_test_cflags = $(AM_CFLAGS) $(CMOCKA_CFLAGS) -DSHIFT_MUTANTS -DSHIFT_COVERAGE
 core_test_libs = lib/libshiftcore-mutants.la $(CMOCKA_LIBS)
 
 tests_unit_test_psn_SOURCES = tests/unit/test_psn.c

@@ -12,8 +12,12 @@ static const uint64_t key[2] = {0x1122334455667788u, 0x99aabbccddeeff00u};
 
 static struct shift_msg sample(uint8_t type)
 {
-	struct shift_msg m = {.src_nonce = 0xa1, .dst_nonce = 0xb2, .type = type};
+	struct shift_msg m;
 
+	memset(&m, 0, sizeof(m)); /* padding too: it is compared */
+	m.src_nonce = 0xa1;
+	m.dst_nonce = 0xb2;
+	m.type = type;
 	m.dst_conn = 0x01020304;
 	m.src_conn = 0x05060708;
 	switch ((enum shift_msg_type)type) {
