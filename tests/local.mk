@@ -1,1 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+
+include tests/unit/local.mk
+include tests/fuzz/local.mk

@@ -295,7 +295,7 @@ static void peer_died(struct shift_conn *c)
 
 static void migrate(struct shift_conn *c, uint8_t rail, uint64_t now)
 {
-	if (c->state == SHIFT_ST_ACTIVE && rail != c->r && rail_usable(c, rail, now))
+	if (c->state == SHIFT_ST_ACTIVE && !c->holding && rail != c->r && rail_usable(c, rail, now))
 		failback_prepare(c, rail, SHIFT_R_OPERATOR, now);
 }
 

@@ -129,7 +129,8 @@ static void prepare_msg(struct shift_conn *c, const struct shift_msg *m, uint64_
 	bool yield = c->state == SHIFT_ST_PREPARE &&
 		     c->cfg.side == 1; /* both asked: side 0 leads */
 
-	if (m->epoch != c->e || m->rail == c->r || !rail_usable(c, m->rail, now))
+	if (m->epoch != c->e || m->rail == c->r || !rail_usable(c, m->rail, now) ||
+	    c->sq.lost != NEVER)
 		return; /* not now; silence is a no */
 	if (c->state == SHIFT_ST_ACTIVE || yield) {
 		c->plan.r = m->rail;

@@ -108,6 +108,16 @@ static int judge(struct shift_conn *c, const struct shift_msg *m, struct verdict
 	return err ? err : cross_check(c, m, v);
 }
 
+/* Completions that are held wait for this WR: it must complete visibly to us. */
+static void watch(struct shift_conn *c, struct shift_wr_entry *e)
+{
+	if (shift_sendlog_signaled(&c->sq, e))
+		return;
+	e->flags |= SHIFT_F_SECRET;
+	c->sq.sig_posted++;
+	c->stats.secret_signals++;
+}
+
 /* An executed WR whose completion never came. Returns false at an atomic whose result is lost. */
 static bool settle_executed(struct shift_conn *c, uint64_t i)
 {
@@ -117,6 +127,7 @@ static bool settle_executed(struct shift_conn *c, uint64_t i)
 		return true;
 	if (e->opcode == SHIFT_OP_READ && !MUTANT(READ_EARLY)) {
 		c->stats.reissued_reads++; /* stays PENDING: it holds what comes after it */
+		watch(c, e);
 		return true;
 	}
 	if (shift_wr_atomic(e->opcode) && !MUTANT(REPLAY_ATOMIC)) {
@@ -173,13 +184,26 @@ static uint64_t settle_doubt(struct shift_conn *c, const struct verdict *v)
 	return c->sq.head;
 }
 
+/*
+ * Behind a lost atomic all flush, executed or not; but what was executed had its receive, and the
+ * next cross-check must know.
+ */
+static void settle_behind(struct shift_conn *c, uint64_t from, uint64_t to)
+{
+	for (uint64_t i = from; i < to; i++)
+		shift_sendlog_at(&c->sq, i)->state = SHIFT_WR_DONE;
+}
+
 /* Sort the log by the verdict. Returns the index where posting must stop: head, or a lost atomic.
  */
 static uint64_t settle(struct shift_conn *c, const struct verdict *v)
 {
-	for (uint64_t i = v->first; i < v->end; i++)
-		if (!settle_executed(c, i))
+	for (uint64_t i = v->first; i < v->end; i++) {
+		if (!settle_executed(c, i)) {
+			settle_behind(c, i + 1, v->end);
 			return i;
+		}
+	}
 	if (v->partial)
 		settle_partial(c, v);
 	if (v->by_count) {

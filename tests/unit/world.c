@@ -6,11 +6,11 @@
 #include "lib/core/psn.h"
 #include "tests/unit/world.h"
 
-#define BAD(w, ...)                                                                                \
-	do {                                                                                       \
-		(w)->bad++;                                                                        \
-		fprintf(stderr, __VA_ARGS__);                                                      \
-		fputc('\n', stderr);                                                               \
+#define BAD(w, ...)                           \
+	do {                                  \
+		(w)->bad++;                   \
+		fprintf(stderr, __VA_ARGS__); \
+		fputc('\n', stderr);          \
 	} while (0)
 
 static void drain(struct world *w, int h);
@@ -388,7 +388,7 @@ static void fence_op(struct world *w, int h, const struct shift_action *a)
 	if (!w->fence_hung[h])
 		while (w_cqe(w, h))
 			;
-	ev.psn = w->fence_unsure[h] ? 0x123456 : q->rx_psn;
+	ev.psn = w->fence_unsure[h] ? 0x123456 : shift_psn_add(q->rx_psn, (uint64_t)w->fence_bias);
 	shift_conn_event(w->h[h].c, &ev, w->now);
 }
 

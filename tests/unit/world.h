@@ -57,8 +57,8 @@ struct w_host {
 	uint8_t opcode[W_WRS];
 	bool signaled[W_WRS];
 	uint32_t length[W_WRS];
-	uint32_t placed[W_WRS];	  /* bytes of WRITE placed at the peer, in order */
-	uint8_t times[W_WRS];	  /* executions of SEND, WRITE_IMM, atomics */
+	uint32_t placed[W_WRS];	   /* bytes of WRITE placed at the peer, in order */
+	uint8_t times[W_WRS];	   /* executions of SEND, WRITE_IMM, atomics */
 	uint64_t two_order[W_WRS]; /* ids of two-sided WRs in the order posted */
 	uint64_t twos;
 	bool qp_err, closed;
@@ -69,6 +69,7 @@ struct world {
 	bool data_cut[W_RAILS], ack_cut[W_RAILS], ctl_cut[W_RAILS];
 	bool ack_cut_from[2]; /* on every rail, ACKs sent by this host */
 	bool frozen_fence, frozen_arm, at_least_once_ok;
+	int fence_bias; /* added to the rq_psn that fences report */
 	bool fence_unsure[2], fence_hung[2], arm_fails[W_RAILS];
 	struct w_msg msg[W_MSGS];
 	uint32_t msgs;
