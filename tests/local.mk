@@ -2,3 +2,5 @@
 
 include tests/unit/local.mk
 include tests/fuzz/local.mk
+include tests/model/local.mk
+include tests/sim/local.mk
