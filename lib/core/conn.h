@@ -150,9 +150,11 @@ const char *shift_action_name(unsigned int type);
 /*
  * Log one send WR, before the real post. wr and its SGEs are borrowed; an inline payload is copied.
  * 0 and *rail: post it there now, or SHIFT_HELD: return success to the program, a later
- * SHIFT_ACT_POST_SEND will post it. -ENOMEM: the queue is full. -EINVAL: not a WR we can log (too
- * many SGEs, too long inline payload, unknown opcode). -EIO: the connection is over: let the
- * program's post fail or flush as its QP state says. A list longer than sq_cap must be split.
+ * SHIFT_ACT_POST_SEND will post it. 1: the same, but post it with IBV_SEND_SIGNALED although the
+ * program did not ask (its completion is swallowed). -ENOMEM: the queue is full. -EINVAL: not a WR
+ * we can log (too many SGEs, too long inline payload, unknown opcode). -EIO: the connection is
+ * over: let the program's post fail or flush as its QP state says. A list longer than sq_cap must
+ * be split.
  */
 int shift_conn_post_send(struct shift_conn *c, const struct shift_wr *wr, int *rail);
 

@@ -13,13 +13,14 @@ int shift_conn_post_send(struct shift_conn *c, const struct shift_wr *wr, int *r
 	if (c->silent)
 		return -EIO;
 	err = shift_sendlog_post(&c->sq, wr);
-	if (err)
+	if (err < 0)
 		return err;
+	c->stats.secret_signals += (uint64_t)err;
 	*rail = c->holding ? SHIFT_HELD : c->r;
 	c->stats.held_posts += c->holding;
 	if (c->flushing)
 		conn_offer_completions(c);
-	return 0;
+	return err;
 }
 
 int shift_conn_post_recv(struct shift_conn *c, const struct shift_recv_wr *wr, int *rail)

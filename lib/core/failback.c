@@ -59,6 +59,17 @@ void failback_prepare(struct shift_conn *c, uint8_t rail, enum shift_reason reas
 	send_plan(c, SHIFT_MSG_PREPARE);
 }
 
+/* Its hold-down again, and longer, before the next try: each one costs the peer a pause. */
+static void postpone(struct shift_conn *c, uint8_t i, uint64_t now)
+{
+	struct rail *r = &c->rail[i];
+
+	if (r->healthy_ns != NEVER)
+		r->healthy_ns = now;
+	if (r->hold_down_ns < c->cfg.hold_down_max_ns / 2)
+		r->hold_down_ns *= 2;
+}
+
 /* Traffic goes on where it was, with what was held meanwhile first. */
 static void resume(struct shift_conn *c)
 {
@@ -79,12 +90,10 @@ static void resume(struct shift_conn *c)
 
 static void abandon(struct shift_conn *c, uint64_t now)
 {
-	struct rail *r = &c->rail[c->plan.r];
-
 	c->stats.abandoned++;
 	c->rto_at = c->timeout_at = NEVER;
-	if (!c->plan.follower && r->healthy_ns != NEVER)
-		r->healthy_ns = now; /* its hold-down again before the next try */
+	if (!c->plan.follower)
+		postpone(c, c->plan.r, now);
 	c->plan.r = NO_RAIL;
 	conn_set_state(c, SHIFT_ST_ACTIVE, SHIFT_R_ABANDONED);
 	resume(c);
@@ -170,11 +179,17 @@ static void drain_over(struct shift_conn *c, uint64_t now)
 void failback_tick(struct shift_conn *c, uint64_t now)
 {
 	uint8_t better;
+	bool atomics;
 
 	switch ((enum shift_state)c->state) {
 	case SHIFT_ST_ACTIVE:
 		better = better_rail(c, now);
-		if (better != NO_RAIL && !c->holding)
+		if (better == NO_RAIL || c->holding)
+			return;
+		send_drained(c, &atomics);
+		if (atomics)
+			postpone(c, better, now); /* not worth asking the peer */
+		else
 			failback_prepare(c, better, SHIFT_R_FAIL_BACK, now);
 		return;
 	case SHIFT_ST_PREPARE:

@@ -135,11 +135,22 @@ uint32_t shift_wr_packets(const struct shift_wr_entry *e, uint32_t mtu)
 	return shift_psn_packets(e->opcode, e->length - trim, mtu);
 }
 
-/* Keep what is unsignaled below the PSN window: signal one ourselves (DESIGN 4.2). */
-static void maybe_secret(struct shift_sendlog *l, struct shift_wr_entry *e)
+/*
+ * Must we signal this unsignaled WR ourselves? To keep what is unsignaled below the PSN window
+ * (DESIGN 4.2); and, where completions are matched anyway, an atomic: a planned switch has to know
+ * that none is in flight.
+ */
+static bool needs_secret(const struct shift_sendlog *l, const struct shift_wr_entry *e)
 {
-	if (l->cum - l->cum_signal <= SECRET_MAX || l->held)
-		return;
+	if (shift_sendlog_visible(l, e))
+		return false;
+	if (l->tracked && shift_wr_atomic(e->opcode))
+		return true;
+	return l->cum - l->cum_signal > SECRET_MAX && !l->held;
+}
+
+static void set_secret(struct shift_sendlog *l, struct shift_wr_entry *e)
+{
 	if (!l->tracked)
 		shift_sendlog_track(l);
 	e->flags |= SHIFT_F_SECRET;
@@ -178,8 +189,8 @@ int shift_sendlog_post(struct shift_sendlog *l, const struct shift_wr *wr)
 	store_data(l, e, l->head, wr);
 	l->cum += shift_wr_packets(e, l->mtu);
 	e->cum = l->cum;
-	if (!shift_sendlog_visible(l, e))
-		maybe_secret(l, e);
+	if (needs_secret(l, e))
+		set_secret(l, e);
 	if (shift_sendlog_signaled(l, e)) {
 		l->sig_posted++;
 		l->cum_signal = l->cum;
@@ -188,7 +199,7 @@ int shift_sendlog_post(struct shift_sendlog *l, const struct shift_wr *wr)
 	l->head++;
 	if (!l->held)
 		l->sent = l->head;
-	return 0;
+	return (e->flags & SHIFT_F_SECRET) != 0;
 }
 
 void shift_sendlog_hold(struct shift_sendlog *l)

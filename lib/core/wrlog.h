@@ -83,7 +83,8 @@ size_t shift_sendlog_size(uint32_t cap, uint32_t sge_max, uint32_t inline_max);
 void shift_sendlog_init(struct shift_sendlog *l, void *mem, uint32_t cap, uint32_t sge_max,
 			uint32_t inline_max, uint32_t mtu, bool sig_all);
 
-/* 0, -ENOMEM (full, only when held or tracked: else the provider knows better), -EINVAL. */
+/* 0; 1: post it with SHIFT_F_SIGNALED, in secret; -ENOMEM (full, only when held or tracked: else
+ * the provider knows better), -EINVAL. */
 int shift_sendlog_post(struct shift_sendlog *l, const struct shift_wr *wr);
 
 /* From now on what is logged is not posted; and back. */

@@ -117,13 +117,21 @@ static void heal(void)
 	}
 }
 
-/* A lost atomic ends both ends; anything else must end well once the network is. */
+/*
+ * A lost atomic ends its connection; the peer learns by FAILED or, if that was lost, when it has
+ * something to send. Anything else must end well once the network is.
+ */
 static bool ended_well(void)
 {
 	bool atomic = w.h[0].first_vendor == SHIFT_VENDOR_ATOMIC ||
 		      w.h[1].first_vendor == SHIFT_VENDOR_ATOMIC;
+	struct shift_conn_view v;
 
-	return atomic && w_state(&w, 0) == SHIFT_ST_DEAD && w_state(&w, 1) == SHIFT_ST_DEAD;
+	for (int h = 0; h < 2 && atomic; h++) {
+		shift_conn_view(w.h[h].c, &v);
+		atomic = v.state == SHIFT_ST_DEAD || v.send_tail == v.send_head;
+	}
+	return atomic;
 }
 
 static bool run(uint64_t seed)

@@ -220,13 +220,12 @@ static void program_wc(struct world *w, int h, uint64_t id, uint32_t status, uin
 		x->recv_completed = id + 1;
 		return;
 	}
-	if (status == SHIFT_WC_SUCCESS && x->errors)
+	if (status == SHIFT_WC_SUCCESS && x->send_failed)
 		BAD(w, "host %d: success after an error", h);
-	while (x->completed < id && (!x->signaled[x->completed] && status == SHIFT_WC_SUCCESS))
+	/* Unsignaled WRs leave silently, up to the first error; from there on all are reported. */
+	while (!x->send_failed && x->completed < id && !x->signaled[x->completed])
 		x->completed++;
-	if (x->errors && x->completed < id && x->errors == 1)
-		while (x->completed < id && !x->signaled[x->completed])
-			x->completed++;
+	x->send_failed = x->send_failed || status != SHIFT_WC_SUCCESS;
 	if (id != x->completed || (status == SHIFT_WC_SUCCESS && !x->signaled[id]))
 		BAD(w, "host %d: completion of %llu (status %u), expected %llu", h,
 		    (unsigned long long)id, status, (unsigned long long)x->completed);
@@ -256,13 +255,13 @@ bool w_post(struct world *w, int h, enum shift_opcode op, uint32_t len, bool sig
 	x->signaled[wr.wr_id] = signaled;
 	x->length[wr.wr_id] = len;
 	err = shift_conn_post_send(x->c, &wr, &rail);
-	if (err)
+	if (err < 0)
 		return false;
 	if (two_sided((uint8_t)op))
 		x->two_order[x->twos++] = wr.wr_id;
 	x->posted++;
 	if (rail != SHIFT_HELD)
-		nic_post(w, h, rail, &wr, signaled);
+		nic_post(w, h, rail, &wr, signaled || err == 1);
 	drain(w, h);
 	return true;
 }

@@ -61,7 +61,7 @@ struct w_host {
 	uint8_t times[W_WRS];	   /* executions of SEND, WRITE_IMM, atomics */
 	uint64_t two_order[W_WRS]; /* ids of two-sided WRs in the order posted */
 	uint64_t twos;
-	bool qp_err, closed;
+	bool qp_err, closed, send_failed;
 };
 
 struct world {
