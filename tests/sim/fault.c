@@ -32,7 +32,8 @@ static const uint8_t weight[FK_COUNT] = {
 	[FK_CABLE] = 30,   [FK_LOSS] = 25,  [FK_ONEWAY] = 20,  [FK_ACKDROP] = 20, [FK_BIGDROP] = 12,
 	[FK_FLAP] = 12,	   [FK_LOSSY] = 10, [FK_SLOW] = 6,     [FK_ADMIN] = 15,	  [FK_BGSTALL] = 6,
 	[FK_APPSTALL] = 6, [FK_STOP] = 6,   [FK_NICDEAD] = 3,  [FK_NICHUNG] = 3,  [FK_MIGRATE] = 14,
-	[FK_KILL] = 1,	   [FK_CLOSE] = 2,  [FK_ALLRAILS] = 1, [FK_ARMFAIL] = 4,  [FK_QPERR] = 8,
+	[FK_KILL] = 1,	   [FK_CLOSE] = 2,  [FK_ALLRAILS] = 1, [FK_ARMFAIL] = 4,  [FK_PATH] = 10,
+	[FK_QPERR] = 8,
 };
 
 static uint8_t pick_kind(struct rng *g, bool second)
@@ -185,6 +186,12 @@ static bool lasting(const struct fault *f, int n)
 		return true;
 	case FK_LOSS:
 	case FK_FLAP: cut(f->r, n); return true;
+	case FK_PATH:
+		if (f->arg & 1)
+			d->qp_acks += (uint32_t)n;
+		else
+			d->qp_data += (uint32_t)n;
+		return true;
 	case FK_ONEWAY: d->cut += (uint32_t)n; return true;
 	case FK_ACKDROP: d->ackdrop += (uint32_t)n; return true;
 	case FK_BIGDROP:
@@ -262,6 +269,8 @@ static void begin(uint32_t i)
 		W.second = true;
 	T.fault[f->kind]++;
 	tr(HOSTS, "--- fault %lu begins: kind %lu host %lu rail %lu", i, f->kind, f->h, f->r);
+	if (f->kind == FK_NICHUNG && f->arg & 1)
+		ev_add(W.now + f->ns, EV_HEAL, 0, 0, i);
 	if (lasting(f, 1))
 		ev_add(W.now + f->ns, EV_HEAL, 0, 0, i);
 	else
@@ -276,6 +285,8 @@ static void heal(uint32_t i)
 		return;
 	tr(HOSTS, "--- fault %lu ends: kind %lu host %lu rail %lu", i, f->kind, f->h, f->r);
 	lasting(f, -1);
+	if (f->kind == FK_NICHUNG)
+		host_unhang(f->h, f->r);
 	if (f->reps && f->reps--)
 		ev_add(W.now + f->ns / 2, EV_FAULT, 0, 0, i);
 }
@@ -295,6 +306,8 @@ static void calm(void)
 
 		l->dir[0] = l->dir[1] = (struct dirfault){.cut = keep && r != good};
 		for (h = 0; h < HOSTS; h++) {
+			if (l->hung[h] && rnd_below(&W.g_fault, 2))
+				host_unhang(h, r);
 			l->admin_down[h] = 0;
 			l->no_carrier[h] = l->dead[h];
 			ev_add(W.now + rnd_below(&W.g_fault, NS_MS), EV_LINK, h, r, 0);

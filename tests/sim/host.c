@@ -37,6 +37,7 @@ static bool end_is_justified(unsigned int h, uint8_t reason)
 	case SHIFT_R_PEER_DIED:
 	case SHIFT_R_PEER_UNKNOWN: return peer->died;
 	case SHIFT_R_CLOSE: return me->p.close_asked;
+	case SHIFT_R_PROGRAM_ERROR: return me->p.bad || W.rnr_retry != 7;
 	default: return me->state == SHIFT_ST_GIVEUP || me->state == SHIFT_ST_CLOSING;
 	}
 }
@@ -160,8 +161,8 @@ static void check_switch(unsigned int h, const struct shift_action *a)
 	     f->recv_cum != m->recv_cum || f->fence != m->fence))
 		violation("%c: SWITCH of epoch %u changes its mind", 'A' + h, m->epoch);
 	me->frozen = *m;
-	if (q->epoch == m->epoch && q->rq_pi < m->recv_avail && !silent(h, m->rail) &&
-	    !me->p.closed)
+	if (q->epoch == m->epoch && !me->cfg.srq && q->rq_pi < m->recv_avail &&
+	    !silent(h, m->rail) && !me->p.closed)
 		violation("%c: SWITCH of epoch %u leaves before its receives are posted", 'A' + h,
 			  m->epoch);
 }
@@ -208,12 +209,16 @@ static void act_complete(unsigned int h)
 
 static void act_closed(unsigned int h)
 {
+	struct shift_tombstone t;
 	unsigned int r;
 
 	for (r = 0; r < W.rails; r++)
 		if (W.qp[h][r].state == QP_RTS && !silent(h, r))
 			violation("%c: closed, and the QP of rail %u is not fenced", 'A' + h, r);
 	W.host[h].p.closed = true;
+	shift_conn_tombstone(W.host[h].c, W.now, &t);
+	if (!t.valid)
+		violation("%c: closed without a tombstone", 'A' + h);
 	for (r = 0; r < W.rails; r++)
 		if (!silent(h, r))
 			qp_reset(&W.qp[h][r]);
@@ -379,6 +384,7 @@ static void fence_done(unsigned int h, unsigned int r, bool hung)
 		ev.fence = SHIFT_FENCE_UNSURE;
 		me->unsure = true;
 	}
+	me->fence[r].owed = hung;
 	if (!hung) {
 		ev.psn = qp_rq_psn(q);
 		feed(h, q, !me->fence[r].no_barrier, CQ_MAX); /* rq_psn moves before the CQE */
@@ -429,6 +435,19 @@ static void fence_step(unsigned int h, unsigned int r)
 		return;
 	}
 	fence_done(h, r, false);
+}
+
+/* The control path of a NIC answers again: the worker that hung in a fence comes back. */
+void host_unhang(unsigned int h, unsigned int r)
+{
+	struct fence_op *f = &W.host[h].fence[r];
+
+	W.rail[r].hung[h] = false;
+	if (!f->owed || f->step != FS_IDLE || W.host[h].died || nic_dead(h, r))
+		return;
+	f->step = FS_ERR;
+	f->no_barrier = false;
+	ev_add(W.now + NS_MS, EV_FENCE, h, r, 0);
 }
 
 static void arm_done(unsigned int h, unsigned int r)
@@ -488,6 +507,25 @@ static void message(unsigned int h, unsigned int r, uint32_t i)
 	msg_put(i);
 }
 
+/* The process is there and has never heard of the connection. */
+static void answer_unknown(unsigned int h, unsigned int r, uint32_t i)
+{
+	struct msgbuf *b = &W.msg[i];
+	struct shift_msg_reader rd;
+	struct shift_msg m;
+	struct shift_action a = {.type = SHIFT_ACT_SEND_MSG, .rail = (uint8_t)r};
+	int n = shift_msg_open(&rd, b->bytes, b->len, shift_msg_siphash, W.host[h].cfg.key);
+
+	if (n <= 0 || shift_msg_next(&rd, &m) != 1)
+		return;
+	a.msg.type = SHIFT_MSG_UNKNOWN;
+	a.msg.src_nonce = m.dst_nonce;
+	a.msg.dst_nonce = m.src_nonce;
+	a.msg.src_conn = m.dst_conn;
+	a.msg.dst_conn = m.src_conn;
+	act_send_msg(h, &a);
+}
+
 static void tick(unsigned int h, const struct ev *e)
 {
 	struct host *me = &W.host[h];
@@ -536,6 +574,8 @@ void host_event(const struct ev *e)
 	struct shift_event ev = {.rail = e->r};
 
 	if (me->died) {
+		if (e->type == EV_MSG && me->forgets)
+			answer_unknown(e->h, e->r, e->x);
 		if (e->type == EV_MSG)
 			msg_put(e->x);
 		return;
@@ -577,36 +617,53 @@ bool host_post(unsigned int h, const struct shift_wr *wr, uint32_t seq)
 	int rail, rc = shift_conn_post_send(me->c, wr, &rail);
 	bool refused = false;
 
-	if (!rc && rail != SHIFT_HELD) {
+	if (rc >= 0 && rail != SHIFT_HELD) {
+		struct shift_wr real = *wr;
 		struct qp *q = &W.qp[h][rail];
 
-		if (silent(h, (unsigned int)rail) || q->state == QP_RESET)
+		if (silent(h, (unsigned int)rail) || q->state == QP_RESET) {
 			refused = true;
-		else
-			qp_post_send(q, wr, seq);
+		} else if (rnd_ppm(&W.g_host, me->p.refuse_ppm)) {
+			shift_conn_unpost_send(me->c, 1); /* the provider says ENOMEM */
+			drain(h);
+			return false;
+		} else {
+			if (rc == 1)
+				real.flags |= SHIFT_F_SIGNALED;
+			qp_post_send(q, &real, seq);
+		}
 	}
 	tr(h, "post WR %lu opcode %lu: %ld, rail %ld", seq, wr->opcode, (uint64_t)(int64_t)rc,
-	   (uint64_t)(int64_t)(rc ? -2 : rail));
+	   (uint64_t)(int64_t)(rc < 0 ? -2 : rail));
 	drain(h);
 	if (refused && !W.failed)
 		post_failed(h, (unsigned int)rail, W.qp[h][rail].epoch);
-	if (rc && !me->p.qp_err && !me->p.close_asked)
+	if (rc < 0 && !me->p.qp_err && !me->p.close_asked)
 		violation("%c: post refused with %d, the program has %u of %u outstanding", 'A' + h,
 			  rc, me->p.posted - me->p.retired, me->cfg.sq_cap);
-	return rc == 0;
+	return rc >= 0;
 }
 
 bool host_recv(unsigned int h, const struct shift_recv_wr *wr)
 {
 	struct host *me = &W.host[h];
-	int rail, rc = shift_conn_post_recv(me->c, wr, &rail);
+	int rail, rc;
 	bool refused = false;
 
+	if (me->cfg.srq) /* belongs to no QP: the core does not see it */
+		return !qp_post_recv(&W.qp[h][0], wr);
+	rc = shift_conn_post_recv(me->c, wr, &rail);
+
 	if (!rc && rail != SHIFT_HELD) {
-		if (silent(h, (unsigned int)rail) || W.qp[h][rail].state == QP_RESET)
+		if (silent(h, (unsigned int)rail) || W.qp[h][rail].state == QP_RESET) {
 			refused = true;
-		else
+		} else if (rnd_ppm(&W.g_host, me->p.refuse_ppm)) {
+			shift_conn_unpost_recv(me->c, 1);
+			drain(h);
+			return false;
+		} else {
 			qp_post_recv(&W.qp[h][rail], wr);
+		}
 	}
 	drain(h);
 	if (refused && !W.failed)
@@ -632,6 +689,7 @@ void host_kill(unsigned int h)
 
 	tr(h, "the process dies", 0, 0, 0, 0);
 	W.host[h].died = true;
+	W.host[h].forgets = rnd_below(&W.g_fault, 2);
 	for (r = 0; r < W.rails; r++)
 		qp_reset(&W.qp[h][r]);
 	ev_add(W.now + rnd_range(&W.g_fault, 1, 20) * NS_MS, EV_PEERDEAD, 1 - h, 0, 0);

@@ -39,7 +39,9 @@ static bool dropped(const struct pkt *p)
 
 	if (is_cut(p->src, p->r) || rnd_ppm(&W.g_net, f->loss_ppm))
 		return true;
-	if (f->ackdrop && p->type != PK_REQ)
+	if ((f->ackdrop || f->qp_acks) && p->type != PK_REQ)
+		return true;
+	if (f->qp_data && p->type == PK_REQ)
 		return true;
 	return f->bigdrop && p->cells > f->bigger;
 }

@@ -119,7 +119,8 @@ void qp_reset(struct qp *q)
 	q->state = QP_RESET;
 	q->leak = 0;
 	q->sq_ci = q->sq_pi;
-	q->rq_ci = q->rq_pi;
+	if (!W.host[q->h].cfg.srq)
+		q->rq_ci = q->rq_pi;
 }
 
 /* RESET -> INIT -> RTR -> RTS */
@@ -131,10 +132,13 @@ void qp_arm(struct qp *q, uint32_t epoch, uint32_t tx_psn, uint32_t rx_psn)
 	q->mtu = W.rail[q->r].mtu;
 	q->sq_pi = q->sq_ci = q->sq_si = q->sq_k = 0;
 	q->una = q->snd = q->snd_max = q->posted = 0;
-	q->rq_pi = q->rq_ci = q->rx = q->msg_off = q->atomics = 0;
+	if (!W.host[q->h].cfg.srq)
+		q->rq_pi = q->rq_ci = 0;
+	q->rx = q->msg_off = q->atomics = 0;
 	q->tx_psn = tx_psn;
 	q->rx_psn = rx_psn;
 	q->retry = W.retry_cnt;
+	q->rnr = W.rnr_retry;
 	q->rnr_until = 0;
 	q->nak_sent = q->tx_armed = q->rto_armed = q->ack_armed = false;
 }
@@ -256,6 +260,7 @@ static uint32_t build(struct qp *q, const struct wqe *w, uint32_t k, struct pkt 
 	p->n = read ? w->n - k : 1;
 	p->last = k + p->n == w->n;
 	p->len = w->len;
+	p->bad_key = w->wr.rkey == RKEY_BAD;
 	p->has_data = !read && !atomic;
 	p->cells = 0;
 	if (p->has_data) {
@@ -448,8 +453,17 @@ void qp_ack(struct qp *q, const struct pkt *p)
 		return; /* old, or of another life of this QPN */
 	if (p->type == PK_ACK) {
 		advance(q, q->una + d + 1);
+	} else if (p->type == PK_NAK_ACCESS) {
+		advance(q, q->una + d);
+		if (q->una == una + d)
+			qp_fatal(q, SHIFT_WC_REM_ACCESS_ERR);
+		return;
 	} else if (p->type == PK_NAK_SEQ || p->type == PK_NAK_RNR) {
 		advance(q, q->una + d);
+		if (p->type == PK_NAK_RNR && W.rnr_retry != 7 && q->rnr-- == 0) {
+			qp_fatal(q, SHIFT_WC_RNR_RETRY_EXC_ERR);
+			return;
+		}
 		if (p->type == PK_NAK_RNR)
 			q->rnr_until = W.now + rnd_range(&W.g_nic, 10, 300) * NS_US;
 		rewind_to_una(q);
@@ -461,6 +475,8 @@ void qp_ack(struct qp *q, const struct pkt *p)
 		    (is_atomic(w->wr.opcode) || w->wr.opcode == SHIFT_OP_READ))
 			take_response(q, p);
 	}
+	if (q->una != una)
+		q->rnr = W.rnr_retry;
 	if (q->una != una || p->type == PK_NAK_RNR)
 		rto_start(q);
 	kick(q);

@@ -62,6 +62,8 @@ void qp_drained(struct qp *q)
 	if (q->state != QP_ERR || nic_dead(q->h, q->r))
 		return;
 	q->leak = 0;
+	if (W.host[q->h].cfg.srq)
+		return; /* an SRQ does not flush */
 	q->rq_ci = q->rq_pi;
 	if (q->r && rnd_below(&W.g_nic, 2)) /* on rail 0 they would make it not clean */
 		ev_add(W.now + rnd(&W.g_nic) % (40 * NS_MS), EV_FLUSH, q->h, q->r,
@@ -130,6 +132,12 @@ static void duplicate(struct qp *q, const struct pkt *p)
 	}
 }
 
+/* With an SRQ all QPs of the host take from one queue, which is kept in rail 0's. */
+static struct qp *rq_of(struct qp *q)
+{
+	return W.host[q->h].cfg.srq ? &W.qp[q->h][0] : q;
+}
+
 /* Takes a receive for this packet? false: none is there, RNR. */
 static bool need_recv(struct qp *q, const struct pkt *p)
 {
@@ -137,7 +145,7 @@ static bool need_recv(struct qp *q, const struct pkt *p)
 
 	if (!(send && p->first) && !(p->op == SHIFT_OP_WRITE_IMM && p->last))
 		return true;
-	return q->rq_ci != q->rq_pi;
+	return rq_of(q)->rq_ci != rq_of(q)->rq_pi;
 }
 
 static uint64_t scatter_addr(const struct rqe *e, uint32_t cell)
@@ -156,7 +164,7 @@ static uint64_t scatter_addr(const struct rqe *e, uint32_t cell)
 
 static void place(struct qp *q, const struct pkt *p)
 {
-	const struct rqe *e = &q->rq[q->rq_ci % RQ_MAX];
+	const struct rqe *e = &rq_of(q)->rq[rq_of(q)->rq_ci % RQ_MAX];
 	bool send = p->op == SHIFT_OP_SEND || p->op == SHIFT_OP_SEND_IMM;
 	uint32_t i;
 
@@ -175,11 +183,11 @@ static void place(struct qp *q, const struct pkt *p)
 
 static void recv_done(struct qp *q, const struct pkt *p)
 {
-	const struct rqe *e = &q->rq[q->rq_ci++ % RQ_MAX];
+	const struct rqe *e = &rq_of(q)->rq[rq_of(q)->rq_ci++ % RQ_MAX];
 	struct cqe c = {
 		.wr_id = e->wr_id,
 		.byte_len = p->len,
-		.epoch = e->epoch,
+		.epoch = q->epoch,
 		.seq = p->seq,
 		.is_recv = true,
 	};
@@ -238,6 +246,12 @@ void qp_request(struct qp *q, const struct pkt *p)
 		if (!q->nak_sent) {
 			q->nak_sent = true;
 			answer(q, PK_NAK_SEQ, expected(q));
+		}
+	} else if (p->bad_key) {
+		if (q->state == QP_RTS) { /* both ends die of it (IB spec 9.9.3) */
+			answer(q, PK_NAK_ACCESS, p->psn);
+			qp_modify_err(q);
+			q->leak = 0;
 		}
 	} else if (!need_recv(q, p)) {
 		if (q->state == QP_RTS)

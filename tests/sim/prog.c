@@ -94,6 +94,8 @@ static bool post_one(unsigned int h)
 	struct prog *p = &W.host[h].p;
 	struct rng *g = &W.g_prog[h];
 	uint32_t seq = p->posted, cap = W.host[h].cfg.sq_cap, i;
+	uint64_t counter = p->counter, cas = p->counter_cas;
+	uint32_t since = p->since_signal;
 	struct ref_wr *w = &p->wr[seq];
 	struct shift_sge sge[SGES];
 	struct shift_wr wr = {.wr_id = seq, .rkey = 1, .sge = sge};
@@ -114,11 +116,18 @@ static bool post_one(unsigned int h)
 	wr.num_sge = split(g, addr_of(h, M_SRC, seq, 0), w->len, sge);
 	fill_source(h, seq, w);
 	set_remote(h, &wr, seq);
+	if (w->op == SHIFT_OP_READ && rnd_ppm(g, p->bad_ppm)) {
+		wr.rkey = RKEY_BAD;
+		p->bad = true;
+	}
 	p->posted++;
 	p->two_sided += w->two_sided;
 	if (!host_post(h, &wr, seq)) {
 		p->posted--;
 		p->two_sided -= w->two_sided;
+		p->counter = counter;
+		p->counter_cas = cas;
+		p->since_signal = since;
 		return false;
 	}
 	if (wr.flags & SHIFT_F_INLINE) /* the buffer is the program's again at once */
@@ -150,9 +159,21 @@ static void post(unsigned int h)
 	while (n-- && !over(h) && !W.failed && p->posted < p->total &&
 	       p->posted - p->retired < W.host[h].cfg.sq_cap)
 		if (!post_one(h))
-			return;
+			break;
 	if (!over(h) && p->posted < p->total && p->posted - p->retired < W.host[h].cfg.sq_cap)
 		arm_post(h, 1 + rnd(&W.g_prog[h]) % p->gap_ns);
+}
+
+static void arm_recv(unsigned int h)
+{
+	struct host *me = &W.host[h];
+	struct rng *g = &W.g_prog[h];
+
+	if (me->recv_armed || over(h))
+		return;
+	me->recv_armed = true;
+	ev_add(W.now + (rnd_ppm(g, me->p.late_ppm) ? rnd(g) % (2 * NS_MS) : rnd_below(g, 20000)),
+	       EV_RECV, h, 0, 0);
 }
 
 static void recv(unsigned int h)
@@ -176,21 +197,10 @@ static void recv(unsigned int h)
 		p->recv_posted++;
 		if (!host_recv(h, &wr)) {
 			p->recv_posted--;
+			arm_recv(h);
 			return;
 		}
 	}
-}
-
-static void arm_recv(unsigned int h)
-{
-	struct host *me = &W.host[h];
-	struct rng *g = &W.g_prog[h];
-
-	if (me->recv_armed || over(h))
-		return;
-	me->recv_armed = true;
-	ev_add(W.now + (rnd_ppm(g, me->p.late_ppm) ? rnd(g) % (2 * NS_MS) : rnd_below(g, 20000)),
-	       EV_RECV, h, 0, 0);
 }
 
 void prog_event(const struct ev *e)
@@ -386,6 +396,8 @@ void prog_setup(unsigned int h, struct rng *g)
 	p->inline_ppm = rnd_below(g, 500000);
 	p->big_ppm = rnd_below(g, 800000);
 	p->late_ppm = rnd_below(g, 2) ? 0 : rnd_below(g, 600000);
+	p->bad_ppm = rnd_below(g, 50) ? 0 : 30000;
+	p->refuse_ppm = rnd_below(g, 8) ? 0 : 20000;
 	p->burst = rnd_below(g, 3) ? 1 + rnd_below(g, 8) : W.host[h].cfg.sq_cap;
 	p->gap_ns = 1 + rnd(g) % ((uint64_t)(p->burst + 1) * 2 * NS_MS);
 }

@@ -72,6 +72,8 @@ static void configs(struct rng *g)
 		c->rails = (uint8_t)W.rails;
 		c->side = (uint8_t)(h ^ swap);
 		c->sq_sig_all = rnd_below(g, 8) == 0;
+		c->srq = rnd_below(g, 12) == 0;
+
 		c->exactly_once = true;
 		c->lost_atomic_continue = cont;
 		c->confirmed = confirmed;
@@ -111,7 +113,7 @@ void host_setup(unsigned int h, struct rng *g)
 		q->h = (uint8_t)h;
 		q->r = (uint8_t)r;
 		q->epoch = 0;
-		q->cq_pi = q->cq_ci = 0;
+		q->cq_pi = q->cq_ci = q->rq_pi = q->rq_ci = 0;
 		q->cq_last = q->tx_free = 0;
 		qp_arm(q, r ? UINT32_MAX : 0, me->cfg.sq_psn, me->cfg.rq_psn);
 		if (r)
@@ -145,6 +147,7 @@ static void world_setup(const struct options *o)
 	W.ack_coalesce_ppm = rnd_below(&g, 3) ? rnd_below(&g, 900000) : 0;
 	W.ack_delay_ns = rnd_range(&g, 1, 100) * NS_US;
 	W.retry_cnt = 1 + rnd_below(&g, 6);
+	W.rnr_retry = rnd_below(&g, 12) ? 7 : rnd_below(&g, 7);
 	W.rto_ns = rnd_range(&g, 400, 4000) * NS_US;
 	configs(&g);
 	for (h = 0; h < HOSTS; h++) {

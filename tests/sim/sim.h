@@ -23,6 +23,7 @@
 #define INLINE_CELLS 4u
 #define SGES	     4u
 #define WRS	     1024u /* of one side in one schedule */
+#define RKEY_BAD     0xbadu
 #define SQ_MAX	     64u
 #define RQ_MAX	     64u
 #define CQ_MAX	     512u
@@ -150,7 +151,7 @@ struct qp {
 	struct wqe sq[SQ_MAX];
 	uint32_t sq_pi, sq_ci, sq_si, sq_k;	    /* posted, completed, sending, packet of it */
 	uint32_t tx_psn, una, snd, snd_max, posted; /* packets since armed */
-	uint32_t retry;
+	uint32_t retry, rnr;
 	uint64_t rnr_until, tx_free, rto_at;
 	/* responder */
 	struct rqe rq[RQ_MAX];
@@ -169,11 +170,19 @@ struct qp {
 	uint64_t cq_last;
 };
 
-enum pkt_type { PK_REQ, PK_ACK, PK_NAK_SEQ, PK_NAK_RNR, PK_READ_RESP, PK_ATOMIC_RESP };
+enum pkt_type {
+	PK_REQ,
+	PK_ACK,
+	PK_NAK_SEQ,
+	PK_NAK_RNR,
+	PK_NAK_ACCESS,
+	PK_READ_RESP,
+	PK_ATOMIC_RESP
+};
 
 struct pkt {
 	uint8_t type, src, r, op;
-	bool first, last, has_data;
+	bool first, last, has_data, bad_key;
 	uint8_t cells;
 	uint32_t psn, epoch, seq, off, len, n, imm;
 	uint64_t addr, a, b;
@@ -187,6 +196,8 @@ struct dirfault {
 	uint32_t ackdrop; /* drops transport ACKs and responses */
 	uint32_t bigdrop; /* drops what carries more than bigger cells */
 	uint32_t bigger;
+	uint32_t qp_acks; /* drops ACKs of the program's QP, not of the probes */
+	uint32_t qp_data; /* the same for its requests: another path, another queue */
 	uint32_t loss_ppm;
 	uint64_t slow_ns;
 };
@@ -217,6 +228,7 @@ enum fence_step { FS_IDLE, FS_ERR, FS_BARRIER };
 struct fence_op {
 	uint8_t step;
 	bool no_barrier;
+	bool owed; /* it hung: the worker may come back */
 	uint32_t epoch;
 };
 
@@ -246,8 +258,9 @@ struct prog {
 	uint32_t recv_posted, recv_done, next_two;
 	uint64_t counter, counter_cas; /* what this side's atomics make of the peer's words */
 	bool qp_err, recv_err, close_asked, closed;
+	bool bad;	  /* posted a WR with a wrong rkey */
 	uint32_t mix[10]; /* weight of each opcode */
-	uint32_t sig_ppm, inline_ppm, burst, big_ppm, late_ppm;
+	uint32_t sig_ppm, inline_ppm, burst, big_ppm, late_ppm, bad_ppm, refuse_ppm;
 	uint64_t gap_ns;
 };
 
@@ -256,7 +269,8 @@ struct host {
 	struct shift_conn_cfg cfg;
 	uint8_t flavour;
 	bool died;
-	bool unsure; /* ever reported a fence that proves nothing, or has a dead NIC */
+	bool forgets; /* died: another thread of the process still answers, UNKNOWN */
+	bool unsure;  /* ever reported a fence that proves nothing, or has a dead NIC */
 	uint64_t stop_until, bg_until, app_until;
 	uint64_t tick_at, poll_at;
 	bool post_armed, recv_armed, draining, arm_fails;
@@ -297,6 +311,7 @@ struct msgbuf {
 	X(KILL, "a process dies")                                      \
 	X(CLOSE, "a program ends its QP")                              \
 	X(ALLRAILS, "every rail cut for longer than the give-up time") \
+	X(PATH, "one direction of the program's QP alone is dead")     \
 	X(ARMFAIL, "a twin cannot be brought to RTS")                  \
 	X(QPERR, "a QP falls into ERR by itself")
 
@@ -356,7 +371,7 @@ struct world {
 	uint32_t faults, second_left;
 	bool started, calm, failed, second, may_end, gave_up_ok;
 	uint64_t calm_at, ack_delay_ns, rto_ns, packets;
-	uint32_t ack_coalesce_ppm, retry_cnt, ctl_loss_ppm, corrupt_ppm;
+	uint32_t ack_coalesce_ppm, retry_cnt, rnr_retry, ctl_loss_ppm, corrupt_ppm;
 	struct trace_rec tr[TRACE_MAX];
 	uint64_t tr_n;
 	char why[256];
@@ -454,6 +469,7 @@ bool host_post(unsigned int h, const struct shift_wr *wr, uint32_t seq);
 bool host_recv(unsigned int h, const struct shift_recv_wr *wr);
 void host_close(unsigned int h, enum shift_close how);
 void host_kill(unsigned int h);
+void host_unhang(unsigned int h, unsigned int r);
 bool host_frozen(unsigned int h, const struct ev *e, uint64_t until);
 /* prog.c: the workload */
 void prog_setup(unsigned int h, struct rng *g);
