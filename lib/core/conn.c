@@ -282,6 +282,8 @@ static void post_failed(struct shift_conn *c, const struct shift_event *ev, uint
 {
 	bool ours = ev->rail == c->r && ev->epoch == c->rail[c->r].tag;
 
+	if (ev->epoch == c->lastc)
+		c->refused = true;
 	if (ours && (c->state == SHIFT_ST_ACTIVE || c->state == SHIFT_ST_PREPARE ||
 		     c->state == SHIFT_ST_DRAIN || c->state == SHIFT_ST_SWITCHING))
 		switch_start(c, SHIFT_R_POST_FAILED, NO_RAIL, now);

@@ -302,6 +302,7 @@ int replay_commit(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 	c->lastc = c->e;
 	c->tx_psn = conn_psn(c, c->e, c->cfg.side);
 	c->flushed = 0;
+	c->refused = false;
 	c->err_status = c->err_vendor = 0;
 	conn_set_state(c, SHIFT_ST_ACTIVE, SHIFT_R_COMMIT);
 	repost(c, end);
