@@ -385,6 +385,8 @@ static void fence_done(unsigned int h, unsigned int r, bool hung)
 		me->unsure = true;
 	}
 	me->fence[r].owed = hung;
+	if (hung) /* only its control path hangs: what lies in the CQ can be read */
+		feed(h, q, false, CQ_MAX);
 	if (!hung) {
 		ev.psn = qp_rq_psn(q);
 		feed(h, q, !me->fence[r].no_barrier, CQ_MAX); /* rq_psn moves before the CQE */
@@ -450,6 +452,16 @@ void host_unhang(unsigned int h, unsigned int r)
 	ev_add(W.now + NS_MS, EV_FENCE, h, r, 0);
 }
 
+/* CQEs of a NIC that answered no fence, while they still count. */
+static void feed_hung(unsigned int h)
+{
+	unsigned int r;
+
+	for (r = 0; r < W.rails; r++)
+		if (W.host[h].fence[r].owed)
+			feed(h, &W.qp[h][r], false, CQ_MAX);
+}
+
 static void arm_done(unsigned int h, unsigned int r)
 {
 	struct host *me = &W.host[h];
@@ -468,6 +480,7 @@ static void arm_done(unsigned int h, unsigned int r)
 	} else if (me->p.closed) {
 		return;
 	} else {
+		feed_hung(h); /* the SWITCH that follows freezes the receive count */
 		feed(h, q, true, CQ_MAX);
 		qp_arm(q, m->epoch, m->tx_psn, m->rx_psn);
 		q->retry_inf = false;
