@@ -128,7 +128,7 @@ void giveup_msg(struct shift_conn *c, const struct shift_msg *m)
 {
 	struct shift_msg answer;
 
-	if (m->type == SHIFT_MSG_SWITCH || m->type == SHIFT_MSG_QUERY_PSN) {
+	if (m->type != SHIFT_MSG_FAILED && m->type != SHIFT_MSG_CLOSED) {
 		if (c->state == SHIFT_ST_GIVEUP || c->state == SHIFT_ST_CLOSING)
 			return; /* not fenced yet: the peer will ask again */
 		giveup_answer(c, &answer);
