@@ -309,7 +309,7 @@ void switch_armed(struct shift_conn *c, const struct shift_event *ev, uint64_t n
 		c->heard = c->e;
 	send_switch(c);
 	if (MUTANT(SKIP_RECV_REPOST))
-		post_receives(c);
+		c->recv_held = false;
 	if (MUTANT(SEND_BEFORE_SWITCH)) {
 		struct shift_msg none = {.rep_epoch = 0, .fence = SHIFT_FENCE_UNSURE};
 

@@ -118,6 +118,15 @@ static void place(struct world *w, int h, const struct w_wqe *q)
 	from->placed[q->id] = at + (left < W_MTU ? left : W_MTU);
 }
 
+/* Rule 19: who was handed an error, or has closed, executes nothing any more, nor do his WRs. */
+static void after_the_end(struct world *w, int h, const struct w_wqe *q)
+{
+	const struct w_host *from = &w->h[h], *to = &w->h[!h];
+
+	if (from->errors || from->closed || to->errors || to->closed)
+		BAD(w, "host %d: WR %llu executed after the end", h, (unsigned long long)q->id);
+}
+
 bool w_packet(struct world *w, int h, int rail)
 {
 	struct w_qp *q = &w->h[h].qp[rail], *p = &w->h[!h].qp[rail];
@@ -135,6 +144,8 @@ bool w_packet(struct world *w, int h, int rail)
 		return false;
 	if (two_sided(e->opcode) && e->executed + 1 == e->packets && p->recv_head == p->recv_tail)
 		return false; /* RNR */
+	if (w->h[0].errors || w->h[1].closed || w->h[0].closed || w->h[1].errors)
+		after_the_end(w, h, e);
 	if (e->opcode == SHIFT_OP_WRITE)
 		place(w, h, e);
 	e->executed += e->opcode == SHIFT_OP_READ ? e->packets : 1;
@@ -153,6 +164,8 @@ bool w_ack(struct world *w, int h, int rail)
 	    w->ack_cut[rail] || w->ack_cut_from[!h])
 		return false;
 	q->tail++;
+	if (e->opcode == SHIFT_OP_READ)
+		w->h[h].placed[e->id] = e->length;
 	if (e->signaled)
 		send_cqe(w, h, rail, e, SHIFT_WC_SUCCESS);
 	return true;
@@ -230,9 +243,9 @@ static void program_wc(struct world *w, int h, uint64_t id, uint32_t status, uin
 		BAD(w, "host %d: completion of %llu (status %u), expected %llu", h,
 		    (unsigned long long)id, status, (unsigned long long)x->completed);
 	x->completed = id + 1;
-	if (status == SHIFT_WC_SUCCESS && x->opcode[id] == SHIFT_OP_WRITE &&
-	    x->placed[id] != x->length[id])
-		BAD(w, "host %d: WRITE %llu completed, not placed", h, (unsigned long long)id);
+	if (status == SHIFT_WC_SUCCESS && x->placed[id] != x->length[id] &&
+	    (x->opcode[id] == SHIFT_OP_WRITE || x->opcode[id] == SHIFT_OP_READ))
+		BAD(w, "host %d: %llu completed without its data", h, (unsigned long long)id);
 }
 
 bool w_post(struct world *w, int h, enum shift_opcode op, uint32_t len, bool signaled)
@@ -365,8 +378,12 @@ bool w_cqe(struct world *w, int h)
 		return false;
 	cqe = x->cq[x->cq_tail++ % W_CQES];
 	free_slots(&x->qp[cqe.rail], &cqe);
-	if (shift_conn_cqe(x->c, &cqe, &wc, w->now))
+	if (shift_conn_cqe(x->c, &cqe, &wc, w->now)) {
+		if (wc.wr_id != cqe.wr_id)
+			BAD(w, "host %d: %llu arrived in the buffer of %llu", h,
+			    (unsigned long long)wc.wr_id, (unsigned long long)cqe.wr_id);
 		program_wc(w, h, wc.wr_id, cqe.status, cqe.vendor_err, cqe.is_recv);
+	}
 	trace(w, h, "CQE", cqe.rail, cqe.wr_id);
 	drain(w, h);
 	return true;
