@@ -317,6 +317,8 @@ void shift_conn_event(struct shift_conn *c, const struct shift_event *ev, uint64
 	case SHIFT_EV_ARM_DONE: switch_armed(c, ev, now_ns); return;
 	case SHIFT_EV_ARM_FAILED: switch_arm_failed(c, ev, now_ns); return;
 	case SHIFT_EV_MSG:
+		if (!ev->msg)
+			return;
 		c->msg_rail = ev->rail;
 		message(c, ev->msg, now_ns);
 		return;

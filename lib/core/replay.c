@@ -240,8 +240,7 @@ static void repost(struct shift_conn *c, uint64_t end)
 	shift_sendlog_renumber(l, c->cfg.mtu[c->r], end);
 	l->special_end = end;
 	if (l->ready == end) {
-		c->plan.trouble = 0;
-		c->plan.backoff = 0;
+		conn_trouble_over(c);
 		return;
 	}
 	a = conn_emit(c, SHIFT_ACT_POST_SEND, c->r);

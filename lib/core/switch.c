@@ -260,6 +260,9 @@ static void commit(struct shift_conn *c, const struct shift_msg *m, uint64_t now
 	if (replay_commit(c, m, now))
 		return;
 	c->stats.switches++;
+	c->active_ns = now;
+	if (c->plan.planned)
+		conn_trouble_over(c);
 	c->check_at = now + c->cfg.no_progress_ns;
 	c->query_seen = false;
 	c->plan.r = NO_RAIL;

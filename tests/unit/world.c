@@ -13,6 +13,9 @@
 		fputc('\n', stderr);          \
 	} while (0)
 
+/* Rails differ: a WRITE cut on one resumes in other pieces on the next. */
+static const uint32_t mtu[W_RAILS] = {1024, 512, 2048};
+
 static void drain(struct world *w, int h);
 
 uint32_t w_random(struct world *w, uint32_t n)
@@ -106,16 +109,16 @@ static void executed_whole(struct world *w, int h, int rail, const struct w_wqe 
 				   .is_recv = true});
 }
 
-static void place(struct world *w, int h, const struct w_wqe *q)
+static void place(struct world *w, int h, int rail, const struct w_wqe *q)
 {
 	struct w_host *from = &w->h[h];
-	uint32_t at = q->offset + q->executed * W_MTU;
+	uint32_t at = q->offset + q->executed * mtu[rail];
 	uint32_t left = from->length[q->id] - at;
 
 	if (from->placed[q->id] != at && !w->at_least_once_ok)
 		BAD(w, "host %d: WRITE %llu byte %u placed again (had %u)", h,
 		    (unsigned long long)q->id, at, from->placed[q->id]);
-	from->placed[q->id] = at + (left < W_MTU ? left : W_MTU);
+	from->placed[q->id] = at + (left < mtu[rail] ? left : mtu[rail]);
 }
 
 /* Rule 19: who was handed an error, or has closed, executes nothing any more, nor do his WRs. */
@@ -147,7 +150,7 @@ bool w_packet(struct world *w, int h, int rail)
 	if (w->h[0].errors || w->h[1].closed || w->h[0].closed || w->h[1].errors)
 		after_the_end(w, h, e);
 	if (e->opcode == SHIFT_OP_WRITE)
-		place(w, h, e);
+		place(w, h, rail, e);
 	e->executed += e->opcode == SHIFT_OP_READ ? e->packets : 1;
 	p->rx_psn = shift_psn_add(e->first_psn, e->executed);
 	if (e->executed == e->packets)
@@ -195,7 +198,7 @@ static void nic_post(struct world *w, int h, int rail, const struct shift_wr *wr
 		len += wr->sge[i].length;
 	*e = (struct w_wqe){.id = wr->wr_id, .length = len, .opcode = wr->opcode};
 	e->offset = (uint32_t)(wr->remote_addr - (wr->wr_id << 24));
-	e->packets = shift_psn_packets(wr->opcode, len, W_MTU);
+	e->packets = shift_psn_packets(wr->opcode, len, mtu[rail]);
 	e->first_psn = q->tx_psn;
 	e->signaled = signaled;
 	q->tx_psn = shift_psn_add(q->tx_psn, e->packets);
@@ -592,7 +595,7 @@ void w_init(struct world *w, const struct shift_conn_cfg *from, uint64_t seed)
 		cfg.sq_psn = h ? 0xfffffe : 0x000010;
 		cfg.rq_psn = h ? 0x000010 : 0xfffffe;
 		for (int r = 0; r < W_RAILS; r++)
-			cfg.mtu[r] = W_MTU;
+			cfg.mtu[r] = mtu[r];
 		x->mem = aligned_alloc(64, shift_conn_size(&cfg));
 		x->c = shift_conn_init(x->mem, shift_conn_size(&cfg), &cfg, w->now);
 		x->qp[0].up = true;
