@@ -18,3 +18,5 @@ lib_libshiftcore_la_SOURCES = $(CORE_SOURCES)
 noinst_LTLIBRARIES += lib/libshiftcore-mutants.la
 lib_libshiftcore_mutants_la_SOURCES = $(CORE_SOURCES)
 lib_libshiftcore_mutants_la_CPPFLAGS = $(AM_CPPFLAGS) -DSHIFT_MUTANTS -DSHIFT_COVERAGE
+
+EXTRA_DIST += doc/protocol.md

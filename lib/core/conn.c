@@ -242,6 +242,13 @@ static void message(struct shift_conn *c, const struct shift_msg *m, uint64_t no
 	case SHIFT_MSG_UNKNOWN: unknown_msg(c); return;
 	case SHIFT_MSG_NOT_YET: return; /* retransmission will find it */
 	case SHIFT_MSG_PREPARE:
+		if (c->state == SHIFT_ST_DEAD)
+			giveup_msg(
+				c,
+				m); /* CLOSED keeps silent: stock verbs tell an idle peer nothing */
+		else
+			failback_msg(c, m, now);
+		return;
 	case SHIFT_MSG_READY: failback_msg(c, m, now); return;
 	case SHIFT_MSG_QUERY_PSN:
 		if (over(c))
@@ -312,6 +319,8 @@ void shift_conn_event(struct shift_conn *c, const struct shift_event *ev, uint64
 	case SHIFT_EV_ARM_DONE: switch_armed(c, ev, now_ns); return;
 	case SHIFT_EV_ARM_FAILED: switch_arm_failed(c, ev, now_ns); return;
 	case SHIFT_EV_MSG:
+		if (!ev->msg)
+			return;
 		c->msg_rail = ev->rail;
 		message(c, ev->msg, now_ns);
 		return;

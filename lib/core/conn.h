@@ -8,6 +8,11 @@
  * takes a struct shift_conn drains the actions (shift_conn_action) in order, and when told
  * SHIFT_ACT_COMPLETE the completions (shift_conn_completion), before the next call.
  *
+ * One exception, for the hot path: from set-up until SHIFT_ACT_HOLD and again from the moment that
+ * shift_conn_tracked is false, one thread may log sends, another receives, a third feed successful
+ * completions at the same time, without a lock: they write different cache lines. Anything else,
+ * error completions included, first quiesces these three.
+ *
  * One call emits at most SHIFT_ACTIONS_MAX actions: see there.
  */
 #ifndef SHIFT_CORE_CONN_H
@@ -358,6 +363,9 @@ struct shift_conn_view {
 	uint64_t send_tail, send_sent, send_head;
 	uint64_t packets_posted;
 };
+
+/* Is each completion matched with its WR (on twins, and around switches)? See the top. */
+bool shift_conn_tracked(const struct shift_conn *c);
 
 void shift_conn_view(const struct shift_conn *c, struct shift_conn_view *v);
 const struct shift_conn_stats *shift_conn_stats(const struct shift_conn *c);

@@ -94,6 +94,7 @@ struct shift_conn {
 	uint64_t rto_ns;
 	uint64_t timeout_at;
 	uint64_t check_at;
+	uint64_t active_ns; /* of the last COMMIT */
 	uint32_t attempt;
 
 	/* No-progress question. */
@@ -166,6 +167,7 @@ void replay_closed(struct shift_conn *c, const struct shift_msg *m);
 void replay_lost_check(struct shift_conn *c, uint64_t now);
 
 /* cqe.c */
+void conn_trouble_over(struct shift_conn *c);
 bool send_drained(const struct shift_conn *c, bool *atomics);
 
 /* failback.c */

@@ -15,9 +15,11 @@ int shift_conn_post_send(struct shift_conn *c, const struct shift_wr *wr, int *r
 	err = shift_sendlog_post(&c->sq, wr);
 	if (err < 0)
 		return err;
-	c->stats.secret_signals += (uint64_t)err;
+	if (err)
+		c->stats.secret_signals++;
 	*rail = c->holding ? SHIFT_HELD : c->r;
-	c->stats.held_posts += c->holding;
+	if (c->holding)
+		c->stats.held_posts++;
 	if (c->flushing)
 		conn_offer_completions(c);
 	return err;
@@ -128,7 +130,8 @@ static bool recv_cqe(struct shift_conn *c, const struct shift_cqe *cqe, struct s
 	return false;
 }
 
-static void send_progress(struct shift_conn *c)
+/* Data moves: the give-up clock and the choice of rails start afresh. */
+void conn_trouble_over(struct shift_conn *c)
 {
 	c->plan.trouble = 0;
 	c->plan.backoff = 0;
@@ -151,7 +154,7 @@ static bool send_ok(struct shift_conn *c, const struct shift_cqe *cqe, struct sh
 		conn_offer_completions(c);
 	if (c->state == SHIFT_ST_ACTIVE || c->state == SHIFT_ST_PREPARE ||
 	    c->state == SHIFT_ST_DRAIN) {
-		send_progress(c);
+		conn_trouble_over(c);
 		replay_lost_check(c, now);
 	}
 	if (c->state == SHIFT_ST_DRAIN)

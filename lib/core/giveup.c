@@ -69,13 +69,17 @@ void giveup_close(struct shift_conn *c, uint8_t how)
 	}
 }
 
+/* Over every rail that may work: the one in use is likely the one that does not. */
 static void announce(struct shift_conn *c)
 {
 	struct shift_msg m;
 
 	giveup_answer(c, &m);
-	if (m.type == SHIFT_MSG_FAILED && c->end_reason != SHIFT_R_PEER_DIED)
-		conn_send(c, &m, c->r);
+	if (m.type != SHIFT_MSG_FAILED || c->end_reason == SHIFT_R_PEER_DIED)
+		return;
+	for (uint8_t i = 0; i < c->cfg.rails; i++)
+		if (!c->rail[i].down)
+			conn_send(c, &m, i);
 }
 
 /* Called after each fence, and at once when there was nothing to fence. */
@@ -128,7 +132,7 @@ void giveup_msg(struct shift_conn *c, const struct shift_msg *m)
 {
 	struct shift_msg answer;
 
-	if (m->type == SHIFT_MSG_SWITCH || m->type == SHIFT_MSG_QUERY_PSN) {
+	if (m->type != SHIFT_MSG_FAILED && m->type != SHIFT_MSG_CLOSED) {
 		if (c->state == SHIFT_ST_GIVEUP || c->state == SHIFT_ST_CLOSING)
 			return; /* not fenced yet: the peer will ask again */
 		giveup_answer(c, &answer);

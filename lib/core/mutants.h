@@ -28,7 +28,7 @@
 	X(15, FAILED_UNFENCED, "hand over errors before the fences are done (rule 19)") \
 	X(16, NO_TRIM, "replay a WRITE whole although its first packets were placed (4.2)") \
 	X(17, DUP_CQE, "deliver a completion for an unsignaled WR of the prefix") \
-	X(18, SKIP_RECV_REPOST, "send SWITCH before the receives are posted (rule 7)") \
+	X(18, SKIP_RECV_REPOST, "do not post the outstanding receives on the new rail (rule 7)") \
 	X(19, REP_LAST_COMMITTED, "take rep_psn whatever its epoch (rule 10)") \
 	X(20, NO_FENCE_IF_NOT_ACTIVE, "do not fence a rail that never became ACTIVE (rule 5)") \
 	X(21, MUTABLE_SWITCH, "recompute recv_cum at each retransmission (rule 2)") \

@@ -24,6 +24,9 @@ void progress_tick(struct shift_conn *c, uint64_t now)
 
 	if (now < c->check_at)
 		return;
+	/* A twin's retries would have run out by now: what does not move is the program. */
+	if (c->plan.trouble && now - c->active_ns >= c->cfg.giveup_ns / 4)
+		conn_trouble_over(c);
 	c->check_at = now + c->cfg.no_progress_ns;
 	c->check_done = c->sq.sig_done + c->sq.scan;
 	if (moved || oldest_signaled(c) == NEVER) {
@@ -91,11 +94,13 @@ void progress_psn(struct shift_conn *c, const struct shift_event *ev)
 		.type = SHIFT_MSG_PSN,
 		.epoch = c->e,
 		.rep_psn = ev->psn & SHIFT_PSN_MASK,
-		.recv_avail = c->cfg.srq || avail > UINT32_MAX ? UINT32_MAX : (uint32_t)avail,
+		.recv_avail = avail > UINT32_MAX ? UINT32_MAX : (uint32_t)avail,
 		.fence = ev->fence,
 		.serial = ev->serial,
 	};
 
+	if (c->cfg.srq)
+		m.recv_avail = 0; /* not known: rather wait for a slow program than switch */
 	if (ev->epoch != c->e || ev->rail != c->r || ev->serial != c->asked_serial ||
 	    c->recv_held || c->state == SHIFT_ST_SETUP)
 		return;

@@ -118,6 +118,21 @@ static void watch(struct shift_conn *c, struct shift_wr_entry *e)
 	c->stats.secret_signals++;
 }
 
+/* The errors wait for what is posted before a lost atomic: its end must be visible. */
+static void watch_last(struct shift_conn *c, uint64_t end)
+{
+	if (c->sq.lost == NEVER)
+		return;
+	while (end-- > c->sq.tail) {
+		struct shift_wr_entry *e = shift_sendlog_at(&c->sq, end);
+
+		if (e->state == SHIFT_WR_PENDING) {
+			watch(c, e);
+			return;
+		}
+	}
+}
+
 /* An executed WR whose completion never came. Returns false at an atomic whose result is lost. */
 static bool settle_executed(struct shift_conn *c, uint64_t i)
 {
@@ -251,8 +266,7 @@ static void repost(struct shift_conn *c, uint64_t end)
 	shift_sendlog_renumber(l, c->cfg.mtu[c->r], end);
 	l->special_end = end;
 	if (l->ready == end) {
-		c->plan.trouble = 0;
-		c->plan.backoff = 0;
+		conn_trouble_over(c);
 		return;
 	}
 	signal_last(c, end);
@@ -293,7 +307,8 @@ int replay_commit(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 	}
 	end = settle(c, &v);
 	if (end > c->sq.lost)
-		end = c->sq.lost; /* lost in an earlier switch, waiting for READs before it */
+		end = c->sq.lost; /* lost in an earlier switch, waiting for what is before it */
+	watch_last(c, end);
 	shift_sendlog_advance(&c->sq);
 	if (rnr_is_programs(c, m, &v)) {
 		giveup(c, SHIFT_R_PROGRAM_ERROR, SHIFT_WC_RNR_RETRY_EXC_ERR, c->err_vendor);

@@ -260,6 +260,9 @@ static void commit(struct shift_conn *c, const struct shift_msg *m, uint64_t now
 	if (replay_commit(c, m, now))
 		return;
 	c->stats.switches++;
+	c->active_ns = now;
+	if (c->plan.planned)
+		conn_trouble_over(c);
 	c->check_at = now + c->cfg.no_progress_ns;
 	c->query_seen = false;
 	c->plan.r = NO_RAIL;
@@ -309,7 +312,7 @@ void switch_armed(struct shift_conn *c, const struct shift_event *ev, uint64_t n
 		c->heard = c->e;
 	send_switch(c);
 	if (MUTANT(SKIP_RECV_REPOST))
-		post_receives(c);
+		c->recv_held = false;
 	if (MUTANT(SEND_BEFORE_SWITCH)) {
 		struct shift_msg none = {.rep_epoch = 0, .fence = SHIFT_FENCE_UNSURE};
 

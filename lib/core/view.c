@@ -49,6 +49,11 @@ const char *shift_action_name(unsigned int type)
 	return type < SHIFT_ACT_COUNT ? name[type] : "?";
 }
 
+bool shift_conn_tracked(const struct shift_conn *c)
+{
+	return c->sq.tracked || c->holding;
+}
+
 void shift_conn_view(const struct shift_conn *c, struct shift_conn_view *v)
 {
 	memset(v, 0, sizeof(*v));

@@ -49,6 +49,7 @@ struct shift_sendlog {
 	struct shift_wr_entry *ring;
 	uint8_t *side;
 	uint64_t head;	     /* index of the next WR to be logged */
+	uint64_t sent;	     /* index after the newest WR handed to the NIC; head unless held */
 	uint64_t cum;	     /* packets since the epoch's commit */
 	uint64_t cum_signal; /* ... up to the newest signaled WR */
 	uint64_t sig_posted; /* WRs logged that generate a completion */
@@ -67,7 +68,6 @@ struct shift_sendlog {
 
 	/* Written around a switch. */
 	uint64_t cum_sent;    /* while held: packets up to sent */
-	uint64_t sent;	      /* index after the newest WR handed to the NIC; head unless held */
 	uint64_t tail;	      /* oldest WR not delivered; stale while untracked */
 	uint64_t ready;	      /* tail <= ready: [tail, ready) is DONE and may be delivered */
 	uint64_t scan;	      /* where to look for the WR of the next completion */

@@ -13,6 +13,9 @@
 		fputc('\n', stderr);          \
 	} while (0)
 
+/* Rails differ: a WRITE cut on one resumes in other pieces on the next. */
+static const uint32_t mtu[W_RAILS] = {1024, 512, 2048};
+
 static void drain(struct world *w, int h);
 
 uint32_t w_random(struct world *w, uint32_t n)
@@ -106,16 +109,25 @@ static void executed_whole(struct world *w, int h, int rail, const struct w_wqe 
 				   .is_recv = true});
 }
 
-static void place(struct world *w, int h, const struct w_wqe *q)
+static void place(struct world *w, int h, int rail, const struct w_wqe *q)
 {
 	struct w_host *from = &w->h[h];
-	uint32_t at = q->offset + q->executed * W_MTU;
+	uint32_t at = q->offset + q->executed * mtu[rail];
 	uint32_t left = from->length[q->id] - at;
 
 	if (from->placed[q->id] != at && !w->at_least_once_ok)
 		BAD(w, "host %d: WRITE %llu byte %u placed again (had %u)", h,
 		    (unsigned long long)q->id, at, from->placed[q->id]);
-	from->placed[q->id] = at + (left < W_MTU ? left : W_MTU);
+	from->placed[q->id] = at + (left < mtu[rail] ? left : mtu[rail]);
+}
+
+/* Rule 19: who was handed an error, or has closed, executes nothing any more, nor do his WRs. */
+static void after_the_end(struct world *w, int h, const struct w_wqe *q)
+{
+	const struct w_host *from = &w->h[h], *to = &w->h[!h];
+
+	if (from->errors || from->closed || to->errors || to->closed)
+		BAD(w, "host %d: WR %llu executed after the end", h, (unsigned long long)q->id);
 }
 
 bool w_packet(struct world *w, int h, int rail)
@@ -135,8 +147,10 @@ bool w_packet(struct world *w, int h, int rail)
 		return false;
 	if (two_sided(e->opcode) && e->executed + 1 == e->packets && p->recv_head == p->recv_tail)
 		return false; /* RNR */
+	if (w->h[0].errors || w->h[1].closed || w->h[0].closed || w->h[1].errors)
+		after_the_end(w, h, e);
 	if (e->opcode == SHIFT_OP_WRITE)
-		place(w, h, e);
+		place(w, h, rail, e);
 	e->executed += e->opcode == SHIFT_OP_READ ? e->packets : 1;
 	p->rx_psn = shift_psn_add(e->first_psn, e->executed);
 	if (e->executed == e->packets)
@@ -153,6 +167,8 @@ bool w_ack(struct world *w, int h, int rail)
 	    w->ack_cut[rail] || w->ack_cut_from[!h])
 		return false;
 	q->tail++;
+	if (e->opcode == SHIFT_OP_READ)
+		w->h[h].placed[e->id] = e->length;
 	if (e->signaled)
 		send_cqe(w, h, rail, e, SHIFT_WC_SUCCESS);
 	return true;
@@ -182,7 +198,7 @@ static void nic_post(struct world *w, int h, int rail, const struct shift_wr *wr
 		len += wr->sge[i].length;
 	*e = (struct w_wqe){.id = wr->wr_id, .length = len, .opcode = wr->opcode};
 	e->offset = (uint32_t)(wr->remote_addr - (wr->wr_id << 24));
-	e->packets = shift_psn_packets(wr->opcode, len, W_MTU);
+	e->packets = shift_psn_packets(wr->opcode, len, mtu[rail]);
 	e->first_psn = q->tx_psn;
 	e->signaled = signaled;
 	q->tx_psn = shift_psn_add(q->tx_psn, e->packets);
@@ -230,9 +246,9 @@ static void program_wc(struct world *w, int h, uint64_t id, uint32_t status, uin
 		BAD(w, "host %d: completion of %llu (status %u), expected %llu", h,
 		    (unsigned long long)id, status, (unsigned long long)x->completed);
 	x->completed = id + 1;
-	if (status == SHIFT_WC_SUCCESS && x->opcode[id] == SHIFT_OP_WRITE &&
-	    x->placed[id] != x->length[id])
-		BAD(w, "host %d: WRITE %llu completed, not placed", h, (unsigned long long)id);
+	if (status == SHIFT_WC_SUCCESS && x->placed[id] != x->length[id] &&
+	    (x->opcode[id] == SHIFT_OP_WRITE || x->opcode[id] == SHIFT_OP_READ))
+		BAD(w, "host %d: %llu completed without its data", h, (unsigned long long)id);
 }
 
 bool w_post(struct world *w, int h, enum shift_opcode op, uint32_t len, bool signaled)
@@ -365,8 +381,12 @@ bool w_cqe(struct world *w, int h)
 		return false;
 	cqe = x->cq[x->cq_tail++ % W_CQES];
 	free_slots(&x->qp[cqe.rail], &cqe);
-	if (shift_conn_cqe(x->c, &cqe, &wc, w->now))
+	if (shift_conn_cqe(x->c, &cqe, &wc, w->now)) {
+		if (wc.wr_id != cqe.wr_id)
+			BAD(w, "host %d: %llu arrived in the buffer of %llu", h,
+			    (unsigned long long)wc.wr_id, (unsigned long long)cqe.wr_id);
 		program_wc(w, h, wc.wr_id, cqe.status, cqe.vendor_err, cqe.is_recv);
+	}
 	trace(w, h, "CQE", cqe.rail, cqe.wr_id);
 	drain(w, h);
 	return true;
@@ -575,7 +595,7 @@ void w_init(struct world *w, const struct shift_conn_cfg *from, uint64_t seed)
 		cfg.sq_psn = h ? 0xfffffe : 0x000010;
 		cfg.rq_psn = h ? 0x000010 : 0xfffffe;
 		for (int r = 0; r < W_RAILS; r++)
-			cfg.mtu[r] = W_MTU;
+			cfg.mtu[r] = mtu[r];
 		x->mem = aligned_alloc(64, shift_conn_size(&cfg));
 		x->c = shift_conn_init(x->mem, shift_conn_size(&cfg), &cfg, w->now);
 		x->qp[0].up = true;

@@ -11,7 +11,6 @@
 #define W_RAILS 3
 #define W_SQ	16
 #define W_RQ	16
-#define W_MTU	1024
 #define W_WRS	20000
 #define W_MSGS	256
 #define W_CQES	1024
