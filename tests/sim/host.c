@@ -614,6 +614,10 @@ void host_event(const struct ev *e)
 	case EV_LINK:
 		ev.type = W.rail[e->r].no_carrier[e->h] ? SHIFT_EV_LINK_DOWN : SHIFT_EV_LINK_UP;
 		break;
+	case EV_QPFATAL:
+		ev.type = SHIFT_EV_POST_FAILED;
+		ev.epoch = e->x;
+		break;
 	case EV_CLEAN: ev.type = SHIFT_EV_RAIL_CLEAN; break;
 	case EV_PEERDEAD: ev.type = SHIFT_EV_PEER_DIED; break;
 	default: return;
