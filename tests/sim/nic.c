@@ -289,13 +289,29 @@ static bool must_wait(const struct qp *q, const struct wqe *w)
 	return false;
 }
 
+/* max_rd_atomic: the responder keeps the results of so many atomics for a repeated request. */
+static bool too_many_reads(const struct qp *q, const struct wqe *w)
+{
+	uint32_t i, n = 0;
+
+	if (w->wr.opcode != SHIFT_OP_READ && !is_atomic(w->wr.opcode))
+		return false;
+	for (i = q->sq_ci; i != q->sq_si; i++) {
+		uint8_t op = q->sq[i % SQ_MAX].wr.opcode;
+
+		n += op == SHIFT_OP_READ || is_atomic(op);
+	}
+	return n >= ATOMIC_CACHE;
+}
+
 static bool can_send(const struct qp *q)
 {
 	if (q->state != QP_RTS || q->sq_si == q->sq_pi || W.now < q->rnr_until)
 		return false;
 	if (q->snd - q->una >= WINDOW || nic_dead(q->h, q->r))
 		return false;
-	return !must_wait(q, &q->sq[q->sq_si % SQ_MAX]);
+	return !must_wait(q, &q->sq[q->sq_si % SQ_MAX]) &&
+	       !too_many_reads(q, &q->sq[q->sq_si % SQ_MAX]);
 }
 
 static bool send_one(struct qp *q)
