@@ -1,2 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 # libshift.so: core (the pure state machine), health, stats, verbs.
+
+# lib/core sees no verbs: it is built and tested without a NIC, and driven by tests/sim.
+CORE_SOURCES = \
+	lib/core/conn.c lib/core/conn.h lib/core/conn_int.h \
+	lib/core/cqe.c lib/core/failback.c lib/core/fence.c lib/core/giveup.c \
+	lib/core/hello.c lib/core/msg.c lib/core/msg.h lib/core/mutants.h \
+	lib/core/progress.c lib/core/psn.c lib/core/psn.h lib/core/rails.c \
+	lib/core/replay.c lib/core/siphash.c lib/core/siphash.h \
+	lib/core/switch.c lib/core/types.h lib/core/view.c \
+	lib/core/wrlog.c lib/core/wrlog.h
+
+noinst_LTLIBRARIES += lib/libshiftcore.la
+lib_libshiftcore_la_SOURCES = $(CORE_SOURCES)
+
+# The same sources, breakable on purpose (lib/core/mutants.h) and counting what was reached.
+noinst_LTLIBRARIES += lib/libshiftcore-mutants.la
+lib_libshiftcore_mutants_la_SOURCES = $(CORE_SOURCES)
+lib_libshiftcore_mutants_la_CPPFLAGS = $(AM_CPPFLAGS) -DSHIFT_MUTANTS -DSHIFT_COVERAGE
+
+EXTRA_DIST += doc/protocol.md

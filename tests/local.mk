@@ -21,6 +21,9 @@ EXTRA_DIST += tests/helper.bash tests/style.bats tests/cli.bats \
 
 include tests/unit/local.mk
 include tests/clients/local.mk
+include tests/fuzz/local.mk
+include tests/model/local.mk
+include tests/sim/local.mk
 
 # One testbed at a time: two of them on two cores time out each other.
 .PHONY: check-testbed check-long check-long-testbed

@@ -6,3 +6,32 @@ TESTS += $(unit_tests)
 tests_unit_test_chan_SOURCES = tests/unit/test_chan.c testbed/chan.c testbed/chan.h
 tests_unit_test_chan_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_test_chan_LDADD = $(CMOCKA_LIBS)
+# One program per part of lib/core.
+
+CORE_TESTS = tests/unit/test_psn tests/unit/test_wrlog tests/unit/test_msg tests/unit/test_conn \
+	tests/unit/test_chaos
+check_PROGRAMS += $(CORE_TESTS)
+TESTS += $(CORE_TESTS)
+
+core_test_cflags = $(AM_CFLAGS) $(CMOCKA_CFLAGS) -DSHIFT_MUTANTS -DSHIFT_COVERAGE
+core_test_libs = lib/libshiftcore-mutants.la $(CMOCKA_LIBS)
+
+tests_unit_test_psn_SOURCES = tests/unit/test_psn.c
+tests_unit_test_psn_CFLAGS = $(core_test_cflags)
+tests_unit_test_psn_LDADD = $(core_test_libs)
+
+tests_unit_test_wrlog_SOURCES = tests/unit/test_wrlog.c
+tests_unit_test_wrlog_CFLAGS = $(core_test_cflags)
+tests_unit_test_wrlog_LDADD = $(core_test_libs)
+
+tests_unit_test_msg_SOURCES = tests/unit/test_msg.c
+tests_unit_test_msg_CFLAGS = $(core_test_cflags)
+tests_unit_test_msg_LDADD = $(core_test_libs)
+
+tests_unit_test_conn_SOURCES = tests/unit/test_conn.c tests/unit/world.c tests/unit/world.h
+tests_unit_test_conn_CFLAGS = $(core_test_cflags)
+tests_unit_test_conn_LDADD = $(core_test_libs)
+
+tests_unit_test_chaos_SOURCES = tests/unit/test_chaos.c tests/unit/world.c tests/unit/world.h
+tests_unit_test_chaos_CFLAGS = $(core_test_cflags)
+tests_unit_test_chaos_LDADD = $(core_test_libs)

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* Setup, the one setter of the state, the action queue, and the dispatch of events. */
+#include <string.h>
+
+#include "lib/core/conn_int.h"
+
+#define MS 1000000ull
+#define S  1000000000ull
+
+#ifdef SHIFT_COVERAGE
+struct shift_coverage shift_coverage;
+#endif
+#ifdef SHIFT_MUTANTS
+int shift_mutant;
+#endif
+
+static void default_ns(uint64_t *v, uint64_t ns)
+{
+	if (!*v)
+		*v = ns;
+}
+
+void shift_conn_cfg_defaults(struct shift_conn_cfg *cfg)
+{
+	default_ns(&cfg->rto_ns, 20 * MS);
+	default_ns(&cfg->switch_timeout_ns, 500 * MS);
+	default_ns(&cfg->quarantine_ns, S);
+	default_ns(&cfg->giveup_ns, 30 * S);
+	default_ns(&cfg->drain_ns, 200 * MS);
+	default_ns(&cfg->hold_down_ns, S);
+	default_ns(&cfg->hold_down_max_ns, 300 * S);
+	default_ns(&cfg->hold_down_window_ns, 600 * S);
+	default_ns(&cfg->no_progress_ns, S);
+	default_ns(&cfg->tombstone_ns, 60 * S);
+	if (!cfg->probe_misses)
+		cfg->probe_misses = 3;
+	if (!cfg->rails)
+		cfg->rails = 1;
+}
+
+static bool cfg_possible(const struct shift_conn_cfg *cfg)
+{
+	if (!cfg->rails || cfg->rails > SHIFT_RAILS_MAX || cfg->side > 1)
+		return false;
+	if (!cfg->nonce || !cfg->sq_cap || cfg->sq_cap > 1u << 20 || cfg->rq_cap > 1u << 20)
+		return false;
+	if (cfg->sq_sge_max > UINT8_MAX || cfg->rq_sge_max > UINT8_MAX ||
+	    cfg->inline_max > 1u << 16)
+		return false;
+	for (unsigned int i = 0; i < cfg->rails; i++)
+		if (cfg->mtu[i] < 256 || cfg->mtu[i] > 4096)
+			return false;
+	return true;
+}
+
+static size_t conn_bytes(void)
+{
+	return (sizeof(struct shift_conn) + 63) & ~(size_t)63;
+}
+
+size_t shift_conn_size(const struct shift_conn_cfg *cfg)
+{
+	if (!cfg_possible(cfg))
+		return 0;
+	return conn_bytes() + shift_sendlog_size(cfg->sq_cap, cfg->sq_sge_max, cfg->inline_max) +
+	       shift_recvlog_size(cfg->rq_cap, cfg->rq_sge_max);
+}
+
+static void init_rails(struct shift_conn *c)
+{
+	for (unsigned int i = 0; i < SHIFT_RAILS_MAX; i++) {
+		c->rail[i].healthy_ns = NEVER;
+		c->rail[i].hold_down_ns = c->cfg.hold_down_ns;
+	}
+	c->rail[0].armed = true;
+	c->rail[0].rx_psn = c->cfg.rq_psn & SHIFT_PSN_MASK;
+	c->rail[0].dirty_until = NEVER;
+}
+
+struct shift_conn *shift_conn_init(void *mem, size_t len, const struct shift_conn_cfg *cfg,
+				   uint64_t now_ns)
+{
+	struct shift_conn *c = mem;
+	uint8_t *log = (uint8_t *)mem + conn_bytes();
+	size_t need = shift_conn_size(cfg);
+
+	if (!need || len < need || (uintptr_t)mem % 64)
+		return NULL;
+	memset(c, 0, sizeof(*c));
+	c->cfg = *cfg;
+	shift_conn_cfg_defaults(&c->cfg);
+	shift_sendlog_init(&c->sq, log, cfg->sq_cap, cfg->sq_sge_max, cfg->inline_max, cfg->mtu[0],
+			   cfg->sq_sig_all);
+	shift_recvlog_init(&c->rq,
+			   log + shift_sendlog_size(cfg->sq_cap, cfg->sq_sge_max, cfg->inline_max),
+			   cfg->rq_cap, cfg->rq_sge_max);
+	init_rails(c);
+	c->tx_psn = cfg->sq_psn & SHIFT_PSN_MASK;
+	c->rep_psn = c->rail[0].rx_psn;
+	c->rto_at = c->timeout_at = c->check_at = NEVER;
+	c->plan.r = c->plan.arm_r = NO_RAIL;
+	c->state = SHIFT_ST_SETUP;
+	c->reason = SHIFT_R_INIT;
+	if (cfg->confirmed) {
+		c->state = SHIFT_ST_ACTIVE;
+		c->hello_heard = true;
+		c->check_at = now_ns + c->cfg.no_progress_ns;
+	}
+	return c;
+}
+
+/* --- state and actions ----------------------------------------------------------------------- */
+
+/* The only place where the state changes. */
+void conn_set_state(struct shift_conn *c, enum shift_state to, enum shift_reason reason)
+{
+	struct shift_action *a;
+
+	COVER(change[c->state][to][reason]);
+	a = conn_emit(c, SHIFT_ACT_REPORT, c->r);
+	a->from = c->state;
+	a->to = (uint8_t)to;
+	a->reason = (uint8_t)reason;
+	a->epoch = c->e;
+	c->state = (uint8_t)to;
+	c->reason = (uint8_t)reason;
+}
+
+/* Never fails: past the bound the last action is overwritten, counted, and a test fails on it. */
+struct shift_action *conn_emit(struct shift_conn *c, enum shift_action_type type, uint8_t rail)
+{
+	struct shift_action *a;
+
+	COVER(action[type]);
+	if (c->act_head == SHIFT_ACTIONS_MAX) {
+		c->stats.overflow++;
+		c->act_head--;
+	}
+	a = &c->act[c->act_head++];
+	memset(a, 0, offsetof(struct shift_action, msg));
+	a->type = (uint8_t)type;
+	a->rail = rail;
+	return a;
+}
+
+bool shift_conn_action(struct shift_conn *c, struct shift_action *a)
+{
+	if (c->act_tail == c->act_head) {
+		c->act_tail = c->act_head = 0;
+		return false;
+	}
+	*a = c->act[c->act_tail++];
+	return true;
+}
+
+void conn_send(struct shift_conn *c, struct shift_msg *m, uint8_t rail)
+{
+	m->src_nonce = c->cfg.nonce;
+	m->dst_nonce = c->cfg.peer_nonce;
+	m->src_conn = c->cfg.id;
+	m->dst_conn = c->cfg.peer_id;
+	conn_emit(c, SHIFT_ACT_SEND_MSG, rail)->msg = *m;
+}
+
+void conn_hold(struct shift_conn *c)
+{
+	if (c->holding)
+		return;
+	c->holding = true;
+	shift_sendlog_hold(&c->sq);
+	conn_emit(c, SHIFT_ACT_HOLD, c->r);
+}
+
+void conn_release(struct shift_conn *c)
+{
+	c->holding = false;
+	shift_sendlog_release(&c->sq);
+	conn_emit(c, SHIFT_ACT_RELEASE, c->r);
+}
+
+/* The PSN at which one side's packets of an epoch start. */
+uint32_t conn_psn(const struct shift_conn *c, uint32_t epoch, unsigned int side)
+{
+	if (epoch == 0)
+		return (side == c->cfg.side ? c->cfg.sq_psn : c->cfg.rq_psn) & SHIFT_PSN_MASK;
+	return shift_h24(c->cfg.key, c->cfg.conn, epoch, side);
+}
+
+void conn_arm_rto(struct shift_conn *c, uint64_t now)
+{
+	c->rto_ns = c->cfg.rto_ns;
+	c->rto_at = now + c->rto_ns;
+	c->attempt = 0;
+}
+
+bool conn_switching(const struct shift_conn *c)
+{
+	return c->state >= SHIFT_ST_FENCE && c->state <= SHIFT_ST_SWITCHING;
+}
+
+/* --- dispatch -------------------------------------------------------------------------------- */
+
+static bool over(const struct shift_conn *c)
+{
+	return c->state >= SHIFT_ST_GIVEUP;
+}
+
+/* Is it from the process and connection that we are connected to? */
+static bool for_us(struct shift_conn *c, const struct shift_msg *m)
+{
+	bool peer = m->src_nonce == c->cfg.peer_nonce ||
+		    (!c->cfg.peer_nonce && m->type == SHIFT_MSG_HELLO);
+
+	if (peer && m->dst_conn == c->cfg.id && m->src_conn == c->cfg.peer_id &&
+	    (m->dst_nonce == c->cfg.nonce || m->type == SHIFT_MSG_HELLO))
+		return true;
+	c->stats.stale_msgs++;
+	return false;
+}
+
+/* The peer has no such connection. Only the process that allocated the id can say so. */
+static void unknown_msg(struct shift_conn *c)
+{
+	if (c->state != SHIFT_ST_SETUP && !over(c))
+		giveup(c, SHIFT_R_PEER_UNKNOWN, SHIFT_WC_RETRY_EXC_ERR, SHIFT_VENDOR_PEER_FAILED);
+}
+
+static void message(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
+{
+	if (!for_us(c, m))
+		return;
+	switch ((enum shift_msg_type)m->type) {
+	case SHIFT_MSG_HELLO: hello_msg(c, m, now); return;
+	case SHIFT_MSG_SWITCH:
+		if (over(c))
+			giveup_msg(c, m);
+		else
+			switch_msg(c, m, now);
+		return;
+	case SHIFT_MSG_FAILED:
+	case SHIFT_MSG_CLOSED: giveup_msg(c, m); return;
+	case SHIFT_MSG_UNKNOWN: unknown_msg(c); return;
+	case SHIFT_MSG_NOT_YET: return; /* retransmission will find it */
+	case SHIFT_MSG_PREPARE:
+		if (c->state == SHIFT_ST_DEAD)
+			giveup_msg(
+				c,
+				m); /* CLOSED keeps silent: stock verbs tell an idle peer nothing */
+		else
+			failback_msg(c, m, now);
+		return;
+	case SHIFT_MSG_READY: failback_msg(c, m, now); return;
+	case SHIFT_MSG_QUERY_PSN:
+		if (over(c))
+			giveup_msg(c, m);
+		else
+			progress_msg(c, m, now);
+		return;
+	case SHIFT_MSG_PSN: progress_msg(c, m, now); return;
+	case SHIFT_MSG_TYPE_END: return;
+	}
+}
+
+static void tick(struct shift_conn *c, uint64_t now)
+{
+	switch ((enum shift_state)c->state) {
+	case SHIFT_ST_SETUP: hello_tick(c, now); return;
+	case SHIFT_ST_ACTIVE:
+		progress_tick(c, now);
+		if (c->state == SHIFT_ST_ACTIVE)
+			failback_tick(c, now);
+		return;
+	case SHIFT_ST_PREPARE:
+	case SHIFT_ST_DRAIN: failback_tick(c, now); return;
+	case SHIFT_ST_FENCE:
+	case SHIFT_ST_NO_RAIL:
+	case SHIFT_ST_QUARANTINE:
+	case SHIFT_ST_ARM:
+	case SHIFT_ST_SWITCHING: switch_tick(c, now); return;
+	case SHIFT_ST_GIVEUP:
+	case SHIFT_ST_DEAD:
+	case SHIFT_ST_CLOSING:
+	case SHIFT_ST_CLOSED:
+	case SHIFT_ST_COUNT: return;
+	}
+}
+
+static void post_failed(struct shift_conn *c, const struct shift_event *ev, uint64_t now)
+{
+	bool ours = ev->rail == c->r && ev->epoch == c->rail[c->r].tag;
+
+	if (ev->epoch == c->lastc)
+		c->refused = true;
+	if (ours && (c->state == SHIFT_ST_ACTIVE || c->state == SHIFT_ST_PREPARE ||
+		     c->state == SHIFT_ST_DRAIN || c->state == SHIFT_ST_SWITCHING))
+		switch_start(c, SHIFT_R_POST_FAILED, NO_RAIL, now);
+}
+
+static void peer_died(struct shift_conn *c)
+{
+	if (c->state != SHIFT_ST_SETUP && !over(c))
+		giveup(c, SHIFT_R_PEER_DIED, SHIFT_WC_RETRY_EXC_ERR, SHIFT_VENDOR_PEER_DIED);
+}
+
+static void migrate(struct shift_conn *c, uint8_t rail, uint64_t now)
+{
+	if (c->state == SHIFT_ST_ACTIVE && !c->holding && rail != c->r && rail_usable(c, rail, now))
+		failback_prepare(c, rail, SHIFT_R_OPERATOR, now);
+}
+
+void shift_conn_event(struct shift_conn *c, const struct shift_event *ev, uint64_t now_ns)
+{
+	if (ev->type >= SHIFT_EV_COUNT || ev->rail >= SHIFT_RAILS_MAX)
+		return;
+	COVER(event[c->state][ev->type]);
+	switch ((enum shift_event_type)ev->type) {
+	case SHIFT_EV_RTS: hello_start(c, now_ns); return;
+	case SHIFT_EV_FENCE_DONE: fence_done(c, ev, now_ns); return;
+	case SHIFT_EV_ARM_DONE: switch_armed(c, ev, now_ns); return;
+	case SHIFT_EV_ARM_FAILED: switch_arm_failed(c, ev, now_ns); return;
+	case SHIFT_EV_MSG:
+		if (!ev->msg)
+			return;
+		c->msg_rail = ev->rail;
+		message(c, ev->msg, now_ns);
+		return;
+	case SHIFT_EV_TICK: tick(c, now_ns); return;
+	case SHIFT_EV_LINK_UP:
+	case SHIFT_EV_LINK_DOWN:
+	case SHIFT_EV_RAIL_DIRTY:
+	case SHIFT_EV_RAIL_CLEAN:
+	case SHIFT_EV_PROBE_OK:
+	case SHIFT_EV_PROBE_MISSED: rail_event(c, ev, now_ns); return;
+	case SHIFT_EV_MIGRATE: migrate(c, ev->rail, now_ns); return;
+	case SHIFT_EV_PEER_DIED: peer_died(c); return;
+	case SHIFT_EV_CLOSE: giveup_close(c, ev->how); return;
+	case SHIFT_EV_POST_FAILED: post_failed(c, ev, now_ns); return;
+	case SHIFT_EV_PSN: progress_psn(c, ev); return;
+	case SHIFT_EV_POST_SEND:
+	case SHIFT_EV_POST_RECV:
+	case SHIFT_EV_CQE:
+	case SHIFT_EV_COUNT: return;
+	}
+}
+
+static uint64_t min_ns(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* A tick at the deadline always does something, so that the deadline moves. */
+uint64_t shift_conn_deadline(const struct shift_conn *c)
+{
+	uint64_t end = c->plan.trouble ? c->plan.trouble + c->cfg.giveup_ns : NEVER;
+
+	switch ((enum shift_state)c->state) {
+	case SHIFT_ST_SETUP: return c->rto_at;
+	case SHIFT_ST_ACTIVE: return min_ns(c->check_at, failback_deadline(c));
+	case SHIFT_ST_PREPARE: return min_ns(c->rto_at, c->timeout_at);
+	case SHIFT_ST_DRAIN: return c->timeout_at;
+	case SHIFT_ST_FENCE:
+	case SHIFT_ST_NO_RAIL:
+	case SHIFT_ST_ARM: return end;
+	case SHIFT_ST_QUARANTINE:
+	case SHIFT_ST_SWITCHING:
+		end = min_ns(end, switch_settles_at(c));
+		return min_ns(end, min_ns(c->rto_at, c->timeout_at));
+	case SHIFT_ST_GIVEUP:
+	case SHIFT_ST_DEAD:
+	case SHIFT_ST_CLOSING:
+	case SHIFT_ST_CLOSED:
+	case SHIFT_ST_COUNT: return NEVER;
+	}
+	return NEVER;
+}

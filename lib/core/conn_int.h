@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* The inside of a connection, shared by the files of lib/core that handle its events. */
+#ifndef SHIFT_CORE_CONN_INT_H
+#define SHIFT_CORE_CONN_INT_H
+
+#include "lib/core/conn.h"
+#include "lib/core/mutants.h"
+#include "lib/core/psn.h"
+#include "lib/core/siphash.h"
+#include "lib/core/wrlog.h"
+
+#define NEVER	UINT64_MAX
+#define NO_RAIL UINT8_MAX
+
+#ifdef SHIFT_COVERAGE
+#define COVER(cell) (shift_coverage.cell++)
+#else
+#define COVER(cell) ((void)0)
+#endif
+
+/* One rail of the connection and the QP on it. */
+struct rail {
+	uint32_t tag;	       /* epoch its QP was last armed for */
+	uint32_t rx_psn;       /* where that arming starts to receive: P_rx(tag) */
+	bool armed;	       /* the QP may accept packets */
+	bool fencing;	       /* FENCE emitted, FENCE_DONE not seen */
+	bool hung;	       /* its fence hit the deadline: the NIC may still be alive */
+	bool unaccounted;      /* some WR or CQE of its QP is not accounted for: no RESET */
+	bool vetoed;	       /* RAIL_DIRTY by the caller */
+	bool down;	       /* link */
+	uint32_t tries;	       /* as a target, in this trouble */
+	uint32_t misses;       /* consecutive missed probes */
+	uint64_t dirty_until;  /* old packets of its QP live until then; NEVER: not proven fenced */
+	uint64_t probe_ok_ns;  /* last answered probe; 0: none yet */
+	uint64_t miss_ns;      /* first miss of the present row */
+	uint64_t healthy_ns;   /* answered without a miss since; NEVER: not */
+	uint64_t failed_ns;    /* last failover away from it; 0: never */
+	uint64_t hold_down_ns; /* to wait before going back to it */
+};
+
+/* The switch under way, or planned. */
+struct plan {
+	uint32_t e;	 /* epoch to enter */
+	uint8_t r;	 /* rail to enter it on, or NO_RAIL */
+	bool planned;	 /* by the operator or fail-back */
+	bool follower;	 /* in DRAIN: the peer will start */
+	bool started;	 /* here, not joined */
+	bool ready_sent; /* in DRAIN as follower */
+	bool rnr;	 /* begun by an RNR error */
+	uint8_t reason;	 /* why it began */
+	uint8_t arm_r;	 /* ARM under way: rail and epoch; a newer plan waits for its answer */
+	uint32_t arm_e;
+	uint32_t patience; /* timeouts waited out because the rail answers probes */
+	uint64_t since;	   /* of the state for bounded waits */
+	uint64_t trouble;  /* since when data has not moved; 0: no trouble */
+	uint32_t backoff;  /* doublings of the switch timeout */
+};
+
+struct shift_conn {
+	/* What the hot path reads. */
+	uint8_t state;
+	uint8_t r;
+	bool holding;
+	bool recv_held;
+	bool flushing; /* the QP is over: what is posted flushes */
+	bool silent;   /* ... without completions: it was reset or destroyed */
+	uint32_t e;
+	struct shift_sendlog sq;
+	struct shift_recvlog rq;
+
+	struct shift_conn_cfg cfg;
+	struct rail rail[SHIFT_RAILS_MAX];
+	struct plan plan;
+
+	/* Protocol (DESIGN 4.3 rule 1). */
+	uint32_t lastc;
+	uint32_t tx_psn;	 /* P_tx(lastc) */
+	uint32_t heard;		 /* newest epoch whose SWITCH I have */
+	uint32_t seen_e;	 /* newest epoch in any message of the peer */
+	uint32_t seen_committed; /* ... and what the peer had committed when it entered that */
+	uint64_t seen_ns;
+	uint32_t rep_epoch;
+	uint32_t rep_psn;
+	bool rep_unsure;	 /* something newer than rep may have been executed */
+	struct shift_msg mine;	 /* my SWITCH(e), frozen */
+	struct shift_msg theirs; /* newest SWITCH received, PENDING ones excepted */
+	struct shift_msg closed; /* CLOSED received, to be used when fenced */
+	uint8_t msg_rail;	 /* whose control link brought the message being handled */
+	bool hello_heard;
+	bool hello_started;
+
+	/* Timers: absolute ns or NEVER. */
+	uint64_t rto_at;
+	uint64_t rto_ns;
+	uint64_t timeout_at;
+	uint64_t check_at;
+	uint64_t active_ns; /* of the last COMMIT */
+	uint32_t attempt;
+
+	/* No-progress question. */
+	uint64_t check_done;
+	uint32_t query_serial;
+	uint32_t query_same;
+	uint32_t query_psn;
+	bool query_seen;
+	uint32_t asked_serial; /* the peer's, being answered */
+
+	/* Errors. */
+	uint64_t flushed;    /* error completions of sends in epoch lastc */
+	bool refused;	     /* a post in lastc failed: it was logged and will never flush */
+	uint32_t err_status; /* first error of the QP, or 0 */
+	uint32_t err_vendor;
+	bool err_given;	     /* the first error completion went out */
+	uint64_t recv_final; /* receives consumed when the QP was over: flushes do not count */
+	uint8_t end_reason;
+	uint8_t close_how;
+
+	uint8_t reason;
+	struct shift_conn_stats stats;
+	uint32_t act_head, act_tail;
+	struct shift_action act[SHIFT_ACTIONS_MAX];
+};
+
+/* conn.c */
+void conn_set_state(struct shift_conn *c, enum shift_state to, enum shift_reason reason);
+struct shift_action *conn_emit(struct shift_conn *c, enum shift_action_type type, uint8_t rail);
+void conn_send(struct shift_conn *c, struct shift_msg *m, uint8_t rail);
+void conn_hold(struct shift_conn *c);
+void conn_release(struct shift_conn *c);
+void conn_offer_completions(struct shift_conn *c);
+uint32_t conn_psn(const struct shift_conn *c, uint32_t epoch, unsigned int side);
+void conn_arm_rto(struct shift_conn *c, uint64_t now);
+bool conn_switching(const struct shift_conn *c); /* FENCE .. SWITCHING */
+
+/* rails.c */
+bool rail_usable(const struct shift_conn *c, uint8_t i, uint64_t now);
+bool rail_possible(const struct shift_conn *c, uint8_t i);
+uint8_t rail_choose(const struct shift_conn *c, uint64_t now);
+void rail_failed(struct shift_conn *c, uint8_t i, uint64_t now);
+void rail_proof(struct shift_conn *c, const struct shift_msg *m, uint64_t now);
+uint64_t rail_dirty_until(const struct shift_conn *c, uint32_t tag);
+void rail_probe(struct shift_conn *c, uint8_t i, bool ok, uint64_t now);
+bool rail_answers(const struct shift_conn *c, uint8_t i);
+bool rail_silent(const struct shift_conn *c, uint8_t i);
+void rail_event(struct shift_conn *c, const struct shift_event *ev, uint64_t now);
+
+/* fence.c */
+void fence_rail(struct shift_conn *c, uint8_t i);
+bool fence_pending(const struct shift_conn *c);
+void fence_all(struct shift_conn *c);
+void fence_done(struct shift_conn *c, const struct shift_event *ev, uint64_t now);
+
+/* switch.c */
+void switch_start(struct shift_conn *c, enum shift_reason reason, uint8_t rail, uint64_t now);
+void switch_join(struct shift_conn *c, const struct shift_msg *m, uint64_t now);
+void switch_fenced(struct shift_conn *c, uint64_t now);
+void switch_armed(struct shift_conn *c, const struct shift_event *ev, uint64_t now);
+void switch_arm_failed(struct shift_conn *c, const struct shift_event *ev, uint64_t now);
+void switch_msg(struct shift_conn *c, const struct shift_msg *m, uint64_t now);
+void switch_tick(struct shift_conn *c, uint64_t now);
+uint64_t switch_settles_at(const struct shift_conn *c);
+void switch_retarget(struct shift_conn *c, enum shift_reason reason, uint64_t now);
+
+/* replay.c */
+int replay_commit(struct shift_conn *c, const struct shift_msg *m, uint64_t now);
+void replay_closed(struct shift_conn *c, const struct shift_msg *m);
+void replay_lost_check(struct shift_conn *c, uint64_t now);
+
+/* cqe.c */
+void conn_trouble_over(struct shift_conn *c);
+bool send_drained(const struct shift_conn *c, bool *atomics);
+
+/* failback.c */
+void failback_prepare(struct shift_conn *c, uint8_t rail, enum shift_reason reason, uint64_t now);
+void failback_msg(struct shift_conn *c, const struct shift_msg *m, uint64_t now);
+void failback_drained(struct shift_conn *c, uint64_t now);
+void failback_tick(struct shift_conn *c, uint64_t now);
+uint64_t failback_deadline(const struct shift_conn *c);
+
+/* progress.c */
+void progress_tick(struct shift_conn *c, uint64_t now);
+void progress_msg(struct shift_conn *c, const struct shift_msg *m, uint64_t now);
+void progress_psn(struct shift_conn *c, const struct shift_event *ev);
+
+/* hello.c */
+void hello_start(struct shift_conn *c, uint64_t now);
+void hello_msg(struct shift_conn *c, const struct shift_msg *m, uint64_t now);
+void hello_tick(struct shift_conn *c, uint64_t now);
+
+/* giveup.c */
+void giveup(struct shift_conn *c, enum shift_reason reason, uint32_t status, uint32_t vendor);
+void giveup_close(struct shift_conn *c, uint8_t how);
+void giveup_fenced(struct shift_conn *c);
+void giveup_msg(struct shift_conn *c, const struct shift_msg *m);
+void giveup_answer(const struct shift_conn *c, struct shift_msg *m);
+bool giveup_due(const struct shift_conn *c, uint64_t now);
+
+#endif

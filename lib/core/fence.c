@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* Fences and what they prove (DESIGN 4.3 rules 5, 6, 18, 19). */
+#include "lib/core/conn_int.h"
+
+/* Ask for a fence; the completions that it drains come in before its FENCE_DONE. */
+void fence_rail(struct shift_conn *c, uint8_t i)
+{
+	struct rail *r = &c->rail[i];
+	struct shift_action *a;
+
+	if (!r->armed || r->fencing)
+		return;
+	r->fencing = true;
+	a = conn_emit(c, SHIFT_ACT_FENCE, i);
+	a->epoch = r->tag;
+	a->no_barrier = MUTANT(SKIP_BARRIER);
+}
+
+bool fence_pending(const struct shift_conn *c)
+{
+	for (unsigned int i = 0; i < c->cfg.rails; i++)
+		if (c->rail[i].fencing)
+			return true;
+	return false;
+}
+
+/* Every QP that may accept a packet, on every rail (rule 19). */
+void fence_all(struct shift_conn *c)
+{
+	for (uint8_t i = 0; i < c->cfg.rails; i++)
+		fence_rail(c, i);
+}
+
+/* Rule 6: rep is the newest epoch in which a packet of the peer was executed. */
+static void record_rep(struct shift_conn *c, const struct rail *r, const struct shift_event *ev)
+{
+	if (ev->fence != SHIFT_FENCE_SURE) {
+		/* Whatever was executed in this epoch, only the receives tell. */
+		c->rep_unsure = true;
+		return;
+	}
+	if (r->tag < c->rep_epoch)
+		return; /* an old rail's late answer */
+	if ((ev->psn & SHIFT_PSN_MASK) != r->rx_psn || MUTANT(REP_QP_JUST_LEFT)) {
+		/* A packet executed in this epoch proves that the peer committed it: no older
+		 * epoch, and no doubt about one, matters any more. */
+		c->rep_epoch = r->tag;
+		c->rep_psn = ev->psn & SHIFT_PSN_MASK;
+		c->rep_unsure = false;
+	}
+}
+
+static void record_rail(struct shift_conn *c, struct rail *r, const struct shift_event *ev)
+{
+	r->fencing = false;
+	r->armed = false;
+	r->hung = ev->fence != SHIFT_FENCE_SURE && ev->hung;
+	r->unaccounted = !ev->clean;
+	/* A message that proves the peer fenced may have come before our own fence was done. */
+	r->dirty_until = rail_dirty_until(c, r->tag);
+	c->stats.hung_fences += r->hung;
+}
+
+void fence_done(struct shift_conn *c, const struct shift_event *ev, uint64_t now)
+{
+	struct rail *r = &c->rail[ev->rail];
+
+	if (ev->epoch != r->tag)
+		return;
+	if (!r->fencing) {
+		if (r->hung && ev->clean) { /* the worker of a hung fence came back at last */
+			r->hung = false;
+			r->unaccounted = false;
+			if (c->state == SHIFT_ST_NO_RAIL)
+				switch_retarget(c, SHIFT_R_RAIL_FOUND, now);
+		}
+		return;
+	}
+	record_rail(c, r, ev);
+	record_rep(c, r, ev);
+	if (r->tag == c->lastc)
+		shift_sendlog_settle(&c->sq, c->flushed, !r->hung && !c->refused);
+	if (c->state == SHIFT_ST_FENCE)
+		switch_fenced(c, now);
+	else if (c->state == SHIFT_ST_GIVEUP || c->state == SHIFT_ST_CLOSING)
+		giveup_fenced(c);
+}

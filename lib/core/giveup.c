@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* The end: give-up, destroy, and the peer's end (DESIGN 4.3 rules 17, 19, 20). */
+#include "lib/core/conn_int.h"
+
+bool giveup_due(const struct shift_conn *c, uint64_t now)
+{
+	return c->plan.trouble && now - c->plan.trouble >= c->cfg.giveup_ns;
+}
+
+static void stop_timers(struct shift_conn *c)
+{
+	c->rto_at = c->timeout_at = c->check_at = NEVER;
+}
+
+static void fence_for_good(struct shift_conn *c, enum shift_state to, enum shift_reason why)
+{
+	conn_hold(c);
+	c->recv_held = true;
+	stop_timers(c);
+	conn_set_state(c, to, why);
+	fence_all(c);
+	giveup_fenced(c);
+}
+
+/* Rule 19: not one error completion before no QP of ours can execute another packet. */
+void giveup(struct shift_conn *c, enum shift_reason reason, uint32_t status, uint32_t vendor)
+{
+	if (c->state >= SHIFT_ST_GIVEUP)
+		return;
+	c->end_reason = (uint8_t)reason;
+	/* The NIC's own words, where it gave a cause: never worse than without us. */
+	if (reason != SHIFT_R_GIVEUP_TIME || !c->err_status ||
+	    c->err_status == SHIFT_WC_WR_FLUSH_ERR) {
+		c->err_status = status;
+		c->err_vendor = vendor;
+	}
+	fence_for_good(c, SHIFT_ST_GIVEUP, reason);
+}
+
+void giveup_close(struct shift_conn *c, uint8_t how)
+{
+	switch ((enum shift_state)c->state) {
+	case SHIFT_ST_DEAD:
+	case SHIFT_ST_CLOSED: /* already fenced: only what the program may still see changes */
+		c->silent = c->silent || how != SHIFT_CLOSE_ERR;
+		conn_emit(c, SHIFT_ACT_CLOSED, c->r);
+		return;
+	case SHIFT_ST_GIVEUP:
+	case SHIFT_ST_CLOSING:
+		c->silent = c->silent || how != SHIFT_CLOSE_ERR;
+		conn_set_state(c, SHIFT_ST_CLOSING, SHIFT_R_CLOSE);
+		break;
+	case SHIFT_ST_SETUP:
+	case SHIFT_ST_ACTIVE:
+	case SHIFT_ST_PREPARE:
+	case SHIFT_ST_DRAIN:
+	case SHIFT_ST_FENCE:
+	case SHIFT_ST_NO_RAIL:
+	case SHIFT_ST_QUARANTINE:
+	case SHIFT_ST_ARM:
+	case SHIFT_ST_SWITCHING:
+	case SHIFT_ST_COUNT:
+		c->silent = how != SHIFT_CLOSE_ERR;
+		c->end_reason = SHIFT_R_CLOSE;
+		c->err_status = SHIFT_WC_WR_FLUSH_ERR;
+		c->err_vendor = 0;
+		fence_for_good(c, SHIFT_ST_CLOSING, SHIFT_R_CLOSE);
+		break;
+	}
+}
+
+/* Over every rail that may work: the one in use is likely the one that does not. */
+static void announce(struct shift_conn *c)
+{
+	struct shift_msg m;
+
+	giveup_answer(c, &m);
+	if (m.type != SHIFT_MSG_FAILED || c->end_reason == SHIFT_R_PEER_DIED)
+		return;
+	for (uint8_t i = 0; i < c->cfg.rails; i++)
+		if (!c->rail[i].down)
+			conn_send(c, &m, i);
+}
+
+/* Called after each fence, and at once when there was nothing to fence. */
+void giveup_fenced(struct shift_conn *c)
+{
+	bool closing = c->state == SHIFT_ST_CLOSING;
+
+	if (fence_pending(c) && !(MUTANT(FAILED_UNFENCED) && !closing) &&
+	    !(MUTANT(CLOSED_UNFENCED) && closing))
+		return;
+	c->recv_final = c->rq.done;
+	if (c->closed.type == SHIFT_MSG_CLOSED && !closing)
+		replay_closed(c, &c->closed);
+	else
+		shift_sendlog_track(&c->sq);
+	c->flushing = true;
+	conn_set_state(c, closing ? SHIFT_ST_CLOSED : SHIFT_ST_DEAD, SHIFT_R_FENCED);
+	if (!closing)
+		conn_emit(c, SHIFT_ACT_QP_ERR, c->r);
+	if (!c->silent)
+		conn_offer_completions(c);
+	if (closing)
+		conn_emit(c, SHIFT_ACT_CLOSED, c->r);
+	announce(c);
+}
+
+/* What a connection that is over says to any SWITCH or question. */
+void giveup_answer(const struct shift_conn *c, struct shift_msg *m)
+{
+	bool failed = c->end_reason != SHIFT_R_CLOSE;
+
+	*m = (struct shift_msg){
+		.type = failed ? SHIFT_MSG_FAILED : SHIFT_MSG_CLOSED,
+		.src_nonce = c->cfg.nonce,
+		.dst_nonce = c->cfg.peer_nonce,
+		.src_conn = c->cfg.id,
+		.dst_conn = c->cfg.peer_id,
+	};
+	if (failed)
+		return;
+	m->fence = c->rep_unsure ? SHIFT_FENCE_UNSURE : SHIFT_FENCE_SURE;
+	m->recv_valid = !c->cfg.srq;
+	m->rep_epoch = c->rep_epoch;
+	m->rep_psn = c->rep_psn;
+	m->recv_cum = c->recv_final;
+}
+
+/* FAILED or CLOSED from the peer, or a question to a connection that is over. */
+void giveup_msg(struct shift_conn *c, const struct shift_msg *m)
+{
+	struct shift_msg answer;
+
+	if (m->type != SHIFT_MSG_FAILED && m->type != SHIFT_MSG_CLOSED) {
+		if (c->state == SHIFT_ST_GIVEUP || c->state == SHIFT_ST_CLOSING)
+			return; /* not fenced yet: the peer will ask again */
+		giveup_answer(c, &answer);
+		conn_send(c, &answer, c->msg_rail);
+		return;
+	}
+	if (c->state == SHIFT_ST_SETUP || c->state >= SHIFT_ST_GIVEUP)
+		return;
+	if (m->type == SHIFT_MSG_CLOSED) {
+		c->closed = *m;
+		giveup(c, SHIFT_R_PEER_CLOSED, SHIFT_WC_RETRY_EXC_ERR, SHIFT_VENDOR_PEER_CLOSED);
+	} else {
+		giveup(c, SHIFT_R_PEER_FAILED, SHIFT_WC_RETRY_EXC_ERR, SHIFT_VENDOR_PEER_FAILED);
+	}
+}
+
+void shift_conn_tombstone(const struct shift_conn *c, uint64_t now_ns, struct shift_tombstone *t)
+{
+	*t = (struct shift_tombstone){0};
+	if (c->state != SHIFT_ST_DEAD && c->state != SHIFT_ST_CLOSED)
+		return;
+	giveup_answer(c, &t->answer);
+	t->expires_ns = now_ns + c->cfg.tombstone_ns;
+	t->valid = true;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* HELLO: a connection is protected only when both ends agree on who they are (DESIGN 4.3). */
+#include "lib/core/conn_int.h"
+
+#define HELLO_RTO_MAX_NS 1000000000ull
+
+/* Over each rail in turn: rail 0's control link may be the one that is down. */
+static void send_hello(struct shift_conn *c, uint8_t rail)
+{
+	struct shift_msg m = {
+		.type = SHIFT_MSG_HELLO,
+		.heard = c->hello_heard,
+		.qpn = c->cfg.qpn,
+		.dest_qpn = c->cfg.dest_qpn,
+		.sq_psn = c->cfg.sq_psn & SHIFT_PSN_MASK,
+		.rq_psn = c->cfg.rq_psn & SHIFT_PSN_MASK,
+	};
+
+	conn_send(c, &m, rail);
+}
+
+void hello_start(struct shift_conn *c, uint64_t now)
+{
+	if (c->hello_started || c->state != SHIFT_ST_SETUP)
+		return;
+	c->hello_started = true;
+	conn_arm_rto(c, now);
+	send_hello(c, 0);
+}
+
+static bool matches(const struct shift_conn *c, const struct shift_msg *m)
+{
+	return m->qpn == c->cfg.dest_qpn && m->dest_qpn == c->cfg.qpn &&
+	       m->sq_psn == (c->cfg.rq_psn & SHIFT_PSN_MASK) &&
+	       m->rq_psn == (c->cfg.sq_psn & SHIFT_PSN_MASK);
+}
+
+/* In any state: a peer that lost our HELLO must be answered even during a switch. */
+void hello_msg(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
+{
+	if (!matches(c, m)) {
+		c->stats.hello_mismatch++;
+		return;
+	}
+	if (c->state == SHIFT_ST_SETUP && !c->hello_started)
+		return; /* our own QP is not in RTS: nothing to vouch for; the peer repeats */
+	if (c->state == SHIFT_ST_SETUP) {
+		c->cfg.peer_nonce = m->src_nonce;
+		c->hello_heard = true;
+		c->rto_at = NEVER;
+		c->check_at = now + c->cfg.no_progress_ns;
+		conn_set_state(c, SHIFT_ST_ACTIVE, SHIFT_R_HELLO);
+	}
+	if (!m->heard)
+		send_hello(c, c->msg_rail);
+}
+
+void hello_tick(struct shift_conn *c, uint64_t now)
+{
+	if (now < c->rto_at)
+		return;
+	c->attempt++;
+	c->stats.retransmits++;
+	c->rto_ns = 2 * c->rto_ns < HELLO_RTO_MAX_NS ? 2 * c->rto_ns : HELLO_RTO_MAX_NS;
+	c->rto_at = now + c->rto_ns;
+	send_hello(c, (uint8_t)(c->attempt % c->cfg.rails));
+}

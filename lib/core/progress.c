@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* WRs outstanding, no completion, probes fine: ask the peer's NIC (DESIGN 4.4 (8)). */
+#include "lib/core/conn_int.h"
+
+static uint64_t oldest_signaled(const struct shift_conn *c)
+{
+	const struct shift_sendlog *l = &c->sq;
+	uint64_t i = l->tracked ? l->scan : shift_sendlog_done_by_signal(l);
+
+	for (; i < l->sent; i++) {
+		const struct shift_wr_entry *e = shift_sendlog_at(l, i);
+
+		if (e->state == SHIFT_WR_PENDING && shift_sendlog_signaled(l, e))
+			return i;
+	}
+	return NEVER;
+}
+
+/* Once per no_progress_ns while ACTIVE. */
+void progress_tick(struct shift_conn *c, uint64_t now)
+{
+	struct shift_msg m = {.type = SHIFT_MSG_QUERY_PSN, .epoch = c->e};
+	bool moved = c->sq.sig_done + c->sq.scan != c->check_done;
+
+	if (now < c->check_at)
+		return;
+	/* A twin's retries would have run out by now: what does not move is the program. */
+	if (c->plan.trouble && now - c->active_ns >= c->cfg.giveup_ns / 4)
+		conn_trouble_over(c);
+	c->check_at = now + c->cfg.no_progress_ns;
+	c->check_done = c->sq.sig_done + c->sq.scan;
+	if (moved || oldest_signaled(c) == NEVER) {
+		c->query_seen = false;
+		return;
+	}
+	c->stats.no_progress_asked++;
+	m.serial = ++c->query_serial;
+	conn_send(c, &m, c->r);
+}
+
+static void answer(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
+{
+	/*
+	 * Beyond my oldest signaled WR: executed, and its completion does not come: the ACK path
+	 * is dead. The same PSN twice: the data path is, unless the WR waits for a receive.
+	 */
+	uint64_t oldest = oldest_signaled(c);
+	const struct shift_wr_entry *e;
+	uint64_t acked, k;
+	bool same = c->query_seen && c->query_psn == m->rep_psn;
+
+	if (oldest == NEVER || c->check_done != c->sq.sig_done + c->sq.scan)
+		return; /* moved since the question */
+	e = shift_sendlog_at(&c->sq, oldest);
+	c->query_seen = true;
+	c->query_psn = m->rep_psn;
+	acked = e->cum - shift_wr_packets(e, c->sq.mtu);
+	if (!shift_psn_unwrap(m->rep_psn, c->tx_psn, acked, shift_sendlog_cum_sent(&c->sq), &k) &&
+	    k >= e->cum && e->cum) {
+		switch_start(c, SHIFT_R_NO_PROGRESS, NO_RAIL, now);
+		return;
+	}
+	if (same && (m->recv_avail || !shift_wr_two_sided(e->opcode)))
+		switch_start(c, SHIFT_R_NO_PROGRESS, NO_RAIL, now);
+}
+
+void progress_msg(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
+{
+	struct shift_action *a;
+
+	if (m->epoch != c->e || c->recv_held) {
+		c->stats.stale_msgs++;
+		return;
+	}
+	if (m->type == SHIFT_MSG_PSN) {
+		if (c->state == SHIFT_ST_ACTIVE && m->serial == c->query_serial &&
+		    m->fence == SHIFT_FENCE_SURE)
+			answer(c, m, now);
+		return;
+	}
+	if (c->state == SHIFT_ST_SETUP)
+		return;
+	c->asked_serial = m->serial;
+	a = conn_emit(c, SHIFT_ACT_QUERY_PSN, c->r);
+	a->epoch = c->e;
+	a->serial = m->serial;
+}
+
+/* Our NIC's answer to the peer's question. */
+void progress_psn(struct shift_conn *c, const struct shift_event *ev)
+{
+	uint64_t avail = c->rq.posted - c->rq.done;
+	struct shift_msg m = {
+		.type = SHIFT_MSG_PSN,
+		.epoch = c->e,
+		.rep_psn = ev->psn & SHIFT_PSN_MASK,
+		.recv_avail = avail > UINT32_MAX ? UINT32_MAX : (uint32_t)avail,
+		.fence = ev->fence,
+		.serial = ev->serial,
+	};
+
+	if (c->cfg.srq)
+		m.recv_avail = 0; /* not known: rather wait for a slow program than switch */
+	if (ev->epoch != c->e || ev->rail != c->r || ev->serial != c->asked_serial ||
+	    c->recv_held || c->state == SHIFT_ST_SETUP)
+		return;
+	conn_send(c, &m, c->r);
+}

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* What is known of each rail: links, probes, dirt (DESIGN 4.3 rule 18, 4.4 (6)). */
+#include "lib/core/conn_int.h"
+
+/* Could the rail ever be a target as things stand, if only after its quarantine? */
+bool rail_possible(const struct shift_conn *c, uint8_t i)
+{
+	const struct rail *r;
+
+	if (i >= c->cfg.rails)
+		return false;
+	r = &c->rail[i];
+	return !r->down && !r->vetoed && !r->hung && !r->unaccounted;
+}
+
+/* Can it be armed now? Its QP must be fenced and its old packets dead. */
+bool rail_usable(const struct shift_conn *c, uint8_t i, uint64_t now)
+{
+	if (!rail_possible(c, i) || c->rail[i].armed || c->rail[i].fencing)
+		return false;
+	return c->rail[i].dirty_until <= now || MUTANT(NO_QUARANTINE);
+}
+
+/* Its probes were answered, and not missed since. */
+bool rail_answers(const struct shift_conn *c, uint8_t i)
+{
+	return c->rail[i].probe_ok_ns && c->rail[i].misses < c->cfg.probe_misses;
+}
+
+/*
+ * Silence counts only if another rail was answered after it began: else it is the peer that is
+ * stopped, or we were (DESIGN 4.4).
+ */
+bool rail_silent(const struct shift_conn *c, uint8_t i)
+{
+	const struct rail *r = &c->rail[i];
+
+	if (r->misses < c->cfg.probe_misses)
+		return false;
+	for (uint8_t j = 0; j < c->cfg.rails; j++)
+		if (j != i && c->rail[j].probe_ok_ns > r->miss_ns && rail_answers(c, j))
+			return true;
+	return false;
+}
+
+/*
+ * Target for a switch that we start: tried least, answering probes, clean now, not the rail we
+ * come from, lowest number; in this order, so that with one healthy rail left its turn comes.
+ */
+uint8_t rail_choose(const struct shift_conn *c, uint64_t now)
+{
+	uint64_t best_key = NEVER;
+	uint8_t best = NO_RAIL;
+
+	for (uint8_t i = 0; i < c->cfg.rails; i++) {
+		const struct rail *r = &c->rail[i];
+		bool bad = r->misses >= c->cfg.probe_misses;
+		bool dirty = !rail_usable(c, i, now);
+		uint64_t key;
+
+		if (!rail_possible(c, i))
+			continue;
+		key = ((uint64_t)r->tries + 2 * bad) << 8 | (uint64_t)dirty << 5 |
+		      (uint64_t)(i == c->r) << 4 | i;
+		if (key < best_key) {
+			best_key = key;
+			best = i;
+		}
+	}
+	return best;
+}
+
+/* An unplanned switch leaves it: fail-back must wait, longer each time within the window. */
+void rail_failed(struct shift_conn *c, uint8_t i, uint64_t now)
+{
+	struct rail *r = &c->rail[i];
+	bool again = r->failed_ns && now - r->failed_ns < c->cfg.hold_down_window_ns;
+
+	r->hold_down_ns = again ? 2 * r->hold_down_ns : c->cfg.hold_down_ns;
+	if (r->hold_down_ns > c->cfg.hold_down_max_ns)
+		r->hold_down_ns = c->cfg.hold_down_max_ns;
+	r->failed_ns = now ? now : 1;
+	r->healthy_ns = NEVER;
+}
+
+/*
+ * Until when old packets of a fenced QP armed for tag may be about (rule 18). The peer is proven
+ * fenced by any message of a newer epoch; what it sent dies within the quarantine. If it never
+ * committed tag, it never sent anything in it and never will: nothing to wait for. That is the
+ * common case of both ends starting at once, with different epochs, on the same backup rail.
+ */
+uint64_t rail_dirty_until(const struct shift_conn *c, uint32_t tag)
+{
+	if (c->seen_e <= tag)
+		return NEVER;
+	return c->seen_committed < tag ? 0 : c->seen_ns + c->cfg.quarantine_ns;
+}
+
+/* The peer entered an epoch: it has fenced its QPs of all older ones. */
+void rail_proof(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
+{
+	if (m->epoch <= c->seen_e)
+		return;
+	c->seen_e = m->epoch;
+	c->seen_committed = m->committed;
+	c->seen_ns = now;
+	for (uint8_t i = 0; i < c->cfg.rails; i++) {
+		struct rail *r = &c->rail[i];
+
+		if (!r->armed && r->dirty_until == NEVER)
+			r->dirty_until = rail_dirty_until(c, r->tag);
+	}
+}
+
+void rail_probe(struct shift_conn *c, uint8_t i, bool ok, uint64_t now)
+{
+	struct rail *r = &c->rail[i];
+
+	if (!ok) {
+		if (r->misses++ == 0)
+			r->miss_ns = now;
+		r->healthy_ns = NEVER;
+		return;
+	}
+	r->misses = 0;
+	r->probe_ok_ns = now ? now : 1;
+	if (r->healthy_ns == NEVER)
+		r->healthy_ns = now;
+}
+
+/* Does an idle rail stand by that could take over at once? */
+static bool alternative(const struct shift_conn *c, uint64_t now)
+{
+	for (uint8_t i = 0; i < c->cfg.rails; i++)
+		if (i != c->r && rail_usable(c, i, now) && c->rail[i].misses < c->cfg.probe_misses)
+			return true;
+	return false;
+}
+
+/* The rail in use, or aimed at, looks dead: leave it if there is anywhere to go. */
+static void rail_suspect(struct shift_conn *c, uint8_t i, enum shift_reason why, uint64_t now)
+{
+	switch ((enum shift_state)c->state) {
+	case SHIFT_ST_ACTIVE:
+	case SHIFT_ST_PREPARE:
+	case SHIFT_ST_DRAIN:
+		if (i == c->r && alternative(c, now))
+			switch_start(c, why, NO_RAIL, now);
+		return;
+	case SHIFT_ST_FENCE:
+	case SHIFT_ST_QUARANTINE:
+		if (i == c->plan.r)
+			switch_retarget(c, why, now);
+		return;
+	case SHIFT_ST_SWITCHING:
+		if (i == c->r && alternative(c, now))
+			switch_start(c, why, NO_RAIL, now);
+		return;
+	case SHIFT_ST_SETUP:
+	case SHIFT_ST_NO_RAIL:
+	case SHIFT_ST_ARM: /* the answer to ARM decides */
+	case SHIFT_ST_GIVEUP:
+	case SHIFT_ST_DEAD:
+	case SHIFT_ST_CLOSING:
+	case SHIFT_ST_CLOSED:
+	case SHIFT_ST_COUNT: return;
+	}
+}
+
+/* Link, dirt and probe events. */
+void rail_event(struct shift_conn *c, const struct shift_event *ev, uint64_t now)
+{
+	struct rail *r = &c->rail[ev->rail];
+
+	switch ((enum shift_event_type)ev->type) {
+	case SHIFT_EV_LINK_UP: r->down = false; break;
+	case SHIFT_EV_LINK_DOWN:
+		r->down = true;
+		r->healthy_ns = NEVER;
+		rail_suspect(c, ev->rail, SHIFT_R_LINK_DOWN, now);
+		break;
+	case SHIFT_EV_RAIL_DIRTY:
+		r->vetoed = true;
+		if (ev->rail != c->r)
+			rail_suspect(c, ev->rail, SHIFT_R_OPERATOR, now);
+		break;
+	case SHIFT_EV_RAIL_CLEAN:
+		r->vetoed = false;
+		r->unaccounted = false;
+		r->hung = false;
+		break;
+	case SHIFT_EV_PROBE_OK: rail_probe(c, ev->rail, true, now); break;
+	case SHIFT_EV_PROBE_MISSED: rail_probe(c, ev->rail, false, now); break;
+	case SHIFT_EV_POST_SEND:
+	case SHIFT_EV_POST_RECV:
+	case SHIFT_EV_CQE:
+	case SHIFT_EV_RTS:
+	case SHIFT_EV_FENCE_DONE:
+	case SHIFT_EV_ARM_DONE:
+	case SHIFT_EV_ARM_FAILED:
+	case SHIFT_EV_MSG:
+	case SHIFT_EV_TICK:
+	case SHIFT_EV_MIGRATE:
+	case SHIFT_EV_PEER_DIED:
+	case SHIFT_EV_CLOSE:
+	case SHIFT_EV_POST_FAILED:
+	case SHIFT_EV_PSN:
+	case SHIFT_EV_COUNT: return;
+	}
+	if (c->state == SHIFT_ST_NO_RAIL)
+		switch_retarget(c, SHIFT_R_RAIL_FOUND, now);
+	/* Silence of rail r may become evidence by the answer of another rail. */
+	if (ev->type == SHIFT_EV_PROBE_OK || ev->type == SHIFT_EV_PROBE_MISSED)
+		if (rail_silent(c, c->r))
+			rail_suspect(c, c->r, SHIFT_R_PROBES_LOST, now);
+}

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* COMMIT: which WRs were executed, and what becomes of the rest (DESIGN 4.2, 4.3 rules 10-13). */
+#include <errno.h>
+
+#include "lib/core/conn_int.h"
+
+/* What the peer's word says of our log. */
+struct verdict {
+	uint64_t first;	  /* oldest WR not acknowledged */
+	uint64_t end;	  /* index after the newest executed WR */
+	uint64_t partial; /* packets of WR end that were placed */
+	bool by_count;	  /* decided by the receive count alone */
+};
+
+/* WRs that want a receive and are not known to have had it. */
+static uint64_t two_sided(const struct shift_conn *c, uint64_t from, uint64_t to)
+{
+	uint64_t n = 0;
+
+	for (uint64_t i = from; i < to; i++) {
+		const struct shift_wr_entry *e = shift_sendlog_at(&c->sq, i);
+
+		n += e->state != SHIFT_WR_DONE && shift_wr_two_sided(e->opcode);
+	}
+	return n;
+}
+
+/* Two-sided WRs since connect that were executed, if all before index end were. */
+static uint64_t two_sided_before(const struct shift_conn *c, uint64_t end)
+{
+	return c->sq.two_posted - two_sided(c, end, c->sq.head);
+}
+
+/* Rule 10 and 11: the PSN, and the WR it names. 0, -EPROTO, -ERANGE. */
+static int by_psn(const struct shift_conn *c, const struct shift_msg *m, struct verdict *v)
+{
+	const struct shift_sendlog *l = &c->sq;
+	uint64_t posted = shift_sendlog_cum_sent(l);
+	uint64_t acked = shift_sendlog_cum_before(l, v->first);
+	uint32_t psn = c->tx_psn;
+	uint64_t k;
+
+	if (m->rep_epoch > c->lastc && !MUTANT(REP_LAST_COMMITTED))
+		return -EPROTO;
+	if (m->rep_epoch == c->lastc || MUTANT(REP_LAST_COMMITTED))
+		psn = m->rep_psn;
+	if (shift_psn_unwrap(psn, c->tx_psn, acked, posted, &k))
+		return -ERANGE;
+	if (MUTANT(PSN_OFF_BY_ONE) && k < posted)
+		k++;
+	v->end = v->first;
+	for (uint64_t i = v->first; i < l->sent; i++) {
+		const struct shift_wr_entry *e = shift_sendlog_at(l, i);
+		uint32_t n = shift_wr_packets(e, l->mtu);
+
+		if (e->state != SHIFT_WR_PENDING)
+			continue;
+		if (e->cum > k) {
+			v->partial = k > e->cum - n ? k - (e->cum - n) : 0;
+			return 0;
+		}
+		if (n) /* a local operation leaves no trace: only a later packet proves it */
+			v->end = i + 1;
+	}
+	return 0;
+}
+
+/* Rule 12: both counts of receives must agree; below ours, an acknowledged message was lost. */
+static int cross_check(const struct shift_conn *c, const struct shift_msg *m,
+		       const struct verdict *v)
+{
+	/* Behind a lost atomic the log is not settled, and the connection ends in any case. */
+	if (!m->recv_valid || c->sq.lost != NEVER)
+		return 0;
+	return two_sided_before(c, v->end) == m->recv_cum ? 0 : -ERANGE;
+}
+
+/* Where rq_psn is not live: two-sided WRs by the receive count, the rest at least once. */
+static int by_count(struct shift_conn *c, const struct shift_msg *m, struct verdict *v)
+{
+	uint64_t have = two_sided_before(c, v->first);
+	uint64_t i;
+
+	v->by_count = true;
+	v->end = v->first;
+	if (!m->recv_valid) /* an SRQ and no PSN: fine only if no receive is at stake */
+		return two_sided(c, v->first, c->sq.sent) ? -ERANGE : 0;
+	if (m->recv_cum < have)
+		return -ERANGE;
+	for (i = v->first; i < c->sq.sent && have < m->recv_cum; i++) {
+		have += two_sided(c, i, i + 1);
+		v->end = i + 1;
+	}
+	return have == m->recv_cum ? 0 : -ERANGE;
+}
+
+/* 0; -EPROTO or -ERANGE: the proof fails and nothing may be completed or replayed. */
+static int judge(struct shift_conn *c, const struct shift_msg *m, struct verdict *v)
+{
+	int err;
+
+	*v = (struct verdict){.first = c->sq.scan, .end = c->sq.scan};
+	if (!c->cfg.exactly_once || MUTANT(REPLAY_ALL) || MUTANT(SEND_BEFORE_SWITCH))
+		return 0;
+	if (m->fence != SHIFT_FENCE_SURE)
+		return by_count(c, m, v);
+	err = by_psn(c, m, v);
+	return err ? err : cross_check(c, m, v);
+}
+
+/* Completions that are held wait for this WR: it must complete visibly to us. */
+static void watch(struct shift_conn *c, struct shift_wr_entry *e)
+{
+	if (shift_sendlog_signaled(&c->sq, e))
+		return;
+	e->flags |= SHIFT_F_SECRET;
+	c->sq.sig_posted++;
+	c->stats.secret_signals++;
+}
+
+/* The errors wait for what is posted before a lost atomic: its end must be visible. */
+static void watch_last(struct shift_conn *c, uint64_t end)
+{
+	if (c->sq.lost == NEVER)
+		return;
+	while (end-- > c->sq.tail) {
+		struct shift_wr_entry *e = shift_sendlog_at(&c->sq, end);
+
+		if (e->state == SHIFT_WR_PENDING) {
+			watch(c, e);
+			return;
+		}
+	}
+}
+
+/* An executed WR whose completion never came. Returns false at an atomic whose result is lost. */
+static bool settle_executed(struct shift_conn *c, uint64_t i)
+{
+	struct shift_wr_entry *e = shift_sendlog_at(&c->sq, i);
+
+	if (e->state != SHIFT_WR_PENDING)
+		return true;
+	if (e->opcode == SHIFT_OP_READ && !MUTANT(READ_EARLY)) {
+		c->stats.reissued_reads++; /* stays PENDING: it holds what comes after it */
+		watch(c, e);
+		return true;
+	}
+	if (shift_wr_atomic(e->opcode) && !MUTANT(REPLAY_ATOMIC)) {
+		c->stats.lost_atomics++;
+		if (!c->cfg.lost_atomic_continue) {
+			e->state = SHIFT_WR_LOST;
+			c->sq.lost = i;
+			return false;
+		}
+	} else if (shift_wr_atomic(e->opcode)) {
+		return true;
+	}
+	e->state = SHIFT_WR_DONE;
+	c->stats.proved++;
+	return true;
+}
+
+static void settle_partial(struct shift_conn *c, const struct verdict *v)
+{
+	struct shift_wr_entry *e = shift_sendlog_at(&c->sq, v->end);
+	uint64_t i = v->end;
+
+	/* Local operations and WRs already done may stand between end and the WR in part. */
+	while (i < c->sq.sent && (e->state != SHIFT_WR_PENDING || !shift_wr_packets(e, c->sq.mtu)))
+		e = shift_sendlog_at(&c->sq, ++i);
+	if (i >= c->sq.sent)
+		return;
+	if (e->opcode == SHIFT_OP_WRITE) {
+		c->stats.trimmed++;
+		if (!MUTANT(NO_TRIM))
+			e->trim += (uint32_t)(v->partial * c->sq.mtu);
+	} else if (e->opcode != SHIFT_OP_READ) {
+		c->stats.replayed_partial++;
+	}
+}
+
+/*
+ * At-least-once: one-sided WRs up to the next unexecuted two-sided one may have been executed.
+ * An atomic among them must not be risked: treated as lost.
+ */
+static uint64_t settle_doubt(struct shift_conn *c, const struct verdict *v)
+{
+	for (uint64_t i = v->end; i < c->sq.sent; i++) {
+		struct shift_wr_entry *e = shift_sendlog_at(&c->sq, i);
+
+		if (e->state != SHIFT_WR_PENDING)
+			continue;
+		if (shift_wr_two_sided(e->opcode))
+			break;
+		if (shift_wr_atomic(e->opcode) && !settle_executed(c, i))
+			return i;
+		c->stats.maybe_twice += e->opcode == SHIFT_OP_WRITE;
+	}
+	return c->sq.head;
+}
+
+/*
+ * Behind a lost atomic all flush, executed or not; but what was executed had its receive, and the
+ * next cross-check must know.
+ */
+static void settle_behind(struct shift_conn *c, uint64_t from, uint64_t to)
+{
+	for (uint64_t i = from; i < to; i++)
+		shift_sendlog_at(&c->sq, i)->state = SHIFT_WR_DONE;
+}
+
+/* Sort the log by the verdict. Returns the index where posting must stop: head, or a lost atomic.
+ */
+static uint64_t settle(struct shift_conn *c, const struct verdict *v)
+{
+	for (uint64_t i = v->first; i < v->end; i++) {
+		if (!settle_executed(c, i)) {
+			settle_behind(c, i + 1, v->end);
+			return i;
+		}
+	}
+	if (v->partial)
+		settle_partial(c, v);
+	if (v->by_count) {
+		c->stats.at_least_once++;
+		return settle_doubt(c, v);
+	}
+	return c->sq.head;
+}
+
+/*
+ * A reissued READ holds back the completions behind it. If it is unsignaled and so is all that is
+ * posted again after it (or a lost atomic ends the posting), no completion would ever tell that it
+ * is done, and the program may wait for one before it posts more: signal the last one ourselves.
+ */
+static void signal_last(struct shift_conn *c, uint64_t end)
+{
+	struct shift_wr_entry *last = NULL;
+	bool held_back = c->sq.lost != NEVER;
+
+	for (uint64_t i = c->sq.ready; i < end; i++) {
+		struct shift_wr_entry *e = shift_sendlog_at(&c->sq, i);
+
+		if (e->state == SHIFT_WR_PENDING)
+			last = e;
+		else
+			held_back = true;
+	}
+	if (!last || !held_back || shift_sendlog_signaled(&c->sq, last))
+		return;
+	last->flags |= SHIFT_F_SECRET;
+	c->sq.sig_posted++;
+	c->stats.secret_signals++;
+}
+
+static void repost(struct shift_conn *c, uint64_t end)
+{
+	struct shift_sendlog *l = &c->sq;
+	struct shift_action *a;
+
+	if (MUTANT(LOSE_HELD))
+		end = l->sent;
+	shift_sendlog_advance(l);
+	for (uint64_t i = l->ready; i < end && i < l->sent; i++)
+		c->stats.replayed += shift_sendlog_at(l, i)->state == SHIFT_WR_PENDING;
+	shift_sendlog_renumber(l, c->cfg.mtu[c->r], end);
+	l->special_end = end;
+	if (l->ready == end) {
+		conn_trouble_over(c);
+		return;
+	}
+	signal_last(c, end);
+	a = conn_emit(c, SHIFT_ACT_POST_SEND, c->r);
+	a->epoch = c->e;
+	a->first = l->ready;
+	a->count = (uint32_t)(end - l->ready);
+}
+
+/* RNR counts as the network's doing only if the peer had receives (DESIGN 4.4 (1)). */
+static bool rnr_is_programs(const struct shift_conn *c, const struct shift_msg *m,
+			    const struct verdict *v)
+{
+	return c->plan.rnr && m->recv_avail == 0 && v->end < c->sq.sent &&
+	       shift_wr_two_sided(shift_sendlog_at(&c->sq, v->end)->opcode);
+}
+
+static void proof_failed(struct shift_conn *c, int err)
+{
+	if (err == -EPROTO)
+		giveup(c, SHIFT_R_PROTOCOL, SHIFT_WC_RETRY_EXC_ERR, SHIFT_VENDOR_PROTOCOL);
+	else
+		giveup(c, SHIFT_R_PROOF_FAILED, SHIFT_WC_RETRY_EXC_ERR, SHIFT_VENDOR_PROOF);
+}
+
+/* Rules 10-13. m: the peer's SWITCH of the epoch being committed. 0, or < 0: given up. */
+int replay_commit(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
+{
+	struct verdict v;
+	uint64_t end;
+	int err;
+
+	shift_sendlog_track(&c->sq);
+	err = judge(c, m, &v);
+	if (err) {
+		proof_failed(c, err);
+		return err;
+	}
+	end = settle(c, &v);
+	if (end > c->sq.lost)
+		end = c->sq.lost; /* lost in an earlier switch, waiting for what is before it */
+	watch_last(c, end);
+	shift_sendlog_advance(&c->sq);
+	if (rnr_is_programs(c, m, &v)) {
+		giveup(c, SHIFT_R_PROGRAM_ERROR, SHIFT_WC_RNR_RETRY_EXC_ERR, c->err_vendor);
+		return -EIO;
+	}
+	c->lastc = c->e;
+	c->tx_psn = conn_psn(c, c->e, c->cfg.side);
+	c->flushed = 0;
+	c->refused = false;
+	c->err_status = c->err_vendor = 0;
+	conn_set_state(c, SHIFT_ST_ACTIVE, SHIFT_R_COMMIT);
+	repost(c, end);
+	if (c->sq.ready > c->sq.tail)
+		conn_offer_completions(c);
+	if (c->sq.lost == NEVER)
+		conn_release(c);
+	replay_lost_check(c, now);
+	return 0;
+}
+
+/* An executed atomic lost its result: terminal, once all before it is complete (DESIGN 4.2). */
+void replay_lost_check(struct shift_conn *c, uint64_t now)
+{
+	(void)now;
+	if (c->sq.lost == NEVER || c->sq.ready < c->sq.lost)
+		return;
+	giveup(c, SHIFT_R_LOST_ATOMIC, SHIFT_WC_RETRY_EXC_ERR, SHIFT_VENDOR_ATOMIC);
+}
+
+/* Rule 20: the peer closed, with this proof. What it executed completes; the rest is an error. */
+void replay_closed(struct shift_conn *c, const struct shift_msg *m)
+{
+	struct verdict v;
+
+	shift_sendlog_track(&c->sq);
+	if (!judge(c, m, &v))
+		settle(c, &v);
+	shift_sendlog_advance(&c->sq);
+}

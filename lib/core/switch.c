@@ -1,0 +1,497 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* The handshake (DESIGN 4.3 rules 2-9, 14-17). */
+#include "lib/core/conn_int.h"
+
+#define RTO_MAX_NS   200000000ull
+#define BACKOFF_MAX  3 /* switch timeout at most eightfold */
+#define PATIENCE_MAX 4 /* timeouts waited out on a rail that answers probes but not us */
+
+/* Rule 3: the smallest epoch of my parity above all that I have seen, so that the two sides can
+ * never name different rails by the same number. */
+static uint32_t next_epoch(const struct shift_conn *c)
+{
+	uint32_t e = c->e;
+
+	if (c->plan.e > e)
+		e = c->plan.e;
+	if (c->seen_e > e)
+		e = c->seen_e;
+	e++;
+	if (MUTANT(WRONG_PARITY))
+		return e;
+	return (e & 1) == c->cfg.side ? e : e + 1;
+}
+
+static uint64_t switch_timeout(const struct shift_conn *c)
+{
+	uint64_t t = c->cfg.switch_timeout_ns << c->plan.backoff;
+
+	return c->cfg.side ? t + t / 2 : t; /* rule 17: side 1 waits longer */
+}
+
+static void restart_timers(struct shift_conn *c, uint64_t now)
+{
+	conn_arm_rto(c, now);
+	c->plan.since = now;
+	c->plan.patience = 0;
+	c->timeout_at = now + switch_timeout(c);
+}
+
+static void send_switch(struct shift_conn *c)
+{
+	c->mine.heard = c->heard;
+	if (MUTANT(MUTABLE_SWITCH))
+		c->mine.recv_cum = c->rq.done;
+	conn_send(c, &c->mine, c->mine.rail);
+}
+
+/* Rule 2. Frozen: all later copies say the same, but for heard. */
+static void freeze_switch(struct shift_conn *c)
+{
+	uint64_t avail = c->rq.posted - c->rq.done;
+
+	c->mine = (struct shift_msg){
+		.type = SHIFT_MSG_SWITCH,
+		.rail = c->r,
+		.epoch = c->e,
+		.committed = c->lastc,
+		.rep_epoch = c->rep_epoch,
+		.rep_psn = c->rep_psn,
+		.recv_cum = c->rq.done,
+		.recv_valid = !c->cfg.srq,
+		.recv_avail = c->cfg.srq || avail > UINT32_MAX ? UINT32_MAX : (uint32_t)avail,
+		.fence = c->rep_unsure ? SHIFT_FENCE_UNSURE : SHIFT_FENCE_SURE,
+	};
+}
+
+/* I entered this epoch and am fenced; my proof follows when it can. Commits nothing. */
+static void send_pending(struct shift_conn *c)
+{
+	struct shift_msg m = {
+		.type = SHIFT_MSG_SWITCH,
+		.rail = c->plan.r,
+		.epoch = c->plan.e,
+		.heard = c->heard,
+		.committed = c->lastc,
+		.rep_epoch = c->rep_epoch,
+		.rep_psn = c->rep_psn,
+		.recv_cum = c->rq.done,
+		.recv_valid = !c->cfg.srq,
+		.fence = SHIFT_FENCE_PENDING,
+	};
+
+	conn_send(c, &m, c->plan.r);
+}
+
+/* --- ENTER: rules 5 to 7 ---------------------------------------------------------------------- */
+
+static void arm_target(struct shift_conn *c, enum shift_reason reason)
+{
+	struct rail *r = &c->rail[c->plan.r];
+	struct shift_action *a;
+
+	r->tag = c->plan.e;
+	r->rx_psn = conn_psn(c, c->plan.e, !c->cfg.side);
+	r->armed = true;
+	r->dirty_until = NEVER;
+	c->plan.arm_r = c->plan.r;
+	c->plan.arm_e = c->plan.e;
+	c->rto_at = c->timeout_at = NEVER;
+	conn_set_state(c, SHIFT_ST_ARM, reason);
+	a = conn_emit(c, SHIFT_ACT_ARM, c->plan.r);
+	a->epoch = c->plan.e;
+	a->tx_psn = conn_psn(c, c->plan.e, c->cfg.side);
+	a->rx_psn = r->rx_psn;
+}
+
+/* A new epoch on whatever rail is best now; NO_RAIL if there is none. */
+static void replan(struct shift_conn *c, uint64_t now)
+{
+	c->plan.r = rail_choose(c, now);
+	if (c->plan.r == NO_RAIL)
+		return;
+	c->plan.e = next_epoch(c);
+	c->plan.started = true;
+	c->rail[c->plan.r].tries++;
+}
+
+/* Must the own receive count still settle because the NIC we left did not answer its fence? */
+static bool own_nic_unsettled(const struct shift_conn *c, uint64_t now)
+{
+	const struct rail *r = &c->rail[c->r];
+
+	return r->hung && r->dirty_until > now;
+}
+
+/* Fenced: go as far towards the target as the rails allow. */
+static void advance(struct shift_conn *c, enum shift_reason reason, uint64_t now)
+{
+	if (c->plan.r == NO_RAIL || !rail_possible(c, c->plan.r))
+		replan(c, now);
+	if (c->plan.r == NO_RAIL) {
+		if (c->state != SHIFT_ST_NO_RAIL)
+			conn_set_state(c, SHIFT_ST_NO_RAIL, SHIFT_R_NO_RAIL);
+		c->rto_at = c->timeout_at = NEVER;
+		return;
+	}
+	if (rail_usable(c, c->plan.r, now) && !own_nic_unsettled(c, now)) {
+		arm_target(c, reason);
+		return;
+	}
+	if (c->state != SHIFT_ST_QUARANTINE)
+		conn_set_state(c, SHIFT_ST_QUARANTINE, reason);
+	restart_timers(c, now);
+	c->timeout_at += c->cfg.quarantine_ns;
+	send_pending(c);
+}
+
+void switch_fenced(struct shift_conn *c, uint64_t now)
+{
+	advance(c, SHIFT_R_FENCED, now);
+}
+
+static void leave_rail(struct shift_conn *c, enum shift_reason reason, uint64_t now)
+{
+	c->recv_held = true;
+	c->rto_at = c->timeout_at = c->check_at = NEVER;
+	conn_set_state(c, SHIFT_ST_FENCE, reason);
+	if (MUTANT(SKIP_FENCE) || (MUTANT(NO_FENCE_IF_NOT_ACTIVE) && c->rail[c->r].tag != c->lastc))
+		c->rail[c->r].armed = false;
+	if (c->rail[c->r].armed)
+		fence_rail(c, c->r);
+	else
+		switch_fenced(c, now);
+}
+
+static void enter(struct shift_conn *c, uint32_t e, uint8_t r, enum shift_reason reason,
+		  uint64_t now)
+{
+	if (!c->plan.trouble)
+		c->plan.trouble = now ? now : 1;
+	c->plan.e = e;
+	c->plan.r = r;
+	if (r != NO_RAIL)
+		c->rail[r].tries++;
+	switch ((enum shift_state)c->state) {
+	case SHIFT_ST_ACTIVE:
+	case SHIFT_ST_PREPARE:
+	case SHIFT_ST_DRAIN:
+		c->plan.reason = (uint8_t)reason;
+		conn_hold(c);
+		leave_rail(c, reason, now);
+		return;
+	case SHIFT_ST_SWITCHING: leave_rail(c, reason, now); return;
+	case SHIFT_ST_NO_RAIL:
+	case SHIFT_ST_QUARANTINE: advance(c, reason, now); return;
+	case SHIFT_ST_FENCE: /* its end will see the new plan */
+	case SHIFT_ST_ARM:   /* likewise */
+	case SHIFT_ST_SETUP:
+	case SHIFT_ST_GIVEUP:
+	case SHIFT_ST_DEAD:
+	case SHIFT_ST_CLOSING:
+	case SHIFT_ST_CLOSED:
+	case SHIFT_ST_COUNT: return;
+	}
+}
+
+/* Rule 3. rail: where to, or NO_RAIL for the best. */
+void switch_start(struct shift_conn *c, enum shift_reason reason, uint8_t rail, uint64_t now)
+{
+	bool planned = reason == SHIFT_R_PREPARED;
+
+	if (giveup_due(c, now)) {
+		giveup(c, SHIFT_R_GIVEUP_TIME, SHIFT_WC_RETRY_EXC_ERR, SHIFT_VENDOR_GIVEUP);
+		return;
+	}
+	if (!planned && reason != SHIFT_R_TIMEOUT && !conn_switching(c))
+		rail_failed(c, c->r, now);
+	if (!conn_switching(c)) {
+		c->plan.planned = planned;
+		c->plan.rnr = false;
+	}
+	c->plan.started = true;
+	if (rail == NO_RAIL || !rail_possible(c, rail))
+		rail = rail_choose(c, now);
+	enter(c, next_epoch(c), rail, reason, now);
+}
+
+/* The plan under way has failed before it was announced as done: take another. */
+void switch_retarget(struct shift_conn *c, enum shift_reason reason, uint64_t now)
+{
+	uint8_t r = rail_choose(c, now);
+
+	if (r == NO_RAIL && c->state == SHIFT_ST_NO_RAIL)
+		return;
+	c->plan.started = true;
+	enter(c, r == NO_RAIL ? c->plan.e : next_epoch(c), r, reason, now);
+}
+
+/* Rule 4. */
+void switch_join(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
+{
+	bool follower = c->state == SHIFT_ST_DRAIN && c->plan.follower;
+
+	if (!rail_possible(c, m->rail)) {
+		switch_start(c, SHIFT_R_PEER_SWITCH, NO_RAIL, now);
+		return;
+	}
+	if (!conn_switching(c)) {
+		if (!follower)
+			rail_failed(c, c->r, now);
+		c->plan.planned = follower;
+		c->plan.rnr = false;
+	}
+	c->plan.started = false;
+	enter(c, m->epoch, m->rail, SHIFT_R_PEER_SWITCH, now);
+}
+
+/* --- ARM answered ------------------------------------------------------------------------------
+ */
+
+static void commit(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
+{
+	if (c->plan.started && c->plan.planned)
+		c->stats.planned++;
+	else if (c->plan.started)
+		c->stats.failovers++;
+	else
+		c->stats.joins++;
+	c->rto_at = c->timeout_at = NEVER;
+	if (replay_commit(c, m, now))
+		return;
+	c->stats.switches++;
+	c->active_ns = now;
+	if (c->plan.planned)
+		conn_trouble_over(c);
+	c->check_at = now + c->cfg.no_progress_ns;
+	c->query_seen = false;
+	c->plan.r = NO_RAIL;
+}
+
+static void post_receives(struct shift_conn *c)
+{
+	struct shift_action *a;
+	uint64_t n = c->cfg.srq ? 0 : c->rq.posted - c->rq.done;
+
+	c->recv_held = false;
+	if (MUTANT(LOSE_RECVS) && n > 1)
+		n--;
+	if (!n)
+		return;
+	a = conn_emit(c, SHIFT_ACT_POST_RECV, c->r);
+	a->epoch = c->e;
+	a->first = c->rq.done;
+	a->count = (uint32_t)n;
+	if (MUTANT(RECV_ORDER) && n > 1) { /* the newest first */
+		struct shift_recv_entry *x = shift_recvlog_at(&c->rq, c->rq.done);
+		struct shift_recv_entry *y = shift_recvlog_at(&c->rq, c->rq.done + n - 1);
+		struct shift_recv_entry t = *x;
+
+		*x = *y;
+		*y = t;
+	}
+}
+
+void switch_armed(struct shift_conn *c, const struct shift_event *ev, uint64_t now)
+{
+	if (c->state != SHIFT_ST_ARM || ev->rail != c->plan.arm_r || ev->epoch != c->plan.arm_e)
+		return;
+	c->e = c->plan.arm_e;
+	c->r = c->plan.arm_r;
+	c->plan.arm_r = NO_RAIL;
+	if (c->plan.e != c->e) { /* a newer epoch came meanwhile; this one was never announced */
+		leave_rail(c, SHIFT_R_ARMED, now);
+		return;
+	}
+	freeze_switch(c);
+	if (!MUTANT(SKIP_RECV_REPOST))
+		post_receives(c);
+	conn_set_state(c, SHIFT_ST_SWITCHING, SHIFT_R_ARMED);
+	restart_timers(c, now);
+	if (c->theirs.epoch == c->e)
+		c->heard = c->e;
+	send_switch(c);
+	if (MUTANT(SKIP_RECV_REPOST))
+		c->recv_held = false;
+	if (MUTANT(SEND_BEFORE_SWITCH)) {
+		struct shift_msg none = {.rep_epoch = 0, .fence = SHIFT_FENCE_UNSURE};
+
+		none.recv_cum = UINT64_MAX;
+		commit(c, &none, now);
+	} else if (c->theirs.epoch == c->e) {
+		commit(c, &c->theirs, now);
+	}
+}
+
+void switch_arm_failed(struct shift_conn *c, const struct shift_event *ev, uint64_t now)
+{
+	if (c->state != SHIFT_ST_ARM || ev->rail != c->plan.arm_r || ev->epoch != c->plan.arm_e)
+		return;
+	c->rail[ev->rail].armed = false;
+	c->rail[ev->rail].dirty_until = now + c->cfg.rto_ns; /* no busy loop on a broken twin */
+	c->plan.arm_r = NO_RAIL;
+	conn_set_state(c, SHIFT_ST_QUARANTINE, SHIFT_R_ARM_FAILED);
+	if (c->plan.e == ev->epoch)
+		switch_retarget(c, SHIFT_R_ARM_FAILED, now);
+	else
+		advance(c, SHIFT_R_ARM_FAILED, now);
+}
+
+/* --- SWITCH received: rules 4, 8, 9, 16 ---------------------------------------------------------
+ */
+
+static void remember(struct shift_conn *c, const struct shift_msg *m)
+{
+	if (m->fence != SHIFT_FENCE_PENDING && m->epoch > c->theirs.epoch)
+		c->theirs = *m;
+}
+
+static bool have_mine(const struct shift_conn *c)
+{
+	return c->e && c->mine.epoch == c->e && !c->recv_held;
+}
+
+/* Rule 3 makes the pair of epoch and rail unique: a peer that differs is not one of ours. */
+static bool same_rail(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
+{
+	bool entering = conn_switching(c) && c->state != SHIFT_ST_SWITCHING;
+	uint8_t mine = entering ? c->plan.r : c->r;
+
+	if (m->rail == mine)
+		return true;
+	if (entering && mine == NO_RAIL) { /* I had no way to go there; perhaps now */
+		if (rail_possible(c, m->rail))
+			switch_join(c, m, now);
+		return false;
+	}
+	giveup(c, SHIFT_R_PROTOCOL, SHIFT_WC_RETRY_EXC_ERR, SHIFT_VENDOR_PROTOCOL);
+	return false;
+}
+
+static void same_epoch(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
+{
+	if (!same_rail(c, m, now))
+		return;
+	/* The peer is on its way: a quarantine, its or mine, is no reason to try elsewhere. */
+	if (c->state == SHIFT_ST_SWITCHING || c->state == SHIFT_ST_QUARANTINE)
+		c->timeout_at = now + switch_timeout(c) + c->cfg.quarantine_ns;
+	if (m->fence == SHIFT_FENCE_PENDING)
+		return;
+	if (!have_mine(c))
+		return; /* ARM_DONE finds it in theirs */
+	c->heard = m->epoch;
+	if (m->heard < c->e && !MUTANT(NEVER_ANSWER))
+		send_switch(c);
+	if (c->state == SHIFT_ST_SWITCHING)
+		commit(c, m, now);
+}
+
+void switch_msg(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
+{
+	uint32_t cur = conn_switching(c) && c->plan.e > c->e ? c->plan.e : c->e;
+
+	if (c->state == SHIFT_ST_SETUP) {
+		c->stats.stale_msgs++;
+		return;
+	}
+	if (m->epoch > cur && m->rail >= c->cfg.rails) {
+		giveup(c, SHIFT_R_PROTOCOL, SHIFT_WC_RETRY_EXC_ERR, SHIFT_VENDOR_PROTOCOL);
+		return;
+	}
+	rail_proof(c, m, now);
+	remember(c, m);
+	if (m->epoch > cur) {
+		if (MUTANT(COMMIT_OTHER_EPOCH) && c->state == SHIFT_ST_SWITCHING)
+			commit(c, m, now);
+		else
+			switch_join(c, m, now);
+	} else if (m->epoch == cur) {
+		same_epoch(c, m, now);
+	} else {
+		c->stats.stale_msgs++;
+		if (MUTANT(STALE_EPOCH) && c->state == SHIFT_ST_SWITCHING)
+			commit(c, m, now);
+		else if (have_mine(c) && !MUTANT(NEVER_ANSWER))
+			send_switch(c);
+	}
+}
+
+/* --- timers: rules 8, 17 ------------------------------------------------------------------------
+ */
+
+static void retransmit(struct shift_conn *c, uint64_t now)
+{
+	c->rto_ns = 2 * c->rto_ns < RTO_MAX_NS ? 2 * c->rto_ns : RTO_MAX_NS;
+	c->rto_at = now + c->rto_ns;
+	c->stats.retransmits++;
+	if (c->state == SHIFT_ST_SWITCHING)
+		send_switch(c);
+	else
+		send_pending(c);
+}
+
+static bool another_answers(const struct shift_conn *c)
+{
+	for (uint8_t i = 0; i < c->cfg.rails; i++)
+		if (i != c->r && rail_possible(c, i) && rail_answers(c, i))
+			return true;
+	return false;
+}
+
+/* Slow is not dead: while the rail answers probes, stay with the epoch (rule 17). */
+static bool worth_waiting(struct shift_conn *c)
+{
+	if (c->state != SHIFT_ST_SWITCHING || !rail_answers(c, c->r) ||
+	    c->rail[c->r].probe_ok_ns < c->plan.since)
+		return false;
+	return c->plan.patience++ < PATIENCE_MAX || !another_answers(c);
+}
+
+/* When the quarantine that we wait for is over, if the peer's word has come. */
+uint64_t switch_settles_at(const struct shift_conn *c)
+{
+	uint64_t at;
+
+	if (c->state != SHIFT_ST_QUARANTINE || c->plan.r == NO_RAIL || !rail_possible(c, c->plan.r))
+		return NEVER;
+	at = c->rail[c->plan.r].dirty_until;
+	if (c->rail[c->r].hung && c->rail[c->r].dirty_until > at)
+		at = c->rail[c->r].dirty_until;
+	return at;
+}
+
+static void timeout(struct shift_conn *c, uint64_t now)
+{
+	if (c->plan.backoff < BACKOFF_MAX)
+		c->plan.backoff++;
+	if (worth_waiting(c))
+		c->timeout_at = now + switch_timeout(c);
+	else if (c->state == SHIFT_ST_SWITCHING)
+		switch_start(c, SHIFT_R_TIMEOUT, NO_RAIL, now);
+	else
+		switch_retarget(c, SHIFT_R_TIMEOUT, now);
+}
+
+/* Is what the quarantine waits for over? */
+static bool settled(const struct shift_conn *c, uint64_t now)
+{
+	return c->plan.r != NO_RAIL && rail_usable(c, c->plan.r, now) && !own_nic_unsettled(c, now);
+}
+
+void switch_tick(struct shift_conn *c, uint64_t now)
+{
+	if (giveup_due(c, now)) {
+		giveup(c, SHIFT_R_GIVEUP_TIME, SHIFT_WC_RETRY_EXC_ERR, SHIFT_VENDOR_GIVEUP);
+		return;
+	}
+	if (c->state == SHIFT_ST_QUARANTINE && settled(c, now)) {
+		advance(c, SHIFT_R_SETTLED, now);
+		return;
+	}
+	if (c->state == SHIFT_ST_QUARANTINE || c->state == SHIFT_ST_SWITCHING) {
+		if (now >= c->timeout_at)
+			timeout(c, now);
+		else if (now >= c->rto_at)
+			retransmit(c, now);
+	}
+}

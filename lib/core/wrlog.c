@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <errno.h>
+#include <string.h>
+
+#include "lib/core/mutants.h"
+#include "lib/core/psn.h"
+#include "lib/core/wrlog.h"
+
+#define LENGTH_MAX 0x80000000u /* IB spec 9.7.1: a message has at most 2^31 bytes */
+#define SECRET_MAX (1u << 22)  /* packets that may go unsignaled (DESIGN 4.2) */
+
+static uint32_t pow2_at_least(uint64_t n)
+{
+	uint32_t p = 1;
+
+	while (p < n)
+		p <<= 1;
+	return p;
+}
+
+static size_t align64(size_t n)
+{
+	return (n + 63) & ~(size_t)63;
+}
+
+/*
+ * Twice the capacity: a list of WRs is logged before it is posted, so the log can be ahead of
+ * what the provider accepts by up to one queue.
+ */
+static uint32_t send_slots(uint32_t cap)
+{
+	return pow2_at_least(2 * (uint64_t)cap);
+}
+
+static uint32_t send_stride(uint32_t sge_max, uint32_t inline_max)
+{
+	uint32_t sges = sge_max > 1 ? sge_max * (uint32_t)sizeof(struct shift_sge) : 0;
+	uint32_t n = sges > inline_max ? sges : inline_max;
+
+	return (n + 15) & ~15u;
+}
+
+size_t shift_sendlog_size(uint32_t cap, uint32_t sge_max, uint32_t inline_max)
+{
+	size_t slots = send_slots(cap);
+
+	return slots * sizeof(struct shift_wr_entry) +
+	       align64(slots * send_stride(sge_max, inline_max));
+}
+
+void shift_sendlog_init(struct shift_sendlog *l, void *mem, uint32_t cap, uint32_t sge_max,
+			uint32_t inline_max, uint32_t mtu, bool sig_all)
+{
+	uint32_t slots = send_slots(cap);
+
+	memset(l, 0, sizeof(*l));
+	l->ring = mem;
+	l->side = (uint8_t *)mem + (size_t)slots * sizeof(struct shift_wr_entry);
+	l->mask = slots - 1;
+	l->cap = cap;
+	l->mtu = mtu;
+	l->side_stride = send_stride(sge_max, inline_max);
+	l->sge_max = sge_max;
+	l->inline_max = inline_max;
+	l->sig_all = sig_all;
+	l->lost = UINT64_MAX;
+}
+
+static uint8_t *side_at(const struct shift_sendlog *l, uint64_t i)
+{
+	return l->side + (size_t)(i & l->mask) * l->side_stride;
+}
+
+static bool known_opcode(uint8_t opcode)
+{
+	return opcode <= SHIFT_OP_SEND_INV;
+}
+
+/* Total length, or UINT64_MAX if the WR is not one that we can log. */
+static uint64_t checked_length(const struct shift_sendlog *l, const struct shift_wr *wr)
+{
+	uint64_t sum = 0;
+
+	if (!known_opcode(wr->opcode) || wr->num_sge > UINT8_MAX)
+		return UINT64_MAX;
+	for (uint32_t i = 0; i < wr->num_sge; i++)
+		sum += wr->sge[i].length;
+	if (wr->flags & SHIFT_F_INLINE)
+		return sum <= l->inline_max ? sum : UINT64_MAX;
+	if (wr->num_sge > (l->sge_max ? l->sge_max : 1) || sum > LENGTH_MAX)
+		return UINT64_MAX;
+	return sum;
+}
+
+static void store_data(const struct shift_sendlog *l, struct shift_wr_entry *e, uint64_t i,
+		       const struct shift_wr *wr)
+{
+	if (wr->flags & SHIFT_F_INLINE) {
+		uint8_t *to = side_at(l, i);
+
+		for (uint32_t s = 0; s < wr->num_sge; s++) {
+			if (!wr->sge[s].length)
+				continue;
+			memcpy(to, (const void *)(uintptr_t)wr->sge[s].addr, wr->sge[s].length);
+			to += wr->sge[s].length;
+		}
+		e->addr = 0;
+		e->lkey = 0;
+		e->num_sge = e->length ? 1 : 0;
+		return;
+	}
+	e->num_sge = (uint8_t)wr->num_sge;
+	if (wr->num_sge) {
+		e->addr = wr->sge[0].addr;
+		e->lkey = wr->sge[0].lkey;
+	}
+	if (wr->num_sge > 1)
+		memcpy(side_at(l, i), wr->sge, wr->num_sge * sizeof(*wr->sge));
+}
+
+bool shift_sendlog_signaled(const struct shift_sendlog *l, const struct shift_wr_entry *e)
+{
+	return l->sig_all || (e->flags & (SHIFT_F_SIGNALED | SHIFT_F_SECRET));
+}
+
+bool shift_sendlog_visible(const struct shift_sendlog *l, const struct shift_wr_entry *e)
+{
+	return l->sig_all || (e->flags & SHIFT_F_SIGNALED);
+}
+
+uint32_t shift_wr_packets(const struct shift_wr_entry *e, uint32_t mtu)
+{
+	uint32_t trim = e->opcode == SHIFT_OP_WRITE ? e->trim : 0;
+
+	return shift_psn_packets(e->opcode, e->length - trim, mtu);
+}
+
+/*
+ * Must we signal this unsignaled WR ourselves? To keep what is unsignaled below the PSN window
+ * (DESIGN 4.2); and, where completions are matched anyway, an atomic: a planned switch has to know
+ * that none is in flight.
+ */
+static bool needs_secret(const struct shift_sendlog *l, const struct shift_wr_entry *e)
+{
+	if (shift_sendlog_visible(l, e))
+		return false;
+	if (l->tracked && shift_wr_atomic(e->opcode))
+		return true;
+	return l->cum - l->cum_signal > SECRET_MAX && !l->held;
+}
+
+static void set_secret(struct shift_sendlog *l, struct shift_wr_entry *e)
+{
+	if (!l->tracked)
+		shift_sendlog_track(l);
+	e->flags |= SHIFT_F_SECRET;
+	l->special_end = l->head + 1;
+}
+
+int shift_sendlog_post(struct shift_sendlog *l, const struct shift_wr *wr)
+{
+	struct shift_wr_entry *e = shift_sendlog_at(l, l->head);
+	uint64_t length = checked_length(l, wr);
+
+	if (length == UINT64_MAX)
+		return -EINVAL;
+	if ((l->held || l->tracked) && l->head - l->tail >= l->cap) {
+		if (l->tracked)
+			return -ENOMEM;
+		/* Untracked, the tail is stale: what completed since must not fill the queue. */
+		l->tail = l->ready = l->scan = shift_sendlog_done_by_signal(l);
+		if (l->head - l->tail >= l->cap)
+			return -ENOMEM;
+	}
+	e->wr_id = wr->wr_id;
+	e->remote_addr = wr->remote_addr;
+	e->compare_add = wr->compare_add;
+	if (shift_wr_atomic(wr->opcode)) {
+		e->swap = wr->swap;
+	} else {
+		e->trim = 0;
+		e->imm = wr->imm;
+	}
+	e->length = (uint32_t)length;
+	e->rkey = wr->rkey;
+	e->opcode = wr->opcode;
+	e->flags = wr->flags & ~SHIFT_F_SECRET;
+	e->state = SHIFT_WR_PENDING;
+	store_data(l, e, l->head, wr);
+	l->cum += shift_wr_packets(e, l->mtu);
+	e->cum = l->cum;
+	if (needs_secret(l, e))
+		set_secret(l, e);
+	if (shift_sendlog_signaled(l, e)) {
+		l->sig_posted++;
+		l->cum_signal = l->cum;
+	}
+	l->two_posted += shift_wr_two_sided(e->opcode);
+	l->head++;
+	if (!l->held)
+		l->sent = l->head;
+	return (e->flags & SHIFT_F_SECRET) != 0;
+}
+
+void shift_sendlog_hold(struct shift_sendlog *l)
+{
+	if (l->held)
+		return;
+	shift_sendlog_track(l); /* from here on we, not the provider, refuse what exceeds cap */
+	l->held = true;
+	l->sent = l->head;
+	l->cum_sent = l->cum;
+}
+
+void shift_sendlog_release(struct shift_sendlog *l)
+{
+	l->held = false;
+}
+
+void shift_sendlog_unpost(struct shift_sendlog *l, uint32_t n)
+{
+	while (n-- && l->head > l->tail) {
+		struct shift_wr_entry *e = shift_sendlog_at(l, --l->head);
+
+		l->cum -= shift_wr_packets(e, l->mtu);
+		l->sig_posted -= shift_sendlog_signaled(l, e);
+		l->two_posted -= shift_wr_two_sided(e->opcode);
+	}
+	if (l->sent > l->head)
+		l->sent = l->head;
+	if (l->cum_signal > l->cum)
+		l->cum_signal = l->cum;
+}
+
+uint64_t shift_sendlog_done_by_signal(const struct shift_sendlog *l)
+{
+	uint64_t open = l->sig_posted - l->sig_done;
+	uint64_t ring = (uint64_t)l->mask + 1;
+	uint64_t low = l->head > ring ? l->head - ring : 0;
+	uint64_t i = l->head;
+
+	if (low < l->tail)
+		low = l->tail;
+	while (i > low) {
+		if (shift_sendlog_signaled(l, shift_sendlog_at(l, i - 1)) && open-- == 0)
+			break;
+		i--;
+	}
+	return i;
+}
+
+uint64_t shift_sendlog_cum_before(const struct shift_sendlog *l, uint64_t i)
+{
+	while (i < l->sent) {
+		const struct shift_wr_entry *e = shift_sendlog_at(l, i);
+
+		if (e->state == SHIFT_WR_PENDING)
+			return e->cum - shift_wr_packets(e, l->mtu);
+		i++;
+	}
+	return shift_sendlog_cum_sent(l); /* nothing pending */
+}
+
+void shift_sendlog_track(struct shift_sendlog *l)
+{
+	if (!l->tracked) {
+		l->tail = shift_sendlog_done_by_signal(l);
+		l->ready = l->tail;
+		l->scan = l->tail;
+		l->tracked = true;
+	}
+	l->special_end = l->head;
+}
+
+void shift_sendlog_advance(struct shift_sendlog *l)
+{
+	while (l->ready < l->sent && shift_sendlog_at(l, l->ready)->state == SHIFT_WR_DONE)
+		l->ready++;
+	if (l->scan < l->ready)
+		l->scan = l->ready;
+}
+
+void shift_sendlog_complete(struct shift_sendlog *l)
+{
+	while (l->scan < l->sent) {
+		struct shift_wr_entry *e = shift_sendlog_at(l, l->scan++);
+		bool pending = e->state == SHIFT_WR_PENDING;
+
+		if (pending)
+			e->state = SHIFT_WR_DONE;
+		if (pending && shift_sendlog_signaled(l, e))
+			break;
+	}
+	shift_sendlog_advance(l);
+}
+
+/* Walk back over as many unfinished WRs as flushed. */
+static uint64_t done_by_flush(const struct shift_sendlog *l, uint64_t low, uint64_t flushed)
+{
+	uint64_t i = l->sent;
+
+	while (i > low && flushed) {
+		i--;
+		flushed -= shift_sendlog_at(l, i)->state == SHIFT_WR_PENDING;
+	}
+	return i;
+}
+
+uint64_t shift_sendlog_settle(struct shift_sendlog *l, uint64_t flushed, bool exact)
+{
+	uint64_t acked, i;
+
+	shift_sendlog_track(l);
+	acked = exact ? done_by_flush(l, l->scan, flushed) : l->scan;
+	for (i = l->scan; i < acked; i++) {
+		struct shift_wr_entry *e = shift_sendlog_at(l, i);
+
+		/* A signaled WR without its completion was not acknowledged, whatever the flush
+		 * count says: some provider does not flush unsignaled WRs. */
+		if (e->state == SHIFT_WR_PENDING && shift_sendlog_signaled(l, e))
+			break;
+		e->state = SHIFT_WR_DONE;
+	}
+	l->scan = i;
+	shift_sendlog_advance(l);
+	return i;
+}
+
+void shift_sendlog_renumber(struct shift_sendlog *l, uint32_t mtu, uint64_t end)
+{
+	l->mtu = mtu;
+	l->cum = 0;
+	for (uint64_t i = l->tail; i < end; i++) {
+		struct shift_wr_entry *e = shift_sendlog_at(l, i);
+
+		if (e->state == SHIFT_WR_PENDING)
+			l->cum += shift_wr_packets(e, mtu);
+		e->cum = l->cum;
+	}
+	l->cum_signal = l->cum; /* one queue at most: far below the window */
+	l->sent = end;
+	l->cum_sent = l->cum;
+	l->scan = l->ready;
+}
+
+/* The SGEs that are left behind the first trim bytes. */
+static uint32_t trim_sges(const struct shift_sge *from, uint32_t n, uint32_t trim,
+			  struct shift_sge *to)
+{
+	uint32_t out = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t skip = trim < from[i].length ? trim : from[i].length;
+
+		trim -= skip;
+		if (skip && skip == from[i].length)
+			continue;
+		to[out].addr = from[i].addr + skip;
+		to[out].length = from[i].length - skip;
+		to[out].lkey = from[i].lkey;
+		out++;
+	}
+	return out;
+}
+
+void shift_sendlog_repost(const struct shift_sendlog *l, uint64_t i, struct shift_wr *wr,
+			  struct shift_sge *sge)
+{
+	const struct shift_wr_entry *e = shift_sendlog_at(l, i);
+	bool atomic = shift_wr_atomic(e->opcode);
+	uint32_t trim = e->opcode == SHIFT_OP_WRITE ? e->trim : 0;
+	struct shift_sge one = {.addr = e->addr, .length = e->length, .lkey = e->lkey};
+	const struct shift_sge *from = &one;
+
+	if (e->flags & SHIFT_F_INLINE)
+		one.addr = (uintptr_t)side_at(l, i);
+	else if (e->num_sge > 1)
+		from = (const struct shift_sge *)(const void *)side_at(l, i);
+	memset(wr, 0, sizeof(*wr));
+	wr->wr_id = e->wr_id;
+	wr->remote_addr = e->remote_addr + trim;
+	wr->compare_add = e->compare_add;
+	wr->swap = atomic ? e->swap : 0;
+	wr->imm = atomic ? 0 : e->imm;
+	wr->rkey = e->rkey;
+	wr->opcode = e->opcode;
+	wr->flags = e->flags & ~SHIFT_F_SECRET;
+	if (e->flags & SHIFT_F_SECRET)
+		wr->flags |= SHIFT_F_SIGNALED;
+	wr->num_sge = trim_sges(from, e->num_sge, trim, sge);
+	wr->sge = sge;
+}
+
+/* --- receives -------------------------------------------------------------------------------- */
+
+size_t shift_recvlog_size(uint32_t cap, uint32_t sge_max)
+{
+	size_t slots = pow2_at_least(cap);
+
+	return align64(slots * sizeof(struct shift_recv_entry)) +
+	       (sge_max > 1 ? align64(slots * sge_max * sizeof(struct shift_sge)) : 0);
+}
+
+void shift_recvlog_init(struct shift_recvlog *l, void *mem, uint32_t cap, uint32_t sge_max)
+{
+	uint32_t slots = pow2_at_least(cap);
+	size_t ring = align64((size_t)slots * sizeof(struct shift_recv_entry));
+
+	memset(l, 0, sizeof(*l));
+	l->ring = mem;
+	l->side = (struct shift_sge *)(void *)((uint8_t *)mem + ring);
+	l->mask = slots - 1;
+	l->cap = cap;
+	l->sge_max = sge_max;
+}
+
+int shift_recvlog_post(struct shift_recvlog *l, const struct shift_recv_wr *wr)
+{
+	struct shift_recv_entry *e = shift_recvlog_at(l, l->posted);
+
+	if (wr->num_sge > (l->sge_max ? l->sge_max : 1))
+		return -EINVAL;
+	if (l->posted - l->done >= l->cap)
+		return -ENOMEM;
+	e->wr_id = wr->wr_id;
+	e->num_sge = wr->num_sge;
+	if (wr->num_sge == 1)
+		e->sge = wr->sge[0];
+	else if (wr->num_sge > 1)
+		memcpy(l->side + (size_t)(l->posted & l->mask) * l->sge_max, wr->sge,
+		       wr->num_sge * sizeof(*wr->sge));
+	l->posted++;
+	return 0;
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * The log of work requests (DESIGN 4.1): enough of every outstanding WR to repost it on another
+ * NIC, and to map a PSN to it. Indices are 64-bit counts since connect and never wrap; slots are
+ * index & mask. Memory is the caller's; nothing allocates. The caller serialises, except that in
+ * untracked mode sends may be logged by one thread while another counts completions: the two
+ * write different cache lines.
+ */
+#ifndef SHIFT_CORE_WRLOG_H
+#define SHIFT_CORE_WRLOG_H
+
+#include "lib/core/types.h"
+
+enum shift_wr_state {
+	SHIFT_WR_PENDING = 0, /* posted or held; not known to be done */
+	SHIFT_WR_DONE,	      /* executed and its result is here; not posted again */
+	SHIFT_WR_LOST,	      /* an atomic that was executed, its result lost */
+};
+
+#define SHIFT_F_SECRET 0x40 /* signaled by us, not by the program: its completion is swallowed */
+
+/* One cache line. SGEs beyond the first, and inline payload, live in the slot's side storage. */
+struct shift_wr_entry {
+	uint64_t wr_id;
+	uint64_t remote_addr;
+	uint64_t addr;
+	uint64_t cum; /* packets since the epoch's commit, this WR included */
+	union {
+		struct {
+			uint32_t trim; /* bytes placed in earlier epochs (WRITE) */
+			uint32_t imm;
+		};
+		uint64_t swap;
+	};
+	uint64_t compare_add;
+	uint32_t length; /* of all SGEs */
+	uint32_t lkey;
+	uint32_t rkey;
+	uint8_t opcode;
+	uint8_t flags;
+	uint8_t num_sge;
+	uint8_t state; /* enum shift_wr_state */
+};
+
+_Static_assert(sizeof(struct shift_wr_entry) == 64, "a logged WR must fill one cache line");
+
+struct shift_sendlog {
+	/* Written when posting. */
+	struct shift_wr_entry *ring;
+	uint8_t *side;
+	uint64_t head;	     /* index of the next WR to be logged */
+	uint64_t sent;	     /* index after the newest WR handed to the NIC; head unless held */
+	uint64_t cum;	     /* packets since the epoch's commit */
+	uint64_t cum_signal; /* ... up to the newest signaled WR */
+	uint64_t sig_posted; /* WRs logged that generate a completion */
+	uint64_t two_posted; /* WRs logged that consume a receive */
+	uint32_t mask;
+	uint32_t cap;
+	uint32_t mtu;
+	uint32_t side_stride;
+	uint32_t sge_max;
+	uint32_t inline_max;
+	bool sig_all;
+	bool held; /* what is logged is not posted */
+
+	/* Written per completion. */
+	_Alignas(64) uint64_t sig_done; /* completions seen (untracked) or delivered (tracked) */
+
+	/* Written around a switch. */
+	uint64_t cum_sent;    /* while held: packets up to sent */
+	uint64_t tail;	      /* oldest WR not delivered; stale while untracked */
+	uint64_t ready;	      /* tail <= ready: [tail, ready) is DONE and may be delivered */
+	uint64_t scan;	      /* where to look for the WR of the next completion */
+	uint64_t special_end; /* index after the newest WR that must be tracked */
+	uint64_t lost;	      /* index of a LOST atomic, or UINT64_MAX */
+	bool tracked;	      /* each completion is matched with its WR */
+};
+
+/* Bytes for the ring and its side storage, a multiple of 64. Capacities as accepted. */
+size_t shift_sendlog_size(uint32_t cap, uint32_t sge_max, uint32_t inline_max);
+
+/* mem: shift_sendlog_size() bytes, 64-byte aligned, borrowed for the log's life. */
+void shift_sendlog_init(struct shift_sendlog *l, void *mem, uint32_t cap, uint32_t sge_max,
+			uint32_t inline_max, uint32_t mtu, bool sig_all);
+
+/* 0; 1: post it with SHIFT_F_SIGNALED, in secret; -ENOMEM (full, only when held or tracked: else
+ * the provider knows better), -EINVAL. */
+int shift_sendlog_post(struct shift_sendlog *l, const struct shift_wr *wr);
+
+/* From now on what is logged is not posted; and back. */
+void shift_sendlog_hold(struct shift_sendlog *l);
+void shift_sendlog_release(struct shift_sendlog *l);
+
+/* Packets handed to the NIC since the epoch's commit. */
+static inline uint64_t shift_sendlog_cum_sent(const struct shift_sendlog *l)
+{
+	return l->held ? l->cum_sent : l->cum;
+}
+
+/* Forget the newest n WRs, which the provider refused. */
+void shift_sendlog_unpost(struct shift_sendlog *l, uint32_t n);
+
+static inline struct shift_wr_entry *shift_sendlog_at(const struct shift_sendlog *l, uint64_t i)
+{
+	return &l->ring[i & l->mask];
+}
+
+static inline bool shift_wr_two_sided(uint8_t opcode)
+{
+	return opcode == SHIFT_OP_SEND || opcode == SHIFT_OP_SEND_IMM ||
+	       opcode == SHIFT_OP_WRITE_IMM || opcode == SHIFT_OP_SEND_INV;
+}
+
+static inline bool shift_wr_atomic(uint8_t opcode)
+{
+	return opcode == SHIFT_OP_CMP_SWAP || opcode == SHIFT_OP_FETCH_ADD;
+}
+
+/* Packets this WR takes when posted (again) at path MTU mtu. */
+uint32_t shift_wr_packets(const struct shift_wr_entry *e, uint32_t mtu);
+
+/* Does the NIC generate a completion for it? */
+bool shift_sendlog_signaled(const struct shift_sendlog *l, const struct shift_wr_entry *e);
+
+/* Does the program get a completion for it? */
+bool shift_sendlog_visible(const struct shift_sendlog *l, const struct shift_wr_entry *e);
+
+/* Index after the newest WR whose completion was seen: nothing older is outstanding. */
+uint64_t shift_sendlog_done_by_signal(const struct shift_sendlog *l);
+
+/* Packets executed for certain when everything before index i is. */
+uint64_t shift_sendlog_cum_before(const struct shift_sendlog *l, uint64_t i);
+
+/* Match completions with WRs from now on, until everything logged so far is delivered. */
+void shift_sendlog_track(struct shift_sendlog *l);
+
+/* A successful completion in tracked mode: its WR, and all before it, are DONE. */
+void shift_sendlog_complete(struct shift_sendlog *l);
+
+/* Move ready over what is DONE. */
+void shift_sendlog_advance(struct shift_sendlog *l);
+
+/*
+ * After the fence: what the NIC acknowledged is DONE. flushed: error and flush completions seen
+ * from the fenced QP; exact: it was drained, so they are all. Enters tracked mode. Returns the
+ * index of the oldest WR that was not acknowledged.
+ */
+uint64_t shift_sendlog_settle(struct shift_sendlog *l, uint64_t flushed, bool exact);
+
+/* Renumber what is PENDING for a new epoch at path MTU mtu; everything counts as sent, up to end.
+ */
+void shift_sendlog_renumber(struct shift_sendlog *l, uint32_t mtu, uint64_t end);
+
+/* The WR at an index as it must be posted now; sge: room for sge_max elements (at least 1). */
+void shift_sendlog_repost(const struct shift_sendlog *l, uint64_t i, struct shift_wr *wr,
+			  struct shift_sge *sge);
+
+/* --- receives -------------------------------------------------------------------------------- */
+
+struct shift_recv_entry {
+	uint64_t wr_id;
+	struct shift_sge sge; /* the only one; more are in the side storage */
+	uint32_t num_sge;
+};
+
+struct shift_recvlog {
+	struct shift_recv_entry *ring;
+	struct shift_sge *side;
+	uint64_t posted;
+	uint64_t done; /* consumed by a message, since connect */
+	uint32_t mask;
+	uint32_t cap;
+	uint32_t sge_max;
+};
+
+size_t shift_recvlog_size(uint32_t cap, uint32_t sge_max);
+void shift_recvlog_init(struct shift_recvlog *l, void *mem, uint32_t cap, uint32_t sge_max);
+
+/* 0, -ENOMEM, -EINVAL. */
+int shift_recvlog_post(struct shift_recvlog *l, const struct shift_recv_wr *wr);
+
+static inline struct shift_recv_entry *shift_recvlog_at(const struct shift_recvlog *l, uint64_t i)
+{
+	return &l->ring[i & l->mask];
+}
+
+#endif

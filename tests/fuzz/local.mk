@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+# Under make check: a bounded, deterministic run with whatever compiler there is. With clang and
+# its libFuzzer runtime (libclang-rt-*-dev): make fuzz_msg-libfuzzer && ./fuzz_msg-libfuzzer
+
+check_PROGRAMS += tests/fuzz/fuzz_msg
+TESTS += tests/fuzz/fuzz_msg
+tests_fuzz_fuzz_msg_SOURCES = tests/fuzz/fuzz_msg.c
+tests_fuzz_fuzz_msg_LDADD = lib/libshiftcore.la
+
+FUZZ_CC = clang
+fuzz_msg-libfuzzer: $(srcdir)/tests/fuzz/fuzz_msg.c $(srcdir)/lib/core/msg.c
+	$(FUZZ_CC) -g -O1 -std=gnu11 -fsanitize=fuzzer,address,undefined -DSHIFT_LIBFUZZER \
+		-I$(srcdir) -o $@ $(srcdir)/tests/fuzz/fuzz_msg.c $(srcdir)/lib/core/msg.c \
+		$(srcdir)/lib/core/siphash.c $(srcdir)/lib/core/psn.c
+CLEANFILES += fuzz_msg-libfuzzer

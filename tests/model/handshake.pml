@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * The SWITCH handshake of doc/protocol.md (rules 1-20), for spin 6.5.
+ *
+ * Two peers, three rails, N WRs of one packet in each direction, epochs 0..E. Every packet and every
+ * SWITCH ever sent may arrive at any time, any number of times, or never, so the network is not a set
+ * of channels but the set of everything that was sent: loss, duplication, reordering and delay without
+ * bound come for free. A failure is a START at any step. ACKs may never arrive. A receiver executes
+ * data until its QP is fenced, and its program may close the connection at any step.
+ *
+ * What must hold: the WR executed is always the next one (no duplicate, no loss, no reordering); what is
+ * completed was executed; both peers agree on epoch and rail before data; the peer's report names
+ * exactly what it executed; nothing is executed after a close; nobody is stuck.
+ *
+ * -DNO_RULE_x takes one rule away; spin must then find a counterexample (tests/model/run does it).
+ * -DLOSSY is the liveness variant: one SWITCH in flight per direction, it may be lost, timers retransmit;
+ * at any moment the network may become calm, and then few retransmissions must bring both peers home.
+ */
+#ifndef N
+#define N 3 /* WRs each way */
+#endif
+#ifndef E
+#define E 3 /* last epoch: 0 is the connection as it was set up */
+#endif
+#define R 3 /* rails */
+#define NEP (E + 1)
+
+#define ACTIVE	  0
+#define SWITCHING 1
+#define DEAD	  2 /* closed by its program or by the peer's CLOSED */
+
+/* -- peer p ----------------------------------------------------------------- */
+byte e[2];     /* epoch entered last */
+byte r[2];     /* its rail */
+byte ph[2];    /* phase */
+byte lastc[2]; /* last epoch committed */
+byte repe[2];  /* rep: newest epoch in which p executed a packet of the peer ... */
+byte repn[2];  /* ... and the final rq_psn there, relative to the epoch's first PSN */
+byte comp[2];  /* WRs of p completed to p's program */
+byte nexec[2]; /* WRs of p executed by the peer's NIC: the reference */
+
+/* -- p's QP on rail r: index p * R + rail ------------------------------------ */
+byte qtag[6]; /* epoch it was armed for */
+byte qn[6];   /* rq_psn relative to that epoch's first PSN */
+byte qacc[6]; /* 1: accepts packets; 2: accepts one more (a fence that is no barrier) */
+
+/* -- everything p ever sent in epoch t: index p * NEP + t -------------------- */
+byte txr[2 * NEP];  /* rail */
+byte base[2 * NEP]; /* first WR */
+byte cnt[2 * NEP];  /* packets given to the NIC */
+byte mset[2 * NEP]; /* SWITCH(t) was sent */
+byte mr[2 * NEP];   /* its rail */
+byte mre[2 * NEP];  /* its rep_epoch */
+byte mrn[2 * NEP];  /* its rep_psn */
+byte clo[2];   /* CLOSED was sent; its rep is repe/repn, which no longer change */
+
+#ifdef LOSSY
+byte heard[2]; /* newest SWITCH p has seen */
+byte air[2];   /* p's SWITCH(e) is in flight ... */
+byte airh[2];  /* ... with this heard field */
+bit calm;      /* no more loss, no more failures */
+byte retx;     /* retransmissions since then */
+#endif
+
+byte t, i; /* scratch, always zero between steps */
+
+#define Q(p, rail) ((p) * R + (rail))
+#define X(p, ep)   ((p) * NEP + (ep))
+
+/* A broken rule may keep an old QP accepting or look at old messages: then forget nothing. */
+#if defined(NO_RULE_5) || defined(NO_RULE_7) || defined(NO_RULE_9) || defined(NO_RULE_19) || \
+	defined(NO_RULE_BARRIER)
+#define FORGET 0
+#else
+#define FORGET 1
+#endif
+
+/*
+ * State reduction, not protocol: packets that no QP can accept any more (all QPs with that tag are
+ * fenced, tags only grow) and messages that rule 16 ignores are dropped from the sets. What lastc sent
+ * stays, its sender still counts in it.
+ */
+inline forget()
+{
+	if
+	:: FORGET ->
+		i = 0;
+		do
+		:: i < 2 ->
+			t = 0;
+			do
+			:: t < NEP ->
+				if
+				:: t < e[1 - i] && t != lastc[i] ->
+					txr[X(i, t)] = 0; base[X(i, t)] = 0; cnt[X(i, t)] = 0
+				:: else
+				fi;
+				if
+				:: ph[1 - i] == DEAD || t < e[1 - i] ||
+				   (t == e[1 - i] && ph[1 - i] == ACTIVE) ->
+					mset[X(i, t)] = 0; mr[X(i, t)] = 0;
+					mre[X(i, t)] = 0; mrn[X(i, t)] = 0
+				:: else
+				fi;
+				t++
+			:: else -> break
+			od;
+			i++
+		:: else -> break
+		od;
+		i = 0; t = 0
+	:: else
+	fi
+}
+
+/* Rules 5 and 6: fence the QP on p's rail r, read rq_psn, update rep. */
+inline fence(p)
+{
+	if
+#ifdef NO_RULE_5
+	:: ph[p] == SWITCHING -> skip /* "it never became ACTIVE, nothing can have come" */
+#endif
+	:: else ->
+#ifdef NO_RULE_2_NEWEST
+		/* "the QP just left": forgets that it may have executed nothing */
+		repe[p] = e[p]; repn[p] = qn[Q(p, r[p])];
+#else
+#ifdef NO_RULE_2_COMMITTED
+		/* "the last committed rail": forgets what was executed while SWITCHING */
+		if
+		:: ph[p] == ACTIVE && qn[Q(p, r[p])] > 0 ->
+			repe[p] = e[p]; repn[p] = qn[Q(p, r[p])]
+		:: else
+		fi;
+#else
+		if
+		:: qn[Q(p, r[p])] > 0 -> repe[p] = e[p]; repn[p] = qn[Q(p, r[p])]
+		:: else
+		fi;
+#endif
+#endif
+#ifdef NO_RULE_BARRIER
+		qacc[Q(p, r[p])] = 2
+#else
+		qacc[Q(p, r[p])] = 0; qtag[Q(p, r[p])] = 0; qn[Q(p, r[p])] = 0
+#endif
+	fi
+}
+
+/* Rules 5-7: leave the old rail, arm the twin on the new one, send SWITCH(ne). */
+inline enter(p, ne, nr)
+{
+	fence(p);
+	e[p] = ne; r[p] = nr; ph[p] = SWITCHING; /* ne is text that reads e[p]: not again below */
+	qtag[Q(p, nr)] = e[p]; qn[Q(p, nr)] = 0; qacc[Q(p, nr)] = 1;
+	mset[X(p, e[p])] = 1; mr[X(p, e[p])] = nr;
+	mre[X(p, e[p])] = repe[p]; mrn[X(p, e[p])] = repn[p];
+#ifdef LOSSY
+	air[p] = 1; airh[p] = heard[p];
+#endif
+	forget()
+}
+
+/* Rules 10 and 11: K in WRs, from the peer's report (re, rn). */
+inline reckon(p, re, rn)
+{
+#ifdef NO_RULE_10
+	t = base[X(p, lastc[p])] + rn;
+#else
+	assert(re <= lastc[p]); /* executed in an epoch I never sent in: protocol error */
+	if
+	:: re == lastc[p] -> t = base[X(p, lastc[p])] + rn
+	:: else -> t = base[X(p, lastc[p])]
+	fi;
+#endif
+	assert(comp[p] <= t);						/* acked <= K */
+	assert(t <= base[X(p, lastc[p])] + cnt[X(p, lastc[p])]);	/* K <= posted */
+	assert(t == nexec[p]);						/* and it is the truth */
+	comp[p] = t;
+	t = 0
+}
+
+/* Rules 9-13. */
+inline commit(p, me)
+{
+#if !defined(NO_RULE_9) && !defined(NO_RULE_3)
+	assert(lastc[p] < e[p]);
+#endif
+	reckon(p, mre[X(1 - p, me)], mrn[X(1 - p, me)]);
+	lastc[p] = e[p];
+	txr[X(p, e[p])] = r[p]; base[X(p, e[p])] = comp[p]; cnt[X(p, e[p])] = 0;
+	ph[p] = ACTIVE;
+	forget()
+}
+
+inline die(p)
+{
+	/* Rule 19: before the first error completion, fence every QP on every rail. */
+#ifndef NO_RULE_19
+	fence(p);
+#endif
+	ph[p] = DEAD; clo[p] = 1;
+	forget()
+}
+
+/* p's NIC executes packet i of epoch ep of the peer. */
+inline execute(p, rail, ep)
+{
+#if FORGET
+	/* Both are on this epoch and rail. Not where a rule is missing that lets an old QP live:
+	 * there the consequence shall be found. */
+	assert(e[p] == ep && r[p] == rail);
+#endif
+	assert(ph[p] != DEAD); /* nothing touches memory that the program got back */
+	assert(base[X(1 - p, ep)] + qn[Q(p, rail)] == nexec[1 - p]); /* exactly the next WR */
+	nexec[1 - p]++;
+	qn[Q(p, rail)]++;
+	if
+	:: qacc[Q(p, rail)] == 2 -> qacc[Q(p, rail)] = 0
+	:: else
+	fi
+}
+
+/* The packet with the PSN that the QP on `rail` expects was sent in epoch ep, on that rail. */
+#ifdef NO_RULE_7
+#define MATCH(p, rail, ep) \
+	(qacc[Q(p, rail)] && txr[X(1 - (p), ep)] == rail && qn[Q(p, rail)] < cnt[X(1 - (p), ep)])
+#else
+#define MATCH(p, rail, ep) \
+	(qacc[Q(p, rail)] && txr[X(1 - (p), ep)] == rail && qn[Q(p, rail)] < cnt[X(1 - (p), ep)] && \
+	 qtag[Q(p, rail)] == ep)
+#endif
+
+#ifdef NO_RULE_3
+#define NEXT(p) (e[p] + 1)
+#else
+#define NEXT(p) (e[p] + 1 + ((e[p] + 1 + (p)) & 1)) /* side 0 even, side 1 odd */
+#endif
+
+#ifdef LOSSY
+#define MAYFAIL (!calm)
+#else
+#define MAYFAIL true
+#endif
+
+#define START(p, nr) \
+	d_step { MAYFAIL && ph[p] != DEAD && NEXT(p) <= E && r[p] != nr -> enter(p, NEXT(p), nr) }
+
+#ifdef LOSSY
+#define JOIN(p, me)
+#define COMMIT(p) d_step { false -> skip }
+#else
+#define JOIN(p, me) \
+	:: d_step { ph[p] != DEAD && me > e[p] && mset[X(1 - (p), me)] -> \
+		enter(p, me, mr[X(1 - (p), me)]) }
+#ifdef NO_RULE_9
+#define COMMIT(p) \
+	d_step { ph[p] == SWITCHING && mset[X(1 - (p), e[p])] -> commit(p, e[p]) } \
+	:: d_step { ph[p] == SWITCHING && e[p] > 1 && mset[X(1 - (p), e[p] - 1)] -> \
+		commit(p, e[p] - 1) }
+#else
+#define COMMIT(p) \
+	d_step { ph[p] == SWITCHING && mset[X(1 - (p), e[p])] && mr[X(1 - (p), e[p])] == r[p] -> \
+		commit(p, e[p]) }
+#endif
+#endif
+
+#ifdef NO_RULE_14
+#define MAYSEND(p) (ph[p] != DEAD)
+#else
+#define MAYSEND(p) (ph[p] == ACTIVE)
+#endif
+
+/* Rule 14 without the rule: data goes out on the new rail before the peer's SWITCH told where to begin. */
+inline send(p)
+{
+#ifdef NO_RULE_14
+	if
+	:: ph[p] == SWITCHING && cnt[X(p, e[p])] == 0 ->
+		txr[X(p, e[p])] = r[p]; base[X(p, e[p])] = comp[p]
+	:: else
+	fi;
+#endif
+	cnt[X(p, e[p])]++
+}
+
+#define RX(p, rail, ep) :: d_step { MATCH(p, rail, ep) -> execute(p, rail, ep) }
+#if E > 5
+#error "extend RXALL and JOINALL"
+#endif
+#if E >= 5
+#define RX5(p, rail) RX(p, rail, 5)
+#define JOIN5(p)     JOIN(p, 5)
+#else
+#define RX5(p, rail)
+#define JOIN5(p)
+#endif
+#if E >= 4
+#define RX4(p, rail) RX(p, rail, 4)
+#define JOIN4(p)     JOIN(p, 4)
+#else
+#define RX4(p, rail)
+#define JOIN4(p)
+#endif
+#if E >= 3
+#define RX3(p, rail) RX(p, rail, 3)
+#define JOIN3(p)     JOIN(p, 3)
+#else
+#define RX3(p, rail)
+#define JOIN3(p)
+#endif
+#define RXALL(p, rail) \
+	RX(p, rail, 0) RX(p, rail, 1) RX(p, rail, 2) RX3(p, rail) RX4(p, rail) RX5(p, rail)
+#define JOINALL(p) JOIN(p, 1) JOIN(p, 2) JOIN3(p) JOIN4(p) JOIN5(p)
+
+#ifdef LOSSY
+/* Rule 8, and rules 4, 9, 16: p gets the SWITCH of its peer that is in flight. */
+inline deliver(p)
+{
+	i = airh[1 - p];
+	air[1 - p] = 0; airh[1 - p] = 0;
+	heard[p] = (heard[p] < e[1 - p] -> e[1 - p] : heard[p]);
+	if
+	:: ph[p] != DEAD && e[1 - p] > e[p] ->
+		enter(p, e[1 - p], r[1 - p])
+	:: else
+	fi;
+	if
+	:: ph[p] == SWITCHING && e[1 - p] == e[p] && r[1 - p] == r[p] -> commit(p, e[p]);
+	:: else
+	fi;
+	if
+#ifndef NO_RULE_8
+	:: ph[p] != DEAD && (i < e[p] || e[1 - p] < e[p]) -> air[p] = 1; airh[p] = heard[p]
+#endif
+	:: else
+	fi;
+	i = 0
+}
+#define LOSSYSTEPS(p) \
+	:: d_step { air[1 - (p)] -> deliver(p) } \
+	:: d_step { !calm && air[p] -> air[p] = 0; airh[p] = 0 } \
+	:: d_step { ph[p] == SWITCHING && !air[p] && !(calm && air[1 - (p)]) -> \
+		air[p] = 1; airh[p] = heard[p]; retx = retx + calm; assert(retx <= 6) }
+#else
+#define LOSSYSTEPS(p)
+#endif
+
+#if defined(NO_CLOSE) || defined(LOSSY)
+#define CLOSING(p)
+#else
+#define CLOSING(p) \
+	/* Rule 19: give-up, or the program destroys its QP */ \
+	:: d_step { ph[p] != DEAD -> die(p) } \
+	/* Rule 20: the peer's CLOSED completes a prefix, the rest is flushed */ \
+	:: d_step { ph[p] != DEAD && clo[1 - (p)] -> die(p); reckon(p, repe[1 - (p)], repn[1 - (p)]) }
+#endif
+
+#define PEER(p) \
+	:: START(p, 0) \
+	:: START(p, 1) \
+	:: START(p, 2) \
+	JOINALL(p) \
+	:: COMMIT(p) \
+	:: d_step { MAYSEND(p) && base[X(p, e[p])] + cnt[X(p, e[p])] < N -> send(p) } \
+	:: d_step { ph[p] == ACTIVE && comp[p] < nexec[p] -> comp[p]++ } /* an ACK arrives */ \
+	RXALL(p, 0) RXALL(p, 1) RXALL(p, 2) \
+	CLOSING(p) \
+	LOSSYSTEPS(p)
+
+init
+{
+	d_step {
+		qacc[Q(0, 0)] = 1; qacc[Q(1, 0)] = 1;
+	}
+	do
+	PEER(0)
+	PEER(1)
+#ifdef LOSSY
+	:: d_step { !calm -> calm = 1 }
+#endif
+	:: else ->
+		/* Nothing can move: either closed, or all is done and both agree. */
+		assert(ph[0] == DEAD || ph[1] == DEAD ||
+		       (comp[0] == N && comp[1] == N && ph[0] == ACTIVE && ph[1] == ACTIVE &&
+			e[0] == e[1] && r[0] == r[1]));
+		break
+	od
+}

@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+EXTRA_DIST += tests/model/handshake.pml tests/model/run tests/model/check-model.test
+TESTS += tests/model/check-model.test
+
+# A few minutes and up to 6 GB: every bound that the documentation states.
+.PHONY: check-long-model
+CHECK_LONG_TARGETS += check-long-model
+check-long-model:
+	CC='$(CC)' $(srcdir)/tests/model/run --full

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * What goes wrong, and when. A schedule has a list of faults at random times, and "second" faults
+ * that wait for a switch and then strike: the double failures are where the errors live.
+ */
+#include "tests/sim/sim.h"
+
+const char *fault_name(unsigned int k)
+{
+	static const char *const names[] = {
+#define FAULT_NAME(n, w) #n,
+		FAULTS(FAULT_NAME)
+#undef FAULT_NAME
+	};
+
+	return k < FK_COUNT ? names[k] : "?";
+}
+
+const char *fault_text(unsigned int k)
+{
+	static const char *const texts[] = {
+#define FAULT_TEXT(n, w) w,
+		FAULTS(FAULT_TEXT)
+#undef FAULT_TEXT
+	};
+
+	return k < FK_COUNT ? texts[k] : "?";
+}
+
+/* Weights of the first faults; what ends a connection is rare, or nothing else would be seen. */
+static const uint8_t weight[FK_COUNT] = {
+	[FK_CABLE] = 30,   [FK_LOSS] = 25,  [FK_ONEWAY] = 20,  [FK_ACKDROP] = 20, [FK_BIGDROP] = 12,
+	[FK_FLAP] = 12,	   [FK_LOSSY] = 10, [FK_SLOW] = 6,     [FK_ADMIN] = 15,	  [FK_BGSTALL] = 6,
+	[FK_APPSTALL] = 6, [FK_STOP] = 6,   [FK_NICDEAD] = 3,  [FK_NICHUNG] = 3,  [FK_MIGRATE] = 14,
+	[FK_KILL] = 1,	   [FK_CLOSE] = 2,  [FK_ALLRAILS] = 1, [FK_ARMFAIL] = 4,  [FK_PATH] = 10,
+	[FK_QPERR] = 8,
+};
+
+static uint8_t pick_kind(struct rng *g, bool second)
+{
+	uint32_t i, sum = 0, x;
+
+	for (i = 0; i < FK_COUNT; i++)
+		sum += weight[i];
+	do {
+		x = rnd_below(g, sum);
+		for (i = 0; x >= weight[i]; i++)
+			x -= weight[i];
+	} while (second &&
+		 (i == FK_KILL || i == FK_ALLRAILS || i == FK_BGSTALL || i == FK_APPSTALL));
+	return (uint8_t)i;
+}
+
+static void draw(struct rng *g, struct fault *f, bool second)
+{
+	f->kind = pick_kind(g, second);
+	f->h = (uint8_t)rnd_below(g, HOSTS);
+	f->r = (uint8_t)rnd_below(g, W.rails);
+	f->reps = f->kind == FK_FLAP ? (uint8_t)(1 + rnd_below(g, 5)) : 0;
+	f->ns = rnd_range(g, 100, 1000) * NS_US << rnd_below(g, 8);
+	f->arg = (uint32_t)rnd(g);
+	if (f->kind == FK_ALLRAILS)
+		f->ns = W.host[0].cfg.giveup_ns * 3 / 2;
+	if (f->kind == FK_SLOW)
+		f->arg = 1 + f->arg % 3000;
+	if (f->kind == FK_STOP || f->kind == FK_BGSTALL || f->kind == FK_APPSTALL)
+		f->ns = f->ns > 60 * NS_MS ? 60 * NS_MS : f->ns;
+}
+
+/* One fault that nobody can overlook, or the operator; nine schedules of ten shall have a switch.
+ */
+static void certain(struct rng *g, struct fault *f)
+{
+	static const uint8_t kinds[] = {FK_CABLE, FK_LOSS,  FK_ONEWAY,	FK_ACKDROP,
+					FK_ADMIN, FK_QPERR, FK_MIGRATE, FK_CABLE};
+
+	f->kind = kinds[rnd_below(g, sizeof(kinds))];
+	f->ns = rnd_range(g, 25, 120) * NS_MS;
+}
+
+void fault_setup(struct rng *g)
+{
+	uint32_t i, n = 1 + rnd_below(g, 6);
+	uint64_t span = rnd_range(g, 20, 200) * NS_MS;
+
+	W.second_left = rnd_below(g, 3) ? 1 + rnd_below(g, 3) : 0;
+	for (i = 0; i < n; i++) {
+		draw(g, &W.fault[i], false);
+		if (i == 0 && rnd_below(g, 16))
+			certain(g, &W.fault[i]);
+		W.fault[i].arg |= 1u << 31; /* on the rail in use */
+		if (rnd_below(g, 4) == 0)
+			W.fault[i].arg &= ~(1u << 31);
+		ev_add(W.now + 100 * NS_US + rnd(g) % span, EV_FAULT, 0, 0, i);
+	}
+	W.faults = n;
+	W.calm_at = W.now + span + rnd_range(g, 1, 50) * NS_MS;
+	for (i = 0; i < n; i++)
+		if (W.fault[i].kind == FK_ALLRAILS)
+			W.calm_at += W.fault[i].ns;
+	ev_add(W.calm_at, EV_CALM, 0, 0, 0);
+}
+
+static bool in_switch(unsigned int h)
+{
+	uint8_t s = W.host[h].state;
+
+	return s == SHIFT_ST_FENCE || s == SHIFT_ST_NO_RAIL || s == SHIFT_ST_QUARANTINE ||
+	       s == SHIFT_ST_ARM || s == SHIFT_ST_SWITCHING;
+}
+
+void fault_on_state(unsigned int h, uint8_t to, uint8_t rail)
+{
+	struct fault *f = &W.fault[W.faults];
+
+	(void)to;
+	if (!W.second_left || W.calm || !W.started || W.faults == FAULT_MAX || !in_switch(h) ||
+	    rnd_below(&W.g_fault, 3))
+		return;
+	W.second_left--;
+	draw(&W.g_fault, f, true);
+	f->arg &= ~(1u << 31);
+	if (rnd_below(&W.g_fault, 3))
+		f->r = rail;
+	ev_add(W.now + rnd_below(&W.g_fault, 2 * NS_MS), EV_FAULT, 0, 0, W.faults++);
+}
+
+/* --- begin and end
+ * ---------------------------------------------------------------------------------- */
+
+static void carrier(const struct fault *f, unsigned int h, int n)
+{
+	struct rail *l = &W.rail[f->r];
+
+	l->no_carrier[h] += (uint32_t)n;
+	ev_add(W.now + (f->arg >> (8 * h) & 0xff) * 40 * NS_US, EV_LINK, h, f->r, 0);
+}
+
+static void cut(unsigned int r, int n)
+{
+	W.rail[r].dir[0].cut += (uint32_t)n;
+	W.rail[r].dir[1].cut += (uint32_t)n;
+}
+
+/* Is there another rail with two living NICs? A NIC may not die otherwise. */
+static bool spare(unsigned int r)
+{
+	unsigned int i;
+
+	for (i = 0; i < W.rails; i++)
+		if (i != r && !W.rail[i].dead[0] && !W.rail[i].dead[1] && !W.rail[i].hung[0] &&
+		    !W.rail[i].hung[1])
+			return true;
+	return false;
+}
+
+static void nic_fault(const struct fault *f)
+{
+	struct rail *l = &W.rail[f->r];
+
+	if (!spare(f->r))
+		return;
+	if (f->kind == FK_NICHUNG) {
+		l->hung[f->h] = true;
+		return;
+	}
+	l->dead[f->h] = true;
+	W.host[f->h].unsure = true;
+	if (f->arg & 3)
+		carrier(f, f->h, 1);
+}
+
+/* What lasts: n is 1 at the beginning and -1 at the end. */
+static bool lasting(const struct fault *f, int n)
+{
+	struct rail *l = &W.rail[f->r];
+	struct dirfault *d = &l->dir[f->h];
+
+	switch ((enum fault_kind)f->kind) {
+	case FK_CABLE:
+		cut(f->r, n);
+		if (f->arg & 1u << 16 || f->arg & 1u << 17)
+			carrier(f, 0, n);
+		if (f->arg & 1u << 18 || f->arg & 1u << 19)
+			carrier(f, 1, n);
+		return true;
+	case FK_LOSS:
+	case FK_FLAP: cut(f->r, n); return true;
+	case FK_PATH:
+		if (f->arg & 1)
+			d->qp_acks += (uint32_t)n;
+		else
+			d->qp_data += (uint32_t)n;
+		return true;
+	case FK_ONEWAY: d->cut += (uint32_t)n; return true;
+	case FK_ACKDROP: d->ackdrop += (uint32_t)n; return true;
+	case FK_BIGDROP:
+		d->bigdrop += (uint32_t)n;
+		d->bigger = f->arg & 7;
+		return true;
+	case FK_LOSSY: d->loss_ppm += (uint32_t)(n * (int)(10000 + f->arg % 300000)); return true;
+	case FK_SLOW: d->slow_ns += (uint64_t)(n * (int64_t)(f->arg * NS_US)); return true;
+	case FK_ADMIN:
+		l->admin_down[f->h] += (uint32_t)n;
+		carrier(f, f->h, n);
+		return true;
+	case FK_ALLRAILS:
+		for (unsigned int i = 0; i < W.rails; i++)
+			cut(i, n);
+		W.gave_up_ok = true;
+		return true;
+	default: return false;
+	}
+}
+
+static uint8_t migrate_from(unsigned int h)
+{
+	struct shift_conn_view v;
+
+	shift_conn_view(W.host[h].c, &v);
+	return v.r;
+}
+
+static void moment(const struct fault *f)
+{
+	struct host *me = &W.host[f->h];
+	struct shift_event ev = {.type = SHIFT_EV_MIGRATE, .rail = f->r};
+
+	switch ((enum fault_kind)f->kind) {
+	case FK_BGSTALL: me->bg_until = W.now + f->ns; break;
+	case FK_APPSTALL: me->app_until = W.now + f->ns; break;
+	case FK_STOP: me->stop_until = W.now + f->ns; break;
+	case FK_NICDEAD:
+	case FK_NICHUNG: nic_fault(f); break;
+	case FK_MIGRATE:
+		if (f->r == migrate_from(f->h))
+			ev.rail = (uint8_t)((f->r + 1) % W.rails);
+		host_give(f->h, &ev);
+		break;
+	case FK_KILL:
+		if (!W.host[1 - f->h].died && !me->died)
+			host_kill(f->h);
+		break;
+	case FK_CLOSE: ev_add(W.now, EV_CLOSE, f->h, 0, 0); break;
+	case FK_ARMFAIL: me->arm_fails = true; break;
+	case FK_QPERR:
+		if (!nic_dead(f->h, f->r))
+			qp_fatal(&W.qp[f->h][f->r],
+				 f->arg & 1 ? SHIFT_WC_LOC_QP_OP_ERR : SHIFT_WC_WR_FLUSH_ERR);
+		/* The async event may be late, but with an SRQ nothing else would ever tell. */
+		if (f->arg & 2 || me->cfg.srq)
+			ev_add(W.now + (f->arg >> 8 & 0xff) * 20 * NS_US, EV_QPFATAL, f->h, f->r,
+			       W.qp[f->h][f->r].epoch);
+		break;
+	default: break;
+	}
+}
+
+static void begin(uint32_t i)
+{
+	struct fault *f = &W.fault[i];
+	struct shift_conn_view v;
+
+	if (W.calm || W.opt.no_faults & 1u << f->kind || W.host[f->h].died)
+		return;
+	if (f->arg & 1u << 31) {
+		shift_conn_view(W.host[f->h].c, &v);
+		f->r = v.r;
+		f->arg &= ~(1u << 31);
+	}
+	if ((in_switch(0) || in_switch(1)) && f->kind != FK_BGSTALL && f->kind != FK_APPSTALL &&
+	    f->kind != FK_KILL && f->kind != FK_CLOSE)
+		W.second = true;
+	T.fault[f->kind]++;
+	tr(HOSTS, "--- fault %lu begins: kind %lu host %lu rail %lu", i, f->kind, f->h, f->r);
+	if (f->kind == FK_NICHUNG && f->arg & 1)
+		ev_add(W.now + f->ns, EV_HEAL, 0, 0, i);
+	if (lasting(f, 1))
+		ev_add(W.now + f->ns, EV_HEAL, 0, 0, i);
+	else
+		moment(f);
+}
+
+static void heal(uint32_t i)
+{
+	struct fault *f = &W.fault[i];
+
+	if (W.calm)
+		return;
+	tr(HOSTS, "--- fault %lu ends: kind %lu host %lu rail %lu", i, f->kind, f->h, f->r);
+	lasting(f, -1);
+	if (f->kind == FK_NICHUNG)
+		host_unhang(f->h, f->r);
+	if (f->reps && f->reps--)
+		ev_add(W.now + f->ns / 2, EV_FAULT, 0, 0, i);
+}
+
+/* From now on nothing more breaks, and at least one rail is healthy: every run must finish. */
+static void calm(void)
+{
+	uint32_t keep = rnd_below(&W.g_fault, 2), r, h, good = rnd_below(&W.g_fault, W.rails);
+
+	W.calm = true;
+	while (W.rail[good].dead[0] || W.rail[good].dead[1] || W.rail[good].hung[0] ||
+	       W.rail[good].hung[1])
+		good = (good + 1) % W.rails;
+	tr(HOSTS, "--- calm: rail %lu is healthy, the others %lu (1: too)", good, !keep, 0, 0);
+	for (r = 0; r < W.rails; r++) {
+		struct rail *l = &W.rail[r];
+
+		l->dir[0] = l->dir[1] = (struct dirfault){.cut = keep && r != good};
+		for (h = 0; h < HOSTS; h++) {
+			if (l->hung[h] && rnd_below(&W.g_fault, 2))
+				host_unhang(h, r);
+			l->admin_down[h] = 0;
+			l->no_carrier[h] = l->dead[h];
+			ev_add(W.now + rnd_below(&W.g_fault, NS_MS), EV_LINK, h, r, 0);
+		}
+	}
+	W.ctl_loss_ppm = W.ctl_loss_ppm > 50000 ? 50000 : W.ctl_loss_ppm;
+}
+
+void fault_event(const struct ev *e)
+{
+	if (e->type == EV_FAULT)
+		begin(e->x);
+	else if (e->type == EV_HEAL)
+		heal(e->x);
+	else
+		calm();
+}

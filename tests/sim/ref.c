@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * The oracle: it sees every packet that a NIC executes and knows which WR it belongs to, so that a
+ * second execution, a gap or a wrong place is found at the very packet.
+ *
+ * After a fence that proves nothing (a dead NIC, an rq_psn that is not live) the design claims less
+ * for what that host executes: two-sided WRs once and in order, one-sided WRs at least once.
+ */
+#include "tests/sim/sim.h"
+
+/*
+ * Where the fence proved nothing an atomic in doubt is given up rather than risked: with
+ * lost_atomic_continue it completes and was perhaps never executed.
+ */
+void ref_skip_doubtful(unsigned int src, uint32_t upto)
+{
+	struct host *s = &W.host[src];
+
+	if (!W.host[1 - src].unsure || !s->cfg.lost_atomic_continue)
+		return;
+	while (s->p.nexec < upto && is_atomic(s->p.wr[s->p.nexec].op)) {
+		s->p.wr[s->p.nexec].expect = UINT64_MAX;
+		s->p.nexec++;
+	}
+}
+
+/* The NIC begins to execute packet p of the other side at host dst. */
+void ref_begin(unsigned int dst, const struct pkt *p)
+{
+	const struct host *me = &W.host[dst], *src = &W.host[1 - dst];
+	const struct prog *s = &src->p;
+	const struct ref_wr *w = &s->wr[p->seq];
+	const struct qp *q = &W.qp[dst][p->r];
+	bool weak = me->unsure;
+
+	ref_skip_doubtful(1 - dst, p->seq);
+	if (p->epoch != q->epoch)
+		violation("packet of epoch %u executed by a QP armed for %u on rail %u of %c",
+			  p->epoch, q->epoch, p->r, 'A' + dst);
+	/* A NIC whose control path hangs cannot be fenced by anybody: that much is not claimed. */
+	if ((me->p.closed || me->died || me->p.err_from != UINT32_MAX) && !W.rail[p->r].hung[dst])
+		violation("%c executes a packet after its program got the connection's end",
+			  'A' + dst);
+	if (p->seq > s->nexec)
+		violation("gap: %c executes WR %u of the peer, next is %u", 'A' + dst, p->seq,
+			  s->nexec);
+	if (p->seq < s->nexec && w->op != SHIFT_OP_READ && !(weak && !w->two_sided))
+		violation("duplicate: %c executes WR %u of the peer again, next is %u", 'A' + dst,
+			  p->seq, s->nexec);
+}
+
+/* Payload was placed. A plain WRITE: each cell once; messages may begin again until complete. */
+void ref_place(unsigned int dst, const struct pkt *p, uint64_t addr)
+{
+	const struct host *src = &W.host[1 - dst];
+	struct ref_wr *w = &W.host[1 - dst].p.wr[p->seq];
+	uint32_t i;
+
+	for (i = 0; i < p->cells; i++)
+		if (p->data[i] != stamp(1 - dst, p->seq, p->off + i))
+			violation("WR %u of %c: wrong payload in cell %u", p->seq, 'B' - dst,
+				  p->off + i);
+	if (p->op != SHIFT_OP_SEND && p->op != SHIFT_OP_SEND_IMM && p->cells &&
+	    addr != addr_of(dst, M_DST, p->seq, p->off))
+		violation("WR %u of %c: written to the wrong place", p->seq, 'B' - dst);
+	if (w->two_sided || W.host[dst].unsure) {
+		if (p->off == 0)
+			w->cells = 0;
+		if (p->off != w->cells && !(W.host[dst].unsure && p->seq < src->p.nexec))
+			violation("message %u of %c: cell %u placed, next is %u", p->seq, 'B' - dst,
+				  p->off, w->cells);
+		w->cells = p->off + p->cells;
+		return;
+	}
+	if (p->off != w->cells)
+		violation("WRITE %u of %c: cell %u placed %s", p->seq, 'B' - dst, p->off,
+			  p->off < w->cells ? "twice" : "before those in front of it");
+	w->cells = p->off + p->cells;
+	/* The program sees the flag and clears it: a second WRITE would be seen again. */
+	for (i = 0; i < p->cells; i++)
+		*cell_at(addr + (uint64_t)i * CELL) = 0;
+}
+
+static void check_atomic(unsigned int dst, struct ref_wr *w)
+{
+	uint64_t old = *(uint64_t *)(uintptr_t)addr_of(dst, M_ATM, w->op == SHIFT_OP_FETCH_ADD, 0);
+
+	w->expect = old; /* in order and once: it is the same on every rail */
+}
+
+/* The last packet of a WR was executed. */
+void ref_executed(unsigned int dst, const struct pkt *p)
+{
+	struct prog *s = &W.host[1 - dst].p;
+	struct ref_wr *w = &s->wr[p->seq];
+
+	if (p->op == SHIFT_OP_READ && !p->last)
+		return;
+	if (p->op != w->op ||
+	    (p->imm != w->imm && (w->op == SHIFT_OP_SEND_IMM || w->op == SHIFT_OP_WRITE_IMM)))
+		violation("WR %u of %c arrives with another opcode or immediate", p->seq,
+			  'B' - dst);
+	if (!is_atomic(p->op) && p->op != SHIFT_OP_READ && w->cells != cells_of(w->len) &&
+	    !W.host[dst].unsure)
+		violation("WR %u of %c ends with %u of %u cells", p->seq, 'B' - dst, w->cells,
+			  cells_of(w->len));
+	if (is_atomic(p->op) && p->seq == s->nexec)
+		check_atomic(dst, w);
+	if (p->seq == s->nexec)
+		s->nexec++;
+	w->execs++;
+	tr(dst, "nic: rail %lu executed WR %lu of the peer (opcode %lu, rq_psn now %lx)", p->r,
+	   p->seq, p->op, W.qp[dst][p->r].rx_psn + W.qp[dst][p->r].rx);
+}
+
+/* After every event: what is cheap. */
+void ref_step(void)
+{
+	unsigned int h;
+
+	for (h = 0; h < HOSTS; h++) {
+		const struct prog *p = &W.host[h].p;
+
+		if (W.host[h].c && p->nexec > p->posted)
+			violation("%c: more executed than posted", 'A' + h);
+	}
+}
+
+static void end_of(unsigned int h)
+{
+	const struct host *me = &W.host[h], *peer = &W.host[1 - h];
+	const struct prog *p = &me->p;
+	uint32_t i;
+
+	if (!me->c || me->died)
+		return;
+	if (shift_conn_stats(me->c)->overflow)
+		violation("%c: the core lost actions", 'A' + h);
+	if (p->qp_err || p->close_asked || peer->died || peer->p.close_asked || peer->p.qp_err)
+		return; /* it ended early, and the reason was judged when it did */
+	if (p->next_cqe < p->total && p->posted == p->total) {
+		for (i = p->next_cqe; i < p->total; i++)
+			if (p->wr[i].signaled)
+				violation("%c: WR %u never completed", 'A' + h, i);
+	}
+	if (p->nexec != p->total)
+		violation("%c: %u of %u WRs executed at the end", 'A' + h, p->nexec, p->total);
+	if (peer->p.recv_done != p->two_sided)
+		violation("%c sent %u messages, %u receives completed", 'A' + h, p->two_sided,
+			  peer->p.recv_done);
+	for (i = 0; i < p->total && !peer->unsure; i++)
+		if (p->wr[i].execs != 1 && p->wr[i].op != SHIFT_OP_READ)
+			violation("%c: WR %u executed %u times", 'A' + h, i, p->wr[i].execs);
+	if (!peer->unsure && *(uint64_t *)(uintptr_t)addr_of(1 - h, M_ATM, 1, 0) != p->counter)
+		violation("%c: the FETCH_ADD counter is wrong", 'A' + h);
+	if (!peer->unsure && *(uint64_t *)(uintptr_t)addr_of(1 - h, M_ATM, 0, 0) != p->counter_cas)
+		violation("%c: the CMP_SWAP chain is broken", 'A' + h);
+}
+
+void ref_end(void)
+{
+	end_of(0);
+	end_of(1);
+}

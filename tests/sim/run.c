@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* One schedule, from its seed to its verdict. */
+#include <string.h>
+
+#include "tests/sim/sim.h"
+
+#define STEPS_MAX	1000000u
+#define CORE_EVENTS_MIN 300u /* an idle connection is probed until it has had as many */
+
+struct world W;
+struct tally T;
+uint8_t mem[HOSTS][M_REGIONS][SLOTS * SLOT_BYTES] __attribute__((aligned(4096)));
+static uint8_t conn_mem[HOSTS][1u << 18] __attribute__((aligned(64)));
+
+static void memory_setup(void)
+{
+	uint32_t h, m, i;
+
+	for (h = 0; h < HOSTS; h++)
+		for (m = 0; m < M_REGIONS; m++)
+			for (i = 0; i < SLOTS * SLOT_CELLS; i++)
+				*word_at(addr_of(h, (enum region)m, i / SLOT_CELLS,
+						 i % SLOT_CELLS)) =
+					m == M_RDS ? read_stamp(h, i / SLOT_CELLS, i % SLOT_CELLS)
+						   : 0;
+}
+
+static void times(struct shift_conn_cfg *cfg, const uint64_t *t)
+{
+	cfg->rto_ns = t[0];
+	cfg->switch_timeout_ns = t[1];
+	cfg->quarantine_ns = 10 * NS_MS;
+	cfg->giveup_ns = 4000 * NS_MS;
+	cfg->drain_ns = 10 * NS_MS;
+	cfg->hold_down_ns = 20 * NS_MS;
+	cfg->hold_down_max_ns = 300 * NS_MS;
+	cfg->hold_down_window_ns = 600 * NS_MS;
+	cfg->no_progress_ns = 30 * NS_MS;
+}
+
+/* Both sides of a connection: what they must share, and what each may choose. */
+static void configs(struct rng *g)
+{
+	uint64_t k0 = rnd(g), k1 = rnd(g), conn = rnd(g), t[2];
+	uint32_t psn[2] = {(uint32_t)rnd(g) & 0xffffff, (uint32_t)rnd(g) & 0xffffff}, h, i;
+	bool confirmed = rnd_below(g, 4), cont = rnd_below(g, 2);
+	uint32_t swap = rnd_below(g, 2);
+
+	if (rnd_below(g, 4) == 0)
+		psn[0] = 0xfffff0 + rnd_below(g, 16); /* wraps at once */
+	t[0] = rnd_range(g, 1, 6) * NS_MS;
+	t[1] = rnd_range(g, 20, 50) * NS_MS;
+	for (h = 0; h < HOSTS; h++) {
+		struct shift_conn_cfg *c = &W.host[h].cfg;
+
+		memset(c, 0, sizeof(*c));
+		c->key[0] = k0;
+		c->key[1] = k1;
+		c->conn = conn;
+		c->nonce = 0x1000 + h;
+		c->peer_nonce = confirmed ? 0x1001 - h : 0;
+		c->id = 10 + h;
+		c->peer_id = 11 - h;
+		c->qpn = 100 + h;
+		c->dest_qpn = 101 - h;
+		c->sq_psn = psn[h];
+		c->rq_psn = psn[1 - h];
+		c->sq_cap = 4 + rnd_below(g, SQ_MAX - 4 - 3);
+		c->rq_cap = 4 + rnd_below(g, RQ_MAX - 4 - 3);
+		c->sq_sge_max = c->rq_sge_max = SGES;
+		c->inline_max = INLINE_CELLS * CELL;
+		c->rails = (uint8_t)W.rails;
+		c->side = (uint8_t)(h ^ swap);
+		c->sq_sig_all = rnd_below(g, 8) == 0;
+		c->srq = rnd_below(g, 12) == 0;
+
+		c->exactly_once = true;
+		c->lost_atomic_continue = cont;
+		c->confirmed = confirmed;
+		for (i = 0; i < W.rails; i++)
+			c->mtu[i] = W.rail[i].mtu;
+		times(c, t);
+		shift_conn_cfg_defaults(c);
+	}
+}
+
+static void streams(uint64_t seed, struct rng *g)
+{
+	struct rng *all[] = {&W.g_net,	   &W.g_nic,   &W.g_host, &W.g_prog[0],
+			     &W.g_prog[1], &W.g_fault, g};
+	struct rng root = {seed * 0x9e3779b97f4a7c15ull + 0x5eed};
+	uint32_t i;
+
+	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		all[i]->s = rnd(&root);
+}
+
+void host_setup(unsigned int h, struct rng *g)
+{
+	struct host *me = &W.host[h];
+	struct shift_conn_cfg cfg = me->cfg;
+	uint32_t r, x = rnd_below(g, 20);
+
+	memset(&me->c, 0, sizeof(*me) - offsetof(struct host, c) - sizeof(me->p));
+	memset(&me->p, 0, sizeof(me->p));
+	me->cfg = cfg;
+	me->flavour = x < 12 ? NIC_RXE : x < 19 ? NIC_MLX : NIC_IRDMA;
+	me->unsure = me->flavour == NIC_IRDMA;
+	me->tick_at = me->poll_at = UINT64_MAX;
+	for (r = 0; r < RAILS; r++) {
+		struct qp *q = &W.qp[h][r];
+
+		q->h = (uint8_t)h;
+		q->r = (uint8_t)r;
+		q->epoch = 0;
+		q->cq_pi = q->cq_ci = q->rq_pi = q->rq_ci = 0;
+		q->cq_last = q->tx_free = 0;
+		qp_arm(q, r ? UINT32_MAX : 0, me->cfg.sq_psn, me->cfg.rq_psn);
+		if (r)
+			q->state = QP_RESET;
+		else
+			q->retry_inf = rnd_below(g, 3) == 0; /* retry_cnt 7 of the program */
+		if (r < W.rails)
+			ev_add(W.now + rnd_below(g, 5000000), EV_PROBE, h, r, 0);
+	}
+	me->c = shift_conn_init(conn_mem[h], sizeof(conn_mem[h]), &me->cfg, W.now);
+	if (!me->c)
+		violation("shift_conn_init refuses the configuration");
+	else
+		me->state = me->cfg.confirmed ? SHIFT_ST_ACTIVE : SHIFT_ST_SETUP;
+}
+
+static void world_setup(const struct options *o)
+{
+	struct rng g;
+	uint32_t h;
+
+	W.opt = *o;
+	W.now = W.seq = W.steps = W.core_events = W.packets = W.tr_n = 0;
+	W.heap_n = W.faults = W.second_left = 0;
+	W.started = W.calm = W.failed = W.second = W.gave_up_ok = false;
+	memset(W.rail, 0, sizeof(W.rail));
+	memset(W.fault, 0, sizeof(W.fault));
+	streams(o->seed, &g);
+	memory_setup();
+	net_setup(&g);
+	W.ack_coalesce_ppm = rnd_below(&g, 3) ? rnd_below(&g, 900000) : 0;
+	W.ack_delay_ns = rnd_range(&g, 1, 100) * NS_US;
+	W.retry_cnt = 1 + rnd_below(&g, 6);
+	W.rnr_retry = rnd_below(&g, 12) ? 7 : rnd_below(&g, 7);
+	W.rto_ns = rnd_range(&g, 400, 4000) * NS_US;
+	configs(&g);
+	for (h = 0; h < HOSTS; h++) {
+		host_setup(h, &g);
+		prog_setup(h, &g);
+	}
+	ev_add(0, EV_START, 0, 0, 0);
+}
+
+/* With HELLO the workload waits until both are protected: before that, errors pass through. */
+static void start(void)
+{
+	struct shift_event ev = {.type = SHIFT_EV_RTS};
+	struct shift_conn_view v[HOSTS];
+	uint32_t h;
+
+	for (h = 0; h < HOSTS; h++) {
+		if (!W.now && !W.host[h].cfg.confirmed)
+			host_give(h, &ev);
+		shift_conn_view(W.host[h].c, &v[h]);
+	}
+	if (!v[0].protected_ || !v[1].protected_) {
+		if (W.now > 60000 * NS_MS)
+			violation("HELLO does not get through");
+		ev_add(W.now + NS_MS, EV_START, 0, 0, 0);
+		return;
+	}
+	W.started = true;
+	for (h = 0; h < HOSTS; h++)
+		prog_start(h);
+	fault_setup(&W.g_fault);
+}
+
+static void packet(const struct ev *e)
+{
+	struct pkt *p = &W.pkt[e->x];
+	struct qp *q = &W.qp[e->h][e->r];
+
+	if (p->epoch != q->epoch && q->state == QP_RTS && !W.host[1 - e->h].unsure &&
+	    !W.host[e->h].unsure && p->type == PK_REQ && p->epoch < q->epoch)
+		violation("%c: rail %u is armed for epoch %u while packets of epoch %u are alive",
+			  'A' + e->h, e->r, q->epoch, p->epoch);
+	if (p->type == PK_REQ)
+		qp_request(q, p);
+	else
+		qp_ack(q, p);
+	pkt_put(p);
+}
+
+static void dispatch(const struct ev *e)
+{
+	struct qp *q = &W.qp[e->h][e->r];
+
+	switch ((enum ev_type)e->type) {
+	case EV_PKT: packet(e); break;
+	case EV_TX:
+		if (e->x == q->epoch)
+			qp_tx(q);
+		break;
+	case EV_RTO:
+		if (e->x == q->epoch)
+			qp_rto(q);
+		break;
+	case EV_ACK:
+		if (e->x == q->epoch && q->ack_armed)
+			qp_send_ack(q);
+		break;
+	case EV_DRAINED:
+		if (e->x == q->epoch)
+			qp_drained(q);
+		break;
+	case EV_FLUSH:
+		if (!nic_dead(e->h, e->r))
+			qp_flush_recvs(q, e->x >> 8, e->x & 0xff);
+		break;
+	case EV_POST:
+	case EV_RECV:
+	case EV_CLOSE: prog_event(e); break;
+	case EV_FAULT:
+	case EV_HEAL:
+	case EV_CALM: fault_event(e); break;
+	case EV_START: start(); break;
+	default: host_event(e); break;
+	}
+}
+
+static void tally(void)
+{
+	struct shift_conn_stats *sum = &T.stats;
+	uint32_t h;
+	bool switched = false;
+
+	T.schedules++;
+	T.events += W.steps;
+	T.core_events += W.core_events;
+	T.packets += W.packets;
+	T.few += W.core_events < 300;
+	if (!T.core_events_min || W.core_events < T.core_events_min)
+		T.core_events_min = W.core_events;
+	for (h = 0; h < HOSTS; h++) {
+		const struct shift_conn_stats *s = shift_conn_stats(W.host[h].c);
+
+		switched |= s->switches > 0;
+		T.wrs += W.host[h].p.posted;
+		T.recvs += W.host[h].p.recv_done;
+		T.ended[W.host[h].reason]++;
+#define ADD(name) sum->name += s->name;
+		SHIFT_STATS(ADD)
+#undef ADD
+	}
+	T.switched += switched;
+	T.second += W.second;
+}
+
+bool run_schedule(const struct options *o)
+{
+	struct ev e;
+
+	world_setup(o);
+	while (!W.failed && ev_pop(&e)) {
+		W.now = e.at;
+		W.steps++;
+		dispatch(&e);
+		ref_step();
+		if (o->steps && W.steps >= o->steps)
+			break;
+		if (W.steps > STEPS_MAX)
+			violation("livelock: %u events and no end", STEPS_MAX);
+		if (W.started && W.calm && prog_done(0) && prog_done(1) &&
+		    (W.core_events >= CORE_EVENTS_MIN || W.now > W.calm_at + NS_MS * 1000))
+			break;
+		if (W.calm && W.now > W.calm_at + 3 * W.host[0].cfg.giveup_ns)
+			violation("hang: A %s, B %s, long after calm",
+				  prog_done(0) ? "done" : "waits", prog_done(1) ? "done" : "waits");
+	}
+	if (!W.failed && !o->steps)
+		ref_end();
+	if (!W.failed)
+		tally();
+	return !W.failed;
+}
