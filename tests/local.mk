@@ -8,7 +8,8 @@ BATS_LOG_DRIVER = $(TAP_DRIVER)
 BATS_LOG_COMPILER = $(BATS) --tap
 HOSTS_LOG_DRIVER = $(TAP_DRIVER)
 HOSTS_LOG_COMPILER = $(top_srcdir)/tests/testbed/run-hosts
-AM_TESTS_ENVIRONMENT = SRCDIR='$(abs_top_srcdir)'; BUILDDIR='$(abs_top_builddir)'; CC='$(CC)'; \
+AM_TESTS_ENVIRONMENT = CMOCKA_MESSAGE_OUTPUT=TAP; export CMOCKA_MESSAGE_OUTPUT; \
+	SRCDIR='$(abs_top_srcdir)'; BUILDDIR='$(abs_top_builddir)'; CC='$(CC)'; \
 	export SRCDIR BUILDDIR CC;
 
 TESTBED_TESTS = \

@@ -157,6 +157,5 @@ int main(void)
 		cmocka_unit_test(test_strings_end_where_they_end),
 	};
 
-	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
