@@ -211,6 +211,18 @@ void shift_sendlog_release(struct shift_sendlog *l)
 	l->held = false;
 }
 
+void shift_sendlog_unsend(struct shift_sendlog *l, uint32_t n)
+{
+	while (n && l->sent > l->tail) {
+		const struct shift_wr_entry *e = shift_sendlog_at(l, --l->sent);
+
+		if (e->state != SHIFT_WR_PENDING)
+			continue;
+		l->cum_sent = e->cum - shift_wr_packets(e, l->mtu);
+		n--;
+	}
+}
+
 void shift_sendlog_unpost(struct shift_sendlog *l, uint32_t n)
 {
 	while (n-- && l->head > l->tail) {
