@@ -287,13 +287,16 @@ static void tick(struct shift_conn *c, uint64_t now)
 
 static void post_failed(struct shift_conn *c, const struct shift_event *ev, uint64_t now)
 {
-	bool ours = ev->rail == c->r && ev->epoch == c->rail[c->r].tag;
-
+	if (ev->rail != c->r || ev->epoch != c->rail[c->r].tag)
+		return;
+	if (c->state != SHIFT_ST_ACTIVE && c->state != SHIFT_ST_PREPARE &&
+	    c->state != SHIFT_ST_DRAIN && c->state != SHIFT_ST_SWITCHING)
+		return;
+	/* What the NIC refused will not flush: the flush count must not be laid against it. */
+	conn_hold(c);
 	if (ev->epoch == c->lastc)
-		c->refused = true;
-	if (ours && (c->state == SHIFT_ST_ACTIVE || c->state == SHIFT_ST_PREPARE ||
-		     c->state == SHIFT_ST_DRAIN || c->state == SHIFT_ST_SWITCHING))
-		switch_start(c, SHIFT_R_POST_FAILED, NO_RAIL, now);
+		shift_sendlog_unsend(&c->sq, ev->count);
+	switch_start(c, SHIFT_R_POST_FAILED, NO_RAIL, now);
 }
 
 static void peer_died(struct shift_conn *c)

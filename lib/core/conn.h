@@ -219,7 +219,7 @@ bool shift_conn_completion(struct shift_conn *c, struct shift_wc *wc);
 	X(MIGRATE, "operator: planned switch to rail")                                     \
 	X(PEER_DIED, "shift-kvd reports the peer's process gone, or another in its place") \
 	X(CLOSE, "how: the program's destroy, reset or modify(ERR)")                       \
-	X(POST_FAILED, "rail, epoch: the NIC refused a post or repost")                    \
+	X(POST_FAILED, "rail, epoch, count: the NIC refused a post or repost")             \
 	X(PSN, "rail, epoch, psn, fence, serial: answer to ACT_QUERY_PSN")
 
 enum shift_event_type {
@@ -246,6 +246,8 @@ struct shift_event {
 	uint32_t epoch;
 	uint32_t psn; /* rq_psn */
 	uint32_t serial;
+	uint32_t count; /* POST_FAILED: newest sends that the NIC did not take (they stay logged);
+			 * mind that *bad_wr == NULL may mean taken (DESIGN 4.5) */
 	const struct shift_msg *msg; /* borrowed */
 };
 

@@ -107,7 +107,6 @@ struct shift_conn {
 
 	/* Errors. */
 	uint64_t flushed;    /* error completions of sends in epoch lastc */
-	bool refused;	     /* a post in lastc failed: it was logged and will never flush */
 	uint32_t err_status; /* first error of the QP, or 0 */
 	uint32_t err_vendor;
 	bool err_given;	     /* the first error completion went out */

@@ -69,8 +69,7 @@ static int by_psn(const struct shift_conn *c, const struct shift_msg *m, struct 
 static int cross_check(const struct shift_conn *c, const struct shift_msg *m,
 		       const struct verdict *v)
 {
-	/* Behind a lost atomic the log is not settled, and the connection ends in any case. */
-	if (!m->recv_valid || c->sq.lost != NEVER)
+	if (!m->recv_valid)
 		return 0;
 	return two_sided_before(c, v->end) == m->recv_cum ? 0 : -ERANGE;
 }
@@ -118,18 +117,23 @@ static void watch(struct shift_conn *c, struct shift_wr_entry *e)
 	c->stats.secret_signals++;
 }
 
-/* The errors wait for what is posted before a lost atomic: its end must be visible. */
+/*
+ * The errors wait for what is posted before a lost atomic, and finished WRs (an atomic given up in
+ * doubt) for what is posted before them: the end of it must be visible.
+ */
 static void watch_last(struct shift_conn *c, uint64_t end)
 {
-	if (c->sq.lost == NEVER)
-		return;
+	bool waited_for = c->sq.lost != NEVER;
+
 	while (end-- > c->sq.tail) {
 		struct shift_wr_entry *e = shift_sendlog_at(&c->sq, end);
 
 		if (e->state == SHIFT_WR_PENDING) {
-			watch(c, e);
+			if (waited_for)
+				watch(c, e);
 			return;
 		}
+		waited_for = true;
 	}
 }
 
@@ -228,31 +232,6 @@ static uint64_t settle(struct shift_conn *c, const struct verdict *v)
 	return c->sq.head;
 }
 
-/*
- * A reissued READ holds back the completions behind it. If it is unsignaled and so is all that is
- * posted again after it (or a lost atomic ends the posting), no completion would ever tell that it
- * is done, and the program may wait for one before it posts more: signal the last one ourselves.
- */
-static void signal_last(struct shift_conn *c, uint64_t end)
-{
-	struct shift_wr_entry *last = NULL;
-	bool held_back = c->sq.lost != NEVER;
-
-	for (uint64_t i = c->sq.ready; i < end; i++) {
-		struct shift_wr_entry *e = shift_sendlog_at(&c->sq, i);
-
-		if (e->state == SHIFT_WR_PENDING)
-			last = e;
-		else
-			held_back = true;
-	}
-	if (!last || !held_back || shift_sendlog_signaled(&c->sq, last))
-		return;
-	last->flags |= SHIFT_F_SECRET;
-	c->sq.sig_posted++;
-	c->stats.secret_signals++;
-}
-
 static void repost(struct shift_conn *c, uint64_t end)
 {
 	struct shift_sendlog *l = &c->sq;
@@ -269,7 +248,6 @@ static void repost(struct shift_conn *c, uint64_t end)
 		conn_trouble_over(c);
 		return;
 	}
-	signal_last(c, end);
 	a = conn_emit(c, SHIFT_ACT_POST_SEND, c->r);
 	a->epoch = c->e;
 	a->first = l->ready;
@@ -317,7 +295,6 @@ int replay_commit(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 	c->lastc = c->e;
 	c->tx_psn = conn_psn(c, c->e, c->cfg.side);
 	c->flushed = 0;
-	c->refused = false;
 	c->err_status = c->err_vendor = 0;
 	conn_set_state(c, SHIFT_ST_ACTIVE, SHIFT_R_COMMIT);
 	repost(c, end);

@@ -164,14 +164,8 @@ int shift_sendlog_post(struct shift_sendlog *l, const struct shift_wr *wr)
 
 	if (length == UINT64_MAX)
 		return -EINVAL;
-	if ((l->held || l->tracked) && l->head - l->tail >= l->cap) {
-		if (l->tracked)
-			return -ENOMEM;
-		/* Untracked, the tail is stale: what completed since must not fill the queue. */
-		l->tail = l->ready = l->scan = shift_sendlog_done_by_signal(l);
-		if (l->head - l->tail >= l->cap)
-			return -ENOMEM;
-	}
+	if ((l->held || l->tracked) && l->head - l->tail >= l->cap)
+		return -ENOMEM;
 	e->wr_id = wr->wr_id;
 	e->remote_addr = wr->remote_addr;
 	e->compare_add = wr->compare_add;
@@ -215,6 +209,18 @@ void shift_sendlog_hold(struct shift_sendlog *l)
 void shift_sendlog_release(struct shift_sendlog *l)
 {
 	l->held = false;
+}
+
+void shift_sendlog_unsend(struct shift_sendlog *l, uint32_t n)
+{
+	while (n && l->sent > l->tail) {
+		const struct shift_wr_entry *e = shift_sendlog_at(l, --l->sent);
+
+		if (e->state != SHIFT_WR_PENDING)
+			continue;
+		l->cum_sent = e->cum - shift_wr_packets(e, l->mtu);
+		n--;
+	}
 }
 
 void shift_sendlog_unpost(struct shift_sendlog *l, uint32_t n)

@@ -91,6 +91,9 @@ int shift_sendlog_post(struct shift_sendlog *l, const struct shift_wr *wr);
 void shift_sendlog_hold(struct shift_sendlog *l);
 void shift_sendlog_release(struct shift_sendlog *l);
 
+/* Held: the newest n WRs of those sent were refused by the NIC after all. */
+void shift_sendlog_unsend(struct shift_sendlog *l, uint32_t n);
+
 /* Packets handed to the NIC since the epoch's commit. */
 static inline uint64_t shift_sendlog_cum_sent(const struct shift_sendlog *l)
 {

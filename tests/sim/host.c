@@ -7,6 +7,7 @@
 
 #include "tests/sim/sim.h"
 
+#define NO_SENDS UINT32_MAX /* refused: receives alone */
 #define PROBE_NS (5 * NS_MS)
 #define HANG_NS	 (10 * NS_MS) /* deadline of a fence whose NIC does not answer */
 
@@ -90,14 +91,20 @@ static void act_arm(unsigned int h, const struct shift_action *a)
 	ev_add(W.now + rnd_range(&W.g_host, 20, 400) * NS_US, EV_ARM, h, a->rail, 0);
 }
 
-static void post_failed(unsigned int h, unsigned int r, uint32_t epoch)
+/* count: the newest sends, which the NIC did not take. */
+static void post_failed(unsigned int h, unsigned int r, uint32_t epoch, uint32_t count)
 {
-	struct shift_event ev = {.type = SHIFT_EV_POST_FAILED, .rail = (uint8_t)r, .epoch = epoch};
+	struct shift_event ev = {
+		.type = SHIFT_EV_POST_FAILED,
+		.rail = (uint8_t)r,
+		.epoch = epoch,
+		.count = count,
+	};
 
 	host_give(h, &ev);
 }
 
-static void act_post_send(unsigned int h, const struct shift_action *a, bool *refused)
+static void act_post_send(unsigned int h, const struct shift_action *a, uint32_t *refused)
 {
 	struct qp *q = &W.qp[h][a->rail];
 	uint64_t i = a->first, end = a->first + a->count, prev = 0;
@@ -120,14 +127,14 @@ static void act_post_send(unsigned int h, const struct shift_action *a, bool *re
 		}
 		tr(h, "repost WR %lu opcode %lu on rail %lu", i - 1, wr.opcode, a->rail, 0);
 		if (silent(h, a->rail) || q->state == QP_RESET) {
-			*refused = true;
-			return;
+			++*refused; /* and so is what comes after it */
+			continue;
 		}
 		qp_post_send(q, &wr, (uint32_t)(i - 1));
 	}
 }
 
-static void act_post_recv(unsigned int h, const struct shift_action *a, bool *refused)
+static void act_post_recv(unsigned int h, const struct shift_action *a, uint32_t *refused)
 {
 	struct qp *q = &W.qp[h][a->rail];
 	uint64_t i;
@@ -138,7 +145,7 @@ static void act_post_recv(unsigned int h, const struct shift_action *a, bool *re
 		struct shift_recv_wr wr;
 
 		if (silent(h, a->rail) || q->state == QP_RESET || q->epoch != a->epoch) {
-			*refused = true;
+			*refused = NO_SENDS;
 			return;
 		}
 		shift_conn_recv_at(W.host[h].c, i, &wr);
@@ -224,7 +231,7 @@ static void act_closed(unsigned int h)
 			qp_reset(&W.qp[h][r]);
 }
 
-static void act(unsigned int h, const struct shift_action *a, bool *refused)
+static void act(unsigned int h, const struct shift_action *a, uint32_t *refused)
 {
 	if (a->rail >= W.rails) {
 		violation("%c: action %u for rail %u", 'A' + h, a->type, a->rail);
@@ -265,24 +272,24 @@ static void rearm_tick(unsigned int h)
 static void drain(unsigned int h)
 {
 	struct shift_action a;
-	bool refused = false;
+	uint32_t refused = 0;
 	uint8_t rail = 0;
 	uint32_t epoch = 0;
 
 	W.core_events++;
 	while (!W.failed && shift_conn_action(W.host[h].c, &a)) {
-		bool no = false;
+		uint32_t no = 0;
 
 		act(h, &a, &no);
 		if (no) {
-			refused = true;
+			refused = refused && refused != NO_SENDS ? refused : no;
 			rail = a.rail;
 			epoch = a.epoch;
 		}
 	}
 	rearm_tick(h);
 	if (refused && !W.failed)
-		post_failed(h, rail, epoch);
+		post_failed(h, rail, epoch, refused == NO_SENDS ? 0 : refused);
 }
 
 void host_give(unsigned int h, const struct shift_event *ev)
@@ -654,7 +661,7 @@ bool host_post(unsigned int h, const struct shift_wr *wr, uint32_t seq)
 	   (uint64_t)(int64_t)(rc < 0 ? -2 : rail));
 	drain(h);
 	if (refused && !W.failed)
-		post_failed(h, (unsigned int)rail, W.qp[h][rail].epoch);
+		post_failed(h, (unsigned int)rail, W.qp[h][rail].epoch, 1);
 	if (rc < 0 && !me->p.qp_err && !me->p.close_asked)
 		violation("%c: post refused with %d, the program has %u of %u outstanding", 'A' + h,
 			  rc, me->p.posted - me->p.retired, me->cfg.sq_cap);
@@ -684,7 +691,7 @@ bool host_recv(unsigned int h, const struct shift_recv_wr *wr)
 	}
 	drain(h);
 	if (refused && !W.failed)
-		post_failed(h, (unsigned int)rail, W.qp[h][rail].epoch);
+		post_failed(h, (unsigned int)rail, W.qp[h][rail].epoch, 0);
 	if (rc && !me->p.qp_err && !me->p.close_asked)
 		violation("%c: receive refused with %d", 'A' + h, rc);
 	return rc == 0;

@@ -834,6 +834,25 @@ static void a_refused_post_starts_it(void **state)
 	assert_int_equal(view(0).r, 1);
 }
 
+/* What the NIC refused is not flushed, and must not shift the count of what was. */
+static void refused_sends_are_not_counted_as_flushed(void **state)
+{
+	struct shift_event ev = {.type = SHIFT_EV_POST_FAILED, .count = 2};
+
+	(void)state;
+	for (int i = 0; i < 6; i++)
+		w_post(&w, 0, SHIFT_OP_WRITE, 3000, i == 5);
+	w.h[0].qp[0].head -= 2;
+	packets(0, 0, 4);
+	w_ack(&w, 0, 0);
+	event(0, &ev);
+	assert_true(w_settle(&w, 20));
+	assert_int_equal(view(0).r, 1);
+	assert_int_equal(w.h[0].completed, 6);
+	for (int i = 0; i < 6; i++)
+		assert_int_equal(w.h[0].placed[i], 3000);
+}
+
 static void rnr_without_receives_is_the_programs(void **state)
 {
 	struct shift_cqe cqe = {.status = SHIFT_WC_RNR_RETRY_EXC_ERR};
@@ -969,6 +988,7 @@ int main(void)
 		T(no_progress_with_a_dead_data_path),
 		T(a_slow_program_is_left_alone),
 		T(a_refused_post_starts_it),
+		T(refused_sends_are_not_counted_as_flushed),
 		T(rnr_without_receives_is_the_programs),
 		T(hello_protects),
 		T(hello_of_another_qp_does_not),
