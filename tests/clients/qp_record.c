@@ -17,6 +17,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
 
 enum { SIDES = 2, DEPTH = 256, SLOT_BYTES = 16384, TIMEOUT = 14 };
 
@@ -24,7 +26,7 @@ struct side {
 	const char *nic, *netdev;
 	struct ibv_context *context;
 	struct ibv_pd *pd;
-	struct ibv_cq *cq;
+	struct ibv_cq *send_cq, *recv_cq; /* between the two there is no order to record */
 	struct ibv_mr *mr;
 	struct ibv_qp *qp;
 	union ibv_gid gid;
@@ -133,11 +135,13 @@ static void fresh_qp(struct side *s)
 
 	if (s->qp)
 		ibv_destroy_qp(s->qp);
-	if (s->cq)
-		ibv_destroy_cq(s->cq);
-	s->cq = ibv_create_cq(s->context, 2 * DEPTH, NULL, NULL, 0);
-	attr.send_cq = attr.recv_cq = s->cq;
-	s->qp = s->cq ? ibv_create_qp(s->pd, &attr) : NULL;
+	if (s->send_cq)
+		ibv_destroy_cq(s->send_cq);
+	if (s->recv_cq)
+		ibv_destroy_cq(s->recv_cq);
+	attr.send_cq = s->send_cq = ibv_create_cq(s->context, 2 * DEPTH, NULL, NULL, 0);
+	attr.recv_cq = s->recv_cq = ibv_create_cq(s->context, 2 * DEPTH, NULL, NULL, 0);
+	s->qp = s->send_cq && s->recv_cq ? ibv_create_qp(s->pd, &attr) : NULL;
 	if (!s->qp)
 		fail("create_qp");
 }
@@ -229,7 +233,7 @@ static void post_recv(struct side *s, const cJSON *o)
 		struct ibv_sge sge = {.addr = (uintptr_t)s->memory,
 				      .length = number(o, "len", SLOT_BYTES),
 				      .lkey = s->mr->lkey};
-		struct ibv_recv_wr *bad, wr = {.wr_id = 1, .sg_list = &sge, .num_sge = 1};
+		struct ibv_recv_wr *bad, wr = {.sg_list = &sge, .num_sge = 1};
 
 		if (ibv_post_recv(s->qp, &wr, &bad))
 			fail("post_recv");
@@ -248,34 +252,28 @@ static void move(struct side *s, enum ibv_qp_state state)
 
 /* ---- what was seen ------------------------------------------------------------------------- */
 
-struct group {
-	int n, status;
-	bool recv;
-};
-
-static void print_group(const struct group *g, int qp)
+static void print_group(int qp, int n, int status, bool recv)
 {
-	if (g->n)
+	if (n)
 		printf("{\"expect\": \"wc\", \"qp\": %d, \"n\": %d, \"status\": %d, \"recv\": "
 		       "%d}\n",
-		       qp, g->n, g->status, g->recv);
+		       qp, n, status, recv);
 }
 
-/* An error completion's opcode is not valid; receives are known by their wr_id. */
-static void print_completions(const struct side *s, int qp)
+static void print_completions(struct ibv_cq *cq, int qp, bool recv)
 {
-	struct group g = {0};
+	int n = 0, status = 0;
 	struct ibv_wc wc;
 
-	while (ibv_poll_cq(s->cq, 1, &wc) > 0) {
-		if (g.n && ((int)wc.status != g.status || g.recv != (wc.wr_id == 1))) {
-			print_group(&g, qp);
-			g.n = 0;
+	while (ibv_poll_cq(cq, 1, &wc) > 0) {
+		if (n && (int)wc.status != status) {
+			print_group(qp, n, status, recv);
+			n = 0;
 		}
-		g = (struct group){g.n + 1, wc.status, wc.wr_id == 1};
+		status = wc.status;
+		n++;
 	}
-	print_group(&g, qp);
-	printf("{\"expect\": \"no_wc\", \"qp\": %d}\n", qp);
+	print_group(qp, n, status, recv);
 }
 
 static void print_qp(const struct side *s, int qp)
@@ -293,7 +291,9 @@ static void print_qp(const struct side *s, int qp)
 static void print_seen(void)
 {
 	for (int i = 0; i < SIDES; i++) {
-		print_completions(&sides[i], i);
+		print_completions(sides[i].send_cq, i, false);
+		print_completions(sides[i].recv_cq, i, true);
+		printf("{\"expect\": \"no_wc\", \"qp\": %d}\n", i);
 		print_qp(&sides[i], i);
 	}
 	fflush(stdout);
@@ -341,6 +341,17 @@ static bool carry_out(const cJSON *o, const char *what)
 	return false;
 }
 
+static void print_heading(void)
+{
+	char parent[256];
+	struct utsname u;
+
+	uname(&u);
+	snprintf(parent, sizeof(parent), "/sys/class/infiniband/%s/parent", sides[0].nic);
+	printf("{\"nic\": \"%s\", \"kernel\": \"%s\"}\n",
+	       access(parent, F_OK) ? "hardware" : "soft-RoCE", u.release);
+}
+
 int main(int argc, char **argv)
 {
 	char line[4096];
@@ -354,6 +365,7 @@ int main(int argc, char **argv)
 		sides[i].netdev = argv[2 + 2 * i];
 		open_side(&sides[i]);
 	}
+	print_heading();
 	while (fgets(line, sizeof(line), stdin)) {
 		cJSON *o = cJSON_Parse(line);
 

@@ -25,7 +25,8 @@ tests_sim_replay_CFLAGS = $(AM_CFLAGS) $(CJSON_CFLAGS)
 
 SIM_TESTS = tests/sim/sim.test tests/sim/mutants.test tests/sim/traces.test
 TESTS += $(SIM_TESTS)
-EXTRA_DIST += $(SIM_TESTS) tests/mutants.sh tests/sim/traces/README tests/sim/traces/rxe.jsonl
+EXTRA_DIST += $(SIM_TESTS) tests/mutants.sh tests/sim/traces/README tests/sim/traces/record \
+	tests/sim/traces/scenarios.json tests/sim/traces/rxe-6.1.jsonl tests/sim/traces/rxe-6.12.jsonl
 
 # 1,000,000 schedules: some minutes of one core.
 SIM_JOBS = 1

@@ -346,7 +346,7 @@ void qp_tx(struct qp *q)
 		return;
 	}
 	if (can_send(q) && W.rail[q->r].admin_down[q->h]) {
-		qp_fatal(q, SHIFT_WC_LOC_QP_OP_ERR); /* rxe 6.1: at once */
+		qp_fatal(q, W.down_status); /* at once, says rxe */
 		return;
 	}
 	if (can_send(q) && q->una == q->snd)

@@ -148,6 +148,8 @@ static void world_setup(const struct options *o)
 	W.ack_delay_ns = rnd_range(&g, 1, 100) * NS_US;
 	W.retry_cnt = 1 + rnd_below(&g, 6);
 	W.rnr_retry = rnd_below(&g, 12) ? 7 : rnd_below(&g, 7);
+	/* rxe of Linux 6.1, and of 6.12 */
+	W.down_status = rnd_below(&g, 2) ? SHIFT_WC_LOC_QP_OP_ERR : SHIFT_WC_WR_FLUSH_ERR;
 	W.rto_ns = rnd_range(&g, 400, 4000) * NS_US;
 	configs(&g);
 	for (h = 0; h < HOSTS; h++) {

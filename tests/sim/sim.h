@@ -373,6 +373,7 @@ struct world {
 	bool started, calm, failed, second, may_end, gave_up_ok;
 	uint64_t calm_at, ack_delay_ns, rto_ns, packets;
 	uint32_t ack_coalesce_ppm, retry_cnt, rnr_retry, ctl_loss_ppm, corrupt_ppm;
+	uint32_t down_status; /* of work to send on a link that is down here */
 	struct trace_rec tr[TRACE_MAX];
 	uint64_t tr_n;
 	char why[256];
