@@ -42,7 +42,8 @@ sources() { # PATTERN: our own files of that name
 	{
 		sources '*.sh'
 		sources '*.bash'
-		printf '%s\n' "$SRCDIR"/demo "$SRCDIR"/check "$SRCDIR"/.ci/run "$SRCDIR"/tests/testbed/cycles
+		printf '%s\n' "$SRCDIR"/demo "$SRCDIR"/check "$SRCDIR"/.ci/run "$SRCDIR"/tests/testbed/cycles \
+			"$SRCDIR"/tests/sim/traces/record "$SRCDIR"/tests/model/run
 	} | xargs shellcheck -x -P "$SRCDIR"
 }
 

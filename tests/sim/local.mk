@@ -38,3 +38,10 @@ check-long-sim: tests/sim/sim tests/sim/sim-mutants
 check-long-mutants: tests/sim/sim-mutants
 	$(srcdir)/tests/mutants.sh --sim tests/sim/sim-mutants \
 		--table $(srcdir)/lib/core/mutants.h --seeds 1..100000
+
+# Which lines of lib/core are reached; fails below 95 %.
+EXTRA_DIST += tests/coverage.sh
+.PHONY: check-long-coverage
+CHECK_LONG_TARGETS += check-long-coverage
+check-long-coverage:
+	$(srcdir)/tests/coverage.sh $(srcdir)

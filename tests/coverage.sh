@@ -1,0 +1,31 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+# coverage.sh SOURCE [SEEDS]: lines of lib/core that the simulator and the unit tests reach, and those that
+# they do not. Fails below 95 %. Builds in a directory of its own.
+set -euo pipefail
+
+source=$(cd "${1:?usage: coverage.sh SOURCE [SEEDS]}" && pwd)
+seeds=${2:-1..100000}
+build=$(mktemp -d)
+trap 'rm -rf "$build"' EXIT
+cd "$build"
+"$source/configure" -q CFLAGS='-O1 -g --coverage' >configure.log 2>&1 || { cat configure.log; exit 1; }
+# One build of lib/core with everything compiled in serves all; the counters of several objects of one
+# source do not add up.
+make -s -j2 lib/libshiftcore-mutants.la tests/sim/sim-mutants tests/unit/test_{psn,wrlog,msg,conn,chaos} \
+	>make.log 2>&1 || { cat make.log; exit 1; }
+tests/sim/sim-mutants --seeds "$seeds" -q
+for test in psn wrlog msg conn chaos; do
+	tests/unit/test_$test >test.log 2>&1 || { cat test.log; exit 1; }
+done
+for file in "$source"/lib/core/*.c; do
+	name=$(basename "$file" .c)
+	object=$(find lib -name "*_mutants_la-$name.gcda" | head -n 1)
+	[ -n "$object" ] || { echo "$name.c: never run"; exit 1; }
+	gcov -r -s "$source" -o "${object%.gcda}" "$file" >"gcov.$name" 2>/dev/null
+	sed -n "/^File '.*core\/$name.c'/{n;s/Lines executed:\([0-9.]*\)% of \([0-9]*\)/$name.c \1 \2/p}" "gcov.$name"
+done | awk '
+	{printf "%-14s %6.2f %% of %4d lines\n", $1, $2, $3; all += $3; hit += $2 * $3 / 100}
+	END {printf "lib/core: %.2f %% of %d lines\n", 100 * hit / all, all; exit hit < 0.95 * all}' || status=$?
+grep -h '#####' ./*.c.gcov | grep -v -- '-:' | sed 's/^ *#####: */not reached: /' | head -n "${SHOW:-0}"
+exit "${status:-0}"
