@@ -12,6 +12,8 @@
  * completed was executed; both peers agree on epoch and rail before data; the peer's report names
  * exactly what it executed; nothing is executed after a close; nobody is stuck.
  *
+ * -DPENDING lets a peer enter an epoch in two steps: fenced and announced with SWITCH(PENDING), which the
+ * other may join but not commit, and only later armed (doc/protocol.md: a dirty rail as the target).
  * -DNO_RULE_x takes one rule away; spin must then find a counterexample (tests/model/run does it).
  * -DLOSSY is the liveness variant: one SWITCH in flight per direction, it may be lost, timers retransmit;
  * at any moment the network may become calm, and then few retransmissions must bring both peers home.
@@ -28,6 +30,7 @@
 #define ACTIVE	  0
 #define SWITCHING 1
 #define DEAD	  2 /* closed by its program or by the peer's CLOSED */
+#define ENTERED	  3 /* fenced, the new rail's QP not armed yet; with -DPENDING only */
 
 /* -- peer p ----------------------------------------------------------------- */
 byte e[2];     /* epoch entered last */
@@ -52,6 +55,10 @@ byte mset[2 * NEP]; /* SWITCH(t) was sent */
 byte mr[2 * NEP];   /* its rail */
 byte mre[2 * NEP];  /* its rep_epoch */
 byte mrn[2 * NEP];  /* its rep_psn */
+#ifdef PENDING
+byte pset[2 * NEP]; /* SWITCH(t, PENDING) was sent */
+byte pr[2 * NEP];   /* its rail */
+#endif
 byte clo[2];   /* CLOSED was sent; its rep is repe/repn, which no longer change */
 
 #ifdef LOSSY
@@ -102,6 +109,12 @@ inline forget()
 					mre[X(i, t)] = 0; mrn[X(i, t)] = 0
 				:: else
 				fi;
+#ifdef PENDING
+				if
+				:: ph[1 - i] == DEAD || t <= e[1 - i] -> pset[X(i, t)] = 0; pr[X(i, t)] = 0
+				:: else
+				fi;
+#endif
 				t++
 			:: else -> break
 			od;
@@ -147,14 +160,32 @@ inline fence(p)
 	fi
 }
 
+/* Rule 7: arm the twin, send SWITCH(e). */
+inline arm(p)
+{
+	ph[p] = SWITCHING;
+	qtag[Q(p, r[p])] = e[p]; qn[Q(p, r[p])] = 0; qacc[Q(p, r[p])] = 1;
+	mset[X(p, e[p])] = 1; mr[X(p, e[p])] = r[p];
+	mre[X(p, e[p])] = repe[p]; mrn[X(p, e[p])] = repn[p]
+}
+
+#ifdef PENDING
+/* Rules 5 and 6 alone: leave the old rail, announce the new one. */
+inline announce(p, ne, nr)
+{
+	fence(p);
+	e[p] = ne; r[p] = nr; ph[p] = ENTERED;
+	pset[X(p, e[p])] = 1; pr[X(p, e[p])] = nr;
+	forget()
+}
+#endif
+
 /* Rules 5-7: leave the old rail, arm the twin on the new one, send SWITCH(ne). */
 inline enter(p, ne, nr)
 {
 	fence(p);
-	e[p] = ne; r[p] = nr; ph[p] = SWITCHING; /* ne is text that reads e[p]: not again below */
-	qtag[Q(p, nr)] = e[p]; qn[Q(p, nr)] = 0; qacc[Q(p, nr)] = 1;
-	mset[X(p, e[p])] = 1; mr[X(p, e[p])] = nr;
-	mre[X(p, e[p])] = repe[p]; mrn[X(p, e[p])] = repn[p];
+	e[p] = ne; r[p] = nr; /* ne is text that reads e[p]: not again below */
+	arm(p);
 #ifdef LOSSY
 	air[p] = 1; airh[p] = heard[p];
 #endif
@@ -356,7 +387,24 @@ inline deliver(p)
 	:: d_step { ph[p] != DEAD && clo[1 - (p)] -> die(p); reckon(p, repe[1 - (p)], repn[1 - (p)]) }
 #endif
 
+#ifdef PENDING
+#define START_LATE(p, nr) \
+	:: d_step { ph[p] != DEAD && NEXT(p) <= E && r[p] != nr -> announce(p, NEXT(p), nr) }
+#define JOIN_PENDING(p, me) \
+	:: d_step { me <= E && ph[p] != DEAD && me > e[p] && pset[X(1 - (p), me)] -> \
+		enter(p, me, pr[X(1 - (p), me)]) } \
+	:: d_step { me <= E && ph[p] != DEAD && me > e[p] && pset[X(1 - (p), me)] -> \
+		announce(p, me, pr[X(1 - (p), me)]) }
+#define PENDINGSTEPS(p) \
+	START_LATE(p, 0) START_LATE(p, 1) START_LATE(p, 2) \
+	JOIN_PENDING(p, 1) JOIN_PENDING(p, 2) JOIN_PENDING(p, 3) \
+	:: d_step { ph[p] == ENTERED -> arm(p); forget() }
+#else
+#define PENDINGSTEPS(p)
+#endif
+
 #define PEER(p) \
+	PENDINGSTEPS(p) \
 	:: START(p, 0) \
 	:: START(p, 1) \
 	:: START(p, 2) \
