@@ -220,7 +220,7 @@ static void act_closed(unsigned int h)
 	unsigned int r;
 
 	for (r = 0; r < W.rails; r++)
-		if (W.qp[h][r].state == QP_RTS && !silent(h, r))
+		if (W.qp[h][r].state == QP_RTS && !silent(h, r) && !W.host[h].fence[r].owed)
 			violation("%c: closed, and the QP of rail %u is not fenced", 'A' + h, r);
 	W.host[h].p.closed = true;
 	shift_conn_tombstone(W.host[h].c, W.now, &t);
