@@ -16,7 +16,10 @@ while [ $# -gt 0 ]; do
 	esac
 	shift
 done
-[ -x "$sim" ] && [ -r "$table" ] || { echo "mutants.sh: --sim or --table missing" >&2; exit 2; }
+if [ ! -x "$sim" ] || [ ! -r "$table" ]; then
+	echo "mutants.sh: --sim or --table missing" >&2
+	exit 2
+fi
 
 # The rule that tests/model/run removes to the same effect, where the model has it.
 model_rule()

@@ -272,7 +272,7 @@ static void begin(uint32_t i)
 	    f->kind != FK_KILL && f->kind != FK_CLOSE)
 		W.second = true;
 	T.fault[f->kind]++;
-	tr(HOSTS, "--- fault %lu begins: kind %lu host %lu rail %lu", i, f->kind, f->h, f->r);
+	tr(HOSTS, tr_fault, i, f->kind, f->h, f->r);
 	if (f->kind == FK_NICHUNG && f->arg & 1)
 		ev_add(W.now + f->ns, EV_HEAL, 0, 0, i);
 	if (lasting(f, 1))
@@ -287,7 +287,7 @@ static void heal(uint32_t i)
 
 	if (W.calm)
 		return;
-	tr(HOSTS, "--- fault %lu ends: kind %lu host %lu rail %lu", i, f->kind, f->h, f->r);
+	tr(HOSTS, tr_heal, i, f->kind, f->h, f->r);
 	lasting(f, -1);
 	if (f->kind == FK_NICHUNG)
 		host_unhang(f->h, f->r);
