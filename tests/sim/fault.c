@@ -247,10 +247,9 @@ static void moment(const struct fault *f)
 		if (!nic_dead(f->h, f->r))
 			qp_fatal(&W.qp[f->h][f->r],
 				 f->arg & 1 ? SHIFT_WC_LOC_QP_OP_ERR : SHIFT_WC_WR_FLUSH_ERR);
-		/* The async event may be late, but with an SRQ nothing else would ever tell. */
-		if (f->arg & 2 || me->cfg.srq)
-			ev_add(W.now + (f->arg >> 8 & 0xff) * 20 * NS_US, EV_QPFATAL, f->h, f->r,
-			       W.qp[f->h][f->r].epoch);
+		/* The async event may be late; at times nothing else would ever tell. */
+		ev_add(W.now + (f->arg >> 8 & 0xff) * 20 * NS_US, EV_QPFATAL, f->h, f->r,
+		       W.qp[f->h][f->r].epoch);
 		break;
 	default: break;
 	}
