@@ -123,18 +123,19 @@ static void watch(struct shift_conn *c, struct shift_wr_entry *e)
  */
 static void watch_last(struct shift_conn *c, uint64_t end)
 {
+	struct shift_wr_entry *last = NULL;
 	bool waited_for = c->sq.lost != NEVER;
 
 	while (end-- > c->sq.tail) {
 		struct shift_wr_entry *e = shift_sendlog_at(&c->sq, end);
 
-		if (e->state == SHIFT_WR_PENDING) {
-			if (waited_for)
-				watch(c, e);
-			return;
-		}
-		waited_for = true;
+		if (e->state != SHIFT_WR_PENDING)
+			waited_for = true;
+		else if (!last)
+			last = e;
 	}
+	if (last && waited_for)
+		watch(c, last);
 }
 
 /* An executed WR whose completion never came. Returns false at an atomic whose result is lost. */

@@ -247,10 +247,9 @@ static void moment(const struct fault *f)
 		if (!nic_dead(f->h, f->r))
 			qp_fatal(&W.qp[f->h][f->r],
 				 f->arg & 1 ? SHIFT_WC_LOC_QP_OP_ERR : SHIFT_WC_WR_FLUSH_ERR);
-		/* The async event may be late, but with an SRQ nothing else would ever tell. */
-		if (f->arg & 2 || me->cfg.srq)
-			ev_add(W.now + (f->arg >> 8 & 0xff) * 20 * NS_US, EV_QPFATAL, f->h, f->r,
-			       W.qp[f->h][f->r].epoch);
+		/* The async event may be late; at times nothing else would ever tell. */
+		ev_add(W.now + (f->arg >> 8 & 0xff) * 20 * NS_US, EV_QPFATAL, f->h, f->r,
+		       W.qp[f->h][f->r].epoch);
 		break;
 	default: break;
 	}
@@ -272,7 +271,7 @@ static void begin(uint32_t i)
 	    f->kind != FK_KILL && f->kind != FK_CLOSE)
 		W.second = true;
 	T.fault[f->kind]++;
-	tr(HOSTS, "--- fault %lu begins: kind %lu host %lu rail %lu", i, f->kind, f->h, f->r);
+	tr(HOSTS, tr_fault, i, f->kind, f->h, f->r);
 	if (f->kind == FK_NICHUNG && f->arg & 1)
 		ev_add(W.now + f->ns, EV_HEAL, 0, 0, i);
 	if (lasting(f, 1))
@@ -287,7 +286,7 @@ static void heal(uint32_t i)
 
 	if (W.calm)
 		return;
-	tr(HOSTS, "--- fault %lu ends: kind %lu host %lu rail %lu", i, f->kind, f->h, f->r);
+	tr(HOSTS, tr_heal, i, f->kind, f->h, f->r);
 	lasting(f, -1);
 	if (f->kind == FK_NICHUNG)
 		host_unhang(f->h, f->r);

@@ -47,7 +47,7 @@ static void report(unsigned int h, const struct shift_action *a)
 {
 	struct host *me = &W.host[h];
 
-	tr(h, "core: state %lu -> %lu, reason %lu, rail %lu", a->from, a->to, a->reason, a->rail);
+	tr(h, tr_state, a->from, a->to, a->reason, a->rail);
 	if ((a->to == SHIFT_ST_GIVEUP || a->to == SHIFT_ST_DEAD) && !end_is_justified(h, a->reason))
 		violation("%c: the connection ends (%s -> %s) for no good reason: %s", 'A' + h,
 			  shift_state_name(a->from), shift_state_name(a->to),
@@ -192,8 +192,7 @@ static void act_send_msg(unsigned int h, const struct shift_action *a)
 	struct shift_msg_writer w;
 	size_t len;
 
-	tr(h, "send message type %lu epoch %lu heard %lu on rail %lu", a->msg.type, a->msg.epoch,
-	   a->msg.heard, a->rail);
+	tr(h, tr_send, a->msg.type, a->msg.epoch, a->msg.heard, a->rail);
 	check_switch(h, a);
 	check_prepare(h, a);
 	shift_msg_begin(&w, buf, sizeof(buf), a->msg.src_nonce, a->msg.dst_nonce);
@@ -220,7 +219,7 @@ static void act_closed(unsigned int h)
 	unsigned int r;
 
 	for (r = 0; r < W.rails; r++)
-		if (W.qp[h][r].state == QP_RTS && !silent(h, r))
+		if (W.qp[h][r].state == QP_RTS && !silent(h, r) && !W.host[h].fence[r].owed)
 			violation("%c: closed, and the QP of rail %u is not fenced", 'A' + h, r);
 	W.host[h].p.closed = true;
 	shift_conn_tombstone(W.host[h].c, W.now, &t);
@@ -520,8 +519,7 @@ static void message(unsigned int h, unsigned int r, uint32_t i)
 	while (n > 0 && !W.failed && shift_msg_next(&rd, &m) == 1) {
 		struct shift_event ev = {.type = SHIFT_EV_MSG, .rail = (uint8_t)r, .msg = &m};
 
-		tr(h, "message type %lu epoch %lu heard %lu on rail %lu", m.type, m.epoch, m.heard,
-		   r);
+		tr(h, tr_got, m.type, m.epoch, m.heard, r);
 		host_give(h, &ev);
 	}
 	msg_put(i);

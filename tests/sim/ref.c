@@ -38,7 +38,8 @@ void ref_begin(unsigned int dst, const struct pkt *p)
 		violation("packet of epoch %u executed by a QP armed for %u on rail %u of %c",
 			  p->epoch, q->epoch, p->r, 'A' + dst);
 	/* A NIC whose control path hangs cannot be fenced by anybody: that much is not claimed. */
-	if ((me->p.closed || me->died || me->p.err_from != UINT32_MAX) && !W.rail[p->r].hung[dst])
+	if ((me->p.closed || me->died || me->p.err_from != UINT32_MAX) && !W.rail[p->r].hung[dst] &&
+	    !me->fence[p->r].owed)
 		violation("%c executes a packet after its program got the connection's end",
 			  'A' + dst);
 	if (p->seq > s->nexec)

@@ -38,6 +38,12 @@ void ref_executed(unsigned int dst, const struct pkt *p)
 	(void)p;
 }
 
+const char *fault_name(unsigned int k)
+{
+	(void)k;
+	return "";
+}
+
 void host_poll_soon(unsigned int h, uint64_t at)
 {
 	(void)h;

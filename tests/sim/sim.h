@@ -431,7 +431,8 @@ static inline bool is_atomic(uint8_t op)
 /* heap.c */
 void ev_add(uint64_t at, enum ev_type type, unsigned int h, unsigned int r, uint32_t x);
 bool ev_pop(struct ev *e);
-/* trace.c */
+/* trace.c: formats of at most four unsigned long; the named ones are shown as words */
+extern const char tr_state[], tr_send[], tr_got[], tr_fault[], tr_heal[];
 void tr(unsigned int h, const char *fmt, uint64_t a, uint64_t b, uint64_t c, uint64_t d);
 void tr_show(uint32_t last);
 void violation(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

@@ -5,16 +5,51 @@
 
 #include "tests/sim/sim.h"
 
+const char tr_state[] = "core: %lu -> %lu, %lu, rail %lu";
+const char tr_send[] = "sends %lu, epoch %lu, heard %lu, on rail %lu";
+const char tr_fault[] = "--- fault %lu begins: %lu host %lu rail %lu";
+const char tr_heal[] = "--- fault %lu ends: %lu host %lu rail %lu";
+const char tr_got[] = "gets %lu, epoch %lu, heard %lu, on rail %lu";
+
+/* States and messages by name. */
+static bool show_named(const struct trace_rec *t, char *line, size_t len)
+{
+	if (t->fmt == tr_state)
+		snprintf(line, len, "core: %s -> %s (%s), rail %lu",
+			 shift_state_name((unsigned int)t->a[0]),
+			 shift_state_name((unsigned int)t->a[1]),
+			 shift_reason_name((unsigned int)t->a[2]), (unsigned long)t->a[3]);
+	else if (t->fmt == tr_send || t->fmt == tr_got)
+		snprintf(line, len, "%s %s, epoch %lu, heard %lu, on rail %lu",
+			 t->fmt == tr_send ? "sends" : "gets",
+			 shift_msg_type_name((uint8_t)t->a[0]), (unsigned long)t->a[1],
+			 (unsigned long)t->a[2], (unsigned long)t->a[3]);
+	else if (t->fmt == tr_fault || t->fmt == tr_heal)
+		snprintf(line, len, "--- fault %lu %s: %s, host %c, rail %lu",
+			 (unsigned long)t->a[0], t->fmt == tr_fault ? "begins" : "ends",
+			 fault_name((unsigned int)t->a[1]), (char)('A' + t->a[2]),
+			 (unsigned long)t->a[3]);
+	else
+		return false;
+	return true;
+}
+
+static void show_plain(const struct trace_rec *t, char *line, size_t len)
+{
+	/* The formats are literals of ours that take at most four unsigned long. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+	snprintf(line, len, t->fmt, (unsigned long)t->a[0], (unsigned long)t->a[1],
+		 (unsigned long)t->a[2], (unsigned long)t->a[3]);
+#pragma GCC diagnostic pop
+}
+
 static void show(const struct trace_rec *t)
 {
 	char line[256];
 
-	/* The formats are literals of ours that take at most four unsigned long. */
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
-	snprintf(line, sizeof(line), t->fmt, (unsigned long)t->a[0], (unsigned long)t->a[1],
-		 (unsigned long)t->a[2], (unsigned long)t->a[3]);
-#pragma GCC diagnostic pop
+	if (!show_named(t, line, sizeof(line)))
+		show_plain(t, line, sizeof(line));
 	printf("%11.3f us  %c  %s\n", (double)t->at / 1000, t->h < HOSTS ? 'A' + t->h : '-', line);
 }
 
