@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* Transitions that honest peers and kind networks never cause: each by hand (world.c). */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include "tests/unit/world.h"
+
+#define SECOND	 1000000000ull
+#define RECEIVES 8
+
+static struct world w;
+
+static int setup(void **state)
+{
+	(void)state;
+	w_init(&w, NULL, 1);
+	for (int i = 0; i < RECEIVES; i++) {
+		w_recv(&w, 0);
+		w_recv(&w, 1);
+	}
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	assert_int_equal(w.bad, 0);
+	w_free(&w);
+	return 0;
+}
+
+static struct shift_conn_view view(int h)
+{
+	struct shift_conn_view v;
+
+	shift_conn_view(w.h[h].c, &v);
+	return v;
+}
+
+/* Host 0 gets a SWITCH that a peer of ours would not send. */
+static void forged_switch(uint32_t epoch, uint8_t rail, uint32_t rep_epoch)
+{
+	struct shift_msg m = {.src_nonce = 101,
+			      .dst_nonce = 100,
+			      .src_conn = 11,
+			      .dst_conn = 10,
+			      .type = SHIFT_MSG_SWITCH,
+			      .epoch = epoch,
+			      .rail = rail,
+			      .rep_epoch = rep_epoch};
+	struct shift_event ev = {.type = SHIFT_EV_MSG, .msg = &m};
+
+	shift_conn_event(w.h[0].c, &ev, w.now);
+	w_tick(&w, 0);
+}
+
+/* Host 0 has announced its epoch on rail 1, and hears nothing. */
+static void waits_for_an_answer(void)
+{
+	for (int r = 0; r < W_RAILS; r++)
+		w.ctl_cut[r] = true;
+	w_post(&w, 0, SHIFT_OP_SEND, 10, true);
+	w_event(&w, 0, SHIFT_EV_LINK_DOWN, 0);
+	while (w_op(&w, 0))
+		;
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_SWITCHING);
+}
+
+static void ends_dead(enum shift_reason why)
+{
+	assert_int_equal(view(0).reason, why);
+	while (w_op(&w, 0))
+		;
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_DEAD);
+	assert_int_equal(w.h[0].errors + w.h[0].flushes, w.h[0].posted + RECEIVES);
+}
+
+static void a_rail_that_there_is_not_breaks_the_protocol(void **state)
+{
+	(void)state;
+	forged_switch(1, W_RAILS, 0);
+	ends_dead(SHIFT_R_PROTOCOL);
+}
+
+/* Rule 10: nobody can have executed in an epoch in which I sent nothing. */
+static void a_report_of_an_epoch_never_sent_in_breaks_the_protocol(void **state)
+{
+	(void)state;
+	waits_for_an_answer();
+	forged_switch(view(0).e, view(0).r, view(0).e);
+	ends_dead(SHIFT_R_PROTOCOL);
+}
+
+/* The link event said "network", the drained completions say "program": its mistake is its own. */
+static void the_programs_mistake_shows_during_the_fence(void **state)
+{
+	struct shift_cqe cqe = {.status = SHIFT_WC_REM_ACCESS_ERR, .vendor_err = 77};
+	struct shift_wc wc;
+
+	(void)state;
+	w_post(&w, 0, SHIFT_OP_WRITE, 10, true);
+	w_event(&w, 0, SHIFT_EV_LINK_DOWN, 0);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_FENCE);
+	assert_false(shift_conn_cqe(w.h[0].c, &cqe, &wc, w.now));
+	w_tick(&w, 0);
+	ends_dead(SHIFT_R_PROGRAM_ERROR);
+	assert_int_equal(w.h[0].first_error, SHIFT_WC_REM_ACCESS_ERR);
+	assert_int_equal(w.h[0].first_vendor, 77);
+}
+
+/* The give-up time counts from the first trouble, whatever event comes next. */
+static void trouble_that_lasts_ends_at_the_next_failure(void **state)
+{
+	struct shift_event ev = {.type = SHIFT_EV_LINK_DOWN, .rail = 1};
+
+	(void)state;
+	waits_for_an_answer();
+	w.now += 40 * SECOND;
+	shift_conn_event(w.h[0].c, &ev, w.now);
+	w_tick(&w, 0);
+	ends_dead(SHIFT_R_GIVEUP_TIME);
+	assert_int_equal(w.h[0].first_error, SHIFT_WC_RETRY_EXC_ERR);
+}
+
+/* Rule 17: slow is not dead, but patience with a rail that answers probes and not us ends. */
+static void patience_ends_where_another_rail_answers(void **state)
+{
+	uint32_t first;
+
+	(void)state;
+	waits_for_an_answer();
+	first = view(0).e;
+	for (int i = 0; i < 200 && view(0).target_e == first; i++) {
+		w.now = shift_conn_deadline(w.h[0].c);
+		w_event(&w, 0, SHIFT_EV_PROBE_OK, 1);
+		w_event(&w, 0, SHIFT_EV_PROBE_OK, 2);
+		w_tick(&w, 0);
+	}
+	assert_true(view(0).target_e > first);
+	assert_int_equal(view(0).reason, SHIFT_R_TIMEOUT);
+	assert_true(view(0).target_r != 1);
+}
+
+static void names_are_complete(void **state)
+{
+	(void)state;
+	for (unsigned int i = 0; i < SHIFT_ST_COUNT; i++)
+		assert_non_null(shift_state_name(i));
+	for (unsigned int i = 0; i < SHIFT_R_COUNT; i++)
+		assert_non_null(shift_reason_name(i));
+	for (unsigned int i = 0; i < SHIFT_EV_COUNT; i++)
+		assert_non_null(shift_event_name(i));
+	for (unsigned int i = 0; i < SHIFT_ACT_COUNT; i++)
+		assert_non_null(shift_action_name(i));
+}
+
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(a_rail_that_there_is_not_breaks_the_protocol),
+		T(a_report_of_an_epoch_never_sent_in_breaks_the_protocol),
+		T(the_programs_mistake_shows_during_the_fence),
+		T(trouble_that_lasts_ends_at_the_next_failure),
+		T(patience_ends_where_another_rail_answers),
+		T(names_are_complete),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
