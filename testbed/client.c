@@ -15,7 +15,6 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <termios.h>
 #include <unistd.h>
 
 void client_connect(struct chan *c, const char *name, int not_up)
@@ -82,27 +81,6 @@ struct run {
 	bool exited;
 	struct exit_report report;
 };
-
-static struct termios saved_terminal;
-static bool terminal_is_raw;
-
-static void restore_terminal(void)
-{
-	if (terminal_is_raw)
-		tcsetattr(0, TCSADRAIN, &saved_terminal);
-}
-
-static void raw_terminal(void)
-{
-	struct termios raw;
-
-	if (!isatty(0) || tcgetattr(0, &saved_terminal))
-		return;
-	raw = saved_terminal;
-	cfmakeraw(&raw);
-	terminal_is_raw = !tcsetattr(0, TCSADRAIN, &raw);
-	atexit(restore_terminal);
-}
 
 static struct winsize window(void)
 {
@@ -298,7 +276,7 @@ int client_exec(const struct exec_options *o)
 	cJSON_Delete(reply);
 	r.signal_fd = catch_for_host();
 	if (o->tty)
-		raw_terminal();
+		terminal_raw();
 	run_loop(&r);
 	chan_close(&r.chan);
 	buf_free(&r.out);

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <termios.h>
 #include <unistd.h>
 
 static const char text[] = "usage: shift-testbed console [options] HOST\n"
@@ -28,25 +27,6 @@ static const struct option options[] = {
 };
 
 enum { LEAVE_KEY = 0x1d }; /* Ctrl-] */
-
-static struct termios saved;
-
-static void restore(void)
-{
-	tcsetattr(0, TCSADRAIN, &saved);
-}
-
-static void raw_mode(void)
-{
-	struct termios raw;
-
-	if (!isatty(0) || tcgetattr(0, &saved))
-		return;
-	raw = saved;
-	cfmakeraw(&raw);
-	tcsetattr(0, TCSADRAIN, &raw);
-	atexit(restore);
-}
 
 static void print_log(const cJSON *reply)
 {
@@ -90,7 +70,7 @@ static void attach(struct chan *c)
 {
 	bool goes_on = true;
 
-	raw_mode();
+	terminal_raw();
 	while (goes_on) {
 		struct pollfd p[2] = {{.fd = c->rfd, .events = POLLIN},
 				      {.fd = 0, .events = POLLIN}};

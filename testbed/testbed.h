@@ -79,6 +79,9 @@ char *read_file(const char *path, size_t *bytes);
 /* Runs argv with stdout on stderr; its exit status, or 127. SIGINT ends both. */
 int run(char *const argv[]);
 
+/* Keys go through as they are, until this program ends. Nothing where there is no terminal. */
+void terminal_raw(void);
+
 /* Where kernels are kept, created if need be. */
 void cache_dir(char path[PATH_MAX]);
 

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 static void say(const char *fmt, va_list ap)
@@ -138,6 +139,25 @@ int run(char *const argv[])
 	while (waitpid(pid, &raw, 0) < 0 && errno == EINTR)
 		;
 	return WIFEXITED(raw) ? WEXITSTATUS(raw) : 128 + WTERMSIG(raw);
+}
+
+static struct termios saved_terminal;
+
+static void terminal_restore(void)
+{
+	tcsetattr(0, TCSADRAIN, &saved_terminal);
+}
+
+void terminal_raw(void)
+{
+	struct termios raw;
+
+	if (!isatty(0) || tcgetattr(0, &saved_terminal))
+		return;
+	raw = saved_terminal;
+	cfmakeraw(&raw);
+	if (!tcsetattr(0, TCSADRAIN, &raw))
+		atexit(terminal_restore);
 }
 
 static void make_dirs(char *path)

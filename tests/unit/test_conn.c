@@ -15,11 +15,7 @@ static struct world w;
 static int setup(void **state)
 {
 	(void)state;
-	w_init(&w, NULL, 1);
-	for (int i = 0; i < 8; i++) {
-		w_recv(&w, 0);
-		w_recv(&w, 1);
-	}
+	w_init_ready(&w, NULL);
 	return 0;
 }
 
@@ -34,11 +30,7 @@ static int teardown(void **state)
 static void again(const struct shift_conn_cfg *cfg)
 {
 	w_free(&w);
-	w_init(&w, cfg, 1);
-	for (int i = 0; i < 8; i++) {
-		w_recv(&w, 0);
-		w_recv(&w, 1);
-	}
+	w_init_ready(&w, cfg);
 }
 
 static const struct shift_conn_stats *stats(int h)

@@ -7,19 +7,14 @@
 
 #include "tests/unit/world.h"
 
-#define SECOND	 1000000000ull
-#define RECEIVES 8
+#define SECOND 1000000000ull
 
 static struct world w;
 
 static int setup(void **state)
 {
 	(void)state;
-	w_init(&w, NULL, 1);
-	for (int i = 0; i < RECEIVES; i++) {
-		w_recv(&w, 0);
-		w_recv(&w, 1);
-	}
+	w_init_ready(&w, NULL);
 	return 0;
 }
 
@@ -74,7 +69,7 @@ static void ends_dead(enum shift_reason why)
 	while (w_op(&w, 0))
 		;
 	assert_int_equal(w_state(&w, 0), SHIFT_ST_DEAD);
-	assert_int_equal(w.h[0].errors + w.h[0].flushes, w.h[0].posted + RECEIVES);
+	assert_int_equal(w.h[0].errors + w.h[0].flushes, w.h[0].posted + W_READY_RECVS);
 }
 
 static void a_rail_that_there_is_not_breaks_the_protocol(void **state)

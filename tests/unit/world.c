@@ -604,6 +604,15 @@ void w_init(struct world *w, const struct shift_conn_cfg *from, uint64_t seed)
 	}
 }
 
+void w_init_ready(struct world *w, const struct shift_conn_cfg *cfg)
+{
+	w_init(w, cfg, 1);
+	for (int i = 0; i < W_READY_RECVS; i++) {
+		w_recv(w, 0);
+		w_recv(w, 1);
+	}
+}
+
 void w_free(struct world *w)
 {
 	free(w->h[0].mem);

@@ -80,6 +80,9 @@ struct world {
 
 /* cfg: NULL for the usual; side, ids and PSNs are filled in. */
 void w_init(struct world *w, const struct shift_conn_cfg *cfg, uint64_t seed);
+/* The same with receives posted on both sides, from which most tests start. */
+#define W_READY_RECVS 8
+void w_init_ready(struct world *w, const struct shift_conn_cfg *cfg);
 void w_free(struct world *w);
 
 /* The program. */
