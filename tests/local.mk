@@ -12,6 +12,11 @@ AM_TESTS_ENVIRONMENT = CMOCKA_MESSAGE_OUTPUT=TAP; export CMOCKA_MESSAGE_OUTPUT; 
 	SRCDIR='$(abs_top_srcdir)'; BUILDDIR='$(abs_top_builddir)'; CC='$(CC)'; \
 	export SRCDIR BUILDDIR CC;
 
+# A sanitized simulator is ten times slower; the seeds are the same for everybody.
+if SANITIZED
+AM_TESTS_ENVIRONMENT += SEEDS='1..3000'; export SEEDS;
+endif
+
 TESTBED_TESTS = \
 	tests/testbed/tool.bats tests/testbed/ssh.bats \
 	tests/testbed/pair-6.1.hosts tests/testbed/pair-6.12.hosts \

@@ -78,7 +78,10 @@ nothing_left() {
 
 @test "kill -9 of all its processes at once: the next command cleans up" {
 	up
-	pgrep -f "shift-testbed.* up --name $NAME" | xargs kill -KILL
+	# Stopped first: none of them may see another's end.
+	mapfile -t processes < <(pgrep -f "shift-testbed.* up --name $NAME")
+	kill -STOP "${processes[@]}"
+	kill -KILL "${processes[@]}"
 	wait_until 10 no_guests
 	[ -e "$SHIFT_TESTBED_DIR" ]
 	run -0 shift-testbed status
