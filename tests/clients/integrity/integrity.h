@@ -69,7 +69,7 @@ enum break_kind { BREAK_NOTHING, BREAK_DUPLICATE, BREAK_LOSE, BREAK_REORDER, BRE
 struct workload {
 	uint64_t seed;
 	uint32_t qps, depth, inflight, receives, size, ops, count, seconds;
-	uint8_t fixed_size, signal_all, one_way, prompt_receives;
+	uint8_t fixed_size, signal_all, one_way, prompt_receives, fence;
 };
 
 struct options {

@@ -25,7 +25,7 @@ struct options opt = {
 	.w = {.qps = 4,
 	      .depth = 32,
 	      .inflight = UINT32_MAX,
-	      .receives = 32,
+	      .receives = 64,
 	      .size = 16384,
 	      .ops = ALL_OPS,
 	      .seconds = 5},
@@ -73,9 +73,11 @@ static const char *const help =
 	"                      atomic (both), all (the default)\n"
 	"  --size BYTES        longest message (16384)    --fixed-size   all are that long\n"
 	"  --depth N           send queue (32)    --inflight N   (what the queue holds)\n"
-	"  --receives N        receive queue (32)    --prompt   post receives at once\n"
+	"  --receives N        receive queue (64)    --prompt   post receives at once\n"
 	"  --signal-all        every WR; else at random\n"
 	"  --one-way           only the client sends\n"
+	"  --fence             IBV_SEND_FENCE at random (soft-RoCE stalls when a receive is late, "
+	"too)\n"
 	"  --seed N            (from the clock)\n"
 	"  --outage            what outages are measured with: 1 QP, 1 thread, SENDs of 1 KB, "
 	"every\n"
@@ -191,6 +193,7 @@ static void take(int o, const struct option *options, int index)
 	case 'a': opt.w.signal_all = 1; break;
 	case '1': opt.w.one_way = 1; break;
 	case 'P': opt.w.prompt_receives = 1; break;
+	case 'F': opt.w.fence = 1; break;
 	case 'h': fputs(help, stdout); exit(0);
 	case NUMBER:
 		*numbers[index].to = number(options[index].name, optarg, numbers[index].low,
@@ -224,7 +227,8 @@ void options_parse(int argc, char **argv)
 		{"json", 0, NULL, 'j'},	      {"allow-lost-results", 0, NULL, 'A'},
 		{"fixed-size", 0, NULL, 'f'}, {"signal-all", 0, NULL, 'a'},
 		{"one-way", 0, NULL, '1'},    {"prompt", 0, NULL, 'P'},
-		{"help", 0, NULL, 'h'},	      {NULL, 0, NULL, 0},
+		{"fence", 0, NULL, 'F'},      {"help", 0, NULL, 'h'},
+		{NULL, 0, NULL, 0},
 	};
 	enum { N = sizeof(numbers) / sizeof(*numbers), M = sizeof(words) / sizeof(*words) };
 	struct option options[N + M];

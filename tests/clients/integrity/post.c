@@ -217,7 +217,7 @@ bool post_data(struct run *r, struct lane *l)
 	case SWAPS: prepare_atomic(r, l, &q); break;
 	case STREAMS: break;
 	}
-	if (!opt.w.fixed_size && !pick(l, 16))
+	if (opt.w.fence && !pick(l, 16))
 		q.wr.send_flags |= IBV_SEND_FENCE;
 	l->data_posted++;
 	return request_post(r, l, &q);
