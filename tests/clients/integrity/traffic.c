@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BATCH = 16, PEER_ABORTED = -1 };
+enum { BATCH = 16, PEER_ABORTED = -1, IDLE_PASSES = 4, IDLE_US = 50 };
 
 struct worker {
 	struct run *run;
@@ -156,10 +156,23 @@ static void last_gap(struct run *r, struct lane *l)
 					       .lane = l->index});
 }
 
+/*
+ * Nothing has come for so many passes. A soft NIC works on the same processors as we do: polling
+ * without a pause would starve it.
+ */
+static void rest(int idle)
+{
+	if (idle > IDLE_PASSES)
+		usleep(IDLE_US);
+	else if (idle)
+		sched_yield();
+}
+
 static void *work(void *arg)
 {
 	struct worker *w = arg;
 	struct run *r = w->run;
+	int idle = 0;
 
 	for (uint32_t i = w->index; i < opt.w.qps; i += opt.threads)
 		start_lane(r, &r->lanes[i]);
@@ -168,8 +181,8 @@ static void *work(void *arg)
 
 		for (uint32_t i = w->index; i < opt.w.qps && !aborted(r); i += opt.threads)
 			serve_lane(r, &r->lanes[i]);
-		if (!busy)
-			sched_yield();
+		idle = busy ? 0 : idle + 1;
+		rest(idle);
 	}
 	if (aborted(r))
 		for (uint32_t i = w->index; i < opt.w.qps; i += opt.threads)
