@@ -94,6 +94,7 @@ struct counters {
 
 struct gap {
 	double at_ms, ms; /* since the traffic began; -1: none */
+	double paused_ms; /* the longest time in it in which this side itself did not look */
 	uint32_t lane;
 };
 
@@ -167,7 +168,7 @@ struct lane {
 
 	struct counters n;
 	struct gap gaps[GAPS_KEPT];
-	double last_completion_ms, progress_ms;
+	double last_completion_ms, progress_ms, paused_ms;
 };
 
 /* All of one side. Lanes belong to their thread while the traffic runs. */
@@ -259,6 +260,7 @@ uint32_t breaker_next(struct lane *l, enum stream s);
 void breaker_corrupt(struct lane *l, enum stream s, uint8_t *message, uint32_t length);
 
 /* retire.c */
+void note_gap(struct run *r, struct lane *l, double t_ms);
 void retire(struct run *r, struct lane *l, const struct ibv_wc *wc, double t_ms);
 
 /* receive.c */

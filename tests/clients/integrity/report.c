@@ -50,8 +50,8 @@ static void gaps_json(const struct gap *gaps)
 	printf(", \"longest_gap_ms\": %.3f, \"longest_gap_at_ms\": %.3f, \"gaps\": [",
 	       gaps[0].ms < 0 ? 0 : gaps[0].ms, gaps[0].at_ms);
 	for (int i = 0; i < GAPS_KEPT && gaps[i].ms >= 0; i++)
-		printf("%s{\"ms\": %.3f, \"at_ms\": %.3f, \"qp\": %u}", i ? ", " : "", gaps[i].ms,
-		       gaps[i].at_ms, gaps[i].lane);
+		printf("%s{\"ms\": %.3f, \"at_ms\": %.3f, \"paused_ms\": %.3f, \"qp\": %u}",
+		       i ? ", " : "", gaps[i].ms, gaps[i].at_ms, gaps[i].paused_ms, gaps[i].lane);
 	printf("]");
 }
 
@@ -111,8 +111,9 @@ static void report_lines(const struct run *r, const struct counters *n, const st
 		       ibv_wc_status_str(r->error.status), r->error.vendor_err, r->error.lane,
 		       r->error.at_ms);
 	if (gaps[0].ms >= 0)
-		printf("longest gap between completions: %.3f ms, %.3f ms into the run, qp %u\n",
-		       gaps[0].ms, gaps[0].at_ms, gaps[0].lane);
+		printf("longest gap between completions: %.3f ms, %.3f ms into the run, qp %u; "
+		       "itself away for %.3f ms of it\n",
+		       gaps[0].ms, gaps[0].at_ms, gaps[0].lane, gaps[0].paused_ms);
 	printf("%s\n", status ? "FAILED" : "ok");
 }
 

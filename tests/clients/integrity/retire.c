@@ -77,13 +77,16 @@ static void retire_to(struct lane *l, uint32_t index)
 	l->retired++;
 }
 
-static void note_gap(struct run *r, struct lane *l, double t_ms)
+/* From the last completion, if there was one to wait for, until now. */
+void note_gap(struct run *r, struct lane *l, double t_ms)
 {
 	if (l->sends && !l->drained)
 		gap_note(l->gaps, (struct gap){.at_ms = l->last_completion_ms - r->start_ms,
 					       .ms = t_ms - l->last_completion_ms,
+					       .paused_ms = l->paused_ms,
 					       .lane = l->index});
 	l->last_completion_ms = l->progress_ms = t_ms;
+	l->paused_ms = 0;
 }
 
 void retire(struct run *r, struct lane *l, const struct ibv_wc *wc, double t_ms)

@@ -15,6 +15,7 @@ enum { BATCH = 16, PEER_ABORTED = -1, IDLE_PASSES = 4, IDLE_US = 50 };
 struct worker {
 	struct run *run;
 	uint32_t index;
+	double looked_ms;  /* when it last polled */
 	double stopped_ms; /* when this thread saw that both sides are done */
 	pthread_t thread;
 };
@@ -52,12 +53,25 @@ static void error_completion(struct run *r, struct lane *l, const struct ibv_wc 
 	abort_run(r, EXIT_ERROR_WC);
 }
 
-static bool poll_cq(struct run *r, uint32_t thread)
+/* How long did this thread not look? A gap is no longer the network's if the machine was away. */
+static void note_pause(struct worker *w, double t_ms)
 {
+	double paused_ms = t_ms - w->looked_ms;
+
+	for (uint32_t i = w->index; i < opt.w.qps; i += opt.threads)
+		if (paused_ms > w->run->lanes[i].paused_ms)
+			w->run->lanes[i].paused_ms = paused_ms;
+	w->looked_ms = t_ms;
+}
+
+static bool poll_cq(struct worker *w)
+{
+	struct run *r = w->run;
 	struct ibv_wc wcs[BATCH];
-	int n = ibv_poll_cq(r->cqs[thread], BATCH, wcs);
+	int n = ibv_poll_cq(r->cqs[w->index], BATCH, wcs);
 	double t_ms = now_ms();
 
+	note_pause(w, t_ms);
 	if (n < 0)
 		abort_run(r, EXIT_ERROR_WC);
 	for (int i = 0; i < n; i++) {
@@ -128,12 +142,11 @@ static bool settled(struct run *r, struct worker *w)
 	return none_out && (all || now_ms() - w->stopped_ms > LATE_REPORTS);
 }
 
-static void start_lane(struct run *r, struct lane *l)
+static void start_lane(struct lane *l)
 {
 	l->last_completion_ms = l->progress_ms = now_ms();
 	if (!l->sends)
 		l->finished = true;
-	(void)r;
 }
 
 static void serve_lane(struct run *r, struct lane *l)
@@ -143,17 +156,6 @@ static void serve_lane(struct run *r, struct lane *l)
 	if (!stopped(r))
 		post(r, l);
 	look_at(r, l);
-}
-
-/* An aborted run ends in a gap, too: how long had nothing moved? */
-static void last_gap(struct run *r, struct lane *l)
-{
-	double t_ms = now_ms();
-
-	if (l->sends && outstanding(l))
-		gap_note(l->gaps, (struct gap){.at_ms = l->last_completion_ms - r->start_ms,
-					       .ms = t_ms - l->last_completion_ms,
-					       .lane = l->index});
 }
 
 /*
@@ -174,19 +176,21 @@ static void *work(void *arg)
 	struct run *r = w->run;
 	int idle = 0;
 
+	w->looked_ms = now_ms();
 	for (uint32_t i = w->index; i < opt.w.qps; i += opt.threads)
-		start_lane(r, &r->lanes[i]);
+		start_lane(&r->lanes[i]);
 	while (!aborted(r) && !settled(r, w)) {
-		bool busy = poll_cq(r, w->index);
+		bool busy = poll_cq(w);
 
 		for (uint32_t i = w->index; i < opt.w.qps && !aborted(r); i += opt.threads)
 			serve_lane(r, &r->lanes[i]);
 		idle = busy ? 0 : idle + 1;
 		rest(idle);
 	}
-	if (aborted(r))
-		for (uint32_t i = w->index; i < opt.w.qps; i += opt.threads)
-			last_gap(r, &r->lanes[i]);
+	/* An aborted run ends in a gap, too: how long had nothing moved? */
+	for (uint32_t i = w->index; i < opt.w.qps; i += opt.threads)
+		if (outstanding(&r->lanes[i]))
+			note_gap(r, &r->lanes[i], now_ms());
 	return NULL;
 }
 
