@@ -212,11 +212,13 @@ void device_connect(struct run *r)
 		l->own.mtu = opt.mtu ? opt.mtu : port.active_mtu;
 		if (ibv_query_gid(r->context, opt.ib_port, opt.gid_index, &l->own.gid))
 			fail("query_gid");
-		net_swap(r, &l->own, &l->peer, sizeof(l->own));
+		if (!net_swap(r, &l->own, &l->peer, sizeof(l->own)))
+			fail("the peer left");
 		to_rts(l);
 		receives_post(r, l, true);
 	}
-	net_swap(r, &own, &peer, 1);
+	if (!net_swap(r, &own, &peer, 1))
+		fail("the peer left");
 }
 
 static void close_lane(struct lane *l)

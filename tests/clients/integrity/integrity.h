@@ -237,9 +237,9 @@ void gap_note(struct gap *gaps, struct gap g);
 _Noreturn void fail(const char *what);
 void net_open(struct run *r);
 void net_agree(struct run *r);
-void net_swap(struct run *r, const void *own, void *peer, size_t bytes);
-void net_send(struct run *r, const void *own, size_t bytes);
-void net_receive(struct run *r, void *peer, size_t bytes);
+bool net_swap(struct run *r, const void *own, void *peer, size_t bytes);
+bool net_send(struct run *r, const void *own, size_t bytes);
+bool net_receive(struct run *r, void *peer, size_t bytes);
 bool net_pending(struct run *r, int timeout_ms);
 
 /* device.c */

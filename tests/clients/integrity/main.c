@@ -30,7 +30,8 @@ int main(int argc, char **argv)
 	for (uint32_t i = 0; i < opt.w.qps; i++)
 		counters_add(&own.n, &r.lanes[i].n);
 	own.status = violated(&own.n) ? EXIT_VIOLATED : r.abort_status > 0 ? r.abort_status : 0;
-	net_swap(&r, &own, &peer, sizeof(own));
+	if (!net_swap(&r, &own, &peer, sizeof(own)))
+		peer = (struct verdict){.status = EXIT_SETUP};
 	status = worse(&r, &own, &peer);
 	report(&r, &own.n, &peer, status);
 	device_close(&r);

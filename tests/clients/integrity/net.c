@@ -71,31 +71,31 @@ void net_open(struct run *r)
 	freeaddrinfo(a);
 }
 
-void net_send(struct run *r, const void *own, size_t bytes)
+/* These return false, with errno set, when the peer has left. */
+bool net_send(struct run *r, const void *own, size_t bytes)
 {
 	for (size_t done = 0; done < bytes;) {
 		ssize_t n = send(r->tcp, (const char *)own + done, bytes - done, MSG_NOSIGNAL);
 
 		if (n < 0)
-			fail("the peer left");
+			return false;
 		done += n;
 	}
+	return true;
 }
 
-void net_receive(struct run *r, void *peer, size_t bytes)
+bool net_receive(struct run *r, void *peer, size_t bytes)
 {
 	ssize_t n = recv(r->tcp, peer, bytes, MSG_WAITALL);
 
 	if (n >= 0 && (size_t)n < bytes)
 		errno = ECONNRESET;
-	if (n != (ssize_t)bytes)
-		fail("the peer left");
+	return n == (ssize_t)bytes;
 }
 
-void net_swap(struct run *r, const void *own, void *peer, size_t bytes)
+bool net_swap(struct run *r, const void *own, void *peer, size_t bytes)
 {
-	net_send(r, own, bytes);
-	net_receive(r, peer, bytes);
+	return net_send(r, own, bytes) && net_receive(r, peer, bytes);
 }
 
 /* Has the peer said something, or left? */
@@ -109,10 +109,8 @@ bool net_pending(struct run *r, int timeout_ms)
 /* The side that connects says what is to be done. */
 void net_agree(struct run *r)
 {
-	if (opt.peer)
-		net_send(r, &opt.w, sizeof(opt.w));
-	else
-		net_receive(r, &opt.w, sizeof(opt.w));
+	if (opt.peer ? !net_send(r, &opt.w, sizeof(opt.w)) : !net_receive(r, &opt.w, sizeof(opt.w)))
+		fail("the peer left");
 	if (opt.threads > opt.w.qps)
 		opt.threads = opt.w.qps;
 }

@@ -202,27 +202,29 @@ static void totals_of(const struct lane *l, struct totals *t)
 	t->swap_value = swap_value(side_own(), l->index, l->next[SWAPS]);
 }
 
-/* Tells the peer what was sent to it, or that nothing can be said. */
+/* Tells the peer what was sent to it, or that nothing can be said. If it left, that shows next. */
 static void tell(struct run *r, bool gave_up)
 {
 	struct totals t;
+	bool there = net_send(r, &gave_up, sizeof(gave_up));
 
-	net_send(r, &gave_up, sizeof(gave_up));
-	for (uint32_t i = 0; i < opt.w.qps && !gave_up; i++) {
+	for (uint32_t i = 0; i < opt.w.qps && !gave_up && there; i++) {
 		totals_of(&r->lanes[i], &t);
-		net_send(r, &t, sizeof(t));
+		there = net_send(r, &t, sizeof(t));
 	}
 }
 
 static void hear_totals(struct run *r)
 {
-	bool gave_up;
+	bool gave_up = false;
 
-	net_receive(r, &gave_up, sizeof(gave_up));
-	if (gave_up)
+	if (!net_receive(r, &gave_up, sizeof(gave_up)) ||
+	    (!gave_up && !net_receive(r, r->peer_totals, opt.w.qps * sizeof(*r->peer_totals)))) {
+		fprintf(stderr, "integrity: the peer left\n");
+		abort_run(r, EXIT_SETUP);
+	} else if (gave_up) {
 		abort_run(r, PEER_ABORTED);
-	else
-		net_receive(r, r->peer_totals, opt.w.qps * sizeof(*r->peer_totals));
+	}
 }
 
 /* Until both have nothing left to send, or one has given up. */
