@@ -76,17 +76,17 @@ pull_cable() { # CLIENT-OPTIONS...
 }
 
 @test "all operations, 4 QPs, 2 threads: clean, and every operation was used" {
-	both 0 --seconds 3 --seed 7
+	both 0 --seconds 2 --seed 7
 	for host in a b; do
 		says $host '.exit == 0 and .seed == 7 and .qps == 4 and .threads == 2 and .error == null'
-		says $host '[.posted[] > 20] | all'
+		says $host '[.posted[] > 0] | all'
 		says $host '[.found[], .peer_found[]] | add == 0'
 		says $host '.longest_gap_ms == .gaps[0].ms and .longest_gap_ms > 0'
 	done
 }
 
 @test "packets of 256 bytes, messages of 20 KB, one QP per thread: clean" {
-	both 0 --mtu 256 --qps 2 --size 20000 --count 400
+	both 0 --mtu 256 --qps 2 --size 20000 --count 300
 	says a '[.found[], .peer_found[]] | add == 0'
 }
 
@@ -97,7 +97,7 @@ pull_cable() { # CLIENT-OPTIONS...
 }
 
 caught() { # KIND:OP EXPRESSION OF THE SERVER'S REPORT
-	both 5 --qps 1 --threads 1 --count 400 --break "$1"
+	both 5 --qps 1 --threads 1 --ops "${1#*:}" --count 60 --break "$1"
 	says b "$2"
 }
 
@@ -117,7 +117,7 @@ caught() { # KIND:OP EXPRESSION OF THE SERVER'S REPORT
 }
 
 @test "--break: two messages that change places are reordered, not lost" {
-	caught reorder '.found.reordered == 1 and .found.lost == 0 and .found.duplicated == 0'
+	caught reorder:send '.found.reordered == 1 and .found.lost == 0 and .found.duplicated == 0'
 }
 
 @test "--break: one bad byte is found" {
@@ -138,7 +138,7 @@ caught() { # KIND:OP EXPRESSION OF THE SERVER'S REPORT
 }
 
 @test "unprotected, retry_cnt 7: a stall as long as the fault, then nothing is lost" {
-	pull_cable --retry 7 --seconds 6
+	pull_cable --retry 7 --seconds 5
 	down_ns=$(date +%s%N)
 	sleep 2 # the length of the fault
 	fault_ms=$((($(date +%s%N) - down_ns) / 1000000))
@@ -150,11 +150,11 @@ caught() { # KIND:OP EXPRESSION OF THE SERVER'S REPORT
 }
 
 @test "unprotected, retry_cnt 7, no end of the fault: stalled, status 4" {
-	pull_cable --retry 7 --seconds 40 --stall 2
+	pull_cable --retry 7 --seconds 40 --stall 1
 	status=0
 	wait $client || status=$?
 	expect_status 4
-	says a '.longest_gap_ms >= 2000'
+	says a '.longest_gap_ms >= 1000'
 	wait $server || true
 }
 
