@@ -18,7 +18,7 @@ AM_TESTS_ENVIRONMENT += SEEDS='1..3000'; export SEEDS;
 endif
 
 TESTBED_TESTS = \
-	tests/testbed/tool.bats tests/testbed/ssh.bats \
+	tests/testbed/tool.bats tests/testbed/ssh.bats tests/testbed/integrity.bats \
 	tests/testbed/pair-6.1.hosts tests/testbed/pair-6.12.hosts \
 	tests/testbed/single-6.1.hosts tests/testbed/single-6.12.hosts
 TESTS += tests/style.bats tests/cli.bats

@@ -9,3 +9,15 @@ noinst_PROGRAMS += tests/clients/qp_record
 tests_clients_qp_record_SOURCES = tests/clients/qp_record.c
 tests_clients_qp_record_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS) $(CJSON_CFLAGS)
 tests_clients_qp_record_LDADD = $(IBVERBS_LIBS) $(CJSON_LIBS)
+
+noinst_PROGRAMS += tests/clients/integrity/integrity
+tests_clients_integrity_integrity_SOURCES = \
+	tests/clients/integrity/integrity.h tests/clients/integrity/main.c \
+	tests/clients/integrity/breaker.c tests/clients/integrity/device.c \
+	tests/clients/integrity/net.c tests/clients/integrity/options.c \
+	tests/clients/integrity/pattern.c tests/clients/integrity/post.c \
+	tests/clients/integrity/receive.c tests/clients/integrity/report.c \
+	tests/clients/integrity/retire.c tests/clients/integrity/sequence.c \
+	tests/clients/integrity/slots.c tests/clients/integrity/traffic.c
+tests_clients_integrity_integrity_CFLAGS = $(AM_CFLAGS) -pthread $(IBVERBS_CFLAGS)
+tests_clients_integrity_integrity_LDADD = $(IBVERBS_LIBS)

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* Device, memory and queue pairs. */
+#include "tests/clients/integrity/integrity.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void *allocate(size_t n, size_t bytes)
+{
+	void *p = calloc(n, bytes);
+
+	if (!p)
+		fail("memory");
+	return p;
+}
+
+static struct ibv_context *open_named(const char *name)
+{
+	int n;
+	struct ibv_device **list = ibv_get_device_list(&n);
+	struct ibv_context *context = NULL;
+
+	errno = ENODEV;
+	for (int i = 0; list && i < n && !context; i++)
+		if (!strcmp(ibv_get_device_name(list[i]), name))
+			context = ibv_open_device(list[i]);
+	if (list)
+		ibv_free_device_list(list);
+	if (!context)
+		fail(name);
+	return context;
+}
+
+static uint32_t place(uint32_t *end, uint32_t bytes)
+{
+	uint32_t at = *end;
+
+	*end = (at + bytes + 63) & ~63u;
+	return at;
+}
+
+static struct layout layout_of(const struct workload *w)
+{
+	struct layout m = {
+		.slot_stride = (w->size + 16 + 63) & ~63u,
+		.imm_slots = w->receives + 4, /* what is posted, one under way, and for --break */
+		.imm_stride = (w->size + 63) & ~63u,
+		.read_bytes = 2 * w->size + 64,
+		.buffer_stride = (w->size + 16 + PIECES_MAX * PIECE_GAP + 63) & ~63u,
+	};
+	uint32_t end = 0;
+
+	m.status = place(&end, sizeof(struct status_block));
+	m.add = place(&end, 8);
+	m.swap = place(&end, 8);
+	m.slots[WRITES] = place(&end, SLOTS * m.slot_stride);
+	m.slots[FLAGS] = place(&end, SLOTS * m.slot_stride);
+	m.imm = place(&end, m.imm_slots * m.imm_stride);
+	m.read = place(&end, m.read_bytes);
+	m.send = place(&end, w->depth * m.buffer_stride);
+	m.receive = place(&end, w->receives * m.buffer_stride);
+	m.total = end;
+	return m;
+}
+
+static void create_qp(struct run *r, struct lane *l, struct ibv_cq *cq)
+{
+	struct ibv_qp_init_attr attr = {
+		.qp_type = IBV_QPT_RC,
+		.send_cq = cq,
+		.recv_cq = cq,
+		.cap = {.max_send_wr = opt.w.depth,
+			.max_recv_wr = opt.w.receives,
+			.max_send_sge = PIECES_MAX,
+			.max_recv_sge = PIECES_MAX,
+			.max_inline_data = INLINE_MAX},
+	};
+	struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT,
+				   .port_num = opt.ib_port,
+				   .qp_access_flags = IBV_ACCESS_REMOTE_WRITE |
+						      IBV_ACCESS_REMOTE_READ |
+						      IBV_ACCESS_REMOTE_ATOMIC};
+
+	l->qp = ibv_create_qp(r->pd, &attr);
+	if (!l->qp)
+		fail("create_qp");
+	if (ibv_modify_qp(l->qp, &init,
+			  IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS))
+		fail("modify_qp to INIT");
+}
+
+static void create_memory(struct run *r, struct lane *l)
+{
+	const struct layout *m = &r->layout;
+
+	l->memory = aligned_alloc(4096, (m->total + 4095) & ~4095u);
+	if (!l->memory)
+		fail("memory");
+	memset(l->memory, 0, m->total);
+	message_fill(l->memory + m->read, message_key(side_own(), l->index, READS, 0), 0,
+		     m->read_bytes);
+	l->mr = ibv_reg_mr(r->pd, l->memory, m->total,
+			   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+				   IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
+	if (!l->mr)
+		fail("reg_mr");
+	l->records = allocate(opt.w.depth, sizeof(*l->records));
+	l->receive_pieces = allocate(opt.w.receives, sizeof(*l->receive_pieces));
+	l->scratch = allocate(2, m->buffer_stride);
+	l->expected = l->scratch + m->buffer_stride;
+}
+
+static void create_lane(struct run *r, uint32_t i)
+{
+	struct lane *l = &r->lanes[i];
+
+	l->index = i;
+	l->sends = opt.peer || !opt.w.one_way;
+	l->random = mix(opt.w.seed ^ (uint64_t)i << 32 ^ side_own());
+	for (int g = 0; g < GAPS_KEPT; g++)
+		l->gaps[g].ms = -1;
+	create_memory(r, l);
+	create_qp(r, l, r->cqs[i % opt.threads]);
+	l->own = (struct address){.qpn = l->qp->qp_num,
+				  .psn = mix(l->random) & 0xffffff,
+				  .rkey = l->mr->rkey,
+				  .memory = (uintptr_t)l->memory};
+}
+
+/* A CQ holds all that its QPs may have outstanding. */
+static void create_cqs(struct run *r)
+{
+	uint32_t lanes = (opt.w.qps + opt.threads - 1) / opt.threads;
+
+	r->cqs = allocate(opt.threads, sizeof(*r->cqs));
+	for (uint32_t t = 0; t < opt.threads; t++) {
+		r->cqs[t] = ibv_create_cq(r->context, lanes * (opt.w.depth + opt.w.receives), NULL,
+					  NULL, 0);
+		if (!r->cqs[t])
+			fail("create_cq");
+	}
+}
+
+void device_open(struct run *r)
+{
+	r->context = open_named(opt.device);
+	r->pd = ibv_alloc_pd(r->context);
+	if (!r->pd)
+		fail("alloc_pd");
+	r->layout = layout_of(&opt.w);
+	create_cqs(r);
+	r->lanes = allocate(opt.w.qps, sizeof(*r->lanes));
+	r->peer_totals = allocate(opt.w.qps, sizeof(*r->peer_totals));
+	for (uint32_t i = 0; i < opt.w.qps; i++)
+		create_lane(r, i);
+}
+
+static enum ibv_mtu path_mtu(const struct lane *l)
+{
+	int mtu = l->own.mtu < l->peer.mtu ? l->own.mtu : l->peer.mtu;
+
+	return (enum ibv_mtu)mtu;
+}
+
+static void to_rts(struct lane *l)
+{
+	struct ibv_qp_attr rtr = {
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = path_mtu(l),
+		.dest_qp_num = l->peer.qpn,
+		.rq_psn = l->peer.psn,
+		.max_dest_rd_atomic = opt.rd_atomic,
+		.min_rnr_timer = opt.min_rnr_timer,
+		.ah_attr = {.is_global = 1,
+			    .dlid = l->peer.lid,
+			    .port_num = opt.ib_port,
+			    .grh = {.dgid = l->peer.gid,
+				    .sgid_index = opt.gid_index,
+				    .hop_limit = 64}},
+	};
+	struct ibv_qp_attr rts = {.qp_state = IBV_QPS_RTS,
+				  .sq_psn = l->own.psn,
+				  .timeout = opt.timeout,
+				  .retry_cnt = opt.retry,
+				  .rnr_retry = opt.rnr_retry,
+				  .max_rd_atomic = opt.rd_atomic};
+
+	if (ibv_modify_qp(l->qp, &rtr,
+			  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				  IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER))
+		fail("modify_qp to RTR");
+	if (ibv_modify_qp(l->qp, &rts,
+			  IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				  IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC))
+		fail("modify_qp to RTS");
+}
+
+/* Exchanges addresses, and returns when both sides can receive. */
+void device_connect(struct run *r)
+{
+	struct ibv_port_attr port;
+	char own = 0, peer;
+
+	if (ibv_query_port(r->context, opt.ib_port, &port))
+		fail("query_port");
+	for (uint32_t i = 0; i < opt.w.qps; i++) {
+		struct lane *l = &r->lanes[i];
+
+		l->own.lid = port.lid;
+		l->own.mtu = opt.mtu ? opt.mtu : port.active_mtu;
+		if (ibv_query_gid(r->context, opt.ib_port, opt.gid_index, &l->own.gid))
+			fail("query_gid");
+		if (!net_swap(r, &l->own, &l->peer, sizeof(l->own)))
+			fail("the peer left");
+		to_rts(l);
+		receives_post(r, l, true);
+	}
+	if (!net_swap(r, &own, &peer, 1))
+		fail("the peer left");
+}
+
+static void close_lane(struct lane *l)
+{
+	ibv_destroy_qp(l->qp);
+	ibv_dereg_mr(l->mr);
+	free(l->memory);
+	free(l->records);
+	free(l->receive_pieces);
+	free(l->scratch);
+}
+
+void device_close(struct run *r)
+{
+	for (uint32_t i = 0; i < opt.w.qps; i++)
+		close_lane(&r->lanes[i]);
+	for (uint32_t t = 0; t < opt.threads; t++)
+		ibv_destroy_cq(r->cqs[t]);
+	ibv_dealloc_pd(r->pd);
+	ibv_close_device(r->context);
+	close(r->tcp);
+	free(r->cqs);
+	free(r->lanes);
+	free(r->peer_totals);
+}

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * integrity: all of RC, both ways at once, every byte and every result checked.
+ *
+ * A lane is one QP with all that is checked on it. Each operation belongs to a stream that counts
+ * from 0; what a message looks like (length, bytes) follows from seed, side, lane, stream and
+ * number, so the receiver knows what must come next without being told.
+ *
+ *   messages   SEND, SEND_WITH_IMM, WRITE_WITH_IMM: order and bytes checked when received.
+ *   writes     WRITE into a slot; announced later by the sender's status block, then checked and
+ *              cleared: a slot that is set again was written twice.
+ *   flags      WRITE into a slot whose first and last word are flags: polled in memory, cleared as
+ *              soon as seen, and never to be set again.
+ *   reads      READ of memory that never changes.
+ *   adds       FETCH_AND_ADD of 1: the value that comes back is the number of those before.
+ *   swaps      CMP_AND_SWP along a chain of values: what comes back is the link before.
+ *
+ * The status block is a small WRITE with which each side says how many writes are announced and
+ * how many slots are free again. Messages need no credit: without a receive the NIC waits (RNR).
+ */
+#ifndef INTEGRITY_H
+#define INTEGRITY_H
+
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum {
+	EXIT_SETUP = 1,
+	EXIT_USAGE = 2,
+	EXIT_ERROR_WC = 3,
+	EXIT_STALLED = 4,
+	EXIT_VIOLATED = 5,
+};
+
+enum {
+	SLOTS = 8,	  /* of writes and of flags, per lane */
+	WINDOW = 1024,	  /* how far back a late message is told from a repeated one */
+	PIECES_MAX = 3,	  /* scatter-gather entries of a work request */
+	PIECE_GAP = 64,	  /* unused bytes between two pieces */
+	INLINE_MAX = 128, /* bytes */
+	GAPS_KEPT = 5,	  /* the longest, per lane */
+	BREAK_AT = 20,	  /* the number in its stream at which --break strikes */
+	LATE_REPORTS =
+		250, /* ms for the last receive completions to show after the peer's last word */
+};
+
+enum op {
+	OP_SEND,
+	OP_SEND_IMM,
+	OP_WRITE,
+	OP_WRITE_IMM,
+	OP_FLAG,
+	OP_READ,
+	OP_ADD,
+	OP_SWAP,
+	OPS_TO_CHOOSE,
+	OP_STATUS = OPS_TO_CHOOSE,
+	OPS,
+};
+
+enum stream { MESSAGES, WRITES, FLAGS, READS, ADDS, SWAPS, STREAMS };
+
+enum break_kind { BREAK_NOTHING, BREAK_DUPLICATE, BREAK_LOSE, BREAK_REORDER, BREAK_CORRUPT };
+
+/* What both sides must agree on: the side that connects decides. */
+struct workload {
+	uint64_t seed;
+	uint32_t qps, depth, inflight, receives, size, ops, count, seconds;
+	uint8_t fixed_size, signal_all, one_way, prompt_receives, fence;
+};
+
+struct options {
+	const char *device, *peer, *port;
+	uint32_t gid_index, ib_port, mtu, threads, stall_s;
+	uint32_t timeout, retry, rnr_retry, min_rnr_timer, rd_atomic;
+	enum break_kind break_kind;
+	enum stream break_stream;
+	bool json, allow_lost_results;
+	struct workload w;
+};
+
+/* All numbers of one side, or of one lane. */
+struct counters {
+	uint64_t posted[OPS];
+	uint64_t bytes_sent, completions, receives;
+	uint64_t lost, duplicated, reordered, bad_bytes;
+	uint64_t bad_completions; /* none, two or out of order for one signaled WR */
+	uint64_t lost_results;	  /* atomics whose result buffer was not written */
+	uint64_t error_completions;
+};
+
+struct gap {
+	double at_ms, ms; /* since the traffic began; -1: none */
+	double paused_ms; /* the longest time in it in which this side itself did not look */
+	uint32_t lane;
+};
+
+/* Tells what is lost, repeated or out of order in a stream of numbers. */
+struct sequence {
+	uint32_t next;
+	bool missing[WINDOW];
+	uint32_t missing_count;
+};
+
+struct pieces {
+	int n;
+	uint32_t offset[PIECES_MAX], length[PIECES_MAX]; /* in the memory of the lane */
+};
+
+struct record { /* a posted send WR */
+	enum op op;
+	bool signaled;
+	uint32_t seq, length, read_offset;
+	uint64_t expected;
+	struct pieces pieces;
+};
+
+/* Where things lie in the memory of a lane: the same on both sides. */
+struct layout {
+	uint32_t status, add, swap, slots[STREAMS], imm, read, send, receive, total;
+	uint32_t slot_stride, imm_slots, imm_stride, read_bytes, buffer_stride;
+};
+
+/* Words that can be read while a NIC writes them: see word_encode. */
+struct status_block {
+	uint64_t announced, writes_free, flags_free;
+};
+
+struct address { /* over TCP, in the machine's own layout: both are the same program */
+	uint32_t qpn, psn, rkey;
+	uint16_t lid, mtu;
+	uint64_t memory;
+	union ibv_gid gid;
+};
+
+struct totals { /* what a side says it has done to the other, per lane */
+	uint32_t sent[STREAMS];
+	uint64_t swap_value;
+};
+
+struct lane {
+	uint32_t index;
+	struct ibv_qp *qp;
+	struct ibv_mr *mr;
+	uint8_t *memory;
+	uint8_t *scratch, *expected; /* of the thread: one message each */
+	struct address own, peer;
+	uint64_t random;
+	bool sends; /* other than status blocks */
+
+	struct record *records;
+	uint32_t posted, retired, unsignaled_run, data_posted;
+	uint32_t next[STREAMS]; /* number of the next of each stream */
+	int64_t add_skew;
+	struct status_block told;		     /* last posted, as plain numbers */
+	uint32_t announced, writes_free, flags_free; /* heard from the peer */
+	int break_phase;
+	bool finished, final_status, drained;
+
+	struct pieces *receive_pieces;
+	uint32_t receives_posted, receives_completed;
+	double receives_held_until_ms;
+	struct sequence messages, slots[STREAMS];
+	bool front_seen;
+
+	struct counters n;
+	struct gap gaps[GAPS_KEPT];
+	double last_completion_ms, progress_ms, paused_ms;
+};
+
+/* All of one side. Lanes belong to their thread while the traffic runs. */
+struct run {
+	struct ibv_context *context;
+	struct ibv_pd *pd;
+	struct ibv_cq **cqs; /* one per thread */
+	struct layout layout;
+	struct lane *lanes;
+	int tcp;
+	double start_ms, duration_ms;
+	uint64_t started_unix_ms;
+	struct totals *peer_totals;
+	/* Written by any thread, with atomics. */
+	int abort_status;
+	bool stop;
+	uint32_t drained;
+	struct { /* the first error completion, written once */
+		int taken;
+		enum ibv_wc_status status;
+		uint32_t vendor_err, lane;
+		double at_ms;
+		bool on_receive;
+	} error;
+};
+
+struct verdict {
+	int status;
+	struct counters n;
+};
+
+extern struct options opt;
+
+/* options.c */
+void options_parse(int argc, char **argv);
+const char *op_name(enum op op);
+
+/* pattern.c */
+double now_ms(void);
+uint64_t mix(uint64_t x);
+uint32_t pick(struct lane *l, uint32_t below);
+uint64_t word_encode(uint32_t value);
+bool word_decode(uint64_t word, uint32_t *value);
+uint64_t memory_load(const uint8_t *p);
+void memory_store(uint8_t *p, uint64_t value);
+int side_own(void);
+uint64_t message_key(int side, uint32_t lane, enum stream s, uint32_t seq);
+uint32_t message_length(int side, uint32_t lane, enum stream s, uint32_t seq);
+void message_fill(uint8_t *to, uint64_t key, uint32_t from_byte, uint32_t length);
+void message_build(uint8_t *to, uint64_t key, uint32_t seq, uint32_t length);
+void slot_build(uint8_t *to, uint64_t key, uint32_t seq, uint32_t length);
+uint64_t swap_value(int side, uint32_t lane, uint32_t seq);
+uint64_t bytes_differ(const uint8_t *a, const uint8_t *b, uint32_t length);
+void pieces_cut(struct lane *l, struct pieces *p, uint32_t at, uint32_t length);
+void pieces_scatter(const struct lane *l, const struct pieces *p, const uint8_t *from);
+void pieces_gather(const struct lane *l, const struct pieces *p, uint8_t *to, uint32_t length);
+int pieces_sges(const struct lane *l, const struct pieces *p, struct ibv_sge *sges);
+
+/* sequence.c */
+void sequence_note(struct sequence *s, uint32_t seq, struct counters *n);
+void sequence_skip(struct sequence *s, uint32_t to, struct counters *n);
+void sequence_close(struct sequence *s, uint32_t sent, struct counters *n);
+void gap_note(struct gap *gaps, struct gap g);
+
+/* net.c */
+_Noreturn void fail(const char *what);
+void net_open(struct run *r);
+void net_agree(struct run *r);
+bool net_swap(struct run *r, const void *own, void *peer, size_t bytes);
+bool net_send(struct run *r, const void *own, size_t bytes);
+bool net_receive(struct run *r, void *peer, size_t bytes);
+bool net_pending(struct run *r, int timeout_ms);
+
+/* device.c */
+void device_open(struct run *r);
+void device_connect(struct run *r);
+void device_close(struct run *r);
+
+/* post.c */
+bool post_data(struct run *r, struct lane *l);
+bool post_status(struct run *r, struct lane *l, bool always);
+uint32_t outstanding(const struct lane *l);
+
+/* breaker.c */
+bool breaker_ready(const struct lane *l, enum stream s, uint32_t credit);
+bool breaker_midway(const struct lane *l);
+uint32_t breaker_writes(const struct lane *l);
+uint32_t breaker_next(struct lane *l, enum stream s);
+void breaker_corrupt(struct lane *l, enum stream s, uint8_t *message, uint32_t length);
+
+/* retire.c */
+void note_gap(struct run *r, struct lane *l, double t_ms);
+void retire(struct run *r, struct lane *l, const struct ibv_wc *wc, double t_ms);
+
+/* receive.c */
+void receives_post(struct run *r, struct lane *l, bool all);
+void receive(struct run *r, struct lane *l, const struct ibv_wc *wc);
+
+/* slots.c */
+void slots_poll(struct run *r, struct lane *l);
+void slots_close(struct run *r, struct lane *l, const struct totals *sent);
+
+/* traffic.c */
+void traffic(struct run *r);
+void verify(struct run *r);
+
+/* report.c */
+void counters_add(struct counters *to, const struct counters *from);
+bool violated(const struct counters *n);
+void report(struct run *r, const struct counters *n, const struct verdict *peer, int status);
+
+#endif

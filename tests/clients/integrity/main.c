@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include "tests/clients/integrity/integrity.h"
+
+#include <inttypes.h>
+
+/* A violation is worse than an error, an error than what only the peer has seen. */
+static int worse(const struct run *r, const struct verdict *own, const struct verdict *peer)
+{
+	if (own->status == EXIT_VIOLATED || peer->status == EXIT_VIOLATED)
+		return EXIT_VIOLATED;
+	if (own->status)
+		return own->status;
+	return peer->status ? peer->status : r->abort_status ? EXIT_SETUP : 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct run r = {0};
+	struct verdict own = {0}, peer = {0};
+	int status;
+
+	options_parse(argc, argv);
+	net_open(&r);
+	net_agree(&r);
+	device_open(&r);
+	device_connect(&r);
+	fprintf(stderr, "integrity: running, seed %" PRIu64 "\n", opt.w.seed);
+	traffic(&r);
+	verify(&r);
+	for (uint32_t i = 0; i < opt.w.qps; i++)
+		counters_add(&own.n, &r.lanes[i].n);
+	own.status = violated(&own.n) ? EXIT_VIOLATED : r.abort_status > 0 ? r.abort_status : 0;
+	if (!net_swap(&r, &own, &peer, sizeof(own)))
+		peer = (struct verdict){.status = EXIT_SETUP};
+	status = worse(&r, &own, &peer);
+	report(&r, &own.n, &peer, status);
+	device_close(&r);
+	return status;
+}

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include "tests/clients/integrity/integrity.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { ALL_OPS = (1 << OPS_TO_CHOOSE) - 1, MEMORY_MAX = 256 << 20 };
+
+struct options opt = {
+	.device = "mlx5_0",
+	.port = "18516",
+	.ib_port = 1,
+	.threads = 2,
+	.stall_s = 30,
+	.timeout = 14,
+	.retry = 7,
+	.rnr_retry = 7,
+	.min_rnr_timer = 12,
+	.rd_atomic = 4,
+	.w = {.qps = 4,
+	      .depth = 32,
+	      .inflight = UINT32_MAX,
+	      .receives = 64,
+	      .size = 16384,
+	      .ops = ALL_OPS,
+	      .seconds = 5},
+};
+
+/* Numbers, where they go and what they may be; 0 in `to` where more is to be done. */
+static const struct number {
+	const char *name;
+	uint32_t *to, low, high;
+} numbers[] = {
+	{"gid-index", &opt.gid_index, 0, 255},	{"ib-port", &opt.ib_port, 1, 255},
+	{"threads", &opt.threads, 1, 64},	{"stall", &opt.stall_s, 1, 86400},
+	{"timeout", &opt.timeout, 0, 31},	{"retry", &opt.retry, 0, 7},
+	{"rnr-retry", &opt.rnr_retry, 0, 7},	{"min-rnr-timer", &opt.min_rnr_timer, 0, 31},
+	{"rd-atomic", &opt.rd_atomic, 1, 128},	{"mtu", &opt.mtu, 256, 4096},
+	{"qps", &opt.w.qps, 1, 1024},		{"depth", &opt.w.depth, 4, 4096},
+	{"inflight", &opt.w.inflight, 1, 4095}, {"receives", &opt.w.receives, 1, 4096},
+	{"size", &opt.w.size, 8, 1 << 20},	{"count", &opt.w.count, 1, 1u << 31},
+	{"seconds", &opt.w.seconds, 1, 864000},
+};
+
+static const char *const op_names[OPS] = {
+	[OP_SEND] = "send",	      [OP_SEND_IMM] = "send-imm", [OP_WRITE] = "write",
+	[OP_WRITE_IMM] = "write-imm", [OP_FLAG] = "flag",	  [OP_READ] = "read",
+	[OP_ADD] = "fetch-add",	      [OP_SWAP] = "cmp-swap",	  [OP_STATUS] = "status",
+};
+
+static const char *const help =
+	"usage: integrity [options] [PEER]\n"
+	"All RC operations between two peers at once, every byte and result checked.\n"
+	"The server has no PEER and needs no more than a device; the client says what is done.\n"
+	"\n"
+	"  --device NAME       RDMA device (mlx5_0)\n"
+	"  --gid-index N       (0)    --ib-port N (1)    --mtu BYTES (the port's)\n"
+	"  --port TCP-PORT     where the server listens (18516)\n"
+	"  --timeout N         local ACK timeout (14)    --retry N (7)    --rnr-retry N (7)\n"
+	"  --min-rnr-timer N   (12)    --rd-atomic N     READs and atomics outstanding (4)\n"
+	"  --threads N         of this side (2); QPs are dealt out to them\n"
+	"  --stall S           exit 4 when nothing completes for so long (30)\n"
+	"  --allow-lost-results   an atomic may succeed without its result being written\n"
+	"  --json              one JSON object on standard output\n"
+	"Of the client, for both:\n"
+	"  --qps N             (4)    --seconds S (5)    --count N   per QP, instead of --seconds\n"
+	"  --ops OP,...        send send-imm write write-imm flag read fetch-add cmp-swap, or\n"
+	"                      atomic (both), all (the default)\n"
+	"  --size BYTES        longest message (16384)    --fixed-size   all are that long\n"
+	"  --depth N           send queue (32)    --inflight N   (what the queue holds)\n"
+	"  --receives N        receive queue (64)    --prompt   post receives at once\n"
+	"  --signal-all        every WR; else at random\n"
+	"  --one-way           only the client sends\n"
+	"  --fence             IBV_SEND_FENCE at random (soft-RoCE stalls when a receive is late, "
+	"too)\n"
+	"  --seed N            (from the clock)\n"
+	"  --outage            what outages are measured with: 1 QP, 1 thread, SENDs of 1 KB, "
+	"every\n"
+	"                      WR signaled, 16 in flight, receives posted at once; other options\n"
+	"                      behind it change that\n"
+	"  --break KIND[:OP]   misbehave once: duplicate, lose or corrupt a send (the default), "
+	"write\n"
+	"                      or flag; duplicate or lose a fetch-add or cmp-swap; reorder two\n"
+	"                      sends. For tests of this program\n"
+	"\n"
+	"Exit status, the worse one of both sides: 0 all right, 1 set-up failed or the peer left,\n"
+	"2 bad usage, 3 an error completion, 4 stalled, 5 integrity violated.\n";
+
+const char *op_name(enum op op)
+{
+	return op_names[op];
+}
+
+static _Noreturn void bad(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+static _Noreturn void bad(const char *fmt, ...)
+{
+	va_list ap;
+
+	fputs("integrity: ", stderr);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fputs("; see integrity --help\n", stderr);
+	exit(EXIT_USAGE);
+}
+
+static uint64_t number(const char *name, const char *text, uint64_t low, uint64_t high)
+{
+	char *end;
+	uint64_t n;
+
+	errno = 0;
+	n = strtoull(text, &end, 0);
+	if (errno || !*text || *end || *text == '-' || n < low || n > high)
+		bad("--%s %s: not a number from %" PRIu64 " to %" PRIu64, name, text, low, high);
+	return n;
+}
+
+static uint32_t ops_named(const char *name)
+{
+	if (!strcmp(name, "all"))
+		return ALL_OPS;
+	if (!strcmp(name, "atomic"))
+		return 1u << OP_ADD | 1u << OP_SWAP;
+	for (int op = 0; op < OPS_TO_CHOOSE; op++)
+		if (!strcmp(name, op_names[op]))
+			return 1u << op;
+	bad("--ops %s: no such operation", name);
+}
+
+static void parse_ops(const char *list)
+{
+	char *copy = strdup(list), *rest = copy, *name;
+
+	opt.w.ops = 0;
+	while ((name = strsep(&rest, ",")))
+		opt.w.ops |= ops_named(name);
+	free(copy);
+}
+
+static void parse_break(const char *text)
+{
+	static const char *const kinds[] = {"", "duplicate", "lose", "reorder", "corrupt"};
+	static const char *const streams[STREAMS] = {"send", "write",	  "flag",
+						     "read", "fetch-add", "cmp-swap"};
+	/* Which kinds are seen for certain, per stream. */
+	static const char seen[STREAMS][5] = {"dlrc", "dlc", "dlc", "", "dl", "dl"};
+	const char *of = strchr(text, ':') ? strchr(text, ':') + 1 : "send";
+	size_t length = strcspn(text, ":");
+
+	for (int k = BREAK_DUPLICATE; k <= BREAK_CORRUPT; k++)
+		for (int s = 0; s < STREAMS; s++)
+			if (strlen(kinds[k]) == length && !strncmp(text, kinds[k], length) &&
+			    !strcmp(of, streams[s]) && strchr(seen[s], kinds[k][0])) {
+				opt.break_kind = (enum break_kind)k;
+				opt.break_stream = (enum stream)s;
+				return;
+			}
+	bad("--break %s: no such misbehaviour", text);
+}
+
+static void outage(void)
+{
+	opt.threads = 1;
+	opt.w.qps = 1;
+	opt.w.size = 1024;
+	opt.w.inflight = 16;
+	opt.w.receives = 256;
+	opt.w.ops = 1u << OP_SEND;
+	opt.w.fixed_size = opt.w.signal_all = opt.w.prompt_receives = 1;
+}
+
+enum { NUMBER = 1000 };
+
+static void take(int o, const struct option *options, int index)
+{
+	switch (o) {
+	case 'd': opt.device = optarg; break;
+	case 'p': opt.port = optarg; break;
+	case 'o': parse_ops(optarg); break;
+	case 'b': parse_break(optarg); break;
+	case 's': opt.w.seed = number("seed", optarg, 0, UINT64_MAX); break;
+	case 'O': outage(); break;
+	case 'j': opt.json = true; break;
+	case 'A': opt.allow_lost_results = true; break;
+	case 'f': opt.w.fixed_size = 1; break;
+	case 'a': opt.w.signal_all = 1; break;
+	case '1': opt.w.one_way = 1; break;
+	case 'P': opt.w.prompt_receives = 1; break;
+	case 'F': opt.w.fence = 1; break;
+	case 'h': fputs(help, stdout); exit(0);
+	case NUMBER:
+		*numbers[index].to = number(options[index].name, optarg, numbers[index].low,
+					    numbers[index].high);
+		break;
+	default: exit(EXIT_USAGE);
+	}
+}
+
+static void check(void)
+{
+	uint64_t memory = (opt.w.size + 512ull) * (opt.w.depth + 2ull * opt.w.receives + 24);
+
+	if (opt.w.depth < opt.w.inflight && opt.w.inflight != UINT32_MAX)
+		opt.w.depth = opt.w.inflight + 1;
+	if (memory > MEMORY_MAX)
+		bad("--size, --depth, --receives: too much memory per QP");
+	if (opt.mtu) {
+		if (opt.mtu & (opt.mtu - 1))
+			bad("--mtu %u: not a power of two", opt.mtu);
+		opt.mtu = __builtin_ctz(opt.mtu) - 7; /* enum ibv_mtu */
+	}
+}
+
+void options_parse(int argc, char **argv)
+{
+	static const struct option words[] = {
+		{"device", 1, NULL, 'd'},     {"port", 1, NULL, 'p'},
+		{"ops", 1, NULL, 'o'},	      {"break", 1, NULL, 'b'},
+		{"seed", 1, NULL, 's'},	      {"outage", 0, NULL, 'O'},
+		{"json", 0, NULL, 'j'},	      {"allow-lost-results", 0, NULL, 'A'},
+		{"fixed-size", 0, NULL, 'f'}, {"signal-all", 0, NULL, 'a'},
+		{"one-way", 0, NULL, '1'},    {"prompt", 0, NULL, 'P'},
+		{"fence", 0, NULL, 'F'},      {"help", 0, NULL, 'h'},
+		{NULL, 0, NULL, 0},
+	};
+	enum { N = sizeof(numbers) / sizeof(*numbers), M = sizeof(words) / sizeof(*words) };
+	struct option options[N + M];
+	int o, index = 0;
+
+	for (int i = 0; i < N; i++)
+		options[i] = (struct option){numbers[i].name, 1, NULL, NUMBER};
+	memcpy(options + N, words, sizeof(words));
+	opt.w.seed = mix(time(NULL) * 1000000ull + clock()) >> 32;
+	while ((o = getopt_long(argc, argv, "", options, &index)) != -1)
+		take(o, options, index);
+	if (argc - optind > 1)
+		bad("%s: one peer is enough", argv[optind + 1]);
+	opt.peer = argv[optind];
+	check();
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* What messages look like, and how they are cut into pieces. */
+#include "tests/clients/integrity/integrity.h"
+
+#include <string.h>
+#include <time.h>
+
+double now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1e3 + t.tv_nsec / 1e6;
+}
+
+uint64_t mix(uint64_t x) /* splitmix64's finalizer */
+{
+	x += 0x9e3779b97f4a7c15;
+	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+	x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+	return x ^ (x >> 31);
+}
+
+/* A random number in [0, below). */
+uint32_t pick(struct lane *l, uint32_t below)
+{
+	l->random += 0x9e3779b97f4a7c15;
+	return below ? (mix(l->random) >> 16) % below : 0;
+}
+
+/*
+ * A word in memory that a NIC writes while we look: a copy may be made byte by byte, so a number
+ * goes with its complement, and counts only when both fit. 0 is "nothing here".
+ */
+uint64_t word_encode(uint32_t value)
+{
+	return (uint64_t)~value << 32 | value;
+}
+
+bool word_decode(uint64_t word, uint32_t *value)
+{
+	*value = (uint32_t)word;
+	return (uint32_t)(word >> 32) == ~(uint32_t)word;
+}
+
+uint64_t memory_load(const uint8_t *p)
+{
+	return __atomic_load_n((const uint64_t *)(const void *)p, __ATOMIC_ACQUIRE);
+}
+
+void memory_store(uint8_t *p, uint64_t value)
+{
+	__atomic_store_n((uint64_t *)(void *)p, value, __ATOMIC_SEQ_CST);
+}
+
+int side_own(void)
+{
+	return opt.peer != NULL;
+}
+
+uint64_t message_key(int side, uint32_t lane, enum stream s, uint32_t seq)
+{
+	return mix(mix(opt.w.seed ^ (uint64_t)(side + 1) << 60) ^ (uint64_t)lane << 40 ^
+		   (uint64_t)s << 36 ^ seq);
+}
+
+/* The shortest message must hold its number, unless that can go as immediate data. */
+static uint32_t shortest(enum stream s)
+{
+	uint32_t imm = 1u << OP_SEND_IMM | 1u << OP_WRITE_IMM;
+
+	return s == MESSAGES && !(opt.w.ops & imm) ? 8 : 0;
+}
+
+/* Of the payload. Every power of two is as likely as the next: many short ones, a few long. */
+uint32_t message_length(int side, uint32_t lane, enum stream s, uint32_t seq)
+{
+	uint64_t h = mix(message_key(side, lane, s, seq) ^ 0x6c656e);
+	uint32_t bits = 1, length;
+
+	while (bits < 31 && 1u << bits <= opt.w.size)
+		bits++;
+	length = opt.w.fixed_size ? opt.w.size : (h >> 8) % ((2u << (h % bits)));
+	if (length > opt.w.size)
+		length = opt.w.size;
+	if (length < shortest(s))
+		length = shortest(s);
+	return s == WRITES || s == FLAGS ? length & ~7u : length;
+}
+
+/* Bytes [from_byte, from_byte + length) of an endless pattern; from_byte is a multiple of 8. */
+void message_fill(uint8_t *to, uint64_t key, uint32_t from_byte, uint32_t length)
+{
+	for (uint32_t i = 0; i < length; i += 8) {
+		uint64_t word = mix(key + from_byte + i);
+
+		memcpy(to + i, &word, length - i < 8 ? length - i : 8);
+	}
+}
+
+void message_build(uint8_t *to, uint64_t key, uint32_t seq, uint32_t length)
+{
+	uint64_t word = word_encode(seq);
+
+	message_fill(to, key, 0, length);
+	if (length >= 8)
+		memcpy(to, &word, 8);
+}
+
+/* With a flag before and behind the payload: length + 16 bytes. */
+void slot_build(uint8_t *to, uint64_t key, uint32_t seq, uint32_t length)
+{
+	uint64_t flag = word_encode(seq);
+
+	memcpy(to, &flag, 8);
+	message_fill(to + 8, key, 0, length);
+	memcpy(to + 8 + length, &flag, 8);
+}
+
+uint64_t swap_value(int side, uint32_t lane, uint32_t seq)
+{
+	return seq ? message_key(side, lane, SWAPS, seq) | 1 : 0;
+}
+
+uint64_t bytes_differ(const uint8_t *a, const uint8_t *b, uint32_t length)
+{
+	uint64_t n = 0;
+
+	if (memcmp(a, b, length))
+		for (uint32_t i = 0; i < length; i++)
+			n += a[i] != b[i];
+	return n;
+}
+
+/* ---- pieces -------------------------------------------------------------------------------- */
+
+/* Cuts the buffer at that place into 1 to 3 pieces with something unused between them. */
+void pieces_cut(struct lane *l, struct pieces *p, uint32_t at, uint32_t length)
+{
+	uint32_t n = opt.w.fixed_size ? 1 : 1 + pick(l, PIECES_MAX), rest = length;
+
+	if (n > length)
+		n = length; /* no empty ones: to some NICs a length of 0 means 2 GiB */
+	p->n = n;
+	for (uint32_t i = 0; i < n; i++) {
+		p->offset[i] = at;
+		p->length[i] = i == n - 1 ? rest : 1 + pick(l, rest - (n - 1 - i));
+		rest -= p->length[i];
+		at += p->length[i] + PIECE_GAP;
+	}
+}
+
+void pieces_scatter(const struct lane *l, const struct pieces *p, const uint8_t *from)
+{
+	for (int i = 0; i < p->n; from += p->length[i], i++)
+		memcpy(l->memory + p->offset[i], from, p->length[i]);
+}
+
+void pieces_gather(const struct lane *l, const struct pieces *p, uint8_t *to, uint32_t length)
+{
+	for (int i = 0; i < p->n && length; i++) {
+		uint32_t n = p->length[i] < length ? p->length[i] : length;
+
+		memcpy(to, l->memory + p->offset[i], n);
+		to += n;
+		length -= n;
+	}
+}
+
+int pieces_sges(const struct lane *l, const struct pieces *p, struct ibv_sge *sges)
+{
+	for (int i = 0; i < p->n; i++)
+		sges[i] = (struct ibv_sge){.addr = (uintptr_t)l->memory + p->offset[i],
+					   .length = p->length[i],
+					   .lkey = l->mr->lkey};
+	return p->n;
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* The result: lines for a reader, or one JSON object. */
+#include "tests/clients/integrity/integrity.h"
+
+#include <inttypes.h>
+
+void counters_add(struct counters *to, const struct counters *from)
+{
+	for (int op = 0; op < OPS; op++)
+		to->posted[op] += from->posted[op];
+	to->bytes_sent += from->bytes_sent;
+	to->completions += from->completions;
+	to->receives += from->receives;
+	to->lost += from->lost;
+	to->duplicated += from->duplicated;
+	to->reordered += from->reordered;
+	to->bad_bytes += from->bad_bytes;
+	to->bad_completions += from->bad_completions;
+	to->lost_results += from->lost_results;
+	to->error_completions += from->error_completions;
+}
+
+bool violated(const struct counters *n)
+{
+	return n->lost || n->duplicated || n->reordered || n->bad_bytes || n->bad_completions ||
+	       (n->lost_results && !opt.allow_lost_results);
+}
+
+static void merge_gaps(const struct run *r, struct gap *gaps)
+{
+	for (int i = 0; i < GAPS_KEPT; i++)
+		gaps[i] = (struct gap){.ms = -1};
+	for (uint32_t l = 0; l < opt.w.qps; l++)
+		for (int i = 0; i < GAPS_KEPT; i++)
+			gap_note(gaps, r->lanes[l].gaps[i]);
+}
+
+static void integrity_json(const char *name, const struct counters *n)
+{
+	printf(", \"%s\": {\"lost\": %" PRIu64 ", \"duplicated\": %" PRIu64
+	       ", \"reordered\": %" PRIu64 ", \"bad_bytes\": %" PRIu64
+	       ", \"bad_completions\": %" PRIu64 ", \"lost_results\": %" PRIu64
+	       ", \"error_completions\": %" PRIu64 "}",
+	       name, n->lost, n->duplicated, n->reordered, n->bad_bytes, n->bad_completions,
+	       n->lost_results, n->error_completions);
+}
+
+static void gaps_json(const struct gap *gaps)
+{
+	printf(", \"longest_gap_ms\": %.3f, \"longest_gap_at_ms\": %.3f, \"gaps\": [",
+	       gaps[0].ms < 0 ? 0 : gaps[0].ms, gaps[0].at_ms);
+	for (int i = 0; i < GAPS_KEPT && gaps[i].ms >= 0; i++)
+		printf("%s{\"ms\": %.3f, \"at_ms\": %.3f, \"paused_ms\": %.3f, \"qp\": %u}",
+		       i ? ", " : "", gaps[i].ms, gaps[i].at_ms, gaps[i].paused_ms, gaps[i].lane);
+	printf("]");
+}
+
+static void error_json(const struct run *r)
+{
+	if (r->error.taken)
+		printf(", \"error\": {\"status\": \"%s\", \"code\": %d, \"vendor_err\": %u, "
+		       "\"qp\": %u, \"at_ms\": %.3f, \"receive\": %s}",
+		       ibv_wc_status_str(r->error.status), r->error.status, r->error.vendor_err,
+		       r->error.lane, r->error.at_ms, r->error.on_receive ? "true" : "false");
+	else
+		printf(", \"error\": null");
+}
+
+static void report_json(const struct run *r, const struct counters *n, const struct verdict *peer,
+			int status, const struct gap *gaps)
+{
+	printf("{\"side\": \"%s\", \"device\": \"%s\", \"seed\": %" PRIu64
+	       ", \"qps\": %u, \"threads\": %u, \"exit\": %d, \"peer_exit\": %d"
+	       ", \"started_unix_ms\": %" PRIu64 ", \"duration_ms\": %.1f, \"posted\": {",
+	       opt.peer ? "client" : "server", opt.device, opt.w.seed, opt.w.qps, opt.threads,
+	       status, peer->status, r->started_unix_ms, r->duration_ms);
+	for (int op = 0; op < OPS; op++)
+		printf("%s\"%s\": %" PRIu64, op ? ", " : "", op_name((enum op)op), n->posted[op]);
+	printf("}, \"completions\": %" PRIu64 ", \"receives\": %" PRIu64
+	       ", \"bytes_sent\": %" PRIu64 ", \"throughput_mb_s\": %.3f",
+	       n->completions, n->receives, n->bytes_sent, n->bytes_sent / r->duration_ms / 1e3);
+	integrity_json("found", n);
+	integrity_json("peer_found", &peer->n);
+	error_json(r);
+	gaps_json(gaps);
+	printf("}\n");
+}
+
+static void counts(const char *who, const struct counters *n)
+{
+	printf("%s: %" PRIu64 " lost, %" PRIu64 " duplicated, %" PRIu64 " reordered, %" PRIu64
+	       " bad bytes, %" PRIu64 " bad completions, %" PRIu64 " results lost, %" PRIu64
+	       " error completions\n",
+	       who, n->lost, n->duplicated, n->reordered, n->bad_bytes, n->bad_completions,
+	       n->lost_results, n->error_completions);
+}
+
+static void report_lines(const struct run *r, const struct counters *n, const struct verdict *peer,
+			 int status, const struct gap *gaps)
+{
+	printf("seed %" PRIu64 ", %u qps, %u threads, %.1f s, %.3f MB/s sent\nposted:", opt.w.seed,
+	       opt.w.qps, opt.threads, r->duration_ms / 1e3, n->bytes_sent / r->duration_ms / 1e3);
+	for (int op = 0; op < OPS; op++)
+		if (n->posted[op])
+			printf(" %s %" PRIu64, op_name((enum op)op), n->posted[op]);
+	printf("\n");
+	counts("found here", n);
+	counts("found by the peer", &peer->n);
+	if (r->error.taken)
+		printf("first error: %s, vendor_err %u, qp %u, %.3f ms into the run\n",
+		       ibv_wc_status_str(r->error.status), r->error.vendor_err, r->error.lane,
+		       r->error.at_ms);
+	if (gaps[0].ms >= 0)
+		printf("longest gap between completions: %.3f ms, %.3f ms into the run, qp %u; "
+		       "itself away for %.3f ms of it\n",
+		       gaps[0].ms, gaps[0].at_ms, gaps[0].lane, gaps[0].paused_ms);
+	printf("%s\n", status ? "FAILED" : "ok");
+}
+
+void report(struct run *r, const struct counters *n, const struct verdict *peer, int status)
+{
+	struct gap gaps[GAPS_KEPT];
+
+	merge_gaps(r, gaps);
+	(opt.json ? report_json : report_lines)(r, n, peer, status, gaps);
+}

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* The threads, from the first post until both sides have nothing left; and the last checks. */
+#include "tests/clients/integrity/integrity.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { BATCH = 16, PEER_ABORTED = -1, IDLE_PASSES = 4, IDLE_US = 50 };
+
+struct worker {
+	struct run *run;
+	uint32_t index;
+	double looked_ms;  /* when it last polled */
+	double stopped_ms; /* when this thread saw that both sides are done */
+	pthread_t thread;
+};
+
+static void abort_run(struct run *r, int status)
+{
+	int none = 0;
+
+	__atomic_compare_exchange_n(&r->abort_status, &none, status, false, __ATOMIC_ACQ_REL,
+				    __ATOMIC_ACQUIRE);
+}
+
+static bool aborted(const struct run *r)
+{
+	return __atomic_load_n(&r->abort_status, __ATOMIC_ACQUIRE);
+}
+
+static bool stopped(const struct run *r)
+{
+	return __atomic_load_n(&r->stop, __ATOMIC_ACQUIRE);
+}
+
+/* ---- a thread ------------------------------------------------------------------------------ */
+
+static void error_completion(struct run *r, struct lane *l, const struct ibv_wc *wc, double t_ms)
+{
+	l->n.error_completions++;
+	if (!__atomic_exchange_n(&r->error.taken, 1, __ATOMIC_ACQ_REL)) {
+		r->error.status = wc->status;
+		r->error.vendor_err = wc->vendor_err;
+		r->error.lane = l->index;
+		r->error.on_receive = wc->wr_id >> 63;
+		r->error.at_ms = t_ms - r->start_ms;
+	}
+	abort_run(r, EXIT_ERROR_WC);
+}
+
+/* How long did this thread not look? A gap is no longer the network's if the machine was away. */
+static void note_pause(struct worker *w, double t_ms)
+{
+	double paused_ms = t_ms - w->looked_ms;
+
+	for (uint32_t i = w->index; i < opt.w.qps; i += opt.threads)
+		if (paused_ms > w->run->lanes[i].paused_ms)
+			w->run->lanes[i].paused_ms = paused_ms;
+	w->looked_ms = t_ms;
+}
+
+static bool poll_cq(struct worker *w)
+{
+	struct run *r = w->run;
+	struct ibv_wc wcs[BATCH];
+	int n = ibv_poll_cq(r->cqs[w->index], BATCH, wcs);
+	double t_ms = now_ms();
+
+	note_pause(w, t_ms);
+	if (n < 0)
+		abort_run(r, EXIT_ERROR_WC);
+	for (int i = 0; i < n; i++) {
+		struct lane *l = &r->lanes[wcs[i].wr_id >> 32 & 0x7fffffff];
+
+		if (wcs[i].status != IBV_WC_SUCCESS)
+			error_completion(r, l, &wcs[i], t_ms);
+		else if (wcs[i].wr_id >> 63)
+			receive(r, l, &wcs[i]);
+		else
+			retire(r, l, &wcs[i], t_ms);
+	}
+	return n > 0;
+}
+
+static bool may_post(const struct run *r, const struct lane *l)
+{
+	if (!l->sends)
+		return false;
+	if (breaker_midway(l))
+		return true;
+	if (opt.w.count)
+		return l->data_posted < opt.w.count;
+	return now_ms() - r->start_ms < opt.w.seconds * 1e3;
+}
+
+static void post(struct run *r, struct lane *l)
+{
+	if (!l->finished) {
+		while (may_post(r, l) && post_data(r, l))
+			;
+		l->finished = !may_post(r, l);
+	}
+	if (l->finished && !l->final_status)
+		l->final_status = post_status(r, l, true);
+	else
+		post_status(r, l, false);
+}
+
+static void look_at(struct run *r, struct lane *l)
+{
+	if (l->drained && !outstanding(l))
+		return;
+	if (l->final_status && !outstanding(l)) {
+		l->drained = true;
+		if (__atomic_add_fetch(&r->drained, 1, __ATOMIC_ACQ_REL) == opt.w.qps)
+			r->duration_ms = now_ms() - r->start_ms;
+	} else if (now_ms() - l->progress_ms > opt.stall_s * 1e3) {
+		fprintf(stderr, "integrity: qp %u: no completion for %u s\n", l->index,
+			opt.stall_s);
+		abort_run(r, EXIT_STALLED);
+	}
+}
+
+/* All that the peer has sent is here, or its time to show is over. */
+static bool settled(struct run *r, struct worker *w)
+{
+	bool all = true, none_out = true;
+
+	if (!stopped(r))
+		return false;
+	if (!w->stopped_ms)
+		w->stopped_ms = now_ms();
+	for (uint32_t i = w->index; i < opt.w.qps; i += opt.threads) {
+		all &= r->lanes[i].messages.next >= r->peer_totals[i].sent[MESSAGES];
+		none_out &= !outstanding(&r->lanes[i]);
+	}
+	return none_out && (all || now_ms() - w->stopped_ms > LATE_REPORTS);
+}
+
+static void start_lane(struct lane *l)
+{
+	l->last_completion_ms = l->progress_ms = now_ms();
+	if (!l->sends)
+		l->finished = true;
+}
+
+static void serve_lane(struct run *r, struct lane *l)
+{
+	slots_poll(r, l);
+	receives_post(r, l, stopped(r));
+	if (!stopped(r))
+		post(r, l);
+	look_at(r, l);
+}
+
+/*
+ * Nothing has come for so many passes. A soft NIC works on the same processors as we do: polling
+ * without a pause would starve it.
+ */
+static void rest(int idle)
+{
+	if (idle > IDLE_PASSES)
+		usleep(IDLE_US);
+	else if (idle)
+		sched_yield();
+}
+
+static void *work(void *arg)
+{
+	struct worker *w = arg;
+	struct run *r = w->run;
+	int idle = 0;
+
+	w->looked_ms = now_ms();
+	for (uint32_t i = w->index; i < opt.w.qps; i += opt.threads)
+		start_lane(&r->lanes[i]);
+	while (!aborted(r) && !settled(r, w)) {
+		bool busy = poll_cq(w);
+
+		for (uint32_t i = w->index; i < opt.w.qps && !aborted(r); i += opt.threads)
+			serve_lane(r, &r->lanes[i]);
+		idle = busy ? 0 : idle + 1;
+		rest(idle);
+	}
+	/* An aborted run ends in a gap, too: how long had nothing moved? */
+	for (uint32_t i = w->index; i < opt.w.qps; i += opt.threads)
+		if (outstanding(&r->lanes[i]))
+			note_gap(r, &r->lanes[i], now_ms());
+	return NULL;
+}
+
+/* ---- the other side ------------------------------------------------------------------------ */
+
+static void totals_of(const struct lane *l, struct totals *t)
+{
+	memcpy(t->sent, l->next, sizeof(t->sent));
+	t->swap_value = swap_value(side_own(), l->index, l->next[SWAPS]);
+}
+
+/* Tells the peer what was sent to it, or that nothing can be said. If it left, that shows next. */
+static void tell(struct run *r, bool gave_up)
+{
+	struct totals t;
+	bool there = net_send(r, &gave_up, sizeof(gave_up));
+
+	for (uint32_t i = 0; i < opt.w.qps && !gave_up && there; i++) {
+		totals_of(&r->lanes[i], &t);
+		there = net_send(r, &t, sizeof(t));
+	}
+}
+
+static void hear_totals(struct run *r)
+{
+	bool gave_up = false;
+
+	if (!net_receive(r, &gave_up, sizeof(gave_up)) ||
+	    (!gave_up && !net_receive(r, r->peer_totals, opt.w.qps * sizeof(*r->peer_totals)))) {
+		fprintf(stderr, "integrity: the peer left\n");
+		abort_run(r, EXIT_SETUP);
+	} else if (gave_up) {
+		abort_run(r, PEER_ABORTED);
+	}
+}
+
+/* Until both have nothing left to send, or one has given up. */
+static void supervise(struct run *r)
+{
+	bool told = false, heard = false;
+
+	while (!aborted(r) && !(told && heard)) {
+		if (!told && __atomic_load_n(&r->drained, __ATOMIC_ACQUIRE) == opt.w.qps) {
+			tell(r, false);
+			told = true;
+		}
+		if (heard)
+			usleep(1000);
+		else if (net_pending(r, 1)) {
+			hear_totals(r);
+			heard = true;
+		}
+	}
+	__atomic_store_n(&r->stop, true, __ATOMIC_RELEASE);
+	if (!told)
+		tell(r, true);
+	if (!heard)
+		hear_totals(r);
+}
+
+/* Runs it all. Afterwards abort_status is 0, an exit status, or negative if the peer gave up. */
+void traffic(struct run *r)
+{
+	struct worker *workers = calloc(opt.threads, sizeof(*workers));
+	struct timespec wall;
+
+	if (!workers)
+		fail("memory");
+	clock_gettime(CLOCK_REALTIME, &wall);
+	r->started_unix_ms = wall.tv_sec * UINT64_C(1000) + wall.tv_nsec / 1000000;
+	r->start_ms = now_ms();
+	for (uint32_t t = 0; t < opt.threads; t++) {
+		workers[t] = (struct worker){.run = r, .index = t};
+		errno = pthread_create(&workers[t].thread, NULL, work, &workers[t]);
+		if (errno)
+			fail("pthread_create");
+	}
+	supervise(r);
+	for (uint32_t t = 0; t < opt.threads; t++)
+		pthread_join(workers[t].thread, NULL);
+	if (!r->duration_ms)
+		r->duration_ms = now_ms() - r->start_ms;
+	free(workers);
+}
+
+/* ---- the last checks ----------------------------------------------------------------------- */
+
+static void verify_lane(struct run *r, struct lane *l, const struct totals *sent)
+{
+	uint64_t adds = memory_load(l->memory + r->layout.add);
+
+	slots_close(r, l, sent);
+	sequence_close(&l->messages, sent->sent[MESSAGES], &l->n);
+	if (adds > sent->sent[ADDS])
+		l->n.duplicated += adds - sent->sent[ADDS];
+	else
+		l->n.lost += sent->sent[ADDS] - adds;
+	if (memory_load(l->memory + r->layout.swap) != sent->swap_value)
+		l->n.bad_bytes += 8;
+	l->n.bad_completions += outstanding(l);
+}
+
+/* What the peer says it sent against what is here. After an abort nobody can say what is lost. */
+void verify(struct run *r)
+{
+	for (uint32_t i = 0; i < opt.w.qps && !r->abort_status; i++)
+		verify_lane(r, &r->lanes[i], &r->peer_totals[i]);
+}

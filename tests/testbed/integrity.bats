@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+# The integrity client: clean on a sound network, not fooled, and what it shows of a fault without shift.
+
+load ../helper
+
+export NAME=check-integrity
+
+setup_file() {
+	cd "$BUILDDIR" || return
+	shift-testbed up --name "$NAME" --layout single --lease 30m --share "$BUILDDIR" --share "$SRCDIR"
+}
+
+teardown_file() {
+	shift-testbed down --name "$NAME"
+}
+
+setup() {
+	cd "$BUILDDIR" || return
+}
+
+teardown() {
+	shift-testbed link --name "$NAME" b 0 up
+}
+
+peer() { # HOST OPTIONS...: JSON goes to $BATS_TEST_TMPDIR/HOST, messages to HOST.err
+	local host=$1
+	shift
+	shift-testbed exec --name "$NAME" --timeout 60s "$host" -- sh -c \
+		'tests/clients/integrity/integrity --json --device ${SHIFT_RAILS%%,*} --gid-index $SHIFT_GID_INDEX '"$*" \
+		>"$BATS_TEST_TMPDIR/$host" 2>"$BATS_TEST_TMPDIR/$host.err"
+}
+
+both() { # STATUS CLIENT-OPTIONS...: both sides end so
+	local want=$1 server client=0 end=0
+	shift
+	peer b & server=$!
+	peer a "$*" '$SHIFT_PEER_ADDR' || client=$?
+	wait $server || end=$?
+	[ "$client $end" = "$want $want" ] || {
+		echo "client $client, server $end, not $want; options: $*"
+		cat "$BATS_TEST_TMPDIR"/[ab]*
+		return 1
+	}
+}
+
+says() { # HOST JQ-EXPRESSION: true of its report?
+	jq -e "$2" <"$BATS_TEST_TMPDIR/$1" >/dev/null || {
+		echo "not so at $1: $2"
+		cat "$BATS_TEST_TMPDIR/$1"
+		return 1
+	}
+}
+
+received_bytes() { # at host b on rail 0
+	shift-testbed exec --name "$NAME" b -- cat "/sys/class/net/$netdev/statistics/rx_bytes"
+}
+
+flows() {
+	[ "$(received_bytes)" -gt $((before + 100000)) ]
+}
+
+no_carrier() {
+	[ "$(shift-testbed exec --name "$NAME" b -- cat "/sys/class/net/$netdev/carrier")" = 0 ]
+}
+
+# One-way SENDs, and the receiver's cable pulled in the middle: $server and $client are left running.
+pull_cable() { # CLIENT-OPTIONS...
+	netdev=$(shift-testbed status --name "$NAME" --json |
+		jq -r '.testbeds[0].hosts[] | select(.name == "b").rails[0].netdev')
+	before=$(received_bytes)
+	peer b & server=$!
+	peer a "--outage --one-way $*" '$SHIFT_PEER_ADDR' & client=$!
+	wait_until 20 flows
+	shift-testbed link --name "$NAME" b 0 down
+	wait_until 10 no_carrier
+}
+
+@test "all operations, 4 QPs, 2 threads: clean, and every operation was used" {
+	both 0 --seconds 2 --seed 7
+	for host in a b; do
+		says $host '.exit == 0 and .seed == 7 and .qps == 4 and .threads == 2 and .error == null'
+		says $host '[.posted[] > 0] | all'
+		says $host '[.found[], .peer_found[]] | add == 0'
+		says $host '.longest_gap_ms == .gaps[0].ms and .longest_gap_ms > 0'
+	done
+}
+
+@test "packets of 256 bytes, messages of 20 KB, one QP per thread: clean" {
+	both 0 --mtu 256 --qps 2 --size 20000 --count 300
+	says a '[.found[], .peer_found[]] | add == 0'
+}
+
+@test "outage mode: every WR signaled, one completion each" {
+	both 0 --outage --count 2000
+	says a '.posted.send == 2000 and .completions == .posted.send + .posted.status'
+	says b '.receives == 2000 and .bytes_sent >= 2000 * 1024'
+}
+
+caught() { # KIND:OP EXPRESSION OF THE SERVER'S REPORT
+	both 5 --qps 1 --threads 1 --ops "${1#*:}" --count 60 --break "$1"
+	says b "$2"
+}
+
+@test "--break: what is sent twice is a duplicate" {
+	for op in send write flag; do
+		caught duplicate:$op '.found.duplicated == 1 and .found.lost == 0'
+	done
+	for op in fetch-add cmp-swap; do
+		caught duplicate:$op '.found.duplicated + .peer_found.duplicated > 0'
+	done
+}
+
+@test "--break: what is not sent is lost" {
+	for op in send write flag fetch-add cmp-swap; do
+		caught lose:$op '.found.lost + .peer_found.lost > 0'
+	done
+}
+
+@test "--break: two messages that change places are reordered, not lost" {
+	caught reorder:send '.found.reordered == 1 and .found.lost == 0 and .found.duplicated == 0'
+}
+
+@test "--break: one bad byte is found" {
+	for op in send write flag; do
+		caught corrupt:$op '.found.bad_bytes == 1 and .found.lost == 0'
+	done
+}
+
+@test "unprotected, retry_cnt 6: a pulled cable is an error completion, status 3" {
+	pull_cable --retry 6 --seconds 40
+	status=0
+	wait $client || status=$?
+	expect_status 3
+	wait $server || status=$?
+	expect_status 3
+	says a '.error.status == "transport retry counter exceeded" and .found.error_completions > 0'
+	says b '.error == null and .peer_exit == 3'
+}
+
+@test "unprotected, retry_cnt 7: a stall as long as the fault, then nothing is lost" {
+	pull_cable --retry 7 --seconds 5
+	down_ns=$(date +%s%N)
+	sleep 2 # the length of the fault
+	fault_ms=$((($(date +%s%N) - down_ns) / 1000000))
+	shift-testbed link --name "$NAME" b 0 up
+	wait $client
+	wait $server
+	says a ".longest_gap_ms >= $fault_ms and .longest_gap_at_ms > 0"
+	says a '[.found[], .peer_found[]] | add == 0'
+}
+
+@test "unprotected, retry_cnt 7, no end of the fault: stalled, status 4" {
+	pull_cable --retry 7 --seconds 40 --stall 1
+	status=0
+	wait $client || status=$?
+	expect_status 4
+	says a '.longest_gap_ms >= 1000'
+	wait $server || true
+}
+
+@test "usage: help on standard output; what it does not know is status 2 and one line" {
+	integrity=tests/clients/integrity/integrity
+	run -0 --separate-stderr $integrity --help
+	[[ $output == 'usage: integrity'* ]] && [ -z "$stderr" ]
+	while read -r arguments; do
+		# shellcheck disable=SC2086
+		run $integrity $arguments
+		expect_status 2
+		expect_line 'integrity: '
+	done <<-END
+		--no-such-option
+		--qps 0
+		--count -1
+		--size 7
+		--mtu 1000
+		--ops send,fly
+		--break reorder:flag
+		--break nonsense
+		--size 1000000 --receives 4000
+		a b
+	END
+	run $integrity --device no_such_nic no.such.host.invalid
+	expect_status 1
+}
