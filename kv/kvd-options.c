@@ -105,8 +105,12 @@ static void read_user(struct kvd_options *o, const char *path)
 
 static void set_endpoints(struct kvd_options *o, const char *list)
 {
-	char *copy = need(strdup(list)), *save = NULL; /* kept: the endpoints point into it */
+	static char copy[ETCD_ENDPOINTS_MAX * 514]; /* the endpoints point into it */
+	char *save = NULL;
 
+	if (strlen(list) >= sizeof(copy))
+		die(EXIT_BAD_USAGE, "too long a list of endpoints");
+	strcpy(copy, list);
 	for (char *s = strtok_r(copy, ",", &save); s; s = strtok_r(NULL, ",", &save)) {
 		size_t n = strlen(s);
 
@@ -125,9 +129,11 @@ static void set_endpoints(struct kvd_options *o, const char *list)
 /* The working directory of a detached process is /. */
 static const char *readable(const char *path)
 {
-	char *full = realpath(path, NULL);
+	static char paths[3][PATH_MAX]; /* one for each option, the last of its kind counts */
+	static unsigned int next;
+	char *full = paths[next++ % 3];
 
-	if (!full || access(full, R_OK))
+	if (!realpath(path, full) || access(full, R_OK))
 		die(EXIT_BAD_USAGE, "%s: %s", path, strerror(errno));
 	return full;
 }

@@ -13,6 +13,8 @@ setup() {
 	command -v etcd >/dev/null || skip "etcd is not installed (apt-get install etcd-server)"
 	cd "$BATS_TEST_TMPDIR"
 	unset SHIFT_KV SHIFT_JOB SHIFT_RUN_DIR SHIFT_KV_USER SHIFT_KV_PASSWORD
+	# A detached process has no standard error.
+	export ASAN_OPTIONS=log_path=$PWD/sanitizer UBSAN_OPTIONS=log_path=$PWD/sanitizer
 	ETCD=
 	JOB=job-$BATS_TEST_NUMBER
 }
@@ -25,8 +27,12 @@ teardown() {
 	for h in */kvd.pid; do
 		[ ! -e "$h" ] || { kill -CONT "$(<"$h")" && kill "$(<"$h")"; } 2>/dev/null || true
 	done
+	for h in */kvd.pid; do
+		[ ! -e "$h" ] || wait_until 10 eval "! kill -0 $(<"$h") 2>/dev/null"
+	done
 	[ -z "$ETCD" ] || { kill -CONT "$ETCD" && kill -9 "$ETCD"; } 2>/dev/null || true
 	[ "${BATS_TEST_COMPLETED:-}" = 1 ] || tail -n 20 ./*.out etcd.log 2>/dev/null || true
+	! cat sanitizer.* 2>/dev/null
 }
 
 free_port() {
@@ -55,6 +61,10 @@ etcd_start() { # [DATA]: the same ports every time
 		>>etcd.log 2>&1 3>&- &
 	ETCD=$!
 	[ -n "${AUTH:-}" ] || wait_until 20 etcd_answers
+}
+
+etcd_stopped() { # all its threads
+	! grep -h '^State:' /proc/"$ETCD"/task/*/status | grep -qv '[tT] ('
 }
 
 etcd_kill() {
@@ -131,6 +141,7 @@ murder() { # NONCE
 }
 
 job_key() { # NONCE
+	tell "$1" sync
 	tell "$1" key
 	expect "$1" 'key [0-9a-f]{32}'
 	grep -E '^key [0-9a-f]{32}$' "$1.out" | tail -n 1
@@ -242,6 +253,7 @@ gone() { # HOST
 	tell a1 put k old
 	expect b1 'put k old'
 	kill -STOP "$ETCD"
+	wait_until 5 etcd_stopped
 	tell a1 put k new
 	tell a1 fill f 200
 	wait_until 10 status_is B .etcd down
