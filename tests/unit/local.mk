@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-unit_tests = tests/unit/test_chan
+unit_tests = tests/unit/test_chan tests/unit/test_kv_proto
 check_PROGRAMS += $(unit_tests)
 TESTS += $(unit_tests)
 
@@ -39,3 +39,7 @@ tests_unit_test_chaos_LDADD = $(core_test_libs)
 tests_unit_test_edges_SOURCES = tests/unit/test_edges.c tests/unit/world.c tests/unit/world.h
 tests_unit_test_edges_CFLAGS = $(core_test_cflags)
 tests_unit_test_edges_LDADD = $(core_test_libs)
+
+tests_unit_test_kv_proto_SOURCES = tests/unit/test_kv_proto.c
+tests_unit_test_kv_proto_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_kv_proto_LDADD = kv/libkvclient.la $(CMOCKA_LIBS)

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include "etcd.h"
+
+#include <cjson/cJSON.h>
+#include <curl/curl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "table.h"
+
+enum {
+	CONNECT_MS = 2000,
+	ANSWER_BYTES_MAX = 64 << 20, /* of one message */
+};
+
+struct request {
+	struct request *next;
+	struct etcd *etcd;
+	CURL *curl;
+	struct curl_slist *headers;
+	char *body;
+	struct kv_buf in;
+	bool stream;
+	etcd_reply_fn *fn;
+	void *arg;
+	char error[CURL_ERROR_SIZE];
+};
+
+struct etcd {
+	struct etcd_options o;
+	int endpoint;
+	char *token; /* the header line */
+	CURLM *multi;
+	struct request *requests;
+};
+
+struct etcd *etcd_new(const struct etcd_options *o)
+{
+	struct etcd *e = calloc(1, sizeof(*e));
+
+	if (!e)
+		return NULL;
+	e->o = *o;
+	if (!curl_global_init(CURL_GLOBAL_DEFAULT))
+		e->multi = curl_multi_init();
+	if (!e->multi) {
+		free(e);
+		return NULL;
+	}
+	return e;
+}
+
+void etcd_free(struct etcd *e)
+{
+	if (!e)
+		return;
+	etcd_cancel_all(e);
+	curl_multi_cleanup(e->multi);
+	curl_global_cleanup();
+	free(e->token);
+	free(e);
+}
+
+void etcd_next_endpoint(struct etcd *e)
+{
+	e->endpoint = (e->endpoint + 1) % e->o.endpoints;
+}
+
+const char *etcd_endpoint(const struct etcd *e)
+{
+	return e->o.endpoint[e->endpoint];
+}
+
+void etcd_set_token(struct etcd *e, const char *token)
+{
+	free(e->token);
+	e->token = NULL;
+	if (token && asprintf(&e->token, "Authorization: %s", token) < 0)
+		e->token = NULL;
+}
+
+static void free_request(struct request *r)
+{
+	struct request **p = &r->etcd->requests;
+
+	while (*p != r)
+		p = &(*p)->next;
+	*p = r->next;
+	curl_multi_remove_handle(r->etcd->multi, r->curl);
+	curl_easy_cleanup(r->curl);
+	curl_slist_free_all(r->headers);
+	kv_buf_free(&r->in);
+	free(r->body);
+	free(r);
+}
+
+/* "error" is a text (one answer) or an object (streams); the texts are etcd's own. */
+static int code_of(const cJSON *reply, const char **text)
+{
+	const cJSON *error = cJSON_GetObjectItem(reply, "error"), *code, *message;
+	const cJSON *in = cJSON_IsObject(error) ? error : reply;
+
+	if (!error)
+		return ETCD_OK;
+	code = cJSON_GetObjectItem(in, in == error ? "grpc_code" : "code");
+	message = cJSON_GetObjectItem(in, "message");
+	if (!cJSON_IsString(message))
+		message = error;
+	*text = cJSON_IsString(message) ? message->valuestring : "an error without a text";
+	return cJSON_IsNumber(code) && code->valueint > 0 ? code->valueint : ETCD_NO_ANSWER;
+}
+
+static int answer(struct request *r, const char *json, size_t bytes)
+{
+	cJSON *reply = bytes ? cJSON_ParseWithLength(json, bytes) : NULL;
+	const char *text = "no JSON came: is this etcd?";
+	int code = cJSON_IsObject(reply) ? code_of(reply, &text) : ETCD_NO_ANSWER;
+
+	r->fn(r->arg, code ? NULL : reply, code, text);
+	cJSON_Delete(reply);
+	return code;
+}
+
+/* Takes what arrived. A message of a stream is a line; it is handed over in etcd_process(), as
+ * the callback may end requests, which libcurl does not allow here. */
+static size_t on_data(char *data, size_t size, size_t n, void *arg)
+{
+	struct request *r = arg;
+	size_t bytes = size * n;
+
+	if (kv_buf_bytes(&r->in) + bytes > ANSWER_BYTES_MAX || kv_buf_reserve(&r->in, bytes))
+		return 0;
+	memcpy(r->in.data + r->in.end, data, bytes);
+	r->in.end += bytes;
+	return bytes;
+}
+
+static void set_tls(const struct etcd *e, CURL *c)
+{
+	if (e->o.ca)
+		curl_easy_setopt(c, CURLOPT_CAINFO, e->o.ca);
+	if (e->o.cert)
+		curl_easy_setopt(c, CURLOPT_SSLCERT, e->o.cert);
+	if (e->o.key)
+		curl_easy_setopt(c, CURLOPT_SSLKEY, e->o.key);
+}
+
+static void set_up(struct request *r, const char *path)
+{
+	const struct etcd *e = r->etcd;
+	char url[1024];
+
+	snprintf(url, sizeof(url), "%s%s", etcd_endpoint(e), path);
+	curl_easy_setopt(r->curl, CURLOPT_URL, url);
+	curl_easy_setopt(r->curl, CURLOPT_PROTOCOLS_STR, "http,https");
+	curl_easy_setopt(r->curl, CURLOPT_PROXY, ""); /* http_proxy is not for the cluster's own */
+	curl_easy_setopt(r->curl, CURLOPT_NOSIGNAL, 1L);
+	curl_easy_setopt(r->curl, CURLOPT_TCP_KEEPALIVE, 1L);
+	curl_easy_setopt(r->curl, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_MS);
+	if (!r->stream)
+		curl_easy_setopt(r->curl, CURLOPT_TIMEOUT_MS, (long)e->o.timeout_ms);
+	curl_easy_setopt(r->curl, CURLOPT_POSTFIELDS, r->body);
+	curl_easy_setopt(r->curl, CURLOPT_POSTFIELDSIZE, (long)strlen(r->body));
+	r->headers = curl_slist_append(NULL, "Content-Type: application/json");
+	r->headers = curl_slist_append(r->headers, "Expect:"); /* no 100-continue round trip */
+	if (e->token)
+		r->headers = curl_slist_append(r->headers, e->token);
+	curl_easy_setopt(r->curl, CURLOPT_HTTPHEADER, r->headers);
+	curl_easy_setopt(r->curl, CURLOPT_ERRORBUFFER, r->error);
+	curl_easy_setopt(r->curl, CURLOPT_WRITEFUNCTION, on_data);
+	curl_easy_setopt(r->curl, CURLOPT_WRITEDATA, r);
+	curl_easy_setopt(r->curl, CURLOPT_PRIVATE, r);
+	set_tls(e, r->curl);
+}
+
+static void start(struct etcd *e, const char *path, struct cJSON *body, struct request model)
+{
+	struct request *r = malloc(sizeof(*r));
+
+	model.etcd = e;
+	model.curl = curl_easy_init();
+	model.body = cJSON_PrintUnformatted(body);
+	cJSON_Delete(body);
+	if (!r || !model.curl || !model.body) {
+		fputs("shift-kvd: out of memory\n", stderr);
+		exit(1); /* the cluster's leases and the clients' memory survive it */
+	}
+	*r = model;
+	r->next = e->requests;
+	e->requests = r;
+	set_up(r, path);
+	curl_multi_add_handle(e->multi, r->curl);
+}
+
+void etcd_post(struct etcd *e, const char *path, struct cJSON *body, etcd_reply_fn *fn, void *arg)
+{
+	start(e, path, body, (struct request){.fn = fn, .arg = arg});
+}
+
+void etcd_stream(struct etcd *e, const char *path, struct cJSON *body, etcd_reply_fn *fn, void *arg)
+{
+	start(e, path, body, (struct request){.fn = fn, .arg = arg, .stream = true});
+}
+
+void etcd_cancel_all(struct etcd *e)
+{
+	while (e->requests) {
+		struct request *r = e->requests;
+		etcd_reply_fn *fn = r->fn;
+		void *arg = r->arg;
+
+		free_request(r);
+		fn(arg, NULL, ETCD_CANCELLED, "cancelled");
+	}
+}
+
+static bool is_alive(const struct etcd *e, const struct request *r)
+{
+	const struct request *p = e->requests;
+
+	while (p && p != r)
+		p = p->next;
+	return p;
+}
+
+/* The whole lines of a stream. The callback may end the request. */
+static void hand_over_lines(struct etcd *e, struct request *r)
+{
+	uint8_t *end;
+
+	while (is_alive(e, r) && kv_buf_bytes(&r->in) &&
+	       (end = memchr(r->in.data + r->in.start, '\n', kv_buf_bytes(&r->in)))) {
+		size_t bytes = end - (r->in.data + r->in.start);
+		const char *line = (char *)r->in.data + r->in.start;
+		char *copy = strndup(line, bytes);
+
+		r->in.start += bytes + 1;
+		if (copy && bytes)
+			answer(r, copy, bytes);
+		free(copy);
+	}
+}
+
+static void finish(struct request *r, CURLcode result)
+{
+	struct request done = *r;
+	char error[CURL_ERROR_SIZE];
+
+	memcpy(error, r->error, sizeof(error));
+	r->in = (struct kv_buf){0};
+	free_request(r);
+	if (result)
+		done.fn(done.arg, NULL, ETCD_NO_ANSWER,
+			*error ? error : curl_easy_strerror(result));
+	else if (!answer(&done, (char *)done.in.data + done.in.start, kv_buf_bytes(&done.in)) &&
+		 done.stream)
+		done.fn(done.arg, NULL, ETCD_NO_ANSWER, "the stream ended");
+	kv_buf_free(&done.in);
+}
+
+void etcd_process(struct etcd *e)
+{
+	struct request *r, *next;
+	CURLMsg *m;
+	int n;
+
+	curl_multi_perform(e->multi, &n);
+	for (r = e->requests; r; r = next) {
+		next = r->next;
+		if (!r->stream)
+			continue;
+		hand_over_lines(e, r);
+		if (next && !is_alive(e, next))
+			break;
+	}
+	while ((m = curl_multi_info_read(e->multi, &n))) {
+		CURLcode result = m->data.result;
+
+		if (m->msg != CURLMSG_DONE)
+			continue;
+		curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&r);
+		finish(r, result);
+	}
+}
+
+void etcd_wait(struct etcd *e, struct curl_waitfd *fds, unsigned int n, int timeout_ms)
+{
+	curl_multi_poll(e->multi, fds, n, timeout_ms, NULL);
+	etcd_process(e);
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* Requests to etcd v3's JSON gateway: libcurl's multi interface, several endpoints, no thread. */
+#ifndef SHIFT_KV_ETCD_H
+#define SHIFT_KV_ETCD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct cJSON;
+struct curl_waitfd;
+struct etcd;
+
+enum { ETCD_ENDPOINTS_MAX = 16 };
+
+/* Strings are the caller's and live as long as the etcd; NULL where not given. */
+struct etcd_options {
+	const char *endpoint[ETCD_ENDPOINTS_MAX]; /* http://HOST:PORT or https://... */
+	int endpoints;
+	const char *ca, *cert, *key; /* PEM files */
+	int timeout_ms;		     /* of every request that is not a stream */
+};
+
+/* gRPC's, as the gateway passes them on. */
+enum etcd_code {
+	ETCD_OK = 0,
+	ETCD_NO_ANSWER = -1, /* the endpoint cannot be reached, is too slow, or speaks nonsense */
+	ETCD_CANCELLED = -2, /* by etcd_cancel_all() */
+	ETCD_NOT_FOUND = 5,
+	ETCD_FAILED_PRECONDITION = 9,
+	ETCD_UNAUTHENTICATED = 16,
+};
+
+/*
+ * An answer: `reply` (not to be kept) with ETCD_OK; else `text` says what is wrong. Streams: once
+ * per message, and at last with an error, as a stream never ends well.
+ */
+typedef void etcd_reply_fn(void *arg, const struct cJSON *reply, int code, const char *text);
+
+/* NULL: libcurl does not start. */
+struct etcd *etcd_new(const struct etcd_options *o);
+void etcd_free(struct etcd *e);
+
+/* POSTs body (deleted here) to e.g. "/v3/kv/txn" of the present endpoint. fn is always called, from
+ * etcd_process() or etcd_cancel_all(). */
+void etcd_post(struct etcd *e, const char *path, struct cJSON *body, etcd_reply_fn *fn, void *arg);
+void etcd_stream(struct etcd *e, const char *path, struct cJSON *body, etcd_reply_fn *fn,
+		 void *arg);
+
+/* Ends all requests; the callbacks get ETCD_CANCELLED. */
+void etcd_cancel_all(struct etcd *e);
+
+/* The next endpoint from now on; -- its name. */
+void etcd_next_endpoint(struct etcd *e);
+const char *etcd_endpoint(const struct etcd *e);
+
+/* Sent with every request from now on; NULL: none. */
+void etcd_set_token(struct etcd *e, const char *token);
+
+/* Waits for the network or for fds[] (whose revents are set), at most timeout_ms; then handles
+ * what came. */
+void etcd_wait(struct etcd *e, struct curl_waitfd *fds, unsigned int n, int timeout_ms);
+void etcd_process(struct etcd *e);
+
+/* etcd's bytes are base64, its 64-bit integers strings. */
+struct cJSON *etcd_add_bytes(struct cJSON *o, const char *name, const void *data, size_t bytes);
+void etcd_add_int(struct cJSON *o, const char *name, int64_t n);
+int64_t etcd_int(const struct cJSON *o, const char *name); /* 0: there is none */
+
+/* Decodes member `name`, to be freed, NUL-terminated; NULL: not there, or no base64. */
+uint8_t *etcd_bytes(const struct cJSON *o, const char *name, size_t *bytes);
+
+#endif

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * shift-kvd: what its parts share. One thread.
+ *
+ *   kvd-clients.c  the processes of this host: their sockets, lives and deaths
+ *   kvd-store.c    the job's keys, here and elsewhere; which of them etcd has not got yet
+ *   kvd-session.c  etcd: lease, job key, what is there, changes, puts; lost and found again
+ *   kvd-run.c      the directory, the lock, the socket, the detached process
+ */
+#ifndef SHIFT_KVD_H
+#define SHIFT_KVD_H
+
+#include "etcd.h"
+#include "proto.h"
+#include "table.h"
+
+#include <limits.h>
+#include <sys/types.h>
+
+/* Documented in shift-kvd(1). */
+enum exit_status {
+	EXIT_OK = 0,
+	EXIT_FAILED = 1,
+	EXIT_BAD_USAGE = 2,
+	EXIT_NOT_UP = 3,
+};
+
+enum {
+	CLIENTS_MAX = 1024,
+	CLIENT_KEYS_MAX = 1 << 16,
+	TXN_OPS = 128, /* etcd's default --max-txn-ops */
+};
+
+struct kvd_options {
+	char job[KV_JOB_MAX + 1];
+	struct etcd_options etcd;
+	const char *user, *password;
+	const char *key_file;
+	uint8_t job_key[KV_JOB_KEY_BYTES]; /* from the file */
+	bool foreground;
+	int64_t grace_ms, lease_s;
+};
+
+/* A process of this host. */
+struct client {
+	struct client *next;
+	int fd, pidfd; /* -1: none */
+	pid_t pid;
+	uint64_t nonce; /* 0: no HELLO yet */
+	char name[17];	/* the nonce in hexadecimal */
+	struct kv_buf in, out;
+	struct kv_table gets, watches; /* what it wants to hear of */
+	bool welcomed, overrun, closing, buried;
+	int64_t gone_at_ms; /* its socket closed without a goodbye, but it lives */
+	size_t keys;
+	/* of kvd-session.c */
+	int64_t lease, keepalive_at_ms;
+	bool asking; /* a request about the lease is on its way */
+};
+
+/* A key of the job. */
+struct item {
+	struct kv_entry head; /* no value: it is to be deleted */
+	struct client *owner; /* NULL: another host's */
+	bool ours;	      /* of this daemon: a record of a death */
+	bool dirty;	      /* etcd is to be told */
+	bool in_flight;
+	struct item *next_dirty;
+	int64_t revision, seen;
+};
+
+struct store {
+	struct kv_table items;
+	struct item *first, *last; /* the dirty ones */
+	size_t dirty, in_flight;
+	int64_t round; /* of reading everything again */
+};
+
+enum session_state {
+	SESSION_DOWN, /* waits until retry_at_ms */
+	SESSION_AUTH,
+	SESSION_LEASE,
+	SESSION_KEY,
+	SESSION_READ,
+	SESSION_UP,
+};
+
+struct session {
+	struct etcd *etcd;
+	enum session_state state;
+	char prefix[96];
+	int64_t begun_at_ms, retry_at_ms, retry_ms, token_at_ms;
+	int64_t job_lease, job_keepalive_at_ms;
+	int64_t revision; /* everything up to it is in the store */
+	bool has_key, asking, knows_instance;
+	uint8_t job_key[KV_JOB_KEY_BYTES];
+	uint8_t instance[KV_JOB_KEY_BYTES]; /* tells one etcd from another, or an emptied one */
+	struct item *batch[TXN_OPS];
+	int batch_items;
+	char error[256]; /* the last one; empty while all is well */
+	unsigned long reconnects;
+};
+
+struct kvd {
+	struct kvd_options o;
+	struct store store;
+	struct session session;
+	struct client *clients;
+	int client_count, listen_fd;
+	int64_t idle_since_ms;
+	bool stopping;
+};
+
+/* ---- shift-kvd.c --------------------------------------------------------------------------- */
+
+/* One line, "shift-kvd: ...": on stderr, or to syslog once detached. */
+_Noreturn void die(int status, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void say_to_syslog(void);
+int64_t now_ms(void);
+
+/* Like malloc and realloc's users wish: the process ends when there is no memory. */
+void *need(void *p);
+
+/* ---- kvd-options.c ------------------------------------------------------------------------- */
+
+/* Fills o; ends the process if they make no sense, or for --help and --version. */
+void options_parse(struct kvd_options *o, int argc, char **argv);
+
+/* ---- kvd-store.c --------------------------------------------------------------------------- */
+
+struct item *store_find(struct kvd *k, const char *key, size_t bytes);
+
+/* By a client of this host. 0, or enum kv_error. */
+int store_put(struct kvd *k, struct client *c, const struct kv_msg *m);
+int store_delete(struct kvd *k, struct client *c, const struct kv_msg *m);
+
+/* The client is gone: its keys are, here and at once; in etcd they go with its lease. */
+void store_drop_client(struct kvd *k, struct client *c);
+
+/* Records a death for the other hosts. */
+void store_add_death(struct kvd *k, const char *nonce_name);
+
+/* etcd says that key has, or has no longer (value of NULL), this value since a revision. */
+void store_remote(struct kvd *k, const char *key, size_t key_bytes, const void *value, size_t bytes,
+		  int64_t revision);
+
+/* etcd is to be told again: everything of a client, or of this daemon too (NULL). */
+void store_mark_dirty(struct kvd *k, const struct client *c);
+
+/* Reading everything again: begin; store_remote() for each; end removes what was not named. */
+void store_begin_round(struct kvd *k);
+void store_end_round(struct kvd *k, int64_t revision);
+
+/* The next dirty item whose lease there is, taken off the list; NULL: no more. */
+struct item *store_next_dirty(struct kvd *k);
+
+/* It is stored with that revision, or is to be sent again (revision 0). */
+void store_sent(struct kvd *k, struct item *i, int64_t revision);
+
+/* ---- kvd-clients.c ------------------------------------------------------------------------- */
+
+void clients_accept(struct kvd *k);
+
+/* What poll said of a client's socket and process. Never frees a client. */
+void client_on_socket(struct kvd *k, struct client *c);
+void client_on_exit(struct kvd *k, struct client *c);
+
+/* Writes, ends and frees what is due. */
+void clients_tick(struct kvd *k);
+
+/* A key changed: whoever wants to know is told, but not `except`. */
+void clients_publish(struct kvd *k, const struct item *i, const struct client *except);
+void clients_peer_died(struct kvd *k, uint64_t nonce);
+
+/* Answers HELLO where that was not possible yet, and tells a changed lease. */
+void client_welcome(struct kvd *k, struct client *c);
+void clients_welcome(struct kvd *k);
+void clients_free(struct kvd *k);
+
+/* The state of the daemon as JSON, to be freed. */
+char *status_json(struct kvd *k);
+
+/* ---- kvd-session.c ------------------------------------------------------------------------- */
+
+void session_init(struct kvd *k);
+void session_free(struct kvd *k);
+
+/* Does what is due; milliseconds until the next is. */
+int session_tick(struct kvd *k);
+
+/* Is anything left that etcd should hear before the end? */
+bool session_is_idle(const struct kvd *k);
+
+/* Gives up what is under way and starts again. After a failure: later, elsewhere. */
+void session_restart(struct kvd *k);
+void session_fail(struct kvd *k, const char *text);
+
+/* ---- kvd-txn.c ----------------------------------------------------------------------------- */
+
+/* Sends what is dirty, at most TXN_OPS keys at once. */
+void txn_send(struct kvd *k);
+
+/* ---- kvd-watch.c --------------------------------------------------------------------------- */
+
+/* Reads all of the job, then SESSION_UP and watch_start(). */
+void watch_read_all(struct kvd *k);
+
+/* Watches from the first revision that is not in the store. */
+void watch_start(struct kvd *k);
+
+/* ---- kvd-run.c ----------------------------------------------------------------------------- */
+
+/*
+ * Takes the job on this host: 0, or -EEXIST: a daemon has it, and its socket answers. Ends the
+ * process on what is not to be: a directory of another user or open to others.
+ */
+struct run {
+	char dir[PATH_MAX], socket[PATH_MAX], lock[PATH_MAX];
+	int lock_fd, listen_fd;
+};
+
+int run_take(struct run *r, const char *job);
+
+/* From here on a detached process; the caller's ends with 0. */
+void run_detach(struct run *r);
+
+/* Removes socket, lock and directory. */
+void run_leave(struct run *r);
+
+/* ---- the loop and the commands ------------------------------------------------------------- */
+
+void kvd_loop(struct kvd *k);
+int cmd_status(int argc, char **argv);
+
+/* Asks the daemon behind a socket; *text is to be freed. 0 or a negative errno. */
+int ask_status(const char *path, int timeout_ms, char **text);
+
+#endif

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include "table.h"
+#include "proto.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+enum { FILL_BYTES = 16384, KEEP_BYTES = 1 << 18 };
+
+static uint64_t hash_of(const char *key, size_t bytes)
+{
+	uint64_t h = 0xcbf29ce484222325; /* FNV-1a; keys come from our own processes */
+
+	for (size_t i = 0; i < bytes; i++)
+		h = (h ^ (uint8_t)key[i]) * 0x100000001b3;
+	return h ^ h >> 32;
+}
+
+void kv_table_init(struct kv_table *t, size_t entry_bytes)
+{
+	*t = (struct kv_table){.entry_bytes = entry_bytes};
+}
+
+static void free_entry(struct kv_entry *e)
+{
+	free(e->key);
+	free(e->value);
+	free(e);
+}
+
+void kv_table_free(struct kv_table *t)
+{
+	for (size_t i = 0; i < t->buckets; i++) {
+		struct kv_entry *e = t->bucket[i];
+
+		while (e) {
+			struct kv_entry *next = e->next;
+
+			free_entry(e);
+			e = next;
+		}
+	}
+	free(t->bucket);
+	kv_table_init(t, t->entry_bytes);
+}
+
+void *kv_table_find(const struct kv_table *t, const char *key, size_t key_bytes)
+{
+	struct kv_entry *e;
+
+	if (!t->count)
+		return NULL;
+	e = t->bucket[hash_of(key, key_bytes) % t->buckets];
+	while (e && (strncmp(e->key, key, key_bytes) || e->key[key_bytes]))
+		e = e->next;
+	return e;
+}
+
+static void insert(struct kv_table *t, struct kv_entry *e)
+{
+	struct kv_entry **b = &t->bucket[hash_of(e->key, strlen(e->key)) % t->buckets];
+
+	e->next = *b;
+	*b = e;
+}
+
+static int grow(struct kv_table *t)
+{
+	struct kv_table bigger = *t;
+
+	if (t->count < t->buckets)
+		return 0;
+	bigger.buckets = t->buckets ? 2 * t->buckets : 64;
+	bigger.bucket = calloc(bigger.buckets, sizeof(*bigger.bucket));
+	if (!bigger.bucket)
+		return t->buckets ? 0 : -ENOMEM;
+	for (size_t i = 0; i < t->buckets; i++) {
+		struct kv_entry *e = t->bucket[i], *next;
+
+		for (; e; e = next) {
+			next = e->next;
+			insert(&bigger, e);
+		}
+	}
+	free(t->bucket);
+	*t = bigger;
+	return 0;
+}
+
+void *kv_table_get(struct kv_table *t, const char *key, size_t key_bytes)
+{
+	struct kv_entry *e = kv_table_find(t, key, key_bytes);
+
+	if (e)
+		return e;
+	e = calloc(1, t->entry_bytes);
+	if (e)
+		e->key = strndup(key, key_bytes);
+	if (!e || !e->key || grow(t)) {
+		if (e)
+			free_entry(e);
+		return NULL;
+	}
+	insert(t, e);
+	t->count++;
+	return e;
+}
+
+void kv_table_remove(struct kv_table *t, struct kv_entry *e)
+{
+	struct kv_entry **p = &t->bucket[hash_of(e->key, strlen(e->key)) % t->buckets];
+
+	while (*p != e)
+		p = &(*p)->next;
+	*p = e->next;
+	t->count--;
+	free_entry(e);
+}
+
+int kv_entry_set(struct kv_entry *e, const void *data, size_t bytes)
+{
+	uint8_t *copy = NULL;
+
+	if (data) {
+		copy = malloc(bytes + 1);
+		if (!copy)
+			return -ENOMEM;
+		if (bytes)
+			memcpy(copy, data, bytes);
+		copy[bytes] = 0; /* so that text can be printed */
+	}
+	free(e->value);
+	e->value = copy;
+	e->bytes = data ? bytes : 0;
+	return 0;
+}
+
+bool kv_entry_is(const struct kv_entry *e, const void *data, size_t bytes)
+{
+	return e->value && e->bytes == bytes && (!bytes || !memcmp(e->value, data, bytes));
+}
+
+void *kv_table_next(const struct kv_table *t, const void *last)
+{
+	const struct kv_entry *e = last;
+	size_t i = 0;
+
+	if (e && e->next)
+		return e->next;
+	if (e)
+		i = hash_of(e->key, strlen(e->key)) % t->buckets + 1;
+	for (; i < t->buckets; i++)
+		if (t->bucket[i])
+			return t->bucket[i];
+	return NULL;
+}
+
+int kv_buf_reserve(struct kv_buf *b, size_t bytes)
+{
+	size_t size = b->size ? b->size : 4096;
+	uint8_t *data;
+
+	if (b->start == b->end)
+		b->start = b->end = 0;
+	if (b->size - b->end >= bytes)
+		return 0;
+	if (b->start)
+		memmove(b->data, b->data + b->start, b->end - b->start);
+	b->end -= b->start;
+	b->start = 0;
+	while (size - b->end < bytes)
+		size *= 2;
+	if (size == b->size)
+		return 0;
+	data = realloc(b->data, size);
+	if (!data)
+		return -ENOMEM;
+	b->data = data;
+	b->size = size;
+	return 0;
+}
+
+size_t kv_buf_bytes(const struct kv_buf *b)
+{
+	return b->end - b->start;
+}
+
+void kv_buf_free(struct kv_buf *b)
+{
+	free(b->data);
+	memset(b, 0, sizeof(*b));
+}
+
+int kv_buf_frame(struct kv_buf *b, const struct kv_msg *m)
+{
+	size_t most = 64 + m->job.bytes + m->key.bytes + m->value.bytes + m->text.bytes;
+	int n = kv_buf_reserve(b, most);
+
+	if (n)
+		return n;
+	n = kv_encode(m, b->data + b->end, b->size - b->end);
+	if (n < 0)
+		return n;
+	b->end += n;
+	return 0;
+}
+
+int kv_buf_next(struct kv_buf *b, struct kv_msg *m)
+{
+	int n = kv_buf_bytes(b) ? kv_decode(b->data + b->start, kv_buf_bytes(b), m) : 0;
+
+	if (n > 0)
+		b->start += n;
+	return n;
+}
+
+int kv_buf_fill(struct kv_buf *b, int fd)
+{
+	ssize_t n;
+
+	if (kv_buf_reserve(b, FILL_BYTES))
+		return -ENOMEM;
+	n = recv(fd, b->data + b->end, b->size - b->end, MSG_DONTWAIT);
+	if (n > 0)
+		b->end += n;
+	if (n == 0)
+		return -EPIPE;
+	if (n < 0 && errno != EAGAIN && errno != EINTR)
+		return -errno;
+	return 0;
+}
+
+int kv_buf_flush(struct kv_buf *b, int fd)
+{
+	while (kv_buf_bytes(b)) {
+		ssize_t n = send(fd, b->data + b->start, kv_buf_bytes(b),
+				 MSG_DONTWAIT | MSG_NOSIGNAL);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return errno == EAGAIN ? 0 : -errno;
+		b->start += n;
+	}
+	if (b->size > KEEP_BYTES)
+		kv_buf_free(b);
+	return 0;
+}

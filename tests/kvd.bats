@@ -1,0 +1,536 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+# shift-kvd and its client: two "hosts" (run directories A and B) and a private etcd on loopback.
+
+load helper
+
+declare -gA IN=() PID=()
+
+setup_file() {
+	command -v etcd >/dev/null || skip "etcd is not installed (apt-get install etcd-server)"
+}
+
+setup() {
+	command -v etcd >/dev/null || skip "etcd is not installed (apt-get install etcd-server)"
+	cd "$BATS_TEST_TMPDIR"
+	unset SHIFT_KV SHIFT_JOB SHIFT_RUN_DIR SHIFT_KV_USER SHIFT_KV_PASSWORD
+	# A detached process has no standard error.
+	export ASAN_OPTIONS=log_path=$PWD/sanitizer UBSAN_OPTIONS=log_path=$PWD/sanitizer
+	ETCD=
+	JOB=job-$BATS_TEST_NUMBER
+}
+
+teardown() {
+	local h pid
+	cd "$BATS_TEST_TMPDIR"
+	[ "${BATS_TEST_COMPLETED:-}" = 1 ] || for h in A B; do status_of "$h" .; done || true
+	for pid in "${PID[@]}"; do kill -CONT "$pid" && kill -9 "$pid"; done 2>/dev/null || true
+	for h in */kvd.pid; do
+		[ ! -e "$h" ] || { kill -CONT "$(<"$h")" && kill "$(<"$h")"; } 2>/dev/null || true
+	done
+	for h in */kvd.pid; do
+		[ ! -e "$h" ] || wait_until 10 eval "! kill -0 $(<"$h") 2>/dev/null"
+	done
+	[ -z "$ETCD" ] || { kill -CONT "$ETCD" && kill -9 "$ETCD"; } 2>/dev/null || true
+	[ "${BATS_TEST_COMPLETED:-}" = 1 ] || tail -n 20 ./*.out etcd.log 2>/dev/null || true
+	! cat sanitizer.* 2>/dev/null
+}
+
+free_port() {
+	local p
+	while p=$((20000 + RANDOM % 12000)); [ -n "$(ss -ltnH "sport = :$p")" ]; do :; done
+	echo "$p"
+}
+
+etcd_answers() {
+	ctl get --keys-only --limit 1 x >/dev/null 2>&1
+}
+
+ctl() {
+	ETCDCTL_API=3 timeout 10 etcdctl --endpoints "$KV" "$@"
+}
+
+etcd_start() { # [DATA]: the same ports every time
+	local peer
+	: "${PORT:=$(free_port)}" "${PEER_PORT:=$(free_port)}"
+	KV=http://127.0.0.1:$PORT
+	peer=http://127.0.0.1:$PEER_PORT
+	etcd --name t --data-dir "$PWD/${1:-data}" --listen-client-urls "$KV" \
+		--advertise-client-urls "$KV" --listen-peer-urls "$peer" \
+		--initial-advertise-peer-urls "$peer" --initial-cluster "t=$peer" \
+		--heartbeat-interval 20 --election-timeout 200 --log-level error \
+		>>etcd.log 2>&1 3>&- &
+	ETCD=$!
+	[ -n "${AUTH:-}" ] || wait_until 20 etcd_answers
+}
+
+etcd_stopped() { # all its threads
+	! grep -h '^State:' /proc/"$ETCD"/task/*/status | grep -qv '[tT] ('
+}
+
+etcd_kill() {
+	kill -9 "$ETCD"
+	wait "$ETCD" || true
+	ETCD=
+}
+
+kvd() { # HOST [OPTION...]
+	local host=$1
+	shift
+	SHIFT_RUN_DIR=$PWD/$host timeout 20 shift-kvd --kv "$KV" --job "$JOB" --grace 2s \
+		--timeout 500ms "$@"
+	status_of "$host" .pid >"$host/kvd.pid"
+}
+
+status_of() { # HOST FILTER
+	SHIFT_RUN_DIR=$PWD/$1 timeout 10 shift-kvd status --job "$JOB" --json | jq -r "$2"
+}
+
+status_is() { # HOST FILTER VALUE
+	[ "$(status_of "$1" "$2")" = "$3" ]
+}
+
+client() { # HOST NONCE
+	local fd f
+	mkfifo "$2.in"
+	(
+		for f in "${IN[@]}"; do exec {f}>&-; done
+		SHIFT_RUN_DIR=$PWD/$1 exec "$BUILDDIR/tests/kv/kv_shell" "$JOB" "$2" <"$2.in" >>"$2.out" 3>&-
+	) &
+	PID[$2]=$!
+	exec {fd}>"$2.in"
+	IN[$2]=$fd
+}
+
+tell() { # NONCE COMMAND...
+	local fd=${IN[$1]}
+	shift
+	echo "$*" >&"$fd"
+}
+
+says() { # NONCE REGEX: a whole line of its output
+	grep -qxE -- "$2" "$1.out"
+}
+
+expect() { # NONCE REGEX: within a time
+	wait_until 15 says "$1" "$2"
+}
+
+ask() { # NONCE COMMAND REGEX: an answer is repeated until it is that
+	local end=$((SECONDS + 15))
+	until : >"$1.out"; tell "$1" "$2"; sleep 0.1; says "$1" "$3"; do
+		[ $SECONDS -lt $end ] || { cat "$1.out"; return 1; }
+	done
+}
+
+ready() { # NONCE: it is connected, and everybody can see its keys
+	tell "$1" sync
+	expect "$1" synced-all
+}
+
+hang_up() { # NONCE: a goodbye
+	local fd=${IN[$1]}
+	exec {fd}>&-
+	unset "IN[$1]"
+	wait "${PID[$1]}"
+	unset "PID[$1]"
+}
+
+murder() { # NONCE
+	kill -9 "${PID[$1]}"
+	unset "PID[$1]"
+}
+
+job_key() { # NONCE
+	tell "$1" sync
+	tell "$1" key
+	expect "$1" 'key [0-9a-f]{32}'
+	grep -E '^key [0-9a-f]{32}$' "$1.out" | tail -n 1
+}
+
+gone() { # HOST
+	[ ! -e "$1/$JOB" ]
+}
+
+@test "two hosts see each other's keys; the job key is the same" {
+	etcd_start
+	kvd A
+	kvd B
+	client A a1
+	client B b1
+	tell b1 watch conn/
+	tell a1 put conn/1 first value
+	tell a1 put other/1 not watched
+	expect b1 'put conn/1 first value'
+	tell a1 put conn/1 second
+	expect b1 'put conn/1 second'
+	tell b1 get other/1
+	expect b1 'put other/1 not watched'
+	tell b1 get other/1
+	expect b1 'got other/1 = not watched'
+	tell b1 get nowhere
+	expect b1 'got nowhere: Resource temporarily unavailable'
+	ask b1 'get nowhere' 'got nowhere: No such file or directory'
+	tell a1 del conn/1
+	expect b1 'delete conn/1 '
+	tell b1 del other/1
+	expect b1 'del: No such file or directory'
+	tell b1 put job-key x
+	expect b1 'error 4 put refused: job-key'
+	[ "$(job_key a1)" = "$(job_key b1)" ]
+}
+
+@test "a killed process is reported at once, and its keys vanish" {
+	local from
+	etcd_start
+	kvd A
+	kvd B
+	client A a1
+	client A a2
+	client B b1
+	tell b1 watch
+	tell a1 fill f 300
+	tell a2 put kept 1
+	expect b1 'put f299 value-299'
+	expect b1 'put kept 1'
+	ready a2
+	from=$(date +%s%N)
+	murder a1
+	until says b1 'died a1'; do [ $((($(date +%s%N) - from) / 1000000)) -lt 2000 ]; sleep 0.005; done
+	echo "# told after at most $((($(date +%s%N) - from) / 1000000)) ms" >&3
+	expect a2 'died a1'
+	expect b1 'delete f299 '
+	ask b1 'get f7' 'got f7: No such file or directory'
+	[ -z "$(ctl get --prefix --keys-only "/shift/v1/$JOB/f")" ]
+	ask b1 'get kept' 'got kept = 1'
+	client B b2 # one that comes later hears of it too
+	expect b2 'died a1'
+}
+
+@test "goodbye is no death; a lost socket is none either" {
+	etcd_start
+	kvd A
+	kvd B
+	client A a1
+	client A a2
+	client B b1
+	tell b1 watch
+	tell a1 put k1 1
+	tell a2 put k2 2
+	expect b1 'put k1 1'
+	expect b1 'put k2 2'
+	hang_up a1
+	expect b1 'delete k1 '
+	tell a2 lose
+	ask a2 state 'state 1 lease 1 unsent 0'
+	tell a2 put k3 3
+	expect b1 'put k3 3'
+	run ! grep -E '^died|^delete k2' b1.out
+	run ! grep '^error' b1.out
+}
+
+@test "1000 puts at once: batches of 128" {
+	etcd_start
+	kvd A
+	kvd B
+	client A a1
+	client B b1
+	tell b1 watch
+	tell a1 fill f 1000
+	ready a1
+	expect b1 'put f999 value-999'
+	ask b1 count 'count 1000'
+	wait_until 10 status_is A .queue 0
+	[ "$(ctl get --prefix --keys-only "/shift/v1/$JOB/f" | grep -c f)" -eq 1000 ]
+}
+
+@test "etcd stopped: answers from memory, puts arrive afterwards" {
+	etcd_start
+	kvd A --lease 4s
+	kvd B --lease 4s
+	client A a1
+	client B b1
+	tell b1 watch
+	tell a1 put k old
+	expect b1 'put k old'
+	kill -STOP "$ETCD"
+	wait_until 5 etcd_stopped
+	tell a1 put k new
+	tell a1 fill f 200
+	wait_until 10 status_is B .etcd down
+	wait_until 10 status_is A .queue 201
+	ask b1 state 'state 1 lease 2 unsent 0'
+	ask b1 'get k' 'got k = old'
+	client B b2 # and from the daemon's
+	tell b2 watch
+	expect b2 'put k old'
+	kill -CONT "$ETCD"
+	expect b1 'put k new'
+	expect b1 'put f199 value-199'
+	ask b1 state 'state 1 lease 1 unsent 0'
+	wait_until 10 status_is A .queue 0
+	wait_until 10 status_is A .error ''
+}
+
+@test "etcd dies, and comes back as it was, then empty" {
+	local key
+	etcd_start
+	kvd A
+	kvd B
+	client A a1
+	client B b1
+	tell b1 watch
+	tell a1 put k1 1
+	expect b1 'put k1 1'
+	key=$(job_key a1)
+	etcd_kill
+	tell a1 put k2 2
+	etcd_start
+	expect b1 'put k2 2'
+	etcd_kill
+	tell a1 put k3 3
+	etcd_start empty
+	expect b1 'put k3 3'
+	wait_until 10 status_is A .queue 0
+	[ "$(ctl get --prefix --keys-only "/shift/v1/$JOB/k" | xargs)" = \
+		"/shift/v1/$JOB/k1 /shift/v1/$JOB/k2 /shift/v1/$JOB/k3" ]
+	ask b1 'get k1' 'got k1 = 1'
+	: >a1.out
+	[ "$(job_key a1)" = "$key" ]
+	client B b2
+	[ "$(job_key b2)" = "$key" ]
+}
+
+@test "compacted while a daemon slept: it reads all again" {
+	etcd_start
+	kvd A
+	kvd B
+	client A a1
+	client B b1
+	tell b1 watch
+	tell a1 put gone 1
+	tell a1 put k old
+	expect b1 'put k old'
+	kill -STOP "$(<B/kvd.pid)"
+	tell a1 del gone
+	tell a1 put k new
+	tell a1 fill f 10
+	wait_until 10 status_is A .queue 0
+	wait_until 10 status_is A '.keys' 11
+	ctl put x 1
+	ctl compact "$(ctl get x -w json | jq .header.revision)"
+	etcd_kill
+	etcd_start
+	kill -CONT "$(<B/kvd.pid)"
+	expect b1 'put k new'
+	expect b1 'put f9 value-9'
+	expect b1 'delete gone '
+}
+
+@test "racing starts give one daemon, which is nobody's child, and ends after its last client" {
+	local pids=() p n=0
+	etcd_start
+	for _ in 1 2 3 4 5 6; do
+		SHIFT_RUN_DIR=$PWD/A shift-kvd --kv "$KV" --job "$JOB" --grace 1s 3>&- &
+		pids+=($!)
+	done
+	for p in "${pids[@]}"; do wait "$p"; done
+	status_of A .pid >A/kvd.pid
+	for p in $(pgrep -x shift-kvd); do
+		[[ $(tr '\0' ' ' <"/proc/$p/cmdline") != *"--job $JOB "* ]] || n=$((n + 1))
+	done
+	[ "$n" -eq 1 ]
+	p=$(<A/kvd.pid)
+	[ "$(ps -o ppid= -p "$p" | xargs)" != $$ ]
+	[ "$(ps -o sid= -p "$p" | xargs)" != "$(ps -o sid= -p $$ | xargs)" ]
+	[ "$(stat -c %a "A/$JOB" "A/$JOB/kvd.sock" "A/$JOB/kvd.lock" | xargs)" = "700 600 600" ]
+	client A a1
+	ready a1
+	tell a1 put k 1
+	sleep 1.5 # longer than the grace time: a client keeps it
+	kill -0 "$p"
+	hang_up a1
+	wait_until 10 gone A
+	wait_until 5 eval "! kill -0 $p 2>/dev/null"
+	[ "$(ctl get --prefix --keys-only "/shift/v1/$JOB/" | xargs)" = "/shift/v1/$JOB/job-key" ]
+}
+
+@test "a daemon that was killed: its successor takes over, no process is reported dead" {
+	etcd_start
+	kvd A
+	kvd B
+	client A a1
+	client B b1
+	tell b1 watch
+	tell a1 put k 1
+	expect b1 'put k 1'
+	kill -9 "$(<A/kvd.pid)"
+	ask a1 state 'state 0 .*'
+	tell a1 put k2 2
+	ask a1 'get k' 'got k = 1'
+	kvd A
+	expect b1 'put k2 2'
+	ask a1 state 'state 1 lease 1 unsent 0'
+	kill "$(<A/kvd.pid)" # and one that is told to end removes its files
+	wait_until 10 gone A
+	run ! grep -E '^died|^delete' b1.out
+}
+
+@test "the job key is made once, also by six hosts at the same time" {
+	local h pids=()
+	etcd_start
+	for h in 1 2 3 4 5 6; do kvd "$h" & pids+=($!); done
+	for h in "${pids[@]}"; do wait "$h"; done
+	for h in 1 2 3 4 5 6; do client "$h" "c$h"; done
+	for h in 1 2 3 4 5 6; do job_key "c$h"; done | sort -u >keys
+	[ "$(wc -l <keys)" -eq 1 ]
+}
+
+@test "--key-file: 0600 and 16 bytes; the key is not in etcd" {
+	etcd_start
+	head -c 16 /dev/zero | tr '\0' k >key
+	chmod 644 key
+	SHIFT_RUN_DIR=$PWD/A run shift-kvd --kv "$KV" --job "$JOB" --key-file key
+	expect_status 2
+	expect_line '^shift-kvd: key is open to others \(mode 0644\); try: chmod 0600 key$'
+	chmod 600 key
+	head -c 15 key >short
+	chmod 600 short
+	SHIFT_RUN_DIR=$PWD/A run shift-kvd --kv "$KV" --job "$JOB" --key-file short
+	expect_status 2
+	[ ! -e A ]
+	kvd A --key-file key
+	kvd B --key-file key
+	client A a1
+	client B b1
+	tell b1 watch
+	tell a1 put k 1
+	expect b1 'put k 1'
+	[ "$(job_key a1)" = "key $(printf '6b%.0s' {1..16})" ]
+	run ! grep -q kkkkkkkk <(ctl get --prefix "/shift/v1/$JOB/")
+}
+
+@test "directories open to others, or of others, are refused" {
+	KV=http://127.0.0.1:1
+	mkdir -p "A/$JOB"
+	chmod 755 "A/$JOB"
+	SHIFT_RUN_DIR=$PWD/A run shift-kvd --kv "$KV" --job "$JOB"
+	expect_status 1
+	expect_line "^shift-kvd: .*/A/$JOB is open to others \(mode 0755\); try: chmod 0700 "
+	chmod 700 "A/$JOB"
+	chmod 777 A
+	SHIFT_RUN_DIR=$PWD/A run shift-kvd --kv "$KV" --job "$JOB"
+	expect_status 1
+	[ "$(id -u)" -eq 0 ] || skip "the rest needs root: files of another user"
+	chmod 755 A
+	chown nobody "A/$JOB"
+	SHIFT_RUN_DIR=$PWD/A run shift-kvd --kv "$KV" --job "$JOB"
+	expect_status 1
+	expect_line "belongs to another user"
+}
+
+@test "a daemon of another user is not believed, a process of another user not served" {
+	local dir
+	[ "$(id -u)" -eq 0 ] || skip "needs root, to be two users"
+	etcd_start
+	dir=$(mktemp -d /tmp/shift-kvd-XXXXXX)
+	chown nobody "$dir"
+	# the build directory may be out of another user's reach
+	cp "$BUILDDIR/kv/shift-kvd" "$BUILDDIR/tests/kv/kv_shell" "$dir"
+	SHIFT_RUN_DIR=$dir/run setpriv --reuid nobody --clear-groups "$dir/shift-kvd" --kv "$KV" \
+		--job "$JOB" --grace 1s
+	SHIFT_RUN_DIR=$dir/run timeout 1 "$BUILDDIR/tests/kv/kv_shell" "$JOB" 1 \
+		< <(sleep 0.5) >root.out
+	says root 'error 0 .*: cannot connect: Operation not permitted'
+	kvd A
+	chmod 755 . A "A/$JOB"
+	chmod 666 "A/$JOB/kvd.sock"
+	SHIFT_RUN_DIR=/proc/$$/cwd/A timeout 1 setpriv --reuid nobody --clear-groups \
+		"$dir/kv_shell" "$JOB" 1 < <(echo put k 1; sleep 0.5) >nobody.out || true
+	[ "$(status_of A .keys)" -eq 0 ]
+	wait_until 10 eval "[ ! -e $dir/run/$JOB ]"
+	rm -r "$dir"
+}
+
+@test "an endpoint that does not answer: the next one" {
+	etcd_start
+	KV=http://127.0.0.1:1,$KV kvd A
+	client A a1
+	ready a1
+	[ "$(status_of A .endpoint)" = "$KV" ]
+	SHIFT_RUN_DIR=$PWD/A run -0 shift-kvd status --job "$JOB"
+	expect_match "^job $JOB: etcd up at $KV, "
+}
+
+@test "user and password; a token that is worth nothing any more is renewed" {
+	etcd_start
+	ctl user add root:secret
+	ctl user grant-role root root
+	ctl auth enable
+	kvd A # without
+	wait_until 10 eval '[[ $(status_of A .error) == *user* ]]'
+	printf 'root:secret\n' >user
+	SHIFT_RUN_DIR=$PWD/B run shift-kvd --kv "$KV" --job "$JOB" --user-file user
+	expect_status 2
+	chmod 600 user
+	kvd B --user-file user
+	client B b1
+	ready b1
+	etcd_kill # its tokens go with it
+	AUTH=1 etcd_start
+	tell b1 put k 1
+	wait_until 15 eval "ctl --user root:secret get '/shift/v1/$JOB/k' | grep -qx 1"
+	ask b1 state 'state 1 lease 1 unsent 0'
+}
+
+fds_of() { # NONCE
+	ls "/proc/${PID[$1]}/fd" | wc -l
+}
+
+@test "a client leaks no descriptor and needs libc only" {
+	local before
+	etcd_start
+	kvd A
+	client A a1
+	ready a1
+	before=$(fds_of a1)
+	for _ in 1 2 3; do
+		tell a1 lose
+		: >a1.out
+		ready a1
+	done
+	kill -9 "$(<A/kvd.pid)"
+	ask a1 state 'state 0 .*'
+	sleep 0.5
+	kvd A
+	: >a1.out
+	ready a1
+	[ "$before" = "$(fds_of a1)" ]
+	readelf -d "$BUILDDIR/tests/kv/kv_shell" | grep NEEDED | grep -vE 'lib(c|asan|ubsan)\.so' >needed || true
+	[ ! -s needed ]
+}
+
+@test "what shift-kvd does not understand" {
+	while read -r arguments; do
+		# shellcheck disable=SC2086
+		SHIFT_RUN_DIR=$PWD/A run shift-kvd $arguments
+		expect_status 2
+		expect_line '^shift-kvd: '
+	done <<-END
+		--job x
+		--kv ftp://h
+		--kv ,
+		--kv http://h --job ../x
+		--kv http://h --job $(printf 'x%.0s' {1..65})
+		--kv http://h --grace soon
+		--kv http://h --lease 1s
+		--kv http://h --key-file /nowhere
+		--kv http://h --ca /nowhere
+		--kv http://h something
+		status --job /
+		status something
+	END
+	[ ! -e A ]
+	SHIFT_RUN_DIR=$PWD/A run shift-kvd status
+	expect_status 3
+	expect_line '^shift-kvd: no shift-kvd of job default runs here$'
+}
