@@ -25,6 +25,8 @@ struct rail {
 	bool armed;	       /* the QP may accept packets */
 	bool fencing;	       /* FENCE emitted, FENCE_DONE not seen */
 	bool hung;	       /* its fence hit the deadline: the NIC may still be alive */
+	bool counts;	       /* hung, and its completions still count: no receive of ours was
+				* posted elsewhere since */
 	bool unaccounted;      /* some WR or CQE of its QP is not accounted for: no RESET */
 	bool vetoed;	       /* RAIL_DIRTY by the caller */
 	bool down;	       /* link */

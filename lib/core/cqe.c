@@ -171,9 +171,10 @@ static bool cqe_is_stale(const struct shift_conn *c, const struct shift_cqe *cqe
 	r = &c->rail[cqe->rail];
 	if (MUTANT(FORGET_TAG) || MUTANT(SKIP_FENCE) || MUTANT(NO_FENCE_IF_NOT_ACTIVE))
 		return false;
-	/* A hung NIC's receives count until its quarantine ends, and with it the doubt; or until
-	 * the program has been told the end. */
-	return cqe->epoch != r->tag || (!r->armed && !(r->hung && c->recv_held && !c->flushing));
+	/* A hung NIC's completions count until its quarantine ends, and with it the doubt; or until
+	 * the program has been told the end. Not in a later switch: then they are of the past. */
+	return cqe->epoch != r->tag ||
+	       (!r->armed && !(r->hung && r->counts && c->recv_held && !c->flushing));
 }
 
 bool shift_conn_cqe(struct shift_conn *c, const struct shift_cqe *cqe, struct shift_wc *wc,

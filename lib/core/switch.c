@@ -274,6 +274,8 @@ static void post_receives(struct shift_conn *c)
 	uint64_t n = c->cfg.srq ? 0 : c->rq.posted - c->rq.done;
 
 	c->recv_held = false;
+	for (unsigned int i = 0; i < c->cfg.rails; i++)
+		c->rail[i].counts = false; /* what they may still have had is posted here */
 	if (MUTANT(LOSE_RECVS) && n > 1)
 		n--;
 	if (!n)

@@ -9,7 +9,7 @@ tests_unit_test_chan_LDADD = $(CMOCKA_LIBS)
 # One program per part of lib/core.
 
 CORE_TESTS = tests/unit/test_psn tests/unit/test_wrlog tests/unit/test_msg tests/unit/test_conn \
-	tests/unit/test_edges tests/unit/test_chaos
+	tests/unit/test_edges tests/unit/test_sceptic tests/unit/test_chaos
 check_PROGRAMS += $(CORE_TESTS)
 TESTS += $(CORE_TESTS)
 
@@ -39,3 +39,7 @@ tests_unit_test_chaos_LDADD = $(core_test_libs)
 tests_unit_test_edges_SOURCES = tests/unit/test_edges.c tests/unit/world.c tests/unit/world.h
 tests_unit_test_edges_CFLAGS = $(core_test_cflags)
 tests_unit_test_edges_LDADD = $(core_test_libs)
+
+tests_unit_test_sceptic_SOURCES = tests/unit/test_sceptic.c tests/unit/world.c tests/unit/world.h
+tests_unit_test_sceptic_CFLAGS = $(core_test_cflags)
+tests_unit_test_sceptic_LDADD = $(core_test_libs)

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* Defects that a review of lib/core found, each with the schedule that showed it (world.c). */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include "tests/unit/world.h"
+
+#define RECEIVES 8
+
+static struct world w;
+
+static void begin(const struct shift_conn_cfg *cfg)
+{
+	w_init(&w, cfg, 1);
+	for (int i = 0; i < RECEIVES; i++) {
+		w_recv(&w, 0);
+		w_recv(&w, 1);
+	}
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	begin(NULL);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	assert_int_equal(w.bad, 0);
+	w_free(&w);
+	return 0;
+}
+
+static struct shift_conn_view view(int h)
+{
+	struct shift_conn_view v;
+
+	shift_conn_view(w.h[h].c, &v);
+	return v;
+}
+
+static bool cqe_in(int h, const struct shift_cqe *cqe)
+{
+	struct shift_wc wc;
+	bool deliver = shift_conn_cqe(w.h[h].c, cqe, &wc, w.now);
+
+	w_tick(&w, h);
+	return deliver;
+}
+
+/* Host 0's NIC of rail 0 hangs in its fence; both go to rail 1; later rail 1 fails as well. */
+static void second_switch_after_a_hung_nic(void)
+{
+	w.fence_hung[0] = true;
+	w_event(&w, 0, SHIFT_EV_LINK_DOWN, 0);
+	assert_true(w_settle(&w, 200));
+	assert_int_equal(view(0).r, 1);
+	w.fence_hung[0] = false;
+	w_post(&w, 0, SHIFT_OP_WRITE, 100, true);
+	w.frozen_fence = true;
+	w_event(&w, 0, SHIFT_EV_LINK_DOWN, 1);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_FENCE);
+}
+
+/* Its receives were posted on rail 1 since: what the hung NIC still writes is of the past. */
+static void a_hung_nic_is_not_heard_in_a_later_switch(void **state)
+{
+	struct shift_cqe cqe = {.is_recv = true};
+
+	(void)state;
+	second_switch_after_a_hung_nic();
+	assert_false(cqe_in(0, &cqe));
+	assert_int_equal(view(0).recv_cum, 0);
+	w.frozen_fence = false;
+	assert_true(w_settle(&w, 200));
+}
+
+/* Nor may it complete a WR that it never had. */
+static void a_hung_nic_completes_nothing_in_a_later_switch(void **state)
+{
+	struct shift_cqe cqe = {.status = SHIFT_WC_SUCCESS};
+
+	(void)state;
+	second_switch_after_a_hung_nic();
+	assert_false(cqe_in(0, &cqe));
+	assert_int_equal(w.h[0].completed, 0); /* world: "completed without its data" */
+	w.frozen_fence = false;
+	assert_true(w_settle(&w, 200));
+	assert_int_equal(w.h[0].completed, 1);
+}
+
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(a_hung_nic_is_not_heard_in_a_later_switch),
+		T(a_hung_nic_completes_nothing_in_a_later_switch),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
