@@ -90,6 +90,7 @@ struct shift_conn {
 	uint8_t msg_rail;	 /* whose control link brought the message being handled */
 	bool hello_heard;
 	bool hello_started;
+	bool unprotected; /* an error was passed through in SETUP: SETUP for good */
 
 	/* Timers: absolute ns or NEVER. */
 	uint64_t rto_at;
@@ -186,6 +187,7 @@ void progress_psn(struct shift_conn *c, const struct shift_event *ev);
 /* hello.c */
 void hello_start(struct shift_conn *c, uint64_t now);
 void hello_msg(struct shift_conn *c, const struct shift_msg *m, uint64_t now);
+void hello_void(struct shift_conn *c);
 void hello_tick(struct shift_conn *c, uint64_t now);
 
 /* giveup.c */

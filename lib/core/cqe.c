@@ -115,6 +115,8 @@ static bool recv_cqe(struct shift_conn *c, const struct shift_cqe *cqe, struct s
 {
 	bool ok = cqe->status == SHIFT_WC_SUCCESS;
 
+	if (!ok && c->state == SHIFT_ST_SETUP)
+		hello_void(c);
 	if (ok || c->state == SHIFT_ST_SETUP) {
 		wc->wr_id = cqe->wr_id;
 		if (c->cfg.srq) {
@@ -190,6 +192,7 @@ bool shift_conn_cqe(struct shift_conn *c, const struct shift_cqe *cqe, struct sh
 	if (__builtin_expect(cqe->status == SHIFT_WC_SUCCESS, 1))
 		return send_ok(c, cqe, wc, now_ns);
 	if (c->state == SHIFT_ST_SETUP) {
+		hello_void(c);
 		wc->wr_id = cqe->wr_id; /* unprotected: as it came */
 		return true;
 	}

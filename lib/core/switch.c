@@ -393,7 +393,10 @@ void switch_msg(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 	uint32_t cur = conn_switching(c) && c->plan.e > c->e ? c->plan.e : c->e;
 
 	if (c->state == SHIFT_ST_SETUP) {
-		c->stats.stale_msgs++;
+		if (c->unprotected)
+			giveup_msg(c, m); /* FAILED */
+		else
+			c->stats.stale_msgs++;
 		return;
 	}
 	if (m->epoch > cur && m->rail >= c->cfg.rails) {

@@ -93,6 +93,25 @@ static void a_hung_nic_completes_nothing_in_a_later_switch(void **state)
 	assert_int_equal(w.h[0].completed, 1);
 }
 
+/* An error that was passed through is the program's: no later HELLO may take it back. */
+static void an_error_before_hello_is_final(void **state)
+{
+	struct shift_conn_cfg cfg = {.exactly_once = true};
+
+	(void)state;
+	w_free(&w);
+	begin(&cfg);
+	w_post(&w, 0, SHIFT_OP_SEND, 10, true);
+	assert_true(w_break(&w, 0, 0));
+	while (w_cqe(&w, 0))
+		;
+	assert_int_equal(w.h[0].errors, 1);
+	w_event(&w, 0, SHIFT_EV_RTS, 0);
+	w_event(&w, 1, SHIFT_EV_RTS, 0);
+	w_run(&w, 2);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_SETUP);
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -100,6 +119,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(a_hung_nic_is_not_heard_in_a_later_switch),
 		T(a_hung_nic_completes_nothing_in_a_later_switch),
+		T(an_error_before_hello_is_final),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
