@@ -112,6 +112,24 @@ static void an_error_before_hello_is_final(void **state)
 	assert_int_equal(w_state(&w, 0), SHIFT_ST_SETUP);
 }
 
+/* DESIGN 4.4 (8): an unsignaled SEND waits for the receive of a slow program; a signaled WRITE
+ * waits behind it. Stock RC waits for ever. */
+static void a_slow_program_behind_a_signaled_write(void **state)
+{
+	(void)state;
+	for (int i = 0; i < RECEIVES; i++)
+		w_post(&w, 0, SHIFT_OP_SEND, 10, true);
+	w_run(&w, 1);
+	w_post(&w, 0, SHIFT_OP_SEND, 10, false);
+	w_post(&w, 0, SHIFT_OP_WRITE, 10, true);
+	w_run(&w, 100);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
+	assert_int_equal(shift_conn_stats(w.h[0].c)->switches, 0);
+	w_recv(&w, 1);
+	assert_true(w_settle(&w, 50));
+	assert_int_equal(w.h[0].completed, RECEIVES + 2);
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -120,6 +138,7 @@ int main(void)
 		T(a_hung_nic_is_not_heard_in_a_later_switch),
 		T(a_hung_nic_completes_nothing_in_a_later_switch),
 		T(an_error_before_hello_is_final),
+		T(a_slow_program_behind_a_signaled_write),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
