@@ -130,6 +130,25 @@ static void a_slow_program_behind_a_signaled_write(void **state)
 	assert_int_equal(w.h[0].completed, RECEIVES + 2);
 }
 
+/* The NIC dies: its event comes first, the refusal of the post second. */
+static void a_refused_post_is_told_after_the_link_event(void **state)
+{
+	struct shift_event ev = {.type = SHIFT_EV_POST_FAILED, .count = 1};
+
+	(void)state;
+	w_post(&w, 0, SHIFT_OP_WRITE, 10, false);
+	w_post(&w, 0, SHIFT_OP_WRITE, 10, false);
+	w_post(&w, 0, SHIFT_OP_WRITE, 10, true);
+	w.h[0].qp[0].head--; /* the third never entered the queue */
+	w_event(&w, 0, SHIFT_EV_LINK_DOWN, 0);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_FENCE);
+	shift_conn_event(w.h[0].c, &ev, w.now);
+	w_tick(&w, 0);
+	assert_true(w_settle(&w, 200));
+	assert_int_equal(w.h[0].errors, 0);
+	assert_int_equal(w.h[0].completed, 3);
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -139,6 +158,7 @@ int main(void)
 		T(a_hung_nic_completes_nothing_in_a_later_switch),
 		T(an_error_before_hello_is_final),
 		T(a_slow_program_behind_a_signaled_write),
+		T(a_refused_post_is_told_after_the_link_event),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
