@@ -112,6 +112,7 @@ struct shift_conn {
 	uint64_t flushed;    /* error completions of sends in epoch lastc */
 	uint32_t err_status; /* first error of the QP, or 0 */
 	uint32_t err_vendor;
+	bool err_recv;	     /* the program's own error, and of a receive */
 	bool err_given;	     /* the first error completion went out */
 	uint64_t recv_final; /* receives consumed when the QP was over: flushes do not count */
 	uint8_t end_reason;

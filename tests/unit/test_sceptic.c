@@ -149,6 +149,32 @@ static void a_refused_post_is_told_after_the_link_event(void **state)
 	assert_int_equal(w.h[0].completed, 3);
 }
 
+/* A mistake of the program in a receive shows in that receive, not in a send. */
+static void a_bad_receive_keeps_its_status(void **state)
+{
+	struct shift_cqe cqe = {.status = SHIFT_WC_LOC_LEN_ERR, .vendor_err = 77, .is_recv = true};
+	struct shift_event ev = {.type = SHIFT_EV_FENCE_DONE, .clean = true, .psn = 0xfffffe};
+	struct shift_action a;
+	struct shift_wc wc;
+
+	(void)state;
+	w_post(&w, 0, SHIFT_OP_WRITE, 10, true);
+	assert_false(shift_conn_cqe(w.h[0].c, &cqe, &wc, w.now));
+	shift_conn_event(w.h[0].c, &ev, w.now);
+	while (shift_conn_action(w.h[0].c, &a))
+		;
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_DEAD);
+	assert_true(shift_conn_completion(w.h[0].c, &wc));
+	assert_false(wc.is_recv);
+	assert_int_equal(wc.status, SHIFT_WC_WR_FLUSH_ERR);
+	assert_true(shift_conn_completion(w.h[0].c, &wc));
+	assert_true(wc.is_recv);
+	assert_int_equal(wc.status, SHIFT_WC_LOC_LEN_ERR);
+	assert_int_equal(wc.vendor_err, 77);
+	assert_true(shift_conn_completion(w.h[0].c, &wc));
+	assert_int_equal(wc.status, SHIFT_WC_WR_FLUSH_ERR);
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -159,6 +185,7 @@ int main(void)
 		T(an_error_before_hello_is_final),
 		T(a_slow_program_behind_a_signaled_write),
 		T(a_refused_post_is_told_after_the_link_event),
+		T(a_bad_receive_keeps_its_status),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
