@@ -3,8 +3,9 @@
 #include "lib/core/conn_int.h"
 
 #define RTO_MAX_NS   200000000ull
-#define BACKOFF_MAX  3 /* switch timeout at most eightfold */
-#define PATIENCE_MAX 4 /* timeouts waited out on a rail that answers probes but not us */
+#define BACKOFF_MAX  3		 /* switch timeout at most eightfold */
+#define EPOCH_MAX    0xffff0000u /* honest peers never count so far; above, ours would wrap */
+#define PATIENCE_MAX 4		 /* timeouts waited out on a rail that answers probes but not us */
 
 /* Rule 3: the smallest epoch of my parity above all that I have seen, so that the two sides can
  * never name different rails by the same number. */
@@ -399,7 +400,7 @@ void switch_msg(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 			c->stats.stale_msgs++;
 		return;
 	}
-	if (m->epoch > cur && m->rail >= c->cfg.rails) {
+	if (m->epoch > cur && (m->rail >= c->cfg.rails || m->epoch > EPOCH_MAX)) {
 		giveup(c, SHIFT_R_PROTOCOL, SHIFT_WC_RETRY_EXC_ERR, SHIFT_VENDOR_PROTOCOL);
 		return;
 	}

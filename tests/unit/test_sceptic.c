@@ -43,6 +43,12 @@ static struct shift_conn_view view(int h)
 	return v;
 }
 
+static void ops(int h)
+{
+	while (w_op(&w, h))
+		;
+}
+
 static bool cqe_in(int h, const struct shift_cqe *cqe)
 {
 	struct shift_wc wc;
@@ -175,6 +181,27 @@ static void a_bad_receive_keeps_its_status(void **state)
 	assert_int_equal(wc.status, SHIFT_WC_WR_FLUSH_ERR);
 }
 
+/* Epochs never wrap: nobody counts that far; who says so is no peer of ours. */
+static void an_epoch_at_the_end_of_numbers(void **state)
+{
+	struct shift_msg m = {.src_nonce = 101,
+			      .dst_nonce = 100,
+			      .src_conn = 11,
+			      .dst_conn = 10,
+			      .type = SHIFT_MSG_SWITCH,
+			      .epoch = UINT32_MAX,
+			      .rail = 1};
+	struct shift_event ev = {.type = SHIFT_EV_MSG, .msg = &m};
+
+	(void)state;
+	shift_conn_event(w.h[0].c, &ev, w.now);
+	w_tick(&w, 0);
+	assert_int_equal(view(0).reason, SHIFT_R_PROTOCOL);
+	ops(0);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_DEAD);
+	assert_int_equal(w.h[0].first_error, SHIFT_WC_WR_FLUSH_ERR); /* only receives were posted */
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -186,6 +213,7 @@ int main(void)
 		T(a_slow_program_behind_a_signaled_write),
 		T(a_refused_post_is_told_after_the_link_event),
 		T(a_bad_receive_keeps_its_status),
+		T(an_epoch_at_the_end_of_numbers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
