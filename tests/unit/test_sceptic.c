@@ -5,6 +5,7 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
+#include "lib/core/wrlog.h"
 #include "tests/unit/world.h"
 
 #define RECEIVES 8
@@ -202,6 +203,24 @@ static void an_epoch_at_the_end_of_numbers(void **state)
 	assert_int_equal(w.h[0].first_error, SHIFT_WC_WR_FLUSH_ERR); /* only receives were posted */
 }
 
+/* A refused signaled WR signals nothing: the run of unsignaled packets goes on. */
+static void unpost_does_not_end_an_unsignaled_run(void **state)
+{
+	static _Alignas(64) uint8_t mem[65536];
+	struct shift_sendlog l;
+	struct shift_sge sge = {.length = 1u << 30};
+	struct shift_wr wr = {.opcode = SHIFT_OP_WRITE, .sge = &sge, .num_sge = 1};
+
+	(void)state;
+	shift_sendlog_init(&l, mem, 16, 1, 0, 256, false);
+	assert_int_equal(shift_sendlog_post(&l, &wr), 0); /* 2^22 packets: not more than that */
+	wr.flags = SHIFT_F_SIGNALED;
+	assert_int_equal(shift_sendlog_post(&l, &wr), 0);
+	shift_sendlog_unpost(&l, 1);
+	wr.flags = 0;
+	assert_int_equal(shift_sendlog_post(&l, &wr), 1);
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -214,6 +233,7 @@ int main(void)
 		T(a_refused_post_is_told_after_the_link_event),
 		T(a_bad_receive_keeps_its_status),
 		T(an_epoch_at_the_end_of_numbers),
+		cmocka_unit_test(unpost_does_not_end_an_unsignaled_run),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
