@@ -203,6 +203,21 @@ static void an_epoch_at_the_end_of_numbers(void **state)
 	assert_int_equal(w.h[0].first_error, SHIFT_WC_WR_FLUSH_ERR); /* only receives were posted */
 }
 
+/* Nowhere to go when the link went down; then there is. The program's own retries may take 34 s. */
+static void a_rail_that_comes_up_takes_over_from_one_that_is_down(void **state)
+{
+	(void)state;
+	w_event(&w, 0, SHIFT_EV_LINK_DOWN, 1);
+	w_event(&w, 0, SHIFT_EV_LINK_DOWN, 2);
+	w_event(&w, 0, SHIFT_EV_LINK_DOWN, 0);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
+	w_post(&w, 0, SHIFT_OP_SEND, 10, true);
+	w_event(&w, 0, SHIFT_EV_LINK_UP, 2);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_FENCE);
+	assert_true(w_settle(&w, 50));
+	assert_int_equal(view(0).r, 2);
+}
+
 /* A refused signaled WR signals nothing: the run of unsignaled packets goes on. */
 static void unpost_does_not_end_an_unsignaled_run(void **state)
 {
@@ -233,6 +248,7 @@ int main(void)
 		T(a_refused_post_is_told_after_the_link_event),
 		T(a_bad_receive_keeps_its_status),
 		T(an_epoch_at_the_end_of_numbers),
+		T(a_rail_that_comes_up_takes_over_from_one_that_is_down),
 		cmocka_unit_test(unpost_does_not_end_an_unsignaled_run),
 	};
 
