@@ -289,6 +289,9 @@ static void post_failed(struct shift_conn *c, const struct shift_event *ev, uint
 {
 	if (ev->rail != c->r || ev->epoch != c->rail[c->r].tag)
 		return;
+	/* The fence that began meanwhile will count flushes: these WRs are not among them. */
+	if (c->rail[c->r].fencing && ev->epoch == c->lastc)
+		shift_sendlog_unsend(&c->sq, ev->count);
 	if (c->state != SHIFT_ST_ACTIVE && c->state != SHIFT_ST_PREPARE &&
 	    c->state != SHIFT_ST_DRAIN && c->state != SHIFT_ST_SWITCHING)
 		return;

@@ -247,6 +247,7 @@ struct shift_event {
 	uint32_t psn; /* rq_psn */
 	uint32_t serial;
 	uint32_t count; /* POST_FAILED: newest sends that the NIC did not take (they stay logged);
+			 * to be told before the FENCE_DONE of that QP;
 			 * mind that *bad_wr == NULL may mean taken (DESIGN 4.5) */
 	const struct shift_msg *msg; /* borrowed */
 };

@@ -25,6 +25,8 @@ struct rail {
 	bool armed;	       /* the QP may accept packets */
 	bool fencing;	       /* FENCE emitted, FENCE_DONE not seen */
 	bool hung;	       /* its fence hit the deadline: the NIC may still be alive */
+	bool counts;	       /* hung, and its completions still count: no receive of ours was
+				* posted elsewhere since */
 	bool unaccounted;      /* some WR or CQE of its QP is not accounted for: no RESET */
 	bool vetoed;	       /* RAIL_DIRTY by the caller */
 	bool down;	       /* link */
@@ -88,6 +90,7 @@ struct shift_conn {
 	uint8_t msg_rail;	 /* whose control link brought the message being handled */
 	bool hello_heard;
 	bool hello_started;
+	bool unprotected; /* an error was passed through in SETUP: SETUP for good */
 
 	/* Timers: absolute ns or NEVER. */
 	uint64_t rto_at;
@@ -109,6 +112,7 @@ struct shift_conn {
 	uint64_t flushed;    /* error completions of sends in epoch lastc */
 	uint32_t err_status; /* first error of the QP, or 0 */
 	uint32_t err_vendor;
+	bool err_recv;	     /* the program's own error, and of a receive */
 	bool err_given;	     /* the first error completion went out */
 	uint64_t recv_final; /* receives consumed when the QP was over: flushes do not count */
 	uint8_t end_reason;
@@ -184,6 +188,7 @@ void progress_psn(struct shift_conn *c, const struct shift_event *ev);
 /* hello.c */
 void hello_start(struct shift_conn *c, uint64_t now);
 void hello_msg(struct shift_conn *c, const struct shift_msg *m, uint64_t now);
+void hello_void(struct shift_conn *c);
 void hello_tick(struct shift_conn *c, uint64_t now);
 
 /* giveup.c */

@@ -72,6 +72,12 @@ static bool network_error(uint32_t status)
 	return false;
 }
 
+static void program_error(struct shift_conn *c, const struct shift_cqe *cqe)
+{
+	giveup(c, SHIFT_R_PROGRAM_ERROR, cqe->status, cqe->vendor_err);
+	c->err_recv = cqe->is_recv;
+}
+
 static void qp_error(struct shift_conn *c, const struct shift_cqe *cqe, uint64_t now)
 {
 	/* A flush names no cause: a later error of the same QP does. */
@@ -87,7 +93,7 @@ static void qp_error(struct shift_conn *c, const struct shift_cqe *cqe, uint64_t
 		if (cqe->rail != c->r)
 			return;
 		if (!network_error(cqe->status)) {
-			giveup(c, SHIFT_R_PROGRAM_ERROR, cqe->status, cqe->vendor_err);
+			program_error(c, cqe);
 			return;
 		}
 		switch_start(c, SHIFT_R_CQE_ERROR, NO_RAIL, now);
@@ -96,7 +102,7 @@ static void qp_error(struct shift_conn *c, const struct shift_cqe *cqe, uint64_t
 	case SHIFT_ST_FENCE:
 		/* The fence's own drain may show that the QP died of the program's mistake. */
 		if (!network_error(cqe->status))
-			giveup(c, SHIFT_R_PROGRAM_ERROR, cqe->status, cqe->vendor_err);
+			program_error(c, cqe);
 		return;
 	case SHIFT_ST_SETUP:
 	case SHIFT_ST_NO_RAIL:
@@ -115,6 +121,8 @@ static bool recv_cqe(struct shift_conn *c, const struct shift_cqe *cqe, struct s
 {
 	bool ok = cqe->status == SHIFT_WC_SUCCESS;
 
+	if (!ok && c->state == SHIFT_ST_SETUP)
+		hello_void(c);
 	if (ok || c->state == SHIFT_ST_SETUP) {
 		wc->wr_id = cqe->wr_id;
 		if (c->cfg.srq) {
@@ -171,9 +179,10 @@ static bool cqe_is_stale(const struct shift_conn *c, const struct shift_cqe *cqe
 	r = &c->rail[cqe->rail];
 	if (MUTANT(FORGET_TAG) || MUTANT(SKIP_FENCE) || MUTANT(NO_FENCE_IF_NOT_ACTIVE))
 		return false;
-	/* A hung NIC's receives count until its quarantine ends, and with it the doubt; or until
-	 * the program has been told the end. */
-	return cqe->epoch != r->tag || (!r->armed && !(r->hung && c->recv_held && !c->flushing));
+	/* A hung NIC's completions count until its quarantine ends, and with it the doubt; or until
+	 * the program has been told the end. Not in a later switch: then they are of the past. */
+	return cqe->epoch != r->tag ||
+	       (!r->armed && !(r->hung && r->counts && c->recv_held && !c->flushing));
 }
 
 bool shift_conn_cqe(struct shift_conn *c, const struct shift_cqe *cqe, struct shift_wc *wc,
@@ -189,6 +198,7 @@ bool shift_conn_cqe(struct shift_conn *c, const struct shift_cqe *cqe, struct sh
 	if (__builtin_expect(cqe->status == SHIFT_WC_SUCCESS, 1))
 		return send_ok(c, cqe, wc, now_ns);
 	if (c->state == SHIFT_ST_SETUP) {
+		hello_void(c);
 		wc->wr_id = cqe->wr_id; /* unprotected: as it came */
 		return true;
 	}
@@ -245,25 +255,37 @@ static bool next_done(struct shift_conn *c, struct shift_wc *wc)
 	return false;
 }
 
+/* The error itself, to the first WR of the queue it happened in; WR_FLUSH_ERR to all others. */
+static uint32_t flush_status(struct shift_conn *c, bool is_recv, uint32_t *vendor)
+{
+	*vendor = 0;
+	if (c->err_given || is_recv != c->err_recv)
+		return SHIFT_WC_WR_FLUSH_ERR;
+	c->err_given = true;
+	*vendor = c->err_vendor;
+	return c->err_status;
+}
+
 /* The QP is over: the first WR bears the cause, the others flush, signaled or not. */
 static bool next_flush(struct shift_conn *c, struct shift_wc *wc)
 {
 	struct shift_sendlog *l = &c->sq;
+	uint32_t status, vendor;
 
 	if (c->sq.tail < c->sq.head) {
 		const struct shift_wr_entry *e = shift_sendlog_at(l, l->tail++);
 
 		l->ready = l->scan = l->tail;
 		l->sig_done += shift_sendlog_signaled(l, e);
-		make_wc(wc, e, c->err_given ? SHIFT_WC_WR_FLUSH_ERR : c->err_status,
-			c->err_given ? 0 : c->err_vendor);
-		c->err_given = true;
+		status = flush_status(c, false, &vendor);
+		make_wc(wc, e, status, vendor);
 		return true;
 	}
 	if (c->rq.done < c->rq.posted && !c->cfg.srq) {
 		memset(wc, 0, sizeof(*wc));
 		wc->wr_id = shift_recvlog_at(&c->rq, c->rq.done++)->wr_id;
-		wc->status = SHIFT_WC_WR_FLUSH_ERR;
+		wc->status = c->err_recv ? flush_status(c, true, &wc->vendor_err)
+					 : SHIFT_WC_WR_FLUSH_ERR;
 		wc->opcode = SHIFT_WC_RECV;
 		wc->is_recv = true;
 		return true;

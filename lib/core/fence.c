@@ -55,6 +55,7 @@ static void record_rail(struct shift_conn *c, struct rail *r, const struct shift
 	r->fencing = false;
 	r->armed = false;
 	r->hung = ev->fence != SHIFT_FENCE_SURE && ev->hung;
+	r->counts = r->hung;
 	r->unaccounted = !ev->clean;
 	/* A message that proves the peer fenced may have come before our own fence was done. */
 	r->dirty_until = rail_dirty_until(c, r->tag);

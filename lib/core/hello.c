@@ -21,7 +21,7 @@ static void send_hello(struct shift_conn *c, uint8_t rail)
 
 void hello_start(struct shift_conn *c, uint64_t now)
 {
-	if (c->hello_started || c->state != SHIFT_ST_SETUP)
+	if (c->hello_started || c->unprotected || c->state != SHIFT_ST_SETUP)
 		return;
 	c->hello_started = true;
 	conn_arm_rto(c, now);
@@ -42,6 +42,8 @@ void hello_msg(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 		c->stats.hello_mismatch++;
 		return;
 	}
+	if (c->unprotected)
+		return;
 	if (c->state == SHIFT_ST_SETUP && !c->hello_started)
 		return; /* our own QP is not in RTS: nothing to vouch for; the peer repeats */
 	if (c->state == SHIFT_ST_SETUP) {
@@ -53,6 +55,16 @@ void hello_msg(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 	}
 	if (!m->heard)
 		send_hello(c, c->msg_rail);
+}
+
+/*
+ * The program has had an error of this QP: to go on with it would complete the same WRs once more.
+ * It stays unprotected; a peer that is not learns it when it asks.
+ */
+void hello_void(struct shift_conn *c)
+{
+	c->unprotected = true;
+	c->rto_at = NEVER;
 }
 
 void hello_tick(struct shift_conn *c, uint64_t now)

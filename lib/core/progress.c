@@ -2,18 +2,35 @@
 /* WRs outstanding, no completion, probes fine: ask the peer's NIC (DESIGN 4.4 (8)). */
 #include "lib/core/conn_int.h"
 
+/* Nothing before it is outstanding. */
+static uint64_t oldest_open(const struct shift_conn *c)
+{
+	return c->sq.tracked ? c->sq.scan : shift_sendlog_done_by_signal(&c->sq);
+}
+
 static uint64_t oldest_signaled(const struct shift_conn *c)
 {
 	const struct shift_sendlog *l = &c->sq;
-	uint64_t i = l->tracked ? l->scan : shift_sendlog_done_by_signal(l);
 
-	for (; i < l->sent; i++) {
+	for (uint64_t i = oldest_open(c); i < l->sent; i++) {
 		const struct shift_wr_entry *e = shift_sendlog_at(l, i);
 
 		if (e->state == SHIFT_WR_PENDING && shift_sendlog_signaled(l, e))
 			return i;
 	}
 	return NEVER;
+}
+
+/* The WR, signaled or not, that the peer's NIC waits for after k packets; at most the oldest
+ * signaled one, whose packets are beyond k. */
+static const struct shift_wr_entry *at_packet(const struct shift_conn *c, uint64_t k)
+{
+	uint64_t i = oldest_open(c);
+	const struct shift_wr_entry *e = shift_sendlog_at(&c->sq, i);
+
+	while (i + 1 < c->sq.sent && (e->state != SHIFT_WR_PENDING || e->cum <= k))
+		e = shift_sendlog_at(&c->sq, ++i);
+	return e;
 }
 
 /* Once per no_progress_ns while ACTIVE. */
@@ -45,8 +62,8 @@ static void answer(struct shift_conn *c, const struct shift_msg *m, uint64_t now
 	 * is dead. The same PSN twice: the data path is, unless the WR waits for a receive.
 	 */
 	uint64_t oldest = oldest_signaled(c);
-	const struct shift_wr_entry *e;
-	uint64_t acked, k;
+	const struct shift_wr_entry *e, *stuck;
+	uint64_t k;
 	bool same = c->query_seen && c->query_psn == m->rep_psn;
 
 	if (oldest == NEVER || c->check_done != c->sq.sig_done + c->sq.scan)
@@ -54,13 +71,17 @@ static void answer(struct shift_conn *c, const struct shift_msg *m, uint64_t now
 	e = shift_sendlog_at(&c->sq, oldest);
 	c->query_seen = true;
 	c->query_psn = m->rep_psn;
-	acked = e->cum - shift_wr_packets(e, c->sq.mtu);
-	if (!shift_psn_unwrap(m->rep_psn, c->tx_psn, acked, shift_sendlog_cum_sent(&c->sq), &k) &&
-	    k >= e->cum && e->cum) {
-		switch_start(c, SHIFT_R_NO_PROGRESS, NO_RAIL, now);
-		return;
+	stuck = e;
+	if (!shift_psn_unwrap(m->rep_psn, c->tx_psn,
+			      shift_sendlog_cum_before(&c->sq, oldest_open(c)),
+			      shift_sendlog_cum_sent(&c->sq), &k)) {
+		if (k >= e->cum && e->cum) {
+			switch_start(c, SHIFT_R_NO_PROGRESS, NO_RAIL, now);
+			return;
+		}
+		stuck = at_packet(c, k);
 	}
-	if (same && (m->recv_avail || !shift_wr_two_sided(e->opcode)))
+	if (same && (m->recv_avail || !shift_wr_two_sided(stuck->opcode)))
 		switch_start(c, SHIFT_R_NO_PROGRESS, NO_RAIL, now);
 }
 

@@ -209,6 +209,9 @@ void rail_event(struct shift_conn *c, const struct shift_event *ev, uint64_t now
 	}
 	if (c->state == SHIFT_ST_NO_RAIL)
 		switch_retarget(c, SHIFT_R_RAIL_FOUND, now);
+	/* There was nowhere to go when the link of rail r went down. */
+	if ((ev->type == SHIFT_EV_LINK_UP || ev->type == SHIFT_EV_RAIL_CLEAN) && c->rail[c->r].down)
+		rail_suspect(c, c->r, SHIFT_R_LINK_DOWN, now);
 	/* Silence of rail r may become evidence by the answer of another rail. */
 	if (ev->type == SHIFT_EV_PROBE_OK || ev->type == SHIFT_EV_PROBE_MISSED)
 		if (rail_silent(c, c->r))

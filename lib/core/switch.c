@@ -3,8 +3,9 @@
 #include "lib/core/conn_int.h"
 
 #define RTO_MAX_NS   200000000ull
-#define BACKOFF_MAX  3 /* switch timeout at most eightfold */
-#define PATIENCE_MAX 4 /* timeouts waited out on a rail that answers probes but not us */
+#define BACKOFF_MAX  3		 /* switch timeout at most eightfold */
+#define EPOCH_MAX    0xffff0000u /* honest peers never count so far; above, ours would wrap */
+#define PATIENCE_MAX 4		 /* timeouts waited out on a rail that answers probes but not us */
 
 /* Rule 3: the smallest epoch of my parity above all that I have seen, so that the two sides can
  * never name different rails by the same number. */
@@ -274,6 +275,8 @@ static void post_receives(struct shift_conn *c)
 	uint64_t n = c->cfg.srq ? 0 : c->rq.posted - c->rq.done;
 
 	c->recv_held = false;
+	for (unsigned int i = 0; i < c->cfg.rails; i++)
+		c->rail[i].counts = false; /* what they may still have had is posted here */
 	if (MUTANT(LOSE_RECVS) && n > 1)
 		n--;
 	if (!n)
@@ -391,10 +394,13 @@ void switch_msg(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 	uint32_t cur = conn_switching(c) && c->plan.e > c->e ? c->plan.e : c->e;
 
 	if (c->state == SHIFT_ST_SETUP) {
-		c->stats.stale_msgs++;
+		if (c->unprotected)
+			giveup_msg(c, m); /* FAILED */
+		else
+			c->stats.stale_msgs++;
 		return;
 	}
-	if (m->epoch > cur && m->rail >= c->cfg.rails) {
+	if (m->epoch > cur && (m->rail >= c->cfg.rails || m->epoch > EPOCH_MAX)) {
 		giveup(c, SHIFT_R_PROTOCOL, SHIFT_WC_RETRY_EXC_ERR, SHIFT_VENDOR_PROTOCOL);
 		return;
 	}

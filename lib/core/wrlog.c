@@ -223,10 +223,32 @@ void shift_sendlog_unsend(struct shift_sendlog *l, uint32_t n)
 	}
 }
 
+/* Packets up to the newest signaled WR in the log; all that the log still shows, if there is none.
+ */
+static uint64_t cum_of_last_signal(const struct shift_sendlog *l)
+{
+	uint64_t ring = (uint64_t)l->mask + 1;
+	uint64_t low = l->head > ring ? l->head - ring : 0;
+	uint64_t cum = l->cum;
+
+	for (uint64_t i = l->head; i > low && i > l->tail; i--) {
+		const struct shift_wr_entry *e = shift_sendlog_at(l, i - 1);
+
+		if (shift_sendlog_signaled(l, e))
+			return e->cum;
+		cum = e->cum - shift_wr_packets(e, l->mtu);
+	}
+	return cum;
+}
+
 void shift_sendlog_unpost(struct shift_sendlog *l, uint32_t n)
 {
+	bool signaled = false;
+
 	while (n-- && l->head > l->tail) {
 		struct shift_wr_entry *e = shift_sendlog_at(l, --l->head);
+
+		signaled |= shift_sendlog_signaled(l, e);
 
 		l->cum -= shift_wr_packets(e, l->mtu);
 		l->sig_posted -= shift_sendlog_signaled(l, e);
@@ -234,8 +256,8 @@ void shift_sendlog_unpost(struct shift_sendlog *l, uint32_t n)
 	}
 	if (l->sent > l->head)
 		l->sent = l->head;
-	if (l->cum_signal > l->cum)
-		l->cum_signal = l->cum;
+	if (signaled)
+		l->cum_signal = cum_of_last_signal(l);
 }
 
 uint64_t shift_sendlog_done_by_signal(const struct shift_sendlog *l)

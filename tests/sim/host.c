@@ -25,12 +25,24 @@ static bool peer_ended(const struct host *peer)
 	       peer->state == SHIFT_ST_DEAD;
 }
 
+/* An atomic that was executed, or may have been, and did not complete. */
+static bool atomic_is_open(unsigned int h)
+{
+	const struct prog *p = &W.host[h].p;
+	uint32_t end = W.host[1 - h].unsure ? p->posted : p->nexec;
+
+	for (uint32_t i = p->next_cqe; i < end; i++)
+		if (is_atomic(p->wr[i].op))
+			return true;
+	return false;
+}
+
 static bool end_is_justified(unsigned int h, uint8_t reason)
 {
 	const struct host *me = &W.host[h], *peer = &W.host[1 - h];
 
 	switch (reason) {
-	case SHIFT_R_LOST_ATOMIC: return !me->cfg.lost_atomic_continue;
+	case SHIFT_R_LOST_ATOMIC: return !me->cfg.lost_atomic_continue && atomic_is_open(h);
 	case SHIFT_R_PROOF_FAILED: return peer->unsure;
 	case SHIFT_R_GIVEUP_TIME: return W.gave_up_ok || peer_ended(peer);
 	case SHIFT_R_PEER_FAILED: return peer_ended(peer);
@@ -52,6 +64,9 @@ static void report(unsigned int h, const struct shift_action *a)
 		violation("%c: the connection ends (%s -> %s) for no good reason: %s", 'A' + h,
 			  shift_state_name(a->from), shift_state_name(a->to),
 			  shift_reason_name(a->reason));
+	/* Committed on a word that proves nothing: what was posted till now may come twice. */
+	if (a->to == SHIFT_ST_ACTIVE && a->reason == SHIFT_R_COMMIT && W.host[1 - h].said_unsure)
+		W.host[1 - h].doubtful = me->p.posted;
 	if (a->to == SHIFT_ST_GIVEUP || a->to == SHIFT_ST_CLOSING)
 		me->reason = a->reason;
 	me->state = a->to;
@@ -194,6 +209,8 @@ static void act_send_msg(unsigned int h, const struct shift_action *a)
 
 	tr(h, tr_send, a->msg.type, a->msg.epoch, a->msg.heard, a->rail);
 	check_switch(h, a);
+	if (a->msg.type == SHIFT_MSG_SWITCH && a->msg.fence != SHIFT_FENCE_PENDING)
+		W.host[h].said_unsure = a->msg.fence == SHIFT_FENCE_UNSURE;
 	check_prepare(h, a);
 	shift_msg_begin(&w, buf, sizeof(buf), a->msg.src_nonce, a->msg.dst_nonce);
 	if (shift_msg_add(&w, &a->msg)) {

@@ -31,7 +31,7 @@ void ref_begin(unsigned int dst, const struct pkt *p)
 	const struct prog *s = &src->p;
 	const struct ref_wr *w = &s->wr[p->seq];
 	const struct qp *q = &W.qp[dst][p->r];
-	bool weak = me->unsure;
+	bool weak = p->seq < me->doubtful;
 
 	ref_skip_doubtful(1 - dst, p->seq);
 	if (p->epoch != q->epoch)
@@ -45,6 +45,9 @@ void ref_begin(unsigned int dst, const struct pkt *p)
 	if (p->seq > s->nexec)
 		violation("gap: %c executes WR %u of the peer, next is %u", 'A' + dst, p->seq,
 			  s->nexec);
+	if (p->seq < s->next_cqe && w->op == SHIFT_OP_READ && s->err_from == UINT32_MAX && !weak)
+		violation("duplicate: READ %u of %c is executed again after its completion", p->seq,
+			  'B' - dst);
 	if (p->seq < s->nexec && w->op != SHIFT_OP_READ && !(weak && !w->two_sided))
 		violation("duplicate: %c executes WR %u of the peer again, next is %u", 'A' + dst,
 			  p->seq, s->nexec);

@@ -270,8 +270,10 @@ struct host {
 	struct shift_conn_cfg cfg;
 	uint8_t flavour;
 	bool died;
-	bool forgets; /* died: another thread of the process still answers, UNKNOWN */
-	bool unsure;  /* ever reported a fence that proves nothing, or has a dead NIC */
+	bool forgets;	   /* died: another thread of the process still answers, UNKNOWN */
+	bool said_unsure;  /* its newest SWITCH proves nothing */
+	uint32_t doubtful; /* WRs of the peer below it may have been replayed in doubt */
+	bool unsure;	   /* ever reported a fence that proves nothing, or has a dead NIC */
 	uint64_t stop_until, bg_until, app_until;
 	uint64_t tick_at, poll_at;
 	bool post_armed, recv_armed, draining, arm_fails;

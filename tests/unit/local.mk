@@ -9,7 +9,7 @@ tests_unit_test_chan_LDADD = $(CMOCKA_LIBS)
 # One program per part of lib/core.
 
 CORE_TESTS = tests/unit/test_psn tests/unit/test_wrlog tests/unit/test_msg tests/unit/test_conn \
-	tests/unit/test_edges tests/unit/test_chaos
+	tests/unit/test_edges tests/unit/test_sceptic tests/unit/test_chaos
 check_PROGRAMS += $(CORE_TESTS)
 TESTS += $(CORE_TESTS)
 
@@ -43,3 +43,7 @@ tests_unit_test_edges_LDADD = $(core_test_libs)
 tests_unit_test_kv_proto_SOURCES = tests/unit/test_kv_proto.c
 tests_unit_test_kv_proto_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_test_kv_proto_LDADD = kv/libkvclient.la $(CMOCKA_LIBS)
+
+tests_unit_test_sceptic_SOURCES = tests/unit/test_sceptic.c tests/unit/world.c tests/unit/world.h
+tests_unit_test_sceptic_CFLAGS = $(core_test_cflags)
+tests_unit_test_sceptic_LDADD = $(core_test_libs)
