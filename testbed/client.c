@@ -46,18 +46,14 @@ cJSON *client_op(const char *op, const char *host)
 	return json;
 }
 
-cJSON *client_request(struct chan *c, cJSON *request, int failure)
+cJSON *client_answer(struct chan *c, int failure)
 {
-	char *text = cJSON_PrintUnformatted(request);
 	const uint8_t *payload;
 	struct frame f;
 	cJSON *reply = NULL;
 	const char *error;
 
-	chan_send(c, FRAME_REQUEST, 0, text, strlen(text));
-	free(text);
-	cJSON_Delete(request);
-	if (!chan_flush_all(c, 10000) && !chan_wait(c, &f, &payload, -1) && f.type == FRAME_REPLY)
+	if (!chan_wait(c, &f, &payload, -1) && f.type == FRAME_REPLY)
 		reply = cJSON_ParseWithLength((const char *)payload, f.bytes);
 	if (!reply)
 		die(failure ? failure : EXIT_FAILED, "the testbed went away");
@@ -67,6 +63,17 @@ cJSON *client_request(struct chan *c, cJSON *request, int failure)
 			    : (int)cJSON_GetNumberValue(cJSON_GetObjectItem(reply, "exit")),
 		    "%s", error);
 	return reply;
+}
+
+cJSON *client_request(struct chan *c, cJSON *request, int failure)
+{
+	char *text = cJSON_PrintUnformatted(request);
+
+	chan_send(c, FRAME_REQUEST, 0, text, strlen(text));
+	free(text);
+	cJSON_Delete(request);
+	chan_flush_all(c, 10000); /* if that fails, so does what follows */
+	return client_answer(c, failure);
 }
 
 /* ---- exec ---------------------------------------------------------------------------------- */

@@ -2,6 +2,7 @@
 #include "machine.h"
 
 #include <cjson/cJSON.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -244,19 +245,23 @@ static int make_socket(const struct state *s)
 }
 
 /* Whoever called us may wait for the end of files that it has opened for itself. */
-static void close_others(int keep1, int keep2)
+static void close_all_but(const int keep[3])
 {
-	const int low = keep1 < keep2 ? keep1 : keep2, high = keep1 < keep2 ? keep2 : keep1;
+	DIR *d = opendir("/proc/self/fd");
+	struct dirent *e;
 
-	if (low > 3)
-		close_range(3, low - 1, 0);
-	if (high > low + 1)
-		close_range(low + 1, high - 1, 0);
-	close_range(high + 1, ~0U, 0);
+	while (d && (e = readdir(d))) {
+		int fd = atoi(e->d_name);
+
+		if (fd > 2 && fd != dirfd(d) && fd != keep[0] && fd != keep[1] && fd != keep[2])
+			close(fd);
+	}
+	if (d)
+		closedir(d);
 }
 
 /* The supervisor: no terminal, no place of its own, its words in a log. */
-static void start_supervisor(const struct plan *p, const struct state *s, int listen_fd)
+static void start_supervisor(const struct plan *p, const struct state *s, int listen_fd, int up_fd)
 {
 	char log[PATH_MAX];
 	pid_t pid = fork();
@@ -266,11 +271,12 @@ static void start_supervisor(const struct plan *p, const struct state *s, int li
 		die(EXIT_NO_RESOURCE, "cannot start a process: %s", strerror(errno));
 	if (pid > 0) {
 		close(listen_fd);
+		close(up_fd);
 		close(s->lock_fd);
 		return;
 	}
 	setsid();
-	close_others(listen_fd, s->lock_fd);
+	close_all_but((int[]){listen_fd, up_fd, s->lock_fd});
 	snprintf(log, sizeof(log), "%s/log", s->dir);
 	dup2(open("/dev/null", O_RDWR | O_CLOEXEC), 0);
 	fd = open(log, O_WRONLY | O_CREAT | O_CLOEXEC | O_APPEND, 0600);
@@ -279,7 +285,7 @@ static void start_supervisor(const struct plan *p, const struct state *s, int li
 	if (chdir("/"))
 		_exit(EXIT_FAILED);
 	state_guard(s);
-	supervise(p, s, listen_fd);
+	supervise(p, s, listen_fd, up_fd);
 }
 
 int cmd_up(int argc, char **argv)
@@ -292,16 +298,22 @@ int cmd_up(int argc, char **argv)
 	struct wishes w = {.accel = "auto"};
 	struct state s;
 	struct chan c;
+	int pair[2];
 
 	parse(&p, &w, argc, argv);
 	if (!p.share_count && !w.ssh && strcmp(getcwd((char[PATH_MAX]){0}, PATH_MAX), "/"))
 		add_share(&p, ".");
 	prepare(&p, &w);
 	state_create(&s, p.name);
-	start_supervisor(&p, &s, make_socket(&s));
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair)) {
+		complain("cannot make a socket: %s", strerror(errno));
+		state_remove(&s);
+		return EXIT_NO_RESOURCE;
+	}
 	/* Should we be interrupted from here on, the supervisor sees us go and ends the testbed. */
-	client_connect(&c, p.name, EXIT_FAILED);
-	cJSON_Delete(client_request(&c, client_op("wait", NULL), 0));
+	start_supervisor(&p, &s, make_socket(&s), pair[1]);
+	chan_init(&c, pair[0], pair[0]);
+	cJSON_Delete(client_answer(&c, 0));
 	chan_close(&c);
 	return EXIT_OK;
 }

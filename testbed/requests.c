@@ -287,8 +287,6 @@ static void do_request(struct supervisor *s, struct client *c, const cJSON *requ
 		do_link(s, c, request);
 	} else if (!strcmp(op, "status")) {
 		do_status(s, c);
-	} else if (!strcmp(op, "wait")) {
-		c->kind = CLIENT_WAIT;
 	} else if (!strcmp(op, "down")) {
 		c->kind = CLIENT_DOWN;
 		s->ending = true;

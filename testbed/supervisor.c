@@ -500,7 +500,7 @@ static void stop(struct supervisor *s)
 	}
 }
 
-void supervise(const struct plan *plan, const struct state *state, int listen_fd)
+void supervise(const struct plan *plan, const struct state *state, int listen_fd, int up_fd)
 {
 	static struct supervisor s;
 
@@ -509,6 +509,8 @@ void supervise(const struct plan *plan, const struct state *state, int listen_fd
 	s.listen_fd = listen_fd;
 	s.signal_fd = catch_signals();
 	s.started_ms = supervisor_now_ms();
+	s.clients[0].kind = CLIENT_WAIT;
+	chan_init(&s.clients[0].chan, up_fd, up_fd);
 	start(&s);
 	loop(&s);
 	stop(&s);

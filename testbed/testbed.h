@@ -127,8 +127,12 @@ bool kvm_works(const char *kernel_dir);
 
 /* ---- supervisor.c -------------------------------------------------------------------------- */
 
-/* The process that keeps a testbed up: starts its hosts, serves its socket, ends it. */
-_Noreturn void supervise(const struct plan *plan, const struct state *state, int listen_fd);
+/*
+ * The process that keeps a testbed up: starts its hosts, serves its socket, ends it. up_fd: where
+ * `up` waits for an answer; should it go before there is one, the testbed ends.
+ */
+_Noreturn void supervise(const struct plan *plan, const struct state *state, int listen_fd,
+			 int up_fd);
 
 /* ---- client.c ------------------------------------------------------------------------------ */
 
@@ -140,6 +144,9 @@ void client_connect(struct chan *c, const char *name, int not_up);
  * that says "error" ends the process with its text, and with failure or the status that it says.
  */
 struct cJSON *client_request(struct chan *c, struct cJSON *request, int failure);
+
+/* The waiting half of it. */
+struct cJSON *client_answer(struct chan *c, int failure);
 
 /* {"op": op, "host": host}; a host of NULL is left out. */
 struct cJSON *client_op(const char *op, const char *host);
