@@ -101,9 +101,20 @@ caught() { # KIND:OP EXPRESSION OF THE SERVER'S REPORT
 	says b "$2"
 }
 
+# Two copies that land between two looks at the memory are one: no poller can tell. So, again.
+caught_in_time() { # as caught
+	for _ in $(seq 10); do
+		if both 5 --qps 1 --threads 1 --ops "${1#*:}" --count 60 --break "$1" && says b "$2"; then
+			return
+		fi
+	done
+	return 1
+}
+
 @test "--break: what is sent twice is a duplicate" {
-	for op in send write flag; do
-		caught duplicate:$op '.found.duplicated == 1 and .found.lost == 0'
+	caught duplicate:send '.found.duplicated == 1 and .found.lost == 0'
+	for op in write flag; do
+		caught_in_time duplicate:$op '.found.duplicated == 1 and .found.lost == 0'
 	done
 	for op in fetch-add cmp-swap; do
 		caught duplicate:$op '.found.duplicated + .peer_found.duplicated > 0'
