@@ -31,10 +31,13 @@ peer() { # HOST OPTIONS...: JSON goes to $BATS_TEST_TMPDIR/HOST, messages to HOS
 }
 
 both() { # STATUS CLIENT-OPTIONS...: both sides end so
-	local want=$1 server client=0 end=0
+	local want=$1 server client=0 end=0 known=
 	shift
-	peer b & server=$!
-	peer a "$*" '$SHIFT_PEER_ADDR' || client=$?
+	# soft-RoCE 6.1 itself may complete an atomic without its result after any retransmission, and a
+	# loaded machine retransmits without a fault (HACKING.md).
+	[ "$want" -ne 0 ] || known=--allow-lost-results
+	peer b $known & server=$!
+	peer a $known "$*" '$SHIFT_PEER_ADDR' || client=$?
 	wait $server || end=$?
 	[ "$client $end" = "$want $want" ] || {
 		echo "client $client, server $end, not $want; options: $*"
@@ -80,14 +83,14 @@ pull_cable() { # CLIENT-OPTIONS...
 	for host in a b; do
 		says $host '.exit == 0 and .seed == 7 and .qps == 4 and .threads == 2 and .error == null'
 		says $host '[.posted[] > 0] | all'
-		says $host '[.found[], .peer_found[]] | add == 0'
+		says $host '[(.found, .peer_found) | del(.lost_results)[]] | add == 0'
 		says $host '.longest_gap_ms == .gaps[0].ms and .longest_gap_ms > 0'
 	done
 }
 
 @test "packets of 256 bytes, messages of 20 KB, one QP per thread: clean" {
 	both 0 --mtu 256 --qps 2 --size 20000 --count 300
-	says a '[.found[], .peer_found[]] | add == 0'
+	says a '[(.found, .peer_found) | del(.lost_results)[]] | add == 0'
 }
 
 @test "outage mode: every WR signaled, one completion each" {
@@ -157,7 +160,7 @@ caught_in_time() { # as caught
 	wait $client
 	wait $server
 	says a ".longest_gap_ms >= $fault_ms and .longest_gap_at_ms > 0"
-	says a '[.found[], .peer_found[]] | add == 0'
+	says a '[(.found, .peer_found) | del(.lost_results)[]] | add == 0'
 }
 
 @test "unprotected, retry_cnt 7, no end of the fault: stalled, status 4" {
