@@ -9,6 +9,7 @@
 #define SHIFT_VERBS_HOOKS_H
 
 #include <infiniband/verbs.h>
+#include <stdbool.h>
 
 /* true while this thread calls verbs on our own behalf: everything passes through. */
 extern _Thread_local bool hooks_off;
