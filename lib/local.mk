@@ -29,7 +29,7 @@ pkglib_LTLIBRARIES += lib/libshift.la
 lib_libshift_la_SOURCES = \
 	lib/verbs/exports.c lib/verbs/hooks.h \
 	lib/verbs/hooks_pass.c \
-	lib/verbs/real.c lib/verbs/real.h \
+	lib/verbs/real.c lib/verbs/real.h lib/verbs/dlopen.c lib/verbs/dlopen.S \
 	lib/verbs/env.c lib/verbs/env.h lib/verbs/log.c lib/verbs/log.h \
 	lib/verbs/rails.c lib/verbs/rails.h lib/verbs/sysfs.c
 lib_libshift_la_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS) -fvisibility=hidden -ftls-model=initial-exec

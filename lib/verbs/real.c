@@ -33,7 +33,7 @@ static bool is_basic(const char *version)
 
 static void fill(void)
 {
-	void *libibverbs = dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_NOLOAD);
+	void *libibverbs = real_dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_NOLOAD);
 	const struct {
 		const char *name, *version;
 		void **field;

@@ -67,4 +67,7 @@ extern struct real_verbs real;
  * missing (then everything passes through). Any thread. */
 int real_init(void);
 
+/* dlopen itself is ours too (dlopen.c). The caller whose RUNPATH counts is this library. */
+void *real_dlopen(const char *file, int mode);
+
 #endif
