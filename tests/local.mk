@@ -29,6 +29,7 @@ include tests/unit/local.mk
 include tests/clients/local.mk
 include tests/fuzz/local.mk
 include tests/model/local.mk
+include tests/nullverbs/local.mk
 include tests/sim/local.mk
 
 # One testbed at a time: two of them on two cores time out each other.
