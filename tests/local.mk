@@ -28,6 +28,7 @@ EXTRA_DIST += tests/helper.bash tests/style.bats tests/cli.bats tests/kvd.bats \
 include tests/unit/local.mk
 include tests/clients/local.mk
 include tests/fuzz/local.mk
+include tests/bench/local.mk
 include tests/model/local.mk
 include tests/nullverbs/local.mk
 include tests/sim/local.mk
