@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "lib/verbs/env.h"
+
 struct real_verbs real;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -26,9 +28,14 @@ static void *find(void *libibverbs, const char *name, const char *version)
 	return sym;
 }
 
-static bool is_basic(const char *version)
+static void missing(const char *name, const char *version)
 {
-	return strcmp(version, "IBVERBS_1.0") == 0 || strcmp(version, "IBVERBS_1.1") == 0;
+	if (strcmp(version, "IBVERBS_1.0") != 0 && strcmp(version, "IBVERBS_1.1") != 0)
+		return;
+	result = -ENOSYS;
+	env_read();
+	if (env.job[0])
+		log_warn("libibverbs has no %s of version %s: nothing is protected", name, version);
 }
 
 static void fill(void)
@@ -45,8 +52,8 @@ static void fill(void)
 
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
 		*table[i].field = find(libibverbs, table[i].name, table[i].version);
-		if (!*table[i].field && is_basic(table[i].version))
-			result = -ENOSYS;
+		if (!*table[i].field)
+			missing(table[i].name, table[i].version);
 	}
 	real.verbs_open_device = find(libibverbs, "verbs_open_device", NULL);
 	if (libibverbs)

@@ -195,6 +195,14 @@ int ibv_query_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask,
 	return 0;
 }
 
+struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
+{
+	(void)pd;
+	(void)attr;
+	errno = EOPNOTSUPP;
+	return NULL;
+}
+
 struct ibv_qp *create_qp_1_0(void *pd, void *attr);
 struct ibv_qp *create_qp_1_0(void *pd, void *attr)
 {
