@@ -20,3 +20,23 @@ lib_libshiftcore_mutants_la_SOURCES = $(CORE_SOURCES)
 lib_libshiftcore_mutants_la_CPPFLAGS = $(AM_CPPFLAGS) -DSHIFT_MUTANTS -DSHIFT_COVERAGE
 
 EXTRA_DIST += doc/protocol.md
+
+# The library that is preloaded. What is exported stands in its own sources: --exclude-libs hides
+# whatever comes from a convenience library. Bound lazily (most programs that a launcher starts
+# never open an RDMA device); never unloaded, as contexts keep pointers to our functions. It depends
+# on libibverbs even if it calls nothing there by name: programs get it from a handle of ours.
+pkglib_LTLIBRARIES += lib/libshift.la
+lib_libshift_la_SOURCES = \
+	lib/verbs/exports.c lib/verbs/hooks.h \
+	lib/verbs/hooks_pass.c \
+	lib/verbs/real.c lib/verbs/real.h lib/verbs/dlopen.c lib/verbs/dlopen.S \
+	lib/verbs/env.c lib/verbs/env.h lib/verbs/log.c lib/verbs/log.h \
+	lib/verbs/rails.c lib/verbs/rails.h lib/verbs/sysfs.c
+lib_libshift_la_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS) -fvisibility=hidden -ftls-model=initial-exec
+lib_libshift_la_LIBADD = lib/libshiftcore.la kv/libkvclient.la $(IBVERBS_LIBS)
+lib_libshift_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \
+	-Wl,--no-as-needed,-libverbs \
+	-Wl,-z,nodelete -Wl,-z,defs -Wl,--exclude-libs,ALL -Wl,--no-undefined-version \
+	-Wl,--version-script,$(srcdir)/lib/libshift.map
+lib_libshift_la_DEPENDENCIES = lib/libshiftcore.la kv/libkvclient.la lib/libshift.map
+EXTRA_DIST += lib/libshift.map

@@ -47,3 +47,11 @@ tests_unit_test_kv_proto_LDADD = kv/libkvclient.la $(CMOCKA_LIBS)
 tests_unit_test_sceptic_SOURCES = tests/unit/test_sceptic.c tests/unit/world.c tests/unit/world.h
 tests_unit_test_sceptic_CFLAGS = $(core_test_cflags)
 tests_unit_test_sceptic_LDADD = $(core_test_libs)
+
+check_PROGRAMS += tests/unit/test_env
+TESTS += tests/unit/test_env
+tests_unit_test_env_SOURCES = tests/unit/test_env.c \
+	lib/verbs/env.c lib/verbs/env.h lib/verbs/log.c lib/verbs/log.h \
+	lib/verbs/rails.c lib/verbs/rails.h lib/verbs/sysfs.c
+tests_unit_test_env_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_env_LDADD = $(CMOCKA_LIBS)
