@@ -19,4 +19,16 @@ noinst_LTLIBRARIES += lib/libshiftcore-mutants.la
 lib_libshiftcore_mutants_la_SOURCES = $(CORE_SOURCES)
 lib_libshiftcore_mutants_la_CPPFLAGS = $(AM_CPPFLAGS) -DSHIFT_MUTANTS -DSHIFT_COVERAGE
 
+# What moves the core: threads, NICs, control links, link events, probes.
+noinst_LTLIBRARIES += lib/libshiftverbs.la
+lib_libshiftverbs_la_SOURCES = \
+	lib/health/netlink.c lib/health/netlink.h \
+	lib/verbs/bg.c lib/verbs/bg.h lib/verbs/bg_int.h lib/verbs/bg_timer.c \
+	lib/verbs/env.h lib/verbs/gid.c lib/verbs/hooks.h \
+	lib/verbs/link.c lib/verbs/link.h lib/verbs/link_int.h lib/verbs/link_qp.c \
+	lib/verbs/log.h lib/verbs/nic.c lib/verbs/nic.h lib/verbs/nic_int.h \
+	lib/verbs/nic_watch.c lib/verbs/real.h \
+	lib/verbs/worker.c lib/verbs/worker.h
+lib_libshiftverbs_la_CFLAGS = $(AM_CFLAGS) -pthread $(IBVERBS_CFLAGS)
+
 EXTRA_DIST += doc/protocol.md
