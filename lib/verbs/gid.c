@@ -25,7 +25,9 @@ static enum kind gid_kind(const union ibv_gid *gid)
 /* The valid entries of the port, or negative errno; to be freed. */
 static ssize_t gid_table(const struct nic *nic, struct ibv_gid_entry **entries)
 {
-	size_t max = (size_t)(nic->port_attr.gid_tbl_len > 0 ? nic->port_attr.gid_tbl_len : 1) * 4;
+	/* Of all ports. More bytes do not fit the length field of the kernel's attribute: EINVAL.
+	 */
+	const size_t max = UINT16_MAX / sizeof(**entries);
 	ssize_t n, kept = 0;
 
 	*entries = calloc(max, sizeof(**entries));
