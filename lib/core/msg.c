@@ -309,6 +309,8 @@ const char *shift_msg_type_name(uint8_t type)
 	case SHIFT_MSG_READY: return "READY";
 	case SHIFT_MSG_QUERY_PSN: return "QUERY_PSN";
 	case SHIFT_MSG_PSN: return "PSN";
+	case SHIFT_MSG_KEY_ASK: return "KEY_ASK";
+	case SHIFT_MSG_KEY: return "KEY";
 	case SHIFT_MSG_TYPE_END: break;
 	}
 	return "?";

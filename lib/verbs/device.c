@@ -9,6 +9,8 @@
 #include "lib/verbs/real.h"
 #include "lib/verbs/vobj.h"
 
+_Thread_local bool hooks_off;
+
 static struct table devices = TABLE_INIT;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool off; /* not under shift-run, or no thread to be had */
