@@ -99,6 +99,7 @@ struct shift_conn *shift_conn_init(void *mem, size_t len, const struct shift_con
 	c->rep_psn = c->rail[0].rx_psn;
 	c->rto_at = c->timeout_at = c->check_at = NEVER;
 	c->plan.r = c->plan.arm_r = NO_RAIL;
+	c->sq_psn_known = true;
 	c->state = SHIFT_ST_SETUP;
 	c->reason = SHIFT_R_INIT;
 	if (cfg->confirmed) {
@@ -111,8 +112,9 @@ struct shift_conn *shift_conn_init(void *mem, size_t len, const struct shift_con
 
 void shift_conn_start(struct shift_conn *c, const struct shift_conn_start *s)
 {
-	if (c->state != SHIFT_ST_SETUP || c->hello_started)
+	if (c->state != SHIFT_ST_SETUP || (c->hello_started && c->sq_psn_known))
 		return;
+	c->sq_psn_known = s->sq_psn_known;
 	c->cfg.qpn = s->qpn;
 	c->cfg.dest_qpn = s->dest_qpn;
 	c->cfg.sq_psn = s->sq_psn & SHIFT_PSN_MASK;

@@ -83,13 +83,15 @@ struct shift_conn *shift_conn_init(void *mem, size_t len, const struct shift_con
  * What becomes known only later, for a caller that must log receives from the moment the QP
  * exists. Both are for SHIFT_ST_SETUP; the impossible is refused and changes nothing.
  *
- * shift_conn_start: before the first send, with what the program gave to modify_qp (RTR, RTS).
+ * shift_conn_start: with what the program gave to modify_qp, at RTR (then sq_psn is not known: the
+ * peer's HELLO says what it expects) and at RTS, before the first send.
  * shift_conn_meet: the peer was found; before SHIFT_EV_RTS. Returns whether it is possible. rails
  * may only become fewer than in the configuration.
  */
 struct shift_conn_start {
 	uint32_t qpn, dest_qpn;
 	uint32_t sq_psn, rq_psn;
+	bool sq_psn_known;
 	uint32_t mtu;	    /* path MTU of rail 0, bytes */
 	uint64_t giveup_ns; /* as in the configuration, but not 0 */
 };
@@ -231,7 +233,7 @@ bool shift_conn_completion(struct shift_conn *c, struct shift_wc *wc);
 	X(POST_SEND, "shift_conn_post_send (not through shift_conn_event)")                \
 	X(POST_RECV, "shift_conn_post_recv (likewise)")                                    \
 	X(CQE, "shift_conn_cqe (likewise)")                                                \
-	X(RTS, "the program's QP reached RTS: start HELLO")                                \
+	X(RTS, "the program's QP reached RTR or RTS: HELLO")                               \
 	X(FENCE_DONE, "rail, epoch, fence, psn, clean: answer to ACT_FENCE")               \
 	X(ARM_DONE, "rail, epoch: answer to ACT_ARM")                                      \
 	X(ARM_FAILED, "rail, epoch: answer to ACT_ARM")                                    \

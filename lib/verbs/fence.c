@@ -238,6 +238,14 @@ static void twin_attr(struct vqp *v, uint8_t rail, struct ibv_qp_attr *attr)
 	attr->retry_cnt = 6;
 }
 
+static void rts_defaults(struct ibv_qp_attr *attr)
+{
+	attr->timeout = 14;
+	attr->retry_cnt = 6;
+	attr->rnr_retry = 7;
+	attr->max_rd_atomic = 1;
+}
+
 static int arm_qp(struct vqp *v, struct rail_jobs *j)
 {
 	struct ibv_qp_attr attr = v->attr;
@@ -250,6 +258,8 @@ static int arm_qp(struct vqp *v, struct rail_jobs *j)
 	else
 		attr.ah_attr.grh.sgid_index = (uint8_t)gid_index(v->dev->nic[0], &v->twin[0].gid,
 								 v->attr.ah_attr.grh.sgid_index);
+	if (v->state != IBV_QPS_RTS) /* it only receives so far: what RTS needs is our choice */
+		rts_defaults(&attr);
 	attr.rq_psn = j->arm_rx_psn;
 	attr.sq_psn = j->arm_tx_psn;
 	err = to_state(v, j->rail, IBV_QPS_RESET);

@@ -299,6 +299,14 @@ static bool in_setup(struct vqp *v)
 	return view.state == SHIFT_ST_SETUP;
 }
 
+/* It may have reached RTS only now. */
+static void say_hello_again(struct vqp *v)
+{
+	vqp_enter(v);
+	rail_say(v, SHIFT_EV_RTS, 0);
+	vqp_leave(v);
+}
+
 static void step(struct meeting *m, uint64_t now)
 {
 	struct vqp *v = m->v;
@@ -312,6 +320,8 @@ static void step(struct meeting *m, uint64_t now)
 	/* Another process under that address: the record we had met was of a dead one. */
 	if (!v->met || (r.nonce != v->peer_nonce && in_setup(v)))
 		meet(m, &r);
+	else if (in_setup(v))
+		say_hello_again(v);
 	if (v->met && r.nonce == v->peer_nonce && !in_setup(v)) {
 		v->why = UNPROTECTED_NOT;
 		m->settled = rails_ready(m, &r) && twins_done(v);

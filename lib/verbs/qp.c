@@ -294,9 +294,11 @@ static uint64_t giveup_ns(const struct ibv_qp_attr *attr)
 	return own > 30000000000ull ? own : 30000000000ull;
 }
 
+/* A QP that only receives may stay in RTR for good (perftest's servers): it is as much in use. */
 static void started(struct vqp *v)
 {
 	struct shift_conn_start s = {
+		.sq_psn_known = v->state == IBV_QPS_RTS,
 		.qpn = v->qp->qp_num,
 		.dest_qpn = v->attr.dest_qp_num,
 		.sq_psn = v->attr.sq_psn,
@@ -372,17 +374,24 @@ static bool moved(const struct vqp *v)
 	return view.r || view.holding;
 }
 
-/* Other attributes of a QP in RTS. Away from rail 0 they wait for its return. */
+/* RTS, or other attributes of a QP in use. Away from rail 0 they wait for its return. */
 static int modify_running(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 {
+	bool to_rts = (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RTS;
 	int err = 0;
 
 	vqp_enter(v);
-	if (!moved(v))
+	/* Armed by us once, it is in RTS, whatever the program has asked for so far. */
+	if (!moved(v) && !(to_rts && v->rail0_epoch))
 		err = real.modify_qp(v->qp, attr, mask);
-	if (!err)
+	if (!err) {
 		save(&v->attr, attr, mask);
+		if (mask & IBV_QP_STATE)
+			v->state = v->qp->state = attr->qp_state;
+	}
 	vqp_leave(v);
+	if (!err && to_rts)
+		started(v);
 	return err;
 }
 
@@ -400,25 +409,15 @@ int hook_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 		return to_reset(v, attr, mask);
 	if (v->started)
 		return modify_running(v, attr, mask);
-	if (state && attr->qp_state == IBV_QPS_RTS) {
-		struct ibv_qp_attr all = v->attr;
-
-		save(&all, attr, mask);
-		err = real.modify_qp(qp, attr, mask);
-		if (err)
-			return err;
-		v->attr = all;
-		v->state = IBV_QPS_RTS;
-		started(v);
-		return 0;
-	}
 	err = real.modify_qp(qp, attr, mask);
-	if (!err) {
-		save(&v->attr, attr, mask);
-		if (state)
-			v->state = attr->qp_state;
-	}
-	return err;
+	if (err)
+		return err;
+	save(&v->attr, attr, mask);
+	if (state)
+		v->state = attr->qp_state;
+	if (state && attr->qp_state == IBV_QPS_RTR)
+		started(v);
+	return 0;
 }
 
 /* --- query --------------------------------------------------------------------------------------
