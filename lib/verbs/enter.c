@@ -121,6 +121,14 @@ static void report(struct vqp *v, const struct shift_action *a)
 	log_debug("QP %#x: %s -> %s (%s), rail %u, epoch %u", v->qp->qp_num,
 		  shift_state_name(a->from), shift_state_name(a->to), shift_reason_name(a->reason),
 		  a->rail, a->epoch);
+	if (a->reason == SHIFT_R_NO_PROGRESS || a->reason == SHIFT_R_PROOF_FAILED) {
+		char line[512];
+
+		shift_conn_dump(v->conn, line, sizeof(line));
+		log_debug("QP %#x: %s; to be posted %llu..%llu on rail %u%s", v->qp->qp_num, line,
+			  (unsigned long long)v->tx_next, (unsigned long long)v->tx_end,
+			  v->tx_rail, v->tx_stopped ? ", stopped" : "");
+	}
 }
 
 static void send_msg(struct vqp *v, const struct shift_action *a)
@@ -132,13 +140,16 @@ static void send_msg(struct vqp *v, const struct shift_action *a)
 static void act(struct vqp *v, const struct shift_action *a)
 {
 	switch ((enum shift_action_type)a->type) {
-	case SHIFT_ACT_FENCE: fence_start(v, a); return;
+	case SHIFT_ACT_FENCE:
+		v->tx_stopped |= v->tx_rail == a->rail;
+		fence_start(v, a);
+		return;
 	case SHIFT_ACT_ARM: arm_start(v, a); return;
 	case SHIFT_ACT_POST_RECV: post_recvs(v, a); return;
 	case SHIFT_ACT_POST_SEND: post_sends(v, a); return;
 	case SHIFT_ACT_SEND_MSG: send_msg(v, a); return;
 	case SHIFT_ACT_COMPLETE: complete(v); return;
-	case SHIFT_ACT_HOLD: v->tx_stopped = true; return;
+	case SHIFT_ACT_HOLD: return; /* vqp_enter has closed the gates */
 	case SHIFT_ACT_RELEASE: v->tx_stopped = false; return;
 	case SHIFT_ACT_QP_ERR:
 		v->dead = true;

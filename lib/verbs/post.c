@@ -144,6 +144,7 @@ void post_sends(struct vqp *v, const struct shift_action *a)
 	v->tx_epoch = a->epoch;
 	v->tx_next = a->first;
 	v->tx_end = a->first + a->count;
+	v->tx_stopped = false; /* reissued READs go while the program's posts are still held */
 }
 
 /* Before a fence's end is told: what never reached the NIC. */
