@@ -70,6 +70,60 @@ exports() { # FILE: names with versions
 	run -0 preloaded datapath-client -n 1000
 }
 
+@test "each verb reaches its hook, once, with what the program gave" {
+	library=$BUILDDIR/tests/preload/.libs/libtrace.so
+	run -0 preloaded every_verb
+	diff - <(echo "$output") <<-END
+		ibv_open_device:
+		opened
+		verbs_open:
+		opened
+		ibv_import_device:
+		not opened
+		ibv_alloc_pd:
+		alloc_pd
+		ibv_reg_mr:
+		registered at 0x10000, 11 bytes, iova 0x10000, access 0x1, no fd
+		ibv_reg_mr_iova:
+		registered at 0x10000, 12 bytes, iova 0x20000, access 0x2, no fd
+		ibv_reg_mr_iova2:
+		registered at 0x10000, 13 bytes, iova 0x30000, access 0x100000, no fd
+		ibv_reg_dmabuf_mr:
+		registered at 0x40, 14 bytes, iova 0x50000, access 0x3, fd
+		ibv_reg_dmabuf_mr:
+		not registered at 0, 0 bytes, iova 0, access 0, no fd
+		ibv_rereg_mr:
+		rereg_mr
+		ibv_dereg_mr:
+		dereg_mr
+		ibv_dereg_mr:
+		dereg_mr
+		ibv_dereg_mr:
+		dereg_mr
+		ibv_dereg_mr:
+		dereg_mr
+		ibv_create_cq:
+		create_cq
+		ibv_resize_cq:
+		resize_cq
+		ibv_create_qp:
+		create_qp
+		ibv_modify_qp:
+		modify_qp
+		ibv_query_qp:
+		query_qp
+		ibv_destroy_qp:
+		destroy_qp
+		ibv_destroy_cq:
+		destroy_cq
+		ibv_dealloc_pd:
+		dealloc_pd
+		ibv_close_device:
+		close_device
+		close_device
+	END
+}
+
 @test "callers of version 1.0 reach libibverbs" {
 	run -0 preloaded compat
 	expect_line '^1\.0$'
