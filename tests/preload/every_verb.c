@@ -78,5 +78,6 @@ int main(void)
 	queues(ctx, pd);
 	expect(CALL(ibv_dealloc_pd, pd) == 0, "dealloc_pd");
 	expect(CALL(ibv_close_device, ctx) == 0, "close_device");
+	ibv_free_device_list(list);
 	return ibv_close_device(other);
 }
