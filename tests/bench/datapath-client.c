@@ -111,7 +111,7 @@ static void poll_one(void)
 }
 
 /* two_sided: a receive is posted before, and its completion polled after. */
-__attribute__((noinline, noclone)) static void pairs(uint64_t n, bool two_sided)
+__attribute__((noinline)) static void pairs(uint64_t n, bool two_sided)
 {
 	struct ibv_sge sge = {(uintptr_t)s.buffer, BYTES, s.mr->lkey};
 	struct ibv_recv_wr *bad_recv, recv = {.sg_list = &sge, .num_sge = 1};
