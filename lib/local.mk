@@ -56,3 +56,9 @@ lib_libshift_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \
 	-Wl,--version-script,$(srcdir)/lib/libshift.map
 lib_libshift_la_DEPENDENCIES = lib/libshiftverbs.la lib/libshiftcore.la kv/libkvclient.la lib/libshift.map
 EXTRA_DIST += lib/libshift.map
+
+# It is preloaded, never linked with; and without the .la, libtool would leave it behind.
+install-exec-hook:
+	rm -f $(DESTDIR)$(pkglibdir)/libshift.la
+uninstall-hook:
+	rm -f $(DESTDIR)$(pkglibdir)/libshift.so

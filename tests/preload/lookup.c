@@ -3,7 +3,7 @@
  * Looks symbols up as programs do that load their libraries themselves:
  *   lookup [-g] [-c] LIBRARY|NULL [SYMBOL[@VERSION]]...
  * prints for each symbol the file that it was found in. -g: RTLD_GLOBAL; -c: then opens the first
- * device with what is found there, registers memory and closes it.
+ * device with what is found there, allocates a PD, and closes it.
  */
 #include <dlfcn.h>
 #include <infiniband/verbs.h>
@@ -44,11 +44,13 @@ static int call(void *handle)
 	struct ibv_context *(*open_device)(struct ibv_device *) = dlsym(handle, "ibv_open_device");
 	struct ibv_pd *(*alloc_pd)(struct ibv_context *) = dlsym(handle, "ibv_alloc_pd");
 	int (*close_device)(struct ibv_context *) = dlsym(handle, "ibv_close_device");
+	int (*dealloc_pd)(struct ibv_pd *) = dlsym(handle, "ibv_dealloc_pd");
+	void (*free_list)(struct ibv_device **) = dlsym(handle, "ibv_free_device_list");
 	struct ibv_device **list;
 	struct ibv_context *ctx;
 	struct ibv_pd *pd;
 
-	if (!get_list || !open_device || !alloc_pd || !close_device)
+	if (!get_list || !open_device || !alloc_pd || !close_device || !dealloc_pd || !free_list)
 		return fail("verbs");
 	list = get_list(NULL);
 	ctx = list && list[0] ? open_device(list[0]) : NULL;
@@ -56,7 +58,8 @@ static int call(void *handle)
 	if (!pd)
 		return fail("open");
 	printf("opened %s\n", ctx->device->name);
-	return close_device(ctx);
+	free_list(list);
+	return dealloc_pd(pd) | close_device(ctx);
 }
 
 int main(int argc, char **argv)

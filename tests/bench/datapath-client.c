@@ -13,8 +13,9 @@
 #include <string.h>
 #include <time.h>
 
-#define DEPTH 128
-#define BYTES 64
+#define DEPTH	  128
+#define BYTES	  64
+#define STRETCHES 50
 
 static struct {
 	struct ibv_context *ctx;
@@ -111,7 +112,7 @@ static void poll_one(void)
 }
 
 /* two_sided: a receive is posted before, and its completion polled after. */
-__attribute__((noinline, noclone)) static void pairs(uint64_t n, bool two_sided)
+__attribute__((noinline)) static void pairs(uint64_t n, bool two_sided)
 {
 	struct ibv_sge sge = {(uintptr_t)s.buffer, BYTES, s.mr->lkey};
 	struct ibv_recv_wr *bad_recv, recv = {.sg_list = &sge, .num_sge = 1};
@@ -144,11 +145,33 @@ static double now_ns(void)
 	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
+static int compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* The median of many short stretches: what else runs on the machine hits only some of them. */
+static double measure(uint64_t n, bool two_sided)
+{
+	double stretch[STRETCHES];
+
+	pairs(n / STRETCHES, two_sided); /* warm */
+	for (int i = 0; i < STRETCHES; i++) {
+		double start = now_ns();
+
+		pairs(n / STRETCHES, two_sided);
+		stretch[i] = (now_ns() - start) / (double)(n / STRETCHES);
+	}
+	qsort(stretch, STRETCHES, sizeof(stretch[0]), compare);
+	return stretch[STRETCHES / 2];
+}
+
 int main(int argc, char **argv)
 {
 	uint64_t n = 1000000;
 	bool two_sided = false;
-	double start;
 	int c;
 
 	while ((c = getopt(argc, argv, "n:r")) != -1) {
@@ -159,11 +182,11 @@ int main(int argc, char **argv)
 		else
 			return 2;
 	}
+	if (n < STRETCHES)
+		n = STRETCHES;
 	create();
 	connect_to_itself();
-	start = now_ns();
-	pairs(n, two_sided);
-	printf("%.3f\n", (now_ns() - start) / (double)(n ? n : 1));
+	printf("%.3f\n", measure(n, two_sided));
 	if (ibv_destroy_qp(s.qp) || ibv_destroy_cq(s.cq) || ibv_dereg_mr(s.mr) ||
 	    ibv_dealloc_pd(s.pd) || ibv_close_device(s.ctx))
 		fail("destroying the objects");
