@@ -23,6 +23,7 @@ lib_libshiftcore_mutants_la_CPPFLAGS = $(AM_CPPFLAGS) -DSHIFT_MUTANTS -DSHIFT_CO
 noinst_LTLIBRARIES += lib/libshiftverbs.la
 lib_libshiftverbs_la_SOURCES = \
 	lib/health/netlink.c lib/health/netlink.h \
+	lib/health/probe.c lib/health/probe.h lib/health/probe_int.h lib/health/probe_qp.c \
 	lib/verbs/bg.c lib/verbs/bg.h lib/verbs/bg_int.h lib/verbs/bg_timer.c \
 	lib/verbs/env.h lib/verbs/gid.c lib/verbs/hooks.h \
 	lib/verbs/link.c lib/verbs/link.h lib/verbs/link_int.h lib/verbs/link_qp.c \

@@ -56,6 +56,8 @@ static uint64_t start_ns;
 /* Written on the background thread. */
 static atomic_uint received, wrong;
 static atomic_uchar *seen;
+static atomic_bool probe_known;
+static unsigned int probes_answered, probes_missed;
 
 static void say(const char *event, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
@@ -233,6 +235,70 @@ static void on_change(struct nic *which)
 	    which->link_up);
 }
 
+/* Background thread; what it says are the changes. */
+static void probe_result(void *arg, bool answered)
+{
+	static int last = -1;
+
+	(void)arg;
+	*(answered ? &probes_answered : &probes_missed) += 1;
+	if (answered != last)
+		say("probe", ", \"answered\": %s, \"rtt_us\": %" PRIu64,
+		    answered ? "true" : "false", probe_rtt_ns(probe) / 1000);
+	last = answered;
+}
+
+static void address_changed(void *arg)
+{
+	(void)arg;
+	if (probe_address(probe, &own.probe))
+		fail("probe_address");
+	probe_known = true;
+}
+
+static void start_probe(void *arg)
+{
+	(void)arg;
+	probe = probe_new(nic, probe_result, NULL);
+	if (!probe)
+		fail("probe_new");
+	probe_on_address_change(probe, address_changed, NULL);
+}
+
+static void connect_probe(void *arg)
+{
+	(void)arg;
+	probe_connect(probe, &peer.probe);
+}
+
+static void end_probe(void *arg)
+{
+	(void)arg;
+	say("probes", ", \"answered\": %u, \"missed\": %u", probes_answered, probes_missed);
+	probe_free(probe);
+	probe_known = false;
+}
+
+static bool probe_is_known(void)
+{
+	return probe_known;
+}
+
+static bool probe_is_gone(void)
+{
+	return !probe_known;
+}
+
+static void on_bg(void (*fn)(void *arg), bool (*until)(void))
+{
+	static struct bg_call call;
+
+	call.fn = fn;
+	bg_call(&call);
+	if (until && !wait_for(until))
+		fail("probe");
+}
+
 static bool nic_ready(void)
 {
 	return nic->ready;
@@ -287,14 +353,16 @@ int main(int argc, char **argv)
 	if (!nic || !wait_for(nic_ready))
 		fail(opt.device);
 	link_address(nic, &own.link);
+	on_bg(start_probe, probe_is_known);
 	meet();
 	exchange(&own, &peer, sizeof(own));
 	to = link_peer_new(nic, &peer.link, peer.nonce);
 	messages(to);
+	on_bg(connect_probe, NULL);
 	watch();
+	on_bg(end_probe, probe_is_gone);
 	say_stats("end");
 	link_peer_free(to);
-	(void)probe;
 	free(seen);
 	return 0;
 }
