@@ -5,7 +5,7 @@
  * Both sides do the same: exchange addresses over TCP, send --count datagrams of several records
  * each way and check every field of what arrives, then a few under a wrong key, which must be
  * refused. After that they report what they see, as JSON lines, until standard input or the
- * other side ends: the link up or down, probes answered or missed.
+ * other side ends: the link up or down, probes answered or missed, heartbeats heard or not.
  *
  * Exit status: 0, 1 something was not as it should be, 2 bad usage.
  */
@@ -30,7 +30,9 @@
 #include "lib/verbs/nic.h"
 #include "tests/clients/standin.h"
 
-enum { RECORDS = 5, BAD_DATAGRAMS = 3, PACE = 16, PATIENCE_MS = 20000 };
+enum { RECORDS = 5, BAD_DATAGRAMS = 3, PACE = 16, PATIENCE_MS = 20000, BEAT_MS = 50 };
+
+#define SILENCE_NS 500000000ull
 
 static struct {
 	const char *device, *peer, *port;
@@ -57,6 +59,7 @@ static uint64_t start_ns;
 static atomic_uint received, wrong;
 static atomic_uchar *seen;
 static atomic_bool probe_known;
+static _Atomic uint64_t heard_ns; /* the last heartbeat */
 static unsigned int probes_answered, probes_missed;
 
 static void say(const char *event, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -155,6 +158,10 @@ static void on_message(struct nic *from, const struct shift_msg *m)
 {
 	struct shift_msg expected = message(m->serial);
 
+	if (m->type == SHIFT_MSG_NOT_YET) {
+		heard_ns = now_ns();
+		return;
+	}
 	expected.src_nonce = peer.nonce;
 	expected.dst_nonce = own.nonce;
 	if (from != nic || memcmp(m, &expected, sizeof(*m)) || m->serial >= opt.count * RECORDS) {
@@ -304,11 +311,29 @@ static bool nic_ready(void)
 	return nic->ready;
 }
 
-static void watch(void)
+/* A heartbeat over the control link; says when the peer's stop and come again. */
+static void beat(struct link_peer *to)
+{
+	const struct shift_msg m = {.type = SHIFT_MSG_NOT_YET};
+	static bool heard;
+	bool now = now_ns() - heard_ns < SILENCE_NS;
+
+	link_send(to, &m);
+	link_flush(to);
+	if (now == heard)
+		return;
+	heard = now;
+	say("control", ", \"heard\": %s", heard ? "true" : "false");
+	if (heard)
+		say_stats("stats");
+}
+
+static void watch(struct link_peer *to)
 {
 	struct pollfd p[] = {{.fd = 0, .events = POLLIN}, {.fd = tcp, .events = POLLIN}};
 
-	poll(p, 2, -1);
+	while (!poll(p, 2, BEAT_MS))
+		beat(to);
 }
 
 static void usage(FILE *f)
@@ -359,7 +384,7 @@ int main(int argc, char **argv)
 	to = link_peer_new(nic, &peer.link, peer.nonce);
 	messages(to);
 	on_bg(connect_probe, NULL);
-	watch();
+	watch(to);
 	on_bg(end_probe, probe_is_gone);
 	say_stats("end");
 	link_peer_free(to);
