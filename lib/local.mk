@@ -23,6 +23,7 @@ lib_libshiftcore_mutants_la_CPPFLAGS = $(AM_CPPFLAGS) -DSHIFT_MUTANTS -DSHIFT_CO
 noinst_LTLIBRARIES += lib/libshiftverbs.la
 lib_libshiftverbs_la_SOURCES = \
 	lib/health/netlink.c lib/health/netlink.h \
+	lib/health/probe.c lib/health/probe.h lib/health/probe_int.h lib/health/probe_qp.c \
 	lib/verbs/bg.c lib/verbs/bg.h lib/verbs/bg_int.h lib/verbs/bg_timer.c \
 	lib/verbs/env.h lib/verbs/gid.c lib/verbs/hooks.h \
 	lib/verbs/link.c lib/verbs/link.h lib/verbs/link_int.h lib/verbs/link_qp.c \
@@ -40,7 +41,6 @@ EXTRA_DIST += doc/protocol.md
 pkglib_LTLIBRARIES += lib/libshift.la
 lib_libshift_la_SOURCES = \
 	lib/verbs/exports.c lib/verbs/hooks.h \
-	lib/health/probe.c lib/health/probe.h \
 	lib/verbs/cq.c lib/verbs/device.c lib/verbs/enter.c lib/verbs/fence.c lib/verbs/gate.h \
 	lib/verbs/keys.c lib/verbs/keys.h lib/verbs/meet.c lib/verbs/memory.c \
 	lib/verbs/path.c lib/verbs/path.h lib/verbs/poll.c lib/verbs/post.c lib/verbs/qp.c \

@@ -58,4 +58,8 @@ unsigned int nic_ifindex(const struct nic *nic);
  */
 void nic_on_change(void (*fn)(struct nic *nic));
 
+/* Called on the background thread for each asynchronous event of nic->ctx (QP_FATAL of a twin);
+ * what it says of the port has been dealt with. At most 8 functions; any thread. */
+void nic_on_event(void (*fn)(struct nic *nic, const struct ibv_async_event *event));
+
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Is a NIC's link up? What netlink says of its netdev, and the NIC's own asynchronous events. */
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -11,7 +12,25 @@
 #include "lib/verbs/nic_int.h"
 #include "lib/verbs/real.h"
 
-enum { EVENTS_AT_ONCE = 64 };
+enum { EVENTS_AT_ONCE = 64, LISTENERS_MAX = 8 };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for adding */
+static void (*_Atomic listeners[LISTENERS_MAX])(struct nic *nic,
+						const struct ibv_async_event *event);
+
+void nic_on_event(void (*fn)(struct nic *nic, const struct ibv_async_event *event))
+{
+	pthread_mutex_lock(&lock);
+	for (unsigned int i = 0; i < LISTENERS_MAX; i++) {
+		if (listeners[i] == fn)
+			break;
+		if (!listeners[i]) {
+			listeners[i] = fn;
+			break;
+		}
+	}
+	pthread_mutex_unlock(&lock);
+}
 
 /* A netdev that we cannot see (another namespace, InfiniBand) leaves the word to the NIC. */
 void nic_update(struct nic_own *own)
@@ -70,6 +89,8 @@ static void async_ready(void *arg, uint32_t events)
 			break;
 		if (e.event_type == IBV_EVENT_DEVICE_FATAL || e.element.port_num == own->nic.port)
 			event(own, e.event_type);
+		for (unsigned int j = 0; j < LISTENERS_MAX && listeners[j]; j++)
+			listeners[j](&own->nic, &e);
 		real.ack_async_event(&e);
 	}
 	/* The device was taken away: the descriptor would wake us for ever. */

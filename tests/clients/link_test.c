@@ -5,7 +5,7 @@
  * Both sides do the same: exchange addresses over TCP, send --count datagrams of several records
  * each way and check every field of what arrives, then a few under a wrong key, which must be
  * refused. After that they report what they see, as JSON lines, until standard input or the
- * other side ends: the link up or down, probes answered or missed.
+ * other side ends: the link up or down, probes answered or missed, heartbeats heard or not.
  *
  * Exit status: 0, 1 something was not as it should be, 2 bad usage.
  */
@@ -30,7 +30,9 @@
 #include "lib/verbs/nic.h"
 #include "tests/clients/standin.h"
 
-enum { RECORDS = 5, BAD_DATAGRAMS = 3, PACE = 16, PATIENCE_MS = 20000 };
+enum { RECORDS = 5, BAD_DATAGRAMS = 3, PACE = 16, PATIENCE_MS = 20000, BEAT_MS = 50 };
+
+#define SILENCE_NS 500000000ull
 
 static struct {
 	const char *device, *peer, *port;
@@ -56,6 +58,9 @@ static uint64_t start_ns;
 /* Written on the background thread. */
 static atomic_uint received, wrong;
 static atomic_uchar *seen;
+static atomic_bool probe_known;
+static _Atomic uint64_t heard_ns; /* the last heartbeat */
+static unsigned int probes_answered, probes_missed;
 
 static void say(const char *event, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
@@ -153,6 +158,10 @@ static void on_message(struct nic *from, const struct shift_msg *m)
 {
 	struct shift_msg expected = message(m->serial);
 
+	if (m->type == SHIFT_MSG_NOT_YET) {
+		heard_ns = now_ns();
+		return;
+	}
 	expected.src_nonce = peer.nonce;
 	expected.dst_nonce = own.nonce;
 	if (from != nic || memcmp(m, &expected, sizeof(*m)) || m->serial >= opt.count * RECORDS) {
@@ -233,16 +242,98 @@ static void on_change(struct nic *which)
 	    which->link_up);
 }
 
+/* Background thread; what it says are the changes. */
+static void probe_result(void *arg, bool answered)
+{
+	static int last = -1;
+
+	(void)arg;
+	*(answered ? &probes_answered : &probes_missed) += 1;
+	if (answered != last)
+		say("probe", ", \"answered\": %s, \"rtt_us\": %" PRIu64,
+		    answered ? "true" : "false", probe_rtt_ns(probe) / 1000);
+	last = answered;
+}
+
+static void address_changed(void *arg)
+{
+	(void)arg;
+	if (probe_address(probe, &own.probe))
+		fail("probe_address");
+	probe_known = true;
+}
+
+static void start_probe(void *arg)
+{
+	(void)arg;
+	probe = probe_new(nic, probe_result, NULL);
+	if (!probe)
+		fail("probe_new");
+	probe_on_address_change(probe, address_changed, NULL);
+}
+
+static void connect_probe(void *arg)
+{
+	(void)arg;
+	probe_connect(probe, &peer.probe);
+}
+
+static void end_probe(void *arg)
+{
+	(void)arg;
+	say("probes", ", \"answered\": %u, \"missed\": %u", probes_answered, probes_missed);
+	probe_free(probe);
+	probe_known = false;
+}
+
+static bool probe_is_known(void)
+{
+	return probe_known;
+}
+
+static bool probe_is_gone(void)
+{
+	return !probe_known;
+}
+
+static void on_bg(void (*fn)(void *arg), bool (*until)(void))
+{
+	static struct bg_call call;
+
+	call.fn = fn;
+	bg_call(&call);
+	if (until && !wait_for(until))
+		fail("probe");
+}
+
 static bool nic_ready(void)
 {
 	return nic->ready;
 }
 
-static void watch(void)
+/* A heartbeat over the control link; says when the peer's stop and come again. */
+static void beat(struct link_peer *to)
+{
+	const struct shift_msg m = {.type = SHIFT_MSG_NOT_YET};
+	static bool heard;
+	bool now = now_ns() - heard_ns < SILENCE_NS;
+
+	link_send(to, &m);
+	link_flush(to);
+	if (now == heard)
+		return;
+	heard = now;
+	say("control", ", \"heard\": %s", heard ? "true" : "false");
+	if (heard)
+		say_stats("stats");
+}
+
+static void watch(struct link_peer *to)
 {
 	struct pollfd p[] = {{.fd = 0, .events = POLLIN}, {.fd = tcp, .events = POLLIN}};
 
-	poll(p, 2, -1);
+	while (!poll(p, 2, BEAT_MS))
+		beat(to);
 }
 
 static void usage(FILE *f)
@@ -287,14 +378,16 @@ int main(int argc, char **argv)
 	if (!nic || !wait_for(nic_ready))
 		fail(opt.device);
 	link_address(nic, &own.link);
+	on_bg(start_probe, probe_is_known);
 	meet();
 	exchange(&own, &peer, sizeof(own));
 	to = link_peer_new(nic, &peer.link, peer.nonce);
 	messages(to);
-	watch();
+	on_bg(connect_probe, NULL);
+	watch(to);
+	on_bg(end_probe, probe_is_gone);
 	say_stats("end");
 	link_peer_free(to);
-	(void)probe;
 	free(seen);
 	return 0;
 }
