@@ -77,7 +77,7 @@ uint64_t meet_nonce(void)
 	return nonce;
 }
 
-static void look_soon(void)
+void meet_soon(void)
 {
 	look_ns = LOOK_FIRST_NS;
 	bg_timer_set(&look_timer, now_ns());
@@ -373,7 +373,7 @@ static void add(void *arg)
 	m->next = meetings;
 	meetings = m;
 	v->meeting = m;
-	look_soon();
+	meet_soon();
 }
 
 void meet_new(struct vqp *v)
@@ -550,7 +550,7 @@ static void nic_changed(struct nic *nic)
 		seen[nic->index] = true;
 		memory_nic_ready(nic);
 		vqp_each(twin_again, nic);
-		look_soon();
+		meet_soon();
 	} else if (env.link_events) {
 		log_debug("%s: link %s", nic->name, nic->link_up ? "up" : "down");
 		vqp_each(link_changed, nic);
@@ -569,7 +569,7 @@ static void kv_event(void *arg, enum kv_event event, const char *key, const void
 	(void)bytes;
 	/* A deleted key alone says nothing of a living connection. */
 	if (event == KV_EVENT_PUT)
-		look_soon();
+		meet_soon();
 }
 
 static void died(struct vqp *v, void *arg)
@@ -622,7 +622,7 @@ static void kv_run(void *arg)
 		memcpy(job_key, key, sizeof(job_key));
 		link_identity(nonce, job_key);
 		known = true;
-		look_soon();
+		meet_soon();
 	}
 }
 

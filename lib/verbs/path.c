@@ -131,6 +131,12 @@ bool paths_meet(struct kv_client *kv, uint64_t nonce)
 	return missing;
 }
 
+static void address_changed(void *arg)
+{
+	(void)arg;
+	meet_soon();
+}
+
 /* --- life ---------------------------------------------------------------------------------------
  */
 
@@ -157,6 +163,8 @@ struct peer_path *path_get(struct nic *nic, uint64_t peer_nonce, const struct ra
 	}
 	if (env.probes)
 		p->probe = probe_new(nic, result, p);
+	if (p->probe)
+		probe_on_address_change(p->probe, address_changed, p);
 	p->next = paths;
 	paths = p;
 	return p;

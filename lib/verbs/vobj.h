@@ -314,6 +314,7 @@ void meet_init(void);
 void meet_new(struct vqp *v);  /* a QP that may be protected was made; any thread */
 void meet_gone(struct vqp *v); /* it is being destroyed: forget it; any thread, waits */
 uint64_t meet_nonce(void);
+void meet_soon(void); /* bg: something to look up has come */
 
 /* What has been said is sent: at once, but by the background thread at the end of its turn. */
 void link_flush_if_not_bg(void);
