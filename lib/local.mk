@@ -19,4 +19,10 @@ noinst_LTLIBRARIES += lib/libshiftcore-mutants.la
 lib_libshiftcore_mutants_la_SOURCES = $(CORE_SOURCES)
 lib_libshiftcore_mutants_la_CPPFLAGS = $(AM_CPPFLAGS) -DSHIFT_MUTANTS -DSHIFT_COVERAGE
 
+# lib/stats: the writer goes into libshift.so (libc only).
+noinst_LTLIBRARIES += lib/libshiftstats.la
+lib_libshiftstats_la_SOURCES = \
+	lib/stats/layout.h lib/stats/stats.h lib/stats/writer.h \
+	lib/stats/file.c lib/stats/stats.c lib/stats/switch.c lib/stats/text.c
+
 EXTRA_DIST += doc/protocol.md
