@@ -95,12 +95,14 @@ enum stats_outcome {
 enum stats_kind { STATS_FAILOVER, STATS_MIGRATION, STATS_FAILBACK };
 
 /* What a switch had to decide about single requests, and what it cost; a part of SHIFT_STATS. */
-#define STATS_SWITCH_COUNTERS(X)                                                          \
-	X(proved)                                                                         \
-	X(replayed)                                                                       \
-	X(trimmed) X(replayed_partial) X(reissued_reads) X(lost_atomics) X(at_least_once) \
-		X(maybe_twice) X(retransmits) X(stale_msgs) X(stale_cqes) X(hung_fences)  \
-			X(held_posts)
+#define STATS_SWITCH_COUNTERS(X)                                                                   \
+	X(proved)                                                                                  \
+	X(replayed)                                                                                \
+	X(trimmed)                                                                                 \
+	X(replayed_partial)                                                                        \
+	X(reissued_reads)                                                                          \
+	X(lost_atomics) X(at_least_once) X(maybe_twice) X(retransmits) X(stale_msgs) X(stale_cqes) \
+		X(hung_fences) X(held_posts)
 
 struct stats_switch {
 	uint64_t seq;

@@ -47,10 +47,3 @@ tests_unit_test_kv_proto_LDADD = kv/libkvclient.la $(CMOCKA_LIBS)
 tests_unit_test_sceptic_SOURCES = tests/unit/test_sceptic.c tests/unit/world.c tests/unit/world.h
 tests_unit_test_sceptic_CFLAGS = $(core_test_cflags)
 tests_unit_test_sceptic_LDADD = $(core_test_libs)
-
-STATS_TESTS = tests/unit/test_stats
-check_PROGRAMS += $(STATS_TESTS)
-TESTS += $(STATS_TESTS)
-tests_unit_test_stats_SOURCES = tests/unit/test_stats.c
-tests_unit_test_stats_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_unit_test_stats_LDADD = lib/libshiftstats.la lib/libshiftcore.la kv/libkvclient.la $(CMOCKA_LIBS)
