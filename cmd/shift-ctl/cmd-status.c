@@ -36,7 +36,7 @@ static void show_life(const struct process *p)
 		return;
 	case STATS_UNKNOWN: break;
 	}
-	printf("of host %s, began %s", h->host, when);
+	printf("of host %s, or in a container, began %s", h->host, when);
 }
 
 static const char *show_peer(char *to, size_t bytes, const struct stats_conn *c)

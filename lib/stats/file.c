@@ -80,10 +80,18 @@ void stats_copy_name(char *to, size_t bytes, const char *from)
 	memset(to + n, 0, bytes - n);
 }
 
+static uint64_t pid_namespace(void)
+{
+	struct stat st;
+
+	return stat("/proc/self/ns/pid", &st) ? 0 : st.st_ino;
+}
+
 static void describe(struct stats_header *h, const char *job, uint64_t nonce, const char *report)
 {
 	h->pid = (uint32_t)getpid();
 	h->start_ticks = start_ticks();
+	h->pid_namespace = pid_namespace();
 	h->nonce = nonce;
 	h->opened_ns = clock_ns(CLOCK_MONOTONIC);
 	h->opened_real_ns = clock_ns(CLOCK_REALTIME);

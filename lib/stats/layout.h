@@ -95,14 +95,20 @@ enum stats_outcome {
 enum stats_kind { STATS_FAILOVER, STATS_MIGRATION, STATS_FAILBACK };
 
 /* What a switch had to decide about single requests, and what it cost; a part of SHIFT_STATS. */
-#define STATS_SWITCH_COUNTERS(X)                                                                   \
-	X(proved)                                                                                  \
-	X(replayed)                                                                                \
-	X(trimmed)                                                                                 \
-	X(replayed_partial)                                                                        \
-	X(reissued_reads)                                                                          \
-	X(lost_atomics) X(at_least_once) X(maybe_twice) X(retransmits) X(stale_msgs) X(stale_cqes) \
-		X(hung_fences) X(held_posts)
+#define STATS_SWITCH_COUNTERS(X) \
+	X(proved)                \
+	X(replayed)              \
+	X(trimmed)               \
+	X(replayed_partial)      \
+	X(reissued_reads)        \
+	X(lost_atomics)          \
+	X(at_least_once)         \
+	X(maybe_twice)           \
+	X(retransmits)           \
+	X(stale_msgs)            \
+	X(stale_cqes)            \
+	X(hung_fences)           \
+	X(held_posts)
 
 struct stats_switch {
 	uint64_t seq;
@@ -210,7 +216,8 @@ struct stats_header {
 	uint32_t version, header_bytes;
 	struct stats_shape shape;
 	uint32_t pid, tables;
-	uint64_t start_ticks; /* /proc/PID/stat, field 22: a pid may be used again */
+	uint64_t start_ticks;	/* /proc/PID/stat, field 22: a pid may be used again */
+	uint64_t pid_namespace; /* st_ino of /proc/self/ns/pid: whose pid that is */
 	uint64_t nonce;
 	uint64_t opened_ns, opened_real_ns;
 	char boot_id[40];

@@ -290,6 +290,7 @@ static bool lives(const struct stats_header *h)
 static enum stats_life life_of(const struct stats_header *h)
 {
 	char host[sizeof(h->host)] = "";
+	struct stat ns;
 
 	if (h->now.closed_ns)
 		return STATS_ENDED;
@@ -298,6 +299,8 @@ static enum stats_life life_of(const struct stats_header *h)
 		return STATS_UNKNOWN;
 	if (!same_text("/proc/sys/kernel/random/boot_id", h->boot_id))
 		return STATS_DEAD;
+	if (stat("/proc/self/ns/pid", &ns) || ns.st_ino != h->pid_namespace)
+		return STATS_UNKNOWN;
 	return lives(h) ? STATS_RUNNING : STATS_DEAD;
 }
 

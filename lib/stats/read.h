@@ -15,7 +15,7 @@ enum stats_life {
 	STATS_RUNNING,
 	STATS_ENDED,   /* cleanly */
 	STATS_DEAD,    /* its process is gone, or another has its number; it did not say so */
-	STATS_UNKNOWN, /* of another host */
+	STATS_UNKNOWN, /* of another host or container */
 };
 
 /* What a file said at one moment. */

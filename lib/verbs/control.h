@@ -19,7 +19,8 @@
  * negative: the answer is an error. NULL: not possible here.
  */
 struct control_calls {
-	/* Connections are to leave this NIC of ours: it will be taken out of service. */
+	/* Connections are to leave this NIC of ours: it will be taken out of service. That there
+	 * are none is no error: many processes are asked. */
 	int (*migrate)(const char *nic, char *answer, size_t bytes);
 	/* Connections go home to rail 0; nic: only those whose rail 0 that is, or NULL. */
 	int (*failback)(const char *nic, char *answer, size_t bytes);
