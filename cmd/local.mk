@@ -7,4 +7,4 @@ cmd_shift_ctl_shift_ctl_SOURCES = \
 	cmd/shift-ctl/ask-all.c cmd/shift-ctl/cmd-status.c cmd/shift-ctl/cmd-events.c \
 	cmd/shift-ctl/cmd-migrate.c cmd/shift-ctl/cmd-failback.c
 cmd_shift_ctl_shift_ctl_CFLAGS = $(AM_CFLAGS) $(CJSON_CFLAGS)
-cmd_shift_ctl_shift_ctl_LDADD = lib/libshiftreport.la
+cmd_shift_ctl_shift_ctl_LDADD = $(REPORT_LIBS)

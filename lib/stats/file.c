@@ -151,6 +151,8 @@ static int fill(int fd, const char *job, uint64_t nonce, const char *report_dir)
 	F->dev = st.st_dev;
 	F->ino = st.st_ino;
 	F->owner = getpid();
+	F->conns_ready = 0;
+	F->last_id = 0;
 	err = map(fd, bytes, table);
 	if (err)
 		return err;

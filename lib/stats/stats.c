@@ -139,7 +139,7 @@ void stats_conn_fault(int slot, uint64_t since_ns)
 	if (!c)
 		return;
 	/* Not one that is under way: it has begun for another reason. */
-	if (!c->now.begin_ns && (!c->now.fault_ns || since_ns < c->now.fault_ns))
+	if (!c->now.begin_ns && (!since_ns || !c->now.fault_ns || since_ns < c->now.fault_ns))
 		c->now.fault_ns = since_ns;
 	change_end(c);
 }
@@ -213,12 +213,13 @@ void stats_conn_update(int slot, const struct shift_conn_view *view,
 void stats_conn_remove(int slot, uint64_t now_ns)
 {
 	static const struct shift_conn_view closed = {.state = SHIFT_ST_CLOSED};
-	static const struct shift_action report = {.to = SHIFT_ST_CLOSED, .reason = SHIFT_R_CLOSE};
+	struct shift_action report = {.to = SHIFT_ST_CLOSED, .reason = SHIFT_R_CLOSE};
 	struct stats_conn *c = change_begin(slot);
 	struct stats_now *now;
 
 	if (!c)
 		return;
+	report.from = c->state;
 	if (c->now.begin_ns)
 		stats_switch_change(c, &report, &closed, &c->counters, now_ns);
 	now = &F->h->now;

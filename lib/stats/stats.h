@@ -62,9 +62,9 @@ void stats_conn_psn(int slot, unsigned int rail, enum stats_psn psn);
 void stats_conn_protect(int slot, bool is_protected, enum stats_unprotected reason);
 
 /*
- * The next switch is due to a fault that began (or whose last sign of life came) at since_ns: the
- * kernel's link event, the first probe missed, the oldest request without an answer. The
- * earliest counts; forgotten after a switch, and after 60 s.
+ * The next switch is due to a fault of the connection's rail that began (or whose last sign of life
+ * came) at since_ns: the kernel's link event, the first probe missed, the oldest request without an
+ * answer. The earliest counts; forgotten after a switch, after 60 s, and with 0: it was none.
  */
 void stats_conn_fault(int slot, uint64_t since_ns);
 
