@@ -34,4 +34,4 @@ lib_libshiftreport_la_SOURCES = \
 lib_libshiftreport_la_CFLAGS = $(AM_CFLAGS) $(CJSON_CFLAGS)
 REPORT_LIBS = lib/libshiftreport.la lib/libshiftcore.la kv/libkvclient.la $(CJSON_LIBS)
 
-EXTRA_DIST += doc/protocol.md
+EXTRA_DIST += doc/protocol.md doc/report.md
