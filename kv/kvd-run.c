@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* One daemon per job and host: who holds the lock is it. */
 #include "kvd.h"
+#include "ask.h"
 #include "client.h"
 
 #include <errno.h>
@@ -89,7 +90,7 @@ int run_take(struct run *r, const char *job)
 
 	for (set_paths(r, job); !try_lock(r); set_paths(r, job)) {
 		/* Its answer means that it has begun to count its time without clients anew. */
-		if (!ask_status(r->socket, 1000, &text)) {
+		if (!kv_ask(r->socket, KV_STATUS, 1000, &text)) {
 			free(text);
 			return -EEXIST;
 		}
