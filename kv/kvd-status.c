@@ -64,6 +64,7 @@ char *status_json(struct kvd *k)
 						      k->o.etcd.endpoints));
 	cJSON_AddStringToObject(o, "error", k->session.error);
 	cJSON_AddBoolToObject(o, "job_key", k->session.has_key);
+	cJSON_AddBoolToObject(o, "key_file", k->o.key_file != NULL);
 	cJSON_AddNumberToObject(o, "connects", k->session.reconnects);
 	cJSON_AddNumberToObject(o, "keys", k->store.items.count);
 	cJSON_AddNumberToObject(o, "queue", k->store.dirty + k->store.in_flight);
