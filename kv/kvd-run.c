@@ -36,20 +36,25 @@ static void make_dir(const char *path, mode_t forbidden)
 		    st.st_mode & 07777, path);
 }
 
-static void set_paths(struct run *r, const char *job)
+void run_directory(char dir[PATH_MAX], const char *job)
 {
 	char base[PATH_MAX];
 
-	if (kv_socket_path(r->socket, sizeof(r->socket), job))
+	if (kv_socket_path(dir, PATH_MAX, job))
 		die(EXIT_BAD_USAGE, "too long a path for a socket: a shorter --job or "
 				    "SHIFT_RUN_DIR is needed");
-	strcpy(r->dir, r->socket);
-	*strrchr(r->dir, '/') = 0;
-	snprintf(r->lock, sizeof(r->lock), "%.*s/kvd.lock", (int)sizeof(r->lock) - 16, r->dir);
-	strcpy(base, r->dir);
+	*strrchr(dir, '/') = 0;
+	strcpy(base, dir);
 	*strrchr(base, '/') = 0;
 	make_dir(base, 022);
-	make_dir(r->dir, 077);
+	make_dir(dir, 077);
+}
+
+static void set_paths(struct run *r, const char *job)
+{
+	run_directory(r->dir, job);
+	kv_socket_path(r->socket, sizeof(r->socket), job);
+	snprintf(r->lock, sizeof(r->lock), "%.*s/kvd.lock", (int)sizeof(r->lock) - 16, r->dir);
 }
 
 /* True: we hold the lock, and it is the one that has the name. */

@@ -129,6 +129,9 @@ void *need(void *p);
 /* Fills o; ends the process if they make no sense, or for --help and --version. */
 void options_parse(struct kvd_options *o, int argc, char **argv);
 
+/* "500ms", "10s", "2m", "1h", "10": seconds. The option's name is for the message. */
+int64_t parse_ms(const char *option, const char *s, int64_t min_ms);
+
 /* ---- kvd-store.c --------------------------------------------------------------------------- */
 
 struct item *store_find(struct kvd *k, const char *key, size_t bytes);
@@ -224,6 +227,9 @@ struct run {
 
 int run_take(struct run *r, const char *job);
 
+/* The job's directory, which is made if it is not there. */
+void run_directory(char dir[PATH_MAX], const char *job);
+
 /* From here on a detached process; the caller's ends with 0. */
 void run_detach(struct run *r);
 
@@ -234,5 +240,6 @@ void run_leave(struct run *r);
 
 void kvd_loop(struct kvd *k);
 int cmd_status(int argc, char **argv);
+int cmd_etcd(int argc, char **argv);
 
 #endif
