@@ -4,6 +4,7 @@
  * ends by itself: shift-kvd when no process of the job is left, etcd when no shift-kvd is.
  */
 #include "run.h"
+#include "kv/client.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -123,6 +124,32 @@ static void wait_for_etcd(struct kvd_state *s, struct meeting *m, const struct o
 	}
 }
 
+/* Is that the etcd of a guard of this job, which was killed perhaps? It has left its address. */
+static bool had_guard(const char *job, const char *url)
+{
+	char path[PATH_MAX], found[600] = "";
+	FILE *f;
+
+	if (kv_socket_path(path, sizeof(path), job))
+		return false;
+	strcpy(strrchr(path, '/') + 1, "etcd.url");
+	f = fopen(path, "re");
+	if (f && !fgets(found, sizeof(found), f))
+		*found = 0;
+	if (f)
+		fclose(f);
+	return f && !strcmp(found, url);
+}
+
+static void revive_etcd(const struct meeting *m, const char *job)
+{
+	struct meeting again = *m;
+
+	again.kind = MEET_START;
+	snprintf(again.listen, sizeof(again.listen), "%s", m->urls + strlen("http://"));
+	free(start_etcd(&again, job));
+}
+
 static bool is_private(const char *urls)
 {
 	return !strncmp(urls, "http://127.", 11);
@@ -137,6 +164,8 @@ void meet(struct meeting *m, const struct options *o, const char *job)
 	get_kvd(&s, m, o, job);
 	if (m->kind == MEET_HERE && is_private(m->urls))
 		say("no --kv: protecting only connections inside this host");
+	if (m->kind == MEET_HERE && is_private(m->urls) && !s.up && had_guard(job, m->urls))
+		revive_etcd(m, job);
 	wait_for_etcd(&s, m, o, job);
 	kvd_state_free(&s);
 }
