@@ -78,7 +78,7 @@ static const char *kvd_path(void)
 {
 	static char path[PATH_MAX];
 
-	if (!*path && !find_own(path, "shift-kvd", "../kv", BINDIR))
+	if (!*path && !find_own(path, "shift-kvd", "../../kv", BINDIR))
 		die(EXIT_OURS, "shift-kvd is neither in %s nor in %s: is shift installed?",
 		    own_directory(), BINDIR);
 	return path;

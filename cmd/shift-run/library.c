@@ -83,7 +83,7 @@ const char *library_find(void)
 {
 	static char path[PATH_MAX];
 
-	if (!find_own(path, "libshift.so", "../lib/.libs", PKGLIBDIR))
+	if (!find_own(path, "libshift.so", "../../lib/.libs", PKGLIBDIR))
 		die(EXIT_OURS, "libshift.so is neither in %s nor in %s: is shift installed?",
 		    own_directory(), PKGLIBDIR);
 	if (strpbrk(path, " \t\n:$"))
