@@ -164,7 +164,7 @@ void meet(struct meeting *m, const struct options *o, const char *job)
 	get_kvd(&s, m, o, job);
 	if (m->kind == MEET_HERE && is_private(m->urls))
 		say("no --kv: protecting only connections inside this host");
-	if (m->kind == MEET_HERE && is_private(m->urls) && !s.up && had_guard(job, m->urls))
+	if (m->kind == MEET_HERE && is_private(m->urls) && *s.error && had_guard(job, m->urls))
 		revive_etcd(m, job);
 	wait_for_etcd(&s, m, o, job);
 	kvd_state_free(&s);
