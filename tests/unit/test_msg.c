@@ -55,6 +55,16 @@ static struct shift_msg sample(uint8_t type)
 		m.epoch = 1;
 		m.serial = 5;
 		break;
+	case SHIFT_MSG_KEY:
+		m.twin_rkey = 0x1234;
+		m.key_status = SHIFT_KEY_NONE;
+		/* fall through */
+	case SHIFT_MSG_KEY_ASK:
+		m.rail = 1;
+		m.epoch = 2;
+		m.serial = 3;
+		m.rkey = UINT32_MAX;
+		break;
 	case SHIFT_MSG_PSN:
 		m.epoch = 1;
 		m.serial = 5;
@@ -170,7 +180,7 @@ static void each_error_has_its_code(void **state)
 	assert_int_equal(with_byte(SHIFT_MSG_SWITCH, 11, 40), SHIFT_MSG_ETRAILING);
 	assert_int_equal(with_byte(SHIFT_MSG_SWITCH, 19, 0), SHIFT_MSG_ENONCE);
 	assert_int_equal(with_byte(SHIFT_MSG_SWITCH, REC, 0), SHIFT_MSG_ETYPE);
-	assert_int_equal(with_byte(SHIFT_MSG_SWITCH, REC, 11), SHIFT_MSG_ETYPE);
+	assert_int_equal(with_byte(SHIFT_MSG_SWITCH, REC, SHIFT_MSG_TYPE_END), SHIFT_MSG_ETYPE);
 	assert_int_equal(with_byte(SHIFT_MSG_SWITCH, REC, SHIFT_MSG_PSN), SHIFT_MSG_ERECORD);
 	assert_int_equal(with_byte(SHIFT_MSG_SWITCH, REC + 1, 200), SHIFT_MSG_ERECORD);
 	assert_int_equal(with_byte(SHIFT_MSG_SWITCH, BODY, 8), SHIFT_MSG_ERAIL);
