@@ -17,4 +17,4 @@ cmd_shift_run_shift_run_SOURCES = \
 	cmd/shift-run/report.c kv/ask.c kv/ask.h
 cmd_shift_run_shift_run_CPPFLAGS = $(AM_CPPFLAGS) -DPKGLIBDIR='"$(pkglibdir)"' -DBINDIR='"$(bindir)"'
 cmd_shift_run_shift_run_CFLAGS = $(AM_CFLAGS) $(CJSON_CFLAGS)
-cmd_shift_run_shift_run_LDADD = kv/libkvclient.la $(CJSON_LIBS)
+cmd_shift_run_shift_run_LDADD = $(REPORT_LIBS)

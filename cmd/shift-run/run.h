@@ -218,7 +218,7 @@ struct report {
 /* Makes the directory, and sees that the file can be written. Ends the process if not. */
 void report_begin(struct report *r);
 
-/* Writes the file and removes the directory. */
+/* Reads what the processes left, writes the file and removes the directory. */
 void collect_report(struct report *r);
 
 #endif

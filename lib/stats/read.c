@@ -373,3 +373,9 @@ uint64_t stats_real_ns(const struct stats_copy *copy, uint64_t time_ns)
 {
 	return copy->h.opened_real_ns + (time_ns - copy->h.opened_ns);
 }
+
+bool stats_same_process(const struct stats_header *a, const struct stats_header *b)
+{
+	return a->pid == b->pid && a->nonce == b->nonce && a->start_ticks == b->start_ticks &&
+	       a->opened_ns == b->opened_ns && a->opened_real_ns == b->opened_real_ns;
+}

@@ -12,15 +12,36 @@
 #include "lib/stats/json.h"
 #include "lib/stats/stats.h"
 
-struct report {
+struct stats_report {
 	const char *dir;
-	const struct report_run *run;
+	const struct stats_run *run;
 	struct stats_totals totals;
 	size_t crashed;
 	cJSON *processes, *unreadable;
+	struct known {
+		struct known *next;
+		struct stats_header h;
+	} * known;
 };
 
-static bool add(struct report *r, const char *path, bool is_ours)
+/* It may be found twice, if shift-kvd makes a crash record of it at this moment. */
+static bool is_known(struct stats_report *r, const struct stats_header *h)
+{
+	struct known *k;
+
+	for (k = r->known; k; k = k->next)
+		if (stats_same_process(&k->h, h))
+			return true;
+	k = calloc(1, sizeof(*k));
+	if (!k)
+		return false;
+	k->h = *h;
+	k->next = r->known;
+	r->known = k;
+	return false;
+}
+
+static bool add(struct stats_report *r, const char *path, bool is_ours)
 {
 	struct stats_copy copy;
 	cJSON *o;
@@ -34,7 +55,7 @@ static bool add(struct report *r, const char *path, bool is_ours)
 	}
 	if (err)
 		return false;
-	if (is_ours || !strcmp(copy.h.report_dir, r->dir)) {
+	if ((is_ours || !strcmp(copy.h.report_dir, r->dir)) && !is_known(r, &copy.h)) {
 		o = stats_json_process(&copy);
 		cJSON_AddItemToObject(o, "events", stats_json_events(&copy));
 		cJSON_AddNumberToObject(o, "events_lost",
@@ -52,9 +73,9 @@ static bool add_other(void *arg, const struct stats_place *place)
 	return add(arg, place->path, false);
 }
 
-struct report *report_read(const char *dir, const struct report_run *run)
+struct stats_report *stats_report_read(const char *dir, const struct stats_run *run)
 {
-	struct report *r = calloc(1, sizeof(*r));
+	struct stats_report *r = calloc(1, sizeof(*r));
 	char pattern[PATH_MAX];
 	glob_t g = {0};
 
@@ -73,39 +94,47 @@ struct report *report_read(const char *dir, const struct report_run *run)
 	return r;
 }
 
-void report_free(struct report *r)
+void stats_report_free(struct stats_report *r)
 {
+	struct known *k;
+
 	if (!r)
 		return;
+	while ((k = r->known)) {
+		r->known = k->next;
+		free(k);
+	}
 	cJSON_Delete(r->processes);
 	cJSON_Delete(r->unreadable);
 	free(r);
 }
 
-static void add_run(cJSON *o, const struct report_run *run)
+static void add_run(cJSON *o, const struct stats_run *run)
 {
 	cJSON *command = cJSON_AddArrayToObject(o, "command");
+	char name[32];
 
 	for (char *const *word = run->command; word && *word; word++)
 		cJSON_AddItemToArray(command, cJSON_CreateString(*word));
 	cJSON_AddNumberToObject(o, "started_unix_s", (double)(run->started_real_ns / 1000) / 1e6);
 	cJSON_AddNumberToObject(o, "ended_unix_s", (double)(run->ended_real_ns / 1000) / 1e6);
 	if (WIFSIGNALED(run->status)) {
+		snprintf(name, sizeof(name), "SIG%s", sigabbrev_np(WTERMSIG(run->status)));
 		cJSON_AddNullToObject(o, "exit_status");
-		cJSON_AddNumberToObject(o, "signal", WTERMSIG(run->status));
+		cJSON_AddStringToObject(o, "signal", name);
 	} else {
 		cJSON_AddNumberToObject(o, "exit_status", WEXITSTATUS(run->status));
 		cJSON_AddNullToObject(o, "signal");
 	}
 }
 
-int report_write(const struct report *r, FILE *out)
+int stats_report_write(const struct stats_report *r, FILE *out)
 {
 	cJSON *o = cJSON_CreateObject();
 	char line[512], *text;
 	int err = 0;
 
-	report_summary(r, line, sizeof(line));
+	stats_report_summary(r, line, sizeof(line));
 	cJSON_AddNumberToObject(o, "schema_version", STATS_SCHEMA_VERSION);
 	cJSON_AddStringToObject(o, "job", r->run->job);
 	add_run(o, r->run);
@@ -124,7 +153,7 @@ int report_write(const struct report *r, FILE *out)
 	return err;
 }
 
-int report_summary(const struct report *r, char *line, size_t bytes)
+int stats_report_summary(const struct stats_report *r, char *line, size_t bytes)
 {
 	int n = stats_summary(line, bytes, &r->totals.now, &r->totals.counters);
 	size_t at = (size_t)n < bytes ? (size_t)n : bytes;
@@ -135,7 +164,7 @@ int report_summary(const struct report *r, char *line, size_t bytes)
 	return n;
 }
 
-void report_remove(const char *dir)
+void stats_report_remove(const char *dir)
 {
 	char pattern[PATH_MAX];
 	glob_t g = {0};
