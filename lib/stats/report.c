@@ -12,9 +12,9 @@
 #include "lib/stats/json.h"
 #include "lib/stats/stats.h"
 
-struct stats_report {
+struct report {
 	const char *dir;
-	const struct stats_run *run;
+	const struct report_run *run;
 	struct stats_totals totals;
 	size_t crashed;
 	cJSON *processes, *unreadable;
@@ -25,7 +25,7 @@ struct stats_report {
 };
 
 /* It may be found twice, if shift-kvd makes a crash record of it at this moment. */
-static bool is_known(struct stats_report *r, const struct stats_header *h)
+static bool is_known(struct report *r, const struct stats_header *h)
 {
 	struct known *k;
 
@@ -41,7 +41,7 @@ static bool is_known(struct stats_report *r, const struct stats_header *h)
 	return false;
 }
 
-static bool add(struct stats_report *r, const char *path, bool is_ours)
+static bool add(struct report *r, const char *path, bool is_ours)
 {
 	struct stats_copy copy;
 	cJSON *o;
@@ -73,9 +73,9 @@ static bool add_other(void *arg, const struct stats_place *place)
 	return add(arg, place->path, false);
 }
 
-struct stats_report *stats_report_read(const char *dir, const struct stats_run *run)
+struct report *report_read(const char *dir, const struct report_run *run)
 {
-	struct stats_report *r = calloc(1, sizeof(*r));
+	struct report *r = calloc(1, sizeof(*r));
 	char pattern[PATH_MAX];
 	glob_t g = {0};
 
@@ -94,7 +94,7 @@ struct stats_report *stats_report_read(const char *dir, const struct stats_run *
 	return r;
 }
 
-void stats_report_free(struct stats_report *r)
+void report_free(struct report *r)
 {
 	struct known *k;
 
@@ -109,7 +109,7 @@ void stats_report_free(struct stats_report *r)
 	free(r);
 }
 
-static void add_run(cJSON *o, const struct stats_run *run)
+static void add_run(cJSON *o, const struct report_run *run)
 {
 	cJSON *command = cJSON_AddArrayToObject(o, "command");
 	char name[32];
@@ -128,13 +128,13 @@ static void add_run(cJSON *o, const struct stats_run *run)
 	}
 }
 
-int stats_report_write(const struct stats_report *r, FILE *out)
+int report_write(const struct report *r, FILE *out)
 {
 	cJSON *o = cJSON_CreateObject();
 	char line[512], *text;
 	int err = 0;
 
-	stats_report_summary(r, line, sizeof(line));
+	report_summary(r, line, sizeof(line));
 	cJSON_AddNumberToObject(o, "schema_version", STATS_SCHEMA_VERSION);
 	cJSON_AddStringToObject(o, "job", r->run->job);
 	add_run(o, r->run);
@@ -153,7 +153,7 @@ int stats_report_write(const struct stats_report *r, FILE *out)
 	return err;
 }
 
-int stats_report_summary(const struct stats_report *r, char *line, size_t bytes)
+int report_summary(const struct report *r, char *line, size_t bytes)
 {
 	int n = stats_summary(line, bytes, &r->totals.now, &r->totals.counters);
 	size_t at = (size_t)n < bytes ? (size_t)n : bytes;
@@ -164,7 +164,7 @@ int stats_report_summary(const struct stats_report *r, char *line, size_t bytes)
 	return n;
 }
 
-void stats_report_remove(const char *dir)
+void report_remove(const char *dir)
 {
 	char pattern[PATH_MAX];
 	glob_t g = {0};

@@ -12,32 +12,32 @@
 #include <stdint.h>
 #include <stdio.h>
 
-struct stats_run {
+struct report_run {
 	const char *job;
 	char *const *command; /* ends with NULL */
 	int status;	      /* as of waitpid() */
 	uint64_t started_real_ns, ended_real_ns;
 };
 
-struct stats_report;
+struct report;
 
 /*
  * Reads them. run is copied nowhere: it must live as long as the report. NULL: no memory.
- * A file that cannot be read is named in the report, and makes stats_report_write() no error.
+ * A file that cannot be read is named in the report, and makes report_write() no error.
  */
-struct stats_report *stats_report_read(const char *dir, const struct stats_run *run);
-void stats_report_free(struct stats_report *r);
+struct report *report_read(const char *dir, const struct report_run *run);
+void report_free(struct report *r);
 
 /* 0, or a negative errno of writing. */
-int stats_report_write(const struct stats_report *r, FILE *out);
+int report_write(const struct report *r, FILE *out);
 
 /*
  * One line without a newline: what happened, and what crashed. Length as of snprintf; 0: nothing
  * happened.
  */
-int stats_report_summary(const struct stats_report *r, char *line, size_t bytes);
+int report_summary(const struct report *r, char *line, size_t bytes);
 
 /* Removes what was read in dir (*.stats only) and dir itself, if nothing else is in it. */
-void stats_report_remove(const char *dir);
+void report_remove(const char *dir);
 
 #endif

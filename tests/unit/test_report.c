@@ -29,7 +29,7 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-	stats_report_remove(dir);
+	report_remove(dir);
 	return world_end(state);
 }
 
@@ -68,18 +68,18 @@ static cJSON *report(int status, char *line, size_t bytes)
 {
 	static char program[] = "ib_write_bw", option[] = "a \"quoted\" word";
 	char *const command[] = {program, option, NULL};
-	struct stats_run run = {.job = "job", .command = command, .status = status};
-	struct stats_report *r = stats_report_read(dir, &run);
+	struct report_run run = {.job = "job", .command = command, .status = status};
+	struct report *r = report_read(dir, &run);
 	char *text;
 	size_t size;
 	FILE *f = open_memstream(&text, &size);
 	cJSON *o;
 
 	assert_non_null(r);
-	stats_report_summary(r, line, bytes);
-	assert_int_equal(stats_report_write(r, f), 0);
+	report_summary(r, line, bytes);
+	assert_int_equal(report_write(r, f), 0);
 	fclose(f);
-	stats_report_free(r);
+	report_free(r);
 	o = cJSON_Parse(text);
 	assert_non_null(o);
 	free(text);
