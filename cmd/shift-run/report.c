@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* --report: a directory where each process of the command leaves its statistics, and what they say.
+ */
 #include "run.h"
 
 #include <errno.h>
@@ -10,7 +12,7 @@
 
 #include "lib/stats/report.h"
 
-void report_begin(struct report *r)
+void report_begin(struct run_report *r)
 {
 	const char *tmp = getenv("TMPDIR");
 	int fd;
@@ -27,28 +29,24 @@ void report_begin(struct report *r)
 	clock_gettime(CLOCK_REALTIME, &r->begun);
 }
 
-static uint64_t ns_of(const struct timespec *t)
+static uint64_t real_ns(const struct timespec *t)
 {
 	return (uint64_t)t->tv_sec * 1000000000 + (uint64_t)t->tv_nsec;
 }
 
-void collect_report(struct report *r)
+void collect_report(struct run_report *r)
 {
-	struct stats_run run = {.job = r->job, .command = r->command, .status = r->wait_status};
-	struct stats_report *report;
-	FILE *f;
-	int err;
+	struct report_run run = {.job = r->job, .command = r->command, .status = r->wait_status};
+	struct report *report;
+	FILE *out;
 
 	clock_gettime(CLOCK_REALTIME, &r->ended);
-	run.started_real_ns = ns_of(&r->begun);
-	run.ended_real_ns = ns_of(&r->ended);
-	report = need(stats_report_read(r->dir, &run));
-	f = fopen(r->file, "we");
-	err = f ? stats_report_write(report, f) : -errno;
-	if (f && fclose(f) && !err)
-		err = -errno;
-	if (err)
-		say("--report %s: %s", r->file, strerror(-err));
-	stats_report_free(report);
-	stats_report_remove(r->dir);
+	run.started_real_ns = real_ns(&r->begun);
+	run.ended_real_ns = real_ns(&r->ended);
+	report = need(report_read(r->dir, &run));
+	out = fopen(r->file, "we");
+	if (!out || report_write(report, out) || fclose(out))
+		say("--report %s: %s", r->file, strerror(errno));
+	report_free(report);
+	report_remove(r->dir);
 }
