@@ -335,7 +335,8 @@ int stats_read_fd(int fd, struct stats_copy *copy)
 	return err;
 }
 
-int stats_read(const char *path, struct stats_copy *copy)
+static int open_and(const char *path, struct stats_copy *copy,
+		    int (*fn)(int fd, struct stats_copy *copy))
 {
 	/* Whatever lies there under that name must not make us wait. */
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY), err;
@@ -344,9 +345,19 @@ int stats_read(const char *path, struct stats_copy *copy)
 	memset(copy, 0, sizeof(*copy));
 	if (fd < 0)
 		return -errno;
-	err = fstat(fd, &st) || !S_ISREG(st.st_mode) ? -EBADMSG : stats_read_fd(fd, copy);
+	err = fstat(fd, &st) || !S_ISREG(st.st_mode) ? -EBADMSG : fn(fd, copy);
 	close(fd);
 	return err;
+}
+
+int stats_read(const char *path, struct stats_copy *copy)
+{
+	return open_and(path, copy, stats_read_fd);
+}
+
+int stats_read_header(const char *path, struct stats_copy *copy)
+{
+	return open_and(path, copy, read_header);
 }
 
 void stats_free(struct stats_copy *copy)

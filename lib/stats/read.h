@@ -40,6 +40,9 @@ struct stats_copy {
  */
 int stats_read(const char *path, struct stats_copy *copy);
 int stats_read_fd(int fd, struct stats_copy *copy);
+
+/* Only .h and .life. Nothing is to be freed. */
+int stats_read_header(const char *path, struct stats_copy *copy);
 void stats_free(struct stats_copy *copy);
 
 /* All counters, of the connections that are gone too. */
