@@ -314,7 +314,8 @@ SHIFT_RUN_DIR=$PWD/A" ]
 	run -0 unshare -rm bash -ec '
 		mount -t tmpfs none /sys/class
 		for d in mlx5_0:0 mlx5_1:1 mlx5_2:0 mlx5_10:0; do
-			mkdir -p /sys/class/infiniband/${d%:*}/device
+			mkdir -p /sys/class/infiniband/${d%:*}/{device,ports/1}
+			echo Ethernet >/sys/class/infiniband/${d%:*}/ports/1/link_layer
 			echo ${d#*:} >/sys/class/infiniband/${d%:*}/device/numa_node
 		done
 		shift-run -nj true | jq -c .rails

@@ -99,6 +99,7 @@ struct shift_conn *shift_conn_init(void *mem, size_t len, const struct shift_con
 	c->rep_psn = c->rail[0].rx_psn;
 	c->rto_at = c->timeout_at = c->check_at = NEVER;
 	c->plan.r = c->plan.arm_r = NO_RAIL;
+	c->sq_psn_known = true;
 	c->state = SHIFT_ST_SETUP;
 	c->reason = SHIFT_R_INIT;
 	if (cfg->confirmed) {
@@ -107,6 +108,42 @@ struct shift_conn *shift_conn_init(void *mem, size_t len, const struct shift_con
 		c->check_at = now_ns + c->cfg.no_progress_ns;
 	}
 	return c;
+}
+
+void shift_conn_start(struct shift_conn *c, const struct shift_conn_start *s)
+{
+	if (c->state != SHIFT_ST_SETUP || (c->hello_started && c->sq_psn_known))
+		return;
+	c->sq_psn_known = s->sq_psn_known;
+	c->cfg.qpn = s->qpn;
+	c->cfg.dest_qpn = s->dest_qpn;
+	c->cfg.sq_psn = s->sq_psn & SHIFT_PSN_MASK;
+	c->cfg.rq_psn = s->rq_psn & SHIFT_PSN_MASK;
+	c->cfg.mtu[0] = s->mtu;
+	c->cfg.giveup_ns = s->giveup_ns;
+	c->sq.mtu = s->mtu;
+	c->tx_psn = c->cfg.sq_psn;
+	c->rail[0].rx_psn = c->cfg.rq_psn;
+	c->rep_psn = c->cfg.rq_psn;
+}
+
+bool shift_conn_meet(struct shift_conn *c, const struct shift_conn_peer *p)
+{
+	if (c->state != SHIFT_ST_SETUP || !p->rails || p->rails > c->cfg.rails || p->side > 1)
+		return false;
+	for (unsigned int i = 1; i < p->rails; i++)
+		if (p->mtu[i] < 256 || p->mtu[i] > 4096)
+			return false;
+	c->cfg.conn = p->conn;
+	c->cfg.side = p->side;
+	c->cfg.key[0] = p->key[0];
+	c->cfg.key[1] = p->key[1];
+	c->cfg.peer_nonce = p->nonce;
+	c->cfg.peer_id = p->id;
+	c->cfg.rails = p->rails;
+	for (unsigned int i = 1; i < p->rails; i++)
+		c->cfg.mtu[i] = p->mtu[i];
+	return true;
 }
 
 /* --- state and actions ----------------------------------------------------------------------- */
@@ -257,6 +294,8 @@ static void message(struct shift_conn *c, const struct shift_msg *m, uint64_t no
 			progress_msg(c, m, now);
 		return;
 	case SHIFT_MSG_PSN: progress_msg(c, m, now); return;
+	case SHIFT_MSG_KEY_ASK: /* lib/verbs has taken them out */
+	case SHIFT_MSG_KEY:
 	case SHIFT_MSG_TYPE_END: return;
 	}
 }

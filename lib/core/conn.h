@@ -79,6 +79,35 @@ size_t shift_conn_size(const struct shift_conn_cfg *cfg);
 struct shift_conn *shift_conn_init(void *mem, size_t len, const struct shift_conn_cfg *cfg,
 				   uint64_t now_ns);
 
+/*
+ * What becomes known only later, for a caller that must log receives from the moment the QP
+ * exists. Both are for SHIFT_ST_SETUP; the impossible is refused and changes nothing.
+ *
+ * shift_conn_start: with what the program gave to modify_qp, at RTR (then sq_psn is not known: the
+ * peer's HELLO says what it expects) and at RTS, before the first send.
+ * shift_conn_meet: the peer was found; before SHIFT_EV_RTS. Returns whether it is possible. rails
+ * may only become fewer than in the configuration.
+ */
+struct shift_conn_start {
+	uint32_t qpn, dest_qpn;
+	uint32_t sq_psn, rq_psn;
+	bool sq_psn_known;
+	uint32_t mtu;	    /* path MTU of rail 0, bytes */
+	uint64_t giveup_ns; /* as in the configuration, but not 0 */
+};
+void shift_conn_start(struct shift_conn *c, const struct shift_conn_start *s);
+
+struct shift_conn_peer {
+	uint64_t key[2];
+	uint64_t conn;
+	uint64_t nonce;
+	uint32_t id;
+	uint32_t mtu[SHIFT_RAILS_MAX];
+	uint8_t rails;
+	uint8_t side;
+};
+bool shift_conn_meet(struct shift_conn *c, const struct shift_conn_peer *p);
+
 /* --- states --------------------------------------------------------------------------------- */
 
 #define SHIFT_STATES(X)                                                                     \
@@ -204,7 +233,7 @@ bool shift_conn_completion(struct shift_conn *c, struct shift_wc *wc);
 	X(POST_SEND, "shift_conn_post_send (not through shift_conn_event)")                \
 	X(POST_RECV, "shift_conn_post_recv (likewise)")                                    \
 	X(CQE, "shift_conn_cqe (likewise)")                                                \
-	X(RTS, "the program's QP reached RTS: start HELLO")                                \
+	X(RTS, "the program's QP reached RTR or RTS: HELLO")                               \
 	X(FENCE_DONE, "rail, epoch, fence, psn, clean: answer to ACT_FENCE")               \
 	X(ARM_DONE, "rail, epoch: answer to ACT_ARM")                                      \
 	X(ARM_FAILED, "rail, epoch: answer to ACT_ARM")                                    \
@@ -366,6 +395,21 @@ struct shift_conn_view {
 	uint64_t send_tail, send_sent, send_head;
 	uint64_t packets_posted;
 };
+
+/*
+ * May the hot path run (see the top)? That is: posts go to rail 0, and completions are only
+ * counted. Under the caller's serialisation; changes with every call.
+ */
+bool shift_conn_fast(const struct shift_conn *c);
+
+/*
+ * Would the next unsignaled send have to be signaled in secret, which begins tracking? The hot path
+ * asks before it logs, and if so quiesces and then calls shift_conn_post_send.
+ */
+bool shift_conn_secret_due(const struct shift_conn *c);
+
+/* Log index that the next send will have. */
+uint64_t shift_conn_head(const struct shift_conn *c);
 
 /* Is each completion matched with its WR (on twins, and around switches)? See the top. */
 bool shift_conn_tracked(const struct shift_conn *c);

@@ -90,7 +90,8 @@ struct shift_conn {
 	uint8_t msg_rail;	 /* whose control link brought the message being handled */
 	bool hello_heard;
 	bool hello_started;
-	bool unprotected; /* an error was passed through in SETUP: SETUP for good */
+	bool sq_psn_known; /* false: the QP is in RTR, and only receives so far */
+	bool unprotected;  /* an error was passed through in SETUP: SETUP for good */
 
 	/* Timers: absolute ns or NEVER. */
 	uint64_t rto_at;

@@ -179,18 +179,13 @@ static void drain_over(struct shift_conn *c, uint64_t now)
 void failback_tick(struct shift_conn *c, uint64_t now)
 {
 	uint8_t better;
-	bool atomics;
 
 	switch ((enum shift_state)c->state) {
 	case SHIFT_ST_ACTIVE:
 		better = better_rail(c, now);
 		if (better == NO_RAIL || c->holding)
 			return;
-		send_drained(c, &atomics);
-		if (atomics)
-			postpone(c, better, now); /* not worth asking the peer */
-		else
-			failback_prepare(c, better, SHIFT_R_FAIL_BACK, now);
+		failback_prepare(c, better, SHIFT_R_FAIL_BACK, now);
 		return;
 	case SHIFT_ST_PREPARE:
 		if (now >= c->timeout_at) {

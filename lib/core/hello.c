@@ -21,9 +21,11 @@ static void send_hello(struct shift_conn *c, uint8_t rail)
 
 void hello_start(struct shift_conn *c, uint64_t now)
 {
-	if (c->hello_started || c->unprotected || c->state != SHIFT_ST_SETUP)
+	if (c->unprotected || c->state != SHIFT_ST_SETUP || c->rto_at != NEVER)
 		return;
 	c->hello_started = true;
+	if (!c->sq_psn_known)
+		return; /* the peer will say what it expects of us */
 	conn_arm_rto(c, now);
 	send_hello(c, 0);
 }
@@ -32,7 +34,14 @@ static bool matches(const struct shift_conn *c, const struct shift_msg *m)
 {
 	return m->qpn == c->cfg.dest_qpn && m->dest_qpn == c->cfg.qpn &&
 	       m->sq_psn == (c->cfg.rq_psn & SHIFT_PSN_MASK) &&
-	       m->rq_psn == (c->cfg.sq_psn & SHIFT_PSN_MASK);
+	       (!c->sq_psn_known || m->rq_psn == (c->cfg.sq_psn & SHIFT_PSN_MASK));
+}
+
+/* A QP that only receives never has a PSN of its own; should it send one day, this must be it. */
+static void adopt_psn(struct shift_conn *c, const struct shift_msg *m)
+{
+	c->sq_psn_known = true;
+	c->cfg.sq_psn = c->tx_psn = m->rq_psn;
 }
 
 /* In any state: a peer that lost our HELLO must be answered even during a switch. */
@@ -47,6 +56,8 @@ void hello_msg(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 	if (c->state == SHIFT_ST_SETUP && !c->hello_started)
 		return; /* our own QP is not in RTS: nothing to vouch for; the peer repeats */
 	if (c->state == SHIFT_ST_SETUP) {
+		if (!c->sq_psn_known)
+			adopt_psn(c, m);
 		c->cfg.peer_nonce = m->src_nonce;
 		c->hello_heard = true;
 		c->rto_at = NEVER;

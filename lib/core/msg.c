@@ -51,6 +51,10 @@ static const struct field layout[SHIFT_MSG_TYPE_END][FIELDS_MAX + 1] = {
 	[SHIFT_MSG_QUERY_PSN] = {F(epoch, 4, ANY), F(serial, 4, ANY)},
 	[SHIFT_MSG_PSN] = {F(fence, 1, FENCE), F(epoch, 4, ANY), F(rep_psn, 4, BITS24),
 			   F(recv_avail, 4, ANY), F(serial, 4, ANY)},
+	[SHIFT_MSG_KEY_ASK] = {F(rail, 1, RAIL), F(epoch, 4, ANY), F(serial, 4, ANY),
+			       F(rkey, 4, ANY)},
+	[SHIFT_MSG_KEY] = {F(rail, 1, RAIL), F(epoch, 4, ANY), F(serial, 4, ANY), F(rkey, 4, ANY),
+			   F(twin_rkey, 4, ANY), F(key_status, 1, BOOL)},
 	/* FAILED, UNKNOWN and NOT_YET have no body. */
 };
 
@@ -305,6 +309,8 @@ const char *shift_msg_type_name(uint8_t type)
 	case SHIFT_MSG_READY: return "READY";
 	case SHIFT_MSG_QUERY_PSN: return "QUERY_PSN";
 	case SHIFT_MSG_PSN: return "PSN";
+	case SHIFT_MSG_KEY_ASK: return "KEY_ASK";
+	case SHIFT_MSG_KEY: return "KEY";
 	case SHIFT_MSG_TYPE_END: break;
 	}
 	return "?";

@@ -26,6 +26,8 @@ enum shift_msg_type {
 	SHIFT_MSG_READY = 8,
 	SHIFT_MSG_QUERY_PSN = 9,
 	SHIFT_MSG_PSN = 10,
+	SHIFT_MSG_KEY_ASK = 11, /* for lib/verbs, not for the state machine: which key has the */
+	SHIFT_MSG_KEY = 12,	/* twin of your MR on that rail; and the answer */
 	SHIFT_MSG_TYPE_END
 };
 
@@ -34,6 +36,11 @@ enum shift_fence {
 	SHIFT_FENCE_SURE = 0,	 /* barrier passed, rq_psn is live */
 	SHIFT_FENCE_UNSURE = 1,	 /* rq_psn is not to be trusted: the receive count alone decides */
 	SHIFT_FENCE_PENDING = 2, /* in a SWITCH only: I entered the epoch, my proof follows */
+};
+
+enum shift_key_status {
+	SHIFT_KEY_OK = 0,
+	SHIFT_KEY_NONE = 1, /* no such MR in the connection's protection domain */
 };
 
 /* One record. Which fields travel depends on the type; the others decode as 0. */
@@ -59,7 +66,10 @@ struct shift_msg {
 	uint32_t dest_qpn;   /* HELLO */
 	uint32_t sq_psn;     /* HELLO: original PSNs of rail 0 */
 	uint32_t rq_psn;     /* HELLO */
-	uint32_t serial;     /* QUERY_PSN, PSN: pairs question and answer */
+	uint32_t serial;     /* QUERY_PSN, PSN, KEY_ASK, KEY: pairs question and answer */
+	uint32_t rkey;	     /* KEY_ASK, KEY: of the MR on rail 0 */
+	uint32_t twin_rkey;  /* KEY: of its twin on the rail */
+	uint8_t key_status;  /* KEY: enum shift_key_status */
 };
 
 /* Decoder verdicts; each malformation has its own. Negative, so that counts can be >= 0. */

@@ -54,6 +54,21 @@ bool shift_conn_tracked(const struct shift_conn *c)
 	return c->sq.tracked || c->holding;
 }
 
+bool shift_conn_fast(const struct shift_conn *c)
+{
+	return !c->sq.tracked && !c->holding && !c->recv_held && !c->flushing && c->r == 0;
+}
+
+bool shift_conn_secret_due(const struct shift_conn *c)
+{
+	return c->sq.cum - c->sq.cum_signal > SHIFT_SECRET_MAX;
+}
+
+uint64_t shift_conn_head(const struct shift_conn *c)
+{
+	return c->sq.head;
+}
+
 void shift_conn_view(const struct shift_conn *c, struct shift_conn_view *v)
 {
 	memset(v, 0, sizeof(*v));

@@ -7,7 +7,6 @@
 #include "lib/core/wrlog.h"
 
 #define LENGTH_MAX 0x80000000u /* IB spec 9.7.1: a message has at most 2^31 bytes */
-#define SECRET_MAX (1u << 22)  /* packets that may go unsignaled (DESIGN 4.2) */
 
 static uint32_t pow2_at_least(uint64_t n)
 {
@@ -146,7 +145,7 @@ static bool needs_secret(const struct shift_sendlog *l, const struct shift_wr_en
 		return false;
 	if (l->tracked && shift_wr_atomic(e->opcode))
 		return true;
-	return l->cum - l->cum_signal > SECRET_MAX && !l->held;
+	return l->cum - l->cum_signal > SHIFT_SECRET_MAX && !l->held;
 }
 
 static void set_secret(struct shift_sendlog *l, struct shift_wr_entry *e)

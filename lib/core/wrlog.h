@@ -17,7 +17,8 @@ enum shift_wr_state {
 	SHIFT_WR_LOST,	      /* an atomic that was executed, its result lost */
 };
 
-#define SHIFT_F_SECRET 0x40 /* signaled by us, not by the program: its completion is swallowed */
+#define SHIFT_SECRET_MAX (1u << 22) /* packets that may go unsignaled (DESIGN 4.2) */
+#define SHIFT_F_SECRET	 0x40 /* signaled by us, not by the program: its completion is swallowed */
 
 /* One cache line. SGEs beyond the first, and inline payload, live in the slot's side storage. */
 struct shift_wr_entry {

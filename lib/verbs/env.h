@@ -32,9 +32,9 @@ extern struct env env;
 void env_read(void);
 
 /*
- * The backups of a device by env.rails, best first, from the names of this host's devices; for
- * auto: the others with the same number in name order after it, same NUMA node first. Returns how
- * many (at most max). Reads sysfs.
+ * The backups of a device by env.rails, best first. For auto: all other devices of this host with
+ * a port of the same link layer, those of the same NUMA node first, each group in name order
+ * beginning after the device itself (rails.h). Returns how many (at most max). Reads sysfs.
  */
 unsigned int env_backups(const char *device, char (*backups)[64], unsigned int max);
 

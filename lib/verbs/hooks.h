@@ -9,6 +9,8 @@
 #define SHIFT_VERBS_HOOKS_H
 
 #include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stdint.h>
 
 /* true while this thread calls verbs on our own behalf: everything passes through. */
 extern _Thread_local bool hooks_off;

@@ -44,7 +44,12 @@ void link_peer_free(struct link_peer *peer);
  */
 void link_send(struct link_peer *peer, const struct shift_msg *m);
 
-/* Send what is waiting, to this peer, or to all. Any thread. */
+/*
+ * Send what is waiting, to this peer, or to all. Any thread. What was begun on the background
+ * thread goes out by itself before that thread sleeps; what another thread begins must be flushed,
+ * or it waits until the background thread has something else to do. Until the peer's address handle
+ * is there (it is looked up in the background) the newest datagram waits, older ones are dropped.
+ */
 void link_flush(struct link_peer *peer);
 void link_flush_all(void);
 
@@ -59,6 +64,7 @@ struct link_stats {
 	uint64_t sent, received; /* datagrams */
 	uint64_t dropped;	 /* could not be sent */
 	uint64_t refused;	 /* received, malformed or with a wrong tag */
+	uint64_t misaddressed;	 /* received, for another process (dst_nonce neither 0 nor ours) */
 	uint64_t rebuilt;	 /* the QP fell to an error state and was made anew */
 };
 void link_stats(const struct nic *nic, struct link_stats *stats);

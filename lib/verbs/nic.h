@@ -20,6 +20,9 @@ struct nic {
 	uint8_t port;
 	uint8_t index; /* in the process: nic_at(index) */
 	struct worker *worker;
+	struct worker *resolver; /* for verbs that look a neighbour up: create_ah, modify to RTR.
+				  * They wait a second or more for one that does not answer, and
+				  * would hold up a fence on the worker. */
 	struct ibv_context *ctx; /* ours; not the program's */
 	struct ibv_pd *pd;	 /* for the control link and probes */
 	struct ibv_port_attr port_attr;
@@ -48,7 +51,15 @@ int nic_gid_like(const struct nic *nic, const union ibv_gid *like, union ibv_gid
  */
 unsigned int nic_ifindex(const struct nic *nic);
 
-/* Called on the background thread whenever a NIC becomes ready, or its link_up changes. */
+/*
+ * Called on the background thread whenever a NIC becomes ready, its link_up changes, or the address
+ * of its control link does. At most 8 functions; any thread. NICs that are ready already are not
+ * reported again.
+ */
 void nic_on_change(void (*fn)(struct nic *nic));
+
+/* Called on the background thread for each asynchronous event of nic->ctx (QP_FATAL of a twin);
+ * what it says of the port has been dealt with. At most 8 functions; any thread. */
+void nic_on_event(void (*fn)(struct nic *nic, const struct ibv_async_event *event));
 
 #endif

@@ -9,11 +9,12 @@
 
 #include <infiniband/verbs.h>
 
-/* name, version, return type, parameters */
+/* name, version, return type, parameters. What is as old as IBVERBS_1.1 we cannot be without. */
 #define REAL_VERBS(X)                                                                              \
 	X(get_device_list, "IBVERBS_1.1", struct ibv_device **, (int *))                           \
 	X(free_device_list, "IBVERBS_1.1", void, (struct ibv_device **))                           \
 	X(open_device, "IBVERBS_1.1", struct ibv_context *, (struct ibv_device *))                 \
+	X(import_device, "IBVERBS_1.10", struct ibv_context *, (int))                              \
 	X(close_device, "IBVERBS_1.1", int, (struct ibv_context *))                                \
 	X(get_async_event, "IBVERBS_1.1", int, (struct ibv_context *, struct ibv_async_event *))   \
 	X(ack_async_event, "IBVERBS_1.1", void, (struct ibv_async_event *))                        \
@@ -56,6 +57,8 @@ struct real_verbs {
 #define REAL_FIELD(name, version, type, args) type(*name) args;
 	REAL_VERBS(REAL_FIELD)
 #undef REAL_FIELD
+	/* Private to libibverbs and its providers; its version changes with every release. */
+	struct ibv_context *(*verbs_open_device)(struct ibv_device *, void *);
 };
 
 extern struct real_verbs real;
@@ -63,5 +66,8 @@ extern struct real_verbs real;
 /* Once, before anything else of ours; 0, or -ENOSYS when the verbs we cannot be without are
  * missing (then everything passes through). Any thread. */
 int real_init(void);
+
+/* dlopen itself is ours too (dlopen.c). The caller whose RUNPATH counts is this library. */
+void *real_dlopen(const char *file, int mode);
 
 #endif

@@ -47,3 +47,18 @@ tests_unit_test_kv_proto_LDADD = kv/libkvclient.la $(CMOCKA_LIBS)
 tests_unit_test_sceptic_SOURCES = tests/unit/test_sceptic.c tests/unit/world.c tests/unit/world.h
 tests_unit_test_sceptic_CFLAGS = $(core_test_cflags)
 tests_unit_test_sceptic_LDADD = $(core_test_libs)
+
+check_PROGRAMS += tests/unit/test_env
+TESTS += tests/unit/test_env
+tests_unit_test_env_SOURCES = tests/unit/test_env.c \
+	lib/verbs/env.c lib/verbs/env.h lib/verbs/log.c lib/verbs/log.h \
+	lib/verbs/rails.c lib/verbs/rails.h lib/verbs/sysfs.c
+tests_unit_test_env_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_env_LDADD = $(CMOCKA_LIBS)
+# The sources themselves: the rest of the library needs the layers above it.
+check_PROGRAMS += tests/unit/test_bg
+TESTS += tests/unit/test_bg
+tests_unit_test_bg_SOURCES = tests/unit/test_bg.c lib/verbs/bg.c lib/verbs/bg.h \
+	lib/verbs/bg_int.h lib/verbs/bg_timer.c lib/verbs/worker.c lib/verbs/worker.h
+tests_unit_test_bg_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
+tests_unit_test_bg_LDADD = $(CMOCKA_LIBS)

@@ -55,6 +55,16 @@ static struct shift_msg sample(uint8_t type)
 		m.epoch = 1;
 		m.serial = 5;
 		break;
+	case SHIFT_MSG_KEY:
+		m.twin_rkey = 0x1234;
+		m.key_status = SHIFT_KEY_NONE;
+		/* fall through */
+	case SHIFT_MSG_KEY_ASK:
+		m.rail = 1;
+		m.epoch = 2;
+		m.serial = 3;
+		m.rkey = UINT32_MAX;
+		break;
 	case SHIFT_MSG_PSN:
 		m.epoch = 1;
 		m.serial = 5;

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* Owning a connection, and carrying out what it decides. */
+#include <string.h>
+
+#include "lib/verbs/keys.h"
+#include "lib/verbs/log.h"
+#include "lib/verbs/vobj.h"
+
+/* --- the data path steps aside ------------------------------------------------------------------
+ */
+
+/* From here on posts and completions of this QP take the lock; who is still on the fast way is
+ * waited for. */
+static void close_gates(struct vqp *v)
+{
+	atomic_store(&v->slow, 1);
+	atomic_fetch_add(&v->send_cq->slow, 1);
+	if (v->recv_cq != v->send_cq)
+		atomic_fetch_add(&v->recv_cq->slow, 1);
+	gate_sync(&v->send_gate);
+	gate_sync(&v->recv_gate);
+	gate_sync(&v->send_cq->gate);
+	if (v->recv_cq != v->send_cq)
+		gate_sync(&v->recv_cq->gate);
+}
+
+static void open_gates(struct vqp *v)
+{
+	atomic_store(&v->slow, 0);
+	atomic_fetch_sub(&v->send_cq->slow, 1);
+	if (v->recv_cq != v->send_cq)
+		atomic_fetch_sub(&v->recv_cq->slow, 1);
+}
+
+void vqp_enter(struct vqp *v)
+{
+	pthread_mutex_lock(&v->lock);
+	if (!v->slow)
+		close_gates(v);
+}
+
+/* --- timers -------------------------------------------------------------------------------------
+ */
+
+static void set_timer(void *arg)
+{
+	struct vqp *v = arg;
+
+	bg_timer_set(&v->timer, atomic_load(&v->timer_at));
+}
+
+/* An early timer is harmless and sets itself anew: only an earlier deadline has to be told. */
+static void arm_timer(struct vqp *v, uint64_t at)
+{
+	if (at >= atomic_load(&v->timer_at))
+		return;
+	atomic_store(&v->timer_at, at);
+	if (bg_is_self())
+		set_timer(v);
+	else
+		bg_call(&v->timer_call);
+}
+
+static void set_fence_timer(void *arg)
+{
+	struct vqp *v = arg;
+
+	bg_timer_set(&v->fence_timer, now_ns() + FENCE_MAX_NS);
+}
+
+static void tick(void *arg)
+{
+	struct shift_event ev = {.type = SHIFT_EV_TICK};
+	uint64_t now = now_ns();
+	struct vqp *v = arg;
+
+	atomic_store(&v->timer_at, UINT64_MAX);
+	vqp_enter(v);
+	shift_conn_event(v->conn, &ev, now);
+	vqp_act(v);
+	keys_tick(v, now);
+	vqp_leave(v);
+}
+
+void vqp_timers_init(struct vqp *v)
+{
+	v->timer.fn = tick;
+	v->timer.arg = v;
+	v->timer_call.fn = set_timer;
+	v->timer_call.arg = v;
+	v->fence_timer.fn = fence_overdue;
+	v->fence_timer.arg = v;
+	v->fence_call.fn = set_fence_timer;
+	v->fence_call.arg = v;
+	atomic_store(&v->timer_at, UINT64_MAX);
+}
+
+/* --- actions ------------------------------------------------------------------------------------
+ */
+
+static void complete(struct vqp *v)
+{
+	struct shift_wc c;
+
+	while (shift_conn_completion(v->conn, &c)) {
+		struct ibv_wc wc = {
+			.wr_id = c.wr_id,
+			.status = c.status,
+			.opcode = c.opcode,
+			.vendor_err = c.vendor_err,
+			.byte_len = c.byte_len,
+			.qp_num = v->qp->qp_num,
+		};
+
+		vcq_out(c.is_recv ? v->recv_cq : v->send_cq, &wc);
+	}
+}
+
+static void report(struct vqp *v, const struct shift_action *a)
+{
+	log_debug("QP %#x: %s -> %s (%s), rail %u, epoch %u", v->qp->qp_num,
+		  shift_state_name(a->from), shift_state_name(a->to), shift_reason_name(a->reason),
+		  a->rail, a->epoch);
+	if (a->reason == SHIFT_R_NO_PROGRESS || a->reason == SHIFT_R_PROOF_FAILED) {
+		char line[512];
+
+		shift_conn_dump(v->conn, line, sizeof(line));
+		log_debug("QP %#x: %s; to be posted %llu..%llu on rail %u%s", v->qp->qp_num, line,
+			  (unsigned long long)v->tx_next, (unsigned long long)v->tx_end,
+			  v->tx_rail, v->tx_stopped ? ", stopped" : "");
+	}
+}
+
+static void send_msg(struct vqp *v, const struct shift_action *a)
+{
+	if (v->twin[a->rail].path)
+		path_send(v->twin[a->rail].path, &a->msg);
+}
+
+static void act(struct vqp *v, const struct shift_action *a)
+{
+	switch ((enum shift_action_type)a->type) {
+	case SHIFT_ACT_FENCE:
+		v->tx_stopped |= v->tx_rail == a->rail;
+		fence_start(v, a);
+		return;
+	case SHIFT_ACT_ARM: arm_start(v, a); return;
+	case SHIFT_ACT_POST_RECV: post_recvs(v, a); return;
+	case SHIFT_ACT_POST_SEND: post_sends(v, a); return;
+	case SHIFT_ACT_SEND_MSG: send_msg(v, a); return;
+	case SHIFT_ACT_COMPLETE: complete(v); return;
+	case SHIFT_ACT_HOLD: return; /* vqp_enter has closed the gates */
+	case SHIFT_ACT_RELEASE: v->tx_stopped = false; return;
+	case SHIFT_ACT_QP_ERR:
+		v->dead = true;
+		v->state = v->qp->state = IBV_QPS_ERR;
+		return;
+	case SHIFT_ACT_QUERY_PSN: query_start(v, a); return;
+	case SHIFT_ACT_CLOSED:
+		v->closed = true;
+		pthread_cond_broadcast(&v->closed_cond);
+		return;
+	case SHIFT_ACT_REPORT: report(v, a); return;
+	case SHIFT_ACT_COUNT: return;
+	}
+}
+
+static void drain(struct vqp *v)
+{
+	struct shift_action a;
+
+	while (shift_conn_action(v->conn, &a))
+		act(v, &a);
+}
+
+void vqp_act(struct vqp *v)
+{
+	drain(v);
+	while (v->recv_refused) {
+		struct shift_event ev = {.type = SHIFT_EV_POST_FAILED,
+					 .rail = v->rx_rail,
+					 .epoch = v->rail_epoch[v->rx_rail]};
+
+		v->recv_refused = false;
+		shift_conn_event(v->conn, &ev, now_ns());
+		drain(v);
+	}
+}
+
+void vqp_leave(struct vqp *v)
+{
+	vqp_act(v);
+	vqp_pump(v);
+	arm_timer(v, shift_conn_deadline(v->conn));
+	arm_timer(v, keys_deadline(v->keys));
+	if (shift_conn_fast(v->conn) && !v->dead && v->tx_next == v->tx_end)
+		open_gates(v);
+	pthread_mutex_unlock(&v->lock);
+	link_flush_if_not_bg();
+}
+
+void vqp_event(struct vqp *v, const struct shift_event *ev)
+{
+	vqp_enter(v);
+	shift_conn_event(v->conn, ev, now_ns());
+	vqp_leave(v);
+}
+
+/* --- completions --------------------------------------------------------------------------------
+ */
+
+/* An error completion does not say whose it is: its opcode is undefined. */
+static bool is_recv(const struct vqp *v, const struct vcq *cq, uint8_t rail,
+		    const struct ibv_wc *wc)
+{
+	if (wc->status == IBV_WC_SUCCESS)
+		return wc->opcode & IBV_WC_RECV;
+	if (rail)
+		return wc->wr_id & TWIN_RECV;
+	if (v->send_cq != v->recv_cq)
+		return cq == v->recv_cq;
+	return wc->wr_id == v->recv_mark;
+}
+
+void vqp_completion(struct vqp *v, struct vcq *cq, uint8_t rail, struct ibv_wc *wc)
+{
+	struct shift_cqe cqe = {
+		.wr_id = wc->wr_id,
+		.status = wc->status,
+		.vendor_err = wc->vendor_err,
+		.byte_len = wc->byte_len,
+		.rail = rail,
+		.is_recv = is_recv(v, cq, rail, wc),
+	};
+	struct shift_wc out = {.wr_id = wc->wr_id};
+
+	vqp_enter(v);
+	cqe.epoch = rail ? (uint32_t)(wc->wr_id >> TWIN_EPOCH_SHIFT) : v->rail0_epoch;
+	if (shift_conn_cqe(v->conn, &cqe, &out, now_ns())) {
+		wc->wr_id = out.wr_id;
+		wc->qp_num = v->qp->qp_num;
+		vcq_out(cqe.is_recv ? v->recv_cq : v->send_cq, wc);
+	}
+	vqp_leave(v);
+}

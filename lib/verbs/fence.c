@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * What a connection asks of its QPs and may hang on a dead NIC: the fence (DESIGN 4.3, "the fence
+ * must be a barrier"), arming for an epoch, reading rq_psn. On the worker of the NIC.
+ */
+#include <string.h>
+#include <time.h>
+
+#include "lib/verbs/keys.h"
+#include "lib/verbs/log.h"
+#include "lib/verbs/real.h"
+#include "lib/verbs/vobj.h"
+
+#define FLUSH_MAX_NS 300000000ull /* for the marker to come back */
+
+static void nap(long us)
+{
+	struct timespec t = {.tv_nsec = us * 1000};
+
+	nanosleep(&t, NULL);
+}
+
+/* The program must not see through qp->state what we do to rail 0. */
+static int modify(struct vqp *v, uint8_t rail, struct ibv_qp_attr *attr, int mask)
+{
+	int err = real.modify_qp(vqp_rail_qp(v, rail), attr, mask);
+
+	if (!rail)
+		v->qp->state = v->state;
+	return err;
+}
+
+static int to_state(struct vqp *v, uint8_t rail, enum ibv_qp_state state)
+{
+	struct ibv_qp_attr attr = {.qp_state = state};
+
+	return modify(v, rail, &attr, IBV_QP_STATE);
+}
+
+/* --- fence --------------------------------------------------------------------------------------
+ */
+
+static void feed(struct vcq *cq)
+{
+	pthread_mutex_lock(&cq->digest);
+	vcq_digest(cq);
+	pthread_mutex_unlock(&cq->digest);
+}
+
+static void feed_all(struct vqp *v)
+{
+	feed(v->send_cq);
+	if (v->recv_cq != v->send_cq)
+		feed(v->recv_cq);
+}
+
+static bool post_marker(struct vqp *v, uint8_t rail)
+{
+	struct ibv_send_wr wr = {.wr_id = v->marker,
+				 .opcode = IBV_WR_RDMA_WRITE,
+				 .send_flags = IBV_SEND_SIGNALED},
+			   *bad = NULL;
+	struct ibv_qp *qp = vqp_rail_qp(v, rail);
+	int err = rail ? ibv_post_send(qp, &wr, &bad) : v->post_send(qp, &wr, &bad);
+
+	return !err || !bad; /* err without bad: queued all the same (DESIGN 4.5) */
+}
+
+/*
+ * All that the QP had outstanding flushes in order, so when a marker posted behind it has come back
+ * everything has. Receives have no such marker (soft-RoCE may never flush one): the barrier
+ * behind this settles them.
+ */
+static bool flush(struct vqp *v, uint8_t rail)
+{
+	uint64_t end = now_ns() + FLUSH_MAX_NS;
+	bool posted = false;
+
+	atomic_store(&v->jobs[rail].marker_seen, false);
+	do {
+		if (!posted)
+			posted = post_marker(v, rail); /* full: there is room when it has flushed */
+		feed_all(v);
+		if (atomic_load(&v->jobs[rail].marker_seen))
+			return true;
+		nap(50);
+	} while (now_ns() < end);
+	return false;
+}
+
+static bool read_psn(struct vqp *v, uint8_t rail, uint32_t *psn)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	if (real.query_qp(vqp_rail_qp(v, rail), &attr, IBV_QP_RQ_PSN | IBV_QP_STATE, &init))
+		return false;
+	*psn = attr.rq_psn;
+	return true;
+}
+
+/* Soft-RoCE: RESET waits for the responder's task, and rq_psn survives it (6.1, 6.12). Elsewhere
+ * the NIC has stopped when it says the same twice, a millisecond apart. */
+static bool barrier(struct vqp *v, uint8_t rail, uint32_t *psn)
+{
+	uint32_t before;
+
+	if (v->dev->nic[rail]->is_rxe)
+		return !to_state(v, rail, IBV_QPS_RESET) && read_psn(v, rail, psn);
+	for (int tries = 0; tries < 50; tries++) {
+		if (!read_psn(v, rail, &before))
+			return false;
+		nap(1000);
+		if (!read_psn(v, rail, psn))
+			return false;
+		if (*psn == before)
+			return true;
+	}
+	return false;
+}
+
+static void fence_qp(struct vqp *v, uint8_t rail, struct shift_event *ev)
+{
+	bool live = v->dev->nic[rail]->is_rxe; /* not measured is not trusted */
+	bool flushed, stopped;
+
+	if (!vqp_rail_qp(v, rail)) {
+		ev->fence = SHIFT_FENCE_UNSURE;
+		ev->clean = true;
+		return;
+	}
+	flushed = !to_state(v, rail, IBV_QPS_ERR) && flush(v, rail);
+	stopped = barrier(v, rail, &ev->psn);
+	feed_all(v);
+	if (!flushed || !stopped)
+		log_warn("QP %#x: the fence of %s is not complete (%s)", v->qp->qp_num,
+			 v->dev->nic[rail]->name, flushed ? "no barrier" : "no flush");
+	ev->clean = flushed && stopped;
+	ev->hung = !ev->clean;
+	ev->fence = ev->clean && live ? SHIFT_FENCE_SURE : SHIFT_FENCE_UNSURE;
+}
+
+static void fence_run(struct job *job)
+{
+	struct rail_jobs *j = (struct rail_jobs *)((char *)job - offsetof(struct rail_jobs, fence));
+	struct shift_event ev = {
+		.type = SHIFT_EV_FENCE_DONE, .rail = j->rail, .epoch = j->fence_epoch};
+	struct vqp *v = j->v;
+
+	fence_qp(v, j->rail, &ev);
+	vqp_enter(v);
+	atomic_store(&j->fence_since, 0);
+	post_unsent(v, j->rail, j->fence_epoch);
+	shift_conn_event(v->conn, &ev, now_ns());
+	vqp_leave(v);
+	vobj_put(&v->obj);
+}
+
+void fence_start(struct vqp *v, const struct shift_action *a)
+{
+	struct rail_jobs *j = &v->jobs[a->rail];
+
+	j->fence.fn = fence_run;
+	j->fence_epoch = a->epoch;
+	atomic_store(&j->fence_since, now_ns());
+	vobj_get(&v->obj);
+	worker_submit(v->dev->nic[a->rail]->worker, &j->fence);
+	bg_call(&v->fence_call);
+}
+
+void fence_overdue(void *vqp)
+{
+	struct vqp *v = vqp;
+	uint64_t now = now_ns(), next = UINT64_MAX;
+
+	for (uint8_t i = 0; i < v->dev->rails; i++) {
+		uint64_t since = atomic_load(&v->jobs[i].fence_since);
+		struct shift_event ev = {.type = SHIFT_EV_FENCE_DONE,
+					 .rail = i,
+					 .epoch = v->jobs[i].fence_epoch,
+					 .fence = SHIFT_FENCE_UNSURE,
+					 .hung = true};
+
+		if (!since)
+			continue;
+		if (now - since < FENCE_MAX_NS) {
+			next = since + FENCE_MAX_NS < next ? since + FENCE_MAX_NS : next;
+			continue;
+		}
+		log_warn("QP %#x: %s does not answer its fence", v->qp->qp_num,
+			 v->dev->nic[i]->name);
+		atomic_store(&v->jobs[i].fence_since, 0);
+		vqp_event(v, &ev);
+	}
+	bg_timer_set(&v->fence_timer, next);
+}
+
+/* --- arm ----------------------------------------------------------------------------------------
+ */
+
+/* GID indexes move when an address goes and comes: the value counts (DESIGN 4.5). */
+static int gid_index(struct nic *nic, const union ibv_gid *gid, int hint)
+{
+	union ibv_gid have;
+
+	if (!real.query_gid(nic->ctx, nic->port, hint, &have) && !memcmp(&have, gid, sizeof(have)))
+		return hint;
+	for (int i = 0; i < nic->port_attr.gid_tbl_len; i++)
+		if (!real.query_gid(nic->ctx, nic->port, i, &have) &&
+		    !memcmp(&have, gid, sizeof(have)))
+			return i;
+	return hint;
+}
+
+/* A twin's path, and our own patience: short timeout, retries that end. The rest is the program's.
+ */
+static void twin_attr(struct vqp *v, uint8_t rail, struct ibv_qp_attr *attr)
+{
+	struct twin *t = &v->twin[rail];
+
+	attr->port_num = v->dev->nic[rail]->port;
+	attr->pkey_index = 0;
+	attr->path_mtu = mtu_enum(t->mtu);
+	attr->dest_qp_num = t->peer.qpn;
+	attr->ah_attr = (struct ibv_ah_attr){
+		.is_global = v->attr.ah_attr.is_global,
+		.grh = {.dgid = t->peer.gid,
+			.sgid_index = (uint8_t)gid_index(v->dev->nic[rail], &t->gid, t->gid_index),
+			.hop_limit = v->attr.ah_attr.grh.hop_limit ? v->attr.ah_attr.grh.hop_limit
+								   : 64,
+			.traffic_class = v->attr.ah_attr.grh.traffic_class,
+			.flow_label = v->attr.ah_attr.grh.flow_label},
+		.dlid = t->peer.lid,
+		.sl = v->attr.ah_attr.sl,
+		.port_num = v->dev->nic[rail]->port,
+	};
+	attr->timeout = 14; /* 67 ms */
+	attr->retry_cnt = 6;
+}
+
+static void rts_defaults(struct ibv_qp_attr *attr)
+{
+	attr->timeout = 14;
+	attr->retry_cnt = 6;
+	attr->rnr_retry = 7;
+	attr->max_rd_atomic = 1;
+}
+
+static int arm_qp(struct vqp *v, struct rail_jobs *j)
+{
+	struct ibv_qp_attr attr = v->attr;
+	int err;
+
+	if (!vqp_rail_qp(v, j->rail))
+		return -1;
+	if (j->rail)
+		twin_attr(v, j->rail, &attr);
+	else
+		attr.ah_attr.grh.sgid_index = (uint8_t)gid_index(v->dev->nic[0], &v->twin[0].gid,
+								 v->attr.ah_attr.grh.sgid_index);
+	if (v->state != IBV_QPS_RTS) /* it only receives so far: what RTS needs is our choice */
+		rts_defaults(&attr);
+	attr.rq_psn = j->arm_rx_psn;
+	attr.sq_psn = j->arm_tx_psn;
+	err = to_state(v, j->rail, IBV_QPS_RESET);
+	attr.qp_state = IBV_QPS_INIT;
+	err = err ? err
+		  : modify(v, j->rail, &attr,
+			   IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+	attr.qp_state = IBV_QPS_RTR;
+	err = err ? err
+		  : modify(v, j->rail, &attr,
+			   IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				   IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+				   IBV_QP_MIN_RNR_TIMER);
+	attr.qp_state = IBV_QPS_RTS;
+	return err ? err
+		   : modify(v, j->rail, &attr,
+			    IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
+static void arm_run(struct job *job)
+{
+	struct rail_jobs *j = (struct rail_jobs *)((char *)job - offsetof(struct rail_jobs, arm));
+	struct shift_event ev = {.type = SHIFT_EV_ARM_DONE, .rail = j->rail, .epoch = j->arm_epoch};
+	struct vqp *v = j->v;
+	int err = arm_qp(v, j);
+
+	if (err) {
+		log_warn("QP %#x: cannot bring its twin on %s to RTS (%s)", v->qp->qp_num,
+			 v->dev->nic[j->rail]->name, strerror(err > 0 ? err : -err));
+		ev.type = SHIFT_EV_ARM_FAILED;
+		if (vqp_rail_qp(v, j->rail))
+			to_state(v, j->rail, IBV_QPS_RESET);
+	}
+	vqp_enter(v);
+	v->rail_epoch[j->rail] = j->arm_epoch;
+	if (!j->rail)
+		v->rail0_epoch = j->arm_epoch;
+	keys_reset(v->keys, j->arm_epoch, j->rail);
+	shift_conn_event(v->conn, &ev, now_ns());
+	vqp_leave(v);
+	vobj_put(&v->obj);
+}
+
+void arm_start(struct vqp *v, const struct shift_action *a)
+{
+	struct rail_jobs *j = &v->jobs[a->rail];
+
+	j->arm.fn = arm_run;
+	j->arm_epoch = a->epoch;
+	j->arm_tx_psn = a->tx_psn;
+	j->arm_rx_psn = a->rx_psn;
+	vobj_get(&v->obj);
+	worker_submit(v->dev->nic[a->rail]->worker, &j->arm);
+}
+
+/* --- query --------------------------------------------------------------------------------------
+ */
+
+static void query_run(struct job *job)
+{
+	struct rail_jobs *j = (struct rail_jobs *)((char *)job - offsetof(struct rail_jobs, query));
+	struct shift_event ev = {
+		.type = SHIFT_EV_PSN, .rail = j->rail, .fence = SHIFT_FENCE_UNSURE};
+	struct vqp *v = j->v;
+
+	if (vqp_rail_qp(v, j->rail) && read_psn(v, j->rail, &ev.psn) &&
+	    v->dev->nic[j->rail]->is_rxe)
+		ev.fence = SHIFT_FENCE_SURE;
+	vqp_enter(v);
+	j->querying = false;
+	ev.epoch = j->query_epoch;
+	ev.serial = j->query_serial;
+	shift_conn_event(v->conn, &ev, now_ns());
+	vqp_leave(v);
+	vobj_put(&v->obj);
+}
+
+void query_start(struct vqp *v, const struct shift_action *a)
+{
+	struct rail_jobs *j = &v->jobs[a->rail];
+
+	j->query_epoch = a->epoch;
+	j->query_serial = a->serial;
+	if (j->querying)
+		return; /* its answer will bear the newest serial */
+	j->querying = true;
+	j->query.fn = query_run;
+	vobj_get(&v->obj);
+	worker_submit(v->dev->nic[a->rail]->worker, &j->query);
+}

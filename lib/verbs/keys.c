@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "lib/verbs/keys.h"
+#include "lib/verbs/log.h"
+
+#define ASK_AGAIN_NS 20000000ull
+
+enum key_state { KEY_ASKED, KEY_KNOWN, KEY_NONE };
+
+struct key {
+	uint32_t rkey, twin, serial;
+	enum key_state state;
+};
+
+struct keys {
+	uint32_t epoch;
+	uint8_t rail;
+	uint32_t serial;
+	uint64_t asked_ns; /* newest question without an answer; 0: none */
+	uint32_t n, room;
+	struct key *key;
+};
+
+struct keys *keys_new(void)
+{
+	return calloc(1, sizeof(struct keys));
+}
+
+void keys_free(struct keys *k)
+{
+	if (k)
+		free(k->key);
+	free(k);
+}
+
+void keys_reset(struct keys *k, uint32_t epoch, uint8_t rail)
+{
+	k->epoch = epoch;
+	k->rail = rail;
+	k->n = 0;
+	k->asked_ns = 0;
+}
+
+static struct key *find(struct keys *k, uint32_t rkey)
+{
+	for (uint32_t i = 0; i < k->n; i++)
+		if (k->key[i].rkey == rkey)
+			return &k->key[i];
+	return NULL;
+}
+
+static struct key *add(struct keys *k, uint32_t rkey)
+{
+	if (k->n == k->room) {
+		uint32_t room = k->room ? 2 * k->room : 8;
+		struct key *more = realloc(k->key, room * sizeof(*more));
+
+		if (!more)
+			return NULL;
+		k->key = more;
+		k->room = room;
+	}
+	k->key[k->n] = (struct key){.rkey = rkey, .serial = ++k->serial};
+	return &k->key[k->n++];
+}
+
+static void ask(struct vqp *v, const struct key *key)
+{
+	struct shift_msg m = {
+		.type = SHIFT_MSG_KEY_ASK,
+		.rail = v->keys->rail,
+		.epoch = v->keys->epoch,
+		.serial = key->serial,
+		.rkey = key->rkey,
+		.src_conn = v->id,
+		.dst_conn = v->peer_id,
+	};
+
+	v->keys->asked_ns = now_ns();
+	if (v->twin[m.rail].path)
+		path_send(v->twin[m.rail].path, &m);
+}
+
+int keys_get(struct vqp *v, uint32_t rkey, uint32_t *twin)
+{
+	struct key *key = find(v->keys, rkey);
+
+	if (!key) {
+		key = add(v->keys, rkey);
+		if (!key)
+			return -ENOMEM;
+		ask(v, key);
+	}
+	if (key->state == KEY_KNOWN)
+		*twin = key->twin;
+	return key->state == KEY_KNOWN ? 0 : key->state == KEY_NONE ? -ENOENT : -EAGAIN;
+}
+
+/* Keys of our own memory; only of the connection's own protection domain. */
+static void answer(struct vqp *v, const struct shift_msg *m)
+{
+	struct shift_msg reply = *m;
+	int err;
+
+	if (m->rail >= v->dev->rails || !m->rail || !v->twin[m->rail].path)
+		return;
+	err = vmr_rkey(v->pd, v->dev->nic[m->rail], m->rkey, &reply.twin_rkey);
+	if (err == -EAGAIN)
+		return; /* the peer asks again */
+	reply.type = SHIFT_MSG_KEY;
+	reply.key_status = err ? SHIFT_KEY_NONE : SHIFT_KEY_OK;
+	reply.src_conn = v->id;
+	reply.dst_conn = v->peer_id;
+	path_send(v->twin[m->rail].path, &reply);
+}
+
+void keys_message(struct vqp *v, const struct shift_msg *m)
+{
+	struct key *key;
+
+	if (m->type == SHIFT_MSG_KEY_ASK) {
+		answer(v, m);
+		return;
+	}
+	key = find(v->keys, m->rkey);
+	if (!key || m->epoch != v->keys->epoch || m->rail != v->keys->rail ||
+	    m->serial != key->serial || key->state != KEY_ASKED)
+		return;
+	key->twin = m->twin_rkey;
+	key->state = m->key_status == SHIFT_KEY_OK ? KEY_KNOWN : KEY_NONE;
+	if (key->state == KEY_NONE)
+		log_warn("QP %#x: the peer has no memory region with key %#x", v->qp->qp_num,
+			 m->rkey);
+}
+
+uint64_t keys_deadline(const struct keys *k)
+{
+	return k->asked_ns ? k->asked_ns + ASK_AGAIN_NS : UINT64_MAX;
+}
+
+void keys_tick(struct vqp *v, uint64_t now)
+{
+	struct keys *k = v->keys;
+	bool open = false;
+
+	if (now < keys_deadline(k))
+		return;
+	for (uint32_t i = 0; i < k->n; i++)
+		if (k->key[i].state == KEY_ASKED) {
+			ask(v, &k->key[i]);
+			open = true;
+		}
+	if (!open)
+		k->asked_ns = 0;
+}

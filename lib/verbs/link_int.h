@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* Shared by link.c (peers, datagrams), link_qp.c (the UD QP) and nic.c only. */
+#ifndef SHIFT_VERBS_LINK_INT_H
+#define SHIFT_VERBS_LINK_INT_H
+
+#include <pthread.h>
+
+#include "lib/verbs/bg.h"
+#include "lib/verbs/link.h"
+#include "lib/verbs/nic_int.h"
+
+enum { LINK_SENDS = 64, LINK_RECEIVES_MAX = 256, GRH_BYTES = 40 };
+
+enum link_state { LINK_CLOSED, LINK_UP, LINK_BROKEN };
+
+/* One per NIC, with its index. The lock is a leaf: what is called under it takes none of ours but
+ * those of bg_call and worker_submit. */
+struct link {
+	pthread_mutex_t lock;
+	struct nic *nic;
+	/* Set by link_open. */
+	struct ibv_comp_channel *channel;
+	struct ibv_cq *send_cq, *recv_cq;
+	struct ibv_qp *qp;
+	struct ibv_mr *mr;
+	uint8_t *memory; /* receives, then sends */
+	size_t bytes;
+	unsigned int receives;
+	size_t receive_bytes; /* of one: GRH and an MTU */
+	/* Under the lock. */
+	enum link_state state; /* posting and polling only when up */
+	uint8_t free[LINK_SENDS];
+	unsigned int free_count;
+	struct link_peer *owner[LINK_SENDS]; /* whose datagram it is; NULL: freed since */
+	struct link_addr own;
+	struct link_stats stats;
+	struct link_peer *peers;
+	unsigned int waiting; /* peers with a datagram begun */
+	/* Rebuilding. */
+	struct job rebuild_job;
+	struct bg_call broken_call;
+	struct bg_timer rebuild_timer;
+	uint64_t rebuilt_at_ns;
+
+	struct bg_call watch_call;
+};
+
+struct link_peer {
+	struct nic *nic;
+	struct link *link; /* of the nic, perhaps not open yet */
+	struct link_peer *next;
+	bool gone; /* freed by its owner */
+	struct link_addr addr;
+	uint64_t nonce;
+	struct shift_msg_writer writer;
+	bool open;		       /* writer has been begun */
+	struct ibv_ah *ah, *ah_before; /* the one before may still be in a send under way */
+	bool ah_busy, ah_stale;
+	uint64_t ah_retry_ns; /* not before */
+	unsigned int ah_failures;
+	struct job job; /* makes the AH */
+	struct job free_job;
+	uint8_t buf[SHIFT_MSG_DATAGRAM_MAX];
+};
+
+/* link_qp.c; under the lock. */
+void link_post(struct link *l, struct link_peer *peer, size_t bytes);
+void link_reap_sends(struct link *l);
+uint8_t *link_send_buffer(struct link *l, unsigned int slot);
+
+/* link.c: a datagram of `bytes` at buf has come. Background thread. False: refused. */
+void link_received(struct link *l, const void *buf, size_t bytes);
+/* The addresses of our own have changed: look the AHs up again. Under the lock. */
+void link_ahs_stale(struct link *l);
+
+/* Our GID has changed? Then the AHs are renewed. By nic.c, on the worker. */
+bool link_refresh(struct nic *nic);
+
+struct link *link_at(unsigned int nic_index);
+
+#endif

@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* The UD QP of a control link: made, fed with receives, rebuilt when it has failed. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+
+#include "lib/verbs/link_int.h"
+#include "lib/verbs/log.h"
+#include "lib/verbs/real.h"
+
+enum { POLL_AT_ONCE = 16, RECEIVES_MIN = 16 };
+
+#define REBUILD_PAUSE_NS 50000000ull
+
+static struct link links[NICS_MAX] = {[0 ... NICS_MAX - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER}};
+
+struct link *link_at(unsigned int nic_index)
+{
+	return nic_index < NICS_MAX ? &links[nic_index] : NULL;
+}
+
+uint8_t *link_send_buffer(struct link *l, unsigned int slot)
+{
+	return l->memory + l->receives * l->receive_bytes + (size_t)slot * l->own.mtu_bytes;
+}
+
+/* ---- receiving ----------------------------------------------------------------------------- */
+
+static int post_receive(struct link *l, uint64_t i)
+{
+	struct ibv_sge sge = {.addr = (uintptr_t)(l->memory + i * l->receive_bytes),
+			      .length = (uint32_t)l->receive_bytes,
+			      .lkey = l->mr->lkey};
+	struct ibv_recv_wr wr = {.wr_id = i, .sg_list = &sge, .num_sge = 1}, *bad;
+
+	return ibv_post_recv(l->qp, &wr, &bad);
+}
+
+/* To be rebuilt; nothing is posted or polled until then. */
+static void broken(struct link *l)
+{
+	if (l->state != LINK_UP)
+		return;
+	l->state = LINK_BROKEN;
+	bg_call(&l->broken_call);
+}
+
+/* The next datagram into buf, its buffer posted again at once. Its length; 0: a bad one; -1: none.
+ */
+static ssize_t take(struct link *l, void *buf)
+{
+	struct ibv_wc wc;
+	ssize_t bytes = -1;
+
+	pthread_mutex_lock(&l->lock);
+	if (l->state == LINK_UP && ibv_poll_cq(l->recv_cq, 1, &wc) > 0) {
+		bytes = 0;
+		if (wc.status != IBV_WC_SUCCESS) {
+			broken(l);
+		} else {
+			l->stats.received++;
+			if (wc.byte_len > GRH_BYTES && wc.byte_len <= l->receive_bytes)
+				bytes = wc.byte_len - GRH_BYTES;
+			memcpy(buf, l->memory + wc.wr_id * l->receive_bytes + GRH_BYTES,
+			       (size_t)bytes);
+			if (post_receive(l, wc.wr_id))
+				broken(l);
+		}
+	}
+	pthread_mutex_unlock(&l->lock);
+	return bytes;
+}
+
+static void receive(struct link *l)
+{
+	static uint8_t buf[SHIFT_MSG_DATAGRAM_MAX]; /* background thread only */
+	ssize_t bytes;
+
+	/* No more than the ring holds: others wait for this thread too. */
+	for (unsigned int i = 0; i < LINK_RECEIVES_MAX; i++) {
+		bytes = take(l, buf);
+		if (bytes < 0)
+			return;
+		link_received(l, buf, (size_t)bytes);
+	}
+	bg_call(&l->watch_call);
+}
+
+static void arm_cqs(struct link *l)
+{
+	ibv_req_notify_cq(l->recv_cq, 0);
+	/* Solicited only: an event for errors, none for the many that went well. */
+	ibv_req_notify_cq(l->send_cq, 1);
+}
+
+static void channel_ready(void *arg, uint32_t events)
+{
+	struct link *l = arg;
+	struct ibv_cq *cq;
+	void *context;
+
+	while (!real.get_cq_event(l->channel, &cq, &context))
+		real.ack_cq_events(cq, 1);
+	if (events & (EPOLLERR | EPOLLHUP))
+		bg_unwatch(l->channel->fd); /* the device was taken away */
+	arm_cqs(l);
+	pthread_mutex_lock(&l->lock);
+	if (l->state == LINK_UP)
+		link_reap_sends(l);
+	pthread_mutex_unlock(&l->lock);
+	receive(l);
+}
+
+/* ---- sending ------------------------------------------------------------------------------- */
+
+static void free_slot(struct link *l, unsigned int slot)
+{
+	l->owner[slot] = NULL;
+	l->free[l->free_count++] = (uint8_t)slot;
+}
+
+void link_reap_sends(struct link *l)
+{
+	struct ibv_wc wc[POLL_AT_ONCE];
+	int n;
+
+	do {
+		n = ibv_poll_cq(l->send_cq, POLL_AT_ONCE, wc);
+		for (int i = 0; i < n; i++) {
+			struct link_peer *peer = l->owner[wc[i].wr_id];
+
+			free_slot(l, (unsigned int)wc[i].wr_id);
+			if (wc[i].status == IBV_WC_SUCCESS)
+				continue;
+			l->stats.dropped++;
+			if (peer && wc[i].status != IBV_WC_WR_FLUSH_ERR)
+				peer->ah_stale = true;
+			broken(l);
+		}
+	} while (n == POLL_AT_ONCE);
+}
+
+void link_post(struct link *l, struct link_peer *peer, size_t bytes)
+{
+	struct ibv_sge sge = {.length = (uint32_t)bytes, .lkey = l->mr->lkey};
+	struct ibv_send_wr wr = {.sg_list = &sge,
+				 .num_sge = 1,
+				 .opcode = IBV_WR_SEND,
+				 .send_flags = IBV_SEND_SIGNALED,
+				 .wr.ud = {.ah = peer->ah,
+					   .remote_qpn = peer->addr.qpn,
+					   .remote_qkey = peer->addr.qkey}};
+	struct ibv_send_wr *bad;
+	unsigned int slot;
+
+	link_reap_sends(l);
+	if (l->state != LINK_UP || !l->free_count || bytes > l->own.mtu_bytes) {
+		l->stats.dropped++;
+		return;
+	}
+	slot = l->free[--l->free_count];
+	l->owner[slot] = peer;
+	memcpy(link_send_buffer(l, slot), peer->buf, bytes);
+	sge.addr = (uintptr_t)link_send_buffer(l, slot);
+	wr.wr_id = slot;
+	if (ibv_post_send(l->qp, &wr, &bad)) {
+		/* It may have been queued all the same: the slot comes back with the rebuilding. */
+		l->stats.dropped++;
+		broken(l);
+		return;
+	}
+	l->stats.sent++;
+}
+
+/* ---- making -------------------------------------------------------------------------------- */
+
+static int to_rts(struct link *l)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_INIT, .port_num = l->nic->port, .qkey = l->own.qkey};
+	int err = real.modify_qp(l->qp, &attr,
+				 IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
+
+	for (unsigned int i = 0; i < l->receives && !err; i++)
+		err = post_receive(l, i);
+	attr.qp_state = IBV_QPS_RTR;
+	if (!err)
+		err = real.modify_qp(l->qp, &attr, IBV_QP_STATE);
+	attr.qp_state = IBV_QPS_RTS;
+	if (!err)
+		err = real.modify_qp(l->qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
+	return -err;
+}
+
+/* After a RESET nothing is in the QP, and what the CQs still hold is of no more interest. */
+static void empty(struct link *l)
+{
+	struct ibv_wc wc;
+
+	while (ibv_poll_cq(l->recv_cq, 1, &wc) > 0 || ibv_poll_cq(l->send_cq, 1, &wc) > 0)
+		;
+	l->free_count = 0;
+	for (unsigned int i = 0; i < LINK_SENDS; i++)
+		free_slot(l, i);
+}
+
+static void rebuild(struct job *job)
+{
+	struct link *l = (struct link *)((char *)job - offsetof(struct link, rebuild_job));
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
+	int err = -real.modify_qp(l->qp, &attr, IBV_QP_STATE);
+
+	pthread_mutex_lock(&l->lock);
+	empty(l);
+	pthread_mutex_unlock(&l->lock);
+	/* Without the lock: nobody else touches the QP of a broken link. */
+	if (!err)
+		err = to_rts(l);
+	arm_cqs(l);
+	pthread_mutex_lock(&l->lock);
+	l->rebuilt_at_ns = now_ns();
+	if (!err) {
+		l->state = LINK_UP;
+		l->stats.rebuilt++;
+	} else {
+		bg_call(&l->broken_call);
+	}
+	pthread_mutex_unlock(&l->lock);
+	log_debug("%s: control link rebuilt: %s", l->nic->name, err ? strerror(-err) : "ok");
+}
+
+static void rebuild_now(void *arg)
+{
+	struct link *l = arg;
+
+	worker_submit(l->nic->worker, &l->rebuild_job);
+}
+
+/* Not in a tight circle: where the port is down the next send breaks it again. */
+static void was_broken(void *arg)
+{
+	struct link *l = arg;
+	uint64_t now = now_ns(), at;
+
+	pthread_mutex_lock(&l->lock);
+	at = l->rebuilt_at_ns + REBUILD_PAUSE_NS;
+	pthread_mutex_unlock(&l->lock);
+	bg_timer_set(&l->rebuild_timer, at > now ? at : now);
+}
+
+static int get_memory(struct link *l)
+{
+	for (l->receives = LINK_RECEIVES_MAX; l->receives >= RECEIVES_MIN; l->receives /= 4) {
+		l->bytes = l->receives * l->receive_bytes + (size_t)LINK_SENDS * l->own.mtu_bytes;
+		l->memory = mmap(NULL, l->bytes, PROT_READ | PROT_WRITE,
+				 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (l->memory == MAP_FAILED) {
+			l->memory = NULL;
+			continue;
+		}
+		/* A fork of the program must not move the pages from under the NIC. */
+		madvise(l->memory, l->bytes, MADV_DONTFORK);
+		l->mr = real.reg_mr(l->nic->pd, l->memory, l->bytes, IBV_ACCESS_LOCAL_WRITE);
+		if (l->mr)
+			return 0;
+		munmap(l->memory, l->bytes); /* RLIMIT_MEMLOCK: with less, perhaps */
+		l->memory = NULL;
+	}
+	return -ENOMEM;
+}
+
+static int create(struct link *l)
+{
+	struct ibv_context *ctx = l->nic->ctx;
+	struct ibv_qp_init_attr attr = {
+		.qp_type = IBV_QPT_UD,
+		.cap = {.max_send_wr = LINK_SENDS, .max_send_sge = 1, .max_recv_sge = 1}};
+	int err = get_memory(l);
+
+	if (err)
+		return err;
+	l->channel = real.create_comp_channel(ctx);
+	if (!l->channel)
+		return -errno;
+	fcntl(l->channel->fd, F_SETFL, fcntl(l->channel->fd, F_GETFL) | O_NONBLOCK);
+	l->send_cq = real.create_cq(ctx, LINK_SENDS, NULL, l->channel, 0);
+	l->recv_cq = real.create_cq(ctx, (int)l->receives, NULL, l->channel, 0);
+	if (!l->send_cq || !l->recv_cq)
+		return -errno;
+	attr.cap.max_recv_wr = l->receives;
+	attr.send_cq = l->send_cq;
+	attr.recv_cq = l->recv_cq;
+	l->qp = real.create_qp(l->nic->pd, &attr);
+	if (!l->qp)
+		return -errno;
+	l->own.qpn = l->qp->qp_num;
+	empty(l);
+	err = to_rts(l);
+	arm_cqs(l);
+	return err;
+}
+
+static void destroy(struct link *l)
+{
+	if (l->qp)
+		real.destroy_qp(l->qp);
+	if (l->recv_cq)
+		real.destroy_cq(l->recv_cq);
+	if (l->send_cq)
+		real.destroy_cq(l->send_cq);
+	if (l->channel)
+		real.destroy_comp_channel(l->channel);
+	if (l->mr)
+		real.dereg_mr(l->mr);
+	if (l->memory)
+		munmap(l->memory, l->bytes);
+	l->qp = NULL;
+	l->recv_cq = l->send_cq = NULL;
+	l->channel = NULL;
+	l->mr = NULL;
+	l->memory = NULL;
+}
+
+/* On the background thread, once; again when there was more to receive than one turn takes. */
+static void watch(void *arg)
+{
+	struct link *l = arg;
+	int err = bg_watch(l->channel->fd, EPOLLIN, channel_ready, l);
+
+	if (err)
+		log_error("%s: the control link is deaf: %s", l->nic->name, strerror(-err));
+	channel_ready(l, 0);
+}
+
+/* Random per process; with the top bit it would be a privileged one. */
+static int random_qkey(uint32_t *qkey)
+{
+	do {
+		if (getrandom(qkey, sizeof(*qkey), 0) != sizeof(*qkey))
+			return -errno;
+		*qkey &= 0x7fffffff;
+	} while (!*qkey);
+	return 0;
+}
+
+int link_open(struct nic *nic)
+{
+	struct link *l = link_at(nic->index);
+	int err;
+
+	pthread_mutex_lock(&l->lock);
+	err = random_qkey(&l->own.qkey);
+	l->own.lid = nic->port_attr.lid;
+	l->own.mtu_bytes = (uint16_t)nic->mtu_bytes;
+	pthread_mutex_unlock(&l->lock);
+	l->nic = nic;
+	l->receive_bytes = GRH_BYTES + nic->mtu_bytes;
+	l->rebuild_job.fn = rebuild;
+	l->broken_call = (struct bg_call){.fn = was_broken, .arg = l};
+	l->watch_call = (struct bg_call){.fn = watch, .arg = l};
+	l->rebuild_timer = (struct bg_timer){.fn = rebuild_now, .arg = l};
+	if (!err)
+		err = create(l);
+	if (err) {
+		destroy(l);
+		return err < 0 ? err : -EIO;
+	}
+	/* A NIC whose netdev has no address yet has none either: link_refresh finds it later. */
+	pthread_mutex_lock(&l->lock);
+	nic_gid_own(nic, &l->own.gid);
+	l->state = LINK_UP;
+	pthread_mutex_unlock(&l->lock);
+	nic->link = l;
+	bg_call(&l->watch_call);
+	bg_before_sleep(link_flush_all);
+	return 0;
+}
+
+bool link_refresh(struct nic *nic)
+{
+	struct link *l = nic->link;
+	union ibv_gid gid;
+	bool other;
+
+	if (nic_gid_own(nic, &gid) < 0)
+		return false;
+	pthread_mutex_lock(&l->lock);
+	other = memcmp(&gid, &l->own.gid, sizeof(gid));
+	l->own.gid = gid;
+	link_ahs_stale(l);
+	pthread_mutex_unlock(&l->lock);
+	return other;
+}

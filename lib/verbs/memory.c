@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* Protection domains and memory regions, and their shadows. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "lib/verbs/hooks.h"
+#include "lib/verbs/log.h"
+#include "lib/verbs/real.h"
+#include "lib/verbs/vobj.h"
+
+static struct table pds = TABLE_INIT;
+static struct table mrs = TABLE_INIT;	  /* by address */
+static struct table by_lkey = TABLE_INIT; /* by device and key, see key_of() */
+static struct table by_rkey = TABLE_INIT;
+
+/* Keys are unique per device only. */
+static uint64_t key_of(const struct vpd *pd, uint32_t key)
+{
+	return ((uint64_t)(uintptr_t)pd->dev << 32 ^ key) | 1ull << 63;
+}
+
+/* --- protection domains ------------------------------------------------------------------------
+ */
+
+static void pd_free(struct vobj *obj)
+{
+	free(obj);
+}
+
+static void pd_shadow(struct vobj *obj, struct nic *nic)
+{
+	struct vpd *pd = (struct vpd *)obj;
+
+	if (nic->ctx && !pd->shadow[nic->index])
+		pd->shadow[nic->index] = real.alloc_pd(nic->ctx);
+}
+
+static void pd_unshadow(struct vobj *obj, struct nic *nic)
+{
+	struct vpd *pd = (struct vpd *)obj;
+	struct ibv_pd *shadow = atomic_exchange(&pd->shadow[nic->index], NULL);
+
+	if (shadow && real.dealloc_pd(shadow))
+		log_debug("%s: a shadow PD is still in use", nic->name);
+}
+
+struct vpd *vpd_find(const struct ibv_pd *pd)
+{
+	return table_get(&pds, (uintptr_t)pd);
+}
+
+struct ibv_pd *hook_alloc_pd(struct ibv_context *ctx)
+{
+	struct vdev *dev = vdev_find(ctx);
+	struct ibv_pd *real_pd = real.alloc_pd(ctx);
+	struct vpd *pd;
+
+	if (!real_pd || !dev)
+		return real_pd;
+	pd = calloc(1, sizeof(*pd));
+	if (!pd)
+		return real_pd;
+	pd->obj.refs = 1;
+	pd->obj.free = pd_free;
+	pd->pd = real_pd;
+	pd->dev = dev;
+	if (table_put(&pds, (uintptr_t)real_pd, pd)) {
+		free(pd);
+		return real_pd;
+	}
+	for (unsigned int i = 1; i < dev->rails; i++)
+		vobj_job(&pd->obj, dev->nic[i], pd_shadow);
+	return real_pd;
+}
+
+int hook_dealloc_pd(struct ibv_pd *real_pd)
+{
+	struct vpd *pd = table_remove(&pds, (uintptr_t)real_pd);
+	int err = real.dealloc_pd(real_pd);
+
+	if (!pd)
+		return err;
+	if (err) {
+		table_put(&pds, (uintptr_t)real_pd, pd);
+		return err;
+	}
+	for (unsigned int i = 1; i < pd->dev->rails; i++)
+		vobj_job(&pd->obj, pd->dev->nic[i], pd_unshadow);
+	vobj_put(&pd->obj);
+	return 0;
+}
+
+/* --- memory regions ----------------------------------------------------------------------------
+ */
+
+static void mr_free(struct vobj *obj)
+{
+	struct vmr *mr = (struct vmr *)obj;
+
+	if (mr->fd >= 0)
+		close(mr->fd);
+	pthread_mutex_destroy(&mr->lock);
+	vobj_put(&mr->pd->obj);
+	free(mr);
+}
+
+static struct ibv_mr *register_on(struct vmr *mr, struct ibv_pd *pd)
+{
+	if (mr->fd >= 0)
+		return real.reg_dmabuf_mr ? real.reg_dmabuf_mr(pd, mr->addr, mr->length, mr->iova,
+							       mr->fd, (int)mr->access)
+					  : NULL;
+	if (mr->iova != mr->addr && real.reg_mr_iova)
+		return real.reg_mr_iova(pd, (void *)(uintptr_t)mr->addr, mr->length, mr->iova,
+					(int)mr->access);
+	return real.reg_mr(pd, (void *)(uintptr_t)mr->addr, mr->length, (int)mr->access);
+}
+
+static void mr_shadow(struct vobj *obj, struct nic *nic)
+{
+	struct vmr *mr = (struct vmr *)obj;
+	struct ibv_pd *pd = atomic_load(&mr->pd->shadow[nic->index]);
+
+	if (!pd)
+		return;
+	pthread_mutex_lock(&mr->lock);
+	if (!mr->gone && !mr->shadow[nic->index]) {
+		mr->shadow[nic->index] = register_on(mr, pd);
+		if (!mr->shadow[nic->index])
+			log_debug("%s: no shadow of a memory region of %zu bytes (errno %d)",
+				  nic->name, mr->length, errno);
+	}
+	pthread_mutex_unlock(&mr->lock);
+}
+
+static void mr_unshadow(struct vobj *obj, struct nic *nic)
+{
+	struct vmr *mr = (struct vmr *)obj;
+	struct ibv_mr *shadow;
+
+	pthread_mutex_lock(&mr->lock);
+	shadow = atomic_exchange(&mr->shadow[nic->index], NULL);
+	pthread_mutex_unlock(&mr->lock);
+	if (shadow)
+		real.dereg_mr(shadow);
+}
+
+static struct vmr *mr_new(struct ibv_mr *real_mr, struct vpd *pd)
+{
+	struct vmr *mr = calloc(1, sizeof(*mr));
+
+	if (!mr)
+		return NULL;
+	mr->obj.refs = 1;
+	mr->obj.free = mr_free;
+	mr->mr = real_mr;
+	mr->pd = pd;
+	mr->lkey = real_mr->lkey;
+	mr->rkey = real_mr->rkey;
+	mr->fd = -1;
+	pthread_mutex_init(&mr->lock, NULL);
+	vobj_get(&pd->obj);
+	return mr;
+}
+
+static void mr_publish(struct vmr *mr)
+{
+	if (table_put(&mrs, (uintptr_t)mr->mr, mr) ||
+	    table_put(&by_lkey, key_of(mr->pd, mr->lkey), mr) ||
+	    table_put(&by_rkey, key_of(mr->pd, mr->rkey), mr))
+		log_error("out of memory: a memory region is not protected");
+	for (unsigned int i = 1; i < mr->pd->dev->rails; i++)
+		vobj_job(&mr->obj, mr->pd->dev->nic[i], mr_shadow);
+}
+
+struct ibv_mr *hook_registered(struct ibv_mr *real_mr, uint64_t addr_or_offset, size_t length,
+			       uint64_t iova, unsigned int access, int fd)
+{
+	struct vpd *pd = real_mr ? vpd_find(real_mr->pd) : NULL;
+	struct vmr *mr;
+	int saved = errno;
+
+	if (!pd || pd->dev->rails < 2)
+		return real_mr;
+	mr = mr_new(real_mr, pd);
+	if (!mr)
+		return real_mr;
+	mr->addr = addr_or_offset;
+	mr->length = length;
+	mr->iova = iova;
+	mr->access = access;
+	if (fd >= 0)
+		mr->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	mr_publish(mr);
+	errno = saved;
+	return real_mr;
+}
+
+/* Off the tables; the shadows go before this returns, so that nobody can reach the memory any more.
+ */
+static void mr_retire(struct vmr *mr)
+{
+	table_remove(&mrs, (uintptr_t)mr->mr);
+	table_remove(&by_lkey, key_of(mr->pd, mr->lkey));
+	table_remove(&by_rkey, key_of(mr->pd, mr->rkey));
+	pthread_mutex_lock(&mr->lock);
+	mr->gone = true;
+	pthread_mutex_unlock(&mr->lock);
+	vobj_jobs_wait(&mr->obj, &mr->pd->dev->nic[1], mr->pd->dev->rails - 1u, mr_unshadow);
+}
+
+int hook_dereg_mr(struct ibv_mr *real_mr)
+{
+	struct vmr *mr = table_get(&mrs, (uintptr_t)real_mr);
+
+	if (!mr)
+		return real.dereg_mr(real_mr);
+	mr_retire(mr);
+	vobj_put(&mr->obj);
+	return real.dereg_mr(real_mr);
+}
+
+int hook_rereg_mr(struct ibv_mr *real_mr, int flags, struct ibv_pd *real_pd, void *addr,
+		  size_t length, int access)
+{
+	struct vmr *mr = table_get(&mrs, (uintptr_t)real_mr);
+	uint64_t old_addr = mr ? mr->addr : 0;
+	size_t old_length = mr ? mr->length : 0;
+	unsigned int old_access = mr ? mr->access : 0;
+	int ret;
+
+	if (!mr)
+		return real.rereg_mr(real_mr, flags, real_pd, addr, length, access);
+	mr_retire(mr);
+	vobj_put(&mr->obj);
+	ret = real.rereg_mr(real_mr, flags, real_pd, addr, length, access);
+	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
+		old_addr = (uintptr_t)addr;
+		old_length = length;
+	}
+	if (flags & IBV_REREG_MR_CHANGE_ACCESS)
+		old_access = (unsigned int)access;
+	/* After an error (but a refused input) the MR's state is unknown: it has no shadow then. */
+	if (!ret || ret == IBV_REREG_MR_ERR_INPUT)
+		hook_registered(real_mr, old_addr, old_length, old_addr, old_access, -1);
+	return ret;
+}
+
+/* --- keys --------------------------------------------------------------------------------------
+ */
+
+static int shadow_of(struct vmr *mr, struct vpd *pd, struct nic *nic, struct ibv_mr **shadow)
+{
+	if (!mr || mr->pd != pd)
+		return -ENOENT;
+	*shadow = atomic_load(&mr->shadow[nic->index]);
+	if (!*shadow) {
+		mr_shadow(&mr->obj, nic);
+		*shadow = atomic_load(&mr->shadow[nic->index]);
+	}
+	return *shadow ? 0 : -EAGAIN;
+}
+
+int vmr_lkey(struct vpd *pd, struct nic *nic, uint32_t lkey, uint32_t *twin)
+{
+	struct ibv_mr *shadow;
+	int err = shadow_of(table_get(&by_lkey, key_of(pd, lkey)), pd, nic, &shadow);
+
+	if (!err)
+		*twin = shadow->lkey;
+	return err;
+}
+
+int vmr_rkey(struct vpd *pd, struct nic *nic, uint32_t rkey, uint32_t *twin)
+{
+	struct ibv_mr *shadow;
+	int err = shadow_of(table_get(&by_rkey, key_of(pd, rkey)), pd, nic, &shadow);
+
+	if (!err)
+		*twin = shadow->rkey;
+	return err;
+}
+
+/* --- a NIC became ready ------------------------------------------------------------------------
+ */
+
+static void pd_again(void *value, void *arg)
+{
+	struct vpd *pd = value;
+
+	if (vdev_backed_by(pd->dev, arg))
+		vobj_job(&pd->obj, arg, pd_shadow);
+}
+
+static void mr_again(void *value, void *arg)
+{
+	struct vmr *mr = value;
+
+	if (vdev_backed_by(mr->pd->dev, arg))
+		vobj_job(&mr->obj, arg, mr_shadow);
+}
+
+void memory_nic_ready(struct nic *nic)
+{
+	table_each(&pds, pd_again, nic);
+	table_each(&mrs, mr_again, nic);
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/verbs/env.h"
+#include "lib/verbs/log.h"
+#include "lib/verbs/path.h"
+
+#define PREFIX "probe/"
+
+struct peer_path {
+	struct peer_path *next;
+	unsigned int users;
+	struct nic *nic;
+	uint64_t nonce; /* of the peer's process */
+	uint8_t peer_nic;
+	struct link_peer *link;
+	struct probe *probe;
+	struct probe_addr ours, theirs; /* published, and connected to */
+	bool published, connected;
+	bool answered;	 /* ever */
+	uint32_t misses; /* in a row */
+};
+
+static struct peer_path *paths;
+
+/* --- probes -------------------------------------------------------------------------------------
+ */
+
+/* Is any path to this process silent? Then each answer elsewhere is evidence. */
+static bool peer_missing(uint64_t nonce)
+{
+	for (const struct peer_path *p = paths; p; p = p->next)
+		if (p->nonce == nonce && p->misses)
+			return true;
+	return false;
+}
+
+struct result {
+	struct peer_path *path;
+	struct shift_event ev;
+	bool all; /* not only those in the middle of something */
+};
+
+static void tell(struct vqp *v, void *arg)
+{
+	struct result *r = arg;
+
+	if (!v->met || (!r->all && !atomic_load(&v->slow)))
+		return;
+	for (uint8_t i = 0; i < v->dev->rails; i++)
+		if (v->twin[i].path == r->path) {
+			r->ev.rail = i;
+			vqp_event(v, &r->ev);
+		}
+}
+
+/* Connections are told what changes, not each answer: with all well nobody is disturbed. */
+static void result(void *arg, bool answered)
+{
+	struct peer_path *p = arg;
+	bool missed = p->misses, first = !p->answered;
+	struct result r = {.path = p};
+
+	if (!answered && first)
+		return; /* the peer is not there yet */
+	p->answered = true;
+	p->misses = answered ? 0 : p->misses + 1;
+	r.ev.type = answered ? SHIFT_EV_PROBE_OK : SHIFT_EV_PROBE_MISSED;
+	r.all = first || !answered || missed || peer_missing(p->nonce);
+	if (p->misses == 3 || (answered && missed))
+		log_debug("%s: probes are %s", p->nic->name,
+			  answered ? "answered again" : "not answered");
+	vqp_each(tell, &r);
+}
+
+bool path_answers(const struct peer_path *p)
+{
+	return p->answered && !p->misses;
+}
+
+static void probe_key(char *key, size_t size, uint64_t from, uint64_t to, uint8_t from_nic,
+		      uint8_t to_nic)
+{
+	snprintf(key, size, PREFIX "%016" PRIx64 "/%016" PRIx64 "/%u-%u", from, to, from_nic,
+		 to_nic);
+}
+
+static void publish(struct peer_path *p, struct kv_client *kv, uint64_t nonce)
+{
+	struct probe_addr addr;
+	char key[KV_KEY_MAX];
+
+	memset(&addr, 0, sizeof(addr));
+	if (probe_address(p->probe, &addr) ||
+	    (p->published && !memcmp(&addr, &p->ours, sizeof(addr))))
+		return;
+	probe_key(key, sizeof(key), nonce, p->nonce, p->nic->index, p->peer_nic);
+	p->published = !kv_client_put(kv, key, &addr, sizeof(addr));
+	p->ours = addr;
+}
+
+static void look(struct peer_path *p, struct kv_client *kv, uint64_t nonce)
+{
+	char key[KV_KEY_MAX];
+	const void *value;
+	size_t bytes;
+
+	probe_key(key, sizeof(key), p->nonce, nonce, p->peer_nic, p->nic->index);
+	if (!p->published || kv_client_get(kv, key, &value, &bytes) || bytes != sizeof(p->theirs) ||
+	    (p->connected && !memcmp(value, &p->theirs, sizeof(p->theirs))))
+		return;
+	memcpy(&p->theirs, value, sizeof(p->theirs));
+	p->connected = true;
+	probe_connect(p->probe, &p->theirs);
+}
+
+bool paths_meet(struct kv_client *kv, uint64_t nonce)
+{
+	bool missing = false;
+
+	for (struct peer_path *p = paths; p; p = p->next) {
+		if (!p->probe)
+			continue;
+		publish(p, kv, nonce);
+		look(p, kv, nonce);
+		missing |= !p->connected;
+	}
+	return missing;
+}
+
+static void address_changed(void *arg)
+{
+	(void)arg;
+	meet_soon();
+}
+
+/* --- life ---------------------------------------------------------------------------------------
+ */
+
+struct peer_path *path_get(struct nic *nic, uint64_t peer_nonce, const struct rail_addr *peer)
+{
+	struct peer_path *p;
+
+	for (p = paths; p; p = p->next)
+		if (p->nic == nic && p->nonce == peer_nonce && p->peer_nic == peer->nic) {
+			p->users++;
+			return p;
+		}
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return NULL;
+	p->nic = nic;
+	p->nonce = peer_nonce;
+	p->peer_nic = peer->nic;
+	p->users = 1;
+	p->link = link_peer_new(nic, &peer->link, peer_nonce);
+	if (!p->link) {
+		free(p);
+		return NULL;
+	}
+	if (env.probes)
+		p->probe = probe_new(nic, result, p);
+	if (p->probe)
+		probe_on_address_change(p->probe, address_changed, p);
+	p->next = paths;
+	paths = p;
+	return p;
+}
+
+void path_hold(struct peer_path *p)
+{
+	p->users++;
+}
+
+void path_put(struct peer_path *path)
+{
+	struct peer_path **p = &paths;
+
+	if (!path || --path->users)
+		return;
+	while (*p != path)
+		p = &(*p)->next;
+	*p = path->next;
+	if (path->probe)
+		probe_free(path->probe);
+	link_peer_free(path->link);
+	free(path);
+}
+
+void path_send(struct peer_path *path, const struct shift_msg *m)
+{
+	link_send(path->link, m);
+}
+
+void link_flush_if_not_bg(void)
+{
+	if (!bg_is_self())
+		link_flush_all();
+}

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * Completions on their way to the program.
+ *
+ * Fast: the program's poll goes to its NIC and the completions are only counted. Slow, from the
+ * first error on or while one of the CQ's QPs is in a switch or on a twin: whoever polls, or drains
+ * behind a fence, first feeds all there is into the connections, in order (digest), and then takes
+ * from `out`. So nobody can overtake a completion that another thread holds in its hand.
+ */
+#include "lib/verbs/log.h"
+#include "lib/verbs/vobj.h"
+
+#define BATCH 32
+
+/* --- slow ---------------------------------------------------------------------------------------
+ */
+
+/* Completions from the program's CQ: those of the stash first. */
+static int harvest(struct vcq *cq, struct ibv_wc *wc)
+{
+	int n = 0;
+
+	gate_enter(&cq->gate);
+	while (n < BATCH && cq->stash_at < cq->stash_n)
+		wc[n++] = cq->stash[cq->stash_at++];
+	if (n && cq->stash_at == cq->stash_n) {
+		cq->stash_at = cq->stash_n = 0;
+		atomic_fetch_sub(&cq->slow, 1);
+	}
+	if (!n)
+		n = cq->poll_cq(cq->cq, BATCH, wc);
+	gate_leave(&cq->gate);
+	return n;
+}
+
+static void feed_rail0(struct vcq *cq, struct ibv_wc *wc)
+{
+	struct vqp *v = table_get(&cq->dev->qps, wc->qp_num);
+
+	if (!v || !v->conn)
+		vcq_out(cq, wc);
+	else if (wc->wr_id == v->marker)
+		atomic_store(&v->jobs[0].marker_seen, true);
+	else
+		vqp_completion(v, cq, 0, wc);
+}
+
+static void feed_twin(struct vcq *cq, const struct nic *nic, struct ibv_wc *wc)
+{
+	uint8_t rail;
+	struct vqp *v = twin_find(nic, wc->qp_num, &rail);
+
+	if (!v)
+		return; /* of a twin that is gone, and so is its connection */
+	if (wc->wr_id == v->marker)
+		atomic_store(&v->jobs[rail].marker_seen, true);
+	else
+		vqp_completion(v, cq, rail, wc);
+}
+
+static void digest_shadow(struct vcq *cq, const struct nic *nic)
+{
+	struct ibv_cq *shadow = atomic_load(&cq->shadow[nic->index].cq);
+	struct ibv_wc wc[BATCH];
+	int n;
+
+	if (!shadow)
+		return;
+	do {
+		n = ibv_poll_cq(shadow, BATCH, wc);
+		for (int i = 0; i < n; i++)
+			feed_twin(cq, nic, &wc[i]);
+	} while (n == BATCH);
+}
+
+void vcq_digest(struct vcq *cq)
+{
+	struct ibv_wc wc[BATCH];
+	int n;
+
+	do {
+		n = harvest(cq, wc);
+		for (int i = 0; i < n; i++)
+			feed_rail0(cq, &wc[i]);
+	} while (n > 0);
+	for (unsigned int i = 1; i < cq->dev->rails; i++)
+		digest_shadow(cq, cq->dev->nic[i]);
+}
+
+static int take(struct vcq *cq, int n, struct ibv_wc *wc)
+{
+	struct wc_ring *r = &cq->out;
+	int got = 0;
+
+	pthread_mutex_lock(&cq->out_lock);
+	while (got < n && r->head != r->tail)
+		wc[got++] = r->wc[r->head++ & r->mask];
+	if (got && r->head == r->tail)
+		atomic_fetch_sub(&cq->slow, 1);
+	pthread_mutex_unlock(&cq->out_lock);
+	return got;
+}
+
+static int slow_poll(struct vcq *cq, int n, struct ibv_wc *wc)
+{
+	int got;
+
+	pthread_mutex_lock(&cq->digest);
+	vcq_digest(cq);
+	got = take(cq, n, wc);
+	pthread_mutex_unlock(&cq->digest);
+	return got;
+}
+
+/* --- fast ---------------------------------------------------------------------------------------
+ */
+
+static struct vqp *qp_of(struct vcq *cq, uint32_t qpn)
+{
+	if (__builtin_expect(qpn != cq->last_qpn, 0)) {
+		cq->last = table_get(&cq->dev->qps, qpn);
+		cq->last_qpn = cq->last ? qpn : 0;
+	}
+	return cq->last;
+}
+
+void vcq_forget(struct vcq *cq, const struct vqp *v)
+{
+	gate_enter(&cq->gate);
+	if (cq->last == v) {
+		cq->last = NULL;
+		cq->last_qpn = 0;
+	}
+	gate_leave(&cq->gate);
+}
+
+/* Counts what it may; returns how many that were, from the front. */
+static int count(struct vcq *cq, int n, struct ibv_wc *wc)
+{
+	for (int i = 0; i < n; i++) {
+		struct vqp *v = qp_of(cq, wc[i].qp_num);
+		struct shift_cqe cqe = {.wr_id = wc[i].wr_id, .status = IBV_WC_SUCCESS};
+		struct shift_wc out = {.wr_id = wc[i].wr_id};
+
+		if (!v || !v->conn)
+			continue;
+		if (__builtin_expect(wc[i].status != IBV_WC_SUCCESS, 0))
+			return i;
+		cqe.is_recv = wc[i].opcode & IBV_WC_RECV;
+		cqe.epoch = v->rail0_epoch;
+		shift_conn_cqe(v->conn, &cqe, &out, 0);
+		wc[i].wr_id = out.wr_id;
+	}
+	return n;
+}
+
+/* Under the gate: what comes after must not overtake these. */
+static void stash(struct vcq *cq, int n, const struct ibv_wc *wc)
+{
+	cq->stash_at = 0;
+	cq->stash_n = 0;
+	while (cq->stash_n < (uint32_t)n) {
+		cq->stash[cq->stash_n] = wc[cq->stash_n];
+		cq->stash_n++;
+	}
+	atomic_fetch_add(&cq->slow, 1);
+}
+
+int hot_poll_cq(struct ibv_cq *real_cq, int n, struct ibv_wc *wc)
+{
+	struct vcq *cq = vcq_find(real_cq);
+	int got, counted;
+
+	if (__builtin_expect(!cq, 0)) {
+		struct vdev *dev = vdev_find(real_cq->context);
+
+		return dev ? dev->ops.poll_cq(real_cq, n, wc) : 0;
+	}
+	if (atomic_load_explicit(&cq->slow, memory_order_relaxed))
+		return slow_poll(cq, n, wc);
+	gate_enter(&cq->gate);
+	if (__builtin_expect(atomic_load_explicit(&cq->slow, memory_order_relaxed), 0)) {
+		gate_leave(&cq->gate);
+		return slow_poll(cq, n, wc);
+	}
+	got = cq->poll_cq(cq->cq, n < STASH_MAX ? n : STASH_MAX, wc);
+	counted = got > 0 ? count(cq, got, wc) : got;
+	if (__builtin_expect(counted < got, 0))
+		stash(cq, got - counted, wc + counted);
+	gate_leave(&cq->gate);
+	return counted || got <= 0 ? counted : slow_poll(cq, n, wc);
+}

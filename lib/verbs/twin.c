@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* The QPs on the backup NICs. */
+#include <errno.h>
+#include <string.h>
+
+#include "lib/verbs/log.h"
+#include "lib/verbs/real.h"
+#include "lib/verbs/vobj.h"
+
+static struct table twins[NICS_MAX] = {[0 ... NICS_MAX - 1] = TABLE_INIT}; /* by QPN */
+
+enum ibv_mtu mtu_enum(uint32_t bytes)
+{
+	for (int m = IBV_MTU_4096; m > IBV_MTU_256; m--)
+		if (bytes >= 128u << m)
+			return (enum ibv_mtu)m;
+	return IBV_MTU_256;
+}
+
+static int rail_of(const struct vqp *v, const struct nic *nic)
+{
+	for (int i = 1; i < v->dev->rails; i++)
+		if (v->dev->nic[i] == nic)
+			return i;
+	return -1;
+}
+
+struct vqp *twin_find(const struct nic *nic, uint32_t qpn, uint8_t *rail)
+{
+	struct vqp *v = table_get(&twins[nic->index], qpn);
+	int i = v ? rail_of(v, nic) : -1;
+
+	*rail = (uint8_t)i;
+	return i < 0 ? NULL : v;
+}
+
+/* As the program asked for its own, and room for the marker of a fence. */
+static struct ibv_qp *create(struct vqp *v, struct nic *nic, struct ibv_pd *pd)
+{
+	struct ibv_qp_init_attr attr = v->init;
+	struct ibv_qp *qp;
+
+	attr.qp_context = NULL;
+	attr.cap.max_send_wr++;
+	attr.cap.max_recv_wr += !attr.cap.max_recv_wr;
+	attr.send_cq = vcq_shadow(v->send_cq, nic, attr.cap.max_send_wr);
+	attr.recv_cq = vcq_shadow(v->recv_cq, nic, attr.cap.max_recv_wr);
+	if (!attr.send_cq || !attr.recv_cq)
+		return NULL;
+	qp = real.create_qp(pd, &attr);
+	if (qp && table_put(&twins[nic->index], qp->qp_num, v)) {
+		real.destroy_qp(qp);
+		qp = NULL;
+	}
+	return qp;
+}
+
+void twin_create(struct vobj *obj, struct nic *nic)
+{
+	struct vqp *v = (struct vqp *)obj;
+	struct ibv_pd *pd = atomic_load(&v->pd->shadow[nic->index]);
+	int rail = rail_of(v, nic);
+	struct ibv_qp *qp;
+
+	if (!pd || rail < 0 || vqp_rail_qp(v, (uint8_t)rail) || v->gone)
+		return;
+	qp = create(v, nic, pd);
+	if (!qp) {
+		log_warn("QP %#x: no twin on %s (%s)", v->qp->qp_num, nic->name, strerror(errno));
+		v->twin[rail].failed = true;
+		return;
+	}
+	atomic_store(&v->twin[rail].qp, qp);
+}
+
+void twin_destroy(struct vobj *obj, struct nic *nic)
+{
+	struct vqp *v = (struct vqp *)obj;
+	int rail = rail_of(v, nic);
+	struct ibv_qp *qp = rail < 0 ? NULL : atomic_exchange(&v->twin[rail].qp, NULL);
+
+	if (!qp)
+		return;
+	table_remove(&twins[nic->index], qp->qp_num);
+	real.destroy_qp(qp);
+	v->send_cq->shadow[nic->index].wanted -= v->init.cap.max_send_wr + 1;
+	v->recv_cq->shadow[nic->index].wanted -= v->init.cap.max_recv_wr + !v->init.cap.max_recv_wr;
+}

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * Our side of the program's verbs objects. The program's object is always the provider's own on
+ * the NIC it chose (rail 0); each of ours hangs beside it in a table and keeps the shadows: the
+ * same object once more on each backup NIC, made in the background on that NIC's worker.
+ *
+ * Locks, in this order: vcq.digest, vqp.lock, then leaves (vcq.out_lock, gates, the control link,
+ * the worker's queue). A gate is never held while anything else is taken.
+ */
+#ifndef SHIFT_VERBS_VOBJ_H
+#define SHIFT_VERBS_VOBJ_H
+
+#include <infiniband/verbs.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "lib/core/conn.h"
+#include "lib/verbs/bg.h"
+#include "lib/verbs/gate.h"
+#include "lib/verbs/link.h"
+#include "lib/verbs/nic.h"
+#include "lib/verbs/table.h"
+
+/* --- lifetimes -------------------------------------------------------------------------------- */
+
+/* Counts the owner and each job under way; the last one frees. */
+struct vobj {
+	_Atomic int refs;
+	void (*free)(struct vobj *obj);
+};
+
+void vobj_get(struct vobj *obj);
+void vobj_put(struct vobj *obj);
+
+/* Run fn(obj, nic) on the worker of a NIC, after what was submitted there before. Holds a reference
+ * until it has run. false: no memory, it will not run. */
+bool vobj_job(struct vobj *obj, struct nic *nic, void (*fn)(struct vobj *obj, struct nic *nic));
+
+/* Like vobj_job() on each of the NICs, then wait until all have run, at most 2 s (a NIC may be
+ * dead; then the jobs go on without us). */
+void vobj_jobs_wait(struct vobj *obj, struct nic *const *nics, unsigned int n,
+		    void (*fn)(struct vobj *obj, struct nic *nic));
+
+/* --- devices ---------------------------------------------------------------------------------- */
+
+/* A context that the program has opened. */
+struct vdev {
+	struct ibv_context *ctx;
+	struct ibv_context_ops ops; /* the provider's */
+	struct ibv_qp *(*create_qp_ex)(struct ibv_context *, struct ibv_qp_init_attr_ex *);
+	struct ibv_cq_ex *(*create_cq_ex)(struct ibv_context *, struct ibv_cq_init_attr_ex *);
+	uint8_t rails;			  /* 1: nothing to move to */
+	struct nic *nic[SHIFT_RAILS_MAX]; /* [0]: this device, opened by ourselves too */
+	struct table qps;		  /* by QPN */
+};
+
+struct vdev *vdev_find(const struct ibv_context *ctx);		    /* NULL: not the program's */
+bool vdev_backed_by(const struct vdev *dev, const struct nic *nic); /* on a rail but the first */
+
+/* --- protection domains and memory ------------------------------------------------------------ */
+
+struct vpd {
+	struct vobj obj;
+	struct ibv_pd *pd;
+	struct vdev *dev;
+	_Atomic(struct ibv_pd *) shadow[NICS_MAX]; /* by nic->index; worker of that NIC */
+};
+
+struct vmr {
+	struct vobj obj;
+	struct ibv_mr *mr;
+	struct vpd *pd;
+	uint64_t addr; /* or the offset in a dmabuf */
+	size_t length;
+	uint64_t iova;
+	unsigned int access;
+	int fd; /* dmabuf, ours; or -1 */
+	uint32_t lkey, rkey;
+	pthread_mutex_t lock;			   /* one registration at a time */
+	_Atomic(struct ibv_mr *) shadow[NICS_MAX]; /* by nic->index */
+	bool gone;				   /* under lock: the program has deregistered it */
+};
+
+struct vpd *vpd_find(const struct ibv_pd *pd);
+
+/* The shadow's lkey of a program's lkey; registers it now if the background has not come to it
+ * yet. -ENOENT: no such MR in this domain; -EAGAIN: the NIC refuses it. Any thread. */
+int vmr_lkey(struct vpd *pd, struct nic *nic, uint32_t lkey, uint32_t *twin);
+void memory_nic_ready(struct nic *nic); /* bg: make what could not be made before */
+int vmr_rkey(struct vpd *pd, struct nic *nic, uint32_t rkey, uint32_t *twin);
+
+/* --- completion queues ------------------------------------------------------------------------ */
+
+struct wc_ring {
+	struct ibv_wc *wc;
+	uint32_t mask, head, tail; /* free running */
+};
+
+#define STASH_MAX 256 /* completions that one fast poll may take at most */
+
+struct vcq {
+	struct vobj obj;
+	/* Read by every poll. */
+	struct ibv_cq *cq;
+	int (*poll_cq)(struct ibv_cq *, int, struct ibv_wc *);
+	struct vdev *dev;
+	_Atomic int slow; /* so many reasons to go through digest and out: a QP of it being slow, a
+			   * stash or an out that is not empty */
+	struct gate gate; /* who polls the program's CQ */
+	uint32_t last_qpn;
+	struct vqp *last;
+
+	/* Slow. */
+	pthread_mutex_t digest; /* one thread at a time feeds completions, in their order */
+	struct ibv_wc *stash;	/* under gate: polled by the fast way, to be fed first */
+	uint32_t stash_at, stash_n;
+	pthread_mutex_t out_lock;
+	struct wc_ring out; /* for the program, in order */
+
+	pthread_mutex_t grow; /* sizes, under it: */
+	uint32_t wanted;      /* completions that its QPs may have outstanding */
+	struct {
+		_Atomic(struct ibv_cq *) cq;
+		uint32_t wanted;
+	} shadow[NICS_MAX];
+	bool has_channel; /* events: not supported yet, its QPs are not protected */
+};
+
+struct vcq *vcq_find(const struct ibv_cq *cq);
+void vcq_out(struct vcq *cq, const struct ibv_wc *wc); /* leaf: any locks held */
+void vcq_digest(struct vcq *cq);		       /* under cq->digest: feed all there is */
+void vcq_forget(struct vcq *cq, const struct vqp *v);  /* no poll looks at it any more */
+bool vcq_attach(struct vcq *cq, uint32_t n);	       /* a QP needs room for n more */
+void vcq_detach(struct vcq *cq, uint32_t n);
+
+/* Shadow CQ on a NIC with room for n more completions, made if need be (its worker only). */
+struct ibv_cq *vcq_shadow(struct vcq *cq, struct nic *nic, uint32_t n);
+
+/* --- queue pairs ------------------------------------------------------------------------------ */
+
+enum unprotected { /* why a QP is not protected */
+		   UNPROTECTED_NOT = 0,
+		   UNPROTECTED_TYPE, /* not RC */
+		   UNPROTECTED_SRQ,
+		   UNPROTECTED_CHANNEL,	  /* its CQ has a completion channel */
+		   UNPROTECTED_CQ,	  /* its CQ is not one we know, or could not grow */
+		   UNPROTECTED_EX,	  /* ibv_wr_*, or other extended features */
+		   UNPROTECTED_NO_BACKUP, /* no other NIC */
+		   UNPROTECTED_LOOPBACK,  /* connected to itself */
+		   UNPROTECTED_PORT,	  /* not on port 1 */
+		   UNPROTECTED_MEMORY,
+		   UNPROTECTED_NO_PEER, /* the peer has not been found (yet) */
+		   UNPROTECTED_COUNT
+};
+const char *unprotected_text(enum unprotected why);
+
+/* What the peer must know of one rail; in the rendezvous, so of fixed layout. */
+struct rail_addr {
+	struct link_addr link; /* control link of the process on that NIC */
+	union ibv_gid gid;     /* of the QP on that NIC */
+	uint32_t qpn;	       /* ... 0: there is none yet */
+	uint16_t lid;
+	uint16_t mtu_bytes; /* active MTU of the port */
+	uint8_t nic;	    /* the process's number for it, for probes */
+	uint8_t pad[3];
+};
+
+struct twin {
+	_Atomic(struct ibv_qp *) qp; /* rails 1..; made and modified on the NIC's worker */
+	int gid_index;
+	union ibv_gid gid;
+	uint32_t mtu;		/* path MTU there, bytes */
+	struct rail_addr peer;	/* bg; frozen for a rail once it is told clean */
+	bool clean;		/* bg: RAIL_CLEAN was said */
+	bool failed;		/* it cannot be made */
+	struct peer_path *path; /* control link and probes to the peer over this rail */
+};
+
+struct rail_jobs { /* at most one of each under way per rail */
+	struct job fence, arm, query;
+	struct vqp *v;
+	uint8_t rail;
+	bool arming, querying;
+	uint32_t fence_epoch, arm_epoch, arm_tx_psn, arm_rx_psn, query_epoch, query_serial;
+	_Atomic bool marker_seen;
+	_Atomic uint64_t fence_since; /* ns; 0: none under way, or given up as hung */
+};
+
+struct vqp {
+	struct vobj obj;
+	/* Read by every post. */
+	struct ibv_qp *qp;
+	struct shift_conn *conn; /* NULL: not protected, ever */
+	int (*post_send)(struct ibv_qp *, struct ibv_send_wr *, struct ibv_send_wr **);
+	int (*post_recv)(struct ibv_qp *, struct ibv_recv_wr *, struct ibv_recv_wr **);
+	_Atomic uint32_t slow; /* posts and completions go under the lock */
+	uint32_t rail0_epoch;  /* rail_epoch[0], for the hot path */
+	uint64_t recv_mark;    /* wr_id of receives on rail 0, where one CQ serves both; 0: the
+				* program's own */
+	struct vcq *send_cq, *recv_cq;
+	struct gate send_gate __attribute__((aligned(64)));
+	struct gate recv_gate __attribute__((aligned(64)));
+
+	/* Slow. */
+	pthread_mutex_t lock __attribute__((aligned(64)));
+	struct vdev *dev;
+	struct vpd *pd;
+	struct ibv_qp_init_attr init; /* as accepted */
+	struct ibv_qp_attr attr;      /* all that the program has set, by attr_mask */
+	int attr_mask;
+	enum ibv_qp_state state; /* as the program must see it */
+	enum unprotected why;
+	uint32_t id; /* of the connection in this process */
+	bool gone;   /* being destroyed: no more twins */
+	bool dead;   /* over: what is posted flushes */
+	bool closed; /* CLOSED came */
+	pthread_cond_t closed_cond;
+	uint64_t marker; /* wr_id of the marker behind a fence */
+
+	/* What is to be posted from the log, in order, and may have to wait for keys or room. */
+	uint64_t tx_next, tx_end;
+	uint8_t tx_rail;
+	uint32_t tx_epoch, rx_epoch;
+	bool tx_stopped;		      /* fenced: nothing more may go there */
+	uint32_t rail_epoch[SHIFT_RAILS_MAX]; /* for which its QP was armed last */
+	bool recv_refused;		      /* by rx_rail: to be told to the core */
+	uint8_t rx_rail;
+
+	struct twin twin[SHIFT_RAILS_MAX]; /* [0]: only peer, gid and path */
+	struct rail_jobs jobs[SHIFT_RAILS_MAX];
+	struct keys *keys; /* keys.h */
+
+	/* Background thread only. */
+	struct bg_timer timer, fence_timer;
+	struct bg_call timer_call, fence_call;
+	_Atomic uint64_t timer_at; /* when it is set for */
+	struct meeting *meeting;   /* meet.c */
+	_Atomic bool started;	   /* RTS */
+	bool met;		   /* the peer was found, HELLO under way or done */
+	uint64_t peer_nonce;
+	uint32_t peer_id;
+	uint8_t peer_rails;
+	struct bg_call meet_call;
+	int stats; /* slot in the statistics, or -1 */
+};
+
+struct vqp *vqp_find(const struct ibv_qp *qp);
+struct vqp *vqp_by_id(uint32_t id);
+void vqp_each(void (*fn)(struct vqp *v, void *arg), void *arg); /* all with a conn */
+
+/* The QP of a rail, whether the program's or a twin. */
+static inline struct ibv_qp *vqp_rail_qp(struct vqp *v, uint8_t rail)
+{
+	return rail ? atomic_load(&v->twin[rail].qp) : v->qp;
+}
+
+/* twin.c: on the worker of its NIC. */
+void twin_create(struct vobj *v, struct nic *nic);
+void twin_destroy(struct vobj *v, struct nic *nic);
+enum ibv_mtu mtu_enum(uint32_t bytes); /* the largest that is not larger */
+struct vqp *twin_find(const struct nic *nic, uint32_t qpn, uint8_t *rail);
+
+/* --- entering a connection ---------------------------------------------------------------------
+ */
+
+/*
+ * Between the two the caller owns the connection: nobody posts to it or counts its completions, and
+ * lib/core may be called. leave() carries out the actions that have come up. Not with a gate or
+ * another connection entered.
+ */
+void vqp_enter(struct vqp *v);
+void vqp_leave(struct vqp *v);
+
+/* vqp_enter, shift_conn_event, vqp_leave. */
+void vqp_event(struct vqp *v, const struct shift_event *ev);
+
+/* Carry out the actions, under enter: to be called after each call of lib/core but the last before
+ * leave(). */
+void vqp_act(struct vqp *v);
+
+void vqp_timers_init(struct vqp *v);
+
+/* post.c, under enter: what waits to be posted, and the actions that say so. */
+void vqp_pump(struct vqp *v);
+void post_sends(struct vqp *v, const struct shift_action *a);
+void post_recvs(struct vqp *v, const struct shift_action *a);
+void post_unsent(struct vqp *v, uint8_t rail, uint32_t epoch); /* before a FENCE_DONE */
+
+/* wr_id on a twin: the epoch, and whether it is a receive. */
+#define TWIN_EPOCH_SHIFT 32
+#define TWIN_RECV	 1ull
+
+/* A completion of a rail's QP, in order, under that CQ's digest. cq: where the program expects it.
+ */
+void vqp_completion(struct vqp *v, struct vcq *cq, uint8_t rail, struct ibv_wc *wc);
+
+/* fence.c: that a NIC has refused a fence for too long is noticed by this timer. */
+#define FENCE_MAX_NS 1000000000ull
+void fence_overdue(void *vqp);
+
+/* fence.c: actions that run on a worker. */
+void fence_start(struct vqp *v, const struct shift_action *a);
+void arm_start(struct vqp *v, const struct shift_action *a);
+void query_start(struct vqp *v, const struct shift_action *a);
+
+/* The hot path, put into the program's contexts. */
+int hot_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+int hot_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+int hot_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
+
+/* meet.c */
+void meet_init(void);
+void meet_new(struct vqp *v);  /* a QP that may be protected was made; any thread */
+void meet_gone(struct vqp *v); /* it is being destroyed: forget it; any thread, waits */
+uint64_t meet_nonce(void);
+void meet_soon(void); /* bg: something to look up has come */
+
+/* What has been said is sent: at once, but by the background thread at the end of its turn. */
+void link_flush_if_not_bg(void);
+
+/* Send over the control link of the rail; any thread. */
+void path_send(struct peer_path *path, const struct shift_msg *m);
+
+#endif

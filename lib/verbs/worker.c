@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "lib/verbs/bg.h"
+#include "lib/verbs/bg_int.h"
+#include "lib/verbs/hooks.h"
+#include "lib/verbs/log.h"
+#include "lib/verbs/worker.h"
+
+struct worker {
+	char name[16];
+	pthread_mutex_t lock;
+	pthread_cond_t work; /* there is a job */
+	pthread_cond_t done; /* one has run */
+	/* Under the lock. */
+	bool running;
+	struct job *jobs, **tail;
+	uint64_t submitted, finished;
+
+	_Atomic uint64_t busy_since_ns;
+};
+
+struct worker *worker_new(const char *name)
+{
+	struct worker *w = calloc(1, sizeof(*w));
+	pthread_condattr_t attr;
+
+	if (!w)
+		return NULL;
+	snprintf(w->name, sizeof(w->name), "%s", name);
+	w->tail = &w->jobs;
+	pthread_mutex_init(&w->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&w->work, &attr);
+	pthread_cond_init(&w->done, &attr);
+	pthread_condattr_destroy(&attr);
+	return w;
+}
+
+static struct job *next_job(struct worker *w)
+{
+	struct job *job;
+
+	while (!w->jobs)
+		pthread_cond_wait(&w->work, &w->lock);
+	job = w->jobs;
+	w->jobs = job->next;
+	if (!w->jobs)
+		w->tail = &w->jobs;
+	return job;
+}
+
+static void *worker_main(void *arg)
+{
+	struct worker *w = arg;
+
+	hooks_off = true;
+	pthread_setname_np(pthread_self(), w->name);
+	pthread_mutex_lock(&w->lock);
+	for (;;) {
+		struct job *job = next_job(w);
+
+		atomic_store(&w->busy_since_ns, now_ns());
+		pthread_mutex_unlock(&w->lock);
+		job->fn(job);
+		pthread_mutex_lock(&w->lock);
+		atomic_store(&w->busy_since_ns, 0);
+		w->finished++;
+		pthread_cond_broadcast(&w->done);
+	}
+	return NULL;
+}
+
+void worker_submit(struct worker *w, struct job *job)
+{
+	pthread_t thread;
+
+	/* The child of a fork has no worker, and the lock may be held by a thread it has not. */
+	if (bg_forked())
+		return;
+	pthread_mutex_lock(&w->lock);
+	job->next = NULL;
+	*w->tail = job;
+	w->tail = &job->next;
+	w->submitted++;
+	if (!w->running) {
+		w->running = !bg_thread(&thread, worker_main, w);
+		if (!w->running)
+			log_error("cannot start a thread for %s: its work waits for the next",
+				  w->name);
+	}
+	pthread_cond_signal(&w->work);
+	pthread_mutex_unlock(&w->lock);
+}
+
+uint64_t worker_busy_since_ns(const struct worker *w)
+{
+	return atomic_load(&w->busy_since_ns);
+}
+
+bool worker_drain(struct worker *w, int timeout_ms)
+{
+	uint64_t at = now_ns() + (uint64_t)timeout_ms * 1000000u;
+	struct timespec until = {.tv_sec = at / 1000000000u, .tv_nsec = at % 1000000000u};
+	uint64_t all;
+	int err = 0;
+
+	if (bg_forked())
+		return false;
+	pthread_mutex_lock(&w->lock);
+	all = w->submitted;
+	while (w->finished < all && !err)
+		err = pthread_cond_timedwait(&w->done, &w->lock, &until);
+	all -= w->finished < all ? w->finished : all;
+	pthread_mutex_unlock(&w->lock);
+	return !all;
+}

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include <errno.h>
+#include <unistd.h>
+
+#include "tests/nullverbs/nullverbs.h"
+
+static const uint8_t completion_of[] = {
+	[IBV_WR_RDMA_WRITE] = IBV_WC_RDMA_WRITE,
+	[IBV_WR_RDMA_WRITE_WITH_IMM] = IBV_WC_RDMA_WRITE,
+	[IBV_WR_SEND] = IBV_WC_SEND,
+	[IBV_WR_SEND_WITH_IMM] = IBV_WC_SEND,
+	[IBV_WR_RDMA_READ] = IBV_WC_RDMA_READ,
+	[IBV_WR_ATOMIC_CMP_AND_SWP] = IBV_WC_COMP_SWAP,
+	[IBV_WR_ATOMIC_FETCH_AND_ADD] = IBV_WC_FETCH_ADD,
+};
+
+/* Completions that do not fit are lost, as on a NIC whose CQ is overrun. */
+static void complete(struct null_cq *cq, const struct null_cqe *cqe)
+{
+	bool wake;
+
+	pthread_spin_lock(&cq->lock);
+	if (cq->head - cq->tail <= cq->mask)
+		cq->ring[cq->head++ & cq->mask] = *cqe;
+	wake = cq->armed;
+	cq->armed = false;
+	pthread_spin_unlock(&cq->lock);
+	if (wake && cq->base.channel) {
+		struct null_channel *channel = (struct null_channel *)cq->base.channel;
+		ssize_t written = write(channel->write_fd, &cq, sizeof(cq));
+
+		(void)written;
+	}
+}
+
+static void complete_recv(struct null_qp *qp, const struct null_cqe *proto)
+{
+	struct null_cqe cqe = *proto;
+
+	pthread_spin_lock(&qp->recv_lock);
+	if (qp->recv_head != qp->recv_tail) {
+		cqe.qp = qp;
+		cqe.is_recv = true;
+		cqe.index = qp->recv_tail++ & qp->recv_mask;
+		complete((struct null_cq *)qp->base.recv_cq, &cqe);
+	}
+	pthread_spin_unlock(&qp->recv_lock);
+}
+
+void null_flush_receives(struct null_qp *qp)
+{
+	struct null_cqe cqe = {.status = IBV_WC_WR_FLUSH_ERR, .opcode = IBV_WC_RECV};
+
+	while (qp->recv_head != qp->recv_tail)
+		complete_recv(qp, &cqe);
+}
+
+void null_purge(struct null_cq *cq, const struct null_qp *qp)
+{
+	pthread_spin_lock(&cq->lock);
+	for (uint32_t i = cq->tail; i != cq->head; i++) {
+		if (cq->ring[i & cq->mask].qp == qp)
+			cq->ring[i & cq->mask].qp = NULL;
+	}
+	pthread_spin_unlock(&cq->lock);
+}
+
+static uint32_t write_wqe(struct null_qp *qp, const struct ibv_send_wr *wr)
+{
+	uint32_t index = qp->send_head++ & qp->send_mask;
+	struct null_wqe *wqe = &qp->send_ring[index];
+	uint32_t length = 0;
+
+	qp->send_ids[index] = wr->wr_id;
+	wqe->control[0] = wr->opcode | index << 8;
+	wqe->control[1] = qp->base.qp_num << 8;
+	wqe->control[2] = wr->send_flags;
+	wqe->control[3] = wr->imm_data;
+	wqe->remote_addr = wr->wr.rdma.remote_addr;
+	wqe->rkey = wr->wr.rdma.rkey;
+	for (int i = 0; i < wr->num_sge; i++) {
+		wqe->addr = wr->sg_list[i].addr;
+		wqe->length = wr->sg_list[i].length;
+		wqe->lkey = wr->sg_list[i].lkey;
+		length += wr->sg_list[i].length;
+	}
+	return length;
+}
+
+static bool is_two_sided(enum ibv_wr_opcode opcode)
+{
+	return opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM ||
+	       opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+}
+
+static void execute(struct null_qp *qp, const struct ibv_send_wr *wr, uint32_t length)
+{
+	struct null_cqe cqe = {
+		.qp = qp,
+		.index = (qp->send_head - 1) & qp->send_mask,
+		.byte_len = length,
+		.opcode = completion_of[wr->opcode],
+	};
+
+	if (qp->attr.qp_state == IBV_QPS_ERR)
+		cqe.status = IBV_WC_WR_FLUSH_ERR;
+	else if (is_two_sided(wr->opcode) && qp->peer)
+		complete_recv(qp->peer, &(struct null_cqe){
+						.byte_len = length,
+						.imm = wr->imm_data,
+						.has_imm = wr->opcode != IBV_WR_SEND,
+						.opcode = wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM
+								  ? IBV_WC_RECV_RDMA_WITH_IMM
+								  : IBV_WC_RECV,
+					});
+	if (qp->all_signaled || (wr->send_flags & IBV_SEND_SIGNALED) || cqe.status)
+		complete((struct null_cq *)qp->base.send_cq, &cqe);
+	else
+		qp->send_tail++; /* no CQE frees its place; nothing waits in the ring */
+}
+
+static int refuse_send(const struct null_qp *qp, const struct ibv_send_wr *wr)
+{
+	if (qp->attr.qp_state != IBV_QPS_RTS && qp->attr.qp_state != IBV_QPS_ERR)
+		return EINVAL;
+	if (qp->send_head - qp->send_tail > qp->send_mask)
+		return ENOMEM;
+	if ((unsigned int)wr->opcode >= sizeof(completion_of) || wr->num_sge > NULL_SGE_MAX)
+		return EINVAL;
+	return 0;
+}
+
+int null_post_send(struct ibv_qp *base, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	struct null_qp *qp = (struct null_qp *)base;
+	int err = 0;
+
+	pthread_spin_lock(&qp->send_lock);
+	for (; wr; wr = wr->next) {
+		err = refuse_send(qp, wr);
+		if (err) {
+			*bad = wr;
+			break;
+		}
+		execute(qp, wr, write_wqe(qp, wr));
+	}
+	__atomic_store_n(&qp->doorbell[0], qp->send_head, __ATOMIC_RELEASE);
+	pthread_spin_unlock(&qp->send_lock);
+	return err;
+}
+
+int null_post_recv(struct ibv_qp *base, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	struct null_qp *qp = (struct null_qp *)base;
+	int err = 0;
+
+	pthread_spin_lock(&qp->recv_lock);
+	for (; wr; wr = wr->next) {
+		if (qp->attr.qp_state == IBV_QPS_RESET)
+			err = EINVAL;
+		else if (qp->recv_head - qp->recv_tail > qp->recv_mask)
+			err = ENOMEM;
+		if (err) {
+			*bad = wr;
+			break;
+		}
+		qp->recv_ids[qp->recv_head++ & qp->recv_mask] = wr->wr_id;
+	}
+	__atomic_store_n(&qp->doorbell[1], qp->recv_head, __ATOMIC_RELEASE);
+	pthread_spin_unlock(&qp->recv_lock);
+	if (qp->attr.qp_state == IBV_QPS_ERR)
+		null_flush_receives(qp);
+	return err;
+}
+
+static void translate(const struct null_cqe *cqe, struct ibv_wc *wc)
+{
+	struct null_qp *qp = cqe->qp;
+
+	wc->wr_id = cqe->is_recv ? qp->recv_ids[cqe->index] : qp->send_ids[cqe->index];
+	wc->status = cqe->status;
+	wc->opcode = cqe->opcode;
+	wc->vendor_err = 0;
+	wc->byte_len = cqe->byte_len;
+	wc->imm_data = cqe->imm;
+	wc->qp_num = qp->base.qp_num;
+	wc->wc_flags = cqe->has_imm ? IBV_WC_WITH_IMM : 0;
+	if (!cqe->is_recv)
+		qp->send_tail++;
+}
+
+int null_poll_cq(struct ibv_cq *base, int entries, struct ibv_wc *wc)
+{
+	struct null_cq *cq = (struct null_cq *)base;
+	int n = 0;
+
+	pthread_spin_lock(&cq->lock);
+	while (n < entries && cq->tail != cq->head) {
+		const struct null_cqe *cqe = &cq->ring[cq->tail++ & cq->mask];
+
+		if (cqe->qp)
+			translate(cqe, &wc[n++]);
+	}
+	pthread_spin_unlock(&cq->lock);
+	return n;
+}
+
+int null_req_notify_cq(struct ibv_cq *base, int solicited_only)
+{
+	struct null_cq *cq = (struct null_cq *)base;
+
+	(void)solicited_only;
+	pthread_spin_lock(&cq->lock);
+	cq->armed = true;
+	pthread_spin_unlock(&cq->lock);
+	return 0;
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * A libibverbs.so.1 without RDMA, for tests: its devices are memory. Programs are linked with the
+ * real one and find this one by LD_LIBRARY_PATH.
+ *
+ * RC work requests succeed at once and move no data. A SEND (or WRITE with immediate) to a QP of
+ * the same process takes a receive there if one is posted. A QP that is moved to ERR flushes its
+ * receives, and what is posted to it. The data path is as long as a real provider's: a spinlock, a
+ * WQE and a doorbell record are written, the CQE is translated.
+ *
+ * NULLVERBS_DEVICES: how many there are (mlx5_0, mlx5_1, ...); 2 if unset.
+ */
+#ifndef SHIFT_NULLVERBS_H
+#define SHIFT_NULLVERBS_H
+
+#include <infiniband/verbs.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define NULL_DEVICES_MAX 16
+#define NULL_QPS_MAX	 4096
+#define NULL_SGE_MAX	 16
+
+/* What a call of a symbol of version IBVERBS_1.0 sets: shows that it came through. */
+#define NULL_COMPAT_ERRNO ENOTUNIQ
+
+struct null_cqe {
+	struct null_qp *qp; /* NULL: taken back */
+	uint32_t index;	    /* of the WQE */
+	uint32_t byte_len;
+	uint32_t imm;
+	uint8_t status;
+	uint8_t opcode; /* IBV_WC_... */
+	bool is_recv;
+	bool has_imm;
+};
+
+struct null_cq {
+	struct ibv_cq base;
+	pthread_spinlock_t lock;
+	uint32_t mask, head, tail; /* [tail, head) are there to be polled */
+	bool armed;
+	struct null_cqe *ring;
+};
+
+struct null_wqe {
+	uint32_t control[4];
+	uint64_t remote_addr;
+	uint32_t rkey;
+	uint32_t atomic[5];
+	uint64_t addr;
+	uint32_t length, lkey;
+};
+
+struct null_qp {
+	struct ibv_qp base;
+	struct ibv_qp_cap cap;
+	struct ibv_qp_attr attr; /* as it was set */
+	bool all_signaled;
+	struct null_qp *peer; /* the QP of this process that it is connected to */
+
+	pthread_spinlock_t send_lock, recv_lock;
+	uint32_t send_mask, send_head, send_tail;
+	uint32_t recv_mask, recv_head, recv_tail;
+	uint32_t doorbell[2];
+	struct null_wqe *send_ring;
+	uint64_t *send_ids, *recv_ids;
+};
+
+struct null_channel {
+	struct ibv_comp_channel base;
+	int write_fd;
+};
+
+/* data.c */
+int null_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+int null_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+int null_poll_cq(struct ibv_cq *cq, int entries, struct ibv_wc *wc);
+int null_req_notify_cq(struct ibv_cq *cq, int solicited_only);
+void null_flush_receives(struct null_qp *qp);
+void null_purge(struct null_cq *cq, const struct null_qp *qp);
+
+/* qp.c: NULL if there is none of that number. */
+struct null_qp *null_find_qp(uint32_t qpn);
+
+/* Private to the real libibverbs too, but not in its headers. */
+struct ibv_context *verbs_open_device(struct ibv_device *device, void *private_data);
+
+#endif

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+/* Protection domains, memory, address handles, completion channels and queues. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "tests/nullverbs/nullverbs.h"
+
+#undef ibv_reg_mr
+#undef ibv_reg_mr_iova
+
+static uint32_t next_handle(void)
+{
+	static uint32_t last;
+
+	return __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
+}
+
+struct ibv_pd *ibv_alloc_pd(struct ibv_context *ctx)
+{
+	struct ibv_pd *pd = calloc(1, sizeof(*pd));
+
+	if (pd) {
+		pd->context = ctx;
+		pd->handle = next_handle();
+	}
+	return pd;
+}
+
+int ibv_dealloc_pd(struct ibv_pd *pd)
+{
+	free(pd);
+	return 0;
+}
+
+struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+				unsigned int access)
+{
+	struct ibv_mr *mr = calloc(1, sizeof(*mr));
+
+	(void)iova;
+	(void)access;
+	if (!mr)
+		return NULL;
+	mr->context = pd->context;
+	mr->pd = pd;
+	mr->addr = addr;
+	mr->length = length;
+	mr->handle = next_handle();
+	mr->lkey = mr->rkey = mr->handle << 8;
+	return mr;
+}
+
+struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+			       int access)
+{
+	return ibv_reg_mr_iova2(pd, addr, length, iova, (unsigned int)access);
+}
+
+struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
+{
+	return ibv_reg_mr_iova2(pd, addr, length, (uintptr_t)addr, (unsigned int)access);
+}
+
+struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
+				 int fd, int access)
+{
+	(void)offset;
+	if (fd < 0) {
+		errno = EBADF;
+		return NULL;
+	}
+	return ibv_reg_mr_iova2(pd, NULL, length, iova, (unsigned int)access);
+}
+
+int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
+		 int access)
+{
+	(void)access;
+	if (flags & IBV_REREG_MR_CHANGE_PD)
+		mr->pd = pd;
+	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
+		mr->addr = addr;
+		mr->length = length;
+	}
+	return 0;
+}
+
+int ibv_dereg_mr(struct ibv_mr *mr)
+{
+	free(mr);
+	return 0;
+}
+
+struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
+{
+	struct ibv_ah *ah = calloc(1, sizeof(*ah));
+
+	(void)attr;
+	if (ah) {
+		ah->context = pd->context;
+		ah->pd = pd;
+		ah->handle = next_handle();
+	}
+	return ah;
+}
+
+int ibv_destroy_ah(struct ibv_ah *ah)
+{
+	free(ah);
+	return 0;
+}
+
+struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *ctx)
+{
+	struct null_channel *channel = calloc(1, sizeof(*channel));
+	int fds[2];
+
+	if (!channel)
+		return NULL;
+	if (pipe2(fds, O_CLOEXEC)) {
+		free(channel);
+		return NULL;
+	}
+	channel->base.context = ctx;
+	channel->base.fd = fds[0];
+	channel->write_fd = fds[1];
+	return &channel->base;
+}
+
+int ibv_destroy_comp_channel(struct ibv_comp_channel *base)
+{
+	struct null_channel *channel = (struct null_channel *)base;
+
+	if (base->refcnt)
+		return EBUSY;
+	close(base->fd);
+	close(channel->write_fd);
+	free(channel);
+	return 0;
+}
+
+int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
+{
+	if (read(channel->fd, cq, sizeof(*cq)) != sizeof(*cq))
+		return -1;
+	*cq_context = (*cq)->cq_context;
+	return 0;
+}
+
+void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int n)
+{
+	cq->comp_events_completed += n;
+}
+
+static int size_ring(struct null_cq *cq, int cqe)
+{
+	uint32_t size = 1;
+
+	if (cqe < 1 || cqe > 1 << 22)
+		return EINVAL;
+	while (size < (uint32_t)cqe)
+		size *= 2;
+	cq->ring = calloc(size, sizeof(*cq->ring));
+	if (!cq->ring)
+		return ENOMEM;
+	cq->mask = size - 1;
+	cq->base.cqe = (int)size;
+	return 0;
+}
+
+struct ibv_cq *ibv_create_cq(struct ibv_context *ctx, int cqe, void *cq_context,
+			     struct ibv_comp_channel *channel, int comp_vector)
+{
+	struct null_cq *cq = calloc(1, sizeof(*cq));
+	int err = cq ? size_ring(cq, cqe) : ENOMEM;
+
+	(void)comp_vector;
+	if (err) {
+		free(cq);
+		errno = err;
+		return NULL;
+	}
+	pthread_spin_init(&cq->lock, PTHREAD_PROCESS_PRIVATE);
+	cq->base.context = ctx;
+	cq->base.cq_context = cq_context;
+	cq->base.channel = channel;
+	cq->base.handle = next_handle();
+	if (channel)
+		channel->refcnt++;
+	return &cq->base;
+}
+
+int ibv_resize_cq(struct ibv_cq *base, int cqe)
+{
+	struct null_cq *cq = (struct null_cq *)base;
+	struct null_cqe *old = cq->ring;
+	uint32_t old_mask = cq->mask;
+	uint32_t held = cq->head - cq->tail;
+	int err;
+
+	if (cqe < (int)held)
+		return EINVAL;
+	pthread_spin_lock(&cq->lock);
+	err = size_ring(cq, cqe);
+	if (err) {
+		cq->ring = old;
+	} else {
+		for (uint32_t i = 0; i < held; i++)
+			cq->ring[i] = old[(cq->tail + i) & old_mask];
+		cq->tail = 0;
+		cq->head = held;
+		free(old);
+	}
+	pthread_spin_unlock(&cq->lock);
+	return err;
+}
+
+int ibv_destroy_cq(struct ibv_cq *base)
+{
+	struct null_cq *cq = (struct null_cq *)base;
+
+	if (base->channel)
+		base->channel->refcnt--;
+	free(cq->ring);
+	free(cq);
+	return 0;
+}
+
+const char *ibv_wc_status_str(enum ibv_wc_status status)
+{
+	return status == IBV_WC_SUCCESS ? "success" : "error";
+}
+
+int ibv_fork_init(void)
+{
+	return 0;
+}

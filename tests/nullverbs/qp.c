@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+#include <errno.h>
+#include <stdlib.h>
+
+#include "tests/nullverbs/nullverbs.h"
+
+#define FIRST_QPN 0x100
+
+static struct null_qp *qps[NULL_QPS_MAX];
+static uint32_t qps_made;
+
+struct null_qp *null_find_qp(uint32_t qpn)
+{
+	return qps[qpn % NULL_QPS_MAX] && qps[qpn % NULL_QPS_MAX]->base.qp_num == qpn
+		       ? qps[qpn % NULL_QPS_MAX]
+		       : NULL;
+}
+
+/* At least as many as asked for, as providers do. */
+static uint32_t round_up(uint32_t asked)
+{
+	uint32_t size = 1;
+
+	while (size < asked)
+		size *= 2;
+	return size;
+}
+
+static void free_qp(struct null_qp *qp)
+{
+	free(qp->send_ring);
+	free(qp->send_ids);
+	free(qp->recv_ids);
+	free(qp);
+}
+
+static int make_rings(struct null_qp *qp, struct ibv_qp_cap *cap)
+{
+	cap->max_send_wr = round_up(cap->max_send_wr);
+	cap->max_recv_wr = round_up(cap->max_recv_wr);
+	qp->send_mask = cap->max_send_wr - 1;
+	qp->recv_mask = cap->max_recv_wr - 1;
+	qp->cap = *cap;
+	qp->send_ring = calloc(cap->max_send_wr, sizeof(*qp->send_ring));
+	qp->send_ids = calloc(cap->max_send_wr, sizeof(*qp->send_ids));
+	qp->recv_ids = calloc(cap->max_recv_wr, sizeof(*qp->recv_ids));
+	return qp->send_ring && qp->send_ids && qp->recv_ids ? 0 : ENOMEM;
+}
+
+static int refuse_attr(const struct ibv_qp_init_attr *attr)
+{
+	if (!attr->send_cq || !attr->recv_cq || attr->cap.max_send_wr > 32768 ||
+	    attr->cap.max_recv_wr > 32768 || attr->cap.max_send_sge > NULL_SGE_MAX)
+		return EINVAL;
+	return attr->srq || attr->qp_type == IBV_QPT_DRIVER ? EOPNOTSUPP : 0;
+}
+
+/* A number that is free; a place of the table is taken for good while its QP lives. */
+static int number_qp(struct null_qp *qp)
+{
+	for (int i = 0; i < NULL_QPS_MAX; i++) {
+		uint32_t qpn = FIRST_QPN + __atomic_fetch_add(&qps_made, 1, __ATOMIC_RELAXED);
+		struct null_qp *expected = NULL;
+
+		qp->base.qp_num = qpn & 0xffffff;
+		if (__atomic_compare_exchange_n(&qps[qpn % NULL_QPS_MAX], &expected, qp, false,
+						__ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+			return 0;
+	}
+	return ENOMEM;
+}
+
+struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	int err = refuse_attr(attr);
+	struct null_qp *qp = err ? NULL : calloc(1, sizeof(*qp));
+
+	if (!qp) {
+		errno = err ? err : ENOMEM;
+		return NULL;
+	}
+	qp->base.context = pd->context;
+	qp->base.pd = pd;
+	qp->base.qp_context = attr->qp_context;
+	qp->base.send_cq = attr->send_cq;
+	qp->base.recv_cq = attr->recv_cq;
+	qp->base.qp_type = attr->qp_type;
+	qp->all_signaled = attr->sq_sig_all;
+	pthread_spin_init(&qp->send_lock, PTHREAD_PROCESS_PRIVATE);
+	pthread_spin_init(&qp->recv_lock, PTHREAD_PROCESS_PRIVATE);
+	err = make_rings(qp, &attr->cap);
+	if (!err)
+		err = number_qp(qp);
+	if (err) {
+		free_qp(qp);
+		errno = err;
+		return NULL;
+	}
+	qp->base.handle = qp->base.qp_num;
+	return &qp->base;
+}
+
+/* Its completions go too, as on mlx5. */
+static void reset(struct null_qp *qp)
+{
+	null_purge((struct null_cq *)qp->base.send_cq, qp);
+	null_purge((struct null_cq *)qp->base.recv_cq, qp);
+	qp->send_head = qp->send_tail = 0;
+	qp->recv_head = qp->recv_tail = 0;
+	qp->peer = NULL;
+}
+
+int ibv_destroy_qp(struct ibv_qp *base)
+{
+	struct null_qp *qp = (struct null_qp *)base;
+
+	for (int i = 0; i < NULL_QPS_MAX; i++) {
+		if (qps[i] && qps[i]->peer == qp)
+			qps[i]->peer = NULL;
+	}
+	reset(qp);
+	qps[base->qp_num % NULL_QPS_MAX] = NULL;
+	free_qp(qp);
+	return 0;
+}
+
+static bool is_allowed(enum ibv_qp_state from, enum ibv_qp_state to)
+{
+	if (to == IBV_QPS_RESET || to == IBV_QPS_ERR || to == from)
+		return true;
+	return (from == IBV_QPS_RESET && to == IBV_QPS_INIT) ||
+	       (from == IBV_QPS_INIT && to == IBV_QPS_RTR) ||
+	       (from == IBV_QPS_RTR && to == IBV_QPS_RTS);
+}
+
+static void copy_attr(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, int mask)
+{
+#define COPY(bit, field)  \
+	if (mask & (bit)) \
+	to->field = from->field
+	COPY(IBV_QP_ACCESS_FLAGS, qp_access_flags);
+	COPY(IBV_QP_PKEY_INDEX, pkey_index);
+	COPY(IBV_QP_PORT, port_num);
+	COPY(IBV_QP_QKEY, qkey);
+	COPY(IBV_QP_AV, ah_attr);
+	COPY(IBV_QP_PATH_MTU, path_mtu);
+	COPY(IBV_QP_TIMEOUT, timeout);
+	COPY(IBV_QP_RETRY_CNT, retry_cnt);
+	COPY(IBV_QP_RNR_RETRY, rnr_retry);
+	COPY(IBV_QP_RQ_PSN, rq_psn);
+	COPY(IBV_QP_MAX_QP_RD_ATOMIC, max_rd_atomic);
+	COPY(IBV_QP_MIN_RNR_TIMER, min_rnr_timer);
+	COPY(IBV_QP_SQ_PSN, sq_psn);
+	COPY(IBV_QP_MAX_DEST_RD_ATOMIC, max_dest_rd_atomic);
+	COPY(IBV_QP_DEST_QPN, dest_qp_num);
+#undef COPY
+}
+
+int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask)
+{
+	struct null_qp *qp = (struct null_qp *)base;
+	enum ibv_qp_state from = qp->attr.qp_state;
+	enum ibv_qp_state to = mask & IBV_QP_STATE ? attr->qp_state : from;
+
+	if (!is_allowed(from, to))
+		return EINVAL;
+	copy_attr(&qp->attr, attr, mask);
+	if (mask & IBV_QP_DEST_QPN)
+		qp->peer = null_find_qp(attr->dest_qp_num);
+	qp->attr.qp_state = base->state = to;
+	if (to == IBV_QPS_RESET)
+		reset(qp);
+	if (to == IBV_QPS_ERR)
+		null_flush_receives(qp);
+	return 0;
+}
+
+int ibv_query_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask,
+		 struct ibv_qp_init_attr *init)
+{
+	struct null_qp *qp = (struct null_qp *)base;
+
+	(void)mask;
+	*attr = qp->attr;
+	attr->cur_qp_state = attr->qp_state;
+	attr->cap = qp->cap;
+	*init = (struct ibv_qp_init_attr){
+		.qp_context = base->qp_context,
+		.send_cq = base->send_cq,
+		.recv_cq = base->recv_cq,
+		.cap = qp->cap,
+		.qp_type = base->qp_type,
+		.sq_sig_all = qp->all_signaled,
+	};
+	return 0;
+}
+
+struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
+{
+	(void)pd;
+	(void)attr;
+	errno = EOPNOTSUPP;
+	return NULL;
+}
+
+struct ibv_qp *create_qp_1_0(void *pd, void *attr);
+struct ibv_qp *create_qp_1_0(void *pd, void *attr)
+{
+	(void)pd;
+	(void)attr;
+	errno = NULL_COMPAT_ERRNO;
+	return NULL;
+}
+__asm__(".symver create_qp_1_0, ibv_create_qp@IBVERBS_1.0");

@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+# libshift.so under programs, by a libibverbs that is nothing but memory (tests/nullverbs).
+
+load helper
+
+setup() {
+	library=$BUILDDIR/lib/.libs/libshift.so
+	nullverbs=$BUILDDIR/tests/nullverbs/.libs
+	PATH=$BUILDDIR/tests/preload:$BUILDDIR/tests/bench:$PATH
+	# A sanitizer must come first, also in a program that knows nothing of it.
+	sanitizer=$(ldd "$library" | awk '$1 ~ /^lib[at]san/ {print $3}')
+	preload=${sanitizer:+$sanitizer:}
+}
+
+needs_unsanitized() {
+	[ -z "$sanitizer" ] || skip "not with a sanitizer"
+}
+
+preloaded() { # COMMAND...: above nullverbs
+	env LD_LIBRARY_PATH="$nullverbs" LD_PRELOAD="$preload$library" "$@"
+}
+
+exports() { # FILE: names with versions
+	nm -D --defined-only --with-symbol-versions "$1" | awk '$2 ~ /[TW]/ {print $3}' | sort
+}
+
+@test "exports: the verbs, in the versions of libibverbs, and nothing else" {
+	diff <(exports "$library") <(sort <<-END
+		dlopen
+		ibv_alloc_pd@@IBVERBS_1.1
+		ibv_close_device@@IBVERBS_1.1
+		ibv_create_cq@@IBVERBS_1.1
+		ibv_create_qp@@IBVERBS_1.1
+		ibv_dealloc_pd@@IBVERBS_1.1
+		ibv_dereg_mr@@IBVERBS_1.1
+		ibv_destroy_cq@@IBVERBS_1.1
+		ibv_destroy_qp@@IBVERBS_1.1
+		ibv_import_device@@IBVERBS_1.10
+		ibv_modify_qp@@IBVERBS_1.1
+		ibv_open_device@@IBVERBS_1.1
+		ibv_query_qp@@IBVERBS_1.1
+		ibv_reg_dmabuf_mr@@IBVERBS_1.12
+		ibv_reg_mr@@IBVERBS_1.1
+		ibv_reg_mr_iova2@@IBVERBS_1.8
+		ibv_reg_mr_iova@@IBVERBS_1.7
+		ibv_rereg_mr@@IBVERBS_1.1
+		ibv_resize_cq@@IBVERBS_1.1
+		verbs_open_device
+	END
+	)
+	# No data either.
+	[ -z "$(nm -D --defined-only "$library" | awk '$2 !~ /[TA]/')" ]
+}
+
+@test "exports: this machine's libibverbs has the same names and versions" {
+	real=$(ldd "$library" | awk '$1 == "libibverbs.so.1" {print $3}')
+	[ -z "$(exports "$library" | grep @@ | comm -23 - <(exports "$real"))" ]
+}
+
+@test "it needs libibverbs and libc, nothing else" {
+	needs_unsanitized
+	readelf -d "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' |
+		grep -v '^ld-linux' | sort >"$BATS_TEST_TMPDIR/needed"
+	printf 'libc.so.6\nlibibverbs.so.1\n' | diff - "$BATS_TEST_TMPDIR/needed"
+}
+
+@test "no thread and no message in a process that opens no device" {
+	run -0 preloaded ls /proc/self/task
+	[ "${#lines[@]}" -eq 1 ]
+	run -0 --separate-stderr preloaded ibv_devices
+	[ -z "$stderr" ]
+	expect_match 'mlx5_1'
+}
+
+@test "a program does all it did without" {
+	run -0 preloaded datapath-client -n 1000 -r
+	run -0 preloaded datapath-client -n 1000
+}
+
+@test "each verb reaches its hook, once, with what the program gave" {
+	library=$BUILDDIR/tests/preload/.libs/libtrace.so
+	run -0 preloaded every_verb
+	diff - <(echo "$output") <<-END
+		ibv_open_device:
+		opened
+		verbs_open:
+		opened
+		ibv_import_device:
+		not opened
+		ibv_alloc_pd:
+		alloc_pd
+		ibv_reg_mr:
+		registered at 0x10000, 11 bytes, iova 0x10000, access 0x1, no fd
+		ibv_reg_mr_iova:
+		registered at 0x10000, 12 bytes, iova 0x20000, access 0x2, no fd
+		ibv_reg_mr_iova2:
+		registered at 0x10000, 13 bytes, iova 0x30000, access 0x100000, no fd
+		ibv_reg_dmabuf_mr:
+		registered at 0x40, 14 bytes, iova 0x50000, access 0x3, fd
+		ibv_reg_dmabuf_mr:
+		not registered at 0, 0 bytes, iova 0, access 0, no fd
+		ibv_rereg_mr:
+		rereg_mr
+		ibv_dereg_mr:
+		dereg_mr
+		ibv_dereg_mr:
+		dereg_mr
+		ibv_dereg_mr:
+		dereg_mr
+		ibv_dereg_mr:
+		dereg_mr
+		ibv_create_cq:
+		create_cq
+		ibv_resize_cq:
+		resize_cq
+		ibv_create_qp:
+		create_qp
+		ibv_modify_qp:
+		modify_qp
+		ibv_query_qp:
+		query_qp
+		ibv_destroy_qp:
+		destroy_qp
+		ibv_destroy_cq:
+		destroy_cq
+		ibv_dealloc_pd:
+		dealloc_pd
+		ibv_close_device:
+		close_device
+		close_device
+	END
+}
+
+@test "callers of version 1.0 reach libibverbs" {
+	run -0 preloaded compat
+	expect_line '^1\.0$'
+}
+
+@test "dlopen of libibverbs: ours first, then the real one" {
+	for name in libibverbs.so.1 libibverbs.so "$nullverbs/libibverbs.so.1"; do
+		for flag in '' -g; do
+			# shellcheck disable=SC2086
+			run -0 preloaded lookup $flag "$name" ibv_open_device@IBVERBS_1.1 ibv_open_device \
+				ibv_get_device_list ibv_query_port@IBVERBS_1.1 ibv_open_device@IBVERBS_1.0
+			[ "$output" = "$(printf '%s\n' libshift.so libshift.so \
+				libibverbs.so.1 libibverbs.so.1 libibverbs.so.1)" ]
+		done
+	done
+	run -0 preloaded lookup -c libibverbs.so.1
+	expect_line '^opened mlx5_0$'
+}
+
+@test "dlopen of libibverbs: the same by a bare name in LD_PRELOAD, from another directory" {
+	cd "$BATS_TEST_TMPDIR"
+	LD_LIBRARY_PATH=$nullverbs:${library%/*} LD_PRELOAD=${preload}libshift.so run -0 \
+		lookup libibverbs.so.1 ibv_open_device
+	expect_line '^libshift\.so$'
+}
+
+@test "dlopen of another copy of libibverbs gives that, and says so under a launcher" {
+	mkdir "$BATS_TEST_TMPDIR/copy"
+	cp "$nullverbs/libibverbs.so.1" "$BATS_TEST_TMPDIR/copy/"
+	file=$BATS_TEST_TMPDIR/copy/libibverbs.so.1
+	run -0 preloaded lookup "$file" ibv_open_device
+	expect_line '^libibverbs.so.1$'
+	SHIFT_JOB=j run -0 --separate-stderr preloaded lookup "$file" ibv_open_device
+	[[ $stderr =~ ^shift\[[0-9]+\]:\ warning:\ .*/copy/libibverbs.so.1\ is\ not ]]
+}
+
+@test "dlopen of names that only look like libibverbs" {
+	for name in libibverbs.so.2 xlibibverbs.so.1 libibverbs.so.1.0 libibverbs.so.1/ libibverbs; do
+		run -1 preloaded lookup "$name"
+		[ "$output" = "$(LD_LIBRARY_PATH=$nullverbs lookup "$name" 2>&1)" ]
+	done
+}
+
+@test "dlopen: NULL, errors and bad modes are the real one's" {
+	run -0 preloaded lookup NULL ibv_open_device getppid
+	[ "${lines[0]}" = libshift.so ]
+	[ "${lines[1]}" = libc.so.6 ]
+	run -1 preloaded lookup /nowhere/libibverbs.so.1
+	expect_line '^dlopen: /nowhere/libibverbs.so.1: cannot open shared object file'
+	run -1 preloaded lookup libibverbs.so.1 no_such_verb
+	expect_match '^no_such_verb: .*undefined symbol: no_such_verb'
+}
+
+@test "dlopen searches the caller's RUNPATH and ORIGIN" {
+	needs_unsanitized # whose dlopen is the caller then
+	cd "$BATS_TEST_TMPDIR"
+	mkdir private
+	echo 'int private_symbol(void); int private_symbol(void) { return 1; }' |
+		${CC:-gcc} -shared -fPIC -x c - -o private/libprivate.so
+	# shellcheck disable=SC2016
+	${CC:-gcc} -std=gnu11 -D_GNU_SOURCE "$SRCDIR/tests/preload/lookup.c" -o private/lookup \
+		-Wl,--enable-new-dtags,-rpath,'$ORIGIN'
+	cd /
+	for name in libprivate.so '$ORIGIN/libprivate.so'; do
+		run -0 preloaded "$BATS_TEST_TMPDIR/private/lookup" "$name" private_symbol
+		expect_line '^libprivate\.so$'
+	done
+}
+
+@test "libmlx5 is loaded as it is, and opens its devices through us" {
+	run lookup libmlx5.so.1 mlx5dv_open_device
+	[ "$status" -eq 0 ] || skip "libmlx5 is not installed"
+	LD_PRELOAD=$preload$library run -0 lookup libmlx5.so.1 mlx5dv_open_device
+	expect_match '^libmlx5\.so'
+	LD_PRELOAD=$preload$library LD_BIND_NOW=1 LD_DEBUG=bindings run -0 lookup libmlx5.so.1
+	expect_match "libmlx5.so[^ ]* \[0\] to [^ ]*/libshift.so \[0\]: normal symbol .verbs_open_device'"
+}
+
+@test "loaded by dlopen instead of preloaded" {
+	for flag in '' -g; do
+		# shellcheck disable=SC2086
+		LD_LIBRARY_PATH=$nullverbs run -0 lookup $flag -c "$library" ibv_open_device
+		[ "$output" = "$(printf 'libshift.so\nopened mlx5_0')" ]
+	done
+}
+
+@test "a libibverbs that lacks what we cannot be without: said under a launcher, all passes" {
+	cd "$BATS_TEST_TMPDIR"
+	sed '/ibv_create_srq/d' "$SRCDIR/tests/nullverbs/nullverbs.map" >map
+	echo 'local: ibv_create_srq; };' | sed 's/^/IBVERBS_LESS { /' >>map
+	${CC:-gcc} -std=gnu11 -D_GNU_SOURCE -shared -fPIC -I"$SRCDIR" "$SRCDIR"/tests/nullverbs/*.c \
+		-Wl,-soname,libibverbs.so.1,--version-script,map -o libibverbs.so.1
+	nullverbs=$BATS_TEST_TMPDIR
+	SHIFT_JOB=j run -0 --separate-stderr preloaded lookup -c libibverbs.so.1
+	[ "$output" = "opened mlx5_0" ]
+	[ "${#stderr_lines[@]}" -eq 1 ]
+	[[ $stderr =~ warning:\ libibverbs\ has\ no\ ibv_create_srq\  ]]
+}
+
+@test "a malformed variable: one warning that names it, and the default" {
+	SHIFT_RAILS=mlx5_0=+mlx5_1 run -0 --separate-stderr preloaded lookup -c libibverbs.so.1
+	[ "${#stderr_lines[@]}" -eq 1 ]
+	[[ $stderr =~ ^shift\[[0-9]+\]:\ warning:\ SHIFT_RAILS=mlx5_0=\+mlx5_1\  ]]
+	[ "$output" = "opened mlx5_0" ]
+	SHIFT_LOG_FILE=$BATS_TEST_TMPDIR/log SHIFT_PROBES=maybe run -0 --separate-stderr \
+		preloaded lookup -c libibverbs.so.1
+	[ -z "$stderr" ]
+	grep -q 'warning: SHIFT_PROBES=maybe is not understood' "$BATS_TEST_TMPDIR/log"
+	SHIFT_LOG=error SHIFT_PROBES=maybe run -0 --separate-stderr preloaded lookup -c libibverbs.so.1
+	[ -z "$stderr" ]
+}
+
+@test "the data path: instructions added per pair of post and poll are bounded" {
+	needs_unsanitized
+	run "$SRCDIR/tests/bench/datapath" --check
+	[ "$status" -ne 77 ] || skip "$output"
+	echo "$output"
+	[ "$status" -eq 0 ]
+}
+
+milliseconds() { # COMMAND...: of fifty runs
+	local start=${EPOCHREALTIME/./}
+	for _ in {1..50}; do "$@"; done
+	echo $(((${EPOCHREALTIME/./} - start) / 1000))
+}
+
+@test "starting a program that has nothing to do with RDMA takes little longer" {
+	needs_unsanitized
+	plain=$(milliseconds env /bin/true)
+	with=$(milliseconds env LD_PRELOAD="$library" /bin/true)
+	echo "# /bin/true: $((plain * 20)) us, with the preload $((with * 20)) us" >&3
+	[ "$with" -lt $((plain * 5 + 1000)) ]
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+/* Hooks that do the real verb and say so on standard output; linked with the real exports. */
+#include <dlfcn.h>
+#include <stdio.h>
+
+#include "lib/verbs/hooks.h"
+#include "lib/verbs/real.h"
+
+_Thread_local bool hooks_off;
+
+static void say(const char *name)
+{
+	if (hooks_off)
+		fputs("with hooks_off: ", stdout);
+	puts(name);
+}
+
+/* As the library's own verbs would come back to its exports: not to be seen again. */
+struct ibv_context *hook_opened(struct ibv_context *ctx)
+{
+	struct ibv_pd *(*alloc_pd)(struct ibv_context *) = dlsym(RTLD_DEFAULT, "ibv_alloc_pd");
+	int (*dealloc_pd)(struct ibv_pd *) = dlsym(RTLD_DEFAULT, "ibv_dealloc_pd");
+
+	say(ctx ? "opened" : "not opened");
+	if (!ctx)
+		return NULL;
+	hooks_off = true;
+	dealloc_pd(alloc_pd(ctx));
+	hooks_off = false;
+	return ctx;
+}
+
+int hook_close_device(struct ibv_context *ctx)
+{
+	say("close_device");
+	return real.close_device(ctx);
+}
+
+struct ibv_pd *hook_alloc_pd(struct ibv_context *ctx)
+{
+	say("alloc_pd");
+	return real.alloc_pd(ctx);
+}
+
+int hook_dealloc_pd(struct ibv_pd *pd)
+{
+	say("dealloc_pd");
+	return real.dealloc_pd(pd);
+}
+
+struct ibv_mr *hook_registered(struct ibv_mr *mr, uint64_t addr_or_offset, size_t length,
+			       uint64_t iova, unsigned int access, int fd)
+{
+	char line[128];
+
+	snprintf(line, sizeof(line), "%s at %#llx, %zu bytes, iova %#llx, access %#x, %s",
+		 mr ? "registered" : "not registered", (unsigned long long)addr_or_offset, length,
+		 (unsigned long long)iova, access, fd < 0 ? "no fd" : "fd");
+	say(line);
+	return mr;
+}
+
+int hook_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
+		  int access)
+{
+	say("rereg_mr");
+	return real.rereg_mr(mr, flags, pd, addr, length, access);
+}
+
+int hook_dereg_mr(struct ibv_mr *mr)
+{
+	say("dereg_mr");
+	return real.dereg_mr(mr);
+}
+
+struct ibv_cq *hook_create_cq(struct ibv_context *ctx, int cqe, void *cq_context,
+			      struct ibv_comp_channel *channel, int comp_vector)
+{
+	say("create_cq");
+	return real.create_cq(ctx, cqe, cq_context, channel, comp_vector);
+}
+
+int hook_resize_cq(struct ibv_cq *cq, int cqe)
+{
+	say("resize_cq");
+	return real.resize_cq(cq, cqe);
+}
+
+int hook_destroy_cq(struct ibv_cq *cq)
+{
+	say("destroy_cq");
+	return real.destroy_cq(cq);
+}
+
+struct ibv_qp *hook_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	say("create_qp");
+	return real.create_qp(pd, attr);
+}
+
+int hook_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
+		  struct ibv_qp_init_attr *init_attr)
+{
+	say("query_qp");
+	return real.query_qp(qp, attr, attr_mask, init_attr);
+}
+
+int hook_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
+{
+	say("modify_qp");
+	return real.modify_qp(qp, attr, attr_mask);
+}
+
+int hook_destroy_qp(struct ibv_qp *qp)
+{
+	say("destroy_qp");
+	return real.destroy_qp(qp);
+}

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+# Programs for tests/preload.bats.
+check_PROGRAMS += tests/preload/lookup tests/preload/compat
+tests_preload_lookup_SOURCES = tests/preload/lookup.c
+tests_preload_lookup_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS)
+
+tests_preload_compat_SOURCES = tests/preload/compat.c
+tests_preload_compat_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS)
+tests_preload_compat_LDADD = $(IBVERBS_LIBS)
+
+# libshift.so with other hooks, which say what they are called for.
+check_LTLIBRARIES += tests/preload/libtrace.la
+tests_preload_libtrace_la_SOURCES = tests/preload/hooks_trace.c \
+	lib/verbs/exports.c lib/verbs/hooks.h lib/verbs/real.c lib/verbs/real.h \
+	lib/verbs/dlopen.c lib/verbs/dlopen.S \
+	lib/verbs/env.c lib/verbs/env.h lib/verbs/log.c lib/verbs/log.h \
+	lib/verbs/rails.c lib/verbs/rails.h lib/verbs/sysfs.c
+tests_preload_libtrace_la_CFLAGS = $(lib_libshift_la_CFLAGS)
+tests_preload_libtrace_la_LDFLAGS = $(lib_libshift_la_LDFLAGS) -rpath /nowhere
+tests_preload_libtrace_la_LIBADD = $(IBVERBS_LIBS)
+tests_preload_libtrace_la_DEPENDENCIES = lib/libshift.map
+
+check_PROGRAMS += tests/preload/every_verb
+tests_preload_every_verb_SOURCES = tests/preload/every_verb.c
+tests_preload_every_verb_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS)
+tests_preload_every_verb_LDADD = $(IBVERBS_LIBS)

@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* The background thread's timers, calls and descriptors, and the workers. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "lib/verbs/bg.h"
+#include "lib/verbs/hooks.h"
+#include "lib/verbs/log.h"
+#include "lib/verbs/worker.h"
+
+/* What the upper layers bring. */
+_Thread_local bool hooks_off;
+
+void log_at(enum log_level level, const char *format, ...)
+{
+	(void)level;
+	(void)format;
+}
+
+enum { TIMERS = 300, PATIENCE_MS = 20000 };
+
+static void wait_ms(int ms)
+{
+	usleep((useconds_t)ms * 1000);
+}
+
+static void wait_for(atomic_uint *value, unsigned int expected)
+{
+	for (int i = 0; i < PATIENCE_MS && *value < expected; i++)
+		wait_ms(1);
+	assert_int_equal(*value, expected);
+}
+
+/* Runs fn on the background thread, and waits for it. */
+static atomic_uint on_bg_done;
+static void (*on_bg_fn)(void);
+
+static void on_bg_call(void *arg)
+{
+	(void)arg;
+	on_bg_fn();
+	on_bg_done++;
+}
+
+static void on_bg(void (*fn)(void))
+{
+	struct bg_call call = {.fn = on_bg_call};
+	unsigned int before = on_bg_done;
+
+	on_bg_fn = fn;
+	bg_call(&call);
+	wait_for(&on_bg_done, before + 1);
+}
+
+/* ---- calls --------------------------------------------------------------------------------- */
+
+static atomic_uint call_count;
+static unsigned int call_order[8];
+static bool call_on_bg, call_hooks_off, call_signals_blocked;
+
+static void record_call(void *arg)
+{
+	sigset_t mask;
+
+	pthread_sigmask(SIG_SETMASK, NULL, &mask);
+	call_signals_blocked = sigismember(&mask, SIGTERM) && sigismember(&mask, SIGUSR1);
+	call_on_bg = bg_is_self();
+	call_hooks_off = hooks_off;
+	call_order[call_count] = (unsigned int)(uintptr_t)arg;
+	call_count++;
+}
+
+static void calls_in_order(void **state)
+{
+	struct bg_call calls[4];
+
+	(void)state;
+	for (uintptr_t i = 0; i < 4; i++) {
+		calls[i] = (struct bg_call){.fn = record_call, .arg = (void *)(i + 1)};
+		bg_call(&calls[i]);
+		/* Before the thread has run: one that is queued is not queued twice. */
+		bg_call(&calls[i]);
+	}
+	assert_int_equal(bg_start(), 0);
+	assert_int_equal(bg_start(), 0);
+	wait_for(&call_count, 4);
+	for (unsigned int i = 0; i < 4; i++)
+		assert_int_equal(call_order[i], i + 1);
+	assert_true(call_on_bg);
+	assert_true(call_hooks_off);
+	assert_true(call_signals_blocked);
+	assert_false(bg_is_self());
+	assert_false(hooks_off);
+}
+
+static struct bg_call chain;
+static atomic_uint chain_count;
+
+static void chain_call(void *arg)
+{
+	(void)arg;
+	if (++chain_count < 1000)
+		bg_call(&chain);
+}
+
+static void a_call_may_queue_itself(void **state)
+{
+	(void)state;
+	chain = (struct bg_call){.fn = chain_call};
+	bg_call(&chain);
+	wait_for(&chain_count, 1000);
+}
+
+static atomic_uint stress_count;
+
+static void stress_call(void *arg)
+{
+	(void)arg;
+	stress_count++;
+}
+
+/* The call object is used again as soon as it has run. */
+static void *stress_thread(void *arg)
+{
+	(void)arg;
+	for (int i = 0; i < 500; i++) {
+		struct bg_call calls[3];
+		unsigned int before;
+
+		for (int j = 0; j < 3; j++)
+			calls[j] = (struct bg_call){.fn = stress_call};
+		before = stress_count;
+		for (int j = 0; j < 3; j++)
+			bg_call(&calls[j]);
+		while (stress_count < before + 3)
+			sched_yield();
+	}
+	return NULL;
+}
+
+static void calls_from_a_busy_thread_all_run(void **state)
+{
+	pthread_t thread;
+
+	(void)state;
+	assert_int_equal(pthread_create(&thread, NULL, stress_thread, NULL), 0);
+	pthread_join(thread, NULL);
+	assert_int_equal(stress_count, 1500);
+}
+
+/* ---- timers -------------------------------------------------------------------------------- */
+
+static struct bg_timer timers[TIMERS];
+static unsigned int fired[TIMERS];
+static atomic_uint fired_count;
+static uint64_t last_at_ns;
+static bool in_order = true, not_early = true;
+
+static void fire(void *arg)
+{
+	struct bg_timer *timer = arg;
+
+	in_order &= timer->at_ns >= last_at_ns;
+	not_early &= now_ns() >= timer->at_ns;
+	last_at_ns = timer->at_ns;
+	fired[timer - timers]++;
+	fired_count++;
+}
+
+/* Random times within 50 ms; every third taken back, every fifth set anew. */
+static void set_many(void)
+{
+	uint64_t now = now_ns() + 20000000;
+
+	for (unsigned int i = 0; i < TIMERS; i++) {
+		timers[i] = (struct bg_timer){.fn = fire, .arg = &timers[i]};
+		bg_timer_set(&timers[i], now + (uint64_t)rand() % 50000000);
+	}
+	for (unsigned int i = 0; i < TIMERS; i += 5)
+		bg_timer_set(&timers[i], now + (uint64_t)rand() % 50000000);
+	for (unsigned int i = 0; i < TIMERS; i += 3) {
+		bg_timer_set(&timers[i], UINT64_MAX);
+		bg_timer_set(&timers[i], UINT64_MAX); /* and again: nothing */
+	}
+}
+
+static void timers_fire_once_in_order(void **state)
+{
+	(void)state;
+	srand(1);
+	on_bg(set_many);
+	wait_for(&fired_count, TIMERS - TIMERS / 3);
+	wait_ms(20);
+	assert_true(in_order);
+	assert_true(not_early);
+	for (unsigned int i = 0; i < TIMERS; i++)
+		assert_int_equal(fired[i], i % 3 != 0);
+}
+
+static struct bg_timer periodic;
+static atomic_uint periodic_count;
+
+static void again(void *arg)
+{
+	(void)arg;
+	if (++periodic_count < 5)
+		bg_timer_set(&periodic, now_ns() + 1000000);
+}
+
+static void set_periodic(void)
+{
+	periodic = (struct bg_timer){.fn = again};
+	bg_timer_set(&periodic, 1); /* long ago: at once */
+}
+
+static void a_timer_may_set_itself(void **state)
+{
+	(void)state;
+	on_bg(set_periodic);
+	wait_for(&periodic_count, 5);
+}
+
+/* One fires and takes the other, due at the same time, back. */
+static struct bg_timer rivals[2];
+static atomic_uint rival_count;
+
+static void rival(void *arg)
+{
+	bg_timer_set(arg, UINT64_MAX);
+	rival_count++;
+}
+
+static void set_rivals(void)
+{
+	uint64_t at = now_ns() + 5000000;
+
+	for (int i = 0; i < 2; i++) {
+		rivals[i] = (struct bg_timer){.fn = rival, .arg = &rivals[!i]};
+		bg_timer_set(&rivals[i], at);
+	}
+}
+
+static void a_timer_taken_back_by_another_does_not_fire(void **state)
+{
+	(void)state;
+	on_bg(set_rivals);
+	wait_for(&rival_count, 1);
+	wait_ms(20);
+	assert_int_equal(rival_count, 1);
+}
+
+/* ---- descriptors --------------------------------------------------------------------------- */
+
+static int pipes[2][2];
+static atomic_uint readable_count;
+static atomic_uint flush_count;
+
+/* Both are readable in one turn; the first to run ends the other's watch. */
+static void readable(void *arg, uint32_t events)
+{
+	assert_true(events & EPOLLIN);
+	(void)arg;
+	bg_unwatch(pipes[0][0]);
+	bg_unwatch(pipes[1][0]);
+	readable_count++;
+}
+
+static void flush(void)
+{
+	flush_count++;
+}
+
+static void watch_pipes(void)
+{
+	assert_int_equal(bg_watch(-1, EPOLLIN, readable, NULL), -EBADF);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(pipe(pipes[i]), 0);
+		assert_int_equal(write(pipes[i][1], "x", 1), 1);
+		assert_int_equal(bg_watch(pipes[i][0], EPOLLIN, readable, NULL), 0);
+		/* Replaces. */
+		assert_int_equal(bg_watch(pipes[i][0], EPOLLIN, readable, NULL), 0);
+	}
+}
+
+static void an_unwatched_descriptor_is_not_reported(void **state)
+{
+	(void)state;
+	bg_before_sleep(flush);
+	on_bg(watch_pipes);
+	wait_for(&readable_count, 1);
+	wait_ms(20);
+	assert_int_equal(readable_count, 1);
+	assert_true(flush_count > 0);
+}
+
+/* ---- workers ------------------------------------------------------------------------------- */
+
+struct test_job {
+	struct job job;
+	unsigned int number;
+};
+
+static unsigned int job_order[100];
+static atomic_uint job_count;
+static atomic_bool may_go;
+
+static void run_job(struct job *job)
+{
+	struct test_job *t = (struct test_job *)job;
+
+	job_order[job_count++] = t->number;
+	free(t);
+}
+
+static void hang(struct job *job)
+{
+	(void)job;
+	while (!may_go)
+		wait_ms(1);
+}
+
+static void jobs_run_in_order_and_may_free_themselves(void **state)
+{
+	struct worker *w = worker_new("shift a-long-name-of-a-nic");
+
+	(void)state;
+	assert_non_null(w);
+	assert_true(worker_drain(w, 0));
+	for (unsigned int i = 0; i < 100; i++) {
+		struct test_job *t = malloc(sizeof(*t));
+
+		*t = (struct test_job){.job.fn = run_job, .number = i};
+		worker_submit(w, &t->job);
+	}
+	assert_true(worker_drain(w, PATIENCE_MS));
+	for (unsigned int i = 0; i < 100; i++)
+		assert_int_equal(job_order[i], i);
+	assert_int_equal(worker_busy_since_ns(w), 0);
+}
+
+static void a_job_that_hangs_is_seen(void **state)
+{
+	struct worker *w = worker_new("shift");
+	struct job job = {.fn = hang};
+	uint64_t before = now_ns(), since = 0;
+
+	(void)state;
+	worker_submit(w, &job);
+	for (int i = 0; i < PATIENCE_MS && !since; i++) {
+		wait_ms(1);
+		since = worker_busy_since_ns(w);
+	}
+	assert_true(since >= before && since <= now_ns());
+	assert_false(worker_drain(w, 20));
+	may_go = true;
+	assert_true(worker_drain(w, PATIENCE_MS));
+}
+
+/* ---- fork ---------------------------------------------------------------------------------- */
+
+static int in_child(void)
+{
+	struct worker *w = worker_new("shift");
+	struct bg_call call = {.fn = stress_call};
+	struct job job = {.fn = hang};
+
+	if (!bg_forked() || !bg_start())
+		return 1;
+	bg_call(&call);
+	worker_submit(w, &job);
+	return worker_drain(w, 10) ? 2 : 0;
+}
+
+static void a_child_has_none_of_it(void **state)
+{
+	int status;
+	pid_t pid;
+
+	(void)state;
+	assert_false(bg_forked());
+	pid = fork();
+	if (!pid)
+		_exit(in_child());
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_false(bg_forked());
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(calls_in_order),
+		cmocka_unit_test(a_call_may_queue_itself),
+		cmocka_unit_test(calls_from_a_busy_thread_all_run),
+		cmocka_unit_test(timers_fire_once_in_order),
+		cmocka_unit_test(a_timer_may_set_itself),
+		cmocka_unit_test(a_timer_taken_back_by_another_does_not_fire),
+		cmocka_unit_test(an_unwatched_descriptor_is_not_reported),
+		cmocka_unit_test(jobs_run_in_order_and_may_free_themselves),
+		cmocka_unit_test(a_job_that_hangs_is_seen),
+		cmocka_unit_test(a_child_has_none_of_it),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
