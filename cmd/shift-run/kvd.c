@@ -16,15 +16,17 @@ enum { ANSWER_MS = 5000, WORDS_MAX = 24 };
 
 static char *join(const cJSON *list)
 {
+	char text[4096] = "";
 	const cJSON *item;
-	char *text = need(strdup("")), *longer;
+	size_t n = 0;
 
 	cJSON_ArrayForEach (item, list) {
-		longer = format("%s%s%s", text, *text ? "," : "", cJSON_GetStringValue(item));
-		free(text);
-		text = longer;
+		const char *url = cJSON_GetStringValue(item);
+
+		if (url && n < sizeof(text))
+			n += snprintf(text + n, sizeof(text) - n, "%s%s", n ? "," : "", url);
 	}
-	return text;
+	return need(strdup(text));
 }
 
 static const char *text_of(const cJSON *o, const char *name)
