@@ -15,12 +15,13 @@ setup_file() {
 	library bin/libshift.so 'int standin;'
 	program static 'int main(void) { return 0; }' -static || rm -f static
 	program plain 'int main(void) { return 0; }'
-	KV=$(SHIFT_RUN_DIR=$PWD/shared bin/shift-kvd etcd --job shared --grace 2m 3>&-)
+	export SHARED_JOB=shared-$$
+	KV=$(SHIFT_RUN_DIR=$PWD/shared bin/shift-kvd etcd --job "$SHARED_JOB" --grace 2m 3>&-)
 }
 
 teardown_file() {
 	cd "$BATS_FILE_TMPDIR"
-	JOB=shared
+	JOB=$SHARED_JOB
 	end_daemons
 }
 
@@ -420,7 +421,7 @@ SHIFT_RUN_DIR=$PWD/A" ]
 
 @test "no meeting point: one line" {
 	local peer
-	peer=$(JOB=shared; ps -o args= --ppid "$(daemons etcd)" |
+	peer=$(JOB=$SHARED_JOB; ps -o args= --ppid "$(daemons etcd)" |
 		sed 's/.*--listen-peer-urls http:..\([^ ]*\) .*/\1/')
 	run srun --kv "start@$peer" -- true # answers in HTTP, but not as etcd
 	expect_status 125
