@@ -1,5 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-# The shift-* commands.
+# The shift-* commands, one file each.
+
+bin_PROGRAMS += cmd/shift-ctl/shift-ctl
+cmd_shift_ctl_shift_ctl_SOURCES = \
+	cmd/shift-ctl/shift-ctl.c cmd/shift-ctl/ctl.h cmd/shift-ctl/common.c \
+	cmd/shift-ctl/ask-all.c cmd/shift-ctl/cmd-status.c cmd/shift-ctl/cmd-events.c \
+	cmd/shift-ctl/cmd-migrate.c cmd/shift-ctl/cmd-failback.c
+cmd_shift_ctl_shift_ctl_CFLAGS = $(AM_CFLAGS) $(CJSON_CFLAGS)
+cmd_shift_ctl_shift_ctl_LDADD = $(REPORT_LIBS)
 
 bin_PROGRAMS += cmd/shift-run/shift-run
 cmd_shift_run_shift_run_SOURCES = \
@@ -11,4 +19,4 @@ cmd_shift_run_shift_run_SOURCES = \
 	lib/verbs/sysfs.c
 cmd_shift_run_shift_run_CPPFLAGS = $(AM_CPPFLAGS) -DPKGLIBDIR='"$(pkglibdir)"' -DBINDIR='"$(bindir)"'
 cmd_shift_run_shift_run_CFLAGS = $(AM_CFLAGS) $(CJSON_CFLAGS)
-cmd_shift_run_shift_run_LDADD = kv/libkvclient.la $(CJSON_LIBS)
+cmd_shift_run_shift_run_LDADD = $(REPORT_LIBS)

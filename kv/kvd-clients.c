@@ -102,8 +102,10 @@ static void bury(struct kvd *k, struct client *c, bool died)
 	if (c->buried || !c->nonce)
 		return;
 	c->buried = true;
-	if (died)
+	if (died) {
 		store_add_death(k, c->name);
+		crash_sweep(k->dir, c->nonce);
+	}
 	store_drop_client(k, c);
 }
 

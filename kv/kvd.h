@@ -5,6 +5,7 @@
  *   kvd-clients.c  the processes of this host: their sockets, lives and deaths
  *   kvd-store.c    the job's keys, here and elsewhere; which of them etcd has not got yet
  *   kvd-session.c  etcd: lease, job key, what is there, changes, puts; lost and found again
+ *   kvd-crash.c    what dead processes leave in the directory
  *   kvd-run.c      the directory, the lock, the socket, the detached process
  */
 #ifndef SHIFT_KVD_H
@@ -109,6 +110,7 @@ struct kvd {
 	struct session session;
 	struct client *clients;
 	int client_count, listen_fd;
+	const char *dir;
 	int64_t idle_since_ms; /* may lie in the future */
 	bool stopping, leaving;
 };
@@ -213,6 +215,15 @@ void watch_read_all(struct kvd *k);
 
 /* Watches from the first revision that is not in the store. */
 void watch_start(struct kvd *k);
+
+/* ---- kvd-crash.c --------------------------------------------------------------------------- */
+
+/*
+ * Statistics of processes that ended without removing them become crash records, of which the last
+ * CRASHES_KEPT stay; their control sockets go. nonce: of a process known to be dead, or 0.
+ */
+enum { CRASHES_KEPT = 16 };
+void crash_sweep(const char *dir, uint64_t nonce);
 
 /* ---- kvd-run.c ----------------------------------------------------------------------------- */
 

@@ -89,9 +89,12 @@ static void run_daemon(const struct kvd_options *o)
 		run_detach(&r);
 	raise_limit();
 	k.listen_fd = r.listen_fd;
+	k.dir = r.dir;
+	crash_sweep(k.dir, 0);
 	kv_table_init(&k.store.items, sizeof(struct item));
 	session_init(&k);
 	kvd_loop(&k);
+	crash_sweep(k.dir, 0);
 	run_leave(&r);
 	session_free(&k);
 	clients_free(&k);

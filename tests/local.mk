@@ -34,6 +34,7 @@ include tests/model/local.mk
 include tests/nullverbs/local.mk
 include tests/preload/local.mk
 include tests/sim/local.mk
+include tests/stats/local.mk
 
 # One testbed at a time: two of them on two cores time out each other.
 .PHONY: check-testbed check-long check-long-testbed

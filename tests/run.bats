@@ -509,7 +509,7 @@ etcd_is() {
 	[ ! -e "$output" ]
 	[ "$(jq -c '[.job, .command[0], .exit_status, .signal, .processes]' r)" = \
 		"[\"$JOB\",\"sh\",5,null,[]]" ]
-	[ "$(jq '.ended_at >= .started_at' r)" = true ]
+	[ "$(jq '.ended_unix_s >= .started_unix_s' r)" = true ]
 	run srun --kv "$KV" --report r -- sh -c 'kill -SEGV $$'
 	expect_status 139
 	[ "$(jq -c '[.exit_status, .signal]' r)" = '[null,"SIGSEGV"]' ]

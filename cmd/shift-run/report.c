@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* --report: a directory where each process of the command leaves its statistics, and what they say.
+ */
 #include "run.h"
 
-#include <cjson/cJSON.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-void report_begin(struct report *r)
+#include "lib/stats/report.h"
+
+void report_begin(struct run_report *r)
 {
 	const char *tmp = getenv("TMPDIR");
 	int fd;
@@ -28,70 +29,24 @@ void report_begin(struct report *r)
 	clock_gettime(CLOCK_REALTIME, &r->begun);
 }
 
-static void add_time(cJSON *o, const char *name, const struct timespec *t)
+static uint64_t real_ns(const struct timespec *t)
 {
-	char text[64];
-	struct tm tm;
-	size_t n;
-
-	gmtime_r(&t->tv_sec, &tm);
-	n = strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm);
-	snprintf(text + n, sizeof(text) - n, ".%03ldZ", t->tv_nsec / 1000000);
-	cJSON_AddStringToObject(o, name, text);
+	return (uint64_t)t->tv_sec * 1000000000 + (uint64_t)t->tv_nsec;
 }
 
-static void add_end(cJSON *o, int wait_status)
+void collect_report(struct run_report *r)
 {
-	char name[32];
-
-	if (WIFEXITED(wait_status)) {
-		cJSON_AddNumberToObject(o, "exit_status", WEXITSTATUS(wait_status));
-		cJSON_AddNullToObject(o, "signal");
-		return;
-	}
-	snprintf(name, sizeof(name), "SIG%s", sigabbrev_np(WTERMSIG(wait_status)));
-	cJSON_AddNullToObject(o, "exit_status");
-	cJSON_AddStringToObject(o, "signal", name);
-}
-
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-	(void)st;
-	(void)type;
-	(void)ftw;
-	remove(path);
-	return 0;
-}
-
-static void write_file(const char *path, const cJSON *o)
-{
-	char *text = need(cJSON_Print(o));
-	FILE *f = fopen(path, "we");
-
-	if (!f || fprintf(f, "%s\n", text) < 0 || fclose(f))
-		say("--report %s: %s", path, strerror(errno));
-	free(text);
-}
-
-/*
- * Each process of the command has left a file in r->dir. What is in them is not read yet:
- * "processes" stays empty.
- */
-void collect_report(struct report *r)
-{
-	cJSON *o = cJSON_CreateObject(), *command;
+	struct report_run run = {.job = r->job, .command = r->command, .status = r->wait_status};
+	struct report *report;
+	FILE *out;
 
 	clock_gettime(CLOCK_REALTIME, &r->ended);
-	cJSON_AddNumberToObject(o, "version", 1);
-	cJSON_AddStringToObject(o, "job", r->job);
-	command = cJSON_AddArrayToObject(o, "command");
-	for (char **word = r->command; *word; word++)
-		cJSON_AddItemToArray(command, cJSON_CreateString(*word));
-	add_time(o, "started_at", &r->begun);
-	add_time(o, "ended_at", &r->ended);
-	add_end(o, r->wait_status);
-	cJSON_AddArrayToObject(o, "processes");
-	write_file(r->file, o);
-	cJSON_Delete(o);
-	nftw(r->dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+	run.started_real_ns = real_ns(&r->begun);
+	run.ended_real_ns = real_ns(&r->ended);
+	report = need(report_read(r->dir, &run));
+	out = fopen(r->file, "we");
+	if (!out || report_write(report, out) || fclose(out))
+		say("--report %s: %s", r->file, strerror(errno));
+	report_free(report);
+	report_remove(r->dir);
 }

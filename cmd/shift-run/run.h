@@ -209,7 +209,7 @@ int show_check(const struct options *o, const struct target *t, int status, cons
 
 /* ---- report.c ------------------------------------------------------------------------------ */
 
-struct report {
+struct run_report {
 	const char *file, *job;
 	char *dir; /* where each process leaves its statistics; made by report_begin() */
 	char **command;
@@ -218,9 +218,9 @@ struct report {
 };
 
 /* Makes the directory, and sees that the file can be written. Ends the process if not. */
-void report_begin(struct report *r);
+void report_begin(struct run_report *r);
 
 /* Writes the file and removes the directory. */
-void collect_report(struct report *r);
+void collect_report(struct run_report *r);
 
 #endif

@@ -140,7 +140,7 @@ static bool is_nested(const struct options *o, const struct meeting *m)
 	return true;
 }
 
-static int run(const struct options *o, const struct variable *variables, struct report *r)
+static int run(const struct options *o, const struct variable *variables, struct run_report *r)
 {
 	set_variables(variables);
 	if (!o->report)
@@ -152,7 +152,7 @@ static int run(const struct options *o, const struct variable *variables, struct
 
 static int protect(const struct options *o, const struct target *target)
 {
-	struct report r = {.file = o->report, .command = o->command};
+	struct run_report r = {.file = o->report, .command = o->command};
 	struct variable variables[VARIABLES_MAX + 1];
 	const char *library = library_find(), *job;
 	struct meeting meeting;
