@@ -290,8 +290,8 @@ SHIFT_RUN_DIR=$PWD/A" ]
 	[ "$(jq -c '[.job, .environment.SHIFT_FAILBACK, .environment.SHIFT_GIVE_UP_MS,
 		.environment.SHIFT_LOG_FILE, .meeting.endpoints[0]]' <<<"$output")" = \
 		"[\"env-job\",\"manual\",\"5000\",\"$PWD/log\",\"http://h:1\"]" ]
-	run -0 shift-run -nj --job x --kv http://i:2 true
-	[ "$(jq -c '[.job, .meeting.endpoints[0]]' <<<"$output")" = '["x","http://i:2"]' ]
+	run -0 shift-run -nj --job x --kv http://i:2/,http://j:3/ true
+	[ "$(jq -c '[.job, .environment.SHIFT_KV]' <<<"$output")" = '["x","http://i:2,http://j:3"]' ]
 	for e in SHIFT_FAILBACK=perhaps SHIFT_GIVE_UP_MS=10s SHIFT_RAILS=mlx5_0 SHIFT_LOG=loud \
 		SHIFT_LOST_ATOMIC=retry SHIFT_JOB=../x SHIFT_KV=h:1; do
 		run env "$e" shift-run -n true

@@ -92,6 +92,8 @@ static void become_kvd(const char *const *arguments, int out, int err)
 
 	for (int i = 0; arguments[i] && i + 1 < WORDS_MAX; i++)
 		argv[i + 1] = (char *)arguments[i];
+	if (library_is_active()) /* of a shift-run on another host */
+		unsetenv("LD_PRELOAD");
 	dup2(out, 1);
 	dup2(err, 2);
 	execv(kvd_path(), argv);
