@@ -5,6 +5,7 @@
  */
 #include "run.h"
 #include "kv/client.h"
+#include "kv/etcd.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -112,7 +113,7 @@ static void get_kvd(struct kvd_state *s, struct meeting *m, const struct options
 /* The last part of "URL: what is wrong". */
 static bool is_no_etcd(const struct kvd_state *s)
 {
-	return strstr(s->error, "is this etcd?");
+	return strstr(s->error, ETCD_NO_JSON);
 }
 
 static void wait_for_etcd(struct kvd_state *s, struct meeting *m, const struct options *o,
