@@ -13,6 +13,9 @@ struct etcd;
 
 enum { ETCD_ENDPOINTS_MAX = 16 };
 
+/* The text of an answer that is none of etcd's. */
+#define ETCD_NO_JSON "no JSON came: is this etcd?"
+
 /* Strings are the caller's and live as long as the etcd; NULL where not given. */
 struct etcd_options {
 	const char *endpoint[ETCD_ENDPOINTS_MAX]; /* http://HOST:PORT or https://... */

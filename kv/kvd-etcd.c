@@ -18,15 +18,16 @@
 #include <unistd.h>
 
 enum {
-	OTHER_MS = 20000, /* for a guard that is just starting its etcd, or ending it */
-	TAKEN_MS = 5000,  /* for what has the port to answer */
+	OTHER_MS = 20000,  /* for a guard that is just starting its etcd, or ending it */
+	TAKEN_MS = 10000,  /* for what has the port to answer: an etcd that starts takes a while */
+	NONSENSE_MS = 500, /* but if it answers something else */
 	JOIN_S = 10,
 };
 
 /* ---- questions to etcd --------------------------------------------------------------------- */
 
 struct question {
-	bool done, is_etcd;
+	bool done, is_etcd, is_other;
 	int presences;
 };
 
@@ -35,8 +36,8 @@ static void on_leases(void *arg, const cJSON *reply, int code, const char *text)
 	struct question *q = arg;
 	const cJSON *lease;
 
-	(void)text;
 	q->done = true;
+	q->is_other = code == ETCD_NO_ANSWER && strstr(text, ETCD_NO_JSON);
 	/* One with users and passwords, or whose certificate is asked for, is one all the same. */
 	q->is_etcd = code > 0 ||
 		     cJSON_GetObjectItem(cJSON_GetObjectItem(reply, "header"), "cluster_id");
@@ -92,12 +93,15 @@ static struct question ask(const char *url, bool join, int timeout_ms)
 
 bool etcd_answers(const char *url, int timeout_ms)
 {
-	int64_t end = now_ms() + timeout_ms;
+	int64_t begun = now_ms();
 
 	for (;;) {
-		if (ask(url, false, 1000).is_etcd)
+		struct question q = ask(url, false, 1000);
+		int64_t waited = now_ms() - begun;
+
+		if (q.is_etcd)
 			return true;
-		if (now_ms() >= end)
+		if (waited >= timeout_ms || (q.is_other && waited >= NONSENSE_MS))
 			return false;
 		poll(NULL, 0, 50);
 	}

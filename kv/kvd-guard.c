@@ -29,7 +29,7 @@
 enum {
 	START_MS = 20000, /* until etcd answers */
 	FIRST_MS = 15000, /* until the first shift-kvd has come */
-	CHECK_MS = 500,
+	CHECK_MS = 1000,
 	ASK_MS = 2000,
 	DEAF_MS = 60000, /* it lives and does not answer: nobody can use it */
 	RESTARTS_MAX = 20,
@@ -94,8 +94,6 @@ static void become_etcd(const struct guard *g, pid_t parent)
 		peer,
 		"--initial-cluster",
 		cluster,
-		"--heartbeat-interval=20",
-		"--election-timeout=200",
 		"--auto-compaction-mode=revision",
 		"--auto-compaction-retention=10000",
 		"--log-level=error",

@@ -51,7 +51,7 @@ long_options() {
 		mandoc -T ascii "$page" | col -b | long_options >"$BATS_TEST_TMPDIR/page"
 		diff "$BATS_TEST_TMPDIR/help" "$BATS_TEST_TMPDIR/page"
 		sed -n 's/^\.It Cm \([a-z]*\).*/\1/p' "$page" | sort -u >"$BATS_TEST_TMPDIR/page"
-		echo "$subs" | sort | diff - "$BATS_TEST_TMPDIR/page"
+		subcommands "$c" | sort | diff - "$BATS_TEST_TMPDIR/page"
 	done
 }
 

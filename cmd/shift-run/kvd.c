@@ -16,15 +16,17 @@ enum { ANSWER_MS = 5000, WORDS_MAX = 24 };
 
 static char *join(const cJSON *list)
 {
+	char text[4096] = "";
 	const cJSON *item;
-	char *text = need(strdup("")), *longer;
+	size_t n = 0;
 
 	cJSON_ArrayForEach (item, list) {
-		longer = format("%s%s%s", text, *text ? "," : "", cJSON_GetStringValue(item));
-		free(text);
-		text = longer;
+		const char *url = cJSON_GetStringValue(item);
+
+		if (url && n < sizeof(text))
+			n += snprintf(text + n, sizeof(text) - n, "%s%s", n ? "," : "", url);
 	}
-	return text;
+	return need(strdup(text));
 }
 
 static const char *text_of(const cJSON *o, const char *name)
@@ -90,6 +92,8 @@ static void become_kvd(const char *const *arguments, int out, int err)
 
 	for (int i = 0; arguments[i] && i + 1 < WORDS_MAX; i++)
 		argv[i + 1] = (char *)arguments[i];
+	if (library_is_active()) /* of a shift-run on another host */
+		unsetenv("LD_PRELOAD");
 	dup2(out, 1);
 	dup2(err, 2);
 	execv(kvd_path(), argv);

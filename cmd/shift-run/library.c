@@ -122,6 +122,6 @@ char *library_preload(const char *library)
 
 	while (list && (p = next_preload(&list, &n)))
 		if (n == strlen(library) && !strncmp(p, library, n))
-			return need(strdup(before));
-	return before && *before ? format("%s:%s", before, library) : need(strdup(library));
+			return format("%s", before);
+	return before && *before ? format("%s:%s", before, library) : format("%s", library);
 }

@@ -5,6 +5,7 @@
  */
 #include "run.h"
 #include "kv/client.h"
+#include "kv/etcd.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -43,6 +44,20 @@ static void start_kvd(const struct meeting *m, const struct options *o, const ch
 	free(kvd_run(arguments));
 }
 
+/* Its pid is that of its own namespace. */
+static void end_kvd(int pid)
+{
+	char path[64], name[32] = "";
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/comm", pid);
+	f = fopen(path, "re");
+	if (f && fgets(name, sizeof(name), f) && !strcmp(name, "shift-kvd\n"))
+		kill(pid, SIGTERM);
+	if (f)
+		fclose(f);
+}
+
 /*
  * One that meets elsewhere: in use by others it stays, and we cannot; left over from an earlier
  * run it is told to end. True: it is the right one.
@@ -59,7 +74,7 @@ static bool is_right(const struct kvd_state *s, struct meeting *m, const struct 
 		    job, s->endpoints, m->urls);
 	if (s->users > 0)
 		die(EXIT_OURS, "job %s runs here already without --key-file", job);
-	kill(s->pid, SIGTERM);
+	end_kvd(s->pid);
 	return false;
 }
 
@@ -98,7 +113,7 @@ static void get_kvd(struct kvd_state *s, struct meeting *m, const struct options
 /* The last part of "URL: what is wrong". */
 static bool is_no_etcd(const struct kvd_state *s)
 {
-	return strstr(s->error, "is this etcd?");
+	return strstr(s->error, ETCD_NO_JSON);
 }
 
 static void wait_for_etcd(struct kvd_state *s, struct meeting *m, const struct options *o,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* The NICs of this host, and which of them are whose backups. */
 #include "run.h"
+#include "lib/verbs/rails.h"
 
 #include <ctype.h>
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,19 +11,14 @@
 
 static const char devices_dir[] = "/sys/class/infiniband";
 
-enum { NAME_MAX_BYTES = 63, DEVICES_MAX = 64 };
-
-struct device {
-	char name[NAME_MAX_BYTES + 1];
-	int numa;
-};
+enum { DEVICES_MAX = 64 };
 
 static bool is_name(const char *s, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		if (!isalnum((unsigned char)s[i]) && !strchr("_-.", s[i]))
 			return false;
-	return n && n <= NAME_MAX_BYTES;
+	return n && n < RAIL_NAME_MAX;
 }
 
 static bool names(const char *list, size_t bytes, const char *name, size_t n)
@@ -76,46 +71,6 @@ char *rails_refusal(const char *words)
 	}
 }
 
-static int numa_of(const char *name)
-{
-	char path[PATH_MAX];
-	int node = -1;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "%s/%s/device/numa_node", devices_dir, name);
-	f = fopen(path, "re");
-	if (!f)
-		return -1;
-	if (fscanf(f, "%d", &node) != 1)
-		node = -1;
-	fclose(f);
-	return node;
-}
-
-static int by_name(const void *a, const void *b)
-{
-	return strverscmp(((const struct device *)a)->name, ((const struct device *)b)->name);
-}
-
-static int list_devices(struct device *d)
-{
-	DIR *dir = opendir(devices_dir);
-	struct dirent *e;
-	int n = 0;
-
-	while (dir && n < DEVICES_MAX && (e = readdir(dir))) {
-		if (*e->d_name == '.' || strlen(e->d_name) > NAME_MAX_BYTES)
-			continue;
-		strcpy(d[n].name, e->d_name);
-		d[n].numa = numa_of(e->d_name);
-		n++;
-	}
-	if (dir)
-		closedir(dir);
-	qsort(d, n, sizeof(*d), by_name);
-	return n;
-}
-
 static void check_exists(const char *name, size_t n)
 {
 	char path[PATH_MAX];
@@ -127,11 +82,11 @@ static void check_exists(const char *name, size_t n)
 
 void rails_check(const char *words)
 {
-	struct device d[DEVICES_MAX];
+	struct rail_device d[DEVICES_MAX];
 	size_t n;
 
 	if (!words || !strcmp(words, "auto")) {
-		if (list_devices(d) == 1)
+		if (rails_devices(devices_dir, d, DEVICES_MAX) == 1)
 			say("%s is the only RDMA device here: its connections have nowhere to go",
 			    d[0].name);
 		return;
@@ -142,44 +97,37 @@ void rails_check(const char *words)
 	}
 }
 
-/* The others in name order after it, those of its NUMA node first. */
-static void automatic(const struct device *d, int n, int i, char *backups, size_t size)
+static void call(void (*fn)(void *arg, const char *device, const char *backups), void *arg,
+		 const char *device, char (*names)[RAIL_NAME_MAX], unsigned int n)
 {
+	char backups[DEVICES_MAX * RAIL_NAME_MAX];
 	size_t used = 0;
 
 	*backups = 0;
-	for (int other_node = 0; other_node < 2; other_node++) {
-		for (int k = 1; k < n; k++) {
-			const struct device *b = &d[(i + k) % n];
-
-			if ((b->numa != d[i].numa) != other_node || used >= size)
-				continue;
-			used += snprintf(backups + used, size - used, "%s%s", used ? "+" : "",
-					 b->name);
-		}
-	}
+	for (unsigned int i = 0; i < n; i++)
+		used += snprintf(backups + used, sizeof(backups) - used, "%s%s", i ? "+" : "",
+				 names[i]);
+	fn(arg, device, backups);
 }
 
 void rails_each(const char *words, void (*fn)(void *arg, const char *device, const char *backups),
 		void *arg)
 {
-	char copy[1024], backups[DEVICES_MAX * (NAME_MAX_BYTES + 1)], *save = NULL;
-	struct device d[DEVICES_MAX];
-	int n;
+	struct rail_device d[DEVICES_MAX];
+	char backups[DEVICES_MAX][RAIL_NAME_MAX], copy[1024], *save = NULL;
+	unsigned int n;
 
 	if (!words || !strcmp(words, "auto")) {
-		n = list_devices(d);
-		for (int i = 0; i < n; i++) {
-			automatic(d, n, i, backups, sizeof(backups));
-			fn(arg, d[i].name, backups);
-		}
+		n = rails_devices(devices_dir, d, DEVICES_MAX);
+		rails_auto(d, n, "", backups, 0); /* sorts them */
+		for (unsigned int i = 0; i < n; i++)
+			call(fn, arg, d[i].name, backups,
+			     rails_auto(d, n, d[i].name, backups, DEVICES_MAX));
 		return;
 	}
 	snprintf(copy, sizeof(copy), "%s", words);
 	for (char *p = strtok_r(copy, ",", &save); p; p = strtok_r(NULL, ",", &save)) {
-		char *equal = strchr(p, '=');
-
-		*equal = 0;
-		fn(arg, p, equal + 1);
+		p[strcspn(p, "=")] = 0;
+		call(fn, arg, p, backups, rails_listed(words, p, backups, DEVICES_MAX));
 	}
 }

@@ -12,6 +12,8 @@
 
 #include "lib/stats/report.h"
 
+enum { REPORT_DIR_MAX = 255 }; /* of lib/verbs/env.h */
+
 void report_begin(struct run_report *r)
 {
 	const char *tmp = getenv("TMPDIR");
@@ -24,6 +26,8 @@ void report_begin(struct run_report *r)
 	close(fd);
 	tmp = absolute(tmp && *tmp ? tmp : "/tmp");
 	r->dir = format("%s/shift-report-XXXXXX", tmp);
+	if (strlen(r->dir) > REPORT_DIR_MAX)
+		die(EXIT_OURS, "%s: too long a path; another TMPDIR is needed", r->dir);
 	if (!mkdtemp(r->dir))
 		die(EXIT_OURS, "%s: %s", r->dir, strerror(errno));
 	clock_gettime(CLOCK_REALTIME, &r->begun);

@@ -39,11 +39,13 @@ _Noreturn void die(int status, const char *fmt, ...) __attribute__((format(print
 
 /* The process ends when there is no memory. */
 void *need(void *p);
+
+/* The text lives as long as this program, which is not for long. */
 char *format(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 int64_t now_ms(void);
 
-/* A relative path means nothing to a program that changes its directory. To be freed. */
+/* A relative path means nothing to a program that changes its directory. As format(). */
 char *absolute(const char *path);
 
 /* ---- options.c ----------------------------------------------------------------------------- */
@@ -114,7 +116,7 @@ bool find_own(char path[PATH_MAX], const char *name, const char *in_build_tree,
 /* Finds it, and sees in a child that it can be loaded. Ends the process if not. */
 const char *library_find(void);
 
-/* What LD_PRELOAD is to be: appended to, never overwritten. To be freed. */
+/* What LD_PRELOAD is to be: appended to, never overwritten. As of format(). */
 char *library_preload(const char *library);
 
 /* Is a libshift.so in LD_PRELOAD? */
@@ -122,7 +124,7 @@ bool library_is_active(void);
 
 /* ---- rails.c ------------------------------------------------------------------------------- */
 
-/* Of --rails: NULL: it is well-formed; else the reason, to be freed. */
+/* Of --rails: NULL: it is well-formed; else the reason, as of format(). */
 char *rails_refusal(const char *words);
 
 /* Ends the process if a device in it does not exist here; a word if there is nothing to go to. */

@@ -13,7 +13,7 @@ static char *convert_give_up(const char *words)
 	int64_t ms = parse_ms(words);
 
 	if (!strcmp(words, "never"))
-		return need(strdup(words));
+		return format("%s", words);
 	return ms > 0 ? format("%lld", (long long)ms) : NULL;
 }
 
@@ -26,11 +26,11 @@ static char *convert_file(const char *path)
 
 static char *convert_rails(const char *words)
 {
-	char *why = strlen(words) > VALUE_MAX ? need(strdup("too long")) : rails_refusal(words);
+	char *why = strlen(words) > VALUE_MAX ? format("too long") : rails_refusal(words);
 
 	if (why)
 		die(EXIT_OURS, "--rails %s: %s", words, why);
-	return need(strdup(words));
+	return format("%s", words);
 }
 
 static bool is_ms(const char *value)

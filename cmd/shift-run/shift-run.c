@@ -45,14 +45,20 @@ void *need(void *p)
 
 char *format(const char *fmt, ...)
 {
-	char *text = NULL;
+	static struct kept {
+		struct kept *next;
+		char *text;
+	} * all;
+	struct kept *k = need(malloc(sizeof(*k)));
 	va_list ap;
 
 	va_start(ap, fmt);
-	if (vasprintf(&text, fmt, ap) < 0)
-		text = NULL;
+	if (vasprintf(&k->text, fmt, ap) < 0)
+		need(NULL);
 	va_end(ap);
-	return need(text);
+	k->next = all;
+	all = k;
+	return k->text;
 }
 
 int64_t now_ms(void)
@@ -68,7 +74,7 @@ char *absolute(const char *path)
 	char *dir, *full;
 
 	if (*path == '/')
-		return need(strdup(path));
+		return format("%s", path);
 	dir = getcwd(NULL, 0);
 	if (!dir)
 		die(EXIT_OURS, "the working directory: %s", strerror(errno));
@@ -86,17 +92,17 @@ static void list_variables(struct variable *v, const struct options *o, const st
 	const char *run_dir = getenv("SHIFT_RUN_DIR");
 
 	*v++ = (struct variable){"LD_PRELOAD", library_preload(library)};
-	*v++ = (struct variable){"SHIFT_JOB", need(strdup(job))};
+	*v++ = (struct variable){"SHIFT_JOB", format("%s", job)};
 	if (run_dir && *run_dir)
-		*v++ = (struct variable){"SHIFT_RUN_DIR", need(strdup(run_dir))};
+		*v++ = (struct variable){"SHIFT_RUN_DIR", format("%s", run_dir)};
 	if (m->kind != MEET_HERE) /* for a shift-run of the job on another host */
-		*v++ = (struct variable){"SHIFT_KV", need(strdup(m->urls))};
+		*v++ = (struct variable){"SHIFT_KV", format("%s", m->urls)};
 	for (int s = 0; s < SETTINGS; s++)
 		if (setting_value(s))
 			*v++ = (struct variable){setting_variable(s),
-						 need(strdup(setting_value(s)))};
+						 format("%s", setting_value(s))};
 	if (o->report)
-		*v++ = (struct variable){"SHIFT_REPORT_DIR", need(strdup(report_dir))};
+		*v++ = (struct variable){"SHIFT_REPORT_DIR", format("%s", report_dir)};
 	*v = (struct variable){0};
 }
 

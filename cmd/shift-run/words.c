@@ -115,6 +115,15 @@ static void resolve(struct meeting *m, struct place *p)
 	freeaddrinfo(list);
 }
 
+/* As shift-kvd shows them: "http://a:1/,http://b:2" without the slash. */
+static void copy_urls(char *to, const char *words)
+{
+	for (; *words; words++)
+		if (*words != '/' || (words[1] && words[1] != ','))
+			*to++ = *words;
+	*to = 0;
+}
+
 void meeting_parse(struct meeting *m, const char *words)
 {
 	struct place p = {0};
@@ -129,9 +138,7 @@ void meeting_parse(struct meeting *m, const char *words)
 		if (strncmp(words, "http://", 7) && strncmp(words, "https://", 8))
 			die(EXIT_OURS, "--kv %s: neither http[s]://HOST:PORT nor start@HOST[:PORT]",
 			    words);
-		strcpy(m->urls, words);
-		if (m->urls[strlen(words) - 1] == '/')
-			m->urls[strlen(words) - 1] = 0;
+		copy_urls(m->urls, words);
 		return;
 	}
 	split(&p, words, words[5] ? words + 6 : "");
