@@ -222,13 +222,14 @@ static void rebuild(struct job *job)
 	arm_cqs(l);
 	pthread_mutex_lock(&l->lock);
 	l->rebuilt_at_ns = now_ns();
+	l->rebuild_failures = err ? l->rebuild_failures + 1 : 0;
 	if (!err) {
 		l->state = LINK_UP;
 		l->stats.rebuilt++;
-	} else {
-		bg_call(&l->broken_call);
 	}
 	pthread_mutex_unlock(&l->lock);
+	/* What arrived before the CQ was armed makes no event: look. */
+	bg_call(err ? &l->broken_call : &l->watch_call);
 	log_debug("%s: control link rebuilt: %s", l->nic->name, err ? strerror(-err) : "ok");
 }
 
@@ -246,7 +247,8 @@ static void was_broken(void *arg)
 	uint64_t now = now_ns(), at;
 
 	pthread_mutex_lock(&l->lock);
-	at = l->rebuilt_at_ns + REBUILD_PAUSE_NS;
+	at = l->rebuilt_at_ns +
+	     (REBUILD_PAUSE_NS << (l->rebuild_failures < 7 ? l->rebuild_failures : 7));
 	pthread_mutex_unlock(&l->lock);
 	bg_timer_set(&l->rebuild_timer, at > now ? at : now);
 }

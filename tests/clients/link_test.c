@@ -4,8 +4,8 @@
  *
  * Both sides do the same: exchange addresses over TCP, send --count datagrams of several records
  * each way and check every field of what arrives, then a few under a wrong key, which must be
- * refused. After that they report what they see, as JSON lines, until standard input or the
- * other side ends: the link up or down, probes answered or missed, heartbeats heard or not.
+ * refused. After that they report what they see, as JSON lines, for --seconds or until
+ * the other side ends: the link up or down, probes answered or missed, heartbeats heard or not.
  *
  * Exit status: 0, 1 something was not as it should be, 2 bad usage.
  */
@@ -36,8 +36,8 @@ enum { RECORDS = 5, BAD_DATAGRAMS = 3, PACE = 16, PATIENCE_MS = 20000, BEAT_MS =
 
 static struct {
 	const char *device, *peer, *port;
-	uint32_t count;
-} opt = {.device = "mlx5_0", .port = "18516", .count = 200};
+	uint32_t count, seconds;
+} opt = {.device = "mlx5_0", .port = "18516", .count = 200, .seconds = 10};
 
 /* In the machine's own layout: both are the same program. */
 struct address {
@@ -330,22 +330,25 @@ static void beat(struct link_peer *to)
 
 static void watch(struct link_peer *to)
 {
-	struct pollfd p[] = {{.fd = 0, .events = POLLIN}, {.fd = tcp, .events = POLLIN}};
+	struct pollfd p = {.fd = tcp, .events = POLLIN};
+	uint64_t end_ns = now_ns() + opt.seconds * 1000000000ull;
 
-	while (!poll(p, 2, BEAT_MS))
+	while (now_ns() < end_ns && !poll(&p, 1, BEAT_MS))
 		beat(to);
 }
 
 static void usage(FILE *f)
 {
-	fputs("usage: link_test [--device NAME] [--port TCP-PORT] [--count N] [PEER]\n", f);
+	fputs("usage: link_test [--device NAME] [--port TCP-PORT] [--count N] [--seconds N] "
+	      "[PEER]\n",
+	      f);
 }
 
 static void parse(int argc, char **argv)
 {
 	static const struct option options[] = {
-		{"device", 1, NULL, 'd'}, {"port", 1, NULL, 'p'}, {"count", 1, NULL, 'n'},
-		{"help", 0, NULL, 'h'},	  {NULL, 0, NULL, 0},
+		{"device", 1, NULL, 'd'},  {"port", 1, NULL, 'p'}, {"count", 1, NULL, 'n'},
+		{"seconds", 1, NULL, 's'}, {"help", 0, NULL, 'h'}, {NULL, 0, NULL, 0},
 	};
 	int o;
 
@@ -354,6 +357,7 @@ static void parse(int argc, char **argv)
 		case 'd': opt.device = optarg; break;
 		case 'p': opt.port = optarg; break;
 		case 'n': opt.count = (uint32_t)atoi(optarg); break;
+		case 's': opt.seconds = (uint32_t)atoi(optarg); break;
 		case 'h': usage(stdout); exit(0);
 		default: usage(stderr); exit(2);
 		}
