@@ -41,7 +41,7 @@ struct link {
 	struct bg_call broken_call;
 	struct bg_timer rebuild_timer;
 	uint64_t rebuilt_at_ns;
-	unsigned int rebuild_failures;
+	unsigned int rebuilds_in_vain; /* since a send went well */
 
 	struct bg_call watch_call;
 };

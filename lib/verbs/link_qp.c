@@ -133,8 +133,10 @@ void link_reap_sends(struct link *l)
 			struct link_peer *peer = l->owner[wc[i].wr_id];
 
 			free_slot(l, (unsigned int)wc[i].wr_id);
-			if (wc[i].status == IBV_WC_SUCCESS)
+			if (wc[i].status == IBV_WC_SUCCESS) {
+				l->rebuilds_in_vain = 0;
 				continue;
+			}
 			l->stats.dropped++;
 			if (peer && wc[i].status != IBV_WC_WR_FLUSH_ERR)
 				peer->ah_stale = true;
@@ -222,7 +224,7 @@ static void rebuild(struct job *job)
 	arm_cqs(l);
 	pthread_mutex_lock(&l->lock);
 	l->rebuilt_at_ns = now_ns();
-	l->rebuild_failures = err ? l->rebuild_failures + 1 : 0;
+	l->rebuilds_in_vain++;
 	if (!err) {
 		l->state = LINK_UP;
 		l->stats.rebuilt++;
@@ -248,7 +250,7 @@ static void was_broken(void *arg)
 
 	pthread_mutex_lock(&l->lock);
 	at = l->rebuilt_at_ns +
-	     (REBUILD_PAUSE_NS << (l->rebuild_failures < 7 ? l->rebuild_failures : 7));
+	     (REBUILD_PAUSE_NS << (l->rebuilds_in_vain < 6 ? l->rebuilds_in_vain : 6));
 	pthread_mutex_unlock(&l->lock);
 	bg_timer_set(&l->rebuild_timer, at > now ? at : now);
 }
@@ -393,6 +395,10 @@ bool link_refresh(struct nic *nic)
 	other = memcmp(&gid, &l->own.gid, sizeof(gid));
 	l->own.gid = gid;
 	link_ahs_stale(l);
+	/* The port may have come up: no time to lose. */
+	l->rebuilds_in_vain = 0;
+	if (l->state == LINK_BROKEN)
+		bg_call(&l->broken_call);
 	pthread_mutex_unlock(&l->lock);
 	return other;
 }
