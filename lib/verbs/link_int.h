@@ -33,10 +33,12 @@ struct link {
 	unsigned int free_count;
 	struct link_peer *owner[LINK_SENDS]; /* whose datagram it is; NULL: freed since */
 	struct link_addr own;
+	int gid_index; /* of own.gid */
 	struct link_stats stats;
 	struct link_peer *peers;
 	unsigned int waiting; /* peers with a datagram begun */
 	/* Rebuilding. */
+	bool rebuilding; /* the job is under way */
 	struct job rebuild_job;
 	struct bg_call broken_call;
 	struct bg_timer rebuild_timer;

@@ -223,6 +223,7 @@ static void rebuild(struct job *job)
 		err = to_rts(l);
 	arm_cqs(l);
 	pthread_mutex_lock(&l->lock);
+	l->rebuilding = false;
 	l->rebuilt_at_ns = now_ns();
 	l->rebuilds_in_vain++;
 	if (!err) {
@@ -238,8 +239,14 @@ static void rebuild(struct job *job)
 static void rebuild_now(void *arg)
 {
 	struct link *l = arg;
+	bool wanted;
 
-	worker_submit(l->nic->worker, &l->rebuild_job);
+	pthread_mutex_lock(&l->lock);
+	wanted = l->state == LINK_BROKEN && !l->rebuilding;
+	l->rebuilding |= wanted;
+	pthread_mutex_unlock(&l->lock);
+	if (wanted)
+		worker_submit(l->nic->worker, &l->rebuild_job);
 }
 
 /* Not in a tight circle: where the port is down the next send breaks it again. */
@@ -374,7 +381,7 @@ int link_open(struct nic *nic)
 	}
 	/* A NIC whose netdev has no address yet has none either: link_refresh finds it later. */
 	pthread_mutex_lock(&l->lock);
-	nic_gid_own(nic, &l->own.gid);
+	l->gid_index = nic_gid_own(nic, &l->own.gid);
 	l->state = LINK_UP;
 	pthread_mutex_unlock(&l->lock);
 	nic->link = l;
@@ -383,18 +390,23 @@ int link_open(struct nic *nic)
 	return 0;
 }
 
+/* AHs are kept through a mere loss of carrier: looking a neighbour up just when the port comes up
+ * may take a second, and they are as good as before. */
 bool link_refresh(struct nic *nic)
 {
 	struct link *l = nic->link;
 	union ibv_gid gid;
+	int index = nic_gid_own(nic, &gid);
 	bool other;
 
-	if (nic_gid_own(nic, &gid) < 0)
+	if (index < 0)
 		return false;
 	pthread_mutex_lock(&l->lock);
 	other = memcmp(&gid, &l->own.gid, sizeof(gid));
+	if (other || index != l->gid_index)
+		link_ahs_stale(l);
 	l->own.gid = gid;
-	link_ahs_stale(l);
+	l->gid_index = index;
 	/* The port may have come up: no time to lose. */
 	l->rebuilds_in_vain = 0;
 	if (l->state == LINK_BROKEN)
