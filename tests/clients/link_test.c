@@ -66,7 +66,8 @@ static uint64_t start_ns;
 /* Written on the background thread. */
 static atomic_uint received, wrong;
 static atomic_uchar *seen;
-static atomic_bool probe_known, met;
+static atomic_bool probe_known, probe_connected, met;
+static _Atomic uint64_t own_nonce, peer_nonce;
 static _Atomic uint64_t heard_ns; /* the last heartbeat */
 static unsigned int probes_answered, probes_missed;
 
@@ -170,8 +171,8 @@ static void on_message(struct nic *from, const struct shift_msg *m)
 		heard_ns = now_ns();
 		return;
 	}
-	expected.src_nonce = peer.nonce;
-	expected.dst_nonce = own.nonce;
+	expected.src_nonce = peer_nonce;
+	expected.dst_nonce = own_nonce;
 	if (from != nic || memcmp(m, &expected, sizeof(*m)) || m->serial >= opt.count * RECORDS) {
 		wrong++;
 		return;
@@ -281,8 +282,8 @@ static void address_changed(void *arg)
 	(void)arg;
 	if (probe_address(probe, &own.probe))
 		fail("probe_address");
-	probe_known = true;
 	publish();
+	probe_known = true;
 }
 
 static void on_change(struct nic *which)
@@ -309,6 +310,7 @@ static void connect_probe(void *arg)
 {
 	(void)arg;
 	probe_connect(probe, &peer.probe);
+	probe_connected = true;
 }
 
 static void end_probe(void *arg)
@@ -322,6 +324,11 @@ static void end_probe(void *arg)
 static bool probe_is_known(void)
 {
 	return probe_known;
+}
+
+static bool probe_is_connected(void)
+{
+	return probe_connected;
 }
 
 static bool probe_is_gone(void)
@@ -368,7 +375,8 @@ static bool moved(struct link_peer **to)
 		return false;
 	link_peer_free(*to);
 	*to = link_peer_new(nic, &peer.link, peer.nonce);
-	on_bg(connect_probe, NULL);
+	probe_connected = false;
+	on_bg(connect_probe, probe_is_connected);
 	return *to;
 }
 
@@ -432,9 +440,11 @@ int main(int argc, char **argv)
 	on_bg(start_probe, probe_is_known);
 	meet();
 	exchange(&own, &peer, sizeof(own));
+	own_nonce = own.nonce;
+	peer_nonce = peer.nonce;
 	to = link_peer_new(nic, &peer.link, peer.nonce);
 	messages(to);
-	on_bg(connect_probe, NULL);
+	on_bg(connect_probe, probe_is_connected);
 	met = true;
 	watch(&to);
 	on_bg(end_probe, probe_is_gone);
