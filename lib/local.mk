@@ -27,7 +27,8 @@ lib_libshiftverbs_la_SOURCES = \
 	lib/verbs/bg.c lib/verbs/bg.h lib/verbs/bg_int.h lib/verbs/bg_timer.c \
 	lib/verbs/control.c lib/verbs/control.h \
 	lib/verbs/env.h lib/verbs/gid.c lib/verbs/hooks.h \
-	lib/verbs/link.c lib/verbs/link.h lib/verbs/link_int.h lib/verbs/link_qp.c \
+	lib/verbs/link.c lib/verbs/link.h lib/verbs/link_int.h lib/verbs/link_open.c \
+	lib/verbs/link_qp.c \
 	lib/verbs/log.h lib/verbs/nic.c lib/verbs/nic.h lib/verbs/nic_int.h \
 	lib/verbs/nic_watch.c lib/verbs/real.h \
 	lib/verbs/worker.c lib/verbs/worker.h

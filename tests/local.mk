@@ -19,6 +19,7 @@ endif
 
 TESTBED_TESTS = \
 	tests/testbed/tool.bats tests/testbed/ssh.bats tests/testbed/integrity.bats \
+	tests/testbed/links.bats \
 	tests/testbed/pair-6.1.hosts tests/testbed/pair-6.12.hosts \
 	tests/testbed/single-6.1.hosts tests/testbed/single-6.12.hosts
 TESTS += tests/style.bats tests/cli.bats tests/preload.bats tests/kvd.bats tests/run.bats

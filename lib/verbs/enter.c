@@ -134,6 +134,8 @@ static void report(struct vqp *v, const struct shift_action *a)
 	shift_conn_view(v->conn, &view);
 	if (a->from == SHIFT_ST_SETUP && a->to == SHIFT_ST_ACTIVE)
 		stats_conn_protect(v->stats, true, STATS_UNPROTECTED_NONE);
+	if (a->to == SHIFT_ST_DEAD)
+		stats_conn_protect(v->stats, false, STATS_UNPROTECTED_OVER);
 	stats_conn_change(v->stats, a, &view, shift_conn_stats(v->conn), now_ns());
 	v->reposting |= a->reason == SHIFT_R_COMMIT;
 	log_debug("QP %#x: %s -> %s (%s), rail %u, epoch %u", v->qp->qp_num,

@@ -26,6 +26,7 @@
 #define LOOK_FIRST_NS  (10 * MS)   /* a QP about to reach RTS is looked at this often, */
 #define LOOK_LAST_NS   (1000 * MS) /* and one whose peer never comes, that often */
 #define TWINS_MAX_NS   (300 * MS)  /* not to publish twice, wait so long for the twins */
+#define LONELY_NS      (10000 * MS)
 #define RECORD_VERSION 1
 
 /* What is published for a connection, with as many rails as it says. */
@@ -47,6 +48,7 @@ struct meeting {
 	char key[KV_KEY_MAX / 4], peer_key[KV_KEY_MAX / 4];
 	bool named;
 	bool settled; /* nothing left to wait for */
+	bool told;    /* why it is not protected */
 	uint16_t published_bytes;
 	struct record published;
 };
@@ -136,6 +138,7 @@ static void describe_rail(struct vqp *v, uint8_t i, struct rail_addr *r)
 
 	memset(r, 0, sizeof(*r));
 	r->nic = nic->index;
+	r->psn_live = nic->is_rxe;
 	if (!nic->ready)
 		return;
 	link_address(nic, &r->link);
@@ -254,7 +257,7 @@ static void tell_stats(struct vqp *v, const struct record *r)
 	for (uint8_t i = 0; i < v->dev->rails; i++) {
 		names[i] = v->dev->nic[i]->name;
 		stats_conn_psn(v->stats, i,
-			       v->dev->nic[i]->is_rxe ? STATS_PSN_LIVE : STATS_PSN_UNMEASURED);
+			       r->rail[i].psn_live ? STATS_PSN_LIVE : STATS_PSN_UNMEASURED);
 	}
 	stats_conn_rails(v->stats, v->dev->rails, names);
 	stats_conn_peer(v->stats, &peer);
@@ -333,12 +336,28 @@ static void say_hello_again(struct vqp *v)
 	vqp_leave(v);
 }
 
+/* Said once, after a time in which a peer that will come has come. */
+static void lonely(struct meeting *m, uint64_t now)
+{
+	if (m->told || now - m->since < LONELY_NS)
+		return;
+	m->told = true;
+	unprotected(m->v,
+		    known ? STATS_UNPROTECTED_NO_PEER_LIBRARY : STATS_UNPROTECTED_NO_RENDEZVOUS);
+}
+
 static void step(struct meeting *m, uint64_t now)
 {
 	struct vqp *v = m->v;
 	struct record r;
 
-	if (!atomic_load(&v->started) || !known || (!m->named && !name(m)))
+	if (!atomic_load(&v->started)) {
+		m->since = now;
+		return;
+	}
+	if (!v->met)
+		lonely(m, now);
+	if (!known || (!m->named && !name(m)))
 		return;
 	publish(m, now);
 	if (!m->published_bytes || !find_peer(m, &r))

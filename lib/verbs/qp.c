@@ -94,6 +94,9 @@ static bool conn_new(struct vqp *v)
 		.sq_sig_all = v->init.sq_sig_all,
 		.exactly_once = env.exactly_once,
 		.lost_atomic_continue = env.lost_atomic_continue,
+		/* Not by itself: never is long enough not to come, and short enough to be added. */
+		.hold_down_ns = env.failback == FAILBACK_AUTO ? 0 : 1ull << 61,
+		.hold_down_max_ns = env.failback == FAILBACK_AUTO ? 0 : 1ull << 61,
 	};
 	size_t size;
 
@@ -210,7 +213,7 @@ static void publish(struct vqp *v)
 
 struct ibv_qp *hook_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
-	struct ibv_qp *qp = real.create_qp(pd, attr);
+	struct ibv_qp *qp = quietly(real.create_qp(pd, attr));
 	struct vdev *dev = vdev_find(pd->context);
 	struct vqp *v;
 
@@ -315,7 +318,7 @@ static int to_err(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 	int err;
 
 	if (!v->started) {
-		err = real.modify_qp(v->qp, attr, mask);
+		err = quietly(real.modify_qp(v->qp, attr, mask));
 		if (!err)
 			v->state = IBV_QPS_ERR;
 		return err;
@@ -332,7 +335,7 @@ static int to_reset(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 	if (v->started)
 		close_conn(v, SHIFT_CLOSE_RESET);
 	meet_gone(v);
-	err = real.modify_qp(v->qp, attr, mask);
+	err = quietly(real.modify_qp(v->qp, attr, mask));
 	if (err)
 		return err;
 	vqp_enter(v);
@@ -365,7 +368,7 @@ static int modify_running(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 	vqp_enter(v);
 	/* Armed by us once, it is in RTS, whatever the program has asked for so far. */
 	if (!moved(v) && !(to_rts && v->rail0_epoch))
-		err = real.modify_qp(v->qp, attr, mask);
+		err = quietly(real.modify_qp(v->qp, attr, mask));
 	if (!err) {
 		save(&v->attr, attr, mask);
 		if (mask & IBV_QP_STATE)
@@ -384,14 +387,14 @@ int hook_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	int err;
 
 	if (!v || !v->conn)
-		return real.modify_qp(qp, attr, mask);
+		return quietly(real.modify_qp(qp, attr, mask));
 	if (state && attr->qp_state == IBV_QPS_ERR)
 		return to_err(v, attr, mask);
 	if (state && attr->qp_state == IBV_QPS_RESET)
 		return to_reset(v, attr, mask);
 	if (v->started)
 		return modify_running(v, attr, mask);
-	err = real.modify_qp(qp, attr, mask);
+	err = quietly(real.modify_qp(qp, attr, mask));
 	if (err)
 		return err;
 	save(&v->attr, attr, mask);
@@ -412,9 +415,9 @@ int hook_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 	int err;
 
 	if (!v || !v->conn || !v->started)
-		return real.query_qp(qp, attr, mask, init);
+		return quietly(real.query_qp(qp, attr, mask, init));
 	vqp_enter(v);
-	err = real.query_qp(qp, attr, mask, init);
+	err = quietly(real.query_qp(qp, attr, mask, init));
 	if (!err && (moved(v) || v->dead)) {
 		/* The program's QP is the connection, not what lies idle on rail 0. */
 		save(attr, &v->attr, ~0);
@@ -462,7 +465,7 @@ int hook_destroy_qp(struct ibv_qp *qp)
 	int err;
 
 	if (!v)
-		return real.destroy_qp(qp);
+		return quietly(real.destroy_qp(qp));
 	if (v->conn && v->started)
 		close_conn(v, SHIFT_CLOSE_DESTROY);
 	unpublish(v); /* first: then nobody on the background thread finds it any more */
@@ -474,7 +477,7 @@ int hook_destroy_qp(struct ibv_qp *qp)
 		let_go(v);
 		stats_conn_remove(v->stats, now_ns());
 	}
-	err = real.destroy_qp(qp);
+	err = quietly(real.destroy_qp(qp));
 	vobj_put(&v->obj);
 	return err;
 }

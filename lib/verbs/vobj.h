@@ -148,7 +148,8 @@ struct rail_addr {
 	uint16_t lid;
 	uint16_t mtu_bytes; /* active MTU of the port */
 	uint8_t nic;	    /* the process's number for it, for probes */
-	uint8_t pad[3];
+	uint8_t psn_live;   /* its rq_psn may be believed */
+	uint8_t pad[2];
 };
 
 struct twin {
