@@ -140,35 +140,42 @@ static const char help[] =
 	"  -g, --grace TIME      so long after the last shift-kvd; default: 10s\n"
 	"      --help\n";
 
-/* "1.2.3.4", "1.2.3.4:5", "[::1]", "[::1]:5"; only numbers. Without a port: a free one. */
-static int bind_to(struct guard *g, const char *words)
+/* "1.2.3.4", "1.2.3.4:5", "[::1]", "[::1]:5"; only numbers. Without a port: a free one. To be
+ * freed. */
+static struct addrinfo *parse_listen(const char *words)
 {
 	struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE,
 				 .ai_socktype = SOCK_STREAM};
-	struct addrinfo *a = NULL;
-	size_t n = *words == '[' ? strcspn(words, "]") : strcspn(words, ":");
+	int bracket = *words == '[';
+	size_t n = strcspn(words, bracket ? "]" : ":");
 	const char *rest = words + n + (words[n] == ']');
-	char address[64], port[8], host[64];
-	struct sockaddr_storage bound;
-	socklen_t bytes = sizeof(bound);
-	int fd, one = 1, err;
+	struct addrinfo *a = NULL;
+	char address[64];
 
-	snprintf(address, sizeof(address), "%.*s", (int)(n - (*words == '[')),
-		 words + (*words == '['));
+	snprintf(address, sizeof(address), "%.*s", (int)n - bracket, words + bracket);
 	if ((*rest && *rest != ':') || getaddrinfo(address, *rest ? rest + 1 : "0", &hints, &a))
 		die(EXIT_BAD_USAGE, "--listen %s: not ADDRESS[:PORT], in numbers", words);
-	fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	return a;
+}
+
+/* Sets g->listen: what can be bound, also where that fails now. 0 or a negative errno. */
+static int try_bind(struct guard *g, const struct addrinfo *a)
+{
+	char port[8] = "", host[64] = "";
+	struct sockaddr_storage bound;
+	socklen_t bytes = a->ai_addrlen;
+	int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1, err;
+
+	memcpy(&bound, a->ai_addr, bytes);
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
 	err = bind(fd, a->ai_addr, a->ai_addrlen) || listen(fd, 1) ? -errno : 0;
-	freeaddrinfo(a);
-	if (!err && !getsockname(fd, (struct sockaddr *)&bound, &bytes) &&
-	    !getnameinfo((struct sockaddr *)&bound, bytes, host, sizeof(host), port, sizeof(port),
-			 NI_NUMERICHOST | NI_NUMERICSERV))
-		snprintf(g->listen, sizeof(g->listen), strchr(host, ':') ? "[%s]:%s" : "%s:%s",
-			 host, port);
-	else
-		snprintf(g->listen, sizeof(g->listen), "%s", words);
-	close(fd);
+	if (!err)
+		getsockname(fd, (struct sockaddr *)&bound, &bytes);
+	getnameinfo((struct sockaddr *)&bound, bytes, host, sizeof(host), port, sizeof(port),
+		    NI_NUMERICHOST | NI_NUMERICSERV);
+	snprintf(g->listen, sizeof(g->listen), strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
+	if (fd >= 0)
+		close(fd);
 	return err;
 }
 
@@ -260,11 +267,12 @@ static bool check_port(struct guard *g, int err)
 
 static int free_port(void)
 {
+	struct addrinfo *a = parse_listen("127.0.0.1");
 	struct guard g;
+	int err = try_bind(&g, a);
 
-	if (bind_to(&g, "127.0.0.1"))
-		return 0;
-	return atoi(strrchr(g.listen, ':') + 1);
+	freeaddrinfo(a);
+	return err ? 0 : atoi(strrchr(g.listen, ':') + 1);
 }
 
 /* What the guard says first. */
@@ -312,7 +320,7 @@ static int start(struct guard *g)
 	return wait_for_answer(p[0]);
 }
 
-static int find_or_start(struct guard *g, const char *listen_on, const char *advertise)
+static int find_or_start(struct guard *g, const struct addrinfo *listen_on, const char *advertise)
 {
 	int64_t end = now_ms() + OTHER_MS;
 	int err;
@@ -328,7 +336,7 @@ static int find_or_start(struct guard *g, const char *listen_on, const char *adv
 			die(EXIT_FAILED, "the etcd of job %s here does not answer; see %s", g->job,
 			    g->log);
 	}
-	err = bind_to(g, listen_on);
+	err = try_bind(g, listen_on);
 	snprintf(g->url, sizeof(g->url), *advertise ? "%s" : "http://%s",
 		 *advertise ? advertise : g->listen);
 	if (!check_port(g, err))
@@ -350,7 +358,8 @@ int cmd_etcd(int argc, char **argv)
 	};
 	const char *job = getenv("SHIFT_JOB"), *listen_on = "127.0.0.1", *advertise = "";
 	static struct guard g = {.grace_ms = 10000};
-	int c;
+	struct addrinfo *a;
+	int c, status;
 
 	while ((c = getopt_long(argc, argv, "J:l:a:g:h", options, NULL)) != -1) {
 		switch (c) {
@@ -370,5 +379,8 @@ int cmd_etcd(int argc, char **argv)
 	if (*advertise && (strncmp(advertise, "http://", 7) || strlen(advertise) >= sizeof(g.url)))
 		die(EXIT_BAD_USAGE, "--advertise %s: not http://HOST:PORT", advertise);
 	strcpy(g.job, job);
-	return find_or_start(&g, listen_on, advertise);
+	a = parse_listen(listen_on);
+	status = find_or_start(&g, a, advertise);
+	freeaddrinfo(a);
+	return status;
 }

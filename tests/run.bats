@@ -512,7 +512,7 @@ etcd_is() {
 	[ "$(jq '.ended_unix_s >= .started_unix_s' r)" = true ]
 	run srun --kv "$KV" --report r -- sh -c 'kill -SEGV $$'
 	expect_status 139
-	[ "$(jq -c '[.exit_status, .signal]' r)" = '[null,11]' ]
+	[ "$(jq -c '[.exit_status, .signal]' r)" = '[null,"SIGSEGV"]' ]
 	[ -z "$(ls core* 2>/dev/null)" ]
 }
 
