@@ -27,7 +27,7 @@ teardown() {
 	shift-testbed link --name "$NAME" all 0 up
 	# End what a failed test has left, by name: these guests run nothing else.
 	for host in a b; do
-		on $host sh -c 'pkill -KILL -x "ib_.*|shift-kvd|etcd|integrity"; true'
+		on $host sh -c 'pkill -KILL -x "ib_.*_(bw|lat)|shift-kvd|etcd"; true'
 	done
 	cd "$BUILDDIR" && rm -rf "$dir"
 }
@@ -86,15 +86,15 @@ both_end() { # STATUS-OF-CLIENT STATUS-OF-SERVER
 }
 
 # Nothing of ours stays: no process, no file but what is said. The grace of kvd and etcd is some seconds.
-nothing_left() { # [FILE-PATTERN that may stay]
+nothing_left() { # [PATTERN of files that may stay]
 	for host in a b; do
 		wait_until 60 gone "$host" "${1:-^$}"
 	done
 }
 
-gone() { # HOST PATTERN
-	on "$1" sh -c '! pgrep -x "shift-kvd|etcd|ib_.*" && [ -z "$(ls -A /dev/shm)" ] &&
-		[ -z "$(find /run/shift -type f -o -type s 2>/dev/null | grep -vE "$0")" ]' "$2"
+gone() { # HOST PATTERN; prints what is still there
+	on "$1" sh -c '! { ps -eo comm= | grep -xE "shift-kvd|etcd|ib_[a-z]+_(bw|lat)"; ls -A /dev/shm
+		find /run/shift -type f -o -type s 2>/dev/null | grep -vE "$0"; } | grep .' "$2"
 }
 
 @test "two shift-runs with start@HOST and nothing else set up: protected, and nothing stays" {
