@@ -38,6 +38,7 @@ static struct vcq *cq_new(struct vdev *dev, struct ibv_cq *real_cq)
 	cq->cq = real_cq;
 	cq->dev = dev;
 	cq->poll_cq = dev->ops.poll_cq;
+	gate_init(&cq->gate);
 	cq->stash = calloc(STASH_MAX, sizeof(*cq->stash));
 	pthread_mutex_init(&cq->digest, NULL);
 	pthread_mutex_init(&cq->out_lock, NULL);
@@ -164,8 +165,12 @@ static void cq_unshadow(struct vobj *obj, struct nic *nic)
 int hook_destroy_cq(struct ibv_cq *real_cq)
 {
 	struct vcq *cq = vcq_find(real_cq);
-	int err = real.destroy_cq(real_cq);
+	int err;
 
+	/* Before: then another thread may create one at this address. */
+	if (cq)
+		gate_forget(&cq->gate, real_cq);
+	err = real.destroy_cq(real_cq);
 	if (!cq || err)
 		return err;
 	/* Another thread may have created a CQ at this address already: it has replaced ours. */
@@ -195,7 +200,7 @@ void vcq_out(struct vcq *cq, const struct ibv_wc *wc)
 		log_error("out of memory: a completion of QP %#x is lost", wc->qp_num);
 	} else {
 		if (r->head == r->tail)
-			atomic_fetch_add(&cq->slow, 1);
+			gate_shut(&cq->gate);
 		r->wc[r->tail++ & r->mask] = *wc;
 	}
 	pthread_mutex_unlock(&cq->out_lock);

@@ -9,27 +9,41 @@
 /* --- the data path steps aside ------------------------------------------------------------------
  */
 
+#define GATES_MAX 4
+
+static unsigned int gates_of(struct vqp *v, struct gate **gates)
+{
+	unsigned int n = 0;
+
+	gates[n++] = &v->send_gate;
+	gates[n++] = &v->recv_gate;
+	gates[n++] = &v->send_cq->gate;
+	if (v->recv_cq != v->send_cq)
+		gates[n++] = &v->recv_cq->gate;
+	return n;
+}
+
 /* From here on posts and completions of this QP take the lock; who is still on the fast way is
  * waited for. */
 static void close_gates(struct vqp *v)
 {
+	struct gate *gates[GATES_MAX];
+	unsigned int n = gates_of(v, gates);
+
 	atomic_store(&v->slow, 1);
-	atomic_fetch_add(&v->send_cq->slow, 1);
-	if (v->recv_cq != v->send_cq)
-		atomic_fetch_add(&v->recv_cq->slow, 1);
-	gate_sync(&v->send_gate);
-	gate_sync(&v->recv_gate);
-	gate_sync(&v->send_cq->gate);
-	if (v->recv_cq != v->send_cq)
-		gate_sync(&v->recv_cq->gate);
+	for (unsigned int i = 0; i < n; i++)
+		gate_shut(gates[i]);
+	gate_sync(gates, n);
 }
 
 static void open_gates(struct vqp *v)
 {
+	struct gate *gates[GATES_MAX];
+	unsigned int n = gates_of(v, gates);
+
 	atomic_store(&v->slow, 0);
-	atomic_fetch_sub(&v->send_cq->slow, 1);
-	if (v->recv_cq != v->send_cq)
-		atomic_fetch_sub(&v->recv_cq->slow, 1);
+	for (unsigned int i = 0; i < n; i++)
+		gate_open(gates[i]);
 }
 
 void vqp_enter(struct vqp *v)
@@ -126,8 +140,8 @@ static void report(struct vqp *v, const struct shift_action *a)
 
 		shift_conn_dump(v->conn, line, sizeof(line));
 		log_debug("QP %#x: %s; to be posted %llu..%llu on rail %u%s", v->qp->qp_num, line,
-			  (unsigned long long)v->tx_next, (unsigned long long)v->tx_end,
-			  v->tx_rail, v->tx_stopped ? ", stopped" : "");
+			  (unsigned long long)v->tx_next, (unsigned long long)v->tx_end, v->tx_rail,
+			  v->tx_stopped ? ", stopped" : "");
 	}
 }
 

@@ -15,21 +15,23 @@
 /* --- slow ---------------------------------------------------------------------------------------
  */
 
-/* Completions from the program's CQ: those of the stash first. */
+/* Completions from the program's CQ: those of the stash first. Under cq->digest. */
 static int harvest(struct vcq *cq, struct ibv_wc *wc)
 {
+	struct gate *gate = &cq->gate;
 	int n = 0;
 
-	gate_enter(&cq->gate);
+	gate_shut(gate);
+	gate_sync(&gate, 1);
 	while (n < BATCH && cq->stash_at < cq->stash_n)
 		wc[n++] = cq->stash[cq->stash_at++];
 	if (n && cq->stash_at == cq->stash_n) {
 		cq->stash_at = cq->stash_n = 0;
-		atomic_fetch_sub(&cq->slow, 1);
+		gate_open(gate);
 	}
 	if (!n)
 		n = cq->poll_cq(cq->cq, BATCH, wc);
-	gate_leave(&cq->gate);
+	gate_open(gate);
 	return n;
 }
 
@@ -96,7 +98,7 @@ static int take(struct vcq *cq, int n, struct ibv_wc *wc)
 	while (got < n && r->head != r->tail)
 		wc[got++] = r->wc[r->head++ & r->mask];
 	if (got && r->head == r->tail)
-		atomic_fetch_sub(&cq->slow, 1);
+		gate_open(&cq->gate);
 	pthread_mutex_unlock(&cq->out_lock);
 	return got;
 }
@@ -126,12 +128,15 @@ static struct vqp *qp_of(struct vcq *cq, uint32_t qpn)
 
 void vcq_forget(struct vcq *cq, const struct vqp *v)
 {
-	gate_enter(&cq->gate);
+	struct gate *gate = &cq->gate;
+
+	gate_shut(gate);
+	gate_sync(&gate, 1);
 	if (cq->last == v) {
 		cq->last = NULL;
 		cq->last_qpn = 0;
 	}
-	gate_leave(&cq->gate);
+	gate_open(gate);
 }
 
 /* Counts what it may; returns how many that were, from the front. */
@@ -163,30 +168,44 @@ static void stash(struct vcq *cq, int n, const struct ibv_wc *wc)
 		cq->stash[cq->stash_n] = wc[cq->stash_n];
 		cq->stash_n++;
 	}
-	atomic_fetch_add(&cq->slow, 1);
+	gate_shut(&cq->gate);
 }
 
-int hot_poll_cq(struct ibv_cq *real_cq, int n, struct ibv_wc *wc)
+/* Inside the gate, which it leaves. */
+static int poll_entered(struct vcq *cq, enum gate_how how, int n, struct ibv_wc *wc)
+{
+	int got = cq->poll_cq(cq->cq, n < STASH_MAX ? n : STASH_MAX, wc);
+	int counted = got > 0 ? count(cq, got, wc) : got;
+
+	if (__builtin_expect(counted < got, 0))
+		stash(cq, got - counted, wc + counted);
+	gate_leave(&cq->gate, how);
+	return counted || got <= 0 ? counted : slow_poll(cq, n, wc);
+}
+
+static __attribute__((noinline)) int any_poll_cq(struct ibv_cq *real_cq, int n, struct ibv_wc *wc)
 {
 	struct vcq *cq = vcq_find(real_cq);
-	int got, counted;
+	enum gate_how how;
 
-	if (__builtin_expect(!cq, 0)) {
+	if (!cq) {
 		struct vdev *dev = vdev_find(real_cq->context);
 
 		return dev ? dev->ops.poll_cq(real_cq, n, wc) : 0;
 	}
-	if (atomic_load_explicit(&cq->slow, memory_order_relaxed))
+	how = gate_enter(&cq->gate);
+	if (how == GATE_IS_SHUT)
 		return slow_poll(cq, n, wc);
-	gate_enter(&cq->gate);
-	if (__builtin_expect(atomic_load_explicit(&cq->slow, memory_order_relaxed), 0)) {
-		gate_leave(&cq->gate);
-		return slow_poll(cq, n, wc);
-	}
-	got = cq->poll_cq(cq->cq, n < STASH_MAX ? n : STASH_MAX, wc);
-	counted = got > 0 ? count(cq, got, wc) : got;
-	if (__builtin_expect(counted < got, 0))
-		stash(cq, got - counted, wc + counted);
-	gate_leave(&cq->gate);
-	return counted || got <= 0 ? counted : slow_poll(cq, n, wc);
+	if (how == GATE_OWNED)
+		gate_remember(&gate_mine.poll, real_cq, cq);
+	return poll_entered(cq, how, n, wc);
+}
+
+int hot_poll_cq(struct ibv_cq *real_cq, int n, struct ibv_wc *wc)
+{
+	struct vcq *cq = gate_find(&gate_mine.poll, real_cq);
+
+	if (__builtin_expect(!cq || !gate_enter_owned(&cq->gate), 0))
+		return any_poll_cq(real_cq, n, wc);
+	return poll_entered(cq, GATE_OWNED, n, wc);
 }

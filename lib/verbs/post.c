@@ -270,38 +270,61 @@ static int post_list(struct vqp *v, struct ibv_send_wr *wr, const struct ibv_sen
 	return err;
 }
 
-int hot_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+/* The provider has refused some of [.., end), or all (bad is NULL) and yet taken them. */
+static int post_failed(struct vqp *v, enum gate_how how, int err, struct ibv_send_wr *end,
+		       struct ibv_send_wr **bad)
 {
-	struct vqp *v = vqp_find(qp);
-	struct ibv_send_wr *rest;
-	uint32_t n;
-	int err;
+	uint32_t n = *bad ? count_sends(*bad, end) : 0;
 
-	if (__builtin_expect(!v || !v->conn, 0))
-		return v ? v->post_send(qp, wr, bad)
-			 : vdev_find(qp->context)->ops.post_send(qp, wr, bad);
-	gate_enter(&v->send_gate);
-	if (__builtin_expect(atomic_load_explicit(&v->slow, memory_order_relaxed), 0)) {
-		gate_leave(&v->send_gate);
-		return slow_post_send(v, wr, bad);
-	}
-	rest = log_sends(v, wr);
-	err = wr == rest ? 0 : post_list(v, wr, rest, bad);
-	if (__builtin_expect(!err, 1)) {
-		gate_leave(&v->send_gate);
-		return rest ? slow_post_send(v, rest, bad) : 0;
-	}
-	n = *bad ? count_sends(*bad, rest) : 0;
 	if (*bad && program_mistake(err)) {
 		shift_conn_unpost_send(v->conn, n);
-		gate_leave(&v->send_gate);
+		gate_leave(&v->send_gate, how);
 		return err;
 	}
 	/* Without *bad the provider has queued all of it and could not ring the bell (DESIGN 4.5).
 	 */
-	gate_leave(&v->send_gate);
+	gate_leave(&v->send_gate, how);
 	nic_refused(v, n);
+	return end ? slow_post_send(v, end, bad) : 0;
+}
+
+/* Inside the gate, which it leaves. */
+static int post_entered(struct vqp *v, enum gate_how how, struct ibv_send_wr *wr,
+			struct ibv_send_wr **bad)
+{
+	struct ibv_send_wr *rest = log_sends(v, wr);
+	int err = wr == rest ? 0 : post_list(v, wr, rest, bad);
+
+	if (__builtin_expect(err, 0))
+		return post_failed(v, how, err, rest, bad);
+	gate_leave(&v->send_gate, how);
 	return rest ? slow_post_send(v, rest, bad) : 0;
+}
+
+static __attribute__((noinline)) int any_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
+						   struct ibv_send_wr **bad)
+{
+	struct vqp *v = vqp_find(qp);
+	enum gate_how how;
+
+	if (!v || !v->conn)
+		return v ? v->post_send(qp, wr, bad)
+			 : vdev_find(qp->context)->ops.post_send(qp, wr, bad);
+	how = gate_enter(&v->send_gate);
+	if (how == GATE_IS_SHUT)
+		return slow_post_send(v, wr, bad);
+	if (how == GATE_OWNED)
+		gate_remember(&gate_mine.send, qp, v);
+	return post_entered(v, how, wr, bad);
+}
+
+int hot_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	struct vqp *v = gate_find(&gate_mine.send, qp);
+
+	if (__builtin_expect(!v || !gate_enter_owned(&v->send_gate), 0))
+		return any_post_send(qp, wr, bad);
+	return post_entered(v, GATE_OWNED, wr, bad);
 }
 
 /* --- receives ------------------------------------------------------------------------------------
@@ -415,23 +438,42 @@ static int fast_recv(struct vqp *v, const struct ibv_recv_wr *wr)
 	return -err;
 }
 
-int hot_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+/* Inside the gate, which it leaves. */
+static int recv_entered(struct vqp *v, enum gate_how how, struct ibv_recv_wr *wr,
+			struct ibv_recv_wr **bad)
 {
-	struct vqp *v = vqp_find(qp);
 	int err = 0;
 
-	if (__builtin_expect(!v || !v->conn, 0))
-		return v ? v->post_recv(qp, wr, bad)
-			 : vdev_find(qp->context)->ops.post_recv(qp, wr, bad);
-	gate_enter(&v->recv_gate);
-	if (__builtin_expect(atomic_load_explicit(&v->slow, memory_order_relaxed), 0)) {
-		gate_leave(&v->recv_gate);
-		return slow_post_recv(v, wr, bad);
-	}
 	for (; wr && !err; wr = err ? wr : wr->next)
 		err = fast_recv(v, wr);
-	gate_leave(&v->recv_gate);
+	gate_leave(&v->recv_gate, how);
 	if (err)
 		*bad = wr;
 	return -err;
+}
+
+static __attribute__((noinline)) int any_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr,
+						   struct ibv_recv_wr **bad)
+{
+	struct vqp *v = vqp_find(qp);
+	enum gate_how how;
+
+	if (!v || !v->conn)
+		return v ? v->post_recv(qp, wr, bad)
+			 : vdev_find(qp->context)->ops.post_recv(qp, wr, bad);
+	how = gate_enter(&v->recv_gate);
+	if (how == GATE_IS_SHUT)
+		return slow_post_recv(v, wr, bad);
+	if (how == GATE_OWNED)
+		gate_remember(&gate_mine.recv, qp, v);
+	return recv_entered(v, how, wr, bad);
+}
+
+int hot_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	struct vqp *v = gate_find(&gate_mine.recv, qp);
+
+	if (__builtin_expect(!v || !gate_enter_owned(&v->recv_gate), 0))
+		return any_post_recv(qp, wr, bad);
+	return recv_entered(v, GATE_OWNED, wr, bad);
 }

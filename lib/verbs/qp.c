@@ -202,6 +202,8 @@ static struct vqp *qp_new(struct vdev *dev, struct ibv_pd *pd, const struct ibv_
 	v->send_cq = vcq_find(attr->send_cq);
 	v->recv_cq = vcq_find(attr->recv_cq);
 	v->stats = -1;
+	gate_init(&v->send_gate);
+	gate_init(&v->recv_gate);
 	pthread_mutex_init(&v->lock, NULL);
 	pthread_cond_init(&v->closed_cond, NULL);
 	return v;
@@ -453,6 +455,8 @@ static void unpublish(struct vqp *v)
 		return;
 	table_remove(&by_id, v->id);
 	table_remove(&v->dev->qps, v->qp->qp_num);
+	gate_forget(&v->send_gate, v->qp);
+	gate_forget(&v->recv_gate, v->qp);
 	vcq_forget(v->send_cq, v);
 	vcq_forget(v->recv_cq, v);
 	/* Who feeds a CQ has found it before it went off the table. */
@@ -467,9 +471,9 @@ static void let_go(struct vqp *v)
 {
 	pthread_mutex_lock(&v->lock);
 	if (v->slow) {
-		atomic_fetch_sub(&v->send_cq->slow, 1);
+		gate_open(&v->send_cq->gate);
 		if (v->recv_cq != v->send_cq)
-			atomic_fetch_sub(&v->recv_cq->slow, 1);
+			gate_open(&v->recv_cq->gate);
 	}
 	pthread_mutex_unlock(&v->lock);
 }

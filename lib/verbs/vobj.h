@@ -105,9 +105,8 @@ struct vcq {
 	struct ibv_cq *cq;
 	int (*poll_cq)(struct ibv_cq *, int, struct ibv_wc *);
 	struct vdev *dev;
-	_Atomic int slow; /* so many reasons to go through digest and out: a QP of it being slow, a
-			   * stash or an out that is not empty */
-	struct gate gate; /* who polls the program's CQ */
+	struct gate gate; /* who polls the program's CQ; shut, to go through digest and out, for
+			   * each QP of it that is slow, and a stash or an out that is not empty */
 	uint32_t last_qpn;
 	struct vqp *last;
 
@@ -194,7 +193,7 @@ struct vqp {
 	struct shift_conn *conn; /* NULL: not protected, ever */
 	int (*post_send)(struct ibv_qp *, struct ibv_send_wr *, struct ibv_send_wr **);
 	int (*post_recv)(struct ibv_qp *, struct ibv_recv_wr *, struct ibv_recv_wr **);
-	_Atomic uint32_t slow; /* posts and completions go under the lock */
+	_Atomic uint32_t slow; /* posts and completions go under the lock: its gates are shut */
 	uint32_t rail0_epoch;  /* rail_epoch[0], for the hot path */
 	uint64_t recv_mark;    /* wr_id of receives on rail 0, where one CQ serves both; 0: the
 				* program's own */
