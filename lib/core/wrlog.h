@@ -23,9 +23,16 @@ enum shift_wr_state {
 /* One cache line. SGEs beyond the first, and inline payload, live in the slot's side storage. */
 struct shift_wr_entry {
 	uint64_t wr_id;
-	uint64_t remote_addr;
-	uint64_t addr;
 	uint64_t cum; /* packets since the epoch's commit, this WR included */
+	uint64_t addr;
+	uint32_t length; /* of all SGEs */
+	uint32_t lkey;
+	uint64_t remote_addr;
+	uint32_t rkey;
+	uint8_t opcode;
+	uint8_t flags;
+	uint8_t num_sge;
+	uint8_t state; /* enum shift_wr_state */
 	union {
 		struct {
 			uint32_t trim; /* bytes placed in earlier epochs (WRITE) */
@@ -34,13 +41,6 @@ struct shift_wr_entry {
 		uint64_t swap;
 	};
 	uint64_t compare_add;
-	uint32_t length; /* of all SGEs */
-	uint32_t lkey;
-	uint32_t rkey;
-	uint8_t opcode;
-	uint8_t flags;
-	uint8_t num_sge;
-	uint8_t state; /* enum shift_wr_state */
 };
 
 _Static_assert(sizeof(struct shift_wr_entry) == 64, "a logged WR must fill one cache line");

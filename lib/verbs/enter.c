@@ -34,6 +34,7 @@ static void close_gates(struct vqp *v)
 	for (unsigned int i = 0; i < n; i++)
 		gate_shut(gates[i]);
 	gate_sync(gates, n);
+	shift_fast_fold(v->conn, &v->run);
 }
 
 static void open_gates(struct vqp *v)

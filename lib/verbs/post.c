@@ -12,6 +12,21 @@
 _Static_assert(sizeof(struct shift_sge) == sizeof(struct ibv_sge),
 	       "the log takes them as they are");
 
+#define SAME_PLACE(a, b) (offsetof(struct shift_raw_wr, a) == offsetof(struct ibv_send_wr, b))
+
+_Static_assert(SAME_PLACE(wr_id, wr_id) && SAME_PLACE(next, next) && SAME_PLACE(sge, sg_list) &&
+		       SAME_PLACE(num_sge, num_sge) && SAME_PLACE(opcode, opcode) &&
+		       SAME_PLACE(flags, send_flags) && SAME_PLACE(imm, imm_data) &&
+		       SAME_PLACE(remote_addr, wr.rdma.remote_addr) &&
+		       SAME_PLACE(rkey, wr.rdma.rkey) &&
+		       sizeof(struct shift_raw_wr) <= sizeof(struct ibv_send_wr),
+	       "runs take them as they are");
+
+static const struct shift_raw_wr *raw_wr(const struct ibv_send_wr *wr)
+{
+	return (const struct shift_raw_wr *)wr;
+}
+
 static void to_log(struct shift_wr *to, const struct ibv_send_wr *wr)
 {
 	to->wr_id = wr->wr_id;
@@ -223,9 +238,9 @@ static struct ibv_send_wr *log_sends(struct vqp *v, struct ibv_send_wr *wr)
 	int rail;
 
 	for (; wr; wr = wr->next) {
-		if (shift_conn_secret_due(v->conn))
-			return wr;
 		to_log(&log, wr);
+		if (shift_conn_secret_due(v->conn, &log))
+			return wr;
 		if (shift_conn_post_send(v->conn, &log, &rail))
 			return wr;
 	}
@@ -288,15 +303,52 @@ static int post_failed(struct vqp *v, enum gate_how how, int err, struct ibv_sen
 	return end ? slow_post_send(v, end, bad) : 0;
 }
 
-/* Inside the gate, which it leaves. */
-static int post_entered(struct vqp *v, enum gate_how how, struct ibv_send_wr *wr,
-			struct ibv_send_wr **bad)
-{
-	struct ibv_send_wr *rest = log_sends(v, wr);
-	int err = wr == rest ? 0 : post_list(v, wr, rest, bad);
+static __attribute__((noinline)) int post_entered(struct vqp *v, enum gate_how how,
+						  struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 
+static __attribute__((noinline)) int fast_failed(struct vqp *v, int err)
+{
+	struct ibv_send_wr *bad = v->fast_bad;
+
+	v->fast_bad = NULL;
+	*v->fast_bad_to = bad;
+	shift_fast_fold(v->conn, &v->run);
+	return post_failed(v, GATE_OWNED, err, NULL, v->fast_bad_to);
+}
+
+/* Inside the gate as its owner; leaves it. What an error needs is kept in v: so there is nothing
+ * else to be saved over the call. */
+static inline __attribute__((always_inline)) int post_fast(struct vqp *v, struct ibv_send_wr *wr,
+							   struct ibv_send_wr **bad)
+{
+	int err;
+
+	if (__builtin_expect(!shift_fast_post(&v->run, raw_wr(wr)), 0))
+		return post_entered(v, GATE_OWNED, wr, bad);
+	v->fast_bad_to = bad;
+	err = v->post_send(v->qp, wr, &v->fast_bad);
+	if (__builtin_expect(err, 0))
+		return fast_failed(v, err);
+	gate_leave(&v->send_gate, GATE_OWNED);
+	return 0;
+}
+
+/* Inside the gate, which it leaves. */
+static __attribute__((noinline)) int post_entered(struct vqp *v, enum gate_how how,
+						  struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	struct ibv_send_wr *rest;
+	int err;
+
+	if (how == GATE_OWNED && shift_fast_wrap(v->conn, &v->run))
+		return post_fast(v, wr, bad);
+	shift_fast_fold(v->conn, &v->run);
+	rest = log_sends(v, wr);
+	err = wr == rest ? 0 : post_list(v, wr, rest, bad);
 	if (__builtin_expect(err, 0))
 		return post_failed(v, how, err, rest, bad);
+	if (wr && !rest)
+		shift_fast_arm(v->conn, &v->run, raw_wr(wr));
 	gate_leave(&v->send_gate, how);
 	return rest ? slow_post_send(v, rest, bad) : 0;
 }
@@ -322,9 +374,9 @@ int hot_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr 
 {
 	struct vqp *v = gate_find(&gate_mine.send, qp);
 
-	if (__builtin_expect(!v || !gate_enter_owned(&v->send_gate), 0))
+	if (__builtin_expect(!v || !wr || !gate_enter_owned(&v->send_gate), 0))
 		return any_post_send(qp, wr, bad);
-	return post_entered(v, GATE_OWNED, wr, bad);
+	return post_fast(v, wr, bad);
 }
 
 /* --- receives ------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@
 #include <stdbool.h>
 
 #include "lib/core/conn.h"
+#include "lib/core/fast.h"
 #include "lib/verbs/bg.h"
 #include "lib/verbs/gate.h"
 #include "lib/verbs/link.h"
@@ -199,6 +200,8 @@ struct vqp {
 				* program's own */
 	struct vcq *send_cq, *recv_cq;
 	struct gate send_gate __attribute__((aligned(64)));
+	struct shift_run run; /* inside send_gate; empty while v is slow */
+	struct ibv_send_wr *fast_bad, **fast_bad_to;
 	struct gate recv_gate __attribute__((aligned(64)));
 
 	/* Slow. */

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * Logging sends in as few instructions as possible. Most programs post the same again and again:
+ * one SGE of one length, one opcode, the same flags. Of a run of such WRs only what differs is
+ * written, straight into the log's next entries; what they have in common, and all counters, are
+ * added when the run is folded into the log. After that the log is as if each of them had come
+ * through shift_conn_post_send.
+ *
+ * The poster owns the run; before anybody else looks at the log he is quiesced and the run is
+ * folded. A WR that is not like the others: fold, shift_conn_post_send, post it, shift_fast_arm.
+ */
+#ifndef SHIFT_CORE_FAST_H
+#define SHIFT_CORE_FAST_H
+
+#include <string.h>
+
+#include "lib/core/wrlog.h"
+
+struct shift_conn;
+
+/* A send WR as libibverbs has it, up to the rkey. */
+struct shift_raw_wr {
+	uint64_t wr_id;
+	const struct shift_raw_wr *next;
+	const struct shift_sge *sge;
+	uint32_t num_sge, opcode;
+	uint32_t flags, imm;
+	uint64_t remote_addr;
+	uint32_t rkey;
+	uint32_t pad;
+} __attribute__((may_alias));
+
+/* What the WRs of a run have in common. */
+struct shift_alike {
+	uint64_t sge_op, flags_imm; /* num_sge to imm, in pairs */
+	uint32_t length;
+};
+
+struct shift_run {
+	struct shift_wr_entry *next, *stop; /* equal: not this way */
+	struct shift_alike alike;
+
+	struct shift_wr_entry *first; /* of this lap around the ring */
+	uint64_t before;	      /* WRs of earlier laps */
+	uint64_t left;		      /* so many more may come after this lap's end */
+	struct shift_alike last;      /* of the last one that was not in a run */
+	bool known;		      /* alike is set */
+};
+
+/* true: logged. Holds for a list of one WR only, and while shift_conn_fast is true. */
+static inline bool shift_fast_post(struct shift_run *r, const struct shift_raw_wr *wr)
+{
+	struct shift_wr_entry *e = r->next;
+	const struct shift_sge *sge;
+	uint64_t sge_op, flags_imm;
+
+	memcpy(&sge_op, &wr->num_sge, 8);
+	memcpy(&flags_imm, &wr->flags, 8);
+	if (__builtin_expect(wr->next || e == r->stop || sge_op != r->alike.sge_op ||
+				     flags_imm != r->alike.flags_imm,
+			     0))
+		return false;
+	sge = wr->sge;
+	if (__builtin_expect(sge->length != r->alike.length, 0))
+		return false;
+	e->wr_id = wr->wr_id;
+	memcpy(&e->addr, sge, sizeof(*sge));
+	memcpy(&e->remote_addr, &wr->remote_addr, 16);
+	r->next = e + 1;
+	return true;
+}
+
+/* The ring's end was reached, and the run may go on at its start: try again. */
+bool shift_fast_wrap(struct shift_conn *c, struct shift_run *r);
+
+/* Nothing is left in the run, and nothing goes into it until it is armed. */
+void shift_fast_fold(struct shift_conn *c, struct shift_run *r);
+
+/* Under shift_conn_fast, the run folded: those like wr may come, or like those before, if wr is
+ * the first of its kind. wr has been logged and posted. */
+void shift_fast_arm(struct shift_conn *c, struct shift_run *r, const struct shift_raw_wr *wr);
+
+/* The counter of sends that have completed, to be bumped under shift_conn_fast. */
+uint64_t *shift_fast_done(struct shift_conn *c);
+
+#endif
