@@ -39,7 +39,8 @@ static struct vcq *cq_new(struct vdev *dev, struct ibv_cq *real_cq)
 	cq->dev = dev;
 	cq->poll_cq = dev->ops.poll_cq;
 	gate_init(&cq->gate);
-	cq->stash = calloc(STASH_MAX, sizeof(*cq->stash));
+	cq->stash = calloc(STASH_MIN, sizeof(*cq->stash));
+	cq->stash_size = STASH_MIN;
 	pthread_mutex_init(&cq->digest, NULL);
 	pthread_mutex_init(&cq->out_lock, NULL);
 	pthread_mutex_init(&cq->grow, NULL);

@@ -67,26 +67,38 @@ static inline void gate_leave(struct gate *g, enum gate_how how)
 			      memory_order_release);
 }
 
-/* Entered as GATE_OWNED: next time gate_find(k, key) is this object. */
+/* Entered as GATE_OWNED: from now on gate_owns(k, key). */
 void gate_remember(struct gate_key *k, const void *key, void *object);
 
 /* Nobody remembers this key of this gate's owner any more. The gate is shut for good. */
 void gate_forget(struct gate *g, const void *key);
 
-/* What this thread owns under that key; or NULL. */
-static inline void *gate_find(const struct gate_key *k, const void *key)
+/*
+ * Of a word that another thread may write. Plain where the processor does not reorder loads: the
+ * compiler does not fold an atomic load into the comparison.
+ */
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+#define GATE_READ(type, word) (*(const type *)(word))
+#else
+#define GATE_READ(type, word) atomic_load_explicit(word, memory_order_acquire)
+#endif
+
+/* Does this thread own what the program knows by that pointer? Then it is k->object. */
+static inline bool gate_owns(const struct gate_key *k, const void *key)
 {
-	if (__builtin_expect(atomic_load_explicit(&k->key, memory_order_relaxed) != key, 0))
-		return NULL;
-	return k->object;
+	return __builtin_expect(GATE_READ(void *, &k->key) == key, 1);
 }
 
 /* The owner only. false: shut, or shared: gate_enter() knows which. */
 static inline bool gate_enter_owned(struct gate *g)
 {
+	bool is_open;
+
 	atomic_store_explicit(&g->inside, 1, memory_order_relaxed);
 	atomic_signal_fence(memory_order_seq_cst);
-	if (__builtin_expect(!atomic_load_explicit(&g->shut, memory_order_acquire), 1))
+	is_open = !GATE_READ(uint32_t, &g->shut);
+	atomic_signal_fence(memory_order_seq_cst);
+	if (__builtin_expect(is_open, 1))
 		return true;
 	atomic_store_explicit(&g->inside, 0, memory_order_release);
 	return false;

@@ -7,6 +7,9 @@
  * behind a fence, first feeds all there is into the connections, in order (digest), and then takes
  * from `out`. So nobody can overtake a completion that another thread holds in its hand.
  */
+#include <stdlib.h>
+#include <string.h>
+
 #include "lib/verbs/log.h"
 #include "lib/verbs/vobj.h"
 
@@ -117,11 +120,32 @@ static int slow_poll(struct vcq *cq, int n, struct ibv_wc *wc)
 /* --- fast ---------------------------------------------------------------------------------------
  */
 
+_Static_assert(offsetof(struct ibv_wc, opcode) == offsetof(struct ibv_wc, status) + 4,
+	       "status and opcode are read in one piece");
+
+static inline uint64_t kind_of(const struct ibv_wc *wc)
+{
+	uint64_t kind;
+
+	memcpy(&kind, &wc->status, sizeof(kind));
+	return kind;
+}
+
+/* Another send of the QP that was counted last? Most are. */
+static inline bool count_like_last(const struct vcq *cq, const struct ibv_wc *wc)
+{
+	if (__builtin_expect(kind_of(wc) != cq->last_kind || wc->qp_num != cq->last_qpn, 0))
+		return false;
+	++*cq->last_done;
+	return true;
+}
+
 static struct vqp *qp_of(struct vcq *cq, uint32_t qpn)
 {
 	if (__builtin_expect(qpn != cq->last_qpn, 0)) {
 		cq->last = table_get(&cq->dev->qps, qpn);
 		cq->last_qpn = cq->last ? qpn : 0;
+		cq->last_done = cq->last ? shift_fast_done(cq->last->conn) : NULL;
 	}
 	return cq->last;
 }
@@ -139,48 +163,92 @@ void vcq_forget(struct vcq *cq, const struct vqp *v)
 	gate_open(gate);
 }
 
+/* Not like the last one. */
+static void count_one(struct vcq *cq, struct vqp *v, struct ibv_wc *wc)
+{
+	struct shift_cqe cqe = {
+		.wr_id = wc->wr_id,
+		.epoch = v->rail0_epoch,
+		.is_recv = wc->opcode & IBV_WC_RECV,
+	};
+	struct shift_wc out = {.wr_id = wc->wr_id};
+
+	shift_conn_cqe(v->conn, &cqe, &out, 0);
+	wc->wr_id = out.wr_id;
+	if (!cqe.is_recv)
+		cq->last_kind = kind_of(wc);
+}
+
 /* Counts what it may; returns how many that were, from the front. */
 static int count(struct vcq *cq, int n, struct ibv_wc *wc)
 {
 	for (int i = 0; i < n; i++) {
-		struct vqp *v = qp_of(cq, wc[i].qp_num);
-		struct shift_cqe cqe = {.wr_id = wc[i].wr_id, .status = IBV_WC_SUCCESS};
-		struct shift_wc out = {.wr_id = wc[i].wr_id};
+		struct vqp *v;
 
-		if (!v || !v->conn)
+		if (count_like_last(cq, &wc[i]))
+			continue;
+		v = qp_of(cq, wc[i].qp_num);
+		if (!v)
 			continue;
 		if (__builtin_expect(wc[i].status != IBV_WC_SUCCESS, 0))
 			return i;
-		cqe.is_recv = wc[i].opcode & IBV_WC_RECV;
-		cqe.epoch = v->rail0_epoch;
-		shift_conn_cqe(v->conn, &cqe, &out, 0);
-		wc[i].wr_id = out.wr_id;
+		count_one(cq, v, &wc[i]);
 	}
 	return n;
+}
+
+static bool stash_grow(struct vcq *cq, uint32_t n)
+{
+	struct ibv_wc *stash;
+
+	if (n <= cq->stash_size)
+		return true;
+	stash = realloc(cq->stash, n * sizeof(*stash));
+	if (!stash)
+		return false;
+	cq->stash = stash;
+	cq->stash_size = n;
+	return true;
 }
 
 /* Under the gate: what comes after must not overtake these. */
 static void stash(struct vcq *cq, int n, const struct ibv_wc *wc)
 {
 	cq->stash_at = 0;
-	cq->stash_n = 0;
-	while (cq->stash_n < (uint32_t)n) {
-		cq->stash[cq->stash_n] = wc[cq->stash_n];
-		cq->stash_n++;
+	cq->stash_n = (uint32_t)n;
+	if (!stash_grow(cq, cq->stash_n)) {
+		log_error("out of memory: completions are lost");
+		cq->stash_n = cq->stash_size;
 	}
+	memcpy(cq->stash, wc, cq->stash_n * sizeof(*wc));
 	gate_shut(&cq->gate);
 }
 
 /* Inside the gate, which it leaves. */
-static int poll_entered(struct vcq *cq, enum gate_how how, int n, struct ibv_wc *wc)
+static __attribute__((noinline)) int polled(struct vcq *cq, enum gate_how how, int got,
+					    struct ibv_wc *wc)
 {
-	int got = cq->poll_cq(cq->cq, n < STASH_MAX ? n : STASH_MAX, wc);
-	int counted = got > 0 ? count(cq, got, wc) : got;
+	int counted = count(cq, got, wc);
 
-	if (__builtin_expect(counted < got, 0))
+	if (counted < got)
 		stash(cq, got - counted, wc + counted);
 	gate_leave(&cq->gate, how);
-	return counted || got <= 0 ? counted : slow_poll(cq, n, wc);
+	return counted ? counted : slow_poll(cq, got, wc);
+}
+
+/* Inside the gate, which it leaves. */
+static inline __attribute__((always_inline)) int poll_entered(struct vcq *cq, enum gate_how how,
+							      int n, struct ibv_wc *wc)
+{
+	int got;
+
+	cq->wc = wc; /* so there is nothing else to be saved over the call */
+	got = cq->poll_cq(cq->cq, n, wc);
+	wc = cq->wc;
+	if (got > 1 || (got == 1 && __builtin_expect(!count_like_last(cq, wc), 0)))
+		return polled(cq, how, got, wc);
+	gate_leave(&cq->gate, how);
+	return got;
 }
 
 static __attribute__((noinline)) int any_poll_cq(struct ibv_cq *real_cq, int n, struct ibv_wc *wc)
@@ -203,9 +271,12 @@ static __attribute__((noinline)) int any_poll_cq(struct ibv_cq *real_cq, int n, 
 
 int hot_poll_cq(struct ibv_cq *real_cq, int n, struct ibv_wc *wc)
 {
-	struct vcq *cq = gate_find(&gate_mine.poll, real_cq);
+	struct vcq *cq;
 
-	if (__builtin_expect(!cq || !gate_enter_owned(&cq->gate), 0))
+	if (!gate_owns(&gate_mine.poll, real_cq))
+		return any_poll_cq(real_cq, n, wc);
+	cq = gate_mine.poll.object;
+	if (!gate_enter_owned(&cq->gate))
 		return any_poll_cq(real_cq, n, wc);
 	return poll_entered(cq, GATE_OWNED, n, wc);
 }

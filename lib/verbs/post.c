@@ -372,9 +372,12 @@ static __attribute__((noinline)) int any_post_send(struct ibv_qp *qp, struct ibv
 
 int hot_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
-	struct vqp *v = gate_find(&gate_mine.send, qp);
+	struct vqp *v;
 
-	if (__builtin_expect(!v || !wr || !gate_enter_owned(&v->send_gate), 0))
+	if (!gate_owns(&gate_mine.send, qp) || !wr)
+		return any_post_send(qp, wr, bad);
+	v = gate_mine.send.object;
+	if (!gate_enter_owned(&v->send_gate))
 		return any_post_send(qp, wr, bad);
 	return post_fast(v, wr, bad);
 }
@@ -523,9 +526,12 @@ static __attribute__((noinline)) int any_post_recv(struct ibv_qp *qp, struct ibv
 
 int hot_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
-	struct vqp *v = gate_find(&gate_mine.recv, qp);
+	struct vqp *v;
 
-	if (__builtin_expect(!v || !gate_enter_owned(&v->recv_gate), 0))
+	if (!gate_owns(&gate_mine.recv, qp))
+		return any_post_recv(qp, wr, bad);
+	v = gate_mine.recv.object;
+	if (!gate_enter_owned(&v->recv_gate))
 		return any_post_recv(qp, wr, bad);
 	return recv_entered(v, GATE_OWNED, wr, bad);
 }

@@ -98,7 +98,7 @@ struct wc_ring {
 	uint32_t mask, head, tail; /* free running */
 };
 
-#define STASH_MAX 256 /* completions that one fast poll may take at most */
+#define STASH_MIN 256 /* completions; it grows for a program that polls more at once */
 
 struct vcq {
 	struct vobj obj;
@@ -106,15 +106,18 @@ struct vcq {
 	struct ibv_cq *cq;
 	int (*poll_cq)(struct ibv_cq *, int, struct ibv_wc *);
 	struct vdev *dev;
-	struct gate gate; /* who polls the program's CQ; shut, to go through digest and out, for
-			   * each QP of it that is slow, and a stash or an out that is not empty */
-	uint32_t last_qpn;
+	struct gate gate;  /* who polls the program's CQ; shut, to go through digest and out, for
+			    * each QP of it that is slow, and a stash or an out that is not empty */
+	uint32_t last_qpn; /* of last; 0: none */
+	struct ibv_wc *wc; /* being polled into */
+	uint64_t *last_done;
+	uint64_t last_kind; /* success and opcode of its last send */
 	struct vqp *last;
 
 	/* Slow. */
 	pthread_mutex_t digest; /* one thread at a time feeds completions, in their order */
 	struct ibv_wc *stash;	/* under gate: polled by the fast way, to be fed first */
-	uint32_t stash_at, stash_n;
+	uint32_t stash_at, stash_n, stash_size;
 	pthread_mutex_t out_lock;
 	struct wc_ring out; /* for the program, in order */
 
