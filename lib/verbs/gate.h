@@ -92,14 +92,12 @@ static inline bool gate_owns(const struct gate_key *k, const void *key)
 /* The owner only. false: shut, or shared: gate_enter() knows which. */
 static inline bool gate_enter_owned(struct gate *g)
 {
-	bool is_open;
-
 	atomic_store_explicit(&g->inside, 1, memory_order_relaxed);
 	atomic_signal_fence(memory_order_seq_cst);
-	is_open = !GATE_READ(uint32_t, &g->shut);
-	atomic_signal_fence(memory_order_seq_cst);
-	if (__builtin_expect(is_open, 1))
+	if (__builtin_expect(!GATE_READ(uint32_t, &g->shut), 1)) {
+		atomic_signal_fence(memory_order_seq_cst);
 		return true;
+	}
 	atomic_store_explicit(&g->inside, 0, memory_order_release);
 	return false;
 }

@@ -237,16 +237,22 @@ static __attribute__((noinline)) int polled(struct vcq *cq, enum gate_how how, i
 }
 
 /* Inside the gate, which it leaves. */
-static inline __attribute__((always_inline)) int poll_entered(struct vcq *cq, enum gate_how how,
-							      int n, struct ibv_wc *wc)
+static inline __attribute__((always_inline)) int poll_entered(struct vcq *cq,
+							      struct ibv_cq *real_cq,
+							      enum gate_how how, int n,
+							      struct ibv_wc *wc)
 {
 	int got;
 
 	cq->wc = wc; /* so there is nothing else to be saved over the call */
-	got = cq->poll_cq(cq->cq, n, wc);
+	got = cq->poll_cq(real_cq, n, wc);
 	wc = cq->wc;
-	if (got > 1 || (got == 1 && __builtin_expect(!count_like_last(cq, wc), 0)))
+	if (__builtin_expect(got == 1, 1)) {
+		if (__builtin_expect(!count_like_last(cq, wc), 0))
+			return polled(cq, how, got, wc);
+	} else if (got > 1) {
 		return polled(cq, how, got, wc);
+	}
 	gate_leave(&cq->gate, how);
 	return got;
 }
@@ -266,7 +272,7 @@ static __attribute__((noinline)) int any_poll_cq(struct ibv_cq *real_cq, int n, 
 		return slow_poll(cq, n, wc);
 	if (how == GATE_OWNED)
 		gate_remember(&gate_mine.poll, real_cq, cq);
-	return poll_entered(cq, how, n, wc);
+	return poll_entered(cq, real_cq, how, n, wc);
 }
 
 int hot_poll_cq(struct ibv_cq *real_cq, int n, struct ibv_wc *wc)
@@ -278,5 +284,5 @@ int hot_poll_cq(struct ibv_cq *real_cq, int n, struct ibv_wc *wc)
 	cq = gate_mine.poll.object;
 	if (!gate_enter_owned(&cq->gate))
 		return any_poll_cq(real_cq, n, wc);
-	return poll_entered(cq, GATE_OWNED, n, wc);
+	return poll_entered(cq, real_cq, GATE_OWNED, n, wc);
 }

@@ -318,7 +318,8 @@ static __attribute__((noinline)) int fast_failed(struct vqp *v, int err)
 
 /* Inside the gate as its owner; leaves it. What an error needs is kept in v: so there is nothing
  * else to be saved over the call. */
-static inline __attribute__((always_inline)) int post_fast(struct vqp *v, struct ibv_send_wr *wr,
+static inline __attribute__((always_inline)) int post_fast(struct vqp *v, struct ibv_qp *qp,
+							   struct ibv_send_wr *wr,
 							   struct ibv_send_wr **bad)
 {
 	int err;
@@ -326,11 +327,11 @@ static inline __attribute__((always_inline)) int post_fast(struct vqp *v, struct
 	if (__builtin_expect(!shift_fast_post(&v->run, raw_wr(wr)), 0))
 		return post_entered(v, GATE_OWNED, wr, bad);
 	v->fast_bad_to = bad;
-	err = v->post_send(v->qp, wr, &v->fast_bad);
+	err = v->post_send(qp, wr, &v->fast_bad);
 	if (__builtin_expect(err, 0))
 		return fast_failed(v, err);
 	gate_leave(&v->send_gate, GATE_OWNED);
-	return 0;
+	return err;
 }
 
 /* Inside the gate, which it leaves. */
@@ -341,7 +342,7 @@ static __attribute__((noinline)) int post_entered(struct vqp *v, enum gate_how h
 	int err;
 
 	if (how == GATE_OWNED && shift_fast_wrap(v->conn, &v->run))
-		return post_fast(v, wr, bad);
+		return post_fast(v, v->qp, wr, bad);
 	shift_fast_fold(v->conn, &v->run);
 	rest = log_sends(v, wr);
 	err = wr == rest ? 0 : post_list(v, wr, rest, bad);
@@ -379,7 +380,7 @@ int hot_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr 
 	v = gate_mine.send.object;
 	if (!gate_enter_owned(&v->send_gate))
 		return any_post_send(qp, wr, bad);
-	return post_fast(v, wr, bad);
+	return post_fast(v, qp, wr, bad);
 }
 
 /* --- receives ------------------------------------------------------------------------------------
