@@ -115,7 +115,7 @@ void gate_start(void)
 
 void gate_init(struct gate *g)
 {
-	*g = (struct gate){.shut = biased ? 0 : GATE_SHARED};
+	*g = (struct gate){.shut = biased ? GATE_OPEN : GATE_OPEN | GATE_SHARED};
 }
 
 /* Every other thread passes a full barrier, between two of its instructions. */
@@ -127,9 +127,16 @@ static void barrier_of_all(void)
 	atomic_thread_fence(memory_order_seq_cst);
 }
 
-static void wait_zero(_Atomic uint32_t *word)
+static void wait_outside(struct gate *g)
 {
-	for (int spins = 0; atomic_load(word); spins++)
+	for (int spins = 0; atomic_load(&g->inside); spins++)
+		if (spins > 100)
+			sched_yield();
+}
+
+static void wait_unlocked(struct gate *g)
+{
+	for (int spins = 0; atomic_load(&g->locked); spins++)
 		if (spins > 100)
 			sched_yield();
 }
@@ -140,7 +147,7 @@ static void wait_zero(_Atomic uint32_t *word)
 static void take_lock(struct gate *g)
 {
 	while (atomic_exchange(&g->locked, 1))
-		wait_zero(&g->locked);
+		wait_unlocked(g);
 }
 
 /* Under its lock. From here on it is shared; who is inside as its owner is waited for. */
@@ -148,7 +155,7 @@ static void take_away(struct gate *g)
 {
 	atomic_fetch_or(&g->shut, GATE_SHARED);
 	barrier_of_all();
-	wait_zero(&g->inside);
+	wait_outside(g);
 }
 
 /* Under its lock. true: this thread owns it. */
@@ -169,13 +176,13 @@ static bool claim(struct gate *g)
 enum gate_how gate_enter(struct gate *g)
 {
 	take_lock(g);
-	if (claim(g) && gate_enter_owned(g)) {
+	if (claim(g) && gate_enter_owned(g, 1)) {
 		/* Another thread may take it from us as from now: it will wait for us. */
 		atomic_store(&g->locked, 0);
 		return GATE_OWNED;
 	}
 	/* Of a gate that is not shared this is somebody's reason: only the lock's holder shares. */
-	if (atomic_load(&g->shut) != GATE_SHARED) {
+	if (atomic_load(&g->shut) != (GATE_OPEN | GATE_SHARED)) {
 		atomic_store(&g->locked, 0);
 		return GATE_IS_SHUT;
 	}
@@ -215,7 +222,7 @@ void gate_forget(struct gate *g, const void *key)
 
 void gate_shut(struct gate *g)
 {
-	atomic_fetch_add(&g->shut, 1);
+	atomic_fetch_add(&g->shut, GATE_REASON);
 }
 
 void gate_open(struct gate *g)
@@ -224,9 +231,9 @@ void gate_open(struct gate *g)
 
 	do {
 		/* Too often does no harm: gate_sync() only looks once more. */
-		if ((n & ~GATE_SHARED) == 1)
+		if ((n & ~GATE_SHARED) == GATE_OPEN + GATE_REASON)
 			atomic_fetch_add(&g->opened, 1);
-	} while (!atomic_compare_exchange_strong(&g->shut, &n, n - 1));
+	} while (!atomic_compare_exchange_strong(&g->shut, &n, n - GATE_REASON));
 }
 
 /* Shut without a break since nobody was inside? */
@@ -239,8 +246,8 @@ static void settle(struct gate *g)
 {
 	uint32_t opened = atomic_load(&g->opened);
 
-	wait_zero(&g->inside);
-	wait_zero(&g->locked);
+	wait_outside(g);
+	wait_unlocked(g);
 	atomic_store(&g->settled, opened + 1);
 }
 

@@ -20,13 +20,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* gate.shut: not 0 when open, as a comparison with 0 is compiled to a load and a test. */
+#define GATE_OPEN   1u
+#define GATE_REASON 2u
 #define GATE_SHARED 0x80000000u
 
 struct gate_thread;
 
 struct gate {
-	_Atomic uint32_t inside;  /* its owner is */
-	_Atomic uint32_t shut;	  /* reasons to turn everybody away, and GATE_SHARED */
+	_Atomic uintptr_t inside; /* its owner is; any value but 0 */
+	_Atomic uint32_t shut;	  /* GATE_OPEN, reasons to turn everybody away, GATE_SHARED */
 	_Atomic uint32_t locked;  /* by one of those who share it, or for a change of owner */
 	_Atomic uint32_t opened;  /* how often; moves before the last reason goes */
 	_Atomic uint32_t settled; /* opened + 1 when it was shut and nobody was inside any more */
@@ -49,7 +52,6 @@ extern _Thread_local struct gate_keys gate_mine;
  */
 void gate_start(void);
 
-/* A zeroed gate is a good one where nobody counts on gate_start(). */
 void gate_init(struct gate *g);
 
 enum gate_how {
@@ -63,8 +65,10 @@ enum gate_how gate_enter(struct gate *g);
 
 static inline void gate_leave(struct gate *g, enum gate_how how)
 {
-	atomic_store_explicit(how == GATE_LOCKED ? &g->locked : &g->inside, 0,
-			      memory_order_release);
+	if (how == GATE_LOCKED)
+		atomic_store_explicit(&g->locked, 0, memory_order_release);
+	else
+		atomic_store_explicit(&g->inside, 0, memory_order_release);
 }
 
 /* Entered as GATE_OWNED: from now on gate_owns(k, key). */
@@ -89,17 +93,26 @@ static inline bool gate_owns(const struct gate_key *k, const void *key)
 	return __builtin_expect(GATE_READ(void *, &k->key) == key, 1);
 }
 
-/* The owner only. false: shut, or shared: gate_enter() knows which. */
-static inline bool gate_enter_owned(struct gate *g)
+/*
+ * The owner only. false: shut, or shared: gate_enter() knows which. mark is there to be read as
+ * long as he is inside; with 0 he is not, and can only find out that the gate is open.
+ */
+static inline bool gate_enter_owned(struct gate *g, uintptr_t mark)
 {
-	atomic_store_explicit(&g->inside, 1, memory_order_relaxed);
+	atomic_store_explicit(&g->inside, mark, memory_order_relaxed);
 	atomic_signal_fence(memory_order_seq_cst);
-	if (__builtin_expect(!GATE_READ(uint32_t, &g->shut), 1)) {
+	if (__builtin_expect(GATE_READ(uint32_t, &g->shut) == GATE_OPEN, 1)) {
 		atomic_signal_fence(memory_order_seq_cst);
 		return true;
 	}
 	atomic_store_explicit(&g->inside, 0, memory_order_release);
 	return false;
+}
+
+/* What its owner, who is inside, entered with. */
+static inline void *gate_mark(const struct gate *g)
+{
+	return (void *)atomic_load_explicit(&g->inside, memory_order_relaxed);
 }
 
 /* One more reason to turn everybody away; from inside too. Who is inside by then stays until he

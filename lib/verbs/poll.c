@@ -236,31 +236,11 @@ static __attribute__((noinline)) int polled(struct vcq *cq, enum gate_how how, i
 	return counted ? counted : slow_poll(cq, got, wc);
 }
 
-/* Inside the gate, which it leaves. */
-static inline __attribute__((always_inline)) int poll_entered(struct vcq *cq,
-							      struct ibv_cq *real_cq,
-							      enum gate_how how, int n,
-							      struct ibv_wc *wc)
-{
-	int got;
-
-	cq->wc = wc; /* so there is nothing else to be saved over the call */
-	got = cq->poll_cq(real_cq, n, wc);
-	wc = cq->wc;
-	if (__builtin_expect(got == 1, 1)) {
-		if (__builtin_expect(!count_like_last(cq, wc), 0))
-			return polled(cq, how, got, wc);
-	} else if (got > 1) {
-		return polled(cq, how, got, wc);
-	}
-	gate_leave(&cq->gate, how);
-	return got;
-}
-
 static __attribute__((noinline)) int any_poll_cq(struct ibv_cq *real_cq, int n, struct ibv_wc *wc)
 {
 	struct vcq *cq = vcq_find(real_cq);
 	enum gate_how how;
+	int got;
 
 	if (!cq) {
 		struct vdev *dev = vdev_find(real_cq->context);
@@ -272,17 +252,33 @@ static __attribute__((noinline)) int any_poll_cq(struct ibv_cq *real_cq, int n, 
 		return slow_poll(cq, n, wc);
 	if (how == GATE_OWNED)
 		gate_remember(&gate_mine.poll, real_cq, cq);
-	return poll_entered(cq, real_cq, how, n, wc);
+	got = cq->poll_cq(real_cq, n, wc);
+	if (got > 0)
+		return polled(cq, how, got, wc);
+	gate_leave(&cq->gate, how);
+	return got;
 }
 
+/* The mark of the gate is wc, so that there is little to be saved over the call: whoever polls
+ * without one asks for no completions, and need not be inside. */
 int hot_poll_cq(struct ibv_cq *real_cq, int n, struct ibv_wc *wc)
 {
 	struct vcq *cq;
+	int got;
 
 	if (!gate_owns(&gate_mine.poll, real_cq))
 		return any_poll_cq(real_cq, n, wc);
 	cq = gate_mine.poll.object;
-	if (!gate_enter_owned(&cq->gate))
+	if (!gate_enter_owned(&cq->gate, (uintptr_t)wc))
 		return any_poll_cq(real_cq, n, wc);
-	return poll_entered(cq, real_cq, GATE_OWNED, n, wc);
+	got = cq->poll_cq(real_cq, n, wc);
+	wc = gate_mark(&cq->gate);
+	if (__builtin_expect(got == 1, 1)) {
+		if (__builtin_expect(!count_like_last(cq, wc), 0))
+			return polled(cq, GATE_OWNED, got, wc);
+	} else if (got > 1) {
+		return polled(cq, GATE_OWNED, got, wc);
+	}
+	gate_leave(&cq->gate, GATE_OWNED);
+	return got;
 }

@@ -330,6 +330,7 @@ static inline __attribute__((always_inline)) int post_fast(struct vqp *v, struct
 	err = v->post_send(qp, wr, &v->fast_bad);
 	if (__builtin_expect(err, 0))
 		return fast_failed(v, err);
+	__asm__("" : "+r"(err)); /* is there already: else it would be made 0 again */
 	gate_leave(&v->send_gate, GATE_OWNED);
 	return err;
 }
@@ -378,7 +379,7 @@ int hot_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr 
 	if (!gate_owns(&gate_mine.send, qp) || !wr)
 		return any_post_send(qp, wr, bad);
 	v = gate_mine.send.object;
-	if (!gate_enter_owned(&v->send_gate))
+	if (!gate_enter_owned(&v->send_gate, 1))
 		return any_post_send(qp, wr, bad);
 	return post_fast(v, qp, wr, bad);
 }
@@ -532,7 +533,7 @@ int hot_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr 
 	if (!gate_owns(&gate_mine.recv, qp))
 		return any_post_recv(qp, wr, bad);
 	v = gate_mine.recv.object;
-	if (!gate_enter_owned(&v->recv_gate))
+	if (!gate_enter_owned(&v->recv_gate, 1))
 		return any_post_recv(qp, wr, bad);
 	return recv_entered(v, GATE_OWNED, wr, bad);
 }

@@ -109,7 +109,6 @@ struct vcq {
 	struct gate gate;  /* who polls the program's CQ; shut, to go through digest and out, for
 			    * each QP of it that is slow, and a stash or an out that is not empty */
 	uint32_t last_qpn; /* of last; 0: none */
-	struct ibv_wc *wc; /* being polled into */
 	uint64_t *last_done;
 	uint64_t last_kind; /* success and opcode of its last send */
 	struct vqp *last;
