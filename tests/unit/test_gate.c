@@ -110,6 +110,28 @@ static void *shutter(void *arg)
 	return NULL;
 }
 
+/* Without the barrier the owner goes in while he does not look so: seldom, so very often. */
+static void *hasty_shutter(void *arg)
+{
+	struct gate *g = &gate;
+
+	(void)arg;
+	while (running) {
+		uint64_t n;
+
+		gate_shut(g);
+		gate_sync(&g, 1);
+		n = before;
+		for (int i = 0; i < LONG_READS; i++)
+			if (before != n || after != n)
+				atomic_fetch_add(&wrong, 1);
+		gate_open(g);
+		for (volatile int i = 0; i < LONG_READS; i++)
+			;
+	}
+	return NULL;
+}
+
 static void reset(void)
 {
 	gate_init(&gate);
@@ -120,20 +142,25 @@ static void reset(void)
 		ways[i] = 0;
 }
 
-static void run(int users, int shutters)
+static void run_with(int users, int shutters, void *(*shut)(void *))
 {
 	pthread_t thread[2 * THREADS];
 
 	reset();
 	running = users;
 	for (int i = 0; i < users + shutters; i++)
-		assert_int_equal(pthread_create(&thread[i], NULL, i < users ? user : shutter, NULL),
+		assert_int_equal(pthread_create(&thread[i], NULL, i < users ? user : shut, NULL),
 				 0);
 	for (int i = 0; i < users + shutters; i++)
 		pthread_join(thread[i], NULL);
 	assert_int_equal(wrong, 0);
 	assert_int_equal(before, after);
 	assert_int_equal(before, entered);
+}
+
+static void run(int users, int shutters)
+{
+	run_with(users, shutters, shutter);
 }
 
 static void one_thread_owns_it(void **state)
@@ -151,6 +178,14 @@ static void the_owner_is_turned_away(void **state)
 	run(1, 1);
 	assert_int_equal(ways[GATE_LOCKED], 0); /* being shut does not cost him the gate */
 	run(1, 3);
+	assert_int_equal(ways[GATE_LOCKED], 0);
+}
+
+static void and_nothing_of_his_is_seen_late(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 5; i++)
+		run_with(1, 1, hasty_shutter);
 	assert_int_equal(ways[GATE_LOCKED], 0);
 }
 
@@ -253,6 +288,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_thread_owns_it),
 		cmocka_unit_test(the_owner_is_turned_away),
+		cmocka_unit_test(and_nothing_of_his_is_seen_late),
 		cmocka_unit_test(threads_exclude_each_other),
 		cmocka_unit_test(it_is_taken_from_its_owner),
 		cmocka_unit_test(what_a_dead_thread_owned_is_free),
