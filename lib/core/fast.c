@@ -9,21 +9,16 @@ _Static_assert(offsetof(struct shift_wr_entry, length) ==
 		       offsetof(struct shift_wr_entry, lkey) ==
 			       offsetof(struct shift_wr_entry, addr) + 12,
 	       "an SGE must be a piece of the entry");
-_Static_assert(offsetof(struct shift_wr_entry, rkey) ==
-			       offsetof(struct shift_wr_entry, remote_addr) + 8 &&
-		       offsetof(struct shift_wr_entry, opcode) ==
-			       offsetof(struct shift_wr_entry, remote_addr) + 12,
-	       "after the rkey comes what folding writes");
+#define GAP(type, a, b) (offsetof(type, b) - offsetof(type, a))
 
-/* num_sge and opcode, flags and imm, as they lie in memory. */
-static void take_apart(const struct shift_alike *a, uint32_t *num_sge, uint32_t *opcode,
-		       uint32_t *flags, uint32_t *imm)
-{
-	memcpy(num_sge, &a->sge_op, 4);
-	memcpy(opcode, (const char *)&a->sge_op + 4, 4);
-	memcpy(flags, &a->flags_imm, 4);
-	memcpy(imm, (const char *)&a->flags_imm + 4, 4);
-}
+_Static_assert(GAP(struct shift_wr_entry, imm, remote_addr) == 4 &&
+		       GAP(struct shift_wr_entry, imm, rkey) == 12 &&
+		       GAP(struct shift_raw_wr, imm, remote_addr) == 4 &&
+		       GAP(struct shift_raw_wr, imm, rkey) == 12,
+	       "imm, remote address and rkey are copied in one piece");
+_Static_assert(GAP(struct shift_raw_wr, num_sge, opcode) == 4 &&
+		       GAP(struct shift_raw_wr, num_sge, flags) == 8,
+	       "compared in one piece");
 
 static struct shift_wr_entry *ring_end(const struct shift_sendlog *l)
 {
@@ -40,54 +35,49 @@ static bool suits(const struct shift_raw_wr *wr)
 
 static void describe(struct shift_alike *a, const struct shift_raw_wr *wr)
 {
-	memcpy(&a->sge_op, &wr->num_sge, 8);
-	memcpy(&a->flags_imm, &wr->flags, 8);
-	a->length = wr->sge->length;
+	*a = (struct shift_alike){
+		.num_sge = wr->num_sge,
+		.opcode = wr->opcode,
+		.flags = wr->flags,
+		.length = wr->sge->length,
+	};
 }
 
 static bool same(const struct shift_alike *a, const struct shift_alike *b)
 {
-	return a->sge_op == b->sge_op && a->flags_imm == b->flags_imm && a->length == b->length;
+	return !memcmp(a, b, sizeof(*a));
 }
 
-/* All but what each WR has of its own. */
-static void common_entry(const struct shift_sendlog *l, const struct shift_alike *a,
-			 struct shift_wr_entry *e)
-{
-	uint32_t num_sge, opcode, flags, imm;
-
-	(void)l;
-	memset(e, 0, sizeof(*e));
-	take_apart(a, &num_sge, &opcode, &flags, &imm);
-	e->imm = imm;
-	e->length = a->length;
-	e->opcode = (uint8_t)opcode;
-	e->flags = (uint8_t)flags;
-	e->num_sge = (uint8_t)num_sge;
-}
-
-static void fill(struct shift_wr_entry *e, const struct shift_wr_entry *common, uint64_t cum)
+/* What is added when folding. */
+static void fill(struct shift_wr_entry *e, const struct shift_alike *a, uint64_t cum)
 {
 	e->cum = cum;
 	e->trim = 0;
-	e->imm = common->imm;
-	e->compare_add = 0;
-	e->opcode = common->opcode;
-	e->flags = common->flags;
-	e->num_sge = common->num_sge;
+	e->swap = 0;
+	e->length = a->length;
+	e->opcode = (uint8_t)a->opcode;
+	e->flags = (uint8_t)a->flags;
+	e->num_sge = (uint8_t)a->num_sge;
 	e->state = SHIFT_WR_PENDING;
+}
+
+static struct shift_wr_entry example(const struct shift_alike *a)
+{
+	struct shift_wr_entry e;
+
+	memset(&e, 0, sizeof(e));
+	fill(&e, a, 0);
+	return e;
 }
 
 static void add(struct shift_sendlog *l, const struct shift_alike *alike, uint64_t n)
 {
 	uint64_t ring = (uint64_t)l->mask + 1, i = n > ring ? n - ring : 0;
-	struct shift_wr_entry common;
-	uint32_t packets;
+	struct shift_wr_entry common = example(alike);
+	uint32_t packets = shift_wr_packets(&common, l->mtu);
 
-	common_entry(l, alike, &common);
-	packets = shift_wr_packets(&common, l->mtu);
 	for (; i < n; i++)
-		fill(shift_sendlog_at(l, l->head + i), &common, l->cum + (i + 1) * packets);
+		fill(shift_sendlog_at(l, l->head + i), alike, l->cum + (i + 1) * packets);
 	l->cum += n * packets;
 	if (shift_sendlog_signaled(l, &common)) {
 		l->sig_posted += n;
@@ -133,9 +123,8 @@ bool shift_fast_wrap(struct shift_conn *c, struct shift_run *r)
 static uint64_t run_max(const struct shift_sendlog *l, const struct shift_alike *alike)
 {
 	uint64_t unsignaled = l->cum - l->cum_signal;
-	struct shift_wr_entry common;
+	struct shift_wr_entry common = example(alike);
 
-	common_entry(l, alike, &common);
 	if (shift_sendlog_signaled(l, &common))
 		return UINT64_MAX;
 	if (unsignaled >= SHIFT_SECRET_MAX)

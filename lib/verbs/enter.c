@@ -34,7 +34,9 @@ static void close_gates(struct vqp *v)
 	for (unsigned int i = 0; i < n; i++)
 		gate_shut(gates[i]);
 	gate_sync(gates, n);
+	/* What the data path has left to be added up. */
 	shift_fast_fold(v->conn, &v->run);
+	vcq_add_done(v->send_cq, v);
 }
 
 static void open_gates(struct vqp *v)

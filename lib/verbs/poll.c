@@ -120,32 +120,48 @@ static int slow_poll(struct vcq *cq, int n, struct ibv_wc *wc)
 /* --- fast ---------------------------------------------------------------------------------------
  */
 
+/* Another send of the QP that was counted last? Most are. */
+static inline bool count_like_last(struct vcq *cq, const struct ibv_wc *wc)
+{
+	if (wc->qp_num != cq->alike.qpn || wc->opcode != cq->alike.opcode ||
+	    wc->status != cq->alike.status)
+		return false;
+	cq->done++;
+	return true;
+}
+
+#ifdef __x86_64__
 _Static_assert(offsetof(struct ibv_wc, opcode) == offsetof(struct ibv_wc, status) + 4,
 	       "status and opcode are read in one piece");
 
-static inline uint64_t kind_of(const struct ibv_wc *wc)
+/* The same in fewer instructions. */
+static inline SHIFT_SSE41 bool count_like_last_sse41(struct vcq *cq, const struct ibv_wc *wc)
 {
-	uint64_t kind;
+	__m128i alike = _mm_loadl_epi64((const __m128i *)(const void *)&wc->status);
 
-	memcpy(&kind, &wc->status, sizeof(kind));
-	return kind;
-}
-
-/* Another send of the QP that was counted last? Most are. */
-static inline bool count_like_last(const struct vcq *cq, const struct ibv_wc *wc)
-{
-	if (__builtin_expect(kind_of(wc) != cq->last_kind || wc->qp_num != cq->last_qpn, 0))
+	alike = _mm_insert_epi32(alike, (int)wc->qp_num, 2);
+	alike = _mm_xor_si128(alike, *(const __m128i *)(const void *)&cq->alike);
+	if (__builtin_expect(!_mm_testz_si128(alike, alike), 0))
 		return false;
-	++*cq->last_done;
+	cq->done++;
 	return true;
+}
+#endif
+
+void vcq_add_done(struct vcq *cq, const struct vqp *v)
+{
+	if (!v || cq->last != v)
+		return;
+	*shift_fast_done(v->conn) += cq->done;
+	cq->done = 0;
 }
 
 static struct vqp *qp_of(struct vcq *cq, uint32_t qpn)
 {
-	if (__builtin_expect(qpn != cq->last_qpn, 0)) {
+	if (__builtin_expect(qpn != cq->alike.qpn, 0)) {
+		vcq_add_done(cq, cq->last);
 		cq->last = table_get(&cq->dev->qps, qpn);
-		cq->last_qpn = cq->last ? qpn : 0;
-		cq->last_done = cq->last ? shift_fast_done(cq->last->conn) : NULL;
+		cq->alike.qpn = cq->last ? qpn : 0;
 	}
 	return cq->last;
 }
@@ -157,8 +173,9 @@ void vcq_forget(struct vcq *cq, const struct vqp *v)
 	gate_shut(gate);
 	gate_sync(&gate, 1);
 	if (cq->last == v) {
+		vcq_add_done(cq, v);
 		cq->last = NULL;
-		cq->last_qpn = 0;
+		cq->alike.qpn = 0;
 	}
 	gate_open(gate);
 }
@@ -176,7 +193,7 @@ static void count_one(struct vcq *cq, struct vqp *v, struct ibv_wc *wc)
 	shift_conn_cqe(v->conn, &cqe, &out, 0);
 	wc->wr_id = out.wr_id;
 	if (!cqe.is_recv)
-		cq->last_kind = kind_of(wc);
+		cq->alike.opcode = wc->opcode;
 }
 
 /* Counts what it may; returns how many that were, from the front. */
@@ -261,24 +278,52 @@ static __attribute__((noinline)) int any_poll_cq(struct ibv_cq *real_cq, int n, 
 
 /* The mark of the gate is wc, so that there is little to be saved over the call: whoever polls
  * without one asks for no completions, and need not be inside. */
-int hot_poll_cq(struct ibv_cq *real_cq, int n, struct ibv_wc *wc)
+static inline __attribute__((always_inline)) struct vcq *enter_to_poll(struct ibv_cq *real_cq,
+								       struct ibv_wc *wc)
 {
 	struct vcq *cq;
-	int got;
 
 	if (!gate_owns(&gate_mine.poll, real_cq))
-		return any_poll_cq(real_cq, n, wc);
+		return NULL;
 	cq = gate_mine.poll.object;
-	if (!gate_enter_owned(&cq->gate, (uintptr_t)wc))
-		return any_poll_cq(real_cq, n, wc);
-	got = cq->poll_cq(real_cq, n, wc);
-	wc = gate_mark(&cq->gate);
-	if (__builtin_expect(got == 1, 1)) {
-		if (__builtin_expect(!count_like_last(cq, wc), 0))
-			return polled(cq, GATE_OWNED, got, wc);
-	} else if (got > 1) {
-		return polled(cq, GATE_OWNED, got, wc);
-	}
+	return gate_enter_owned(&cq->gate, (uintptr_t)wc) ? cq : NULL;
+}
+
+static __attribute__((noinline)) int polled_unlike(struct vcq *cq, int got)
+{
+	if (got > 0)
+		return polled(cq, GATE_OWNED, got, gate_mark(&cq->gate));
 	gate_leave(&cq->gate, GATE_OWNED);
 	return got;
 }
+
+int hot_poll_cq(struct ibv_cq *real_cq, int n, struct ibv_wc *wc)
+{
+	struct vcq *cq = enter_to_poll(real_cq, wc);
+	int got;
+
+	if (__builtin_expect(!cq, 0))
+		return any_poll_cq(real_cq, n, wc);
+	got = cq->poll_cq(real_cq, n, wc);
+	if (got != 1 || !count_like_last(cq, gate_mark(&cq->gate)))
+		return polled_unlike(cq, got);
+	gate_leave(&cq->gate, GATE_OWNED);
+	return 1;
+}
+
+#ifdef __x86_64__
+SHIFT_SSE41 int hot_poll_cq_sse41(struct ibv_cq *real_cq, int n, struct ibv_wc *wc)
+{
+	struct vcq *cq = enter_to_poll(real_cq, wc);
+	int got;
+
+	if (__builtin_expect(!cq, 0))
+		return any_poll_cq(real_cq, n, wc);
+	got = cq->poll_cq(real_cq, n, wc);
+	if (__builtin_expect(got != 1 || !count_like_last_sse41(cq, gate_mark(&cq->gate)), 0))
+		return polled_unlike(cq, got);
+	__asm__("" : "+r"(got)); /* 1, and there already */
+	gate_leave(&cq->gate, GATE_OWNED);
+	return got;
+}
+#endif

@@ -316,16 +316,14 @@ static __attribute__((noinline)) int fast_failed(struct vqp *v, int err)
 	return post_failed(v, GATE_OWNED, err, NULL, v->fast_bad_to);
 }
 
-/* Inside the gate as its owner; leaves it. What an error needs is kept in v: so there is nothing
- * else to be saved over the call. */
-static inline __attribute__((always_inline)) int post_fast(struct vqp *v, struct ibv_qp *qp,
-							   struct ibv_send_wr *wr,
-							   struct ibv_send_wr **bad)
+/* What was logged, inside the gate as its owner; leaves it. What an error needs is kept in v: so
+ * there is nothing else to be saved over the call. */
+static inline __attribute__((always_inline)) int post_one(struct vqp *v, struct ibv_qp *qp,
+							  struct ibv_send_wr *wr,
+							  struct ibv_send_wr **bad)
 {
 	int err;
 
-	if (__builtin_expect(!shift_fast_post(&v->run, raw_wr(wr)), 0))
-		return post_entered(v, GATE_OWNED, wr, bad);
 	v->fast_bad_to = bad;
 	err = v->post_send(qp, wr, &v->fast_bad);
 	if (__builtin_expect(err, 0))
@@ -342,8 +340,9 @@ static __attribute__((noinline)) int post_entered(struct vqp *v, enum gate_how h
 	struct ibv_send_wr *rest;
 	int err;
 
-	if (how == GATE_OWNED && shift_fast_wrap(v->conn, &v->run))
-		return post_fast(v, v->qp, wr, bad);
+	if (how == GATE_OWNED && wr && shift_fast_wrap(v->conn, &v->run) &&
+	    shift_fast_post(&v->run, raw_wr(wr)))
+		return post_one(v, v->qp, wr, bad);
 	shift_fast_fold(v->conn, &v->run);
 	rest = log_sends(v, wr);
 	err = wr == rest ? 0 : post_list(v, wr, rest, bad);
@@ -381,8 +380,27 @@ int hot_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr 
 	v = gate_mine.send.object;
 	if (!gate_enter_owned(&v->send_gate, 1))
 		return any_post_send(qp, wr, bad);
-	return post_fast(v, qp, wr, bad);
+	if (!shift_fast_post(&v->run, raw_wr(wr)))
+		return post_entered(v, GATE_OWNED, wr, bad);
+	return post_one(v, qp, wr, bad);
 }
+
+#ifdef __x86_64__
+SHIFT_SSE41 int hot_post_send_sse41(struct ibv_qp *qp, struct ibv_send_wr *wr,
+				    struct ibv_send_wr **bad)
+{
+	struct vqp *v;
+
+	if (!gate_owns(&gate_mine.send, qp) || !wr)
+		return any_post_send(qp, wr, bad);
+	v = gate_mine.send.object;
+	if (!gate_enter_owned(&v->send_gate, 1))
+		return any_post_send(qp, wr, bad);
+	if (__builtin_expect(!shift_fast_post_sse41(&v->run, raw_wr(wr)), 0))
+		return post_entered(v, GATE_OWNED, wr, bad);
+	return post_one(v, qp, wr, bad);
+}
+#endif
 
 /* --- receives ------------------------------------------------------------------------------------
  */

@@ -100,17 +100,23 @@ struct wc_ring {
 
 #define STASH_MIN 256 /* completions; it grows for a program that polls more at once */
 
+/* What the completions of one QP's sends have in common. */
+struct cqe_alike {
+	uint32_t status, opcode;
+	uint32_t qpn; /* 0: of none */
+	uint32_t zero;
+} __attribute__((aligned(16)));
+
 struct vcq {
 	struct vobj obj;
 	/* Read by every poll. */
 	struct ibv_cq *cq;
 	int (*poll_cq)(struct ibv_cq *, int, struct ibv_wc *);
 	struct vdev *dev;
-	struct gate gate;  /* who polls the program's CQ; shut, to go through digest and out, for
-			    * each QP of it that is slow, and a stash or an out that is not empty */
-	uint32_t last_qpn; /* of last; 0: none */
-	uint64_t *last_done;
-	uint64_t last_kind; /* success and opcode of its last send */
+	struct cqe_alike alike; /* of the QP counted last */
+	struct gate gate; /* who polls the program's CQ; shut, to go through digest and out, for
+			   * each QP of it that is slow, and a stash or an out that is not empty */
+	uint64_t done;	  /* sends of last that are not added to its connection yet */
 	struct vqp *last;
 
 	/* Slow. */
@@ -130,10 +136,11 @@ struct vcq {
 };
 
 struct vcq *vcq_find(const struct ibv_cq *cq);
-void vcq_out(struct vcq *cq, const struct ibv_wc *wc); /* leaf: any locks held */
-void vcq_digest(struct vcq *cq);		       /* under cq->digest: feed all there is */
-void vcq_forget(struct vcq *cq, const struct vqp *v);  /* no poll looks at it any more */
-bool vcq_attach(struct vcq *cq, uint32_t n);	       /* a QP needs room for n more */
+void vcq_out(struct vcq *cq, const struct ibv_wc *wc);	/* leaf: any locks held */
+void vcq_digest(struct vcq *cq);			/* under cq->digest: feed all there is */
+void vcq_forget(struct vcq *cq, const struct vqp *v);	/* no poll looks at it any more */
+void vcq_add_done(struct vcq *cq, const struct vqp *v); /* no poll is inside: sends of v counted */
+bool vcq_attach(struct vcq *cq, uint32_t n);		/* a QP needs room for n more */
 void vcq_detach(struct vcq *cq, uint32_t n);
 
 /* Shadow CQ on a NIC with room for n more completions, made if need be (its worker only). */
@@ -312,6 +319,10 @@ void query_start(struct vqp *v, const struct shift_action *a);
 int hot_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int hot_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 int hot_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
+#ifdef __x86_64__
+int hot_post_send_sse41(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+int hot_poll_cq_sse41(struct ibv_cq *cq, int n, struct ibv_wc *wc);
+#endif
 
 /* meet.c */
 void meet_init(void);

@@ -280,13 +280,18 @@ static void without_a_barrier_all_are_shared(void **state)
 	assert_int_equal(ways[GATE_OWNED], 0);
 }
 
+static int start(void **state)
+{
+	(void)state;
+	gate_start();
+	return 0;
+}
+
 int main(void)
 {
-	static const struct CMUnitTest shared[] = {
-		cmocka_unit_test(without_a_barrier_all_are_shared),
-	};
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(one_thread_owns_it),
+		cmocka_unit_test(without_a_barrier_all_are_shared), /* first: then it starts */
+		cmocka_unit_test_setup(one_thread_owns_it, start),
 		cmocka_unit_test(the_owner_is_turned_away),
 		cmocka_unit_test(and_nothing_of_his_is_seen_late),
 		cmocka_unit_test(threads_exclude_each_other),
@@ -294,8 +299,6 @@ int main(void)
 		cmocka_unit_test(what_a_dead_thread_owned_is_free),
 		cmocka_unit_test(another_thread_makes_forget),
 	};
-	int failed = cmocka_run_group_tests(shared, NULL, NULL);
 
-	gate_start();
-	return failed + cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, NULL, NULL);
 }
