@@ -114,7 +114,7 @@ static int code_of(const cJSON *reply, const char **text)
 static int answer(struct request *r, const char *json, size_t bytes)
 {
 	cJSON *reply = bytes ? cJSON_ParseWithLength(json, bytes) : NULL;
-	const char *text = "no JSON came: is this etcd?";
+	const char *text = ETCD_NO_JSON;
 	int code = cJSON_IsObject(reply) ? code_of(reply, &text) : ETCD_NO_ANSWER;
 
 	r->fn(r->arg, code ? NULL : reply, code, text);

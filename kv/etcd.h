@@ -13,6 +13,9 @@ struct etcd;
 
 enum { ETCD_ENDPOINTS_MAX = 16 };
 
+/* The text of an answer that is none of etcd's. */
+#define ETCD_NO_JSON "no JSON came: is this etcd?"
+
 /* Strings are the caller's and live as long as the etcd; NULL where not given. */
 struct etcd_options {
 	const char *endpoint[ETCD_ENDPOINTS_MAX]; /* http://HOST:PORT or https://... */
@@ -56,6 +59,13 @@ const char *etcd_endpoint(const struct etcd *e);
 
 /* Sent with every request from now on; NULL: none. */
 void etcd_set_token(struct etcd *e, const char *token);
+
+/*
+ * The number of the lease by which a daemon shows that it uses this etcd: random, with a beginning
+ * by which `shift-kvd etcd` knows it.
+ */
+int64_t etcd_presence_lease(void);
+bool etcd_is_presence_lease(int64_t lease);
 
 /* Waits for the network or for fds[] (whose revents are set), at most timeout_ms; then handles
  * what came. */

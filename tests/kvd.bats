@@ -526,6 +526,12 @@ fds_of() { # NONCE
 		--kv http://h --key-file /nowhere
 		--kv http://h --ca /nowhere
 		--kv http://h something
+		etcd something
+		etcd --job /
+		etcd --listen localhost
+		etcd --listen 127.0.0.1:x
+		etcd --advertise 127.0.0.1:1
+		etcd --grace soon
 		status --job /
 		status something
 	END

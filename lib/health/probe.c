@@ -61,6 +61,13 @@ static void measure(struct probe *p, uint64_t took_ns)
 
 /* ---- life and death of the requester --------------------------------------------------------- */
 
+/* A probe that cannot even be posted is missed like one without an answer. */
+static void expect(struct probe *p)
+{
+	if (p->connected && p->miss_ns == UINT64_MAX)
+		p->miss_ns = now_ns() + deadline(p);
+}
+
 static void died(struct probe *p, const char *why)
 {
 	uint64_t pause = PAUSE_FIRST_NS << (p->deaths < 8 ? p->deaths : 8);
@@ -73,6 +80,7 @@ static void died(struct probe *p, const char *why)
 	 * a second later: too late if the link comes up at once. link_came_up() is faster. */
 	if (!p->nic->link_up)
 		pause = PAUSE_LINK_DOWN_NS;
+	expect(p);
 	p->state = PROBE_DEAD;
 	p->post_ns = UINT64_MAX;
 	p->arm_ns = now_ns() + pause;
@@ -103,6 +111,8 @@ static void live(struct probe *p)
 	p->state = PROBE_LIVE;
 	p->arm_ns = UINT64_MAX;
 	p->post_ns = now + (p->out ? p->period_ns : 0);
+	if (!p->out)
+		p->miss_ns = UINT64_MAX;
 	for (unsigned int i = 0; i < p->out; i++)
 		p->sent[i].again = true;
 	err = probe_post(p, p->out);
@@ -180,7 +190,7 @@ static void tick(void *arg)
 	uint64_t now = now_ns();
 
 	/* This thread slept too long: answers wait, and silence proves nothing. */
-	if (p->out && now > p->timer.at_ns + p->period_ns)
+	if (p->miss_ns != UINT64_MAX && now > p->timer.at_ns + p->period_ns)
 		p->miss_ns = now + deadline(p);
 	if (p->created)
 		reap(p->shared, p->cq->cq);
@@ -231,6 +241,8 @@ static void kick(struct probe *p)
 		p->state = PROBE_ARMING;
 		p->incarnation = ++p->shared->incarnations;
 		p->post_ns = UINT64_MAX;
+		expect(p);
+		set_timer(p);
 	}
 	if (p->task.responder)
 		p->arm_responder = false;

@@ -2,6 +2,7 @@
 /* The loop of the background thread: descriptors, calls from other threads, and its start. */
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -256,8 +257,7 @@ static void *bg_main(void *arg)
 {
 	(void)arg;
 	is_bg = true;
-	hooks_off = true;
-	pthread_setname_np(pthread_self(), "shift");
+	bg_thread_begins("shift");
 	bg_watch(wake_fd, EPOLLIN, woken, NULL);
 	for (;;)
 		turn();
@@ -269,6 +269,17 @@ static void *bg_main(void *arg)
 static void in_child(void)
 {
 	atomic_store(&forked, true);
+}
+
+/* Whoever started us may be pinned to the core on which it polls: we take the main thread's. */
+void bg_thread_begins(const char *name)
+{
+	cpu_set_t cpus;
+
+	hooks_off = true;
+	pthread_setname_np(pthread_self(), name);
+	if (!sched_getaffinity(getpid(), sizeof(cpus), &cpus))
+		sched_setaffinity(0, sizeof(cpus), &cpus);
 }
 
 int bg_thread(pthread_t *thread, void *(*fn)(void *), void *arg)

@@ -8,6 +8,8 @@
 
 /* A detached thread of ours: no signals, small stack. 0 or negative errno. Any thread. */
 int bg_thread(pthread_t *thread, void *(*fn)(void *), void *arg);
+/* What it does first: its name (15 bytes), its CPUs, and hooks_off. */
+void bg_thread_begins(const char *name);
 
 /* The timers' heap: background thread, or before it runs. */
 int bg_heap_reserve(uint32_t count); /* 0 or -ENOMEM */

@@ -54,7 +54,8 @@ static struct vcq *cq_new(struct vdev *dev, struct ibv_cq *real_cq)
 struct ibv_cq *hook_create_cq(struct ibv_context *ctx, int cqe, void *cq_context,
 			      struct ibv_comp_channel *channel, int comp_vector)
 {
-	struct ibv_cq *real_cq = real.create_cq(ctx, cqe, cq_context, channel, comp_vector);
+	struct ibv_cq *real_cq = quietly(
+		real.create_cq(ctx, cqe, cq_context, channel, comp_vector));
 	struct vdev *dev = vdev_find(ctx);
 	struct vcq *cq;
 
@@ -102,7 +103,7 @@ bool vcq_attach(struct vcq *cq, uint32_t n)
 
 	pthread_mutex_lock(&cq->grow);
 	ok = cq->wanted + n <= (uint32_t)cq->cq->cqe ||
-	     !real.resize_cq(cq->cq, (int)(cq->wanted + n));
+	     !quietly(real.resize_cq(cq->cq, (int)(cq->wanted + n)));
 	pthread_mutex_lock(&cq->out_lock);
 	ok = ok && ring_grow(&cq->out, cq->wanted + n);
 	pthread_mutex_unlock(&cq->out_lock);
@@ -125,11 +126,11 @@ int hook_resize_cq(struct ibv_cq *real_cq, int cqe)
 	int err;
 
 	if (!cq)
-		return real.resize_cq(real_cq, cqe);
+		return quietly(real.resize_cq(real_cq, cqe));
 	pthread_mutex_lock(&cq->grow);
 	if ((uint32_t)cqe < cq->wanted)
 		cqe = (int)cq->wanted;
-	err = real.resize_cq(real_cq, cqe);
+	err = quietly(real.resize_cq(real_cq, cqe));
 	pthread_mutex_unlock(&cq->grow);
 	return err;
 }
@@ -171,7 +172,7 @@ int hook_destroy_cq(struct ibv_cq *real_cq)
 	/* Before: then another thread may create one at this address. */
 	if (cq)
 		gate_forget(&cq->gate, real_cq);
-	err = real.destroy_cq(real_cq);
+	err = quietly(real.destroy_cq(real_cq));
 	if (!cq || err)
 		return err;
 	/* Another thread may have created a CQ at this address already: it has replaced ours. */

@@ -66,14 +66,14 @@ static struct ibv_qp *create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_a
 	uint32_t plain = IBV_QP_INIT_ATTR_PD;
 
 	if (hooks_off || !(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || (attr->comp_mask & ~plain))
-		return dev->create_qp_ex(ctx, attr);
+		return quietly(dev->create_qp_ex(ctx, attr));
 	return hook_create_qp(attr->pd, (struct ibv_qp_init_attr *)attr);
 }
 
 static struct ibv_cq_ex *create_cq_ex(struct ibv_context *ctx, struct ibv_cq_init_attr_ex *attr)
 {
 	/* Unknown to us: QPs on it are not protected. */
-	return vdev_find(ctx)->create_cq_ex(ctx, attr);
+	return quietly(vdev_find(ctx)->create_cq_ex(ctx, attr));
 }
 
 static void hook_context(struct vdev *dev)
@@ -130,5 +130,5 @@ int hook_close_device(struct ibv_context *ctx)
 	/* Its PDs may still have jobs under way that look at it: it stays, which costs some hundred
 	 * bytes per open. A later context at the same address takes its place. */
 	table_remove(&devices, (uintptr_t)ctx);
-	return real.close_device(ctx);
+	return quietly(real.close_device(ctx));
 }

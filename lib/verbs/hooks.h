@@ -15,6 +15,16 @@
 /* true while this thread calls verbs on our own behalf: everything passes through. */
 extern _Thread_local bool hooks_off;
 
+/* A real verb on a thread of the program: what it calls in its turn is no call of the program's. */
+#define quietly(call)                            \
+	({                                       \
+		bool was_off = hooks_off;        \
+		hooks_off = true;                \
+		__typeof__(call) result_ = call; \
+		hooks_off = was_off;             \
+		result_;                         \
+	})
+
 /* A context the program has got, by whatever way (open, import, mlx5dv). ctx may be NULL. */
 struct ibv_context *hook_opened(struct ibv_context *ctx);
 int hook_close_device(struct ibv_context *ctx);

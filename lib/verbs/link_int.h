@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* Shared by link.c (peers, datagrams), link_qp.c (the UD QP) and nic.c only. */
+/* Shared by link.c (peers, datagrams), link_qp.c (the UD QP), link_open.c and nic.c only. */
 #ifndef SHIFT_VERBS_LINK_INT_H
 #define SHIFT_VERBS_LINK_INT_H
 
@@ -33,14 +33,17 @@ struct link {
 	unsigned int free_count;
 	struct link_peer *owner[LINK_SENDS]; /* whose datagram it is; NULL: freed since */
 	struct link_addr own;
+	int gid_index; /* of own.gid */
 	struct link_stats stats;
 	struct link_peer *peers;
 	unsigned int waiting; /* peers with a datagram begun */
 	/* Rebuilding. */
+	bool rebuilding; /* the job is under way */
 	struct job rebuild_job;
 	struct bg_call broken_call;
 	struct bg_timer rebuild_timer;
 	uint64_t rebuilt_at_ns;
+	unsigned int rebuilds_in_vain; /* since a send went well */
 
 	struct bg_call watch_call;
 };
@@ -67,6 +70,12 @@ struct link_peer {
 void link_post(struct link *l, struct link_peer *peer, size_t bytes);
 void link_reap_sends(struct link *l);
 uint8_t *link_send_buffer(struct link *l, unsigned int slot);
+
+/* link_qp.c; for link_open.c, while nobody else has the link. */
+void link_prepare(struct link *l); /* callbacks, jobs */
+void link_empty(struct link *l);   /* the QP is in RESET: nothing is under way */
+int link_to_rts(struct link *l);   /* 0 or negative errno */
+void link_arm_cqs(struct link *l);
 
 /* link.c: a datagram of `bytes` at buf has come. Background thread. False: refused. */
 void link_received(struct link *l, const void *buf, size_t bytes);

@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* The UD QP of a control link: made, fed with receives, rebuilt when it has failed. */
-#include <errno.h>
-#include <fcntl.h>
+/* The UD QP of a control link: fed with receives, polled, rebuilt when it has failed. */
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/mman.h>
-#include <sys/random.h>
 
 #include "lib/verbs/link_int.h"
 #include "lib/verbs/log.h"
 #include "lib/verbs/real.h"
 
-enum { POLL_AT_ONCE = 16, RECEIVES_MIN = 16 };
+enum { POLL_AT_ONCE = 16 };
 
 #define REBUILD_PAUSE_NS 50000000ull
 
@@ -89,7 +85,7 @@ static void receive(struct link *l)
 	bg_call(&l->watch_call);
 }
 
-static void arm_cqs(struct link *l)
+void link_arm_cqs(struct link *l)
 {
 	ibv_req_notify_cq(l->recv_cq, 0);
 	/* Solicited only: an event for errors, none for the many that went well. */
@@ -106,7 +102,7 @@ static void channel_ready(void *arg, uint32_t events)
 		real.ack_cq_events(cq, 1);
 	if (events & (EPOLLERR | EPOLLHUP))
 		bg_unwatch(l->channel->fd); /* the device was taken away */
-	arm_cqs(l);
+	link_arm_cqs(l);
 	pthread_mutex_lock(&l->lock);
 	if (l->state == LINK_UP)
 		link_reap_sends(l);
@@ -133,8 +129,10 @@ void link_reap_sends(struct link *l)
 			struct link_peer *peer = l->owner[wc[i].wr_id];
 
 			free_slot(l, (unsigned int)wc[i].wr_id);
-			if (wc[i].status == IBV_WC_SUCCESS)
+			if (wc[i].status == IBV_WC_SUCCESS) {
+				l->rebuilds_in_vain = 0;
 				continue;
+			}
 			l->stats.dropped++;
 			if (peer && wc[i].status != IBV_WC_WR_FLUSH_ERR)
 				peer->ah_stale = true;
@@ -175,9 +173,9 @@ void link_post(struct link *l, struct link_peer *peer, size_t bytes)
 	l->stats.sent++;
 }
 
-/* ---- making -------------------------------------------------------------------------------- */
+/* ---- arming and rebuilding ------------------------------------------------------------- */
 
-static int to_rts(struct link *l)
+int link_to_rts(struct link *l)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_INIT, .port_num = l->nic->port, .qkey = l->own.qkey};
@@ -196,7 +194,7 @@ static int to_rts(struct link *l)
 }
 
 /* After a RESET nothing is in the QP, and what the CQs still hold is of no more interest. */
-static void empty(struct link *l)
+void link_empty(struct link *l)
 {
 	struct ibv_wc wc;
 
@@ -214,29 +212,37 @@ static void rebuild(struct job *job)
 	int err = -real.modify_qp(l->qp, &attr, IBV_QP_STATE);
 
 	pthread_mutex_lock(&l->lock);
-	empty(l);
+	link_empty(l);
 	pthread_mutex_unlock(&l->lock);
 	/* Without the lock: nobody else touches the QP of a broken link. */
 	if (!err)
-		err = to_rts(l);
-	arm_cqs(l);
+		err = link_to_rts(l);
+	link_arm_cqs(l);
 	pthread_mutex_lock(&l->lock);
+	l->rebuilding = false;
 	l->rebuilt_at_ns = now_ns();
+	l->rebuilds_in_vain++;
 	if (!err) {
 		l->state = LINK_UP;
 		l->stats.rebuilt++;
-	} else {
-		bg_call(&l->broken_call);
 	}
 	pthread_mutex_unlock(&l->lock);
+	/* What arrived before the CQ was armed makes no event: look. */
+	bg_call(err ? &l->broken_call : &l->watch_call);
 	log_debug("%s: control link rebuilt: %s", l->nic->name, err ? strerror(-err) : "ok");
 }
 
 static void rebuild_now(void *arg)
 {
 	struct link *l = arg;
+	bool wanted;
 
-	worker_submit(l->nic->worker, &l->rebuild_job);
+	pthread_mutex_lock(&l->lock);
+	wanted = l->state == LINK_BROKEN && !l->rebuilding;
+	l->rebuilding |= wanted;
+	pthread_mutex_unlock(&l->lock);
+	if (wanted)
+		worker_submit(l->nic->worker, &l->rebuild_job);
 }
 
 /* Not in a tight circle: where the port is down the next send breaks it again. */
@@ -246,82 +252,10 @@ static void was_broken(void *arg)
 	uint64_t now = now_ns(), at;
 
 	pthread_mutex_lock(&l->lock);
-	at = l->rebuilt_at_ns + REBUILD_PAUSE_NS;
+	at = l->rebuilt_at_ns +
+	     (REBUILD_PAUSE_NS << (l->rebuilds_in_vain < 6 ? l->rebuilds_in_vain : 6));
 	pthread_mutex_unlock(&l->lock);
 	bg_timer_set(&l->rebuild_timer, at > now ? at : now);
-}
-
-static int get_memory(struct link *l)
-{
-	for (l->receives = LINK_RECEIVES_MAX; l->receives >= RECEIVES_MIN; l->receives /= 4) {
-		l->bytes = l->receives * l->receive_bytes + (size_t)LINK_SENDS * l->own.mtu_bytes;
-		l->memory = mmap(NULL, l->bytes, PROT_READ | PROT_WRITE,
-				 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		if (l->memory == MAP_FAILED) {
-			l->memory = NULL;
-			continue;
-		}
-		/* A fork of the program must not move the pages from under the NIC. */
-		madvise(l->memory, l->bytes, MADV_DONTFORK);
-		l->mr = real.reg_mr(l->nic->pd, l->memory, l->bytes, IBV_ACCESS_LOCAL_WRITE);
-		if (l->mr)
-			return 0;
-		munmap(l->memory, l->bytes); /* RLIMIT_MEMLOCK: with less, perhaps */
-		l->memory = NULL;
-	}
-	return -ENOMEM;
-}
-
-static int create(struct link *l)
-{
-	struct ibv_context *ctx = l->nic->ctx;
-	struct ibv_qp_init_attr attr = {
-		.qp_type = IBV_QPT_UD,
-		.cap = {.max_send_wr = LINK_SENDS, .max_send_sge = 1, .max_recv_sge = 1}};
-	int err = get_memory(l);
-
-	if (err)
-		return err;
-	l->channel = real.create_comp_channel(ctx);
-	if (!l->channel)
-		return -errno;
-	fcntl(l->channel->fd, F_SETFL, fcntl(l->channel->fd, F_GETFL) | O_NONBLOCK);
-	l->send_cq = real.create_cq(ctx, LINK_SENDS, NULL, l->channel, 0);
-	l->recv_cq = real.create_cq(ctx, (int)l->receives, NULL, l->channel, 0);
-	if (!l->send_cq || !l->recv_cq)
-		return -errno;
-	attr.cap.max_recv_wr = l->receives;
-	attr.send_cq = l->send_cq;
-	attr.recv_cq = l->recv_cq;
-	l->qp = real.create_qp(l->nic->pd, &attr);
-	if (!l->qp)
-		return -errno;
-	l->own.qpn = l->qp->qp_num;
-	empty(l);
-	err = to_rts(l);
-	arm_cqs(l);
-	return err;
-}
-
-static void destroy(struct link *l)
-{
-	if (l->qp)
-		real.destroy_qp(l->qp);
-	if (l->recv_cq)
-		real.destroy_cq(l->recv_cq);
-	if (l->send_cq)
-		real.destroy_cq(l->send_cq);
-	if (l->channel)
-		real.destroy_comp_channel(l->channel);
-	if (l->mr)
-		real.dereg_mr(l->mr);
-	if (l->memory)
-		munmap(l->memory, l->bytes);
-	l->qp = NULL;
-	l->recv_cq = l->send_cq = NULL;
-	l->channel = NULL;
-	l->mr = NULL;
-	l->memory = NULL;
 }
 
 /* On the background thread, once; again when there was more to receive than one turn takes. */
@@ -335,62 +269,10 @@ static void watch(void *arg)
 	channel_ready(l, 0);
 }
 
-/* Random per process; with the top bit it would be a privileged one. */
-static int random_qkey(uint32_t *qkey)
+void link_prepare(struct link *l)
 {
-	do {
-		if (getrandom(qkey, sizeof(*qkey), 0) != sizeof(*qkey))
-			return -errno;
-		*qkey &= 0x7fffffff;
-	} while (!*qkey);
-	return 0;
-}
-
-int link_open(struct nic *nic)
-{
-	struct link *l = link_at(nic->index);
-	int err;
-
-	pthread_mutex_lock(&l->lock);
-	err = random_qkey(&l->own.qkey);
-	l->own.lid = nic->port_attr.lid;
-	l->own.mtu_bytes = (uint16_t)nic->mtu_bytes;
-	pthread_mutex_unlock(&l->lock);
-	l->nic = nic;
-	l->receive_bytes = GRH_BYTES + nic->mtu_bytes;
 	l->rebuild_job.fn = rebuild;
 	l->broken_call = (struct bg_call){.fn = was_broken, .arg = l};
 	l->watch_call = (struct bg_call){.fn = watch, .arg = l};
 	l->rebuild_timer = (struct bg_timer){.fn = rebuild_now, .arg = l};
-	if (!err)
-		err = create(l);
-	if (err) {
-		destroy(l);
-		return err < 0 ? err : -EIO;
-	}
-	/* A NIC whose netdev has no address yet has none either: link_refresh finds it later. */
-	pthread_mutex_lock(&l->lock);
-	nic_gid_own(nic, &l->own.gid);
-	l->state = LINK_UP;
-	pthread_mutex_unlock(&l->lock);
-	nic->link = l;
-	bg_call(&l->watch_call);
-	bg_before_sleep(link_flush_all);
-	return 0;
-}
-
-bool link_refresh(struct nic *nic)
-{
-	struct link *l = nic->link;
-	union ibv_gid gid;
-	bool other;
-
-	if (nic_gid_own(nic, &gid) < 0)
-		return false;
-	pthread_mutex_lock(&l->lock);
-	other = memcmp(&gid, &l->own.gid, sizeof(gid));
-	l->own.gid = gid;
-	link_ahs_stale(l);
-	pthread_mutex_unlock(&l->lock);
-	return other;
 }

@@ -54,7 +54,7 @@ struct vpd *vpd_find(const struct ibv_pd *pd)
 struct ibv_pd *hook_alloc_pd(struct ibv_context *ctx)
 {
 	struct vdev *dev = vdev_find(ctx);
-	struct ibv_pd *real_pd = real.alloc_pd(ctx);
+	struct ibv_pd *real_pd = quietly(real.alloc_pd(ctx));
 	struct vpd *pd;
 
 	if (!real_pd || !dev)
@@ -78,7 +78,7 @@ struct ibv_pd *hook_alloc_pd(struct ibv_context *ctx)
 int hook_dealloc_pd(struct ibv_pd *real_pd)
 {
 	struct vpd *pd = table_remove(&pds, (uintptr_t)real_pd);
-	int err = real.dealloc_pd(real_pd);
+	int err = quietly(real.dealloc_pd(real_pd));
 
 	if (!pd)
 		return err;
@@ -216,10 +216,10 @@ int hook_dereg_mr(struct ibv_mr *real_mr)
 	struct vmr *mr = table_get(&mrs, (uintptr_t)real_mr);
 
 	if (!mr)
-		return real.dereg_mr(real_mr);
+		return quietly(real.dereg_mr(real_mr));
 	mr_retire(mr);
 	vobj_put(&mr->obj);
-	return real.dereg_mr(real_mr);
+	return quietly(real.dereg_mr(real_mr));
 }
 
 int hook_rereg_mr(struct ibv_mr *real_mr, int flags, struct ibv_pd *real_pd, void *addr,
@@ -232,10 +232,10 @@ int hook_rereg_mr(struct ibv_mr *real_mr, int flags, struct ibv_pd *real_pd, voi
 	int ret;
 
 	if (!mr)
-		return real.rereg_mr(real_mr, flags, real_pd, addr, length, access);
+		return quietly(real.rereg_mr(real_mr, flags, real_pd, addr, length, access));
 	mr_retire(mr);
 	vobj_put(&mr->obj);
-	ret = real.rereg_mr(real_mr, flags, real_pd, addr, length, access);
+	ret = quietly(real.rereg_mr(real_mr, flags, real_pd, addr, length, access));
 	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
 		old_addr = (uintptr_t)addr;
 		old_length = length;

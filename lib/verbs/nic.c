@@ -221,6 +221,7 @@ static struct nic *get_locked(const char *name, uint8_t port)
 	nics[i] = new_nic(name, port, i);
 	if (!nics[i])
 		return NULL;
+	nics[i]->job_busy = true; /* nobody else knows it yet */
 	worker_submit(nics[i]->nic.worker, &nics[i]->job);
 	return &nics[i]->nic;
 }

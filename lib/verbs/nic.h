@@ -29,7 +29,7 @@ struct nic {
 	uint32_t mtu_bytes;   /* active MTU of the port: 256 .. 4096 */
 	bool is_rxe;	      /* soft-RoCE: its fence barrier is RESET, and its rq_psn is live */
 	_Atomic bool ready;   /* everything above is there, and the control link is up */
-	_Atomic bool link_up; /* by netlink and async events */
+	_Atomic bool link_up; /* by netlink and async events; never again after DEVICE_FATAL */
 	struct link *link;    /* control link (link.h) */
 };
 

@@ -22,8 +22,8 @@ struct nic_own {
 	/* Background thread only. */
 	struct bg_timer retry;
 	unsigned int tries;
-	bool watched;	   /* the first done after ready has been seen */
-	bool job_busy;	   /* from the first done on; before, the job of nic_get is under way */
+	bool watched; /* the first done after ready has been seen */
+	bool job_busy;
 	bool look_again;   /* wanted while the job was busy */
 	uint32_t events;   /* async events so far */
 	uint32_t asked_at; /* ... when the job was submitted: its answer is older than later ones */

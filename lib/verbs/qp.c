@@ -33,25 +33,6 @@ void vqp_each(void (*fn)(struct vqp *v, void *arg), void *arg)
 	table_each(&by_id, (void (*)(void *, void *))fn, arg);
 }
 
-const char *unprotected_text(enum unprotected why)
-{
-	static const char *const text[UNPROTECTED_COUNT] = {
-		[UNPROTECTED_NOT] = "protected",
-		[UNPROTECTED_TYPE] = "not a reliable connection",
-		[UNPROTECTED_SRQ] = "receives from a shared receive queue",
-		[UNPROTECTED_CHANNEL] = "its CQ has a completion channel",
-		[UNPROTECTED_CQ] = "its CQ is of a kind we do not know, or cannot grow",
-		[UNPROTECTED_EX] = "extended verbs",
-		[UNPROTECTED_NO_BACKUP] = "no other NIC",
-		[UNPROTECTED_LOOPBACK] = "connected to itself",
-		[UNPROTECTED_PORT] = "not on port 1",
-		[UNPROTECTED_MEMORY] = "out of memory",
-		[UNPROTECTED_NO_PEER] = "the peer does not run under shift",
-	};
-
-	return why < UNPROTECTED_COUNT ? text[why] : "?";
-}
-
 /* --- creation -----------------------------------------------------------------------------------
  */
 
@@ -81,21 +62,21 @@ static void qp_free(struct vobj *obj)
 	free(v);
 }
 
-static enum unprotected judge(const struct vqp *v, const struct ibv_qp_init_attr *attr)
+static enum stats_unprotected judge(const struct vqp *v, const struct ibv_qp_init_attr *attr)
 {
 	if (attr->qp_type != IBV_QPT_RC)
-		return UNPROTECTED_TYPE;
+		return STATS_UNPROTECTED_NOT_RC;
 	if (attr->srq)
-		return UNPROTECTED_SRQ;
+		return STATS_UNPROTECTED_SRQ;
 	if (v->dev->rails < 2)
-		return UNPROTECTED_NO_BACKUP;
+		return STATS_UNPROTECTED_NO_BACKUP_NIC;
 	if (!v->pd || !v->send_cq || !v->recv_cq)
-		return UNPROTECTED_CQ;
+		return STATS_UNPROTECTED_CQ_EX;
 	if (v->send_cq->has_channel || v->recv_cq->has_channel)
-		return UNPROTECTED_CHANNEL;
+		return STATS_UNPROTECTED_CHANNEL;
 	if (attr->cap.max_send_sge > SGES_MAX || attr->cap.max_recv_sge > SGES_MAX)
-		return UNPROTECTED_EX;
-	return UNPROTECTED_NOT;
+		return STATS_UNPROTECTED_TOO_LARGE;
+	return STATS_UNPROTECTED_NONE;
 }
 
 /* The connection's memory comes now, so that bringing the QP up costs no system call. */
@@ -113,6 +94,9 @@ static bool conn_new(struct vqp *v)
 		.sq_sig_all = v->init.sq_sig_all,
 		.exactly_once = env.exactly_once,
 		.lost_atomic_continue = env.lost_atomic_continue,
+		/* Not by itself: never is long enough not to come, and short enough to be added. */
+		.hold_down_ns = env.failback == FAILBACK_AUTO ? 0 : 1ull << 61,
+		.hold_down_max_ns = env.failback == FAILBACK_AUTO ? 0 : 1ull << 61,
 	};
 	size_t size;
 
@@ -156,11 +140,11 @@ static void protect(struct vqp *v)
 {
 	v->keys = keys_new();
 	if (!v->keys) {
-		v->why = UNPROTECTED_MEMORY;
+		v->why = STATS_UNPROTECTED_NO_MEMORY;
 		return;
 	}
 	if (!attach(v)) {
-		v->why = UNPROTECTED_CQ;
+		v->why = STATS_UNPROTECTED_OTHER;
 		return;
 	}
 	v->id = atomic_fetch_add(&next_id, 1);
@@ -170,7 +154,7 @@ static void protect(struct vqp *v)
 		detach(v);
 		vobj_put(&v->send_cq->obj);
 		vobj_put(&v->recv_cq->obj);
-		v->why = UNPROTECTED_MEMORY;
+		v->why = STATS_UNPROTECTED_NO_MEMORY;
 		return;
 	}
 	v->marker = unlikely_number();
@@ -181,7 +165,8 @@ static void protect(struct vqp *v)
 		v->jobs[i].rail = i;
 	}
 	vqp_timers_init(v);
-	v->why = UNPROTECTED_NO_PEER;
+	v->stats = stats_conn_add(v->dev->nic[0]->name, v->qp->qp_num, now_ns());
+	v->why = STATS_UNPROTECTED_SETUP;
 }
 
 static struct vqp *qp_new(struct vdev *dev, struct ibv_pd *pd, const struct ibv_qp_init_attr *attr)
@@ -230,7 +215,7 @@ static void publish(struct vqp *v)
 
 struct ibv_qp *hook_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
-	struct ibv_qp *qp = real.create_qp(pd, attr);
+	struct ibv_qp *qp = quietly(real.create_qp(pd, attr));
 	struct vdev *dev = vdev_find(pd->context);
 	struct vqp *v;
 
@@ -242,10 +227,10 @@ struct ibv_qp *hook_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	v->qp = qp;
 	v->init = *attr; /* with the capacities as accepted */
 	v->why = judge(v, attr);
-	if (v->why == UNPROTECTED_NOT)
+	if (v->why == STATS_UNPROTECTED_NONE)
 		protect(v);
 	if (!v->conn)
-		log_info("QP %#x is not protected: %s", qp->qp_num, unprotected_text(v->why));
+		stats_bypass(dev->ctx->device->name, v->why);
 	publish(v);
 	return qp;
 }
@@ -335,7 +320,7 @@ static int to_err(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 	int err;
 
 	if (!v->started) {
-		err = real.modify_qp(v->qp, attr, mask);
+		err = quietly(real.modify_qp(v->qp, attr, mask));
 		if (!err)
 			v->state = IBV_QPS_ERR;
 		return err;
@@ -352,7 +337,7 @@ static int to_reset(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 	if (v->started)
 		close_conn(v, SHIFT_CLOSE_RESET);
 	meet_gone(v);
-	err = real.modify_qp(v->qp, attr, mask);
+	err = quietly(real.modify_qp(v->qp, attr, mask));
 	if (err)
 		return err;
 	vqp_enter(v);
@@ -385,7 +370,7 @@ static int modify_running(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 	vqp_enter(v);
 	/* Armed by us once, it is in RTS, whatever the program has asked for so far. */
 	if (!moved(v) && !(to_rts && v->rail0_epoch))
-		err = real.modify_qp(v->qp, attr, mask);
+		err = quietly(real.modify_qp(v->qp, attr, mask));
 	if (!err) {
 		save(&v->attr, attr, mask);
 		if (mask & IBV_QP_STATE)
@@ -404,14 +389,14 @@ int hook_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	int err;
 
 	if (!v || !v->conn)
-		return real.modify_qp(qp, attr, mask);
+		return quietly(real.modify_qp(qp, attr, mask));
 	if (state && attr->qp_state == IBV_QPS_ERR)
 		return to_err(v, attr, mask);
 	if (state && attr->qp_state == IBV_QPS_RESET)
 		return to_reset(v, attr, mask);
 	if (v->started)
 		return modify_running(v, attr, mask);
-	err = real.modify_qp(qp, attr, mask);
+	err = quietly(real.modify_qp(qp, attr, mask));
 	if (err)
 		return err;
 	save(&v->attr, attr, mask);
@@ -432,9 +417,9 @@ int hook_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 	int err;
 
 	if (!v || !v->conn || !v->started)
-		return real.query_qp(qp, attr, mask, init);
+		return quietly(real.query_qp(qp, attr, mask, init));
 	vqp_enter(v);
-	err = real.query_qp(qp, attr, mask, init);
+	err = quietly(real.query_qp(qp, attr, mask, init));
 	if (!err && (moved(v) || v->dead)) {
 		/* The program's QP is the connection, not what lies idle on rail 0. */
 		save(attr, &v->attr, ~0);
@@ -484,7 +469,7 @@ int hook_destroy_qp(struct ibv_qp *qp)
 	int err;
 
 	if (!v)
-		return real.destroy_qp(qp);
+		return quietly(real.destroy_qp(qp));
 	if (v->conn && v->started)
 		close_conn(v, SHIFT_CLOSE_DESTROY);
 	unpublish(v); /* first: then nobody on the background thread finds it any more */
@@ -494,8 +479,9 @@ int hook_destroy_qp(struct ibv_qp *qp)
 		vobj_jobs_wait(&v->obj, &v->dev->nic[1], v->dev->rails - 1u, twin_destroy);
 		detach(v);
 		let_go(v);
+		stats_conn_remove(v->stats, now_ns());
 	}
-	err = real.destroy_qp(qp);
+	err = quietly(real.destroy_qp(qp));
 	vobj_put(&v->obj);
 	return err;
 }

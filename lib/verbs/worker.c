@@ -8,7 +8,6 @@
 
 #include "lib/verbs/bg.h"
 #include "lib/verbs/bg_int.h"
-#include "lib/verbs/hooks.h"
 #include "lib/verbs/log.h"
 #include "lib/verbs/worker.h"
 
@@ -60,8 +59,7 @@ static void *worker_main(void *arg)
 {
 	struct worker *w = arg;
 
-	hooks_off = true;
-	pthread_setname_np(pthread_self(), w->name);
+	bg_thread_begins(w->name);
 	pthread_mutex_lock(&w->lock);
 	for (;;) {
 		struct job *job = next_job(w);

@@ -4,8 +4,8 @@
  *
  * Both sides do the same: exchange addresses over TCP, send --count datagrams of several records
  * each way and check every field of what arrives, then a few under a wrong key, which must be
- * refused. After that they report what they see, as JSON lines, until standard input or the
- * other side ends: the link up or down, probes answered or missed, heartbeats heard or not.
+ * refused. After that they report what they see, as JSON lines, for --seconds or until
+ * the other side ends: the link up or down, probes answered or missed, heartbeats heard or not.
  *
  * Exit status: 0, 1 something was not as it should be, 2 bad usage.
  */
@@ -30,14 +30,22 @@
 #include "lib/verbs/nic.h"
 #include "tests/clients/standin.h"
 
-enum { RECORDS = 5, BAD_DATAGRAMS = 3, PACE = 16, PATIENCE_MS = 20000, BEAT_MS = 50 };
+enum {
+	RECORDS = 5,
+	BAD_DATAGRAMS = 3,
+	PACE = 16,
+	PATIENCE_MS = 20000,
+	BEAT_MS = 50,
+	ROUNDS = 10,
+	ROUND_MS = 500
+};
 
 #define SILENCE_NS 500000000ull
 
 static struct {
 	const char *device, *peer, *port;
-	uint32_t count;
-} opt = {.device = "mlx5_0", .port = "18516", .count = 200};
+	uint32_t count, seconds;
+} opt = {.device = "mlx5_0", .port = "18516", .count = 200, .seconds = 10};
 
 /* In the machine's own layout: both are the same program. */
 struct address {
@@ -58,7 +66,8 @@ static uint64_t start_ns;
 /* Written on the background thread. */
 static atomic_uint received, wrong;
 static atomic_uchar *seen;
-static atomic_bool probe_known;
+static atomic_bool probe_known, probe_connected, met;
+static _Atomic uint64_t own_nonce, peer_nonce;
 static _Atomic uint64_t heard_ns; /* the last heartbeat */
 static unsigned int probes_answered, probes_missed;
 
@@ -133,9 +142,9 @@ static void barrier(void)
 	exchange(&c, &d, 1);
 }
 
-static bool wait_for(bool (*done)(void))
+static bool wait_for(bool (*done)(void), int patience_ms)
 {
-	for (int i = 0; i < PATIENCE_MS; i++) {
+	for (int i = 0; i < patience_ms; i++) {
 		if (done())
 			return true;
 		poll(NULL, 0, 1);
@@ -162,8 +171,8 @@ static void on_message(struct nic *from, const struct shift_msg *m)
 		heard_ns = now_ns();
 		return;
 	}
-	expected.src_nonce = peer.nonce;
-	expected.dst_nonce = own.nonce;
+	expected.src_nonce = peer_nonce;
+	expected.dst_nonce = own_nonce;
 	if (from != nic || memcmp(m, &expected, sizeof(*m)) || m->serial >= opt.count * RECORDS) {
 		wrong++;
 		return;
@@ -208,17 +217,26 @@ static bool all_refused(void)
 	struct link_stats s;
 
 	link_stats(nic, &s);
-	return s.refused == BAD_DATAGRAMS;
+	return s.refused >= BAD_DATAGRAMS;
+}
+
+static bool some_lack(void)
+{
+	uint32_t mine = opt.count * RECORDS - received, theirs;
+
+	exchange(&mine, &theirs, sizeof(mine));
+	return mine || theirs;
 }
 
 static void messages(struct link_peer *to)
 {
 	bool first = opt.peer;
 
-	send_datagrams(to, opt.count);
-	if (!wait_for(all_received))
-		say("missing", ", \"records\": %u", opt.count * RECORDS - received);
-	barrier();
+	/* Datagrams may be lost, on a busy machine: again, until both have all. */
+	for (int round = 0; round < ROUNDS && some_lack(); round++) {
+		send_datagrams(to, opt.count);
+		wait_for(all_received, ROUND_MS);
+	}
 	say_stats("messages");
 	/* One after the other: with a wrong key, what comes in looks wrong too. */
 	for (int turn = 0; turn < 2; turn++) {
@@ -227,7 +245,7 @@ static void messages(struct link_peer *to)
 			send_datagrams(to, BAD_DATAGRAMS);
 			link_identity(own.nonce, good_key);
 		} else {
-			wait_for(all_refused);
+			wait_for(all_refused, PATIENCE_MS);
 		}
 		barrier();
 	}
@@ -235,12 +253,6 @@ static void messages(struct link_peer *to)
 }
 
 /* ---- what happens afterwards ---------------------------------------------------------------- */
-
-static void on_change(struct nic *which)
-{
-	say("nic", ", \"name\": \"%s\", \"ready\": %d, \"link_up\": %d", which->name, which->ready,
-	    which->link_up);
-}
 
 /* Background thread; what it says are the changes. */
 static void probe_result(void *arg, bool answered)
@@ -255,12 +267,34 @@ static void probe_result(void *arg, bool answered)
 	last = answered;
 }
 
+/* Once both have met, a new address is sent at once, as a rendezvous would. */
+static void publish(void)
+{
+	link_address(nic, &own.link);
+	if (met && write(tcp, &own, sizeof(own)) != sizeof(own))
+		fail("publish");
+	if (met)
+		say("address", ", \"serial\": %u", own.probe.serial);
+}
+
 static void address_changed(void *arg)
 {
 	(void)arg;
 	if (probe_address(probe, &own.probe))
 		fail("probe_address");
+	publish();
 	probe_known = true;
+}
+
+static void on_change(struct nic *which)
+{
+	struct link_addr now;
+
+	say("nic", ", \"name\": \"%s\", \"ready\": %d, \"link_up\": %d", which->name, which->ready,
+	    which->link_up);
+	link_address(which, &now);
+	if (met && memcmp(&now, &own.link, sizeof(now)))
+		publish();
 }
 
 static void start_probe(void *arg)
@@ -276,6 +310,7 @@ static void connect_probe(void *arg)
 {
 	(void)arg;
 	probe_connect(probe, &peer.probe);
+	probe_connected = true;
 }
 
 static void end_probe(void *arg)
@@ -291,6 +326,11 @@ static bool probe_is_known(void)
 	return probe_known;
 }
 
+static bool probe_is_connected(void)
+{
+	return probe_connected;
+}
+
 static bool probe_is_gone(void)
 {
 	return !probe_known;
@@ -302,7 +342,7 @@ static void on_bg(void (*fn)(void *arg), bool (*until)(void))
 
 	call.fn = fn;
 	bg_call(&call);
-	if (until && !wait_for(until))
+	if (until && !wait_for(until, PATIENCE_MS))
 		fail("probe");
 }
 
@@ -328,24 +368,42 @@ static void beat(struct link_peer *to)
 		say_stats("stats");
 }
 
-static void watch(struct link_peer *to)
+/* The other side's new address; false: it has left. */
+static bool moved(struct link_peer **to)
 {
-	struct pollfd p[] = {{.fd = 0, .events = POLLIN}, {.fd = tcp, .events = POLLIN}};
+	if (recv(tcp, &peer, sizeof(peer), MSG_WAITALL) != sizeof(peer))
+		return false;
+	link_peer_free(*to);
+	*to = link_peer_new(nic, &peer.link, peer.nonce);
+	probe_connected = false;
+	on_bg(connect_probe, probe_is_connected);
+	return *to;
+}
 
-	while (!poll(p, 2, BEAT_MS))
-		beat(to);
+static void watch(struct link_peer **to)
+{
+	struct pollfd p = {.fd = tcp, .events = POLLIN};
+	uint64_t end_ns = now_ns() + opt.seconds * 1000000000ull;
+
+	while (now_ns() < end_ns)
+		if (!poll(&p, 1, BEAT_MS))
+			beat(*to);
+		else if (!moved(to))
+			return;
 }
 
 static void usage(FILE *f)
 {
-	fputs("usage: link_test [--device NAME] [--port TCP-PORT] [--count N] [PEER]\n", f);
+	fputs("usage: link_test [--device NAME] [--port TCP-PORT] [--count N] [--seconds N] "
+	      "[PEER]\n",
+	      f);
 }
 
 static void parse(int argc, char **argv)
 {
 	static const struct option options[] = {
-		{"device", 1, NULL, 'd'}, {"port", 1, NULL, 'p'}, {"count", 1, NULL, 'n'},
-		{"help", 0, NULL, 'h'},	  {NULL, 0, NULL, 0},
+		{"device", 1, NULL, 'd'},  {"port", 1, NULL, 'p'}, {"count", 1, NULL, 'n'},
+		{"seconds", 1, NULL, 's'}, {"help", 0, NULL, 'h'}, {NULL, 0, NULL, 0},
 	};
 	int o;
 
@@ -354,6 +412,7 @@ static void parse(int argc, char **argv)
 		case 'd': opt.device = optarg; break;
 		case 'p': opt.port = optarg; break;
 		case 'n': opt.count = (uint32_t)atoi(optarg); break;
+		case 's': opt.seconds = (uint32_t)atoi(optarg); break;
 		case 'h': usage(stdout); exit(0);
 		default: usage(stderr); exit(2);
 		}
@@ -375,16 +434,19 @@ int main(int argc, char **argv)
 	link_on_message(on_message);
 	nic_on_change(on_change);
 	nic = nic_get(opt.device, 1);
-	if (!nic || !wait_for(nic_ready))
+	if (!nic || !wait_for(nic_ready, PATIENCE_MS))
 		fail(opt.device);
 	link_address(nic, &own.link);
 	on_bg(start_probe, probe_is_known);
 	meet();
 	exchange(&own, &peer, sizeof(own));
+	own_nonce = own.nonce;
+	peer_nonce = peer.nonce;
 	to = link_peer_new(nic, &peer.link, peer.nonce);
 	messages(to);
-	on_bg(connect_probe, NULL);
-	watch(to);
+	on_bg(connect_probe, probe_is_connected);
+	met = true;
+	watch(&to);
 	on_bg(end_probe, probe_is_gone);
 	say_stats("end");
 	link_peer_free(to);

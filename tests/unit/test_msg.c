@@ -180,7 +180,7 @@ static void each_error_has_its_code(void **state)
 	assert_int_equal(with_byte(SHIFT_MSG_SWITCH, 11, 40), SHIFT_MSG_ETRAILING);
 	assert_int_equal(with_byte(SHIFT_MSG_SWITCH, 19, 0), SHIFT_MSG_ENONCE);
 	assert_int_equal(with_byte(SHIFT_MSG_SWITCH, REC, 0), SHIFT_MSG_ETYPE);
-	assert_int_equal(with_byte(SHIFT_MSG_SWITCH, REC, 11), SHIFT_MSG_ETYPE);
+	assert_int_equal(with_byte(SHIFT_MSG_SWITCH, REC, SHIFT_MSG_TYPE_END), SHIFT_MSG_ETYPE);
 	assert_int_equal(with_byte(SHIFT_MSG_SWITCH, REC, SHIFT_MSG_PSN), SHIFT_MSG_ERECORD);
 	assert_int_equal(with_byte(SHIFT_MSG_SWITCH, REC + 1, 200), SHIFT_MSG_ERECORD);
 	assert_int_equal(with_byte(SHIFT_MSG_SWITCH, BODY, 8), SHIFT_MSG_ERAIL);

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+# A job between two hosts by shift-run alone: its meeting point, the operator's hand, and what is left when
+# daemons, programs and peers are killed. The sender is host a, the receiver host b.
+
+# shellcheck disable=SC2016  # code for the guests' shells
+load ../helper
+
+export NAME=check-life
+
+setup_file() {
+	cd "$BUILDDIR" || return
+	shift-testbed up --name "$NAME" --lease 30m --share "$BUILDDIR" --share "$SRCDIR"
+}
+
+teardown_file() {
+	shift-testbed down --name "$NAME"
+}
+
+setup() {
+	# Where both guests see it: reports and logs are written there.
+	dir=$(mktemp -d "$BUILDDIR/life.XXXXXX")
+	cd "$dir" || return
+	job=t$BATS_TEST_NUMBER
+}
+
+teardown() {
+	shift-testbed link --name "$NAME" all 0 up
+	# End what a failed test has left, by name: these guests run nothing else.
+	for host in a b; do
+		on $host sh -c 'pkill -KILL -x "ib_.*|shift-kvd|etcd|integrity"; true'
+	done
+	cd "$BUILDDIR" && rm -rf "$dir"
+}
+
+on() { # HOST COMMAND...
+	local host=$1
+	shift
+	shift-testbed exec --name "$NAME" --timeout 100s "$host" -- "$@"
+}
+
+listening() { # perftest's port, 18515
+	on b grep -q ':4853 00000000:0000 0A' /proc/net/tcp
+}
+
+# Starts a pair under shift-run; $server and $client. The etcd is on the server's host.
+pair() { # PROGRAM OPTIONS...
+	local run=("$BUILDDIR/cmd/shift-run/shift-run" --kv start@b --job "$job")
+	on b "${run[@]}" --report "$PWD/b.json" -- "$@" >b.out 2>b.err 3>&- & server=$!
+	wait_until 60 listening
+	on a "${run[@]}" --report "$PWD/a.json" -- "$@" b >a.out 2>a.err 3>&- & client=$!
+}
+
+stock() { # PROGRAM OPTIONS...: the same without us
+	on b "$@" >b.out 2>b.err 3>&- & server=$!
+	wait_until 60 listening
+	on a "$@" b >a.out 2>a.err 3>&- & client=$!
+}
+
+ctl() { # HOST ARGUMENTS...
+	local host=$1
+	shift
+	on "$host" "$BUILDDIR/cmd/shift-ctl/shift-ctl" "$@"
+}
+
+is() { # HOST JQ-EXPRESSION: true of a connection there?
+	ctl "$1" status --job "$job" --json >status.json 2>/dev/null && jq -e "[.. | objects | select(has(\"qpn\") and has(\"state\"))][0] | $2" status.json >/dev/null
+}
+
+protected() {
+	is a '.protected' && is b '.protected'
+}
+
+on_rail() { # RAIL
+	is a ".protected and .rail == $1" && is b ".rail == $1"
+}
+
+both_end() { # STATUS-OF-CLIENT STATUS-OF-SERVER
+	local c=0 s=0
+	wait "$client" || c=$?
+	wait "$server" || s=$?
+	[ "$c $s" = "$1 $2" ] || {
+		echo "client $c, server $s, not $1 and $2"
+		cat ./*.out ./*.err
+		return 1
+	}
+}
+
+# Nothing of ours stays: no process, no file but what is said. The grace of kvd and etcd is some seconds.
+nothing_left() { # [FILE-PATTERN that may stay]
+	for host in a b; do
+		wait_until 60 gone "$host" "${1:-^$}"
+	done
+}
+
+gone() { # HOST PATTERN
+	on "$1" sh -c '! pgrep -x "shift-kvd|etcd|ib_.*" && [ -z "$(ls -A /dev/shm)" ] &&
+		[ -z "$(find /run/shift -type f -o -type s 2>/dev/null | grep -vE "$0")" ]' "$2"
+}
+
+@test "two shift-runs with start@HOST and nothing else set up: protected, and nothing stays" {
+	pair ib_write_bw -d mlx5_0 -F -s 4096 -D 6
+	wait_until 30 protected
+	both_end 0 0
+	[ "$(jq '.totals.protected' a.json b.json | paste -sd' ')" = "1 1" ]
+	[ "$(jq -r .summary a.json)" = "" ]
+	nothing_left
+}
+
+@test "shift-ctl: migrate leaves the NIC, failback comes home" {
+	pair ib_write_bw -d mlx5_0 -F -s 4096 -D 15
+	wait_until 30 protected
+	ctl a migrate --job "$job" --nic mlx5_0
+	wait_until 20 on_rail 1
+	sleep 2 # longer than a fail-back by itself would take
+	on_rail 1
+	ctl a failback --job "$job"
+	wait_until 20 on_rail 0
+	both_end 0 0
+	jq -e '.processes[0].switches | length == 2 and all(.outcome == "committed" and .planned)' a.json
+}
+
+@test "shift-kvd and etcd killed: a switch works without them" {
+	pair ib_write_bw -d mlx5_0 -F -s 4096 -D 12
+	wait_until 30 protected
+	for host in a b; do
+		on $host sh -c 'pkill -KILL -x "shift-kvd|etcd"; true'
+	done
+	shift-testbed link --name "$NAME" all 0 down
+	wait_until 20 on_rail 1
+	shift-testbed link --name "$NAME" all 0 up
+	wait_until 30 on_rail 0
+	both_end 0 0
+}
+
+@test "a peer killed: an error at once, where stock verbs hang" {
+	local start status=0
+	pair ib_write_bw -d mlx5_0 -F -s 4096 -D 60
+	wait_until 30 protected
+	start=$SECONDS
+	on b pkill -KILL -x ib_write_bw
+	wait "$client" || status=$?
+	[ $status -ne 0 ] && [ $((SECONDS - start)) -lt 30 ]
+	grep -q 'ransport retry\|status 12\|retry' a.out a.err
+	wait "$server" || true
+	nothing_left 'crash/'
+
+	stock ib_write_bw -d mlx5_0 -F -s 4096 -D 60
+	sleep 3
+	on b pkill -KILL -x ib_write_bw
+	sleep 10
+	kill -0 "$client" # retry 7 is for ever on soft-RoCE
+	on a pkill -KILL -x ib_write_bw
+	wait "$client" "$server" || true
+}
+
+@test "valgrind: libshift leaks nothing" {
+	pair valgrind --leak-check=full --show-leak-kinds=definite --log-file="$PWD/valgrind.%p" \
+		ib_write_bw -d mlx5_0 -F -s 4096 -n 200
+	both_end 0 0
+	cat valgrind.*
+	run ! sh -c "grep -A30 'definitely lost in' valgrind.* | grep libshift"
+	run ! sh -c "grep -A12 'Invalid \\|uninitialised' valgrind.* | grep libshift"
+}
