@@ -105,8 +105,11 @@ static bool conn_new(struct vqp *v)
 	size = shift_conn_size(&cfg);
 	if (!size)
 		return false;
-	if (!v->conn)
+	if (!v->conn) {
 		v->conn = aligned_alloc(64, (size + 63) & ~(size_t)63);
+		log_info("connection %u: %zu bytes for %u sends and %u receives", v->id,
+			 sizeof(*v) + size, cfg.sq_cap, cfg.rq_cap);
+	}
 	return v->conn && shift_conn_init(v->conn, size, &cfg, now_ns());
 }
 
