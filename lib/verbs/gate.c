@@ -246,20 +246,29 @@ static void settle(struct gate *g)
 {
 	uint32_t opened = atomic_load(&g->opened);
 
-	wait_outside(g);
+	/* In this order: who is just becoming the owner enters under the lock. */
 	wait_unlocked(g);
+	wait_outside(g);
 	atomic_store(&g->settled, opened + 1);
+}
+
+/* Only the owner enters without looking twice. An owner that comes after this sees it shut. */
+static bool has_other_owner(struct gate *g)
+{
+	struct gate_thread *owner = atomic_load(&g->owner);
+
+	return owner && owner != self;
 }
 
 void gate_sync(struct gate *const *gates, unsigned int n)
 {
-	unsigned int settled = 0;
+	bool barrier = false;
 
-	while (settled < n && is_settled(gates[settled]))
-		settled++;
-	if (settled == n)
-		return;
-	barrier_of_all();
-	for (unsigned int i = settled; i < n; i++)
-		settle(gates[i]);
+	for (unsigned int i = 0; i < n; i++)
+		barrier |= !is_settled(gates[i]) && has_other_owner(gates[i]);
+	if (barrier)
+		barrier_of_all();
+	for (unsigned int i = 0; i < n; i++)
+		if (!is_settled(gates[i]))
+			settle(gates[i]);
 }
