@@ -4,7 +4,7 @@
 # lib/core sees no verbs: it is built and tested without a NIC, and driven by tests/sim.
 CORE_SOURCES = \
 	lib/core/conn.c lib/core/conn.h lib/core/conn_int.h \
-	lib/core/cqe.c lib/core/failback.c lib/core/fence.c lib/core/giveup.c \
+	lib/core/cqe.c lib/core/failback.c lib/core/fast.c lib/core/fast.h lib/core/fence.c lib/core/giveup.c \
 	lib/core/hello.c lib/core/msg.c lib/core/msg.h lib/core/mutants.h \
 	lib/core/progress.c lib/core/psn.c lib/core/psn.h lib/core/rails.c \
 	lib/core/replay.c lib/core/siphash.c lib/core/siphash.h \
@@ -43,7 +43,7 @@ EXTRA_DIST += doc/protocol.md
 pkglib_LTLIBRARIES += lib/libshift.la
 lib_libshift_la_SOURCES = \
 	lib/verbs/exports.c lib/verbs/hooks.h \
-	lib/verbs/cq.c lib/verbs/device.c lib/verbs/enter.c lib/verbs/fence.c lib/verbs/gate.h \
+	lib/verbs/cq.c lib/verbs/device.c lib/verbs/enter.c lib/verbs/fence.c lib/verbs/gate.c lib/verbs/gate.h \
 	lib/verbs/keys.c lib/verbs/keys.h lib/verbs/meet.c lib/verbs/memory.c \
 	lib/verbs/operator.c \
 	lib/verbs/path.c lib/verbs/path.h lib/verbs/poll.c lib/verbs/post.c lib/verbs/qp.c \

@@ -403,10 +403,10 @@ struct shift_conn_view {
 bool shift_conn_fast(const struct shift_conn *c);
 
 /*
- * Would the next unsignaled send have to be signaled in secret, which begins tracking? The hot path
- * asks before it logs, and if so quiesces and then calls shift_conn_post_send.
+ * Would this send, if it is unsignaled, have to be signaled in secret, which begins tracking? The
+ * hot path asks before it logs, and if so quiesces and then calls shift_conn_post_send.
  */
-bool shift_conn_secret_due(const struct shift_conn *c);
+bool shift_conn_secret_due(const struct shift_conn *c, const struct shift_wr *wr);
 
 /* Log index that the next send will have. */
 uint64_t shift_conn_head(const struct shift_conn *c);

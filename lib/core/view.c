@@ -59,9 +59,14 @@ bool shift_conn_fast(const struct shift_conn *c)
 	return !c->sq.tracked && !c->holding && !c->recv_held && !c->flushing && c->r == 0;
 }
 
-bool shift_conn_secret_due(const struct shift_conn *c)
+bool shift_conn_secret_due(const struct shift_conn *c, const struct shift_wr *wr)
 {
-	return c->sq.cum - c->sq.cum_signal > SHIFT_SECRET_MAX;
+	uint64_t length = 0;
+
+	for (uint32_t i = 0; i < wr->num_sge; i++)
+		length += wr->sge[i].length;
+	return c->sq.cum - c->sq.cum_signal + shift_psn_packets(wr->opcode, length, c->sq.mtu) >
+	       SHIFT_SECRET_MAX;
 }
 
 uint64_t shift_conn_head(const struct shift_conn *c)

@@ -167,12 +167,14 @@ int shift_sendlog_post(struct shift_sendlog *l, const struct shift_wr *wr)
 		return -ENOMEM;
 	e->wr_id = wr->wr_id;
 	e->remote_addr = wr->remote_addr;
-	e->compare_add = wr->compare_add;
 	if (shift_wr_atomic(wr->opcode)) {
+		e->imm = (uint32_t)wr->compare_add;
+		e->trim = (uint32_t)(wr->compare_add >> 32);
 		e->swap = wr->swap;
 	} else {
-		e->trim = 0;
 		e->imm = wr->imm;
+		e->trim = 0;
+		e->swap = 0;
 	}
 	e->length = (uint32_t)length;
 	e->rkey = wr->rkey;
@@ -406,7 +408,7 @@ void shift_sendlog_repost(const struct shift_sendlog *l, uint64_t i, struct shif
 	memset(wr, 0, sizeof(*wr));
 	wr->wr_id = e->wr_id;
 	wr->remote_addr = e->remote_addr + trim;
-	wr->compare_add = e->compare_add;
+	wr->compare_add = atomic ? (uint64_t)e->trim << 32 | e->imm : 0;
 	wr->swap = atomic ? e->swap : 0;
 	wr->imm = atomic ? 0 : e->imm;
 	wr->rkey = e->rkey;

@@ -20,27 +20,24 @@ enum shift_wr_state {
 #define SHIFT_SECRET_MAX (1u << 22) /* packets that may go unsignaled (DESIGN 4.2) */
 #define SHIFT_F_SECRET	 0x40 /* signaled by us, not by the program: its completion is swallowed */
 
+#define SHIFT_UNALIGNED __attribute__((packed, aligned(4)))
+
 /* One cache line. SGEs beyond the first, and inline payload, live in the slot's side storage. */
 struct shift_wr_entry {
 	uint64_t wr_id;
-	uint64_t remote_addr;
-	uint64_t addr;
 	uint64_t cum; /* packets since the epoch's commit, this WR included */
-	union {
-		struct {
-			uint32_t trim; /* bytes placed in earlier epochs (WRITE) */
-			uint32_t imm;
-		};
-		uint64_t swap;
-	};
-	uint64_t compare_add;
+	uint64_t addr;
 	uint32_t length; /* of all SGEs */
 	uint32_t lkey;
+	uint32_t imm;			      /* atomics: low half of compare_add */
+	uint64_t remote_addr SHIFT_UNALIGNED; /* after imm as in libibverbs (fast.h) */
 	uint32_t rkey;
 	uint8_t opcode;
 	uint8_t flags;
 	uint8_t num_sge;
 	uint8_t state; /* enum shift_wr_state */
+	uint32_t trim; /* bytes placed in earlier epochs (WRITE); atomics: high half */
+	uint64_t swap; /* of atomics */
 };
 
 _Static_assert(sizeof(struct shift_wr_entry) == 64, "a logged WR must fill one cache line");

@@ -38,7 +38,9 @@ static struct vcq *cq_new(struct vdev *dev, struct ibv_cq *real_cq)
 	cq->cq = real_cq;
 	cq->dev = dev;
 	cq->poll_cq = dev->ops.poll_cq;
-	cq->stash = calloc(STASH_MAX, sizeof(*cq->stash));
+	gate_init(&cq->gate);
+	cq->stash = calloc(STASH_MIN, sizeof(*cq->stash));
+	cq->stash_size = STASH_MIN;
 	pthread_mutex_init(&cq->digest, NULL);
 	pthread_mutex_init(&cq->out_lock, NULL);
 	pthread_mutex_init(&cq->grow, NULL);
@@ -165,8 +167,12 @@ static void cq_unshadow(struct vobj *obj, struct nic *nic)
 int hook_destroy_cq(struct ibv_cq *real_cq)
 {
 	struct vcq *cq = vcq_find(real_cq);
-	int err = quietly(real.destroy_cq(real_cq));
+	int err;
 
+	/* Before: then another thread may create one at this address. */
+	if (cq)
+		gate_forget(&cq->gate, real_cq);
+	err = quietly(real.destroy_cq(real_cq));
 	if (!cq || err)
 		return err;
 	/* Another thread may have created a CQ at this address already: it has replaced ours. */
@@ -196,7 +202,7 @@ void vcq_out(struct vcq *cq, const struct ibv_wc *wc)
 		log_error("out of memory: a completion of QP %#x is lost", wc->qp_num);
 	} else {
 		if (r->head == r->tail)
-			atomic_fetch_add(&cq->slow, 1);
+			gate_shut(&cq->gate);
 		r->wc[r->tail++ & r->mask] = *wc;
 	}
 	pthread_mutex_unlock(&cq->out_lock);

@@ -34,6 +34,7 @@ static void init(void)
 	off = !env.job[0];
 	if (off)
 		return;
+	gate_start();
 	if (bg_start())
 		off = true;
 	else
@@ -83,6 +84,12 @@ static void hook_context(struct vdev *dev)
 	dev->ctx->ops.post_send = hot_post_send;
 	dev->ctx->ops.post_recv = hot_post_recv;
 	dev->ctx->ops.poll_cq = hot_poll_cq;
+#ifdef __x86_64__
+	if (__builtin_cpu_supports("sse4.1")) {
+		dev->ctx->ops.post_send = hot_post_send_sse41;
+		dev->ctx->ops.poll_cq = hot_poll_cq_sse41;
+	}
+#endif
 	if (!vctx)
 		return;
 	dev->create_qp_ex = vctx->create_qp_ex;

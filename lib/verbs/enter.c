@@ -17,27 +17,44 @@ uint8_t vqp_rail(const struct vqp *v)
 /* --- the data path steps aside ------------------------------------------------------------------
  */
 
+#define GATES_MAX 4
+
+static unsigned int gates_of(struct vqp *v, struct gate **gates)
+{
+	unsigned int n = 0;
+
+	gates[n++] = &v->send_gate;
+	gates[n++] = &v->recv_gate;
+	gates[n++] = &v->send_cq->gate;
+	if (v->recv_cq != v->send_cq)
+		gates[n++] = &v->recv_cq->gate;
+	return n;
+}
+
 /* From here on posts and completions of this QP take the lock; who is still on the fast way is
  * waited for. */
 static void close_gates(struct vqp *v)
 {
+	struct gate *gates[GATES_MAX];
+	unsigned int n = gates_of(v, gates);
+
 	atomic_store(&v->slow, 1);
-	atomic_fetch_add(&v->send_cq->slow, 1);
-	if (v->recv_cq != v->send_cq)
-		atomic_fetch_add(&v->recv_cq->slow, 1);
-	gate_sync(&v->send_gate);
-	gate_sync(&v->recv_gate);
-	gate_sync(&v->send_cq->gate);
-	if (v->recv_cq != v->send_cq)
-		gate_sync(&v->recv_cq->gate);
+	for (unsigned int i = 0; i < n; i++)
+		gate_shut(gates[i]);
+	gate_sync(gates, n);
+	/* What the data path has left to be added up. */
+	shift_fast_fold(v->conn, &v->run);
+	vcq_add_done(v->send_cq, v);
 }
 
 static void open_gates(struct vqp *v)
 {
+	struct gate *gates[GATES_MAX];
+	unsigned int n = gates_of(v, gates);
+
 	atomic_store(&v->slow, 0);
-	atomic_fetch_sub(&v->send_cq->slow, 1);
-	if (v->recv_cq != v->send_cq)
-		atomic_fetch_sub(&v->recv_cq->slow, 1);
+	for (unsigned int i = 0; i < n; i++)
+		gate_open(gates[i]);
 }
 
 void vqp_enter(struct vqp *v)

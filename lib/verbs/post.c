@@ -12,6 +12,21 @@
 _Static_assert(sizeof(struct shift_sge) == sizeof(struct ibv_sge),
 	       "the log takes them as they are");
 
+#define SAME_PLACE(a, b) (offsetof(struct shift_raw_wr, a) == offsetof(struct ibv_send_wr, b))
+
+_Static_assert(SAME_PLACE(wr_id, wr_id) && SAME_PLACE(next, next) && SAME_PLACE(sge, sg_list) &&
+		       SAME_PLACE(num_sge, num_sge) && SAME_PLACE(opcode, opcode) &&
+		       SAME_PLACE(flags, send_flags) && SAME_PLACE(imm, imm_data) &&
+		       SAME_PLACE(remote_addr, wr.rdma.remote_addr) &&
+		       SAME_PLACE(rkey, wr.rdma.rkey) &&
+		       sizeof(struct shift_raw_wr) <= sizeof(struct ibv_send_wr),
+	       "runs take them as they are");
+
+static const struct shift_raw_wr *raw_wr(const struct ibv_send_wr *wr)
+{
+	return (const struct shift_raw_wr *)wr;
+}
+
 static void to_log(struct shift_wr *to, const struct ibv_send_wr *wr)
 {
 	to->wr_id = wr->wr_id;
@@ -223,9 +238,9 @@ static struct ibv_send_wr *log_sends(struct vqp *v, struct ibv_send_wr *wr)
 	int rail;
 
 	for (; wr; wr = wr->next) {
-		if (shift_conn_secret_due(v->conn))
-			return wr;
 		to_log(&log, wr);
+		if (shift_conn_secret_due(v->conn, &log))
+			return wr;
 		if (shift_conn_post_send(v->conn, &log, &rail))
 			return wr;
 	}
@@ -270,39 +285,122 @@ static int post_list(struct vqp *v, struct ibv_send_wr *wr, const struct ibv_sen
 	return err;
 }
 
-int hot_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+/* The provider has refused some of [.., end), or all (bad is NULL) and yet taken them. */
+static int post_failed(struct vqp *v, enum gate_how how, int err, struct ibv_send_wr *end,
+		       struct ibv_send_wr **bad)
 {
-	struct vqp *v = vqp_find(qp);
-	struct ibv_send_wr *rest;
-	uint32_t n;
-	int err;
+	uint32_t n = *bad ? count_sends(*bad, end) : 0;
 
-	if (__builtin_expect(!v || !v->conn, 0))
-		return v ? v->post_send(qp, wr, bad)
-			 : vdev_find(qp->context)->ops.post_send(qp, wr, bad);
-	gate_enter(&v->send_gate);
-	if (__builtin_expect(atomic_load_explicit(&v->slow, memory_order_relaxed), 0)) {
-		gate_leave(&v->send_gate);
-		return slow_post_send(v, wr, bad);
-	}
-	rest = log_sends(v, wr);
-	err = wr == rest ? 0 : post_list(v, wr, rest, bad);
-	if (__builtin_expect(!err, 1)) {
-		gate_leave(&v->send_gate);
-		return rest ? slow_post_send(v, rest, bad) : 0;
-	}
-	n = *bad ? count_sends(*bad, rest) : 0;
 	if (*bad && program_mistake(err)) {
 		shift_conn_unpost_send(v->conn, n);
-		gate_leave(&v->send_gate);
+		gate_leave(&v->send_gate, how);
 		return err;
 	}
 	/* Without *bad the provider has queued all of it and could not ring the bell (DESIGN 4.5).
 	 */
-	gate_leave(&v->send_gate);
+	gate_leave(&v->send_gate, how);
 	nic_refused(v, n);
+	return end ? slow_post_send(v, end, bad) : 0;
+}
+
+static __attribute__((noinline)) int post_entered(struct vqp *v, enum gate_how how,
+						  struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+
+static __attribute__((noinline)) int fast_failed(struct vqp *v, int err)
+{
+	struct ibv_send_wr *bad = v->fast_bad;
+
+	v->fast_bad = NULL;
+	*v->fast_bad_to = bad;
+	shift_fast_fold(v->conn, &v->run);
+	return post_failed(v, GATE_OWNED, err, NULL, v->fast_bad_to);
+}
+
+/* What was logged, inside the gate as its owner; leaves it. What an error needs is kept in v: so
+ * there is nothing else to be saved over the call. */
+static inline __attribute__((always_inline)) int post_one(struct vqp *v, struct ibv_qp *qp,
+							  struct ibv_send_wr *wr,
+							  struct ibv_send_wr **bad)
+{
+	int err;
+
+	v->fast_bad_to = bad;
+	err = v->post_send(qp, wr, &v->fast_bad);
+	if (__builtin_expect(err, 0))
+		return fast_failed(v, err);
+	__asm__("" : "+r"(err)); /* is there already: else it would be made 0 again */
+	gate_leave(&v->send_gate, GATE_OWNED);
+	return err;
+}
+
+/* Inside the gate, which it leaves. */
+static __attribute__((noinline)) int post_entered(struct vqp *v, enum gate_how how,
+						  struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	struct ibv_send_wr *rest;
+	int err;
+
+	if (how == GATE_OWNED && wr && shift_fast_wrap(v->conn, &v->run) &&
+	    shift_fast_post(&v->run, raw_wr(wr)))
+		return post_one(v, v->qp, wr, bad);
+	shift_fast_fold(v->conn, &v->run);
+	rest = log_sends(v, wr);
+	err = wr == rest ? 0 : post_list(v, wr, rest, bad);
+	if (__builtin_expect(err, 0))
+		return post_failed(v, how, err, rest, bad);
+	if (wr && !rest)
+		shift_fast_arm(v->conn, &v->run, raw_wr(wr));
+	gate_leave(&v->send_gate, how);
 	return rest ? slow_post_send(v, rest, bad) : 0;
 }
+
+static __attribute__((noinline)) int any_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
+						   struct ibv_send_wr **bad)
+{
+	struct vqp *v = vqp_find(qp);
+	enum gate_how how;
+
+	if (!v || !v->conn)
+		return v ? v->post_send(qp, wr, bad)
+			 : vdev_find(qp->context)->ops.post_send(qp, wr, bad);
+	how = gate_enter(&v->send_gate);
+	if (how == GATE_IS_SHUT)
+		return slow_post_send(v, wr, bad);
+	if (how == GATE_OWNED)
+		gate_remember(&gate_mine.send, qp, v);
+	return post_entered(v, how, wr, bad);
+}
+
+int hot_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	struct vqp *v;
+
+	if (!gate_owns(&gate_mine.send, qp) || !wr)
+		return any_post_send(qp, wr, bad);
+	v = gate_mine.send.object;
+	if (!gate_enter_owned(&v->send_gate, 1))
+		return any_post_send(qp, wr, bad);
+	if (!shift_fast_post(&v->run, raw_wr(wr)))
+		return post_entered(v, GATE_OWNED, wr, bad);
+	return post_one(v, qp, wr, bad);
+}
+
+#ifdef __x86_64__
+SHIFT_SSE41 int hot_post_send_sse41(struct ibv_qp *qp, struct ibv_send_wr *wr,
+				    struct ibv_send_wr **bad)
+{
+	struct vqp *v;
+
+	if (!gate_owns(&gate_mine.send, qp) || !wr)
+		return any_post_send(qp, wr, bad);
+	v = gate_mine.send.object;
+	if (!gate_enter_owned(&v->send_gate, 1))
+		return any_post_send(qp, wr, bad);
+	if (__builtin_expect(!shift_fast_post_sse41(&v->run, raw_wr(wr)), 0))
+		return post_entered(v, GATE_OWNED, wr, bad);
+	return post_one(v, qp, wr, bad);
+}
+#endif
 
 /* --- receives ------------------------------------------------------------------------------------
  */
@@ -415,23 +513,45 @@ static int fast_recv(struct vqp *v, const struct ibv_recv_wr *wr)
 	return -err;
 }
 
-int hot_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+/* Inside the gate, which it leaves. */
+static int recv_entered(struct vqp *v, enum gate_how how, struct ibv_recv_wr *wr,
+			struct ibv_recv_wr **bad)
 {
-	struct vqp *v = vqp_find(qp);
 	int err = 0;
 
-	if (__builtin_expect(!v || !v->conn, 0))
-		return v ? v->post_recv(qp, wr, bad)
-			 : vdev_find(qp->context)->ops.post_recv(qp, wr, bad);
-	gate_enter(&v->recv_gate);
-	if (__builtin_expect(atomic_load_explicit(&v->slow, memory_order_relaxed), 0)) {
-		gate_leave(&v->recv_gate);
-		return slow_post_recv(v, wr, bad);
-	}
 	for (; wr && !err; wr = err ? wr : wr->next)
 		err = fast_recv(v, wr);
-	gate_leave(&v->recv_gate);
+	gate_leave(&v->recv_gate, how);
 	if (err)
 		*bad = wr;
 	return -err;
+}
+
+static __attribute__((noinline)) int any_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr,
+						   struct ibv_recv_wr **bad)
+{
+	struct vqp *v = vqp_find(qp);
+	enum gate_how how;
+
+	if (!v || !v->conn)
+		return v ? v->post_recv(qp, wr, bad)
+			 : vdev_find(qp->context)->ops.post_recv(qp, wr, bad);
+	how = gate_enter(&v->recv_gate);
+	if (how == GATE_IS_SHUT)
+		return slow_post_recv(v, wr, bad);
+	if (how == GATE_OWNED)
+		gate_remember(&gate_mine.recv, qp, v);
+	return recv_entered(v, how, wr, bad);
+}
+
+int hot_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	struct vqp *v;
+
+	if (!gate_owns(&gate_mine.recv, qp))
+		return any_post_recv(qp, wr, bad);
+	v = gate_mine.recv.object;
+	if (!gate_enter_owned(&v->recv_gate, 1))
+		return any_post_recv(qp, wr, bad);
+	return recv_entered(v, GATE_OWNED, wr, bad);
 }

@@ -105,8 +105,11 @@ static bool conn_new(struct vqp *v)
 	size = shift_conn_size(&cfg);
 	if (!size)
 		return false;
-	if (!v->conn)
+	if (!v->conn) {
 		v->conn = aligned_alloc(64, (size + 63) & ~(size_t)63);
+		log_info("connection %u: %zu bytes for %u sends and %u receives", v->id,
+			 sizeof(*v) + size, cfg.sq_cap, cfg.rq_cap);
+	}
 	return v->conn && shift_conn_init(v->conn, size, &cfg, now_ns());
 }
 
@@ -187,6 +190,8 @@ static struct vqp *qp_new(struct vdev *dev, struct ibv_pd *pd, const struct ibv_
 	v->send_cq = vcq_find(attr->send_cq);
 	v->recv_cq = vcq_find(attr->recv_cq);
 	v->stats = -1;
+	gate_init(&v->send_gate);
+	gate_init(&v->recv_gate);
 	pthread_mutex_init(&v->lock, NULL);
 	pthread_cond_init(&v->closed_cond, NULL);
 	return v;
@@ -438,6 +443,8 @@ static void unpublish(struct vqp *v)
 		return;
 	table_remove(&by_id, v->id);
 	table_remove(&v->dev->qps, v->qp->qp_num);
+	gate_forget(&v->send_gate, v->qp);
+	gate_forget(&v->recv_gate, v->qp);
 	vcq_forget(v->send_cq, v);
 	vcq_forget(v->recv_cq, v);
 	/* Who feeds a CQ has found it before it went off the table. */
@@ -452,9 +459,9 @@ static void let_go(struct vqp *v)
 {
 	pthread_mutex_lock(&v->lock);
 	if (v->slow) {
-		atomic_fetch_sub(&v->send_cq->slow, 1);
+		gate_open(&v->send_cq->gate);
 		if (v->recv_cq != v->send_cq)
-			atomic_fetch_sub(&v->recv_cq->slow, 1);
+			gate_open(&v->recv_cq->gate);
 	}
 	pthread_mutex_unlock(&v->lock);
 }

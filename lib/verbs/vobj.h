@@ -16,6 +16,7 @@
 #include <stdbool.h>
 
 #include "lib/core/conn.h"
+#include "lib/core/fast.h"
 #include "lib/stats/stats.h"
 #include "lib/verbs/bg.h"
 #include "lib/verbs/gate.h"
@@ -98,7 +99,14 @@ struct wc_ring {
 	uint32_t mask, head, tail; /* free running */
 };
 
-#define STASH_MAX 256 /* completions that one fast poll may take at most */
+#define STASH_MIN 256 /* completions; it grows for a program that polls more at once */
+
+/* What the completions of one QP's sends have in common. */
+struct cqe_alike {
+	uint32_t status, opcode;
+	uint32_t qpn; /* 0: of none */
+	uint32_t zero;
+} __attribute__((aligned(16)));
 
 struct vcq {
 	struct vobj obj;
@@ -106,16 +114,16 @@ struct vcq {
 	struct ibv_cq *cq;
 	int (*poll_cq)(struct ibv_cq *, int, struct ibv_wc *);
 	struct vdev *dev;
-	_Atomic int slow; /* so many reasons to go through digest and out: a QP of it being slow, a
-			   * stash or an out that is not empty */
-	struct gate gate; /* who polls the program's CQ */
-	uint32_t last_qpn;
+	struct cqe_alike alike; /* of the QP counted last */
+	struct gate gate; /* who polls the program's CQ; shut, to go through digest and out, for
+			   * each QP of it that is slow, and a stash or an out that is not empty */
+	uint64_t done;	  /* sends of last that are not added to its connection yet */
 	struct vqp *last;
 
 	/* Slow. */
 	pthread_mutex_t digest; /* one thread at a time feeds completions, in their order */
 	struct ibv_wc *stash;	/* under gate: polled by the fast way, to be fed first */
-	uint32_t stash_at, stash_n;
+	uint32_t stash_at, stash_n, stash_size;
 	pthread_mutex_t out_lock;
 	struct wc_ring out; /* for the program, in order */
 
@@ -129,10 +137,11 @@ struct vcq {
 };
 
 struct vcq *vcq_find(const struct ibv_cq *cq);
-void vcq_out(struct vcq *cq, const struct ibv_wc *wc); /* leaf: any locks held */
-void vcq_digest(struct vcq *cq);		       /* under cq->digest: feed all there is */
-void vcq_forget(struct vcq *cq, const struct vqp *v);  /* no poll looks at it any more */
-bool vcq_attach(struct vcq *cq, uint32_t n);	       /* a QP needs room for n more */
+void vcq_out(struct vcq *cq, const struct ibv_wc *wc);	/* leaf: any locks held */
+void vcq_digest(struct vcq *cq);			/* under cq->digest: feed all there is */
+void vcq_forget(struct vcq *cq, const struct vqp *v);	/* no poll looks at it any more */
+void vcq_add_done(struct vcq *cq, const struct vqp *v); /* no poll is inside: sends of v counted */
+bool vcq_attach(struct vcq *cq, uint32_t n);		/* a QP needs room for n more */
 void vcq_detach(struct vcq *cq, uint32_t n);
 
 /* Shadow CQ on a NIC with room for n more completions, made if need be (its worker only). */
@@ -180,12 +189,14 @@ struct vqp {
 	struct shift_conn *conn; /* NULL: not protected, ever */
 	int (*post_send)(struct ibv_qp *, struct ibv_send_wr *, struct ibv_send_wr **);
 	int (*post_recv)(struct ibv_qp *, struct ibv_recv_wr *, struct ibv_recv_wr **);
-	_Atomic uint32_t slow; /* posts and completions go under the lock */
+	_Atomic uint32_t slow; /* posts and completions go under the lock: its gates are shut */
 	uint32_t rail0_epoch;  /* rail_epoch[0], for the hot path */
 	uint64_t recv_mark;    /* wr_id of receives on rail 0, where one CQ serves both; 0: the
 				* program's own */
 	struct vcq *send_cq, *recv_cq;
 	struct gate send_gate __attribute__((aligned(64)));
+	struct shift_run run; /* inside send_gate; empty while v is slow */
+	struct ibv_send_wr *fast_bad, **fast_bad_to;
 	struct gate recv_gate __attribute__((aligned(64)));
 
 	/* Slow. */
@@ -300,6 +311,10 @@ void query_start(struct vqp *v, const struct shift_action *a);
 int hot_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int hot_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 int hot_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
+#ifdef __x86_64__
+int hot_post_send_sse41(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+int hot_poll_cq_sse41(struct ibv_cq *cq, int n, struct ibv_wc *wc);
+#endif
 
 /* operator.c: the control socket, bg */
 void operator_start(void);

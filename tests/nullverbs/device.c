@@ -142,6 +142,24 @@ int _ibv_query_gid_ex(struct ibv_context *ctx, uint32_t port, uint32_t index,
 	return 0;
 }
 
+ssize_t _ibv_query_gid_table(struct ibv_context *ctx, struct ibv_gid_entry *entries, size_t max,
+			     uint32_t flags, size_t size)
+{
+	ssize_t n = 0;
+
+	if (flags || size < sizeof(*entries))
+		return -EINVAL;
+	while (n < 2 && (size_t)n < max) {
+		struct ibv_gid_entry *e = (struct ibv_gid_entry *)((char *)entries +
+								   n * (ssize_t)size);
+
+		if (_ibv_query_gid_ex(ctx, 1, (uint32_t)n, e, 0, size))
+			break;
+		n++;
+	}
+	return n;
+}
+
 static void set_ops(struct verbs_context *v)
 {
 	v->context.ops.post_send = null_post_send;

@@ -62,3 +62,13 @@ tests_unit_test_bg_SOURCES = tests/unit/test_bg.c lib/verbs/bg.c lib/verbs/bg.h 
 	lib/verbs/bg_int.h lib/verbs/bg_timer.c lib/verbs/worker.c lib/verbs/worker.h
 tests_unit_test_bg_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
 tests_unit_test_bg_LDADD = $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_gate tests/unit/test_fast
+TESTS += tests/unit/test_gate tests/unit/test_fast
+tests_unit_test_gate_SOURCES = tests/unit/test_gate.c lib/verbs/gate.c lib/verbs/gate.h
+tests_unit_test_gate_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS)
+tests_unit_test_gate_LDADD = $(CMOCKA_LIBS)
+
+tests_unit_test_fast_SOURCES = tests/unit/test_fast.c
+tests_unit_test_fast_CFLAGS = $(core_test_cflags)
+tests_unit_test_fast_LDADD = $(core_test_libs)

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+/* Sends that are logged in runs, and the same sends one by one, leave the same log. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "lib/core/conn_int.h"
+#include "lib/core/fast.h"
+
+#define CAP    32
+#define INLINE 64
+
+static struct shift_conn *plain, *fast;
+static struct shift_run run;
+static uint64_t in_runs;
+static char payload[INLINE];
+
+static struct shift_conn *new_conn(uint32_t mtu, bool sig_all)
+{
+	struct shift_conn_cfg cfg = {
+		.nonce = 1,
+		.mtu = {mtu, mtu},
+		.sq_cap = CAP,
+		.sq_sge_max = 3,
+		.inline_max = INLINE,
+		.rails = 2,
+		.sq_sig_all = sig_all,
+	};
+	size_t size = shift_conn_size(&cfg);
+	void *memory = aligned_alloc(64, size);
+
+	assert_non_null(memory);
+	memset(memory, 0, size); /* what was never written is compared too */
+	return shift_conn_init(memory, size, &cfg, 0);
+}
+
+static void start(uint32_t mtu, bool sig_all)
+{
+	free(plain);
+	free(fast);
+	plain = new_conn(mtu, sig_all);
+	fast = new_conn(mtu, sig_all);
+	memset(&run, 0, sizeof(run));
+	in_runs = 0;
+}
+
+static void to_log(struct shift_wr *to, const struct shift_raw_wr *from)
+{
+	memset(to, 0, sizeof(*to));
+	to->wr_id = from->wr_id;
+	to->sge = from->sge;
+	to->num_sge = from->num_sge;
+	to->opcode = (uint8_t)from->opcode;
+	to->flags = (uint8_t)from->flags;
+	to->imm = from->imm;
+	to->remote_addr = from->remote_addr;
+	to->rkey = from->rkey;
+	if (shift_wr_atomic(to->opcode))
+		to->compare_add = to->swap = from->wr_id * 3;
+}
+
+/* As the data path does it. Returns what shift_conn_post_send does. */
+static int post_fast(const struct shift_raw_wr *raw)
+{
+	struct shift_wr wr;
+	bool due;
+	int rail, err;
+
+	if (shift_fast_post(&run, raw) ||
+	    (shift_fast_wrap(fast, &run) && shift_fast_post(&run, raw))) {
+		in_runs++;
+		return 0;
+	}
+	shift_fast_fold(fast, &run);
+	to_log(&wr, raw);
+	due = shift_conn_secret_due(fast, &wr);
+	err = shift_conn_post_send(fast, &wr, &rail);
+	assert_true(due || err != 1); /* never without having asked */
+	if (!err)
+		shift_fast_arm(fast, &run, raw);
+	return err;
+}
+
+static int post_plain(const struct shift_raw_wr *raw)
+{
+	struct shift_wr wr;
+	int rail;
+
+	to_log(&wr, raw);
+	return shift_conn_post_send(plain, &wr, &rail);
+}
+
+/* Of both all that a switch reads; the ring, byte by byte. */
+static void compare(void)
+{
+	struct shift_sendlog a, b;
+
+	shift_fast_fold(fast, &run);
+	shift_fast_fold(fast, &run); /* again: nothing */
+	assert_memory_equal(plain->sq.ring, fast->sq.ring,
+			    ((size_t)plain->sq.mask + 1) * sizeof(plain->sq.ring[0]));
+	assert_memory_equal(plain->sq.side, fast->sq.side,
+			    ((size_t)plain->sq.mask + 1) * plain->sq.side_stride);
+	a = plain->sq;
+	b = fast->sq;
+	a.ring = b.ring = NULL;
+	a.side = b.side = NULL;
+	assert_memory_equal(&a, &b, sizeof(a));
+	assert_memory_equal(&plain->stats, &fast->stats, sizeof(plain->stats));
+}
+
+static struct shift_raw_wr some_wr(const struct shift_sge *sge, unsigned int kind)
+{
+	struct shift_raw_wr wr = {
+		.wr_id = (uint64_t)rand(),
+		.sge = sge,
+		.num_sge = 1,
+		.opcode = SHIFT_OP_WRITE,
+		.flags = SHIFT_F_SIGNALED,
+		.remote_addr = (uint64_t)rand(),
+		.rkey = (uint32_t)rand(),
+		.pad = (uint32_t)rand(),
+	};
+
+	switch (kind) {
+	case 0: break;
+	case 1: wr.flags = 0; break;
+	case 2: wr.opcode = SHIFT_OP_SEND; break;
+	case 3: wr.opcode = SHIFT_OP_READ; break;
+	case 4:
+		wr.opcode = SHIFT_OP_WRITE_IMM;
+		wr.imm = 77;
+		break;
+	case 5:
+		wr.opcode = SHIFT_OP_SEND_IMM;
+		wr.imm = (uint32_t)rand();
+		break;
+	case 6: wr.flags |= SHIFT_F_INLINE; break;
+	case 7: wr.num_sge = 3; break;
+	case 8: wr.num_sge = 0; break;
+	case 9: wr.opcode = SHIFT_OP_FETCH_ADD; break;
+	case 10: wr.opcode = SHIFT_OP_LOCAL_INV; break;
+	case 11:
+		wr.opcode = SHIFT_OP_SEND;
+		wr.flags = SHIFT_F_FENCE | SHIFT_F_SOLICITED;
+		break;
+	}
+	return wr;
+}
+
+/* Stretches of one kind, with exceptions, of all lengths. */
+static void post_some(uint32_t n)
+{
+	unsigned int kind = (unsigned int)rand() % 12, length = (unsigned int)rand() % 5;
+	static const uint32_t lengths[] = {0, 8, 1024, 1025, 70000};
+
+	while (n--) {
+		bool other = rand() % 10 == 0;
+		unsigned int k = other ? (unsigned int)rand() % 12 : kind;
+		uint32_t bytes = k == 6 ? 16 : k == 9 ? 8 : lengths[length];
+		struct shift_sge sge[3];
+		struct shift_raw_wr wr = some_wr(sge, k);
+
+		for (unsigned int i = 0; i < 3; i++)
+			sge[i] = (struct shift_sge){.addr = (uintptr_t)payload,
+						    .length = bytes,
+						    .lkey = (uint32_t)rand()};
+		assert_int_equal(post_plain(&wr), post_fast(&wr));
+	}
+}
+
+static void same_log(void **state)
+{
+	(void)state;
+	for (unsigned int seed = 1; seed <= 300; seed++) {
+		srand(seed);
+		start(1024, seed & 1);
+		for (int i = 0; i < 30; i++) {
+			post_some((uint32_t)rand() % (4 * CAP));
+			compare();
+		}
+		assert_true(in_runs > 100);
+	}
+}
+
+/* What is unsignaled is signaled in secret at the same WR. */
+static void same_secret(void **state)
+{
+	static const uint32_t lengths[] = {256, 1 << 20, 3 << 20, 0x7fffff00};
+
+	(void)state;
+	for (unsigned int i = 0; i < 4; i++) {
+		struct shift_sge sge = {.length = lengths[i]};
+		struct shift_raw_wr wr = {.sge = &sge, .num_sge = 1};
+		uint64_t n = 0;
+		int err = 0;
+
+		start(256, false);
+		while (!err) {
+			wr.wr_id = n++;
+			err = post_plain(&wr);
+			assert_int_equal(post_fast(&wr), err);
+		}
+		assert_int_equal(err, 1);
+		compare();
+		assert_true(plain->sq.tracked && n == SHIFT_SECRET_MAX / (lengths[i] / 256) + 1);
+	}
+}
+
+/* The provider refuses what was in a run. */
+static void same_after_unpost(void **state)
+{
+	struct shift_sge sge = {.length = 3000};
+	struct shift_raw_wr wr = {
+		.sge = &sge, .num_sge = 1, .opcode = SHIFT_OP_SEND, .flags = SHIFT_F_SIGNALED};
+
+	(void)state;
+	start(1024, false);
+	for (int i = 0; i < 500; i++) {
+		wr.wr_id = (uint64_t)i;
+		post_plain(&wr);
+		post_fast(&wr);
+		if (i % 7)
+			continue;
+		shift_conn_unpost_send(plain, 1);
+		shift_fast_fold(fast, &run);
+		shift_conn_unpost_send(fast, 1);
+		assert_true(plain->sq.head == fast->sq.head && plain->sq.cum == fast->sq.cum);
+	}
+	compare();
+}
+
+/* A run does not take a list, nor anything before it is armed. */
+static void not_in_a_run(void **state)
+{
+	struct shift_sge sge = {.length = 8};
+	struct shift_raw_wr wr = {.sge = &sge, .num_sge = 1}, list = wr;
+
+	(void)state;
+	start(1024, false);
+	assert_false(shift_fast_post(&run, &wr));
+	assert_false(shift_fast_wrap(fast, &run));
+	post_fast(&wr);
+	list.next = &wr;
+	assert_false(shift_fast_post(&run, &list));
+	assert_true(shift_fast_post(&run, &wr));
+	shift_fast_fold(fast, &run);
+	assert_false(shift_fast_post(&run, &wr));
+	assert_int_equal(shift_conn_head(fast), 2);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(same_log),
+		cmocka_unit_test(same_secret),
+		cmocka_unit_test(same_after_unpost),
+		cmocka_unit_test(not_in_a_run),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+/* Gates: nobody inside but one, whoever owns it; and what gate_sync() promises. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "lib/verbs/gate.h"
+
+#define THREADS	   4
+#define ENTRIES	   200000
+#define LONG_READS 20
+
+static struct gate gate;
+/* Written only inside, or when shut and synced. */
+static volatile uint64_t before, after;
+static _Atomic uint64_t entered, wrong, ways[3];
+static _Atomic int running;
+
+/* As the data path does it. */
+static enum gate_how enter(struct gate *g)
+{
+	enum gate_how how;
+
+	if (gate_owns(&gate_mine.send, g) && gate_enter_owned(g, 1))
+		return GATE_OWNED;
+	how = gate_enter(g);
+	if (how == GATE_OWNED)
+		gate_remember(&gate_mine.send, g, g);
+	return how;
+}
+
+static void work_inside(void)
+{
+	uint64_t n = before;
+
+	if (n != after)
+		atomic_fetch_add(&wrong, 1);
+	before = n + 1;
+	for (int i = 0; i < LONG_READS; i++)
+		if (before != n + 1 || after != n)
+			atomic_fetch_add(&wrong, 1);
+	after = n + 1;
+}
+
+static void *user(void *arg)
+{
+	uint64_t mine = 0;
+
+	(void)arg;
+	for (int i = 0; i < ENTRIES; i++) {
+		enum gate_how how = enter(&gate);
+
+		ways[how]++;
+		if (how == GATE_IS_SHUT)
+			continue;
+		work_inside();
+		gate_leave(&gate, how);
+		mine++;
+	}
+	atomic_fetch_add(&entered, mine);
+	atomic_fetch_sub(&running, 1);
+	return NULL;
+}
+
+static void pause_ns(long ns)
+{
+	const struct timespec t = {.tv_nsec = ns};
+
+	nanosleep(&t, NULL);
+}
+
+/* Shut and synced, nothing moves, however long one looks; the second sync is for nothing. */
+static void shut_and_look(void)
+{
+	struct gate *g = &gate;
+	uint64_t n;
+
+	gate_shut(g);
+	gate_sync(&g, 1);
+	gate_shut(g);
+	gate_sync(&g, 1);
+	n = before;
+	for (int i = 0; i < 1000; i++)
+		if (before != n || after != n)
+			atomic_fetch_add(&wrong, 1);
+	gate_open(g);
+	/* Turned away for the other reason still; and what is written now is seen inside. */
+	before = after = n + 1;
+	atomic_fetch_add(&entered, 1);
+	gate_open(g);
+}
+
+static void *shutter(void *arg)
+{
+	static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
+
+	(void)arg;
+	while (running) {
+		pthread_mutex_lock(&one); /* two who write would be in each other's way */
+		shut_and_look();
+		pthread_mutex_unlock(&one);
+		pause_ns(20000);
+	}
+	return NULL;
+}
+
+/* Without the barrier the owner goes in while he does not look so: seldom, so very often. */
+static void *hasty_shutter(void *arg)
+{
+	struct gate *g = &gate;
+
+	(void)arg;
+	while (running) {
+		uint64_t n;
+
+		gate_shut(g);
+		gate_sync(&g, 1);
+		n = before;
+		for (int i = 0; i < LONG_READS; i++)
+			if (before != n || after != n)
+				atomic_fetch_add(&wrong, 1);
+		gate_open(g);
+		for (volatile int i = 0; i < LONG_READS; i++)
+			;
+	}
+	return NULL;
+}
+
+static void reset(void)
+{
+	gate_init(&gate);
+	gate_remember(&gate_mine.send, NULL, NULL); /* it is another gate now */
+	before = after = 0;
+	entered = wrong = 0;
+	for (int i = 0; i < 3; i++)
+		ways[i] = 0;
+}
+
+static void run_with(int users, int shutters, void *(*shut)(void *))
+{
+	pthread_t thread[2 * THREADS];
+
+	reset();
+	running = users;
+	for (int i = 0; i < users + shutters; i++)
+		assert_int_equal(pthread_create(&thread[i], NULL, i < users ? user : shut, NULL),
+				 0);
+	for (int i = 0; i < users + shutters; i++)
+		pthread_join(thread[i], NULL);
+	assert_int_equal(wrong, 0);
+	assert_int_equal(before, after);
+	assert_int_equal(before, entered);
+}
+
+static void run(int users, int shutters)
+{
+	run_with(users, shutters, shutter);
+}
+
+static void one_thread_owns_it(void **state)
+{
+	(void)state;
+	run(1, 0);
+	assert_int_equal(ways[GATE_LOCKED], 0);
+	assert_int_equal(ways[GATE_IS_SHUT], 0);
+	assert_int_equal(ways[GATE_OWNED], ENTRIES);
+}
+
+static void the_owner_is_turned_away(void **state)
+{
+	(void)state;
+	run(1, 1);
+	assert_int_equal(ways[GATE_LOCKED], 0); /* being shut does not cost him the gate */
+	run(1, 3);
+	assert_int_equal(ways[GATE_LOCKED], 0);
+}
+
+static void and_nothing_of_his_is_seen_late(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 5; i++)
+		run_with(1, 1, hasty_shutter);
+	assert_int_equal(ways[GATE_LOCKED], 0);
+}
+
+static void threads_exclude_each_other(void **state)
+{
+	(void)state;
+	run(THREADS, 0);
+	assert_int_not_equal(ways[GATE_LOCKED], 0);
+	run(THREADS, 2);
+}
+
+/* The moment in which a gate changes hands, many times. */
+static void it_is_taken_from_its_owner(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 300; i++) {
+		pthread_t thread[2];
+
+		reset();
+		running = 2;
+		for (int t = 0; t < 2; t++)
+			pthread_create(&thread[t], NULL, user, NULL);
+		for (int t = 0; t < 2; t++)
+			pthread_join(thread[t], NULL);
+		assert_int_equal(wrong, 0);
+		assert_int_equal(before, entered);
+		if (i > 20 && atomic_load(&ways[GATE_LOCKED]))
+			break;
+	}
+}
+
+static void *enter_once(void *arg)
+{
+	enum gate_how how = enter(&gate);
+
+	gate_leave(&gate, how);
+	*(enum gate_how *)arg = how;
+	return NULL;
+}
+
+static void what_a_dead_thread_owned_is_free(void **state)
+{
+	enum gate_how how = GATE_LOCKED;
+
+	(void)state;
+	reset();
+	for (int i = 0; i < 3; i++) {
+		pthread_t thread;
+
+		pthread_create(&thread, NULL, enter_once, &how);
+		pthread_join(thread, NULL);
+		assert_int_equal(how, GATE_OWNED);
+	}
+	assert_int_equal(enter(&gate), GATE_OWNED);
+	gate_leave(&gate, GATE_OWNED);
+}
+
+static void *forget(void *arg)
+{
+	gate_shut(&gate);
+	gate_forget(&gate, arg);
+	return NULL;
+}
+
+static void another_thread_makes_forget(void **state)
+{
+	pthread_t thread;
+	int other;
+
+	(void)state;
+	reset();
+	assert_int_equal(enter(&gate), GATE_OWNED);
+	gate_leave(&gate, GATE_OWNED);
+	assert_true(gate_owns(&gate_mine.send, &gate));
+	pthread_create(&thread, NULL, forget, &other);
+	pthread_join(thread, NULL);
+	assert_true(gate_owns(&gate_mine.send, &gate));
+	pthread_create(&thread, NULL, forget, &gate);
+	pthread_join(thread, NULL);
+	assert_false(gate_owns(&gate_mine.send, &gate));
+	assert_int_equal(enter(&gate), GATE_IS_SHUT);
+}
+
+static void without_a_barrier_all_are_shared(void **state)
+{
+	(void)state;
+	/* Before gate_start(). */
+	gate_init(&gate);
+	assert_int_equal(enter(&gate), GATE_LOCKED);
+	gate_leave(&gate, GATE_LOCKED);
+	run(THREADS, 2);
+	assert_int_equal(ways[GATE_OWNED], 0);
+}
+
+static int start(void **state)
+{
+	(void)state;
+	gate_start();
+	return 0;
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(without_a_barrier_all_are_shared), /* first: then it starts */
+		cmocka_unit_test_setup(one_thread_owns_it, start),
+		cmocka_unit_test(the_owner_is_turned_away),
+		cmocka_unit_test(and_nothing_of_his_is_seen_late),
+		cmocka_unit_test(threads_exclude_each_other),
+		cmocka_unit_test(it_is_taken_from_its_owner),
+		cmocka_unit_test(what_a_dead_thread_owned_is_free),
+		cmocka_unit_test(another_thread_makes_forget),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
