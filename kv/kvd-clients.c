@@ -104,7 +104,7 @@ static void bury(struct kvd *k, struct client *c, bool died)
 	c->buried = true;
 	if (died) {
 		store_add_death(k, c->name);
-		crash_sweep(k->dir, c->nonce);
+		crash_record(k->dir, c->pid, c->nonce);
 	}
 	store_drop_client(k, c);
 }

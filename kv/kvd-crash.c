@@ -66,16 +66,25 @@ static void keep(const char *dir, const char *path)
 static bool is_dead(const char *path, uint64_t nonce)
 {
 	struct stats_copy copy;
-	bool dead;
 
-	if (stats_read(path, &copy))
+	if (stats_read_header(path, &copy))
 		return false;
-	dead = copy.life == STATS_DEAD ||
+	return copy.life == STATS_DEAD ||
 	       /* It is about to remove its file, unless it died at that. */
 	       (copy.life == STATS_ENDED && kill((pid_t)copy.h.pid, 0) && errno == ESRCH) ||
 	       (copy.life == STATS_UNKNOWN && nonce && copy.h.nonce == nonce);
-	stats_free(&copy);
-	return dead;
+}
+
+static bool bury(const char *dir, const char *stats, uint64_t nonce)
+{
+	char path[PATH_MAX];
+
+	if (!is_dead(stats, nonce))
+		return false;
+	keep(dir, stats);
+	snprintf(path, sizeof(path), "%.*s.sock", (int)(strlen(stats) - strlen(".stats")), stats);
+	unlink(path);
+	return true;
 }
 
 void crash_sweep(const char *dir, uint64_t nonce)
@@ -84,18 +93,20 @@ void crash_sweep(const char *dir, uint64_t nonce)
 	glob_t g = {0};
 
 	snprintf(path, sizeof(path), "%s/*.stats", dir);
-	if (!glob(path, 0, NULL, &g)) {
-		for (size_t i = 0; i < g.gl_pathc; i++) {
-			const char *stats = g.gl_pathv[i];
-
-			if (!is_dead(stats, nonce))
-				continue;
-			keep(dir, stats);
-			snprintf(path, sizeof(path), "%.*s.sock",
-				 (int)(strlen(stats) - strlen(".stats")), stats);
-			unlink(path);
-		}
-		prune(dir);
-	}
+	if (!glob(path, GLOB_NOSORT, NULL, &g))
+		for (size_t i = 0; i < g.gl_pathc; i++)
+			bury(dir, g.gl_pathv[i], nonce);
 	globfree(&g);
+	prune(dir);
+}
+
+void crash_record(const char *dir, pid_t pid, uint64_t nonce)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%s/%d.stats", dir, pid);
+	if (bury(dir, path, nonce))
+		prune(dir);
+	else
+		crash_sweep(dir, nonce); /* it is a container's, where it has another number */
 }

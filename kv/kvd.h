@@ -218,12 +218,17 @@ void watch_start(struct kvd *k);
 
 /* ---- kvd-crash.c --------------------------------------------------------------------------- */
 
+enum { CRASHES_KEPT = 16 };
+
 /*
  * Statistics of processes that ended without removing them become crash records, of which the last
- * CRASHES_KEPT stay; their control sockets go. nonce: of a process known to be dead, or 0.
+ * CRASHES_KEPT stay; their control sockets go. All that are found dead, and the one with
+ * this nonce (0: none).
  */
-enum { CRASHES_KEPT = 16 };
 void crash_sweep(const char *dir, uint64_t nonce);
+
+/* Of this process, which has died; quick, as all of a job may die at once. */
+void crash_record(const char *dir, pid_t pid, uint64_t nonce);
 
 /* ---- kvd-run.c ----------------------------------------------------------------------------- */
 

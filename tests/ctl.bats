@@ -22,13 +22,14 @@ teardown() {
 	! cat sanitizer.* 2>/dev/null
 }
 
-live() { # NAME JOB [REPORT_DIR]
+live() { # NAME JOB [REPORT_DIR]; $WITHIN: words before it
 	local fd f name=$1
 	shift
 	mkfifo "$name.in"
 	(
 		for f in "${IN[@]}"; do exec {f}>&-; done
-		exec "$BUILDDIR/tests/stats/stats_live" "$@" <"$name.in" >"$name.out" 3>&-
+		# shellcheck disable=SC2086
+		exec ${WITHIN:-} "$BUILDDIR/tests/stats/stats_live" "$@" <"$name.in" >"$name.out" 3>&-
 	) &
 	PID[$name]=$!
 	exec {fd}>"$name.in"
@@ -347,4 +348,22 @@ crashes() {
 	KVD=
 	[ "$(crashes)" -eq 2 ]
 	[ "$(ls run/j1)" = crash ]
+}
+
+@test "a process of a container on this host: its number is not ours" {
+	unshare --pid --fork true 2>/dev/null || skip "namespaces are not allowed here"
+	start_kvd
+	WITHIN="unshare --pid --fork --kill-child" live p j1
+	[ -e run/j1/1.stats ]
+	tell p hello
+	run -0 shift-ctl status
+	expect_match 'process 1 stats_live, of host .*, or in a container'
+	run -0 shift-ctl failback
+	expect_line '^1: 0 connections move$'
+	murder p
+	wait_until 10 eval '[ "$(crashes)" -eq 1 ]'
+	[ -z "$(find run/j1 -maxdepth 1 -name '[0-9]*')" ]
+	[ "$(find run/j1/crash -name '1-*.stats' | wc -l)" -eq 1 ]
+	run shift-ctl failback
+	expect_status 3
 }

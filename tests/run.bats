@@ -512,6 +512,18 @@ etcd_is() {
 	[ -z "$(ls core* 2>/dev/null)" ]
 }
 
+@test "--report: what the processes left, and what those left that could not" {
+	# shellcheck disable=SC2016
+	local live='"$BUILDDIR"/tests/stats/stats_live "$SHIFT_JOB" "$SHIFT_REPORT_DIR"'
+	printf 'add 17\nfailover 17\nbypass mlx5_0 3\n' | srun --kv "$KV" --report r -- sh -c "$live; true"
+	jq -e '.exit_status == 0 and .crashed == 0 and .totals.failovers == 1 and .totals.unprotected.SRQ == 1 and
+		(.summary | test("^1 connection moved 1 time")) and
+		(.processes | length == 1 and .[0].life == "ended" and .[0].connections[0].qpn == 17)' r
+	printf 'add 17\nfailover 17\ncrash\n' | srun --kv "$KV" --report r -- sh -c "$live; true"
+	jq -e '.exit_status == 0 and .crashed == 1 and .totals.failovers == 1 and
+		(.processes | length == 1 and .[0].life == "crashed")' r
+}
+
 @test "--report: signals, stops and a kill -9 reach the command" {
 	local pid child
 	for s in TERM INT HUP USR1 USR2 QUIT; do

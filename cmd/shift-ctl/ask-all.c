@@ -38,33 +38,40 @@ static cJSON *answer_json(const struct process *p, bool ok, const char *answer)
 	return o;
 }
 
+/* False: it is not there to be asked. A process of a container may be. */
+static bool ask_one(const struct ctl_options *o, const struct process *p, const char *line,
+		    cJSON *answers, int *status)
+{
+	char answer[1024];
+	int err;
+
+	if (p->copy.life != STATS_RUNNING && p->copy.life != STATS_UNKNOWN)
+		return false;
+	err = ask(p, line, answer, sizeof(answer));
+	if (p->copy.life == STATS_UNKNOWN && (err == -ENOENT || err == -ECONNREFUSED))
+		return false;
+	if (err <= 0)
+		*status = EXIT_FAILED;
+	if (o->json)
+		cJSON_AddItemToArray(answers, answer_json(p, err > 0, answer));
+	else if (err > 0)
+		printf("%u: %s\n", p->copy.h.pid, answer);
+	else
+		complain("%u: %s", p->copy.h.pid, answer);
+	return true;
+}
+
 int ask_all(const struct ctl_options *o, const char *line)
 {
 	struct process *list = processes_read(o);
-	cJSON *answers = cJSON_CreateArray(), *all;
+	cJSON *all = cJSON_CreateObject(), *answers = cJSON_AddArrayToObject(all, "answers");
 	int asked = 0, status = EXIT_OK;
 
-	for (const struct process *p = list; p; p = p->next) {
-		char answer[1024];
-		bool ok;
-
-		if (p->copy.life != STATS_RUNNING)
-			continue;
-		asked++;
-		ok = ask(p, line, answer, sizeof(answer)) > 0;
-		status = ok ? status : EXIT_FAILED;
-		if (o->json)
-			cJSON_AddItemToArray(answers, answer_json(p, ok, answer));
-		else if (ok)
-			printf("%u: %s\n", p->copy.h.pid, answer);
-		else
-			complain("%u: %s", p->copy.h.pid, answer);
-	}
+	for (const struct process *p = list; p; p = p->next)
+		asked += ask_one(o, p, line, answers, &status);
 	processes_free(list);
 	if (!asked)
 		die_none(o);
-	all = cJSON_CreateObject();
-	cJSON_AddItemToObject(all, "answers", answers);
 	if (o->json)
 		print_json(all, false);
 	else

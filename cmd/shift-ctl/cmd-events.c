@@ -24,8 +24,7 @@ static const char text[] =
 /* What was shown of a process. */
 struct shown {
 	struct shown *next;
-	uint64_t nonce, start_ticks, opened_ns;
-	uint32_t pid;
+	struct stats_header h;
 	uint64_t events, switches; /* numbers of the next ones */
 };
 
@@ -67,16 +66,12 @@ static struct shown *shown_of(struct shown **list, const struct stats_header *h)
 	struct shown *s;
 
 	for (s = *list; s; s = s->next)
-		if (s->pid == h->pid && s->nonce == h->nonce && s->start_ticks == h->start_ticks &&
-		    s->opened_ns == h->opened_ns)
+		if (stats_same_process(&s->h, h))
 			return s;
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		die(EXIT_FAILED, "out of memory");
-	s->pid = h->pid;
-	s->nonce = h->nonce;
-	s->start_ticks = h->start_ticks;
-	s->opened_ns = h->opened_ns;
+	s->h = *h;
 	s->next = *list;
 	*list = s;
 	return s;

@@ -110,12 +110,23 @@ struct gathering {
 	struct process *first, **end;
 };
 
+static bool is_known(const struct process *list, const struct stats_header *h)
+{
+	while (list && !stats_same_process(&list->copy.h, h))
+		list = list->next;
+	return list;
+}
+
 static bool gather(void *arg, const struct stats_place *place)
 {
 	struct gathering *g = arg;
 	struct process *p = calloc(1, sizeof(*p));
 	int err = p ? stats_read(place->path, &p->copy) : -ENOMEM;
 
+	if (!err && is_known(g->first, &p->copy.h)) {
+		stats_free(&p->copy);
+		err = -ENOENT;
+	}
 	if (!err) {
 		p->path = strdup(place->path);
 		p->is_crash = place->is_crash;

@@ -42,7 +42,7 @@ struct process {
 	bool is_crash;
 };
 
-/* In the order of their paths. Says what could not be read, but not twice the same. */
+/* In the order of their paths, crash records last. Says what could not be read. */
 struct process *processes_read(const struct ctl_options *o);
 void processes_free(struct process *list);
 

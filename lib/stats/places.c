@@ -42,7 +42,7 @@ static void take(struct search *s, const char *path, bool is_crash)
 
 static void look(struct search *s, const char *base)
 {
-	static const char *const under[] = {"*/crash/*.stats", "*/*.stats"};
+	static const char *const under[] = {"*/*.stats", "*/crash/*.stats"};
 	char pattern[PATH_MAX];
 
 	for (int i = 0; i < 2; i++) {
@@ -51,7 +51,7 @@ static void look(struct search *s, const char *base)
 		snprintf(pattern, sizeof(pattern), "%s/%s", base, under[i]);
 		if (!glob(pattern, 0, NULL, &g))
 			for (size_t n = 0; n < g.gl_pathc; n++)
-				take(s, g.gl_pathv[n], !i);
+				take(s, g.gl_pathv[n], i);
 		globfree(&g);
 	}
 }

@@ -6,12 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "lib/stats/read.h"
 
 enum {
-	TRIES = 1000, /* for a copy that nobody wrote to meanwhile */
+	PATIENCE_NS = 200 * 1000 * 1000,
 	RING_TRIES = 10,
 	ENTRY_BYTES_MAX = 4096,
 	ENTRIES_MAX = 1 << 16,
@@ -26,29 +27,45 @@ static int read_at(int fd, void *to, size_t bytes, uint64_t at)
 	return (size_t)n == bytes ? 0 : -EBADMSG;
 }
 
-/*
- * An object that begins with its sequence number. Three calls, as the order of loads within one is
- * nobody's promise. *torn: the copy is what it is; then others are not waited for.
- */
-static int read_steady(int fd, void *to, size_t bytes, uint64_t at, bool *torn)
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+/* An object that begins with its sequence number. Three calls, as the order of loads within one is
+ * nobody's promise. 1: a good copy, 0: it was being changed, or a negative errno. */
+static int try_steady(int fd, void *to, size_t bytes, uint64_t at)
 {
 	uint64_t before, after;
-	int err;
+	int err = read_at(fd, &before, sizeof(before), at);
 
-	for (int i = 0; i < (*torn ? 1 : TRIES); i++) {
-		err = read_at(fd, &before, sizeof(before), at);
-		if (!err)
-			err = read_at(fd, to, bytes, at);
-		if (!err)
-			err = read_at(fd, &after, sizeof(after), at);
-		if (err)
-			return err;
-		if (!(before & 1) && before == after && !memcmp(to, &after, sizeof(after)))
+	if (!err)
+		err = read_at(fd, to, bytes, at);
+	if (!err)
+		err = read_at(fd, &after, sizeof(after), at);
+	if (err)
+		return err;
+	return !(before & 1) && before == after && !memcmp(to, &after, sizeof(after));
+}
+
+/* Who lives may have lost the processor amid a change: he is waited for, but once for a file. */
+static int read_steady(int fd, void *to, size_t bytes, uint64_t at, struct stats_copy *copy)
+{
+	uint64_t end_ns = 0;
+	int done;
+
+	while (!(done = try_steady(fd, to, bytes, at))) {
+		end_ns = end_ns ? end_ns : now_ns() + PATIENCE_NS;
+		if (copy->torn || copy->life != STATS_RUNNING || now_ns() > end_ns) {
+			copy->torn = true;
 			return 0;
+		}
 		sched_yield();
 	}
-	*torn = true;
-	return 0;
+	return done > 0 ? 0 : done;
 }
 
 /* Terminated, and nothing that a terminal might obey. */
@@ -73,8 +90,6 @@ static void clean_header(struct stats_header *h)
 	clean(h->comm, sizeof(h->comm));
 	clean(h->command, sizeof(h->command));
 	clean(h->report_dir, sizeof(h->report_dir));
-	for (int i = 0; i < STATS_BYPASS_MAX; i++)
-		clean(h->now.bypass[i].nic, STATS_NIC_BYTES);
 }
 
 static void clean_switch(struct stats_switch *s)
@@ -103,6 +118,53 @@ static bool is_sound(const struct stats_table *t, uint64_t file_bytes)
 	       t->at <= file_bytes && t->entries * t->entry_bytes <= file_bytes - t->at;
 }
 
+static bool same_text(const char *path, const char *text)
+{
+	char now[64] = "";
+	FILE *f = fopen(path, "re");
+	bool same = f && fgets(now, sizeof(now), f) && !strncmp(now, text, strcspn(now, "\n"));
+
+	if (f)
+		fclose(f);
+	return same;
+}
+
+/* The process of that number began when this one did, and is no zombie. */
+static bool lives(const struct stats_header *h)
+{
+	char path[64], text[1024] = "", *p;
+	uint64_t ticks = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%u/stat", h->pid);
+	f = fopen(path, "re");
+	if (!f)
+		return false;
+	p = fgets(text, sizeof(text), f) ? strrchr(text, ')') : NULL;
+	fclose(f);
+	if (!p || !p[1] || strchr("ZX", p[2]))
+		return false;
+	for (int field = 2; p && field < 22; field++)
+		p = strchr(p + 1, ' ');
+	ticks = p ? strtoull(p + 1, NULL, 10) : 0;
+	return ticks == h->start_ticks;
+}
+
+static enum stats_life life_of(const struct stats_header *h)
+{
+	char host[sizeof(h->host)] = "";
+	struct stat ns;
+
+	gethostname(host, sizeof(host) - 1);
+	if (strcmp(host, h->host))
+		return STATS_UNKNOWN;
+	if (!same_text("/proc/sys/kernel/random/boot_id", h->boot_id))
+		return STATS_DEAD;
+	if (stat("/proc/self/ns/pid", &ns) || ns.st_ino != h->pid_namespace)
+		return STATS_UNKNOWN;
+	return lives(h) ? STATS_RUNNING : STATS_DEAD;
+}
+
 static int read_header(int fd, struct stats_copy *copy)
 {
 	struct stats_shape shape = stats_shape();
@@ -118,9 +180,13 @@ static int read_header(int fd, struct stats_copy *copy)
 	if (h->version != STATS_VERSION || h->header_bytes != sizeof(*h) ||
 	    memcmp(&h->shape, &shape, sizeof(shape)))
 		return -EPROTONOSUPPORT;
-	err = read_steady(fd, &h->now, sizeof(h->now), offsetof(struct stats_header, now),
-			  &copy->torn);
 	clean_header(h);
+	copy->life = life_of(h);
+	err = read_steady(fd, &h->now, sizeof(h->now), offsetof(struct stats_header, now), copy);
+	for (int i = 0; i < STATS_BYPASS_MAX; i++)
+		clean(h->now.bypass[i].nic, STATS_NIC_BYTES);
+	if (h->now.closed_ns)
+		copy->life = STATS_ENDED;
 	return err;
 }
 
@@ -153,7 +219,7 @@ static int read_conns(int fd, struct stats_copy *copy)
 		return -ENOMEM;
 	for (uint64_t i = 0; i < slots; i++) {
 		struct stats_conn *c = copy->conns + copy->conn_count;
-		int err = read_steady(fd, c, bytes, t->at + i * t->entry_bytes, &copy->torn);
+		int err = read_steady(fd, c, bytes, t->at + i * t->entry_bytes, copy);
 
 		if (err)
 			return err;
@@ -229,7 +295,6 @@ static ssize_t read_ring(int fd, struct stats_copy *copy, uint32_t kind, void **
 		count = look(fd, copy, t, raw, *to, bytes, written, &whole);
 		whole |= count < 0;
 	}
-	copy->torn |= !whole;
 	free(raw);
 	return count;
 }
@@ -255,55 +320,6 @@ static int read_rings(int fd, struct stats_copy *copy)
 	return 0;
 }
 
-static bool same_text(const char *path, const char *text)
-{
-	char now[64] = "";
-	FILE *f = fopen(path, "re");
-	bool same = f && fgets(now, sizeof(now), f) && !strncmp(now, text, strcspn(now, "\n"));
-
-	if (f)
-		fclose(f);
-	return same;
-}
-
-/* The process of that number began when this one did, and is no zombie. */
-static bool lives(const struct stats_header *h)
-{
-	char path[64], text[1024] = "", *p;
-	uint64_t ticks = 0;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/%u/stat", h->pid);
-	f = fopen(path, "re");
-	if (!f)
-		return false;
-	p = fgets(text, sizeof(text), f) ? strrchr(text, ')') : NULL;
-	fclose(f);
-	if (!p || !p[1] || strchr("ZX", p[2]))
-		return false;
-	for (int field = 2; p && field < 22; field++)
-		p = strchr(p + 1, ' ');
-	ticks = p ? strtoull(p + 1, NULL, 10) : 0;
-	return ticks == h->start_ticks;
-}
-
-static enum stats_life life_of(const struct stats_header *h)
-{
-	char host[sizeof(h->host)] = "";
-	struct stat ns;
-
-	if (h->now.closed_ns)
-		return STATS_ENDED;
-	gethostname(host, sizeof(host) - 1);
-	if (strcmp(host, h->host))
-		return STATS_UNKNOWN;
-	if (!same_text("/proc/sys/kernel/random/boot_id", h->boot_id))
-		return STATS_DEAD;
-	if (stat("/proc/self/ns/pid", &ns) || ns.st_ino != h->pid_namespace)
-		return STATS_UNKNOWN;
-	return lives(h) ? STATS_RUNNING : STATS_DEAD;
-}
-
 int stats_read_fd(int fd, struct stats_copy *copy)
 {
 	int err;
@@ -316,12 +332,11 @@ int stats_read_fd(int fd, struct stats_copy *copy)
 		err = read_rings(fd, copy);
 	if (err)
 		stats_free(copy);
-	else
-		copy->life = life_of(&copy->h);
 	return err;
 }
 
-int stats_read(const char *path, struct stats_copy *copy)
+static int open_and(const char *path, struct stats_copy *copy,
+		    int (*fn)(int fd, struct stats_copy *copy))
 {
 	/* Whatever lies there under that name must not make us wait. */
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY), err;
@@ -330,9 +345,19 @@ int stats_read(const char *path, struct stats_copy *copy)
 	memset(copy, 0, sizeof(*copy));
 	if (fd < 0)
 		return -errno;
-	err = fstat(fd, &st) || !S_ISREG(st.st_mode) ? -EBADMSG : stats_read_fd(fd, copy);
+	err = fstat(fd, &st) || !S_ISREG(st.st_mode) ? -EBADMSG : fn(fd, copy);
 	close(fd);
 	return err;
+}
+
+int stats_read(const char *path, struct stats_copy *copy)
+{
+	return open_and(path, copy, stats_read_fd);
+}
+
+int stats_read_header(const char *path, struct stats_copy *copy)
+{
+	return open_and(path, copy, read_header);
 }
 
 void stats_free(struct stats_copy *copy)
@@ -358,4 +383,10 @@ struct shift_conn_stats stats_sum(const struct stats_copy *copy)
 uint64_t stats_real_ns(const struct stats_copy *copy, uint64_t time_ns)
 {
 	return copy->h.opened_real_ns + (time_ns - copy->h.opened_ns);
+}
+
+bool stats_same_process(const struct stats_header *a, const struct stats_header *b)
+{
+	return a->pid == b->pid && a->nonce == b->nonce && a->start_ticks == b->start_ticks &&
+	       a->opened_ns == b->opened_ns && a->opened_real_ns == b->opened_real_ns;
 }

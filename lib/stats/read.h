@@ -40,10 +40,16 @@ struct stats_copy {
  */
 int stats_read(const char *path, struct stats_copy *copy);
 int stats_read_fd(int fd, struct stats_copy *copy);
+
+/* Only .h and .life. Nothing is to be freed. */
+int stats_read_header(const char *path, struct stats_copy *copy);
 void stats_free(struct stats_copy *copy);
 
 /* All counters, of the connections that are gone too. */
 struct shift_conn_stats stats_sum(const struct stats_copy *copy);
+
+/* The same file at two times, or places. */
+bool stats_same_process(const struct stats_header *a, const struct stats_header *b);
 
 /* A time of that process as CLOCK_REALTIME, ns. */
 uint64_t stats_real_ns(const struct stats_copy *copy, uint64_t time_ns);
@@ -51,8 +57,8 @@ uint64_t stats_real_ns(const struct stats_copy *copy, uint64_t time_ns);
 /*
  * Calls fn for every file that there is: of a job (NULL: all), of a pid (0: all), and crash
  * records. Looks where this user's processes have theirs; for root also where other users' may be;
- * in $SHIFT_RUN_DIR alone if that is set. What cannot be read is left out. Returns how many calls
- * returned true.
+ * in $SHIFT_RUN_DIR alone if that is set. Crash records come last: a file that becomes one at that
+ * moment is found twice rather than never. Returns how many calls returned true.
  */
 struct stats_place {
 	const char *path, *job;

@@ -18,7 +18,28 @@ struct report {
 	struct stats_totals totals;
 	size_t crashed;
 	cJSON *processes, *unreadable;
+	struct known {
+		struct known *next;
+		struct stats_header h;
+	} * known;
 };
+
+/* It may be found twice, if shift-kvd makes a crash record of it at this moment. */
+static bool is_known(struct report *r, const struct stats_header *h)
+{
+	struct known *k;
+
+	for (k = r->known; k; k = k->next)
+		if (stats_same_process(&k->h, h))
+			return true;
+	k = calloc(1, sizeof(*k));
+	if (!k)
+		return false;
+	k->h = *h;
+	k->next = r->known;
+	r->known = k;
+	return false;
+}
 
 static bool add(struct report *r, const char *path, bool is_ours)
 {
@@ -34,7 +55,7 @@ static bool add(struct report *r, const char *path, bool is_ours)
 	}
 	if (err)
 		return false;
-	if (is_ours || !strcmp(copy.h.report_dir, r->dir)) {
+	if ((is_ours || !strcmp(copy.h.report_dir, r->dir)) && !is_known(r, &copy.h)) {
 		o = stats_json_process(&copy);
 		cJSON_AddItemToObject(o, "events", stats_json_events(&copy));
 		cJSON_AddNumberToObject(o, "events_lost",
@@ -75,8 +96,14 @@ struct report *report_read(const char *dir, const struct report_run *run)
 
 void report_free(struct report *r)
 {
+	struct known *k;
+
 	if (!r)
 		return;
+	while ((k = r->known)) {
+		r->known = k->next;
+		free(k);
+	}
 	cJSON_Delete(r->processes);
 	cJSON_Delete(r->unreadable);
 	free(r);
@@ -85,14 +112,16 @@ void report_free(struct report *r)
 static void add_run(cJSON *o, const struct report_run *run)
 {
 	cJSON *command = cJSON_AddArrayToObject(o, "command");
+	char name[32];
 
 	for (char *const *word = run->command; word && *word; word++)
 		cJSON_AddItemToArray(command, cJSON_CreateString(*word));
 	cJSON_AddNumberToObject(o, "started_unix_s", (double)(run->started_real_ns / 1000) / 1e6);
 	cJSON_AddNumberToObject(o, "ended_unix_s", (double)(run->ended_real_ns / 1000) / 1e6);
 	if (WIFSIGNALED(run->status)) {
+		snprintf(name, sizeof(name), "SIG%s", sigabbrev_np(WTERMSIG(run->status)));
 		cJSON_AddNullToObject(o, "exit_status");
-		cJSON_AddNumberToObject(o, "signal", WTERMSIG(run->status));
+		cJSON_AddStringToObject(o, "signal", name);
 	} else {
 		cJSON_AddNumberToObject(o, "exit_status", WEXITSTATUS(run->status));
 		cJSON_AddNullToObject(o, "signal");

@@ -159,7 +159,7 @@ static void one_that_crashed_is_found(void **state)
 	o = report(SIGKILL, line, sizeof(line));
 	assert_non_null(strstr(line, "2 connections moved 4 times"));
 	assert_non_null(strstr(line, ", 1 process ended without a goodbye"));
-	assert_int_equal(number(o, "signal"), SIGKILL);
+	assert_string_equal(string(o, "signal"), "SIGKILL");
 	assert_true(cJSON_IsNull(at(o, "exit_status")));
 	assert_int_equal(number(o, "crashed"), 1);
 	assert_int_equal(cJSON_GetArraySize(at(o, "processes")), 2);

@@ -106,20 +106,19 @@ static void copies_are_consistent_while_it_is_written(void **state)
 	(void)state;
 	stop = false;
 	assert_int_equal(pthread_create(&thread, NULL, write_on, &c), 0);
-	for (int i = 0; i < 300; i++) {
+	for (int i = 0; i < 3000; i++) {
 		assert_int_equal(stats_read(stats_path(), &copy), 0);
 		assert_int_equal(copy.conn_count, 1);
-		if (!copy.torn) {
-			check_steady(copy.conns);
-			assert_true(copy.conns[0].send_posted >= last);
-			last = copy.conns[0].send_posted;
-		}
+		assert_false(copy.torn);
+		check_steady(copy.conns);
+		assert_true(copy.conns[0].send_posted >= last);
+		last = copy.conns[0].send_posted;
 		for (size_t e = 1; e < copy.event_count; e++) {
 			assert_true(copy.events[e].seq > copy.events[e - 1].seq);
 			assert_int_equal(copy.events[e].from, copy.events[e - 1].to);
 		}
 		for (size_t s = 0; s < copy.switch_count; s++)
-			assert_int_equal(copy.switches[s].phase_ns[STATS_PHASE_HANDSHAKE], 1000);
+			assert_int_equal(copy.switches[s].begin_ns, 64 * copy.switches[s].seq);
 		assert_true(copy.events_written >= events);
 		events = copy.events_written;
 		stats_free(&copy);
@@ -127,6 +126,52 @@ static void copies_are_consistent_while_it_is_written(void **state)
 	__atomic_store_n(&stop, true, __ATOMIC_RELAXED);
 	pthread_join(thread, NULL);
 	assert_true(last > 0);
+}
+
+/* Each with a connection of its own, which comes and goes. */
+static void *come_and_go(void *arg)
+{
+	for (uint64_t n = 1; !__atomic_load_n(&stop, __ATOMIC_RELAXED); n++) {
+		struct world_conn c = world_conn(*(uint32_t *)arg);
+
+		if (c.slot < 0)
+			return arg;
+		world_move(&c, SHIFT_R_LINK_DOWN, 1, 1000 * n);
+		stats_bypass("mlx5_0", STATS_UNPROTECTED_SRQ);
+		stats_conn_remove(c.slot, 1000 * n + 999);
+	}
+	return NULL;
+}
+
+static void several_threads(void **state)
+{
+	uint32_t qpn[4] = {17, 18, 19, 20};
+	struct stats_copy copy;
+	pthread_t thread[4];
+	void *failed;
+
+	(void)state;
+	stop = false;
+	for (int i = 0; i < 4; i++)
+		pthread_create(thread + i, NULL, come_and_go, qpn + i);
+	for (int i = 0; i < 100; i++) {
+		assert_int_equal(stats_read(stats_path(), &copy), 0);
+		assert_true(copy.conn_count <= 4);
+		for (size_t s = 0; s < copy.switch_count; s++)
+			assert_int_equal(copy.switches[s].outcome, STATS_COMMITTED);
+		stats_free(&copy);
+	}
+	__atomic_store_n(&stop, true, __ATOMIC_RELAXED);
+	for (int i = 0; i < 4; i++) {
+		pthread_join(thread[i], &failed);
+		assert_null(failed);
+	}
+	assert_int_equal(stats_read(stats_path(), &copy), 0);
+	assert_int_equal(copy.h.now.conns_live, 0);
+	assert_int_equal(copy.h.now.gone, copy.h.now.committed);
+	assert_int_equal(copy.h.now.gone, copy.h.now.bypass[0].count);
+	assert_int_equal(copy.h.now.gone_counters.replayed, 7 * copy.h.now.gone);
+	stats_free(&copy);
 }
 
 static void rings_keep_the_newest(void **state)
@@ -292,6 +337,7 @@ int main(void)
 		TEST(everything_is_read),
 		TEST(a_slot_amid_a_change),
 		TEST(copies_are_consistent_while_it_is_written),
+		TEST(several_threads),
 		TEST(rings_keep_the_newest),
 		TEST(another_version),
 		TEST(tables_that_cannot_be),
