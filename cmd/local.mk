@@ -1,2 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 # The shift-* commands, one file each.
+
+bin_PROGRAMS += cmd/shift-ctl/shift-ctl
+cmd_shift_ctl_shift_ctl_SOURCES = \
+	cmd/shift-ctl/shift-ctl.c cmd/shift-ctl/ctl.h cmd/shift-ctl/common.c \
+	cmd/shift-ctl/ask-all.c cmd/shift-ctl/cmd-status.c cmd/shift-ctl/cmd-events.c \
+	cmd/shift-ctl/cmd-migrate.c cmd/shift-ctl/cmd-failback.c
+cmd_shift_ctl_shift_ctl_CFLAGS = $(AM_CFLAGS) $(CJSON_CFLAGS)
+cmd_shift_ctl_shift_ctl_LDADD = $(REPORT_LIBS)
+
+bin_PROGRAMS += cmd/shift-run/shift-run
+cmd_shift_run_shift_run_SOURCES = \
+	cmd/shift-run/shift-run.c cmd/shift-run/run.h cmd/shift-run/options.c cmd/shift-run/settings.c \
+	cmd/shift-run/target.c cmd/shift-run/elf.c cmd/shift-run/library.c cmd/shift-run/rails.c cmd/shift-run/job.c \
+	cmd/shift-run/words.c cmd/shift-run/meet.c cmd/shift-run/kvd.c cmd/shift-run/show.c cmd/shift-run/exec.c \
+	cmd/shift-run/report.c kv/ask.c kv/ask.h
+cmd_shift_run_shift_run_CPPFLAGS = $(AM_CPPFLAGS) -DPKGLIBDIR='"$(pkglibdir)"' -DBINDIR='"$(bindir)"'
+cmd_shift_run_shift_run_CFLAGS = $(AM_CFLAGS) $(CJSON_CFLAGS)
+cmd_shift_run_shift_run_LDADD = $(REPORT_LIBS)

@@ -301,6 +301,7 @@ static int on_message(struct kv_client *c, const struct kv_msg *m)
 	case KV_DELETE:
 	case KV_STATUS:
 	case KV_BYE:
+	case KV_HOLD:
 	case KV_TYPE_END: return -EPROTO;
 	}
 	return -EPROTO;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
@@ -73,4 +74,20 @@ int64_t etcd_int(const struct cJSON *o, const char *name)
 	if (cJSON_IsNumber(item))
 		return (int64_t)item->valuedouble;
 	return cJSON_IsString(item) ? strtoll(item->valuestring, NULL, 10) : 0;
+}
+
+static const int64_t presence_mark = 0x7368; /* of the upper 16 bits; a job's lease may have it */
+
+int64_t etcd_presence_lease(void)
+{
+	uint64_t n;
+
+	if (getrandom(&n, sizeof(n), 0) != sizeof(n))
+		n = (uintptr_t)&n;
+	return presence_mark << 48 | n >> 16;
+}
+
+bool etcd_is_presence_lease(int64_t lease)
+{
+	return lease >> 48 == presence_mark;
 }

@@ -57,6 +57,13 @@ const char *etcd_endpoint(const struct etcd *e);
 /* Sent with every request from now on; NULL: none. */
 void etcd_set_token(struct etcd *e, const char *token);
 
+/*
+ * The number of the lease by which a daemon shows that it uses this etcd: random, with a beginning
+ * by which `shift-kvd etcd` knows it.
+ */
+int64_t etcd_presence_lease(void);
+bool etcd_is_presence_lease(int64_t lease);
+
 /* Waits for the network or for fds[] (whose revents are set), at most timeout_ms; then handles
  * what came. */
 void etcd_wait(struct etcd *e, struct curl_waitfd *fds, unsigned int n, int timeout_ms);

@@ -14,6 +14,7 @@
 enum {
 	OUT_BYTES_MAX = 4 << 20, /* a stopped process does not read: then all is told again */
 	GONE_MS = 3000, /* for a process that lost its socket and lives (exec, closefrom) */
+	BLIND_HOLD_MS = 5 * 60 * 1000,
 };
 
 static void send_to(struct client *c, const struct kv_msg *m)
@@ -101,8 +102,10 @@ static void bury(struct kvd *k, struct client *c, bool died)
 	if (c->buried || !c->nonce)
 		return;
 	c->buried = true;
-	if (died)
+	if (died) {
 		store_add_death(k, c->name);
+		crash_record(k->dir, c->pid, c->nonce);
+	}
 	store_drop_client(k, c);
 }
 
@@ -129,6 +132,7 @@ void client_on_exit(struct kvd *k, struct client *c)
 		client_on_socket(k, c);
 	close(c->pidfd);
 	c->pidfd = -1;
+	c->holds = false;
 	bury(k, c, true);
 }
 
@@ -307,15 +311,34 @@ static void on_status(struct kvd *k, struct client *c)
 	c->closing = true;
 }
 
+/*
+ * A launcher, before it becomes the program: that may take minutes until it opens a NIC. From
+ * another pid namespace it cannot be seen: then there is a fixed time.
+ */
+static void on_hold(struct kvd *k, struct client *c)
+{
+	if (k->stopping)
+		return refuse_for_good(c, KV_ERROR_FULL, "about to end");
+	for (struct client *other = k->clients; other; other = other->next)
+		if (other->holds && other->pid == c->pid)
+			return on_status(k, c);
+	if (c->pidfd >= 0)
+		c->holds = true;
+	else
+		k->idle_since_ms = now_ms() + BLIND_HOLD_MS;
+	on_status(k, c);
+}
+
 static void on_message(struct kvd *k, struct client *c, const struct kv_msg *m)
 {
-	bool first = m->type == KV_HELLO || m->type == KV_STATUS;
+	bool first = m->type == KV_HELLO || m->type == KV_STATUS || m->type == KV_HOLD;
 
 	if (first != !c->nonce)
 		return refuse_for_good(c, KV_ERROR_PROTOCOL, "HELLO comes first, and once");
 	switch (m->type) {
 	case KV_HELLO: return on_hello(k, c, m);
 	case KV_STATUS: return on_status(k, c);
+	case KV_HOLD: return on_hold(k, c);
 	case KV_PUT:
 	case KV_DELETE: return on_change(k, c, m);
 	case KV_GET:
@@ -379,7 +402,7 @@ void clients_tick(struct kvd *k)
 		tick(k, c);
 	for (c = k->clients; c; c = next) {
 		next = c->next;
-		if (c->fd < 0 && !c->asking && (!c->nonce || (c->buried && !c->lease)))
+		if (c->fd < 0 && !c->asking && !c->holds && (!c->nonce || (c->buried && !c->lease)))
 			free_client(k, c);
 	}
 }

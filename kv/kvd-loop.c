@@ -41,12 +41,15 @@ static bool is_over(struct kvd *k)
 	int64_t idle_ms;
 
 	if (has_clients(k) && !k->stopping) {
-		k->idle_since_ms = now_ms();
+		if (k->idle_since_ms < now_ms())
+			k->idle_since_ms = now_ms();
+		k->leaving = false;
 		return false;
 	}
 	idle_ms = now_ms() - k->idle_since_ms;
 	if (!k->stopping && idle_ms < k->o.grace_ms)
 		return false;
+	k->leaving = true;
 	if (session_is_idle(k))
 		return true;
 	if (idle_ms < (k->stopping ? 0 : k->o.grace_ms) + FLUSH_MS)

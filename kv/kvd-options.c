@@ -33,6 +33,7 @@ static const char help[] =
 	"  -f, --foreground       do not detach; messages on stderr, not to syslog\n"
 	"\n"
 	"  status  the state of this host's daemon of a job\n"
+	"  etcd    start an etcd for a job, which ends with it\n"
 	"\n"
 	"      --help             this text; shift-kvd COMMAND --help for a command's\n"
 	"      --version          the version\n"
@@ -52,7 +53,7 @@ static const struct option options[] = {
 	{"version", no_argument, NULL, OPT_VERSION}, {0},
 };
 
-static int64_t parse_ms(const char *option, const char *s, int64_t min_ms)
+int64_t parse_ms(const char *option, const char *s, int64_t min_ms)
 {
 	char *end;
 	double n = isdigit((unsigned char)*s) ? strtod(s, &end) : -1;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* One daemon per job and host: who holds the lock is it. */
 #include "kvd.h"
+#include "ask.h"
 #include "client.h"
 
 #include <errno.h>
@@ -35,20 +36,25 @@ static void make_dir(const char *path, mode_t forbidden)
 		    st.st_mode & 07777, path);
 }
 
-static void set_paths(struct run *r, const char *job)
+void run_directory(char dir[PATH_MAX], const char *job)
 {
 	char base[PATH_MAX];
 
-	if (kv_socket_path(r->socket, sizeof(r->socket), job))
+	if (kv_socket_path(dir, PATH_MAX, job))
 		die(EXIT_BAD_USAGE, "too long a path for a socket: a shorter --job or "
 				    "SHIFT_RUN_DIR is needed");
-	strcpy(r->dir, r->socket);
-	*strrchr(r->dir, '/') = 0;
-	snprintf(r->lock, sizeof(r->lock), "%.*s/kvd.lock", (int)sizeof(r->lock) - 16, r->dir);
-	strcpy(base, r->dir);
+	*strrchr(dir, '/') = 0;
+	strcpy(base, dir);
 	*strrchr(base, '/') = 0;
 	make_dir(base, 022);
-	make_dir(r->dir, 077);
+	make_dir(dir, 077);
+}
+
+static void set_paths(struct run *r, const char *job)
+{
+	run_directory(r->dir, job);
+	kv_socket_path(r->socket, sizeof(r->socket), job);
+	snprintf(r->lock, sizeof(r->lock), "%.*s/kvd.lock", (int)sizeof(r->lock) - 16, r->dir);
 }
 
 /* True: we hold the lock, and it is the one that has the name. */
@@ -89,7 +95,7 @@ int run_take(struct run *r, const char *job)
 
 	for (set_paths(r, job); !try_lock(r); set_paths(r, job)) {
 		/* Its answer means that it has begun to count its time without clients anew. */
-		if (!ask_status(r->socket, 1000, &text)) {
+		if (!kv_ask(r->socket, KV_STATUS, 1000, &text)) {
 			free(text);
 			return -EEXIST;
 		}

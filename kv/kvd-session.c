@@ -53,7 +53,8 @@ static void stop(struct kvd *k)
 
 	s->state = SESSION_DOWN;
 	etcd_cancel_all(s->etcd);
-	s->asking = false;
+	s->asking = s->asking_presence = false;
+	s->presence_at_ms = 0;
 	if (was_up)
 		clients_welcome(k);
 }
@@ -333,6 +334,53 @@ static void lease_request(struct kvd *k, const char *path, int64_t lease, etcd_r
 	etcd_post(k->session.etcd, path, body, fn, arg);
 }
 
+/* ---- the daemon's own ---------------------------------------------------------------------- */
+
+static void on_presence(void *arg, const cJSON *reply, int code, const char *text)
+{
+	struct kvd *k = arg;
+	struct session *s = &k->session;
+	const cJSON *kept = cJSON_GetObjectItem(reply, "result");
+
+	s->asking_presence = false;
+	if (kept && etcd_int(kept, "TTL") <= 0)
+		s->presence = s->presence_at_ms = 0; /* ran out, or this is another etcd */
+	/* As good as granted: the number was taken, which can only have been by us. */
+	if (code != ETCD_FAILED_PRECONDITION)
+		failed(k, code, text);
+}
+
+static void on_presence_over(void *arg, const cJSON *reply, int code, const char *text)
+{
+	struct kvd *k = arg;
+	struct session *s = &k->session;
+
+	(void)reply;
+	s->asking_presence = false;
+	if (code == ETCD_NOT_FOUND || !failed(k, code, text))
+		s->presence = s->presence_at_ms = 0;
+}
+
+static void tick_presence(struct kvd *k)
+{
+	struct session *s = &k->session;
+	cJSON *body;
+
+	if (s->asking_presence || (k->leaving ? !s->presence : now_ms() < s->presence_at_ms))
+		return;
+	s->asking_presence = true;
+	s->presence_at_ms = now_ms() + k->o.lease_s * 1000 / 3;
+	if (k->leaving)
+		return lease_request(k, "/v3/lease/revoke", s->presence, on_presence_over, k);
+	if (s->presence)
+		return lease_request(k, "/v3/lease/keepalive", s->presence, on_presence, k);
+	s->presence = etcd_presence_lease();
+	body = cJSON_CreateObject();
+	etcd_add_int(body, "TTL", k->o.lease_s);
+	etcd_add_int(body, "ID", s->presence);
+	etcd_post(s->etcd, "/v3/lease/grant", body, on_presence, k);
+}
+
 static void tick_client(struct kvd *k, struct client *c)
 {
 	if (!c->nonce || c->asking)
@@ -361,6 +409,7 @@ static void tick_up(struct kvd *k)
 		s->job_keepalive_at_ms = now_ms() + k->o.lease_s * 1000 / 3;
 		lease_request(k, "/v3/lease/keepalive", s->job_lease, on_job_keepalive, k);
 	}
+	tick_presence(k);
 	/* Before the next transaction: a lease is revoked while none is on its way. */
 	for (struct client *c = k->clients; c; c = c->next)
 		tick_client(k, c);
@@ -395,6 +444,8 @@ int session_tick(struct kvd *k)
 		next = now_ms() + k->o.etcd.timeout_ms;
 	if (s->state == SESSION_UP && s->job_keepalive_at_ms < next)
 		next = s->job_keepalive_at_ms;
+	if (s->state == SESSION_UP && !k->leaving && s->presence_at_ms < next)
+		next = s->presence_at_ms;
 	for (struct client *c = k->clients; c && s->state == SESSION_UP; c = c->next)
 		if (c->lease && !c->asking && !c->buried && c->keepalive_at_ms < next)
 			next = c->keepalive_at_ms;
@@ -406,5 +457,7 @@ bool session_is_idle(const struct kvd *k)
 	for (const struct client *c = k->clients; c; c = c->next)
 		if (c->buried && c->lease)
 			return false;
+	if (k->session.state == SESSION_UP && k->session.presence)
+		return false;
 	return !k->store.dirty && !k->store.in_flight;
 }

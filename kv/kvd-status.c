@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* What a daemon says of itself, and the command that asks. */
 #include "kvd.h"
+#include "ask.h"
 #include "client.h"
 
 #include <cjson/cJSON.h>
 #include <errno.h>
 #include <getopt.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 enum { LISTED_MAX = 256 }; /* clients: the answer is one frame */
@@ -32,8 +30,11 @@ static const char *state_name(enum session_state s)
 static void add_clients(struct kvd *k, cJSON *o)
 {
 	cJSON *list = cJSON_AddArrayToObject(o, "clients"), *item;
-	int n = 0;
+	int n = 0, held = 0;
 
+	for (struct client *c = k->clients; c; c = c->next)
+		held += c->holds;
+	cJSON_AddNumberToObject(o, "holders", held);
 	for (struct client *c = k->clients; c && n < LISTED_MAX; c = c->next) {
 		if (!c->nonce || c->buried)
 			continue;
@@ -58,8 +59,12 @@ char *status_json(struct kvd *k)
 	cJSON_AddNumberToObject(o, "pid", getpid());
 	cJSON_AddStringToObject(o, "etcd", state_name(k->session.state));
 	cJSON_AddStringToObject(o, "endpoint", etcd_endpoint(k->session.etcd));
+	cJSON_AddItemToObject(o, "endpoints",
+			      cJSON_CreateStringArray((const char *const *)k->o.etcd.endpoint,
+						      k->o.etcd.endpoints));
 	cJSON_AddStringToObject(o, "error", k->session.error);
 	cJSON_AddBoolToObject(o, "job_key", k->session.has_key);
+	cJSON_AddBoolToObject(o, "key_file", k->o.key_file != NULL);
 	cJSON_AddNumberToObject(o, "connects", k->session.reconnects);
 	cJSON_AddNumberToObject(o, "keys", k->store.items.count);
 	cJSON_AddNumberToObject(o, "queue", k->store.dirty + k->store.in_flight);
@@ -67,46 +72,6 @@ char *status_json(struct kvd *k)
 	text = need(cJSON_PrintUnformatted(o));
 	cJSON_Delete(o);
 	return text;
-}
-
-static int read_status(int fd, int timeout_ms, char **text)
-{
-	struct kv_buf in = {0};
-	struct kv_msg m;
-	int n = 0, err = 0;
-
-	while (!err && !(n = kv_buf_next(&in, &m))) {
-		struct pollfd p = {.fd = fd, .events = POLLIN};
-
-		err = poll(&p, 1, timeout_ms) > 0 ? kv_buf_fill(&in, fd) : -ETIMEDOUT;
-	}
-	if (!err && (n < 0 || m.type != KV_STATUS))
-		err = -EPROTO;
-	if (!err)
-		*text = need(strndup(m.text.data, m.text.bytes));
-	kv_buf_free(&in);
-	return err;
-}
-
-int ask_status(const char *path, int timeout_ms, char **text)
-{
-	struct sockaddr_un a = {.sun_family = AF_UNIX};
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), err;
-	struct kv_buf out = {0};
-
-	snprintf(a.sun_path, sizeof(a.sun_path), "%s", path);
-	if (fd < 0 || connect(fd, (struct sockaddr *)&a, sizeof(a)))
-		err = -errno;
-	else
-		err = kv_buf_frame(&out, &(struct kv_msg){.type = KV_STATUS});
-	if (!err)
-		err = kv_buf_flush(&out, fd);
-	if (!err)
-		err = read_status(fd, timeout_ms, text);
-	kv_buf_free(&out);
-	if (fd >= 0)
-		close(fd);
-	return err;
 }
 
 static const char *text_of(const cJSON *o, const char *name)
@@ -174,7 +139,7 @@ int cmd_status(int argc, char **argv)
 	job = job && *job ? job : "default";
 	if (kv_socket_path(path, sizeof(path), job))
 		die(EXIT_BAD_USAGE, "%s is no name for a job", job);
-	err = ask_status(path, 5000, &text);
+	err = kv_ask(path, KV_STATUS, 5000, &text);
 	if (err == -ENOENT || err == -ECONNREFUSED)
 		die(EXIT_NOT_UP, "no shift-kvd of job %s runs here", job);
 	if (err)

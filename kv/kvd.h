@@ -5,6 +5,7 @@
  *   kvd-clients.c  the processes of this host: their sockets, lives and deaths
  *   kvd-store.c    the job's keys, here and elsewhere; which of them etcd has not got yet
  *   kvd-session.c  etcd: lease, job key, what is there, changes, puts; lost and found again
+ *   kvd-crash.c    what dead processes leave in the directory
  *   kvd-run.c      the directory, the lock, the socket, the detached process
  */
 #ifndef SHIFT_KVD_H
@@ -51,6 +52,7 @@ struct client {
 	struct kv_buf in, out;
 	struct kv_table gets, watches; /* what it wants to hear of */
 	bool welcomed, overrun, closing, buried;
+	bool holds;	    /* no HELLO: the daemon is to stay while it lives */
 	int64_t gone_at_ms; /* its socket closed without a goodbye, but it lives */
 	size_t keys;
 	/* of kvd-session.c */
@@ -91,8 +93,9 @@ struct session {
 	char prefix[96];
 	int64_t begun_at_ms, retry_at_ms, retry_ms, token_at_ms;
 	int64_t job_lease, job_keepalive_at_ms;
-	int64_t revision; /* everything up to it is in the store */
-	bool has_key, asking, knows_instance;
+	int64_t revision;		  /* everything up to it is in the store */
+	int64_t presence, presence_at_ms; /* a lease: some etcds end when there are none */
+	bool has_key, asking, asking_presence, knows_instance;
 	uint8_t job_key[KV_JOB_KEY_BYTES];
 	uint8_t instance[KV_JOB_KEY_BYTES]; /* tells one etcd from another, or an emptied one */
 	struct item *batch[TXN_OPS];
@@ -107,8 +110,9 @@ struct kvd {
 	struct session session;
 	struct client *clients;
 	int client_count, listen_fd;
-	int64_t idle_since_ms;
-	bool stopping;
+	const char *dir;
+	int64_t idle_since_ms; /* may lie in the future */
+	bool stopping, leaving;
 };
 
 /* ---- shift-kvd.c --------------------------------------------------------------------------- */
@@ -126,6 +130,9 @@ void *need(void *p);
 
 /* Fills o; ends the process if they make no sense, or for --help and --version. */
 void options_parse(struct kvd_options *o, int argc, char **argv);
+
+/* "500ms", "10s", "2m", "1h", "10": seconds. The option's name is for the message. */
+int64_t parse_ms(const char *option, const char *s, int64_t min_ms);
 
 /* ---- kvd-store.c --------------------------------------------------------------------------- */
 
@@ -209,6 +216,20 @@ void watch_read_all(struct kvd *k);
 /* Watches from the first revision that is not in the store. */
 void watch_start(struct kvd *k);
 
+/* ---- kvd-crash.c --------------------------------------------------------------------------- */
+
+enum { CRASHES_KEPT = 16 };
+
+/*
+ * Statistics of processes that ended without removing them become crash records, of which the last
+ * CRASHES_KEPT stay; their control sockets go. All that are found dead, and the one with
+ * this nonce (0: none).
+ */
+void crash_sweep(const char *dir, uint64_t nonce);
+
+/* Of this process, which has died; quick, as all of a job may die at once. */
+void crash_record(const char *dir, pid_t pid, uint64_t nonce);
+
 /* ---- kvd-run.c ----------------------------------------------------------------------------- */
 
 /*
@@ -222,6 +243,9 @@ struct run {
 
 int run_take(struct run *r, const char *job);
 
+/* The job's directory, which is made if it is not there. */
+void run_directory(char dir[PATH_MAX], const char *job);
+
 /* From here on a detached process; the caller's ends with 0. */
 void run_detach(struct run *r);
 
@@ -232,8 +256,6 @@ void run_leave(struct run *r);
 
 void kvd_loop(struct kvd *k);
 int cmd_status(int argc, char **argv);
-
-/* Asks the daemon behind a socket; *text is to be freed. 0 or a negative errno. */
-int ask_status(const char *path, int timeout_ms, char **text);
+int cmd_etcd(int argc, char **argv);
 
 #endif

@@ -14,7 +14,7 @@ enum { HEADER_BYTES = 5 };
 static const char *const layout[KV_TYPE_END] = {
 	[KV_HELLO] = "vjnp", [KV_WELCOME] = "vKl", [KV_PUT] = "kV",   [KV_GET] = "k",
 	[KV_WATCH] = "w",    [KV_EVENT] = "ewV",   [KV_DELETE] = "k", [KV_PEER_DIED] = "n",
-	[KV_STATUS] = "t",   [KV_ERROR] = "ct",	   [KV_BYE] = "",
+	[KV_STATUS] = "t",   [KV_ERROR] = "ct",	   [KV_BYE] = "",     [KV_HOLD] = "",
 };
 
 /* The unread or unwritten rest of a frame. */
@@ -94,6 +94,7 @@ static bool numbers_are_valid(const struct kv_msg *m)
 	case KV_STATUS:
 	case KV_ERROR:
 	case KV_BYE:
+	case KV_HOLD:
 	case KV_TYPE_END: return true;
 	}
 	return false;

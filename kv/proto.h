@@ -7,10 +7,10 @@
  * relative to the job's prefix, /shift/v1/JOB/. Encoding and decoding are pure: no allocation, no
  * I/O, any thread. libc only: this ends up inside libshift.so.
  *
- *   client: HELLO  PUT  DELETE  GET  WATCH  BYE  STATUS      daemon: WELCOME  EVENT  PEER_DIED
- *                                                                    STATUS  ERROR
+ *   client: HELLO  PUT  DELETE  GET  WATCH  BYE  STATUS  HOLD   daemon: WELCOME  EVENT  PEER_DIED
+ *                                                             STATUS  ERROR
  *
- * - The first frame of a connection is HELLO, or STATUS (then nothing else follows).
+ * - The first frame of a connection is HELLO, or STATUS or HOLD (then nothing else follows).
  * - WELCOME answers HELLO as soon as the job key is known, and comes again when `lease` changes.
  * - GET subscribes to one key: an EVENT (put or delete) at once, and one for each later change.
  * - WATCH subscribes to a prefix: what there is comes as EVENTs, KV_EVENT_SYNCED with that prefix
@@ -48,6 +48,7 @@ enum kv_type {
 	KV_STATUS, /* asked with an empty text, answered with JSON */
 	KV_ERROR,
 	KV_BYE,
+	KV_HOLD, /* the daemon stays while the sender's process lives; answered as STATUS */
 	KV_TYPE_END,
 };
 

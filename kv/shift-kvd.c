@@ -89,9 +89,12 @@ static void run_daemon(const struct kvd_options *o)
 		run_detach(&r);
 	raise_limit();
 	k.listen_fd = r.listen_fd;
+	k.dir = r.dir;
+	crash_sweep(k.dir, 0);
 	kv_table_init(&k.store.items, sizeof(struct item));
 	session_init(&k);
 	kvd_loop(&k);
+	crash_sweep(k.dir, 0);
 	run_leave(&r);
 	session_free(&k);
 	clients_free(&k);
@@ -100,12 +103,17 @@ static void run_daemon(const struct kvd_options *o)
 
 int main(int argc, char **argv)
 {
-	static char shown[] = "shift-kvd: status";
+	static char status[] = "shift-kvd: status", etcd[] = "shift-kvd: etcd";
 	struct kvd_options o;
 
+	/* getopt's messages begin with these */
 	if (argc > 1 && !strcmp(argv[1], "status")) {
-		argv[1] = shown; /* getopt's messages begin with this */
+		argv[1] = status;
 		return cmd_status(argc - 1, argv + 1);
+	}
+	if (argc > 1 && !strcmp(argv[1], "etcd")) {
+		argv[1] = etcd;
+		return cmd_etcd(argc - 1, argv + 1);
 	}
 	argv[0] = "shift-kvd";
 	options_parse(&o, argc, argv);

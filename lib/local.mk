@@ -25,6 +25,7 @@ lib_libshiftverbs_la_SOURCES = \
 	lib/health/netlink.c lib/health/netlink.h \
 	lib/health/probe.c lib/health/probe.h lib/health/probe_int.h lib/health/probe_qp.c \
 	lib/verbs/bg.c lib/verbs/bg.h lib/verbs/bg_int.h lib/verbs/bg_timer.c \
+	lib/verbs/control.c lib/verbs/control.h \
 	lib/verbs/env.h lib/verbs/gid.c lib/verbs/hooks.h \
 	lib/verbs/link.c lib/verbs/link.h lib/verbs/link_int.h lib/verbs/link_qp.c \
 	lib/verbs/log.h lib/verbs/nic.c lib/verbs/nic.h lib/verbs/nic_int.h \
@@ -43,18 +44,19 @@ lib_libshift_la_SOURCES = \
 	lib/verbs/exports.c lib/verbs/hooks.h \
 	lib/verbs/cq.c lib/verbs/device.c lib/verbs/enter.c lib/verbs/fence.c lib/verbs/gate.h \
 	lib/verbs/keys.c lib/verbs/keys.h lib/verbs/meet.c lib/verbs/memory.c \
+	lib/verbs/operator.c \
 	lib/verbs/path.c lib/verbs/path.h lib/verbs/poll.c lib/verbs/post.c lib/verbs/qp.c \
 	lib/verbs/table.c lib/verbs/table.h lib/verbs/twin.c lib/verbs/vobj.c lib/verbs/vobj.h \
 	lib/verbs/real.c lib/verbs/real.h lib/verbs/dlopen.c lib/verbs/dlopen.S \
 	lib/verbs/env.c lib/verbs/env.h lib/verbs/log.c lib/verbs/log.h \
 	lib/verbs/rails.c lib/verbs/rails.h lib/verbs/sysfs.c
 lib_libshift_la_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS) -fvisibility=hidden -ftls-model=initial-exec
-lib_libshift_la_LIBADD = lib/libshiftverbs.la lib/libshiftcore.la kv/libkvclient.la $(IBVERBS_LIBS)
+lib_libshift_la_LIBADD = lib/libshiftverbs.la lib/libshiftstats.la lib/libshiftcore.la kv/libkvclient.la $(IBVERBS_LIBS)
 lib_libshift_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \
 	-Wl,--no-as-needed,-libverbs \
 	-Wl,-z,nodelete -Wl,-z,defs -Wl,--exclude-libs,ALL -Wl,--no-undefined-version \
 	-Wl,--version-script,$(srcdir)/lib/libshift.map
-lib_libshift_la_DEPENDENCIES = lib/libshiftverbs.la lib/libshiftcore.la kv/libkvclient.la lib/libshift.map
+lib_libshift_la_DEPENDENCIES = lib/libshiftverbs.la lib/libshiftstats.la lib/libshiftcore.la kv/libkvclient.la lib/libshift.map
 EXTRA_DIST += lib/libshift.map
 
 # It is preloaded, never linked with; and without the .la, libtool would leave it behind.
@@ -62,3 +64,5 @@ install-exec-hook:
 	rm -f $(DESTDIR)$(pkglibdir)/libshift.la
 uninstall-hook:
 	rm -f $(DESTDIR)$(pkglibdir)/libshift.so
+
+include lib/stats/local.mk

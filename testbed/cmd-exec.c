@@ -19,7 +19,7 @@ static const char text[] =
 	"\n"
 	"It runs as root in the current directory (if there is one of that name), with "
 	"SHIFT_HOST,\n"
-	"SHIFT_PEER, SHIFT_PEER_ADDR, SHIFT_RAILS and SHIFT_GID_INDEX set.\n"
+	"SHIFT_PEER, SHIFT_PEER_ADDR, SHIFT_HOST_RAILS and SHIFT_GID_INDEX set.\n"
 	"Exit status: the command's; 124 it timed out, 125 we failed, 126 it cannot be run, 127 "
 	"there\n"
 	"is no such command, 128+N signal N ended it.\n";

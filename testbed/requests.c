@@ -115,7 +115,7 @@ static cJSON *host_env(const struct supervisor *s, const struct host *h)
 	add_env(env, "SHIFT_HOST", h->name);
 	add_env(env, "SHIFT_PEER", s->hosts[peer].name);
 	add_env(env, "SHIFT_PEER_ADDR", address);
-	add_env(env, "SHIFT_RAILS", rails);
+	add_env(env, "SHIFT_HOST_RAILS", rails);
 	add_env(env, "SHIFT_GID_INDEX", gid);
 	return env;
 }

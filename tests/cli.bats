@@ -8,11 +8,11 @@ setup() {
 }
 
 commands() {
-	for program in "$BUILDDIR"/*/shift-*; do
+	for program in "$BUILDDIR"/*/shift-* "$BUILDDIR"/cmd/*/shift-*; do
 		case ${program##*/} in
 		*.o | *-agent | *-image | *-guest | *-ssh) continue ;;
 		esac
-		[ ! -x "$program" ] || echo "${program##*/}"
+		if [ -f "$program" ] && [ -x "$program" ]; then echo "${program##*/}"; fi
 	done
 }
 
@@ -35,9 +35,11 @@ long_options() {
 }
 
 @test "every subcommand has --help" {
-	for s in $(subcommands shift-testbed); do
-		run -0 shift-testbed "$s" --help
-		[[ ${lines[0]} == "usage: shift-testbed $s"* ]]
+	for c in $(commands); do
+		for s in $(subcommands "$c"); do
+			run -0 "$c" "$s" --help
+			[[ ${lines[0]} == "usage: $c $s"* ]]
+		done
 	done
 }
 

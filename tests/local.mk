@@ -21,8 +21,9 @@ TESTBED_TESTS = \
 	tests/testbed/tool.bats tests/testbed/ssh.bats tests/testbed/integrity.bats tests/testbed/survive.bats \
 	tests/testbed/pair-6.1.hosts tests/testbed/pair-6.12.hosts \
 	tests/testbed/single-6.1.hosts tests/testbed/single-6.12.hosts
-TESTS += tests/style.bats tests/cli.bats tests/preload.bats tests/kvd.bats
+TESTS += tests/style.bats tests/cli.bats tests/preload.bats tests/kvd.bats tests/run.bats
 EXTRA_DIST += tests/helper.bash tests/wait.bash tests/testbed/survive.bash tests/style.bats tests/cli.bats tests/kvd.bats tests/preload.bats \
+	tests/run.bats \
 	tests/testbed/hosts.bats tests/testbed/run-hosts $(TESTBED_TESTS) tests/testbed/cycles
 
 include tests/unit/local.mk
@@ -33,6 +34,7 @@ include tests/model/local.mk
 include tests/nullverbs/local.mk
 include tests/preload/local.mk
 include tests/sim/local.mk
+include tests/stats/local.mk
 
 # One testbed at a time: two of them on two cores time out each other.
 .PHONY: check-testbed check-long check-long-testbed

@@ -113,6 +113,8 @@ static void live(struct probe *p)
 
 static void answered(struct probe *p, uint64_t now)
 {
+	if (now - p->sent[0].at_ns > 80000000)
+		log_debug("DBG %s rtt %llu ms (srtt %llu dev %llu)", p->nic->name, (long long)(now - p->sent[0].at_ns) / 1000000, (long long)p->rtt_ns/1000000, (long long)p->deviation_ns/1000000);
 	if (!p->sent[0].again)
 		measure(p, now - p->sent[0].at_ns);
 	p->psn = (p->psn + 1) & 0xffffff;

@@ -6,6 +6,14 @@
 #include "lib/verbs/log.h"
 #include "lib/verbs/vobj.h"
 
+uint8_t vqp_rail(const struct vqp *v)
+{
+	struct shift_conn_view view;
+
+	shift_conn_view(v->conn, &view);
+	return view.r;
+}
+
 /* --- the data path steps aside ------------------------------------------------------------------
  */
 
@@ -72,6 +80,7 @@ static void tick(void *arg)
 {
 	struct shift_event ev = {.type = SHIFT_EV_TICK};
 	uint64_t now = now_ns();
+	struct shift_conn_view view;
 	struct vqp *v = arg;
 
 	atomic_store(&v->timer_at, UINT64_MAX);
@@ -79,6 +88,8 @@ static void tick(void *arg)
 	shift_conn_event(v->conn, &ev, now);
 	vqp_act(v);
 	keys_tick(v, now);
+	shift_conn_view(v->conn, &view);
+	stats_conn_update(v->stats, &view, shift_conn_stats(v->conn), now);
 	vqp_leave(v);
 }
 
@@ -118,6 +129,13 @@ static void complete(struct vqp *v)
 
 static void report(struct vqp *v, const struct shift_action *a)
 {
+	struct shift_conn_view view;
+
+	shift_conn_view(v->conn, &view);
+	if (a->from == SHIFT_ST_SETUP && a->to == SHIFT_ST_ACTIVE)
+		stats_conn_protect(v->stats, true, STATS_UNPROTECTED_NONE);
+	stats_conn_change(v->stats, a, &view, shift_conn_stats(v->conn), now_ns());
+	v->reposting |= a->reason == SHIFT_R_COMMIT;
 	log_debug("QP %#x: %s -> %s (%s), rail %u, epoch %u", v->qp->qp_num,
 		  shift_state_name(a->from), shift_state_name(a->to), shift_reason_name(a->reason),
 		  a->rail, a->epoch);
@@ -126,8 +144,8 @@ static void report(struct vqp *v, const struct shift_action *a)
 
 		shift_conn_dump(v->conn, line, sizeof(line));
 		log_debug("QP %#x: %s; to be posted %llu..%llu on rail %u%s", v->qp->qp_num, line,
-			  (unsigned long long)v->tx_next, (unsigned long long)v->tx_end,
-			  v->tx_rail, v->tx_stopped ? ", stopped" : "");
+			  (unsigned long long)v->tx_next, (unsigned long long)v->tx_end, v->tx_rail,
+			  v->tx_stopped ? ", stopped" : "");
 	}
 }
 
@@ -191,6 +209,10 @@ void vqp_leave(struct vqp *v)
 {
 	vqp_act(v);
 	vqp_pump(v);
+	if (v->reposting && v->tx_next == v->tx_end) {
+		v->reposting = false;
+		stats_conn_reposted(v->stats, now_ns());
+	}
 	arm_timer(v, shift_conn_deadline(v->conn));
 	arm_timer(v, keys_deadline(v->keys));
 	if (shift_conn_fast(v->conn) && !v->dead && v->tx_next == v->tx_end)

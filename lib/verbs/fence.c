@@ -136,6 +136,7 @@ static void fence_qp(struct vqp *v, uint8_t rail, struct shift_event *ev)
 		log_warn("QP %#x: the fence of %s is not complete (%s)", v->qp->qp_num,
 			 v->dev->nic[rail]->name, flushed ? "no barrier" : "no flush");
 	ev->clean = flushed && stopped;
+	v->unclean = ev->clean ? v->unclean & ~(1u << rail) : v->unclean | 1u << rail;
 	ev->hung = !ev->clean;
 	ev->fence = ev->clean && live ? SHIFT_FENCE_SURE : SHIFT_FENCE_UNSURE;
 }

@@ -26,25 +26,39 @@ static void write_line(const char *line, size_t length)
 		close(fd);
 }
 
-void log_at(enum log_level level, const char *format, ...)
+/* word: "level: ", or nothing. */
+static void say(const char *word, const char *format, va_list args)
 {
-	static const char *const names[] = {"error", "warning", "info", "debug"};
 	int saved = errno;
 	char line[LINE_MAX_BYTES];
 	size_t room = sizeof(line) - 1; /* for the newline */
-	size_t used;
-	va_list args;
-	int n;
+	size_t used = (size_t)snprintf(line, room, "shift[%d]: %s", (int)getpid(), word);
+	int n = vsnprintf(line + used, room - used, format, args);
 
-	if (level > env.log_level)
-		return;
-	used = (size_t)snprintf(line, room, "shift[%d]: %s: ", (int)getpid(), names[level]);
-	va_start(args, format);
-	n = vsnprintf(line + used, room - used, format, args);
-	va_end(args);
 	if (n > 0)
 		used += (size_t)n < room - used ? (size_t)n : room - used - 1;
 	line[used++] = '\n';
 	write_line(line, used);
 	errno = saved;
+}
+
+void log_at(enum log_level level, const char *format, ...)
+{
+	static const char *const words[] = {"error: ", "warning: ", "info: ", "debug: "};
+	va_list args;
+
+	if (level > env.log_level)
+		return;
+	va_start(args, format);
+	say(words[level], format, args);
+	va_end(args);
+}
+
+void log_always(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	say("", format, args);
+	va_end(args);
 }

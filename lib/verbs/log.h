@@ -8,6 +8,9 @@ enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 /* One write(2) per line; errno is saved; any thread. Default level LOG_WARN. */
 void log_at(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Whatever the level: the summary at exit. */
+void log_always(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 #define log_error(...) log_at(LOG_ERROR, __VA_ARGS__)
 #define log_warn(...)  log_at(LOG_WARN, __VA_ARGS__)
 #define log_info(...)  log_at(LOG_INFO, __VA_ARGS__)

@@ -15,6 +15,7 @@
 #include <time.h>
 
 #include "lib/core/siphash.h"
+#include "lib/verbs/control.h"
 #include "lib/verbs/env.h"
 #include "lib/verbs/keys.h"
 #include "lib/verbs/log.h"
@@ -95,6 +96,13 @@ static void conn_key(char *key, size_t size, const union ibv_gid *gid, uint32_t 
 	snprintf(key + n, size - (size_t)n, "-%06x", qpn);
 }
 
+static void unprotected(struct vqp *v, enum stats_unprotected why)
+{
+	v->why = why;
+	stats_conn_protect(v->stats, false, why);
+	log_info("QP %#x is not protected: %s", v->qp->qp_num, stats_unprotected_text(why));
+}
+
 /* Our own address on rail 0, as the peer's program knows it. */
 static bool name(struct meeting *m)
 {
@@ -106,14 +114,14 @@ static bool name(struct meeting *m)
 						     ah->is_global ? ah->grh.sgid_index : 0, gid))
 		return false;
 	if (v->attr.port_num != v->dev->nic[0]->port) {
-		v->why = UNPROTECTED_PORT;
+		unprotected(v, STATS_UNPROTECTED_ATTRIBUTES);
 		m->settled = true;
 		return false;
 	}
 	conn_key(m->key, sizeof(m->key), gid, v->qp->qp_num);
 	conn_key(m->peer_key, sizeof(m->peer_key), &ah->grh.dgid, v->attr.dest_qp_num);
 	if (!strcmp(m->key, m->peer_key)) {
-		v->why = UNPROTECTED_LOOPBACK;
+		unprotected(v, STATS_UNPROTECTED_LOOPBACK);
 		m->settled = true;
 		return false;
 	}
@@ -235,6 +243,23 @@ static void say_hello(struct vqp *v, uint8_t rails)
 	rail_say(v, SHIFT_EV_RTS, 0);
 }
 
+static void tell_stats(struct vqp *v, const struct record *r)
+{
+	const char *names[SHIFT_RAILS_MAX];
+	struct stats_peer peer = {.gid = v->twin[0].gid.raw,
+				  .peer_gid = v->attr.ah_attr.grh.dgid.raw,
+				  .peer_qpn = v->attr.dest_qp_num,
+				  .peer_nonce = r->nonce};
+
+	for (uint8_t i = 0; i < v->dev->rails; i++) {
+		names[i] = v->dev->nic[i]->name;
+		stats_conn_psn(v->stats, i,
+			       v->dev->nic[i]->is_rxe ? STATS_PSN_LIVE : STATS_PSN_UNMEASURED);
+	}
+	stats_conn_rails(v->stats, v->dev->rails, names);
+	stats_conn_peer(v->stats, &peer);
+}
+
 static void meet(struct meeting *m, const struct record *r)
 {
 	struct vqp *v = m->v;
@@ -246,6 +271,7 @@ static void meet(struct meeting *m, const struct record *r)
 	identify(m, &p);
 	for (uint8_t i = 1; i < p.rails; i++)
 		p.mtu[i] = v->twin[i].mtu = twin_mtu(v->dev->nic[i], &r->rail[i]);
+	tell_stats(v, r);
 	vqp_enter(v);
 	if (shift_conn_meet(v->conn, &p)) {
 		release_paths(v);
@@ -323,7 +349,7 @@ static void step(struct meeting *m, uint64_t now)
 	else if (in_setup(v))
 		say_hello_again(v);
 	if (v->met && r.nonce == v->peer_nonce && !in_setup(v)) {
-		v->why = UNPROTECTED_NOT;
+		v->why = STATS_UNPROTECTED_NONE;
 		m->settled = rails_ready(m, &r) && twins_done(v);
 	}
 }
@@ -365,7 +391,7 @@ static void add(void *arg)
 	struct meeting *m = calloc(1, sizeof(*m));
 
 	if (!m) {
-		v->why = UNPROTECTED_MEMORY;
+		unprotected(v, STATS_UNPROTECTED_NO_MEMORY);
 		return;
 	}
 	m->v = v;
@@ -538,6 +564,8 @@ static void link_changed(struct vqp *v, void *arg)
 	if (rail < 0)
 		return;
 	vqp_enter(v);
+	if (!nic->link_up && vqp_rail(v) == rail)
+		stats_conn_fault(v->stats, now_ns());
 	rail_say(v, nic->link_up ? SHIFT_EV_LINK_UP : SHIFT_EV_LINK_DOWN, (uint8_t)rail);
 	vqp_leave(v);
 }
@@ -646,6 +674,7 @@ static void start(void *arg)
 	char path[256];
 
 	(void)arg;
+	operator_start();
 	if (kv_socket_path(path, sizeof(path), env.job)) {
 		log_error("SHIFT_JOB=%s is no name for a job: nothing is protected", env.job);
 		return;
@@ -661,15 +690,27 @@ static void start(void *arg)
 void meet_init(void)
 {
 	static struct bg_call call = {.fn = start};
+	int err;
 
 	while (!nonce)
 		if (getrandom(&nonce, sizeof(nonce), 0) != sizeof(nonce))
 			nonce = 0;
+	err = stats_open(env.job, nonce, env.report_dir);
+	if (err)
+		log_info("no statistics: %s", strerror(-err));
 	kv_timer.fn = kv_run;
 	look_timer.fn = look;
 	nic_on_change(nic_changed);
 	link_on_message(message);
 	bg_call(&call);
+}
+
+static void say_summary(void)
+{
+	char line[256];
+
+	if (stats_close(line, sizeof(line)) > 0 && env.summary)
+		log_always("%s", line);
 }
 
 static void leave(void *arg)
@@ -689,6 +730,8 @@ static __attribute__((destructor)) void goodbye(void)
 
 	if (!nonce || bg_forked())
 		return;
+	control_remove();
+	say_summary();
 	bg_call(&call);
 	while (!done && now_ns() < end) {
 		struct timespec t = {.tv_nsec = 200000};

@@ -20,8 +20,9 @@ struct peer_path {
 	struct probe *probe;
 	struct probe_addr ours, theirs; /* published, and connected to */
 	bool published, connected;
-	bool answered;	 /* ever */
-	uint32_t misses; /* in a row */
+	bool answered;	    /* ever */
+	uint32_t misses;    /* in a row */
+	uint64_t missed_ns; /* the first of them */
 };
 
 static struct peer_path *paths;
@@ -53,6 +54,9 @@ static void tell(struct vqp *v, void *arg)
 	for (uint8_t i = 0; i < v->dev->rails; i++)
 		if (v->twin[i].path == r->path) {
 			r->ev.rail = i;
+			if (vqp_rail(v) == i)
+				stats_conn_fault(v->stats,
+						 r->path->misses ? r->path->missed_ns : 0);
 			vqp_event(v, &r->ev);
 		}
 }
@@ -68,6 +72,8 @@ static void result(void *arg, bool answered)
 		return; /* the peer is not there yet */
 	p->answered = true;
 	p->misses = answered ? 0 : p->misses + 1;
+	if (p->misses == 1)
+		p->missed_ns = now_ns();
 	r.ev.type = answered ? SHIFT_EV_PROBE_OK : SHIFT_EV_PROBE_MISSED;
 	r.all = first || !answered || missed || peer_missing(p->nonce);
 	if (p->misses == 3 || (answered && missed))

@@ -33,25 +33,6 @@ void vqp_each(void (*fn)(struct vqp *v, void *arg), void *arg)
 	table_each(&by_id, (void (*)(void *, void *))fn, arg);
 }
 
-const char *unprotected_text(enum unprotected why)
-{
-	static const char *const text[UNPROTECTED_COUNT] = {
-		[UNPROTECTED_NOT] = "protected",
-		[UNPROTECTED_TYPE] = "not a reliable connection",
-		[UNPROTECTED_SRQ] = "receives from a shared receive queue",
-		[UNPROTECTED_CHANNEL] = "its CQ has a completion channel",
-		[UNPROTECTED_CQ] = "its CQ is of a kind we do not know, or cannot grow",
-		[UNPROTECTED_EX] = "extended verbs",
-		[UNPROTECTED_NO_BACKUP] = "no other NIC",
-		[UNPROTECTED_LOOPBACK] = "connected to itself",
-		[UNPROTECTED_PORT] = "not on port 1",
-		[UNPROTECTED_MEMORY] = "out of memory",
-		[UNPROTECTED_NO_PEER] = "the peer does not run under shift",
-	};
-
-	return why < UNPROTECTED_COUNT ? text[why] : "?";
-}
-
 /* --- creation -----------------------------------------------------------------------------------
  */
 
@@ -81,21 +62,21 @@ static void qp_free(struct vobj *obj)
 	free(v);
 }
 
-static enum unprotected judge(const struct vqp *v, const struct ibv_qp_init_attr *attr)
+static enum stats_unprotected judge(const struct vqp *v, const struct ibv_qp_init_attr *attr)
 {
 	if (attr->qp_type != IBV_QPT_RC)
-		return UNPROTECTED_TYPE;
+		return STATS_UNPROTECTED_NOT_RC;
 	if (attr->srq)
-		return UNPROTECTED_SRQ;
+		return STATS_UNPROTECTED_SRQ;
 	if (v->dev->rails < 2)
-		return UNPROTECTED_NO_BACKUP;
+		return STATS_UNPROTECTED_NO_BACKUP_NIC;
 	if (!v->pd || !v->send_cq || !v->recv_cq)
-		return UNPROTECTED_CQ;
+		return STATS_UNPROTECTED_CQ_EX;
 	if (v->send_cq->has_channel || v->recv_cq->has_channel)
-		return UNPROTECTED_CHANNEL;
+		return STATS_UNPROTECTED_CHANNEL;
 	if (attr->cap.max_send_sge > SGES_MAX || attr->cap.max_recv_sge > SGES_MAX)
-		return UNPROTECTED_EX;
-	return UNPROTECTED_NOT;
+		return STATS_UNPROTECTED_TOO_LARGE;
+	return STATS_UNPROTECTED_NONE;
 }
 
 /* The connection's memory comes now, so that bringing the QP up costs no system call. */
@@ -156,11 +137,11 @@ static void protect(struct vqp *v)
 {
 	v->keys = keys_new();
 	if (!v->keys) {
-		v->why = UNPROTECTED_MEMORY;
+		v->why = STATS_UNPROTECTED_NO_MEMORY;
 		return;
 	}
 	if (!attach(v)) {
-		v->why = UNPROTECTED_CQ;
+		v->why = STATS_UNPROTECTED_OTHER;
 		return;
 	}
 	v->id = atomic_fetch_add(&next_id, 1);
@@ -170,7 +151,7 @@ static void protect(struct vqp *v)
 		detach(v);
 		vobj_put(&v->send_cq->obj);
 		vobj_put(&v->recv_cq->obj);
-		v->why = UNPROTECTED_MEMORY;
+		v->why = STATS_UNPROTECTED_NO_MEMORY;
 		return;
 	}
 	v->marker = unlikely_number();
@@ -181,7 +162,8 @@ static void protect(struct vqp *v)
 		v->jobs[i].rail = i;
 	}
 	vqp_timers_init(v);
-	v->why = UNPROTECTED_NO_PEER;
+	v->stats = stats_conn_add(v->dev->nic[0]->name, v->qp->qp_num, now_ns());
+	v->why = STATS_UNPROTECTED_SETUP;
 }
 
 static struct vqp *qp_new(struct vdev *dev, struct ibv_pd *pd, const struct ibv_qp_init_attr *attr)
@@ -240,10 +222,10 @@ struct ibv_qp *hook_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	v->qp = qp;
 	v->init = *attr; /* with the capacities as accepted */
 	v->why = judge(v, attr);
-	if (v->why == UNPROTECTED_NOT)
+	if (v->why == STATS_UNPROTECTED_NONE)
 		protect(v);
 	if (!v->conn)
-		log_info("QP %#x is not protected: %s", qp->qp_num, unprotected_text(v->why));
+		stats_bypass(dev->ctx->device->name, v->why);
 	publish(v);
 	return qp;
 }
@@ -490,6 +472,7 @@ int hook_destroy_qp(struct ibv_qp *qp)
 		vobj_jobs_wait(&v->obj, &v->dev->nic[1], v->dev->rails - 1u, twin_destroy);
 		detach(v);
 		let_go(v);
+		stats_conn_remove(v->stats, now_ns());
 	}
 	err = real.destroy_qp(qp);
 	vobj_put(&v->obj);

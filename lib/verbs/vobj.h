@@ -16,6 +16,7 @@
 #include <stdbool.h>
 
 #include "lib/core/conn.h"
+#include "lib/stats/stats.h"
 #include "lib/verbs/bg.h"
 #include "lib/verbs/gate.h"
 #include "lib/verbs/link.h"
@@ -139,22 +140,6 @@ struct ibv_cq *vcq_shadow(struct vcq *cq, struct nic *nic, uint32_t n);
 
 /* --- queue pairs ------------------------------------------------------------------------------ */
 
-enum unprotected { /* why a QP is not protected */
-		   UNPROTECTED_NOT = 0,
-		   UNPROTECTED_TYPE, /* not RC */
-		   UNPROTECTED_SRQ,
-		   UNPROTECTED_CHANNEL,	  /* its CQ has a completion channel */
-		   UNPROTECTED_CQ,	  /* its CQ is not one we know, or could not grow */
-		   UNPROTECTED_EX,	  /* ibv_wr_*, or other extended features */
-		   UNPROTECTED_NO_BACKUP, /* no other NIC */
-		   UNPROTECTED_LOOPBACK,  /* connected to itself */
-		   UNPROTECTED_PORT,	  /* not on port 1 */
-		   UNPROTECTED_MEMORY,
-		   UNPROTECTED_NO_PEER, /* the peer has not been found (yet) */
-		   UNPROTECTED_COUNT
-};
-const char *unprotected_text(enum unprotected why);
-
 /* What the peer must know of one rail; in the rendezvous, so of fixed layout. */
 struct rail_addr {
 	struct link_addr link; /* control link of the process on that NIC */
@@ -209,12 +194,12 @@ struct vqp {
 	struct ibv_qp_init_attr init; /* as accepted */
 	struct ibv_qp_attr attr;      /* all that the program has set, by attr_mask */
 	int attr_mask;
-	enum ibv_qp_state state; /* as the program must see it */
-	enum unprotected why;
-	uint32_t id; /* of the connection in this process */
-	bool gone;   /* being destroyed: no more twins */
-	bool dead;   /* over: what is posted flushes */
-	bool closed; /* CLOSED came */
+	enum ibv_qp_state state;    /* as the program must see it */
+	enum stats_unprotected why; /* it is not protected */
+	uint32_t id;		    /* of the connection in this process */
+	bool gone;		    /* being destroyed: no more twins */
+	bool dead;		    /* over: what is posted flushes */
+	bool closed;		    /* CLOSED came */
 	pthread_cond_t closed_cond;
 	uint64_t marker; /* wr_id of the marker behind a fence */
 
@@ -241,8 +226,12 @@ struct vqp {
 	uint64_t peer_nonce;
 	uint32_t peer_id;
 	uint8_t peer_rails;
+	uint32_t vetoed;  /* rails that the operator has taken out of use */
+	uint32_t unclean; /* rails whose last fence did not account for everything */
+	uint8_t to_break; /* rail, for qp-error */
 	struct bg_call meet_call;
-	int stats; /* slot in the statistics, or -1 */
+	bool reposting; /* a commit's requests are not all posted yet */
+	int stats;	/* slot in the statistics, or -1 */
 };
 
 struct vqp *vqp_find(const struct ibv_qp *qp);
@@ -254,6 +243,8 @@ static inline struct ibv_qp *vqp_rail_qp(struct vqp *v, uint8_t rail)
 {
 	return rail ? atomic_load(&v->twin[rail].qp) : v->qp;
 }
+
+uint8_t vqp_rail(const struct vqp *v); /* that carries its traffic now, as far as it goes */
 
 /* twin.c: on the worker of its NIC. */
 void twin_create(struct vobj *v, struct nic *nic);
@@ -308,6 +299,9 @@ void query_start(struct vqp *v, const struct shift_action *a);
 int hot_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int hot_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 int hot_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
+
+/* operator.c: the control socket, bg */
+void operator_start(void);
 
 /* meet.c */
 void meet_init(void);

@@ -35,7 +35,7 @@ on() { # HOST COMMAND...
 }
 
 nic() { # HOST RAIL
-	on "$1" sh -c "echo \$SHIFT_RAILS | cut -d, -f$(($2 + 1))"
+	on "$1" sh -c "echo \$SHIFT_HOST_RAILS | cut -d, -f$(($2 + 1))"
 }
 
 netdev() { # HOST RAIL
@@ -52,11 +52,11 @@ carrier() { # HOST RAIL VALUE: is it so?
 perftest() { # PROGRAM RAIL OPTIONS...
 	local program=$1 rail=$2 server
 	shift 2
-	on b sh -c 'd=$(echo $SHIFT_RAILS | cut -d, -f'$((rail + 1))'); '"$program"' -d $d -x $SHIFT_GID_INDEX '"$*" \
+	on b sh -c 'd=$(echo $SHIFT_HOST_RAILS | cut -d, -f'$((rail + 1))'); '"$program"' -d $d -x $SHIFT_GID_INDEX '"$*" \
 		>"$BATS_TEST_TMPDIR/server" 2>&1 &
 	server=$!
 	wait_until 20 listening
-	on a sh -c 'd=$(echo $SHIFT_RAILS | cut -d, -f'$((rail + 1))'); '"$program"' -d $d -x $SHIFT_GID_INDEX '"$*"' $SHIFT_PEER_ADDR' ||
+	on a sh -c 'd=$(echo $SHIFT_HOST_RAILS | cut -d, -f'$((rail + 1))'); '"$program"' -d $d -x $SHIFT_GID_INDEX '"$*"' $SHIFT_PEER_ADDR' ||
 		{ cat "$BATS_TEST_TMPDIR/server"; return 1; }
 	wait $server || { cat "$BATS_TEST_TMPDIR/server"; return 1; }
 }
@@ -216,10 +216,10 @@ listening() { # perftest's and rc_trace's port, 18515
 }
 
 @test "unprotected, retry_cnt 6: a pulled cable is RETRY_EXC" {
-	on b sh -c 'rc_trace=tests/clients/rc_trace; $rc_trace --device ${SHIFT_RAILS%%,*} --gid-index $SHIFT_GID_INDEX --count 100000' \
+	on b sh -c 'rc_trace=tests/clients/rc_trace; $rc_trace --device ${SHIFT_HOST_RAILS%%,*} --gid-index $SHIFT_GID_INDEX --count 100000' \
 		>"$BATS_TEST_TMPDIR/receiver" &
 	receiver=$!
-	on a sh -c 'tests/clients/rc_trace --device ${SHIFT_RAILS%%,*} --gid-index $SHIFT_GID_INDEX --count 100000 --interval 5 $SHIFT_PEER_ADDR' \
+	on a sh -c 'tests/clients/rc_trace --device ${SHIFT_HOST_RAILS%%,*} --gid-index $SHIFT_GID_INDEX --count 100000 --interval 5 $SHIFT_PEER_ADDR' \
 		>"$BATS_TEST_TMPDIR/sender" &
 	sender=$!
 	wait_until 20 grep -q '"wc".*"success"' "$BATS_TEST_TMPDIR/sender"

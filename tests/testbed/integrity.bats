@@ -26,7 +26,7 @@ peer() { # HOST OPTIONS...: JSON goes to $BATS_TEST_TMPDIR/HOST, messages to HOS
 	local host=$1
 	shift
 	shift-testbed exec --name "$NAME" --timeout 60s "$host" -- sh -c \
-		'tests/clients/integrity/integrity --json --device ${SHIFT_RAILS%%,*} --gid-index $SHIFT_GID_INDEX '"$*" \
+		'tests/clients/integrity/integrity --json --device ${SHIFT_HOST_RAILS%%,*} --gid-index $SHIFT_GID_INDEX '"$*" \
 		>"$BATS_TEST_TMPDIR/$host" 2>"$BATS_TEST_TMPDIR/$host.err"
 }
 

@@ -61,7 +61,7 @@ teardown_file() {
 
 @test "exec: the same words, by name or by letter" {
 	run -3 --separate-stderr shift-testbed exec --name "$NAME" left -- \
-		sh -c 'echo "$SHIFT_HOST $SHIFT_RAILS $SHIFT_GID_INDEX $PWD"; echo err >&2; exit 3'
+		sh -c 'echo "$SHIFT_HOST $SHIFT_HOST_RAILS $SHIFT_GID_INDEX $PWD"; echo err >&2; exit 3'
 	[ "$output" = "left nic_left,nic2_left 3 $BATS_FILE_TMPDIR" ] && [ "$stderr" = err ]
 	[ "$(echo hello | shift-testbed exec --name "$NAME" b -- sh -c 'cat; echo $SHIFT_HOST' | xargs)" = \
 		"hello right" ]

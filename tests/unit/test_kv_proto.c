@@ -40,6 +40,7 @@ static const struct kv_msg messages[] = {
 	{.type = KV_STATUS},
 	{.type = KV_ERROR, .code = KV_ERROR_FULL, .text = {"no room", 7}},
 	{.type = KV_BYE},
+	{.type = KV_HOLD},
 };
 
 enum { MESSAGES = sizeof(messages) / sizeof(*messages) };

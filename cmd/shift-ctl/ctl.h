@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* shift-ctl: what its commands share. */
+#ifndef SHIFT_CTL_H
+#define SHIFT_CTL_H
+
+#include <stdbool.h>
+
+#include "lib/stats/json.h"
+
+/* Documented in shift-ctl(1). */
+enum exit_status {
+	EXIT_OK = 0,
+	EXIT_FAILED = 1,
+	EXIT_BAD_USAGE = 2,
+	EXIT_NONE = 3,
+};
+
+struct ctl_options {
+	const char *job; /* NULL: all */
+	pid_t pid;	 /* 0: all */
+	const char *nic; /* NULL: none was named */
+	bool json, follow;
+};
+
+/* One line on stderr. */
+void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+_Noreturn void die(int status, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+_Noreturn void help(const char *text);
+
+/*
+ * --job, --pid, --json and --help for every command; allowed: "f" --follow, "n" --nic. Ends the
+ * process on anything else.
+ */
+void options_parse(struct ctl_options *o, const char *allowed, const char *text, int argc,
+		   char **argv);
+
+/* A file, read; crash records and others'. */
+struct process {
+	struct process *next;
+	struct stats_copy copy;
+	char *path;
+	bool is_crash;
+};
+
+/* In the order of their paths, crash records last. Says what could not be read. */
+struct process *processes_read(const struct ctl_options *o);
+void processes_free(struct process *list);
+
+/* "no process of job j ..." for who looked for one. */
+_Noreturn void die_none(const struct ctl_options *o);
+
+/* A line to every running process, its answers on stdout. An exit status. */
+int ask_all(const struct ctl_options *o, const char *line);
+
+/* "38.2 ms"; at most 15 bytes with the NUL. */
+const char *show_ns(char *text, uint64_t ns);
+
+/* Prints and frees. */
+void print_json(cJSON *o, bool one_line);
+
+int cmd_status(int argc, char **argv);
+int cmd_events(int argc, char **argv);
+int cmd_migrate(int argc, char **argv);
+int cmd_failback(int argc, char **argv);
+
+#endif

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * The command: in our place, or (for --report) as a child that nobody can tell from it: the same
+ * process group, signals, stops and end.
+ */
+#include "run.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+int exec_command(char **command)
+{
+	execvp(command[0], command);
+	say("%s: %s", command[0], strerror(errno));
+	return errno == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
+}
+
+/* All that somebody may send to what he takes for the command. */
+static const int passed_on[] = {SIGHUP,	 SIGINT,  SIGQUIT,  SIGTERM, SIGUSR1,
+				SIGUSR2, SIGALRM, SIGWINCH, SIGTSTP, SIGCONT};
+
+static void set_of_signals(sigset_t *set)
+{
+	sigemptyset(set);
+	sigaddset(set, SIGCHLD);
+	for (size_t i = 0; i < sizeof(passed_on) / sizeof(*passed_on); i++)
+		sigaddset(set, passed_on[i]);
+}
+
+/* A terminal sends to the whole group: the child has it already. */
+static void pass_on(pid_t pid, const siginfo_t *info)
+{
+	if (info->si_code != SI_KERNEL)
+		kill(pid, info->si_signo);
+}
+
+/* Its parent stops with it, so that a shell sees what it would have seen. */
+static void stop_with(pid_t pid)
+{
+	raise(SIGSTOP);
+	kill(pid, SIGCONT);
+}
+
+static int follow(pid_t pid, const sigset_t *set)
+{
+	siginfo_t info;
+	int status;
+
+	for (;;) {
+		if (sigwaitinfo(set, &info) < 0)
+			continue;
+		if (info.si_signo != SIGCHLD) {
+			pass_on(pid, &info);
+			continue;
+		}
+		while (waitpid(pid, &status, WNOHANG | WUNTRACED) == pid) {
+			if (!WIFSTOPPED(status))
+				return status;
+			stop_with(pid);
+		}
+	}
+}
+
+/* A kill -9 of us is meant for it. */
+static void become(char **command, pid_t parent, const sigset_t *mask,
+		   const struct sigaction *old_chld)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(EXIT_OURS);
+	sigaction(SIGCHLD, old_chld, NULL);
+	sigprocmask(SIG_SETMASK, mask, NULL);
+	_exit(exec_command(command));
+}
+
+int run_command(char **command)
+{
+	struct sigaction chld = {.sa_handler = SIG_DFL}, old_chld;
+	pid_t parent = getpid(), pid;
+	sigset_t set, mask;
+
+	set_of_signals(&set);
+	sigprocmask(SIG_BLOCK, &set, &mask);
+	sigaction(SIGCHLD, &chld, &old_chld);
+	pid = fork();
+	if (pid < 0)
+		die(EXIT_OURS, "cannot fork: %s", strerror(errno));
+	if (!pid)
+		become(command, parent, &mask, &old_chld);
+	return follow(pid, &set);
+}
+
+_Noreturn void end_as(int wait_status)
+{
+	struct rlimit no_core = {0};
+	int n = WTERMSIG(wait_status);
+	sigset_t set;
+
+	if (!WIFSIGNALED(wait_status))
+		_exit(WEXITSTATUS(wait_status));
+	setrlimit(RLIMIT_CORE, &no_core);
+	prctl(PR_SET_DUMPABLE, 0); /* a core_pattern with a pipe ignores the limit */
+	signal(n, SIG_DFL);
+	sigemptyset(&set);
+	sigaddset(&set, n);
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
+	kill(getpid(), n);
+	_exit(128 + n);
+}

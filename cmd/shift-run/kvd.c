@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* This host's shift-kvd: asked, and started. */
+#include "run.h"
+#include "kv/ask.h"
+#include "kv/client.h"
+
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { ANSWER_MS = 5000, WORDS_MAX = 24 };
+
+static char *join(const cJSON *list)
+{
+	const cJSON *item;
+	char *text = need(strdup("")), *longer;
+
+	cJSON_ArrayForEach (item, list) {
+		longer = format("%s%s%s", text, *text ? "," : "", cJSON_GetStringValue(item));
+		free(text);
+		text = longer;
+	}
+	return text;
+}
+
+static const char *text_of(const cJSON *o, const char *name)
+{
+	const char *s = cJSON_GetStringValue(cJSON_GetObjectItem(o, name));
+
+	return s ? s : "";
+}
+
+static int number_of(const cJSON *o, const char *name)
+{
+	const cJSON *item = cJSON_GetObjectItem(o, name);
+
+	return cJSON_IsNumber(item) ? item->valueint : 0;
+}
+
+int kvd_hold(const char *job, struct kvd_state *s)
+{
+	char path[PATH_MAX], *text;
+	int err = kv_socket_path(path, sizeof(path), job);
+	cJSON *o;
+
+	if (err)
+		die(EXIT_OURS, "too long a path for a socket: a shorter --job or SHIFT_RUN_DIR is "
+			       "needed");
+	err = kv_ask(path, KV_HOLD, ANSWER_MS, &text);
+	if (err)
+		return err;
+	o = cJSON_Parse(text);
+	free(text);
+	if (!o)
+		return -EPROTO;
+	s->endpoints = join(cJSON_GetObjectItem(o, "endpoints"));
+	s->error = need(strdup(text_of(o, "error")));
+	s->up = !strcmp(text_of(o, "etcd"), "up");
+	s->has_key_file = cJSON_IsTrue(cJSON_GetObjectItem(o, "key_file"));
+	s->pid = number_of(o, "pid");
+	s->users = cJSON_GetArraySize(cJSON_GetObjectItem(o, "clients")) + number_of(o, "holders") -
+		   1; /* one is this process */
+	cJSON_Delete(o);
+	return 0;
+}
+
+void kvd_state_free(struct kvd_state *s)
+{
+	free(s->endpoints);
+	free(s->error);
+}
+
+static const char *kvd_path(void)
+{
+	static char path[PATH_MAX];
+
+	if (!*path && !find_own(path, "shift-kvd", "../../kv", BINDIR))
+		die(EXIT_OURS, "shift-kvd is neither in %s nor in %s: is shift installed?",
+		    own_directory(), BINDIR);
+	return path;
+}
+
+static void become_kvd(const char *const *arguments, int out, int err)
+{
+	char *argv[WORDS_MAX + 1] = {"shift-kvd"};
+
+	for (int i = 0; arguments[i] && i + 1 < WORDS_MAX; i++)
+		argv[i + 1] = (char *)arguments[i];
+	dup2(out, 1);
+	dup2(err, 2);
+	execv(kvd_path(), argv);
+	fprintf(stderr, "shift-kvd: cannot be executed: %s", strerror(errno));
+	_exit(EXIT_NOT_EXECUTABLE);
+}
+
+/* All of it: the daemon closes its end when it detaches. */
+static char *drain(int fd)
+{
+	char text[4096];
+	size_t n = 0;
+	ssize_t got;
+
+	while ((got = read(fd, text + n, sizeof(text) - 1 - n)) > 0 || (got < 0 && errno == EINTR))
+		n += got > 0 ? got : 0;
+	close(fd);
+	while (n && text[n - 1] == '\n')
+		n--;
+	text[n] = 0;
+	return need(strdup(text));
+}
+
+char *kvd_run(const char *const *arguments)
+{
+	char *said, *printed;
+	int out[2], err[2], status = 0;
+	pid_t pid;
+
+	kvd_path();
+	if (pipe(out) || pipe(err) || (pid = fork()) < 0)
+		die(EXIT_OURS, "cannot start shift-kvd: %s", strerror(errno));
+	if (!pid) {
+		close(out[0]);
+		close(err[0]);
+		become_kvd(arguments, out[1], err[1]);
+	}
+	close(out[1]);
+	close(err[1]);
+	printed = drain(out[0]);
+	said = drain(err[0]);
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			break;
+	if (status && *said)
+		die(EXIT_OURS, "%s", strncmp(said, "shift-kvd: ", 11) ? said : said + 11);
+	if (status)
+		die(EXIT_OURS, "shift-kvd failed (%s %d)",
+		    WIFSIGNALED(status) ? "signal" : "status",
+		    WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+	free(said);
+	return printed;
+}

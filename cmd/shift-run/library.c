@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include "run.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { LOAD_S_MAX = 20 };
+
+const char *own_directory(void)
+{
+	static char self[PATH_MAX];
+	ssize_t n;
+
+	if (*self)
+		return self;
+	n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	if (n <= 0)
+		die(EXIT_OURS, "/proc/self/exe: %s; /proc is needed", strerror(errno));
+	self[n] = 0;
+	*strrchr(self, '/') = 0;
+	return self;
+}
+
+bool find_own(char path[PATH_MAX], const char *name, const char *in_build_tree,
+	      const char *installed)
+{
+	char found[PATH_MAX];
+
+	if (snprintf(found, PATH_MAX, "%s/%s", own_directory(), name) < PATH_MAX &&
+	    realpath(found, path))
+		return true;
+	if (snprintf(found, PATH_MAX, "%s/%s/%s", own_directory(), in_build_tree, name) <
+		    PATH_MAX &&
+	    realpath(found, path))
+		return true;
+	return snprintf(found, PATH_MAX, "%s/%s", installed, name) < PATH_MAX &&
+	       realpath(found, path);
+}
+
+/* In a child of ours: nothing of it is to stay in us. */
+static void load(const char *path, int fd)
+{
+	alarm(LOAD_S_MAX);
+	if (!dlopen(path, RTLD_NOW | RTLD_LOCAL))
+		dprintf(fd, "%s", dlerror());
+	_exit(0);
+}
+
+static void check_loads(const char *path)
+{
+	char text[2048];
+	int p[2], status;
+	size_t n = 0;
+	ssize_t got;
+	pid_t pid;
+
+	if (pipe(p) || (pid = fork()) < 0)
+		die(EXIT_OURS, "cannot fork: %s", strerror(errno));
+	if (!pid)
+		load(path, p[1]);
+	close(p[1]);
+	while ((got = read(p[0], text + n, sizeof(text) - 1 - n)) > 0)
+		n += got;
+	text[n] = 0;
+	close(p[0]);
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			die(EXIT_OURS, "%s could not be tried: %s", path, strerror(errno));
+	if (n)
+		die(EXIT_OURS, "libshift.so cannot be loaded: %s", text);
+	if (status)
+		die(EXIT_OURS, "%s: a process that loads it ends at once (%s %d)", path,
+		    WIFSIGNALED(status) ? "signal" : "status",
+		    WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+}
+
+const char *library_find(void)
+{
+	static char path[PATH_MAX];
+
+	if (!find_own(path, "libshift.so", "../../lib/.libs", PKGLIBDIR))
+		die(EXIT_OURS, "libshift.so is neither in %s nor in %s: is shift installed?",
+		    own_directory(), PKGLIBDIR);
+	if (strpbrk(path, " \t\n:$"))
+		die(EXIT_OURS,
+		    "%s: LD_PRELOAD cannot name a path with a blank, a colon or a $; install shift "
+		    "elsewhere",
+		    path);
+	check_loads(path);
+	return path;
+}
+
+static const char *next_preload(const char **list, size_t *bytes)
+{
+	const char *at = *list + strspn(*list, " :");
+
+	*bytes = strcspn(at, " :");
+	*list = at + *bytes;
+	return *bytes ? at : NULL;
+}
+
+bool library_is_active(void)
+{
+	const char *list = getenv("LD_PRELOAD"), *p;
+	size_t n;
+
+	while (list && (p = next_preload(&list, &n)))
+		if (n > 12 && !strncmp(p + n - 12, "/libshift.so", 12))
+			return true;
+	return false;
+}
+
+char *library_preload(const char *library)
+{
+	const char *before = getenv("LD_PRELOAD"), *list = before, *p;
+	size_t n;
+
+	while (list && (p = next_preload(&list, &n)))
+		if (n == strlen(library) && !strncmp(p, library, n))
+			return need(strdup(before));
+	return before && *before ? format("%s:%s", before, library) : need(strdup(library));
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* --report: a directory where each process of the command leaves its statistics, and what they say.
+ */
+#include "run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "lib/stats/report.h"
+
+void report_begin(struct run_report *r)
+{
+	const char *tmp = getenv("TMPDIR");
+	int fd;
+
+	r->file = absolute(r->file);
+	fd = open(r->file, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+	if (fd < 0)
+		die(EXIT_OURS, "--report %s: %s", r->file, strerror(errno));
+	close(fd);
+	tmp = absolute(tmp && *tmp ? tmp : "/tmp");
+	r->dir = format("%s/shift-report-XXXXXX", tmp);
+	if (!mkdtemp(r->dir))
+		die(EXIT_OURS, "%s: %s", r->dir, strerror(errno));
+	clock_gettime(CLOCK_REALTIME, &r->begun);
+}
+
+static uint64_t real_ns(const struct timespec *t)
+{
+	return (uint64_t)t->tv_sec * 1000000000 + (uint64_t)t->tv_nsec;
+}
+
+void collect_report(struct run_report *r)
+{
+	struct report_run run = {.job = r->job, .command = r->command, .status = r->wait_status};
+	struct report *report;
+	FILE *out;
+
+	clock_gettime(CLOCK_REALTIME, &r->ended);
+	run.started_real_ns = real_ns(&r->begun);
+	run.ended_real_ns = real_ns(&r->ended);
+	report = need(report_read(r->dir, &run));
+	out = fopen(r->file, "we");
+	if (!out || report_write(report, out) || fclose(out))
+		say("--report %s: %s", r->file, strerror(errno));
+	report_free(report);
+	report_remove(r->dir);
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * shift-run: what its parts share. Everything that can be refused is refused before anything is
+ * started; then there is exec, and nothing of us is left.
+ *
+ *   options.c   the command line            settings.c  what the library is told, and by whom
+ *   target.c    can this be preloaded?      elf.c       what its file says
+ *   library.c   libshift.so                 rails.c     the NICs
+ *   job.c       the job's name              words.c     --kv
+ *   meet.c      the meeting point           kvd.c       this host's shift-kvd
+ *   show.c      --dry-run, --check          exec.c      exec, or fork for --report
+ *   report.c    --report
+ */
+#ifndef SHIFT_RUN_H
+#define SHIFT_RUN_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "kv/proto.h"
+
+/* Documented in shift-run(1). */
+enum exit_status {
+	EXIT_OK = 0,
+	EXIT_NO = 1, /* --check */
+	EXIT_OURS = 125,
+	EXIT_NOT_EXECUTABLE = 126,
+	EXIT_NOT_FOUND = 127,
+};
+
+/* ---- shift-run.c --------------------------------------------------------------------------- */
+
+/* One line, "shift-run: ...", on standard error. */
+void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+_Noreturn void die(int status, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* The process ends when there is no memory. */
+void *need(void *p);
+char *format(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+int64_t now_ms(void);
+
+/* A relative path means nothing to a program that changes its directory. To be freed. */
+char *absolute(const char *path);
+
+/* ---- options.c ----------------------------------------------------------------------------- */
+
+struct options {
+	const char *kv, *key_file, *job, *report; /* NULL: not given */
+	bool check, dry_run, json;
+	int64_t wait_ms;
+	char **command; /* NULL-terminated, not empty */
+};
+
+/* Ends the process if they make no sense, and for --help and --version. */
+void options_parse(struct options *o, int argc, char **argv);
+
+/* "500ms", "10s", "2m", "1h", "10": seconds. -1: no time. */
+int64_t parse_ms(const char *s);
+
+/* ---- settings.c ---------------------------------------------------------------------------- */
+
+enum setting {
+	SET_RAILS,
+	SET_GIVE_UP,
+	SET_FAILBACK,
+	SET_LOG_LEVEL,
+	SET_LOG_FILE,
+	SET_LOST_ATOMIC,
+	SETTINGS,
+};
+
+/* By an option. Ends the process if it makes no sense. */
+void setting_give(enum setting s, const char *words);
+
+/* The same for what is in the environment. */
+void settings_check(void);
+
+/* As the library reads it: the option's, else the environment's, else NULL. */
+const char *setting_value(enum setting s);
+const char *setting_variable(enum setting s);
+
+/* An option that is not what holds here already: its name, else NULL. */
+const char *settings_conflict(void);
+
+/* ---- target.c, elf.c ----------------------------------------------------------------------- */
+
+struct target {
+	char path[PATH_MAX]; /* of the file that is executed first */
+	char why[PATH_MAX + 256];
+};
+
+/* 0: it can be protected; else what to exit with, and t->why. */
+int target_check(char *const *command, struct target *t);
+
+/* The command's path as execvp() finds it. 0, EXIT_NOT_FOUND or EXIT_NOT_EXECUTABLE. */
+int find_command(const char *name, char path[PATH_MAX]);
+
+/* NULL: a dynamic program for this machine; else the reason, a static text. */
+const char *elf_refusal(const char *path);
+
+/* ---- library.c ----------------------------------------------------------------------------- */
+
+/* The directory of this program's file. */
+const char *own_directory(void);
+
+/* A file of ours: beside this program, in the build tree, or installed. False: nowhere. */
+bool find_own(char path[PATH_MAX], const char *name, const char *in_build_tree,
+	      const char *installed);
+
+/* Finds it, and sees in a child that it can be loaded. Ends the process if not. */
+const char *library_find(void);
+
+/* What LD_PRELOAD is to be: appended to, never overwritten. To be freed. */
+char *library_preload(const char *library);
+
+/* Is a libshift.so in LD_PRELOAD? */
+bool library_is_active(void);
+
+/* ---- rails.c ------------------------------------------------------------------------------- */
+
+/* Of --rails: NULL: it is well-formed; else the reason, to be freed. */
+char *rails_refusal(const char *words);
+
+/* Ends the process if a device in it does not exist here; a word if there is nothing to go to. */
+void rails_check(const char *words);
+
+/* Calls back for each device, with its backups ("mlx5_1+mlx5_2", or ""). */
+void rails_each(const char *words, void (*fn)(void *arg, const char *device, const char *backups),
+		void *arg);
+
+/* ---- job.c --------------------------------------------------------------------------------- */
+
+/* --job, $SHIFT_JOB, the launcher's, or "default". Ends the process if that is no name. */
+const char *job_name(const char *option);
+
+/* ---- words.c ------------------------------------------------------------------------------- */
+
+enum meeting_kind {
+	MEET_HERE,  /* a private etcd, for this host only */
+	MEET_URLS,  /* there is an etcd */
+	MEET_START, /* the shift-run on that host starts it */
+};
+
+struct meeting {
+	enum meeting_kind kind;
+	char urls[4096]; /* empty: not known yet */
+	bool is_host;	 /* that host is this one: */
+	char listen[64]; /* ADDRESS:PORT */
+};
+
+/* Of --kv or $SHIFT_KV; NULL or empty: MEET_HERE. Resolves HOST. Ends the process on nonsense. */
+void meeting_parse(struct meeting *m, const char *words);
+
+/* ---- meet.c, kvd.c ------------------------------------------------------------------------- */
+
+/* This host's shift-kvd of the job runs, stays for us, and has met etcd; or the process ends. */
+void meet(struct meeting *m, const struct options *o, const char *job);
+
+struct kvd_state {
+	char *endpoints; /* joined by commas */
+	char *error;
+	bool up, has_key_file;
+	int pid, users; /* clients and holders, without ourselves */
+};
+
+/* Asks, and holds it. 0, or a negative errno: there is none (-ENOENT, -ECONNREFUSED), ... */
+int kvd_hold(const char *job, struct kvd_state *s);
+void kvd_state_free(struct kvd_state *s);
+
+/* Runs shift-kvd with these arguments (NULL-terminated, without its name) until it has detached
+ * itself. Returns what it printed, to be freed; ends the process if it failed, with its reason. */
+char *kvd_run(const char *const *arguments);
+
+/* ---- exec.c -------------------------------------------------------------------------------- */
+
+/* An environment variable for the command. */
+struct variable {
+	const char *name;
+	char *value;
+};
+
+/* Becomes the command; returns (an exit status) only if that fails, having said why. */
+int exec_command(char **command);
+
+/* Runs it as a child; its wait status. */
+int run_command(char **command);
+
+/* Ends as it did: the same status, or the same signal. */
+_Noreturn void end_as(int wait_status);
+
+/* ---- show.c -------------------------------------------------------------------------------- */
+
+struct plan {
+	const struct options *o;
+	const char *library, *job;
+	const struct target *target;
+	const struct meeting *meeting;
+	const struct variable *variables; /* ends with name of NULL */
+};
+
+void show_plan(const struct plan *p);
+int show_check(const struct options *o, const struct target *t, int status, const char *library);
+
+/* ---- report.c ------------------------------------------------------------------------------ */
+
+struct run_report {
+	const char *file, *job;
+	char *dir; /* where each process leaves its statistics; made by report_begin() */
+	char **command;
+	struct timespec begun, ended;
+	int wait_status;
+};
+
+/* Makes the directory, and sees that the file can be written. Ends the process if not. */
+void report_begin(struct run_report *r);
+
+/* Writes the file and removes the directory. */
+void collect_report(struct run_report *r);
+
+#endif

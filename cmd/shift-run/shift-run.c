@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* shift-run: puts libshift.so under a program, or says why that is not possible. */
+#include "run.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void vsay(const char *fmt, va_list ap)
+{
+	char line[PATH_MAX + 1024];
+
+	vsnprintf(line, sizeof(line), fmt, ap);
+	fprintf(stderr, "shift-run: %s\n", line);
+}
+
+void say(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsay(fmt, ap);
+	va_end(ap);
+}
+
+void die(int status, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsay(fmt, ap);
+	va_end(ap);
+	exit(status);
+}
+
+void *need(void *p)
+{
+	if (!p)
+		die(EXIT_OURS, "out of memory");
+	return p;
+}
+
+char *format(const char *fmt, ...)
+{
+	char *text = NULL;
+	va_list ap;
+
+	va_start(ap, fmt);
+	if (vasprintf(&text, fmt, ap) < 0)
+		text = NULL;
+	va_end(ap);
+	return need(text);
+}
+
+int64_t now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * (int64_t)1000 + t.tv_nsec / 1000000;
+}
+
+char *absolute(const char *path)
+{
+	char *dir, *full;
+
+	if (*path == '/')
+		return need(strdup(path));
+	dir = getcwd(NULL, 0);
+	if (!dir)
+		die(EXIT_OURS, "the working directory: %s", strerror(errno));
+	full = format("%s/%s", dir, path);
+	free(dir);
+	return full;
+}
+
+enum { VARIABLES_MAX = SETTINGS + 6 };
+
+/* What is added to the environment of the command. */
+static void list_variables(struct variable *v, const struct options *o, const struct meeting *m,
+			   const char *library, const char *job, const char *report_dir)
+{
+	const char *run_dir = getenv("SHIFT_RUN_DIR");
+
+	*v++ = (struct variable){"LD_PRELOAD", library_preload(library)};
+	*v++ = (struct variable){"SHIFT_JOB", need(strdup(job))};
+	if (run_dir && *run_dir)
+		*v++ = (struct variable){"SHIFT_RUN_DIR", need(strdup(run_dir))};
+	if (m->kind != MEET_HERE) /* for a shift-run of the job on another host */
+		*v++ = (struct variable){"SHIFT_KV", need(strdup(m->urls))};
+	for (int s = 0; s < SETTINGS; s++)
+		if (setting_value(s))
+			*v++ = (struct variable){setting_variable(s),
+						 need(strdup(setting_value(s)))};
+	if (o->report)
+		*v++ = (struct variable){"SHIFT_REPORT_DIR", need(strdup(report_dir))};
+	*v = (struct variable){0};
+}
+
+static void set_variables(const struct variable *v)
+{
+	for (; v->name; v++)
+		if (setenv(v->name, v->value, 1))
+			die(EXIT_OURS, "out of memory");
+}
+
+/* Inside a command of a shift-run of this host: all is done. False: it is not. */
+static bool is_nested(const struct options *o, const struct meeting *m)
+{
+	const char *outer = getenv("SHIFT_JOB"), *conflict = settings_conflict();
+	const char *kv = getenv("SHIFT_KV");
+	struct kvd_state s;
+
+	if (!outer || !kv_job_is_valid(outer, strlen(outer)) || !library_is_active())
+		return false;
+	if (kvd_hold(outer, &s))
+		return false; /* brought here from another host, or killed */
+	kvd_state_free(&s);
+	if (o->job && strcmp(o->job, outer))
+		conflict = "job";
+	if (o->kv && (!kv || strcmp(m->urls, kv)))
+		conflict = "kv";
+	if (o->report)
+		conflict = "report";
+	if (conflict)
+		die(EXIT_OURS,
+		    "--%s: this is inside job %s already, which does not say so; give "
+		    "it to the outer shift-run",
+		    conflict, outer);
+	say("inside job %s already: nothing to do", outer);
+	return true;
+}
+
+static int run(const struct options *o, const struct variable *variables, struct run_report *r)
+{
+	set_variables(variables);
+	if (!o->report)
+		return exec_command(o->command);
+	r->wait_status = run_command(o->command);
+	collect_report(r);
+	end_as(r->wait_status);
+}
+
+static int protect(const struct options *o, const struct target *target)
+{
+	struct run_report r = {.file = o->report, .command = o->command};
+	struct variable variables[VARIABLES_MAX + 1];
+	const char *library = library_find(), *job;
+	struct meeting meeting;
+
+	meeting_parse(&meeting, o->kv ? o->kv : getenv("SHIFT_KV"));
+	if (!o->dry_run && is_nested(o, &meeting))
+		return exec_command(o->command);
+	job = r.job = job_name(o->job);
+	rails_check(setting_value(SET_RAILS));
+	if (o->dry_run) {
+		list_variables(variables, o, &meeting, library, job, "(a new directory)");
+		show_plan(&(struct plan){o, library, job, target, &meeting, variables});
+		return fflush(stdout) ? EXIT_OURS : EXIT_OK;
+	}
+	meet(&meeting, o, job);
+	if (o->report)
+		report_begin(&r);
+	list_variables(variables, o, &meeting, library, job, r.dir);
+	return run(o, variables, &r);
+}
+
+int main(int argc, char **argv)
+{
+	const char *run_dir = getenv("SHIFT_RUN_DIR");
+	struct target target;
+	struct options o;
+	int status;
+
+	argv[0] = "shift-run"; /* getopt's messages begin with this */
+	options_parse(&o, argc, argv);
+	if (run_dir && *run_dir && setenv("SHIFT_RUN_DIR", absolute(run_dir), 1))
+		die(EXIT_OURS, "out of memory");
+	status = target_check(o.command, &target);
+	if (o.check)
+		return show_check(&o, &target, status, status ? NULL : library_find());
+	if (status)
+		die(status, "%s", target.why);
+	return protect(&o, &target);
+}

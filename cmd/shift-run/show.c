@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* --dry-run and --check: results, on standard output. */
+#include "run.h"
+
+#include <cjson/cJSON.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void print_json(cJSON *o)
+{
+	char *text = need(cJSON_Print(o));
+
+	puts(text);
+	free(text);
+	cJSON_Delete(o);
+}
+
+static void add_words(cJSON *o, const char *name, char *const *words)
+{
+	cJSON *list = cJSON_AddArrayToObject(o, name);
+
+	while (*words)
+		cJSON_AddItemToArray(list, cJSON_CreateString(*words++));
+}
+
+static void add_split(cJSON *o, const char *name, const char *words, const char *separator)
+{
+	char *copy = need(strdup(words)), *save = NULL;
+	cJSON *list = cJSON_AddArrayToObject(o, name);
+
+	for (char *p = strtok_r(copy, separator, &save); p; p = strtok_r(NULL, separator, &save))
+		cJSON_AddItemToArray(list, cJSON_CreateString(p));
+	free(copy);
+}
+
+static void add_rail(void *arg, const char *device, const char *backups)
+{
+	add_split(arg, device, backups, "+");
+}
+
+static void show_json(const struct plan *p)
+{
+	static const char *const kinds[] = {
+		[MEET_HERE] = "here", [MEET_URLS] = "urls", [MEET_START] = "start"};
+	cJSON *o = cJSON_CreateObject(), *in;
+
+	cJSON_AddStringToObject(o, "library", p->library);
+	add_words(o, "command", p->o->command);
+	cJSON_AddStringToObject(o, "program", p->target->path);
+	cJSON_AddStringToObject(o, "job", p->job);
+	in = cJSON_AddObjectToObject(o, "meeting");
+	cJSON_AddStringToObject(in, "kind", kinds[p->meeting->kind]);
+	add_split(in, "endpoints", p->meeting->urls, ",");
+	cJSON_AddBoolToObject(in, "starts_etcd",
+			      p->meeting->kind == MEET_HERE || p->meeting->is_host);
+	rails_each(setting_value(SET_RAILS), add_rail, cJSON_AddObjectToObject(o, "rails"));
+	in = cJSON_AddObjectToObject(o, "environment");
+	for (const struct variable *v = p->variables; v->name; v++)
+		cJSON_AddStringToObject(in, v->name, v->value);
+	print_json(o);
+}
+
+static void print_rail(void *arg, const char *device, const char *backups)
+{
+	int *n = arg;
+
+	printf("%-12s%s -> %s\n", (*n)++ ? "" : "rails", device, *backups ? backups : "none");
+}
+
+static const char *meeting_text(const struct meeting *m)
+{
+	switch (m->kind) {
+	case MEET_HERE: return "a private etcd, for this host only";
+	case MEET_URLS: return m->urls;
+	case MEET_START:
+		return format("%s, %s", m->urls,
+			      m->is_host ? "etcd to be started here" : "etcd waited for");
+	}
+	return "";
+}
+
+void show_plan(const struct plan *p)
+{
+	int n = 0;
+
+	if (p->o->json)
+		return show_json(p);
+	printf("%-12s%s\n", "library", p->library);
+	printf("%-12s%s\n", "job", p->job);
+	printf("%-12s%s\n", "meeting", meeting_text(p->meeting));
+	rails_each(setting_value(SET_RAILS), print_rail, &n);
+	if (!n)
+		printf("%-12s%s\n", "rails", "none: there is no RDMA device here");
+	for (const struct variable *v = p->variables; v->name; v++)
+		printf("%-12s%s=%s\n", v == p->variables ? "environment" : "", v->name, v->value);
+	printf("%-12s%s", "command", p->target->path);
+	for (char **word = p->o->command + 1; *word; word++)
+		printf(" %s", *word);
+	printf("\n");
+}
+
+int show_check(const struct options *o, const struct target *t, int status, const char *library)
+{
+	cJSON *json;
+
+	if (o->json) {
+		json = cJSON_CreateObject();
+		add_words(json, "command", o->command);
+		cJSON_AddBoolToObject(json, "protected", !status);
+		if (status)
+			cJSON_AddStringToObject(json, "reason", t->why);
+		else
+			cJSON_AddStringToObject(json, "library", library);
+		print_json(json);
+	} else if (status) {
+		printf("no: %s\n", t->why);
+	} else {
+		printf("yes: %s by %s\n", t->path, library);
+	}
+	return status ? EXIT_NO : EXIT_OK;
+}

@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* The file of the statistics: made, grown, and at the end moved or removed. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "kv/client.h"
+#include "lib/stats/writer.h"
+
+enum {
+	PAGE = 4096,
+	GROW_SLOTS = 64, /* memory is taken for so many at once */
+	COPY_BYTES = 1 << 16,
+};
+
+struct stats_file stats_file = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+#define F (&stats_file)
+
+static uint64_t round_up(uint64_t n)
+{
+	return (n + PAGE - 1) & ~(uint64_t)(PAGE - 1);
+}
+
+static void read_text(const char *path, char *text, size_t bytes)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, bytes - 1);
+
+	text[n > 0 ? n : 0] = 0;
+	if (fd >= 0)
+		close(fd);
+}
+
+/* Arguments are separated by NUL: by blanks here. */
+static void read_command(char *text, size_t bytes)
+{
+	int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, bytes - 1);
+
+	for (ssize_t i = 0; i + 1 < n; i++)
+		if (!text[i])
+			text[i] = ' ';
+	text[n > 0 ? n : 0] = 0;
+	if (fd >= 0)
+		close(fd);
+}
+
+/* Field 22, behind the name in parentheses, which may contain anything. */
+static uint64_t start_ticks(void)
+{
+	char text[1024], *p;
+
+	read_text("/proc/self/stat", text, sizeof(text));
+	p = strrchr(text, ')');
+	for (int field = 2; p && field < 22; field++)
+		p = strchr(p + 1, ' ');
+	return p ? strtoull(p + 1, NULL, 10) : 0;
+}
+
+static uint64_t clock_ns(clockid_t clock)
+{
+	struct timespec t;
+
+	clock_gettime(clock, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+void stats_copy_name(char *to, size_t bytes, const char *from)
+{
+	size_t n = from ? strnlen(from, bytes - 1) : 0;
+
+	memcpy(to, from ? from : "", n);
+	memset(to + n, 0, bytes - n);
+}
+
+static uint64_t pid_namespace(void)
+{
+	struct stat st;
+
+	return stat("/proc/self/ns/pid", &st) ? 0 : st.st_ino;
+}
+
+static void describe(struct stats_header *h, const char *job, uint64_t nonce, const char *report)
+{
+	h->pid = (uint32_t)getpid();
+	h->start_ticks = start_ticks();
+	h->pid_namespace = pid_namespace();
+	h->nonce = nonce;
+	h->opened_ns = clock_ns(CLOCK_MONOTONIC);
+	h->opened_real_ns = clock_ns(CLOCK_REALTIME);
+	read_text("/proc/sys/kernel/random/boot_id", h->boot_id, sizeof(h->boot_id));
+	h->boot_id[strcspn(h->boot_id, "\n")] = 0;
+	read_text("/proc/self/comm", h->comm, sizeof(h->comm));
+	h->comm[strcspn(h->comm, "\n")] = 0;
+	read_command(h->command, sizeof(h->command));
+	gethostname(h->host, sizeof(h->host) - 1);
+	stats_copy_name(h->job, sizeof(h->job), job);
+	stats_copy_name(h->report_dir, sizeof(h->report_dir), report);
+}
+
+/* Where everything is. Returns the size of the file. */
+static uint64_t lay_out(struct stats_table *t)
+{
+	t[0] = (struct stats_table){STATS_TABLE_EVENTS, sizeof(struct stats_event),
+				    STATS_HEADER_BYTES, STATS_EVENTS, 0};
+	t[1] = (struct stats_table){STATS_TABLE_SWITCHES, sizeof(struct stats_switch),
+				    round_up(t[0].at + t[0].entries * t[0].entry_bytes),
+				    STATS_SWITCHES, 0};
+	/* Last, as it is the one that is hardly ever full. */
+	t[2] = (struct stats_table){STATS_TABLE_CONNS, sizeof(struct stats_conn),
+				    round_up(t[1].at + t[1].entries * t[1].entry_bytes),
+				    STATS_CONNS_MAX, 0};
+	return round_up(t[2].at + t[2].entries * t[2].entry_bytes);
+}
+
+static int map(int fd, uint64_t bytes, const struct stats_table *t)
+{
+	uint8_t *base;
+
+	/* Not later than here: writing to a page without a place for it raises SIGBUS. */
+	int err = posix_fallocate(fd, 0, (off_t)t[2].at);
+
+	if (err)
+		return -err;
+	base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+	if (base == MAP_FAILED)
+		return -errno;
+	F->events = (struct stats_event *)(base + t[0].at);
+	F->switches = (struct stats_switch *)(base + t[1].at);
+	F->conns = (struct stats_conn *)(base + t[2].at);
+	__atomic_store_n(&F->h, (struct stats_header *)base, __ATOMIC_RELEASE);
+	return 0;
+}
+
+static int fill(int fd, const char *job, uint64_t nonce, const char *report_dir)
+{
+	struct stats_table table[3];
+	uint64_t bytes = lay_out(table);
+	struct stat st;
+	int err;
+
+	if (ftruncate(fd, (off_t)bytes) || fstat(fd, &st))
+		return -errno;
+	F->dev = st.st_dev;
+	F->ino = st.st_ino;
+	F->owner = getpid();
+	F->conns_ready = 0;
+	F->last_id = 0;
+	err = map(fd, bytes, table);
+	if (err)
+		return err;
+	describe(F->h, job, nonce, report_dir);
+	memcpy(F->h->magic, STATS_MAGIC, sizeof(STATS_MAGIC));
+	F->h->header_bytes = sizeof(struct stats_header);
+	F->h->shape = stats_shape();
+	F->h->tables = 3;
+	memcpy(F->h->table, table, sizeof(table));
+	/* Last: before it nobody takes this for a file of ours. */
+	__atomic_store_n(&F->h->version, STATS_VERSION, __ATOMIC_RELEASE);
+	return 0;
+}
+
+/* As shift-kvd makes them, and as careful about whose they are. */
+static int make_dir(const char *path, mode_t forbidden)
+{
+	struct stat st;
+
+	if (mkdir(path, 0700) && errno != EEXIST)
+		return -errno;
+	if (lstat(path, &st))
+		return -errno;
+	if (!S_ISDIR(st.st_mode))
+		return -ENOTDIR;
+	if (st.st_uid != geteuid() && (forbidden == 077 || st.st_uid))
+		return -EPERM;
+	return st.st_mode & forbidden && !(forbidden == 022 && st.st_mode & S_ISVTX) ? -EPERM : 0;
+}
+
+static int make_dirs(char *path)
+{
+	char *job = strrchr(path, '/'), *base;
+	int err;
+
+	*job = 0;
+	base = strrchr(path, '/');
+	*base = 0;
+	err = make_dir(path, 022);
+	*base = '/';
+	if (!err)
+		err = make_dir(path, 077);
+	*job = '/';
+	return err;
+}
+
+static int create(const char *job)
+{
+	int err = kv_socket_path(F->path, sizeof(F->path), job), fd = -1;
+	char *name = err ? NULL : strrchr(F->path, '/') + 1;
+
+	if (err)
+		return err;
+	if (snprintf(name, sizeof(F->path) - (size_t)(name - F->path), "%d.stats", getpid()) >=
+	    (int)(sizeof(F->path) - (size_t)(name - F->path)))
+		return -ENAMETOOLONG;
+	/* A shift-kvd that ends may remove the directory between the two. */
+	for (int i = 0; i < 5 && fd < 0; i++) {
+		err = make_dirs(F->path);
+		if (err && err != -ENOENT)
+			return err;
+		/* Of a dead process of our number, or what this one was before exec(). */
+		unlink(F->path);
+		fd = open(F->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+		if (fd < 0 && errno != ENOENT && errno != EEXIST)
+			return -errno;
+	}
+	return fd < 0 ? -ENOENT : fd;
+}
+
+int stats_open(const char *job, uint64_t nonce, const char *report_dir)
+{
+	int fd, err = 0;
+
+	if (__atomic_load_n(&F->h, __ATOMIC_ACQUIRE))
+		return 0; /* perhaps the parent's, with its lock held for ever */
+	pthread_mutex_lock(&F->lock);
+	if (!F->h) {
+		fd = create(job);
+		err = fd < 0 ? fd : fill(fd, job, nonce, report_dir);
+		if (fd >= 0 && err)
+			unlink(F->path);
+		if (fd >= 0)
+			close(fd); /* the program may close it, and use its number again */
+	}
+	pthread_mutex_unlock(&F->lock);
+	return err;
+}
+
+const char *stats_path(void)
+{
+	return F->h && F->owner == getpid() ? F->path : NULL;
+}
+
+bool stats_lock(void)
+{
+	if (!__atomic_load_n(&F->h, __ATOMIC_ACQUIRE) || F->owner != getpid())
+		return false;
+	pthread_mutex_lock(&F->lock);
+	if (F->h)
+		return true;
+	pthread_mutex_unlock(&F->lock);
+	return false;
+}
+
+void stats_unlock(void)
+{
+	pthread_mutex_unlock(&F->lock);
+}
+
+int stats_grow(void)
+{
+	uint64_t from = (uint64_t)((uint8_t *)(F->conns + F->conns_ready) - (uint8_t *)F->h);
+	int fd, err = -ENOSPC;
+	struct stat st;
+
+	if (F->conns_ready + GROW_SLOTS > STATS_CONNS_MAX)
+		return -ENOSPC;
+	fd = open(F->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &st) || st.st_dev != F->dev || st.st_ino != F->ino)
+		err = -ESTALE;
+	else
+		err = -posix_fallocate(fd, (off_t)from, GROW_SLOTS * sizeof(struct stats_conn));
+	close(fd);
+	if (!err)
+		F->conns_ready += GROW_SLOTS;
+	return err;
+}
+
+/* To another file system. What was never written stays a hole. */
+static int copy(const char *to)
+{
+	static const char zeros[COPY_BYTES];
+	uint64_t bytes = lay_out((struct stats_table[3]){0});
+	uint64_t used = (uint64_t)((uint8_t *)(F->conns + F->conns_ready) - (uint8_t *)F->h);
+	int fd = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600), err = 0;
+
+	if (fd < 0)
+		return -errno;
+	for (uint64_t at = 0; at < used && !err; at += COPY_BYTES) {
+		size_t n = used - at < COPY_BYTES ? (size_t)(used - at) : COPY_BYTES;
+		const uint8_t *from = (const uint8_t *)F->h + at;
+
+		if (memcmp(from, zeros, n) && pwrite(fd, from, n, (off_t)at) != (ssize_t)n)
+			err = errno ? -errno : -EIO;
+	}
+	if (!err && ftruncate(fd, (off_t)bytes))
+		err = -errno;
+	close(fd);
+	if (err)
+		unlink(to);
+	return err;
+}
+
+static void leave(void)
+{
+	const struct stats_header *h = F->h;
+	char to[sizeof(h->report_dir) + 64], *dir;
+
+	snprintf(to, sizeof(to), "%s/%u-%llu.stats", h->report_dir, h->pid,
+		 (unsigned long long)h->opened_real_ns);
+	if (*h->report_dir && rename(F->path, to) && errno == EXDEV)
+		copy(to);
+	unlink(F->path); /* if that did not move it */
+	dir = strrchr(F->path, '/');
+	*dir = 0;
+	rmdir(F->path); /* unless others have their files there */
+}
+
+int stats_close(char *summary, size_t bytes)
+{
+	struct shift_conn_stats counters;
+	struct stats_now *now;
+	int n;
+
+	if (bytes)
+		*summary = 0;
+	if (!stats_lock())
+		return 0;
+	now = &F->h->now;
+	stats_write_begin(&now->sequence);
+	now->closed_ns = clock_ns(CLOCK_MONOTONIC);
+	stats_write_end(&now->sequence);
+	counters = now->gone_counters;
+	for (uint64_t i = 0; i < now->slots_used; i++)
+		if (F->conns[i].id)
+			stats_add_counters(&counters, &F->conns[i].counters);
+	n = stats_summary(summary, bytes, now, &counters);
+	leave();
+	/* The mapping stays: another thread may still be on its way here. */
+	__atomic_store_n(&F->h, NULL, __ATOMIC_RELEASE);
+	stats_unlock();
+	return n;
+}

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * RUNDIR/JOB/PID.stats: what one process tells of its connections. The library writes it through a
+ * shared mapping; shift-ctl, shift-kvd, shift-run and shift-diag read it, also when the process is
+ * dead. A sparse file with room for the maximum: nothing in it ever moves.
+ *
+ * A header, then tables, found by their kind: a reader takes of an entry what it knows, leaves out
+ * tables it does not know, and refuses another version or other enumerations (`shape`). Numbers are
+ * those of the machine. Times are CLOCK_MONOTONIC, ns; the header has one moment by both clocks.
+ *
+ * Reading while it is written: what changes in place (header.now, a connection) has a sequence
+ * number that is odd during a change. Rings: entry n is at n % entries and its `seq` is n + 1;
+ * of the newest `entries` the oldest may be in the course of being overwritten.
+ */
+#ifndef SHIFT_STATS_LAYOUT_H
+#define SHIFT_STATS_LAYOUT_H
+
+#include "lib/core/conn.h"
+
+#define STATS_MAGIC "shiftST"
+
+enum {
+	STATS_VERSION = 1,
+	STATS_HEADER_BYTES = 8192, /* the first table begins there */
+	STATS_TABLES_MAX = 16,
+	STATS_NIC_BYTES = 24, /* longer names are cut */
+	STATS_CONNS_MAX = 16384,
+	STATS_EVENTS = 1024,
+	STATS_SWITCHES = 256,
+	STATS_BYPASS_MAX = 32,
+};
+
+/* Why a connection is not protected. */
+#define STATS_UNPROTECTED(X)                                                   \
+	X(NONE, "protected")                                                   \
+	X(SETUP, "not connected yet, or its peer has not answered yet")        \
+	X(NOT_RC, "not a reliable connection (UD, UC, XRC, raw)")              \
+	X(SRQ, "receives come from a shared receive queue")                    \
+	X(MEMORY_WINDOW, "memory windows")                                     \
+	X(WR_API, "posts by ibv_wr_*")                                         \
+	X(CQ_EX, "extended completion queue")                                  \
+	X(CHANNEL, "completion channel")                                       \
+	X(POSTED_AROUND, "the program posts around libibverbs (mlx5dv, DevX)") \
+	X(IMPORTED, "imported from another process")                           \
+	X(NO_PEER_LIBRARY, "the peer runs without shift, or in another job")   \
+	X(NO_BACKUP_NIC, "this host has no other NIC for it")                  \
+	X(PEER_NO_BACKUP_NIC, "the peer's host has no other NIC for it")       \
+	X(NO_TWIN, "no twin could be made on any backup NIC")                  \
+	X(NO_SHADOW, "memory could not be registered on the backup NICs")      \
+	X(NO_RENDEZVOUS, "shift-kvd cannot be reached")                        \
+	X(LOOPBACK, "connected to itself")                                     \
+	X(ATTRIBUTES, "connected in a way that we do not know")                \
+	X(TOO_LARGE, "queues or requests beyond what is logged")               \
+	X(MISMATCH, "the peer is not who the connection says")                 \
+	X(NO_MEMORY, "no memory")                                              \
+	X(OVER, "given up or closed")                                          \
+	X(OTHER, "see the log")
+
+enum stats_unprotected {
+#define STATS_UNPROTECTED_ENUM(name, what) STATS_UNPROTECTED_##name,
+	STATS_UNPROTECTED(STATS_UNPROTECTED_ENUM)
+#undef STATS_UNPROTECTED_ENUM
+		STATS_UNPROTECTED_COUNT
+};
+
+/* Whether a NIC's rq_psn may be believed (DESIGN 4.2). */
+enum stats_psn { STATS_PSN_UNMEASURED, STATS_PSN_LIVE, STATS_PSN_STALE };
+
+/* Where the time of a switch goes. */
+#define STATS_PHASES(X)                                                        \
+	X(DETECT, detect, "from the fault to the start of the switch")         \
+	X(PREPARE, prepare, "planned: asking the peer; data flows")            \
+	X(DRAIN, drain, "planned: waiting for what should not be interrupted") \
+	X(FENCE, fence, "the old QP is made unable to take packets")           \
+	X(WAIT, wait, "no rail, or packets may be about still")                \
+	X(ARM, arm, "the twin is brought to RTS")                              \
+	X(HANDSHAKE, handshake, "until the peer's SWITCH of the same epoch")   \
+	X(REPOST, repost, "until the last request is posted again")
+
+enum stats_phase {
+#define STATS_PHASE_ENUM(name, word, what) STATS_PHASE_##name,
+	STATS_PHASES(STATS_PHASE_ENUM)
+#undef STATS_PHASE_ENUM
+		STATS_PHASE_COUNT
+};
+
+enum stats_outcome {
+	STATS_UNDER_WAY,
+	STATS_COMMITTED,
+	STATS_ABANDONED, /* planned, and data has gone on flowing on the old rail */
+	STATS_GIVEN_UP,	 /* errors were handed to the program */
+	STATS_CLOSED,	 /* the program ended the connection meanwhile */
+};
+
+enum stats_kind { STATS_FAILOVER, STATS_MIGRATION, STATS_FAILBACK };
+
+/* What a switch had to decide about single requests, and what it cost; a part of SHIFT_STATS. */
+#define STATS_SWITCH_COUNTERS(X) \
+	X(proved)                \
+	X(replayed)              \
+	X(trimmed)               \
+	X(replayed_partial)      \
+	X(reissued_reads)        \
+	X(lost_atomics)          \
+	X(at_least_once)         \
+	X(maybe_twice)           \
+	X(retransmits)           \
+	X(stale_msgs)            \
+	X(stale_cqes)            \
+	X(hung_fences)           \
+	X(held_posts)
+
+struct stats_switch {
+	uint64_t seq;
+	uint64_t conn; /* stats_conn.id */
+	uint64_t begin_ns, end_ns;
+	uint64_t fault_ns;  /* when the fault began, as far as known; 0: not known */
+	uint64_t hold_ns;   /* since when no data flows; 0: it does */
+	uint64_t outage_ns; /* from the fault (or hold_ns) until all was posted again */
+	uint64_t phase_ns[STATS_PHASE_COUNT];
+#define STATS_SWITCH_FIELD(name) uint64_t name;
+	STATS_SWITCH_COUNTERS(STATS_SWITCH_FIELD)
+#undef STATS_SWITCH_FIELD
+	uint32_t qpn;
+	uint32_t from_epoch, epoch;
+	uint32_t attempts; /* epochs entered */
+	uint8_t from_rail, rail;
+	uint8_t cause;	 /* enum shift_reason that began it */
+	uint8_t ended;	 /* enum shift_reason that ended it */
+	uint8_t outcome; /* enum stats_outcome */
+	uint8_t kind;	 /* enum stats_kind */
+	uint8_t planned;
+	uint8_t joined; /* started by the peer */
+	char from_nic[STATS_NIC_BYTES], nic[STATS_NIC_BYTES];
+};
+
+/* The flight recorder: a change of state. */
+struct stats_event {
+	uint64_t seq;
+	uint64_t time_ns;
+	uint64_t conn;
+	uint32_t qpn;
+	uint32_t epoch;
+	uint8_t from, to; /* enum shift_state */
+	uint8_t reason;	  /* enum shift_reason */
+	uint8_t rail;
+	uint32_t kind; /* 0 */
+	char nic[STATS_NIC_BYTES];
+};
+
+struct stats_conn {
+	uint64_t sequence;
+	uint64_t id; /* unique in the process, from 1; 0: a free slot */
+	uint64_t created_ns, protected_ns, changed_ns, updated_ns;
+	uint64_t peer_nonce;
+	uint8_t gid[16], peer_gid[16]; /* of rail 0 */
+	uint32_t qpn, peer_qpn;	       /* the program's, rail 0 */
+	uint32_t peer_pid;	       /* 0: not known */
+	uint32_t epoch, target_epoch, committed_epoch;
+	uint32_t next_free; /* of a free slot: another, + 1 */
+	uint8_t rails;
+	uint8_t rail, target_rail;
+	uint8_t state, reason; /* enum shift_state, enum shift_reason */
+	uint8_t is_protected, was_protected;
+	uint8_t unprotected; /* enum stats_unprotected */
+	uint8_t holding;
+	uint8_t unused[3];
+	uint8_t psn[SHIFT_RAILS_MAX]; /* enum stats_psn */
+	char nic[SHIFT_RAILS_MAX][STATS_NIC_BYTES];
+	char peer_host[64];
+	uint64_t send_posted, send_done; /* requests logged, and accounted for */
+	uint64_t recv_posted, recv_done;
+	uint64_t moves; /* switches committed */
+	uint64_t outage_last_ns, outage_max_ns, outage_total_ns;
+	uint64_t last_switch; /* index + 1 in the ring; 0: none */
+	struct shift_conn_stats counters;
+	struct stats_switch now; /* under way if begin_ns is not 0 */
+};
+
+/* What is under one sequence number in the header. */
+struct stats_now {
+	uint64_t sequence;
+	uint64_t closed_ns;				/* clean end; 0: it runs, or crashed */
+	uint64_t conns_ever, conns_live, conns_refused; /* refused: the table was full */
+	uint64_t slots_used;				/* the first so many were ever used */
+	uint64_t free_slot;				/* + 1; 0: none */
+	uint64_t conns_moved;				/* at least once */
+	uint64_t committed, failovers, migrations, failbacks, abandoned, given_up;
+	uint64_t outage_max_ns, outage_total_ns;
+	/* Of connections that are gone. */
+	uint64_t gone, gone_protected;
+	uint64_t gone_unprotected[STATS_UNPROTECTED_COUNT];
+	struct shift_conn_stats gone_counters;
+	/* QPs without a slot; the NIC and the reason make the key. */
+	struct stats_bypass {
+		char nic[STATS_NIC_BYTES];
+		uint32_t reason, count;
+	} bypass[STATS_BYPASS_MAX];
+};
+
+enum stats_table_kind { STATS_TABLE_CONNS = 1, STATS_TABLE_EVENTS, STATS_TABLE_SWITCHES };
+
+struct stats_table {
+	uint32_t kind, entry_bytes;
+	uint64_t at, entries;
+	uint64_t written; /* rings: entries ever written */
+};
+
+/* Of the enumerations above and of lib/core: numbers mean the same only if all are equal. */
+struct stats_shape {
+	uint16_t states, reasons, counters, unprotected, phases, switch_counters, unused[2];
+};
+
+struct stats_header {
+	char magic[8];
+	uint32_t version, header_bytes;
+	struct stats_shape shape;
+	uint32_t pid, tables;
+	uint64_t start_ticks;	/* /proc/PID/stat, field 22: a pid may be used again */
+	uint64_t pid_namespace; /* st_ino of /proc/self/ns/pid: whose pid that is */
+	uint64_t nonce;
+	uint64_t opened_ns, opened_real_ns;
+	char boot_id[40];
+	char job[72], host[64], comm[16], command[256], report_dir[256];
+	struct stats_table table[STATS_TABLES_MAX];
+	struct stats_now now;
+};
+
+_Static_assert(sizeof(struct stats_header) <= STATS_HEADER_BYTES, "the header has grown");
+_Static_assert(sizeof(struct stats_now) % 8 == 0 && sizeof(struct stats_conn) % 8 == 0 &&
+		       sizeof(struct stats_switch) % 8 == 0 && sizeof(struct stats_event) == 64,
+	       "entries are read in words of 8 bytes");
+
+/* As this build has it. */
+struct stats_shape stats_shape(void);
+
+const char *stats_unprotected_name(unsigned int reason); /* NO_BACKUP_NIC */
+const char *stats_unprotected_text(unsigned int reason); /* this host has no other NIC for it */
+const char *stats_psn_name(unsigned int psn);		 /* unmeasured, live, stale */
+const char *stats_phase_name(unsigned int phase);	 /* detect */
+const char *stats_outcome_name(unsigned int outcome);	 /* committed */
+const char *stats_kind_name(unsigned int kind);		 /* failover, migration, fail-back */
+
+#endif

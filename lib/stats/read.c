@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "lib/stats/read.h"
+
+enum {
+	PATIENCE_NS = 200 * 1000 * 1000,
+	RING_TRIES = 10,
+	ENTRY_BYTES_MAX = 4096,
+	ENTRIES_MAX = 1 << 16,
+};
+
+static int read_at(int fd, void *to, size_t bytes, uint64_t at)
+{
+	ssize_t n = pread(fd, to, bytes, (off_t)at);
+
+	if (n < 0)
+		return -errno;
+	return (size_t)n == bytes ? 0 : -EBADMSG;
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+/* An object that begins with its sequence number. Three calls, as the order of loads within one is
+ * nobody's promise. 1: a good copy, 0: it was being changed, or a negative errno. */
+static int try_steady(int fd, void *to, size_t bytes, uint64_t at)
+{
+	uint64_t before, after;
+	int err = read_at(fd, &before, sizeof(before), at);
+
+	if (!err)
+		err = read_at(fd, to, bytes, at);
+	if (!err)
+		err = read_at(fd, &after, sizeof(after), at);
+	if (err)
+		return err;
+	return !(before & 1) && before == after && !memcmp(to, &after, sizeof(after));
+}
+
+/* Who lives may have lost the processor amid a change: he is waited for, but once for a file. */
+static int read_steady(int fd, void *to, size_t bytes, uint64_t at, struct stats_copy *copy)
+{
+	uint64_t end_ns = 0;
+	int done;
+
+	while (!(done = try_steady(fd, to, bytes, at))) {
+		end_ns = end_ns ? end_ns : now_ns() + PATIENCE_NS;
+		if (copy->torn || copy->life != STATS_RUNNING || now_ns() > end_ns) {
+			copy->torn = true;
+			return 0;
+		}
+		sched_yield();
+	}
+	return done > 0 ? 0 : done;
+}
+
+/* Terminated, and nothing that a terminal might obey. */
+static void clean(char *text, size_t bytes)
+{
+	text[bytes - 1] = 0;
+	for (unsigned char *p = (unsigned char *)text; *p; p++)
+		if (*p < ' ' || *p == 0x7f)
+			*p = '?';
+}
+
+static uint8_t at_most(uint8_t n, uint8_t max)
+{
+	return n < max ? n : max;
+}
+
+static void clean_header(struct stats_header *h)
+{
+	clean(h->boot_id, sizeof(h->boot_id));
+	clean(h->job, sizeof(h->job));
+	clean(h->host, sizeof(h->host));
+	clean(h->comm, sizeof(h->comm));
+	clean(h->command, sizeof(h->command));
+	clean(h->report_dir, sizeof(h->report_dir));
+}
+
+static void clean_switch(struct stats_switch *s)
+{
+	clean(s->from_nic, sizeof(s->from_nic));
+	clean(s->nic, sizeof(s->nic));
+	s->rail = at_most(s->rail, SHIFT_RAILS_MAX - 1);
+	s->from_rail = at_most(s->from_rail, SHIFT_RAILS_MAX - 1);
+}
+
+static void clean_conn(struct stats_conn *c)
+{
+	for (int i = 0; i < SHIFT_RAILS_MAX; i++)
+		clean(c->nic[i], STATS_NIC_BYTES);
+	clean(c->peer_host, sizeof(c->peer_host));
+	c->rails = at_most(c->rails, SHIFT_RAILS_MAX);
+	c->rail = at_most(c->rail, SHIFT_RAILS_MAX - 1);
+	c->target_rail = at_most(c->target_rail, SHIFT_RAILS_MAX - 1);
+	clean_switch(&c->now);
+}
+
+static bool is_sound(const struct stats_table *t, uint64_t file_bytes)
+{
+	return t->entry_bytes >= sizeof(uint64_t) && t->entry_bytes <= ENTRY_BYTES_MAX &&
+	       t->entries && t->entries <= ENTRIES_MAX && t->at >= sizeof(struct stats_header) &&
+	       t->at <= file_bytes && t->entries * t->entry_bytes <= file_bytes - t->at;
+}
+
+static bool same_text(const char *path, const char *text)
+{
+	char now[64] = "";
+	FILE *f = fopen(path, "re");
+	bool same = f && fgets(now, sizeof(now), f) && !strncmp(now, text, strcspn(now, "\n"));
+
+	if (f)
+		fclose(f);
+	return same;
+}
+
+/* The process of that number began when this one did, and is no zombie. */
+static bool lives(const struct stats_header *h)
+{
+	char path[64], text[1024] = "", *p;
+	uint64_t ticks = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%u/stat", h->pid);
+	f = fopen(path, "re");
+	if (!f)
+		return false;
+	p = fgets(text, sizeof(text), f) ? strrchr(text, ')') : NULL;
+	fclose(f);
+	if (!p || !p[1] || strchr("ZX", p[2]))
+		return false;
+	for (int field = 2; p && field < 22; field++)
+		p = strchr(p + 1, ' ');
+	ticks = p ? strtoull(p + 1, NULL, 10) : 0;
+	return ticks == h->start_ticks;
+}
+
+static enum stats_life life_of(const struct stats_header *h)
+{
+	char host[sizeof(h->host)] = "";
+	struct stat ns;
+
+	gethostname(host, sizeof(host) - 1);
+	if (strcmp(host, h->host))
+		return STATS_UNKNOWN;
+	if (!same_text("/proc/sys/kernel/random/boot_id", h->boot_id))
+		return STATS_DEAD;
+	if (stat("/proc/self/ns/pid", &ns) || ns.st_ino != h->pid_namespace)
+		return STATS_UNKNOWN;
+	return lives(h) ? STATS_RUNNING : STATS_DEAD;
+}
+
+static int read_header(int fd, struct stats_copy *copy)
+{
+	struct stats_shape shape = stats_shape();
+	struct stats_header *h = &copy->h;
+	int err = read_at(fd, h, sizeof(*h), 0);
+
+	if (err)
+		return err;
+	if (!h->version)
+		return -EAGAIN;
+	if (memcmp(h->magic, STATS_MAGIC, sizeof(STATS_MAGIC)) || h->tables > STATS_TABLES_MAX)
+		return -EBADMSG;
+	if (h->version != STATS_VERSION || h->header_bytes != sizeof(*h) ||
+	    memcmp(&h->shape, &shape, sizeof(shape)))
+		return -EPROTONOSUPPORT;
+	clean_header(h);
+	copy->life = life_of(h);
+	err = read_steady(fd, &h->now, sizeof(h->now), offsetof(struct stats_header, now), copy);
+	for (int i = 0; i < STATS_BYPASS_MAX; i++)
+		clean(h->now.bypass[i].nic, STATS_NIC_BYTES);
+	if (h->now.closed_ns)
+		copy->life = STATS_ENDED;
+	return err;
+}
+
+static const struct stats_table *find(const struct stats_copy *copy, uint32_t kind, int fd)
+{
+	const struct stats_table *t = copy->h.table;
+	struct stat st;
+
+	if (fstat(fd, &st) || st.st_size < 0)
+		return NULL;
+	for (uint32_t i = 0; i < copy->h.tables; i++, t++)
+		if (t->kind == kind && is_sound(t, (uint64_t)st.st_size))
+			return t;
+	return NULL;
+}
+
+static int read_conns(int fd, struct stats_copy *copy)
+{
+	const struct stats_table *t = find(copy, STATS_TABLE_CONNS, fd);
+	uint64_t slots = t ? t->entries : 0;
+	size_t bytes = t && t->entry_bytes < sizeof(struct stats_conn) ? t->entry_bytes
+								       : sizeof(struct stats_conn);
+
+	if (!t)
+		return -EBADMSG;
+	if (slots > copy->h.now.slots_used)
+		slots = copy->h.now.slots_used;
+	copy->conns = calloc(slots ? slots : 1, sizeof(*copy->conns));
+	if (!copy->conns)
+		return -ENOMEM;
+	for (uint64_t i = 0; i < slots; i++) {
+		struct stats_conn *c = copy->conns + copy->conn_count;
+		int err = read_steady(fd, c, bytes, t->at + i * t->entry_bytes, copy);
+
+		if (err)
+			return err;
+		clean_conn(c);
+		copy->conn_count += c->id != 0;
+	}
+	return 0;
+}
+
+static int read_written(int fd, const struct stats_copy *copy, const struct stats_table *t,
+			uint64_t *written)
+{
+	uint64_t at = (uint64_t)((const uint8_t *)&t->written - (const uint8_t *)&copy->h);
+
+	return read_at(fd, written, sizeof(*written), at);
+}
+
+/* Entries that are whole, oldest first, packed in units of `bytes`. How many, or negative errno. */
+static ssize_t pick(const struct stats_table *t, const uint8_t *raw, uint64_t first, uint64_t end,
+		    uint8_t *to, size_t bytes)
+{
+	size_t take = t->entry_bytes < bytes ? t->entry_bytes : bytes;
+	ssize_t count = 0;
+
+	for (uint64_t n = first; n < end; n++) {
+		const uint8_t *entry = raw + n % t->entries * t->entry_bytes;
+		uint64_t seq = n + 1;
+
+		if (memcmp(entry, &seq, sizeof(seq)))
+			continue;
+		memcpy(to + (size_t)count++ * bytes, entry, take);
+	}
+	return count;
+}
+
+/* One look at a ring: raw is room for all of it. */
+static ssize_t look(int fd, const struct stats_copy *copy, const struct stats_table *t,
+		    uint8_t *raw, void *to, size_t bytes, uint64_t *written, bool *whole)
+{
+	uint64_t after = 0, first;
+	ssize_t count;
+	int err = read_written(fd, copy, t, written);
+
+	if (!err)
+		err = read_at(fd, raw, t->entries * t->entry_bytes, t->at);
+	if (!err)
+		err = read_written(fd, copy, t, &after);
+	if (err)
+		return err;
+	if (*written > after || after > UINT64_MAX / 2)
+		return -EBADMSG;
+	/* What was overwritten meanwhile, or is just being so, is left out. */
+	first = after >= t->entries ? after - t->entries + 1 : 0;
+	count = pick(t, raw, first, *written, to, bytes);
+	*whole = first >= *written || (uint64_t)count == *written - first;
+	return count;
+}
+
+static ssize_t read_ring(int fd, struct stats_copy *copy, uint32_t kind, void **to, size_t bytes,
+			 uint64_t *written)
+{
+	const struct stats_table *t = find(copy, kind, fd);
+	ssize_t count = -ENOMEM;
+	bool whole = false;
+	uint8_t *raw;
+
+	if (!t)
+		return -EBADMSG;
+	raw = malloc(t->entries * t->entry_bytes);
+	*to = calloc(t->entries, bytes);
+	/* The record of a switch is changed once more after it was written. */
+	for (int i = 0; raw && *to && i < RING_TRIES && !whole; i++) {
+		count = look(fd, copy, t, raw, *to, bytes, written, &whole);
+		whole |= count < 0;
+	}
+	free(raw);
+	return count;
+}
+
+static int read_rings(int fd, struct stats_copy *copy)
+{
+	ssize_t n;
+
+	n = read_ring(fd, copy, STATS_TABLE_EVENTS, (void **)&copy->events, sizeof(*copy->events),
+		      &copy->events_written);
+	if (n < 0)
+		return (int)n;
+	copy->event_count = (size_t)n;
+	n = read_ring(fd, copy, STATS_TABLE_SWITCHES, (void **)&copy->switches,
+		      sizeof(*copy->switches), &copy->switches_written);
+	if (n < 0)
+		return (int)n;
+	copy->switch_count = (size_t)n;
+	for (size_t i = 0; i < copy->event_count; i++)
+		clean(copy->events[i].nic, STATS_NIC_BYTES);
+	for (size_t i = 0; i < copy->switch_count; i++)
+		clean_switch(copy->switches + i);
+	return 0;
+}
+
+int stats_read_fd(int fd, struct stats_copy *copy)
+{
+	int err;
+
+	memset(copy, 0, sizeof(*copy));
+	err = read_header(fd, copy);
+	if (!err)
+		err = read_conns(fd, copy);
+	if (!err)
+		err = read_rings(fd, copy);
+	if (err)
+		stats_free(copy);
+	return err;
+}
+
+static int open_and(const char *path, struct stats_copy *copy,
+		    int (*fn)(int fd, struct stats_copy *copy))
+{
+	/* Whatever lies there under that name must not make us wait. */
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY), err;
+	struct stat st;
+
+	memset(copy, 0, sizeof(*copy));
+	if (fd < 0)
+		return -errno;
+	err = fstat(fd, &st) || !S_ISREG(st.st_mode) ? -EBADMSG : fn(fd, copy);
+	close(fd);
+	return err;
+}
+
+int stats_read(const char *path, struct stats_copy *copy)
+{
+	return open_and(path, copy, stats_read_fd);
+}
+
+int stats_read_header(const char *path, struct stats_copy *copy)
+{
+	return open_and(path, copy, read_header);
+}
+
+void stats_free(struct stats_copy *copy)
+{
+	free(copy->conns);
+	free(copy->events);
+	free(copy->switches);
+	memset(copy, 0, sizeof(*copy));
+}
+
+struct shift_conn_stats stats_sum(const struct stats_copy *copy)
+{
+	struct shift_conn_stats sum = copy->h.now.gone_counters;
+
+#define ADD(name) sum.name += copy->conns[i].counters.name;
+	for (size_t i = 0; i < copy->conn_count; i++) {
+		SHIFT_STATS(ADD)
+	}
+#undef ADD
+	return sum;
+}
+
+uint64_t stats_real_ns(const struct stats_copy *copy, uint64_t time_ns)
+{
+	return copy->h.opened_real_ns + (time_ns - copy->h.opened_ns);
+}
+
+bool stats_same_process(const struct stats_header *a, const struct stats_header *b)
+{
+	return a->pid == b->pid && a->nonce == b->nonce && a->start_ticks == b->start_ticks &&
+	       a->opened_ns == b->opened_ns && a->opened_real_ns == b->opened_real_ns;
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* Names, and the line at exit. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "lib/stats/stats.h"
+
+#define ONE(...) +1
+
+struct stats_shape stats_shape(void)
+{
+	return (struct stats_shape){
+		.states = SHIFT_ST_COUNT,
+		.reasons = SHIFT_R_COUNT,
+		.counters = 0 SHIFT_STATS(ONE),
+		.unprotected = STATS_UNPROTECTED_COUNT,
+		.phases = STATS_PHASE_COUNT,
+		.switch_counters = 0 STATS_SWITCH_COUNTERS(ONE),
+	};
+}
+
+const char *stats_unprotected_name(unsigned int reason)
+{
+	static const char *const name[] = {
+#define NAME(n, what) [STATS_UNPROTECTED_##n] = #n,
+		STATS_UNPROTECTED(NAME)
+#undef NAME
+	};
+
+	return reason < STATS_UNPROTECTED_COUNT ? name[reason] : "?";
+}
+
+const char *stats_unprotected_text(unsigned int reason)
+{
+	static const char *const text[] = {
+#define TEXT(n, what) [STATS_UNPROTECTED_##n] = what,
+		STATS_UNPROTECTED(TEXT)
+#undef TEXT
+	};
+
+	return reason < STATS_UNPROTECTED_COUNT ? text[reason] : "?";
+}
+
+const char *stats_phase_name(unsigned int phase)
+{
+	static const char *const name[] = {
+#define NAME(n, word, what) [STATS_PHASE_##n] = #word,
+		STATS_PHASES(NAME)
+#undef NAME
+	};
+
+	return phase < STATS_PHASE_COUNT ? name[phase] : "?";
+}
+
+const char *stats_psn_name(unsigned int psn)
+{
+	static const char *const name[] = {"unmeasured", "live", "stale"};
+
+	return psn < sizeof(name) / sizeof(*name) ? name[psn] : "?";
+}
+
+const char *stats_outcome_name(unsigned int outcome)
+{
+	static const char *const name[] = {"under way", "committed", "abandoned", "given up",
+					   "closed"};
+
+	return outcome < sizeof(name) / sizeof(*name) ? name[outcome] : "?";
+}
+
+const char *stats_kind_name(unsigned int kind)
+{
+	static const char *const name[] = {"failover", "migration", "fail-back"};
+
+	return kind < sizeof(name) / sizeof(*name) ? name[kind] : "?";
+}
+
+void stats_add_counters(struct shift_conn_stats *to, const struct shift_conn_stats *from)
+{
+#define ADD(name) to->name += from->name;
+	SHIFT_STATS(ADD)
+#undef ADD
+}
+
+/* Appends to a line of which n bytes are there already, and perhaps more than fit. */
+static int add(char *line, size_t bytes, int n, const char *before, uint64_t count,
+	       const char *what)
+{
+	size_t at = (size_t)n < bytes ? (size_t)n : bytes;
+
+	return n + snprintf(line + at, bytes - at, "%s%" PRIu64 " %s%s", before, count, what,
+			    count == 1 ? "" : "s");
+}
+
+static int add_kinds(char *line, size_t bytes, int n, const struct stats_now *now)
+{
+	const struct {
+		uint64_t count;
+		const char *what;
+	} kind[] = {{now->failovers, "failover"},
+		    {now->migrations, "migration"},
+		    {now->failbacks, "fail-back"}};
+	const char *before = " (";
+	size_t at;
+
+	for (int i = 0; i < 3; i++) {
+		if (!kind[i].count)
+			continue;
+		n = add(line, bytes, n, before, kind[i].count, kind[i].what);
+		before = ", ";
+	}
+	if (*before == ' ')
+		return n;
+	at = (size_t)n < bytes ? (size_t)n : bytes;
+	return n + snprintf(line + at, bytes - at, ")");
+}
+
+static int add_outage(char *line, size_t bytes, int n, uint64_t ns)
+{
+	size_t at = (size_t)n < bytes ? (size_t)n : bytes;
+	double ms = (double)ns / 1e6;
+
+	if (ms >= 10000)
+		return n + snprintf(line + at, bytes - at, ", longest outage %.1f s", ms / 1e3);
+	return n + snprintf(line + at, bytes - at, ", longest outage %.*f ms", ms < 10, ms);
+}
+
+int stats_summary(char *line, size_t bytes, const struct stats_now *now,
+		  const struct shift_conn_stats *counters)
+{
+	uint64_t doubt = counters->maybe_twice + counters->lost_atomics;
+	int n = 0;
+
+	if (bytes)
+		*line = 0;
+	if (!now->committed && !now->given_up && !doubt)
+		return 0;
+	n = add(line, bytes, n, "", now->conns_moved, "connection");
+	n = add(line, bytes, n, " moved ", now->committed, "time");
+	n = add_kinds(line, bytes, n, now);
+	n = add_outage(line, bytes, n, now->outage_max_ns);
+	n = add(line, bytes, n, ", ", doubt, "request");
+	n += snprintf(line + ((size_t)n < bytes ? (size_t)n : bytes),
+		      (size_t)n < bytes ? bytes - (size_t)n : 0, " in doubt");
+	if (now->given_up)
+		n = add(line, bytes, n, ", given up ", now->given_up, "time");
+	return n;
+}

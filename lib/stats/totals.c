@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* Sums over processes. */
+#include "lib/stats/json.h"
+#include "lib/stats/stats.h"
+
+static void add_now(struct stats_now *to, const struct stats_now *n)
+{
+	to->conns_ever += n->conns_ever;
+	to->conns_live += n->conns_live;
+	to->conns_refused += n->conns_refused;
+	to->conns_moved += n->conns_moved;
+	to->committed += n->committed;
+	to->failovers += n->failovers;
+	to->migrations += n->migrations;
+	to->failbacks += n->failbacks;
+	to->abandoned += n->abandoned;
+	to->given_up += n->given_up;
+	to->outage_total_ns += n->outage_total_ns;
+	if (n->outage_max_ns > to->outage_max_ns)
+		to->outage_max_ns = n->outage_max_ns;
+}
+
+static void add_unprotected(struct stats_totals *t, uint32_t reason, uint64_t count)
+{
+	if (reason < STATS_UNPROTECTED_COUNT)
+		t->unprotected[reason] += count;
+}
+
+void stats_totals_add(struct stats_totals *t, const struct stats_copy *copy)
+{
+	const struct stats_now *n = &copy->h.now;
+	struct shift_conn_stats sum = stats_sum(copy);
+
+	t->processes++;
+	add_now(&t->now, n);
+	stats_add_counters(&t->counters, &sum);
+	t->conns_protected += n->gone_protected;
+	for (uint32_t i = 0; i < STATS_UNPROTECTED_COUNT; i++)
+		add_unprotected(t, i, n->gone_unprotected[i]);
+	for (int i = 0; i < STATS_BYPASS_MAX; i++)
+		add_unprotected(t, n->bypass[i].reason, n->bypass[i].count);
+	for (size_t i = 0; i < copy->conn_count; i++) {
+		const struct stats_conn *c = copy->conns + i;
+
+		t->conns_protected += c->was_protected != 0;
+		if (!c->was_protected)
+			add_unprotected(t, c->unprotected, 1);
+	}
+}

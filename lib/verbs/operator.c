@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* What the operator may ask of this process through its control socket (shift-ctl). */
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/verbs/control.h"
+#include "lib/verbs/log.h"
+#include "lib/verbs/real.h"
+#include "lib/verbs/vobj.h"
+
+struct order {
+	const char *nic; /* NULL: any */
+	unsigned int count;
+	uint32_t qpn;
+};
+
+static void say(struct vqp *v, enum shift_event_type type, uint8_t rail)
+{
+	struct shift_event ev = {.type = (uint8_t)type, .rail = rail};
+
+	shift_conn_event(v->conn, &ev, now_ns());
+	vqp_act(v);
+}
+
+static int rail_on(const struct vqp *v, const char *nic)
+{
+	for (int i = 0; i < v->peer_rails; i++)
+		if (!strcmp(v->dev->nic[i]->name, nic))
+			return i;
+	return -1;
+}
+
+/* --- migrate ------------------------------------------------------------------------------------
+ */
+
+static bool usable(const struct vqp *v, uint8_t i)
+{
+	return (!i || v->twin[i].clean) && !(v->vetoed & 1u << i) && v->dev->nic[i]->link_up;
+}
+
+static bool move_from(struct vqp *v, uint8_t rail)
+{
+	for (uint8_t i = 0; i < v->peer_rails; i++)
+		if (i != rail && usable(v, i)) {
+			say(v, SHIFT_EV_MIGRATE, i);
+			return true;
+		}
+	return false;
+}
+
+/* Nothing new goes to the NIC, and what uses it leaves. It stays so until failback. */
+static void migrate_one(struct vqp *v, void *arg)
+{
+	struct order *o = arg;
+	int rail = v->met ? rail_on(v, o->nic) : -1;
+
+	if (rail < 0)
+		return;
+	vqp_enter(v);
+	v->vetoed |= 1u << rail;
+	if (vqp_rail(v) == rail)
+		o->count += move_from(v, (uint8_t)rail);
+	say(v, SHIFT_EV_RAIL_DIRTY, (uint8_t)rail);
+	vqp_leave(v);
+}
+
+static int migrate(const char *nic, char *answer, size_t bytes)
+{
+	struct order o = {.nic = nic};
+
+	vqp_each(migrate_one, &o);
+	snprintf(answer, bytes, "%u connection%s leave%s %s", o.count, o.count == 1 ? "" : "s",
+		 o.count == 1 ? "s" : "", nic);
+	return 0;
+}
+
+/* --- failback -----------------------------------------------------------------------------------
+ */
+
+static void allow(struct vqp *v, uint8_t i)
+{
+	if (!(v->vetoed & 1u << i))
+		return;
+	v->vetoed &= ~(1u << i);
+	/* Said of a rail, CLEAN means more than that the operator allows it. */
+	if ((!i || v->twin[i].clean) && !(v->unclean & 1u << i))
+		say(v, SHIFT_EV_RAIL_CLEAN, i);
+}
+
+static void failback_one(struct vqp *v, void *arg)
+{
+	struct order *o = arg;
+
+	if (!v->met || (o->nic && strcmp(v->dev->nic[0]->name, o->nic)))
+		return;
+	vqp_enter(v);
+	for (uint8_t i = 0; i < v->peer_rails; i++)
+		allow(v, i);
+	if (vqp_rail(v)) {
+		say(v, SHIFT_EV_MIGRATE, 0);
+		o->count++;
+	}
+	vqp_leave(v);
+}
+
+static int failback(const char *nic, char *answer, size_t bytes)
+{
+	struct order o = {.nic = nic};
+
+	vqp_each(failback_one, &o);
+	snprintf(answer, bytes, "%u connection%s go%s home", o.count, o.count == 1 ? "" : "s",
+		 o.count == 1 ? "es" : "");
+	return 0;
+}
+
+/* --- qp-error -----------------------------------------------------------------------------------
+ */
+
+static void break_qp(struct vobj *obj, struct nic *nic)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+	struct vqp *v = (struct vqp *)obj;
+
+	(void)nic;
+	real.modify_qp(vqp_rail_qp(v, v->to_break), &attr, IBV_QP_STATE);
+	v->qp->state = v->state;
+}
+
+static void break_one(struct vqp *v, void *arg)
+{
+	struct order *o = arg;
+
+	if (v->qp->qp_num != o->qpn || !v->met)
+		return;
+	v->to_break = vqp_rail(v);
+	o->count += vobj_job(&v->obj, v->dev->nic[v->to_break], break_qp);
+}
+
+static int qp_error(uint32_t qpn, char *answer, size_t bytes)
+{
+	struct order o = {.qpn = qpn};
+
+	vqp_each(break_one, &o);
+	if (!o.count) {
+		snprintf(answer, bytes, "no protected connection has QP number %#x", qpn);
+		return -1;
+	}
+	snprintf(answer, bytes, "%u QP%s in ERR", o.count, o.count == 1 ? "" : "s");
+	return 0;
+}
+
+void operator_start(void)
+{
+	static const struct control_calls calls = {
+		.migrate = migrate, .failback = failback, .qp_error = qp_error};
+	int err = stats_path() ? control_open(stats_path(), &calls) : 0;
+
+	if (err)
+		log_info("no control socket: %s", strerror(-err));
+}

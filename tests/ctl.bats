@@ -1,0 +1,369 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+# shift-ctl against processes that only look as if they had NICs (tests/stats/stats_live), and what
+# becomes of their files.
+
+load helper
+
+declare -gA IN=() PID=()
+
+setup() {
+	cd "$BATS_TEST_TMPDIR"
+	unset SHIFT_JOB SHIFT_KV
+	export SHIFT_RUN_DIR=$PWD/run
+	export ASAN_OPTIONS=log_path=$PWD/sanitizer UBSAN_OPTIONS=log_path=$PWD/sanitizer
+	ETCD= KVD=
+}
+
+teardown() {
+	local pid
+	cd "$BATS_TEST_TMPDIR"
+	for pid in "${PID[@]}" $KVD $ETCD; do kill -CONT "$pid" && kill -9 "$pid"; done 2>/dev/null || true
+	[ "${BATS_TEST_COMPLETED:-}" = 1 ] || tail -n 20 ./*.out 2>/dev/null || true
+	! cat sanitizer.* 2>/dev/null
+}
+
+live() { # NAME JOB [REPORT_DIR]; $WITHIN: words before it
+	local fd f name=$1
+	shift
+	mkfifo "$name.in"
+	(
+		for f in "${IN[@]}"; do exec {f}>&-; done
+		# shellcheck disable=SC2086
+		exec ${WITHIN:-} "$BUILDDIR/tests/stats/stats_live" "$@" <"$name.in" >"$name.out" 3>&-
+	) &
+	PID[$name]=$!
+	exec {fd}>"$name.in"
+	IN[$name]=$fd
+	wait_until 10 grep -q ready "$name.out"
+}
+
+tell() { # NAME COMMAND...
+	local fd=${IN[$1]} name=$1 before
+	shift
+	before=$(grep -c done "$name.out" || true)
+	echo "$*" >&"$fd"
+	wait_until 10 answered "$name" "$before"
+}
+
+answered() { # NAME BEFORE
+	[ "$(grep -c done "$1.out")" -gt "$2" ]
+}
+
+hang_up() { # NAME: a clean end
+	local fd=${IN[$1]}
+	exec {fd}>&-
+	unset "IN[$1]"
+	wait "${PID[$1]}"
+	unset "PID[$1]"
+}
+
+murder() { # NAME
+	kill -9 "${PID[$1]}"
+	wait "${PID[$1]}" || true
+	unset "PID[$1]"
+}
+
+@test "nothing runs" {
+	run -0 shift-ctl status
+	expect_line '^no protected process runs here$'
+	run -0 shift-ctl status --json
+	jq -e '.schema_version == 1 and .processes == []' <<<"$output"
+	run -0 shift-ctl events
+	[ -z "$output" ]
+	for c in "status --job x" "status --pid 1" "events --pid 1" "migrate --nic mlx5_0" failback; do
+		# shellcheck disable=SC2086
+		run shift-ctl $c
+		expect_status 3
+		expect_line '^shift-ctl: no protected process .*runs here$'
+	done
+}
+
+@test "bad usage is one line and status 2" {
+	while read -r arguments; do
+		# shellcheck disable=SC2086
+		run shift-ctl $arguments
+		expect_status 2
+		expect_line '^shift-ctl: '
+	done <<-END
+
+		destroy
+		status x
+		status --pid x
+		status --pid 0
+		status --pid -3
+		status --job ../x
+		status --nic mlx5_0
+		status --follow
+		events --nic mlx5_0
+		migrate
+		migrate mlx5_0
+		migrate --nic $(printf 'x%.0s' {1..64})
+		failback x
+	END
+	run shift-ctl migrate --nic "a b"
+	expect_status 2
+}
+
+@test "status: connections, rail, epoch, protected or why not" {
+	live p j1
+	tell p add 17
+	tell p add 18
+	tell p failover 17
+	tell p unprotect 18 10
+	tell p bypass mlx5_0 3
+	run -0 shift-ctl status
+	expect_match "job j1, process ${PID[p]} stats_live, since "
+	expect_match '17 +10\.0\.1\.2/18 +1 mlx5_1 +ACTIVE +1 +1, <= [0-9.]+ ms +yes, rq_psn unmeasured'
+	expect_match '18 +10\.0\.1\.2/19 +0 mlx5_0 +ACTIVE +0 +0 +no: the peer runs without shift'
+	expect_match '1 not protected on mlx5_0: receives come from a shared receive queue'
+	expect_match '1 connection moved 1 time \(1 failover\), longest outage [0-9.]+ ms, 0 requests in doubt'
+	run -0 shift-ctl status --json --pid "${PID[p]}"
+	jq -e --argjson pid "${PID[p]}" '.processes | length == 1 and (.[0] |
+		.pid == $pid and .job == "j1" and .life == "running" and .crash_record == false and
+		.totals.failovers == 1 and .totals.protected == 2 and .totals.unprotected.SRQ == 1 and
+		.connections[0].rails == [{nic: "mlx5_0", rq_psn: "live"}, {nic: "mlx5_1", rq_psn: "unmeasured"}]
+		and .connections[0].epoch == 1 and .connections[0].nic == "mlx5_1" and
+		.connections[1].unprotected == "NO_PEER_LIBRARY" and
+		(.switches[0] | .cause == "LINK_DOWN" and .kind == "failover" and .outcome == "committed" and
+			.phases_us.detect >= 1000 and .phases_us.fence >= 2000 and
+			.phases_us.handshake >= 3000 and .outage_us >= 6000 and .requests.proved == 3))' <<<"$output"
+	hang_up p
+	grep -qE "^shift\[[0-9]+\]: 1 connection moved 1 time" p.out
+	[ ! -e run/j1 ]
+}
+
+@test "jobs and processes are told apart" {
+	live p j1
+	live q j2
+	live r j2
+	run -0 shift-ctl status --json
+	[ "$(jq '.processes | length' <<<"$output")" -eq 3 ]
+	run -0 shift-ctl status --json --job j2
+	[ "$(jq -r '[.processes[].job] | unique[]' <<<"$output")" = j2 ]
+	run -0 shift-ctl status --json --job j2 --pid "${PID[r]}"
+	[ "$(jq '.processes[].pid' <<<"$output")" = "${PID[r]}" ]
+	run shift-ctl status --job j1 --pid "${PID[r]}"
+	expect_status 3
+	[ "$(stat -c %a run/j1 run/j1/*.stats run/j1/*.sock)" = $'700\n600\n600' ]
+}
+
+@test "migrate and failback reach every process, and say what it answered" {
+	live p j1
+	live q j1
+	tell p add 17
+	tell q add 27
+	run -0 shift-ctl migrate --nic mlx5_0
+	[ "${#lines[@]}" -eq 2 ]
+	expect_match "${PID[p]}: 1 connections leave mlx5_0"
+	run -0 shift-ctl status --json
+	[ "$(jq -c '[.processes[].connections[].nic]' <<<"$output")" = '["mlx5_1","mlx5_1"]' ]
+	run -0 shift-ctl failback --nic mlx5_0 --pid "${PID[q]}" --json
+	jq -e --argjson pid "${PID[q]}" '.answers == [{job: "j1", pid: $pid, ok: true,
+		text: "1 connections move"}]' <<<"$output"
+	run -0 shift-ctl status --json
+	jq -e '[.processes[].totals | [.migrations, .failbacks]] | sort == [[1, 0], [1, 1]]' <<<"$output"
+	run shift-ctl migrate --nic mlx5_9
+	expect_status 1
+	expect_match "^shift-ctl: ${PID[p]}: 0 connections leave mlx5_9"
+}
+
+@test "a stopped process is not waited for for ever" {
+	live p j1
+	kill -STOP "${PID[p]}"
+	run -0 shift-ctl status
+	run timeout 30 shift-ctl failback
+	expect_status 1
+	expect_line 'no answer; is the process stopped\?$'
+}
+
+@test "events: changes and switches in their order" {
+	live p j1
+	tell p add 17
+	tell p failover 17
+	tell p giveup 17
+	run -0 shift-ctl events
+	[ "${#lines[@]}" -eq 10 ]
+	[[ ${lines[0]} =~ \ ${PID[p]}\ qpn\ 17\ SETUP\ -\>\ ACTIVE\ \(HELLO\),\ rail\ 0\ mlx5_0,\ epoch\ 0$ ]]
+	[[ ${lines[4]} =~ SWITCHING\ -\>\ ACTIVE\ \(COMMIT\),\ rail\ 1\ mlx5_1,\ epoch\ 1$ ]]
+	[[ ${lines[5]} =~ failover\ committed,\ mlx5_0\ -\>\ mlx5_1\ \(LINK_DOWN\),\ outage ]]
+	[[ ${lines[9]} =~ given\ up ]]
+	run -0 shift-ctl events --json
+	jq -se 'length == 10 and ([.[] | select(.type == "switch")] | length == 2 and
+		.[0].outcome == "committed" and .[1].outcome == "given up") and
+		([.[] | .unix_s] | min > 1600000000) and ([.[] | select(.lost_before > 0)] == [])' <<<"$output"
+}
+
+follow() { # FILE [OPTION...]: the commands of the others are not to be held open
+	local f out=$1
+	shift
+	for f in "${IN[@]}"; do exec {f}>&-; done
+	exec timeout 60 shift-ctl events --follow "$@" >"$out" 2>&1 3>&-
+}
+
+@test "events --follow: what comes later too, also of a process that begins later; ends with --pid" {
+	local first second
+	live p j1
+	tell p add 17
+	follow all.out --json &
+	first=$!
+	follow one.out --pid "${PID[p]}" &
+	second=$!
+	wait_until 10 grep -q HELLO all.out
+	wait_until 10 grep -q HELLO one.out
+	live q j2
+	tell q add 27
+	tell p failover 17
+	tell q failover 27
+	wait_until 10 eval '[ "$(grep -c "\"switch\"" all.out)" -eq 2 ]'
+	wait_until 10 grep -q 'failover committed' one.out
+	hang_up p
+	wait "$second"
+	! grep -q 'qpn 27' one.out
+	kill "$first"
+	wait "$first" || true
+	[ "$(jq -s '[.[] | select(.type == "event")] | length' all.out)" -eq 10 ]
+	[ "$(jq -c '[.job, .pid, .number, .type]' all.out | sort | uniq -d)" = '' ]
+}
+
+@test "more happened than is kept: it is said how much" {
+	live p j1
+	tell p add 17
+	for ((i = 0; i < 130; i++)); do printf 'migrate 17\nfailback 17\n'; done >&"${IN[p]}"
+	wait_until 60 eval '[ "$(grep -c done p.out)" -eq 261 ]'
+	run -0 shift-ctl events --json
+	jq -se '[.[] | .lost_before // 0] | add == 1 + 260 * 4 - 1023' <<<"$output"
+	run -0 shift-ctl events
+	[[ ${lines[0]} =~ [0-9]+\ earlier\ events\ are\ not\ kept$ || ${lines[*]} =~ earlier\ events ]]
+	run -0 shift-ctl status --json
+	[ "$(jq '.processes[0].switches_lost' <<<"$output")" -eq 5 ]
+}
+
+@test "a dead process's file is recognised, also when its number is used again" {
+	live p j1
+	tell p add 17
+	cp run/j1/"${PID[p]}".stats saved
+	murder p
+	run -0 shift-ctl status
+	expect_match 'stats_live, DEAD, its file was left, began '
+	run -0 shift-ctl status --json
+	[ "$(jq -r '.processes[0].life' <<<"$output")" = crashed ]
+	run shift-ctl failback
+	expect_status 3
+	mkdir -p run/j2
+	cp saved run/j2/$$.stats # that number lives, but began at another time
+	run -0 shift-ctl status --job j2 --json
+	[ "$(jq -r '.processes[0].life' <<<"$output")" = crashed ]
+}
+
+@test "what is no statistics file, or of another version, is said and passed over" {
+	live p j1
+	echo nonsense >run/j1/1.stats
+	: >run/j1/2.stats
+	cp run/j1/"${PID[p]}".stats run/j1/3.stats
+	printf '\x63' | dd of=run/j1/3.stats bs=1 seek=8 conv=notrunc status=none
+	mkfifo run/j1/4.stats
+	ln -s /etc/passwd run/j1/5.stats
+	run -0 --separate-stderr timeout 20 shift-ctl status --json
+	[ "$(jq '.processes | length' <<<"$output")" -eq 1 ]
+	[[ $stderr == *1.stats:\ not\ a\ statistics\ file* ]]
+	[[ $stderr == *3.stats:\ of\ another\ version\ of\ shift* ]]
+	[[ $stderr == *4.stats* ]] && [[ $stderr == *5.stats* ]]
+	rm run/j1/[1-5].stats
+}
+
+@test "a clean end with a report directory leaves the file there, and nothing else" {
+	mkdir report
+	live p j1 "$PWD/report"
+	tell p add 17
+	tell p failover 17
+	hang_up p
+	[ "$(ls report | wc -l)" -eq 1 ] && [ ! -e run/j1 ]
+}
+
+start_kvd() {
+	local port
+	command -v etcd >/dev/null || skip "etcd is not installed (apt-get install etcd-server)"
+	port=$((20000 + RANDOM % 12000))
+	etcd --name t --data-dir "$PWD/data" --listen-client-urls "http://127.0.0.1:$port" \
+		--advertise-client-urls "http://127.0.0.1:$port" --listen-peer-urls "http://127.0.0.1:$((port + 1))" \
+		--initial-advertise-peer-urls "http://127.0.0.1:$((port + 1))" \
+		--initial-cluster "t=http://127.0.0.1:$((port + 1))" --log-level error >etcd.out 2>&1 3>&- &
+	ETCD=$!
+	timeout 30 shift-kvd --kv "http://127.0.0.1:$port" --job j1 --grace 2s --foreground \
+		>kvd.out 2>&1 3>&- &
+	KVD=$!
+	wait_until 20 test -e run/j1/kvd.sock
+}
+
+crashes() {
+	find run/j1/crash -name '*.stats' 2>/dev/null | wc -l
+}
+
+@test "shift-kvd keeps crash records, and nothing of a clean end" {
+	local name
+	start_kvd
+	live p j1
+	live q j1
+	tell p hello
+	tell q hello
+	tell p add 17
+	tell p failover 17
+	hang_up q
+	tell p add 18
+	murder p
+	wait_until 10 eval '[ "$(crashes)" -eq 1 ]'
+	[ -z "$(find run/j1 -maxdepth 1 -name '[0-9]*')" ]
+	run -0 shift-ctl status
+	expect_match 'stats_live, CRASH RECORD, began '
+	expect_match '17 +10\.0\.1\.2/18 +1 mlx5_1'
+	run -0 shift-ctl status --json
+	jq -e '.processes | length == 1 and .[0].crash_record and .[0].life == "crashed" and
+		.[0].totals.failovers == 1' <<<"$output"
+	run -0 shift-ctl events
+	expect_match 'failover committed'
+	for name in c{1..18}; do
+		live "$name" j1
+		tell "$name" hello
+		murder "$name"
+	done
+	wait_until 10 eval '[ -z "$(find run/j1 -maxdepth 1 -name "[0-9]*")" ]'
+	[ "$(crashes)" -eq 16 ]
+	run -0 shift-ctl status --json
+	[ "$(jq '[.processes[] | select(.crash_record)] | length' <<<"$output")" -eq 16 ]
+	! grep -q failover <<<"$(shift-ctl events)" # the oldest is gone
+	wait "$KVD"
+	KVD=
+	[ "$(ls run/j1)" = crash ]
+}
+
+@test "shift-kvd finds what died before it began, or never spoke to it" {
+	live p j1
+	murder p
+	start_kvd
+	wait_until 10 eval '[ "$(crashes)" -eq 1 ]'
+	live q j1
+	tell q add 17
+	murder q
+	wait "$KVD"
+	KVD=
+	[ "$(crashes)" -eq 2 ]
+	[ "$(ls run/j1)" = crash ]
+}
+
+@test "a process of a container on this host: its number is not ours" {
+	unshare --pid --fork true 2>/dev/null || skip "namespaces are not allowed here"
+	start_kvd
+	WITHIN="unshare --pid --fork --kill-child" live p j1
+	[ -e run/j1/1.stats ]
+	tell p hello
+	run -0 shift-ctl status
+	expect_match 'process 1 stats_live, of host .*, or in a container'
+	run -0 shift-ctl failback
+	expect_line '^1: 0 connections move$'
+	murder p
+	wait_until 10 eval '[ "$(crashes)" -eq 1 ]'
+	[ -z "$(find run/j1 -maxdepth 1 -name '[0-9]*')" ]
+	[ "$(find run/j1/crash -name '1-*.stats' | wc -l)" -eq 1 ]
+	run shift-ctl failback
+	expect_status 3
+}

@@ -1,0 +1,564 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+# shift-run, with a libshift.so that does nothing, beside a copy of it; no RDMA.
+# shellcheck disable=SC2016  # what is in single quotes is for a shell under shift-run
+
+load helper
+
+setup_file() {
+	command -v etcd >/dev/null || skip "etcd is not installed (apt-get install etcd-server)"
+	cd "$BATS_FILE_TMPDIR"
+	export BIN=$PWD/bin KV
+	mkdir bin
+	cp "$BUILDDIR/cmd/shift-run/shift-run" "$BUILDDIR/kv/shift-kvd" bin
+	library bin/libshift.so 'int standin;'
+	program static 'int main(void) { return 0; }' -static || rm -f static
+	program plain 'int main(void) { return 0; }'
+	KV=$(SHIFT_RUN_DIR=$PWD/shared bin/shift-kvd etcd --job shared --grace 2m 3>&-)
+}
+
+teardown_file() {
+	cd "$BATS_FILE_TMPDIR"
+	JOB=shared
+	end_daemons
+}
+
+setup() {
+	command -v etcd >/dev/null || skip "etcd is not installed (apt-get install etcd-server)"
+	cd "$BATS_TEST_TMPDIR"
+	PATH=$BIN:$PATH
+	JOB=j$$-$BATS_TEST_NUMBER
+	SHARED=$BATS_FILE_TMPDIR
+	unset "${!SHIFT_@}" MASTER_ADDR TORCHELASTIC_RUN_ID SLURM_JOB_ID OMPI_MCA_ess_base_jobid \
+		PMIX_NAMESPACE LD_PRELOAD
+	export SHIFT_RUN_DIR=$PWD/A
+	# Detached processes have no standard error.
+	export ASAN_OPTIONS=log_path=$PWD/sanitizer UBSAN_OPTIONS=log_path=$PWD/sanitizer
+}
+
+teardown() {
+	[ -z "${JOB:-}" ] || end_daemons
+	for n in ${NETWORKS:-}; do ip netns del "$n"; done
+	! cat "$BATS_TEST_TMPDIR"/sanitizer.* 2>/dev/null
+}
+
+library() { # FILE TEXT
+	"${CC:-gcc}" -shared -fPIC -x c -o "$1" - <<<"$2"
+}
+
+program() { # FILE TEXT [FLAG...]
+	"${CC:-gcc}" -x c -o "$1" - "${@:3}" <<<"$2" 2>/dev/null
+}
+
+daemons() { # [WORD]: pids of this test's shift-kvds, the guard of etcd among them
+	pgrep -f "^([^ ]*/)?shift-kvd ${1:+.*\b$1\b}.*--job $JOB( |\$)" || true
+}
+
+no_daemons() {
+	[ -z "$(daemons)" ]
+}
+
+nothing_left() { # DIRECTORY...
+	no_daemons && [ -z "$(ls "$@" 2>/dev/null | grep -v ':$' | grep .)" ]
+}
+
+end_daemons() {
+	local p
+	for p in $(daemons); do kill "$p" 2>/dev/null || true; done
+	wait_until 10 no_daemons
+}
+
+srun() { # OPTION... -- COMMAND: this test's job
+	timeout 60 shift-run --job "$JOB" "$@" 3>&-
+}
+
+free_port() {
+	local p
+	while p=$((20000 + RANDOM % 12000)); [ -n "$(ss -ltnH "sport = :$p")" ]; do :; done
+	echo "$p"
+}
+
+patch() { # FILE OFFSET BYTE(octal)
+	printf '%b' "\\0$3" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
+}
+
+refused() { # REGEX COMMAND...: --check says so, and it is not started
+	local regex=$1
+	shift
+	run shift-run --check -- "$@"
+	expect_status 1
+	expect_line "^no: .*$regex"
+	run srun --kv "$KV" -- "$@"
+	expect_status 125
+	expect_line "^shift-run: .*$regex"
+	[ ! -e A ]
+}
+
+as_root_in_namespace() {
+	unshare -rm true 2>/dev/null || skip "user namespaces are not allowed here"
+}
+
+@test "the command takes our place, with the library under it" {
+	exec 9< <(exec shift-run --job "$JOB" --kv "$KV" -- sh -c 'echo $$' 3>&-)
+	[ "$(cat <&9)" = $! ]
+	run -0 srun --kv "$KV" -- grep -c /bin/libshift.so /proc/self/maps
+}
+
+@test "exit status: the command's own, and 125, 126, 127" {
+	run srun --kv "$KV" -- sh -c 'exit 7'
+	expect_status 7
+	run srun --kv "$KV" -- sh -c 'kill -TERM $$'
+	expect_status 143
+	for options in "" "--report report"; do
+		# shellcheck disable=SC2086
+		run srun --kv "$KV" $options -- "$SHARED/bin"
+		expect_status 126
+		expect_line "^shift-run: .*/bin: not executable$"
+		# shellcheck disable=SC2086
+		run -127 srun --kv "$KV" $options -- nowhere-to-be-found
+		expect_line '^shift-run: nowhere-to-be-found: not found$'
+	done
+	[ ! -e report ]
+	while read -r arguments; do
+		# shellcheck disable=SC2086
+		run srun $arguments
+		expect_status 125
+		expect_line '^shift-run: '
+	done <<-END
+		--kv $KV
+		--kv $KV --
+		--kv ftp://h -- true
+		--kv startle -- true
+		--kv start@ -- true
+		--kv start@h:x -- true
+		--kv start@127.0.0.1:0 -- true
+		--wait soon -- true
+		--give-up 0 -- true
+		--give-up ever -- true
+		--failback perhaps -- true
+		--lost-atomic retry -- true
+		--log-level loud -- true
+		--log-file /$(printf 'x%.0s' {1..300}) -- true
+		--rails mlx5_0 -- true
+		--rails mlx5_0= -- true
+		--rails mlx5_0=mlx5_0 -- true
+		--rails mlx5_0=mlx5_1+mlx5_1 -- true
+		--rails mlx5_0=mlx5_1,mlx5_0=mlx5_2 -- true
+		--rails mlx5_0=mlx5_1, -- true
+		--rails no_such_0=no_such_1 -- true
+		--job ../x -- true
+		--json -- true
+		--check --dry-run -- true
+		--key-file /nowhere -- true
+		--report /nowhere/report --kv $KV -- true
+		--no-such-option -- true
+	END
+	[ ! -e A/../x ]
+}
+
+@test "options end at the command, with or without --" {
+	run -0 srun --kv "$KV" echo --kv x
+	[ "$output" = "--kv x" ]
+	run -0 srun --kv "$KV" -- echo -- --kv x
+	[ "$output" = "-- --kv x" ]
+}
+
+@test "LD_PRELOAD is appended to, once" {
+	! nm -D "$BIN/shift-run" | grep -qE '__(asan|tsan)' || skip "sanitized: nothing can be preloaded"
+	library other.so 'int other;'
+	LD_PRELOAD=$PWD/other.so run -0 srun --kv "$KV" -- sh -c 'echo $LD_PRELOAD'
+	[ "$output" = "$PWD/other.so:$BIN/libshift.so" ]
+	LD_PRELOAD=$BIN/libshift.so:$PWD/other.so run -0 shift-run --dry-run --json true
+	[ "$(jq -r .environment.LD_PRELOAD <<<"$output")" = "$BIN/libshift.so:$PWD/other.so" ]
+}
+
+@test "refused: what a library cannot be put under" {
+	cp "$SHARED/plain" setuid && chmod u+s setuid
+	cp "$SHARED/plain" setgid && chmod g+s setgid
+	cp "$SHARED/plain" narrow && patch narrow 4 001
+	cp "$SHARED/plain" foreign && patch foreign 18 010
+	head -c 100 "$SHARED/plain" >short && chmod +x short
+	refused 'setuid cannot be protected: it is setuid: ' ./setuid
+	refused 'setgid cannot be protected: it is setgid: ' ./setgid
+	refused 'narrow cannot be protected: it is a 32-bit program' ./narrow
+	refused 'foreign cannot be protected: it is for another kind of machine' ./foreign
+	refused 'short cannot be protected: its file is cut short' ./short
+	[ -x "$SHARED/static" ] || skip "the rest needs a static libc"
+	refused 'static cannot be protected: it is statically linked' "$SHARED/static"
+	if [ "$(id -u)" -eq 0 ] && command -v setcap >/dev/null; then
+		cp "$SHARED/plain" caps && setcap cap_net_raw+ep caps
+		refused 'caps cannot be protected: it has file capabilities' ./caps
+	fi
+}
+
+@test "#! lines and env are followed" {
+	printf '#!/bin/sh\nexit 3\n' >script
+	printf 'exit 4\n' >bare
+	printf '#! %s\n' "$SHARED/plain" >indirect
+	printf '#!/usr/bin/env -S A=1 sh\nexit $A\n' >env-s
+	printf '#!/usr/bin/env -S A=1 -i sh\n' >env-i
+	printf '#!%s/loop\n' "$PWD" >loop
+	printf '#!/nowhere/sh\n' >nowhere
+	chmod +x script bare indirect env-s env-i loop nowhere
+	run srun --kv "$KV" -- ./script
+	expect_status 3
+	run srun --kv "$KV" -- ./bare
+	expect_status 4
+	run srun --kv "$KV" -- ./env-s
+	expect_status 1
+	for c in ./indirect "env A=1 -u B -C / true" "env" "env -- true" "env -v true"; do
+		# shellcheck disable=SC2086
+		run -0 shift-run --check -- $c
+	done
+	run shift-run --check -- ./nowhere
+	expect_line '^no: /nowhere/sh: not found$'
+	end_daemons
+	rm -rf A
+	refused 'too many interpreters' ./loop
+	refused 'env -i takes LD_PRELOAD away' ./env-i
+	for c in "env -i true" "env - true" "env -u LD_PRELOAD true" "env -uSHIFT_JOB true" \
+		"env --unset=LD_PRELOAD true" "env --ignore-environment true" \
+		"env A=1 LD_PRELOAD=x true" "env -S LD_PRELOAD=x true"; do
+		# shellcheck disable=SC2086
+		refused '(takes|sets) ' $c
+	done
+	[ -x "$SHARED/static" ] || skip "the rest needs a static libc"
+	printf '#!%s\n' "$SHARED/static" >static-script
+	printf '#!/usr/bin/env -S A=1 %s\n' "$SHARED/static" >static-env
+	chmod +x static-script static-env
+	refused 'static cannot be protected' ./static-script
+	refused 'static cannot be protected' ./static-env
+	refused 'static cannot be protected' env A=1 "$SHARED/static"
+}
+
+@test "the library: missing, broken, or where LD_PRELOAD cannot name it" {
+	mkdir none broken "a blank" a:colon ends
+	for d in none broken "a blank" a:colon ends; do cp "$BIN"/shift-* "$d"; done
+	cp "$BIN/libshift.so" "a blank"
+	cp "$BIN/libshift.so" a:colon
+	echo nonsense >broken/libshift.so
+	library ends/libshift.so '#include <stdlib.h>
+		__attribute__((constructor)) static void end(void) { abort(); }'
+	run none/shift-run true
+	expect_status 125
+	expect_line '^shift-run: libshift.so is neither in .*/none nor in '
+	run broken/shift-run true
+	expect_status 125
+	expect_line '^shift-run: libshift.so cannot be loaded: .*/broken/libshift.so: '
+	for d in "a blank" a:colon; do
+		run "$d/shift-run" true
+		expect_status 125
+		expect_line "^shift-run: .*/$d/libshift.so: LD_PRELOAD cannot name"
+	done
+	run ends/shift-run true
+	expect_status 125
+	expect_line '^shift-run: .*/ends/libshift.so: a process that loads it ends at once \(signal 6\)'
+	[ ! -e A ]
+}
+
+@test "--dry-run starts nothing, and says all" {
+	run -0 shift-run -n --rails auto --give-up 10s --failback manual --lost-atomic continue \
+		--log-level info --log-file log --kv start@127.0.0.1:4000 --report r --job x \
+		-j -- sh -c 'exit 3'
+	[ "$(jq -c '[.job, .program, .command, .meeting]' <<<"$output")" = \
+		'["x","'"$(command -v sh)"'",["sh","-c","exit 3"],{"kind":"start","endpoints":["http://127.0.0.1:4000"],"starts_etcd":true}]' ]
+	[ "$(jq -r '.environment | to_entries[] | select(.key != "LD_PRELOAD") | "\(.key)=\(.value)"' \
+		<<<"$output" | sort)" = "SHIFT_FAILBACK=manual
+SHIFT_GIVE_UP_MS=10000
+SHIFT_JOB=x
+SHIFT_KV=http://127.0.0.1:4000
+SHIFT_LOG=info
+SHIFT_LOG_FILE=$PWD/log
+SHIFT_LOST_ATOMIC=continue
+SHIFT_RAILS=auto
+SHIFT_REPORT_DIR=(a new directory)
+SHIFT_RUN_DIR=$PWD/A" ]
+	run -0 shift-run -n --give-up never true
+	expect_match "library  *$BIN/libshift.so"
+	expect_match "job  *default"
+	expect_match "meeting  *a private etcd, for this host only"
+	expect_match "SHIFT_GIVE_UP_MS=never"
+	[ ! -e A ] && [ ! -e r ]
+}
+
+@test "the environment is honoured, options win, nonsense is refused" {
+	export SHIFT_FAILBACK=never SHIFT_GIVE_UP_MS=5000 SHIFT_LOG_FILE=log SHIFT_JOB=env-job \
+		SHIFT_KV=http://h:1
+	run -0 shift-run -nj --failback manual true
+	[ "$(jq -c '[.job, .environment.SHIFT_FAILBACK, .environment.SHIFT_GIVE_UP_MS,
+		.environment.SHIFT_LOG_FILE, .meeting.endpoints[0]]' <<<"$output")" = \
+		"[\"env-job\",\"manual\",\"5000\",\"$PWD/log\",\"http://h:1\"]" ]
+	run -0 shift-run -nj --job x --kv http://i:2 true
+	[ "$(jq -c '[.job, .meeting.endpoints[0]]' <<<"$output")" = '["x","http://i:2"]' ]
+	for e in SHIFT_FAILBACK=perhaps SHIFT_GIVE_UP_MS=10s SHIFT_RAILS=mlx5_0 SHIFT_LOG=loud \
+		SHIFT_LOST_ATOMIC=retry SHIFT_JOB=../x SHIFT_KV=h:1; do
+		run env "$e" shift-run -n true
+		expect_status 125
+		expect_line '^shift-run: '
+	done
+}
+
+@test "the job's name: the launcher's" {
+	job() { env "$@" shift-run -nj true | jq -r .job; }
+	[ "$(job)" = default ]
+	[ "$(job TORCHELASTIC_RUN_ID=run-1 SLURM_JOB_ID=77)" = run-1 ]
+	[ "$(job TORCHELASTIC_RUN_ID=none SLURM_JOB_ID=77)" = 77 ]
+	[ "$(job OMPI_MCA_ess_base_jobid=4711)" = 4711 ]
+	[ "$(job PMIX_NAMESPACE=prterun-host-12@1)" = prterun-host-12_1 ]
+	[ "$(job PMIX_NAMESPACE=.hidden)" = _hidden ]
+	[ "$(job PMIX_NAMESPACE="$(printf 'x%.0s' {1..99})")" = "$(printf 'x%.0s' {1..64})" ]
+	[ "$(job SHIFT_JOB=mine SLURM_JOB_ID=77)" = mine ]
+}
+
+@test "rails: named devices exist, automatic ones are near" {
+	as_root_in_namespace
+	run -0 unshare -rm bash -ec '
+		mount -t tmpfs none /sys/class
+		for d in mlx5_0:0 mlx5_1:1 mlx5_2:0 mlx5_10:0; do
+			mkdir -p /sys/class/infiniband/${d%:*}/device
+			echo ${d#*:} >/sys/class/infiniband/${d%:*}/device/numa_node
+		done
+		shift-run -nj true | jq -c .rails
+		shift-run -nj --rails mlx5_0=mlx5_1+mlx5_2,mlx5_1=mlx5_0 true | jq -c .rails
+		shift-run -n --rails mlx5_0=mlx5_1+mlx5_7 true 2>&1 || echo $?
+		rm -r /sys/class/infiniband/mlx5_[12]*
+		shift-run -n true 2>&1 >/dev/null'
+	[ "${lines[0]}" = '{"mlx5_0":["mlx5_2","mlx5_10","mlx5_1"],"mlx5_1":["mlx5_2","mlx5_10","mlx5_0"],"mlx5_2":["mlx5_10","mlx5_0","mlx5_1"],"mlx5_10":["mlx5_0","mlx5_2","mlx5_1"]}' ]
+	[ "${lines[1]}" = '{"mlx5_0":["mlx5_1","mlx5_2"],"mlx5_1":["mlx5_0"]}' ]
+	[ "${lines[2]}" = 'shift-run: mlx5_7: no such RDMA device; see rdma link' ]
+	[ "${lines[3]}" = 125 ]
+	[ "${lines[4]}" = 'shift-run: mlx5_0 is the only RDMA device here: its connections have nowhere to go' ]
+}
+
+@test "within itself: nothing to do; other options are an error" {
+	run -0 srun --kv "$KV" --failback manual -- shift-run --job "$JOB" --kv "$KV" \
+		--failback manual -- sh -c 'echo $LD_PRELOAD'
+	[ "${lines[0]}" = "shift-run: inside job $JOB already: nothing to do" ]
+	[ "${lines[1]}" = "$BIN/libshift.so" ]
+	run srun --kv "$KV" -- shift-run sh -c 'exit 9'
+	expect_status 9
+	for o in "--job other" "--failback never" "--kv http://127.0.0.1:1" "--report r"; do
+		# shellcheck disable=SC2086
+		run srun --kv "$KV" -- shift-run $o -- true
+		expect_status 125
+		expect_line "^shift-run: ${o% *}: this is inside job $JOB already"
+	done
+}
+
+@test "shift-kvd is nobody's child, stays while the command lives, and is gone after it" {
+	mkfifo hold
+	srun --kv "$KV" -- cat hold >out &
+	pid=$!
+	wait_until 10 test -S "A/$JOB/kvd.sock"
+	kvd=$(daemons)
+	[ "$(ps -o sid= -p "$kvd" | xargs)" != "$(ps -o sid= -p $$ | xargs)" ]
+	[ "$(ps -o ppid= -p "$kvd" | xargs)" != $pid ]
+	[ -z "$(ls -l "/proc/$kvd/fd" | grep -E ' /[^ ]*(hold|out)$|pipe:')" ]
+	sleep 3 # longer than its grace time
+	[ "$(shift-kvd status --job "$JOB" --json | jq '[.pid, .holders]' -c)" = "[$kvd,1]" ]
+	echo >hold
+	wait $pid
+	wait_until 10 nothing_left A
+}
+
+@test "no --kv: an etcd for this host, one line, and nothing is left" {
+	run -0 --separate-stderr srun -- shift-kvd status --job "$JOB"
+	[ "$stderr" = "shift-run: no --kv: protecting only connections inside this host" ]
+	expect_line "^job $JOB: etcd up at http://127.0.0.1:[0-9]+, "
+	[ "$(daemons | wc -l)" -eq 2 ]
+	run -0 srun -- true
+	[ "$(daemons | wc -l)" -eq 2 ]
+	wait_until 20 nothing_left A
+}
+
+@test "six at the same time start one shift-kvd and one etcd" {
+	local pids=() p
+	for _ in 1 2 3 4 5 6; do
+		srun -- sh -c 'sleep 1; shift-kvd status --json' 2>/dev/null >>out &
+		pids+=($!)
+	done
+	for p in "${pids[@]}"; do wait "$p"; done
+	[ "$(jq -c '[.pid, .etcd, .endpoint]' out | sort -u | wc -l)" -eq 1 ]
+	[ "$(jq -c .etcd out | sort | uniq -c | xargs)" = '6 up' ]
+	[ "$(daemons | wc -l)" -eq 2 ]
+}
+
+@test "start@: two hosts at the same time, the same words" {
+	local port
+	port=$(free_port)
+	(echo put k from-a; sleep 4) | SHIFT_RUN_DIR=$PWD/A srun --kv "start@127.0.0.1:$port" -- \
+		"$BUILDDIR/tests/kv/kv_shell" "$JOB" a1 >a.out 2>a.err &
+	(echo watch; sleep 4) | MASTER_ADDR=127.0.0.1 SHIFT_RUN_DIR=$PWD/B srun \
+		--kv "start@:$port" -- "$BUILDDIR/tests/kv/kv_shell" "$JOB" b1 >b.out 2>b.err &
+	wait_until 10 grep -qx 'put k from-a' b.out
+	[ "$(daemons etcd | wc -l)" -eq 1 ]
+	wait
+	[ ! -s a.err ] && [ ! -s b.err ]
+	wait_until 30 nothing_left A B
+}
+
+@test "start@ on another host: waited for, in a network of its own" {
+	[ "$(id -u)" -eq 0 ] || skip "needs root, for two networks"
+	local a=sr-$$-a b=sr-$$-b
+	ip netns add "$a" 2>/dev/null || skip "no network namespaces here"
+	NETWORKS=$a
+	ip netns add "$b"
+	NETWORKS="$a $b"
+	ip link add va netns "$a" type veth peer name vb netns "$b"
+	ip -n "$a" addr add 10.99.0.1/24 dev va && ip -n "$a" link set va up && ip -n "$a" link set lo up
+	ip -n "$b" addr add 10.99.0.2/24 dev vb && ip -n "$b" link set vb up && ip -n "$b" link set lo up
+	SHIFT_RUN_DIR=$PWD/B ip netns exec "$b" "$BIN/shift-run" --job "$JOB" --kv start@10.99.0.1 -- \
+		"$BIN/shift-kvd" status --job "$JOB" >b.out 2>b.err 3>&- &
+	wait_until 10 grep -q '^shift-run: waiting up to 60 s for etcd: http://10.99.0.1:29379' b.err
+	SHIFT_RUN_DIR=$PWD/A ip netns exec "$a" "$BIN/shift-run" --job "$JOB" --kv start@10.99.0.1 -- \
+		sleep 2 >a.out 2>a.err 3>&-
+	wait
+	grep -q "^job $JOB: etcd up at http://10.99.0.1:29379, " b.out
+}
+
+@test "no meeting point: one line" {
+	local peer
+	peer=$(JOB=shared; ps -o args= --ppid "$(daemons etcd)" |
+		sed 's/.*--listen-peer-urls http:..\([^ ]*\) .*/\1/')
+	run srun --kv "start@$peer" -- true # answers in HTTP, but not as etcd
+	expect_status 125
+	expect_line "^shift-run: $peer is in use by something that is no etcd; another port is needed$"
+	run srun --kv "http://$peer" -- true
+	expect_status 125
+	expect_line "^shift-run: http://$peer is no etcd; another port is needed$"
+	run srun --kv start@no-such-host.invalid -- true
+	expect_status 125
+	expect_line '^shift-run: --kv start@no-such-host.invalid: '
+	run srun --wait 500ms --kv http://127.0.0.1:1 -- true # takes over from the one above
+	expect_status 125
+	expect_line '^shift-run: no etcd after 0.5 s: http://127.0.0.1:1: '
+	run srun --kv start -- true
+	expect_status 125
+	expect_line '^shift-run: --kv start: which host\? MASTER_ADDR is not set'
+	as_root_in_namespace
+	JOB=$JOB-2
+	run unshare -rm sh -c 'mount --bind /dev/null "$(command -v etcd)" && exec shift-run --job "$1" true' sh "$JOB"
+	expect_status 125
+	expect_line '^shift-run: etcd is not installed; try: apt-get install etcd-server$'
+	[ ! -e "A/$JOB" ]
+}
+
+@test "a job meets at one place" {
+	run srun --kv "$KV" -- sh -c 'LD_PRELOAD= SHIFT_KV= shift-run --kv http://127.0.0.1:1 true'
+	expect_status 125
+	expect_line "^shift-run: job $JOB meets at $KV already, not at http://127.0.0.1:1; another --job"
+	run srun --wait 100ms --kv http://127.0.0.1:1 -- true # nobody uses the first any more
+	expect_status 125
+	expect_line '^shift-run: no etcd after 0.1 s: http://127.0.0.1:1: '
+	run -0 srun --kv "$KV" -- true
+}
+
+@test "--key-file: 0600, and the same for all of a job" {
+	head -c 16 /dev/urandom >key
+	chmod 644 key
+	run srun --kv "$KV" --key-file key -- true
+	expect_status 125
+	expect_line '^shift-run: key is open to others \(mode 0644\); try: chmod 0600 key$'
+	chmod 600 key
+	run -0 srun --kv "$KV" --key-file key -- shift-kvd status --json
+	[ "$(jq .key_file <<<"$output")" = true ]
+	head -c 15 key >short
+	chmod 600 short
+	JOB=$JOB-2
+	run srun --kv "$KV" --key-file short -- true
+	expect_status 125
+	expect_line '^shift-run: short: not 16 bytes'
+	run srun --kv "$KV" -- sh -c 'LD_PRELOAD= shift-run --key-file key true'
+	expect_status 125
+	expect_line "^shift-run: job $JOB runs here already without --key-file$"
+}
+
+@test "what was killed: shift-kvd, etcd, its guard" {
+	local guard kvd
+	mkfifo hold
+	srun -- cat hold &
+	wait_until 10 test -S "A/$JOB/kvd.sock"
+	guard=$(daemons etcd)
+	kvd=$(daemons kv)
+	[ "$(wc -w <<<"$guard $kvd")" -eq 2 ]
+	kill -9 "$(ps -o pid= --ppid "$guard")"
+	wait_until 10 etcd_is down
+	wait_until 10 etcd_is up
+	kill -9 "$kvd"
+	run -0 srun -- shift-kvd status --job "$JOB" --json
+	[ "$(jq -r .etcd <<<"${lines[-1]}")" = up ]
+	[ "$(jq -r .pid <<<"${lines[-1]}")" != "$kvd" ]
+	kill -9 "$guard"
+	wait_until 10 etcd_is down
+	run -0 srun -- shift-kvd status --job "$JOB" --json
+	[ "$(jq -r .etcd <<<"${lines[-1]}")" = up ]
+	echo >hold
+	wait
+}
+
+etcd_is() {
+	[ "$(shift-kvd status --job "$JOB" --json | jq -r .etcd)" = "$1" ]
+}
+
+@test "--report: what ran, and how it ended" {
+	run srun --kv "$KV" --report r -- sh -c 'test -d "$SHIFT_REPORT_DIR" && echo "$SHIFT_REPORT_DIR"; exit 5'
+	expect_status 5
+	[ ! -e "$output" ]
+	[ "$(jq -c '[.job, .command[0], .exit_status, .signal, .processes]' r)" = \
+		"[\"$JOB\",\"sh\",5,null,[]]" ]
+	[ "$(jq '.ended_unix_s >= .started_unix_s' r)" = true ]
+	run srun --kv "$KV" --report r -- sh -c 'kill -SEGV $$'
+	expect_status 139
+	[ "$(jq -c '[.exit_status, .signal]' r)" = '[null,"SIGSEGV"]' ]
+	[ -z "$(ls core* 2>/dev/null)" ]
+}
+
+@test "--report: what the processes left, and what those left that could not" {
+	# shellcheck disable=SC2016
+	local live='"$BUILDDIR"/tests/stats/stats_live "$SHIFT_JOB" "$SHIFT_REPORT_DIR"'
+	printf 'add 17\nfailover 17\nbypass mlx5_0 3\n' | srun --kv "$KV" --report r -- sh -c "$live; true"
+	jq -e '.exit_status == 0 and .crashed == 0 and .totals.failovers == 1 and .totals.unprotected.SRQ == 1 and
+		(.summary | test("^1 connection moved 1 time")) and
+		(.processes | length == 1 and .[0].life == "ended" and .[0].connections[0].qpn == 17)' r
+	printf 'add 17\nfailover 17\ncrash\n' | srun --kv "$KV" --report r -- sh -c "$live; true"
+	jq -e '.exit_status == 0 and .crashed == 1 and .totals.failovers == 1 and
+		(.processes | length == 1 and .[0].life == "crashed")' r
+}
+
+@test "--report: signals, stops and a kill -9 reach the command" {
+	local pid child
+	for s in TERM INT HUP USR1 USR2 QUIT; do
+		rm -f ready
+		(
+			trap - INT QUIT
+			exec shift-run --job "$JOB" --kv "$KV" --report r -- sh -c \
+				'trap "exit 33" '$s'; : >ready; while :; do sleep 0.05; done' 3>&-
+		) &
+		pid=$!
+		wait_until 10 test -e ready
+		kill -$s $pid
+		status=0
+		wait $pid || status=$?
+		[ $status -eq 33 ] || { echo "$s: $status"; return 1; }
+	done
+	shift-run --job "$JOB" --kv "$KV" --report r -- sleep 60 3>&- &
+	pid=$!
+	wait_until 10 eval "ps -o comm= --ppid $pid | grep -qx sleep"
+	child=$(ps -o pid= --ppid $pid | xargs)
+	kill -STOP "$child"
+	wait_until 5 eval "ps -o stat= -p $pid | grep -q T"
+	kill -CONT $pid
+	wait_until 5 eval "! ps -o stat= -p $child,$pid | grep -q T"
+	kill -TSTP $pid
+	wait_until 5 eval "ps -o stat= -p $child | grep -q T"
+	wait_until 5 eval "ps -o stat= -p $pid | grep -q T"
+	kill -CONT $pid
+	wait_until 5 eval "! ps -o stat= -p $child,$pid | grep -q T"
+	kill -9 $pid
+	wait_until 5 eval "! kill -0 $child 2>/dev/null"
+}
+
+@test "the manual page names every variable that the library reads" {
+	grep -o 'SHIFT_[A-Z_]*[A-Z]' "$SRCDIR/lib/verbs/env.h" | grep -v _H$ | sort -u | while read -r v; do
+		grep -qE "^(\.It )?.*\b$v\b" "$SRCDIR/man/shift-run.1" || { echo "$v"; false; }
+	done
+}

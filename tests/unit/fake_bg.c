@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include "fake_bg.h"
+
+#include <errno.h>
+#include <sys/epoll.h>
+#include <time.h>
+
+#include "lib/verbs/bg.h"
+
+enum { WATCHES = 64 };
+
+static struct watch {
+	bool used;
+	int fd;
+	void (*fn)(void *arg, uint32_t events);
+	void *arg;
+} watches[WATCHES];
+static int epoll = -1;
+
+static struct watch *find(int fd)
+{
+	for (int i = 0; i < WATCHES; i++)
+		if (watches[i].used && watches[i].fd == fd)
+			return watches + i;
+	return NULL;
+}
+
+uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+int bg_watch(int fd, uint32_t events, void (*fn)(void *arg, uint32_t events), void *arg)
+{
+	struct epoll_event e = {.events = events, .data.fd = fd};
+	struct watch *w = find(fd);
+	bool is_new = !w;
+
+	if (epoll < 0)
+		epoll = epoll_create1(EPOLL_CLOEXEC);
+	for (int i = 0; i < WATCHES && !w; i++)
+		w = watches[i].used ? NULL : watches + i;
+	if (!w)
+		return -ENOSPC;
+	*w = (struct watch){true, fd, fn, arg};
+	return epoll_ctl(epoll, is_new ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, fd, &e) ? -errno : 0;
+}
+
+void bg_unwatch(int fd)
+{
+	struct watch *w = find(fd);
+
+	if (!w)
+		return;
+	w->used = false;
+	epoll_ctl(epoll, EPOLL_CTL_DEL, fd, NULL);
+}
+
+int fake_bg_turn(int timeout_ms)
+{
+	struct epoll_event e[WATCHES];
+	int n = epoll_wait(epoll, e, WATCHES, timeout_ms);
+
+	for (int i = 0; i < n; i++) {
+		struct watch *w = find(e[i].data.fd);
+
+		if (w)
+			w->fn(w->arg, e[i].events);
+	}
+	return n;
+}
+
+int fake_bg_watched(void)
+{
+	int n = 0;
+
+	for (int i = 0; i < WATCHES; i++)
+		n += watches[i].used;
+	return n;
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* bg_watch() and bg_unwatch() of lib/verbs/bg.h, without a thread: the test turns the loop. */
+#ifndef FAKE_BG_H
+#define FAKE_BG_H
+
+/* Waits at most so long for one turn; how many descriptors were ready. */
+int fake_bg_turn(int timeout_ms);
+
+/* So many are watched. */
+int fake_bg_watched(void);
+
+#endif
