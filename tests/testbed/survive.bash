@@ -258,11 +258,11 @@ home() { # or the program is over
 # The program, protected, goes through the fault: status 0, all iterations, over rail 1 and home again. One
 # that ended well before the fault was over has shown nothing: once more, longer.
 survives() { # FAULT PROGRAM OPTIONS...; the duration is added
-	local fault=$1 seconds=${seconds:-7} duration try got_through
+	local fault=$1 seconds=${seconds:-6} duration try got_through
 	shift
 	[[ $fault != flap:* ]] || seconds=30
 	for try in 1 2 3; do
-		duration=(-n "$(count_for $((seconds * try * try)) "$@")")
+		duration=(-n "$(count_for $((seconds * try)) "$@")")
 		[ "$1" != integrity ] || duration=(--seconds $((seconds * try)))
 		protected
 		start "$@" "${duration[@]}" || return
