@@ -34,15 +34,5 @@ expect_match() { # REGEX
 	}
 }
 
-# Polls until the command succeeds; the bound is generous, as machines differ by far.
-wait_until() { # SECONDS COMMAND...
-	local end=$((SECONDS + $1))
-	shift
-	until "$@"; do
-		[ $SECONDS -lt $end ] || {
-			echo "gave up waiting for: $*"
-			return 1
-		}
-		sleep 0.05
-	done
-}
+# shellcheck source=tests/wait.bash
+. "$SRCDIR/tests/wait.bash"

@@ -15,10 +15,11 @@ enum { POLL_AT_ONCE = 16, POLLS_MAX = 64, SCRATCH_OFFSET = 4096 };
 
 #define PERIOD_NS	   25000000ull
 #define DEADLINE_NS	   50000000ull
-#define MAX_DEADLINE_NS	   150000000ull
+#define MAX_DEADLINE_NS	   400000000ull
 #define PAUSE_FIRST_NS	   25000000ull /* before a dead requester is armed again; doubles */
 #define PAUSE_LAST_NS	   400000000ull
 #define PAUSE_LINK_DOWN_NS 10000000000ull
+#define STUCK_NS	   3000000000ull /* beyond any retries of the NIC */
 
 static struct probe_nic nics[NICS_MAX];
 
@@ -95,8 +96,10 @@ static void post_new(struct probe *p, uint64_t now)
 	p->sent[p->out].large = p->large_next;
 	p->sent[p->out].again = false;
 	p->large_next = !p->large_next;
-	if (!p->out++)
+	if (!p->out++) {
 		p->miss_ns = now + deadline(p);
+		p->waiting_ns = now;
+	}
 	err = probe_post(p, 1);
 	if (err)
 		died(p, strerror(err));
@@ -110,6 +113,7 @@ static void live(struct probe *p)
 
 	p->state = PROBE_LIVE;
 	p->arm_ns = UINT64_MAX;
+	p->waiting_ns = now;
 	p->post_ns = now + (p->out ? p->period_ns : 0);
 	if (!p->out)
 		p->miss_ns = UINT64_MAX;
@@ -129,6 +133,7 @@ static void answered(struct probe *p, uint64_t now)
 	p->sent[0] = p->sent[1];
 	p->out--;
 	p->deaths = 0;
+	p->waiting_ns = now;
 	/* The younger one has its own deadline; if that is over, a period's grace: its answer may
 	 * be the next thing that we see. */
 	p->miss_ns = UINT64_MAX;
@@ -196,6 +201,9 @@ static void tick(void *arg)
 		reap(p->shared, p->cq->cq);
 	if (p->closing)
 		return;
+	/* Seen on soft-RoCE under load: from some packet on the QP just stands still. */
+	if (p->state == PROBE_LIVE && p->out && now - p->waiting_ns > STUCK_NS)
+		died(p, "neither an answer nor an error");
 	if (p->state == PROBE_LIVE && now >= p->post_ns) {
 		p->post_ns = now + p->period_ns;
 		if (p->out < PROBES_OUT_MAX)

@@ -75,6 +75,7 @@ struct probe {
 	} sent[PROBES_OUT_MAX];
 	bool large_next;
 	unsigned int deaths; /* since the last answer */
+	uint64_t waiting_ns; /* since when the oldest is posted, or posted again */
 
 	uint64_t period_ns, deadline_ns, max_deadline_ns;
 	uint64_t rtt_ns, deviation_ns;

@@ -10,6 +10,8 @@
 
 #define PREFIX "probe/"
 
+enum { EXCUSES_MAX = 40 }; /* of a probe period each: 1 s */
+
 struct peer_path {
 	struct peer_path *next;
 	unsigned int users;
@@ -22,6 +24,8 @@ struct peer_path {
 	bool published, connected;
 	bool answered;	    /* ever */
 	uint32_t misses;    /* in a row */
+	uint64_t done;	    /* WRs of its connections, when a probe was missed last */
+	uint32_t excused;   /* misses since the last answer that did not count */
 	uint64_t missed_ns; /* the first of them */
 };
 
@@ -61,6 +65,47 @@ static void tell(struct vqp *v, void *arg)
 		}
 }
 
+struct traffic {
+	const struct peer_path *path;
+	bool used, waiting;
+	uint64_t done;
+};
+
+static void look_at(struct vqp *v, void *arg)
+{
+	struct traffic *t = arg;
+	struct shift_conn_view view;
+
+	if (!v->met)
+		return;
+	vqp_enter(v);
+	shift_conn_view(v->conn, &view);
+	if (view.state == SHIFT_ST_ACTIVE && v->twin[view.r].path == t->path) {
+		t->used = true;
+		t->waiting |= view.send_tail < view.send_sent;
+		t->done += view.send_tail;
+	}
+	vqp_leave(v);
+}
+
+/*
+ * A probe queues behind the traffic: on a busy rail its answer may be hundreds of milliseconds
+ * late. As long as WRs complete, the peer's NIC answers. Where none is outstanding the other end
+ * waits, and has its own probes; but the data of its READs goes our way, so not for ever.
+ */
+static bool only_late(struct peer_path *p)
+{
+	struct traffic t = {.path = p};
+	bool moved;
+
+	vqp_each(look_at, &t);
+	moved = t.done != p->done;
+	p->done = t.done;
+	if (!t.used || (t.waiting && !moved))
+		return false;
+	return t.waiting || ++p->excused < EXCUSES_MAX;
+}
+
 /* Connections are told what changes, not each answer: with all well nobody is disturbed. */
 static void result(void *arg, bool answered)
 {
@@ -68,9 +113,10 @@ static void result(void *arg, bool answered)
 	bool missed = p->misses, first = !p->answered;
 	struct result r = {.path = p};
 
-	if (!answered && first)
-		return; /* the peer is not there yet */
+	if (!answered && (first || only_late(p)))
+		return; /* first: the peer is not there yet */
 	p->answered = true;
+	p->excused = answered ? 0 : p->excused;
 	p->misses = answered ? 0 : p->misses + 1;
 	if (p->misses == 1)
 		p->missed_ns = now_ns();

@@ -1,0 +1,370 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+# Programs between two guests under libshift.so, and faults from outside. For survive.bats and
+# survive-matrix, which set $NAME (of the testbed), $SRCDIR and $BUILDDIR, and have shift-testbed in $PATH.
+# The sender or client is host a, the receiver or server host b; rail 0 is eth1, rail 1 eth2.
+# shellcheck shell=bash disable=SC2016,SC2034  # code for the guests' shells; variables for the caller
+
+# shellcheck source=tests/wait.bash
+. "$SRCDIR/tests/wait.bash"
+
+rendezvous=http://10.0.255.1:2379
+
+survive_up() { # [KERNEL]: two guests, an etcd on a, a daemon on both
+	local host
+	shift-testbed up --name "$NAME" --layout pair --kernel "${1:-6.1}" --lease 2h \
+		--share "$BUILDDIR" --share "$SRCDIR" || return
+	on a sh -c 'setsid etcd --data-dir /tmp/etcd --listen-client-urls '$rendezvous' \
+		--advertise-client-urls '$rendezvous' --listen-peer-urls http://127.0.0.1:0 \
+		>/tmp/etcd.log 2>&1 </dev/null &'
+	for host in a b; do
+		on "$host" sh -c "setsid '$BUILDDIR/kv/shift-kvd' --kv $rendezvous --job survive --grace 1h \
+			>/tmp/kvd.log 2>&1 </dev/null &"
+	done
+	for host in a b; do
+		wait_until 30 met "$host" || return
+	done
+}
+
+met() { # HOST: is its daemon connected?
+	on "$1" "$BUILDDIR/kv/shift-kvd" status --job survive 2>/dev/null | grep -q 'etcd up'
+}
+
+survive_down() {
+	shift-testbed down --name "$NAME"
+}
+
+on() { # HOST COMMAND...
+	local host=$1
+	shift
+	shift-testbed exec --name "$NAME" --timeout 120s "$host" -- "$@"
+}
+
+# --- programs -------------------------------------------------------------------------------------
+
+# $shift_env: more variables for the library; $out: a directory for what programs say;
+# $patience: seconds after which a program is ended with status 124.
+shift_env=()
+out=
+patience=100
+
+protected() {
+	prefix=(env "LD_PRELOAD=$BUILDDIR/lib/.libs/libshift.so" SHIFT_JOB=survive SHIFT_RAILS=auto
+		SHIFT_LOG=debug "${shift_env[@]}")
+}
+
+unprotected() {
+	prefix=(env)
+}
+
+# Starts a pair, $server and $client, with "$PREFIX" before both; host.out and host.err are in $out.
+start() { # PROGRAM OPTIONS...
+	local port=4853 options=(-F -d mlx5_0 -x 1)
+	program=$1
+	shift
+	if [ "$program" = integrity ]; then
+		port=4854
+		options=(--device mlx5_0 --gid-index 1 --json)
+	fi
+	options+=("$@")
+	launch b "$program" "${options[@]}" & server=$!
+	# The port, in hexadecimal, in state LISTEN.
+	on b timeout 30 sh -c "until grep -q ':$port 00000000:0000 0A' /proc/net/tcp; do sleep 0.1; done" || {
+		echo "$program does not listen"
+		return 1
+	}
+	launch a "$program" "${options[@]}" b & client=$!
+}
+
+launch() { # HOST PROGRAM ARGUMENTS...
+	local host=$1 program=$2
+	shift 2
+	[ "$program" != integrity ] || program=$BUILDDIR/tests/clients/integrity/integrity
+	exec shift-testbed exec --name "$NAME" --timeout "${patience}s" "$host" -- \
+		"${prefix[@]}" "$program" "$@" >"$out/$host.out" 2>"$out/$host.err"
+}
+
+# Waits for both: $client_status, $server_status.
+finish() {
+	client_status=0 server_status=0
+	wait "$client" || client_status=$?
+	wait "$server" || server_status=$?
+}
+
+# Ends what is still there.
+kill_programs() {
+	local host
+	client_status='' server_status=''
+	for host in a b; do
+		on "$host" sh -c 'pkill -KILL -x "ib_.*|integrity" || true'
+	done
+	wait "$client" "$server" 2>/dev/null || true
+}
+
+running() { # PID of a shift-testbed exec
+	kill -0 "$1" 2>/dev/null
+}
+
+# How many messages (per QP) keep the program busy for that long; $rate is measured by calibrate.
+count_for() { # SECONDS PROGRAM OPTIONS...
+	local per=10 # tenths of $rate
+	case $2 in
+	ib_atomic_bw) per=25 ;;
+	*_bw) per=50 ;; # of one packet
+	esac
+	[[ " $* " != *' -s 65536 '* ]] || per=$((per / 10))
+	[[ " $* " != *' -q 4 '* ]] || per=$((per / 4))
+	[[ " $* " != *' -b '* ]] || per=$((per / 2))
+	echo $(($1 * rate * per / 10))
+}
+
+# $rate: 2-byte WRITE ping-pongs per second, which is about the latency programs' messages per second.
+calibrate() {
+	unprotected
+	start ib_write_lat -n 1500 && finish
+	rate=$(awk '$1 == 2 && $2 == 1500 {print int(1e6 / $6 / 2)}' "$out/a.out")
+	[ -n "$rate" ] || { cat "$out"/a.*; return 1; }
+}
+
+# --- traffic --------------------------------------------------------------------------------------
+
+# Waits (in the guest) until the rail carries more than probes do: a probe and its ACK each way every 25 ms
+# are 160 packets per second. Gives up at once when the program has ended.
+carries() { # HOST RAIL
+	on "$1" timeout 30 sh -c '
+		cd /sys/class/net/eth'$(($2 + 1))'/statistics || exit
+		now() {
+			read -r up _ </proc/uptime; read -r rx <rx_packets; read -r tx <tx_packets
+			t=${up%.*}${up#*.} n=$((rx + tx))
+		}
+		now
+		while t0=$t n0=$n; sleep 0.3; now; [ $(((n - n0) * 100 / (t - t0))) -lt 350 ]; do
+			pgrep -x '"$program"' >/dev/null || exit
+		done' || {
+		echo "no traffic over rail $2 at host $1"
+		return 1
+	}
+}
+
+# What the library says at that host of each QP's latest switch: one line "QP RAIL" each.
+latest_rails() { # HOST
+	# shift[1]: debug: QP 0x12: SWITCHING -> ACTIVE (COMMIT), rail 1, epoch 2
+	sed -n 's/.* QP \(0x[0-9a-f]*\): .* -> ACTIVE ([A-Z_]*), rail \([0-9]*\),.*/\1 \2/p' "$out/$1.err" |
+		awk '{rail[$1] = $2} END {for (qp in rail) print qp, rail[qp]}'
+}
+
+all_on() { # RAIL [HOST]: are all connections (of both hosts)?
+	local host
+	for host in ${2:-a b}; do
+		latest_rails "$host" | awk -v r="$1" '$2 != r {bad = 1} END {exit bad || !NR}' || return
+	done
+}
+
+went_to() { # RAIL: has each connection been there, on both hosts?
+	local host qp
+	for host in a b; do
+		for qp in $(latest_rails "$host" | cut -d' ' -f1); do
+			grep -q " QP $qp: .* -> ACTIVE (COMMIT), rail $1," "$out/$host.err" || {
+				echo "QP $qp at host $host was never on rail $1"
+				return 1
+			}
+		done
+	done
+}
+
+# --- faults ---------------------------------------------------------------------------------------
+
+roce='protocol ip u32 match ip protocol 17 0xff match u16 0x12b7 0xffff at 22'
+
+drop() { # HOST DIRECTION MATCH...: on rail 0; what matches any of the MATCHes
+	local host=$1 direction=$2 rules='' match
+	shift 2
+	for match; do
+		rules+="; tc filter add dev eth1 $direction $roce $match action drop"
+	done
+	on "$host" sh -ec "tc qdisc add dev eth1 clsact 2>/dev/null || tc qdisc show dev eth1 | grep -q clsact $rules"
+}
+
+# The fault begins. KIND:HOST, rail 0 unless it says otherwise.
+faults='down:a down:b pull:a pull:b hole:b hole:ab acks:b big:b flap:a flap:b both:a both:b'
+break_it() { # FAULT
+	local kind=${1%%:*} host=${1##*:}
+	case $kind in
+	down) on "$host" ip link set eth1 down ;;
+	pull) shift-testbed link --name "$NAME" "$host" 0 down ;;
+	hole) # nothing arrives any more, silently: at b, at both
+		drop b ingress '' && { [ "$host" = b ] || drop a ingress ''; } ;;
+	acks) drop "$host" egress 'match u8 0x11 0xff at 28' ;;
+	big) # IP length 1024 to 8191
+		drop "$host" ingress 'match u16 0x0400 0xfc00 at 2' 'match u16 0x0800 0xf800 at 2' \
+			'match u16 0x1000 0xf000 at 2' ;;
+	esac
+}
+
+mend_it() { # FAULT
+	local kind=${1%%:*} host=${1##*:}
+	case $kind in
+	down) on "$host" ip link set eth1 up ;;
+	pull) shift-testbed link --name "$NAME" "$host" 0 up ;;
+	*)
+		on b sh -c 'tc qdisc del dev eth1 clsact 2>/dev/null || true'
+		[ "$host" = b ] || on a sh -c 'tc qdisc del dev eth1 clsact 2>/dev/null || true'
+		;;
+	esac
+}
+
+# Everything as it should be, whatever happened; returns when the links are up.
+mend_all() {
+	local host rail
+	for host in a b; do
+		for rail in 0 1; do
+			shift-testbed link --name "$NAME" "$host" $rail up
+		done
+		on "$host" timeout 20 sh -c 'for i in eth1 eth2; do
+			tc qdisc del dev $i clsact 2>/dev/null
+			ip link set $i up
+			until grep -q 1 /sys/class/net/$i/carrier; do sleep 0.1; done
+		done
+		until [ "$(rdma link | grep -c "state ACTIVE")" -eq 2 ]; do sleep 0.1; done' || return
+	done
+}
+
+# --- one program through one fault ----------------------------------------------------------------
+
+# Each step waits for its effect; the program has to outlast them all.
+through() { # FAULT
+	local kind=${1%%:*} host=${1##*:} i
+	carries a 0 || return
+	case $kind in
+	flap)
+		for i in 1 2 3 4 5; do
+			on "$host" sh -c 'ip link set eth1 down; sleep 2; ip link set eth1 up; sleep 2' || return
+		done ;;
+	both)
+		on "$host" ip link set eth1 down && carries a 1 || return
+		on "$host" sh -c 'ip link set eth1 up; ip link set eth2 down' && carries a 0 || return
+		on "$host" ip link set eth2 up ;;
+	*)
+		break_it "$1" && carries a 1 || return
+		mend_it "$1" ;;
+	esac
+	wait_until 60 home || return
+	carries a 0
+}
+
+home() { # or the program is over
+	all_on 0 || ! running "$client"
+}
+
+# The program, protected, goes through the fault: status 0, all iterations, over rail 1 and home again. One
+# that ended well before the fault was over has shown nothing: once more, longer.
+survives() { # FAULT PROGRAM OPTIONS...; the duration is added
+	local fault=$1 seconds=${seconds:-6} duration try got_through
+	shift
+	[[ $fault != flap:* ]] || seconds=30
+	for try in 1 2 3; do
+		duration=(-n "$(count_for $((seconds * try)) "$@")")
+		[ "$1" != integrity ] || duration=(--seconds $((seconds * try)))
+		protected
+		start "$@" "${duration[@]}" || return
+		got_through=true
+		through "$fault" >"$out/steps" 2>&1 || got_through=false
+		if ! $got_through && running "$client"; then
+			kill_programs
+			failed "$fault: $*"
+			return 1
+		fi
+		finish
+		[ "$client_status $server_status" = '0 0' ] || break
+		if $got_through; then
+			went_to 1 && all_on 0 && right && return
+			break
+		fi
+		mend_all || return
+	done
+	failed "$fault: $*"
+	return 1
+}
+
+# Are the program's own results?
+right() {
+	if [ "$program" = integrity ]; then
+		clean
+	else
+		full_count "${duration[1]}"
+	fi
+}
+
+# perftest's line of results: bytes, iterations, ...
+full_count() { # COUNT
+	local n
+	n=$(awk '/^ #bytes/ {getline; print $2}' "$out/a.out")
+	[ "${n:-0}" -ge "$1" ] || {
+		echo "$n iterations, not $1"
+		return 1
+	}
+}
+
+# Nothing lost, duplicated, reordered or corrupted, on either side; results of atomics aside.
+clean() {
+	jq -e '[(.found, .peer_found) | del(.lost_results)[]] | add == 0' <"$out/a.out" >/dev/null
+}
+
+failed() { # WHAT
+	echo "FAILED: $1: client ${client_status:-?}, server ${server_status:-?}"
+	tail -n 40 "$out/steps" "$out"/[ab].out "$out"/[ab].err
+}
+
+# At-least-once is not enough for this fault: some run (of a few) shows it.
+duplicates() { # FAULT
+	local try
+	shift_env=(SHIFT_LOST_ATOMIC=continue SHIFT_EXACTLY_ONCE=0)
+	for try in 1 2 3 4 5; do
+		protected
+		start integrity --allow-lost-results --seconds 4 || return
+		carries a 0 && break_it "$1" && carries a 1
+		finish
+		mend_all || return
+		jq -e '.found.duplicated + .peer_found.duplicated > 0' "$out/a.out" >/dev/null && return
+	done
+	failed "$1: no duplicates found"
+	return 1
+}
+
+# The server stands still (SIGSTOP) while its NIC does not: nothing switches.
+stopped() { # SECONDS PROGRAM OPTIONS...
+	local seconds=$1 count
+	shift
+	count=$(count_for 4 "$@")
+	protected
+	start "$@" -n "$count" && carries a 0 || return
+	on b sh -c "pkill -STOP -x $1; sleep $seconds; pkill -CONT -x $1"
+	finish
+	if [ "$client_status $server_status" != '0 0' ] || ! full_count "$count" ||
+		grep -q 'ACTIVE -> [^C]' "$out"/[ab].err; then
+		failed "stopped: $*"
+		return 1
+	fi
+}
+
+# Without the library, by the fault's kind, with retry_cnt 7, which is for ever on soft-RoCE.
+suffers() { # FAULT error|stall OPTIONS...
+	local fault=$1 effect=$2 since
+	shift 2
+	unprotected
+	start integrity --outage --one-way --seconds 6 "$@" && carries a 0 && break_it "$fault" || return
+	since=$(date +%s%N)
+	if [ "$effect" = error ]; then
+		finish
+		[ "$client_status" -eq 3 ]
+	else
+		sleep 2
+		fault_ms=$((($(date +%s%N) - since) / 1000000))
+		mend_it "$fault"
+		finish
+		[ "$client_status $server_status" = '0 0' ] &&
+			jq -e ".longest_gap_ms >= $fault_ms" "$out/a.out" >/dev/null
+	fi || {
+		failed "$fault: no $effect"
+		return 1
+	}
+}

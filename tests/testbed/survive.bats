@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+# Unmodified programs under libshift.so between two guests, and faults from outside. Each program and each
+# fault once; all with all: survive-matrix.
+
+load ../helper
+load survive
+
+export NAME=check-survive
+
+setup_file() {
+	cd "$BUILDDIR" || return
+	survive_up
+	out=$BATS_FILE_TMPDIR
+	calibrate
+	export rate
+}
+
+teardown_file() {
+	survive_down
+}
+
+setup() {
+	cd "$BUILDDIR" || return
+	out=$BATS_TEST_TMPDIR
+	shift_env=(SHIFT_LOST_ATOMIC=continue)
+	client= server=
+}
+
+teardown() {
+	kill_programs
+	mend_all
+}
+
+@test "ib_write_bw, messages of 64 KB: admin down on the sender" {
+	survives down:a ib_write_bw -s 65536
+}
+
+@test "ib_send_bw: admin down on the receiver" {
+	survives down:b ib_send_bw -s 4096
+}
+
+@test "ib_read_bw: all packets dropped silently" {
+	survives hole:b ib_read_bw -s 4096
+}
+
+@test "ib_write_bw -b -q 4: cable pulled at the sender" {
+	survives pull:a ib_write_bw -s 4096 -b -q 4
+}
+
+@test "ib_send_bw -b -q 4: all ACKs dropped" {
+	survives acks:b ib_send_bw -s 4096 -b -q 4
+}
+
+@test "ib_read_bw -q 4: cable pulled at the receiver" {
+	survives pull:b ib_read_bw -s 4096 -q 4
+}
+
+@test "ib_write_lat: all packets dropped silently, both ways" {
+	survives hole:ab ib_write_lat
+}
+
+@test "ib_send_lat: both rails go, one after the other" {
+	survives both:a ib_send_lat
+}
+
+@test "ib_read_lat: admin down on the receiver" {
+	survives down:b ib_read_lat
+}
+
+@test "ib_send_bw: only packets of more than 1 KB dropped" {
+	survives big:b ib_send_bw -s 4096
+}
+
+@test "ib_atomic_bw: all ACKs dropped" {
+	survives acks:b ib_atomic_bw
+}
+
+@test "ib_atomic_lat: cable pulled at the receiver" {
+	survives pull:b ib_atomic_lat
+}
+
+@test "ib_write_lat: five times down for 2 s and up for 2 s" {
+	survives flap:a ib_write_lat
+}
+
+@test "integrity, 4 QPs, 2 threads: all ACKs dropped, and nothing lost, duplicated, reordered or corrupt" {
+	survives acks:b integrity --allow-lost-results
+}
+
+@test "the same with admin down on the receiver" {
+	survives down:b integrity --allow-lost-results
+}
+
+@test "SHIFT_EXACTLY_ONCE=0: ACKs dropped, and the integrity client finds duplicates" {
+	duplicates acks:b
+}
+
+@test "SHIFT_EXACTLY_ONCE=0: admin down on the receiver, and the integrity client finds duplicates" {
+	duplicates down:b
+}
+
+@test "peer stopped for 5 s: no switch, no error" {
+	stopped 5 ib_send_bw -s 4096
+}
+
+@test "unprotected, admin down on the sender: an error" {
+	suffers down:a error
+}
+
+@test "unprotected, admin down on the receiver: a stall as long as the fault" {
+	suffers down:b stall
+}
+
+@test "unprotected, cable pulled: a stall as long as the fault" {
+	suffers pull:b stall
+}
+
+@test "unprotected, all packets dropped: a stall as long as the fault" {
+	suffers hole:b stall
+}
+
+@test "unprotected, all ACKs dropped: a stall as long as the fault" {
+	suffers acks:b stall
+}
+
+@test "unprotected, packets of more than 1 KB dropped: a stall as long as the fault" {
+	suffers big:b stall --size 2000 --fixed-size
+}
