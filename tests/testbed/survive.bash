@@ -323,8 +323,7 @@ duplicates() { # FAULT
 	shift_env=(SHIFT_LOST_ATOMIC=continue SHIFT_EXACTLY_ONCE=0)
 	for try in 1 2 3 4 5; do
 		protected
-		start integrity --allow-lost-results --seconds 4 || return
-		# The client stops as soon as it has found something.
+		start integrity --allow-lost-results --seconds 8 || return
 		carries a 0 && break_it "$1" || return
 		finish
 		mend_all || return
@@ -378,19 +377,21 @@ suffers() { # FAULT error-or-hang|stall OPTIONS...
 # The switch's outage: the longest gap between completions around the fault (which lasts 1 s), in ms; and the
 # part of it in which this machine did not run the program.
 outage() { # FAULT: prints OUTAGE PAUSED
-	local at
+	local at till
 	protected
-	start integrity --outage --one-way --seconds 5 || return
+	start integrity --outage --one-way --seconds 8 || return
 	carries a 0 || return
 	at=$(on a date +%s%3N)
-	break_it "$1" && carries a 1 && mend_it "$1" || return
+	break_it "$1" || return
+	till=$(on a date +%s%3N)
+	carries a 1 && mend_it "$1" || return
 	finish
 	if [ "$client_status $server_status" != '0 0' ] || ! clean || ! went_to 1; then
 		failed "outage $1"
 		return 1
 	fi
 	# The gap that begins around the fault, not that of coming home; clocks are the guest's own.
-	jq -r --argjson at "$at" '.started_unix_ms as $start |
-		[.gaps[] | select(.at_ms + .ms >= $at - $start and .at_ms <= $at - $start + 800)] |
+	jq -r --argjson at "$at" --argjson till "$till" '.started_unix_ms as $start |
+		[.gaps[] | select(.at_ms + .ms >= $at - $start and .at_ms <= $till - $start)] |
 		max_by(.ms) // empty | "\(.ms) \(.paused_ms)"' "$out/a.out"
 }
