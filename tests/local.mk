@@ -25,7 +25,8 @@ TESTBED_TESTS = \
 TESTS += tests/style.bats tests/cli.bats tests/preload.bats tests/kvd.bats tests/run.bats
 EXTRA_DIST += tests/helper.bash tests/wait.bash tests/testbed/survive.bash tests/style.bats tests/cli.bats tests/kvd.bats tests/preload.bats \
 	tests/run.bats \
-	tests/testbed/hosts.bats tests/testbed/run-hosts $(TESTBED_TESTS) tests/testbed/cycles
+	tests/testbed/hosts.bats tests/testbed/run-hosts $(TESTBED_TESTS) tests/testbed/cycles \
+	tests/testbed/survive-matrix
 
 include tests/unit/local.mk
 include tests/clients/local.mk
@@ -45,5 +46,6 @@ check-testbed: all $(check_PROGRAMS)
 CHECK_LONG_TARGETS += check-long-testbed
 check-long-testbed: all
 	BUILDDIR='$(abs_top_builddir)' $(top_srcdir)/tests/testbed/cycles 50
+	BUILDDIR='$(abs_top_builddir)' $(top_srcdir)/tests/testbed/survive-matrix all
 check-long:
 	for target in $(CHECK_LONG_TARGETS); do $(MAKE) -j1 $$target || exit; done

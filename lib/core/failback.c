@@ -141,6 +141,10 @@ static void prepare_msg(struct shift_conn *c, const struct shift_msg *m, uint64_
 	if (m->epoch != c->e || m->rail == c->r || !rail_usable(c, m->rail, now) ||
 	    c->sq.lost != NEVER)
 		return; /* not now; silence is a no */
+	/* Only one direction may be dead: with ACKs dropped the peer's probes are answered, ours
+	 * not. */
+	if (c->rail[m->rail].misses >= c->cfg.probe_misses)
+		return;
 	if (c->state == SHIFT_ST_ACTIVE || yield) {
 		c->plan.r = m->rail;
 		drain(c, true, now);

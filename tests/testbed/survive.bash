@@ -93,6 +93,9 @@ finish() {
 # Ends what is still there.
 kill_programs() {
 	local host
+	if ! running "$client" && ! running "$server"; then
+		return 0
+	fi
 	client_status='' server_status=''
 	for host in a b; do
 		on "$host" sh -c 'pkill -KILL -x "ib_.*|integrity" || true'
@@ -101,7 +104,7 @@ kill_programs() {
 }
 
 running() { # PID of a shift-testbed exec
-	kill -0 "$1" 2>/dev/null
+	[ -n "$1" ] && kill -0 "$1" 2>/dev/null
 }
 
 # How many messages (per QP) keep the program busy for that long; $rate is measured by calibrate.
@@ -320,8 +323,8 @@ duplicates() { # FAULT
 	shift_env=(SHIFT_LOST_ATOMIC=continue SHIFT_EXACTLY_ONCE=0)
 	for try in 1 2 3 4 5; do
 		protected
-		start integrity --allow-lost-results --seconds 4 || return
-		carries a 0 && break_it "$1" && carries a 1
+		start integrity --allow-lost-results --seconds 8 || return
+		carries a 0 && break_it "$1" || return
 		finish
 		mend_all || return
 		jq -e '.found.duplicated + .peer_found.duplicated > 0' "$out/a.out" >/dev/null && return
@@ -346,16 +349,18 @@ stopped() { # SECONDS PROGRAM OPTIONS...
 	fi
 }
 
-# Without the library, by the fault's kind, with retry_cnt 7, which is for ever on soft-RoCE.
-suffers() { # FAULT error|stall OPTIONS...
-	local fault=$1 effect=$2 since
+# Without the library, with retry_cnt 7, which is for ever on soft-RoCE: an error, or nothing for 10 s (what
+# was posted before the sender's link went waits, what is posted afterwards fails); or a stall as long
+# as a fault of 2 s.
+suffers() { # FAULT error-or-hang|stall OPTIONS...
+	local fault=$1 effect=$2 since fault_ms
 	shift 2
 	unprotected
-	start integrity --outage --one-way --seconds 6 "$@" && carries a 0 && break_it "$fault" || return
+	start integrity --outage --one-way --seconds 6 --stall 10 "$@" && carries a 0 && break_it "$fault" || return
 	since=$(date +%s%N)
-	if [ "$effect" = error ]; then
+	if [ "$effect" = error-or-hang ]; then
 		finish
-		[ "$client_status" -eq 3 ]
+		[ "$client_status" -eq 3 ] || [ "$client_status" -eq 4 ]
 	else
 		sleep 2
 		fault_ms=$((($(date +%s%N) - since) / 1000000))
@@ -367,4 +372,26 @@ suffers() { # FAULT error|stall OPTIONS...
 		failed "$fault: no $effect"
 		return 1
 	}
+}
+
+# The switch's outage: the longest gap between completions around the fault (which lasts 1 s), in ms; and the
+# part of it in which this machine did not run the program.
+outage() { # FAULT: prints OUTAGE PAUSED
+	local at till
+	protected
+	start integrity --outage --one-way --seconds 8 || return
+	carries a 0 || return
+	at=$(on a date +%s%3N)
+	break_it "$1" || return
+	till=$(on a date +%s%3N)
+	carries a 1 && mend_it "$1" || return
+	finish
+	if [ "$client_status $server_status" != '0 0' ] || ! clean || ! went_to 1; then
+		failed "outage $1"
+		return 1
+	fi
+	# The gap that begins around the fault, not that of coming home; clocks are the guest's own.
+	jq -r --argjson at "$at" --argjson till "$till" '.started_unix_ms as $start |
+		[.gaps[] | select(.at_ms + .ms >= $at - $start and .at_ms <= $till - $start)] |
+		max_by(.ms) // empty | "\(.ms) \(.paused_ms)"' "$out/a.out"
 }
