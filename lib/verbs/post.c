@@ -155,9 +155,12 @@ void vqp_pump(struct vqp *v)
 
 void post_sends(struct vqp *v, const struct shift_action *a)
 {
+	/* After a planned switch that was let be, some may still wait for room or a key: these
+	 * first. */
+	if (v->tx_next == v->tx_end || v->tx_rail != a->rail || v->tx_epoch != a->epoch)
+		v->tx_next = a->first;
 	v->tx_rail = a->rail;
 	v->tx_epoch = a->epoch;
-	v->tx_next = a->first;
 	v->tx_end = a->first + a->count;
 	v->tx_stopped = false; /* reissued READs go while the program's posts are still held */
 }
