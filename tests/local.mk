@@ -23,8 +23,8 @@ TESTBED_TESTS = \
 	tests/testbed/pair-6.1.hosts tests/testbed/pair-6.12.hosts \
 	tests/testbed/single-6.1.hosts tests/testbed/single-6.12.hosts
 TESTS += tests/style.bats tests/cli.bats tests/preload.bats tests/kvd.bats tests/run.bats
-EXTRA_DIST += tests/helper.bash tests/wait.bash tests/testbed/survive.bash tests/style.bats tests/cli.bats tests/kvd.bats tests/preload.bats \
-	tests/run.bats \
+EXTRA_DIST += tests/helper.bash tests/wait.bash tests/testbed/survive.bash tests/style.bats tests/cli.bats \
+	tests/kvd.bats tests/preload.bats tests/run.bats tests/testbed/survive-more.bats \
 	tests/testbed/hosts.bats tests/testbed/run-hosts $(TESTBED_TESTS) tests/testbed/cycles \
 	tests/testbed/survive-matrix
 
@@ -46,6 +46,7 @@ check-testbed: all $(check_PROGRAMS)
 CHECK_LONG_TARGETS += check-long-testbed
 check-long-testbed: all
 	BUILDDIR='$(abs_top_builddir)' $(top_srcdir)/tests/testbed/cycles 50
+	$(MAKE) -j1 check TESTS=tests/testbed/survive-more.bats
 	BUILDDIR='$(abs_top_builddir)' $(top_srcdir)/tests/testbed/survive-matrix all
 check-long:
 	for target in $(CHECK_LONG_TARGETS); do $(MAKE) -j1 $$target || exit; done

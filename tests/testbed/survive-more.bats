@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+# More pairs of programs and faults than survive.bats has time for; make check-long.
+
+load ../helper
+load survive
+
+export NAME=check-survive-more
+
+setup_file() {
+	cd "$BUILDDIR" || return
+	survive_up
+	out=$BATS_FILE_TMPDIR
+	calibrate
+	export rate
+}
+
+teardown_file() {
+	survive_down
+}
+
+setup() {
+	cd "$BUILDDIR" || return
+	out=$BATS_TEST_TMPDIR
+	shift_env=(SHIFT_LOST_ATOMIC=continue)
+	client= server=
+}
+
+teardown() {
+	kill_programs
+	mend_all
+}
+
+@test "ib_send_bw: admin down on the receiver" {
+	survives down:b ib_send_bw -s 4096
+}
+
+@test "ib_send_bw -b -q 4: all ACKs dropped" {
+	survives acks:b ib_send_bw -s 4096 -b -q 4
+}
+
+@test "ib_read_bw -q 4: cable pulled at the receiver" {
+	survives pull:b ib_read_bw -s 4096 -q 4
+}
+
+@test "ib_write_lat: all packets dropped silently, both ways" {
+	survives hole:ab ib_write_lat
+}
+
+@test "the same with admin down on the receiver" {
+	survives down:b integrity --allow-lost-results
+}
+
+@test "SHIFT_EXACTLY_ONCE=0: ACKs dropped, and the integrity client finds duplicates" {
+	duplicates acks:b
+}
+
+@test "unprotected, cable pulled: a stall as long as the fault" {
+	suffers pull:b stall
+}
+
+@test "unprotected, all packets dropped: a stall as long as the fault" {
+	suffers hole:b stall
+}
+
+@test "unprotected, packets of more than 1 KB dropped: a stall as long as the fault" {
+	suffers big:b stall --size 2000 --fixed-size
+}
