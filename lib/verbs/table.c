@@ -43,9 +43,30 @@ static void insert(struct table_array *a, uint64_t key, void *value)
 	atomic_store_explicit(&s->value, value, memory_order_release);
 }
 
-/* Twice the room for what is alive. The old array stays for readers that are in it: all old ones
- * together are smaller than the new one. */
-static int grow(struct table *t, struct table_array *old)
+/* An array of that size in which readers may still be, but none whose answer counts (table.h). */
+static struct table_array *array_again(struct table_array *newest, uint64_t slots)
+{
+	for (struct table_array *a = newest; a && a->older; a = a->older) {
+		struct table_array *old = a->older;
+
+		if (old->mask != slots - 1)
+			continue;
+		a->older = old->older;
+		for (uint64_t i = 0; i < slots; i++) {
+			atomic_store_explicit(&old->slot[i].value, NULL, memory_order_relaxed);
+			atomic_store_explicit(&old->slot[i].key, 0, memory_order_relaxed);
+		}
+		return old;
+	}
+	return NULL;
+}
+
+/*
+ * What is alive in an array with four times the room. Old arrays stay for readers that are in them;
+ * one of the same size is used again, so that objects that come and go all day cost two arrays and
+ * no more.
+ */
+static int renew(struct table *t, struct table_array *old)
 {
 	uint64_t slots = SLOTS_MIN, alive = 0;
 	struct table_array *a;
@@ -54,7 +75,9 @@ static int grow(struct table *t, struct table_array *old)
 		alive += atomic_load_explicit(&old->slot[i].value, memory_order_relaxed) != NULL;
 	while (slots < 4 * (alive + 1))
 		slots *= 2;
-	a = array_new(slots);
+	a = array_again(old, slots);
+	if (!a)
+		a = array_new(slots);
 	if (!a)
 		return -ENOMEM;
 	for (uint64_t i = 0; old && i <= old->mask; i++) {
@@ -67,6 +90,7 @@ static int grow(struct table *t, struct table_array *old)
 	a->older = old;
 	t->used = alive;
 	atomic_store_explicit(&t->array, a, memory_order_release);
+	atomic_fetch_add_explicit(&t->renewed, 1, memory_order_release);
 	return 0;
 }
 
@@ -78,7 +102,7 @@ int table_put(struct table *t, uint64_t key, void *value)
 	pthread_mutex_lock(&t->lock);
 	a = atomic_load_explicit(&t->array, memory_order_relaxed);
 	if (!a || t->used + 1 > (a->mask + 1) / 2)
-		err = grow(t, a);
+		err = renew(t, a);
 	if (!err) {
 		a = atomic_load_explicit(&t->array, memory_order_relaxed);
 		t->used += !atomic_load_explicit(&find(a, key)->key, memory_order_relaxed);

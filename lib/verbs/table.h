@@ -26,6 +26,7 @@ struct table_array {
 
 struct table {
 	_Atomic(struct table_array *) array; /* NULL until something is put */
+	_Atomic uint32_t renewed; /* how often the array was: who sees it move looks again */
 	pthread_mutex_t lock;
 	uint64_t used; /* slots that were ever taken in this array */
 };
@@ -40,13 +41,8 @@ static inline uint64_t table_hash(uint64_t key)
 	return key * 0x9e3779b97f4a7c15ull >> 20;
 }
 
-/* The object, or NULL. */
-static inline void *table_get(const struct table *t, uint64_t key)
+static inline void *table_look(const struct table_array *a, uint64_t key)
 {
-	const struct table_array *a = atomic_load_explicit(&t->array, memory_order_acquire);
-
-	if (!a)
-		return NULL;
 	for (uint64_t i = table_hash(key);; i++) {
 		const struct table_slot *s = &a->slot[i & a->mask];
 		uint64_t k = atomic_load_explicit(&s->key, memory_order_acquire);
@@ -60,6 +56,19 @@ static inline void *table_get(const struct table *t, uint64_t key)
 		}
 		if (!k)
 			return NULL;
+	}
+}
+
+/* The object, or NULL. */
+static inline void *table_get(const struct table *t, uint64_t key)
+{
+	for (;;) {
+		uint32_t renewed = atomic_load_explicit(&t->renewed, memory_order_acquire);
+		const struct table_array *a = atomic_load_explicit(&t->array, memory_order_acquire);
+		void *value = a ? table_look(a, key) : NULL;
+
+		if (atomic_load_explicit(&t->renewed, memory_order_acquire) == renewed)
+			return value;
 	}
 }
 

@@ -72,3 +72,9 @@ tests_unit_test_gate_LDADD = $(CMOCKA_LIBS)
 tests_unit_test_fast_SOURCES = tests/unit/test_fast.c
 tests_unit_test_fast_CFLAGS = $(core_test_cflags)
 tests_unit_test_fast_LDADD = $(core_test_libs)
+
+check_PROGRAMS += tests/unit/test_table
+TESTS += tests/unit/test_table
+tests_unit_test_table_SOURCES = tests/unit/test_table.c lib/verbs/table.c lib/verbs/table.h
+tests_unit_test_table_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS)
+tests_unit_test_table_LDADD = $(CMOCKA_LIBS)
