@@ -533,13 +533,14 @@ etcd_is() {
 	for s in TERM INT HUP USR1 USR2 QUIT; do
 		rm -f ready
 		(
-			trap - INT QUIT
-			exec shift-run --job "$JOB" --kv "$KV" --report r -- sh -c \
+			# Ignored where the tests run in the background, and a shell cannot undo that.
+			exec env --default-signal=INT,QUIT shift-run --job "$JOB" --kv "$KV" --report r -- sh -c \
 				'trap "exit 33" '$s'; : >ready; while :; do sleep 0.05; done' 3>&-
 		) &
 		pid=$!
 		wait_until 10 test -e ready
 		kill -$s $pid
+		wait_until 20 eval "! kill -0 $pid 2>/dev/null || [ \"\$(ps -o stat= -p $pid)\" = Z ]" || kill -KILL $pid
 		status=0
 		wait $pid || status=$?
 		[ $status -eq 33 ] || { echo "$s: $status"; return 1; }
