@@ -47,7 +47,7 @@ client() { # HOST OPTIONS...: reports to $BATS_FILE_TMPDIR/HOST
 	local host=$1
 	shift
 	shift-testbed exec --name "$NAME" --timeout 120s "$host" -- sh -c \
-		'tests/clients/link_test --seconds 100 --device ${SHIFT_RAILS%%,*} '"$*" \
+		'tests/clients/link_test --seconds 100 --device ${SHIFT_HOST_RAILS%%,*} '"$*" \
 		>"$BATS_FILE_TMPDIR/$host" 2>"$BATS_FILE_TMPDIR/$host.err" 3>&-
 }
 
