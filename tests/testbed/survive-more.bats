@@ -65,3 +65,7 @@ teardown() {
 @test "unprotected, packets of more than 1 KB dropped: a stall as long as the fault" {
 	suffers big:b stall --size 2000 --fixed-size
 }
+
+@test "ib_write_bw -b -q 4: cable pulled at the sender" {
+	survives pull:a ib_write_bw -s 4096 -b -q 4
+}
