@@ -27,7 +27,7 @@ teardown() {
 	shift-testbed link --name "$NAME" all 0 up
 	# End what a failed test has left, by name: these guests run nothing else.
 	for host in a b; do
-		on $host sh -c 'pkill -KILL -x "ib_.*_(bw|lat)|shift-kvd|etcd"; true'
+		on $host sh -c 'for p in ib_write_bw shift-kvd etcd; do pkill -KILL -x $p; done; true'
 	done
 	cd "$BUILDDIR" && rm -rf "$dir"
 }
@@ -88,13 +88,13 @@ both_end() { # STATUS-OF-CLIENT STATUS-OF-SERVER
 # Nothing of ours stays: no process, no file but what is said. The grace of kvd and etcd is some seconds.
 nothing_left() { # [PATTERN of files that may stay]
 	for host in a b; do
-		wait_until 60 gone "$host" "${1:-^$}"
+		wait_until 60 gone "$host" "/run/shift/$job" "${1:-^$}"
 	done
 }
 
-gone() { # HOST PATTERN; prints what is still there
+gone() { # HOST DIRECTORY PATTERN; prints what is still there
 	on "$1" sh -c '! { ps -eo comm= | grep -xE "shift-kvd|etcd|ib_[a-z]+_(bw|lat)"; ls -A /dev/shm
-		find /run/shift -type f -o -type s 2>/dev/null | grep -vE "$0"; } | grep .' "$2"
+		find "$0" -type f -o -type s 2>/dev/null | grep -vE "$1"; } | grep .' "$2" "$3"
 }
 
 @test "two shift-runs with start@HOST and nothing else set up: protected, and nothing stays" {
@@ -123,7 +123,7 @@ gone() { # HOST PATTERN; prints what is still there
 	pair ib_write_bw -d mlx5_0 -F -s 4096 -D 12
 	wait_until 30 protected
 	for host in a b; do
-		on $host sh -c 'pkill -KILL -x "shift-kvd|etcd"; true'
+		on $host sh -c 'pkill -KILL -x shift-kvd; pkill -KILL -x etcd; true'
 	done
 	shift-testbed link --name "$NAME" all 0 down
 	wait_until 20 on_rail 1
