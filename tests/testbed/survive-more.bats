@@ -69,3 +69,7 @@ teardown() {
 @test "ib_write_bw -b -q 4: cable pulled at the sender" {
 	survives pull:a ib_write_bw -s 4096 -b -q 4
 }
+
+@test "ib_write_bw -q 4: cable pulled at the sender" {
+	survives pull:a ib_write_bw -s 4096 -q 4
+}
