@@ -533,8 +533,8 @@ etcd_is() {
 	for s in TERM INT HUP USR1 USR2 QUIT; do
 		rm -f ready
 		(
-			# Ignored where the tests run in the background, and a shell cannot undo that.
-			exec env --default-signal=INT,QUIT shift-run --job "$JOB" --kv "$KV" --report r -- sh -c \
+			# Some are ignored where the tests run in the background, and a shell cannot undo that.
+			exec env --default-signal shift-run --job "$JOB" --kv "$KV" --report r -- sh -c \
 				'trap "exit 33" '$s'; : >ready; while :; do sleep 0.05; done' 3>&-
 		) &
 		pid=$!
