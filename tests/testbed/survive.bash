@@ -267,12 +267,13 @@ stood_still() {
 # The program, protected, goes through the fault: status 0, all iterations, over rail 1 and home again. One
 # that ended well before the fault was over has shown nothing: once more, longer.
 survives() { # FAULT PROGRAM OPTIONS...; the duration is added
-	local fault=$1 seconds=${seconds:-6} duration try got_through
+	local fault=$1 seconds=${seconds:-6} long duration try got_through
 	shift
 	[[ $fault != flap:* ]] || seconds=30
 	for try in 1 2 3; do
-		duration=(-n "$(count_for $((seconds * try)) "$@")")
-		[ "$1" != integrity ] || duration=(--seconds $((seconds * try)))
+		long=$((seconds * try * (try + 1) / 2))
+		duration=(-n "$(count_for $long "$@")")
+		[ "$1" != integrity ] || duration=(--seconds $long)
 		protected
 		start "$@" "${duration[@]}" || return
 		got_through=true
