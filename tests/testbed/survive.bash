@@ -272,8 +272,9 @@ survives() { # FAULT PROGRAM OPTIONS...; the duration is added
 	[[ $fault != flap:* ]] || seconds=30
 	for try in 1 2 3; do
 		long=$((seconds * try * (try + 1) / 2))
-		duration=(-n "$(count_for $long "$@")")
-		[ "$1" != integrity ] || duration=(--seconds $long)
+		[ "$long" -le 60 ] || long=60 # well below $patience
+		duration=(-n "$(count_for "$long" "$@")")
+		[ "$1" != integrity ] || duration=(--seconds "$long")
 		protected
 		start "$@" "${duration[@]}" || return
 		got_through=true
