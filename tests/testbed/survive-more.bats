@@ -46,8 +46,8 @@ teardown() {
 	survives hole:ab ib_write_lat
 }
 
-@test "the same with admin down on the receiver" {
-	survives down:b integrity --allow-lost-results
+@test "integrity, 4 QPs, 2 threads: all ACKs dropped, and nothing lost, duplicated, reordered or corrupt" {
+	survives acks:b integrity --allow-lost-results
 }
 
 @test "SHIFT_EXACTLY_ONCE=0: ACKs dropped, and the integrity client finds duplicates" {

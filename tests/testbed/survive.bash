@@ -234,9 +234,14 @@ mend_all() {
 # --- one program through one fault ----------------------------------------------------------------
 
 # Each step waits for its effect; the program has to outlast them all.
+met_all() {
+	grep -q 'SETUP -> ACTIVE' "$out/a.err" && grep -q 'SETUP -> ACTIVE' "$out/b.err"
+}
+
 through() { # FAULT
 	local kind=${1%%:*} host=${1##*:} i
 	carries a 0 || return
+	wait_until 20 met_all && sleep 1 || return # a fault before HELLO meets an unprotected QP
 	case $kind in
 	flap)
 		for i in 1 2 3 4 5; do
