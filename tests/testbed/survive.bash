@@ -233,11 +233,12 @@ mend_all() {
 
 # --- one program through one fault ----------------------------------------------------------------
 
-# Each step waits for its effect; the program has to outlast them all.
+# Are the connections protected on both sides?
 met_all() {
 	grep -q 'SETUP -> ACTIVE' "$out/a.err" && grep -q 'SETUP -> ACTIVE' "$out/b.err"
 }
 
+# Each step waits for its effect; the program has to outlast them all.
 through() { # FAULT
 	local kind=${1%%:*} host=${1##*:} i
 	carries a 0 || return
