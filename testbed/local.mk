@@ -3,7 +3,7 @@
 
 bin_PROGRAMS += testbed/shift-testbed
 testbed_shift_testbed_SOURCES = \
-	testbed/shift-testbed.c testbed/testbed.h testbed/util.c testbed/state.c \
+	testbed/shift-testbed.c testbed/testbed.h testbed/util.c testbed/state.c testbed/words.c \
 	testbed/config.c testbed/kvm.c \
 	testbed/chan.c testbed/chan.h testbed/wire.h testbed/client.c \
 	testbed/machine.c testbed/machine.h testbed/qemu.c testbed/ssh.c \

@@ -37,29 +37,13 @@ static void client_free(struct client *c)
 	memset(c, 0, sizeof(*c));
 }
 
-/* The last line of the console that says something: most often why a guest ended. */
-static void last_words(const struct machine *m, char *text, size_t size)
-{
-	size_t bytes;
-	char *log = read_file(m->console_path, &bytes), *line, *end;
-
-	*text = 0;
-	if (!log)
-		return;
-	for (end = log + bytes; end > log && strchr("\r\n ", end[-1]); end--)
-		end[-1] = 0;
-	line = strrchr(log, '\n');
-	snprintf(text, size, "%s", line ? line + 1 : log);
-	free(log);
-}
-
 static void machine_failed(struct supervisor *s, struct machine *m, const char *why)
 {
-	char words[256];
+	char words[400];
 
 	if (*m->failure)
 		return;
-	last_words(m, words, sizeof(words));
+	last_words(m->console_path, words, sizeof(words));
 	snprintf(m->failure, sizeof(m->failure), "%s%s%s", why, *words ? "; last it said: " : "",
 		 words);
 	chan_close(&m->agent);

@@ -119,6 +119,14 @@ void state_guard(const struct state *s);
 /* Fills ssh[] for "hostA,hostB" from the file (NULL: the user's own, which need not exist). */
 void config_load(struct ssh_host ssh[MAX_HOSTS], const char *hosts, const char *file);
 
+/* ---- words.c ------------------------------------------------------------------------------- */
+
+/*
+ * Why a guest or ssh ended, from its console's log at path: the kernel's panic with what led to it,
+ * else the last line that says something. Empty if there is no log.
+ */
+void last_words(const char *path, char *text, size_t size);
+
 /* ---- kvm.c --------------------------------------------------------------------------------- */
 
 /* Does a stock kernel really run under KVM here? Tried once per machine and kernel, with a bound.

@@ -124,7 +124,7 @@ nothing_left() {
 	up
 	run shift-testbed exec --name "$NAME" --timeout 20s a -- sh -c 'echo c >/proc/sysrq-trigger'
 	expect_status 125
-	expect_match 'QEMU ended'
+	expect_match 'QEMU ended.*Kernel panic - not syncing: sysrq triggered crash'
 }
 
 @test "the lease ends a testbed" {
