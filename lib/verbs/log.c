@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "lib/verbs/env.h"
@@ -42,15 +43,32 @@ static void say(const char *word, const char *format, va_list args)
 	errno = saved;
 }
 
+/* With debug: the time of day, in UTC, to lay several hosts' lines side by side. */
+static void add_time(char *word, size_t size)
+{
+	struct timespec t;
+	size_t used = strlen(word);
+	unsigned int second;
+
+	if (env.log_level < LOG_DEBUG || clock_gettime(CLOCK_REALTIME, &t))
+		return;
+	second = (unsigned int)(t.tv_sec % 86400);
+	snprintf(word + used, size - used, "%02u:%02u:%02u.%03u ", second / 3600, second / 60 % 60,
+		 second % 60, (unsigned int)(t.tv_nsec / 1000000));
+}
+
 void log_at(enum log_level level, const char *format, ...)
 {
 	static const char *const words[] = {"error: ", "warning: ", "info: ", "debug: "};
+	char word[64];
 	va_list args;
 
 	if (level > env.log_level)
 		return;
+	snprintf(word, sizeof(word), "%s", words[level]);
+	add_time(word, sizeof(word));
 	va_start(args, format);
-	say(words[level], format, args);
+	say(word, format, args);
 	va_end(args);
 }
 

@@ -196,7 +196,8 @@ break_it() { # FAULT
 	pull) shift-testbed link --name "$NAME" "$host" 0 down ;;
 	hole) # nothing arrives any more, silently: at b, at both
 		drop b ingress '' && { [ "$host" = b ] || drop a ingress ''; } ;;
-	acks) drop "$host" egress 'match u8 0x11 0xff at 28' ;;
+	acks) # all that acknowledges: ACK, atomic ACK, first, last and only READ response
+		drop "$host" egress 'match u8 0x10 0xfe at 28' 'match u8 0x12 0xff at 28' 'match u8 0x0d 0xfd at 28' ;;
 	big) # IP length 1024 to 8191
 		drop "$host" ingress 'match u16 0x0400 0xfc00 at 2' 'match u16 0x0800 0xf800 at 2' \
 			'match u16 0x1000 0xf000 at 2' ;;
@@ -411,4 +412,47 @@ outage() { # FAULT: prints OUTAGE PAUSED
 	jq -r --argjson at "$at" --argjson till "$till" '.started_unix_ms as $start |
 		[.gaps[] | select(.at_ms + .ms >= $at - $start and .at_ms <= $till - $start)] |
 		max_by(.ms) // empty | "\(.ms) \(.paused_ms)"' "$out/a.out"
+}
+
+# The integrity client (QPs and threads as it likes) goes through a fault again and again: over rail 1 each time, and
+# home by shift-ctl, since the pause before an automatic fail-back doubles each time.
+campaign() { # FAULT TIMES OPTIONS...
+	local fault=$1 times=$2 host i
+	shift 2
+	protected
+	prefix+=(SHIFT_FAILBACK=manual)
+	patience=600 start integrity --allow-lost-results --seconds 600 "$@" || return
+	if carries a 0 && wait_until 20 met_all && sleep 1; then
+		for ((i = 1; i <= times; i++)); do
+			round "$fault" >"$out/steps" 2>&1 || break
+		done
+		for host in a b; do
+			on "$host" pkill -TERM -x integrity
+		done
+		finish
+	else
+		kill_programs
+	fi
+	if [ "$client_status $server_status" != '0 0' ] || [ $i -le "$times" ] || ! clean; then
+		failed "campaign $fault, round $i of $times"
+		return 1
+	fi
+	jq -r --arg n "$times" '"\($n) faults in \(.duration_ms / 1000 | floor) s"' "$out/a.out"
+}
+
+# A fault, until all have left rail 0, and home again.
+round() { # FAULT
+	break_it "$1" && wait_until 30 all_on 1 || return
+	sleep 0.$((RANDOM % 10))
+	mend_it "$1" && wait_until 60 sent_home
+}
+
+sent_home() {
+	local host
+	all_on 0 && return
+	for host in a b; do
+		on "$host" "$BUILDDIR/cmd/shift-ctl/shift-ctl" failback --job survive || true
+	done
+	sleep 0.3
+	all_on 0
 }

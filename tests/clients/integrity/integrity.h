@@ -221,7 +221,9 @@ void message_fill(uint8_t *to, uint64_t key, uint32_t from_byte, uint32_t length
 void message_build(uint8_t *to, uint64_t key, uint32_t seq, uint32_t length);
 void slot_build(uint8_t *to, uint64_t key, uint32_t seq, uint32_t length);
 uint64_t swap_value(int side, uint32_t lane, uint32_t seq);
-uint64_t bytes_differ(const uint8_t *a, const uint8_t *b, uint32_t length);
+/* How many of a message's bytes are not as expected; the first few messages are told of. */
+uint64_t bytes_bad(const struct lane *l, const char *what, uint32_t seq, const uint8_t *got,
+		   const uint8_t *expected, uint32_t length);
 void pieces_cut(struct lane *l, struct pieces *p, uint32_t at, uint32_t length);
 void pieces_scatter(const struct lane *l, const struct pieces *p, const uint8_t *from);
 void pieces_gather(const struct lane *l, const struct pieces *p, uint8_t *to, uint32_t length);

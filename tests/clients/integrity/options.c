@@ -65,7 +65,7 @@ static const char *const help =
 	"  --min-rnr-timer N   (12)    --rd-atomic N     READs and atomics outstanding (4)\n"
 	"  --threads N         of this side (2); QPs are dealt out to them\n"
 	"  --stall S           exit 4 when nothing completes for so long (30)\n"
-	"  --allow-lost-results   an atomic may succeed without its result being written\n"
+	"  --allow-lost-results   a READ or atomic may succeed without any of its result\n"
 	"  --json              one JSON object on standard output\n"
 	"Of the client, for both:\n"
 	"  --qps N             (4)    --seconds S (5)    --count N   per QP, instead of --seconds\n"
@@ -87,6 +87,8 @@ static const char *const help =
 	"write\n"
 	"                      or flag; duplicate or lose a fetch-add or cmp-swap; reorder two\n"
 	"                      sends. For tests of this program\n"
+	"\n"
+	"SIGINT or SIGTERM, to both sides: no more is sent, and it ends as usual.\n"
 	"\n"
 	"Exit status, the worse one of both sides: 0 all right, 1 set-up failed or the peer left,\n"
 	"2 bad usage, 3 an error completion, 4 stalled, 5 integrity violated.\n";

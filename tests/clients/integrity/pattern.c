@@ -2,6 +2,7 @@
 /* What messages look like, and how they are cut into pieces. */
 #include "tests/clients/integrity/integrity.h"
 
+#include <inttypes.h>
 #include <string.h>
 #include <time.h>
 
@@ -122,13 +123,31 @@ uint64_t swap_value(int side, uint32_t lane, uint32_t seq)
 	return seq ? message_key(side, lane, SWAPS, seq) | 1 : 0;
 }
 
-uint64_t bytes_differ(const uint8_t *a, const uint8_t *b, uint32_t length)
+static uint64_t bytes_differ(const uint8_t *a, const uint8_t *b, uint32_t length, uint32_t *first)
 {
 	uint64_t n = 0;
 
-	if (memcmp(a, b, length))
-		for (uint32_t i = 0; i < length; i++)
-			n += a[i] != b[i];
+	for (uint32_t i = length; i--;)
+		if (a[i] != b[i])
+			*first = i, n++;
+	return n;
+}
+
+uint64_t bytes_bad(const struct lane *l, const char *what, uint32_t seq, const uint8_t *got,
+		   const uint8_t *expected, uint32_t length)
+{
+	static int told; /* the first few */
+	uint32_t first = 0;
+	uint64_t n;
+
+	if (!memcmp(got, expected, length))
+		return 0;
+	n = bytes_differ(got, expected, length, &first);
+	if (__atomic_add_fetch(&told, 1, __ATOMIC_RELAXED) <= 16)
+		fprintf(stderr,
+			"integrity: qp %u: %s %u: %" PRIu64 " of %u bytes are wrong, the first at "
+			"%u: %02x, not %02x\n",
+			l->index, what, seq, n, length, first, got[first], expected[first]);
 	return n;
 }
 

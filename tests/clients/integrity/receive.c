@@ -66,7 +66,7 @@ static void check(struct lane *l, uint32_t seq, const uint8_t *message, uint32_t
 	uint32_t shorter = length < right ? length : right;
 
 	message_build(l->expected, message_key(!side_own(), l->index, MESSAGES, seq), seq, right);
-	l->n.bad_bytes += bytes_differ(message, l->expected, shorter);
+	l->n.bad_bytes += bytes_bad(l, "message", seq, message, l->expected, shorter);
 	l->n.bad_bytes += length + right - 2 * shorter;
 }
 

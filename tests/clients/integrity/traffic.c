@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -87,12 +88,23 @@ static bool poll_cq(struct worker *w)
 	return n > 0;
 }
 
+/* SIGINT or SIGTERM: no more is posted, what is under way is finished and verified. */
+static volatile sig_atomic_t enough;
+
+static void on_signal(int number)
+{
+	(void)number;
+	enough = 1;
+}
+
 static bool may_post(const struct run *r, const struct lane *l)
 {
 	if (!l->sends)
 		return false;
 	if (breaker_midway(l))
 		return true;
+	if (enough)
+		return false;
 	if (opt.w.count)
 		return l->data_posted < opt.w.count;
 	return now_ms() - r->start_ms < opt.w.seconds * 1e3;
@@ -262,6 +274,8 @@ void traffic(struct run *r)
 	clock_gettime(CLOCK_REALTIME, &wall);
 	r->started_unix_ms = wall.tv_sec * UINT64_C(1000) + wall.tv_nsec / 1000000;
 	r->start_ms = now_ms();
+	signal(SIGINT, on_signal);
+	signal(SIGTERM, on_signal);
 	for (uint32_t t = 0; t < opt.threads; t++) {
 		workers[t] = (struct worker){.run = r, .index = t};
 		errno = pthread_create(&workers[t].thread, NULL, work, &workers[t]);
