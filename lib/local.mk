@@ -45,7 +45,7 @@ lib_libshift_la_SOURCES = \
 	lib/verbs/exports.c lib/verbs/hooks.h \
 	lib/verbs/cq.c lib/verbs/device.c lib/verbs/enter.c lib/verbs/fence.c lib/verbs/gate.c lib/verbs/gate.h \
 	lib/verbs/keys.c lib/verbs/keys.h lib/verbs/meet.c lib/verbs/memory.c \
-	lib/verbs/operator.c \
+	lib/verbs/operator.c lib/verbs/scarce.c \
 	lib/verbs/path.c lib/verbs/path.h lib/verbs/poll.c lib/verbs/post.c lib/verbs/qp.c \
 	lib/verbs/table.c lib/verbs/table.h lib/verbs/twin.c lib/verbs/vobj.c lib/verbs/vobj.h \
 	lib/verbs/real.c lib/verbs/real.h lib/verbs/dlopen.c lib/verbs/dlopen.S \

@@ -243,6 +243,31 @@ exports() { # FILE: names with versions
 	[ -z "$stderr" ]
 }
 
+with_shift() { # COMMAND...: as under shift-run, with a backup NIC, talking
+	SHIFT_RUN_DIR=$BATS_TEST_TMPDIR SHIFT_JOB=j SHIFT_RAILS=mlx5_0=mlx5_1 \
+		SHIFT_LOG=${SHIFT_LOG:-info} SHIFT_LOG_FILE=$BATS_TEST_TMPDIR/log preloaded "$@"
+}
+
+@test "memory: copies on the backup NIC make way for what the program registers, and come back" {
+	export NULLVERBS_MEMLOCK=$((64 << 20))
+	mkfifo "$BATS_TEST_TMPDIR/in"
+	run -0 env LD_LIBRARY_PATH="$nullverbs" memlock <<<$'\n'
+	[ "$output" = "64 ENOMEM" ]
+	with_shift memlock -w <"$BATS_TEST_TMPDIR/in" >"$BATS_TEST_TMPDIR/out" &
+	pid=$!
+	exec 4>"$BATS_TEST_TMPDIR/in"
+	wait_until 10 grep -q 'mlx5_1: ready' "$BATS_TEST_TMPDIR/log"
+	echo >&4
+	wait_until 10 grep -q ENOMEM "$BATS_TEST_TMPDIR/out"
+	# Two control links lock 1.3 MB each.
+	[ "$(cut -d' ' -f1 "$BATS_TEST_TMPDIR/out")" -ge 61 ]
+	grep -q 'mlx5_1: what the program registers needs the room' "$BATS_TEST_TMPDIR/log"
+	wait_until 5 grep -q 'mlx5_1 does not know all its memory' "$BATS_TEST_TMPDIR/log"
+	wait_until 10 grep -q 'mlx5_1 knows all its memory' "$BATS_TEST_TMPDIR/log"
+	exec 4>&-
+	wait "$pid"
+}
+
 @test "the data path: instructions added per pair of post and poll are bounded" {
 	needs_unsanitized
 	run "$SRCDIR/tests/bench/datapath" --check

@@ -150,7 +150,7 @@ static void report(struct vqp *v, const struct shift_action *a)
 
 	shift_conn_view(v->conn, &view);
 	if (a->from == SHIFT_ST_SETUP && a->to == SHIFT_ST_ACTIVE)
-		stats_conn_protect(v->stats, true, STATS_UNPROTECTED_NONE);
+		scarce_report(v);
 	if (a->to == SHIFT_ST_DEAD)
 		stats_conn_protect(v->stats, false, STATS_UNPROTECTED_OVER);
 	stats_conn_change(v->stats, a, &view, shift_conn_stats(v->conn), now_ns());
@@ -245,6 +245,24 @@ void vqp_event(struct vqp *v, const struct shift_event *ev)
 	vqp_enter(v);
 	shift_conn_event(v->conn, ev, now_ns());
 	vqp_leave(v);
+}
+
+/* --- rails --------------------------------------------------------------------------------------
+ */
+
+void vqp_rail_say(struct vqp *v, enum shift_event_type type, uint8_t rail)
+{
+	struct shift_event ev = {.type = (uint8_t)type, .rail = rail};
+
+	shift_conn_event(v->conn, &ev, now_ns());
+	vqp_act(v);
+}
+
+/* Said of a rail, CLEAN means more than what one of these has to say. */
+void vqp_rail_clean(struct vqp *v, uint8_t rail)
+{
+	if ((!rail || v->twin[rail].clean) && !((v->vetoed | v->unclean | v->keyless) & 1u << rail))
+		vqp_rail_say(v, SHIFT_EV_RAIL_CLEAN, rail);
 }
 
 /* --- completions --------------------------------------------------------------------------------

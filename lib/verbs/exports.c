@@ -95,9 +95,7 @@ EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, i
 
 	if (passing())
 		return REAL(NULL, reg_mr, pd, addr, length, access);
-	hooks_off = true;
-	mr = real.reg_mr(pd, addr, length, access);
-	hooks_off = false;
+	mr = with_room(pd->context, real.reg_mr(pd, addr, length, access));
 	return hook_registered(mr, at, length, at, (unsigned int)access, -1);
 }
 
@@ -108,9 +106,7 @@ EXPORT struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t leng
 
 	if (passing())
 		return REAL(NULL, reg_mr_iova, pd, addr, length, iova, access);
-	hooks_off = true;
-	mr = REAL(NULL, reg_mr_iova, pd, addr, length, iova, access);
-	hooks_off = false;
+	mr = with_room(pd->context, REAL(NULL, reg_mr_iova, pd, addr, length, iova, access));
 	return hook_registered(mr, (uintptr_t)addr, length, iova, (unsigned int)access, -1);
 }
 
@@ -121,9 +117,7 @@ EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t len
 
 	if (passing())
 		return REAL(NULL, reg_mr_iova2, pd, addr, length, iova, access);
-	hooks_off = true;
-	mr = REAL(NULL, reg_mr_iova2, pd, addr, length, iova, access);
-	hooks_off = false;
+	mr = with_room(pd->context, REAL(NULL, reg_mr_iova2, pd, addr, length, iova, access));
 	return hook_registered(mr, (uintptr_t)addr, length, iova, access, -1);
 }
 
@@ -134,9 +128,8 @@ EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size
 
 	if (passing())
 		return REAL(NULL, reg_dmabuf_mr, pd, offset, length, iova, fd, access);
-	hooks_off = true;
-	mr = REAL(NULL, reg_dmabuf_mr, pd, offset, length, iova, fd, access);
-	hooks_off = false;
+	mr = with_room(pd->context,
+		       REAL(NULL, reg_dmabuf_mr, pd, offset, length, iova, fd, access));
 	return hook_registered(mr, offset, length, iova, (unsigned int)access, fd);
 }
 

@@ -225,25 +225,17 @@ static void release_paths(struct vqp *v)
 	}
 }
 
-static void rail_say(struct vqp *v, enum shift_event_type type, uint8_t rail)
-{
-	struct shift_event ev = {.type = (uint8_t)type, .rail = rail};
-
-	shift_conn_event(v->conn, &ev, now_ns());
-	vqp_act(v);
-}
-
 static void say_hello(struct vqp *v, uint8_t rails)
 {
 	for (uint8_t i = 0; i < rails; i++) {
 		if (i)
-			rail_say(v, SHIFT_EV_RAIL_DIRTY, i); /* until both twins are there */
+			vqp_rail_say(v, SHIFT_EV_RAIL_DIRTY, i); /* until both twins are there */
 		if (env.link_events && v->dev->nic[i]->ready && !v->dev->nic[i]->link_up)
-			rail_say(v, SHIFT_EV_LINK_DOWN, i);
+			vqp_rail_say(v, SHIFT_EV_LINK_DOWN, i);
 		if (v->twin[i].path && path_answers(v->twin[i].path))
-			rail_say(v, SHIFT_EV_PROBE_OK, i);
+			vqp_rail_say(v, SHIFT_EV_PROBE_OK, i);
 	}
-	rail_say(v, SHIFT_EV_RTS, 0);
+	vqp_rail_say(v, SHIFT_EV_RTS, 0);
 }
 
 static void tell_stats(struct vqp *v, const struct record *r)
@@ -314,7 +306,8 @@ static bool rails_ready(struct meeting *m, const struct record *r)
 		vqp_enter(v);
 		t->peer = r->rail[i];
 		t->clean = true;
-		rail_say(v, SHIFT_EV_RAIL_CLEAN, i);
+		scarce_look(v);
+		vqp_rail_clean(v, i);
 		vqp_leave(v);
 	}
 	return all;
@@ -332,7 +325,7 @@ static bool in_setup(struct vqp *v)
 static void say_hello_again(struct vqp *v)
 {
 	vqp_enter(v);
-	rail_say(v, SHIFT_EV_RTS, 0);
+	vqp_rail_say(v, SHIFT_EV_RTS, 0);
 	vqp_leave(v);
 }
 
@@ -585,7 +578,7 @@ static void link_changed(struct vqp *v, void *arg)
 	vqp_enter(v);
 	if (!nic->link_up && vqp_rail(v) == rail)
 		stats_conn_fault(v->stats, now_ns());
-	rail_say(v, nic->link_up ? SHIFT_EV_LINK_UP : SHIFT_EV_LINK_DOWN, (uint8_t)rail);
+	vqp_rail_say(v, nic->link_up ? SHIFT_EV_LINK_UP : SHIFT_EV_LINK_DOWN, (uint8_t)rail);
 	vqp_leave(v);
 }
 

@@ -118,6 +118,18 @@ static struct ibv_mr *register_on(struct vmr *mr, struct ibv_pd *pd)
 	return real.reg_mr(pd, (void *)(uintptr_t)mr->addr, mr->length, (int)mr->access);
 }
 
+/* Under mr->lock. */
+static void mr_lacks(struct vmr *mr, unsigned int nic, bool lacks)
+{
+	_Atomic uint32_t *lacking = &mr->pd->lacking[nic];
+
+	if (mr->lacks[nic] == lacks)
+		return;
+	mr->lacks[nic] = lacks;
+	if (lacks ? !atomic_fetch_add(lacking, 1) : atomic_fetch_sub(lacking, 1) == 1)
+		scarce_changed();
+}
+
 static void mr_shadow(struct vobj *obj, struct nic *nic)
 {
 	struct vmr *mr = (struct vmr *)obj;
@@ -127,10 +139,11 @@ static void mr_shadow(struct vobj *obj, struct nic *nic)
 		return;
 	pthread_mutex_lock(&mr->lock);
 	if (!mr->gone && !mr->shadow[nic->index]) {
-		mr->shadow[nic->index] = register_on(mr, pd);
+		errno = ENOMEM;
+		mr->shadow[nic->index] = scarce_on(nic) ? NULL : register_on(mr, pd);
 		if (!mr->shadow[nic->index])
-			log_debug("%s: no shadow of a memory region of %zu bytes (errno %d)",
-				  nic->name, mr->length, errno);
+			scarce_refused(nic, errno);
+		mr_lacks(mr, nic->index, !mr->shadow[nic->index]);
 	}
 	pthread_mutex_unlock(&mr->lock);
 }
@@ -145,6 +158,22 @@ static void mr_unshadow(struct vobj *obj, struct nic *nic)
 	pthread_mutex_unlock(&mr->lock);
 	if (shadow)
 		real.dereg_mr(shadow);
+}
+
+static _Atomic unsigned int dropped[NICS_MAX];
+
+static void mr_drop(struct vobj *obj, struct nic *nic)
+{
+	struct vmr *mr = (struct vmr *)obj;
+	struct ibv_mr *shadow;
+
+	pthread_mutex_lock(&mr->lock);
+	shadow = atomic_exchange(&mr->shadow[nic->index], NULL);
+	if (shadow && !mr->gone)
+		mr_lacks(mr, nic->index, true);
+	pthread_mutex_unlock(&mr->lock);
+	if (shadow && !real.dereg_mr(shadow))
+		atomic_fetch_add(&dropped[nic->index], 1);
 }
 
 static struct vmr *mr_new(struct ibv_mr *real_mr, struct vpd *pd)
@@ -207,6 +236,8 @@ static void mr_retire(struct vmr *mr)
 	table_remove(&by_rkey, key_of(mr->pd, mr->rkey));
 	pthread_mutex_lock(&mr->lock);
 	mr->gone = true;
+	for (unsigned int i = 0; i < NICS_MAX; i++)
+		mr_lacks(mr, i, false);
 	pthread_mutex_unlock(&mr->lock);
 	vobj_jobs_wait(&mr->obj, &mr->pd->dev->nic[1], mr->pd->dev->rails - 1u, mr_unshadow);
 }
@@ -306,4 +337,24 @@ void memory_nic_ready(struct nic *nic)
 {
 	table_each(&pds, pd_again, nic);
 	table_each(&mrs, mr_again, nic);
+}
+
+/* --- room for the program ----------------------------------------------------------------------
+ */
+
+static void mr_drop_job(void *value, void *arg)
+{
+	struct vmr *mr = value;
+
+	if (vdev_backed_by(mr->pd->dev, arg))
+		vobj_job(&mr->obj, arg, mr_drop);
+}
+
+unsigned int memory_drop(struct nic *nic, int timeout_ms)
+{
+	unsigned int before = atomic_load(&dropped[nic->index]);
+
+	table_each(&mrs, mr_drop_job, nic);
+	worker_drain(nic->worker, timeout_ms);
+	return atomic_load(&dropped[nic->index]) - before;
 }

@@ -218,7 +218,7 @@ static void publish(struct vqp *v)
 
 struct ibv_qp *hook_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
-	struct ibv_qp *qp = quietly(real.create_qp(pd, attr));
+	struct ibv_qp *qp = with_room(pd->context, real.create_qp(pd, attr));
 	struct vdev *dev = vdev_find(pd->context);
 	struct vqp *v;
 

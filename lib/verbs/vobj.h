@@ -67,6 +67,7 @@ struct vpd {
 	struct ibv_pd *pd;
 	struct vdev *dev;
 	_Atomic(struct ibv_pd *) shadow[NICS_MAX]; /* by nic->index; worker of that NIC */
+	_Atomic uint32_t lacking[NICS_MAX]; /* MRs of it that have no shadow there, for good */
 };
 
 struct vmr {
@@ -81,6 +82,7 @@ struct vmr {
 	uint32_t lkey, rkey;
 	pthread_mutex_t lock;			   /* one registration at a time */
 	_Atomic(struct ibv_mr *) shadow[NICS_MAX]; /* by nic->index */
+	bool lacks[NICS_MAX];			   /* under lock: refused there, or dropped */
 	bool gone;				   /* under lock: the program has deregistered it */
 };
 
@@ -91,6 +93,14 @@ struct vpd *vpd_find(const struct ibv_pd *pd);
 int vmr_lkey(struct vpd *pd, struct nic *nic, uint32_t lkey, uint32_t *twin);
 void memory_nic_ready(struct nic *nic); /* bg: make what could not be made before */
 int vmr_rkey(struct vpd *pd, struct nic *nic, uint32_t rkey, uint32_t *twin);
+
+/* Deregisters the shadows on a NIC, on its worker; waits for it at most so long. How many. */
+unsigned int memory_drop(struct nic *nic, int timeout_ms);
+
+/* scarce.c: memory that has no shadow. Any thread. */
+bool scarce_on(const struct nic *nic);			/* none are to be made there for now */
+void scarce_refused(const struct nic *nic, int errnum); /* one could not be made: later again */
+void scarce_changed(void);				/* lacking is 0 now, or not any more */
 
 /* --- completion queues ------------------------------------------------------------------------ */
 
@@ -240,6 +250,7 @@ struct vqp {
 	uint8_t peer_rails;
 	uint32_t vetoed;  /* rails that the operator has taken out of use */
 	uint32_t unclean; /* rails whose last fence did not account for everything */
+	uint32_t keyless; /* rails that do not know all memory of its domain */
 	uint8_t to_break; /* rail, for qp-error */
 	struct bg_call meet_call;
 	bool reposting; /* a commit's requests are not all posted yet */
@@ -281,6 +292,14 @@ void vqp_event(struct vqp *v, const struct shift_event *ev);
 /* Carry out the actions, under enter: to be called after each call of lib/core but the last before
  * leave(). */
 void vqp_act(struct vqp *v);
+
+/* Of a rail, under enter. Clean: unless something else still speaks against it. */
+void vqp_rail_say(struct vqp *v, enum shift_event_type type, uint8_t rail);
+void vqp_rail_clean(struct vqp *v, uint8_t rail);
+
+/* scarce.c, under enter: which rails do not know its memory, and whether it is protected so. */
+void scarce_look(struct vqp *v);
+void scarce_report(struct vqp *v);
 
 void vqp_timers_init(struct vqp *v);
 

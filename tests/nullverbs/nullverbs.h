@@ -9,6 +9,7 @@
  * WQE and a doorbell record are written, the CQE is translated.
  *
  * NULLVERBS_DEVICES: how many there are (mlx5_0, mlx5_1, ...); 2 if unset.
+ * NULLVERBS_MEMLOCK: bytes that may be registered at a time, as RLIMIT_MEMLOCK; no limit if unset.
  */
 #ifndef SHIFT_NULLVERBS_H
 #define SHIFT_NULLVERBS_H

@@ -48,6 +48,18 @@ int hook_dealloc_pd(struct ibv_pd *pd)
 	return real.dealloc_pd(pd);
 }
 
+unsigned int hook_rooms(void)
+{
+	return 0;
+}
+
+bool hook_make_room(struct ibv_context *ctx, unsigned int *seen)
+{
+	(void)ctx;
+	(void)seen;
+	return false;
+}
+
 struct ibv_mr *hook_registered(struct ibv_mr *mr, uint64_t addr_or_offset, size_t length,
 			       uint64_t iova, unsigned int access, int fd)
 {

@@ -78,3 +78,10 @@ TESTS += tests/unit/test_table
 tests_unit_test_table_SOURCES = tests/unit/test_table.c lib/verbs/table.c lib/verbs/table.h
 tests_unit_test_table_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS)
 tests_unit_test_table_LDADD = $(CMOCKA_LIBS)
+
+# Parts of lib/verbs with the rest of the library faked.
+check_PROGRAMS += tests/unit/test_scarce
+TESTS += tests/unit/test_scarce
+tests_unit_test_scarce_SOURCES = tests/unit/test_scarce.c lib/verbs/scarce.c
+tests_unit_test_scarce_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
+tests_unit_test_scarce_LDADD = $(CMOCKA_LIBS)
