@@ -105,6 +105,7 @@ static void tick(void *arg)
 	shift_conn_event(v->conn, &ev, now);
 	vqp_act(v);
 	keys_tick(v, now);
+	told_tick(v, now);
 	shift_conn_view(v->conn, &view);
 	stats_conn_update(v->stats, &view, shift_conn_stats(v->conn), now);
 	vqp_leave(v);
@@ -234,6 +235,7 @@ void vqp_leave(struct vqp *v)
 	}
 	arm_timer(v, shift_conn_deadline(v->conn));
 	arm_timer(v, keys_deadline(v->keys));
+	arm_timer(v, told_deadline(&v->told));
 	if (shift_conn_fast(v->conn) && !v->dead && v->tx_next == v->tx_end)
 		open_gates(v);
 	pthread_mutex_unlock(&v->lock);

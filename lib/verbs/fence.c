@@ -300,6 +300,7 @@ static void arm_run(struct job *job)
 	if (!j->rail)
 		v->rail0_epoch = j->arm_epoch;
 	keys_reset(v->keys, j->arm_epoch, j->rail);
+	told_reset(&v->told, j->arm_epoch, j->rail);
 	shift_conn_event(v->conn, &ev, now_ns());
 	vqp_leave(v);
 	vobj_put(&v->obj);

@@ -549,7 +549,11 @@ static void message(struct nic *nic, const struct shift_msg *m)
 	if (!v->met || rail < 0 || m->src_nonce != v->peer_nonce)
 		return;
 	vqp_enter(v);
-	if (m->type == SHIFT_MSG_KEY_ASK || m->type == SHIFT_MSG_KEY) {
+	if (m->type == SHIFT_MSG_KEY_ASK) {
+		told_ask(v, m);
+	} else if (m->type == SHIFT_MSG_KEY_FORGOT) {
+		told_forgot(v, m);
+	} else if (m->type == SHIFT_MSG_KEY || m->type == SHIFT_MSG_KEY_GONE) {
 		keys_message(v, m);
 	} else {
 		struct shift_event ev = {.type = SHIFT_EV_MSG, .rail = (uint8_t)rail, .msg = m};

@@ -134,16 +134,21 @@ static void mr_shadow(struct vobj *obj, struct nic *nic)
 {
 	struct vmr *mr = (struct vmr *)obj;
 	struct ibv_pd *pd = atomic_load(&mr->pd->shadow[nic->index]);
+	struct ibv_mr *shadow;
 
 	if (!pd)
 		return;
 	pthread_mutex_lock(&mr->lock);
 	if (!mr->gone && !mr->shadow[nic->index]) {
 		errno = ENOMEM;
-		mr->shadow[nic->index] = scarce_on(nic) ? NULL : register_on(mr, pd);
-		if (!mr->shadow[nic->index])
+		shadow = scarce_on(nic) ? NULL : register_on(mr, pd);
+		if (shadow)
+			atomic_store(&mr->keys[nic->index],
+				     (uint64_t)shadow->rkey << 32 | shadow->lkey);
+		else
 			scarce_refused(nic, errno);
-		mr_lacks(mr, nic->index, !mr->shadow[nic->index]);
+		atomic_store(&mr->shadow[nic->index], shadow);
+		mr_lacks(mr, nic->index, !shadow);
 	}
 	pthread_mutex_unlock(&mr->lock);
 }
@@ -213,6 +218,7 @@ struct ibv_mr *hook_registered(struct ibv_mr *real_mr, uint64_t addr_or_offset, 
 
 	if (!pd || pd->dev->rails < 2)
 		return real_mr;
+	told_wait(pd->dev->nic[0], real_mr->rkey);
 	mr = mr_new(real_mr, pd);
 	if (!mr)
 		return real_mr;
@@ -235,10 +241,12 @@ static void mr_retire(struct vmr *mr)
 	table_remove(&by_lkey, key_of(mr->pd, mr->lkey));
 	table_remove(&by_rkey, key_of(mr->pd, mr->rkey));
 	pthread_mutex_lock(&mr->lock);
-	mr->gone = true;
+	atomic_store(&mr->gone, true);
 	for (unsigned int i = 0; i < NICS_MAX; i++)
 		mr_lacks(mr, i, false);
 	pthread_mutex_unlock(&mr->lock);
+	if (atomic_load(&mr->told))
+		told_gone(mr->pd->dev->nic[0], mr->rkey);
 	vobj_jobs_wait(&mr->obj, &mr->pd->dev->nic[1], mr->pd->dev->rails - 1u, mr_unshadow);
 }
 
@@ -282,35 +290,50 @@ int hook_rereg_mr(struct ibv_mr *real_mr, int flags, struct ibv_pd *real_pd, voi
 /* --- keys --------------------------------------------------------------------------------------
  */
 
-static int shadow_of(struct vmr *mr, struct vpd *pd, struct nic *nic, struct ibv_mr **shadow)
+static void mr_take(void *value)
 {
-	if (!mr || mr->pd != pd)
+	vobj_get(&((struct vmr *)value)->obj);
+}
+
+/* lkey and rkey of a shadow. Who may deregister the MR meanwhile looks at told after gone. */
+static int shadow_keys(struct vmr *mr, struct vpd *pd, struct nic *nic, uint64_t *keys)
+{
+	if (mr->pd != pd)
 		return -ENOENT;
-	*shadow = atomic_load(&mr->shadow[nic->index]);
-	if (!*shadow) {
+	if (!atomic_load(&mr->shadow[nic->index]))
 		mr_shadow(&mr->obj, nic);
-		*shadow = atomic_load(&mr->shadow[nic->index]);
-	}
-	return *shadow ? 0 : -EAGAIN;
+	if (atomic_load(&mr->gone))
+		return -ENOENT;
+	*keys = atomic_load(&mr->keys[nic->index]);
+	return atomic_load(&mr->shadow[nic->index]) ? 0 : -EAGAIN;
 }
 
 int vmr_lkey(struct vpd *pd, struct nic *nic, uint32_t lkey, uint32_t *twin)
 {
-	struct ibv_mr *shadow;
-	int err = shadow_of(table_get(&by_lkey, key_of(pd, lkey)), pd, nic, &shadow);
+	struct vmr *mr = table_take(&by_lkey, key_of(pd, lkey), mr_take);
+	uint64_t keys = 0;
+	int err = mr ? shadow_keys(mr, pd, nic, &keys) : -ENOENT;
 
 	if (!err)
-		*twin = shadow->lkey;
+		*twin = (uint32_t)keys;
+	if (mr)
+		vobj_put(&mr->obj);
 	return err;
 }
 
 int vmr_rkey(struct vpd *pd, struct nic *nic, uint32_t rkey, uint32_t *twin)
 {
-	struct ibv_mr *shadow;
-	int err = shadow_of(table_get(&by_rkey, key_of(pd, rkey)), pd, nic, &shadow);
+	struct vmr *mr = table_take(&by_rkey, key_of(pd, rkey), mr_take);
+	uint64_t keys = 0;
+	int err = -ENOENT;
 
+	if (mr) {
+		atomic_store(&mr->told, true);
+		err = shadow_keys(mr, pd, nic, &keys);
+		vobj_put(&mr->obj);
+	}
 	if (!err)
-		*twin = shadow->rkey;
+		*twin = (uint32_t)(keys >> 32);
 	return err;
 }
 

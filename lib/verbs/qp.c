@@ -51,6 +51,7 @@ static void qp_free(struct vobj *obj)
 
 	free(v->conn);
 	keys_free(v->keys);
+	told_free(&v->told);
 	if (v->pd)
 		vobj_put(&v->pd->obj);
 	if (v->conn) {
@@ -345,6 +346,8 @@ static int to_reset(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 		return err;
 	vqp_enter(v);
 	conn_new(v); /* in the same memory: cannot fail */
+	keys_reset(v->keys, 0, 0);
+	told_reset(&v->told, 0, 0);
 	v->started = v->met = v->dead = false;
 	v->tx_next = v->tx_end = 0;
 	v->tx_stopped = false;

@@ -23,6 +23,7 @@
 #include "lib/verbs/link.h"
 #include "lib/verbs/nic.h"
 #include "lib/verbs/table.h"
+#include "lib/verbs/told.h"
 
 /* --- lifetimes -------------------------------------------------------------------------------- */
 
@@ -82,8 +83,10 @@ struct vmr {
 	uint32_t lkey, rkey;
 	pthread_mutex_t lock;			   /* one registration at a time */
 	_Atomic(struct ibv_mr *) shadow[NICS_MAX]; /* by nic->index */
+	_Atomic uint64_t keys[NICS_MAX];	   /* of the shadow: lkey, rkey above it */
+	_Atomic bool told;			   /* some peer: told.h */
 	bool lacks[NICS_MAX];			   /* under lock: refused there, or dropped */
-	bool gone;				   /* under lock: the program has deregistered it */
+	_Atomic bool gone; /* set under lock: the program has deregistered it */
 };
 
 struct vpd *vpd_find(const struct ibv_pd *pd);
@@ -237,6 +240,7 @@ struct vqp {
 	struct twin twin[SHIFT_RAILS_MAX]; /* [0]: only peer, gid and path */
 	struct rail_jobs jobs[SHIFT_RAILS_MAX];
 	struct keys *keys; /* keys.h */
+	struct told told;
 
 	/* Background thread only. */
 	struct bg_timer timer, fence_timer;
