@@ -35,6 +35,7 @@ exports() { # FILE: names with versions
 		ibv_dereg_mr@@IBVERBS_1.1
 		ibv_destroy_cq@@IBVERBS_1.1
 		ibv_destroy_qp@@IBVERBS_1.1
+		ibv_get_async_event@@IBVERBS_1.1
 		ibv_import_device@@IBVERBS_1.10
 		ibv_modify_qp@@IBVERBS_1.1
 		ibv_open_device@@IBVERBS_1.1
@@ -87,6 +88,8 @@ exports() { # FILE: names with versions
 		opened
 		ibv_import_device:
 		not opened
+		ibv_get_async_event:
+		get_async_event
 		ibv_alloc_pd:
 		alloc_pd
 		ibv_reg_mr:

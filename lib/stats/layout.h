@@ -187,6 +187,7 @@ struct stats_now {
 	uint64_t conns_moved;				/* at least once */
 	uint64_t committed, failovers, migrations, failbacks, abandoned, given_up;
 	uint64_t outage_max_ns, outage_total_ns;
+	uint64_t events_hidden; /* asynchronous events that the program did not see */
 	/* Of connections that are gone. */
 	uint64_t gone, gone_protected;
 	uint64_t gone_unprotected[STATS_UNPROTECTED_COUNT];

@@ -237,6 +237,16 @@ void stats_conn_remove(int slot, uint64_t now_ns)
 	change_end(c);
 }
 
+void stats_event_hidden(void)
+{
+	if (!stats_lock())
+		return;
+	stats_write_begin(&F->h->now.sequence);
+	F->h->now.events_hidden++;
+	stats_write_end(&F->h->now.sequence);
+	stats_unlock();
+}
+
 void stats_bypass(const char *nic, enum stats_unprotected reason)
 {
 	struct stats_bypass *b, wanted = {.reason = reason};

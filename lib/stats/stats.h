@@ -86,6 +86,9 @@ void stats_conn_update(int slot, const struct shift_conn_view *view,
 /* Folded into the totals; the slot may be used again. */
 void stats_conn_remove(int slot, uint64_t now_ns);
 
+/* An asynchronous event of a NIC that was survived was kept from the program. */
+void stats_event_hidden(void);
+
 /* A QP that has no slot and passes through. */
 void stats_bypass(const char *nic, enum stats_unprotected reason);
 

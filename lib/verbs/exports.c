@@ -74,6 +74,13 @@ EXPORT int ibv_close_device(struct ibv_context *ctx)
 	return hook_close_device(ctx);
 }
 
+EXPORT int ibv_get_async_event(struct ibv_context *ctx, struct ibv_async_event *event)
+{
+	if (passing())
+		return REAL(-1, get_async_event, ctx, event);
+	return hook_get_async_event(ctx, event);
+}
+
 EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *ctx)
 {
 	if (passing())

@@ -29,6 +29,8 @@ extern _Thread_local bool hooks_off;
 struct ibv_context *hook_opened(struct ibv_context *ctx);
 int hook_close_device(struct ibv_context *ctx);
 
+int hook_get_async_event(struct ibv_context *ctx, struct ibv_async_event *event);
+
 struct ibv_pd *hook_alloc_pd(struct ibv_context *ctx);
 int hook_dealloc_pd(struct ibv_pd *pd);
 

@@ -33,6 +33,11 @@ void vqp_each(void (*fn)(struct vqp *v, void *arg), void *arg)
 	table_each(&by_id, (void (*)(void *, void *))fn, arg);
 }
 
+void vqp_all(void (*fn)(struct vqp *v, void *arg), void *arg)
+{
+	table_each(&qps, (void (*)(void *, void *))fn, arg);
+}
+
 /* --- creation -----------------------------------------------------------------------------------
  */
 

@@ -56,6 +56,8 @@ struct vdev {
 	uint8_t rails;			  /* 1: nothing to move to */
 	struct nic *nic[SHIFT_RAILS_MAX]; /* [0]: this device, opened by ourselves too */
 	struct table qps;		  /* by QPN */
+	_Atomic bool port_err_hidden;	  /* from the program */
+	_Atomic bool events_waited_for;	  /* by a thread of it that has nothing else to do */
 };
 
 struct vdev *vdev_find(const struct ibv_context *ctx);		    /* NULL: not the program's */
@@ -264,6 +266,7 @@ struct vqp {
 struct vqp *vqp_find(const struct ibv_qp *qp);
 struct vqp *vqp_by_id(uint32_t id);
 void vqp_each(void (*fn)(struct vqp *v, void *arg), void *arg); /* all with a conn */
+void vqp_all(void (*fn)(struct vqp *v, void *arg), void *arg);	/* and all without */
 
 /* The QP of a rail, whether the program's or a twin. */
 static inline struct ibv_qp *vqp_rail_qp(struct vqp *v, uint8_t rail)

@@ -36,6 +36,12 @@ int hook_close_device(struct ibv_context *ctx)
 	return real.close_device(ctx);
 }
 
+int hook_get_async_event(struct ibv_context *ctx, struct ibv_async_event *event)
+{
+	say("get_async_event");
+	return real.get_async_event(ctx, event);
+}
+
 struct ibv_pd *hook_alloc_pd(struct ibv_context *ctx)
 {
 	say("alloc_pd");
