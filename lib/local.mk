@@ -48,6 +48,7 @@ lib_libshift_la_SOURCES = \
 	lib/verbs/operator.c lib/verbs/scarce.c \
 	lib/verbs/path.c lib/verbs/path.h lib/verbs/poll.c lib/verbs/post.c lib/verbs/qp.c \
 	lib/verbs/table.c lib/verbs/table.h lib/verbs/told.c lib/verbs/told.h lib/verbs/twin.c lib/verbs/vobj.c lib/verbs/vobj.h \
+	lib/verbs/windows.c \
 	lib/verbs/real.c lib/verbs/real.h lib/verbs/dlopen.c lib/verbs/dlopen.S \
 	lib/verbs/env.c lib/verbs/env.h lib/verbs/log.c lib/verbs/log.h \
 	lib/verbs/rails.c lib/verbs/rails.h lib/verbs/sysfs.c

@@ -271,6 +271,39 @@ with_shift() { # COMMAND...: as under shift-run, with a backup NIC, talking
 	wait "$pid"
 }
 
+objects() { # WHAT: works as without shift
+	[ "$(LD_LIBRARY_PATH=$nullverbs odd_objects "$1")" = done ]
+	run -0 with_shift odd_objects "$1"
+	[ "$output" = done ]
+}
+
+@test "memory windows: its connections are as without shift, before it could matter" {
+	objects windows
+	[ "$(grep -c 'QP .* is not protected: memory windows' "$BATS_TEST_TMPDIR/log")" -eq 1 ]
+	[ "$(grep -c 'connection .* sends' "$BATS_TEST_TMPDIR/log")" -eq 1 ] # none for the second
+}
+
+@test "a QP connected to itself works, and is not protected" {
+	objects loopback
+	mkfifo "$BATS_TEST_TMPDIR/in"
+	STAY=1 with_shift odd_objects loopback <"$BATS_TEST_TMPDIR/in" &
+	pid=$!
+	exec 4>"$BATS_TEST_TMPDIR/in"
+	wait_until 10 grep -q 'QP .* is not protected: connected to itself' "$BATS_TEST_TMPDIR/log"
+	exec 4>&-
+	wait "$pid"
+}
+
+@test "two QPs of one process work" {
+	objects pair
+}
+
+@test "a parent domain is as good as its protection domain" {
+	SHIFT_LOG=debug objects domain
+	grep -q 'connection .* sends' "$BATS_TEST_TMPDIR/log"
+	! grep 'shadow PD is still in use' "$BATS_TEST_TMPDIR/log"
+}
+
 @test "the data path: instructions added per pair of post and poll are bounded" {
 	needs_unsanitized
 	run "$SRCDIR/tests/bench/datapath" --check

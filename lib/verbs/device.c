@@ -81,6 +81,10 @@ static void hook_context(struct vdev *dev)
 	struct verbs_context *vctx = verbs_get_ctx(dev->ctx);
 
 	dev->ops = dev->ctx->ops;
+	if (dev->ops.alloc_mw)
+		dev->ctx->ops.alloc_mw = windows_alloc;
+	if (dev->ops.bind_mw)
+		dev->ctx->ops.bind_mw = windows_bind;
 	dev->ctx->ops.post_send = hot_post_send;
 	dev->ctx->ops.post_recv = hot_post_recv;
 	dev->ctx->ops.poll_cq = hot_poll_cq;
@@ -94,10 +98,13 @@ static void hook_context(struct vdev *dev)
 		return;
 	dev->create_qp_ex = vctx->create_qp_ex;
 	dev->create_cq_ex = vctx->create_cq_ex;
+	dev->alloc_parent_domain = vctx->alloc_parent_domain;
 	if (dev->create_qp_ex)
 		vctx->create_qp_ex = create_qp_ex;
 	if (dev->create_cq_ex)
 		vctx->create_cq_ex = create_cq_ex;
+	if (dev->alloc_parent_domain)
+		vctx->alloc_parent_domain = hook_alloc_parent_domain;
 }
 
 struct ibv_context *hook_opened(struct ibv_context *ctx)

@@ -33,6 +33,8 @@ int hook_get_async_event(struct ibv_context *ctx, struct ibv_async_event *event)
 
 struct ibv_pd *hook_alloc_pd(struct ibv_context *ctx);
 int hook_dealloc_pd(struct ibv_pd *pd);
+struct ibv_pd *hook_alloc_parent_domain(struct ibv_context *ctx,
+					struct ibv_parent_domain_init_attr *attr);
 
 /*
  * A real verb of that device has failed with ENOMEM, in errno: our shadows may have taken what the

@@ -348,13 +348,21 @@ static void step(struct meeting *m, uint64_t now)
 		m->since = now;
 		return;
 	}
+	m->settled = v->released;
+	if (m->settled)
+		return;
 	if (!v->met)
 		lonely(m, now);
-	if (!known || (!m->named && !name(m)))
+	if ((!m->named && !name(m)) || !known)
 		return;
 	publish(m, now);
 	if (!m->published_bytes || !find_peer(m, &r))
 		return;
+	if (r.nonce == nonce && r.rail[0].nic == v->dev->nic[0]->index) {
+		unprotected(v, STATS_UNPROTECTED_LOOPBACK);
+		m->settled = true;
+		return;
+	}
 	/* Another process under that address: the record we had met was of a dead one. */
 	if (!v->met || (r.nonce != v->peer_nonce && in_setup(v)))
 		meet(m, &r);

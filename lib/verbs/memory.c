@@ -75,6 +75,22 @@ struct ibv_pd *hook_alloc_pd(struct ibv_context *ctx)
 	return real_pd;
 }
 
+/* Another name of its protection domain: memory of the one may be used with QPs of the other. What
+ * it adds (a thread's own locks, memory for rings) concerns rail 0 alone. */
+struct ibv_pd *hook_alloc_parent_domain(struct ibv_context *ctx,
+					struct ibv_parent_domain_init_attr *attr)
+{
+	struct ibv_pd *parent = quietly(vdev_find(ctx)->alloc_parent_domain(ctx, attr));
+	struct vpd *pd = parent && !hooks_off ? vpd_find(attr->pd) : NULL;
+
+	if (!pd)
+		return parent;
+	vobj_get(&pd->obj);
+	if (table_put(&pds, (uintptr_t)parent, pd))
+		vobj_put(&pd->obj);
+	return parent;
+}
+
 int hook_dealloc_pd(struct ibv_pd *real_pd)
 {
 	struct vpd *pd = table_remove(&pds, (uintptr_t)real_pd);
@@ -86,7 +102,7 @@ int hook_dealloc_pd(struct ibv_pd *real_pd)
 		table_put(&pds, (uintptr_t)real_pd, pd);
 		return err;
 	}
-	for (unsigned int i = 1; i < pd->dev->rails; i++)
+	for (unsigned int i = 1; pd->pd == real_pd && i < pd->dev->rails; i++)
 		vobj_job(&pd->obj, pd->dev->nic[i], pd_unshadow);
 	vobj_put(&pd->obj);
 	return 0;

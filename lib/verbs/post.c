@@ -188,6 +188,28 @@ static void flush(struct vqp *v, uint64_t wr_id, bool is_recv)
 	vcq_out(is_recv ? v->recv_cq : v->send_cq, &wc);
 }
 
+/* It cannot be posted from the log, so it goes straight to the NIC. */
+static int slow_bind(struct vqp *v, const struct ibv_send_wr *wr)
+{
+	struct ibv_send_wr one = *wr, *bad;
+	struct shift_wr log;
+	int rail, err;
+
+	if (!windows_release(v))
+		return -EOPNOTSUPP;
+	if (v->tx_next < v->tx_end)
+		return -ENOMEM; /* a full queue: others before it wait for room */
+	one.next = NULL;
+	to_log(&log, wr);
+	err = shift_conn_post_send(v->conn, &log, &rail);
+	if (err < 0)
+		return err;
+	err = v->post_send(v->qp, &one, &bad);
+	if (err)
+		shift_conn_unpost_send(v->conn, 1);
+	return -err;
+}
+
 /* One send, under enter. 0 or a negative errno. */
 static int slow_send(struct vqp *v, const struct ibv_send_wr *wr)
 {
@@ -199,7 +221,7 @@ static int slow_send(struct vqp *v, const struct ibv_send_wr *wr)
 	if (v->tx_end - v->tx_next >= v->init.cap.max_send_wr)
 		return -ENOMEM;
 	if (wr->opcode == IBV_WR_BIND_MW)
-		return -EOPNOTSUPP; /* cannot be posted from the log */
+		return slow_bind(v, wr);
 	to_log(&log, wr);
 	err = shift_conn_post_send(v->conn, &log, &rail);
 	if (err == -EIO) {
@@ -241,6 +263,8 @@ static struct ibv_send_wr *log_sends(struct vqp *v, struct ibv_send_wr *wr)
 	int rail;
 
 	for (; wr; wr = wr->next) {
+		if (wr->opcode == IBV_WR_BIND_MW && !v->released)
+			return wr;
 		to_log(&log, wr);
 		if (shift_conn_secret_due(v->conn, &log))
 			return wr;
@@ -288,13 +312,21 @@ static int post_list(struct vqp *v, struct ibv_send_wr *wr, const struct ibv_sen
 	return err;
 }
 
+static bool is_protected(const struct vqp *v)
+{
+	struct shift_conn_view view;
+
+	shift_conn_view(v->conn, &view);
+	return view.protected_;
+}
+
 /* The provider has refused some of [.., end), or all (bad is NULL) and yet taken them. */
 static int post_failed(struct vqp *v, enum gate_how how, int err, struct ibv_send_wr *end,
 		       struct ibv_send_wr **bad)
 {
 	uint32_t n = *bad ? count_sends(*bad, end) : 0;
 
-	if (*bad && program_mistake(err)) {
+	if (*bad && (program_mistake(err) || !is_protected(v))) {
 		shift_conn_unpost_send(v->conn, n);
 		gate_leave(&v->send_gate, how);
 		return err;

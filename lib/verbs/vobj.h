@@ -53,6 +53,8 @@ struct vdev {
 	struct ibv_context_ops ops; /* the provider's */
 	struct ibv_qp *(*create_qp_ex)(struct ibv_context *, struct ibv_qp_init_attr_ex *);
 	struct ibv_cq_ex *(*create_cq_ex)(struct ibv_context *, struct ibv_cq_init_attr_ex *);
+	struct ibv_pd *(*alloc_parent_domain)(struct ibv_context *,
+					      struct ibv_parent_domain_init_attr *);
 	uint8_t rails;			  /* 1: nothing to move to */
 	struct nic *nic[SHIFT_RAILS_MAX]; /* [0]: this device, opened by ourselves too */
 	struct table qps;		  /* by QPN */
@@ -69,6 +71,7 @@ struct vpd {
 	struct vobj obj;
 	struct ibv_pd *pd;
 	struct vdev *dev;
+	_Atomic bool windows;			   /* it has, or had, memory windows: windows.c */
 	_Atomic(struct ibv_pd *) shadow[NICS_MAX]; /* by nic->index; worker of that NIC */
 	_Atomic uint32_t lacking[NICS_MAX]; /* MRs of it that have no shadow there, for good */
 };
@@ -226,6 +229,7 @@ struct vqp {
 	uint32_t id;		    /* of the connection in this process */
 	bool gone;		    /* being destroyed: no more twins */
 	bool dead;		    /* over: what is posted flushes */
+	_Atomic bool released;	    /* not protected any more: memory windows */
 	bool closed;		    /* CLOSED came */
 	pthread_cond_t closed_cond;
 	uint64_t marker; /* wr_id of the marker behind a fence */
@@ -341,6 +345,12 @@ int hot_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
 int hot_post_send_sse41(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int hot_poll_cq_sse41(struct ibv_cq *cq, int n, struct ibv_wc *wc);
 #endif
+
+/* windows.c: memory windows, which have no twin */
+struct ibv_mw *windows_alloc(struct ibv_pd *pd, enum ibv_mw_type type);
+int windows_bind(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
+bool windows_release(struct vqp *v); /* under enter; false: it is too late */
+void windows_look(struct vqp *v);    /* it has become a new connection */
 
 /* operator.c: the control socket, bg */
 void operator_start(void);

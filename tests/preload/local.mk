@@ -25,6 +25,11 @@ tests_preload_memlock_SOURCES = tests/preload/memlock.c
 tests_preload_memlock_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS)
 tests_preload_memlock_LDADD = $(IBVERBS_LIBS)
 
+check_PROGRAMS += tests/preload/odd_objects
+tests_preload_odd_objects_SOURCES = tests/preload/odd_objects.c
+tests_preload_odd_objects_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS)
+tests_preload_odd_objects_LDADD = $(IBVERBS_LIBS)
+
 check_PROGRAMS += tests/preload/every_verb
 tests_preload_every_verb_SOURCES = tests/preload/every_verb.c
 tests_preload_every_verb_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS)
