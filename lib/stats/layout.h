@@ -175,6 +175,7 @@ struct stats_conn {
 	uint64_t last_switch; /* index + 1 in the ring; 0: none */
 	struct shift_conn_stats counters;
 	struct stats_switch now; /* under way if begin_ns is not 0 */
+	uint64_t fault_seen_ns;	 /* when now.fault_ns was last said to be true */
 };
 
 /* What is under one sequence number in the header. */

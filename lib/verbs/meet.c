@@ -588,8 +588,8 @@ static void link_changed(struct vqp *v, void *arg)
 	if (rail < 0)
 		return;
 	vqp_enter(v);
-	if (!nic->link_up && vqp_rail(v) == rail)
-		stats_conn_fault(v->stats, now_ns());
+	if (vqp_rail(v) == rail)
+		stats_conn_fault(v->stats, nic->link_up ? 0 : now_ns(), now_ns());
 	vqp_rail_say(v, nic->link_up ? SHIFT_EV_LINK_UP : SHIFT_EV_LINK_DOWN, (uint8_t)rail);
 	vqp_leave(v);
 }
