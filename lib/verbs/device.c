@@ -12,6 +12,7 @@
 _Thread_local bool hooks_off;
 
 static struct table devices = TABLE_INIT;
+static _Atomic(struct vdev *) closed; /* so that they are no leak to who looks for one */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool off; /* not under shift-run, or no thread to be had */
 
@@ -136,6 +137,12 @@ int hook_close_device(struct ibv_context *ctx)
 {
 	/* Its PDs may still have jobs under way that look at it: it stays, which costs some hundred
 	 * bytes per open. A later context at the same address takes its place. */
-	table_remove(&devices, (uintptr_t)ctx);
+	struct vdev *dev = table_remove(&devices, (uintptr_t)ctx);
+
+	if (dev) {
+		dev->closed = atomic_load(&closed);
+		while (!atomic_compare_exchange_weak(&closed, &dev->closed, dev))
+			;
+	}
 	return quietly(real.close_device(ctx));
 }

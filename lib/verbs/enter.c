@@ -14,6 +14,14 @@ uint8_t vqp_rail(const struct vqp *v)
 	return view.r;
 }
 
+int vqp_rail_on(const struct vqp *v, const struct nic *nic)
+{
+	for (int i = 0; i < v->dev->rails; i++)
+		if (v->dev->nic[i] == nic)
+			return i;
+	return -1;
+}
+
 /* --- the data path steps aside ------------------------------------------------------------------
  */
 

@@ -537,18 +537,10 @@ static void ask_tomb(const struct nic *nic, const struct shift_msg *m)
 	}
 }
 
-static int rail_of(const struct vqp *v, const struct nic *nic)
-{
-	for (int i = 0; i < v->dev->rails; i++)
-		if (v->dev->nic[i] == nic)
-			return i;
-	return -1;
-}
-
 static void message(struct nic *nic, const struct shift_msg *m)
 {
 	struct vqp *v = vqp_by_id(m->dst_conn);
-	int rail = v ? rail_of(v, nic) : -1;
+	int rail = v ? vqp_rail_on(v, nic) : -1;
 
 	if (!v) {
 		ask_tomb(nic, m);
@@ -583,7 +575,7 @@ static void twin_again(struct vqp *v, void *arg)
 static void link_changed(struct vqp *v, void *arg)
 {
 	struct nic *nic = arg;
-	int rail = v->met ? rail_of(v, nic) : -1;
+	int rail = v->met ? vqp_rail_on(v, nic) : -1;
 
 	if (rail < 0)
 		return;

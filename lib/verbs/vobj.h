@@ -58,6 +58,7 @@ struct vdev {
 	uint8_t rails;			  /* 1: nothing to move to */
 	struct nic *nic[SHIFT_RAILS_MAX]; /* [0]: this device, opened by ourselves too */
 	struct table qps;		  /* by QPN */
+	struct vdev *closed;		  /* another, closed before */
 	_Atomic bool port_err_hidden;	  /* from the program */
 	_Atomic bool events_waited_for;	  /* by a thread of it that has nothing else to do */
 };
@@ -194,7 +195,8 @@ struct rail_jobs { /* at most one of each under way per rail */
 	struct job fence, arm, query;
 	struct vqp *v;
 	uint8_t rail;
-	bool arming, querying;
+	_Atomic bool arming; /* on the resolver; a fence that is asked for meanwhile follows */
+	bool fence_follows, querying;
 	uint32_t fence_epoch, arm_epoch, arm_tx_psn, arm_rx_psn, query_epoch, query_serial;
 	_Atomic bool marker_seen;
 	_Atomic uint64_t fence_since; /* ns; 0: none under way, or given up as hung */
@@ -279,6 +281,7 @@ static inline struct ibv_qp *vqp_rail_qp(struct vqp *v, uint8_t rail)
 }
 
 uint8_t vqp_rail(const struct vqp *v); /* that carries its traffic now, as far as it goes */
+int vqp_rail_on(const struct vqp *v, const struct nic *nic); /* -1: none there */
 
 /* twin.c: on the worker of its NIC. */
 void twin_create(struct vobj *v, struct nic *nic);

@@ -50,6 +50,7 @@ int main(int argc, char **argv)
 			return 1;
 	if (argc > 1)
 		getchar();
+	free(memory);
 	return ibv_dereg_mr(mr[0]) || ibv_destroy_qp(qp) || ibv_destroy_cq(cq) ||
 	       ibv_dealloc_pd(pd) || ibv_close_device(ctx);
 }
