@@ -406,42 +406,34 @@ static __attribute__((noinline)) int any_post_send(struct ibv_qp *qp, struct ibv
 	return post_entered(v, how, wr, bad);
 }
 
-int hot_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
-{
-	struct vqp *v;
+/* A macro, as the two are compiled for different processors, and what they call is to be inlined.
+ */
+#define HOT_POST_SEND(name, fast_post)                                                \
+	int name(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad) \
+	{                                                                             \
+		struct vqp *v;                                                        \
+                                                                                      \
+		if (!gate_owns(&gate_mine.send, qp) || !wr)                           \
+			return any_post_send(qp, wr, bad);                            \
+		v = gate_mine.send.object;                                            \
+		if (!gate_enter_owned(&v->send_gate, 1))                              \
+			return any_post_send(qp, wr, bad);                            \
+		if (__builtin_expect(!fast_post(&v->run, raw_wr(wr)), 0))             \
+			return post_entered(v, GATE_OWNED, wr, bad);                  \
+		return post_one(v, qp, wr, bad);                                      \
+	}
 
-	if (!gate_owns(&gate_mine.send, qp) || !wr)
-		return any_post_send(qp, wr, bad);
-	v = gate_mine.send.object;
-	if (!gate_enter_owned(&v->send_gate, 1))
-		return any_post_send(qp, wr, bad);
-	if (!shift_fast_post(&v->run, raw_wr(wr)))
-		return post_entered(v, GATE_OWNED, wr, bad);
-	return post_one(v, qp, wr, bad);
-}
-
+HOT_POST_SEND(hot_post_send, shift_fast_post)
 #ifdef __x86_64__
-SHIFT_SSE41 int hot_post_send_sse41(struct ibv_qp *qp, struct ibv_send_wr *wr,
-				    struct ibv_send_wr **bad)
-{
-	struct vqp *v;
-
-	if (!gate_owns(&gate_mine.send, qp) || !wr)
-		return any_post_send(qp, wr, bad);
-	v = gate_mine.send.object;
-	if (!gate_enter_owned(&v->send_gate, 1))
-		return any_post_send(qp, wr, bad);
-	if (__builtin_expect(!shift_fast_post_sse41(&v->run, raw_wr(wr)), 0))
-		return post_entered(v, GATE_OWNED, wr, bad);
-	return post_one(v, qp, wr, bad);
-}
+SHIFT_SSE41 HOT_POST_SEND(hot_post_send_sse41, shift_fast_post_sse41)
 #endif
 
-/* --- receives ------------------------------------------------------------------------------------
- */
+	/* --- receives
+	 * ------------------------------------------------------------------------------------
+	 */
 
-static int real_recv(struct vqp *v, int rail, uint64_t wr_id, const struct shift_sge *sge,
-		     uint32_t n)
+	static int real_recv(struct vqp *v, int rail, uint64_t wr_id, const struct shift_sge *sge,
+			     uint32_t n)
 {
 	struct ibv_recv_wr wr = {.wr_id = wr_id, .num_sge = (int)n}, *bad;
 	struct shift_sge twin[SGES_MAX];
