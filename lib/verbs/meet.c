@@ -597,6 +597,8 @@ static void nic_changed(struct nic *nic)
 		meet_soon();
 	} else if (env.link_events) {
 		log_debug("%s: link %s", nic->name, nic->link_up ? "up" : "down");
+		if (nic->link_up)
+			memory_nic_ready(nic); /* what it refused meanwhile, it may take now */
 		vqp_each(link_changed, nic);
 	}
 }

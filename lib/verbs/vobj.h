@@ -4,8 +4,9 @@
  * the NIC it chose (rail 0); each of ours hangs beside it in a table and keeps the shadows: the
  * same object once more on each backup NIC, made in the background on that NIC's worker.
  *
- * Locks, in this order: vcq.digest, vqp.lock, then leaves (vcq.out_lock, gates, the control link,
- * the worker's queue). A gate is never held while anything else is taken.
+ * Locks, in this order: vcq.digest or the tables of QPs (vqp_each, vqp_all), vqp.lock, then leaves
+ * (vcq.out_lock, vmr.lock, the tables of memory, gates, the control link, the worker's queue). A
+ * gate is never held while anything else is taken.
  */
 #ifndef SHIFT_VERBS_VOBJ_H
 #define SHIFT_VERBS_VOBJ_H
