@@ -43,11 +43,12 @@ EXTRA_DIST += doc/protocol.md
 pkglib_LTLIBRARIES += lib/libshift.la
 lib_libshift_la_SOURCES = \
 	lib/verbs/exports.c lib/verbs/hooks.h \
-	lib/verbs/cq.c lib/verbs/device.c lib/verbs/enter.c lib/verbs/fence.c lib/verbs/gate.c lib/verbs/gate.h \
+	lib/verbs/async.c lib/verbs/cq.c lib/verbs/device.c lib/verbs/enter.c lib/verbs/fence.c lib/verbs/gate.c lib/verbs/gate.h \
 	lib/verbs/keys.c lib/verbs/keys.h lib/verbs/meet.c lib/verbs/memory.c \
-	lib/verbs/operator.c \
+	lib/verbs/operator.c lib/verbs/scarce.c \
 	lib/verbs/path.c lib/verbs/path.h lib/verbs/poll.c lib/verbs/post.c lib/verbs/qp.c \
-	lib/verbs/table.c lib/verbs/table.h lib/verbs/twin.c lib/verbs/vobj.c lib/verbs/vobj.h \
+	lib/verbs/table.c lib/verbs/table.h lib/verbs/told.c lib/verbs/told.h lib/verbs/twin.c lib/verbs/vobj.c lib/verbs/vobj.h \
+	lib/verbs/windows.c \
 	lib/verbs/real.c lib/verbs/real.h lib/verbs/dlopen.c lib/verbs/dlopen.S \
 	lib/verbs/env.c lib/verbs/env.h lib/verbs/log.c lib/verbs/log.h \
 	lib/verbs/rails.c lib/verbs/rails.h lib/verbs/sysfs.c

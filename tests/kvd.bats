@@ -540,3 +540,21 @@ fds_of() { # NONCE
 	expect_status 3
 	expect_line '^shift-kvd: no shift-kvd of job default runs here$'
 }
+
+@test "two QPs of one process on one NIC meet, and are not protected" {
+	etcd_start
+	kvd A
+	mkfifo in
+	sanitizer=$(ldd "$BUILDDIR/lib/.libs/libshift.so" | awk '$1 ~ /^lib[at]san/ {print $3}')
+	STAY=1 SHIFT_RUN_DIR=$PWD/A SHIFT_JOB=$JOB SHIFT_RAILS=mlx5_0=mlx5_1 SHIFT_LOG=info \
+		SHIFT_LOG_FILE=$PWD/shift.log LD_LIBRARY_PATH=$BUILDDIR/tests/nullverbs/.libs \
+		LD_PRELOAD=${sanitizer:+$sanitizer:}$BUILDDIR/lib/.libs/libshift.so \
+		"$BUILDDIR/tests/preload/odd_objects" pair <in >pair.out 3>&- &
+	PID[pair]=$!
+	exec {IN[pair]}>in
+	both_are() { [ "$(grep -c 'is not protected: connected to itself,' shift.log)" -eq 2 ]; }
+	wait_until 10 both_are
+	echo >&"${IN[pair]}"
+	wait "${PID[pair]}"
+	[ "$(<pair.out)" = done ]
+}

@@ -35,6 +35,7 @@ exports() { # FILE: names with versions
 		ibv_dereg_mr@@IBVERBS_1.1
 		ibv_destroy_cq@@IBVERBS_1.1
 		ibv_destroy_qp@@IBVERBS_1.1
+		ibv_get_async_event@@IBVERBS_1.1
 		ibv_import_device@@IBVERBS_1.10
 		ibv_modify_qp@@IBVERBS_1.1
 		ibv_open_device@@IBVERBS_1.1
@@ -87,6 +88,8 @@ exports() { # FILE: names with versions
 		opened
 		ibv_import_device:
 		not opened
+		ibv_get_async_event:
+		get_async_event
 		ibv_alloc_pd:
 		alloc_pd
 		ibv_reg_mr:
@@ -241,6 +244,64 @@ exports() { # FILE: names with versions
 	grep -q 'warning: SHIFT_PROBES=maybe is not understood' "$BATS_TEST_TMPDIR/log"
 	SHIFT_LOG=error SHIFT_PROBES=maybe run -0 --separate-stderr preloaded lookup -c libibverbs.so.1
 	[ -z "$stderr" ]
+}
+
+with_shift() { # COMMAND...: as under shift-run, with a backup NIC, talking
+	SHIFT_RUN_DIR=$BATS_TEST_TMPDIR SHIFT_JOB=j SHIFT_RAILS=mlx5_0=mlx5_1 \
+		SHIFT_LOG=${SHIFT_LOG:-info} SHIFT_LOG_FILE=$BATS_TEST_TMPDIR/log preloaded "$@"
+}
+
+@test "memory: copies on the backup NIC make way for what the program registers, and come back" {
+	export NULLVERBS_MEMLOCK=$((64 << 20))
+	mkfifo "$BATS_TEST_TMPDIR/in"
+	run -0 env LD_LIBRARY_PATH="$nullverbs" memlock <<<$'\n'
+	[ "$output" = "64 ENOMEM" ]
+	with_shift memlock -w <"$BATS_TEST_TMPDIR/in" >"$BATS_TEST_TMPDIR/out" &
+	pid=$!
+	exec 4>"$BATS_TEST_TMPDIR/in"
+	wait_until 10 grep -q 'mlx5_1: ready' "$BATS_TEST_TMPDIR/log"
+	echo >&4
+	wait_until 10 grep -q ENOMEM "$BATS_TEST_TMPDIR/out"
+	# Two control links lock 1.3 MB each.
+	[ "$(cut -d' ' -f1 "$BATS_TEST_TMPDIR/out")" -ge 61 ]
+	grep -q 'mlx5_1: what the program registers needs the room' "$BATS_TEST_TMPDIR/log"
+	wait_until 5 grep -q 'mlx5_1 does not know all its memory' "$BATS_TEST_TMPDIR/log"
+	wait_until 10 grep -q 'mlx5_1 knows all its memory' "$BATS_TEST_TMPDIR/log"
+	exec 4>&-
+	wait "$pid"
+}
+
+objects() { # WHAT: works as without shift
+	[ "$(LD_LIBRARY_PATH=$nullverbs odd_objects "$1")" = done ]
+	run -0 with_shift odd_objects "$1"
+	[ "$output" = done ]
+}
+
+@test "memory windows: its connections are as without shift, before it could matter" {
+	objects windows
+	[ "$(grep -c 'QP .* is not protected: memory windows' "$BATS_TEST_TMPDIR/log")" -eq 1 ]
+	[ "$(grep -c 'connection .* sends' "$BATS_TEST_TMPDIR/log")" -eq 1 ] # none for the second
+}
+
+@test "a QP connected to itself works, and is not protected" {
+	objects loopback
+	mkfifo "$BATS_TEST_TMPDIR/in"
+	STAY=1 with_shift odd_objects loopback <"$BATS_TEST_TMPDIR/in" &
+	pid=$!
+	exec 4>"$BATS_TEST_TMPDIR/in"
+	wait_until 10 grep -q 'QP .* is not protected: connected to itself' "$BATS_TEST_TMPDIR/log"
+	exec 4>&-
+	wait "$pid"
+}
+
+@test "two QPs of one process work" {
+	objects pair
+}
+
+@test "a parent domain is as good as its protection domain" {
+	SHIFT_LOG=debug objects domain
+	grep -q 'connection .* sends' "$BATS_TEST_TMPDIR/log"
+	! grep 'shadow PD is still in use' "$BATS_TEST_TMPDIR/log"
 }
 
 @test "the data path: instructions added per pair of post and poll are bounded" {

@@ -296,6 +296,8 @@ static void message(struct shift_conn *c, const struct shift_msg *m, uint64_t no
 	case SHIFT_MSG_PSN: progress_msg(c, m, now); return;
 	case SHIFT_MSG_KEY_ASK: /* lib/verbs has taken them out */
 	case SHIFT_MSG_KEY:
+	case SHIFT_MSG_KEY_GONE:
+	case SHIFT_MSG_KEY_FORGOT:
 	case SHIFT_MSG_TYPE_END: return;
 	}
 }

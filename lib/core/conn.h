@@ -163,6 +163,7 @@ enum shift_state {
 	X(PEER_CLOSED, "the peer closed its QP")                            \
 	X(PEER_UNKNOWN, "the peer's process does not know the connection")  \
 	X(PEER_DIED, "the peer's process is gone or was replaced")          \
+	X(RELEASED, "the program does what cannot be moved")                \
 	X(CLOSE, "destroy, reset or modify(ERR) by the program")
 
 enum shift_reason {
@@ -344,6 +345,12 @@ bool shift_conn_repost(const struct shift_conn *c, uint64_t *index, uint64_t end
 
 /* Receive at a log index of a POST_RECV range; the SGEs are borrowed from the log. */
 void shift_conn_recv_at(const struct shift_conn *c, uint64_t index, struct shift_recv_wr *wr);
+
+/*
+ * The program is about to do what cannot be moved (memory windows): as without us from here on, for
+ * good; a SWITCH is answered FAILED. Only before the first switch has begun; false: it is too late.
+ */
+bool shift_conn_release(struct shift_conn *c);
 
 /* --- looking in ------------------------------------------------------------------------------ */
 

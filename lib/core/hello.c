@@ -78,6 +78,15 @@ void hello_void(struct shift_conn *c)
 	c->rto_at = NEVER;
 }
 
+bool shift_conn_release(struct shift_conn *c)
+{
+	if (c->state == SHIFT_ST_ACTIVE && !c->e && !c->holding)
+		conn_set_state(c, SHIFT_ST_SETUP, SHIFT_R_RELEASED);
+	if (c->state == SHIFT_ST_SETUP)
+		hello_void(c);
+	return c->state == SHIFT_ST_SETUP;
+}
+
 void hello_tick(struct shift_conn *c, uint64_t now)
 {
 	if (now < c->rto_at)

@@ -55,6 +55,10 @@ static const struct field layout[SHIFT_MSG_TYPE_END][FIELDS_MAX + 1] = {
 			       F(rkey, 4, ANY)},
 	[SHIFT_MSG_KEY] = {F(rail, 1, RAIL), F(epoch, 4, ANY), F(serial, 4, ANY), F(rkey, 4, ANY),
 			   F(twin_rkey, 4, ANY), F(key_status, 1, BOOL)},
+	[SHIFT_MSG_KEY_GONE] = {F(rail, 1, RAIL), F(epoch, 4, ANY), F(serial, 4, ANY),
+				F(rkey, 4, ANY)},
+	[SHIFT_MSG_KEY_FORGOT] = {F(rail, 1, RAIL), F(epoch, 4, ANY), F(serial, 4, ANY),
+				  F(rkey, 4, ANY)},
 	/* FAILED, UNKNOWN and NOT_YET have no body. */
 };
 
@@ -311,6 +315,8 @@ const char *shift_msg_type_name(uint8_t type)
 	case SHIFT_MSG_PSN: return "PSN";
 	case SHIFT_MSG_KEY_ASK: return "KEY_ASK";
 	case SHIFT_MSG_KEY: return "KEY";
+	case SHIFT_MSG_KEY_GONE: return "KEY_GONE";
+	case SHIFT_MSG_KEY_FORGOT: return "KEY_FORGOT";
 	case SHIFT_MSG_TYPE_END: break;
 	}
 	return "?";

@@ -26,8 +26,10 @@ enum shift_msg_type {
 	SHIFT_MSG_READY = 8,
 	SHIFT_MSG_QUERY_PSN = 9,
 	SHIFT_MSG_PSN = 10,
-	SHIFT_MSG_KEY_ASK = 11, /* for lib/verbs, not for the state machine: which key has the */
-	SHIFT_MSG_KEY = 12,	/* twin of your MR on that rail; and the answer */
+	SHIFT_MSG_KEY_ASK = 11,	 /* for lib/verbs, not for the state machine: which key has the */
+	SHIFT_MSG_KEY = 12,	 /* twin of your MR on that rail; and the answer. The MR is gone, */
+	SHIFT_MSG_KEY_GONE = 13, /* forget what I said of its key; */
+	SHIFT_MSG_KEY_FORGOT = 14, /* done */
 	SHIFT_MSG_TYPE_END
 };
 
@@ -66,8 +68,8 @@ struct shift_msg {
 	uint32_t dest_qpn;   /* HELLO */
 	uint32_t sq_psn;     /* HELLO: original PSNs of rail 0 */
 	uint32_t rq_psn;     /* HELLO */
-	uint32_t serial;     /* QUERY_PSN, PSN, KEY_ASK, KEY: pairs question and answer */
-	uint32_t rkey;	     /* KEY_ASK, KEY: of the MR on rail 0 */
+	uint32_t serial;     /* QUERY_PSN, PSN, KEY_...: pairs question and answer */
+	uint32_t rkey;	     /* KEY_...: of the MR on rail 0 */
 	uint32_t twin_rkey;  /* KEY: of its twin on the rail */
 	uint8_t key_status;  /* KEY: enum shift_key_status */
 };

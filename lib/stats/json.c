@@ -244,6 +244,7 @@ cJSON *stats_json_totals(const struct stats_totals *t)
 	number(o, "given_up", t->now.given_up);
 	us(o, "outage_max_us", t->now.outage_max_ns);
 	us(o, "outage_total_us", t->now.outage_total_ns);
+	number(o, "events_hidden", t->now.events_hidden);
 	number(o, "in_doubt", t->counters.maybe_twice + t->counters.lost_atomics);
 	cJSON_AddItemToObject(o, "counters", counters(&t->counters));
 	return o;

@@ -48,7 +48,7 @@ enum {
 	X(NO_TWIN, "no twin could be made on any backup NIC")                  \
 	X(NO_SHADOW, "memory could not be registered on the backup NICs")      \
 	X(NO_RENDEZVOUS, "shift-kvd cannot be reached")                        \
-	X(LOOPBACK, "connected to itself")                                     \
+	X(LOOPBACK, "connected to itself, or to the same process and NIC")     \
 	X(ATTRIBUTES, "connected in a way that we do not know")                \
 	X(TOO_LARGE, "queues or requests beyond what is logged")               \
 	X(MISMATCH, "the peer is not who the connection says")                 \
@@ -175,6 +175,7 @@ struct stats_conn {
 	uint64_t last_switch; /* index + 1 in the ring; 0: none */
 	struct shift_conn_stats counters;
 	struct stats_switch now; /* under way if begin_ns is not 0 */
+	uint64_t fault_seen_ns;	 /* when now.fault_ns was last said to be true */
 };
 
 /* What is under one sequence number in the header. */
@@ -187,6 +188,7 @@ struct stats_now {
 	uint64_t conns_moved;				/* at least once */
 	uint64_t committed, failovers, migrations, failbacks, abandoned, given_up;
 	uint64_t outage_max_ns, outage_total_ns;
+	uint64_t events_hidden; /* asynchronous events that the program did not see */
 	/* Of connections that are gone. */
 	uint64_t gone, gone_protected;
 	uint64_t gone_unprotected[STATS_UNPROTECTED_COUNT];

@@ -132,15 +132,21 @@ void stats_conn_protect(int slot, bool is_protected, enum stats_unprotected reas
 	change_end(c);
 }
 
-void stats_conn_fault(int slot, uint64_t since_ns)
+void stats_conn_fault(int slot, uint64_t since_ns, uint64_t now_ns)
 {
 	struct stats_conn *c = change_begin(slot);
 
 	if (!c)
 		return;
 	/* Not one that is under way: it has begun for another reason. */
-	if (!c->now.begin_ns && (!since_ns || !c->now.fault_ns || since_ns < c->now.fault_ns))
-		c->now.fault_ns = since_ns;
+	if (!c->now.begin_ns) {
+		bool is_new = !since_ns || !c->now.fault_ns ||
+			      now_ns - c->fault_seen_ns > STATS_FAULT_GAP_NS;
+
+		if (is_new || since_ns < c->now.fault_ns)
+			c->now.fault_ns = since_ns;
+		c->fault_seen_ns = now_ns;
+	}
 	change_end(c);
 }
 
@@ -235,6 +241,16 @@ void stats_conn_remove(int slot, uint64_t now_ns)
 	now->free_slot = (uint64_t)slot + 1;
 	stats_write_end(&now->sequence);
 	change_end(c);
+}
+
+void stats_event_hidden(void)
+{
+	if (!stats_lock())
+		return;
+	stats_write_begin(&F->h->now.sequence);
+	F->h->now.events_hidden++;
+	stats_write_end(&F->h->now.sequence);
+	stats_unlock();
 }
 
 void stats_bypass(const char *nic, enum stats_unprotected reason)

@@ -13,7 +13,7 @@
  *   slot = stats_conn_add(...)                        ibv_create_qp
  *   stats_conn_rails(), stats_conn_peer()             when known; again when it changes
  *   stats_conn_protect(slot, true, 0)                 HELLO matched
- *   stats_conn_fault(slot, since_ns)                  before the core is told of a fault, if known
+ *   stats_conn_fault(slot, since_ns, now)             before the core is told of a fault, if known
  *   stats_conn_change(slot, action, ...)              for each SHIFT_ACT_REPORT
  *   stats_conn_reposted(slot, now)                    after the ACT_POST_SEND of a commit is done
  *   stats_conn_update(slot, view, stats, now)         now and then (shift-ctl shows it)
@@ -64,9 +64,10 @@ void stats_conn_protect(int slot, bool is_protected, enum stats_unprotected reas
 /*
  * The next switch is due to a fault of the connection's rail that began (or whose last sign of life
  * came) at since_ns: the kernel's link event, the first probe missed, the oldest request without an
- * answer. The earliest counts; forgotten after a switch, after 60 s, and with 0: it was none.
+ * answer. The earliest counts; forgotten after a switch, after 60 s, and with 0: it was none. Other
+ * than a link that is down, it must be repeated as long as it lasts: after 2 s without, it is over.
  */
-void stats_conn_fault(int slot, uint64_t since_ns);
+void stats_conn_fault(int slot, uint64_t since_ns, uint64_t now_ns);
 
 /*
  * The core changed its state: report is a SHIFT_ACT_REPORT; the view and statistics are those
@@ -85,6 +86,9 @@ void stats_conn_update(int slot, const struct shift_conn_view *view,
 
 /* Folded into the totals; the slot may be used again. */
 void stats_conn_remove(int slot, uint64_t now_ns);
+
+/* An asynchronous event of a NIC that was survived was kept from the program. */
+void stats_event_hidden(void);
 
 /* A QP that has no slot and passes through. */
 void stats_bypass(const char *nic, enum stats_unprotected reason);

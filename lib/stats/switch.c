@@ -42,6 +42,9 @@ static void begin(struct stats_conn *c, const struct shift_action *report, uint6
 {
 	uint64_t fault_ns = c->now.fault_ns;
 
+	/* Of something that was over before this began. */
+	if (report->reason != SHIFT_R_LINK_DOWN && now_ns - c->fault_seen_ns > STATS_FAULT_GAP_NS)
+		fault_ns = 0;
 	memset(&c->now, 0, sizeof(c->now));
 	c->now.begin_ns = now_ns;
 	c->now.conn = c->id;
@@ -161,6 +164,19 @@ static void go_on(struct stats_conn *c, const struct shift_action *report, uint6
 	overtake(&c->now, report);
 }
 
+/* The end without an attempt: the peer died, or the time was up at the next failure. A program's
+ * own mistake, and a peer that closed, end a connection of stock verbs in the same way. */
+static void count_given_up(uint8_t reason)
+{
+	struct stats_now *now = &F->h->now;
+
+	if (reason == SHIFT_R_PROGRAM_ERROR || reason == SHIFT_R_PEER_CLOSED)
+		return;
+	stats_write_begin(&now->sequence);
+	now->given_up++;
+	stats_write_end(&now->sequence);
+}
+
 void stats_switch_change(struct stats_conn *c, const struct shift_action *report,
 			 const struct shift_conn_view *view, const struct shift_conn_stats *stats,
 			 uint64_t now_ns)
@@ -169,6 +185,8 @@ void stats_switch_change(struct stats_conn *c, const struct shift_action *report
 	enum shift_state to = (enum shift_state)report->to;
 	bool is_end = to == SHIFT_ST_ACTIVE || to == SHIFT_ST_DEAD || to == SHIFT_ST_CLOSED;
 
+	if (!c->now.begin_ns && to == SHIFT_ST_GIVEUP)
+		count_given_up(report->reason);
 	if (!c->now.begin_ns &&
 	    (phase_of(to) < 0 || to == SHIFT_ST_GIVEUP || to == SHIFT_ST_CLOSING))
 		return;

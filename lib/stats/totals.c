@@ -16,6 +16,7 @@ static void add_now(struct stats_now *to, const struct stats_now *n)
 	to->abandoned += n->abandoned;
 	to->given_up += n->given_up;
 	to->outage_total_ns += n->outage_total_ns;
+	to->events_hidden += n->events_hidden;
 	if (n->outage_max_ns > to->outage_max_ns)
 		to->outage_max_ns = n->outage_max_ns;
 }

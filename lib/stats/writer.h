@@ -50,4 +50,7 @@ void stats_switch_change(struct stats_conn *c, const struct shift_action *report
 			 const struct shift_conn_view *view, const struct shift_conn_stats *stats,
 			 uint64_t now_ns);
 
+/* A fault that was not repeated for so long is over. */
+#define STATS_FAULT_GAP_NS 2000000000ull
+
 #endif

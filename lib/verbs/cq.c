@@ -54,8 +54,8 @@ static struct vcq *cq_new(struct vdev *dev, struct ibv_cq *real_cq)
 struct ibv_cq *hook_create_cq(struct ibv_context *ctx, int cqe, void *cq_context,
 			      struct ibv_comp_channel *channel, int comp_vector)
 {
-	struct ibv_cq *real_cq = quietly(
-		real.create_cq(ctx, cqe, cq_context, channel, comp_vector));
+	struct ibv_cq *real_cq = with_room(
+		ctx, real.create_cq(ctx, cqe, cq_context, channel, comp_vector));
 	struct vdev *dev = vdev_find(ctx);
 	struct vcq *cq;
 

@@ -12,6 +12,7 @@
 _Thread_local bool hooks_off;
 
 static struct table devices = TABLE_INIT;
+static _Atomic(struct vdev *) closed; /* so that they are no leak to who looks for one */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool off; /* not under shift-run, or no thread to be had */
 
@@ -81,6 +82,10 @@ static void hook_context(struct vdev *dev)
 	struct verbs_context *vctx = verbs_get_ctx(dev->ctx);
 
 	dev->ops = dev->ctx->ops;
+	if (dev->ops.alloc_mw)
+		dev->ctx->ops.alloc_mw = windows_alloc;
+	if (dev->ops.bind_mw)
+		dev->ctx->ops.bind_mw = windows_bind;
 	dev->ctx->ops.post_send = hot_post_send;
 	dev->ctx->ops.post_recv = hot_post_recv;
 	dev->ctx->ops.poll_cq = hot_poll_cq;
@@ -94,10 +99,13 @@ static void hook_context(struct vdev *dev)
 		return;
 	dev->create_qp_ex = vctx->create_qp_ex;
 	dev->create_cq_ex = vctx->create_cq_ex;
+	dev->alloc_parent_domain = vctx->alloc_parent_domain;
 	if (dev->create_qp_ex)
 		vctx->create_qp_ex = create_qp_ex;
 	if (dev->create_cq_ex)
 		vctx->create_cq_ex = create_cq_ex;
+	if (dev->alloc_parent_domain)
+		vctx->alloc_parent_domain = hook_alloc_parent_domain;
 }
 
 struct ibv_context *hook_opened(struct ibv_context *ctx)
@@ -129,6 +137,12 @@ int hook_close_device(struct ibv_context *ctx)
 {
 	/* Its PDs may still have jobs under way that look at it: it stays, which costs some hundred
 	 * bytes per open. A later context at the same address takes its place. */
-	table_remove(&devices, (uintptr_t)ctx);
+	struct vdev *dev = table_remove(&devices, (uintptr_t)ctx);
+
+	if (dev) {
+		dev->closed = atomic_load(&closed);
+		while (!atomic_compare_exchange_weak(&closed, &dev->closed, dev))
+			;
+	}
 	return quietly(real.close_device(ctx));
 }

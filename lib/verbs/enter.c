@@ -14,6 +14,14 @@ uint8_t vqp_rail(const struct vqp *v)
 	return view.r;
 }
 
+int vqp_rail_on(const struct vqp *v, const struct nic *nic)
+{
+	for (int i = 0; i < v->dev->rails; i++)
+		if (v->dev->nic[i] == nic)
+			return i;
+	return -1;
+}
+
 /* --- the data path steps aside ------------------------------------------------------------------
  */
 
@@ -105,6 +113,7 @@ static void tick(void *arg)
 	shift_conn_event(v->conn, &ev, now);
 	vqp_act(v);
 	keys_tick(v, now);
+	told_tick(v, now);
 	shift_conn_view(v->conn, &view);
 	stats_conn_update(v->stats, &view, shift_conn_stats(v->conn), now);
 	vqp_leave(v);
@@ -150,7 +159,7 @@ static void report(struct vqp *v, const struct shift_action *a)
 
 	shift_conn_view(v->conn, &view);
 	if (a->from == SHIFT_ST_SETUP && a->to == SHIFT_ST_ACTIVE)
-		stats_conn_protect(v->stats, true, STATS_UNPROTECTED_NONE);
+		scarce_report(v);
 	if (a->to == SHIFT_ST_DEAD)
 		stats_conn_protect(v->stats, false, STATS_UNPROTECTED_OVER);
 	stats_conn_change(v->stats, a, &view, shift_conn_stats(v->conn), now_ns());
@@ -234,6 +243,7 @@ void vqp_leave(struct vqp *v)
 	}
 	arm_timer(v, shift_conn_deadline(v->conn));
 	arm_timer(v, keys_deadline(v->keys));
+	arm_timer(v, told_deadline(&v->told));
 	if (shift_conn_fast(v->conn) && !v->dead && v->tx_next == v->tx_end)
 		open_gates(v);
 	pthread_mutex_unlock(&v->lock);
@@ -245,6 +255,24 @@ void vqp_event(struct vqp *v, const struct shift_event *ev)
 	vqp_enter(v);
 	shift_conn_event(v->conn, ev, now_ns());
 	vqp_leave(v);
+}
+
+/* --- rails --------------------------------------------------------------------------------------
+ */
+
+void vqp_rail_say(struct vqp *v, enum shift_event_type type, uint8_t rail)
+{
+	struct shift_event ev = {.type = (uint8_t)type, .rail = rail};
+
+	shift_conn_event(v->conn, &ev, now_ns());
+	vqp_act(v);
+}
+
+/* Said of a rail, CLEAN means more than what one of these has to say. */
+void vqp_rail_clean(struct vqp *v, uint8_t rail)
+{
+	if ((!rail || v->twin[rail].clean) && !((v->vetoed | v->unclean | v->keyless) & 1u << rail))
+		vqp_rail_say(v, SHIFT_EV_RAIL_CLEAN, rail);
 }
 
 /* --- completions --------------------------------------------------------------------------------

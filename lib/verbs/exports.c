@@ -74,6 +74,13 @@ EXPORT int ibv_close_device(struct ibv_context *ctx)
 	return hook_close_device(ctx);
 }
 
+EXPORT int ibv_get_async_event(struct ibv_context *ctx, struct ibv_async_event *event)
+{
+	if (passing())
+		return REAL(-1, get_async_event, ctx, event);
+	return hook_get_async_event(ctx, event);
+}
+
 EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *ctx)
 {
 	if (passing())
@@ -95,9 +102,7 @@ EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, i
 
 	if (passing())
 		return REAL(NULL, reg_mr, pd, addr, length, access);
-	hooks_off = true;
-	mr = real.reg_mr(pd, addr, length, access);
-	hooks_off = false;
+	mr = with_room(pd->context, real.reg_mr(pd, addr, length, access));
 	return hook_registered(mr, at, length, at, (unsigned int)access, -1);
 }
 
@@ -108,9 +113,7 @@ EXPORT struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t leng
 
 	if (passing())
 		return REAL(NULL, reg_mr_iova, pd, addr, length, iova, access);
-	hooks_off = true;
-	mr = REAL(NULL, reg_mr_iova, pd, addr, length, iova, access);
-	hooks_off = false;
+	mr = with_room(pd->context, REAL(NULL, reg_mr_iova, pd, addr, length, iova, access));
 	return hook_registered(mr, (uintptr_t)addr, length, iova, (unsigned int)access, -1);
 }
 
@@ -121,9 +124,7 @@ EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t len
 
 	if (passing())
 		return REAL(NULL, reg_mr_iova2, pd, addr, length, iova, access);
-	hooks_off = true;
-	mr = REAL(NULL, reg_mr_iova2, pd, addr, length, iova, access);
-	hooks_off = false;
+	mr = with_room(pd->context, REAL(NULL, reg_mr_iova2, pd, addr, length, iova, access));
 	return hook_registered(mr, (uintptr_t)addr, length, iova, access, -1);
 }
 
@@ -134,9 +135,8 @@ EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size
 
 	if (passing())
 		return REAL(NULL, reg_dmabuf_mr, pd, offset, length, iova, fd, access);
-	hooks_off = true;
-	mr = REAL(NULL, reg_dmabuf_mr, pd, offset, length, iova, fd, access);
-	hooks_off = false;
+	mr = with_room(pd->context,
+		       REAL(NULL, reg_dmabuf_mr, pd, offset, length, iova, fd, access));
 	return hook_registered(mr, offset, length, iova, (unsigned int)access, fd);
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * What a connection asks of its QPs and may hang on a dead NIC: the fence (DESIGN 4.3, "the fence
- * must be a barrier"), arming for an epoch, reading rq_psn. On the worker of the NIC.
+ * must be a barrier"), reading rq_psn: on the worker of the NIC; arming for an epoch: on its
+ * resolver.
  */
 #include <string.h>
 #include <time.h>
@@ -165,7 +166,9 @@ void fence_start(struct vqp *v, const struct shift_action *a)
 	j->fence_epoch = a->epoch;
 	atomic_store(&j->fence_since, now_ns());
 	vobj_get(&v->obj);
-	worker_submit(v->dev->nic[a->rail]->worker, &j->fence);
+	j->fence_follows = j->arming;
+	if (!j->fence_follows)
+		worker_submit(v->dev->nic[a->rail]->worker, &j->fence);
 	bg_call(&v->fence_call);
 }
 
@@ -287,6 +290,7 @@ static void arm_run(struct job *job)
 	struct shift_event ev = {.type = SHIFT_EV_ARM_DONE, .rail = j->rail, .epoch = j->arm_epoch};
 	struct vqp *v = j->v;
 	int err = arm_qp(v, j);
+	bool fence_follows;
 
 	if (err) {
 		log_warn("QP %#x: cannot bring its twin on %s to RTS (%s)", v->qp->qp_num,
@@ -296,15 +300,23 @@ static void arm_run(struct job *job)
 			to_state(v, j->rail, IBV_QPS_RESET);
 	}
 	vqp_enter(v);
+	atomic_store(&j->arming, false);
+	fence_follows = j->fence_follows;
+	j->fence_follows = false;
 	v->rail_epoch[j->rail] = j->arm_epoch;
 	if (!j->rail)
 		v->rail0_epoch = j->arm_epoch;
 	keys_reset(v->keys, j->arm_epoch, j->rail);
+	told_reset(&v->told, j->arm_epoch, j->rail);
 	shift_conn_event(v->conn, &ev, now_ns());
 	vqp_leave(v);
+	if (fence_follows)
+		worker_submit(v->dev->nic[j->rail]->worker, &j->fence);
 	vobj_put(&v->obj);
 }
 
+/* Not on the worker: the way to RTR waits a second and more for a neighbour that does not answer,
+ * and the fences of other connections shall not. */
 void arm_start(struct vqp *v, const struct shift_action *a)
 {
 	struct rail_jobs *j = &v->jobs[a->rail];
@@ -313,8 +325,9 @@ void arm_start(struct vqp *v, const struct shift_action *a)
 	j->arm_epoch = a->epoch;
 	j->arm_tx_psn = a->tx_psn;
 	j->arm_rx_psn = a->rx_psn;
+	atomic_store(&j->arming, true);
 	vobj_get(&v->obj);
-	worker_submit(v->dev->nic[a->rail]->worker, &j->arm);
+	worker_submit(v->dev->nic[a->rail]->resolver, &j->arm);
 }
 
 /* --- query --------------------------------------------------------------------------------------

@@ -29,8 +29,30 @@ extern _Thread_local bool hooks_off;
 struct ibv_context *hook_opened(struct ibv_context *ctx);
 int hook_close_device(struct ibv_context *ctx);
 
+int hook_get_async_event(struct ibv_context *ctx, struct ibv_async_event *event);
+
 struct ibv_pd *hook_alloc_pd(struct ibv_context *ctx);
 int hook_dealloc_pd(struct ibv_pd *pd);
+struct ibv_pd *hook_alloc_parent_domain(struct ibv_context *ctx,
+					struct ibv_parent_domain_init_attr *attr);
+
+/*
+ * A real verb of that device has failed with ENOMEM, in errno: our shadows may have taken what the
+ * program may lock. true: some are gone, try again. seen: hook_rooms() before the first try.
+ */
+unsigned int hook_rooms(void);
+bool hook_make_room(struct ibv_context *ctx, unsigned int *seen);
+
+/* A pointer that such a verb returns. */
+#define with_room(ctx, call)                                      \
+	({                                                        \
+		unsigned int seen_ = hook_rooms();                \
+		__typeof__(call) got_;                            \
+		do {                                              \
+			got_ = quietly(call);                     \
+		} while (!got_ && hook_make_room((ctx), &seen_)); \
+		got_;                                             \
+	})
 
 /* After a real registration (any variant) that returned mr, which may be NULL; fd -1: not dmabuf.
  */

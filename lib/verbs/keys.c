@@ -98,33 +98,29 @@ int keys_get(struct vqp *v, uint32_t rkey, uint32_t *twin)
 	return key->state == KEY_KNOWN ? 0 : key->state == KEY_NONE ? -ENOENT : -EAGAIN;
 }
 
-/* Keys of our own memory; only of the connection's own protection domain. */
-static void answer(struct vqp *v, const struct shift_msg *m)
+/* The peer deregistered the memory: what was said of that value, and is under way, is not true. */
+static void forget(struct vqp *v, const struct shift_msg *m)
 {
+	struct key *key = find(v->keys, m->rkey);
 	struct shift_msg reply = *m;
-	int err;
 
-	if (m->rail >= v->dev->rails || !m->rail || !v->twin[m->rail].path)
-		return;
-	err = vmr_rkey(v->pd, v->dev->nic[m->rail], m->rkey, &reply.twin_rkey);
-	if (err == -EAGAIN)
-		return; /* the peer asks again */
-	reply.type = SHIFT_MSG_KEY;
-	reply.key_status = err ? SHIFT_KEY_NONE : SHIFT_KEY_OK;
+	if (key && m->epoch == v->keys->epoch && m->rail == v->keys->rail)
+		*key = v->keys->key[--v->keys->n];
+	reply.type = SHIFT_MSG_KEY_FORGOT;
 	reply.src_conn = v->id;
 	reply.dst_conn = v->peer_id;
-	path_send(v->twin[m->rail].path, &reply);
+	if (v->twin[m->rail].path)
+		path_send(v->twin[m->rail].path, &reply);
 }
 
 void keys_message(struct vqp *v, const struct shift_msg *m)
 {
-	struct key *key;
+	struct key *key = find(v->keys, m->rkey);
 
-	if (m->type == SHIFT_MSG_KEY_ASK) {
-		answer(v, m);
+	if (m->type == SHIFT_MSG_KEY_GONE) {
+		forget(v, m);
 		return;
 	}
-	key = find(v->keys, m->rkey);
 	if (!key || m->epoch != v->keys->epoch || m->rail != v->keys->rail ||
 	    m->serial != key->serial || key->state != KEY_ASKED)
 		return;

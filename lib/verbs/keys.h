@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * The peer's keys on a backup rail: asked of the peer over the control link, kept for one epoch
- * (DESIGN 4.3, Keys). All under vqp_enter.
+ * The peer's keys on a backup rail: asked of the peer over the control link, kept for one epoch, or
+ * until the peer says that one is gone (DESIGN 4.3, Keys; told.h is the peer's side). All under
+ * vqp_enter.
  */
 #ifndef SHIFT_VERBS_KEYS_H
 #define SHIFT_VERBS_KEYS_H
@@ -18,7 +19,7 @@ void keys_reset(struct keys *k, uint32_t epoch, uint8_t rail);
  * called again; -ENOMEM. */
 int keys_get(struct vqp *v, uint32_t rkey, uint32_t *twin);
 
-/* KEY_ASK and KEY. */
+/* KEY and KEY_GONE. */
 void keys_message(struct vqp *v, const struct shift_msg *m);
 
 /* Asks again what was not answered; to be called at the deadline, ns (UINT64_MAX: never). */

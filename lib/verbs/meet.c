@@ -225,25 +225,17 @@ static void release_paths(struct vqp *v)
 	}
 }
 
-static void rail_say(struct vqp *v, enum shift_event_type type, uint8_t rail)
-{
-	struct shift_event ev = {.type = (uint8_t)type, .rail = rail};
-
-	shift_conn_event(v->conn, &ev, now_ns());
-	vqp_act(v);
-}
-
 static void say_hello(struct vqp *v, uint8_t rails)
 {
 	for (uint8_t i = 0; i < rails; i++) {
 		if (i)
-			rail_say(v, SHIFT_EV_RAIL_DIRTY, i); /* until both twins are there */
+			vqp_rail_say(v, SHIFT_EV_RAIL_DIRTY, i); /* until both twins are there */
 		if (env.link_events && v->dev->nic[i]->ready && !v->dev->nic[i]->link_up)
-			rail_say(v, SHIFT_EV_LINK_DOWN, i);
+			vqp_rail_say(v, SHIFT_EV_LINK_DOWN, i);
 		if (v->twin[i].path && path_answers(v->twin[i].path))
-			rail_say(v, SHIFT_EV_PROBE_OK, i);
+			vqp_rail_say(v, SHIFT_EV_PROBE_OK, i);
 	}
-	rail_say(v, SHIFT_EV_RTS, 0);
+	vqp_rail_say(v, SHIFT_EV_RTS, 0);
 }
 
 static void tell_stats(struct vqp *v, const struct record *r)
@@ -314,7 +306,8 @@ static bool rails_ready(struct meeting *m, const struct record *r)
 		vqp_enter(v);
 		t->peer = r->rail[i];
 		t->clean = true;
-		rail_say(v, SHIFT_EV_RAIL_CLEAN, i);
+		scarce_look(v);
+		vqp_rail_clean(v, i);
 		vqp_leave(v);
 	}
 	return all;
@@ -332,7 +325,7 @@ static bool in_setup(struct vqp *v)
 static void say_hello_again(struct vqp *v)
 {
 	vqp_enter(v);
-	rail_say(v, SHIFT_EV_RTS, 0);
+	vqp_rail_say(v, SHIFT_EV_RTS, 0);
 	vqp_leave(v);
 }
 
@@ -355,13 +348,21 @@ static void step(struct meeting *m, uint64_t now)
 		m->since = now;
 		return;
 	}
+	m->settled = v->released;
+	if (m->settled)
+		return;
 	if (!v->met)
 		lonely(m, now);
-	if (!known || (!m->named && !name(m)))
+	if ((!m->named && !name(m)) || !known)
 		return;
 	publish(m, now);
 	if (!m->published_bytes || !find_peer(m, &r))
 		return;
+	if (r.nonce == nonce && r.rail[0].nic == v->dev->nic[0]->index) {
+		unprotected(v, STATS_UNPROTECTED_LOOPBACK);
+		m->settled = true;
+		return;
+	}
 	/* Another process under that address: the record we had met was of a dead one. */
 	if (!v->met || (r.nonce != v->peer_nonce && in_setup(v)))
 		meet(m, &r);
@@ -536,18 +537,10 @@ static void ask_tomb(const struct nic *nic, const struct shift_msg *m)
 	}
 }
 
-static int rail_of(const struct vqp *v, const struct nic *nic)
-{
-	for (int i = 0; i < v->dev->rails; i++)
-		if (v->dev->nic[i] == nic)
-			return i;
-	return -1;
-}
-
 static void message(struct nic *nic, const struct shift_msg *m)
 {
 	struct vqp *v = vqp_by_id(m->dst_conn);
-	int rail = v ? rail_of(v, nic) : -1;
+	int rail = v ? vqp_rail_on(v, nic) : -1;
 
 	if (!v) {
 		ask_tomb(nic, m);
@@ -556,7 +549,11 @@ static void message(struct nic *nic, const struct shift_msg *m)
 	if (!v->met || rail < 0 || m->src_nonce != v->peer_nonce)
 		return;
 	vqp_enter(v);
-	if (m->type == SHIFT_MSG_KEY_ASK || m->type == SHIFT_MSG_KEY) {
+	if (m->type == SHIFT_MSG_KEY_ASK) {
+		told_ask(v, m);
+	} else if (m->type == SHIFT_MSG_KEY_FORGOT) {
+		told_forgot(v, m);
+	} else if (m->type == SHIFT_MSG_KEY || m->type == SHIFT_MSG_KEY_GONE) {
 		keys_message(v, m);
 	} else {
 		struct shift_event ev = {.type = SHIFT_EV_MSG, .rail = (uint8_t)rail, .msg = m};
@@ -578,14 +575,14 @@ static void twin_again(struct vqp *v, void *arg)
 static void link_changed(struct vqp *v, void *arg)
 {
 	struct nic *nic = arg;
-	int rail = v->met ? rail_of(v, nic) : -1;
+	int rail = v->met ? vqp_rail_on(v, nic) : -1;
 
 	if (rail < 0)
 		return;
 	vqp_enter(v);
-	if (!nic->link_up && vqp_rail(v) == rail)
-		stats_conn_fault(v->stats, now_ns());
-	rail_say(v, nic->link_up ? SHIFT_EV_LINK_UP : SHIFT_EV_LINK_DOWN, (uint8_t)rail);
+	if (vqp_rail(v) == rail)
+		stats_conn_fault(v->stats, nic->link_up ? 0 : now_ns(), now_ns());
+	vqp_rail_say(v, nic->link_up ? SHIFT_EV_LINK_UP : SHIFT_EV_LINK_DOWN, (uint8_t)rail);
 	vqp_leave(v);
 }
 
@@ -600,6 +597,8 @@ static void nic_changed(struct nic *nic)
 		meet_soon();
 	} else if (env.link_events) {
 		log_debug("%s: link %s", nic->name, nic->link_up ? "up" : "down");
+		if (nic->link_up)
+			memory_nic_ready(nic); /* what it refused meanwhile, it may take now */
 		vqp_each(link_changed, nic);
 	}
 }

@@ -75,6 +75,22 @@ struct ibv_pd *hook_alloc_pd(struct ibv_context *ctx)
 	return real_pd;
 }
 
+/* Another name of its protection domain: memory of the one may be used with QPs of the other. What
+ * it adds (a thread's own locks, memory for rings) concerns rail 0 alone. */
+struct ibv_pd *hook_alloc_parent_domain(struct ibv_context *ctx,
+					struct ibv_parent_domain_init_attr *attr)
+{
+	struct ibv_pd *parent = quietly(vdev_find(ctx)->alloc_parent_domain(ctx, attr));
+	struct vpd *pd = parent && !hooks_off ? vpd_find(attr->pd) : NULL;
+
+	if (!pd)
+		return parent;
+	vobj_get(&pd->obj);
+	if (table_put(&pds, (uintptr_t)parent, pd))
+		vobj_put(&pd->obj);
+	return parent;
+}
+
 int hook_dealloc_pd(struct ibv_pd *real_pd)
 {
 	struct vpd *pd = table_remove(&pds, (uintptr_t)real_pd);
@@ -86,7 +102,7 @@ int hook_dealloc_pd(struct ibv_pd *real_pd)
 		table_put(&pds, (uintptr_t)real_pd, pd);
 		return err;
 	}
-	for (unsigned int i = 1; i < pd->dev->rails; i++)
+	for (unsigned int i = 1; pd->pd == real_pd && i < pd->dev->rails; i++)
 		vobj_job(&pd->obj, pd->dev->nic[i], pd_unshadow);
 	vobj_put(&pd->obj);
 	return 0;
@@ -118,19 +134,37 @@ static struct ibv_mr *register_on(struct vmr *mr, struct ibv_pd *pd)
 	return real.reg_mr(pd, (void *)(uintptr_t)mr->addr, mr->length, (int)mr->access);
 }
 
+/* Under mr->lock. */
+static void mr_lacks(struct vmr *mr, unsigned int nic, bool lacks)
+{
+	_Atomic uint32_t *lacking = &mr->pd->lacking[nic];
+
+	if (mr->lacks[nic] == lacks)
+		return;
+	mr->lacks[nic] = lacks;
+	if (lacks ? !atomic_fetch_add(lacking, 1) : atomic_fetch_sub(lacking, 1) == 1)
+		scarce_changed();
+}
+
 static void mr_shadow(struct vobj *obj, struct nic *nic)
 {
 	struct vmr *mr = (struct vmr *)obj;
 	struct ibv_pd *pd = atomic_load(&mr->pd->shadow[nic->index]);
+	struct ibv_mr *shadow;
 
 	if (!pd)
 		return;
 	pthread_mutex_lock(&mr->lock);
 	if (!mr->gone && !mr->shadow[nic->index]) {
-		mr->shadow[nic->index] = register_on(mr, pd);
-		if (!mr->shadow[nic->index])
-			log_debug("%s: no shadow of a memory region of %zu bytes (errno %d)",
-				  nic->name, mr->length, errno);
+		errno = ENOMEM;
+		shadow = scarce_on(nic) ? NULL : register_on(mr, pd);
+		if (shadow)
+			atomic_store(&mr->keys[nic->index],
+				     (uint64_t)shadow->rkey << 32 | shadow->lkey);
+		else
+			scarce_refused(nic, errno);
+		atomic_store(&mr->shadow[nic->index], shadow);
+		mr_lacks(mr, nic->index, !shadow);
 	}
 	pthread_mutex_unlock(&mr->lock);
 }
@@ -145,6 +179,22 @@ static void mr_unshadow(struct vobj *obj, struct nic *nic)
 	pthread_mutex_unlock(&mr->lock);
 	if (shadow)
 		real.dereg_mr(shadow);
+}
+
+static _Atomic unsigned int dropped[NICS_MAX];
+
+static void mr_drop(struct vobj *obj, struct nic *nic)
+{
+	struct vmr *mr = (struct vmr *)obj;
+	struct ibv_mr *shadow;
+
+	pthread_mutex_lock(&mr->lock);
+	shadow = atomic_exchange(&mr->shadow[nic->index], NULL);
+	if (shadow && !mr->gone)
+		mr_lacks(mr, nic->index, true);
+	pthread_mutex_unlock(&mr->lock);
+	if (shadow && !real.dereg_mr(shadow))
+		atomic_fetch_add(&dropped[nic->index], 1);
 }
 
 static struct vmr *mr_new(struct ibv_mr *real_mr, struct vpd *pd)
@@ -184,6 +234,7 @@ struct ibv_mr *hook_registered(struct ibv_mr *real_mr, uint64_t addr_or_offset, 
 
 	if (!pd || pd->dev->rails < 2)
 		return real_mr;
+	told_wait(pd->dev->nic[0], real_mr->rkey);
 	mr = mr_new(real_mr, pd);
 	if (!mr)
 		return real_mr;
@@ -206,8 +257,12 @@ static void mr_retire(struct vmr *mr)
 	table_remove(&by_lkey, key_of(mr->pd, mr->lkey));
 	table_remove(&by_rkey, key_of(mr->pd, mr->rkey));
 	pthread_mutex_lock(&mr->lock);
-	mr->gone = true;
+	atomic_store(&mr->gone, true);
+	for (unsigned int i = 0; i < NICS_MAX; i++)
+		mr_lacks(mr, i, false);
 	pthread_mutex_unlock(&mr->lock);
+	if (atomic_load(&mr->told))
+		told_gone(mr->pd->dev->nic[0], mr->rkey);
 	vobj_jobs_wait(&mr->obj, &mr->pd->dev->nic[1], mr->pd->dev->rails - 1u, mr_unshadow);
 }
 
@@ -251,35 +306,50 @@ int hook_rereg_mr(struct ibv_mr *real_mr, int flags, struct ibv_pd *real_pd, voi
 /* --- keys --------------------------------------------------------------------------------------
  */
 
-static int shadow_of(struct vmr *mr, struct vpd *pd, struct nic *nic, struct ibv_mr **shadow)
+static void mr_take(void *value)
 {
-	if (!mr || mr->pd != pd)
+	vobj_get(&((struct vmr *)value)->obj);
+}
+
+/* lkey and rkey of a shadow. Who may deregister the MR meanwhile looks at told after gone. */
+static int shadow_keys(struct vmr *mr, struct vpd *pd, struct nic *nic, uint64_t *keys)
+{
+	if (mr->pd != pd)
 		return -ENOENT;
-	*shadow = atomic_load(&mr->shadow[nic->index]);
-	if (!*shadow) {
+	if (!atomic_load(&mr->shadow[nic->index]))
 		mr_shadow(&mr->obj, nic);
-		*shadow = atomic_load(&mr->shadow[nic->index]);
-	}
-	return *shadow ? 0 : -EAGAIN;
+	if (atomic_load(&mr->gone))
+		return -ENOENT;
+	*keys = atomic_load(&mr->keys[nic->index]);
+	return atomic_load(&mr->shadow[nic->index]) ? 0 : -EAGAIN;
 }
 
 int vmr_lkey(struct vpd *pd, struct nic *nic, uint32_t lkey, uint32_t *twin)
 {
-	struct ibv_mr *shadow;
-	int err = shadow_of(table_get(&by_lkey, key_of(pd, lkey)), pd, nic, &shadow);
+	struct vmr *mr = table_take(&by_lkey, key_of(pd, lkey), mr_take);
+	uint64_t keys = 0;
+	int err = mr ? shadow_keys(mr, pd, nic, &keys) : -ENOENT;
 
 	if (!err)
-		*twin = shadow->lkey;
+		*twin = (uint32_t)keys;
+	if (mr)
+		vobj_put(&mr->obj);
 	return err;
 }
 
 int vmr_rkey(struct vpd *pd, struct nic *nic, uint32_t rkey, uint32_t *twin)
 {
-	struct ibv_mr *shadow;
-	int err = shadow_of(table_get(&by_rkey, key_of(pd, rkey)), pd, nic, &shadow);
+	struct vmr *mr = table_take(&by_rkey, key_of(pd, rkey), mr_take);
+	uint64_t keys = 0;
+	int err = -ENOENT;
 
+	if (mr) {
+		atomic_store(&mr->told, true);
+		err = shadow_keys(mr, pd, nic, &keys);
+		vobj_put(&mr->obj);
+	}
 	if (!err)
-		*twin = shadow->rkey;
+		*twin = (uint32_t)(keys >> 32);
 	return err;
 }
 
@@ -306,4 +376,24 @@ void memory_nic_ready(struct nic *nic)
 {
 	table_each(&pds, pd_again, nic);
 	table_each(&mrs, mr_again, nic);
+}
+
+/* --- room for the program ----------------------------------------------------------------------
+ */
+
+static void mr_drop_job(void *value, void *arg)
+{
+	struct vmr *mr = value;
+
+	if (vdev_backed_by(mr->pd->dev, arg))
+		vobj_job(&mr->obj, arg, mr_drop);
+}
+
+unsigned int memory_drop(struct nic *nic, int timeout_ms)
+{
+	unsigned int before = atomic_load(&dropped[nic->index]);
+
+	table_each(&mrs, mr_drop_job, nic);
+	worker_drain(nic->worker, timeout_ms);
+	return atomic_load(&dropped[nic->index]) - before;
 }

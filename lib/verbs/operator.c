@@ -14,14 +14,6 @@ struct order {
 	uint32_t qpn;
 };
 
-static void say(struct vqp *v, enum shift_event_type type, uint8_t rail)
-{
-	struct shift_event ev = {.type = (uint8_t)type, .rail = rail};
-
-	shift_conn_event(v->conn, &ev, now_ns());
-	vqp_act(v);
-}
-
 static int rail_on(const struct vqp *v, const char *nic)
 {
 	for (int i = 0; i < v->peer_rails; i++)
@@ -35,14 +27,15 @@ static int rail_on(const struct vqp *v, const char *nic)
 
 static bool usable(const struct vqp *v, uint8_t i)
 {
-	return (!i || v->twin[i].clean) && !(v->vetoed & 1u << i) && v->dev->nic[i]->link_up;
+	return (!i || v->twin[i].clean) && !((v->vetoed | v->keyless) & 1u << i) &&
+	       v->dev->nic[i]->link_up;
 }
 
 static bool move_from(struct vqp *v, uint8_t rail)
 {
 	for (uint8_t i = 0; i < v->peer_rails; i++)
 		if (i != rail && usable(v, i)) {
-			say(v, SHIFT_EV_MIGRATE, i);
+			vqp_rail_say(v, SHIFT_EV_MIGRATE, i);
 			return true;
 		}
 	return false;
@@ -60,7 +53,7 @@ static void migrate_one(struct vqp *v, void *arg)
 	v->vetoed |= 1u << rail;
 	if (vqp_rail(v) == rail)
 		o->count += move_from(v, (uint8_t)rail);
-	say(v, SHIFT_EV_RAIL_DIRTY, (uint8_t)rail);
+	vqp_rail_say(v, SHIFT_EV_RAIL_DIRTY, (uint8_t)rail);
 	vqp_leave(v);
 }
 
@@ -82,9 +75,7 @@ static void allow(struct vqp *v, uint8_t i)
 	if (!(v->vetoed & 1u << i))
 		return;
 	v->vetoed &= ~(1u << i);
-	/* Said of a rail, CLEAN means more than that the operator allows it. */
-	if ((!i || v->twin[i].clean) && !(v->unclean & 1u << i))
-		say(v, SHIFT_EV_RAIL_CLEAN, i);
+	vqp_rail_clean(v, i);
 }
 
 static void failback_one(struct vqp *v, void *arg)
@@ -97,7 +88,7 @@ static void failback_one(struct vqp *v, void *arg)
 	for (uint8_t i = 0; i < v->peer_rails; i++)
 		allow(v, i);
 	if (vqp_rail(v)) {
-		say(v, SHIFT_EV_MIGRATE, 0);
+		vqp_rail_say(v, SHIFT_EV_MIGRATE, 0);
 		o->count++;
 	}
 	vqp_leave(v);

@@ -59,8 +59,8 @@ static void tell(struct vqp *v, void *arg)
 		if (v->twin[i].path == r->path) {
 			r->ev.rail = i;
 			if (vqp_rail(v) == i)
-				stats_conn_fault(v->stats,
-						 r->path->misses ? r->path->missed_ns : 0);
+				stats_conn_fault(v->stats, r->path->misses ? r->path->missed_ns : 0,
+						 now_ns());
 			vqp_event(v, &r->ev);
 		}
 }
@@ -113,8 +113,10 @@ static void result(void *arg, bool answered)
 	bool missed = p->misses, first = !p->answered;
 	struct result r = {.path = p};
 
-	if (!answered && (first || only_late(p)))
-		return; /* first: the peer is not there yet */
+	if (!answered && (first || only_late(p))) {
+		p->missed_ns = now_ns(); /* what was missed before was no fault */
+		return;			 /* first: the peer is not there yet */
+	}
 	p->answered = true;
 	p->excused = answered ? 0 : p->excused;
 	p->misses = answered ? 0 : p->misses + 1;

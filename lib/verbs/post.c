@@ -188,6 +188,28 @@ static void flush(struct vqp *v, uint64_t wr_id, bool is_recv)
 	vcq_out(is_recv ? v->recv_cq : v->send_cq, &wc);
 }
 
+/* It cannot be posted from the log, so it goes straight to the NIC. */
+static int slow_bind(struct vqp *v, const struct ibv_send_wr *wr)
+{
+	struct ibv_send_wr one = *wr, *bad;
+	struct shift_wr log;
+	int rail, err;
+
+	if (!windows_release(v))
+		return -EOPNOTSUPP;
+	if (v->tx_next < v->tx_end)
+		return -ENOMEM; /* a full queue: others before it wait for room */
+	one.next = NULL;
+	to_log(&log, wr);
+	err = shift_conn_post_send(v->conn, &log, &rail);
+	if (err < 0)
+		return err;
+	err = v->post_send(v->qp, &one, &bad);
+	if (err)
+		shift_conn_unpost_send(v->conn, 1);
+	return -err;
+}
+
 /* One send, under enter. 0 or a negative errno. */
 static int slow_send(struct vqp *v, const struct ibv_send_wr *wr)
 {
@@ -199,7 +221,7 @@ static int slow_send(struct vqp *v, const struct ibv_send_wr *wr)
 	if (v->tx_end - v->tx_next >= v->init.cap.max_send_wr)
 		return -ENOMEM;
 	if (wr->opcode == IBV_WR_BIND_MW)
-		return -EOPNOTSUPP; /* cannot be posted from the log */
+		return slow_bind(v, wr);
 	to_log(&log, wr);
 	err = shift_conn_post_send(v->conn, &log, &rail);
 	if (err == -EIO) {
@@ -241,6 +263,8 @@ static struct ibv_send_wr *log_sends(struct vqp *v, struct ibv_send_wr *wr)
 	int rail;
 
 	for (; wr; wr = wr->next) {
+		if (wr->opcode == IBV_WR_BIND_MW && !v->released)
+			return wr;
 		to_log(&log, wr);
 		if (shift_conn_secret_due(v->conn, &log))
 			return wr;
@@ -288,13 +312,21 @@ static int post_list(struct vqp *v, struct ibv_send_wr *wr, const struct ibv_sen
 	return err;
 }
 
+static bool is_protected(const struct vqp *v)
+{
+	struct shift_conn_view view;
+
+	shift_conn_view(v->conn, &view);
+	return view.protected_;
+}
+
 /* The provider has refused some of [.., end), or all (bad is NULL) and yet taken them. */
 static int post_failed(struct vqp *v, enum gate_how how, int err, struct ibv_send_wr *end,
 		       struct ibv_send_wr **bad)
 {
 	uint32_t n = *bad ? count_sends(*bad, end) : 0;
 
-	if (*bad && program_mistake(err)) {
+	if (*bad && (program_mistake(err) || !is_protected(v))) {
 		shift_conn_unpost_send(v->conn, n);
 		gate_leave(&v->send_gate, how);
 		return err;
@@ -374,42 +406,34 @@ static __attribute__((noinline)) int any_post_send(struct ibv_qp *qp, struct ibv
 	return post_entered(v, how, wr, bad);
 }
 
-int hot_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
-{
-	struct vqp *v;
+/* A macro, as the two are compiled for different processors, and what they call is to be inlined.
+ */
+#define HOT_POST_SEND(name, fast_post)                                                \
+	int name(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad) \
+	{                                                                             \
+		struct vqp *v;                                                        \
+                                                                                      \
+		if (!gate_owns(&gate_mine.send, qp) || !wr)                           \
+			return any_post_send(qp, wr, bad);                            \
+		v = gate_mine.send.object;                                            \
+		if (!gate_enter_owned(&v->send_gate, 1))                              \
+			return any_post_send(qp, wr, bad);                            \
+		if (__builtin_expect(!fast_post(&v->run, raw_wr(wr)), 0))             \
+			return post_entered(v, GATE_OWNED, wr, bad);                  \
+		return post_one(v, qp, wr, bad);                                      \
+	}
 
-	if (!gate_owns(&gate_mine.send, qp) || !wr)
-		return any_post_send(qp, wr, bad);
-	v = gate_mine.send.object;
-	if (!gate_enter_owned(&v->send_gate, 1))
-		return any_post_send(qp, wr, bad);
-	if (!shift_fast_post(&v->run, raw_wr(wr)))
-		return post_entered(v, GATE_OWNED, wr, bad);
-	return post_one(v, qp, wr, bad);
-}
-
+HOT_POST_SEND(hot_post_send, shift_fast_post)
 #ifdef __x86_64__
-SHIFT_SSE41 int hot_post_send_sse41(struct ibv_qp *qp, struct ibv_send_wr *wr,
-				    struct ibv_send_wr **bad)
-{
-	struct vqp *v;
-
-	if (!gate_owns(&gate_mine.send, qp) || !wr)
-		return any_post_send(qp, wr, bad);
-	v = gate_mine.send.object;
-	if (!gate_enter_owned(&v->send_gate, 1))
-		return any_post_send(qp, wr, bad);
-	if (__builtin_expect(!shift_fast_post_sse41(&v->run, raw_wr(wr)), 0))
-		return post_entered(v, GATE_OWNED, wr, bad);
-	return post_one(v, qp, wr, bad);
-}
+SHIFT_SSE41 HOT_POST_SEND(hot_post_send_sse41, shift_fast_post_sse41)
 #endif
 
-/* --- receives ------------------------------------------------------------------------------------
- */
+	/* --- receives
+	 * ------------------------------------------------------------------------------------
+	 */
 
-static int real_recv(struct vqp *v, int rail, uint64_t wr_id, const struct shift_sge *sge,
-		     uint32_t n)
+	static int real_recv(struct vqp *v, int rail, uint64_t wr_id, const struct shift_sge *sge,
+			     uint32_t n)
 {
 	struct ibv_recv_wr wr = {.wr_id = wr_id, .num_sge = (int)n}, *bad;
 	struct shift_sge twin[SGES_MAX];

@@ -33,6 +33,11 @@ void vqp_each(void (*fn)(struct vqp *v, void *arg), void *arg)
 	table_each(&by_id, (void (*)(void *, void *))fn, arg);
 }
 
+void vqp_all(void (*fn)(struct vqp *v, void *arg), void *arg)
+{
+	table_each(&qps, (void (*)(void *, void *))fn, arg);
+}
+
 /* --- creation -----------------------------------------------------------------------------------
  */
 
@@ -51,6 +56,7 @@ static void qp_free(struct vobj *obj)
 
 	free(v->conn);
 	keys_free(v->keys);
+	told_free(&v->told);
 	if (v->pd)
 		vobj_put(&v->pd->obj);
 	if (v->conn) {
@@ -70,8 +76,12 @@ static enum stats_unprotected judge(const struct vqp *v, const struct ibv_qp_ini
 		return STATS_UNPROTECTED_SRQ;
 	if (v->dev->rails < 2)
 		return STATS_UNPROTECTED_NO_BACKUP_NIC;
-	if (!v->pd || !v->send_cq || !v->recv_cq)
+	if (!v->pd)
+		return STATS_UNPROTECTED_OTHER;
+	if (!v->send_cq || !v->recv_cq)
 		return STATS_UNPROTECTED_CQ_EX;
+	if (v->pd->windows)
+		return STATS_UNPROTECTED_MEMORY_WINDOW;
 	if (v->send_cq->has_channel || v->recv_cq->has_channel)
 		return STATS_UNPROTECTED_CHANNEL;
 	if (attr->cap.max_send_sge > SGES_MAX || attr->cap.max_recv_sge > SGES_MAX)
@@ -214,11 +224,12 @@ static void publish(struct vqp *v)
 	for (unsigned int i = 1; i < v->dev->rails; i++)
 		vobj_job(&v->obj, v->dev->nic[i], twin_create);
 	meet_new(v);
+	windows_look(v);
 }
 
 struct ibv_qp *hook_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
-	struct ibv_qp *qp = quietly(real.create_qp(pd, attr));
+	struct ibv_qp *qp = with_room(pd->context, real.create_qp(pd, attr));
 	struct vdev *dev = vdev_find(pd->context);
 	struct vqp *v;
 
@@ -345,6 +356,9 @@ static int to_reset(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 		return err;
 	vqp_enter(v);
 	conn_new(v); /* in the same memory: cannot fail */
+	v->released = false;
+	keys_reset(v->keys, 0, 0);
+	told_reset(&v->told, 0, 0);
 	v->started = v->met = v->dead = false;
 	v->tx_next = v->tx_end = 0;
 	v->tx_stopped = false;
@@ -353,6 +367,7 @@ static int to_reset(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 	v->state = IBV_QPS_RESET;
 	vqp_leave(v);
 	meet_new(v);
+	windows_look(v);
 	return 0;
 }
 

@@ -112,6 +112,18 @@ int table_put(struct table *t, uint64_t key, void *value)
 	return err;
 }
 
+void *table_take(struct table *t, uint64_t key, void (*take)(void *value))
+{
+	void *value;
+
+	pthread_mutex_lock(&t->lock);
+	value = table_get(t, key);
+	if (value)
+		take(value);
+	pthread_mutex_unlock(&t->lock);
+	return value;
+}
+
 void *table_remove(struct table *t, uint64_t key)
 {
 	struct table_array *a;

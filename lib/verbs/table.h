@@ -72,6 +72,9 @@ static inline void *table_get(const struct table *t, uint64_t key)
 	}
 }
 
+/* The object, after take() was called for it: before who removes it has got it back. */
+void *table_take(struct table *t, uint64_t key, void (*take)(void *value));
+
 /* Replaces what was there. Keys are not 0. 0 or -ENOMEM. */
 int table_put(struct table *t, uint64_t key, void *value);
 

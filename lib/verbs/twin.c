@@ -2,6 +2,7 @@
 /* The QPs on the backup NICs. */
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 
 #include "lib/verbs/log.h"
 #include "lib/verbs/real.h"
@@ -17,18 +18,10 @@ enum ibv_mtu mtu_enum(uint32_t bytes)
 	return IBV_MTU_256;
 }
 
-static int rail_of(const struct vqp *v, const struct nic *nic)
-{
-	for (int i = 1; i < v->dev->rails; i++)
-		if (v->dev->nic[i] == nic)
-			return i;
-	return -1;
-}
-
 struct vqp *twin_find(const struct nic *nic, uint32_t qpn, uint8_t *rail)
 {
 	struct vqp *v = table_get(&twins[nic->index], qpn);
-	int i = v ? rail_of(v, nic) : -1;
+	int i = v ? vqp_rail_on(v, nic) : -1;
 
 	*rail = (uint8_t)i;
 	return i < 0 ? NULL : v;
@@ -59,7 +52,7 @@ void twin_create(struct vobj *obj, struct nic *nic)
 {
 	struct vqp *v = (struct vqp *)obj;
 	struct ibv_pd *pd = atomic_load(&v->pd->shadow[nic->index]);
-	int rail = rail_of(v, nic);
+	int rail = vqp_rail_on(v, nic);
 	struct ibv_qp *qp;
 
 	if (!pd || rail < 0 || vqp_rail_qp(v, (uint8_t)rail) || v->gone)
@@ -76,9 +69,14 @@ void twin_create(struct vobj *obj, struct nic *nic)
 void twin_destroy(struct vobj *obj, struct nic *nic)
 {
 	struct vqp *v = (struct vqp *)obj;
-	int rail = rail_of(v, nic);
-	struct ibv_qp *qp = rail < 0 ? NULL : atomic_exchange(&v->twin[rail].qp, NULL);
+	const struct timespec ms = {.tv_nsec = 1000000};
+	int rail = vqp_rail_on(v, nic);
+	struct ibv_qp *qp;
 
+	/* The resolver still has it where a fence was given up as hung. */
+	while (rail >= 0 && atomic_load(&v->jobs[rail].arming))
+		nanosleep(&ms, NULL);
+	qp = rail < 0 ? NULL : atomic_exchange(&v->twin[rail].qp, NULL);
 	if (!qp)
 		return;
 	table_remove(&twins[nic->index], qp->qp_num);

@@ -4,8 +4,9 @@
  * the NIC it chose (rail 0); each of ours hangs beside it in a table and keeps the shadows: the
  * same object once more on each backup NIC, made in the background on that NIC's worker.
  *
- * Locks, in this order: vcq.digest, vqp.lock, then leaves (vcq.out_lock, gates, the control link,
- * the worker's queue). A gate is never held while anything else is taken.
+ * Locks, in this order: vcq.digest or the tables of QPs (vqp_each, vqp_all), vqp.lock, then leaves
+ * (vcq.out_lock, vmr.lock, the tables of memory, gates, the control link, the worker's queue). A
+ * gate is never held while anything else is taken.
  */
 #ifndef SHIFT_VERBS_VOBJ_H
 #define SHIFT_VERBS_VOBJ_H
@@ -23,6 +24,7 @@
 #include "lib/verbs/link.h"
 #include "lib/verbs/nic.h"
 #include "lib/verbs/table.h"
+#include "lib/verbs/told.h"
 
 /* --- lifetimes -------------------------------------------------------------------------------- */
 
@@ -52,9 +54,14 @@ struct vdev {
 	struct ibv_context_ops ops; /* the provider's */
 	struct ibv_qp *(*create_qp_ex)(struct ibv_context *, struct ibv_qp_init_attr_ex *);
 	struct ibv_cq_ex *(*create_cq_ex)(struct ibv_context *, struct ibv_cq_init_attr_ex *);
+	struct ibv_pd *(*alloc_parent_domain)(struct ibv_context *,
+					      struct ibv_parent_domain_init_attr *);
 	uint8_t rails;			  /* 1: nothing to move to */
 	struct nic *nic[SHIFT_RAILS_MAX]; /* [0]: this device, opened by ourselves too */
 	struct table qps;		  /* by QPN */
+	struct vdev *closed;		  /* another, closed before */
+	_Atomic bool port_err_hidden;	  /* from the program */
+	_Atomic bool events_waited_for;	  /* by a thread of it that has nothing else to do */
 };
 
 struct vdev *vdev_find(const struct ibv_context *ctx);		    /* NULL: not the program's */
@@ -66,7 +73,9 @@ struct vpd {
 	struct vobj obj;
 	struct ibv_pd *pd;
 	struct vdev *dev;
+	_Atomic bool windows;			   /* it has, or had, memory windows: windows.c */
 	_Atomic(struct ibv_pd *) shadow[NICS_MAX]; /* by nic->index; worker of that NIC */
+	_Atomic uint32_t lacking[NICS_MAX]; /* MRs of it that have no shadow there, for good */
 };
 
 struct vmr {
@@ -81,7 +90,10 @@ struct vmr {
 	uint32_t lkey, rkey;
 	pthread_mutex_t lock;			   /* one registration at a time */
 	_Atomic(struct ibv_mr *) shadow[NICS_MAX]; /* by nic->index */
-	bool gone;				   /* under lock: the program has deregistered it */
+	_Atomic uint64_t keys[NICS_MAX];	   /* of the shadow: lkey, rkey above it */
+	_Atomic bool told;			   /* some peer: told.h */
+	bool lacks[NICS_MAX];			   /* under lock: refused there, or dropped */
+	_Atomic bool gone; /* set under lock: the program has deregistered it */
 };
 
 struct vpd *vpd_find(const struct ibv_pd *pd);
@@ -91,6 +103,14 @@ struct vpd *vpd_find(const struct ibv_pd *pd);
 int vmr_lkey(struct vpd *pd, struct nic *nic, uint32_t lkey, uint32_t *twin);
 void memory_nic_ready(struct nic *nic); /* bg: make what could not be made before */
 int vmr_rkey(struct vpd *pd, struct nic *nic, uint32_t rkey, uint32_t *twin);
+
+/* Deregisters the shadows on a NIC, on its worker; waits for it at most so long. How many. */
+unsigned int memory_drop(struct nic *nic, int timeout_ms);
+
+/* scarce.c: memory that has no shadow. Any thread. */
+bool scarce_on(const struct nic *nic);			/* none are to be made there for now */
+void scarce_refused(const struct nic *nic, int errnum); /* one could not be made: later again */
+void scarce_changed(void);				/* lacking is 0 now, or not any more */
 
 /* --- completion queues ------------------------------------------------------------------------ */
 
@@ -176,7 +196,8 @@ struct rail_jobs { /* at most one of each under way per rail */
 	struct job fence, arm, query;
 	struct vqp *v;
 	uint8_t rail;
-	bool arming, querying;
+	_Atomic bool arming; /* on the resolver; a fence that is asked for meanwhile follows */
+	bool fence_follows, querying;
 	uint32_t fence_epoch, arm_epoch, arm_tx_psn, arm_rx_psn, query_epoch, query_serial;
 	_Atomic bool marker_seen;
 	_Atomic uint64_t fence_since; /* ns; 0: none under way, or given up as hung */
@@ -211,6 +232,7 @@ struct vqp {
 	uint32_t id;		    /* of the connection in this process */
 	bool gone;		    /* being destroyed: no more twins */
 	bool dead;		    /* over: what is posted flushes */
+	_Atomic bool released;	    /* not protected any more: memory windows */
 	bool closed;		    /* CLOSED came */
 	pthread_cond_t closed_cond;
 	uint64_t marker; /* wr_id of the marker behind a fence */
@@ -227,6 +249,7 @@ struct vqp {
 	struct twin twin[SHIFT_RAILS_MAX]; /* [0]: only peer, gid and path */
 	struct rail_jobs jobs[SHIFT_RAILS_MAX];
 	struct keys *keys; /* keys.h */
+	struct told told;
 
 	/* Background thread only. */
 	struct bg_timer timer, fence_timer;
@@ -240,6 +263,7 @@ struct vqp {
 	uint8_t peer_rails;
 	uint32_t vetoed;  /* rails that the operator has taken out of use */
 	uint32_t unclean; /* rails whose last fence did not account for everything */
+	uint32_t keyless; /* rails that do not know all memory of its domain */
 	uint8_t to_break; /* rail, for qp-error */
 	struct bg_call meet_call;
 	bool reposting; /* a commit's requests are not all posted yet */
@@ -249,6 +273,7 @@ struct vqp {
 struct vqp *vqp_find(const struct ibv_qp *qp);
 struct vqp *vqp_by_id(uint32_t id);
 void vqp_each(void (*fn)(struct vqp *v, void *arg), void *arg); /* all with a conn */
+void vqp_all(void (*fn)(struct vqp *v, void *arg), void *arg);	/* and all without */
 
 /* The QP of a rail, whether the program's or a twin. */
 static inline struct ibv_qp *vqp_rail_qp(struct vqp *v, uint8_t rail)
@@ -257,6 +282,7 @@ static inline struct ibv_qp *vqp_rail_qp(struct vqp *v, uint8_t rail)
 }
 
 uint8_t vqp_rail(const struct vqp *v); /* that carries its traffic now, as far as it goes */
+int vqp_rail_on(const struct vqp *v, const struct nic *nic); /* -1: none there */
 
 /* twin.c: on the worker of its NIC. */
 void twin_create(struct vobj *v, struct nic *nic);
@@ -281,6 +307,14 @@ void vqp_event(struct vqp *v, const struct shift_event *ev);
 /* Carry out the actions, under enter: to be called after each call of lib/core but the last before
  * leave(). */
 void vqp_act(struct vqp *v);
+
+/* Of a rail, under enter. Clean: unless something else still speaks against it. */
+void vqp_rail_say(struct vqp *v, enum shift_event_type type, uint8_t rail);
+void vqp_rail_clean(struct vqp *v, uint8_t rail);
+
+/* scarce.c, under enter: which rails do not know its memory, and whether it is protected so. */
+void scarce_look(struct vqp *v);
+void scarce_report(struct vqp *v);
 
 void vqp_timers_init(struct vqp *v);
 
@@ -315,6 +349,12 @@ int hot_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
 int hot_post_send_sse41(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int hot_poll_cq_sse41(struct ibv_cq *cq, int n, struct ibv_wc *wc);
 #endif
+
+/* windows.c: memory windows, which have no twin */
+struct ibv_mw *windows_alloc(struct ibv_pd *pd, enum ibv_mw_type type);
+int windows_bind(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
+bool windows_release(struct vqp *v); /* under enter; false: it is too late */
+void windows_look(struct vqp *v);    /* it has become a new connection */
 
 /* operator.c: the control socket, bg */
 void operator_start(void);

@@ -12,6 +12,7 @@ static const uint8_t completion_of[] = {
 	[IBV_WR_RDMA_READ] = IBV_WC_RDMA_READ,
 	[IBV_WR_ATOMIC_CMP_AND_SWP] = IBV_WC_COMP_SWAP,
 	[IBV_WR_ATOMIC_FETCH_AND_ADD] = IBV_WC_FETCH_ADD,
+	[IBV_WR_BIND_MW] = IBV_WC_BIND_MW,
 };
 
 /* Completions that do not fit are lost, as on a NIC whose CQ is overrun. */
@@ -125,6 +126,8 @@ static int refuse_send(const struct null_qp *qp, const struct ibv_send_wr *wr)
 		return EINVAL;
 	if (qp->send_head - qp->send_tail > qp->send_mask)
 		return ENOMEM;
+	if (wr->opcode == IBV_WR_BIND_MW && !wr->bind_mw.mw)
+		return EINVAL;
 	if ((unsigned int)wr->opcode >= sizeof(completion_of) || wr->num_sge > NULL_SGE_MAX)
 		return EINVAL;
 	return 0;
@@ -214,4 +217,14 @@ int null_req_notify_cq(struct ibv_cq *base, int solicited_only)
 	cq->armed = true;
 	pthread_spin_unlock(&cq->lock);
 	return 0;
+}
+
+int null_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
+{
+	struct ibv_send_wr *bad, wr = {.wr_id = bind->wr_id,
+				       .opcode = IBV_WR_BIND_MW,
+				       .send_flags = bind->send_flags};
+
+	wr.bind_mw.mw = mw;
+	return null_post_send(qp, &wr, &bad);
 }

@@ -160,14 +160,61 @@ ssize_t _ibv_query_gid_table(struct ibv_context *ctx, struct ibv_gid_entry *entr
 	return n;
 }
 
+static struct ibv_mw *alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
+{
+	struct ibv_mw *mw = calloc(1, sizeof(*mw));
+
+	if (mw)
+		*mw = (struct ibv_mw){.context = pd->context, .pd = pd, .type = type};
+	return mw;
+}
+
+static int dealloc_mw(struct ibv_mw *mw)
+{
+	free(mw);
+	return 0;
+}
+
+static struct ibv_td *alloc_td(struct ibv_context *ctx, struct ibv_td_init_attr *attr)
+{
+	struct ibv_td *td = calloc(1, sizeof(*td));
+
+	(void)attr;
+	if (td)
+		td->context = ctx;
+	return td;
+}
+
+static int dealloc_td(struct ibv_td *td)
+{
+	free(td);
+	return 0;
+}
+
+static struct ibv_pd *alloc_parent_domain(struct ibv_context *ctx,
+					  struct ibv_parent_domain_init_attr *attr)
+{
+	struct ibv_pd *pd = attr->pd ? calloc(1, sizeof(*pd)) : NULL;
+
+	if (pd)
+		*pd = (struct ibv_pd){.context = ctx, .handle = attr->pd->handle};
+	return pd;
+}
+
 static void set_ops(struct verbs_context *v)
 {
 	v->context.ops.post_send = null_post_send;
 	v->context.ops.post_recv = null_post_recv;
 	v->context.ops.poll_cq = null_poll_cq;
 	v->context.ops.req_notify_cq = null_req_notify_cq;
+	v->context.ops.alloc_mw = alloc_mw;
+	v->context.ops.dealloc_mw = dealloc_mw;
+	v->context.ops.bind_mw = null_bind_mw;
 	v->query_port = query_port;
 	v->query_device_ex = query_device_ex;
+	v->alloc_td = alloc_td;
+	v->dealloc_td = dealloc_td;
+	v->alloc_parent_domain = alloc_parent_domain;
 	v->sz = sizeof(*v);
 }
 

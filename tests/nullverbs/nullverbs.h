@@ -9,6 +9,7 @@
  * WQE and a doorbell record are written, the CQE is translated.
  *
  * NULLVERBS_DEVICES: how many there are (mlx5_0, mlx5_1, ...); 2 if unset.
+ * NULLVERBS_MEMLOCK: bytes that may be registered at a time, as RLIMIT_MEMLOCK; no limit if unset.
  */
 #ifndef SHIFT_NULLVERBS_H
 #define SHIFT_NULLVERBS_H
@@ -77,6 +78,7 @@ struct null_channel {
 int null_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int null_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 int null_poll_cq(struct ibv_cq *cq, int entries, struct ibv_wc *wc);
+int null_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
 int null_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 void null_flush_receives(struct null_qp *qp);
 void null_purge(struct null_cq *cq, const struct null_qp *qp);

@@ -34,10 +34,30 @@ int ibv_dealloc_pd(struct ibv_pd *pd)
 	return 0;
 }
 
+/* Registered by this process: what RLIMIT_MEMLOCK bounds. */
+static uint64_t locked;
+
+static bool lock_bytes(size_t length)
+{
+	const char *limit = getenv("NULLVERBS_MEMLOCK");
+	uint64_t now = __atomic_add_fetch(&locked, length, __ATOMIC_RELAXED);
+
+	if (!limit || now <= strtoull(limit, NULL, 10))
+		return true;
+	__atomic_sub_fetch(&locked, length, __ATOMIC_RELAXED);
+	errno = ENOMEM;
+	return false;
+}
+
+static void unlock_bytes(size_t length)
+{
+	__atomic_sub_fetch(&locked, length, __ATOMIC_RELAXED);
+}
+
 struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
 				unsigned int access)
 {
-	struct ibv_mr *mr = calloc(1, sizeof(*mr));
+	struct ibv_mr *mr = lock_bytes(length) ? calloc(1, sizeof(*mr)) : NULL;
 
 	(void)iova;
 	(void)access;
@@ -81,14 +101,17 @@ int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, si
 	if (flags & IBV_REREG_MR_CHANGE_PD)
 		mr->pd = pd;
 	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
+		unlock_bytes(mr->length);
 		mr->addr = addr;
 		mr->length = length;
+		lock_bytes(length);
 	}
 	return 0;
 }
 
 int ibv_dereg_mr(struct ibv_mr *mr)
 {
+	unlock_bytes(mr->length);
 	free(mr);
 	return 0;
 }

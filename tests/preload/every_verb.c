@@ -2,6 +2,7 @@
 /* Calls each verb that libshift.so exports, once. Prints which before it does so. */
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,6 +66,7 @@ int main(void)
 									       "verbs_open_device");
 	struct ibv_device **list = ibv_get_device_list(NULL);
 	struct ibv_context *ctx, *other;
+	struct ibv_async_event event;
 	struct ibv_pd *pd;
 
 	expect(list && list[0] && verbs_open, "get_device_list");
@@ -72,6 +74,8 @@ int main(void)
 	other = CALL(verbs_open, list[0], NULL);
 	expect(ctx && other, "open_device");
 	expect(!CALL(ibv_import_device, 0) && errno == EOPNOTSUPP, "errno of import_device");
+	fcntl(ctx->async_fd, F_SETFL, O_NONBLOCK);
+	expect(CALL(ibv_get_async_event, ctx, &event) == -1 && errno == EAGAIN, "no event");
 	pd = CALL(ibv_alloc_pd, ctx);
 	expect(pd != NULL, "alloc_pd");
 	memory(pd);

@@ -36,6 +36,12 @@ int hook_close_device(struct ibv_context *ctx)
 	return real.close_device(ctx);
 }
 
+int hook_get_async_event(struct ibv_context *ctx, struct ibv_async_event *event)
+{
+	say("get_async_event");
+	return real.get_async_event(ctx, event);
+}
+
 struct ibv_pd *hook_alloc_pd(struct ibv_context *ctx)
 {
 	say("alloc_pd");
@@ -46,6 +52,18 @@ int hook_dealloc_pd(struct ibv_pd *pd)
 {
 	say("dealloc_pd");
 	return real.dealloc_pd(pd);
+}
+
+unsigned int hook_rooms(void)
+{
+	return 0;
+}
+
+bool hook_make_room(struct ibv_context *ctx, unsigned int *seen)
+{
+	(void)ctx;
+	(void)seen;
+	return false;
 }
 
 struct ibv_mr *hook_registered(struct ibv_mr *mr, uint64_t addr_or_offset, size_t length,

@@ -20,6 +20,16 @@ tests_preload_libtrace_la_LDFLAGS = $(lib_libshift_la_LDFLAGS) -rpath /nowhere
 tests_preload_libtrace_la_LIBADD = $(IBVERBS_LIBS)
 tests_preload_libtrace_la_DEPENDENCIES = lib/libshift.map
 
+check_PROGRAMS += tests/preload/memlock
+tests_preload_memlock_SOURCES = tests/preload/memlock.c
+tests_preload_memlock_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS)
+tests_preload_memlock_LDADD = $(IBVERBS_LIBS)
+
+check_PROGRAMS += tests/preload/odd_objects
+tests_preload_odd_objects_SOURCES = tests/preload/odd_objects.c
+tests_preload_odd_objects_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS)
+tests_preload_odd_objects_LDADD = $(IBVERBS_LIBS)
+
 check_PROGRAMS += tests/preload/every_verb
 tests_preload_every_verb_SOURCES = tests/preload/every_verb.c
 tests_preload_every_verb_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS)

@@ -74,7 +74,7 @@ static void add(uint32_t qpn)
 
 static void move(struct conn *c, enum shift_reason reason, uint8_t rail)
 {
-	stats_conn_fault(c->slot, now_ns() - 1000000);
+	stats_conn_fault(c->slot, now_ns() - 1000000, now_ns());
 	change(c, SHIFT_ST_FENCE, reason);
 	usleep(2000);
 	change(c, SHIFT_ST_ARM, SHIFT_R_FENCED);

@@ -78,3 +78,18 @@ TESTS += tests/unit/test_table
 tests_unit_test_table_SOURCES = tests/unit/test_table.c lib/verbs/table.c lib/verbs/table.h
 tests_unit_test_table_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS)
 tests_unit_test_table_LDADD = $(CMOCKA_LIBS)
+
+# Parts of lib/verbs with the rest of the library faked.
+check_PROGRAMS += tests/unit/test_scarce tests/unit/test_keys tests/unit/test_async
+TESTS += tests/unit/test_scarce tests/unit/test_keys tests/unit/test_async
+tests_unit_test_scarce_SOURCES = tests/unit/test_scarce.c lib/verbs/scarce.c
+tests_unit_test_scarce_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
+tests_unit_test_scarce_LDADD = $(CMOCKA_LIBS)
+
+tests_unit_test_keys_SOURCES = tests/unit/test_keys.c lib/verbs/keys.c lib/verbs/told.c
+tests_unit_test_keys_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
+tests_unit_test_keys_LDADD = $(CMOCKA_LIBS)
+
+tests_unit_test_async_SOURCES = tests/unit/test_async.c lib/verbs/async.c
+tests_unit_test_async_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
+tests_unit_test_async_LDADD = $(CMOCKA_LIBS)

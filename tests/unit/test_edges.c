@@ -138,6 +138,37 @@ static void patience_ends_where_another_rail_answers(void **state)
 	assert_true(view(0).target_r != 1);
 }
 
+/* Memory windows: as without us from there on, and the peer learns it when it asks. */
+static void released_it_stays_where_it_is(void **state)
+{
+	(void)state;
+	assert_true(shift_conn_release(w.h[0].c));
+	w_tick(&w, 0);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_SETUP);
+	assert_false(view(0).protected_);
+	assert_true(shift_conn_release(w.h[0].c));
+	w_event(&w, 0, SHIFT_EV_LINK_DOWN, 0);
+	w_event(&w, 0, SHIFT_EV_RTS, 0);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_SETUP);
+	w_post(&w, 1, SHIFT_OP_SEND, 10, true);
+	w_event(&w, 1, SHIFT_EV_LINK_DOWN, 0);
+	w_run(&w, 2000);
+	assert_int_equal(w_state(&w, 1), SHIFT_ST_DEAD);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_SETUP);
+}
+
+static void after_a_switch_it_is_not_released(void **state)
+{
+	(void)state;
+	w_event(&w, 0, SHIFT_EV_LINK_DOWN, 0);
+	assert_false(shift_conn_release(w.h[0].c));
+	assert_true(w_settle(&w, 2000));
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
+	assert_false(shift_conn_release(w.h[0].c));
+	assert_false(shift_conn_release(w.h[1].c));
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
+}
+
 static void names_are_complete(void **state)
 {
 	(void)state;
@@ -161,6 +192,8 @@ int main(void)
 		T(the_programs_mistake_shows_during_the_fence),
 		T(trouble_that_lasts_ends_at_the_next_failure),
 		T(patience_ends_where_another_rail_answers),
+		T(released_it_stays_where_it_is),
+		T(after_a_switch_it_is_not_released),
 		T(names_are_complete),
 	};
 

@@ -60,6 +60,8 @@ static struct shift_msg sample(uint8_t type)
 		m.key_status = SHIFT_KEY_NONE;
 		/* fall through */
 	case SHIFT_MSG_KEY_ASK:
+	case SHIFT_MSG_KEY_GONE:
+	case SHIFT_MSG_KEY_FORGOT:
 		m.rail = 1;
 		m.epoch = 2;
 		m.serial = 3;

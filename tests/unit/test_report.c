@@ -46,7 +46,7 @@ static void live(const char *report_dir, bool crash)
 			_exit(1);
 		a = world_conn(17);
 		b = world_conn(18);
-		stats_conn_fault(a.slot, 900);
+		stats_conn_fault(a.slot, 900, 900);
 		world_move(&a, SHIFT_R_LINK_DOWN, 1, 1000);
 		world_move(&a, SHIFT_R_FAIL_BACK, 0, 50000);
 		a.stats.at_least_once = 1;

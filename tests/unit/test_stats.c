@@ -41,9 +41,9 @@ static void a_failover_and_where_its_time_went(void **state)
 	const struct stats_switch *s;
 
 	(void)state;
-	stats_conn_fault(c.slot, 950);
-	stats_conn_fault(c.slot, 900);
-	stats_conn_fault(c.slot, 990);
+	stats_conn_fault(c.slot, 950, 950);
+	stats_conn_fault(c.slot, 900, 900);
+	stats_conn_fault(c.slot, 990, 990);
 	world_move(&c, SHIFT_R_LINK_DOWN, 1, 1000);
 	s = last_switch();
 	assert_int_equal(s->outcome, STATS_COMMITTED);
@@ -202,13 +202,50 @@ static void old_faults_are_forgotten(void **state)
 	struct world_conn c = world_conn(17);
 
 	(void)state;
-	stats_conn_fault(c.slot, 500);
+	stats_conn_fault(c.slot, 500, 500);
 	world_move(&c, SHIFT_R_PROBES_LOST, 1, 61ull * 1000000000);
 	assert_int_equal(last_switch()->fault_ns, 0);
-	stats_conn_fault(c.slot, 62ull * 1000000000);
-	stats_conn_fault(c.slot, 0);
+	stats_conn_fault(c.slot, 62ull * 1000000000, 62ull * 1000000000);
+	stats_conn_fault(c.slot, 0, 62ull * 1000000000);
 	world_move(&c, SHIFT_R_PROBES_LOST, 0, 63ull * 1000000000);
 	assert_int_equal(last_switch()->fault_ns, 0);
+}
+
+/* A probe was missed, and answered or not, requests went on; then, long after, a cable. */
+static void a_fault_that_was_over_does_not_count(void **state)
+{
+	const uint64_t s = 1000000000;
+	struct world_conn c = world_conn(17);
+
+	(void)state;
+	stats_conn_fault(c.slot, 1 * s, 1 * s);
+	world_move(&c, SHIFT_R_CQE_ERROR, 1, 10 * s);
+	assert_int_equal(last_switch()->fault_ns, 0);
+	assert_int_equal(last_switch()->outage_ns, 1350);
+	stats_conn_fault(c.slot, 11 * s, 11 * s);
+	stats_conn_fault(c.slot, 20 * s, 20 * s); /* another one */
+	world_move(&c, SHIFT_R_PROBES_LOST, 0, 20 * s + 1000);
+	assert_int_equal(last_switch()->fault_ns, 20 * s);
+	for (uint64_t t = 30 * s; t <= 40 * s; t += s)
+		stats_conn_fault(c.slot, 30 * s, t); /* it lasts */
+	world_move(&c, SHIFT_R_PROBES_LOST, 1, 41 * s);
+	assert_int_equal(last_switch()->fault_ns, 30 * s);
+	stats_conn_fault(c.slot, 50 * s, 50 * s); /* a link, and nowhere to go for a while */
+	world_move(&c, SHIFT_R_LINK_DOWN, 0, 60 * s);
+	assert_int_equal(last_switch()->fault_ns, 50 * s);
+}
+
+static void given_up_without_a_try(void **state)
+{
+	struct world_conn c = world_conn(17);
+	char line[256];
+
+	(void)state;
+	world_change(&c, SHIFT_ST_GIVEUP, SHIFT_R_PEER_DIED, 1000);
+	world_change(&c, SHIFT_ST_DEAD, SHIFT_R_FENCED, 1100);
+	assert_int_equal(stats_file.h->table[1].written, 0); /* no switch */
+	assert_int_equal(stats_file.h->now.given_up, 1);
+	assert_true(stats_close(line, sizeof(line)) > 0);
 }
 
 static void slots_are_folded_and_used_again(void **state)
@@ -336,7 +373,7 @@ static void without_a_file_nothing_happens(void **state)
 	assert_int_equal(c.slot, -1);
 	world_move(&c, SHIFT_R_LINK_DOWN, 1, 1000);
 	stats_conn_update(c.slot, &c.view, &c.stats, 2);
-	stats_conn_fault(c.slot, 1);
+	stats_conn_fault(c.slot, 1, 1);
 	stats_conn_psn(c.slot, 0, STATS_PSN_LIVE);
 	stats_conn_remove(c.slot, 3);
 	stats_bypass("mlx5_0", STATS_UNPROTECTED_SRQ);
@@ -463,6 +500,8 @@ int main(void)
 		TEST(errors_of_the_program_are_no_switch),
 		TEST(removed_amid_a_switch),
 		TEST(old_faults_are_forgotten),
+		TEST(a_fault_that_was_over_does_not_count),
+		TEST(given_up_without_a_try),
 		TEST(slots_are_folded_and_used_again),
 		TEST(a_full_table),
 		TEST(a_few_connections_cost_little),

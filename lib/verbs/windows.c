@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * Memory windows. A bind cannot be posted again on another NIC, and the peer may come by a window's
+ * key over any QP of the domain: connections of a domain with windows are as without us, before it
+ * could matter.
+ */
+#include <errno.h>
+
+#include "lib/verbs/hooks.h"
+#include "lib/verbs/log.h"
+#include "lib/verbs/vobj.h"
+
+bool windows_release(struct vqp *v)
+{
+	if (v->released)
+		return true;
+	if (!shift_conn_release(v->conn))
+		return false;
+	vqp_act(v);
+	v->released = true;
+	v->why = STATS_UNPROTECTED_MEMORY_WINDOW;
+	stats_conn_protect(v->stats, false, STATS_UNPROTECTED_MEMORY_WINDOW);
+	log_info("QP %#x is not protected: %s", v->qp->qp_num, stats_unprotected_text(v->why));
+	return true;
+}
+
+static void release(struct vqp *v, void *pd)
+{
+	if (v->pd != pd || v->released)
+		return;
+	vqp_enter(v);
+	if (!windows_release(v) && !v->dead)
+		log_warn("QP %#x has moved already: no memory window can be bound on it, and its "
+			 "peer cannot use any",
+			 v->qp->qp_num);
+	vqp_leave(v);
+}
+
+/* The first window may have come between the judgement and here. */
+void windows_look(struct vqp *v)
+{
+	if (v->pd->windows)
+		release(v, v->pd);
+}
+
+struct ibv_mw *windows_alloc(struct ibv_pd *real_pd, enum ibv_mw_type type)
+{
+	struct vdev *dev = vdev_find(real_pd->context);
+	struct vpd *pd = vpd_find(real_pd);
+	struct ibv_mw *mw = quietly(dev->ops.alloc_mw(real_pd, type));
+
+	if (mw && pd && !hooks_off && !atomic_exchange(&pd->windows, true))
+		vqp_each(release, pd);
+	return mw;
+}
+
+/* The provider posts it itself: logged beforehand, as its completion will be counted. */
+int windows_bind(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
+{
+	struct vdev *dev = vdev_find(qp->context);
+	struct vqp *v = vqp_find(qp);
+	struct shift_wr log = {.wr_id = bind->wr_id,
+			       .opcode = SHIFT_OP_BIND_MW,
+			       .flags = (uint8_t)bind->send_flags};
+	int rail, err;
+
+	if (!v || !v->conn || hooks_off)
+		return quietly(dev->ops.bind_mw(qp, mw, bind));
+	vqp_enter(v);
+	err = EOPNOTSUPP;
+	if (windows_release(v))
+		err = v->tx_next < v->tx_end ? ENOMEM : -shift_conn_post_send(v->conn, &log, &rail);
+	if (err <= 0) {
+		err = quietly(dev->ops.bind_mw(qp, mw, bind));
+		if (err)
+			shift_conn_unpost_send(v->conn, 1);
+	}
+	vqp_leave(v);
+	return err;
+}
