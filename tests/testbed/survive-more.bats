@@ -31,45 +31,45 @@ teardown() {
 }
 
 @test "ib_send_bw: admin down on the receiver" {
-	survives down:b ib_send_bw -s 4096
+	outlives_panic survives down:b ib_send_bw -s 4096
 }
 
 @test "ib_send_bw -b -q 4: all ACKs dropped" {
-	survives acks:b ib_send_bw -s 4096 -b -q 4
+	outlives_panic survives acks:b ib_send_bw -s 4096 -b -q 4
 }
 
 @test "ib_read_bw -q 4: cable pulled at the receiver" {
-	survives pull:b ib_read_bw -s 4096 -q 4
+	outlives_panic survives pull:b ib_read_bw -s 4096 -q 4
 }
 
 @test "ib_write_lat: all packets dropped silently, both ways" {
-	survives hole:ab ib_write_lat
+	outlives_panic survives hole:ab ib_write_lat
 }
 
 @test "integrity, 4 QPs, 2 threads: all ACKs dropped, and nothing lost, duplicated, reordered or corrupt" {
-	survives acks:b integrity --allow-lost-results
+	outlives_panic survives acks:b integrity --allow-lost-results
 }
 
 @test "SHIFT_EXACTLY_ONCE=0: ACKs dropped, and the integrity client finds duplicates" {
-	duplicates acks:b
+	outlives_panic duplicates acks:b
 }
 
 @test "unprotected, cable pulled: a stall as long as the fault" {
-	suffers pull:b stall
+	outlives_panic suffers pull:b stall
 }
 
 @test "unprotected, all packets dropped: a stall as long as the fault" {
-	suffers hole:b stall
+	outlives_panic suffers hole:b stall
 }
 
 @test "unprotected, packets of more than 1 KB dropped: a stall as long as the fault" {
-	suffers big:b stall --size 2000 --fixed-size
+	outlives_panic suffers big:b stall --size 2000 --fixed-size
 }
 
 @test "ib_write_bw -b -q 4: cable pulled at the sender" {
-	survives pull:a ib_write_bw -s 4096 -b -q 4
+	outlives_panic survives pull:a ib_write_bw -s 4096 -b -q 4
 }
 
 @test "ib_write_bw -q 4: cable pulled at the sender" {
-	survives pull:a ib_write_bw -s 4096 -q 4
+	outlives_panic survives pull:a ib_write_bw -s 4096 -q 4
 }

@@ -32,61 +32,61 @@ teardown() {
 }
 
 @test "ib_write_bw, messages of 64 KB: admin down on the sender" {
-	survives down:a ib_write_bw -s 65536
+	outlives_panic survives down:a ib_write_bw -s 65536
 }
 
 @test "ib_read_bw: all packets dropped silently" {
-	survives hole:b ib_read_bw -s 4096
+	outlives_panic survives hole:b ib_read_bw -s 4096
 }
 
 @test "ib_write_bw: cable pulled at the sender" {
-	survives pull:a ib_write_bw -s 4096
+	outlives_panic survives pull:a ib_write_bw -s 4096
 }
 
 @test "ib_send_lat: both rails go, one after the other" {
-	survives both:a ib_send_lat
+	outlives_panic survives both:a ib_send_lat
 }
 
 @test "ib_read_lat: admin down on the receiver" {
-	survives down:b ib_read_lat
+	outlives_panic survives down:b ib_read_lat
 }
 
 @test "ib_send_bw: only packets of more than 1 KB dropped" {
-	survives big:b ib_send_bw -s 4096
+	outlives_panic survives big:b ib_send_bw -s 4096
 }
 
 @test "ib_atomic_bw: all ACKs dropped" {
-	survives acks:b ib_atomic_bw
+	outlives_panic survives acks:b ib_atomic_bw
 }
 
 @test "ib_atomic_lat: cable pulled at the receiver" {
-	survives pull:b ib_atomic_lat
+	outlives_panic survives pull:b ib_atomic_lat
 }
 
 @test "ib_write_lat: five times down for 2 s and up for 2 s" {
-	survives flap:a ib_write_lat
+	outlives_panic survives flap:a ib_write_lat
 }
 
 @test "integrity, 4 QPs, 2 threads: admin down on the receiver, and nothing lost, duplicated, reordered or corrupt" {
-	survives down:b integrity --allow-lost-results
+	outlives_panic survives down:b integrity --allow-lost-results
 }
 
 @test "SHIFT_EXACTLY_ONCE=0: admin down on the receiver, and the integrity client finds duplicates" {
-	duplicates down:b
+	outlives_panic duplicates down:b
 }
 
 @test "peer stopped for 5 s: no switch, no error" {
-	stopped 5 ib_send_bw -s 4096
+	outlives_panic stopped 5 ib_send_bw -s 4096
 }
 
 @test "unprotected, admin down on the sender: an error, or a hang past 10 s" {
-	suffers down:a error-or-hang
+	outlives_panic suffers down:a error-or-hang
 }
 
 @test "unprotected, admin down on the receiver: a stall as long as the fault" {
-	suffers down:b stall
+	outlives_panic suffers down:b stall
 }
 
 @test "unprotected, all ACKs dropped: a stall as long as the fault" {
-	suffers acks:b stall
+	outlives_panic suffers acks:b stall
 }
