@@ -10,7 +10,11 @@ enum { PANIC_BYTES = 32 << 10 };
 
 /* How the kernel begins to tell of its own mistake. */
 static const char *const mistakes[] = {
-	"BUG: ", "kernel BUG at ", "Oops: ", "general protection fault", "Out of memory and no killable",
+	"BUG: ",
+	"kernel BUG at ",
+	"Oops: ",
+	"general protection fault",
+	"Out of memory and no killable",
 };
 
 /* The text of the line that at is in, from at on; printed into text, its new length. */

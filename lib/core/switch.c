@@ -246,8 +246,7 @@ void switch_join(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 	enter(c, m->epoch, m->rail, SHIFT_R_PEER_SWITCH, now);
 }
 
-/* --- ARM answered ------------------------------------------------------------------------------
- */
+/* --- ARM answered ---------------------------------------------------------------------------- */
 
 static void commit(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 {
@@ -340,8 +339,7 @@ void switch_arm_failed(struct shift_conn *c, const struct shift_event *ev, uint6
 		advance(c, SHIFT_R_ARM_FAILED, now);
 }
 
-/* --- SWITCH received: rules 4, 8, 9, 16 ---------------------------------------------------------
- */
+/* --- SWITCH received: rules 4, 8, 9, 16 ------------------------------------------------------ */
 
 static void remember(struct shift_conn *c, const struct shift_msg *m)
 {
@@ -422,8 +420,7 @@ void switch_msg(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 	}
 }
 
-/* --- timers: rules 8, 17 ------------------------------------------------------------------------
- */
+/* --- timers: rules 8, 17 --------------------------------------------------------------------- */
 
 static void retransmit(struct shift_conn *c, uint64_t now)
 {

@@ -111,11 +111,12 @@ int shift_conn_dump(const struct shift_conn *c, char *buf, size_t len)
 	shift_conn_view(c, &v);
 	return snprintf(buf, len,
 			"%s(%s) side %u e %u->%u r %u->%u lastc %u heard %u rep (%u,%06x)%s recv "
-			"%llu/%llu send %llu/%llu/%llu%s%s",
+			"%llu/%llu send %llu/%llu/%llu%s%s, %llu stale",
 			shift_state_name(v.state), shift_reason_name(v.reason), c->cfg.side, v.e,
 			v.target_e, v.r, v.target_r, v.lastc, v.heard, v.rep_epoch, v.rep_psn,
 			c->rep_unsure ? "?" : "", (unsigned long long)v.recv_cum,
 			(unsigned long long)v.recv_posted, (unsigned long long)v.send_tail,
 			(unsigned long long)v.send_sent, (unsigned long long)v.send_head,
-			v.holding ? " held" : "", c->sq.tracked ? " tracked" : "");
+			v.holding ? " held" : "", c->sq.tracked ? " tracked" : "",
+			(unsigned long long)c->stats.stale_cqes);
 }

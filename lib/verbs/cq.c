@@ -70,8 +70,7 @@ struct ibv_cq *hook_create_cq(struct ibv_context *ctx, int cqe, void *cq_context
 	return real_cq;
 }
 
-/* --- sizes -------------------------------------------------------------------------------------
- */
+/* --- sizes ----------------------------------------------------------------------------------- */
 
 static bool ring_grow(struct wc_ring *r, uint32_t n)
 {
@@ -152,8 +151,7 @@ struct ibv_cq *vcq_shadow(struct vcq *cq, struct nic *nic, uint32_t n)
 	return shadow;
 }
 
-/* --- the end -----------------------------------------------------------------------------------
- */
+/* --- the end --------------------------------------------------------------------------------- */
 
 static void cq_unshadow(struct vobj *obj, struct nic *nic)
 {
@@ -184,8 +182,7 @@ int hook_destroy_cq(struct ibv_cq *real_cq)
 	return 0;
 }
 
-/* --- to the program ----------------------------------------------------------------------------
- */
+/* --- to the program -------------------------------------------------------------------------- */
 
 void vcq_out(struct vcq *cq, const struct ibv_wc *wc)
 {

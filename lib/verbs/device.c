@@ -57,8 +57,7 @@ static void find_rails(struct vdev *dev, const char *name)
 	}
 }
 
-/* --- verbs that go through the context ---------------------------------------------------------
- */
+/* --- verbs that go through the context ------------------------------------------------------- */
 
 /* A QP with features that we do not know is the provider's alone. */
 static struct ibv_qp *create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr)

@@ -22,8 +22,7 @@ int vqp_rail_on(const struct vqp *v, const struct nic *nic)
 	return -1;
 }
 
-/* --- the data path steps aside ------------------------------------------------------------------
- */
+/* --- the data path steps aside --------------------------------------------------------------- */
 
 #define GATES_MAX 4
 
@@ -72,8 +71,7 @@ void vqp_enter(struct vqp *v)
 		close_gates(v);
 }
 
-/* --- timers -------------------------------------------------------------------------------------
- */
+/* --- timers ---------------------------------------------------------------------------------- */
 
 static void set_timer(void *arg)
 {
@@ -132,8 +130,7 @@ void vqp_timers_init(struct vqp *v)
 	atomic_store(&v->timer_at, UINT64_MAX);
 }
 
-/* --- actions ------------------------------------------------------------------------------------
- */
+/* --- actions --------------------------------------------------------------------------------- */
 
 static void complete(struct vqp *v)
 {
@@ -167,7 +164,7 @@ static void report(struct vqp *v, const struct shift_action *a)
 	log_debug("QP %#x: %s -> %s (%s), rail %u, epoch %u", v->qp->qp_num,
 		  shift_state_name(a->from), shift_state_name(a->to), shift_reason_name(a->reason),
 		  a->rail, a->epoch);
-	if (a->reason == SHIFT_R_NO_PROGRESS || a->reason == SHIFT_R_PROOF_FAILED) {
+	if (a->to == SHIFT_ST_FENCE || a->to == SHIFT_ST_GIVEUP || a->reason == SHIFT_R_COMMIT) {
 		char line[512];
 
 		shift_conn_dump(v->conn, line, sizeof(line));
@@ -257,8 +254,7 @@ void vqp_event(struct vqp *v, const struct shift_event *ev)
 	vqp_leave(v);
 }
 
-/* --- rails --------------------------------------------------------------------------------------
- */
+/* --- rails ----------------------------------------------------------------------------------- */
 
 void vqp_rail_say(struct vqp *v, enum shift_event_type type, uint8_t rail)
 {
@@ -275,8 +271,7 @@ void vqp_rail_clean(struct vqp *v, uint8_t rail)
 		vqp_rail_say(v, SHIFT_EV_RAIL_CLEAN, rail);
 }
 
-/* --- completions --------------------------------------------------------------------------------
- */
+/* --- completions ----------------------------------------------------------------------------- */
 
 /* An error completion does not say whose it is: its opcode is undefined. */
 static bool is_recv(const struct vqp *v, const struct vcq *cq, uint8_t rail,

@@ -38,8 +38,7 @@ static int to_state(struct vqp *v, uint8_t rail, enum ibv_qp_state state)
 	return modify(v, rail, &attr, IBV_QP_STATE);
 }
 
-/* --- fence --------------------------------------------------------------------------------------
- */
+/* --- fence ----------------------------------------------------------------------------------- */
 
 static void feed(struct vcq *cq)
 {
@@ -199,8 +198,7 @@ void fence_overdue(void *vqp)
 	bg_timer_set(&v->fence_timer, next);
 }
 
-/* --- arm ----------------------------------------------------------------------------------------
- */
+/* --- arm ------------------------------------------------------------------------------------- */
 
 /* GID indexes move when an address goes and comes: the value counts (DESIGN 4.5). */
 static int gid_index(struct nic *nic, const union ibv_gid *gid, int hint)
@@ -330,8 +328,7 @@ void arm_start(struct vqp *v, const struct shift_action *a)
 	worker_submit(v->dev->nic[a->rail]->resolver, &j->arm);
 }
 
-/* --- query --------------------------------------------------------------------------------------
- */
+/* --- query ----------------------------------------------------------------------------------- */
 
 static void query_run(struct job *job)
 {

@@ -28,8 +28,7 @@ static pthread_key_t at_exit;
 static bool biased; /* membarrier works, and threads are told that they end */
 static bool forked; /* the other threads, which may have held the lock, are gone */
 
-/* --- threads ------------------------------------------------------------------------------------
- */
+/* --- threads --------------------------------------------------------------------------------- */
 
 static void forget_all(void)
 {
@@ -92,8 +91,7 @@ static bool has_ended(const struct gate_thread *t)
 	return yes;
 }
 
-/* --- the barrier --------------------------------------------------------------------------------
- */
+/* --- the barrier ----------------------------------------------------------------------------- */
 
 static long membarrier(int command)
 {
@@ -141,8 +139,7 @@ static void wait_unlocked(struct gate *g)
 			sched_yield();
 }
 
-/* --- entering -----------------------------------------------------------------------------------
- */
+/* --- entering -------------------------------------------------------------------------------- */
 
 static void take_lock(struct gate *g)
 {
@@ -217,8 +214,7 @@ void gate_forget(struct gate *g, const void *key)
 	pthread_mutex_unlock(&lock);
 }
 
-/* --- shutting -----------------------------------------------------------------------------------
- */
+/* --- shutting -------------------------------------------------------------------------------- */
 
 void gate_shut(struct gate *g)
 {

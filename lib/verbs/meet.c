@@ -86,8 +86,7 @@ void meet_soon(void)
 	bg_timer_set(&look_timer, now_ns());
 }
 
-/* --- one connection -----------------------------------------------------------------------------
- */
+/* --- one connection -------------------------------------------------------------------------- */
 
 static void conn_key(char *key, size_t size, const union ibv_gid *gid, uint32_t qpn)
 {
@@ -374,8 +373,7 @@ static void step(struct meeting *m, uint64_t now)
 	}
 }
 
-/* --- all of them --------------------------------------------------------------------------------
- */
+/* --- all of them ----------------------------------------------------------------------------- */
 
 static void look(void *arg)
 {
@@ -429,8 +427,7 @@ void meet_new(struct vqp *v)
 	bg_call(&v->meet_call);
 }
 
-/* --- the end of a connection ---------------------------------------------------------------------
- */
+/* --- the end of a connection ----------------------------------------------------------------- */
 
 static void bury(struct vqp *v)
 {
@@ -512,8 +509,7 @@ void meet_gone(struct vqp *v)
 	pthread_mutex_unlock(&visit.lock);
 }
 
-/* --- messages -----------------------------------------------------------------------------------
- */
+/* --- messages -------------------------------------------------------------------------------- */
 
 static void ask_tomb(const struct nic *nic, const struct shift_msg *m)
 {
@@ -563,8 +559,7 @@ static void message(struct nic *nic, const struct shift_msg *m)
 	vqp_leave(v);
 }
 
-/* --- NICs ---------------------------------------------------------------------------------------
- */
+/* --- NICs ------------------------------------------------------------------------------------ */
 
 static void twin_again(struct vqp *v, void *arg)
 {
@@ -603,8 +598,7 @@ static void nic_changed(struct nic *nic)
 	}
 }
 
-/* --- the rendezvous ------------------------------------------------------------------------------
- */
+/* --- the rendezvous -------------------------------------------------------------------------- */
 
 static void kv_event(void *arg, enum kv_event event, const char *key, const void *value,
 		     size_t bytes)
@@ -702,8 +696,7 @@ static void start(void *arg)
 	kv_run(NULL);
 }
 
-/* --- the process's own beginning and end ---------------------------------------------------------
- */
+/* --- the process's own beginning and end ----------------------------------------------------- */
 
 void meet_init(void)
 {

@@ -21,8 +21,7 @@ static uint64_t key_of(const struct vpd *pd, uint32_t key)
 	return ((uint64_t)(uintptr_t)pd->dev << 32 ^ key) | 1ull << 63;
 }
 
-/* --- protection domains ------------------------------------------------------------------------
- */
+/* --- protection domains ---------------------------------------------------------------------- */
 
 static void pd_free(struct vobj *obj)
 {
@@ -108,8 +107,7 @@ int hook_dealloc_pd(struct ibv_pd *real_pd)
 	return 0;
 }
 
-/* --- memory regions ----------------------------------------------------------------------------
- */
+/* --- memory regions -------------------------------------------------------------------------- */
 
 static void mr_free(struct vobj *obj)
 {
@@ -303,8 +301,7 @@ int hook_rereg_mr(struct ibv_mr *real_mr, int flags, struct ibv_pd *real_pd, voi
 	return ret;
 }
 
-/* --- keys --------------------------------------------------------------------------------------
- */
+/* --- keys ------------------------------------------------------------------------------------ */
 
 static void mr_take(void *value)
 {
@@ -353,8 +350,7 @@ int vmr_rkey(struct vpd *pd, struct nic *nic, uint32_t rkey, uint32_t *twin)
 	return err;
 }
 
-/* --- a NIC became ready ------------------------------------------------------------------------
- */
+/* --- a NIC became ready ---------------------------------------------------------------------- */
 
 static void pd_again(void *value, void *arg)
 {
@@ -378,8 +374,7 @@ void memory_nic_ready(struct nic *nic)
 	table_each(&mrs, mr_again, nic);
 }
 
-/* --- room for the program ----------------------------------------------------------------------
- */
+/* --- room for the program -------------------------------------------------------------------- */
 
 static void mr_drop_job(void *value, void *arg)
 {

@@ -22,8 +22,7 @@ static int rail_on(const struct vqp *v, const char *nic)
 	return -1;
 }
 
-/* --- migrate ------------------------------------------------------------------------------------
- */
+/* --- migrate --------------------------------------------------------------------------------- */
 
 static bool usable(const struct vqp *v, uint8_t i)
 {
@@ -67,8 +66,7 @@ static int migrate(const char *nic, char *answer, size_t bytes)
 	return 0;
 }
 
-/* --- failback -----------------------------------------------------------------------------------
- */
+/* --- failback -------------------------------------------------------------------------------- */
 
 static void allow(struct vqp *v, uint8_t i)
 {

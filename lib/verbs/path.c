@@ -31,8 +31,7 @@ struct peer_path {
 
 static struct peer_path *paths;
 
-/* --- probes -------------------------------------------------------------------------------------
- */
+/* --- probes ---------------------------------------------------------------------------------- */
 
 /* Is any path to this process silent? Then each answer elsewhere is evidence. */
 static bool peer_missing(uint64_t nonce)
@@ -191,8 +190,7 @@ static void address_changed(void *arg)
 	meet_soon();
 }
 
-/* --- life ---------------------------------------------------------------------------------------
- */
+/* --- life ------------------------------------------------------------------------------------ */
 
 struct peer_path *path_get(struct nic *nic, uint64_t peer_nonce, const struct rail_addr *peer)
 {

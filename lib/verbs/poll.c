@@ -15,8 +15,7 @@
 
 #define BATCH 32
 
-/* --- slow ---------------------------------------------------------------------------------------
- */
+/* --- slow ------------------------------------------------------------------------------------ */
 
 /* Completions from the program's CQ: those of the stash first. Under cq->digest. */
 static int harvest(struct vcq *cq, struct ibv_wc *wc)
@@ -117,8 +116,7 @@ static int slow_poll(struct vcq *cq, int n, struct ibv_wc *wc)
 	return got;
 }
 
-/* --- fast ---------------------------------------------------------------------------------------
- */
+/* --- fast ------------------------------------------------------------------------------------ */
 
 /* Another send of the QP that was counted last? Most are. */
 static inline bool count_like_last(struct vcq *cq, const struct ibv_wc *wc)

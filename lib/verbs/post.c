@@ -73,8 +73,7 @@ static bool program_mistake(int err)
 	return err == ENOMEM || err == EINVAL || err == EOPNOTSUPP || err == ENOTSUP;
 }
 
-/* --- the pump: from the log to a NIC -------------------------------------------------------------
- */
+/* --- the pump: from the log to a NIC --------------------------------------------------------- */
 
 /* lkeys and the rkey of the twin. 0, -EAGAIN (later), or -ENOENT: a key that does not exist, which
  * the NIC shall say in its own words. */
@@ -172,8 +171,7 @@ void post_unsent(struct vqp *v, uint8_t rail, uint32_t epoch)
 		not_taken(v);
 }
 
-/* --- sends ---------------------------------------------------------------------------------------
- */
+/* --- sends ----------------------------------------------------------------------------------- */
 
 /* What is posted to a QP that is over flushes, as it would with stock verbs. */
 static void flush(struct vqp *v, uint64_t wr_id, bool is_recv)
@@ -421,19 +419,18 @@ static __attribute__((noinline)) int any_post_send(struct ibv_qp *qp, struct ibv
 		if (__builtin_expect(!fast_post(&v->run, raw_wr(wr)), 0))             \
 			return post_entered(v, GATE_OWNED, wr, bad);                  \
 		return post_one(v, qp, wr, bad);                                      \
-	}
+	}                                                                             \
+	_Static_assert(1, "a semicolon is to follow")
 
-HOT_POST_SEND(hot_post_send, shift_fast_post)
+HOT_POST_SEND(hot_post_send, shift_fast_post);
 #ifdef __x86_64__
-SHIFT_SSE41 HOT_POST_SEND(hot_post_send_sse41, shift_fast_post_sse41)
+SHIFT_SSE41 HOT_POST_SEND(hot_post_send_sse41, shift_fast_post_sse41);
 #endif
 
-	/* --- receives
-	 * ------------------------------------------------------------------------------------
-	 */
+/* --- receives -------------------------------------------------------------------------------- */
 
-	static int real_recv(struct vqp *v, int rail, uint64_t wr_id, const struct shift_sge *sge,
-			     uint32_t n)
+static int real_recv(struct vqp *v, int rail, uint64_t wr_id, const struct shift_sge *sge,
+		     uint32_t n)
 {
 	struct ibv_recv_wr wr = {.wr_id = wr_id, .num_sge = (int)n}, *bad;
 	struct shift_sge twin[SGES_MAX];

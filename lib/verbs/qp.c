@@ -38,8 +38,7 @@ void vqp_all(void (*fn)(struct vqp *v, void *arg), void *arg)
 	table_each(&qps, (void (*)(void *, void *))fn, arg);
 }
 
-/* --- creation -----------------------------------------------------------------------------------
- */
+/* --- creation -------------------------------------------------------------------------------- */
 
 static uint64_t unlikely_number(void)
 {
@@ -249,8 +248,7 @@ struct ibv_qp *hook_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	return qp;
 }
 
-/* --- modify -------------------------------------------------------------------------------------
- */
+/* --- modify ---------------------------------------------------------------------------------- */
 
 static void save(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, int mask)
 {
@@ -425,8 +423,7 @@ int hook_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	return 0;
 }
 
-/* --- query --------------------------------------------------------------------------------------
- */
+/* --- query ----------------------------------------------------------------------------------- */
 
 int hook_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 		  struct ibv_qp_init_attr *init)
@@ -448,8 +445,7 @@ int hook_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 	return err;
 }
 
-/* --- destruction --------------------------------------------------------------------------------
- */
+/* --- destruction ----------------------------------------------------------------------------- */
 
 static void unpublish(struct vqp *v)
 {

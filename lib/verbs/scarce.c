@@ -19,8 +19,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* one makes room at a 
 static _Atomic unsigned int rooms;			 /* made so far */
 static _Atomic bool scarce[NICS_MAX];			 /* no shadows there for now */
 
-/* --- what connections are told ------------------------------------------------------------------
- */
+/* --- what connections are told --------------------------------------------------------------- */
 
 static bool lacks(const struct vpd *pd, const struct nic *nic)
 {
@@ -81,8 +80,7 @@ void scarce_changed(void)
 	bg_call(&call);
 }
 
-/* --- later, again -------------------------------------------------------------------------------
- */
+/* --- later, again ---------------------------------------------------------------------------- */
 
 static bool waiting; /* bg: the timer is set */
 
@@ -137,8 +135,7 @@ void scarce_refused(const struct nic *nic, int err)
 	try_again_later();
 }
 
-/* --- room for the program -----------------------------------------------------------------------
- */
+/* --- room for the program -------------------------------------------------------------------- */
 
 struct leaving {
 	const struct nic *nic;

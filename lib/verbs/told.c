@@ -70,8 +70,7 @@ void told_free(struct told *t)
 	free(t->key);
 }
 
-/* --- the peer asks ------------------------------------------------------------------------------
- */
+/* --- the peer asks --------------------------------------------------------------------------- */
 
 /* Keys only of the connection's own protection domain. On record before it is looked up: who
  * deregisters it meanwhile finds it there. */
@@ -99,8 +98,7 @@ void told_ask(struct vqp *v, const struct shift_msg *m)
 	path_send(v->twin[m->rail].path, &reply);
 }
 
-/* --- gone ---------------------------------------------------------------------------------------
- */
+/* --- gone ------------------------------------------------------------------------------------ */
 
 static void say_gone(struct vqp *v, const struct told_key *key)
 {
@@ -173,8 +171,7 @@ void told_tick(struct vqp *v, uint64_t now)
 			say_gone(v, &v->told.key[i]);
 }
 
-/* --- used again ---------------------------------------------------------------------------------
- */
+/* --- used again ------------------------------------------------------------------------------ */
 
 /* Of a connection that is over nothing comes any more. */
 static void look(struct vqp *v, void *arg)

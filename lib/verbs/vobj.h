@@ -290,8 +290,7 @@ void twin_destroy(struct vobj *v, struct nic *nic);
 enum ibv_mtu mtu_enum(uint32_t bytes); /* the largest that is not larger */
 struct vqp *twin_find(const struct nic *nic, uint32_t qpn, uint8_t *rail);
 
-/* --- entering a connection ---------------------------------------------------------------------
- */
+/* --- entering a connection ------------------------------------------------------------------- */
 
 /*
  * Between the two the caller owns the connection: nobody posts to it or counts its completions, and

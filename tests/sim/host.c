@@ -16,8 +16,7 @@ static bool silent(unsigned int h, unsigned int r)
 	return W.rail[r].dead[h] || W.rail[r].hung[h];
 }
 
-/* --- what a state change may mean ---------------------------------------------------------------
- */
+/* --- what a state change may mean ------------------------------------------------------------ */
 
 static bool peer_ended(const struct host *peer)
 {
@@ -74,8 +73,7 @@ static void report(unsigned int h, const struct shift_action *a)
 	fault_on_state(h, a->to, a->rail);
 }
 
-/* --- actions ------------------------------------------------------------------------------------
- */
+/* --- actions --------------------------------------------------------------------------------- */
 
 static void act_fence(unsigned int h, const struct shift_action *a)
 {

@@ -123,8 +123,7 @@ static void shrink(struct options *o)
 	print_failure(o);
 }
 
-/* --- many seeds ---------------------------------------------------------------------------------
- */
+/* --- many seeds ------------------------------------------------------------------------------ */
 
 static bool run_range(uint64_t from, uint64_t to, uint64_t step)
 {

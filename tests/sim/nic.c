@@ -28,8 +28,7 @@ static void rto_start(struct qp *q)
 	}
 }
 
-/* --- completion queue ---------------------------------------------------------------------------
- */
+/* --- completion queue ------------------------------------------------------------------------ */
 
 void qp_cqe(struct qp *q, const struct cqe *c)
 {
@@ -76,8 +75,7 @@ static void send_cqe(struct qp *q, const struct wqe *w, uint32_t status)
 		qp_cqe(q, &c);
 }
 
-/* --- errors -------------------------------------------------------------------------------------
- */
+/* --- errors ---------------------------------------------------------------------------------- */
 
 static void flush_sends(struct qp *q)
 {
@@ -150,8 +148,7 @@ uint32_t qp_rq_psn(const struct qp *q)
 	return shift_psn_add(q->rx_psn, q->rx);
 }
 
-/* --- posting ------------------------------------------------------------------------------------
- */
+/* --- posting --------------------------------------------------------------------------------- */
 
 /* An inline payload lives in the WQE from now on: its buffer may be reused at once. */
 static void take_inline(struct wqe *w)
@@ -217,8 +214,7 @@ int qp_post_recv(struct qp *q, const struct shift_recv_wr *wr)
 	return 0; /* in ERR: rxe may never flush it, and nobody may count on it */
 }
 
-/* --- sending ------------------------------------------------------------------------------------
- */
+/* --- sending --------------------------------------------------------------------------------- */
 
 static void gather(const struct wqe *w, uint32_t cell, uint32_t n, uint32_t *out)
 {

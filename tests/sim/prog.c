@@ -9,8 +9,7 @@ static const uint8_t ops[] = {
 	SHIFT_OP_READ,	SHIFT_OP_CMP_SWAP,  SHIFT_OP_FETCH_ADD,
 };
 
-/* --- making WRs ---------------------------------------------------------------------------------
- */
+/* --- making WRs ------------------------------------------------------------------------------ */
 
 static uint8_t pick_op(struct prog *p, struct rng *g)
 {

@@ -76,8 +76,7 @@ static bool differs(const char *what, uint64_t model, uint64_t real)
 	return false;
 }
 
-/* --- the script --------------------------------------------------------------------------------
- */
+/* --- the script ------------------------------------------------------------------------------ */
 
 /* Between the sends' and the receives' completions of a QP there is no order to be held to. */
 static struct queue {
@@ -231,8 +230,7 @@ static bool action(const cJSON *o, const char *what)
 	return true;
 }
 
-/* --- what was seen -------------------------------------------------------------------------------
- */
+/* --- what was seen --------------------------------------------------------------------------- */
 
 static bool expect_wc(const cJSON *o)
 {

@@ -36,8 +36,7 @@
 #define NS_US 1000ull
 #define NS_MS 1000000ull
 
-/* --- random numbers: splitmix64; one stream per purpose, so that one does not shift another ----
- */
+/* --- random numbers: splitmix64; one stream per purpose, so that one does not shift another -- */
 
 struct rng {
 	uint64_t s;

@@ -30,8 +30,7 @@ static enum shift_state state[QPS];
 static int write_end;
 static unsigned int acked, hidden;
 
-/* --- the rest of the library --------------------------------------------------------------------
- */
+/* --- the rest of the library ----------------------------------------------------------------- */
 
 bool bg_forked(void)
 {
@@ -93,8 +92,7 @@ static void ack_event(struct ibv_async_event *e)
 	acked++;
 }
 
-/* --- the tests ----------------------------------------------------------------------------------
- */
+/* --- the tests ------------------------------------------------------------------------------- */
 
 static int begin(void **st)
 {

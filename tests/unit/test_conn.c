@@ -91,8 +91,7 @@ static void cut(int rail, bool on)
 	w.data_cut[rail] = w.ctl_cut[rail] = on;
 }
 
-/* --- 4.2 the proof of delivery -----------------------------------------------------------------
- */
+/* --- 4.2 the proof of delivery --------------------------------------------------------------- */
 
 static void lost_ack_of_a_send(void **state)
 {
@@ -291,8 +290,7 @@ static void exactly_once_can_be_switched_off(void **state)
 	assert_int_equal(stats(0)->proved, 0);
 }
 
-/* --- 4.3 the handshake --------------------------------------------------------------------------
- */
+/* --- 4.3 the handshake ----------------------------------------------------------------------- */
 
 static void both_ends_fail_at_once(void **state)
 {
@@ -515,8 +513,7 @@ static void other_processes_are_ignored(void **state)
 	assert_int_equal(w_state(&w, 0), SHIFT_ST_DEAD);
 }
 
-/* --- rules 17, 19, 20: the end ------------------------------------------------------------------
- */
+/* --- rules 17, 19, 20: the end --------------------------------------------------------------- */
 
 static void give_up_hands_over_the_errors_after_the_fence(void **state)
 {

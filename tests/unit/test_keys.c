@@ -30,8 +30,7 @@ static uint64_t now;
 static bool deliver_in_time;
 static unsigned int warnings;
 
-/* --- the rest of the library --------------------------------------------------------------------
- */
+/* --- the rest of the library ----------------------------------------------------------------- */
 
 static void deliver(void);
 
@@ -107,8 +106,7 @@ static void deliver(void)
 	}
 }
 
-/* --- the tests ----------------------------------------------------------------------------------
- */
+/* --- the tests ------------------------------------------------------------------------------- */
 
 static int begin(void **state)
 {

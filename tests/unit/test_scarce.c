@@ -26,8 +26,7 @@ static uint32_t dirty[CONNS];	    /* rails, as lib/core was told */
 static enum stats_unprotected why[CONNS];
 static struct bg_timer *timer;
 
-/* --- the rest of the library --------------------------------------------------------------------
- */
+/* --- the rest of the library ----------------------------------------------------------------- */
 
 uint64_t now_ns(void)
 {
@@ -125,8 +124,7 @@ void memory_nic_ready(struct nic *n)
 	pd.lacking[n->index] = 0;
 }
 
-/* --- the tests ----------------------------------------------------------------------------------
- */
+/* --- the tests ------------------------------------------------------------------------------- */
 
 static int begin(void **state)
 {
