@@ -39,8 +39,8 @@ static void consume(struct run *r, struct lane *l, enum stream s, uint32_t seq, 
 	else if (!front_seen && !holds(first, seq))
 		l->n.bad_bytes += 8;
 	message_fill(l->expected, message_key(!side_own(), l->index, s, seq), 0, length);
-	l->n.bad_bytes += bytes_bad(l, s == FLAGS ? "flagged WRITE" : "WRITE", seq, first + 8, l->expected,
-				    length);
+	l->n.bad_bytes += bytes_bad(l, s == FLAGS ? "flagged WRITE" : "WRITE", seq, first + 8,
+				    l->expected, length);
 	memory_store(first, 0);
 	memory_store(slot_end(r, l, s, seq) - 8, 0);
 	sequence_note(&l->slots[s], seq, &l->n);
