@@ -132,7 +132,7 @@ void vqp_pump(struct vqp *v)
 	struct shift_sge sge[SGES_MAX];
 	struct shift_wr wr;
 
-	while (v->tx_next < v->tx_end && !v->tx_stopped) {
+	while (v->tx_next < v->tx_end && !v->tx_stopped && !pause_repost(v)) {
 		uint64_t next = v->tx_next;
 		int err;
 

@@ -22,6 +22,7 @@
 #include "lib/verbs/gate.h"
 #include "lib/verbs/link.h"
 #include "lib/verbs/nic.h"
+#include "lib/verbs/pause.h"
 #include "lib/verbs/table.h"
 
 /* --- lifetimes -------------------------------------------------------------------------------- */
@@ -244,6 +245,9 @@ struct vqp {
 	struct bg_call meet_call;
 	bool reposting; /* a commit's requests are not all posted yet */
 	int stats;	/* slot in the statistics, or -1 */
+#ifdef SHIFT_TEST_HOOKS
+	struct pause pause;
+#endif
 };
 
 struct vqp *vqp_find(const struct ibv_qp *qp);
