@@ -133,7 +133,7 @@ nothing_left() { # FUNCTION
 
 # The switches of a job stand still in a phase at both hosts, and somebody is killed. Where the program has both
 # its ends, it goes on to its end, home again. Else the other end gets an error, in the give-up time and a little:
-# at once if a shift-kvd is there to tell it. And nothing is left; of a killed shift-kvd its socket is, and what it would
+# at once, in the midst of the pause, if a shift-kvd and etcd are there to tell it. And nothing is left; of a killed shift-kvd its socket is, and what it would
 # have made a crash record of, until the job's next one.
 # The fault leaves the neighbour's address known: else soft-RoCE (6.1) keeps an ending process waiting for what it has
 # not sent until the link is back, or panics.
@@ -151,6 +151,8 @@ killed_in() { # PHASE "VICTIM..." PROGRAM OPTIONS...
 		kill_9 "$victim" || return
 	done
 	since=$SECONDS
+	# Nobody is left to tell: the give-up time has to, which is looked at when the pause is over.
+	[[ $victims != *' '[ab] ]] || go_on "$phase" || return
 	case $victims in
 	*[ab]) wait_until $((give_up_s + 5)) error_told && step 'error' && mend_it "$fault" && finish &&
 		[ "$client_status" -ne 0 ] && [ "$server_status" -ne 0 ] ;;

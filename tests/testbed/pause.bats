@@ -38,7 +38,7 @@ teardown() {
 }
 
 @test "integrity: rail 0 is back while the twin is armed: nothing lost, duplicated, reordered or corrupt" {
-	survives_pause down:a ab arm integrity --allow-lost-results --qps 2
+	seconds=16 survives_pause down:a ab arm integrity --allow-lost-results --qps 2
 }
 
 @test "kill -9 of shift-kvd, etcd and the peer during the handshake: an error in the give-up time, and nothing stays" {
