@@ -118,13 +118,14 @@ kill_9() { # kvd, etcd, or the program at host a or b
 	esac
 }
 
-# Of all jobs: processes and shared memory at a host, and files and sockets but crash records.
+# Of the job: processes, programs and shared memory at a host; files and sockets but crash records.
 processes() { # HOST
-	on "$1" sh -c 'ps -eo comm= | grep -xE "shift-(run|kvd).*|etcd|ib_[a-z]+_(bw|lat)"; ls -A /dev/shm; true'
+	on "$1" pgrep -fl -- "$job" || true
+	on "$1" sh -c 'ps -eo comm= | grep -xE "ib_[a-z]+_(bw|lat)"; ls -A /dev/shm; true'
 }
 
 files() { # HOST
-	on "$1" sh -c 'find /run/shift \( -type f -o -type s \) 2>/dev/null | grep -v /crash/; true'
+	on "$1" sh -c 'find "/run/shift/$0" \( -type f -o -type s \) 2>/dev/null | grep -v /crash/; true' "$job"
 }
 
 nothing_left() { # FUNCTION
