@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 # What happens during the phases of a switch, which pause points make as long as it takes: rail 0 comes back, somebody
-# is killed. Each phase once; all with all: survive-matrix.
+# is killed. Each phase of a failover once; the rest: survive-matrix pause and kill.
 
 load ../helper
 load survive
