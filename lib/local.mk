@@ -46,13 +46,14 @@ lib_libshift_la_SOURCES = \
 	lib/verbs/async.c lib/verbs/cq.c lib/verbs/device.c lib/verbs/enter.c lib/verbs/fence.c lib/verbs/gate.c lib/verbs/gate.h \
 	lib/verbs/keys.c lib/verbs/keys.h lib/verbs/meet.c lib/verbs/memory.c \
 	lib/verbs/operator.c lib/verbs/scarce.c \
-	lib/verbs/path.c lib/verbs/path.h lib/verbs/poll.c lib/verbs/post.c lib/verbs/qp.c \
+	lib/verbs/path.c lib/verbs/path.h lib/verbs/pause.c lib/verbs/pause.h lib/verbs/poll.c lib/verbs/post.c lib/verbs/qp.c \
 	lib/verbs/table.c lib/verbs/table.h lib/verbs/told.c lib/verbs/told.h lib/verbs/twin.c lib/verbs/vobj.c lib/verbs/vobj.h \
 	lib/verbs/windows.c \
 	lib/verbs/real.c lib/verbs/real.h lib/verbs/dlopen.c lib/verbs/dlopen.S \
 	lib/verbs/env.c lib/verbs/env.h lib/verbs/log.c lib/verbs/log.h \
 	lib/verbs/rails.c lib/verbs/rails.h lib/verbs/sysfs.c
-lib_libshift_la_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS) -fvisibility=hidden -ftls-model=initial-exec
+SHIFT_SO_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS) -fvisibility=hidden -ftls-model=initial-exec
+lib_libshift_la_CFLAGS = $(SHIFT_SO_CFLAGS) $(HOOKS_CFLAGS)
 lib_libshift_la_LIBADD = lib/libshiftverbs.la lib/libshiftstats.la lib/libshiftcore.la kv/libkvclient.la $(IBVERBS_LIBS)
 lib_libshift_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \
 	-Wl,--no-as-needed,-libverbs \
@@ -60,6 +61,14 @@ lib_libshift_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \
 	-Wl,--version-script,$(srcdir)/lib/libshift.map
 lib_libshift_la_DEPENDENCIES = lib/libshiftverbs.la lib/libshiftstats.la lib/libshiftcore.la kv/libkvclient.la lib/libshift.map
 EXTRA_DIST += lib/libshift.map
+
+# The same with pause points, for tests: never installed.
+check_LTLIBRARIES += lib/libshift-hooks.la
+lib_libshift_hooks_la_SOURCES = $(lib_libshift_la_SOURCES)
+lib_libshift_hooks_la_CFLAGS = $(SHIFT_SO_CFLAGS) -DSHIFT_TEST_HOOKS
+lib_libshift_hooks_la_LIBADD = $(lib_libshift_la_LIBADD)
+lib_libshift_hooks_la_LDFLAGS = $(lib_libshift_la_LDFLAGS) -rpath /nowhere
+lib_libshift_hooks_la_DEPENDENCIES = $(lib_libshift_la_DEPENDENCIES)
 
 # It is preloaded, never linked with; and without the .la, libtool would leave it behind.
 install-exec-hook:

@@ -20,10 +20,11 @@ endif
 TESTBED_TESTS = \
 	tests/testbed/tool.bats tests/testbed/ssh.bats tests/testbed/integrity.bats \
 	tests/testbed/links.bats tests/testbed/survive.bats tests/testbed/life.bats \
+	tests/testbed/pause.bats \
 	tests/testbed/pair-6.1.hosts tests/testbed/pair-6.12.hosts \
 	tests/testbed/single-6.1.hosts tests/testbed/single-6.12.hosts
 TESTS += tests/style.bats tests/cli.bats tests/preload.bats tests/kvd.bats tests/run.bats
-EXTRA_DIST += tests/helper.bash tests/wait.bash tests/testbed/survive.bash tests/style.bats tests/cli.bats \
+EXTRA_DIST += tests/helper.bash tests/wait.bash tests/testbed/survive.bash tests/testbed/pause.bash tests/style.bats tests/cli.bats \
 	tests/kvd.bats tests/preload.bats tests/run.bats tests/testbed/survive-more.bats \
 	tests/testbed/hosts.bats tests/testbed/run-hosts $(TESTBED_TESTS) tests/testbed/cycles \
 	tests/testbed/survive-matrix
@@ -44,7 +45,7 @@ check-testbed: all $(check_PROGRAMS)
 	$(MAKE) -j1 check TESTS='$(TESTBED_TESTS)'
 
 CHECK_LONG_TARGETS += check-long-testbed
-check-long-testbed: all
+check-long-testbed: all lib/libshift-hooks.la
 	BUILDDIR='$(abs_top_builddir)' $(top_srcdir)/tests/testbed/cycles 50
 	$(MAKE) -j1 check TESTS=tests/testbed/survive-more.bats
 	BUILDDIR='$(abs_top_builddir)' $(top_srcdir)/tests/testbed/survive-matrix all

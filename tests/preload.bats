@@ -304,6 +304,29 @@ objects() { # WHAT: works as without shift
 	! grep 'shadow PD is still in use' "$BATS_TEST_TMPDIR/log"
 }
 
+@test "pause points: in libshift-hooks.so, and not a byte of them in libshift.so" {
+	hooks=$BUILDDIR/lib/.libs/libshift-hooks.so
+	export ASAN_OPTIONS=detect_leaks=0 # lookup ends with the device open
+	export SHIFT_JOB=j SHIFT_RUN_DIR=$BATS_TEST_TMPDIR SHIFT_LOG_FILE=$BATS_TEST_TMPDIR/log
+	plain=$library library=$hooks
+	for bad in fence fence:2 fence:-1s fence@0:2s fence@:2s wave:2s :2s fence:2s,, fence:2m; do
+		rm -f log
+		SHIFT_PAUSE=$bad run -0 preloaded lookup -c libibverbs.so.1
+		grep -q "warning: SHIFT_PAUSE=$bad is not understood" "$SHIFT_LOG_FILE" || { echo "$bad"; false; }
+	done
+	rm "$SHIFT_LOG_FILE"
+	SHIFT_PAUSE=fence:2s,fence@2:/file,detect:10ms,repost@255:1s run -0 preloaded lookup -c libibverbs.so.1
+	run ! grep -q SHIFT_PAUSE "$SHIFT_LOG_FILE"
+	grep -q SHIFT_PAUSE "$hooks"
+
+	! grep -q '^HOOKS_CFLAGS = -D' "$BUILDDIR/Makefile" || skip "configured with --enable-test-hooks"
+	library=$plain
+	SHIFT_PAUSE=wave run -0 preloaded lookup -c libibverbs.so.1
+	run ! grep -q SHIFT_PAUSE "$SHIFT_LOG_FILE"
+	run ! grep -q SHIFT_PAUSE "$plain"
+	[ -z "$(nm "$plain" | grep -w 'pause_[a-z]*')" ]
+}
+
 @test "the data path: instructions added per pair of post and poll are bounded" {
 	needs_unsanitized
 	run "$SRCDIR/tests/bench/datapath" --check

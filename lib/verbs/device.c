@@ -35,6 +35,7 @@ static void init(void)
 	off = !env.job[0];
 	if (off)
 		return;
+	pause_read();
 	gate_start();
 	if (bg_start())
 		off = true;

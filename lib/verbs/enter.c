@@ -108,7 +108,8 @@ static void tick(void *arg)
 
 	atomic_store(&v->timer_at, UINT64_MAX);
 	vqp_enter(v);
-	shift_conn_event(v->conn, &ev, now);
+	if (!pause_tick(v))
+		shift_conn_event(v->conn, &ev, now);
 	vqp_act(v);
 	keys_tick(v, now);
 	told_tick(v, now);
@@ -164,6 +165,7 @@ static void report(struct vqp *v, const struct shift_action *a)
 	log_debug("QP %#x: %s -> %s (%s), rail %u, epoch %u", v->qp->qp_num,
 		  shift_state_name(a->from), shift_state_name(a->to), shift_reason_name(a->reason),
 		  a->rail, a->epoch);
+	pause_change(v, a);
 	if (a->to == SHIFT_ST_FENCE || a->to == SHIFT_ST_GIVEUP || a->reason == SHIFT_R_COMMIT) {
 		char line[512];
 
@@ -185,9 +187,13 @@ static void act(struct vqp *v, const struct shift_action *a)
 	switch ((enum shift_action_type)a->type) {
 	case SHIFT_ACT_FENCE:
 		v->tx_stopped |= v->tx_rail == a->rail;
-		fence_start(v, a);
+		if (!pause_action(v, a))
+			fence_start(v, a);
 		return;
-	case SHIFT_ACT_ARM: arm_start(v, a); return;
+	case SHIFT_ACT_ARM:
+		if (!pause_action(v, a))
+			arm_start(v, a);
+		return;
 	case SHIFT_ACT_POST_RECV: post_recvs(v, a); return;
 	case SHIFT_ACT_POST_SEND: post_sends(v, a); return;
 	case SHIFT_ACT_SEND_MSG: send_msg(v, a); return;
@@ -238,7 +244,7 @@ void vqp_leave(struct vqp *v)
 		v->reposting = false;
 		stats_conn_reposted(v->stats, now_ns());
 	}
-	arm_timer(v, shift_conn_deadline(v->conn));
+	arm_timer(v, pause_deadline(v, shift_conn_deadline(v->conn)));
 	arm_timer(v, keys_deadline(v->keys));
 	arm_timer(v, told_deadline(&v->told));
 	if (shift_conn_fast(v->conn) && !v->dead && v->tx_next == v->tx_end)

@@ -554,7 +554,8 @@ static void message(struct nic *nic, const struct shift_msg *m)
 	} else {
 		struct shift_event ev = {.type = SHIFT_EV_MSG, .rail = (uint8_t)rail, .msg = m};
 
-		shift_conn_event(v->conn, &ev, now_ns());
+		if (!pause_event(v, &ev))
+			shift_conn_event(v->conn, &ev, now_ns());
 	}
 	vqp_leave(v);
 }
@@ -571,13 +572,16 @@ static void link_changed(struct vqp *v, void *arg)
 {
 	struct nic *nic = arg;
 	int rail = v->met ? vqp_rail_on(v, nic) : -1;
+	struct shift_event ev = {.type = nic->link_up ? SHIFT_EV_LINK_UP : SHIFT_EV_LINK_DOWN,
+				 .rail = (uint8_t)rail};
 
 	if (rail < 0)
 		return;
 	vqp_enter(v);
 	if (vqp_rail(v) == rail)
 		stats_conn_fault(v->stats, nic->link_up ? 0 : now_ns(), now_ns());
-	vqp_rail_say(v, nic->link_up ? SHIFT_EV_LINK_UP : SHIFT_EV_LINK_DOWN, (uint8_t)rail);
+	if (!pause_event(v, &ev))
+		shift_conn_event(v->conn, &ev, now_ns());
 	vqp_leave(v);
 }
 

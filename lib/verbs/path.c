@@ -60,7 +60,10 @@ static void tell(struct vqp *v, void *arg)
 			if (vqp_rail(v) == i)
 				stats_conn_fault(v->stats, r->path->misses ? r->path->missed_ns : 0,
 						 now_ns());
-			vqp_event(v, &r->ev);
+			vqp_enter(v);
+			if (!pause_event(v, &r->ev))
+				shift_conn_event(v->conn, &r->ev, now_ns());
+			vqp_leave(v);
 		}
 }
 

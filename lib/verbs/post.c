@@ -131,7 +131,7 @@ void vqp_pump(struct vqp *v)
 	struct shift_sge sge[SGES_MAX];
 	struct shift_wr wr;
 
-	while (v->tx_next < v->tx_end && !v->tx_stopped) {
+	while (v->tx_next < v->tx_end && !v->tx_stopped && !pause_repost(v)) {
 		uint64_t next = v->tx_next;
 		int err;
 
@@ -446,7 +446,7 @@ static int real_recv(struct vqp *v, int rail, uint64_t wr_id, const struct shift
 			return -EAGAIN;
 	}
 	wr.sg_list = (struct ibv_sge *)twin;
-	wr.wr_id = (uint64_t)v->rx_epoch << TWIN_EPOCH_SHIFT | TWIN_RECV;
+	wr.wr_id = (uint64_t)v->rail_epoch[rail] << TWIN_EPOCH_SHIFT | TWIN_RECV;
 	return -ibv_post_recv(vqp_rail_qp(v, (uint8_t)rail), &wr, &bad);
 }
 
@@ -464,7 +464,6 @@ void post_recvs(struct vqp *v, const struct shift_action *a)
 	struct shift_recv_wr wr;
 	int err = 0;
 
-	v->rx_epoch = a->epoch;
 	for (uint64_t i = a->first; i < a->first + a->count && !err; i++) {
 		shift_conn_recv_at(v->conn, i, &wr);
 		err = real_recv(v, a->rail, wr.wr_id, wr.sge, wr.num_sge);

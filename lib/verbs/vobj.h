@@ -23,6 +23,7 @@
 #include "lib/verbs/gate.h"
 #include "lib/verbs/link.h"
 #include "lib/verbs/nic.h"
+#include "lib/verbs/pause.h"
 #include "lib/verbs/table.h"
 #include "lib/verbs/told.h"
 
@@ -240,7 +241,7 @@ struct vqp {
 	/* What is to be posted from the log, in order, and may have to wait for keys or room. */
 	uint64_t tx_next, tx_end;
 	uint8_t tx_rail;
-	uint32_t tx_epoch, rx_epoch;
+	uint32_t tx_epoch;
 	bool tx_stopped;		      /* fenced: nothing more may go there */
 	uint32_t rail_epoch[SHIFT_RAILS_MAX]; /* for which its QP was armed last */
 	bool recv_refused;		      /* by rx_rail: to be told to the core */
@@ -268,6 +269,9 @@ struct vqp {
 	struct bg_call meet_call;
 	bool reposting; /* a commit's requests are not all posted yet */
 	int stats;	/* slot in the statistics, or -1 */
+#ifdef SHIFT_TEST_HOOKS
+	struct pause pause;
+#endif
 };
 
 struct vqp *vqp_find(const struct ibv_qp *qp);

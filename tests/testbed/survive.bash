@@ -59,14 +59,17 @@ on() { # HOST COMMAND...
 
 # --- programs -------------------------------------------------------------------------------------
 
-# $shift_env: more variables for the library; $out: a directory for what programs say;
-# $patience: seconds after which a program is ended with status 124.
+# $shift_env: more variables for the library; ${host_env[HOST]}: one for that host alone; $library: its file in
+# lib/.libs; $out: a directory for what programs say; $patience: seconds after which a program is ended with
+# status 124.
 shift_env=()
+declare -gA host_env=()
+library=libshift.so
 out=
 patience=100
 
 protected() {
-	prefix=(env "LD_PRELOAD=$BUILDDIR/lib/.libs/libshift.so" SHIFT_JOB=survive SHIFT_RAILS=auto
+	prefix=(env "LD_PRELOAD=$BUILDDIR/lib/.libs/$library" SHIFT_JOB=survive SHIFT_RAILS=auto
 		SHIFT_LOG=debug "${shift_env[@]}")
 }
 
@@ -98,7 +101,7 @@ launch() { # HOST PROGRAM ARGUMENTS...
 	shift 2
 	[ "$program" != integrity ] || program=$BUILDDIR/tests/clients/integrity/integrity
 	exec shift-testbed exec --name "$NAME" --timeout "${patience}s" "$host" -- \
-		"${prefix[@]}" "$program" "$@" >"$out/$host.out" 2>"$out/$host.err"
+		"${prefix[@]}" ${host_env[$host]:+"${host_env[$host]}"} "$program" "$@" >"$out/$host.out" 2>"$out/$host.err"
 }
 
 # Waits for both: $client_status, $server_status.
@@ -289,8 +292,10 @@ stood_still() {
 	grep -q 'neither an answer nor an error' "$out"/[ab].err
 }
 
-# The program, protected, goes through the fault: status 0, all iterations, over rail 1 and home again. One
-# that ended well before the fault was over has shown nothing: once more, longer.
+# The program, protected, goes through the fault (by the steps of $course): status 0, all iterations, over rail $over
+# and home again. One that ended well before the fault was over has shown nothing: once more, longer.
+course=through
+over=1
 survives() { # FAULT PROGRAM OPTIONS...; the duration is added
 	local fault=$1 seconds=${seconds:-6} long duration try got_through
 	shift
@@ -303,7 +308,7 @@ survives() { # FAULT PROGRAM OPTIONS...; the duration is added
 		protected
 		start "$@" "${duration[@]}" || return
 		got_through=true
-		through "$fault" >"$out/steps" 2>&1 || got_through=false
+		"$course" "$fault" >"$out/steps" 2>&1 || got_through=false
 		if ! $got_through && running "$client"; then
 			kill_programs
 			if stood_still && [ "$try" -lt 3 ]; then
@@ -315,7 +320,7 @@ survives() { # FAULT PROGRAM OPTIONS...; the duration is added
 		finish
 		[ "$client_status $server_status" = '0 0' ] || break
 		if $got_through; then
-			went_to 1 && all_on 0 && right && return
+			went_to "$over" && all_on 0 && right && return
 			break
 		fi
 		mend_all || return

@@ -68,7 +68,7 @@ enum break_kind { BREAK_NOTHING, BREAK_DUPLICATE, BREAK_LOSE, BREAK_REORDER, BRE
 /* What both sides must agree on: the side that connects decides. */
 struct workload {
 	uint64_t seed;
-	uint32_t qps, depth, inflight, receives, size, ops, count, seconds;
+	uint32_t qps, depth, inflight, receives, hold_ms, size, ops, count, seconds;
 	uint8_t fixed_size, signal_all, one_way, prompt_receives, fence;
 };
 

@@ -26,6 +26,7 @@ struct options opt = {
 	      .depth = 32,
 	      .inflight = UINT32_MAX,
 	      .receives = 64,
+	      .hold_ms = 2,
 	      .size = 16384,
 	      .ops = ALL_OPS,
 	      .seconds = 5},
@@ -44,7 +45,7 @@ static const struct number {
 	{"qps", &opt.w.qps, 1, 1024},		{"depth", &opt.w.depth, 4, 4096},
 	{"inflight", &opt.w.inflight, 1, 4095}, {"receives", &opt.w.receives, 1, 4096},
 	{"size", &opt.w.size, 8, 1 << 20},	{"count", &opt.w.count, 1, 1u << 31},
-	{"seconds", &opt.w.seconds, 1, 864000},
+	{"seconds", &opt.w.seconds, 1, 864000}, {"hold", &opt.w.hold_ms, 0, 10000},
 };
 
 static const char *const op_names[OPS] = {
@@ -74,6 +75,7 @@ static const char *const help =
 	"  --size BYTES        longest message (16384)    --fixed-size   all are that long\n"
 	"  --depth N           send queue (32)    --inflight N   (what the queue holds)\n"
 	"  --receives N        receive queue (64)    --prompt   post receives at once\n"
+	"  --hold MS           (2) for how long receives are withheld now and then\n"
 	"  --signal-all        every WR; else at random\n"
 	"  --one-way           only the client sends\n"
 	"  --fence             IBV_SEND_FENCE at random (soft-RoCE stalls when a receive is late, "

@@ -25,7 +25,7 @@ static void post_one(struct run *r, struct lane *l)
 	l->receives_posted++;
 }
 
-/* All that are free; or none, some or all of them, and sometimes none for two milliseconds. */
+/* All that are free; or none, some or all of them, and sometimes none for a while. */
 void receives_post(struct run *r, struct lane *l, bool all)
 {
 	uint32_t n = opt.w.receives - (l->receives_posted - l->receives_completed);
@@ -36,7 +36,7 @@ void receives_post(struct run *r, struct lane *l, bool all)
 		if (pick(l, 8) || now_ms() < l->receives_held_until_ms)
 			return;
 		if (!pick(l, 500)) {
-			l->receives_held_until_ms = now_ms() + 2;
+			l->receives_held_until_ms = now_ms() + opt.w.hold_ms;
 			return;
 		}
 		n = 1 + pick(l, n);

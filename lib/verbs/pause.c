@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include "lib/verbs/pause.h"
+
+#ifdef SHIFT_TEST_HOOKS
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "lib/verbs/env.h"
+#include "lib/verbs/log.h"
+#include "lib/verbs/vobj.h"
+
+#define MS	    1000000ull
+#define LOOK_NS	    (20 * MS) /* this often for the end */
+#define FILE_MAX_NS (60000 * MS)
+
+enum { POINTS_MAX = 16 };
+
+struct pause_point {
+	enum stats_phase phase;
+	uint8_t nth;
+	uint64_t ns;
+	const char *file; /* NULL: the time counts */
+};
+
+static struct pause_point points[POINTS_MAX];
+static unsigned int points_n;
+
+/* --- the environment ----------------------------------------------------------------------------
+ */
+
+static bool read_time(const char *text, uint64_t *ns)
+{
+	char *unit;
+	unsigned long n = strtoul(text, &unit, 10);
+
+	if (unit == text || n > 3600000)
+		return false;
+	*ns = n * MS;
+	if (!strcmp(unit, "s"))
+		*ns *= 1000;
+	return !strcmp(unit, "s") || !strcmp(unit, "ms");
+}
+
+static bool read_nth(const char *text, uint8_t *nth)
+{
+	char *end;
+	unsigned long n = strtoul(text, &end, 10);
+
+	*nth = (uint8_t)n;
+	return end != text && !*end && n > 0 && n <= UINT8_MAX;
+}
+
+static bool read_phase(const char *word, enum stats_phase *phase)
+{
+	for (unsigned int i = 0; i < STATS_PHASE_COUNT; i++)
+		if (!strcmp(word, stats_phase_name(i))) {
+			*phase = (enum stats_phase)i;
+			return true;
+		}
+	return false;
+}
+
+static bool read_point(char *word, struct pause_point *p)
+{
+	char *value = strchr(word, ':'), *nth;
+
+	if (!value)
+		return false;
+	*value++ = 0;
+	nth = strchr(word, '@');
+	if (nth)
+		*nth++ = 0;
+	*p = (struct pause_point){.nth = 1, .ns = FILE_MAX_NS};
+	if (*value == '/')
+		p->file = value;
+	else if (!read_time(value, &p->ns))
+		return false;
+	return read_phase(word, &p->phase) && (!nth || read_nth(nth, &p->nth));
+}
+
+void pause_read(void)
+{
+	const char *value = secure_getenv("SHIFT_PAUSE");
+	static char *text; /* the points' files are in it */
+	char *rest, *word;
+
+	if (text || !value || !*value)
+		return;
+	rest = text = strdup(value);
+	while (text && (word = strsep(&rest, ",")))
+		if (points_n == POINTS_MAX || !read_point(word, &points[points_n++])) {
+			log_warn("SHIFT_PAUSE=%s is not understood (expected: "
+				 "fence:2s,handshake@2:/file, ...): nothing pauses",
+				 value);
+			points_n = 0;
+			return;
+		}
+}
+
+/* --- the pause ----------------------------------------------------------------------------------
+ */
+
+/* The phase that a change of state begins. */
+static enum stats_phase phase_of(const struct shift_action *report)
+{
+	switch ((enum shift_state)report->to) {
+	case SHIFT_ST_PREPARE: return STATS_PHASE_PREPARE;
+	case SHIFT_ST_DRAIN: return STATS_PHASE_DRAIN;
+	case SHIFT_ST_FENCE: return STATS_PHASE_FENCE;
+	case SHIFT_ST_NO_RAIL:
+	case SHIFT_ST_QUARANTINE: return STATS_PHASE_WAIT;
+	case SHIFT_ST_ARM: return STATS_PHASE_ARM;
+	case SHIFT_ST_SWITCHING: return STATS_PHASE_HANDSHAKE;
+	case SHIFT_ST_ACTIVE:
+		return report->reason == SHIFT_R_COMMIT ? STATS_PHASE_REPOST : STATS_PHASE_COUNT;
+	case SHIFT_ST_SETUP:
+	case SHIFT_ST_GIVEUP:
+	case SHIFT_ST_DEAD:
+	case SHIFT_ST_CLOSING:
+	case SHIFT_ST_CLOSED:
+	case SHIFT_ST_COUNT: break;
+	}
+	return STATS_PHASE_COUNT;
+}
+
+static bool in_phase(const struct vqp *v, enum stats_phase phase)
+{
+	return v->pause.point && v->pause.point->phase == phase;
+}
+
+static void begin(struct vqp *v, enum stats_phase phase)
+{
+	struct pause *p = &v->pause;
+
+	if (p->times[phase] < UINT8_MAX)
+		p->times[phase]++;
+	for (unsigned int i = 0; i < points_n; i++)
+		if (points[i].phase == phase && points[i].nth == p->times[phase]) {
+			p->point = &points[i];
+			p->until_ns = now_ns() + points[i].ns;
+			log_always("QP %#x: pause point %s", v->qp->qp_num,
+				   stats_phase_name(phase));
+			return;
+		}
+}
+
+static void end(struct vqp *v, const char *why)
+{
+	struct pause *p = &v->pause;
+
+	if (!p->point)
+		return;
+	log_always("QP %#x: pause point %s is over (%s)", v->qp->qp_num,
+		   stats_phase_name(p->point->phase), why);
+	p->point = NULL;
+	if (p->holds && p->held.type == SHIFT_ACT_FENCE)
+		fence_start(v, &p->held);
+	else if (p->holds)
+		arm_start(v, &p->held);
+	p->holds = false;
+}
+
+void pause_change(struct vqp *v, const struct shift_action *report)
+{
+	enum stats_phase phase = phase_of(report);
+
+	/* From NO_RAIL to QUARANTINE and back it is the same phase. */
+	if (v->pause.point && v->pause.point->phase == phase && phase == STATS_PHASE_WAIT)
+		return;
+	end(v, "the phase is");
+	if (phase != STATS_PHASE_COUNT)
+		begin(v, phase);
+}
+
+bool pause_action(struct vqp *v, const struct shift_action *a)
+{
+	if (!in_phase(v, a->type == SHIFT_ACT_FENCE ? STATS_PHASE_FENCE : STATS_PHASE_ARM))
+		return false;
+	v->pause.held = *a;
+	v->pause.holds = true;
+	return true;
+}
+
+/* --- what is held back --------------------------------------------------------------------------
+ */
+
+/* Is it the first that is heard of a fault of the rail in use? */
+static bool is_first_word(const struct vqp *v, const struct shift_event *ev)
+{
+	struct shift_conn_view view;
+
+	shift_conn_view(v->conn, &view);
+	if (view.state != SHIFT_ST_ACTIVE)
+		return false;
+	if (ev->type == SHIFT_EV_LINK_DOWN)
+		return ev->rail == view.r;
+	return ev->type == SHIFT_EV_MSG && ev->msg->type == SHIFT_MSG_SWITCH &&
+	       ev->msg->epoch > view.e;
+}
+
+/* Does the phase end by messages and timers? */
+static bool is_by_control(enum stats_phase phase)
+{
+	return phase == STATS_PHASE_DETECT || phase == STATS_PHASE_PREPARE ||
+	       phase == STATS_PHASE_DRAIN || phase == STATS_PHASE_WAIT ||
+	       phase == STATS_PHASE_HANDSHAKE;
+}
+
+bool pause_event(struct vqp *v, const struct shift_event *ev)
+{
+	if (!v->pause.point && is_first_word(v, ev))
+		begin(v, STATS_PHASE_DETECT);
+	if (!v->pause.point || !is_by_control(v->pause.point->phase))
+		return false;
+	if (ev->type == SHIFT_EV_MSG)
+		return true; /* the peer repeats it */
+	if (v->pause.point->phase != STATS_PHASE_DETECT)
+		return false;
+	v->pause.links |= ev->type == SHIFT_EV_LINK_DOWN || ev->type == SHIFT_EV_LINK_UP;
+	return true;
+}
+
+static void say_links(struct vqp *v)
+{
+	v->pause.links = false;
+	for (uint8_t i = 0; i < v->peer_rails; i++) {
+		bool up = v->dev->nic[i]->link_up;
+		struct shift_event ev = {.type = up ? SHIFT_EV_LINK_UP : SHIFT_EV_LINK_DOWN,
+					 .rail = i};
+
+		shift_conn_event(v->conn, &ev, now_ns());
+		vqp_act(v);
+	}
+}
+
+bool pause_repost(const struct vqp *v)
+{
+	return in_phase(v, STATS_PHASE_REPOST);
+}
+
+bool pause_tick(struct vqp *v)
+{
+	struct pause *p = &v->pause;
+
+	if (p->point && now_ns() >= p->until_ns)
+		end(v, "the time is");
+	if (p->point && p->point->file && !access(p->point->file, F_OK))
+		end(v, "the file is there");
+	if (p->point)
+		return is_by_control(p->point->phase);
+	if (p->links)
+		say_links(v);
+	return false;
+}
+
+uint64_t pause_deadline(const struct vqp *v, uint64_t at_ns)
+{
+	uint64_t look = now_ns() + LOOK_NS;
+
+	if (!v->pause.point)
+		return v->pause.links && look < at_ns ? look : at_ns;
+	return is_by_control(v->pause.point->phase) || look < at_ns ? look : at_ns;
+}
+
+#endif

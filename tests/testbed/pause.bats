@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+# What happens during the phases of a switch, which pause points make as long as it takes: rail 0 comes back, somebody
+# is killed. Each phase of a failover once; the rest: survive-matrix pause and kill.
+
+load ../helper
+load survive
+load pause
+
+export NAME=check-pause
+
+setup_file() {
+	cd "$BUILDDIR" || return
+	survive_up
+	RUN_TREE=$(mktemp -d "$BUILDDIR/pause.XXXXXX")
+	export RUN_TREE rate=400 # about what survive.bats measures
+	run_tree "$RUN_TREE"
+}
+
+teardown_file() {
+	survive_down
+	rm -rf "${RUN_TREE:?}"
+}
+
+setup() {
+	cd "$BUILDDIR" || return
+	out=$BATS_TEST_TMPDIR run=$RUN_TREE
+	shift_env=(SHIFT_LOST_ATOMIC=continue)
+	client= server=
+}
+
+teardown() {
+	kill_programs
+	mend_all
+}
+
+@test "ib_write_bw: rail 0 is back in each phase of the switch, first before one end has heard of the fault" {
+	survives_pause down:b ab 'detect fence handshake repost' ib_write_bw -s 4096
+}
+
+@test "integrity: rail 0 is back while the twin is armed: nothing lost, duplicated, reordered or corrupt" {
+	seconds=16 survives_pause down:a ab arm integrity --allow-lost-results --qps 2
+}
+
+# kvd and etcd, too: survive-matrix kill. A killed shift-kvd's lease alone lasts half a minute.
+@test "kill -9 of the peer while the old QP is fenced: an error at once, and nothing stays" {
+	killed_in fence b ib_send_bw -s 4096
+}
