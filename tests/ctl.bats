@@ -34,7 +34,7 @@ live() { # NAME JOB [REPORT_DIR]; $WITHIN: words before it
 	PID[$name]=$!
 	exec {fd}>"$name.in"
 	IN[$name]=$fd
-	wait_until 10 grep -q ready "$name.out"
+	wait_until 30 grep -q ready "$name.out"
 }
 
 tell() { # NAME COMMAND...
@@ -42,7 +42,7 @@ tell() { # NAME COMMAND...
 	shift
 	before=$(grep -c done "$name.out" || true)
 	echo "$*" >&"$fd"
-	wait_until 10 answered "$name" "$before"
+	wait_until 30 answered "$name" "$before"
 }
 
 answered() { # NAME BEFORE
@@ -208,14 +208,14 @@ follow() { # FILE [OPTION...]: the commands of the others are not to be held ope
 	first=$!
 	follow one.out --pid "${PID[p]}" &
 	second=$!
-	wait_until 10 grep -q HELLO all.out
-	wait_until 10 grep -q HELLO one.out
+	wait_until 30 grep -q HELLO all.out
+	wait_until 30 grep -q HELLO one.out
 	live q j2
 	tell q add 27
 	tell p failover 17
 	tell q failover 27
-	wait_until 10 eval '[ "$(grep -c "\"switch\"" all.out)" -eq 2 ]'
-	wait_until 10 grep -q 'failover committed' one.out
+	wait_until 30 eval '[ "$(grep -c "\"switch\"" all.out)" -eq 2 ]'
+	wait_until 30 grep -q 'failover committed' one.out
 	hang_up p
 	wait "$second"
 	! grep -q 'qpn 27' one.out
@@ -292,7 +292,7 @@ start_kvd() {
 	timeout 30 shift-kvd --kv "http://127.0.0.1:$port" --job j1 --grace 2s --foreground \
 		>kvd.out 2>&1 3>&- &
 	KVD=$!
-	wait_until 20 test -e run/j1/kvd.sock
+	wait_until 30 test -e run/j1/kvd.sock
 }
 
 crashes() {
@@ -311,7 +311,7 @@ crashes() {
 	hang_up q
 	tell p add 18
 	murder p
-	wait_until 10 eval '[ "$(crashes)" -eq 1 ]'
+	wait_until 30 eval '[ "$(crashes)" -eq 1 ]'
 	[ -z "$(find run/j1 -maxdepth 1 -name '[0-9]*')" ]
 	run -0 shift-ctl status
 	expect_match 'stats_live, CRASH RECORD, began '
@@ -326,7 +326,7 @@ crashes() {
 		tell "$name" hello
 		murder "$name"
 	done
-	wait_until 10 eval '[ -z "$(find run/j1 -maxdepth 1 -name "[0-9]*")" ]'
+	wait_until 30 eval '[ -z "$(find run/j1 -maxdepth 1 -name "[0-9]*")" ]'
 	[ "$(crashes)" -eq 16 ]
 	run -0 shift-ctl status --json
 	[ "$(jq '[.processes[] | select(.crash_record)] | length' <<<"$output")" -eq 16 ]
@@ -340,7 +340,7 @@ crashes() {
 	live p j1
 	murder p
 	start_kvd
-	wait_until 10 eval '[ "$(crashes)" -eq 1 ]'
+	wait_until 30 eval '[ "$(crashes)" -eq 1 ]'
 	live q j1
 	tell q add 17
 	murder q
@@ -361,7 +361,7 @@ crashes() {
 	run -0 shift-ctl failback
 	expect_line '^1: 0 connections move$'
 	murder p
-	wait_until 10 eval '[ "$(crashes)" -eq 1 ]'
+	wait_until 30 eval '[ "$(crashes)" -eq 1 ]'
 	[ -z "$(find run/j1 -maxdepth 1 -name '[0-9]*')" ]
 	[ "$(find run/j1/crash -name '1-*.stats' | wc -l)" -eq 1 ]
 	run shift-ctl failback

@@ -28,7 +28,7 @@ teardown() {
 		[ ! -e "$h" ] || { kill -CONT "$(<"$h")" && kill "$(<"$h")"; } 2>/dev/null || true
 	done
 	for h in */kvd.pid; do
-		[ ! -e "$h" ] || wait_until 10 eval "! kill -0 $(<"$h") 2>/dev/null"
+		[ ! -e "$h" ] || wait_until 30 eval "! kill -0 $(<"$h") 2>/dev/null"
 	done
 	[ -z "$ETCD" ] || { kill -CONT "$ETCD" && kill -9 "$ETCD"; } 2>/dev/null || true
 	[ "${BATS_TEST_COMPLETED:-}" = 1 ] || tail -n 20 ./*.out etcd.log 2>/dev/null || true
@@ -60,7 +60,7 @@ etcd_start() { # [DATA]: the same ports every time
 		--heartbeat-interval 20 --election-timeout 200 --log-level error \
 		>>etcd.log 2>&1 3>&- &
 	ETCD=$!
-	[ -n "${AUTH:-}" ] || wait_until 20 etcd_answers
+	[ -n "${AUTH:-}" ] || wait_until 30 etcd_answers
 }
 
 etcd_stopped() { # all its threads
@@ -112,7 +112,7 @@ says() { # NONCE REGEX: a whole line of its output
 }
 
 expect() { # NONCE REGEX: within a time
-	wait_until 15 says "$1" "$2"
+	wait_until 30 says "$1" "$2"
 }
 
 ask() { # NONCE COMMAND REGEX: an answer is repeated until it is that
@@ -239,7 +239,7 @@ gone() { # HOST
 	ready a1
 	expect b1 'put f999 value-999'
 	ask b1 count 'count 1000'
-	wait_until 10 status_is A .queue 0
+	wait_until 30 status_is A .queue 0
 	[ "$(ctl get --prefix --keys-only "/shift/v1/$JOB/f" | grep -c f)" -eq 1000 ]
 }
 
@@ -253,11 +253,11 @@ gone() { # HOST
 	tell a1 put k old
 	expect b1 'put k old'
 	kill -STOP "$ETCD"
-	wait_until 5 etcd_stopped
+	wait_until 30 etcd_stopped
 	tell a1 put k new
 	tell a1 fill f 200
-	wait_until 10 status_is B .etcd down
-	wait_until 10 status_is A .queue 201
+	wait_until 30 status_is B .etcd down
+	wait_until 30 status_is A .queue 201
 	ask b1 state 'state 1 lease 2 unsent 0'
 	ask b1 'get k' 'got k = old'
 	client B b2 # and from the daemon's
@@ -267,8 +267,8 @@ gone() { # HOST
 	expect b1 'put k new'
 	expect b1 'put f199 value-199'
 	ask b1 state 'state 1 lease 1 unsent 0'
-	wait_until 10 status_is A .queue 0
-	wait_until 10 status_is A .error ''
+	wait_until 30 status_is A .queue 0
+	wait_until 30 status_is A .error ''
 }
 
 @test "etcd dies, and comes back as it was, then empty" {
@@ -290,7 +290,7 @@ gone() { # HOST
 	tell a1 put k3 3
 	etcd_start empty
 	expect b1 'put k3 3'
-	wait_until 10 status_is A .queue 0
+	wait_until 30 status_is A .queue 0
 	[ "$(ctl get --prefix --keys-only "/shift/v1/$JOB/k" | xargs)" = \
 		"/shift/v1/$JOB/k1 /shift/v1/$JOB/k2 /shift/v1/$JOB/k3" ]
 	ask b1 'get k1' 'got k1 = 1'
@@ -314,8 +314,8 @@ gone() { # HOST
 	tell a1 del gone
 	tell a1 put k new
 	tell a1 fill f 10
-	wait_until 10 status_is A .queue 0
-	wait_until 10 status_is A '.keys' 11
+	wait_until 30 status_is A .queue 0
+	wait_until 30 status_is A '.keys' 11
 	ctl put x 1
 	ctl compact "$(ctl get x -w json | jq .header.revision)"
 	etcd_kill
@@ -349,8 +349,8 @@ gone() { # HOST
 	sleep 1.5 # longer than the grace time: a client keeps it
 	kill -0 "$p"
 	hang_up a1
-	wait_until 10 gone A
-	wait_until 5 eval "! kill -0 $p 2>/dev/null"
+	wait_until 30 gone A
+	wait_until 30 eval "! kill -0 $p 2>/dev/null"
 	[ "$(ctl get --prefix --keys-only "/shift/v1/$JOB/" | xargs)" = "/shift/v1/$JOB/job-key" ]
 }
 
@@ -371,7 +371,7 @@ gone() { # HOST
 	expect b1 'put k2 2'
 	ask a1 state 'state 1 lease 1 unsent 0'
 	kill "$(<A/kvd.pid)" # and one that is told to end removes its files
-	wait_until 10 gone A
+	wait_until 30 gone A
 	run ! grep -E '^died|^delete' b1.out
 }
 
@@ -447,7 +447,7 @@ gone() { # HOST
 	SHIFT_RUN_DIR=/proc/$$/cwd/A timeout 1 setpriv --reuid nobody --clear-groups \
 		"$dir/kv_shell" "$JOB" 1 < <(echo put k 1; sleep 0.5) >nobody.out || true
 	[ "$(status_of A .keys)" -eq 0 ]
-	wait_until 10 eval "[ ! -e $dir/run/$JOB ]"
+	wait_until 30 eval "[ ! -e $dir/run/$JOB ]"
 	rm -r "$dir"
 }
 
@@ -467,7 +467,7 @@ gone() { # HOST
 	ctl user grant-role root root
 	ctl auth enable
 	kvd A # without
-	wait_until 10 eval '[[ $(status_of A .error) == *user* ]]'
+	wait_until 30 eval '[[ $(status_of A .error) == *user* ]]'
 	printf 'root:secret\n' >user
 	SHIFT_RUN_DIR=$PWD/B run shift-kvd --kv "$KV" --job "$JOB" --user-file user
 	expect_status 2
@@ -478,7 +478,7 @@ gone() { # HOST
 	etcd_kill # its tokens go with it
 	AUTH=1 etcd_start
 	tell b1 put k 1
-	wait_until 15 eval "ctl --user root:secret get '/shift/v1/$JOB/k' | grep -qx 1"
+	wait_until 30 eval "ctl --user root:secret get '/shift/v1/$JOB/k' | grep -qx 1"
 	ask b1 state 'state 1 lease 1 unsent 0'
 }
 
@@ -553,7 +553,7 @@ fds_of() { # NONCE
 	PID[pair]=$!
 	exec {IN[pair]}>in
 	both_are() { [ "$(grep -c 'is not protected: connected to itself,' shift.log)" -eq 2 ]; }
-	wait_until 10 both_are
+	wait_until 30 both_are
 	echo >&"${IN[pair]}"
 	wait "${PID[pair]}"
 	[ "$(<pair.out)" = done ]

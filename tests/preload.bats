@@ -259,14 +259,14 @@ with_shift() { # COMMAND...: as under shift-run, with a backup NIC, talking
 	with_shift memlock -w <"$BATS_TEST_TMPDIR/in" >"$BATS_TEST_TMPDIR/out" &
 	pid=$!
 	exec 4>"$BATS_TEST_TMPDIR/in"
-	wait_until 10 grep -q 'mlx5_1: ready' "$BATS_TEST_TMPDIR/log"
+	wait_until 30 grep -q 'mlx5_1: ready' "$BATS_TEST_TMPDIR/log"
 	echo >&4
-	wait_until 10 grep -q ENOMEM "$BATS_TEST_TMPDIR/out"
+	wait_until 30 grep -q ENOMEM "$BATS_TEST_TMPDIR/out"
 	# Two control links lock 1.3 MB each.
 	[ "$(cut -d' ' -f1 "$BATS_TEST_TMPDIR/out")" -ge 61 ]
 	grep -q 'mlx5_1: what the program registers needs the room' "$BATS_TEST_TMPDIR/log"
-	wait_until 5 grep -q 'mlx5_1 does not know all its memory' "$BATS_TEST_TMPDIR/log"
-	wait_until 10 grep -q 'mlx5_1 knows all its memory' "$BATS_TEST_TMPDIR/log"
+	wait_until 30 grep -q 'mlx5_1 does not know all its memory' "$BATS_TEST_TMPDIR/log"
+	wait_until 30 grep -q 'mlx5_1 knows all its memory' "$BATS_TEST_TMPDIR/log"
 	exec 4>&-
 	wait "$pid"
 }
@@ -289,7 +289,7 @@ objects() { # WHAT: works as without shift
 	STAY=1 with_shift odd_objects loopback <"$BATS_TEST_TMPDIR/in" &
 	pid=$!
 	exec 4>"$BATS_TEST_TMPDIR/in"
-	wait_until 10 grep -q 'QP .* is not protected: connected to itself' "$BATS_TEST_TMPDIR/log"
+	wait_until 30 grep -q 'QP .* is not protected: connected to itself' "$BATS_TEST_TMPDIR/log"
 	exec 4>&-
 	wait "$pid"
 }

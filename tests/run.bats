@@ -67,7 +67,7 @@ nothing_left() { # DIRECTORY...
 end_daemons() {
 	local p
 	for p in $(daemons); do kill "$p" 2>/dev/null || true; done
-	wait_until 10 no_daemons
+	wait_until 30 no_daemons
 }
 
 srun() { # OPTION... -- COMMAND: this test's job
@@ -352,7 +352,7 @@ SHIFT_RUN_DIR=$PWD/A" ]
 	mkfifo hold
 	srun --kv "$KV" -- sh -c ': >ready; exec cat hold' >out &
 	pid=$!
-	wait_until 10 test -e ready
+	wait_until 30 test -e ready
 	kvd=$(daemons)
 	[ "$(ps -o sid= -p "$kvd" | xargs)" != "$(ps -o sid= -p $$ | xargs)" ]
 	[ "$(ps -o ppid= -p "$kvd" | xargs)" != $pid ]
@@ -361,7 +361,7 @@ SHIFT_RUN_DIR=$PWD/A" ]
 	[ "$(shift-kvd status --job "$JOB" --json | jq '[.pid, .holders]' -c)" = "[$kvd,1]" ]
 	echo >hold
 	wait $pid
-	wait_until 10 nothing_left A
+	wait_until 30 nothing_left A
 }
 
 @test "no --kv: an etcd for this host, one line, and nothing is left" {
@@ -371,7 +371,7 @@ SHIFT_RUN_DIR=$PWD/A" ]
 	[ "$(daemons | wc -l)" -eq 2 ]
 	run -0 srun -- true
 	[ "$(daemons | wc -l)" -eq 2 ]
-	wait_until 20 nothing_left A
+	wait_until 30 nothing_left A
 }
 
 @test "six at the same time start one shift-kvd and one etcd" {
@@ -393,7 +393,7 @@ SHIFT_RUN_DIR=$PWD/A" ]
 		"$BUILDDIR/tests/kv/kv_shell" "$JOB" a1 >a.out 2>a.err &
 	(echo watch; sleep 4) | MASTER_ADDR=127.0.0.1 SHIFT_RUN_DIR=$PWD/B srun \
 		--kv "start@:$port" -- "$BUILDDIR/tests/kv/kv_shell" "$JOB" b1 >b.out 2>b.err &
-	wait_until 10 grep -qx 'put k from-a' b.out
+	wait_until 30 grep -qx 'put k from-a' b.out
 	[ "$(daemons etcd | wc -l)" -eq 1 ]
 	wait
 	[ ! -s a.err ] && [ ! -s b.err ]
@@ -412,7 +412,7 @@ SHIFT_RUN_DIR=$PWD/A" ]
 	ip -n "$b" addr add 10.99.0.2/24 dev vb && ip -n "$b" link set vb up && ip -n "$b" link set lo up
 	SHIFT_RUN_DIR=$PWD/B ip netns exec "$b" "$BIN/shift-run" --job "$JOB" --kv start@10.99.0.1 -- \
 		"$BIN/shift-kvd" status --job "$JOB" >b.out 2>b.err 3>&- &
-	wait_until 10 grep -q '^shift-run: waiting up to 60 s for etcd: http://10.99.0.1:29379' b.err
+	wait_until 30 grep -q '^shift-run: waiting up to 60 s for etcd: http://10.99.0.1:29379' b.err
 	SHIFT_RUN_DIR=$PWD/A ip netns exec "$a" "$BIN/shift-run" --job "$JOB" --kv start@10.99.0.1 -- \
 		sleep 2 >a.out 2>a.err 3>&-
 	wait
@@ -480,19 +480,19 @@ SHIFT_RUN_DIR=$PWD/A" ]
 	local guard kvd
 	mkfifo hold
 	srun -- sh -c ': >ready; exec cat hold' &
-	wait_until 10 test -e ready
+	wait_until 30 test -e ready
 	guard=$(daemons etcd)
 	kvd=$(daemons kv)
 	[ "$(wc -w <<<"$guard $kvd")" -eq 2 ]
 	kill -9 "$(ps -o pid= --ppid "$guard")"
-	wait_until 10 etcd_is down
-	wait_until 10 etcd_is up
+	wait_until 30 etcd_is down
+	wait_until 30 etcd_is up
 	kill -9 "$kvd"
 	run -0 srun -- shift-kvd status --job "$JOB" --json
 	[ "$(jq -r .etcd <<<"${lines[-1]}")" = up ]
 	[ "$(jq -r .pid <<<"${lines[-1]}")" != "$kvd" ]
 	kill -9 "$guard"
-	wait_until 10 etcd_is down
+	wait_until 30 etcd_is down
 	run -0 srun -- shift-kvd status --job "$JOB" --json
 	[ "$(jq -r .etcd <<<"${lines[-1]}")" = up ]
 	echo >hold
@@ -538,28 +538,28 @@ etcd_is() {
 				'trap "exit 33" '$s'; : >ready; while :; do sleep 0.05; done' 3>&-
 		) &
 		pid=$!
-		wait_until 10 test -e ready
+		wait_until 30 test -e ready
 		kill -$s $pid
-		wait_until 20 eval "! kill -0 $pid 2>/dev/null || [ \"\$(ps -o stat= -p $pid)\" = Z ]" || kill -KILL $pid
+		wait_until 30 eval "! kill -0 $pid 2>/dev/null || [ \"\$(ps -o stat= -p $pid)\" = Z ]" || kill -KILL $pid
 		status=0
 		wait $pid || status=$?
 		[ $status -eq 33 ] || { echo "$s: $status"; return 1; }
 	done
 	shift-run --job "$JOB" --kv "$KV" --report r -- sleep 60 3>&- &
 	pid=$!
-	wait_until 10 eval "ps -o comm= --ppid $pid | grep -qx sleep"
+	wait_until 30 eval "ps -o comm= --ppid $pid | grep -qx sleep"
 	child=$(ps -o pid= --ppid $pid | xargs)
 	kill -STOP "$child"
-	wait_until 5 eval "ps -o stat= -p $pid | grep -q T"
+	wait_until 30 eval "ps -o stat= -p $pid | grep -q T"
 	kill -CONT $pid
-	wait_until 5 eval "! ps -o stat= -p $child,$pid | grep -q T"
+	wait_until 30 eval "! ps -o stat= -p $child,$pid | grep -q T"
 	kill -TSTP $pid
-	wait_until 5 eval "ps -o stat= -p $child | grep -q T"
-	wait_until 5 eval "ps -o stat= -p $pid | grep -q T"
+	wait_until 30 eval "ps -o stat= -p $child | grep -q T"
+	wait_until 30 eval "ps -o stat= -p $pid | grep -q T"
 	kill -CONT $pid
-	wait_until 5 eval "! ps -o stat= -p $child,$pid | grep -q T"
+	wait_until 30 eval "! ps -o stat= -p $child,$pid | grep -q T"
 	kill -9 $pid
-	wait_until 5 eval "! kill -0 $child 2>/dev/null"
+	wait_until 30 eval "! kill -0 $child 2>/dev/null"
 }
 
 @test "the manual page names every variable that the library reads" {

@@ -19,7 +19,7 @@ struct table_slot {
 
 /* Power of two, at most half full, so that a search always meets a free slot. */
 struct table_array {
-	struct table_array *older; /* still read by somebody: freed with the table */
+	struct table_array *older; /* somebody may still read it: kept */
 	uint64_t mask;
 	struct table_slot slot[];
 };
