@@ -415,40 +415,43 @@ suffers() { # FAULT error-or-hang|stall OPTIONS...
 	}
 }
 
-# The switch's outage: the longest gap between completions around the fault (which lasts 1 s), in ms; and the
-# part of it in which this machine did not run the program.
-outage() { # FAULT: prints OUTAGE PAUSED
+# The outages of that many switches: the longest gap between completions around each fault, and the part of it in which
+# the machine did not run the program, one "OUTAGE PAUSED" in ms each, in $out/gaps; phases in $out/events.
+outages() { # FAULT TIMES OPTIONS...
+	local fault=$1 times=$2 round=timed_round
+	shift 2
+	campaign "$fault" "$times" --outage --one-way "$@" || return
+	# The gap around the fault, not that of coming home; clocks are the guest's own.
+	while read -r at till; do
+		jq -r --argjson at "$at" --argjson till "$till" '.started_unix_ms as $start |
+			[.gaps[] | select(.at_ms + .ms >= $at - $start and .at_ms <= $till - $start)] |
+			max_by(.ms) // {ms: 0, paused_ms: 0} | "\(.ms) \(.paused_ms)"' "$out/a.out"
+	done <"$out/times" >"$out/gaps"
+}
+
+timed_round() { # FAULT
 	local at till
-	protected
-	start integrity --outage --one-way --seconds 8 || return
-	carries a 0 || return
 	at=$(on a date +%s%3N)
-	break_it "$1" || return
+	break_it "$1" && wait_until 30 all_on 1 && sleep 0.1 || return
 	till=$(on a date +%s%3N)
-	carries a 1 && mend_it "$1" || return
-	finish
-	if [ "$client_status $server_status" != '0 0' ] || ! clean || ! went_to 1; then
-		failed "outage $1"
-		return 1
-	fi
-	# The gap that begins around the fault, not that of coming home; clocks are the guest's own.
-	jq -r --argjson at "$at" --argjson till "$till" '.started_unix_ms as $start |
-		[.gaps[] | select(.at_ms + .ms >= $at - $start and .at_ms <= $till - $start)] |
-		max_by(.ms) // empty | "\(.ms) \(.paused_ms)"' "$out/a.out"
+	echo "$at $till" >>"$out/times"
+	mend_it "$1" && wait_until 60 sent_home && sleep 0.2
 }
 
 # The integrity client (QPs and threads as it likes) goes through a fault again and again: over rail 1 each time, and
 # home by shift-ctl, since the pause before an automatic fail-back doubles each time.
 campaign() { # FAULT TIMES OPTIONS...
-	local fault=$1 times=$2 host i
+	local fault=$1 times=$2 host i=0
 	shift 2
 	protected
 	prefix+=(SHIFT_FAILBACK=manual)
 	patience=600 start integrity --allow-lost-results --seconds 600 "$@" || return
 	if carries a 0 && wait_until 20 met_all && sleep 1; then
+		: >"$out/times"
 		for ((i = 1; i <= times; i++)); do
-			round "$fault" >"$out/steps" 2>&1 || break
+			"${round:-any_round}" "$fault" >"$out/steps" 2>&1 || break
 		done
+		on a "$BUILDDIR/cmd/shift-ctl/shift-ctl" events --job survive --json >"$out/events" || true
 		for host in a b; do
 			on "$host" pkill -TERM -x integrity
 		done
@@ -464,7 +467,7 @@ campaign() { # FAULT TIMES OPTIONS...
 }
 
 # A fault, until all have left rail 0, and home again.
-round() { # FAULT
+any_round() { # FAULT
 	break_it "$1" && wait_until 30 all_on 1 || return
 	sleep 0.$((RANDOM % 10))
 	mend_it "$1" && wait_until 60 sent_home

@@ -41,7 +41,7 @@ enum {
 	PIECES_MAX = 3,	  /* scatter-gather entries of a work request */
 	PIECE_GAP = 64,	  /* unused bytes between two pieces */
 	INLINE_MAX = 128, /* bytes */
-	GAPS_KEPT = 5,	  /* the longest, per lane */
+	GAPS_KEPT = 64,	  /* the longest, per lane */
 	BREAK_AT = 20,	  /* the number in its stream at which --break strikes */
 	LATE_REPORTS =
 		250, /* ms for the last receive completions to show after the peer's last word */

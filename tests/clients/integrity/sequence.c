@@ -49,6 +49,8 @@ void sequence_close(struct sequence *s, uint32_t sent, struct counters *n)
 /* Keeps the longest ones, longest first. */
 void gap_note(struct gap *gaps, struct gap g)
 {
+	if (g.ms <= gaps[GAPS_KEPT - 1].ms)
+		return;
 	for (int i = 0; i < GAPS_KEPT; i++) {
 		struct gap shorter = gaps[i];
 
