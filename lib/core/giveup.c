@@ -4,7 +4,7 @@
 
 bool giveup_due(const struct shift_conn *c, uint64_t now)
 {
-	return c->plan.trouble && now - c->plan.trouble >= c->cfg.giveup_ns;
+	return c->plan.trouble && conn_since(now, c->plan.trouble) >= c->cfg.giveup_ns;
 }
 
 static void stop_timers(struct shift_conn *c)

@@ -42,7 +42,7 @@ void progress_tick(struct shift_conn *c, uint64_t now)
 	if (now < c->check_at)
 		return;
 	/* A twin's retries would have run out by now: what does not move is the program. */
-	if (c->plan.trouble && now - c->active_ns >= c->cfg.giveup_ns / 4)
+	if (c->plan.trouble && conn_since(now, c->active_ns) >= c->cfg.giveup_ns / 4)
 		conn_trouble_over(c);
 	c->check_at = now + c->cfg.no_progress_ns;
 	c->check_done = c->sq.sig_done + c->sq.scan;

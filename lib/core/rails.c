@@ -74,7 +74,7 @@ uint8_t rail_choose(const struct shift_conn *c, uint64_t now)
 void rail_failed(struct shift_conn *c, uint8_t i, uint64_t now)
 {
 	struct rail *r = &c->rail[i];
-	bool again = r->failed_ns && now - r->failed_ns < c->cfg.hold_down_window_ns;
+	bool again = r->failed_ns && conn_since(now, r->failed_ns) < c->cfg.hold_down_window_ns;
 
 	r->hold_down_ns = again ? 2 * r->hold_down_ns : c->cfg.hold_down_ns;
 	if (r->hold_down_ns > c->cfg.hold_down_max_ns)

@@ -102,12 +102,13 @@ static void set_fence_timer(void *arg)
 static void tick(void *arg)
 {
 	struct shift_event ev = {.type = SHIFT_EV_TICK};
-	uint64_t now = now_ns();
 	struct shift_conn_view view;
 	struct vqp *v = arg;
+	uint64_t now;
 
 	atomic_store(&v->timer_at, UINT64_MAX);
 	vqp_enter(v);
+	now = now_ns(); /* not before: who had the lock may have begun a switch meanwhile */
 	if (!pause_tick(v))
 		shift_conn_event(v->conn, &ev, now);
 	vqp_act(v);

@@ -119,6 +119,18 @@ static void trouble_that_lasts_ends_at_the_next_failure(void **state)
 	assert_int_equal(w.h[0].first_error, SHIFT_WC_RETRY_EXC_ERR);
 }
 
+/* Two threads: the timer's read the clock, and waited for the lock while the other began the
+ * switch. */
+static void a_clock_read_before_the_trouble_began_is_no_give_up(void **state)
+{
+	struct shift_event ev = {.type = SHIFT_EV_TICK};
+
+	(void)state;
+	waits_for_an_answer();
+	shift_conn_event(w.h[0].c, &ev, 1);
+	assert_true(w_state(&w, 0) < SHIFT_ST_GIVEUP);
+}
+
 /* Rule 17: slow is not dead, but patience with a rail that answers probes and not us ends. */
 static void patience_ends_where_another_rail_answers(void **state)
 {
@@ -191,6 +203,7 @@ int main(void)
 		T(a_report_of_an_epoch_never_sent_in_breaks_the_protocol),
 		T(the_programs_mistake_shows_during_the_fence),
 		T(trouble_that_lasts_ends_at_the_next_failure),
+		T(a_clock_read_before_the_trouble_began_is_no_give_up),
 		T(patience_ends_where_another_rail_answers),
 		T(released_it_stays_where_it_is),
 		T(after_a_switch_it_is_not_released),
