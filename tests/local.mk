@@ -22,9 +22,9 @@ TESTBED_TESTS = \
 	tests/testbed/links.bats tests/testbed/survive.bats tests/testbed/life.bats \
 	tests/testbed/pair-6.1.hosts tests/testbed/pair-6.12.hosts \
 	tests/testbed/single-6.1.hosts tests/testbed/single-6.12.hosts
-TESTS += tests/style.bats tests/cli.bats tests/preload.bats tests/kvd.bats tests/run.bats
+TESTS += tests/style.bats tests/cli.bats tests/preload.bats tests/kvd.bats tests/run.bats tests/inject.bats
 EXTRA_DIST += tests/helper.bash tests/wait.bash tests/testbed/survive.bash tests/style.bats tests/cli.bats \
-	tests/kvd.bats tests/preload.bats tests/run.bats tests/testbed/survive-more.bats \
+	tests/kvd.bats tests/preload.bats tests/run.bats tests/inject.bats tests/testbed/survive-more.bats \
 	tests/testbed/hosts.bats tests/testbed/run-hosts $(TESTBED_TESTS) tests/testbed/cycles \
 	tests/testbed/survive-matrix
 

@@ -78,3 +78,10 @@ TESTS += tests/unit/test_table
 tests_unit_test_table_SOURCES = tests/unit/test_table.c lib/verbs/table.c lib/verbs/table.h
 tests_unit_test_table_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS)
 tests_unit_test_table_LDADD = $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_program
+TESTS += tests/unit/test_program
+tests_unit_test_program_SOURCES = tests/unit/test_program.c \
+	faultinject/bpf.c faultinject/bpf.h faultinject/program.c faultinject/program.h
+tests_unit_test_program_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_program_LDADD = $(CMOCKA_LIBS)
