@@ -64,6 +64,7 @@ enum inject_option {
 
 struct inject_options {
 	const char *nic;
+	const char *host;  /* NULL: this one; else shift-inject runs there */
 	unsigned int port; /* 0: not said */
 	int64_t for_ms;	   /* -1: until interrupted */
 	int64_t after_ms;

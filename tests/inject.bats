@@ -386,3 +386,114 @@ all_faults() {
 	journal_gone() { ! ls "$SHIFT_INJECT_DIR"/*.json 2>/dev/null; }
 	wait_until 10 journal_gone
 }
+
+@test "a scenario with a mistake: status 2, file, line and field" {
+	cd "$BATS_TEST_TMPDIR"
+	wrong() { # LINE PATTERN CONTENT
+		printf '%s\n' "$3" >x.json
+		run shift-inject run x.json
+		expect_status 2
+		expect_line "^shift-inject: x.json:$1: .*$2"
+	}
+	event='{"at": "1s", "fault": "down", "nic": "lo", "for": "1s"}'
+	wrong 2 'not JSON' '{"timeline":
+		[}'
+	wrong 1 'timeline. is needed' '{}'
+	wrong 2 'nmae: not a field' '{"timeline": ['"$event"'],
+		"nmae": "x"}'
+	wrong 3 'timeline\[1\]: .at. is needed' '{"timeline": [
+		'"$event"',
+		{"fault": "down", "nic": "lo", "for": "1s"}]}'
+	wrong 3 'timeline\[1\].at: before the one above' '{"timeline": [
+		'"$event"',
+		{"at": "0.5s", "fault": "down", "nic": "lo", "for": "1s"}]}'
+	wrong 1 'timeline\[0\].fault: no such fault' '{"timeline": [{"at": "1s", "fault": "dwon"}]}'
+	wrong 1 'timeline\[0\]: .for. is needed' '{"timeline": [{"at": "1s", "fault": "down", "nic": "lo"}]}'
+	wrong 3 'timeline\[0\]: loss: --rate 200%' '{"timeline":
+		[
+		{"at": "1s", "fault": "loss", "nic": "lo", "for": "1s", "rate": "200%"}]}'
+	wrong 1 'timeline\[0\]: not an option' '{"timeline": [{"at": "1s", "fault": "down", "nic": "lo", "for": "1s", "rate": "2%"}]}'
+	wrong 1 'timeline\[0\].host: not a name' '{"timeline": [{"at": "1s", "fault": "down", "nic": "lo", "for": "1s", "host": "-x"}]}'
+	wrong 3 'expect\[1\]: none of' '{"timeline": ['"$event"'],
+		"expect": ["no-error",
+			"no-fun"]}'
+	run shift-inject run nowhere.json
+	expect_status 2
+	expect_line 'nowhere.json: No such file'
+}
+
+@test "the scenarios that are shipped are right, and at least twelve" {
+	n=0
+	for file in "$SRCDIR"/faultinject/scenarios/*.json; do
+		run -0 shift-inject run --dry-run "$file"
+		expect_match 'expected: no-error'
+		[ "$(jq -r .name "$file")" = "$(basename "$file" .json)" ]
+		jq -e '.about and .without' "$file"
+		n=$((n + 1))
+	done
+	[ $n -ge 12 ]
+}
+
+@test "random: the same seed, the same faults; what it prints can be run" {
+	cd "$BATS_TEST_TMPDIR"
+	shift-inject random --seed 7 --minutes 5 --print >one
+	shift-inject random --seed 7 --minutes 5 --print >two
+	shift-inject random --seed 8 --minutes 5 --print >three
+	cmp one two
+	! cmp -s one three
+	shift-inject run --dry-run one
+	[ "$(jq '.timeline | length' one)" -gt 20 ]
+}
+
+@test "a scenario on this host: faults in time, undone, status 0; 1 if one fails" {
+	playing() {
+		state() { ip -br link show | sort; ls "$SHIFT_INJECT_DIR"/*.json 2>/dev/null || true; }
+		state >before
+		echo '{"timeline": [{"at": "0s", "fault": "down", "nic": "v0", "for": "300ms"},
+			{"at": "400ms", "fault": "flap", "period": "100ms", "count": 2, "nic": "v0"}]}' >x.json
+		shift-inject run x.json --json >result
+		same_as before
+		jq -e '.ok and ([.timeline[].status] == [0, 0])' result
+		echo '{"timeline": [{"at": "0s", "fault": "down", "nic": "v0", "for": "60s"},
+			{"at": "200ms", "fault": "down", "nic": "v0", "for": "60s"}]}' >x.json
+		shift-inject run x.json && exit 1 || [ $? -eq 1 ]
+		same_as before
+		sed -i "s/, *$/]}/; 2d" x.json
+		shift-inject run x.json & sleep 0.5
+		kill $!
+		wait $! && exit 1 || [ $? -eq 1 ]
+		same_as before
+	}
+	cd "$BATS_TEST_TMPDIR"
+	run in_netns playing
+	expect_status 0
+}
+
+@test "--host over ssh: the same words there, undone when this end goes, also with kill -9" {
+	mkdir "$BATS_TEST_TMPDIR/bin"
+	# Joins its words for a shell, as ssh does.
+	printf '#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done\necho "$2" >&2\nshift 2\nexec sh -c "$*"\n' \
+		>"$BATS_TEST_TMPDIR/bin/ssh"
+	chmod +x "$BATS_TEST_TMPDIR/bin/ssh"
+	PATH=$BATS_TEST_TMPDIR/bin:$PATH
+	there() {
+		state >before
+		for end in TERM KILL; do
+			rm -f said
+			shift-inject down --nic v0 --host "user@node" >said 2>errors & pid=$!
+			wait_until 10 test -s said
+			! same_as before
+			kill -$end $pid
+			status=0
+			wait $pid || status=$?
+			[ $status -eq $([ $end = KILL ] && echo 137 || echo 0) ]
+			wait_until 10 same_as before
+		done
+		grep -qx user@node errors
+		shift-inject down --host node --nic "v 0; true" && exit 1 || [ $? -eq 3 ]
+		shift-inject down --nic v0 --host=node --for 100ms
+	}
+	cd "$BATS_TEST_TMPDIR"
+	SHIFT_TESTBED_DIR=$BATS_TEST_TMPDIR/none run in_netns there
+	expect_status 0
+}

@@ -19,14 +19,14 @@ endif
 
 TESTBED_TESTS = \
 	tests/testbed/tool.bats tests/testbed/ssh.bats tests/testbed/integrity.bats \
-	tests/testbed/links.bats tests/testbed/survive.bats tests/testbed/life.bats \
+	tests/testbed/links.bats tests/testbed/inject.bats tests/testbed/survive.bats tests/testbed/life.bats \
 	tests/testbed/pair-6.1.hosts tests/testbed/pair-6.12.hosts \
 	tests/testbed/single-6.1.hosts tests/testbed/single-6.12.hosts
 TESTS += tests/style.bats tests/cli.bats tests/preload.bats tests/kvd.bats tests/run.bats tests/inject.bats
 EXTRA_DIST += tests/helper.bash tests/wait.bash tests/testbed/survive.bash tests/style.bats tests/cli.bats \
 	tests/kvd.bats tests/preload.bats tests/run.bats tests/inject.bats tests/testbed/survive-more.bats \
 	tests/testbed/hosts.bats tests/testbed/run-hosts $(TESTBED_TESTS) tests/testbed/cycles \
-	tests/testbed/survive-matrix
+	tests/testbed/survive-matrix tests/testbed/inject-undone
 
 include tests/unit/local.mk
 include tests/clients/local.mk

@@ -110,6 +110,7 @@ enum {
 	LETTER_DRY_RUN,
 	LETTER_SURE,
 	LETTER_EOF,
+	LETTER_HOST,
 	OPTIONS_MAX = 32,
 };
 
@@ -138,6 +139,7 @@ static const struct {
 	{{"json", no_argument, NULL, 'j'}, 0},
 	{{"dry-run", no_argument, NULL, LETTER_DRY_RUN}, 0},
 	{{"yes-i-mean-it", no_argument, NULL, LETTER_SURE}, 0},
+	{{"host", required_argument, NULL, LETTER_HOST}, 0},
 	{{"until-eof", no_argument, NULL, LETTER_EOF}, 0},
 	{{"help", no_argument, NULL, 'h'}, 0},
 };
@@ -149,6 +151,7 @@ static const char common[] =
 	"  -j, --json      what happens, for a program: one object per line\n"
 	"  --dry-run       show what would be changed, and change nothing\n"
 	"  --yes-i-mean-it  even if this host is reached by that NIC\n"
+	"  --host HOST     on that host of a testbed (b, NAME/b), or that ssh reaches\n"
 	"  --until-eof     undo it when standard input ends\n"
 	"  --help          this text\n";
 
@@ -299,6 +302,7 @@ static void take(const struct fault *f, struct inject_options *o, int c, int arg
 	case LETTER_DRY_RUN: o->dry_run = true; break;
 	case LETTER_SURE: o->sure = true; break;
 	case LETTER_EOF: o->until_eof = true; break;
+	case LETTER_HOST: o->host = optarg; break;
 	default: break;
 	}
 }
@@ -368,7 +372,7 @@ void options_parse(const struct fault *f, struct inject_options *o, int argc, ch
 		if (c == 'h')
 			fault_help(f);
 		if (c == '?')
-			exit(INJECT_BAD_USAGE);
+			options_bad();
 		take(f, o, c, argc, argv);
 		o->given |= bits_of(c);
 	}
