@@ -26,7 +26,8 @@ TESTS += tests/style.bats tests/cli.bats tests/preload.bats tests/kvd.bats tests
 EXTRA_DIST += tests/helper.bash tests/wait.bash tests/testbed/survive.bash tests/style.bats tests/cli.bats \
 	tests/kvd.bats tests/preload.bats tests/run.bats tests/inject.bats tests/testbed/survive-more.bats \
 	tests/testbed/hosts.bats tests/testbed/run-hosts $(TESTBED_TESTS) tests/testbed/cycles \
-	tests/testbed/survive-matrix tests/testbed/inject-undone
+	tests/testbed/survive-matrix tests/testbed/inject-undone \
+	tests/testbed/inject-long
 
 include tests/unit/local.mk
 include tests/clients/local.mk
@@ -48,5 +49,7 @@ check-long-testbed: all
 	BUILDDIR='$(abs_top_builddir)' $(top_srcdir)/tests/testbed/cycles 50
 	$(MAKE) -j1 check TESTS=tests/testbed/survive-more.bats
 	BUILDDIR='$(abs_top_builddir)' $(top_srcdir)/tests/testbed/survive-matrix all
+	for part in undone scenarios unprotected soak; do \
+		BUILDDIR='$(abs_top_builddir)' $(top_srcdir)/tests/testbed/inject-long $$part || exit; done
 check-long:
 	for target in $(CHECK_LONG_TARGETS); do $(MAKE) -j1 $$target || exit; done

@@ -18,7 +18,7 @@
 
 #include "cmd/shift-inject/command.h"
 
-enum { SSH_FAILED = 255, WORDS_MAX = 96, OUTPUT_BYTES = 1 << 20, EXEC_FAILED = 125 };
+enum { SSH_WORDS = 5, SSH_FAILED = 255, WORDS_MAX = 96, OUTPUT_BYTES = 1 << 20, EXEC_FAILED = 125 };
 
 static void own_path(char path[PATH_MAX])
 {
@@ -126,11 +126,11 @@ static char *quoted(const char *word)
 	return s;
 }
 
-/* The command line that runs these words there; freed never, it is for exec. */
+/* The command line that runs these words there, for free_words(). */
 static char **words_there(const struct host *h, char *const words[])
 {
-	static const char *const ssh[] = {"ssh", "-oBatchMode=yes", "-oConnectTimeout=15",
-					  "-oServerAliveInterval=5", "--"};
+	static const char *const ssh[SSH_WORDS] = {"ssh", "-oBatchMode=yes", "-oConnectTimeout=15",
+						   "-oServerAliveInterval=5", "--"};
 	char **argv = calloc(WORDS_MAX, sizeof(*argv));
 	int n = 0;
 
@@ -139,7 +139,7 @@ static char **words_there(const struct host *h, char *const words[])
 	if (h->is_here) {
 		;
 	} else if (h->is_ssh) {
-		for (size_t i = 0; i < sizeof(ssh) / sizeof(*ssh); i++)
+		for (int i = 0; i < SSH_WORDS; i++)
 			argv[n++] = (char *)(uintptr_t)ssh[i];
 		argv[n++] = (char *)(uintptr_t)h->name;
 	} else {
@@ -155,11 +155,20 @@ static char **words_there(const struct host *h, char *const words[])
 	return argv;
 }
 
+/* Those that quoted() made are behind ssh's own and the host's name. */
+static void free_words(const struct host *h, char **argv)
+{
+	if (h->is_ssh)
+		for (char **word = argv + SSH_WORDS + 1; *word; word++)
+			free(*word);
+	free(argv);
+}
+
 char *host_output(const struct host *h, char *const words[])
 {
 	char **argv = words_there(h, words), *text = output_of(argv);
 
-	free(argv);
+	free_words(h, argv);
 	return text;
 }
 
@@ -192,7 +201,7 @@ pid_t host_start(const struct host *h, char *const words[], int out, int *hold)
 		execvp(argv[0], argv);
 		_exit(127);
 	}
-	free(argv);
+	free_words(h, argv);
 	close(ends[0]);
 	*hold = ends[1];
 	return pid;

@@ -56,19 +56,19 @@ guest() { # SCRIPT
 		'"$1"
 }
 
-# The fault lasts 2 s, and the program stands still as long.
+# The fault lasts 1 s, and the program stands still as long.
 stalls() { # FAULT...
 	run guest "
-		fault $* --for 2s
+		fault $* --for 1s
 		program ib_write_lat -n 200 -s 2048
 		wait \$fault
 		jq -r 'select(.event == \"end\") | \"hit \\(.hit) \\(.matched)\"' /tmp/fault"
 	expect_status 0
-	[ "$(head -n 1 <<<"$output")" -ge 1500 ]
+	[ "$(head -n 1 <<<"$output")" -ge 700 ]
 }
 
-@test "undone after its time and on KILL: links, qdiscs, filters, RDMA, GIDs, processes are as before" {
-	run guest "'$SRCDIR/tests/testbed/inject-undone' ${UNDONE:-for KILL}"
+@test "undone on KILL: links, qdiscs, filters, RDMA, GIDs, processes are as before" {
+	run guest "'$SRCDIR/tests/testbed/inject-undone' quick"
 	expect_status 0
 }
 
@@ -151,10 +151,10 @@ stalls() { # FAULT...
 	run guest '
 		typical() { awk "\$1 == 64 {print int(\$5)}" /tmp/client; }
 		fault delay --nic mlx5_0 --time 20ms
-		program ib_write_lat -n 50 -s 64 >/dev/null && typical
+		program ib_write_lat -n 20 -s 64 >/dev/null && typical
 		kill $fault; wait $fault
 		fault delay --nic mlx5_0 --time 20ms --qpn 0xabcdef
-		program ib_write_lat -n 50 -s 64 >/dev/null && typical
+		program ib_write_lat -n 20 -s 64 >/dev/null && typical
 		kill $fault; wait $fault'
 	expect_status 0
 	# Microseconds, half of the round trip: one way of it is delayed.
@@ -163,22 +163,22 @@ stalls() { # FAULT...
 
 @test "rate: no faster than that" {
 	run guest '
-		fault rate --nic mlx5_0 --limit 8mbit
+		fault rate --nic mlx5_0 --limit 16mbit
 		program ib_write_bw -n 20 -s 65536
 		kill $fault; wait $fault'
 	expect_status 0
-	[ "${lines[0]}" -ge 1200 ]
+	[ "${lines[0]}" -ge 600 ]
 }
 
 @test "pause: packets wait, and go on" {
 	run guest '
-		fault pause --nic mlx5_0 --period 1s --duty 60%
-		program ib_write_lat -n 15000 -s 64 >/dev/null || exit
+		fault pause --nic mlx5_0 --period 300ms --duty 60%
+		program ib_write_lat -n 6000 -s 64 >/dev/null || exit
 		kill $fault; wait $fault
 		# #bytes #iterations t_min t_max
 		awk "\$1 == 64 {print int(\$4)}" /tmp/client'
 	expect_status 0
-	[ "${lines[-1]}" -ge 200000 ]
+	[ "${lines[-1]}" -ge 60000 ]
 }
 
 @test "down, flap: the port goes down with it" {
