@@ -14,7 +14,7 @@
 #include "faultinject/inject.h"
 #include "faultinject/rtnl.h"
 
-enum { PATH_BYTES = 400, PORTS_MAX = 8, UPPERS_DEPTH = 8 };
+enum { PATH_BYTES = 400, PORTS_MAX = 8, GIDS_MAX = 64, UPPERS_DEPTH = 8 };
 
 static const char *sys(void)
 {
@@ -37,18 +37,45 @@ static bool first_line(const char *path, char *line, size_t bytes)
 	return *line != 0;
 }
 
-/* The netdev of a port's GIDs; that of a VLAN may stand there too, behind the port's own. */
-static bool netdev_of_port(const char *rdma, unsigned int port, char netdev[IFNAMSIZ])
+/* The netdev of a port's GIDs: the first one, or wanted if one of them is on that. A VLAN's may be
+ * among them, behind the port's own. */
+static bool netdev_of_gids(const char *rdma, unsigned int port, const char *wanted,
+			   char netdev[IFNAMSIZ])
 {
 	char path[PATH_BYTES];
 
-	for (int i = 0; i < 16; i++) {
+	for (int i = 0; i < GIDS_MAX; i++) {
 		snprintf(path, sizeof(path), "%s/class/infiniband/%s/ports/%u/gid_attrs/ndevs/%d",
 			 sys(), rdma, port, i);
-		if (first_line(path, netdev, IFNAMSIZ))
+		if (first_line(path, netdev, IFNAMSIZ) && (!wanted || !strcmp(wanted, netdev)))
 			return true;
 	}
 	return false;
+}
+
+/* An HCA whose link is down has no GIDs, but its netdevs beside it. */
+static bool netdev_of_device(const char *rdma, unsigned int port, char netdev[IFNAMSIZ])
+{
+	char path[PATH_BYTES], number[16];
+	struct dirent *e;
+	bool found = false;
+	DIR *d;
+
+	snprintf(path, sizeof(path), "%s/class/infiniband/%s/device/net", sys(), rdma);
+	d = opendir(path);
+	while (d && !found && (e = readdir(d))) {
+		if (e->d_name[0] == '.' || strlen(e->d_name) >= IFNAMSIZ)
+			continue;
+		snprintf(path, sizeof(path), "%s/class/infiniband/%s/device/net/%s/dev_port", sys(),
+			 rdma, e->d_name);
+		found = !first_line(path, number, sizeof(number)) ||
+			(unsigned int)atoi(number) + 1 == port;
+		if (found)
+			strcpy(netdev, e->d_name);
+	}
+	if (d)
+		closedir(d);
+	return found;
 }
 
 /* soft-RoCE says its netdev itself, also when it is down and has no GIDs. */
@@ -57,7 +84,8 @@ static bool netdev_of(const char *rdma, unsigned int port, char netdev[IFNAMSIZ]
 	char path[PATH_BYTES];
 
 	snprintf(path, sizeof(path), "%s/class/infiniband/%s/parent", sys(), rdma);
-	return first_line(path, netdev, IFNAMSIZ) || netdev_of_port(rdma, port, netdev);
+	return first_line(path, netdev, IFNAMSIZ) || netdev_of_gids(rdma, port, NULL, netdev) ||
+	       netdev_of_device(rdma, port, netdev);
 }
 
 static bool exists(const char *rdma, const char *what)
@@ -91,7 +119,8 @@ static bool is_on_netdev(struct target *t, const char *rdma)
 	char netdev[IFNAMSIZ];
 
 	for (unsigned int port = 1; port <= PORTS_MAX; port++) {
-		if (!netdev_of(rdma, port, netdev) || strcmp(netdev, t->netdev))
+		if ((!netdev_of(rdma, port, netdev) || strcmp(netdev, t->netdev)) &&
+		    !netdev_of_gids(rdma, port, t->netdev, netdev))
 			continue;
 		snprintf(t->rdma, sizeof(t->rdma), "%s", rdma);
 		t->port = port;

@@ -71,6 +71,9 @@ void scenario_load(const char *path, struct scenario *s);
 /* Carries it out; a status for exit(). */
 int play(struct scenario *s, const struct play_options *o);
 
+/* shift-ctl as that host has it. Valid until the next call. */
+char *ctl_path(const struct host *h);
+
 /* What protected programs of these hosts did, by shift-ctl there. */
 struct watch;
 struct watch *watch_begin(const struct host *hosts, int count);

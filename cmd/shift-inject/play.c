@@ -81,13 +81,16 @@ static void progress(const struct player *p)
 static void give_order(struct player *p, struct part *part)
 {
 	const struct scenario_event *e = part->event;
-	char nic[80], *words[] = {"shift-ctl", (char *)(uintptr_t)e->order, NULL, NULL}, *text;
+	char nic[80], *words[] = {ctl_path(&part->host), (char *)(uintptr_t)e->order, NULL, NULL},
+		      *text;
 
 	snprintf(nic, sizeof(nic), "--nic=%s", e->nic);
 	if (*e->nic)
 		words[2] = nic;
 	text = host_output(&part->host, words);
 	part->status = text ? INJECT_OK : INJECT_FAILED;
+	if (!text)
+		complain("%s: shift-ctl %s on host %s: failed", p->s->name, e->order, e->host);
 	p->failed += !text;
 	free(text);
 }

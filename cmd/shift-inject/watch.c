@@ -22,27 +22,28 @@ struct totals {
 	double given_up, maybe_twice, crashed, outage_max_us;
 };
 
-static cJSON *status_of(const struct host *h)
+char *ctl_path(const struct host *h)
 {
 	static char path[PATH_MAX + 64];
-	char *words[] = {path, "status", "--json", NULL};
-	char *text;
-	cJSON *o;
 	ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
+	char *slash;
 
 	/* Beside this one where it is installed; else where the build has it. */
 	path[n > 0 ? n : 0] = 0;
-	if (strrchr(path, '/'))
-		*strrchr(path, '/') = 0;
-	strcat(path, "/shift-ctl");
-	if (access(path, X_OK) && strrchr(path, '/')) {
-		*strrchr(path, '/') = 0;
-		strcat(path, "/../shift-ctl/shift-ctl");
-	}
-	if (h->is_ssh || access(path, X_OK))
-		strcpy(path, "shift-ctl");
-	text = host_output(h, words);
-	o = text ? cJSON_Parse(text) : NULL;
+	slash = strrchr(path, '/');
+	if (h->is_ssh || !slash)
+		return strcpy(path, "shift-ctl");
+	strcpy(slash, "/shift-ctl");
+	if (access(path, X_OK))
+		strcpy(slash, "/../shift-ctl/shift-ctl");
+	return access(path, X_OK) ? strcpy(path, "shift-ctl") : path;
+}
+
+static cJSON *status_of(const struct host *h)
+{
+	char *words[] = {ctl_path(h), "status", "--json", NULL}, *text = host_output(h, words);
+	cJSON *o = text ? cJSON_Parse(text) : NULL;
+
 	free(text);
 	return o;
 }
