@@ -178,6 +178,9 @@ int target_is_safe(const struct target *t, struct problem *p);
 /* Where journals are, created if need be; returns NULL with p set if that is impossible. */
 const char *journal_dir(struct problem *p);
 
+/* May this user see what is active? */
+int journal_may_read(struct problem *p);
+
 /* Held while journals and NICs are changed, by one process at a time. -1 on error. */
 int journal_lock(struct problem *p);
 void journal_unlock(int lock);

@@ -37,6 +37,25 @@ static const char *dir(void)
 	return s && *s ? s : "/run/shift-inject";
 }
 
+/* What stands in there is done as root: nobody else may have written it. */
+static bool is_ours(struct problem *p)
+{
+	struct stat st;
+
+	if (!stat(dir(), &st) && S_ISDIR(st.st_mode) && st.st_uid == geteuid() &&
+	    !(st.st_mode & S_IWOTH))
+		return true;
+	problem(p, INJECT_NO_PERMISSION, "%s: not a directory of this user alone", dir());
+	return false;
+}
+
+int journal_may_read(struct problem *p)
+{
+	if (!access(dir(), R_OK | X_OK) || errno == ENOENT)
+		return 0;
+	return problem(p, INJECT_NO_PERMISSION, "%s: %s; run it as root", dir(), strerror(errno));
+}
+
 const char *journal_dir(struct problem *p)
 {
 	if (strlen(dir()) > 150) {
@@ -44,7 +63,7 @@ const char *journal_dir(struct problem *p)
 		return NULL;
 	}
 	if (!mkdir(dir(), 0700) || errno == EEXIST)
-		return dir();
+		return is_ours(p) ? dir() : NULL;
 	problem(p, errno == EACCES || errno == EPERM ? INJECT_NO_PERMISSION : INJECT_FAILED,
 		"%s: %s: journals have to be there", dir(), strerror(errno));
 	return NULL;

@@ -137,6 +137,21 @@ same_as() { # BEFORE: now, or soon (IPv6 addresses take a moment)
 	expect_line 'CAP_NET_ADMIN'
 }
 
+@test "journals that others could write, or that may not be read: status 5" {
+	mkdir -m 777 "$SHIFT_INJECT_DIR"
+	run shift-inject cpu-stress --for 10ms
+	expect_status 5
+	expect_line 'not a directory of this user alone'
+	chmod 700 "$SHIFT_INJECT_DIR"
+	for words in list 'undo --all'; do
+		run setpriv --bounding-set -all --inh-caps -all --reuid 65534 --clear-groups \
+			env SHIFT_INJECT_DIR=/proc/1/map_files shift-inject $words
+		[ "$status" -ne 127 ] && [ "$status" -ne 1 ] || skip "setpriv: $output"
+		expect_status 5
+		expect_line 'run it as root'
+	done
+}
+
 @test "a NIC whose packets bypass the kernel: refused, with what works" {
 	export SHIFT_INJECT_SYS=$BATS_TEST_TMPDIR/sys
 	mkdir -p "$SHIFT_INJECT_SYS/class/infiniband/mlx5_0/ports/1/gid_attrs/ndevs" \

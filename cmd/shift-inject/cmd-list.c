@@ -73,6 +73,7 @@ int cmd_list(int argc, char **argv)
 		{"json", no_argument, NULL, 'j'}, {"help", no_argument, NULL, 'h'}, {0}};
 	cJSON *list[JOURNALS_MAX], *all = cJSON_CreateObject(),
 				   *faults_json = cJSON_AddArrayToObject(all, "faults");
+	struct problem p = {0};
 	unsigned int n;
 	bool json = false;
 	char *s;
@@ -87,6 +88,8 @@ int cmd_list(int argc, char **argv)
 	}
 	if (optind < argc)
 		die(INJECT_BAD_USAGE, "list: unexpected argument %s", argv[optind]);
+	if (journal_may_read(&p))
+		die(p.status, "list: %s", p.text);
 	n = journal_list(list, JOURNALS_MAX);
 	for (unsigned int i = 0; i < n; i++) {
 		if (json)

@@ -103,6 +103,7 @@ int cmd_undo(int argc, char **argv)
 {
 	static const struct option options[] = {
 		{"all", no_argument, NULL, 'a'}, {"help", no_argument, NULL, 'h'}, {0}};
+	struct problem p = {0};
 	bool all = false;
 	int c;
 
@@ -115,5 +116,7 @@ int cmd_undo(int argc, char **argv)
 	}
 	if (all == (optind < argc))
 		die(INJECT_BAD_USAGE, "undo: either --all or the IDs of faults");
+	if (journal_may_read(&p))
+		die(p.status, "undo: %s", p.text);
 	return undo_all(all, argv + optind, argc - optind);
 }
