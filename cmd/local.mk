@@ -20,3 +20,12 @@ cmd_shift_run_shift_run_SOURCES = \
 cmd_shift_run_shift_run_CPPFLAGS = $(AM_CPPFLAGS) -DPKGLIBDIR='"$(pkglibdir)"' -DBINDIR='"$(bindir)"'
 cmd_shift_run_shift_run_CFLAGS = $(AM_CFLAGS) $(CJSON_CFLAGS)
 cmd_shift_run_shift_run_LDADD = $(REPORT_LIBS)
+
+bin_PROGRAMS += cmd/shift-inject/shift-inject
+cmd_shift_inject_shift_inject_SOURCES = \
+	cmd/shift-inject/shift-inject.c cmd/shift-inject/command.h cmd/shift-inject/options.c cmd/shift-inject/host.c \
+	cmd/shift-inject/cmd-list.c cmd/shift-inject/cmd-undo.c \
+	cmd/shift-inject/cmd-run.c cmd/shift-inject/cmd-random.c cmd/shift-inject/play.c \
+	cmd/shift-inject/watch.c
+cmd_shift_inject_shift_inject_CFLAGS = $(AM_CFLAGS) $(CJSON_CFLAGS)
+cmd_shift_inject_shift_inject_LDADD = $(INJECT_LIBS)

@@ -17,7 +17,7 @@ commands() {
 }
 
 subcommands() { # PROGRAM: the words of the list in its help
-	"$1" --help | sed -n 's/^  \([a-z]\+\)  .*/\1/p'
+	"$1" --help | sed -n 's/^  \([a-z][a-z-]*\)  .*/\1/p'
 }
 
 long_options() {
@@ -50,7 +50,7 @@ long_options() {
 		for s in '' $subs; do "$c" $s --help; done | long_options >"$BATS_TEST_TMPDIR/help"
 		mandoc -T ascii "$page" | col -b | long_options >"$BATS_TEST_TMPDIR/page"
 		diff "$BATS_TEST_TMPDIR/help" "$BATS_TEST_TMPDIR/page"
-		sed -n 's/^\.It Cm \([a-z]*\).*/\1/p' "$page" | sort -u >"$BATS_TEST_TMPDIR/page"
+		sed -n 's/^\.It Cm \([a-z-]*\).*/\1/p' "$page" | sort -u >"$BATS_TEST_TMPDIR/page"
 		subcommands "$c" | sort | diff - "$BATS_TEST_TMPDIR/page"
 	done
 }

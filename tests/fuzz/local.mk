@@ -26,3 +26,20 @@ fuzz_stats-libfuzzer: $(fuzz_stats_libfuzzer_sources)
 	$(FUZZ_CC) -g -O1 -std=gnu11 -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined \
 		-DSHIFT_LIBFUZZER $(CJSON_CFLAGS) -I$(srcdir) -o $@ $^ $(CJSON_LIBS)
 CLEANFILES += fuzz_stats-libfuzzer
+
+check_PROGRAMS += tests/fuzz/fuzz_scenario
+TESTS += tests/fuzz/fuzz_scenario
+tests_fuzz_fuzz_scenario_SOURCES = tests/fuzz/fuzz_scenario.c
+tests_fuzz_fuzz_scenario_CFLAGS = $(AM_CFLAGS) $(CJSON_CFLAGS)
+tests_fuzz_fuzz_scenario_LDADD = $(INJECT_LIBS)
+
+# The reader is what is instrumented; the faults behind it come from the library.
+fuzz_scenario-libfuzzer: $(srcdir)/tests/fuzz/fuzz_scenario.c $(srcdir)/faultinject/scenario.c \
+		faultinject/libfaultinject.la lib/libshiftreport.la
+	$(FUZZ_CC) -g -O1 -std=gnu11 -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined \
+		-DSHIFT_LIBFUZZER $(CJSON_CFLAGS) -I$(srcdir) -o $@ \
+		$(srcdir)/tests/fuzz/fuzz_scenario.c $(srcdir)/faultinject/scenario.c \
+		faultinject/.libs/libfaultinject.a lib/.libs/libshiftreport.a \
+		lib/.libs/libshiftcore.a kv/.libs/libkvclient.a \
+		$(CJSON_LIBS) $(LIBNL_LIBS) $(IBVERBS_LIBS)
+CLEANFILES += fuzz_scenario-libfuzzer

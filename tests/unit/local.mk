@@ -93,3 +93,10 @@ tests_unit_test_keys_LDADD = $(CMOCKA_LIBS)
 tests_unit_test_async_SOURCES = tests/unit/test_async.c lib/verbs/async.c
 tests_unit_test_async_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
 tests_unit_test_async_LDADD = $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_program
+TESTS += tests/unit/test_program
+tests_unit_test_program_SOURCES = tests/unit/test_program.c \
+	faultinject/bpf.c faultinject/bpf.h faultinject/program.c faultinject/program.h
+tests_unit_test_program_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_program_LDADD = $(CMOCKA_LIBS)

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* What undoes a fault whose process was ended by SIGKILL, or crashed. */
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "faultinject/inject.h"
+
+enum { JOURNALS_MAX = 256 };
+
+/* Is there anything in the journal of that process (it may have come to nothing)? */
+static int undo_of(const char *id, struct problem *p)
+{
+	cJSON *list[JOURNALS_MAX];
+	int lock = journal_lock(p), status = lock < 0 ? INJECT_NOT_UNDONE : 0;
+	unsigned int n = lock < 0 ? 0 : journal_list(list, JOURNALS_MAX);
+
+	for (unsigned int i = 0; i < n; i++) {
+		if (!strcmp(json_text(list[i], "id"), id))
+			status = undo_journal(list[i], p);
+		cJSON_Delete(list[i]);
+	}
+	journal_unlock(lock);
+	return status;
+}
+
+static _Noreturn void guard(int fd, const char *id)
+{
+	struct problem p = {0};
+	sigset_t all;
+	char done;
+	ssize_t n;
+
+	/* It is not to go with a terminal, a session, or whoever ends a group of processes. */
+	setsid();
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, NULL);
+	prctl(PR_SET_NAME, "inject-guard");
+	close(STDIN_FILENO);
+	close(STDOUT_FILENO);
+	if (chdir("/"))
+		_exit(1);
+	do {
+		n = read(fd, &done, 1);
+	} while (n < 0 && errno == EINTR);
+	if (n > 0)
+		_exit(0);
+	if (undo_of(id, &p))
+		fprintf(stderr, "shift-inject: %s: not undone: %s\n", id, p.text);
+	_exit(p.status);
+}
+
+int guard_start(struct injection *in, pid_t *pid)
+{
+	int ends[2];
+
+	*pid = -1;
+	if (pipe2(ends, O_CLOEXEC))
+		return -1;
+	fflush(NULL);
+	*pid = fork();
+	if (!*pid) {
+		close(ends[1]);
+		guard(ends[0], in->id);
+	}
+	close(ends[0]);
+	if (*pid > 0)
+		return ends[1];
+	close(ends[1]);
+	return -1;
+}
+
+void guard_release(int fd, pid_t pid)
+{
+	if (fd < 0)
+		return;
+	if (write(fd, "x", 1) == 1)
+		waitpid(pid, NULL, 0);
+	close(fd);
+}

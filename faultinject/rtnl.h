@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* rtnetlink, one request at a time. Results are 0 or a negative errno; messages of the kernel's go
+ * to rtnl_said(). */
+#ifndef SHIFT_RTNL_H
+#define SHIFT_RTNL_H
+
+#include <linux/rtnetlink.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct nl_msg;
+
+/* What the kernel said to the last error: its own words, or those of the errno. */
+const char *rtnl_said(int err);
+
+/* Sends and frees m, and waits for the answer. */
+int rtnl_request(struct nl_msg *m);
+
+/* The same, for a dump or a get: every answer is shown. */
+int rtnl_read(struct nl_msg *m, void (*fn)(void *arg, struct nlmsghdr *h), void *arg);
+
+/* A message with room for its family's header, which is copied. Never NULL: ends the process
+ * without memory. */
+struct nl_msg *rtnl_message(int type, int flags, const void *header, size_t bytes);
+
+/* --- links ---------------------------------------------------------------------------------------
+ */
+
+struct link_state {
+	char name[16];
+	unsigned int ifindex, flags, mtu, mtu_min, mtu_max, arp_type;
+};
+
+/* -ENODEV: there is none. name may be NULL. */
+int rtnl_link_by_name(const char *name, struct link_state *s);
+int rtnl_link_get(unsigned int ifindex, struct link_state *s);
+int rtnl_link_set_up(unsigned int ifindex, bool up);
+int rtnl_link_set_mtu(unsigned int ifindex, unsigned int mtu);
+
+/* Addresses and routes that go with a link when it is set down, as messages that bring them back.
+ */
+void rtnl_link_belongings(unsigned int ifindex, void (*fn)(void *arg, struct nlmsghdr *h),
+			  void *arg);
+/* One of these messages; as RTM_NEWADDR or RTM_DELADDR, ... What is there already is fine. */
+int rtnl_replay(const struct nlmsghdr *h, int type);
+
+/* Does a default route leave through it? */
+bool rtnl_has_default_route(unsigned int ifindex);
+
+/* --- qdiscs and filters --------------------------------------------------------------------------
+ */
+
+struct qdisc {
+	char kind[16];
+	uint32_t handle, parent;
+};
+
+/* At most max; returns how many. */
+int rtnl_qdiscs(unsigned int ifindex, struct qdisc *list, int max);
+
+/* A request of that type for a qdisc; its kind is in there, options are to follow. */
+struct nl_msg *rtnl_qdisc_message(int type, int flags, unsigned int ifindex, uint32_t parent,
+				  uint32_t handle, const char *kind);
+int rtnl_qdisc_delete(unsigned int ifindex, uint32_t parent, uint32_t handle, const char *kind);
+
+/* A filter that runs the program; classid 0: it decides itself what becomes of a packet. */
+int rtnl_filter_add(unsigned int ifindex, uint32_t parent, int program, const char *name,
+		    uint32_t classid);
+/* That of this name, if there is one. */
+int rtnl_filter_delete(unsigned int ifindex, uint32_t parent, const char *name);
+/* How many there are, of anybody. */
+int rtnl_filters(unsigned int ifindex, uint32_t parent);
+
+#endif

@@ -1,0 +1,503 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* One injection from its beginning to its end. */
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "faultinject/inject.h"
+
+enum { JOURNALS_MAX = 256, CAP_NET_ADMIN_BIT = 12 };
+
+static const int64_t NEVER = INT64_MAX;
+
+/* Why it ends. */
+enum ending { GOES_ON, BY_TIME, BY_COUNT, BY_SIGNAL, BY_EOF, BY_ERROR, BY_ITSELF };
+static const char *const ending_name[] = {"", "time", "count", "signal", "eof", "error", "done"};
+
+struct run {
+	struct injection in;
+	int signals, guard_fd, signal;
+	pid_t guard;
+	int64_t begun_ms, end_ms, next_ms;
+	uint64_t periods;
+	bool on;
+};
+
+int problem(struct problem *p, int status, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (p->status)
+		return status;
+	p->status = status;
+	va_start(ap, fmt);
+	vsnprintf(p->text, sizeof(p->text), fmt, ap);
+	va_end(ap);
+	return status;
+}
+
+bool dry_run(const struct injection *in, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (!in->o.dry_run)
+		return false;
+	fputs("would: ", stdout);
+	va_start(ap, fmt);
+	vprintf(fmt, ap);
+	va_end(ap);
+	putchar('\n');
+	return true;
+}
+
+double inject_random(struct injection *in)
+{
+	in->random ^= in->random << 13;
+	in->random ^= in->random >> 7;
+	in->random ^= in->random << 17;
+	return (double)(in->random >> 11) / 9007199254740992.0;
+}
+
+static int64_t now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* --- may it be? ---------------------------------------------------------------------------------
+ */
+
+static bool may_administer(void)
+{
+	unsigned long long caps = 0;
+	char line[128];
+	FILE *f = fopen("/proc/self/status", "re");
+
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "CapEff: %llx", &caps) == 1)
+			break;
+	if (f)
+		fclose(f);
+	return caps >> CAP_NET_ADMIN_BIT & 1;
+}
+
+/* The names of the faults for which that holds. */
+static void names(char *text, size_t bytes, bool bypassing)
+{
+	*text = 0;
+	for (const struct fault *f = faults; f->name; f++)
+		if ((f->options & OPT_NIC) && !(bypassing ? f->wire : f->hardware))
+			snprintf(text + strlen(text), bytes - strlen(text), "%s%s",
+				 *text ? ", " : "", f->name);
+}
+
+static int check_kind(const struct injection *in, struct problem *p)
+{
+	const struct target *t = &in->t;
+	char others[256];
+
+	if (in->fault->wire && t->bypasses) {
+		names(others, sizeof(others), true);
+		return problem(
+			p, INJECT_REFUSED,
+			"RoCE packets of %s never meet the kernel, where %s acts; what works: %s",
+			t->rdma, in->fault->name, others);
+	}
+	if (in->fault->hardware && !t->bypasses)
+		return problem(p, INJECT_REFUSED,
+			       "%s is no device on a PCI bus: %s is not possible",
+			       *t->rdma ? t->rdma : t->netdev, in->fault->name);
+	return 0;
+}
+
+static int check(struct injection *in, struct problem *p)
+{
+	bool has_nic = in->fault->options & OPT_NIC;
+	int status = has_nic ? target_find(&in->o, &in->t, p) : 0;
+
+	if (!status && has_nic)
+		status = check_kind(in, p);
+	if (!status && has_nic && !in->o.sure && (in->fault->resource || in->fault->wire))
+		status = target_is_safe(&in->t, p);
+	if (!status && has_nic && !in->o.dry_run && !may_administer())
+		status = problem(p, INJECT_NO_PERMISSION,
+				 "%s: CAP_NET_ADMIN is needed; run it as root", in->fault->name);
+	if (!status && in->fault->check)
+		status = in->fault->check(in, p);
+	return status;
+}
+
+static bool overlaps(const struct injection *in, const cJSON *j)
+{
+	enum resource r = in->fault->resource;
+
+	if (r == RESOURCE_NONE || r != (enum resource)json_number(j, "resource", 0) ||
+	    journal_is_of_another_netns(j) || journal_is_of_another_boot(j))
+		return false;
+	if (r == RESOURCE_PROCESS)
+		return json_number(j, "process", 0) == in->o.pid;
+	return json_number(j, "ifindex", 0) == in->t.ifindex;
+}
+
+static int check_overlap(const struct injection *in, struct problem *p)
+{
+	cJSON *list[JOURNALS_MAX];
+	unsigned int n = journal_list(list, JOURNALS_MAX);
+	int status = n < JOURNALS_MAX ? 0
+				      : problem(p, INJECT_REFUSED, "too many faults are active");
+
+	for (unsigned int i = 0; i < n; i++) {
+		if (!status && overlaps(in, list[i]))
+			status = problem(
+				p, INJECT_REFUSED,
+				"%s is active there, and excludes %s; see shift-inject list",
+				json_text(list[i], "id"), in->fault->name);
+		cJSON_Delete(list[i]);
+	}
+	return status;
+}
+
+/* --- what is said -------------------------------------------------------------------------------
+ */
+
+static const char *where(const struct injection *in, char text[128])
+{
+	const struct target *t = &in->t;
+
+	*text = 0;
+	if (*t->rdma)
+		snprintf(text, 128, "%s (%s): ", t->rdma, t->netdev);
+	else if (*t->netdev)
+		snprintf(text, 128, "%s: ", t->netdev);
+	return text;
+}
+
+static void say_json(const struct injection *in, cJSON *o)
+{
+	struct timespec t;
+	char *s;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	cJSON_AddStringToObject(o, "id", in->id);
+	cJSON_AddNumberToObject(o, "unix_s", (double)t.tv_sec + (double)(t.tv_nsec / 1000) / 1e6);
+	s = cJSON_PrintUnformatted(o);
+	puts(s ? s : "{}");
+	fflush(stdout);
+	free(s);
+	cJSON_Delete(o);
+}
+
+static cJSON *event(const char *name)
+{
+	cJSON *o = cJSON_CreateObject();
+
+	cJSON_AddStringToObject(o, "event", name);
+	return o;
+}
+
+static void say_begin(const struct injection *in)
+{
+	char text[128], until[48] = "until interrupted";
+	cJSON *o;
+
+	if (in->o.for_ms >= 0)
+		snprintf(until, sizeof(until), "for %g s", (double)in->o.for_ms / 1000);
+	if (!in->o.json) {
+		printf("%s: %s%s%s%s\n", in->id, where(in, text), in->detail,
+		       in->fault->once ? "" : ", ", in->fault->once ? "" : until);
+		fflush(stdout);
+		return;
+	}
+	o = event("begin");
+	cJSON_AddStringToObject(o, "fault", in->fault->name);
+	cJSON_AddStringToObject(o, "nic", in->t.rdma);
+	cJSON_AddStringToObject(o, "netdev", in->t.netdev);
+	cJSON_AddStringToObject(o, "detail", in->detail);
+	cJSON_AddNumberToObject(o, "seed", (double)in->o.seed);
+	say_json(in, o);
+}
+
+static void say_wave(const struct run *r)
+{
+	cJSON *o;
+
+	if (!r->in.o.json)
+		return;
+	o = event(r->on ? "on" : "off");
+	cJSON_AddNumberToObject(o, "period", (double)r->periods + 1);
+	say_json(&r->in, o);
+}
+
+static void say_end(const struct run *r, enum ending why, int status)
+{
+	const struct injection *in = &r->in;
+	double seconds = (double)(now_ms() - r->begun_ms) / 1000;
+	uint64_t matched = 0, hit = 0;
+	bool counted = packet_counters(in->state_fd, &matched, &hit);
+	cJSON *o;
+
+	if (!in->o.json) {
+		printf("%s: %s after %.1f s", in->id,
+		       status == INJECT_NOT_UNDONE ? "NOT UNDONE" : "undone", seconds);
+		if (counted)
+			printf("; %llu of %llu packets hit", (unsigned long long)hit,
+			       (unsigned long long)matched);
+		putchar('\n');
+		fflush(stdout);
+		return;
+	}
+	o = event("end");
+	cJSON_AddStringToObject(o, "reason", ending_name[why]);
+	if (r->signal)
+		cJSON_AddNumberToObject(o, "signal", r->signal);
+	cJSON_AddNumberToObject(o, "seconds", seconds);
+	cJSON_AddBoolToObject(o, "undone", status != INJECT_NOT_UNDONE);
+	if (counted) {
+		cJSON_AddNumberToObject(o, "matched", (double)matched);
+		cJSON_AddNumberToObject(o, "hit", (double)hit);
+	}
+	say_json(in, o);
+}
+
+/* --- while it lasts
+ * -------------------------------------------------------------------------------
+ */
+
+/* Whatever would end this process by default, and can be told from a crash. */
+static int open_signals(void)
+{
+	static const int list[] = {SIGHUP,  SIGINT,    SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGTERM,
+				   SIGPROF, SIGVTALRM, SIGXCPU, SIGXFSZ, SIGPWR,  SIGIO,   SIGCHLD};
+	static const int ignored[] = {SIGPIPE, SIGTSTP, SIGTTIN, SIGTTOU};
+	sigset_t set;
+
+	sigemptyset(&set);
+	for (size_t i = 0; i < sizeof(list) / sizeof(*list); i++)
+		sigaddset(&set, list[i]);
+	for (int s = SIGRTMIN; s <= SIGRTMAX; s++)
+		sigaddset(&set, s);
+	for (size_t i = 0; i < sizeof(ignored) / sizeof(*ignored); i++)
+		signal(ignored[i], SIG_IGN);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+/* A helper that ends takes the fault with it; a guard that was killed does not. */
+static enum ending child_ended(struct run *r, struct problem *p)
+{
+	enum ending why = GOES_ON;
+	pid_t pid;
+
+	while ((pid = waitpid(-1, NULL, WNOHANG)) > 0) {
+		if (pid == r->guard)
+			continue;
+		problem(p, INJECT_FAILED, "%s: a process of it has ended", r->in.id);
+		why = BY_ERROR;
+	}
+	return why;
+}
+
+static enum ending take_signal(struct run *r, struct problem *p)
+{
+	struct signalfd_siginfo s;
+	enum ending why = GOES_ON;
+
+	while (why == GOES_ON && read(r->signals, &s, sizeof(s)) == sizeof(s)) {
+		if (s.ssi_signo == SIGCHLD) {
+			why = child_ended(r, p);
+		} else {
+			r->signal = (int)s.ssi_signo;
+			why = BY_SIGNAL;
+		}
+	}
+	return why;
+}
+
+/* Until then, or until something ends it before. */
+static enum ending wait_until(struct run *r, int64_t at, struct problem *p)
+{
+	struct pollfd fds[2] = {{.fd = r->signals, .events = POLLIN},
+				{.fd = r->in.o.until_eof ? STDIN_FILENO : -1, .events = POLLIN}};
+	enum ending why = GOES_ON;
+
+	while (why == GOES_ON) {
+		int64_t left = at == NEVER ? -1 : at - now_ms();
+		char byte[64];
+
+		if (at != NEVER && left <= 0)
+			return GOES_ON;
+		poll(fds, 2, left > 1000000 ? 1000000 : (int)left);
+		if (fds[0].revents)
+			why = take_signal(r, p);
+		if (why == GOES_ON && fds[1].revents && read(STDIN_FILENO, byte, sizeof(byte)) <= 0)
+			why = BY_EOF;
+	}
+	return why;
+}
+
+static int64_t phase_ms(struct run *r)
+{
+	const struct inject_options *o = &r->in.o;
+	double share = r->on ? o->duty : 1 - o->duty, ms = (double)o->period_ms * share;
+
+	if (o->jitter > 0)
+		ms *= 1 + o->jitter * (2 * inject_random(&r->in) - 1);
+	return ms < 1 ? 1 : (int64_t)ms;
+}
+
+static int next_wave(struct run *r, struct problem *p)
+{
+	int status = r->in.fault->wave(&r->in, !r->on, p);
+
+	r->on = !r->on;
+	say_wave(r);
+	r->periods += !r->on;
+	r->next_ms += phase_ms(r);
+	return status;
+}
+
+static enum ending keep_up(struct run *r, struct problem *p)
+{
+	bool waves = r->in.fault->wave;
+
+	for (;;) {
+		int64_t at = waves && r->next_ms < r->end_ms ? r->next_ms : r->end_ms;
+		enum ending why = wait_until(r, at, p);
+
+		if (why != GOES_ON)
+			return why;
+		if (now_ms() >= r->end_ms)
+			return BY_TIME;
+		if (!waves)
+			continue;
+		if (!r->on && r->in.o.count && r->periods == r->in.o.count)
+			return BY_COUNT;
+		if (next_wave(r, p))
+			return BY_ERROR;
+	}
+}
+
+/* --- from beginning to end
+ * ------------------------------------------------------------------------
+ */
+
+static int begin(struct run *r, struct problem *p)
+{
+	struct injection *in = &r->in;
+	int lock, status;
+
+	/* Before the lock, which it must not share. */
+	r->guard_fd = guard_start(in, &r->guard);
+	if (r->guard_fd < 0)
+		return problem(p, INJECT_FAILED, "no guard process: %s", strerror(errno));
+	lock = journal_lock(p);
+	status = lock < 0 ? p->status : undo_abandoned(p);
+	if (!status)
+		status = check_overlap(in, p);
+	if (!status)
+		status = journal_begin(in, p);
+	if (!status) {
+		cJSON_AddNumberToObject(in->journal, "guard", r->guard);
+		cJSON_AddNumberToObject(in->journal, "guard_began",
+					(double)process_began(r->guard));
+		cJSON_AddStringToObject(in->journal, "detail", in->detail);
+	}
+	if (!status && in->fault->begin)
+		status = in->fault->begin(in, p);
+	if (!status && in->fault->wave)
+		status = next_wave(r, p);
+	journal_unlock(lock);
+	return status;
+}
+
+static int undo(struct run *r, struct problem *p)
+{
+	int lock, status = 0;
+
+	if (r->in.journal) {
+		lock = journal_lock(p);
+		status = lock < 0 ? INJECT_NOT_UNDONE : undo_journal(r->in.journal, p);
+		journal_unlock(lock);
+		cJSON_Delete(r->in.journal);
+	}
+	if (status != INJECT_NOT_UNDONE)
+		guard_release(r->guard_fd, r->guard);
+	return status;
+}
+
+static int show_dry_run(struct run *r, struct problem *p)
+{
+	struct injection *in = &r->in;
+	int status = 0;
+
+	if (in->fault->begin)
+		status = in->fault->begin(in, p);
+	if (!status && in->fault->wave) {
+		status = in->fault->wave(in, true, p);
+		if (!status)
+			status = in->fault->wave(in, false, p);
+	}
+	return status;
+}
+
+static int run(struct run *r, struct problem *p)
+{
+	struct problem undoing = {0};
+	enum ending why = BY_ERROR;
+	int status;
+
+	r->signals = open_signals();
+	if (r->in.o.after_ms && wait_until(r, now_ms() + r->in.o.after_ms, p) != GOES_ON)
+		return p->status;
+	if (r->in.fault->once) {
+		status = r->in.fault->begin(&r->in, p);
+		if (!status)
+			say_begin(&r->in);
+		return status;
+	}
+	r->begun_ms = r->next_ms = now_ms();
+	r->end_ms = r->in.o.for_ms >= 0 ? r->begun_ms + r->in.o.for_ms : NEVER;
+	status = begin(r, p);
+	if (!status) {
+		say_begin(&r->in);
+		why = keep_up(r, p);
+		status = why == BY_ERROR ? p->status : 0;
+	}
+	if (undo(r, &undoing)) {
+		status = INJECT_NOT_UNDONE;
+		*p = undoing;
+		p->status = status;
+	}
+	if (r->begun_ms && (!p->status || status == INJECT_NOT_UNDONE))
+		say_end(r, status ? BY_ERROR : why, status);
+	return status;
+}
+
+int fault_run(const struct fault *fault, const struct inject_options *o, struct problem *p)
+{
+	struct run r = {.in = {.fault = fault, .o = *o, .state_fd = -1}, .guard_fd = -1};
+	int status;
+
+	r.in.random = o->seed * 0x9e3779b97f4a7c15ull | 1;
+	if (!r.in.o.direction)
+		r.in.o.direction = fault->direction;
+	snprintf(r.in.id, sizeof(r.in.id), "%s-%d", fault->name, getpid());
+	snprintf(r.in.detail, sizeof(r.in.detail), "%s", fault->summary);
+	status = check(&r.in, p);
+	if (!status && o->dry_run)
+		status = show_dry_run(&r, p);
+	else if (!status)
+		status = run(&r, p);
+	return status;
+}

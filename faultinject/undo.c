@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* How each kind of change is undone. Nothing here knows which fault made it. */
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/pkt_sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "faultinject/device.h"
+#include "faultinject/inject.h"
+#include "faultinject/rtnl.h"
+
+enum { JOURNALS_MAX = 256 };
+
+static unsigned int ifindex_of(const cJSON *step)
+{
+	return (unsigned int)json_number(step, "ifindex", 0);
+}
+
+/* What is gone needs no undoing. */
+static int result(const cJSON *step, int err, struct problem *p)
+{
+	if (!err || err == -ENODEV)
+		return 0;
+	return problem(p, INJECT_NOT_UNDONE, "%s: %s: %s", json_text(step, "netdev"),
+		       json_text(step, "kind"), rtnl_said(err));
+}
+
+static int undo_filter(const cJSON *step, struct problem *p)
+{
+	return result(step,
+		      rtnl_filter_delete(ifindex_of(step), (uint32_t)json_number(step, "parent", 0),
+					 json_text(step, "name")),
+		      p);
+}
+
+/* The last one takes it away, whoever made it. */
+static int undo_clsact(const cJSON *step, struct problem *p)
+{
+	unsigned int ifindex = ifindex_of(step);
+	struct link_state s;
+
+	if (rtnl_link_get(ifindex, &s) ||
+	    rtnl_filters(ifindex, TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_INGRESS)) > 0 ||
+	    rtnl_filters(ifindex, TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_EGRESS)) > 0)
+		return 0;
+	return result(step, rtnl_qdisc_delete(ifindex, TC_H_CLSACT, 0, "clsact"), p);
+}
+
+static int undo_qdisc(const cJSON *step, struct problem *p)
+{
+	return result(step,
+		      rtnl_qdisc_delete(ifindex_of(step), TC_H_ROOT,
+					(uint32_t)json_number(step, "handle", 0),
+					json_text(step, "qdisc")),
+		      p);
+}
+
+/* Is it still the process that we mean? */
+static pid_t process_of(const cJSON *step)
+{
+	pid_t pid = (pid_t)json_number(step, "pid", 0);
+	uint64_t began = process_began(pid);
+
+	return began && (double)began == json_number(step, "began", 0) ? pid : 0;
+}
+
+static int undo_signal(const cJSON *step, struct problem *p)
+{
+	pid_t pid = process_of(step);
+	int sig = (int)json_number(step, "signal", 0);
+
+	if (!pid || !kill(pid, sig) || errno == ESRCH)
+		return 0;
+	return problem(p, INJECT_NOT_UNDONE, "process %d: %s", pid, strerror(errno));
+}
+
+static const struct {
+	const char *kind;
+	int (*undo)(const cJSON *step, struct problem *p);
+} kinds[] = {
+	{"filter", undo_filter},   {"clsact", undo_clsact}, {"qdisc", undo_qdisc},
+	{"link", link_restore},	   {"plug", pause_release}, {"signal", undo_signal},
+	{"cgroup", throttle_undo}, {"driver", driver_undo}, {"pcie", pcie_undo},
+};
+
+static int undo_step(const cJSON *step, struct problem *p)
+{
+	const char *kind = json_text(step, "kind");
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
+		if (!strcmp(kinds[i].kind, kind))
+			return kinds[i].undo(step, p);
+	return problem(p, INJECT_NOT_UNDONE, "the journal has a step \"%s\" that is not known here",
+		       kind);
+}
+
+int undo_journal(const cJSON *j, struct problem *p)
+{
+	const cJSON *steps = cJSON_GetObjectItemCaseSensitive(j, "steps");
+	int status = 0, n = cJSON_GetArraySize(steps);
+
+	if (journal_is_of_another_boot(j)) {
+		journal_remove(j);
+		return 0;
+	}
+	if (journal_is_of_another_netns(j))
+		return problem(p, INJECT_NOT_UNDONE, "%s is in another network namespace",
+			       json_text(j, "id"));
+	/* One that fails keeps the journal, and no other from being undone. */
+	for (int i = n - 1; i >= 0; i--)
+		if (undo_step(cJSON_GetArrayItem(steps, i), p))
+			status = INJECT_NOT_UNDONE;
+	if (!status)
+		journal_remove(j);
+	return status;
+}
+
+int undo_abandoned(struct problem *p)
+{
+	cJSON *list[JOURNALS_MAX];
+	unsigned int n = journal_list(list, JOURNALS_MAX);
+	int status = 0;
+
+	for (unsigned int i = 0; i < n; i++) {
+		if (!status && !journal_owner_lives(list[i]) && !journal_guard_lives(list[i]) &&
+		    !journal_is_of_another_netns(list[i])) {
+			fprintf(stderr, "shift-inject: %s was left behind; undoing it\n",
+				json_text(list[i], "id"));
+			status = undo_journal(list[i], p);
+		}
+		cJSON_Delete(list[i]);
+	}
+	return status;
+}

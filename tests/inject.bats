@@ -1,0 +1,547 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+# shift-inject on this machine: its command line, and faults in a network namespace of the test's own.
+
+load helper
+
+setup() {
+	export SHIFT_INJECT_DIR=$BATS_TEST_TMPDIR/journals
+	PATH=$BUILDDIR/cmd/shift-inject:$PATH
+	unset SSH_CONNECTION
+}
+
+# Runs the rest of the test, which is the function of that name, where there is nothing but lo and a
+# pair of interfaces, v0 and v1.
+in_netns() { # FUNCTION
+	unshare --net --mount true 2>/dev/null || skip "no network namespace without root"
+	unshare --net --mount bash -c '
+		set -eu
+		mount -t sysfs sysfs /sys
+		ip link add v0 type veth peer name v1
+		for i in /proc/sys/net/ipv6/conf/*/accept_dad; do echo 0 >$i; done
+		ip link set lo up; ip link set v0 up; ip link set v1 up
+		trap "jobs -p | xargs -r kill -9" EXIT
+		. "$SRCDIR/tests/wait.bash"
+		eval "$1"
+		wait_until 10 calm
+		'"$1" bash "$(declare -f)" 3>&-
+}
+
+# What a fault may change, and must put back. Counters and ages aside.
+state() {
+	ip -d link show
+	ip addr show | sed 's/valid_lft.*//'
+	ip route show table all
+	ip -6 route show table all
+	tc qdisc show
+	for i in v0 v1; do
+		tc filter show dev $i ingress
+		tc filter show dev $i egress
+	done
+	ls "$SHIFT_INJECT_DIR"/*.json 2>/dev/null || true
+}
+
+# Links just set up take a moment.
+calm() {
+	! { ip link show; ip addr show; } | grep -qE 'NO-CARRIER|LOWERLAYERDOWN|tentative'
+}
+
+same_as() { # BEFORE: now, or soon (IPv6 addresses take a moment)
+	state | diff "$1" - >"$1.diff"
+}
+
+@test "bad usage: status 2, one line, nothing made" {
+	while read -r words; do
+		# shellcheck disable=SC2086
+		run shift-inject $words
+		expect_status 2 || { echo "$words"; false; }
+		expect_line '^shift-inject: ' || { echo "$words"; false; }
+	done <<-END
+		lossy --nic lo
+		loss
+		loss --nic lo
+		loss --rate 1%
+		loss --nic lo --rate 200%
+		loss --nic lo --rate 1
+		loss --nic lo --rate 0%
+		loss --nic lo --rate -1%
+		loss --nic lo --rate 0x5%
+		loss --nic lo --rate 1% --burst 0
+		loss --nic lo --rate 1% --direction up
+		loss --nic lo --rate 1% --peer 10.0.0
+		loss --nic lo --rate 1% --qpn 0x1000000
+		loss --nic lo --rate 1% extra
+		loss --nic lo --rate 1% --period 2s
+		loss --nic lo --rate 1% --for
+		loss --nic lo --rate 1% --for soon
+		loss --nic lo --rate 1% --for 0
+		loss --nic lo:x --rate 1%
+		flap --nic lo
+		flap --nic lo --period 0
+		flap --nic lo --period 5ms
+		flap --nic lo --period -2s
+		flap --nic lo --period 2s --duty 100%
+		flap --nic lo --period 2s --jitter 120%
+		flap --nic lo --period 2s --count 0
+		drop-larger --nic lo
+		drop-larger big --nic lo
+		drop-larger 100000 --nic lo
+		mtu --nic lo
+		delay --nic lo
+		delay --nic lo --time 2h
+		delay --nic lo --time 5ms --jitter 10ms
+		rate --nic lo --limit fast
+		rate --nic lo --limit 1
+		sigstop
+		sigstop --pid x
+		cpu-throttle --pid 1 --share 101%
+		qp-error
+		undo
+		undo --all x
+		list x
+	END
+	[ ! -e "$SHIFT_INJECT_DIR" ]
+}
+
+@test "what there is not: status 3, one line" {
+	for words in 'loss --nic mlx5_77 --rate 1%' 'down --nic ../lo' 'sigstop --pid 4194303' \
+		'qp-error --qpn 17' 'undo loss-1'; do
+		# shellcheck disable=SC2086
+		SHIFT_RUN_DIR=$BATS_TEST_TMPDIR run shift-inject $words
+		expect_status 3
+		expect_line '^shift-inject: '
+	done
+}
+
+@test "the NIC of the default route, and of the ssh session, is refused" {
+	default_route() {
+		ip addr add 192.0.2.1/24 dev v0
+		ip route add default via 192.0.2.2
+		shift-inject down --nic v0 && false || [ $? -eq 4 ]
+		shift-inject down --nic v1 --for 100ms
+		shift-inject down --nic v0 --for 100ms --yes-i-mean-it
+		ip route del default
+		shift-inject down --nic v0 --for 100ms
+		export SSH_CONNECTION='192.0.2.9 40000 192.0.2.1 22'
+		shift-inject down --nic v0 && false || [ $? -eq 4 ]
+		shift-inject down --nic v0 --dry-run && false || [ $? -eq 4 ]
+	}
+	run -0 --separate-stderr in_netns default_route
+	[ "$(grep -c 'carries' <<<"$stderr")" -eq 3 ]
+}
+
+@test "without CAP_NET_ADMIN: status 5, one line" {
+	run setpriv --bounding-set -all --inh-caps -all --reuid 65534 --clear-groups \
+		env SHIFT_INJECT_DIR=/tmp shift-inject blackhole --nic lo --yes-i-mean-it
+	[ "$status" -ne 127 ] && [ "$status" -ne 1 ] || skip "setpriv: $output"
+	expect_status 5
+	expect_line 'CAP_NET_ADMIN'
+}
+
+@test "journals that others could write, or that may not be read: status 5" {
+	mkdir -m 777 "$SHIFT_INJECT_DIR"
+	run shift-inject cpu-stress --for 10ms
+	expect_status 5
+	expect_line 'not a directory of this user alone'
+	chmod 700 "$SHIFT_INJECT_DIR"
+	for words in list 'undo --all'; do
+		run setpriv --bounding-set -all --inh-caps -all --reuid 65534 --clear-groups \
+			env SHIFT_INJECT_DIR=/proc/1/map_files shift-inject $words
+		[ "$status" -ne 127 ] && [ "$status" -ne 1 ] || skip "setpriv: $output"
+		expect_status 5
+		expect_line 'run it as root'
+	done
+}
+
+@test "a NIC whose packets bypass the kernel: refused, with what works" {
+	export SHIFT_INJECT_SYS=$BATS_TEST_TMPDIR/sys
+	mkdir -p "$SHIFT_INJECT_SYS/class/infiniband/mlx5_0/ports/1/gid_attrs/ndevs" \
+		"$SHIFT_INJECT_SYS/class/infiniband/mlx5_0/device"
+	echo lo >"$SHIFT_INJECT_SYS/class/infiniband/mlx5_0/ports/1/gid_attrs/ndevs/0"
+	for fault in blackhole 'loss --rate 1%' 'delay --time 5ms' 'pause --period 1s'; do
+		# shellcheck disable=SC2086
+		run shift-inject $fault --nic mlx5_0
+		expect_status 4
+		expect_line 'never meet the kernel.*what works: down, up, flap, congest, mtu, addr-move, unbind, pcie-downgrade$'
+	done
+	# Also by the name of its netdev, and while it has no GIDs.
+	run shift-inject blackhole --nic lo
+	expect_status 4
+	rm "$SHIFT_INJECT_SYS/class/infiniband/mlx5_0/ports/1/gid_attrs/ndevs/0"
+	mkdir -p "$SHIFT_INJECT_SYS/class/infiniband/mlx5_0/device/net/lo"
+	run shift-inject blackhole --nic mlx5_0
+	expect_status 4
+	expect_line 'never meet the kernel'
+	echo lo >"$SHIFT_INJECT_SYS/class/infiniband/mlx5_0/ports/1/gid_attrs/ndevs/0"
+	rm -r "$SHIFT_INJECT_SYS/class/infiniband/mlx5_0/device"
+	for fault in unbind pcie-downgrade; do
+		run shift-inject $fault --nic mlx5_0
+		expect_status 4
+		expect_line 'mlx5_0 is no device on a PCI bus'
+	done
+}
+
+@test "a dry run shows what it would do, and does nothing" {
+	dry() {
+		state >before 2>&1 || true
+		while read -r words; do
+			shift-inject $words --dry-run --nic v0 | grep '^would: ' || exit
+		done <<-END
+			down
+			flap --period 2s
+			loss --rate 1%
+			blackhole
+			mtu 1400
+			addr-move
+			delay --time 5ms
+			delay --time 5ms --peer 10.0.0.1
+			pause --period 1s
+		END
+		state 2>&1 | diff before -
+	}
+	cd "$BATS_TEST_TMPDIR"
+	run in_netns dry
+	expect_status 0
+	expect_match 'would: set link v0 down'
+	expect_match 'would: set link v0 up'
+	expect_match 'would: add qdisc clsact to v0'
+	expect_match 'would: add filter bpf "shift-inject:loss-[0-9]*" to v0 ingress: 1 % of packets, in'
+}
+
+# Every fault that this machine's kernel has, ended in every way, leaves no trace.
+all_faults() {
+	ip addr add 192.0.2.1/24 dev v0
+	ip addr add 2001:db8::1/64 dev v0
+	ip route add 198.51.100.0/24 via 192.0.2.9
+	ip -6 route add 2001:db8:2::/64 via 2001:db8::9
+	wait_until 10 calm
+	state >before
+	while read -r words; do
+		for end in 'for' INT TERM HUP USR1 KILL; do
+			if [ $end = for ]; then
+				shift-inject $words --nic v0 --for 60ms || exit
+			else
+				rm -f said
+				shift-inject $words --nic v0 >said &
+				wait_until 10 test -s said || exit
+				state >during
+				! cmp -s before during || { echo "$words: nothing is different"; exit 1; }
+				kill -$end $!
+				status=0
+				wait $! || status=$?
+				[ $status -eq $([ $end = KILL ] && echo 137 || echo 0) ] || exit
+			fi
+			wait_until 10 same_as before || { echo "$words, $end"; cat before.diff; exit 1; }
+		done
+	done
+}
+
+@test "faults of the link: undone after their time, INT, TERM, HUP, USR1 and KILL" {
+	links() {
+		all_faults <<-END
+			down
+			flap --period 10s --jitter
+			mtu 1300
+			mtu 1000
+			addr-move
+		END
+	}
+	cd "$BATS_TEST_TMPDIR"
+	run in_netns links
+	expect_status 0
+}
+
+@test "faults of packets: undone after their time, INT, TERM, HUP, USR1 and KILL" {
+	packets() {
+		tc qdisc add dev v1 clsact || exit 77
+		all_faults <<-END
+			blackhole
+			loss --rate 10% --burst
+			ack-drop --direction both --qpn 17
+			drop-larger 1024 --peer 2001:db8::2
+			corrupt --rate 1%
+			duplicate --rate 50% --direction out
+			ecn-mark --rate 100%
+		END
+	}
+	cd "$BATS_TEST_TMPDIR"
+	run in_netns packets
+	[ "$status" -ne 77 ] || skip "this kernel has no clsact"
+	[[ $output != *'has this kernel'* ]] || skip "this kernel lacks cls_bpf"
+	expect_status 0
+}
+
+@test "a flap goes down and up with its period, and comes back as it was" {
+	flapping() {
+		ip addr add 2001:db8::1/64 dev v0
+		shift-inject flap --nic v0 --period 600ms --count 3 --duty 25% --json
+		ip -br addr show v0
+	}
+	run in_netns flapping
+	expect_status 0
+	jq -es '[.[] | .event] == ["on", "begin", "off", "on", "off", "on", "off", "end"]' \
+		<<<"$(grep '^{' <<<"$output")"
+	# one down and up: 600 ms, 150 of them down; this machine may be busy
+	grep '^{' <<<"$output" | jq -es '[.[] | select(.event == "on" or .event == "off") | .unix_s] |
+		((.[4] - .[0]) | . > 0.7 and . < 3)'
+	expect_match 'v0.*UP.*2001:db8::1/64'
+	grep '^{' <<<"$output" | jq -es '.[-1] | .reason == "count" and .undone'
+}
+
+@test "faults of packets compose; of link and of queue there is one at a time" {
+	overlap() {
+		state() { tc qdisc show; tc filter show dev v0 ingress; }
+		state >before
+		shift-inject blackhole --nic v0 >one & one=$!
+		wait_until 10 test -s one
+		shift-inject loss --rate 1% --nic v0 >two & two=$!
+		shift-inject down --nic v0 >three & three=$!
+		wait_until 10 test -s two
+		wait_until 10 test -s three
+		shift-inject list
+		shift-inject flap --period 1s --nic v0 && exit 1 || [ $? -eq 4 ]
+		kill $one
+		wait $one
+		tc filter show dev v0 ingress | grep -q shift-inject:loss
+		kill -9 $two
+		kill $three
+		wait $three
+		same_as before || wait_until 10 same_as before
+	}
+	cd "$BATS_TEST_TMPDIR"
+	run in_netns overlap
+	expect_status 0
+	expect_match 'down-[0-9]* is active there, and excludes flap'
+	expect_match 'blackhole-[0-9]* .* active .*0 of 0 packets hit|blackhole-[0-9]* .* active '
+}
+
+@test "qdiscs and filters of others stay" {
+	others() {
+		tc qdisc add dev v0 clsact || exit 77
+		tc qdisc add dev v1 ingress
+		tc filter add dev v0 ingress protocol ip u32 match ip protocol 6 0xff flowid 1:1 || exit 77
+		tc qdisc add dev v0 root handle 5: tbf rate 1gbit burst 1mb latency 1s || exit 77
+		state >before
+		shift-inject blackhole --nic v0 --for 50ms
+		same_as before
+		for words in 'delay --time 1ms --nic v0' 'pause --period 1s --nic v0' 'blackhole --nic v1'; do
+			shift-inject $words && exit 1 || [ $? -eq 4 ]
+			same_as before
+		done
+	}
+	cd "$BATS_TEST_TMPDIR"
+	run in_netns others
+	[ "$status" -ne 77 ] || skip "this kernel lacks u32 or tbf"
+	expect_status 0
+}
+
+@test "undo --all ends what is active, and what was left behind" {
+	undoing() {
+		state >before
+		shift-inject down --nic v0 >one &
+		shift-inject sigstop --pid $(sleep 60 >/dev/null & echo $!) >two & two=$!
+		wait_until 10 test -s one
+		wait_until 10 test -s two
+		# Neither the process nor its guard is left to undo it.
+		id=$(cut -d: -f1 two)
+		stopped=$(jq .process "$SHIFT_INJECT_DIR/$id.json")
+		kill -9 $(jq .guard "$SHIFT_INJECT_DIR/$id.json")
+		kill -9 $two
+		wait $two || true
+		shift-inject list
+		grep 'State:.T' /proc/$stopped/status
+		shift-inject undo --all
+		! grep 'State:.T' /proc/$stopped/status
+		kill $stopped
+		same_as before
+		shift-inject undo --all
+	}
+	cd "$BATS_TEST_TMPDIR"
+	mkdir "$SHIFT_INJECT_DIR"
+	run in_netns undoing
+	expect_status 0
+	expect_match 'sigstop-[0-9]* .*left behind'
+	expect_match 'down-[0-9]*: undone'
+}
+
+@test "a journal from before a reboot is dropped, a broken one left alone" {
+	rebooted() {
+		shift-inject down --nic v0 >said & pid=$!
+		wait_until 10 test -s said
+		kill -9 $pid
+		wait_until 10 sh -c "! ls $SHIFT_INJECT_DIR/*.json 2>/dev/null"
+		shift-inject down --nic v0 >again & pid=$!
+		wait_until 10 test -s again
+		cp "$SHIFT_INJECT_DIR/down-$pid.json" old
+		kill $pid
+		wait $pid
+		jq '.boot_id = "another" | .pid = 4194303 | .guard = 4194303' old >"$SHIFT_INJECT_DIR/down-$pid.json"
+		echo '{"id": "../x' >"$SHIFT_INJECT_DIR/broken.json"
+		ip link set v0 down
+		shift-inject list
+		shift-inject undo --all
+		shift-inject list
+		ip link show v0 | grep -q 'state DOWN'
+	}
+	cd "$BATS_TEST_TMPDIR"
+	mkdir "$SHIFT_INJECT_DIR"
+	run in_netns rebooted
+	expect_status 0
+	expect_match 'gone with a reboot'
+	expect_match 'no fault is active'
+}
+
+@test "--after waits, --until-eof ends with standard input" {
+	timing() {
+		start=$(date +%s%3N)
+		shift-inject down --nic v0 --after 300ms --for 100ms
+		[ $(($(date +%s%3N) - start)) -ge 400 ]
+		sleep 0.3 | shift-inject down --nic v0 --until-eof --json
+	}
+	run in_netns timing
+	expect_status 0
+	expect_match '"reason":"eof"'
+}
+
+@test "cpu-stress: processes compute, and are gone with it, also with kill -9" {
+	shift-inject cpu-stress --cpus 2 >"$BATS_TEST_TMPDIR/said" 3>&- &
+	pid=$!
+	wait_until 10 test -s "$BATS_TEST_TMPDIR/said"
+	children=$(jq '.steps[].pid' "$SHIFT_INJECT_DIR/cpu-stress-$pid.json")
+	[ "$(wc -w <<<"$children")" -eq 2 ]
+	for child in $children; do kill -0 "$child"; done
+	kill -9 $pid
+	gone() {
+		for child in $children; do ! kill -0 "$child" 2>/dev/null || return 1; done
+	}
+	wait_until 10 gone
+	journal_gone() { ! ls "$SHIFT_INJECT_DIR"/*.json 2>/dev/null; }
+	wait_until 10 journal_gone
+}
+
+@test "a scenario with a mistake: status 2, file, line and field" {
+	cd "$BATS_TEST_TMPDIR"
+	wrong() { # LINE PATTERN CONTENT
+		printf '%s\n' "$3" >x.json
+		run shift-inject run x.json
+		expect_status 2
+		expect_line "^shift-inject: x.json:$1: .*$2"
+	}
+	event='{"at": "1s", "fault": "down", "nic": "lo", "for": "1s"}'
+	wrong 2 'not JSON' '{"timeline":
+		[}'
+	wrong 1 'timeline. is needed' '{}'
+	wrong 2 'nmae: not a field' '{"timeline": ['"$event"'],
+		"nmae": "x"}'
+	wrong 3 'timeline\[1\]: .at. is needed' '{"timeline": [
+		'"$event"',
+		{"fault": "down", "nic": "lo", "for": "1s"}]}'
+	wrong 3 'timeline\[1\].at: before the one above' '{"timeline": [
+		'"$event"',
+		{"at": "0.5s", "fault": "down", "nic": "lo", "for": "1s"}]}'
+	wrong 1 'timeline\[0\].fault: no such fault' '{"timeline": [{"at": "1s", "fault": "dwon"}]}'
+	wrong 1 'timeline\[0\]: .for. is needed' '{"timeline": [{"at": "1s", "fault": "down", "nic": "lo"}]}'
+	wrong 3 'timeline\[0\]: loss: --rate 200%' '{"timeline":
+		[
+		{"at": "1s", "fault": "loss", "nic": "lo", "for": "1s", "rate": "200%"}]}'
+	wrong 1 'timeline\[0\]: not an option' '{"timeline": [{"at": "1s", "fault": "down", "nic": "lo", "for": "1s", "rate": "2%"}]}'
+	wrong 1 'timeline\[0\].host: not a name' '{"timeline": [{"at": "1s", "fault": "down", "nic": "lo", "for": "1s", "host": "-x"}]}'
+	wrong 3 'expect\[1\]: none of' '{"timeline": ['"$event"'],
+		"expect": ["no-error",
+			"no-fun"]}'
+	run shift-inject run nowhere.json
+	expect_status 2
+	expect_line 'nowhere.json: No such file'
+}
+
+@test "the scenarios that are shipped are right, and at least twelve" {
+	n=0
+	for file in "$SRCDIR"/faultinject/scenarios/*.json; do
+		run -0 shift-inject run --dry-run "$file"
+		expect_match 'expected: no-error'
+		[ "$(jq -r .name "$file")" = "$(basename "$file" .json)" ]
+		jq -e '.about and .without' "$file"
+		n=$((n + 1))
+	done
+	[ $n -ge 12 ]
+}
+
+@test "random: the same seed, the same faults; what it prints can be run" {
+	cd "$BATS_TEST_TMPDIR"
+	shift-inject random --seed 7 --minutes 5 --print >one
+	shift-inject random --seed 7 --minutes 5 --print >two
+	shift-inject random --seed 8 --minutes 5 --print >three
+	cmp one two
+	! cmp -s one three
+	shift-inject run --dry-run one
+	[ "$(jq '.timeline | length' one)" -gt 20 ]
+}
+
+@test "a scenario on this host: faults in time, undone, status 0; 1 if one fails" {
+	playing() {
+		state() { ip -br link show | sort; ls "$SHIFT_INJECT_DIR"/*.json 2>/dev/null || true; }
+		state >before
+		echo '{"timeline": [{"at": "0s", "fault": "down", "nic": "v0", "for": "300ms"},
+			{"at": "2s", "fault": "flap", "period": "100ms", "count": 2, "nic": "v0"}]}' >x.json
+		shift-inject run x.json --json >result
+		same_as before
+		jq -e '.ok and ([.timeline[].status] == [0, 0])' result
+		echo '{"timeline": [{"at": "0s", "fault": "down", "nic": "v0", "for": "60s"},
+			{"at": "200ms", "fault": "down", "nic": "v0", "for": "60s"}]}' >x.json
+		shift-inject run x.json && exit 1 || [ $? -eq 1 ]
+		same_as before
+		sed -i "s/, *$/]}/; 2d" x.json
+		shift-inject run x.json & sleep 0.5
+		kill $!
+		wait $! && exit 1 || [ $? -eq 1 ]
+		same_as before
+	}
+	cd "$BATS_TEST_TMPDIR"
+	run in_netns playing
+	expect_status 0
+}
+
+@test "--host over ssh: the same words there, undone when this end goes, also with kill -9" {
+	mkdir "$BATS_TEST_TMPDIR/bin"
+	# Joins its words for a shell, as ssh does.
+	printf '#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done\necho "$2" >&2\nshift 2\nexec sh -c "$*"\n' \
+		>"$BATS_TEST_TMPDIR/bin/ssh"
+	chmod +x "$BATS_TEST_TMPDIR/bin/ssh"
+	PATH=$BATS_TEST_TMPDIR/bin:$PATH
+	there() {
+		state >before
+		for end in TERM KILL; do
+			rm -f said
+			shift-inject down --nic v0 --host "user@node" >said 2>errors & pid=$!
+			wait_until 10 test -s said
+			! same_as before
+			kill -$end $pid
+			status=0
+			wait $pid || status=$?
+			[ $status -eq $([ $end = KILL ] && echo 137 || echo 0) ]
+			wait_until 10 same_as before
+		done
+		grep -qx user@node errors
+		shift-inject down --host node --nic "v 0; true" && exit 1 || [ $? -eq 3 ]
+		shift-inject down --nic v0 --host=node --for 100ms
+	}
+	cd "$BATS_TEST_TMPDIR"
+	SHIFT_TESTBED_DIR=$BATS_TEST_TMPDIR/none run in_netns there
+	expect_status 0
+}
+
+@test "qp-error: said to the control sockets of protected processes" {
+	export SHIFT_RUN_DIR=$BATS_TEST_TMPDIR/run
+	mkfifo "$BATS_TEST_TMPDIR/in"
+	"$BUILDDIR/tests/stats/stats_live" j <"$BATS_TEST_TMPDIR/in" >"$BATS_TEST_TMPDIR/out" 3>&- &
+	exec 9>"$BATS_TEST_TMPDIR/in"
+	echo add 17 >&9
+	wait_until 10 grep -q done "$BATS_TEST_TMPDIR/out"
+	run shift-inject qp-error --qpn 17 --dry-run 9>&-
+	expect_status 0
+	expect_line 'would: say "qp-error 17" to .*/j/[0-9]*.sock'
+	run shift-inject qp-error --qpn 17 9>&-
+	expect_status 3
+	expect_line '^shift-inject: not possible here$'
+	exec 9>&-
+	wait $!
+}
