@@ -545,8 +545,11 @@ etcd_is() {
 		wait $pid || status=$?
 		[ $status -eq 33 ] || { echo "$s: $status"; return 1; }
 	done
+	# A process group of its own: in an orphaned one, as under setsid, the kernel ignores SIGTSTP.
+	set -m
 	shift-run --job "$JOB" --kv "$KV" --report r -- sleep 60 3>&- &
 	pid=$!
+	set +m
 	wait_until 30 eval "ps -o comm= --ppid $pid | grep -qx sleep"
 	child=$(ps -o pid= --ppid $pid | xargs)
 	kill -STOP "$child"
