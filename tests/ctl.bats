@@ -193,11 +193,13 @@ murder() { # NAME
 		([.[] | .unix_s] | min > 1600000000) and ([.[] | select(.lost_before > 0)] == [])' <<<"$output"
 }
 
+# --foreground: without it timeout sends SIGCONT behind what ends the command, which undoes the stop by which the leak
+# check of a sanitized one waits for itself.
 follow() { # FILE [OPTION...]: the commands of the others are not to be held open
 	local f out=$1
 	shift
 	for f in "${IN[@]}"; do exec {f}>&-; done
-	exec timeout 60 shift-ctl events --follow "$@" >"$out" 2>&1 3>&-
+	exec timeout --foreground 60 shift-ctl events --follow "$@" >"$out" 2>&1 3>&-
 }
 
 @test "events --follow: what comes later too, also of a process that begins later; ends with --pid" {

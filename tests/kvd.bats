@@ -76,7 +76,7 @@ etcd_kill() {
 kvd() { # HOST [OPTION...]
 	local host=$1
 	shift
-	SHIFT_RUN_DIR=$PWD/$host timeout 20 shift-kvd --kv "$KV" --job "$JOB" --grace 2s \
+	SHIFT_RUN_DIR=$PWD/$host timeout --foreground 20 shift-kvd --kv "$KV" --job "$JOB" --grace 2s \
 		--timeout 500ms "$@"
 	status_of "$host" .pid >"$host/kvd.pid"
 }
