@@ -291,7 +291,7 @@ start_kvd() {
 		--initial-advertise-peer-urls "http://127.0.0.1:$((port + 1))" \
 		--initial-cluster "t=http://127.0.0.1:$((port + 1))" --log-level error >etcd.out 2>&1 3>&- &
 	ETCD=$!
-	timeout 30 shift-kvd --kv "http://127.0.0.1:$port" --job j1 --grace 2s --foreground \
+	timeout --foreground 30 shift-kvd --kv "http://127.0.0.1:$port" --job j1 --grace 2s --foreground \
 		>kvd.out 2>&1 3>&- &
 	KVD=$!
 	wait_until 30 test -e run/j1/kvd.sock
