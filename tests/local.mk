@@ -9,8 +9,8 @@ BATS_LOG_COMPILER = $(BATS) --tap
 HOSTS_LOG_DRIVER = $(TAP_DRIVER)
 HOSTS_LOG_COMPILER = $(top_srcdir)/tests/testbed/run-hosts
 AM_TESTS_ENVIRONMENT = CMOCKA_MESSAGE_OUTPUT=TAP; export CMOCKA_MESSAGE_OUTPUT; \
-	BATS_TEST_TIMEOUT=600; SRCDIR='$(abs_top_srcdir)'; BUILDDIR='$(abs_top_builddir)'; CC='$(CC)'; \
-	export BATS_TEST_TIMEOUT SRCDIR BUILDDIR CC;
+	SRCDIR='$(abs_top_srcdir)'; BUILDDIR='$(abs_top_builddir)'; CC='$(CC)'; \
+	export SRCDIR BUILDDIR CC;
 
 # A sanitized simulator is ten times slower; the seeds are the same for everybody.
 if SANITIZED
