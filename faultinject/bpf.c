@@ -133,8 +133,7 @@ static void resolve(struct bpf_code *c)
 	c->jumps = 0;
 }
 
-/* --- into the kernel ---------------------------------------------------------------------------
- */
+/* --- into the kernel ------------------------------------------------------------------------- */
 
 static int sys_bpf(int command, union bpf_attr *attr)
 {

@@ -30,7 +30,7 @@ static int pci_directory(const struct injection *in, char path[PATH_MAX], struct
 	return problem(p, INJECT_REFUSED, "%s: %s", link, strerror(errno));
 }
 
-static int write_text(const char *path, const char *text)
+int write_text(const char *path, const char *text)
 {
 	int fd = open(path, O_WRONLY | O_CLOEXEC);
 	ssize_t n = fd < 0 ? -1 : write(fd, text, strlen(text));
@@ -41,8 +41,7 @@ static int write_text(const char *path, const char *text)
 	return err;
 }
 
-/* --- unbind --------------------------------------------------------------------------------------
- */
+/* --- unbind ---------------------------------------------------------------------------------- */
 
 struct driver {
 	char address[NAME_MAX + 1], path[PATH_MAX];
@@ -123,8 +122,7 @@ int driver_undo(const cJSON *step, struct problem *p)
 	return 0;
 }
 
-/* --- pcie-downgrade ------------------------------------------------------------------------------
- */
+/* --- pcie-downgrade -------------------------------------------------------------------------- */
 
 /* PCI Express Base Specification 7.5.3: in the PCI Express capability. */
 enum {
@@ -252,8 +250,7 @@ int pcie_undo(const cJSON *step, struct problem *p)
 	return err ? problem(p, INJECT_NOT_UNDONE, "%s: cannot be written", port) : 0;
 }
 
-/* --- qp-error ------------------------------------------------------------------------------------
- */
+/* --- qp-error -------------------------------------------------------------------------------- */
 
 struct order {
 	char line[32], answer[1024];

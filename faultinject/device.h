@@ -24,4 +24,7 @@ int congest_begin(struct injection *in, struct problem *p);
  */
 int child_start(struct injection *in, void (*work)(void *arg), void *arg, struct problem *p);
 
+/* Into a file of sysfs or of a cgroup, in one piece. 0 or -errno. */
+int write_text(const char *path, const char *text);
+
 #endif

@@ -37,8 +37,7 @@ struct problem {
 int problem(struct problem *p, int status, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* --- what was asked for ------------------------------------------------------------------------
- */
+/* --- what was asked for ---------------------------------------------------------------------- */
 
 enum direction { DIRECTION_NONE = 0, DIRECTION_IN = 1, DIRECTION_OUT = 2, DIRECTION_BOTH = 3 };
 
@@ -97,8 +96,7 @@ struct target {
 	bool bypasses; /* its RoCE traffic never meets the kernel's queues and filters */
 };
 
-/* --- faults --------------------------------------------------------------------------------------
- */
+/* --- faults ---------------------------------------------------------------------------------- */
 
 /* Two active faults that change the same thing of a NIC or process exclude each other. */
 enum resource {
@@ -157,16 +155,14 @@ double inject_random(struct injection *in);
 bool dry_run(const struct injection *in, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* --- nic.c -------------------------------------------------------------------------------------
- */
+/* --- nic.c ----------------------------------------------------------------------------------- */
 
 int target_find(const struct inject_options *o, struct target *t, struct problem *p);
 
 /* Refuses what this host, or the user's session, is reached by. */
 int target_is_safe(const struct target *t, struct problem *p);
 
-/* --- journal.c ---------------------------------------------------------------------------------
- */
+/* --- journal.c ------------------------------------------------------------------------------- */
 
 /*
  * Each injection that changed something has a file ID.json in /run/shift-inject
@@ -212,8 +208,7 @@ double json_number(const struct cJSON *o, const char *key, double none);
 /* When a process began, in ticks since boot; 0: there is none. */
 uint64_t process_began(pid_t pid);
 
-/* --- undo.c ------------------------------------------------------------------------------------
- */
+/* --- undo.c ---------------------------------------------------------------------------------- */
 
 /* All steps, backwards, and then the journal itself. The lock must be held. */
 int undo_journal(const struct cJSON *j, struct problem *p);
@@ -221,8 +216,7 @@ int undo_journal(const struct cJSON *j, struct problem *p);
 /* What nobody is there any more to undo. The lock must be held. Says so on stderr. */
 int undo_abandoned(struct problem *p);
 
-/* --- guard.c -----------------------------------------------------------------------------------
- */
+/* --- guard.c --------------------------------------------------------------------------------- */
 
 /*
  * A process that undoes should this one end without having done so. Returns the descriptor whose
@@ -233,9 +227,7 @@ int guard_start(struct injection *in, pid_t *guard);
 /* All is undone: it ends. */
 void guard_release(int fd, pid_t guard);
 
-/* --- changes, in the files of the same names
- * --------------------------------------------------------
- */
+/* --- changes, in the files of the same names ------------------------------------------------- */
 
 /* link.c */
 int down_begin(struct injection *in, struct problem *p);

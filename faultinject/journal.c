@@ -95,8 +95,7 @@ void journal_unlock(int lock)
 	close(lock);
 }
 
-/* --- who and where -----------------------------------------------------------------------------
- */
+/* --- who and where --------------------------------------------------------------------------- */
 
 static bool read_file(const char *path, char *text, size_t bytes)
 {
@@ -168,8 +167,7 @@ bool journal_is_of_another_netns(const cJSON *j)
 	return netns() != json_number(j, "netns", 0);
 }
 
-/* --- writing -----------------------------------------------------------------------------------
- */
+/* --- writing --------------------------------------------------------------------------------- */
 
 static double unix_now(void)
 {
@@ -259,8 +257,7 @@ void journal_remove(const cJSON *j)
 	unlink(path);
 }
 
-/* --- reading -----------------------------------------------------------------------------------
- */
+/* --- reading --------------------------------------------------------------------------------- */
 
 /* What is in there is ours, but the disk's owner may have had a hand in it: the id is a name only.
  */

@@ -13,8 +13,7 @@
 #include "faultinject/inject.h"
 #include "faultinject/rtnl.h"
 
-/* --- what goes with a link that goes down --------------------------------------------------------
- */
+/* --- what goes with a link that goes down ---------------------------------------------------- */
 
 static void keep(void *arg, struct nlmsghdr *h)
 {
@@ -203,8 +202,7 @@ int flap_wave(struct injection *in, bool on, struct problem *p)
 	return status;
 }
 
-/* --- MTU -----------------------------------------------------------------------------------------
- */
+/* --- MTU ------------------------------------------------------------------------------------- */
 
 int mtu_check(struct injection *in, struct problem *p)
 {
@@ -229,8 +227,7 @@ int mtu_begin(struct injection *in, struct problem *p)
 	return failed(in, rtnl_link_set_mtu(in->t.ifindex, in->o.size), p);
 }
 
-/* --- addresses ---------------------------------------------------------------------------------
- */
+/* --- addresses ------------------------------------------------------------------------------- */
 
 /* The addresses of which GIDs are made, in their order. */
 static void keep_address(void *arg, struct nlmsghdr *h)

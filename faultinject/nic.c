@@ -194,8 +194,7 @@ int target_find(const struct inject_options *o, struct target *t, struct problem
 	return status;
 }
 
-/* --- what this host is reached by ----------------------------------------------------------------
- */
+/* --- what this host is reached by ------------------------------------------------------------ */
 
 /* Does fn hold for the netdev or one that stands on it: a bond, a bridge, a VLAN? */
 static bool carries(const char *netdev, int depth, bool (*fn)(const char *netdev, void *arg),

@@ -101,8 +101,7 @@ static int failed(const struct injection *in, const char *what, int err, struct 
 			       : "");
 }
 
-/* --- the place for filters ----------------------------------------------------------------------
- */
+/* --- the place for filters ------------------------------------------------------------------- */
 
 enum place { PLACE_NONE, PLACE_OF_USER, PLACE_OF_OURS, PLACE_TAKEN };
 
@@ -168,8 +167,7 @@ static int make_place(struct injection *in, struct problem *p)
 	return err ? failed(in, "qdisc clsact", err, p) : 0;
 }
 
-/* --- the filters --------------------------------------------------------------------------------
- */
+/* --- the filters ----------------------------------------------------------------------------- */
 
 static int add_filter(struct injection *in, bool is_egress, struct problem *p)
 {

@@ -39,8 +39,7 @@ static cJSON *signal_step(pid_t pid, uint64_t began, int sig)
 	return step;
 }
 
-/* --- sigstop -------------------------------------------------------------------------------------
- */
+/* --- sigstop --------------------------------------------------------------------------------- */
 
 int sigstop_check(struct injection *in, struct problem *p)
 {
@@ -64,8 +63,7 @@ int sigstop_begin(struct injection *in, struct problem *p)
 	return problem(p, INJECT_FAILED, "process %d: %s", in->o.pid, strerror(errno));
 }
 
-/* --- children ------------------------------------------------------------------------------------
- */
+/* --- children -------------------------------------------------------------------------------- */
 
 int child_start(struct injection *in, void (*work)(void *arg), void *arg, struct problem *p)
 {
@@ -114,19 +112,7 @@ int stress_begin(struct injection *in, struct problem *p)
 	return status;
 }
 
-/* --- cpu-throttle --------------------------------------------------------------------------------
- */
-
-static int write_text(const char *path, const char *text)
-{
-	int fd = open(path, O_WRONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : write(fd, text, strlen(text));
-	int err = n < 0 ? -errno : 0;
-
-	if (fd >= 0)
-		close(fd);
-	return err;
-}
+/* --- cpu-throttle ---------------------------------------------------------------------------- */
 
 /* Where cgroup v2 is, and the process's own group there ("/" is its root). */
 static bool cgroup_of(pid_t pid, char root[256], char group[256])

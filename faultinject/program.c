@@ -266,8 +266,7 @@ static void count(struct bpf_code *c, int offset)
 	bpf_add_to(c, STATE, offset, BPF_REG_1);
 }
 
-/* --- what becomes of them ------------------------------------------------------------------------
- */
+/* --- what becomes of them -------------------------------------------------------------------- */
 
 /* One bit somewhere behind the BTH: what the ICRC is for. */
 static void corrupt(struct maker *m)

@@ -95,8 +95,7 @@ static int keep_qdisc(struct injection *in, const char *kind, struct problem *p)
 	return journal_step(in, "qdisc", step, p);
 }
 
-/* --- netem ---------------------------------------------------------------------------------------
- */
+/* --- netem ----------------------------------------------------------------------------------- */
 
 static void put_netem(struct nl_msg *m, const struct injection *in)
 {
@@ -146,8 +145,7 @@ static int add_netem(struct injection *in, uint32_t parent, uint32_t handle, str
 	return err ? failed(in, "netem", err, p) : 0;
 }
 
-/* --- one flow only: two bands, and a program that puts its packets into the second ---------------
- */
+/* --- one flow only: two bands, and a program that puts its packets into the second ----------- */
 
 static int add_prio(struct injection *in, struct problem *p)
 {
@@ -210,8 +208,7 @@ int queue_begin(struct injection *in, struct problem *p)
 	return status ? status : add_classifier(in, p);
 }
 
-/* --- pause ---------------------------------------------------------------------------------------
- */
+/* --- pause ----------------------------------------------------------------------------------- */
 
 static int plug(unsigned int ifindex, int flags, int action)
 {

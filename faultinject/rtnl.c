@@ -136,8 +136,7 @@ struct nl_msg *rtnl_message(int type, int flags, const void *header, size_t byte
 	abort();
 }
 
-/* --- links -------------------------------------------------------------------------------------
- */
+/* --- links ----------------------------------------------------------------------------------- */
 
 static void take_link(void *arg, struct nlmsghdr *h)
 {

@@ -24,8 +24,7 @@ int rtnl_read(struct nl_msg *m, void (*fn)(void *arg, struct nlmsghdr *h), void 
  * without memory. */
 struct nl_msg *rtnl_message(int type, int flags, const void *header, size_t bytes);
 
-/* --- links ---------------------------------------------------------------------------------------
- */
+/* --- links ----------------------------------------------------------------------------------- */
 
 struct link_state {
 	char name[16];
@@ -48,8 +47,7 @@ int rtnl_replay(const struct nlmsghdr *h, int type);
 /* Does a default route leave through it? */
 bool rtnl_has_default_route(unsigned int ifindex);
 
-/* --- qdiscs and filters --------------------------------------------------------------------------
- */
+/* --- qdiscs and filters ---------------------------------------------------------------------- */
 
 struct qdisc {
 	char kind[16];

@@ -75,8 +75,7 @@ static int64_t now_ms(void)
 	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* --- may it be? ---------------------------------------------------------------------------------
- */
+/* --- may it be? ------------------------------------------------------------------------------ */
 
 static bool may_administer(void)
 {
@@ -168,8 +167,7 @@ static int check_overlap(const struct injection *in, struct problem *p)
 	return status;
 }
 
-/* --- what is said -------------------------------------------------------------------------------
- */
+/* --- what is said ---------------------------------------------------------------------------- */
 
 static const char *where(const struct injection *in, char text[128])
 {
@@ -270,9 +268,7 @@ static void say_end(const struct run *r, enum ending why, int status)
 	say_json(in, o);
 }
 
-/* --- while it lasts
- * -------------------------------------------------------------------------------
- */
+/* --- while it lasts -------------------------------------------------------------------------- */
 
 /* Whatever would end this process by default, and can be told from a crash. */
 static int open_signals(void)
@@ -388,9 +384,7 @@ static enum ending keep_up(struct run *r, struct problem *p)
 	}
 }
 
-/* --- from beginning to end
- * ------------------------------------------------------------------------
- */
+/* --- from beginning to end ------------------------------------------------------------------- */
 
 static int begin(struct run *r, struct problem *p)
 {

@@ -13,9 +13,7 @@ struct reader {
 	struct problem *p;
 };
 
-/* --- where something stands
- * ------------------------------------------------------------------------
- */
+/* --- where something stands ------------------------------------------------------------------ */
 
 static const char *skip_space(const char *s)
 {
@@ -121,9 +119,7 @@ static int wrong(const struct reader *r, const char *list, int index, const char
 	return problem(r->p, INJECT_BAD_USAGE, "%d: %s: %s", json_line(r->text, path), field, what);
 }
 
-/* --- values
- * ----------------------------------------------------------------------------------------
- */
+/* --- values ---------------------------------------------------------------------------------- */
 
 int64_t scenario_time_us(const char *s)
 {
@@ -161,9 +157,7 @@ static int take_name(const struct reader *r, const cJSON *item, char *to, size_t
 	return 0;
 }
 
-/* --- the timeline
- * ------------------------------------------------------------------------------------
- */
+/* --- the timeline ---------------------------------------------------------------------------- */
 
 /* Joined. */
 static void add_word(struct scenario_event *e, const char *a, const char *b, const char *c,
@@ -309,9 +303,7 @@ static int take_timeline(const struct reader *r, const cJSON *list)
 	return status;
 }
 
-/* --- the rest
- * ----------------------------------------------------------------------------------------
- */
+/* --- the rest -------------------------------------------------------------------------------- */
 
 static int take_expectation(const struct reader *r, const cJSON *item, int index)
 {

@@ -25,9 +25,7 @@ int parse_share(const char *s, double *share); /* 1%, 0.1% */
 int parse_bits(const char *s, uint64_t *bits); /* 1gbit, 200mbit */
 int parse_number(const char *s, uint64_t min, uint64_t max, uint64_t *n);
 
-/* --- other hosts, host.c
- * ---------------------------------------------------------------------------
- */
+/* --- other hosts, host.c --------------------------------------------------------------------- */
 
 struct host {
 	char testbed[64], name[128];
@@ -56,8 +54,7 @@ int cmd_undo(int argc, char **argv);
 int cmd_run(int argc, char **argv);
 int cmd_random(int argc, char **argv);
 
-/* --- scenarios ----------------------------------------------------------------------------------
- */
+/* --- scenarios ------------------------------------------------------------------------------- */
 
 struct scenario;
 struct play_options {

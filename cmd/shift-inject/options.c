@@ -10,8 +10,7 @@
 
 #include "cmd/shift-inject/command.h"
 
-/* --- values --------------------------------------------------------------------------------------
- */
+/* --- values ---------------------------------------------------------------------------------- */
 
 /* A number that is not negative, and the unit behind it. */
 static double number_and_unit(const char *s, const char **unit)
@@ -86,8 +85,7 @@ int parse_number(const char *s, uint64_t min, uint64_t max, uint64_t *n)
 	return *end || *n < min || *n > max ? -1 : 0;
 }
 
-/* --- options -------------------------------------------------------------------------------------
- */
+/* --- options --------------------------------------------------------------------------------- */
 
 enum {
 	LETTER_PERIOD = 256,

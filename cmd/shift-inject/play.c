@@ -74,9 +74,7 @@ static void progress(const struct player *p)
 		(double)(now_ms() - p->start_ms) / 1000, end, p->doing ? p->doing : "");
 }
 
-/* --- one event
- * -------------------------------------------------------------------------------------
- */
+/* --- one event ------------------------------------------------------------------------------- */
 
 static void give_order(struct player *p, struct part *part)
 {
@@ -182,9 +180,7 @@ static void play_timeline(struct player *p)
 		fputc('\n', stderr);
 }
 
-/* --- what came of it
- * ---------------------------------------------------------------------------------
- */
+/* --- what came of it ------------------------------------------------------------------------- */
 
 static int64_t wait_home(const struct player *p, struct watch *w)
 {

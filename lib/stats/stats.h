@@ -78,6 +78,9 @@ void stats_conn_change(int slot, const struct shift_action *report,
 		       const struct shift_conn_view *view, const struct shift_conn_stats *stats,
 		       uint64_t now_ns);
 
+/* The phase (enum stats_phase) of a switch that a state is; -1: none. Any thread. */
+int stats_phase_of(enum shift_state state);
+
 /* All that a commit reposts has been posted: the end of the outage. */
 void stats_conn_reposted(int slot, uint64_t now_ns);
 

@@ -8,8 +8,7 @@
 
 static const uint64_t fault_age_max_ns = 60ull * 1000000000;
 
-/* Which part of a switch a state is; -1: none. */
-static int phase_of(enum shift_state state)
+int stats_phase_of(enum shift_state state)
 {
 	switch (state) {
 	case SHIFT_ST_PREPARE: return STATS_PHASE_PREPARE;
@@ -181,14 +180,14 @@ void stats_switch_change(struct stats_conn *c, const struct shift_action *report
 			 const struct shift_conn_view *view, const struct shift_conn_stats *stats,
 			 uint64_t now_ns)
 {
-	int from = phase_of((enum shift_state)report->from);
+	int from = stats_phase_of((enum shift_state)report->from);
 	enum shift_state to = (enum shift_state)report->to;
 	bool is_end = to == SHIFT_ST_ACTIVE || to == SHIFT_ST_DEAD || to == SHIFT_ST_CLOSED;
 
 	if (!c->now.begin_ns && to == SHIFT_ST_GIVEUP)
 		count_given_up(report->reason);
 	if (!c->now.begin_ns &&
-	    (phase_of(to) < 0 || to == SHIFT_ST_GIVEUP || to == SHIFT_ST_CLOSING))
+	    (stats_phase_of(to) < 0 || to == SHIFT_ST_GIVEUP || to == SHIFT_ST_CLOSING))
 		return;
 	if (!c->now.begin_ns)
 		begin(c, report, now_ns);

@@ -102,8 +102,7 @@ static int failback(const char *nic, char *answer, size_t bytes)
 	return 0;
 }
 
-/* --- qp-error -----------------------------------------------------------------------------------
- */
+/* --- qp-error -------------------------------------------------------------------------------- */
 
 static void break_qp(struct vobj *obj, struct nic *nic)
 {

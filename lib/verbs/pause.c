@@ -27,8 +27,7 @@ struct pause_point {
 static struct pause_point points[POINTS_MAX];
 static unsigned int points_n;
 
-/* --- the environment ----------------------------------------------------------------------------
- */
+/* --- the environment ------------------------------------------------------------------------- */
 
 static bool read_time(const char *text, uint64_t *ns)
 {
@@ -99,30 +98,18 @@ void pause_read(void)
 		}
 }
 
-/* --- the pause ----------------------------------------------------------------------------------
- */
+/* --- the pause ------------------------------------------------------------------------------- */
 
-/* The phase that a change of state begins. */
-static enum stats_phase phase_of(const struct shift_action *report)
+/* The phase that a change of state begins; STATS_PHASE_COUNT: none that may be paused. */
+static enum stats_phase begun_by(const struct shift_action *report)
 {
-	switch ((enum shift_state)report->to) {
-	case SHIFT_ST_PREPARE: return STATS_PHASE_PREPARE;
-	case SHIFT_ST_DRAIN: return STATS_PHASE_DRAIN;
-	case SHIFT_ST_FENCE: return STATS_PHASE_FENCE;
-	case SHIFT_ST_NO_RAIL:
-	case SHIFT_ST_QUARANTINE: return STATS_PHASE_WAIT;
-	case SHIFT_ST_ARM: return STATS_PHASE_ARM;
-	case SHIFT_ST_SWITCHING: return STATS_PHASE_HANDSHAKE;
-	case SHIFT_ST_ACTIVE:
-		return report->reason == SHIFT_R_COMMIT ? STATS_PHASE_REPOST : STATS_PHASE_COUNT;
-	case SHIFT_ST_SETUP:
-	case SHIFT_ST_GIVEUP:
-	case SHIFT_ST_DEAD:
-	case SHIFT_ST_CLOSING:
-	case SHIFT_ST_CLOSED:
-	case SHIFT_ST_COUNT: break;
-	}
-	return STATS_PHASE_COUNT;
+	int phase = stats_phase_of((enum shift_state)report->to);
+
+	if (report->to == SHIFT_ST_ACTIVE && report->reason == SHIFT_R_COMMIT)
+		return STATS_PHASE_REPOST;
+	if (phase < 0 || report->to == SHIFT_ST_GIVEUP || report->to == SHIFT_ST_CLOSING)
+		return STATS_PHASE_COUNT;
+	return (enum stats_phase)phase;
 }
 
 static bool in_phase(const struct vqp *v, enum stats_phase phase)
@@ -164,7 +151,7 @@ static void end(struct vqp *v, const char *why)
 
 void pause_change(struct vqp *v, const struct shift_action *report)
 {
-	enum stats_phase phase = phase_of(report);
+	enum stats_phase phase = begun_by(report);
 
 	/* From NO_RAIL to QUARANTINE and back it is the same phase. */
 	if (v->pause.point && v->pause.point->phase == phase && phase == STATS_PHASE_WAIT)
@@ -183,8 +170,7 @@ bool pause_action(struct vqp *v, const struct shift_action *a)
 	return true;
 }
 
-/* --- what is held back --------------------------------------------------------------------------
- */
+/* --- what is held back ----------------------------------------------------------------------- */
 
 /* Is it the first that is heard of a fault of the rail in use? */
 static bool is_first_word(const struct vqp *v, const struct shift_event *ev)

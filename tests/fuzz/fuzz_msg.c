@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "lib/core/msg.h"
+#include "tests/fuzz/rnd.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -60,16 +61,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 }
 
 #ifndef SHIFT_LIBFUZZER
-static uint64_t rng;
-
-static uint32_t rnd(uint32_t n)
-{
-	rng ^= rng << 13;
-	rng ^= rng >> 7;
-	rng ^= rng << 17;
-	return (uint32_t)(rng >> 32) % n;
-}
-
 /* A good datagram of a few records with random content. */
 static size_t good(uint8_t *buf)
 {

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "faultinject/scenario.h"
+#include "tests/fuzz/rnd.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -63,16 +64,6 @@ static const char good[] =
 	"  {\"at\": \"3s\", \"fault\": \"sigstop\", \"process\": \"p\", \"for\": \"1s\"},\n"
 	"  {\"at\": \"4s\", \"fault\": \"flap\", \"jitter\": true, \"count\": 3}],\n"
 	" \"expect\": [\"failover within 100ms\", \"failback within 10s\", \"no-error\"]}\n";
-
-static uint64_t rng;
-
-static uint32_t rnd(uint32_t n)
-{
-	rng ^= rng << 13;
-	rng ^= rng >> 7;
-	rng ^= rng << 17;
-	return (uint32_t)(rng >> 32) % n;
-}
 
 /* A word of the format somewhere, a byte changed, a piece doubled or left out. */
 static size_t mutate(char *text, size_t len, size_t room)

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "lib/stats/json.h"
+#include "tests/fuzz/rnd.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -53,16 +54,6 @@ struct file {
 	struct stats_switch sw[SWITCHES];
 	struct stats_conn conn[CONNS];
 };
-
-static uint64_t rng;
-
-static uint32_t rnd(uint32_t n)
-{
-	rng ^= rng << 13;
-	rng ^= rng >> 7;
-	rng ^= rng << 17;
-	return (uint32_t)(rng >> 32) % n;
-}
 
 static void scribble(void *at, size_t bytes)
 {

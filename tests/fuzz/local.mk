@@ -4,7 +4,7 @@
 
 check_PROGRAMS += tests/fuzz/fuzz_msg
 TESTS += tests/fuzz/fuzz_msg
-tests_fuzz_fuzz_msg_SOURCES = tests/fuzz/fuzz_msg.c
+tests_fuzz_fuzz_msg_SOURCES = tests/fuzz/fuzz_msg.c tests/fuzz/rnd.h
 tests_fuzz_fuzz_msg_LDADD = lib/libshiftcore.la
 
 FUZZ_CC = clang
@@ -16,7 +16,7 @@ CLEANFILES += fuzz_msg-libfuzzer
 
 check_PROGRAMS += tests/fuzz/fuzz_stats
 TESTS += tests/fuzz/fuzz_stats
-tests_fuzz_fuzz_stats_SOURCES = tests/fuzz/fuzz_stats.c
+tests_fuzz_fuzz_stats_SOURCES = tests/fuzz/fuzz_stats.c tests/fuzz/rnd.h
 tests_fuzz_fuzz_stats_CFLAGS = $(AM_CFLAGS) $(CJSON_CFLAGS)
 tests_fuzz_fuzz_stats_LDADD = $(REPORT_LIBS)
 
@@ -29,7 +29,7 @@ CLEANFILES += fuzz_stats-libfuzzer
 
 check_PROGRAMS += tests/fuzz/fuzz_scenario
 TESTS += tests/fuzz/fuzz_scenario
-tests_fuzz_fuzz_scenario_SOURCES = tests/fuzz/fuzz_scenario.c
+tests_fuzz_fuzz_scenario_SOURCES = tests/fuzz/fuzz_scenario.c tests/fuzz/rnd.h
 tests_fuzz_fuzz_scenario_CFLAGS = $(AM_CFLAGS) $(CJSON_CFLAGS)
 tests_fuzz_fuzz_scenario_LDADD = $(INJECT_LIBS)
 
