@@ -390,6 +390,36 @@ stopped() { # SECONDS PROGRAM OPTIONS...
 	fi
 }
 
+# No fault, for so long at full load in both directions: nothing switches, and the program says what it says without us.
+quiet() { # SECONDS PROGRAM OPTIONS...
+	local seconds=$1 host
+	shift
+	unprotected
+	start "$@" -D 10 && finish && [ "$client_status $server_status" = '0 0' ] || return
+	for host in a b; do
+		shape_of "$out/$host.out" >"$out/$host.shape"
+	done
+	echo "without: $(rate_of "$out/a.out") MB/s"
+	protected
+	patience=$((seconds + 60)) start "$@" -D "$seconds" && finish || return
+	for host in a b; do
+		shape_of "$out/$host.out" | diff "$out/$host.shape" - || client_status=other
+	done
+	if [ "$client_status $server_status" != '0 0' ] || ! met_all || grep -q 'ACTIVE -> [^C]' "$out"/[ab].err; then
+		failed "quiet: $*"
+		return 1
+	fi
+	echo "no switch in $seconds s of $*: $(rate_of "$out/a.out") MB/s"
+}
+
+shape_of() { # FILE: perftest's output with all numbers alike
+	sed -E 's/0x[0-9a-f]+/H/g; s/[0-9]+(\.[0-9]+)?/N/g; s/(N:)+N/GID/; s/[ \t]+/ /g' "$1"
+}
+
+rate_of() { # FILE: average of perftest's line of results
+	awk '/^ #bytes/ {getline; print $4}' "$1"
+}
+
 # Without the library, with retry_cnt 7, which is for ever on soft-RoCE: an error, or nothing for 10 s (what
 # was posted before the sender's link went waits, what is posted afterwards fails); or a stall as long
 # as a fault of 2 s.
