@@ -307,7 +307,9 @@ static void tick(struct shift_conn *c, uint64_t now)
 	switch ((enum shift_state)c->state) {
 	case SHIFT_ST_SETUP: hello_tick(c, now); return;
 	case SHIFT_ST_ACTIVE:
-		progress_tick(c, now);
+		rail_tick(c, now);
+		if (c->state == SHIFT_ST_ACTIVE)
+			progress_tick(c, now);
 		if (c->state == SHIFT_ST_ACTIVE)
 			failback_tick(c, now);
 		return;
@@ -402,7 +404,9 @@ uint64_t shift_conn_deadline(const struct shift_conn *c)
 
 	switch ((enum shift_state)c->state) {
 	case SHIFT_ST_SETUP: return c->rto_at;
-	case SHIFT_ST_ACTIVE: return min_ns(c->check_at, failback_deadline(c));
+	case SHIFT_ST_ACTIVE:
+		end = min_ns(c->check_at, failback_deadline(c));
+		return min_ns(end, rail_escape_at(c));
 	case SHIFT_ST_PREPARE: return min_ns(c->rto_at, c->timeout_at);
 	case SHIFT_ST_DRAIN: return c->timeout_at;
 	case SHIFT_ST_FENCE:

@@ -146,6 +146,8 @@ uint64_t rail_dirty_until(const struct shift_conn *c, uint32_t tag);
 void rail_probe(struct shift_conn *c, uint8_t i, bool ok, uint64_t now);
 bool rail_answers(const struct shift_conn *c, uint8_t i);
 bool rail_silent(const struct shift_conn *c, uint8_t i);
+uint64_t rail_escape_at(const struct shift_conn *c);
+void rail_tick(struct shift_conn *c, uint64_t now);
 void rail_event(struct shift_conn *c, const struct shift_event *ev, uint64_t now);
 
 /* fence.c */

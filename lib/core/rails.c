@@ -137,6 +137,24 @@ static bool alternative(const struct shift_conn *c, uint64_t now)
 	return false;
 }
 
+/*
+ * When another rail can take over from one whose link is down. Links say so once, and the other may
+ * still have been in its quarantine then, as it is for a second after each fail-back.
+ */
+uint64_t rail_escape_at(const struct shift_conn *c)
+{
+	uint64_t at = NEVER;
+
+	for (uint8_t i = 0; i < c->cfg.rails && c->rail[c->r].down; i++) {
+		const struct rail *r = &c->rail[i];
+
+		if (i != c->r && rail_possible(c, i) && !r->armed && !r->fencing &&
+		    r->misses < c->cfg.probe_misses && r->dirty_until < at)
+			at = r->dirty_until;
+	}
+	return at;
+}
+
 /* The rail in use, or aimed at, looks dead: leave it if there is anywhere to go. */
 static void rail_suspect(struct shift_conn *c, uint8_t i, enum shift_reason why, uint64_t now)
 {
@@ -165,6 +183,12 @@ static void rail_suspect(struct shift_conn *c, uint8_t i, enum shift_reason why,
 	case SHIFT_ST_CLOSED:
 	case SHIFT_ST_COUNT: return;
 	}
+}
+
+void rail_tick(struct shift_conn *c, uint64_t now)
+{
+	if (rail_escape_at(c) <= now)
+		rail_suspect(c, c->r, SHIFT_R_LINK_DOWN, now);
 }
 
 /* Link, dirt and probe events. */
@@ -210,8 +234,7 @@ void rail_event(struct shift_conn *c, const struct shift_event *ev, uint64_t now
 	if (c->state == SHIFT_ST_NO_RAIL)
 		switch_retarget(c, SHIFT_R_RAIL_FOUND, now);
 	/* There was nowhere to go when the link of rail r went down. */
-	if ((ev->type == SHIFT_EV_LINK_UP || ev->type == SHIFT_EV_RAIL_CLEAN) && c->rail[c->r].down)
-		rail_suspect(c, c->r, SHIFT_R_LINK_DOWN, now);
+	rail_tick(c, now);
 	/* Silence of rail r may become evidence by the answer of another rail. */
 	if (ev->type == SHIFT_EV_PROBE_OK || ev->type == SHIFT_EV_PROBE_MISSED)
 		if (rail_silent(c, c->r))

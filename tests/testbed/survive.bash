@@ -465,7 +465,9 @@ timed_round() { # FAULT
 	break_it "$1" && wait_until 30 all_on 1 && sleep 0.1 || return
 	till=$(on a date +%s%3N)
 	echo "$at $till" >>"$out/times"
-	mend_it "$1" && wait_until 60 sent_home && sleep 0.2
+	# Two things take a second, whatever fails in it: rail 1's quarantine, and the kernel's pause between two reports
+	# of a carrier that is gone (linkwatch).
+	mend_it "$1" && wait_until 60 sent_home && sleep 1.2
 }
 
 # The integrity client (QPs and threads as it likes) goes through a fault again and again: over rail 1 each time, and

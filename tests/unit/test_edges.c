@@ -150,6 +150,25 @@ static void patience_ends_where_another_rail_answers(void **state)
 	assert_true(view(0).target_r != 1);
 }
 
+/* A link that goes just after a fail-back, while the other rail is in its quarantine, does not say
+ * so again. */
+static void a_link_down_is_remembered_until_a_rail_is_clean(void **state)
+{
+	(void)state;
+	w_event(&w, 0, SHIFT_EV_LINK_DOWN, 2);
+	w_event(&w, 0, SHIFT_EV_MIGRATE, 1);
+	assert_true(w_settle(&w, 20));
+	w_event(&w, 0, SHIFT_EV_MIGRATE, 0);
+	while (w_op(&w, 0) || w_op(&w, 1) || w_msg(&w, 0))
+		;
+	w_event(&w, 0, SHIFT_EV_LINK_DOWN, 0);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
+	assert_int_equal(view(0).r, 0);
+	assert_true(w_settle(&w, 20));
+	assert_int_equal(view(0).r, 1);
+	assert_int_equal(view(1).r, 1);
+}
+
 /* Memory windows: as without us from there on, and the peer learns it when it asks. */
 static void released_it_stays_where_it_is(void **state)
 {
@@ -205,6 +224,7 @@ int main(void)
 		T(trouble_that_lasts_ends_at_the_next_failure),
 		T(a_clock_read_before_the_trouble_began_is_no_give_up),
 		T(patience_ends_where_another_rail_answers),
+		T(a_link_down_is_remembered_until_a_rail_is_clean),
 		T(released_it_stays_where_it_is),
 		T(after_a_switch_it_is_not_released),
 		T(names_are_complete),
