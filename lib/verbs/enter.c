@@ -92,11 +92,11 @@ static void arm_timer(struct vqp *v, uint64_t at)
 		bg_call(&v->timer_call);
 }
 
-static void set_fence_timer(void *arg)
+static void set_overdue_timer(void *arg)
 {
 	struct vqp *v = arg;
 
-	bg_timer_set(&v->fence_timer, now_ns() + FENCE_MAX_NS);
+	bg_timer_set(&v->overdue_timer, now_ns() + FENCE_MAX_NS);
 }
 
 static void tick(void *arg)
@@ -125,10 +125,10 @@ void vqp_timers_init(struct vqp *v)
 	v->timer.arg = v;
 	v->timer_call.fn = set_timer;
 	v->timer_call.arg = v;
-	v->fence_timer.fn = fence_overdue;
-	v->fence_timer.arg = v;
-	v->fence_call.fn = set_fence_timer;
-	v->fence_call.arg = v;
+	v->overdue_timer.fn = jobs_overdue;
+	v->overdue_timer.arg = v;
+	v->overdue_call.fn = set_overdue_timer;
+	v->overdue_call.arg = v;
 	atomic_store(&v->timer_at, UINT64_MAX);
 }
 

@@ -148,9 +148,10 @@ static void fence_run(struct job *job)
 		.type = SHIFT_EV_FENCE_DONE, .rail = j->rail, .epoch = j->fence_epoch};
 	struct vqp *v = j->v;
 
+	pause_hang(v, STATS_PHASE_FENCE);
 	fence_qp(v, j->rail, &ev);
 	vqp_enter(v);
-	atomic_store(&j->fence_since, 0);
+	j->fence_since = 0;
 	post_unsent(v, j->rail, j->fence_epoch);
 	shift_conn_event(v->conn, &ev, now_ns());
 	vqp_leave(v);
@@ -163,39 +164,12 @@ void fence_start(struct vqp *v, const struct shift_action *a)
 
 	j->fence.fn = fence_run;
 	j->fence_epoch = a->epoch;
-	atomic_store(&j->fence_since, now_ns());
+	j->fence_since = now_ns();
 	vobj_get(&v->obj);
 	j->fence_follows = j->arming;
 	if (!j->fence_follows)
 		worker_submit(v->dev->nic[a->rail]->worker, &j->fence);
-	bg_call(&v->fence_call);
-}
-
-void fence_overdue(void *vqp)
-{
-	struct vqp *v = vqp;
-	uint64_t now = now_ns(), next = UINT64_MAX;
-
-	for (uint8_t i = 0; i < v->dev->rails; i++) {
-		uint64_t since = atomic_load(&v->jobs[i].fence_since);
-		struct shift_event ev = {.type = SHIFT_EV_FENCE_DONE,
-					 .rail = i,
-					 .epoch = v->jobs[i].fence_epoch,
-					 .fence = SHIFT_FENCE_UNSURE,
-					 .hung = true};
-
-		if (!since)
-			continue;
-		if (now - since < FENCE_MAX_NS) {
-			next = since + FENCE_MAX_NS < next ? since + FENCE_MAX_NS : next;
-			continue;
-		}
-		log_warn("QP %#x: %s does not answer its fence", v->qp->qp_num,
-			 v->dev->nic[i]->name);
-		atomic_store(&v->jobs[i].fence_since, 0);
-		vqp_event(v, &ev);
-	}
-	bg_timer_set(&v->fence_timer, next);
+	bg_call(&v->overdue_call);
 }
 
 /* --- arm ------------------------------------------------------------------------------------- */
@@ -248,68 +222,93 @@ static void rts_defaults(struct ibv_qp_attr *attr)
 	attr->max_rd_atomic = 1;
 }
 
-static int arm_qp(struct vqp *v, struct rail_jobs *j)
+static int arm_qp(struct vqp *v, uint8_t rail, const struct arming *to)
 {
 	struct ibv_qp_attr attr = v->attr;
 	int err;
 
-	if (!vqp_rail_qp(v, j->rail))
+	if (!vqp_rail_qp(v, rail))
 		return -1;
-	if (j->rail)
-		twin_attr(v, j->rail, &attr);
+	if (rail)
+		twin_attr(v, rail, &attr);
 	else
 		attr.ah_attr.grh.sgid_index = (uint8_t)gid_index(v->dev->nic[0], &v->twin[0].gid,
 								 v->attr.ah_attr.grh.sgid_index);
 	if (v->state != IBV_QPS_RTS) /* it only receives so far: what RTS needs is our choice */
 		rts_defaults(&attr);
-	attr.rq_psn = j->arm_rx_psn;
-	attr.sq_psn = j->arm_tx_psn;
-	err = to_state(v, j->rail, IBV_QPS_RESET);
+	attr.rq_psn = to->rx_psn;
+	attr.sq_psn = to->tx_psn;
+	err = to_state(v, rail, IBV_QPS_RESET);
 	attr.qp_state = IBV_QPS_INIT;
 	err = err ? err
-		  : modify(v, j->rail, &attr,
+		  : modify(v, rail, &attr,
 			   IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 	attr.qp_state = IBV_QPS_RTR;
 	err = err ? err
-		  : modify(v, j->rail, &attr,
+		  : modify(v, rail, &attr,
 			   IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
 				   IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
 				   IBV_QP_MIN_RNR_TIMER);
 	attr.qp_state = IBV_QPS_RTS;
 	return err ? err
-		   : modify(v, j->rail, &attr,
+		   : modify(v, rail, &attr,
 			    IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 				    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
-static void arm_run(struct job *job)
+/* An ARM has been carried out. false: another was asked for meanwhile, as this one took too long.
+ */
+static bool arm_answer(struct vqp *v, struct rail_jobs *j, const struct arming *done, bool armed,
+		       bool late)
 {
-	struct rail_jobs *j = (struct rail_jobs *)((char *)job - offsetof(struct rail_jobs, arm));
-	struct shift_event ev = {.type = SHIFT_EV_ARM_DONE, .rail = j->rail, .epoch = j->arm_epoch};
-	struct vqp *v = j->v;
-	int err = arm_qp(v, j);
-	bool fence_follows;
+	struct shift_event ev = {.type = armed ? SHIFT_EV_ARM_DONE : SHIFT_EV_ARM_FAILED,
+				 .rail = j->rail,
+				 .epoch = done->epoch};
+	bool fence_follows, again;
 
-	if (err) {
-		log_warn("QP %#x: cannot bring its twin on %s to RTS (%s)", v->qp->qp_num,
-			 v->dev->nic[j->rail]->name, strerror(err > 0 ? err : -err));
-		ev.type = SHIFT_EV_ARM_FAILED;
-		if (vqp_rail_qp(v, j->rail))
-			to_state(v, j->rail, IBV_QPS_RESET);
-	}
 	vqp_enter(v);
-	atomic_store(&j->arming, false);
-	fence_follows = j->fence_follows;
-	j->fence_follows = false;
-	v->rail_epoch[j->rail] = j->arm_epoch;
+	again = j->arm_since && (late || j->arm.epoch != done->epoch);
+	if (!again) {
+		atomic_store(&j->arming, false);
+		j->arm_since = 0;
+	}
+	fence_follows = !again && j->fence_follows;
+	j->fence_follows &= again;
+	v->rail_epoch[j->rail] = done->epoch;
 	if (!j->rail)
-		v->rail0_epoch = j->arm_epoch;
-	keys_reset(v->keys, j->arm_epoch, j->rail);
-	told_reset(&v->told, j->arm_epoch, j->rail);
-	shift_conn_event(v->conn, &ev, now_ns());
+		v->rail0_epoch = done->epoch;
+	keys_reset(v->keys, done->epoch, j->rail);
+	told_reset(&v->told, done->epoch, j->rail);
+	shift_conn_event(v->conn, &ev, now_ns()); /* it does not listen to an overdue one's */
 	vqp_leave(v);
 	if (fence_follows)
 		worker_submit(v->dev->nic[j->rail]->worker, &j->fence);
+	return !again;
+}
+
+static void arm_run(struct job *job)
+{
+	struct rail_jobs *j = (struct rail_jobs *)((char *)job - offsetof(struct rail_jobs, arms));
+	struct vqp *v = j->v;
+	struct arming to;
+	bool late;
+	int err;
+
+	do {
+		pthread_mutex_lock(&v->lock);
+		to = j->arm;
+		pthread_mutex_unlock(&v->lock);
+		pause_hang(v, STATS_PHASE_ARM);
+		err = arm_qp(v, j->rail, &to);
+		if (err)
+			log_warn("QP %#x: cannot bring its twin on %s to RTS (%s)", v->qp->qp_num,
+				 v->dev->nic[j->rail]->name, strerror(err > 0 ? err : -err));
+		pthread_mutex_lock(&v->lock);
+		late = !j->arm_since;
+		pthread_mutex_unlock(&v->lock);
+		if ((err || late) && vqp_rail_qp(v, j->rail))
+			to_state(v, j->rail, IBV_QPS_RESET);
+	} while (!arm_answer(v, j, &to, !err && !late, late));
 	vobj_put(&v->obj);
 }
 
@@ -319,13 +318,15 @@ void arm_start(struct vqp *v, const struct shift_action *a)
 {
 	struct rail_jobs *j = &v->jobs[a->rail];
 
-	j->arm.fn = arm_run;
-	j->arm_epoch = a->epoch;
-	j->arm_tx_psn = a->tx_psn;
-	j->arm_rx_psn = a->rx_psn;
+	j->arm = (struct arming){.epoch = a->epoch, .tx_psn = a->tx_psn, .rx_psn = a->rx_psn};
+	j->arm_since = now_ns();
+	bg_call(&v->overdue_call);
+	if (j->arming) /* an overdue one, which this follows */
+		return;
 	atomic_store(&j->arming, true);
+	j->arms.fn = arm_run;
 	vobj_get(&v->obj);
-	worker_submit(v->dev->nic[a->rail]->resolver, &j->arm);
+	worker_submit(v->dev->nic[a->rail]->resolver, &j->arms);
 }
 
 /* --- query ----------------------------------------------------------------------------------- */
@@ -361,4 +362,75 @@ void query_start(struct vqp *v, const struct shift_action *a)
 	j->query.fn = query_run;
 	vobj_get(&v->obj);
 	worker_submit(v->dev->nic[a->rail]->worker, &j->query);
+}
+
+/* --- deadlines ------------------------------------------------------------------------------- */
+
+/*
+ * When the NIC will have taken too long. However many wait in its queue, only one job that does not
+ * end says that it hangs. since: 0 for nothing under way.
+ */
+static uint64_t overdue_at(uint64_t since, const struct worker *w, uint64_t max_ns)
+{
+	uint64_t busy = worker_busy_since_ns(w);
+
+	if (!since)
+		return UINT64_MAX;
+	return (busy > since ? busy : since) + max_ns;
+}
+
+static uint64_t fence_overdue_at(const struct vqp *v, const struct rail_jobs *j)
+{
+	return overdue_at(j->fence_since, v->dev->nic[j->rail]->worker, FENCE_MAX_NS);
+}
+
+static uint64_t arm_overdue_at(const struct vqp *v, const struct rail_jobs *j)
+{
+	return overdue_at(j->arm_since, v->dev->nic[j->rail]->resolver, ARM_MAX_NS);
+}
+
+static void give_out(struct vqp *v, uint8_t rail, const char *what, struct shift_event *ev)
+{
+	log_warn("QP %#x: %s does not answer %s", v->qp->qp_num, v->dev->nic[rail]->name, what);
+	ev->rail = rail;
+	shift_conn_event(v->conn, ev, now_ns());
+	vqp_act(v);
+}
+
+void jobs_overdue(void *vqp)
+{
+	struct vqp *v = vqp;
+	uint64_t now, next = UINT64_MAX;
+
+	vqp_enter(v);
+	now = now_ns();
+	for (uint8_t i = 0; i < v->dev->rails; i++) {
+		struct rail_jobs *j = &v->jobs[i];
+
+		if (fence_overdue_at(v, j) <= now) {
+			struct shift_event ev = {.type = SHIFT_EV_FENCE_DONE,
+						 .epoch = j->fence_epoch,
+						 .fence = SHIFT_FENCE_UNSURE,
+						 .hung = true};
+
+			j->fence_since = 0;
+			give_out(v, i, "its fence", &ev);
+		}
+		if (arm_overdue_at(v, j) <= now) {
+			struct shift_event ev = {.type = SHIFT_EV_ARM_FAILED,
+						 .epoch = j->arm.epoch};
+
+			j->arm_since = 0;
+			give_out(v, i, "the arming of its twin", &ev);
+		}
+	}
+	for (uint8_t i = 0; i < v->dev->rails; i++) {
+		uint64_t fence = fence_overdue_at(v, &v->jobs[i]),
+			 arm = arm_overdue_at(v, &v->jobs[i]);
+
+		next = fence < next ? fence : next;
+		next = arm < next ? arm : next;
+	}
+	vqp_leave(v);
+	bg_timer_set(&v->overdue_timer, next);
 }

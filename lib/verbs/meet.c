@@ -465,7 +465,7 @@ static void forget(struct vqp *v)
 	struct meeting **p = &meetings, *m = v->meeting;
 
 	bg_timer_set(&v->timer, UINT64_MAX);
-	bg_timer_set(&v->fence_timer, UINT64_MAX);
+	bg_timer_set(&v->overdue_timer, UINT64_MAX);
 	if (!m)
 		return;
 	while (*p != m)

@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "lib/verbs/env.h"
@@ -24,8 +25,12 @@ struct pause_point {
 	const char *file; /* NULL: the time counts */
 };
 
-static struct pause_point points[POINTS_MAX];
-static unsigned int points_n;
+struct points {
+	struct pause_point at[POINTS_MAX];
+	unsigned int n;
+};
+
+static struct points pauses, hangs;
 
 /* --- the environment ------------------------------------------------------------------------- */
 
@@ -79,23 +84,40 @@ static bool read_point(char *word, struct pause_point *p)
 	return read_phase(word, &p->phase) && (!nth || read_nth(nth, &p->nth));
 }
 
-void pause_read(void)
+static void read_points(const char *variable, struct points *points)
 {
-	const char *value = secure_getenv("SHIFT_PAUSE");
-	static char *text; /* the points' files are in it */
+	const char *value = secure_getenv(variable);
 	char *rest, *word;
 
-	if (text || !value || !*value)
+	if (points->n || !value || !*value)
 		return;
-	rest = text = strdup(value);
-	while (text && (word = strsep(&rest, ",")))
-		if (points_n == POINTS_MAX || !read_point(word, &points[points_n++])) {
-			log_warn("SHIFT_PAUSE=%s is not understood (expected: "
-				 "fence:2s,handshake@2:/file, ...): nothing pauses",
-				 value);
-			points_n = 0;
+	rest = strdup(value); /* the points' files are in it */
+	while (rest && (word = strsep(&rest, ",")))
+		if (points->n == POINTS_MAX || !read_point(word, &points->at[points->n++])) {
+			log_warn("%s=%s is not understood (expected: fence:2s,handshake@2:/file, "
+				 "...): nothing pauses",
+				 variable, value);
+			points->n = 0;
 			return;
 		}
+}
+
+void pause_read(void)
+{
+	read_points("SHIFT_PAUSE", &pauses);
+	read_points("SHIFT_HANG", &hangs);
+}
+
+/* The point where a connection comes to that phase for the Nth time, counted in *times; or NULL. */
+static const struct pause_point *point_of(const struct points *points, enum stats_phase phase,
+					  uint8_t *times)
+{
+	if (*times < UINT8_MAX)
+		++*times;
+	for (unsigned int i = 0; i < points->n; i++)
+		if (points->at[i].phase == phase && points->at[i].nth == *times)
+			return &points->at[i];
+	return NULL;
 }
 
 /* --- the pause ------------------------------------------------------------------------------- */
@@ -121,16 +143,11 @@ static void begin(struct vqp *v, enum stats_phase phase)
 {
 	struct pause *p = &v->pause;
 
-	if (p->times[phase] < UINT8_MAX)
-		p->times[phase]++;
-	for (unsigned int i = 0; i < points_n; i++)
-		if (points[i].phase == phase && points[i].nth == p->times[phase]) {
-			p->point = &points[i];
-			p->until_ns = now_ns() + points[i].ns;
-			log_always("QP %#x: pause point %s", v->qp->qp_num,
-				   stats_phase_name(phase));
-			return;
-		}
+	p->point = point_of(&pauses, phase, &p->times[phase]);
+	if (!p->point)
+		return;
+	p->until_ns = now_ns() + p->point->ns;
+	log_always("QP %#x: pause point %s", v->qp->qp_num, stats_phase_name(phase));
 }
 
 static void end(struct vqp *v, const char *why)
@@ -248,6 +265,21 @@ uint64_t pause_deadline(const struct vqp *v, uint64_t at_ns)
 	if (!v->pause.point)
 		return v->pause.links && look < at_ns ? look : at_ns;
 	return is_by_control(v->pause.point->phase) || look < at_ns ? look : at_ns;
+}
+
+/* --- a NIC that hangs ------------------------------------------------------------------------ */
+
+void pause_hang(struct vqp *v, enum stats_phase phase)
+{
+	const struct pause_point *point = point_of(&hangs, phase, &v->pause.asked[phase]);
+	struct timespec t;
+
+	if (!point)
+		return;
+	t = (struct timespec){.tv_sec = (time_t)(point->ns / (1000 * MS)),
+			      .tv_nsec = (long)(point->ns % (1000 * MS))};
+	log_always("QP %#x: the NIC hangs: %s", v->qp->qp_num, stats_phase_name(phase));
+	nanosleep(&t, NULL);
 }
 
 #endif

@@ -13,7 +13,10 @@
  * timers; in repost the posting again; in detect the first word of a fault by link or peer, and
  * what follows, but not an error completion.
  *
- * All functions: under enter of the connection.
+ * SHIFT_HANG=fence|arm[@N]:TIME,... the NIC takes that long over its Nth fence or arming of a
+ * connection; the thread that asked it waits.
+ *
+ * All functions but pause_hang: under enter of the connection.
  */
 #ifndef SHIFT_VERBS_PAUSE_H
 #define SHIFT_VERBS_PAUSE_H
@@ -36,7 +39,7 @@ struct pause {
 	bool holds;		  /* an action: */
 	struct shift_action held; /* FENCE or ARM, for the end */
 	bool links;		  /* link events were held back: to be said again */
-	uint8_t times[STATS_PHASE_COUNT];
+	uint8_t times[STATS_PHASE_COUNT], asked[STATS_PHASE_COUNT];
 };
 
 void pause_read(void); /* the environment; once, before all others */
@@ -51,6 +54,9 @@ bool pause_repost(const struct vqp *v);
 bool pause_tick(struct vqp *v); /* ends a pause whose time has come */
 
 uint64_t pause_deadline(const struct vqp *v, uint64_t at_ns); /* of the connection's timer */
+
+/* On the thread that is about to ask a NIC for a fence or an arming. */
+void pause_hang(struct vqp *v, enum stats_phase phase);
 
 #else
 
@@ -94,6 +100,12 @@ static inline uint64_t pause_deadline(const struct vqp *v, uint64_t at_ns)
 {
 	(void)v;
 	return at_ns;
+}
+
+static inline void pause_hang(struct vqp *v, enum stats_phase phase)
+{
+	(void)v;
+	(void)phase;
 }
 
 #endif

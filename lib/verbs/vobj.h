@@ -193,15 +193,20 @@ struct twin {
 	struct peer_path *path; /* control link and probes to the peer over this rail */
 };
 
+struct arming { /* what a twin is armed for */
+	uint32_t epoch, tx_psn, rx_psn;
+};
+
 struct rail_jobs { /* at most one of each under way per rail */
-	struct job fence, arm, query;
+	struct job fence, arms, query;
 	struct vqp *v;
 	uint8_t rail;
 	_Atomic bool arming; /* on the resolver; a fence that is asked for meanwhile follows */
 	bool fence_follows, querying;
-	uint32_t fence_epoch, arm_epoch, arm_tx_psn, arm_rx_psn, query_epoch, query_serial;
+	struct arming arm; /* the newest that was asked for */
+	uint32_t fence_epoch, query_epoch, query_serial;
 	_Atomic bool marker_seen;
-	_Atomic uint64_t fence_since; /* ns; 0: none under way, or given up as hung */
+	uint64_t fence_since, arm_since; /* ns; 0: none under way, or given up as hung */
 };
 
 struct vqp {
@@ -253,8 +258,8 @@ struct vqp {
 	struct told told;
 
 	/* Background thread only. */
-	struct bg_timer timer, fence_timer;
-	struct bg_call timer_call, fence_call;
+	struct bg_timer timer, overdue_timer;
+	struct bg_call timer_call, overdue_call;
 	_Atomic uint64_t timer_at; /* when it is set for */
 	struct meeting *meeting;   /* meet.c */
 	_Atomic bool started;	   /* RTS */
@@ -335,9 +340,11 @@ void post_unsent(struct vqp *v, uint8_t rail, uint32_t epoch); /* before a FENCE
  */
 void vqp_completion(struct vqp *v, struct vcq *cq, uint8_t rail, struct ibv_wc *wc);
 
-/* fence.c: that a NIC has refused a fence for too long is noticed by this timer. */
+/* fence.c: that a NIC takes too long over a fence, or over an arming (which may wait 3 s for a
+ * neighbour), is noticed by this timer. */
 #define FENCE_MAX_NS 1000000000ull
-void fence_overdue(void *vqp);
+#define ARM_MAX_NS   5000000000ull
+void jobs_overdue(void *vqp);
 
 /* fence.c: actions that run on a worker. */
 void fence_start(struct vqp *v, const struct shift_action *a);

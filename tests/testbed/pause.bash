@@ -173,3 +173,15 @@ killed_in() { # PHASE "VICTIM..." PROGRAM OPTIONS...
 error_told() { # in perftest's words
 	grep -q 'ompletion with error' "$out"/[ab].out "$out"/[ab].err
 }
+
+# --- a NIC that hangs -----------------------------------------------------------------------------
+
+# The first fence, or arming, of each QP takes the NIC that long at that host: it is given up after its time, and the
+# program gets through.
+survives_hang() { # FAULT HOST PHASE SECONDS PROGRAM OPTIONS...
+	local fault=$1 host=$2 library=libshift-hooks.so seconds=${seconds:-15}
+	host_env=([a]='' [b]='')
+	host_env[$host]=SHIFT_HANG=$3:$4s
+	shift 4
+	survives "$fault" "$@" && grep -q 'does not answer' "$out/$host.err"
+}
