@@ -341,6 +341,16 @@ milliseconds() { # COMMAND...: of fifty runs
 	echo $(((${EPOCHREALTIME/./} - start) / 1000))
 }
 
+# A futex is the lock of a QP that the background thread is just looking at.
+@test "RTR and RTS of 64 QPs: no system call is added on the caller's thread" {
+	needs_unsanitized
+	with_shift strace -o "$BATS_TEST_TMPDIR/calls" odd_objects many
+	[ "$(grep -c '^getppid' "$BATS_TEST_TMPDIR/calls")" -eq 2 ]
+	calls=$(awk '/^getppid/ {inside = !inside; next} inside && !/^futex/' "$BATS_TEST_TMPDIR/calls")
+	[ -z "$calls" ] || { echo "$calls" && return 1; }
+	grep -q '^membarrier' "$BATS_TEST_TMPDIR/calls" # it is our library that was watched
+}
+
 @test "starting a program that has nothing to do with RDMA takes little longer" {
 	needs_unsanitized
 	plain=$(milliseconds env /bin/true)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 /*
- * Uses, of what verbs offer, one of the things that few programs use: windows, loopback, pair or
- * domain; each must work as it does without shift, of which this knows nothing. STAY in the
+ * Uses, of what verbs offer, one of the things that few programs use: windows, loopback, pair,
+ * domain or many; each must work as it does without shift, of which this knows nothing. STAY in the
  * environment: a connection stays until a line or the end comes on standard input.
  */
 #include <errno.h>
@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static struct ibv_context *ctx;
 static struct ibv_pd *pd;
@@ -44,7 +45,13 @@ static void modify(struct ibv_qp *qp, struct ibv_qp_attr attr, int mask)
 	expect(!ibv_modify_qp(qp, &attr, mask | IBV_QP_STATE), "modify_qp");
 }
 
-static void connect_to(struct ibv_qp *qp, uint32_t peer)
+static void to_init(struct ibv_qp *qp)
+{
+	modify(qp, (struct ibv_qp_attr){.qp_state = IBV_QPS_INIT, .port_num = 1},
+	       IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+}
+
+static void to_rts(struct ibv_qp *qp, uint32_t peer)
 {
 	struct ibv_qp_attr rtr = {
 		.qp_state = IBV_QPS_RTR,
@@ -57,14 +64,18 @@ static void connect_to(struct ibv_qp *qp, uint32_t peer)
 	};
 
 	expect(!ibv_query_gid(ctx, 1, 1, &rtr.ah_attr.grh.dgid), "query_gid");
-	modify(qp, (struct ibv_qp_attr){.qp_state = IBV_QPS_INIT, .port_num = 1},
-	       IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 	modify(qp, rtr,
 	       IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
 		       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
 	modify(qp, (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7},
 	       IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
 		       IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
+static void connect_to(struct ibv_qp *qp, uint32_t peer)
+{
+	to_init(qp);
+	to_rts(qp, peer);
 }
 
 static struct ibv_wc completion(void)
@@ -203,13 +214,33 @@ static void domain(void)
 	expect(!ibv_dealloc_pd(parent) && !ibv_dealloc_td(td), "dealloc of a parent domain");
 }
 
+/* Strace shows what stands between the two getppid: RTR and RTS of many. */
+static void many(void)
+{
+	struct ibv_qp *qp[64];
+
+	for (int i = 0; i < 64; i++) {
+		qp[i] = create_qp(pd);
+		to_init(qp[i]);
+	}
+	getppid();
+	for (int i = 0; i < 64; i++)
+		to_rts(qp[i], qp[i]->qp_num ^ 0x800000);
+	getppid();
+	for (int i = 0; i < 64; i++)
+		destroy(qp[i]);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
 		const char *name;
 		void (*fn)(void);
-	} what[] = {
-		{"windows", windows}, {"loopback", loopback}, {"pair", pair}, {"domain", domain}};
+	} what[] = {{"windows", windows},
+		    {"loopback", loopback},
+		    {"pair", pair},
+		    {"domain", domain},
+		    {"many", many}};
 	struct ibv_device **list = ibv_get_device_list(NULL);
 
 	ctx = list && list[0] ? ibv_open_device(list[0]) : NULL;
@@ -218,7 +249,7 @@ int main(int argc, char **argv)
 	mr = cq ? ibv_reg_mr(pd, buffer, sizeof(buffer), IBV_ACCESS_LOCAL_WRITE) : NULL;
 	expect(mr != NULL, "the beginning");
 	ibv_free_device_list(list);
-	for (int i = 0; i < 4; i++)
+	for (size_t i = 0; i < sizeof(what) / sizeof(*what); i++)
 		if (argc > 1 && !strcmp(argv[1], what[i].name))
 			what[i].fn();
 	expect(!ibv_dereg_mr(mr) && !ibv_destroy_cq(cq) && !ibv_dealloc_pd(pd) &&
