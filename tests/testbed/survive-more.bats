@@ -73,3 +73,15 @@ teardown() {
 @test "ib_write_bw -q 4: cable pulled at the sender" {
 	outlives_panic survives pull:a ib_write_bw -s 4096 -q 4
 }
+
+@test "QPs of one process on both NICs, each the other's backup" {
+	outlives_panic both_nics
+}
+
+@test "the library at the sender only: as with none" {
+	outlives_panic lone a
+}
+
+@test "the library at the receiver only: as with none" {
+	outlives_panic lone b
+}

@@ -60,11 +60,12 @@ on() { # HOST COMMAND...
 # --- programs -------------------------------------------------------------------------------------
 
 # $shift_env: more variables for the library; ${host_env[HOST]}: one for that host alone; $library: its file in
-# lib/.libs; $out: a directory for what programs say; $patience: seconds after which a program is ended with
+# lib/.libs; $stock: a host that has none; $out: a directory for what programs say; $patience: seconds after which a program is ended with
 # status 124.
 shift_env=()
 declare -gA host_env=()
 library=libshift.so
+stock=
 out=
 patience=100
 
@@ -99,6 +100,7 @@ start() { # PROGRAM OPTIONS...
 launch() { # HOST PROGRAM ARGUMENTS...
 	local host=$1 program=$2
 	shift 2
+	[ "$host" != "$stock" ] || prefix=(env)
 	[ "$program" != integrity ] || program=$BUILDDIR/tests/clients/integrity/integrity
 	exec shift-testbed exec --name "$NAME" --timeout "${patience}s" "$host" -- \
 		"${prefix[@]}" ${host_env[$host]:+"${host_env[$host]}"} "$program" "$@" >"$out/$host.out" 2>"$out/$host.err"
@@ -390,6 +392,56 @@ stopped() { # SECONDS PROGRAM OPTIONS...
 		failed "stopped: $*"
 		return 1
 	fi
+}
+
+# QPs of one process on both NICs, each the other's backup: when one NIC's link goes, its QPs join the others, and come
+# home.
+both_nics() {
+	local eth host
+	protected
+	start integrity --allow-lost-results --device mlx5_0,mlx5_1 --seconds 25 && carries a 0 &&
+		wait_until 20 away 0 && sleep 1 || return
+	for eth in eth1 eth2; do
+		on b ip link set $eth down && wait_until 20 away 2 && on b ip link set $eth up && wait_until 30 away 0 || {
+			failed "$eth down"
+			return 1
+		}
+	done
+	finish
+	[ "$client_status $server_status" = '0 0' ] && clean && [ "$(grep -c 'ACTIVE (COMMIT), rail 1' "$out/a.err")" -ge 4 ] &&
+		return
+	failed 'QPs on both NICs'
+	return 1
+}
+
+away() { # N: so many of the four QPs are on their rail 1, at both hosts
+	local host
+	for host in a b; do
+		[ "$(grep -c 'SETUP -> ACTIVE' "$out/$host.err")" -eq 4 ] &&
+			[ "$(latest_rails $host | awk '$2 == 1' | wc -l)" -eq "$1" ] || return
+	done
+}
+
+# With the library at one end only it is as with none: the program works; when the cable goes it gets the error of its
+# NIC, when its retries are over; and the connection is said to be unprotected.
+lone() { # HOST with the library
+	protected
+	[ "$1" = a ] && stock=b || stock=a
+	start ib_write_bw -s 4096 -n "$(count_for 3 ib_write_bw)" && finish
+	if [ "$client_status $server_status" != '0 0' ]; then
+		failed "alone at $1"
+		return 1
+	fi
+	start integrity --outage --one-way --seconds 30 --retry 6 --stall 20 && carries a 0 && sleep 2 && break_it pull:b || return
+	wait_until 10 ended "$client" && finish && mend_it pull:b || return
+	if [ "$client_status" -ne 3 ] || grep -q 'SETUP -> ACTIVE' "$out"/[ab].err; then
+		failed "alone at $1, cable pulled"
+		return 1
+	fi
+}
+
+ended() { # PID of a shift-testbed exec
+	! running "$1"
 }
 
 # No fault, for so long at full load in both directions: nothing switches, and the program says what it says without us.

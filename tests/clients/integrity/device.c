@@ -65,7 +65,7 @@ static struct layout layout_of(const struct workload *w)
 	return m;
 }
 
-static void create_qp(struct run *r, struct lane *l, struct ibv_cq *cq)
+static void create_qp(struct lane *l, struct ibv_cq *cq)
 {
 	struct ibv_qp_init_attr attr = {
 		.qp_type = IBV_QPT_RC,
@@ -83,7 +83,7 @@ static void create_qp(struct run *r, struct lane *l, struct ibv_cq *cq)
 						      IBV_ACCESS_REMOTE_READ |
 						      IBV_ACCESS_REMOTE_ATOMIC};
 
-	l->qp = ibv_create_qp(r->pd, &attr);
+	l->qp = ibv_create_qp(l->device->pd, &attr);
 	if (!l->qp)
 		fail("create_qp");
 	if (ibv_modify_qp(l->qp, &init,
@@ -101,7 +101,7 @@ static void create_memory(struct run *r, struct lane *l)
 	memset(l->memory, 0, m->total);
 	message_fill(l->memory + m->read, message_key(side_own(), l->index, READS, 0), 0,
 		     m->read_bytes);
-	l->mr = ibv_reg_mr(r->pd, l->memory, m->total,
+	l->mr = ibv_reg_mr(l->device->pd, l->memory, m->total,
 			   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 				   IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
 	if (!l->mr)
@@ -117,12 +117,13 @@ static void create_lane(struct run *r, uint32_t i)
 	struct lane *l = &r->lanes[i];
 
 	l->index = i;
+	l->device = &r->devices[i / opt.threads % opt.device_count];
 	l->sends = opt.peer || !opt.w.one_way;
 	l->random = mix(opt.w.seed ^ (uint64_t)i << 32 ^ side_own());
 	for (int g = 0; g < GAPS_KEPT; g++)
 		l->gaps[g].ms = -1;
 	create_memory(r, l);
-	create_qp(r, l, r->cqs[i % opt.threads]);
+	create_qp(l, l->device->cqs[i % opt.threads]);
 	l->own = (struct address){.qpn = l->qp->qp_num,
 				  .psn = mix(l->random) & 0xffffff,
 				  .rkey = l->mr->rkey,
@@ -130,27 +131,33 @@ static void create_lane(struct run *r, uint32_t i)
 }
 
 /* A CQ holds all that its QPs may have outstanding. */
-static void create_cqs(struct run *r)
+static void create_cqs(struct device *d)
 {
 	uint32_t lanes = (opt.w.qps + opt.threads - 1) / opt.threads;
 
-	r->cqs = allocate(opt.threads, sizeof(*r->cqs));
+	d->cqs = allocate(opt.threads, sizeof(*d->cqs));
 	for (uint32_t t = 0; t < opt.threads; t++) {
-		r->cqs[t] = ibv_create_cq(r->context, lanes * (opt.w.depth + opt.w.receives), NULL,
+		d->cqs[t] = ibv_create_cq(d->context, lanes * (opt.w.depth + opt.w.receives), NULL,
 					  NULL, 0);
-		if (!r->cqs[t])
+		if (!d->cqs[t])
 			fail("create_cq");
 	}
 }
 
+static void open_one(struct device *d, const char *name)
+{
+	d->context = open_named(name);
+	d->pd = ibv_alloc_pd(d->context);
+	if (!d->pd)
+		fail("alloc_pd");
+	create_cqs(d);
+}
+
 void device_open(struct run *r)
 {
-	r->context = open_named(opt.device);
-	r->pd = ibv_alloc_pd(r->context);
-	if (!r->pd)
-		fail("alloc_pd");
+	for (uint32_t d = 0; d < opt.device_count; d++)
+		open_one(&r->devices[d], opt.devices[d]);
 	r->layout = layout_of(&opt.w);
-	create_cqs(r);
 	r->lanes = allocate(opt.w.qps, sizeof(*r->lanes));
 	r->peer_totals = allocate(opt.w.qps, sizeof(*r->peer_totals));
 	for (uint32_t i = 0; i < opt.w.qps; i++)
@@ -203,14 +210,14 @@ void device_connect(struct run *r)
 	struct ibv_port_attr port;
 	char own = 0, peer;
 
-	if (ibv_query_port(r->context, opt.ib_port, &port))
-		fail("query_port");
 	for (uint32_t i = 0; i < opt.w.qps; i++) {
 		struct lane *l = &r->lanes[i];
 
+		if (ibv_query_port(l->device->context, opt.ib_port, &port))
+			fail("query_port");
 		l->own.lid = port.lid;
 		l->own.mtu = opt.mtu ? opt.mtu : port.active_mtu;
-		if (ibv_query_gid(r->context, opt.ib_port, opt.gid_index, &l->own.gid))
+		if (ibv_query_gid(l->device->context, opt.ib_port, opt.gid_index, &l->own.gid))
 			fail("query_gid");
 		if (!net_swap(r, &l->own, &l->peer, sizeof(l->own)))
 			fail("the peer left");
@@ -231,16 +238,22 @@ static void close_lane(struct lane *l)
 	free(l->scratch);
 }
 
+static void close_one(struct device *d)
+{
+	for (uint32_t t = 0; t < opt.threads; t++)
+		ibv_destroy_cq(d->cqs[t]);
+	ibv_dealloc_pd(d->pd);
+	ibv_close_device(d->context);
+	free(d->cqs);
+}
+
 void device_close(struct run *r)
 {
 	for (uint32_t i = 0; i < opt.w.qps; i++)
 		close_lane(&r->lanes[i]);
-	for (uint32_t t = 0; t < opt.threads; t++)
-		ibv_destroy_cq(r->cqs[t]);
-	ibv_dealloc_pd(r->pd);
-	ibv_close_device(r->context);
+	for (uint32_t d = 0; d < opt.device_count; d++)
+		close_one(&r->devices[d]);
 	close(r->tcp);
-	free(r->cqs);
 	free(r->lanes);
 	free(r->peer_totals);
 }

@@ -33,6 +33,7 @@ enum {
 	EXIT_ERROR_WC = 3,
 	EXIT_STALLED = 4,
 	EXIT_VIOLATED = 5,
+	EXIT_LEFT = 6,
 };
 
 enum {
@@ -42,7 +43,8 @@ enum {
 	PIECE_GAP = 64,	  /* unused bytes between two pieces */
 	INLINE_MAX = 128, /* bytes */
 	GAPS_KEPT = 64,	  /* the longest, per lane */
-	BREAK_AT = 20,	  /* the number in its stream at which --break strikes */
+	DEVICES_MAX = 2,
+	BREAK_AT = 20, /* the number in its stream at which --break strikes */
 	LATE_REPORTS =
 		250, /* ms for the last receive completions to show after the peer's last word */
 };
@@ -73,7 +75,8 @@ struct workload {
 };
 
 struct options {
-	const char *device, *peer, *port;
+	const char *peer, *port, *devices[DEVICES_MAX]; /* QPs are dealt out to them */
+	uint32_t device_count;
 	uint32_t gid_index, ib_port, mtu, threads, stall_s;
 	uint32_t timeout, retry, rnr_retry, min_rnr_timer, rd_atomic;
 	enum break_kind break_kind;
@@ -143,6 +146,7 @@ struct totals { /* what a side says it has done to the other, per lane */
 
 struct lane {
 	uint32_t index;
+	struct device *device;
 	struct ibv_qp *qp;
 	struct ibv_mr *mr;
 	uint8_t *memory;
@@ -171,11 +175,15 @@ struct lane {
 	double last_completion_ms, progress_ms, paused_ms;
 };
 
-/* All of one side. Lanes belong to their thread while the traffic runs. */
-struct run {
+struct device {
 	struct ibv_context *context;
 	struct ibv_pd *pd;
 	struct ibv_cq **cqs; /* one per thread */
+};
+
+/* All of one side. Lanes belong to their thread while the traffic runs. */
+struct run {
+	struct device devices[DEVICES_MAX];
 	struct layout layout;
 	struct lane *lanes;
 	int tcp;
@@ -275,6 +283,7 @@ void slots_close(struct run *r, struct lane *l, const struct totals *sent);
 
 /* traffic.c */
 void traffic(struct run *r);
+bool traffic_left(void); /* it was told to leave all as it is */
 void verify(struct run *r);
 
 /* report.c */

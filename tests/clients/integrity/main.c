@@ -26,6 +26,10 @@ int main(int argc, char **argv)
 	device_connect(&r);
 	fprintf(stderr, "integrity: running, seed %" PRIu64 "\n", opt.w.seed);
 	traffic(&r);
+	if (traffic_left()) {
+		device_close(&r);
+		return EXIT_LEFT;
+	}
 	verify(&r);
 	for (uint32_t i = 0; i < opt.w.qps; i++)
 		counters_add(&own.n, &r.lanes[i].n);

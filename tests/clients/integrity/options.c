@@ -12,7 +12,8 @@
 enum { ALL_OPS = (1 << OPS_TO_CHOOSE) - 1, MEMORY_MAX = 256 << 20 };
 
 struct options opt = {
-	.device = "mlx5_0",
+	.devices = {"mlx5_0"},
+	.device_count = 1,
 	.port = "18516",
 	.ib_port = 1,
 	.threads = 2,
@@ -59,7 +60,7 @@ static const char *const help =
 	"All RC operations between two peers at once, every byte and result checked.\n"
 	"The server has no PEER and needs no more than a device; the client says what is done.\n"
 	"\n"
-	"  --device NAME       RDMA device (mlx5_0)\n"
+	"  --device NAME[,NAME]   RDMA device (mlx5_0), or two that the QPs are dealt out to\n"
 	"  --gid-index N       (0)    --ib-port N (1)    --mtu BYTES (the port's)\n"
 	"  --port TCP-PORT     where the server listens (18516)\n"
 	"  --timeout N         local ACK timeout (14)    --retry N (7)    --rnr-retry N (7)\n"
@@ -91,9 +92,11 @@ static const char *const help =
 	"                      sends. For tests of this program\n"
 	"\n"
 	"SIGINT or SIGTERM, to both sides: no more is sent, and it ends as usual.\n"
+	"SIGUSR1: QPs and all are destroyed at once, whatever is under way.\n"
 	"\n"
 	"Exit status, the worse one of both sides: 0 all right, 1 set-up failed or the peer left,\n"
-	"2 bad usage, 3 an error completion, 4 stalled, 5 integrity violated.\n";
+	"2 bad usage, 3 an error completion, 4 stalled, 5 integrity violated,\n"
+	"6 left by SIGUSR1.\n";
 
 const char *op_name(enum op op)
 {
@@ -124,6 +127,19 @@ static uint64_t number(const char *name, const char *text, uint64_t low, uint64_
 	if (errno || !*text || *end || *text == '-' || n < low || n > high)
 		bad("--%s %s: not a number from %" PRIu64 " to %" PRIu64, name, text, low, high);
 	return n;
+}
+
+/* Takes text apart. */
+static void devices_named(char *text)
+{
+	char *name;
+
+	opt.device_count = 0;
+	while ((name = strsep(&text, ","))) {
+		if (!*name || opt.device_count == DEVICES_MAX)
+			bad("--device: not one name, or two with a comma");
+		opt.devices[opt.device_count++] = name;
+	}
 }
 
 static uint32_t ops_named(const char *name)
@@ -185,7 +201,7 @@ enum { NUMBER = 1000 };
 static void take(int o, const struct option *options, int index)
 {
 	switch (o) {
-	case 'd': opt.device = optarg; break;
+	case 'd': devices_named(optarg); break;
 	case 'p': opt.port = optarg; break;
 	case 'o': parse_ops(optarg); break;
 	case 'b': parse_break(optarg); break;

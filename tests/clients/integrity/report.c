@@ -72,7 +72,7 @@ static void report_json(const struct run *r, const struct counters *n, const str
 	printf("{\"side\": \"%s\", \"device\": \"%s\", \"seed\": %" PRIu64
 	       ", \"qps\": %u, \"threads\": %u, \"exit\": %d, \"peer_exit\": %d"
 	       ", \"started_unix_ms\": %" PRIu64 ", \"duration_ms\": %.1f, \"posted\": {",
-	       opt.peer ? "client" : "server", opt.device, opt.w.seed, opt.w.qps, opt.threads,
+	       opt.peer ? "client" : "server", opt.devices[0], opt.w.seed, opt.w.qps, opt.threads,
 	       status, peer->status, r->started_unix_ms, r->duration_ms);
 	for (int op = 0; op < OPS; op++)
 		printf("%s\"%s\": %" PRIu64, op ? ", " : "", op_name((enum op)op), n->posted[op]);

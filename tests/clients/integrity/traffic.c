@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BATCH = 16, PEER_ABORTED = -1, IDLE_PASSES = 4, IDLE_US = 50 };
+enum { BATCH = 16, PEER_ABORTED = -1, LEFT = -2, IDLE_PASSES = 4, IDLE_US = 50 };
 
 struct worker {
 	struct run *run;
@@ -65,11 +65,11 @@ static void note_pause(struct worker *w, double t_ms)
 	w->looked_ms = t_ms;
 }
 
-static bool poll_cq(struct worker *w)
+static bool poll_cq(struct worker *w, struct device *d)
 {
 	struct run *r = w->run;
 	struct ibv_wc wcs[BATCH];
-	int n = ibv_poll_cq(r->cqs[w->index], BATCH, wcs);
+	int n = ibv_poll_cq(d->cqs[w->index], BATCH, wcs);
 	double t_ms = now_ms();
 
 	note_pause(w, t_ms);
@@ -88,13 +88,23 @@ static bool poll_cq(struct worker *w)
 	return n > 0;
 }
 
-/* SIGINT or SIGTERM: no more is posted, what is under way is finished and verified. */
-static volatile sig_atomic_t enough;
+static bool poll_cqs(struct worker *w)
+{
+	bool busy = false;
+
+	for (uint32_t d = 0; d < opt.device_count; d++)
+		busy |= poll_cq(w, &w->run->devices[d]);
+	return busy;
+}
+
+/* SIGINT or SIGTERM: no more is posted, what is under way is finished and verified. SIGUSR1: all is
+ * left as it is. */
+static volatile sig_atomic_t enough, leave;
 
 static void on_signal(int number)
 {
-	(void)number;
 	enough = 1;
+	leave |= number == SIGUSR1;
 }
 
 static bool may_post(const struct run *r, const struct lane *l)
@@ -192,7 +202,7 @@ static void *work(void *arg)
 	for (uint32_t i = w->index; i < opt.w.qps; i += opt.threads)
 		start_lane(&r->lanes[i]);
 	while (!aborted(r) && !settled(r, w)) {
-		bool busy = poll_cq(w);
+		bool busy = poll_cqs(w);
 
 		for (uint32_t i = w->index; i < opt.w.qps && !aborted(r); i += opt.threads)
 			serve_lane(r, &r->lanes[i]);
@@ -245,6 +255,8 @@ static void supervise(struct run *r)
 	bool told = false, heard = false;
 
 	while (!aborted(r) && !(told && heard)) {
+		if (leave)
+			abort_run(r, LEFT);
 		if (!told && __atomic_load_n(&r->drained, __ATOMIC_ACQUIRE) == opt.w.qps) {
 			tell(r, false);
 			told = true;
@@ -259,11 +271,11 @@ static void supervise(struct run *r)
 	__atomic_store_n(&r->stop, true, __ATOMIC_RELEASE);
 	if (!told)
 		tell(r, true);
-	if (!heard)
+	if (!heard && !leave)
 		hear_totals(r);
 }
 
-/* Runs it all. Afterwards abort_status is 0, an exit status, or negative if the peer gave up. */
+/* Runs it all. Afterwards abort_status is 0, an exit status, or negative if one side left. */
 void traffic(struct run *r)
 {
 	struct worker *workers = calloc(opt.threads, sizeof(*workers));
@@ -276,6 +288,7 @@ void traffic(struct run *r)
 	r->start_ms = now_ms();
 	signal(SIGINT, on_signal);
 	signal(SIGTERM, on_signal);
+	signal(SIGUSR1, on_signal);
 	for (uint32_t t = 0; t < opt.threads; t++) {
 		workers[t] = (struct worker){.run = r, .index = t};
 		errno = pthread_create(&workers[t].thread, NULL, work, &workers[t]);
@@ -288,6 +301,11 @@ void traffic(struct run *r)
 	if (!r->duration_ms)
 		r->duration_ms = now_ms() - r->start_ms;
 	free(workers);
+}
+
+bool traffic_left(void)
+{
+	return leave;
 }
 
 /* ---- the last checks ----------------------------------------------------------------------- */
