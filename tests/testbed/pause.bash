@@ -180,8 +180,7 @@ error_told() { # in perftest's words
 # program gets through.
 survives_hang() { # FAULT HOST PHASE SECONDS PROGRAM OPTIONS...
 	local fault=$1 host=$2 library=libshift-hooks.so seconds=${seconds:-15}
-	host_env=([a]='' [b]='')
-	host_env[$host]=SHIFT_HANG=$3:$4s
+	host_env=(["$host"]="SHIFT_HANG=$3:$4s")
 	shift 4
 	survives "$fault" "$@" && grep -q 'does not answer' "$out/$host.err"
 }

@@ -402,10 +402,11 @@ both_nics() {
 	start integrity --allow-lost-results --device mlx5_0,mlx5_1 --seconds 25 && carries a 0 &&
 		wait_until 20 away 0 && sleep 1 || return
 	for eth in eth1 eth2; do
-		on b ip link set $eth down && wait_until 20 away 2 && on b ip link set $eth up && wait_until 30 away 0 || {
+		if ! { on b ip link set $eth down && wait_until 20 away 2 &&
+			on b ip link set $eth up && wait_until 30 away 0; }; then
 			failed "$eth down"
 			return 1
-		}
+		fi
 	done
 	finish
 	[ "$client_status $server_status" = '0 0' ] && clean && [ "$(grep -c 'ACTIVE (COMMIT), rail 1' "$out/a.err")" -ge 4 ] &&
