@@ -43,7 +43,7 @@ EXTRA_DIST += doc/protocol.md
 pkglib_LTLIBRARIES += lib/libshift.la
 lib_libshift_la_SOURCES = \
 	lib/verbs/exports.c lib/verbs/hooks.h \
-	lib/verbs/async.c lib/verbs/cq.c lib/verbs/device.c lib/verbs/enter.c lib/verbs/fence.c lib/verbs/gate.c lib/verbs/gate.h \
+	lib/verbs/arm.c lib/verbs/async.c lib/verbs/cq.c lib/verbs/device.c lib/verbs/enter.c lib/verbs/fence.c lib/verbs/gate.c lib/verbs/gate.h \
 	lib/verbs/keys.c lib/verbs/keys.h lib/verbs/meet.c lib/verbs/memory.c \
 	lib/verbs/operator.c lib/verbs/scarce.c \
 	lib/verbs/path.c lib/verbs/path.h lib/verbs/pause.c lib/verbs/pause.h lib/verbs/poll.c lib/verbs/post.c lib/verbs/qp.c \

@@ -340,13 +340,17 @@ void post_unsent(struct vqp *v, uint8_t rail, uint32_t epoch); /* before a FENCE
  */
 void vqp_completion(struct vqp *v, struct vcq *cq, uint8_t rail, struct ibv_wc *wc);
 
+/* arm.c: on a worker. Errors as ibv_modify_qp. The program sees nothing of it in qp->state. */
+int vqp_modify(struct vqp *v, uint8_t rail, struct ibv_qp_attr *attr, int mask);
+int vqp_to_state(struct vqp *v, uint8_t rail, enum ibv_qp_state state);
+
 /* fence.c: that a NIC takes too long over a fence, or over an arming (which may wait 3 s for a
  * neighbour), is noticed by this timer. */
 #define FENCE_MAX_NS 1000000000ull
 #define ARM_MAX_NS   5000000000ull
 void jobs_overdue(void *vqp);
 
-/* fence.c: actions that run on a worker. */
+/* fence.c, arm.c: actions that run on a worker. */
 void fence_start(struct vqp *v, const struct shift_action *a);
 void arm_start(struct vqp *v, const struct shift_action *a);
 void query_start(struct vqp *v, const struct shift_action *a);
