@@ -321,13 +321,13 @@ survives() { # FAULT PROGRAM OPTIONS...; the duration is added
 			failed "$fault: $*"
 			return 1
 		fi
+		$got_through || mend_all || return # before: soft-RoCE keeps a program from ending while a link is down
 		finish
 		[ "$client_status $server_status" = '0 0' ] || break
 		if $got_through; then
 			went_to "$over" && all_on 0 && right && return
 			break
 		fi
-		mend_all || return
 	done
 	failed "$fault: $*"
 	return 1
