@@ -297,11 +297,11 @@ stood_still() {
 }
 
 # The program, protected, goes through the fault (by the steps of $course): status 0, all iterations, over rail $over
-# and home again. One that ended well before the fault was over has shown nothing: once more, longer.
+# and home again. One that ended well before the fault was over has shown nothing: once more, longer, by what it took.
 course=through
 over=1
 survives() { # FAULT PROGRAM OPTIONS...; the duration is added
-	local fault=$1 seconds=${seconds:-6} long duration try got_through
+	local fault=$1 seconds=${seconds:-6} long duration try got_through started took rate=$rate
 	shift
 	[[ $fault != flap:* ]] || seconds=30
 	for try in 1 2 3; do
@@ -311,7 +311,7 @@ survives() { # FAULT PROGRAM OPTIONS...; the duration is added
 		[ "$1" != integrity ] || duration=(--seconds "$long")
 		protected
 		start "$@" "${duration[@]}" || return
-		got_through=true
+		got_through=true started=$SECONDS
 		"$course" "$fault" >"$out/steps" 2>&1 || got_through=false
 		if ! $got_through && running "$client"; then
 			kill_programs
@@ -328,6 +328,8 @@ survives() { # FAULT PROGRAM OPTIONS...; the duration is added
 			went_to "$over" && all_on 0 && right && return
 			break
 		fi
+		took=$((SECONDS - started + 1))
+		[ $took -ge "$long" ] || rate=$((rate * long / took))
 	done
 	failed "$fault: $*"
 	return 1
