@@ -421,6 +421,9 @@ uint64_t shift_conn_head(const struct shift_conn *c);
 /* Is each completion matched with its WR (on twins, and around switches)? See the top. */
 bool shift_conn_tracked(const struct shift_conn *c);
 
+/* Is a send outstanding whose completion is to be seen? Of unsignaled ones none comes. */
+bool shift_conn_waits(const struct shift_conn *c);
+
 void shift_conn_view(const struct shift_conn *c, struct shift_conn_view *v);
 const struct shift_conn_stats *shift_conn_stats(const struct shift_conn *c);
 

@@ -21,6 +21,11 @@ static uint64_t oldest_signaled(const struct shift_conn *c)
 	return NEVER;
 }
 
+bool shift_conn_waits(const struct shift_conn *c)
+{
+	return oldest_signaled(c) != NEVER;
+}
+
 /* The WR, signaled or not, that the peer's NIC waits for after k packets; at most the oldest
  * signaled one, whose packets are beyond k. */
 static const struct shift_wr_entry *at_packet(const struct shift_conn *c, uint64_t k)

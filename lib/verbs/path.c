@@ -24,8 +24,8 @@ struct peer_path {
 	bool published, connected;
 	bool answered;	    /* ever */
 	uint32_t misses;    /* in a row */
-	uint64_t done;	    /* WRs of its connections, when a probe was missed last */
 	uint32_t excused;   /* misses since the last answer that did not count */
+	uint64_t done;	    /* WRs of its connections, when a probe was missed last */
 	uint64_t missed_ns; /* the first of them */
 };
 
@@ -84,51 +84,65 @@ static void look_at(struct vqp *v, void *arg)
 	shift_conn_view(v->conn, &view);
 	if (view.state == SHIFT_ST_ACTIVE && v->twin[view.r].path == t->path) {
 		t->used = true;
-		t->waiting |= view.send_tail < view.send_sent;
+		t->waiting |= shift_conn_waits(v->conn);
 		t->done += view.send_tail;
 	}
 	vqp_leave(v);
 }
 
+enum verdict { ANSWERED, LATE, MISSED };
+
 /*
  * A probe queues behind the traffic: on a busy rail its answer may be hundreds of milliseconds
- * late. As long as WRs complete, the peer's NIC answers. Where none is outstanding the other end
- * waits, and has its own probes; but the data of its READs goes our way, so not for ever.
+ * late, or never come (soft-RoCE 6.1). A WR that completes is as good an answer. Where none is
+ * waited for the other end waits, and has its own probes; but the data of its READs goes our way,
+ * so not for ever.
  */
-static bool only_late(struct peer_path *p)
+static enum verdict unanswered(struct peer_path *p)
 {
 	struct traffic t = {.path = p};
 	bool moved;
 
+	if (!p->answered)
+		return LATE; /* the peer is not there yet */
 	vqp_each(look_at, &t);
 	moved = t.done != p->done;
 	p->done = t.done;
-	if (!t.used || (t.waiting && !moved))
-		return false;
-	return t.waiting || ++p->excused < EXCUSES_MAX;
+	if (t.waiting)
+		return moved ? ANSWERED : MISSED;
+	return t.used && ++p->excused < EXCUSES_MAX ? LATE : MISSED;
+}
+
+static enum verdict judge(struct peer_path *p, bool answered)
+{
+	if (!answered)
+		return unanswered(p);
+	p->excused = 0;
+	return ANSWERED;
 }
 
 /* Connections are told what changes, not each answer: with all well nobody is disturbed. */
 static void result(void *arg, bool answered)
 {
 	struct peer_path *p = arg;
-	bool missed = p->misses, first = !p->answered;
+	bool missed = p->misses, first = !p->answered, ok;
 	struct result r = {.path = p};
+	enum verdict verdict = judge(p, answered);
 
-	if (!answered && (first || only_late(p))) {
+	if (verdict == LATE) {
 		p->missed_ns = now_ns(); /* what was missed before was no fault */
-		return;			 /* first: the peer is not there yet */
+		return;
 	}
+	ok = verdict == ANSWERED;
 	p->answered = true;
-	p->excused = answered ? 0 : p->excused;
-	p->misses = answered ? 0 : p->misses + 1;
+	p->misses = ok ? 0 : p->misses + 1;
 	if (p->misses == 1)
 		p->missed_ns = now_ns();
-	r.ev.type = answered ? SHIFT_EV_PROBE_OK : SHIFT_EV_PROBE_MISSED;
-	r.all = first || !answered || missed || peer_missing(p->nonce);
-	if (p->misses == 3 || (answered && missed))
+	r.ev.type = ok ? SHIFT_EV_PROBE_OK : SHIFT_EV_PROBE_MISSED;
+	r.all = first || !ok || missed || peer_missing(p->nonce);
+	if (p->misses == 3 || (ok && missed))
 		log_debug("%s: probes are %s", p->nic->name,
-			  answered ? "answered again" : "not answered");
+			  ok ? "answered again" : "not answered");
 	vqp_each(tell, &r);
 }
 
