@@ -13,12 +13,17 @@ bool rail_possible(const struct shift_conn *c, uint8_t i)
 	return !r->down && !r->vetoed && !r->hung && !r->unaccounted;
 }
 
-/* Can it be armed now? Its QP must be fenced and its old packets dead. */
-bool rail_usable(const struct shift_conn *c, uint8_t i, uint64_t now)
+/* When it can be armed, as things stand: its QP must be fenced and its old packets dead. */
+static uint64_t usable_at(const struct shift_conn *c, uint8_t i)
 {
 	if (!rail_possible(c, i) || c->rail[i].armed || c->rail[i].fencing)
-		return false;
-	return c->rail[i].dirty_until <= now || MUTANT(NO_QUARANTINE);
+		return NEVER;
+	return MUTANT(NO_QUARANTINE) ? 0 : c->rail[i].dirty_until;
+}
+
+bool rail_usable(const struct shift_conn *c, uint8_t i, uint64_t now)
+{
+	return usable_at(c, i) <= now;
 }
 
 /* Its probes were answered, and not missed since. */
@@ -128,31 +133,27 @@ void rail_probe(struct shift_conn *c, uint8_t i, bool ok, uint64_t now)
 		r->healthy_ns = now;
 }
 
-/* Does an idle rail stand by that could take over at once? */
-static bool alternative(const struct shift_conn *c, uint64_t now)
-{
-	for (uint8_t i = 0; i < c->cfg.rails; i++)
-		if (i != c->r && rail_usable(c, i, now) && c->rail[i].misses < c->cfg.probe_misses)
-			return true;
-	return false;
-}
-
-/*
- * When another rail can take over from one whose link is down. Links say so once, and the other may
- * still have been in its quarantine then, as it is for a second after each fail-back.
- */
-uint64_t rail_escape_at(const struct shift_conn *c)
+/* When an idle rail that answers could take over at once. */
+static uint64_t alternative_at(const struct shift_conn *c)
 {
 	uint64_t at = NEVER;
 
-	for (uint8_t i = 0; i < c->cfg.rails && c->rail[c->r].down; i++) {
-		const struct rail *r = &c->rail[i];
-
-		if (i != c->r && rail_possible(c, i) && !r->armed && !r->fencing &&
-		    r->misses < c->cfg.probe_misses && r->dirty_until < at)
-			at = r->dirty_until;
-	}
+	for (uint8_t i = 0; i < c->cfg.rails; i++)
+		if (i != c->r && c->rail[i].misses < c->cfg.probe_misses && usable_at(c, i) < at)
+			at = usable_at(c, i);
 	return at;
+}
+
+static bool alternative(const struct shift_conn *c, uint64_t now)
+{
+	return alternative_at(c) <= now;
+}
+
+/* When the rail in use can be left because its link is down: links say so once, and the other rail
+ * may still have been in its quarantine then, as it is for a second after each fail-back. */
+uint64_t rail_escape_at(const struct shift_conn *c)
+{
+	return c->rail[c->r].down ? alternative_at(c) : NEVER;
 }
 
 /* The rail in use, or aimed at, looks dead: leave it if there is anywhere to go. */

@@ -24,8 +24,8 @@ struct peer_path {
 	bool published, connected;
 	bool answered;	    /* ever */
 	uint32_t misses;    /* in a row */
-	uint32_t excused;   /* misses since the last answer that did not count */
 	uint64_t done;	    /* WRs of its connections, when a probe was missed last */
+	uint32_t excused;   /* misses since the last answer that did not count */
 	uint64_t missed_ns; /* the first of them */
 };
 

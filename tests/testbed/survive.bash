@@ -60,8 +60,8 @@ on() { # HOST COMMAND...
 # --- programs -------------------------------------------------------------------------------------
 
 # $shift_env: more variables for the library; ${host_env[HOST]}: one for that host alone; $library: its file in
-# lib/.libs; $stock: a host that has none; $out: a directory for what programs say; $patience: seconds after which a program is ended with
-# status 124.
+# lib/.libs; $stock: a host that has none; $out: a directory for what programs say; $patience: seconds after which a
+# program is ended with status 124.
 shift_env=()
 declare -gA host_env=()
 library=libshift.so
@@ -399,7 +399,7 @@ stopped() { # SECONDS PROGRAM OPTIONS...
 # QPs of one process on both NICs, each the other's backup: when one NIC's link goes, its QPs join the others, and come
 # home.
 both_nics() {
-	local eth host
+	local eth
 	protected
 	start integrity --allow-lost-results --device mlx5_0,mlx5_1 --seconds 25 && carries a 0 &&
 		wait_until 20 away 0 && sleep 1 || return
@@ -426,7 +426,7 @@ away() { # N: so many of the four QPs are on their rail 1, at both hosts
 }
 
 # With the library at one end only it is as with none: the program works; when the cable goes it gets the error of its
-# NIC, when its retries are over; and the connection is said to be unprotected.
+# NIC, when its retries are over; and nothing was taken for protected.
 lone() { # HOST with the library
 	protected
 	[ "$1" = a ] && stock=b || stock=a
