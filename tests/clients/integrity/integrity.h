@@ -42,7 +42,7 @@ enum {
 	PIECES_MAX = 3,	  /* scatter-gather entries of a work request */
 	PIECE_GAP = 64,	  /* unused bytes between two pieces */
 	INLINE_MAX = 128, /* bytes */
-	GAPS_KEPT = 64,	  /* the longest, per lane */
+	GAPS_KEPT = 256,  /* the longest, per lane */
 	DEVICES_MAX = 2,
 	BREAK_AT = 20, /* the number in its stream at which --break strikes */
 	LATE_REPORTS =
