@@ -62,7 +62,7 @@ const struct fault faults[] = {
 	 .required = OPT_NIC,
 	 PACKETS(DIRECTION_BOTH)},
 	{.name = "ack-drop",
-	 .summary = "RoCE acknowledgements (BTH opcode 0x11: ACK, NAK, RNR NAK) are lost",
+	 .summary = "RoCE answers (ACK, NAK, READ response, atomic ACK) are lost",
 	 .usage = "--nic NIC",
 	 .text = "  --rate P        how many; default: 100%\n"
 		 "  --burst[=N]     in runs of N packets on average; N: 5\n" T_DIRECTION

@@ -12,7 +12,7 @@
 #include "faultinject/program.h"
 #include "faultinject/rtnl.h"
 
-enum { QDISCS_MAX = 256, BTH_ACKNOWLEDGE = 0x11 };
+enum { QDISCS_MAX = 256 };
 
 static const uint32_t ingress = TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_INGRESS);
 static const uint32_t egress = TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_EGRESS);
@@ -25,8 +25,7 @@ static bool is(const struct injection *in, const char *name)
 static struct packet_rule rule_of(const struct injection *in)
 {
 	const struct inject_options *o = &in->o;
-	struct packet_rule r = {.opcode = -1,
-				.qpn = o->qpn,
+	struct packet_rule r = {.qpn = o->qpn,
 				.roce = o->qpn >= 0,
 				.peer_family = o->peer_family,
 				.peer = &o->peer,
@@ -36,7 +35,7 @@ static struct packet_rule rule_of(const struct injection *in)
 
 	if (is(in, "ack-drop")) {
 		r.roce = true;
-		r.opcode = BTH_ACKNOWLEDGE;
+		r.answers = true;
 	} else if (is(in, "drop-larger")) {
 		r.larger = o->size;
 	} else if (is(in, "corrupt")) {
@@ -69,7 +68,7 @@ int packet_check(struct injection *in, struct problem *p)
 			       r.burst);
 	if (r.larger)
 		snprintf(which, sizeof(which), "IP packets of more than %u bytes", r.larger);
-	else if (r.opcode >= 0)
+	else if (r.answers)
 		strcpy(which, "RoCE acknowledgements");
 	else if (r.roce)
 		strcpy(which, "RoCE packets");

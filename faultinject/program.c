@@ -11,6 +11,9 @@ enum {
 	ROCE_PORT = 4791,
 	UDP_BYTES = 8,
 	BTH_BYTES = 12,
+	/* BTH opcodes (IBA 9.2.1); READ responses and ACKs are between them */
+	READ_RESPONSE_FIRST = 0x0d,
+	ATOMIC_ACKNOWLEDGE = 0x12,
 	/* registers that outlive a call */
 	CTX = BPF_REG_6,
 	IP = BPF_REG_7,	 /* where the IP header begins */
@@ -154,9 +157,10 @@ static void match_roce(struct maker *m)
 	fetch(m, UDP, HEADER, UDP_BYTES + BTH_BYTES);
 	bpf_load(c, BPF_H, BPF_REG_1, BPF_REG_10, HEADER + 2);
 	bpf_jump_imm(c, BPF_JNE, BPF_REG_1, htons(ROCE_PORT), m->miss);
-	if (m->r->opcode >= 0) {
+	if (m->r->answers) {
 		bpf_load(c, BPF_B, BPF_REG_1, BPF_REG_10, HEADER + UDP_BYTES);
-		bpf_jump_imm(c, BPF_JNE, BPF_REG_1, (uint32_t)m->r->opcode, m->miss);
+		bpf_jump_imm(c, BPF_JLT, BPF_REG_1, READ_RESPONSE_FIRST, m->miss);
+		bpf_jump_imm(c, BPF_JGT, BPF_REG_1, ATOMIC_ACKNOWLEDGE, m->miss);
 	}
 	if (m->r->qpn >= 0) {
 		bpf_load(c, BPF_W, BPF_REG_1, BPF_REG_10, HEADER + UDP_BYTES + 4);

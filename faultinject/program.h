@@ -21,7 +21,7 @@ struct packet_rule {
 	enum packet_action action;
 	bool is_egress;
 	bool roce;	     /* RoCE v2 only */
-	int opcode;	     /* of the BTH, or -1 */
+	bool answers;	     /* only what acknowledges: RC opcodes 0x0d to 0x12 */
 	int64_t qpn;	     /* destination QP, or -1 */
 	unsigned int larger; /* IP packets of more bytes; 0: all */
 	int peer_family;     /* the other end's address; 0: any */

@@ -168,7 +168,6 @@ static int add_classifier(struct injection *in, struct problem *p)
 	struct packet_state first = {.random = 1};
 	struct packet_rule r = {.action = ACTION_CLASSIFY,
 				.is_egress = true,
-				.opcode = -1,
 				.qpn = in->o.qpn,
 				.roce = in->o.qpn >= 0,
 				.peer_family = in->o.peer_family,

@@ -124,7 +124,7 @@ static const uint32_t go_on = (uint32_t)TC_ACT_UNSPEC;
 
 static struct packet_rule rule(void)
 {
-	return (struct packet_rule){.opcode = -1, .qpn = -1, .rate = 1};
+	return (struct packet_rule){.qpn = -1, .rate = 1};
 }
 
 #define REQUIRE(r)              \
@@ -158,34 +158,36 @@ static void on_the_way_out_a_drop_is_no_error(void **unused)
 	unload();
 }
 
-static void acknowledgements_are_told_from_the_rest(void **unused)
+static void answers_are_told_from_the_rest(void **unused)
 {
 	struct packet_rule r = rule();
 
 	(void)unused;
 	r.roce = true;
-	r.opcode = ACK;
+	r.answers = true;
 	REQUIRE(&r);
 	for (int family = AF_INET;; family = AF_INET6) {
 		for (int tags = 0; tags <= 2; tags++) {
-			struct packet ack = make(
-				&(struct shape){family, tags, ACK, 17, 8, 0, 0, 0});
-			struct packet data = make(
-				&(struct shape){family, tags, SEND_ONLY, 17, 8, 0, 0, 0});
 			struct packet other = make(
 				&(struct shape){family, tags, ACK, 17, 8, 4792, 0, 0});
 			struct packet tcp = make(
 				&(struct shape){family, tags, ACK, 17, 8, 0, IPPROTO_TCP, 0});
 
-			assert_int_equal(verdict(&ack), TC_ACT_SHOT);
-			assert_int_equal(verdict(&data), go_on);
+			for (int opcode = 0; opcode <= UINT8_MAX; opcode++) {
+				struct packet p = make(
+					&(struct shape){family, tags, opcode, 17, 8, 0, 0, 0});
+				/* READ responses, ACK, atomic ACK */
+				bool answers = opcode >= 0x0d && opcode <= 0x12;
+
+				assert_int_equal(verdict(&p), answers ? TC_ACT_SHOT : go_on);
+			}
 			assert_int_equal(verdict(&other), go_on);
 			assert_int_equal(verdict(&tcp), go_on);
 		}
 		if (family == AF_INET6)
 			break;
 	}
-	assert_int_equal(state.hit, 6);
+	assert_int_equal(state.hit, 6 * 6);
 	unload();
 }
 
@@ -415,7 +417,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(everything_is_dropped),
 		cmocka_unit_test(on_the_way_out_a_drop_is_no_error),
-		cmocka_unit_test(acknowledgements_are_told_from_the_rest),
+		cmocka_unit_test(answers_are_told_from_the_rest),
 		cmocka_unit_test(a_later_fragment_is_no_roce),
 		cmocka_unit_test(one_qp_only),
 		cmocka_unit_test(one_peer_only),
