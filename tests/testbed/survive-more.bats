@@ -54,6 +54,14 @@ teardown() {
 	outlives_panic duplicates acks:b
 }
 
+@test "ib_atomic_lat by default, ACKs dropped: a lost atomic is an error that says so" {
+	outlives_panic loses_atomic ib_atomic_lat -n "$(count_for 30 ib_atomic_lat)"
+}
+
+@test "integrity by default, ACKs dropped: a lost atomic is an error that says so, and none is executed twice" {
+	outlives_panic loses_atomic integrity --allow-lost-results --seconds 60
+}
+
 @test "unprotected, cable pulled: a stall as long as the fault" {
 	outlives_panic suffers pull:b stall
 }

@@ -376,7 +376,8 @@ duplicates() { # FAULT
 	for try in 1 2 3 4 5; do
 		protected
 		start integrity --allow-lost-results --seconds 60 || return
-		carries a 0 && wait_until 20 met_all && sleep 1 && break_it "$1" && wait_until 30 went_to 1 >/dev/null && sleep 1 || return
+		carries a 0 && wait_until 20 met_all && sleep 1 && break_it "$1" &&
+			wait_until 30 went_to 1 >/dev/null && sleep 1 || return
 		for host in a b; do
 			on "$host" pkill -TERM -x integrity
 		done
@@ -386,6 +387,41 @@ duplicates() { # FAULT
 	done
 	failed "$1: no duplicates found"
 	return 1
+}
+
+# By default an atomic that was executed, and whose result was lost, is an error that says so; and none is executed twice.
+loses_atomic() { # PROGRAM OPTIONS...
+	local try error=false
+	shift_env=()
+	for try in 1 2 3 4 5; do
+		protected
+		start "$@" && carries a 0 && wait_until 20 met_all && sleep 1 && break_it acks:b || return
+		wait_until 30 lost_or_moved
+		! running "$client" || on a pkill -TERM -x "$program"
+		! running "$server" || on b pkill -TERM -x "$program"
+		mend_all && finish || return
+		! lost_atomic || error=true
+		[ "$program" != integrity ] || none_twice || break
+		! $error || return 0
+	done
+	failed "$*: no error of a lost atomic, or one that was executed twice"
+	return 1
+}
+
+lost_or_moved() {
+	lost_atomic || went_to 1 >/dev/null
+}
+
+# The first of its errors tells: retries exceeded, with the library's own code for this (0x53480002).
+lost_atomic() {
+	case $program in
+	integrity) jq -e '.error | .code == 12 and .vendor_err == 1397227522' "$out/a.out" ;;
+	*) grep -q 'Failed status 12:.*syndrom 0x53480002' "$out"/a.* ;;
+	esac >/dev/null 2>&1
+}
+
+none_twice() {
+	jq -e '.found.duplicated + .peer_found.duplicated == 0' "$out/a.out" >/dev/null
 }
 
 # The server stands still (SIGSTOP) while its NIC does not: nothing switches.

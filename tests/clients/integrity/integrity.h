@@ -190,6 +190,7 @@ struct run {
 	double start_ms, duration_ms;
 	uint64_t started_unix_ms;
 	struct totals *peer_totals;
+	bool peer_told; /* they are what it said */
 	/* Written by any thread, with atomics. */
 	int abort_status;
 	bool stop;

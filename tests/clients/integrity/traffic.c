@@ -224,13 +224,14 @@ static void totals_of(const struct lane *l, struct totals *t)
 	t->swap_value = swap_value(side_own(), l->index, l->next[SWAPS]);
 }
 
-/* Tells the peer what was sent to it, or that nothing can be said. If it left, that shows next. */
+/* Tells the peer what was sent to it, and whether that is all there was to be. If it left, that
+ * shows next. */
 static void tell(struct run *r, bool gave_up)
 {
 	struct totals t;
 	bool there = net_send(r, &gave_up, sizeof(gave_up));
 
-	for (uint32_t i = 0; i < opt.w.qps && !gave_up && there; i++) {
+	for (uint32_t i = 0; i < opt.w.qps && there; i++) {
 		totals_of(&r->lanes[i], &t);
 		there = net_send(r, &t, sizeof(t));
 	}
@@ -240,8 +241,9 @@ static void hear_totals(struct run *r)
 {
 	bool gave_up = false;
 
-	if (!net_receive(r, &gave_up, sizeof(gave_up)) ||
-	    (!gave_up && !net_receive(r, r->peer_totals, opt.w.qps * sizeof(*r->peer_totals)))) {
+	r->peer_told = net_receive(r, &gave_up, sizeof(gave_up)) &&
+		       net_receive(r, r->peer_totals, opt.w.qps * sizeof(*r->peer_totals));
+	if (!r->peer_told) {
 		fprintf(stderr, "integrity: the peer left\n");
 		abort_run(r, EXIT_SETUP);
 	} else if (gave_up) {
@@ -249,30 +251,25 @@ static void hear_totals(struct run *r)
 	}
 }
 
-/* Until both have nothing left to send, or one has given up. */
-static void supervise(struct run *r)
+/* Until both have nothing left to send, or one has given up. Returns whether the peer was told. */
+static bool supervise(struct run *r)
 {
-	bool told = false, heard = false;
+	bool told = false;
 
-	while (!aborted(r) && !(told && heard)) {
+	while (!aborted(r) && !(told && r->peer_told)) {
 		if (leave)
 			abort_run(r, LEFT);
 		if (!told && __atomic_load_n(&r->drained, __ATOMIC_ACQUIRE) == opt.w.qps) {
 			tell(r, false);
 			told = true;
 		}
-		if (heard)
+		if (r->peer_told)
 			usleep(1000);
-		else if (net_pending(r, 1)) {
+		else if (net_pending(r, 1))
 			hear_totals(r);
-			heard = true;
-		}
 	}
 	__atomic_store_n(&r->stop, true, __ATOMIC_RELEASE);
-	if (!told)
-		tell(r, true);
-	if (!heard && !leave)
-		hear_totals(r);
+	return told;
 }
 
 /* Runs it all. Afterwards abort_status is 0, an exit status, or negative if one side left. */
@@ -280,6 +277,7 @@ void traffic(struct run *r)
 {
 	struct worker *workers = calloc(opt.threads, sizeof(*workers));
 	struct timespec wall;
+	bool told;
 
 	if (!workers)
 		fail("memory");
@@ -295,9 +293,14 @@ void traffic(struct run *r)
 		if (errno)
 			fail("pthread_create");
 	}
-	supervise(r);
+	told = supervise(r);
 	for (uint32_t t = 0; t < opt.threads; t++)
 		pthread_join(workers[t].thread, NULL);
+	/* Given up, and nothing is sent any more. */
+	if (!told)
+		tell(r, true);
+	if (!r->peer_told && !leave)
+		hear_totals(r);
 	if (!r->duration_ms)
 		r->duration_ms = now_ms() - r->start_ms;
 	free(workers);
@@ -310,24 +313,36 @@ bool traffic_left(void)
 
 /* ---- the last checks ----------------------------------------------------------------------- */
 
-static void verify_lane(struct run *r, struct lane *l, const struct totals *sent)
+/* Returns how many were executed. */
+static uint64_t verify_adds(const struct run *r, struct lane *l, uint64_t sent)
 {
 	uint64_t adds = memory_load(l->memory + r->layout.add);
 
+	if (adds > sent)
+		l->n.duplicated += adds - sent;
+	return adds;
+}
+
+static void verify_lane(struct run *r, struct lane *l, const struct totals *sent)
+{
+	uint64_t adds = verify_adds(r, l, sent->sent[ADDS]);
+
 	slots_close(r, l, sent);
 	sequence_close(&l->messages, sent->sent[MESSAGES], &l->n);
-	if (adds > sent->sent[ADDS])
-		l->n.duplicated += adds - sent->sent[ADDS];
-	else
+	if (adds < sent->sent[ADDS])
 		l->n.lost += sent->sent[ADDS] - adds;
 	if (memory_load(l->memory + r->layout.swap) != sent->swap_value)
 		l->n.bad_bytes += 8;
 	l->n.bad_completions += outstanding(l);
 }
 
-/* What the peer says it sent against what is here. After an abort nobody can say what is lost. */
+/* What the peer says it sent against what is here. After an abort nobody can say what is lost, but
+ * what was executed more often than it was sent. */
 void verify(struct run *r)
 {
-	for (uint32_t i = 0; i < opt.w.qps && !r->abort_status; i++)
-		verify_lane(r, &r->lanes[i], &r->peer_totals[i]);
+	for (uint32_t i = 0; i < opt.w.qps && r->peer_told; i++)
+		if (!r->abort_status)
+			verify_lane(r, &r->lanes[i], &r->peer_totals[i]);
+		else
+			verify_adds(r, &r->lanes[i], r->peer_totals[i].sent[ADDS]);
 }
