@@ -60,13 +60,21 @@ void conn_offer_completions(struct shift_conn *c)
 
 /* --- from the NIC ---------------------------------------------------------------------------- */
 
-/* Errors that a failing network or NIC causes (DESIGN 4.4 (1)); others are the program's own. */
+/*
+ * Errors that a failing network or NIC causes (DESIGN 4.4 (1)); others are the program's own. A
+ * late READ response that meets another WR is FATAL_ERR in soft-RoCE (check_ack() in its
+ * rxe_comp.c).
+ */
 static bool network_error(uint32_t status)
 {
 	switch (status) {
 	case SHIFT_WC_RETRY_EXC_ERR:
 	case SHIFT_WC_RNR_RETRY_EXC_ERR: /* judged at COMMIT, when the peer's receives are known */
 	case SHIFT_WC_LOC_QP_OP_ERR:
+	case SHIFT_WC_BAD_RESP_ERR:
+	case SHIFT_WC_FATAL_ERR:
+	case SHIFT_WC_RESP_TIMEOUT_ERR:
+	case SHIFT_WC_GENERAL_ERR:
 	case SHIFT_WC_WR_FLUSH_ERR: return true;
 	}
 	return false;

@@ -39,11 +39,15 @@ enum shift_wc_status { /* = enum ibv_wc_status; only those we reason about are n
 		       SHIFT_WC_LOC_QP_OP_ERR = 2,
 		       SHIFT_WC_LOC_PROT_ERR = 4,
 		       SHIFT_WC_WR_FLUSH_ERR = 5,
+		       SHIFT_WC_BAD_RESP_ERR = 7,
 		       SHIFT_WC_REM_INV_REQ_ERR = 9,
 		       SHIFT_WC_REM_ACCESS_ERR = 10,
 		       SHIFT_WC_REM_OP_ERR = 11,
 		       SHIFT_WC_RETRY_EXC_ERR = 12,
 		       SHIFT_WC_RNR_RETRY_EXC_ERR = 13,
+		       SHIFT_WC_FATAL_ERR = 19,
+		       SHIFT_WC_RESP_TIMEOUT_ERR = 20,
+		       SHIFT_WC_GENERAL_ERR = 21,
 };
 
 enum shift_wc_opcode { /* = enum ibv_wc_opcode */

@@ -223,6 +223,8 @@ static uint8_t migrate_from(unsigned int h)
 
 static void moment(const struct fault *f)
 {
+	static const uint32_t qp_errors[] = {SHIFT_WC_WR_FLUSH_ERR, SHIFT_WC_LOC_QP_OP_ERR,
+					     SHIFT_WC_FATAL_ERR, SHIFT_WC_GENERAL_ERR};
 	struct host *me = &W.host[f->h];
 	struct shift_event ev = {.type = SHIFT_EV_MIGRATE, .rail = f->r};
 
@@ -245,8 +247,7 @@ static void moment(const struct fault *f)
 	case FK_ARMFAIL: me->arm_fails = true; break;
 	case FK_QPERR:
 		if (!nic_dead(f->h, f->r))
-			qp_fatal(&W.qp[f->h][f->r],
-				 f->arg & 1 ? SHIFT_WC_LOC_QP_OP_ERR : SHIFT_WC_WR_FLUSH_ERR);
+			qp_fatal(&W.qp[f->h][f->r], qp_errors[f->arg & 3]);
 		/* The async event may be late; at times nothing else would ever tell. */
 		ev_add(W.now + (f->arg >> 8 & 0xff) * 20 * NS_US, EV_QPFATAL, f->h, f->r,
 		       W.qp[f->h][f->r].epoch);

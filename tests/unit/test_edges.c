@@ -105,6 +105,28 @@ static void the_programs_mistake_shows_during_the_fence(void **state)
 	assert_int_equal(w.h[0].first_vendor, 77);
 }
 
+/* What no program can cause is survived; what only a program can cause it gets. */
+static void each_error_has_its_cause(void **state)
+{
+	static const uint32_t network = 1u << SHIFT_WC_LOC_QP_OP_ERR | 1u << SHIFT_WC_WR_FLUSH_ERR |
+					1u << SHIFT_WC_BAD_RESP_ERR | 1u << SHIFT_WC_RETRY_EXC_ERR |
+					1u << SHIFT_WC_RNR_RETRY_EXC_ERR |
+					1u << SHIFT_WC_FATAL_ERR | 1u << SHIFT_WC_RESP_TIMEOUT_ERR |
+					1u << SHIFT_WC_GENERAL_ERR;
+
+	for (uint32_t status = 1; status <= SHIFT_WC_GENERAL_ERR; status++) {
+		struct shift_cqe cqe = {.status = status};
+		struct shift_wc wc;
+
+		w_post(&w, 0, SHIFT_OP_WRITE, 10, true);
+		assert_false(shift_conn_cqe(w.h[0].c, &cqe, &wc, w.now));
+		assert_int_equal(w_state(&w, 0),
+				 network >> status & 1 ? SHIFT_ST_FENCE : SHIFT_ST_GIVEUP);
+		teardown(state);
+		setup(state);
+	}
+}
+
 /* The give-up time counts from the first trouble, whatever event comes next. */
 static void trouble_that_lasts_ends_at_the_next_failure(void **state)
 {
@@ -221,6 +243,7 @@ int main(void)
 		T(a_rail_that_there_is_not_breaks_the_protocol),
 		T(a_report_of_an_epoch_never_sent_in_breaks_the_protocol),
 		T(the_programs_mistake_shows_during_the_fence),
+		T(each_error_has_its_cause),
 		T(trouble_that_lasts_ends_at_the_next_failure),
 		T(a_clock_read_before_the_trouble_began_is_no_give_up),
 		T(patience_ends_where_another_rail_answers),
