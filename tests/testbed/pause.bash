@@ -160,13 +160,13 @@ killed_in() { # PHASE "VICTIM..." PROGRAM OPTIONS...
 	*) sleep 0.3 && mend_it "$fault" && go_on "$phase" && finish &&
 		[ "$client_status $server_status" = '0 0' ] && went_to 1 && all_on 0 ;;
 	esac || { failed "kill $victims: $phase"; return 1; }
-	wait_until 60 nothing_left processes || { processes a; processes b; return 1; }
+	wait_until 120 nothing_left processes || { processes a; processes b; return 1; }
 	if [[ $victims = *kvd* ]]; then
 		for host in b a; do
 			on $host "${shift_run[@]}" -- true || return
 		done
 	fi
-	wait_until 60 nothing_left files || { files a; files b; return 1; }
+	wait_until 120 nothing_left files || { files a; files b; return 1; }
 	step "$((SECONDS - since)) s later: $client_status, $server_status; nothing left"
 }
 
