@@ -22,7 +22,7 @@ enum {
 	/* on the stack */
 	HEADER = -48,
 	WORD = -8,
-	MARK = 0x5f1f7dad, /* of a copy that ACTION_DUPLICATE made */
+	COPY = 0x5f1f, /* tc_index of a copy that ACTION_DUPLICATE made */
 };
 
 struct maker {
@@ -325,27 +325,30 @@ static void mark(struct maker *m)
 	put(m, IP, WORD, 2);
 }
 
-/* The copy comes by here again. */
+/*
+ * A copy comes by here again, and at every other program that duplicates on this NIC: none copies
+ * it, or two of them would go on with each other's for ever. So nothing takes the sign off it
+ * either. It is in tc_index, which means something to nobody else: the mark is users', for their
+ * routes and filters.
+ */
+static uint32_t sign_of_copy(const struct packet_rule *r)
+{
+	return (uint16_t)(COPY ^ (r->ifindex << 1 | r->is_egress));
+}
+
 static void let_copies_pass(struct maker *m)
 {
-	const int at = offsetof(struct __sk_buff, mark);
-	int original = bpf_label(m->c);
-
-	bpf_load(m->c, BPF_W, BPF_REG_1, CTX, at);
-	bpf_jump_imm(m->c, BPF_JNE, BPF_REG_1, MARK, original);
-	bpf_op_imm(m->c, BPF_MOV, BPF_REG_1, 0);
-	bpf_store(m->c, BPF_W, CTX, at, BPF_REG_1);
-	bpf_jump(m->c, m->miss);
-	bpf_place(m->c, original);
+	bpf_load(m->c, BPF_W, BPF_REG_1, CTX, offsetof(struct __sk_buff, tc_index));
+	bpf_jump_imm(m->c, BPF_JEQ, BPF_REG_1, sign_of_copy(m->r), m->miss);
 }
 
 static void duplicate(struct maker *m)
 {
-	const int at = offsetof(struct __sk_buff, mark);
+	const int at = offsetof(struct __sk_buff, tc_index);
 	struct bpf_code *c = m->c;
 
 	bpf_load(c, BPF_W, UDP, CTX, at);
-	bpf_op_imm(c, BPF_MOV, BPF_REG_1, MARK);
+	bpf_op_imm(c, BPF_MOV, BPF_REG_1, (int32_t)sign_of_copy(m->r));
 	bpf_store(c, BPF_W, CTX, at, BPF_REG_1);
 	bpf_op(c, BPF_MOV, BPF_REG_1, CTX);
 	bpf_op_imm(c, BPF_MOV, BPF_REG_2, (int32_t)m->r->ifindex);

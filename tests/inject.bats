@@ -314,6 +314,40 @@ all_faults() {
 	expect_match 'blackhole-[0-9]* .* active .*0 of 0 packets hit|blackhole-[0-9]* .* active '
 }
 
+@test "two duplicates on one NIC: each packet comes three times, and no copy is copied" {
+	twice() {
+		tc qdisc add dev v1 clsact || exit 77
+		# What it sends by itself would be counted too.
+		for i in v0 v1; do
+			echo 1 >/proc/sys/net/ipv6/conf/$i/disable_ipv6
+		done
+		for direction in in out; do
+			nic=$([ $direction = in ] && echo v1 || echo v0)
+			ip addr replace 192.0.2.1/24 dev v0
+			ip neigh replace 192.0.2.2 lladdr $(cat /sys/class/net/v1/address) dev v0
+			rm -f said?
+			for i in 1 2; do
+				shift-inject duplicate --rate 100% --direction $direction --nic $nic --json >said$i &
+				wait_until 10 test -s said$i
+			done
+			before=$(cat /sys/class/net/v1/statistics/rx_packets)
+			for i in 1 2 3 4 5; do echo >/dev/udp/192.0.2.2/9; done
+			wait_until 10 sh -c "shift-inject list --json | jq -e '[.faults[].hit] == [5, 5]'"
+			jobs -p | xargs kill
+			wait
+			jq -e 'select(.event == "end") | .hit == 5' said1
+			jq -e 'select(.event == "end") | .hit == 5' said2
+			[ $direction = in ] ||
+				[ $(($(cat /sys/class/net/v1/statistics/rx_packets) - before)) -eq 15 ]
+		done
+	}
+	cd "$BATS_TEST_TMPDIR"
+	run in_netns twice
+	[ "$status" -ne 77 ] || skip "this kernel has no clsact"
+	[[ $output != *'has this kernel'* ]] || skip "this kernel lacks cls_bpf"
+	expect_status 0
+}
+
 @test "qdiscs and filters of others stay" {
 	others() {
 		tc qdisc add dev v0 clsact || exit 77
