@@ -12,7 +12,7 @@
 #include "faultinject/program.h"
 #include "faultinject/rtnl.h"
 
-enum { QDISCS_MAX = 256 };
+enum { QDISCS_MAX = 16, JOURNALS_MAX = 256 };
 
 static const uint32_t ingress = TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_INGRESS);
 static const uint32_t egress = TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_EGRESS);
@@ -104,19 +104,29 @@ static int failed(const struct injection *in, const char *what, int err, struct 
 
 enum place { PLACE_NONE, PLACE_OF_USER, PLACE_OF_OURS, PLACE_TAKEN };
 
+static bool made_it(const cJSON *j, unsigned int ifindex)
+{
+	const cJSON *step;
+
+	/* There the number is another NIC's. */
+	if (journal_is_of_another_netns(j) || journal_is_of_another_boot(j))
+		return false;
+	cJSON_ArrayForEach (step, cJSON_GetObjectItem(j, "steps"))
+		if (!strcmp(json_text(step, "kind"), "clsact") &&
+		    json_number(step, "ifindex", 0) == ifindex)
+			return true;
+	return false;
+}
+
 /* Did another injection that is active make it? Whoever is last then takes it away. */
 static bool made_by_ours(unsigned int ifindex)
 {
-	cJSON *list[QDISCS_MAX];
-	unsigned int n = journal_list(list, QDISCS_MAX);
+	cJSON *list[JOURNALS_MAX];
+	unsigned int n = journal_list(list, JOURNALS_MAX);
 	bool found = false;
 
 	for (unsigned int i = 0; i < n; i++) {
-		const cJSON *step;
-
-		cJSON_ArrayForEach (step, cJSON_GetObjectItem(list[i], "steps"))
-			found |= !strcmp(json_text(step, "kind"), "clsact") &&
-				 json_number(step, "ifindex", 0) == ifindex;
+		found |= made_it(list[i], ifindex);
 		cJSON_Delete(list[i]);
 	}
 	return found;

@@ -13,7 +13,7 @@
 #include "faultinject/rtnl.h"
 
 enum {
-	QDISCS_MAX = 256,
+	QDISCS_MAX = 16,
 	/* So large that nothing is dropped for want of room: soft-RoCE sees such a drop and tries
 	   again. */
 	LIMIT_PACKETS = 100000,

@@ -31,7 +31,7 @@ struct link_state {
 	unsigned int ifindex, flags, mtu, mtu_min, mtu_max, arp_type;
 };
 
-/* -ENODEV: there is none. name may be NULL. */
+/* -ENODEV: there is none. */
 int rtnl_link_by_name(const char *name, struct link_state *s);
 int rtnl_link_get(unsigned int ifindex, struct link_state *s);
 int rtnl_link_set_up(unsigned int ifindex, bool up);
@@ -54,7 +54,7 @@ struct qdisc {
 	uint32_t handle, parent;
 };
 
-/* At most max; returns how many. */
+/* The root's, and that of clsact or ingress; at most max. Returns how many. */
 int rtnl_qdiscs(unsigned int ifindex, struct qdisc *list, int max);
 
 /* A request of that type for a qdisc; its kind is in there, options are to follow. */

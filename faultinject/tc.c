@@ -17,6 +17,13 @@ struct qdisc_list {
 	int count, max;
 };
 
+/* Not those of classes and queues: a NIC may have more of them than any list takes. */
+static bool is_of_netdev(const struct tcmsg *t, unsigned int ifindex)
+{
+	return t->tcm_ifindex == (int)ifindex &&
+	       (t->tcm_parent == TC_H_ROOT || t->tcm_parent == TC_H_CLSACT);
+}
+
 static void take_qdisc(void *arg, struct nlmsghdr *h)
 {
 	const struct tcmsg *t = nlmsg_data(h);
@@ -24,8 +31,8 @@ static void take_qdisc(void *arg, struct nlmsghdr *h)
 	struct qdisc_list *l = arg;
 	struct qdisc *q;
 
-	if (h->nlmsg_type != RTM_NEWQDISC || t->tcm_ifindex != (int)l->ifindex ||
-	    l->count == l->max || nlmsg_parse(h, sizeof(*t), a, TCA_MAX, NULL) || !a[TCA_KIND])
+	if (h->nlmsg_type != RTM_NEWQDISC || !is_of_netdev(t, l->ifindex) || l->count == l->max ||
+	    nlmsg_parse(h, sizeof(*t), a, TCA_MAX, NULL) || !a[TCA_KIND])
 		return;
 	q = l->list + l->count++;
 	snprintf(q->kind, sizeof(q->kind), "%s", nla_get_string(a[TCA_KIND]));

@@ -368,6 +368,31 @@ all_faults() {
 	expect_status 0
 }
 
+@test "an empty clsact of a user's stays: with many queues, and with a fault of another namespace" {
+	empty_clsact() {
+		ip link add w0 numtxqueues 300 type veth peer name w1
+		tc qdisc add dev w0 root handle 1: mq || exit 77
+		for i in v0 w0; do tc qdisc add dev $i clsact || exit 77; done
+		unshare --net --mount sh -c 'mount -t sysfs sysfs /sys
+			ip link add v0 type veth peer name v1
+			exec shift-inject blackhole --nic v0' >said & pid=$!
+		wait_until 10 test -s said
+		jq -e --argjson number "$(cat /sys/class/net/v0/ifindex)" '.ifindex == $number' \
+			"$SHIFT_INJECT_DIR/blackhole-$pid.json"
+		for i in v0 w0; do
+			shift-inject blackhole --nic $i --for 50ms
+			tc qdisc show dev $i clsact | grep clsact
+		done
+		kill $pid
+		wait $pid
+	}
+	cd "$BATS_TEST_TMPDIR"
+	run in_netns empty_clsact
+	[ "$status" -ne 77 ] || skip "this kernel lacks mq or clsact"
+	[[ $output != *'has this kernel'* ]] || skip "this kernel lacks cls_bpf"
+	expect_status 0
+}
+
 @test "undo --all ends what is active, and what was left behind" {
 	undoing() {
 		state >before
