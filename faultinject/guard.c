@@ -13,20 +13,14 @@
 
 #include "faultinject/inject.h"
 
-enum { JOURNALS_MAX = 256 };
-
 /* Is there anything in the journal of that process (it may have come to nothing)? */
 static int undo_of(const char *id, struct problem *p)
 {
-	cJSON *list[JOURNALS_MAX];
-	int lock = journal_lock(p), status = lock < 0 ? INJECT_NOT_UNDONE : 0;
-	unsigned int n = lock < 0 ? 0 : journal_list(list, JOURNALS_MAX);
+	int lock = journal_lock(p);
+	cJSON *j = lock < 0 ? NULL : journal_find(id, p);
+	int status = j ? undo_journal(j, p) : p->status;
 
-	for (unsigned int i = 0; i < n; i++) {
-		if (!strcmp(json_text(list[i], "id"), id))
-			status = undo_journal(list[i], p);
-		cJSON_Delete(list[i]);
-	}
+	cJSON_Delete(j);
 	journal_unlock(lock);
 	return status;
 }

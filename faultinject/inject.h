@@ -63,9 +63,8 @@ enum inject_option {
 
 struct inject_options {
 	const char *nic;
-	const char *host;  /* NULL: this one; else shift-inject runs there */
-	unsigned int port; /* 0: not said */
-	int64_t for_ms;	   /* -1: until interrupted */
+	const char *host; /* NULL: this one; else shift-inject runs there */
+	int64_t for_ms;	  /* -1: until interrupted */
 	int64_t after_ms;
 	bool json, dry_run, sure, until_eof;
 	uint64_t seed;
@@ -189,8 +188,31 @@ int journal_step(struct injection *in, const char *kind, struct cJSON *step, str
 /* The whole is written again; for those who changed in->journal. */
 int journal_write(struct injection *in, struct problem *p);
 
-/* In the order of their beginning; each to be deleted. At most max. */
-unsigned int journal_list(struct cJSON **list, unsigned int max);
+/*
+ * In the order of their beginning; each to be deleted. At most max. broken (may be NULL) says the
+ * first that cannot be read; its status is INJECT_NOT_UNDONE then.
+ */
+unsigned int journal_list(struct cJSON **list, unsigned int max, struct problem *broken);
+
+/* That of this ID, to be deleted. NULL: there is none, or broken says why it cannot be read. */
+struct cJSON *journal_find(const char *id, struct problem *broken);
+
+void journal_remove(const struct cJSON *j);
+
+const char *json_text(const struct cJSON *o, const char *key);
+double json_number(const struct cJSON *o, const char *key, double none);
+
+/* --- identity.c, netns.c --------------------------------------------------------------------- */
+
+/* When a process began, in ticks since boot; 0: there is none. */
+uint64_t process_began(pid_t pid);
+
+/* This process, boot and network namespace are those that make it. */
+void journal_sign(struct cJSON *j);
+void netns_sign(struct cJSON *j);
+
+/* Of the same injection? */
+bool journal_is_same(const struct cJSON *a, const struct cJSON *b);
 
 /* Is the process that made it there to undo it? Its guard? */
 bool journal_owner_lives(const struct cJSON *j);
@@ -200,18 +222,16 @@ bool journal_guard_lives(const struct cJSON *j);
 bool journal_is_of_another_boot(const struct cJSON *j);
 bool journal_is_of_another_netns(const struct cJSON *j);
 
-void journal_remove(const struct cJSON *j);
-
-const char *json_text(const struct cJSON *o, const char *key);
-double json_number(const struct cJSON *o, const char *key, double none);
-
-/* When a process began, in ticks since boot; 0: there is none. */
-uint64_t process_began(pid_t pid);
+/* By which path that namespace can be entered; false: it is gone, or nobody can. */
+bool journal_netns_find(const struct cJSON *j, char *path, size_t bytes);
 
 /* --- undo.c ---------------------------------------------------------------------------------- */
 
 /* All steps, backwards, and then the journal itself. The lock must be held. */
 int undo_journal(const struct cJSON *j, struct problem *p);
+
+/* The same, but of a network namespace that is gone nothing is left to be undone. */
+int undo_of_gone_netns(const struct cJSON *j, struct problem *p);
 
 /* What nobody is there any more to undo. The lock must be held. Says so on stderr. */
 int undo_abandoned(struct problem *p);

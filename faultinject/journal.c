@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +13,7 @@
 
 #include "faultinject/inject.h"
 
-enum { PATH_BYTES = 256, JOURNAL_BYTES = 1 << 20 };
+enum { PATH_BYTES = 256 };
 
 const char *json_text(const cJSON *o, const char *key)
 {
@@ -95,78 +94,6 @@ void journal_unlock(int lock)
 	close(lock);
 }
 
-/* --- who and where --------------------------------------------------------------------------- */
-
-static bool read_file(const char *path, char *text, size_t bytes)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : read(fd, text, bytes - 1);
-
-	if (fd >= 0)
-		close(fd);
-	text[n > 0 ? n : 0] = 0;
-	return n >= 0;
-}
-
-uint64_t process_began(pid_t pid)
-{
-	char path[64], text[1024], *s;
-	unsigned long long began = 0;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	if (pid <= 0 || !read_file(path, text, sizeof(text)) || !(s = strrchr(text, ')')))
-		return 0;
-	/* The state is field 3, the time of its start field 22. */
-	if (s[1] && (s[2] == 'Z' || s[2] == 'X'))
-		return 0;
-	for (int field = 2; s && field < 22; field++)
-		s = strchr(s + 1, ' ');
-	return s && sscanf(s, "%llu", &began) == 1 ? began : 0;
-}
-
-static void boot_id(char id[64])
-{
-	read_file("/proc/sys/kernel/random/boot_id", id, 64);
-	id[strcspn(id, "\n")] = 0;
-}
-
-static double netns(void)
-{
-	struct stat st;
-
-	return stat("/proc/self/ns/net", &st) ? 0 : (double)st.st_ino;
-}
-
-static bool lives(const cJSON *j, const char *pid, const char *began)
-{
-	uint64_t now = process_began((pid_t)json_number(j, pid, 0));
-
-	return now && (double)now == json_number(j, began, 0);
-}
-
-bool journal_owner_lives(const cJSON *j)
-{
-	return lives(j, "pid", "pid_began");
-}
-
-bool journal_guard_lives(const cJSON *j)
-{
-	return lives(j, "guard", "guard_began");
-}
-
-bool journal_is_of_another_boot(const cJSON *j)
-{
-	char id[64];
-
-	boot_id(id);
-	return strcmp(id, json_text(j, "boot_id")) != 0;
-}
-
-bool journal_is_of_another_netns(const cJSON *j)
-{
-	return netns() != json_number(j, "netns", 0);
-}
-
 /* --- writing --------------------------------------------------------------------------------- */
 
 static double unix_now(void)
@@ -216,9 +143,7 @@ int journal_write(struct injection *in, struct problem *p)
 int journal_begin(struct injection *in, struct problem *p)
 {
 	cJSON *j = cJSON_CreateObject();
-	char boot[64];
 
-	boot_id(boot);
 	cJSON_AddStringToObject(j, "id", in->id);
 	cJSON_AddStringToObject(j, "fault", in->fault->name);
 	cJSON_AddStringToObject(j, "nic", in->t.rdma);
@@ -226,10 +151,7 @@ int journal_begin(struct injection *in, struct problem *p)
 	cJSON_AddNumberToObject(j, "ifindex", in->t.ifindex);
 	cJSON_AddNumberToObject(j, "process", in->o.pid);
 	cJSON_AddNumberToObject(j, "resource", in->fault->resource);
-	cJSON_AddNumberToObject(j, "pid", getpid());
-	cJSON_AddNumberToObject(j, "pid_began", (double)process_began(getpid()));
-	cJSON_AddStringToObject(j, "boot_id", boot);
-	cJSON_AddNumberToObject(j, "netns", netns());
+	journal_sign(j);
 	cJSON_AddNumberToObject(j, "started_unix_s", unix_now());
 	cJSON_AddNumberToObject(j, "for_ms", (double)in->o.for_ms);
 	cJSON_AddNumberToObject(j, "seed", (double)in->o.seed);
@@ -259,26 +181,78 @@ void journal_remove(const cJSON *j)
 
 /* --- reading --------------------------------------------------------------------------------- */
 
+/* The whole file, to be freed; NULL with errno. */
+static char *read_text(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC), err = 0;
+	size_t used = 0, room = 0;
+	char *text = NULL, *more;
+	ssize_t n = 1;
+
+	while (fd >= 0 && n > 0) {
+		if (used + 1 >= room) {
+			room = room ? 2 * room : 1 << 14;
+			more = realloc(text, room);
+			if (!more)
+				break;
+			text = more;
+		}
+		n = read(fd, text + used, room - used - 1);
+		used += n > 0 ? (size_t)n : 0;
+	}
+	if (fd < 0 || n)
+		err = errno;
+	if (fd >= 0)
+		close(fd);
+	if (!err)
+		text[used] = 0;
+	else
+		free(text);
+	errno = err;
+	return err ? NULL : text;
+}
+
 /* What is in there is ours, but the disk's owner may have had a hand in it: the id is a name only.
  */
-static cJSON *read_journal(const char *name)
+static bool is_journal(const cJSON *j, const char *id)
 {
-	size_t n = strlen(name), end = n - strlen(".json");
-	char path[PATH_BYTES + 256], *text;
-	cJSON *j = NULL;
+	return !strcmp(json_text(j, "id"), id) && cJSON_IsArray(cJSON_GetObjectItem(j, "steps"));
+}
 
-	if (n <= strlen(".json") || strcmp(name + end, ".json") || *name == '.')
+cJSON *journal_find(const char *id, struct problem *p)
+{
+	char path[PATH_BYTES + 256], *text;
+	cJSON *j;
+
+	if (strchr(id, '/') || strlen(id) >= 250)
 		return NULL;
-	snprintf(path, sizeof(path), "%s/%s", dir(), name);
-	text = malloc(JOURNAL_BYTES);
-	if (text && read_file(path, text, JOURNAL_BYTES))
-		j = cJSON_Parse(text);
-	free(text);
-	if (j && (strlen(json_text(j, "id")) != end || strncmp(json_text(j, "id"), name, end))) {
-		cJSON_Delete(j);
-		j = NULL;
+	snprintf(path, sizeof(path), "%s/%s.json", dir(), id);
+	text = read_text(path);
+	if (!text && errno == ENOENT)
+		return NULL;
+	j = text ? cJSON_Parse(text) : NULL;
+	if (is_journal(j, id)) {
+		free(text);
+		return j;
 	}
-	return j;
+	if (p)
+		problem(p, INJECT_NOT_UNDONE,
+			"%s: %s: what it undoes is not known; see to it, and remove it", path,
+			text ? "not a journal" : strerror(errno));
+	free(text);
+	cJSON_Delete(j);
+	return NULL;
+}
+
+/* The id that a file's name says: 0, or -1 if it is no journal's. */
+static int id_of(const char *name, char id[256])
+{
+	size_t n = strlen(name), suffix = strlen(".json");
+
+	if (*name == '.' || n <= suffix || strcmp(name + n - suffix, ".json"))
+		return -1;
+	snprintf(id, 256, "%.*s", (int)(n - suffix), name);
+	return 0;
 }
 
 static int by_start(const void *a, const void *b)
@@ -289,16 +263,17 @@ static int by_start(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-unsigned int journal_list(cJSON **list, unsigned int max)
+unsigned int journal_list(cJSON **list, unsigned int max, struct problem *broken)
 {
 	struct dirent *e;
 	unsigned int n = 0;
 	DIR *d = opendir(dir());
+	char id[256];
 
 	if (!d)
 		return 0;
 	while (n < max && (e = readdir(d)))
-		if ((list[n] = read_journal(e->d_name)))
+		if (!id_of(e->d_name, id) && (list[n] = journal_find(id, broken)))
 			n++;
 	closedir(d);
 	qsort(list, n, sizeof(*list), by_start);

@@ -3,7 +3,8 @@
 noinst_LTLIBRARIES += faultinject/libfaultinject.la
 faultinject_libfaultinject_la_SOURCES = \
 	faultinject/inject.h faultinject/faults.c faultinject/run.c faultinject/nic.c \
-	faultinject/journal.c faultinject/undo.c faultinject/guard.c \
+	faultinject/journal.c faultinject/identity.c faultinject/netns.c faultinject/undo.c \
+	faultinject/guard.c \
 	faultinject/rtnl.h faultinject/rtnl.c faultinject/belongings.c faultinject/tc.c \
 	faultinject/bpf.h faultinject/bpf.c faultinject/program.h faultinject/program.c \
 	faultinject/link.c faultinject/packet.c faultinject/queue.c faultinject/process.c \

@@ -122,7 +122,7 @@ static bool made_it(const cJSON *j, unsigned int ifindex)
 static bool made_by_ours(unsigned int ifindex)
 {
 	cJSON *list[JOURNALS_MAX];
-	unsigned int n = journal_list(list, JOURNALS_MAX);
+	unsigned int n = journal_list(list, JOURNALS_MAX, NULL);
 	bool found = false;
 
 	for (unsigned int i = 0; i < n; i++) {

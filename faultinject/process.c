@@ -157,7 +157,7 @@ static bool has_word(const char *path, const char *word)
 static unsigned int throttles(bool that_control)
 {
 	cJSON *list[JOURNALS_MAX];
-	unsigned int n = journal_list(list, JOURNALS_MAX), found = 0;
+	unsigned int n = journal_list(list, JOURNALS_MAX, NULL), found = 0;
 
 	for (unsigned int i = 0; i < n; i++) {
 		const cJSON *step = cJSON_GetArrayItem(cJSON_GetObjectItem(list[i], "steps"), 0);

@@ -142,17 +142,17 @@ static bool overlaps(const struct injection *in, const cJSON *j)
 	enum resource r = in->fault->resource;
 
 	if (r == RESOURCE_NONE || r != (enum resource)json_number(j, "resource", 0) ||
-	    journal_is_of_another_netns(j) || journal_is_of_another_boot(j))
+	    journal_is_of_another_boot(j))
 		return false;
 	if (r == RESOURCE_PROCESS)
 		return json_number(j, "process", 0) == in->o.pid;
-	return json_number(j, "ifindex", 0) == in->t.ifindex;
+	return json_number(j, "ifindex", 0) == in->t.ifindex && !journal_is_of_another_netns(j);
 }
 
 static int check_overlap(const struct injection *in, struct problem *p)
 {
 	cJSON *list[JOURNALS_MAX];
-	unsigned int n = journal_list(list, JOURNALS_MAX);
+	unsigned int n = journal_list(list, JOURNALS_MAX, NULL);
 	int status = n < JOURNALS_MAX ? 0
 				      : problem(p, INJECT_REFUSED, "too many faults are active");
 
@@ -449,6 +449,7 @@ static int run(struct run *r, struct problem *p)
 {
 	struct problem undoing = {0};
 	enum ending why = BY_ERROR;
+	bool undone;
 	int status;
 
 	r->signals = open_signals();
@@ -468,12 +469,13 @@ static int run(struct run *r, struct problem *p)
 		why = keep_up(r, p);
 		status = why == BY_ERROR ? p->status : 0;
 	}
-	if (undo(r, &undoing)) {
+	undone = !undo(r, &undoing);
+	if (!undone) {
 		status = INJECT_NOT_UNDONE;
 		*p = undoing;
 		p->status = status;
 	}
-	if (r->begun_ms && (!p->status || status == INJECT_NOT_UNDONE))
+	if (r->begun_ms && (!p->status || !undone))
 		say_end(r, status ? BY_ERROR : why, status);
 	return status;
 }

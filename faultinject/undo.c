@@ -98,36 +98,87 @@ static int undo_step(const cJSON *step, struct problem *p)
 		       kind);
 }
 
-int undo_journal(const cJSON *j, struct problem *p)
+/* A netdev's number means another one in another namespace. Processes are the same everywhere. */
+static bool is_of_netns(const cJSON *step)
+{
+	return cJSON_HasObjectItem(step, "ifindex");
+}
+
+static int say_where(const cJSON *j, struct problem *p)
+{
+	const char *id = json_text(j, "id");
+	char path[200];
+
+	if (journal_netns_find(j, path, sizeof(path)))
+		return problem(p, INJECT_NOT_UNDONE,
+			       "%s is in another network namespace; undo it there: "
+			       "nsenter --net=%s shift-inject undo %s",
+			       id, path, id);
+	return problem(p, INJECT_NOT_UNDONE,
+		       "%s: its network namespace is gone; shift-inject undo %s drops it", id, id);
+}
+
+/* One that fails keeps the journal, and no other from being undone. */
+static int undo_steps(const cJSON *j, bool netns_is_gone, struct problem *p)
 {
 	const cJSON *steps = cJSON_GetObjectItemCaseSensitive(j, "steps");
-	int status = 0, n = cJSON_GetArraySize(steps);
+	bool elsewhere = journal_is_of_another_netns(j);
+	int status = 0;
 
-	if (journal_is_of_another_boot(j)) {
-		journal_remove(j);
-		return 0;
+	for (int i = cJSON_GetArraySize(steps) - 1; i >= 0; i--) {
+		const cJSON *step = cJSON_GetArrayItem(steps, i);
+		int one = 0;
+
+		if (!elsewhere || !is_of_netns(step))
+			one = undo_step(step, p);
+		else if (!netns_is_gone && !p->status)
+			one = say_where(j, p);
+		status = one ? INJECT_NOT_UNDONE : status;
 	}
-	if (journal_is_of_another_netns(j))
-		return problem(p, INJECT_NOT_UNDONE, "%s is in another network namespace",
-			       json_text(j, "id"));
-	/* One that fails keeps the journal, and no other from being undone. */
-	for (int i = n - 1; i >= 0; i--)
-		if (undo_step(cJSON_GetArrayItem(steps, i), p))
-			status = INJECT_NOT_UNDONE;
+	return status;
+}
+
+static int undo_whole(const cJSON *j, bool netns_is_gone, struct problem *p)
+{
+	int status = journal_is_of_another_boot(j) ? 0 : undo_steps(j, netns_is_gone, p);
+
 	if (!status)
 		journal_remove(j);
 	return status;
 }
 
+int undo_journal(const cJSON *j, struct problem *p)
+{
+	return undo_whole(j, false, p);
+}
+
+int undo_of_gone_netns(const cJSON *j, struct problem *p)
+{
+	return undo_whole(j, true, p);
+}
+
+static bool is_for_us(const cJSON *j)
+{
+	const cJSON *step;
+
+	if (journal_owner_lives(j) || journal_guard_lives(j))
+		return false;
+	if (journal_is_of_another_boot(j) || !journal_is_of_another_netns(j))
+		return true;
+	cJSON_ArrayForEach (step, cJSON_GetObjectItemCaseSensitive(j, "steps"))
+		if (is_of_netns(step))
+			return false;
+	return true;
+}
+
 int undo_abandoned(struct problem *p)
 {
 	cJSON *list[JOURNALS_MAX];
-	unsigned int n = journal_list(list, JOURNALS_MAX);
-	int status = 0;
+	unsigned int n = journal_list(list, JOURNALS_MAX, p);
+	int status = p->status;
 
 	for (unsigned int i = 0; i < n; i++) {
-		if (!status && !journal_owner_lives(list[i]) && !journal_guard_lives(list[i]) &&
-		    !journal_is_of_another_netns(list[i])) {
+		if (!status && is_for_us(list[i])) {
 			fprintf(stderr, "shift-inject: %s was left behind; undoing it\n",
 				json_text(list[i], "id"));
 			status = undo_journal(list[i], p);

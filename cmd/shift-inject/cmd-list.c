@@ -90,7 +90,7 @@ int cmd_list(int argc, char **argv)
 		die(INJECT_BAD_USAGE, "list: unexpected argument %s", argv[optind]);
 	if (journal_may_read(&p))
 		die(p.status, "list: %s", p.text);
-	n = journal_list(list, JOURNALS_MAX);
+	n = journal_list(list, JOURNALS_MAX, &p);
 	for (unsigned int i = 0; i < n; i++) {
 		if (json)
 			cJSON_AddItemToArray(faults_json, as_json(list[i]));
@@ -98,12 +98,14 @@ int cmd_list(int argc, char **argv)
 			show(list[i]);
 		cJSON_Delete(list[i]);
 	}
-	if (!n && !json)
+	if (!n && !json && !p.status)
 		puts("no fault is active");
 	s = cJSON_Print(all);
 	if (json && s)
 		puts(s);
 	free(s);
 	cJSON_Delete(all);
-	return fflush(stdout) ? INJECT_FAILED : INJECT_OK;
+	if (p.status)
+		complain("list: %s", p.text);
+	return fflush(stdout) ? INJECT_FAILED : p.status;
 }

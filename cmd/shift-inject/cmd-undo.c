@@ -20,28 +20,36 @@ static const char text[] = "usage: shift-inject undo ID... | --all\n"
 			   "\n"
 			   "shift-inject list shows the IDs.\n";
 
-static bool is_there(const char *id)
+/* As it is on disk now, to be deleted. NULL: it is over, or broken says why that is not known. By
+ * now its ID may be another one's. */
+static cJSON *again(const cJSON *j, struct problem *broken)
 {
-	cJSON *list[JOURNALS_MAX];
-	unsigned int n = journal_list(list, JOURNALS_MAX);
-	bool found = false;
+	cJSON *now = journal_find(json_text(j, "id"), broken);
 
-	for (unsigned int i = 0; i < n; i++) {
-		found |= !strcmp(json_text(list[i], "id"), id);
-		cJSON_Delete(list[i]);
-	}
-	return found;
+	if (!now || journal_is_same(now, j))
+		return now;
+	cJSON_Delete(now);
+	return NULL;
 }
 
-/* It undoes itself; or else its guard does. */
+static bool is_over(const cJSON *j)
+{
+	struct problem broken = {0};
+	cJSON *now = again(j, &broken);
+	bool over = !now && !broken.status;
+
+	cJSON_Delete(now);
+	return over;
+}
+
+/* It undoes itself; or else its guard does: both are where the change was made, be that another
+ * network namespace. */
 static bool ended(const cJSON *j, int sig)
 {
-	const char *id = json_text(j, "id");
-
 	if (journal_owner_lives(j))
 		kill((pid_t)json_number(j, "pid", 0), sig);
 	for (int ms = 0; ms < WAIT_MS; ms += STEP_MS) {
-		if (!is_there(id))
+		if (is_over(j))
 			return true;
 		if (!journal_owner_lives(j) && !journal_guard_lives(j))
 			return false;
@@ -50,23 +58,41 @@ static bool ended(const cJSON *j, int sig)
 	return false;
 }
 
-static int undo_one(const cJSON *j)
+/* Only on express demand is a journal dropped with what it says undone by nobody. */
+static int undo_it(const cJSON *j, bool by_id, const char **how, struct problem *p)
 {
-	struct problem p = {0};
-	int lock, status;
+	char path[200];
 
-	if (!journal_is_of_another_boot(j) && !journal_is_of_another_netns(j) &&
-	    (ended(j, SIGTERM) || ended(j, SIGKILL))) {
-		printf("%s: undone\n", json_text(j, "id"));
-		return 0;
-	}
-	lock = journal_lock(&p);
-	status = lock < 0 ? p.status : undo_journal(j, &p);
+	if (!by_id || journal_is_of_another_boot(j) || !journal_is_of_another_netns(j) ||
+	    journal_netns_find(j, path, sizeof(path)))
+		return undo_journal(j, p);
+	*how = "dropped; its network namespace is gone, and what was changed there";
+	return undo_of_gone_netns(j, p);
+}
+
+/* What was listed may be over, and the NIC another fault's, until the lock is ours. */
+static int undo_left(const cJSON *j, bool by_id, const char **how, struct problem *p)
+{
+	int lock = journal_lock(p);
+	cJSON *now = lock < 0 ? NULL : again(j, p);
+	int status = now ? undo_it(now, by_id, how, p) : p->status;
+
+	cJSON_Delete(now);
 	journal_unlock(lock);
+	return status;
+}
+
+static int undo_one(const cJSON *j, bool by_id)
+{
+	bool over = !journal_is_of_another_boot(j) && (ended(j, SIGTERM) || ended(j, SIGKILL));
+	struct problem p = {0};
+	const char *how = "undone";
+	int status = over ? 0 : undo_left(j, by_id, &how, &p);
+
 	if (status)
 		complain("%s", p.text);
 	else
-		printf("%s: undone\n", json_text(j, "id"));
+		printf("%s: %s\n", json_text(j, "id"), how);
 	return status;
 }
 
@@ -78,25 +104,51 @@ static bool is_wanted(const cJSON *j, char **ids, int count)
 	return false;
 }
 
+static bool is_listed(const char *id, cJSON *const *list, unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++)
+		if (!strcmp(json_text(list[i], "id"), id))
+			return true;
+	return false;
+}
+
+/* Those of them that are not there, each by its name; a status. */
+static int check_ids(char **ids, int count, cJSON *const *list, unsigned int n)
+{
+	int status = 0;
+
+	for (int i = 0; i < count; i++) {
+		struct problem p = {0};
+
+		if (is_listed(ids[i], list, n))
+			continue;
+		cJSON_Delete(journal_find(ids[i], &p));
+		problem(&p, INJECT_NOT_FOUND,
+			"undo: no fault %.100s is active; see shift-inject list", ids[i]);
+		complain("%s", p.text);
+		status = p.status;
+	}
+	return status;
+}
+
 static int undo_all(bool all, char **ids, int count)
 {
 	cJSON *list[JOURNALS_MAX];
-	unsigned int n = journal_list(list, JOURNALS_MAX);
-	int status = 0, found = 0, one;
+	struct problem broken = {0};
+	unsigned int n = journal_list(list, JOURNALS_MAX, all ? &broken : NULL);
+	int status = all ? broken.status : check_ids(ids, count, list, n), one;
 
+	if (broken.status)
+		complain("%s", broken.text);
 	/* The latest first, as they may stand on each other. */
 	while (n--) {
 		if (all || is_wanted(list[n], ids, count)) {
-			found++;
-			one = undo_one(list[n]);
+			one = undo_one(list[n], !all);
 			status = one ? one : status;
 		}
 		cJSON_Delete(list[n]);
 	}
-	if (found >= count)
-		return status;
-	complain("undo: no such fault is active; see shift-inject list");
-	return INJECT_NOT_FOUND;
+	return status;
 }
 
 int cmd_undo(int argc, char **argv)
