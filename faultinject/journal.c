@@ -36,13 +36,24 @@ static const char *dir(void)
 	return s && *s ? s : "/run/shift-inject";
 }
 
+/* The guard, which is elsewhere, has to find the same one. */
+static int check_name(struct problem *p)
+{
+	if (*dir() != '/')
+		return problem(p, INJECT_BAD_USAGE, "SHIFT_INJECT_DIR=%.150s: not an absolute path",
+			       dir());
+	if (strlen(dir()) > 150)
+		return problem(p, INJECT_BAD_USAGE, "SHIFT_INJECT_DIR is too long");
+	return 0;
+}
+
 /* What stands in there is done as root: nobody else may have written it. */
 static bool is_ours(struct problem *p)
 {
 	struct stat st;
 
 	if (!stat(dir(), &st) && S_ISDIR(st.st_mode) && st.st_uid == geteuid() &&
-	    !(st.st_mode & S_IWOTH))
+	    !(st.st_mode & (S_IWGRP | S_IWOTH)))
 		return true;
 	problem(p, INJECT_NO_PERMISSION, "%s: not a directory of this user alone", dir());
 	return false;
@@ -50,6 +61,8 @@ static bool is_ours(struct problem *p)
 
 int journal_may_read(struct problem *p)
 {
+	if (check_name(p))
+		return p->status;
 	if (!access(dir(), R_OK | X_OK) || errno == ENOENT)
 		return 0;
 	return problem(p, INJECT_NO_PERMISSION, "%s: %s; run it as root", dir(), strerror(errno));
@@ -57,10 +70,8 @@ int journal_may_read(struct problem *p)
 
 const char *journal_dir(struct problem *p)
 {
-	if (strlen(dir()) > 150) {
-		problem(p, INJECT_FAILED, "SHIFT_INJECT_DIR is too long");
+	if (check_name(p))
 		return NULL;
-	}
 	if (!mkdir(dir(), 0700) || errno == EEXIST)
 		return is_ours(p) ? dir() : NULL;
 	problem(p, errno == EACCES || errno == EPERM ? INJECT_NO_PERMISSION : INJECT_FAILED,

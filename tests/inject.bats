@@ -139,7 +139,7 @@ same_as() { # BEFORE: now, or soon (IPv6 addresses take a moment)
 
 @test "journals that others could write, or that may not be read: status 5" {
 	mkdir "$SHIFT_INJECT_DIR"
-	for mode in 777; do
+	for mode in 777 770; do
 		chmod $mode "$SHIFT_INJECT_DIR"
 		run shift-inject cpu-stress --for 10ms
 		expect_status 5
@@ -153,6 +153,17 @@ same_as() { # BEFORE: now, or soon (IPv6 addresses take a moment)
 		expect_status 5
 		expect_line 'run it as root'
 	done
+}
+
+@test "journals in a relative directory, which the guard would not find: status 2, nothing made" {
+	cd "$BATS_TEST_TMPDIR"
+	for words in 'cpu-stress --for 10ms' list 'undo --all'; do
+		# shellcheck disable=SC2086
+		SHIFT_INJECT_DIR=journals run shift-inject $words
+		expect_status 2
+		expect_line 'SHIFT_INJECT_DIR=journals: not an absolute path'
+	done
+	[ ! -e journals ]
 }
 
 @test "a NIC whose packets bypass the kernel: refused, with what works" {
