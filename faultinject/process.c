@@ -152,9 +152,9 @@ static bool has_word(const char *path, const char *word)
 	return found;
 }
 
-/* Faults of this kind that are active; with one that has switched the controller on, if it is
- * wanted so. */
-static unsigned int throttles(bool that_control)
+/* How many active faults need the controller that was switched on there; the kernel has a switch
+ * for each group. */
+static unsigned int throttles(const char *control)
 {
 	cJSON *list[JOURNALS_MAX];
 	unsigned int n = journal_list(list, JOURNALS_MAX, NULL), found = 0;
@@ -162,8 +162,9 @@ static unsigned int throttles(bool that_control)
 	for (unsigned int i = 0; i < n; i++) {
 		const cJSON *step = cJSON_GetArrayItem(cJSON_GetObjectItem(list[i], "steps"), 0);
 
-		if (!strcmp(json_text(list[i], "fault"), "cpu-throttle"))
-			found += !that_control || *json_text(step, "control");
+		found += !journal_is_of_another_boot(list[i]) &&
+			 !strcmp(json_text(list[i], "fault"), "cpu-throttle") &&
+			 !strcmp(json_text(step, "control"), control);
 		cJSON_Delete(list[i]);
 	}
 	return found;
@@ -193,7 +194,7 @@ static int find_groups(struct injection *in, struct groups *g, struct problem *p
 		return problem(p, INJECT_REFUSED, "%s: the cpu controller is not to be had there",
 			       parent);
 	snprintf(g->control, sizeof(g->control), "%s/cgroup.subtree_control", parent);
-	g->was_controlled = has_word(g->control, "cpu") && !throttles(true);
+	g->was_controlled = has_word(g->control, "cpu") && !throttles(g->control);
 	return 0;
 }
 
@@ -283,7 +284,7 @@ int throttle_undo(const cJSON *step, struct problem *p)
 	if (rmdir(to) && errno != ENOENT)
 		return problem(p, INJECT_NOT_UNDONE, "%s: %s", to, strerror(errno));
 	/* The last one switches the controller off again. */
-	if (*control && throttles(false) <= 1 && write_text(control, "-cpu"))
+	if (*control && throttles(control) <= 1 && write_text(control, "-cpu"))
 		return problem(p, INJECT_NOT_UNDONE, "%s: %s", control, strerror(errno));
 	return 0;
 }
