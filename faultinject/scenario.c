@@ -91,7 +91,8 @@ static int line_of(const char *text, const char *at)
 
 int json_line(const char *text, const char *const *path)
 {
-	const char *at = skip_space(text), *deeper;
+	/* A byte order mark is no space. */
+	const char *at = skip_space(strncmp(text, "\xef\xbb\xbf", 3) ? text : text + 3), *deeper;
 
 	while (*path && (deeper = enter(at, *path))) {
 		at = deeper;
@@ -120,21 +121,6 @@ static int wrong(const struct reader *r, const char *list, int index, const char
 }
 
 /* --- values ---------------------------------------------------------------------------------- */
-
-int64_t scenario_time_us(const char *s)
-{
-	static const struct {
-		const char *unit;
-		double us;
-	} units[] = {{"us", 1}, {"ms", 1e3}, {"", 1e6}, {"s", 1e6}, {"m", 60e6}, {"h", 3600e6}};
-	size_t digits = strspn(s, "0123456789.");
-	double n = digits && digits < 16 ? strtod(s, NULL) : -1;
-
-	for (size_t i = 0; n >= 0 && i < sizeof(units) / sizeof(*units); i++)
-		if (!strcmp(s + digits, units[i].unit) && n * units[i].us < 1e12)
-			return (int64_t)(n * units[i].us + 0.5);
-	return -1;
-}
 
 /* A name, for a host, NIC or process: it becomes a word of a command line. */
 static bool is_name(const char *s, size_t bytes)
@@ -172,6 +158,14 @@ static void add_word(struct scenario_event *e, const char *a, const char *b, con
 	e->words[e->count++] = word;
 }
 
+/* As one would type it: without an exponent where a double is a whole number for sure. */
+static void number_text(double n, char text[32])
+{
+	bool whole = n >= 0 && n <= 9007199254740992.0 && (double)(uint64_t)n - n >= 0;
+
+	snprintf(text, 32, whole ? "%.0f" : "%.10g", n);
+}
+
 /* Any other field is an option of the fault; a size is the word behind its name. */
 static int take_option(const struct reader *r, struct scenario_event *e, const cJSON *item,
 		       int index)
@@ -186,7 +180,7 @@ static int take_option(const struct reader *r, struct scenario_event *e, const c
 	if (!*key || strspn(key, "abcdefghijklmnopqrstuvwxyz-") != strlen(key))
 		return wrong(r, "timeline", index, key, "not an option of this fault");
 	if (cJSON_IsNumber(item)) {
-		snprintf(number, sizeof(number), "%.10g", item->valuedouble);
+		number_text(item->valuedouble, number);
 		value = number;
 	}
 	if (cJSON_IsTrue(item))
@@ -225,11 +219,11 @@ static int take_at(const struct reader *r, struct scenario_event *e, const cJSON
 {
 	const cJSON *at = cJSON_GetObjectItemCaseSensitive(o, "at");
 	const char *s = cJSON_GetStringValue(at);
-	int64_t us = s ? scenario_time_us(s) : -1;
+	int64_t us;
 
 	if (!at)
 		return wrong(r, "timeline", index, NULL, "\"at\" is needed");
-	if (us < 0)
+	if (!s || parse_us(s, &us))
 		return wrong(r, "timeline", index, "at", "not a time (10s, 500ms)");
 	e->at_ms = us / 1000;
 	return 0;
@@ -259,16 +253,11 @@ static int take_field(const struct reader *r, struct scenario_event *e, const cJ
 static int take_event(const struct reader *r, const cJSON *o, int index)
 {
 	struct scenario_event *e = r->s->event + r->s->events++;
-	const char *path[] = {"timeline", NULL, NULL};
-	char number[16];
 	const cJSON *item;
 	int status;
 
 	if (!cJSON_IsObject(o))
 		return wrong(r, "timeline", index, NULL, "not an object");
-	snprintf(number, sizeof(number), "%d", index);
-	path[1] = number;
-	e->line = json_line(r->text, path);
 	status = take_at(r, e, o, index);
 	if (!status)
 		status = take_kind(r, e, o, index);
@@ -326,8 +315,7 @@ static int take_expectation(const struct reader *r, const cJSON *item, int index
 		if (strncmp(s, kinds[i].words, n) || (!kinds[i].timed && s[n]))
 			continue;
 		e->kind = kinds[i].kind;
-		e->within_us = kinds[i].timed ? scenario_time_us(s + n) : 0;
-		if (kinds[i].timed && e->within_us <= 0)
+		if (kinds[i].timed && (parse_us(s + n, &e->within_us) || !e->within_us))
 			return wrong(r, "expect", index, NULL, "not a time behind \"within\"");
 		strcpy(e->text, s);
 		r->s->expects++;

@@ -31,7 +31,7 @@ struct scenario_event {
 	char order[16], nic[64];   /* "migrate" or "failback" */
 	char process[64];	   /* whose newest process of that name --pid is; empty: none */
 	char *words[SCENARIO_WORDS_MAX]; /* of the command line, from the fault's name on */
-	int count, line;
+	int count;
 };
 
 struct scenario {
@@ -55,8 +55,5 @@ void scenario_free(struct scenario *s);
 /* The line, from 1, of a value: path is keys, and indexes as decimal numbers, ended by NULL. text
  * is valid JSON. 1 if there is no such value. */
 int json_line(const char *text, const char *const *path);
-
-/* "2s", "5ms"; -1: not a time. */
-int64_t scenario_time_us(const char *s);
 
 #endif

@@ -194,6 +194,17 @@ same_as() { # BEFORE: now, or soon (IPv6 addresses take a moment)
 	done
 }
 
+@test "--peer: an IPv4 address written as one of IPv6 is one of IPv4" {
+	peers() {
+		shift-inject loss --rate 1% --nic v0 --dry-run --peer ::ffff:192.0.2.9
+		shift-inject loss --rate 1% --nic v0 --dry-run --peer 2001:DB8::9
+	}
+	run in_netns peers
+	expect_status 0
+	expect_match 'from 192.0.2.9'
+	expect_match 'from 2001:db8::9'
+}
+
 @test "a dry run shows what it would do, and does nothing" {
 	dry() {
 		state >before 2>&1 || true
@@ -676,10 +687,38 @@ beside() { # COMMAND...
 		{"at": "0.5s", "fault": "down", "nic": "lo", "for": "1s"}]}'
 	wrong 1 'timeline\[0\].fault: no such fault' '{"timeline": [{"at": "1s", "fault": "dwon"}]}'
 	wrong 1 'timeline\[0\]: .for. is needed' '{"timeline": [{"at": "1s", "fault": "down", "nic": "lo"}]}'
-	wrong 3 'timeline\[0\]: loss: --rate 200%' '{"timeline":
+	wrong 3 'timeline\[0\].rate: loss: --rate 200%' '{"timeline":
 		[
 		{"at": "1s", "fault": "loss", "nic": "lo", "for": "1s", "rate": "200%"}]}'
-	wrong 1 'timeline\[0\]: not an option' '{"timeline": [{"at": "1s", "fault": "down", "nic": "lo", "for": "1s", "rate": "2%"}]}'
+	# The line is that of the value.
+	wrong 4 'timeline\[1\].rate: loss: --rate 0.0.1%' '{"timeline": [
+		{"at": "1s", "fault": "mtu", "size": 1400, "nic": "lo", "for": "1s"},
+		{"at": "1s", "fault": "loss", "nic": "lo",
+		"rate": "0.0.1%",
+		"for": "1s"}]}'
+	wrong 3 'timeline\[0\].size: drop-larger 0: not a size' '{"timeline": [
+		{"at": "1s", "fault": "drop-larger",
+		"size": 0,
+		"nic": "lo", "for": "1s"}]}'
+	wrong 2 'timeline\[0\]: loss: --rate is needed' '{"timeline": [
+		{"at": "1s", "fault": "loss",
+		"nic": "lo", "for": "1s"}]}'
+	# Options are not abbreviated, nor is what a scenario may not say.
+	for field in dr unt hel rate; do
+		wrong 2 "timeline\[0\].$field: not an option" '{"timeline": [{"at": "1s", "fault": "down", "nic": "lo", "for": "1s",
+			"'$field'": true}]}'
+	done
+	wrong 2 'timeline\[0\].process: not an option' '{"timeline": [{"at": "1s", "fault": "down", "nic": "lo", "for": "1s",
+		"process": "x"}]}'
+	wrong 1 'timeline\[0\].dry-run: has no place' '{"timeline": [{"at": "1s", "fault": "down", "nic": "lo", "for": "1s", "dry-run": true}]}'
+	for time in 1.2.3s . -1s 1e3 0x5s; do
+		wrong 2 'timeline\[0\].at: not a time' '{"timeline":
+			[{"at": "'$time'", "fault": "down", "nic": "lo", "for": "1s"}]}'
+		wrong 2 'timeline\[0\].for: down: --for' '{"timeline":
+			[{"at": "1s", "fault": "down", "nic": "lo", "for": "'$time'"}]}'
+	done
+	wrong 2 'nmae: not a field' $'\xef\xbb\xbf{"timeline": ['"$event"'],
+		"nmae": "x"}'
 	wrong 1 'timeline\[0\].host: not a name' '{"timeline": [{"at": "1s", "fault": "down", "nic": "lo", "for": "1s", "host": "-x"}]}'
 	wrong 3 'expect\[1\]: none of' '{"timeline": ['"$event"'],
 		"expect": ["no-error",
@@ -687,6 +726,15 @@ beside() { # COMMAND...
 	run shift-inject run nowhere.json
 	expect_status 2
 	expect_line 'nowhere.json: No such file'
+}
+
+@test "numbers of a scenario are as they were written" {
+	cd "$BATS_TEST_TMPDIR"
+	for number in 12345678901 9007199254740992 0; do
+		echo '{"timeline": [{"at": "0.5", "fault": "up", "nic": "lo", "for": 0.25, "seed": '$number'}]}' >x.json
+		run -0 shift-inject run --dry-run x.json
+		expect_line "up --nic=lo --for=0.25 --seed=$number\$"
+	done
 }
 
 @test "the scenarios that are shipped are right, and at least twelve" {

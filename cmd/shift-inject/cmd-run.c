@@ -20,11 +20,11 @@ static const char text[] =
 	"\n"
 	"Exit status: 0 all as expected, 1 not so, 2 the file is wrong.\n";
 
-/* A whole file; NULL with errno. */
+/* A whole file, and a NUL behind it; NULL with errno. */
 static char *read_file(const char *path, size_t *bytes)
 {
 	FILE *f = strcmp(path, "-") ? fopen(path, "re") : stdin;
-	char *s = f ? malloc(SCENARIO_BYTES_MAX + 1) : NULL;
+	char *s = f ? calloc(1, SCENARIO_BYTES_MAX + 2) : NULL;
 
 	if (s)
 		*bytes = fread(s, 1, SCENARIO_BYTES_MAX + 1, f);
@@ -37,8 +37,56 @@ static char *read_file(const char *path, size_t *bytes)
 	return s;
 }
 
+struct file {
+	const char *path, *content;
+};
+
+/* What the field of that event was that became this word; the word itself may be none's. */
+static void field_of(const struct scenario_event *e, const char *word, char field[64])
+{
+	bool option = !strncmp(word, "--", 2), is_own = false;
+
+	for (int i = 0; i < e->count; i++)
+		is_own |= word == e->words[i];
+	if (!is_own)
+		strcpy(field, "process");
+	else if (option)
+		snprintf(field, 64, "%.*s", (int)strcspn(word + 2, "="), word + 2);
+	else
+		strcpy(field, "size");
+}
+
+/* At its line; word NULL: the event as such. */
+static _Noreturn void wrong_event(const struct file *f, const struct scenario *s, int event,
+				  const char *word, const char *what)
+{
+	char number[16], field[64] = "";
+	const char *where[] = {"timeline", number, word ? field : NULL, NULL};
+
+	snprintf(number, sizeof(number), "%d", event);
+	if (word)
+		field_of(s->event + event, word, field);
+	die(INJECT_BAD_USAGE, "%s:%d: timeline[%d]%s%s: %s", f->path, json_line(f->content, where),
+	    event, word ? "." : "", field, what);
+}
+
+static void check_name(const struct file *f, const struct scenario *s, int event, const char *word)
+{
+	static const char *const elsewhere[] = {"help", "host", "dry-run"};
+	char name[64];
+
+	if (strncmp(word, "--", 2))
+		return;
+	snprintf(name, sizeof(name), "%.*s", (int)strcspn(word + 2, "="), word + 2);
+	for (size_t i = 0; i < sizeof(elsewhere) / sizeof(*elsewhere); i++)
+		if (!strcmp(name, elsewhere[i]))
+			wrong_event(f, s, event, word, "has no place here");
+	if (!options_has(s->event[event].fault, name))
+		wrong_event(f, s, event, word, "not an option of this fault");
+}
+
 /* The options of its faults, as the faults themselves would read them. */
-static void check_options(const char *path, const struct scenario *s)
+static void check_options(const struct file *f, const struct scenario *s)
 {
 	char wrong[400], *words[SCENARIO_WORDS_MAX + 2];
 
@@ -53,12 +101,9 @@ static void check_options(const char *path, const struct scenario *s)
 			words[n++] = "--pid=2";
 		words[n] = NULL;
 		for (int w = 1; w < n; w++)
-			if (!strncmp(words[w], "--he", 4) || !strncmp(words[w], "--ho", 4) ||
-			    !strncmp(words[w], "--dry", 5))
-				die(INJECT_BAD_USAGE, "%s:%d: timeline[%d]: %s has no place here",
-				    path, e->line, i, words[w]);
+			check_name(f, s, i, words[w]);
 		if (!options_try(e->fault, n, words, wrong, sizeof(wrong)))
-			die(INJECT_BAD_USAGE, "%s:%d: timeline[%d]: %s", path, e->line, i, wrong);
+			wrong_event(f, s, i, options_word(), wrong);
 	}
 }
 
@@ -72,10 +117,10 @@ void scenario_load(const char *path, struct scenario *s)
 		die(INJECT_BAD_USAGE, "%s: %s", path, strerror(errno));
 	if (scenario_parse(content, bytes, s, &p))
 		die(INJECT_BAD_USAGE, "%s:%s", path, p.text);
-	free(content);
 	if (!*s->name)
 		snprintf(s->name, sizeof(s->name), "scenario");
-	check_options(path, s);
+	check_options(&(struct file){path, content}, s);
+	free(content);
 }
 
 int cmd_run(int argc, char **argv)

@@ -16,14 +16,14 @@ void options_parse(const struct fault *fault, struct inject_options *o, int argc
 /* Would options_parse() take them? If not, why; --help is not to be among them. */
 bool options_try(const struct fault *fault, int argc, char **argv, char *wrong, size_t bytes);
 
+/* At which of the words options_parse() was, or has ended; NULL: at none in particular. */
+const char *options_word(void);
+
+/* Does the fault take an option of exactly that name? getopt takes abbreviations too. */
+bool options_has(const struct fault *fault, const char *name);
+
 /* After getopt's own message. */
 _Noreturn void options_bad(void);
-
-/* Values: 0, or -1 if it is none. */
-int parse_us(const char *s, int64_t *us);      /* 2s, 5ms, 100us */
-int parse_share(const char *s, double *share); /* 1%, 0.1% */
-int parse_bits(const char *s, uint64_t *bits); /* 1gbit, 200mbit */
-int parse_number(const char *s, uint64_t min, uint64_t max, uint64_t *n);
 
 /* --- other hosts, host.c --------------------------------------------------------------------- */
 

@@ -10,81 +10,6 @@
 
 #include "cmd/shift-inject/command.h"
 
-/* --- values ---------------------------------------------------------------------------------- */
-
-/* A number that is not negative, and the unit behind it. */
-static double number_and_unit(const char *s, const char **unit)
-{
-	char *end;
-	double n;
-
-	if (!isdigit((unsigned char)*s) && *s != '.')
-		return -1;
-	n = strtod(s, &end);
-	*unit = end;
-	/* Neither hexadecimal nor 1e9; these are typing errors here. */
-	for (; s < end; s++)
-		if (!isdigit((unsigned char)*s) && *s != '.')
-			return -1;
-	return n;
-}
-
-static double unit_of(const char *unit, const char *const *names, const double *values)
-{
-	for (int i = 0; names[i]; i++)
-		if (!strcmp(unit, names[i]))
-			return values[i];
-	return -1;
-}
-
-int parse_us(const char *s, int64_t *us)
-{
-	static const char *const names[] = {"us", "ms", "", "s", "m", "h", NULL};
-	static const double values[] = {1, 1e3, 1e6, 1e6, 60e6, 3600e6};
-	const char *unit;
-	double n = number_and_unit(s, &unit), factor = n < 0 ? -1 : unit_of(unit, names, values);
-
-	if (factor < 0 || n * factor > 1e15)
-		return -1;
-	*us = (int64_t)(n * factor + 0.5);
-	return 0;
-}
-
-int parse_share(const char *s, double *share)
-{
-	const char *unit;
-	double n = number_and_unit(s, &unit);
-
-	if (n < 0 || n > 100 || strcmp(unit, "%"))
-		return -1;
-	*share = n / 100;
-	return 0;
-}
-
-int parse_bits(const char *s, uint64_t *bits)
-{
-	static const char *const names[] = {"bit", "kbit", "mbit", "gbit", NULL};
-	static const double values[] = {1, 1e3, 1e6, 1e9};
-	const char *unit;
-	double n = number_and_unit(s, &unit), factor = n < 0 ? -1 : unit_of(unit, names, values);
-
-	/* netem counts bytes. */
-	if (factor < 0 || n * factor < 8 || n * factor > 1e13)
-		return -1;
-	*bits = (uint64_t)(n * factor);
-	return 0;
-}
-
-int parse_number(const char *s, uint64_t min, uint64_t max, uint64_t *n)
-{
-	char *end;
-
-	if (!isdigit((unsigned char)*s))
-		return -1;
-	*n = strtoull(s, &end, 0);
-	return *end || *n < min || *n > max ? -1 : 0;
-}
-
 /* --- options --------------------------------------------------------------------------------- */
 
 enum {
@@ -205,13 +130,18 @@ static double take_share(const struct fault *f, const char *option, const char *
 
 static void take_peer(const struct fault *f, struct inject_options *o)
 {
-	if (inet_pton(AF_INET, optarg, &o->peer) == 1)
+	const char *s = optarg;
+
+	/* ::ffff:10.0.0.1 is how GIDs and sockets write what IPv4 carries on the wire. */
+	if (inet_pton(AF_INET6, s, &o->peer) == 1 && IN6_IS_ADDR_V4MAPPED(&o->peer))
+		s = inet_ntop(AF_INET, o->peer.s6_addr + 12, o->peer_text, sizeof(o->peer_text));
+	if (inet_pton(AF_INET, s, &o->peer) == 1)
 		o->peer_family = AF_INET;
-	else if (inet_pton(AF_INET6, optarg, &o->peer) == 1)
+	else if (inet_pton(AF_INET6, s, &o->peer) == 1)
 		o->peer_family = AF_INET6;
 	else
 		bad(f, "peer", optarg, "an IP address");
-	snprintf(o->peer_text, sizeof(o->peer_text), "%s", optarg);
+	inet_ntop(o->peer_family, &o->peer, o->peer_text, sizeof(o->peer_text));
 }
 
 static void take_direction(const struct fault *f, struct inject_options *o)
@@ -313,6 +243,22 @@ static unsigned int bits_of(int letter)
 	return 0;
 }
 
+/* What is read right now, for options_word(). */
+static const char *reading;
+
+const char *options_word(void)
+{
+	return reading;
+}
+
+bool options_has(const struct fault *f, const char *name)
+{
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
+		if (!strcmp(all[i].option.name, name))
+			return !all[i].bits || all[i].bits & f->options;
+	return false;
+}
+
 static void require(const struct fault *f, const struct inject_options *o, unsigned int bit,
 		    const char *what)
 {
@@ -323,6 +269,7 @@ static void require(const struct fault *f, const struct inject_options *o, unsig
 
 static void complete(const struct fault *f, struct inject_options *o)
 {
+	reading = NULL;
 	require(f, o, OPT_SIZE, "a size in bytes");
 	require(f, o, OPT_NIC, "--nic");
 	require(f, o, OPT_PERIOD, "--period");
@@ -341,6 +288,7 @@ static void take_words(const struct fault *f, struct inject_options *o, int argc
 {
 	uint64_t n;
 
+	reading = argv[optind];
 	if (optind < argc && f->options & OPT_SIZE) {
 		if (parse_number(argv[optind], 1, 65535, &n))
 			die(INJECT_BAD_USAGE, "%s %s: not a size in bytes", f->name, argv[optind]);
@@ -367,6 +315,7 @@ void options_parse(const struct fault *f, struct inject_options *o, int argc, ch
 	optind = 0;
 	while ((c = getopt_long(argc, argv, f->options & OPT_NIC ? "n:j" : "j", options, NULL)) !=
 	       -1) {
+		reading = argv[optind - 1];
 		if (c == 'h')
 			fault_help(f);
 		if (c == '?')

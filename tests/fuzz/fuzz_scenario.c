@@ -27,7 +27,7 @@ static void check(const struct scenario *s)
 		const struct scenario_event *e = s->event + i;
 
 		require(e->at_ms >= 0 && (!i || e->at_ms >= e[-1].at_ms));
-		require(!e->fault == !!*e->order && e->line >= 1);
+		require(!e->fault == !!*e->order);
 		require(!e->fault || (e->count && !strcmp(e->words[0], e->fault->name)));
 		require(*e->host != '-' && *e->process != '-' && *e->nic != '-');
 		require(e->count < SCENARIO_WORDS_MAX);
