@@ -784,6 +784,45 @@ beside() { # COMMAND...
 	expect_status 0
 }
 
+@test "a host where shift-ctl fails is not one without protected processes" {
+	cd "$BATS_TEST_TMPDIR"
+	export SHIFT_RUN_DIR=$PWD/run SHIFT_TESTBED_DIR=$PWD/none
+	mkdir bin
+	# The host "broken" answers at no time, "late" at the beginning only.
+	cat >bin/ssh <<-'END'
+		#!/bin/sh
+		while [ "$1" != -- ]; do shift; done
+		case $2 in
+		broken) exit 255 ;;
+		late) [ ! -e was-asked ] || exit 255; touch was-asked ;;
+		esac
+		shift 2
+		exec sh -c "$*"
+	END
+	chmod +x bin/ssh
+	PATH=$PWD/bin:$PATH
+	# One that is protected here makes all expectations hold.
+	mkfifo in
+	"$BUILDDIR/tests/stats/stats_live" j <in >out 3>&- &
+	exec 9>in
+	echo add 17 >&9
+	wait_until 10 grep -q done out
+	for words in 'broken beginning' 'late end'; do
+		echo '{"hosts": ["one", "'"${words% *}"'"], "expect": ["no-error", "no-switch"],
+			"timeline": [{"at": "0s", "fault": "cpu-stress", "cpus": 1, "for": "50ms"}]}' >x.json
+		run --separate-stderr shift-inject run x.json --json 9>&-
+		expect_status 1
+		# shellcheck disable=SC2016
+		jq -e --arg found "not known: shift-ctl failed on host ${words% *} at the ${words#* }" \
+			'[.expect[] | .ok == false and .found == $found] | all' <<<"$output"
+	done
+	sed 's/"broken"\|"late"/"two"/' x.json >y.json
+	run shift-inject run y.json 9>&-
+	expect_status 0
+	exec 9>&-
+	wait $!
+}
+
 @test "--host over ssh: the same words there, undone when this end goes, also with kill -9" {
 	mkdir "$BATS_TEST_TMPDIR/bin"
 	# Joins its words for a shell, as ssh does.

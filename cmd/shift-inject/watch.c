@@ -77,6 +77,16 @@ void watch_free(struct watch *w)
 	free(w);
 }
 
+/* The first host that shift-ctl said nothing of then; NULL: all did. It must not pass for one where
+ * nothing is protected. */
+static const struct host *unseen(const struct watch *w, cJSON *const *then)
+{
+	for (int i = 0; i < w->count; i++)
+		if (!then[i])
+			return w->hosts + i;
+	return NULL;
+}
+
 static const cJSON *processes(const cJSON *status)
 {
 	return cJSON_GetObjectItem(status, "processes");
@@ -90,9 +100,10 @@ static bool is_live(const cJSON *process)
 bool watch_is_home(struct watch *w)
 {
 	const cJSON *p, *c;
-	bool home = true;
+	bool home;
 
 	look(w, w->now);
+	home = !unseen(w, w->now);
 	for (int i = 0; i < w->count; i++)
 		cJSON_ArrayForEach (p, processes(w->now[i]))
 			cJSON_ArrayForEach (c, cJSON_GetObjectItem(p, "connections"))
@@ -195,10 +206,22 @@ static bool check_failback(const struct totals *t, const struct expectation *e, 
 	return t->failbacks && home_us >= 0 && home_us <= e->within_us;
 }
 
+static bool is_known(const struct watch *w, char found[160])
+{
+	const struct host *before = unseen(w, w->before), *now = unseen(w, w->now);
+
+	if (before || now)
+		snprintf(found, 160, "not known: shift-ctl failed on host %.63s at the %s",
+			 before ? before->name : now->name, before ? "beginning" : "end");
+	return !before && !now;
+}
+
 bool watch_check(struct watch *w, const struct expectation *e, int64_t home_us, char found[160])
 {
 	struct totals t = total(w);
 
+	if (!is_known(w, found))
+		return false;
 	if (!t.processes) {
 		snprintf(found, 160, "no protected process ran at the beginning");
 		return false;
