@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "faultinject/kept.h"
 #include "faultinject/rtnl.h"
 #include "lib/stats/ask.h"
 #include "lib/stats/read.h"
@@ -94,7 +95,7 @@ int driver_begin(struct injection *in, struct problem *p)
 	cJSON_AddStringToObject(step, "driver", d.path);
 	cJSON_AddStringToObject(step, "address", d.address);
 	/* Undone last: the netdev's state, when it is there again. */
-	status = link_keep(in, p);
+	status = link_keep(in, KEEP_FOR_RETURN, NULL, p);
 	if (status)
 		cJSON_Delete(step);
 	else

@@ -128,6 +128,8 @@ struct fault {
 	int (*check)(struct injection *in, struct problem *p);
 	/* Every change is preceded by journal_step(). */
 	int (*begin)(struct injection *in, struct problem *p);
+	/* The second half, --time after begin; the lock is not held in between. May be NULL. */
+	int (*finish)(struct injection *in, struct problem *p);
 	/* For those with a period; on: the share of it that --duty says begins. */
 	int (*wave)(struct injection *in, bool on, struct problem *p);
 };
@@ -163,6 +165,16 @@ bool dry_run(const struct injection *in, const char *fmt, ...)
 /* --- nic.c ----------------------------------------------------------------------------------- */
 
 int target_find(const struct inject_options *o, struct target *t, struct problem *p);
+
+/* The target and all that stand on it, the lower ones first; masters: also a bond or bridge that it
+ * is a part of, and what stands on that. */
+struct link_set;
+int target_links(const struct target *t, bool masters, struct link_set *links, struct problem *p);
+bool target_has_upper(const struct target *t);
+
+/* Is one the other, or (in any depth) on it? Or is there one that is on both? */
+bool netdevs_are_stacked(const char *one, const char *other);
+bool netdevs_share_upper(const char *one, const char *other);
 
 /* Refuses what this host, or the user's session, is reached by. */
 int target_is_safe(const struct target *t, struct problem *p);
@@ -263,9 +275,10 @@ int mtu_check(struct injection *in, struct problem *p);
 int mtu_begin(struct injection *in, struct problem *p);
 int addr_move_check(struct injection *in, struct problem *p);
 int addr_move_begin(struct injection *in, struct problem *p);
+int addr_move_finish(struct injection *in, struct problem *p);
+
+/* kept.c */
 int link_restore(const struct cJSON *step, struct problem *p);
-/* What is there now comes back at undo; for faults that take the whole netdev away. */
-int link_keep(struct injection *in, struct problem *p);
 
 /* packet.c */
 int packet_check(struct injection *in, struct problem *p);

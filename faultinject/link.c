@@ -8,150 +8,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include <unistd.h>
 
-#include "faultinject/inject.h"
+#include "faultinject/kept.h"
 #include "faultinject/rtnl.h"
 
-/* --- what goes with a link that goes down ---------------------------------------------------- */
+/* Below that the kernel takes the protocol off a link, with all its settings. */
+enum { IPV4_MTU_MIN = 68, IPV6_MTU_MIN = 1280 };
 
-static void keep(void *arg, struct nlmsghdr *h)
-{
-	static const char digits[] = "0123456789abcdef";
-	size_t n = h->nlmsg_len;
-	char *hex = malloc(2 * n + 1);
-
-	if (!hex)
-		abort();
-	for (size_t i = 0; i < n; i++) {
-		hex[2 * i] = digits[((unsigned char *)h)[i] >> 4];
-		hex[2 * i + 1] = digits[((unsigned char *)h)[i] & 15];
-	}
-	hex[2 * n] = 0;
-	cJSON_AddItemToArray(arg, cJSON_CreateString(hex));
-	free(hex);
-}
-
-/* NULL: not one of keep()'s. To be freed. */
-static struct nlmsghdr *message_of(const cJSON *item)
-{
-	const char *hex = cJSON_GetStringValue(item);
-	size_t n = hex ? strlen(hex) / 2 : 0;
-	struct nlmsghdr *h = calloc(1, n + sizeof(*h));
-	unsigned int byte;
-
-	for (size_t i = 0; h && i < n; i++) {
-		if (sscanf(hex + 2 * i, "%2x", &byte) != 1)
-			n = 0;
-		else
-			((unsigned char *)h)[i] = (unsigned char)byte;
-	}
-	if (h && n >= sizeof(*h) && h->nlmsg_len == n)
-		return h;
-	free(h);
-	return NULL;
-}
-
-/* The same netdev: by its number, or by its name if it has been away with its driver. */
-static unsigned int find_again(const cJSON *step)
-{
-	unsigned int ifindex = (unsigned int)json_number(step, "ifindex", 0);
-	struct link_state s;
-
-	if (rtnl_link_get(ifindex, &s) == -ENODEV &&
-	    !rtnl_link_by_name(json_text(step, "netdev"), &s))
-		return s.ifindex;
-	return ifindex;
-}
-
-/* A message about a netdev that has another number now. */
-static void renumber(struct nlmsghdr *h, unsigned int ifindex)
-{
-	struct nlattr *oif;
-
-	if (h->nlmsg_type == RTM_NEWADDR) {
-		((struct ifaddrmsg *)nlmsg_data(h))->ifa_index = ifindex;
-		return;
-	}
-	oif = nlmsg_find_attr(h, sizeof(struct rtmsg), RTA_OIF);
-	if (oif)
-		*(uint32_t *)nla_data(oif) = ifindex;
-}
-
-/* A route may need another one that stands behind it: so twice. */
-static void bring_back(const cJSON *belongings, unsigned int ifindex)
-{
-	const cJSON *item;
-
-	for (int pass = 0; pass < 2; pass++) {
-		cJSON_ArrayForEach (item, belongings) {
-			struct nlmsghdr *h = message_of(item);
-
-			if (h) {
-				renumber(h, ifindex);
-				rtnl_replay(h, h->nlmsg_type);
-			}
-			free(h);
-		}
-	}
-}
-
-int link_restore(const cJSON *step, struct problem *p)
-{
-	unsigned int ifindex = find_again(step);
-	bool up = cJSON_IsTrue(cJSON_GetObjectItem(step, "up"));
-	const cJSON *mtu = cJSON_GetObjectItem(step, "mtu"),
-		    *belongings = cJSON_GetObjectItem(step, "belongings"), *item;
-	int err = cJSON_IsNumber(mtu) ? rtnl_link_set_mtu(ifindex, (unsigned int)mtu->valueint) : 0;
-
-	if (!err)
-		err = rtnl_link_set_up(ifindex, up);
-	if (err == -ENODEV)
-		return 0;
-	if (err)
-		return problem(p, INJECT_NOT_UNDONE, "%s: %s", json_text(step, "netdev"),
-			       rtnl_said(err));
-	/* What stood in for an address goes before the address comes back: it has taken its place
-	 * among the GIDs. */
-	cJSON_ArrayForEach (item, cJSON_GetObjectItem(step, "remove")) {
-		struct nlmsghdr *h = message_of(item);
-
-		if (h)
-			rtnl_replay(h, RTM_DELADDR);
-		free(h);
-	}
-	if (up)
-		bring_back(belongings, ifindex);
-	return 0;
-}
-
-static int keep_link(struct injection *in, const cJSON *remove, struct problem *p)
-{
-	cJSON *step = cJSON_CreateObject(),
-	      *belongings = cJSON_AddArrayToObject(step, "belongings");
-	struct link_state s;
-	int err = rtnl_link_get(in->t.ifindex, &s);
-
-	if (err) {
-		cJSON_Delete(step);
-		return problem(p, INJECT_FAILED, "%s: %s", in->t.netdev, rtnl_said(err));
-	}
-	rtnl_link_belongings(in->t.ifindex, keep, belongings);
-	cJSON_AddNumberToObject(step, "ifindex", in->t.ifindex);
-	cJSON_AddStringToObject(step, "netdev", in->t.netdev);
-	cJSON_AddBoolToObject(step, "up", s.flags & IFF_UP);
-	cJSON_AddNumberToObject(step, "mtu", s.mtu);
-	if (remove)
-		cJSON_AddItemToObject(step, "remove", cJSON_Duplicate(remove, true));
-	return journal_step(in, "link", step, p);
-}
-
-int link_keep(struct injection *in, struct problem *p)
-{
-	return keep_link(in, NULL, p);
-}
-
-static int failed(struct injection *in, int err, struct problem *p)
+static int failed(const struct injection *in, int err, struct problem *p)
 {
 	if (!err)
 		return 0;
@@ -168,41 +33,65 @@ static int set_up(struct injection *in, bool up, struct problem *p)
 
 int down_begin(struct injection *in, struct problem *p)
 {
-	int status = keep_link(in, NULL, p);
+	int status = link_keep(in, KEEP_ALL, NULL, p);
 
 	return status ? status : set_up(in, false, p);
 }
 
 int up_begin(struct injection *in, struct problem *p)
 {
-	int status = keep_link(in, NULL, p);
+	int status = link_keep(in, KEEP_ALL, NULL, p);
 
 	return status ? status : set_up(in, true, p);
 }
 
-/* What keep_link() has found. */
-static const cJSON *kept(const struct injection *in)
-{
-	const cJSON *steps = cJSON_GetObjectItem(in->journal, "steps");
-
-	return cJSON_GetObjectItem(cJSON_GetArrayItem(steps, 0), "belongings");
-}
-
 int flap_wave(struct injection *in, bool on, struct problem *p)
 {
+	struct problem unsaid = {0};
 	int status = 0;
 
-	if (!kept(in))
-		status = keep_link(in, NULL, p);
+	if (!link_kept(in))
+		status = link_keep(in, KEEP_ALL, NULL, p);
 	if (!status)
 		status = set_up(in, !on, p);
-	/* As after a cable that was out for a moment: everything is there again. */
+	/* As after a cable that was out for a moment: everything is there again. What is not now,
+	 * undo tries again, and says so. */
 	if (!status && !on && !in->o.dry_run)
-		bring_back(kept(in), in->t.ifindex);
+		link_bring_back(link_kept(in), &unsaid);
 	return status;
 }
 
 /* --- MTU ------------------------------------------------------------------------------------- */
+
+static bool has_ipv6(const char *netdev)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/sys/net/ipv6/conf/%s", netdev);
+	return !access(path, F_OK);
+}
+
+/* Also of those that stand on it, which follow. */
+static int check_protocols(const struct injection *in, struct problem *p)
+{
+	struct link_state s;
+	struct link_set links;
+	int status = target_links(&in->t, true, &links, p);
+
+	for (unsigned int i = 0; i < links.count && !status; i++) {
+		if (rtnl_link_get(links.ifindex[i], &s) || s.mtu <= in->o.size)
+			continue;
+		if (in->o.size < IPV4_MTU_MIN)
+			status = problem(p, INJECT_REFUSED,
+					 "mtu %u: below %u IPv4 is taken off %s for good",
+					 in->o.size, IPV4_MTU_MIN, s.name);
+		else if (in->o.size < IPV6_MTU_MIN && has_ipv6(s.name))
+			status = problem(p, INJECT_REFUSED,
+					 "mtu %u: below %u IPv6 is taken off %s for good",
+					 in->o.size, IPV6_MTU_MIN, s.name);
+	}
+	return status;
+}
 
 int mtu_check(struct injection *in, struct problem *p)
 {
@@ -215,12 +104,12 @@ int mtu_check(struct injection *in, struct problem *p)
 		return problem(p, INJECT_BAD_USAGE, "mtu %u: %s takes %u to %u", in->o.size,
 			       in->t.netdev, s.mtu_min, s.mtu_max);
 	snprintf(in->detail, sizeof(in->detail), "MTU %u instead of %u", in->o.size, s.mtu);
-	return 0;
+	return check_protocols(in, p);
 }
 
 int mtu_begin(struct injection *in, struct problem *p)
 {
-	int status = keep_link(in, NULL, p);
+	int status = link_keep(in, KEEP_MTU, NULL, p);
 
 	if (status || dry_run(in, "set link %s mtu %u", in->t.netdev, in->o.size))
 		return status;
@@ -230,22 +119,38 @@ int mtu_begin(struct injection *in, struct problem *p)
 /* --- addresses ------------------------------------------------------------------------------- */
 
 /* The addresses of which GIDs are made, in their order. */
-static void keep_address(void *arg, struct nlmsghdr *h)
+static cJSON *own_addresses(const struct injection *in, struct problem *p)
 {
-	const struct ifaddrmsg *a = nlmsg_data(h);
+	struct link_set one = {.count = 1, .ifindex = {in->t.ifindex}};
+	bool has_nexthops;
+	int err;
+	cJSON *list = kept_belongings(&one, &has_nexthops, &err), *item, *next;
 
-	if (h->nlmsg_type == RTM_NEWADDR && (a->ifa_family == AF_INET || a->ifa_family == AF_INET6))
-		keep(arg, h);
+	if (!list) {
+		failed(in, err, p);
+		return NULL;
+	}
+	for (item = list->child; item; item = next) {
+		struct nlmsghdr *h = kept_message(item);
+		const struct ifaddrmsg *a = h ? nlmsg_data(h) : NULL;
+
+		next = item->next;
+		if (!h || h->nlmsg_type != RTM_NEWADDR ||
+		    (a->ifa_family != AF_INET && a->ifa_family != AF_INET6))
+			cJSON_Delete(cJSON_DetachItemViaPointer(list, item));
+		free(h);
+	}
+	return list;
 }
 
 int addr_move_check(struct injection *in, struct problem *p)
 {
-	cJSON *list = cJSON_CreateArray();
-	int n;
+	cJSON *list = own_addresses(in, p);
+	int n = cJSON_GetArraySize(list);
 
-	rtnl_link_belongings(in->t.ifindex, keep_address, list);
-	n = cJSON_GetArraySize(list);
 	cJSON_Delete(list);
+	if (!list)
+		return p->status;
 	if (!n)
 		return problem(p, INJECT_REFUSED, "%s has no address that could move",
 			       in->t.netdev);
@@ -283,16 +188,29 @@ static struct nlmsghdr *stand_in(const struct nlmsghdr *h, int number)
 	return copy;
 }
 
-static void replay_all(const cJSON *list, int type)
+/* Those of the list from one up to, without, another. */
+static void replay(const cJSON *list, int from, int to, int (*fn)(struct nlmsghdr *h))
 {
-	const cJSON *item;
-
-	cJSON_ArrayForEach (item, list) {
-		struct nlmsghdr *h = message_of(item);
+	for (int i = from; i < to; i++) {
+		struct nlmsghdr *h = kept_message(cJSON_GetArrayItem(list, i));
 
 		if (h)
-			rtnl_replay(h, type);
+			fn(h);
 		free(h);
+	}
+}
+
+/* Behind the addresses, as many others. */
+static void add_stand_ins(cJSON *list, int n)
+{
+	for (int i = 0; i < n; i++) {
+		struct nlmsghdr *h = kept_message(cJSON_GetArrayItem(list, i)),
+				*other = h ? stand_in(h, i) : NULL;
+
+		if (other)
+			kept_add(list, other);
+		free(h);
+		free(other);
 	}
 }
 
@@ -302,37 +220,32 @@ static void replay_all(const cJSON *list, int type)
  */
 int addr_move_begin(struct injection *in, struct problem *p)
 {
-	cJSON *own = cJSON_CreateArray(), *others = cJSON_CreateArray(), *remove, *item;
-	struct timespec away = {in->o.time_us / 1000000, in->o.time_us % 1000000 * 1000};
-	int status, n = 0;
+	cJSON *both = own_addresses(in, p);
+	int n = cJSON_GetArraySize(both), status;
 
-	rtnl_link_belongings(in->t.ifindex, keep_address, own);
-	cJSON_ArrayForEach (item, own) {
-		struct nlmsghdr *h = message_of(item), *other = h ? stand_in(h, n++) : NULL;
-
-		if (other)
-			keep(others, other);
-		free(h);
-		free(other);
-	}
-	remove = cJSON_Duplicate(own, true);
-	cJSON_ArrayForEach (item, others)
-		cJSON_AddItemToArray(remove, cJSON_Duplicate(item, true));
-	status = keep_link(in, remove, p);
+	if (!both)
+		return p->status;
+	add_stand_ins(both, n);
+	status = link_keep(in, KEEP_ALL, both, p);
 	if (!status &&
 	    !dry_run(in,
 		     "remove %d addresses of %s, add %d others, add them again, remove the others",
 		     n, in->t.netdev, n)) {
-		replay_all(own, RTM_DELADDR);
-		replay_all(others, RTM_NEWADDR);
-		nanosleep(&away, NULL);
-		replay_all(own, RTM_NEWADDR);
-		replay_all(others, RTM_DELADDR);
-		/* The routes that went with them. */
-		bring_back(kept(in), in->t.ifindex);
+		replay(both, 0, n, rtnl_replay_delete);
+		replay(both, n, 2 * n, rtnl_replay);
 	}
-	cJSON_Delete(own);
-	cJSON_Delete(others);
-	cJSON_Delete(remove);
+	cJSON_Delete(both);
 	return status;
+}
+
+int addr_move_finish(struct injection *in, struct problem *p)
+{
+	const cJSON *step = link_kept(in), *both = cJSON_GetObjectItem(step, "remove");
+	struct problem missing = {0};
+	int n = cJSON_GetArraySize(both) / 2;
+
+	replay(both, 0, n, rtnl_replay);
+	replay(both, n, 2 * n, rtnl_replay_delete);
+	/* The routes that went with them. */
+	return link_bring_back(step, &missing) ? problem(p, INJECT_FAILED, "%s", missing.text) : 0;
 }

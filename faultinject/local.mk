@@ -5,7 +5,8 @@ faultinject_libfaultinject_la_SOURCES = \
 	faultinject/inject.h faultinject/values.c faultinject/faults.c faultinject/run.c faultinject/nic.c \
 	faultinject/journal.c faultinject/identity.c faultinject/netns.c faultinject/undo.c \
 	faultinject/guard.c \
-	faultinject/rtnl.h faultinject/rtnl.c faultinject/belongings.c faultinject/tc.c \
+	faultinject/rtnl.h faultinject/rtnl.c faultinject/belongings.c faultinject/replay.c \
+	faultinject/kept.h faultinject/kept.c faultinject/tc.c \
 	faultinject/bpf.h faultinject/bpf.c faultinject/program.h faultinject/program.c \
 	faultinject/link.c faultinject/packet.c faultinject/queue.c faultinject/process.c \
 	faultinject/device.h faultinject/device.c faultinject/congest.c \

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <ifaddrs.h>
 #include <net/if_arp.h>
 #include <stdio.h>
@@ -194,7 +195,7 @@ int target_find(const struct inject_options *o, struct target *t, struct problem
 	return status;
 }
 
-/* --- what this host is reached by ------------------------------------------------------------ */
+/* --- those that stand on it ------------------------------------------------------------------ */
 
 /* Does fn hold for the netdev or one that stands on it: a bond, a bridge, a VLAN? */
 static bool carries(const char *netdev, int depth, bool (*fn)(const char *netdev, void *arg),
@@ -214,6 +215,104 @@ static bool carries(const char *netdev, int depth, bool (*fn)(const char *netdev
 		closedir(d);
 	return found;
 }
+
+static bool is_named(const char *netdev, void *arg)
+{
+	return !strcmp(netdev, arg);
+}
+
+static bool stands_on(const char *upper, const char *lower)
+{
+	char name[IFNAMSIZ];
+
+	snprintf(name, sizeof(name), "%s", upper);
+	return carries(lower, UPPERS_DEPTH, is_named, name);
+}
+
+bool netdevs_are_stacked(const char *one, const char *other)
+{
+	return stands_on(one, other) || stands_on(other, one);
+}
+
+static bool is_under(const char *netdev, void *arg)
+{
+	return stands_on(netdev, arg);
+}
+
+bool netdevs_share_upper(const char *one, const char *other)
+{
+	char name[IFNAMSIZ];
+
+	snprintf(name, sizeof(name), "%s", other);
+	return carries(one, UPPERS_DEPTH, is_under, name);
+}
+
+/* A bond or a bridge, which is more than this one of its parts. */
+static bool is_master(const char *upper, const char *netdev)
+{
+	char path[PATH_BYTES], target[PATH_BYTES];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/sys/class/net/%s/master", netdev);
+	n = readlink(path, target, sizeof(target) - 1);
+	target[n > 0 ? n : 0] = 0;
+	return n > 0 && !strcmp(basename(target), upper);
+}
+
+/* false: there are too many. */
+static bool add_links(const char *netdev, bool masters, int depth, struct link_set *links)
+{
+	unsigned int ifindex = if_nametoindex(netdev);
+	char path[PATH_BYTES];
+	struct dirent *e;
+	bool fits = true;
+	DIR *d;
+
+	for (unsigned int i = 0; i < links->count; i++)
+		if (links->ifindex[i] == ifindex)
+			return true;
+	if (!ifindex || links->count == LINKS_MAX)
+		return !ifindex;
+	links->ifindex[links->count++] = ifindex;
+	snprintf(path, sizeof(path), "/sys/class/net/%s", netdev);
+	d = depth ? opendir(path) : NULL;
+	while (d && fits && (e = readdir(d)))
+		if (!strncmp(e->d_name, "upper_", 6) &&
+		    (masters || !is_master(e->d_name + 6, netdev)))
+			fits = add_links(e->d_name + 6, masters, depth - 1, links);
+	if (d)
+		closedir(d);
+	return fits;
+}
+
+int target_links(const struct target *t, bool masters, struct link_set *links, struct problem *p)
+{
+	bool fits;
+
+	links->count = 0;
+	fits = add_links(t->netdev, masters, UPPERS_DEPTH, links);
+	if (fits && links->count && links->ifindex[0] == t->ifindex)
+		return 0;
+	if (fits)
+		return problem(p, INJECT_NOT_FOUND, "%s is gone", t->netdev);
+	return problem(p, INJECT_REFUSED, "%s carries more than %d other interfaces", t->netdev,
+		       LINKS_MAX - 1);
+}
+
+static bool is_other(const char *netdev, void *arg)
+{
+	return strcmp(netdev, arg) != 0;
+}
+
+bool target_has_upper(const struct target *t)
+{
+	char name[IFNAMSIZ];
+
+	memcpy(name, t->netdev, sizeof(name));
+	return carries(t->netdev, 1, is_other, name);
+}
+
+/* --- what this host is reached by ------------------------------------------------------------ */
 
 static bool has_default_route(const char *netdev, void *arg)
 {
@@ -249,18 +348,27 @@ static bool has_address(const char *netdev, void *arg)
 	return found;
 }
 
+struct session {
+	char client[64], server[64];
+};
+
 /* "client port server port"; sudo takes it out of the environment, so ancestors are asked too. */
-static bool ssh_in(const char *environment, size_t bytes, char address[64])
+static bool take_session(const char *text, struct session *s)
+{
+	return sscanf(text, "%63s %*s %63s", s->client, s->server) == 2;
+}
+
+static bool session_in(const char *environment, size_t bytes, struct session *found)
 {
 	static const char key[] = "SSH_CONNECTION=";
 
 	for (const char *s = environment; s < environment + bytes; s += strlen(s) + 1)
 		if (!strncmp(s, key, sizeof(key) - 1))
-			return sscanf(s + sizeof(key) - 1, "%*s %*s %63s", address) == 1;
+			return take_session(s + sizeof(key) - 1, found);
 	return false;
 }
 
-static bool ssh_address(char address[64])
+static bool find_session(struct session *s)
 {
 	const char *own = getenv("SSH_CONNECTION");
 	static char text[65536];
@@ -268,7 +376,7 @@ static bool ssh_address(char address[64])
 	char path[64];
 
 	if (own)
-		return sscanf(own, "%*s %*s %63s", address) == 1;
+		return take_session(own, s);
 	while (pid > 1) {
 		FILE *f;
 		size_t n;
@@ -279,7 +387,7 @@ static bool ssh_address(char address[64])
 		text[n] = 0;
 		if (f)
 			fclose(f);
-		if (ssh_in(text, n, address))
+		if (session_in(text, n, s))
 			return true;
 		snprintf(path, sizeof(path), "/proc/%d/stat", pid);
 		if (!first_line(path, text, sizeof(text)) || !strrchr(text, ')') ||
@@ -289,17 +397,55 @@ static bool ssh_address(char address[64])
 	return false;
 }
 
+/* The zone of a link-local address, "%eth0", which is cut off; or "". */
+static const char *cut_zone(char *address)
+{
+	char *zone = strchr(address, '%');
+
+	if (!zone)
+		return "";
+	*zone = 0;
+	return zone + 1;
+}
+
+/* By which of this host's interfaces packets get to the client; 0: nobody knows. */
+static unsigned int way_to(char *client)
+{
+	const char *zone = cut_zone(client);
+	unsigned char address[16];
+
+	if (*zone)
+		return if_nametoindex(zone);
+	if (inet_pton(AF_INET, client, address) == 1)
+		return rtnl_link_to(AF_INET, address);
+	return inet_pton(AF_INET6, client, address) == 1 ? rtnl_link_to(AF_INET6, address) : 0;
+}
+
+static bool has_number(const char *netdev, void *arg)
+{
+	return if_nametoindex(netdev) == *(unsigned int *)arg;
+}
+
+static bool carries_session(const char *netdev, struct session *s)
+{
+	unsigned int way = way_to(s->client);
+
+	cut_zone(s->server);
+	return carries(netdev, UPPERS_DEPTH, has_address, s->server) ||
+	       (way && carries(netdev, UPPERS_DEPTH, has_number, &way));
+}
+
 int target_is_safe(const struct target *t, struct problem *p)
 {
-	char address[64];
+	struct session s;
 
 	if (carries(t->netdev, UPPERS_DEPTH, has_default_route, NULL))
 		return problem(p, INJECT_REFUSED,
 			       "%s carries this host's default route; --yes-i-mean-it if so",
 			       t->netdev);
-	if (ssh_address(address) && carries(t->netdev, UPPERS_DEPTH, has_address, address))
+	if (find_session(&s) && carries_session(t->netdev, &s))
 		return problem(p, INJECT_REFUSED,
 			       "%s carries this ssh session (%s); --yes-i-mean-it if so", t->netdev,
-			       address);
+			       s.client);
 	return 0;
 }

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MORE_BYTES = 8192 };
+
 static char said[200];
 
 struct exchange {
@@ -66,6 +68,30 @@ static int on_end(struct nl_msg *m, void *arg)
 	return NL_STOP;
 }
 
+/* A dump that breaks off says so in its end. */
+static int on_done(struct nl_msg *m, void *arg)
+{
+	struct nlmsghdr *h = nlmsg_hdr(m);
+	struct exchange *x = arg;
+	int result = 0;
+
+	if ((size_t)nlmsg_datalen(h) >= sizeof(result))
+		memcpy(&result, nlmsg_data(h), sizeof(result));
+	if (result < 0)
+		x->err = result;
+	return on_end(m, arg);
+}
+
+/* What is dumped has changed meanwhile: some of it may be missing. */
+static int on_interrupted(struct nl_msg *m, void *arg)
+{
+	struct exchange *x = arg;
+
+	(void)m;
+	x->err = -EAGAIN;
+	return NL_OK;
+}
+
 static int on_message(struct nl_msg *m, void *arg)
 {
 	struct exchange *x = arg;
@@ -107,7 +133,8 @@ int rtnl_read(struct nl_msg *m, void (*fn)(void *arg, struct nlmsghdr *h), void 
 	}
 	nl_cb_err(cb, NL_CB_CUSTOM, on_error, &x);
 	nl_cb_set(cb, NL_CB_ACK, NL_CB_CUSTOM, on_end, &x);
-	nl_cb_set(cb, NL_CB_FINISH, NL_CB_CUSTOM, on_end, &x);
+	nl_cb_set(cb, NL_CB_FINISH, NL_CB_CUSTOM, on_done, &x);
+	nl_cb_set(cb, NL_CB_DUMP_INTR, NL_CB_CUSTOM, on_interrupted, &x);
 	nl_cb_set(cb, NL_CB_VALID, NL_CB_CUSTOM, on_message, &x);
 	err = nl_send_auto(s, m);
 	while (err >= 0 && !x.over)
@@ -128,9 +155,11 @@ int rtnl_request(struct nl_msg *m)
 
 struct nl_msg *rtnl_message(int type, int flags, const void *header, size_t bytes)
 {
-	struct nl_msg *m = nlmsg_alloc_simple(type, NLM_F_REQUEST | flags);
+	/* A route may have a hundred ways, which is more than the page of libnl's own choice. */
+	struct nl_msg *m = nlmsg_alloc_size(NLMSG_ALIGN(bytes) + MORE_BYTES);
 
-	if (m && !nlmsg_append(m, (void *)(uintptr_t)header, bytes, NLMSG_ALIGNTO))
+	if (m && nlmsg_put(m, NL_AUTO_PORT, NL_AUTO_SEQ, type, 0, NLM_F_REQUEST | flags) &&
+	    !nlmsg_append(m, (void *)(uintptr_t)header, bytes, NLMSG_ALIGNTO))
 		return m;
 	fputs("shift-inject: out of memory\n", stderr);
 	abort();
@@ -194,4 +223,29 @@ int rtnl_link_set_mtu(unsigned int ifindex, unsigned int mtu)
 
 	nla_put_u32(m, IFLA_MTU, mtu);
 	return rtnl_request(m);
+}
+
+/* --- ways ------------------------------------------------------------------------------------ */
+
+static void take_way(void *arg, struct nlmsghdr *h)
+{
+	struct nlattr *oif;
+
+	if (h->nlmsg_type != RTM_NEWROUTE)
+		return;
+	oif = nlmsg_find_attr(h, sizeof(struct rtmsg), RTA_OIF);
+	if (oif)
+		*(unsigned int *)arg = nla_get_u32(oif);
+}
+
+unsigned int rtnl_link_to(int family, const void *address)
+{
+	int bytes = family == AF_INET ? 4 : 16;
+	struct rtmsg r = {.rtm_family = (unsigned char)family,
+			  .rtm_dst_len = (unsigned char)(8 * bytes)};
+	struct nl_msg *m = rtnl_message(RTM_GETROUTE, NLM_F_ACK, &r, sizeof(r));
+	unsigned int ifindex = 0;
+
+	nla_put(m, RTA_DST, bytes, address);
+	return rtnl_read(m, take_way, &ifindex) ? 0 : ifindex;
 }

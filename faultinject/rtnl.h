@@ -37,12 +37,28 @@ int rtnl_link_get(unsigned int ifindex, struct link_state *s);
 int rtnl_link_set_up(unsigned int ifindex, bool up);
 int rtnl_link_set_mtu(unsigned int ifindex, unsigned int mtu);
 
-/* Addresses and routes that go with a link when it is set down, as messages that bring them back.
+/* A link and those that stand on it. */
+enum { LINKS_MAX = 256 };
+struct link_set {
+	unsigned int count, ifindex[LINKS_MAX];
+};
+
+/*
+ * Addresses, routes and neighbours that go with links when these are set down or lose their
+ * addresses, as messages that bring them back. has_nexthops: so do nexthop objects, which these
+ * messages do not. -EAGAIN: they changed meanwhile, and what was shown is to be forgotten.
  */
-void rtnl_link_belongings(unsigned int ifindex, void (*fn)(void *arg, struct nlmsghdr *h),
-			  void *arg);
-/* One of these messages; as RTM_NEWADDR or RTM_DELADDR, ... What is there already is fine. */
-int rtnl_replay(const struct nlmsghdr *h, int type);
+int rtnl_link_belongings(const struct link_set *links, bool *has_nexthops,
+			 void (*fn)(void *arg, struct nlmsghdr *h), void *arg);
+/* One of these messages. What is there already is fine. */
+int rtnl_replay(struct nlmsghdr *h);
+/* The same for one of an address, which goes. */
+int rtnl_replay_delete(struct nlmsghdr *h);
+/* That netdev has another number now. */
+void rtnl_renumber(struct nlmsghdr *h, unsigned int old, unsigned int ifindex);
+
+/* The link by which packets to that address (AF_INET or AF_INET6) leave; 0: there is none. */
+unsigned int rtnl_link_to(int family, const void *address);
 
 /* Does a default route leave through it? */
 bool rtnl_has_default_route(unsigned int ifindex);

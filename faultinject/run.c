@@ -27,9 +27,9 @@ struct run {
 	struct injection in;
 	int signals, guard_fd, signal;
 	pid_t guard;
-	int64_t begun_ms, end_ms, next_ms;
+	int64_t begun_ms, end_ms, next_ms, finish_ms;
 	uint64_t periods;
-	bool on;
+	bool on, is_said; /* is_said: that it has begun */
 };
 
 int problem(struct problem *p, int status, const char *fmt, ...)
@@ -137,16 +137,31 @@ static int check(struct injection *in, struct problem *p)
 	return status;
 }
 
+/* What goes down, or gets an MTU, with its lower one cannot have a fault of its own: who is undone
+ * first would leave the other's state. */
+static bool meets(const struct injection *in, const cJSON *j)
+{
+	const char *netdev = json_text(j, "netdev");
+
+	return netdevs_are_stacked(in->t.netdev, netdev) ||
+	       (!strcmp(in->fault->name, "mtu") && !strcmp(json_text(j, "fault"), "mtu") &&
+		netdevs_share_upper(in->t.netdev, netdev));
+}
+
 static bool overlaps(const struct injection *in, const cJSON *j)
 {
 	enum resource r = in->fault->resource;
 
 	if (r == RESOURCE_NONE || r != (enum resource)json_number(j, "resource", 0) ||
-	    journal_is_of_another_boot(j))
+	    journal_is_of_another_boot(j) || cJSON_IsTrue(cJSON_GetObjectItem(j, "waiting")))
 		return false;
 	if (r == RESOURCE_PROCESS)
 		return json_number(j, "process", 0) == in->o.pid;
-	return json_number(j, "ifindex", 0) == in->t.ifindex && !journal_is_of_another_netns(j);
+	if (journal_is_of_another_netns(j))
+		return false;
+	if (r == RESOURCE_LINK && meets(in, j))
+		return true;
+	return json_number(j, "ifindex", 0) == in->t.ifindex;
 }
 
 static int check_overlap(const struct injection *in, struct problem *p)
@@ -237,7 +252,7 @@ static void say_wave(const struct run *r)
 	say_json(&r->in, o);
 }
 
-static void say_end(const struct run *r, enum ending why, int status)
+static void say_end(const struct run *r, enum ending why, bool undone)
 {
 	const struct injection *in = &r->in;
 	double seconds = (double)(now_ms() - r->begun_ms) / 1000;
@@ -246,8 +261,7 @@ static void say_end(const struct run *r, enum ending why, int status)
 	cJSON *o;
 
 	if (!in->o.json) {
-		printf("%s: %s after %.1f s", in->id,
-		       status == INJECT_NOT_UNDONE ? "NOT UNDONE" : "undone", seconds);
+		printf("%s: %s after %.1f s", in->id, undone ? "undone" : "NOT UNDONE", seconds);
 		if (counted)
 			printf("; %llu of %llu packets hit", (unsigned long long)hit,
 			       (unsigned long long)matched);
@@ -260,7 +274,7 @@ static void say_end(const struct run *r, enum ending why, int status)
 	if (r->signal)
 		cJSON_AddNumberToObject(o, "signal", r->signal);
 	cJSON_AddNumberToObject(o, "seconds", seconds);
-	cJSON_AddBoolToObject(o, "undone", status != INJECT_NOT_UNDONE);
+	cJSON_AddBoolToObject(o, "undone", undone);
 	if (counted) {
 		cJSON_AddNumberToObject(o, "matched", (double)matched);
 		cJSON_AddNumberToObject(o, "hit", (double)hit);
@@ -363,19 +377,37 @@ static int next_wave(struct run *r, struct problem *p)
 	return status;
 }
 
+static int finish(struct run *r, struct problem *p)
+{
+	int lock = journal_lock(p), status = lock < 0 ? p->status : 0;
+
+	r->finish_ms = NEVER;
+	if (!status)
+		status = r->in.fault->finish(&r->in, p);
+	journal_unlock(lock);
+	return status;
+}
+
+/* When something is to be done. */
+static int64_t next_event(const struct run *r)
+{
+	int64_t at = r->in.fault->wave && r->next_ms < r->end_ms ? r->next_ms : r->end_ms;
+
+	return r->finish_ms < at ? r->finish_ms : at;
+}
+
 static enum ending keep_up(struct run *r, struct problem *p)
 {
-	bool waves = r->in.fault->wave;
-
 	for (;;) {
-		int64_t at = waves && r->next_ms < r->end_ms ? r->next_ms : r->end_ms;
-		enum ending why = wait_until(r, at, p);
+		enum ending why = wait_until(r, next_event(r), p);
 
 		if (why != GOES_ON)
 			return why;
 		if (now_ms() >= r->end_ms)
 			return BY_TIME;
-		if (!waves)
+		if (now_ms() >= r->finish_ms && finish(r, p))
+			return BY_ERROR;
+		if (!r->in.fault->wave || now_ms() < r->next_ms)
 			continue;
 		if (!r->on && r->in.o.count && r->periods == r->in.o.count)
 			return BY_COUNT;
@@ -385,6 +417,44 @@ static enum ending keep_up(struct run *r, struct problem *p)
 }
 
 /* --- from beginning to end ------------------------------------------------------------------- */
+
+/* A fault that waits changes nothing, and excludes none, but can be seen, and ended by undo. */
+static int announce(struct injection *in, struct problem *p)
+{
+	int lock = journal_lock(p), status = lock < 0 ? p->status : journal_begin(in, p);
+
+	if (!status) {
+		cJSON_AddTrueToObject(in->journal, "waiting");
+		cJSON_AddStringToObject(in->journal, "detail", in->detail);
+		status = journal_write(in, p);
+	}
+	journal_unlock(lock);
+	return status;
+}
+
+static int start_journal(struct run *r, struct problem *p)
+{
+	struct injection *in = &r->in;
+	int status;
+
+	cJSON_Delete(in->journal); /* announce()'s */
+	in->journal = NULL;
+	status = journal_begin(in, p);
+	if (status)
+		return status;
+	cJSON_AddNumberToObject(in->journal, "guard", r->guard);
+	cJSON_AddNumberToObject(in->journal, "guard_began", (double)process_began(r->guard));
+	cJSON_AddStringToObject(in->journal, "detail", in->detail);
+	return 0;
+}
+
+/* Behind the lock, for which it may have waited. */
+static void start_clock(struct run *r)
+{
+	r->begun_ms = r->next_ms = now_ms();
+	r->end_ms = r->in.o.for_ms >= 0 ? r->begun_ms + r->in.o.for_ms : NEVER;
+	r->finish_ms = r->in.fault->finish ? r->begun_ms + r->in.o.time_us / 1000 : NEVER;
+}
 
 static int begin(struct run *r, struct problem *p)
 {
@@ -400,13 +470,8 @@ static int begin(struct run *r, struct problem *p)
 	if (!status)
 		status = check_overlap(in, p);
 	if (!status)
-		status = journal_begin(in, p);
-	if (!status) {
-		cJSON_AddNumberToObject(in->journal, "guard", r->guard);
-		cJSON_AddNumberToObject(in->journal, "guard_began",
-					(double)process_began(r->guard));
-		cJSON_AddStringToObject(in->journal, "detail", in->detail);
-	}
+		status = start_journal(r, p);
+	start_clock(r);
 	if (!status && in->fault->begin)
 		status = in->fault->begin(in, p);
 	if (!status && in->fault->wave)
@@ -424,6 +489,7 @@ static int undo(struct run *r, struct problem *p)
 		status = lock < 0 ? INJECT_NOT_UNDONE : undo_journal(r->in.journal, p);
 		journal_unlock(lock);
 		cJSON_Delete(r->in.journal);
+		r->in.journal = NULL;
 	}
 	if (status != INJECT_NOT_UNDONE)
 		guard_release(r->guard_fd, r->guard);
@@ -433,9 +499,9 @@ static int undo(struct run *r, struct problem *p)
 static int show_dry_run(struct run *r, struct problem *p)
 {
 	struct injection *in = &r->in;
-	int status = 0;
+	int status = check_overlap(in, p);
 
-	if (in->fault->begin)
+	if (!status && in->fault->begin)
 		status = in->fault->begin(in, p);
 	if (!status && in->fault->wave) {
 		status = in->fault->wave(in, true, p);
@@ -445,39 +511,59 @@ static int show_dry_run(struct run *r, struct problem *p)
 	return status;
 }
 
+/* 0: it may begin. What could be before may be impossible, or not safe, any more. */
+static int wait_for_it(struct run *r, enum ending *why, struct problem *p)
+{
+	struct injection *in = &r->in;
+	/* Who is over at once leaves nothing, and needs no directory for journals. */
+	int status = in->fault->once ? 0 : announce(in, p);
+
+	*why = GOES_ON;
+	if (!status)
+		*why = wait_until(r, now_ms() + in->o.after_ms, p);
+	return status || *why != GOES_ON ? status : check(in, p);
+}
+
+static int run_once(struct run *r, struct problem *p)
+{
+	int status = r->in.fault->begin(&r->in, p);
+
+	if (!status)
+		say_begin(&r->in);
+	return status;
+}
+
+static enum ending run_through(struct run *r, struct problem *p)
+{
+	if (begin(r, p))
+		return BY_ERROR;
+	say_begin(&r->in);
+	r->is_said = true;
+	return keep_up(r, p);
+}
+
 static int run(struct run *r, struct problem *p)
 {
 	struct problem undoing = {0};
-	enum ending why = BY_ERROR;
+	enum ending why = GOES_ON;
+	int status = 0;
 	bool undone;
-	int status;
 
 	r->signals = open_signals();
-	if (r->in.o.after_ms && wait_until(r, now_ms() + r->in.o.after_ms, p) != GOES_ON)
-		return p->status;
-	if (r->in.fault->once) {
-		status = r->in.fault->begin(&r->in, p);
-		if (!status)
-			say_begin(&r->in);
-		return status;
-	}
-	r->begun_ms = r->next_ms = now_ms();
-	r->end_ms = r->in.o.for_ms >= 0 ? r->begun_ms + r->in.o.for_ms : NEVER;
-	status = begin(r, p);
-	if (!status) {
-		say_begin(&r->in);
-		why = keep_up(r, p);
-		status = why == BY_ERROR ? p->status : 0;
-	}
+	if (r->in.o.after_ms)
+		status = wait_for_it(r, &why, p);
+	if (!status && why == GOES_ON && r->in.fault->once)
+		return run_once(r, p);
+	if (!status && why == GOES_ON)
+		why = run_through(r, p);
+	if (!status && why == BY_ERROR)
+		status = p->status;
 	undone = !undo(r, &undoing);
-	if (!undone) {
-		status = INJECT_NOT_UNDONE;
+	if (!undone)
 		*p = undoing;
-		p->status = status;
-	}
-	if (r->begun_ms && (!p->status || !undone))
-		say_end(r, status ? BY_ERROR : why, status);
-	return status;
+	if (r->is_said)
+		say_end(r, undone ? why : BY_ERROR, undone);
+	return undone ? status : INJECT_NOT_UNDONE;
 }
 
 int fault_run(const struct fault *fault, const struct inject_options *o, struct problem *p)

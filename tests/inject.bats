@@ -30,8 +30,10 @@ in_netns() { # FUNCTION
 state() {
 	ip -d link show
 	ip addr show | sed 's/valid_lft.*//'
-	ip route show table all
-	ip -6 route show table all
+	ip -4 route show table all
+	ip -6 route show table all | sort # the kernel's own of several interfaces change places
+	ip neigh show nud permanent
+	ip neigh show proxy
 	tc qdisc show
 	for i in v0 v1; do
 		tc filter show dev $i ingress
@@ -124,9 +126,19 @@ same_as() { # BEFORE: now, or soon (IPv6 addresses take a moment)
 		export SSH_CONNECTION='192.0.2.9 40000 192.0.2.1 22'
 		shift-inject down --nic v0 && false || [ $? -eq 4 ]
 		shift-inject down --nic v0 --dry-run && false || [ $? -eq 4 ]
+		# The way back to the client, by whatever address it came.
+		export SSH_CONNECTION='192.0.2.9 40000 203.0.113.1 22'
+		shift-inject down --nic v0 && false || [ $? -eq 4 ]
+		shift-inject down --nic v1 --for 10ms
+		ip addr add fe80::77/64 dev v0 nodad
+		export SSH_CONNECTION='fe80::9%v0 40000 fe80::77%v0 22'
+		shift-inject down --nic v0 && false || [ $? -eq 4 ]
+		export SSH_CONNECTION='2001:db8::9 40000 fe80::77%v0 22'
+		shift-inject down --nic v0 && false || [ $? -eq 4 ]
+		shift-inject down --nic v1 --for 10ms
 	}
 	run -0 --separate-stderr in_netns default_route
-	[ "$(grep -c 'carries' <<<"$stderr")" -eq 3 ]
+	[ "$(grep -c 'carries' <<<"$stderr")" -eq 6 ]
 }
 
 @test "without CAP_NET_ADMIN: status 5, one line" {
@@ -266,12 +278,169 @@ all_faults() {
 			down
 			flap --period 10s --jitter
 			mtu 1300
-			mtu 1000
 			addr-move
 		END
 	}
 	cd "$BATS_TEST_TMPDIR"
 	run in_netns links
+	expect_status 0
+}
+
+# In a namespace: a fault of these words comes and goes, and all is as it was.
+comes_and_goes() { # FAULT [ARGS...]
+	state >before
+	shift-inject "$@" --for 100ms || exit
+	wait_until 10 same_as before || { cat before.diff; exit 1; }
+}
+
+@test "faults of the link: routes without a carrier, alike, of a source address, and neighbours come back" {
+	belongings() {
+		in_namespace() { # duplicates of addresses are looked for, as hosts do
+			for i in /proc/sys/net/ipv6/conf/*/accept_dad; do echo 1 >$i; done
+			ip addr add 192.0.2.1/24 dev v0
+			ip -6 addr add 2001:db8::1/64 dev v0 nodad
+			ip -6 addr add 2001:db8::2/64 dev v0
+			wait_until 10 calm
+			ip route add 198.51.100.0/24 via 192.0.2.9
+			ip route append 198.51.100.0/24 via 192.0.2.10
+			ip -6 route add 2001:db8:2::/64 via 2001:db8::9 src 2001:db8::2
+			ip route add 203.0.113.0/24 nexthop via 192.0.2.9 nexthop via 192.0.2.10
+			ip neigh add 192.0.2.9 lladdr 02:00:00:00:00:09 dev v0 nud permanent
+			ip neigh add 2001:db8::9 lladdr 02:00:00:00:00:09 dev v0 nud permanent
+			ip neigh add proxy 192.0.2.77 dev v0
+		}
+		in_namespace
+		comes_and_goes down --nic v0
+		comes_and_goes flap --period 40ms --nic v0
+		comes_and_goes addr-move --nic v0
+		# And without a carrier, which routes say.
+		ip link set v1 down
+		calm() { ! ip addr show | grep -q tentative; }
+		wait_until 10 calm
+		ip route show | grep -q linkdown
+		comes_and_goes down --nic v0
+		comes_and_goes addr-move --nic v0
+	}
+	cd "$BATS_TEST_TMPDIR"
+	run in_netns belongings
+	expect_status 0
+}
+
+@test "addr-move: routes of other interfaces that have a moved address as their source stay" {
+	sources() {
+		ip addr add 192.0.2.1/24 dev v0
+		ip addr add 198.51.100.1/24 dev v1
+		ip route add 203.0.113.0/24 dev v1 src 192.0.2.1
+		comes_and_goes addr-move --nic v0
+	}
+	cd "$BATS_TEST_TMPDIR"
+	run in_netns sources
+	expect_status 0
+}
+
+@test "what cannot be brought back is said: nexthop objects are refused, a lost route is not undone" {
+	lost() {
+		ip addr add 192.0.2.1/24 dev v0
+		ip route add 198.51.100.0/24 via 192.0.2.9
+		shift-inject down --nic v0 >said & pid=$!
+		wait_until 10 test -s said
+		# The gateway is not to be reached from what is in the journal.
+		journal=$SHIFT_INJECT_DIR/down-$pid.json
+		kill -9 $(jq .guard "$journal") $pid
+		wait $pid || true
+		ip addr del 192.0.2.1/24 dev v0
+		ip addr add 198.51.100.7/24 dev v0
+		jq '.steps[0].belongings |= .[1:]' "$journal" >without
+		cat without >"$journal"
+		shift-inject undo --all && exit 1 || [ $? -eq 6 ]
+		[ -e "$journal" ]
+		ip addr add 192.0.2.1/24 dev v0
+		shift-inject undo --all
+		ip route show | grep 'via 192.0.2.9'
+		ip nexthop add id 7 via 192.0.2.9 dev v0 || exit 77
+		shift-inject down --nic v0 --for 10ms && exit 1 || [ $? -eq 4 ]
+		shift-inject mtu 1400 --nic v0 --for 10ms
+		ip nexthop show | grep -q 'id 7'
+	}
+	cd "$BATS_TEST_TMPDIR"
+	run in_netns lost
+	[ "$status" -ne 77 ] || skip "this kernel has no nexthop objects"
+	expect_status 0
+	expect_match 'v0: a route did not come back: Nexthop has invalid gateway'
+	expect_match 'v0 has nexthop objects'
+}
+
+@test "interfaces on the NIC come back too, and exclude faults of their own" {
+	stacked() {
+		ip link add m0 link v0 type macvlan || exit 77
+		echo 0 >/proc/sys/net/ipv6/conf/m0/accept_dad
+		ip link set m0 up
+		ip addr add 192.0.2.1/24 dev m0
+		wait_until 10 calm
+		comes_and_goes mtu 1300 --nic v0
+		comes_and_goes down --nic v0
+		if ip link add link v0 name v0.5 type vlan id 5 2>/dev/null; then
+			ip link add link v0 name v0.6 type vlan id 6
+			echo 0 >/proc/sys/net/ipv6/conf/v0.5/accept_dad
+			ip link set v0.5 up
+			ip addr add 2001:db8:5::1/64 dev v0.5
+			wait_until 10 calm
+			comes_and_goes down --nic v0
+			comes_and_goes mtu 1300 --nic v0
+		fi
+		shift-inject mtu 1300 --nic v0 >said & pid=$!
+		wait_until 10 test -s said
+		shift-inject down --nic m0 --for 10ms && exit 1 || [ $? -eq 4 ]
+		shift-inject down --nic m0 --dry-run && exit 1 || [ $? -eq 4 ]
+		shift-inject down --nic v1 --for 10ms
+		kill $pid
+		wait $pid
+		rm said
+		shift-inject down --nic m0 >said & pid=$!
+		wait_until 10 test -s said
+		shift-inject mtu 1300 --nic v0 --for 10ms && exit 1 || [ $? -eq 4 ]
+		kill $pid
+		wait $pid
+	}
+	cd "$BATS_TEST_TMPDIR"
+	run in_netns stacked
+	[ "$status" -ne 77 ] || skip "this kernel has no macvlan"
+	expect_status 0
+	[ "$(grep -c 'is active there, and excludes' <<<"$output")" -eq 3 ]
+}
+
+@test "mtu: not below what IPv6 needs, where there is IPv6" {
+	small() {
+		[ -e /proc/sys/net/ipv6/conf/v0 ] || exit 77
+		state >before
+		shift-inject mtu 1279 --nic v0 --for 10ms && exit 1 || [ $? -eq 4 ]
+		shift-inject mtu 1280 --nic v0 --for 10ms
+		same_as before
+		ip link set v0 mtu 1000
+		comes_and_goes mtu 900 --nic v0
+	}
+	cd "$BATS_TEST_TMPDIR"
+	run in_netns small
+	[ "$status" -ne 77 ] || skip "no IPv6"
+	expect_status 0
+	expect_match '^shift-inject: mtu 1279: below 1280 IPv6 is taken off v0'
+}
+
+@test "another interface of the same name is not given the old one's things" {
+	renewed() {
+		ip addr add 192.0.2.1/24 dev v0
+		shift-inject down --nic v0 >said & pid=$!
+		wait_until 10 test -s said
+		ip link del v0
+		ip link add v0 type veth peer name v1
+		kill $pid
+		wait $pid
+		ip -br addr show v0
+		ip -br link show v0 | grep -q DOWN
+		! ip addr show v0 | grep -q 192.0.2.1
+	}
+	cd "$BATS_TEST_TMPDIR"
+	run in_netns renewed
 	expect_status 0
 }
 
@@ -647,6 +816,99 @@ beside() { # COMMAND...
 	run in_netns timing
 	expect_status 0
 	expect_match '"reason":"eof"'
+}
+
+@test "--after: it can be seen and ended by undo, excludes nothing, and looks again whether it may" {
+	waiting() {
+		state >before
+		shift-inject down --nic v0 --after 60s >said & pid=$!
+		listed() { shift-inject list | grep "down-$pid .*waiting"; }
+		wait_until 10 listed
+		shift-inject down --nic v0 --for 10ms
+		shift-inject undo --all
+		wait $pid
+		[ ! -s said ]
+		same_as before
+		ip addr add 192.0.2.1/24 dev v0
+		shift-inject down --nic v0 --after 1s >said & pid=$!
+		wait_until 10 listed
+		ip route add default via 192.0.2.2
+		wait $pid && exit 1 || [ $? -eq 4 ]
+		[ ! -s said ]
+		[ ! -e "$SHIFT_INJECT_DIR"/down-$pid.json ]
+	}
+	cd "$BATS_TEST_TMPDIR"
+	run in_netns waiting
+	expect_status 0
+	expect_match 'carries this host.s default route'
+}
+
+@test "addr-move: nobody waits for its --time, nor does SIGTERM" {
+	away() {
+		ip addr add 192.0.2.1/24 dev v0
+		wait_until 10 calm
+		state >before
+		shift-inject addr-move --nic v0 --time 10s >said & pid=$!
+		wait_until 10 test -s said
+		! ip addr show dev v0 | grep -q 192.0.2.1
+		start=$(date +%s%3N)
+		shift-inject down --nic v1 --for 10ms
+		kill $pid
+		wait $pid
+		[ $(($(date +%s%3N) - start)) -lt 5000 ]
+		wait_until 10 same_as before
+		rm said
+		shift-inject addr-move --nic v0 --time 300ms --json >said & pid=$!
+		back() { ip addr show dev v0 | grep -q 192.0.2.1; }
+		wait_until 10 test -s said
+		! back
+		wait_until 10 back
+		kill $pid
+		wait $pid
+		wait_until 10 same_as before
+	}
+	cd "$BATS_TEST_TMPDIR"
+	run in_netns away
+	expect_status 0
+}
+
+@test "--for begins when the fault does, not while it waits for others" {
+	late() {
+		mkdir -p "$SHIFT_INJECT_DIR"
+		chmod 700 "$SHIFT_INJECT_DIR"
+		flock "$SHIFT_INJECT_DIR/lock" sleep 1 &
+		sleep 0.2
+		shift-inject down --nic v0 --for 500ms --json
+	}
+	run in_netns late
+	expect_status 0
+	grep '^{' <<<"$output" | jq -es '(.[1].unix_s - .[0].unix_s) | . > 0.4'
+}
+
+@test "end is said if begin was: with reason error too, and not for what another left behind" {
+	said() {
+		shift-inject cpu-stress --cpus 1 --json >said & pid=$!
+		wait_until 10 test -s said
+		kill -9 $(jq '.steps[0].pid' "$SHIFT_INJECT_DIR"/cpu-stress-$pid.json)
+		wait $pid && exit 1 || [ $? -eq 1 ]
+		jq -es '.[-1] | .event == "end" and .reason == "error" and .undone' said
+		# A journal that nobody can undo, nor goes on without.
+		rm said
+		shift-inject down --nic v0 >said & pid=$!
+		wait_until 10 test -s said
+		journal=$SHIFT_INJECT_DIR/down-$pid.json
+		kill -9 $(jq .guard "$journal") $pid
+		wait $pid || true
+		jq '.steps += [{"kind": "magic"}]' "$journal" >stuck
+		cat stuck >"$journal"
+		shift-inject down --nic v1 --for 10ms >said && exit 1 || [ $? -eq 6 ]
+		[ ! -s said ]
+		shift-inject down --nic v1 --for 10ms --json >said && exit 1 || [ $? -eq 6 ]
+		[ ! -s said ]
+	}
+	cd "$BATS_TEST_TMPDIR"
+	run in_netns said
+	expect_status 0
 }
 
 @test "cpu-stress: processes compute, and are gone with it, also with kill -9" {

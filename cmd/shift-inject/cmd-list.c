@@ -21,7 +21,7 @@ static const char *state_of(const cJSON *j)
 	if (journal_is_of_another_boot(j))
 		return "gone with a reboot";
 	if (journal_owner_lives(j))
-		return "active";
+		return cJSON_IsTrue(cJSON_GetObjectItem(j, "waiting")) ? "waiting" : "active";
 	return journal_guard_lives(j) ? "being undone" : "left behind";
 }
 
