@@ -49,10 +49,27 @@ int sigstop_check(struct injection *in, struct problem *p)
 	return find_process(in, &began, p);
 }
 
+/* By somebody else: SIGCONT would not bring it back to that. */
+static bool is_stopped(pid_t pid)
+{
+	char path[64], text[512] = "", *s;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	f = fopen(path, "re");
+	s = f && fgets(text, sizeof(text), f) ? strrchr(text, ')') : NULL;
+	if (f)
+		fclose(f);
+	return s && (!strncmp(s, ") T", 3) || !strncmp(s, ") t", 3));
+}
+
 int sigstop_begin(struct injection *in, struct problem *p)
 {
 	uint64_t began;
 	int status = find_process(in, &began, p);
+
+	if (!status && is_stopped(in->o.pid))
+		status = problem(p, INJECT_REFUSED, "process %d is stopped already", in->o.pid);
 
 	if (!status)
 		status = journal_step(in, "signal", signal_step(in->o.pid, began, SIGCONT), p);

@@ -911,6 +911,19 @@ beside() { # COMMAND...
 	expect_status 0
 }
 
+@test "sigstop: refused for a process that is stopped already" {
+	sleep 60 3>&- &
+	pid=$!
+	kill -STOP $pid
+	stopped() { grep -q 'State:.T' /proc/$pid/status; }
+	wait_until 10 stopped
+	run shift-inject sigstop --pid $pid --for 10ms
+	stopped
+	kill -9 $pid
+	expect_status 4
+	expect_line "process $pid is stopped already"
+}
+
 @test "cpu-stress: processes compute, and are gone with it, also with kill -9" {
 	shift-inject cpu-stress --cpus 2 >"$BATS_TEST_TMPDIR/said" 3>&- &
 	pid=$!
