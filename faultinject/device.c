@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -119,7 +118,7 @@ int driver_undo(const cJSON *step, struct problem *p)
 		return problem(p, INJECT_NOT_UNDONE, "%s/bind: %s", driver, strerror(-err));
 	for (int ms = 0; ms < COMES_BACK_MS && rtnl_link_by_name(json_text(step, "netdev"), &s);
 	     ms += STEP_MS)
-		poll(NULL, 0, STEP_MS);
+		journal_wait(STEP_MS);
 	return 0;
 }
 

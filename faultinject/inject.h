@@ -197,6 +197,8 @@ int journal_may_read(struct problem *p);
 /* Held while journals and NICs are changed, by one process at a time. -1 on error. */
 int journal_lock(struct problem *p);
 void journal_unlock(int lock);
+/* Others may hold it meanwhile. */
+void journal_wait(int ms);
 
 int journal_begin(struct injection *in, struct problem *p);
 

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +29,8 @@ double json_number(const cJSON *o, const char *key, double none)
 
 	return cJSON_IsNumber(n) ? n->valuedouble : none;
 }
+
+static int held = -1; /* this process's lock */
 
 static const char *dir(void)
 {
@@ -89,7 +92,7 @@ int journal_lock(struct problem *p)
 	snprintf(path, sizeof(path), "%s/lock", dir());
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	if (fd >= 0 && !flock(fd, LOCK_EX))
-		return fd;
+		return held = fd;
 	problem(p, errno == EACCES ? INJECT_NO_PERMISSION : INJECT_FAILED, "%s: %s", path,
 		strerror(errno));
 	if (fd >= 0)
@@ -101,8 +104,18 @@ void journal_unlock(int lock)
 {
 	if (lock < 0)
 		return;
+	held = -1;
 	flock(lock, LOCK_UN); /* also if a child has it too */
 	close(lock);
+}
+
+void journal_wait(int ms)
+{
+	if (held >= 0)
+		flock(held, LOCK_UN);
+	poll(NULL, 0, ms);
+	while (held >= 0 && flock(held, LOCK_EX) && errno == EINTR)
+		;
 }
 
 /* --- writing --------------------------------------------------------------------------------- */
