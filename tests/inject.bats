@@ -118,23 +118,23 @@ same_as() { # BEFORE: now, or soon (IPv6 addresses take a moment)
 	default_route() {
 		ip addr add 192.0.2.1/24 dev v0
 		ip route add default via 192.0.2.2
-		shift-inject down --nic v0 && false || [ $? -eq 4 ]
+		shift-inject down --nic v0 --for 10ms && false || [ $? -eq 4 ]
 		shift-inject down --nic v1 --for 100ms
 		shift-inject down --nic v0 --for 100ms --yes-i-mean-it
 		ip route del default
 		shift-inject down --nic v0 --for 100ms
 		export SSH_CONNECTION='192.0.2.9 40000 192.0.2.1 22'
-		shift-inject down --nic v0 && false || [ $? -eq 4 ]
+		shift-inject down --nic v0 --for 10ms && false || [ $? -eq 4 ]
 		shift-inject down --nic v0 --dry-run && false || [ $? -eq 4 ]
 		# The way back to the client, by whatever address it came.
 		export SSH_CONNECTION='192.0.2.9 40000 203.0.113.1 22'
-		shift-inject down --nic v0 && false || [ $? -eq 4 ]
+		shift-inject down --nic v0 --for 10ms && false || [ $? -eq 4 ]
 		shift-inject down --nic v1 --for 10ms
 		ip addr add fe80::77/64 dev v0 nodad
 		export SSH_CONNECTION='fe80::9%v0 40000 fe80::77%v0 22'
-		shift-inject down --nic v0 && false || [ $? -eq 4 ]
+		shift-inject down --nic v0 --for 10ms && false || [ $? -eq 4 ]
 		export SSH_CONNECTION='2001:db8::9 40000 fe80::77%v0 22'
-		shift-inject down --nic v0 && false || [ $? -eq 4 ]
+		shift-inject down --nic v0 --for 10ms && false || [ $? -eq 4 ]
 		shift-inject down --nic v1 --for 10ms
 	}
 	run -0 --separate-stderr in_netns default_route
