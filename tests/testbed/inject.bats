@@ -41,9 +41,10 @@ guest() { # SCRIPT
 		}
 		# A fault, in the background; its events are in /tmp/fault.
 		fault() {
+			rm -f /tmp/fault # of the one before
 			shift-inject "$@" --json >/tmp/fault &
 			fault=$!
-			until grep -q begin /tmp/fault; do kill -0 $fault || return; sleep 0.02; done
+			until grep -qs begin /tmp/fault; do kill -0 $fault || return; sleep 0.02; done
 		}
 		# Ends it; prints how many packets it was about, and how many it hit.
 		end() {
