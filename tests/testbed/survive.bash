@@ -508,6 +508,11 @@ quiet() { # SECONDS PROGRAM OPTIONS...
 	done
 	if [ "$client_status $server_status" != '0 0' ] || ! met_all || grep -q 'ACTIVE -> [^C]' "$out"/[ab].err; then
 		failed "quiet: $*"
+		for host in a b; do
+			echo "host $host:"
+			grep -E 'ACTIVE -> [^C]|FENCE\(|not answered' "$out/$host.err" | head -n 20
+			on "$host" dmesg | tail -n 5
+		done
 		return 1
 	fi
 	echo "no switch in $seconds s of $*: $(rate_of "$out/a.out") MB/s"
