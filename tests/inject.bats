@@ -444,6 +444,15 @@ comes_and_goes() { # FAULT [ARGS...]
 	expect_status 0
 }
 
+# What ends with 77 where the kernel lacks a queue that it needs, among others clsact.
+packets_in_netns() { # FUNCTION
+	cd "$BATS_TEST_TMPDIR" || return
+	run in_netns "$1"
+	[ "$status" -ne 77 ] || skip "this kernel lacks a qdisc"
+	[[ $output != *'has this kernel'* ]] || skip "this kernel lacks cls_bpf"
+	expect_status 0
+}
+
 @test "faults of packets: undone after their time, INT, TERM, HUP, USR1 and KILL" {
 	packets() {
 		tc qdisc add dev v1 clsact || exit 77
@@ -457,11 +466,7 @@ comes_and_goes() { # FAULT [ARGS...]
 			ecn-mark --rate 100%
 		END
 	}
-	cd "$BATS_TEST_TMPDIR"
-	run in_netns packets
-	[ "$status" -ne 77 ] || skip "this kernel has no clsact"
-	[[ $output != *'has this kernel'* ]] || skip "this kernel lacks cls_bpf"
-	expect_status 0
+	packets_in_netns packets
 }
 
 @test "a flap goes down and up with its period, and comes back as it was" {
@@ -535,11 +540,7 @@ comes_and_goes() { # FAULT [ARGS...]
 				[ $(($(cat /sys/class/net/v1/statistics/rx_packets) - before)) -eq 15 ]
 		done
 	}
-	cd "$BATS_TEST_TMPDIR"
-	run in_netns twice
-	[ "$status" -ne 77 ] || skip "this kernel has no clsact"
-	[[ $output != *'has this kernel'* ]] || skip "this kernel lacks cls_bpf"
-	expect_status 0
+	packets_in_netns twice
 }
 
 @test "qdiscs and filters of others stay" {
@@ -580,11 +581,7 @@ comes_and_goes() { # FAULT [ARGS...]
 		kill $pid
 		wait $pid
 	}
-	cd "$BATS_TEST_TMPDIR"
-	run in_netns empty_clsact
-	[ "$status" -ne 77 ] || skip "this kernel lacks mq or clsact"
-	[[ $output != *'has this kernel'* ]] || skip "this kernel lacks cls_bpf"
-	expect_status 0
+	packets_in_netns empty_clsact
 }
 
 @test "undo --all ends what is active, and what was left behind" {
