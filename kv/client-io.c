@@ -163,8 +163,8 @@ static int send_entry(struct kv_client *c, struct client_entry *e)
 		m.value = (struct kv_bytes){e->head.value, e->head.bytes};
 		err = kv_buf_frame(&c->out, &m);
 	}
-	if (e->subscribed && !err) {
-		m.type = KV_GET;
+	if ((e->subscribed || e->unwanted) && !err) {
+		m.type = e->subscribed ? KV_GET : KV_UNGET;
 		err = kv_buf_frame(&c->out, &m);
 	}
 	return err;
@@ -182,6 +182,8 @@ static int send_queued(struct kv_client *c)
 			c->last = NULL;
 		e->queued = false;
 		err = send_entry(c, e);
+		if (!err && e->unwanted)
+			kv_client_drop(c, e);
 	}
 	return err ? err : kv_buf_flush(&c->out, c->fd);
 }
@@ -228,7 +230,10 @@ static int on_event(struct kv_client *c, const struct kv_msg *m)
 		return on_synced(c, m), 0;
 	if (!m->key.bytes)
 		return -EPROTO;
-	e = kv_table_get(&c->entries, m->key.data, m->key.bytes);
+	e = kv_table_find(&c->entries, m->key.data, m->key.bytes);
+	if (!e && !kv_client_watches(c, &m->key))
+		return 0; /* said before the daemon heard that we had forgotten it */
+	e = e ? e : kv_table_get(&c->entries, m->key.data, m->key.bytes);
 	if (!e)
 		return -ENOMEM;
 	e->seen = c->connection;
@@ -302,6 +307,7 @@ static int on_message(struct kv_client *c, const struct kv_msg *m)
 	case KV_STATUS:
 	case KV_BYE:
 	case KV_HOLD:
+	case KV_UNGET:
 	case KV_TYPE_END: return -EPROTO;
 	}
 	return -EPROTO;

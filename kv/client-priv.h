@@ -19,6 +19,7 @@ struct client_entry {
 	bool mine;	 /* we put it: told again after a reconnect */
 	bool dropped;	 /* it was ours: DELETE is sent, again after a reconnect */
 	bool subscribed; /* by GET */
+	bool unwanted;	 /* UNGET is to be sent, and then it may go */
 	bool known;	 /* without a value: there is none; a watch: all of it has come */
 };
 
@@ -45,6 +46,12 @@ int64_t kv_now_ms(void);
 
 /* Everything of ours is to be told (again): a new connection. */
 void kv_client_requeue_all(struct kv_client *c);
+
+/* Is the key under a prefix that is watched? */
+bool kv_client_watches(const struct kv_client *c, const struct kv_bytes *key);
+
+/* It is unwanted, and the daemon knows: removes it, unless there is another reason for it. */
+void kv_client_drop(struct kv_client *c, struct client_entry *e);
 
 void kv_client_disconnect(struct kv_client *c);
 void kv_client_say_goodbye(struct kv_client *c);

@@ -88,15 +88,40 @@ static void enqueue(struct kv_client *c, struct client_entry *e)
 	c->last = e;
 }
 
+bool kv_client_watches(const struct kv_client *c, const struct kv_bytes *key)
+{
+	struct client_entry *w;
+
+	for (w = NULL; (w = kv_table_next(&c->watches, w));) {
+		size_t n = strlen(w->head.key);
+
+		if (n <= key->bytes && !memcmp(key->data, w->head.key, n))
+			return true;
+	}
+	return false;
+}
+
+void kv_client_drop(struct kv_client *c, struct client_entry *e)
+{
+	struct kv_bytes key = kv_str(e->head.key);
+
+	e->unwanted = false;
+	if (!e->mine && !e->dropped && !kv_client_watches(c, &key))
+		kv_table_remove(&c->entries, &e->head);
+}
+
 void kv_client_requeue_all(struct kv_client *c)
 {
-	struct client_entry *e;
+	struct client_entry *e, *next;
 
 	c->first = c->last = NULL;
-	for (e = NULL; (e = kv_table_next(&c->entries, e));) {
+	for (e = kv_table_next(&c->entries, NULL); e; e = next) {
+		next = kv_table_next(&c->entries, e);
 		e->queued = false;
 		if (e->mine || e->dropped || e->subscribed)
 			enqueue(c, e);
+		if (e->unwanted) /* a new connection has not asked for it */
+			kv_client_drop(c, e);
 	}
 	/* Last: what the daemon answers then includes what we put. */
 	for (e = NULL; (e = kv_table_next(&c->watches, e));) {
@@ -148,6 +173,10 @@ int kv_client_get(struct kv_client *c, const char *key, const void **value, size
 {
 	struct client_entry *e = kv_table_find(&c->entries, key, strlen(key));
 
+	if (e && e->unwanted) {
+		e->unwanted = false; /* not said yet */
+		e->subscribed = true;
+	}
 	if (e && e->head.value) {
 		*value = e->head.value;
 		*bytes = e->head.bytes;
@@ -165,6 +194,17 @@ int kv_client_get(struct kv_client *c, const char *key, const void **value, size
 		enqueue(c, e);
 	}
 	return -EAGAIN;
+}
+
+void kv_client_forget(struct kv_client *c, const char *key)
+{
+	struct client_entry *e = kv_table_find(&c->entries, key, strlen(key));
+
+	if (!e || !e->subscribed)
+		return;
+	e->subscribed = false;
+	e->unwanted = true;
+	enqueue(c, e);
 }
 
 int kv_client_watch(struct kv_client *c, const char *prefix)

@@ -76,6 +76,10 @@ int kv_client_delete(struct kv_client *c, const char *key);
  */
 int kv_client_get(struct kv_client *c, const char *key, const void **value, size_t *bytes);
 
+/* Nobody will ask for this key again: no more events, and its memory, here and in the daemon, which
+ * takes 65,536 of them. */
+void kv_client_forget(struct kv_client *c, const char *key);
+
 /* Wants all keys with this prefix ("" for all), now and later. */
 int kv_client_watch(struct kv_client *c, const char *prefix);
 

@@ -158,6 +158,10 @@ static void set_up(struct request *r, const char *path)
 	curl_easy_setopt(r->curl, CURLOPT_NOSIGNAL, 1L);
 	curl_easy_setopt(r->curl, CURLOPT_TCP_KEEPALIVE, 1L);
 	curl_easy_setopt(r->curl, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_MS);
+#if LIBCURL_VERSION_NUM >= 0x075700
+	/* A resolver that does not answer has a thread of libcurl's, which ours need not join. */
+	curl_easy_setopt(r->curl, CURLOPT_QUICK_EXIT, 1L);
+#endif
 	if (!r->stream)
 		curl_easy_setopt(r->curl, CURLOPT_TIMEOUT_MS, (long)e->o.timeout_ms);
 	curl_easy_setopt(r->curl, CURLOPT_POSTFIELDS, r->body);

@@ -114,6 +114,20 @@ static bool is_running(const struct client *c)
 	return c->pidfd >= 0 && !pidfd_send_signal(c->pidfd, 0, NULL, 0);
 }
 
+static bool has_unread(const struct client *c)
+{
+	char byte;
+
+	return recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
+/* Whose other end is closed may have said goodbye before, behind any number of other frames. */
+static void hear_out(struct kvd *k, struct client *c)
+{
+	while (c->fd >= 0 && !c->closing && has_unread(c))
+		client_on_socket(k, c);
+}
+
 static void on_close(struct kvd *k, struct client *c)
 {
 	close_socket(c);
@@ -127,9 +141,7 @@ static void on_close(struct kvd *k, struct client *c)
 
 void client_on_exit(struct kvd *k, struct client *c)
 {
-	/* A goodbye may be unread still: the process wrote it before it ended. */
-	if (c->fd >= 0)
-		client_on_socket(k, c);
+	hear_out(k, c);
 	close(c->pidfd);
 	c->pidfd = -1;
 	c->holds = false;
@@ -282,12 +294,20 @@ static void on_subscription(struct kvd *k, struct client *c, const struct kv_msg
 	struct kv_entry *e;
 
 	if (t->count >= CLIENT_KEYS_MAX)
-		return refuse(c, KV_ERROR_FULL, "too many keys are asked for");
+		return refuse(c, KV_ERROR_FULL, "more than 65,536 keys are asked for");
 	e = need(kv_table_get(t, m->key.data, m->key.bytes));
 	if (one)
 		tell_get(k, c, e->key);
 	else
 		tell_prefix(k, c, e->key);
+}
+
+static void on_unget(struct client *c, const struct kv_msg *m)
+{
+	struct kv_entry *e = kv_table_find(&c->gets, m->key.data, m->key.bytes);
+
+	if (e)
+		kv_table_remove(&c->gets, e);
 }
 
 static void on_change(struct kvd *k, struct client *c, const struct kv_msg *m)
@@ -343,6 +363,7 @@ static void on_message(struct kvd *k, struct client *c, const struct kv_msg *m)
 	case KV_DELETE: return on_change(k, c, m);
 	case KV_GET:
 	case KV_WATCH: return on_subscription(k, c, m);
+	case KV_UNGET: return on_unget(c, m);
 	case KV_BYE: return bury(k, c, false);
 	case KV_WELCOME:
 	case KV_EVENT:
@@ -384,8 +405,10 @@ static void tell_again(struct kvd *k, struct client *c)
 
 static void tick(struct kvd *k, struct client *c)
 {
-	if (c->fd >= 0 && kv_buf_flush(&c->out, c->fd))
+	if (c->fd >= 0 && kv_buf_flush(&c->out, c->fd)) {
+		hear_out(k, c);
 		on_close(k, c);
+	}
 	if (c->fd >= 0 && c->closing && !kv_buf_bytes(&c->out))
 		on_close(k, c);
 	if (c->fd >= 0 && c->overrun && !kv_buf_bytes(&c->out))

@@ -14,6 +14,8 @@
 
 #include "lib/stats/read.h"
 
+static bool has_new;
+
 /* PID-TIME.stats: TIME, of the death. */
 static unsigned long long time_of(const char *path)
 {
@@ -29,16 +31,29 @@ static int newest_first(const void *a, const void *b)
 	return x < y ? 1 : x > y ? -1 : 0;
 }
 
-static void prune(const char *dir)
+/* A shift-run will make a report of it. */
+static bool is_awaited(const char *path)
+{
+	struct stats_copy copy;
+
+	return !stats_read_header(path, &copy) && *copy.h.report_dir &&
+	       !access(copy.h.report_dir, F_OK);
+}
+
+void crash_prune(const char *dir)
 {
 	char pattern[PATH_MAX];
 	glob_t g = {0};
 
+	if (!has_new)
+		return;
+	has_new = false;
 	snprintf(pattern, sizeof(pattern), "%s/crash/*.stats", dir);
 	if (!glob(pattern, GLOB_NOSORT, NULL, &g)) {
 		qsort(g.gl_pathv, g.gl_pathc, sizeof(*g.gl_pathv), newest_first);
 		for (size_t i = CRASHES_KEPT; i < g.gl_pathc; i++)
-			unlink(g.gl_pathv[i]);
+			if (!is_awaited(g.gl_pathv[i]))
+				unlink(g.gl_pathv[i]);
 	}
 	globfree(&g);
 }
@@ -82,6 +97,7 @@ static bool bury(const char *dir, const char *stats, uint64_t nonce)
 	if (!is_dead(stats, nonce))
 		return false;
 	keep(dir, stats);
+	has_new = true;
 	snprintf(path, sizeof(path), "%.*s.sock", (int)(strlen(stats) - strlen(".stats")), stats);
 	unlink(path);
 	return true;
@@ -97,7 +113,7 @@ void crash_sweep(const char *dir, uint64_t nonce)
 		for (size_t i = 0; i < g.gl_pathc; i++)
 			bury(dir, g.gl_pathv[i], nonce);
 	globfree(&g);
-	prune(dir);
+	has_new = true; /* or what was awaited before is not any more */
 }
 
 void crash_record(const char *dir, pid_t pid, uint64_t nonce)
@@ -105,8 +121,6 @@ void crash_record(const char *dir, pid_t pid, uint64_t nonce)
 	char path[PATH_MAX];
 
 	snprintf(path, sizeof(path), "%s/%d.stats", dir, pid);
-	if (bury(dir, path, nonce))
-		prune(dir);
-	else
+	if (!bury(dir, path, nonce))
 		crash_sweep(dir, nonce); /* it is a container's, where it has another number */
 }

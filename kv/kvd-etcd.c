@@ -179,6 +179,34 @@ static int try_bind(struct guard *g, const struct addrinfo *a)
 	return err;
 }
 
+static bool begins(const char *s, const char *prefix)
+{
+	return !strncmp(s, prefix, strlen(prefix));
+}
+
+static bool is_free(const char *words)
+{
+	struct addrinfo *a = parse_listen(words);
+	struct guard g;
+	int err = try_bind(&g, a);
+
+	freeaddrinfo(a);
+	return !err;
+}
+
+bool etcd_set_local(struct guard *g)
+{
+	bool is_all = begins(g->listen, "0.0.0.0:") || begins(g->listen, "[::]:");
+	bool is_local = begins(g->listen, "127.") || begins(g->listen, "[::1]:");
+	char here[32];
+	bool too;
+
+	snprintf(here, sizeof(here), "127.0.0.1%s", strrchr(g->listen, ':'));
+	too = !is_all && !is_local && is_free(here); /* else it is another etcd's */
+	snprintf(g->local_url, sizeof(g->local_url), "http://%s", is_all || too ? here : g->listen);
+	return too;
+}
+
 static void set_file(char path[PATH_MAX], const struct guard *g, const char *name)
 {
 	if (snprintf(path, PATH_MAX, "%s/%s", g->dir, name) >= PATH_MAX)
@@ -192,6 +220,7 @@ static void set_paths(struct guard *g)
 	set_file(g->url_file, g, "etcd.url");
 	set_file(g->log, g, "etcd.log");
 	set_file(g->data, g, "etcd");
+	set_file(g->kvd_lock, g, "kvd.lock");
 }
 
 /* ---- one per job and host ------------------------------------------------------------------ */

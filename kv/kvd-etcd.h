@@ -17,9 +17,11 @@ struct guard {
 	char url_file[PATH_MAX]; /* its address, once it answers; locked by those who look */
 	char log[PATH_MAX], data[PATH_MAX];
 	char program[PATH_MAX];
-	char listen[64]; /* ADDRESS:PORT */
-	char url[600];	 /* as the others name it */
-	char name[32];	 /* of this etcd, random */
+	char listen[64];    /* ADDRESS:PORT */
+	char url[600];	    /* as the others name it */
+	char local_url[80]; /* where the guard asks */
+	char kvd_lock[PATH_MAX];
+	char name[32]; /* of this etcd, random */
 	unsigned int peer_port;
 	int64_t grace_ms;
 	int lock_fd, answer_fd;
@@ -39,6 +41,12 @@ int etcd_presences(const char *url, bool join, int timeout_ms);
 
 /* Both halves of a lock: opens and takes it if it still has the name; -1: it is taken, or gone. */
 int lock_file(const char *path, int operation, int flags);
+
+/*
+ * Sets local_url: for a while nobody may know the host's name, or its interface may be down, with
+ * etcd as well as ever. True: etcd is to listen there too.
+ */
+bool etcd_set_local(struct guard *g);
 
 /* The detached process. Writes one line to answer_fd, the address or '!' and what is wrong, when
  * it is known. */

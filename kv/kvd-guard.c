@@ -75,9 +75,9 @@ static void forbid_fallocate(void)
 		prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
 }
 
-static void become_etcd(const struct guard *g, pid_t parent)
+static void become_etcd(const struct guard *g, bool local_too, pid_t parent)
 {
-	char client[80], peer[80], cluster[128];
+	char client[192], peer[80], cluster[128];
 	char *const argv[] = {
 		"etcd",
 		"--name",
@@ -104,7 +104,8 @@ static void become_etcd(const struct guard *g, pid_t parent)
 	int log = open(g->log, O_WRONLY | O_CREAT | O_APPEND, 0600);
 	sigset_t none;
 
-	snprintf(client, sizeof(client), "http://%s", g->listen);
+	snprintf(client, sizeof(client), "http://%s%s%s", g->listen, local_too ? "," : "",
+		 local_too ? g->local_url : "");
 	snprintf(peer, sizeof(peer), "http://127.0.0.1:%u", g->peer_port);
 	snprintf(cluster, sizeof(cluster), "%s=%s", g->name, peer);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -124,13 +125,14 @@ static void become_etcd(const struct guard *g, pid_t parent)
 	_exit(127);
 }
 
-static void spawn(const struct guard *g)
+static void spawn(struct guard *g)
 {
+	bool local_too = etcd_set_local(g);
 	pid_t parent = getpid();
 
 	etcd_pid = fork();
 	if (!etcd_pid)
-		become_etcd(g, parent);
+		become_etcd(g, local_too, parent);
 }
 
 static bool is_running(void)
@@ -239,29 +241,47 @@ static void end_if_unused(const struct guard *g)
 {
 	int fd = lock_file(g->url_file, LOCK_EX, 0);
 
-	if (fd >= 0 && etcd_presences(g->url, false, ASK_MS) == 0)
+	if (fd >= 0 && etcd_presences(g->local_url, false, ASK_MS) == 0)
 		leave(g, EXIT_OK);
 	close(fd);
+}
+
+/* It may have lost etcd, and its lease with it, as all others have: a network that is down. */
+static bool kvd_is_here(const struct guard *g)
+{
+	int fd = open(g->kvd_lock, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	bool is_taken = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK;
+
+	if (fd >= 0)
+		close(fd);
+	return is_taken;
+}
+
+static int64_t deaf_ms(void)
+{
+	const char *own = getenv("SHIFT_ETCD_DEAF_MS"); /* tests do not wait for a minute */
+
+	return own && *own ? atoll(own) : DEAF_MS;
 }
 
 static void watch(struct guard *g, int signal_fd)
 {
 	struct pollfd p = {.fd = signal_fd, .events = POLLIN};
 	int64_t used_ms = now_ms() + (g->grace_ms < FIRST_MS ? FIRST_MS - g->grace_ms : 0);
-	int64_t heard_ms = now_ms();
+	int64_t heard_ms = now_ms(), deaf_max_ms = deaf_ms();
 	int restarts = 0, n;
 
 	while (poll(&p, 1, CHECK_MS) <= 0) {
 		if (!is_running() && restarts++ < RESTARTS_MAX)
 			spawn(g);
-		n = etcd_presences(g->url, false, ASK_MS);
+		n = etcd_presences(g->local_url, false, ASK_MS);
 		if (n >= 0)
 			heard_ms = now_ms();
 		if (n > 0)
 			used_ms = now_ms();
-		if (n == 0 && now_ms() - used_ms >= g->grace_ms)
+		if (n == 0 && now_ms() - used_ms >= g->grace_ms && !kvd_is_here(g))
 			end_if_unused(g);
-		if (now_ms() - heard_ms > DEAF_MS)
+		if (now_ms() - heard_ms > deaf_max_ms)
 			leave(g, EXIT_FAILED);
 	}
 	leave(g, EXIT_OK);
@@ -298,7 +318,6 @@ static int catch_signals(void)
 	sigprocmask(SIG_SETMASK, &set, NULL);
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
-	signal(SIGCHLD, SIG_DFL);
 	return signalfd(-1, &set, SFD_CLOEXEC);
 }
 

@@ -128,6 +128,7 @@ void kvd_loop(struct kvd *k)
 		n = gather(k, signal_fd, fds);
 		etcd_wait(k->session.etcd, fds, n, until_next(k, timeout_ms));
 		serve(k, fds, n);
+		crash_prune(k->dir);
 		if (read(signal_fd, &info, sizeof(info)) > 0 && !k->stopping) {
 			k->stopping = true;
 			k->idle_since_ms = now_ms();

@@ -29,7 +29,9 @@ enum exit_status {
 enum {
 	CLIENTS_MAX = 1024,
 	CLIENT_KEYS_MAX = 1 << 16,
-	TXN_OPS = 128, /* etcd's default --max-txn-ops */
+	/* etcd's default --max-txn-ops is 128, less so many for what is inside a transaction of
+	 * so many: one place is left for that of a delete. */
+	TXN_OPS = 127,
 };
 
 struct kvd_options {
@@ -221,14 +223,16 @@ void watch_start(struct kvd *k);
 enum { CRASHES_KEPT = 16 };
 
 /*
- * Statistics of processes that ended without removing them become crash records, of which the last
- * CRASHES_KEPT stay; their control sockets go. All that are found dead, and the one with
- * this nonce (0: none).
+ * Statistics of processes that ended without removing them become crash records; their control
+ * sockets go. All that are found dead, and the one with this nonce (0: none).
  */
 void crash_sweep(const char *dir, uint64_t nonce);
 
 /* Of this process, which has died; quick, as all of a job may die at once. */
 void crash_record(const char *dir, pid_t pid, uint64_t nonce);
+
+/* If there are new ones: the last CRASHES_KEPT stay, and those that are still to be in a report. */
+void crash_prune(const char *dir);
 
 /* ---- kvd-run.c ----------------------------------------------------------------------------- */
 

@@ -15,6 +15,7 @@ static const char *const layout[KV_TYPE_END] = {
 	[KV_HELLO] = "vjnp", [KV_WELCOME] = "vKl", [KV_PUT] = "kV",   [KV_GET] = "k",
 	[KV_WATCH] = "w",    [KV_EVENT] = "ewV",   [KV_DELETE] = "k", [KV_PEER_DIED] = "n",
 	[KV_STATUS] = "t",   [KV_ERROR] = "ct",	   [KV_BYE] = "",     [KV_HOLD] = "",
+	[KV_UNGET] = "k",
 };
 
 /* The unread or unwritten rest of a frame. */
@@ -95,6 +96,7 @@ static bool numbers_are_valid(const struct kv_msg *m)
 	case KV_ERROR:
 	case KV_BYE:
 	case KV_HOLD:
+	case KV_UNGET:
 	case KV_TYPE_END: return true;
 	}
 	return false;

@@ -7,12 +7,13 @@
  * relative to the job's prefix, /shift/v1/JOB/. Encoding and decoding are pure: no allocation, no
  * I/O, any thread. libc only: this ends up inside libshift.so.
  *
- *   client: HELLO  PUT  DELETE  GET  WATCH  BYE  STATUS  HOLD   daemon: WELCOME  EVENT  PEER_DIED
- *                                                             STATUS  ERROR
+ *   client: HELLO  PUT  DELETE  GET  UNGET  WATCH  BYE  STATUS  HOLD
+ *   daemon: WELCOME  EVENT  PEER_DIED  STATUS  ERROR
  *
  * - The first frame of a connection is HELLO, or STATUS or HOLD (then nothing else follows).
  * - WELCOME answers HELLO as soon as the job key is known, and comes again when `lease` changes.
- * - GET subscribes to one key: an EVENT (put or delete) at once, and one for each later change.
+ * - GET subscribes to one key: an EVENT (put or delete) at once, and one for each later change,
+ *   until UNGET.
  * - WATCH subscribes to a prefix: what there is comes as EVENTs, KV_EVENT_SYNCED with that prefix
  *   says that this was all, and later changes follow.
  * - PUT and DELETE have no answer unless they are refused (ERROR). Keys belong to the process
@@ -27,7 +28,7 @@
 #include <stdint.h>
 
 enum {
-	KV_VERSION = 1,
+	KV_VERSION = 2,
 	KV_JOB_MAX = 64, /* bytes, without NUL; all of these */
 	KV_KEY_MAX = 512,
 	KV_VALUE_MAX = 4096,
@@ -49,6 +50,7 @@ enum kv_type {
 	KV_ERROR,
 	KV_BYE,
 	KV_HOLD, /* the daemon stays while the sender's process lives; answered as STATUS */
+	KV_UNGET,
 	KV_TYPE_END,
 };
 

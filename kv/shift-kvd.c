@@ -3,6 +3,7 @@
 #include "kvd.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,6 +96,7 @@ static void run_daemon(const struct kvd_options *o)
 	session_init(&k);
 	kvd_loop(&k);
 	crash_sweep(k.dir, 0);
+	crash_prune(k.dir);
 	run_leave(&r);
 	session_free(&k);
 	clients_free(&k);
@@ -106,6 +108,8 @@ int main(int argc, char **argv)
 	static char status[] = "shift-kvd: status", etcd[] = "shift-kvd: etcd";
 	struct kvd_options o;
 
+	/* Ignored, as some launchers leave it, no child could be waited for. */
+	signal(SIGCHLD, SIG_DFL);
 	/* getopt's messages begin with these */
 	if (argc > 1 && !strcmp(argv[1], "status")) {
 		argv[1] = status;

@@ -228,7 +228,29 @@ gone() { # HOST
 	run ! grep '^error' b1.out
 }
 
-@test "1000 puts at once: batches of 128" {
+@test "goodbye behind more than is read at once is no death" {
+	local kvd
+	etcd_start
+	kvd A
+	client A a1
+	client A a2
+	tell a2 watch
+	ready a1
+	tell a2 sync
+	expect a2 synced-all
+	kvd=$(<A/kvd.pid)
+	kill -STOP "$kvd"
+	wait_until 30 grep -q '^State:.*[tT] (' "/proc/$kvd/status"
+	tell a1 fill f 4000 # 100 kB
+	ask a1 state 'state 1 lease 1 unsent 0'
+	hang_up a1
+	kill -CONT "$kvd"
+	expect a2 'put f3999 value-3999'
+	expect a2 'delete f3999 '
+	run ! grep '^died' a2.out
+}
+
+@test "1000 puts at once: batches" {
 	etcd_start
 	kvd A
 	kvd B
@@ -241,6 +263,25 @@ gone() { # HOST
 	ask b1 count 'count 1000'
 	wait_until 30 status_is A .queue 0
 	[ "$(ctl get --prefix --keys-only "/shift/v1/$JOB/f" | grep -c f)" -eq 1000 ]
+}
+
+@test "more deletes at once than etcd takes in one transaction" {
+	local connects
+	etcd_start
+	kvd A --timeout 20s # what is asked meanwhile waits
+	client A a1
+	tell a1 fill f 200
+	ready a1
+	wait_until 30 status_is A .queue 0
+	connects=$(status_of A .connects)
+	kill -STOP "$ETCD"
+	wait_until 30 etcd_stopped
+	for i in {0..149}; do tell a1 del "f$i"; done
+	wait_until 10 status_is A .queue 150
+	kill -CONT "$ETCD"
+	wait_until 30 status_is A .queue 0
+	[ "$(ctl get --prefix --keys-only "/shift/v1/$JOB/f" | grep -c f)" -eq 50 ]
+	status_is A .connects "$connects"
 }
 
 @test "etcd stopped: answers from memory, puts arrive afterwards" {
@@ -298,6 +339,38 @@ gone() { # HOST
 	[ "$(job_key a1)" = "$key" ]
 	client B b2
 	[ "$(job_key b2)" = "$key" ]
+}
+
+@test "a key that was forgotten: no more events, and room for another" {
+	etcd_start
+	kvd A
+	client A a1
+	client A a2
+	tell a1 put k 1
+	ask a2 'get k' 'got k = 1'
+	tell a2 get other
+	tell a2 forget k
+	tell a2 put mine 1
+	ready a2 # all of that has been said
+	tell a1 put k 2
+	tell a1 put other 1
+	expect a2 'put other 1'
+	run ! says a2 'put k 2'
+	ask a2 'get k' 'got k = 2' # again
+	tell a1 put k 3
+	expect a2 'put k 3'
+	tell a2 forget k
+	tell a2 get k # at once
+	tell a1 put k 4
+	expect a2 'put k 4'
+	tell a1 gets x 65536
+	expect a1 'delete x65535 '
+	tell a1 forgets x 65536
+	tell a1 gets y 65536
+	expect a1 'delete y65535 '
+	run ! grep '^error' a1.out
+	tell a1 get z
+	expect a1 'error 5 more than 65,536 keys are asked for'
 }
 
 @test "compacted while a daemon slept: it reads all again" {
@@ -459,6 +532,17 @@ gone() { # HOST
 	[ "$(status_of A .endpoint)" = "$KV" ]
 	SHIFT_RUN_DIR=$PWD/A run -0 shift-kvd status --job "$JOB"
 	expect_match "^job $JOB: etcd up at $KV, "
+}
+
+@test "a resolver that takes its time does not stop the daemon" {
+	! nm -D "$BUILDDIR/kv/shift-kvd" | grep -qE '__(asan|tsan)' || skip "sanitized: nothing can be preloaded"
+	"${CC:-gcc}" -shared -fPIC -x c -o slow.so - <<-'END'
+		#include <unistd.h>
+		int getaddrinfo(void) { sleep(20); return -3; }
+	END
+	LD_PRELOAD=$PWD/slow.so KV=http://kv.invalid:2379 kvd A
+	wait_until 10 eval '[[ $(status_of A .error) == *kv.invalid* ]]'
+	for _ in 1 2 3; do SHIFT_RUN_DIR=$PWD/A timeout 3 shift-kvd status --job "$JOB"; done
 }
 
 @test "user and password; a token that is worth nothing any more is renewed" {

@@ -3,9 +3,9 @@
  * kv_shell JOB NONCE: the rendezvous client by hand. Commands come by lines on standard input, what
  * happens goes to standard output; end of file is a goodbye.
  *
- *   put K V | del K | get K | watch P | fill P N (puts P0.. PN-1) | sync (until all is handed
- *   over and the lease is held) | key | state | count P | lose (closes the socket behind the
- *   client's back) | fds
+ *   put K V | del K | get K | forget K | watch P | fill P N (puts P0.. PN-1) | gets P N |
+ *   forgets P N | sync (until all is handed over and the lease is held) | key | state | count P |
+ *   lose (closes the socket behind the client's back) | fds
  */
 #include "kv/client.h"
 
@@ -77,6 +77,21 @@ static void fill(const char *prefix, long n)
 	}
 }
 
+static void get_all(const char *prefix, long n, bool forget)
+{
+	const void *value;
+	char key[128];
+	size_t bytes;
+
+	for (long i = 0; i < n; i++) {
+		snprintf(key, sizeof(key), "%s%ld", prefix, i);
+		if (forget)
+			kv_client_forget(client, key);
+		else
+			kv_client_get(client, key, &value, &bytes);
+	}
+}
+
 static void count_fds(void)
 {
 	DIR *d = opendir("/proc/self/fd");
@@ -120,6 +135,10 @@ static void obey(char *line)
 		err = kv_client_delete(client, a);
 	else if (!strcmp(word, "get") && a)
 		get(a);
+	else if (!strcmp(word, "forget") && a)
+		kv_client_forget(client, a);
+	else if ((!strcmp(word, "gets") || !strcmp(word, "forgets")) && a && b)
+		get_all(a, atol(b), *word == 'f');
 	else if (!strcmp(word, "watch"))
 		err = kv_client_watch(client, a ? a : "");
 	else if (!strcmp(word, "fill") && a && b)

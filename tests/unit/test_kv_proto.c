@@ -41,6 +41,7 @@ static const struct kv_msg messages[] = {
 	{.type = KV_ERROR, .code = KV_ERROR_FULL, .text = {"no room", 7}},
 	{.type = KV_BYE},
 	{.type = KV_HOLD},
+	{.type = KV_UNGET, .key = {"conn/1", 6}},
 };
 
 enum { MESSAGES = sizeof(messages) / sizeof(*messages) };
