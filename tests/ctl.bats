@@ -329,7 +329,7 @@ crashes() {
 		murder "$name"
 	done
 	wait_until 30 eval '[ -z "$(find run/j1 -maxdepth 1 -name "[0-9]*")" ]'
-	[ "$(crashes)" -eq 16 ]
+	wait_until 30 eval '[ "$(crashes)" -eq 16 ]'
 	run -0 shift-ctl status --json
 	[ "$(jq '[.processes[] | select(.crash_record)] | length' <<<"$output")" -eq 16 ]
 	! grep -q failover <<<"$(shift-ctl events)" # the oldest is gone

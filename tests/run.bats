@@ -419,6 +419,31 @@ SHIFT_RUN_DIR=$PWD/A" ]
 	grep -q "^job $JOB: etcd up at http://10.99.0.1:29379, " b.out
 }
 
+@test "start@: an etcd whose network is down for long is not ended" {
+	[ "$(id -u)" -eq 0 ] || skip "needs root, for a network"
+	local n=sr-$$-c url=http://10.99.0.1:29379 guard etcd
+	ip netns add "$n" 2>/dev/null || skip "no network namespaces here"
+	NETWORKS=$n
+	ip -n "$n" link add va type dummy 2>/dev/null ||
+		ip -n "$n" link add va type veth peer name vb
+	ip -n "$n" addr add 10.99.0.1/24 dev va && ip -n "$n" link set va up && ip -n "$n" link set lo up
+	SHIFT_ETCD_DEAF_MS=3000 ip netns exec "$n" "$BIN/shift-kvd" etcd --job "$JOB" --grace 1s \
+		--listen 10.99.0.1:29379 --advertise "$url" 3>&-
+	ip netns exec "$n" "$BIN/shift-kvd" --kv "$url" --job "$JOB" --grace 2m --lease 2s \
+		--timeout 500ms 3>&-
+	wait_until 30 etcd_is up
+	guard=$(daemons etcd)
+	etcd=$(ps -o pid= --ppid "$guard")
+	ip -n "$n" addr del 10.99.0.1/24 dev va
+	ip -n "$n" link set va down
+	wait_until 30 etcd_is down
+	sleep 8 # longer than its guard would wait, and than any lease lasts
+	ip -n "$n" link set va up
+	ip -n "$n" addr add 10.99.0.1/24 dev va
+	wait_until 30 etcd_is up
+	[ "$(ps -o pid= --ppid "$guard")" = "$etcd" ]
+}
+
 @test "no meeting point: one line" {
 	local peer
 	peer=$(JOB=$SHARED_JOB; ps -o args= --ppid "$(daemons etcd)" |
@@ -528,6 +553,32 @@ etcd_is() {
 		(.processes | length == 1 and .[0].life == "crashed")' r
 }
 
+@test "--report: more processes that crashed than shift-kvd keeps" {
+	# shellcheck disable=SC2016
+	srun --kv "$KV" --report r -- sh -c 'for i in $(seq 20); do
+		printf "add 17\nhello\ncrash\n" |
+			"$BUILDDIR"/tests/stats/stats_live "$SHIFT_JOB" "$SHIFT_REPORT_DIR"
+		done; true'
+	jq -e '.crashed == 20 and (.processes | length == 20)' r
+	wait_until 30 no_daemons
+	[ "$(find "A/$JOB/crash" -name '*.stats' | wc -l)" -eq 16 ]
+}
+
+@test "--report: no room where processes leave their statistics" {
+	as_root_in_namespace
+	mkdir tmp
+	cat >full <<-'END'
+		mount -t tmpfs -o size=4k none tmp
+		head -c 4096 /dev/zero >tmp/zero
+		printf 'add 17\nfailover 17\n' | TMPDIR=tmp shift-run "$@" -- sh -c \
+			'"$BUILDDIR/tests/stats/stats_live" "$SHIFT_JOB" "$SHIFT_REPORT_DIR"; true'
+	END
+	timeout 60 unshare -rm sh -e full --job "$JOB" --kv "$KV" --report r 3>&-
+	jq -e '.crashed == 0 and .totals.failovers == 1 and
+		(.processes | length == 1 and .[0].life == "ended")' r
+	[ -z "$(find A -name '*.stats')" ]
+}
+
 @test "--report: signals, stops and a kill -9 reach the command" {
 	local pid child
 	for s in TERM INT HUP USR1 USR2 QUIT; do
@@ -552,17 +603,64 @@ etcd_is() {
 	set +m
 	wait_until 30 eval "ps -o comm= --ppid $pid | grep -qx sleep"
 	child=$(ps -o pid= --ppid $pid | xargs)
+	# Of the child alone, as shift-inject sigstop does: it goes on alone, too.
 	kill -STOP "$child"
-	wait_until 30 eval "ps -o stat= -p $pid | grep -q T"
-	kill -CONT $pid
-	wait_until 30 eval "! ps -o stat= -p $child,$pid | grep -q T"
-	kill -TSTP $pid
+	wait_until 30 eval "ps -o stat= -p $child | grep -q T"
+	kill -CONT "$child"
+	wait_until 30 eval "! ps -o stat= -p $child | grep -q T"
+	kill -TSTP $pid # would wait for a parent that has stopped
 	wait_until 30 eval "ps -o stat= -p $child | grep -q T"
 	wait_until 30 eval "ps -o stat= -p $pid | grep -q T"
 	kill -CONT $pid
 	wait_until 30 eval "! ps -o stat= -p $child,$pid | grep -q T"
 	kill -9 $pid
 	wait_until 30 eval "! kill -0 $child 2>/dev/null"
+}
+
+@test "--report: a terminal that is gone is told to the command" {
+	command -v python3 >/dev/null || skip "needs python3, for a terminal"
+	cat >terminal.py <<-'END'
+		import os, pty, signal, sys, time
+		pid, terminal = pty.fork()
+		if pid == 0:
+		    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+		    os.execvp(sys.argv[1], sys.argv[1:])
+		while not os.path.exists("ready"):
+		    time.sleep(0.05)
+		os.close(terminal)
+		print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+	END
+	run -0 timeout --foreground 60 python3 terminal.py shift-run --job "$JOB" --kv "$KV" \
+		--report r -- sh -c 'trap "exit 33" HUP; : >ready; for i in $(seq 400); do sleep 0.05; done' 3>&-
+	[ "$output" = 33 ]
+	[ "$(jq .exit_status r)" = 33 ]
+}
+
+chld_is_ignored() { # in /proc/self/status on standard input
+	local mask
+	mask=$(sed -n 's/^SigIgn:\t//p')
+	((16#$mask & 1 << (17 - 1)))
+}
+
+@test "a launcher that ignores SIGCHLD: nothing goes wrong, and the command is given it so" {
+	local report
+	for report in "" "--report r"; do
+		# shellcheck disable=SC2086
+		timeout --foreground 60 env --ignore-signal=CHLD shift-run --job "$JOB" $report -- \
+			cat /proc/self/status >out 3>&-
+		chld_is_ignored <out
+		# shellcheck disable=SC2086
+		srun $report -- cat /proc/self/status >out
+		run ! chld_is_ignored <out
+	done
+	[ "$(jq .exit_status r)" = 0 ]
+	end_daemons
+	head -c 15 /dev/urandom >short
+	chmod 600 short
+	run timeout --foreground 60 env --ignore-signal=CHLD shift-run --job "$JOB" --kv "$KV" \
+		--key-file short -- true
+	expect_status 125
+	expect_line '^shift-run: short: not 16 bytes'
 }
 
 @test "the manual page names every variable that the library reads" {

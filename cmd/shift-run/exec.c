@@ -13,8 +13,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+static struct sigaction chld_before;
+
+void wait_for_children(void)
+{
+	struct sigaction chld = {.sa_handler = SIG_DFL};
+
+	sigaction(SIGCHLD, &chld, &chld_before);
+}
+
 int exec_command(char **command)
 {
+	sigaction(SIGCHLD, &chld_before, NULL);
 	execvp(command[0], command);
 	say("%s: %s", command[0], strerror(errno));
 	return errno == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
@@ -32,16 +42,27 @@ static void set_of_signals(sigset_t *set)
 		sigaddset(set, passed_on[i]);
 }
 
-/* A terminal sends to the whole group: the child has it already. */
+/* A terminal that is gone tells the leader of its session alone. */
+static bool is_for_us_alone(const siginfo_t *info)
+{
+	return info->si_signo == SIGHUP && getsid(0) == getpid();
+}
+
+/* A terminal's keys send to the whole group: the child has it already. */
 static void pass_on(pid_t pid, const siginfo_t *info)
 {
-	if (info->si_code != SI_KERNEL)
+	if (info->si_code != SI_KERNEL || is_for_us_alone(info))
 		kill(pid, info->si_signo);
 }
 
-/* Its parent stops with it, so that a shell sees what it would have seen. */
-static void stop_with(pid_t pid)
+/*
+ * Its parent stops with it, so that a shell sees what it would have seen. Not at SIGSTOP: who sends
+ * that to the child will let the child go on, and not know of us.
+ */
+static void stop_with(pid_t pid, int signo)
 {
+	if (signo == SIGSTOP)
+		return;
 	raise(SIGSTOP);
 	kill(pid, SIGCONT);
 }
@@ -61,37 +82,33 @@ static int follow(pid_t pid, const sigset_t *set)
 		while (waitpid(pid, &status, WNOHANG | WUNTRACED) == pid) {
 			if (!WIFSTOPPED(status))
 				return status;
-			stop_with(pid);
+			stop_with(pid, WSTOPSIG(status));
 		}
 	}
 }
 
 /* A kill -9 of us is meant for it. */
-static void become(char **command, pid_t parent, const sigset_t *mask,
-		   const struct sigaction *old_chld)
+static void become(char **command, pid_t parent, const sigset_t *mask)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(EXIT_OURS);
-	sigaction(SIGCHLD, old_chld, NULL);
 	sigprocmask(SIG_SETMASK, mask, NULL);
 	_exit(exec_command(command));
 }
 
 int run_command(char **command)
 {
-	struct sigaction chld = {.sa_handler = SIG_DFL}, old_chld;
 	pid_t parent = getpid(), pid;
 	sigset_t set, mask;
 
 	set_of_signals(&set);
 	sigprocmask(SIG_BLOCK, &set, &mask);
-	sigaction(SIGCHLD, &chld, &old_chld);
 	pid = fork();
 	if (pid < 0)
 		die(EXIT_OURS, "cannot fork: %s", strerror(errno));
 	if (!pid)
-		become(command, parent, &mask, &old_chld);
+		become(command, parent, &mask);
 	return follow(pid, &set);
 }
 

@@ -52,5 +52,5 @@ void collect_report(struct run_report *r)
 	if (!out || report_write(report, out) || fclose(out))
 		say("--report %s: %s", r->file, strerror(errno));
 	report_free(report);
-	report_remove(r->dir);
+	report_remove(r->dir, r->job);
 }

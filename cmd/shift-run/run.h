@@ -185,6 +185,10 @@ struct variable {
 	char *value;
 };
 
+/* Ignored by a launcher, SIGCHLD would keep us from knowing how a child has ended. The command gets
+ * it as it was. */
+void wait_for_children(void);
+
 /* Becomes the command; returns (an exit status) only if that fails, having said why. */
 int exec_command(char **command);
 

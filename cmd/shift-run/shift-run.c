@@ -181,6 +181,7 @@ int main(int argc, char **argv)
 	struct options o;
 	int status;
 
+	wait_for_children();
 	argv[0] = "shift-run"; /* getopt's messages begin with this */
 	options_parse(&o, argc, argv);
 	if (run_dir && *run_dir && setenv("SHIFT_RUN_DIR", absolute(run_dir), 1))
