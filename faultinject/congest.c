@@ -97,8 +97,7 @@ static void make_qp(const struct injection *in, struct flood *f)
 	struct ibv_qp_attr a = {
 		.qp_state = IBV_QPS_INIT, .port_num = (uint8_t)in->t.port, .qkey = QKEY};
 
-	f->pd = ibv_alloc_pd(f->ctx);
-	f->cq = f->pd ? ibv_create_cq(f->ctx, DEPTH, NULL, NULL, 0) : NULL;
+	f->cq = ibv_create_cq(f->ctx, DEPTH, NULL, NULL, 0);
 	f->mr = f->cq ? ibv_reg_mr(f->pd, f->buffer, f->bytes, 0) : NULL;
 	init.send_cq = init.recv_cq = f->cq;
 	f->qp = f->mr ? ibv_create_qp(f->pd, &init) : NULL;
@@ -112,6 +111,7 @@ static void make_qp(const struct injection *in, struct flood *f)
 	a.qp_state = IBV_QPS_RTS;
 	if (ibv_modify_qp(f->qp, &a, IBV_QP_STATE | IBV_QP_SQ_PSN))
 		give_up(in, "RTS");
+	f->qpn = in->o.peer_family ? NOBODY : f->qp->qp_num;
 }
 
 static void open_flood(const struct injection *in, struct flood *f)
@@ -130,6 +130,9 @@ static void open_flood(const struct injection *in, struct flood *f)
 		give_up(in, "memory");
 	if (own_gid(in, f->ctx, in->o.peer_family ? &peer : NULL, &gid))
 		give_up(in, "no RoCE v2 GID of the peer's kind");
+	f->pd = ibv_alloc_pd(f->ctx); /* outlives a QP that fails, as the address handle does */
+	if (!f->pd)
+		give_up(in, "protection domain");
 	make_qp(in, f);
 	ah.grh.dgid = in->o.peer_family ? peer : gid.gid;
 	ah.grh.sgid_index = (uint8_t)gid.gid_index;
@@ -137,7 +140,6 @@ static void open_flood(const struct injection *in, struct flood *f)
 	f->ah = ibv_create_ah(f->pd, &ah);
 	if (!f->ah)
 		give_up(in, "no way to the peer");
-	f->qpn = in->o.peer_family ? NOBODY : f->qp->qp_num;
 }
 
 static bool post(struct flood *f)

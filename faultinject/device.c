@@ -3,6 +3,7 @@
 #include "faultinject/device.h"
 
 #include <cjson/cJSON.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
@@ -17,17 +18,32 @@
 #include "lib/stats/ask.h"
 #include "lib/stats/read.h"
 
-enum { ANSWER_MS = 5000, COMES_BACK_MS = 10000, STEP_MS = 50 };
+enum { ANSWER_MS = 5000, COMES_BACK_MS = 10000, TRAINING_MS = 1000, STEP_MS = 50 };
 
-/* The device's directory below /sys/devices, which ends with its address: 0000:3b:00.0. */
+/* Is it a directory of a device on a PCI bus? */
+static bool on_pci(const char *path)
+{
+	char link[PATH_MAX + 16], bus[PATH_MAX];
+
+	snprintf(link, sizeof(link), "%s/subsystem", path);
+	return realpath(link, bus) && !strcmp(basename(bus), "pci");
+}
+
+/* The NIC's PCI device, its parent's (virtio) or one above: the directory below /sys/devices, which
+ * ends with its address: 0000:3b:00.0. */
 static int pci_directory(const struct injection *in, char path[PATH_MAX], struct problem *p)
 {
-	char link[160];
+	const struct target *t = &in->t;
+	char link[PATH_MAX];
 
-	snprintf(link, sizeof(link), "/sys/class/infiniband/%s/device", in->t.rdma);
+	snprintf(link, sizeof(link), "%s/class/%s/%s/device", sys_root(),
+		 *t->rdma ? "infiniband" : "net", *t->rdma ? t->rdma : t->netdev);
 	if (realpath(link, path))
-		return 0;
-	return problem(p, INJECT_REFUSED, "%s: %s", link, strerror(errno));
+		for (; strrchr(path, '/') > path; *strrchr(path, '/') = 0)
+			if (on_pci(path))
+				return 0;
+	return problem(p, INJECT_REFUSED, "%s is no device on a PCI bus: %s is not possible",
+		       *t->rdma ? t->rdma : t->netdev, in->fault->name);
 }
 
 int write_text(const char *path, const char *text)
@@ -44,32 +60,75 @@ int write_text(const char *path, const char *text)
 /* --- unbind ---------------------------------------------------------------------------------- */
 
 struct driver {
-	char address[NAME_MAX + 1], path[PATH_MAX];
+	char address[NAME_MAX + 1], path[PATH_MAX], device[PATH_MAX];
 };
 
 static int find_driver(const struct injection *in, struct driver *d, struct problem *p)
 {
-	char path[PATH_MAX], link[PATH_MAX + 16];
-	int status = pci_directory(in, path, p);
+	char link[PATH_MAX + 16];
+	int status = pci_directory(in, d->device, p);
 
 	if (status)
 		return status;
-	snprintf(d->address, sizeof(d->address), "%s", basename(path));
-	pci_directory(in, path, p);
-	snprintf(link, sizeof(link), "%s/driver", path);
+	snprintf(d->address, sizeof(d->address), "%s", strrchr(d->device, '/') + 1);
+	snprintf(link, sizeof(link), "%s/driver", d->device);
 	if (realpath(link, d->path))
 		return 0;
 	return problem(p, INJECT_REFUSED, "%s has no driver", d->address);
 }
 
+/* The interface of another port, or of a virtual function's other end. */
+static bool has_other_netdev(const struct injection *in, const char *device, char other[IFNAMSIZ])
+{
+	char path[PATH_MAX + 8];
+	bool found = false;
+	struct dirent *e;
+	DIR *d;
+
+	snprintf(path, sizeof(path), "%s/net", device);
+	d = opendir(path);
+	while (d && !found && (e = readdir(d))) {
+		found = e->d_name[0] != '.' && strcmp(e->d_name, in->t.netdev) != 0;
+		if (found)
+			snprintf(other, IFNAMSIZ, "%.*s", IFNAMSIZ - 1, e->d_name);
+	}
+	if (d)
+		closedir(d);
+	return found;
+}
+
+static bool has_virtual_functions(const char *device)
+{
+	char path[PATH_MAX + 16], number[16] = "";
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/sriov_numvfs", device);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	if (read(fd, number, sizeof(number) - 1) < 0)
+		number[0] = 0;
+	close(fd);
+	return atoi(number) > 0;
+}
+
+/* What would go with the driver, and not come back with it. */
 int driver_check(struct injection *in, struct problem *p)
 {
+	char other[IFNAMSIZ];
 	struct driver d;
 	int status = find_driver(in, &d, p);
 
-	if (!status)
-		snprintf(in->detail, sizeof(in->detail), "%.32s without its driver", d.address);
-	return status;
+	if (status)
+		return status;
+	if (has_other_netdev(in, d.device, other))
+		return problem(p, INJECT_REFUSED, "%s is %s too, which would be gone with it",
+			       d.address, other);
+	if (has_virtual_functions(d.device))
+		return problem(p, INJECT_REFUSED,
+			       "%s has virtual functions, which would be gone for good", d.address);
+	snprintf(in->detail, sizeof(in->detail), "%.32s without its driver", d.address);
+	return 0;
 }
 
 static int tell_driver(const char *driver, const char *what, const char *address)
@@ -108,6 +167,7 @@ int driver_begin(struct injection *in, struct problem *p)
 int driver_undo(const cJSON *step, struct problem *p)
 {
 	const char *address = json_text(step, "address"), *driver = json_text(step, "driver");
+	const char *netdev = json_text(step, "netdev");
 	char bound[PATH_MAX];
 	struct link_state s;
 	int err;
@@ -116,9 +176,12 @@ int driver_undo(const cJSON *step, struct problem *p)
 	err = access(bound, F_OK) ? tell_driver(driver, "bind", address) : 0;
 	if (err)
 		return problem(p, INJECT_NOT_UNDONE, "%s/bind: %s", driver, strerror(-err));
-	for (int ms = 0; ms < COMES_BACK_MS && rtnl_link_by_name(json_text(step, "netdev"), &s);
-	     ms += STEP_MS)
+	for (int ms = 0; ms < COMES_BACK_MS && rtnl_link_by_name(netdev, &s); ms += STEP_MS)
 		journal_wait(STEP_MS);
+	/* Or what was on it would be taken for gone, and forgotten. */
+	if (rtnl_link_by_name(netdev, &s))
+		return problem(p, INJECT_NOT_UNDONE, "%s did not come back with its driver",
+			       netdev);
 	return 0;
 }
 
@@ -131,6 +194,8 @@ enum {
 	PCI_LIST = 0x34,
 	PCI_EXPRESS = 0x10,
 	LINK_CONTROL = 0x10,
+	LINK_STATUS = 0x12,
+	LINK_TRAINS = 1 << 11,
 	LINK_RETRAIN = 1 << 5,
 	LINK_CONTROL_2 = 0x30,
 	SPEED_MASK = 15,
@@ -181,14 +246,21 @@ static int open_port(const char *device, char port[PATH_MAX], int *capability)
 	return fd;
 }
 
+/* Sets the speed that the port aims at, and has it train. The speed that it came to, or -EIO. */
 static int set_speed(int fd, int capability, int value)
 {
-	int control = config_read(fd, capability + LINK_CONTROL, 2);
-	int err = config_write(fd, capability + LINK_CONTROL_2, value);
+	int control = config_read(fd, capability + LINK_CONTROL, 2), status;
 
-	return err || control < 0
-		       ? -EIO
-		       : config_write(fd, capability + LINK_CONTROL, control | LINK_RETRAIN);
+	if (control < 0 || config_write(fd, capability + LINK_CONTROL_2, value) ||
+	    config_write(fd, capability + LINK_CONTROL, control | LINK_RETRAIN))
+		return -EIO;
+	for (int ms = 0; ms < TRAINING_MS; ms += STEP_MS) {
+		journal_wait(STEP_MS);
+		status = config_read(fd, capability + LINK_STATUS, 2);
+		if (status < 0 || !(status & LINK_TRAINS))
+			return status < 0 ? status : status & SPEED_MASK;
+	}
+	return -EIO;
 }
 
 int pcie_check(struct injection *in, struct problem *p)
@@ -207,6 +279,20 @@ int pcie_check(struct injection *in, struct problem *p)
 			       device);
 	snprintf(in->detail, sizeof(in->detail), "PCI Express link at 2.5 GT/s");
 	return 0;
+}
+
+static int slow_down(const struct injection *in, const char *port, int fd, int capability, int old,
+		     struct problem *p)
+{
+	int speed;
+
+	if (dry_run(in, "set the target speed of %s to 2.5 GT/s, and retrain", port))
+		return 0;
+	speed = set_speed(fd, capability, (old & ~SPEED_MASK) | SPEED_2_5_GT);
+	if (speed == SPEED_2_5_GT)
+		return 0;
+	return problem(p, INJECT_FAILED, "%s: %s", port,
+		       speed < 0 ? "its link cannot be trained" : "its link does not slow down");
 }
 
 int pcie_begin(struct injection *in, struct problem *p)
@@ -228,9 +314,8 @@ int pcie_begin(struct injection *in, struct problem *p)
 	} else {
 		status = journal_step(in, "pcie", step, p);
 	}
-	if (!status && !dry_run(in, "set the target speed of %s to 2.5 GT/s, and retrain", port) &&
-	    set_speed(fd, capability, (old & ~SPEED_MASK) | SPEED_2_5_GT))
-		status = problem(p, INJECT_FAILED, "%s: cannot be written", port);
+	if (!status)
+		status = slow_down(in, port, fd, capability, old, p);
 	if (fd >= 0)
 		close(fd);
 	return status;
@@ -239,15 +324,16 @@ int pcie_begin(struct injection *in, struct problem *p)
 int pcie_undo(const cJSON *step, struct problem *p)
 {
 	char port[PATH_MAX];
-	int capability, fd = open_port(json_text(step, "device"), port, &capability), err;
+	int capability, fd = open_port(json_text(step, "device"), port, &capability), speed;
 
 	if (fd < 0 && errno == ENOENT)
 		return 0;
-	err = capability ? set_speed(fd, capability, (int)json_number(step, "link_control_2", 0))
-			 : -EIO;
+	speed = capability ? set_speed(fd, capability, (int)json_number(step, "link_control_2", 0))
+			   : -EIO;
 	if (fd >= 0)
 		close(fd);
-	return err ? problem(p, INJECT_NOT_UNDONE, "%s: cannot be written", port) : 0;
+	return speed < 0 ? problem(p, INJECT_NOT_UNDONE, "%s: its link cannot be trained", port)
+			 : 0;
 }
 
 /* --- qp-error -------------------------------------------------------------------------------- */

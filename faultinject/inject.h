@@ -121,7 +121,6 @@ struct fault {
 	unsigned int required; /* and those of them that it needs */
 	enum resource resource;
 	bool wire;		  /* works on packets that the kernel sees only */
-	bool hardware;		  /* needs a device on a PCI bus */
 	bool once;		  /* over at once, with nothing to undo */
 	enum direction direction; /* if --direction is not given */
 	/* Asks whether it is possible, and changes nothing. May be NULL. */
@@ -163,6 +162,9 @@ bool dry_run(const struct injection *in, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /* --- nic.c ----------------------------------------------------------------------------------- */
+
+/* Where sysfs is. */
+const char *sys_root(void);
 
 int target_find(const struct inject_options *o, struct target *t, struct problem *p);
 
@@ -218,6 +220,10 @@ unsigned int journal_list(struct cJSON **list, unsigned int max, struct problem 
 struct cJSON *journal_find(const char *id, struct problem *broken);
 
 void journal_remove(const struct cJSON *j);
+
+/* Gives one up that cannot be undone or read: the file of this ID, which journal_find has looked
+ * for, is no journal from now on, but ID.dropped; its path. 0 or a status. */
+int journal_drop(const char *id, char *path, size_t bytes, struct problem *p);
 
 const char *json_text(const struct cJSON *o, const char *key);
 double json_number(const struct cJSON *o, const char *key, double none);

@@ -203,6 +203,17 @@ void journal_remove(const cJSON *j)
 	unlink(path);
 }
 
+int journal_drop(const char *id, char *path, size_t bytes, struct problem *p)
+{
+	char from[PATH_BYTES + 256];
+
+	snprintf(from, sizeof(from), "%s/%.250s.json", dir(), id);
+	snprintf(path, bytes, "%s/%.250s.dropped", dir(), id);
+	if (!rename(from, path) || errno == ENOENT)
+		return 0;
+	return problem(p, INJECT_FAILED, "%s: %s", from, strerror(errno));
+}
+
 /* --- reading --------------------------------------------------------------------------------- */
 
 /* The whole file, to be freed; NULL with errno. */

@@ -17,7 +17,7 @@
 
 enum { PATH_BYTES = 400, PORTS_MAX = 8, GIDS_MAX = 64, UPPERS_DEPTH = 8 };
 
-static const char *sys(void)
+const char *sys_root(void)
 {
 	const char *s = getenv("SHIFT_INJECT_SYS"); /* tests */
 
@@ -47,7 +47,7 @@ static bool netdev_of_gids(const char *rdma, unsigned int port, const char *want
 
 	for (int i = 0; i < GIDS_MAX; i++) {
 		snprintf(path, sizeof(path), "%s/class/infiniband/%s/ports/%u/gid_attrs/ndevs/%d",
-			 sys(), rdma, port, i);
+			 sys_root(), rdma, port, i);
 		if (first_line(path, netdev, IFNAMSIZ) && (!wanted || !strcmp(wanted, netdev)))
 			return true;
 	}
@@ -62,13 +62,13 @@ static bool netdev_of_device(const char *rdma, unsigned int port, char netdev[IF
 	bool found = false;
 	DIR *d;
 
-	snprintf(path, sizeof(path), "%s/class/infiniband/%s/device/net", sys(), rdma);
+	snprintf(path, sizeof(path), "%s/class/infiniband/%s/device/net", sys_root(), rdma);
 	d = opendir(path);
 	while (d && !found && (e = readdir(d))) {
 		if (e->d_name[0] == '.' || strlen(e->d_name) >= IFNAMSIZ)
 			continue;
-		snprintf(path, sizeof(path), "%s/class/infiniband/%s/device/net/%s/dev_port", sys(),
-			 rdma, e->d_name);
+		snprintf(path, sizeof(path), "%s/class/infiniband/%s/device/net/%s/dev_port",
+			 sys_root(), rdma, e->d_name);
 		found = !first_line(path, number, sizeof(number)) ||
 			(unsigned int)atoi(number) + 1 == port;
 		if (found)
@@ -84,7 +84,7 @@ static bool netdev_of(const char *rdma, unsigned int port, char netdev[IFNAMSIZ]
 {
 	char path[PATH_BYTES];
 
-	snprintf(path, sizeof(path), "%s/class/infiniband/%s/parent", sys(), rdma);
+	snprintf(path, sizeof(path), "%s/class/infiniband/%s/parent", sys_root(), rdma);
 	return first_line(path, netdev, IFNAMSIZ) || netdev_of_gids(rdma, port, NULL, netdev) ||
 	       netdev_of_device(rdma, port, netdev);
 }
@@ -93,7 +93,7 @@ static bool exists(const char *rdma, const char *what)
 {
 	char path[PATH_BYTES];
 
-	snprintf(path, sizeof(path), "%s/class/infiniband/%s/%s", sys(), rdma, what);
+	snprintf(path, sizeof(path), "%s/class/infiniband/%s/%s", sys_root(), rdma, what);
 	return !access(path, F_OK);
 }
 
@@ -105,7 +105,7 @@ static bool each_rdma(bool (*fn)(struct target *t, const char *rdma), struct tar
 	bool found = false;
 	DIR *d;
 
-	snprintf(path, sizeof(path), "%s/class/infiniband", sys());
+	snprintf(path, sizeof(path), "%s/class/infiniband", sys_root());
 	d = opendir(path);
 	while (d && !found && (e = readdir(d)))
 		found = e->d_name[0] != '.' && strlen(e->d_name) < sizeof(t->rdma) &&

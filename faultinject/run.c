@@ -92,11 +92,12 @@ static bool may_administer(void)
 }
 
 /* The names of the faults for which that holds. */
-static void names(char *text, size_t bytes, bool bypassing)
+/* What does not need the kernel to see packets. */
+static void names(char *text, size_t bytes)
 {
 	*text = 0;
 	for (const struct fault *f = faults; f->name; f++)
-		if ((f->options & OPT_NIC) && !(bypassing ? f->wire : f->hardware))
+		if ((f->options & OPT_NIC) && !f->wire)
 			snprintf(text + strlen(text), bytes - strlen(text), "%s%s",
 				 *text ? ", " : "", f->name);
 }
@@ -107,16 +108,12 @@ static int check_kind(const struct injection *in, struct problem *p)
 	char others[256];
 
 	if (in->fault->wire && t->bypasses) {
-		names(others, sizeof(others), true);
+		names(others, sizeof(others));
 		return problem(
 			p, INJECT_REFUSED,
 			"RoCE packets of %s never meet the kernel, where %s acts; what works: %s",
 			t->rdma, in->fault->name, others);
 	}
-	if (in->fault->hardware && !t->bypasses)
-		return problem(p, INJECT_REFUSED,
-			       "%s is no device on a PCI bus: %s is not possible",
-			       *t->rdma ? t->rdma : t->netdev, in->fault->name);
 	return 0;
 }
 

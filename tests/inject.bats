@@ -99,6 +99,7 @@ same_as() { # BEFORE: now, or soon (IPv6 addresses take a moment)
 		qp-error
 		undo
 		undo --all x
+		undo --all --drop
 		list x
 	END
 	[ ! -e "$SHIFT_INJECT_DIR" ]
@@ -204,6 +205,75 @@ same_as() { # BEFORE: now, or soon (IPv6 addresses take a moment)
 		expect_status 4
 		expect_line 'mlx5_0 is no device on a PCI bus'
 	done
+}
+
+# A tree of files like that of an HCA whose PCI Express port runs at 8 GT/s: $SHIFT_INJECT_SYS, $port/config.
+fake_hca() {
+	export SHIFT_INJECT_SYS=$BATS_TEST_TMPDIR/sys
+	local bus=$SHIFT_INJECT_SYS/bus/pci
+	port=$SHIFT_INJECT_SYS/devices/pci0000:00/0000:00:01.0
+	hca=$port/0000:01:00.0
+	local gids=$SHIFT_INJECT_SYS/class/infiniband/mlx5_0/ports/1/gid_attrs/ndevs
+	mkdir -p "$bus/drivers/mlx5_core" "$hca/net/v0" "$gids"
+	echo v0 >"$gids/0"
+	ln -s "$bus" "$port/subsystem"
+	ln -s "$bus" "$hca/subsystem"
+	ln -s "$bus/drivers/mlx5_core" "$hca/driver"
+	ln -s "$hca" "$SHIFT_INJECT_SYS/class/infiniband/mlx5_0/device"
+	# A capability list (status 0x10) of one, PCI Express at 0x40; link status and control 2: 8 GT/s.
+	head -c 256 /dev/zero >"$port/config"
+	poke 6 10; poke 52 40; poke 64 10; poke 82 03; poke 112 03
+}
+
+# Bytes of the port's config, by their place.
+poke() { # PLACE HEX
+	printf '%b' "\x$2" | dd of="$port/config" bs=1 seek="$1" conv=notrunc status=none
+}
+
+peek() { # PLACE
+	od -An -tx1 -j "$1" -N 1 "$port/config" | tr -d ' '
+}
+
+@test "pcie-downgrade: the port is told, and told otherwise; a link that does not slow down is no success" {
+	slow() {
+		fake_hca
+		poke 82 01 # as a link would do
+		shift-inject pcie-downgrade --nic mlx5_0 >said & pid=$!
+		wait_until 10 test -s said
+		[ "$(peek 112) $(peek 80)" = '01 20' ]
+		kill -9 $pid
+		given_back() { [ "$(peek 112)" = 03 ] && ! ls "$SHIFT_INJECT_DIR"/*.json 2>/dev/null; }
+		wait_until 10 given_back
+		poke 82 03
+		status=0
+		shift-inject pcie-downgrade --nic mlx5_0 2>errors || status=$?
+		[ $status -eq 1 ] && grep -q 'its link does not slow down$' errors && given_back
+		poke 6 00 # no capabilities
+		shift-inject pcie-downgrade --nic mlx5_0 || [ $? -eq 4 ]
+	}
+	cd "$BATS_TEST_TMPDIR"
+	run in_netns slow
+	expect_status 0
+}
+
+@test "unbind: refused where the driver's other interfaces or virtual functions would be gone" {
+	unbinds() {
+		fake_hca
+		shift-inject unbind --nic mlx5_0 --dry-run >said
+		grep -q 'would: write 0000:01:00.0 to .*/mlx5_core/unbind' said
+		mkdir "$hca/net/eth7"
+		shift-inject unbind --nic mlx5_0 2>errors || [ $? -eq 4 ]
+		grep -q '0000:01:00.0 is eth7 too' errors
+		rmdir "$hca/net/eth7"
+		echo 2 >"$hca/sriov_numvfs"
+		shift-inject unbind --nic mlx5_0 2>errors || [ $? -eq 4 ]
+		grep -q 'has virtual functions' errors
+		shift-inject unbind --nic v1 2>errors || [ $? -eq 4 ]
+		grep -q 'v1 is no device on a PCI bus: unbind is not possible' errors
+	}
+	cd "$BATS_TEST_TMPDIR"
+	run in_netns unbinds
+	expect_status 0
 }
 
 @test "--peer: an IPv4 address written as one of IPv6 is one of IPv4" {
@@ -354,6 +424,14 @@ comes_and_goes() { # FAULT [ARGS...]
 		cat without >"$journal"
 		shift-inject undo --all && exit 1 || [ $? -eq 6 ]
 		[ -e "$journal" ]
+		# Given up, it is in nobody's way.
+		cp "$journal" kept
+		shift-inject down --nic v0 --for 10ms && exit 1 || [ $? -eq 6 ]
+		shift-inject undo --drop down-$pid && exit 1 || [ $? -eq 6 ]
+		cmp kept "${journal%json}dropped"
+		shift-inject list | grep 'no fault is active'
+		shift-inject down --nic v0 --for 10ms
+		cp kept "$journal"
 		ip addr add 192.0.2.1/24 dev v0
 		shift-inject undo --all
 		ip route show | grep 'via 192.0.2.9'
@@ -367,6 +445,7 @@ comes_and_goes() { # FAULT [ARGS...]
 	[ "$status" -ne 77 ] || skip "this kernel has no nexthop objects"
 	expect_status 0
 	expect_match 'v0: a route did not come back: Nexthop has invalid gateway'
+	expect_match 'down-[0-9]*: given up; its journal is now .*.dropped'
 	expect_match 'v0 has nexthop objects'
 }
 
@@ -655,8 +734,9 @@ packets_in_netns() { # FUNCTION
 			ip link show v0 | grep -q 'state UP'
 			[ "$(cat $broken)" = "$content" ]
 		done
+		broken undo --drop broken
+		shift-inject list
 		# What can be read is shown, and undone.
-		rm $broken
 		shift-inject down --nic v0 >said & pid=$!
 		wait_until 10 test -s said
 		mkdir $broken
@@ -937,6 +1017,18 @@ beside() { # COMMAND...
 	wait_until 10 journal_gone
 }
 
+@test "a launcher that ignores SIGCHLD: a process that has ended is seen all the same" {
+	cd "$BATS_TEST_TMPDIR"
+	timeout --foreground 60 env --ignore-signal=CHLD shift-inject cpu-stress --cpus 1 >said 2>errors 3>&- &
+	pid=$!
+	wait_until 10 test -s said
+	kill -9 "$(jq '.steps[].pid' "$SHIFT_INJECT_DIR"/cpu-stress-*.json)"
+	status=0
+	wait $pid || status=$?
+	[ $status -eq 1 ]
+	grep -q 'a process of it has ended' errors
+}
+
 @test "a scenario with a mistake: status 2, file, line and field" {
 	cd "$BATS_TEST_TMPDIR"
 	wrong() { # LINE PATTERN CONTENT
@@ -1118,6 +1210,12 @@ beside() { # COMMAND...
 		grep -qx user@node errors
 		shift-inject down --host node --nic "v 0; true" && exit 1 || [ $? -eq 3 ]
 		shift-inject down --nic v0 --host=node --for 100ms
+		sleep 0.5 | timeout --foreground 20 shift-inject down --nic v0 --host=node --until-eof
+		same_as before
+		# Without it, our input is of no interest.
+		status=0
+		timeout --foreground 1 shift-inject down --nic v0 --host=node </dev/null || status=$?
+		[ $status -eq 124 ] && wait_until 10 same_as before
 	}
 	cd "$BATS_TEST_TMPDIR"
 	SHIFT_TESTBED_DIR=$BATS_TEST_TMPDIR/none run in_netns there

@@ -12,13 +12,21 @@
 
 enum { JOURNALS_MAX = 256, WAIT_MS = 10000, STEP_MS = 20 };
 
-static const char text[] = "usage: shift-inject undo ID... | --all\n"
-			   "End faults; return when everything is as it was before them.\n"
-			   "\n"
-			   "  -a, --all   all of them\n"
-			   "      --help  this text\n"
-			   "\n"
-			   "shift-inject list shows the IDs.\n";
+static const char text[] =
+	"usage: shift-inject undo [--drop] ID... | --all\n"
+	"End faults; return when everything is as it was before them.\n"
+	"\n"
+	"  -a, --all   all of them\n"
+	"      --drop  what cannot be undone is given up: its journal is renamed\n"
+	"      --help  this text\n"
+	"\n"
+	"shift-inject list shows the IDs.\n";
+
+struct wanted {
+	bool all, drop;
+	char **ids;
+	int count;
+};
 
 /* As it is on disk now, to be deleted. NULL: it is over, or broken says why that is not known. By
  * now its ID may be another one's. */
@@ -82,26 +90,40 @@ static int undo_left(const cJSON *j, bool by_id, const char **how, struct proble
 	return status;
 }
 
-static int undo_one(const cJSON *j, bool by_id)
+/* It is in the way of others no longer, and can still be read by who sets right what is left. */
+static void give_up(const char *id)
+{
+	struct problem p = {0};
+	char path[512];
+
+	if (journal_drop(id, path, sizeof(path), &p))
+		complain("%s", p.text);
+	else
+		printf("%s: given up; its journal is now %s\n", id, path);
+}
+
+static int undo_one(const cJSON *j, const struct wanted *w)
 {
 	bool over = !journal_is_of_another_boot(j) && (ended(j, SIGTERM) || ended(j, SIGKILL));
 	struct problem p = {0};
 	const char *how = "undone";
-	int status = over ? 0 : undo_left(j, by_id, &how, &p);
+	int status = over ? 0 : undo_left(j, !w->all, &how, &p);
 
-	if (status)
-		complain("%s", p.text);
-	else
+	if (!status)
 		printf("%s: %s\n", json_text(j, "id"), how);
+	else
+		complain("%s", p.text);
+	if (status == INJECT_NOT_UNDONE && w->drop)
+		give_up(json_text(j, "id"));
 	return status;
 }
 
-static bool is_wanted(const cJSON *j, char **ids, int count)
+static bool is_wanted(const cJSON *j, const struct wanted *w)
 {
-	for (int i = 0; i < count; i++)
-		if (!strcmp(json_text(j, "id"), ids[i]))
+	for (int i = 0; i < w->count; i++)
+		if (!strcmp(json_text(j, "id"), w->ids[i]))
 			return true;
-	return false;
+	return w->all;
 }
 
 static bool is_listed(const char *id, cJSON *const *list, unsigned int n)
@@ -112,38 +134,41 @@ static bool is_listed(const char *id, cJSON *const *list, unsigned int n)
 	return false;
 }
 
-/* Those of them that are not there, each by its name; a status. */
-static int check_ids(char **ids, int count, cJSON *const *list, unsigned int n)
+/* Those of them that are not there, or cannot be read, each by its name; a status. */
+static int check_ids(const struct wanted *w, cJSON *const *list, unsigned int n)
 {
 	int status = 0;
 
-	for (int i = 0; i < count; i++) {
+	for (int i = 0; i < w->count; i++) {
+		const char *id = w->ids[i];
 		struct problem p = {0};
 
-		if (is_listed(ids[i], list, n))
+		if (is_listed(id, list, n))
 			continue;
-		cJSON_Delete(journal_find(ids[i], &p));
+		cJSON_Delete(journal_find(id, &p));
 		problem(&p, INJECT_NOT_FOUND,
-			"undo: no fault %.100s is active; see shift-inject list", ids[i]);
+			"undo: no fault %.100s is active; see shift-inject list", id);
 		complain("%s", p.text);
+		if (p.status == INJECT_NOT_UNDONE && w->drop)
+			give_up(id);
 		status = p.status;
 	}
 	return status;
 }
 
-static int undo_all(bool all, char **ids, int count)
+static int undo_wanted(const struct wanted *w)
 {
 	cJSON *list[JOURNALS_MAX];
 	struct problem broken = {0};
-	unsigned int n = journal_list(list, JOURNALS_MAX, all ? &broken : NULL);
-	int status = all ? broken.status : check_ids(ids, count, list, n), one;
+	unsigned int n = journal_list(list, JOURNALS_MAX, w->all ? &broken : NULL);
+	int status = w->all ? broken.status : check_ids(w, list, n), one;
 
 	if (broken.status)
 		complain("%s", broken.text);
 	/* The latest first, as they may stand on each other. */
 	while (n--) {
-		if (all || is_wanted(list[n], ids, count)) {
-			one = undo_one(list[n], !all);
+		if (is_wanted(list[n], w)) {
+			one = undo_one(list[n], w);
 			status = one ? one : status;
 		}
 		cJSON_Delete(list[n]);
@@ -153,10 +178,12 @@ static int undo_all(bool all, char **ids, int count)
 
 int cmd_undo(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{"all", no_argument, NULL, 'a'}, {"help", no_argument, NULL, 'h'}, {0}};
+	static const struct option options[] = {{"all", no_argument, NULL, 'a'},
+						{"drop", no_argument, NULL, 'd'},
+						{"help", no_argument, NULL, 'h'},
+						{0}};
 	struct problem p = {0};
-	bool all = false;
+	struct wanted w = {0};
 	int c;
 
 	while ((c = getopt_long(argc, argv, "a", options, NULL)) != -1) {
@@ -164,11 +191,18 @@ int cmd_undo(int argc, char **argv)
 			help(text);
 		if (c == '?')
 			return INJECT_BAD_USAGE;
-		all = true;
+		if (c == 'a')
+			w.all = true;
+		else
+			w.drop = true;
 	}
-	if (all == (optind < argc))
+	w.ids = argv + optind;
+	w.count = argc - optind;
+	if (w.all == (w.count > 0))
 		die(INJECT_BAD_USAGE, "undo: either --all or the IDs of faults");
+	if (w.all && w.drop)
+		die(INJECT_BAD_USAGE, "undo: --drop wants the IDs of faults");
 	if (journal_may_read(&p))
 		die(p.status, "undo: %s", p.text);
-	return undo_all(all, argv + optind, argc - optind);
+	return undo_wanted(&w);
 }

@@ -35,8 +35,9 @@ struct host {
 /* What --host says; ends the process if there is no such host. */
 void host_find(const char *words, struct host *h);
 
-/* Runs shift-inject with these words there until it ends, or we get a signal; its exit status. */
-int host_run(const struct host *h, char *const words[]);
+/* Runs shift-inject with these words there until it ends, we get a signal or, until_eof, our
+ * standard input ends; its exit status. */
+int host_run(const struct host *h, char *const words[], bool until_eof);
 
 /* Starts it. It ends when hold is closed; out: where its output goes, or -1. Its process here. */
 pid_t host_start(const struct host *h, char *const words[], int out, int *hold);

@@ -220,12 +220,28 @@ int host_status(const struct host *h, int status)
 	return code >= EXEC_FAILED ? INJECT_FAILED : code;
 }
 
-/* Signals end the fault there; it then ends by itself. */
-int host_run(const struct host *h, char *const words[])
+/* Is it to be ended? A signal, or the end of our own standard input, if that counts. */
+static bool shall_end(int signals, int *input)
+{
+	struct pollfd fds[2] = {{.fd = signals, .events = POLLIN},
+				{.fd = *input, .events = POLLIN}};
+	struct signalfd_siginfo s;
+	char bytes[64];
+
+	poll(fds, 2, -1);
+	if (fds[1].revents && read(*input, bytes, sizeof(bytes)) <= 0) {
+		*input = -1;
+		return true;
+	}
+	return fds[0].revents && read(signals, &s, sizeof(s)) == sizeof(s) &&
+	       s.ssi_signo != SIGCHLD;
+}
+
+/* What ends it here ends the fault there; it then ends by itself. */
+int host_run(const struct host *h, char *const words[], bool until_eof)
 {
 	static const int list[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGCHLD};
-	struct signalfd_siginfo s;
-	int hold, signals, status;
+	int hold, signals, status, input = until_eof ? STDIN_FILENO : -1;
 	sigset_t set;
 	pid_t pid;
 
@@ -238,8 +254,7 @@ int host_run(const struct host *h, char *const words[])
 	if (pid < 0 || signals < 0)
 		die(INJECT_FAILED, "%s: %s", h->name, strerror(errno));
 	while (waitpid(pid, &status, WNOHANG) == 0) {
-		if (read(signals, &s, sizeof(s)) == sizeof(s) && s.ssi_signo != SIGCHLD &&
-		    hold >= 0) {
+		if (shall_end(signals, &input) && hold >= 0) {
 			close(hold);
 			hold = -1;
 		}

@@ -4,6 +4,7 @@
 
 #include <getopt.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -109,7 +110,8 @@ void help(const char *s)
 }
 
 /* The same words, without --host. */
-static int run_there(const struct fault *fault, const char *host, int argc, char **argv)
+static int run_there(const struct fault *fault, const struct inject_options *o, int argc,
+		     char **argv)
 {
 	char **words = calloc((size_t)argc + 2, sizeof(*words));
 	struct host h;
@@ -125,8 +127,8 @@ static int run_there(const struct fault *fault, const char *host, int argc, char
 		else if (!strchr(argv[i], '='))
 			i++;
 	}
-	host_find(host, &h);
-	status = host_run(&h, words);
+	host_find(o->host, &h);
+	status = host_run(&h, words, o->until_eof);
 	free(words);
 	return status;
 }
@@ -139,7 +141,7 @@ int cmd_fault(const struct fault *fault, int argc, char **argv)
 
 	options_parse(fault, &o, argc, argv);
 	if (o.host)
-		return run_there(fault, o.host, argc, argv);
+		return run_there(fault, &o, argc, argv);
 	status = fault_run(fault, &o, &p);
 	if (p.status)
 		complain("%s", p.text);
@@ -161,6 +163,8 @@ int main(int argc, char **argv)
 	static char shown[64];
 	const struct fault *fault;
 
+	/* Ignored, as some launchers leave it, no child could be waited for. */
+	signal(SIGCHLD, SIG_DFL);
 	if (argc < 2)
 		die(INJECT_BAD_USAGE, "a fault or a command is needed; see shift-inject --help");
 	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))

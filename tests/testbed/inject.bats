@@ -228,6 +228,18 @@ stalls() { # FAULT...
 	[ "${lines[0]}" -gt 500000 ] && [ "${lines[0]}" -lt 4000000 ]
 }
 
+@test "congest goes on when a link that was down is up again" {
+	run guest '
+		fault congest --nic mlx5_0 --peer $(ip -6 -br addr show dev eth3 | grep -o "fe80[^/]*")
+		arrived() { cat /sys/class/net/eth3/statistics/rx_packets; }
+		goes_on() { local n=$(arrived); sleep 0.3; [ $(arrived) -gt $((n + 20)) ]; }
+		for i in $(seq 20); do ! goes_on || break; done
+		ip link set eth1 down; sleep 1; ip link set eth1 up
+		for i in $(seq 40); do ! goes_on || { end; exit 0; }; done
+		exit 9'
+	expect_status 0
+}
+
 @test "cpu-throttle: a process gets no more than its share" {
 	run guest '
 		sh -c "while :; do :; done" & spin=$!
