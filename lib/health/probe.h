@@ -63,9 +63,9 @@ void probe_connect(struct probe *p, const struct probe_addr *peer);
  * How often: a probe every period_ns; one that has no answer after deadline_ns is missed, and again
  * for each further period without an answer. A slow answer widens the deadline (smoothed
  * round trip plus four deviations, at most max_deadline_ns), so that a loaded machine is not taken
- * for a dead path. Zeros take the defaults: 25 ms, 50 ms, 150 ms. At most two probes are
+ * for a dead path. Zeros take the defaults: 25 ms, 50 ms, 1 s. At most two probes are
  * unanswered at a time: then none is added. If this thread itself did not run for more than
- * a period (stopped, machine asleep) deadlines begin anew: that was not the network.
+ * a period (stopped, machine asleep) deadlines are later by that time: that was not the network.
  */
 void probe_timing(struct probe *p, uint64_t period_ns, uint64_t deadline_ns,
 		  uint64_t max_deadline_ns);

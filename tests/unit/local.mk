@@ -94,6 +94,12 @@ tests_unit_test_async_SOURCES = tests/unit/test_async.c lib/verbs/async.c
 tests_unit_test_async_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
 tests_unit_test_async_LDADD = $(CMOCKA_LIBS)
 
+check_PROGRAMS += tests/unit/test_probe
+TESTS += tests/unit/test_probe
+tests_unit_test_probe_SOURCES = tests/unit/test_probe.c lib/health/probe.c
+tests_unit_test_probe_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
+tests_unit_test_probe_LDADD = $(CMOCKA_LIBS)
+
 check_PROGRAMS += tests/unit/test_program
 TESTS += tests/unit/test_program
 tests_unit_test_program_SOURCES = tests/unit/test_program.c \
