@@ -34,6 +34,8 @@ void shift_conn_cfg_defaults(struct shift_conn_cfg *cfg)
 	default_ns(&cfg->tombstone_ns, 60 * S);
 	if (!cfg->probe_misses)
 		cfg->probe_misses = 3;
+	if (!cfg->no_progress_answers)
+		cfg->no_progress_answers = 4;
 	if (!cfg->rails)
 		cfg->rails = 1;
 }

@@ -55,16 +55,19 @@ struct shift_conn_cfg {
 	uint64_t switch_timeout_ns;   /* no answer to SWITCH: try another epoch: 500 ms */
 	uint64_t quarantine_ns;	      /* after the peer is fenced, old packets live on: 1 s */
 	uint64_t giveup_ns;	      /* 30 s */
-	uint64_t drain_ns;	      /* planned switch: bounded wait: 200 ms */
+	uint64_t drain_ns;	      /* planned switch: bounded wait, at first: 200 ms */
 	uint64_t hold_down_ns;	      /* first hold-down before fail-back: 1 s */
 	uint64_t hold_down_max_ns;    /* 300 s */
 	uint64_t hold_down_window_ns; /* failures further apart do not double it: 600 s */
 	uint64_t no_progress_ns;      /* WRs outstanding without completion: ask: 1 s */
 	uint64_t tombstone_ns;	      /* 60 s; for the caller, see shift_tombstone */
 	uint32_t probe_misses;	      /* consecutive misses that count as silence: 3 */
+	/* Answers in a row, none with a step forward, that mean a dead path: 4. soft-RoCE under
+	 * full load lets a QP stand for up to 2 s, and it goes on by itself. */
+	uint32_t no_progress_answers;
 };
 
-/* Fill every time and probe_misses that is 0, set rails >= 1. Touches nothing else. */
+/* Fill every time and count that is 0, set rails >= 1. Touches nothing else. */
 void shift_conn_cfg_defaults(struct shift_conn_cfg *cfg);
 
 /* Bytes of memory one connection needs, aligned to 64; 0 if cfg is impossible. */
@@ -260,7 +263,8 @@ enum shift_event_type {
 };
 
 enum shift_close {
-	SHIFT_CLOSE_ERR,   /* modify(ERR): what is outstanding flushes */
+	SHIFT_CLOSE_ERR, /* modify(ERR): what is outstanding flushes. In SETUP that is the caller's
+			  * to do, after CLOSED, which comes at once: errors go on passing. */
 	SHIFT_CLOSE_RESET, /* modify(RESET): no more completions */
 	SHIFT_CLOSE_DESTROY,
 };
@@ -347,8 +351,9 @@ bool shift_conn_repost(const struct shift_conn *c, uint64_t *index, uint64_t end
 void shift_conn_recv_at(const struct shift_conn *c, uint64_t index, struct shift_recv_wr *wr);
 
 /*
- * The program is about to do what cannot be moved (memory windows): as without us from here on, for
- * good; a SWITCH is answered FAILED. Only before the first switch has begun; false: it is too late.
+ * The program is about to do what cannot be moved (memory windows, direct verbs): as without us
+ * from here on, for good; a SWITCH is answered FAILED. Only before the first switch has begun;
+ * false: it is too late.
  */
 bool shift_conn_release(struct shift_conn *c);
 
@@ -434,7 +439,7 @@ int shift_conn_dump(const struct shift_conn *c, char *buf, size_t len);
 struct shift_tombstone {
 	struct shift_msg answer; /* CLOSED or FAILED, ready to be sent */
 	uint64_t expires_ns;
-	bool valid; /* false: not CLOSED or DEAD yet */
+	bool valid; /* false: not CLOSED or DEAD yet, nor released */
 };
 
 void shift_conn_tombstone(const struct shift_conn *c, uint64_t now_ns, struct shift_tombstone *t);

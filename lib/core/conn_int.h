@@ -100,13 +100,13 @@ struct shift_conn {
 	uint64_t check_at;
 	uint64_t active_ns; /* of the last COMMIT */
 	uint32_t attempt;
+	uint32_t in_vain; /* planned switches that were let be, since the last COMMIT */
 
 	/* No-progress question. */
 	uint64_t check_done;
 	uint32_t query_serial;
-	uint32_t query_same;
 	uint32_t query_psn;
-	bool query_seen;
+	uint32_t query_same;   /* answers in a row that said so */
 	uint32_t asked_serial; /* the peer's, being answered */
 
 	/* Errors. */

@@ -2,6 +2,8 @@
 /* Planned switches: migration by the operator, fail-back (DESIGN 4.3 rule 21). */
 #include "lib/core/conn_int.h"
 
+enum { IN_VAIN_MAX = 3 }; /* 200 ms become 1.6 s */
+
 /*
  * A rail is good again when its probes have been answered without a miss for its hold-down,
  * which doubles with each failover within the window. Side 1 waits half as long again, so that
@@ -40,6 +42,15 @@ uint64_t failback_deadline(const struct shift_conn *c)
 	return at;
 }
 
+/*
+ * How long posts are held for what is outstanding. On a path that is too slow for it the next try
+ * waits longer, or the connection would never come home; the peer counts the same tries.
+ */
+static uint64_t drain_ns(const struct shift_conn *c)
+{
+	return c->cfg.drain_ns << (c->in_vain < IN_VAIN_MAX ? c->in_vain : IN_VAIN_MAX);
+}
+
 static void send_plan(struct shift_conn *c, enum shift_msg_type type)
 {
 	struct shift_msg m = {.type = (uint8_t)type, .rail = c->plan.r, .epoch = c->e};
@@ -55,7 +66,7 @@ void failback_prepare(struct shift_conn *c, uint8_t rail, enum shift_reason reas
 	c->plan.since = now;
 	conn_set_state(c, SHIFT_ST_PREPARE, reason);
 	conn_arm_rto(c, now);
-	c->timeout_at = now + 3 * c->cfg.drain_ns; /* covers the peer's drain */
+	c->timeout_at = now + 3 * drain_ns(c); /* covers the peer's drain */
 	send_plan(c, SHIFT_MSG_PREPARE);
 }
 
@@ -91,6 +102,7 @@ static void resume(struct shift_conn *c)
 static void abandon(struct shift_conn *c, uint64_t now)
 {
 	c->stats.abandoned++;
+	c->in_vain++;
 	c->rto_at = c->timeout_at = NEVER;
 	if (!c->plan.follower)
 		postpone(c, c->plan.r, now);
@@ -107,7 +119,7 @@ static void drain(struct shift_conn *c, bool follower, uint64_t now)
 	c->plan.since = now;
 	conn_hold(c);
 	c->check_at = NEVER;
-	c->timeout_at = now + c->cfg.drain_ns;
+	c->timeout_at = now + drain_ns(c);
 	c->rto_at = NEVER;
 	conn_set_state(c, SHIFT_ST_DRAIN, SHIFT_R_PREPARED);
 	failback_drained(c, now);
@@ -116,7 +128,7 @@ static void drain(struct shift_conn *c, bool follower, uint64_t now)
 static void ready(struct shift_conn *c, uint64_t now)
 {
 	c->plan.ready_sent = true;
-	c->timeout_at = now + 3 * c->cfg.drain_ns; /* for the starter's own drain and SWITCH */
+	c->timeout_at = now + 3 * drain_ns(c); /* for the starter's own drain and SWITCH */
 	send_plan(c, SHIFT_MSG_READY);
 }
 

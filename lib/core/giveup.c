@@ -39,6 +39,13 @@ void giveup(struct shift_conn *c, enum shift_reason reason, uint32_t status, uin
 
 void giveup_close(struct shift_conn *c, uint8_t how)
 {
+	if (c->state == SHIFT_ST_SETUP && how == SHIFT_CLOSE_ERR) {
+		/* The program may have had errors of this QP as they came, and so it gets the
+		 * rest: made from the log, they would come twice. */
+		hello_void(c);
+		conn_emit(c, SHIFT_ACT_CLOSED, c->r);
+		return;
+	}
 	switch ((enum shift_state)c->state) {
 	case SHIFT_ST_DEAD:
 	case SHIFT_ST_CLOSED: /* already fenced: only what the program may still see changes */
@@ -75,7 +82,8 @@ static void announce(struct shift_conn *c)
 	struct shift_msg m;
 
 	giveup_answer(c, &m);
-	if (m.type != SHIFT_MSG_FAILED || c->end_reason == SHIFT_R_PEER_DIED)
+	if (m.type != SHIFT_MSG_FAILED || c->end_reason == SHIFT_R_PEER_DIED ||
+	    c->end_reason == SHIFT_R_CLOSE)
 		return;
 	for (uint8_t i = 0; i < c->cfg.rails; i++)
 		if (!c->rail[i].down)
@@ -106,10 +114,13 @@ void giveup_fenced(struct shift_conn *c)
 	announce(c);
 }
 
-/* What a connection that is over says to any SWITCH or question. */
+/*
+ * What a connection that is over says to any SWITCH or question. One that has not been protected
+ * cannot say what it consumed: receives that flushed were passed on and counted.
+ */
 void giveup_answer(const struct shift_conn *c, struct shift_msg *m)
 {
-	bool failed = c->end_reason != SHIFT_R_CLOSE;
+	bool failed = c->end_reason != SHIFT_R_CLOSE || c->unprotected;
 
 	*m = (struct shift_msg){
 		.type = failed ? SHIFT_MSG_FAILED : SHIFT_MSG_CLOSED,
@@ -152,7 +163,8 @@ void giveup_msg(struct shift_conn *c, const struct shift_msg *m)
 void shift_conn_tombstone(const struct shift_conn *c, uint64_t now_ns, struct shift_tombstone *t)
 {
 	*t = (struct shift_tombstone){0};
-	if (c->state != SHIFT_ST_DEAD && c->state != SHIFT_ST_CLOSED)
+	if (c->state != SHIFT_ST_DEAD && c->state != SHIFT_ST_CLOSED &&
+	    !(c->state == SHIFT_ST_SETUP && c->unprotected))
 		return;
 	giveup_answer(c, &t->answer);
 	t->expires_ns = now_ns + c->cfg.tombstone_ns;

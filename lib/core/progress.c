@@ -52,7 +52,7 @@ void progress_tick(struct shift_conn *c, uint64_t now)
 	c->check_at = now + c->cfg.no_progress_ns;
 	c->check_done = c->sq.sig_done + c->sq.scan;
 	if (moved || oldest_signaled(c) == NEVER) {
-		c->query_seen = false;
+		c->query_same = 0;
 		return;
 	}
 	c->stats.no_progress_asked++;
@@ -63,19 +63,22 @@ void progress_tick(struct shift_conn *c, uint64_t now)
 static void answer(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 {
 	/*
-	 * Beyond my oldest signaled WR: executed, and its completion does not come: the ACK path
-	 * is dead. The same PSN twice: the data path is, unless the WR waits for a receive.
+	 * The peer's NIC stands still, and so do our completions. Beyond my oldest signaled WR:
+	 * executed, and its completion does not come: the ACK path is dead. Before it: the data
+	 * path is, unless the WR waits for a receive.
 	 */
 	uint64_t oldest = oldest_signaled(c);
 	const struct shift_wr_entry *e, *stuck;
 	uint64_t k;
-	bool same = c->query_seen && c->query_psn == m->rep_psn;
+	bool same = c->query_same && c->query_psn == m->rep_psn;
 
 	if (oldest == NEVER || c->check_done != c->sq.sig_done + c->sq.scan)
 		return; /* moved since the question */
-	e = shift_sendlog_at(&c->sq, oldest);
-	c->query_seen = true;
+	c->query_same = same ? c->query_same + 1 : 1;
 	c->query_psn = m->rep_psn;
+	if (c->query_same < c->cfg.no_progress_answers)
+		return;
+	e = shift_sendlog_at(&c->sq, oldest);
 	stuck = e;
 	if (!shift_psn_unwrap(m->rep_psn, c->tx_psn,
 			      shift_sendlog_cum_before(&c->sq, oldest_open(c)),
@@ -86,7 +89,7 @@ static void answer(struct shift_conn *c, const struct shift_msg *m, uint64_t now
 		}
 		stuck = at_packet(c, k);
 	}
-	if (same && (m->recv_avail || !shift_wr_two_sided(stuck->opcode)))
+	if (m->recv_avail || !shift_wr_two_sided(stuck->opcode))
 		switch_start(c, SHIFT_R_NO_PROGRESS, NO_RAIL, now);
 }
 

@@ -264,7 +264,8 @@ static void commit(struct shift_conn *c, const struct shift_msg *m, uint64_t now
 	if (c->plan.planned)
 		conn_trouble_over(c);
 	c->check_at = now + c->cfg.no_progress_ns;
-	c->query_seen = false;
+	c->query_same = 0;
+	c->in_vain = 0;
 	c->plan.r = NO_RAIL;
 }
 

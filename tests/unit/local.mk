@@ -9,7 +9,7 @@ tests_unit_test_chan_LDADD = $(CMOCKA_LIBS)
 # One program per part of lib/core.
 
 CORE_TESTS = tests/unit/test_psn tests/unit/test_wrlog tests/unit/test_msg tests/unit/test_conn \
-	tests/unit/test_edges tests/unit/test_sceptic tests/unit/test_chaos
+	tests/unit/test_edges tests/unit/test_progress tests/unit/test_sceptic tests/unit/test_chaos
 check_PROGRAMS += $(CORE_TESTS)
 TESTS += $(CORE_TESTS)
 
@@ -39,6 +39,10 @@ tests_unit_test_chaos_LDADD = $(core_test_libs)
 tests_unit_test_edges_SOURCES = tests/unit/test_edges.c tests/unit/world.c tests/unit/world.h
 tests_unit_test_edges_CFLAGS = $(core_test_cflags)
 tests_unit_test_edges_LDADD = $(core_test_libs)
+
+tests_unit_test_progress_SOURCES = tests/unit/test_progress.c tests/unit/world.c tests/unit/world.h
+tests_unit_test_progress_CFLAGS = $(core_test_cflags)
+tests_unit_test_progress_LDADD = $(core_test_libs)
 
 tests_unit_test_kv_proto_SOURCES = tests/unit/test_kv_proto.c
 tests_unit_test_kv_proto_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)

@@ -26,14 +26,6 @@ static int teardown(void **state)
 	return 0;
 }
 
-static struct shift_conn_view view(int h)
-{
-	struct shift_conn_view v;
-
-	shift_conn_view(w.h[h].c, &v);
-	return v;
-}
-
 /* Host 0 gets a SWITCH that a peer of ours would not send. */
 static void forged_switch(uint32_t epoch, uint8_t rail, uint32_t rep_epoch)
 {
@@ -65,7 +57,7 @@ static void waits_for_an_answer(void)
 
 static void ends_dead(enum shift_reason why)
 {
-	assert_int_equal(view(0).reason, why);
+	assert_int_equal(w_view(&w, 0).reason, why);
 	while (w_op(&w, 0))
 		;
 	assert_int_equal(w_state(&w, 0), SHIFT_ST_DEAD);
@@ -84,7 +76,7 @@ static void a_report_of_an_epoch_never_sent_in_breaks_the_protocol(void **state)
 {
 	(void)state;
 	waits_for_an_answer();
-	forged_switch(view(0).e, view(0).r, view(0).e);
+	forged_switch(w_view(&w, 0).e, w_view(&w, 0).r, w_view(&w, 0).e);
 	ends_dead(SHIFT_R_PROTOCOL);
 }
 
@@ -160,16 +152,16 @@ static void patience_ends_where_another_rail_answers(void **state)
 
 	(void)state;
 	waits_for_an_answer();
-	first = view(0).e;
-	for (int i = 0; i < 200 && view(0).target_e == first; i++) {
+	first = w_view(&w, 0).e;
+	for (int i = 0; i < 200 && w_view(&w, 0).target_e == first; i++) {
 		w.now = shift_conn_deadline(w.h[0].c);
 		w_event(&w, 0, SHIFT_EV_PROBE_OK, 1);
 		w_event(&w, 0, SHIFT_EV_PROBE_OK, 2);
 		w_tick(&w, 0);
 	}
-	assert_true(view(0).target_e > first);
-	assert_int_equal(view(0).reason, SHIFT_R_TIMEOUT);
-	assert_true(view(0).target_r != 1);
+	assert_true(w_view(&w, 0).target_e > first);
+	assert_int_equal(w_view(&w, 0).reason, SHIFT_R_TIMEOUT);
+	assert_true(w_view(&w, 0).target_r != 1);
 }
 
 /* A link that goes just after a fail-back, while the other rail is in its quarantine, does not say
@@ -185,10 +177,10 @@ static void a_link_down_is_remembered_until_a_rail_is_clean(void **state)
 		;
 	w_event(&w, 0, SHIFT_EV_LINK_DOWN, 0);
 	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
-	assert_int_equal(view(0).r, 0);
+	assert_int_equal(w_view(&w, 0).r, 0);
 	assert_true(w_settle(&w, 20));
-	assert_int_equal(view(0).r, 1);
-	assert_int_equal(view(1).r, 1);
+	assert_int_equal(w_view(&w, 0).r, 1);
+	assert_int_equal(w_view(&w, 1).r, 1);
 }
 
 /* Memory windows: as without us from there on, and the peer learns it when it asks. */
@@ -198,7 +190,7 @@ static void released_it_stays_where_it_is(void **state)
 	assert_true(shift_conn_release(w.h[0].c));
 	w_tick(&w, 0);
 	assert_int_equal(w_state(&w, 0), SHIFT_ST_SETUP);
-	assert_false(view(0).protected_);
+	assert_false(w_view(&w, 0).protected_);
 	assert_true(shift_conn_release(w.h[0].c));
 	w_event(&w, 0, SHIFT_EV_LINK_DOWN, 0);
 	w_event(&w, 0, SHIFT_EV_RTS, 0);
@@ -208,6 +200,20 @@ static void released_it_stays_where_it_is(void **state)
 	w_run(&w, 2000);
 	assert_int_equal(w_state(&w, 1), SHIFT_ST_DEAD);
 	assert_int_equal(w_state(&w, 0), SHIFT_ST_SETUP);
+}
+
+/* Its QP may go without a close (direct verbs): the peer is not left to wait for an answer. */
+static void released_it_leaves_a_tombstone(void **state)
+{
+	struct shift_tombstone stone;
+
+	(void)state;
+	shift_conn_tombstone(w.h[0].c, w.now, &stone);
+	assert_false(stone.valid);
+	assert_true(shift_conn_release(w.h[0].c));
+	shift_conn_tombstone(w.h[0].c, w.now, &stone);
+	assert_true(stone.valid);
+	assert_int_equal(stone.answer.type, SHIFT_MSG_FAILED);
 }
 
 static void after_a_switch_it_is_not_released(void **state)
@@ -222,6 +228,66 @@ static void after_a_switch_it_is_not_released(void **state)
 	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
 }
 
+/* 3 posts, of which each has its error: what comes of it later is the NIC's to say, once. */
+static void what_had_its_error_does_not_flush_again(void **state)
+{
+	struct shift_conn_cfg cfg = {.exactly_once = true};
+	struct shift_event close = {.type = SHIFT_EV_CLOSE, .how = SHIFT_CLOSE_ERR};
+	struct shift_event fenced = {
+		.type = SHIFT_EV_FENCE_DONE, .fence = SHIFT_FENCE_SURE, .clean = true};
+	struct shift_cqe cqe = {.status = SHIFT_WC_RETRY_EXC_ERR};
+	struct shift_conn *c;
+	struct shift_action a;
+	struct shift_wc wc;
+	bool closed = false;
+
+	(void)state;
+	w_free(&w);
+	w_init_ready(&w, &cfg);
+	c = w.h[0].c;
+	for (uint64_t i = 0; i < 3; i++) {
+		struct shift_wr wr = {.wr_id = i, .flags = SHIFT_F_SIGNALED};
+		int rail;
+
+		assert_int_equal(shift_conn_post_send(c, &wr, &rail), 0);
+	}
+	for (uint64_t i = 0; i < 3; i++) {
+		cqe.wr_id = i;
+		assert_true(shift_conn_cqe(c, &cqe, &wc, w.now));
+		cqe.status = SHIFT_WC_WR_FLUSH_ERR;
+	}
+	shift_conn_event(c, &close, w.now);
+	shift_conn_event(c, &fenced, w.now);
+	while (shift_conn_action(c, &a)) {
+		closed |= a.type == SHIFT_ACT_CLOSED;
+		assert_int_not_equal(a.type, SHIFT_ACT_FENCE);
+		assert_int_not_equal(a.type, SHIFT_ACT_COMPLETE);
+	}
+	assert_true(closed);
+	assert_false(shift_conn_completion(c, &wc));
+	assert_true(shift_conn_cqe(c, &cqe, &wc, w.now)); /* of what is posted now */
+}
+
+/* Its count of receives is wrong by those that flushed: the peer must not build on it. */
+static void an_unprotected_end_vouches_for_nothing(void **state)
+{
+	struct shift_cqe cqe = {.status = SHIFT_WC_WR_FLUSH_ERR, .is_recv = true};
+	struct shift_tombstone t;
+	struct shift_wc wc;
+
+	(void)state;
+	assert_true(shift_conn_release(w.h[1].c));
+	w_close(&w, 1, SHIFT_CLOSE_ERR);
+	assert_true(shift_conn_cqe(w.h[1].c, &cqe, &wc, w.now));
+	w_close(&w, 1, SHIFT_CLOSE_DESTROY);
+	while (w_op(&w, 1))
+		;
+	assert_int_equal(w_state(&w, 1), SHIFT_ST_CLOSED);
+	assert_int_equal(w.msgs, 0); /* an idle peer is told nothing */
+	shift_conn_tombstone(w.h[1].c, w.now, &t);
+	assert_int_equal(t.answer.type, SHIFT_MSG_FAILED);
+}
+
 static void names_are_complete(void **state)
 {
 	(void)state;
@@ -233,6 +299,29 @@ static void names_are_complete(void **state)
 		assert_non_null(shift_event_name(i));
 	for (unsigned int i = 0; i < SHIFT_ACT_COUNT; i++)
 		assert_non_null(shift_action_name(i));
+}
+
+/* 200 ms were too short for what is outstanding: 400 ms. */
+static void a_slow_path_drains_longer_the_next_time(void **state)
+{
+	(void)state;
+	w_post(&w, 1, SHIFT_OP_FETCH_ADD, 8, true);
+	w.data_cut[0] = true;
+	for (int i = 0; i < 2; i++) {
+		w_event(&w, 0, SHIFT_EV_MIGRATE, 2);
+		w_msg(&w, 0);
+		assert_int_equal(w_state(&w, 1), SHIFT_ST_DRAIN);
+		w.now += SECOND * 3 / 10;
+		w_tick(&w, 1);
+		assert_int_equal(w_state(&w, 1), i ? SHIFT_ST_DRAIN : SHIFT_ST_ACTIVE);
+		w.now += i ? 0 : SECOND * 4 / 10;
+		w_tick(&w, 0);
+		assert_int_equal(w_state(&w, 0), i ? SHIFT_ST_PREPARE : SHIFT_ST_ACTIVE);
+	}
+	w.data_cut[0] = false;
+	assert_true(w_settle(&w, 20));
+	assert_int_equal(w_view(&w, 0).r, 2);
+	assert_int_equal(w.h[1].completed, 1);
 }
 
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -249,8 +338,12 @@ int main(void)
 		T(patience_ends_where_another_rail_answers),
 		T(a_link_down_is_remembered_until_a_rail_is_clean),
 		T(released_it_stays_where_it_is),
+		T(released_it_leaves_a_tombstone),
 		T(after_a_switch_it_is_not_released),
+		T(what_had_its_error_does_not_flush_again),
+		T(an_unprotected_end_vouches_for_nothing),
 		T(names_are_complete),
+		T(a_slow_path_drains_longer_the_next_time),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

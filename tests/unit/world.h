@@ -108,4 +108,12 @@ bool w_settle(struct world *w, unsigned int n);
 uint32_t w_random(struct world *w, uint32_t n);
 enum shift_state w_state(const struct world *w, int h);
 
+static inline struct shift_conn_view w_view(const struct world *w, int h)
+{
+	struct shift_conn_view v;
+
+	shift_conn_view(w->h[h].c, &v);
+	return v;
+}
+
 #endif
