@@ -22,6 +22,7 @@ lib_libshiftcore_mutants_la_CPPFLAGS = $(AM_CPPFLAGS) -DSHIFT_MUTANTS -DSHIFT_CO
 # What moves the core: threads, NICs, control links, link events, probes.
 noinst_LTLIBRARIES += lib/libshiftverbs.la
 lib_libshiftverbs_la_SOURCES = \
+	lib/health/live.c lib/health/live.h lib/health/live_judge.c \
 	lib/health/netlink.c lib/health/netlink.h \
 	lib/health/probe.c lib/health/probe.h lib/health/probe_int.h lib/health/probe_qp.c \
 	lib/verbs/bg.c lib/verbs/bg.h lib/verbs/bg_int.h lib/verbs/bg_timer.c \
@@ -30,7 +31,7 @@ lib_libshiftverbs_la_SOURCES = \
 	lib/verbs/link.c lib/verbs/link.h lib/verbs/link_int.h lib/verbs/link_open.c \
 	lib/verbs/link_qp.c \
 	lib/verbs/log.h lib/verbs/nic.c lib/verbs/nic.h lib/verbs/nic_int.h \
-	lib/verbs/nic_watch.c lib/verbs/real.h \
+	lib/verbs/nic_psn.c lib/verbs/nic_watch.c lib/verbs/real.h \
 	lib/verbs/worker.c lib/verbs/worker.h
 lib_libshiftverbs_la_CFLAGS = $(AM_CFLAGS) -pthread $(IBVERBS_CFLAGS)
 
@@ -42,8 +43,8 @@ EXTRA_DIST += doc/protocol.md
 # on libibverbs even if it calls nothing there by name: programs get it from a handle of ours.
 pkglib_LTLIBRARIES += lib/libshift.la
 lib_libshift_la_SOURCES = \
-	lib/verbs/exports.c lib/verbs/hooks.h \
-	lib/verbs/arm.c lib/verbs/async.c lib/verbs/cq.c lib/verbs/device.c lib/verbs/enter.c lib/verbs/fence.c lib/verbs/gate.c lib/verbs/gate.h \
+	lib/verbs/exports.c lib/verbs/hooks.h lib/verbs/dv.c lib/verbs/dv.h lib/verbs/around.c \
+	lib/verbs/arm.c lib/verbs/async.c lib/verbs/cq.c lib/verbs/device.c lib/verbs/enter.c lib/verbs/fence.c lib/verbs/gate.c lib/verbs/gate.h lib/verbs/jobs.c \
 	lib/verbs/keys.c lib/verbs/keys.h lib/verbs/meet.c lib/verbs/memory.c \
 	lib/verbs/operator.c lib/verbs/scarce.c \
 	lib/verbs/path.c lib/verbs/path.h lib/verbs/pause.c lib/verbs/pause.h lib/verbs/poll.c lib/verbs/post.c lib/verbs/qp.c \
@@ -62,7 +63,16 @@ lib_libshift_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \
 lib_libshift_la_DEPENDENCIES = lib/libshiftverbs.la lib/libshiftstats.la lib/libshiftcore.la kv/libkvclient.la lib/libshift.map
 EXTRA_DIST += lib/libshift.map
 
-# The same with pause points, for tests: never installed.
+# What a dlopen of libmlx5 gets: nothing but dependencies, in this order (lib/verbs/dlopen.c).
+if HAVE_MLX5
+pkglib_LTLIBRARIES += lib/libshift-mlx5.la
+lib_libshift_mlx5_la_SOURCES = lib/verbs/mlx5.c
+lib_libshift_mlx5_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \
+	-Wl,--no-as-needed,lib/.libs/libshift.so,-lmlx5
+lib_libshift_mlx5_la_DEPENDENCIES = lib/libshift.la
+endif
+
+# libshift.so with pause points, for tests: never installed.
 check_LTLIBRARIES += lib/libshift-hooks.la
 lib_libshift_hooks_la_SOURCES = $(lib_libshift_la_SOURCES)
 lib_libshift_hooks_la_CFLAGS = $(SHIFT_SO_CFLAGS) -DSHIFT_TEST_HOOKS
@@ -70,10 +80,10 @@ lib_libshift_hooks_la_LIBADD = $(lib_libshift_la_LIBADD)
 lib_libshift_hooks_la_LDFLAGS = $(lib_libshift_la_LDFLAGS) -rpath /nowhere
 lib_libshift_hooks_la_DEPENDENCIES = $(lib_libshift_la_DEPENDENCIES)
 
-# It is preloaded, never linked with; and without the .la, libtool would leave it behind.
+# They are preloaded or loaded, never linked with; and without the .la, libtool would leave it behind.
 install-exec-hook:
-	rm -f $(DESTDIR)$(pkglibdir)/libshift.la
+	rm -f $(DESTDIR)$(pkglibdir)/libshift.la $(DESTDIR)$(pkglibdir)/libshift-mlx5.la
 uninstall-hook:
-	rm -f $(DESTDIR)$(pkglibdir)/libshift.so
+	rm -f $(DESTDIR)$(pkglibdir)/libshift.so $(DESTDIR)$(pkglibdir)/libshift-mlx5.so
 
 include lib/stats/local.mk

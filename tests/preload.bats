@@ -24,7 +24,7 @@ exports() { # FILE: names with versions
 	nm -D --defined-only --with-symbol-versions "$1" | awk '$2 ~ /[TW]/ {print $3}' | sort
 }
 
-@test "exports: the verbs, in the versions of libibverbs, and nothing else" {
+@test "exports: the verbs, in the versions of libibverbs, libmlx4 and libmlx5, and nothing else" {
 	diff <(exports "$library") <(sort <<-END
 		dlopen
 		ibv_alloc_pd@@IBVERBS_1.1
@@ -46,6 +46,11 @@ exports() { # FILE: names with versions
 		ibv_reg_mr_iova@@IBVERBS_1.7
 		ibv_rereg_mr@@IBVERBS_1.1
 		ibv_resize_cq@@IBVERBS_1.1
+		mlx4dv_create_qp@@MLX4_1.0
+		mlx4dv_init_obj@@MLX4_1.0
+		mlx5dv_create_qp@@MLX5_1.3
+		mlx5dv_init_obj@@MLX5_1.2
+		mlx5dv_init_obj@MLX5_1.0
 		verbs_open_device
 	END
 	)
@@ -53,9 +58,20 @@ exports() { # FILE: names with versions
 	[ -z "$(nm -D --defined-only "$library" | awk '$2 !~ /[TA]/')" ]
 }
 
+same_exports() { # NAMES FILE: those of ours that begin so are in that library too
+	[ -z "$(exports "$library" | grep "^$1.*@" | sort | comm -23 - <(exports "$2"))" ]
+}
+
 @test "exports: this machine's libibverbs has the same names and versions" {
-	real=$(ldd "$library" | awk '$1 == "libibverbs.so.1" {print $3}')
-	[ -z "$(exports "$library" | grep @@ | comm -23 - <(exports "$real"))" ]
+	same_exports ibv_ "$(ldd "$library" | awk '$1 == "libibverbs.so.1" {print $3}')"
+}
+
+@test "exports: this machine's libmlx5 and libmlx4 have the same names and versions" {
+	for name in mlx4 mlx5; do
+		file=$(ldconfig -p | awk -v name="lib$name.so.1" '$1 == name {print $NF; exit}')
+		[ -n "$file" ] || skip "lib$name is not installed"
+		same_exports ${name}dv_ "$file"
+	done
 }
 
 @test "it needs libibverbs and libc, nothing else" {
@@ -203,7 +219,7 @@ exports() { # FILE: names with versions
 	done
 }
 
-@test "libmlx5 is loaded as it is, and opens its devices through us" {
+@test "libmlx5 opens its devices through us" {
 	run lookup libmlx5.so.1 mlx5dv_open_device
 	[ "$status" -eq 0 ] || skip "libmlx5 is not installed"
 	LD_PRELOAD=$preload$library run -0 lookup libmlx5.so.1 mlx5dv_open_device
@@ -224,7 +240,7 @@ exports() { # FILE: names with versions
 	cd "$BATS_TEST_TMPDIR"
 	sed '/ibv_create_srq/d' "$SRCDIR/tests/nullverbs/nullverbs.map" >map
 	echo 'local: ibv_create_srq; };' | sed 's/^/IBVERBS_LESS { /' >>map
-	${CC:-gcc} -std=gnu11 -D_GNU_SOURCE -shared -fPIC -I"$SRCDIR" "$SRCDIR"/tests/nullverbs/*.c \
+	${CC:-gcc} -std=gnu11 -D_GNU_SOURCE -shared -fPIC -I"$SRCDIR" "$SRCDIR"/tests/nullverbs/{data,device,objects,qp}.c \
 		-Wl,-soname,libibverbs.so.1,--version-script,map -o libibverbs.so.1
 	nullverbs=$BATS_TEST_TMPDIR
 	SHIFT_JOB=j run -0 --separate-stderr preloaded lookup -c libibverbs.so.1
@@ -283,6 +299,107 @@ objects() { # WHAT: works as without shift
 	[ "$(grep -c 'connection .* sends' "$BATS_TEST_TMPDIR/log")" -eq 1 ] # none for the second
 }
 
+around() { # [-d LIBRARY] WHAT: works as without shift
+	[ -x "$BUILDDIR/tests/preload/posts_around" ] || skip "built without libmlx5"
+	[ "$(LD_LIBRARY_PATH=$nullverbs posts_around "$@")" = done ]
+	run -0 with_shift posts_around "$@"
+	[ "$output" = done ]
+}
+
+unprotected() { # FILTER [-d LIBRARY] WHAT: of the statistics, while the objects are there
+	local filter=$1
+	shift
+	mkfifo "$BATS_TEST_TMPDIR/in"
+	STAY=1 with_shift posts_around "$@" <"$BATS_TEST_TMPDIR/in" &
+	pid=$!
+	exec 4>"$BATS_TEST_TMPDIR/in"
+	export SHIFT_RUN_DIR=$BATS_TEST_TMPDIR
+	wait_until 30 status_says "$filter"
+	exec 4>&-
+	wait "$pid"
+	rm "$BATS_TEST_TMPDIR/in"
+}
+
+status_says() { # FILTER
+	shift-ctl status --json | jq -e ".processes[] | $1" >/dev/null
+}
+
+not_protected() { # hence passed through, said once
+	[ "$(grep -c 'QP .* is not protected: the program posts around' "$BATS_TEST_TMPDIR/log")" -eq "$1" ]
+	rm "$BATS_TEST_TMPDIR/log"
+}
+
+lost() { # N: connections unprotected for this reason
+	echo '[.connections[] | select(.unprotected == "POSTED_AROUND" and .protected == false)]
+		| length == '"$1"
+}
+
+@test "mlx5dv_init_obj of a QP: unprotected with the reason, before it could matter" {
+	around qp
+	not_protected 1
+	unprotected "$(lost 1)" qp
+}
+
+@test "mlx5dv_init_obj of a QP: receives outstanding come back as they were posted" {
+	around receives
+	not_protected 1
+}
+
+@test "mlx5dv_init_obj of a CQ: all QPs on it, also those to come" {
+	around cq
+	not_protected 2
+	unprotected "($(lost 2)) and .passed_through == [.passed_through[0] + {count: 1, unprotected: \"POSTED_AROUND\"}]" cq
+}
+
+@test "mlx5dv_create_qp: passed through, and counted" {
+	around made
+	[ ! -s "$BATS_TEST_TMPDIR/log" ] || ! grep 'connection .* sends' "$BATS_TEST_TMPDIR/log"
+	unprotected '.connections == [] and .passed_through == [.passed_through[0] + {count: 1, unprotected: "POSTED_AROUND"}]' made
+}
+
+@test "direct verbs by a dlopen of libmlx5: the same" {
+	for name in libmlx5.so.1 libmlx5.so "$nullverbs/libmlx5.so.1"; do
+		around -d "$name" qp
+		not_protected 1
+		around -d "$name" old
+		not_protected 1
+	done
+	unprotected "$(lost 1)" -d libmlx5.so.1 old
+	unprotected '.passed_through[0].unprotected == "POSTED_AROUND"' -d libmlx5.so made
+}
+
+@test "dlopen of libmlx5: ours first, then the real one" {
+	[ -e "$BUILDDIR/lib/.libs/libshift-mlx5.so" ] || skip "built without libmlx5"
+	for flag in '' -g; do
+		# shellcheck disable=SC2086
+		run -0 --separate-stderr preloaded lookup $flag libmlx5.so.1 mlx5dv_init_obj mlx5dv_init_obj@MLX5_1.0 \
+			mlx5dv_create_qp@MLX5_1.3 mlx5dv_query_device
+		[ "$output" = "$(printf '%s\n' libshift.so libshift.so libshift.so libmlx5.so.1)" ]
+		[ -z "$stderr" ]
+	done
+	run -1 preloaded lookup /nowhere/libmlx5.so.1
+	expect_line '^dlopen: /nowhere/libmlx5.so.1: cannot open shared object file'
+}
+
+@test "dlopen of libmlx5 without libshift-mlx5.so gives the real one, and says so under a launcher" {
+	[ -e "$nullverbs/libmlx5.so.1" ] || skip "built without libmlx5"
+	cp "$library" "$BATS_TEST_TMPDIR/"
+	library=$BATS_TEST_TMPDIR/libshift.so
+	run -0 --separate-stderr preloaded lookup libmlx5.so.1 mlx5dv_init_obj
+	[ "$output" = libmlx5.so.1 ]
+	[ -z "$stderr" ]
+	SHIFT_JOB=j run -0 --separate-stderr preloaded lookup libmlx5.so.1 mlx5dv_init_obj
+	[ "$output" = libmlx5.so.1 ]
+	[[ $stderr =~ ^shift\[[0-9]+\]:\ warning:\ libmlx5.so.1\ is\ loaded\ without ]]
+}
+
+@test "the queue of a QP that was never protected is given also when it is in ERR" {
+	[ -x "$BUILDDIR/tests/preload/posts_around" ] || skip "built without libmlx5"
+	run -0 with_shift posts_around over
+	[ "${lines[0]}" = "not busy" ]
+	! grep 'its queue is refused' "$BATS_TEST_TMPDIR/log"
+}
+
 @test "a QP connected to itself works, and is not protected" {
 	objects loopback
 	mkfifo "$BATS_TEST_TMPDIR/in"
@@ -298,10 +415,88 @@ objects() { # WHAT: works as without shift
 	objects pair
 }
 
+@test "a QP that is connected again after RESET works" {
+	objects again
+}
+
+# The NIC takes two seconds over the first fence of each QP, we wait for one.
+@test "a fence that comes late does not touch a QP that was destroyed, or connected again" {
+	library=$BUILDDIR/lib/.libs/libshift-hooks.so
+	for what in pair again; do
+		SHIFT_HANG=fence:2s run -0 with_shift odd_objects $what
+		[ "$output" = done ]
+		grep -q 'mlx5_0 does not answer its fence' "$BATS_TEST_TMPDIR/log"
+		rm "$BATS_TEST_TMPDIR/log"
+	done
+}
+
+@test "a child of fork() has its verbs straight from libibverbs, and waits for nobody" {
+	[ "$(LD_LIBRARY_PATH=$nullverbs odd_objects child)" = done ]
+	run -0 with_shift timeout 30 odd_objects child
+	[ "$output" = done ]
+	[ "$(grep -c 'warning: .*fork' "$BATS_TEST_TMPDIR/log")" -eq 1 ]
+}
+
+@test "a QP with as many sends as the device takes has a twin" {
+	mkfifo "$BATS_TEST_TMPDIR/in"
+	STAY=1 with_shift odd_objects largest <"$BATS_TEST_TMPDIR/in" 3>&- &
+	pid=$!
+	exec 4>"$BATS_TEST_TMPDIR/in"
+	wait_until 30 grep -q 'mlx5_1: ready' "$BATS_TEST_TMPDIR/log"
+	exec 4>&- # to destroy a QP waits for what is asked of the NICs for it
+	wait "$pid"
+	! grep 'no twin on' "$BATS_TEST_TMPDIR/log"
+}
+
 @test "a parent domain is as good as its protection domain" {
 	SHIFT_LOG=debug objects domain
 	grep -q 'connection .* sends' "$BATS_TEST_TMPDIR/log"
 	! grep 'shadow PD is still in use' "$BATS_TEST_TMPDIR/log"
+}
+
+awkward() { # WHAT: works as without shift
+	[ "$(LD_LIBRARY_PATH=$nullverbs data_path "$1")" = done ]
+	run -0 with_shift data_path "$1"
+	[ "$output" = done ]
+}
+
+@test "two threads that poll one CQ get each receive's own wr_id, whatever a third asks" {
+	awkward pollers
+}
+
+@test "a post that the provider refuses is refused, whatever another thread asks meanwhile" {
+	awkward refused
+}
+
+@test "of a list longer than the queue is taken what fits, and nothing else is forgotten" {
+	awkward long
+}
+
+@test "modify to ERR of a connection without a peer: one completion each, those of before too" {
+	awkward errors
+}
+
+# The file of its statistics would tell only of connections.
+measured() { # TEXT: what is said of rq_psn
+	rm -f "$BATS_TEST_TMPDIR/in" "$BATS_TEST_TMPDIR/log"
+	mkfifo "$BATS_TEST_TMPDIR/in"
+	STAY=1 SHIFT_LOG=debug with_shift odd_objects pair <"$BATS_TEST_TMPDIR/in" &
+	pid=$!
+	exec 4>"$BATS_TEST_TMPDIR/in"
+	for nic in mlx5_0 mlx5_1; do
+		wait_until 30 grep -q "$nic: .*rq_psn is $1" "$BATS_TEST_TMPDIR/log" ||
+			{ cat "$BATS_TEST_TMPDIR/log" && return 1; }
+	done
+	exec 4>&-
+	wait "$pid"
+}
+
+@test "rq_psn is measured on every NIC: live if it counts in ERR too, else stale; not known of one that is mute" {
+	measured 'stale: it does not count the packets of completed requests'
+	NULLVERBS_PSN=lag measured 'stale: it is not between what was acknowledged and what was sent'
+	NULLVERBS_PSN=mute measured 'live cannot be measured: what is sent to itself does not arrive'
+	NULLVERBS_PSN=live measured 'live$'
+	run ! grep -q 'warning' "$BATS_TEST_TMPDIR/log"
 }
 
 @test "pause points: in libshift-hooks.so, and not a byte of them in libshift.so" {
@@ -318,12 +513,17 @@ objects() { # WHAT: works as without shift
 	SHIFT_PAUSE=fence:2s,fence@2:/file,detect:10ms,repost@255:1s run -0 preloaded lookup -c libibverbs.so.1
 	run ! grep -q SHIFT_PAUSE "$SHIFT_LOG_FILE"
 	grep -q SHIFT_PAUSE "$hooks"
+	SHIFT_PSN=dead run -0 preloaded lookup -c libibverbs.so.1
+	grep -q 'warning: SHIFT_PSN=dead is not understood' "$SHIFT_LOG_FILE"
+	rm "$SHIFT_LOG_FILE"
+	SHIFT_PSN=stale run -0 preloaded lookup -c libibverbs.so.1
+	run ! grep -q SHIFT_PSN "$SHIFT_LOG_FILE"
 
 	! grep -q '^HOOKS_CFLAGS = -D' "$BUILDDIR/Makefile" || skip "configured with --enable-test-hooks"
 	library=$plain
 	SHIFT_PAUSE=wave run -0 preloaded lookup -c libibverbs.so.1
 	run ! grep -q SHIFT_PAUSE "$SHIFT_LOG_FILE"
-	run ! grep -q SHIFT_PAUSE "$plain"
+	run ! grep -qE 'SHIFT_(PAUSE|PSN)' "$plain"
 	[ -z "$(nm "$plain" | grep -w 'pause_[a-z]*')" ]
 }
 

@@ -309,16 +309,26 @@ static int copy(const char *to)
 	return err;
 }
 
-static void leave(void)
+/* To where a report is made of it. False: it is wanted there, and has no room. */
+static bool hand_in(void)
 {
 	const struct stats_header *h = F->h;
-	char to[sizeof(h->report_dir) + 64], *dir;
+	char to[sizeof(h->report_dir) + 64];
 
 	snprintf(to, sizeof(to), "%s/%u-%llu.stats", h->report_dir, h->pid,
 		 (unsigned long long)h->opened_real_ns);
-	if (*h->report_dir && rename(F->path, to) && errno == EXDEV)
-		copy(to);
-	unlink(F->path); /* if that did not move it */
+	if (!*h->report_dir || access(h->report_dir, F_OK) || !rename(F->path, to))
+		return true;
+	return errno == EXDEV && !copy(to);
+}
+
+static void leave(void)
+{
+	char *dir;
+
+	/* Else it is found here, and removed by whoever makes the report. */
+	if (hand_in())
+		unlink(F->path);
 	dir = strrchr(F->path, '/');
 	*dir = 0;
 	rmdir(F->path); /* unless others have their files there */

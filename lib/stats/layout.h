@@ -48,6 +48,7 @@ enum {
 	X(NO_TWIN, "no twin could be made on any backup NIC")                  \
 	X(NO_SHADOW, "memory could not be registered on the backup NICs")      \
 	X(NO_RENDEZVOUS, "shift-kvd cannot be reached")                        \
+	X(RENDEZVOUS_FULL, "shift-kvd takes no more of this process")          \
 	X(LOOPBACK, "connected to itself, or to the same process and NIC")     \
 	X(ATTRIBUTES, "connected in a way that we do not know")                \
 	X(TOO_LARGE, "queues or requests beyond what is logged")               \

@@ -164,7 +164,16 @@ int report_summary(const struct report *r, char *line, size_t bytes)
 	return n;
 }
 
-void report_remove(const char *dir)
+/* Of a process that found no room in `dir`. What has crashed stays. */
+static bool remove_ended(void *arg, const struct stats_place *place)
+{
+	struct stats_copy copy;
+
+	return !stats_read_header(place->path, &copy) && copy.life == STATS_ENDED &&
+	       !strcmp(copy.h.report_dir, arg) && !unlink(place->path);
+}
+
+void report_remove(const char *dir, const char *job)
 {
 	char pattern[PATH_MAX];
 	glob_t g = {0};
@@ -174,5 +183,6 @@ void report_remove(const char *dir)
 		for (size_t i = 0; i < g.gl_pathc; i++)
 			unlink(g.gl_pathv[i]);
 	globfree(&g);
+	stats_each(job, 0, remove_ended, (void *)(uintptr_t)dir);
 	rmdir(dir);
 }

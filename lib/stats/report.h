@@ -2,8 +2,8 @@
 /*
  * The report of a run, for shift-run: what the statistics of all its processes say. They are in the
  * directory that was given to them ($SHIFT_REPORT_DIR), except of those that ended by a signal or
- * _exit(): these are looked for where the job has its files and crash records, and known by
- * the directory they would have gone to. Schema: doc/report.md.
+ * _exit(), or when that was full: these are looked for where the job has its files and crash
+ * records, and known by the directory they would have gone to. Schema: doc/report.md.
  */
 #ifndef SHIFT_STATS_REPORT_H
 #define SHIFT_STATS_REPORT_H
@@ -37,7 +37,8 @@ int report_write(const struct report *r, FILE *out);
  */
 int report_summary(const struct report *r, char *line, size_t bytes);
 
-/* Removes what was read in dir (*.stats only) and dir itself, if nothing else is in it. */
-void report_remove(const char *dir);
+/* Removes what was read in dir (*.stats only) and dir itself, if nothing else is in it; and what
+ * found no room there and stayed with the job's files. */
+void report_remove(const char *dir, const char *job);
 
 #endif

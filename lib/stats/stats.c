@@ -141,7 +141,7 @@ void stats_conn_fault(int slot, uint64_t since_ns, uint64_t now_ns)
 	/* Not one that is under way: it has begun for another reason. */
 	if (!c->now.begin_ns) {
 		bool is_new = !since_ns || !c->now.fault_ns ||
-			      now_ns - c->fault_seen_ns > STATS_FAULT_GAP_NS;
+			      stats_since(now_ns, c->fault_seen_ns) > STATS_FAULT_GAP_NS;
 
 		if (is_new || since_ns < c->now.fault_ns)
 			c->now.fault_ns = since_ns;

@@ -42,7 +42,8 @@ static void begin(struct stats_conn *c, const struct shift_action *report, uint6
 	uint64_t fault_ns = c->now.fault_ns;
 
 	/* Of something that was over before this began. */
-	if (report->reason != SHIFT_R_LINK_DOWN && now_ns - c->fault_seen_ns > STATS_FAULT_GAP_NS)
+	if (report->reason != SHIFT_R_LINK_DOWN &&
+	    stats_since(now_ns, c->fault_seen_ns) > STATS_FAULT_GAP_NS)
 		fault_ns = 0;
 	memset(&c->now, 0, sizeof(c->now));
 	c->now.begin_ns = now_ns;
@@ -67,7 +68,7 @@ static void begin(struct stats_conn *c, const struct shift_action *report, uint6
 static void set_outage(struct stats_switch *s, uint64_t now_ns)
 {
 	if (s->hold_ns)
-		s->outage_ns = now_ns - (s->fault_ns ? s->fault_ns : s->hold_ns);
+		s->outage_ns = stats_since(now_ns, s->fault_ns ? s->fault_ns : s->hold_ns);
 }
 
 /* To the ring; the slot keeps where. */
@@ -192,7 +193,7 @@ void stats_switch_change(struct stats_conn *c, const struct shift_action *report
 	if (!c->now.begin_ns)
 		begin(c, report, now_ns);
 	else if (from >= 0)
-		c->now.phase_ns[from] += now_ns - c->changed_ns;
+		c->now.phase_ns[from] += stats_since(now_ns, c->changed_ns);
 	if (!is_end)
 		go_on(c, report, now_ns);
 	else if (to != SHIFT_ST_ACTIVE)

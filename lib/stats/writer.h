@@ -39,6 +39,12 @@ static inline void stats_write_end(uint64_t *sequence)
 	__atomic_fetch_add(sequence, 1, __ATOMIC_RELEASE);
 }
 
+/* Clocks are read before the lock is taken: what another thread noted may be later than now. */
+static inline uint64_t stats_since(uint64_t now_ns, uint64_t then_ns)
+{
+	return now_ns > then_ns ? now_ns - then_ns : 0;
+}
+
 /* Memory for more slots. 0, or a negative errno: the file system is full, or the file is gone. */
 int stats_grow(void);
 

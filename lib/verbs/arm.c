@@ -115,7 +115,7 @@ static bool arm_answer(struct vqp *v, struct rail_jobs *j, const struct arming *
 	struct shift_event ev = {.type = armed ? SHIFT_EV_ARM_DONE : SHIFT_EV_ARM_FAILED,
 				 .rail = j->rail,
 				 .epoch = done->epoch};
-	bool fence_follows, again;
+	bool again;
 
 	vqp_enter(v);
 	again = j->arm_since && (late || j->arm.epoch != done->epoch);
@@ -123,17 +123,19 @@ static bool arm_answer(struct vqp *v, struct rail_jobs *j, const struct arming *
 		atomic_store(&j->arming, false);
 		j->arm_since = 0;
 	}
-	fence_follows = !again && j->fence_follows;
-	j->fence_follows &= again;
-	v->rail_epoch[j->rail] = done->epoch;
-	if (!j->rail)
-		v->rail0_epoch = done->epoch;
-	keys_reset(v->keys, done->epoch, j->rail);
-	told_reset(&v->told, done->epoch, j->rail);
-	shift_conn_event(v->conn, &ev, now_ns()); /* it does not listen to an overdue one's */
-	vqp_leave(v);
-	if (fence_follows)
+	if (!again && j->fence_follows) {
+		j->fence_follows = false;
 		worker_submit(v->dev->nic[j->rail]->worker, &j->fence);
+	}
+	if (!j->stale) {
+		v->rail_epoch[j->rail] = done->epoch;
+		if (!j->rail)
+			v->rail0_epoch = done->epoch;
+		keys_reset(v->keys, done->epoch, j->rail);
+		told_reset(&v->told, done->epoch, j->rail);
+		shift_conn_event(v->conn, &ev, now_ns()); /* not listening to an overdue one's */
+	}
+	vqp_leave(v);
 	return !again;
 }
 
@@ -152,7 +154,7 @@ static void arm_run(struct job *job)
 		pause_hang(v, STATS_PHASE_ARM);
 		err = arm_qp(v, j->rail, &to);
 		if (err)
-			log_warn("QP %#x: cannot bring its twin on %s to RTS (%s)", v->qp->qp_num,
+			log_warn("QP %#x: cannot bring its twin on %s to RTS (%s)", v->qpn,
 				 v->dev->nic[j->rail]->name, strerror(err > 0 ? err : -err));
 		pthread_mutex_lock(&v->lock);
 		late = !j->arm_since;
@@ -160,7 +162,7 @@ static void arm_run(struct job *job)
 		if ((err || late) && vqp_rail_qp(v, j->rail))
 			vqp_to_state(v, j->rail, IBV_QPS_RESET);
 	} while (!arm_answer(v, j, &to, !err && !late, late));
-	vobj_put(&v->obj);
+	rail_job_ends(j);
 }
 
 /* Not on the worker: the way to RTR waits a second and more for a neighbour that does not answer,
@@ -176,6 +178,6 @@ void arm_start(struct vqp *v, const struct shift_action *a)
 		return;
 	atomic_store(&j->arming, true);
 	j->arms.fn = arm_run;
-	vobj_get(&v->obj);
+	rail_job_begins(j);
 	worker_submit(v->dev->nic[a->rail]->resolver, &j->arms);
 }

@@ -59,7 +59,7 @@ struct ibv_cq *hook_create_cq(struct ibv_context *ctx, int cqe, void *cq_context
 	struct vdev *dev = vdev_find(ctx);
 	struct vcq *cq;
 
-	if (!real_cq || !dev)
+	if (!real_cq || !dev || hook_forked())
 		return real_cq;
 	cq = cq_new(dev, real_cq);
 	if (!cq)
@@ -124,7 +124,7 @@ int hook_resize_cq(struct ibv_cq *real_cq, int cqe)
 	struct vcq *cq = vcq_find(real_cq);
 	int err;
 
-	if (!cq)
+	if (!cq || hook_forked())
 		return quietly(real.resize_cq(real_cq, cqe));
 	pthread_mutex_lock(&cq->grow);
 	if ((uint32_t)cqe < cq->wanted)
@@ -170,6 +170,10 @@ int hook_destroy_cq(struct ibv_cq *real_cq)
 	/* Before: then another thread may create one at this address. */
 	if (cq)
 		gate_forget(&cq->gate, real_cq);
+	if (cq && hook_forked()) {
+		table_blank(&cqs, (uintptr_t)real_cq);
+		cq = NULL;
+	}
 	err = quietly(real.destroy_cq(real_cq));
 	if (!cq || err)
 		return err;

@@ -6,6 +6,7 @@
 
 #include "lib/verbs/env.h"
 #include "lib/verbs/hooks.h"
+#include "lib/verbs/log.h"
 #include "lib/verbs/real.h"
 #include "lib/verbs/vobj.h"
 
@@ -27,6 +28,17 @@ bool vdev_backed_by(const struct vdev *dev, const struct nic *nic)
 		if (dev->nic[i] == nic)
 			return true;
 	return false;
+}
+
+bool hook_forked(void)
+{
+	static _Atomic bool told;
+
+	if (!bg_forked())
+		return false;
+	if (!atomic_exchange(&told, true))
+		log_warn("a child of fork(): nothing is protected in it");
+	return true;
 }
 
 static void init(void)

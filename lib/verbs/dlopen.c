@@ -4,16 +4,18 @@
  * handle, where a preload is not asked. They get a handle of this library instead: a look-up there
  * finds our verbs first and, as we depend on libibverbs, the real one's for all the rest.
  *
- * libmlx5 is let pass. It is no dependency of ours, so a handle of ours would have none of
- * mlx5dv_*. What a program finds in the real one still leads to us where it opens a device
- * (mlx5dv_open_device calls verbs_open_device through its PLT); mlx5dv functions that we may come
- * to export are not seen by such a program.
+ * libmlx5 is no dependency of ours, so a handle of ours would have none of mlx5dv_*. Beside us lies
+ * libshift-mlx5.so, which has nothing in it and depends on this library and on libmlx5, in this
+ * order: who asks for libmlx5 gets a handle of that. It is searched for as by us, not by the
+ * caller's RUNPATH; one that only this leads to is let pass: then we do not see who posts around us
+ * (dv.c).
  *
  * Names are compared whole: libibverbs loads its providers (libibverbs/libmlx5-rdmav34.so) through
  * this dlopen too. RTLD_DEEPBIND and dlmopen cannot be covered.
  */
 #include <dlfcn.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
@@ -59,12 +61,14 @@ void *real_dlopen(const char *file, int mode)
 	return find_next()(file, mode);
 }
 
-static bool is_libibverbs(const char *file)
+static bool is_named(const char *file, const char *name)
 {
 	const char *slash = strrchr(file, '/');
 	const char *base = slash ? slash + 1 : file;
+	size_t n = strlen(name);
 
-	return strcmp(base, "libibverbs.so.1") == 0 || strcmp(base, "libibverbs.so") == 0;
+	return strncmp(base, name, n) == 0 &&
+	       (strcmp(base + n, ".so.1") == 0 || strcmp(base + n, ".so") == 0);
 }
 
 /*
@@ -100,13 +104,64 @@ static void *self(int mode, dlopen_fn next)
 	return next(info.dli_fname, mode);
 }
 
+/* libshift-mlx5.so, where this library lies; NULL if it cannot be loaded. */
+static void *load_both(int mode, dlopen_fn next)
+{
+	const char name[] = "libshift-mlx5.so";
+	char path[PATH_MAX];
+	const char *slash;
+	Dl_info info;
+	size_t n;
+
+	if (!dladdr((void *)dlopen_choose, &info))
+		return NULL;
+	slash = strrchr(info.dli_fname, '/');
+	n = slash ? (size_t)(slash - info.dli_fname) + 1 : 0;
+	if (n + sizeof(name) > sizeof(path))
+		return NULL;
+	memcpy(path, info.dli_fname, n);
+	memcpy(path + n, name, sizeof(name));
+	return next(path, mode & ~RTLD_NOLOAD); /* libmlx5 is loaded */
+}
+
+static bool same_mlx5(void *a, void *b)
+{
+	return dlsym(a, "mlx5dv_query_device") == dlsym(b, "mlx5dv_query_device");
+}
+
+/* The real one first: it is that one which libshift-mlx5.so then depends on. NULL: there is none
+ * for us; the caller's own dlopen may find one, or say why not. */
+static void *mlx5(const char *file, int mode, dlopen_fn next)
+{
+	void *loaded = next(file, mode), *both;
+
+	if (!loaded)
+		return NULL;
+	both = load_both(mode, next);
+	if (both && same_mlx5(both, loaded)) {
+		dlclose(loaded);
+		return both;
+	}
+	if (both)
+		dlclose(both);
+	dlerror(); /* no error of the program's */
+	env_read();
+	if (env.job[0])
+		log_warn("%s is loaded without libshift-mlx5.so: connections whose queues the "
+			 "program asks for there must not move, and we do not see which",
+			 file);
+	return loaded;
+}
+
 struct choice dlopen_choose(const char *file, int mode)
 {
 	struct choice choice = {.handle = NULL, .next = find_next()};
 	int saved = errno;
 
-	if (file && is_libibverbs(file) && !is_other_copy(file, choice.next))
+	if (file && is_named(file, "libibverbs") && !is_other_copy(file, choice.next))
 		choice.handle = self(mode, choice.next);
+	else if (file && is_named(file, "libmlx5"))
+		choice.handle = mlx5(file, mode, choice.next);
 	errno = saved;
 	return choice;
 }

@@ -14,6 +14,14 @@ uint8_t vqp_rail(const struct vqp *v)
 	return view.r;
 }
 
+bool vqp_is_protected(const struct vqp *v)
+{
+	struct shift_conn_view view;
+
+	shift_conn_view(v->conn, &view);
+	return view.protected_;
+}
+
 int vqp_rail_on(const struct vqp *v, const struct nic *nic)
 {
 	for (int i = 0; i < v->dev->rails; i++)
@@ -83,7 +91,7 @@ static void set_timer(void *arg)
 /* An early timer is harmless and sets itself anew: only an earlier deadline has to be told. */
 static void arm_timer(struct vqp *v, uint64_t at)
 {
-	if (at >= atomic_load(&v->timer_at))
+	if (at >= atomic_load(&v->timer_at) || v->gone)
 		return;
 	atomic_store(&v->timer_at, at);
 	if (bg_is_self())
@@ -130,6 +138,15 @@ void vqp_timers_init(struct vqp *v)
 	v->overdue_call.fn = set_overdue_timer;
 	v->overdue_call.arg = v;
 	atomic_store(&v->timer_at, UINT64_MAX);
+}
+
+/* The QP may have a second life, after RESET: what timer_at says must be true then. Who armed the
+ * timer just before has left a call that finds the new value. */
+void vqp_timers_stop(struct vqp *v)
+{
+	atomic_store(&v->timer_at, UINT64_MAX);
+	bg_timer_set(&v->timer, UINT64_MAX);
+	bg_timer_set(&v->overdue_timer, UINT64_MAX);
 }
 
 /* --- actions --------------------------------------------------------------------------------- */
@@ -259,6 +276,20 @@ void vqp_event(struct vqp *v, const struct shift_event *ev)
 	vqp_enter(v);
 	shift_conn_event(v->conn, ev, now_ns());
 	vqp_leave(v);
+}
+
+bool vqp_release(struct vqp *v, enum stats_unprotected why)
+{
+	if (v->released)
+		return true;
+	if (!shift_conn_release(v->conn))
+		return false;
+	vqp_act(v);
+	v->released = true;
+	v->why = why;
+	stats_conn_protect(v->stats, false, why);
+	log_info("QP %#x is not protected: %s", v->qp->qp_num, stats_unprotected_text(why));
+	return true;
 }
 
 /* --- rails ----------------------------------------------------------------------------------- */

@@ -7,9 +7,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "lib/health/live.h"
 #include "lib/verbs/keys.h"
 #include "lib/verbs/log.h"
-#include "lib/verbs/real.h"
 #include "lib/verbs/vobj.h"
 
 #define FLUSH_MAX_NS 300000000ull /* for the marker to come back */
@@ -23,18 +23,20 @@ static void nap(long us)
 
 /* --- fence ----------------------------------------------------------------------------------- */
 
-static void feed(struct vcq *cq)
+/* Who destroys the QP may destroy its CQs next: he has passed through digest after v->gone. */
+static void feed(struct vqp *v, struct vcq *cq)
 {
 	pthread_mutex_lock(&cq->digest);
-	vcq_digest(cq);
+	if (!v->gone)
+		vcq_digest(cq);
 	pthread_mutex_unlock(&cq->digest);
 }
 
 static void feed_all(struct vqp *v)
 {
-	feed(v->send_cq);
+	feed(v, v->send_cq);
 	if (v->recv_cq != v->send_cq)
-		feed(v->recv_cq);
+		feed(v, v->recv_cq);
 }
 
 static bool post_marker(struct vqp *v, uint8_t rail)
@@ -67,44 +69,23 @@ static bool flush(struct vqp *v, uint8_t rail)
 		if (atomic_load(&v->jobs[rail].marker_seen))
 			return true;
 		nap(50);
-	} while (now_ns() < end);
+	} while (now_ns() < end && !v->gone);
 	return false;
 }
 
-static bool read_psn(struct vqp *v, uint8_t rail, uint32_t *psn)
-{
-	struct ibv_qp_init_attr init;
-	struct ibv_qp_attr attr;
-
-	if (real.query_qp(vqp_rail_qp(v, rail), &attr, IBV_QP_RQ_PSN | IBV_QP_STATE, &init))
-		return false;
-	*psn = attr.rq_psn;
-	return true;
-}
-
-/* Soft-RoCE: RESET waits for the responder's task, and rq_psn survives it (6.1, 6.12). Elsewhere
- * the NIC has stopped when it says the same twice, a millisecond apart. */
+/* Soft-RoCE: RESET waits for the responder's task, and rq_psn survives it (6.1, 6.12). */
 static bool barrier(struct vqp *v, uint8_t rail, uint32_t *psn)
 {
-	uint32_t before;
+	const struct nic *nic = v->dev->nic[rail];
 
-	if (v->dev->nic[rail]->is_rxe)
-		return !vqp_to_state(v, rail, IBV_QPS_RESET) && read_psn(v, rail, psn);
-	for (int tries = 0; tries < 50; tries++) {
-		if (!read_psn(v, rail, &before))
-			return false;
-		nap(1000);
-		if (!read_psn(v, rail, psn))
-			return false;
-		if (*psn == before)
-			return true;
-	}
-	return false;
+	if (nic->is_rxe && vqp_to_state(v, rail, IBV_QPS_RESET))
+		return false;
+	return live_psn_at_rest(nic, vqp_rail_qp(v, rail), psn);
 }
 
 static void fence_qp(struct vqp *v, uint8_t rail, struct shift_event *ev)
 {
-	bool live = v->dev->nic[rail]->is_rxe; /* not measured is not trusted */
+	bool live = vqp_psn(v, rail) == STATS_PSN_LIVE; /* not measured is not trusted */
 	bool flushed, stopped;
 
 	if (!vqp_rail_qp(v, rail)) {
@@ -116,7 +97,7 @@ static void fence_qp(struct vqp *v, uint8_t rail, struct shift_event *ev)
 	stopped = barrier(v, rail, &ev->psn);
 	feed_all(v);
 	if (!flushed || !stopped)
-		log_warn("QP %#x: the fence of %s is not complete (%s)", v->qp->qp_num,
+		log_warn("QP %#x: the fence of %s is not complete (%s)", v->qpn,
 			 v->dev->nic[rail]->name, flushed ? "no barrier" : "no flush");
 	ev->clean = flushed && stopped;
 	v->unclean = ev->clean ? v->unclean & ~(1u << rail) : v->unclean | 1u << rail;
@@ -134,11 +115,13 @@ static void fence_run(struct job *job)
 	pause_hang(v, STATS_PHASE_FENCE);
 	fence_qp(v, j->rail, &ev);
 	vqp_enter(v);
-	j->fence_since = 0;
-	post_unsent(v, j->rail, j->fence_epoch);
-	shift_conn_event(v->conn, &ev, now_ns());
+	if (!j->stale) {
+		j->fence_since = 0;
+		post_unsent(v, j->rail, j->fence_epoch);
+		shift_conn_event(v->conn, &ev, now_ns());
+	}
 	vqp_leave(v);
-	vobj_put(&v->obj);
+	rail_job_ends(j);
 }
 
 void fence_start(struct vqp *v, const struct shift_action *a)
@@ -148,7 +131,7 @@ void fence_start(struct vqp *v, const struct shift_action *a)
 	j->fence.fn = fence_run;
 	j->fence_epoch = a->epoch;
 	j->fence_since = now_ns();
-	vobj_get(&v->obj);
+	rail_job_begins(j);
 	j->fence_follows = j->arming;
 	if (!j->fence_follows)
 		worker_submit(v->dev->nic[a->rail]->worker, &j->fence);
@@ -164,16 +147,17 @@ static void query_run(struct job *job)
 		.type = SHIFT_EV_PSN, .rail = j->rail, .fence = SHIFT_FENCE_UNSURE};
 	struct vqp *v = j->v;
 
-	if (vqp_rail_qp(v, j->rail) && read_psn(v, j->rail, &ev.psn) &&
-	    v->dev->nic[j->rail]->is_rxe)
+	if (vqp_rail_qp(v, j->rail) && live_psn(vqp_rail_qp(v, j->rail), &ev.psn) &&
+	    vqp_psn(v, j->rail) == STATS_PSN_LIVE)
 		ev.fence = SHIFT_FENCE_SURE;
 	vqp_enter(v);
 	j->querying = false;
 	ev.epoch = j->query_epoch;
 	ev.serial = j->query_serial;
-	shift_conn_event(v->conn, &ev, now_ns());
+	if (!j->stale)
+		shift_conn_event(v->conn, &ev, now_ns());
 	vqp_leave(v);
-	vobj_put(&v->obj);
+	rail_job_ends(j);
 }
 
 void query_start(struct vqp *v, const struct shift_action *a)
@@ -186,7 +170,7 @@ void query_start(struct vqp *v, const struct shift_action *a)
 		return; /* its answer will bear the newest serial */
 	j->querying = true;
 	j->query.fn = query_run;
-	vobj_get(&v->obj);
+	rail_job_begins(j);
 	worker_submit(v->dev->nic[a->rail]->worker, &j->query);
 }
 
@@ -217,7 +201,7 @@ static uint64_t arm_overdue_at(const struct vqp *v, const struct rail_jobs *j)
 
 static void give_out(struct vqp *v, uint8_t rail, const char *what, struct shift_event *ev)
 {
-	log_warn("QP %#x: %s does not answer %s", v->qp->qp_num, v->dev->nic[rail]->name, what);
+	log_warn("QP %#x: %s does not answer %s", v->qpn, v->dev->nic[rail]->name, what);
 	ev->rail = rail;
 	shift_conn_event(v->conn, ev, now_ns());
 	vqp_act(v);

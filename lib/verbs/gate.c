@@ -199,18 +199,26 @@ static void forget(struct gate_key *k, const void *key)
 	atomic_compare_exchange_strong(&k->key, &key, NULL);
 }
 
+static void forget_keys(struct gate_keys *keys, const void *key)
+{
+	forget(&keys->send, key);
+	forget(&keys->recv, key);
+	forget(&keys->poll, key);
+}
+
 void gate_forget(struct gate *g, const void *key)
 {
 	struct gate_thread *owner = atomic_load(&g->owner);
 
-	if (!owner || forked)
+	if (forked) { /* no other thread than the one that forked has any */
+		forget_keys(&gate_mine, key);
+		return;
+	}
+	if (!owner)
 		return;
 	pthread_mutex_lock(&lock);
-	if (owner->keys) {
-		forget(&owner->keys->send, key);
-		forget(&owner->keys->recv, key);
-		forget(&owner->keys->poll, key);
-	}
+	if (owner->keys)
+		forget_keys(owner->keys, key);
 	pthread_mutex_unlock(&lock);
 }
 

@@ -25,6 +25,10 @@ extern _Thread_local bool hooks_off;
 		result_;                         \
 	})
 
+/* The child of a fork() has none of our threads: its verbs are the real ones, and what it destroys
+ * or resets is no longer ours. Warns the first time. */
+bool hook_forked(void);
+
 /* A context the program has got, by whatever way (open, import, mlx5dv). ctx may be NULL. */
 struct ibv_context *hook_opened(struct ibv_context *ctx);
 int hook_close_device(struct ibv_context *ctx);
@@ -68,6 +72,11 @@ int hook_resize_cq(struct ibv_cq *cq, int cqe);
 int hook_destroy_cq(struct ibv_cq *cq);
 
 struct ibv_qp *hook_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
+/* Before the program gets the queues of a QP or CQ themselves; either may be NULL. 0, or EBUSY: it
+ * cannot have them any more. */
+int hook_init_obj(struct ibv_qp *qp, struct ibv_cq *cq);
+/* After a QP was made by direct verbs. */
+void hook_created_around(struct ibv_qp *qp);
 int hook_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
 		  struct ibv_qp_init_attr *init_attr);
 int hook_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask);

@@ -25,8 +25,9 @@
 #define MS	       1000000ull
 #define LOOK_FIRST_NS  (10 * MS)   /* a QP about to reach RTS is looked at this often, */
 #define LOOK_LAST_NS   (1000 * MS) /* and one whose peer never comes, that often */
-#define TWINS_MAX_NS   (300 * MS)  /* not to publish twice, wait so long for the twins */
+#define ALL_MAX_NS     (300 * MS)  /* not to publish twice, wait so long for what is missing */
 #define LONELY_NS      (10000 * MS)
+#define TOMB_AGAIN_NS  (60000 * MS) /* not longer than a tomb's time */
 #define RECORD_VERSION 1
 
 /* What is published for a connection, with as many rails as it says. */
@@ -68,12 +69,13 @@ static uint64_t nonce;
 static struct kv_client *kv;
 static int kv_fd = -1;
 static short kv_events;
-static struct bg_timer kv_timer, look_timer;
+static struct bg_timer kv_timer, look_timer, tomb_timer;
 static uint64_t look_ns = LOOK_FIRST_NS;
 static struct meeting *meetings;
 static struct tomb *tombs;
 static uint64_t job_key[2];
 static bool known; /* the job key is here */
+static bool full;  /* shift-kvd has refused something of ours, and may have a peer's address */
 
 uint64_t meet_nonce(void)
 {
@@ -137,9 +139,9 @@ static void describe_rail(struct vqp *v, uint8_t i, struct rail_addr *r)
 
 	memset(r, 0, sizeof(*r));
 	r->nic = nic->index;
-	r->psn_live = nic->is_rxe;
 	if (!nic->ready)
 		return;
+	r->psn = (uint8_t)vqp_psn(v, i);
 	link_address(nic, &r->link);
 	r->mtu_bytes = (uint16_t)nic->mtu_bytes;
 	r->lid = nic->port_attr.lid;
@@ -163,6 +165,15 @@ static bool twins_done(const struct vqp *v)
 	return true;
 }
 
+/* ... or will not be soon. */
+static bool psns_known(const struct vqp *v)
+{
+	for (uint8_t i = 0; i < v->dev->rails; i++)
+		if (!v->dev->nic[i]->psn_tried && v->dev->nic[i]->psn == STATS_PSN_UNMEASURED)
+			return false;
+	return true;
+}
+
 static void publish(struct meeting *m, uint64_t now)
 {
 	struct vqp *v = m->v;
@@ -170,7 +181,7 @@ static void publish(struct meeting *m, uint64_t now)
 		.version = RECORD_VERSION, .rails = v->dev->rails, .id = v->id, .nonce = nonce};
 	uint16_t bytes = (uint16_t)RECORD_BYTES(r.rails);
 
-	if (!m->published_bytes && !twins_done(v) && now - m->since < TWINS_MAX_NS)
+	if (!m->published_bytes && !(twins_done(v) && psns_known(v)) && now - m->since < ALL_MAX_NS)
 		return;
 	for (uint8_t i = 0; i < r.rails; i++)
 		describe_rail(v, i, &r.rail[i]);
@@ -237,6 +248,14 @@ static void say_hello(struct vqp *v, uint8_t rails)
 	vqp_rail_say(v, SHIFT_EV_RTS, 0);
 }
 
+static void tell_psns(struct vqp *v, const struct record *r)
+{
+	for (uint8_t i = 0; i < v->dev->rails; i++)
+		stats_conn_psn(v->stats, i,
+			       r->rail[i].psn <= STATS_PSN_STALE ? (enum stats_psn)r->rail[i].psn
+								 : STATS_PSN_UNMEASURED);
+}
+
 static void tell_stats(struct vqp *v, const struct record *r)
 {
 	const char *names[SHIFT_RAILS_MAX];
@@ -245,11 +264,9 @@ static void tell_stats(struct vqp *v, const struct record *r)
 				  .peer_qpn = v->attr.dest_qp_num,
 				  .peer_nonce = r->nonce};
 
-	for (uint8_t i = 0; i < v->dev->rails; i++) {
+	for (uint8_t i = 0; i < v->dev->rails; i++)
 		names[i] = v->dev->nic[i]->name;
-		stats_conn_psn(v->stats, i,
-			       r->rail[i].psn_live ? STATS_PSN_LIVE : STATS_PSN_UNMEASURED);
-	}
+	tell_psns(v, r);
 	stats_conn_rails(v->stats, v->dev->rails, names);
 	stats_conn_peer(v->stats, &peer);
 }
@@ -297,7 +314,7 @@ static bool rails_ready(struct meeting *m, const struct record *r)
 			t->path = path_get(v->dev->nic[i], r->nonce, &r->rail[i]);
 			vqp_leave(v);
 		}
-		if (!t->path || !atomic_load(&t->qp) || !r->rail[i].qpn ||
+		if (!t->path || !atomic_load(&t->qp) || v->jobs[i].stale || !r->rail[i].qpn ||
 		    r->rail[i].mtu_bytes < t->mtu || v->dev->nic[i]->mtu_bytes < t->mtu) {
 			all = false;
 			continue;
@@ -320,6 +337,17 @@ static bool in_setup(struct vqp *v)
 	return view.state == SHIFT_ST_SETUP;
 }
 
+/* The peer has published anew after all was settled: it has measured a NIC meanwhile. */
+static void peer_changed(const char *key)
+{
+	struct record r;
+
+	for (struct meeting *m = meetings; m; m = m->next)
+		if (m->settled && m->v->met && !strcmp(m->peer_key, key) && find_peer(m, &r) &&
+		    r.nonce == m->v->peer_nonce)
+			tell_psns(m->v, &r);
+}
+
 /* It may have reached RTS only now. */
 static void say_hello_again(struct vqp *v)
 {
@@ -334,8 +362,14 @@ static void lonely(struct meeting *m, uint64_t now)
 	if (m->told || now - m->since < LONELY_NS)
 		return;
 	m->told = true;
-	unprotected(m->v,
-		    known ? STATS_UNPROTECTED_NO_PEER_LIBRARY : STATS_UNPROTECTED_NO_RENDEZVOUS);
+	unprotected(m->v, !known ? STATS_UNPROTECTED_NO_RENDEZVOUS
+			  : full ? STATS_UNPROTECTED_RENDEZVOUS_FULL
+				 : STATS_UNPROTECTED_NO_PEER_LIBRARY);
+}
+
+static bool is_of_peer(const struct vqp *v, const struct record *r)
+{
+	return v->met && r->nonce == v->peer_nonce && r->id == v->peer_id;
 }
 
 static void step(struct meeting *m, uint64_t now)
@@ -362,13 +396,15 @@ static void step(struct meeting *m, uint64_t now)
 		m->settled = true;
 		return;
 	}
-	/* Another process under that address: the record we had met was of a dead one. */
-	if (!v->met || (r.nonce != v->peer_nonce && in_setup(v)))
+	/* Another process under that address, or another QP of it: the record we had met was of one
+	 * that is gone. */
+	if (in_setup(v) && !is_of_peer(v, &r))
 		meet(m, &r);
 	else if (in_setup(v))
 		say_hello_again(v);
-	if (v->met && r.nonce == v->peer_nonce && !in_setup(v)) {
+	if (is_of_peer(v, &r) && !in_setup(v)) {
 		v->why = STATS_UNPROTECTED_NONE;
+		tell_psns(v, &r);
 		m->settled = rails_ready(m, &r) && twins_done(v);
 	}
 }
@@ -429,6 +465,46 @@ void meet_new(struct vqp *v)
 
 /* --- the end of a connection ----------------------------------------------------------------- */
 
+/* false: some paths are kept. */
+static bool release_tomb(struct tomb *t)
+{
+	bool all = true;
+
+	for (uint8_t i = 0; i < t->rails; i++) {
+		if (t->path[i] && path_is_kept(t->path[i])) {
+			all = false;
+			continue;
+		}
+		path_put(t->path[i]);
+		t->path[i] = NULL;
+	}
+	return all;
+}
+
+/* Else the probes to each process that ever was a peer would go on for ever. */
+static void clear_tombs(void *arg)
+{
+	uint64_t now = now_ns(), next = UINT64_MAX;
+	struct tomb **p = &tombs;
+
+	(void)arg;
+	while (*p) {
+		struct tomb *t = *p;
+		uint64_t at = t->stone.expires_ns;
+
+		if (at <= now && release_tomb(t)) {
+			*p = t->next;
+			free(t);
+			continue;
+		}
+		if (at <= now)
+			at = now + TOMB_AGAIN_NS;
+		next = at < next ? at : next;
+		p = &t->next;
+	}
+	bg_timer_set(&tomb_timer, next);
+}
+
 static void bury(struct vqp *v)
 {
 	struct tomb *t = calloc(1, sizeof(*t));
@@ -451,21 +527,15 @@ static void bury(struct vqp *v)
 	}
 	t->next = tombs;
 	tombs = t;
-}
-
-static void tomb_free(struct tomb *t)
-{
-	for (uint8_t i = 0; i < t->rails; i++)
-		path_put(t->path[i]);
-	free(t);
+	if (!tomb_timer.heap_at) /* one that is set is earlier */
+		bg_timer_set(&tomb_timer, t->stone.expires_ns);
 }
 
 static void forget(struct vqp *v)
 {
 	struct meeting **p = &meetings, *m = v->meeting;
 
-	bg_timer_set(&v->timer, UINT64_MAX);
-	bg_timer_set(&v->overdue_timer, UINT64_MAX);
+	vqp_timers_stop(v);
 	if (!m)
 		return;
 	while (*p != m)
@@ -473,6 +543,8 @@ static void forget(struct vqp *v)
 	*p = m->next;
 	if (m->published_bytes && kv)
 		kv_client_delete(kv, m->key);
+	if (m->named && kv)
+		kv_client_forget(kv, m->peer_key);
 	free(m);
 	v->meeting = NULL;
 	bury(v);
@@ -513,24 +585,16 @@ void meet_gone(struct vqp *v)
 
 static void ask_tomb(const struct nic *nic, const struct shift_msg *m)
 {
-	struct tomb **p = &tombs;
 	uint64_t now = now_ns();
 
-	while (*p) {
-		struct tomb *t = *p;
-
-		if (t->stone.expires_ns < now) {
-			*p = t->next;
-			tomb_free(t);
-			continue;
-		}
+	if (m->type != SHIFT_MSG_SWITCH && m->type != SHIFT_MSG_QUERY_PSN)
+		return;
+	for (struct tomb *t = tombs; t; t = t->next)
 		if (t->id == m->dst_conn && t->peer_nonce == m->src_nonce &&
-		    (m->type == SHIFT_MSG_SWITCH || m->type == SHIFT_MSG_QUERY_PSN))
+		    t->stone.expires_ns >= now)
 			for (uint8_t i = 0; i < t->rails; i++)
 				if (t->nic[i] == nic && t->path[i])
 					path_send(t->path[i], &t->stone.answer);
-		p = &t->next;
-	}
 }
 
 static void message(struct nic *nic, const struct shift_msg *m)
@@ -585,15 +649,30 @@ static void link_changed(struct vqp *v, void *arg)
 	vqp_leave(v);
 }
 
+/* What was published without knowing is published again. */
+static void psn_changed(const struct nic *nic)
+{
+	log_debug("%s: trust in rq_psn has changed", nic->name);
+	for (struct meeting *m = meetings; m; m = m->next)
+		if (m->published_bytes && kv)
+			publish(m, now_ns());
+	meet_soon();
+}
+
 static void nic_changed(struct nic *nic)
 {
 	static bool seen[NICS_MAX];
+	static uint8_t psn[NICS_MAX];
 
 	if (nic->ready && !seen[nic->index]) {
 		seen[nic->index] = true;
+		psn[nic->index] = nic->psn;
 		memory_nic_ready(nic);
 		vqp_each(twin_again, nic);
 		meet_soon();
+	} else if (psn[nic->index] != nic->psn) {
+		psn[nic->index] = nic->psn;
+		psn_changed(nic);
 	} else if (env.link_events) {
 		log_debug("%s: link %s", nic->name, nic->link_up ? "up" : "down");
 		if (nic->link_up)
@@ -608,12 +687,13 @@ static void kv_event(void *arg, enum kv_event event, const char *key, const void
 		     size_t bytes)
 {
 	(void)arg;
-	(void)key;
 	(void)value;
 	(void)bytes;
 	/* A deleted key alone says nothing of a living connection. */
-	if (event == KV_EVENT_PUT)
-		meet_soon();
+	if (event != KV_EVENT_PUT)
+		return;
+	peer_changed(key);
+	meet_soon();
 }
 
 static void died(struct vqp *v, void *arg)
@@ -633,7 +713,11 @@ static void kv_peer_died(void *arg, uint64_t peer)
 static void kv_failed(void *arg, int code, const char *text)
 {
 	(void)arg;
-	log_info("rendezvous: %s (%d)", text, code);
+	if (code == KV_ERROR_FULL && !full)
+		log_warn("some connections will not be protected: shift-kvd: %s", text);
+	else
+		log_info("rendezvous: %s (%d)", text, code);
+	full |= code == KV_ERROR_FULL;
 }
 
 static void kv_ready(void *arg, uint32_t events);
@@ -715,6 +799,7 @@ void meet_init(void)
 		log_info("no statistics: %s", strerror(-err));
 	kv_timer.fn = kv_run;
 	look_timer.fn = look;
+	tomb_timer.fn = clear_tombs;
 	nic_on_change(nic_changed);
 	link_on_message(message);
 	bg_call(&call);

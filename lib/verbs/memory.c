@@ -56,7 +56,7 @@ struct ibv_pd *hook_alloc_pd(struct ibv_context *ctx)
 	struct ibv_pd *real_pd = quietly(real.alloc_pd(ctx));
 	struct vpd *pd;
 
-	if (!real_pd || !dev)
+	if (!real_pd || !dev || hook_forked())
 		return real_pd;
 	pd = calloc(1, sizeof(*pd));
 	if (!pd)
@@ -80,7 +80,7 @@ struct ibv_pd *hook_alloc_parent_domain(struct ibv_context *ctx,
 					struct ibv_parent_domain_init_attr *attr)
 {
 	struct ibv_pd *parent = quietly(vdev_find(ctx)->alloc_parent_domain(ctx, attr));
-	struct vpd *pd = parent && !hooks_off ? vpd_find(attr->pd) : NULL;
+	struct vpd *pd = parent && !hooks_off && !hook_forked() ? vpd_find(attr->pd) : NULL;
 
 	if (!pd)
 		return parent;
@@ -92,9 +92,15 @@ struct ibv_pd *hook_alloc_parent_domain(struct ibv_context *ctx,
 
 int hook_dealloc_pd(struct ibv_pd *real_pd)
 {
-	struct vpd *pd = table_remove(&pds, (uintptr_t)real_pd);
-	int err = quietly(real.dealloc_pd(real_pd));
+	struct vpd *pd;
+	int err;
 
+	if (hook_forked()) {
+		table_blank(&pds, (uintptr_t)real_pd);
+		return quietly(real.dealloc_pd(real_pd));
+	}
+	pd = table_remove(&pds, (uintptr_t)real_pd);
+	err = quietly(real.dealloc_pd(real_pd));
 	if (!pd)
 		return err;
 	if (err) {
@@ -120,15 +126,19 @@ static void mr_free(struct vobj *obj)
 	free(mr);
 }
 
+/* None rather than one of other memory, or at another address. */
 static struct ibv_mr *register_on(struct vmr *mr, struct ibv_pd *pd)
 {
-	if (mr->fd >= 0)
-		return real.reg_dmabuf_mr ? real.reg_dmabuf_mr(pd, mr->addr, mr->length, mr->iova,
-							       mr->fd, (int)mr->access)
-					  : NULL;
-	if (mr->iova != mr->addr && real.reg_mr_iova)
-		return real.reg_mr_iova(pd, (void *)(uintptr_t)mr->addr, mr->length, mr->iova,
-					(int)mr->access);
+	errno = EOPNOTSUPP;
+	if (mr->dmabuf)
+		return real.reg_dmabuf_mr && mr->fd >= 0
+			       ? real.reg_dmabuf_mr(pd, mr->addr, mr->length, mr->iova, mr->fd,
+						    (int)mr->access)
+			       : NULL;
+	if (mr->iova != mr->addr)
+		return real.reg_mr_iova ? real.reg_mr_iova(pd, (void *)(uintptr_t)mr->addr,
+							   mr->length, mr->iova, (int)mr->access)
+					: NULL;
 	return real.reg_mr(pd, (void *)(uintptr_t)mr->addr, mr->length, (int)mr->access);
 }
 
@@ -223,27 +233,50 @@ static void mr_publish(struct vmr *mr)
 		vobj_job(&mr->obj, mr->pd->dev->nic[i], mr_shadow);
 }
 
-struct ibv_mr *hook_registered(struct ibv_mr *real_mr, uint64_t addr_or_offset, size_t length,
-			       uint64_t iova, unsigned int access, int fd)
+/* What a registration was made with. */
+struct region {
+	uint64_t addr; /* or the offset in a dmabuf */
+	size_t length;
+	uint64_t iova;
+	unsigned int access;
+	bool dmabuf;
+	int fd; /* the caller's */
+};
+
+static void registered(struct ibv_mr *real_mr, const struct region *r)
 {
 	struct vpd *pd = real_mr ? vpd_find(real_mr->pd) : NULL;
 	struct vmr *mr;
 	int saved = errno;
 
-	if (!pd || pd->dev->rails < 2)
-		return real_mr;
+	if (!pd || pd->dev->rails < 2 || hook_forked())
+		return;
 	told_wait(pd->dev->nic[0], real_mr->rkey);
 	mr = mr_new(real_mr, pd);
 	if (!mr)
-		return real_mr;
-	mr->addr = addr_or_offset;
-	mr->length = length;
-	mr->iova = iova;
-	mr->access = access;
-	if (fd >= 0)
-		mr->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+		return;
+	mr->addr = r->addr;
+	mr->length = r->length;
+	mr->iova = r->iova;
+	mr->access = r->access;
+	mr->dmabuf = r->dmabuf;
+	if (r->fd >= 0)
+		mr->fd = fcntl(r->fd, F_DUPFD_CLOEXEC, 3);
 	mr_publish(mr);
 	errno = saved;
+}
+
+struct ibv_mr *hook_registered(struct ibv_mr *real_mr, uint64_t addr_or_offset, size_t length,
+			       uint64_t iova, unsigned int access, int fd)
+{
+	struct region r = {.addr = addr_or_offset,
+			   .length = length,
+			   .iova = iova,
+			   .access = access,
+			   .dmabuf = fd >= 0,
+			   .fd = fd};
+
+	registered(real_mr, &r);
 	return real_mr;
 }
 
@@ -268,36 +301,62 @@ int hook_dereg_mr(struct ibv_mr *real_mr)
 {
 	struct vmr *mr = table_get(&mrs, (uintptr_t)real_mr);
 
-	if (!mr)
+	if (!mr || hook_forked())
 		return quietly(real.dereg_mr(real_mr));
 	mr_retire(mr);
 	vobj_put(&mr->obj);
 	return quietly(real.dereg_mr(real_mr));
 }
 
+/* With a descriptor of its own: the MR's is closed with it. */
+static struct region region_of(const struct vmr *mr)
+{
+	return (struct region){.addr = mr->addr,
+			       .length = mr->length,
+			       .iova = mr->iova,
+			       .access = mr->access,
+			       .dmabuf = mr->dmabuf,
+			       .fd = mr->fd < 0 ? -1 : fcntl(mr->fd, F_DUPFD_CLOEXEC, 3)};
+}
+
+/* A new translation is plain memory at its own address. */
+static struct region changed(const struct region *old, int flags, void *addr, size_t length,
+			     int access)
+{
+	struct region r = *old;
+
+	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
+		r.addr = r.iova = (uintptr_t)addr;
+		r.length = length;
+		r.dmabuf = false;
+		r.fd = -1;
+	}
+	if (flags & IBV_REREG_MR_CHANGE_ACCESS)
+		r.access = (unsigned int)access;
+	return r;
+}
+
 int hook_rereg_mr(struct ibv_mr *real_mr, int flags, struct ibv_pd *real_pd, void *addr,
 		  size_t length, int access)
 {
 	struct vmr *mr = table_get(&mrs, (uintptr_t)real_mr);
-	uint64_t old_addr = mr ? mr->addr : 0;
-	size_t old_length = mr ? mr->length : 0;
-	unsigned int old_access = mr ? mr->access : 0;
+	struct region r;
 	int ret;
 
-	if (!mr)
+	if (!mr || hook_forked())
 		return quietly(real.rereg_mr(real_mr, flags, real_pd, addr, length, access));
+	r = region_of(mr);
 	mr_retire(mr);
 	vobj_put(&mr->obj);
 	ret = quietly(real.rereg_mr(real_mr, flags, real_pd, addr, length, access));
-	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
-		old_addr = (uintptr_t)addr;
-		old_length = length;
-	}
-	if (flags & IBV_REREG_MR_CHANGE_ACCESS)
-		old_access = (unsigned int)access;
 	/* After an error (but a refused input) the MR's state is unknown: it has no shadow then. */
-	if (!ret || ret == IBV_REREG_MR_ERR_INPUT)
-		hook_registered(real_mr, old_addr, old_length, old_addr, old_access, -1);
+	if (!ret || ret == IBV_REREG_MR_ERR_INPUT) {
+		struct region now = ret ? r : changed(&r, flags, addr, length, access);
+
+		registered(real_mr, &now);
+	}
+	if (r.fd >= 0)
+		close(r.fd);
 	return ret;
 }
 

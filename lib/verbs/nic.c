@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/stats/layout.h"
 #include "lib/verbs/link.h"
 #include "lib/verbs/link_int.h"
 #include "lib/verbs/log.h"
@@ -62,6 +63,7 @@ static int set_up(struct nic *nic)
 	if (err)
 		return err;
 	nic->is_rxe = device.vendor_id == VENDOR_RXE;
+	nic->psn = nic->is_rxe ? STATS_PSN_LIVE : STATS_PSN_UNMEASURED;
 	nic->mtu_bytes = 128u << nic->port_attr.active_mtu;
 	nic->pd = real.alloc_pd(nic->ctx);
 	if (!nic->pd)
@@ -167,6 +169,7 @@ static void seen(struct nic_own *own)
 		nic_changed(&own->nic);
 	}
 	nic_update(own);
+	nic_measure(own);
 }
 
 static void done(void *arg)
@@ -197,6 +200,7 @@ static struct nic_own *new_nic(const char *name, uint8_t port, unsigned int inde
 	own->job.fn = work;
 	own->done = (struct bg_call){.fn = done, .arg = own};
 	own->retry = (struct bg_timer){.fn = retry, .arg = own};
+	nic_measure_init(own);
 	snprintf(thread, sizeof(thread), "shift %.9s", name);
 	own->nic.worker = worker_new(thread);
 	snprintf(thread, sizeof(thread), "shift-r %.7s", name);

@@ -26,11 +26,16 @@ struct nic {
 	struct ibv_context *ctx; /* ours; not the program's */
 	struct ibv_pd *pd;	 /* for the control link and probes */
 	struct ibv_port_attr port_attr;
-	uint32_t mtu_bytes;   /* active MTU of the port: 256 .. 4096 */
-	bool is_rxe;	      /* soft-RoCE: its fence barrier is RESET, and its rq_psn is live */
-	_Atomic bool ready;   /* everything above is there, and the control link is up */
-	_Atomic bool link_up; /* by netlink and async events; never again after DEVICE_FATAL */
-	struct link *link;    /* control link (link.h) */
+	uint32_t mtu_bytes; /* active MTU of the port: 256 .. 4096 */
+	bool is_rxe;	    /* soft-RoCE: its fence barrier is RESET */
+	/* enum stats_psn: may its rq_psn be believed? As measured (lib/health/live.h), or not yet.
+	 * Soft-RoCE's is LIVE until proven otherwise: recordings (tests/sim/traces) stand for it.
+	 */
+	_Atomic uint8_t psn;
+	_Atomic bool psn_tried; /* to measure that: it may take long until it is known */
+	_Atomic bool ready;	/* everything above is there, and the control link is up */
+	_Atomic bool link_up;	/* by netlink and async events; never again after DEVICE_FATAL */
+	struct link *link;	/* control link (link.h) */
 };
 
 /* The NIC, opened in the background if it was not known: look at ready. NULL: NICS_MAX reached or
@@ -52,9 +57,9 @@ int nic_gid_like(const struct nic *nic, const union ibv_gid *like, union ibv_gid
 unsigned int nic_ifindex(const struct nic *nic);
 
 /*
- * Called on the background thread whenever a NIC becomes ready, its link_up changes, or the address
- * of its control link does. At most 8 functions; any thread. NICs that are ready already are not
- * reported again.
+ * Called on the background thread whenever a NIC becomes ready, its link_up or psn changes, or the
+ * address of its control link does. At most 8 functions; any thread. NICs that are ready already
+ * are not reported again.
  */
 void nic_on_change(void (*fn)(struct nic *nic));
 

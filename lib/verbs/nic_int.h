@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* What nic.c, nic_watch.c, gid.c, link and probe know of a NIC beyond nic.h. */
+/* What nic.c, nic_watch.c, nic_psn.c, gid.c, link, probe and live know of a NIC beyond nic.h. */
 #ifndef SHIFT_VERBS_NIC_INT_H
 #define SHIFT_VERBS_NIC_INT_H
 
@@ -29,8 +29,11 @@ struct nic_own {
 	uint32_t asked_at; /* ... when the job was submitted: its answer is older than later ones */
 	unsigned int ifindex;
 	enum carrier carrier;
-	bool port_err; /* PORT_ERR since the last PORT_ACTIVE */
-	bool fatal;    /* DEVICE_FATAL: our context is of no more use */
+	bool port_err;		  /* PORT_ERR since the last PORT_ACTIVE */
+	bool fatal;		  /* DEVICE_FATAL: our context is of no more use */
+	bool measuring, measured; /* rq_psn */
+	unsigned int measured_in_vain;
+	struct bg_timer measure_timer;
 };
 
 static inline struct nic_own *nic_own(struct nic *nic)
@@ -45,6 +48,10 @@ void nic_changed(struct nic *nic);	  /* call the listeners. Background thread. *
 /* nic_watch.c, background thread */
 void nic_watch(struct nic_own *own);  /* ready: begin to watch */
 void nic_update(struct nic_own *own); /* something changed: is the link up? */
+
+/* nic_psn.c, background thread */
+void nic_measure_init(struct nic_own *own);
+void nic_measure(struct nic_own *own); /* rq_psn, if that is to be done and can be */
 
 /* gid.c: the GID that we publish as our own. Index or negative errno. */
 int nic_gid_own(const struct nic *nic, union ibv_gid *gid);

@@ -104,14 +104,31 @@ static int failback(const char *nic, char *answer, size_t bytes)
 
 /* --- qp-error -------------------------------------------------------------------------------- */
 
-static void break_qp(struct vobj *obj, struct nic *nic)
+static void break_run(struct job *job)
 {
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
-	struct vqp *v = (struct vqp *)obj;
+	struct rail_jobs *j = (struct rail_jobs *)((char *)job -
+						   offsetof(struct rail_jobs, breaks));
+	struct vqp *v = j->v;
 
-	(void)nic;
-	real.modify_qp(vqp_rail_qp(v, v->to_break), &attr, IBV_QP_STATE);
-	v->qp->state = v->state;
+	if (vqp_rail_qp(v, j->rail))
+		vqp_to_state(v, j->rail, IBV_QPS_ERR);
+	pthread_mutex_lock(&v->lock);
+	j->breaking = false;
+	pthread_mutex_unlock(&v->lock);
+	rail_job_ends(j);
+}
+
+/* Under v->lock. */
+static void break_start(struct vqp *v, uint8_t rail)
+{
+	struct rail_jobs *j = &v->jobs[rail];
+
+	if (j->breaking)
+		return;
+	j->breaking = true;
+	j->breaks.fn = break_run;
+	rail_job_begins(j);
+	worker_submit(v->dev->nic[rail]->worker, &j->breaks);
 }
 
 static void break_one(struct vqp *v, void *arg)
@@ -120,8 +137,10 @@ static void break_one(struct vqp *v, void *arg)
 
 	if (v->qp->qp_num != o->qpn || !v->met)
 		return;
-	v->to_break = vqp_rail(v);
-	o->count += vobj_job(&v->obj, v->dev->nic[v->to_break], break_qp);
+	pthread_mutex_lock(&v->lock);
+	break_start(v, vqp_rail(v));
+	pthread_mutex_unlock(&v->lock);
+	o->count++;
 }
 
 static int qp_error(uint32_t qpn, char *answer, size_t bytes)

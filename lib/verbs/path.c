@@ -10,6 +10,8 @@
 
 #define PREFIX "probe/"
 
+#define SILENT_NS 10000000000ull /* a peer that has not answered for so long has left */
+
 enum { EXCUSES_MAX = 40 }; /* of a probe period each: 1 s */
 
 struct peer_path {
@@ -73,12 +75,20 @@ struct traffic {
 	uint64_t done;
 };
 
+static bool uses(const struct vqp *v, const struct peer_path *path)
+{
+	for (uint8_t i = 0; i < v->dev->rails; i++)
+		if (v->twin[i].path == path)
+			return true;
+	return false;
+}
+
 static void look_at(struct vqp *v, void *arg)
 {
 	struct traffic *t = arg;
 	struct shift_conn_view view;
 
-	if (!v->met)
+	if (!v->met || !uses(v, t->path)) /* the others are not disturbed */
 		return;
 	vqp_enter(v);
 	shift_conn_view(v->conn, &view);
@@ -94,9 +104,8 @@ enum verdict { ANSWERED, LATE, MISSED };
 
 /*
  * A probe queues behind the traffic: on a busy rail its answer may be hundreds of milliseconds
- * late, or never come (soft-RoCE 6.1). A WR that completes is as good an answer. Where none is
- * waited for the other end waits, and has its own probes; but the data of its READs goes our way,
- * so not for ever.
+ * late. A WR that completes is as good an answer. Where none is waited for the other end waits, and
+ * has its own probes; but the data of its READs goes our way, so not for ever.
  */
 static enum verdict unanswered(struct peer_path *p)
 {
@@ -149,6 +158,13 @@ static void result(void *arg, bool answered)
 bool path_answers(const struct peer_path *p)
 {
 	return p->answered && !p->misses;
+}
+
+bool path_is_kept(const struct peer_path *p)
+{
+	bool silent = p->misses && now_ns() - p->missed_ns > SILENT_NS;
+
+	return p->users == 1 && p->answered && !silent;
 }
 
 static void probe_key(char *key, size_t size, uint64_t from, uint64_t to, uint8_t from_nic,

@@ -20,6 +20,10 @@ void path_put(struct peer_path *path);
 /* Are its probes being answered? */
 bool path_answers(const struct peer_path *path);
 
+/* Would the peer miss it? That is so if nobody but the caller holds it, and the peer's end answers:
+ * a connection there may be idle, and not know that ours is gone, and takes silence for a fault. */
+bool path_is_kept(const struct peer_path *path);
+
 /* Publish our ends of the probes, and look for those of the peers. Returns whether some are
  * missing. */
 bool paths_meet(struct kv_client *kv, uint64_t nonce);

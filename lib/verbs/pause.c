@@ -27,10 +27,12 @@ struct pause_point {
 
 struct points {
 	struct pause_point at[POINTS_MAX];
+	char *text; /* the points' files are in it */
 	unsigned int n;
 };
 
 static struct points pauses, hangs;
+static int psn_believed = -1; /* as measured */
 
 /* --- the environment ------------------------------------------------------------------------- */
 
@@ -91,7 +93,7 @@ static void read_points(const char *variable, struct points *points)
 
 	if (points->n || !value || !*value)
 		return;
-	rest = strdup(value); /* the points' files are in it */
+	rest = points->text = strdup(value);
 	while (rest && (word = strsep(&rest, ",")))
 		if (points->n == POINTS_MAX || !read_point(word, &points->at[points->n++])) {
 			log_warn("%s=%s is not understood (expected: fence:2s,handshake@2:/file, "
@@ -102,8 +104,22 @@ static void read_points(const char *variable, struct points *points)
 		}
 }
 
+static void read_psn(void)
+{
+	const char *value = secure_getenv("SHIFT_PSN");
+
+	for (int i = 0; value && i <= STATS_PSN_STALE; i++)
+		if (!strcmp(value, stats_psn_name((unsigned int)i)))
+			psn_believed = i;
+	if (value && *value && psn_believed < 0)
+		log_warn("SHIFT_PSN=%s is not understood (expected: live, stale or unmeasured): "
+			 "what was measured counts",
+			 value);
+}
+
 void pause_read(void)
 {
+	read_psn();
 	read_points("SHIFT_PAUSE", &pauses);
 	read_points("SHIFT_HANG", &hangs);
 }
@@ -278,8 +294,15 @@ void pause_hang(struct vqp *v, enum stats_phase phase)
 		return;
 	t = (struct timespec){.tv_sec = (time_t)(point->ns / (1000 * MS)),
 			      .tv_nsec = (long)(point->ns % (1000 * MS))};
-	log_always("QP %#x: the NIC hangs: %s", v->qp->qp_num, stats_phase_name(phase));
+	log_always("QP %#x: the NIC hangs: %s", v->qpn, stats_phase_name(phase));
 	nanosleep(&t, NULL);
+}
+
+/* --- a NIC that is not to be believed -------------------------------------------------------- */
+
+enum stats_psn pause_psn(enum stats_psn measured)
+{
+	return psn_believed < 0 ? measured : (enum stats_psn)psn_believed;
 }
 
 #endif

@@ -16,7 +16,9 @@
  * SHIFT_HANG=fence|arm[@N]:TIME,... the NIC takes that long over its Nth fence or arming of a
  * connection; the thread that asked it waits.
  *
- * All functions but pause_hang: under enter of the connection.
+ * SHIFT_PSN=live|stale|unmeasured: what is believed of every NIC of ours, whatever was measured.
+ *
+ * All functions but pause_hang and pause_psn: under enter of the connection.
  */
 #ifndef SHIFT_VERBS_PAUSE_H
 #define SHIFT_VERBS_PAUSE_H
@@ -57,6 +59,9 @@ uint64_t pause_deadline(const struct vqp *v, uint64_t at_ns); /* of the connecti
 
 /* On the thread that is about to ask a NIC for a fence or an arming. */
 void pause_hang(struct vqp *v, enum stats_phase phase);
+
+/* Any thread. */
+enum stats_psn pause_psn(enum stats_psn measured);
 
 #else
 
@@ -106,6 +111,11 @@ static inline void pause_hang(struct vqp *v, enum stats_phase phase)
 {
 	(void)v;
 	(void)phase;
+}
+
+static inline enum stats_psn pause_psn(enum stats_psn measured)
+{
+	return measured;
 }
 
 #endif

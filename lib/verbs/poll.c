@@ -17,23 +17,19 @@
 
 /* --- slow ------------------------------------------------------------------------------------ */
 
-/* Completions from the program's CQ: those of the stash first. Under cq->digest. */
+/* Completions from the program's CQ: those of the stash first. Under cq->digest, the gate shut. */
 static int harvest(struct vcq *cq, struct ibv_wc *wc)
 {
-	struct gate *gate = &cq->gate;
 	int n = 0;
 
-	gate_shut(gate);
-	gate_sync(&gate, 1);
 	while (n < BATCH && cq->stash_at < cq->stash_n)
 		wc[n++] = cq->stash[cq->stash_at++];
-	if (n && cq->stash_at == cq->stash_n) {
-		cq->stash_at = cq->stash_n = 0;
-		gate_open(gate);
-	}
 	if (!n)
-		n = cq->poll_cq(cq->cq, BATCH, wc);
-	gate_open(gate);
+		return cq->poll_cq(cq->cq, BATCH, wc);
+	if (cq->stash_at == cq->stash_n) {
+		cq->stash_at = cq->stash_n = 0;
+		gate_open(&cq->gate);
+	}
 	return n;
 }
 
@@ -77,11 +73,18 @@ static void digest_shadow(struct vcq *cq, const struct nic *nic)
 	} while (n == BATCH);
 }
 
+/*
+ * The gate stays shut until all that was polled is fed: a receive's completion gets the wr_id that
+ * is next in the log, so nobody may poll a later one and have it counted first.
+ */
 void vcq_digest(struct vcq *cq)
 {
+	struct gate *gate = &cq->gate;
 	struct ibv_wc wc[BATCH];
 	int n;
 
+	gate_shut(gate);
+	gate_sync(&gate, 1);
 	do {
 		n = harvest(cq, wc);
 		for (int i = 0; i < n; i++)
@@ -89,6 +92,7 @@ void vcq_digest(struct vcq *cq)
 	} while (n > 0);
 	for (unsigned int i = 1; i < cq->dev->rails; i++)
 		digest_shadow(cq, cq->dev->nic[i]);
+	gate_open(gate);
 }
 
 static int take(struct vcq *cq, int n, struct ibv_wc *wc)

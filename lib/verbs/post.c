@@ -73,6 +73,12 @@ static bool program_mistake(int err)
 	return err == ENOMEM || err == EINVAL || err == EOPNOTSUPP || err == ENOTSUP;
 }
 
+/* Refused on rail 0, and for the program to know, as there is no other rail that would take it. */
+static bool for_the_program(const struct vqp *v, int err)
+{
+	return program_mistake(err) || !vqp_is_protected(v);
+}
+
 /* --- the pump: from the log to a NIC --------------------------------------------------------- */
 
 /* lkeys and the rkey of the twin. 0, -EAGAIN (later), or -ENOENT: a key that does not exist, which
@@ -93,22 +99,25 @@ static int twin_keys(struct vqp *v, uint8_t rail, struct shift_wr *wr, struct sh
 	return err == -ENOENT ? 0 : err;
 }
 
-static int post_logged(struct vqp *v, struct shift_wr *wr, struct shift_sge *sge)
+/* taken: also where it fails, if the provider does not say which it refused (DESIGN 4.5). */
+static int post_logged(struct vqp *v, struct shift_wr *wr, struct shift_sge *sge, bool *taken)
 {
 	struct ibv_qp *qp = vqp_rail_qp(v, v->tx_rail);
 	struct ibv_send_wr out, *bad = NULL;
 	int err;
 
+	*taken = false;
 	if (v->tx_rail) {
 		err = twin_keys(v, v->tx_rail, wr, sge);
 		if (err)
 			return err;
 	}
 	from_log(&out, wr);
-	if (!v->tx_rail)
-		return -v->post_send(qp, &out, &bad);
-	out.wr_id = (uint64_t)v->tx_epoch << TWIN_EPOCH_SHIFT;
-	return -ibv_post_send(qp, &out, &bad);
+	if (v->tx_rail)
+		out.wr_id = (uint64_t)v->tx_epoch << TWIN_EPOCH_SHIFT;
+	err = v->tx_rail ? ibv_post_send(qp, &out, &bad) : v->post_send(qp, &out, &bad);
+	*taken = !err || !bad;
+	return -err;
 }
 
 /* The NIC does not take them: they will not flush, and are posted again elsewhere. */
@@ -126,29 +135,47 @@ static void not_taken(struct vqp *v)
 	vqp_act(v);
 }
 
-void vqp_pump(struct vqp *v)
+static bool may_pump(const struct vqp *v)
+{
+	return v->tx_next < v->tx_end && !v->tx_stopped && !pause_repost(v);
+}
+
+/* The next in line. What it returns is -EIO if the NIC has it all the same. */
+static int pump_one(struct vqp *v)
 {
 	struct shift_sge sge[SGES_MAX];
+	uint64_t next = v->tx_next;
 	struct shift_wr wr;
+	bool taken;
+	int err;
 
-	while (v->tx_next < v->tx_end && !v->tx_stopped && !pause_repost(v)) {
-		uint64_t next = v->tx_next;
-		int err;
+	if (!shift_conn_repost(v->conn, &next, v->tx_end, &wr, sge)) {
+		v->tx_next = v->tx_end;
+		return 0;
+	}
+	err = post_logged(v, &wr, sge, &taken);
+	if (taken)
+		v->tx_next = next;
+	return err && taken ? -EIO : err;
+}
 
-		if (!shift_conn_repost(v->conn, &next, v->tx_end, &wr, sge)) {
-			v->tx_next = v->tx_end;
-			return;
-		}
-		err = post_logged(v, &wr, sge);
+static void pump_failed(struct vqp *v, int err)
+{
+	log_debug("QP %#x: rail %u refused a post (%d)", v->qp->qp_num, v->tx_rail, -err);
+	not_taken(v);
+}
+
+void vqp_pump(struct vqp *v)
+{
+	while (may_pump(v)) {
+		int err = pump_one(v);
+
 		if (err == -EAGAIN || err == -ENOMEM)
 			return; /* a key, or room: whoever brings it comes by here */
 		if (err) {
-			log_debug("QP %#x: rail %u refused a post (%d)", v->qp->qp_num, v->tx_rail,
-				  -err);
-			not_taken(v);
+			pump_failed(v, err);
 			return;
 		}
-		v->tx_next = next;
 	}
 }
 
@@ -193,7 +220,7 @@ static int slow_bind(struct vqp *v, const struct ibv_send_wr *wr)
 	struct shift_wr log;
 	int rail, err;
 
-	if (!windows_release(v))
+	if (!vqp_release(v, STATS_UNPROTECTED_MEMORY_WINDOW))
 		return -EOPNOTSUPP;
 	if (v->tx_next < v->tx_end)
 		return -ENOMEM; /* a full queue: others before it wait for room */
@@ -208,12 +235,29 @@ static int slow_bind(struct vqp *v, const struct ibv_send_wr *wr)
 	return -err;
 }
 
+/* The first in line, and for rail 0: refused there, it is as if it had not been posted. */
+static int post_at_once(struct vqp *v)
+{
+	int err = pump_one(v);
+
+	if (!err)
+		return 0;
+	if (v->tx_next < v->tx_end && for_the_program(v, -err)) {
+		v->tx_end = v->tx_next;
+		shift_conn_unpost_send(v->conn, 1);
+		return err;
+	}
+	pump_failed(v, err);
+	return 0;
+}
+
 /* One send, under enter. 0 or a negative errno. */
 static int slow_send(struct vqp *v, const struct ibv_send_wr *wr)
 {
 	uint64_t at = shift_conn_head(v->conn);
 	struct shift_wr log;
 	int rail, err;
+	bool first;
 
 	/* What the log still has to hand to the NIC is as good as a full queue. */
 	if (v->tx_end - v->tx_next >= v->init.cap.max_send_wr)
@@ -231,19 +275,24 @@ static int slow_send(struct vqp *v, const struct ibv_send_wr *wr)
 	vqp_act(v);
 	if (rail == SHIFT_HELD)
 		return 0;
-	if (v->tx_next == v->tx_end) {
+	first = v->tx_next == v->tx_end;
+	if (first) {
 		v->tx_next = at;
 		v->tx_rail = (uint8_t)rail;
 		v->tx_epoch = v->rail_epoch[rail];
 	}
 	v->tx_end = at + 1;
-	return 0;
+	return first && !rail && may_pump(v) ? post_at_once(v) : 0;
 }
 
-static int slow_post_send(struct vqp *v, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+/* noinline: no burden for those that come by an open gate. */
+static __attribute__((noinline)) int slow_post_send(struct vqp *v, struct ibv_send_wr *wr,
+						    struct ibv_send_wr **bad)
 {
 	int err = 0;
 
+	if (v->around)
+		return v->post_send(v->qp, wr, bad);
 	vqp_enter(v);
 	for (; wr && !err; wr = err ? wr : wr->next)
 		err = slow_send(v, wr);
@@ -253,14 +302,18 @@ static int slow_post_send(struct vqp *v, struct ibv_send_wr *wr, struct ibv_send
 	return -err;
 }
 
-/* Logs the list up to the first that cannot be logged on the fast way; returns that one, or NULL.
+/*
+ * Logs the list up to the first that cannot be logged on the fast way; returns that one, or NULL.
+ * Not more than a queue of them: the log has room for two, and one may be outstanding.
  */
 static struct ibv_send_wr *log_sends(struct vqp *v, struct ibv_send_wr *wr)
 {
 	struct shift_wr log;
 	int rail;
 
-	for (; wr; wr = wr->next) {
+	for (uint32_t n = 0; wr; wr = wr->next, n++) {
+		if (n >= v->init.cap.max_send_wr)
+			return wr;
 		if (wr->opcode == IBV_WR_BIND_MW && !v->released)
 			return wr;
 		to_log(&log, wr);
@@ -310,21 +363,13 @@ static int post_list(struct vqp *v, struct ibv_send_wr *wr, const struct ibv_sen
 	return err;
 }
 
-static bool is_protected(const struct vqp *v)
-{
-	struct shift_conn_view view;
-
-	shift_conn_view(v->conn, &view);
-	return view.protected_;
-}
-
 /* The provider has refused some of [.., end), or all (bad is NULL) and yet taken them. */
 static int post_failed(struct vqp *v, enum gate_how how, int err, struct ibv_send_wr *end,
 		       struct ibv_send_wr **bad)
 {
 	uint32_t n = *bad ? count_sends(*bad, end) : 0;
 
-	if (*bad && (program_mistake(err) || !is_protected(v))) {
+	if (*bad && for_the_program(v, err)) {
 		shift_conn_unpost_send(v->conn, n);
 		gate_leave(&v->send_gate, how);
 		return err;
@@ -493,7 +538,7 @@ static int slow_recv(struct vqp *v, const struct ibv_recv_wr *wr)
 	err = real_recv(v, rail, log.wr_id, log.sge, log.num_sge);
 	if (!err)
 		return 0;
-	if (!rail && program_mistake(-err)) {
+	if (!rail && for_the_program(v, -err)) {
 		shift_conn_unpost_recv(v->conn, 1);
 		return err;
 	}
@@ -501,10 +546,13 @@ static int slow_recv(struct vqp *v, const struct ibv_recv_wr *wr)
 	return 0;
 }
 
-static int slow_post_recv(struct vqp *v, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+static __attribute__((noinline)) int slow_post_recv(struct vqp *v, struct ibv_recv_wr *wr,
+						    struct ibv_recv_wr **bad)
 {
 	int err = 0;
 
+	if (v->around)
+		return v->post_recv(v->qp, wr, bad);
 	vqp_enter(v);
 	for (; wr && !err; wr = err ? wr : wr->next)
 		err = slow_recv(v, wr);

@@ -64,6 +64,7 @@ static void qp_free(struct vobj *obj)
 	}
 	pthread_mutex_destroy(&v->lock);
 	pthread_cond_destroy(&v->closed_cond);
+	pthread_cond_destroy(&v->job_ended);
 	free(v);
 }
 
@@ -79,6 +80,8 @@ static enum stats_unprotected judge(const struct vqp *v, const struct ibv_qp_ini
 		return STATS_UNPROTECTED_OTHER;
 	if (!v->send_cq || !v->recv_cq)
 		return STATS_UNPROTECTED_CQ_EX;
+	if (v->send_cq->around || v->recv_cq->around)
+		return STATS_UNPROTECTED_POSTED_AROUND;
 	if (v->pd->windows)
 		return STATS_UNPROTECTED_MEMORY_WINDOW;
 	if (v->send_cq->has_channel || v->recv_cq->has_channel)
@@ -203,6 +206,7 @@ static struct vqp *qp_new(struct vdev *dev, struct ibv_pd *pd, const struct ibv_
 	gate_init(&v->recv_gate);
 	pthread_mutex_init(&v->lock, NULL);
 	pthread_cond_init(&v->closed_cond, NULL);
+	pthread_cond_init(&v->job_ended, NULL);
 	return v;
 }
 
@@ -224,6 +228,7 @@ static void publish(struct vqp *v)
 		vobj_job(&v->obj, v->dev->nic[i], twin_create);
 	meet_new(v);
 	windows_look(v);
+	around_look(v);
 }
 
 struct ibv_qp *hook_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
@@ -232,12 +237,13 @@ struct ibv_qp *hook_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	struct vdev *dev = vdev_find(pd->context);
 	struct vqp *v;
 
-	if (!qp || !dev)
+	if (!qp || !dev || hook_forked())
 		return qp;
 	v = qp_new(dev, pd, attr);
 	if (!v)
 		return qp;
 	v->qp = qp;
+	v->qpn = qp->qp_num;
 	v->init = *attr; /* with the capacities as accepted */
 	v->why = judge(v, attr);
 	if (v->why == STATS_UNPROTECTED_NONE)
@@ -246,6 +252,22 @@ struct ibv_qp *hook_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 		stats_bypass(dev->ctx->device->name, v->why);
 	publish(v);
 	return qp;
+}
+
+void hook_created_around(struct ibv_qp *qp)
+{
+	struct ibv_qp_init_attr attr = {
+		.send_cq = qp->send_cq, .recv_cq = qp->recv_cq, .qp_type = qp->qp_type};
+	struct vdev *dev = vdev_find(qp->context);
+	struct vqp *v = dev ? qp_new(dev, qp->pd, &attr) : NULL;
+
+	if (!v)
+		return;
+	v->qp = qp;
+	v->init = attr;
+	v->why = STATS_UNPROTECTED_POSTED_AROUND;
+	stats_bypass(dev->ctx->device->name, v->why);
+	publish(v);
 }
 
 /* --- modify ---------------------------------------------------------------------------------- */
@@ -312,34 +334,41 @@ static void started(struct vqp *v)
 	atomic_store(&v->started, true); /* the background sees it: no system call here */
 }
 
-/* The program ends the connection: what it was told before is true afterwards too (rule 19). */
-static void close_conn(struct vqp *v, enum shift_close how)
+/* The program ends the connection: what it was told before is true afterwards too (rule 19). Under
+ * enter. */
+static void close_entered(struct vqp *v, enum shift_close how)
 {
 	struct shift_event ev = {.type = SHIFT_EV_CLOSE, .how = (uint8_t)how};
 
-	vqp_enter(v);
 	v->closed = false;
 	v->dead = true;
 	shift_conn_event(v->conn, &ev, now_ns());
 	vqp_act(v);
 	while (!v->closed)
 		pthread_cond_wait(&v->closed_cond, &v->lock);
+}
+
+static void close_conn(struct vqp *v, enum shift_close how)
+{
+	vqp_enter(v);
+	close_entered(v, how);
 	vqp_leave(v);
 }
 
 static int to_err(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 {
-	int err;
+	int err = 0;
 
-	if (!v->started) {
+	vqp_enter(v);
+	close_entered(v, SHIFT_CLOSE_ERR);
+	if (!vqp_is_protected(v)) { /* what flushes comes from the NIC, as without us */
+		v->dead = false;
 		err = quietly(real.modify_qp(v->qp, attr, mask));
-		if (!err)
-			v->state = IBV_QPS_ERR;
-		return err;
 	}
-	close_conn(v, SHIFT_CLOSE_ERR);
-	v->state = v->qp->state = IBV_QPS_ERR;
-	return 0;
+	if (!err)
+		v->state = v->qp->state = IBV_QPS_ERR;
+	vqp_leave(v);
+	return err;
 }
 
 static int to_reset(struct vqp *v, struct ibv_qp_attr *attr, int mask)
@@ -349,6 +378,7 @@ static int to_reset(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 	if (v->started)
 		close_conn(v, SHIFT_CLOSE_RESET);
 	meet_gone(v);
+	rail_jobs_stop(v);
 	err = quietly(real.modify_qp(v->qp, attr, mask));
 	if (err)
 		return err;
@@ -398,14 +428,42 @@ static int modify_running(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 	return err;
 }
 
+/* The NIC's alone. */
+static int modify_around(struct vqp *v, struct ibv_qp_attr *attr, int mask)
+{
+	int err = quietly(real.modify_qp(v->qp, attr, mask));
+
+	if (!err && (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RESET)
+		around_reset(v);
+	return err;
+}
+
+/* In a child of fork(). */
+static void let_be(struct vqp *v)
+{
+	table_blank(&qps, (uintptr_t)v->qp);
+	if (!v->conn)
+		return;
+	table_blank(&v->dev->qps, v->qp->qp_num);
+	gate_forget(&v->send_gate, v->qp);
+	gate_forget(&v->recv_gate, v->qp);
+}
+
 int hook_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
 	struct vqp *v = vqp_find(qp);
 	bool state = mask & IBV_QP_STATE;
 	int err;
 
+	if (v && hook_forked()) {
+		if (state && attr->qp_state == IBV_QPS_RESET)
+			let_be(v);
+		v = NULL;
+	}
 	if (!v || !v->conn)
 		return quietly(real.modify_qp(qp, attr, mask));
+	if (v->around)
+		return modify_around(v, attr, mask);
 	if (state && attr->qp_state == IBV_QPS_ERR)
 		return to_err(v, attr, mask);
 	if (state && attr->qp_state == IBV_QPS_RESET)
@@ -431,7 +489,7 @@ int hook_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 	struct vqp *v = vqp_find(qp);
 	int err;
 
-	if (!v || !v->conn || !v->started)
+	if (!v || !v->conn || !v->started || v->around || hook_forked())
 		return quietly(real.query_qp(qp, attr, mask, init));
 	vqp_enter(v);
 	err = quietly(real.query_qp(qp, attr, mask, init));
@@ -447,6 +505,14 @@ int hook_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 
 /* --- destruction ----------------------------------------------------------------------------- */
 
+void vqp_unfound(struct vqp *v)
+{
+	pthread_mutex_lock(&v->send_cq->digest);
+	pthread_mutex_unlock(&v->send_cq->digest);
+	pthread_mutex_lock(&v->recv_cq->digest);
+	pthread_mutex_unlock(&v->recv_cq->digest);
+}
+
 static void unpublish(struct vqp *v)
 {
 	table_remove(&qps, (uintptr_t)v->qp);
@@ -458,11 +524,7 @@ static void unpublish(struct vqp *v)
 	gate_forget(&v->recv_gate, v->qp);
 	vcq_forget(v->send_cq, v);
 	vcq_forget(v->recv_cq, v);
-	/* Who feeds a CQ has found it before it went off the table. */
-	pthread_mutex_lock(&v->send_cq->digest);
-	pthread_mutex_unlock(&v->send_cq->digest);
-	pthread_mutex_lock(&v->recv_cq->digest);
-	pthread_mutex_unlock(&v->recv_cq->digest);
+	vqp_unfound(v);
 }
 
 /* The gates of its CQs were held closed for it. */
@@ -482,14 +544,21 @@ int hook_destroy_qp(struct ibv_qp *qp)
 	struct vqp *v = vqp_find(qp);
 	int err;
 
+	if (v && hook_forked()) {
+		let_be(v);
+		v = NULL;
+	}
 	if (!v)
 		return quietly(real.destroy_qp(qp));
-	if (v->conn && v->started)
+	if (v->conn && v->started && !v->around)
 		close_conn(v, SHIFT_CLOSE_DESTROY);
+	pthread_mutex_lock(&v->lock);
+	v->gone = true;
+	pthread_mutex_unlock(&v->lock);
 	unpublish(v); /* first: then nobody on the background thread finds it any more */
 	if (v->conn) {
 		meet_gone(v);
-		v->gone = true;
+		rail_jobs_stop(v);
 		vobj_jobs_wait(&v->obj, &v->dev->nic[1], v->dev->rails - 1u, twin_destroy);
 		detach(v);
 		let_go(v);

@@ -28,12 +28,13 @@ static bool lacks(const struct vpd *pd, const struct nic *nic)
 
 void scarce_report(struct vqp *v)
 {
-	bool any = false;
+	enum stats_unprotected why = v->keyless ? STATS_UNPROTECTED_NO_SHADOW
+						: STATS_UNPROTECTED_OTHER; /* no twin */
 
 	for (uint8_t i = 1; i < v->peer_rails; i++)
-		any |= !(v->keyless & 1u << i);
-	stats_conn_protect(v->stats, any,
-			   any ? STATS_UNPROTECTED_NONE : STATS_UNPROTECTED_NO_SHADOW);
+		if (!(v->keyless & 1u << i) && !v->twin[i].failed)
+			why = STATS_UNPROTECTED_NONE;
+	stats_conn_protect(v->stats, why == STATS_UNPROTECTED_NONE, why);
 }
 
 void scarce_look(struct vqp *v)

@@ -137,6 +137,14 @@ void *table_remove(struct table *t, uint64_t key)
 	return value;
 }
 
+void table_blank(struct table *t, uint64_t key)
+{
+	struct table_array *a = atomic_load_explicit(&t->array, memory_order_acquire);
+
+	if (a && table_look(a, key))
+		atomic_store(&find(a, key)->value, NULL);
+}
+
 void table_each(struct table *t, void (*fn)(void *value, void *arg), void *arg)
 {
 	struct table_array *a;

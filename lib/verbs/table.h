@@ -81,6 +81,10 @@ int table_put(struct table *t, uint64_t key, void *value);
 /* Returns what was there, or NULL. */
 void *table_remove(struct table *t, uint64_t key);
 
+/* Takes it out without the lock: in the child of a fork(), where nobody puts, and a thread that is
+ * not there may hold it. */
+void table_blank(struct table *t, uint64_t key);
+
 /* Calls fn for every object, under the writers' lock: fn must not put or remove here. */
 void table_each(struct table *t, void (*fn)(void *value, void *arg), void *arg);
 

@@ -27,25 +27,72 @@ struct vqp *twin_find(const struct nic *nic, uint32_t qpn, uint8_t *rail)
 	return i < 0 ? NULL : v;
 }
 
-/* As the program asked for its own, and room for the marker of a fence. */
+/* Completions that it may have outstanding, the marker's too. */
+static uint32_t sends(const struct vqp *v)
+{
+	return v->init.cap.max_send_wr + 1;
+}
+
+static uint32_t receives(const struct vqp *v)
+{
+	return v->init.cap.max_recv_wr + !v->init.cap.max_recv_wr;
+}
+
+static void give_back(struct vqp *v, const struct nic *nic)
+{
+	v->send_cq->shadow[nic->index].wanted -= sends(v);
+	v->recv_cq->shadow[nic->index].wanted -= receives(v);
+}
+
+/* With room for the marker of a fence, if the NIC has it: else the marker waits for the flush. */
+static struct ibv_qp *try_create(struct ibv_pd *pd, const struct ibv_qp_init_attr *wanted)
+{
+	struct ibv_qp_init_attr attr = *wanted;
+	struct ibv_qp *qp;
+
+	attr.cap.max_send_wr++;
+	qp = real.create_qp(pd, &attr);
+	if (qp)
+		return qp;
+	attr = *wanted;
+	return real.create_qp(pd, &attr);
+}
+
+/* As the program asked for its own. */
 static struct ibv_qp *create(struct vqp *v, struct nic *nic, struct ibv_pd *pd)
 {
 	struct ibv_qp_init_attr attr = v->init;
 	struct ibv_qp *qp;
 
 	attr.qp_context = NULL;
-	attr.cap.max_send_wr++;
-	attr.cap.max_recv_wr += !attr.cap.max_recv_wr;
-	attr.send_cq = vcq_shadow(v->send_cq, nic, attr.cap.max_send_wr);
-	attr.recv_cq = vcq_shadow(v->recv_cq, nic, attr.cap.max_recv_wr);
+	attr.cap.max_recv_wr = receives(v);
+	attr.send_cq = vcq_shadow(v->send_cq, nic, sends(v));
+	attr.recv_cq = vcq_shadow(v->recv_cq, nic, receives(v));
 	if (!attr.send_cq || !attr.recv_cq)
 		return NULL;
-	qp = real.create_qp(pd, &attr);
+	qp = try_create(pd, &attr);
 	if (qp && table_put(&twins[nic->index], qp->qp_num, v)) {
 		real.destroy_qp(qp);
 		qp = NULL;
 	}
+	if (!qp)
+		give_back(v, nic);
 	return qp;
+}
+
+/* It is protected by rails that can have a twin only. */
+static void report(struct vqp *v, int rail, bool failed)
+{
+	struct shift_conn_view view;
+
+	if (v->twin[rail].failed == failed)
+		return;
+	vqp_enter(v);
+	v->twin[rail].failed = failed;
+	shift_conn_view(v->conn, &view);
+	if (view.protected_ && view.state < SHIFT_ST_GIVEUP)
+		scarce_report(v);
+	vqp_leave(v);
 }
 
 void twin_create(struct vobj *obj, struct nic *nic)
@@ -59,11 +106,12 @@ void twin_create(struct vobj *obj, struct nic *nic)
 		return;
 	qp = create(v, nic, pd);
 	if (!qp) {
-		log_warn("QP %#x: no twin on %s (%s)", v->qp->qp_num, nic->name, strerror(errno));
-		v->twin[rail].failed = true;
+		log_warn("QP %#x: no twin on %s (%s)", v->qpn, nic->name, strerror(errno));
+		report(v, rail, true);
 		return;
 	}
 	atomic_store(&v->twin[rail].qp, qp);
+	report(v, rail, false);
 }
 
 void twin_destroy(struct vobj *obj, struct nic *nic)
@@ -80,7 +128,7 @@ void twin_destroy(struct vobj *obj, struct nic *nic)
 	if (!qp)
 		return;
 	table_remove(&twins[nic->index], qp->qp_num);
+	vqp_unfound(v);
 	real.destroy_qp(qp);
-	v->send_cq->shadow[nic->index].wanted -= v->init.cap.max_send_wr + 1;
-	v->recv_cq->shadow[nic->index].wanted -= v->init.cap.max_recv_wr + !v->init.cap.max_recv_wr;
+	give_back(v, nic);
 }

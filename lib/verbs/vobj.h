@@ -87,7 +87,8 @@ struct vmr {
 	size_t length;
 	uint64_t iova;
 	unsigned int access;
-	int fd; /* dmabuf, ours; or -1 */
+	bool dmabuf;
+	int fd; /* of the dmabuf, ours; or -1 */
 	uint32_t lkey, rkey;
 	pthread_mutex_t lock;			   /* one registration at a time */
 	_Atomic(struct ibv_mr *) shadow[NICS_MAX]; /* by nic->index */
@@ -154,7 +155,8 @@ struct vcq {
 		_Atomic(struct ibv_cq *) cq;
 		uint32_t wanted;
 	} shadow[NICS_MAX];
-	bool has_channel; /* events: not supported yet, its QPs are not protected */
+	bool has_channel;    /* events: not supported yet, its QPs are not protected */
+	_Atomic bool around; /* the program has the queue itself: around.c */
 };
 
 struct vcq *vcq_find(const struct ibv_cq *cq);
@@ -178,7 +180,7 @@ struct rail_addr {
 	uint16_t lid;
 	uint16_t mtu_bytes; /* active MTU of the port */
 	uint8_t nic;	    /* the process's number for it, for probes */
-	uint8_t psn_live;   /* its rq_psn may be believed */
+	uint8_t psn;	    /* enum stats_psn: may its rq_psn be believed? */
 	uint8_t pad[2];
 };
 
@@ -197,13 +199,15 @@ struct arming { /* what a twin is armed for */
 	uint32_t epoch, tx_psn, rx_psn;
 };
 
-struct rail_jobs { /* at most one of each under way per rail */
-	struct job fence, arms, query;
+struct rail_jobs { /* at most one of each under way per rail: jobs.c */
+	struct job fence, arms, query, breaks;
 	struct vqp *v;
 	uint8_t rail;
 	_Atomic bool arming; /* on the resolver; a fence that is asked for meanwhile follows */
-	bool fence_follows, querying;
-	struct arming arm; /* the newest that was asked for */
+	bool fence_follows, querying, breaking;
+	unsigned int under_way; /* under v->lock: asked for, and not ended */
+	_Atomic bool stale;	/* these are of the life before RESET: nobody waits for them */
+	struct arming arm;	/* the newest that was asked for */
 	uint32_t fence_epoch, query_epoch, query_serial;
 	_Atomic bool marker_seen;
 	uint64_t fence_since, arm_since; /* ns; 0: none under way, or given up as hung */
@@ -236,11 +240,15 @@ struct vqp {
 	enum ibv_qp_state state;    /* as the program must see it */
 	enum stats_unprotected why; /* it is not protected */
 	uint32_t id;		    /* of the connection in this process */
-	bool gone;		    /* being destroyed: no more twins */
-	bool dead;		    /* over: what is posted flushes */
-	_Atomic bool released;	    /* not protected any more: memory windows */
-	bool closed;		    /* CLOSED came */
+	uint32_t qpn;		    /* for who may outlive qp */
+	_Atomic bool
+		gone; /* being destroyed: no more twins, timers, and looks at the program's CQs */
+	bool dead;    /* over: what is posted flushes */
+	_Atomic bool released; /* not protected any more: vqp_release() */
+	_Atomic bool around;   /* released, and nothing of it is logged or counted: around.c */
+	bool closed;	       /* CLOSED came */
 	pthread_cond_t closed_cond;
+	pthread_cond_t job_ended;
 	uint64_t marker; /* wr_id of the marker behind a fence */
 
 	/* What is to be posted from the log, in order, and may have to wait for keys or room. */
@@ -270,7 +278,6 @@ struct vqp {
 	uint32_t vetoed;  /* rails that the operator has taken out of use */
 	uint32_t unclean; /* rails whose last fence did not account for everything */
 	uint32_t keyless; /* rails that do not know all memory of its domain */
-	uint8_t to_break; /* rail, for qp-error */
 	struct bg_call meet_call;
 	bool reposting; /* a commit's requests are not all posted yet */
 	int stats;	/* slot in the statistics, or -1 */
@@ -290,8 +297,28 @@ static inline struct ibv_qp *vqp_rail_qp(struct vqp *v, uint8_t rail)
 	return rail ? atomic_load(&v->twin[rail].qp) : v->qp;
 }
 
+bool vqp_is_protected(const struct vqp *v);
+
+/* May the rq_psn of our NIC of that rail be believed? */
+static inline enum stats_psn vqp_psn(const struct vqp *v, uint8_t rail)
+{
+	return pause_psn((enum stats_psn)v->dev->nic[rail]->psn);
+}
+
 uint8_t vqp_rail(const struct vqp *v); /* that carries its traffic now, as far as it goes */
 int vqp_rail_on(const struct vqp *v, const struct nic *nic); /* -1: none there */
+
+/* Who feeds a CQ of it may have found it in a table that it has been taken from just now: waits
+ * until none does. */
+void vqp_unfound(struct vqp *v);
+
+/* jobs.c: one is asked for, under v->lock; and it has ended, which may free v. */
+void rail_job_begins(struct rail_jobs *j);
+void rail_job_ends(struct rail_jobs *j);
+
+/* It is closed. Of rail 0, whose QP is the program's again, none is under way after this; those of
+ * other rails end when their NICs let them, and change nothing any more. */
+void rail_jobs_stop(struct vqp *v);
 
 /* twin.c: on the worker of its NIC. */
 void twin_create(struct vobj *v, struct nic *nic);
@@ -316,6 +343,9 @@ void vqp_event(struct vqp *v, const struct shift_event *ev);
  * leave(). */
 void vqp_act(struct vqp *v);
 
+/* Under enter: from here on as without us, for good. false: it is too late, it has moved. */
+bool vqp_release(struct vqp *v, enum stats_unprotected why);
+
 /* Of a rail, under enter. Clean: unless something else still speaks against it. */
 void vqp_rail_say(struct vqp *v, enum shift_event_type type, uint8_t rail);
 void vqp_rail_clean(struct vqp *v, uint8_t rail);
@@ -325,6 +355,7 @@ void scarce_look(struct vqp *v);
 void scarce_report(struct vqp *v);
 
 void vqp_timers_init(struct vqp *v);
+void vqp_timers_stop(struct vqp *v); /* bg */
 
 /* post.c, under enter: what waits to be posted, and the actions that say so. */
 void vqp_pump(struct vqp *v);
@@ -367,8 +398,11 @@ int hot_poll_cq_sse41(struct ibv_cq *cq, int n, struct ibv_wc *wc);
 /* windows.c: memory windows, which have no twin */
 struct ibv_mw *windows_alloc(struct ibv_pd *pd, enum ibv_mw_type type);
 int windows_bind(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
-bool windows_release(struct vqp *v); /* under enter; false: it is too late */
-void windows_look(struct vqp *v);    /* it has become a new connection */
+void windows_look(struct vqp *v); /* it has become a new connection */
+
+/* around.c: QPs that the program posts to by itself */
+void around_look(struct vqp *v);  /* it has become a new connection */
+void around_reset(struct vqp *v); /* ... around: what it had outstanding is gone */
 
 /* operator.c: the control socket, bg */
 void operator_start(void);

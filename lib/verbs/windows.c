@@ -10,26 +10,12 @@
 #include "lib/verbs/log.h"
 #include "lib/verbs/vobj.h"
 
-bool windows_release(struct vqp *v)
-{
-	if (v->released)
-		return true;
-	if (!shift_conn_release(v->conn))
-		return false;
-	vqp_act(v);
-	v->released = true;
-	v->why = STATS_UNPROTECTED_MEMORY_WINDOW;
-	stats_conn_protect(v->stats, false, STATS_UNPROTECTED_MEMORY_WINDOW);
-	log_info("QP %#x is not protected: %s", v->qp->qp_num, stats_unprotected_text(v->why));
-	return true;
-}
-
 static void release(struct vqp *v, void *pd)
 {
 	if (v->pd != pd || v->released)
 		return;
 	vqp_enter(v);
-	if (!windows_release(v) && !v->dead)
+	if (!vqp_release(v, STATS_UNPROTECTED_MEMORY_WINDOW) && !v->dead)
 		log_warn("QP %#x has moved already: no memory window can be bound on it, and its "
 			 "peer cannot use any",
 			 v->qp->qp_num);
@@ -49,7 +35,7 @@ struct ibv_mw *windows_alloc(struct ibv_pd *real_pd, enum ibv_mw_type type)
 	struct vpd *pd = vpd_find(real_pd);
 	struct ibv_mw *mw = quietly(dev->ops.alloc_mw(real_pd, type));
 
-	if (mw && pd && !hooks_off && !atomic_exchange(&pd->windows, true))
+	if (mw && pd && !hooks_off && !hook_forked() && !atomic_exchange(&pd->windows, true))
 		vqp_each(release, pd);
 	return mw;
 }
@@ -64,11 +50,11 @@ int windows_bind(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 			       .flags = (uint8_t)bind->send_flags};
 	int rail, err;
 
-	if (!v || !v->conn || hooks_off)
+	if (!v || !v->conn || v->around || hooks_off)
 		return quietly(dev->ops.bind_mw(qp, mw, bind));
 	vqp_enter(v);
 	err = EOPNOTSUPP;
-	if (windows_release(v))
+	if (vqp_release(v, STATS_UNPROTECTED_MEMORY_WINDOW))
 		err = v->tx_next < v->tx_end ? ENOMEM : -shift_conn_post_send(v->conn, &log, &rail);
 	if (err <= 0) {
 		err = quietly(dev->ops.bind_mw(qp, mw, bind));

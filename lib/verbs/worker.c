@@ -19,7 +19,8 @@ struct worker {
 	/* Under the lock. */
 	bool running;
 	struct job *jobs, **tail;
-	uint64_t submitted, finished;
+	uint64_t submitted;
+	uint64_t current; /* number of the job that runs; 0: none */
 
 	_Atomic uint64_t busy_since_ns;
 };
@@ -64,12 +65,13 @@ static void *worker_main(void *arg)
 	for (;;) {
 		struct job *job = next_job(w);
 
+		w->current = job->number;
 		atomic_store(&w->busy_since_ns, now_ns());
 		pthread_mutex_unlock(&w->lock);
 		job->fn(job);
 		pthread_mutex_lock(&w->lock);
 		atomic_store(&w->busy_since_ns, 0);
-		w->finished++;
+		w->current = 0;
 		pthread_cond_broadcast(&w->done);
 	}
 	return NULL;
@@ -86,7 +88,7 @@ void worker_submit(struct worker *w, struct job *job)
 	job->next = NULL;
 	*w->tail = job;
 	w->tail = &job->next;
-	w->submitted++;
+	job->number = ++w->submitted;
 	if (!w->running) {
 		w->running = !bg_thread(&thread, worker_main, w);
 		if (!w->running)
@@ -102,20 +104,48 @@ uint64_t worker_busy_since_ns(const struct worker *w)
 	return atomic_load(&w->busy_since_ns);
 }
 
+bool worker_cancel(struct worker *w, struct job *job)
+{
+	struct job **at;
+
+	if (bg_forked())
+		return false;
+	pthread_mutex_lock(&w->lock);
+	for (at = &w->jobs; *at && *at != job; at = &(*at)->next)
+		;
+	if (*at) {
+		*at = job->next;
+		if (w->tail == &job->next)
+			w->tail = at;
+		pthread_cond_broadcast(&w->done);
+	} else {
+		job = NULL;
+	}
+	pthread_mutex_unlock(&w->lock);
+	return job != NULL;
+}
+
+/* Under the lock. Is one of the first n still to end? */
+static bool pending(const struct worker *w, uint64_t n)
+{
+	return (w->current && w->current <= n) || (w->jobs && w->jobs->number <= n);
+}
+
 bool worker_drain(struct worker *w, int timeout_ms)
 {
 	uint64_t at = now_ns() + (uint64_t)timeout_ms * 1000000u;
 	struct timespec until = {.tv_sec = at / 1000000000u, .tv_nsec = at % 1000000000u};
 	uint64_t all;
+	bool left;
 	int err = 0;
 
 	if (bg_forked())
 		return false;
 	pthread_mutex_lock(&w->lock);
 	all = w->submitted;
-	while (w->finished < all && !err)
+	while (pending(w, all) && !err)
 		err = pthread_cond_timedwait(&w->done, &w->lock, &until);
-	all -= w->finished < all ? w->finished : all;
+	left = pending(w, all);
 	pthread_mutex_unlock(&w->lock);
-	return !all;
+	return !left;
 }

@@ -94,7 +94,8 @@ static bool is_two_sided(enum ibv_wr_opcode opcode)
 	       opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
 }
 
-static void execute(struct null_qp *qp, const struct ibv_send_wr *wr, uint32_t length)
+/* false: it failed. */
+static bool execute(struct null_qp *qp, const struct ibv_send_wr *wr, uint32_t length)
 {
 	struct null_cqe cqe = {
 		.qp = qp,
@@ -105,6 +106,10 @@ static void execute(struct null_qp *qp, const struct ibv_send_wr *wr, uint32_t l
 
 	if (qp->attr.qp_state == IBV_QPS_ERR)
 		cqe.status = IBV_WC_WR_FLUSH_ERR;
+	else if (wr->opcode == IBV_WR_RDMA_WRITE && wr->wr.rdma.rkey == NULL_BAD_RKEY)
+		cqe.status = IBV_WC_REM_ACCESS_ERR;
+	else if (qp->exact && wr->opcode == IBV_WR_RDMA_WRITE && !null_write(qp, wr, length))
+		cqe.status = IBV_WC_RETRY_EXC_ERR;
 	else if (is_two_sided(wr->opcode) && qp->peer)
 		complete_recv(qp->peer, &(struct null_cqe){
 						.byte_len = length,
@@ -118,6 +123,14 @@ static void execute(struct null_qp *qp, const struct ibv_send_wr *wr, uint32_t l
 		complete((struct null_cq *)qp->base.send_cq, &cqe);
 	else
 		qp->send_tail++; /* no CQE frees its place; nothing waits in the ring */
+	return !cqe.status;
+}
+
+/* Nobody tells the program; its ibv_qp has the state that it set itself. */
+static void fail(struct null_qp *qp)
+{
+	qp->attr.qp_state = IBV_QPS_ERR;
+	null_flush_receives(qp);
 }
 
 static int refuse_send(const struct null_qp *qp, const struct ibv_send_wr *wr)
@@ -145,7 +158,8 @@ int null_post_send(struct ibv_qp *base, struct ibv_send_wr *wr, struct ibv_send_
 			*bad = wr;
 			break;
 		}
-		execute(qp, wr, write_wqe(qp, wr));
+		if (!execute(qp, wr, write_wqe(qp, wr)))
+			fail(qp);
 	}
 	__atomic_store_n(&qp->doorbell[0], qp->send_head, __ATOMIC_RELEASE);
 	pthread_spin_unlock(&qp->send_lock);

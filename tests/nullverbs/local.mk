@@ -4,9 +4,22 @@
 check_LTLIBRARIES += tests/nullverbs/libibverbs.la
 tests_nullverbs_libibverbs_la_SOURCES = \
 	tests/nullverbs/nullverbs.h tests/nullverbs/device.c tests/nullverbs/objects.c \
-	tests/nullverbs/qp.c tests/nullverbs/data.c
+	tests/nullverbs/qp.c tests/nullverbs/data.c tests/nullverbs/psn.c
 tests_nullverbs_libibverbs_la_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS)
 tests_nullverbs_libibverbs_la_LDFLAGS = $(AM_LDFLAGS) -shared -rpath /nowhere -version-info 1:0:0 \
 	-Wl,-z,defs -Wl,--version-script,$(srcdir)/tests/nullverbs/nullverbs.map
 tests_nullverbs_libibverbs_la_DEPENDENCIES = tests/nullverbs/nullverbs.map
 EXTRA_DIST += tests/nullverbs/nullverbs.map
+
+# A libmlx5.so.1 over it.
+if HAVE_MLX5
+check_LTLIBRARIES += tests/nullverbs/libmlx5.la
+tests_nullverbs_libmlx5_la_SOURCES = \
+	tests/nullverbs/nullverbs.h tests/nullverbs/mlx5.c lib/verbs/dv.h
+tests_nullverbs_libmlx5_la_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS)
+tests_nullverbs_libmlx5_la_LDFLAGS = $(AM_LDFLAGS) -shared -rpath /nowhere -version-info 1:0:0 \
+	-Wl,-z,defs -Wl,--version-script,$(srcdir)/tests/nullverbs/mlx5.map
+tests_nullverbs_libmlx5_la_LIBADD = $(IBVERBS_LIBS)
+tests_nullverbs_libmlx5_la_DEPENDENCIES = tests/nullverbs/mlx5.map
+endif
+EXTRA_DIST += tests/nullverbs/mlx5.map

@@ -5,10 +5,15 @@
  *
  * RC work requests succeed at once and move no data. A SEND (or WRITE with immediate) to a QP of
  * the same process takes a receive there if one is posted. A QP that is moved to ERR flushes its
- * receives, and what is posted to it. The data path is as long as a real provider's: a spinlock, a
- * WQE and a doorbell record are written, the CQE is translated.
+ * receives, and what is posted to it; so does one whose WRITE names NULL_BAD_RKEY. The data path is
+ * as long as a real provider's: a spinlock, a WQE and a doorbell record are written, the CQE is
+ * translated.
  *
  * NULLVERBS_DEVICES: how many there are (mlx5_0, mlx5_1, ...); 2 if unset.
+ * NULLVERBS_PSN: rq_psn stays what it was set to, as some drivers have it. With `live` RC is that
+ * of a real one between two QPs of the process that are connected with each other: rq_psn counts
+ * the packets of WRITEs, they move their data, and fail when the other QP is in ERR. With `lag`
+ * the same, but a QP in ERR counts one packet too little; with `mute` all fail.
  * NULLVERBS_MEMLOCK: bytes that may be registered at a time, as RLIMIT_MEMLOCK; no limit if unset.
  */
 #ifndef SHIFT_NULLVERBS_H
@@ -22,6 +27,9 @@
 #define NULL_DEVICES_MAX 16
 #define NULL_QPS_MAX	 4096
 #define NULL_SGE_MAX	 16
+
+/* An RDMA WRITE that names it fails with IBV_WC_REM_ACCESS_ERR, and its QP with it. */
+#define NULL_BAD_RKEY 0xbad
 
 /* What a call of a symbol of version IBVERBS_1.0 sets: shows that it came through. */
 #define NULL_COMPAT_ERRNO ENOTUNIQ
@@ -60,6 +68,7 @@ struct null_qp {
 	struct ibv_qp_attr attr; /* as it was set */
 	bool all_signaled;
 	struct null_qp *peer; /* the QP of this process that it is connected to */
+	bool exact;	      /* NULLVERBS_PSN, and its peer is connected to it */
 
 	pthread_spinlock_t send_lock, recv_lock;
 	uint32_t send_mask, send_head, send_tail;
@@ -82,6 +91,11 @@ int null_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 int null_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 void null_flush_receives(struct null_qp *qp);
 void null_purge(struct null_cq *cq, const struct null_qp *qp);
+
+/* psn.c: a WRITE between QPs that are exact. */
+bool null_is_exact(const struct null_qp *qp);
+bool null_write(struct null_qp *qp, const struct ibv_send_wr *wr, uint32_t length);
+uint32_t null_rq_psn(const struct null_qp *qp);
 
 /* qp.c: NULL if there is none of that number. */
 struct null_qp *null_find_qp(uint32_t qpn);

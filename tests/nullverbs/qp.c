@@ -8,6 +8,7 @@
 
 static struct null_qp *qps[NULL_QPS_MAX];
 static uint32_t qps_made;
+static pthread_mutex_t destroying = PTHREAD_MUTEX_INITIALIZER; /* it looks at all others */
 
 struct null_qp *null_find_qp(uint32_t qpn)
 {
@@ -108,19 +109,24 @@ static void reset(struct null_qp *qp)
 	qp->send_head = qp->send_tail = 0;
 	qp->recv_head = qp->recv_tail = 0;
 	qp->peer = NULL;
+	qp->exact = false;
 }
 
 int ibv_destroy_qp(struct ibv_qp *base)
 {
 	struct null_qp *qp = (struct null_qp *)base;
 
+	pthread_mutex_lock(&destroying);
 	for (int i = 0; i < NULL_QPS_MAX; i++) {
-		if (qps[i] && qps[i]->peer == qp)
+		if (qps[i] && qps[i]->peer == qp) {
 			qps[i]->peer = NULL;
+			qps[i]->exact = false;
+		}
 	}
 	reset(qp);
 	qps[base->qp_num % NULL_QPS_MAX] = NULL;
 	free_qp(qp);
+	pthread_mutex_unlock(&destroying);
 	return 0;
 }
 
@@ -168,6 +174,8 @@ int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask)
 	if (mask & IBV_QP_DEST_QPN)
 		qp->peer = null_find_qp(attr->dest_qp_num);
 	qp->attr.qp_state = base->state = to;
+	if (to == IBV_QPS_RTS)
+		qp->exact = null_is_exact(qp);
 	if (to == IBV_QPS_RESET)
 		reset(qp);
 	if (to == IBV_QPS_ERR)
@@ -182,6 +190,7 @@ int ibv_query_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask,
 
 	(void)mask;
 	*attr = qp->attr;
+	attr->rq_psn = null_rq_psn(qp);
 	attr->cur_qp_state = attr->qp_state;
 	attr->cap = qp->cap;
 	*init = (struct ibv_qp_init_attr){

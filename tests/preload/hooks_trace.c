@@ -116,6 +116,18 @@ struct ibv_qp *hook_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	return real.create_qp(pd, attr);
 }
 
+int hook_init_obj(struct ibv_qp *qp, struct ibv_cq *cq)
+{
+	say(qp && cq ? "init_obj of both" : qp ? "init_obj of a QP" : "init_obj of a CQ");
+	return 0;
+}
+
+void hook_created_around(struct ibv_qp *qp)
+{
+	(void)qp;
+	say("created around");
+}
+
 int hook_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
 		  struct ibv_qp_init_attr *init_attr)
 {

@@ -11,7 +11,7 @@ tests_preload_compat_LDADD = $(IBVERBS_LIBS)
 # libshift.so with other hooks, which say what they are called for.
 check_LTLIBRARIES += tests/preload/libtrace.la
 tests_preload_libtrace_la_SOURCES = tests/preload/hooks_trace.c \
-	lib/verbs/exports.c lib/verbs/hooks.h lib/verbs/real.c lib/verbs/real.h \
+	lib/verbs/exports.c lib/verbs/dv.c lib/verbs/dv.h lib/verbs/hooks.h lib/verbs/real.c lib/verbs/real.h \
 	lib/verbs/dlopen.c lib/verbs/dlopen.S \
 	lib/verbs/env.c lib/verbs/env.h lib/verbs/log.c lib/verbs/log.h \
 	lib/verbs/rails.c lib/verbs/rails.h lib/verbs/sysfs.c
@@ -26,11 +26,26 @@ tests_preload_memlock_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS)
 tests_preload_memlock_LDADD = $(IBVERBS_LIBS)
 
 check_PROGRAMS += tests/preload/odd_objects
-tests_preload_odd_objects_SOURCES = tests/preload/odd_objects.c
+tests_preload_odd_objects_SOURCES = tests/preload/odd_objects.c tests/preload/rc.c tests/preload/rc.h
 tests_preload_odd_objects_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS)
 tests_preload_odd_objects_LDADD = $(IBVERBS_LIBS)
+
+check_PROGRAMS += tests/preload/data_path
+tests_preload_data_path_SOURCES = tests/preload/data_path.c tests/preload/rc.c tests/preload/rc.h
+tests_preload_data_path_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS) -pthread
+tests_preload_data_path_LDADD = $(IBVERBS_LIBS)
 
 check_PROGRAMS += tests/preload/every_verb
 tests_preload_every_verb_SOURCES = tests/preload/every_verb.c
 tests_preload_every_verb_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS)
 tests_preload_every_verb_LDADD = $(IBVERBS_LIBS)
+
+# Linked with the libmlx5 of nullverbs; through libtool it would become a script.
+if HAVE_MLX5
+check_PROGRAMS += tests/preload/posts_around
+tests_preload_posts_around_SOURCES = tests/preload/posts_around.c tests/preload/rc.c tests/preload/rc.h
+tests_preload_posts_around_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS)
+tests_preload_posts_around_LDFLAGS = $(AM_LDFLAGS) -Wl,--no-as-needed,tests/nullverbs/.libs/libmlx5.so
+tests_preload_posts_around_LDADD = $(IBVERBS_LIBS)
+tests_preload_posts_around_DEPENDENCIES = tests/nullverbs/libmlx5.la
+endif

@@ -1,94 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 /*
  * Uses, of what verbs offer, one of the things that few programs use: windows, loopback, pair,
- * domain or many; each must work as it does without shift, of which this knows nothing. STAY in the
- * environment: a connection stays until a line or the end comes on standard input.
+ * again, child, largest, domain or many; each must work as it does without shift, of which this
+ * knows nothing. STAY in the environment: a connection stays until a line or the end comes on
+ * standard input.
  */
-#include <errno.h>
-#include <infiniband/verbs.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
-static struct ibv_context *ctx;
-static struct ibv_pd *pd;
-static struct ibv_cq *cq;
-static struct ibv_mr *mr;
-static char buffer[64];
-
-static void expect(bool holds, const char *what)
-{
-	if (holds)
-		return;
-	printf("failed: %s (%m)\n", what);
-	exit(1);
-}
-
-static struct ibv_qp *create_qp(struct ibv_pd *on)
-{
-	struct ibv_qp_init_attr attr = {
-		.send_cq = cq,
-		.recv_cq = cq,
-		.cap = {.max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 1, .max_recv_sge = 1},
-		.qp_type = IBV_QPT_RC};
-	struct ibv_qp *qp = ibv_create_qp(on, &attr);
-
-	expect(qp != NULL, "create_qp");
-	expect(qp->pd == on, "qp->pd");
-	return qp;
-}
-
-static void modify(struct ibv_qp *qp, struct ibv_qp_attr attr, int mask)
-{
-	expect(!ibv_modify_qp(qp, &attr, mask | IBV_QP_STATE), "modify_qp");
-}
-
-static void to_init(struct ibv_qp *qp)
-{
-	modify(qp, (struct ibv_qp_attr){.qp_state = IBV_QPS_INIT, .port_num = 1},
-	       IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-}
-
-static void to_rts(struct ibv_qp *qp, uint32_t peer)
-{
-	struct ibv_qp_attr rtr = {
-		.qp_state = IBV_QPS_RTR,
-		.path_mtu = IBV_MTU_1024,
-		.dest_qp_num = peer,
-		.max_dest_rd_atomic = 1,
-		.ah_attr = {.is_global = 1,
-			    .grh = {.sgid_index = 1, .hop_limit = 64},
-			    .port_num = 1},
-	};
-
-	expect(!ibv_query_gid(ctx, 1, 1, &rtr.ah_attr.grh.dgid), "query_gid");
-	modify(qp, rtr,
-	       IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-		       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
-	modify(qp, (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7},
-	       IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-		       IBV_QP_MAX_QP_RD_ATOMIC);
-}
-
-static void connect_to(struct ibv_qp *qp, uint32_t peer)
-{
-	to_init(qp);
-	to_rts(qp, peer);
-}
-
-static struct ibv_wc completion(void)
-{
-	struct ibv_wc wc = {.status = IBV_WC_GENERAL_ERR};
-	int n;
-
-	do {
-		n = ibv_poll_cq(cq, 1, &wc);
-	} while (!n);
-	expect(n == 1 && wc.status == IBV_WC_SUCCESS, "poll_cq");
-	return wc;
-}
+#include "tests/preload/rc.h"
 
 static void write_one(struct ibv_qp *qp, uint64_t id)
 {
@@ -120,11 +43,6 @@ static void send_one(struct ibv_qp *from, struct ibv_qp *to, uint64_t id)
 	expect(completion().wr_id + completion().wr_id == 2 * id + 1, "whose completions");
 }
 
-static void destroy(struct ibv_qp *qp)
-{
-	expect(!ibv_destroy_qp(qp), "destroy_qp");
-}
-
 static void bind(struct ibv_qp *qp, struct ibv_mw *mw, uint64_t id)
 {
 	struct ibv_send_wr *bad,
@@ -141,14 +59,14 @@ static void bind(struct ibv_qp *qp, struct ibv_mw *mw, uint64_t id)
 /* On a QP that was there before the first window, and on one that came later. */
 static void windows(void)
 {
-	struct ibv_qp *before = create_qp(pd), *after;
+	struct ibv_qp *before = create_qp(pd, 8), *after;
 	struct ibv_mw *mw;
 
 	connect_to(before, before->qp_num ^ 0x800000); /* somebody elsewhere */
 	write_one(before, 1);
 	mw = ibv_alloc_mw(pd, IBV_MW_TYPE_1);
 	expect(mw != NULL, "alloc_mw");
-	after = create_qp(pd);
+	after = create_qp(pd, 8);
 	connect_to(after, after->qp_num ^ 0x800000);
 	for (uint64_t i = 0; i < 40; i += 8) {
 		bind(before, mw, 10 + i);
@@ -163,7 +81,7 @@ static void windows(void)
 
 static void loopback(void)
 {
-	struct ibv_qp *qp = create_qp(pd);
+	struct ibv_qp *qp = create_qp(pd, 8);
 
 	connect_to(qp, qp->qp_num);
 	for (uint64_t i = 0; i < 100; i += 2) {
@@ -175,11 +93,8 @@ static void loopback(void)
 	destroy(qp);
 }
 
-/* Two of one process, on one NIC. */
-static void pair(void)
+static void exchange(struct ibv_qp *a, struct ibv_qp *b)
 {
-	struct ibv_qp *a = create_qp(pd), *b = create_qp(pd);
-
 	connect_to(a, b->qp_num);
 	connect_to(b, a->qp_num);
 	for (uint64_t i = 0; i < 100; i += 2) {
@@ -187,10 +102,85 @@ static void pair(void)
 		send_one(b, a, i);
 		write_one(a, i);
 	}
+}
+
+static uint32_t depth = 8;
+
+/* Two of one process, on one NIC. */
+static void pair(void)
+{
+	struct ibv_qp *a = create_qp(pd, depth), *b = create_qp(pd, depth);
+
+	exchange(a, b);
 	if (getenv("STAY"))
 		getchar();
 	destroy(a);
 	destroy(b);
+}
+
+/* The same two, connected once more after RESET. */
+static void again(void)
+{
+	struct ibv_qp *a = create_qp(pd, 8), *b = create_qp(pd, 8);
+
+	for (int i = 0; i < 3; i++) {
+		exchange(a, b);
+		modify(a, (struct ibv_qp_attr){.qp_state = IBV_QPS_RESET}, 0);
+		modify(b, (struct ibv_qp_attr){.qp_state = IBV_QPS_RESET}, 0);
+	}
+	destroy(a);
+	destroy(b);
+}
+
+static void memory(void)
+{
+	struct ibv_mr *of_parent = mr;
+
+	mr = ibv_reg_mr(pd, buffer, sizeof(buffer), IBV_ACCESS_LOCAL_WRITE);
+	expect(mr && !ibv_dereg_mr(of_parent), "memory");
+}
+
+/* In a child of fork(): what its parent has made, and its own. */
+static void in_child(struct ibv_qp *a, struct ibv_qp *b)
+{
+	memory();
+	pair();
+	modify(a, (struct ibv_qp_attr){.qp_state = IBV_QPS_ERR}, 0);
+	modify(a, (struct ibv_qp_attr){.qp_state = IBV_QPS_RESET}, 0);
+	modify(b, (struct ibv_qp_attr){.qp_state = IBV_QPS_RESET}, 0);
+	exchange(a, b);
+	destroy(a);
+	destroy(b);
+	for (int i = 0; i < 10; i++)
+		pair(); /* at the same addresses */
+	_exit(0);
+}
+
+static void child(void)
+{
+	struct ibv_qp *a = create_qp(pd, 8), *b = create_qp(pd, 8);
+	int status = 1;
+	pid_t pid;
+
+	exchange(a, b);
+	pid = fork();
+	if (!pid)
+		in_child(a, b);
+	expect(waitpid(pid, &status, 0) == pid && !status, "the child");
+	for (uint64_t i = 0; i < 100; i += 2)
+		send_one(a, b, i);
+	destroy(a);
+	destroy(b);
+}
+
+/* With as many sends as the device takes. */
+static void largest(void)
+{
+	struct ibv_device_attr attr;
+
+	expect(!ibv_query_device(ctx, &attr), "query_device");
+	depth = (uint32_t)attr.max_qp_wr;
+	pair();
 }
 
 static void domain(void)
@@ -205,7 +195,7 @@ static void domain(void)
 	expect(td && parent, "alloc_parent_domain");
 	mr = ibv_reg_mr(parent, buffer, sizeof(buffer), IBV_ACCESS_LOCAL_WRITE);
 	expect(mr && mr->pd == parent, "reg_mr on a parent domain");
-	qp = create_qp(parent);
+	qp = create_qp(parent, 8);
 	connect_to(qp, qp->qp_num ^ 0x800000);
 	write_one(qp, 1);
 	destroy(qp);
@@ -220,7 +210,7 @@ static void many(void)
 	struct ibv_qp *qp[64];
 
 	for (int i = 0; i < 64; i++) {
-		qp[i] = create_qp(pd);
+		qp[i] = create_qp(pd, 8);
 		to_init(qp[i]);
 	}
 	getppid();
@@ -233,28 +223,9 @@ static void many(void)
 
 int main(int argc, char **argv)
 {
-	static const struct {
-		const char *name;
-		void (*fn)(void);
-	} what[] = {{"windows", windows},
-		    {"loopback", loopback},
-		    {"pair", pair},
-		    {"domain", domain},
-		    {"many", many}};
-	struct ibv_device **list = ibv_get_device_list(NULL);
+	static const struct use uses[] = {
+		{"windows", windows}, {"loopback", loopback}, {"pair", pair},	  {"again", again},
+		{"child", child},     {"largest", largest},   {"domain", domain}, {"many", many}};
 
-	ctx = list && list[0] ? ibv_open_device(list[0]) : NULL;
-	pd = ctx ? ibv_alloc_pd(ctx) : NULL;
-	cq = pd ? ibv_create_cq(ctx, 64, NULL, NULL, 0) : NULL;
-	mr = cq ? ibv_reg_mr(pd, buffer, sizeof(buffer), IBV_ACCESS_LOCAL_WRITE) : NULL;
-	expect(mr != NULL, "the beginning");
-	ibv_free_device_list(list);
-	for (size_t i = 0; i < sizeof(what) / sizeof(*what); i++)
-		if (argc > 1 && !strcmp(argv[1], what[i].name))
-			what[i].fn();
-	expect(!ibv_dereg_mr(mr) && !ibv_destroy_cq(cq) && !ibv_dealloc_pd(pd) &&
-		       !ibv_close_device(ctx),
-	       "the end");
-	puts("done");
-	return 0;
+	return rc_main(argc, argv, uses, sizeof(uses) / sizeof(*uses));
 }

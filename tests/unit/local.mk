@@ -110,3 +110,16 @@ tests_unit_test_program_SOURCES = tests/unit/test_program.c \
 	faultinject/bpf.c faultinject/bpf.h faultinject/program.c faultinject/program.h
 tests_unit_test_program_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_test_program_LDADD = $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_live
+TESTS += tests/unit/test_live
+tests_unit_test_live_SOURCES = tests/unit/test_live.c lib/health/live_judge.c lib/health/live.h
+tests_unit_test_live_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
+tests_unit_test_live_LDADD = lib/libshiftcore.la $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_live_nic
+TESTS += tests/unit/test_live_nic
+tests_unit_test_live_nic_SOURCES = tests/unit/test_live_nic.c \
+	lib/health/live.c lib/health/live.h lib/health/live_judge.c
+tests_unit_test_live_nic_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
+tests_unit_test_live_nic_LDADD = lib/libshiftcore.la $(CMOCKA_LIBS)

@@ -368,6 +368,43 @@ static void a_job_that_hangs_is_seen(void **state)
 	assert_true(worker_drain(w, PATIENCE_MS));
 }
 
+static struct test_job *waiting_job(struct worker *w, unsigned int number)
+{
+	struct test_job *t = malloc(sizeof(*t));
+
+	*t = (struct test_job){.job.fn = run_job, .number = number};
+	worker_submit(w, &t->job);
+	return t;
+}
+
+static void a_job_that_waits_can_be_taken_back(void **state)
+{
+	struct worker *w = worker_new("shift");
+	struct job first = {.fn = hang};
+	struct test_job *job[4];
+
+	(void)state;
+	may_go = false;
+	job_count = 0;
+	worker_submit(w, &first);
+	while (!worker_busy_since_ns(w))
+		wait_ms(1);
+	for (unsigned int i = 0; i < 4; i++)
+		job[i] = waiting_job(w, i);
+	assert_false(worker_cancel(w, &first)); /* it runs */
+	assert_true(worker_cancel(w, &job[1]->job));
+	assert_true(worker_cancel(w, &job[3]->job)); /* the last: what comes now is found */
+	assert_false(worker_cancel(w, &job[3]->job));
+	worker_submit(w, &job[1]->job);
+	may_go = true;
+	assert_true(worker_drain(w, PATIENCE_MS));
+	assert_int_equal(job_count, 3);
+	assert_int_equal(job_order[0], 0);
+	assert_int_equal(job_order[1], 2);
+	assert_int_equal(job_order[2], 1);
+	free(job[3]);
+}
+
 /* ---- fork ---------------------------------------------------------------------------------- */
 
 static int in_child(void)
@@ -410,6 +447,7 @@ int main(void)
 		cmocka_unit_test(an_unwatched_descriptor_is_not_reported),
 		cmocka_unit_test(jobs_run_in_order_and_may_free_themselves),
 		cmocka_unit_test(a_job_that_hangs_is_seen),
+		cmocka_unit_test(a_job_that_waits_can_be_taken_back),
 		cmocka_unit_test(a_child_has_none_of_it),
 	};
 

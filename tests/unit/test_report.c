@@ -29,7 +29,7 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-	report_remove(dir);
+	report_remove(dir, "job");
 	return world_end(state);
 }
 

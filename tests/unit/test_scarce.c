@@ -196,6 +196,21 @@ static void it_comes_back(void **state)
 	assert_int_equal(why[0], STATS_UNPROTECTED_NONE);
 }
 
+static void a_rail_without_a_twin_protects_nothing(void **state)
+{
+	(void)state;
+	v[0].twin[1].failed = true;
+	scarce_report(v);
+	assert_int_equal(why[0], STATS_UNPROTECTED_NONE); /* rail 2 does */
+	v[0].twin[2].failed = true;
+	scarce_report(v);
+	assert_int_equal(why[0], STATS_UNPROTECTED_OTHER);
+	v[0].keyless = 1u << 1;
+	v[0].twin[2].failed = false;
+	scarce_report(v);
+	assert_int_equal(why[0], STATS_UNPROTECTED_NONE);
+}
+
 static void what_a_connection_lives_on_stays(void **state)
 {
 	unsigned int seen = hook_rooms();
@@ -257,6 +272,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(the_last_rail_goes_first, begin),
 		cmocka_unit_test_setup(it_comes_back, begin),
+		cmocka_unit_test_setup(a_rail_without_a_twin_protects_nothing, begin),
 		cmocka_unit_test_setup(what_a_connection_lives_on_stays, begin),
 		cmocka_unit_test_setup(room_that_another_thread_made_is_tried, begin),
 		cmocka_unit_test_setup(other_errors_are_none_of_ours, begin),

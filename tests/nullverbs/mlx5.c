@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+/*
+ * A libmlx5.so.1 over the devices of nullverbs: of direct verbs what libshift.so stands before. It
+ * hands out the rings, and in comp_mask which version of itself was called, times 10.
+ */
+#include <infiniband/mlx5dv.h>
+#include <stddef.h>
+
+#include "lib/verbs/dv.h"
+#include "tests/nullverbs/nullverbs.h"
+
+_Static_assert(offsetof(struct mlx5dv_obj, qp.in) == offsetof(struct dv_obj, qp.in) &&
+		       offsetof(struct mlx5dv_obj, cq.in) == offsetof(struct dv_obj, cq.in) &&
+		       DV_OBJ_QP == (int)MLX5DV_OBJ_QP && DV_OBJ_CQ == (int)MLX5DV_OBJ_CQ,
+	       "libshift.so finds the objects there");
+
+static int init_obj(struct mlx5dv_obj *obj, uint64_t types, uint64_t version)
+{
+	if (types & MLX5DV_OBJ_QP) {
+		obj->qp.out->sq.buf = ((struct null_qp *)obj->qp.in)->send_ring;
+		obj->qp.out->comp_mask = version;
+	}
+	if (types & MLX5DV_OBJ_CQ) {
+		obj->cq.out->buf = ((struct null_cq *)obj->cq.in)->ring;
+		obj->cq.out->comp_mask = version;
+	}
+	return 0;
+}
+
+int mlx5dv_init_obj(struct mlx5dv_obj *obj, uint64_t types)
+{
+	return init_obj(obj, types, 12);
+}
+
+int init_obj_1_0(struct mlx5dv_obj *obj, uint64_t types);
+int init_obj_1_0(struct mlx5dv_obj *obj, uint64_t types)
+{
+	return init_obj(obj, types, 10);
+}
+__asm__(".symver init_obj_1_0, mlx5dv_init_obj@MLX5_1.0");
+
+/* What a real one does inside itself goes through the PLT here. */
+struct ibv_qp *mlx5dv_create_qp(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr,
+				struct mlx5dv_qp_init_attr *more)
+{
+	(void)ctx;
+	(void)more;
+	return ibv_create_qp(attr->pd, (struct ibv_qp_init_attr *)attr);
+}
+
+int mlx5dv_query_device(struct ibv_context *ctx, struct mlx5dv_context *attr)
+{
+	(void)ctx;
+	(void)attr;
+	return 0;
+}
