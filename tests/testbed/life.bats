@@ -120,15 +120,15 @@ gone() { # HOST DIRECTORY PATTERN; prints what is still there
 }
 
 @test "shift-kvd and etcd killed: a switch works without them" {
-	pair ib_write_bw -d mlx5_0 -F -s 4096 -D 12
+	pair ib_write_bw -d mlx5_0 -F -s 4096 -D 50
 	wait_until 30 protected
 	for host in a b; do
 		on $host sh -c 'pkill -KILL -x shift-kvd; pkill -KILL -x etcd; true'
 	done
 	shift-testbed link --name "$NAME" all 0 down
-	wait_until 20 on_rail 1
+	wait_until 40 on_rail 1
 	shift-testbed link --name "$NAME" all 0 up
-	wait_until 30 on_rail 0
+	wait_until 40 on_rail 0
 	both_end 0 0
 }
 

@@ -81,6 +81,13 @@ link_up='"ready": 1, "link_up": 1'
 silent='"event": "control", "heard": false'
 heard='"event": "control", "heard": true'
 
+@test "rq_psn of soft-RoCE is measured on the NIC itself, and live" {
+	for host in a b; do
+		wait_until 30 grep -q 'rq_psn is live' "$BATS_FILE_TMPDIR/$host.err"
+		run ! grep 'rq_psn is stale' "$BATS_FILE_TMPDIR/$host.err"
+	done
+}
+
 @test "datagrams of several records arrive intact, both ways" {
 	for host in a b; do
 		run -0 grep -F '"event": "messages"' "$BATS_FILE_TMPDIR/$host"

@@ -185,6 +185,22 @@ survives_hang() { # FAULT HOST PHASE SECONDS PROGRAM OPTIONS...
 	survives "$fault" "$@" && grep -q 'does not answer' "$out/$host.err"
 }
 
+# --- NICs that are not believed -------------------------------------------------------------------
+
+# A course for survives, with SHIFT_PSN=stale.
+disbelieving() { # FAULT
+	carries a 0 && wait_until 20 met_all && sleep 1 || return
+	wait_until 20 status_is '[.processes[].connections[] | select(.protected) | .rails[].rq_psn] |
+		length > 0 and all(. == "stale")' || return
+	break_it "$1" && carries a 1 || return
+	wait_until 20 status_is 'any(.processes[]; .totals.counters.at_least_once > 0)' || return
+	mend_it "$1" && wait_until 60 home && carries a 0
+}
+
+status_is() { # JQ: of host a's processes
+	on a sh -c '"$1/shift-ctl/shift-ctl" status --job survive --json | jq -e "$2" >/dev/null' sh "$BUILDDIR/cmd" "$1"
+}
+
 # --- QPs destroyed during a switch ----------------------------------------------------------------
 
 # The program destroys all that it has, at one end, while its QPs stand still in a phase and work is under way; the

@@ -41,6 +41,11 @@ teardown() {
 	seconds=16 survives_pause down:a ab arm integrity --allow-lost-results --qps 2
 }
 
+@test "ib_send_bw, no NIC's rq_psn is believed: through without a proof, as statistics say" {
+	shift_env=(SHIFT_PSN=stale)
+	library=libshift-hooks.so course=disbelieving survives down:b ib_send_bw -s 4096
+}
+
 # kvd and etcd, too: survive-matrix kill. A killed shift-kvd's lease alone lasts half a minute.
 @test "kill -9 of the peer while the old QP is fenced: an error at once, and nothing stays" {
 	killed_in fence b ib_send_bw -s 4096

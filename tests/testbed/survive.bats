@@ -72,6 +72,10 @@ teardown() {
 	outlives_panic survives down:b integrity --allow-lost-results --receives 4 --hold 100
 }
 
+@test "integrity, 4 QPs, 2 threads: each QP goes to ERR, by shift-inject" {
+	course=through_qp_errors outlives_panic survives qp-error integrity --allow-lost-results
+}
+
 @test "SHIFT_EXACTLY_ONCE=0: admin down on the receiver, and the integrity client finds duplicates" {
 	outlives_panic duplicates down:b
 }
@@ -90,4 +94,30 @@ teardown() {
 
 @test "unprotected, all ACKs dropped: a stall as long as the fault" {
 	outlives_panic suffers acks:b stall
+}
+
+# Here, as in the other layout NICs are not on a bus.
+@test "shift-inject unbind: a NIC is gone with all it had, and comes back as it was" {
+	run on a bash -c '
+		PATH='"$BUILDDIR"'/cmd/shift-inject:$PATH
+		rdma link delete mlx5_1 && ip route add 10.97.0.0/16 via 10.0.2.2 dev eth2 || exit
+		state() { ip -d link show eth2 | grep -v "^[0-9]"; ip addr show eth2 | grep inet; ip route show dev eth2; }
+		as_before() { state | diff /tmp/before -; }
+		ends() { # HOW FOR
+			rm -f /tmp/said
+			shift-inject unbind --nic eth2 --for "${2:-1m}" >/tmp/said & fault=$!
+			until test -s /tmp/said; do kill -0 $fault || return; sleep 0.02; done
+			! test -e /sys/class/net/eth2 || return
+			[ "$1" = for ] || kill -"$1" $fault
+			wait $fault; echo "$1 $?"
+			for i in $(seq 100); do as_before >/dev/null && return; sleep 0.1; done
+			as_before
+		}
+		state >/tmp/before
+		ends for 1s && ends INT && ends TERM && ends KILL
+		status=$?
+		rdma link add mlx5_1 type rxe netdev eth2
+		exit $status'
+	expect_status 0
+	expect_match 'for 0.*INT 0.*TERM 0.*KILL 137'
 }
