@@ -6,6 +6,7 @@
 load ../helper
 
 export NAME=check-life
+patience=100 # seconds for a program, from its start to its end
 
 setup_file() {
 	cd "$BUILDDIR" || return
@@ -35,7 +36,7 @@ teardown() {
 on() { # HOST COMMAND...
 	local host=$1
 	shift
-	shift-testbed exec --name "$NAME" --timeout 100s "$host" -- "$@"
+	shift-testbed exec --name "$NAME" --timeout "${patience}s" "$host" -- "$@"
 }
 
 listening() { # perftest's port, 18515
@@ -46,7 +47,7 @@ listening() { # perftest's port, 18515
 pair() { # PROGRAM OPTIONS...
 	local run=("$BUILDDIR/cmd/shift-run/shift-run" --kv start@b --job "$job")
 	on b "${run[@]}" --report "$PWD/b.json" -- "$@" >b.out 2>b.err 3>&- & server=$!
-	wait_until 60 listening
+	wait_until $patience listening
 	on a "${run[@]}" --report "$PWD/a.json" -- "$@" b >a.out 2>a.err 3>&- & client=$!
 }
 
@@ -154,6 +155,8 @@ gone() { # HOST DIRECTORY PATTERN; prints what is still there
 }
 
 @test "valgrind: libshift leaks nothing" {
+	# 30 s until either listens or connects, one after the other, on a machine that is not busy.
+	patience=300
 	pair valgrind --leak-check=full --show-leak-kinds=definite --log-file="$PWD/valgrind.%p" \
 		ib_write_bw -d mlx5_0 -F -s 4096 -n 200
 	both_end 0 0
