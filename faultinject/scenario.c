@@ -229,6 +229,17 @@ static int take_at(const struct reader *r, struct scenario_event *e, const cJSON
 	return 0;
 }
 
+/* When it is to be over; whether its texts are times is for the fault to say. */
+static void take_end(struct scenario_event *e, const cJSON *o)
+{
+	const char *length = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, "for")),
+		   *after = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, "after"));
+	int64_t us, after_us = 0;
+
+	if (length && !parse_us(length, &us) && (!after || !parse_us(after, &after_us)))
+		e->for_ms = (after_us + us) / 1000;
+}
+
 static int take_field(const struct reader *r, struct scenario_event *e, const cJSON *item,
 		      int index)
 {
@@ -264,6 +275,7 @@ static int take_event(const struct reader *r, const cJSON *o, int index)
 	cJSON_ArrayForEach (item, o)
 		if (!status)
 			status = take_field(r, e, item, index);
+	take_end(e, o);
 	if (!status && !strcmp(e->order, "migrate") && !*e->nic)
 		status = wrong(r, "timeline", index, NULL, "\"nic\" is needed");
 	if (!status && e->fault && !e->fault->once && !cJSON_HasObjectItem(o, "for") &&

@@ -26,6 +26,7 @@ struct expectation {
 
 struct scenario_event {
 	int64_t at_ms;
+	int64_t for_ms;		   /* --after and --for; 0 without a --for */
 	char host[64];		   /* empty: this one */
 	const struct fault *fault; /* NULL: an order to the library */
 	char order[16], nic[64];   /* "migrate" or "failback" */

@@ -1148,6 +1148,21 @@ beside() { # COMMAND...
 	expect_status 0
 }
 
+@test "a fault that is not over when the timeline says so holds up what comes behind it" {
+	cd "$BATS_TEST_TMPDIR"
+	sleep 60 3>&- &
+	sleeper=$!
+	stop='"fault": "sigstop", "pid": '$sleeper', "for": "200ms"}'
+	echo '{"timeline": [{"at": "0s", '$stop', {"at": "200ms", '$stop', {"at": "400ms", '$stop']}' >x.json
+	run -0 --separate-stderr shift-inject run x.json --json
+	jq -e '.ok and ([.timeline[].status] == [0, 0, 0]) and .seconds > 0.6' <<<"$output"
+	# Two that overlap on the timeline still exclude each other.
+	sed -i 's/"400ms"/"300ms"/' x.json
+	run -1 shift-inject run x.json
+	kill -KILL $sleeper
+	expect_match 'excludes sigstop'
+}
+
 @test "a host where shift-ctl fails is not one without protected processes" {
 	cd "$BATS_TEST_TMPDIR"
 	export SHIFT_RUN_DIR=$PWD/run SHIFT_TESTBED_DIR=$PWD/none

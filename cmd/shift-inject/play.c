@@ -139,6 +139,16 @@ static void end_part(struct player *p, struct part *part, int status)
 		p->failed++;
 }
 
+/* Is one of those before it, which the timeline says are over by then, still there? */
+static bool is_held_up(const struct player *p, const struct part *part)
+{
+	for (const struct part *q = p->part; q < part; q++)
+		if (q->pid && q->event->for_ms &&
+		    q->event->at_ms + q->event->for_ms <= part->event->at_ms)
+			return true;
+	return false;
+}
+
 /* Returns how many are not over. */
 static int look_after(struct player *p)
 {
@@ -147,9 +157,15 @@ static int look_after(struct player *p)
 
 	for (int i = 0; i < p->s->events; i++) {
 		struct part *part = p->part + i;
+		bool due = !part->begun && !interrupted && !p->failed && part->event->at_ms <= at;
 
-		if (!part->begun && !interrupted && !p->failed && part->event->at_ms <= at)
+		if (due && is_held_up(p, part)) {
+			/* The whole timeline waits, or what it keeps apart would meet. */
+			p->start_ms += at - part->event->at_ms;
+			at = part->event->at_ms;
+		} else if (due) {
 			begin_part(p, part);
+		}
 		if (part->pid && waitpid(part->pid, &status, WNOHANG) == part->pid)
 			end_part(p, part, status);
 		left += part->pid || (!part->begun && !interrupted && !p->failed);
