@@ -97,7 +97,7 @@ survives_pause() { # FAULT HOSTS "PHASE..." PROGRAM OPTIONS...
 # --- kill -9 during a switch ----------------------------------------------------------------------
 
 # Jobs by shift-run with nothing else set up: the meeting point is on b.
-give_up_s=6
+give_up_s=15 # on a busy machine seconds pass between the pause and the kill
 
 # shift-run with libshift-hooks.so. $run: a directory that both hosts see.
 run_tree() { # DIRECTORY
@@ -140,6 +140,7 @@ nothing_left() { # FUNCTION
 # not sent until the link is back, or panics.
 killed_in() { # PHASE "VICTIM..." PROGRAM OPTIONS...
 	local phase=$1 victims=$2 victim fault=hole:b how_long=(-D 12) since host job=kill-$RANDOM
+	local told_s=11 # by shift-kvd, at once
 	local shift_run=("$run/cmd/shift-run/shift-run" --kv start@b --job "$job")
 	shift 2
 	[[ $victims != *[ab] ]] || how_long=(-n 1000000) # only an error ends it
@@ -153,9 +154,9 @@ killed_in() { # PHASE "VICTIM..." PROGRAM OPTIONS...
 	done
 	since=$SECONDS
 	# Nobody is left to tell: the give-up time has to, which is looked at when the pause is over.
-	[[ $victims != *' '[ab] ]] || go_on "$phase" || return
+	[[ $victims != *' '[ab] ]] || { told_s=$((give_up_s + 5)) && go_on "$phase"; } || return
 	case $victims in
-	*[ab]) wait_until $((give_up_s + 5)) error_told && step 'error' && mend_it "$fault" && finish &&
+	*[ab]) wait_until $told_s error_told && step 'error' && mend_it "$fault" && finish &&
 		[ "$client_status" -ne 0 ] && [ "$server_status" -ne 0 ] ;;
 	*) sleep 0.3 && mend_it "$fault" && go_on "$phase" && finish &&
 		[ "$client_status $server_status" = '0 0' ] && went_to 1 && all_on 0 ;;
