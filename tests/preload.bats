@@ -287,10 +287,14 @@ with_shift() { # COMMAND...: as under shift-run, with a backup NIC, talking
 	wait "$pid"
 }
 
-objects() { # WHAT: works as without shift
-	[ "$(LD_LIBRARY_PATH=$nullverbs odd_objects "$1")" = done ]
-	run -0 with_shift odd_objects "$1"
+as_without_shift() { # PROGRAM WHAT
+	[ "$(LD_LIBRARY_PATH=$nullverbs "$@")" = done ]
+	run -0 with_shift "$@"
 	[ "$output" = done ]
+}
+
+objects() { # WHAT
+	as_without_shift odd_objects "$1"
 }
 
 @test "memory windows: its connections are as without shift, before it could matter" {
@@ -454,10 +458,8 @@ lost() { # N: connections unprotected for this reason
 	! grep 'shadow PD is still in use' "$BATS_TEST_TMPDIR/log"
 }
 
-awkward() { # WHAT: works as without shift
-	[ "$(LD_LIBRARY_PATH=$nullverbs data_path "$1")" = done ]
-	run -0 with_shift data_path "$1"
-	[ "$output" = done ]
+awkward() { # WHAT
+	as_without_shift data_path "$1"
 }
 
 @test "two threads that poll one CQ get each receive's own wr_id, whatever a third asks" {

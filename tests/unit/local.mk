@@ -28,7 +28,7 @@ tests_unit_test_msg_SOURCES = tests/unit/test_msg.c
 tests_unit_test_msg_CFLAGS = $(core_test_cflags)
 tests_unit_test_msg_LDADD = $(core_test_libs)
 
-tests_unit_test_conn_SOURCES = tests/unit/test_conn.c tests/unit/world.c tests/unit/world.h
+tests_unit_test_conn_SOURCES = tests/unit/test_conn.c tests/unit/world.c tests/unit/world.h tests/unit/fixture.h
 tests_unit_test_conn_CFLAGS = $(core_test_cflags)
 tests_unit_test_conn_LDADD = $(core_test_libs)
 
@@ -36,11 +36,11 @@ tests_unit_test_chaos_SOURCES = tests/unit/test_chaos.c tests/unit/world.c tests
 tests_unit_test_chaos_CFLAGS = $(core_test_cflags)
 tests_unit_test_chaos_LDADD = $(core_test_libs)
 
-tests_unit_test_edges_SOURCES = tests/unit/test_edges.c tests/unit/world.c tests/unit/world.h
+tests_unit_test_edges_SOURCES = tests/unit/test_edges.c tests/unit/world.c tests/unit/world.h tests/unit/fixture.h
 tests_unit_test_edges_CFLAGS = $(core_test_cflags)
 tests_unit_test_edges_LDADD = $(core_test_libs)
 
-tests_unit_test_progress_SOURCES = tests/unit/test_progress.c tests/unit/world.c tests/unit/world.h
+tests_unit_test_progress_SOURCES = tests/unit/test_progress.c tests/unit/world.c tests/unit/world.h tests/unit/fixture.h
 tests_unit_test_progress_CFLAGS = $(core_test_cflags)
 tests_unit_test_progress_LDADD = $(core_test_libs)
 

@@ -1,41 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Each rule by hand: two connections back to back over a small model of RC (world.c). */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
 #include <string.h>
-#include <cmocka.h>
 
-#include "tests/unit/world.h"
+#include "tests/unit/fixture.h"
 
 #define MS 1000000ull
-
-static struct world w;
-
-static int setup(void **state)
-{
-	(void)state;
-	w_init_ready(&w, NULL);
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	assert_int_equal(w.bad, 0);
-	w_free(&w);
-	return 0;
-}
 
 static void again(const struct shift_conn_cfg *cfg)
 {
 	w_free(&w);
 	w_init_ready(&w, cfg);
-}
-
-static const struct shift_conn_stats *stats(int h)
-{
-	return shift_conn_stats(w.h[h].c);
 }
 
 static void packets(int h, int rail, int n)

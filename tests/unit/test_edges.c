@@ -1,30 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Transitions that honest peers and kind networks never cause: each by hand (world.c). */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
-
-#include "tests/unit/world.h"
+#include "tests/unit/fixture.h"
 
 #define SECOND 1000000000ull
-
-static struct world w;
-
-static int setup(void **state)
-{
-	(void)state;
-	w_init_ready(&w, NULL);
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	assert_int_equal(w.bad, 0);
-	w_free(&w);
-	return 0;
-}
 
 /* Host 0 gets a SWITCH that a peer of ours would not send. */
 static void forged_switch(uint32_t epoch, uint8_t rail, uint32_t rep_epoch)

@@ -1,33 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* WRs outstanding, probes fine, and no completion (lib/core/progress.c). */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
-
-#include "tests/unit/world.h"
-
-static struct world w;
-
-static int setup(void **state)
-{
-	(void)state;
-	w_init_ready(&w, NULL);
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	assert_int_equal(w.bad, 0);
-	w_free(&w);
-	return 0;
-}
-
-static const struct shift_conn_stats *stats(int h)
-{
-	return shift_conn_stats(w.h[h].c);
-}
+#include "tests/unit/fixture.h"
 
 static void until_asked(uint64_t times)
 {
