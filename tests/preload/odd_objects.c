@@ -15,16 +15,7 @@
 
 static void write_one(struct ibv_qp *qp, uint64_t id)
 {
-	struct ibv_sge sge = {(uintptr_t)buffer, 8, mr->lkey};
-	struct ibv_send_wr *bad, wr = {.wr_id = id,
-				       .sg_list = &sge,
-				       .num_sge = 1,
-				       .opcode = IBV_WR_RDMA_WRITE,
-				       .send_flags = IBV_SEND_SIGNALED};
-
-	wr.wr.rdma.remote_addr = (uintptr_t)buffer + 8;
-	wr.wr.rdma.rkey = mr->rkey;
-	expect(!ibv_post_send(qp, &wr, &bad), "post_send");
+	post(qp, IBV_WR_RDMA_WRITE, id);
 	expect(completion().wr_id == id, "whose completion");
 }
 

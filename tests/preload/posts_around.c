@@ -47,20 +47,6 @@ static struct ibv_qp *connected(void)
 	return qp;
 }
 
-static void post(struct ibv_qp *qp, enum ibv_wr_opcode opcode, uint64_t id)
-{
-	struct ibv_sge sge = {(uintptr_t)buffer, 8, mr->lkey};
-	struct ibv_send_wr *bad, wr = {.wr_id = id,
-				       .sg_list = &sge,
-				       .num_sge = 1,
-				       .opcode = opcode,
-				       .send_flags = IBV_SEND_SIGNALED};
-
-	wr.wr.rdma.remote_addr = (uintptr_t)buffer + 8;
-	wr.wr.rdma.rkey = mr->rkey;
-	expect(!ibv_post_send(qp, &wr, &bad), "post_send");
-}
-
 static void post_recv(struct ibv_qp *qp, uint64_t id)
 {
 	struct ibv_sge sge = {(uintptr_t)buffer, 8, mr->lkey};

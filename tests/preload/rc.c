@@ -73,6 +73,20 @@ void connect_to(struct ibv_qp *qp, uint32_t peer)
 	to_rts(qp, peer);
 }
 
+void post(struct ibv_qp *qp, enum ibv_wr_opcode opcode, uint64_t id)
+{
+	struct ibv_sge sge = {(uintptr_t)buffer, 8, mr->lkey};
+	struct ibv_send_wr *bad, wr = {.wr_id = id,
+				       .sg_list = &sge,
+				       .num_sge = 1,
+				       .opcode = opcode,
+				       .send_flags = IBV_SEND_SIGNALED};
+
+	wr.wr.rdma.remote_addr = (uintptr_t)buffer + 8;
+	wr.wr.rdma.rkey = mr->rkey;
+	expect(!ibv_post_send(qp, &wr, &bad), "post_send");
+}
+
 struct ibv_wc any_completion(void)
 {
 	struct ibv_wc wc = {.status = IBV_WC_GENERAL_ERR};

@@ -33,6 +33,8 @@ void to_init(struct ibv_qp *qp);
 void to_rts(struct ibv_qp *qp, uint32_t peer);	   /* of this device, from INIT */
 void connect_to(struct ibv_qp *qp, uint32_t peer); /* from RESET */
 
+/* A signaled one of 8 bytes, from the buffer's begin to those behind them. */
+void post(struct ibv_qp *qp, enum ibv_wr_opcode opcode, uint64_t id);
 struct ibv_wc any_completion(void); /* waits for it */
 struct ibv_wc completion(void);	    /* which must be a success */
 
