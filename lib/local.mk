@@ -31,7 +31,7 @@ lib_libshiftverbs_la_SOURCES = \
 	lib/verbs/link.c lib/verbs/link.h lib/verbs/link_int.h lib/verbs/link_open.c \
 	lib/verbs/link_qp.c \
 	lib/verbs/log.h lib/verbs/nic.c lib/verbs/nic.h lib/verbs/nic_int.h \
-	lib/verbs/nic_psn.c lib/verbs/nic_watch.c lib/verbs/real.h \
+	lib/verbs/nic_psn.c lib/verbs/nic_watch.c lib/verbs/patience.h lib/verbs/real.h \
 	lib/verbs/worker.c lib/verbs/worker.h
 lib_libshiftverbs_la_CFLAGS = $(AM_CFLAGS) -pthread $(IBVERBS_CFLAGS)
 

@@ -10,6 +10,7 @@
 #include "lib/health/live.h"
 #include "lib/verbs/bg.h"
 #include "lib/verbs/nic_int.h"
+#include "lib/verbs/patience.h"
 #include "lib/verbs/real.h"
 
 enum {
@@ -235,13 +236,13 @@ static bool post(const struct live *l, unsigned int from, unsigned int to)
 /* Wait for n completions; those with success are added to *acked. */
 static bool wait_for(const struct live *l, unsigned int n, unsigned int *acked)
 {
-	uint64_t end = now_ns() + WAIT_MAX_NS;
+	struct patience patience = {.left_ns = WAIT_MAX_NS};
 	struct ibv_wc wc;
 
 	while (n) {
 		int polled = ibv_poll_cq(l->cq, 1, &wc);
 
-		if (polled < 0 || (!polled && now_ns() > end))
+		if (polled < 0 || (!polled && !patience_left(&patience)))
 			return false;
 		if (!polled) {
 			nap(50);

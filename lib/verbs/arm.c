@@ -172,7 +172,7 @@ void arm_start(struct vqp *v, const struct shift_action *a)
 	struct rail_jobs *j = &v->jobs[a->rail];
 
 	j->arm = (struct arming){.epoch = a->epoch, .tx_psn = a->tx_psn, .rx_psn = a->rx_psn};
-	j->arm_since = now_ns();
+	j->arm_since = bg_awake_ns();
 	bg_call(&v->overdue_call);
 	if (j->arming) /* an overdue one, which this follows */
 		return;

@@ -23,6 +23,7 @@ enum {
 	BUCKETS = 64,
 	FLUSHES_MAX = 8,
 	BROKEN_SLEEP_MS = 10,
+	LATE_MS = 100,
 };
 
 struct watch {
@@ -43,6 +44,7 @@ static void (*_Atomic flushes[FLUSHES_MAX])(void);
 static atomic_bool forked;
 static _Thread_local bool is_bg;
 static int epoll_fd = -1, wake_fd = -1;
+static _Atomic uint64_t away_ns; /* written by the background thread */
 /* Background thread only. */
 static struct watch *watches[BUCKETS];
 static uint32_t watch_serial;
@@ -53,6 +55,11 @@ uint64_t now_ns(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+uint64_t bg_awake_ns(void)
+{
+	return now_ns() - atomic_load_explicit(&away_ns, memory_order_relaxed);
 }
 
 bool bg_forked(void)
@@ -236,8 +243,24 @@ static void lame(void)
 	nanosleep(&t, NULL);
 }
 
+/* Before the timers run: how long has the earliest of them waited for us? */
+static void note_away(uint64_t now)
+{
+	static uint64_t noted_ns;
+	uint64_t due = bg_heap_next_ns(), late = LATE_MS * UINT64_C(1000000);
+
+	due = due > noted_ns ? due : noted_ns;
+	noted_ns = now;
+	if (now < due || now - due <= late)
+		return;
+	atomic_fetch_add(&away_ns, now - due - late);
+	log_debug("this process did not run for %llu ms",
+		  (unsigned long long)(now - due) / 1000000);
+}
+
 static void turn(void)
 {
+	uint64_t now;
 	struct epoll_event events[EVENTS];
 	int n = epoll_wait(epoll_fd, events, EVENTS, sleep_ms());
 
@@ -249,7 +272,9 @@ static void turn(void)
 	for (int i = 0; i < n; i++)
 		dispatch(&events[i]);
 	run_calls();
-	bg_heap_run(now_ns());
+	now = now_ns();
+	note_away(now);
+	bg_heap_run(now);
 	run_flushes();
 }
 

@@ -14,6 +14,12 @@
 /* CLOCK_MONOTONIC, ns. No system call (vDSO). */
 uint64_t now_ns(void);
 
+/* The same, but it stands still while the background thread should run and does not: the process is
+ * stopped, or the machine overloaded (of each such time 100 ms count). By this clock a NIC is said
+ * to hang. A reading may be ahead by a time that the background thread has not noticed yet. Any
+ * thread. */
+uint64_t bg_awake_ns(void);
+
 /* Start the thread if it is not running. Any thread; returns 0 or a negative errno. After fork()
  * the child has none: bg_forked() is true there, and everything of ours passes through. */
 int bg_start(void);

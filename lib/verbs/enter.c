@@ -104,7 +104,7 @@ static void set_overdue_timer(void *arg)
 {
 	struct vqp *v = arg;
 
-	bg_timer_set(&v->overdue_timer, now_ns() + FENCE_MAX_NS);
+	bg_timer_set(&v->overdue_timer, now_ns() + OVERDUE_TICK_NS);
 }
 
 static void tick(void *arg)

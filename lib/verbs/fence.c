@@ -10,8 +10,11 @@
 #include "lib/health/live.h"
 #include "lib/verbs/keys.h"
 #include "lib/verbs/log.h"
+#include "lib/verbs/patience.h"
 #include "lib/verbs/vobj.h"
 
+#define FENCE_MAX_NS 1000000000ull
+#define ARM_MAX_NS   5000000000ull
 #define FLUSH_MAX_NS 300000000ull /* for the marker to come back */
 
 static void nap(long us)
@@ -58,7 +61,7 @@ static bool post_marker(struct vqp *v, uint8_t rail)
  */
 static bool flush(struct vqp *v, uint8_t rail)
 {
-	uint64_t end = now_ns() + FLUSH_MAX_NS;
+	struct patience patience = {.left_ns = FLUSH_MAX_NS};
 	bool posted = false;
 
 	atomic_store(&v->jobs[rail].marker_seen, false);
@@ -69,7 +72,7 @@ static bool flush(struct vqp *v, uint8_t rail)
 		if (atomic_load(&v->jobs[rail].marker_seen))
 			return true;
 		nap(50);
-	} while (now_ns() < end && !v->gone);
+	} while (patience_left(&patience) && !v->gone);
 	return false;
 }
 
@@ -130,7 +133,7 @@ void fence_start(struct vqp *v, const struct shift_action *a)
 
 	j->fence.fn = fence_run;
 	j->fence_epoch = a->epoch;
-	j->fence_since = now_ns();
+	j->fence_since = bg_awake_ns();
 	rail_job_begins(j);
 	j->fence_follows = j->arming;
 	if (!j->fence_follows)
@@ -177,26 +180,24 @@ void query_start(struct vqp *v, const struct shift_action *a)
 /* --- deadlines ------------------------------------------------------------------------------- */
 
 /*
- * When the NIC will have taken too long. However many wait in its queue, only one job that does not
- * end says that it hangs. since: 0 for nothing under way.
+ * Has the NIC taken too long? However many wait in its queue, only one job that does not end says
+ * that it hangs. since: 0 for nothing under way.
  */
-static uint64_t overdue_at(uint64_t since, const struct worker *w, uint64_t max_ns)
+static bool overdue(uint64_t since, const struct worker *w, uint64_t max_ns)
 {
 	uint64_t busy = worker_busy_since_ns(w);
 
-	if (!since)
-		return UINT64_MAX;
-	return (busy > since ? busy : since) + max_ns;
+	return since && (busy > since ? busy : since) + max_ns <= bg_awake_ns();
 }
 
-static uint64_t fence_overdue_at(const struct vqp *v, const struct rail_jobs *j)
+static bool fence_overdue(const struct vqp *v, const struct rail_jobs *j)
 {
-	return overdue_at(j->fence_since, v->dev->nic[j->rail]->worker, FENCE_MAX_NS);
+	return overdue(j->fence_since, v->dev->nic[j->rail]->worker, FENCE_MAX_NS);
 }
 
-static uint64_t arm_overdue_at(const struct vqp *v, const struct rail_jobs *j)
+static bool arm_overdue(const struct vqp *v, const struct rail_jobs *j)
 {
-	return overdue_at(j->arm_since, v->dev->nic[j->rail]->resolver, ARM_MAX_NS);
+	return overdue(j->arm_since, v->dev->nic[j->rail]->resolver, ARM_MAX_NS);
 }
 
 static void give_out(struct vqp *v, uint8_t rail, const char *what, struct shift_event *ev)
@@ -210,14 +211,13 @@ static void give_out(struct vqp *v, uint8_t rail, const char *what, struct shift
 void jobs_overdue(void *vqp)
 {
 	struct vqp *v = vqp;
-	uint64_t now, next = UINT64_MAX;
+	bool under_way = false;
 
 	vqp_enter(v);
-	now = now_ns();
 	for (uint8_t i = 0; i < v->dev->rails; i++) {
 		struct rail_jobs *j = &v->jobs[i];
 
-		if (fence_overdue_at(v, j) <= now) {
+		if (fence_overdue(v, j)) {
 			struct shift_event ev = {.type = SHIFT_EV_FENCE_DONE,
 						 .epoch = j->fence_epoch,
 						 .fence = SHIFT_FENCE_UNSURE,
@@ -226,7 +226,7 @@ void jobs_overdue(void *vqp)
 			j->fence_since = 0;
 			give_out(v, i, "its fence", &ev);
 		}
-		if (arm_overdue_at(v, j) <= now) {
+		if (arm_overdue(v, j)) {
 			struct shift_event ev = {.type = SHIFT_EV_ARM_FAILED,
 						 .epoch = j->arm.epoch};
 
@@ -234,13 +234,8 @@ void jobs_overdue(void *vqp)
 			give_out(v, i, "the arming of its twin", &ev);
 		}
 	}
-	for (uint8_t i = 0; i < v->dev->rails; i++) {
-		uint64_t fence = fence_overdue_at(v, &v->jobs[i]),
-			 arm = arm_overdue_at(v, &v->jobs[i]);
-
-		next = fence < next ? fence : next;
-		next = arm < next ? arm : next;
-	}
+	for (uint8_t i = 0; i < v->dev->rails; i++)
+		under_way |= v->jobs[i].fence_since || v->jobs[i].arm_since;
 	vqp_leave(v);
-	bg_timer_set(&v->overdue_timer, next);
+	bg_timer_set(&v->overdue_timer, under_way ? now_ns() + OVERDUE_TICK_NS : UINT64_MAX);
 }

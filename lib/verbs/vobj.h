@@ -210,7 +210,7 @@ struct rail_jobs { /* at most one of each under way per rail: jobs.c */
 	struct arming arm;	/* the newest that was asked for */
 	uint32_t fence_epoch, query_epoch, query_serial;
 	_Atomic bool marker_seen;
-	uint64_t fence_since, arm_since; /* ns; 0: none under way, or given up as hung */
+	uint64_t fence_since, arm_since; /* bg_awake_ns; 0: none under way, or given up as hung */
 };
 
 struct vqp {
@@ -376,9 +376,8 @@ int vqp_modify(struct vqp *v, uint8_t rail, struct ibv_qp_attr *attr, int mask);
 int vqp_to_state(struct vqp *v, uint8_t rail, enum ibv_qp_state state);
 
 /* fence.c: that a NIC takes too long over a fence, or over an arming (which may wait 3 s for a
- * neighbour), is noticed by this timer. */
-#define FENCE_MAX_NS 1000000000ull
-#define ARM_MAX_NS   5000000000ull
+ * neighbour), is noticed by this timer, which goes on while one is under way. */
+#define OVERDUE_TICK_NS 100000000ull
 void jobs_overdue(void *vqp);
 
 /* fence.c, arm.c: actions that run on a worker. */

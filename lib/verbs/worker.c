@@ -66,7 +66,7 @@ static void *worker_main(void *arg)
 		struct job *job = next_job(w);
 
 		w->current = job->number;
-		atomic_store(&w->busy_since_ns, now_ns());
+		atomic_store(&w->busy_since_ns, bg_awake_ns());
 		pthread_mutex_unlock(&w->lock);
 		job->fn(job);
 		pthread_mutex_lock(&w->lock);

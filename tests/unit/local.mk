@@ -63,7 +63,8 @@ tests_unit_test_env_LDADD = $(CMOCKA_LIBS)
 check_PROGRAMS += tests/unit/test_bg
 TESTS += tests/unit/test_bg
 tests_unit_test_bg_SOURCES = tests/unit/test_bg.c lib/verbs/bg.c lib/verbs/bg.h \
-	lib/verbs/bg_int.h lib/verbs/bg_timer.c lib/verbs/worker.c lib/verbs/worker.h
+	lib/verbs/bg_int.h lib/verbs/bg_timer.c lib/verbs/patience.h lib/verbs/worker.c \
+	lib/verbs/worker.h
 tests_unit_test_bg_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
 tests_unit_test_bg_LDADD = $(CMOCKA_LIBS)
 

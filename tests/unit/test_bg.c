@@ -18,6 +18,7 @@
 #include "lib/verbs/bg.h"
 #include "lib/verbs/hooks.h"
 #include "lib/verbs/log.h"
+#include "lib/verbs/patience.h"
 #include "lib/verbs/worker.h"
 
 /* What the upper layers bring. */
@@ -232,6 +233,57 @@ static void a_timer_may_set_itself(void **state)
 	wait_for(&periodic_count, 5);
 }
 
+/* A stopped process or an overloaded machine: here a call that takes its time, with a timer due. */
+static void ignore(void *arg)
+{
+	(void)arg;
+}
+
+static void stall(void)
+{
+	static struct bg_timer due = {.fn = ignore};
+
+	bg_timer_set(&due, now_ns() + 1000000);
+	wait_ms(600);
+}
+
+static void awake(void)
+{
+}
+
+static void the_clock_stands_still_while_the_thread_is_away(void **state)
+{
+	uint64_t began = now_ns(), awake_began, took, counted;
+
+	(void)state;
+	on_bg(awake);
+	awake_began = bg_awake_ns();
+	on_bg(stall);
+	on_bg(awake); /* the timer has run */
+	took = now_ns() - began;
+	counted = bg_awake_ns() - awake_began;
+	assert_true(took >= 600000000);
+	assert_true(counted + 400000000 <= took);
+	assert_true(bg_awake_ns() <= now_ns());
+	awake_began = bg_awake_ns();
+	wait_ms(300); /* nothing is due: nobody is away */
+	on_bg(awake);
+	assert_true(bg_awake_ns() - awake_began >= 299000000);
+}
+
+static void looks_count_a_little_each(void **state)
+{
+	struct patience p = {.left_ns = 15000000};
+
+	(void)state;
+	assert_true(patience_left(&p));
+	wait_ms(200); /* counts 10 ms */
+	assert_true(patience_left(&p));
+	wait_ms(200);
+	assert_false(patience_left(&p));
+	assert_false(patience_left(&p));
+}
+
 /* One fires and takes the other, due at the same time, back. */
 static struct bg_timer rivals[2];
 static atomic_uint rival_count;
@@ -354,7 +406,7 @@ static void a_job_that_hangs_is_seen(void **state)
 {
 	struct worker *w = worker_new("shift");
 	struct job job = {.fn = hang};
-	uint64_t before = now_ns(), since = 0;
+	uint64_t before = bg_awake_ns(), since = 0;
 
 	(void)state;
 	worker_submit(w, &job);
@@ -362,7 +414,7 @@ static void a_job_that_hangs_is_seen(void **state)
 		wait_ms(1);
 		since = worker_busy_since_ns(w);
 	}
-	assert_true(since >= before && since <= now_ns());
+	assert_true(since >= before && since <= bg_awake_ns());
 	assert_false(worker_drain(w, 20));
 	may_go = true;
 	assert_true(worker_drain(w, PATIENCE_MS));
@@ -443,6 +495,8 @@ int main(void)
 		cmocka_unit_test(calls_from_a_busy_thread_all_run),
 		cmocka_unit_test(timers_fire_once_in_order),
 		cmocka_unit_test(a_timer_may_set_itself),
+		cmocka_unit_test(the_clock_stands_still_while_the_thread_is_away),
+		cmocka_unit_test(looks_count_a_little_each),
 		cmocka_unit_test(a_timer_taken_back_by_another_does_not_fire),
 		cmocka_unit_test(an_unwatched_descriptor_is_not_reported),
 		cmocka_unit_test(jobs_run_in_order_and_may_free_themselves),
