@@ -85,7 +85,7 @@ struct shift_conn {
 	uint32_t rep_psn;
 	bool rep_unsure;	 /* something newer than rep may have been executed */
 	struct shift_msg mine;	 /* my SWITCH(e), frozen */
-	struct shift_msg theirs; /* newest SWITCH received, PENDING ones excepted */
+	struct shift_msg theirs; /* newest SWITCH received that proves something */
 	struct shift_msg closed; /* CLOSED received, to be used when fenced */
 	uint8_t msg_rail;	 /* whose control link brought the message being handled */
 	bool hello_heard;

@@ -127,8 +127,8 @@ static int check_value(const struct shift_msg *m, const struct field *f)
 	case RAIL: return v < SHIFT_RAILS_MAX ? 0 : SHIFT_MSG_ERAIL;
 	case BITS24: return v < 1u << 24 ? 0 : SHIFT_MSG_EPSN;
 	case FENCE:
-		if (v == SHIFT_FENCE_PENDING && m->type == SHIFT_MSG_SWITCH)
-			return 0;
+		if (m->type == SHIFT_MSG_SWITCH)
+			return v <= SHIFT_FENCE_LEAVING ? 0 : SHIFT_MSG_EFENCE;
 		return v <= SHIFT_FENCE_UNSURE ? 0 : SHIFT_MSG_EFENCE;
 	}
 	return 0;

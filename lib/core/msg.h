@@ -38,6 +38,7 @@ enum shift_fence {
 	SHIFT_FENCE_SURE = 0,	 /* barrier passed, rq_psn is live */
 	SHIFT_FENCE_UNSURE = 1,	 /* rq_psn is not to be trusted: the receive count alone decides */
 	SHIFT_FENCE_PENDING = 2, /* in a SWITCH only: I entered the epoch, my proof follows */
+	SHIFT_FENCE_LEAVING = 3, /* in a SWITCH only: I begin my fence, begin yours */
 };
 
 enum shift_key_status {

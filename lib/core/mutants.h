@@ -36,7 +36,8 @@
 	X(23, REPLAY_ALL, "replay everything that was not acknowledged") \
 	X(24, NEVER_ANSWER, "do not answer a peer that has not heard my SWITCH (rule 8)") \
 	X(25, LOSE_RECVS, "drop the receives posted while the switch runs (rule 7)") \
-	X(26, CLOSED_UNFENCED, "answer CLOSED before the fences are done (rule 19)")
+	X(26, CLOSED_UNFENCED, "answer CLOSED before the fences are done (rule 19)") \
+	X(27, TRUST_LEAVING, "commit on the word of a peer that is not fenced yet (rule 9)")
 /* clang-format on */
 
 enum shift_mutants {

@@ -65,8 +65,9 @@ static void freeze_switch(struct shift_conn *c)
 	};
 }
 
-/* I entered this epoch and am fenced; my proof follows when it can. Commits nothing. */
-static void send_pending(struct shift_conn *c)
+/* Where I am going; my proof follows when it can. Commits nothing. fence: PENDING, I am fenced;
+ * LEAVING, not even that. */
+static void send_unproved(struct shift_conn *c, enum shift_fence fence)
 {
 	struct shift_msg m = {
 		.type = SHIFT_MSG_SWITCH,
@@ -78,7 +79,7 @@ static void send_pending(struct shift_conn *c)
 		.rep_psn = c->rep_psn,
 		.recv_cum = c->rq.done,
 		.recv_valid = !c->cfg.srq,
-		.fence = SHIFT_FENCE_PENDING,
+		.fence = (uint8_t)fence,
 	};
 
 	conn_send(c, &m, c->plan.r);
@@ -143,7 +144,7 @@ static void advance(struct shift_conn *c, enum shift_reason reason, uint64_t now
 		conn_set_state(c, SHIFT_ST_QUARANTINE, reason);
 	restart_timers(c, now);
 	c->timeout_at += c->cfg.quarantine_ns;
-	send_pending(c);
+	send_unproved(c, SHIFT_FENCE_PENDING);
 }
 
 void switch_fenced(struct shift_conn *c, uint64_t now)
@@ -158,10 +159,14 @@ static void leave_rail(struct shift_conn *c, enum shift_reason reason, uint64_t 
 	conn_set_state(c, SHIFT_ST_FENCE, reason);
 	if (MUTANT(SKIP_FENCE) || (MUTANT(NO_FENCE_IF_NOT_ACTIVE) && c->rail[c->r].tag != c->lastc))
 		c->rail[c->r].armed = false;
-	if (c->rail[c->r].armed)
-		fence_rail(c, c->r);
-	else
+	if (!c->rail[c->r].armed) {
 		switch_fenced(c, now);
+		return;
+	}
+	/* Both ends fence at the same time; said once, as what follows says more. */
+	if (c->plan.started && c->plan.r != NO_RAIL)
+		send_unproved(c, SHIFT_FENCE_LEAVING);
+	fence_rail(c, c->r);
 }
 
 static void enter(struct shift_conn *c, uint32_t e, uint8_t r, enum shift_reason reason,
@@ -342,9 +347,15 @@ void switch_arm_failed(struct shift_conn *c, const struct shift_event *ev, uint6
 
 /* --- SWITCH received: rules 4, 8, 9, 16 ------------------------------------------------------ */
 
+static bool proves(const struct shift_msg *m)
+{
+	return m->fence == SHIFT_FENCE_SURE || m->fence == SHIFT_FENCE_UNSURE ||
+	       MUTANT(TRUST_LEAVING);
+}
+
 static void remember(struct shift_conn *c, const struct shift_msg *m)
 {
-	if (m->fence != SHIFT_FENCE_PENDING && m->epoch > c->theirs.epoch)
+	if (proves(m) && m->epoch > c->theirs.epoch)
 		c->theirs = *m;
 }
 
@@ -374,10 +385,12 @@ static void same_epoch(struct shift_conn *c, const struct shift_msg *m, uint64_t
 {
 	if (!same_rail(c, m, now))
 		return;
+	if (m->fence == SHIFT_FENCE_LEAVING && !proves(m))
+		return;
 	/* The peer is on its way: a quarantine, its or mine, is no reason to try elsewhere. */
 	if (c->state == SHIFT_ST_SWITCHING || c->state == SHIFT_ST_QUARANTINE)
 		c->timeout_at = now + switch_timeout(c) + c->cfg.quarantine_ns;
-	if (m->fence == SHIFT_FENCE_PENDING)
+	if (!proves(m))
 		return;
 	if (!have_mine(c))
 		return; /* ARM_DONE finds it in theirs */
@@ -403,7 +416,8 @@ void switch_msg(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 		giveup(c, SHIFT_R_PROTOCOL, SHIFT_WC_RETRY_EXC_ERR, SHIFT_VENDOR_PROTOCOL);
 		return;
 	}
-	rail_proof(c, m, now);
+	if (m->fence != SHIFT_FENCE_LEAVING)
+		rail_proof(c, m, now);
 	remember(c, m);
 	if (m->epoch > cur) {
 		if (MUTANT(COMMIT_OTHER_EPOCH) && c->state == SHIFT_ST_SWITCHING)
@@ -431,7 +445,7 @@ static void retransmit(struct shift_conn *c, uint64_t now)
 	if (c->state == SHIFT_ST_SWITCHING)
 		send_switch(c);
 	else
-		send_pending(c);
+		send_unproved(c, SHIFT_FENCE_PENDING);
 }
 
 static bool another_answers(const struct shift_conn *c)

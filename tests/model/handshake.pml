@@ -14,6 +14,8 @@
  *
  * -DPENDING lets a peer enter an epoch in two steps: fenced and announced with SWITCH(PENDING), which the
  * other may join but not commit, and only later armed (doc/protocol.md: a dirty rail as the target).
+ * -DLEAVING lets a peer announce an epoch before it has fenced anything, and enter it later, or never
+ * (SWITCH(LEAVING)); the other may join at once. -DNO_RULE_LEAVING lets it commit on that word, too.
  * -DNO_RULE_x takes one rule away; spin must then find a counterexample (tests/model/run does it).
  * -DLOSSY is the liveness variant: one SWITCH in flight per direction, it may be lost, timers retransmit;
  * at any moment the network may become calm, and then few retransmissions must bring both peers home.
@@ -58,6 +60,11 @@ byte mrn[2 * NEP];  /* its rep_psn */
 #ifdef PENDING
 byte pset[2 * NEP]; /* SWITCH(t, PENDING) was sent */
 byte pr[2 * NEP];   /* its rail */
+#endif
+#ifdef LEAVING
+byte lset[2 * NEP]; /* SWITCH(t, LEAVING) was sent */
+byte lr[2 * NEP];   /* its rail */
+byte plan[2];       /* the newest epoch that p announced so, or entered */
 #endif
 byte clo[2];   /* CLOSED was sent; its rep is repe/repn, which no longer change */
 
@@ -112,6 +119,14 @@ inline forget()
 #ifdef PENDING
 				if
 				:: ph[1 - i] == DEAD || t <= e[1 - i] -> pset[X(i, t)] = 0; pr[X(i, t)] = 0
+				:: else
+				fi;
+#endif
+#ifdef LEAVING
+				if
+				:: (ph[1 - i] == DEAD || t <= e[1 - i]) &&
+				   (ph[i] == DEAD || t <= e[i] || t < plan[i]) ->
+					lset[X(i, t)] = 0; lr[X(i, t)] = 0
 				:: else
 				fi;
 #endif
@@ -185,6 +200,12 @@ inline enter(p, ne, nr)
 {
 	fence(p);
 	e[p] = ne; r[p] = nr; /* ne is text that reads e[p]: not again below */
+#ifdef LEAVING
+	if
+	:: plan[p] < e[p] -> plan[p] = e[p]
+	:: else
+	fi;
+#endif
 	arm(p);
 #ifdef LOSSY
 	air[p] = 1; airh[p] = heard[p];
@@ -262,10 +283,15 @@ inline execute(p, rail, ep)
 	 qtag[Q(p, rail)] == ep)
 #endif
 
+#ifdef LEAVING /* what p has announced belongs to the rail that it named */
+#define LAST(p) plan[p]
+#else
+#define LAST(p) e[p]
+#endif
 #ifdef NO_RULE_3
 #define NEXT(p) (e[p] + 1)
 #else
-#define NEXT(p) (e[p] + 1 + ((e[p] + 1 + (p)) & 1)) /* side 0 even, side 1 odd */
+#define NEXT(p) (LAST(p) + 1 + ((LAST(p) + 1 + (p)) & 1)) /* side 0 even, side 1 odd */
 #endif
 
 #ifdef LOSSY
@@ -403,8 +429,33 @@ inline deliver(p)
 #define PENDINGSTEPS(p)
 #endif
 
+#ifdef LEAVING
+#define ANNOUNCE(p, nr) \
+	:: d_step { ph[p] != DEAD && NEXT(p) <= E && r[p] != nr -> \
+		plan[p] = NEXT(p); lset[X(p, plan[p])] = 1; lr[X(p, plan[p])] = nr; forget() }
+#define JOIN_LEAVING(p, me) \
+	:: d_step { me <= E && ph[p] != DEAD && me > e[p] && lset[X(1 - (p), me)] -> \
+		enter(p, me, lr[X(1 - (p), me)]) }
+#ifdef NO_RULE_LEAVING
+#define COMMIT_LEAVING(p) \
+	:: d_step { ph[p] == SWITCHING && lset[X(1 - (p), e[p])] && lr[X(1 - (p), e[p])] == r[p] -> \
+		mre[X(1 - (p), e[p])] = repe[1 - (p)]; mrn[X(1 - (p), e[p])] = repn[1 - (p)]; \
+		commit(p, e[p]) }
+#else
+#define COMMIT_LEAVING(p)
+#endif
+#define LEAVINGSTEPS(p) \
+	ANNOUNCE(p, 0) ANNOUNCE(p, 1) ANNOUNCE(p, 2) \
+	JOIN_LEAVING(p, 1) JOIN_LEAVING(p, 2) JOIN_LEAVING(p, 3) \
+	COMMIT_LEAVING(p) \
+	:: d_step { ph[p] != DEAD && plan[p] > e[p] -> enter(p, plan[p], lr[X(p, plan[p])]) }
+#else
+#define LEAVINGSTEPS(p)
+#endif
+
 #define PEER(p) \
 	PENDINGSTEPS(p) \
+	LEAVINGSTEPS(p) \
 	:: START(p, 0) \
 	:: START(p, 1) \
 	:: START(p, 2) \

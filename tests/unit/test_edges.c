@@ -206,6 +206,59 @@ static void after_a_switch_it_is_not_released(void **state)
 	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
 }
 
+/* Host 0 is in its fence, for which the NIC takes its time, and has said where it is going. */
+static void leave_rail_0(void)
+{
+	assert_true(w_post(&w, 0, SHIFT_OP_SEND, 100, true));
+	assert_true(w_break(&w, 0, 0));
+	while (w_cqe(&w, 0))
+		;
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_FENCE);
+	assert_int_equal(w.msgs, 1);
+}
+
+static void both_ends_fence_at_the_same_time(void **state)
+{
+	(void)state;
+	leave_rail_0();
+	assert_true(w_msg(&w, 0));
+	assert_int_equal(w_state(&w, 1), SHIFT_ST_FENCE);
+	assert_true(w_op(&w, 1));
+	assert_int_equal(w_state(&w, 1), SHIFT_ST_ARM);
+	assert_true(w_op(&w, 1));
+	assert_int_equal(w_state(&w, 1), SHIFT_ST_SWITCHING); /* a word is no proof */
+	while (w.msgs)
+		assert_true(w_msg(&w, 0));
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_FENCE);
+	assert_int_equal(w_state(&w, 1), SHIFT_ST_SWITCHING);
+	assert_true(w_op(&w, 0) && w_op(&w, 0));
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE); /* the peer was there already */
+	assert_true(w_settle(&w, 10));
+	assert_int_equal(w_view(&w, 1).e, w_view(&w, 0).e);
+}
+
+/* It went there alone: the next word takes it along. */
+static void who_changes_its_mind_in_the_fence_is_followed(void **state)
+{
+	uint32_t first;
+
+	(void)state;
+	leave_rail_0();
+	while (w.msgs)
+		assert_true(w_msg(&w, 0));
+	first = w_view(&w, 1).e;
+	while (w_op(&w, 1))
+		;
+	assert_true(w_view(&w, 1).e > first);
+	first = w_view(&w, 1).e;
+	w.data_cut[1] = w.ctl_cut[1] = true;
+	w_event(&w, 0, SHIFT_EV_LINK_DOWN, 1);
+	assert_true(w_settle(&w, 20));
+	assert_true(w_view(&w, 0).e > first);
+	assert_int_equal(w_view(&w, 0).r, 2);
+	assert_int_equal(w_view(&w, 1).r, 2);
+}
+
 /* 3 posts, of which each has its error: what comes of it later is the NIC's to say, once. */
 static void what_had_its_error_does_not_flush_again(void **state)
 {
@@ -318,6 +371,8 @@ int main(void)
 		T(released_it_stays_where_it_is),
 		T(released_it_leaves_a_tombstone),
 		T(after_a_switch_it_is_not_released),
+		T(both_ends_fence_at_the_same_time),
+		T(who_changes_its_mind_in_the_fence_is_followed),
 		T(what_had_its_error_does_not_flush_again),
 		T(an_unprotected_end_vouches_for_nothing),
 		T(names_are_complete),

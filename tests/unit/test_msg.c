@@ -186,8 +186,9 @@ static void each_error_has_its_code(void **state)
 	assert_int_equal(with_byte(SHIFT_MSG_SWITCH, REC, SHIFT_MSG_PSN), SHIFT_MSG_ERECORD);
 	assert_int_equal(with_byte(SHIFT_MSG_SWITCH, REC + 1, 200), SHIFT_MSG_ERECORD);
 	assert_int_equal(with_byte(SHIFT_MSG_SWITCH, BODY, 8), SHIFT_MSG_ERAIL);
-	assert_int_equal(with_byte(SHIFT_MSG_SWITCH, BODY + 1, 3), SHIFT_MSG_EFENCE);
+	assert_int_equal(with_byte(SHIFT_MSG_SWITCH, BODY + 1, 4), SHIFT_MSG_EFENCE);
 	assert_int_equal(with_byte(SHIFT_MSG_CLOSED, BODY, SHIFT_FENCE_PENDING), SHIFT_MSG_EFENCE);
+	assert_int_equal(with_byte(SHIFT_MSG_CLOSED, BODY, SHIFT_FENCE_LEAVING), SHIFT_MSG_EFENCE);
 	assert_int_equal(with_byte(SHIFT_MSG_SWITCH, BODY + 2, 2), SHIFT_MSG_EFLAG);
 	assert_int_equal(with_byte(SHIFT_MSG_SWITCH, BODY + 6, 8), SHIFT_MSG_EEPOCH);
 	assert_int_equal(with_byte(SHIFT_MSG_SWITCH, BODY + 10, 10), SHIFT_MSG_EEPOCH);
