@@ -44,9 +44,9 @@ enum {
 	INLINE_MAX = 128, /* bytes */
 	GAPS_KEPT = 256,  /* the longest, per lane */
 	DEVICES_MAX = 2,
-	BREAK_AT = 20, /* the number in its stream at which --break strikes */
-	LATE_REPORTS =
-		250, /* ms for the last receive completions to show after the peer's last word */
+	BREAK_AT = 20,	    /* the number in its stream at which --break strikes */
+	LATE_REPORTS = 250, /* ms in which none of the last receive completions shows: lost */
+	LOOK_COUNTS = 10,   /* ms of them at most between two looks */
 };
 
 enum op {

@@ -16,8 +16,9 @@ enum { BATCH = 16, PEER_ABORTED = -1, LEFT = -2, IDLE_PASSES = 4, IDLE_US = 50 }
 struct worker {
 	struct run *run;
 	uint32_t index;
-	double looked_ms;  /* when it last polled */
-	double stopped_ms; /* when this thread saw that both sides are done */
+	double looked_ms; /* when it last polled */
+	double served_ms; /* when it was last through with all its lanes */
+	double quiet_ms;  /* for how long nothing has come since both sides are done */
 	pthread_t thread;
 };
 
@@ -148,6 +149,19 @@ static void look_at(struct run *r, struct lane *l)
 	}
 }
 
+/* Of a time in which this thread did not get to look (a loaded machine) little counts: what came
+ * then is still to be polled. */
+static void note_quiet(struct worker *w, bool busy)
+{
+	double t_ms = now_ms(), took_ms = t_ms - w->served_ms;
+
+	w->served_ms = t_ms;
+	if (busy || !stopped(w->run))
+		w->quiet_ms = 0;
+	else
+		w->quiet_ms += took_ms < LOOK_COUNTS ? took_ms : LOOK_COUNTS;
+}
+
 /* All that the peer has sent is here, or its time to show is over. */
 static bool settled(struct run *r, struct worker *w)
 {
@@ -155,13 +169,11 @@ static bool settled(struct run *r, struct worker *w)
 
 	if (!stopped(r))
 		return false;
-	if (!w->stopped_ms)
-		w->stopped_ms = now_ms();
 	for (uint32_t i = w->index; i < opt.w.qps; i += opt.threads) {
 		all &= r->lanes[i].messages.next >= r->peer_totals[i].sent[MESSAGES];
 		none_out &= !outstanding(&r->lanes[i]);
 	}
-	return none_out && (all || now_ms() - w->stopped_ms > LATE_REPORTS);
+	return none_out && (all || w->quiet_ms > LATE_REPORTS);
 }
 
 static void start_lane(struct lane *l)
@@ -198,7 +210,7 @@ static void *work(void *arg)
 	struct run *r = w->run;
 	int idle = 0;
 
-	w->looked_ms = now_ms();
+	w->looked_ms = w->served_ms = now_ms();
 	for (uint32_t i = w->index; i < opt.w.qps; i += opt.threads)
 		start_lane(&r->lanes[i]);
 	while (!aborted(r) && !settled(r, w)) {
@@ -206,6 +218,7 @@ static void *work(void *arg)
 
 		for (uint32_t i = w->index; i < opt.w.qps && !aborted(r); i += opt.threads)
 			serve_lane(r, &r->lanes[i]);
+		note_quiet(w, busy);
 		idle = busy ? 0 : idle + 1;
 		rest(idle);
 	}
