@@ -76,11 +76,12 @@ struct shift_conn {
 
 	/* Protocol (DESIGN 4.3 rule 1). */
 	uint32_t lastc;
-	uint32_t tx_psn;	 /* P_tx(lastc) */
-	uint32_t heard;		 /* newest epoch whose SWITCH I have */
-	uint32_t seen_e;	 /* newest epoch in any message of the peer */
-	uint32_t seen_committed; /* ... and what the peer had committed when it entered that */
-	uint64_t seen_ns;
+	uint32_t tx_psn;   /* P_tx(lastc) */
+	uint32_t heard;	   /* newest epoch whose SWITCH I have */
+	uint32_t seen_e;   /* newest epoch in any message of the peer */
+	uint32_t proved_e; /* newest that it entered: its QPs of all older ones are fenced */
+	uint32_t proved_committed; /* ... and what the peer had committed when it entered that */
+	uint64_t proved_ns;
 	uint32_t rep_epoch;
 	uint32_t rep_psn;
 	bool rep_unsure;	 /* something newer than rep may have been executed */

@@ -96,19 +96,19 @@ void rail_failed(struct shift_conn *c, uint8_t i, uint64_t now)
  */
 uint64_t rail_dirty_until(const struct shift_conn *c, uint32_t tag)
 {
-	if (c->seen_e <= tag)
+	if (c->proved_e <= tag)
 		return NEVER;
-	return c->seen_committed < tag ? 0 : c->seen_ns + c->cfg.quarantine_ns;
+	return c->proved_committed < tag ? 0 : c->proved_ns + c->cfg.quarantine_ns;
 }
 
 /* The peer entered an epoch: it has fenced its QPs of all older ones. */
 void rail_proof(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 {
-	if (m->epoch <= c->seen_e)
+	if (m->epoch <= c->proved_e)
 		return;
-	c->seen_e = m->epoch;
-	c->seen_committed = m->committed;
-	c->seen_ns = now;
+	c->proved_e = m->epoch;
+	c->proved_committed = m->committed;
+	c->proved_ns = now;
 	for (uint8_t i = 0; i < c->cfg.rails; i++) {
 		struct rail *r = &c->rail[i];
 

@@ -416,6 +416,8 @@ void switch_msg(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 		giveup(c, SHIFT_R_PROTOCOL, SHIFT_WC_RETRY_EXC_ERR, SHIFT_VENDOR_PROTOCOL);
 		return;
 	}
+	if (m->epoch > c->seen_e)
+		c->seen_e = m->epoch;
 	if (m->fence != SHIFT_FENCE_LEAVING)
 		rail_proof(c, m, now);
 	remember(c, m);

@@ -329,6 +329,7 @@ static void a_lost_switch_is_sent_again(void **state)
 	(void)state;
 	w_post(&w, 0, SHIFT_OP_SEND, 10, true);
 	breaks(0);
+	w.msgs = 0; /* the announcement: SWITCH does without */
 	w_op(&w, 0);
 	w_op(&w, 0);
 	assert_int_equal(w_state(&w, 0), SHIFT_ST_SWITCHING);
@@ -348,6 +349,7 @@ static void the_answer_lost_is_answered_again(void **state)
 	(void)state;
 	w_post(&w, 0, SHIFT_OP_SEND, 10, true);
 	breaks(0);
+	w.msgs = 0; /* the announcement: SWITCH does without */
 	w_op(&w, 0);
 	w_op(&w, 0);
 	dup = w.msg[0];

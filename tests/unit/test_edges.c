@@ -259,6 +259,22 @@ static void who_changes_its_mind_in_the_fence_is_followed(void **state)
 	assert_int_equal(w_view(&w, 1).r, 2);
 }
 
+/* Where the peer is going cannot be followed: what is named instead is newer, or it would be stale.
+ */
+static void an_announcement_counts_though_it_is_not_followed(void **state)
+{
+	(void)state;
+	w_event(&w, 1, SHIFT_EV_LINK_DOWN, 1);
+	leave_rail_0();
+	assert_true(w_msg(&w, 0));
+	while (w_op(&w, 1))
+		;
+	assert_int_equal(w_view(&w, 1).e, 3); /* it was going to 2 */
+	assert_true(w_settle(&w, 20));
+	assert_int_equal(w_view(&w, 0).r, 2);
+	assert_int_equal(w_view(&w, 1).r, 2);
+}
+
 /* 3 posts, of which each has its error: what comes of it later is the NIC's to say, once. */
 static void what_had_its_error_does_not_flush_again(void **state)
 {
@@ -373,6 +389,7 @@ int main(void)
 		T(after_a_switch_it_is_not_released),
 		T(both_ends_fence_at_the_same_time),
 		T(who_changes_its_mind_in_the_fence_is_followed),
+		T(an_announcement_counts_though_it_is_not_followed),
 		T(what_had_its_error_does_not_flush_again),
 		T(an_unprotected_end_vouches_for_nothing),
 		T(names_are_complete),
