@@ -555,8 +555,9 @@ suffers() { # FAULT error-or-hang|stall OPTIONS...
 	}
 }
 
-# The outages of that many switches: the longest gap between completions around each fault, and the part of it in which
-# the machine did not run the program, one "OUTAGE PAUSED" in ms each, in $out/gaps; phases in $out/events.
+# The outages of that many switches: the longest gap between completions around each fault, the part of it in which
+# the machine did not run the program, and the longest gap in the second before, one "OUTAGE PAUSED WITHOUT" in ms each,
+# in $out/gaps; phases in $out/events.
 outages() { # FAULT TIMES OPTIONS...
 	local fault=$1 times=$2 round=timed_round
 	shift 2
@@ -564,9 +565,11 @@ outages() { # FAULT TIMES OPTIONS...
 	# The gap around the fault, not that of coming home; it is shorter than all that the client kept if it is not among
 	# them. Clocks are the guest's own.
 	while read -r at till; do
-		jq -r --argjson at "$at" --argjson till "$till" '.started_unix_ms as $start | .gaps[-1].ms as $shortest |
-			[.gaps[] | select(.at_ms + .ms >= $at - $start and .at_ms <= $till - $start)] |
-			max_by(.ms) // {ms: ($shortest // 0), paused_ms: 0} | "\(.ms) \(.paused_ms)"' "$out/a.out"
+		jq -r --argjson at "$at" --argjson till "$till" '($at - .started_unix_ms) as $from |
+			($till - .started_unix_ms) as $to | {ms: (.gaps[-1].ms // 0), paused_ms: 0} as $shorter |
+			([.gaps[] | select(.at_ms + .ms >= $from and .at_ms <= $to)] | max_by(.ms) // $shorter) as $around |
+			([.gaps[] | select(.at_ms >= $from - 1000 and .at_ms + .ms < $from)] | max_by(.ms) // $shorter) as $before |
+			"\($around.ms) \($around.paused_ms) \($before.ms)"' "$out/a.out"
 	done <"$out/times" >"$out/gaps"
 }
 
