@@ -20,13 +20,14 @@ endif
 TESTBED_TESTS = \
 	tests/testbed/tool.bats tests/testbed/ssh.bats tests/testbed/integrity.bats \
 	tests/testbed/links.bats tests/testbed/inject.bats tests/testbed/survive.bats tests/testbed/life.bats \
-	tests/testbed/pause.bats \
-	tests/testbed/pair-6.1.hosts tests/testbed/pair-6.12.hosts \
-	tests/testbed/single-6.1.hosts tests/testbed/single-6.12.hosts
+	tests/testbed/pause.bats tests/testbed/pair-6.1.hosts tests/testbed/single-6.12.hosts
+# Each layout and each kernel once above, all with all here.
+LONG_TESTBED_TESTS = \
+	tests/testbed/survive-more.bats tests/testbed/pair-6.12.hosts tests/testbed/single-6.1.hosts
 TESTS += tests/style.bats tests/cli.bats tests/preload.bats tests/kvd.bats tests/run.bats tests/inject.bats
 EXTRA_DIST += tests/helper.bash tests/wait.bash tests/testbed/survive.bash tests/testbed/pause.bash tests/style.bats tests/cli.bats \
-	tests/kvd.bats tests/preload.bats tests/run.bats tests/inject.bats tests/testbed/survive-more.bats \
-	tests/testbed/hosts.bats tests/testbed/run-hosts $(TESTBED_TESTS) tests/testbed/cycles \
+	tests/kvd.bats tests/preload.bats tests/run.bats tests/inject.bats \
+	tests/testbed/hosts.bats tests/testbed/run-hosts $(TESTBED_TESTS) $(LONG_TESTBED_TESTS) tests/testbed/cycles \
 	tests/testbed/survive-matrix tests/testbed/inject-undone \
 	tests/testbed/inject-long
 
@@ -48,7 +49,7 @@ check-testbed: all $(check_PROGRAMS)
 CHECK_LONG_TARGETS += check-long-testbed
 check-long-testbed: all lib/libshift-hooks.la
 	BUILDDIR='$(abs_top_builddir)' $(top_srcdir)/tests/testbed/cycles 50
-	$(MAKE) -j1 check TESTS=tests/testbed/survive-more.bats
+	$(MAKE) -j1 check TESTS='$(LONG_TESTBED_TESTS)'
 	BUILDDIR='$(abs_top_builddir)' $(top_srcdir)/tests/testbed/survive-matrix all
 	for part in undone scenarios unprotected soak; do \
 		BUILDDIR='$(abs_top_builddir)' $(top_srcdir)/tests/testbed/inject-long $$part || exit; done
