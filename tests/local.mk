@@ -51,7 +51,7 @@ check-long-testbed: all lib/libshift-hooks.la
 	BUILDDIR='$(abs_top_builddir)' $(top_srcdir)/tests/testbed/cycles 50
 	$(MAKE) -j1 check TESTS='$(LONG_TESTBED_TESTS)'
 	BUILDDIR='$(abs_top_builddir)' $(top_srcdir)/tests/testbed/survive-matrix all
-	for part in undone scenarios unprotected soak; do \
+	for part in undone scenarios perftest unprotected soak; do \
 		BUILDDIR='$(abs_top_builddir)' $(top_srcdir)/tests/testbed/inject-long $$part || exit; done
 check-long:
 	for target in $(CHECK_LONG_TARGETS); do $(MAKE) -j1 $$target || exit; done
