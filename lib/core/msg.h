@@ -75,6 +75,12 @@ struct shift_msg {
 	uint8_t key_status;  /* KEY: enum shift_key_status */
 };
 
+/* Is its sender fenced, and are its counts final? Only on such a SWITCH may a peer commit. */
+static inline bool shift_switch_proves(const struct shift_msg *m)
+{
+	return m->fence == SHIFT_FENCE_SURE || m->fence == SHIFT_FENCE_UNSURE;
+}
+
 /* Decoder verdicts; each malformation has its own. Negative, so that counts can be >= 0. */
 enum shift_msg_err {
 	SHIFT_MSG_ESHORT = -1,	  /* ends inside the envelope */

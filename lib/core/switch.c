@@ -349,8 +349,7 @@ void switch_arm_failed(struct shift_conn *c, const struct shift_event *ev, uint6
 
 static bool proves(const struct shift_msg *m)
 {
-	return m->fence == SHIFT_FENCE_SURE || m->fence == SHIFT_FENCE_UNSURE ||
-	       MUTANT(TRUST_LEAVING);
+	return shift_switch_proves(m) || MUTANT(TRUST_LEAVING);
 }
 
 static void remember(struct shift_conn *c, const struct shift_msg *m)

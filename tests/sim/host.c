@@ -166,11 +166,6 @@ static void act_post_recv(unsigned int h, const struct shift_action *a, uint32_t
 	}
 }
 
-static bool proves(const struct shift_msg *m)
-{
-	return m->fence == SHIFT_FENCE_SURE || m->fence == SHIFT_FENCE_UNSURE;
-}
-
 /* Rule 2: what SWITCH(e) says is said once and for all; rule 7: not before the receives are posted.
  */
 static void check_switch(unsigned int h, const struct shift_action *a)
@@ -179,7 +174,7 @@ static void check_switch(unsigned int h, const struct shift_action *a)
 	const struct shift_msg *m = &a->msg, *f = &me->frozen;
 	const struct qp *q = &W.qp[h][m->rail];
 
-	if (m->type != SHIFT_MSG_SWITCH || !proves(m))
+	if (m->type != SHIFT_MSG_SWITCH || !shift_switch_proves(m))
 		return;
 	if (f->epoch == m->epoch &&
 	    (f->rail != m->rail || f->rep_epoch != m->rep_epoch || f->rep_psn != m->rep_psn ||
@@ -212,7 +207,7 @@ static void act_send_msg(unsigned int h, const struct shift_action *a)
 
 	tr(h, tr_send, a->msg.type, a->msg.epoch, a->msg.heard, a->rail);
 	check_switch(h, a);
-	if (a->msg.type == SHIFT_MSG_SWITCH && proves(&a->msg))
+	if (a->msg.type == SHIFT_MSG_SWITCH && shift_switch_proves(&a->msg))
 		W.host[h].said_unsure = a->msg.fence == SHIFT_FENCE_UNSURE;
 	check_prepare(h, a);
 	shift_msg_begin(&w, buf, sizeof(buf), a->msg.src_nonce, a->msg.dst_nonce);

@@ -27,6 +27,13 @@ static int teardown(void **state)
 	return 0;
 }
 
+/* The world of this test is another one. */
+static inline void again(const struct shift_conn_cfg *cfg)
+{
+	w_free(&w);
+	w_init_ready(&w, cfg);
+}
+
 static inline const struct shift_conn_stats *stats(int h)
 {
 	return shift_conn_stats(w.h[h].c);

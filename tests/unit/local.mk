@@ -48,7 +48,7 @@ tests_unit_test_kv_proto_SOURCES = tests/unit/test_kv_proto.c
 tests_unit_test_kv_proto_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_test_kv_proto_LDADD = kv/libkvclient.la $(CMOCKA_LIBS)
 
-tests_unit_test_sceptic_SOURCES = tests/unit/test_sceptic.c tests/unit/world.c tests/unit/world.h
+tests_unit_test_sceptic_SOURCES = tests/unit/test_sceptic.c tests/unit/world.c tests/unit/world.h tests/unit/fixture.h
 tests_unit_test_sceptic_CFLAGS = $(core_test_cflags)
 tests_unit_test_sceptic_LDADD = $(core_test_libs)
 

@@ -6,12 +6,6 @@
 
 #define MS 1000000ull
 
-static void again(const struct shift_conn_cfg *cfg)
-{
-	w_free(&w);
-	w_init_ready(&w, cfg);
-}
-
 static void packets(int h, int rail, int n)
 {
 	while (n--)

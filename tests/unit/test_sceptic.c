@@ -1,48 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Defects that a review of lib/core found, each with the schedule that showed it (world.c). */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <cmocka.h>
-
 #include "lib/core/wrlog.h"
-#include "tests/unit/world.h"
-
-#define RECEIVES 8
-
-static struct world w;
-
-static void begin(const struct shift_conn_cfg *cfg)
-{
-	w_init(&w, cfg, 1);
-	for (int i = 0; i < RECEIVES; i++) {
-		w_recv(&w, 0);
-		w_recv(&w, 1);
-	}
-}
-
-static int setup(void **state)
-{
-	(void)state;
-	begin(NULL);
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	assert_int_equal(w.bad, 0);
-	w_free(&w);
-	return 0;
-}
-
-static struct shift_conn_view view(int h)
-{
-	struct shift_conn_view v;
-
-	shift_conn_view(w.h[h].c, &v);
-	return v;
-}
+#include "tests/unit/fixture.h"
 
 static void ops(int h)
 {
@@ -65,7 +24,7 @@ static void second_switch_after_a_hung_nic(void)
 	w.fence_hung[0] = true;
 	w_event(&w, 0, SHIFT_EV_LINK_DOWN, 0);
 	assert_true(w_settle(&w, 200));
-	assert_int_equal(view(0).r, 1);
+	assert_int_equal(w_view(&w, 0).r, 1);
 	w.fence_hung[0] = false;
 	w_post(&w, 0, SHIFT_OP_WRITE, 100, true);
 	w.frozen_fence = true;
@@ -81,7 +40,7 @@ static void a_hung_nic_is_not_heard_in_a_later_switch(void **state)
 	(void)state;
 	second_switch_after_a_hung_nic();
 	assert_false(cqe_in(0, &cqe));
-	assert_int_equal(view(0).recv_cum, 0);
+	assert_int_equal(w_view(&w, 0).recv_cum, 0);
 	w.frozen_fence = false;
 	assert_true(w_settle(&w, 200));
 }
@@ -106,8 +65,7 @@ static void an_error_before_hello_is_final(void **state)
 	struct shift_conn_cfg cfg = {.exactly_once = true};
 
 	(void)state;
-	w_free(&w);
-	begin(&cfg);
+	again(&cfg);
 	w_post(&w, 0, SHIFT_OP_SEND, 10, true);
 	assert_true(w_break(&w, 0, 0));
 	while (w_cqe(&w, 0))
@@ -124,17 +82,17 @@ static void an_error_before_hello_is_final(void **state)
 static void a_slow_program_behind_a_signaled_write(void **state)
 {
 	(void)state;
-	for (int i = 0; i < RECEIVES; i++)
+	for (int i = 0; i < W_READY_RECVS; i++)
 		w_post(&w, 0, SHIFT_OP_SEND, 10, true);
 	w_run(&w, 1);
 	w_post(&w, 0, SHIFT_OP_SEND, 10, false);
 	w_post(&w, 0, SHIFT_OP_WRITE, 10, true);
 	w_run(&w, 100);
 	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
-	assert_int_equal(shift_conn_stats(w.h[0].c)->switches, 0);
+	assert_int_equal(stats(0)->switches, 0);
 	w_recv(&w, 1);
 	assert_true(w_settle(&w, 50));
-	assert_int_equal(w.h[0].completed, RECEIVES + 2);
+	assert_int_equal(w.h[0].completed, W_READY_RECVS + 2);
 }
 
 /* The NIC dies: its event comes first, the refusal of the post second. */
@@ -197,7 +155,7 @@ static void an_epoch_at_the_end_of_numbers(void **state)
 	(void)state;
 	shift_conn_event(w.h[0].c, &ev, w.now);
 	w_tick(&w, 0);
-	assert_int_equal(view(0).reason, SHIFT_R_PROTOCOL);
+	assert_int_equal(w_view(&w, 0).reason, SHIFT_R_PROTOCOL);
 	ops(0);
 	assert_int_equal(w_state(&w, 0), SHIFT_ST_DEAD);
 	assert_int_equal(w.h[0].first_error, SHIFT_WC_WR_FLUSH_ERR); /* only receives were posted */
@@ -215,7 +173,7 @@ static void a_rail_that_comes_up_takes_over_from_one_that_is_down(void **state)
 	w_event(&w, 0, SHIFT_EV_LINK_UP, 2);
 	assert_int_equal(w_state(&w, 0), SHIFT_ST_FENCE);
 	assert_true(w_settle(&w, 50));
-	assert_int_equal(view(0).r, 2);
+	assert_int_equal(w_view(&w, 0).r, 2);
 }
 
 /* A refused signaled WR signals nothing: the run of unsignaled packets goes on. */
