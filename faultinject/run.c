@@ -445,7 +445,7 @@ static int start_journal(struct run *r, struct problem *p)
 	return 0;
 }
 
-/* Behind the lock, for which it may have waited. */
+/* The fault is there: on a machine under load that can have taken seconds. */
 static void start_clock(struct run *r)
 {
 	r->begun_ms = r->next_ms = now_ms();
@@ -468,9 +468,9 @@ static int begin(struct run *r, struct problem *p)
 		status = check_overlap(in, p);
 	if (!status)
 		status = start_journal(r, p);
-	start_clock(r);
 	if (!status && in->fault->begin)
 		status = in->fault->begin(in, p);
+	start_clock(r);
 	if (!status && in->fault->wave)
 		status = next_wave(r, p);
 	journal_unlock(lock);
