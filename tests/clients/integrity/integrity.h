@@ -37,12 +37,13 @@ enum {
 };
 
 enum {
-	SLOTS = 8,	  /* of writes and of flags, per lane */
-	WINDOW = 1024,	  /* how far back a late message is told from a repeated one */
-	PIECES_MAX = 3,	  /* scatter-gather entries of a work request */
-	PIECE_GAP = 64,	  /* unused bytes between two pieces */
-	INLINE_MAX = 128, /* bytes */
-	GAPS_KEPT = 256,  /* the longest, per lane */
+	SLOTS = 8,	    /* of writes and of flags, per lane */
+	WINDOW = 1024,	    /* how far back a late message is told from a repeated one */
+	PIECES_MAX = 3,	    /* scatter-gather entries of a work request */
+	PIECE_GAP = 64,	    /* unused bytes between two pieces */
+	INLINE_MAX = 128,   /* bytes */
+	GAPS_KEPT = 256,    /* the longest, per lane */
+	SECONDS_KEPT = 600, /* of the run, in which completions are counted one by one */
 	DEVICES_MAX = 2,
 	BREAK_AT = 20,	    /* the number in its stream at which --break strikes */
 	LATE_REPORTS = 250, /* ms in which none of the last receive completions shows: lost */
@@ -172,6 +173,7 @@ struct lane {
 
 	struct counters n;
 	struct gap gaps[GAPS_KEPT];
+	uint32_t by_second[SECONDS_KEPT]; /* completions */
 	double last_completion_ms, progress_ms, paused_ms;
 };
 

@@ -55,6 +55,20 @@ static void gaps_json(const struct gap *gaps)
 	printf("]");
 }
 
+/* Of whole seconds: the last, begun, one would look like a slow one. */
+static void seconds_json(const struct run *r)
+{
+	printf(", \"by_second\": [");
+	for (int s = 0; s < SECONDS_KEPT && s < (int)(r->duration_ms / 1e3); s++) {
+		uint32_t completions = 0;
+
+		for (uint32_t l = 0; l < opt.w.qps; l++)
+			completions += r->lanes[l].by_second[s];
+		printf("%s%u", s ? ", " : "", completions);
+	}
+	printf("]");
+}
+
 static void error_json(const struct run *r)
 {
 	if (r->error.taken)
@@ -83,6 +97,7 @@ static void report_json(const struct run *r, const struct counters *n, const str
 	integrity_json("peer_found", &peer->n);
 	error_json(r);
 	gaps_json(gaps);
+	seconds_json(r);
 	printf("}\n");
 }
 

@@ -100,12 +100,21 @@ void note_gap(struct run *r, struct lane *l, double t_ms)
 	l->paused_ms = 0;
 }
 
+static void note_second(const struct run *r, struct lane *l, double t_ms)
+{
+	double second = (t_ms - r->start_ms) / 1e3;
+
+	if (second < SECONDS_KEPT)
+		l->by_second[(int)second]++;
+}
+
 void retire(struct run *r, struct lane *l, const struct ibv_wc *wc, double t_ms)
 {
 	uint32_t index = (uint32_t)wc->wr_id;
 	const struct record *record = &l->records[index % opt.w.depth];
 
 	l->n.completions++;
+	note_second(r, l, t_ms);
 	note_gap(r, l, t_ms);
 	if (index - l->retired >= outstanding(l)) {
 		l->n.bad_completions++; /* of none that is outstanding */
