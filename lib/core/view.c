@@ -109,14 +109,20 @@ int shift_conn_dump(const struct shift_conn *c, char *buf, size_t len)
 	struct shift_conn_view v;
 
 	shift_conn_view(c, &v);
-	return snprintf(buf, len,
-			"%s(%s) side %u e %u->%u r %u->%u lastc %u heard %u rep (%u,%06x)%s recv "
-			"%llu/%llu send %llu/%llu/%llu%s%s, %llu stale",
-			shift_state_name(v.state), shift_reason_name(v.reason), c->cfg.side, v.e,
-			v.target_e, v.r, v.target_r, v.lastc, v.heard, v.rep_epoch, v.rep_psn,
-			c->rep_unsure ? "?" : "", (unsigned long long)v.recv_cum,
-			(unsigned long long)v.recv_posted, (unsigned long long)v.send_tail,
-			(unsigned long long)v.send_sent, (unsigned long long)v.send_head,
-			v.holding ? " held" : "", c->sq.tracked ? " tracked" : "",
-			(unsigned long long)c->stats.stale_cqes);
+	return snprintf(
+		buf, len,
+		"%s(%s) side %u e %u->%u r %u->%u lastc %u heard %u rep (%u,%06x)%s recv "
+		"%llu/%llu send %llu/%llu/%llu%s%s, %llu stale; psn %06x from packet %llu of "
+		"%llu; theirs: rep (%u,%06x) recv %llu fence %u; error %u, %#x",
+		shift_state_name(v.state), shift_reason_name(v.reason), c->cfg.side, v.e,
+		v.target_e, v.r, v.target_r, v.lastc, v.heard, v.rep_epoch, v.rep_psn,
+		c->rep_unsure ? "?" : "", (unsigned long long)v.recv_cum,
+		(unsigned long long)v.recv_posted, (unsigned long long)v.send_tail,
+		(unsigned long long)v.send_sent, (unsigned long long)v.send_head,
+		v.holding ? " held" : "", c->sq.tracked ? " tracked" : "",
+		(unsigned long long)c->stats.stale_cqes, c->tx_psn,
+		(unsigned long long)shift_sendlog_cum_before(&c->sq, c->sq.scan),
+		(unsigned long long)v.packets_posted, c->theirs.rep_epoch, c->theirs.rep_psn,
+		(unsigned long long)c->theirs.recv_cum, c->theirs.fence, c->err_status,
+		c->err_vendor);
 }

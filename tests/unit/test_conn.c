@@ -208,6 +208,8 @@ static void a_stale_rq_psn_fails_visibly(void **state)
 
 static void psn_and_receive_count_must_agree(void **state)
 {
+	char line[512];
+
 	(void)state;
 	w_post(&w, 0, SHIFT_OP_SEND, 10, true);
 	w_post(&w, 0, SHIFT_OP_SEND, 10, true);
@@ -216,6 +218,9 @@ static void psn_and_receive_count_must_agree(void **state)
 	breaks(0);
 	w_run(&w, 20);
 	assert_int_equal(w.h[0].first_vendor, SHIFT_VENDOR_PROOF);
+	shift_conn_dump(w.h[0].c, line, sizeof(line));
+	assert_non_null(strstr(line, "packet 0 of 2; theirs: rep (0,"));
+	assert_non_null(strstr(line, ") recv 2 fence 0;"));
 }
 
 static void an_untrusted_nic_gives_at_least_once(void **state)
