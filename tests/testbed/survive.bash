@@ -600,7 +600,7 @@ campaign() { # FAULT TIMES OPTIONS...
 	shift 2
 	protected
 	prefix+=(SHIFT_FAILBACK=manual)
-	patience=600 start integrity --allow-lost-results --seconds 600 "$@" || return
+	patience=2100 start integrity --allow-lost-results --seconds 2000 "$@" || return # it is ended before
 	if carries a 0 && wait_until 20 met_all && sleep 1; then
 		: >"$out/times"
 		for ((i = 1; i <= times; i++)); do
