@@ -556,9 +556,10 @@ suffers() { # FAULT error-or-hang|stall OPTIONS...
 }
 
 # The outages of that many switches: the longest gap between completions around each fault, the part of it in which
-# the machine did not run the program, the longest gap in the second before, and the hundredths of the machine's time
-# that its hypervisor took meanwhile, one "OUTAGE PAUSED WITHOUT STOLEN" each (in ms) in $out/gaps; phases in $out/events. One more goes before, in $out/first: QEMU translates the code of a switch in it,
-# the guest kernel's too, which costs what no real machine pays.
+# the machine did not run the program, and the longest gap in the second before, in ms; and the hundredths of the
+# machine's time that its hypervisor took meanwhile: one "OUTAGE PAUSED WITHOUT STOLEN" each in $out/gaps; phases in
+# $out/events. One more goes before, in $out/first: QEMU translates the code of a switch in it, the guest kernel's too,
+# which costs what no real machine pays.
 outages() { # FAULT TIMES OPTIONS...
 	local fault=$1 times=$(($2 + 1)) round=timed_round at till stolen
 	shift 2
@@ -582,7 +583,7 @@ timed_round() { # FAULT
 	at=$(on a date +%s%3N)
 	break_it "$1" && wait_until 30 all_on 1 && sleep 0.1 || return
 	till=$(on a date +%s%3N)
-	echo "$at $till $(echo "$before $(ticks)" | awk '{print int(100 * ($4 - $2) / ($3 - $1 + !($3 - $1)))}')" >>"$out/times"
+	echo "$at $till $(stolen_since "$before")" >>"$out/times"
 	# Two things take a second, whatever fails in it: rail 1's quarantine, and the kernel's pause between two reports
 	# of a carrier that is gone (linkwatch).
 	mend_it "$1" && wait_until 60 sent_home && sleep 1.2
@@ -591,6 +592,10 @@ timed_round() { # FAULT
 # Of this machine since it began: all, and those of them that its hypervisor gave to somebody else.
 ticks() {
 	awk '/^cpu / {for (i = 2; i <= 9; i++) all += $i; print all, $9}' /proc/stat
+}
+
+stolen_since() { # TICKS: hundredths
+	echo "$1 $(ticks)" | awk '{all = $3 - $1; print all ? int(100 * ($4 - $2) / all) : 0}'
 }
 
 # The integrity client (QPs and threads as it likes) goes through a fault again and again: over rail 1 each time, and
