@@ -32,6 +32,8 @@ struct rail {
 	bool down;	       /* link */
 	uint32_t tries;	       /* as a target, in this trouble */
 	uint32_t misses;       /* consecutive missed probes */
+	uint32_t witnessed;    /* the first of them, and those before which others were answered */
+	bool witness;	       /* another rail was answered since the last miss */
 	uint64_t dirty_until;  /* old packets of its QP live until then; NEVER: not proven fenced */
 	uint64_t probe_ok_ns;  /* last answered probe; 0: none yet */
 	uint64_t miss_ns;      /* first miss of the present row */

@@ -34,13 +34,14 @@ bool rail_answers(const struct shift_conn *c, uint8_t i)
 
 /*
  * Silence counts only if another rail was answered after it began: else it is the peer that is
- * stopped, or we were (DESIGN 4.4).
+ * stopped, or we were (DESIGN 4.4). When that ends, one rail is answered first; so a miss counts
+ * only if another rail was answered since the one before.
  */
 bool rail_silent(const struct shift_conn *c, uint8_t i)
 {
 	const struct rail *r = &c->rail[i];
 
-	if (r->misses < c->cfg.probe_misses)
+	if (r->witnessed < c->cfg.probe_misses)
 		return false;
 	for (uint8_t j = 0; j < c->cfg.rails; j++)
 		if (j != i && c->rail[j].probe_ok_ns > r->miss_ns && rail_answers(c, j))
@@ -117,17 +118,29 @@ void rail_proof(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 	}
 }
 
+static void missed(struct rail *r, uint64_t now)
+{
+	if (!r->misses)
+		r->miss_ns = now;
+	if (!r->misses || r->witness)
+		r->witnessed++;
+	r->misses++;
+	r->witness = false;
+	r->healthy_ns = NEVER;
+}
+
 void rail_probe(struct shift_conn *c, uint8_t i, bool ok, uint64_t now)
 {
 	struct rail *r = &c->rail[i];
 
 	if (!ok) {
-		if (r->misses++ == 0)
-			r->miss_ns = now;
-		r->healthy_ns = NEVER;
+		missed(r, now);
 		return;
 	}
+	for (uint8_t j = 0; j < c->cfg.rails; j++)
+		c->rail[j].witness |= j != i;
 	r->misses = 0;
+	r->witnessed = 0;
 	r->probe_ok_ns = now ? now : 1;
 	if (r->healthy_ns == NEVER)
 		r->healthy_ns = now;

@@ -729,18 +729,42 @@ static void without_another_rail_it_waits(void **state)
 	assert_int_equal(w_view(&w, 0).r, 2);
 }
 
+static void all_rails_miss(int times)
+{
+	for (int i = 0; i < times; i++)
+		for (int r = 0; r < W_RAILS; r++)
+			w_event(&w, 0, SHIFT_EV_PROBE_MISSED, r);
+	w.now += MS;
+}
+
 static void silence_counts_only_against_another_rail(void **state)
 {
 	(void)state;
-	for (int i = 0; i < 5; i++)
-		for (int r = 0; r < W_RAILS; r++)
-			w_event(&w, 0, SHIFT_EV_PROBE_MISSED, r);
+	all_rails_miss(5);
 	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE); /* stopped, or we were */
-	w.now += MS;
-	w_event(&w, 0, SHIFT_EV_PROBE_OK, 2);
+	for (int i = 0; i < 2; i++) {
+		w_event(&w, 0, SHIFT_EV_PROBE_OK, 2);
+		assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
+		w_event(&w, 0, SHIFT_EV_PROBE_MISSED, 0);
+	}
 	assert_int_equal(w_state(&w, 0), SHIFT_ST_FENCE);
 	assert_true(w_settle(&w, 20));
 	assert_int_equal(w_view(&w, 0).r, 2);
+}
+
+/* What stood still moves again: no rail of it is at fault because its answer comes last. */
+static void the_last_to_answer_after_a_stop_is_not_silent(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		all_rails_miss(5);
+		w_event(&w, 0, SHIFT_EV_PROBE_OK, 2);
+		w_event(&w, 0, SHIFT_EV_PROBE_OK, 2); /* two that were on their way */
+		w_event(&w, 0, SHIFT_EV_PROBE_MISSED, 0);
+		w_event(&w, 0, SHIFT_EV_PROBE_OK, 1);
+		w_event(&w, 0, SHIFT_EV_PROBE_OK, 0);
+		assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
+	}
 }
 
 static void a_refused_post_starts_it(void **state)
@@ -904,6 +928,7 @@ int main(void)
 		T(link_down_starts_it_at_once),
 		T(without_another_rail_it_waits),
 		T(silence_counts_only_against_another_rail),
+		T(the_last_to_answer_after_a_stop_is_not_silent),
 		T(a_refused_post_starts_it),
 		T(refused_sends_are_not_counted_as_flushed),
 		T(rnr_without_receives_is_the_programs),
