@@ -5,7 +5,7 @@ TEST_EXTENSIONS = .bats .hosts
 TAP_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh --comments
 LOG_DRIVER = $(TAP_DRIVER)
 BATS_LOG_DRIVER = $(TAP_DRIVER)
-BATS_LOG_COMPILER = $(BATS) --tap
+BATS_LOG_COMPILER = $(BATS) --tap --timing
 HOSTS_LOG_DRIVER = $(TAP_DRIVER)
 HOSTS_LOG_COMPILER = $(top_srcdir)/tests/testbed/run-hosts
 AM_TESTS_ENVIRONMENT = CMOCKA_MESSAGE_OUTPUT=TAP; export CMOCKA_MESSAGE_OUTPUT; \
@@ -24,6 +24,8 @@ TESTBED_TESTS = \
 # Each layout and each kernel once above, all with all here.
 LONG_TESTBED_TESTS = \
 	tests/testbed/survive-more.bats tests/testbed/pair-6.12.hosts tests/testbed/single-6.1.hosts
+# First what takes longest: else one core waits for it at the end.
+include tests/model/local.mk
 TESTS += tests/style.bats tests/cli.bats tests/preload.bats tests/kvd.bats tests/run.bats tests/inject.bats
 EXTRA_DIST += tests/helper.bash tests/wait.bash tests/testbed/survive.bash tests/testbed/pause.bash tests/style.bats tests/cli.bats \
 	tests/kvd.bats tests/preload.bats tests/run.bats tests/inject.bats \
@@ -35,7 +37,6 @@ include tests/unit/local.mk
 include tests/clients/local.mk
 include tests/fuzz/local.mk
 include tests/bench/local.mk
-include tests/model/local.mk
 include tests/nullverbs/local.mk
 include tests/preload/local.mk
 include tests/sim/local.mk

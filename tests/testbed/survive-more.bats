@@ -66,6 +66,10 @@ teardown() {
 	outlives_panic suffers pull:b stall
 }
 
+@test "unprotected, all ACKs dropped: a stall as long as the fault" {
+	outlives_panic suffers acks:b stall
+}
+
 @test "unprotected, all packets dropped: a stall as long as the fault" {
 	outlives_panic suffers hole:b stall
 }
