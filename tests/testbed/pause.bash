@@ -82,7 +82,7 @@ step() { # WHAT is reached, for the log
 
 # The program gets through with its results right, however long its switch takes and wherever it stands.
 survives_pause() { # FAULT HOSTS "PHASE..." PROGRAM OPTIONS...
-	local fault=$1 library=libshift-hooks.so course=mended_on_the_way seconds=${seconds:-10}
+	local fault=$1 library=libshift-hooks.so course=mended_on_the_way
 	local over=1
 	case "$fault $3" in
 	dark*) course=dark_on_the_way over=0 ;;
