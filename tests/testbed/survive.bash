@@ -316,7 +316,7 @@ survives() { # FAULT PROGRAM OPTIONS...; the duration is added
 	shift
 	[ -n "$seconds" ] || case " $* " in
 	*' -b -q 4 '*) seconds=22 ;; # both guests are busy, and the steps take longer
-	*) seconds=10 ;;
+	*) seconds=16 ;;
 	esac
 	[[ $fault != flap:* ]] || seconds=45 # 20 s of them, and a pause before the last fail-back of 16 s
 	for try in 1 2 3; do
