@@ -5,7 +5,9 @@ TEST_EXTENSIONS = .bats .hosts
 TAP_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh --comments
 LOG_DRIVER = $(TAP_DRIVER)
 BATS_LOG_DRIVER = $(TAP_DRIVER)
-BATS_LOG_COMPILER = $(BATS) --tap --timing
+# Tests with the tag "long" wait for make check-long.
+BATS_TAGS = !long
+BATS_LOG_COMPILER = $(BATS) --tap --timing --filter-tags '$(BATS_TAGS)'
 HOSTS_LOG_DRIVER = $(TAP_DRIVER)
 HOSTS_LOG_COMPILER = $(top_srcdir)/tests/testbed/run-hosts
 AM_TESTS_ENVIRONMENT = CMOCKA_MESSAGE_OUTPUT=TAP; export CMOCKA_MESSAGE_OUTPUT; \
@@ -51,6 +53,7 @@ CHECK_LONG_TARGETS += check-long-testbed
 check-long-testbed: all lib/libshift-hooks.la
 	BUILDDIR='$(abs_top_builddir)' $(top_srcdir)/tests/testbed/cycles 50
 	$(MAKE) -j1 check TESTS='$(LONG_TESTBED_TESTS)'
+	$(MAKE) -j1 check TESTS='tests/testbed/life.bats tests/testbed/pause.bats' BATS_TAGS=long
 	BUILDDIR='$(abs_top_builddir)' $(top_srcdir)/tests/testbed/survive-matrix all
 	for part in undone scenarios perftest unprotected soak; do \
 		BUILDDIR='$(abs_top_builddir)' $(top_srcdir)/tests/testbed/inject-long $$part || exit; done

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 # What a testbed promises, in one layout on one kernel: $LAYOUT and $KERNEL, set by the .hosts file that
-# names this one. $FULL is set for one combination: every perftest program over every rail.
+# names this one. $FULL is set for one combination: every perftest program over every rail. What the tool does
+# alike in all of them has the tag "tool": once is enough for ./check.
 
 load ../helper
 
@@ -81,6 +82,7 @@ listening() { # perftest's and rc_trace's port, 18515
 	[[ $(on a uname -r) == "$KERNEL"* ]]
 }
 
+# bats test_tags=tool
 @test "exec passes output, error, input and status" {
 	run -7 --separate-stderr on a sh -c 'echo out; echo err >&2; exit 7'
 	[ "$output" = out ] && [ "$stderr" = err ]
@@ -92,18 +94,21 @@ listening() { # perftest's and rc_trace's port, 18515
 	run -143 on a sh -c 'kill -TERM $$'
 }
 
+# bats test_tags=tool
 @test "exec passes megabytes both ways unharmed" {
 	head -c 3000000 /dev/urandom >"$BATS_TEST_TMPDIR/sent"
 	on a cat <"$BATS_TEST_TMPDIR/sent" >"$BATS_TEST_TMPDIR/received"
 	cmp "$BATS_TEST_TMPDIR/sent" "$BATS_TEST_TMPDIR/received"
 }
 
+# bats test_tags=tool
 @test "exec sets the environment: ours, --env, and the current directory" {
 	run -0 shift-testbed exec --name "$NAME" --env K="a b" --env BATS_TEST_NAME b -- sh -c \
 		'echo "$K|$BATS_TEST_NAME|$SHIFT_HOST|$SHIFT_PEER|$PWD"'
 	[ "$output" = "a b|$BATS_TEST_NAME|b|a|$BUILDDIR" ]
 }
 
+# bats test_tags=tool
 @test "exec passes signals, and leaves nothing running" {
 	shift-testbed exec --name "$NAME" a -- sh -c 'trap "echo got it; exit 9" USR1; echo $$ >/tmp/pid; while :; do sleep 0.05; done' \
 		>"$BATS_TEST_TMPDIR/out" &
@@ -116,12 +121,14 @@ listening() { # perftest's and rc_trace's port, 18515
 	on a sh -c '! kill -0 $(cat /tmp/pid) 2>/dev/null'
 }
 
+# bats test_tags=tool
 @test "exec --timeout ends the command with 124" {
 	run shift-testbed exec --name "$NAME" a --timeout 300ms -- sleep 4321
 	expect_status 124
 	run -1 on a pgrep -x -f 'sleep 4321'
 }
 
+# bats test_tags=tool
 @test "a client that is killed takes its command along" {
 	shift-testbed exec --name "$NAME" a -- sleep 4322 &
 	wait_until 10 on a pgrep -x -f 'sleep 4322'
@@ -129,6 +136,7 @@ listening() { # perftest's and rc_trace's port, 18515
 	wait_until 10 on a sh -c '! pgrep -x -f "sleep 4322"'
 }
 
+# bats test_tags=tool
 @test "many commands at once, each with its own output" {
 	for i in $(seq 20); do
 		on a sh -c "seq 1 2000; echo end $i" >"$BATS_TEST_TMPDIR/out.$i" &
@@ -140,6 +148,7 @@ listening() { # perftest's and rc_trace's port, 18515
 	done
 }
 
+# bats test_tags=tool
 @test "cp copies in, out and between hosts, with modes" {
 	mkdir -p "$BATS_TEST_TMPDIR/tree/sub"
 	echo x >"$BATS_TEST_TMPDIR/tree/sub/file"
@@ -187,6 +196,7 @@ listening() { # perftest's and rc_trace's port, 18515
 	expect_line 'no host c: there are a and b'
 }
 
+# bats test_tags=tool
 @test "console shows the kernel's words; a shell answers there" {
 	on a sh -c 'echo "<2>shift was here" >/dev/kmsg'
 	wait_until 10 sh -c 'shift-testbed console --name "$NAME" --log a | grep -q "shift was here"'

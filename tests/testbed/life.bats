@@ -154,6 +154,7 @@ gone() { # HOST DIRECTORY PATTERN; prints what is still there
 	wait "$client" "$server" || true
 }
 
+# bats test_tags=long
 @test "valgrind: libshift leaks nothing" {
 	# 30 s until either listens or connects, one after the other, on a machine that is not busy.
 	patience=300

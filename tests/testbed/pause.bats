@@ -37,6 +37,7 @@ teardown() {
 	survives_pause down:b ab 'detect fence handshake repost' ib_write_bw -s 4096
 }
 
+# bats test_tags=long
 @test "integrity: rail 0 is back while the twin is armed: nothing lost, duplicated, reordered or corrupt" {
 	seconds=16 survives_pause down:a ab arm integrity --allow-lost-results --qps 2
 }
