@@ -69,7 +69,7 @@ teardown() {
 }
 
 @test "integrity, 4 QPs, 2 threads: each QP goes to ERR, by shift-inject" {
-	course=through_qp_errors outlives_panic survives qp-error integrity --allow-lost-results
+	seconds=30 course=through_qp_errors outlives_panic survives qp-error integrity --allow-lost-results
 }
 
 @test "SHIFT_EXACTLY_ONCE=0: admin down on the receiver, and the integrity client finds duplicates" {
