@@ -12,7 +12,7 @@ setup_file() {
 	cd "$BUILDDIR" || return
 	survive_up
 	RUN_TREE=$(mktemp -d "$BUILDDIR/pause.XXXXXX")
-	export RUN_TREE rate=400 # about what survive.bats measures
+	export RUN_TREE rate=600 # about what survive.bats measures on a good day: with less, programs end too early
 	run_tree "$RUN_TREE"
 }
 
