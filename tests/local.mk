@@ -5,7 +5,7 @@ TEST_EXTENSIONS = .bats .hosts
 TAP_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh --comments
 LOG_DRIVER = $(TAP_DRIVER)
 BATS_LOG_DRIVER = $(TAP_DRIVER)
-# Tests with the tag "long" wait for make check-long.
+# What has the tag "long" would take ./check past its 25 minutes; make check-long runs it.
 BATS_TAGS = !long
 BATS_LOG_COMPILER = $(BATS) --tap --timing --filter-tags '$(BATS_TAGS)'
 HOSTS_LOG_DRIVER = $(TAP_DRIVER)
@@ -23,7 +23,7 @@ TESTBED_TESTS = \
 	tests/testbed/tool.bats tests/testbed/ssh.bats tests/testbed/integrity.bats \
 	tests/testbed/links.bats tests/testbed/inject.bats tests/testbed/survive.bats tests/testbed/life.bats \
 	tests/testbed/pause.bats tests/testbed/pair-6.1.hosts tests/testbed/single-6.12.hosts
-# Each layout and each kernel once above, all with all here.
+# Each layout and each kernel once above, all with all here (what has the tag "tool" not in single-6.12).
 LONG_TESTBED_TESTS = \
 	tests/testbed/survive-more.bats tests/testbed/pair-6.12.hosts tests/testbed/single-6.1.hosts
 # First what takes longest: else one core waits for it at the end.

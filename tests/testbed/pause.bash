@@ -139,7 +139,8 @@ nothing_left() { # FUNCTION
 # The fault leaves the neighbour's address known: else soft-RoCE (6.1) keeps an ending process waiting for what it has
 # not sent until the link is back, or panics.
 killed_in() { # PHASE "VICTIM..." PROGRAM OPTIONS...
-	local phase=$1 victims=$2 victim fault=hole:b how_long=(-D 20) since host job=kill-$RANDOM
+	local phase=$1 victims=$2 victim fault=hole:b since host job=kill-$RANDOM
+	local how_long=(-D 20) # a slow guest takes ten to have its fault
 	local told_s=11 # by shift-kvd, at once
 	local shift_run=("$run/cmd/shift-run/shift-run" --kv start@b --job "$job")
 	shift 2

@@ -312,12 +312,10 @@ home() { # or the program is over
 course=through
 over=1
 survives() { # FAULT PROGRAM OPTIONS...; the duration is added
-	local fault=$1 seconds=${seconds:-} long duration try got_through started took rate=$rate
+	local fault=$1 usual=16 long duration try got_through started took rate=$rate
 	shift
-	[ -n "$seconds" ] || case " $* " in
-	*' -b -q 4 '*) seconds=22 ;; # both guests are busy, and the steps take longer
-	*) seconds=16 ;;
-	esac
+	[[ " $* " != *' -b -q 4 '* ]] || usual=22 # both guests are busy, and the steps take longer
+	local seconds=${seconds:-$usual}
 	[[ $fault != flap:* ]] || seconds=45 # 20 s of them, and a pause before the last fail-back of 16 s
 	for try in 1 2 3; do
 		long=$((seconds * try * (try + 1) / 2))
