@@ -113,7 +113,10 @@ void gate_start(void)
 
 void gate_init(struct gate *g)
 {
-	*g = (struct gate){.shut = biased ? GATE_OPEN : GATE_OPEN | GATE_SHARED};
+	*g = (struct gate){
+		.inside = GATE_OUTSIDE,
+		.shut = biased ? GATE_OPEN : GATE_OPEN | GATE_SHARED,
+	};
 }
 
 /* Every other thread passes a full barrier, between two of its instructions. */
@@ -127,7 +130,7 @@ static void barrier_of_all(void)
 
 static void wait_outside(struct gate *g)
 {
-	for (int spins = 0; atomic_load(&g->inside); spins++)
+	for (int spins = 0; atomic_load(&g->inside) != GATE_OUTSIDE; spins++)
 		if (spins > 100)
 			sched_yield();
 }
@@ -170,10 +173,10 @@ static bool claim(struct gate *g)
 	return false;
 }
 
-enum gate_how gate_enter(struct gate *g)
+enum gate_how gate_enter(struct gate *g, const void *mark)
 {
 	take_lock(g);
-	if (claim(g) && gate_enter_owned(g, 1)) {
+	if (claim(g) && gate_enter_owned(g, mark)) {
 		/* Another thread may take it from us as from now: it will wait for us. */
 		atomic_store(&g->locked, 0);
 		return GATE_OWNED;

@@ -25,10 +25,13 @@
 #define GATE_REASON 2u
 #define GATE_SHARED 0x80000000u
 
+/* No pointer has this value, not even NULL. */
+#define GATE_OUTSIDE ((uintptr_t)1)
+
 struct gate_thread;
 
 struct gate {
-	_Atomic uintptr_t inside; /* its owner is; any value but 0 */
+	_Atomic uintptr_t inside; /* its owner is, with this mark; GATE_OUTSIDE: nobody */
 	_Atomic uint32_t shut;	  /* GATE_OPEN, reasons to turn everybody away, GATE_SHARED */
 	_Atomic uint32_t locked;  /* by one of those who share it, or for a change of owner */
 	_Atomic uint32_t opened;  /* how often; moves before the last reason goes */
@@ -60,15 +63,16 @@ enum gate_how {
 	GATE_LOCKED,
 };
 
-/* Waits for who is inside. Not from inside the same gate. */
-enum gate_how gate_enter(struct gate *g);
+/* Waits for who is inside. Not from inside the same gate. mark as with gate_enter_owned(), unless
+ * it is GATE_LOCKED. */
+enum gate_how gate_enter(struct gate *g, const void *mark);
 
 static inline void gate_leave(struct gate *g, enum gate_how how)
 {
 	if (how == GATE_LOCKED)
 		atomic_store_explicit(&g->locked, 0, memory_order_release);
 	else
-		atomic_store_explicit(&g->inside, 0, memory_order_release);
+		atomic_store_explicit(&g->inside, GATE_OUTSIDE, memory_order_release);
 }
 
 /* Entered as GATE_OWNED: from now on gate_owns(k, key). */
@@ -94,18 +98,18 @@ static inline bool gate_owns(const struct gate_key *k, const void *key)
 }
 
 /*
- * The owner only. false: shut, or shared: gate_enter() knows which. mark is there to be read as
- * long as he is inside; with 0 he is not, and can only find out that the gate is open.
+ * The owner only. false: shut, or shared: gate_enter() knows which. mark, a pointer of the
+ * caller's, is there to be read as long as he is inside: what he would have to save over a call.
  */
-static inline bool gate_enter_owned(struct gate *g, uintptr_t mark)
+static inline bool gate_enter_owned(struct gate *g, const void *mark)
 {
-	atomic_store_explicit(&g->inside, mark, memory_order_relaxed);
+	atomic_store_explicit(&g->inside, (uintptr_t)mark, memory_order_relaxed);
 	atomic_signal_fence(memory_order_seq_cst);
 	if (__builtin_expect(GATE_READ(uint32_t, &g->shut) == GATE_OPEN, 1)) {
 		atomic_signal_fence(memory_order_seq_cst);
 		return true;
 	}
-	atomic_store_explicit(&g->inside, 0, memory_order_release);
+	atomic_store_explicit(&g->inside, GATE_OUTSIDE, memory_order_release);
 	return false;
 }
 

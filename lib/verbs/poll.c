@@ -122,25 +122,28 @@ static int slow_poll(struct vcq *cq, int n, struct ibv_wc *wc)
 
 /* --- fast ------------------------------------------------------------------------------------ */
 
-/* Another send of the QP that was counted last? Most are. */
+/*
+ * Another send of the QP that was counted last? Most are. The provider has stored each field just
+ * now: read in a piece with its neighbour it would not be forwarded from those stores, but have to
+ * wait until both are in the cache (3 ns per completion). So one by one, and in an order in which
+ * the compiler does not join them.
+ */
 static inline bool count_like_last(struct vcq *cq, const struct ibv_wc *wc)
 {
-	if (wc->qp_num != cq->alike.qpn || wc->opcode != cq->alike.opcode ||
-	    wc->status != cq->alike.status)
+	if (wc->status != cq->alike.status || wc->qp_num != cq->alike.qpn ||
+	    wc->opcode != cq->alike.opcode)
 		return false;
 	cq->done++;
 	return true;
 }
 
 #ifdef __x86_64__
-_Static_assert(offsetof(struct ibv_wc, opcode) == offsetof(struct ibv_wc, status) + 4,
-	       "status and opcode are read in one piece");
-
 /* The same in fewer instructions. */
 static inline SHIFT_SSE41 bool count_like_last_sse41(struct vcq *cq, const struct ibv_wc *wc)
 {
-	__m128i alike = _mm_loadl_epi64((const __m128i *)(const void *)&wc->status);
+	__m128i alike = _mm_cvtsi32_si128((int)wc->status);
 
+	alike = _mm_insert_epi32(alike, (int)wc->opcode, 1);
 	alike = _mm_insert_epi32(alike, (int)wc->qp_num, 2);
 	alike = _mm_xor_si128(alike, *(const __m128i *)(const void *)&cq->alike);
 	if (__builtin_expect(!_mm_testz_si128(alike, alike), 0))
@@ -266,7 +269,7 @@ static __attribute__((noinline)) int any_poll_cq(struct ibv_cq *real_cq, int n, 
 
 		return dev ? dev->ops.poll_cq(real_cq, n, wc) : 0;
 	}
-	how = gate_enter(&cq->gate);
+	how = gate_enter(&cq->gate, wc);
 	if (how == GATE_IS_SHUT)
 		return slow_poll(cq, n, wc);
 	if (how == GATE_OWNED)
@@ -278,8 +281,7 @@ static __attribute__((noinline)) int any_poll_cq(struct ibv_cq *real_cq, int n, 
 	return got;
 }
 
-/* The mark of the gate is wc, so that there is little to be saved over the call: whoever polls
- * without one asks for no completions, and need not be inside. */
+/* The mark of the gate is wc, so that there is little to be saved over the call. */
 static inline __attribute__((always_inline)) struct vcq *enter_to_poll(struct ibv_cq *real_cq,
 								       struct ibv_wc *wc)
 {
@@ -288,7 +290,7 @@ static inline __attribute__((always_inline)) struct vcq *enter_to_poll(struct ib
 	if (!gate_owns(&gate_mine.poll, real_cq))
 		return NULL;
 	cq = gate_mine.poll.object;
-	return gate_enter_owned(&cq->gate, (uintptr_t)wc) ? cq : NULL;
+	return gate_enter_owned(&cq->gate, wc) ? cq : NULL;
 }
 
 static __attribute__((noinline)) int polled_unlike(struct vcq *cq, int got)

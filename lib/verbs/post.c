@@ -386,24 +386,21 @@ static __attribute__((noinline)) int post_entered(struct vqp *v, enum gate_how h
 
 static __attribute__((noinline)) int fast_failed(struct vqp *v, int err)
 {
-	struct ibv_send_wr *bad = v->fast_bad;
+	struct ibv_send_wr **bad = gate_mark(&v->send_gate);
 
+	*bad = v->fast_bad;
 	v->fast_bad = NULL;
-	*v->fast_bad_to = bad;
 	shift_fast_fold(v->conn, &v->run);
-	return post_failed(v, GATE_OWNED, err, NULL, v->fast_bad_to);
+	return post_failed(v, GATE_OWNED, err, NULL, bad);
 }
 
-/* What was logged, inside the gate as its owner; leaves it. What an error needs is kept in v: so
- * there is nothing else to be saved over the call. */
+/* What was logged, inside the gate as its owner with bad as the mark; leaves it. What an error
+ * needs is the mark and in v: so there is nothing else to be saved over the call. */
 static inline __attribute__((always_inline)) int post_one(struct vqp *v, struct ibv_qp *qp,
-							  struct ibv_send_wr *wr,
-							  struct ibv_send_wr **bad)
+							  struct ibv_send_wr *wr)
 {
-	int err;
+	int err = v->post_send(qp, wr, &v->fast_bad);
 
-	v->fast_bad_to = bad;
-	err = v->post_send(qp, wr, &v->fast_bad);
 	if (__builtin_expect(err, 0))
 		return fast_failed(v, err);
 	__asm__("" : "+r"(err)); /* is there already: else it would be made 0 again */
@@ -420,7 +417,7 @@ static __attribute__((noinline)) int post_entered(struct vqp *v, enum gate_how h
 
 	if (how == GATE_OWNED && wr && shift_fast_wrap(v->conn, &v->run) &&
 	    shift_fast_post(&v->run, raw_wr(wr)))
-		return post_one(v, v->qp, wr, bad);
+		return post_one(v, v->qp, wr);
 	shift_fast_fold(v->conn, &v->run);
 	rest = log_sends(v, wr);
 	err = wr == rest ? 0 : post_list(v, wr, rest, bad);
@@ -441,7 +438,7 @@ static __attribute__((noinline)) int any_post_send(struct ibv_qp *qp, struct ibv
 	if (!v || !v->conn)
 		return v ? v->post_send(qp, wr, bad)
 			 : vdev_find(qp->context)->ops.post_send(qp, wr, bad);
-	how = gate_enter(&v->send_gate);
+	how = gate_enter(&v->send_gate, bad);
 	if (how == GATE_IS_SHUT)
 		return slow_post_send(v, wr, bad);
 	if (how == GATE_OWNED)
@@ -459,11 +456,11 @@ static __attribute__((noinline)) int any_post_send(struct ibv_qp *qp, struct ibv
 		if (!gate_owns(&gate_mine.send, qp) || !wr)                           \
 			return any_post_send(qp, wr, bad);                            \
 		v = gate_mine.send.object;                                            \
-		if (!gate_enter_owned(&v->send_gate, 1))                              \
+		if (!gate_enter_owned(&v->send_gate, bad))                            \
 			return any_post_send(qp, wr, bad);                            \
 		if (__builtin_expect(!fast_post(&v->run, raw_wr(wr)), 0))             \
 			return post_entered(v, GATE_OWNED, wr, bad);                  \
-		return post_one(v, qp, wr, bad);                                      \
+		return post_one(v, qp, wr);                                           \
 	}                                                                             \
 	_Static_assert(1, "a semicolon is to follow")
 
@@ -607,7 +604,7 @@ static __attribute__((noinline)) int any_post_recv(struct ibv_qp *qp, struct ibv
 	if (!v || !v->conn)
 		return v ? v->post_recv(qp, wr, bad)
 			 : vdev_find(qp->context)->ops.post_recv(qp, wr, bad);
-	how = gate_enter(&v->recv_gate);
+	how = gate_enter(&v->recv_gate, NULL);
 	if (how == GATE_IS_SHUT)
 		return slow_post_recv(v, wr, bad);
 	if (how == GATE_OWNED)
@@ -622,7 +619,7 @@ int hot_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr 
 	if (!gate_owns(&gate_mine.recv, qp))
 		return any_post_recv(qp, wr, bad);
 	v = gate_mine.recv.object;
-	if (!gate_enter_owned(&v->recv_gate, 1))
+	if (!gate_enter_owned(&v->recv_gate, NULL))
 		return any_post_recv(qp, wr, bad);
 	return recv_entered(v, GATE_OWNED, wr, bad);
 }

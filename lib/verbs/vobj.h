@@ -226,8 +226,8 @@ struct vqp {
 				* program's own */
 	struct vcq *send_cq, *recv_cq;
 	struct gate send_gate __attribute__((aligned(64)));
-	struct shift_run run; /* inside send_gate; empty while v is slow */
-	struct ibv_send_wr *fast_bad, **fast_bad_to;
+	struct shift_run run;	      /* inside send_gate; empty while v is slow */
+	struct ibv_send_wr *fast_bad; /* inside send_gate; where to tell the program is its mark */
 	struct gate recv_gate __attribute__((aligned(64)));
 
 	/* Slow. */

@@ -27,9 +27,9 @@ static enum gate_how enter(struct gate *g)
 {
 	enum gate_how how;
 
-	if (gate_owns(&gate_mine.send, g) && gate_enter_owned(g, 1))
+	if (gate_owns(&gate_mine.send, g) && gate_enter_owned(g, NULL))
 		return GATE_OWNED;
-	how = gate_enter(g);
+	how = gate_enter(g, NULL);
 	if (how == GATE_OWNED)
 		gate_remember(&gate_mine.send, g, g);
 	return how;
