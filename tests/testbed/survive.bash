@@ -557,6 +557,23 @@ suffers() { # FAULT error-or-hang|stall OPTIONS...
 	}
 }
 
+# How long the NIC itself takes to give up: the longest gap of an unprotected program, which its error ends, in ms; that
+# many times, a line each.
+retry_times() { # FAULT TIMES OPTIONS...
+	local fault=$1 times=$2 i
+	shift 2
+	for ((i = 1; i <= times; i++)); do
+		unprotected
+		start integrity --outage --one-way --seconds 60 "$@" && carries a 0 && break_it "$fault" || return
+		finish
+		mend_it "$fault"
+		[ "$client_status" -eq 3 ] && jq .longest_gap_ms "$out/a.out" || {
+			failed "$fault: no error"
+			return 1
+		}
+	done
+}
+
 # The outages of that many switches: the longest gap between completions around each fault, the part of it in which
 # the machine did not run the program, and the longest gap in the second before, in ms; and the hundredths of the
 # machine's time that its hypervisor took meanwhile: one "OUTAGE PAUSED WITHOUT STOLEN" each in $out/gaps; phases in
