@@ -121,7 +121,7 @@ gone() { # HOST DIRECTORY PATTERN; prints what is still there
 }
 
 @test "shift-kvd and etcd killed: a switch works without them" {
-	pair ib_write_bw -d mlx5_0 -F -s 4096 -D 50
+	pair ib_write_bw -d mlx5_0 -F -s 4096 -D 30
 	wait_until 30 protected
 	for host in a b; do
 		on $host sh -c 'pkill -KILL -x shift-kvd; pkill -KILL -x etcd; true'
