@@ -567,10 +567,11 @@ retry_times() { # FAULT TIMES OPTIONS...
 		start integrity --outage --one-way --seconds 60 "$@" && carries a 0 && break_it "$fault" || return
 		finish
 		mend_it "$fault"
-		[ "$client_status" -eq 3 ] && jq .longest_gap_ms "$out/a.out" || {
+		if [ "$client_status" -ne 3 ]; then
 			failed "$fault: no error"
 			return 1
-		}
+		fi
+		jq .longest_gap_ms "$out/a.out"
 	done
 }
 
