@@ -37,7 +37,13 @@ guest() { # SCRIPT
 				cat /tmp/server /tmp/client
 				return 1
 			}
-			echo $(($(date +%s%3N) - start))
+			took=$(($(date +%s%3N) - start))
+			# On a busy machine perftest 4.5 may find no clock rate, and all times are inf: once more.
+			if grep -qw inf /tmp/client && [ -z "$again" ]; then
+				again=1 program "$@"
+			else
+				echo $took
+			fi
 		}
 		# A fault, in the background; its events are in /tmp/fault.
 		fault() {
