@@ -50,7 +50,9 @@ teardown() {
 	seconds=30 library=libshift-hooks.so course=disbelieving survives down:b ib_send_bw -s 4096
 }
 
-# kvd and etcd, too: survive-matrix kill. A killed shift-kvd's lease alone lasts half a minute.
+# kvd and etcd, too: survive-matrix kill. A killed shift-kvd's lease alone lasts half a minute. life.bats kills a peer in
+# every run.
+# bats test_tags=long
 @test "kill -9 of the peer while the old QP is fenced: an error at once, and nothing stays" {
 	killed_in fence b ib_send_bw -s 4096
 }
