@@ -61,17 +61,20 @@ on() { # HOST COMMAND...
 
 # $shift_env: more variables for the library; ${host_env[HOST]}: one for that host alone; $library: its file in
 # lib/.libs; $stock: a host that has none; $out: a directory for what programs say; $patience: seconds after which a
-# program is ended with status 124.
+# program is ended with status 124; $mute: warn, where the library shall not say what it does, as a line takes from a
+# guest to here about as long as a phase of a switch; it is asked instead; $delay: see batch.
 shift_env=()
 declare -gA host_env=()
 library=libshift.so
 stock=
 out=
 patience=150
+mute=
+delay=
 
 protected() {
 	prefix=(env "LD_PRELOAD=$BUILDDIR/lib/.libs/$library" SHIFT_JOB=survive SHIFT_RAILS=auto
-		SHIFT_LOG=debug "${shift_env[@]}")
+		"SHIFT_LOG=${mute:-debug}" "${shift_env[@]}")
 }
 
 unprotected() {
@@ -175,8 +178,13 @@ carries() { # HOST RAIL
 	}
 }
 
-# What the library says at that host of each QP's latest switch: one line "QP RAIL" each.
+# Where the library says that each QP is at that host, after its latest switch: one line "QP RAIL" each.
 latest_rails() { # HOST
+	if [ "$mute" ]; then
+		on "$1" "$BUILDDIR/cmd/shift-ctl/shift-ctl" status --job survive --json |
+			jq -r '.processes[].connections[] | select(.protected and .state == "ACTIVE") | "\(.qpn) \(.rail)"'
+		return
+	fi
 	# shift[1]: debug: QP 0x12: SWITCHING -> ACTIVE (COMMIT), rail 1, epoch 2
 	sed -n 's/.* QP \(0x[0-9a-f]*\): .* -> ACTIVE ([A-Z_]*), rail \([0-9]*\),.*/\1 \2/p' "$out/$1.err" |
 		awk '{rail[$1] = $2} END {for (qp in rail) print qp, rail[qp]}'
@@ -205,8 +213,13 @@ went_to() { # RAIL: has each connection been there, on both hosts?
 
 roce='protocol ip u32 match ip protocol 17 0xff match u16 0x12b7 0xffff at 22'
 
-# On rail 0, what matches any of the MATCHes, from one moment on: the last filter leads to the others. Few processes, as
-# each takes its time in a guest under load.
+# Lines for ip or tc. To begin and to end a process stops what runs in a guest for tens of milliseconds: with $delay
+# it begins that many seconds before the lines come, and ends a second after them.
+batch() { # HOST ip|tc LINES
+	on "$1" sh -ec "{ ${delay:+sleep $((delay + 1)) & sleep $delay;} echo '$3'; } | $2 -batch -"
+}
+
+# On rail 0, what matches any of the MATCHes, from one moment on: the last filter leads to the others.
 drop() { # HOST DIRECTION MATCH...
 	local host=$1 direction=$2 filters='' match
 	shift 2
@@ -214,8 +227,8 @@ drop() { # HOST DIRECTION MATCH...
 		filters+="filter add dev eth1 $direction chain 1 $roce $match action drop"$'\n'
 	done
 	filters+="filter add dev eth1 $direction $roce action goto chain 1"
-	on "$host" sh -ec "tc qdisc add dev eth1 clsact 2>/dev/null || tc qdisc show dev eth1 | grep -q clsact
-		echo '$filters' | tc -batch -"
+	on "$host" sh -c 'tc qdisc add dev eth1 clsact 2>/dev/null || tc qdisc show dev eth1 | grep -q clsact' &&
+		batch "$host" tc "$filters"
 }
 
 # The fault begins. KIND:HOST, rail 0 unless it says otherwise.
@@ -223,8 +236,8 @@ faults='down:a down:b pull:a pull:b hole:b hole:ab acks:b big:b flap:a flap:b bo
 break_it() { # FAULT
 	local kind=${1%%:*} host=${1##*:}
 	case $kind in
-	down) on "$host" ip link set eth1 down ;;
-	pull) shift-testbed link --name "$NAME" "$host" 0 down ;;
+	down) batch "$host" ip 'link set eth1 down' ;;
+	pull) sleep "${delay:-0}" && shift-testbed link --name "$NAME" "$host" 0 down ;;
 	hole) # nothing arrives any more, silently: at b, at both
 		drop b ingress '' && { [ "$host" = b ] || drop a ingress ''; } ;;
 	acks) # all that acknowledges: READ responses from first to only, ACK, atomic ACK
@@ -268,6 +281,10 @@ mend_all() {
 
 # Are the connections protected on both sides?
 met_all() {
+	if [ "$mute" ]; then
+		all_on 0
+		return
+	fi
 	grep -q 'SETUP -> ACTIVE' "$out/a.err" && grep -q 'SETUP -> ACTIVE' "$out/b.err"
 }
 
@@ -560,7 +577,7 @@ suffers() { # FAULT error-or-hang|stall OPTIONS...
 # How long the NIC itself takes to give up: the longest gap of an unprotected program, which its error ends, in ms; that
 # many times, a line each.
 retry_times() { # FAULT TIMES OPTIONS...
-	local fault=$1 times=$2 i
+	local fault=$1 times=$2 delay=2 i
 	shift 2
 	for ((i = 1; i <= times; i++)); do
 		unprotected
@@ -575,38 +592,38 @@ retry_times() { # FAULT TIMES OPTIONS...
 	done
 }
 
-# The outages of that many switches: the longest gap between completions around each fault, the part of it in which
-# the machine did not run the program, and the longest gap in the second before, in ms; and the hundredths of the
-# machine's time that its hypervisor took meanwhile: one "OUTAGE PAUSED WITHOUT STOLEN" each in $out/gaps; phases in
-# $out/events. One more goes before, in $out/first: QEMU translates the code of a switch in it, the guest kernel's too,
-# which costs what no real machine pays.
+# The outages of that many switches: the longest gap between completions around each, the part of it in which the
+# machine did not run the program, and the longest gap in the second before, in ms; and the hundredths of the machine's
+# time that its hypervisor took meanwhile: one "OUTAGE PAUSED WITHOUT STOLEN" each in $out/gaps; phases in $out/events.
+# One more goes before, in $out/first: QEMU translates the code of a switch in it, the guest kernel's too, which costs
+# what no real machine pays.
 outages() { # FAULT TIMES OPTIONS...
-	local fault=$1 times=$(($2 + 1)) round=timed_round at till stolen
+	local fault=$1 times=$(($2 + 1)) round=timed_round mute=warn delay=2
 	shift 2
+	: >"$out/stolen"
 	campaign "$fault" "$times" --outage --one-way "$@" || return
-	# The gap around the fault, not that of coming home; it is shorter than all that the client kept if it is not among
-	# them. Clocks are the guest's own.
-	while read -r at till stolen; do
-		jq -r --argjson at "$at" --argjson till "$till" --arg stolen "$stolen" '($at - .started_unix_ms) as $from |
-			($till - .started_unix_ms) as $to | {ms: (.gaps[-1].ms // 0), paused_ms: 0} as $shorter |
-			([.gaps[] | select(.at_ms + .ms >= $from and .at_ms <= $to)] | max_by(.ms) // $shorter) as $around |
-			([.gaps[] | select(.at_ms >= $from - 1000 and .at_ms + .ms < $from)] | max_by(.ms) // $shorter) as $before |
-			"\($around.ms) \($around.paused_ms) \($before.ms) \($stolen)"' "$out/a.out"
-	done <"$out/times" >"$out/all_gaps"
+	# A gap that is not among those that the client kept is shorter than these.
+	jq -r --slurpfile client "$out/a.out" '$client[0] as $c | {ms: ($c.gaps[-1].ms // 0), paused_ms: 0} as $shorter |
+		select(.type == "switch" and .kind == "failover" and .outcome == "committed") |
+		(.unix_s * 1000 - $c.started_unix_ms) as $from | ($from + ([.phases_us[]] | add) / 1000) as $to |
+		([$c.gaps[] | select(.at_ms + .ms >= $from and .at_ms <= $to)] | max_by(.ms) // $shorter) as $around |
+		([$c.gaps[] | select(.at_ms >= $from - 1000 and .at_ms + .ms < $from)] | max_by(.ms) // $shorter) as $before |
+		"\($around.ms) \($around.paused_ms) \($before.ms)"' "$out/events" | paste -d ' ' - "$out/stolen" >"$out/all_gaps"
+	if [ "$(awk 'NF == 4' "$out/all_gaps" | wc -l)" -ne "$times" ]; then
+		echo "$(wc -l <"$out/all_gaps") failovers are recorded, not $times"
+		return 1
+	fi
 	sed 1d "$out/all_gaps" >"$out/gaps"
 	sed 1q "$out/all_gaps" >"$out/first"
 }
 
 timed_round() { # FAULT
-	local at till before
+	local before
 	before=$(ticks)
-	at=$(on a date +%s%3N)
-	break_it "$1" && wait_until 30 all_on 1 && sleep 0.1 || return
-	till=$(on a date +%s%3N)
-	echo "$at $till $(stolen_since "$before")" >>"$out/times"
-	# Two things take a second, whatever fails in it: rail 1's quarantine, and the kernel's pause between two reports
-	# of a carrier that is gone (linkwatch).
-	mend_it "$1" && wait_until 60 sent_home && sleep 1.2
+	# No questions, which take a guest its time, before it is over.
+	break_it "$1" && sleep 1 && wait_until 30 all_on 1 || return
+	stolen_since "$before" >>"$out/stolen"
+	mend_it "$1" && wait_until 60 sent_home
 }
 
 # Of this machine since it began: all, and those of them that its hypervisor gave to somebody else.
@@ -627,7 +644,6 @@ campaign() { # FAULT TIMES OPTIONS...
 	prefix+=(SHIFT_FAILBACK=manual)
 	patience=2100 start integrity --allow-lost-results --seconds 2000 "$@" || return # it is ended before
 	if carries a 0 && wait_until 20 met_all && sleep 1; then
-		: >"$out/times"
 		for ((i = 1; i <= times; i++)); do
 			"${round:-any_round}" "$fault" >"$out/steps" 2>&1 || break
 		done
