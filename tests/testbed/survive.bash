@@ -237,7 +237,7 @@ break_it() { # FAULT
 	local kind=${1%%:*} host=${1##*:}
 	case $kind in
 	down) batch "$host" ip 'link set eth1 down' ;;
-	pull) sleep "${delay:-0}" && shift-testbed link --name "$NAME" "$host" 0 down ;;
+	pull) sleep "${delay:-0}" && shift-testbed link --name "$NAME" "$host" 0 down && { [ -z "$delay" ] || sleep 1; } ;;
 	hole) # nothing arrives any more, silently: at b, at both
 		drop b ingress '' && { [ "$host" = b ] || drop a ingress ''; } ;;
 	acks) # all that acknowledges: READ responses from first to only, ACK, atomic ACK
@@ -620,8 +620,8 @@ outages() { # FAULT TIMES OPTIONS...
 timed_round() { # FAULT
 	local before
 	before=$(ticks)
-	# No questions, which take a guest its time, before it is over.
-	break_it "$1" && sleep 1 && wait_until 30 all_on 1 || return
+	# No questions, which take a guest its time, before it is over: that is when break_it comes back.
+	break_it "$1" && wait_until 30 all_on 1 || return
 	stolen_since "$before" >>"$out/stolen"
 	mend_it "$1" && wait_until 60 sent_home
 }

@@ -42,7 +42,7 @@ enum {
 	PIECES_MAX = 3,	    /* scatter-gather entries of a work request */
 	PIECE_GAP = 64,	    /* unused bytes between two pieces */
 	INLINE_MAX = 128,   /* bytes */
-	GAPS_KEPT = 256,    /* the longest, per lane */
+	GAPS_KEPT = 2048,   /* the longest, per lane: a second on a busy machine has several */
 	SECONDS_KEPT = 600, /* of the run, in which completions are counted one by one */
 	DEVICES_MAX = 2,
 	BREAK_AT = 20,	    /* the number in its stream at which --break strikes */
