@@ -593,23 +593,26 @@ retry_times() { # FAULT TIMES OPTIONS...
 }
 
 # The outages of that many switches: the longest gap between completions around each, the part of it in which the
-# machine did not run the program, and the longest gap in the second before, in ms; and the hundredths of the machine's
-# time that its hypervisor took meanwhile: one "OUTAGE PAUSED WITHOUT STOLEN" each in $out/gaps; phases in $out/events.
-# One more goes before, in $out/first: QEMU translates the code of a switch in it, the guest kernel's too, which costs
-# what no real machine pays.
+# machine did not run the program, the part of it after host a's library had heard of the fault (from its kernel, its
+# peer, a probe or a completion), and the longest gap in the second before, in ms; and the hundredths of the machine's
+# time that its hypervisor took meanwhile: one "OUTAGE PAUSED HEARD WITHOUT STOLEN" each in $out/gaps; phases in
+# $out/events. One more goes before, in $out/first: QEMU translates the code of a switch in it, the guest kernel's too,
+# which costs what no real machine pays.
 outages() { # FAULT TIMES OPTIONS...
 	local fault=$1 times=$(($2 + 1)) round=timed_round mute=warn delay=2
 	shift 2
 	: >"$out/stolen"
 	campaign "$fault" "$times" --outage --one-way "$@" || return
 	# A gap that is not among those that the client kept is shorter than these.
-	jq -r --slurpfile client "$out/a.out" '$client[0] as $c | {ms: ($c.gaps[-1].ms // 0), paused_ms: 0} as $shorter |
+	jq -r --slurpfile client "$out/a.out" '$client[0] as $c | ($c.gaps[-1].ms // 0) as $least |
+		{at_ms: 0, ms: $least, paused_ms: 0} as $shorter |
 		select(.type == "switch" and .kind == "failover" and .outcome == "committed") |
 		(.unix_s * 1000 - $c.started_unix_ms) as $from | ($from + ([.phases_us[]] | add) / 1000) as $to |
 		([$c.gaps[] | select(.at_ms + .ms >= $from and .at_ms <= $to)] | max_by(.ms) // $shorter) as $around |
 		([$c.gaps[] | select(.at_ms >= $from - 1000 and .at_ms + .ms < $from)] | max_by(.ms) // $shorter) as $before |
-		"\($around.ms) \($around.paused_ms) \($before.ms)"' "$out/events" | paste -d ' ' - "$out/stolen" >"$out/all_gaps"
-	if [ "$(awk 'NF == 4' "$out/all_gaps" | wc -l)" -ne "$times" ]; then
+		([$around.at_ms + $around.ms - $from, 0] | max) as $heard |
+		"\($around.ms) \($around.paused_ms) \($heard) \($before.ms)"' "$out/events" | paste -d ' ' - "$out/stolen" >"$out/all_gaps"
+	if [ "$(awk 'NF == 5' "$out/all_gaps" | wc -l)" -ne "$times" ]; then
 		echo "$(wc -l <"$out/all_gaps") failovers are recorded, not $times"
 		return 1
 	fi
