@@ -44,6 +44,7 @@ teardown() {
 	survives_pause down:a ab arm integrity --allow-lost-results --qps 2
 }
 
+# bats test_tags=long
 @test "ib_send_bw, no NIC's rq_psn is believed: through without a proof, as statistics say" {
 	shift_env=(SHIFT_PSN=stale)
 	# What is asked of shift-ctl takes a busy guest its time.
