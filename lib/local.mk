@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-# libshift.so: core (the pure state machine), health, stats, verbs.
+# libshift.so, room by room: doc/architecture.md says what each is for, and its order.
 
 # lib/core sees no verbs: it is built and tested without a NIC, and driven by tests/sim.
 CORE_SOURCES = \
@@ -19,21 +19,19 @@ noinst_LTLIBRARIES += lib/libshiftcore-mutants.la
 lib_libshiftcore_mutants_la_SOURCES = $(CORE_SOURCES)
 lib_libshiftcore_mutants_la_CPPFLAGS = $(AM_CPPFLAGS) -DSHIFT_MUTANTS -DSHIFT_COVERAGE
 
-# What moves the core: threads, NICs, control links, link events, probes.
-noinst_LTLIBRARIES += lib/libshiftverbs.la
-lib_libshiftverbs_la_SOURCES = \
-	lib/health/live.c lib/health/live.h lib/health/live_judge.c \
-	lib/health/netlink.c lib/health/netlink.h \
-	lib/health/probe.c lib/health/probe.h lib/health/probe_int.h lib/health/probe_qp.c \
-	lib/verbs/bg.c lib/verbs/bg.h lib/verbs/bg_int.h lib/verbs/bg_timer.c \
-	lib/verbs/control.c lib/verbs/control.h \
-	lib/verbs/env.h lib/verbs/gid.c lib/verbs/hooks.h \
-	lib/verbs/link.c lib/verbs/link.h lib/verbs/link_int.h lib/verbs/link_open.c \
-	lib/verbs/link_qp.c \
-	lib/verbs/log.h lib/verbs/nic.c lib/verbs/nic.h lib/verbs/nic_int.h \
-	lib/verbs/nic_psn.c lib/verbs/nic_watch.c lib/verbs/patience.h lib/verbs/real.h \
-	lib/verbs/worker.c lib/verbs/worker.h
-lib_libshiftverbs_la_CFLAGS = $(AM_CFLAGS) -pthread $(IBVERBS_CFLAGS)
+# What moves the core: threads, NICs, control links, link events, probes. tests/clients/link_test runs
+# them without the rooms above.
+noinst_LTLIBRARIES += lib/libshiftnic.la
+lib_libshiftnic_la_SOURCES = \
+	lib/base/background.c lib/base/background.h lib/base/control_socket.c \
+	lib/base/control_socket.h lib/base/thread.c lib/base/thread.h lib/base/timers.c \
+	lib/base/timers.h lib/base/worker.c lib/base/worker.h lib/base/poll_deadline.h \
+	lib/nic/ctrl_link.c lib/nic/ctrl_link.h lib/nic/ctrl_link_int.h lib/nic/ctrl_link_open.c \
+	lib/nic/ctrl_link_qp.c lib/nic/netlink.c lib/nic/netlink.h lib/nic/nic.c lib/nic/nic.h \
+	lib/nic/nic_gid.c lib/nic/nic_int.h lib/nic/nic_psn.c lib/nic/nic_watch.c lib/nic/peer_path.h \
+	lib/nic/probe.c lib/nic/probe.h lib/nic/probe_int.h lib/nic/probe_qp.c lib/nic/rq_psn.c \
+	lib/nic/rq_psn.h lib/nic/rq_psn_judge.c
+lib_libshiftnic_la_CFLAGS = $(AM_CFLAGS) -pthread $(IBVERBS_CFLAGS)
 
 EXTRA_DIST += doc/protocol.md
 
@@ -43,30 +41,45 @@ EXTRA_DIST += doc/protocol.md
 # on libibverbs even if it calls nothing there by name: programs get it from a handle of ours.
 pkglib_LTLIBRARIES += lib/libshift.la
 lib_libshift_la_SOURCES = \
-	lib/verbs/exports.c lib/verbs/hooks.h lib/verbs/dv.c lib/verbs/dv.h lib/verbs/around.c \
-	lib/verbs/arm.c lib/verbs/async.c lib/verbs/cq.c lib/verbs/device.c lib/verbs/enter.c lib/verbs/fence.c lib/verbs/gate.c lib/verbs/gate.h lib/verbs/jobs.c \
-	lib/verbs/keys.c lib/verbs/keys.h lib/verbs/meet.c lib/verbs/memory.c \
-	lib/verbs/operator.c lib/verbs/scarce.c \
-	lib/verbs/path.c lib/verbs/path.h lib/verbs/pause.c lib/verbs/pause.h lib/verbs/poll.c lib/verbs/post.c lib/verbs/qp.c \
-	lib/verbs/table.c lib/verbs/table.h lib/verbs/told.c lib/verbs/told.h lib/verbs/twin.c lib/verbs/vobj.c lib/verbs/vobj.h \
-	lib/verbs/windows.c \
-	lib/verbs/real.c lib/verbs/real.h lib/verbs/dlopen.c lib/verbs/dlopen.S \
-	lib/verbs/env.c lib/verbs/env.h lib/verbs/log.c lib/verbs/log.h \
-	lib/verbs/rails.c lib/verbs/rails.h lib/verbs/sysfs.c
+	lib/base/dlopen.S lib/base/dlopen.c lib/base/dlopen.h lib/base/env.c lib/base/env.h \
+	lib/base/fork.c lib/base/fork.h lib/base/gate.c lib/base/gate.h lib/base/log.c lib/base/log.h \
+	lib/base/rail_list.c lib/base/rail_list.h lib/base/real_verbs.c lib/base/real_verbs.h \
+	lib/base/reentry.c lib/base/reentry.h lib/base/sysfs.c lib/base/sysfs.h lib/base/table.c \
+	lib/base/table.h \
+	lib/object/cq.c lib/object/cq.h lib/object/device.c lib/object/device.h lib/object/memory.c \
+	lib/object/memory.h lib/object/object.c lib/object/object.h \
+	lib/conn/actions.c lib/conn/actions.h lib/conn/arm.c lib/conn/arm.h lib/conn/conn_lock.c \
+	lib/conn/conn_lock.h lib/conn/conn_timers.c lib/conn/conn_timers.h lib/conn/drain.c \
+	lib/conn/drain.h lib/conn/exported_keys.c lib/conn/exported_keys.h lib/conn/fence_qp.c \
+	lib/conn/fence_qp.h lib/conn/job_deadlines.c lib/conn/job_deadlines.h lib/conn/memlock.c \
+	lib/conn/memlock.h lib/conn/pause_points.c lib/conn/pause_points.h lib/conn/peer_keys.c \
+	lib/conn/peer_keys.h lib/conn/protection.c lib/conn/protection.h lib/conn/rail_jobs.c lib/conn/rail_jobs.h lib/conn/repost.c \
+	lib/conn/repost.h lib/conn/twin.c lib/conn/twin.h lib/conn/vqp.c lib/conn/vqp.h \
+	lib/verbs/async_events.c lib/verbs/async_events.h lib/verbs/bypass.c lib/verbs/bypass.h \
+	lib/verbs/context.c lib/verbs/context.h lib/verbs/memory_windows.c lib/verbs/memory_windows.h \
+	lib/verbs/poll.c lib/verbs/poll.h lib/verbs/post_recv.c lib/verbs/post_recv.h \
+	lib/verbs/post_send.c lib/verbs/post_send.h lib/verbs/qp.c lib/verbs/qp.h \
+	lib/session/dispatch.c lib/session/dispatch.h lib/session/job.c lib/session/job.h \
+	lib/session/nic_events.c lib/session/nic_events.h lib/session/operator.c \
+	lib/session/operator.h lib/session/path_health.c lib/session/path_health.h \
+	lib/session/peer_paths.c lib/session/peer_paths.h lib/session/rendezvous.c \
+	lib/session/rendezvous.h lib/session/start.c lib/session/start.h lib/session/tombstones.c \
+	lib/session/tombstones.h \
+	lib/preload/direct_verbs.c lib/preload/direct_verbs.h lib/preload/exports.c
 SHIFT_SO_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS) -fvisibility=hidden -ftls-model=initial-exec
 lib_libshift_la_CFLAGS = $(SHIFT_SO_CFLAGS) $(HOOKS_CFLAGS)
-lib_libshift_la_LIBADD = lib/libshiftverbs.la lib/libshiftstats.la lib/libshiftcore.la kv/libkvclient.la $(IBVERBS_LIBS)
+lib_libshift_la_LIBADD = lib/libshiftnic.la lib/libshiftstats.la lib/libshiftcore.la kv/libkvclient.la $(IBVERBS_LIBS)
 lib_libshift_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \
 	-Wl,--no-as-needed,-libverbs \
 	-Wl,-z,nodelete -Wl,-z,defs -Wl,--exclude-libs,ALL -Wl,--no-undefined-version \
-	-Wl,--version-script,$(srcdir)/lib/libshift.map
-lib_libshift_la_DEPENDENCIES = lib/libshiftverbs.la lib/libshiftstats.la lib/libshiftcore.la kv/libkvclient.la lib/libshift.map
-EXTRA_DIST += lib/libshift.map
+	-Wl,--version-script,$(srcdir)/lib/preload/libshift.map
+lib_libshift_la_DEPENDENCIES = lib/libshiftnic.la lib/libshiftstats.la lib/libshiftcore.la kv/libkvclient.la lib/preload/libshift.map
+EXTRA_DIST += lib/preload/libshift.map
 
-# What a dlopen of libmlx5 gets: nothing but dependencies, in this order (lib/verbs/dlopen.c).
+# What a dlopen of libmlx5 gets: nothing but dependencies, in this order (lib/base/dlopen.c).
 if HAVE_MLX5
 pkglib_LTLIBRARIES += lib/libshift-mlx5.la
-lib_libshift_mlx5_la_SOURCES = lib/verbs/mlx5.c
+lib_libshift_mlx5_la_SOURCES = lib/preload/mlx5.c
 lib_libshift_mlx5_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \
 	-Wl,--no-as-needed,lib/.libs/libshift.so,-lmlx5
 lib_libshift_mlx5_la_DEPENDENCIES = lib/libshift.la

@@ -664,7 +664,7 @@ chld_is_ignored() { # in /proc/self/status on standard input
 }
 
 @test "the manual page names every variable that the library reads" {
-	grep -o 'SHIFT_[A-Z_]*[A-Z]' "$SRCDIR/lib/verbs/env.h" | grep -v _H$ | sort -u | while read -r v; do
+	grep -o 'SHIFT_[A-Z_]*[A-Z]' "$SRCDIR/lib/base/env.h" | grep -v _H$ | sort -u | while read -r v; do
 		grep -qE "^(\.It )?.*\b$v\b" "$SRCDIR/man/shift-run.1" || { echo "$v"; false; }
 	done
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* The NICs of this host, and which of them are whose backups. */
 #include "run.h"
-#include "lib/verbs/rails.h"
+#include "lib/base/rail_list.h"
+#include "lib/base/sysfs.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -86,7 +87,7 @@ void rails_check(const char *words)
 	size_t n;
 
 	if (!words || !strcmp(words, "auto")) {
-		if (rails_devices(devices_dir, d, DEVICES_MAX) == 1)
+		if (sysfs_devices(devices_dir, d, DEVICES_MAX) == 1)
 			say("%s is the only RDMA device here: its connections have nowhere to go",
 			    d[0].name);
 		return;
@@ -118,7 +119,7 @@ void rails_each(const char *words, void (*fn)(void *arg, const char *device, con
 	unsigned int n;
 
 	if (!words || !strcmp(words, "auto")) {
-		n = rails_devices(devices_dir, d, DEVICES_MAX);
+		n = sysfs_devices(devices_dir, d, DEVICES_MAX);
 		rails_auto(d, n, "", backups, 0); /* sorts them */
 		for (unsigned int i = 0; i < n; i++)
 			call(fn, arg, d[i].name, backups,

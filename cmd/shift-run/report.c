@@ -12,7 +12,7 @@
 
 #include "lib/stats/report.h"
 
-enum { REPORT_DIR_MAX = 255 }; /* of lib/verbs/env.h */
+enum { REPORT_DIR_MAX = 255 }; /* of lib/base/env.h */
 
 void report_begin(struct run_report *r)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* What the library reads (lib/verbs/env.h). It takes defaults for nonsense; we refuse it. */
+/* What the library reads (lib/base/env.h). It takes defaults for nonsense; we refuse it. */
 #include "run.h"
 
 #include <ctype.h>

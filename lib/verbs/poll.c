@@ -4,119 +4,28 @@
  *
  * Fast: the program's poll goes to its NIC and the completions are only counted. Slow, from the
  * first error on or while one of the CQ's QPs is in a switch or on a twin: whoever polls, or drains
- * behind a fence, first feeds all there is into the connections, in order (digest), and then takes
- * from `out`. So nobody can overtake a completion that another thread holds in its hand.
+ * behind a fence, first feeds all there is into the connections, in order (vcq_drain), and then
+ * takes what they have delivered. So nobody can overtake a completion that another thread holds in
+ * its hand.
  */
+#include "lib/verbs/poll.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/verbs/log.h"
-#include "lib/verbs/vobj.h"
-
-#define BATCH 32
+#include "lib/base/log.h"
+#include "lib/conn/drain.h"
 
 /* --- slow ------------------------------------------------------------------------------------ */
-
-/* Completions from the program's CQ: those of the stash first. Under cq->digest, the gate shut. */
-static int harvest(struct vcq *cq, struct ibv_wc *wc)
-{
-	int n = 0;
-
-	while (n < BATCH && cq->stash_at < cq->stash_n)
-		wc[n++] = cq->stash[cq->stash_at++];
-	if (!n)
-		return cq->poll_cq(cq->cq, BATCH, wc);
-	if (cq->stash_at == cq->stash_n) {
-		cq->stash_at = cq->stash_n = 0;
-		gate_open(&cq->gate);
-	}
-	return n;
-}
-
-static void feed_rail0(struct vcq *cq, struct ibv_wc *wc)
-{
-	struct vqp *v = table_get(&cq->dev->qps, wc->qp_num);
-
-	if (!v || !v->conn)
-		vcq_out(cq, wc);
-	else if (wc->wr_id == v->marker)
-		atomic_store(&v->jobs[0].marker_seen, true);
-	else
-		vqp_completion(v, cq, 0, wc);
-}
-
-static void feed_twin(struct vcq *cq, const struct nic *nic, struct ibv_wc *wc)
-{
-	uint8_t rail;
-	struct vqp *v = twin_find(nic, wc->qp_num, &rail);
-
-	if (!v)
-		return; /* of a twin that is gone, and so is its connection */
-	if (wc->wr_id == v->marker)
-		atomic_store(&v->jobs[rail].marker_seen, true);
-	else
-		vqp_completion(v, cq, rail, wc);
-}
-
-static void digest_shadow(struct vcq *cq, const struct nic *nic)
-{
-	struct ibv_cq *shadow = atomic_load(&cq->shadow[nic->index].cq);
-	struct ibv_wc wc[BATCH];
-	int n;
-
-	if (!shadow)
-		return;
-	do {
-		n = ibv_poll_cq(shadow, BATCH, wc);
-		for (int i = 0; i < n; i++)
-			feed_twin(cq, nic, &wc[i]);
-	} while (n == BATCH);
-}
-
-/*
- * The gate stays shut until all that was polled is fed: a receive's completion gets the wr_id that
- * is next in the log, so nobody may poll a later one and have it counted first.
- */
-void vcq_digest(struct vcq *cq)
-{
-	struct gate *gate = &cq->gate;
-	struct ibv_wc wc[BATCH];
-	int n;
-
-	gate_shut(gate);
-	gate_sync(&gate, 1);
-	do {
-		n = harvest(cq, wc);
-		for (int i = 0; i < n; i++)
-			feed_rail0(cq, &wc[i]);
-	} while (n > 0);
-	for (unsigned int i = 1; i < cq->dev->rails; i++)
-		digest_shadow(cq, cq->dev->nic[i]);
-	gate_open(gate);
-}
-
-static int take(struct vcq *cq, int n, struct ibv_wc *wc)
-{
-	struct wc_ring *r = &cq->out;
-	int got = 0;
-
-	pthread_mutex_lock(&cq->out_lock);
-	while (got < n && r->head != r->tail)
-		wc[got++] = r->wc[r->head++ & r->mask];
-	if (got && r->head == r->tail)
-		gate_open(&cq->gate);
-	pthread_mutex_unlock(&cq->out_lock);
-	return got;
-}
 
 static int slow_poll(struct vcq *cq, int n, struct ibv_wc *wc)
 {
 	int got;
 
-	pthread_mutex_lock(&cq->digest);
-	vcq_digest(cq);
-	got = take(cq, n, wc);
-	pthread_mutex_unlock(&cq->digest);
+	pthread_mutex_lock(&cq->drain_lock);
+	vcq_drain(cq);
+	got = vcq_take(cq, n, wc);
+	pthread_mutex_unlock(&cq->drain_lock);
 	return got;
 }
 
@@ -153,14 +62,6 @@ static inline SHIFT_SSE41 bool count_like_last_sse41(struct vcq *cq, const struc
 }
 #endif
 
-void vcq_add_done(struct vcq *cq, const struct vqp *v)
-{
-	if (!v || cq->last != v)
-		return;
-	*shift_fast_done(v->conn) += cq->done;
-	cq->done = 0;
-}
-
 static struct vqp *qp_of(struct vcq *cq, uint32_t qpn)
 {
 	if (__builtin_expect(qpn != cq->alike.qpn, 0)) {
@@ -171,26 +72,12 @@ static struct vqp *qp_of(struct vcq *cq, uint32_t qpn)
 	return cq->last;
 }
 
-void vcq_forget(struct vcq *cq, const struct vqp *v)
-{
-	struct gate *gate = &cq->gate;
-
-	gate_shut(gate);
-	gate_sync(&gate, 1);
-	if (cq->last == v) {
-		vcq_add_done(cq, v);
-		cq->last = NULL;
-		cq->alike.qpn = 0;
-	}
-	gate_open(gate);
-}
-
 /* Not like the last one. */
 static void count_one(struct vcq *cq, struct vqp *v, struct ibv_wc *wc)
 {
 	struct shift_cqe cqe = {
 		.wr_id = wc->wr_id,
-		.epoch = v->rail0_epoch,
+		.epoch = v->hot.rail0_epoch,
 		.is_recv = wc->opcode & IBV_WC_RECV,
 	};
 	struct shift_wc out = {.wr_id = wc->wr_id};

@@ -1,41 +1,35 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* The program's queue pairs: which can be protected, and what it does to them. */
+#include "lib/verbs/qp.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
-#include "lib/verbs/env.h"
-#include "lib/verbs/hooks.h"
-#include "lib/verbs/keys.h"
-#include "lib/verbs/log.h"
-#include "lib/verbs/real.h"
-#include "lib/verbs/vobj.h"
+#include "lib/base/env.h"
+#include "lib/base/fork.h"
+#include "lib/base/log.h"
+#include "lib/base/real_verbs.h"
+#include "lib/base/reentry.h"
+#include "lib/conn/actions.h"
+#include "lib/conn/conn_lock.h"
+#include "lib/conn/conn_timers.h"
+#include "lib/conn/exported_keys.h"
+#include "lib/conn/memlock.h"
+#include "lib/conn/peer_keys.h"
+#include "lib/conn/rail_jobs.h"
+#include "lib/conn/repost.h"
+#include "lib/conn/twin.h"
+#include "lib/verbs/bypass.h"
+#include "lib/verbs/memory_windows.h"
 
-#define SGES_MAX 64
-
-static struct table qps = TABLE_INIT;
-static struct table by_id = TABLE_INIT;
+static struct qp_session session;
 static _Atomic uint32_t next_id = 1;
 
-struct vqp *vqp_find(const struct ibv_qp *qp)
+void qp_set_session(const struct qp_session *s)
 {
-	return table_get(&qps, (uintptr_t)qp);
-}
-
-struct vqp *vqp_by_id(uint32_t id)
-{
-	return table_get(&by_id, id);
-}
-
-void vqp_each(void (*fn)(struct vqp *v, void *arg), void *arg)
-{
-	table_each(&by_id, (void (*)(void *, void *))fn, arg);
-}
-
-void vqp_all(void (*fn)(struct vqp *v, void *arg), void *arg)
-{
-	table_each(&qps, (void (*)(void *, void *))fn, arg);
+	session = *s;
 }
 
 /* --- creation -------------------------------------------------------------------------------- */
@@ -49,22 +43,22 @@ static uint64_t unlikely_number(void)
 	return n;
 }
 
-static void qp_free(struct vobj *obj)
+static void qp_free(struct object *obj)
 {
 	struct vqp *v = (struct vqp *)obj;
 
 	free(v->conn);
-	keys_free(v->keys);
-	told_free(&v->told);
+	peer_keys_free(v->keys.peer);
+	exported_keys_free(&v->keys.exported);
 	if (v->pd)
-		vobj_put(&v->pd->obj);
+		object_put(&v->pd->obj);
 	if (v->conn) {
-		vobj_put(&v->send_cq->obj);
-		vobj_put(&v->recv_cq->obj);
+		object_put(&v->send_cq->obj);
+		object_put(&v->recv_cq->obj);
 	}
 	pthread_mutex_destroy(&v->lock);
-	pthread_cond_destroy(&v->closed_cond);
-	pthread_cond_destroy(&v->job_ended);
+	pthread_cond_destroy(&v->life.closed_cond);
+	pthread_cond_destroy(&v->rails.job_ended);
 	free(v);
 }
 
@@ -80,7 +74,7 @@ static enum stats_unprotected judge(const struct vqp *v, const struct ibv_qp_ini
 		return STATS_UNPROTECTED_OTHER;
 	if (!v->send_cq || !v->recv_cq)
 		return STATS_UNPROTECTED_CQ_EX;
-	if (v->send_cq->around || v->recv_cq->around)
+	if (v->send_cq->bypassed || v->recv_cq->bypassed)
 		return STATS_UNPROTECTED_POSTED_AROUND;
 	if (v->pd->windows)
 		return STATS_UNPROTECTED_MEMORY_WINDOW;
@@ -95,7 +89,7 @@ static enum stats_unprotected judge(const struct vqp *v, const struct ibv_qp_ini
 static bool conn_new(struct vqp *v)
 {
 	struct shift_conn_cfg cfg = {
-		.nonce = meet_nonce(),
+		.nonce = session.nonce,
 		.id = v->id,
 		.sq_cap = v->init.cap.max_send_wr ? v->init.cap.max_send_wr : 1,
 		.rq_cap = v->init.cap.max_recv_wr,
@@ -138,8 +132,8 @@ static bool attach(struct vqp *v)
 		vcq_detach(v->send_cq, room(v));
 		return false;
 	}
-	vobj_get(&v->send_cq->obj);
-	vobj_get(&v->recv_cq->obj);
+	object_get(&v->send_cq->obj);
+	object_get(&v->recv_cq->obj);
 	return true;
 }
 
@@ -150,16 +144,16 @@ static void detach(struct vqp *v)
 		vcq_detach(v->recv_cq, room(v));
 }
 
-/* What a QP needs to be protected one day; v->why says if it cannot be. */
+/* What a QP needs to be protected one day; v->program.why says if it cannot be. */
 static void protect(struct vqp *v)
 {
-	v->keys = keys_new();
-	if (!v->keys) {
-		v->why = STATS_UNPROTECTED_NO_MEMORY;
+	v->keys.peer = peer_keys_new();
+	if (!v->keys.peer) {
+		v->program.why = STATS_UNPROTECTED_NO_MEMORY;
 		return;
 	}
 	if (!attach(v)) {
-		v->why = STATS_UNPROTECTED_OTHER;
+		v->program.why = STATS_UNPROTECTED_OTHER;
 		return;
 	}
 	v->id = atomic_fetch_add(&next_id, 1);
@@ -167,21 +161,21 @@ static void protect(struct vqp *v)
 		free(v->conn);
 		v->conn = NULL;
 		detach(v);
-		vobj_put(&v->send_cq->obj);
-		vobj_put(&v->recv_cq->obj);
-		v->why = STATS_UNPROTECTED_NO_MEMORY;
+		object_put(&v->send_cq->obj);
+		object_put(&v->recv_cq->obj);
+		v->program.why = STATS_UNPROTECTED_NO_MEMORY;
 		return;
 	}
 	v->marker = unlikely_number();
 	if (v->send_cq == v->recv_cq)
-		v->recv_mark = unlikely_number();
+		v->hot.recv_mark = unlikely_number();
 	for (uint8_t i = 0; i < SHIFT_RAILS_MAX; i++) {
-		v->jobs[i].v = v;
-		v->jobs[i].rail = i;
+		v->rails.jobs[i].v = v;
+		v->rails.jobs[i].rail = i;
 	}
 	vqp_timers_init(v);
 	v->stats = stats_conn_add(v->dev->nic[0]->name, v->qp->qp_num, now_ns());
-	v->why = STATS_UNPROTECTED_SETUP;
+	v->program.why = STATS_UNPROTECTED_SETUP;
 }
 
 static struct vqp *qp_new(struct vdev *dev, struct ibv_pd *pd, const struct ibv_qp_init_attr *attr)
@@ -198,37 +192,31 @@ static struct vqp *qp_new(struct vdev *dev, struct ibv_pd *pd, const struct ibv_
 	v->post_recv = dev->ops.post_recv;
 	v->pd = vpd_find(pd);
 	if (v->pd)
-		vobj_get(&v->pd->obj);
+		object_get(&v->pd->obj);
 	v->send_cq = vcq_find(attr->send_cq);
 	v->recv_cq = vcq_find(attr->recv_cq);
 	v->stats = -1;
-	gate_init(&v->send_gate);
-	gate_init(&v->recv_gate);
+	gate_init(&v->hot.send_gate);
+	gate_init(&v->hot.recv_gate);
 	pthread_mutex_init(&v->lock, NULL);
-	pthread_cond_init(&v->closed_cond, NULL);
-	pthread_cond_init(&v->job_ended, NULL);
+	pthread_cond_init(&v->life.closed_cond, NULL);
+	pthread_cond_init(&v->rails.job_ended, NULL);
 	return v;
 }
 
 static void publish(struct vqp *v)
 {
-	int err = 0;
+	int err = vqp_publish(v);
 
-	if (v->conn)
-		err = table_put(&v->dev->qps, v->qp->qp_num, v);
-	if (!err && v->conn)
-		err = table_put(&by_id, v->id, v);
-	if (!err)
-		err = table_put(&qps, (uintptr_t)v->qp, v);
 	if (err)
 		log_error("out of memory: QP %#x is not protected", v->qp->qp_num);
 	if (err || !v->conn)
 		return;
 	for (unsigned int i = 1; i < v->dev->rails; i++)
-		vobj_job(&v->obj, v->dev->nic[i], twin_create);
-	meet_new(v);
-	windows_look(v);
-	around_look(v);
+		object_job(&v->obj, v->dev->nic[i], twin_create);
+	session.begin(v);
+	memory_windows_check(v);
+	bypass_check(v);
 }
 
 struct ibv_qp *hook_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
@@ -237,7 +225,7 @@ struct ibv_qp *hook_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	struct vdev *dev = vdev_find(pd->context);
 	struct vqp *v;
 
-	if (!qp || !dev || hook_forked())
+	if (!qp || !dev || fork_in_child_warn())
 		return qp;
 	v = qp_new(dev, pd, attr);
 	if (!v)
@@ -245,16 +233,16 @@ struct ibv_qp *hook_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	v->qp = qp;
 	v->qpn = qp->qp_num;
 	v->init = *attr; /* with the capacities as accepted */
-	v->why = judge(v, attr);
-	if (v->why == STATS_UNPROTECTED_NONE)
+	v->program.why = judge(v, attr);
+	if (v->program.why == STATS_UNPROTECTED_NONE)
 		protect(v);
 	if (!v->conn)
-		stats_bypass(dev->ctx->device->name, v->why);
+		stats_bypass(dev->ctx->device->name, v->program.why);
 	publish(v);
 	return qp;
 }
 
-void hook_created_around(struct ibv_qp *qp)
+void hook_created_direct_qp(struct ibv_qp *qp)
 {
 	struct ibv_qp_init_attr attr = {
 		.send_cq = qp->send_cq, .recv_cq = qp->recv_cq, .qp_type = qp->qp_type};
@@ -265,8 +253,8 @@ void hook_created_around(struct ibv_qp *qp)
 		return;
 	v->qp = qp;
 	v->init = attr;
-	v->why = STATS_UNPROTECTED_POSTED_AROUND;
-	stats_bypass(dev->ctx->device->name, v->why);
+	v->program.why = STATS_UNPROTECTED_POSTED_AROUND;
+	stats_bypass(dev->ctx->device->name, v->program.why);
 	publish(v);
 }
 
@@ -319,19 +307,19 @@ static uint64_t giveup_ns(const struct ibv_qp_attr *attr)
 static void started(struct vqp *v)
 {
 	struct shift_conn_start s = {
-		.sq_psn_known = v->state == IBV_QPS_RTS,
+		.sq_psn_known = v->program.state == IBV_QPS_RTS,
 		.qpn = v->qp->qp_num,
-		.dest_qpn = v->attr.dest_qp_num,
-		.sq_psn = v->attr.sq_psn,
-		.rq_psn = v->attr.rq_psn,
-		.mtu = 128u << v->attr.path_mtu,
-		.giveup_ns = giveup_ns(&v->attr),
+		.dest_qpn = v->program.attr.dest_qp_num,
+		.sq_psn = v->program.attr.sq_psn,
+		.rq_psn = v->program.attr.rq_psn,
+		.mtu = 128u << v->program.attr.path_mtu,
+		.giveup_ns = giveup_ns(&v->program.attr),
 	};
 
 	vqp_enter(v);
 	shift_conn_start(v->conn, &s);
 	vqp_leave(v);
-	atomic_store(&v->started, true); /* the background sees it: no system call here */
+	atomic_store(&v->life.started, true); /* the background sees it: no system call here */
 }
 
 /* The program ends the connection: what it was told before is true afterwards too (rule 19). Under
@@ -340,12 +328,12 @@ static void close_entered(struct vqp *v, enum shift_close how)
 {
 	struct shift_event ev = {.type = SHIFT_EV_CLOSE, .how = (uint8_t)how};
 
-	v->closed = false;
-	v->dead = true;
+	v->life.closed = false;
+	v->life.dead = true;
 	shift_conn_event(v->conn, &ev, now_ns());
 	vqp_act(v);
-	while (!v->closed)
-		pthread_cond_wait(&v->closed_cond, &v->lock);
+	while (!v->life.closed)
+		pthread_cond_wait(&v->life.closed_cond, &v->lock);
 }
 
 static void close_conn(struct vqp *v, enum shift_close how)
@@ -362,11 +350,11 @@ static int to_err(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 	vqp_enter(v);
 	close_entered(v, SHIFT_CLOSE_ERR);
 	if (!vqp_is_protected(v)) { /* what flushes comes from the NIC, as without us */
-		v->dead = false;
+		v->life.dead = false;
 		err = quietly(real.modify_qp(v->qp, attr, mask));
 	}
 	if (!err)
-		v->state = v->qp->state = IBV_QPS_ERR;
+		v->program.state = v->qp->state = IBV_QPS_ERR;
 	vqp_leave(v);
 	return err;
 }
@@ -375,27 +363,27 @@ static int to_reset(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 {
 	int err;
 
-	if (v->started)
+	if (v->life.started)
 		close_conn(v, SHIFT_CLOSE_RESET);
-	meet_gone(v);
+	session.end(v);
 	rail_jobs_stop(v);
 	err = quietly(real.modify_qp(v->qp, attr, mask));
 	if (err)
 		return err;
 	vqp_enter(v);
 	conn_new(v); /* in the same memory: cannot fail */
-	v->released = false;
-	keys_reset(v->keys, 0, 0);
-	told_reset(&v->told, 0, 0);
-	v->started = v->met = v->dead = false;
-	v->tx_next = v->tx_end = 0;
-	v->tx_stopped = false;
-	v->rail0_epoch = 0;
-	memset(v->rail_epoch, 0, sizeof(v->rail_epoch));
-	v->state = IBV_QPS_RESET;
+	v->life.released = false;
+	peer_keys_reset(v->keys.peer, 0, 0);
+	exported_keys_reset(&v->keys.exported, 0, 0);
+	v->life.started = v->setup.met = v->life.dead = false;
+	v->repost.tx_next = v->repost.tx_end = 0;
+	v->repost.tx_stopped = false;
+	v->hot.rail0_epoch = 0;
+	memset(v->rails.armed_epoch, 0, sizeof(v->rails.armed_epoch));
+	v->program.state = IBV_QPS_RESET;
 	vqp_leave(v);
-	meet_new(v);
-	windows_look(v);
+	session.begin(v);
+	memory_windows_check(v);
 	return 0;
 }
 
@@ -415,12 +403,12 @@ static int modify_running(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 
 	vqp_enter(v);
 	/* Armed by us once, it is in RTS, whatever the program has asked for so far. */
-	if (!moved(v) && !(to_rts && v->rail0_epoch))
+	if (!moved(v) && !(to_rts && v->hot.rail0_epoch))
 		err = quietly(real.modify_qp(v->qp, attr, mask));
 	if (!err) {
-		save(&v->attr, attr, mask);
+		save(&v->program.attr, attr, mask);
 		if (mask & IBV_QP_STATE)
-			v->state = v->qp->state = attr->qp_state;
+			v->program.state = v->qp->state = attr->qp_state;
 	}
 	vqp_leave(v);
 	if (!err && to_rts)
@@ -434,19 +422,8 @@ static int modify_around(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 	int err = quietly(real.modify_qp(v->qp, attr, mask));
 
 	if (!err && (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RESET)
-		around_reset(v);
+		bypass_reset(v);
 	return err;
-}
-
-/* In a child of fork(). */
-static void let_be(struct vqp *v)
-{
-	table_blank(&qps, (uintptr_t)v->qp);
-	if (!v->conn)
-		return;
-	table_blank(&v->dev->qps, v->qp->qp_num);
-	gate_forget(&v->send_gate, v->qp);
-	gate_forget(&v->recv_gate, v->qp);
 }
 
 int hook_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
@@ -455,27 +432,27 @@ int hook_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	bool state = mask & IBV_QP_STATE;
 	int err;
 
-	if (v && hook_forked()) {
+	if (v && fork_in_child_warn()) {
 		if (state && attr->qp_state == IBV_QPS_RESET)
-			let_be(v);
+			vqp_blank(v);
 		v = NULL;
 	}
 	if (!v || !v->conn)
 		return quietly(real.modify_qp(qp, attr, mask));
-	if (v->around)
+	if (v->life.bypassed)
 		return modify_around(v, attr, mask);
 	if (state && attr->qp_state == IBV_QPS_ERR)
 		return to_err(v, attr, mask);
 	if (state && attr->qp_state == IBV_QPS_RESET)
 		return to_reset(v, attr, mask);
-	if (v->started)
+	if (v->life.started)
 		return modify_running(v, attr, mask);
 	err = quietly(real.modify_qp(qp, attr, mask));
 	if (err)
 		return err;
-	save(&v->attr, attr, mask);
+	save(&v->program.attr, attr, mask);
 	if (state)
-		v->state = attr->qp_state;
+		v->program.state = attr->qp_state;
 	if (state && attr->qp_state == IBV_QPS_RTR)
 		started(v);
 	return 0;
@@ -489,49 +466,27 @@ int hook_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 	struct vqp *v = vqp_find(qp);
 	int err;
 
-	if (!v || !v->conn || !v->started || v->around || hook_forked())
+	if (!v || !v->conn || !v->life.started || v->life.bypassed || fork_in_child_warn())
 		return quietly(real.query_qp(qp, attr, mask, init));
 	vqp_enter(v);
 	err = quietly(real.query_qp(qp, attr, mask, init));
-	if (!err && (moved(v) || v->dead)) {
+	if (!err && (moved(v) || v->life.dead)) {
 		/* The program's QP is the connection, not what lies idle on rail 0. */
-		save(attr, &v->attr, ~0);
-		attr->qp_state = attr->cur_qp_state = v->state;
+		save(attr, &v->program.attr, ~0);
+		attr->qp_state = attr->cur_qp_state = v->program.state;
 	}
-	v->qp->state = v->state;
+	v->qp->state = v->program.state;
 	vqp_leave(v);
 	return err;
 }
 
 /* --- destruction ----------------------------------------------------------------------------- */
 
-void vqp_unfound(struct vqp *v)
-{
-	pthread_mutex_lock(&v->send_cq->digest);
-	pthread_mutex_unlock(&v->send_cq->digest);
-	pthread_mutex_lock(&v->recv_cq->digest);
-	pthread_mutex_unlock(&v->recv_cq->digest);
-}
-
-static void unpublish(struct vqp *v)
-{
-	table_remove(&qps, (uintptr_t)v->qp);
-	if (!v->conn)
-		return;
-	table_remove(&by_id, v->id);
-	table_remove(&v->dev->qps, v->qp->qp_num);
-	gate_forget(&v->send_gate, v->qp);
-	gate_forget(&v->recv_gate, v->qp);
-	vcq_forget(v->send_cq, v);
-	vcq_forget(v->recv_cq, v);
-	vqp_unfound(v);
-}
-
 /* The gates of its CQs were held closed for it. */
-static void let_go(struct vqp *v)
+static void gates_release(struct vqp *v)
 {
 	pthread_mutex_lock(&v->lock);
-	if (v->slow) {
+	if (v->hot.slow) {
 		gate_open(&v->send_cq->gate);
 		if (v->recv_cq != v->send_cq)
 			gate_open(&v->recv_cq->gate);
@@ -544,27 +499,27 @@ int hook_destroy_qp(struct ibv_qp *qp)
 	struct vqp *v = vqp_find(qp);
 	int err;
 
-	if (v && hook_forked()) {
-		let_be(v);
+	if (v && fork_in_child_warn()) {
+		vqp_blank(v);
 		v = NULL;
 	}
 	if (!v)
 		return quietly(real.destroy_qp(qp));
-	if (v->conn && v->started && !v->around)
+	if (v->conn && v->life.started && !v->life.bypassed)
 		close_conn(v, SHIFT_CLOSE_DESTROY);
 	pthread_mutex_lock(&v->lock);
-	v->gone = true;
+	v->life.gone = true;
 	pthread_mutex_unlock(&v->lock);
-	unpublish(v); /* first: then nobody on the background thread finds it any more */
+	vqp_unpublish(v); /* first: then nobody on the background thread finds it any more */
 	if (v->conn) {
-		meet_gone(v);
+		session.end(v);
 		rail_jobs_stop(v);
-		vobj_jobs_wait(&v->obj, &v->dev->nic[1], v->dev->rails - 1u, twin_destroy);
+		object_jobs_wait(&v->obj, &v->dev->nic[1], v->dev->rails - 1u, twin_destroy);
 		detach(v);
-		let_go(v);
+		gates_release(v);
 		stats_conn_remove(v->stats, now_ns());
 	}
 	err = quietly(real.destroy_qp(qp));
-	vobj_put(&v->obj);
+	object_put(&v->obj);
 	return err;
 }

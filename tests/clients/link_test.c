@@ -24,10 +24,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "lib/health/probe.h"
-#include "lib/verbs/bg.h"
-#include "lib/verbs/link.h"
-#include "lib/verbs/nic.h"
+#include "lib/nic/probe.h"
+#include "lib/base/background.h"
+#include "lib/nic/ctrl_link.h"
+#include "lib/nic/nic.h"
 #include "tests/clients/standin.h"
 
 enum {
@@ -50,7 +50,7 @@ static struct {
 /* In the machine's own layout: both are the same program. */
 struct address {
 	uint64_t nonce;
-	struct link_addr link;
+	struct ctrl_link_addr link;
 	struct probe_addr probe;
 };
 
@@ -181,14 +181,14 @@ static void on_message(struct nic *from, const struct shift_msg *m)
 		received++;
 }
 
-static void send_datagrams(struct link_peer *to, uint32_t count)
+static void send_datagrams(struct ctrl_link_peer *to, uint32_t count)
 {
 	for (uint32_t n = 0; n < count * RECORDS; n++) {
 		struct shift_msg m = message(n);
 
-		link_send(to, &m);
+		ctrl_link_send(to, &m);
 		if (n % RECORDS == RECORDS - 1)
-			link_flush(to);
+			ctrl_link_flush(to);
 		/* The receive ring is finite, and the other host may be slow. */
 		if (n % (RECORDS * PACE) == 0)
 			poll(NULL, 0, 5);
@@ -202,9 +202,9 @@ static bool all_received(void)
 
 static void say_stats(const char *event)
 {
-	struct link_stats s;
+	struct ctrl_link_stats s;
 
-	link_stats(nic, &s);
+	ctrl_link_stats(nic, &s);
 	say(event,
 	    ", \"records\": %u, \"wrong\": %u, \"sent\": %" PRIu64 ", \"received\": %" PRIu64
 	    ", \"dropped\": %" PRIu64 ", \"refused\": %" PRIu64 ", \"misaddressed\": %" PRIu64
@@ -214,9 +214,9 @@ static void say_stats(const char *event)
 
 static bool all_refused(void)
 {
-	struct link_stats s;
+	struct ctrl_link_stats s;
 
-	link_stats(nic, &s);
+	ctrl_link_stats(nic, &s);
 	return s.refused >= BAD_DATAGRAMS;
 }
 
@@ -228,7 +228,7 @@ static bool some_lack(void)
 	return mine || theirs;
 }
 
-static void messages(struct link_peer *to)
+static void messages(struct ctrl_link_peer *to)
 {
 	bool first = opt.peer;
 
@@ -241,9 +241,9 @@ static void messages(struct link_peer *to)
 	/* One after the other: with a wrong key, what comes in looks wrong too. */
 	for (int turn = 0; turn < 2; turn++) {
 		if (first == !turn) {
-			link_identity(own.nonce, wrong_key);
+			ctrl_link_identity(own.nonce, wrong_key);
 			send_datagrams(to, BAD_DATAGRAMS);
-			link_identity(own.nonce, good_key);
+			ctrl_link_identity(own.nonce, good_key);
 		} else {
 			wait_for(all_refused, PATIENCE_MS);
 		}
@@ -270,7 +270,7 @@ static void probe_result(void *arg, bool answered)
 /* Once both have met, a new address is sent at once, as a rendezvous would. */
 static void publish(void)
 {
-	link_address(nic, &own.link);
+	ctrl_link_address(nic, &own.link);
 	if (met && write(tcp, &own, sizeof(own)) != sizeof(own))
 		fail("publish");
 	if (met)
@@ -288,11 +288,11 @@ static void address_changed(void *arg)
 
 static void on_change(struct nic *which)
 {
-	struct link_addr now;
+	struct ctrl_link_addr now;
 
 	say("nic", ", \"name\": \"%s\", \"ready\": %d, \"link_up\": %d", which->name, which->ready,
 	    which->link_up);
-	link_address(which, &now);
+	ctrl_link_address(which, &now);
 	if (met && memcmp(&now, &own.link, sizeof(now)))
 		publish();
 }
@@ -352,14 +352,14 @@ static bool nic_ready(void)
 }
 
 /* A heartbeat over the control link; says when the peer's stop and come again. */
-static void beat(struct link_peer *to)
+static void beat(struct ctrl_link_peer *to)
 {
 	const struct shift_msg m = {.type = SHIFT_MSG_NOT_YET};
 	static bool heard;
 	bool now = now_ns() - heard_ns < SILENCE_NS;
 
-	link_send(to, &m);
-	link_flush(to);
+	ctrl_link_send(to, &m);
+	ctrl_link_flush(to);
 	if (now == heard)
 		return;
 	heard = now;
@@ -369,18 +369,18 @@ static void beat(struct link_peer *to)
 }
 
 /* The other side's new address; false: it has left. */
-static bool moved(struct link_peer **to)
+static bool moved(struct ctrl_link_peer **to)
 {
 	if (recv(tcp, &peer, sizeof(peer), MSG_WAITALL) != sizeof(peer))
 		return false;
-	link_peer_free(*to);
-	*to = link_peer_new(nic, &peer.link, peer.nonce);
+	ctrl_link_peer_free(*to);
+	*to = ctrl_link_peer_new(nic, &peer.link, peer.nonce);
 	probe_connected = false;
 	on_bg(connect_probe, probe_is_connected);
 	return *to;
 }
 
-static void watch(struct link_peer **to)
+static void watch(struct ctrl_link_peer **to)
 {
 	struct pollfd p = {.fd = tcp, .events = POLLIN};
 	uint64_t end_ns = now_ns() + opt.seconds * 1000000000ull;
@@ -422,7 +422,7 @@ static void parse(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	struct link_peer *to;
+	struct ctrl_link_peer *to;
 
 	start_ns = now_ns();
 	parse(argc, argv);
@@ -430,26 +430,26 @@ int main(int argc, char **argv)
 	seen = calloc(opt.count, RECORDS);
 	if (!seen || getrandom(&own.nonce, sizeof(own.nonce), 0) != sizeof(own.nonce))
 		fail("getrandom");
-	link_identity(own.nonce, good_key);
-	link_on_message(on_message);
+	ctrl_link_identity(own.nonce, good_key);
+	ctrl_link_on_message(on_message);
 	nic_on_change(on_change);
 	nic = nic_get(opt.device, 1);
 	if (!nic || !wait_for(nic_ready, PATIENCE_MS))
 		fail(opt.device);
-	link_address(nic, &own.link);
+	ctrl_link_address(nic, &own.link);
 	on_bg(start_probe, probe_is_known);
 	meet();
 	exchange(&own, &peer, sizeof(own));
 	own_nonce = own.nonce;
 	peer_nonce = peer.nonce;
-	to = link_peer_new(nic, &peer.link, peer.nonce);
+	to = ctrl_link_peer_new(nic, &peer.link, peer.nonce);
 	messages(to);
 	on_bg(connect_probe, probe_is_connected);
 	met = true;
 	watch(&to);
 	on_bg(end_probe, probe_is_gone);
 	say_stats("end");
-	link_peer_free(to);
+	ctrl_link_peer_free(to);
 	free(seen);
 	return 0;
 }

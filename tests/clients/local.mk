@@ -22,9 +22,9 @@ tests_clients_integrity_integrity_SOURCES = \
 tests_clients_integrity_integrity_CFLAGS = $(AM_CFLAGS) -pthread $(IBVERBS_CFLAGS)
 tests_clients_integrity_integrity_LDADD = $(IBVERBS_LIBS)
 
-# The lower layers of lib/verbs by themselves.
+# lib/nic by itself.
 noinst_PROGRAMS += tests/clients/link_test
 tests_clients_link_test_SOURCES = tests/clients/link_test.c tests/clients/standin.c \
-	tests/clients/standin.h
+	tests/clients/standin.h lib/base/fork.c lib/base/reentry.c
 tests_clients_link_test_CFLAGS = $(AM_CFLAGS) -pthread $(IBVERBS_CFLAGS)
-tests_clients_link_test_LDADD = lib/libshiftverbs.la lib/libshiftcore.la $(IBVERBS_LIBS)
+tests_clients_link_test_LDADD = lib/libshiftnic.la lib/libshiftcore.la $(IBVERBS_LIBS)

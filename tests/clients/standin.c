@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* What the lower layers of lib/verbs expect of the upper ones, for programs that have none. */
+/* What lib/nic and below expect of the upper ones, for programs that have none. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "lib/verbs/hooks.h"
-#include "lib/verbs/log.h"
-#include "lib/verbs/real.h"
+#include "lib/base/fork.h"
+#include "lib/base/log.h"
+#include "lib/base/real_verbs.h"
+#include "lib/base/reentry.h"
 #include "tests/clients/standin.h"
 
 #undef ibv_query_port /* a macro that reaches the newer entry */
 #undef ibv_reg_mr
 
-_Thread_local bool hooks_off;
 struct real_verbs real;
 
 void standin_init(void)

@@ -15,7 +15,7 @@ EXTRA_DIST += tests/nullverbs/nullverbs.map
 if HAVE_MLX5
 check_LTLIBRARIES += tests/nullverbs/libmlx5.la
 tests_nullverbs_libmlx5_la_SOURCES = \
-	tests/nullverbs/nullverbs.h tests/nullverbs/mlx5.c lib/verbs/dv.h
+	tests/nullverbs/nullverbs.h tests/nullverbs/mlx5.c lib/preload/direct_verbs.h
 tests_nullverbs_libmlx5_la_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS)
 tests_nullverbs_libmlx5_la_LDFLAGS = $(AM_LDFLAGS) -shared -rpath /nowhere -version-info 1:0:0 \
 	-Wl,-z,defs -Wl,--version-script,$(srcdir)/tests/nullverbs/mlx5.map

@@ -6,7 +6,7 @@
 #include <infiniband/mlx5dv.h>
 #include <stddef.h>
 
-#include "lib/verbs/dv.h"
+#include "lib/preload/direct_verbs.h"
 #include "tests/nullverbs/nullverbs.h"
 
 _Static_assert(offsetof(struct mlx5dv_obj, qp.in) == offsetof(struct dv_obj, qp.in) &&

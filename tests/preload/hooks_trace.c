@@ -3,10 +3,16 @@
 #include <dlfcn.h>
 #include <stdio.h>
 
-#include "lib/verbs/hooks.h"
-#include "lib/verbs/real.h"
-
-_Thread_local bool hooks_off;
+#include "lib/base/real_verbs.h"
+#include "lib/base/reentry.h"
+#include "lib/conn/memlock.h"
+#include "lib/object/cq.h"
+#include "lib/object/memory.h"
+#include "lib/session/start.h"
+#include "lib/verbs/async_events.h"
+#include "lib/verbs/bypass.h"
+#include "lib/verbs/context.h"
+#include "lib/verbs/qp.h"
 
 static void say(const char *name)
 {
@@ -91,11 +97,11 @@ int hook_dereg_mr(struct ibv_mr *mr)
 	return real.dereg_mr(mr);
 }
 
-struct ibv_cq *hook_create_cq(struct ibv_context *ctx, int cqe, void *cq_context,
-			      struct ibv_comp_channel *channel, int comp_vector)
+struct ibv_cq *hook_created_cq(struct ibv_cq *cq, const struct ibv_comp_channel *channel)
 {
+	(void)channel;
 	say("create_cq");
-	return real.create_cq(ctx, cqe, cq_context, channel, comp_vector);
+	return cq;
 }
 
 int hook_resize_cq(struct ibv_cq *cq, int cqe)
@@ -116,13 +122,13 @@ struct ibv_qp *hook_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	return real.create_qp(pd, attr);
 }
 
-int hook_init_obj(struct ibv_qp *qp, struct ibv_cq *cq)
+int hook_init_direct_obj(struct ibv_qp *qp, struct ibv_cq *cq)
 {
 	say(qp && cq ? "init_obj of both" : qp ? "init_obj of a QP" : "init_obj of a CQ");
 	return 0;
 }
 
-void hook_created_around(struct ibv_qp *qp)
+void hook_created_direct_qp(struct ibv_qp *qp)
 {
 	(void)qp;
 	say("created around");

@@ -11,14 +11,13 @@ tests_preload_compat_LDADD = $(IBVERBS_LIBS)
 # libshift.so with other hooks, which say what they are called for.
 check_LTLIBRARIES += tests/preload/libtrace.la
 tests_preload_libtrace_la_SOURCES = tests/preload/hooks_trace.c \
-	lib/verbs/exports.c lib/verbs/dv.c lib/verbs/dv.h lib/verbs/hooks.h lib/verbs/real.c lib/verbs/real.h \
-	lib/verbs/dlopen.c lib/verbs/dlopen.S \
-	lib/verbs/env.c lib/verbs/env.h lib/verbs/log.c lib/verbs/log.h \
-	lib/verbs/rails.c lib/verbs/rails.h lib/verbs/sysfs.c
+	lib/preload/exports.c lib/preload/direct_verbs.c lib/preload/direct_verbs.h \
+	lib/base/real_verbs.c lib/base/dlopen.c lib/base/dlopen.S lib/base/reentry.c \
+	lib/base/env.c lib/base/log.c lib/base/rail_list.c lib/base/sysfs.c
 tests_preload_libtrace_la_CFLAGS = $(lib_libshift_la_CFLAGS)
 tests_preload_libtrace_la_LDFLAGS = $(lib_libshift_la_LDFLAGS) -rpath /nowhere
 tests_preload_libtrace_la_LIBADD = $(IBVERBS_LIBS)
-tests_preload_libtrace_la_DEPENDENCIES = lib/libshift.map
+tests_preload_libtrace_la_DEPENDENCIES = lib/preload/libshift.map
 
 check_PROGRAMS += tests/preload/memlock
 tests_preload_memlock_SOURCES = tests/preload/memlock.c

@@ -2,13 +2,13 @@
 # lib/stats, the control socket, shift-ctl.
 noinst_PROGRAMS += tests/stats/stats_live
 tests_stats_stats_live_SOURCES = tests/stats/stats_live.c \
-	tests/unit/fake_bg.c tests/unit/fake_bg.h lib/verbs/control.c lib/verbs/control.h
+	tests/unit/fake_bg.c tests/unit/fake_bg.h lib/base/control_socket.c lib/base/control_socket.h
 tests_stats_stats_live_LDADD = lib/libshiftstats.la lib/libshiftcore.la kv/libkvclient.la
 
 TESTS += tests/ctl.bats
 EXTRA_DIST += tests/ctl.bats
 
-STATS_TESTS = tests/unit/test_stats tests/unit/test_stats_read tests/unit/test_control tests/unit/test_report
+STATS_TESTS = tests/unit/test_stats tests/unit/test_stats_read tests/unit/test_control_socket tests/unit/test_report
 check_PROGRAMS += $(STATS_TESTS)
 TESTS += $(STATS_TESTS)
 
@@ -25,7 +25,7 @@ tests_unit_test_report_SOURCES = tests/unit/test_report.c $(world)
 tests_unit_test_report_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(CJSON_CFLAGS)
 tests_unit_test_report_LDADD = lib/libshiftstats.la $(REPORT_LIBS) $(CMOCKA_LIBS)
 
-tests_unit_test_control_SOURCES = tests/unit/test_control.c \
-	tests/unit/fake_bg.c tests/unit/fake_bg.h lib/verbs/control.c lib/verbs/control.h
-tests_unit_test_control_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_unit_test_control_LDADD = $(CMOCKA_LIBS)
+tests_unit_test_control_socket_SOURCES = tests/unit/test_control_socket.c \
+	tests/unit/fake_bg.c tests/unit/fake_bg.h lib/base/control_socket.c lib/base/control_socket.h
+tests_unit_test_control_socket_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_control_socket_LDADD = $(CMOCKA_LIBS)

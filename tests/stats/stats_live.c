@@ -17,8 +17,8 @@
 
 #include "kv/client.h"
 #include "lib/stats/stats.h"
-#include "lib/verbs/bg.h"
-#include "lib/verbs/control.h"
+#include "lib/base/background.h"
+#include "lib/base/control_socket.h"
 #include "tests/unit/fake_bg.h"
 
 enum { CONNS = 64 };

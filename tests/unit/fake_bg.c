@@ -5,7 +5,7 @@
 #include <sys/epoll.h>
 #include <time.h>
 
-#include "lib/verbs/bg.h"
+#include "lib/base/background.h"
 
 enum { WATCHES = 64 };
 

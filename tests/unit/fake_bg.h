@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* bg_watch() and bg_unwatch() of lib/verbs/bg.h, without a thread: the test turns the loop. */
+/* bg_watch() and bg_unwatch() of lib/base/background.h, without a thread: the test turns the loop.
+ */
 #ifndef FAKE_BG_H
 #define FAKE_BG_H
 

@@ -55,22 +55,21 @@ tests_unit_test_sceptic_LDADD = $(core_test_libs)
 check_PROGRAMS += tests/unit/test_env
 TESTS += tests/unit/test_env
 tests_unit_test_env_SOURCES = tests/unit/test_env.c \
-	lib/verbs/env.c lib/verbs/env.h lib/verbs/log.c lib/verbs/log.h \
-	lib/verbs/rails.c lib/verbs/rails.h lib/verbs/sysfs.c
+	lib/base/env.c lib/base/env.h lib/base/log.c lib/base/log.h \
+	lib/base/rail_list.c lib/base/rail_list.h lib/base/sysfs.c
 tests_unit_test_env_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_test_env_LDADD = $(CMOCKA_LIBS)
 # The sources themselves: the rest of the library needs the layers above it.
 check_PROGRAMS += tests/unit/test_bg
 TESTS += tests/unit/test_bg
-tests_unit_test_bg_SOURCES = tests/unit/test_bg.c lib/verbs/bg.c lib/verbs/bg.h \
-	lib/verbs/bg_int.h lib/verbs/bg_timer.c lib/verbs/patience.h lib/verbs/worker.c \
-	lib/verbs/worker.h
+tests_unit_test_bg_SOURCES = tests/unit/test_bg.c lib/base/background.c lib/base/fork.c \
+	lib/base/reentry.c lib/base/thread.c lib/base/timers.c lib/base/worker.c
 tests_unit_test_bg_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
 tests_unit_test_bg_LDADD = $(CMOCKA_LIBS)
 
 check_PROGRAMS += tests/unit/test_gate tests/unit/test_fast
 TESTS += tests/unit/test_gate tests/unit/test_fast
-tests_unit_test_gate_SOURCES = tests/unit/test_gate.c lib/verbs/gate.c lib/verbs/gate.h
+tests_unit_test_gate_SOURCES = tests/unit/test_gate.c lib/base/gate.c lib/base/gate.h
 tests_unit_test_gate_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS)
 tests_unit_test_gate_LDADD = $(CMOCKA_LIBS)
 
@@ -80,28 +79,28 @@ tests_unit_test_fast_LDADD = $(core_test_libs)
 
 check_PROGRAMS += tests/unit/test_table
 TESTS += tests/unit/test_table
-tests_unit_test_table_SOURCES = tests/unit/test_table.c lib/verbs/table.c lib/verbs/table.h
+tests_unit_test_table_SOURCES = tests/unit/test_table.c lib/base/table.c lib/base/table.h
 tests_unit_test_table_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS)
 tests_unit_test_table_LDADD = $(CMOCKA_LIBS)
 
-# Parts of lib/verbs with the rest of the library faked.
-check_PROGRAMS += tests/unit/test_scarce tests/unit/test_keys tests/unit/test_async
-TESTS += tests/unit/test_scarce tests/unit/test_keys tests/unit/test_async
-tests_unit_test_scarce_SOURCES = tests/unit/test_scarce.c lib/verbs/scarce.c
-tests_unit_test_scarce_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
-tests_unit_test_scarce_LDADD = $(CMOCKA_LIBS)
+# Parts of lib/conn and lib/verbs with the rest of the library faked.
+check_PROGRAMS += tests/unit/test_memlock tests/unit/test_keys tests/unit/test_async_events
+TESTS += tests/unit/test_memlock tests/unit/test_keys tests/unit/test_async_events
+tests_unit_test_memlock_SOURCES = tests/unit/test_memlock.c lib/conn/memlock.c lib/conn/protection.c
+tests_unit_test_memlock_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
+tests_unit_test_memlock_LDADD = $(CMOCKA_LIBS)
 
-tests_unit_test_keys_SOURCES = tests/unit/test_keys.c lib/verbs/keys.c lib/verbs/told.c
+tests_unit_test_keys_SOURCES = tests/unit/test_keys.c lib/conn/peer_keys.c lib/conn/exported_keys.c
 tests_unit_test_keys_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
 tests_unit_test_keys_LDADD = $(CMOCKA_LIBS)
 
-tests_unit_test_async_SOURCES = tests/unit/test_async.c lib/verbs/async.c
-tests_unit_test_async_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
-tests_unit_test_async_LDADD = $(CMOCKA_LIBS)
+tests_unit_test_async_events_SOURCES = tests/unit/test_async_events.c lib/verbs/async_events.c
+tests_unit_test_async_events_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
+tests_unit_test_async_events_LDADD = $(CMOCKA_LIBS)
 
 check_PROGRAMS += tests/unit/test_probe
 TESTS += tests/unit/test_probe
-tests_unit_test_probe_SOURCES = tests/unit/test_probe.c lib/health/probe.c
+tests_unit_test_probe_SOURCES = tests/unit/test_probe.c lib/nic/probe.c
 tests_unit_test_probe_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
 tests_unit_test_probe_LDADD = $(CMOCKA_LIBS)
 
@@ -112,15 +111,15 @@ tests_unit_test_program_SOURCES = tests/unit/test_program.c \
 tests_unit_test_program_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_test_program_LDADD = $(CMOCKA_LIBS)
 
-check_PROGRAMS += tests/unit/test_live
-TESTS += tests/unit/test_live
-tests_unit_test_live_SOURCES = tests/unit/test_live.c lib/health/live_judge.c lib/health/live.h
-tests_unit_test_live_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
-tests_unit_test_live_LDADD = lib/libshiftcore.la $(CMOCKA_LIBS)
+check_PROGRAMS += tests/unit/test_rq_psn_judge
+TESTS += tests/unit/test_rq_psn_judge
+tests_unit_test_rq_psn_judge_SOURCES = tests/unit/test_rq_psn_judge.c lib/nic/rq_psn_judge.c lib/nic/rq_psn.h
+tests_unit_test_rq_psn_judge_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
+tests_unit_test_rq_psn_judge_LDADD = lib/libshiftcore.la $(CMOCKA_LIBS)
 
-check_PROGRAMS += tests/unit/test_live_nic
-TESTS += tests/unit/test_live_nic
-tests_unit_test_live_nic_SOURCES = tests/unit/test_live_nic.c \
-	lib/health/live.c lib/health/live.h lib/health/live_judge.c
-tests_unit_test_live_nic_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
-tests_unit_test_live_nic_LDADD = lib/libshiftcore.la $(CMOCKA_LIBS)
+check_PROGRAMS += tests/unit/test_rq_psn
+TESTS += tests/unit/test_rq_psn
+tests_unit_test_rq_psn_SOURCES = tests/unit/test_rq_psn.c \
+	lib/nic/rq_psn.c lib/nic/rq_psn.h lib/nic/rq_psn_judge.c
+tests_unit_test_rq_psn_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
+tests_unit_test_rq_psn_LDADD = lib/libshiftcore.la $(CMOCKA_LIBS)

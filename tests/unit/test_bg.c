@@ -15,14 +15,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "lib/verbs/bg.h"
-#include "lib/verbs/hooks.h"
-#include "lib/verbs/log.h"
-#include "lib/verbs/patience.h"
-#include "lib/verbs/worker.h"
-
-/* What the upper layers bring. */
-_Thread_local bool hooks_off;
+#include "lib/base/background.h"
+#include "lib/base/fork.h"
+#include "lib/base/log.h"
+#include "lib/base/poll_deadline.h"
+#include "lib/base/reentry.h"
+#include "lib/base/worker.h"
 
 void log_at(enum log_level level, const char *format, ...)
 {
@@ -273,15 +271,15 @@ static void the_clock_stands_still_while_the_thread_is_away(void **state)
 
 static void looks_count_a_little_each(void **state)
 {
-	struct patience p = {.left_ns = 15000000};
+	struct poll_deadline p = {.left_ns = 15000000};
 
 	(void)state;
-	assert_true(patience_left(&p));
+	assert_true(poll_deadline_left(&p));
 	wait_ms(200); /* counts 10 ms */
-	assert_true(patience_left(&p));
+	assert_true(poll_deadline_left(&p));
 	wait_ms(200);
-	assert_false(patience_left(&p));
-	assert_false(patience_left(&p));
+	assert_false(poll_deadline_left(&p));
+	assert_false(poll_deadline_left(&p));
 }
 
 /* One fires and takes the other, due at the same time, back. */
@@ -465,7 +463,7 @@ static int in_child(void)
 	struct bg_call call = {.fn = stress_call};
 	struct job job = {.fn = hang};
 
-	if (!bg_forked() || !bg_start())
+	if (!fork_in_child() || !bg_start())
 		return 1;
 	bg_call(&call);
 	worker_submit(w, &job);
@@ -478,13 +476,13 @@ static void a_child_has_none_of_it(void **state)
 	pid_t pid;
 
 	(void)state;
-	assert_false(bg_forked());
+	assert_false(fork_in_child());
 	pid = fork();
 	if (!pid)
 		_exit(in_child());
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
-	assert_false(bg_forked());
+	assert_false(fork_in_child());
 }
 
 int main(void)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-/* lib/verbs/rails.c, sysfs.c and env.c: who backs up whom, and what the environment says. */
+/* lib/base/rail_list.c, sysfs.c and env.c: who backs up whom, and what the environment says. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,8 +12,9 @@
 
 #include <cmocka.h>
 
-#include "lib/verbs/env.h"
-#include "lib/verbs/rails.h"
+#include "lib/base/env.h"
+#include "lib/base/rail_list.h"
+#include "lib/base/sysfs.h"
 
 #define MAX 8
 
@@ -144,17 +145,17 @@ static void reads_sysfs(void **state)
 	put(root, "mlx5_0/device", "numa_node", "1\n");
 	put(root, "mlx5_1/ports/1", "link_layer", "InfiniBand\n");
 	put(root, "mlx5_1/ports/2", "link_layer", "Ethernet\n");
-	assert_int_equal(rails_devices(root, devices, MAX), 2);
+	assert_int_equal(sysfs_devices(root, devices, MAX), 2);
 	assert_int_equal(rails_auto(devices, 2, "mlx5_0", names, MAX), 1);
 	assert_string_equal(devices[0].name, "mlx5_0");
 	assert_int_equal(devices[0].numa_node, 1);
 	assert_int_equal(devices[0].link_layers, RAIL_ETHERNET);
 	assert_int_equal(devices[1].numa_node, -1);
 	assert_int_equal(devices[1].link_layers, RAIL_ETHERNET | RAIL_INFINIBAND);
-	assert_int_equal(rails_devices(root, devices, 1), 1);
+	assert_int_equal(sysfs_devices(root, devices, 1), 1);
 	snprintf(command, sizeof(command), "rm -r %s", root);
 	assert_int_equal(system(command), 0);
-	assert_int_equal(rails_devices(root, devices, MAX), 0);
+	assert_int_equal(sysfs_devices(root, devices, MAX), 0);
 }
 
 static void set_all(void)

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "lib/verbs/gate.h"
+#include "lib/base/gate.h"
 
 #define THREADS	   4
 #define ENTRIES	   200000

@@ -9,15 +9,17 @@
 
 #include <cmocka.h>
 
-#include "lib/verbs/keys.h"
-#include "lib/verbs/log.h"
-#include "lib/verbs/vobj.h"
+#include "lib/base/log.h"
+#include "lib/conn/conn_lock.h"
+#include "lib/conn/exported_keys.h"
+#include "lib/conn/peer_keys.h"
 
 enum { ASKER, OWNER, ENDS, RAIL = 1, EPOCH = 3, RKEY = 0x100, OTHER = 0x200, QUEUE = 64 };
 
 static struct nic nic[2];
 static struct vdev dev;
 static struct vqp v[ENDS];
+static struct peer_path path[ENDS];
 static struct ibv_qp qp;
 static struct {
 	struct shift_msg m;
@@ -73,7 +75,7 @@ int vmr_rkey(struct vpd *pd, struct nic *n, uint32_t rkey, uint32_t *twin)
 	return 0;
 }
 
-void path_send(struct peer_path *path, const struct shift_msg *m)
+void ctrl_link_send(struct ctrl_link_peer *link, const struct shift_msg *m)
 {
 	if (lost) {
 		lost--;
@@ -81,17 +83,17 @@ void path_send(struct peer_path *path, const struct shift_msg *m)
 	}
 	assert_true(queued < QUEUE);
 	queue[queued].m = *m;
-	queue[queued++].to = path == (void *)(v + ASKER) ? OWNER : ASKER;
+	queue[queued++].to = link == (void *)(v + ASKER) ? OWNER : ASKER;
 }
 
 static void take(const struct shift_msg *m, int to)
 {
 	if (m->type == SHIFT_MSG_KEY_ASK)
-		told_ask(v + to, m);
+		exported_keys_asked(v + to, m);
 	else if (m->type == SHIFT_MSG_KEY_FORGOT)
-		told_forgot(v + to, m);
+		exported_keys_forgotten(v + to, m);
 	else
-		keys_message(v + to, m);
+		peer_keys_message(v + to, m);
 }
 
 static void deliver(void)
@@ -116,10 +118,11 @@ static int begin(void **state)
 	for (int i = 0; i < ENDS; i++) {
 		v[i].dev = &dev;
 		v[i].qp = &qp;
-		v[i].keys = keys_new();
-		v[i].twin[RAIL].path = (void *)(v + i);
-		keys_reset(v[i].keys, EPOCH, RAIL);
-		told_reset(&v[i].told, EPOCH, RAIL);
+		v[i].keys.peer = peer_keys_new();
+		path[i].link = (void *)(v + i);
+		v[i].rails.twin[RAIL].path = path + i;
+		peer_keys_reset(v[i].keys.peer, EPOCH, RAIL);
+		exported_keys_reset(&v[i].keys.exported, EPOCH, RAIL);
 	}
 	twin_of_rkey = 0x1111;
 	queued = lost = warnings = 0;
@@ -132,8 +135,8 @@ static int end(void **state)
 {
 	(void)state;
 	for (int i = 0; i < ENDS; i++) {
-		keys_free(v[i].keys);
-		told_free(&v[i].told);
+		peer_keys_free(v[i].keys.peer);
+		exported_keys_free(&v[i].keys.exported);
 	}
 	return 0;
 }
@@ -141,7 +144,7 @@ static int end(void **state)
 static uint32_t known(void)
 {
 	uint32_t twin = 0;
-	int err = keys_get(v + ASKER, RKEY, &twin);
+	int err = peer_keys_get(v + ASKER, RKEY, &twin);
 
 	assert_true(err == 0 || err == -EAGAIN || err == -ENOENT);
 	return twin;
@@ -157,8 +160,8 @@ static void learn(void)
 static void pass(unsigned int ms)
 {
 	now += ms * 1000000ull;
-	keys_tick(v + ASKER, now);
-	told_tick(v + OWNER, now);
+	peer_keys_tick(v + ASKER, now);
+	exported_keys_tick(v + OWNER, now);
 }
 
 static void a_key_is_asked_for_once_and_kept(void **state)
@@ -167,7 +170,7 @@ static void a_key_is_asked_for_once_and_kept(void **state)
 	learn();
 	assert_int_equal(known(), 0x1111);
 	assert_int_equal(queued, 0);
-	keys_reset(v[ASKER].keys, EPOCH + 2, RAIL);
+	peer_keys_reset(v[ASKER].keys.peer, EPOCH + 2, RAIL);
 	assert_int_equal(known(), 0);
 }
 
@@ -182,10 +185,10 @@ static void questions_are_asked_again(void **state)
 	pass(30);
 	deliver();
 	assert_int_equal(known(), 0x1111);
-	assert_int_equal(keys_deadline(v[ASKER].keys) < UINT64_MAX, 1);
+	assert_int_equal(peer_keys_deadline(v[ASKER].keys.peer) < UINT64_MAX, 1);
 	pass(30);
 	assert_int_equal(queued, 0);
-	assert_true(keys_deadline(v[ASKER].keys) == UINT64_MAX);
+	assert_true(peer_keys_deadline(v[ASKER].keys.peer) == UINT64_MAX);
 }
 
 static void what_is_not_there_yet_is_not_answered(void **state)
@@ -194,7 +197,7 @@ static void what_is_not_there_yet_is_not_answered(void **state)
 	try_later = 1;
 	known();
 	deliver();
-	assert_int_equal(v[OWNER].told.n, 0);
+	assert_int_equal(v[OWNER].keys.exported.n, 0);
 	try_later = 0;
 	pass(30);
 	deliver();
@@ -209,8 +212,8 @@ static void an_unknown_key_is_said_to_be_unknown(void **state)
 	twin_of_rkey = 0;
 	known();
 	deliver();
-	assert_int_equal(keys_get(v + ASKER, RKEY, &twin), -ENOENT);
-	assert_int_equal(v[OWNER].told.n, 0);
+	assert_int_equal(peer_keys_get(v + ASKER, RKEY, &twin), -ENOENT);
+	assert_int_equal(v[OWNER].keys.exported.n, 0);
 }
 
 static void questions_of_another_epoch_or_rail_are_not_answered(void **state)
@@ -219,12 +222,12 @@ static void questions_of_another_epoch_or_rail_are_not_answered(void **state)
 		.type = SHIFT_MSG_KEY_ASK, .rail = RAIL, .epoch = EPOCH - 1, .rkey = RKEY};
 
 	(void)state;
-	told_ask(v + OWNER, &m);
+	exported_keys_asked(v + OWNER, &m);
 	m.epoch = EPOCH;
 	m.rail = 0;
-	told_ask(v + OWNER, &m);
+	exported_keys_asked(v + OWNER, &m);
 	m.rail = RAIL + 1;
-	told_ask(v + OWNER, &m);
+	exported_keys_asked(v + OWNER, &m);
 	assert_int_equal(queued, 0);
 }
 
@@ -233,11 +236,11 @@ static void a_key_that_is_gone_is_forgotten(void **state)
 {
 	(void)state;
 	learn();
-	told_gone(nic, RKEY);
+	exported_keys_gone(nic, RKEY);
 	twin_of_rkey = 0x2222;
 	assert_int_equal(known(), 0x1111); /* the word is under way */
 	deliver_in_time = true;
-	told_wait(nic, RKEY);
+	exported_keys_wait(nic, RKEY);
 	assert_int_equal(warnings, 0);
 	deliver_in_time = false;
 	assert_int_equal(known(), 0);
@@ -250,7 +253,7 @@ static void the_word_that_it_is_gone_is_said_again(void **state)
 	(void)state;
 	learn();
 	lost = 2;
-	told_gone(nic, RKEY);
+	exported_keys_gone(nic, RKEY);
 	pass(30);
 	assert_int_equal(queued, 0);
 	assert_int_equal(known(), 0x1111);
@@ -259,9 +262,9 @@ static void the_word_that_it_is_gone_is_said_again(void **state)
 	deliver();
 	pass(30);
 	deliver();
-	assert_int_equal(v[OWNER].told.n, 0);
+	assert_int_equal(v[OWNER].keys.exported.n, 0);
 	pass(30);
-	assert_true(told_deadline(&v[OWNER].told) == UINT64_MAX);
+	assert_true(exported_keys_deadline(&v[OWNER].keys.exported) == UINT64_MAX);
 }
 
 /* An answer from before, that comes after the word that the key is gone. */
@@ -275,7 +278,7 @@ static void a_late_answer_is_not_believed(void **state)
 	late = queue[1].m;
 	assert_int_equal(late.type, SHIFT_MSG_KEY);
 	queued = 0;
-	told_gone(nic, RKEY);
+	exported_keys_gone(nic, RKEY);
 	deliver();
 	twin_of_rkey = 0x2222;
 	assert_int_equal(known(), 0); /* asks anew */
@@ -292,17 +295,17 @@ static void a_late_word_of_forgetting_does_not_count(void **state)
 
 	(void)state;
 	learn();
-	told_gone(nic, RKEY);
+	exported_keys_gone(nic, RKEY);
 	take(&queue[0].m, ASKER);
 	late = queue[1].m;
 	assert_int_equal(late.type, SHIFT_MSG_KEY_FORGOT);
 	queued = 0;
 	learn(); /* it was handed out again: the wait was over */
-	told_gone(nic, RKEY);
+	exported_keys_gone(nic, RKEY);
 	take(&late, OWNER);
-	assert_int_equal(v[OWNER].told.n, 1);
+	assert_int_equal(v[OWNER].keys.exported.n, 1);
 	deliver();
-	assert_int_equal(v[OWNER].told.n, 0);
+	assert_int_equal(v[OWNER].keys.exported.n, 0);
 }
 
 static void nobody_waits_for_ever(void **state)
@@ -312,8 +315,8 @@ static void nobody_waits_for_ever(void **state)
 	(void)state;
 	learn();
 	lost = 1000;
-	told_gone(nic, RKEY);
-	told_wait(nic, RKEY);
+	exported_keys_gone(nic, RKEY);
+	exported_keys_wait(nic, RKEY);
 	assert_int_equal(warnings, 1);
 	assert_in_range(now - start, 1000000000ull, 1500000000ull);
 }
@@ -323,17 +326,17 @@ static void nobody_waits_in_vain(void **state)
 	(void)state;
 	learn();
 	now = 0;
-	told_wait(nic, RKEY);  /* valid */
-	told_gone(nic, OTHER); /* never told */
+	exported_keys_wait(nic, RKEY);	/* valid */
+	exported_keys_gone(nic, OTHER); /* never told */
 	lost = 1000;
-	told_gone(nic, RKEY);
-	told_wait(nic, OTHER);
-	told_wait(nic + 1, RKEY); /* of another device */
-	v[OWNER].dead = true;
-	told_wait(nic, RKEY);
-	v[OWNER].dead = false;
-	told_reset(&v[OWNER].told, EPOCH + 2, 0);
-	told_wait(nic, RKEY);
+	exported_keys_gone(nic, RKEY);
+	exported_keys_wait(nic, OTHER);
+	exported_keys_wait(nic + 1, RKEY); /* of another device */
+	v[OWNER].life.dead = true;
+	exported_keys_wait(nic, RKEY);
+	v[OWNER].life.dead = false;
+	exported_keys_reset(&v[OWNER].keys.exported, EPOCH + 2, 0);
+	exported_keys_wait(nic, RKEY);
 	assert_true(now < 100000000);
 	assert_int_equal(warnings, 0);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-/* When to probe, and what silence means (lib/health/probe.c): one probe over one NIC; verbs, timers
+/* When to probe, and what silence means (lib/nic/probe.c): one probe over one NIC; verbs, timers
  * and the clock are the test's own. */
 #include <errno.h>
 #include <setjmp.h>
@@ -10,10 +10,10 @@
 
 #include <cmocka.h>
 
-#include "lib/health/probe_int.h"
-#include "lib/verbs/link.h"
-#include "lib/verbs/log.h"
-#include "lib/verbs/real.h"
+#include "lib/nic/probe_int.h"
+#include "lib/nic/ctrl_link.h"
+#include "lib/base/log.h"
+#include "lib/base/real_verbs.h"
 
 #define MS 1000000ull
 
@@ -67,7 +67,7 @@ void nic_on_event(void (*fn)(struct nic *nic, const struct ibv_async_event *even
 	(void)fn;
 }
 
-void link_address(const struct nic *n, struct link_addr *addr)
+void ctrl_link_address(const struct nic *n, struct ctrl_link_addr *addr)
 {
 	(void)n;
 	memset(addr, 0, sizeof(*addr));

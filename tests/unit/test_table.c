@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "lib/verbs/table.h"
+#include "lib/base/table.h"
 
 static int object[4096];
 

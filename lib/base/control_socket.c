@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include "lib/base/control_socket.h"
+
+#include "config.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "lib/base/background.h"
+
+enum {
+	CLIENTS = 8, /* the one that said nothing for longest makes room for a ninth */
+	LINE_BYTES = 256,
+	ANSWER_BYTES = 1024,
+};
+
+struct control_client {
+	int fd;
+	ino_t ino;     /* 0: free */
+	uint64_t used; /* the larger the later */
+	size_t in_bytes, out_bytes;
+	char in[LINE_BYTES], out[ANSWER_BYTES];
+};
+
+static struct {
+	int fd;
+	ino_t ino;
+	pid_t owner;
+	uint64_t clock;
+	const struct control_calls *calls;
+	struct control_client client[CLIENTS];
+	struct sockaddr_un address;
+} control;
+
+static ino_t ino_of(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) ? 0 : st.st_ino;
+}
+
+/* The program may have closed our descriptor, and got its number for another file. */
+static void forget(int fd, ino_t ino)
+{
+	if (ino_of(fd) != ino)
+		return;
+	bg_unwatch(fd);
+	close(fd);
+}
+
+static void hang_up(struct control_client *c)
+{
+	forget(c->fd, c->ino);
+	memset(c, 0, sizeof(*c));
+}
+
+static void on_client(void *arg, uint32_t events);
+
+/* False: hung up. */
+static bool flush(struct control_client *c)
+{
+	ssize_t n = send(c->fd, c->out, c->out_bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+	if (n < 0 && errno != EAGAIN && errno != EINTR) {
+		hang_up(c);
+		return false;
+	}
+	if (n > 0) {
+		c->out_bytes -= (size_t)n;
+		memmove(c->out, c->out + n, c->out_bytes);
+	}
+	/* Nothing more is read from who does not take his answer. */
+	bg_watch(c->fd, c->out_bytes ? EPOLLOUT : EPOLLIN, on_client, c);
+	return true;
+}
+
+static int no_call(char *answer, size_t bytes)
+{
+	snprintf(answer, bytes, "not possible here");
+	return -ENOTSUP;
+}
+
+static int qp_error(const char *word, char *answer, size_t bytes)
+{
+	char *end;
+	unsigned long qpn = strtoul(word, &end, 0);
+
+	if (!*word || *end || *word == '-' || qpn > 0xffffff) {
+		snprintf(answer, bytes, "%s is no QP number", word);
+		return -EINVAL;
+	}
+	return control.calls->qp_error ? control.calls->qp_error((uint32_t)qpn, answer, bytes)
+				       : no_call(answer, bytes);
+}
+
+static int execute(const char *command, const char *word, char *answer, size_t bytes)
+{
+	const struct control_calls *calls = control.calls;
+
+	if (!strcmp(command, "ping") && !*word)
+		return 0;
+	if (!strcmp(command, "version") && !*word) {
+		snprintf(answer, bytes, "%s", PACKAGE_VERSION);
+		return 0;
+	}
+	if (!strcmp(command, "migrate") && *word)
+		return calls->migrate ? calls->migrate(word, answer, bytes)
+				      : no_call(answer, bytes);
+	if (!strcmp(command, "failback"))
+		return calls->failback ? calls->failback(*word ? word : NULL, answer, bytes)
+				       : no_call(answer, bytes);
+	if (!strcmp(command, "qp-error"))
+		return qp_error(word, answer, bytes);
+	snprintf(answer, bytes, "not understood: %s%s%s", command, *word ? " " : "", word);
+	return -EINVAL;
+}
+
+/* One line, terminated. The answer is one too, whatever is in it. */
+static void obey(struct control_client *c, char *line)
+{
+	char answer[ANSWER_BYTES - 16] = "", *word = strchr(line, ' ');
+	bool ok;
+
+	line[strcspn(line, "\r")] = 0;
+	if (word)
+		*word++ = 0;
+	ok = !execute(line, word ? word : "", answer, sizeof(answer));
+	for (char *p = answer; *p; p++)
+		if ((unsigned char)*p < ' ')
+			*p = ' ';
+	c->out_bytes = (size_t)snprintf(c->out, sizeof(c->out), "%s%s%s\n", ok ? "ok" : "error",
+					*answer ? " " : "", answer);
+}
+
+/* As long as there are lines and their answers are taken. False: hung up. */
+static bool obey_all(struct control_client *c)
+{
+	char *end;
+
+	while (!c->out_bytes && (end = memchr(c->in, '\n', c->in_bytes))) {
+		*end++ = 0;
+		obey(c, c->in);
+		c->in_bytes -= (size_t)(end - c->in);
+		memmove(c->in, end, c->in_bytes);
+		if (!flush(c))
+			return false;
+	}
+	return true;
+}
+
+static void on_client(void *arg, uint32_t events)
+{
+	struct control_client *c = arg;
+	ssize_t n;
+
+	c->used = ++control.clock;
+	if (events & EPOLLOUT) {
+		if (flush(c))
+			obey_all(c);
+		return;
+	}
+	n = recv(c->fd, c->in + c->in_bytes, sizeof(c->in) - c->in_bytes, MSG_DONTWAIT);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n <= 0) {
+		hang_up(c);
+		return;
+	}
+	c->in_bytes += (size_t)n;
+	if (!obey_all(c) || c->out_bytes || c->in_bytes < sizeof(c->in))
+		return;
+	c->out_bytes = (size_t)snprintf(c->out, sizeof(c->out), "error too long a line\n");
+	if (flush(c))
+		hang_up(c);
+}
+
+static struct control_client *room(void)
+{
+	struct control_client *oldest = control.client;
+
+	for (struct control_client *c = control.client; c < control.client + CLIENTS; c++) {
+		if (!c->ino)
+			return c;
+		if (c->used < oldest->used)
+			oldest = c;
+	}
+	hang_up(oldest);
+	return oldest;
+}
+
+static void on_listen(void *arg, uint32_t events)
+{
+	int fd = accept4(control.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	struct ucred cred = {0};
+	socklen_t bytes = sizeof(cred);
+	struct control_client *c;
+
+	(void)arg;
+	(void)events;
+	if (fd < 0)
+		return;
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &bytes) ||
+	    (cred.uid && cred.uid != geteuid())) {
+		close(fd);
+		return;
+	}
+	c = room();
+	c->fd = fd;
+	c->ino = ino_of(fd);
+	c->used = ++control.clock;
+	if (bg_watch(fd, EPOLLIN, on_client, c))
+		hang_up(c);
+}
+
+static int set_address(const char *stats_path)
+{
+	size_t n = strlen(stats_path);
+	const char *end = strrchr(stats_path, '.');
+
+	n = end ? (size_t)(end - stats_path) : n;
+	if (n + sizeof(".sock") > sizeof(control.address.sun_path))
+		return -ENAMETOOLONG;
+	control.address.sun_family = AF_UNIX;
+	memcpy(control.address.sun_path, stats_path, n);
+	strcpy(control.address.sun_path + n, ".sock");
+	return 0;
+}
+
+int control_open(const char *stats_path, const struct control_calls *calls)
+{
+	int err = stats_path ? set_address(stats_path) : -ENOENT;
+	int fd = err ? -1 : socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if (fd < 0)
+		return err ? err : -errno;
+	control.calls = calls;
+	unlink(control.address.sun_path); /* of a dead process of our number */
+	/* The mode of the name is that of the socket: no umask(), which is the whole process's. */
+	if (fchmod(fd, 0600) ||
+	    bind(fd, (struct sockaddr *)&control.address, sizeof(control.address)) ||
+	    listen(fd, CLIENTS)) {
+		err = -errno;
+		close(fd);
+		return err;
+	}
+	control.fd = fd;
+	control.ino = ino_of(fd);
+	control.owner = getpid();
+	err = bg_watch(fd, EPOLLIN, on_listen, NULL);
+	if (err)
+		control_close();
+	return err;
+}
+
+void control_close(void)
+{
+	if (!control.owner || control.owner != getpid())
+		return;
+	for (struct control_client *c = control.client; c < control.client + CLIENTS; c++)
+		if (c->ino)
+			hang_up(c);
+	forget(control.fd, control.ino);
+	control_remove();
+	control.owner = 0;
+}
+
+void control_remove(void)
+{
+	if (control.owner && control.owner == getpid())
+		unlink(control.address.sun_path);
+}

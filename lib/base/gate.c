@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* Gates: all that the owner of an open gate does not need (gate.h). */
+#include "lib/base/gate.h"
+
+#include <linux/membarrier.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/*
+ * The identity of a thread that owns gates. It outlives the thread, since gates point to it, and
+ * then goes to another: who is the only one to have it may enter as the owner.
+ */
+struct gate_thread {
+	struct gate_thread *next; /* free */
+	struct gate_keys *keys;	  /* NULL: that thread has ended */
+};
+
+_Thread_local struct gate_keys gate_mine;
+
+static _Thread_local struct gate_thread *self;
+/* For keys of other threads, and for the free ones. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct gate_thread *free_threads;
+static pthread_key_t at_exit;
+static bool biased; /* membarrier works, and threads are told that they end */
+static bool forked; /* the other threads, which may have held the lock, are gone */
+
+/* --- threads --------------------------------------------------------------------------------- */
+
+static void forget_all(void)
+{
+	atomic_store(&gate_mine.send.key, NULL);
+	atomic_store(&gate_mine.recv.key, NULL);
+	atomic_store(&gate_mine.poll.key, NULL);
+}
+
+/* Of a thread that ends. Should it use a gate after this, it gets a new identity. */
+static void ended(void *arg)
+{
+	struct gate_thread *t = arg;
+
+	pthread_mutex_lock(&lock);
+	forget_all();
+	t->keys = NULL;
+	t->next = free_threads;
+	free_threads = t;
+	pthread_mutex_unlock(&lock);
+	self = NULL;
+}
+
+static struct gate_thread *new_thread(void)
+{
+	struct gate_thread *t;
+
+	pthread_mutex_lock(&lock);
+	t = free_threads;
+	if (t)
+		free_threads = t->next;
+	else
+		t = calloc(1, sizeof(*t));
+	if (t)
+		t->keys = &gate_mine;
+	pthread_mutex_unlock(&lock);
+	if (t && pthread_setspecific(at_exit, t)) {
+		ended(t);
+		return NULL;
+	}
+	return t;
+}
+
+/* NULL: this thread cannot own anything. */
+static struct gate_thread *myself(void)
+{
+	if (!self && biased && !forked)
+		self = new_thread();
+	return self;
+}
+
+static bool has_ended(const struct gate_thread *t)
+{
+	bool yes;
+
+	if (forked)
+		return false;
+	pthread_mutex_lock(&lock);
+	yes = !t->keys;
+	pthread_mutex_unlock(&lock);
+	return yes;
+}
+
+/* --- the barrier ----------------------------------------------------------------------------- */
+
+static long membarrier(int command)
+{
+	return syscall(SYS_membarrier, command, 0, 0);
+}
+
+static void in_child(void)
+{
+	forked = true;
+}
+
+void gate_start(void)
+{
+	pthread_atfork(NULL, NULL, in_child);
+	biased = !membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) &&
+		 !membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) &&
+		 !pthread_key_create(&at_exit, ended);
+}
+
+void gate_init(struct gate *g)
+{
+	*g = (struct gate){
+		.inside = GATE_OUTSIDE,
+		.shut = biased ? GATE_OPEN : GATE_OPEN | GATE_SHARED,
+	};
+}
+
+/* Every other thread passes a full barrier, between two of its instructions. */
+static void barrier_of_all(void)
+{
+	/* Cannot fail once it is registered; a child of fork() is alone, or registers with exec. */
+	if (biased)
+		membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+	atomic_thread_fence(memory_order_seq_cst);
+}
+
+static void wait_outside(struct gate *g)
+{
+	for (int spins = 0; atomic_load(&g->inside) != GATE_OUTSIDE; spins++)
+		if (spins > 100)
+			sched_yield();
+}
+
+static void wait_unlocked(struct gate *g)
+{
+	for (int spins = 0; atomic_load(&g->locked); spins++)
+		if (spins > 100)
+			sched_yield();
+}
+
+/* --- entering -------------------------------------------------------------------------------- */
+
+static void take_lock(struct gate *g)
+{
+	while (atomic_exchange(&g->locked, 1))
+		wait_unlocked(g);
+}
+
+/* Under its lock. From here on it is shared; who is inside as its owner is waited for. */
+static void take_away(struct gate *g)
+{
+	atomic_fetch_or(&g->shut, GATE_SHARED);
+	barrier_of_all();
+	wait_outside(g);
+}
+
+/* Under its lock. true: this thread owns it. */
+static bool claim(struct gate *g)
+{
+	struct gate_thread *me = myself(), *owner = atomic_load(&g->owner);
+
+	if (atomic_load(&g->shut) & GATE_SHARED)
+		return false;
+	if (me && (!owner || owner == me || has_ended(owner))) {
+		atomic_store(&g->owner, me);
+		return true;
+	}
+	take_away(g);
+	return false;
+}
+
+enum gate_how gate_enter(struct gate *g, const void *mark)
+{
+	take_lock(g);
+	if (claim(g) && gate_enter_owned(g, mark)) {
+		/* Another thread may take it from us as from now: it will wait for us. */
+		atomic_store(&g->locked, 0);
+		return GATE_OWNED;
+	}
+	/* Of a gate that is not shared this is somebody's reason: only the lock's holder shares. */
+	if (atomic_load(&g->shut) != (GATE_OPEN | GATE_SHARED)) {
+		atomic_store(&g->locked, 0);
+		return GATE_IS_SHUT;
+	}
+	return GATE_LOCKED;
+}
+
+void gate_remember(struct gate_key *k, const void *key, void *object)
+{
+	/* In this order for gate_forget(), which may come at any time for the old key. */
+	atomic_store(&k->key, NULL);
+	k->object = object;
+	atomic_store(&k->key, key);
+}
+
+static void forget(struct gate_key *k, const void *key)
+{
+	atomic_compare_exchange_strong(&k->key, &key, NULL);
+}
+
+static void forget_keys(struct gate_keys *keys, const void *key)
+{
+	forget(&keys->send, key);
+	forget(&keys->recv, key);
+	forget(&keys->poll, key);
+}
+
+void gate_forget(struct gate *g, const void *key)
+{
+	struct gate_thread *owner = atomic_load(&g->owner);
+
+	if (forked) { /* no other thread than the one that forked has any */
+		forget_keys(&gate_mine, key);
+		return;
+	}
+	if (!owner)
+		return;
+	pthread_mutex_lock(&lock);
+	if (owner->keys)
+		forget_keys(owner->keys, key);
+	pthread_mutex_unlock(&lock);
+}
+
+/* --- shutting -------------------------------------------------------------------------------- */
+
+void gate_shut(struct gate *g)
+{
+	atomic_fetch_add(&g->shut, GATE_REASON);
+}
+
+void gate_open(struct gate *g)
+{
+	uint32_t n = atomic_load(&g->shut);
+
+	do {
+		/* Too often does no harm: gate_sync() only looks once more. */
+		if ((n & ~GATE_SHARED) == GATE_OPEN + GATE_REASON)
+			atomic_fetch_add(&g->opened, 1);
+	} while (!atomic_compare_exchange_strong(&g->shut, &n, n - GATE_REASON));
+}
+
+/* Shut without a break since nobody was inside? */
+static bool is_settled(struct gate *g)
+{
+	return atomic_load(&g->settled) == atomic_load(&g->opened) + 1;
+}
+
+static void settle(struct gate *g)
+{
+	uint32_t opened = atomic_load(&g->opened);
+
+	/* In this order: who is just becoming the owner enters under the lock. */
+	wait_unlocked(g);
+	wait_outside(g);
+	atomic_store(&g->settled, opened + 1);
+}
+
+/* Only the owner enters without looking twice. An owner that comes after this sees it shut. */
+static bool has_other_owner(struct gate *g)
+{
+	struct gate_thread *owner = atomic_load(&g->owner);
+
+	return owner && owner != self;
+}
+
+void gate_sync(struct gate *const *gates, unsigned int n)
+{
+	bool barrier = false;
+
+	for (unsigned int i = 0; i < n; i++)
+		barrier |= !is_settled(gates[i]) && has_other_owner(gates[i]);
+	if (barrier)
+		barrier_of_all();
+	for (unsigned int i = 0; i < n; i++)
+		if (!is_settled(gates[i]))
+			settle(gates[i]);
+}

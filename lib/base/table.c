@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include "lib/base/table.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define SLOTS_MIN 64
+
+static struct table_array *array_new(uint64_t slots)
+{
+	struct table_array *a = calloc(1, sizeof(*a) + slots * sizeof(a->slot[0]));
+
+	if (a)
+		a->mask = slots - 1;
+	return a;
+}
+
+/* The slot of a key; or, for it to be put there, that of a removed one on the way, or the free one.
+ */
+static struct table_slot *find(struct table_array *a, uint64_t key)
+{
+	struct table_slot *removed = NULL;
+
+	for (uint64_t i = table_hash(key);; i++) {
+		struct table_slot *s = &a->slot[i & a->mask];
+		uint64_t k = atomic_load_explicit(&s->key, memory_order_relaxed);
+
+		if (k == key)
+			return s;
+		if (!k)
+			return removed ? removed : s;
+		if (!removed && !atomic_load_explicit(&s->value, memory_order_relaxed))
+			removed = s;
+	}
+}
+
+static void insert(struct table_array *a, uint64_t key, void *value)
+{
+	struct table_slot *s = find(a, key);
+
+	/* Key first: a reader that finds the key and no value yet finds nothing, as is right. */
+	atomic_store_explicit(&s->key, key, memory_order_release);
+	atomic_store_explicit(&s->value, value, memory_order_release);
+}
+
+/* An array of that size in which readers may still be, but none whose answer counts (table.h). */
+static struct table_array *array_again(struct table_array *newest, uint64_t slots)
+{
+	for (struct table_array *a = newest; a && a->older; a = a->older) {
+		struct table_array *old = a->older;
+
+		if (old->mask != slots - 1)
+			continue;
+		a->older = old->older;
+		for (uint64_t i = 0; i < slots; i++) {
+			atomic_store_explicit(&old->slot[i].value, NULL, memory_order_relaxed);
+			atomic_store_explicit(&old->slot[i].key, 0, memory_order_relaxed);
+		}
+		return old;
+	}
+	return NULL;
+}
+
+/*
+ * What is alive in an array with four times the room. Old arrays stay for readers that are in them;
+ * one of the same size is used again, so that objects that come and go all day cost two arrays and
+ * no more.
+ */
+static int renew(struct table *t, struct table_array *old)
+{
+	uint64_t slots = SLOTS_MIN, alive = 0;
+	struct table_array *a;
+
+	for (uint64_t i = 0; old && i <= old->mask; i++)
+		alive += atomic_load_explicit(&old->slot[i].value, memory_order_relaxed) != NULL;
+	while (slots < 4 * (alive + 1))
+		slots *= 2;
+	a = array_again(old, slots);
+	if (!a)
+		a = array_new(slots);
+	if (!a)
+		return -ENOMEM;
+	for (uint64_t i = 0; old && i <= old->mask; i++) {
+		void *value = atomic_load_explicit(&old->slot[i].value, memory_order_relaxed);
+
+		if (value)
+			insert(a, atomic_load_explicit(&old->slot[i].key, memory_order_relaxed),
+			       value);
+	}
+	a->older = old;
+	t->used = alive;
+	atomic_store_explicit(&t->array, a, memory_order_release);
+	atomic_fetch_add_explicit(&t->renewed, 1, memory_order_release);
+	return 0;
+}
+
+int table_put(struct table *t, uint64_t key, void *value)
+{
+	struct table_array *a;
+	int err = 0;
+
+	pthread_mutex_lock(&t->lock);
+	a = atomic_load_explicit(&t->array, memory_order_relaxed);
+	if (!a || t->used + 1 > (a->mask + 1) / 2)
+		err = renew(t, a);
+	if (!err) {
+		a = atomic_load_explicit(&t->array, memory_order_relaxed);
+		t->used += !atomic_load_explicit(&find(a, key)->key, memory_order_relaxed);
+		insert(a, key, value);
+	}
+	pthread_mutex_unlock(&t->lock);
+	return err;
+}
+
+void *table_take(struct table *t, uint64_t key, void (*take)(void *value))
+{
+	void *value;
+
+	pthread_mutex_lock(&t->lock);
+	value = table_get(t, key);
+	if (value)
+		take(value);
+	pthread_mutex_unlock(&t->lock);
+	return value;
+}
+
+void *table_remove(struct table *t, uint64_t key)
+{
+	struct table_array *a;
+	void *value = NULL;
+
+	pthread_mutex_lock(&t->lock);
+	a = atomic_load_explicit(&t->array, memory_order_relaxed);
+	if (a && table_get(t, key))
+		value = atomic_exchange(&find(a, key)->value, NULL);
+	pthread_mutex_unlock(&t->lock);
+	return value;
+}
+
+void table_blank(struct table *t, uint64_t key)
+{
+	struct table_array *a = atomic_load_explicit(&t->array, memory_order_acquire);
+
+	if (a && table_look(a, key))
+		atomic_store(&find(a, key)->value, NULL);
+}
+
+void table_each(struct table *t, void (*fn)(void *value, void *arg), void *arg)
+{
+	struct table_array *a;
+
+	pthread_mutex_lock(&t->lock);
+	a = atomic_load_explicit(&t->array, memory_order_relaxed);
+	for (uint64_t i = 0; a && i <= a->mask; i++) {
+		void *value = atomic_load_explicit(&a->slot[i].value, memory_order_relaxed);
+
+		if (value)
+			fn(value, arg);
+	}
+	pthread_mutex_unlock(&t->lock);
+}

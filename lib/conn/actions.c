@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include "lib/conn/actions.h"
+
+#include <stdio.h>
+
+#include "lib/base/log.h"
+#include "lib/conn/arm.h"
+#include "lib/conn/fence_qp.h"
+#include "lib/conn/protection.h"
+#include "lib/conn/repost.h"
+
+static void complete(struct vqp *v)
+{
+	struct shift_wc c;
+
+	while (shift_conn_completion(v->conn, &c)) {
+		struct ibv_wc wc = {
+			.wr_id = c.wr_id,
+			.status = c.status,
+			.opcode = c.opcode,
+			.vendor_err = c.vendor_err,
+			.byte_len = c.byte_len,
+			.qp_num = v->qp->qp_num,
+		};
+
+		vcq_deliver(c.is_recv ? v->recv_cq : v->send_cq, &wc);
+	}
+}
+
+/* What is posted to a QP that is over flushes, as it would with stock verbs. */
+void vqp_deliver_flush(struct vqp *v, uint64_t wr_id, bool is_recv)
+{
+	struct ibv_wc wc = {
+		.wr_id = wr_id,
+		.status = IBV_WC_WR_FLUSH_ERR,
+		.opcode = is_recv ? IBV_WC_RECV : IBV_WC_SEND,
+		.qp_num = v->qp->qp_num,
+	};
+
+	vcq_deliver(is_recv ? v->recv_cq : v->send_cq, &wc);
+}
+
+static void report(struct vqp *v, const struct shift_action *a)
+{
+	struct shift_conn_view view;
+
+	shift_conn_view(v->conn, &view);
+	if (a->from == SHIFT_ST_SETUP && a->to == SHIFT_ST_ACTIVE)
+		vqp_report_protection(v);
+	if (a->to == SHIFT_ST_DEAD)
+		stats_conn_protect(v->stats, false, STATS_UNPROTECTED_OVER);
+	stats_conn_change(v->stats, a, &view, shift_conn_stats(v->conn), now_ns());
+	v->repost.committing |= a->reason == SHIFT_R_COMMIT;
+	log_debug("QP %#x: %s -> %s (%s), rail %u, epoch %u", v->qp->qp_num,
+		  shift_state_name(a->from), shift_state_name(a->to), shift_reason_name(a->reason),
+		  a->rail, a->epoch);
+	pause_change(v, a);
+	if (a->to == SHIFT_ST_FENCE || a->to == SHIFT_ST_GIVEUP || a->reason == SHIFT_R_COMMIT) {
+		char line[512];
+
+		shift_conn_dump(v->conn, line, sizeof(line));
+		log_debug("QP %#x: %s; to be posted %llu..%llu on rail %u%s", v->qp->qp_num, line,
+			  (unsigned long long)v->repost.tx_next,
+			  (unsigned long long)v->repost.tx_end, v->repost.tx_rail,
+			  v->repost.tx_stopped ? ", stopped" : "");
+	}
+}
+
+static void send_msg(struct vqp *v, const struct shift_action *a)
+{
+	if (v->rails.twin[a->rail].path)
+		peer_path_send(v->rails.twin[a->rail].path, &a->msg);
+}
+
+static void act(struct vqp *v, const struct shift_action *a)
+{
+	switch ((enum shift_action_type)a->type) {
+	case SHIFT_ACT_FENCE:
+		v->repost.tx_stopped |= v->repost.tx_rail == a->rail;
+		if (!pause_action(v, a))
+			fence_start(v, a);
+		return;
+	case SHIFT_ACT_ARM:
+		if (!pause_action(v, a))
+			arm_start(v, a);
+		return;
+	case SHIFT_ACT_POST_RECV: repost_recvs(v, a); return;
+	case SHIFT_ACT_POST_SEND: repost_sends(v, a); return;
+	case SHIFT_ACT_SEND_MSG: send_msg(v, a); return;
+	case SHIFT_ACT_COMPLETE: complete(v); return;
+	case SHIFT_ACT_HOLD: return; /* vqp_enter has closed the gates */
+	case SHIFT_ACT_RELEASE: v->repost.tx_stopped = false; return;
+	case SHIFT_ACT_QP_ERR:
+		v->life.dead = true;
+		v->program.state = v->qp->state = IBV_QPS_ERR;
+		return;
+	case SHIFT_ACT_QUERY_PSN: query_start(v, a); return;
+	case SHIFT_ACT_CLOSED:
+		v->life.closed = true;
+		pthread_cond_broadcast(&v->life.closed_cond);
+		return;
+	case SHIFT_ACT_REPORT: report(v, a); return;
+	case SHIFT_ACT_COUNT: return;
+	}
+}
+
+void vqp_act_now(struct vqp *v, const struct shift_action *a)
+{
+	if (a->type == SHIFT_ACT_FENCE)
+		fence_start(v, a);
+	else
+		arm_start(v, a);
+}
+
+static void drain(struct vqp *v)
+{
+	struct shift_action a;
+
+	while (shift_conn_action(v->conn, &a))
+		act(v, &a);
+}
+
+void vqp_act(struct vqp *v)
+{
+	drain(v);
+	while (v->repost.recv_refused) {
+		struct shift_event ev = {.type = SHIFT_EV_POST_FAILED,
+					 .rail = v->repost.rx_rail,
+					 .epoch = v->rails.armed_epoch[v->repost.rx_rail]};
+
+		v->repost.recv_refused = false;
+		shift_conn_event(v->conn, &ev, now_ns());
+		drain(v);
+	}
+}
+
+bool vqp_release(struct vqp *v, enum stats_unprotected why)
+{
+	if (v->life.released)
+		return true;
+	if (!shift_conn_release(v->conn))
+		return false;
+	vqp_act(v);
+	v->life.released = true;
+	v->program.why = why;
+	stats_conn_protect(v->stats, false, why);
+	log_info("QP %#x is not protected: %s", v->qp->qp_num, stats_unprotected_text(why));
+	return true;
+}
+
+/* --- rails ----------------------------------------------------------------------------------- */
+
+void vqp_rail_say(struct vqp *v, enum shift_event_type type, uint8_t rail)
+{
+	struct shift_event ev = {.type = (uint8_t)type, .rail = rail};
+
+	shift_conn_event(v->conn, &ev, now_ns());
+	vqp_act(v);
+}
+
+/* Said of a rail, CLEAN means more than what one of these has to say. */
+void vqp_rail_clean(struct vqp *v, uint8_t rail)
+{
+	if ((!rail || v->rails.twin[rail].clean) &&
+	    !((v->rails.vetoed | v->rails.unclean | v->rails.keyless) & 1u << rail))
+		vqp_rail_say(v, SHIFT_EV_RAIL_CLEAN, rail);
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* Bringing the QP of a rail to RTS for an epoch: on the resolver of its NIC, where it may hang. */
+#include "lib/conn/arm.h"
+
+#include <string.h>
+
+#include "lib/base/log.h"
+#include "lib/base/real_verbs.h"
+#include "lib/conn/conn_lock.h"
+#include "lib/conn/exported_keys.h"
+#include "lib/conn/peer_keys.h"
+#include "lib/conn/rail_jobs.h"
+#include "lib/conn/twin.h"
+
+/* The program must not see through qp->state what we do to rail 0. */
+int vqp_modify(struct vqp *v, uint8_t rail, struct ibv_qp_attr *attr, int mask)
+{
+	int err = real.modify_qp(vqp_rail_qp(v, rail), attr, mask);
+
+	if (!rail)
+		v->qp->state = v->program.state;
+	return err;
+}
+
+int vqp_to_state(struct vqp *v, uint8_t rail, enum ibv_qp_state state)
+{
+	struct ibv_qp_attr attr = {.qp_state = state};
+
+	return vqp_modify(v, rail, &attr, IBV_QP_STATE);
+}
+
+/* GID indexes move when an address goes and comes: the value counts (DESIGN 4.5). */
+static int gid_index(struct nic *nic, const union ibv_gid *gid, int hint)
+{
+	union ibv_gid have;
+
+	if (!real.query_gid(nic->ctx, nic->port, hint, &have) && !memcmp(&have, gid, sizeof(have)))
+		return hint;
+	for (int i = 0; i < nic->port_attr.gid_tbl_len; i++)
+		if (!real.query_gid(nic->ctx, nic->port, i, &have) &&
+		    !memcmp(&have, gid, sizeof(have)))
+			return i;
+	return hint;
+}
+
+/* A twin's path, and our own retries: short timeout, retries that end. The rest is the program's.
+ */
+static void twin_attr(struct vqp *v, uint8_t rail, struct ibv_qp_attr *attr)
+{
+	struct twin *t = &v->rails.twin[rail];
+
+	attr->port_num = v->dev->nic[rail]->port;
+	attr->pkey_index = 0;
+	attr->path_mtu = mtu_enum(t->mtu);
+	attr->dest_qp_num = t->peer.qpn;
+	attr->ah_attr = (struct ibv_ah_attr){
+		.is_global = v->program.attr.ah_attr.is_global,
+		.grh = {.dgid = t->peer.gid,
+			.sgid_index = (uint8_t)gid_index(v->dev->nic[rail], &t->gid, t->gid_index),
+			.hop_limit = v->program.attr.ah_attr.grh.hop_limit
+					     ? v->program.attr.ah_attr.grh.hop_limit
+					     : 64,
+			.traffic_class = v->program.attr.ah_attr.grh.traffic_class,
+			.flow_label = v->program.attr.ah_attr.grh.flow_label},
+		.dlid = t->peer.lid,
+		.sl = v->program.attr.ah_attr.sl,
+		.port_num = v->dev->nic[rail]->port,
+	};
+	attr->timeout = 14; /* 67 ms */
+	attr->retry_cnt = 6;
+}
+
+static void rts_defaults(struct ibv_qp_attr *attr)
+{
+	attr->timeout = 14;
+	attr->retry_cnt = 6;
+	attr->rnr_retry = 7;
+	attr->max_rd_atomic = 1;
+}
+
+static int arm_qp(struct vqp *v, uint8_t rail, const struct arming *to)
+{
+	struct ibv_qp_attr attr = v->program.attr;
+	int err;
+
+	if (!vqp_rail_qp(v, rail))
+		return -1;
+	if (rail)
+		twin_attr(v, rail, &attr);
+	else
+		attr.ah_attr.grh.sgid_index = (uint8_t)gid_index(
+			v->dev->nic[0], &v->rails.twin[0].gid,
+			v->program.attr.ah_attr.grh.sgid_index);
+	if (v->program.state !=
+	    IBV_QPS_RTS) /* it only receives so far: what RTS needs is our choice */
+		rts_defaults(&attr);
+	attr.rq_psn = to->rx_psn;
+	attr.sq_psn = to->tx_psn;
+	err = vqp_to_state(v, rail, IBV_QPS_RESET);
+	attr.qp_state = IBV_QPS_INIT;
+	err = err ? err
+		  : vqp_modify(v, rail, &attr,
+			       IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+				       IBV_QP_ACCESS_FLAGS);
+	attr.qp_state = IBV_QPS_RTR;
+	err = err ? err
+		  : vqp_modify(v, rail, &attr,
+			       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				       IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+				       IBV_QP_MIN_RNR_TIMER);
+	attr.qp_state = IBV_QPS_RTS;
+	return err ? err
+		   : vqp_modify(v, rail, &attr,
+				IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+					IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
+/* An ARM has been carried out. false: another was asked for meanwhile, as this one took too long.
+ */
+static bool arm_answer(struct vqp *v, struct rail_jobs *j, const struct arming *done, bool armed,
+		       bool late)
+{
+	struct shift_event ev = {.type = armed ? SHIFT_EV_ARM_DONE : SHIFT_EV_ARM_FAILED,
+				 .rail = j->rail,
+				 .epoch = done->epoch};
+	bool again;
+
+	vqp_enter(v);
+	again = j->arm_since && (late || j->arm.epoch != done->epoch);
+	if (!again) {
+		atomic_store(&j->arming, false);
+		j->arm_since = 0;
+	}
+	if (!again && j->fence_follows) {
+		j->fence_follows = false;
+		worker_submit(v->dev->nic[j->rail]->worker, &j->fence);
+	}
+	if (!j->stale) {
+		v->rails.armed_epoch[j->rail] = done->epoch;
+		if (!j->rail)
+			v->hot.rail0_epoch = done->epoch;
+		peer_keys_reset(v->keys.peer, done->epoch, j->rail);
+		exported_keys_reset(&v->keys.exported, done->epoch, j->rail);
+		shift_conn_event(v->conn, &ev, now_ns()); /* not listening to an overdue one's */
+	}
+	vqp_leave(v);
+	return !again;
+}
+
+static void arm_run(struct job *job)
+{
+	struct rail_jobs *j = (struct rail_jobs *)((char *)job - offsetof(struct rail_jobs, arms));
+	struct vqp *v = j->v;
+	struct arming to;
+	bool late;
+	int err;
+
+	do {
+		pthread_mutex_lock(&v->lock);
+		to = j->arm;
+		pthread_mutex_unlock(&v->lock);
+		pause_hang(v, STATS_PHASE_ARM);
+		err = arm_qp(v, j->rail, &to);
+		if (err)
+			log_warn("QP %#x: cannot bring its twin on %s to RTS (%s)", v->qpn,
+				 v->dev->nic[j->rail]->name, strerror(err > 0 ? err : -err));
+		pthread_mutex_lock(&v->lock);
+		late = !j->arm_since;
+		pthread_mutex_unlock(&v->lock);
+		if ((err || late) && vqp_rail_qp(v, j->rail))
+			vqp_to_state(v, j->rail, IBV_QPS_RESET);
+	} while (!arm_answer(v, j, &to, !err && !late, late));
+	rail_job_ends(j);
+}
+
+/* Not on the worker: the way to RTR waits a second and more for a neighbour that does not answer,
+ * and the fences of other connections shall not. */
+void arm_start(struct vqp *v, const struct shift_action *a)
+{
+	struct rail_jobs *j = &v->rails.jobs[a->rail];
+
+	j->arm = (struct arming){.epoch = a->epoch, .tx_psn = a->tx_psn, .rx_psn = a->rx_psn};
+	j->arm_since = bg_awake_ns();
+	bg_call(&v->timers.overdue_call);
+	if (j->arming) /* an overdue one, which this follows */
+		return;
+	atomic_store(&j->arming, true);
+	j->arms.fn = arm_run;
+	rail_job_begins(j);
+	worker_submit(v->dev->nic[a->rail]->resolver, &j->arms);
+}

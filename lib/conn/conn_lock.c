@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include "lib/conn/conn_lock.h"
+
+#include "lib/conn/actions.h"
+#include "lib/conn/drain.h"
+#include "lib/conn/exported_keys.h"
+#include "lib/conn/peer_keys.h"
+#include "lib/conn/repost.h"
+
+/* --- the data path steps aside --------------------------------------------------------------- */
+
+#define GATES_MAX 4
+
+static unsigned int gates_of(struct vqp *v, struct gate **gates)
+{
+	unsigned int n = 0;
+
+	gates[n++] = &v->hot.send_gate;
+	gates[n++] = &v->hot.recv_gate;
+	gates[n++] = &v->send_cq->gate;
+	if (v->recv_cq != v->send_cq)
+		gates[n++] = &v->recv_cq->gate;
+	return n;
+}
+
+/* From here on posts and completions of this QP take the lock; who is still on the fast way is
+ * waited for. */
+static void close_gates(struct vqp *v)
+{
+	struct gate *gates[GATES_MAX];
+	unsigned int n = gates_of(v, gates);
+
+	atomic_store(&v->hot.slow, 1);
+	for (unsigned int i = 0; i < n; i++)
+		gate_shut(gates[i]);
+	gate_sync(gates, n);
+	/* What the data path has left to be added up. */
+	shift_fast_fold(v->conn, &v->hot.run);
+	vcq_add_done(v->send_cq, v);
+}
+
+static void open_gates(struct vqp *v)
+{
+	struct gate *gates[GATES_MAX];
+	unsigned int n = gates_of(v, gates);
+
+	atomic_store(&v->hot.slow, 0);
+	for (unsigned int i = 0; i < n; i++)
+		gate_open(gates[i]);
+}
+
+void vqp_enter(struct vqp *v)
+{
+	pthread_mutex_lock(&v->lock);
+	if (!v->hot.slow)
+		close_gates(v);
+}
+
+/* --- timers ---------------------------------------------------------------------------------- */
+
+/* An early timer is harmless and sets itself anew: only an earlier deadline has to be told. */
+static void arm_timer(struct vqp *v, uint64_t at)
+{
+	if (at >= atomic_load(&v->timers.tick_at) || v->life.gone)
+		return;
+	atomic_store(&v->timers.tick_at, at);
+	if (bg_is_self())
+		v->timers.tick_call.fn(v);
+	else
+		bg_call(&v->timers.tick_call);
+}
+
+/* --- leaving ---------------------------------------------------------------------------------- */
+
+void vqp_leave(struct vqp *v)
+{
+	vqp_act(v);
+	if (repost_pump(v))
+		vqp_act(v);
+	if (v->repost.committing && v->repost.tx_next == v->repost.tx_end) {
+		v->repost.committing = false;
+		stats_conn_reposted(v->stats, now_ns());
+	}
+	arm_timer(v, pause_deadline(v, shift_conn_deadline(v->conn)));
+	arm_timer(v, peer_keys_deadline(v->keys.peer));
+	arm_timer(v, exported_keys_deadline(&v->keys.exported));
+	if (shift_conn_fast(v->conn) && !v->life.dead && v->repost.tx_next == v->repost.tx_end)
+		open_gates(v);
+	pthread_mutex_unlock(&v->lock);
+	ctrl_link_flush_unless_bg();
+}
+
+void vqp_event(struct vqp *v, const struct shift_event *ev)
+{
+	vqp_enter(v);
+	shift_conn_event(v->conn, ev, now_ns());
+	vqp_leave(v);
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include "lib/conn/conn_timers.h"
+
+#include "lib/conn/actions.h"
+#include "lib/conn/conn_lock.h"
+#include "lib/conn/exported_keys.h"
+#include "lib/conn/job_deadlines.h"
+#include "lib/conn/peer_keys.h"
+
+static void set_timer(void *arg)
+{
+	struct vqp *v = arg;
+
+	bg_timer_set(&v->timers.tick, atomic_load(&v->timers.tick_at));
+}
+
+static void set_overdue_timer(void *arg)
+{
+	struct vqp *v = arg;
+
+	bg_timer_set(&v->timers.overdue, now_ns() + OVERDUE_TICK_NS);
+}
+
+static void tick(void *arg)
+{
+	struct shift_event ev = {.type = SHIFT_EV_TICK};
+	struct shift_conn_view view;
+	struct vqp *v = arg;
+	uint64_t now;
+
+	atomic_store(&v->timers.tick_at, UINT64_MAX);
+	vqp_enter(v);
+	now = now_ns(); /* not before: who had the lock may have begun a switch meanwhile */
+	if (!pause_tick(v))
+		shift_conn_event(v->conn, &ev, now);
+	vqp_act(v);
+	peer_keys_tick(v, now);
+	exported_keys_tick(v, now);
+	shift_conn_view(v->conn, &view);
+	stats_conn_update(v->stats, &view, shift_conn_stats(v->conn), now);
+	vqp_leave(v);
+}
+
+void vqp_timers_init(struct vqp *v)
+{
+	v->timers.tick.fn = tick;
+	v->timers.tick.arg = v;
+	v->timers.tick_call.fn = set_timer;
+	v->timers.tick_call.arg = v;
+	v->timers.overdue.fn = job_deadlines_check;
+	v->timers.overdue.arg = v;
+	v->timers.overdue_call.fn = set_overdue_timer;
+	v->timers.overdue_call.arg = v;
+	atomic_store(&v->timers.tick_at, UINT64_MAX);
+}
+
+/* The QP may have a second life, after RESET: what timer_at says must be true then. Who armed the
+ * timer just before has left a call that finds the new value. */
+void vqp_timers_stop(struct vqp *v)
+{
+	atomic_store(&v->timers.tick_at, UINT64_MAX);
+	bg_timer_set(&v->timers.tick, UINT64_MAX);
+	bg_timer_set(&v->timers.overdue, UINT64_MAX);
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include "lib/conn/drain.h"
+
+#include "lib/conn/conn_lock.h"
+#include "lib/conn/repost.h"
+#include "lib/conn/twin.h"
+
+#define BATCH 32
+
+void vcq_add_done(struct vcq *cq, const struct vqp *v)
+{
+	if (!v || cq->last != v)
+		return;
+	*shift_fast_done(v->conn) += cq->done;
+	cq->done = 0;
+}
+
+void vcq_forget(struct vcq *cq, const struct vqp *v)
+{
+	struct gate *gate = &cq->gate;
+
+	gate_shut(gate);
+	gate_sync(&gate, 1);
+	if (cq->last == v) {
+		vcq_add_done(cq, v);
+		cq->last = NULL;
+		cq->alike.qpn = 0;
+	}
+	gate_open(gate);
+}
+
+/* --- one completion -------------------------------------------------------------------------- */
+
+/* An error completion does not say whose it is: its opcode is undefined. */
+static bool is_recv(const struct vqp *v, const struct vcq *cq, uint8_t rail,
+		    const struct ibv_wc *wc)
+{
+	if (wc->status == IBV_WC_SUCCESS)
+		return wc->opcode & IBV_WC_RECV;
+	if (rail)
+		return wc->wr_id & TWIN_RECV;
+	if (v->send_cq != v->recv_cq)
+		return cq == v->recv_cq;
+	return wc->wr_id == v->hot.recv_mark;
+}
+
+static void vqp_completion(struct vqp *v, struct vcq *cq, uint8_t rail, struct ibv_wc *wc)
+{
+	struct shift_cqe cqe = {
+		.wr_id = wc->wr_id,
+		.status = wc->status,
+		.vendor_err = wc->vendor_err,
+		.byte_len = wc->byte_len,
+		.rail = rail,
+		.is_recv = is_recv(v, cq, rail, wc),
+	};
+	struct shift_wc out = {.wr_id = wc->wr_id};
+
+	vqp_enter(v);
+	cqe.epoch = rail ? (uint32_t)(wc->wr_id >> TWIN_EPOCH_SHIFT) : v->hot.rail0_epoch;
+	if (shift_conn_cqe(v->conn, &cqe, &out, now_ns())) {
+		wc->wr_id = out.wr_id;
+		wc->qp_num = v->qp->qp_num;
+		vcq_deliver(cqe.is_recv ? v->recv_cq : v->send_cq, wc);
+	}
+	vqp_leave(v);
+}
+
+/* --- all there are --------------------------------------------------------------------------- */
+
+/* Completions from the program's CQ: those of the stash first. Under cq->drain_lock, the gate shut.
+ */
+static int harvest(struct vcq *cq, struct ibv_wc *wc)
+{
+	int n = 0;
+
+	while (n < BATCH && cq->stash_at < cq->stash_n)
+		wc[n++] = cq->stash[cq->stash_at++];
+	if (!n)
+		return cq->poll_cq(cq->cq, BATCH, wc);
+	if (cq->stash_at == cq->stash_n) {
+		cq->stash_at = cq->stash_n = 0;
+		gate_open(&cq->gate);
+	}
+	return n;
+}
+
+static void feed_rail0(struct vcq *cq, struct ibv_wc *wc)
+{
+	struct vqp *v = table_get(&cq->dev->qps, wc->qp_num);
+
+	if (!v || !v->conn)
+		vcq_deliver(cq, wc);
+	else if (wc->wr_id == v->marker)
+		atomic_store(&v->rails.jobs[0].marker_seen, true);
+	else
+		vqp_completion(v, cq, 0, wc);
+}
+
+static void feed_twin(struct vcq *cq, const struct nic *nic, struct ibv_wc *wc)
+{
+	uint8_t rail;
+	struct vqp *v = twin_find(nic, wc->qp_num, &rail);
+
+	if (!v)
+		return; /* of a twin that is gone, and so is its connection */
+	if (wc->wr_id == v->marker)
+		atomic_store(&v->rails.jobs[rail].marker_seen, true);
+	else
+		vqp_completion(v, cq, rail, wc);
+}
+
+static void digest_shadow(struct vcq *cq, const struct nic *nic)
+{
+	struct ibv_cq *shadow = atomic_load(&cq->shadow[nic->index].cq);
+	struct ibv_wc wc[BATCH];
+	int n;
+
+	if (!shadow)
+		return;
+	do {
+		n = ibv_poll_cq(shadow, BATCH, wc);
+		for (int i = 0; i < n; i++)
+			feed_twin(cq, nic, &wc[i]);
+	} while (n == BATCH);
+}
+
+/*
+ * The gate stays shut until all that was polled is fed: a receive's completion gets the wr_id that
+ * is next in the log, so nobody may poll a later one and have it counted first.
+ */
+void vcq_drain(struct vcq *cq)
+{
+	struct gate *gate = &cq->gate;
+	struct ibv_wc wc[BATCH];
+	int n;
+
+	gate_shut(gate);
+	gate_sync(&gate, 1);
+	do {
+		n = harvest(cq, wc);
+		for (int i = 0; i < n; i++)
+			feed_rail0(cq, &wc[i]);
+	} while (n > 0);
+	for (unsigned int i = 1; i < cq->dev->rails; i++)
+		digest_shadow(cq, cq->dev->nic[i]);
+	gate_open(gate);
+}

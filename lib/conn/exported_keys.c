@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include "lib/conn/exported_keys.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "lib/base/log.h"
+#include "lib/conn/conn_lock.h"
+
+#define WAIT_MAX_NS 1000000000ull
+
+struct exported_key {
+	uint32_t rkey;
+	uint32_t gone; /* serial of its KEY_GONE; 0: it is valid */
+};
+
+static _Atomic uint32_t unforgotten; /* gone, in all connections */
+
+static struct exported_key *find(const struct exported_keys *t, uint32_t rkey)
+{
+	for (uint32_t i = 0; i < t->n; i++)
+		if (t->key[i].rkey == rkey)
+			return &t->key[i];
+	return NULL;
+}
+
+/* Not there yet, or gone: now it is valid. */
+static struct exported_key *add(struct exported_keys *t, uint32_t rkey)
+{
+	struct exported_key *key = find(t, rkey);
+
+	if (!key && t->n == t->room) {
+		uint32_t room = t->room ? 2 * t->room : 8;
+		struct exported_key *more = realloc(t->key, room * sizeof(*more));
+
+		if (!more)
+			return NULL;
+		t->key = more;
+		t->room = room;
+	}
+	if (!key) {
+		key = &t->key[t->n];
+		*key = (struct exported_key){.rkey = rkey};
+		t->n++;
+	}
+	atomic_fetch_sub(&unforgotten, key->gone != 0);
+	key->gone = 0;
+	return key;
+}
+
+static void drop(struct exported_keys *t, struct exported_key *key)
+{
+	atomic_fetch_sub(&unforgotten, key->gone != 0);
+	*key = t->key[t->n - 1];
+	t->n--;
+}
+
+void exported_keys_reset(struct exported_keys *t, uint32_t epoch, uint8_t rail)
+{
+	while (t->n)
+		drop(t, &t->key[t->n - 1]);
+	t->epoch = epoch;
+	t->rail = rail;
+	t->said_ns = 0;
+}
+
+void exported_keys_free(struct exported_keys *t)
+{
+	exported_keys_reset(t, 0, 0);
+	free(t->key);
+}
+
+/* --- the peer asks --------------------------------------------------------------------------- */
+
+/* Keys only of the connection's own protection domain. On record before it is looked up: who
+ * deregisters it meanwhile finds it there. */
+void exported_keys_asked(struct vqp *v, const struct shift_msg *m)
+{
+	struct exported_keys *t = &v->keys.exported;
+	struct shift_msg reply = *m;
+	struct exported_key *key;
+	int err;
+
+	if (!m->rail || m->rail != t->rail || m->epoch != t->epoch || !v->rails.twin[m->rail].path)
+		return;
+	key = add(t, m->rkey);
+	if (!key)
+		return; /* the peer asks again */
+	err = vmr_rkey(v->pd, v->dev->nic[m->rail], m->rkey, &reply.twin_rkey);
+	if (err)
+		drop(t, key);
+	if (err == -EAGAIN)
+		return; /* likewise */
+	reply.type = SHIFT_MSG_KEY;
+	reply.key_status = err ? SHIFT_KEY_NONE : SHIFT_KEY_OK;
+	reply.src_conn = v->id;
+	reply.dst_conn = v->setup.peer_id;
+	peer_path_send(v->rails.twin[m->rail].path, &reply);
+}
+
+/* --- gone ------------------------------------------------------------------------------------ */
+
+static void say_gone(struct vqp *v, const struct exported_key *key)
+{
+	struct shift_msg m = {
+		.type = SHIFT_MSG_KEY_GONE,
+		.rail = v->keys.exported.rail,
+		.epoch = v->keys.exported.epoch,
+		.serial = key->gone,
+		.rkey = key->rkey,
+		.src_conn = v->id,
+		.dst_conn = v->setup.peer_id,
+	};
+
+	v->keys.exported.said_ns = now_ns();
+	if (v->rails.twin[m.rail].path)
+		peer_path_send(v->rails.twin[m.rail].path, &m);
+}
+
+struct search {
+	const struct nic *nic;
+	uint32_t rkey;
+	bool found;
+};
+
+static void gone(struct vqp *v, void *arg)
+{
+	const struct search *s = arg;
+	struct exported_key *key;
+
+	if (!v->keys.exported.n || v->dev->nic[0] != s->nic)
+		return;
+	vqp_enter(v);
+	key = find(&v->keys.exported, s->rkey);
+	if (key && !key->gone) {
+		key->gone = ++v->keys.exported.serial;
+		atomic_fetch_add(&unforgotten, 1);
+		say_gone(v, key);
+	}
+	vqp_leave(v);
+}
+
+void exported_keys_gone(const struct nic *nic, uint32_t rkey)
+{
+	struct search s = {.nic = nic, .rkey = rkey};
+
+	vqp_each(gone, &s);
+}
+
+void exported_keys_forgotten(struct vqp *v, const struct shift_msg *m)
+{
+	struct exported_key *key = find(&v->keys.exported, m->rkey);
+
+	if (key && key->gone && m->epoch == v->keys.exported.epoch &&
+	    m->rail == v->keys.exported.rail && m->serial == key->gone)
+		drop(&v->keys.exported, key);
+}
+
+void exported_keys_tick(struct vqp *v, uint64_t now)
+{
+	if (now < exported_keys_deadline(&v->keys.exported))
+		return;
+	v->keys.exported.said_ns = 0;
+	for (uint32_t i = 0; i < v->keys.exported.n && !v->life.dead; i++)
+		if (v->keys.exported.key[i].gone)
+			say_gone(v, &v->keys.exported.key[i]);
+}
+
+/* --- used again ------------------------------------------------------------------------------ */
+
+/* Of a connection that is over nothing comes any more. */
+static void look(struct vqp *v, void *arg)
+{
+	struct search *s = arg;
+	struct exported_key *key;
+
+	if (!v->keys.exported.n || v->dev->nic[0] != s->nic)
+		return;
+	vqp_enter(v);
+	key = v->life.dead ? NULL : find(&v->keys.exported, s->rkey);
+	s->found |= key && key->gone;
+	vqp_leave(v);
+}
+
+static bool remembered(const struct nic *nic, uint32_t rkey)
+{
+	struct search s = {.nic = nic, .rkey = rkey};
+
+	if (atomic_load(&unforgotten))
+		vqp_each(look, &s);
+	return s.found;
+}
+
+void exported_keys_wait(const struct nic *nic, uint32_t rkey)
+{
+	uint64_t end = now_ns() + WAIT_MAX_NS;
+	struct timespec t = {.tv_nsec = 200000};
+
+	while (remembered(nic, rkey)) {
+		if (now_ns() >= end) {
+			log_warn("key %#x of %s is used again, and a peer has not said that it "
+				 "forgot the old one",
+				 rkey, nic->name);
+			return;
+		}
+		nanosleep(&t, NULL);
+	}
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * What a connection asks of its QPs and may hang on a dead NIC: the fence (DESIGN 4.3, "the fence
+ * must be a barrier"), and reading rq_psn, on the worker of the NIC; and the deadlines of these and
+ * of arming (arm.c).
+ */
+#include "lib/conn/fence_qp.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "lib/base/log.h"
+#include "lib/base/poll_deadline.h"
+#include "lib/conn/actions.h"
+#include "lib/conn/arm.h"
+#include "lib/conn/conn_lock.h"
+#include "lib/conn/drain.h"
+#include "lib/conn/rail_jobs.h"
+#include "lib/conn/repost.h"
+#include "lib/nic/rq_psn.h"
+
+#define FLUSH_MAX_NS 300000000ull /* for the marker to come back */
+
+static void nap(long us)
+{
+	struct timespec t = {.tv_nsec = us * 1000};
+
+	nanosleep(&t, NULL);
+}
+
+/* --- fence ----------------------------------------------------------------------------------- */
+
+/* Who destroys the QP may destroy its CQs next: he has passed through digest after v->life.gone. */
+static void feed(struct vqp *v, struct vcq *cq)
+{
+	pthread_mutex_lock(&cq->drain_lock);
+	if (!v->life.gone)
+		vcq_drain(cq);
+	pthread_mutex_unlock(&cq->drain_lock);
+}
+
+static void feed_all(struct vqp *v)
+{
+	feed(v, v->send_cq);
+	if (v->recv_cq != v->send_cq)
+		feed(v, v->recv_cq);
+}
+
+static bool post_marker(struct vqp *v, uint8_t rail)
+{
+	struct ibv_send_wr wr = {.wr_id = v->marker,
+				 .opcode = IBV_WR_RDMA_WRITE,
+				 .send_flags = IBV_SEND_SIGNALED},
+			   *bad = NULL;
+	struct ibv_qp *qp = vqp_rail_qp(v, rail);
+	int err = rail ? ibv_post_send(qp, &wr, &bad) : v->post_send(qp, &wr, &bad);
+
+	return !err || !bad; /* err without bad: queued all the same (DESIGN 4.5) */
+}
+
+/*
+ * All that the QP had outstanding flushes in order, so when a marker posted behind it has come back
+ * everything has. Receives have no such marker (soft-RoCE may never flush one): the barrier
+ * behind this settles them.
+ */
+static bool flush(struct vqp *v, uint8_t rail)
+{
+	struct poll_deadline deadline = {.left_ns = FLUSH_MAX_NS};
+	bool posted = false;
+
+	atomic_store(&v->rails.jobs[rail].marker_seen, false);
+	do {
+		if (!posted)
+			posted = post_marker(v, rail); /* full: there is room when it has flushed */
+		feed_all(v);
+		if (atomic_load(&v->rails.jobs[rail].marker_seen))
+			return true;
+		nap(50);
+	} while (poll_deadline_left(&deadline) && !v->life.gone);
+	return false;
+}
+
+/* Soft-RoCE: RESET waits for the responder's task, and rq_psn survives it (6.1, 6.12). */
+static bool barrier(struct vqp *v, uint8_t rail, uint32_t *psn)
+{
+	const struct nic *nic = v->dev->nic[rail];
+
+	if (nic->is_rxe && vqp_to_state(v, rail, IBV_QPS_RESET))
+		return false;
+	return rq_psn_at_rest(nic, vqp_rail_qp(v, rail), psn);
+}
+
+static void fence_qp(struct vqp *v, uint8_t rail, struct shift_event *ev)
+{
+	bool live = vqp_psn(v, rail) == STATS_PSN_LIVE; /* not measured is not trusted */
+	bool flushed, stopped;
+
+	if (!vqp_rail_qp(v, rail)) {
+		ev->fence = SHIFT_FENCE_UNSURE;
+		ev->clean = true;
+		return;
+	}
+	flushed = !vqp_to_state(v, rail, IBV_QPS_ERR) && flush(v, rail);
+	stopped = barrier(v, rail, &ev->psn);
+	feed_all(v);
+	if (!flushed || !stopped)
+		log_warn("QP %#x: the fence of %s is not complete (%s)", v->qpn,
+			 v->dev->nic[rail]->name, flushed ? "no barrier" : "no flush");
+	ev->clean = flushed && stopped;
+	v->rails.unclean = ev->clean ? v->rails.unclean & ~(1u << rail)
+				     : v->rails.unclean | 1u << rail;
+	ev->hung = !ev->clean;
+	ev->fence = ev->clean && live ? SHIFT_FENCE_SURE : SHIFT_FENCE_UNSURE;
+}
+
+static void fence_run(struct job *job)
+{
+	struct rail_jobs *j = (struct rail_jobs *)((char *)job - offsetof(struct rail_jobs, fence));
+	struct shift_event ev = {
+		.type = SHIFT_EV_FENCE_DONE, .rail = j->rail, .epoch = j->fence_epoch};
+	struct vqp *v = j->v;
+
+	pause_hang(v, STATS_PHASE_FENCE);
+	fence_qp(v, j->rail, &ev);
+	vqp_enter(v);
+	if (!j->stale) {
+		j->fence_since = 0;
+		repost_withdraw(v, j->rail, j->fence_epoch);
+		vqp_act(v);
+		shift_conn_event(v->conn, &ev, now_ns());
+	}
+	vqp_leave(v);
+	rail_job_ends(j);
+}
+
+void fence_start(struct vqp *v, const struct shift_action *a)
+{
+	struct rail_jobs *j = &v->rails.jobs[a->rail];
+
+	j->fence.fn = fence_run;
+	j->fence_epoch = a->epoch;
+	j->fence_since = bg_awake_ns();
+	rail_job_begins(j);
+	j->fence_follows = j->arming;
+	if (!j->fence_follows)
+		worker_submit(v->dev->nic[a->rail]->worker, &j->fence);
+	bg_call(&v->timers.overdue_call);
+}
+
+/* --- query ----------------------------------------------------------------------------------- */
+
+static void query_run(struct job *job)
+{
+	struct rail_jobs *j = (struct rail_jobs *)((char *)job - offsetof(struct rail_jobs, query));
+	struct shift_event ev = {
+		.type = SHIFT_EV_PSN, .rail = j->rail, .fence = SHIFT_FENCE_UNSURE};
+	struct vqp *v = j->v;
+
+	if (vqp_rail_qp(v, j->rail) && rq_psn_query(vqp_rail_qp(v, j->rail), &ev.psn) &&
+	    vqp_psn(v, j->rail) == STATS_PSN_LIVE)
+		ev.fence = SHIFT_FENCE_SURE;
+	vqp_enter(v);
+	j->querying = false;
+	ev.epoch = j->query_epoch;
+	ev.serial = j->query_serial;
+	if (!j->stale)
+		shift_conn_event(v->conn, &ev, now_ns());
+	vqp_leave(v);
+	rail_job_ends(j);
+}
+
+void query_start(struct vqp *v, const struct shift_action *a)
+{
+	struct rail_jobs *j = &v->rails.jobs[a->rail];
+
+	j->query_epoch = a->epoch;
+	j->query_serial = a->serial;
+	if (j->querying)
+		return; /* its answer will bear the newest serial */
+	j->querying = true;
+	j->query.fn = query_run;
+	rail_job_begins(j);
+	worker_submit(v->dev->nic[a->rail]->worker, &j->query);
+}

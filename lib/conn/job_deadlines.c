@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include "lib/conn/job_deadlines.h"
+
+#include "lib/base/log.h"
+#include "lib/conn/actions.h"
+#include "lib/conn/conn_lock.h"
+
+#define FENCE_MAX_NS 1000000000ull
+#define ARM_MAX_NS   5000000000ull
+
+/*
+ * Has the NIC taken too long? However many wait in its queue, only one job that does not end says
+ * that it hangs. since: 0 for nothing under way.
+ */
+static bool overdue(uint64_t since, const struct worker *w, uint64_t max_ns)
+{
+	uint64_t busy = worker_busy_since_ns(w);
+
+	return since && (busy > since ? busy : since) + max_ns <= bg_awake_ns();
+}
+
+static bool fence_overdue(const struct vqp *v, const struct rail_jobs *j)
+{
+	return overdue(j->fence_since, v->dev->nic[j->rail]->worker, FENCE_MAX_NS);
+}
+
+static bool arm_overdue(const struct vqp *v, const struct rail_jobs *j)
+{
+	return overdue(j->arm_since, v->dev->nic[j->rail]->resolver, ARM_MAX_NS);
+}
+
+static void give_out(struct vqp *v, uint8_t rail, const char *what, struct shift_event *ev)
+{
+	log_warn("QP %#x: %s does not answer %s", v->qpn, v->dev->nic[rail]->name, what);
+	ev->rail = rail;
+	shift_conn_event(v->conn, ev, now_ns());
+	vqp_act(v);
+}
+
+void job_deadlines_check(void *vqp)
+{
+	struct vqp *v = vqp;
+	bool under_way = false;
+
+	vqp_enter(v);
+	for (uint8_t i = 0; i < v->dev->rails; i++) {
+		struct rail_jobs *j = &v->rails.jobs[i];
+
+		if (fence_overdue(v, j)) {
+			struct shift_event ev = {.type = SHIFT_EV_FENCE_DONE,
+						 .epoch = j->fence_epoch,
+						 .fence = SHIFT_FENCE_UNSURE,
+						 .hung = true};
+
+			j->fence_since = 0;
+			give_out(v, i, "its fence", &ev);
+		}
+		if (arm_overdue(v, j)) {
+			struct shift_event ev = {.type = SHIFT_EV_ARM_FAILED,
+						 .epoch = j->arm.epoch};
+
+			j->arm_since = 0;
+			give_out(v, i, "the arming of its twin", &ev);
+		}
+	}
+	for (uint8_t i = 0; i < v->dev->rails; i++)
+		under_way |= v->rails.jobs[i].fence_since || v->rails.jobs[i].arm_since;
+	vqp_leave(v);
+	bg_timer_set(&v->timers.overdue, under_way ? now_ns() + OVERDUE_TICK_NS : UINT64_MAX);
+}

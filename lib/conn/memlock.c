@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include "lib/conn/memlock.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "lib/base/fork.h"
+#include "lib/base/log.h"
+#include "lib/conn/actions.h"
+#include "lib/conn/conn_lock.h"
+#include "lib/conn/protection.h"
+
+#define AGAIN_FIRST_NS 2000000000ull
+#define AGAIN_LAST_NS  600000000000ull
+#define DROP_MAX_MS    2000
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* one makes room at a time */
+static _Atomic unsigned int rooms;			 /* made so far */
+static _Atomic bool scarce[NICS_MAX];			 /* no shadows there for now */
+
+/* --- what connections are told --------------------------------------------------------------- */
+
+static bool lacks(const struct vpd *pd, const struct nic *nic)
+{
+	return atomic_load(&scarce[nic->index]) || atomic_load(&pd->lacking[nic->index]);
+}
+
+void memlock_update_rails(struct vqp *v)
+{
+	uint32_t before = v->rails.keyless;
+	struct shift_conn_view view;
+
+	for (uint8_t i = 1; i < v->dev->rails; i++) {
+		uint32_t bit = 1u << i;
+
+		if (lacks(v->pd, v->dev->nic[i]) == !!(v->rails.keyless & bit))
+			continue;
+		v->rails.keyless ^= bit;
+		if (v->rails.keyless & bit)
+			vqp_rail_say(v, SHIFT_EV_RAIL_DIRTY, i);
+		else
+			vqp_rail_clean(v, i);
+		log_info("QP %#x: %s %s all its memory", v->qp->qp_num, v->dev->nic[i]->name,
+			 v->rails.keyless & bit ? "does not know" : "knows");
+	}
+	shift_conn_view(v->conn, &view);
+	if (v->rails.keyless != before && view.protected_ && view.state < SHIFT_ST_GIVEUP)
+		vqp_report_protection(v);
+}
+
+static void look(struct vqp *v, void *arg)
+{
+	(void)arg;
+	vqp_enter(v);
+	memlock_update_rails(v);
+	vqp_leave(v);
+}
+
+static void changed(void *arg)
+{
+	(void)arg;
+	vqp_each(look, NULL);
+}
+
+void memlock_changed(void)
+{
+	static struct bg_call call = {.fn = changed};
+
+	bg_call(&call);
+}
+
+/* --- later, again ---------------------------------------------------------------------------- */
+
+static bool waiting; /* bg: the timer is set */
+
+static void again(void *arg)
+{
+	struct nic *nic;
+
+	(void)arg;
+	waiting = false;
+	for (unsigned int i = 0; (nic = nic_at(i)); i++) {
+		atomic_store(&scarce[i], false);
+		if (nic->ready)
+			memory_nic_ready(nic);
+	}
+	changed(NULL);
+}
+
+/* Each time later: a program that needs all it may lock shall not lose time over us for ever. */
+static void set_timer(void *arg)
+{
+	static struct bg_timer timer = {.fn = again};
+	static uint64_t wait_ns = AGAIN_FIRST_NS;
+
+	(void)arg;
+	if (waiting)
+		return;
+	waiting = true;
+	bg_timer_set(&timer, now_ns() + wait_ns);
+	wait_ns = 2 * wait_ns < AGAIN_LAST_NS ? 2 * wait_ns : AGAIN_LAST_NS;
+}
+
+static void try_again_later(void)
+{
+	static struct bg_call call = {.fn = set_timer};
+
+	bg_call(&call);
+}
+
+bool memlock_is_short(const struct nic *nic)
+{
+	return atomic_load(&scarce[nic->index]);
+}
+
+void memlock_refused(const struct nic *nic, int err)
+{
+	static _Atomic bool told[NICS_MAX];
+
+	if (!memlock_is_short(nic) && !atomic_exchange(&told[nic->index], true))
+		log_warn("%s: memory of the program cannot be registered there too (%s): the "
+			 "connections that may use it do not move there",
+			 nic->name, strerror(err));
+	try_again_later();
+}
+
+/* --- room for the program -------------------------------------------------------------------- */
+
+struct leaving {
+	const struct nic *nic;
+	bool in_use;
+};
+
+/* A connection that lives there, or is about to, would die of it. */
+static bool lives_on(struct vqp *v, const struct nic *nic)
+{
+	struct shift_conn_view view;
+
+	shift_conn_view(v->conn, &view);
+	if (view.state >= SHIFT_ST_GIVEUP)
+		return false;
+	return (view.r && v->dev->nic[view.r] == nic) ||
+	       (view.holding && view.target_r && view.target_r < v->dev->rails &&
+		v->dev->nic[view.target_r] == nic);
+}
+
+static void leave(struct vqp *v, void *arg)
+{
+	struct leaving *l = arg;
+
+	vqp_enter(v);
+	l->in_use |= lives_on(v, l->nic);
+	if (!l->in_use)
+		memlock_update_rails(v);
+	vqp_leave(v);
+}
+
+/* false: there were none, or they are in use. */
+static bool drop(struct nic *nic)
+{
+	struct leaving l = {.nic = nic};
+
+	if (!nic->ready || atomic_exchange(&scarce[nic->index], true))
+		return false;
+	vqp_each(leave, &l);
+	if (l.in_use || !memory_drop(nic, DROP_MAX_MS)) {
+		atomic_store(&scarce[nic->index], false);
+		memlock_changed();
+		return false;
+	}
+	log_warn("%s: what the program registers needs the room of its copies there "
+		 "(RLIMIT_MEMLOCK): nothing moves there for now",
+		 nic->name);
+	try_again_later();
+	return true;
+}
+
+/* The least wanted backup of the device first, then those of others. */
+static bool drop_one(const struct vdev *dev)
+{
+	struct nic *nic;
+
+	for (unsigned int i = dev->rails; i-- > 1;)
+		if (drop(dev->nic[i]))
+			return true;
+	for (unsigned int i = 0; (nic = nic_at(i)); i++)
+		if (drop(nic))
+			return true;
+	return false;
+}
+
+unsigned int hook_rooms(void)
+{
+	return atomic_load(&rooms);
+}
+
+bool hook_make_room(struct ibv_context *ctx, unsigned int *seen)
+{
+	struct vdev *dev = vdev_find(ctx);
+	bool more;
+
+	if (errno != ENOMEM || !dev || fork_in_child())
+		return false;
+	pthread_mutex_lock(&lock);
+	more = atomic_load(&rooms) != *seen; /* another thread was here meanwhile */
+	if (!more && drop_one(dev)) {
+		atomic_fetch_add(&rooms, 1);
+		more = true;
+	}
+	*seen = atomic_load(&rooms);
+	pthread_mutex_unlock(&lock);
+	errno = ENOMEM;
+	return more;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * The peer's keys on a backup rail: asked of the peer over the control link, kept for one epoch, or
+ * until the peer says that one is gone (DESIGN 4.3, Keys; told.h is the peer's side). All under
+ * vqp_enter.
+ */
+#ifndef SHIFT_CONN_PEER_KEYS_H
+#define SHIFT_CONN_PEER_KEYS_H
+
+#include "lib/conn/vqp.h"
+
+struct peer_keys *peer_keys_new(void);
+void peer_keys_free(struct peer_keys *k);
+
+/* A new epoch: what was known is not. */
+void peer_keys_reset(struct peer_keys *k, uint32_t epoch, uint8_t rail);
+
+/* 0 and the twin's rkey; -ENOENT: the peer has no such MR; -EAGAIN: asked for, repost_pump() will
+ * be called again; -ENOMEM. */
+int peer_keys_get(struct vqp *v, uint32_t rkey, uint32_t *twin);
+
+/* KEY and KEY_GONE. */
+void peer_keys_message(struct vqp *v, const struct shift_msg *m);
+
+/* Asks again what was not answered; to be called at the deadline, ns (UINT64_MAX: never). */
+void peer_keys_tick(struct vqp *v, uint64_t now);
+uint64_t peer_keys_deadline(const struct peer_keys *k);
+
+#endif

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include "lib/conn/protection.h"
+
+void vqp_report_protection(struct vqp *v)
+{
+	enum stats_unprotected why = v->rails.keyless ? STATS_UNPROTECTED_NO_SHADOW
+						      : STATS_UNPROTECTED_OTHER; /* no twin */
+
+	for (uint8_t i = 1; i < v->setup.peer_rails; i++)
+		if (!(v->rails.keyless & 1u << i) && !v->rails.twin[i].failed)
+			why = STATS_UNPROTECTED_NONE;
+	stats_conn_protect(v->stats, why == STATS_UNPROTECTED_NONE, why);
+}

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include "lib/conn/repost.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "lib/base/log.h"
+#include "lib/conn/peer_keys.h"
+
+/* Refused for what the program asked, not because the NIC is broken. */
+static bool program_mistake(int err)
+{
+	return err == ENOMEM || err == EINVAL || err == EOPNOTSUPP || err == ENOTSUP;
+}
+
+/* Refused on rail 0, and for the program to know, as there is no other rail that would take it. */
+bool repost_is_for_program(const struct vqp *v, int err)
+{
+	return program_mistake(err) || !vqp_is_protected(v);
+}
+
+/* --- sends ------------------------------------------------------------------------------------ */
+
+static void from_log(struct ibv_send_wr *wr, const struct shift_wr *from)
+{
+	memset(wr, 0, sizeof(*wr));
+	wr->wr_id = from->wr_id;
+	wr->sg_list = (struct ibv_sge *)from->sge;
+	wr->num_sge = (int)from->num_sge;
+	wr->opcode = from->opcode;
+	wr->send_flags = from->flags;
+	wr->imm_data = from->imm;
+	if (from->opcode == SHIFT_OP_CMP_SWAP || from->opcode == SHIFT_OP_FETCH_ADD) {
+		wr->wr.atomic.remote_addr = from->remote_addr;
+		wr->wr.atomic.rkey = from->rkey;
+		wr->wr.atomic.compare_add = from->compare_add;
+		wr->wr.atomic.swap = from->swap;
+	} else {
+		wr->wr.rdma.remote_addr = from->remote_addr;
+		wr->wr.rdma.rkey = from->rkey;
+	}
+}
+
+/* lkeys and the rkey of the twin. 0, -EAGAIN (later), or -ENOENT: a key that does not exist, which
+ * the NIC shall say in its own words. */
+static int twin_keys(struct vqp *v, uint8_t rail, struct shift_wr *wr, struct shift_sge *sge)
+{
+	int err;
+
+	if (!(wr->flags & SHIFT_F_INLINE))
+		for (uint32_t i = 0; i < wr->num_sge; i++) {
+			err = vmr_lkey(v->pd, v->dev->nic[rail], sge[i].lkey, &sge[i].lkey);
+			if (err == -EAGAIN)
+				return err;
+		}
+	if (wr->opcode == SHIFT_OP_SEND || wr->opcode == SHIFT_OP_SEND_IMM || !wr->rkey)
+		return 0;
+	err = peer_keys_get(v, wr->rkey, &wr->rkey);
+	return err == -ENOENT ? 0 : err;
+}
+
+/* taken: also where it fails, if the provider does not say which it refused (DESIGN 4.5). */
+static int post_logged(struct vqp *v, struct shift_wr *wr, struct shift_sge *sge, bool *taken)
+{
+	struct ibv_qp *qp = vqp_rail_qp(v, v->repost.tx_rail);
+	struct ibv_send_wr out, *bad = NULL;
+	int err;
+
+	*taken = false;
+	if (v->repost.tx_rail) {
+		err = twin_keys(v, v->repost.tx_rail, wr, sge);
+		if (err)
+			return err;
+	}
+	from_log(&out, wr);
+	if (v->repost.tx_rail)
+		out.wr_id = (uint64_t)v->repost.tx_epoch << TWIN_EPOCH_SHIFT;
+	err = v->repost.tx_rail ? ibv_post_send(qp, &out, &bad) : v->post_send(qp, &out, &bad);
+	*taken = !err || !bad;
+	return -err;
+}
+
+/* The NIC does not take them: they will not flush, and are posted again elsewhere. */
+static void not_taken(struct vqp *v)
+{
+	struct shift_event ev = {.type = SHIFT_EV_POST_FAILED,
+				 .rail = v->repost.tx_rail,
+				 .epoch = v->repost.tx_epoch};
+	struct shift_sge sge[SGES_MAX];
+	struct shift_wr wr;
+
+	while (shift_conn_repost(v->conn, &v->repost.tx_next, v->repost.tx_end, &wr, sge))
+		ev.count++;
+	v->repost.tx_next = v->repost.tx_end;
+	shift_conn_event(v->conn, &ev, now_ns());
+}
+
+bool repost_may_pump(const struct vqp *v)
+{
+	return v->repost.tx_next < v->repost.tx_end && !v->repost.tx_stopped && !pause_repost(v);
+}
+
+/* The next in line. What it returns is -EIO if the NIC has it all the same. */
+int repost_one(struct vqp *v)
+{
+	struct shift_sge sge[SGES_MAX];
+	uint64_t next = v->repost.tx_next;
+	struct shift_wr wr;
+	bool taken;
+	int err;
+
+	if (!shift_conn_repost(v->conn, &next, v->repost.tx_end, &wr, sge)) {
+		v->repost.tx_next = v->repost.tx_end;
+		return 0;
+	}
+	err = post_logged(v, &wr, sge, &taken);
+	if (taken)
+		v->repost.tx_next = next;
+	return err && taken ? -EIO : err;
+}
+
+void repost_refused(struct vqp *v, int err)
+{
+	log_debug("QP %#x: rail %u refused a post (%d)", v->qp->qp_num, v->repost.tx_rail, -err);
+	not_taken(v);
+}
+
+bool repost_pump(struct vqp *v)
+{
+	while (repost_may_pump(v)) {
+		int err = repost_one(v);
+
+		if (err == -EAGAIN || err == -ENOMEM)
+			return false; /* a key, or room, brings us here again */
+		if (err) {
+			repost_refused(v, err);
+			return true;
+		}
+	}
+	return false;
+}
+
+void repost_sends(struct vqp *v, const struct shift_action *a)
+{
+	/* After a planned switch that was let be, some may still wait for room or a key: these
+	 * first. */
+	if (v->repost.tx_next == v->repost.tx_end || v->repost.tx_rail != a->rail ||
+	    v->repost.tx_epoch != a->epoch)
+		v->repost.tx_next = a->first;
+	v->repost.tx_rail = a->rail;
+	v->repost.tx_epoch = a->epoch;
+	v->repost.tx_end = a->first + a->count;
+	v->repost.tx_stopped =
+		false; /* reissued READs go while the program's posts are still held */
+}
+
+/* Before a fence's end is told: what never reached the NIC. */
+void repost_withdraw(struct vqp *v, uint8_t rail, uint32_t epoch)
+{
+	if (v->repost.tx_next < v->repost.tx_end && v->repost.tx_rail == rail &&
+	    v->repost.tx_epoch == epoch)
+		not_taken(v);
+}
+
+/* --- receives --------------------------------------------------------------------------------- */
+
+int repost_recv(struct vqp *v, int rail, uint64_t wr_id, const struct shift_sge *sge, uint32_t n)
+{
+	struct ibv_recv_wr wr = {.wr_id = wr_id, .num_sge = (int)n}, *bad;
+	struct shift_sge twin[SGES_MAX];
+
+	wr.sg_list = (struct ibv_sge *)sge;
+	if (!rail) {
+		wr.wr_id = v->hot.recv_mark ? v->hot.recv_mark : wr_id;
+		return -v->post_recv(v->qp, &wr, &bad);
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		twin[i] = sge[i];
+		if (vmr_lkey(v->pd, v->dev->nic[rail], sge[i].lkey, &twin[i].lkey) == -EAGAIN)
+			return -EAGAIN;
+	}
+	wr.sg_list = (struct ibv_sge *)twin;
+	wr.wr_id = (uint64_t)v->rails.armed_epoch[rail] << TWIN_EPOCH_SHIFT | TWIN_RECV;
+	return -ibv_post_recv(vqp_rail_qp(v, (uint8_t)rail), &wr, &bad);
+}
+
+/* The rail cannot take our receives: it is not one to stay on. */
+void repost_recv_refused(struct vqp *v, uint8_t rail, int err)
+{
+	v->repost.recv_refused = true;
+	v->repost.rx_rail = rail;
+	log_warn("QP %#x: %s refuses a receive (%s)", v->qp->qp_num, v->dev->nic[rail]->name,
+		 strerror(-err));
+}
+
+void repost_recvs(struct vqp *v, const struct shift_action *a)
+{
+	struct shift_recv_wr wr;
+	int err = 0;
+
+	for (uint64_t i = a->first; i < a->first + a->count && !err; i++) {
+		shift_conn_recv_at(v->conn, i, &wr);
+		err = repost_recv(v, a->rail, wr.wr_id, wr.sge, wr.num_sge);
+	}
+	if (err)
+		repost_recv_refused(v, a->rail, err);
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* The QPs on the backup NICs. */
+#include "lib/conn/twin.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "lib/base/log.h"
+#include "lib/base/real_verbs.h"
+#include "lib/conn/actions.h"
+#include "lib/conn/conn_lock.h"
+#include "lib/conn/protection.h"
+
+static struct table twins[NICS_MAX] = {[0 ... NICS_MAX - 1] = TABLE_INIT}; /* by QPN */
+
+enum ibv_mtu mtu_enum(uint32_t bytes)
+{
+	for (int m = IBV_MTU_4096; m > IBV_MTU_256; m--)
+		if (bytes >= 128u << m)
+			return (enum ibv_mtu)m;
+	return IBV_MTU_256;
+}
+
+struct vqp *twin_find(const struct nic *nic, uint32_t qpn, uint8_t *rail)
+{
+	struct vqp *v = table_get(&twins[nic->index], qpn);
+	int i = v ? vqp_rail_on(v, nic) : -1;
+
+	*rail = (uint8_t)i;
+	return i < 0 ? NULL : v;
+}
+
+/* Completions that it may have outstanding, the marker's too. */
+static uint32_t sends(const struct vqp *v)
+{
+	return v->init.cap.max_send_wr + 1;
+}
+
+static uint32_t receives(const struct vqp *v)
+{
+	return v->init.cap.max_recv_wr + !v->init.cap.max_recv_wr;
+}
+
+static void give_back(struct vqp *v, const struct nic *nic)
+{
+	v->send_cq->shadow[nic->index].wanted -= sends(v);
+	v->recv_cq->shadow[nic->index].wanted -= receives(v);
+}
+
+/* With room for the marker of a fence, if the NIC has it: else the marker waits for the flush. */
+static struct ibv_qp *try_create(struct ibv_pd *pd, const struct ibv_qp_init_attr *wanted)
+{
+	struct ibv_qp_init_attr attr = *wanted;
+	struct ibv_qp *qp;
+
+	attr.cap.max_send_wr++;
+	qp = real.create_qp(pd, &attr);
+	if (qp)
+		return qp;
+	attr = *wanted;
+	return real.create_qp(pd, &attr);
+}
+
+/* As the program asked for its own. */
+static struct ibv_qp *create(struct vqp *v, struct nic *nic, struct ibv_pd *pd)
+{
+	struct ibv_qp_init_attr attr = v->init;
+	struct ibv_qp *qp;
+
+	attr.qp_context = NULL;
+	attr.cap.max_recv_wr = receives(v);
+	attr.send_cq = vcq_shadow(v->send_cq, nic, sends(v));
+	attr.recv_cq = vcq_shadow(v->recv_cq, nic, receives(v));
+	if (!attr.send_cq || !attr.recv_cq)
+		return NULL;
+	qp = try_create(pd, &attr);
+	if (qp && table_put(&twins[nic->index], qp->qp_num, v)) {
+		real.destroy_qp(qp);
+		qp = NULL;
+	}
+	if (!qp)
+		give_back(v, nic);
+	return qp;
+}
+
+/* It is protected by rails that can have a twin only. */
+static void report(struct vqp *v, int rail, bool failed)
+{
+	struct shift_conn_view view;
+
+	if (v->rails.twin[rail].failed == failed)
+		return;
+	vqp_enter(v);
+	v->rails.twin[rail].failed = failed;
+	shift_conn_view(v->conn, &view);
+	if (view.protected_ && view.state < SHIFT_ST_GIVEUP)
+		vqp_report_protection(v);
+	vqp_leave(v);
+}
+
+void twin_create(struct object *obj, struct nic *nic)
+{
+	struct vqp *v = (struct vqp *)obj;
+	struct ibv_pd *pd = atomic_load(&v->pd->shadow[nic->index]);
+	int rail = vqp_rail_on(v, nic);
+	struct ibv_qp *qp;
+
+	if (!pd || rail < 0 || vqp_rail_qp(v, (uint8_t)rail) || v->life.gone)
+		return;
+	qp = create(v, nic, pd);
+	if (!qp) {
+		log_warn("QP %#x: no twin on %s (%s)", v->qpn, nic->name, strerror(errno));
+		report(v, rail, true);
+		return;
+	}
+	atomic_store(&v->rails.twin[rail].qp, qp);
+	report(v, rail, false);
+}
+
+void twin_destroy(struct object *obj, struct nic *nic)
+{
+	struct vqp *v = (struct vqp *)obj;
+	const struct timespec ms = {.tv_nsec = 1000000};
+	int rail = vqp_rail_on(v, nic);
+	struct ibv_qp *qp;
+
+	/* The resolver still has it where a fence was given up as hung. */
+	while (rail >= 0 && atomic_load(&v->rails.jobs[rail].arming))
+		nanosleep(&ms, NULL);
+	qp = rail < 0 ? NULL : atomic_exchange(&v->rails.twin[rail].qp, NULL);
+	if (!qp)
+		return;
+	table_remove(&twins[nic->index], qp->qp_num);
+	vqp_wait_drains(v);
+	real.destroy_qp(qp);
+	give_back(v, nic);
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include "lib/conn/vqp.h"
+
+#include "lib/conn/drain.h"
+
+static struct table qps = TABLE_INIT;
+static struct table by_id = TABLE_INIT;
+
+struct vqp *vqp_find(const struct ibv_qp *qp)
+{
+	return table_get(&qps, (uintptr_t)qp);
+}
+
+struct vqp *vqp_by_id(uint32_t id)
+{
+	return table_get(&by_id, id);
+}
+
+void vqp_each(void (*fn)(struct vqp *v, void *arg), void *arg)
+{
+	table_each(&by_id, (void (*)(void *, void *))fn, arg);
+}
+
+void vqp_all(void (*fn)(struct vqp *v, void *arg), void *arg)
+{
+	table_each(&qps, (void (*)(void *, void *))fn, arg);
+}
+
+int vqp_publish(struct vqp *v)
+{
+	int err = 0;
+
+	if (v->conn)
+		err = table_put(&v->dev->qps, v->qp->qp_num, v);
+	if (!err && v->conn)
+		err = table_put(&by_id, v->id, v);
+	return err ? err : table_put(&qps, (uintptr_t)v->qp, v);
+}
+
+void vqp_blank(struct vqp *v)
+{
+	table_blank(&qps, (uintptr_t)v->qp);
+	if (!v->conn)
+		return;
+	table_blank(&v->dev->qps, v->qp->qp_num);
+	gate_forget(&v->hot.send_gate, v->qp);
+	gate_forget(&v->hot.recv_gate, v->qp);
+}
+
+void vqp_wait_drains(struct vqp *v)
+{
+	pthread_mutex_lock(&v->send_cq->drain_lock);
+	pthread_mutex_unlock(&v->send_cq->drain_lock);
+	pthread_mutex_lock(&v->recv_cq->drain_lock);
+	pthread_mutex_unlock(&v->recv_cq->drain_lock);
+}
+
+void vqp_unpublish(struct vqp *v)
+{
+	table_remove(&qps, (uintptr_t)v->qp);
+	if (!v->conn)
+		return;
+	table_remove(&by_id, v->id);
+	table_remove(&v->dev->qps, v->qp->qp_num);
+	gate_forget(&v->hot.send_gate, v->qp);
+	gate_forget(&v->hot.recv_gate, v->qp);
+	vcq_forget(v->send_cq, v);
+	vcq_forget(v->recv_cq, v);
+	vqp_wait_drains(v);
+}
+
+/* --- its rails ------------------------------------------------------------------------------- */
+
+uint8_t vqp_rail(const struct vqp *v)
+{
+	struct shift_conn_view view;
+
+	shift_conn_view(v->conn, &view);
+	return view.r;
+}
+
+bool vqp_is_protected(const struct vqp *v)
+{
+	struct shift_conn_view view;
+
+	shift_conn_view(v->conn, &view);
+	return view.protected_;
+}
+
+int vqp_rail_on(const struct vqp *v, const struct nic *nic)
+{
+	for (int i = 0; i < v->dev->rails; i++)
+		if (v->dev->nic[i] == nic)
+			return i;
+	return -1;
+}

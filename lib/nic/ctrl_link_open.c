@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* The control link of a NIC comes to be, and learns of a change of the NIC's addresses. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+
+#include "lib/base/background.h"
+#include "lib/base/real_verbs.h"
+#include "lib/nic/ctrl_link.h"
+#include "lib/nic/ctrl_link_int.h"
+
+enum { RECEIVES_MIN = 16 };
+
+static int get_memory(struct ctrl_link *l)
+{
+	for (l->receives = LINK_RECEIVES_MAX; l->receives >= RECEIVES_MIN; l->receives /= 4) {
+		l->bytes = l->receives * l->receive_bytes + (size_t)LINK_SENDS * l->own.mtu_bytes;
+		l->memory = mmap(NULL, l->bytes, PROT_READ | PROT_WRITE,
+				 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (l->memory == MAP_FAILED) {
+			l->memory = NULL;
+			continue;
+		}
+		/* A fork of the program must not move the pages from under the NIC. */
+		madvise(l->memory, l->bytes, MADV_DONTFORK);
+		l->mr = real.reg_mr(l->nic->pd, l->memory, l->bytes, IBV_ACCESS_LOCAL_WRITE);
+		if (l->mr)
+			return 0;
+		munmap(l->memory, l->bytes); /* RLIMIT_MEMLOCK: with less, perhaps */
+		l->memory = NULL;
+	}
+	return -ENOMEM;
+}
+
+static int create(struct ctrl_link *l)
+{
+	struct ibv_context *ctx = l->nic->ctx;
+	struct ibv_qp_init_attr attr = {
+		.qp_type = IBV_QPT_UD,
+		.cap = {.max_send_wr = LINK_SENDS, .max_send_sge = 1, .max_recv_sge = 1}};
+	int err = get_memory(l);
+
+	if (err)
+		return err;
+	l->channel = real.create_comp_channel(ctx);
+	if (!l->channel)
+		return -errno;
+	fcntl(l->channel->fd, F_SETFL, fcntl(l->channel->fd, F_GETFL) | O_NONBLOCK);
+	l->send_cq = real.create_cq(ctx, LINK_SENDS, NULL, l->channel, 0);
+	l->recv_cq = real.create_cq(ctx, (int)l->receives, NULL, l->channel, 0);
+	if (!l->send_cq || !l->recv_cq)
+		return -errno;
+	attr.cap.max_recv_wr = l->receives;
+	attr.send_cq = l->send_cq;
+	attr.recv_cq = l->recv_cq;
+	l->qp = real.create_qp(l->nic->pd, &attr);
+	if (!l->qp)
+		return -errno;
+	l->own.qpn = l->qp->qp_num;
+	ctrl_link_empty(l);
+	err = ctrl_link_to_rts(l);
+	ctrl_link_arm_cqs(l);
+	return err;
+}
+
+static void destroy(struct ctrl_link *l)
+{
+	if (l->qp)
+		real.destroy_qp(l->qp);
+	if (l->recv_cq)
+		real.destroy_cq(l->recv_cq);
+	if (l->send_cq)
+		real.destroy_cq(l->send_cq);
+	if (l->channel)
+		real.destroy_comp_channel(l->channel);
+	if (l->mr)
+		real.dereg_mr(l->mr);
+	if (l->memory)
+		munmap(l->memory, l->bytes);
+	l->qp = NULL;
+	l->recv_cq = l->send_cq = NULL;
+	l->channel = NULL;
+	l->mr = NULL;
+	l->memory = NULL;
+}
+
+/* Random per process; with the top bit it would be a privileged one. */
+static int random_qkey(uint32_t *qkey)
+{
+	do {
+		if (getrandom(qkey, sizeof(*qkey), 0) != sizeof(*qkey))
+			return -errno;
+		*qkey &= 0x7fffffff;
+	} while (!*qkey);
+	return 0;
+}
+
+int ctrl_link_open(struct nic *nic)
+{
+	struct ctrl_link *l = ctrl_link_at(nic->index);
+	int err;
+
+	pthread_mutex_lock(&l->lock);
+	err = random_qkey(&l->own.qkey);
+	l->own.lid = nic->port_attr.lid;
+	l->own.mtu_bytes = (uint16_t)nic->mtu_bytes;
+	pthread_mutex_unlock(&l->lock);
+	l->nic = nic;
+	l->receive_bytes = GRH_BYTES + nic->mtu_bytes;
+	ctrl_link_prepare(l);
+	if (!err)
+		err = create(l);
+	if (err) {
+		destroy(l);
+		return err < 0 ? err : -EIO;
+	}
+	/* A NIC whose netdev has no address yet has none either: ctrl_link_refresh finds it later.
+	 */
+	pthread_mutex_lock(&l->lock);
+	l->gid_index = nic_gid_own(nic, &l->own.gid);
+	l->state = LINK_UP;
+	pthread_mutex_unlock(&l->lock);
+	nic->link = l;
+	bg_call(&l->watch_call);
+	bg_before_sleep(ctrl_link_flush_all);
+	return 0;
+}
+
+/* AHs are kept through a mere loss of carrier: looking a neighbour up just when the port comes up
+ * may take a second, and they are as good as before. */
+bool ctrl_link_refresh(struct nic *nic)
+{
+	struct ctrl_link *l = nic->link;
+	union ibv_gid gid;
+	int index = nic_gid_own(nic, &gid);
+	bool other;
+
+	if (index < 0)
+		return false;
+	pthread_mutex_lock(&l->lock);
+	other = memcmp(&gid, &l->own.gid, sizeof(gid));
+	if (other || index != l->gid_index)
+		ctrl_link_ahs_stale(l);
+	l->own.gid = gid;
+	l->gid_index = index;
+	/* The port may have come up: no time to lose. */
+	l->rebuilds_in_vain = 0;
+	if (l->state == LINK_BROKEN)
+		bg_call(&l->broken_call);
+	pthread_mutex_unlock(&l->lock);
+	return other;
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include "lib/nic/netlink.h"
+
+#include <errno.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <net/if.h>
+#include <stdint.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "lib/base/background.h"
+
+enum { WATCHED_MAX = 32, READS_AT_ONCE = 64 };
+
+#define ASK_AGAIN_NS 50000000ull
+
+#ifndef IFF_LOWER_UP
+#define IFF_LOWER_UP 0x10000 /* in linux/if.h, which does not go with net/if.h */
+#endif
+
+static int fd = -1;
+static void (*changed)(unsigned int ifindex, bool up);
+static unsigned int watched[WATCHED_MAX], watched_count;
+
+static void ask_all(void *arg);
+static struct bg_timer ask_timer = {.fn = ask_all};
+
+/* One netdev at a time: a dump is refused while another is under way, and most of it is no concern
+ * of ours. */
+static void ask(unsigned int ifindex)
+{
+	struct {
+		struct nlmsghdr head;
+		struct ifinfomsg info;
+	} m = {.head = {.nlmsg_len = sizeof(m),
+			.nlmsg_type = RTM_GETLINK,
+			.nlmsg_flags = NLM_F_REQUEST},
+	       .info = {.ifi_family = AF_UNSPEC, .ifi_index = (int)ifindex}};
+
+	if (send(fd, &m, sizeof(m), MSG_DONTWAIT) < 0)
+		bg_timer_set(&ask_timer, now_ns() + ASK_AGAIN_NS);
+}
+
+static void ask_all(void *arg)
+{
+	(void)arg;
+	for (unsigned int i = 0; i < watched_count; i++)
+		ask(watched[i]);
+}
+
+static bool is_watched(unsigned int ifindex)
+{
+	for (unsigned int i = 0; i < watched_count; i++)
+		if (watched[i] == ifindex)
+			return true;
+	return false;
+}
+
+void netlink_watch(unsigned int ifindex)
+{
+	if (fd < 0)
+		return;
+	if (!is_watched(ifindex) && watched_count < WATCHED_MAX)
+		watched[watched_count++] = ifindex;
+	ask(ifindex);
+}
+
+static void message(const struct nlmsghdr *h)
+{
+	const struct ifinfomsg *info = NLMSG_DATA(h);
+	const unsigned int need = IFF_UP | IFF_RUNNING | IFF_LOWER_UP;
+
+	if (h->nlmsg_type != RTM_NEWLINK && h->nlmsg_type != RTM_DELLINK)
+		return;
+	/* AF_BRIDGE messages speak of the bridge port, not of the device. */
+	if (h->nlmsg_len < NLMSG_LENGTH(sizeof(*info)) || info->ifi_family != AF_UNSPEC)
+		return;
+	if (is_watched((unsigned int)info->ifi_index))
+		changed((unsigned int)info->ifi_index,
+			h->nlmsg_type == RTM_NEWLINK && (info->ifi_flags & need) == need);
+}
+
+/* False: nothing more to read. */
+static bool read_some(void)
+{
+	/* Static: too large for a small stack, and there is one thread. */
+	static union {
+		struct nlmsghdr align;
+		char bytes[32768];
+	} buf;
+	struct sockaddr_nl from = {0};
+	socklen_t from_len = sizeof(from);
+	ssize_t n = recvfrom(fd, &buf, sizeof(buf), MSG_DONTWAIT, (struct sockaddr *)&from,
+			     &from_len);
+	unsigned int left;
+
+	if (n < 0 && errno == ENOBUFS) {
+		ask_all(NULL); /* events were lost */
+		return true;
+	}
+	if (n <= 0)
+		return n < 0 && errno == EINTR;
+	if (from.nl_pid)
+		return true; /* not the kernel's */
+	left = (unsigned int)n;
+	for (const struct nlmsghdr *h = &buf.align; NLMSG_OK(h, left); h = NLMSG_NEXT(h, left))
+		message(h);
+	return true;
+}
+
+static void readable(void *arg, uint32_t events)
+{
+	(void)arg;
+	(void)events;
+	for (int i = 0; i < READS_AT_ONCE && read_some(); i++)
+		;
+}
+
+int netlink_start(void (*fn)(unsigned int ifindex, bool up))
+{
+	struct sockaddr_nl addr = {.nl_family = AF_NETLINK, .nl_groups = RTMGRP_LINK};
+	int err;
+
+	if (fd >= 0)
+		return 0;
+	fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
+	if (fd < 0)
+		return -errno;
+	err = bind(fd, (struct sockaddr *)&addr, sizeof(addr)) ? -errno : 0;
+	if (!err)
+		err = bg_watch(fd, EPOLLIN, readable, NULL);
+	if (err) {
+		close(fd);
+		fd = -1;
+		return err;
+	}
+	changed = fn;
+	return 0;
+}

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* The NICs of this process: opened in the background, again and again until it works. */
+#include "lib/nic/nic.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/background.h"
+#include "lib/base/log.h"
+#include "lib/base/real_verbs.h"
+#include "lib/base/worker.h"
+#include "lib/nic/ctrl_link.h"
+#include "lib/nic/ctrl_link_int.h"
+#include "lib/nic/nic_int.h"
+#include "lib/stats/layout.h"
+
+enum { LISTENERS_MAX = 8, VENDOR_RXE = 0xffffff };
+
+#define RETRY_FIRST_NS 100000000ull
+#define RETRY_LAST_NS  10000000000ull
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for adding */
+static struct nic_own *_Atomic nics[NICS_MAX];
+static void (*_Atomic listeners[LISTENERS_MAX])(struct nic *nic);
+
+/* ---- on the worker ------------------------------------------------------------------------- */
+
+static struct ibv_context *open_by_name(const char *name, int *err)
+{
+	struct ibv_context *ctx = NULL;
+	struct ibv_device **list;
+	int n = 0;
+
+	*err = -ENODEV;
+	list = real.get_device_list(&n);
+	for (int i = 0; list && i < n; i++) {
+		if (strcmp(list[i]->name, name))
+			continue;
+		errno = 0;
+		ctx = real.open_device(list[i]);
+		*err = ctx ? 0 : -(errno ? errno : EIO);
+		break;
+	}
+	if (list)
+		real.free_device_list(list);
+	return ctx;
+}
+
+static int query_port(const struct nic *nic, struct ibv_port_attr *attr)
+{
+	/* An older libibverbs fills in less. */
+	memset(attr, 0, sizeof(*attr));
+	return -real.query_port(nic->ctx, nic->port, (struct _compat_ibv_port_attr *)attr);
+}
+
+static int set_up(struct nic *nic)
+{
+	struct ibv_device_attr device;
+	int err = -real.query_device(nic->ctx, &device);
+
+	if (!err)
+		err = query_port(nic, &nic->port_attr);
+	if (err)
+		return err;
+	nic->is_rxe = device.vendor_id == VENDOR_RXE;
+	nic->psn = nic->is_rxe ? STATS_PSN_LIVE : STATS_PSN_UNMEASURED;
+	nic->mtu_bytes = 128u << nic->port_attr.active_mtu;
+	nic->pd = real.alloc_pd(nic->ctx);
+	if (!nic->pd)
+		return -(errno ? errno : EIO);
+	err = ctrl_link_open(nic);
+	if (!err)
+		return 0;
+	real.dealloc_pd(nic->pd);
+	nic->pd = NULL;
+	return err;
+}
+
+static int open_nic(struct nic *nic)
+{
+	int err;
+
+	nic->ctx = open_by_name(nic->name, &err);
+	if (err)
+		return err;
+	err = set_up(nic);
+	if (!err)
+		return 0;
+	real.close_device(nic->ctx);
+	nic->ctx = NULL;
+	return err;
+}
+
+static int look(struct nic_own *own)
+{
+	struct ibv_port_attr attr;
+	int err = query_port(&own->nic, &attr);
+
+	if (err)
+		return err;
+	own->port_active = attr.state == IBV_PORT_ACTIVE;
+	own->address_changed = ctrl_link_refresh(&own->nic);
+	own->ifindex_found = nic_ifindex(&own->nic);
+	return 0;
+}
+
+static void work(struct job *job)
+{
+	struct nic_own *own = (struct nic_own *)((char *)job - offsetof(struct nic_own, job));
+	struct nic *nic = &own->nic;
+
+	own->err = nic->ctx ? 0 : open_nic(nic);
+	if (!own->err)
+		own->err = look(own);
+	if (!own->err && !nic->ready) {
+		nic->link_up = own->port_active;
+		nic->ready = true;
+	}
+	bg_call(&own->done);
+}
+
+/* ---- on the background thread -------------------------------------------------------------- */
+
+void nic_changed(struct nic *nic)
+{
+	for (unsigned int i = 0; i < LISTENERS_MAX && listeners[i]; i++)
+		listeners[i](nic);
+}
+
+void nic_look_again(struct nic_own *own)
+{
+	if (own->job_busy) {
+		own->look_again = true;
+		return;
+	}
+	own->job_busy = true;
+	own->look_again = false;
+	own->asked_at = own->events;
+	worker_submit(own->nic.worker, &own->job);
+}
+
+static void retry(void *arg)
+{
+	nic_look_again(arg);
+}
+
+static void failed(struct nic_own *own)
+{
+	uint64_t delay = RETRY_FIRST_NS << (own->tries < 8 ? own->tries : 8);
+
+	if (!own->tries++)
+		log_warn("%s: cannot be used yet: %s; trying again", own->nic.name,
+			 strerror(-own->err));
+	bg_timer_set(&own->retry, now_ns() + (delay < RETRY_LAST_NS ? delay : RETRY_LAST_NS));
+}
+
+static void seen(struct nic_own *own)
+{
+	if (own->asked_at == own->events)
+		own->port_err = !own->port_active;
+	own->ifindex = own->ifindex_found;
+	if (!own->watched) {
+		own->watched = true;
+		own->tries = 0;
+		nic_watch(own);
+		log_info("%s: ready, link %s", own->nic.name, own->nic.link_up ? "up" : "down");
+		nic_changed(&own->nic);
+	} else if (own->address_changed) {
+		nic_changed(&own->nic);
+	}
+	nic_update(own);
+	nic_measure(own);
+}
+
+static void done(void *arg)
+{
+	struct nic_own *own = arg;
+
+	own->job_busy = false;
+	if (!own->err)
+		seen(own);
+	else if (!own->nic.ready)
+		failed(own);
+	if (own->look_again && own->nic.ready)
+		nic_look_again(own);
+}
+
+/* ---- public -------------------------------------------------------------------------------- */
+
+static struct nic_own *new_nic(const char *name, uint8_t port, unsigned int index)
+{
+	struct nic_own *own = calloc(1, sizeof(*own));
+	char thread[16];
+
+	if (!own)
+		return NULL;
+	snprintf(own->nic.name, sizeof(own->nic.name), "%s", name);
+	own->nic.port = port;
+	own->nic.index = (uint8_t)index;
+	own->job.fn = work;
+	own->done = (struct bg_call){.fn = done, .arg = own};
+	own->retry = (struct bg_timer){.fn = retry, .arg = own};
+	nic_measure_init(own);
+	snprintf(thread, sizeof(thread), "shift %.9s", name);
+	own->nic.worker = worker_new(thread);
+	snprintf(thread, sizeof(thread), "shift-r %.7s", name);
+	own->nic.resolver = own->nic.worker ? worker_new(thread) : NULL;
+	if (!own->nic.resolver) {
+		free(own->nic.worker); /* no thread yet */
+		free(own);
+		return NULL;
+	}
+	return own;
+}
+
+static struct nic *get_locked(const char *name, uint8_t port)
+{
+	unsigned int i;
+
+	for (i = 0; i < NICS_MAX && nics[i]; i++)
+		if (!strcmp(nics[i]->nic.name, name) && nics[i]->nic.port == port)
+			return &nics[i]->nic;
+	if (i == NICS_MAX)
+		return NULL;
+	nics[i] = new_nic(name, port, i);
+	if (!nics[i])
+		return NULL;
+	nics[i]->job_busy = true; /* nobody else knows it yet */
+	worker_submit(nics[i]->nic.worker, &nics[i]->job);
+	return &nics[i]->nic;
+}
+
+struct nic *nic_get(const char *name, uint8_t port)
+{
+	struct nic *nic;
+
+	if (bg_start())
+		return NULL;
+	pthread_mutex_lock(&lock);
+	nic = get_locked(name, port);
+	pthread_mutex_unlock(&lock);
+	return nic;
+}
+
+struct nic *nic_at(unsigned int index)
+{
+	struct nic_own *own = index < NICS_MAX ? nics[index] : NULL;
+
+	return own ? &own->nic : NULL;
+}
+
+void nic_on_change(void (*fn)(struct nic *nic))
+{
+	pthread_mutex_lock(&lock);
+	for (unsigned int i = 0; i < LISTENERS_MAX; i++) {
+		if (listeners[i] == fn)
+			break;
+		if (!listeners[i]) {
+			listeners[i] = fn;
+			break;
+		}
+	}
+	pthread_mutex_unlock(&lock);
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* May a NIC's rq_psn be believed? Measured once, when its link is up. Background thread. */
+#include <string.h>
+
+#include "lib/base/background.h"
+#include "lib/base/log.h"
+#include "lib/nic/nic_int.h"
+#include "lib/nic/rq_psn.h"
+
+/* In a row; then only when the link or an address comes. There are NICs that do not send to
+ * themselves. */
+enum { TRIES_MAX = 4 };
+
+#define RETRY_FIRST_NS 2000000000ull
+
+static void failed(struct nic_own *own, const char *why)
+{
+	log_debug("%s: whether rq_psn is live cannot be measured: %s", own->nic.name, why);
+	if (own->measured_in_vain + 1 < TRIES_MAX)
+		bg_timer_set(&own->measure_timer,
+			     now_ns() + (RETRY_FIRST_NS << own->measured_in_vain++));
+}
+
+static void measured(struct nic *nic, enum stats_psn answer, const char *why)
+{
+	struct nic_own *own = nic_own(nic);
+	bool changed = answer != nic->psn;
+
+	own->measuring = false;
+	nic->psn_tried = true;
+	if (answer == STATS_PSN_UNMEASURED) {
+		failed(own, why);
+		return;
+	}
+	if (answer == STATS_PSN_LIVE)
+		log_info("%s: rq_psn is live", nic->name);
+	else /* a surprise where it was thought to be proven */
+		log_at(nic->is_rxe ? LOG_WARN : LOG_INFO, "%s: rq_psn is stale: %s", nic->name,
+		       why);
+	nic->psn = (uint8_t)answer;
+	own->measured = true;
+	if (changed)
+		nic_changed(nic);
+}
+
+void nic_measure(struct nic_own *own)
+{
+	if (own->measuring || own->measured || !own->nic.link_up)
+		return;
+	own->measuring = true;
+	if (rq_psn_measure(&own->nic, measured))
+		measured(&own->nic, STATS_PSN_UNMEASURED, "no memory");
+}
+
+static void again(void *arg)
+{
+	nic_measure(arg);
+}
+
+void nic_measure_init(struct nic_own *own)
+{
+	own->measure_timer = (struct bg_timer){.fn = again, .arg = own};
+}

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include "lib/object/cq.h"
+
+#include <stdlib.h>
+
+#include "lib/base/fork.h"
+#include "lib/base/gate.h"
+#include "lib/base/log.h"
+#include "lib/base/real_verbs.h"
+#include "lib/base/reentry.h"
+#include "lib/base/table.h"
+#include "lib/object/device.h"
+#include "lib/object/object.h"
+
+static struct table cqs = TABLE_INIT;
+
+struct vcq *vcq_find(const struct ibv_cq *cq)
+{
+	return table_get(&cqs, (uintptr_t)cq);
+}
+
+static void cq_free(struct object *obj)
+{
+	struct vcq *cq = (struct vcq *)obj;
+
+	pthread_mutex_destroy(&cq->drain_lock);
+	pthread_mutex_destroy(&cq->delivered_lock);
+	pthread_mutex_destroy(&cq->grow);
+	free(cq->stash);
+	free(cq->delivered.wc);
+	free(cq);
+}
+
+static struct vcq *cq_new(struct vdev *dev, struct ibv_cq *real_cq)
+{
+	struct vcq *cq = calloc(1, sizeof(*cq));
+
+	if (!cq)
+		return NULL;
+	cq->obj.refs = 1;
+	cq->obj.free = cq_free;
+	cq->cq = real_cq;
+	cq->dev = dev;
+	cq->poll_cq = dev->ops.poll_cq;
+	gate_init(&cq->gate);
+	cq->stash = calloc(STASH_MIN, sizeof(*cq->stash));
+	cq->stash_size = STASH_MIN;
+	pthread_mutex_init(&cq->drain_lock, NULL);
+	pthread_mutex_init(&cq->delivered_lock, NULL);
+	pthread_mutex_init(&cq->grow, NULL);
+	if (!cq->stash) {
+		cq_free(&cq->obj);
+		return NULL;
+	}
+	return cq;
+}
+
+struct ibv_cq *hook_created_cq(struct ibv_cq *real_cq, const struct ibv_comp_channel *channel)
+{
+	struct vdev *dev = real_cq ? vdev_find(real_cq->context) : NULL;
+	struct vcq *cq;
+
+	if (!dev || fork_in_child_warn())
+		return real_cq;
+	cq = cq_new(dev, real_cq);
+	if (!cq)
+		return real_cq;
+	cq->has_channel = channel != NULL;
+	if (table_put(&cqs, (uintptr_t)real_cq, cq))
+		cq_free(&cq->obj);
+	return real_cq;
+}
+
+/* --- sizes ----------------------------------------------------------------------------------- */
+
+static bool ring_grow(struct wc_ring *r, uint32_t n)
+{
+	uint32_t size = r->wc ? r->mask + 1 : 64;
+	struct ibv_wc *wc;
+
+	while (size < n)
+		size *= 2;
+	if (r->wc && size == r->mask + 1)
+		return true;
+	wc = calloc(size, sizeof(*wc));
+	if (!wc)
+		return false;
+	for (uint32_t i = r->head; i != r->tail; i++)
+		wc[i & (size - 1)] = r->wc[i & r->mask];
+	free(r->wc);
+	r->wc = wc;
+	r->mask = size - 1;
+	return true;
+}
+
+/*
+ * Flush completions come for unsignaled requests too, for which the program did not size its CQ
+ * (DESIGN 4.5): it must hold all that its QPs can have outstanding, and the markers of fences.
+ */
+bool vcq_attach(struct vcq *cq, uint32_t n)
+{
+	bool ok;
+
+	pthread_mutex_lock(&cq->grow);
+	ok = cq->wanted + n <= (uint32_t)cq->cq->cqe ||
+	     !quietly(real.resize_cq(cq->cq, (int)(cq->wanted + n)));
+	pthread_mutex_lock(&cq->delivered_lock);
+	ok = ok && ring_grow(&cq->delivered, cq->wanted + n);
+	pthread_mutex_unlock(&cq->delivered_lock);
+	if (ok)
+		cq->wanted += n;
+	pthread_mutex_unlock(&cq->grow);
+	return ok;
+}
+
+void vcq_detach(struct vcq *cq, uint32_t n)
+{
+	pthread_mutex_lock(&cq->grow);
+	cq->wanted -= n;
+	pthread_mutex_unlock(&cq->grow);
+}
+
+int hook_resize_cq(struct ibv_cq *real_cq, int cqe)
+{
+	struct vcq *cq = vcq_find(real_cq);
+	int err;
+
+	if (!cq || fork_in_child_warn())
+		return quietly(real.resize_cq(real_cq, cqe));
+	pthread_mutex_lock(&cq->grow);
+	if ((uint32_t)cqe < cq->wanted)
+		cqe = (int)cq->wanted;
+	err = quietly(real.resize_cq(real_cq, cqe));
+	pthread_mutex_unlock(&cq->grow);
+	return err;
+}
+
+struct ibv_cq *vcq_shadow(struct vcq *cq, struct nic *nic, uint32_t n)
+{
+	uint32_t wanted = cq->shadow[nic->index].wanted + n;
+	struct ibv_cq *shadow = atomic_load(&cq->shadow[nic->index].cq);
+
+	if (!shadow) {
+		shadow = real.create_cq(nic->ctx, (int)wanted, NULL, NULL, 0);
+		if (!shadow)
+			return NULL;
+		atomic_store(&cq->shadow[nic->index].cq, shadow);
+	} else if (wanted > (uint32_t)shadow->cqe && real.resize_cq(shadow, (int)wanted)) {
+		return NULL;
+	}
+	cq->shadow[nic->index].wanted = wanted;
+	return shadow;
+}
+
+/* --- the end --------------------------------------------------------------------------------- */
+
+static void cq_unshadow(struct object *obj, struct nic *nic)
+{
+	struct vcq *cq = (struct vcq *)obj;
+	struct ibv_cq *shadow = atomic_exchange(&cq->shadow[nic->index].cq, NULL);
+
+	if (shadow && real.destroy_cq(shadow))
+		log_debug("%s: a shadow CQ is still in use", nic->name);
+}
+
+int hook_destroy_cq(struct ibv_cq *real_cq)
+{
+	struct vcq *cq = vcq_find(real_cq);
+	int err;
+
+	/* Before: then another thread may create one at this address. */
+	if (cq)
+		gate_forget(&cq->gate, real_cq);
+	if (cq && fork_in_child_warn()) {
+		table_blank(&cqs, (uintptr_t)real_cq);
+		cq = NULL;
+	}
+	err = quietly(real.destroy_cq(real_cq));
+	if (!cq || err)
+		return err;
+	/* Another thread may have created a CQ at this address already: it has replaced ours. */
+	if (vcq_find(real_cq) == cq)
+		table_remove(&cqs, (uintptr_t)real_cq);
+	for (unsigned int i = 1; i < cq->dev->rails; i++)
+		object_job(&cq->obj, cq->dev->nic[i], cq_unshadow);
+	object_put(&cq->obj);
+	return 0;
+}
+
+/* --- to the program -------------------------------------------------------------------------- */
+
+void vcq_deliver(struct vcq *cq, const struct ibv_wc *wc)
+{
+	struct wc_ring *r = &cq->delivered;
+
+	pthread_mutex_lock(&cq->delivered_lock);
+	if (r->wc && r->tail - r->head > r->mask)
+		ring_grow(r, 2 * (r->mask + 1));
+	else if (!r->wc)
+		ring_grow(r, 64);
+	if (!r->wc || r->tail - r->head > r->mask) {
+		/* There is room for all that can be outstanding: only without memory, and for a QP
+		 * that we do not know. To lose it would hang the program just as surely. */
+		log_error("out of memory: a completion of QP %#x is lost", wc->qp_num);
+	} else {
+		if (r->head == r->tail)
+			gate_shut(&cq->gate);
+		r->wc[r->tail++ & r->mask] = *wc;
+	}
+	pthread_mutex_unlock(&cq->delivered_lock);
+}
+
+int vcq_take(struct vcq *cq, int n, struct ibv_wc *wc)
+{
+	struct wc_ring *r = &cq->delivered;
+	int got = 0;
+
+	pthread_mutex_lock(&cq->delivered_lock);
+	while (got < n && r->head != r->tail)
+		wc[got++] = r->wc[r->head++ & r->mask];
+	if (got && r->head == r->tail)
+		gate_open(&cq->gate);
+	pthread_mutex_unlock(&cq->delivered_lock);
+	return got;
+}

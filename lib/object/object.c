@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* Lifetimes of our objects, and the jobs that make and unmake their shadows. */
+#include "lib/object/object.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "lib/base/background.h"
+#include "lib/base/worker.h"
+
+#define WAIT_MAX_NS 2000000000ull
+
+void object_get(struct object *obj)
+{
+	atomic_fetch_add(&obj->refs, 1);
+}
+
+void object_put(struct object *obj)
+{
+	if (atomic_fetch_sub(&obj->refs, 1) == 1)
+		obj->free(obj);
+}
+
+/* Several jobs that somebody waits for; the last of the jobs and the waiter frees it. */
+struct barrier {
+	pthread_mutex_t lock;
+	pthread_cond_t done;
+	unsigned int left;
+	unsigned int users;
+};
+
+struct obj_job {
+	struct job job;
+	struct object *obj;
+	struct nic *nic;
+	void (*fn)(struct object *obj, struct nic *nic);
+	struct barrier *barrier;
+};
+
+static void barrier_put(struct barrier *b, bool is_job)
+{
+	unsigned int users;
+
+	pthread_mutex_lock(&b->lock);
+	b->left -= is_job;
+	users = --b->users;
+	if (!b->left)
+		pthread_cond_broadcast(&b->done);
+	pthread_mutex_unlock(&b->lock);
+	if (users)
+		return;
+	pthread_cond_destroy(&b->done);
+	pthread_mutex_destroy(&b->lock);
+	free(b);
+}
+
+static void run(struct job *job)
+{
+	struct obj_job *j = (struct obj_job *)job;
+
+	j->fn(j->obj, j->nic);
+	object_put(j->obj);
+	if (j->barrier)
+		barrier_put(j->barrier, true);
+	free(j);
+}
+
+static bool submit(struct object *obj, struct nic *nic, void (*fn)(struct object *, struct nic *),
+		   struct barrier *b)
+{
+	struct obj_job *j = calloc(1, sizeof(*j));
+
+	if (!j)
+		return false;
+	*j = (struct obj_job){.job.fn = run, .obj = obj, .nic = nic, .fn = fn, .barrier = b};
+	object_get(obj);
+	worker_submit(nic->worker, &j->job);
+	return true;
+}
+
+bool object_job(struct object *obj, struct nic *nic,
+		void (*fn)(struct object *obj, struct nic *nic))
+{
+	return submit(obj, nic, fn, NULL);
+}
+
+static struct barrier *barrier_new(unsigned int jobs)
+{
+	struct barrier *b = calloc(1, sizeof(*b));
+	pthread_condattr_t attr;
+
+	if (!b)
+		return NULL;
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&b->done, &attr);
+	pthread_condattr_destroy(&attr);
+	pthread_mutex_init(&b->lock, NULL);
+	b->left = jobs;
+	b->users = jobs + 1;
+	return b;
+}
+
+void object_jobs_wait(struct object *obj, struct nic *const *nics, unsigned int n,
+		      void (*fn)(struct object *obj, struct nic *nic))
+{
+	struct barrier *b = barrier_new(n);
+	uint64_t end = now_ns() + WAIT_MAX_NS;
+	struct timespec until = {.tv_sec = (time_t)(end / 1000000000),
+				 .tv_nsec = (long)(end % 1000000000)};
+
+	for (unsigned int i = 0; i < n; i++)
+		if (!submit(obj, nics[i], fn, b) && b)
+			barrier_put(b, true);
+	if (!b)
+		return;
+	pthread_mutex_lock(&b->lock);
+	while (b->left && pthread_cond_timedwait(&b->done, &b->lock, &until) != ETIMEDOUT)
+		;
+	pthread_mutex_unlock(&b->lock);
+	barrier_put(b, false);
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+/*
+ * Direct verbs that programs call by name, in the versions of libmlx5 and libmlx4. These libraries
+ * are no dependency of ours: whoever calls has loaded one, and what it is asked for is looked up
+ * there when it is called. dlopen.c sees to those who look here by a handle of libmlx5.
+ *
+ * Not here: libefa has no reliable connections, and what is made as a DevX object (of the
+ * firmware, by mlx5dv_devx_obj_create) is not seen at all.
+ */
+#include "lib/preload/direct_verbs.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+
+#include "lib/base/dlopen.h"
+#include "lib/base/reentry.h"
+#include "lib/conn/memlock.h"
+#include "lib/verbs/bypass.h"
+#include "lib/verbs/qp.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+int mlx5dv_init_obj(struct dv_obj *obj, uint64_t types);
+int mlx5dv_init_obj_1_0(struct dv_obj *obj, uint64_t types);
+int mlx4dv_init_obj(struct dv_obj *obj, uint64_t types);
+struct ibv_qp *mlx5dv_create_qp(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr,
+				void *more);
+struct ibv_qp *mlx4dv_create_qp(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr,
+				void *more);
+
+struct verb {
+	const char *library, *name, *version;
+};
+
+/* NULL: the library is not loaded, or too old. */
+static void *find(const struct verb *verb)
+{
+	void *sym = dlvsym(RTLD_NEXT, verb->name, verb->version);
+	void *handle;
+
+	if (sym)
+		return sym;
+	/* By a dlopen with RTLD_LOCAL it is in nobody's scope but its own. */
+	handle = real_dlopen(verb->library, RTLD_LAZY | RTLD_NOLOAD);
+	if (handle) {
+		sym = dlvsym(handle, verb->name, verb->version);
+		dlclose(handle);
+	}
+	if (!sym)
+		dlerror(); /* no error of the program's */
+	return sym;
+}
+
+/* --- the queues of an object ------------------------------------------------------------------ */
+
+/* Errors are positive here. */
+static int init_obj(const struct verb *verb, struct dv_obj *obj, uint64_t types)
+{
+	int (*real_one)(struct dv_obj *, uint64_t) = find(verb);
+	int err = 0;
+
+	if (!real_one)
+		return EOPNOTSUPP;
+	if (!hooks_off)
+		err = hook_init_direct_obj(types & DV_OBJ_QP ? obj->qp.in : NULL,
+					   types & DV_OBJ_CQ ? obj->cq.in : NULL);
+	return err ? err : quietly(real_one(obj, types));
+}
+
+EXPORT int mlx5dv_init_obj(struct dv_obj *obj, uint64_t types)
+{
+	static const struct verb verb = {"libmlx5.so.1", "mlx5dv_init_obj", "MLX5_1.2"};
+
+	return init_obj(&verb, obj, types);
+}
+
+/* Differs in what it writes, not in what it is given. */
+EXPORT int mlx5dv_init_obj_1_0(struct dv_obj *obj, uint64_t types)
+{
+	static const struct verb verb = {"libmlx5.so.1", "mlx5dv_init_obj", "MLX5_1.0"};
+
+	return init_obj(&verb, obj, types);
+}
+__asm__(".symver mlx5dv_init_obj_1_0, mlx5dv_init_obj@MLX5_1.0");
+
+EXPORT int mlx4dv_init_obj(struct dv_obj *obj, uint64_t types)
+{
+	static const struct verb verb = {"libmlx4.so.1", "mlx4dv_init_obj", "MLX4_1.0"};
+
+	return init_obj(&verb, obj, types);
+}
+
+/* --- QPs made there --------------------------------------------------------------------------- */
+
+static struct ibv_qp *create_qp(const struct verb *verb, struct ibv_context *ctx,
+				struct ibv_qp_init_attr_ex *attr, void *more)
+{
+	struct ibv_qp *(*real_one)(struct ibv_context *, struct ibv_qp_init_attr_ex *,
+				   void *) = find(verb);
+	struct ibv_qp *qp;
+
+	if (!real_one) {
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
+	if (hooks_off)
+		return real_one(ctx, attr, more);
+	qp = with_room(ctx, real_one(ctx, attr, more));
+	if (qp)
+		hook_created_direct_qp(qp);
+	return qp;
+}
+
+EXPORT struct ibv_qp *mlx5dv_create_qp(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr,
+				       void *more)
+{
+	static const struct verb verb = {"libmlx5.so.1", "mlx5dv_create_qp", "MLX5_1.3"};
+
+	return create_qp(&verb, ctx, attr, more);
+}
+
+EXPORT struct ibv_qp *mlx4dv_create_qp(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr,
+				       void *more)
+{
+	static const struct verb verb = {"libmlx4.so.1", "mlx4dv_create_qp", "MLX4_1.0"};
+
+	return create_qp(&verb, ctx, attr, more);
+}

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+/*
+ * The verbs that the program calls by name. lib/preload/libshift.map gives them the versions of
+ * libibverbs; for any other version (IBVERBS_1.0 has other structures) the loader goes on to
+ * libibverbs.
+ *
+ * libibverbs, librdmacm and the providers come here too, through their PLT. What they call while
+ * they do something for the program is part of that, and no call of the program's own: hence
+ * hooks_off around the real call.
+ */
+#include <errno.h>
+#include <stdbool.h>
+
+#include "lib/base/real_verbs.h"
+#include "lib/base/reentry.h"
+#include "lib/conn/memlock.h"
+#include "lib/object/cq.h"
+#include "lib/object/memory.h"
+#include "lib/session/start.h"
+#include "lib/verbs/async_events.h"
+#include "lib/verbs/context.h"
+#include "lib/verbs/qp.h"
+
+/* These are macros that choose between the functions to be defined here. */
+#undef ibv_reg_mr
+#undef ibv_reg_mr_iova
+
+#define EXPORT __attribute__((visibility("default")))
+
+/* A verb that this libibverbs lacks fails as it does on a kernel or NIC that lacks it. */
+#define REAL(missing, verb, ...) \
+	(real.verb ? real.verb(__VA_ARGS__) : (errno = EOPNOTSUPP, (missing)))
+
+struct ibv_context *verbs_open_device(struct ibv_device *device, void *private_data);
+
+static bool passing(void)
+{
+	return real_init() != 0 || hooks_off;
+}
+
+EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
+{
+	struct ibv_context *ctx;
+
+	if (passing())
+		return REAL(NULL, open_device, device);
+	hooks_off = true;
+	ctx = real.open_device(device);
+	hooks_off = false;
+	return hook_opened(ctx);
+}
+
+/* mlx5dv_open_device and the like come here. */
+EXPORT struct ibv_context *verbs_open_device(struct ibv_device *device, void *private_data)
+{
+	struct ibv_context *ctx;
+
+	if (passing())
+		return REAL(NULL, verbs_open_device, device, private_data);
+	hooks_off = true;
+	ctx = REAL(NULL, verbs_open_device, device, private_data);
+	hooks_off = false;
+	return hook_opened(ctx);
+}
+
+EXPORT struct ibv_context *ibv_import_device(int cmd_fd)
+{
+	struct ibv_context *ctx;
+
+	if (passing())
+		return REAL(NULL, import_device, cmd_fd);
+	hooks_off = true;
+	ctx = REAL(NULL, import_device, cmd_fd);
+	hooks_off = false;
+	return hook_opened(ctx);
+}
+
+EXPORT int ibv_close_device(struct ibv_context *ctx)
+{
+	if (passing())
+		return REAL(EOPNOTSUPP, close_device, ctx);
+	return hook_close_device(ctx);
+}
+
+EXPORT int ibv_get_async_event(struct ibv_context *ctx, struct ibv_async_event *event)
+{
+	if (passing())
+		return REAL(-1, get_async_event, ctx, event);
+	return hook_get_async_event(ctx, event);
+}
+
+EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *ctx)
+{
+	if (passing())
+		return REAL(NULL, alloc_pd, ctx);
+	return hook_alloc_pd(ctx);
+}
+
+EXPORT int ibv_dealloc_pd(struct ibv_pd *pd)
+{
+	if (passing())
+		return REAL(EOPNOTSUPP, dealloc_pd, pd);
+	return hook_dealloc_pd(pd);
+}
+
+EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
+{
+	uint64_t at = (uintptr_t)addr;
+	struct ibv_mr *mr;
+
+	if (passing())
+		return REAL(NULL, reg_mr, pd, addr, length, access);
+	mr = with_room(pd->context, real.reg_mr(pd, addr, length, access));
+	return hook_registered(mr, at, length, at, (unsigned int)access, -1);
+}
+
+EXPORT struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+				      int access)
+{
+	struct ibv_mr *mr;
+
+	if (passing())
+		return REAL(NULL, reg_mr_iova, pd, addr, length, iova, access);
+	mr = with_room(pd->context, REAL(NULL, reg_mr_iova, pd, addr, length, iova, access));
+	return hook_registered(mr, (uintptr_t)addr, length, iova, (unsigned int)access, -1);
+}
+
+EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+				       unsigned int access)
+{
+	struct ibv_mr *mr;
+
+	if (passing())
+		return REAL(NULL, reg_mr_iova2, pd, addr, length, iova, access);
+	mr = with_room(pd->context, REAL(NULL, reg_mr_iova2, pd, addr, length, iova, access));
+	return hook_registered(mr, (uintptr_t)addr, length, iova, access, -1);
+}
+
+EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,
+					uint64_t iova, int fd, int access)
+{
+	struct ibv_mr *mr;
+
+	if (passing())
+		return REAL(NULL, reg_dmabuf_mr, pd, offset, length, iova, fd, access);
+	mr = with_room(pd->context,
+		       REAL(NULL, reg_dmabuf_mr, pd, offset, length, iova, fd, access));
+	return hook_registered(mr, offset, length, iova, (unsigned int)access, fd);
+}
+
+EXPORT int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
+			int access)
+{
+	if (passing())
+		return REAL(EOPNOTSUPP, rereg_mr, mr, flags, pd, addr, length, access);
+	return hook_rereg_mr(mr, flags, pd, addr, length, access);
+}
+
+EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
+{
+	if (passing())
+		return REAL(EOPNOTSUPP, dereg_mr, mr);
+	return hook_dereg_mr(mr);
+}
+
+EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *ctx, int cqe, void *cq_context,
+				    struct ibv_comp_channel *channel, int comp_vector)
+{
+	struct ibv_cq *cq;
+
+	if (passing())
+		return REAL(NULL, create_cq, ctx, cqe, cq_context, channel, comp_vector);
+	cq = with_room(ctx, real.create_cq(ctx, cqe, cq_context, channel, comp_vector));
+	return hook_created_cq(cq, channel);
+}
+
+EXPORT int ibv_resize_cq(struct ibv_cq *cq, int cqe)
+{
+	if (passing())
+		return REAL(EOPNOTSUPP, resize_cq, cq, cqe);
+	return hook_resize_cq(cq, cqe);
+}
+
+EXPORT int ibv_destroy_cq(struct ibv_cq *cq)
+{
+	if (passing())
+		return REAL(EOPNOTSUPP, destroy_cq, cq);
+	return hook_destroy_cq(cq);
+}
+
+EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	if (passing())
+		return REAL(NULL, create_qp, pd, attr);
+	return hook_create_qp(pd, attr);
+}
+
+EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
+			struct ibv_qp_init_attr *init_attr)
+{
+	if (passing())
+		return REAL(EOPNOTSUPP, query_qp, qp, attr, attr_mask, init_attr);
+	return hook_query_qp(qp, attr, attr_mask, init_attr);
+}
+
+EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
+{
+	if (passing())
+		return REAL(EOPNOTSUPP, modify_qp, qp, attr, attr_mask);
+	return hook_modify_qp(qp, attr, attr_mask);
+}
+
+EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
+{
+	if (passing())
+		return REAL(EOPNOTSUPP, destroy_qp, qp);
+	return hook_destroy_qp(qp);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include "lib/session/dispatch.h"
+
+#include "lib/conn/conn_lock.h"
+#include "lib/conn/exported_keys.h"
+#include "lib/conn/peer_keys.h"
+#include "lib/session/tombstones.h"
+
+void dispatch_message(struct nic *nic, const struct shift_msg *m)
+{
+	struct vqp *v = vqp_by_id(m->dst_conn);
+	int rail = v ? vqp_rail_on(v, nic) : -1;
+
+	if (!v) {
+		tombstone_answer(nic, m);
+		return;
+	}
+	if (!v->setup.met || rail < 0 || m->src_nonce != v->setup.peer_nonce)
+		return;
+	vqp_enter(v);
+	if (m->type == SHIFT_MSG_KEY_ASK) {
+		exported_keys_asked(v, m);
+	} else if (m->type == SHIFT_MSG_KEY_FORGOT) {
+		exported_keys_forgotten(v, m);
+	} else if (m->type == SHIFT_MSG_KEY || m->type == SHIFT_MSG_KEY_GONE) {
+		peer_keys_message(v, m);
+	} else {
+		struct shift_event ev = {.type = SHIFT_EV_MSG, .rail = (uint8_t)rail, .msg = m};
+
+		if (!pause_event(v, &ev))
+			shift_conn_event(v->conn, &ev, now_ns());
+	}
+	vqp_leave(v);
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include "lib/session/job.h"
+
+#include <string.h>
+#include <sys/random.h>
+
+#include "lib/base/env.h"
+#include "lib/base/log.h"
+#include "lib/conn/conn_lock.h"
+
+static const struct job_calls *calls;
+static uint64_t nonce;
+static struct kv_client *client;
+static int client_fd = -1;
+static short client_events;
+static void client_run(void *arg);
+static struct bg_timer client_timer = {.fn = client_run};
+static uint64_t job_key[2];
+static bool known; /* the job key is here */
+static bool full;  /* shift-kvd has refused something of ours, and may have a peer's address */
+
+uint64_t job_nonce(void)
+{
+	return nonce;
+}
+
+struct kv_client *job_client(void)
+{
+	return client;
+}
+
+const uint64_t *job_key_if_known(void)
+{
+	return known ? job_key : NULL;
+}
+
+bool job_is_full(void)
+{
+	return full;
+}
+
+void job_draw_nonce(void)
+{
+	while (!nonce)
+		if (getrandom(&nonce, sizeof(nonce), 0) != sizeof(nonce))
+			nonce = 0;
+}
+
+/* --- what shift-kvd says -----------------------------------------------------------------------
+ */
+
+static void client_event(void *arg, enum kv_event event, const char *key, const void *value,
+			 size_t bytes)
+{
+	(void)arg;
+	(void)value;
+	(void)bytes;
+	/* A deleted key alone says nothing of a living connection. */
+	if (event == KV_EVENT_PUT)
+		calls->published(key);
+}
+
+static void conn_peer_died(struct vqp *v, void *arg)
+{
+	struct shift_event ev = {.type = SHIFT_EV_PEER_DIED};
+
+	if (v->setup.met && v->setup.peer_nonce == *(uint64_t *)arg)
+		vqp_event(v, &ev);
+}
+
+static void client_peer_died(void *arg, uint64_t peer)
+{
+	(void)arg;
+	vqp_each(conn_peer_died, &peer);
+}
+
+static void client_failed(void *arg, int code, const char *text)
+{
+	(void)arg;
+	if (code == KV_ERROR_FULL && !full)
+		log_warn("some connections will not be protected: shift-kvd: %s", text);
+	else
+		log_info("rendezvous: %s (%d)", text, code);
+	full |= code == KV_ERROR_FULL;
+}
+
+/* --- the client's descriptor and timer ---------------------------------------------------------
+ */
+
+static void client_ready(void *arg, uint32_t events);
+
+static void client_watch(void)
+{
+	int fd = client ? kv_client_fd(client) : -1;
+	short events = client ? kv_client_poll_events(client) : 0;
+	int ms = client ? kv_client_poll_timeout_ms(client) : -1;
+
+	if (client_fd >= 0 && fd != client_fd)
+		bg_unwatch(client_fd);
+	if (fd >= 0 && (fd != client_fd || events != client_events))
+		bg_watch(fd, (uint32_t)events, client_ready, NULL); /* POLLIN and EPOLLIN are one */
+	client_fd = fd;
+	client_events = events;
+	bg_timer_set(&client_timer, ms < 0 ? UINT64_MAX : now_ns() + (uint64_t)ms * 1000000);
+}
+
+static void client_run(void *arg)
+{
+	const uint8_t *key;
+
+	(void)arg;
+	if (!client)
+		return;
+	kv_client_process(client);
+	key = kv_client_job_key(client);
+	if (key && !known) {
+		memcpy(job_key, key, sizeof(job_key));
+		ctrl_link_identity(nonce, job_key);
+		known = true;
+		calls->key_known();
+	}
+}
+
+static void client_ready(void *arg, uint32_t events)
+{
+	(void)events;
+	client_run(arg);
+}
+
+/* Once per turn of the loop. */
+static void before_sleep(void)
+{
+	client_watch();
+	ctrl_link_flush_all();
+}
+
+void job_join(const struct job_calls *c)
+{
+	struct kv_callbacks callbacks = {
+		.event = client_event, .peer_died = client_peer_died, .error = client_failed};
+	char path[256];
+
+	calls = c;
+	if (kv_socket_path(path, sizeof(path), env.job)) {
+		log_error("SHIFT_JOB=%s is no name for a job: nothing is protected", env.job);
+		return;
+	}
+	client = kv_client_new(path, env.job, nonce, &callbacks);
+	bg_before_sleep(before_sleep);
+	client_run(NULL);
+}
+
+void job_leave(void)
+{
+	kv_client_free(client);
+	client = NULL;
+	client_watch();
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include "lib/session/nic_events.h"
+
+#include "lib/base/env.h"
+#include "lib/base/log.h"
+#include "lib/conn/conn_lock.h"
+#include "lib/conn/twin.h"
+#include "lib/session/rendezvous.h"
+
+static void twin_again(struct vqp *v, void *arg)
+{
+	if (vdev_backed_by(v->dev, arg))
+		object_job(&v->obj, arg, twin_create);
+}
+
+static void link_changed(struct vqp *v, void *arg)
+{
+	struct nic *nic = arg;
+	int rail = v->setup.met ? vqp_rail_on(v, nic) : -1;
+	struct shift_event ev = {.type = nic->link_up ? SHIFT_EV_LINK_UP : SHIFT_EV_LINK_DOWN,
+				 .rail = (uint8_t)rail};
+
+	if (rail < 0)
+		return;
+	vqp_enter(v);
+	if (vqp_rail(v) == rail)
+		stats_conn_fault(v->stats, nic->link_up ? 0 : now_ns(), now_ns());
+	if (!pause_event(v, &ev))
+		shift_conn_event(v->conn, &ev, now_ns());
+	vqp_leave(v);
+}
+
+void nic_events_changed(struct nic *nic)
+{
+	static bool seen[NICS_MAX];
+	static uint8_t psn[NICS_MAX];
+
+	if (nic->ready && !seen[nic->index]) {
+		seen[nic->index] = true;
+		psn[nic->index] = nic->psn;
+		memory_nic_ready(nic);
+		vqp_each(twin_again, nic);
+		rendezvous_soon();
+	} else if (psn[nic->index] != nic->psn) {
+		psn[nic->index] = nic->psn;
+		rendezvous_psn_changed(nic);
+	} else if (env.link_events) {
+		log_debug("%s: link %s", nic->name, nic->link_up ? "up" : "down");
+		if (nic->link_up)
+			memory_nic_ready(nic); /* what it refused meanwhile, it may take now */
+		vqp_each(link_changed, nic);
+	}
+}

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include "lib/session/operator.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/base/control_socket.h"
+#include "lib/base/log.h"
+#include "lib/conn/actions.h"
+#include "lib/conn/arm.h"
+#include "lib/conn/conn_lock.h"
+#include "lib/conn/rail_jobs.h"
+
+struct order {
+	const char *nic; /* NULL: any */
+	unsigned int count;
+	uint32_t qpn;
+};
+
+static int rail_on(const struct vqp *v, const char *nic)
+{
+	for (int i = 0; i < v->setup.peer_rails; i++)
+		if (!strcmp(v->dev->nic[i]->name, nic))
+			return i;
+	return -1;
+}
+
+/* --- migrate --------------------------------------------------------------------------------- */
+
+static bool usable(const struct vqp *v, uint8_t i)
+{
+	return (!i || v->rails.twin[i].clean) &&
+	       !((v->rails.vetoed | v->rails.keyless) & 1u << i) && v->dev->nic[i]->link_up;
+}
+
+static bool move_from(struct vqp *v, uint8_t rail)
+{
+	for (uint8_t i = 0; i < v->setup.peer_rails; i++)
+		if (i != rail && usable(v, i)) {
+			vqp_rail_say(v, SHIFT_EV_MIGRATE, i);
+			return true;
+		}
+	return false;
+}
+
+/* Nothing new goes to the NIC, and what uses it leaves. It stays so until failback. */
+static void migrate_one(struct vqp *v, void *arg)
+{
+	struct order *o = arg;
+	int rail = v->setup.met ? rail_on(v, o->nic) : -1;
+
+	if (rail < 0)
+		return;
+	vqp_enter(v);
+	v->rails.vetoed |= 1u << rail;
+	if (vqp_rail(v) == rail)
+		o->count += move_from(v, (uint8_t)rail);
+	vqp_rail_say(v, SHIFT_EV_RAIL_DIRTY, (uint8_t)rail);
+	vqp_leave(v);
+}
+
+static int migrate(const char *nic, char *answer, size_t bytes)
+{
+	struct order o = {.nic = nic};
+
+	vqp_each(migrate_one, &o);
+	snprintf(answer, bytes, "%u connection%s leave%s %s", o.count, o.count == 1 ? "" : "s",
+		 o.count == 1 ? "s" : "", nic);
+	return 0;
+}
+
+/* --- failback -------------------------------------------------------------------------------- */
+
+static void allow(struct vqp *v, uint8_t i)
+{
+	if (!(v->rails.vetoed & 1u << i))
+		return;
+	v->rails.vetoed &= ~(1u << i);
+	vqp_rail_clean(v, i);
+}
+
+static void failback_one(struct vqp *v, void *arg)
+{
+	struct order *o = arg;
+
+	if (!v->setup.met || (o->nic && strcmp(v->dev->nic[0]->name, o->nic)))
+		return;
+	vqp_enter(v);
+	for (uint8_t i = 0; i < v->setup.peer_rails; i++)
+		allow(v, i);
+	if (vqp_rail(v)) {
+		vqp_rail_say(v, SHIFT_EV_MIGRATE, 0);
+		o->count++;
+	}
+	vqp_leave(v);
+}
+
+static int failback(const char *nic, char *answer, size_t bytes)
+{
+	struct order o = {.nic = nic};
+
+	vqp_each(failback_one, &o);
+	snprintf(answer, bytes, "%u connection%s go%s home", o.count, o.count == 1 ? "" : "s",
+		 o.count == 1 ? "es" : "");
+	return 0;
+}
+
+/* --- qp-error -------------------------------------------------------------------------------- */
+
+static void break_run(struct job *job)
+{
+	struct rail_jobs *j = (struct rail_jobs *)((char *)job -
+						   offsetof(struct rail_jobs, breaks));
+	struct vqp *v = j->v;
+
+	if (vqp_rail_qp(v, j->rail))
+		vqp_to_state(v, j->rail, IBV_QPS_ERR);
+	pthread_mutex_lock(&v->lock);
+	j->breaking = false;
+	pthread_mutex_unlock(&v->lock);
+	rail_job_ends(j);
+}
+
+/* Under v->lock. */
+static void break_start(struct vqp *v, uint8_t rail)
+{
+	struct rail_jobs *j = &v->rails.jobs[rail];
+
+	if (j->breaking)
+		return;
+	j->breaking = true;
+	j->breaks.fn = break_run;
+	rail_job_begins(j);
+	worker_submit(v->dev->nic[rail]->worker, &j->breaks);
+}
+
+static void break_one(struct vqp *v, void *arg)
+{
+	struct order *o = arg;
+
+	if (v->qp->qp_num != o->qpn || !v->setup.met)
+		return;
+	pthread_mutex_lock(&v->lock);
+	break_start(v, vqp_rail(v));
+	pthread_mutex_unlock(&v->lock);
+	o->count++;
+}
+
+static int qp_error(uint32_t qpn, char *answer, size_t bytes)
+{
+	struct order o = {.qpn = qpn};
+
+	vqp_each(break_one, &o);
+	if (!o.count) {
+		snprintf(answer, bytes, "no protected connection has QP number %#x", qpn);
+		return -1;
+	}
+	snprintf(answer, bytes, "%u QP%s in ERR", o.count, o.count == 1 ? "" : "s");
+	return 0;
+}
+
+void operator_start(void)
+{
+	static const struct control_calls calls = {
+		.migrate = migrate, .failback = failback, .qp_error = qp_error};
+	int err = stats_path() ? control_open(stats_path(), &calls) : 0;
+
+	if (err)
+		log_info("no control socket: %s", strerror(-err));
+}

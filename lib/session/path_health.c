@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include "lib/session/path_health.h"
+
+#include "lib/base/log.h"
+#include "lib/conn/conn_lock.h"
+#include "lib/session/peer_paths.h"
+
+#define SILENT_NS 10000000000ull /* a peer that has not answered for so long has left */
+
+enum { EXCUSES_MAX = 40 }; /* of a probe period each: 1 s */
+
+struct result {
+	struct tracked_path *path;
+	struct shift_event ev;
+	bool all; /* not only those in the middle of something */
+};
+
+static void tell(struct vqp *v, void *arg)
+{
+	struct result *r = arg;
+
+	if (!v->setup.met || (!r->all && !atomic_load(&v->hot.slow)))
+		return;
+	for (uint8_t i = 0; i < v->dev->rails; i++)
+		if (v->rails.twin[i].path == &r->path->path) {
+			r->ev.rail = i;
+			if (vqp_rail(v) == i)
+				stats_conn_fault(v->stats,
+						 r->path->health.misses ? r->path->health.missed_ns
+									: 0,
+						 now_ns());
+			vqp_enter(v);
+			if (!pause_event(v, &r->ev))
+				shift_conn_event(v->conn, &r->ev, now_ns());
+			vqp_leave(v);
+		}
+}
+
+struct traffic {
+	const struct tracked_path *path;
+	bool used, waiting;
+	uint64_t done;
+};
+
+static bool uses(const struct vqp *v, const struct tracked_path *path)
+{
+	for (uint8_t i = 0; i < v->dev->rails; i++)
+		if (v->rails.twin[i].path == &path->path)
+			return true;
+	return false;
+}
+
+static void look_at(struct vqp *v, void *arg)
+{
+	struct traffic *t = arg;
+	struct shift_conn_view view;
+
+	if (!v->setup.met || !uses(v, t->path)) /* the others are not disturbed */
+		return;
+	vqp_enter(v);
+	shift_conn_view(v->conn, &view);
+	if (view.state == SHIFT_ST_ACTIVE && v->rails.twin[view.r].path == &t->path->path) {
+		t->used = true;
+		t->waiting |= shift_conn_waits(v->conn);
+		t->done += view.send_tail;
+	}
+	vqp_leave(v);
+}
+
+enum verdict { ANSWERED, LATE, MISSED };
+
+/*
+ * A probe queues behind the traffic: on a busy rail its answer may be hundreds of milliseconds
+ * late. A WR that completes is as good an answer. Where none is waited for the other end waits, and
+ * has its own probes; but the data of its READs goes our way, so not for ever.
+ */
+static enum verdict unanswered(struct tracked_path *p)
+{
+	struct traffic t = {.path = p};
+	bool moved;
+
+	if (!p->health.answered)
+		return LATE; /* the peer is not there yet */
+	vqp_each(look_at, &t);
+	moved = t.done != p->health.done;
+	p->health.done = t.done;
+	if (t.waiting)
+		return moved ? ANSWERED : MISSED;
+	return t.used && ++p->health.excused < EXCUSES_MAX ? LATE : MISSED;
+}
+
+static enum verdict judge(struct tracked_path *p, bool answered)
+{
+	if (!answered)
+		return unanswered(p);
+	p->health.excused = 0;
+	return ANSWERED;
+}
+
+/* Connections are told what changes, not each answer: with all well nobody is disturbed. */
+void path_health_probed(void *arg, bool answered)
+{
+	struct tracked_path *p = arg;
+	bool missed = p->health.misses, first = !p->health.answered, ok;
+	struct result r = {.path = p};
+	enum verdict verdict = judge(p, answered);
+
+	if (verdict == LATE) {
+		p->health.missed_ns = now_ns(); /* what was missed before was no fault */
+		return;
+	}
+	ok = verdict == ANSWERED;
+	p->health.answered = true;
+	p->health.misses = ok ? 0 : p->health.misses + 1;
+	if (p->health.misses == 1)
+		p->health.missed_ns = now_ns();
+	r.ev.type = ok ? SHIFT_EV_PROBE_OK : SHIFT_EV_PROBE_MISSED;
+	r.all = first || !ok || missed || peer_paths_missed(p->nonce);
+	if (p->health.misses == 3 || (ok && missed))
+		log_debug("%s: probes are %s", p->path.nic->name,
+			  ok ? "answered again" : "not answered");
+	vqp_each(tell, &r);
+}
+
+bool path_health_answers(struct peer_path *path)
+{
+	const struct tracked_path *p = tracked_path(path);
+
+	return p->health.answered && !p->health.misses;
+}
+
+bool path_health_is_missed(struct peer_path *path)
+{
+	const struct tracked_path *p = tracked_path(path);
+	bool silent = p->health.misses && now_ns() - p->health.missed_ns > SILENT_NS;
+
+	return p->users == 1 && p->health.answered && !silent;
+}

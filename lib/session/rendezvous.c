@@ -1,0 +1,508 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * How the two ends of a connection find each other (DESIGN 5). Each publishes, under the address
+ * of its QP on rail 0, who it is and what it has on each rail; the other looks there, since that is
+ * the address the program gave to modify_qp. Then HELLO over the control link decides. All on the
+ * background thread; the program's threads only leave word.
+ */
+#include "lib/session/rendezvous.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/env.h"
+#include "lib/base/log.h"
+#include "lib/base/real_verbs.h"
+#include "lib/conn/actions.h"
+#include "lib/conn/conn_lock.h"
+#include "lib/conn/conn_timers.h"
+#include "lib/conn/memlock.h"
+#include "lib/core/siphash.h"
+#include "lib/session/job.h"
+#include "lib/session/path_health.h"
+#include "lib/session/peer_paths.h"
+#include "lib/session/tombstones.h"
+
+#define MS	       1000000ull
+#define LOOK_FIRST_NS  (10 * MS)   /* a QP about to reach RTS is looked at this often, */
+#define LOOK_LAST_NS   (1000 * MS) /* and one whose peer never comes, that often */
+#define ALL_MAX_NS     (300 * MS)  /* not to publish twice, wait so long for what is missing */
+#define LONELY_NS      (10000 * MS)
+#define RECORD_VERSION 1
+
+/* What is published for a connection, with as many rails as it says. */
+struct record {
+	uint8_t version;
+	uint8_t rails;
+	uint8_t pad[2];
+	uint32_t id;
+	uint64_t nonce;
+	struct rail_addr rail[SHIFT_RAILS_MAX];
+};
+
+#define RECORD_BYTES(rails) (offsetof(struct record, rail) + (rails) * sizeof(struct rail_addr))
+
+struct meeting {
+	struct vqp *v;
+	struct meeting *next;
+	uint64_t since;
+	char key[KV_KEY_MAX / 4], peer_key[KV_KEY_MAX / 4];
+	bool named;
+	bool settled; /* nothing left to wait for */
+	bool told;    /* why it is not protected */
+	uint16_t published_bytes;
+	struct record published;
+};
+
+static void look(void *arg);
+
+static struct bg_timer look_timer = {.fn = look};
+static uint64_t look_ns = LOOK_FIRST_NS;
+static struct meeting *meetings;
+
+void rendezvous_soon(void)
+{
+	look_ns = LOOK_FIRST_NS;
+	bg_timer_set(&look_timer, now_ns());
+}
+
+/* --- one connection -------------------------------------------------------------------------- */
+
+static void conn_key(char *key, size_t size, const union ibv_gid *gid, uint32_t qpn)
+{
+	int n = snprintf(key, size, "conn/");
+
+	for (unsigned int i = 0; i < sizeof(gid->raw); i++)
+		n += snprintf(key + n, size - (size_t)n, "%02x", gid->raw[i]);
+	snprintf(key + n, size - (size_t)n, "-%06x", qpn);
+}
+
+static void unprotected(struct vqp *v, enum stats_unprotected why)
+{
+	v->program.why = why;
+	stats_conn_protect(v->stats, false, why);
+	log_info("QP %#x is not protected: %s", v->qp->qp_num, stats_unprotected_text(why));
+}
+
+/* Our own address on rail 0, as the peer's program knows it. */
+static bool name(struct meeting *m)
+{
+	struct vqp *v = m->v;
+	const struct ibv_ah_attr *ah = &v->program.attr.ah_attr;
+	union ibv_gid *gid = &v->rails.twin[0].gid;
+
+	if (!v->dev->nic[0]->ready || real.query_gid(v->dev->nic[0]->ctx, v->program.attr.port_num,
+						     ah->is_global ? ah->grh.sgid_index : 0, gid))
+		return false;
+	if (v->program.attr.port_num != v->dev->nic[0]->port) {
+		unprotected(v, STATS_UNPROTECTED_ATTRIBUTES);
+		m->settled = true;
+		return false;
+	}
+	conn_key(m->key, sizeof(m->key), gid, v->qp->qp_num);
+	conn_key(m->peer_key, sizeof(m->peer_key), &ah->grh.dgid, v->program.attr.dest_qp_num);
+	if (!strcmp(m->key, m->peer_key)) {
+		unprotected(v, STATS_UNPROTECTED_LOOPBACK);
+		m->settled = true;
+		return false;
+	}
+	m->named = true;
+	return true;
+}
+
+static void describe_rail(struct vqp *v, uint8_t i, struct rail_addr *r)
+{
+	struct nic *nic = v->dev->nic[i];
+	struct ibv_qp *qp = vqp_rail_qp(v, i);
+
+	memset(r, 0, sizeof(*r));
+	r->nic = nic->index;
+	if (!nic->ready)
+		return;
+	r->psn = (uint8_t)vqp_psn(v, i);
+	ctrl_link_address(nic, &r->link);
+	r->mtu_bytes = (uint16_t)nic->mtu_bytes;
+	r->lid = nic->port_attr.lid;
+	r->gid = v->rails.twin[i].gid;
+	if (i && qp) {
+		int index = nic_gid_like(nic, &v->rails.twin[0].gid, &v->rails.twin[i].gid);
+
+		if (index < 0)
+			return;
+		v->rails.twin[i].gid_index = index;
+		r->gid = v->rails.twin[i].gid;
+	}
+	r->qpn = qp ? qp->qp_num : 0;
+}
+
+static bool twins_done(const struct vqp *v)
+{
+	for (uint8_t i = 1; i < v->dev->rails; i++)
+		if (!atomic_load(&v->rails.twin[i].qp) && !v->rails.twin[i].failed)
+			return false;
+	return true;
+}
+
+/* ... or will not be soon. */
+static bool psns_known(const struct vqp *v)
+{
+	for (uint8_t i = 0; i < v->dev->rails; i++)
+		if (!v->dev->nic[i]->psn_tried && v->dev->nic[i]->psn == STATS_PSN_UNMEASURED)
+			return false;
+	return true;
+}
+
+static void publish(struct meeting *m, uint64_t now)
+{
+	struct vqp *v = m->v;
+	struct record r = {.version = RECORD_VERSION,
+			   .rails = v->dev->rails,
+			   .id = v->id,
+			   .nonce = job_nonce()};
+	uint16_t bytes = (uint16_t)RECORD_BYTES(r.rails);
+
+	if (!m->published_bytes && !(twins_done(v) && psns_known(v)) && now - m->since < ALL_MAX_NS)
+		return;
+	for (uint8_t i = 0; i < r.rails; i++)
+		describe_rail(v, i, &r.rail[i]);
+	if (m->published_bytes == bytes && !memcmp(&m->published, &r, bytes))
+		return;
+	if (kv_client_put(job_client(), m->key, &r, bytes))
+		return;
+	m->published = r;
+	m->published_bytes = bytes;
+}
+
+static bool find_peer(struct meeting *m, struct record *r)
+{
+	const void *value;
+	size_t bytes;
+
+	if (kv_client_get(job_client(), m->peer_key, &value, &bytes) || bytes > sizeof(*r) ||
+	    bytes < RECORD_BYTES(1))
+		return false;
+	memset(r, 0, sizeof(*r));
+	memcpy(r, value, bytes);
+	return r->version == RECORD_VERSION && r->rails && r->rails <= SHIFT_RAILS_MAX &&
+	       bytes == RECORD_BYTES(r->rails) && r->nonce && r->rail[0].link.qpn;
+}
+
+/* The same number on both sides, and who of the two is which. */
+static void identify(const struct meeting *m, struct shift_conn_peer *p)
+{
+	bool first = strcmp(m->key, m->peer_key) < 0;
+	char both[2 * sizeof(m->key)];
+	int n = snprintf(both, sizeof(both), "%s %s", first ? m->key : m->peer_key,
+			 first ? m->peer_key : m->key);
+
+	p->side = !first;
+	p->conn = shift_siphash(job_key_if_known(), both, (size_t)n);
+}
+
+static uint32_t twin_mtu(const struct nic *nic, const struct rail_addr *peer)
+{
+	uint32_t ours = nic->ready ? nic->mtu_bytes : 1024;
+	uint32_t theirs = peer->mtu_bytes ? peer->mtu_bytes : 1024;
+
+	return ours < theirs ? ours : theirs;
+}
+
+static void release_paths(struct vqp *v)
+{
+	for (uint8_t i = 0; i < SHIFT_RAILS_MAX; i++) {
+		peer_path_put(v->rails.twin[i].path);
+		v->rails.twin[i].path = NULL;
+	}
+}
+
+static void say_hello(struct vqp *v, uint8_t rails)
+{
+	for (uint8_t i = 0; i < rails; i++) {
+		if (i)
+			vqp_rail_say(v, SHIFT_EV_RAIL_DIRTY, i); /* until both twins are there */
+		if (env.link_events && v->dev->nic[i]->ready && !v->dev->nic[i]->link_up)
+			vqp_rail_say(v, SHIFT_EV_LINK_DOWN, i);
+		if (v->rails.twin[i].path && path_health_answers(v->rails.twin[i].path))
+			vqp_rail_say(v, SHIFT_EV_PROBE_OK, i);
+	}
+	vqp_rail_say(v, SHIFT_EV_RTS, 0);
+}
+
+static void tell_psns(struct vqp *v, const struct record *r)
+{
+	for (uint8_t i = 0; i < v->dev->rails; i++)
+		stats_conn_psn(v->stats, i,
+			       r->rail[i].psn <= STATS_PSN_STALE ? (enum stats_psn)r->rail[i].psn
+								 : STATS_PSN_UNMEASURED);
+}
+
+static void tell_stats(struct vqp *v, const struct record *r)
+{
+	const char *names[SHIFT_RAILS_MAX];
+	struct stats_peer peer = {.gid = v->rails.twin[0].gid.raw,
+				  .peer_gid = v->program.attr.ah_attr.grh.dgid.raw,
+				  .peer_qpn = v->program.attr.dest_qp_num,
+				  .peer_nonce = r->nonce};
+
+	for (uint8_t i = 0; i < v->dev->rails; i++)
+		names[i] = v->dev->nic[i]->name;
+	tell_psns(v, r);
+	stats_conn_rails(v->stats, v->dev->rails, names);
+	stats_conn_peer(v->stats, &peer);
+}
+
+static void meet(struct meeting *m, const struct record *r)
+{
+	struct vqp *v = m->v;
+	struct shift_conn_peer p = {.key = {job_key_if_known()[0], job_key_if_known()[1]},
+				    .nonce = r->nonce,
+				    .id = r->id,
+				    .rails = r->rails};
+
+	if (p.rails > v->dev->rails)
+		p.rails = v->dev->rails;
+	identify(m, &p);
+	for (uint8_t i = 1; i < p.rails; i++)
+		p.mtu[i] = v->rails.twin[i].mtu = twin_mtu(v->dev->nic[i], &r->rail[i]);
+	tell_stats(v, r);
+	vqp_enter(v);
+	if (shift_conn_meet(v->conn, &p)) {
+		release_paths(v);
+		for (uint8_t i = 0; i < p.rails; i++)
+			if (r->rail[i].link.qpn && v->dev->nic[i]->ready)
+				v->rails.twin[i].path = peer_path_get(v->dev->nic[i], r->nonce,
+								      &r->rail[i]);
+		v->setup.peer_nonce = r->nonce;
+		v->setup.peer_id = r->id;
+		v->setup.peer_rails = p.rails;
+		v->setup.met = true;
+		say_hello(v, p.rails);
+	}
+	vqp_leave(v);
+}
+
+/* A backup rail can be used when both twins are there. */
+static bool rails_ready(struct meeting *m, const struct record *r)
+{
+	struct vqp *v = m->v;
+	bool all = true;
+
+	for (uint8_t i = 1; i < v->setup.peer_rails; i++) {
+		struct twin *t = &v->rails.twin[i];
+
+		if (t->clean)
+			continue;
+		if (!t->path && r->rail[i].link.qpn && v->dev->nic[i]->ready) {
+			vqp_enter(v);
+			t->path = peer_path_get(v->dev->nic[i], r->nonce, &r->rail[i]);
+			vqp_leave(v);
+		}
+		if (!t->path || !atomic_load(&t->qp) || v->rails.jobs[i].stale || !r->rail[i].qpn ||
+		    r->rail[i].mtu_bytes < t->mtu || v->dev->nic[i]->mtu_bytes < t->mtu) {
+			all = false;
+			continue;
+		}
+		vqp_enter(v);
+		t->peer = r->rail[i];
+		t->clean = true;
+		memlock_update_rails(v);
+		vqp_rail_clean(v, i);
+		vqp_leave(v);
+	}
+	return all;
+}
+
+static bool in_setup(struct vqp *v)
+{
+	struct shift_conn_view view;
+
+	shift_conn_view(v->conn, &view);
+	return view.state == SHIFT_ST_SETUP;
+}
+
+void rendezvous_published(const char *key)
+{
+	struct record r;
+
+	for (struct meeting *m = meetings; m; m = m->next)
+		if (m->settled && m->v->setup.met && !strcmp(m->peer_key, key) &&
+		    find_peer(m, &r) && r.nonce == m->v->setup.peer_nonce)
+			tell_psns(m->v, &r);
+	rendezvous_soon();
+}
+
+/* It may have reached RTS only now. */
+static void say_hello_again(struct vqp *v)
+{
+	vqp_enter(v);
+	vqp_rail_say(v, SHIFT_EV_RTS, 0);
+	vqp_leave(v);
+}
+
+/* Said once, after a time in which a peer that will come has come. */
+static void lonely(struct meeting *m, uint64_t now)
+{
+	if (m->told || now - m->since < LONELY_NS)
+		return;
+	m->told = true;
+	unprotected(m->v, !job_key_if_known() ? STATS_UNPROTECTED_NO_RENDEZVOUS
+			  : job_is_full()     ? STATS_UNPROTECTED_RENDEZVOUS_FULL
+					      : STATS_UNPROTECTED_NO_PEER_LIBRARY);
+}
+
+static bool is_of_peer(const struct vqp *v, const struct record *r)
+{
+	return v->setup.met && r->nonce == v->setup.peer_nonce && r->id == v->setup.peer_id;
+}
+
+static void step(struct meeting *m, uint64_t now)
+{
+	struct vqp *v = m->v;
+	struct record r;
+
+	if (!atomic_load(&v->life.started)) {
+		m->since = now;
+		return;
+	}
+	m->settled = v->life.released;
+	if (m->settled)
+		return;
+	if (!v->setup.met)
+		lonely(m, now);
+	if ((!m->named && !name(m)) || !job_key_if_known())
+		return;
+	publish(m, now);
+	if (!m->published_bytes || !find_peer(m, &r))
+		return;
+	if (r.nonce == job_nonce() && r.rail[0].nic == v->dev->nic[0]->index) {
+		unprotected(v, STATS_UNPROTECTED_LOOPBACK);
+		m->settled = true;
+		return;
+	}
+	/* Another process under that address, or another QP of it: the record we had met was of one
+	 * that is gone. */
+	if (in_setup(v) && !is_of_peer(v, &r))
+		meet(m, &r);
+	else if (in_setup(v))
+		say_hello_again(v);
+	if (is_of_peer(v, &r) && !in_setup(v)) {
+		v->program.why = STATS_UNPROTECTED_NONE;
+		tell_psns(v, &r);
+		m->settled = rails_ready(m, &r) && twins_done(v);
+	}
+}
+
+/* --- all of them ----------------------------------------------------------------------------- */
+
+static void look(void *arg)
+{
+	uint64_t now = now_ns();
+	bool waiting = false;
+
+	(void)arg;
+	if (!job_client())
+		return;
+	for (struct meeting *m = meetings; m; m = m->next)
+		if (!m->settled) {
+			step(m, now);
+			waiting |= !m->settled;
+		}
+	waiting |= peer_paths_exchange_probes(job_client(), job_nonce());
+	if (!waiting)
+		return;
+	bg_timer_set(&look_timer, now + look_ns);
+	look_ns = look_ns * 5 / 4 < LOOK_LAST_NS ? look_ns * 5 / 4 : LOOK_LAST_NS;
+}
+
+struct visit {
+	struct bg_call call;
+	struct vqp *v;
+	pthread_mutex_t lock;
+	pthread_cond_t done;
+	bool is_done;
+};
+
+static void add(void *arg)
+{
+	struct vqp *v = arg;
+	struct meeting *m = calloc(1, sizeof(*m));
+
+	if (!m) {
+		unprotected(v, STATS_UNPROTECTED_NO_MEMORY);
+		return;
+	}
+	m->v = v;
+	m->since = now_ns();
+	m->next = meetings;
+	meetings = m;
+	v->setup.meeting = m;
+	rendezvous_soon();
+}
+
+void rendezvous_begin(struct vqp *v)
+{
+	v->setup.begin_call.fn = add;
+	v->setup.begin_call.arg = v;
+	bg_call(&v->setup.begin_call);
+}
+
+static void forget(struct vqp *v)
+{
+	struct meeting **p = &meetings, *m = v->setup.meeting;
+
+	vqp_timers_stop(v);
+	if (!m)
+		return;
+	while (*p != m)
+		p = &(*p)->next;
+	*p = m->next;
+	if (m->published_bytes && job_client())
+		kv_client_delete(job_client(), m->key);
+	if (m->named && job_client())
+		kv_client_forget(job_client(), m->peer_key);
+	free(m);
+	v->setup.meeting = NULL;
+	tombstone_leave(v);
+	pthread_mutex_lock(&v->lock);
+	release_paths(v);
+	for (uint8_t i = 0; i < SHIFT_RAILS_MAX; i++)
+		v->rails.twin[i].clean = false;
+	pthread_mutex_unlock(&v->lock);
+}
+
+static void forget_call(void *arg)
+{
+	struct visit *visit = arg;
+
+	forget(visit->v);
+	pthread_mutex_lock(&visit->lock);
+	visit->is_done = true;
+	pthread_cond_signal(&visit->done);
+	pthread_mutex_unlock(&visit->lock);
+}
+
+void rendezvous_end(struct vqp *v)
+{
+	struct visit visit = {.call = {.fn = forget_call},
+			      .v = v,
+			      .lock = PTHREAD_MUTEX_INITIALIZER,
+			      .done = PTHREAD_COND_INITIALIZER};
+
+	visit.call.arg = &visit;
+	bg_call(&visit.call);
+	pthread_mutex_lock(&visit.lock);
+	while (!visit.is_done)
+		pthread_cond_wait(&visit.done, &visit.lock);
+	pthread_mutex_unlock(&visit.lock);
+}
+
+/* What was published without knowing is published again. */
+void rendezvous_psn_changed(const struct nic *nic)
+{
+	log_debug("%s: trust in rq_psn has changed", nic->name);
+	for (struct meeting *m = meetings; m; m = m->next)
+		if (m->published_bytes && job_client())
+			publish(m, now_ns());
+	rendezvous_soon();
+}

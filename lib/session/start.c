@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* The process's own beginning and end. */
+#include "lib/session/start.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <time.h>
+
+#include "lib/base/control_socket.h"
+#include "lib/base/env.h"
+#include "lib/base/fork.h"
+#include "lib/base/log.h"
+#include "lib/conn/exported_keys.h"
+#include "lib/conn/memlock.h"
+#include "lib/session/dispatch.h"
+#include "lib/session/job.h"
+#include "lib/session/nic_events.h"
+#include "lib/session/operator.h"
+#include "lib/session/rendezvous.h"
+#include "lib/verbs/context.h"
+#include "lib/verbs/qp.h"
+
+#define LEAVE_MAX_NS 300000000ull
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static bool off; /* not under shift-run, or no thread to be had */
+
+static void begin_on_bg(void *arg)
+{
+	static const struct job_calls calls = {.key_known = rendezvous_soon,
+					       .published = rendezvous_published};
+
+	(void)arg;
+	operator_start();
+	job_join(&calls);
+}
+
+/* The rooms below call up only by what they are given here. */
+static void connect_rooms(void)
+{
+	static const struct memory_calls memory = {.is_short = memlock_is_short,
+						   .refused = memlock_refused,
+						   .lacking_changed = memlock_changed,
+						   .key_gone = exported_keys_gone,
+						   .key_reused = exported_keys_wait};
+	struct qp_session session = {
+		.nonce = job_nonce(), .begin = rendezvous_begin, .end = rendezvous_end};
+
+	memory_set_calls(&memory);
+	qp_set_session(&session);
+	nic_on_change(nic_events_changed);
+	ctrl_link_on_message(dispatch_message);
+}
+
+static void session_begin(void)
+{
+	static struct bg_call call = {.fn = begin_on_bg};
+	int err;
+
+	job_draw_nonce();
+	err = stats_open(env.job, job_nonce(), env.report_dir);
+	if (err)
+		log_info("no statistics: %s", strerror(-err));
+	connect_rooms();
+	bg_call(&call);
+}
+
+static void session_init(void)
+{
+	env_read();
+	off = !env.job[0];
+	if (off)
+		return;
+	pause_read();
+	gate_start();
+	if (bg_start())
+		off = true;
+	else
+		session_begin();
+}
+
+struct ibv_context *hook_opened(struct ibv_context *ctx)
+{
+	int saved = errno;
+
+	if (!ctx || fork_in_child())
+		return ctx;
+	pthread_once(&once, session_init);
+	if (!off)
+		context_opened(ctx);
+	errno = saved;
+	return ctx;
+}
+
+/* --- the end -----------------------------------------------------------------------------------
+ */
+
+static void say_summary(void)
+{
+	char line[256];
+
+	if (stats_close(line, sizeof(line)) > 0 && env.summary)
+		log_always("%s", line);
+}
+
+static void leave_on_bg(void *arg)
+{
+	job_leave();
+	atomic_store((_Atomic bool *)arg, true);
+}
+
+/* At a clean exit the peers are not told of a death. Bounded: exit() must not hang. */
+static __attribute__((destructor)) void goodbye(void)
+{
+	static _Atomic bool done;
+	static struct bg_call call = {.fn = leave_on_bg, .arg = &done};
+	uint64_t end = now_ns() + LEAVE_MAX_NS;
+
+	if (!job_nonce() || fork_in_child())
+		return;
+	control_remove();
+	say_summary();
+	bg_call(&call);
+	while (!done && now_ns() < end) {
+		struct timespec t = {.tv_nsec = 200000};
+
+		nanosleep(&t, NULL);
+	}
+}

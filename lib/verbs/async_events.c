@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * Asynchronous events of what was survived: many programs end at QP_FATAL or PORT_ERR, which is
+ * what we are there to spare them. The program's own call reads them, and what it is not to see is
+ * acknowledged for it (destroy waits for that). Read ahead of the program nothing may be: an event
+ * that nobody has asked for must not hold up a destroy either.
+ */
+#include "lib/verbs/async_events.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+
+#include "lib/base/fork.h"
+#include "lib/base/log.h"
+#include "lib/base/real_verbs.h"
+#include "lib/base/reentry.h"
+#include "lib/conn/conn_lock.h"
+
+/* Protected, and not over. */
+static bool survives(struct vqp *v)
+{
+	struct shift_conn_view view;
+
+	if (!v->conn)
+		return false;
+	vqp_enter(v);
+	shift_conn_view(v->conn, &view);
+	vqp_leave(v);
+	return view.protected_ && view.state < SHIFT_ST_GIVEUP;
+}
+
+struct census {
+	const struct vdev *dev;
+	bool some, all; /* of the connections in use are protected */
+};
+
+static void count(struct vqp *v, void *arg)
+{
+	struct census *c = arg;
+	enum ibv_qp_state state = v->qp->state;
+
+	if (v->dev != c->dev || v->init.qp_type != IBV_QPT_RC || state == IBV_QPS_RESET ||
+	    state == IBV_QPS_INIT)
+		return;
+	if (survives(v))
+		c->some = true;
+	else
+		c->all = false;
+}
+
+static bool all_survive(const struct vdev *dev)
+{
+	struct census c = {.dev = dev, .all = true};
+
+	vqp_all(count, &c);
+	return c.some && c.all;
+}
+
+static bool to_hide(struct vdev *dev, const struct ibv_async_event *e)
+{
+	struct vqp *v;
+
+	switch (e->event_type) {
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+	case IBV_EVENT_PATH_MIG_ERR: v = vqp_find(e->element.qp); return v && survives(v);
+	case IBV_EVENT_PORT_ERR:
+		dev->port_err_hidden = all_survive(dev);
+		return dev->port_err_hidden;
+	case IBV_EVENT_PORT_ACTIVE:
+		return dev->port_err_hidden; /* what has not gone does not come back */
+	case IBV_EVENT_DEVICE_FATAL: return all_survive(dev);
+	/* The rest is not of a rail. */
+	case IBV_EVENT_CQ_ERR:
+	case IBV_EVENT_COMM_EST:
+	case IBV_EVENT_SQ_DRAINED:
+	case IBV_EVENT_PATH_MIG:
+	case IBV_EVENT_LID_CHANGE:
+	case IBV_EVENT_PKEY_CHANGE:
+	case IBV_EVENT_SM_CHANGE:
+	case IBV_EVENT_SRQ_ERR:
+	case IBV_EVENT_SRQ_LIMIT_REACHED:
+	case IBV_EVENT_QP_LAST_WQE_REACHED:
+	case IBV_EVENT_CLIENT_REREGISTER:
+	case IBV_EVENT_GID_CHANGE:
+	case IBV_EVENT_WQ_FATAL: break;
+	}
+	return false;
+}
+
+static bool pending(int fd)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+
+	return poll(&p, 1, 0) > 0;
+}
+
+/*
+ * Who waits for the next event goes on waiting. Who came because there was one, and always has, has
+ * polled before: he must not be left standing here, and learns that there is none.
+ */
+static bool go_on(struct vdev *dev, int fd)
+{
+	if (dev->events_waited_for || pending(fd) || fcntl(fd, F_GETFL) & O_NONBLOCK)
+		return true;
+	errno = EAGAIN;
+	return false;
+}
+
+int hook_get_async_event(struct ibv_context *ctx, struct ibv_async_event *event)
+{
+	struct vdev *dev = vdev_find(ctx);
+	int err;
+
+	if (!dev || fork_in_child())
+		return quietly(real.get_async_event(ctx, event));
+	if (!pending(ctx->async_fd) && !(fcntl(ctx->async_fd, F_GETFL) & O_NONBLOCK))
+		dev->events_waited_for = true;
+	do {
+		err = quietly(real.get_async_event(ctx, event));
+		if (err || !to_hide(dev, event))
+			return err;
+		log_info("%s: event %d is not told to the program", ctx->device->name,
+			 event->event_type);
+		stats_event_hidden();
+		real.ack_async_event(event);
+	} while (go_on(dev, ctx->async_fd));
+	return -1;
+}

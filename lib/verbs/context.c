@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* Contexts that the program opens: their data path pointers become ours. */
+#include "lib/verbs/context.h"
+
+#include "lib/base/real_verbs.h"
+#include "lib/base/reentry.h"
+#include "lib/object/device.h"
+#include "lib/object/memory.h"
+#include "lib/verbs/memory_windows.h"
+#include "lib/verbs/poll.h"
+#include "lib/verbs/post_recv.h"
+#include "lib/verbs/post_send.h"
+#include "lib/verbs/qp.h"
+
+/* A QP with features that we do not know is the provider's alone. */
+static struct ibv_qp *create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr)
+{
+	struct vdev *dev = vdev_find(ctx);
+	uint32_t plain = IBV_QP_INIT_ATTR_PD;
+
+	if (hooks_off || !(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || (attr->comp_mask & ~plain))
+		return quietly(dev->create_qp_ex(ctx, attr));
+	return hook_create_qp(attr->pd, (struct ibv_qp_init_attr *)attr);
+}
+
+static struct ibv_cq_ex *create_cq_ex(struct ibv_context *ctx, struct ibv_cq_init_attr_ex *attr)
+{
+	/* Unknown to us: QPs on it are not protected. */
+	return quietly(vdev_find(ctx)->create_cq_ex(ctx, attr));
+}
+
+static void context_take_over(struct vdev *dev)
+{
+	struct verbs_context *vctx = verbs_get_ctx(dev->ctx);
+
+	dev->ops = dev->ctx->ops;
+	if (dev->ops.alloc_mw)
+		dev->ctx->ops.alloc_mw = hook_alloc_mw;
+	if (dev->ops.bind_mw)
+		dev->ctx->ops.bind_mw = hook_bind_mw;
+	dev->ctx->ops.post_send = hot_post_send;
+	dev->ctx->ops.post_recv = hot_post_recv;
+	dev->ctx->ops.poll_cq = hot_poll_cq;
+#ifdef __x86_64__
+	if (__builtin_cpu_supports("sse4.1")) {
+		dev->ctx->ops.post_send = hot_post_send_sse41;
+		dev->ctx->ops.poll_cq = hot_poll_cq_sse41;
+	}
+#endif
+	if (!vctx)
+		return;
+	dev->create_qp_ex = vctx->create_qp_ex;
+	dev->create_cq_ex = vctx->create_cq_ex;
+	dev->alloc_parent_domain = vctx->alloc_parent_domain;
+	if (dev->create_qp_ex)
+		vctx->create_qp_ex = create_qp_ex;
+	if (dev->create_cq_ex)
+		vctx->create_cq_ex = create_cq_ex;
+	if (dev->alloc_parent_domain)
+		vctx->alloc_parent_domain = hook_alloc_parent_domain;
+}
+
+void context_opened(struct ibv_context *ctx)
+{
+	struct vdev *dev = vdev_find(ctx) ? NULL : vdev_new(ctx);
+
+	if (dev)
+		context_take_over(dev);
+}
+
+int hook_close_device(struct ibv_context *ctx)
+{
+	vdev_retire(ctx);
+	return quietly(real.close_device(ctx));
+}

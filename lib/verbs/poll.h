@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* The program's ibv_poll_cq(): put into its contexts. On its threads. */
+#ifndef SHIFT_VERBS_POLL_H
+#define SHIFT_VERBS_POLL_H
+
+#include <infiniband/verbs.h>
+
+int hot_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
+#ifdef __x86_64__
+int hot_poll_cq_sse41(struct ibv_cq *cq, int n, struct ibv_wc *wc);
+#endif
+
+#endif

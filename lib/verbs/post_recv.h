@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* The program's ibv_post_recv(): put into its contexts. On its threads. */
+#ifndef SHIFT_VERBS_POST_RECV_H
+#define SHIFT_VERBS_POST_RECV_H
+
+#include <infiniband/verbs.h>
+
+int hot_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+
+#endif

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* Work requests on their way to a NIC. Fast: logged, then posted to rail 0 as they are. */
+#include "lib/verbs/post_send.h"
+
+#include <errno.h>
+#include <stddef.h>
+
+#include "lib/conn/actions.h"
+#include "lib/conn/conn_lock.h"
+#include "lib/conn/repost.h"
+
+_Static_assert(sizeof(struct shift_sge) == sizeof(struct ibv_sge),
+	       "the log takes them as they are");
+
+#define SAME_PLACE(a, b) (offsetof(struct shift_raw_wr, a) == offsetof(struct ibv_send_wr, b))
+
+_Static_assert(SAME_PLACE(wr_id, wr_id) && SAME_PLACE(next, next) && SAME_PLACE(sge, sg_list) &&
+		       SAME_PLACE(num_sge, num_sge) && SAME_PLACE(opcode, opcode) &&
+		       SAME_PLACE(flags, send_flags) && SAME_PLACE(imm, imm_data) &&
+		       SAME_PLACE(remote_addr, wr.rdma.remote_addr) &&
+		       SAME_PLACE(rkey, wr.rdma.rkey) &&
+		       sizeof(struct shift_raw_wr) <= sizeof(struct ibv_send_wr),
+	       "runs take them as they are");
+
+static const struct shift_raw_wr *raw_wr(const struct ibv_send_wr *wr)
+{
+	return (const struct shift_raw_wr *)wr;
+}
+
+static void to_log(struct shift_wr *to, const struct ibv_send_wr *wr)
+{
+	to->wr_id = wr->wr_id;
+	to->sge = (const struct shift_sge *)wr->sg_list;
+	to->num_sge = (uint32_t)wr->num_sge;
+	to->opcode = (uint8_t)wr->opcode;
+	to->flags = (uint8_t)wr->send_flags;
+	to->imm = wr->imm_data;
+	if (wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+		to->remote_addr = wr->wr.atomic.remote_addr;
+		to->rkey = wr->wr.atomic.rkey;
+		to->compare_add = wr->wr.atomic.compare_add;
+		to->swap = wr->wr.atomic.swap;
+	} else {
+		to->remote_addr = wr->wr.rdma.remote_addr;
+		to->rkey = wr->wr.rdma.rkey;
+		to->compare_add = to->swap = 0;
+	}
+}
+
+/* --- sends ----------------------------------------------------------------------------------- */
+
+/* It cannot be posted from the log, so it goes straight to the NIC. */
+static int slow_bind(struct vqp *v, const struct ibv_send_wr *wr)
+{
+	struct ibv_send_wr one = *wr, *bad;
+	struct shift_wr log;
+	int rail, err;
+
+	if (!vqp_release(v, STATS_UNPROTECTED_MEMORY_WINDOW))
+		return -EOPNOTSUPP;
+	if (v->repost.tx_next < v->repost.tx_end)
+		return -ENOMEM; /* a full queue: others before it wait for room */
+	one.next = NULL;
+	to_log(&log, wr);
+	err = shift_conn_post_send(v->conn, &log, &rail);
+	if (err < 0)
+		return err;
+	err = v->post_send(v->qp, &one, &bad);
+	if (err)
+		shift_conn_unpost_send(v->conn, 1);
+	return -err;
+}
+
+/* The first in line, and for rail 0: refused there, it is as if it had not been posted. */
+static int post_at_once(struct vqp *v)
+{
+	int err = repost_one(v);
+
+	if (!err)
+		return 0;
+	if (v->repost.tx_next < v->repost.tx_end && repost_is_for_program(v, -err)) {
+		v->repost.tx_end = v->repost.tx_next;
+		shift_conn_unpost_send(v->conn, 1);
+		return err;
+	}
+	repost_refused(v, err);
+	vqp_act(v);
+	return 0;
+}
+
+/* One send, under enter. 0 or a negative errno. */
+static int slow_send(struct vqp *v, const struct ibv_send_wr *wr)
+{
+	uint64_t at = shift_conn_head(v->conn);
+	struct shift_wr log;
+	int rail, err;
+	bool first;
+
+	/* What the log still has to hand to the NIC is as good as a full queue. */
+	if (v->repost.tx_end - v->repost.tx_next >= v->init.cap.max_send_wr)
+		return -ENOMEM;
+	if (wr->opcode == IBV_WR_BIND_MW)
+		return slow_bind(v, wr);
+	to_log(&log, wr);
+	err = shift_conn_post_send(v->conn, &log, &rail);
+	if (err == -EIO) {
+		vqp_deliver_flush(v, wr->wr_id, false);
+		return 0;
+	}
+	if (err < 0)
+		return err;
+	vqp_act(v);
+	if (rail == SHIFT_HELD)
+		return 0;
+	first = v->repost.tx_next == v->repost.tx_end;
+	if (first) {
+		v->repost.tx_next = at;
+		v->repost.tx_rail = (uint8_t)rail;
+		v->repost.tx_epoch = v->rails.armed_epoch[rail];
+	}
+	v->repost.tx_end = at + 1;
+	return first && !rail && repost_may_pump(v) ? post_at_once(v) : 0;
+}
+
+/* noinline: no burden for those that come by an open gate. */
+static __attribute__((noinline)) int slow_post_send(struct vqp *v, struct ibv_send_wr *wr,
+						    struct ibv_send_wr **bad)
+{
+	int err = 0;
+
+	if (v->life.bypassed)
+		return v->post_send(v->qp, wr, bad);
+	vqp_enter(v);
+	for (; wr && !err; wr = err ? wr : wr->next)
+		err = slow_send(v, wr);
+	vqp_leave(v);
+	if (err)
+		*bad = wr;
+	return -err;
+}
+
+/*
+ * Logs the list up to the first that cannot be logged on the fast way; returns that one, or NULL.
+ * Not more than a queue of them: the log has room for two, and one may be outstanding.
+ */
+static struct ibv_send_wr *log_sends(struct vqp *v, struct ibv_send_wr *wr)
+{
+	struct shift_wr log;
+	int rail;
+
+	for (uint32_t n = 0; wr; wr = wr->next, n++) {
+		if (n >= v->init.cap.max_send_wr)
+			return wr;
+		if (wr->opcode == IBV_WR_BIND_MW && !v->life.released)
+			return wr;
+		to_log(&log, wr);
+		if (shift_conn_secret_due(v->conn, &log))
+			return wr;
+		if (shift_conn_post_send(v->conn, &log, &rail))
+			return wr;
+	}
+	return NULL;
+}
+
+static uint32_t count_sends(const struct ibv_send_wr *wr, const struct ibv_send_wr *end)
+{
+	uint32_t n = 0;
+
+	for (; wr != end; wr = wr->next)
+		n++;
+	return n;
+}
+
+/* The NIC is broken: the requests stay in the log, and go elsewhere. */
+static void nic_refused(struct vqp *v, uint32_t n)
+{
+	struct shift_event ev = {
+		.type = SHIFT_EV_POST_FAILED, .epoch = v->hot.rail0_epoch, .count = n};
+
+	vqp_event(v, &ev);
+}
+
+/* Posts what was logged, [wr, end). The program's list is posted as it is when that is all of it.
+ */
+static int post_list(struct vqp *v, struct ibv_send_wr *wr, const struct ibv_send_wr *end,
+		     struct ibv_send_wr **bad)
+{
+	int err = 0;
+
+	*bad = NULL;
+	if (!end)
+		return v->post_send(v->qp, wr, bad);
+	for (; wr != end && !err; wr = err ? wr : wr->next) {
+		struct ibv_send_wr one = *wr, *one_bad = NULL;
+
+		one.next = NULL;
+		err = v->post_send(v->qp, &one, &one_bad);
+		if (err)
+			*bad = one_bad ? wr : NULL;
+	}
+	return err;
+}
+
+/* The provider has refused some of [.., end), or all (bad is NULL) and yet taken them. */
+static int post_failed(struct vqp *v, enum gate_how how, int err, struct ibv_send_wr *end,
+		       struct ibv_send_wr **bad)
+{
+	uint32_t n = *bad ? count_sends(*bad, end) : 0;
+
+	if (*bad && repost_is_for_program(v, err)) {
+		shift_conn_unpost_send(v->conn, n);
+		gate_leave(&v->hot.send_gate, how);
+		return err;
+	}
+	/* Without *bad the provider has queued all of it and could not ring the bell (DESIGN 4.5).
+	 */
+	gate_leave(&v->hot.send_gate, how);
+	nic_refused(v, n);
+	return end ? slow_post_send(v, end, bad) : 0;
+}
+
+static __attribute__((noinline)) int post_entered(struct vqp *v, enum gate_how how,
+						  struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+
+static __attribute__((noinline)) int fast_failed(struct vqp *v, int err)
+{
+	struct ibv_send_wr **bad = gate_mark(&v->hot.send_gate);
+
+	*bad = v->hot.fast_bad;
+	v->hot.fast_bad = NULL;
+	shift_fast_fold(v->conn, &v->hot.run);
+	return post_failed(v, GATE_OWNED, err, NULL, bad);
+}
+
+/* What was logged, inside the gate as its owner with bad as the mark; leaves it. What an error
+ * needs is the mark and in v: so there is nothing else to be saved over the call. */
+static inline __attribute__((always_inline)) int post_one(struct vqp *v, struct ibv_qp *qp,
+							  struct ibv_send_wr *wr)
+{
+	int err = v->post_send(qp, wr, &v->hot.fast_bad);
+
+	if (__builtin_expect(err, 0))
+		return fast_failed(v, err);
+	__asm__("" : "+r"(err)); /* is there already: else it would be made 0 again */
+	gate_leave(&v->hot.send_gate, GATE_OWNED);
+	return err;
+}
+
+/* Inside the gate, which it leaves. */
+static __attribute__((noinline)) int post_entered(struct vqp *v, enum gate_how how,
+						  struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	struct ibv_send_wr *rest;
+	int err;
+
+	if (how == GATE_OWNED && wr && shift_fast_wrap(v->conn, &v->hot.run) &&
+	    shift_fast_post(&v->hot.run, raw_wr(wr)))
+		return post_one(v, v->qp, wr);
+	shift_fast_fold(v->conn, &v->hot.run);
+	rest = log_sends(v, wr);
+	err = wr == rest ? 0 : post_list(v, wr, rest, bad);
+	if (__builtin_expect(err, 0))
+		return post_failed(v, how, err, rest, bad);
+	if (wr && !rest)
+		shift_fast_arm(v->conn, &v->hot.run, raw_wr(wr));
+	gate_leave(&v->hot.send_gate, how);
+	return rest ? slow_post_send(v, rest, bad) : 0;
+}
+
+static __attribute__((noinline)) int any_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
+						   struct ibv_send_wr **bad)
+{
+	struct vqp *v = vqp_find(qp);
+	enum gate_how how;
+
+	if (!v || !v->conn)
+		return v ? v->post_send(qp, wr, bad)
+			 : vdev_find(qp->context)->ops.post_send(qp, wr, bad);
+	how = gate_enter(&v->hot.send_gate, bad);
+	if (how == GATE_IS_SHUT)
+		return slow_post_send(v, wr, bad);
+	if (how == GATE_OWNED)
+		gate_remember(&gate_mine.send, qp, v);
+	return post_entered(v, how, wr, bad);
+}
+
+/* A macro, as the two are compiled for different processors, and what they call is to be inlined.
+ */
+#define HOT_POST_SEND(name, fast_post)                                                \
+	int name(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad) \
+	{                                                                             \
+		struct vqp *v;                                                        \
+                                                                                      \
+		if (!gate_owns(&gate_mine.send, qp) || !wr)                           \
+			return any_post_send(qp, wr, bad);                            \
+		v = gate_mine.send.object;                                            \
+		if (!gate_enter_owned(&v->hot.send_gate, bad))                        \
+			return any_post_send(qp, wr, bad);                            \
+		if (__builtin_expect(!fast_post(&v->hot.run, raw_wr(wr)), 0))         \
+			return post_entered(v, GATE_OWNED, wr, bad);                  \
+		return post_one(v, qp, wr);                                           \
+	}                                                                             \
+	_Static_assert(1, "a semicolon is to follow")
+
+HOT_POST_SEND(hot_post_send, shift_fast_post);
+#ifdef __x86_64__
+SHIFT_SSE41 HOT_POST_SEND(hot_post_send_sse41, shift_fast_post_sse41);
+#endif

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* The program's ibv_post_send(): put into its contexts. On its threads. */
+#ifndef SHIFT_VERBS_POST_SEND_H
+#define SHIFT_VERBS_POST_SEND_H
+
+#include <infiniband/verbs.h>
+
+int hot_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+#ifdef __x86_64__
+int hot_post_send_sse41(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+#endif
+
+#endif

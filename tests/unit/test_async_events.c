@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+/* Asynchronous events that the program is not to see; its device is a pipe. */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "lib/base/fork.h"
+#include "lib/base/log.h"
+#include "lib/base/real_verbs.h"
+#include "lib/base/reentry.h"
+#include "lib/conn/conn_lock.h"
+#include "lib/verbs/async_events.h"
+
+enum { QPS = 2 };
+
+_Thread_local bool hooks_off;
+struct real_verbs real;
+
+static struct ibv_device device = {.name = "mlx5_0"};
+static struct ibv_context ctx = {.device = &device};
+static struct vdev dev;
+static struct vqp v[QPS];
+static struct ibv_qp qp[QPS], unknown;
+static enum shift_state state[QPS];
+static int write_end;
+static unsigned int acked, hidden;
+
+/* --- the rest of the library ----------------------------------------------------------------- */
+
+bool fork_in_child(void)
+{
+	return false;
+}
+
+void log_at(enum log_level level, const char *format, ...)
+{
+	(void)level;
+	(void)format;
+}
+
+struct vdev *vdev_find(const struct ibv_context *c)
+{
+	return c == dev.ctx ? &dev : NULL;
+}
+
+struct vqp *vqp_find(const struct ibv_qp *q)
+{
+	return q == qp ? v : q == qp + 1 ? v + 1 : NULL;
+}
+
+void vqp_all(void (*fn)(struct vqp *, void *), void *arg)
+{
+	for (int i = 0; i < QPS; i++)
+		fn(v + i, arg);
+}
+
+void vqp_enter(struct vqp *q)
+{
+	(void)q;
+}
+
+void vqp_leave(struct vqp *q)
+{
+	(void)q;
+}
+
+void shift_conn_view(const struct shift_conn *c, struct shift_conn_view *to)
+{
+	int i = (const void *)c == v + 1;
+
+	*to = (struct shift_conn_view){.state = state[i], .protected_ = state[i] != SHIFT_ST_SETUP};
+}
+
+void stats_event_hidden(void)
+{
+	hidden++;
+}
+
+static int get_event(struct ibv_context *c, struct ibv_async_event *e)
+{
+	return read(c->async_fd, e, sizeof(*e)) == sizeof(*e) ? 0 : -1;
+}
+
+static void ack_event(struct ibv_async_event *e)
+{
+	(void)e;
+	acked++;
+}
+
+/* --- the tests ------------------------------------------------------------------------------- */
+
+static int begin(void **st)
+{
+	int fd[2];
+
+	(void)st;
+	if (pipe(fd))
+		return -1;
+	ctx.async_fd = fd[0];
+	write_end = fd[1];
+	fcntl(fd[0], F_SETFL, O_NONBLOCK);
+	dev = (struct vdev){.ctx = &ctx};
+	for (int i = 0; i < QPS; i++) {
+		qp[i].state = IBV_QPS_RTS;
+		v[i] = (struct vqp){.qp = qp + i,
+				    .conn = (void *)(v + i),
+				    .dev = &dev,
+				    .init.qp_type = IBV_QPT_RC};
+		state[i] = SHIFT_ST_ACTIVE;
+	}
+	real.get_async_event = get_event;
+	real.ack_async_event = ack_event;
+	acked = hidden = 0;
+	return 0;
+}
+
+static int end(void **st)
+{
+	(void)st;
+	close(ctx.async_fd);
+	close(write_end);
+	return 0;
+}
+
+static void raise_event(enum ibv_event_type type, struct ibv_qp *q)
+{
+	struct ibv_async_event e = {.event_type = type};
+
+	if (q)
+		e.element.qp = q;
+	else
+		e.element.port_num = 1;
+	assert_int_equal(write(write_end, &e, sizeof(e)), sizeof(e));
+}
+
+/* What the program gets next, or -1. */
+static int next(void)
+{
+	struct ibv_async_event e;
+
+	return hook_get_async_event(&ctx, &e) ? -1 : (int)e.event_type;
+}
+
+static void a_queue_pair_that_survives(void **st)
+{
+	(void)st;
+	raise_event(IBV_EVENT_QP_FATAL, qp);
+	raise_event(IBV_EVENT_QP_REQ_ERR, qp + 1);
+	raise_event(IBV_EVENT_COMM_EST, qp);
+	assert_int_equal(next(), IBV_EVENT_COMM_EST);
+	assert_int_equal(hidden, 2);
+	assert_int_equal(acked, 2); /* what the program sees it acknowledges itself */
+	assert_int_equal(next(), -1);
+	assert_int_equal(errno, EAGAIN);
+}
+
+static void a_queue_pair_that_does_not(void **st)
+{
+	(void)st;
+	state[0] = SHIFT_ST_DEAD;
+	raise_event(IBV_EVENT_QP_FATAL, qp);
+	assert_int_equal(next(), IBV_EVENT_QP_FATAL);
+	state[0] = SHIFT_ST_SETUP;
+	raise_event(IBV_EVENT_QP_FATAL, qp);
+	assert_int_equal(next(), IBV_EVENT_QP_FATAL);
+	v[0].conn = NULL;
+	raise_event(IBV_EVENT_QP_FATAL, qp);
+	assert_int_equal(next(), IBV_EVENT_QP_FATAL);
+	raise_event(IBV_EVENT_QP_FATAL, &unknown);
+	assert_int_equal(next(), IBV_EVENT_QP_FATAL);
+	assert_int_equal(acked, 0);
+}
+
+static void a_port_of_connections_that_all_survive(void **st)
+{
+	(void)st;
+	v[1].conn = NULL;
+	v[1].init.qp_type = IBV_QPT_UD; /* is none */
+	raise_event(IBV_EVENT_PORT_ERR, NULL);
+	raise_event(IBV_EVENT_PORT_ACTIVE, NULL);
+	raise_event(IBV_EVENT_DEVICE_FATAL, NULL);
+	assert_int_equal(next(), -1);
+	assert_int_equal(hidden, 3);
+}
+
+static void a_port_of_others_too(void **st)
+{
+	(void)st;
+	v[1].conn = NULL;
+	raise_event(IBV_EVENT_PORT_ERR, NULL);
+	assert_int_equal(next(), IBV_EVENT_PORT_ERR);
+	raise_event(IBV_EVENT_DEVICE_FATAL, NULL);
+	assert_int_equal(next(), IBV_EVENT_DEVICE_FATAL);
+	qp[1].state = IBV_QPS_INIT; /* not in use */
+	raise_event(IBV_EVENT_PORT_ACTIVE, NULL);
+	assert_int_equal(next(), IBV_EVENT_PORT_ACTIVE); /* as its PORT_ERR was */
+	raise_event(IBV_EVENT_PORT_ERR, NULL);
+	assert_int_equal(next(), -1);
+	qp[0].state = IBV_QPS_RESET; /* no connection at all */
+	raise_event(IBV_EVENT_PORT_ERR, NULL);
+	assert_int_equal(next(), IBV_EVENT_PORT_ERR);
+}
+
+static void who_has_polled_is_not_left_standing(void **st)
+{
+	(void)st;
+	fcntl(ctx.async_fd, F_SETFL, 0);
+	raise_event(IBV_EVENT_QP_FATAL, qp);
+	assert_int_equal(next(), -1);
+	assert_int_equal(errno, EAGAIN);
+	assert_int_equal(acked, 1);
+	raise_event(IBV_EVENT_QP_FATAL, qp);
+	raise_event(IBV_EVENT_LID_CHANGE, NULL);
+	assert_int_equal(next(), IBV_EVENT_LID_CHANGE);
+}
+
+static void *raise_later(void *arg)
+{
+	usleep(30000);
+	raise_event(IBV_EVENT_QP_FATAL, qp);
+	usleep(30000);
+	raise_event(IBV_EVENT_LID_CHANGE, NULL);
+	return arg;
+}
+
+static void who_waits_goes_on_waiting(void **st)
+{
+	pthread_t thread;
+
+	(void)st;
+	fcntl(ctx.async_fd, F_SETFL, 0);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(pthread_create(&thread, NULL, raise_later, NULL), 0);
+		if (i)
+			usleep(45000); /* busy with another one: it still is one that waits */
+		assert_int_equal(next(), IBV_EVENT_LID_CHANGE);
+		pthread_join(thread, NULL);
+	}
+	assert_int_equal(hidden, 2);
+}
+
+static void a_context_of_others(void **st)
+{
+	(void)st;
+	dev.ctx = NULL;
+	raise_event(IBV_EVENT_QP_FATAL, qp);
+	assert_int_equal(next(), IBV_EVENT_QP_FATAL);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+	const struct CMUnitTest tests[] = {
+		TEST(a_queue_pair_that_survives),
+		TEST(a_queue_pair_that_does_not),
+		TEST(a_port_of_connections_that_all_survive),
+		TEST(a_port_of_others_too),
+		TEST(who_has_polled_is_not_left_standing),
+		TEST(who_waits_goes_on_waiting),
+		TEST(a_context_of_others),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
