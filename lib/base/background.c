@@ -67,7 +67,7 @@ bool bg_is_self(void)
 
 /* ---- calls --------------------------------------------------------------------------------- */
 
-static void wake(void)
+static void loop_wake(void)
 {
 	uint64_t one = 1;
 	ssize_t n = write(wake_fd, &one, sizeof(one));
@@ -93,7 +93,7 @@ void bg_call(struct bg_call *call)
 	}
 	pthread_mutex_unlock(&lock);
 	if (sleeping)
-		wake();
+		loop_wake();
 }
 
 /* Those queued by now; what they queue waits for the next turn, so that timers get theirs. */
@@ -163,7 +163,7 @@ void bg_unwatch(int fd)
 	epoll_ctl(epoll_fd, EPOLL_CTL_DEL, fd, NULL);
 }
 
-static void dispatch(const struct epoll_event *event)
+static void watch_dispatch(const struct epoll_event *event)
 {
 	struct watch *w = *find_watch((int)(uint32_t)event->data.u64);
 
@@ -171,7 +171,7 @@ static void dispatch(const struct epoll_event *event)
 		w->fn(w->arg, event->events);
 }
 
-static void woken(void *arg, uint32_t events)
+static void loop_woken(void *arg, uint32_t events)
 {
 	uint64_t count;
 	ssize_t n = read(wake_fd, &count, sizeof(count));
@@ -225,7 +225,7 @@ static int sleep_ms(void)
 }
 
 /* The program closed our descriptor (closefrom): timers and calls go on, at a slow beat. */
-static void lame(void)
+static void loop_is_lame(void)
 {
 	static bool warned;
 	const struct timespec t = {.tv_nsec = BROKEN_SLEEP_MS * 1000000L};
@@ -251,7 +251,7 @@ static void note_away(uint64_t now)
 		  (unsigned long long)(now - due) / 1000000);
 }
 
-static void turn(void)
+static void loop_turn(void)
 {
 	uint64_t now;
 	struct epoll_event events[EVENTS];
@@ -261,9 +261,9 @@ static void turn(void)
 	asleep = false;
 	pthread_mutex_unlock(&lock);
 	if (n < 0 && errno != EINTR)
-		lame();
+		loop_is_lame();
 	for (int i = 0; i < n; i++)
-		dispatch(&events[i]);
+		watch_dispatch(&events[i]);
 	run_calls();
 	now = now_ns();
 	note_away(now);
@@ -276,9 +276,9 @@ static void *bg_main(void *arg)
 	(void)arg;
 	is_bg = true;
 	thread_begins("shift");
-	bg_watch(wake_fd, EPOLLIN, woken, NULL);
+	bg_watch(wake_fd, EPOLLIN, loop_woken, NULL);
 	for (;;)
-		turn();
+		loop_turn();
 	return NULL;
 }
 

@@ -48,7 +48,7 @@ static ino_t ino_of(int fd)
 }
 
 /* The program may have closed our descriptor, and got its number for another file. */
-static void forget(int fd, ino_t ino)
+static void fd_forget(int fd, ino_t ino)
 {
 	if (ino_of(fd) != ino)
 		return;
@@ -56,21 +56,21 @@ static void forget(int fd, ino_t ino)
 	close(fd);
 }
 
-static void hang_up(struct control_client *c)
+static void client_hang_up(struct control_client *c)
 {
-	forget(c->fd, c->ino);
+	fd_forget(c->fd, c->ino);
 	memset(c, 0, sizeof(*c));
 }
 
 static void on_client(void *arg, uint32_t events);
 
 /* False: hung up. */
-static bool flush(struct control_client *c)
+static bool client_flush(struct control_client *c)
 {
 	ssize_t n = send(c->fd, c->out, c->out_bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
 
 	if (n < 0 && errno != EAGAIN && errno != EINTR) {
-		hang_up(c);
+		client_hang_up(c);
 		return false;
 	}
 	if (n > 0) {
@@ -88,7 +88,7 @@ static int no_call(char *answer, size_t bytes)
 	return -ENOTSUP;
 }
 
-static int qp_error(const char *word, char *answer, size_t bytes)
+static int command_qp_error(const char *word, char *answer, size_t bytes)
 {
 	char *end;
 	unsigned long qpn = strtoul(word, &end, 0);
@@ -101,7 +101,7 @@ static int qp_error(const char *word, char *answer, size_t bytes)
 				       : no_call(answer, bytes);
 }
 
-static int execute(const char *command, const char *word, char *answer, size_t bytes)
+static int command_execute(const char *command, const char *word, char *answer, size_t bytes)
 {
 	const struct control_calls *calls = control.calls;
 
@@ -118,13 +118,13 @@ static int execute(const char *command, const char *word, char *answer, size_t b
 		return calls->failback ? calls->failback(*word ? word : NULL, answer, bytes)
 				       : no_call(answer, bytes);
 	if (!strcmp(command, "qp-error"))
-		return qp_error(word, answer, bytes);
+		return command_qp_error(word, answer, bytes);
 	snprintf(answer, bytes, "not understood: %s%s%s", command, *word ? " " : "", word);
 	return -EINVAL;
 }
 
 /* One line, terminated. The answer is one too, whatever is in it. */
-static void obey(struct control_client *c, char *line)
+static void client_obey(struct control_client *c, char *line)
 {
 	char answer[ANSWER_BYTES - 16] = "", *word = strchr(line, ' ');
 	bool ok;
@@ -132,7 +132,7 @@ static void obey(struct control_client *c, char *line)
 	line[strcspn(line, "\r")] = 0;
 	if (word)
 		*word++ = 0;
-	ok = !execute(line, word ? word : "", answer, sizeof(answer));
+	ok = !command_execute(line, word ? word : "", answer, sizeof(answer));
 	for (char *p = answer; *p; p++)
 		if ((unsigned char)*p < ' ')
 			*p = ' ';
@@ -141,16 +141,16 @@ static void obey(struct control_client *c, char *line)
 }
 
 /* As long as there are lines and their answers are taken. False: hung up. */
-static bool obey_all(struct control_client *c)
+static bool client_obey_all(struct control_client *c)
 {
 	char *end;
 
 	while (!c->out_bytes && (end = memchr(c->in, '\n', c->in_bytes))) {
 		*end++ = 0;
-		obey(c, c->in);
+		client_obey(c, c->in);
 		c->in_bytes -= (size_t)(end - c->in);
 		memmove(c->in, end, c->in_bytes);
-		if (!flush(c))
+		if (!client_flush(c))
 			return false;
 	}
 	return true;
@@ -163,26 +163,26 @@ static void on_client(void *arg, uint32_t events)
 
 	c->used = ++control.clock;
 	if (events & EPOLLOUT) {
-		if (flush(c))
-			obey_all(c);
+		if (client_flush(c))
+			client_obey_all(c);
 		return;
 	}
 	n = recv(c->fd, c->in + c->in_bytes, sizeof(c->in) - c->in_bytes, MSG_DONTWAIT);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n <= 0) {
-		hang_up(c);
+		client_hang_up(c);
 		return;
 	}
 	c->in_bytes += (size_t)n;
-	if (!obey_all(c) || c->out_bytes || c->in_bytes < sizeof(c->in))
+	if (!client_obey_all(c) || c->out_bytes || c->in_bytes < sizeof(c->in))
 		return;
 	c->out_bytes = (size_t)snprintf(c->out, sizeof(c->out), "error too long a line\n");
-	if (flush(c))
-		hang_up(c);
+	if (client_flush(c))
+		client_hang_up(c);
 }
 
-static struct control_client *room(void)
+static struct control_client *client_room(void)
 {
 	struct control_client *oldest = control.client;
 
@@ -192,7 +192,7 @@ static struct control_client *room(void)
 		if (c->used < oldest->used)
 			oldest = c;
 	}
-	hang_up(oldest);
+	client_hang_up(oldest);
 	return oldest;
 }
 
@@ -212,12 +212,12 @@ static void on_listen(void *arg, uint32_t events)
 		close(fd);
 		return;
 	}
-	c = room();
+	c = client_room();
 	c->fd = fd;
 	c->ino = ino_of(fd);
 	c->used = ++control.clock;
 	if (bg_watch(fd, EPOLLIN, on_client, c))
-		hang_up(c);
+		client_hang_up(c);
 }
 
 static int set_address(const char *stats_path)
@@ -266,8 +266,8 @@ void control_close(void)
 		return;
 	for (struct control_client *c = control.client; c < control.client + CLIENTS; c++)
 		if (c->ino)
-			hang_up(c);
-	forget(control.fd, control.ino);
+			client_hang_up(c);
+	fd_forget(control.fd, control.ino);
 	control_remove();
 	control.owner = 0;
 }

@@ -97,7 +97,7 @@ static bool is_other_copy(const char *file, dlopen_fn next)
 }
 
 /* A handle of this library; NULL if the loader does not give us one. */
-static void *self(int mode, dlopen_fn next)
+static void *open_self(int mode, dlopen_fn next)
 {
 	Dl_info info;
 
@@ -133,7 +133,7 @@ static bool same_mlx5(void *a, void *b)
 
 /* The real one first: it is that one which libshift-mlx5.so then depends on. NULL: there is none
  * for us; the caller's own dlopen may find one, or say why not. */
-static void *mlx5(const char *file, int mode, dlopen_fn next)
+static void *open_mlx5(const char *file, int mode, dlopen_fn next)
 {
 	void *loaded = next(file, mode), *both;
 
@@ -161,9 +161,9 @@ struct choice dlopen_choose(const char *file, int mode)
 	int saved = errno;
 
 	if (file && is_named(file, "libibverbs") && !is_other_copy(file, choice.next))
-		choice.handle = self(mode, choice.next);
+		choice.handle = open_self(mode, choice.next);
 	else if (file && is_named(file, "libmlx5"))
-		choice.handle = mlx5(file, mode, choice.next);
+		choice.handle = open_mlx5(file, mode, choice.next);
 	errno = saved;
 	return choice;
 }

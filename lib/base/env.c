@@ -32,7 +32,7 @@ static const char *value_of(const char *name)
 	return value && *value ? value : NULL;
 }
 
-static void malformed(const char *name, const char *value, const char *expected)
+static void env_malformed(const char *name, const char *value, const char *expected)
 {
 	log_warn("%s=%s is not understood (expected: %s); the default is used", name, value,
 		 expected);
@@ -62,7 +62,7 @@ static unsigned int read_word(const char *name, const char *const *words, unsign
 		if (strcmp(value, words[i]) == 0)
 			return i;
 	}
-	malformed(name, value, expected);
+	env_malformed(name, value, expected);
 	return preset;
 }
 
@@ -89,7 +89,7 @@ static void read_giveup(void)
 	errno = 0;
 	ms = strtoull(value, &end, 10);
 	if (!isdigit((unsigned char)*value) || *end || errno || ms > GIVE_UP_MS_MAX)
-		malformed(name, value, "milliseconds, or never");
+		env_malformed(name, value, "milliseconds, or never");
 	else
 		env.giveup_ns = ms * 1000000;
 }
@@ -102,7 +102,7 @@ static void read_rails(void)
 	value = env.rails;
 	if (rails_valid(value))
 		return;
-	malformed("SHIFT_RAILS", value, "auto, or mlx5_0=mlx5_1+mlx5_2,mlx5_1=mlx5_0");
+	env_malformed("SHIFT_RAILS", value, "auto, or mlx5_0=mlx5_1+mlx5_2,mlx5_1=mlx5_0");
 	strcpy(env.rails, "auto");
 }
 

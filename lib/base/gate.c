@@ -38,7 +38,7 @@ static void forget_all(void)
 }
 
 /* Of a thread that ends. Should it use a gate after this, it gets a new identity. */
-static void ended(void *arg)
+static void thread_ended(void *arg)
 {
 	struct gate_thread *t = arg;
 
@@ -65,14 +65,14 @@ static struct gate_thread *new_thread(void)
 		t->keys = &gate_mine;
 	pthread_mutex_unlock(&lock);
 	if (t && pthread_setspecific(at_exit, t)) {
-		ended(t);
+		thread_ended(t);
 		return NULL;
 	}
 	return t;
 }
 
 /* NULL: this thread cannot own anything. */
-static struct gate_thread *myself(void)
+static struct gate_thread *thread_self(void)
 {
 	if (!self && biased && !forked)
 		self = new_thread();
@@ -93,7 +93,7 @@ static bool has_ended(const struct gate_thread *t)
 
 /* --- the barrier ----------------------------------------------------------------------------- */
 
-static long membarrier(int command)
+static long membarrier_call(int command)
 {
 	return syscall(SYS_membarrier, command, 0, 0);
 }
@@ -106,9 +106,9 @@ static void in_child(void)
 void gate_start(void)
 {
 	pthread_atfork(NULL, NULL, in_child);
-	biased = !membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) &&
-		 !membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) &&
-		 !pthread_key_create(&at_exit, ended);
+	biased = !membarrier_call(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) &&
+		 !membarrier_call(MEMBARRIER_CMD_PRIVATE_EXPEDITED) &&
+		 !pthread_key_create(&at_exit, thread_ended);
 }
 
 void gate_init(struct gate *g)
@@ -124,7 +124,7 @@ static void barrier_of_all(void)
 {
 	/* Cannot fail once it is registered; a child of fork() is alone, or registers with exec. */
 	if (biased)
-		membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+		membarrier_call(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
 	atomic_thread_fence(memory_order_seq_cst);
 }
 
@@ -159,9 +159,9 @@ static void take_away(struct gate *g)
 }
 
 /* Under its lock. true: this thread owns it. */
-static bool claim(struct gate *g)
+static bool gate_claim(struct gate *g)
 {
-	struct gate_thread *me = myself(), *owner = atomic_load(&g->owner);
+	struct gate_thread *me = thread_self(), *owner = atomic_load(&g->owner);
 
 	if (atomic_load(&g->shut) & GATE_SHARED)
 		return false;
@@ -176,7 +176,7 @@ static bool claim(struct gate *g)
 enum gate_how gate_enter(struct gate *g, const void *mark)
 {
 	take_lock(g);
-	if (claim(g) && gate_enter_owned(g, mark)) {
+	if (gate_claim(g) && gate_enter_owned(g, mark)) {
 		/* Another thread may take it from us as from now: it will wait for us. */
 		atomic_store(&g->locked, 0);
 		return GATE_OWNED;
@@ -197,16 +197,16 @@ void gate_remember(struct gate_key *k, const void *key, void *object)
 	atomic_store(&k->key, key);
 }
 
-static void forget(struct gate_key *k, const void *key)
+static void key_forget(struct gate_key *k, const void *key)
 {
 	atomic_compare_exchange_strong(&k->key, &key, NULL);
 }
 
 static void forget_keys(struct gate_keys *keys, const void *key)
 {
-	forget(&keys->send, key);
-	forget(&keys->recv, key);
-	forget(&keys->poll, key);
+	key_forget(&keys->send, key);
+	key_forget(&keys->recv, key);
+	key_forget(&keys->poll, key);
 }
 
 void gate_forget(struct gate *g, const void *key)
@@ -249,7 +249,7 @@ static bool is_settled(struct gate *g)
 	return atomic_load(&g->settled) == atomic_load(&g->opened) + 1;
 }
 
-static void settle(struct gate *g)
+static void gate_settle(struct gate *g)
 {
 	uint32_t opened = atomic_load(&g->opened);
 
@@ -277,5 +277,5 @@ void gate_sync(struct gate *const *gates, unsigned int n)
 		barrier_of_all();
 	for (unsigned int i = 0; i < n; i++)
 		if (!is_settled(gates[i]))
-			settle(gates[i]);
+			gate_settle(gates[i]);
 }

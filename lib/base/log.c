@@ -28,7 +28,7 @@ static void write_line(const char *line, size_t length)
 }
 
 /* word: "level: ", or nothing. */
-static void say(const char *word, const char *format, va_list args)
+static void log_write(const char *word, const char *format, va_list args)
 {
 	int saved = errno;
 	char line[LINE_MAX_BYTES];
@@ -68,7 +68,7 @@ void log_at(enum log_level level, const char *format, ...)
 	snprintf(word, sizeof(word), "%s", words[level]);
 	add_time(word, sizeof(word));
 	va_start(args, format);
-	say(word, format, args);
+	log_write(word, format, args);
 	va_end(args);
 }
 
@@ -77,6 +77,6 @@ void log_always(const char *format, ...)
 	va_list args;
 
 	va_start(args, format);
-	say("", format, args);
+	log_write("", format, args);
 	va_end(args);
 }

@@ -21,7 +21,7 @@ static int result;
  * nothing where we were loaded by a dlopen with RTLD_LOCAL: then ask libibverbs itself, which is
  * there because we depend on it.
  */
-static void *find(void *libibverbs, const char *name, const char *version)
+static void *real_find(void *libibverbs, const char *name, const char *version)
 {
 	void *sym = version ? dlvsym(RTLD_NEXT, name, version) : dlsym(RTLD_NEXT, name);
 
@@ -30,7 +30,7 @@ static void *find(void *libibverbs, const char *name, const char *version)
 	return sym;
 }
 
-static void missing(const char *name, const char *version)
+static void real_missing(const char *name, const char *version)
 {
 	if (strcmp(version, "IBVERBS_1.0") != 0 && strcmp(version, "IBVERBS_1.1") != 0)
 		return;
@@ -40,7 +40,7 @@ static void missing(const char *name, const char *version)
 		log_warn("libibverbs has no %s of version %s: nothing is protected", name, version);
 }
 
-static void fill(void)
+static void real_fill(void)
 {
 	void *libibverbs = real_dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_NOLOAD);
 	const struct {
@@ -53,11 +53,11 @@ static void fill(void)
 	};
 
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-		*table[i].field = find(libibverbs, table[i].name, table[i].version);
+		*table[i].field = real_find(libibverbs, table[i].name, table[i].version);
 		if (!*table[i].field)
-			missing(table[i].name, table[i].version);
+			real_missing(table[i].name, table[i].version);
 	}
-	real.verbs_open_device = find(libibverbs, "verbs_open_device", NULL);
+	real.verbs_open_device = real_find(libibverbs, "verbs_open_device", NULL);
 	if (libibverbs)
 		dlclose(libibverbs);
 	dlerror(); /* what an older libibverbs lacks is no error of the program's */
@@ -67,7 +67,7 @@ int real_init(void)
 {
 	int saved = errno;
 
-	pthread_once(&once, fill);
+	pthread_once(&once, real_fill);
 	errno = saved;
 	return result;
 }

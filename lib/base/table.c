@@ -17,7 +17,7 @@ static struct table_array *array_new(uint64_t slots)
 
 /* The slot of a key; or, for it to be put there, that of a removed one on the way, or the free one.
  */
-static struct table_slot *find(struct table_array *a, uint64_t key)
+static struct table_slot *slot_find(struct table_array *a, uint64_t key)
 {
 	struct table_slot *removed = NULL;
 
@@ -34,9 +34,9 @@ static struct table_slot *find(struct table_array *a, uint64_t key)
 	}
 }
 
-static void insert(struct table_array *a, uint64_t key, void *value)
+static void slot_insert(struct table_array *a, uint64_t key, void *value)
 {
-	struct table_slot *s = find(a, key);
+	struct table_slot *s = slot_find(a, key);
 
 	/* Key first: a reader that finds the key and no value yet finds nothing, as is right. */
 	atomic_store_explicit(&s->key, key, memory_order_release);
@@ -66,7 +66,7 @@ static struct table_array *array_again(struct table_array *newest, uint64_t slot
  * one of the same size is used again, so that objects that come and go all day cost two arrays and
  * no more.
  */
-static int renew(struct table *t, struct table_array *old)
+static int array_renew(struct table *t, struct table_array *old)
 {
 	uint64_t slots = SLOTS_MIN, alive = 0;
 	struct table_array *a;
@@ -84,8 +84,9 @@ static int renew(struct table *t, struct table_array *old)
 		void *value = atomic_load_explicit(&old->slot[i].value, memory_order_relaxed);
 
 		if (value)
-			insert(a, atomic_load_explicit(&old->slot[i].key, memory_order_relaxed),
-			       value);
+			slot_insert(a,
+				    atomic_load_explicit(&old->slot[i].key, memory_order_relaxed),
+				    value);
 	}
 	a->older = old;
 	t->used = alive;
@@ -102,11 +103,11 @@ int table_put(struct table *t, uint64_t key, void *value)
 	pthread_mutex_lock(&t->lock);
 	a = atomic_load_explicit(&t->array, memory_order_relaxed);
 	if (!a || t->used + 1 > (a->mask + 1) / 2)
-		err = renew(t, a);
+		err = array_renew(t, a);
 	if (!err) {
 		a = atomic_load_explicit(&t->array, memory_order_relaxed);
-		t->used += !atomic_load_explicit(&find(a, key)->key, memory_order_relaxed);
-		insert(a, key, value);
+		t->used += !atomic_load_explicit(&slot_find(a, key)->key, memory_order_relaxed);
+		slot_insert(a, key, value);
 	}
 	pthread_mutex_unlock(&t->lock);
 	return err;
@@ -132,7 +133,7 @@ void *table_remove(struct table *t, uint64_t key)
 	pthread_mutex_lock(&t->lock);
 	a = atomic_load_explicit(&t->array, memory_order_relaxed);
 	if (a && table_get(t, key))
-		value = atomic_exchange(&find(a, key)->value, NULL);
+		value = atomic_exchange(&slot_find(a, key)->value, NULL);
 	pthread_mutex_unlock(&t->lock);
 	return value;
 }
@@ -142,7 +143,7 @@ void table_blank(struct table *t, uint64_t key)
 	struct table_array *a = atomic_load_explicit(&t->array, memory_order_acquire);
 
 	if (a && table_look(a, key))
-		atomic_store(&find(a, key)->value, NULL);
+		atomic_store(&slot_find(a, key)->value, NULL);
 }
 
 void table_each(struct table *t, void (*fn)(void *value, void *arg), void *arg)

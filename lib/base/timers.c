@@ -25,7 +25,7 @@ int timers_reserve(uint32_t count)
 	return 0;
 }
 
-static void place(uint32_t i, struct bg_timer *timer)
+static void timer_place(uint32_t i, struct bg_timer *timer)
 {
 	heap[i] = timer;
 	timer->heap_at = i + 1;
@@ -34,10 +34,10 @@ static void place(uint32_t i, struct bg_timer *timer)
 static void sift_up(uint32_t i, struct bg_timer *timer)
 {
 	while (i && heap[(i - 1) / 2]->at_ns > timer->at_ns) {
-		place(i, heap[(i - 1) / 2]);
+		timer_place(i, heap[(i - 1) / 2]);
 		i = (i - 1) / 2;
 	}
-	place(i, timer);
+	timer_place(i, timer);
 }
 
 static void sift_down(uint32_t i, struct bg_timer *timer)
@@ -49,14 +49,14 @@ static void sift_down(uint32_t i, struct bg_timer *timer)
 			child++;
 		if (heap[child]->at_ns >= timer->at_ns)
 			break;
-		place(i, heap[child]);
+		timer_place(i, heap[child]);
 		i = child;
 	}
-	place(i, timer);
+	timer_place(i, timer);
 }
 
 /* Finds the place for a timer when position i is free. */
-static void settle(uint32_t i, struct bg_timer *timer)
+static void timer_settle(uint32_t i, struct bg_timer *timer)
 {
 	if (i && heap[(i - 1) / 2]->at_ns > timer->at_ns)
 		sift_up(i, timer);
@@ -71,7 +71,7 @@ static void take_out(struct bg_timer *timer)
 
 	timer->heap_at = 0;
 	if (last != timer)
-		settle(i, last);
+		timer_settle(i, last);
 }
 
 void bg_timer_set(struct bg_timer *timer, uint64_t at_ns)

@@ -128,7 +128,7 @@ bool worker_cancel(struct worker *w, struct job *job)
 }
 
 /* Under the lock. Is one of the first n still to end? */
-static bool pending(const struct worker *w, uint64_t n)
+static bool jobs_pending(const struct worker *w, uint64_t n)
 {
 	return (w->current && w->current <= n) || (w->jobs && w->jobs->number <= n);
 }
@@ -145,9 +145,9 @@ bool worker_drain(struct worker *w, int timeout_ms)
 		return false;
 	pthread_mutex_lock(&w->lock);
 	all = w->submitted;
-	while (pending(w, all) && !err)
+	while (jobs_pending(w, all) && !err)
 		err = pthread_cond_timedwait(&w->done, &w->lock, &until);
-	left = pending(w, all);
+	left = jobs_pending(w, all);
 	pthread_mutex_unlock(&w->lock);
 	return !left;
 }

@@ -9,7 +9,7 @@
 #include "lib/conn/protection.h"
 #include "lib/conn/repost.h"
 
-static void complete(struct vqp *v)
+static void action_complete(struct vqp *v)
 {
 	struct shift_wc c;
 
@@ -40,7 +40,7 @@ void vqp_deliver_flush(struct vqp *v, uint64_t wr_id, bool is_recv)
 	vcq_deliver(is_recv ? v->recv_cq : v->send_cq, &wc);
 }
 
-static void report(struct vqp *v, const struct shift_action *a)
+static void action_report(struct vqp *v, const struct shift_action *a)
 {
 	struct shift_conn_view view;
 
@@ -66,13 +66,13 @@ static void report(struct vqp *v, const struct shift_action *a)
 	}
 }
 
-static void send_msg(struct vqp *v, const struct shift_action *a)
+static void action_send_msg(struct vqp *v, const struct shift_action *a)
 {
 	if (v->rails.twin[a->rail].path)
 		peer_path_send(v->rails.twin[a->rail].path, &a->msg);
 }
 
-static void act(struct vqp *v, const struct shift_action *a)
+static void action_carry_out(struct vqp *v, const struct shift_action *a)
 {
 	switch ((enum shift_action_type)a->type) {
 	case SHIFT_ACT_FENCE:
@@ -86,8 +86,8 @@ static void act(struct vqp *v, const struct shift_action *a)
 		return;
 	case SHIFT_ACT_POST_RECV: repost_recvs(v, a); return;
 	case SHIFT_ACT_POST_SEND: repost_sends(v, a); return;
-	case SHIFT_ACT_SEND_MSG: send_msg(v, a); return;
-	case SHIFT_ACT_COMPLETE: complete(v); return;
+	case SHIFT_ACT_SEND_MSG: action_send_msg(v, a); return;
+	case SHIFT_ACT_COMPLETE: action_complete(v); return;
 	case SHIFT_ACT_HOLD: return; /* vqp_enter has closed the gates */
 	case SHIFT_ACT_RELEASE: v->repost.tx_stopped = false; return;
 	case SHIFT_ACT_QP_ERR:
@@ -99,7 +99,7 @@ static void act(struct vqp *v, const struct shift_action *a)
 		v->life.closed = true;
 		pthread_cond_broadcast(&v->life.closed_cond);
 		return;
-	case SHIFT_ACT_REPORT: report(v, a); return;
+	case SHIFT_ACT_REPORT: action_report(v, a); return;
 	case SHIFT_ACT_COUNT: return;
 	}
 }
@@ -112,17 +112,17 @@ void vqp_act_now(struct vqp *v, const struct shift_action *a)
 		arm_start(v, a);
 }
 
-static void drain(struct vqp *v)
+static void actions_drain(struct vqp *v)
 {
 	struct shift_action a;
 
 	while (shift_conn_action(v->conn, &a))
-		act(v, &a);
+		action_carry_out(v, &a);
 }
 
 void vqp_act(struct vqp *v)
 {
-	drain(v);
+	actions_drain(v);
 	while (v->repost.recv_refused) {
 		struct shift_event ev = {.type = SHIFT_EV_POST_FAILED,
 					 .rail = v->repost.rx_rail,
@@ -130,7 +130,7 @@ void vqp_act(struct vqp *v)
 
 		v->repost.recv_refused = false;
 		shift_conn_event(v->conn, &ev, now_ns());
-		drain(v);
+		actions_drain(v);
 	}
 }
 

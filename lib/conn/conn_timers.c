@@ -7,7 +7,7 @@
 #include "lib/conn/job_deadlines.h"
 #include "lib/conn/peer_keys.h"
 
-static void set_timer(void *arg)
+static void set_tick_timer(void *arg)
 {
 	struct vqp *v = arg;
 
@@ -21,7 +21,7 @@ static void set_overdue_timer(void *arg)
 	bg_timer_set(&v->timers.overdue, now_ns() + OVERDUE_TICK_NS);
 }
 
-static void tick(void *arg)
+static void conn_tick(void *arg)
 {
 	struct shift_event ev = {.type = SHIFT_EV_TICK};
 	struct shift_conn_view view;
@@ -43,9 +43,9 @@ static void tick(void *arg)
 
 void vqp_timers_init(struct vqp *v)
 {
-	v->timers.tick.fn = tick;
+	v->timers.tick.fn = conn_tick;
 	v->timers.tick.arg = v;
-	v->timers.tick_call.fn = set_timer;
+	v->timers.tick_call.fn = set_tick_timer;
 	v->timers.tick_call.arg = v;
 	v->timers.overdue.fn = job_deadlines_check;
 	v->timers.overdue.arg = v;

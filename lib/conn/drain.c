@@ -70,7 +70,7 @@ static void vqp_completion(struct vqp *v, struct vcq *cq, uint8_t rail, struct i
 
 /* Completions from the program's CQ: those of the stash first. Under cq->drain_lock, the gate shut.
  */
-static int harvest(struct vcq *cq, struct ibv_wc *wc)
+static int cq_harvest(struct vcq *cq, struct ibv_wc *wc)
 {
 	int n = 0;
 
@@ -138,7 +138,7 @@ void vcq_drain(struct vcq *cq)
 	gate_shut(gate);
 	gate_sync(&gate, 1);
 	do {
-		n = harvest(cq, wc);
+		n = cq_harvest(cq, wc);
 		for (int i = 0; i < n; i++)
 			feed_rail0(cq, &wc[i]);
 	} while (n > 0);

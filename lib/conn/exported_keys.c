@@ -17,7 +17,7 @@ struct exported_key {
 
 static _Atomic uint32_t unforgotten; /* gone, in all connections */
 
-static struct exported_key *find(const struct exported_keys *t, uint32_t rkey)
+static struct exported_key *exported_key_find(const struct exported_keys *t, uint32_t rkey)
 {
 	for (uint32_t i = 0; i < t->n; i++)
 		if (t->key[i].rkey == rkey)
@@ -26,9 +26,9 @@ static struct exported_key *find(const struct exported_keys *t, uint32_t rkey)
 }
 
 /* Not there yet, or gone: now it is valid. */
-static struct exported_key *add(struct exported_keys *t, uint32_t rkey)
+static struct exported_key *exported_key_add(struct exported_keys *t, uint32_t rkey)
 {
-	struct exported_key *key = find(t, rkey);
+	struct exported_key *key = exported_key_find(t, rkey);
 
 	if (!key && t->n == t->room) {
 		uint32_t room = t->room ? 2 * t->room : 8;
@@ -49,7 +49,7 @@ static struct exported_key *add(struct exported_keys *t, uint32_t rkey)
 	return key;
 }
 
-static void drop(struct exported_keys *t, struct exported_key *key)
+static void exported_key_drop(struct exported_keys *t, struct exported_key *key)
 {
 	atomic_fetch_sub(&unforgotten, key->gone != 0);
 	*key = t->key[t->n - 1];
@@ -59,7 +59,7 @@ static void drop(struct exported_keys *t, struct exported_key *key)
 void exported_keys_reset(struct exported_keys *t, uint32_t epoch, uint8_t rail)
 {
 	while (t->n)
-		drop(t, &t->key[t->n - 1]);
+		exported_key_drop(t, &t->key[t->n - 1]);
 	t->epoch = epoch;
 	t->rail = rail;
 	t->said_ns = 0;
@@ -84,12 +84,12 @@ void exported_keys_asked(struct vqp *v, const struct shift_msg *m)
 
 	if (!m->rail || m->rail != t->rail || m->epoch != t->epoch || !v->rails.twin[m->rail].path)
 		return;
-	key = add(t, m->rkey);
+	key = exported_key_add(t, m->rkey);
 	if (!key)
 		return; /* the peer asks again */
 	err = vmr_rkey(v->pd, v->dev->nic[m->rail], m->rkey, &reply.twin_rkey);
 	if (err)
-		drop(t, key);
+		exported_key_drop(t, key);
 	if (err == -EAGAIN)
 		return; /* likewise */
 	reply.type = SHIFT_MSG_KEY;
@@ -101,7 +101,7 @@ void exported_keys_asked(struct vqp *v, const struct shift_msg *m)
 
 /* --- gone ------------------------------------------------------------------------------------ */
 
-static void say_gone(struct vqp *v, const struct exported_key *key)
+static void send_key_gone(struct vqp *v, const struct exported_key *key)
 {
 	struct shift_msg m = {
 		.type = SHIFT_MSG_KEY_GONE,
@@ -124,7 +124,7 @@ struct search {
 	bool found;
 };
 
-static void gone(struct vqp *v, void *arg)
+static void conn_key_gone(struct vqp *v, void *arg)
 {
 	const struct search *s = arg;
 	struct exported_key *key;
@@ -132,11 +132,11 @@ static void gone(struct vqp *v, void *arg)
 	if (!v->keys.exported.n || v->dev->nic[0] != s->nic)
 		return;
 	vqp_enter(v);
-	key = find(&v->keys.exported, s->rkey);
+	key = exported_key_find(&v->keys.exported, s->rkey);
 	if (key && !key->gone) {
 		key->gone = ++v->keys.exported.serial;
 		atomic_fetch_add(&unforgotten, 1);
-		say_gone(v, key);
+		send_key_gone(v, key);
 	}
 	vqp_leave(v);
 }
@@ -145,16 +145,16 @@ void exported_keys_gone(const struct nic *nic, uint32_t rkey)
 {
 	struct search s = {.nic = nic, .rkey = rkey};
 
-	vqp_each(gone, &s);
+	vqp_each(conn_key_gone, &s);
 }
 
 void exported_keys_forgotten(struct vqp *v, const struct shift_msg *m)
 {
-	struct exported_key *key = find(&v->keys.exported, m->rkey);
+	struct exported_key *key = exported_key_find(&v->keys.exported, m->rkey);
 
 	if (key && key->gone && m->epoch == v->keys.exported.epoch &&
 	    m->rail == v->keys.exported.rail && m->serial == key->gone)
-		drop(&v->keys.exported, key);
+		exported_key_drop(&v->keys.exported, key);
 }
 
 void exported_keys_tick(struct vqp *v, uint64_t now)
@@ -164,13 +164,13 @@ void exported_keys_tick(struct vqp *v, uint64_t now)
 	v->keys.exported.said_ns = 0;
 	for (uint32_t i = 0; i < v->keys.exported.n && !v->life.dead; i++)
 		if (v->keys.exported.key[i].gone)
-			say_gone(v, &v->keys.exported.key[i]);
+			send_key_gone(v, &v->keys.exported.key[i]);
 }
 
 /* --- used again ------------------------------------------------------------------------------ */
 
 /* Of a connection that is over nothing comes any more. */
-static void look(struct vqp *v, void *arg)
+static void conn_key_remembered(struct vqp *v, void *arg)
 {
 	struct search *s = arg;
 	struct exported_key *key;
@@ -178,17 +178,17 @@ static void look(struct vqp *v, void *arg)
 	if (!v->keys.exported.n || v->dev->nic[0] != s->nic)
 		return;
 	vqp_enter(v);
-	key = v->life.dead ? NULL : find(&v->keys.exported, s->rkey);
+	key = v->life.dead ? NULL : exported_key_find(&v->keys.exported, s->rkey);
 	s->found |= key && key->gone;
 	vqp_leave(v);
 }
 
-static bool remembered(const struct nic *nic, uint32_t rkey)
+static bool key_is_remembered(const struct nic *nic, uint32_t rkey)
 {
 	struct search s = {.nic = nic, .rkey = rkey};
 
 	if (atomic_load(&unforgotten))
-		vqp_each(look, &s);
+		vqp_each(conn_key_remembered, &s);
 	return s.found;
 }
 
@@ -197,7 +197,7 @@ void exported_keys_wait(const struct nic *nic, uint32_t rkey)
 	uint64_t end = now_ns() + WAIT_MAX_NS;
 	struct timespec t = {.tv_nsec = 200000};
 
-	while (remembered(nic, rkey)) {
+	while (key_is_remembered(nic, rkey)) {
 		if (now_ns() >= end) {
 			log_warn("key %#x of %s is used again, and a peer has not said that it "
 				 "forgot the old one",

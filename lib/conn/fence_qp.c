@@ -21,7 +21,7 @@
 
 #define FLUSH_MAX_NS 300000000ull /* for the marker to come back */
 
-static void nap(long us)
+static void fence_nap(long us)
 {
 	struct timespec t = {.tv_nsec = us * 1000};
 
@@ -31,7 +31,7 @@ static void nap(long us)
 /* --- fence ----------------------------------------------------------------------------------- */
 
 /* Who destroys the QP may destroy its CQs next: he has passed through digest after v->life.gone. */
-static void feed(struct vqp *v, struct vcq *cq)
+static void fence_drain(struct vqp *v, struct vcq *cq)
 {
 	pthread_mutex_lock(&cq->drain_lock);
 	if (!v->life.gone)
@@ -39,11 +39,11 @@ static void feed(struct vqp *v, struct vcq *cq)
 	pthread_mutex_unlock(&cq->drain_lock);
 }
 
-static void feed_all(struct vqp *v)
+static void fence_drain_all(struct vqp *v)
 {
-	feed(v, v->send_cq);
+	fence_drain(v, v->send_cq);
 	if (v->recv_cq != v->send_cq)
-		feed(v, v->recv_cq);
+		fence_drain(v, v->recv_cq);
 }
 
 static bool post_marker(struct vqp *v, uint8_t rail)
@@ -63,7 +63,7 @@ static bool post_marker(struct vqp *v, uint8_t rail)
  * everything has. Receives have no such marker (soft-RoCE may never flush one): the barrier
  * behind this settles them.
  */
-static bool flush(struct vqp *v, uint8_t rail)
+static bool fence_flush(struct vqp *v, uint8_t rail)
 {
 	struct poll_deadline deadline = {.left_ns = FLUSH_MAX_NS};
 	bool posted = false;
@@ -72,16 +72,16 @@ static bool flush(struct vqp *v, uint8_t rail)
 	do {
 		if (!posted)
 			posted = post_marker(v, rail); /* full: there is room when it has flushed */
-		feed_all(v);
+		fence_drain_all(v);
 		if (atomic_load(&v->rails.jobs[rail].marker_seen))
 			return true;
-		nap(50);
+		fence_nap(50);
 	} while (poll_deadline_left(&deadline) && !v->life.gone);
 	return false;
 }
 
 /* Soft-RoCE: RESET waits for the responder's task, and rq_psn survives it (6.1, 6.12). */
-static bool barrier(struct vqp *v, uint8_t rail, uint32_t *psn)
+static bool fence_barrier(struct vqp *v, uint8_t rail, uint32_t *psn)
 {
 	const struct nic *nic = v->dev->nic[rail];
 
@@ -100,17 +100,24 @@ static void fence_qp(struct vqp *v, uint8_t rail, struct shift_event *ev)
 		ev->clean = true;
 		return;
 	}
-	flushed = !vqp_to_state(v, rail, IBV_QPS_ERR) && flush(v, rail);
-	stopped = barrier(v, rail, &ev->psn);
-	feed_all(v);
+	flushed = !vqp_to_state(v, rail, IBV_QPS_ERR) && fence_flush(v, rail);
+	stopped = fence_barrier(v, rail, &ev->psn);
+	fence_drain_all(v);
 	if (!flushed || !stopped)
 		log_warn("QP %#x: the fence of %s is not complete (%s)", v->qpn,
 			 v->dev->nic[rail]->name, flushed ? "no barrier" : "no flush");
 	ev->clean = flushed && stopped;
-	v->rails.unclean = ev->clean ? v->rails.unclean & ~(1u << rail)
-				     : v->rails.unclean | 1u << rail;
 	ev->hung = !ev->clean;
 	ev->fence = ev->clean && live ? SHIFT_FENCE_SURE : SHIFT_FENCE_UNSURE;
+}
+
+/* Under the lock: fences of several rails end on several workers. */
+static void rail_fenced(struct vqp *v, uint8_t rail, bool clean)
+{
+	if (clean)
+		v->rails.unclean &= ~(1u << rail);
+	else
+		v->rails.unclean |= 1u << rail;
 }
 
 static void fence_run(struct job *job)
@@ -123,6 +130,7 @@ static void fence_run(struct job *job)
 	pause_hang(v, STATS_PHASE_FENCE);
 	fence_qp(v, j->rail, &ev);
 	vqp_enter(v);
+	rail_fenced(v, j->rail, ev.clean);
 	if (!j->stale) {
 		j->fence_since = 0;
 		repost_withdraw(v, j->rail, j->fence_epoch);

@@ -12,7 +12,7 @@
  * Has the NIC taken too long? However many wait in its queue, only one job that does not end says
  * that it hangs. since: 0 for nothing under way.
  */
-static bool overdue(uint64_t since, const struct worker *w, uint64_t max_ns)
+static bool job_is_overdue(uint64_t since, const struct worker *w, uint64_t max_ns)
 {
 	uint64_t busy = worker_busy_since_ns(w);
 
@@ -21,15 +21,15 @@ static bool overdue(uint64_t since, const struct worker *w, uint64_t max_ns)
 
 static bool fence_overdue(const struct vqp *v, const struct rail_jobs *j)
 {
-	return overdue(j->fence_since, v->dev->nic[j->rail]->worker, FENCE_MAX_NS);
+	return job_is_overdue(j->fence_since, v->dev->nic[j->rail]->worker, FENCE_MAX_NS);
 }
 
 static bool arm_overdue(const struct vqp *v, const struct rail_jobs *j)
 {
-	return overdue(j->arm_since, v->dev->nic[j->rail]->resolver, ARM_MAX_NS);
+	return job_is_overdue(j->arm_since, v->dev->nic[j->rail]->resolver, ARM_MAX_NS);
 }
 
-static void give_out(struct vqp *v, uint8_t rail, const char *what, struct shift_event *ev)
+static void nic_hangs(struct vqp *v, uint8_t rail, const char *what, struct shift_event *ev)
 {
 	log_warn("QP %#x: %s does not answer %s", v->qpn, v->dev->nic[rail]->name, what);
 	ev->rail = rail;
@@ -53,14 +53,14 @@ void job_deadlines_check(void *vqp)
 						 .hung = true};
 
 			j->fence_since = 0;
-			give_out(v, i, "its fence", &ev);
+			nic_hangs(v, i, "its fence", &ev);
 		}
 		if (arm_overdue(v, j)) {
 			struct shift_event ev = {.type = SHIFT_EV_ARM_FAILED,
 						 .epoch = j->arm.epoch};
 
 			j->arm_since = 0;
-			give_out(v, i, "the arming of its twin", &ev);
+			nic_hangs(v, i, "the arming of its twin", &ev);
 		}
 	}
 	for (uint8_t i = 0; i < v->dev->rails; i++)

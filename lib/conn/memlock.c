@@ -20,7 +20,7 @@ static _Atomic bool scarce[NICS_MAX];			 /* no shadows there for now */
 
 /* --- what connections are told --------------------------------------------------------------- */
 
-static bool lacks(const struct vpd *pd, const struct nic *nic)
+static bool domain_lacks(const struct vpd *pd, const struct nic *nic)
 {
 	return atomic_load(&scarce[nic->index]) || atomic_load(&pd->lacking[nic->index]);
 }
@@ -33,7 +33,7 @@ void memlock_update_rails(struct vqp *v)
 	for (uint8_t i = 1; i < v->dev->rails; i++) {
 		uint32_t bit = 1u << i;
 
-		if (lacks(v->pd, v->dev->nic[i]) == !!(v->rails.keyless & bit))
+		if (domain_lacks(v->pd, v->dev->nic[i]) == !!(v->rails.keyless & bit))
 			continue;
 		v->rails.keyless ^= bit;
 		if (v->rails.keyless & bit)
@@ -48,7 +48,7 @@ void memlock_update_rails(struct vqp *v)
 		vqp_report_protection(v);
 }
 
-static void look(struct vqp *v, void *arg)
+static void conn_update_rails(struct vqp *v, void *arg)
 {
 	(void)arg;
 	vqp_enter(v);
@@ -56,15 +56,15 @@ static void look(struct vqp *v, void *arg)
 	vqp_leave(v);
 }
 
-static void changed(void *arg)
+static void memlock_update_all(void *arg)
 {
 	(void)arg;
-	vqp_each(look, NULL);
+	vqp_each(conn_update_rails, NULL);
 }
 
 void memlock_changed(void)
 {
-	static struct bg_call call = {.fn = changed};
+	static struct bg_call call = {.fn = memlock_update_all};
 
 	bg_call(&call);
 }
@@ -73,7 +73,7 @@ void memlock_changed(void)
 
 static bool waiting; /* bg: the timer is set */
 
-static void again(void *arg)
+static void memlock_try_again(void *arg)
 {
 	struct nic *nic;
 
@@ -84,13 +84,13 @@ static void again(void *arg)
 		if (nic->ready)
 			memory_nic_ready(nic);
 	}
-	changed(NULL);
+	memlock_update_all(NULL);
 }
 
 /* Each time later: a program that needs all it may lock shall not lose time over us for ever. */
-static void set_timer(void *arg)
+static void set_retry_timer(void *arg)
 {
-	static struct bg_timer timer = {.fn = again};
+	static struct bg_timer timer = {.fn = memlock_try_again};
 	static uint64_t wait_ns = AGAIN_FIRST_NS;
 
 	(void)arg;
@@ -103,7 +103,7 @@ static void set_timer(void *arg)
 
 static void try_again_later(void)
 {
-	static struct bg_call call = {.fn = set_timer};
+	static struct bg_call call = {.fn = set_retry_timer};
 
 	bg_call(&call);
 }
@@ -132,7 +132,7 @@ struct leaving {
 };
 
 /* A connection that lives there, or is about to, would die of it. */
-static bool lives_on(struct vqp *v, const struct nic *nic)
+static bool conn_lives_on(struct vqp *v, const struct nic *nic)
 {
 	struct shift_conn_view view;
 
@@ -144,25 +144,25 @@ static bool lives_on(struct vqp *v, const struct nic *nic)
 		v->dev->nic[view.target_r] == nic);
 }
 
-static void leave(struct vqp *v, void *arg)
+static void conn_leave_nic(struct vqp *v, void *arg)
 {
 	struct leaving *l = arg;
 
 	vqp_enter(v);
-	l->in_use |= lives_on(v, l->nic);
+	l->in_use |= conn_lives_on(v, l->nic);
 	if (!l->in_use)
 		memlock_update_rails(v);
 	vqp_leave(v);
 }
 
 /* false: there were none, or they are in use. */
-static bool drop(struct nic *nic)
+static bool shadows_drop(struct nic *nic)
 {
 	struct leaving l = {.nic = nic};
 
 	if (!nic->ready || atomic_exchange(&scarce[nic->index], true))
 		return false;
-	vqp_each(leave, &l);
+	vqp_each(conn_leave_nic, &l);
 	if (l.in_use || !memory_drop(nic, DROP_MAX_MS)) {
 		atomic_store(&scarce[nic->index], false);
 		memlock_changed();
@@ -176,15 +176,15 @@ static bool drop(struct nic *nic)
 }
 
 /* The least wanted backup of the device first, then those of others. */
-static bool drop_one(const struct vdev *dev)
+static bool shadows_drop_one(const struct vdev *dev)
 {
 	struct nic *nic;
 
 	for (unsigned int i = dev->rails; i-- > 1;)
-		if (drop(dev->nic[i]))
+		if (shadows_drop(dev->nic[i]))
 			return true;
 	for (unsigned int i = 0; (nic = nic_at(i)); i++)
-		if (drop(nic))
+		if (shadows_drop(nic))
 			return true;
 	return false;
 }
@@ -203,7 +203,7 @@ bool hook_make_room(struct ibv_context *ctx, unsigned int *seen)
 		return false;
 	pthread_mutex_lock(&lock);
 	more = atomic_load(&rooms) != *seen; /* another thread was here meanwhile */
-	if (!more && drop_one(dev)) {
+	if (!more && shadows_drop_one(dev)) {
 		atomic_fetch_add(&rooms, 1);
 		more = true;
 	}

@@ -154,7 +154,7 @@ static bool in_phase(const struct vqp *v, enum stats_phase phase)
 	return v->pause.point && v->pause.point->phase == phase;
 }
 
-static void begin(struct vqp *v, enum stats_phase phase)
+static void pause_begin(struct vqp *v, enum stats_phase phase)
 {
 	struct pause *p = &v->pause;
 
@@ -165,7 +165,7 @@ static void begin(struct vqp *v, enum stats_phase phase)
 	log_always("QP %#x: pause point %s", v->qp->qp_num, stats_phase_name(phase));
 }
 
-static void end(struct vqp *v, const char *why)
+static void pause_end(struct vqp *v, const char *why)
 {
 	struct pause *p = &v->pause;
 
@@ -186,9 +186,9 @@ void pause_change(struct vqp *v, const struct shift_action *report)
 	/* From NO_RAIL to QUARANTINE and back it is the same phase. */
 	if (v->pause.point && v->pause.point->phase == phase && phase == STATS_PHASE_WAIT)
 		return;
-	end(v, "the phase is");
+	pause_end(v, "the phase is");
 	if (phase != STATS_PHASE_COUNT)
-		begin(v, phase);
+		pause_begin(v, phase);
 }
 
 bool pause_action(struct vqp *v, const struct shift_action *a)
@@ -227,7 +227,7 @@ static bool is_by_control(enum stats_phase phase)
 bool pause_event(struct vqp *v, const struct shift_event *ev)
 {
 	if (!v->pause.point && is_first_word(v, ev))
-		begin(v, STATS_PHASE_DETECT);
+		pause_begin(v, STATS_PHASE_DETECT);
 	if (!v->pause.point || !is_by_control(v->pause.point->phase))
 		return false;
 	if (ev->type == SHIFT_EV_MSG)
@@ -261,9 +261,9 @@ bool pause_tick(struct vqp *v)
 	struct pause *p = &v->pause;
 
 	if (p->point && now_ns() >= p->until_ns)
-		end(v, "the time is");
+		pause_end(v, "the time is");
 	if (p->point && p->point->file && !access(p->point->file, F_OK))
-		end(v, "the file is there");
+		pause_end(v, "the file is there");
 	if (p->point)
 		return is_by_control(p->point->phase);
 	if (p->links)

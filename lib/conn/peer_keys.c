@@ -44,7 +44,7 @@ void peer_keys_reset(struct peer_keys *k, uint32_t epoch, uint8_t rail)
 	k->asked_ns = 0;
 }
 
-static struct key *find(struct peer_keys *k, uint32_t rkey)
+static struct key *peer_key_find(struct peer_keys *k, uint32_t rkey)
 {
 	for (uint32_t i = 0; i < k->n; i++)
 		if (k->key[i].rkey == rkey)
@@ -52,7 +52,7 @@ static struct key *find(struct peer_keys *k, uint32_t rkey)
 	return NULL;
 }
 
-static struct key *add(struct peer_keys *k, uint32_t rkey)
+static struct key *peer_key_add(struct peer_keys *k, uint32_t rkey)
 {
 	if (k->n == k->room) {
 		uint32_t room = k->room ? 2 * k->room : 8;
@@ -67,7 +67,7 @@ static struct key *add(struct peer_keys *k, uint32_t rkey)
 	return &k->key[k->n++];
 }
 
-static void ask(struct vqp *v, const struct key *key)
+static void peer_key_ask(struct vqp *v, const struct key *key)
 {
 	struct shift_msg m = {
 		.type = SHIFT_MSG_KEY_ASK,
@@ -86,13 +86,13 @@ static void ask(struct vqp *v, const struct key *key)
 
 int peer_keys_get(struct vqp *v, uint32_t rkey, uint32_t *twin)
 {
-	struct key *key = find(v->keys.peer, rkey);
+	struct key *key = peer_key_find(v->keys.peer, rkey);
 
 	if (!key) {
-		key = add(v->keys.peer, rkey);
+		key = peer_key_add(v->keys.peer, rkey);
 		if (!key)
 			return -ENOMEM;
-		ask(v, key);
+		peer_key_ask(v, key);
 	}
 	if (key->state == KEY_KNOWN)
 		*twin = key->twin;
@@ -100,9 +100,9 @@ int peer_keys_get(struct vqp *v, uint32_t rkey, uint32_t *twin)
 }
 
 /* The peer deregistered the memory: what was said of that value, and is under way, is not true. */
-static void forget(struct vqp *v, const struct shift_msg *m)
+static void peer_key_forget(struct vqp *v, const struct shift_msg *m)
 {
-	struct key *key = find(v->keys.peer, m->rkey);
+	struct key *key = peer_key_find(v->keys.peer, m->rkey);
 	struct shift_msg reply = *m;
 
 	if (key && m->epoch == v->keys.peer->epoch && m->rail == v->keys.peer->rail)
@@ -116,10 +116,10 @@ static void forget(struct vqp *v, const struct shift_msg *m)
 
 void peer_keys_message(struct vqp *v, const struct shift_msg *m)
 {
-	struct key *key = find(v->keys.peer, m->rkey);
+	struct key *key = peer_key_find(v->keys.peer, m->rkey);
 
 	if (m->type == SHIFT_MSG_KEY_GONE) {
-		forget(v, m);
+		peer_key_forget(v, m);
 		return;
 	}
 	if (!key || m->epoch != v->keys.peer->epoch || m->rail != v->keys.peer->rail ||
@@ -146,7 +146,7 @@ void peer_keys_tick(struct vqp *v, uint64_t now)
 		return;
 	for (uint32_t i = 0; i < k->n; i++)
 		if (k->key[i].state == KEY_ASKED) {
-			ask(v, &k->key[i]);
+			peer_key_ask(v, &k->key[i]);
 			open = true;
 		}
 	if (!open)

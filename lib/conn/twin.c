@@ -32,24 +32,24 @@ struct vqp *twin_find(const struct nic *nic, uint32_t qpn, uint8_t *rail)
 }
 
 /* Completions that it may have outstanding, the marker's too. */
-static uint32_t sends(const struct vqp *v)
+static uint32_t twin_sends(const struct vqp *v)
 {
 	return v->init.cap.max_send_wr + 1;
 }
 
-static uint32_t receives(const struct vqp *v)
+static uint32_t twin_receives(const struct vqp *v)
 {
 	return v->init.cap.max_recv_wr + !v->init.cap.max_recv_wr;
 }
 
-static void give_back(struct vqp *v, const struct nic *nic)
+static void twin_give_back(struct vqp *v, const struct nic *nic)
 {
-	v->send_cq->shadow[nic->index].wanted -= sends(v);
-	v->recv_cq->shadow[nic->index].wanted -= receives(v);
+	v->send_cq->shadow[nic->index].wanted -= twin_sends(v);
+	v->recv_cq->shadow[nic->index].wanted -= twin_receives(v);
 }
 
 /* With room for the marker of a fence, if the NIC has it: else the marker waits for the flush. */
-static struct ibv_qp *try_create(struct ibv_pd *pd, const struct ibv_qp_init_attr *wanted)
+static struct ibv_qp *twin_try_create(struct ibv_pd *pd, const struct ibv_qp_init_attr *wanted)
 {
 	struct ibv_qp_init_attr attr = *wanted;
 	struct ibv_qp *qp;
@@ -63,29 +63,29 @@ static struct ibv_qp *try_create(struct ibv_pd *pd, const struct ibv_qp_init_att
 }
 
 /* As the program asked for its own. */
-static struct ibv_qp *create(struct vqp *v, struct nic *nic, struct ibv_pd *pd)
+static struct ibv_qp *twin_make(struct vqp *v, struct nic *nic, struct ibv_pd *pd)
 {
 	struct ibv_qp_init_attr attr = v->init;
 	struct ibv_qp *qp;
 
 	attr.qp_context = NULL;
-	attr.cap.max_recv_wr = receives(v);
-	attr.send_cq = vcq_shadow(v->send_cq, nic, sends(v));
-	attr.recv_cq = vcq_shadow(v->recv_cq, nic, receives(v));
+	attr.cap.max_recv_wr = twin_receives(v);
+	attr.send_cq = vcq_shadow(v->send_cq, nic, twin_sends(v));
+	attr.recv_cq = vcq_shadow(v->recv_cq, nic, twin_receives(v));
 	if (!attr.send_cq || !attr.recv_cq)
 		return NULL;
-	qp = try_create(pd, &attr);
+	qp = twin_try_create(pd, &attr);
 	if (qp && table_put(&twins[nic->index], qp->qp_num, v)) {
 		real.destroy_qp(qp);
 		qp = NULL;
 	}
 	if (!qp)
-		give_back(v, nic);
+		twin_give_back(v, nic);
 	return qp;
 }
 
 /* It is protected by rails that can have a twin only. */
-static void report(struct vqp *v, int rail, bool failed)
+static void twin_report(struct vqp *v, int rail, bool failed)
 {
 	struct shift_conn_view view;
 
@@ -108,14 +108,14 @@ void twin_create(struct object *obj, struct nic *nic)
 
 	if (!pd || rail < 0 || vqp_rail_qp(v, (uint8_t)rail) || v->life.gone)
 		return;
-	qp = create(v, nic, pd);
+	qp = twin_make(v, nic, pd);
 	if (!qp) {
 		log_warn("QP %#x: no twin on %s (%s)", v->qpn, nic->name, strerror(errno));
-		report(v, rail, true);
+		twin_report(v, rail, true);
 		return;
 	}
 	atomic_store(&v->rails.twin[rail].qp, qp);
-	report(v, rail, false);
+	twin_report(v, rail, false);
 }
 
 void twin_destroy(struct object *obj, struct nic *nic)
@@ -134,5 +134,5 @@ void twin_destroy(struct object *obj, struct nic *nic)
 	table_remove(&twins[nic->index], qp->qp_num);
 	vqp_wait_drains(v);
 	real.destroy_qp(qp);
-	give_back(v, nic);
+	twin_give_back(v, nic);
 }

@@ -45,7 +45,7 @@ void ctrl_link_on_message(void (*fn)(struct nic *nic, const struct shift_msg *m)
 
 /* ---- receiving ----------------------------------------------------------------------------- */
 
-static void count(struct ctrl_link *l, uint64_t *what)
+static void link_count(struct ctrl_link *l, uint64_t *what)
 {
 	pthread_mutex_lock(&l->lock);
 	++*what;
@@ -60,12 +60,12 @@ void ctrl_link_received(struct ctrl_link *l, const void *buf, size_t bytes)
 
 	if (!identity_known() ||
 	    shift_msg_open(&r, buf, bytes, shift_msg_siphash, identity.key) < 0) {
-		count(l, &l->stats.refused);
+		link_count(l, &l->stats.refused);
 		return;
 	}
 	/* For a process that had this QP number before us. */
 	if (r.dst_nonce && r.dst_nonce != identity.nonce) {
-		count(l, &l->stats.misaddressed);
+		link_count(l, &l->stats.misaddressed);
 		return;
 	}
 	while (fn && shift_msg_next(&r, &m) > 0)
@@ -79,7 +79,7 @@ static struct ctrl_link_peer *peer_of(struct job *job)
 	return (struct ctrl_link_peer *)((char *)job - offsetof(struct ctrl_link_peer, job));
 }
 
-static struct ibv_ah *make_ah(const struct nic *nic, const struct ctrl_link_addr *addr)
+static struct ibv_ah *ah_make(const struct nic *nic, const struct ctrl_link_addr *addr)
 {
 	struct ibv_ah_attr attr = {.dlid = addr->lid, .port_num = nic->port};
 	union ibv_gid own;
@@ -102,11 +102,11 @@ static void send_waiting(struct ctrl_link_peer *peer);
 static void drop_waiting(struct ctrl_link_peer *peer);
 
 /* On the resolver. */
-static void look_up(struct job *job)
+static void ah_look_up(struct job *job)
 {
 	struct ctrl_link_peer *peer = peer_of(job);
 	struct ctrl_link *l = peer->link;
-	struct ibv_ah *ah = make_ah(peer->nic, &peer->addr), *old = NULL;
+	struct ibv_ah *ah = ah_make(peer->nic, &peer->addr), *old = NULL;
 	uint64_t delay = AH_RETRY_FIRST_NS << (peer->ah_failures < 6 ? peer->ah_failures : 6);
 
 	if (!ah && !peer->ah_failures)
@@ -179,7 +179,7 @@ struct ctrl_link_peer *ctrl_link_peer_new(struct nic *nic, const struct ctrl_lin
 	peer->addr = *addr;
 	peer->nonce = nonce;
 	peer->ah_stale = true;
-	peer->job.fn = look_up;
+	peer->job.fn = ah_look_up;
 	peer->free_job.fn = free_peer;
 	pthread_mutex_lock(&l->lock);
 	peer->next = l->peers;
@@ -249,25 +249,25 @@ static void drop_waiting(struct ctrl_link_peer *peer)
 	peer->link->stats.dropped++;
 }
 
-static void begin(struct ctrl_link_peer *peer)
+static void datagram_begin(struct ctrl_link_peer *peer)
 {
 	shift_msg_begin(&peer->writer, peer->buf, datagram_max(peer), identity.nonce, peer->nonce);
 	peer->open = true;
 	peer->link->waiting++;
 }
 
-static int append(struct ctrl_link_peer *peer, const struct shift_msg *m)
+static int datagram_append(struct ctrl_link_peer *peer, const struct shift_msg *m)
 {
 	int err;
 
 	if (!peer->open)
-		begin(peer);
+		datagram_begin(peer);
 	err = shift_msg_add(&peer->writer, m);
 	if (err != SHIFT_MSG_ESPACE)
 		return err;
 	send_waiting(peer);
 	drop_waiting(peer); /* if it still has to wait, it makes room for what is newer */
-	begin(peer);
+	datagram_begin(peer);
 	return shift_msg_add(&peer->writer, m);
 }
 
@@ -278,7 +278,7 @@ void ctrl_link_send(struct ctrl_link_peer *peer, const struct shift_msg *m)
 	if (fork_in_child() || !identity_known())
 		return;
 	pthread_mutex_lock(&peer->link->lock);
-	err = append(peer, m);
+	err = datagram_append(peer, m);
 	pthread_mutex_unlock(&peer->link->lock);
 	if (err)
 		log_error("control message %s cannot be sent: %s", shift_msg_type_name(m->type),

@@ -13,7 +13,7 @@
 
 enum { RECEIVES_MIN = 16 };
 
-static int get_memory(struct ctrl_link *l)
+static int link_get_memory(struct ctrl_link *l)
 {
 	for (l->receives = LINK_RECEIVES_MAX; l->receives >= RECEIVES_MIN; l->receives /= 4) {
 		l->bytes = l->receives * l->receive_bytes + (size_t)LINK_SENDS * l->own.mtu_bytes;
@@ -34,13 +34,13 @@ static int get_memory(struct ctrl_link *l)
 	return -ENOMEM;
 }
 
-static int create(struct ctrl_link *l)
+static int link_create(struct ctrl_link *l)
 {
 	struct ibv_context *ctx = l->nic->ctx;
 	struct ibv_qp_init_attr attr = {
 		.qp_type = IBV_QPT_UD,
 		.cap = {.max_send_wr = LINK_SENDS, .max_send_sge = 1, .max_recv_sge = 1}};
-	int err = get_memory(l);
+	int err = link_get_memory(l);
 
 	if (err)
 		return err;
@@ -65,7 +65,7 @@ static int create(struct ctrl_link *l)
 	return err;
 }
 
-static void destroy(struct ctrl_link *l)
+static void link_destroy(struct ctrl_link *l)
 {
 	if (l->qp)
 		real.destroy_qp(l->qp);
@@ -111,9 +111,9 @@ int ctrl_link_open(struct nic *nic)
 	l->receive_bytes = GRH_BYTES + nic->mtu_bytes;
 	ctrl_link_prepare(l);
 	if (!err)
-		err = create(l);
+		err = link_create(l);
 	if (err) {
-		destroy(l);
+		link_destroy(l);
 		return err < 0 ? err : -EIO;
 	}
 	/* A NIC whose netdev has no address yet has none either: ctrl_link_refresh finds it later.

@@ -40,7 +40,7 @@ static int post_receive(struct ctrl_link *l, uint64_t i)
 }
 
 /* To be rebuilt; nothing is posted or polled until then. */
-static void broken(struct ctrl_link *l)
+static void link_broken(struct ctrl_link *l)
 {
 	if (l->state != LINK_UP)
 		return;
@@ -50,7 +50,7 @@ static void broken(struct ctrl_link *l)
 
 /* The next datagram into buf, its buffer posted again at once. Its length; 0: a bad one; -1: none.
  */
-static ssize_t take(struct ctrl_link *l, void *buf)
+static ssize_t link_take_datagram(struct ctrl_link *l, void *buf)
 {
 	struct ibv_wc wc;
 	ssize_t bytes = -1;
@@ -59,7 +59,7 @@ static ssize_t take(struct ctrl_link *l, void *buf)
 	if (l->state == LINK_UP && ibv_poll_cq(l->recv_cq, 1, &wc) > 0) {
 		bytes = 0;
 		if (wc.status != IBV_WC_SUCCESS) {
-			broken(l);
+			link_broken(l);
 		} else {
 			l->stats.received++;
 			if (wc.byte_len > GRH_BYTES && wc.byte_len <= l->receive_bytes)
@@ -67,21 +67,21 @@ static ssize_t take(struct ctrl_link *l, void *buf)
 			memcpy(buf, l->memory + wc.wr_id * l->receive_bytes + GRH_BYTES,
 			       (size_t)bytes);
 			if (post_receive(l, wc.wr_id))
-				broken(l);
+				link_broken(l);
 		}
 	}
 	pthread_mutex_unlock(&l->lock);
 	return bytes;
 }
 
-static void receive(struct ctrl_link *l)
+static void link_receive(struct ctrl_link *l)
 {
 	static uint8_t buf[SHIFT_MSG_DATAGRAM_MAX]; /* background thread only */
 	ssize_t bytes;
 
 	/* No more than the ring holds: others wait for this thread too. */
 	for (unsigned int i = 0; i < LINK_RECEIVES_MAX; i++) {
-		bytes = take(l, buf);
+		bytes = link_take_datagram(l, buf);
 		if (bytes < 0)
 			return;
 		ctrl_link_received(l, buf, (size_t)bytes);
@@ -96,7 +96,7 @@ void ctrl_link_arm_cqs(struct ctrl_link *l)
 	ibv_req_notify_cq(l->send_cq, 1);
 }
 
-static void channel_ready(void *arg, uint32_t events)
+static void link_channel_ready(void *arg, uint32_t events)
 {
 	struct ctrl_link *l = arg;
 	struct ibv_cq *cq;
@@ -111,7 +111,7 @@ static void channel_ready(void *arg, uint32_t events)
 	if (l->state == LINK_UP)
 		ctrl_link_reap_sends(l);
 	pthread_mutex_unlock(&l->lock);
-	receive(l);
+	link_receive(l);
 }
 
 /* ---- sending ------------------------------------------------------------------------------- */
@@ -140,7 +140,7 @@ void ctrl_link_reap_sends(struct ctrl_link *l)
 			l->stats.dropped++;
 			if (peer && wc[i].status != IBV_WC_WR_FLUSH_ERR)
 				peer->ah_stale = true;
-			broken(l);
+			link_broken(l);
 		}
 	} while (n == POLL_AT_ONCE);
 }
@@ -171,7 +171,7 @@ void ctrl_link_post(struct ctrl_link *l, struct ctrl_link_peer *peer, size_t byt
 	if (ibv_post_send(l->qp, &wr, &bad)) {
 		/* It may have been queued all the same: the slot comes back with the rebuilding. */
 		l->stats.dropped++;
-		broken(l);
+		link_broken(l);
 		return;
 	}
 	l->stats.sent++;
@@ -209,7 +209,7 @@ void ctrl_link_empty(struct ctrl_link *l)
 		free_slot(l, i);
 }
 
-static void rebuild(struct job *job)
+static void link_rebuild(struct job *job)
 {
 	struct ctrl_link *l = (struct ctrl_link *)((char *)job -
 						   offsetof(struct ctrl_link, rebuild_job));
@@ -264,20 +264,20 @@ static void was_broken(void *arg)
 }
 
 /* On the background thread, once; again when there was more to receive than one turn takes. */
-static void watch(void *arg)
+static void link_watch(void *arg)
 {
 	struct ctrl_link *l = arg;
-	int err = bg_watch(l->channel->fd, EPOLLIN, channel_ready, l);
+	int err = bg_watch(l->channel->fd, EPOLLIN, link_channel_ready, l);
 
 	if (err)
 		log_error("%s: the control link is deaf: %s", l->nic->name, strerror(-err));
-	channel_ready(l, 0);
+	link_channel_ready(l, 0);
 }
 
 void ctrl_link_prepare(struct ctrl_link *l)
 {
-	l->rebuild_job.fn = rebuild;
+	l->rebuild_job.fn = link_rebuild;
 	l->broken_call = (struct bg_call){.fn = was_broken, .arg = l};
-	l->watch_call = (struct bg_call){.fn = watch, .arg = l};
+	l->watch_call = (struct bg_call){.fn = link_watch, .arg = l};
 	l->rebuild_timer = (struct bg_timer){.fn = rebuild_now, .arg = l};
 }

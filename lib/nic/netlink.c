@@ -29,7 +29,7 @@ static struct bg_timer ask_timer = {.fn = ask_all};
 
 /* One netdev at a time: a dump is refused while another is under way, and most of it is no concern
  * of ours. */
-static void ask(unsigned int ifindex)
+static void netlink_ask(unsigned int ifindex)
 {
 	struct {
 		struct nlmsghdr head;
@@ -47,7 +47,7 @@ static void ask_all(void *arg)
 {
 	(void)arg;
 	for (unsigned int i = 0; i < watched_count; i++)
-		ask(watched[i]);
+		netlink_ask(watched[i]);
 }
 
 static bool is_watched(unsigned int ifindex)
@@ -64,10 +64,10 @@ void netlink_watch(unsigned int ifindex)
 		return;
 	if (!is_watched(ifindex) && watched_count < WATCHED_MAX)
 		watched[watched_count++] = ifindex;
-	ask(ifindex);
+	netlink_ask(ifindex);
 }
 
-static void message(const struct nlmsghdr *h)
+static void netlink_message(const struct nlmsghdr *h)
 {
 	const struct ifinfomsg *info = NLMSG_DATA(h);
 	const unsigned int need = IFF_UP | IFF_RUNNING | IFF_LOWER_UP;
@@ -106,11 +106,11 @@ static bool read_some(void)
 		return true; /* not the kernel's */
 	left = (unsigned int)n;
 	for (const struct nlmsghdr *h = &buf.align; NLMSG_OK(h, left); h = NLMSG_NEXT(h, left))
-		message(h);
+		netlink_message(h);
 	return true;
 }
 
-static void readable(void *arg, uint32_t events)
+static void netlink_readable(void *arg, uint32_t events)
 {
 	(void)arg;
 	(void)events;
@@ -130,7 +130,7 @@ int netlink_start(void (*fn)(unsigned int ifindex, bool up))
 		return -errno;
 	err = bind(fd, (struct sockaddr *)&addr, sizeof(addr)) ? -errno : 0;
 	if (!err)
-		err = bg_watch(fd, EPOLLIN, readable, NULL);
+		err = bg_watch(fd, EPOLLIN, netlink_readable, NULL);
 	if (err) {
 		close(fd);
 		fd = -1;

@@ -95,7 +95,7 @@ static int open_nic(struct nic *nic)
 	return err;
 }
 
-static int look(struct nic_own *own)
+static int nic_look(struct nic_own *own)
 {
 	struct ibv_port_attr attr;
 	int err = query_port(&own->nic, &attr);
@@ -108,14 +108,14 @@ static int look(struct nic_own *own)
 	return 0;
 }
 
-static void work(struct job *job)
+static void nic_job(struct job *job)
 {
 	struct nic_own *own = (struct nic_own *)((char *)job - offsetof(struct nic_own, job));
 	struct nic *nic = &own->nic;
 
 	own->err = nic->ctx ? 0 : open_nic(nic);
 	if (!own->err)
-		own->err = look(own);
+		own->err = nic_look(own);
 	if (!own->err && !nic->ready) {
 		nic->link_up = own->port_active;
 		nic->ready = true;
@@ -143,12 +143,12 @@ void nic_look_again(struct nic_own *own)
 	worker_submit(own->nic.worker, &own->job);
 }
 
-static void retry(void *arg)
+static void nic_retry(void *arg)
 {
 	nic_look_again(arg);
 }
 
-static void failed(struct nic_own *own)
+static void nic_open_failed(struct nic_own *own)
 {
 	uint64_t delay = RETRY_FIRST_NS << (own->tries < 8 ? own->tries : 8);
 
@@ -158,7 +158,7 @@ static void failed(struct nic_own *own)
 	bg_timer_set(&own->retry, now_ns() + (delay < RETRY_LAST_NS ? delay : RETRY_LAST_NS));
 }
 
-static void seen(struct nic_own *own)
+static void nic_seen(struct nic_own *own)
 {
 	if (own->asked_at == own->events)
 		own->port_err = !own->port_active;
@@ -176,15 +176,15 @@ static void seen(struct nic_own *own)
 	nic_measure(own);
 }
 
-static void done(void *arg)
+static void nic_job_done(void *arg)
 {
 	struct nic_own *own = arg;
 
 	own->job_busy = false;
 	if (!own->err)
-		seen(own);
+		nic_seen(own);
 	else if (!own->nic.ready)
-		failed(own);
+		nic_open_failed(own);
 	if (own->look_again && own->nic.ready)
 		nic_look_again(own);
 }
@@ -201,9 +201,9 @@ static struct nic_own *new_nic(const char *name, uint8_t port, unsigned int inde
 	snprintf(own->nic.name, sizeof(own->nic.name), "%s", name);
 	own->nic.port = port;
 	own->nic.index = (uint8_t)index;
-	own->job.fn = work;
-	own->done = (struct bg_call){.fn = done, .arg = own};
-	own->retry = (struct bg_timer){.fn = retry, .arg = own};
+	own->job.fn = nic_job;
+	own->done = (struct bg_call){.fn = nic_job_done, .arg = own};
+	own->retry = (struct bg_timer){.fn = nic_retry, .arg = own};
 	nic_measure_init(own);
 	snprintf(thread, sizeof(thread), "shift %.9s", name);
 	own->nic.worker = worker_new(thread);

@@ -59,7 +59,7 @@ static unsigned int rank_like(const struct ibv_gid_entry *e, const union ibv_gid
 }
 
 /* The lowest index of the best rank; like NULL: by our own taste. */
-static int choose(const struct nic *nic, const union ibv_gid *like, union ibv_gid *gid)
+static int gid_choose(const struct nic *nic, const union ibv_gid *like, union ibv_gid *gid)
 {
 	unsigned int best = RANK_NONE, rank;
 	struct ibv_gid_entry *entries;
@@ -85,12 +85,12 @@ static int choose(const struct nic *nic, const union ibv_gid *like, union ibv_gi
 
 int nic_gid_like(const struct nic *nic, const union ibv_gid *like, union ibv_gid *gid)
 {
-	return choose(nic, like, gid);
+	return gid_choose(nic, like, gid);
 }
 
 int nic_gid_own(const struct nic *nic, union ibv_gid *gid)
 {
-	return choose(nic, NULL, gid);
+	return gid_choose(nic, NULL, gid);
 }
 
 /* soft-RoCE names its netdev in `parent`. */
@@ -119,7 +119,7 @@ unsigned int nic_ifindex(const struct nic *nic)
 	if (nic->port_attr.link_layer == IBV_LINK_LAYER_INFINIBAND)
 		return 0;
 	n = gid_table(nic, &entries);
-	if (choose(nic, NULL, &own) < 0)
+	if (gid_choose(nic, NULL, &own) < 0)
 		memset(&own, 0, sizeof(own));
 	for (ssize_t i = 0; i < n; i++) {
 		bool ours = !memcmp(&entries[i].gid, &own, sizeof(own));

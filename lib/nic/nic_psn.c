@@ -13,7 +13,7 @@ enum { TRIES_MAX = 4 };
 
 #define RETRY_FIRST_NS 2000000000ull
 
-static void failed(struct nic_own *own, const char *why)
+static void measure_failed(struct nic_own *own, const char *why)
 {
 	log_debug("%s: whether rq_psn is live cannot be measured: %s", own->nic.name, why);
 	if (own->measured_in_vain + 1 < TRIES_MAX)
@@ -21,7 +21,7 @@ static void failed(struct nic_own *own, const char *why)
 			     now_ns() + (RETRY_FIRST_NS << own->measured_in_vain++));
 }
 
-static void measured(struct nic *nic, enum stats_psn answer, const char *why)
+static void measure_done(struct nic *nic, enum stats_psn answer, const char *why)
 {
 	struct nic_own *own = nic_own(nic);
 	bool changed = answer != nic->psn;
@@ -29,7 +29,7 @@ static void measured(struct nic *nic, enum stats_psn answer, const char *why)
 	own->measuring = false;
 	nic->psn_tried = true;
 	if (answer == STATS_PSN_UNMEASURED) {
-		failed(own, why);
+		measure_failed(own, why);
 		return;
 	}
 	if (answer == STATS_PSN_LIVE)
@@ -48,16 +48,16 @@ void nic_measure(struct nic_own *own)
 	if (own->measuring || own->measured || !own->nic.link_up)
 		return;
 	own->measuring = true;
-	if (rq_psn_measure(&own->nic, measured))
-		measured(&own->nic, STATS_PSN_UNMEASURED, "no memory");
+	if (rq_psn_measure(&own->nic, measure_done))
+		measure_done(&own->nic, STATS_PSN_UNMEASURED, "no memory");
 }
 
-static void again(void *arg)
+static void measure_again(void *arg)
 {
 	nic_measure(arg);
 }
 
 void nic_measure_init(struct nic_own *own)
 {
-	own->measure_timer = (struct bg_timer){.fn = again, .arg = own};
+	own->measure_timer = (struct bg_timer){.fn = measure_again, .arg = own};
 }

@@ -68,7 +68,7 @@ static void netdev_changed(unsigned int ifindex, bool up)
 }
 
 /* What an event says of the port; others (QPs, CQs) are not about the link. */
-static void event(struct nic_own *own, enum ibv_event_type type)
+static void port_event(struct nic_own *own, enum ibv_event_type type)
 {
 	own->events++;
 	if (type == IBV_EVENT_PORT_ERR)
@@ -90,7 +90,7 @@ static void async_ready(void *arg, uint32_t events)
 		if (real.get_async_event(own->nic.ctx, &e))
 			break;
 		if (e.event_type == IBV_EVENT_DEVICE_FATAL || e.element.port_num == own->nic.port)
-			event(own, e.event_type);
+			port_event(own, e.event_type);
 		for (unsigned int j = 0; j < LISTENERS_MAX && listeners[j]; j++)
 			listeners[j](&own->nic, &e);
 		real.ack_async_event(&e);

@@ -28,18 +28,18 @@ enum { POLL_AT_ONCE = 16, POLLS_MAX = 64, SCRATCH_OFFSET = 4096 };
 
 static struct probe_nic nics[NICS_MAX];
 
-static void kick(struct probe *p);
+static void probe_start_job(struct probe *p);
 
 /* ---- time ---------------------------------------------------------------------------------- */
 
-static void set_timer(struct probe *p)
+static void probe_set_timer(struct probe *p)
 {
 	uint64_t at = p->post_ns < p->miss_ns ? p->post_ns : p->miss_ns;
 
 	bg_timer_set(&p->timer, at < p->arm_ns ? at : p->arm_ns);
 }
 
-static uint64_t deadline(const struct probe *p)
+static uint64_t probe_deadline(const struct probe *p)
 {
 	uint64_t d = p->rtt_ns + 4 * p->deviation_ns;
 
@@ -50,7 +50,7 @@ static uint64_t deadline(const struct probe *p)
 
 /* Smoothed as TCP does it (RFC 6298). What took much longer than any deadline is the end of an
  * outage, no round trip. */
-static void measure(struct probe *p, uint64_t took_ns)
+static void probe_measure_rtt(struct probe *p, uint64_t took_ns)
 {
 	uint64_t off = took_ns > p->rtt_ns ? took_ns - p->rtt_ns : p->rtt_ns - took_ns;
 
@@ -68,13 +68,13 @@ static void measure(struct probe *p, uint64_t took_ns)
 /* ---- life and death of the requester --------------------------------------------------------- */
 
 /* A probe that cannot even be posted is missed like one without an answer. */
-static void expect(struct probe *p)
+static void probe_expect(struct probe *p)
 {
 	if (p->connected && p->miss_ns == UINT64_MAX)
-		p->miss_ns = now_ns() + deadline(p);
+		p->miss_ns = now_ns() + probe_deadline(p);
 }
 
-static void died(struct probe *p, const char *why)
+static void probe_died(struct probe *p, const char *why)
 {
 	uint64_t pause = PAUSE_FIRST_NS << (p->deaths < 8 ? p->deaths : 8);
 
@@ -86,11 +86,11 @@ static void died(struct probe *p, const char *why)
 	 * a second later: too late if the link comes up at once. link_came_up() is faster. */
 	if (!p->nic->link_up)
 		pause = PAUSE_LINK_DOWN_NS;
-	expect(p);
+	probe_expect(p);
 	p->state = PROBE_DEAD;
 	p->post_ns = UINT64_MAX;
 	p->arm_ns = now_ns() + pause;
-	set_timer(p);
+	probe_set_timer(p);
 }
 
 static void post_new(struct probe *p, uint64_t now)
@@ -102,16 +102,16 @@ static void post_new(struct probe *p, uint64_t now)
 	p->sent[p->out].again = false;
 	p->large_next = !p->large_next;
 	if (!p->out++) {
-		p->miss_ns = now + deadline(p);
+		p->miss_ns = now + probe_deadline(p);
 		p->waiting_ns = now;
 	}
 	err = probe_post(p, 1);
 	if (err)
-		died(p, strerror(err));
+		probe_died(p, strerror(err));
 }
 
 /* Armed: send again what has no answer, or begin. */
-static void live(struct probe *p)
+static void probe_goes_live(struct probe *p)
 {
 	uint64_t now = now_ns();
 	int err;
@@ -126,14 +126,14 @@ static void live(struct probe *p)
 		p->sent[i].again = true;
 	err = probe_post(p, p->out);
 	if (err)
-		died(p, strerror(err));
-	set_timer(p);
+		probe_died(p, strerror(err));
+	probe_set_timer(p);
 }
 
-static void answered(struct probe *p, uint64_t now)
+static void probe_answered(struct probe *p, uint64_t now)
 {
 	if (!p->sent[0].again)
-		measure(p, now - p->sent[0].at_ns);
+		probe_measure_rtt(p, now - p->sent[0].at_ns);
 	p->psn = (p->psn + 1) & 0xffffff;
 	p->sent[0] = p->sent[1];
 	p->out--;
@@ -143,15 +143,15 @@ static void answered(struct probe *p, uint64_t now)
 	 * be the next thing that we see. */
 	p->miss_ns = UINT64_MAX;
 	if (p->out) {
-		p->miss_ns = p->sent[0].at_ns + deadline(p);
+		p->miss_ns = p->sent[0].at_ns + probe_deadline(p);
 		if (p->miss_ns < now + p->period_ns)
 			p->miss_ns = now + p->period_ns;
 	}
-	set_timer(p);
+	probe_set_timer(p);
 	p->result(p->arg, true);
 }
 
-static void completion(struct probe_nic *s, const struct ibv_wc *wc, uint64_t now)
+static void probe_completed(struct probe_nic *s, const struct ibv_wc *wc, uint64_t now)
 {
 	uint32_t slot = (uint32_t)(wc->wr_id >> 32);
 	struct probe *p = slot < s->slot_count ? s->slots[slot] : NULL;
@@ -159,12 +159,12 @@ static void completion(struct probe_nic *s, const struct ibv_wc *wc, uint64_t no
 	if (!p || p->incarnation != (uint32_t)wc->wr_id || p->state != PROBE_LIVE || !p->out)
 		return;
 	if (wc->status == IBV_WC_SUCCESS)
-		answered(p, now);
+		probe_answered(p, now);
 	else
-		died(p, ibv_wc_status_str(wc->status));
+		probe_died(p, ibv_wc_status_str(wc->status));
 }
 
-static void reap(struct probe_nic *s, struct ibv_cq *cq)
+static void probes_reap(struct probe_nic *s, struct ibv_cq *cq)
 {
 	struct ibv_wc wc[POLL_AT_ONCE];
 	uint64_t now = now_ns();
@@ -173,11 +173,11 @@ static void reap(struct probe_nic *s, struct ibv_cq *cq)
 	for (int i = 0; i < POLLS_MAX && n == POLL_AT_ONCE; i++) {
 		n = ibv_poll_cq(cq, POLL_AT_ONCE, wc);
 		for (int j = 0; j < n; j++)
-			completion(s, &wc[j], now);
+			probe_completed(s, &wc[j], now);
 	}
 }
 
-static void channel_ready(void *arg, uint32_t events)
+static void probes_channel_ready(void *arg, uint32_t events)
 {
 	struct probe_nic *s = arg;
 	struct ibv_cq *cq;
@@ -186,7 +186,7 @@ static void channel_ready(void *arg, uint32_t events)
 	while (!real.get_cq_event(s->channel, &cq, &context)) {
 		real.ack_cq_events(cq, 1);
 		ibv_req_notify_cq(cq, 0);
-		reap(s, cq);
+		probes_reap(s, cq);
 	}
 	if (events & (EPOLLERR | EPOLLHUP))
 		bg_unwatch(s->channel->fd); /* the device was taken away */
@@ -202,21 +202,21 @@ static void excuse_sleep(struct probe *p, uint64_t now)
 		p->miss_ns += now - p->timer.at_ns;
 }
 
-static void tick(void *arg)
+static void probe_tick(void *arg)
 {
 	struct probe *p = arg;
 	uint64_t now = now_ns();
 
 	excuse_sleep(p, now);
 	if (p->created)
-		reap(p->shared, p->cq->cq);
+		probes_reap(p->shared, p->cq->cq);
 	if (p->closing)
 		return;
-	now = now_ns(); /* not before what reap() has noted */
+	now = now_ns(); /* not before what probes_reap() has noted */
 	/* A NIC that says nothing, neither an answer nor an error: it may with the QP armed anew.
 	 */
 	if (p->state == PROBE_LIVE && p->out && now - p->waiting_ns > STUCK_NS)
-		died(p, "neither an answer nor an error");
+		probe_died(p, "neither an answer nor an error");
 	if (p->state == PROBE_LIVE && now >= p->post_ns) {
 		p->post_ns = now + p->period_ns;
 		if (p->out < PROBES_OUT_MAX)
@@ -225,15 +225,15 @@ static void tick(void *arg)
 	if (now >= p->arm_ns) {
 		p->arm_ns = UINT64_MAX;
 		p->arm_requester = p->connected;
-		kick(p);
+		probe_start_job(p);
 	}
 	if (now >= p->miss_ns) {
 		p->miss_ns = now + p->period_ns;
-		set_timer(p);
+		probe_set_timer(p);
 		p->result(p->arg, false);
 		return;
 	}
-	set_timer(p);
+	probe_set_timer(p);
 }
 
 /* ---- work for the resolver ------------------------------------------------------------------- */
@@ -244,7 +244,7 @@ static uint32_t first_psn(uint32_t psn, uint32_t serial)
 	return (psn + serial * 0x2f1d37u) & 0xffffff;
 }
 
-static void kick(struct probe *p)
+static void probe_start_job(struct probe *p)
 {
 	bool arm = p->created && p->connected;
 
@@ -262,8 +262,8 @@ static void kick(struct probe *p)
 		p->state = PROBE_ARMING;
 		p->incarnation = ++p->shared->incarnations;
 		p->post_ns = UINT64_MAX;
-		expect(p);
-		set_timer(p);
+		probe_expect(p);
+		probe_set_timer(p);
 	}
 	if (p->task.responder)
 		p->arm_responder = false;
@@ -291,7 +291,7 @@ static void take_address(struct probe *p)
 	p->own.mtu_bytes = addr.mtu_bytes;
 }
 
-static void created(struct probe *p)
+static void probe_created(struct probe *p)
 {
 	struct probe_nic *s = p->shared;
 
@@ -303,11 +303,11 @@ static void created(struct probe *p)
 	p->own.requester_qpn = p->requester->qp_num;
 	p->own.responder_qpn = p->responder->qp_num;
 	if (!s->watched)
-		s->watched = !bg_watch(s->channel->fd, EPOLLIN, channel_ready, s);
+		s->watched = !bg_watch(s->channel->fd, EPOLLIN, probes_channel_ready, s);
 	tell_address(p);
 }
 
-static void done(void *arg)
+static void probe_job_done(void *arg)
 {
 	struct probe *p = arg;
 
@@ -317,20 +317,20 @@ static void done(void *arg)
 		return;
 	}
 	if (p->closing) {
-		kick(p);
+		probe_start_job(p);
 		return;
 	}
 	if (p->task.err) {
 		p->arm_responder |= p->task.responder;
-		died(p, strerror(-p->task.err));
+		probe_died(p, strerror(-p->task.err));
 	} else if (p->task.create) {
-		created(p);
+		probe_created(p);
 	} else if (p->task.requester && !p->arm_requester) {
-		live(p);
+		probe_goes_live(p);
 	}
 	/* A failed one waits for its timer. */
 	if (!p->task.err)
-		kick(p);
+		probe_start_job(p);
 }
 
 /* ---- changes of address ---------------------------------------------------------------------- */
@@ -356,7 +356,7 @@ static void nic_event(struct nic *nic, const struct ibv_async_event *event)
 		if (!p || !p->created || p->responder != event->element.qp)
 			continue;
 		renew_responder(p);
-		kick(p);
+		probe_start_job(p);
 	}
 }
 
@@ -364,7 +364,7 @@ static void link_came_up(struct probe *p)
 {
 	if (p->state == PROBE_DEAD) {
 		p->arm_ns = now_ns();
-		set_timer(p);
+		probe_set_timer(p);
 	}
 }
 
@@ -383,7 +383,7 @@ static void nic_changed(struct nic *nic)
 		if (memcmp(&before, &p->own.gid, sizeof(before))) {
 			p->arm_requester = p->connected;
 			renew_responder(p);
-			kick(p);
+			probe_start_job(p);
 		} else if (nic->link_up) {
 			link_came_up(p);
 		}
@@ -413,8 +413,8 @@ void probe_connect(struct probe *p, const struct probe_addr *peer)
 		p->arm_responder = true;
 	else if (moved)
 		renew_responder(p);
-	kick(p);
-	set_timer(p);
+	probe_start_job(p);
+	probe_set_timer(p);
 }
 
 /* ---- the rest of the interface ----------------------------------------------------------------
@@ -458,14 +458,14 @@ struct probe *probe_new(struct nic *nic, void (*result)(void *arg, bool answered
 	p->result = result;
 	p->arg = arg;
 	p->job.fn = probe_job;
-	p->done = (struct bg_call){.fn = done, .arg = p};
-	p->timer = (struct bg_timer){.fn = tick, .arg = p};
+	p->done = (struct bg_call){.fn = probe_job_done, .arg = p};
+	p->timer = (struct bg_timer){.fn = probe_tick, .arg = p};
 	p->post_ns = p->miss_ns = p->arm_ns = UINT64_MAX;
 	if (getrandom(&p->own.psn, sizeof(p->own.psn), GRND_NONBLOCK) < 0)
 		p->own.psn = (uint32_t)now_ns();
 	p->own.psn &= 0xffffff;
 	probe_timing(p, 0, 0, 0);
-	kick(p);
+	probe_start_job(p);
 	return p;
 }
 
@@ -477,7 +477,7 @@ void probe_free(struct probe *p)
 	p->shared->slots[p->slot] = NULL;
 	bg_timer_set(&p->timer, UINT64_MAX);
 	p->post_ns = p->miss_ns = p->arm_ns = UINT64_MAX;
-	kick(p);
+	probe_start_job(p);
 }
 
 int probe_address(const struct probe *p, struct probe_addr *addr)

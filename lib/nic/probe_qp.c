@@ -20,20 +20,20 @@ enum {
 	RNR_RETRIES = 7,
 };
 
-static int failed(void)
+static int task_failed(void)
 {
 	return -(errno ? errno : EIO);
 }
 
 /* ---- what the probes of a NIC share --------------------------------------------------------- */
 
-static int make_memory(struct probe_nic *s)
+static int probe_make_memory(struct probe_nic *s)
 {
 	s->memory = mmap(NULL, 2 * SCRATCH_BYTES, PROT_READ | PROT_WRITE,
 			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (s->memory == MAP_FAILED) {
 		s->memory = NULL;
-		return failed();
+		return task_failed();
 	}
 	madvise(s->memory, 2 * SCRATCH_BYTES, MADV_DONTFORK);
 	s->mr = real.reg_mr(s->nic->pd, s->memory, 2 * SCRATCH_BYTES,
@@ -42,14 +42,14 @@ static int make_memory(struct probe_nic *s)
 		return 0;
 	munmap(s->memory, 2 * SCRATCH_BYTES);
 	s->memory = NULL;
-	return failed();
+	return task_failed();
 }
 
 static int make_channel(struct probe_nic *s)
 {
 	s->channel = real.create_comp_channel(s->nic->ctx);
 	if (!s->channel)
-		return failed();
+		return task_failed();
 	fcntl(s->channel->fd, F_SETFL, fcntl(s->channel->fd, F_GETFL) | O_NONBLOCK);
 	return 0;
 }
@@ -80,7 +80,7 @@ static struct probe_cq *get_cq(struct probe_nic *s)
 
 /* ---- making and unmaking -------------------------------------------------------------------- */
 
-static struct ibv_qp *make_qp(struct probe *p)
+static struct ibv_qp *probe_make_qp(struct probe *p)
 {
 	struct ibv_qp_init_attr attr = {.qp_type = IBV_QPT_RC,
 					.send_cq = p->cq->cq,
@@ -94,7 +94,7 @@ static struct ibv_qp *make_qp(struct probe *p)
 	return real.create_qp(p->nic->pd, &attr);
 }
 
-static void destroy(struct probe *p)
+static void probe_destroy_qps(struct probe *p)
 {
 	if (p->requester)
 		real.destroy_qp(p->requester);
@@ -106,10 +106,10 @@ static void destroy(struct probe *p)
 	p->cq = NULL;
 }
 
-static int create(struct probe *p)
+static int probe_create_qps(struct probe *p)
 {
 	struct probe_nic *s = p->shared;
-	int err = s->mr ? 0 : make_memory(s);
+	int err = s->mr ? 0 : probe_make_memory(s);
 
 	if (!err && !s->channel)
 		err = make_channel(s);
@@ -117,13 +117,13 @@ static int create(struct probe *p)
 		return err;
 	p->cq = get_cq(s);
 	if (p->cq)
-		p->requester = make_qp(p);
+		p->requester = probe_make_qp(p);
 	if (p->requester)
-		p->responder = make_qp(p);
+		p->responder = probe_make_qp(p);
 	if (p->responder)
 		return 0;
-	err = failed();
-	destroy(p);
+	err = task_failed();
+	probe_destroy_qps(p);
 	return err;
 }
 
@@ -219,9 +219,9 @@ void probe_job(struct job *job)
 	int err = 0;
 
 	if (p->task.destroy)
-		destroy(p);
+		probe_destroy_qps(p);
 	if (p->task.create)
-		err = create(p);
+		err = probe_create_qps(p);
 	if (!err && p->task.responder)
 		err = arm_responder(p);
 	if (!err && p->task.requester)

@@ -62,7 +62,7 @@ struct rq_psn_measuring {
 
 /* ---- rq_psn --------------------------------------------------------------------------------- */
 
-static void nap(long us)
+static void nap_us(long us)
 {
 	struct timespec t = {.tv_nsec = us * 1000};
 
@@ -89,7 +89,7 @@ bool rq_psn_at_rest(const struct nic *nic, struct ibv_qp *qp, uint32_t *psn)
 	for (int tries = 0; tries < REST_TRIES; tries++) {
 		if (!rq_psn_query(qp, &before))
 			return false;
-		nap(1000);
+		nap_us(1000);
 		if (!rq_psn_query(qp, psn))
 			return false;
 		if (*psn == before)
@@ -100,7 +100,7 @@ bool rq_psn_at_rest(const struct nic *nic, struct ibv_qp *qp, uint32_t *psn)
 
 /* ---- what it is measured with --------------------------------------------------------------- */
 
-static bool make_memory(struct rq_psn_measuring *l)
+static bool pair_make_memory(struct rq_psn_measuring *l)
 {
 	size_t sink = RQ_PSN_PARTS * l->nic->mtu_bytes;
 	size_t source = sink + RQ_PSN_WRITES * sizeof(*l->source);
@@ -122,7 +122,7 @@ static bool make_memory(struct rq_psn_measuring *l)
 	return l->mr;
 }
 
-static struct ibv_qp *make_qp(struct rq_psn_measuring *l)
+static struct ibv_qp *pair_make_qp(struct rq_psn_measuring *l)
 {
 	struct ibv_qp_init_attr attr = {.qp_type = IBV_QPT_RC,
 					.send_cq = l->cq,
@@ -136,20 +136,20 @@ static struct ibv_qp *make_qp(struct rq_psn_measuring *l)
 	return real.create_qp(l->nic->pd, &attr);
 }
 
-static bool make(struct rq_psn_measuring *l)
+static bool pair_make(struct rq_psn_measuring *l)
 {
 	l->gid_index = nic_gid_own(l->nic, &l->gid);
-	if (!make_memory(l))
+	if (!pair_make_memory(l))
 		return false;
 	l->cq = real.create_cq(l->nic->ctx, 2 * RQ_PSN_WRITES, NULL, NULL, 0);
 	if (l->cq)
-		l->a = make_qp(l);
+		l->a = pair_make_qp(l);
 	if (l->a)
-		l->b = make_qp(l);
+		l->b = pair_make_qp(l);
 	return l->b;
 }
 
-static void unmake(struct rq_psn_measuring *l)
+static void pair_unmake(struct rq_psn_measuring *l)
 {
 	if (l->b)
 		real.destroy_qp(l->b);
@@ -171,8 +171,8 @@ static bool to_state(struct ibv_qp *qp, enum ibv_qp_state state)
 }
 
 /* To RTS, like a QP of a connection, with PSNs from `first` in both directions. */
-static bool arm(const struct rq_psn_measuring *l, struct ibv_qp *qp, const struct ibv_qp *peer,
-		uint32_t first)
+static bool pair_arm(const struct rq_psn_measuring *l, struct ibv_qp *qp, const struct ibv_qp *peer,
+		     uint32_t first)
 {
 	const struct nic *nic = l->nic;
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT,
@@ -216,7 +216,7 @@ static bool arm(const struct rq_psn_measuring *l, struct ibv_qp *qp, const struc
 
 /* ---- a round -------------------------------------------------------------------------------- */
 
-static bool post(const struct rq_psn_measuring *l, unsigned int from, unsigned int to)
+static bool round_post(const struct rq_psn_measuring *l, unsigned int from, unsigned int to)
 {
 	for (unsigned int i = from; i < to; i++) {
 		struct ibv_sge sge = {.addr = (uintptr_t)(l->source + i),
@@ -248,7 +248,7 @@ static bool wait_for(const struct rq_psn_measuring *l, unsigned int n, unsigned 
 		if (polled < 0 || (!polled && !poll_deadline_left(&deadline)))
 			return false;
 		if (!polled) {
-			nap(50);
+			nap_us(50);
 			continue;
 		}
 		*acked += wc.status == IBV_WC_SUCCESS;
@@ -258,7 +258,7 @@ static bool wait_for(const struct rq_psn_measuring *l, unsigned int n, unsigned 
 }
 
 /* As a connection's (lib/conn/fence_qp.c). */
-static bool fence(const struct rq_psn_measuring *l, uint32_t *psn)
+static bool pair_fence(const struct rq_psn_measuring *l, uint32_t *psn)
 {
 	if (l->nic->is_rxe && !to_state(l->b, IBV_QPS_RESET))
 		return false;
@@ -266,7 +266,8 @@ static bool fence(const struct rq_psn_measuring *l, uint32_t *psn)
 }
 
 /* The facts of a round; or what it failed in. */
-static const char *play(struct rq_psn_measuring *l, const struct plan *plan, struct rq_psn_facts *f)
+static const char *round_play(struct rq_psn_measuring *l, const struct plan *plan,
+			      struct rq_psn_facts *f)
 {
 	*f = (struct rq_psn_facts){.mtu = l->nic->mtu_bytes,
 				   .first = plan->wrap ? SHIFT_PSN_MASK - RQ_PSN_WRITES
@@ -275,23 +276,23 @@ static const char *play(struct rq_psn_measuring *l, const struct plan *plan, str
 				   .posted = RQ_PSN_WRITES};
 	for (unsigned int i = 0; i < RQ_PSN_PARTS; i++)
 		l->sink[i * f->mtu / sizeof(*l->sink)] = 0;
-	if (!arm(l, l->b, l->a, f->first) || !arm(l, l->a, l->b, f->first))
+	if (!pair_arm(l, l->b, l->a, f->first) || !pair_arm(l, l->a, l->b, f->first))
 		return "the QPs cannot be connected";
 	if (!rq_psn_query(l->b, &f->armed))
 		return "no answer to a query";
-	if (!post(l, 0, plan->idle) || !wait_for(l, plan->idle, &f->acked) ||
+	if (!round_post(l, 0, plan->idle) || !wait_for(l, plan->idle, &f->acked) ||
 	    f->acked != plan->idle)
 		return "what is sent to itself does not arrive";
 	if (!rq_psn_at_rest(l->nic, l->b, &f->idle))
 		return "no answer to a query";
-	if (!post(l, plan->idle, plan->racing) || !to_state(l->b, IBV_QPS_ERR) ||
-	    !post(l, plan->racing, RQ_PSN_WRITES))
+	if (!round_post(l, plan->idle, plan->racing) || !to_state(l->b, IBV_QPS_ERR) ||
+	    !round_post(l, plan->racing, RQ_PSN_WRITES))
 		return "a request or ERR is refused";
-	if (!fence(l, &f->stopped))
+	if (!pair_fence(l, &f->stopped))
 		return "the fence is not complete";
 	if (!to_state(l->a, IBV_QPS_ERR) || !wait_for(l, RQ_PSN_WRITES - plan->idle, &f->acked))
 		return "requests do not flush";
-	nap(1000);
+	nap_us(1000);
 	if (!rq_psn_query(l->b, &f->later))
 		return "no answer to a query";
 	for (unsigned int i = 0; i < RQ_PSN_PARTS; i++)
@@ -302,12 +303,13 @@ static const char *play(struct rq_psn_measuring *l, const struct plan *plan, str
 /* ---- all of them ---------------------------------------------------------------------------- */
 
 /* true: there is an answer. */
-static bool run_round(struct rq_psn_measuring *l)
+static bool round_run(struct rq_psn_measuring *l)
 {
 	struct rq_psn_facts facts;
 
 	l->answer = STATS_PSN_UNMEASURED;
-	l->why = l->b || make(l) ? play(l, &plans[l->round], &facts) : "QPs cannot be made";
+	l->why = l->b || pair_make(l) ? round_play(l, &plans[l->round], &facts)
+				      : "QPs cannot be made";
 	if (l->why)
 		return true;
 	l->why = rq_psn_contradiction(&facts);
@@ -315,21 +317,21 @@ static bool run_round(struct rq_psn_measuring *l)
 	return l->why || ++l->round == sizeof(plans) / sizeof(*plans);
 }
 
-static void run(struct job *job)
+static void measuring_run(struct job *job)
 {
 	struct rq_psn_measuring *l =
 		(struct rq_psn_measuring *)((char *)job - offsetof(struct rq_psn_measuring, job));
 
 	/* Behind what others have to do on the resolver: a switch shall not wait for this. */
-	if (!run_round(l)) {
+	if (!round_run(l)) {
 		worker_submit(l->nic->resolver, &l->job);
 		return;
 	}
-	unmake(l);
+	pair_unmake(l);
 	bg_call(&l->call);
 }
 
-static void over(void *arg)
+static void measuring_over(void *arg)
 {
 	struct rq_psn_measuring *l = arg;
 
@@ -346,8 +348,8 @@ int rq_psn_measure(struct nic *nic,
 		return -ENOMEM;
 	l->nic = nic;
 	l->done = done;
-	l->job.fn = run;
-	l->call = (struct bg_call){.fn = over, .arg = l};
+	l->job.fn = measuring_run;
+	l->call = (struct bg_call){.fn = measuring_over, .arg = l};
 	worker_submit(nic->resolver, &l->job);
 	return 0;
 }

@@ -43,7 +43,7 @@ struct range {
 
 /* How many packets leave memory as it is: the walk of a NIC that executes them in order. Several
  * numbers, as a WRITE without data leaves no trace. false: none does. */
-static bool executed(const struct rq_psn_facts *f, struct range *r)
+static bool packets_executed(const struct rq_psn_facts *f, struct range *r)
 {
 	uint64_t memory[RQ_PSN_PARTS] = {0}, n = 0;
 	bool found = !memcmp(memory, f->seen, sizeof(memory));
@@ -79,7 +79,7 @@ const char *rq_psn_contradiction(const struct rq_psn_facts *f)
 		return "it changes behind the fence";
 	if (shift_psn_unwrap(f->stopped, f->first, acked, posted, &k))
 		return "it is not between what was acknowledged and what was sent";
-	if (!executed(f, &r))
+	if (!packets_executed(f, &r))
 		return "memory is not written in the order of the packets";
 	if (k < r.min || k > r.max)
 		return "it is not what memory shows";

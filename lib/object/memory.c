@@ -256,7 +256,7 @@ struct region {
 	int fd; /* the caller's */
 };
 
-static void registered(struct ibv_mr *real_mr, const struct region *r)
+static void region_registered(struct ibv_mr *real_mr, const struct region *r)
 {
 	struct vpd *pd = real_mr ? vpd_find(real_mr->pd) : NULL;
 	struct vmr *mr;
@@ -289,7 +289,7 @@ struct ibv_mr *hook_registered(struct ibv_mr *real_mr, uint64_t addr_or_offset, 
 			   .dmabuf = fd >= 0,
 			   .fd = fd};
 
-	registered(real_mr, &r);
+	region_registered(real_mr, &r);
 	return real_mr;
 }
 
@@ -333,8 +333,8 @@ static struct region region_of(const struct vmr *mr)
 }
 
 /* A new translation is plain memory at its own address. */
-static struct region changed(const struct region *old, int flags, void *addr, size_t length,
-			     int access)
+static struct region region_changed(const struct region *old, int flags, void *addr, size_t length,
+				    int access)
 {
 	struct region r = *old;
 
@@ -364,9 +364,9 @@ int hook_rereg_mr(struct ibv_mr *real_mr, int flags, struct ibv_pd *real_pd, voi
 	ret = quietly(real.rereg_mr(real_mr, flags, real_pd, addr, length, access));
 	/* After an error (but a refused input) the MR's state is unknown: it has no shadow then. */
 	if (!ret || ret == IBV_REREG_MR_ERR_INPUT) {
-		struct region now = ret ? r : changed(&r, flags, addr, length, access);
+		struct region now = ret ? r : region_changed(&r, flags, addr, length, access);
 
-		registered(real_mr, &now);
+		region_registered(real_mr, &now);
 	}
 	if (r.fd >= 0)
 		close(r.fd);

@@ -55,7 +55,7 @@ static void barrier_put(struct barrier *b, bool is_job)
 	free(b);
 }
 
-static void run(struct job *job)
+static void obj_job_run(struct job *job)
 {
 	struct obj_job *j = (struct obj_job *)job;
 
@@ -66,14 +66,15 @@ static void run(struct job *job)
 	free(j);
 }
 
-static bool submit(struct object *obj, struct nic *nic, void (*fn)(struct object *, struct nic *),
-		   struct barrier *b)
+static bool obj_job_submit(struct object *obj, struct nic *nic,
+			   void (*fn)(struct object *, struct nic *), struct barrier *b)
 {
 	struct obj_job *j = calloc(1, sizeof(*j));
 
 	if (!j)
 		return false;
-	*j = (struct obj_job){.job.fn = run, .obj = obj, .nic = nic, .fn = fn, .barrier = b};
+	*j = (struct obj_job){
+		.job.fn = obj_job_run, .obj = obj, .nic = nic, .fn = fn, .barrier = b};
 	object_get(obj);
 	worker_submit(nic->worker, &j->job);
 	return true;
@@ -82,7 +83,7 @@ static bool submit(struct object *obj, struct nic *nic, void (*fn)(struct object
 bool object_job(struct object *obj, struct nic *nic,
 		void (*fn)(struct object *obj, struct nic *nic))
 {
-	return submit(obj, nic, fn, NULL);
+	return obj_job_submit(obj, nic, fn, NULL);
 }
 
 static struct barrier *barrier_new(unsigned int jobs)
@@ -111,7 +112,7 @@ void object_jobs_wait(struct object *obj, struct nic *const *nics, unsigned int 
 				 .tv_nsec = (long)(end % 1000000000)};
 
 	for (unsigned int i = 0; i < n; i++)
-		if (!submit(obj, nics[i], fn, b) && b)
+		if (!obj_job_submit(obj, nics[i], fn, b) && b)
 			barrier_put(b, true);
 	if (!b)
 		return;

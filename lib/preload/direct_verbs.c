@@ -33,7 +33,7 @@ struct verb {
 };
 
 /* NULL: the library is not loaded, or too old. */
-static void *find(const struct verb *verb)
+static void *direct_verb_find(const struct verb *verb)
 {
 	void *sym = dlvsym(RTLD_NEXT, verb->name, verb->version);
 	void *handle;
@@ -54,9 +54,9 @@ static void *find(const struct verb *verb)
 /* --- the queues of an object ------------------------------------------------------------------ */
 
 /* Errors are positive here. */
-static int init_obj(const struct verb *verb, struct dv_obj *obj, uint64_t types)
+static int direct_init_obj(const struct verb *verb, struct dv_obj *obj, uint64_t types)
 {
-	int (*real_one)(struct dv_obj *, uint64_t) = find(verb);
+	int (*real_one)(struct dv_obj *, uint64_t) = direct_verb_find(verb);
 	int err = 0;
 
 	if (!real_one)
@@ -71,7 +71,7 @@ EXPORT int mlx5dv_init_obj(struct dv_obj *obj, uint64_t types)
 {
 	static const struct verb verb = {"libmlx5.so.1", "mlx5dv_init_obj", "MLX5_1.2"};
 
-	return init_obj(&verb, obj, types);
+	return direct_init_obj(&verb, obj, types);
 }
 
 /* Differs in what it writes, not in what it is given. */
@@ -79,7 +79,7 @@ EXPORT int mlx5dv_init_obj_1_0(struct dv_obj *obj, uint64_t types)
 {
 	static const struct verb verb = {"libmlx5.so.1", "mlx5dv_init_obj", "MLX5_1.0"};
 
-	return init_obj(&verb, obj, types);
+	return direct_init_obj(&verb, obj, types);
 }
 __asm__(".symver mlx5dv_init_obj_1_0, mlx5dv_init_obj@MLX5_1.0");
 
@@ -87,16 +87,16 @@ EXPORT int mlx4dv_init_obj(struct dv_obj *obj, uint64_t types)
 {
 	static const struct verb verb = {"libmlx4.so.1", "mlx4dv_init_obj", "MLX4_1.0"};
 
-	return init_obj(&verb, obj, types);
+	return direct_init_obj(&verb, obj, types);
 }
 
 /* --- QPs made there --------------------------------------------------------------------------- */
 
-static struct ibv_qp *create_qp(const struct verb *verb, struct ibv_context *ctx,
-				struct ibv_qp_init_attr_ex *attr, void *more)
+static struct ibv_qp *direct_create_qp(const struct verb *verb, struct ibv_context *ctx,
+				       struct ibv_qp_init_attr_ex *attr, void *more)
 {
 	struct ibv_qp *(*real_one)(struct ibv_context *, struct ibv_qp_init_attr_ex *,
-				   void *) = find(verb);
+				   void *) = direct_verb_find(verb);
 	struct ibv_qp *qp;
 
 	if (!real_one) {
@@ -116,7 +116,7 @@ EXPORT struct ibv_qp *mlx5dv_create_qp(struct ibv_context *ctx, struct ibv_qp_in
 {
 	static const struct verb verb = {"libmlx5.so.1", "mlx5dv_create_qp", "MLX5_1.3"};
 
-	return create_qp(&verb, ctx, attr, more);
+	return direct_create_qp(&verb, ctx, attr, more);
 }
 
 EXPORT struct ibv_qp *mlx4dv_create_qp(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr,
@@ -124,5 +124,5 @@ EXPORT struct ibv_qp *mlx4dv_create_qp(struct ibv_context *ctx, struct ibv_qp_in
 {
 	static const struct verb verb = {"libmlx4.so.1", "mlx4dv_create_qp", "MLX4_1.0"};
 
-	return create_qp(&verb, ctx, attr, more);
+	return direct_create_qp(&verb, ctx, attr, more);
 }

@@ -33,7 +33,7 @@
 
 struct ibv_context *verbs_open_device(struct ibv_device *device, void *private_data);
 
-static bool passing(void)
+static bool must_pass(void)
 {
 	return real_init() != 0 || hooks_off;
 }
@@ -42,7 +42,7 @@ EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
 	struct ibv_context *ctx;
 
-	if (passing())
+	if (must_pass())
 		return REAL(NULL, open_device, device);
 	hooks_off = true;
 	ctx = real.open_device(device);
@@ -55,7 +55,7 @@ EXPORT struct ibv_context *verbs_open_device(struct ibv_device *device, void *pr
 {
 	struct ibv_context *ctx;
 
-	if (passing())
+	if (must_pass())
 		return REAL(NULL, verbs_open_device, device, private_data);
 	hooks_off = true;
 	ctx = REAL(NULL, verbs_open_device, device, private_data);
@@ -67,7 +67,7 @@ EXPORT struct ibv_context *ibv_import_device(int cmd_fd)
 {
 	struct ibv_context *ctx;
 
-	if (passing())
+	if (must_pass())
 		return REAL(NULL, import_device, cmd_fd);
 	hooks_off = true;
 	ctx = REAL(NULL, import_device, cmd_fd);
@@ -77,28 +77,28 @@ EXPORT struct ibv_context *ibv_import_device(int cmd_fd)
 
 EXPORT int ibv_close_device(struct ibv_context *ctx)
 {
-	if (passing())
+	if (must_pass())
 		return REAL(EOPNOTSUPP, close_device, ctx);
 	return hook_close_device(ctx);
 }
 
 EXPORT int ibv_get_async_event(struct ibv_context *ctx, struct ibv_async_event *event)
 {
-	if (passing())
+	if (must_pass())
 		return REAL(-1, get_async_event, ctx, event);
 	return hook_get_async_event(ctx, event);
 }
 
 EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *ctx)
 {
-	if (passing())
+	if (must_pass())
 		return REAL(NULL, alloc_pd, ctx);
 	return hook_alloc_pd(ctx);
 }
 
 EXPORT int ibv_dealloc_pd(struct ibv_pd *pd)
 {
-	if (passing())
+	if (must_pass())
 		return REAL(EOPNOTSUPP, dealloc_pd, pd);
 	return hook_dealloc_pd(pd);
 }
@@ -108,7 +108,7 @@ EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, i
 	uint64_t at = (uintptr_t)addr;
 	struct ibv_mr *mr;
 
-	if (passing())
+	if (must_pass())
 		return REAL(NULL, reg_mr, pd, addr, length, access);
 	mr = with_room(pd->context, real.reg_mr(pd, addr, length, access));
 	return hook_registered(mr, at, length, at, (unsigned int)access, -1);
@@ -119,7 +119,7 @@ EXPORT struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t leng
 {
 	struct ibv_mr *mr;
 
-	if (passing())
+	if (must_pass())
 		return REAL(NULL, reg_mr_iova, pd, addr, length, iova, access);
 	mr = with_room(pd->context, REAL(NULL, reg_mr_iova, pd, addr, length, iova, access));
 	return hook_registered(mr, (uintptr_t)addr, length, iova, (unsigned int)access, -1);
@@ -130,7 +130,7 @@ EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t len
 {
 	struct ibv_mr *mr;
 
-	if (passing())
+	if (must_pass())
 		return REAL(NULL, reg_mr_iova2, pd, addr, length, iova, access);
 	mr = with_room(pd->context, REAL(NULL, reg_mr_iova2, pd, addr, length, iova, access));
 	return hook_registered(mr, (uintptr_t)addr, length, iova, access, -1);
@@ -141,7 +141,7 @@ EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size
 {
 	struct ibv_mr *mr;
 
-	if (passing())
+	if (must_pass())
 		return REAL(NULL, reg_dmabuf_mr, pd, offset, length, iova, fd, access);
 	mr = with_room(pd->context,
 		       REAL(NULL, reg_dmabuf_mr, pd, offset, length, iova, fd, access));
@@ -151,14 +151,14 @@ EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size
 EXPORT int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
 			int access)
 {
-	if (passing())
+	if (must_pass())
 		return REAL(EOPNOTSUPP, rereg_mr, mr, flags, pd, addr, length, access);
 	return hook_rereg_mr(mr, flags, pd, addr, length, access);
 }
 
 EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
 {
-	if (passing())
+	if (must_pass())
 		return REAL(EOPNOTSUPP, dereg_mr, mr);
 	return hook_dereg_mr(mr);
 }
@@ -168,7 +168,7 @@ EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *ctx, int cqe, void *cq_c
 {
 	struct ibv_cq *cq;
 
-	if (passing())
+	if (must_pass())
 		return REAL(NULL, create_cq, ctx, cqe, cq_context, channel, comp_vector);
 	cq = with_room(ctx, real.create_cq(ctx, cqe, cq_context, channel, comp_vector));
 	return hook_created_cq(cq, channel);
@@ -176,21 +176,21 @@ EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *ctx, int cqe, void *cq_c
 
 EXPORT int ibv_resize_cq(struct ibv_cq *cq, int cqe)
 {
-	if (passing())
+	if (must_pass())
 		return REAL(EOPNOTSUPP, resize_cq, cq, cqe);
 	return hook_resize_cq(cq, cqe);
 }
 
 EXPORT int ibv_destroy_cq(struct ibv_cq *cq)
 {
-	if (passing())
+	if (must_pass())
 		return REAL(EOPNOTSUPP, destroy_cq, cq);
 	return hook_destroy_cq(cq);
 }
 
 EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
-	if (passing())
+	if (must_pass())
 		return REAL(NULL, create_qp, pd, attr);
 	return hook_create_qp(pd, attr);
 }
@@ -198,21 +198,21 @@ EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *
 EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
 			struct ibv_qp_init_attr *init_attr)
 {
-	if (passing())
+	if (must_pass())
 		return REAL(EOPNOTSUPP, query_qp, qp, attr, attr_mask, init_attr);
 	return hook_query_qp(qp, attr, attr_mask, init_attr);
 }
 
 EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
 {
-	if (passing())
+	if (must_pass())
 		return REAL(EOPNOTSUPP, modify_qp, qp, attr, attr_mask);
 	return hook_modify_qp(qp, attr, attr_mask);
 }
 
 EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
 {
-	if (passing())
+	if (must_pass())
 		return REAL(EOPNOTSUPP, destroy_qp, qp);
 	return hook_destroy_qp(qp);
 }

@@ -27,16 +27,16 @@ static int rail_on(const struct vqp *v, const char *nic)
 
 /* --- migrate --------------------------------------------------------------------------------- */
 
-static bool usable(const struct vqp *v, uint8_t i)
+static bool rail_is_usable(const struct vqp *v, uint8_t i)
 {
 	return (!i || v->rails.twin[i].clean) &&
 	       !((v->rails.vetoed | v->rails.keyless) & 1u << i) && v->dev->nic[i]->link_up;
 }
 
-static bool move_from(struct vqp *v, uint8_t rail)
+static bool conn_move_from(struct vqp *v, uint8_t rail)
 {
 	for (uint8_t i = 0; i < v->setup.peer_rails; i++)
-		if (i != rail && usable(v, i)) {
+		if (i != rail && rail_is_usable(v, i)) {
 			vqp_rail_say(v, SHIFT_EV_MIGRATE, i);
 			return true;
 		}
@@ -54,12 +54,12 @@ static void migrate_one(struct vqp *v, void *arg)
 	vqp_enter(v);
 	v->rails.vetoed |= 1u << rail;
 	if (vqp_rail(v) == rail)
-		o->count += move_from(v, (uint8_t)rail);
+		o->count += conn_move_from(v, (uint8_t)rail);
 	vqp_rail_say(v, SHIFT_EV_RAIL_DIRTY, (uint8_t)rail);
 	vqp_leave(v);
 }
 
-static int migrate(const char *nic, char *answer, size_t bytes)
+static int order_migrate(const char *nic, char *answer, size_t bytes)
 {
 	struct order o = {.nic = nic};
 
@@ -71,7 +71,7 @@ static int migrate(const char *nic, char *answer, size_t bytes)
 
 /* --- failback -------------------------------------------------------------------------------- */
 
-static void allow(struct vqp *v, uint8_t i)
+static void rail_allow(struct vqp *v, uint8_t i)
 {
 	if (!(v->rails.vetoed & 1u << i))
 		return;
@@ -87,7 +87,7 @@ static void failback_one(struct vqp *v, void *arg)
 		return;
 	vqp_enter(v);
 	for (uint8_t i = 0; i < v->setup.peer_rails; i++)
-		allow(v, i);
+		rail_allow(v, i);
 	if (vqp_rail(v)) {
 		vqp_rail_say(v, SHIFT_EV_MIGRATE, 0);
 		o->count++;
@@ -95,7 +95,7 @@ static void failback_one(struct vqp *v, void *arg)
 	vqp_leave(v);
 }
 
-static int failback(const char *nic, char *answer, size_t bytes)
+static int order_failback(const char *nic, char *answer, size_t bytes)
 {
 	struct order o = {.nic = nic};
 
@@ -146,7 +146,7 @@ static void break_one(struct vqp *v, void *arg)
 	o->count++;
 }
 
-static int qp_error(uint32_t qpn, char *answer, size_t bytes)
+static int order_qp_error(uint32_t qpn, char *answer, size_t bytes)
 {
 	struct order o = {.qpn = qpn};
 
@@ -162,7 +162,7 @@ static int qp_error(uint32_t qpn, char *answer, size_t bytes)
 void operator_start(void)
 {
 	static const struct control_calls calls = {
-		.migrate = migrate, .failback = failback, .qp_error = qp_error};
+		.migrate = order_migrate, .failback = order_failback, .qp_error = order_qp_error};
 	int err = stats_path() ? control_open(stats_path(), &calls) : 0;
 
 	if (err)

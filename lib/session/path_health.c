@@ -15,7 +15,7 @@ struct result {
 	bool all; /* not only those in the middle of something */
 };
 
-static void tell(struct vqp *v, void *arg)
+static void conn_tell(struct vqp *v, void *arg)
 {
 	struct result *r = arg;
 
@@ -42,7 +42,7 @@ struct traffic {
 	uint64_t done;
 };
 
-static bool uses(const struct vqp *v, const struct tracked_path *path)
+static bool conn_uses(const struct vqp *v, const struct tracked_path *path)
 {
 	for (uint8_t i = 0; i < v->dev->rails; i++)
 		if (v->rails.twin[i].path == &path->path)
@@ -50,12 +50,12 @@ static bool uses(const struct vqp *v, const struct tracked_path *path)
 	return false;
 }
 
-static void look_at(struct vqp *v, void *arg)
+static void conn_look_at(struct vqp *v, void *arg)
 {
 	struct traffic *t = arg;
 	struct shift_conn_view view;
 
-	if (!v->setup.met || !uses(v, t->path)) /* the others are not disturbed */
+	if (!v->setup.met || !conn_uses(v, t->path)) /* the others are not disturbed */
 		return;
 	vqp_enter(v);
 	shift_conn_view(v->conn, &view);
@@ -74,14 +74,14 @@ enum verdict { ANSWERED, LATE, MISSED };
  * late. A WR that completes is as good an answer. Where none is waited for the other end waits, and
  * has its own probes; but the data of its READs goes our way, so not for ever.
  */
-static enum verdict unanswered(struct tracked_path *p)
+static enum verdict probe_unanswered(struct tracked_path *p)
 {
 	struct traffic t = {.path = p};
 	bool moved;
 
 	if (!p->health.answered)
 		return LATE; /* the peer is not there yet */
-	vqp_each(look_at, &t);
+	vqp_each(conn_look_at, &t);
 	moved = t.done != p->health.done;
 	p->health.done = t.done;
 	if (t.waiting)
@@ -89,10 +89,10 @@ static enum verdict unanswered(struct tracked_path *p)
 	return t.used && ++p->health.excused < EXCUSES_MAX ? LATE : MISSED;
 }
 
-static enum verdict judge(struct tracked_path *p, bool answered)
+static enum verdict probe_judge(struct tracked_path *p, bool answered)
 {
 	if (!answered)
-		return unanswered(p);
+		return probe_unanswered(p);
 	p->health.excused = 0;
 	return ANSWERED;
 }
@@ -103,7 +103,7 @@ void path_health_probed(void *arg, bool answered)
 	struct tracked_path *p = arg;
 	bool missed = p->health.misses, first = !p->health.answered, ok;
 	struct result r = {.path = p};
-	enum verdict verdict = judge(p, answered);
+	enum verdict verdict = probe_judge(p, answered);
 
 	if (verdict == LATE) {
 		p->health.missed_ns = now_ns(); /* what was missed before was no fault */
@@ -119,7 +119,7 @@ void path_health_probed(void *arg, bool answered)
 	if (p->health.misses == 3 || (ok && missed))
 		log_debug("%s: probes are %s", p->path.nic->name,
 			  ok ? "answered again" : "not answered");
-	vqp_each(tell, &r);
+	vqp_each(conn_tell, &r);
 }
 
 bool path_health_answers(struct peer_path *path)

@@ -55,9 +55,9 @@ struct meeting {
 	struct record published;
 };
 
-static void look(void *arg);
+static void meetings_look(void *arg);
 
-static struct bg_timer look_timer = {.fn = look};
+static struct bg_timer look_timer = {.fn = meetings_look};
 static uint64_t look_ns = LOOK_FIRST_NS;
 static struct meeting *meetings;
 
@@ -78,7 +78,7 @@ static void conn_key(char *key, size_t size, const union ibv_gid *gid, uint32_t 
 	snprintf(key + n, size - (size_t)n, "-%06x", qpn);
 }
 
-static void unprotected(struct vqp *v, enum stats_unprotected why)
+static void conn_unprotected(struct vqp *v, enum stats_unprotected why)
 {
 	v->program.why = why;
 	stats_conn_protect(v->stats, false, why);
@@ -86,7 +86,7 @@ static void unprotected(struct vqp *v, enum stats_unprotected why)
 }
 
 /* Our own address on rail 0, as the peer's program knows it. */
-static bool name(struct meeting *m)
+static bool meeting_name(struct meeting *m)
 {
 	struct vqp *v = m->v;
 	const struct ibv_ah_attr *ah = &v->program.attr.ah_attr;
@@ -96,14 +96,14 @@ static bool name(struct meeting *m)
 						     ah->is_global ? ah->grh.sgid_index : 0, gid))
 		return false;
 	if (v->program.attr.port_num != v->dev->nic[0]->port) {
-		unprotected(v, STATS_UNPROTECTED_ATTRIBUTES);
+		conn_unprotected(v, STATS_UNPROTECTED_ATTRIBUTES);
 		m->settled = true;
 		return false;
 	}
 	conn_key(m->key, sizeof(m->key), gid, v->qp->qp_num);
 	conn_key(m->peer_key, sizeof(m->peer_key), &ah->grh.dgid, v->program.attr.dest_qp_num);
 	if (!strcmp(m->key, m->peer_key)) {
-		unprotected(v, STATS_UNPROTECTED_LOOPBACK);
+		conn_unprotected(v, STATS_UNPROTECTED_LOOPBACK);
 		m->settled = true;
 		return false;
 	}
@@ -153,7 +153,7 @@ static bool psns_known(const struct vqp *v)
 	return true;
 }
 
-static void publish(struct meeting *m, uint64_t now)
+static void meeting_publish(struct meeting *m, uint64_t now)
 {
 	struct vqp *v = m->v;
 	struct record r = {.version = RECORD_VERSION,
@@ -174,7 +174,7 @@ static void publish(struct meeting *m, uint64_t now)
 	m->published_bytes = bytes;
 }
 
-static bool find_peer(struct meeting *m, struct record *r)
+static bool meeting_find_peer(struct meeting *m, struct record *r)
 {
 	const void *value;
 	size_t bytes;
@@ -189,7 +189,7 @@ static bool find_peer(struct meeting *m, struct record *r)
 }
 
 /* The same number on both sides, and who of the two is which. */
-static void identify(const struct meeting *m, struct shift_conn_peer *p)
+static void meeting_identify(const struct meeting *m, struct shift_conn_peer *p)
 {
 	bool first = strcmp(m->key, m->peer_key) < 0;
 	char both[2 * sizeof(m->key)];
@@ -252,7 +252,7 @@ static void tell_stats(struct vqp *v, const struct record *r)
 	stats_conn_peer(v->stats, &peer);
 }
 
-static void meet(struct meeting *m, const struct record *r)
+static void meeting_match(struct meeting *m, const struct record *r)
 {
 	struct vqp *v = m->v;
 	struct shift_conn_peer p = {.key = {job_key_if_known()[0], job_key_if_known()[1]},
@@ -262,7 +262,7 @@ static void meet(struct meeting *m, const struct record *r)
 
 	if (p.rails > v->dev->rails)
 		p.rails = v->dev->rails;
-	identify(m, &p);
+	meeting_identify(m, &p);
 	for (uint8_t i = 1; i < p.rails; i++)
 		p.mtu[i] = v->rails.twin[i].mtu = twin_mtu(v->dev->nic[i], &r->rail[i]);
 	tell_stats(v, r);
@@ -327,7 +327,7 @@ void rendezvous_published(const char *key)
 
 	for (struct meeting *m = meetings; m; m = m->next)
 		if (m->settled && m->v->setup.met && !strcmp(m->peer_key, key) &&
-		    find_peer(m, &r) && r.nonce == m->v->setup.peer_nonce)
+		    meeting_find_peer(m, &r) && r.nonce == m->v->setup.peer_nonce)
 			tell_psns(m->v, &r);
 	rendezvous_soon();
 }
@@ -341,14 +341,14 @@ static void say_hello_again(struct vqp *v)
 }
 
 /* Said once, after a time in which a peer that will come has come. */
-static void lonely(struct meeting *m, uint64_t now)
+static void meeting_report_lonely(struct meeting *m, uint64_t now)
 {
 	if (m->told || now - m->since < LONELY_NS)
 		return;
 	m->told = true;
-	unprotected(m->v, !job_key_if_known() ? STATS_UNPROTECTED_NO_RENDEZVOUS
-			  : job_is_full()     ? STATS_UNPROTECTED_RENDEZVOUS_FULL
-					      : STATS_UNPROTECTED_NO_PEER_LIBRARY);
+	conn_unprotected(m->v, !job_key_if_known() ? STATS_UNPROTECTED_NO_RENDEZVOUS
+			       : job_is_full()	   ? STATS_UNPROTECTED_RENDEZVOUS_FULL
+						   : STATS_UNPROTECTED_NO_PEER_LIBRARY);
 }
 
 static bool is_of_peer(const struct vqp *v, const struct record *r)
@@ -356,7 +356,7 @@ static bool is_of_peer(const struct vqp *v, const struct record *r)
 	return v->setup.met && r->nonce == v->setup.peer_nonce && r->id == v->setup.peer_id;
 }
 
-static void step(struct meeting *m, uint64_t now)
+static void meeting_step(struct meeting *m, uint64_t now)
 {
 	struct vqp *v = m->v;
 	struct record r;
@@ -369,21 +369,21 @@ static void step(struct meeting *m, uint64_t now)
 	if (m->settled)
 		return;
 	if (!v->setup.met)
-		lonely(m, now);
-	if ((!m->named && !name(m)) || !job_key_if_known())
+		meeting_report_lonely(m, now);
+	if ((!m->named && !meeting_name(m)) || !job_key_if_known())
 		return;
-	publish(m, now);
-	if (!m->published_bytes || !find_peer(m, &r))
+	meeting_publish(m, now);
+	if (!m->published_bytes || !meeting_find_peer(m, &r))
 		return;
 	if (r.nonce == job_nonce() && r.rail[0].nic == v->dev->nic[0]->index) {
-		unprotected(v, STATS_UNPROTECTED_LOOPBACK);
+		conn_unprotected(v, STATS_UNPROTECTED_LOOPBACK);
 		m->settled = true;
 		return;
 	}
 	/* Another process under that address, or another QP of it: the record we had met was of one
 	 * that is gone. */
 	if (in_setup(v) && !is_of_peer(v, &r))
-		meet(m, &r);
+		meeting_match(m, &r);
 	else if (in_setup(v))
 		say_hello_again(v);
 	if (is_of_peer(v, &r) && !in_setup(v)) {
@@ -395,7 +395,7 @@ static void step(struct meeting *m, uint64_t now)
 
 /* --- all of them ----------------------------------------------------------------------------- */
 
-static void look(void *arg)
+static void meetings_look(void *arg)
 {
 	uint64_t now = now_ns();
 	bool waiting = false;
@@ -405,7 +405,7 @@ static void look(void *arg)
 		return;
 	for (struct meeting *m = meetings; m; m = m->next)
 		if (!m->settled) {
-			step(m, now);
+			meeting_step(m, now);
 			waiting |= !m->settled;
 		}
 	waiting |= peer_paths_exchange_probes(job_client(), job_nonce());
@@ -423,13 +423,13 @@ struct visit {
 	bool is_done;
 };
 
-static void add(void *arg)
+static void meeting_add(void *arg)
 {
 	struct vqp *v = arg;
 	struct meeting *m = calloc(1, sizeof(*m));
 
 	if (!m) {
-		unprotected(v, STATS_UNPROTECTED_NO_MEMORY);
+		conn_unprotected(v, STATS_UNPROTECTED_NO_MEMORY);
 		return;
 	}
 	m->v = v;
@@ -442,12 +442,12 @@ static void add(void *arg)
 
 void rendezvous_begin(struct vqp *v)
 {
-	v->setup.begin_call.fn = add;
+	v->setup.begin_call.fn = meeting_add;
 	v->setup.begin_call.arg = v;
 	bg_call(&v->setup.begin_call);
 }
 
-static void forget(struct vqp *v)
+static void meeting_forget(struct vqp *v)
 {
 	struct meeting **p = &meetings, *m = v->setup.meeting;
 
@@ -471,11 +471,11 @@ static void forget(struct vqp *v)
 	pthread_mutex_unlock(&v->lock);
 }
 
-static void forget_call(void *arg)
+static void meeting_forget_call(void *arg)
 {
 	struct visit *visit = arg;
 
-	forget(visit->v);
+	meeting_forget(visit->v);
 	pthread_mutex_lock(&visit->lock);
 	visit->is_done = true;
 	pthread_cond_signal(&visit->done);
@@ -484,7 +484,7 @@ static void forget_call(void *arg)
 
 void rendezvous_end(struct vqp *v)
 {
-	struct visit visit = {.call = {.fn = forget_call},
+	struct visit visit = {.call = {.fn = meeting_forget_call},
 			      .v = v,
 			      .lock = PTHREAD_MUTEX_INITIALIZER,
 			      .done = PTHREAD_COND_INITIALIZER};
@@ -503,6 +503,6 @@ void rendezvous_psn_changed(const struct nic *nic)
 	log_debug("%s: trust in rq_psn has changed", nic->name);
 	for (struct meeting *m = meetings; m; m = m->next)
 		if (m->published_bytes && job_client())
-			publish(m, now_ns());
+			meeting_publish(m, now_ns());
 	rendezvous_soon();
 }

@@ -18,7 +18,7 @@
 #include "lib/conn/conn_lock.h"
 
 /* Protected, and not over. */
-static bool survives(struct vqp *v)
+static bool conn_survives(struct vqp *v)
 {
 	struct shift_conn_view view;
 
@@ -35,7 +35,7 @@ struct census {
 	bool some, all; /* of the connections in use are protected */
 };
 
-static void count(struct vqp *v, void *arg)
+static void census_count(struct vqp *v, void *arg)
 {
 	struct census *c = arg;
 	enum ibv_qp_state state = v->qp->state;
@@ -43,7 +43,7 @@ static void count(struct vqp *v, void *arg)
 	if (v->dev != c->dev || v->init.qp_type != IBV_QPT_RC || state == IBV_QPS_RESET ||
 	    state == IBV_QPS_INIT)
 		return;
-	if (survives(v))
+	if (conn_survives(v))
 		c->some = true;
 	else
 		c->all = false;
@@ -53,11 +53,11 @@ static bool all_survive(const struct vdev *dev)
 {
 	struct census c = {.dev = dev, .all = true};
 
-	vqp_all(count, &c);
+	vqp_all(census_count, &c);
 	return c.some && c.all;
 }
 
-static bool to_hide(struct vdev *dev, const struct ibv_async_event *e)
+static bool event_is_hidden(struct vdev *dev, const struct ibv_async_event *e)
 {
 	struct vqp *v;
 
@@ -65,7 +65,7 @@ static bool to_hide(struct vdev *dev, const struct ibv_async_event *e)
 	case IBV_EVENT_QP_FATAL:
 	case IBV_EVENT_QP_REQ_ERR:
 	case IBV_EVENT_QP_ACCESS_ERR:
-	case IBV_EVENT_PATH_MIG_ERR: v = vqp_find(e->element.qp); return v && survives(v);
+	case IBV_EVENT_PATH_MIG_ERR: v = vqp_find(e->element.qp); return v && conn_survives(v);
 	case IBV_EVENT_PORT_ERR:
 		dev->port_err_hidden = all_survive(dev);
 		return dev->port_err_hidden;
@@ -90,7 +90,7 @@ static bool to_hide(struct vdev *dev, const struct ibv_async_event *e)
 	return false;
 }
 
-static bool pending(int fd)
+static bool event_is_pending(int fd)
 {
 	struct pollfd p = {.fd = fd, .events = POLLIN};
 
@@ -101,9 +101,9 @@ static bool pending(int fd)
  * Who waits for the next event goes on waiting. Who came because there was one, and always has, has
  * polled before: he must not be left standing here, and learns that there is none.
  */
-static bool go_on(struct vdev *dev, int fd)
+static bool wait_goes_on(struct vdev *dev, int fd)
 {
-	if (dev->events_waited_for || pending(fd) || fcntl(fd, F_GETFL) & O_NONBLOCK)
+	if (dev->events_waited_for || event_is_pending(fd) || fcntl(fd, F_GETFL) & O_NONBLOCK)
 		return true;
 	errno = EAGAIN;
 	return false;
@@ -116,16 +116,16 @@ int hook_get_async_event(struct ibv_context *ctx, struct ibv_async_event *event)
 
 	if (!dev || fork_in_child())
 		return quietly(real.get_async_event(ctx, event));
-	if (!pending(ctx->async_fd) && !(fcntl(ctx->async_fd, F_GETFL) & O_NONBLOCK))
+	if (!event_is_pending(ctx->async_fd) && !(fcntl(ctx->async_fd, F_GETFL) & O_NONBLOCK))
 		dev->events_waited_for = true;
 	do {
 		err = quietly(real.get_async_event(ctx, event));
-		if (err || !to_hide(dev, event))
+		if (err || !event_is_hidden(dev, event))
 			return err;
 		log_info("%s: event %d is not told to the program", ctx->device->name,
 			 event->event_type);
 		stats_event_hidden();
 		real.ack_async_event(event);
-	} while (go_on(dev, ctx->async_fd));
+	} while (wait_goes_on(dev, ctx->async_fd));
 	return -1;
 }

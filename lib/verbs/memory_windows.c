@@ -14,7 +14,7 @@
 #include "lib/conn/actions.h"
 #include "lib/conn/conn_lock.h"
 
-static void release(struct vqp *v, void *pd)
+static void release_of_domain(struct vqp *v, void *pd)
 {
 	if (v->pd != pd || v->life.released)
 		return;
@@ -30,7 +30,7 @@ static void release(struct vqp *v, void *pd)
 void memory_windows_check(struct vqp *v)
 {
 	if (v->pd->windows)
-		release(v, v->pd);
+		release_of_domain(v, v->pd);
 }
 
 struct ibv_mw *hook_alloc_mw(struct ibv_pd *real_pd, enum ibv_mw_type type)
@@ -40,7 +40,7 @@ struct ibv_mw *hook_alloc_mw(struct ibv_pd *real_pd, enum ibv_mw_type type)
 	struct ibv_mw *mw = quietly(dev->ops.alloc_mw(real_pd, type));
 
 	if (mw && pd && !hooks_off && !fork_in_child_warn() && !atomic_exchange(&pd->windows, true))
-		vqp_each(release, pd);
+		vqp_each(release_of_domain, pd);
 	return mw;
 }
 

@@ -89,7 +89,7 @@ static void count_one(struct vcq *cq, struct vqp *v, struct ibv_wc *wc)
 }
 
 /* Counts what it may; returns how many that were, from the front. */
-static int count(struct vcq *cq, int n, struct ibv_wc *wc)
+static int count_completions(struct vcq *cq, int n, struct ibv_wc *wc)
 {
 	for (int i = 0; i < n; i++) {
 		struct vqp *v;
@@ -121,7 +121,7 @@ static bool stash_grow(struct vcq *cq, uint32_t n)
 }
 
 /* Under the gate: what comes after must not overtake these. */
-static void stash(struct vcq *cq, int n, const struct ibv_wc *wc)
+static void stash_completions(struct vcq *cq, int n, const struct ibv_wc *wc)
 {
 	cq->stash_at = 0;
 	cq->stash_n = (uint32_t)n;
@@ -137,10 +137,10 @@ static void stash(struct vcq *cq, int n, const struct ibv_wc *wc)
 static __attribute__((noinline)) int polled(struct vcq *cq, enum gate_how how, int got,
 					    struct ibv_wc *wc)
 {
-	int counted = count(cq, got, wc);
+	int counted = count_completions(cq, got, wc);
 
 	if (counted < got)
-		stash(cq, got - counted, wc + counted);
+		stash_completions(cq, got - counted, wc + counted);
 	gate_leave(&cq->gate, how);
 	return counted ? counted : slow_poll(cq, got, wc);
 }

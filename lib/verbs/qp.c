@@ -62,7 +62,7 @@ static void qp_free(struct object *obj)
 	free(v);
 }
 
-static enum stats_unprotected judge(const struct vqp *v, const struct ibv_qp_init_attr *attr)
+static enum stats_unprotected qp_judge(const struct vqp *v, const struct ibv_qp_init_attr *attr)
 {
 	if (attr->qp_type != IBV_QPT_RC)
 		return STATS_UNPROTECTED_NOT_RC;
@@ -119,17 +119,17 @@ static bool conn_new(struct vqp *v)
 	return v->conn && shift_conn_init(v->conn, size, &cfg, now_ns());
 }
 
-static uint32_t room(const struct vqp *v)
+static uint32_t cqe_room(const struct vqp *v)
 {
 	return v->init.cap.max_send_wr + v->init.cap.max_recv_wr + 2;
 }
 
-static bool attach(struct vqp *v)
+static bool cqs_attach(struct vqp *v)
 {
-	if (!vcq_attach(v->send_cq, room(v)))
+	if (!vcq_attach(v->send_cq, cqe_room(v)))
 		return false;
-	if (v->recv_cq != v->send_cq && !vcq_attach(v->recv_cq, room(v))) {
-		vcq_detach(v->send_cq, room(v));
+	if (v->recv_cq != v->send_cq && !vcq_attach(v->recv_cq, cqe_room(v))) {
+		vcq_detach(v->send_cq, cqe_room(v));
 		return false;
 	}
 	object_get(&v->send_cq->obj);
@@ -137,22 +137,22 @@ static bool attach(struct vqp *v)
 	return true;
 }
 
-static void detach(struct vqp *v)
+static void cqs_detach(struct vqp *v)
 {
-	vcq_detach(v->send_cq, room(v));
+	vcq_detach(v->send_cq, cqe_room(v));
 	if (v->recv_cq != v->send_cq)
-		vcq_detach(v->recv_cq, room(v));
+		vcq_detach(v->recv_cq, cqe_room(v));
 }
 
 /* What a QP needs to be protected one day; v->program.why says if it cannot be. */
-static void protect(struct vqp *v)
+static void qp_protect(struct vqp *v)
 {
 	v->keys.peer = peer_keys_new();
 	if (!v->keys.peer) {
 		v->program.why = STATS_UNPROTECTED_NO_MEMORY;
 		return;
 	}
-	if (!attach(v)) {
+	if (!cqs_attach(v)) {
 		v->program.why = STATS_UNPROTECTED_OTHER;
 		return;
 	}
@@ -160,7 +160,7 @@ static void protect(struct vqp *v)
 	if (!conn_new(v)) {
 		free(v->conn);
 		v->conn = NULL;
-		detach(v);
+		cqs_detach(v);
 		object_put(&v->send_cq->obj);
 		object_put(&v->recv_cq->obj);
 		v->program.why = STATS_UNPROTECTED_NO_MEMORY;
@@ -204,7 +204,7 @@ static struct vqp *qp_new(struct vdev *dev, struct ibv_pd *pd, const struct ibv_
 	return v;
 }
 
-static void publish(struct vqp *v)
+static void qp_publish(struct vqp *v)
 {
 	int err = vqp_publish(v);
 
@@ -233,12 +233,12 @@ struct ibv_qp *hook_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	v->qp = qp;
 	v->qpn = qp->qp_num;
 	v->init = *attr; /* with the capacities as accepted */
-	v->program.why = judge(v, attr);
+	v->program.why = qp_judge(v, attr);
 	if (v->program.why == STATS_UNPROTECTED_NONE)
-		protect(v);
+		qp_protect(v);
 	if (!v->conn)
 		stats_bypass(dev->ctx->device->name, v->program.why);
-	publish(v);
+	qp_publish(v);
 	return qp;
 }
 
@@ -255,12 +255,12 @@ void hook_created_direct_qp(struct ibv_qp *qp)
 	v->init = attr;
 	v->program.why = STATS_UNPROTECTED_POSTED_AROUND;
 	stats_bypass(dev->ctx->device->name, v->program.why);
-	publish(v);
+	qp_publish(v);
 }
 
 /* --- modify ---------------------------------------------------------------------------------- */
 
-static void save(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, int mask)
+static void attr_save(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, int mask)
 {
 	if (mask & IBV_QP_PKEY_INDEX)
 		to->pkey_index = from->pkey_index;
@@ -304,7 +304,7 @@ static uint64_t giveup_ns(const struct ibv_qp_attr *attr)
 }
 
 /* A QP that only receives may stay in RTR for good (perftest's servers): it is as much in use. */
-static void started(struct vqp *v)
+static void qp_started(struct vqp *v)
 {
 	struct shift_conn_start s = {
 		.sq_psn_known = v->program.state == IBV_QPS_RTS,
@@ -387,7 +387,7 @@ static int to_reset(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 	return 0;
 }
 
-static bool moved(const struct vqp *v)
+static bool qp_has_moved(const struct vqp *v)
 {
 	struct shift_conn_view view;
 
@@ -403,16 +403,16 @@ static int modify_running(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 
 	vqp_enter(v);
 	/* Armed by us once, it is in RTS, whatever the program has asked for so far. */
-	if (!moved(v) && !(to_rts && v->hot.rail0_epoch))
+	if (!qp_has_moved(v) && !(to_rts && v->hot.rail0_epoch))
 		err = quietly(real.modify_qp(v->qp, attr, mask));
 	if (!err) {
-		save(&v->program.attr, attr, mask);
+		attr_save(&v->program.attr, attr, mask);
 		if (mask & IBV_QP_STATE)
 			v->program.state = v->qp->state = attr->qp_state;
 	}
 	vqp_leave(v);
 	if (!err && to_rts)
-		started(v);
+		qp_started(v);
 	return err;
 }
 
@@ -450,11 +450,11 @@ int hook_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	err = quietly(real.modify_qp(qp, attr, mask));
 	if (err)
 		return err;
-	save(&v->program.attr, attr, mask);
+	attr_save(&v->program.attr, attr, mask);
 	if (state)
 		v->program.state = attr->qp_state;
 	if (state && attr->qp_state == IBV_QPS_RTR)
-		started(v);
+		qp_started(v);
 	return 0;
 }
 
@@ -470,9 +470,9 @@ int hook_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 		return quietly(real.query_qp(qp, attr, mask, init));
 	vqp_enter(v);
 	err = quietly(real.query_qp(qp, attr, mask, init));
-	if (!err && (moved(v) || v->life.dead)) {
+	if (!err && (qp_has_moved(v) || v->life.dead)) {
 		/* The program's QP is the connection, not what lies idle on rail 0. */
-		save(attr, &v->program.attr, ~0);
+		attr_save(attr, &v->program.attr, ~0);
 		attr->qp_state = attr->cur_qp_state = v->program.state;
 	}
 	v->qp->state = v->program.state;
@@ -515,7 +515,7 @@ int hook_destroy_qp(struct ibv_qp *qp)
 		session.end(v);
 		rail_jobs_stop(v);
 		object_jobs_wait(&v->obj, &v->dev->nic[1], v->dev->rails - 1u, twin_destroy);
-		detach(v);
+		cqs_detach(v);
 		gates_release(v);
 		stats_conn_remove(v->stats, now_ns());
 	}

@@ -94,6 +94,12 @@ tests_unit_test_keys_SOURCES = tests/unit/test_keys.c lib/conn/peer_keys.c lib/c
 tests_unit_test_keys_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
 tests_unit_test_keys_LDADD = $(CMOCKA_LIBS)
 
+check_PROGRAMS += tests/unit/test_fence
+TESTS += tests/unit/test_fence
+tests_unit_test_fence_SOURCES = tests/unit/test_fence.c lib/conn/fence_qp.c
+tests_unit_test_fence_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
+tests_unit_test_fence_LDADD = $(CMOCKA_LIBS)
+
 tests_unit_test_async_events_SOURCES = tests/unit/test_async_events.c lib/verbs/async_events.c
 tests_unit_test_async_events_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
 tests_unit_test_async_events_LDADD = $(CMOCKA_LIBS)
