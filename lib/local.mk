@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 # libshift.so: core (the pure state machine), health, stats, verbs.
 
+# What libshift.so, shift-kvd and the tools must agree on; libc only.
+noinst_LTLIBRARIES += lib/libshiftbase.la
+lib_libshiftbase_la_SOURCES = lib/base/run_dir.c lib/base/run_dir.h
+
 # lib/core sees no verbs: it is built and tested without a NIC, and driven by tests/sim.
 CORE_SOURCES = \
 	lib/core/conn.c lib/core/conn.h lib/core/conn_int.h \
@@ -55,12 +59,12 @@ lib_libshift_la_SOURCES = \
 	lib/verbs/rails.c lib/verbs/rails.h lib/verbs/sysfs.c
 SHIFT_SO_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS) -fvisibility=hidden -ftls-model=initial-exec
 lib_libshift_la_CFLAGS = $(SHIFT_SO_CFLAGS) $(HOOKS_CFLAGS)
-lib_libshift_la_LIBADD = lib/libshiftverbs.la lib/libshiftstats.la lib/libshiftcore.la kv/libkvclient.la $(IBVERBS_LIBS)
+lib_libshift_la_LIBADD = lib/libshiftverbs.la lib/libshiftstats.la lib/libshiftcore.la kv/libkvclient.la lib/libshiftbase.la $(IBVERBS_LIBS)
 lib_libshift_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \
 	-Wl,--no-as-needed,-libverbs \
 	-Wl,-z,nodelete -Wl,-z,defs -Wl,--exclude-libs,ALL -Wl,--no-undefined-version \
 	-Wl,--version-script,$(srcdir)/lib/libshift.map
-lib_libshift_la_DEPENDENCIES = lib/libshiftverbs.la lib/libshiftstats.la lib/libshiftcore.la kv/libkvclient.la lib/libshift.map
+lib_libshift_la_DEPENDENCIES = lib/libshiftverbs.la lib/libshiftstats.la lib/libshiftcore.la kv/libkvclient.la lib/libshiftbase.la lib/libshift.map
 EXTRA_DIST += lib/libshift.map
 
 # What a dlopen of libmlx5 gets: nothing but dependencies, in this order (lib/verbs/dlopen.c).

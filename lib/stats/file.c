@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "kv/client.h"
+#include "lib/base/run_dir.h"
 #include "lib/stats/writer.h"
 
 enum {
@@ -201,13 +201,12 @@ static int make_dirs(char *path)
 
 static int create(const char *job)
 {
-	int err = kv_socket_path(F->path, sizeof(F->path), job), fd = -1;
-	char *name = err ? NULL : strrchr(F->path, '/') + 1;
+	int err = run_dir_of_job(F->path, sizeof(F->path), job), fd = -1;
+	size_t n = err ? 0 : strlen(F->path), room = sizeof(F->path) - n;
 
 	if (err)
 		return err;
-	if (snprintf(name, sizeof(F->path) - (size_t)(name - F->path), "%d.stats", getpid()) >=
-	    (int)(sizeof(F->path) - (size_t)(name - F->path)))
+	if ((size_t)snprintf(F->path + n, room, "/%d.stats", getpid()) >= room)
 		return -ENAMETOOLONG;
 	/* A shift-kvd that ends may remove the directory between the two. */
 	for (int i = 0; i < 5 && fd < 0; i++) {

@@ -12,6 +12,6 @@ lib_libshiftreport_la_SOURCES = \
 	lib/stats/json.c lib/stats/json.h lib/stats/report.c lib/stats/report.h \
 	lib/stats/ask.c lib/stats/ask.h
 lib_libshiftreport_la_CFLAGS = $(AM_CFLAGS) $(CJSON_CFLAGS)
-REPORT_LIBS = lib/libshiftreport.la lib/libshiftcore.la kv/libkvclient.la $(CJSON_LIBS)
+REPORT_LIBS = lib/libshiftreport.la lib/libshiftcore.la lib/libshiftbase.la $(CJSON_LIBS)
 
 EXTRA_DIST += doc/report.md

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "kv/client.h"
+#include "lib/base/run_dir.h"
 #include "lib/stats/read.h"
 
 struct search {
@@ -63,10 +63,8 @@ size_t stats_each(const char *job, pid_t pid,
 	const char *own = getenv("SHIFT_RUN_DIR");
 	char base[PATH_MAX];
 
-	if (kv_socket_path(base, sizeof(base), "x"))
+	if (run_dir_path(base, sizeof(base)))
 		return 0;
-	*strrchr(base, '/') = 0;
-	*strrchr(base, '/') = 0;
 	look(&s, base);
 	if (geteuid() || (own && *own))
 		return s.found;

@@ -40,6 +40,6 @@ fuzz_scenario-libfuzzer: $(srcdir)/tests/fuzz/fuzz_scenario.c $(srcdir)/faultinj
 		-DSHIFT_LIBFUZZER $(CJSON_CFLAGS) -I$(srcdir) -o $@ \
 		$(srcdir)/tests/fuzz/fuzz_scenario.c $(srcdir)/faultinject/scenario.c \
 		faultinject/.libs/libfaultinject.a lib/.libs/libshiftreport.a \
-		lib/.libs/libshiftcore.a kv/.libs/libkvclient.a \
+		lib/.libs/libshiftcore.a lib/.libs/libshiftbase.a \
 		$(CJSON_LIBS) $(LIBNL_LIBS) $(IBVERBS_LIBS)
 CLEANFILES += fuzz_scenario-libfuzzer
