@@ -34,7 +34,7 @@ not_reached=$(for file in *.c.gcov; do
 		sed -n "s/^ *#####: *\([0-9]*\):/${file%.gcov}:\1:/p" "$file" | grep -v MUTANT
 done)
 echo "$not_reached" | head -n "${SHOW:-0}"
-if echo "$not_reached" | grep -E 'conn_set_state\(|conn_emit\(|giveup\('; then
+if echo "$not_reached" | grep -E 'conn_set_state\(|conn_emit\(|giveup_start\('; then
 	echo "a transition or an action is not reached: see above"
 	status=1
 fi

@@ -239,7 +239,7 @@ bool conn_switching(const struct shift_conn *c)
 
 /* --- dispatch -------------------------------------------------------------------------------- */
 
-static bool over(const struct shift_conn *c)
+static bool conn_over(const struct shift_conn *c)
 {
 	return c->state >= SHIFT_ST_GIVEUP;
 }
@@ -260,18 +260,19 @@ static bool for_us(struct shift_conn *c, const struct shift_msg *m)
 /* The peer has no such connection. Only the process that allocated the id can say so. */
 static void unknown_msg(struct shift_conn *c)
 {
-	if (c->state != SHIFT_ST_SETUP && !over(c))
-		giveup(c, SHIFT_R_PEER_UNKNOWN, SHIFT_WC_RETRY_EXC_ERR, SHIFT_VENDOR_PEER_FAILED);
+	if (c->state != SHIFT_ST_SETUP && !conn_over(c))
+		giveup_start(c, SHIFT_R_PEER_UNKNOWN, SHIFT_WC_RETRY_EXC_ERR,
+			     SHIFT_VENDOR_PEER_FAILED);
 }
 
-static void message(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
+static void dispatch_msg(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 {
 	if (!for_us(c, m))
 		return;
 	switch ((enum shift_msg_type)m->type) {
 	case SHIFT_MSG_HELLO: hello_msg(c, m, now); return;
 	case SHIFT_MSG_SWITCH:
-		if (over(c))
+		if (conn_over(c))
 			giveup_msg(c, m);
 		else
 			switch_msg(c, m, now);
@@ -290,7 +291,7 @@ static void message(struct shift_conn *c, const struct shift_msg *m, uint64_t no
 		return;
 	case SHIFT_MSG_READY: failback_msg(c, m, now); return;
 	case SHIFT_MSG_QUERY_PSN:
-		if (over(c))
+		if (conn_over(c))
 			giveup_msg(c, m);
 		else
 			progress_msg(c, m, now);
@@ -304,7 +305,7 @@ static void message(struct shift_conn *c, const struct shift_msg *m, uint64_t no
 	}
 }
 
-static void tick(struct shift_conn *c, uint64_t now)
+static void dispatch_tick(struct shift_conn *c, uint64_t now)
 {
 	switch ((enum shift_state)c->state) {
 	case SHIFT_ST_SETUP: hello_tick(c, now); return;
@@ -330,7 +331,7 @@ static void tick(struct shift_conn *c, uint64_t now)
 	}
 }
 
-static void post_failed(struct shift_conn *c, const struct shift_event *ev, uint64_t now)
+static void posts_refused(struct shift_conn *c, const struct shift_event *ev, uint64_t now)
 {
 	if (ev->rail != c->r || ev->epoch != c->rail[c->r].tag)
 		return;
@@ -349,11 +350,11 @@ static void post_failed(struct shift_conn *c, const struct shift_event *ev, uint
 
 static void peer_died(struct shift_conn *c)
 {
-	if (c->state != SHIFT_ST_SETUP && !over(c))
-		giveup(c, SHIFT_R_PEER_DIED, SHIFT_WC_RETRY_EXC_ERR, SHIFT_VENDOR_PEER_DIED);
+	if (c->state != SHIFT_ST_SETUP && !conn_over(c))
+		giveup_start(c, SHIFT_R_PEER_DIED, SHIFT_WC_RETRY_EXC_ERR, SHIFT_VENDOR_PEER_DIED);
 }
 
-static void migrate(struct shift_conn *c, uint8_t rail, uint64_t now)
+static void start_migration(struct shift_conn *c, uint8_t rail, uint64_t now)
 {
 	if (c->state == SHIFT_ST_ACTIVE && !c->holding && rail != c->r && rail_usable(c, rail, now))
 		failback_prepare(c, rail, SHIFT_R_OPERATOR, now);
@@ -373,19 +374,19 @@ void shift_conn_event(struct shift_conn *c, const struct shift_event *ev, uint64
 		if (!ev->msg)
 			return;
 		c->msg_rail = ev->rail;
-		message(c, ev->msg, now_ns);
+		dispatch_msg(c, ev->msg, now_ns);
 		return;
-	case SHIFT_EV_TICK: tick(c, now_ns); return;
+	case SHIFT_EV_TICK: dispatch_tick(c, now_ns); return;
 	case SHIFT_EV_LINK_UP:
 	case SHIFT_EV_LINK_DOWN:
 	case SHIFT_EV_RAIL_DIRTY:
 	case SHIFT_EV_RAIL_CLEAN:
 	case SHIFT_EV_PROBE_OK:
 	case SHIFT_EV_PROBE_MISSED: rail_event(c, ev, now_ns); return;
-	case SHIFT_EV_MIGRATE: migrate(c, ev->rail, now_ns); return;
+	case SHIFT_EV_MIGRATE: start_migration(c, ev->rail, now_ns); return;
 	case SHIFT_EV_PEER_DIED: peer_died(c); return;
 	case SHIFT_EV_CLOSE: giveup_close(c, ev->how); return;
-	case SHIFT_EV_POST_FAILED: post_failed(c, ev, now_ns); return;
+	case SHIFT_EV_POST_FAILED: posts_refused(c, ev, now_ns); return;
 	case SHIFT_EV_PSN: progress_psn(c, ev); return;
 	case SHIFT_EV_POST_SEND:
 	case SHIFT_EV_POST_RECV:

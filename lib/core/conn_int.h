@@ -198,7 +198,7 @@ void hello_void(struct shift_conn *c);
 void hello_tick(struct shift_conn *c, uint64_t now);
 
 /* giveup.c */
-void giveup(struct shift_conn *c, enum shift_reason reason, uint32_t status, uint32_t vendor);
+void giveup_start(struct shift_conn *c, enum shift_reason reason, uint32_t status, uint32_t vendor);
 void giveup_close(struct shift_conn *c, uint8_t how);
 void giveup_fenced(struct shift_conn *c);
 void giveup_msg(struct shift_conn *c, const struct shift_msg *m);

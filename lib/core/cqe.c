@@ -82,11 +82,11 @@ static bool network_error(uint32_t status)
 
 static void program_error(struct shift_conn *c, const struct shift_cqe *cqe)
 {
-	giveup(c, SHIFT_R_PROGRAM_ERROR, cqe->status, cqe->vendor_err);
+	giveup_start(c, SHIFT_R_PROGRAM_ERROR, cqe->status, cqe->vendor_err);
 	c->err_recv = cqe->is_recv;
 }
 
-static void qp_error(struct shift_conn *c, const struct shift_cqe *cqe, uint64_t now)
+static void cqe_error(struct shift_conn *c, const struct shift_cqe *cqe, uint64_t now)
 {
 	/* A flush names no cause: a later error of the same QP does. */
 	if (!c->err_status || c->err_status == SHIFT_WC_WR_FLUSH_ERR) {
@@ -142,7 +142,7 @@ static bool recv_cqe(struct shift_conn *c, const struct shift_cqe *cqe, struct s
 		wc->wr_id = shift_recvlog_at(&c->rq, c->rq.done++)->wr_id;
 		return true;
 	}
-	qp_error(c, cqe, now);
+	cqe_error(c, cqe, now);
 	return false;
 }
 
@@ -211,7 +211,7 @@ bool shift_conn_cqe(struct shift_conn *c, const struct shift_cqe *cqe, struct sh
 		return true;
 	}
 	c->flushed++;
-	qp_error(c, cqe, now_ns);
+	cqe_error(c, cqe, now_ns);
 	return false;
 }
 
