@@ -37,7 +37,7 @@ static long now_ms(void)
 }
 
 /* Until a newline, which becomes the end of the text. */
-static int read_line(int fd, char *text, size_t bytes, long end_ms)
+static int read_answer(int fd, char *text, size_t bytes, long end_ms)
 {
 	size_t have = 0;
 
@@ -78,7 +78,7 @@ int ask_process(const char *socket_path, const char *line, char *answer, size_t 
 	else if (send(fd, text, (size_t)n, MSG_NOSIGNAL) != n)
 		err = -errno;
 	else
-		err = read_line(fd, text, sizeof(text), now_ms() + timeout_ms);
+		err = read_answer(fd, text, sizeof(text), now_ms() + timeout_ms);
 	close(fd);
 	if (err)
 		return err;

@@ -28,7 +28,7 @@ static uint64_t round_up(uint64_t n)
 	return (n + PAGE - 1) & ~(uint64_t)(PAGE - 1);
 }
 
-static void read_text(const char *path, char *text, size_t bytes)
+static void read_proc_text(const char *path, char *text, size_t bytes)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	ssize_t n = fd < 0 ? -1 : read(fd, text, bytes - 1);
@@ -57,7 +57,7 @@ static uint64_t start_ticks(void)
 {
 	char text[1024], *p;
 
-	read_text("/proc/self/stat", text, sizeof(text));
+	read_proc_text("/proc/self/stat", text, sizeof(text));
 	p = strrchr(text, ')');
 	for (int field = 2; p && field < 22; field++)
 		p = strchr(p + 1, ' ');
@@ -87,7 +87,8 @@ static uint64_t pid_namespace(void)
 	return stat("/proc/self/ns/pid", &st) ? 0 : st.st_ino;
 }
 
-static void describe(struct stats_header *h, const char *job, uint64_t nonce, const char *report)
+static void describe_process(struct stats_header *h, const char *job, uint64_t nonce,
+			     const char *report)
 {
 	h->pid = (uint32_t)getpid();
 	h->start_ticks = start_ticks();
@@ -95,9 +96,9 @@ static void describe(struct stats_header *h, const char *job, uint64_t nonce, co
 	h->nonce = nonce;
 	h->opened_ns = clock_ns(CLOCK_MONOTONIC);
 	h->opened_real_ns = clock_ns(CLOCK_REALTIME);
-	read_text("/proc/sys/kernel/random/boot_id", h->boot_id, sizeof(h->boot_id));
+	read_proc_text("/proc/sys/kernel/random/boot_id", h->boot_id, sizeof(h->boot_id));
 	h->boot_id[strcspn(h->boot_id, "\n")] = 0;
-	read_text("/proc/self/comm", h->comm, sizeof(h->comm));
+	read_proc_text("/proc/self/comm", h->comm, sizeof(h->comm));
 	h->comm[strcspn(h->comm, "\n")] = 0;
 	read_command(h->command, sizeof(h->command));
 	gethostname(h->host, sizeof(h->host) - 1);
@@ -120,7 +121,7 @@ static uint64_t lay_out(struct stats_table *t)
 	return round_up(t[2].at + t[2].entries * t[2].entry_bytes);
 }
 
-static int map(int fd, uint64_t bytes, const struct stats_table *t)
+static int map_file(int fd, uint64_t bytes, const struct stats_table *t)
 {
 	uint8_t *base;
 
@@ -139,7 +140,7 @@ static int map(int fd, uint64_t bytes, const struct stats_table *t)
 	return 0;
 }
 
-static int fill(int fd, const char *job, uint64_t nonce, const char *report_dir)
+static int init_file(int fd, const char *job, uint64_t nonce, const char *report_dir)
 {
 	struct stats_table table[3];
 	uint64_t bytes = lay_out(table);
@@ -153,10 +154,10 @@ static int fill(int fd, const char *job, uint64_t nonce, const char *report_dir)
 	F->owner = getpid();
 	F->conns_ready = 0;
 	F->last_id = 0;
-	err = map(fd, bytes, table);
+	err = map_file(fd, bytes, table);
 	if (err)
 		return err;
-	describe(F->h, job, nonce, report_dir);
+	describe_process(F->h, job, nonce, report_dir);
 	memcpy(F->h->magic, STATS_MAGIC, sizeof(STATS_MAGIC));
 	F->h->header_bytes = sizeof(struct stats_header);
 	F->h->shape = stats_shape();
@@ -199,7 +200,7 @@ static int make_dirs(char *path)
 	return err;
 }
 
-static int create(const char *job)
+static int create_file(const char *job)
 {
 	int err = run_dir_of_job(F->path, sizeof(F->path), job), fd = -1;
 	size_t n = err ? 0 : strlen(F->path), room = sizeof(F->path) - n;
@@ -230,8 +231,8 @@ int stats_open(const char *job, uint64_t nonce, const char *report_dir)
 		return 0; /* perhaps the parent's, with its lock held for ever */
 	pthread_mutex_lock(&F->lock);
 	if (!F->h) {
-		fd = create(job);
-		err = fd < 0 ? fd : fill(fd, job, nonce, report_dir);
+		fd = create_file(job);
+		err = fd < 0 ? fd : init_file(fd, job, nonce, report_dir);
 		if (fd >= 0 && err)
 			unlink(F->path);
 		if (fd >= 0)
@@ -284,7 +285,7 @@ int stats_grow(void)
 }
 
 /* To another file system. What was never written stays a hole. */
-static int copy(const char *to)
+static int copy_file(const char *to)
 {
 	static const char zeros[COPY_BYTES];
 	uint64_t bytes = lay_out((struct stats_table[3]){0});
@@ -318,10 +319,10 @@ static bool hand_in(void)
 		 (unsigned long long)h->opened_real_ns);
 	if (!*h->report_dir || access(h->report_dir, F_OK) || !rename(F->path, to))
 		return true;
-	return errno == EXDEV && !copy(to);
+	return errno == EXDEV && !copy_file(to);
 }
 
-static void leave(void)
+static void leave_run_dir(void)
 {
 	char *dir;
 
@@ -352,7 +353,7 @@ int stats_close(char *summary, size_t bytes)
 		if (F->conns[i].id)
 			stats_add_counters(&counters, &F->conns[i].counters);
 	n = stats_summary(summary, bytes, now, &counters);
-	leave();
+	leave_run_dir();
 	/* The mapping stays: another thread may still be on its way here. */
 	__atomic_store_n(&F->h, NULL, __ATOMIC_RELEASE);
 	stats_unlock();

@@ -41,7 +41,7 @@ static bool is_known(struct report *r, const struct stats_header *h)
 	return false;
 }
 
-static bool add(struct report *r, const char *path, bool is_ours)
+static bool add_file(struct report *r, const char *path, bool is_ours)
 {
 	struct stats_copy copy;
 	cJSON *o;
@@ -70,7 +70,7 @@ static bool add(struct report *r, const char *path, bool is_ours)
 
 static bool add_other(void *arg, const struct stats_place *place)
 {
-	return add(arg, place->path, false);
+	return add_file(arg, place->path, false);
 }
 
 struct report *report_read(const char *dir, const struct report_run *run)
@@ -88,7 +88,7 @@ struct report *report_read(const char *dir, const struct report_run *run)
 	snprintf(pattern, sizeof(pattern), "%s/*.stats", dir);
 	if (!glob(pattern, 0, NULL, &g))
 		for (size_t i = 0; i < g.gl_pathc; i++)
-			add(r, g.gl_pathv[i], true);
+			add_file(r, g.gl_pathv[i], true);
 	globfree(&g);
 	stats_each(run->job, 0, add_other, r);
 	return r;

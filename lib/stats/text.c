@@ -82,8 +82,8 @@ void stats_add_counters(struct shift_conn_stats *to, const struct shift_conn_sta
 }
 
 /* Appends to a line of which n bytes are there already, and perhaps more than fit. */
-static int add(char *line, size_t bytes, int n, const char *before, uint64_t count,
-	       const char *what)
+static int append_count(char *line, size_t bytes, int n, const char *before, uint64_t count,
+			const char *what)
 {
 	size_t at = (size_t)n < bytes ? (size_t)n : bytes;
 
@@ -91,7 +91,7 @@ static int add(char *line, size_t bytes, int n, const char *before, uint64_t cou
 			    count == 1 ? "" : "s");
 }
 
-static int add_kinds(char *line, size_t bytes, int n, const struct stats_now *now)
+static int append_kinds(char *line, size_t bytes, int n, const struct stats_now *now)
 {
 	const struct {
 		uint64_t count;
@@ -105,7 +105,7 @@ static int add_kinds(char *line, size_t bytes, int n, const struct stats_now *no
 	for (int i = 0; i < 3; i++) {
 		if (!kind[i].count)
 			continue;
-		n = add(line, bytes, n, before, kind[i].count, kind[i].what);
+		n = append_count(line, bytes, n, before, kind[i].count, kind[i].what);
 		before = ", ";
 	}
 	if (*before == ' ')
@@ -114,7 +114,7 @@ static int add_kinds(char *line, size_t bytes, int n, const struct stats_now *no
 	return n + snprintf(line + at, bytes - at, ")");
 }
 
-static int add_outage(char *line, size_t bytes, int n, uint64_t ns)
+static int append_outage(char *line, size_t bytes, int n, uint64_t ns)
 {
 	size_t at = (size_t)n < bytes ? (size_t)n : bytes;
 	double ms = (double)ns / 1e6;
@@ -134,14 +134,14 @@ int stats_summary(char *line, size_t bytes, const struct stats_now *now,
 		*line = 0;
 	if (!now->committed && !now->given_up && !doubt)
 		return 0;
-	n = add(line, bytes, n, "", now->conns_moved, "connection");
-	n = add(line, bytes, n, " moved ", now->committed, "time");
-	n = add_kinds(line, bytes, n, now);
-	n = add_outage(line, bytes, n, now->outage_max_ns);
-	n = add(line, bytes, n, ", ", doubt, "request");
+	n = append_count(line, bytes, n, "", now->conns_moved, "connection");
+	n = append_count(line, bytes, n, " moved ", now->committed, "time");
+	n = append_kinds(line, bytes, n, now);
+	n = append_outage(line, bytes, n, now->outage_max_ns);
+	n = append_count(line, bytes, n, ", ", doubt, "request");
 	n += snprintf(line + ((size_t)n < bytes ? (size_t)n : bytes),
 		      (size_t)n < bytes ? bytes - (size_t)n : 0, " in doubt");
 	if (now->given_up)
-		n = add(line, bytes, n, ", given up ", now->given_up, "time");
+		n = append_count(line, bytes, n, ", given up ", now->given_up, "time");
 	return n;
 }
