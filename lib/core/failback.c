@@ -132,6 +132,27 @@ static void send_ready(struct shift_conn *c, uint64_t now)
 	send_plan(c, SHIFT_MSG_READY);
 }
 
+/* Has everything that a planned switch should not interrupt come back? */
+static bool send_drained(const struct shift_conn *c, bool *atomics)
+{
+	const struct shift_sendlog *l = &c->sq;
+	uint64_t i = l->tracked ? l->scan : shift_sendlog_done_by_signal(l);
+	bool drained = true;
+
+	*atomics = false;
+	for (; i < l->sent; i++) {
+		const struct shift_wr_entry *e = shift_sendlog_at(l, i);
+
+		if (e->state != SHIFT_WR_PENDING)
+			continue;
+		*atomics |= shift_wr_atomic(e->opcode);
+		if (shift_sendlog_signaled(l, e) || e->opcode == SHIFT_OP_READ ||
+		    shift_wr_atomic(e->opcode))
+			drained = false;
+	}
+	return drained;
+}
+
 /* Called after each completion in DRAIN: go on when nothing is left that should not be cut. */
 void failback_drained(struct shift_conn *c, uint64_t now)
 {
