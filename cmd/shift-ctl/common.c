@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "lib/base/run_dir.h"
+#include "lib/stats/places.h"
 
 static void vcomplain(const char *fmt, va_list ap)
 {

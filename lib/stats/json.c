@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "lib/stats/json.h"
-#include "lib/stats/stats.h"
+#include "lib/stats/totals.h"
 
 /* Exact below 2^53, which is 104 days in ns. */
 static void add_number(cJSON *o, const char *key, uint64_t n)

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* Where the files are. */
 #include <glob.h>
 #include <limits.h>
 #include <stdio.h>
@@ -8,7 +7,7 @@
 #include <unistd.h>
 
 #include "lib/base/run_dir.h"
-#include "lib/stats/read.h"
+#include "lib/stats/places.h"
 
 struct search {
 	const char *job;
@@ -18,7 +17,7 @@ struct search {
 	size_t found;
 };
 
-/* PID.stats, or PID-TIME.stats of a crash; and JOB is the directory above. */
+/* The name is PID.stats, or crash/PID-TIME.stats; JOB is the directory above. */
 static void visit_place(struct search *s, const char *path, bool is_crash)
 {
 	struct stats_place place = {.path = path, .is_crash = is_crash};

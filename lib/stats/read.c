@@ -35,8 +35,8 @@ static uint64_t monotonic_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-/* An object that begins with its sequence number. Three calls, as the order of loads within one is
- * nobody's promise. 1: a good copy, 0: it was being changed, or a negative errno. */
+/* Reads an object that begins with its sequence number. Three calls, as nothing promises the order
+ * of the loads within one. 1: a good copy, 0: it was being changed, or a negative errno. */
 static int try_steady(int fd, void *to, size_t bytes, uint64_t at)
 {
 	uint64_t before, after;
@@ -51,7 +51,7 @@ static int try_steady(int fd, void *to, size_t bytes, uint64_t at)
 	return !(before & 1) && before == after && !memcmp(to, &after, sizeof(after));
 }
 
-/* Who lives may have lost the processor amid a change: he is waited for, but once for a file. */
+/* A living process may have lost the processor amid a change: wait for it, but once for a file. */
 static int read_steady(int fd, void *to, size_t bytes, uint64_t at, struct stats_copy *copy)
 {
 	uint64_t end_ns = 0;
@@ -68,7 +68,7 @@ static int read_steady(int fd, void *to, size_t bytes, uint64_t at, struct stats
 	return done > 0 ? 0 : done;
 }
 
-/* Terminated, and nothing that a terminal might obey. */
+/* Terminates the text, and takes out what a terminal might obey. */
 static void clean_text(char *text, size_t bytes)
 {
 	text[bytes - 1] = 0;
@@ -129,7 +129,7 @@ static bool same_text(const char *path, const char *text)
 	return same;
 }
 
-/* The process of that number began when this one did, and is no zombie. */
+/* Does a process of that number live that began when the writer did, and is no zombie? */
 static bool process_lives(const struct stats_header *h)
 {
 	char path[64], text[1024] = "", *p;
@@ -237,7 +237,7 @@ static int read_written(int fd, const struct stats_copy *copy, const struct stat
 	return read_at(fd, written, sizeof(*written), at);
 }
 
-/* Entries that are whole, oldest first, packed in units of `bytes`. How many, or negative errno. */
+/* Copies the entries that are whole, oldest first, packed in units of `bytes`. Returns how many. */
 static ssize_t pick_entries(const struct stats_table *t, const uint8_t *raw, uint64_t first,
 			    uint64_t end, uint8_t *to, size_t bytes)
 {
@@ -255,7 +255,8 @@ static ssize_t pick_entries(const struct stats_table *t, const uint8_t *raw, uin
 	return count;
 }
 
-/* One look at a ring: raw is room for all of it. */
+/* Reads a ring once; raw has room for all of it. Returns how many entries are whole, or a negative
+ * errno. *whole: none was lost. */
 static ssize_t read_ring_once(int fd, const struct stats_copy *copy, const struct stats_table *t,
 			      uint8_t *raw, void *to, size_t bytes, uint64_t *written, bool *whole)
 {
@@ -271,7 +272,7 @@ static ssize_t read_ring_once(int fd, const struct stats_copy *copy, const struc
 		return err;
 	if (*written > after || after > UINT64_MAX / 2)
 		return -EBADMSG;
-	/* What was overwritten meanwhile, or is just being so, is left out. */
+	/* Leaves out what was overwritten meanwhile, or is just being overwritten. */
 	first = after >= t->entries ? after - t->entries + 1 : 0;
 	count = pick_entries(t, raw, first, *written, to, bytes);
 	*whole = first >= *written || (uint64_t)count == *written - first;
@@ -290,7 +291,7 @@ static ssize_t read_ring(int fd, struct stats_copy *copy, uint32_t kind, void **
 		return -EBADMSG;
 	raw = malloc(t->entries * t->entry_bytes);
 	*to = calloc(t->entries, bytes);
-	/* The record of a switch is changed once more after it was written. */
+	/* The writer changes the record of a switch once more after it was written: try again. */
 	for (int i = 0; raw && *to && i < RING_TRIES && !whole; i++) {
 		count = read_ring_once(fd, copy, t, raw, *to, bytes, written, &whole);
 		whole |= count < 0;
@@ -338,7 +339,7 @@ int stats_read_fd(int fd, struct stats_copy *copy)
 static int open_and(const char *path, struct stats_copy *copy,
 		    int (*fn)(int fd, struct stats_copy *copy))
 {
-	/* Whatever lies there under that name must not make us wait. */
+	/* A fifo of that name must not make us wait. */
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY), err;
 	struct stat st;
 

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-#include "lib/stats/report.h"
-
 #include <errno.h>
 #include <glob.h>
 #include <limits.h>
@@ -10,7 +8,10 @@
 #include <unistd.h>
 
 #include "lib/stats/json.h"
-#include "lib/stats/stats.h"
+#include "lib/stats/places.h"
+#include "lib/stats/report.h"
+#include "lib/stats/summary.h"
+#include "lib/stats/totals.h"
 
 struct report {
 	const char *dir;
@@ -24,7 +25,7 @@ struct report {
 	} * known;
 };
 
-/* It may be found twice, if shift-kvd makes a crash record of it at this moment. */
+/* A file is found twice if shift-kvd makes a crash record of it at this moment. */
 static bool is_known(struct report *r, const struct stats_header *h)
 {
 	struct known *k;
@@ -164,7 +165,7 @@ int report_summary(const struct report *r, char *line, size_t bytes)
 	return n;
 }
 
-/* Of a process that found no room in `dir`. What has crashed stays. */
+/* Removes the file of a process that found no room in `dir`. Crash records stay. */
 static bool remove_ended(void *arg, const struct stats_place *place)
 {
 	struct stats_copy copy;

@@ -2,7 +2,9 @@
 /* The slots of the connections, the totals, the flight recorder. */
 #include <string.h>
 
-#include "lib/stats/writer.h"
+#include "lib/stats/stats_file.h"
+#include "lib/stats/summary.h"
+#include "lib/stats/switch_record.h"
 
 #define F (&stats_file)
 
@@ -28,7 +30,7 @@ static void change_end(struct stats_conn *c)
 	stats_unlock();
 }
 
-/* Within a change of now. -1: full. */
+/* Within a change of header.now. -1: the table is full. */
 static int take_conn_slot(struct stats_now *now)
 {
 	int slot = (int)now->free_slot - 1;
@@ -44,7 +46,7 @@ static int take_conn_slot(struct stats_now *now)
 	return (int)now->slots_used++;
 }
 
-/* All but the sequence number. */
+/* Clears all but the sequence number. */
 static void clear_slot(struct stats_conn *c)
 {
 	memset((uint8_t *)c + sizeof(c->sequence), 0, sizeof(*c) - sizeof(c->sequence));
@@ -138,7 +140,7 @@ void stats_conn_fault(int slot, uint64_t since_ns, uint64_t now_ns)
 
 	if (!c)
 		return;
-	/* Not one that is under way: it has begun for another reason. */
+	/* A switch that is under way has begun for another reason. */
 	if (!c->now.begin_ns) {
 		bool is_new = !since_ns || !c->now.fault_ns ||
 			      stats_since(now_ns, c->fault_seen_ns) > STATS_FAULT_GAP_NS;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* The record of a switch, kept from the changes of state: in the slot until it ends. */
 #include <string.h>
 
-#include "lib/stats/writer.h"
+#include "lib/stats/stats_file.h"
+#include "lib/stats/switch_record.h"
 
 #define F (&stats_file)
 
@@ -29,7 +29,7 @@ int stats_phase_of(enum shift_state state)
 	return -1;
 }
 
-/* The network, not the operator or the peer. */
+/* The network or a NIC is the cause, not the operator or the peer. */
 static bool is_fault(uint8_t reason)
 {
 	return reason == SHIFT_R_CQE_ERROR || reason == SHIFT_R_POST_FAILED ||
@@ -41,7 +41,7 @@ static void begin_record(struct stats_conn *c, const struct shift_action *report
 {
 	uint64_t fault_ns = c->now.fault_ns;
 
-	/* Of something that was over before this began. */
+	/* A fault that was over before this switch began is not its cause. */
 	if (report->reason != SHIFT_R_LINK_DOWN &&
 	    stats_since(now_ns, c->fault_seen_ns) > STATS_FAULT_GAP_NS)
 		fault_ns = 0;
@@ -59,7 +59,7 @@ static void begin_record(struct stats_conn *c, const struct shift_action *report
 		c->now.fault_ns = fault_ns;
 		c->now.phase_ns[STATS_PHASE_DETECT] = now_ns - fault_ns;
 	}
-	/* What these were; end_record() makes differences of them. */
+	/* The counters at the begin; end_record() makes differences of them. */
 #define SNAPSHOT(name) c->now.name = c->counters.name;
 	STATS_SWITCH_COUNTERS(SNAPSHOT)
 #undef SNAPSHOT
@@ -71,7 +71,7 @@ static void set_outage(struct stats_switch *s, uint64_t now_ns)
 		s->outage_ns = stats_since(now_ns, s->fault_ns ? s->fault_ns : s->hold_ns);
 }
 
-/* To the ring; the slot keeps where. */
+/* Copies the record to the ring; the slot keeps where it is. */
 static void keep_record(struct stats_conn *c)
 {
 	struct stats_table *t = &F->h->table[1];
@@ -144,7 +144,7 @@ static void end_record(struct stats_conn *c, const struct shift_action *report,
 	memset(s, 0, sizeof(*s));
 }
 
-/* A planned switch that a fault overtakes is none. */
+/* A planned switch that a fault overtakes becomes an unplanned one. */
 static void overtake_planned(struct stats_switch *s, const struct shift_action *report)
 {
 	if (!s->planned || !is_fault(report->reason))
@@ -165,8 +165,9 @@ static void continue_record(struct stats_conn *c, const struct shift_action *rep
 	overtake_planned(&c->now, report);
 }
 
-/* The end without an attempt: the peer died, or the time was up at the next failure. A program's
- * own mistake, and a peer that closed, end a connection of stock verbs in the same way. */
+/* A connection ends without a switch: the peer died, or the time was up at the next failure. The
+ * program's own mistake, and a peer that closed, are not counted: they end a connection of stock
+ * verbs in the same way. */
 static void count_given_up(uint8_t reason)
 {
 	struct stats_now *now = &F->h->now;
@@ -206,7 +207,7 @@ void stats_switch_change(struct stats_conn *c, const struct shift_action *report
 			   now_ns);
 }
 
-/* The record of the ring that the last commit wrote, if it is still there and not complete. */
+/* The record that the last commit wrote to the ring, if it is still there and not complete. */
 static struct stats_switch *last_of(const struct stats_conn *c)
 {
 	struct stats_switch *s = F->switches + (c->last_switch - 1) % STATS_SWITCHES;

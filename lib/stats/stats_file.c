@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* The file of the statistics: made, grown, and at the end moved or removed. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -11,7 +10,8 @@
 #include <unistd.h>
 
 #include "lib/base/run_dir.h"
-#include "lib/stats/writer.h"
+#include "lib/stats/stats_file.h"
+#include "lib/stats/summary.h"
 
 enum {
 	PAGE = 4096,
@@ -38,7 +38,7 @@ static void read_proc_text(const char *path, char *text, size_t bytes)
 		close(fd);
 }
 
-/* Arguments are separated by NUL: by blanks here. */
+/* NULs separate the arguments in /proc; here blanks do. */
 static void read_command(char *text, size_t bytes)
 {
 	int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
@@ -106,7 +106,7 @@ static void describe_process(struct stats_header *h, const char *job, uint64_t n
 	stats_copy_name(h->report_dir, sizeof(h->report_dir), report);
 }
 
-/* Where everything is. Returns the size of the file. */
+/* Fills in where each table is. Returns the size of the file. */
 static uint64_t lay_out(struct stats_table *t)
 {
 	t[0] = (struct stats_table){STATS_TABLE_EVENTS, sizeof(struct stats_event),
@@ -114,7 +114,7 @@ static uint64_t lay_out(struct stats_table *t)
 	t[1] = (struct stats_table){STATS_TABLE_SWITCHES, sizeof(struct stats_switch),
 				    round_up(t[0].at + t[0].entries * t[0].entry_bytes),
 				    STATS_SWITCHES, 0};
-	/* Last, as it is the one that is hardly ever full. */
+	/* Last, as it is hardly ever full. */
 	t[2] = (struct stats_table){STATS_TABLE_CONNS, sizeof(struct stats_conn),
 				    round_up(t[1].at + t[1].entries * t[1].entry_bytes),
 				    STATS_CONNS_MAX, 0};
@@ -125,7 +125,7 @@ static int map_file(int fd, uint64_t bytes, const struct stats_table *t)
 {
 	uint8_t *base;
 
-	/* Not later than here: writing to a page without a place for it raises SIGBUS. */
+	/* Now, as writing to a page that the file system has no room for raises SIGBUS. */
 	int err = posix_fallocate(fd, 0, (off_t)t[2].at);
 
 	if (err)
@@ -163,12 +163,13 @@ static int init_file(int fd, const char *job, uint64_t nonce, const char *report
 	F->h->shape = stats_shape();
 	F->h->tables = 3;
 	memcpy(F->h->table, table, sizeof(table));
-	/* Last: before it nobody takes this for a file of ours. */
+	/* Last: readers refuse the file until then. */
 	__atomic_store_n(&F->h->version, STATS_VERSION, __ATOMIC_RELEASE);
 	return 0;
 }
 
-/* As shift-kvd makes them, and as careful about whose they are. */
+/* Makes and checks a directory by the rules of shift-kvd (kv/): it must be root's or ours, and
+ * closed to others as `forbidden` says. */
 static int make_dir(const char *path, mode_t forbidden)
 {
 	struct stat st;
@@ -209,12 +210,13 @@ static int create_file(const char *job)
 		return err;
 	if ((size_t)snprintf(F->path + n, room, "/%d.stats", getpid()) >= room)
 		return -ENAMETOOLONG;
-	/* A shift-kvd that ends may remove the directory between the two. */
+	/* A shift-kvd that ends may remove the directory between make_dirs() and open(). */
 	for (int i = 0; i < 5 && fd < 0; i++) {
 		err = make_dirs(F->path);
 		if (err && err != -ENOENT)
 			return err;
-		/* Of a dead process of our number, or what this one was before exec(). */
+		/* There may be a file of a dead process of our number, or of this process before
+		 * exec(). */
 		unlink(F->path);
 		fd = open(F->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 		if (fd < 0 && errno != ENOENT && errno != EEXIST)
@@ -228,7 +230,7 @@ int stats_open(const char *job, uint64_t nonce, const char *report_dir)
 	int fd, err = 0;
 
 	if (__atomic_load_n(&F->h, __ATOMIC_ACQUIRE))
-		return 0; /* perhaps the parent's, with its lock held for ever */
+		return 0; /* it may be the parent's, and its lock may be held for ever */
 	pthread_mutex_lock(&F->lock);
 	if (!F->h) {
 		fd = create_file(job);
@@ -236,7 +238,7 @@ int stats_open(const char *job, uint64_t nonce, const char *report_dir)
 		if (fd >= 0 && err)
 			unlink(F->path);
 		if (fd >= 0)
-			close(fd); /* the program may close it, and use its number again */
+			close(fd); /* else the program might, and use its number again */
 	}
 	pthread_mutex_unlock(&F->lock);
 	return err;
@@ -284,7 +286,7 @@ int stats_grow(void)
 	return err;
 }
 
-/* To another file system. What was never written stays a hole. */
+/* Copies the file to another file system. What was never written stays a hole. */
 static int copy_file(const char *to)
 {
 	static const char zeros[COPY_BYTES];
@@ -309,7 +311,7 @@ static int copy_file(const char *to)
 	return err;
 }
 
-/* To where a report is made of it. False: it is wanted there, and has no room. */
+/* Moves the file into the directory where a report is made of it. False: there is no room. */
 static bool hand_in(void)
 {
 	const struct stats_header *h = F->h;
@@ -326,12 +328,12 @@ static void leave_run_dir(void)
 {
 	char *dir;
 
-	/* Else it is found here, and removed by whoever makes the report. */
+	/* A file that found no room stays: shift-run finds it here, and removes it. */
 	if (hand_in())
 		unlink(F->path);
 	dir = strrchr(F->path, '/');
 	*dir = 0;
-	rmdir(F->path); /* unless others have their files there */
+	rmdir(F->path); /* fails if other processes have their files there */
 }
 
 int stats_close(char *summary, size_t bytes)
@@ -354,7 +356,7 @@ int stats_close(char *summary, size_t bytes)
 			stats_add_counters(&counters, &F->conns[i].counters);
 	n = stats_summary(summary, bytes, now, &counters);
 	leave_run_dir();
-	/* The mapping stays: another thread may still be on its way here. */
+	/* The mapping stays: another thread may still be on its way into it. */
 	__atomic_store_n(&F->h, NULL, __ATOMIC_RELEASE);
 	stats_unlock();
 	return n;
