@@ -12,10 +12,10 @@ cd "$build"
 "$source/configure" -q CFLAGS='-O1 -g --coverage' >configure.log 2>&1 || { cat configure.log; exit 1; }
 # One build of lib/core with everything compiled in serves all; the counters of several objects of one
 # source do not add up.
-make -s -j2 lib/libshiftcore-mutants.la tests/sim/sim-mutants tests/unit/test_{psn,wrlog,msg,conn,edges,sceptic,chaos} \
+make -s -j2 lib/libshiftcore-mutants.la tests/sim/sim-mutants tests/unit/test_{psn,wrlog,msg,conn,edges,sceptic,chaos,progress,fast} \
 	>make.log 2>&1 || { cat make.log; exit 1; }
 tests/sim/sim-mutants --seeds "$seeds" -q
-for test in psn wrlog msg conn edges sceptic chaos; do
+for test in psn wrlog msg conn edges sceptic chaos progress fast; do
 	tests/unit/test_$test >test.log 2>&1 || { cat test.log; exit 1; }
 done
 for file in "$source"/lib/core/*.c; do
