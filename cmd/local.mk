@@ -19,7 +19,7 @@ cmd_shift_run_shift_run_SOURCES = \
 	lib/base/sysfs.c
 cmd_shift_run_shift_run_CPPFLAGS = $(AM_CPPFLAGS) -DPKGLIBDIR='"$(pkglibdir)"' -DBINDIR='"$(bindir)"'
 cmd_shift_run_shift_run_CFLAGS = $(AM_CFLAGS) $(CJSON_CFLAGS)
-cmd_shift_run_shift_run_LDADD = $(REPORT_LIBS)
+cmd_shift_run_shift_run_LDADD = kv/libkvclient.la $(REPORT_LIBS)
 
 bin_PROGRAMS += cmd/shift-inject/shift-inject
 cmd_shift_inject_shift_inject_SOURCES = \

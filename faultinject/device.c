@@ -15,8 +15,8 @@
 
 #include "faultinject/kept.h"
 #include "faultinject/rtnl.h"
-#include "lib/stats/ask.h"
-#include "lib/stats/read.h"
+#include "lib/stats/ask_process.h"
+#include "lib/stats/places.h"
 
 enum { ANSWER_MS = 5000, COMES_BACK_MS = 10000, TRAINING_MS = 1000, STEP_MS = 50 };
 

@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "lib/base/run_dir.h"
+
 enum {
 	RETRY_MS_MIN = 10,
 	RETRY_MS_MAX = 1000,
@@ -29,22 +31,12 @@ int64_t kv_now_ms(void)
 
 int kv_socket_path(char *path, size_t bytes, const char *job)
 {
-	const char *own = getenv("SHIFT_RUN_DIR"), *xdg = getenv("XDG_RUNTIME_DIR");
-	int n;
+	int err = run_dir_of_job(path, bytes, job);
+	size_t n = err ? 0 : strlen(path);
 
-	if (!kv_job_is_valid(job, strlen(job)))
-		return -EINVAL;
-	if (own && *own)
-		n = snprintf(path, bytes, "%s/%s/kvd.sock", own, job);
-	else if (geteuid() == 0)
-		n = snprintf(path, bytes, "/run/shift/%s/kvd.sock", job);
-	else if (xdg && *xdg)
-		n = snprintf(path, bytes, "%s/shift/%s/kvd.sock", xdg, job);
-	else
-		n = snprintf(path, bytes, "/tmp/shift-%u/%s/kvd.sock", geteuid(), job);
-	return (size_t)n < bytes && (size_t)n < sizeof(((struct sockaddr_un *)0)->sun_path)
-		       ? 0
-		       : -ENAMETOOLONG;
+	if (err)
+		return err;
+	return (size_t)snprintf(path + n, bytes - n, "/kvd.sock") < bytes - n ? 0 : -ENAMETOOLONG;
 }
 
 static void complain(struct kv_client *c, int code, const char *text)

@@ -14,8 +14,8 @@ kv_shift_kvd_SOURCES = \
 	kv/etcd.c kv/etcd.h kv/etcd-json.c kv/ask.c kv/ask.h \
 	kv/kvd-etcd.c kv/kvd-etcd.h kv/kvd-guard.c
 kv_shift_kvd_CFLAGS = $(AM_CFLAGS) $(CJSON_CFLAGS) $(CURL_CFLAGS)
-kv_shift_kvd_LDADD = $(REPORT_LIBS) $(CURL_LIBS)
+kv_shift_kvd_LDADD = kv/libkvclient.la $(REPORT_LIBS) $(CURL_LIBS)
 
 noinst_PROGRAMS += tests/kv/kv_shell
 tests_kv_kv_shell_SOURCES = tests/kv/kv_shell.c
-tests_kv_kv_shell_LDADD = kv/libkvclient.la
+tests_kv_kv_shell_LDADD = kv/libkvclient.la lib/libshiftbase.la

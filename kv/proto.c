@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include "proto.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <string.h>
+
+#include "lib/base/run_dir.h"
+
+_Static_assert((int)KV_JOB_MAX == (int)RUN_DIR_JOB_MAX, "a job has one name");
 
 enum { HEADER_BYTES = 5 };
 
@@ -32,15 +35,7 @@ struct kv_bytes kv_str(const char *s)
 
 bool kv_job_is_valid(const char *job, size_t bytes)
 {
-	if (!bytes || bytes > KV_JOB_MAX || *job == '.' || *job == '-')
-		return false;
-	for (size_t i = 0; i < bytes; i++) {
-		unsigned char c = job[i];
-
-		if (c > 126 || !(isalnum(c) || c == '.' || c == '-' || c == '_'))
-			return false;
-	}
-	return true;
+	return run_dir_job_is_valid(job, bytes);
 }
 
 static bool is_printable(const char *s, size_t bytes)

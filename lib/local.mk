@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 # libshift.so, room by room: doc/architecture.md says what each is for, and its order.
 
+# What libshift.so, shift-kvd and the tools must agree on; libc only.
+noinst_LTLIBRARIES += lib/libshiftbase.la
+lib_libshiftbase_la_SOURCES = lib/base/run_dir.c lib/base/run_dir.h
+
 # lib/core sees no verbs: it is built and tested without a NIC, and driven by tests/sim.
 CORE_SOURCES = \
-	lib/core/conn.c lib/core/conn.h lib/core/conn_int.h \
+	lib/core/conn.c lib/core/conn.h lib/core/conn_int.h lib/core/conn_state.c \
 	lib/core/cqe.c lib/core/failback.c lib/core/fast.c lib/core/fast.h lib/core/fence.c lib/core/giveup.c \
 	lib/core/hello.c lib/core/msg.c lib/core/msg.h lib/core/mutants.h \
 	lib/core/progress.c lib/core/psn.c lib/core/psn.h lib/core/rails.c \
@@ -68,12 +72,12 @@ lib_libshift_la_SOURCES = \
 	lib/preload/direct_verbs.c lib/preload/direct_verbs.h lib/preload/exports.c
 SHIFT_SO_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS) -fvisibility=hidden -ftls-model=initial-exec
 lib_libshift_la_CFLAGS = $(SHIFT_SO_CFLAGS) $(HOOKS_CFLAGS)
-lib_libshift_la_LIBADD = lib/libshiftnic.la lib/libshiftstats.la lib/libshiftcore.la kv/libkvclient.la $(IBVERBS_LIBS)
+lib_libshift_la_LIBADD = lib/libshiftnic.la lib/libshiftstats.la lib/libshiftcore.la kv/libkvclient.la lib/libshiftbase.la $(IBVERBS_LIBS)
 lib_libshift_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \
 	-Wl,--no-as-needed,-libverbs \
 	-Wl,-z,nodelete -Wl,-z,defs -Wl,--exclude-libs,ALL -Wl,--no-undefined-version \
 	-Wl,--version-script,$(srcdir)/lib/preload/libshift.map
-lib_libshift_la_DEPENDENCIES = lib/libshiftnic.la lib/libshiftstats.la lib/libshiftcore.la kv/libkvclient.la lib/preload/libshift.map
+lib_libshift_la_DEPENDENCIES = lib/libshiftnic.la lib/libshiftstats.la lib/libshiftcore.la kv/libkvclient.la lib/libshiftbase.la lib/preload/libshift.map
 EXTRA_DIST += lib/preload/libshift.map
 
 # What a dlopen of libmlx5 gets: nothing but dependencies, in this order (lib/base/dlopen.c).

@@ -12,10 +12,10 @@ cd "$build"
 "$source/configure" -q CFLAGS='-O1 -g --coverage' >configure.log 2>&1 || { cat configure.log; exit 1; }
 # One build of lib/core with everything compiled in serves all; the counters of several objects of one
 # source do not add up.
-make -s -j2 lib/libshiftcore-mutants.la tests/sim/sim-mutants tests/unit/test_{psn,wrlog,msg,conn,edges,sceptic,chaos} \
+make -s -j2 lib/libshiftcore-mutants.la tests/sim/sim-mutants tests/unit/test_{psn,wrlog,msg,conn,edges,sceptic,chaos,progress,fast} \
 	>make.log 2>&1 || { cat make.log; exit 1; }
 tests/sim/sim-mutants --seeds "$seeds" -q
-for test in psn wrlog msg conn edges sceptic chaos; do
+for test in psn wrlog msg conn edges sceptic chaos progress fast; do
 	tests/unit/test_$test >test.log 2>&1 || { cat test.log; exit 1; }
 done
 for file in "$source"/lib/core/*.c; do
@@ -34,7 +34,7 @@ not_reached=$(for file in *.c.gcov; do
 		sed -n "s/^ *#####: *\([0-9]*\):/${file%.gcov}:\1:/p" "$file" | grep -v MUTANT
 done)
 echo "$not_reached" | head -n "${SHOW:-0}"
-if echo "$not_reached" | grep -E 'conn_set_state\(|conn_emit\(|giveup\('; then
+if echo "$not_reached" | grep -E 'conn_set_state\(|conn_emit\(|giveup_start\('; then
 	echo "a transition or an action is not reached: see above"
 	status=1
 fi

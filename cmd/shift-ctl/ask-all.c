@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/stats/ask.h"
+#include "lib/stats/ask_process.h"
 
 enum { ANSWER_MS = 5000 };
 

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "lib/stats/stats.h"
+#include "lib/stats/summary.h"
 
 static const char text[] =
 	"usage: shift-ctl status [options]\n"

@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kv/client.h"
+#include "lib/base/run_dir.h"
+#include "lib/stats/places.h"
 
 static void vcomplain(const char *fmt, va_list ap)
 {
@@ -56,9 +57,7 @@ static pid_t parse_pid(const char *s)
 
 static const char *parse_job(const char *s)
 {
-	char path[128];
-
-	if (kv_socket_path(path, sizeof(path), s) == -EINVAL)
+	if (!run_dir_job_is_valid(s, strlen(s)))
 		die(EXIT_BAD_USAGE, "%s is no name for a job", s);
 	return s;
 }

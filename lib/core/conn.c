@@ -1,18 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* Setup, the one setter of the state, the action queue, and the dispatch of events. */
+/* Setup, the dispatch of events, the deadline. */
 #include <string.h>
 
 #include "lib/core/conn_int.h"
 
 #define MS 1000000ull
 #define S  1000000000ull
-
-#ifdef SHIFT_COVERAGE
-struct shift_coverage shift_coverage;
-#endif
-#ifdef SHIFT_MUTANTS
-int shift_mutant;
-#endif
 
 static void default_ns(uint64_t *v, uint64_t ns)
 {
@@ -148,98 +141,9 @@ bool shift_conn_meet(struct shift_conn *c, const struct shift_conn_peer *p)
 	return true;
 }
 
-/* --- state and actions ----------------------------------------------------------------------- */
-
-/* The only place where the state changes. */
-void conn_set_state(struct shift_conn *c, enum shift_state to, enum shift_reason reason)
-{
-	struct shift_action *a;
-
-	COVER(change[c->state][to][reason]);
-	a = conn_emit(c, SHIFT_ACT_REPORT, c->r);
-	a->from = c->state;
-	a->to = (uint8_t)to;
-	a->reason = (uint8_t)reason;
-	a->epoch = c->e;
-	c->state = (uint8_t)to;
-	c->reason = (uint8_t)reason;
-}
-
-/* Never fails: past the bound the last action is overwritten, counted, and a test fails on it. */
-struct shift_action *conn_emit(struct shift_conn *c, enum shift_action_type type, uint8_t rail)
-{
-	struct shift_action *a;
-
-	COVER(action[type]);
-	if (c->act_head == SHIFT_ACTIONS_MAX) {
-		c->stats.overflow++;
-		c->act_head--;
-	}
-	a = &c->act[c->act_head++];
-	memset(a, 0, offsetof(struct shift_action, msg));
-	a->type = (uint8_t)type;
-	a->rail = rail;
-	return a;
-}
-
-bool shift_conn_action(struct shift_conn *c, struct shift_action *a)
-{
-	if (c->act_tail == c->act_head) {
-		c->act_tail = c->act_head = 0;
-		return false;
-	}
-	*a = c->act[c->act_tail++];
-	return true;
-}
-
-void conn_send(struct shift_conn *c, struct shift_msg *m, uint8_t rail)
-{
-	m->src_nonce = c->cfg.nonce;
-	m->dst_nonce = c->cfg.peer_nonce;
-	m->src_conn = c->cfg.id;
-	m->dst_conn = c->cfg.peer_id;
-	conn_emit(c, SHIFT_ACT_SEND_MSG, rail)->msg = *m;
-}
-
-void conn_hold(struct shift_conn *c)
-{
-	if (c->holding)
-		return;
-	c->holding = true;
-	shift_sendlog_hold(&c->sq);
-	conn_emit(c, SHIFT_ACT_HOLD, c->r);
-}
-
-void conn_release(struct shift_conn *c)
-{
-	c->holding = false;
-	shift_sendlog_release(&c->sq);
-	conn_emit(c, SHIFT_ACT_RELEASE, c->r);
-}
-
-/* The PSN at which one side's packets of an epoch start. */
-uint32_t conn_psn(const struct shift_conn *c, uint32_t epoch, unsigned int side)
-{
-	if (epoch == 0)
-		return (side == c->cfg.side ? c->cfg.sq_psn : c->cfg.rq_psn) & SHIFT_PSN_MASK;
-	return shift_h24(c->cfg.key, c->cfg.conn, epoch, side);
-}
-
-void conn_arm_rto(struct shift_conn *c, uint64_t now)
-{
-	c->rto_ns = c->cfg.rto_ns;
-	c->rto_at = now + c->rto_ns;
-	c->attempt = 0;
-}
-
-bool conn_switching(const struct shift_conn *c)
-{
-	return c->state >= SHIFT_ST_FENCE && c->state <= SHIFT_ST_SWITCHING;
-}
-
 /* --- dispatch -------------------------------------------------------------------------------- */
 
-static bool over(const struct shift_conn *c)
+static bool conn_over(const struct shift_conn *c)
 {
 	return c->state >= SHIFT_ST_GIVEUP;
 }
@@ -260,18 +164,19 @@ static bool for_us(struct shift_conn *c, const struct shift_msg *m)
 /* The peer has no such connection. Only the process that allocated the id can say so. */
 static void unknown_msg(struct shift_conn *c)
 {
-	if (c->state != SHIFT_ST_SETUP && !over(c))
-		giveup(c, SHIFT_R_PEER_UNKNOWN, SHIFT_WC_RETRY_EXC_ERR, SHIFT_VENDOR_PEER_FAILED);
+	if (c->state != SHIFT_ST_SETUP && !conn_over(c))
+		giveup_start(c, SHIFT_R_PEER_UNKNOWN, SHIFT_WC_RETRY_EXC_ERR,
+			     SHIFT_VENDOR_PEER_FAILED);
 }
 
-static void message(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
+static void dispatch_msg(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 {
 	if (!for_us(c, m))
 		return;
 	switch ((enum shift_msg_type)m->type) {
 	case SHIFT_MSG_HELLO: hello_msg(c, m, now); return;
 	case SHIFT_MSG_SWITCH:
-		if (over(c))
+		if (conn_over(c))
 			giveup_msg(c, m);
 		else
 			switch_msg(c, m, now);
@@ -290,7 +195,7 @@ static void message(struct shift_conn *c, const struct shift_msg *m, uint64_t no
 		return;
 	case SHIFT_MSG_READY: failback_msg(c, m, now); return;
 	case SHIFT_MSG_QUERY_PSN:
-		if (over(c))
+		if (conn_over(c))
 			giveup_msg(c, m);
 		else
 			progress_msg(c, m, now);
@@ -304,7 +209,7 @@ static void message(struct shift_conn *c, const struct shift_msg *m, uint64_t no
 	}
 }
 
-static void tick(struct shift_conn *c, uint64_t now)
+static void dispatch_tick(struct shift_conn *c, uint64_t now)
 {
 	switch ((enum shift_state)c->state) {
 	case SHIFT_ST_SETUP: hello_tick(c, now); return;
@@ -330,7 +235,7 @@ static void tick(struct shift_conn *c, uint64_t now)
 	}
 }
 
-static void post_failed(struct shift_conn *c, const struct shift_event *ev, uint64_t now)
+static void posts_refused(struct shift_conn *c, const struct shift_event *ev, uint64_t now)
 {
 	if (ev->rail != c->r || ev->epoch != c->rail[c->r].tag)
 		return;
@@ -349,11 +254,11 @@ static void post_failed(struct shift_conn *c, const struct shift_event *ev, uint
 
 static void peer_died(struct shift_conn *c)
 {
-	if (c->state != SHIFT_ST_SETUP && !over(c))
-		giveup(c, SHIFT_R_PEER_DIED, SHIFT_WC_RETRY_EXC_ERR, SHIFT_VENDOR_PEER_DIED);
+	if (c->state != SHIFT_ST_SETUP && !conn_over(c))
+		giveup_start(c, SHIFT_R_PEER_DIED, SHIFT_WC_RETRY_EXC_ERR, SHIFT_VENDOR_PEER_DIED);
 }
 
-static void migrate(struct shift_conn *c, uint8_t rail, uint64_t now)
+static void start_migration(struct shift_conn *c, uint8_t rail, uint64_t now)
 {
 	if (c->state == SHIFT_ST_ACTIVE && !c->holding && rail != c->r && rail_usable(c, rail, now))
 		failback_prepare(c, rail, SHIFT_R_OPERATOR, now);
@@ -373,19 +278,19 @@ void shift_conn_event(struct shift_conn *c, const struct shift_event *ev, uint64
 		if (!ev->msg)
 			return;
 		c->msg_rail = ev->rail;
-		message(c, ev->msg, now_ns);
+		dispatch_msg(c, ev->msg, now_ns);
 		return;
-	case SHIFT_EV_TICK: tick(c, now_ns); return;
+	case SHIFT_EV_TICK: dispatch_tick(c, now_ns); return;
 	case SHIFT_EV_LINK_UP:
 	case SHIFT_EV_LINK_DOWN:
 	case SHIFT_EV_RAIL_DIRTY:
 	case SHIFT_EV_RAIL_CLEAN:
 	case SHIFT_EV_PROBE_OK:
 	case SHIFT_EV_PROBE_MISSED: rail_event(c, ev, now_ns); return;
-	case SHIFT_EV_MIGRATE: migrate(c, ev->rail, now_ns); return;
+	case SHIFT_EV_MIGRATE: start_migration(c, ev->rail, now_ns); return;
 	case SHIFT_EV_PEER_DIED: peer_died(c); return;
 	case SHIFT_EV_CLOSE: giveup_close(c, ev->how); return;
-	case SHIFT_EV_POST_FAILED: post_failed(c, ev, now_ns); return;
+	case SHIFT_EV_POST_FAILED: posts_refused(c, ev, now_ns); return;
 	case SHIFT_EV_PSN: progress_psn(c, ev); return;
 	case SHIFT_EV_POST_SEND:
 	case SHIFT_EV_POST_RECV:

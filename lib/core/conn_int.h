@@ -128,16 +128,23 @@ struct shift_conn {
 	struct shift_action act[SHIFT_ACTIONS_MAX];
 };
 
-/* conn.c */
+/* conn_state.c */
 void conn_set_state(struct shift_conn *c, enum shift_state to, enum shift_reason reason);
 struct shift_action *conn_emit(struct shift_conn *c, enum shift_action_type type, uint8_t rail);
 void conn_send(struct shift_conn *c, struct shift_msg *m, uint8_t rail);
 void conn_hold(struct shift_conn *c);
 void conn_release(struct shift_conn *c);
 void conn_offer_completions(struct shift_conn *c);
+void conn_trouble_over(struct shift_conn *c);
 uint32_t conn_psn(const struct shift_conn *c, uint32_t epoch, unsigned int side);
 void conn_arm_rto(struct shift_conn *c, uint64_t now);
 bool conn_switching(const struct shift_conn *c); /* FENCE .. SWITCHING */
+
+/* How long ago; 0 for what was said by a clock read later, before another thread came in. */
+static inline uint64_t conn_since(uint64_t now, uint64_t then)
+{
+	return now > then ? now - then : 0;
+}
 
 /* rails.c */
 bool rail_usable(const struct shift_conn *c, uint8_t i, uint64_t now);
@@ -175,10 +182,6 @@ int replay_commit(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 void replay_closed(struct shift_conn *c, const struct shift_msg *m);
 void replay_lost_check(struct shift_conn *c, uint64_t now);
 
-/* cqe.c */
-void conn_trouble_over(struct shift_conn *c);
-bool send_drained(const struct shift_conn *c, bool *atomics);
-
 /* failback.c */
 void failback_prepare(struct shift_conn *c, uint8_t rail, enum shift_reason reason, uint64_t now);
 void failback_msg(struct shift_conn *c, const struct shift_msg *m, uint64_t now);
@@ -198,17 +201,11 @@ void hello_void(struct shift_conn *c);
 void hello_tick(struct shift_conn *c, uint64_t now);
 
 /* giveup.c */
-void giveup(struct shift_conn *c, enum shift_reason reason, uint32_t status, uint32_t vendor);
+void giveup_start(struct shift_conn *c, enum shift_reason reason, uint32_t status, uint32_t vendor);
 void giveup_close(struct shift_conn *c, uint8_t how);
 void giveup_fenced(struct shift_conn *c);
 void giveup_msg(struct shift_conn *c, const struct shift_msg *m);
 void giveup_answer(const struct shift_conn *c, struct shift_msg *m);
-/* How long ago; 0 for what was said by a clock read later, before another thread came in. */
-static inline uint64_t conn_since(uint64_t now, uint64_t then)
-{
-	return now > then ? now - then : 0;
-}
-
 bool giveup_due(const struct shift_conn *c, uint64_t now);
 
 #endif

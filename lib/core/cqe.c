@@ -53,11 +53,6 @@ void shift_conn_unpost_recv(struct shift_conn *c, uint32_t n)
 	c->rq.posted -= n < open ? n : open;
 }
 
-void conn_offer_completions(struct shift_conn *c)
-{
-	conn_emit(c, SHIFT_ACT_COMPLETE, c->r);
-}
-
 /* --- from the NIC ---------------------------------------------------------------------------- */
 
 /*
@@ -82,11 +77,11 @@ static bool network_error(uint32_t status)
 
 static void program_error(struct shift_conn *c, const struct shift_cqe *cqe)
 {
-	giveup(c, SHIFT_R_PROGRAM_ERROR, cqe->status, cqe->vendor_err);
+	giveup_start(c, SHIFT_R_PROGRAM_ERROR, cqe->status, cqe->vendor_err);
 	c->err_recv = cqe->is_recv;
 }
 
-static void qp_error(struct shift_conn *c, const struct shift_cqe *cqe, uint64_t now)
+static void cqe_error(struct shift_conn *c, const struct shift_cqe *cqe, uint64_t now)
 {
 	/* A flush names no cause: a later error of the same QP does. */
 	if (!c->err_status || c->err_status == SHIFT_WC_WR_FLUSH_ERR) {
@@ -142,17 +137,8 @@ static bool recv_cqe(struct shift_conn *c, const struct shift_cqe *cqe, struct s
 		wc->wr_id = shift_recvlog_at(&c->rq, c->rq.done++)->wr_id;
 		return true;
 	}
-	qp_error(c, cqe, now);
+	cqe_error(c, cqe, now);
 	return false;
-}
-
-/* Data moves: the give-up clock and the choice of rails start afresh. */
-void conn_trouble_over(struct shift_conn *c)
-{
-	c->plan.trouble = 0;
-	c->plan.backoff = 0;
-	for (unsigned int i = 0; i < c->cfg.rails; i++)
-		c->rail[i].tries = 0;
 }
 
 static bool send_ok(struct shift_conn *c, const struct shift_cqe *cqe, struct shift_wc *wc,
@@ -211,7 +197,7 @@ bool shift_conn_cqe(struct shift_conn *c, const struct shift_cqe *cqe, struct sh
 		return true;
 	}
 	c->flushed++;
-	qp_error(c, cqe, now_ns);
+	cqe_error(c, cqe, now_ns);
 	return false;
 }
 
@@ -340,25 +326,4 @@ void shift_conn_recv_at(const struct shift_conn *c, uint64_t index, struct shift
 	wr->num_sge = e->num_sge;
 	wr->sge = e->num_sge > 1 ? c->rq.side + (size_t)(index & c->rq.mask) * c->rq.sge_max
 				 : &e->sge;
-}
-
-/* Has everything that a planned switch should not interrupt come back? */
-bool send_drained(const struct shift_conn *c, bool *atomics)
-{
-	const struct shift_sendlog *l = &c->sq;
-	uint64_t i = l->tracked ? l->scan : shift_sendlog_done_by_signal(l);
-	bool drained = true;
-
-	*atomics = false;
-	for (; i < l->sent; i++) {
-		const struct shift_wr_entry *e = shift_sendlog_at(l, i);
-
-		if (e->state != SHIFT_WR_PENDING)
-			continue;
-		*atomics |= shift_wr_atomic(e->opcode);
-		if (shift_sendlog_signaled(l, e) || e->opcode == SHIFT_OP_READ ||
-		    shift_wr_atomic(e->opcode))
-			drained = false;
-	}
-	return drained;
 }

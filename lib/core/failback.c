@@ -71,7 +71,7 @@ void failback_prepare(struct shift_conn *c, uint8_t rail, enum shift_reason reas
 }
 
 /* Its hold-down again, and longer, before the next try: each one costs the peer a pause. */
-static void postpone(struct shift_conn *c, uint8_t i, uint64_t now)
+static void postpone_rail(struct shift_conn *c, uint8_t i, uint64_t now)
 {
 	struct rail *r = &c->rail[i];
 
@@ -82,7 +82,7 @@ static void postpone(struct shift_conn *c, uint8_t i, uint64_t now)
 }
 
 /* Traffic goes on where it was, with what was held meanwhile first. */
-static void resume(struct shift_conn *c)
+static void resume_posts(struct shift_conn *c)
 {
 	struct shift_sendlog *l = &c->sq;
 	struct shift_action *a;
@@ -99,20 +99,20 @@ static void resume(struct shift_conn *c)
 	conn_release(c);
 }
 
-static void abandon(struct shift_conn *c, uint64_t now)
+static void abandon_plan(struct shift_conn *c, uint64_t now)
 {
 	c->stats.abandoned++;
 	c->in_vain++;
 	c->rto_at = c->timeout_at = NEVER;
 	if (!c->plan.follower)
-		postpone(c, c->plan.r, now);
+		postpone_rail(c, c->plan.r, now);
 	c->plan.r = NO_RAIL;
 	conn_set_state(c, SHIFT_ST_ACTIVE, SHIFT_R_ABANDONED);
-	resume(c);
+	resume_posts(c);
 	c->check_at = now + c->cfg.no_progress_ns;
 }
 
-static void drain(struct shift_conn *c, bool follower, uint64_t now)
+static void start_drain(struct shift_conn *c, bool follower, uint64_t now)
 {
 	c->plan.follower = follower;
 	c->plan.ready_sent = false;
@@ -125,11 +125,32 @@ static void drain(struct shift_conn *c, bool follower, uint64_t now)
 	failback_drained(c, now);
 }
 
-static void ready(struct shift_conn *c, uint64_t now)
+static void send_ready(struct shift_conn *c, uint64_t now)
 {
 	c->plan.ready_sent = true;
 	c->timeout_at = now + 3 * drain_ns(c); /* for the starter's own drain and SWITCH */
 	send_plan(c, SHIFT_MSG_READY);
+}
+
+/* Has everything that a planned switch should not interrupt come back? */
+static bool send_drained(const struct shift_conn *c, bool *atomics)
+{
+	const struct shift_sendlog *l = &c->sq;
+	uint64_t i = l->tracked ? l->scan : shift_sendlog_done_by_signal(l);
+	bool drained = true;
+
+	*atomics = false;
+	for (; i < l->sent; i++) {
+		const struct shift_wr_entry *e = shift_sendlog_at(l, i);
+
+		if (e->state != SHIFT_WR_PENDING)
+			continue;
+		*atomics |= shift_wr_atomic(e->opcode);
+		if (shift_sendlog_signaled(l, e) || e->opcode == SHIFT_OP_READ ||
+		    shift_wr_atomic(e->opcode))
+			drained = false;
+	}
+	return drained;
 }
 
 /* Called after each completion in DRAIN: go on when nothing is left that should not be cut. */
@@ -140,7 +161,7 @@ void failback_drained(struct shift_conn *c, uint64_t now)
 	if (c->plan.ready_sent || !send_drained(c, &atomics))
 		return;
 	if (c->plan.follower)
-		ready(c, now);
+		send_ready(c, now);
 	else
 		switch_start(c, SHIFT_R_PREPARED, c->plan.r, now);
 }
@@ -159,7 +180,7 @@ static void prepare_msg(struct shift_conn *c, const struct shift_msg *m, uint64_
 		return;
 	if (c->state == SHIFT_ST_ACTIVE || yield) {
 		c->plan.r = m->rail;
-		drain(c, true, now);
+		start_drain(c, true, now);
 	} else if (c->state == SHIFT_ST_DRAIN && c->plan.follower) {
 		c->plan.r = m->rail; /* the starter may have changed its mind */
 		if (c->plan.ready_sent)
@@ -172,7 +193,7 @@ void failback_msg(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 	if (m->type == SHIFT_MSG_PREPARE)
 		prepare_msg(c, m, now);
 	else if (c->state == SHIFT_ST_PREPARE && m->epoch == c->e && m->rail == c->plan.r)
-		drain(c, false, now);
+		start_drain(c, false, now);
 }
 
 /*
@@ -185,9 +206,9 @@ static void drain_over(struct shift_conn *c, uint64_t now)
 
 	send_drained(c, &atomics);
 	if (atomics || c->plan.ready_sent)
-		abandon(c, now);
+		abandon_plan(c, now);
 	else if (c->plan.follower)
-		ready(c, now);
+		send_ready(c, now);
 	else
 		switch_start(c, SHIFT_R_PREPARED, c->plan.r, now);
 }
@@ -205,7 +226,7 @@ void failback_tick(struct shift_conn *c, uint64_t now)
 		return;
 	case SHIFT_ST_PREPARE:
 		if (now >= c->timeout_at) {
-			abandon(c, now);
+			abandon_plan(c, now);
 		} else if (now >= c->rto_at) {
 			c->rto_at = now + c->rto_ns;
 			c->stats.retransmits++;

@@ -26,14 +26,14 @@ static struct shift_wr_entry *ring_end(const struct shift_sendlog *l)
 }
 
 /* May WRs of this kind be in a run at all? */
-static bool suits(const struct shift_raw_wr *wr)
+static bool suits_run(const struct shift_raw_wr *wr)
 {
 	const uint32_t flags = SHIFT_F_FENCE | SHIFT_F_SIGNALED | SHIFT_F_SOLICITED;
 
 	return wr->num_sge == 1 && wr->opcode <= SHIFT_OP_READ && !(wr->flags & ~flags);
 }
 
-static void describe(struct shift_alike *a, const struct shift_raw_wr *wr)
+static void set_alike(struct shift_alike *a, const struct shift_raw_wr *wr)
 {
 	*a = (struct shift_alike){
 		.num_sge = wr->num_sge,
@@ -43,13 +43,13 @@ static void describe(struct shift_alike *a, const struct shift_raw_wr *wr)
 	};
 }
 
-static bool same(const struct shift_alike *a, const struct shift_alike *b)
+static bool same_alike(const struct shift_alike *a, const struct shift_alike *b)
 {
 	return !memcmp(a, b, sizeof(*a));
 }
 
 /* What is added when folding. */
-static void fill(struct shift_wr_entry *e, const struct shift_alike *a, uint64_t cum)
+static void fill_entry(struct shift_wr_entry *e, const struct shift_alike *a, uint64_t cum)
 {
 	e->cum = cum;
 	e->trim = 0;
@@ -61,23 +61,23 @@ static void fill(struct shift_wr_entry *e, const struct shift_alike *a, uint64_t
 	e->state = SHIFT_WR_PENDING;
 }
 
-static struct shift_wr_entry example(const struct shift_alike *a)
+static struct shift_wr_entry example_entry(const struct shift_alike *a)
 {
 	struct shift_wr_entry e;
 
 	memset(&e, 0, sizeof(e));
-	fill(&e, a, 0);
+	fill_entry(&e, a, 0);
 	return e;
 }
 
-static void add(struct shift_sendlog *l, const struct shift_alike *alike, uint64_t n)
+static void log_run(struct shift_sendlog *l, const struct shift_alike *alike, uint64_t n)
 {
 	uint64_t ring = (uint64_t)l->mask + 1, i = n > ring ? n - ring : 0;
-	struct shift_wr_entry common = example(alike);
+	struct shift_wr_entry common = example_entry(alike);
 	uint32_t packets = shift_wr_packets(&common, l->mtu);
 
 	for (; i < n; i++)
-		fill(shift_sendlog_at(l, l->head + i), alike, l->cum + (i + 1) * packets);
+		fill_entry(shift_sendlog_at(l, l->head + i), alike, l->cum + (i + 1) * packets);
 	l->cum += n * packets;
 	if (shift_sendlog_signaled(l, &common)) {
 		l->sig_posted += n;
@@ -94,7 +94,7 @@ void shift_fast_fold(struct shift_conn *c, struct shift_run *r)
 	uint64_t n = r->before + (uint64_t)(r->next - r->first);
 
 	if (n)
-		add(&c->sq, &r->alike, n);
+		log_run(&c->sq, &r->alike, n);
 	r->first = r->next = r->stop = NULL;
 	r->before = 0;
 }
@@ -123,7 +123,7 @@ bool shift_fast_wrap(struct shift_conn *c, struct shift_run *r)
 static uint64_t run_max(const struct shift_sendlog *l, const struct shift_alike *alike)
 {
 	uint64_t unsignaled = l->cum - l->cum_signal;
-	struct shift_wr_entry common = example(alike);
+	struct shift_wr_entry common = example_entry(alike);
 
 	if (shift_sendlog_signaled(l, &common))
 		return UINT64_MAX;
@@ -136,10 +136,10 @@ void shift_fast_arm(struct shift_conn *c, struct shift_run *r, const struct shif
 {
 	struct shift_alike alike = {0};
 
-	if (suits(wr)) {
-		describe(&alike, wr);
+	if (suits_run(wr)) {
+		set_alike(&alike, wr);
 		/* Once may be an exception: the one in many that is signaled. */
-		if (!r->known || same(&alike, &r->last)) {
+		if (!r->known || same_alike(&alike, &r->last)) {
 			r->alike = alike;
 			r->known = true;
 		}

@@ -23,7 +23,7 @@ static void fence_for_good(struct shift_conn *c, enum shift_state to, enum shift
 }
 
 /* Rule 19: not one error completion before no QP of ours can execute another packet. */
-void giveup(struct shift_conn *c, enum shift_reason reason, uint32_t status, uint32_t vendor)
+void giveup_start(struct shift_conn *c, enum shift_reason reason, uint32_t status, uint32_t vendor)
 {
 	if (c->state >= SHIFT_ST_GIVEUP)
 		return;
@@ -77,7 +77,7 @@ void giveup_close(struct shift_conn *c, uint8_t how)
 }
 
 /* Over every rail that may work: the one in use is likely the one that does not. */
-static void announce(struct shift_conn *c)
+static void announce_end(struct shift_conn *c)
 {
 	struct shift_msg m;
 
@@ -111,7 +111,7 @@ void giveup_fenced(struct shift_conn *c)
 		conn_offer_completions(c);
 	if (closing)
 		conn_emit(c, SHIFT_ACT_CLOSED, c->r);
-	announce(c);
+	announce_end(c);
 }
 
 /*
@@ -154,9 +154,11 @@ void giveup_msg(struct shift_conn *c, const struct shift_msg *m)
 		return;
 	if (m->type == SHIFT_MSG_CLOSED) {
 		c->closed = *m;
-		giveup(c, SHIFT_R_PEER_CLOSED, SHIFT_WC_RETRY_EXC_ERR, SHIFT_VENDOR_PEER_CLOSED);
+		giveup_start(c, SHIFT_R_PEER_CLOSED, SHIFT_WC_RETRY_EXC_ERR,
+			     SHIFT_VENDOR_PEER_CLOSED);
 	} else {
-		giveup(c, SHIFT_R_PEER_FAILED, SHIFT_WC_RETRY_EXC_ERR, SHIFT_VENDOR_PEER_FAILED);
+		giveup_start(c, SHIFT_R_PEER_FAILED, SHIFT_WC_RETRY_EXC_ERR,
+			     SHIFT_VENDOR_PEER_FAILED);
 	}
 }
 

@@ -30,7 +30,7 @@ void hello_start(struct shift_conn *c, uint64_t now)
 	send_hello(c, 0);
 }
 
-static bool matches(const struct shift_conn *c, const struct shift_msg *m)
+static bool hello_matches(const struct shift_conn *c, const struct shift_msg *m)
 {
 	return m->qpn == c->cfg.dest_qpn && m->dest_qpn == c->cfg.qpn &&
 	       m->sq_psn == (c->cfg.rq_psn & SHIFT_PSN_MASK) &&
@@ -47,7 +47,7 @@ static void adopt_psn(struct shift_conn *c, const struct shift_msg *m)
 /* In any state: a peer that lost our HELLO must be answered even during a switch. */
 void hello_msg(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 {
-	if (!matches(c, m)) {
+	if (!hello_matches(c, m)) {
 		c->stats.hello_mismatch++;
 		return;
 	}

@@ -62,7 +62,7 @@ static const struct field layout[SHIFT_MSG_TYPE_END][FIELDS_MAX + 1] = {
 	/* FAILED, UNKNOWN and NOT_YET have no body. */
 };
 
-static void put(uint8_t *p, uint64_t v, unsigned int width)
+static void put_be(uint8_t *p, uint64_t v, unsigned int width)
 {
 	while (width--) {
 		p[width] = (uint8_t)v;
@@ -70,7 +70,7 @@ static void put(uint8_t *p, uint64_t v, unsigned int width)
 	}
 }
 
-static uint64_t get(const uint8_t *p, unsigned int width)
+static uint64_t get_be(const uint8_t *p, unsigned int width)
 {
 	uint64_t v = 0;
 
@@ -79,7 +79,7 @@ static uint64_t get(const uint8_t *p, unsigned int width)
 	return v;
 }
 
-static uint64_t load(const struct shift_msg *m, const struct field *f)
+static uint64_t load_field(const struct shift_msg *m, const struct field *f)
 {
 	const uint8_t *p = (const uint8_t *)m + f->offset;
 	uint32_t u32;
@@ -95,7 +95,7 @@ static uint64_t load(const struct shift_msg *m, const struct field *f)
 	return u64;
 }
 
-static void store(struct shift_msg *m, const struct field *f, uint64_t v)
+static void store_field(struct shift_msg *m, const struct field *f, uint64_t v)
 {
 	uint8_t *p = (uint8_t *)m + f->offset;
 	uint32_t u32 = (uint32_t)v;
@@ -119,7 +119,7 @@ static size_t record_len(uint8_t type)
 
 static int check_value(const struct shift_msg *m, const struct field *f)
 {
-	uint64_t v = load(m, f);
+	uint64_t v = load_field(m, f);
 
 	switch ((enum kind)f->kind) {
 	case ANY: return 0;
@@ -135,7 +135,7 @@ static int check_value(const struct shift_msg *m, const struct field *f)
 }
 
 /* What no honest peer says. */
-static int check(const struct shift_msg *m)
+static int check_msg(const struct shift_msg *m)
 {
 	for (const struct field *f = layout[m->type]; f->width; f++) {
 		int err = check_value(m, f);
@@ -168,11 +168,11 @@ void shift_msg_begin(struct shift_msg_writer *w, void *buf, size_t cap, uint64_t
 	w->cap = cap < SHIFT_MSG_DATAGRAM_MAX ? cap : SHIFT_MSG_DATAGRAM_MAX;
 	w->len = HEADER;
 	w->count = 0;
-	put(w->buf, SHIFT_MSG_MAGIC, 4);
-	put(w->buf + 4, SHIFT_MSG_VERSION, 1);
-	put(w->buf + 5, 0, 1);
-	put(w->buf + 12, src_nonce, 8);
-	put(w->buf + 20, dst_nonce, 8);
+	put_be(w->buf, SHIFT_MSG_MAGIC, 4);
+	put_be(w->buf + 4, SHIFT_MSG_VERSION, 1);
+	put_be(w->buf + 5, 0, 1);
+	put_be(w->buf + 12, src_nonce, 8);
+	put_be(w->buf + 20, dst_nonce, 8);
 }
 
 int shift_msg_add(struct shift_msg_writer *w, const struct shift_msg *m)
@@ -183,19 +183,19 @@ int shift_msg_add(struct shift_msg_writer *w, const struct shift_msg *m)
 
 	if (!known_type(m->type))
 		return SHIFT_MSG_ETYPE;
-	err = check(m);
+	err = check_msg(m);
 	if (err)
 		return err;
 	len = record_len(m->type);
 	if (w->len + len + TAG > w->cap)
 		return SHIFT_MSG_ESPACE;
-	put(p, m->type, 1);
-	put(p + 1, len, 1);
-	put(p + 2, m->dst_conn, 4);
-	put(p + 6, m->src_conn, 4);
+	put_be(p, m->type, 1);
+	put_be(p + 1, len, 1);
+	put_be(p + 2, m->dst_conn, 4);
+	put_be(p + 6, m->src_conn, 4);
 	p += RECORD_HDR;
 	for (const struct field *f = layout[m->type]; f->width; f++) {
-		put(p, load(m, f), f->width);
+		put_be(p, load_field(m, f), f->width);
 		p += f->width;
 	}
 	w->len += len;
@@ -207,9 +207,9 @@ size_t shift_msg_end(struct shift_msg_writer *w, shift_msg_auth auth, const void
 {
 	if (!w->count)
 		return 0;
-	put(w->buf + 6, w->count, 2);
-	put(w->buf + 8, w->len + TAG, 4);
-	put(w->buf + w->len, auth ? auth(ctx, w->buf, w->len) : 0, TAG);
+	put_be(w->buf + 6, w->count, 2);
+	put_be(w->buf + 8, w->len + TAG, 4);
+	put_be(w->buf + w->len, auth ? auth(ctx, w->buf, w->len) : 0, TAG);
 	w->len += TAG;
 	return w->len;
 }
@@ -222,22 +222,22 @@ static int check_envelope(const uint8_t *b, size_t len, shift_msg_auth auth, con
 
 	if (len < SHIFT_MSG_ENVELOPE)
 		return SHIFT_MSG_ESHORT;
-	if (get(b, 4) != SHIFT_MSG_MAGIC)
+	if (get_be(b, 4) != SHIFT_MSG_MAGIC)
 		return SHIFT_MSG_EMAGIC;
 	if (b[4] != SHIFT_MSG_VERSION)
 		return SHIFT_MSG_EVERSION;
-	said = get(b + 8, 4);
+	said = get_be(b + 8, 4);
 	if (said > len || said < SHIFT_MSG_ENVELOPE || said > SHIFT_MSG_DATAGRAM_MAX)
 		return SHIFT_MSG_ELENGTH;
 	if (said < len)
 		return SHIFT_MSG_ETRAILING;
-	if (get(b + len - TAG, TAG) != (auth ? auth(ctx, b, len - TAG) : 0))
+	if (get_be(b + len - TAG, TAG) != (auth ? auth(ctx, b, len - TAG) : 0))
 		return SHIFT_MSG_EAUTH;
 	if (b[5])
 		return SHIFT_MSG_EFLAG;
-	if (!get(b + 12, 8))
+	if (!get_be(b + 12, 8))
 		return SHIFT_MSG_ENONCE;
-	return get(b + 6, 2) ? 0 : SHIFT_MSG_ECOUNT;
+	return get_be(b + 6, 2) ? 0 : SHIFT_MSG_ECOUNT;
 }
 
 int shift_msg_next(struct shift_msg_reader *r, struct shift_msg *m)
@@ -260,15 +260,15 @@ int shift_msg_next(struct shift_msg_reader *r, struct shift_msg *m)
 	m->src_nonce = r->src_nonce;
 	m->dst_nonce = r->dst_nonce;
 	m->type = p[0];
-	m->dst_conn = (uint32_t)get(p + 2, 4);
-	m->src_conn = (uint32_t)get(p + 6, 4);
+	m->dst_conn = (uint32_t)get_be(p + 2, 4);
+	m->src_conn = (uint32_t)get_be(p + 6, 4);
 	r->pos += p[1];
 	p += RECORD_HDR;
 	for (const struct field *f = layout[m->type]; f->width; f++) {
-		store(m, f, get(p, f->width));
+		store_field(m, f, get_be(p, f->width));
 		p += f->width;
 	}
-	err = check(m);
+	err = check_msg(m);
 	if (err)
 		return err;
 	r->left--;
@@ -288,9 +288,9 @@ int shift_msg_open(struct shift_msg_reader *r, const void *buf, size_t len, shif
 	r->buf = buf;
 	r->len = len - TAG;
 	r->pos = HEADER;
-	r->left = (uint16_t)get(r->buf + 6, 2);
-	r->src_nonce = get(r->buf + 12, 8);
-	r->dst_nonce = get(r->buf + 20, 8);
+	r->left = (uint16_t)get_be(r->buf + 6, 2);
+	r->src_nonce = get_be(r->buf + 12, 8);
+	r->dst_nonce = get_be(r->buf + 20, 8);
 	probe = *r;
 	do
 		err = shift_msg_next(&probe, &m);

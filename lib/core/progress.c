@@ -60,7 +60,7 @@ void progress_tick(struct shift_conn *c, uint64_t now)
 	conn_send(c, &m, c->r);
 }
 
-static void answer(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
+static void judge_answer(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 {
 	/*
 	 * The peer's NIC stands still, and so do our completions. Beyond my oldest signaled WR:
@@ -104,7 +104,7 @@ void progress_msg(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 	if (m->type == SHIFT_MSG_PSN) {
 		if (c->state == SHIFT_ST_ACTIVE && m->serial == c->query_serial &&
 		    m->fence == SHIFT_FENCE_SURE)
-			answer(c, m, now);
+			judge_answer(c, m, now);
 		return;
 	}
 	if (c->state == SHIFT_ST_SETUP)

@@ -118,7 +118,7 @@ void rail_proof(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 	}
 }
 
-static void missed(struct rail *r, uint64_t now)
+static void probe_missed(struct rail *r, uint64_t now)
 {
 	if (!r->misses)
 		r->miss_ns = now;
@@ -134,7 +134,7 @@ void rail_probe(struct shift_conn *c, uint8_t i, bool ok, uint64_t now)
 	struct rail *r = &c->rail[i];
 
 	if (!ok) {
-		missed(r, now);
+		probe_missed(r, now);
 		return;
 	}
 	for (uint8_t j = 0; j < c->cfg.rails; j++)
@@ -157,7 +157,7 @@ static uint64_t alternative_at(const struct shift_conn *c)
 	return at;
 }
 
-static bool alternative(const struct shift_conn *c, uint64_t now)
+static bool alternative_usable(const struct shift_conn *c, uint64_t now)
 {
 	return alternative_at(c) <= now;
 }
@@ -176,7 +176,7 @@ static void rail_suspect(struct shift_conn *c, uint8_t i, enum shift_reason why,
 	case SHIFT_ST_ACTIVE:
 	case SHIFT_ST_PREPARE:
 	case SHIFT_ST_DRAIN:
-		if (i == c->r && alternative(c, now))
+		if (i == c->r && alternative_usable(c, now))
 			switch_start(c, why, NO_RAIL, now);
 		return;
 	case SHIFT_ST_FENCE:
@@ -185,7 +185,7 @@ static void rail_suspect(struct shift_conn *c, uint8_t i, enum shift_reason why,
 			switch_retarget(c, why, now);
 		return;
 	case SHIFT_ST_SWITCHING:
-		if (i == c->r && alternative(c, now))
+		if (i == c->r && alternative_usable(c, now))
 			switch_start(c, why, NO_RAIL, now);
 		return;
 	case SHIFT_ST_SETUP:

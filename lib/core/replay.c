@@ -94,7 +94,7 @@ static int by_count(struct shift_conn *c, const struct shift_msg *m, struct verd
 }
 
 /* 0; -EPROTO or -ERANGE: the proof fails and nothing may be completed or replayed. */
-static int judge(struct shift_conn *c, const struct shift_msg *m, struct verdict *v)
+static int judge_log(struct shift_conn *c, const struct shift_msg *m, struct verdict *v)
 {
 	int err;
 
@@ -108,7 +108,7 @@ static int judge(struct shift_conn *c, const struct shift_msg *m, struct verdict
 }
 
 /* Completions that are held wait for this WR: it must complete visibly to us. */
-static void watch(struct shift_conn *c, struct shift_wr_entry *e)
+static void watch_wr(struct shift_conn *c, struct shift_wr_entry *e)
 {
 	if (shift_sendlog_signaled(&c->sq, e))
 		return;
@@ -135,7 +135,7 @@ static void watch_last(struct shift_conn *c, uint64_t end)
 			last = e;
 	}
 	if (last && waited_for)
-		watch(c, last);
+		watch_wr(c, last);
 }
 
 /* An executed WR whose completion never came. Returns false at an atomic whose result is lost. */
@@ -147,7 +147,7 @@ static bool settle_executed(struct shift_conn *c, uint64_t i)
 		return true;
 	if (e->opcode == SHIFT_OP_READ && !MUTANT(READ_EARLY)) {
 		c->stats.reissued_reads++; /* stays PENDING: it holds what comes after it */
-		watch(c, e);
+		watch_wr(c, e);
 		return true;
 	}
 	if (shift_wr_atomic(e->opcode) && !MUTANT(REPLAY_ATOMIC)) {
@@ -216,7 +216,7 @@ static void settle_behind(struct shift_conn *c, uint64_t from, uint64_t to)
 
 /* Sort the log by the verdict. Returns the index where posting must stop: head, or a lost atomic.
  */
-static uint64_t settle(struct shift_conn *c, const struct verdict *v)
+static uint64_t settle_log(struct shift_conn *c, const struct verdict *v)
 {
 	for (uint64_t i = v->first; i < v->end; i++) {
 		if (!settle_executed(c, i)) {
@@ -233,7 +233,7 @@ static uint64_t settle(struct shift_conn *c, const struct verdict *v)
 	return c->sq.head;
 }
 
-static void repost(struct shift_conn *c, uint64_t end)
+static void repost_log(struct shift_conn *c, uint64_t end)
 {
 	struct shift_sendlog *l = &c->sq;
 	struct shift_action *a;
@@ -266,9 +266,9 @@ static bool rnr_is_programs(const struct shift_conn *c, const struct shift_msg *
 static void proof_failed(struct shift_conn *c, int err)
 {
 	if (err == -EPROTO)
-		giveup(c, SHIFT_R_PROTOCOL, SHIFT_WC_RETRY_EXC_ERR, SHIFT_VENDOR_PROTOCOL);
+		giveup_start(c, SHIFT_R_PROTOCOL, SHIFT_WC_RETRY_EXC_ERR, SHIFT_VENDOR_PROTOCOL);
 	else
-		giveup(c, SHIFT_R_PROOF_FAILED, SHIFT_WC_RETRY_EXC_ERR, SHIFT_VENDOR_PROOF);
+		giveup_start(c, SHIFT_R_PROOF_FAILED, SHIFT_WC_RETRY_EXC_ERR, SHIFT_VENDOR_PROOF);
 }
 
 /* Rules 10-13. m: the peer's SWITCH of the epoch being committed. 0, or < 0: given up. */
@@ -279,18 +279,18 @@ int replay_commit(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 	int err;
 
 	shift_sendlog_track(&c->sq);
-	err = judge(c, m, &v);
+	err = judge_log(c, m, &v);
 	if (err) {
 		proof_failed(c, err);
 		return err;
 	}
-	end = settle(c, &v);
+	end = settle_log(c, &v);
 	if (end > c->sq.lost)
 		end = c->sq.lost; /* lost in an earlier switch, waiting for what is before it */
 	watch_last(c, end);
 	shift_sendlog_advance(&c->sq);
 	if (rnr_is_programs(c, m, &v)) {
-		giveup(c, SHIFT_R_PROGRAM_ERROR, SHIFT_WC_RNR_RETRY_EXC_ERR, c->err_vendor);
+		giveup_start(c, SHIFT_R_PROGRAM_ERROR, SHIFT_WC_RNR_RETRY_EXC_ERR, c->err_vendor);
 		return -EIO;
 	}
 	c->lastc = c->e;
@@ -298,7 +298,7 @@ int replay_commit(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 	c->flushed = 0;
 	c->err_status = c->err_vendor = 0;
 	conn_set_state(c, SHIFT_ST_ACTIVE, SHIFT_R_COMMIT);
-	repost(c, end);
+	repost_log(c, end);
 	if (c->sq.ready > c->sq.tail)
 		conn_offer_completions(c);
 	if (c->sq.lost == NEVER)
@@ -313,7 +313,7 @@ void replay_lost_check(struct shift_conn *c, uint64_t now)
 	(void)now;
 	if (c->sq.lost == NEVER || c->sq.ready < c->sq.lost)
 		return;
-	giveup(c, SHIFT_R_LOST_ATOMIC, SHIFT_WC_RETRY_EXC_ERR, SHIFT_VENDOR_ATOMIC);
+	giveup_start(c, SHIFT_R_LOST_ATOMIC, SHIFT_WC_RETRY_EXC_ERR, SHIFT_VENDOR_ATOMIC);
 }
 
 /* Rule 20: the peer closed, with this proof. What it executed completes; the rest is an error. */
@@ -322,7 +322,7 @@ void replay_closed(struct shift_conn *c, const struct shift_msg *m)
 	struct verdict v;
 
 	shift_sendlog_track(&c->sq);
-	if (!judge(c, m, &v))
-		settle(c, &v);
+	if (!judge_log(c, m, &v))
+		settle_log(c, &v);
 	shift_sendlog_advance(&c->sq);
 }

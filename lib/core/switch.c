@@ -107,7 +107,7 @@ static void arm_target(struct shift_conn *c, enum shift_reason reason)
 }
 
 /* A new epoch on whatever rail is best now; NO_RAIL if there is none. */
-static void replan(struct shift_conn *c, uint64_t now)
+static void renew_plan(struct shift_conn *c, uint64_t now)
 {
 	c->plan.r = rail_choose(c, now);
 	if (c->plan.r == NO_RAIL)
@@ -126,10 +126,10 @@ static bool own_nic_unsettled(const struct shift_conn *c, uint64_t now)
 }
 
 /* Fenced: go as far towards the target as the rails allow. */
-static void advance(struct shift_conn *c, enum shift_reason reason, uint64_t now)
+static void advance_plan(struct shift_conn *c, enum shift_reason reason, uint64_t now)
 {
 	if (c->plan.r == NO_RAIL || !rail_possible(c, c->plan.r))
-		replan(c, now);
+		renew_plan(c, now);
 	if (c->plan.r == NO_RAIL) {
 		if (c->state != SHIFT_ST_NO_RAIL)
 			conn_set_state(c, SHIFT_ST_NO_RAIL, SHIFT_R_NO_RAIL);
@@ -149,7 +149,7 @@ static void advance(struct shift_conn *c, enum shift_reason reason, uint64_t now
 
 void switch_fenced(struct shift_conn *c, uint64_t now)
 {
-	advance(c, SHIFT_R_FENCED, now);
+	advance_plan(c, SHIFT_R_FENCED, now);
 }
 
 static void leave_rail(struct shift_conn *c, enum shift_reason reason, uint64_t now)
@@ -169,8 +169,8 @@ static void leave_rail(struct shift_conn *c, enum shift_reason reason, uint64_t 
 	fence_rail(c, c->r);
 }
 
-static void enter(struct shift_conn *c, uint32_t e, uint8_t r, enum shift_reason reason,
-		  uint64_t now)
+static void enter_epoch(struct shift_conn *c, uint32_t e, uint8_t r, enum shift_reason reason,
+			uint64_t now)
 {
 	if (!c->plan.trouble)
 		c->plan.trouble = now ? now : 1;
@@ -188,7 +188,7 @@ static void enter(struct shift_conn *c, uint32_t e, uint8_t r, enum shift_reason
 		return;
 	case SHIFT_ST_SWITCHING: leave_rail(c, reason, now); return;
 	case SHIFT_ST_NO_RAIL:
-	case SHIFT_ST_QUARANTINE: advance(c, reason, now); return;
+	case SHIFT_ST_QUARANTINE: advance_plan(c, reason, now); return;
 	case SHIFT_ST_FENCE: /* its end will see the new plan */
 	case SHIFT_ST_ARM:   /* likewise */
 	case SHIFT_ST_SETUP:
@@ -206,7 +206,7 @@ void switch_start(struct shift_conn *c, enum shift_reason reason, uint8_t rail, 
 	bool planned = reason == SHIFT_R_PREPARED;
 
 	if (giveup_due(c, now)) {
-		giveup(c, SHIFT_R_GIVEUP_TIME, SHIFT_WC_RETRY_EXC_ERR, SHIFT_VENDOR_GIVEUP);
+		giveup_start(c, SHIFT_R_GIVEUP_TIME, SHIFT_WC_RETRY_EXC_ERR, SHIFT_VENDOR_GIVEUP);
 		return;
 	}
 	if (!planned && reason != SHIFT_R_TIMEOUT && !conn_switching(c))
@@ -218,7 +218,7 @@ void switch_start(struct shift_conn *c, enum shift_reason reason, uint8_t rail, 
 	c->plan.started = true;
 	if (rail == NO_RAIL || !rail_possible(c, rail))
 		rail = rail_choose(c, now);
-	enter(c, next_epoch(c), rail, reason, now);
+	enter_epoch(c, next_epoch(c), rail, reason, now);
 }
 
 /* The plan under way has failed before it was announced as done: take another. */
@@ -229,7 +229,7 @@ void switch_retarget(struct shift_conn *c, enum shift_reason reason, uint64_t no
 	if (r == NO_RAIL && c->state == SHIFT_ST_NO_RAIL)
 		return;
 	c->plan.started = true;
-	enter(c, r == NO_RAIL ? c->plan.e : next_epoch(c), r, reason, now);
+	enter_epoch(c, r == NO_RAIL ? c->plan.e : next_epoch(c), r, reason, now);
 }
 
 /* Rule 4. */
@@ -248,12 +248,12 @@ void switch_join(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 		c->plan.rnr = false;
 	}
 	c->plan.started = false;
-	enter(c, m->epoch, m->rail, SHIFT_R_PEER_SWITCH, now);
+	enter_epoch(c, m->epoch, m->rail, SHIFT_R_PEER_SWITCH, now);
 }
 
 /* --- ARM answered ---------------------------------------------------------------------------- */
 
-static void commit(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
+static void commit_epoch(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 {
 	if (c->plan.started && c->plan.planned)
 		c->stats.planned++;
@@ -325,9 +325,9 @@ void switch_armed(struct shift_conn *c, const struct shift_event *ev, uint64_t n
 		struct shift_msg none = {.rep_epoch = 0, .fence = SHIFT_FENCE_UNSURE};
 
 		none.recv_cum = UINT64_MAX;
-		commit(c, &none, now);
+		commit_epoch(c, &none, now);
 	} else if (c->theirs.epoch == c->e) {
-		commit(c, &c->theirs, now);
+		commit_epoch(c, &c->theirs, now);
 	}
 }
 
@@ -342,19 +342,19 @@ void switch_arm_failed(struct shift_conn *c, const struct shift_event *ev, uint6
 	if (c->plan.e == ev->epoch)
 		switch_retarget(c, SHIFT_R_ARM_FAILED, now);
 	else
-		advance(c, SHIFT_R_ARM_FAILED, now);
+		advance_plan(c, SHIFT_R_ARM_FAILED, now);
 }
 
 /* --- SWITCH received: rules 4, 8, 9, 16 ------------------------------------------------------ */
 
-static bool proves(const struct shift_msg *m)
+static bool msg_proves(const struct shift_msg *m)
 {
 	return shift_switch_proves(m) || MUTANT(TRUST_LEAVING);
 }
 
-static void remember(struct shift_conn *c, const struct shift_msg *m)
+static void remember_switch(struct shift_conn *c, const struct shift_msg *m)
 {
-	if (proves(m) && m->epoch > c->theirs.epoch)
+	if (msg_proves(m) && m->epoch > c->theirs.epoch)
 		c->theirs = *m;
 }
 
@@ -376,7 +376,7 @@ static bool same_rail(struct shift_conn *c, const struct shift_msg *m, uint64_t 
 			switch_join(c, m, now);
 		return false;
 	}
-	giveup(c, SHIFT_R_PROTOCOL, SHIFT_WC_RETRY_EXC_ERR, SHIFT_VENDOR_PROTOCOL);
+	giveup_start(c, SHIFT_R_PROTOCOL, SHIFT_WC_RETRY_EXC_ERR, SHIFT_VENDOR_PROTOCOL);
 	return false;
 }
 
@@ -384,12 +384,12 @@ static void same_epoch(struct shift_conn *c, const struct shift_msg *m, uint64_t
 {
 	if (!same_rail(c, m, now))
 		return;
-	if (m->fence == SHIFT_FENCE_LEAVING && !proves(m))
+	if (m->fence == SHIFT_FENCE_LEAVING && !msg_proves(m))
 		return;
 	/* The peer is on its way: a quarantine, its or mine, is no reason to try elsewhere. */
 	if (c->state == SHIFT_ST_SWITCHING || c->state == SHIFT_ST_QUARANTINE)
 		c->timeout_at = now + switch_timeout(c) + c->cfg.quarantine_ns;
-	if (!proves(m))
+	if (!msg_proves(m))
 		return;
 	if (!have_mine(c))
 		return; /* ARM_DONE finds it in theirs */
@@ -397,7 +397,7 @@ static void same_epoch(struct shift_conn *c, const struct shift_msg *m, uint64_t
 	if (m->heard < c->e && !MUTANT(NEVER_ANSWER))
 		send_switch(c);
 	if (c->state == SHIFT_ST_SWITCHING)
-		commit(c, m, now);
+		commit_epoch(c, m, now);
 }
 
 void switch_msg(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
@@ -412,17 +412,17 @@ void switch_msg(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 		return;
 	}
 	if (m->epoch > cur && (m->rail >= c->cfg.rails || m->epoch > EPOCH_MAX)) {
-		giveup(c, SHIFT_R_PROTOCOL, SHIFT_WC_RETRY_EXC_ERR, SHIFT_VENDOR_PROTOCOL);
+		giveup_start(c, SHIFT_R_PROTOCOL, SHIFT_WC_RETRY_EXC_ERR, SHIFT_VENDOR_PROTOCOL);
 		return;
 	}
 	if (m->epoch > c->seen_e)
 		c->seen_e = m->epoch;
 	if (m->fence != SHIFT_FENCE_LEAVING)
 		rail_proof(c, m, now);
-	remember(c, m);
+	remember_switch(c, m);
 	if (m->epoch > cur) {
 		if (MUTANT(COMMIT_OTHER_EPOCH) && c->state == SHIFT_ST_SWITCHING)
-			commit(c, m, now);
+			commit_epoch(c, m, now);
 		else
 			switch_join(c, m, now);
 	} else if (m->epoch == cur) {
@@ -430,7 +430,7 @@ void switch_msg(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 	} else {
 		c->stats.stale_msgs++;
 		if (MUTANT(STALE_EPOCH) && c->state == SHIFT_ST_SWITCHING)
-			commit(c, m, now);
+			commit_epoch(c, m, now);
 		else if (have_mine(c) && !MUTANT(NEVER_ANSWER))
 			send_switch(c);
 	}
@@ -438,7 +438,7 @@ void switch_msg(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 
 /* --- timers: rules 8, 17 --------------------------------------------------------------------- */
 
-static void retransmit(struct shift_conn *c, uint64_t now)
+static void retransmit_switch(struct shift_conn *c, uint64_t now)
 {
 	c->rto_ns = 2 * c->rto_ns < RTO_MAX_NS ? 2 * c->rto_ns : RTO_MAX_NS;
 	c->rto_at = now + c->rto_ns;
@@ -479,7 +479,7 @@ uint64_t switch_settles_at(const struct shift_conn *c)
 	return at;
 }
 
-static void timeout(struct shift_conn *c, uint64_t now)
+static void plan_timed_out(struct shift_conn *c, uint64_t now)
 {
 	if (c->plan.backoff < BACKOFF_MAX)
 		c->plan.backoff++;
@@ -492,7 +492,7 @@ static void timeout(struct shift_conn *c, uint64_t now)
 }
 
 /* Is what the quarantine waits for over? */
-static bool settled(const struct shift_conn *c, uint64_t now)
+static bool quarantine_settled(const struct shift_conn *c, uint64_t now)
 {
 	return c->plan.r != NO_RAIL && rail_usable(c, c->plan.r, now) && !own_nic_unsettled(c, now);
 }
@@ -500,17 +500,17 @@ static bool settled(const struct shift_conn *c, uint64_t now)
 void switch_tick(struct shift_conn *c, uint64_t now)
 {
 	if (giveup_due(c, now)) {
-		giveup(c, SHIFT_R_GIVEUP_TIME, SHIFT_WC_RETRY_EXC_ERR, SHIFT_VENDOR_GIVEUP);
+		giveup_start(c, SHIFT_R_GIVEUP_TIME, SHIFT_WC_RETRY_EXC_ERR, SHIFT_VENDOR_GIVEUP);
 		return;
 	}
-	if (c->state == SHIFT_ST_QUARANTINE && settled(c, now)) {
-		advance(c, SHIFT_R_SETTLED, now);
+	if (c->state == SHIFT_ST_QUARANTINE && quarantine_settled(c, now)) {
+		advance_plan(c, SHIFT_R_SETTLED, now);
 		return;
 	}
 	if (c->state == SHIFT_ST_QUARANTINE || c->state == SHIFT_ST_SWITCHING) {
 		if (now >= c->timeout_at)
-			timeout(c, now);
+			plan_timed_out(c, now);
 		else if (now >= c->rto_at)
-			retransmit(c, now);
+			retransmit_switch(c, now);
 	}
 }

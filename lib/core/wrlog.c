@@ -17,7 +17,7 @@ static uint32_t pow2_at_least(uint64_t n)
 	return p;
 }
 
-static size_t align64(size_t n)
+static size_t round_up_64(size_t n)
 {
 	return (n + 63) & ~(size_t)63;
 }
@@ -44,7 +44,7 @@ size_t shift_sendlog_size(uint32_t cap, uint32_t sge_max, uint32_t inline_max)
 	size_t slots = send_slots(cap);
 
 	return slots * sizeof(struct shift_wr_entry) +
-	       align64(slots * send_stride(sge_max, inline_max));
+	       round_up_64(slots * send_stride(sge_max, inline_max));
 }
 
 void shift_sendlog_init(struct shift_sendlog *l, void *mem, uint32_t cap, uint32_t sge_max,
@@ -426,14 +426,14 @@ size_t shift_recvlog_size(uint32_t cap, uint32_t sge_max)
 {
 	size_t slots = pow2_at_least(cap);
 
-	return align64(slots * sizeof(struct shift_recv_entry)) +
-	       (sge_max > 1 ? align64(slots * sge_max * sizeof(struct shift_sge)) : 0);
+	return round_up_64(slots * sizeof(struct shift_recv_entry)) +
+	       (sge_max > 1 ? round_up_64(slots * sge_max * sizeof(struct shift_sge)) : 0);
 }
 
 void shift_recvlog_init(struct shift_recvlog *l, void *mem, uint32_t cap, uint32_t sge_max)
 {
 	uint32_t slots = pow2_at_least(cap);
-	size_t ring = align64((size_t)slots * sizeof(struct shift_recv_entry));
+	size_t ring = round_up_64((size_t)slots * sizeof(struct shift_recv_entry));
 
 	memset(l, 0, sizeof(*l));
 	l->ring = mem;

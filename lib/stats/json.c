@@ -6,29 +6,29 @@
 #include <string.h>
 
 #include "lib/stats/json.h"
-#include "lib/stats/stats.h"
+#include "lib/stats/totals.h"
 
 /* Exact below 2^53, which is 104 days in ns. */
-static void number(cJSON *o, const char *key, uint64_t n)
+static void add_number(cJSON *o, const char *key, uint64_t n)
 {
 	cJSON_AddNumberToObject(o, key, (double)n);
 }
 
-static void us(cJSON *o, const char *key, uint64_t ns)
+static void add_us(cJSON *o, const char *key, uint64_t ns)
 {
 	cJSON_AddNumberToObject(o, key, (double)ns / 1e3);
 }
 
 /* Unix time with microseconds. */
-static void at_time(cJSON *o, const struct stats_copy *copy, uint64_t time_ns)
+static void add_moment(cJSON *o, const struct stats_copy *copy, uint64_t time_ns)
 {
 	uint64_t real_us = stats_real_ns(copy, time_ns) / 1000;
 
 	cJSON_AddNumberToObject(o, "unix_s", (double)real_us / 1e6);
-	number(o, "monotonic_ns", time_ns);
+	add_number(o, "monotonic_ns", time_ns);
 }
 
-static void hex(cJSON *o, const char *key, uint64_t n)
+static void add_hex(cJSON *o, const char *key, uint64_t n)
 {
 	char text[20];
 
@@ -36,7 +36,7 @@ static void hex(cJSON *o, const char *key, uint64_t n)
 	cJSON_AddStringToObject(o, key, text);
 }
 
-static void gid(cJSON *o, const char *key, const uint8_t *bytes)
+static void add_gid(cJSON *o, const char *key, const uint8_t *bytes)
 {
 	static const uint8_t none[16];
 	char text[INET6_ADDRSTRLEN];
@@ -58,17 +58,17 @@ const char *stats_life_name(enum stats_life life)
 	return "unknown";
 }
 
-static cJSON *counters(const struct shift_conn_stats *stats)
+static cJSON *counters_json(const struct shift_conn_stats *stats)
 {
 	cJSON *o = cJSON_CreateObject();
 
-#define COUNTER(name) number(o, #name, stats->name);
+#define COUNTER(name) add_number(o, #name, stats->name);
 	SHIFT_STATS(COUNTER)
 #undef COUNTER
 	return o;
 }
 
-static cJSON *phases(const struct stats_switch *s)
+static cJSON *phases_json(const struct stats_switch *s)
 {
 	cJSON *o = cJSON_CreateObject();
 
@@ -76,7 +76,7 @@ static cJSON *phases(const struct stats_switch *s)
 		if (i == STATS_PHASE_DETECT && !s->fault_ns)
 			cJSON_AddNullToObject(o, stats_phase_name(i));
 		else
-			us(o, stats_phase_name(i), s->phase_ns[i]);
+			add_us(o, stats_phase_name(i), s->phase_ns[i]);
 	}
 	return o;
 }
@@ -85,9 +85,9 @@ static cJSON *end_point(unsigned int rail, const char *nic, uint32_t epoch)
 {
 	cJSON *o = cJSON_CreateObject();
 
-	number(o, "rail", rail);
+	add_number(o, "rail", rail);
 	cJSON_AddStringToObject(o, "nic", nic);
-	number(o, "epoch", epoch);
+	add_number(o, "epoch", epoch);
 	return o;
 }
 
@@ -95,7 +95,7 @@ static void add_requests(cJSON *o, const struct stats_switch *s)
 {
 	cJSON *requests = cJSON_AddObjectToObject(o, "requests");
 
-#define COUNTER(name) number(requests, #name, s->name);
+#define COUNTER(name) add_number(requests, #name, s->name);
 	STATS_SWITCH_COUNTERS(COUNTER)
 #undef COUNTER
 }
@@ -104,24 +104,24 @@ cJSON *stats_json_switch(const struct stats_copy *copy, const struct stats_switc
 {
 	cJSON *o = cJSON_CreateObject();
 
-	number(o, "connection", s->conn);
-	number(o, "qpn", s->qpn);
-	at_time(o, copy, s->begin_ns);
+	add_number(o, "connection", s->conn);
+	add_number(o, "qpn", s->qpn);
+	add_moment(o, copy, s->begin_ns);
 	cJSON_AddStringToObject(o, "cause", shift_reason_name(s->cause));
 	cJSON_AddStringToObject(o, "outcome", stats_outcome_name(s->outcome));
 	cJSON_AddBoolToObject(o, "planned", s->planned);
 	cJSON_AddBoolToObject(o, "joined", s->joined);
-	number(o, "attempts", s->attempts);
+	add_number(o, "attempts", s->attempts);
 	if (s->outcome != STATS_UNDER_WAY) {
 		cJSON_AddStringToObject(o, "kind", stats_kind_name(s->kind));
 		cJSON_AddStringToObject(o, "ended_by", shift_reason_name(s->ended));
 		cJSON_AddItemToObject(o, "from",
 				      end_point(s->from_rail, s->from_nic, s->from_epoch));
 		cJSON_AddItemToObject(o, "to", end_point(s->rail, s->nic, s->epoch));
-		us(o, "outage_us", s->outage_ns);
+		add_us(o, "outage_us", s->outage_ns);
 		add_requests(o, s);
 	}
-	cJSON_AddItemToObject(o, "phases_us", phases(s));
+	cJSON_AddItemToObject(o, "phases_us", phases_json(s));
 	return o;
 }
 
@@ -129,16 +129,16 @@ cJSON *stats_json_event(const struct stats_copy *copy, const struct stats_event 
 {
 	cJSON *o = cJSON_CreateObject();
 
-	number(o, "number", e->seq - 1);
-	at_time(o, copy, e->time_ns);
-	number(o, "connection", e->conn);
-	number(o, "qpn", e->qpn);
+	add_number(o, "number", e->seq - 1);
+	add_moment(o, copy, e->time_ns);
+	add_number(o, "connection", e->conn);
+	add_number(o, "qpn", e->qpn);
 	cJSON_AddStringToObject(o, "from", shift_state_name(e->from));
 	cJSON_AddStringToObject(o, "to", shift_state_name(e->to));
 	cJSON_AddStringToObject(o, "reason", shift_reason_name(e->reason));
-	number(o, "rail", e->rail);
+	add_number(o, "rail", e->rail);
 	cJSON_AddStringToObject(o, "nic", e->nic);
-	number(o, "epoch", e->epoch);
+	add_number(o, "epoch", e->epoch);
 	return o;
 }
 
@@ -156,10 +156,10 @@ static void add_peer(cJSON *o, const struct stats_conn *c)
 	cJSON *peer = cJSON_AddObjectToObject(o, "peer");
 
 	cJSON_AddStringToObject(peer, "host", c->peer_host);
-	number(peer, "pid", c->peer_pid);
-	hex(peer, "nonce", c->peer_nonce);
-	gid(peer, "gid", c->peer_gid);
-	number(peer, "qpn", c->peer_qpn);
+	add_number(peer, "pid", c->peer_pid);
+	add_hex(peer, "nonce", c->peer_nonce);
+	add_gid(peer, "gid", c->peer_gid);
+	add_number(peer, "qpn", c->peer_qpn);
 }
 
 static void add_rails(cJSON *o, const struct stats_conn *c)
@@ -190,32 +190,32 @@ static void add_queue(cJSON *o, const char *key, uint64_t posted, uint64_t done)
 {
 	cJSON *queue = cJSON_AddObjectToObject(o, key);
 
-	number(queue, "posted", posted);
-	number(queue, "done", done);
+	add_number(queue, "posted", posted);
+	add_number(queue, "done", done);
 }
 
-static cJSON *connection(const struct stats_copy *copy, const struct stats_conn *c)
+static cJSON *conn_json(const struct stats_copy *copy, const struct stats_conn *c)
 {
 	cJSON *o = cJSON_CreateObject();
 
-	number(o, "connection", c->id);
-	number(o, "qpn", c->qpn);
-	gid(o, "gid", c->gid);
+	add_number(o, "connection", c->id);
+	add_number(o, "qpn", c->qpn);
+	add_gid(o, "gid", c->gid);
 	add_peer(o, c);
 	add_protection(o, c);
 	cJSON_AddStringToObject(o, "state", shift_state_name(c->state));
 	cJSON_AddStringToObject(o, "reason", shift_reason_name(c->reason));
-	number(o, "rail", c->rail);
+	add_number(o, "rail", c->rail);
 	cJSON_AddStringToObject(o, "nic", c->nic[c->rail]);
-	number(o, "epoch", c->epoch);
+	add_number(o, "epoch", c->epoch);
 	add_rails(o, c);
-	number(o, "moves", c->moves);
-	us(o, "outage_last_us", c->outage_last_ns);
-	us(o, "outage_max_us", c->outage_max_ns);
-	us(o, "outage_total_us", c->outage_total_ns);
+	add_number(o, "moves", c->moves);
+	add_us(o, "outage_last_us", c->outage_last_ns);
+	add_us(o, "outage_max_us", c->outage_max_ns);
+	add_us(o, "outage_total_us", c->outage_total_ns);
 	add_queue(o, "sends", c->send_posted, c->send_done);
 	add_queue(o, "receives", c->recv_posted, c->recv_done);
-	cJSON_AddItemToObject(o, "counters", counters(&c->counters));
+	cJSON_AddItemToObject(o, "counters", counters_json(&c->counters));
 	cJSON_AddItemToObject(o, "switch_under_way",
 			      c->now.begin_ns ? stats_json_switch(copy, &c->now)
 					      : cJSON_CreateNull());
@@ -226,27 +226,27 @@ cJSON *stats_json_totals(const struct stats_totals *t)
 {
 	cJSON *o = cJSON_CreateObject(), *reasons;
 
-	number(o, "processes", t->processes);
-	number(o, "connections", t->now.conns_ever);
-	number(o, "connections_live", t->now.conns_live);
-	number(o, "connections_refused", t->now.conns_refused);
-	number(o, "protected", t->conns_protected);
+	add_number(o, "processes", t->processes);
+	add_number(o, "connections", t->now.conns_ever);
+	add_number(o, "connections_live", t->now.conns_live);
+	add_number(o, "connections_refused", t->now.conns_refused);
+	add_number(o, "protected", t->conns_protected);
 	reasons = cJSON_AddObjectToObject(o, "unprotected");
 	for (unsigned int i = 1; i < STATS_UNPROTECTED_COUNT; i++)
 		if (t->unprotected[i])
-			number(reasons, stats_unprotected_name(i), t->unprotected[i]);
-	number(o, "moved", t->now.conns_moved);
-	number(o, "switches", t->now.committed);
-	number(o, "failovers", t->now.failovers);
-	number(o, "migrations", t->now.migrations);
-	number(o, "failbacks", t->now.failbacks);
-	number(o, "abandoned", t->now.abandoned);
-	number(o, "given_up", t->now.given_up);
-	us(o, "outage_max_us", t->now.outage_max_ns);
-	us(o, "outage_total_us", t->now.outage_total_ns);
-	number(o, "events_hidden", t->now.events_hidden);
-	number(o, "in_doubt", t->counters.maybe_twice + t->counters.lost_atomics);
-	cJSON_AddItemToObject(o, "counters", counters(&t->counters));
+			add_number(reasons, stats_unprotected_name(i), t->unprotected[i]);
+	add_number(o, "moved", t->now.conns_moved);
+	add_number(o, "switches", t->now.committed);
+	add_number(o, "failovers", t->now.failovers);
+	add_number(o, "migrations", t->now.migrations);
+	add_number(o, "failbacks", t->now.failbacks);
+	add_number(o, "abandoned", t->now.abandoned);
+	add_number(o, "given_up", t->now.given_up);
+	add_us(o, "outage_max_us", t->now.outage_max_ns);
+	add_us(o, "outage_total_us", t->now.outage_total_ns);
+	add_number(o, "events_hidden", t->now.events_hidden);
+	add_number(o, "in_doubt", t->counters.maybe_twice + t->counters.lost_atomics);
+	cJSON_AddItemToObject(o, "counters", counters_json(&t->counters));
 	return o;
 }
 
@@ -265,7 +265,7 @@ static void add_bypass(cJSON *o, const struct stats_copy *copy)
 		cJSON_AddStringToObject(entry, "unprotected", stats_unprotected_name(b->reason));
 		cJSON_AddStringToObject(entry, "unprotected_text",
 					stats_unprotected_text(b->reason));
-		number(entry, "count", b->count);
+		add_number(entry, "count", b->count);
 		cJSON_AddItemToArray(list, entry);
 	}
 }
@@ -275,12 +275,12 @@ static void add_lists(cJSON *o, const struct stats_copy *copy)
 	cJSON *list = cJSON_AddArrayToObject(o, "connections");
 
 	for (size_t i = 0; i < copy->conn_count; i++)
-		cJSON_AddItemToArray(list, connection(copy, copy->conns + i));
+		cJSON_AddItemToArray(list, conn_json(copy, copy->conns + i));
 	add_bypass(o, copy);
 	list = cJSON_AddArrayToObject(o, "switches");
 	for (size_t i = 0; i < copy->switch_count; i++)
 		cJSON_AddItemToArray(list, stats_json_switch(copy, copy->switches + i));
-	number(o, "switches_lost", copy->switches_written - copy->switch_count);
+	add_number(o, "switches_lost", copy->switches_written - copy->switch_count);
 }
 
 cJSON *stats_json_process(const struct stats_copy *copy)
@@ -290,12 +290,12 @@ cJSON *stats_json_process(const struct stats_copy *copy)
 
 	cJSON_AddStringToObject(o, "job", copy->h.job);
 	cJSON_AddStringToObject(o, "host", copy->h.host);
-	number(o, "pid", copy->h.pid);
-	hex(o, "nonce", copy->h.nonce);
+	add_number(o, "pid", copy->h.pid);
+	add_hex(o, "nonce", copy->h.nonce);
 	cJSON_AddStringToObject(o, "name", copy->h.comm);
 	cJSON_AddStringToObject(o, "command", copy->h.command);
 	cJSON_AddStringToObject(o, "life", stats_life_name(copy->life));
-	at_time(o, copy, copy->h.opened_ns);
+	add_moment(o, copy, copy->h.opened_ns);
 	cJSON_AddBoolToObject(o, "torn", copy->torn);
 	stats_totals_add(&totals, copy);
 	cJSON_AddItemToObject(o, "totals", stats_json_totals(&totals));

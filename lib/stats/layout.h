@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * RUNDIR/JOB/PID.stats: what one process tells of its connections. The library writes it through a
- * shared mapping; shift-ctl, shift-kvd, shift-run and shift-diag read it, also when the process is
- * dead. A sparse file with room for the maximum: nothing in it ever moves.
+ * shared mapping. shift-ctl, shift-kvd, shift-run and shift-diag read it, also after the process
+ * has died. It is a sparse file with room for the maximum: nothing in it ever moves.
  *
- * A header, then tables, found by their kind: a reader takes of an entry what it knows, leaves out
- * tables it does not know, and refuses another version or other enumerations (`shape`). Numbers are
- * those of the machine. Times are CLOCK_MONOTONIC, ns; the header has one moment by both clocks.
+ * A header comes first, then tables. A reader finds a table by its kind and skips kinds that it
+ * does not know. It takes of an entry the fields that it knows. It refuses another version, and
+ * other enumerations (`shape`). Numbers have the byte order of the machine. Times are
+ * CLOCK_MONOTONIC, in ns; the header has one moment by both clocks.
  *
- * Reading while it is written: what changes in place (header.now, a connection) has a sequence
- * number that is odd during a change. Rings: entry n is at n % entries and its `seq` is n + 1;
- * of the newest `entries` the oldest may be in the course of being overwritten.
+ * The file may be read while it is written. What changes in place (header.now, a connection) has a
+ * sequence number that is odd during a change. Tables of events and switches are rings: entry n is
+ * at n % entries and its `seq` is n + 1. The oldest of the newest `entries` may just be
+ * overwritten.
+ *
+ * The functions below are for any thread and take no lock.
  */
 #ifndef SHIFT_STATS_LAYOUT_H
 #define SHIFT_STATS_LAYOUT_H
@@ -88,14 +92,14 @@ enum stats_phase {
 enum stats_outcome {
 	STATS_UNDER_WAY,
 	STATS_COMMITTED,
-	STATS_ABANDONED, /* planned, and data has gone on flowing on the old rail */
-	STATS_GIVEN_UP,	 /* errors were handed to the program */
+	STATS_ABANDONED, /* planned; the data stays on the old rail */
+	STATS_GIVEN_UP,	 /* the program got errors */
 	STATS_CLOSED,	 /* the program ended the connection meanwhile */
 };
 
 enum stats_kind { STATS_FAILOVER, STATS_MIGRATION, STATS_FAILBACK };
 
-/* What a switch had to decide about single requests, and what it cost; a part of SHIFT_STATS. */
+/* What a switch decided about single requests, and what it cost: some of SHIFT_STATS. */
 #define STATS_SWITCH_COUNTERS(X) \
 	X(proved)                \
 	X(replayed)              \
@@ -115,8 +119,8 @@ struct stats_switch {
 	uint64_t seq;
 	uint64_t conn; /* stats_conn.id */
 	uint64_t begin_ns, end_ns;
-	uint64_t fault_ns;  /* when the fault began, as far as known; 0: not known */
-	uint64_t hold_ns;   /* since when no data flows; 0: it does */
+	uint64_t fault_ns;  /* when the fault began; 0: not known */
+	uint64_t hold_ns;   /* since when no data flows; 0: data flows */
 	uint64_t outage_ns; /* from the fault (or hold_ns) until all was posted again */
 	uint64_t phase_ns[STATS_PHASE_COUNT];
 #define STATS_SWITCH_FIELD(name) uint64_t name;
@@ -176,17 +180,17 @@ struct stats_conn {
 	uint64_t last_switch; /* index + 1 in the ring; 0: none */
 	struct shift_conn_stats counters;
 	struct stats_switch now; /* under way if begin_ns is not 0 */
-	uint64_t fault_seen_ns;	 /* when now.fault_ns was last said to be true */
+	uint64_t fault_seen_ns;	 /* when now.fault_ns was last reported */
 };
 
-/* What is under one sequence number in the header. */
+/* The part of the header that changes, under one sequence number. */
 struct stats_now {
 	uint64_t sequence;
 	uint64_t closed_ns;				/* clean end; 0: it runs, or crashed */
 	uint64_t conns_ever, conns_live, conns_refused; /* refused: the table was full */
-	uint64_t slots_used;				/* the first so many were ever used */
-	uint64_t free_slot;				/* + 1; 0: none */
-	uint64_t conns_moved;				/* at least once */
+	uint64_t slots_used;  /* slots 0 .. slots_used - 1 were ever used */
+	uint64_t free_slot;   /* + 1; 0: none */
+	uint64_t conns_moved; /* at least once */
 	uint64_t committed, failovers, migrations, failbacks, abandoned, given_up;
 	uint64_t outage_max_ns, outage_total_ns;
 	uint64_t events_hidden; /* asynchronous events that the program did not see */
@@ -194,7 +198,7 @@ struct stats_now {
 	uint64_t gone, gone_protected;
 	uint64_t gone_unprotected[STATS_UNPROTECTED_COUNT];
 	struct shift_conn_stats gone_counters;
-	/* QPs without a slot; the NIC and the reason make the key. */
+	/* QPs without a slot, counted by NIC and reason. */
 	struct stats_bypass {
 		char nic[STATS_NIC_BYTES];
 		uint32_t reason, count;
@@ -209,7 +213,8 @@ struct stats_table {
 	uint64_t written; /* rings: entries ever written */
 };
 
-/* Of the enumerations above and of lib/core: numbers mean the same only if all are equal. */
+/* How many values the enumerations above and those of lib/core have. Two builds mean the same by a
+ * number only if all of these are equal. */
 struct stats_shape {
 	uint16_t states, reasons, counters, unprotected, phases, switch_counters, unused[2];
 };
@@ -234,7 +239,7 @@ _Static_assert(sizeof(struct stats_now) % 8 == 0 && sizeof(struct stats_conn) % 
 		       sizeof(struct stats_switch) % 8 == 0 && sizeof(struct stats_event) == 64,
 	       "entries are read in words of 8 bytes");
 
-/* As this build has it. */
+/* Of this build. */
 struct stats_shape stats_shape(void);
 
 const char *stats_unprotected_name(unsigned int reason); /* NO_BACKUP_NIC */

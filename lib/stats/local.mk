@@ -2,16 +2,18 @@
 # lib/stats: the writer goes into libshift.so (libc only).
 noinst_LTLIBRARIES += lib/libshiftstats.la
 lib_libshiftstats_la_SOURCES = \
-	lib/stats/layout.h lib/stats/stats.h lib/stats/writer.h \
-	lib/stats/file.c lib/stats/stats.c lib/stats/switch.c lib/stats/text.c
+	lib/stats/layout.c lib/stats/layout.h lib/stats/summary.c lib/stats/summary.h \
+	lib/stats/stats.c lib/stats/stats.h lib/stats/stats_file.c lib/stats/stats_file.h \
+	lib/stats/switch_record.c lib/stats/switch_record.h
 
 # The reader and its JSON: for the tools, which link REPORT_LIBS.
 noinst_LTLIBRARIES += lib/libshiftreport.la
 lib_libshiftreport_la_SOURCES = \
-	lib/stats/read.c lib/stats/read.h lib/stats/places.c lib/stats/totals.c lib/stats/text.c \
-	lib/stats/json.c lib/stats/json.h lib/stats/report.c lib/stats/report.h \
-	lib/stats/ask.c lib/stats/ask.h
+	lib/stats/layout.c lib/stats/layout.h lib/stats/summary.c lib/stats/summary.h \
+	lib/stats/read.c lib/stats/read.h lib/stats/places.c lib/stats/places.h \
+	lib/stats/totals.c lib/stats/totals.h lib/stats/json.c lib/stats/json.h \
+	lib/stats/report.c lib/stats/report.h lib/stats/ask_process.c lib/stats/ask_process.h
 lib_libshiftreport_la_CFLAGS = $(AM_CFLAGS) $(CJSON_CFLAGS)
-REPORT_LIBS = lib/libshiftreport.la lib/libshiftcore.la kv/libkvclient.la $(CJSON_LIBS)
+REPORT_LIBS = lib/libshiftreport.la lib/libshiftcore.la lib/libshiftbase.la $(CJSON_LIBS)
 
 EXTRA_DIST += doc/report.md

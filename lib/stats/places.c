@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* Where the files are. */
 #include <glob.h>
 #include <limits.h>
 #include <stdio.h>
@@ -7,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "kv/client.h"
-#include "lib/stats/read.h"
+#include "lib/base/run_dir.h"
+#include "lib/stats/places.h"
 
 struct search {
 	const char *job;
@@ -18,8 +17,8 @@ struct search {
 	size_t found;
 };
 
-/* PID.stats, or PID-TIME.stats of a crash; and JOB is the directory above. */
-static void take(struct search *s, const char *path, bool is_crash)
+/* The name is PID.stats, or crash/PID-TIME.stats; JOB is the directory above. */
+static void visit_place(struct search *s, const char *path, bool is_crash)
 {
 	struct stats_place place = {.path = path, .is_crash = is_crash};
 	char copy[PATH_MAX], *job, *end;
@@ -40,7 +39,7 @@ static void take(struct search *s, const char *path, bool is_crash)
 	s->found += s->fn(s->arg, &place);
 }
 
-static void look(struct search *s, const char *base)
+static void glob_places(struct search *s, const char *base)
 {
 	static const char *const under[] = {"*/*.stats", "*/crash/*.stats"};
 	char pattern[PATH_MAX];
@@ -51,7 +50,7 @@ static void look(struct search *s, const char *base)
 		snprintf(pattern, sizeof(pattern), "%s/%s", base, under[i]);
 		if (!glob(pattern, 0, NULL, &g))
 			for (size_t n = 0; n < g.gl_pathc; n++)
-				take(s, g.gl_pathv[n], i);
+				visit_place(s, g.gl_pathv[n], i);
 		globfree(&g);
 	}
 }
@@ -63,14 +62,12 @@ size_t stats_each(const char *job, pid_t pid,
 	const char *own = getenv("SHIFT_RUN_DIR");
 	char base[PATH_MAX];
 
-	if (kv_socket_path(base, sizeof(base), "x"))
+	if (run_dir_path(base, sizeof(base)))
 		return 0;
-	*strrchr(base, '/') = 0;
-	*strrchr(base, '/') = 0;
-	look(&s, base);
+	glob_places(&s, base);
 	if (geteuid() || (own && *own))
 		return s.found;
-	look(&s, "/run/user/*/shift");
-	look(&s, "/tmp/shift-*");
+	glob_places(&s, "/run/user/*/shift");
+	glob_places(&s, "/tmp/shift-*");
 	return s.found;
 }

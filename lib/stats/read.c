@@ -27,7 +27,7 @@ static int read_at(int fd, void *to, size_t bytes, uint64_t at)
 	return (size_t)n == bytes ? 0 : -EBADMSG;
 }
 
-static uint64_t now_ns(void)
+static uint64_t monotonic_ns(void)
 {
 	struct timespec t;
 
@@ -35,8 +35,8 @@ static uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-/* An object that begins with its sequence number. Three calls, as the order of loads within one is
- * nobody's promise. 1: a good copy, 0: it was being changed, or a negative errno. */
+/* Reads an object that begins with its sequence number. Three calls, as nothing promises the order
+ * of the loads within one. 1: a good copy, 0: it was being changed, or a negative errno. */
 static int try_steady(int fd, void *to, size_t bytes, uint64_t at)
 {
 	uint64_t before, after;
@@ -51,15 +51,15 @@ static int try_steady(int fd, void *to, size_t bytes, uint64_t at)
 	return !(before & 1) && before == after && !memcmp(to, &after, sizeof(after));
 }
 
-/* Who lives may have lost the processor amid a change: he is waited for, but once for a file. */
+/* A living process may have lost the processor amid a change: wait for it, but once for a file. */
 static int read_steady(int fd, void *to, size_t bytes, uint64_t at, struct stats_copy *copy)
 {
 	uint64_t end_ns = 0;
 	int done;
 
 	while (!(done = try_steady(fd, to, bytes, at))) {
-		end_ns = end_ns ? end_ns : now_ns() + PATIENCE_NS;
-		if (copy->torn || copy->life != STATS_RUNNING || now_ns() > end_ns) {
+		end_ns = end_ns ? end_ns : monotonic_ns() + PATIENCE_NS;
+		if (copy->torn || copy->life != STATS_RUNNING || monotonic_ns() > end_ns) {
 			copy->torn = true;
 			return 0;
 		}
@@ -68,8 +68,8 @@ static int read_steady(int fd, void *to, size_t bytes, uint64_t at, struct stats
 	return done > 0 ? 0 : done;
 }
 
-/* Terminated, and nothing that a terminal might obey. */
-static void clean(char *text, size_t bytes)
+/* Terminates the text, and takes out what a terminal might obey. */
+static void clean_text(char *text, size_t bytes)
 {
 	text[bytes - 1] = 0;
 	for (unsigned char *p = (unsigned char *)text; *p; p++)
@@ -84,18 +84,18 @@ static uint8_t at_most(uint8_t n, uint8_t max)
 
 static void clean_header(struct stats_header *h)
 {
-	clean(h->boot_id, sizeof(h->boot_id));
-	clean(h->job, sizeof(h->job));
-	clean(h->host, sizeof(h->host));
-	clean(h->comm, sizeof(h->comm));
-	clean(h->command, sizeof(h->command));
-	clean(h->report_dir, sizeof(h->report_dir));
+	clean_text(h->boot_id, sizeof(h->boot_id));
+	clean_text(h->job, sizeof(h->job));
+	clean_text(h->host, sizeof(h->host));
+	clean_text(h->comm, sizeof(h->comm));
+	clean_text(h->command, sizeof(h->command));
+	clean_text(h->report_dir, sizeof(h->report_dir));
 }
 
 static void clean_switch(struct stats_switch *s)
 {
-	clean(s->from_nic, sizeof(s->from_nic));
-	clean(s->nic, sizeof(s->nic));
+	clean_text(s->from_nic, sizeof(s->from_nic));
+	clean_text(s->nic, sizeof(s->nic));
 	s->rail = at_most(s->rail, SHIFT_RAILS_MAX - 1);
 	s->from_rail = at_most(s->from_rail, SHIFT_RAILS_MAX - 1);
 }
@@ -103,8 +103,8 @@ static void clean_switch(struct stats_switch *s)
 static void clean_conn(struct stats_conn *c)
 {
 	for (int i = 0; i < SHIFT_RAILS_MAX; i++)
-		clean(c->nic[i], STATS_NIC_BYTES);
-	clean(c->peer_host, sizeof(c->peer_host));
+		clean_text(c->nic[i], STATS_NIC_BYTES);
+	clean_text(c->peer_host, sizeof(c->peer_host));
 	c->rails = at_most(c->rails, SHIFT_RAILS_MAX);
 	c->rail = at_most(c->rail, SHIFT_RAILS_MAX - 1);
 	c->target_rail = at_most(c->target_rail, SHIFT_RAILS_MAX - 1);
@@ -129,8 +129,8 @@ static bool same_text(const char *path, const char *text)
 	return same;
 }
 
-/* The process of that number began when this one did, and is no zombie. */
-static bool lives(const struct stats_header *h)
+/* Does a process of that number live that began when the writer did, and is no zombie? */
+static bool process_lives(const struct stats_header *h)
 {
 	char path[64], text[1024] = "", *p;
 	uint64_t ticks = 0;
@@ -162,7 +162,7 @@ static enum stats_life life_of(const struct stats_header *h)
 		return STATS_DEAD;
 	if (stat("/proc/self/ns/pid", &ns) || ns.st_ino != h->pid_namespace)
 		return STATS_UNKNOWN;
-	return lives(h) ? STATS_RUNNING : STATS_DEAD;
+	return process_lives(h) ? STATS_RUNNING : STATS_DEAD;
 }
 
 static int read_header(int fd, struct stats_copy *copy)
@@ -184,13 +184,13 @@ static int read_header(int fd, struct stats_copy *copy)
 	copy->life = life_of(h);
 	err = read_steady(fd, &h->now, sizeof(h->now), offsetof(struct stats_header, now), copy);
 	for (int i = 0; i < STATS_BYPASS_MAX; i++)
-		clean(h->now.bypass[i].nic, STATS_NIC_BYTES);
+		clean_text(h->now.bypass[i].nic, STATS_NIC_BYTES);
 	if (h->now.closed_ns)
 		copy->life = STATS_ENDED;
 	return err;
 }
 
-static const struct stats_table *find(const struct stats_copy *copy, uint32_t kind, int fd)
+static const struct stats_table *find_table(const struct stats_copy *copy, uint32_t kind, int fd)
 {
 	const struct stats_table *t = copy->h.table;
 	struct stat st;
@@ -205,7 +205,7 @@ static const struct stats_table *find(const struct stats_copy *copy, uint32_t ki
 
 static int read_conns(int fd, struct stats_copy *copy)
 {
-	const struct stats_table *t = find(copy, STATS_TABLE_CONNS, fd);
+	const struct stats_table *t = find_table(copy, STATS_TABLE_CONNS, fd);
 	uint64_t slots = t ? t->entries : 0;
 	size_t bytes = t && t->entry_bytes < sizeof(struct stats_conn) ? t->entry_bytes
 								       : sizeof(struct stats_conn);
@@ -237,9 +237,9 @@ static int read_written(int fd, const struct stats_copy *copy, const struct stat
 	return read_at(fd, written, sizeof(*written), at);
 }
 
-/* Entries that are whole, oldest first, packed in units of `bytes`. How many, or negative errno. */
-static ssize_t pick(const struct stats_table *t, const uint8_t *raw, uint64_t first, uint64_t end,
-		    uint8_t *to, size_t bytes)
+/* Copies the entries that are whole, oldest first, packed in units of `bytes`. Returns how many. */
+static ssize_t pick_entries(const struct stats_table *t, const uint8_t *raw, uint64_t first,
+			    uint64_t end, uint8_t *to, size_t bytes)
 {
 	size_t take = t->entry_bytes < bytes ? t->entry_bytes : bytes;
 	ssize_t count = 0;
@@ -255,9 +255,10 @@ static ssize_t pick(const struct stats_table *t, const uint8_t *raw, uint64_t fi
 	return count;
 }
 
-/* One look at a ring: raw is room for all of it. */
-static ssize_t look(int fd, const struct stats_copy *copy, const struct stats_table *t,
-		    uint8_t *raw, void *to, size_t bytes, uint64_t *written, bool *whole)
+/* Reads a ring once; raw has room for all of it. Returns how many entries are whole, or a negative
+ * errno. *whole: none was lost. */
+static ssize_t read_ring_once(int fd, const struct stats_copy *copy, const struct stats_table *t,
+			      uint8_t *raw, void *to, size_t bytes, uint64_t *written, bool *whole)
 {
 	uint64_t after = 0, first;
 	ssize_t count;
@@ -271,9 +272,9 @@ static ssize_t look(int fd, const struct stats_copy *copy, const struct stats_ta
 		return err;
 	if (*written > after || after > UINT64_MAX / 2)
 		return -EBADMSG;
-	/* What was overwritten meanwhile, or is just being so, is left out. */
+	/* Leaves out what was overwritten meanwhile, or is just being overwritten. */
 	first = after >= t->entries ? after - t->entries + 1 : 0;
-	count = pick(t, raw, first, *written, to, bytes);
+	count = pick_entries(t, raw, first, *written, to, bytes);
 	*whole = first >= *written || (uint64_t)count == *written - first;
 	return count;
 }
@@ -281,7 +282,7 @@ static ssize_t look(int fd, const struct stats_copy *copy, const struct stats_ta
 static ssize_t read_ring(int fd, struct stats_copy *copy, uint32_t kind, void **to, size_t bytes,
 			 uint64_t *written)
 {
-	const struct stats_table *t = find(copy, kind, fd);
+	const struct stats_table *t = find_table(copy, kind, fd);
 	ssize_t count = -ENOMEM;
 	bool whole = false;
 	uint8_t *raw;
@@ -290,9 +291,9 @@ static ssize_t read_ring(int fd, struct stats_copy *copy, uint32_t kind, void **
 		return -EBADMSG;
 	raw = malloc(t->entries * t->entry_bytes);
 	*to = calloc(t->entries, bytes);
-	/* The record of a switch is changed once more after it was written. */
+	/* The writer changes the record of a switch once more after it was written: try again. */
 	for (int i = 0; raw && *to && i < RING_TRIES && !whole; i++) {
-		count = look(fd, copy, t, raw, *to, bytes, written, &whole);
+		count = read_ring_once(fd, copy, t, raw, *to, bytes, written, &whole);
 		whole |= count < 0;
 	}
 	free(raw);
@@ -314,7 +315,7 @@ static int read_rings(int fd, struct stats_copy *copy)
 		return (int)n;
 	copy->switch_count = (size_t)n;
 	for (size_t i = 0; i < copy->event_count; i++)
-		clean(copy->events[i].nic, STATS_NIC_BYTES);
+		clean_text(copy->events[i].nic, STATS_NIC_BYTES);
 	for (size_t i = 0; i < copy->switch_count; i++)
 		clean_switch(copy->switches + i);
 	return 0;
@@ -338,7 +339,7 @@ int stats_read_fd(int fd, struct stats_copy *copy)
 static int open_and(const char *path, struct stats_copy *copy,
 		    int (*fn)(int fd, struct stats_copy *copy))
 {
-	/* Whatever lies there under that name must not make us wait. */
+	/* A fifo of that name must not make us wait. */
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY), err;
 	struct stat st;
 

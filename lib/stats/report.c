@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-#include "lib/stats/report.h"
-
 #include <errno.h>
 #include <glob.h>
 #include <limits.h>
@@ -10,7 +8,10 @@
 #include <unistd.h>
 
 #include "lib/stats/json.h"
-#include "lib/stats/stats.h"
+#include "lib/stats/places.h"
+#include "lib/stats/report.h"
+#include "lib/stats/summary.h"
+#include "lib/stats/totals.h"
 
 struct report {
 	const char *dir;
@@ -24,7 +25,7 @@ struct report {
 	} * known;
 };
 
-/* It may be found twice, if shift-kvd makes a crash record of it at this moment. */
+/* A file is found twice if shift-kvd makes a crash record of it at this moment. */
 static bool is_known(struct report *r, const struct stats_header *h)
 {
 	struct known *k;
@@ -41,7 +42,7 @@ static bool is_known(struct report *r, const struct stats_header *h)
 	return false;
 }
 
-static bool add(struct report *r, const char *path, bool is_ours)
+static bool add_file(struct report *r, const char *path, bool is_ours)
 {
 	struct stats_copy copy;
 	cJSON *o;
@@ -70,7 +71,7 @@ static bool add(struct report *r, const char *path, bool is_ours)
 
 static bool add_other(void *arg, const struct stats_place *place)
 {
-	return add(arg, place->path, false);
+	return add_file(arg, place->path, false);
 }
 
 struct report *report_read(const char *dir, const struct report_run *run)
@@ -88,7 +89,7 @@ struct report *report_read(const char *dir, const struct report_run *run)
 	snprintf(pattern, sizeof(pattern), "%s/*.stats", dir);
 	if (!glob(pattern, 0, NULL, &g))
 		for (size_t i = 0; i < g.gl_pathc; i++)
-			add(r, g.gl_pathv[i], true);
+			add_file(r, g.gl_pathv[i], true);
 	globfree(&g);
 	stats_each(run->job, 0, add_other, r);
 	return r;
@@ -164,7 +165,7 @@ int report_summary(const struct report *r, char *line, size_t bytes)
 	return n;
 }
 
-/* Of a process that found no room in `dir`. What has crashed stays. */
+/* Removes the file of a process that found no room in `dir`. Crash records stay. */
 static bool remove_ended(void *arg, const struct stats_place *place)
 {
 	struct stats_copy copy;

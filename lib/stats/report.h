@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * The report of a run, for shift-run: what the statistics of all its processes say. They are in the
- * directory that was given to them ($SHIFT_REPORT_DIR), except of those that ended by a signal or
- * _exit(), or when that was full: these are looked for where the job has its files and crash
- * records, and known by the directory they would have gone to. Schema: doc/report.md.
+ * The report of a run, for shift-run: what the statistics of all its processes say. A process that
+ * ends leaves its file in the directory that it was given ($SHIFT_REPORT_DIR). After a signal or
+ * _exit(), or when that directory is full, the file is still with the job's files or crash records;
+ * its report_dir tells that it belongs to this run. Schema: doc/report.md.
+ *
+ * For any thread, no lock; one report for one thread at a time.
  */
 #ifndef SHIFT_STATS_REPORT_H
 #define SHIFT_STATS_REPORT_H
@@ -22,23 +24,22 @@ struct report_run {
 struct report;
 
 /*
- * Reads them. run is copied nowhere: it must live as long as the report. NULL: no memory.
- * A file that cannot be read is named in the report, and makes report_write() no error.
+ * Reads all files; report_free() frees the report. dir and run are not copied: they must live as
+ * long as the report. NULL: no memory. A file that cannot be read is named in the report, and is no
+ * error of report_write().
  */
 struct report *report_read(const char *dir, const struct report_run *run);
 void report_free(struct report *r);
 
-/* 0, or a negative errno of writing. */
+/* 0, or the negative errno of a write that failed. */
 int report_write(const struct report *r, FILE *out);
 
-/*
- * One line without a newline: what happened, and what crashed. Length as of snprintf; 0: nothing
- * happened.
- */
+/* One line without a newline: what happened, and what crashed. Returns its length as snprintf does;
+ * 0: nothing happened. */
 int report_summary(const struct report *r, char *line, size_t bytes);
 
-/* Removes what was read in dir (*.stats only) and dir itself, if nothing else is in it; and what
- * found no room there and stayed with the job's files. */
+/* Removes the files of the run: all *.stats in dir, and those that found no room there and stayed
+ * with the job's files; and dir itself, if nothing else is in it. */
 void report_remove(const char *dir, const char *job);
 
 #endif

@@ -2,7 +2,9 @@
 /* The slots of the connections, the totals, the flight recorder. */
 #include <string.h>
 
-#include "lib/stats/writer.h"
+#include "lib/stats/stats_file.h"
+#include "lib/stats/summary.h"
+#include "lib/stats/switch_record.h"
 
 #define F (&stats_file)
 
@@ -28,8 +30,8 @@ static void change_end(struct stats_conn *c)
 	stats_unlock();
 }
 
-/* Within a change of now. -1: full. */
-static int take_slot(struct stats_now *now)
+/* Within a change of header.now. -1: the table is full. */
+static int take_conn_slot(struct stats_now *now)
 {
 	int slot = (int)now->free_slot - 1;
 
@@ -44,8 +46,8 @@ static int take_slot(struct stats_now *now)
 	return (int)now->slots_used++;
 }
 
-/* All but the sequence number. */
-static void clear(struct stats_conn *c)
+/* Clears all but the sequence number. */
+static void clear_slot(struct stats_conn *c)
 {
 	memset((uint8_t *)c + sizeof(c->sequence), 0, sizeof(*c) - sizeof(c->sequence));
 }
@@ -60,14 +62,14 @@ int stats_conn_add(const char *nic, uint32_t qpn, uint64_t now_ns)
 		return -1;
 	now = &F->h->now;
 	stats_write_begin(&now->sequence);
-	slot = take_slot(now);
+	slot = take_conn_slot(now);
 	now->conns_ever += slot >= 0;
 	now->conns_live += slot >= 0;
 	stats_write_end(&now->sequence);
 	if (slot >= 0) {
 		c = F->conns + slot;
 		stats_write_begin(&c->sequence);
-		clear(c);
+		clear_slot(c);
 		c->id = ++F->last_id;
 		c->created_ns = c->updated_ns = c->changed_ns = now_ns;
 		c->qpn = qpn;
@@ -138,7 +140,7 @@ void stats_conn_fault(int slot, uint64_t since_ns, uint64_t now_ns)
 
 	if (!c)
 		return;
-	/* Not one that is under way: it has begun for another reason. */
+	/* A switch that is under way has begun for another reason. */
 	if (!c->now.begin_ns) {
 		bool is_new = !since_ns || !c->now.fault_ns ||
 			      stats_since(now_ns, c->fault_seen_ns) > STATS_FAULT_GAP_NS;
@@ -167,7 +169,8 @@ static void copy_view(struct stats_conn *c, const struct shift_conn_view *view, 
 	c->recv_done = view->recv_cum;
 }
 
-static void record(const struct stats_conn *c, const struct shift_action *report, uint64_t now_ns)
+static void record_event(const struct stats_conn *c, const struct shift_action *report,
+			 uint64_t now_ns)
 {
 	struct stats_table *t = &F->h->table[0];
 	uint64_t n = t->written;
@@ -196,7 +199,7 @@ void stats_conn_change(int slot, const struct shift_action *report,
 
 	if (!c)
 		return;
-	record(c, report, now_ns);
+	record_event(c, report, now_ns);
 	stats_switch_change(c, report, view, stats, now_ns);
 	copy_view(c, view, now_ns);
 	c->changed_ns = now_ns;
@@ -236,7 +239,7 @@ void stats_conn_remove(int slot, uint64_t now_ns)
 	if (!c->was_protected)
 		now->gone_unprotected[c->unprotected]++;
 	stats_add_counters(&now->gone_counters, &c->counters);
-	clear(c);
+	clear_slot(c);
 	c->next_free = (uint32_t)now->free_slot;
 	now->free_slot = (uint64_t)slot + 1;
 	stats_write_end(&now->sequence);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* Sums over processes. */
-#include "lib/stats/json.h"
-#include "lib/stats/stats.h"
+#include "lib/stats/summary.h"
+#include "lib/stats/totals.h"
 
 static void add_now(struct stats_now *to, const struct stats_now *n)
 {

@@ -21,7 +21,7 @@ tests_fuzz_fuzz_stats_CFLAGS = $(AM_CFLAGS) $(CJSON_CFLAGS)
 tests_fuzz_fuzz_stats_LDADD = $(REPORT_LIBS)
 
 fuzz_stats_libfuzzer_sources = tests/fuzz/fuzz_stats.c lib/stats/read.c lib/stats/json.c \
-	lib/stats/totals.c lib/stats/text.c $(filter %.c,$(CORE_SOURCES))
+	lib/stats/totals.c lib/stats/layout.c lib/stats/summary.c $(filter %.c,$(CORE_SOURCES))
 fuzz_stats-libfuzzer: $(fuzz_stats_libfuzzer_sources)
 	$(FUZZ_CC) -g -O1 -std=gnu11 -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined \
 		-DSHIFT_LIBFUZZER $(CJSON_CFLAGS) -I$(srcdir) -o $@ $^ $(CJSON_LIBS)
@@ -40,6 +40,6 @@ fuzz_scenario-libfuzzer: $(srcdir)/tests/fuzz/fuzz_scenario.c $(srcdir)/faultinj
 		-DSHIFT_LIBFUZZER $(CJSON_CFLAGS) -I$(srcdir) -o $@ \
 		$(srcdir)/tests/fuzz/fuzz_scenario.c $(srcdir)/faultinject/scenario.c \
 		faultinject/.libs/libfaultinject.a lib/.libs/libshiftreport.a \
-		lib/.libs/libshiftcore.a kv/.libs/libkvclient.a \
+		lib/.libs/libshiftcore.a lib/.libs/libshiftbase.a \
 		$(CJSON_LIBS) $(LIBNL_LIBS) $(IBVERBS_LIBS)
 CLEANFILES += fuzz_scenario-libfuzzer

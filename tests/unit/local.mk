@@ -46,7 +46,7 @@ tests_unit_test_progress_LDADD = $(core_test_libs)
 
 tests_unit_test_kv_proto_SOURCES = tests/unit/test_kv_proto.c
 tests_unit_test_kv_proto_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_unit_test_kv_proto_LDADD = kv/libkvclient.la $(CMOCKA_LIBS)
+tests_unit_test_kv_proto_LDADD = kv/libkvclient.la lib/libshiftbase.la $(CMOCKA_LIBS)
 
 tests_unit_test_sceptic_SOURCES = tests/unit/test_sceptic.c tests/unit/world.c tests/unit/world.h tests/unit/fixture.h
 tests_unit_test_sceptic_CFLAGS = $(core_test_cflags)
@@ -129,3 +129,9 @@ tests_unit_test_rq_psn_SOURCES = tests/unit/test_rq_psn.c \
 	lib/nic/rq_psn.c lib/nic/rq_psn.h lib/nic/rq_psn_judge.c
 tests_unit_test_rq_psn_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
 tests_unit_test_rq_psn_LDADD = lib/libshiftcore.la $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_run_dir
+TESTS += tests/unit/test_run_dir
+tests_unit_test_run_dir_SOURCES = tests/unit/test_run_dir.c
+tests_unit_test_run_dir_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_run_dir_LDADD = kv/libkvclient.la lib/libshiftbase.la $(CMOCKA_LIBS)

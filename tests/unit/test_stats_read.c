@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "lib/stats/read.h"
-#include "lib/stats/writer.h"
+#include "lib/stats/stats_file.h"
 #include "stats_world.h"
 
 static int begin(void **state)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* The record of a switch, kept from the changes of state: in the slot until it ends. */
 #include <string.h>
 
-#include "lib/stats/writer.h"
+#include "lib/stats/stats_file.h"
+#include "lib/stats/switch_record.h"
 
 #define F (&stats_file)
 
@@ -29,7 +29,7 @@ int stats_phase_of(enum shift_state state)
 	return -1;
 }
 
-/* The network, not the operator or the peer. */
+/* The network or a NIC is the cause, not the operator or the peer. */
 static bool is_fault(uint8_t reason)
 {
 	return reason == SHIFT_R_CQE_ERROR || reason == SHIFT_R_POST_FAILED ||
@@ -37,11 +37,11 @@ static bool is_fault(uint8_t reason)
 	       reason == SHIFT_R_NO_PROGRESS;
 }
 
-static void begin(struct stats_conn *c, const struct shift_action *report, uint64_t now_ns)
+static void begin_record(struct stats_conn *c, const struct shift_action *report, uint64_t now_ns)
 {
 	uint64_t fault_ns = c->now.fault_ns;
 
-	/* Of something that was over before this began. */
+	/* A fault that was over before this switch began is not its cause. */
 	if (report->reason != SHIFT_R_LINK_DOWN &&
 	    stats_since(now_ns, c->fault_seen_ns) > STATS_FAULT_GAP_NS)
 		fault_ns = 0;
@@ -59,7 +59,7 @@ static void begin(struct stats_conn *c, const struct shift_action *report, uint6
 		c->now.fault_ns = fault_ns;
 		c->now.phase_ns[STATS_PHASE_DETECT] = now_ns - fault_ns;
 	}
-	/* What these were; end() makes differences of them. */
+	/* The counters at the begin; end_record() makes differences of them. */
 #define SNAPSHOT(name) c->now.name = c->counters.name;
 	STATS_SWITCH_COUNTERS(SNAPSHOT)
 #undef SNAPSHOT
@@ -71,8 +71,8 @@ static void set_outage(struct stats_switch *s, uint64_t now_ns)
 		s->outage_ns = stats_since(now_ns, s->fault_ns ? s->fault_ns : s->hold_ns);
 }
 
-/* To the ring; the slot keeps where. */
-static void keep(struct stats_conn *c)
+/* Copies the record to the ring; the slot keeps where it is. */
+static void keep_record(struct stats_conn *c)
 {
 	struct stats_table *t = &F->h->table[1];
 	uint64_t n = t->written;
@@ -98,7 +98,7 @@ static void count_outage(struct stats_now *now, struct stats_conn *c, uint64_t l
 		now->outage_max_ns = ns;
 }
 
-static void count(struct stats_conn *c, const struct stats_switch *s)
+static void count_switch(struct stats_conn *c, const struct stats_switch *s)
 {
 	struct stats_now *now = &F->h->now;
 	bool committed = s->outcome == STATS_COMMITTED;
@@ -119,9 +119,9 @@ static void count(struct stats_conn *c, const struct stats_switch *s)
 	stats_write_end(&now->sequence);
 }
 
-static void end(struct stats_conn *c, const struct shift_action *report,
-		const struct shift_conn_view *view, const struct shift_conn_stats *stats,
-		enum stats_outcome outcome, uint64_t now_ns)
+static void end_record(struct stats_conn *c, const struct shift_action *report,
+		       const struct shift_conn_view *view, const struct shift_conn_stats *stats,
+		       enum stats_outcome outcome, uint64_t now_ns)
 {
 	struct stats_switch *s = &c->now;
 
@@ -139,13 +139,13 @@ static void end(struct stats_conn *c, const struct shift_action *report,
 #define DIFFERENCE(name) s->name = stats->name - s->name;
 	STATS_SWITCH_COUNTERS(DIFFERENCE)
 #undef DIFFERENCE
-	keep(c);
-	count(c, s);
+	keep_record(c);
+	count_switch(c, s);
 	memset(s, 0, sizeof(*s));
 }
 
-/* A planned switch that a fault overtakes is none. */
-static void overtake(struct stats_switch *s, const struct shift_action *report)
+/* A planned switch that a fault overtakes becomes an unplanned one. */
+static void overtake_planned(struct stats_switch *s, const struct shift_action *report)
 {
 	if (!s->planned || !is_fault(report->reason))
 		return;
@@ -153,7 +153,8 @@ static void overtake(struct stats_switch *s, const struct shift_action *report)
 	s->cause = report->reason;
 }
 
-static void go_on(struct stats_conn *c, const struct shift_action *report, uint64_t now_ns)
+static void continue_record(struct stats_conn *c, const struct shift_action *report,
+			    uint64_t now_ns)
 {
 	bool flows = report->to == SHIFT_ST_PREPARE;
 
@@ -161,11 +162,12 @@ static void go_on(struct stats_conn *c, const struct shift_action *report, uint6
 		c->now.hold_ns = now_ns;
 	c->now.attempts += report->to == SHIFT_ST_FENCE;
 	c->now.joined |= report->reason == SHIFT_R_PEER_SWITCH;
-	overtake(&c->now, report);
+	overtake_planned(&c->now, report);
 }
 
-/* The end without an attempt: the peer died, or the time was up at the next failure. A program's
- * own mistake, and a peer that closed, end a connection of stock verbs in the same way. */
+/* A connection ends without a switch: the peer died, or the time was up at the next failure. The
+ * program's own mistake, and a peer that closed, are not counted: they end a connection of stock
+ * verbs in the same way. */
 static void count_given_up(uint8_t reason)
 {
 	struct stats_now *now = &F->h->now;
@@ -191,20 +193,21 @@ void stats_switch_change(struct stats_conn *c, const struct shift_action *report
 	    (stats_phase_of(to) < 0 || to == SHIFT_ST_GIVEUP || to == SHIFT_ST_CLOSING))
 		return;
 	if (!c->now.begin_ns)
-		begin(c, report, now_ns);
+		begin_record(c, report, now_ns);
 	else if (from >= 0)
 		c->now.phase_ns[from] += stats_since(now_ns, c->changed_ns);
 	if (!is_end)
-		go_on(c, report, now_ns);
+		continue_record(c, report, now_ns);
 	else if (to != SHIFT_ST_ACTIVE)
-		end(c, report, view, stats, to == SHIFT_ST_DEAD ? STATS_GIVEN_UP : STATS_CLOSED,
-		    now_ns);
+		end_record(c, report, view, stats,
+			   to == SHIFT_ST_DEAD ? STATS_GIVEN_UP : STATS_CLOSED, now_ns);
 	else
-		end(c, report, view, stats,
-		    report->reason == SHIFT_R_COMMIT ? STATS_COMMITTED : STATS_ABANDONED, now_ns);
+		end_record(c, report, view, stats,
+			   report->reason == SHIFT_R_COMMIT ? STATS_COMMITTED : STATS_ABANDONED,
+			   now_ns);
 }
 
-/* The record of the ring that the last commit wrote, if it is still there and not complete. */
+/* The record that the last commit wrote to the ring, if it is still there and not complete. */
 static struct stats_switch *last_of(const struct stats_conn *c)
 {
 	struct stats_switch *s = F->switches + (c->last_switch - 1) % STATS_SWITCHES;

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-#include "lib/stats/ask.h"
-
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -9,6 +7,8 @@
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "lib/stats/ask_process.h"
 
 static int connect_to(const char *path)
 {
@@ -36,8 +36,8 @@ static long now_ms(void)
 	return t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* Until a newline, which becomes the end of the text. */
-static int read_line(int fd, char *text, size_t bytes, long end_ms)
+/* Reads until a newline, and puts the end of the text in its place. */
+static int read_answer(int fd, char *text, size_t bytes, long end_ms)
 {
 	size_t have = 0;
 
@@ -78,7 +78,7 @@ int ask_process(const char *socket_path, const char *line, char *answer, size_t 
 	else if (send(fd, text, (size_t)n, MSG_NOSIGNAL) != n)
 		err = -errno;
 	else
-		err = read_line(fd, text, sizeof(text), now_ms() + timeout_ms);
+		err = read_answer(fd, text, sizeof(text), now_ms() + timeout_ms);
 	close(fd);
 	if (err)
 		return err;

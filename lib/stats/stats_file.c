@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* The file of the statistics: made, grown, and at the end moved or removed. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,8 +9,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "kv/client.h"
-#include "lib/stats/writer.h"
+#include "lib/base/run_dir.h"
+#include "lib/stats/stats_file.h"
+#include "lib/stats/summary.h"
 
 enum {
 	PAGE = 4096,
@@ -28,7 +28,7 @@ static uint64_t round_up(uint64_t n)
 	return (n + PAGE - 1) & ~(uint64_t)(PAGE - 1);
 }
 
-static void read_text(const char *path, char *text, size_t bytes)
+static void read_proc_text(const char *path, char *text, size_t bytes)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	ssize_t n = fd < 0 ? -1 : read(fd, text, bytes - 1);
@@ -38,7 +38,7 @@ static void read_text(const char *path, char *text, size_t bytes)
 		close(fd);
 }
 
-/* Arguments are separated by NUL: by blanks here. */
+/* NULs separate the arguments in /proc; here blanks do. */
 static void read_command(char *text, size_t bytes)
 {
 	int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
@@ -57,7 +57,7 @@ static uint64_t start_ticks(void)
 {
 	char text[1024], *p;
 
-	read_text("/proc/self/stat", text, sizeof(text));
+	read_proc_text("/proc/self/stat", text, sizeof(text));
 	p = strrchr(text, ')');
 	for (int field = 2; p && field < 22; field++)
 		p = strchr(p + 1, ' ');
@@ -87,7 +87,8 @@ static uint64_t pid_namespace(void)
 	return stat("/proc/self/ns/pid", &st) ? 0 : st.st_ino;
 }
 
-static void describe(struct stats_header *h, const char *job, uint64_t nonce, const char *report)
+static void describe_process(struct stats_header *h, const char *job, uint64_t nonce,
+			     const char *report)
 {
 	h->pid = (uint32_t)getpid();
 	h->start_ticks = start_ticks();
@@ -95,9 +96,9 @@ static void describe(struct stats_header *h, const char *job, uint64_t nonce, co
 	h->nonce = nonce;
 	h->opened_ns = clock_ns(CLOCK_MONOTONIC);
 	h->opened_real_ns = clock_ns(CLOCK_REALTIME);
-	read_text("/proc/sys/kernel/random/boot_id", h->boot_id, sizeof(h->boot_id));
+	read_proc_text("/proc/sys/kernel/random/boot_id", h->boot_id, sizeof(h->boot_id));
 	h->boot_id[strcspn(h->boot_id, "\n")] = 0;
-	read_text("/proc/self/comm", h->comm, sizeof(h->comm));
+	read_proc_text("/proc/self/comm", h->comm, sizeof(h->comm));
 	h->comm[strcspn(h->comm, "\n")] = 0;
 	read_command(h->command, sizeof(h->command));
 	gethostname(h->host, sizeof(h->host) - 1);
@@ -105,7 +106,7 @@ static void describe(struct stats_header *h, const char *job, uint64_t nonce, co
 	stats_copy_name(h->report_dir, sizeof(h->report_dir), report);
 }
 
-/* Where everything is. Returns the size of the file. */
+/* Fills in where each table is. Returns the size of the file. */
 static uint64_t lay_out(struct stats_table *t)
 {
 	t[0] = (struct stats_table){STATS_TABLE_EVENTS, sizeof(struct stats_event),
@@ -113,18 +114,18 @@ static uint64_t lay_out(struct stats_table *t)
 	t[1] = (struct stats_table){STATS_TABLE_SWITCHES, sizeof(struct stats_switch),
 				    round_up(t[0].at + t[0].entries * t[0].entry_bytes),
 				    STATS_SWITCHES, 0};
-	/* Last, as it is the one that is hardly ever full. */
+	/* Last, as it is hardly ever full. */
 	t[2] = (struct stats_table){STATS_TABLE_CONNS, sizeof(struct stats_conn),
 				    round_up(t[1].at + t[1].entries * t[1].entry_bytes),
 				    STATS_CONNS_MAX, 0};
 	return round_up(t[2].at + t[2].entries * t[2].entry_bytes);
 }
 
-static int map(int fd, uint64_t bytes, const struct stats_table *t)
+static int map_file(int fd, uint64_t bytes, const struct stats_table *t)
 {
 	uint8_t *base;
 
-	/* Not later than here: writing to a page without a place for it raises SIGBUS. */
+	/* Now, as writing to a page that the file system has no room for raises SIGBUS. */
 	int err = posix_fallocate(fd, 0, (off_t)t[2].at);
 
 	if (err)
@@ -139,7 +140,7 @@ static int map(int fd, uint64_t bytes, const struct stats_table *t)
 	return 0;
 }
 
-static int fill(int fd, const char *job, uint64_t nonce, const char *report_dir)
+static int init_file(int fd, const char *job, uint64_t nonce, const char *report_dir)
 {
 	struct stats_table table[3];
 	uint64_t bytes = lay_out(table);
@@ -153,21 +154,22 @@ static int fill(int fd, const char *job, uint64_t nonce, const char *report_dir)
 	F->owner = getpid();
 	F->conns_ready = 0;
 	F->last_id = 0;
-	err = map(fd, bytes, table);
+	err = map_file(fd, bytes, table);
 	if (err)
 		return err;
-	describe(F->h, job, nonce, report_dir);
+	describe_process(F->h, job, nonce, report_dir);
 	memcpy(F->h->magic, STATS_MAGIC, sizeof(STATS_MAGIC));
 	F->h->header_bytes = sizeof(struct stats_header);
 	F->h->shape = stats_shape();
 	F->h->tables = 3;
 	memcpy(F->h->table, table, sizeof(table));
-	/* Last: before it nobody takes this for a file of ours. */
+	/* Last: readers refuse the file until then. */
 	__atomic_store_n(&F->h->version, STATS_VERSION, __ATOMIC_RELEASE);
 	return 0;
 }
 
-/* As shift-kvd makes them, and as careful about whose they are. */
+/* Makes and checks a directory by the rules of shift-kvd (kv/): it must be root's or ours, and
+ * closed to others as `forbidden` says. */
 static int make_dir(const char *path, mode_t forbidden)
 {
 	struct stat st;
@@ -199,22 +201,22 @@ static int make_dirs(char *path)
 	return err;
 }
 
-static int create(const char *job)
+static int create_file(const char *job)
 {
-	int err = kv_socket_path(F->path, sizeof(F->path), job), fd = -1;
-	char *name = err ? NULL : strrchr(F->path, '/') + 1;
+	int err = run_dir_of_job(F->path, sizeof(F->path), job), fd = -1;
+	size_t n = err ? 0 : strlen(F->path), room = sizeof(F->path) - n;
 
 	if (err)
 		return err;
-	if (snprintf(name, sizeof(F->path) - (size_t)(name - F->path), "%d.stats", getpid()) >=
-	    (int)(sizeof(F->path) - (size_t)(name - F->path)))
+	if ((size_t)snprintf(F->path + n, room, "/%d.stats", getpid()) >= room)
 		return -ENAMETOOLONG;
-	/* A shift-kvd that ends may remove the directory between the two. */
+	/* A shift-kvd that ends may remove the directory between make_dirs() and open(). */
 	for (int i = 0; i < 5 && fd < 0; i++) {
 		err = make_dirs(F->path);
 		if (err && err != -ENOENT)
 			return err;
-		/* Of a dead process of our number, or what this one was before exec(). */
+		/* There may be a file of a dead process of our number, or of this process before
+		 * exec(). */
 		unlink(F->path);
 		fd = open(F->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 		if (fd < 0 && errno != ENOENT && errno != EEXIST)
@@ -228,15 +230,15 @@ int stats_open(const char *job, uint64_t nonce, const char *report_dir)
 	int fd, err = 0;
 
 	if (__atomic_load_n(&F->h, __ATOMIC_ACQUIRE))
-		return 0; /* perhaps the parent's, with its lock held for ever */
+		return 0; /* it may be the parent's, and its lock may be held for ever */
 	pthread_mutex_lock(&F->lock);
 	if (!F->h) {
-		fd = create(job);
-		err = fd < 0 ? fd : fill(fd, job, nonce, report_dir);
+		fd = create_file(job);
+		err = fd < 0 ? fd : init_file(fd, job, nonce, report_dir);
 		if (fd >= 0 && err)
 			unlink(F->path);
 		if (fd >= 0)
-			close(fd); /* the program may close it, and use its number again */
+			close(fd); /* else the program might, and use its number again */
 	}
 	pthread_mutex_unlock(&F->lock);
 	return err;
@@ -284,8 +286,8 @@ int stats_grow(void)
 	return err;
 }
 
-/* To another file system. What was never written stays a hole. */
-static int copy(const char *to)
+/* Copies the file to another file system. What was never written stays a hole. */
+static int copy_file(const char *to)
 {
 	static const char zeros[COPY_BYTES];
 	uint64_t bytes = lay_out((struct stats_table[3]){0});
@@ -309,7 +311,7 @@ static int copy(const char *to)
 	return err;
 }
 
-/* To where a report is made of it. False: it is wanted there, and has no room. */
+/* Moves the file into the directory where a report is made of it. False: there is no room. */
 static bool hand_in(void)
 {
 	const struct stats_header *h = F->h;
@@ -319,19 +321,19 @@ static bool hand_in(void)
 		 (unsigned long long)h->opened_real_ns);
 	if (!*h->report_dir || access(h->report_dir, F_OK) || !rename(F->path, to))
 		return true;
-	return errno == EXDEV && !copy(to);
+	return errno == EXDEV && !copy_file(to);
 }
 
-static void leave(void)
+static void leave_run_dir(void)
 {
 	char *dir;
 
-	/* Else it is found here, and removed by whoever makes the report. */
+	/* A file that found no room stays: shift-run finds it here, and removes it. */
 	if (hand_in())
 		unlink(F->path);
 	dir = strrchr(F->path, '/');
 	*dir = 0;
-	rmdir(F->path); /* unless others have their files there */
+	rmdir(F->path); /* fails if other processes have their files there */
 }
 
 int stats_close(char *summary, size_t bytes)
@@ -353,8 +355,8 @@ int stats_close(char *summary, size_t bytes)
 		if (F->conns[i].id)
 			stats_add_counters(&counters, &F->conns[i].counters);
 	n = stats_summary(summary, bytes, now, &counters);
-	leave();
-	/* The mapping stays: another thread may still be on its way here. */
+	leave_run_dir();
+	/* The mapping stays: another thread may still be on its way into it. */
 	__atomic_store_n(&F->h, NULL, __ATOMIC_RELEASE);
 	stats_unlock();
 	return n;

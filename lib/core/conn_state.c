@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* The helpers of all files of the state machine, none of which it calls: the one setter of the
+ * state, the queue of actions, held posts. */
+#include <string.h>
+
+#include "lib/core/conn_int.h"
+
+#ifdef SHIFT_COVERAGE
+struct shift_coverage shift_coverage;
+#endif
+#ifdef SHIFT_MUTANTS
+int shift_mutant;
+#endif
+
+/* The only place where the state changes. */
+void conn_set_state(struct shift_conn *c, enum shift_state to, enum shift_reason reason)
+{
+	struct shift_action *a;
+
+	COVER(change[c->state][to][reason]);
+	a = conn_emit(c, SHIFT_ACT_REPORT, c->r);
+	a->from = c->state;
+	a->to = (uint8_t)to;
+	a->reason = (uint8_t)reason;
+	a->epoch = c->e;
+	c->state = (uint8_t)to;
+	c->reason = (uint8_t)reason;
+}
+
+/* Never fails: past the bound the last action is overwritten, counted, and a test fails on it. */
+struct shift_action *conn_emit(struct shift_conn *c, enum shift_action_type type, uint8_t rail)
+{
+	struct shift_action *a;
+
+	COVER(action[type]);
+	if (c->act_head == SHIFT_ACTIONS_MAX) {
+		c->stats.overflow++;
+		c->act_head--;
+	}
+	a = &c->act[c->act_head++];
+	memset(a, 0, offsetof(struct shift_action, msg));
+	a->type = (uint8_t)type;
+	a->rail = rail;
+	return a;
+}
+
+bool shift_conn_action(struct shift_conn *c, struct shift_action *a)
+{
+	if (c->act_tail == c->act_head) {
+		c->act_tail = c->act_head = 0;
+		return false;
+	}
+	*a = c->act[c->act_tail++];
+	return true;
+}
+
+void conn_send(struct shift_conn *c, struct shift_msg *m, uint8_t rail)
+{
+	m->src_nonce = c->cfg.nonce;
+	m->dst_nonce = c->cfg.peer_nonce;
+	m->src_conn = c->cfg.id;
+	m->dst_conn = c->cfg.peer_id;
+	conn_emit(c, SHIFT_ACT_SEND_MSG, rail)->msg = *m;
+}
+
+void conn_hold(struct shift_conn *c)
+{
+	if (c->holding)
+		return;
+	c->holding = true;
+	shift_sendlog_hold(&c->sq);
+	conn_emit(c, SHIFT_ACT_HOLD, c->r);
+}
+
+void conn_release(struct shift_conn *c)
+{
+	c->holding = false;
+	shift_sendlog_release(&c->sq);
+	conn_emit(c, SHIFT_ACT_RELEASE, c->r);
+}
+
+/* The PSN at which one side's packets of an epoch start. */
+uint32_t conn_psn(const struct shift_conn *c, uint32_t epoch, unsigned int side)
+{
+	if (epoch == 0)
+		return (side == c->cfg.side ? c->cfg.sq_psn : c->cfg.rq_psn) & SHIFT_PSN_MASK;
+	return shift_h24(c->cfg.key, c->cfg.conn, epoch, side);
+}
+
+void conn_arm_rto(struct shift_conn *c, uint64_t now)
+{
+	c->rto_ns = c->cfg.rto_ns;
+	c->rto_at = now + c->rto_ns;
+	c->attempt = 0;
+}
+
+bool conn_switching(const struct shift_conn *c)
+{
+	return c->state >= SHIFT_ST_FENCE && c->state <= SHIFT_ST_SWITCHING;
+}
+
+void conn_offer_completions(struct shift_conn *c)
+{
+	conn_emit(c, SHIFT_ACT_COMPLETE, c->r);
+}
+
+/* Data moves: the give-up clock and the choice of rails start afresh. */
+void conn_trouble_over(struct shift_conn *c)
+{
+	c->plan.trouble = 0;
+	c->plan.backoff = 0;
+	for (unsigned int i = 0; i < c->cfg.rails; i++)
+		c->rail[i].tries = 0;
+}
