@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* What a process's statistics are in JSON: doc/report.md. */
+/* What a process's statistics are in JSON: shift-report(5). */
 #ifndef SHIFT_STATS_JSON_H
 #define SHIFT_STATS_JSON_H
 

@@ -13,5 +13,3 @@ lib_libshiftreport_la_SOURCES = \
 	lib/stats/ask.c lib/stats/ask.h
 lib_libshiftreport_la_CFLAGS = $(AM_CFLAGS) $(CJSON_CFLAGS)
 REPORT_LIBS = lib/libshiftreport.la lib/libshiftcore.la kv/libkvclient.la $(CJSON_LIBS)
-
-EXTRA_DIST += doc/report.md

@@ -3,7 +3,7 @@
  * The report of a run, for shift-run: what the statistics of all its processes say. They are in the
  * directory that was given to them ($SHIFT_REPORT_DIR), except of those that ended by a signal or
  * _exit(), or when that was full: these are looked for where the job has its files and crash
- * records, and known by the directory they would have gone to. Schema: doc/report.md.
+ * records, and known by the directory they would have gone to. Schema: shift-report(5).
  */
 #ifndef SHIFT_STATS_REPORT_H
 #define SHIFT_STATS_REPORT_H
