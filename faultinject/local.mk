@@ -25,4 +25,3 @@ dist_scenarios_DATA = \
 	faultinject/scenarios/packet-loss.json faultinject/scenarios/pause-storm.json \
 	faultinject/scenarios/reordering.json faultinject/scenarios/silent-blackhole.json \
 	faultinject/scenarios/slow-receiver.json
-EXTRA_DIST += doc/scenario.md

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Scenarios: a JSON file with faults on a timeline and what is expected of protected programs
- * meanwhile. The schema stands in doc/scenario.md. Reading one changes nothing, and needs no NIC.
+ * meanwhile. The schema stands in shift-scenario(5). Reading one changes nothing, and needs no NIC.
  */
 #ifndef SHIFT_INJECT_SCENARIO_H
 #define SHIFT_INJECT_SCENARIO_H

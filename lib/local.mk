@@ -37,8 +37,6 @@ lib_libshiftnic_la_SOURCES = \
 	lib/nic/rq_psn.h lib/nic/rq_psn_judge.c
 lib_libshiftnic_la_CFLAGS = $(AM_CFLAGS) -pthread $(IBVERBS_CFLAGS)
 
-EXTRA_DIST += doc/protocol.md
-
 # The library that is preloaded. What is exported stands in its own sources: --exclude-libs hides
 # whatever comes from a convenience library. Bound lazily (most programs that a launcher starts
 # never open an RDMA device); never unloaded, as contexts keep pointers to our functions. It depends

@@ -51,3 +51,82 @@ sources() { # PATTERN: our own files of that name
 @test "manual pages pass mandoc's lint" {
 	mandoc -T lint -W warning "$SRCDIR"/man/*.[1-9]
 }
+
+references() { # PAGE: the pages of ours that it refers to, as NAME.SECTION
+	grep -oE '^\.(It )?Xr shift[a-z-]* [1-9]|shift(-[a-z]+)?\([1-9]\)' "$1" |
+		sed -E 's/.*Xr //; s/[( ]/./; s/\)//' | sort -u
+}
+
+@test "manual pages refer only to pages that exist" {
+	for page in "$SRCDIR"/man/*.[1-9]; do
+		references "$page" | while read -r name; do
+			[ -e "$SRCDIR/man/$name" ] || {
+				echo "${page##*/}: $name"
+				false
+			}
+		done
+	done
+	references "$SRCDIR/man/shift.7" | grep -qx shift-run.1
+	# Sources, scripts and documents too.
+	{ sources '*.[ch]'; sources '*.md'; sources '*.bats'; echo "$SRCDIR/NEWS"; } | while read -r file; do
+		references "$file" | while read -r name; do
+			[ -e "$SRCDIR/man/$name" ] || {
+				echo "$file: $name"
+				false
+			}
+		done
+	done
+}
+
+@test "every manual page is installed" {
+	for page in "$SRCDIR"/man/*.[1-9]; do
+		grep -qwF "man/${page##*/}" "$SRCDIR/man/local.mk"
+	done
+}
+
+@test "shift(7) names every variable that the sources read or set" {
+	for dir in lib kv cmd common testbed faultinject; do
+		[ ! -d "$SRCDIR/$dir" ] || grep -rhoE --include='*.c' '"SHIFT_[A-Z_]+"' "$SRCDIR/$dir"
+	done | tr -d '"' | sort -u >"$BATS_TEST_TMPDIR/variables"
+	grep -qx SHIFT_JOB "$BATS_TEST_TMPDIR/variables"
+	while read -r variable; do
+		grep -qE "^\.It Ev (.* )?$variable( |\$)" "$SRCDIR/man/shift.7" || {
+			echo "$variable"
+			false
+		}
+	done <"$BATS_TEST_TMPDIR/variables"
+}
+
+reasons() { # why a connection is not protected: NAME "TEXT"
+	sed -n '/define STATS_UNPROTECTED(X)/,/^$/s/^\tX(\([A-Z_]*\), \(".*"\)).*/\1 \2/p' "$SRCDIR/lib/stats/layout.h"
+}
+
+@test "shift(7) and README.md have every reason for being unprotected, as it is printed" {
+	reasons | grep -q '^SRQ "'
+	reasons | while read -r name text; do
+		text=${text:1:-1}
+		grep -qxF ".It Li $name Dq $text" "$SRCDIR/man/shift.7" || {
+			echo "shift(7): $name: $text"
+			false
+		}
+		[ "$name" = NONE ] || grep -qF "| \`$name\` | $text |" "$SRCDIR/README.md" || {
+			echo "README.md: $name: $text"
+			false
+		}
+	done
+}
+
+@test "links among the documents lead somewhere" {
+	sources '*.md' | while read -r file; do
+		grep -oE '\]\([^)#:]+' "$file" | sed 's/^](//' | while read -r link; do
+			[ -e "${file%/*}/$link" ] || {
+				echo "$file: $link"
+				false
+			}
+		done
+	done
+}
+
+@test "HACKING.md is short" {
+	[ "$(wc -c <"$SRCDIR/HACKING.md")" -le 8192 ]
+}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* A process's statistics as JSON (doc/report.md). For any thread, no lock. The caller owns, and
+/* A process's statistics as JSON (shift-report(5)). For any thread, no lock. The caller owns, and
  * deletes, what is returned. If there is no memory, cJSON leaves things out. */
 #ifndef SHIFT_STATS_JSON_H
 #define SHIFT_STATS_JSON_H

@@ -15,5 +15,3 @@ lib_libshiftreport_la_SOURCES = \
 	lib/stats/report.c lib/stats/report.h lib/stats/ask_process.c lib/stats/ask_process.h
 lib_libshiftreport_la_CFLAGS = $(AM_CFLAGS) $(CJSON_CFLAGS)
 REPORT_LIBS = lib/libshiftreport.la lib/libshiftcore.la lib/libshiftbase.la $(CJSON_LIBS)
-
-EXTRA_DIST += doc/report.md

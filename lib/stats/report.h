@@ -3,7 +3,7 @@
  * The report of a run, for shift-run: what the statistics of all its processes say. A process that
  * ends leaves its file in the directory that it was given ($SHIFT_REPORT_DIR). After a signal or
  * _exit(), or when that directory is full, the file is still with the job's files or crash records;
- * its report_dir tells that it belongs to this run. Schema: doc/report.md.
+ * its report_dir tells that it belongs to this run. Schema: shift-report(5).
  *
  * For any thread, no lock; one report for one thread at a time.
  */

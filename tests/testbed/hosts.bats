@@ -252,7 +252,7 @@ flows() { # BYTES: has host b got as many more since $before?
 
 @test "unprotected, retry_cnt 7: perftest stalls until the cable is back" {
 	# Some seconds' worth. Not a ping-pong: on 6.12 a host without carrier that has something to
-	# send gets an error at once. Messages of one packet: see HACKING.md on 6.1 and longer ones.
+	# send gets an error at once. Messages of one packet: see doc/soft-roce.md on longer ones.
 	count=$([ "$LAYOUT" = pair ] && echo 6000 || echo 25000)
 	before=$(received_bytes b 0)
 	perftest ib_write_bw 0 -F -s 4096 -n "$count" >"$BATS_TEST_TMPDIR/out" 2>&1 &

@@ -34,7 +34,7 @@ both() { # STATUS CLIENT-OPTIONS...: both sides end so
 	local want=$1 server client=0 end=0 known=
 	shift
 	# soft-RoCE 6.1 itself may complete an atomic without its result after any retransmission, and a
-	# loaded machine retransmits without a fault (HACKING.md).
+	# loaded machine retransmits without a fault (doc/soft-roce.md).
 	[ "$want" -ne 0 ] || known=--allow-lost-results
 	peer b $known & server=$!
 	peer a $known "$*" '$SHIFT_PEER_ADDR' || client=$?

@@ -117,7 +117,7 @@ finish() {
 }
 
 # Ends what is still there. The rails first: a QP that goes while its packets are in a queue that does not move (the other
-# end's interface is down) takes the guest with it when they do (HACKING.md).
+# end's interface is down) takes the guest with it when they do (doc/soft-roce.md).
 kill_programs() {
 	local host
 	if ! running "$client" && ! running "$server"; then

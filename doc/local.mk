@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+# Documents for people, one file a line.
+EXTRA_DIST += \
+	doc/architecture.md \
+	doc/measurements.md \
+	doc/protocol.md \
+	doc/soft-roce.md
