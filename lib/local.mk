@@ -51,7 +51,7 @@ lib_libshift_la_SOURCES = \
 	lib/object/cq.c lib/object/cq.h lib/object/device.c lib/object/device.h lib/object/memory.c \
 	lib/object/memory.h lib/object/object.c lib/object/object.h \
 	lib/conn/actions.c lib/conn/actions.h lib/conn/arm.c lib/conn/arm.h lib/conn/conn_lock.c \
-	lib/conn/conn_lock.h lib/conn/conn_timers.c lib/conn/conn_timers.h lib/conn/drain.c \
+	lib/conn/conn_lock.h lib/conn/cq_counts.c lib/conn/cq_counts.h lib/conn/key_reuse.c lib/conn/key_reuse.h lib/conn/conn_timers.c lib/conn/conn_timers.h lib/conn/drain.c \
 	lib/conn/drain.h lib/conn/exported_keys.c lib/conn/exported_keys.h lib/conn/fence_qp.c \
 	lib/conn/fence_qp.h lib/conn/job_deadlines.c lib/conn/job_deadlines.h lib/conn/memlock.c \
 	lib/conn/memlock.h lib/conn/pause_points.c lib/conn/pause_points.h lib/conn/peer_keys.c \

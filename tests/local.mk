@@ -29,7 +29,7 @@ LONG_TESTBED_TESTS = \
 # First what takes longest: else one core waits for it at the end.
 include tests/model/local.mk
 TESTS += tests/style.bats tests/cli.bats tests/preload.bats tests/kvd.bats tests/run.bats tests/inject.bats
-EXTRA_DIST += tests/helper.bash tests/wait.bash tests/testbed/survive.bash tests/testbed/pause.bash tests/style.bats tests/cli.bats \
+EXTRA_DIST += tests/layout.py tests/helper.bash tests/wait.bash tests/testbed/survive.bash tests/testbed/pause.bash tests/style.bats tests/cli.bats \
 	tests/kvd.bats tests/preload.bats tests/run.bats tests/inject.bats \
 	tests/testbed/hosts.bats tests/testbed/run-hosts $(TESTBED_TESTS) $(LONG_TESTBED_TESTS) tests/testbed/cycles \
 	tests/testbed/survive-matrix tests/testbed/inject-undone \

@@ -130,3 +130,25 @@ reasons() { # why a connection is not protected: NAME "TEXT"
 @test "HACKING.md is short" {
 	[ "$(wc -c <"$SRCDIR/HACKING.md")" -le 8192 ]
 }
+
+@test "a room of lib/ includes only rooms below it" {
+	"$SRCDIR/tests/layout.py" includes "$SRCDIR"
+}
+
+@test "an include against the order of the rooms is found" {
+	mkdir plan
+	cp -r "$SRCDIR/lib" "$SRCDIR/doc" plan
+	chmod -R u+w plan
+	echo '#include "lib/session/job.h"' >>plan/lib/nic/nic.c
+	run "$SRCDIR/tests/layout.py" includes plan
+	[ "$status" -eq 1 ]
+	[ "$output" = 'lib/nic/nic.c includes lib/session/job.h: session is above nic' ]
+}
+
+@test "objects of a room call only rooms below it, and no large circle of files" {
+	"$SRCDIR/tests/layout.py" calls "$SRCDIR" "$BUILDDIR"
+}
+
+@test "functions of lib/ have a noun, and no name stands twice" {
+	"$SRCDIR/tests/layout.py" names "$SRCDIR"
+}

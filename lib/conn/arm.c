@@ -10,7 +10,6 @@
 #include "lib/conn/exported_keys.h"
 #include "lib/conn/peer_keys.h"
 #include "lib/conn/rail_jobs.h"
-#include "lib/conn/twin.h"
 
 /* The program must not see through qp->state what we do to rail 0. */
 int vqp_modify(struct vqp *v, uint8_t rail, struct ibv_qp_attr *attr, int mask)
@@ -41,6 +40,15 @@ static int gid_index(struct nic *nic, const union ibv_gid *gid, int hint)
 		    !memcmp(&have, gid, sizeof(have)))
 			return i;
 	return hint;
+}
+
+/* The largest that is not larger. */
+static enum ibv_mtu mtu_enum(uint32_t bytes)
+{
+	for (int m = IBV_MTU_4096; m > IBV_MTU_256; m--)
+		if (bytes >= 128u << m)
+			return (enum ibv_mtu)m;
+	return IBV_MTU_256;
 }
 
 /* A twin's path, and our own retries: short timeout, retries that end. The rest is the program's.

@@ -2,7 +2,7 @@
 #include "lib/conn/conn_lock.h"
 
 #include "lib/conn/actions.h"
-#include "lib/conn/drain.h"
+#include "lib/conn/cq_counts.h"
 #include "lib/conn/exported_keys.h"
 #include "lib/conn/peer_keys.h"
 #include "lib/conn/repost.h"

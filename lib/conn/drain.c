@@ -3,31 +3,8 @@
 
 #include "lib/conn/conn_lock.h"
 #include "lib/conn/repost.h"
-#include "lib/conn/twin.h"
 
 #define BATCH 32
-
-void vcq_add_done(struct vcq *cq, const struct vqp *v)
-{
-	if (!v || cq->last != v)
-		return;
-	*shift_fast_done(v->conn) += cq->done;
-	cq->done = 0;
-}
-
-void vcq_forget(struct vcq *cq, const struct vqp *v)
-{
-	struct gate *gate = &cq->gate;
-
-	gate_shut(gate);
-	gate_sync(&gate, 1);
-	if (cq->last == v) {
-		vcq_add_done(cq, v);
-		cq->last = NULL;
-		cq->alike.qpn = 0;
-	}
-	gate_open(gate);
-}
 
 /* --- one completion -------------------------------------------------------------------------- */
 
@@ -100,7 +77,7 @@ static void feed_rail0(struct vcq *cq, struct ibv_wc *wc)
 static void feed_twin(struct vcq *cq, const struct nic *nic, struct ibv_wc *wc)
 {
 	uint8_t rail;
-	struct vqp *v = twin_find(nic, wc->qp_num, &rail);
+	struct vqp *v = vqp_by_twin(nic, wc->qp_num, &rail);
 
 	if (!v)
 		return; /* of a twin that is gone, and so is its connection */

@@ -12,10 +12,4 @@
  * gate of cq, and each connection's lock. */
 void vcq_drain(struct vcq *cq);
 
-/* No poll looks at the QP any more. Nothing locked. */
-void vcq_forget(struct vcq *cq, const struct vqp *v);
-
-/* The sends of v that polls of cq have counted are added to its connection. No poll is inside. */
-void vcq_add_done(struct vcq *cq, const struct vqp *v);
-
 #endif

@@ -3,12 +3,8 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <time.h>
 
-#include "lib/base/log.h"
-#include "lib/conn/conn_lock.h"
-
-#define WAIT_MAX_NS 1000000000ull
+#include "lib/conn/vqp.h"
 
 struct exported_key {
 	uint32_t rkey;
@@ -118,36 +114,6 @@ static void send_key_gone(struct vqp *v, const struct exported_key *key)
 		peer_path_send(v->rails.twin[m.rail].path, &m);
 }
 
-struct search {
-	const struct nic *nic;
-	uint32_t rkey;
-	bool found;
-};
-
-static void conn_key_gone(struct vqp *v, void *arg)
-{
-	const struct search *s = arg;
-	struct exported_key *key;
-
-	if (!v->keys.exported.n || v->dev->nic[0] != s->nic)
-		return;
-	vqp_enter(v);
-	key = exported_key_find(&v->keys.exported, s->rkey);
-	if (key && !key->gone) {
-		key->gone = ++v->keys.exported.serial;
-		atomic_fetch_add(&unforgotten, 1);
-		send_key_gone(v, key);
-	}
-	vqp_leave(v);
-}
-
-void exported_keys_gone(const struct nic *nic, uint32_t rkey)
-{
-	struct search s = {.nic = nic, .rkey = rkey};
-
-	vqp_each(conn_key_gone, &s);
-}
-
 void exported_keys_forgotten(struct vqp *v, const struct shift_msg *m)
 {
 	struct exported_key *key = exported_key_find(&v->keys.exported, m->rkey);
@@ -167,43 +133,25 @@ void exported_keys_tick(struct vqp *v, uint64_t now)
 			send_key_gone(v, &v->keys.exported.key[i]);
 }
 
-/* --- used again ------------------------------------------------------------------------------ */
-
-/* Of a connection that is over nothing comes any more. */
-static void conn_key_remembered(struct vqp *v, void *arg)
+void exported_keys_say_gone(struct vqp *v, uint32_t rkey)
 {
-	struct search *s = arg;
-	struct exported_key *key;
+	struct exported_key *key = exported_key_find(&v->keys.exported, rkey);
 
-	if (!v->keys.exported.n || v->dev->nic[0] != s->nic)
+	if (!key || key->gone)
 		return;
-	vqp_enter(v);
-	key = v->life.dead ? NULL : exported_key_find(&v->keys.exported, s->rkey);
-	s->found |= key && key->gone;
-	vqp_leave(v);
+	key->gone = ++v->keys.exported.serial;
+	atomic_fetch_add(&unforgotten, 1);
+	send_key_gone(v, key);
 }
 
-static bool key_is_remembered(const struct nic *nic, uint32_t rkey)
+bool exported_keys_remembered(struct vqp *v, uint32_t rkey)
 {
-	struct search s = {.nic = nic, .rkey = rkey};
+	const struct exported_key *key = exported_key_find(&v->keys.exported, rkey);
 
-	if (atomic_load(&unforgotten))
-		vqp_each(conn_key_remembered, &s);
-	return s.found;
+	return key && key->gone;
 }
 
-void exported_keys_wait(const struct nic *nic, uint32_t rkey)
+bool exported_keys_any_unforgotten(void)
 {
-	uint64_t end = now_ns() + WAIT_MAX_NS;
-	struct timespec t = {.tv_nsec = 200000};
-
-	while (key_is_remembered(nic, rkey)) {
-		if (now_ns() >= end) {
-			log_warn("key %#x of %s is used again, and a peer has not said that it "
-				 "forgot the old one",
-				 rkey, nic->name);
-			return;
-		}
-		nanosleep(&t, NULL);
-	}
+	return atomic_load(&unforgotten);
 }

@@ -44,11 +44,13 @@ static inline uint64_t exported_keys_deadline(const struct exported_keys *t)
 	return t->said_ns ? t->said_ns + EXPORTED_KEYS_AGAIN_NS : UINT64_MAX;
 }
 
-/* A key of this device that the peers may know is gone. Nothing entered; any thread. */
-void exported_keys_gone(const struct nic *nic, uint32_t rkey);
+/* Under vqp_enter: a key of ours is gone, says so to the peer if it was told of it. */
+void exported_keys_say_gone(struct vqp *v, uint32_t rkey);
 
-/* Waits until no peer remembers such a key any more, a second at most: then the one that does not
- * answer has lost it, or is lost. Nothing entered; not the background thread. */
-void exported_keys_wait(const struct nic *nic, uint32_t rkey);
+/* Under vqp_enter: it is gone, and the peer has not said that it forgot it. */
+bool exported_keys_remembered(struct vqp *v, uint32_t rkey);
+
+/* Is there such a key on any connection? Any thread. */
+bool exported_keys_any_unforgotten(void);
 
 #endif

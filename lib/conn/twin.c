@@ -12,25 +12,6 @@
 #include "lib/conn/conn_lock.h"
 #include "lib/conn/protection.h"
 
-static struct table twins[NICS_MAX] = {[0 ... NICS_MAX - 1] = TABLE_INIT}; /* by QPN */
-
-enum ibv_mtu mtu_enum(uint32_t bytes)
-{
-	for (int m = IBV_MTU_4096; m > IBV_MTU_256; m--)
-		if (bytes >= 128u << m)
-			return (enum ibv_mtu)m;
-	return IBV_MTU_256;
-}
-
-struct vqp *twin_find(const struct nic *nic, uint32_t qpn, uint8_t *rail)
-{
-	struct vqp *v = table_get(&twins[nic->index], qpn);
-	int i = v ? vqp_rail_on(v, nic) : -1;
-
-	*rail = (uint8_t)i;
-	return i < 0 ? NULL : v;
-}
-
 /* Completions that it may have outstanding, the marker's too. */
 static uint32_t twin_sends(const struct vqp *v)
 {
@@ -75,7 +56,7 @@ static struct ibv_qp *twin_make(struct vqp *v, struct nic *nic, struct ibv_pd *p
 	if (!attr.send_cq || !attr.recv_cq)
 		return NULL;
 	qp = twin_try_create(pd, &attr);
-	if (qp && table_put(&twins[nic->index], qp->qp_num, v)) {
+	if (qp && vqp_publish_twin(v, nic, qp->qp_num)) {
 		real.destroy_qp(qp);
 		qp = NULL;
 	}
@@ -131,8 +112,7 @@ void twin_destroy(struct object *obj, struct nic *nic)
 	qp = rail < 0 ? NULL : atomic_exchange(&v->rails.twin[rail].qp, NULL);
 	if (!qp)
 		return;
-	table_remove(&twins[nic->index], qp->qp_num);
-	vqp_wait_drains(v);
+	vqp_unpublish_twin(v, nic, qp->qp_num);
 	real.destroy_qp(qp);
 	twin_give_back(v, nic);
 }

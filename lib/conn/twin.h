@@ -9,9 +9,4 @@
 void twin_create(struct object *v, struct nic *nic);
 void twin_destroy(struct object *v, struct nic *nic);
 
-/* The QP whose twin that is, and its rail; NULL: none. Any thread. */
-struct vqp *twin_find(const struct nic *nic, uint32_t qpn, uint8_t *rail);
-
-enum ibv_mtu mtu_enum(uint32_t bytes); /* the largest that is not larger */
-
 #endif

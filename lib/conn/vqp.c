@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include "lib/conn/vqp.h"
 
-#include "lib/conn/drain.h"
+#include "lib/conn/cq_counts.h"
 
 static struct table qps = TABLE_INIT;
 static struct table by_id = TABLE_INIT;
+static struct table twins[NICS_MAX] = {[0 ... NICS_MAX - 1] = TABLE_INIT}; /* by QPN */
 
 struct vqp *vqp_find(const struct ibv_qp *qp)
 {
@@ -66,6 +67,26 @@ void vqp_unpublish(struct vqp *v)
 	gate_forget(&v->hot.recv_gate, v->qp);
 	vcq_forget(v->send_cq, v);
 	vcq_forget(v->recv_cq, v);
+	vqp_wait_drains(v);
+}
+
+struct vqp *vqp_by_twin(const struct nic *nic, uint32_t qpn, uint8_t *rail)
+{
+	struct vqp *v = table_get(&twins[nic->index], qpn);
+	int i = v ? vqp_rail_on(v, nic) : -1;
+
+	*rail = (uint8_t)i;
+	return i < 0 ? NULL : v;
+}
+
+int vqp_publish_twin(struct vqp *v, const struct nic *nic, uint32_t qpn)
+{
+	return table_put(&twins[nic->index], qpn, v);
+}
+
+void vqp_unpublish_twin(struct vqp *v, const struct nic *nic, uint32_t qpn)
+{
+	table_remove(&twins[nic->index], qpn);
 	vqp_wait_drains(v);
 }
 

@@ -218,6 +218,11 @@ void vqp_blank(struct vqp *v);
  * drain has. Nothing locked. */
 void vqp_wait_drains(struct vqp *v);
 
+/* By the number of a twin on a NIC: the QP, and the rail; NULL: none has that twin. */
+struct vqp *vqp_by_twin(const struct nic *nic, uint32_t qpn, uint8_t *rail);
+int vqp_publish_twin(struct vqp *v, const struct nic *nic, uint32_t qpn);    /* 0 or -ENOMEM */
+void vqp_unpublish_twin(struct vqp *v, const struct nic *nic, uint32_t qpn); /* waits for drains */
+
 /* --- its rails -------------------------------------------------------------------------------- */
 
 /* The QP of a rail, whether the program's or a twin. */

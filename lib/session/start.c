@@ -12,7 +12,7 @@
 #include "lib/base/env.h"
 #include "lib/base/fork.h"
 #include "lib/base/log.h"
-#include "lib/conn/exported_keys.h"
+#include "lib/conn/key_reuse.h"
 #include "lib/conn/memlock.h"
 #include "lib/session/dispatch.h"
 #include "lib/session/job.h"
@@ -43,8 +43,8 @@ static void connect_rooms(void)
 	static const struct memory_calls memory = {.is_short = memlock_is_short,
 						   .refused = memlock_refused,
 						   .lacking_changed = memlock_changed,
-						   .key_gone = exported_keys_gone,
-						   .key_reused = exported_keys_wait};
+						   .key_gone = key_gone,
+						   .key_reused = key_reuse_wait};
 	struct qp_session session = {
 		.nonce = job_nonce(), .begin = rendezvous_begin, .end = rendezvous_end};
 

@@ -17,7 +17,7 @@
 #include "lib/base/log.h"
 #include "lib/conn/actions.h"
 #include "lib/conn/conn_lock.h"
-#include "lib/conn/drain.h"
+#include "lib/conn/cq_counts.h"
 
 static bool receives_outstanding(const struct vqp *v)
 {

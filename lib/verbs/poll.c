@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "lib/base/log.h"
+#include "lib/conn/cq_counts.h"
 #include "lib/conn/drain.h"
 
 /* --- slow ------------------------------------------------------------------------------------ */

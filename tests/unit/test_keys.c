@@ -12,6 +12,7 @@
 #include "lib/base/log.h"
 #include "lib/conn/conn_lock.h"
 #include "lib/conn/exported_keys.h"
+#include "lib/conn/key_reuse.h"
 #include "lib/conn/peer_keys.h"
 
 enum { ASKER, OWNER, ENDS, RAIL = 1, EPOCH = 3, RKEY = 0x100, OTHER = 0x200, QUEUE = 64 };
@@ -236,11 +237,11 @@ static void a_key_that_is_gone_is_forgotten(void **state)
 {
 	(void)state;
 	learn();
-	exported_keys_gone(nic, RKEY);
+	key_gone(nic, RKEY);
 	twin_of_rkey = 0x2222;
 	assert_int_equal(known(), 0x1111); /* the word is under way */
 	deliver_in_time = true;
-	exported_keys_wait(nic, RKEY);
+	key_reuse_wait(nic, RKEY);
 	assert_int_equal(warnings, 0);
 	deliver_in_time = false;
 	assert_int_equal(known(), 0);
@@ -253,7 +254,7 @@ static void the_word_that_it_is_gone_is_said_again(void **state)
 	(void)state;
 	learn();
 	lost = 2;
-	exported_keys_gone(nic, RKEY);
+	key_gone(nic, RKEY);
 	pass(30);
 	assert_int_equal(queued, 0);
 	assert_int_equal(known(), 0x1111);
@@ -278,7 +279,7 @@ static void a_late_answer_is_not_believed(void **state)
 	late = queue[1].m;
 	assert_int_equal(late.type, SHIFT_MSG_KEY);
 	queued = 0;
-	exported_keys_gone(nic, RKEY);
+	key_gone(nic, RKEY);
 	deliver();
 	twin_of_rkey = 0x2222;
 	assert_int_equal(known(), 0); /* asks anew */
@@ -295,13 +296,13 @@ static void a_late_word_of_forgetting_does_not_count(void **state)
 
 	(void)state;
 	learn();
-	exported_keys_gone(nic, RKEY);
+	key_gone(nic, RKEY);
 	take(&queue[0].m, ASKER);
 	late = queue[1].m;
 	assert_int_equal(late.type, SHIFT_MSG_KEY_FORGOT);
 	queued = 0;
 	learn(); /* it was handed out again: the wait was over */
-	exported_keys_gone(nic, RKEY);
+	key_gone(nic, RKEY);
 	take(&late, OWNER);
 	assert_int_equal(v[OWNER].keys.exported.n, 1);
 	deliver();
@@ -315,8 +316,8 @@ static void nobody_waits_for_ever(void **state)
 	(void)state;
 	learn();
 	lost = 1000;
-	exported_keys_gone(nic, RKEY);
-	exported_keys_wait(nic, RKEY);
+	key_gone(nic, RKEY);
+	key_reuse_wait(nic, RKEY);
 	assert_int_equal(warnings, 1);
 	assert_in_range(now - start, 1000000000ull, 1500000000ull);
 }
@@ -326,17 +327,17 @@ static void nobody_waits_in_vain(void **state)
 	(void)state;
 	learn();
 	now = 0;
-	exported_keys_wait(nic, RKEY);	/* valid */
-	exported_keys_gone(nic, OTHER); /* never told */
+	key_reuse_wait(nic, RKEY); /* valid */
+	key_gone(nic, OTHER);	   /* never told */
 	lost = 1000;
-	exported_keys_gone(nic, RKEY);
-	exported_keys_wait(nic, OTHER);
-	exported_keys_wait(nic + 1, RKEY); /* of another device */
+	key_gone(nic, RKEY);
+	key_reuse_wait(nic, OTHER);
+	key_reuse_wait(nic + 1, RKEY); /* of another device */
 	v[OWNER].life.dead = true;
-	exported_keys_wait(nic, RKEY);
+	key_reuse_wait(nic, RKEY);
 	v[OWNER].life.dead = false;
 	exported_keys_reset(&v[OWNER].keys.exported, EPOCH + 2, 0);
-	exported_keys_wait(nic, RKEY);
+	key_reuse_wait(nic, RKEY);
 	assert_true(now < 100000000);
 	assert_int_equal(warnings, 0);
 }

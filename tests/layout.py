@@ -1,0 +1,183 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""The floor plan of lib/, held against the one that doc/architecture.md allows.
+
+layout.py includes SRCDIR           a room includes only itself and rooms below it
+layout.py calls SRCDIR BUILDDIR     a room's objects take symbols only from itself and rooms below it;
+                                    no circle of files across rooms, none of more than six within one
+layout.py names SRCDIR              function names of one word, names of files, statics in two files
+
+Prints what is wrong, one line each; exit status 1 if anything is.
+"""
+import collections
+import os
+import re
+import subprocess
+import sys
+
+CIRCLE_MAX = 6
+ONE_WORD_MAX_PERCENT = 5
+wrong = []
+
+
+def read(path):
+    with open(path, encoding="utf-8") as f:
+        return f.read()
+
+
+def rooms(srcdir):
+    """The allowed order stands in doc/architecture.md as `base < core < ...`, once."""
+    order = re.findall(r"^    (\w+(?: < \w+)+)$", read(f"{srcdir}/doc/architecture.md"), re.M)
+    if len(order) != 1:
+        sys.exit("layout: doc/architecture.md must have the order of the rooms, once")
+    order = order[0].split(" < ")
+    have = sorted(d for d in os.listdir(f"{srcdir}/lib") if os.path.isdir(f"{srcdir}/lib/{d}"))
+    if sorted(order) != have:
+        sys.exit(f"layout: the order names {sorted(order)}, lib/ has {have}")
+    return order
+
+
+def sources(srcdir, top, endings=(".c", ".h", ".S")):
+    for folder, _, names in sorted(os.walk(f"{srcdir}/{top}")):
+        for name in sorted(names):
+            if name.endswith(endings):
+                yield os.path.relpath(f"{folder}/{name}", srcdir)
+
+
+def room_of(path):
+    return path.split("/")[1]
+
+
+def check_includes(srcdir):
+    order = rooms(srcdir)
+    for path in sources(srcdir, "lib"):
+        for target in re.findall(r'^#include "([^"]+)"', read(f"{srcdir}/{path}"), re.M):
+            if target == "config.h":
+                continue
+            if target == "kv/client.h" and room_of(path) in ("session",):
+                continue  # the rendezvous' client
+            if not target.startswith("lib/"):
+                wrong.append(f"{path} includes {target}, which is not of lib/")
+            elif order.index(room_of(target)) > order.index(room_of(path)):
+                wrong.append(f"{path} includes {target}: {room_of(target)} is above {room_of(path)}")
+
+
+def objects(srcdir, builddir):
+    """source -> object, of what libshift.so is made of (not the variants that tests build)."""
+    found = {}
+    for path in sources(srcdir, "lib", (".c", ".S")):
+        folder, name = os.path.split(path[: path.rindex(".")])
+        for prefix in ("libshift_la-", "libshiftnic_la-", ""):
+            candidate = f"{builddir}/{folder}/.libs/{prefix}{name}.o"
+            if os.path.exists(candidate):
+                found[path] = candidate
+                break
+    return found
+
+
+def symbols(path):
+    defined, taken = set(), set()
+    for line in subprocess.check_output(["nm", path], text=True).splitlines():
+        kind, name = line.split()[-2:]
+        if kind == "U":
+            taken.add(name.split("@")[0])
+        elif kind.isupper():
+            defined.add(name.split("@")[0])
+    return defined, taken
+
+
+def circles(edges):
+    """Strongly connected components of more than one file (Tarjan)."""
+    index, low, stack, result = {}, {}, [], []
+
+    def visit(node):
+        index[node] = low[node] = len(index)
+        stack.append(node)
+        for to in edges[node]:
+            if to not in index:
+                visit(to)
+                low[node] = min(low[node], low[to])
+            elif to in stack:
+                low[node] = min(low[node], index[to])
+        if low[node] == index[node]:
+            at = stack.index(node)
+            group = stack[at:]
+            del stack[at:]
+            if len(group) > 1:
+                result.append(sorted(group))
+
+    for node in sorted(edges):
+        if node not in index:
+            visit(node)
+    return result
+
+
+def check_calls(srcdir, builddir):
+    order = rooms(srcdir)
+    found = objects(srcdir, builddir)
+    if len(found) < 60:
+        sys.exit(f"layout: only {len(found)} objects of lib/ in {builddir}: build first")
+    owner, taken = {}, {}
+    for path, obj in found.items():
+        defined, taken[path] = symbols(obj)
+        for name in defined:
+            owner.setdefault(name, path)
+    edges = collections.defaultdict(set)
+    for path in found:
+        for name in taken[path]:
+            to = owner.get(name)
+            if to is None or to == path:
+                continue
+            edges[path].add(to)
+            if order.index(room_of(to)) > order.index(room_of(path)):
+                wrong.append(f"{path} takes {name} of {to}: {room_of(to)} is above {room_of(path)}")
+        edges[path] |= set()
+    for group in circles(edges):
+        if len({room_of(path) for path in group}) > 1:
+            wrong.append("a circle across rooms: " + " ".join(group))
+        elif len(group) > CIRCLE_MAX:
+            wrong.append(f"a circle of {len(group)} files: " + " ".join(group))
+        elif "-v" in sys.argv:
+            print("circle:", " ".join(group))
+
+
+FUNCTION = re.compile(r"^(?:[A-Za-z_][\w \t*,()]*?[ *\t])(\w+)\(([^;{}]*?)\)\s*\n\{", re.M)
+
+
+def check_names(srcdir):
+    count, one_word, statics = 0, [], collections.defaultdict(set)
+    for path in sources(srcdir, "lib", (".c", ".h")):
+        for match in FUNCTION.finditer(read(f"{srcdir}/{path}")):
+            name = match.group(1)
+            if name == "__attribute__":
+                continue
+            count += 1
+            if "_" not in name:
+                one_word.append(f"{name} ({path})")
+            if match.group(0).startswith("static") and path.endswith(".c"):
+                statics[name].add(path)
+    if len(one_word) * 100 > count * ONE_WORD_MAX_PERCENT:
+        wrong.append(f"{len(one_word)} of {count} functions have names of one word: " + ", ".join(one_word))
+    for name, paths in sorted(statics.items()):
+        if len(paths) > 1:
+            wrong.append(f"{name}() stands in {' and '.join(sorted(paths))}")
+    for top in ("lib", "cmd"):
+        names = collections.defaultdict(list)
+        for folder, _, files in sorted(os.walk(f"{srcdir}/{top}")):
+            for name in files:
+                names[name].append(os.path.relpath(f"{folder}/{name}", srcdir))
+        for name, paths in sorted(names.items()):
+            if len(paths) > 1 and name != "local.mk":
+                wrong.append("two files of one name: " + " ".join(paths))
+
+
+def main():
+    check = {"includes": check_includes, "calls": check_calls, "names": check_names}.get(sys.argv[1])
+    check(*[arg for arg in sys.argv[2:] if not arg.startswith("-")])
+    for line in wrong:
+        print(line)
+    sys.exit(bool(wrong))
+
+
+if __name__ == "__main__":
+    main()
