@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * The connection: a program's RC QP together with its twins, moved between rails exactly once and
- * in order (DESIGN section 4; doc/protocol.md). Events go in, actions come out.
+ * in order (doc/protocol.md). Events go in, actions come out.
  *
  * Pure: no verbs, no threads, no clock, no I/O, no allocation. Time comes in as now_ns, from any
  * monotonic clock. The caller serialises all calls for one connection, and after every call that
@@ -282,7 +282,7 @@ struct shift_event {
 	uint32_t serial;
 	uint32_t count; /* POST_FAILED: newest sends that the NIC did not take (they stay logged);
 			 * to be told before the FENCE_DONE of that QP;
-			 * mind that *bad_wr == NULL may mean taken (DESIGN 4.5) */
+			 * mind that *bad_wr == NULL may mean taken (V9) */
 	const struct shift_msg *msg; /* borrowed */
 };
 
@@ -295,7 +295,7 @@ uint64_t shift_conn_deadline(const struct shift_conn *c);
 /* --- actions -------------------------------------------------------------------------------- */
 
 #define SHIFT_ACTIONS(X)                                                                          \
-	X(FENCE, "rail, epoch: fence that QP (DESIGN 4.3), feed its CQEs, answer FENCE_DONE")     \
+	X(FENCE, "rail, epoch: fence that QP (rule 24), feed its CQEs, answer FENCE_DONE")        \
 	X(ARM, "rail, epoch, tx_psn, rx_psn: RESET -> RTS, answer ARM_DONE or ARM_FAILED")        \
 	X(POST_RECV, "rail, epoch, first, count: post these receives, in order")                  \
 	X(POST_SEND, "rail, epoch, first, count: post these sends (shift_conn_repost), in order") \

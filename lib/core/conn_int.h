@@ -76,7 +76,7 @@ struct shift_conn {
 	struct rail rail[SHIFT_RAILS_MAX];
 	struct plan plan;
 
-	/* Protocol (DESIGN 4.3 rule 1). */
+	/* Protocol (rule 1). */
 	uint32_t lastc;
 	uint32_t tx_psn;   /* P_tx(lastc) */
 	uint32_t heard;	   /* newest epoch whose SWITCH I have */

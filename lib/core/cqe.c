@@ -61,9 +61,9 @@ void conn_offer_completions(struct shift_conn *c)
 /* --- from the NIC ---------------------------------------------------------------------------- */
 
 /*
- * Errors that a failing network or NIC causes (DESIGN 4.4 (1)); others are the program's own. A
- * late READ response that meets another WR is FATAL_ERR in soft-RoCE (check_ack() in its
- * rxe_comp.c).
+ * Errors that a failing network or NIC causes (doc/protocol.md, T1, 7.12); others are the program's
+ * own. Soft-RoCE says FATAL_ERR when a READ response comes late and meets another WR (check_ack()
+ * in its rxe_comp.c).
  */
 static bool network_error(uint32_t status)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* Planned switches: migration by the operator, fail-back (DESIGN 4.3 rule 21). */
+/* Planned switches: migration by the operator, fail-back (doc/protocol.md, rule 21, T7, T9). */
 #include "lib/core/conn_int.h"
 
 enum { IN_VAIN_MAX = 3 }; /* 200 ms become 1.6 s */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* The end: give-up, destroy, and the peer's end (DESIGN 4.3 rules 17, 19, 20). */
+/* The end: give-up, destroy, and the peer's end (doc/protocol.md, rules 17, 19, 20). */
 #include "lib/core/conn_int.h"
 
 bool giveup_due(const struct shift_conn *c, uint64_t now)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* HELLO: a connection is protected only when both ends agree on who they are (DESIGN 4.3). */
+/* HELLO: protected only when both ends agree on who they are (doc/protocol.md, rule 22). */
 #include "lib/core/conn_int.h"
 
 #define HELLO_RTO_MAX_NS 1000000000ull

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* WRs outstanding, no completion, probes fine: ask the peer's NIC (DESIGN 4.4 (8)). */
+/* WRs outstanding, no completion, probes fine: ask the peer's NIC (doc/protocol.md, T8). */
 #include "lib/core/conn_int.h"
 
 /* Nothing before it is outstanding. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* What is known of each rail: links, probes, dirt (DESIGN 4.3 rule 18, 4.4 (6)). */
+/* What is known of each rail: links, probes, dirt (doc/protocol.md, rule 18, T3, T4, T6). */
 #include "lib/core/conn_int.h"
 
 /* Could the rail ever be a target as things stand, if only after its quarantine? */
@@ -33,9 +33,9 @@ bool rail_answers(const struct shift_conn *c, uint8_t i)
 }
 
 /*
- * Silence counts only if another rail was answered after it began: else it is the peer that is
- * stopped, or we were (DESIGN 4.4). When that ends, one rail is answered first; so a miss counts
- * only if another rail was answered since the one before.
+ * Silence counts only if another rail was answered after it began; otherwise the peer is stopped,
+ * or we were (T6). When that ends, one rail is answered first. So a miss counts only if another
+ * rail was answered since the miss before.
  */
 bool rail_silent(const struct shift_conn *c, uint8_t i)
 {

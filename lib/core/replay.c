@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* COMMIT: which WRs were executed, and what becomes of the rest (DESIGN 4.2, 4.3 rules 10-13). */
+/* COMMIT: which WRs were executed, and what becomes of the rest (doc/protocol.md, rules 10-13). */
 #include <errno.h>
 
 #include "lib/core/conn_int.h"
@@ -31,7 +31,7 @@ static uint64_t two_sided_before(const struct shift_conn *c, uint64_t end)
 	return c->sq.two_posted - two_sided(c, end, c->sq.head);
 }
 
-/* Rule 10 and 11: the PSN, and the WR it names. 0, -EPROTO, -ERANGE. */
+/* Rules 10 and 11: the PSN, and the WR that it names. 0, -EPROTO, -ERANGE. */
 static int by_psn(const struct shift_conn *c, const struct shift_msg *m, struct verdict *v)
 {
 	const struct shift_sendlog *l = &c->sq;
@@ -74,7 +74,8 @@ static int cross_check(const struct shift_conn *c, const struct shift_msg *m,
 	return two_sided_before(c, v->end) == m->recv_cum ? 0 : -ERANGE;
 }
 
-/* Where rq_psn is not live: two-sided WRs by the receive count, the rest at least once. */
+/* Where rq_psn is not live (rule 11): two-sided WRs by the receive count, the rest at least once.
+ */
 static int by_count(struct shift_conn *c, const struct shift_msg *m, struct verdict *v)
 {
 	uint64_t have = two_sided_before(c, v->first);
@@ -255,7 +256,7 @@ static void repost(struct shift_conn *c, uint64_t end)
 	a->count = (uint32_t)(end - l->ready);
 }
 
-/* RNR counts as the network's doing only if the peer had receives (DESIGN 4.4 (1)). */
+/* An RNR is the network's doing only if the peer had receives (T1, 7.11). */
 static bool rnr_is_programs(const struct shift_conn *c, const struct shift_msg *m,
 			    const struct verdict *v)
 {
@@ -307,7 +308,7 @@ int replay_commit(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 	return 0;
 }
 
-/* An executed atomic lost its result: terminal, once all before it is complete (DESIGN 4.2). */
+/* An executed atomic lost its result: terminal, once all before it is complete (rule 13). */
 void replay_lost_check(struct shift_conn *c, uint64_t now)
 {
 	(void)now;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* The handshake (DESIGN 4.3 rules 2-9, 14-17). */
+/* The handshake (doc/protocol.md, rules 2-9, 14-17). */
 #include "lib/core/conn_int.h"
 
 #define RTO_MAX_NS   200000000ull

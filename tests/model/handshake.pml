@@ -13,9 +13,9 @@
  * exactly what it executed; nothing is executed after a close; nobody is stuck.
  *
  * -DPENDING lets a peer enter an epoch in two steps: fenced and announced with SWITCH(PENDING), which the
- * other may join but not commit, and only later armed (doc/protocol.md: a dirty rail as the target).
+ * other may join but not commit, and only later armed (7.2: a dirty rail as the target).
  * -DLEAVING lets a peer announce an epoch before it has fenced anything, and enter it later, or never
- * (SWITCH(LEAVING)); the other may join at once. -DNO_RULE_LEAVING lets it commit on that word, too.
+ * (SWITCH(LEAVING), 7.32); the other may join at once. -DNO_RULE_LEAVING lets it commit on that word, too.
  * -DNO_RULE_x takes one rule away; spin must then find a counterexample (tests/model/run does it).
  * -DLOSSY is the liveness variant: one SWITCH in flight per direction, it may be lost, timers retransmit;
  * at any moment the network may become calm, and then few retransmissions must bring both peers home.
