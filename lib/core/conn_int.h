@@ -32,7 +32,7 @@ struct rail {
 	bool down;	       /* link */
 	uint32_t tries;	       /* as a target, in this trouble */
 	uint32_t misses;       /* consecutive missed probes */
-	uint32_t witnessed;    /* the first of them, and those before which others were answered */
+	uint32_t witnessed;    /* misses that count (T6): with another rail answered in between */
 	bool witness;	       /* another rail was answered since the last miss */
 	uint64_t dirty_until;  /* old packets of its QP live until then; NEVER: not proven fenced */
 	uint64_t probe_ok_ns;  /* last answered probe; 0: none yet */
@@ -103,14 +103,14 @@ struct shift_conn {
 	uint64_t check_at;
 	uint64_t active_ns; /* of the last COMMIT */
 	uint32_t attempt;
-	uint32_t in_vain; /* planned switches that were let be, since the last COMMIT */
+	uint32_t in_vain; /* planned switches abandoned since the last COMMIT */
 
 	/* No-progress question. */
 	uint64_t check_done;
 	uint32_t query_serial;
 	uint32_t query_psn;
 	uint32_t query_same;   /* answers in a row that said so */
-	uint32_t asked_serial; /* the peer's, being answered */
+	uint32_t asked_serial; /* of the peer's question that is being answered */
 
 	/* Errors. */
 	uint64_t flushed;    /* error completions of sends in epoch lastc */
@@ -203,7 +203,8 @@ void giveup_close(struct shift_conn *c, uint8_t how);
 void giveup_fenced(struct shift_conn *c);
 void giveup_msg(struct shift_conn *c, const struct shift_msg *m);
 void giveup_answer(const struct shift_conn *c, struct shift_msg *m);
-/* How long ago; 0 for what was said by a clock read later, before another thread came in. */
+/* How long ago. 0 if then is later than now: another thread read the clock later, but came in
+ * first. */
 static inline uint64_t conn_since(uint64_t now, uint64_t then)
 {
 	return now > then ? now - then : 0;

@@ -88,7 +88,7 @@ static void program_error(struct shift_conn *c, const struct shift_cqe *cqe)
 
 static void qp_error(struct shift_conn *c, const struct shift_cqe *cqe, uint64_t now)
 {
-	/* A flush names no cause: a later error of the same QP does. */
+	/* A flush names no cause; a later error of the same QP may name it. */
 	if (!c->err_status || c->err_status == SHIFT_WC_WR_FLUSH_ERR) {
 		c->err_status = cqe->status;
 		c->err_vendor = cqe->vendor_err;
@@ -187,8 +187,9 @@ static bool cqe_is_stale(const struct shift_conn *c, const struct shift_cqe *cqe
 	r = &c->rail[cqe->rail];
 	if (MUTANT(FORGET_TAG) || MUTANT(SKIP_FENCE) || MUTANT(NO_FENCE_IF_NOT_ACTIVE))
 		return false;
-	/* A hung NIC's completions count until its quarantine ends, and with it the doubt; or until
-	 * the program has been told the end. Not in a later switch: then they are of the past. */
+	/* A hung NIC's completions count until our receives are posted elsewhere, or until the
+	 * program has been told the end. They do not count in a later switch: then they are of the
+	 * past (7.26). */
 	return cqe->epoch != r->tag ||
 	       (!r->armed && !(r->hung && r->counts && c->recv_held && !c->flushing));
 }

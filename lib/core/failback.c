@@ -43,8 +43,8 @@ uint64_t failback_deadline(const struct shift_conn *c)
 }
 
 /*
- * How long posts are held for what is outstanding. On a path that is too slow for it the next try
- * waits longer, or the connection would never come home; the peer counts the same tries.
+ * How long posts are held for what is outstanding. If the path is too slow for that, the next try
+ * waits longer, or the connection would never fail back. The peer counts the same tries.
  */
 static uint64_t drain_ns(const struct shift_conn *c)
 {
@@ -70,7 +70,8 @@ void failback_prepare(struct shift_conn *c, uint8_t rail, enum shift_reason reas
 	send_plan(c, SHIFT_MSG_PREPARE);
 }
 
-/* Its hold-down again, and longer, before the next try: each one costs the peer a pause. */
+/* The hold-down begins again, and is longer, before the next try: each try costs the peer a pause.
+ */
 static void postpone(struct shift_conn *c, uint8_t i, uint64_t now)
 {
 	struct rail *r = &c->rail[i];
@@ -81,7 +82,7 @@ static void postpone(struct shift_conn *c, uint8_t i, uint64_t now)
 		r->hold_down_ns *= 2;
 }
 
-/* Traffic goes on where it was, with what was held meanwhile first. */
+/* Traffic goes on where it was. What was held meanwhile goes first. */
 static void resume(struct shift_conn *c)
 {
 	struct shift_sendlog *l = &c->sq;
@@ -132,7 +133,8 @@ static void ready(struct shift_conn *c, uint64_t now)
 	send_plan(c, SHIFT_MSG_READY);
 }
 
-/* Called after each completion in DRAIN: go on when nothing is left that should not be cut. */
+/* Called after each completion in DRAIN: go on when nothing is left that should not be interrupted.
+ */
 void failback_drained(struct shift_conn *c, uint64_t now)
 {
 	bool atomics;
@@ -176,8 +178,8 @@ void failback_msg(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 }
 
 /*
- * The wait is over. READs and unsignaled WRs in flight are survived by the ordinary switch; an
- * atomic might lose its result, which no planned switch is worth.
+ * The wait is over. The ordinary switch copes with READs and unsignaled WRs in flight. An atomic
+ * might lose its result, and no planned switch is worth that (7.13).
  */
 static void drain_over(struct shift_conn *c, uint64_t now)
 {

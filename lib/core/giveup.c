@@ -28,7 +28,7 @@ void giveup(struct shift_conn *c, enum shift_reason reason, uint32_t status, uin
 	if (c->state >= SHIFT_ST_GIVEUP)
 		return;
 	c->end_reason = (uint8_t)reason;
-	/* The NIC's own words, where it gave a cause: never worse than without us. */
+	/* The NIC's own status, if it named a cause: never worse than without us. */
 	if (reason != SHIFT_R_GIVEUP_TIME || !c->err_status ||
 	    c->err_status == SHIFT_WC_WR_FLUSH_ERR) {
 		c->err_status = status;
@@ -40,8 +40,8 @@ void giveup(struct shift_conn *c, enum shift_reason reason, uint32_t status, uin
 void giveup_close(struct shift_conn *c, uint8_t how)
 {
 	if (c->state == SHIFT_ST_SETUP && how == SHIFT_CLOSE_ERR) {
-		/* The program may have had errors of this QP as they came, and so it gets the
-		 * rest: made from the log, they would come twice. */
+		/* The program may have had errors of this QP as they came. It gets the rest in the
+		 * same way: made from the log, some would come twice (7.27). */
 		hello_void(c);
 		conn_emit(c, SHIFT_ACT_CLOSED, c->r);
 		return;

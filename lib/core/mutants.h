@@ -12,7 +12,7 @@
 /* clang-format off */
 #define SHIFT_MUTANT_TABLE(X) \
 	X(1, SKIP_FENCE, "move to the new rail without fencing the old QP (rule 5)") \
-	X(2, SKIP_BARRIER, "ask for a fence without its barrier: rq_psn is read before the NIC has stopped (rule 24)") \
+	X(2, SKIP_BARRIER, "ask for a fence without its barrier: the NIC may still execute (rule 24)") \
 	X(3, PSN_OFF_BY_ONE, "map a PSN to a WR one packet further (rule 11)") \
 	X(4, FORGET_TAG, "accept completions of an earlier arming of the rail (rule 26)") \
 	X(5, SEND_BEFORE_SWITCH, "become ACTIVE as soon as the own SWITCH is sent (rules 9, 14)") \

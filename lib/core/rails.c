@@ -50,8 +50,9 @@ bool rail_silent(const struct shift_conn *c, uint8_t i)
 }
 
 /*
- * Target for a switch that we start: tried least, answering probes, clean now, not the rail we
- * come from, lowest number; in this order, so that with one healthy rail left its turn comes.
+ * Target for a switch that we start (rule 3): tried least, where silent probes count as two tries;
+ * then clean now; then not the rail we come from; then the lowest number. In this order even a
+ * single healthy rail gets its turn.
  */
 uint8_t rail_choose(const struct shift_conn *c, uint64_t now)
 {
@@ -76,7 +77,7 @@ uint8_t rail_choose(const struct shift_conn *c, uint64_t now)
 	return best;
 }
 
-/* An unplanned switch leaves it: fail-back must wait, longer each time within the window. */
+/* An unplanned switch leaves it: fail-back must wait, longer each time within the window (T9). */
 void rail_failed(struct shift_conn *c, uint8_t i, uint64_t now)
 {
 	struct rail *r = &c->rail[i];
@@ -92,8 +93,8 @@ void rail_failed(struct shift_conn *c, uint8_t i, uint64_t now)
 /*
  * Until when old packets of a fenced QP armed for tag may be about (rule 18). The peer is proven
  * fenced by any message of a newer epoch; what it sent dies within the quarantine. If it never
- * committed tag, it never sent anything in it and never will: nothing to wait for. That is the
- * common case of both ends starting at once, with different epochs, on the same backup rail.
+ * committed tag, it never sent anything in it and never will: there is nothing to wait for. That is
+ * common: both ends start at once, with different epochs, on the same backup rail (7.5).
  */
 uint64_t rail_dirty_until(const struct shift_conn *c, uint32_t tag)
 {
@@ -146,7 +147,7 @@ void rail_probe(struct shift_conn *c, uint8_t i, bool ok, uint64_t now)
 		r->healthy_ns = now;
 }
 
-/* When an idle rail that answers could take over at once. */
+/* From when on an idle rail that is not silent could take over. */
 static uint64_t alternative_at(const struct shift_conn *c)
 {
 	uint64_t at = NEVER;
@@ -162,8 +163,9 @@ static bool alternative(const struct shift_conn *c, uint64_t now)
 	return alternative_at(c) <= now;
 }
 
-/* When the rail in use can be left because its link is down: links say so once, and the other rail
- * may still have been in its quarantine then, as it is for a second after each fail-back. */
+/* From when on the rail in use can be left because its link is down (T4). A link says so only once.
+ * The other rail may have been in its quarantine then, as it is for a second after each fail-back.
+ */
 uint64_t rail_escape_at(const struct shift_conn *c)
 {
 	return c->rail[c->r].down ? alternative_at(c) : NEVER;

@@ -12,7 +12,7 @@ struct verdict {
 	bool by_count;	  /* decided by the receive count alone */
 };
 
-/* WRs that want a receive and are not known to have had it. */
+/* WRs that need a receive and are not known to have had it. */
 static uint64_t two_sided(const struct shift_conn *c, uint64_t from, uint64_t to)
 {
 	uint64_t n = 0;
@@ -108,7 +108,7 @@ static int judge(struct shift_conn *c, const struct shift_msg *m, struct verdict
 	return err ? err : cross_check(c, m, v);
 }
 
-/* Completions that are held wait for this WR: it must complete visibly to us. */
+/* Held completions wait for this WR: it must have a completion, at least for us (7.8). */
 static void watch(struct shift_conn *c, struct shift_wr_entry *e)
 {
 	if (shift_sendlog_signaled(&c->sq, e))
@@ -119,8 +119,8 @@ static void watch(struct shift_conn *c, struct shift_wr_entry *e)
 }
 
 /*
- * The errors wait for what is posted before a lost atomic, and finished WRs (an atomic given up in
- * doubt) for what is posted before them: the end of it must be visible.
+ * Others may wait for the WRs that are posted now: the errors that follow a lost atomic, and WRs
+ * that are finished already (an atomic given up in doubt). So the last WR must have a completion.
  */
 static void watch_last(struct shift_conn *c, uint64_t end)
 {
@@ -187,7 +187,7 @@ static void settle_partial(struct shift_conn *c, const struct verdict *v)
 
 /*
  * At-least-once: one-sided WRs up to the next unexecuted two-sided one may have been executed.
- * An atomic among them must not be risked: treated as lost.
+ * An atomic among them must not be repeated: it is treated as lost (7.18).
  */
 static uint64_t settle_doubt(struct shift_conn *c, const struct verdict *v)
 {
@@ -206,8 +206,8 @@ static uint64_t settle_doubt(struct shift_conn *c, const struct verdict *v)
 }
 
 /*
- * Behind a lost atomic all flush, executed or not; but what was executed had its receive, and the
- * next cross-check must know.
+ * Behind a lost atomic all WRs flush, executed or not. But those executed had their receive, and
+ * the next cross-check must know that (7.9).
  */
 static void settle_behind(struct shift_conn *c, uint64_t from, uint64_t to)
 {

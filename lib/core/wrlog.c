@@ -224,8 +224,8 @@ void shift_sendlog_unsend(struct shift_sendlog *l, uint32_t n)
 	}
 }
 
-/* Packets up to the newest signaled WR in the log; all that the log still shows, if there is none.
- */
+/* Packets up to the newest signaled WR in the log. If there is none: before the oldest WR that the
+ * log still shows. */
 static uint64_t cum_of_last_signal(const struct shift_sendlog *l)
 {
 	uint64_t ring = (uint64_t)l->mask + 1;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * The SWITCH handshake of doc/protocol.md (rules 1-20), for spin 6.5.
+ * The SWITCH handshake of doc/protocol.md, for spin 6.5: rules 1-11, 13-16, 19, 20. Timers and triggers
+ * are a START at any step; receives are not counted, and no rail is ever dirty.
  *
  * Two peers, three rails, N WRs of one packet in each direction, epochs 0..E. Every packet and every
  * SWITCH ever sent may arrive at any time, any number of times, or never, so the network is not a set
