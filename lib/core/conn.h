@@ -83,7 +83,7 @@ struct shift_conn *shift_conn_init(void *mem, size_t len, const struct shift_con
 				   uint64_t now_ns);
 
 /*
- * What becomes known only later, for a caller that must log receives from the moment the QP
+ * For values that become known only later, as a caller must log receives from the moment the QP
  * exists. Both are for SHIFT_ST_SETUP. What is impossible is refused and changes nothing.
  *
  * shift_conn_start: with what the program gave to modify_qp, at RTR and at RTS, before the first

@@ -275,7 +275,7 @@ static uint32_t flush_status(struct shift_conn *c, bool is_recv, uint32_t *vendo
 	return c->err_status;
 }
 
-/* The QP is over: the first WR bears the cause, the others flush, signaled or not. */
+/* The QP is over: the first WR gets the error that ended it, the others flush, signaled or not. */
 static bool next_flush(struct shift_conn *c, struct shift_wc *wc)
 {
 	struct shift_sendlog *l = &c->sq;

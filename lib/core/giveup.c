@@ -115,8 +115,9 @@ void giveup_fenced(struct shift_conn *c)
 }
 
 /*
- * What a connection that is over says to any SWITCH or question. One that has not been protected
- * cannot say what it consumed: receives that flushed were passed on and counted.
+ * The answer of a connection that is over to any SWITCH or question. One that has not been
+ * protected cannot tell how many receives it consumed: those that flushed were passed on and
+ * counted (7.27).
  */
 void giveup_answer(const struct shift_conn *c, struct shift_msg *m)
 {

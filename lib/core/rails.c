@@ -91,10 +91,10 @@ void rail_failed(struct shift_conn *c, uint8_t i, uint64_t now)
 }
 
 /*
- * Until when old packets of a fenced QP armed for tag may be about (rule 18). The peer is proven
- * fenced by any message of a newer epoch; what it sent dies within the quarantine. If it never
- * committed tag, it never sent anything in it and never will: there is nothing to wait for. That is
- * common: both ends start at once, with different epochs, on the same backup rail (7.5).
+ * Until when old packets of a fenced QP armed for tag may still arrive (rule 18). The peer is
+ * proven fenced by any message of a newer epoch; what it sent dies within the quarantine. If it
+ * never committed tag, it never sent anything in it and never will: there is nothing to wait for.
+ * That is common: both ends start at once, with different epochs, on the same backup rail (7.5).
  */
 uint64_t rail_dirty_until(const struct shift_conn *c, uint32_t tag)
 {

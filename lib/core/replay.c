@@ -4,7 +4,7 @@
 
 #include "lib/core/conn_int.h"
 
-/* What the peer's word says of our log. */
+/* What the peer's report says about our log. */
 struct verdict {
 	uint64_t first;	  /* oldest WR not acknowledged */
 	uint64_t end;	  /* index after the newest executed WR */
