@@ -203,8 +203,7 @@ void giveup_close(struct shift_conn *c, uint8_t how);
 void giveup_fenced(struct shift_conn *c);
 void giveup_msg(struct shift_conn *c, const struct shift_msg *m);
 void giveup_answer(const struct shift_conn *c, struct shift_msg *m);
-/* How long ago. 0 if then is later than now: another thread read the clock later, but came in
- * first. */
+/* How long ago; 0 for what was said by a clock read later, before another thread came in. */
 static inline uint64_t conn_since(uint64_t now, uint64_t then)
 {
 	return now > then ? now - then : 0;

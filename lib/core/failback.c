@@ -70,8 +70,7 @@ void failback_prepare(struct shift_conn *c, uint8_t rail, enum shift_reason reas
 	send_plan(c, SHIFT_MSG_PREPARE);
 }
 
-/* The hold-down begins again, and is longer, before the next try: each try costs the peer a pause.
- */
+/* Its hold-down again, and longer, before the next try: each one costs the peer a pause. */
 static void postpone(struct shift_conn *c, uint8_t i, uint64_t now)
 {
 	struct rail *r = &c->rail[i];
@@ -82,7 +81,7 @@ static void postpone(struct shift_conn *c, uint8_t i, uint64_t now)
 		r->hold_down_ns *= 2;
 }
 
-/* Traffic goes on where it was. What was held meanwhile goes first. */
+/* Traffic goes on where it was, with what was held meanwhile first. */
 static void resume(struct shift_conn *c)
 {
 	struct shift_sendlog *l = &c->sq;
@@ -133,8 +132,7 @@ static void ready(struct shift_conn *c, uint64_t now)
 	send_plan(c, SHIFT_MSG_READY);
 }
 
-/* Called after each completion in DRAIN: go on when nothing is left that should not be interrupted.
- */
+/* Called after each completion in DRAIN: go on when nothing is left that should not be cut. */
 void failback_drained(struct shift_conn *c, uint64_t now)
 {
 	bool atomics;

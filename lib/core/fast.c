@@ -138,7 +138,7 @@ void shift_fast_arm(struct shift_conn *c, struct shift_run *r, const struct shif
 
 	if (suits(wr)) {
 		describe(&alike, wr);
-		/* A single one may be an exception: the one in many that is signaled. */
+		/* Once may be an exception: the one in many that is signaled. */
 		if (!r->known || same(&alike, &r->last)) {
 			r->alike = alike;
 			r->known = true;

@@ -134,7 +134,7 @@ static int check_value(const struct shift_msg *m, const struct field *f)
 	return 0;
 }
 
-/* Refuses values that no honest peer sends. */
+/* What no honest peer says. */
 static int check(const struct shift_msg *m)
 {
 	for (const struct field *f = layout[m->type]; f->width; f++) {
