@@ -35,6 +35,8 @@ lib_libshiftverbs_la_SOURCES = \
 	lib/verbs/worker.c lib/verbs/worker.h
 lib_libshiftverbs_la_CFLAGS = $(AM_CFLAGS) -pthread $(IBVERBS_CFLAGS)
 
+EXTRA_DIST += doc/protocol.md
+
 # The library that is preloaded. What is exported stands in its own sources: --exclude-libs hides
 # whatever comes from a convenience library. Bound lazily (most programs that a launcher starts
 # never open an RDMA device); never unloaded, as contexts keep pointers to our functions. It depends

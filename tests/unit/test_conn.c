@@ -51,7 +51,7 @@ static void cut(int rail, bool on)
 	w.data_cut[rail] = w.ctl_cut[rail] = on;
 }
 
-/* --- the proof of delivery: rules 10-13 ------------------------------------------------------ */
+/* --- 4.2 the proof of delivery --------------------------------------------------------------- */
 
 static void lost_ack_of_a_send(void **state)
 {
@@ -255,7 +255,7 @@ static void exactly_once_can_be_switched_off(void **state)
 	assert_int_equal(stats(0)->proved, 0);
 }
 
-/* --- the handshake: rules 2-9, 14-18 --------------------------------------------------------- */
+/* --- 4.3 the handshake ----------------------------------------------------------------------- */
 
 static void both_ends_fail_at_once(void **state)
 {
@@ -701,7 +701,7 @@ static void back_on_rail_0_the_data_path_only_counts(void **state)
 	assert_null(strstr(line, "tracked"));
 }
 
-/* --- triggers: T1-T13
+/* --- 4.4 what starts a switch
  * --------------------------------------------------------------------- */
 
 static void link_down_starts_it_at_once(void **state)

@@ -49,7 +49,7 @@ static void a_rail_that_there_is_not_breaks_the_protocol(void **state)
 	ends_dead(SHIFT_R_PROTOCOL);
 }
 
-/* Rule 10: the peer cannot have executed anything in an epoch in which I sent nothing. */
+/* Rule 10: nobody can have executed in an epoch in which I sent nothing. */
 static void a_report_of_an_epoch_never_sent_in_breaks_the_protocol(void **state)
 {
 	(void)state;
@@ -123,8 +123,7 @@ static void a_clock_read_before_the_trouble_began_is_no_give_up(void **state)
 	assert_true(w_state(&w, 0) < SHIFT_ST_GIVEUP);
 }
 
-/* Rule 17, 7.14: slow is not dead, but we do not wait for ever for a rail that answers only probes.
- */
+/* Rule 17: slow is not dead, but patience with a rail that answers probes and not us ends. */
 static void patience_ends_where_another_rail_answers(void **state)
 {
 	uint32_t first;

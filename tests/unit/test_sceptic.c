@@ -77,7 +77,7 @@ static void an_error_before_hello_is_final(void **state)
 	assert_int_equal(w_state(&w, 0), SHIFT_ST_SETUP);
 }
 
-/* T8: an unsignaled SEND waits for the receive of a slow program; a signaled WRITE
+/* DESIGN 4.4 (8): an unsignaled SEND waits for the receive of a slow program; a signaled WRITE
  * waits behind it. Stock RC waits for ever. */
 static void a_slow_program_behind_a_signaled_write(void **state)
 {

@@ -121,7 +121,7 @@ static void place(struct world *w, int h, int rail, const struct w_wqe *q)
 	from->placed[q->id] = at + (left < mtu[rail] ? left : mtu[rail]);
 }
 
-/* Rule 19: an end that was handed an error, or has closed, executes nothing, nor do its WRs. */
+/* Rule 19: who was handed an error, or has closed, executes nothing any more, nor do his WRs. */
 static void after_the_end(struct world *w, int h, const struct w_wqe *q)
 {
 	const struct w_host *from = &w->h[h], *to = &w->h[!h];
