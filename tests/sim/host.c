@@ -356,7 +356,7 @@ static bool feed(unsigned int h, struct qp *q, bool all, uint32_t budget)
 		if (deliver)
 			prog_wc(h, &wc, &c);
 		drain(h);
-		/* Rule 26: what an earlier arming of the twin leaves behind changes nothing. */
+		/* Rule 14: what an earlier arming of the twin leaves behind changes nothing. */
 		if (c.epoch < q->epoch && q->state == QP_RTS && !W.host[h].unsure &&
 		    (deliver || W.host[h].state != state))
 			violation("%c: a completion of epoch %u is acted upon, rail %u is of %u",
