@@ -35,6 +35,7 @@ model_rule()
 	REP_LAST_COMMITTED) echo 10 ;;
 	NO_FENCE_IF_NOT_ACTIVE) echo 5 ;;
 	NEVER_ANSWER) echo 8 ;;
+	TRUST_LEAVING) echo LEAVING ;;
 	*) echo - ;;
 	esac
 }

@@ -245,7 +245,7 @@ static void posts_refused(struct shift_conn *c, const struct shift_event *ev, ui
 	if (c->state != SHIFT_ST_ACTIVE && c->state != SHIFT_ST_PREPARE &&
 	    c->state != SHIFT_ST_DRAIN && c->state != SHIFT_ST_SWITCHING)
 		return;
-	/* What the NIC refused will not flush: the flush count must not be laid against it. */
+	/* Refused WRs will not flush, so the flush count must not include them (7.23). */
 	conn_hold(c);
 	if (ev->epoch == c->lastc)
 		shift_sendlog_unsend(&c->sq, ev->count);

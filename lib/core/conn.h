@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * The connection: a program's RC QP together with its twins, moved between rails exactly once and
- * in order (DESIGN section 4; doc/protocol.md). Events go in, actions come out.
+ * in order (doc/protocol.md). Events go in, actions come out.
  *
  * Pure: no verbs, no threads, no clock, no I/O, no allocation. Time comes in as now_ns, from any
  * monotonic clock. The caller serialises all calls for one connection, and after every call that
@@ -83,11 +83,11 @@ struct shift_conn *shift_conn_init(void *mem, size_t len, const struct shift_con
 				   uint64_t now_ns);
 
 /*
- * What becomes known only later, for a caller that must log receives from the moment the QP
- * exists. Both are for SHIFT_ST_SETUP; the impossible is refused and changes nothing.
+ * For values that become known only later, as a caller must log receives from the moment the QP
+ * exists. Both are for SHIFT_ST_SETUP. What is impossible is refused and changes nothing.
  *
- * shift_conn_start: with what the program gave to modify_qp, at RTR (then sq_psn is not known: the
- * peer's HELLO says what it expects) and at RTS, before the first send.
+ * shift_conn_start: with what the program gave to modify_qp, at RTR and at RTS, before the first
+ * send. At RTR sq_psn is not known: the peer's HELLO says what it expects (7.29).
  * shift_conn_meet: the peer was found; before SHIFT_EV_RTS. Returns whether it is possible. rails
  * may only become fewer than in the configuration.
  */
@@ -282,7 +282,7 @@ struct shift_event {
 	uint32_t serial;
 	uint32_t count; /* POST_FAILED: newest sends that the NIC did not take (they stay logged);
 			 * to be told before the FENCE_DONE of that QP;
-			 * mind that *bad_wr == NULL may mean taken (DESIGN 4.5) */
+			 * mind that *bad_wr == NULL may mean taken (V9) */
 	const struct shift_msg *msg; /* borrowed */
 };
 
@@ -295,7 +295,7 @@ uint64_t shift_conn_deadline(const struct shift_conn *c);
 /* --- actions -------------------------------------------------------------------------------- */
 
 #define SHIFT_ACTIONS(X)                                                                          \
-	X(FENCE, "rail, epoch: fence that QP (DESIGN 4.3), feed its CQEs, answer FENCE_DONE")     \
+	X(FENCE, "rail, epoch: fence that QP (rule 24), feed its CQEs, answer FENCE_DONE")        \
 	X(ARM, "rail, epoch, tx_psn, rx_psn: RESET -> RTS, answer ARM_DONE or ARM_FAILED")        \
 	X(POST_RECV, "rail, epoch, first, count: post these receives, in order")                  \
 	X(POST_SEND, "rail, epoch, first, count: post these sends (shift_conn_repost), in order") \
@@ -351,9 +351,9 @@ bool shift_conn_repost(const struct shift_conn *c, uint64_t *index, uint64_t end
 void shift_conn_recv_at(const struct shift_conn *c, uint64_t index, struct shift_recv_wr *wr);
 
 /*
- * The program is about to do what cannot be moved (memory windows, direct verbs): as without us
- * from here on, for good; a SWITCH is answered FAILED. Only before the first switch has begun;
- * false: it is too late.
+ * The program is about to do what cannot be moved (memory windows, direct verbs). From here on the
+ * connection works as without us, for good, and answers a SWITCH with FAILED. Only before the first
+ * switch has begun; false: it is too late.
  */
 bool shift_conn_release(struct shift_conn *c);
 
@@ -409,14 +409,14 @@ struct shift_conn_view {
 };
 
 /*
- * May the hot path run (see the top)? That is: posts go to rail 0, and completions are only
- * counted. Under the caller's serialisation; changes with every call.
+ * May the hot path run (see the top)? It may while posts go to rail 0 and completions are only
+ * counted. To be asked under the caller's serialisation; the answer may change with every call.
  */
 bool shift_conn_fast(const struct shift_conn *c);
 
 /*
- * Would this send, if it is unsignaled, have to be signaled in secret, which begins tracking? The
- * hot path asks before it logs, and if so quiesces and then calls shift_conn_post_send.
+ * Would this send, if it is unsignaled, have to be signaled in secret? That begins tracking. So the
+ * hot path asks before it logs. If true, it quiesces and then calls shift_conn_post_send.
  */
 bool shift_conn_secret_due(const struct shift_conn *c, const struct shift_wr *wr);
 
@@ -426,7 +426,7 @@ uint64_t shift_conn_head(const struct shift_conn *c);
 /* Is each completion matched with its WR (on twins, and around switches)? See the top. */
 bool shift_conn_tracked(const struct shift_conn *c);
 
-/* Is a send outstanding whose completion is to be seen? Of unsignaled ones none comes. */
+/* Is a send outstanding that will have a completion? Unsignaled sends have none. */
 bool shift_conn_waits(const struct shift_conn *c);
 
 void shift_conn_view(const struct shift_conn *c, struct shift_conn_view *v);

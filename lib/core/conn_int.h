@@ -32,7 +32,7 @@ struct rail {
 	bool down;	       /* link */
 	uint32_t tries;	       /* as a target, in this trouble */
 	uint32_t misses;       /* consecutive missed probes */
-	uint32_t witnessed;    /* the first of them, and those before which others were answered */
+	uint32_t witnessed;    /* misses that count (T6): with another rail answered in between */
 	bool witness;	       /* another rail was answered since the last miss */
 	uint64_t dirty_until;  /* old packets of its QP live until then; NEVER: not proven fenced */
 	uint64_t probe_ok_ns;  /* last answered probe; 0: none yet */
@@ -76,7 +76,7 @@ struct shift_conn {
 	struct rail rail[SHIFT_RAILS_MAX];
 	struct plan plan;
 
-	/* Protocol (DESIGN 4.3 rule 1). */
+	/* Protocol (rule 1). */
 	uint32_t lastc;
 	uint32_t tx_psn;   /* P_tx(lastc) */
 	uint32_t heard;	   /* newest epoch whose SWITCH I have */
@@ -103,14 +103,14 @@ struct shift_conn {
 	uint64_t check_at;
 	uint64_t active_ns; /* of the last COMMIT */
 	uint32_t attempt;
-	uint32_t in_vain; /* planned switches that were let be, since the last COMMIT */
+	uint32_t in_vain; /* planned switches abandoned since the last COMMIT */
 
 	/* No-progress question. */
 	uint64_t check_done;
 	uint32_t query_serial;
 	uint32_t query_psn;
 	uint32_t query_same;   /* answers in a row that said so */
-	uint32_t asked_serial; /* the peer's, being answered */
+	uint32_t asked_serial; /* of the peer's question that is being answered */
 
 	/* Errors. */
 	uint64_t flushed;    /* error completions of sends in epoch lastc */

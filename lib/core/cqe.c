@@ -56,9 +56,9 @@ void shift_conn_unpost_recv(struct shift_conn *c, uint32_t n)
 /* --- from the NIC ---------------------------------------------------------------------------- */
 
 /*
- * Errors that a failing network or NIC causes (DESIGN 4.4 (1)); others are the program's own. A
- * late READ response that meets another WR is FATAL_ERR in soft-RoCE (check_ack() in its
- * rxe_comp.c).
+ * Errors that a failing network or NIC causes (doc/protocol.md, T1, 7.12); others are the program's
+ * own. Soft-RoCE says FATAL_ERR when a READ response comes late and meets another WR (check_ack()
+ * in its rxe_comp.c).
  */
 static bool network_error(uint32_t status)
 {
@@ -83,7 +83,7 @@ static void program_error(struct shift_conn *c, const struct shift_cqe *cqe)
 
 static void cqe_error(struct shift_conn *c, const struct shift_cqe *cqe, uint64_t now)
 {
-	/* A flush names no cause: a later error of the same QP does. */
+	/* A flush names no cause; a later error of the same QP may name it. */
 	if (!c->err_status || c->err_status == SHIFT_WC_WR_FLUSH_ERR) {
 		c->err_status = cqe->status;
 		c->err_vendor = cqe->vendor_err;
@@ -173,8 +173,9 @@ static bool cqe_is_stale(const struct shift_conn *c, const struct shift_cqe *cqe
 	r = &c->rail[cqe->rail];
 	if (MUTANT(FORGET_TAG) || MUTANT(SKIP_FENCE) || MUTANT(NO_FENCE_IF_NOT_ACTIVE))
 		return false;
-	/* A hung NIC's completions count until its quarantine ends, and with it the doubt; or until
-	 * the program has been told the end. Not in a later switch: then they are of the past. */
+	/* A hung NIC's completions count until our receives are posted elsewhere, or until the
+	 * program has been told the end. They do not count in a later switch: then they are of the
+	 * past (7.26). */
 	return cqe->epoch != r->tag ||
 	       (!r->armed && !(r->hung && r->counts && c->recv_held && !c->flushing));
 }
@@ -260,7 +261,7 @@ static uint32_t flush_status(struct shift_conn *c, bool is_recv, uint32_t *vendo
 	return c->err_status;
 }
 
-/* The QP is over: the first WR bears the cause, the others flush, signaled or not. */
+/* The QP is over: the first WR gets the error that ended it, the others flush, signaled or not. */
 static bool next_flush(struct shift_conn *c, struct shift_wc *wc)
 {
 	struct shift_sendlog *l = &c->sq;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* Planned switches: migration by the operator, fail-back (DESIGN 4.3 rule 21). */
+/* Planned switches: migration by the operator, fail-back (doc/protocol.md, rule 21, T7, T9). */
 #include "lib/core/conn_int.h"
 
 enum { IN_VAIN_MAX = 3 }; /* 200 ms become 1.6 s */
@@ -43,8 +43,8 @@ uint64_t failback_deadline(const struct shift_conn *c)
 }
 
 /*
- * How long posts are held for what is outstanding. On a path that is too slow for it the next try
- * waits longer, or the connection would never come home; the peer counts the same tries.
+ * How long posts are held for what is outstanding. If the path is too slow for that, the next try
+ * waits longer, or the connection would never fail back. The peer counts the same tries.
  */
 static uint64_t drain_ns(const struct shift_conn *c)
 {
@@ -197,8 +197,8 @@ void failback_msg(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 }
 
 /*
- * The wait is over. READs and unsignaled WRs in flight are survived by the ordinary switch; an
- * atomic might lose its result, which no planned switch is worth.
+ * The wait is over. The ordinary switch copes with READs and unsignaled WRs in flight. An atomic
+ * might lose its result, and no planned switch is worth that (7.13).
  */
 static void drain_over(struct shift_conn *c, uint64_t now)
 {

@@ -6,8 +6,9 @@
  * added when the run is folded into the log. After that the log is as if each of them had come
  * through shift_conn_post_send.
  *
- * The poster owns the run; before anybody else looks at the log he is quiesced and the run is
- * folded. A WR that is not like the others: fold, shift_conn_post_send, post it, shift_fast_arm.
+ * The poster owns the run. Before another thread looks at the log, the poster is quiesced and the
+ * run is folded. A WR that is not like the others: fold, shift_conn_post_send, post it,
+ * shift_fast_arm.
  */
 #ifndef SHIFT_CORE_FAST_H
 #define SHIFT_CORE_FAST_H
@@ -114,7 +115,7 @@ static inline SHIFT_SSE41 bool shift_fast_post_sse41(struct shift_run *r,
 /* The ring's end was reached, and the run may go on at its start: try again. */
 bool shift_fast_wrap(struct shift_conn *c, struct shift_run *r);
 
-/* Nothing is left in the run, and nothing goes into it until it is armed. */
+/* Adds the run to the log. Nothing goes into the run until it is armed again. */
 void shift_fast_fold(struct shift_conn *c, struct shift_run *r);
 
 /* Under shift_conn_fast, the run folded: those like wr may come, or like those before, if wr is

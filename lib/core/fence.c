@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* Fences and what they prove (DESIGN 4.3 rules 5, 6, 18, 19). */
+/* Fences and what they prove (doc/protocol.md, rules 5, 6, 18, 19). */
 #include "lib/core/conn_int.h"
 
 /* Ask for a fence; the completions that it drains come in before its FENCE_DONE. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* The end: give-up, destroy, and the peer's end (DESIGN 4.3 rules 17, 19, 20). */
+/* The end: give-up, destroy, and the peer's end (doc/protocol.md, rules 17, 19, 20). */
 #include "lib/core/conn_int.h"
 
 bool giveup_due(const struct shift_conn *c, uint64_t now)
@@ -28,7 +28,7 @@ void giveup_start(struct shift_conn *c, enum shift_reason reason, uint32_t statu
 	if (c->state >= SHIFT_ST_GIVEUP)
 		return;
 	c->end_reason = (uint8_t)reason;
-	/* The NIC's own words, where it gave a cause: never worse than without us. */
+	/* The NIC's own status, if it named a cause: never worse than without us. */
 	if (reason != SHIFT_R_GIVEUP_TIME || !c->err_status ||
 	    c->err_status == SHIFT_WC_WR_FLUSH_ERR) {
 		c->err_status = status;
@@ -40,8 +40,8 @@ void giveup_start(struct shift_conn *c, enum shift_reason reason, uint32_t statu
 void giveup_close(struct shift_conn *c, uint8_t how)
 {
 	if (c->state == SHIFT_ST_SETUP && how == SHIFT_CLOSE_ERR) {
-		/* The program may have had errors of this QP as they came, and so it gets the
-		 * rest: made from the log, they would come twice. */
+		/* The program may have had errors of this QP as they came. It gets the rest in the
+		 * same way: made from the log, some would come twice (7.27). */
 		hello_void(c);
 		conn_emit(c, SHIFT_ACT_CLOSED, c->r);
 		return;
@@ -115,8 +115,9 @@ void giveup_fenced(struct shift_conn *c)
 }
 
 /*
- * What a connection that is over says to any SWITCH or question. One that has not been protected
- * cannot say what it consumed: receives that flushed were passed on and counted.
+ * The answer of a connection that is over to any SWITCH or question. One that has not been
+ * protected cannot tell how many receives it consumed: those that flushed were passed on and
+ * counted (7.27).
  */
 void giveup_answer(const struct shift_conn *c, struct shift_msg *m)
 {

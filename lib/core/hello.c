@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* HELLO: a connection is protected only when both ends agree on who they are (DESIGN 4.3). */
+/* HELLO: protected only when both ends agree on who they are (doc/protocol.md, rule 22). */
 #include "lib/core/conn_int.h"
 
 #define HELLO_RTO_MAX_NS 1000000000ull
@@ -37,7 +37,8 @@ static bool hello_matches(const struct shift_conn *c, const struct shift_msg *m)
 	       (!c->sq_psn_known || m->rq_psn == (c->cfg.sq_psn & SHIFT_PSN_MASK));
 }
 
-/* A QP that only receives never has a PSN of its own; should it send one day, this must be it. */
+/* A QP that only receives has no sq_psn of its own. Should it send one day, this must be it (7.29).
+ */
 static void adopt_psn(struct shift_conn *c, const struct shift_msg *m)
 {
 	c->sq_psn_known = true;
@@ -69,8 +70,8 @@ void hello_msg(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 }
 
 /*
- * The program has had an error of this QP: to go on with it would complete the same WRs once more.
- * It stays unprotected; a peer that is not learns it when it asks.
+ * The program has had an error of this QP: to protect it now would complete the same WRs once more.
+ * It stays unprotected (7.27). A peer that is protected learns this when it asks.
  */
 void hello_void(struct shift_conn *c)
 {

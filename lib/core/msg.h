@@ -26,9 +26,10 @@ enum shift_msg_type {
 	SHIFT_MSG_READY = 8,
 	SHIFT_MSG_QUERY_PSN = 9,
 	SHIFT_MSG_PSN = 10,
-	SHIFT_MSG_KEY_ASK = 11,	 /* for lib/verbs, not for the state machine: which key has the */
-	SHIFT_MSG_KEY = 12,	 /* twin of your MR on that rail; and the answer. The MR is gone, */
-	SHIFT_MSG_KEY_GONE = 13, /* forget what I said of its key; */
+	/* Rule 23: for the caller, not for the state machine. */
+	SHIFT_MSG_KEY_ASK = 11,	   /* which key does the shadow of your MR have on that rail? */
+	SHIFT_MSG_KEY = 12,	   /* the answer */
+	SHIFT_MSG_KEY_GONE = 13,   /* the MR is gone: forget its key */
 	SHIFT_MSG_KEY_FORGOT = 14, /* done */
 	SHIFT_MSG_TYPE_END
 };

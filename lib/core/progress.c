@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* WRs outstanding, no completion, probes fine: ask the peer's NIC (DESIGN 4.4 (8)). */
+/* WRs outstanding, no completion, probes fine: ask the peer's NIC (doc/protocol.md, T8). */
 #include "lib/core/conn_int.h"
 
-/* Nothing before it is outstanding. */
+/* The oldest WR that may be outstanding. */
 static uint64_t oldest_open(const struct shift_conn *c)
 {
 	return c->sq.tracked ? c->sq.scan : shift_sendlog_done_by_signal(&c->sq);
@@ -26,8 +26,8 @@ bool shift_conn_waits(const struct shift_conn *c)
 	return oldest_signaled(c) != NEVER;
 }
 
-/* The WR, signaled or not, that the peer's NIC waits for after k packets; at most the oldest
- * signaled one, whose packets are beyond k. */
+/* The WR, signaled or not, that the peer's NIC waits for after k packets (7.28). It is not newer
+ * than the oldest signaled WR, whose packets are beyond k. */
 static const struct shift_wr_entry *at_packet(const struct shift_conn *c, uint64_t k)
 {
 	uint64_t i = oldest_open(c);
@@ -46,7 +46,7 @@ void progress_tick(struct shift_conn *c, uint64_t now)
 
 	if (now < c->check_at)
 		return;
-	/* A twin's retries would have run out by now: what does not move is the program. */
+	/* A twin's retries would have run out by now, so it is the program that is slow (7.15). */
 	if (c->plan.trouble && conn_since(now, c->active_ns) >= c->cfg.giveup_ns / 4)
 		conn_trouble_over(c);
 	c->check_at = now + c->cfg.no_progress_ns;
@@ -63,9 +63,9 @@ void progress_tick(struct shift_conn *c, uint64_t now)
 static void judge_answer(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 {
 	/*
-	 * The peer's NIC stands still, and so do our completions. Beyond my oldest signaled WR:
-	 * executed, and its completion does not come: the ACK path is dead. Before it: the data
-	 * path is, unless the WR waits for a receive.
+	 * The peer's NIC stands still, and so do our completions. If its rq_psn is beyond my oldest
+	 * signaled WR, that was executed and its completion does not come: the ACK path is dead. If
+	 * not, the data path is dead, unless the WR waits for a receive.
 	 */
 	uint64_t oldest = oldest_signaled(c);
 	const struct shift_wr_entry *e, *stuck;

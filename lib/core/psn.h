@@ -31,7 +31,7 @@ uint32_t shift_psn_packets(uint8_t opcode, uint64_t length, uint32_t mtu);
  * The cumulative packet count K that a 24-bit psn names.
  * first: PSN of the epoch's packet 0. acked: packets known to be executed (the anchor); posted:
  * packets handed to the NIC; all counted since the epoch's commit. There must be less than 2^24
- * packets between the two, which the caller grants by signaling (DESIGN 4.2).
+ * packets between the two, which the caller ensures by signaling (doc/protocol.md, A8).
  * Returns 0 and *k in [acked, posted], or -ERANGE when no such K exists: the psn is not live, or
  * the peer lies; *k is then not written.
  */

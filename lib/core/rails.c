@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* What is known of each rail: links, probes, dirt (DESIGN 4.3 rule 18, 4.4 (6)). */
+/* What is known of each rail: links, probes, dirt (doc/protocol.md, rule 18, T3, T4, T6). */
 #include "lib/core/conn_int.h"
 
 /* Could the rail ever be a target as things stand, if only after its quarantine? */
@@ -33,9 +33,9 @@ bool rail_answers(const struct shift_conn *c, uint8_t i)
 }
 
 /*
- * Silence counts only if another rail was answered after it began: else it is the peer that is
- * stopped, or we were (DESIGN 4.4). When that ends, one rail is answered first; so a miss counts
- * only if another rail was answered since the one before.
+ * Silence counts only if another rail was answered after it began; otherwise the peer is stopped,
+ * or we were (T6). When that ends, one rail is answered first. So a miss counts only if another
+ * rail was answered since the miss before.
  */
 bool rail_silent(const struct shift_conn *c, uint8_t i)
 {
@@ -50,8 +50,9 @@ bool rail_silent(const struct shift_conn *c, uint8_t i)
 }
 
 /*
- * Target for a switch that we start: tried least, answering probes, clean now, not the rail we
- * come from, lowest number; in this order, so that with one healthy rail left its turn comes.
+ * Target for a switch that we start (rule 3): tried least, where silent probes count as two tries;
+ * then clean now; then not the rail we come from; then the lowest number. In this order even a
+ * single healthy rail gets its turn.
  */
 uint8_t rail_choose(const struct shift_conn *c, uint64_t now)
 {
@@ -76,7 +77,7 @@ uint8_t rail_choose(const struct shift_conn *c, uint64_t now)
 	return best;
 }
 
-/* An unplanned switch leaves it: fail-back must wait, longer each time within the window. */
+/* An unplanned switch leaves it: fail-back must wait, longer each time within the window (T9). */
 void rail_failed(struct shift_conn *c, uint8_t i, uint64_t now)
 {
 	struct rail *r = &c->rail[i];
@@ -90,10 +91,10 @@ void rail_failed(struct shift_conn *c, uint8_t i, uint64_t now)
 }
 
 /*
- * Until when old packets of a fenced QP armed for tag may be about (rule 18). The peer is proven
- * fenced by any message of a newer epoch; what it sent dies within the quarantine. If it never
- * committed tag, it never sent anything in it and never will: nothing to wait for. That is the
- * common case of both ends starting at once, with different epochs, on the same backup rail.
+ * Until when old packets of a fenced QP armed for tag may still arrive (rule 18). The peer is
+ * proven fenced by any message of a newer epoch; what it sent dies within the quarantine. If it
+ * never committed tag, it never sent anything in it and never will: there is nothing to wait for.
+ * That is common: both ends start at once, with different epochs, on the same backup rail (7.5).
  */
 uint64_t rail_dirty_until(const struct shift_conn *c, uint32_t tag)
 {
@@ -146,7 +147,7 @@ void rail_probe(struct shift_conn *c, uint8_t i, bool ok, uint64_t now)
 		r->healthy_ns = now;
 }
 
-/* When an idle rail that answers could take over at once. */
+/* From when on an idle rail that is not silent could take over. */
 static uint64_t alternative_at(const struct shift_conn *c)
 {
 	uint64_t at = NEVER;
@@ -162,8 +163,9 @@ static bool alternative_usable(const struct shift_conn *c, uint64_t now)
 	return alternative_at(c) <= now;
 }
 
-/* When the rail in use can be left because its link is down: links say so once, and the other rail
- * may still have been in its quarantine then, as it is for a second after each fail-back. */
+/* From when on the rail in use can be left because its link is down (T4). A link says so only once.
+ * The other rail may have been in its quarantine then, as it is for a second after each fail-back.
+ */
 uint64_t rail_escape_at(const struct shift_conn *c)
 {
 	return c->rail[c->r].down ? alternative_at(c) : NEVER;

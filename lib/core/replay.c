@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* COMMIT: which WRs were executed, and what becomes of the rest (DESIGN 4.2, 4.3 rules 10-13). */
+/* COMMIT: which WRs were executed, and what becomes of the rest (doc/protocol.md, rules 10-13). */
 #include <errno.h>
 
 #include "lib/core/conn_int.h"
 
-/* What the peer's word says of our log. */
+/* What the peer's report says about our log. */
 struct verdict {
 	uint64_t first;	  /* oldest WR not acknowledged */
 	uint64_t end;	  /* index after the newest executed WR */
@@ -12,7 +12,7 @@ struct verdict {
 	bool by_count;	  /* decided by the receive count alone */
 };
 
-/* WRs that want a receive and are not known to have had it. */
+/* WRs that need a receive and are not known to have had it. */
 static uint64_t two_sided(const struct shift_conn *c, uint64_t from, uint64_t to)
 {
 	uint64_t n = 0;
@@ -31,7 +31,7 @@ static uint64_t two_sided_before(const struct shift_conn *c, uint64_t end)
 	return c->sq.two_posted - two_sided(c, end, c->sq.head);
 }
 
-/* Rule 10 and 11: the PSN, and the WR it names. 0, -EPROTO, -ERANGE. */
+/* Rules 10 and 11: the PSN, and the WR that it names. 0, -EPROTO, -ERANGE. */
 static int by_psn(const struct shift_conn *c, const struct shift_msg *m, struct verdict *v)
 {
 	const struct shift_sendlog *l = &c->sq;
@@ -74,7 +74,8 @@ static int cross_check(const struct shift_conn *c, const struct shift_msg *m,
 	return two_sided_before(c, v->end) == m->recv_cum ? 0 : -ERANGE;
 }
 
-/* Where rq_psn is not live: two-sided WRs by the receive count, the rest at least once. */
+/* Where rq_psn is not live (rule 11): two-sided WRs by the receive count, the rest at least once.
+ */
 static int by_count(struct shift_conn *c, const struct shift_msg *m, struct verdict *v)
 {
 	uint64_t have = two_sided_before(c, v->first);
@@ -118,8 +119,8 @@ static void watch_wr(struct shift_conn *c, struct shift_wr_entry *e)
 }
 
 /*
- * The errors wait for what is posted before a lost atomic, and finished WRs (an atomic given up in
- * doubt) for what is posted before them: the end of it must be visible.
+ * Others may wait for the WRs that are posted now: the errors that follow a lost atomic, and WRs
+ * that are finished already (an atomic given up in doubt). So the last WR must have a completion.
  */
 static void watch_last(struct shift_conn *c, uint64_t end)
 {
@@ -186,7 +187,7 @@ static void settle_partial(struct shift_conn *c, const struct verdict *v)
 
 /*
  * At-least-once: one-sided WRs up to the next unexecuted two-sided one may have been executed.
- * An atomic among them must not be risked: treated as lost.
+ * An atomic among them must not be repeated: it is treated as lost (7.18).
  */
 static uint64_t settle_doubt(struct shift_conn *c, const struct verdict *v)
 {
@@ -205,8 +206,8 @@ static uint64_t settle_doubt(struct shift_conn *c, const struct verdict *v)
 }
 
 /*
- * Behind a lost atomic all flush, executed or not; but what was executed had its receive, and the
- * next cross-check must know.
+ * Behind a lost atomic all WRs flush, executed or not. But those executed had their receive, and
+ * the next cross-check must know that (7.9).
  */
 static void settle_behind(struct shift_conn *c, uint64_t from, uint64_t to)
 {
@@ -255,7 +256,7 @@ static void repost_log(struct shift_conn *c, uint64_t end)
 	a->count = (uint32_t)(end - l->ready);
 }
 
-/* RNR counts as the network's doing only if the peer had receives (DESIGN 4.4 (1)). */
+/* An RNR is the network's doing only if the peer had receives (T1, 7.11). */
 static bool rnr_is_programs(const struct shift_conn *c, const struct shift_msg *m,
 			    const struct verdict *v)
 {
@@ -307,7 +308,7 @@ int replay_commit(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 	return 0;
 }
 
-/* An executed atomic lost its result: terminal, once all before it is complete (DESIGN 4.2). */
+/* An executed atomic lost its result: terminal, once all before it is complete (rule 13). */
 void replay_lost_check(struct shift_conn *c, uint64_t now)
 {
 	(void)now;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* The handshake (DESIGN 4.3 rules 2-9, 14-17). */
+/* The handshake (doc/protocol.md, rules 2-9, 14-17). */
 #include "lib/core/conn_int.h"
 
 #define RTO_MAX_NS   200000000ull
@@ -7,8 +7,8 @@
 #define EPOCH_MAX    0xffff0000u /* honest peers never count so far; above, ours would wrap */
 #define PATIENCE_MAX 4		 /* timeouts waited out on a rail that answers probes but not us */
 
-/* Rule 3: the smallest epoch of my parity above all that I have seen, so that the two sides can
- * never name different rails by the same number. */
+/* Rule 3: the smallest epoch of my parity above all that I have seen. So the two sides can never
+ * name different rails by the same number. */
 static uint32_t next_epoch(const struct shift_conn *c)
 {
 	uint32_t e = c->e;
@@ -65,8 +65,8 @@ static void freeze_switch(struct shift_conn *c)
 	};
 }
 
-/* Where I am going; my proof follows when it can. Commits nothing. fence: PENDING, I am fenced;
- * LEAVING, not even that. */
+/* Says where I am going; my proof follows when it can. It commits nothing. fence: PENDING if I am
+ * fenced (7.2), LEAVING if not even that (7.32). */
 static void send_unproved(struct shift_conn *c, enum shift_fence fence)
 {
 	struct shift_msg m = {
@@ -117,7 +117,8 @@ static void renew_plan(struct shift_conn *c, uint64_t now)
 	c->rail[c->plan.r].tries++;
 }
 
-/* Must the own receive count still settle because the NIC we left did not answer its fence? */
+/* Must our count of receives still settle, because the NIC that we left did not answer its fence?
+ */
 static bool own_nic_unsettled(const struct shift_conn *c, uint64_t now)
 {
 	const struct rail *r = &c->rail[c->r];
@@ -163,7 +164,7 @@ static void leave_rail(struct shift_conn *c, enum shift_reason reason, uint64_t 
 		switch_fenced(c, now);
 		return;
 	}
-	/* Both ends fence at the same time; said once, as what follows says more. */
+	/* Then both ends fence at the same time. Said once, because what follows says more. */
 	if (c->plan.started && c->plan.r != NO_RAIL)
 		send_unproved(c, SHIFT_FENCE_LEAVING);
 	fence_rail(c, c->r);
@@ -221,7 +222,7 @@ void switch_start(struct shift_conn *c, enum shift_reason reason, uint8_t rail, 
 	enter_epoch(c, next_epoch(c), rail, reason, now);
 }
 
-/* The plan under way has failed before it was announced as done: take another. */
+/* The plan under way has failed before SWITCH was sent: take another (T10-T13). */
 void switch_retarget(struct shift_conn *c, enum shift_reason reason, uint64_t now)
 {
 	uint8_t r = rail_choose(c, now);
@@ -363,7 +364,7 @@ static bool have_mine(const struct shift_conn *c)
 	return c->e && c->mine.epoch == c->e && !c->recv_held;
 }
 
-/* Rule 3 makes the pair of epoch and rail unique: a peer that differs is not one of ours. */
+/* By rule 3 an epoch has one rail only: a peer that names another breaks the protocol. */
 static bool same_rail(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 {
 	bool entering = conn_switching(c) && c->state != SHIFT_ST_SWITCHING;
@@ -466,7 +467,7 @@ static bool worth_waiting(struct shift_conn *c)
 	return c->plan.patience++ < PATIENCE_MAX || !another_answers(c);
 }
 
-/* When the quarantine that we wait for is over, if the peer's word has come. */
+/* When the quarantine that we wait for is over; NEVER before the peer is proven fenced. */
 uint64_t switch_settles_at(const struct shift_conn *c)
 {
 	uint64_t at;

@@ -135,9 +135,9 @@ uint32_t shift_wr_packets(const struct shift_wr_entry *e, uint32_t mtu)
 }
 
 /*
- * Must we signal this unsignaled WR ourselves? To keep what is unsignaled below the PSN window
- * (DESIGN 4.2); and, where completions are matched anyway, an atomic: a planned switch has to know
- * that none is in flight.
+ * Must we signal this unsignaled WR ourselves? Yes, if else too many packets would be unsignaled
+ * for the PSN window (doc/protocol.md, A8). And where completions are matched anyway, if it is an
+ * atomic: a planned switch has to know that none is in flight (7.25).
  */
 static bool needs_secret(const struct shift_sendlog *l, const struct shift_wr_entry *e)
 {
@@ -224,8 +224,8 @@ void shift_sendlog_unsend(struct shift_sendlog *l, uint32_t n)
 	}
 }
 
-/* Packets up to the newest signaled WR in the log; all that the log still shows, if there is none.
- */
+/* Packets up to the newest signaled WR in the log. If there is none: before the oldest WR that the
+ * log still shows. */
 static uint64_t cum_of_last_signal(const struct shift_sendlog *l)
 {
 	uint64_t ring = (uint64_t)l->mask + 1;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * The log of work requests (DESIGN 4.1): enough of every outstanding WR to repost it on another
- * NIC, and to map a PSN to it. Indices are 64-bit counts since connect and never wrap; slots are
- * index & mask. Memory is the caller's; nothing allocates. The caller serialises, except that in
- * untracked mode sends may be logged by one thread while another counts completions: the two
- * write different cache lines.
+ * The log of work requests (doc/protocol.md, section 5): enough of every outstanding WR to repost
+ * it on another NIC, and to map a PSN to it. Indices are 64-bit counts since connect and never
+ * wrap; slots are index & mask. Memory is the caller's; nothing allocates. The caller serialises,
+ * except that in untracked mode sends may be logged by one thread while another counts completions:
+ * the two write different cache lines.
  */
 #ifndef SHIFT_CORE_WRLOG_H
 #define SHIFT_CORE_WRLOG_H
@@ -17,7 +17,7 @@ enum shift_wr_state {
 	SHIFT_WR_LOST,	      /* an atomic that was executed, its result lost */
 };
 
-#define SHIFT_SECRET_MAX (1u << 22) /* packets that may go unsignaled (DESIGN 4.2) */
+#define SHIFT_SECRET_MAX (1u << 22) /* packets that may go unsignaled (A8) */
 #define SHIFT_F_SECRET	 0x40 /* signaled by us, not by the program: its completion is swallowed */
 
 #define SHIFT_UNALIGNED __attribute__((packed, aligned(4)))

@@ -68,7 +68,7 @@ enum stats_unprotected {
 		STATS_UNPROTECTED_COUNT
 };
 
-/* Whether a NIC's rq_psn may be believed (DESIGN 4.2). */
+/* Whether a NIC's rq_psn may be believed (doc/protocol.md, A2). */
 enum stats_psn { STATS_PSN_UNMEASURED, STATS_PSN_LIVE, STATS_PSN_STALE };
 
 /* Where the time of a switch goes. */

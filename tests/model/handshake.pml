@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * The SWITCH handshake of doc/protocol.md (rules 1-20), for spin 6.5.
+ * The SWITCH handshake of doc/protocol.md, for spin 6.5: rules 1-11, 13-16, 19, 20. Timers and triggers
+ * are a START at any step; receives are not counted, and no rail is ever dirty.
  *
  * Two peers, three rails, N WRs of one packet in each direction, epochs 0..E. Every packet and every
  * SWITCH ever sent may arrive at any time, any number of times, or never, so the network is not a set
@@ -13,9 +14,9 @@
  * exactly what it executed; nothing is executed after a close; nobody is stuck.
  *
  * -DPENDING lets a peer enter an epoch in two steps: fenced and announced with SWITCH(PENDING), which the
- * other may join but not commit, and only later armed (doc/protocol.md: a dirty rail as the target).
+ * other may join but not commit, and only later armed (7.2: a dirty rail as the target).
  * -DLEAVING lets a peer announce an epoch before it has fenced anything, and enter it later, or never
- * (SWITCH(LEAVING)); the other may join at once. -DNO_RULE_LEAVING lets it commit on that word, too.
+ * (SWITCH(LEAVING), 7.32); the other may join at once. -DNO_RULE_LEAVING lets it commit on that word, too.
  * -DNO_RULE_x takes one rule away; spin must then find a counterexample (tests/model/run does it).
  * -DLOSSY is the liveness variant: one SWITCH in flight per direction, it may be lost, timers retransmit;
  * at any moment the network may become calm, and then few retransmissions must bring both peers home.
