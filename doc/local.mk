@@ -2,6 +2,7 @@
 # Documents for people, one file a line.
 EXTRA_DIST += \
 	doc/architecture.md \
+	doc/extending.md \
 	doc/measurements.md \
 	doc/protocol.md \
 	doc/soft-roce.md

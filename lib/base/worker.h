@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * A thread per NIC for verbs that may hang when the NIC is dead (modify, query, create, register,
- * destroy): DESIGN 4.3, "a fence that hangs". Jobs run in order. All signals are blocked.
+ * destroy): doc/protocol.md, rule 25. Jobs run in order. All signals are blocked.
  */
 #ifndef SHIFT_BASE_WORKER_H
 #define SHIFT_BASE_WORKER_H

@@ -28,7 +28,7 @@ int vqp_to_state(struct vqp *v, uint8_t rail, enum ibv_qp_state state)
 	return vqp_modify(v, rail, &attr, IBV_QP_STATE);
 }
 
-/* GID indexes move when an address goes and comes: the value counts (DESIGN 4.5). */
+/* GID indexes move when an address goes and comes: the value counts (doc/protocol.md, V14). */
 static int gid_index(struct nic *nic, const union ibv_gid *gid, int hint)
 {
 	union ibv_gid have;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * What the peer was told of our keys on a backup rail, in this epoch (keys.h is its side). The
+ * What the peer was told of our keys on a backup rail, in this epoch (peer_keys.h is its side). The
  * value of an rkey may be used again after a deregistration: the peer is told that the key is gone,
  * and the program gets no such value back before the peer has said that it forgot it.
  */

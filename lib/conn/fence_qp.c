@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * What a connection asks of its QPs and may hang on a dead NIC: the fence (DESIGN 4.3, "the fence
- * must be a barrier"), and reading rq_psn, on the worker of the NIC; and the deadlines of these and
+ * What a connection asks of its QPs and may hang on a dead NIC: the fence (doc/protocol.md,
+ * rule 24), and reading rq_psn, on the worker of the NIC; and the deadlines of these and
  * of arming (arm.c).
  */
 #include "lib/conn/fence_qp.h"
@@ -55,7 +55,7 @@ static bool post_marker(struct vqp *v, uint8_t rail)
 	struct ibv_qp *qp = vqp_rail_qp(v, rail);
 	int err = rail ? ibv_post_send(qp, &wr, &bad) : v->post_send(qp, &wr, &bad);
 
-	return !err || !bad; /* err without bad: queued all the same (DESIGN 4.5) */
+	return !err || !bad; /* err without bad: queued all the same (V9) */
 }
 
 /*

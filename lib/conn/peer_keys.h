@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * The peer's keys on a backup rail: asked of the peer over the control link, kept for one epoch, or
- * until the peer says that one is gone (DESIGN 4.3, Keys; told.h is the peer's side). All under
- * vqp_enter.
+ * until the peer says that one is gone (doc/protocol.md, rule 23; exported_keys.h is the peer's
+ * side). All under vqp_enter.
  */
 #ifndef SHIFT_CONN_PEER_KEYS_H
 #define SHIFT_CONN_PEER_KEYS_H

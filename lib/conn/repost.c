@@ -59,7 +59,8 @@ static int twin_keys(struct vqp *v, uint8_t rail, struct shift_wr *wr, struct sh
 	return err == -ENOENT ? 0 : err;
 }
 
-/* taken: also where it fails, if the provider does not say which it refused (DESIGN 4.5). */
+/* taken: also where it fails, if the provider does not say which it refused (doc/protocol.md, V9).
+ */
 static int post_logged(struct vqp *v, struct shift_wr *wr, struct shift_sge *sge, bool *taken)
 {
 	struct ibv_qp *qp = vqp_rail_qp(v, v->repost.tx_rail);

@@ -140,7 +140,8 @@ uint32_t conn_psn(const struct shift_conn *c, uint32_t epoch, unsigned int side)
 void conn_arm_rto(struct shift_conn *c, uint64_t now);
 bool conn_switching(const struct shift_conn *c); /* FENCE .. SWITCHING */
 
-/* How long ago; 0 for what was said by a clock read later, before another thread came in. */
+/* How long ago. 0 if then is later than now: another thread read the clock later, but came in
+ * first. */
 static inline uint64_t conn_since(uint64_t now, uint64_t then)
 {
 	return now > then ? now - then : 0;

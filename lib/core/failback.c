@@ -70,7 +70,8 @@ void failback_prepare(struct shift_conn *c, uint8_t rail, enum shift_reason reas
 	send_plan(c, SHIFT_MSG_PREPARE);
 }
 
-/* Its hold-down again, and longer, before the next try: each one costs the peer a pause. */
+/* The hold-down begins again, and is longer, before the next try: each try costs the peer a pause.
+ */
 static void postpone_rail(struct shift_conn *c, uint8_t i, uint64_t now)
 {
 	struct rail *r = &c->rail[i];
@@ -81,7 +82,7 @@ static void postpone_rail(struct shift_conn *c, uint8_t i, uint64_t now)
 		r->hold_down_ns *= 2;
 }
 
-/* Traffic goes on where it was, with what was held meanwhile first. */
+/* Traffic goes on where it was. What was held meanwhile goes first. */
 static void resume_posts(struct shift_conn *c)
 {
 	struct shift_sendlog *l = &c->sq;
@@ -153,7 +154,8 @@ static bool send_drained(const struct shift_conn *c, bool *atomics)
 	return drained;
 }
 
-/* Called after each completion in DRAIN: go on when nothing is left that should not be cut. */
+/* Called after each completion in DRAIN: go on when nothing is left that must not be interrupted.
+ */
 void failback_drained(struct shift_conn *c, uint64_t now)
 {
 	bool atomics;

@@ -138,7 +138,7 @@ void shift_fast_arm(struct shift_conn *c, struct shift_run *r, const struct shif
 
 	if (suits_run(wr)) {
 		set_alike(&alike, wr);
-		/* Once may be an exception: the one in many that is signaled. */
+		/* A single one may be an exception: the one in many that is signaled. */
 		if (!r->known || same_alike(&alike, &r->last)) {
 			r->alike = alike;
 			r->known = true;

@@ -134,7 +134,7 @@ static int check_value(const struct shift_msg *m, const struct field *f)
 	return 0;
 }
 
-/* What no honest peer says. */
+/* Refuses values that no honest peer sends. */
 static int check_msg(const struct shift_msg *m)
 {
 	for (const struct field *f = layout[m->type]; f->width; f++) {

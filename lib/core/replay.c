@@ -108,7 +108,7 @@ static int judge_log(struct shift_conn *c, const struct shift_msg *m, struct ver
 	return err ? err : cross_check(c, m, v);
 }
 
-/* Completions that are held wait for this WR: it must complete visibly to us. */
+/* Held completions wait for this WR: it must have a completion, at least for us (7.8). */
 static void watch_wr(struct shift_conn *c, struct shift_wr_entry *e)
 {
 	if (shift_sendlog_signaled(&c->sq, e))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Probes (DESIGN 4.4 (6)): small RDMA WRITEs on an RC QP of our own per peer process and pair of
- * NICs. The peer's NIC answers, not its program: a stopped peer still does, and a lost ACK is a
+ * Probes (doc/protocol.md, T6): small RDMA WRITEs on an RC QP of our own per peer process and pair
+ * of NICs. The peer's NIC answers, not its program: a stopped peer still does, and a lost ACK is a
  * lost probe. Sizes alternate between 0 bytes and one MTU, so that a path that loses only large
  * packets is found. Background thread only.
  */

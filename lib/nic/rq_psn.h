@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Is a NIC's rq_psn live (DESIGN 4.2, "trust is measured, not believed")? Exactly-once rests on it,
+ * Is a NIC's rq_psn live (doc/protocol.md, A2)? Exactly-once rests on it,
  * and some drivers show a copy of what was set once.
  *
  * Two RC QPs of our own on the NIC are connected with each other through its own address, so

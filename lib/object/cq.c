@@ -95,7 +95,8 @@ static bool ring_grow(struct wc_ring *r, uint32_t n)
 
 /*
  * Flush completions come for unsignaled requests too, for which the program did not size its CQ
- * (DESIGN 4.5): it must hold all that its QPs can have outstanding, and the markers of fences.
+ * (doc/protocol.md, V10): it must hold all that its QPs can have outstanding, and the markers of
+ * fences.
  */
 bool vcq_attach(struct vcq *cq, uint32_t n)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * How the two ends of a connection find each other (DESIGN 5). Each publishes, under the address
+ * How the two ends of a connection find each other. Each publishes, under the address
  * of its QP on rail 0, who it is and what it has on each rail; the other looks there, since that is
  * the address the program gave to modify_qp. Then HELLO over the control link decides. All on the
  * background thread; the program's threads only leave word.

@@ -212,7 +212,7 @@ static int post_failed(struct vqp *v, enum gate_how how, int err, struct ibv_sen
 		gate_leave(&v->hot.send_gate, how);
 		return err;
 	}
-	/* Without *bad the provider has queued all of it and could not ring the bell (DESIGN 4.5).
+	/* Without *bad the provider has queued all of it and could not ring the bell (V9).
 	 */
 	gate_leave(&v->hot.send_gate, how);
 	nic_refused(v, n);
