@@ -37,26 +37,24 @@ lib_libshiftnic_la_SOURCES = \
 	lib/nic/rq_psn.h lib/nic/rq_psn_judge.c
 lib_libshiftnic_la_CFLAGS = $(AM_CFLAGS) -pthread $(IBVERBS_CFLAGS)
 
-# The library that is preloaded. What is exported stands in its own sources: --exclude-libs hides
-# whatever comes from a convenience library. Bound lazily (most programs that a launcher starts
-# never open an RDMA device); never unloaded, as contexts keep pointers to our functions. It depends
-# on libibverbs even if it calls nothing there by name: programs get it from a handle of ours.
-pkglib_LTLIBRARIES += lib/libshift.la
-lib_libshift_la_SOURCES = \
-	lib/base/dlopen.S lib/base/dlopen.c lib/base/dlopen.h lib/base/env.c lib/base/env.h \
-	lib/base/fork.c lib/base/fork.h lib/base/gate.c lib/base/gate.h lib/base/log.c lib/base/log.h \
-	lib/base/rail_list.c lib/base/rail_list.h lib/base/real_verbs.c lib/base/real_verbs.h \
-	lib/base/reentry.c lib/base/reentry.h lib/base/sysfs.c lib/base/sysfs.h lib/base/table.c \
-	lib/base/table.h \
+# All rooms of the library but what it exports, and the real libibverbs; unit tests link with them as
+# they are, and bring verbs of their own.
+ROOMS_SOURCES = \
+	lib/base/env.c lib/base/env.h lib/base/fork.c lib/base/fork.h lib/base/gate.c lib/base/gate.h \
+	lib/base/log.c lib/base/log.h lib/base/rail_list.c lib/base/rail_list.h lib/base/real_verbs.h \
+	lib/base/reentry.c lib/base/reentry.h lib/base/sysfs.c lib/base/sysfs.h \
+	lib/base/table.c lib/base/table.h \
 	lib/object/cq.c lib/object/cq.h lib/object/device.c lib/object/device.h lib/object/memory.c \
 	lib/object/memory.h lib/object/object.c lib/object/object.h \
 	lib/conn/actions.c lib/conn/actions.h lib/conn/arm.c lib/conn/arm.h lib/conn/conn_lock.c \
-	lib/conn/conn_lock.h lib/conn/cq_counts.c lib/conn/cq_counts.h lib/conn/key_reuse.c lib/conn/key_reuse.h lib/conn/conn_timers.c lib/conn/conn_timers.h lib/conn/drain.c \
-	lib/conn/drain.h lib/conn/exported_keys.c lib/conn/exported_keys.h lib/conn/fence_qp.c \
-	lib/conn/fence_qp.h lib/conn/job_deadlines.c lib/conn/job_deadlines.h lib/conn/memlock.c \
+	lib/conn/conn_lock.h lib/conn/conn_timers.c lib/conn/conn_timers.h lib/conn/cq_counts.c \
+	lib/conn/cq_counts.h lib/conn/drain.c lib/conn/drain.h lib/conn/exported_keys.c \
+	lib/conn/exported_keys.h lib/conn/fence_qp.c lib/conn/fence_qp.h lib/conn/job_deadlines.c \
+	lib/conn/job_deadlines.h lib/conn/key_reuse.c lib/conn/key_reuse.h lib/conn/memlock.c \
 	lib/conn/memlock.h lib/conn/pause_points.c lib/conn/pause_points.h lib/conn/peer_keys.c \
-	lib/conn/peer_keys.h lib/conn/protection.c lib/conn/protection.h lib/conn/rail_jobs.c lib/conn/rail_jobs.h lib/conn/repost.c \
-	lib/conn/repost.h lib/conn/twin.c lib/conn/twin.h lib/conn/vqp.c lib/conn/vqp.h \
+	lib/conn/peer_keys.h lib/conn/protection.c lib/conn/protection.h lib/conn/rail_jobs.c \
+	lib/conn/rail_jobs.h lib/conn/repost.c lib/conn/repost.h lib/conn/twin.c lib/conn/twin.h \
+	lib/conn/vqp.c lib/conn/vqp.h \
 	lib/verbs/async_events.c lib/verbs/async_events.h lib/verbs/bypass.c lib/verbs/bypass.h \
 	lib/verbs/context.c lib/verbs/context.h lib/verbs/memory_windows.c lib/verbs/memory_windows.h \
 	lib/verbs/poll.c lib/verbs/poll.h lib/verbs/post_recv.c lib/verbs/post_recv.h \
@@ -66,16 +64,28 @@ lib_libshift_la_SOURCES = \
 	lib/session/operator.h lib/session/path_health.c lib/session/path_health.h \
 	lib/session/peer_paths.c lib/session/peer_paths.h lib/session/rendezvous.c \
 	lib/session/rendezvous.h lib/session/start.c lib/session/start.h lib/session/tombstones.c \
-	lib/session/tombstones.h \
-	lib/preload/direct_verbs.c lib/preload/direct_verbs.h lib/preload/exports.c
+	lib/session/tombstones.h
 SHIFT_SO_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS) -fvisibility=hidden -ftls-model=initial-exec
+noinst_LTLIBRARIES += lib/libshiftrooms.la
+lib_libshiftrooms_la_SOURCES = $(ROOMS_SOURCES)
+lib_libshiftrooms_la_CFLAGS = $(SHIFT_SO_CFLAGS) $(HOOKS_CFLAGS)
+
+# The library that is preloaded. What is exported stands in its own sources: --exclude-libs hides
+# whatever comes from a convenience library. Bound lazily (most programs that a launcher starts
+# never open an RDMA device); never unloaded, as contexts keep pointers to our functions. It depends
+# on libibverbs even if it calls nothing there by name: programs get it from a handle of ours.
+pkglib_LTLIBRARIES += lib/libshift.la
+lib_libshift_la_SOURCES = lib/base/dlopen.S lib/base/dlopen.c lib/base/dlopen.h lib/base/real_verbs.c \
+	lib/base/real_verbs.h lib/preload/direct_verbs.c \
+	lib/preload/direct_verbs.h lib/preload/exports.c
 lib_libshift_la_CFLAGS = $(SHIFT_SO_CFLAGS) $(HOOKS_CFLAGS)
-lib_libshift_la_LIBADD = lib/libshiftnic.la lib/libshiftstats.la lib/libshiftcore.la kv/libkvclient.la lib/libshiftbase.la $(IBVERBS_LIBS)
+ROOMS_BELOW = lib/libshiftnic.la lib/libshiftstats.la lib/libshiftcore.la kv/libkvclient.la lib/libshiftbase.la
+lib_libshift_la_LIBADD = lib/libshiftrooms.la $(ROOMS_BELOW) $(IBVERBS_LIBS)
 lib_libshift_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \
 	-Wl,--no-as-needed,-libverbs \
 	-Wl,-z,nodelete -Wl,-z,defs -Wl,--exclude-libs,ALL -Wl,--no-undefined-version \
 	-Wl,--version-script,$(srcdir)/lib/preload/libshift.map
-lib_libshift_la_DEPENDENCIES = lib/libshiftnic.la lib/libshiftstats.la lib/libshiftcore.la kv/libkvclient.la lib/libshiftbase.la lib/preload/libshift.map
+lib_libshift_la_DEPENDENCIES = lib/libshiftrooms.la $(ROOMS_BELOW) lib/preload/libshift.map
 EXTRA_DIST += lib/preload/libshift.map
 
 # What a dlopen of libmlx5 gets: nothing but dependencies, in this order (lib/base/dlopen.c).
@@ -89,11 +99,11 @@ endif
 
 # libshift.so with pause points, for tests: never installed.
 check_LTLIBRARIES += lib/libshift-hooks.la
-lib_libshift_hooks_la_SOURCES = $(lib_libshift_la_SOURCES)
+lib_libshift_hooks_la_SOURCES = $(lib_libshift_la_SOURCES) $(ROOMS_SOURCES)
 lib_libshift_hooks_la_CFLAGS = $(SHIFT_SO_CFLAGS) -DSHIFT_TEST_HOOKS
-lib_libshift_hooks_la_LIBADD = $(lib_libshift_la_LIBADD)
+lib_libshift_hooks_la_LIBADD = $(ROOMS_BELOW) $(IBVERBS_LIBS)
 lib_libshift_hooks_la_LDFLAGS = $(lib_libshift_la_LDFLAGS) -rpath /nowhere
-lib_libshift_hooks_la_DEPENDENCIES = $(lib_libshift_la_DEPENDENCIES)
+lib_libshift_hooks_la_DEPENDENCIES = $(ROOMS_BELOW) lib/preload/libshift.map
 
 # They are preloaded or loaded, never linked with; and without the .la, libtool would leave it behind.
 install-exec-hook:

@@ -67,7 +67,7 @@ def objects(srcdir, builddir):
     found = {}
     for path in sources(srcdir, "lib", (".c", ".S")):
         folder, name = os.path.split(path[: path.rindex(".")])
-        for prefix in ("libshift_la-", "libshiftnic_la-", ""):
+        for prefix in ("libshift_la-", "libshiftrooms_la-", "libshiftnic_la-", ""):
             candidate = f"{builddir}/{folder}/.libs/{prefix}{name}.o"
             if os.path.exists(candidate):
                 found[path] = candidate

@@ -90,9 +90,10 @@ tests_unit_test_memlock_SOURCES = tests/unit/test_memlock.c lib/conn/memlock.c l
 tests_unit_test_memlock_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
 tests_unit_test_memlock_LDADD = $(CMOCKA_LIBS)
 
-tests_unit_test_keys_SOURCES = tests/unit/test_keys.c lib/conn/peer_keys.c lib/conn/exported_keys.c lib/conn/key_reuse.c
+tests_unit_test_keys_SOURCES = tests/unit/test_keys.c
 tests_unit_test_keys_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
-tests_unit_test_keys_LDADD = $(CMOCKA_LIBS)
+tests_unit_test_keys_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=now_ns,--wrap=nanosleep,--wrap=log_at,--wrap=nic_get,--wrap=ctrl_link_send
+tests_unit_test_keys_LDADD = lib/libshiftrooms.la $(ROOMS_BELOW) $(IBVERBS_LIBS) $(CMOCKA_LIBS)
 
 check_PROGRAMS += tests/unit/test_fence
 TESTS += tests/unit/test_fence
