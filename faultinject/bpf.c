@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-#include "faultinject/bpf.h"
-
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -8,6 +6,8 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "faultinject/bpf.h"
 
 static void add(struct bpf_code *c, int code, int dst, int src, int offset, int32_t imm)
 {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Faults of the device: its driver, its PCI link, one queue pair. */
-#include "faultinject/device.h"
-
 #include <cjson/cJSON.h>
 #include <dirent.h>
 #include <errno.h>
@@ -13,7 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "faultinject/kept.h"
+#include "faultinject/device.h"
+#include "faultinject/link_state.h"
 #include "faultinject/rtnl.h"
 #include "lib/stats/ask.h"
 #include "lib/stats/read.h"

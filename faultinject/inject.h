@@ -228,7 +228,7 @@ int journal_drop(const char *id, char *path, size_t bytes, struct problem *p);
 const char *json_text(const struct cJSON *o, const char *key);
 double json_number(const struct cJSON *o, const char *key, double none);
 
-/* --- identity.c, netns.c --------------------------------------------------------------------- */
+/* --- journal_owner.c, netns.c ---------------------------------------------------------------- */
 
 /* When a process began, in ticks since boot; 0: there is none. */
 uint64_t process_began(pid_t pid);
@@ -285,7 +285,7 @@ int addr_move_check(struct injection *in, struct problem *p);
 int addr_move_begin(struct injection *in, struct problem *p);
 int addr_move_finish(struct injection *in, struct problem *p);
 
-/* kept.c */
+/* link_state.c */
 int link_restore(const struct cJSON *step, struct problem *p);
 
 /* packet.c */

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "faultinject/kept.h"
+#include "faultinject/link_state.h"
 #include "faultinject/rtnl.h"
 
 /* Below that the kernel takes the protocol off a link, with all its settings. */

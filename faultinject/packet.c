@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "faultinject/inject.h"
-#include "faultinject/program.h"
+#include "faultinject/packet_bpf.h"
 #include "faultinject/rtnl.h"
 
 enum { QDISCS_MAX = 16, JOURNALS_MAX = 256 };

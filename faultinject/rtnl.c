@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-#include "faultinject/rtnl.h"
-
 #include <errno.h>
 #include <linux/netlink.h>
 #include <net/if.h>
@@ -10,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "faultinject/rtnl.h"
 
 enum { MORE_BYTES = 8192 };
 

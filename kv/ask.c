@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-#include "ask.h"
-#include "table.h"
-
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+#include "kv/ask.h"
+#include "kv/table.h"
 
 static int read_answer(int fd, int timeout_ms, char **text)
 {

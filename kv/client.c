@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-#include "client.h"
-#include "client-priv.h"
-
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "kv/client.h"
+#include "kv/client_priv.h"
 
 struct kv_client *kv_client_new(const char *path, const char *job, uint64_t nonce,
 				const struct kv_callbacks *callbacks)

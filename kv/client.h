@@ -12,7 +12,7 @@
 #ifndef SHIFT_KV_CLIENT_H
 #define SHIFT_KV_CLIENT_H
 
-#include "proto.h"
+#include "kv/proto.h"
 
 struct kv_client;
 

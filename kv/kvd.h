@@ -2,21 +2,21 @@
 /*
  * shift-kvd: what its parts share. One thread.
  *
- *   kvd-clients.c  the processes of this host: their sockets, lives and deaths
- *   kvd-store.c    the job's keys, here and elsewhere; which of them etcd has not got yet
- *   kvd-session.c  etcd: lease, job key, what is there, changes, puts; lost and found again
- *   kvd-crash.c    what dead processes leave in the directory
- *   kvd-run.c      the directory, the lock, the socket, the detached process
+ *   kvd_clients.c  the processes of this host: their sockets, lives and deaths
+ *   kvd_store.c    the job's keys, here and elsewhere; which of them etcd has not got yet
+ *   kvd_session.c  etcd: lease, job key, what is there, changes, puts; lost and found again
+ *   kvd_crash.c    what dead processes leave in the directory
+ *   kvd_run.c      the directory, the lock, the socket, the detached process
  */
 #ifndef SHIFT_KVD_H
 #define SHIFT_KVD_H
 
-#include "etcd.h"
-#include "proto.h"
-#include "table.h"
-
 #include <limits.h>
 #include <sys/types.h>
+
+#include "kv/etcd.h"
+#include "kv/proto.h"
+#include "kv/table.h"
 
 /* Documented in shift-kvd(1). */
 enum exit_status {
@@ -57,7 +57,7 @@ struct client {
 	bool holds;	    /* no HELLO: the daemon is to stay while it lives */
 	int64_t gone_at_ms; /* its socket closed without a goodbye, but it lives */
 	size_t keys;
-	/* of kvd-session.c */
+	/* of kvd_session.c */
 	int64_t lease, keepalive_at_ms;
 	bool asking; /* a request about the lease is on its way */
 };
@@ -128,7 +128,7 @@ int64_t now_ms(void);
 /* Like malloc and realloc's users wish: the process ends when there is no memory. */
 void *need(void *p);
 
-/* ---- kvd-options.c ------------------------------------------------------------------------- */
+/* ---- kvd_options.c ------------------------------------------------------------------------- */
 
 /* Fills o; ends the process if they make no sense, or for --help and --version. */
 void options_parse(struct kvd_options *o, int argc, char **argv);
@@ -136,7 +136,7 @@ void options_parse(struct kvd_options *o, int argc, char **argv);
 /* "500ms", "10s", "2m", "1h", "10": seconds. The option's name is for the message. */
 int64_t parse_ms(const char *option, const char *s, int64_t min_ms);
 
-/* ---- kvd-store.c --------------------------------------------------------------------------- */
+/* ---- kvd_store.c --------------------------------------------------------------------------- */
 
 struct item *store_find(struct kvd *k, const char *key, size_t bytes);
 
@@ -167,7 +167,7 @@ struct item *store_next_dirty(struct kvd *k);
 /* It is stored with that revision, or is to be sent again (revision 0). */
 void store_sent(struct kvd *k, struct item *i, int64_t revision);
 
-/* ---- kvd-clients.c ------------------------------------------------------------------------- */
+/* ---- kvd_clients.c ------------------------------------------------------------------------- */
 
 void clients_accept(struct kvd *k);
 
@@ -190,7 +190,7 @@ void clients_free(struct kvd *k);
 /* The state of the daemon as JSON, to be freed. */
 char *status_json(struct kvd *k);
 
-/* ---- kvd-session.c ------------------------------------------------------------------------- */
+/* ---- kvd_session.c ------------------------------------------------------------------------- */
 
 void session_init(struct kvd *k);
 void session_free(struct kvd *k);
@@ -205,12 +205,12 @@ bool session_is_idle(const struct kvd *k);
 void session_restart(struct kvd *k);
 void session_fail(struct kvd *k, const char *text);
 
-/* ---- kvd-txn.c ----------------------------------------------------------------------------- */
+/* ---- kvd_txn.c ----------------------------------------------------------------------------- */
 
 /* Sends what is dirty, at most TXN_OPS keys at once. */
 void txn_send(struct kvd *k);
 
-/* ---- kvd-watch.c --------------------------------------------------------------------------- */
+/* ---- kvd_watch.c --------------------------------------------------------------------------- */
 
 /* Reads all of the job, then SESSION_UP and watch_start(). */
 void watch_read_all(struct kvd *k);
@@ -218,7 +218,7 @@ void watch_read_all(struct kvd *k);
 /* Watches from the first revision that is not in the store. */
 void watch_start(struct kvd *k);
 
-/* ---- kvd-crash.c --------------------------------------------------------------------------- */
+/* ---- kvd_crash.c --------------------------------------------------------------------------- */
 
 enum { CRASHES_KEPT = 16 };
 
@@ -234,7 +234,7 @@ void crash_record(const char *dir, pid_t pid, uint64_t nonce);
 /* If there are new ones: the last CRASHES_KEPT stay, and those that are still to be in a report. */
 void crash_prune(const char *dir);
 
-/* ---- kvd-run.c ----------------------------------------------------------------------------- */
+/* ---- kvd_run.c ----------------------------------------------------------------------------- */
 
 /*
  * Takes the job on this host: 0, or -EEXIST: a daemon has it, and its socket answers. Ends the

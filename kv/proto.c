@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-#include "proto.h"
-
 #include <ctype.h>
 #include <errno.h>
 #include <string.h>
+
+#include "kv/proto.h"
 
 enum { HEADER_BYTES = 5 };
 

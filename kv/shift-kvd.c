@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* shift-kvd: the rendezvous of one job on one host, over etcd. */
-#include "kvd.h"
-
 #include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -11,6 +9,8 @@
 #include <sys/resource.h>
 #include <syslog.h>
 #include <time.h>
+
+#include "kv/kvd.h"
 
 static bool to_syslog;
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-#include "table.h"
-#include "proto.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+
+#include "kv/proto.h"
+#include "kv/table.h"
 
 enum { FILL_BYTES = 16384, KEEP_BYTES = 1 << 18 };
 

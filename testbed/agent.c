@@ -6,9 +6,6 @@
  * standard input and output (ssh), and takes its own file away (--unlink) as it has been copied
  * there for this one run. One thread, static, no allocation that grows with time.
  */
-#include "agent.h"
-#include "wire.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -18,6 +15,9 @@
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "testbed/agent.h"
+#include "testbed/wire.h"
 
 static sigset_t blocked;
 

@@ -3,10 +3,10 @@
 #ifndef SHIFT_TESTBED_AGENT_H
 #define SHIFT_TESTBED_AGENT_H
 
-#include "chan.h"
-
 #include <poll.h>
 #include <signal.h>
+
+#include "testbed/chan.h"
 
 enum { AGENT_MAX_JOBS = 64 };
 

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* The side of a command: talk to the supervisor, and through it run something in a host. */
-#include "testbed.h"
-#include "wire.h"
-
 #include <cjson/cJSON.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -16,6 +13,9 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+#include "testbed/testbed.h"
+#include "testbed/wire.h"
 
 void client_connect(struct chan *c, const char *name, int not_up)
 {

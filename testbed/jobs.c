@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Commands in a host: each is one stream of the channel, in a session (process group) of its own.
  */
-#include "agent.h"
-#include "wire.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <pty.h>
@@ -13,6 +10,9 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "testbed/agent.h"
+#include "testbed/wire.h"
 
 enum { KILL_GRACE_MS = 2000 };
 

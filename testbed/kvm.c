@@ -4,9 +4,6 @@
  * hangs on it for ever. So a kernel is booted on it once, with a bound, and the answer remembered
  * for this machine's kernel, this QEMU and this guest kernel.
  */
-#include "testbed.h"
-#include "machine.h"
-
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -18,6 +15,9 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "testbed/machine.h"
+#include "testbed/testbed.h"
 
 enum { PROBE_MS = 6000 }; /* real KVM needs about one second */
 

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* What guests and real machines have in common: the set-up, and the end. */
-#include "machine.h"
-#include "wire.h"
-
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -11,6 +8,9 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "testbed/machine.h"
+#include "testbed/wire.h"
 
 static void word(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

@@ -6,7 +6,7 @@
 #ifndef SHIFT_TESTBED_MACHINE_H
 #define SHIFT_TESTBED_MACHINE_H
 
-#include "testbed.h"
+#include "testbed/testbed.h"
 
 #define QEMU "qemu-system-x86_64"
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* A guest: the command line, and the cable that is pulled from outside. */
-#include "machine.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -11,6 +9,8 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "testbed/machine.h"
 
 enum { MAX_ARGS = 160, QMP_TIMEOUT_MS = 5000 };
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* What clients ask of the supervisor. Requests and answers are JSON objects. */
-#include "supervisor.h"
-
 #include <cjson/cJSON.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "testbed/supervisor.h"
 
 static const char *const layout_names[] = {
 	[LAYOUT_PAIR] = "pair", [LAYOUT_SINGLE] = "single", [LAYOUT_SSH] = "ssh"};

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* shift-testbed: two hosts with soft-RoCE NICs, on any Linux machine. One file per command. */
 #include "config.h"
-#include "testbed.h"
 
 #include <stdio.h>
 #include <string.h>
+
+#include "testbed/testbed.h"
 
 static const char text[] =
 	"usage: shift-testbed COMMAND [options]\n"

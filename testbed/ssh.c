@@ -3,8 +3,6 @@
  * A real machine: the agent is copied there over ssh and run at once, on the same connection, so
  * that exec, cp and their signals and statuses are the same code as with a guest.
  */
-#include "machine.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,6 +10,8 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "testbed/machine.h"
 
 static _Noreturn void exec_ssh(const struct ssh_host *h, size_t agent_bytes)
 {

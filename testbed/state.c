@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* The directory of a testbed that is up: who holds its lock owns it. */
-#include "testbed.h"
-
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -14,6 +12,8 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "testbed/testbed.h"
 
 enum { NEEDED_BYTES = 12 << 20 }; /* an initramfs, the consoles' logs */
 

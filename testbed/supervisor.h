@@ -4,7 +4,7 @@
 #ifndef SHIFT_TESTBED_SUPERVISOR_H
 #define SHIFT_TESTBED_SUPERVISOR_H
 
-#include "machine.h"
+#include "testbed/machine.h"
 
 enum { MAX_CLIENTS = 160 };
 

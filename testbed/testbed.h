@@ -3,10 +3,10 @@
 #ifndef SHIFT_TESTBED_H
 #define SHIFT_TESTBED_H
 
-#include "chan.h"
-
 #include <limits.h>
 #include <sys/types.h>
+
+#include "testbed/chan.h"
 
 struct cJSON;
 
@@ -119,7 +119,7 @@ void state_guard(const struct state *s);
 /* Fills ssh[] for "hostA,hostB" from the file (NULL: the user's own, which need not exist). */
 void config_load(struct ssh_host ssh[MAX_HOSTS], const char *hosts, const char *file);
 
-/* ---- words.c ------------------------------------------------------------------------------- */
+/* ---- panic_log.c --------------------------------------------------------------------------- */
 
 /*
  * Why a guest or ssh ended, from its console's log at path: the kernel's panic with what led to it,

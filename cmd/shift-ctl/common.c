@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Options, messages, and the processes that there are. */
-#include "ctl.h"
-
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
@@ -10,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cmd/shift-ctl/ctl.h"
 #include "kv/client.h"
 
 static void vcomplain(const char *fmt, va_list ap)

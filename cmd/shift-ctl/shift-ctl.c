@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* shift-ctl: looks at the protected processes of this host, and moves their connections. */
 #include "config.h"
-#include "ctl.h"
 
 #include <stdio.h>
 #include <string.h>
+
+#include "cmd/shift-ctl/ctl.h"
 
 static const char text[] =
 	"usage: shift-ctl COMMAND [options]\n"

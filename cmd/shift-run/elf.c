@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* What a program's file says of the loader, which is what reads LD_PRELOAD. */
-#include "run.h"
-
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>
@@ -10,6 +8,8 @@
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
+
+#include "cmd/shift-run/run.h"
 
 struct elf {
 	ElfW(Ehdr) head;

@@ -3,8 +3,6 @@
  * The command: in our place, or (for --report) as a child that nobody can tell from it: the same
  * process group, signals, stops and end.
  */
-#include "run.h"
-
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -12,6 +10,8 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "cmd/shift-run/run.h"
 
 static struct sigaction chld_before;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-#include "run.h"
-
 #include <stdlib.h>
 #include <string.h>
+
+#include "cmd/shift-run/run.h"
 
 /*
  * Set by launchers, the same in all processes of a job. Steps of a Slurm job may talk to each

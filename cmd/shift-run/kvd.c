@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* This host's shift-kvd: asked, and started. */
-#include "run.h"
-#include "kv/ask.h"
-#include "kv/client.h"
-
 #include <cjson/cJSON.h>
 #include <errno.h>
 #include <stdio.h>
@@ -11,6 +7,10 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "cmd/shift-run/run.h"
+#include "kv/ask.h"
+#include "kv/client.h"
 
 enum { ANSWER_MS = 5000, WORDS_MAX = 24 };
 

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-#include "run.h"
-
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
@@ -8,6 +6,8 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "cmd/shift-run/run.h"
 
 enum { LOAD_S_MAX = 20 };
 

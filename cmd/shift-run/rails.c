@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* The NICs of this host, and which of them are whose backups. */
-#include "run.h"
-#include "lib/verbs/rails.h"
-
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "cmd/shift-run/run.h"
+#include "lib/verbs/rails.h"
 
 static const char devices_dir[] = "/sys/class/infiniband";
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* --report: a directory where each process of the command leaves its statistics, and what they say.
  */
-#include "run.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cmd/shift-run/run.h"
 #include "lib/stats/report.h"
 
 enum { REPORT_DIR_MAX = 255 }; /* of lib/verbs/env.h */

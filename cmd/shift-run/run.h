@@ -3,11 +3,11 @@
  * shift-run: what its parts share. Everything that can be refused is refused before anything is
  * started; then there is exec, and nothing of us is left.
  *
- *   options.c   the command line            settings.c  what the library is told, and by whom
+ *   run_options.c the command line            settings.c  what the library is told, and by whom
  *   target.c    can this be preloaded?      elf.c       what its file says
  *   library.c   libshift.so                 rails.c     the NICs
- *   job.c       the job's name              words.c     --kv
- *   meet.c      the meeting point           kvd.c       this host's shift-kvd
+ *   job.c       the job's name              kv_spec.c   --kv
+ *   rendezvous.c the meeting point           kvd.c       this host's shift-kvd
  *   show.c      --dry-run, --check          exec.c      exec, or fork for --report
  *   report.c    --report
  */
@@ -48,7 +48,7 @@ int64_t now_ms(void);
 /* A relative path means nothing to a program that changes its directory. As format(). */
 char *absolute(const char *path);
 
-/* ---- options.c ----------------------------------------------------------------------------- */
+/* ---- run_options.c ------------------------------------------------------------------------- */
 
 struct options {
 	const char *kv, *key_file, *job, *report; /* NULL: not given */
@@ -139,7 +139,7 @@ void rails_each(const char *words, void (*fn)(void *arg, const char *device, con
 /* --job, $SHIFT_JOB, the launcher's, or "default". Ends the process if that is no name. */
 const char *job_name(const char *option);
 
-/* ---- words.c ------------------------------------------------------------------------------- */
+/* ---- kv_spec.c ----------------------------------------------------------------------------- */
 
 enum meeting_kind {
 	MEET_HERE,  /* a private etcd, for this host only */
@@ -157,7 +157,7 @@ struct meeting {
 /* Of --kv or $SHIFT_KV; NULL or empty: MEET_HERE. Resolves HOST. Ends the process on nonsense. */
 void meeting_parse(struct meeting *m, const char *words);
 
-/* ---- meet.c, kvd.c ------------------------------------------------------------------------- */
+/* ---- rendezvous.c, kvd.c ------------------------------------------------------------------- */
 
 /* This host's shift-kvd of the job runs, stays for us, and has met etcd; or the process ends. */
 void meet(struct meeting *m, const struct options *o, const char *job);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* What the library reads (lib/verbs/env.h). It takes defaults for nonsense; we refuse it. */
-#include "run.h"
-
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "cmd/shift-run/run.h"
 
 enum { VALUE_MAX = 1023, FILE_MAX = 255 }; /* bytes; of struct env */
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* shift-run: puts libshift.so under a program, or says why that is not possible. */
-#include "run.h"
-
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "cmd/shift-run/run.h"
 
 static void vsay(const char *fmt, va_list ap)
 {

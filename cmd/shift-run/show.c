@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* --dry-run and --check: results, on standard output. */
-#include "run.h"
-
 #include <cjson/cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "cmd/shift-run/run.h"
 
 static void print_json(cJSON *o)
 {

@@ -4,8 +4,6 @@
  * privileged program nothing happens, silently. Follows #! lines and env, whose command is the one
  * that counts; what other programs start is theirs to inherit.
  */
-#include "run.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -14,6 +12,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "cmd/shift-run/run.h"
 
 enum { DEPTH_MAX = 8, WORDS_MAX = 64 };
 

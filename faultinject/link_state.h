@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* What a link is and has, kept in the journal (step "link"), and brought back from there. */
+#ifndef SHIFT_INJECT_LINK_STATE_H
+#define SHIFT_INJECT_LINK_STATE_H
+
+#include "faultinject/inject.h"
+
+struct link_set;
+struct nlmsghdr;
+
+enum keep {
+	KEEP_MTU,	 /* nothing else is changed */
+	KEEP_ALL,	 /* up or down, MTU, addresses, routes, neighbours */
+	KEEP_FOR_RETURN, /* the same, of a netdev that goes with its driver, and has another number
+			    when it is back */
+};
+
+/* A step of the journal. remove: addresses that are to go first when it is undone, or NULL. */
+int link_keep(struct injection *in, enum keep what, const struct cJSON *remove, struct problem *p);
+
+/* That step, if it is the first one. NULL: there is none. */
+const struct cJSON *link_kept(const struct injection *in);
+
+/* All but the link's own state. INJECT_NOT_UNDONE: not all of it. */
+int link_bring_back(const struct cJSON *step, struct problem *p);
+
+/* Its addresses, routes and neighbours. NULL and a negative errno: they cannot be read. */
+struct cJSON *kept_belongings(const struct link_set *links, bool *has_nexthops, int *err);
+
+/* The kernel's messages as the journal has them: in hexadecimal. */
+void kept_add(struct cJSON *list, const struct nlmsghdr *h);
+/* NULL: not one of these. To be freed. */
+struct nlmsghdr *kept_message(const struct cJSON *item);
+
+#endif

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * shift-kvd etcd: an etcd of a job's own.
+ *
+ *   kvd_etcd.c   the command: finds the one there is, or takes the lock and forks the guard
+ *   kvd_guard.c  the guard: etcd's parent, which ends it when no shift-kvd uses it
+ */
+#ifndef SHIFT_KVD_ETCD_H
+#define SHIFT_KVD_ETCD_H
+
+#include "kv/kvd.h"
+
+struct guard {
+	char job[KV_JOB_MAX + 1];
+	char dir[PATH_MAX];	 /* of the job; in it: */
+	char lock[PATH_MAX];	 /* who holds it is the guard */
+	char url_file[PATH_MAX]; /* its address, once it answers; locked by those who look */
+	char log[PATH_MAX], data[PATH_MAX];
+	char program[PATH_MAX];
+	char listen[64];    /* ADDRESS:PORT */
+	char url[600];	    /* as the others name it */
+	char local_url[80]; /* where the guard asks */
+	char kvd_lock[PATH_MAX];
+	char name[32]; /* of this etcd, random */
+	unsigned int peer_port;
+	int64_t grace_ms;
+	int lock_fd, answer_fd;
+};
+
+/* Does something at that address answer as etcd does? Within a time. */
+bool etcd_answers(const char *url, int timeout_ms);
+
+/* Is it the one of this name? */
+bool etcd_is(const char *url, const char *name, int timeout_ms);
+
+/*
+ * Asks it for all leases: how many are those of daemons; negative: no answer. With `join`, grants
+ * one first that lasts ten seconds: what starts now is as good as there.
+ */
+int etcd_presences(const char *url, bool join, int timeout_ms);
+
+/* Both halves of a lock: opens and takes it if it still has the name; -1: it is taken, or gone. */
+int lock_file(const char *path, int operation, int flags);
+
+/*
+ * Sets local_url: for a while nobody may know the host's name, or its interface may be down, with
+ * etcd as well as ever. True: etcd is to listen there too.
+ */
+bool etcd_set_local(struct guard *g);
+
+/* The detached process. Writes one line to answer_fd, the address or '!' and what is wrong, when
+ * it is known. */
+_Noreturn void guard_run(struct guard *g);
+
+#endif
