@@ -3,11 +3,11 @@
 
 bin_PROGRAMS += cmd/shift-ctl/shift-ctl
 cmd_shift_ctl_shift_ctl_SOURCES = \
-	cmd/shift-ctl/shift-ctl.c cmd/shift-ctl/ctl.h cmd/shift-ctl/common.c \
-	cmd/shift-ctl/ask_all.c cmd/shift-ctl/cmd_status.c cmd/shift-ctl/cmd_events.c \
+	cmd/shift-ctl/shift-ctl.c cmd/shift-ctl/ctl.h cmd/shift-ctl/ctl_options.c \
+	cmd/shift-ctl/processes.c cmd/shift-ctl/ctl_show.c cmd/shift-ctl/ask_all.c cmd/shift-ctl/cmd_status.c cmd/shift-ctl/cmd_events.c \
 	cmd/shift-ctl/cmd_migrate.c cmd/shift-ctl/cmd_failback.c
 cmd_shift_ctl_shift_ctl_CFLAGS = $(AM_CFLAGS) $(CJSON_CFLAGS)
-cmd_shift_ctl_shift_ctl_LDADD = $(REPORT_LIBS)
+cmd_shift_ctl_shift_ctl_LDADD = common/libcli.la $(REPORT_LIBS)
 
 bin_PROGRAMS += cmd/shift-run/shift-run
 cmd_shift_run_shift_run_SOURCES = \
@@ -19,7 +19,7 @@ cmd_shift_run_shift_run_SOURCES = \
 	lib/verbs/sysfs.c
 cmd_shift_run_shift_run_CPPFLAGS = $(AM_CPPFLAGS) -DPKGLIBDIR='"$(pkglibdir)"' -DBINDIR='"$(bindir)"'
 cmd_shift_run_shift_run_CFLAGS = $(AM_CFLAGS) $(CJSON_CFLAGS)
-cmd_shift_run_shift_run_LDADD = $(REPORT_LIBS)
+cmd_shift_run_shift_run_LDADD = common/libcli.la $(REPORT_LIBS)
 
 bin_PROGRAMS += cmd/shift-inject/shift-inject
 cmd_shift_inject_shift_inject_SOURCES = \
@@ -28,4 +28,4 @@ cmd_shift_inject_shift_inject_SOURCES = \
 	cmd/shift-inject/cmd_run.c cmd/shift-inject/cmd_random.c cmd/shift-inject/play.c \
 	cmd/shift-inject/watch.c
 cmd_shift_inject_shift_inject_CFLAGS = $(AM_CFLAGS) $(CJSON_CFLAGS)
-cmd_shift_inject_shift_inject_LDADD = $(INJECT_LIBS)
+cmd_shift_inject_shift_inject_LDADD = common/libcli.la $(INJECT_LIBS)

@@ -88,10 +88,10 @@ struct inject_options {
 };
 
 /* values.c: 0, or -1 if it is none. */
-int parse_us(const char *s, int64_t *us);      /* 2s, 5ms, 100us */
-int parse_share(const char *s, double *share); /* 1%, 0.1% */
-int parse_bits(const char *s, uint64_t *bits); /* 1gbit, 200mbit */
-int parse_number(const char *s, uint64_t min, uint64_t max, uint64_t *n);
+int parse_us(const char *s, int64_t *us);				  /* 2s, 5ms, 100us */
+int parse_share(const char *s, double *share);				  /* 1%, 0.1% */
+int parse_bits(const char *s, uint64_t *bits);				  /* 1gbit, 200mbit */
+int parse_uint64(const char *s, uint64_t min, uint64_t max, uint64_t *n); /* 7, 0x1f */
 
 /* What --nic names. */
 struct target {

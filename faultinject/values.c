@@ -69,7 +69,7 @@ int parse_bits(const char *s, uint64_t *bits)
 	return 0;
 }
 
-int parse_number(const char *s, uint64_t min, uint64_t max, uint64_t *n)
+int parse_uint64(const char *s, uint64_t min, uint64_t max, uint64_t *n)
 {
 	char *end;
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/cli.h"
 #include "kv/etcd.h"
 #include "kv/table.h"
 
@@ -185,10 +186,8 @@ static void start(struct etcd *e, const char *path, struct cJSON *body, struct r
 	model.curl = curl_easy_init();
 	model.body = cJSON_PrintUnformatted(body);
 	cJSON_Delete(body);
-	if (!r || !model.curl || !model.body) {
-		fputs("shift-kvd: out of memory\n", stderr);
-		exit(1); /* the cluster's leases and the clients' memory survive it */
-	}
+	if (!r || !model.curl || !model.body)
+		check_alloc(NULL); /* the cluster's leases and the clients' memory survive it */
 	*r = model;
 	r->next = e->requests;
 	e->requests = r;

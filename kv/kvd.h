@@ -14,6 +14,7 @@
 #include <limits.h>
 #include <sys/types.h>
 
+#include "common/cli.h"
 #include "kv/etcd.h"
 #include "kv/proto.h"
 #include "kv/table.h"
@@ -117,24 +118,13 @@ struct kvd {
 	bool stopping, leaving;
 };
 
-/* ---- shift-kvd.c --------------------------------------------------------------------------- */
-
-/* One line, "shift-kvd: ...": on stderr, or to syslog once detached. */
-_Noreturn void die(int status, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-void say_to_syslog(void);
-int64_t now_ms(void);
-
-/* Like malloc and realloc's users wish: the process ends when there is no memory. */
-void *need(void *p);
-
 /* ---- kvd_options.c ------------------------------------------------------------------------- */
 
 /* Fills o; ends the process if they make no sense, or for --help and --version. */
 void options_parse(struct kvd_options *o, int argc, char **argv);
 
-/* "500ms", "10s", "2m", "1h", "10": seconds. The option's name is for the message. */
-int64_t parse_ms(const char *option, const char *s, int64_t min_ms);
+/* The time that an option says; ends the process if it is none, or below min_ms. */
+int64_t option_ms(const char *option, const char *s, int64_t min_ms);
 
 /* ---- kvd_store.c --------------------------------------------------------------------------- */
 
@@ -252,6 +242,9 @@ void run_directory(char dir[PATH_MAX], const char *job);
 
 /* From here on a detached process; the caller's ends with 0. */
 void run_detach(struct run *r);
+
+/* From here on messages go to syslog: there is no standard error any more. */
+void messages_to_syslog(void);
 
 /* Removes socket, lock and directory. */
 void run_leave(struct run *r);

@@ -26,7 +26,7 @@ static void send_to(struct client *c, const struct kv_msg *m)
 		return;
 	}
 	if (kv_buf_frame(&c->out, m) == -ENOMEM)
-		need(NULL);
+		check_alloc(NULL);
 }
 
 static void refuse(struct client *c, enum kv_error code, const char *text)
@@ -57,7 +57,7 @@ void clients_accept(struct kvd *k)
 		close(fd);
 		return;
 	}
-	c = need(calloc(1, sizeof(*c)));
+	c = check_alloc(calloc(1, sizeof(*c)));
 	c->fd = fd;
 	c->pid = cred.pid;
 	c->pidfd = cred.pid > 0 ? pidfd_open(cred.pid, 0) : -1;
@@ -295,7 +295,7 @@ static void on_subscription(struct kvd *k, struct client *c, const struct kv_msg
 
 	if (t->count >= CLIENT_KEYS_MAX)
 		return refuse(c, KV_ERROR_FULL, "more than 65,536 keys are asked for");
-	e = need(kv_table_get(t, m->key.data, m->key.bytes));
+	e = check_alloc(kv_table_get(t, m->key.data, m->key.bytes));
 	if (one)
 		tell_get(k, c, e->key);
 	else
@@ -380,7 +380,7 @@ void client_on_socket(struct kvd *k, struct client *c)
 	struct kv_msg m;
 
 	if (err == -ENOMEM)
-		need(NULL);
+		check_alloc(NULL);
 	while (!c->closing && c->fd >= 0 && (n = kv_buf_next(&c->in, &m)) > 0)
 		on_message(k, c, &m);
 	if (n < 0)

@@ -74,7 +74,7 @@ static void on_members(void *arg, const cJSON *reply, int code, const char *text
 static struct question ask(const char *url, bool join, int timeout_ms)
 {
 	struct etcd_options o = {.endpoint = {url}, .endpoints = 1, .timeout_ms = timeout_ms};
-	struct etcd *e = need(etcd_new(&o));
+	struct etcd *e = check_alloc(etcd_new(&o));
 	struct question q = {0};
 	cJSON *body;
 
@@ -110,7 +110,7 @@ bool etcd_answers(const char *url, int timeout_ms)
 bool etcd_is(const char *url, const char *name, int timeout_ms)
 {
 	struct etcd_options o = {.endpoint = {url}, .endpoints = 1, .timeout_ms = timeout_ms};
-	struct etcd *e = need(etcd_new(&o));
+	struct etcd *e = check_alloc(etcd_new(&o));
 	struct member m = {.name = name};
 
 	etcd_post(e, "/v3/cluster/member/list", cJSON_CreateObject(), on_members, &m);
@@ -266,7 +266,7 @@ static bool find_program(char path[PATH_MAX])
 	bool found = false;
 
 	if (asprintf(&all, "%s:/usr/local/bin:/usr/bin:/usr/sbin", own ? own : "") < 0)
-		need(NULL);
+		check_alloc(NULL);
 	for (char *p = strtok_r(all, ":", &save); p && !found; p = strtok_r(NULL, ":", &save))
 		found = *p == '/' && snprintf(path, PATH_MAX, "%s/etcd", p) < PATH_MAX &&
 			!access(path, X_OK);
@@ -395,8 +395,8 @@ int cmd_etcd(int argc, char **argv)
 		case 'J': job = optarg; break;
 		case 'l': listen_on = optarg; break;
 		case 'a': advertise = optarg; break;
-		case 'g': g.grace_ms = parse_ms("grace", optarg, 0); break;
-		case 'h': fputs(help, stdout); return fflush(stdout) ? EXIT_FAILED : EXIT_OK;
+		case 'g': g.grace_ms = option_ms("grace", optarg, 0); break;
+		case 'h': print_and_exit(help);
 		default: return EXIT_BAD_USAGE;
 		}
 	}

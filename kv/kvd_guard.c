@@ -305,7 +305,7 @@ static void detach(struct guard *g)
 	close_range(high + 1, ~0U, 0);
 	if (chdir("/"))
 		_exit(EXIT_FAILED);
-	say_to_syslog();
+	messages_to_syslog();
 }
 
 static int catch_signals(void)

@@ -1,7 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-#include "config.h"
-
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -54,20 +51,13 @@ static const struct option options[] = {
 	{"version", no_argument, NULL, OPT_VERSION}, {0},
 };
 
-int64_t parse_ms(const char *option, const char *s, int64_t min_ms)
+int64_t option_ms(const char *option, const char *s, int64_t min_ms)
 {
-	char *end;
-	double n = isdigit((unsigned char)*s) ? strtod(s, &end) : -1;
-	double unit_ms = n < 0			      ? -1
-			 : !strcmp(end, "ms")	      ? 1
-			 : !*end || !strcmp(end, "s") ? 1000
-			 : !strcmp(end, "m")	      ? 60000
-			 : !strcmp(end, "h")	      ? 3600000
-						      : -1;
+	int64_t ms = parse_ms(s);
 
-	if (unit_ms < 0 || n * unit_ms < min_ms || n * unit_ms > INT_MAX)
+	if (ms < 0 || ms < min_ms)
 		die(EXIT_BAD_USAGE, "--%s %s: not a time, or out of range", option, s);
-	return n * unit_ms;
+	return ms;
 }
 
 /* A secret that others can read is none. */
@@ -79,11 +69,7 @@ static size_t read_secret(const char *path, char *data, size_t size)
 
 	if (fd < 0 || fstat(fd, &st))
 		die(EXIT_BAD_USAGE, "%s: %s", path, strerror(errno));
-	if (st.st_uid != geteuid() && st.st_uid)
-		die(EXIT_BAD_USAGE, "%s belongs to another user (uid %u)", path, st.st_uid);
-	if (!S_ISREG(st.st_mode) || st.st_mode & 077)
-		die(EXIT_BAD_USAGE, "%s is open to others (mode %04o); try: chmod 0600 %s", path,
-		    st.st_mode & 07777, path);
+	check_secret_file(path, &st, EXIT_BAD_USAGE);
 	n = read(fd, data, size);
 	close(fd);
 	if (n < 0)
@@ -140,12 +126,6 @@ static const char *readable(const char *path)
 	return full;
 }
 
-static void print(const char *text)
-{
-	fputs(text, stdout);
-	exit(fflush(stdout) ? EXIT_FAILED : EXIT_OK);
-}
-
 static void set_rest(struct kvd_options *o, const char *kv, const char *job, const char *user_file)
 {
 	job = job && *job ? job : "default";
@@ -185,12 +165,12 @@ void options_parse(struct kvd_options *o, int argc, char **argv)
 		case OPT_CA: o->etcd.ca = readable(optarg); break;
 		case OPT_CERT: o->etcd.cert = readable(optarg); break;
 		case OPT_KEY: o->etcd.key = readable(optarg); break;
-		case 'g': o->grace_ms = parse_ms("grace", optarg, 0); break;
-		case 'L': o->lease_s = parse_ms("lease", optarg, 2000) / 1000; break;
-		case 't': o->etcd.timeout_ms = parse_ms("timeout", optarg, 100); break;
+		case 'g': o->grace_ms = option_ms("grace", optarg, 0); break;
+		case 'L': o->lease_s = option_ms("lease", optarg, 2000) / 1000; break;
+		case 't': o->etcd.timeout_ms = option_ms("timeout", optarg, 100); break;
 		case 'f': o->foreground = true; break;
-		case OPT_HELP: print(help); break;
-		case OPT_VERSION: print("shift-kvd " PACKAGE_VERSION "\n"); break;
+		case OPT_HELP: print_and_exit(help); break;
+		case OPT_VERSION: print_version(); break;
 		default: exit(EXIT_BAD_USAGE);
 		}
 	}

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <syslog.h>
 #include <unistd.h>
 
 #include "kv/ask.h"
@@ -119,6 +120,17 @@ static void close_others(int a, int b)
 	close_range(high + 1, ~0U, 0);
 }
 
+static void syslog_line(const char *line)
+{
+	syslog(LOG_WARNING, "%s", line);
+}
+
+void messages_to_syslog(void)
+{
+	openlog("shift-kvd", LOG_PID, LOG_DAEMON);
+	cli_messages_to(syslog_line);
+}
+
 void run_detach(struct run *r)
 {
 	pid_t pid = fork();
@@ -141,7 +153,7 @@ void run_detach(struct run *r)
 	for (int fd = 0; fd < 3; fd++)
 		dup2(null, fd);
 	close_others(r->lock_fd, r->listen_fd);
-	say_to_syslog();
+	messages_to_syslog();
 }
 
 void run_leave(struct run *r)

@@ -29,7 +29,7 @@ void session_init(struct kvd *k)
 	struct session *s = &k->session;
 	uint64_t h = 0xcbf29ce484222325;
 
-	s->etcd = need(etcd_new(&k->o.etcd));
+	s->etcd = check_alloc(etcd_new(&k->o.etcd));
 	snprintf(s->prefix, sizeof(s->prefix), "/shift/v1/%s/", k->o.job);
 	for (const char *p = s->prefix; *p; p++)
 		h = (h ^ (uint8_t)*p) * 0x100000001b3;

@@ -69,7 +69,7 @@ char *status_json(struct kvd *k)
 	cJSON_AddNumberToObject(o, "keys", k->store.items.count);
 	cJSON_AddNumberToObject(o, "queue", k->store.dirty + k->store.in_flight);
 	add_clients(k, o);
-	text = need(cJSON_PrintUnformatted(o));
+	text = check_alloc(cJSON_PrintUnformatted(o));
 	cJSON_Delete(o);
 	return text;
 }
@@ -130,7 +130,7 @@ int cmd_status(int argc, char **argv)
 		switch (c) {
 		case 'J': job = optarg; break;
 		case 'j': json = true; break;
-		case 'h': fputs(status_help, stdout); return EXIT_OK;
+		case 'h': print_and_exit(status_help);
 		default: return EXIT_BAD_USAGE;
 		}
 	}

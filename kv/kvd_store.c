@@ -95,12 +95,12 @@ int store_put(struct kvd *k, struct client *c, const struct kv_msg *m)
 		return KV_ERROR_BAD_KEY;
 	if (c->keys >= CLIENT_KEYS_MAX)
 		return KV_ERROR_FULL;
-	i = need(kv_table_get(&k->store.items, m->key.data, m->key.bytes));
+	i = check_alloc(kv_table_get(&k->store.items, m->key.data, m->key.bytes));
 	/* Told again after a reconnect: etcd has it. */
 	if (i->owner == c && kv_entry_is(&i->head, m->value.data, m->value.bytes))
 		return 0;
 	if (kv_entry_set(&i->head, m->value.data, m->value.bytes))
-		need(NULL);
+		check_alloc(NULL);
 	own(i, c);
 	mark(k, i);
 	publish(k, i, c);
@@ -160,12 +160,12 @@ void store_add_death(struct kvd *k, const char *nonce_name)
 {
 	char key[64];
 	int n = snprintf(key, sizeof(key), "%s%s", dead_prefix, nonce_name);
-	struct item *i = need(kv_table_get(&k->store.items, key, n));
+	struct item *i = check_alloc(kv_table_get(&k->store.items, key, n));
 
 	if (i->head.value)
 		return;
 	if (kv_entry_set(&i->head, "1", 1))
-		need(NULL);
+		check_alloc(NULL);
 	i->ours = true;
 	mark(k, i);
 	publish(k, i, NULL);
@@ -185,7 +185,7 @@ static void remote_of_ours(struct kvd *k, struct item *i, const void *value, siz
 	own(i, NULL); /* another host's process has put it since */
 	i->ours = false;
 	if (kv_entry_set(&i->head, value, bytes))
-		need(NULL);
+		check_alloc(NULL);
 	publish(k, i, NULL);
 }
 
@@ -197,7 +197,7 @@ void store_remote(struct kvd *k, const char *key, size_t key_bytes, const void *
 	if (!i && !value)
 		return;
 	if (!i)
-		i = need(kv_table_get(&k->store.items, key, key_bytes));
+		i = check_alloc(kv_table_get(&k->store.items, key, key_bytes));
 	i->seen = k->store.round;
 	/* Older than what we stored, or than what we are about to. */
 	if (i->dirty || i->in_flight || revision < i->revision)
@@ -210,7 +210,7 @@ void store_remote(struct kvd *k, const char *key, size_t key_bytes, const void *
 	if (value ? kv_entry_is(&i->head, value, bytes) : !i->head.value)
 		return;
 	if (kv_entry_set(&i->head, value, bytes))
-		need(NULL);
+		check_alloc(NULL);
 	publish(k, i, NULL);
 	release(k, i);
 }

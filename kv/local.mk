@@ -14,7 +14,7 @@ kv_shift_kvd_SOURCES = \
 	kv/etcd.c kv/etcd.h kv/etcd_json.c kv/ask.c kv/ask.h \
 	kv/kvd_etcd.c kv/kvd_etcd.h kv/kvd_guard.c
 kv_shift_kvd_CFLAGS = $(AM_CFLAGS) $(CJSON_CFLAGS) $(CURL_CFLAGS)
-kv_shift_kvd_LDADD = $(REPORT_LIBS) $(CURL_LIBS)
+kv_shift_kvd_LDADD = common/libcli.la $(REPORT_LIBS) $(CURL_LIBS)
 
 noinst_PROGRAMS += tests/kv/kv_shell
 tests_kv_kv_shell_SOURCES = tests/kv/kv_shell.c

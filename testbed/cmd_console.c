@@ -96,7 +96,7 @@ int cmd_console(int argc, char **argv)
 		switch (o) {
 		case 'n': name = optarg; break;
 		case 'l': only_log = true; break;
-		case 'h': help(text);
+		case 'h': print_and_exit(text);
 		default: return EXIT_BAD_USAGE;
 		}
 	}

@@ -116,7 +116,7 @@ int cmd_cp(int argc, char **argv)
 	while ((o = getopt_long(argc, argv, "n:", options, NULL)) != -1) {
 		switch (o) {
 		case 'n': name = optarg; break;
-		case 'h': help(text);
+		case 'h': print_and_exit(text);
 		default: return EXIT_BAD_USAGE;
 		}
 	}

@@ -40,7 +40,7 @@ int cmd_down(int argc, char **argv)
 		switch (c) {
 		case 'n': name = optarg; break;
 		case 'a': all = true; break;
-		case 'h': help(text);
+		case 'h': print_and_exit(text);
 		default: return EXIT_BAD_USAGE;
 		}
 	}

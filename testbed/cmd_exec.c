@@ -54,9 +54,9 @@ static void parse(struct exec_options *o, char **env, int *env_count, int argc, 
 		case 'n': o->name = optarg; break;
 		case 'e': env[(*env_count)++] = env_word(optarg); break;
 		case 't': o->tty = true; break;
-		case 'h': help(text);
+		case 'h': print_and_exit(text);
 		case 'T':
-			o->timeout_ms = parse_duration_ms(optarg);
+			o->timeout_ms = parse_ms(optarg);
 			if (o->timeout_ms <= 0)
 				die(EXIT_EXEC_FAILED, "--timeout %s: not a time (90s, 5m)", optarg);
 			break;

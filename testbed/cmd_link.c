@@ -73,7 +73,7 @@ int cmd_link(int argc, char **argv)
 	while ((c = getopt_long(argc, argv, "n:", options, NULL)) != -1) {
 		switch (c) {
 		case 'n': name = optarg; break;
-		case 'h': help(text);
+		case 'h': print_and_exit(text);
 		default: return EXIT_BAD_USAGE;
 		}
 	}

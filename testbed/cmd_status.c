@@ -111,7 +111,7 @@ int cmd_status(int argc, char **argv)
 		switch (c) {
 		case 'n': name = optarg; break;
 		case 'j': as_json = true; break;
-		case 'h': help(text);
+		case 'h': print_and_exit(text);
 		default: return EXIT_BAD_USAGE;
 		}
 	}

@@ -83,7 +83,7 @@ static void set_kernel(struct plan *p, const char *s)
 
 static void set_lease(struct plan *p, const char *s)
 {
-	long ms = strcmp(s, "never") ? parse_duration_ms(s) : 0;
+	long ms = strcmp(s, "never") ? parse_ms(s) : 0;
 
 	if (ms < 0 || (ms < 1000 && strcmp(s, "never")))
 		die(EXIT_BAD_USAGE, "--lease %s: a time of at least 1s, as 90s, 30m, 2h, or never",
@@ -147,7 +147,7 @@ static void parse(struct plan *p, struct wishes *w, int argc, char **argv)
 		case 'S': w->ssh = optarg; break;
 		case 'c': w->config = optarg; break;
 		case 'v': p->keep_boot_log = true; break;
-		case 'h': help(text);
+		case 'h': print_and_exit(text);
 		default: exit(EXIT_BAD_USAGE);
 		}
 	}
@@ -237,7 +237,7 @@ static int make_socket(const struct state *s)
 	snprintf(a.sun_path, sizeof(a.sun_path), "%.90s/sock", s->dir);
 	/* The directory is 0700: nobody else reaches it, whatever the umask. */
 	if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof(a)) || listen(fd, 64)) {
-		complain("%s: %s", a.sun_path, strerror(errno));
+		say("%s: %s", a.sun_path, strerror(errno));
 		state_remove(s);
 		exit(EXIT_NO_RESOURCE);
 	}
@@ -306,7 +306,7 @@ int cmd_up(int argc, char **argv)
 	prepare(&p, &w);
 	state_create(&s, p.name);
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair)) {
-		complain("cannot make a socket: %s", strerror(errno));
+		say("cannot make a socket: %s", strerror(errno));
 		state_remove(&s);
 		return EXIT_NO_RESOURCE;
 	}

@@ -13,7 +13,6 @@
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "testbed/machine.h"
@@ -57,17 +56,13 @@ static bool says_it_runs(int fd)
 	char said[16384];
 	size_t have = 0;
 	struct pollfd p = {.fd = fd, .events = POLLIN};
-	struct timespec t;
-	long end_ms, now_ms;
+	int64_t end_ms = now_ms() + PROBE_MS;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	end_ms = t.tv_sec * 1000 + t.tv_nsec / 1000000 + PROBE_MS;
 	for (;;) {
+		int64_t left_ms = end_ms - now_ms();
 		ssize_t n;
 
-		clock_gettime(CLOCK_MONOTONIC, &t);
-		now_ms = t.tv_sec * 1000 + t.tv_nsec / 1000000;
-		if (now_ms >= end_ms || poll(&p, 1, end_ms - now_ms) <= 0)
+		if (left_ms <= 0 || poll(&p, 1, (int)left_ms) <= 0)
 			return false;
 		n = read(fd, said + have, sizeof(said) - 1 - have);
 		if (n <= 0)
@@ -122,9 +117,9 @@ bool kvm_works(const char *kernel_dir)
 		free(said);
 		return ok;
 	}
-	complain("trying /dev/kvm (once, at most %d s)", PROBE_MS / 1000);
+	say("trying /dev/kvm (once, at most %d s)", PROBE_MS / 1000);
 	ok = probe(kernel_dir);
-	complain("/dev/kvm %s", ok ? "works: using it" : "does not run a stock kernel: using TCG");
+	say("/dev/kvm %s", ok ? "works: using it" : "does not run a stock kernel: using TCG");
 	f = fopen(path, "we");
 	if (f) {
 		fputs(ok ? "yes\n" : "no\n", f);

@@ -12,7 +12,7 @@ testbed_shift_testbed_SOURCES = \
 	testbed/cmd_console.c testbed/cmd_status.c testbed/cmd_down.c
 testbed_shift_testbed_CPPFLAGS = $(AM_CPPFLAGS) -DPKGLIBEXECDIR='"$(pkglibexecdir)"'
 testbed_shift_testbed_CFLAGS = $(AM_CFLAGS) $(CJSON_CFLAGS) $(INIH_CFLAGS)
-testbed_shift_testbed_LDADD = $(CJSON_LIBS) $(INIH_LIBS)
+testbed_shift_testbed_LDADD = common/libcli.la $(CJSON_LIBS) $(INIH_LIBS)
 
 # Static, and never with a sanitizer: it is PID 1 on a bare kernel.
 pkglibexec_PROGRAMS += testbed/shift-testbed-agent

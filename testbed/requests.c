@@ -256,7 +256,7 @@ static cJSON *host_status(const struct supervisor *s, const struct host *h)
 static void do_status(const struct supervisor *s, struct client *c)
 {
 	const struct plan *p = s->plan;
-	int64_t now = supervisor_now_ms();
+	int64_t now = now_ms();
 	cJSON *json = cJSON_CreateObject(), *hosts;
 
 	cJSON_AddStringToObject(json, "name", p->name);

@@ -9,7 +9,6 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "testbed/supervisor.h"
@@ -20,14 +19,6 @@ enum {
 	/* listen, signals, two per machine, one per client */
 	MAX_POLL = 2 + 2 * MAX_HOSTS + MAX_CLIENTS,
 };
-
-int64_t supervisor_now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000LL + t.tv_nsec / 1000000;
-}
 
 /* ---- machines ------------------------------------------------------------------------------ */
 
@@ -279,7 +270,7 @@ static void tell_waiting(struct supervisor *s)
 	if (ready && !s->ready) {
 		s->ready = true;
 		if (s->plan->lease_s)
-			s->lease_ends_ms = supervisor_now_ms() + 1000 * s->plan->lease_s;
+			s->lease_ends_ms = now_ms() + 1000 * s->plan->lease_s;
 	}
 	for (struct client *c = s->clients; c < s->clients + MAX_CLIENTS; c++) {
 		if (c->kind != CLIENT_WAIT || !(failed || ready))
@@ -364,7 +355,7 @@ static void flush_all(struct supervisor *s)
 
 static void check_deadlines(struct supervisor *s)
 {
-	int64_t now = supervisor_now_ms();
+	int64_t now = now_ms();
 
 	if (s->lease_ends_ms && now >= s->lease_ends_ms)
 		s->ending = true;
@@ -492,7 +483,7 @@ void supervise(const struct plan *plan, const struct state *state, int listen_fd
 	s.state = state;
 	s.listen_fd = listen_fd;
 	s.signal_fd = catch_signals();
-	s.started_ms = supervisor_now_ms();
+	s.started_ms = now_ms();
 	s.clients[0].kind = CLIENT_WAIT;
 	chan_init(&s.clients[0].chan, up_fd, up_fd);
 	start(&s);

@@ -52,8 +52,6 @@ struct supervisor {
 	bool ready, ending;
 };
 
-int64_t supervisor_now_ms(void);
-
 /* Hands a client's frame to whom it is for. */
 void request_frame(struct supervisor *s, struct client *c, const struct frame *f,
 		   const uint8_t *payload);

@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <sys/types.h>
 
+#include "common/cli.h"
 #include "testbed/chan.h"
 
 struct cJSON;
@@ -53,19 +54,6 @@ struct plan {
 };
 
 /* ---- util.c -------------------------------------------------------------------------------- */
-
-/* One line on stderr, "shift-testbed: ...", then exit. */
-_Noreturn void die(int status, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-
-/* Every command prints its own help: usage and options, as in the manual page. */
-_Noreturn void help(const char *text);
-
-/* "90s", "30m", "2h", "1.5h" or plain seconds to milliseconds; -1 if it is none of these. */
-long parse_duration_ms(const char *s);
-
-/* A whole number in min..max, or -1. */
-long parse_number(const char *s, long min, long max);
 
 /* Letters, digits, dot, dash and underscore, at most 32, not starting with a dot or dash. */
 bool name_is_valid(const char *name);

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pwd.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,71 +12,6 @@
 #include <unistd.h>
 
 #include "testbed/testbed.h"
-
-static void say(const char *fmt, va_list ap)
-{
-	char line[8192];
-
-	vsnprintf(line, sizeof(line), fmt, ap);
-	fprintf(stderr, "shift-testbed: %s\n", line);
-}
-
-void complain(const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	say(fmt, ap);
-	va_end(ap);
-}
-
-void die(int status, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	say(fmt, ap);
-	va_end(ap);
-	exit(status);
-}
-
-void help(const char *text)
-{
-	fputs(text, stdout);
-	exit(fflush(stdout) ? EXIT_FAILED : EXIT_OK);
-}
-
-long parse_duration_ms(const char *s)
-{
-	char *end;
-	double n;
-	long unit_ms;
-
-	if (!isdigit((unsigned char)*s))
-		return -1;
-	n = strtod(s, &end);
-	if (!strcmp(end, "ms"))
-		unit_ms = 1;
-	else if (!*end || !strcmp(end, "s"))
-		unit_ms = 1000;
-	else if (!strcmp(end, "m"))
-		unit_ms = 60 * 1000;
-	else if (!strcmp(end, "h"))
-		unit_ms = 3600 * 1000;
-	else
-		return -1;
-	return n * unit_ms <= INT_MAX ? (long)(n * unit_ms) : -1;
-}
-
-long parse_number(const char *s, long min, long max)
-{
-	char *end;
-	long n;
-
-	errno = 0;
-	n = strtol(s, &end, 10);
-	return errno || end == s || *end || n < min || n > max ? -1 : n;
-}
 
 bool name_is_valid(const char *name)
 {
@@ -94,9 +28,8 @@ bool name_is_valid(const char *name)
 void own_file(char path[PATH_MAX], const char *name)
 {
 	char self[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 
-	self[n > 0 ? n : 0] = 0;
+	program_path(self);
 	if (strrchr(self, '/'))
 		*strrchr(self, '/') = 0;
 	if ((size_t)snprintf(path, PATH_MAX, "%s/%s", self, name) < PATH_MAX && !access(path, R_OK))

@@ -56,7 +56,7 @@ static bool ask_one(const struct ctl_options *o, const struct process *p, const 
 	else if (err > 0)
 		printf("%u: %s\n", p->copy.h.pid, answer);
 	else
-		complain("%u: %s", p->copy.h.pid, answer);
+		say("%u: %s", p->copy.h.pid, answer);
 	return true;
 }
 

@@ -54,9 +54,7 @@ static void add(struct lines *l, struct line line)
 {
 	if (l->count == l->room) {
 		l->room = l->room ? 2 * l->room : 256;
-		l->line = realloc(l->line, l->room * sizeof(*l->line));
-		if (!l->line)
-			die(EXIT_FAILED, "out of memory");
+		l->line = check_alloc(realloc(l->line, l->room * sizeof(*l->line)));
 	}
 	l->line[l->count++] = line;
 }
@@ -68,9 +66,7 @@ static struct shown *shown_of(struct shown **list, const struct stats_header *h)
 	for (s = *list; s; s = s->next)
 		if (stats_same_process(&s->h, h))
 			return s;
-	s = calloc(1, sizeof(*s));
-	if (!s)
-		die(EXIT_FAILED, "out of memory");
+	s = check_alloc(calloc(1, sizeof(*s)));
 	s->h = *h;
 	s->next = *list;
 	*list = s;

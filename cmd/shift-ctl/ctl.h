@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 
+#include "common/cli.h"
 #include "lib/stats/json.h"
 
 /* Documented in shift-ctl(1). */
@@ -21,11 +22,6 @@ struct ctl_options {
 	const char *nic; /* NULL: none was named */
 	bool json, follow;
 };
-
-/* One line on stderr. */
-void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-_Noreturn void die(int status, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-_Noreturn void help(const char *text);
 
 /*
  * --job, --pid, --json and --help for every command; allowed: "f" --follow, "n" --nic. Ends the

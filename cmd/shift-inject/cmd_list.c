@@ -81,7 +81,7 @@ int cmd_list(int argc, char **argv)
 
 	while ((c = getopt_long(argc, argv, "j", options, NULL)) != -1) {
 		if (c == 'h')
-			help(text);
+			print_and_exit(text);
 		if (c == '?')
 			return INJECT_BAD_USAGE;
 		json = true;
@@ -106,6 +106,6 @@ int cmd_list(int argc, char **argv)
 	free(s);
 	cJSON_Delete(all);
 	if (p.status)
-		complain("list: %s", p.text);
+		say("list: %s", p.text);
 	return fflush(stdout) ? INJECT_FAILED : p.status;
 }

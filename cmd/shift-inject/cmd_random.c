@@ -96,10 +96,8 @@ static char *make(const struct random_options *o)
 		at_ms += for_ms + 2000 + next(&x, 4000);
 	}
 	cJSON_AddItemToArray(cJSON_AddArrayToObject(all, "expect"), cJSON_CreateString("no-error"));
-	s = cJSON_Print(all);
+	s = check_alloc(cJSON_Print(all));
 	cJSON_Delete(all);
-	if (!s)
-		die(INJECT_FAILED, "out of memory");
 	return s;
 }
 
@@ -133,11 +131,11 @@ static void parse(struct random_options *o, int argc, char **argv)
 	while ((c = getopt_long(argc, argv, "j", options, NULL)) != -1) {
 		switch (c) {
 		case 's':
-			if (parse_number(optarg, 0, 1ull << 53, &o->seed))
+			if (parse_uint64(optarg, 0, 1ull << 53, &o->seed))
 				die(INJECT_BAD_USAGE, "random: --seed %s: not a number", optarg);
 			break;
 		case 'm':
-			if (parse_number(optarg, 1, 60, &o->minutes))
+			if (parse_uint64(optarg, 1, 60, &o->minutes))
 				die(INJECT_BAD_USAGE, "random: --minutes %s: not 1 to 60", optarg);
 			break;
 		case 'H': o->host_count = split(optarg, o->hosts, "hosts"); break;
@@ -145,7 +143,7 @@ static void parse(struct random_options *o, int argc, char **argv)
 		case 't': o->play.testbed = optarg; break;
 		case 'j': o->play.json = true; break;
 		case 'p': o->print = true; break;
-		case 'h': help(text);
+		case 'h': print_and_exit(text);
 		default: exit(INJECT_BAD_USAGE);
 		}
 	}

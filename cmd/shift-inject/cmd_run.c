@@ -139,7 +139,7 @@ int cmd_run(int argc, char **argv)
 		case 't': o.testbed = optarg; break;
 		case 'j': o.json = true; break;
 		case 'd': o.dry_run = true; break;
-		case 'h': help(text);
+		case 'h': print_and_exit(text);
 		default: return INJECT_BAD_USAGE;
 		}
 	}

@@ -97,7 +97,7 @@ static void give_up(const char *id)
 	char path[512];
 
 	if (journal_drop(id, path, sizeof(path), &p))
-		complain("%s", p.text);
+		say("%s", p.text);
 	else
 		printf("%s: given up; its journal is now %s\n", id, path);
 }
@@ -112,7 +112,7 @@ static int undo_one(const cJSON *j, const struct wanted *w)
 	if (!status)
 		printf("%s: %s\n", json_text(j, "id"), how);
 	else
-		complain("%s", p.text);
+		say("%s", p.text);
 	if (status == INJECT_NOT_UNDONE && w->drop)
 		give_up(json_text(j, "id"));
 	return status;
@@ -148,7 +148,7 @@ static int check_ids(const struct wanted *w, cJSON *const *list, unsigned int n)
 		cJSON_Delete(journal_find(id, &p));
 		problem(&p, INJECT_NOT_FOUND,
 			"undo: no fault %.100s is active; see shift-inject list", id);
-		complain("%s", p.text);
+		say("%s", p.text);
 		if (p.status == INJECT_NOT_UNDONE && w->drop)
 			give_up(id);
 		status = p.status;
@@ -164,7 +164,7 @@ static int undo_wanted(const struct wanted *w)
 	int status = w->all ? broken.status : check_ids(w, list, n), one;
 
 	if (broken.status)
-		complain("%s", broken.text);
+		say("%s", broken.text);
 	/* The latest first, as they may stand on each other. */
 	while (n--) {
 		if (is_wanted(list[n], w)) {
@@ -188,7 +188,7 @@ int cmd_undo(int argc, char **argv)
 
 	while ((c = getopt_long(argc, argv, "a", options, NULL)) != -1) {
 		if (c == 'h')
-			help(text);
+			print_and_exit(text);
 		if (c == '?')
 			return INJECT_BAD_USAGE;
 		if (c == 'a')

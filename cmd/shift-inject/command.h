@@ -3,12 +3,8 @@
 #ifndef SHIFT_INJECT_COMMAND_H
 #define SHIFT_INJECT_COMMAND_H
 
+#include "common/cli.h"
 #include "faultinject/inject.h"
-
-/* One line on stderr. */
-void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-_Noreturn void die(int status, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-_Noreturn void help(const char *text);
 
 /* What a fault was asked for, checked. Ends the process on anything that is not understood. */
 void options_parse(const struct fault *fault, struct inject_options *o, int argc, char **argv);
@@ -21,9 +17,6 @@ const char *options_word(void);
 
 /* Does the fault take an option of exactly that name? getopt takes abbreviations too. */
 bool options_has(const struct fault *fault, const char *name);
-
-/* After getopt's own message. */
-_Noreturn void options_bad(void);
 
 /* --- other hosts, host.c --------------------------------------------------------------------- */
 

@@ -22,11 +22,10 @@ enum { SSH_WORDS = 5, SSH_FAILED = 255, WORDS_MAX = 96, OUTPUT_BYTES = 1 << 20, 
 
 static void own_path(char path[PATH_MAX])
 {
-	ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
+	int err = program_path(path);
 
-	if (n <= 0)
-		die(INJECT_FAILED, "/proc/self/exe: %s", strerror(errno));
-	path[n] = 0;
+	if (err)
+		die(INJECT_FAILED, "/proc/self/exe: %s", strerror(-err));
 }
 
 /* A program of ours: in the build tree it is not beside this one. */
@@ -44,14 +43,14 @@ static const char *testbed_tool(void)
 /* Standard output of a command, to be freed; NULL: it failed. */
 static char *output_of(char *const argv[])
 {
-	char *text = malloc(OUTPUT_BYTES);
+	char *text = check_alloc(malloc(OUTPUT_BYTES));
 	size_t used = 0;
 	int ends[2], status;
 	ssize_t n = 1;
 	pid_t pid;
 
-	if (!text || pipe2(ends, O_CLOEXEC))
-		die(INJECT_FAILED, "out of memory");
+	if (pipe2(ends, O_CLOEXEC))
+		check_alloc(NULL);
 	fflush(NULL);
 	pid = fork();
 	if (!pid) {
@@ -112,10 +111,8 @@ void host_find(const char *words, struct host *h)
 /* For the shell that ssh has there. */
 static char *quoted(const char *word)
 {
-	char *s = malloc(4 * strlen(word) + 3), *p = s;
+	char *s = check_alloc(malloc(4 * strlen(word) + 3)), *p = s;
 
-	if (!s)
-		die(INJECT_FAILED, "out of memory");
 	*p++ = '\'';
 	for (; *word; word++)
 		if (*word == '\'')
@@ -131,11 +128,9 @@ static char **words_there(const struct host *h, char *const words[])
 {
 	static const char *const ssh[SSH_WORDS] = {"ssh", "-oBatchMode=yes", "-oConnectTimeout=15",
 						   "-oServerAliveInterval=5", "--"};
-	char **argv = calloc(WORDS_MAX, sizeof(*argv));
+	char **argv = check_alloc(calloc(WORDS_MAX, sizeof(*argv)));
 	int n = 0;
 
-	if (!argv)
-		die(INJECT_FAILED, "out of memory");
 	if (h->is_here) {
 		;
 	} else if (h->is_ssh) {
@@ -212,11 +207,11 @@ int host_status(const struct host *h, int status)
 	int code = WIFEXITED(status) ? WEXITSTATUS(status) : INJECT_FAILED;
 
 	if (h->is_ssh && code == SSH_FAILED)
-		complain("%s: ssh failed", h->name);
+		say("%s: ssh failed", h->name);
 	else if (code == 127)
-		complain("%s: shift-inject cannot be started there", h->name);
+		say("%s: shift-inject cannot be started there", h->name);
 	else if (!WIFEXITED(status))
-		complain("%s: ended by signal %d", h->name, WTERMSIG(status));
+		say("%s: ended by signal %d", h->name, WTERMSIG(status));
 	return code >= EXEC_FAILED ? INJECT_FAILED : code;
 }
 

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <getopt.h>
+#include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,7 +114,7 @@ static uint64_t take_number(const struct fault *f, const char *option, uint64_t 
 {
 	uint64_t n;
 
-	if (parse_number(optarg, min, max, &n))
+	if (parse_uint64(optarg, min, max, &n))
 		bad(f, option, optarg, wanted);
 	return n;
 }
@@ -177,7 +178,7 @@ static void take_burst(const struct fault *f, struct inject_options *o, const ch
 {
 	uint64_t n = 5;
 
-	if (value && parse_number(value, 1, 1000000, &n))
+	if (value && parse_uint64(value, 1, 1000000, &n))
 		bad(f, "burst", value, "a number of packets");
 	o->burst = (double)n;
 }
@@ -290,7 +291,7 @@ static void take_words(const struct fault *f, struct inject_options *o, int argc
 
 	reading = argv[optind];
 	if (optind < argc && f->options & OPT_SIZE) {
-		if (parse_number(argv[optind], 1, 65535, &n))
+		if (parse_uint64(argv[optind], 1, 65535, &n))
 			die(INJECT_BAD_USAGE, "%s %s: not a size in bytes", f->name, argv[optind]);
 		o->size = (unsigned int)n;
 		o->given |= OPT_SIZE;
@@ -298,6 +299,27 @@ static void take_words(const struct fault *f, struct inject_options *o, int argc
 	}
 	if (optind < argc)
 		die(INJECT_BAD_USAGE, "%s: unexpected argument %s", f->name, argv[optind]);
+}
+
+/* While options are only tried, what would end the process ends the trying. */
+static struct {
+	jmp_buf back;
+	char *text;
+	size_t bytes;
+} trial;
+
+static _Noreturn void trial_failed(const char *line)
+{
+	snprintf(trial.text, trial.bytes, "%s", line);
+	longjmp(trial.back, 1);
+}
+
+/* After getopt's own message, which is not there while options are only tried. */
+static _Noreturn void bad_option(void)
+{
+	if (trial.text)
+		trial_failed("not an option of this fault, or without a value");
+	exit(INJECT_BAD_USAGE);
 }
 
 void options_parse(const struct fault *f, struct inject_options *o, int argc, char **argv)
@@ -319,10 +341,28 @@ void options_parse(const struct fault *f, struct inject_options *o, int argc, ch
 		if (c == 'h')
 			fault_help(f);
 		if (c == '?')
-			options_bad();
+			bad_option();
 		take(f, o, c, argc, argv);
 		o->given |= bits_of(c);
 	}
 	take_words(f, o, argc, argv);
 	complete(f, o);
+}
+
+bool options_try(const struct fault *fault, int argc, char **argv, char *wrong, size_t bytes)
+{
+	cli_line_fn *before = cli_messages_to(trial_failed);
+	struct inject_options o;
+
+	trial.text = wrong;
+	trial.bytes = bytes;
+	opterr = 0;
+	if (!setjmp(trial.back)) {
+		options_parse(fault, &o, argc, argv);
+		*wrong = 0;
+	}
+	cli_messages_to(before);
+	trial.text = NULL;
+	opterr = 1;
+	return !*wrong;
 }

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cmd/shift-inject/command.h"
@@ -41,14 +40,6 @@ static void on_signal(int sig)
 {
 	(void)sig;
 	interrupted = 1;
-}
-
-static int64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
 static void find_host(const struct player *p, const char *name, struct host *h)
@@ -88,7 +79,7 @@ static void give_order(struct player *p, struct part *part)
 	text = host_output(&part->host, words);
 	part->status = text ? INJECT_OK : INJECT_FAILED;
 	if (!text)
-		complain("%s: shift-ctl %s on host %s: failed", p->s->name, e->order, e->host);
+		say("%s: shift-ctl %s on host %s: failed", p->s->name, e->order, e->host);
 	p->failed += !text;
 	free(text);
 }
@@ -120,7 +111,7 @@ static void begin_part(struct player *p, struct part *part)
 	if (*e->process && find_process(part, pid)) {
 		words[n++] = pid;
 	} else if (*e->process) {
-		complain("%s: no process %s on host %s", p->s->name, e->process, e->host);
+		say("%s: no process %s on host %s", p->s->name, e->process, e->host);
 		part->status = INJECT_NOT_FOUND;
 		p->failed++;
 		return;
@@ -303,9 +294,7 @@ static void show_timeline(const struct scenario *s)
 
 static void open_parts(struct player *p)
 {
-	p->part = calloc((size_t)p->s->events, sizeof(*p->part));
-	if (!p->part)
-		die(INJECT_FAILED, "out of memory");
+	p->part = check_alloc(calloc((size_t)p->s->events, sizeof(*p->part)));
 	for (int i = 0; i < p->s->events; i++) {
 		p->part[i].event = p->s->event + i;
 		p->part[i].hold = -1;

@@ -25,11 +25,10 @@ struct totals {
 char *ctl_path(const struct host *h)
 {
 	static char path[PATH_MAX + 64];
-	ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
 	char *slash;
 
 	/* Beside this one where it is installed; else where the build has it. */
-	path[n > 0 ? n : 0] = 0;
+	program_path(path);
 	slash = strrchr(path, '/');
 	if (h->is_ssh || !slash)
 		return strcpy(path, "shift-ctl");
@@ -58,10 +57,8 @@ static void look(struct watch *w, cJSON **to)
 
 struct watch *watch_begin(const struct host *hosts, int count)
 {
-	struct watch *w = calloc(1, sizeof(*w));
+	struct watch *w = check_alloc(calloc(1, sizeof(*w)));
 
-	if (!w)
-		die(INJECT_FAILED, "out of memory");
 	w->hosts = hosts;
 	w->count = count;
 	look(w, w->before);

@@ -26,7 +26,7 @@ static char *join(const cJSON *list)
 		if (url && n < sizeof(text))
 			n += snprintf(text + n, sizeof(text) - n, "%s%s", n ? "," : "", url);
 	}
-	return need(strdup(text));
+	return check_alloc(strdup(text));
 }
 
 static const char *text_of(const cJSON *o, const char *name)
@@ -60,7 +60,7 @@ int kvd_hold(const char *job, struct kvd_state *s)
 	if (!o)
 		return -EPROTO;
 	s->endpoints = join(cJSON_GetObjectItem(o, "endpoints"));
-	s->error = need(strdup(text_of(o, "error")));
+	s->error = check_alloc(strdup(text_of(o, "error")));
 	s->up = !strcmp(text_of(o, "etcd"), "up");
 	s->has_key_file = cJSON_IsTrue(cJSON_GetObjectItem(o, "key_file"));
 	s->pid = number_of(o, "pid");
@@ -114,7 +114,7 @@ static char *drain(int fd)
 	while (n && text[n - 1] == '\n')
 		n--;
 	text[n] = 0;
-	return need(strdup(text));
+	return check_alloc(strdup(text));
 }
 
 char *kvd_run(const char *const *arguments)

@@ -14,14 +14,13 @@ enum { LOAD_S_MAX = 20 };
 const char *own_directory(void)
 {
 	static char self[PATH_MAX];
-	ssize_t n;
+	int err;
 
 	if (*self)
 		return self;
-	n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-	if (n <= 0)
-		die(EXIT_OURS, "/proc/self/exe: %s; /proc is needed", strerror(errno));
-	self[n] = 0;
+	err = program_path(self);
+	if (err)
+		die(EXIT_OURS, "/proc/self/exe: %s; /proc is needed", strerror(-err));
 	*strrchr(self, '/') = 0;
 	return self;
 }
@@ -122,6 +121,7 @@ char *library_preload(const char *library)
 
 	while (list && (p = next_preload(&list, &n)))
 		if (n == strlen(library) && !strncmp(p, library, n))
-			return format("%s", before);
-	return before && *before ? format("%s:%s", before, library) : format("%s", library);
+			return format_text("%s", before);
+	return before && *before ? format_text("%s:%s", before, library)
+				 : format_text("%s", library);
 }

@@ -36,15 +36,15 @@ static char *entry_refusal(const char *entry, size_t bytes)
 	size_t n;
 
 	if (!equal || !is_name(entry, equal - entry))
-		return format("%.*s is not NIC=BACKUP[+BACKUP...]", (int)bytes, entry);
+		return format_text("%.*s is not NIC=BACKUP[+BACKUP...]", (int)bytes, entry);
 	for (b = equal + 1; b <= end; b += n + 1) {
 		n = strcspn(b, "+,");
 		if (!is_name(b, n))
-			return format("%.*s: a backup without a name", (int)bytes, entry);
+			return format_text("%.*s: a backup without a name", (int)bytes, entry);
 		if (n == (size_t)(equal - entry) && !strncmp(b, entry, n))
-			return format("%.*s is its own backup", (int)n, entry);
+			return format_text("%.*s is its own backup", (int)n, entry);
 		if (names(equal + 1, b - equal - 1, b, n))
-			return format("%.*s is named twice", (int)n, b);
+			return format_text("%.*s is named twice", (int)n, b);
 	}
 	return NULL;
 }
@@ -65,7 +65,7 @@ char *rails_refusal(const char *words)
 			return why;
 		for (const char *q = words; q < p; q += strcspn(q, ",") + 1)
 			if (!strncmp(q, p, strcspn(p, "=") + 1))
-				return format("%.*s has two lists", (int)strcspn(p, "="), p);
+				return format_text("%.*s has two lists", (int)strcspn(p, "="), p);
 		if (!p[n])
 			return NULL;
 	}

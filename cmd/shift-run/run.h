@@ -20,6 +20,7 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "common/cli.h"
 #include "kv/proto.h"
 
 /* Documented in shift-run(1). */
@@ -30,23 +31,6 @@ enum exit_status {
 	EXIT_NOT_EXECUTABLE = 126,
 	EXIT_NOT_FOUND = 127,
 };
-
-/* ---- shift-run.c --------------------------------------------------------------------------- */
-
-/* One line, "shift-run: ...", on standard error. */
-void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-_Noreturn void die(int status, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-
-/* The process ends when there is no memory. */
-void *need(void *p);
-
-/* The text lives as long as this program, which is not for long. */
-char *format(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-
-int64_t now_ms(void);
-
-/* A relative path means nothing to a program that changes its directory. As format(). */
-char *absolute(const char *path);
 
 /* ---- run_options.c ------------------------------------------------------------------------- */
 
@@ -59,9 +43,6 @@ struct options {
 
 /* Ends the process if they make no sense, and for --help and --version. */
 void options_parse(struct options *o, int argc, char **argv);
-
-/* "500ms", "10s", "2m", "1h", "10": seconds. -1: no time. */
-int64_t parse_ms(const char *s);
 
 /* ---- settings.c ---------------------------------------------------------------------------- */
 
@@ -116,7 +97,7 @@ bool find_own(char path[PATH_MAX], const char *name, const char *in_build_tree,
 /* Finds it, and sees in a child that it can be loaded. Ends the process if not. */
 const char *library_find(void);
 
-/* What LD_PRELOAD is to be: appended to, never overwritten. As of format(). */
+/* What LD_PRELOAD is to be: appended to, never overwritten. As of format_text(). */
 char *library_preload(const char *library);
 
 /* Is a libshift.so in LD_PRELOAD? */
@@ -124,7 +105,7 @@ bool library_is_active(void);
 
 /* ---- rails.c ------------------------------------------------------------------------------- */
 
-/* Of --rails: NULL: it is well-formed; else the reason, as of format(). */
+/* Of --rails: NULL: it is well-formed; else the reason, as of format_text(). */
 char *rails_refusal(const char *words);
 
 /* Ends the process if a device in it does not exist here; a word if there is nothing to go to. */

@@ -1,7 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-#include "config.h"
-
-#include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
@@ -66,26 +63,6 @@ static const struct option options[] = {
 	{0},
 };
 
-int64_t parse_ms(const char *s)
-{
-	char *end;
-	double n = isdigit((unsigned char)*s) ? strtod(s, &end) : -1;
-	double unit_ms = n < 0			      ? -1
-			 : !strcmp(end, "ms")	      ? 1
-			 : !*end || !strcmp(end, "s") ? 1000
-			 : !strcmp(end, "m")	      ? 60000
-			 : !strcmp(end, "h")	      ? 3600000
-						      : -1;
-
-	return n < 0 || unit_ms < 0 || n * unit_ms > INT_MAX ? -1 : (int64_t)(n * unit_ms);
-}
-
-static void print(const char *text)
-{
-	fputs(text, stdout);
-	exit(fflush(stdout) ? EXIT_OURS : EXIT_OK);
-}
-
 /* shift-kvd looks again, but it may run already. */
 static void check_key_file(const char *path)
 {
@@ -93,11 +70,7 @@ static void check_key_file(const char *path)
 
 	if (stat(path, &st))
 		die(EXIT_OURS, "%s: %s", path, strerror(errno));
-	if (st.st_uid && st.st_uid != geteuid())
-		die(EXIT_OURS, "%s belongs to another user (uid %u)", path, st.st_uid);
-	if (!S_ISREG(st.st_mode) || st.st_mode & 077)
-		die(EXIT_OURS, "%s is open to others (mode %04o); try: chmod 0600 %s", path,
-		    st.st_mode & 07777, path);
+	check_secret_file(path, &st, EXIT_OURS);
 }
 
 static void check_together(const struct options *o)
@@ -141,8 +114,8 @@ void options_parse(struct options *o, int argc, char **argv)
 		case 'c': o->check = true; break;
 		case 'n': o->dry_run = true; break;
 		case 'j': o->json = true; break;
-		case OPT_HELP: print(help); break;
-		case OPT_VERSION: print("shift-run " PACKAGE_VERSION "\n"); break;
+		case OPT_HELP: print_and_exit(help); break;
+		case OPT_VERSION: print_version(); break;
 		default: exit(EXIT_OURS);
 		}
 	}

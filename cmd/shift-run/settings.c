@@ -13,24 +13,24 @@ static char *convert_give_up(const char *words)
 	int64_t ms = parse_ms(words);
 
 	if (!strcmp(words, "never"))
-		return format("%s", words);
-	return ms > 0 ? format("%lld", (long long)ms) : NULL;
+		return format_text("%s", words);
+	return ms > 0 ? format_text("%lld", (long long)ms) : NULL;
 }
 
 static char *convert_file(const char *path)
 {
-	char *full = *path ? absolute(path) : NULL;
+	char *full = *path ? absolute_path(path) : NULL;
 
 	return full && strlen(full) <= FILE_MAX ? full : NULL;
 }
 
 static char *convert_rails(const char *words)
 {
-	char *why = strlen(words) > VALUE_MAX ? format("too long") : rails_refusal(words);
+	char *why = strlen(words) > VALUE_MAX ? format_text("too long") : rails_refusal(words);
 
 	if (why)
 		die(EXIT_OURS, "--rails %s: %s", words, why);
-	return format("%s", words);
+	return format_text("%s", words);
 }
 
 static bool is_ms(const char *value)

@@ -1,87 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* shift-run: puts libshift.so under a program, or says why that is not possible. */
-#include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cmd/shift-run/run.h"
-
-static void vsay(const char *fmt, va_list ap)
-{
-	char line[PATH_MAX + 1024];
-
-	vsnprintf(line, sizeof(line), fmt, ap);
-	fprintf(stderr, "shift-run: %s\n", line);
-}
-
-void say(const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsay(fmt, ap);
-	va_end(ap);
-}
-
-void die(int status, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsay(fmt, ap);
-	va_end(ap);
-	exit(status);
-}
-
-void *need(void *p)
-{
-	if (!p)
-		die(EXIT_OURS, "out of memory");
-	return p;
-}
-
-char *format(const char *fmt, ...)
-{
-	static struct kept {
-		struct kept *next;
-		char *text;
-	} * all;
-	struct kept *k = need(malloc(sizeof(*k)));
-	va_list ap;
-
-	va_start(ap, fmt);
-	if (vasprintf(&k->text, fmt, ap) < 0)
-		need(NULL);
-	va_end(ap);
-	k->next = all;
-	all = k;
-	return k->text;
-}
-
-int64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * (int64_t)1000 + t.tv_nsec / 1000000;
-}
-
-char *absolute(const char *path)
-{
-	char *dir, *full;
-
-	if (*path == '/')
-		return format("%s", path);
-	dir = getcwd(NULL, 0);
-	if (!dir)
-		die(EXIT_OURS, "the working directory: %s", strerror(errno));
-	full = format("%s/%s", dir, path);
-	free(dir);
-	return full;
-}
 
 enum { VARIABLES_MAX = SETTINGS + 6 };
 
@@ -92,17 +16,17 @@ static void list_variables(struct variable *v, const struct options *o, const st
 	const char *run_dir = getenv("SHIFT_RUN_DIR");
 
 	*v++ = (struct variable){"LD_PRELOAD", library_preload(library)};
-	*v++ = (struct variable){"SHIFT_JOB", format("%s", job)};
+	*v++ = (struct variable){"SHIFT_JOB", format_text("%s", job)};
 	if (run_dir && *run_dir)
-		*v++ = (struct variable){"SHIFT_RUN_DIR", format("%s", run_dir)};
+		*v++ = (struct variable){"SHIFT_RUN_DIR", format_text("%s", run_dir)};
 	if (m->kind != MEET_HERE) /* for a shift-run of the job on another host */
-		*v++ = (struct variable){"SHIFT_KV", format("%s", m->urls)};
+		*v++ = (struct variable){"SHIFT_KV", format_text("%s", m->urls)};
 	for (int s = 0; s < SETTINGS; s++)
 		if (setting_value(s))
 			*v++ = (struct variable){setting_variable(s),
-						 format("%s", setting_value(s))};
+						 format_text("%s", setting_value(s))};
 	if (o->report)
-		*v++ = (struct variable){"SHIFT_REPORT_DIR", format("%s", report_dir)};
+		*v++ = (struct variable){"SHIFT_REPORT_DIR", format_text("%s", report_dir)};
 	*v = (struct variable){0};
 }
 
@@ -181,10 +105,11 @@ int main(int argc, char **argv)
 	struct options o;
 	int status;
 
+	cli_begin("shift-run", EXIT_OURS);
 	wait_for_children();
 	argv[0] = "shift-run"; /* getopt's messages begin with this */
 	options_parse(&o, argc, argv);
-	if (run_dir && *run_dir && setenv("SHIFT_RUN_DIR", absolute(run_dir), 1))
+	if (run_dir && *run_dir && setenv("SHIFT_RUN_DIR", absolute_path(run_dir), 1))
 		die(EXIT_OURS, "out of memory");
 	status = target_check(o.command, &target);
 	if (o.check)

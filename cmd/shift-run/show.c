@@ -9,7 +9,7 @@
 
 static void print_json(cJSON *o)
 {
-	char *text = need(cJSON_Print(o));
+	char *text = check_alloc(cJSON_Print(o));
 
 	puts(text);
 	free(text);
@@ -26,7 +26,7 @@ static void add_words(cJSON *o, const char *name, char *const *words)
 
 static void add_split(cJSON *o, const char *name, const char *words, const char *separator)
 {
-	char *copy = need(strdup(words)), *save = NULL;
+	char *copy = check_alloc(strdup(words)), *save = NULL;
 	cJSON *list = cJSON_AddArrayToObject(o, name);
 
 	for (char *p = strtok_r(copy, separator, &save); p; p = strtok_r(NULL, separator, &save))
@@ -74,8 +74,8 @@ static const char *meeting_text(const struct meeting *m)
 	case MEET_HERE: return "a private etcd, for this host only";
 	case MEET_URLS: return m->urls;
 	case MEET_START:
-		return format("%s, %s", m->urls,
-			      m->is_host ? "etcd to be started here" : "etcd waited for");
+		return format_text("%s, %s", m->urls,
+				   m->is_host ? "etcd to be started here" : "etcd waited for");
 	}
 	return "";
 }
