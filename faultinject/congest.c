@@ -204,7 +204,7 @@ int congest_check(struct injection *in, struct problem *p)
 	char limit[48] = "as fast as they go";
 
 	if (!*in->t.rdma)
-		return problem(p, INJECT_REFUSED, "%s has no RDMA device", in->t.netdev);
+		return problem_set(p, INJECT_REFUSED, "%s has no RDMA device", in->t.netdev);
 	if (in->o.limit_bits)
 		snprintf(limit, sizeof(limit), "%g Mbit/s", (double)in->o.limit_bits / 1e6);
 	snprintf(in->detail, sizeof(in->detail), "RDMA datagrams to %s, %s",

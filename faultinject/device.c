@@ -41,8 +41,8 @@ static int pci_directory(const struct injection *in, char path[PATH_MAX], struct
 		for (; strrchr(path, '/') > path; *strrchr(path, '/') = 0)
 			if (on_pci(path))
 				return 0;
-	return problem(p, INJECT_REFUSED, "%s is no device on a PCI bus: %s is not possible",
-		       *t->rdma ? t->rdma : t->netdev, in->fault->name);
+	return problem_set(p, INJECT_REFUSED, "%s is no device on a PCI bus: %s is not possible",
+			   *t->rdma ? t->rdma : t->netdev, in->fault->name);
 }
 
 int write_text(const char *path, const char *text)
@@ -73,7 +73,7 @@ static int find_driver(const struct injection *in, struct driver *d, struct prob
 	snprintf(link, sizeof(link), "%s/driver", d->device);
 	if (realpath(link, d->path))
 		return 0;
-	return problem(p, INJECT_REFUSED, "%s has no driver", d->address);
+	return problem_set(p, INJECT_REFUSED, "%s has no driver", d->address);
 }
 
 /* The interface of another port, or of a virtual function's other end. */
@@ -121,11 +121,12 @@ int driver_check(struct injection *in, struct problem *p)
 	if (status)
 		return status;
 	if (has_other_netdev(in, d.device, other))
-		return problem(p, INJECT_REFUSED, "%s is %s too, which would be gone with it",
-			       d.address, other);
+		return problem_set(p, INJECT_REFUSED, "%s is %s too, which would be gone with it",
+				   d.address, other);
 	if (has_virtual_functions(d.device))
-		return problem(p, INJECT_REFUSED,
-			       "%s has virtual functions, which would be gone for good", d.address);
+		return problem_set(p, INJECT_REFUSED,
+				   "%s has virtual functions, which would be gone for good",
+				   d.address);
 	snprintf(in->detail, sizeof(in->detail), "%.32s without its driver", d.address);
 	return 0;
 }
@@ -160,7 +161,7 @@ int driver_begin(struct injection *in, struct problem *p)
 	if (status || dry_run(in, "write %s to %s/unbind", d.address, d.path))
 		return status;
 	err = tell_driver(d.path, "unbind", d.address);
-	return err ? problem(p, INJECT_FAILED, "%s/unbind: %s", d.path, strerror(-err)) : 0;
+	return err ? problem_set(p, INJECT_FAILED, "%s/unbind: %s", d.path, strerror(-err)) : 0;
 }
 
 int driver_undo(const cJSON *step, struct problem *p)
@@ -174,13 +175,13 @@ int driver_undo(const cJSON *step, struct problem *p)
 	snprintf(bound, sizeof(bound), "%s/%s", driver, address);
 	err = access(bound, F_OK) ? tell_driver(driver, "bind", address) : 0;
 	if (err)
-		return problem(p, INJECT_NOT_UNDONE, "%s/bind: %s", driver, strerror(-err));
+		return problem_set(p, INJECT_NOT_UNDONE, "%s/bind: %s", driver, strerror(-err));
 	for (int ms = 0; ms < COMES_BACK_MS && rtnl_link_by_name(netdev, &s); ms += STEP_MS)
 		journal_wait(STEP_MS);
 	/* Or what was on it would be taken for gone, and forgotten. */
 	if (rtnl_link_by_name(netdev, &s))
-		return problem(p, INJECT_NOT_UNDONE, "%s did not come back with its driver",
-			       netdev);
+		return problem_set(p, INJECT_NOT_UNDONE, "%s did not come back with its driver",
+				   netdev);
 	return 0;
 }
 
@@ -273,9 +274,9 @@ int pcie_check(struct injection *in, struct problem *p)
 	if (fd >= 0)
 		close(fd);
 	if (!capability)
-		return problem(p, INJECT_REFUSED,
-			       "%s: there is no PCI Express port above it that could be told",
-			       device);
+		return problem_set(p, INJECT_REFUSED,
+				   "%s: there is no PCI Express port above it that could be told",
+				   device);
 	snprintf(in->detail, sizeof(in->detail), "PCI Express link at 2.5 GT/s");
 	return 0;
 }
@@ -290,8 +291,9 @@ static int slow_down(const struct injection *in, const char *port, int fd, int c
 	speed = set_speed(fd, capability, (old & ~SPEED_MASK) | SPEED_2_5_GT);
 	if (speed == SPEED_2_5_GT)
 		return 0;
-	return problem(p, INJECT_FAILED, "%s: %s", port,
-		       speed < 0 ? "its link cannot be trained" : "its link does not slow down");
+	return problem_set(p, INJECT_FAILED, "%s: %s", port,
+			   speed < 0 ? "its link cannot be trained"
+				     : "its link does not slow down");
 }
 
 int pcie_begin(struct injection *in, struct problem *p)
@@ -309,7 +311,7 @@ int pcie_begin(struct injection *in, struct problem *p)
 	cJSON_AddNumberToObject(step, "link_control_2", old);
 	if (old < 0) {
 		cJSON_Delete(step);
-		status = problem(p, INJECT_FAILED, "%s: cannot be read", port);
+		status = problem_set(p, INJECT_FAILED, "%s: cannot be read", port);
 	} else {
 		status = journal_step(in, "pcie", step, p);
 	}
@@ -331,7 +333,7 @@ int pcie_undo(const cJSON *step, struct problem *p)
 			   : -EIO;
 	if (fd >= 0)
 		close(fd);
-	return speed < 0 ? problem(p, INJECT_NOT_UNDONE, "%s: its link cannot be trained", port)
+	return speed < 0 ? problem_set(p, INJECT_NOT_UNDONE, "%s: its link cannot be trained", port)
 			 : 0;
 }
 
@@ -370,6 +372,6 @@ int qp_error_begin(struct injection *in, struct problem *p)
 	done = stats_each(NULL, in->o.pid, ask_one, &o);
 	if (done)
 		return 0;
-	return problem(p, INJECT_NOT_FOUND, "%s",
-		       o.asked ? o.answer : "no protected process runs here");
+	return problem_set(p, INJECT_NOT_FOUND, "%s",
+			   o.asked ? o.answer : "no protected process runs here");
 }

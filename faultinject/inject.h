@@ -34,7 +34,7 @@ struct problem {
 };
 
 /* Keeps the first message. Returns status. */
-int problem(struct problem *p, int status, const char *fmt, ...)
+int problem_set(struct problem *p, int status, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
 /* --- what was asked for ---------------------------------------------------------------------- */
@@ -225,6 +225,9 @@ void journal_remove(const struct cJSON *j);
  * for, is no journal from now on, but ID.dropped; its path. 0 or a status. */
 int journal_drop(const char *id, char *path, size_t bytes, struct problem *p);
 
+/* --- json.c ---------------------------------------------------------------------------------- */
+
+/* A member of an object; "" or none if it is not there, or of another type. */
 const char *json_text(const struct cJSON *o, const char *key);
 double json_number(const struct cJSON *o, const char *key, double none);
 

@@ -16,20 +16,6 @@
 
 enum { PATH_BYTES = 256 };
 
-const char *json_text(const cJSON *o, const char *key)
-{
-	const char *s = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, key));
-
-	return s ? s : "";
-}
-
-double json_number(const cJSON *o, const char *key, double none)
-{
-	const cJSON *n = cJSON_GetObjectItemCaseSensitive(o, key);
-
-	return cJSON_IsNumber(n) ? n->valuedouble : none;
-}
-
 static int held = -1; /* this process's lock */
 
 static const char *dir(void)
@@ -43,10 +29,10 @@ static const char *dir(void)
 static int check_name(struct problem *p)
 {
 	if (*dir() != '/')
-		return problem(p, INJECT_BAD_USAGE, "SHIFT_INJECT_DIR=%.150s: not an absolute path",
-			       dir());
+		return problem_set(p, INJECT_BAD_USAGE,
+				   "SHIFT_INJECT_DIR=%.150s: not an absolute path", dir());
 	if (strlen(dir()) > 150)
-		return problem(p, INJECT_BAD_USAGE, "SHIFT_INJECT_DIR is too long");
+		return problem_set(p, INJECT_BAD_USAGE, "SHIFT_INJECT_DIR is too long");
 	return 0;
 }
 
@@ -58,7 +44,7 @@ static bool is_ours(struct problem *p)
 	if (!stat(dir(), &st) && S_ISDIR(st.st_mode) && st.st_uid == geteuid() &&
 	    !(st.st_mode & (S_IWGRP | S_IWOTH)))
 		return true;
-	problem(p, INJECT_NO_PERMISSION, "%s: not a directory of this user alone", dir());
+	problem_set(p, INJECT_NO_PERMISSION, "%s: not a directory of this user alone", dir());
 	return false;
 }
 
@@ -68,7 +54,8 @@ int journal_may_read(struct problem *p)
 		return p->status;
 	if (!access(dir(), R_OK | X_OK) || errno == ENOENT)
 		return 0;
-	return problem(p, INJECT_NO_PERMISSION, "%s: %s; run it as root", dir(), strerror(errno));
+	return problem_set(p, INJECT_NO_PERMISSION, "%s: %s; run it as root", dir(),
+			   strerror(errno));
 }
 
 const char *journal_dir(struct problem *p)
@@ -77,8 +64,8 @@ const char *journal_dir(struct problem *p)
 		return NULL;
 	if (!mkdir(dir(), 0700) || errno == EEXIST)
 		return is_ours(p) ? dir() : NULL;
-	problem(p, errno == EACCES || errno == EPERM ? INJECT_NO_PERMISSION : INJECT_FAILED,
-		"%s: %s: journals have to be there", dir(), strerror(errno));
+	problem_set(p, errno == EACCES || errno == EPERM ? INJECT_NO_PERMISSION : INJECT_FAILED,
+		    "%s: %s: journals have to be there", dir(), strerror(errno));
 	return NULL;
 }
 
@@ -93,8 +80,8 @@ int journal_lock(struct problem *p)
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	if (fd >= 0 && !flock(fd, LOCK_EX))
 		return held = fd;
-	problem(p, errno == EACCES ? INJECT_NO_PERMISSION : INJECT_FAILED, "%s: %s", path,
-		strerror(errno));
+	problem_set(p, errno == EACCES ? INJECT_NO_PERMISSION : INJECT_FAILED, "%s: %s", path,
+		    strerror(errno));
 	if (fd >= 0)
 		close(fd);
 	return -1;
@@ -161,7 +148,7 @@ int journal_write(struct injection *in, struct problem *p)
 	if (!err)
 		return 0;
 	unlink(next);
-	return problem(p, INJECT_FAILED, "%s: %s", path, strerror(-err));
+	return problem_set(p, INJECT_FAILED, "%s: %s", path, strerror(-err));
 }
 
 int journal_begin(struct injection *in, struct problem *p)
@@ -211,7 +198,7 @@ int journal_drop(const char *id, char *path, size_t bytes, struct problem *p)
 	snprintf(path, bytes, "%s/%.250s.dropped", dir(), id);
 	if (!rename(from, path) || errno == ENOENT)
 		return 0;
-	return problem(p, INJECT_FAILED, "%s: %s", from, strerror(errno));
+	return problem_set(p, INJECT_FAILED, "%s: %s", from, strerror(errno));
 }
 
 /* --- reading --------------------------------------------------------------------------------- */
@@ -271,9 +258,9 @@ cJSON *journal_find(const char *id, struct problem *p)
 		return j;
 	}
 	if (p)
-		problem(p, INJECT_NOT_UNDONE,
-			"%s: %s: what it undoes is not known; see to it, and remove it", path,
-			text ? "not a journal" : strerror(errno));
+		problem_set(p, INJECT_NOT_UNDONE,
+			    "%s: %s: what it undoes is not known; see to it, and remove it", path,
+			    text ? "not a journal" : strerror(errno));
 	free(text);
 	cJSON_Delete(j);
 	return NULL;

@@ -20,8 +20,8 @@ static int failed(const struct injection *in, int err, struct problem *p)
 {
 	if (!err)
 		return 0;
-	return problem(p, err == -EPERM ? INJECT_NO_PERMISSION : INJECT_FAILED, "%s: %s",
-		       in->t.netdev, rtnl_said(err));
+	return problem_set(p, err == -EPERM ? INJECT_NO_PERMISSION : INJECT_FAILED, "%s: %s",
+			   in->t.netdev, rtnl_said(err));
 }
 
 static int set_up(struct injection *in, bool up, struct problem *p)
@@ -82,13 +82,13 @@ static int check_protocols(const struct injection *in, struct problem *p)
 		if (rtnl_link_get(links.ifindex[i], &s) || s.mtu <= in->o.size)
 			continue;
 		if (in->o.size < IPV4_MTU_MIN)
-			status = problem(p, INJECT_REFUSED,
-					 "mtu %u: below %u IPv4 is taken off %s for good",
-					 in->o.size, IPV4_MTU_MIN, s.name);
+			status = problem_set(p, INJECT_REFUSED,
+					     "mtu %u: below %u IPv4 is taken off %s for good",
+					     in->o.size, IPV4_MTU_MIN, s.name);
 		else if (in->o.size < IPV6_MTU_MIN && has_ipv6(s.name))
-			status = problem(p, INJECT_REFUSED,
-					 "mtu %u: below %u IPv6 is taken off %s for good",
-					 in->o.size, IPV6_MTU_MIN, s.name);
+			status = problem_set(p, INJECT_REFUSED,
+					     "mtu %u: below %u IPv6 is taken off %s for good",
+					     in->o.size, IPV6_MTU_MIN, s.name);
 	}
 	return status;
 }
@@ -101,8 +101,8 @@ int mtu_check(struct injection *in, struct problem *p)
 	if (err)
 		return failed(in, err, p);
 	if (in->o.size < s.mtu_min || (s.mtu_max && in->o.size > s.mtu_max))
-		return problem(p, INJECT_BAD_USAGE, "mtu %u: %s takes %u to %u", in->o.size,
-			       in->t.netdev, s.mtu_min, s.mtu_max);
+		return problem_set(p, INJECT_BAD_USAGE, "mtu %u: %s takes %u to %u", in->o.size,
+				   in->t.netdev, s.mtu_min, s.mtu_max);
 	snprintf(in->detail, sizeof(in->detail), "MTU %u instead of %u", in->o.size, s.mtu);
 	return check_protocols(in, p);
 }
@@ -152,8 +152,8 @@ int addr_move_check(struct injection *in, struct problem *p)
 	if (!list)
 		return p->status;
 	if (!n)
-		return problem(p, INJECT_REFUSED, "%s has no address that could move",
-			       in->t.netdev);
+		return problem_set(p, INJECT_REFUSED, "%s has no address that could move",
+				   in->t.netdev);
 	snprintf(in->detail, sizeof(in->detail),
 		 "%d address%s away for %lld ms, back at another GID index", n, n == 1 ? "" : "es",
 		 (long long)(in->o.time_us / 1000));
@@ -247,5 +247,6 @@ int addr_move_finish(struct injection *in, struct problem *p)
 	replay(both, 0, n, rtnl_replay);
 	replay(both, n, 2 * n, rtnl_replay_delete);
 	/* The routes that went with them. */
-	return link_bring_back(step, &missing) ? problem(p, INJECT_FAILED, "%s", missing.text) : 0;
+	return link_bring_back(step, &missing) ? problem_set(p, INJECT_FAILED, "%s", missing.text)
+					       : 0;
 }

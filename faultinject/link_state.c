@@ -132,7 +132,7 @@ static int keep_states(const struct injection *in, cJSON *step, const struct lin
 		if (i)
 			cJSON_AddItemToArray(uppers, o);
 	}
-	return err ? problem(p, INJECT_FAILED, "%s: %s", in->t.netdev, rtnl_said(err)) : 0;
+	return err ? problem_set(p, INJECT_FAILED, "%s: %s", in->t.netdev, rtnl_said(err)) : 0;
 }
 
 static int keep_belongings(const struct injection *in, cJSON *step, const struct link_set *links,
@@ -143,14 +143,15 @@ static int keep_belongings(const struct injection *in, cJSON *step, const struct
 	cJSON *belongings = kept_belongings(links, &has_nexthops, &err);
 
 	if (!belongings)
-		return problem(p, INJECT_FAILED, "%s: its addresses and routes cannot be read: %s",
-			       in->t.netdev, rtnl_said(err));
+		return problem_set(p, INJECT_FAILED,
+				   "%s: its addresses and routes cannot be read: %s", in->t.netdev,
+				   rtnl_said(err));
 	cJSON_AddItemToObject(step, "belongings", belongings);
 	if (!has_nexthops)
 		return 0;
-	return problem(p, INJECT_REFUSED,
-		       "%s has nexthop objects (ip nexthop), which would not come back",
-		       in->t.netdev);
+	return problem_set(p, INJECT_REFUSED,
+			   "%s has nexthop objects (ip nexthop), which would not come back",
+			   in->t.netdev);
 }
 
 static int find_links(const struct injection *in, enum keep what, struct link_set *links,
@@ -160,7 +161,7 @@ static int find_links(const struct injection *in, enum keep what, struct link_se
 
 	if (status || what != KEEP_FOR_RETURN || !target_has_upper(&in->t))
 		return status;
-	return problem(
+	return problem_set(
 		p, INJECT_REFUSED,
 		"%s is part of another interface, or carries one, which would be gone for good",
 		in->t.netdev);
@@ -231,8 +232,8 @@ static int restore_uppers(const cJSON *step, struct problem *p)
 		int err = restore_state(upper, (unsigned int)json_number(upper, "ifindex", 0));
 
 		if (err && err != -ENODEV)
-			status = problem(p, INJECT_NOT_UNDONE, "%s: %s", json_text(upper, "netdev"),
-					 rtnl_said(err));
+			status = problem_set(p, INJECT_NOT_UNDONE, "%s: %s",
+					     json_text(upper, "netdev"), rtnl_said(err));
 	}
 	return status;
 }
@@ -260,8 +261,8 @@ static int bring_back_one(const cJSON *step, unsigned int ifindex, struct nlmsgh
 	err = rtnl_replay(h);
 	if (!err || is_anothers(h, err))
 		return 0;
-	return problem(p, INJECT_NOT_UNDONE, "%s: %s did not come back: %s",
-		       json_text(step, "netdev"), noun(h->nlmsg_type), rtnl_said(err));
+	return problem_set(p, INJECT_NOT_UNDONE, "%s: %s did not come back: %s",
+			   json_text(step, "netdev"), noun(h->nlmsg_type), rtnl_said(err));
 }
 
 /* A route may need another one that stands behind it: so those that fail are tried again. */
@@ -302,8 +303,8 @@ int link_restore(const cJSON *step, struct problem *p)
 	if (err == -ENODEV)
 		return 0;
 	if (err)
-		return problem(p, INJECT_NOT_UNDONE, "%s: %s", json_text(step, "netdev"),
-			       rtnl_said(err));
+		return problem_set(p, INJECT_NOT_UNDONE, "%s: %s", json_text(step, "netdev"),
+				   rtnl_said(err));
 	/* What stood in for an address goes before the address comes back: it has taken its place
 	 * among the GIDs. */
 	cJSON_ArrayForEach (item, cJSON_GetObjectItem(step, "remove")) {

@@ -136,10 +136,10 @@ static int find_netdev(struct target *t, const char *name, struct problem *p)
 	int err = rtnl_link_by_name(name, &s);
 
 	if (err == -ENODEV || err == -EINVAL || err == -ERANGE)
-		return problem(p, INJECT_NOT_FOUND,
-			       "%s: neither an RDMA device nor a network interface", name);
+		return problem_set(p, INJECT_NOT_FOUND,
+				   "%s: neither an RDMA device nor a network interface", name);
 	if (err)
-		return problem(p, INJECT_FAILED, "%s: %s", name, rtnl_said(err));
+		return problem_set(p, INJECT_FAILED, "%s: %s", name, rtnl_said(err));
 	memcpy(t->netdev, s.name, sizeof(t->netdev));
 	t->ifindex = s.ifindex;
 	t->is_ethernet = s.arp_type == ARPHRD_ETHER;
@@ -156,8 +156,8 @@ static int split_port(const struct inject_options *o, char name[64], unsigned in
 
 	*port = 1;
 	if (!n || n >= 64 || memchr(o->nic, '/', n) || o->nic[0] == '.')
-		return problem(p, INJECT_NOT_FOUND,
-			       "%s: neither an RDMA device nor a network interface", o->nic);
+		return problem_set(p, INJECT_NOT_FOUND,
+				   "%s: neither an RDMA device nor a network interface", o->nic);
 	memcpy(name, o->nic, n);
 	name[n] = 0;
 	if (!colon)
@@ -165,7 +165,7 @@ static int split_port(const struct inject_options *o, char name[64], unsigned in
 	*port = (unsigned int)strtoul(colon + 1, &end, 10);
 	if (*port && *port <= PORTS_MAX && !*end)
 		return 0;
-	return problem(p, INJECT_BAD_USAGE, "--nic %s: %s is no port", o->nic, colon + 1);
+	return problem_set(p, INJECT_BAD_USAGE, "--nic %s: %s is no port", o->nic, colon + 1);
 }
 
 int target_find(const struct inject_options *o, struct target *t, struct problem *p)
@@ -181,7 +181,7 @@ int target_find(const struct inject_options *o, struct target *t, struct problem
 		strcpy(t->rdma, name);
 		t->port = port;
 		if (!netdev_of(name, port, netdev))
-			return problem(
+			return problem_set(
 				p, INJECT_NOT_FOUND,
 				"%s: port %u has no network interface: not RoCE, or no such port",
 				name, port);
@@ -294,9 +294,9 @@ int target_links(const struct target *t, bool masters, struct link_set *links, s
 	if (fits && links->count && links->ifindex[0] == t->ifindex)
 		return 0;
 	if (fits)
-		return problem(p, INJECT_NOT_FOUND, "%s is gone", t->netdev);
-	return problem(p, INJECT_REFUSED, "%s carries more than %d other interfaces", t->netdev,
-		       LINKS_MAX - 1);
+		return problem_set(p, INJECT_NOT_FOUND, "%s is gone", t->netdev);
+	return problem_set(p, INJECT_REFUSED, "%s carries more than %d other interfaces", t->netdev,
+			   LINKS_MAX - 1);
 }
 
 static bool is_other(const char *netdev, void *arg)
@@ -440,12 +440,12 @@ int target_is_safe(const struct target *t, struct problem *p)
 	struct session s;
 
 	if (carries(t->netdev, UPPERS_DEPTH, has_default_route, NULL))
-		return problem(p, INJECT_REFUSED,
-			       "%s carries this host's default route; --yes-i-mean-it if so",
-			       t->netdev);
+		return problem_set(p, INJECT_REFUSED,
+				   "%s carries this host's default route; --yes-i-mean-it if so",
+				   t->netdev);
 	if (find_session(&s) && carries_session(t->netdev, &s))
-		return problem(p, INJECT_REFUSED,
-			       "%s carries this ssh session (%s); --yes-i-mean-it if so", t->netdev,
-			       s.client);
+		return problem_set(p, INJECT_REFUSED,
+				   "%s carries this ssh session (%s); --yes-i-mean-it if so",
+				   t->netdev, s.client);
 	return 0;
 }

@@ -61,11 +61,11 @@ int packet_check(struct injection *in, struct problem *p)
 	char which[64] = "packets", qpn[32] = "", peer[80] = "";
 
 	if (!in->t.is_ethernet)
-		return problem(p, INJECT_REFUSED, "%s is no Ethernet interface", in->t.netdev);
+		return problem_set(p, INJECT_REFUSED, "%s is no Ethernet interface", in->t.netdev);
 	if (!burst_is_possible(r.rate, r.burst))
-		return problem(p, INJECT_BAD_USAGE,
-			       "--rate %g%% is not possible in bursts of %g packets", 100 * r.rate,
-			       r.burst);
+		return problem_set(p, INJECT_BAD_USAGE,
+				   "--rate %g%% is not possible in bursts of %g packets",
+				   100 * r.rate, r.burst);
 	if (r.larger)
 		snprintf(which, sizeof(which), "IP packets of more than %u bytes", r.larger);
 	else if (r.answers)
@@ -91,13 +91,14 @@ int packet_check(struct injection *in, struct problem *p)
 static int failed(const struct injection *in, const char *what, int err, struct problem *p)
 {
 	if (err == -EPERM || err == -EACCES)
-		return problem(p, INJECT_NO_PERMISSION,
-			       "%s: %s: not permitted; CAP_NET_ADMIN and CAP_BPF are needed (root)",
-			       in->t.netdev, what);
-	return problem(p, INJECT_FAILED, "%s: %s: %s%s", in->t.netdev, what, rtnl_said(err),
-		       err == -EOPNOTSUPP || err == -ENOENT || err == -ENOSYS
-			       ? "; has this kernel sch_ingress, cls_bpf and bpf()?"
-			       : "");
+		return problem_set(
+			p, INJECT_NO_PERMISSION,
+			"%s: %s: not permitted; CAP_NET_ADMIN and CAP_BPF are needed (root)",
+			in->t.netdev, what);
+	return problem_set(p, INJECT_FAILED, "%s: %s: %s%s", in->t.netdev, what, rtnl_said(err),
+			   err == -EOPNOTSUPP || err == -ENOENT || err == -ENOSYS
+				   ? "; has this kernel sch_ingress, cls_bpf and bpf()?"
+				   : "");
 }
 
 /* --- the place for filters ------------------------------------------------------------------- */
@@ -162,9 +163,9 @@ static int make_place(struct injection *in, struct problem *p)
 	int status, err;
 
 	if (place == PLACE_TAKEN)
-		return problem(p, INJECT_REFUSED,
-			       "%s has an ingress qdisc of somebody's, which is left alone",
-			       in->t.netdev);
+		return problem_set(p, INJECT_REFUSED,
+				   "%s has an ingress qdisc of somebody's, which is left alone",
+				   in->t.netdev);
 	if (place == PLACE_OF_USER)
 		return 0;
 	status = journal_step(in, "clsact", netdev_step(in), p);

@@ -21,12 +21,12 @@ static int find_process(struct injection *in, uint64_t *began, struct problem *p
 {
 	*began = process_began(in->o.pid);
 	if (!*began)
-		return problem(p, INJECT_NOT_FOUND, "--pid %d: no such process", in->o.pid);
+		return problem_set(p, INJECT_NOT_FOUND, "--pid %d: no such process", in->o.pid);
 	if (in->o.pid == 1 || in->o.pid == getpid())
-		return problem(p, INJECT_REFUSED, "--pid %d: not that one", in->o.pid);
+		return problem_set(p, INJECT_REFUSED, "--pid %d: not that one", in->o.pid);
 	if (!kill(in->o.pid, 0))
 		return 0;
-	return problem(p, INJECT_NO_PERMISSION, "--pid %d: %s", in->o.pid, strerror(errno));
+	return problem_set(p, INJECT_NO_PERMISSION, "--pid %d: %s", in->o.pid, strerror(errno));
 }
 
 static cJSON *signal_step(pid_t pid, uint64_t began, int sig)
@@ -69,7 +69,7 @@ int sigstop_begin(struct injection *in, struct problem *p)
 	int status = find_process(in, &began, p);
 
 	if (!status && is_stopped(in->o.pid))
-		status = problem(p, INJECT_REFUSED, "process %d is stopped already", in->o.pid);
+		status = problem_set(p, INJECT_REFUSED, "process %d is stopped already", in->o.pid);
 
 	if (!status)
 		status = journal_step(in, "signal", signal_step(in->o.pid, began, SIGCONT), p);
@@ -77,7 +77,7 @@ int sigstop_begin(struct injection *in, struct problem *p)
 		return status;
 	if (!kill(in->o.pid, SIGSTOP))
 		return 0;
-	return problem(p, INJECT_FAILED, "process %d: %s", in->o.pid, strerror(errno));
+	return problem_set(p, INJECT_FAILED, "process %d: %s", in->o.pid, strerror(errno));
 }
 
 /* --- children -------------------------------------------------------------------------------- */
@@ -89,7 +89,7 @@ int child_start(struct injection *in, void (*work)(void *arg), void *arg, struct
 	fflush(NULL);
 	pid = fork();
 	if (pid < 0)
-		return problem(p, INJECT_FAILED, "fork: %s", strerror(errno));
+		return problem_set(p, INJECT_FAILED, "fork: %s", strerror(errno));
 	if (!pid) {
 		sigset_t none;
 
@@ -199,8 +199,8 @@ static int find_groups(struct injection *in, struct groups *g, struct problem *p
 	char root[256], group[256], parent[PATH_BYTES], path[PATH_BYTES + 32];
 
 	if (!cgroup_of(in->o.pid, root, group))
-		return problem(p, INJECT_REFUSED,
-			       "cpu-throttle needs cgroup v2, which is not mounted here");
+		return problem_set(p, INJECT_REFUSED,
+				   "cpu-throttle needs cgroup v2, which is not mounted here");
 	snprintf(g->from, sizeof(g->from), "%s%s", root, strcmp(group, "/") ? group : "");
 	strcpy(parent, g->from);
 	if (strcmp(group, "/"))
@@ -208,8 +208,8 @@ static int find_groups(struct injection *in, struct groups *g, struct problem *p
 	snprintf(g->to, sizeof(g->to), "%.500s/%.63s", parent, in->id);
 	snprintf(path, sizeof(path), "%s/cgroup.controllers", parent);
 	if (!has_word(path, "cpu"))
-		return problem(p, INJECT_REFUSED, "%s: the cpu controller is not to be had there",
-			       parent);
+		return problem_set(p, INJECT_REFUSED,
+				   "%s: the cpu controller is not to be had there", parent);
 	snprintf(g->control, sizeof(g->control), "%s/cgroup.subtree_control", parent);
 	g->was_controlled = has_word(g->control, "cpu") && !throttles(g->control);
 	return 0;
@@ -272,7 +272,7 @@ int throttle_begin(struct injection *in, struct problem *p)
 			      (long)(in->o.share * PERIOD_US), PERIOD_US, in->o.pid))
 		return status;
 	err = throttle(in, &g);
-	return err ? problem(p, INJECT_FAILED, "%s: %s", g.to, strerror(-err)) : 0;
+	return err ? problem_set(p, INJECT_FAILED, "%s: %s", g.to, strerror(-err)) : 0;
 }
 
 /* Whatever is in there goes back, also children that the process has had since. */
@@ -299,9 +299,9 @@ int throttle_undo(const cJSON *step, struct problem *p)
 
 	empty_group(to, json_text(step, "from"));
 	if (rmdir(to) && errno != ENOENT)
-		return problem(p, INJECT_NOT_UNDONE, "%s: %s", to, strerror(errno));
+		return problem_set(p, INJECT_NOT_UNDONE, "%s: %s", to, strerror(errno));
 	/* The last one switches the controller off again. */
 	if (*control && throttles(control) <= 1 && write_text(control, "-cpu"))
-		return problem(p, INJECT_NOT_UNDONE, "%s: %s", control, strerror(errno));
+		return problem_set(p, INJECT_NOT_UNDONE, "%s: %s", control, strerror(errno));
 	return 0;
 }

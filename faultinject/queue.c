@@ -38,21 +38,22 @@ static int refuse_qdisc_of_user(const struct injection *in, struct problem *p)
 	for (int i = 0; i < n; i++) {
 		if (list[i].parent != TC_H_ROOT || !list[i].handle)
 			continue;
-		return problem(p, INJECT_REFUSED,
-			       "%s has a root qdisc of somebody's (%s %x:), which is left alone",
-			       in->t.netdev, list[i].kind, list[i].handle >> 16);
+		return problem_set(
+			p, INJECT_REFUSED,
+			"%s has a root qdisc of somebody's (%s %x:), which is left alone",
+			in->t.netdev, list[i].kind, list[i].handle >> 16);
 	}
-	return n < 0 ? problem(p, INJECT_FAILED, "%s: %s", in->t.netdev, rtnl_said(n)) : 0;
+	return n < 0 ? problem_set(p, INJECT_FAILED, "%s: %s", in->t.netdev, rtnl_said(n)) : 0;
 }
 
 static int failed(const struct injection *in, const char *what, int err, struct problem *p)
 {
 	if (err == -EPERM || err == -EACCES)
-		return problem(p, INJECT_NO_PERMISSION,
-			       "%s: %s: not permitted; CAP_NET_ADMIN is needed (root)",
-			       in->t.netdev, what);
-	return problem(p, INJECT_FAILED, "%s: qdisc %s: %s%s", in->t.netdev, what, rtnl_said(err),
-		       err == -ENOENT ? "; this kernel does not have it" : "");
+		return problem_set(p, INJECT_NO_PERMISSION,
+				   "%s: %s: not permitted; CAP_NET_ADMIN is needed (root)",
+				   in->t.netdev, what);
+	return problem_set(p, INJECT_FAILED, "%s: qdisc %s: %s%s", in->t.netdev, what,
+			   rtnl_said(err), err == -ENOENT ? "; this kernel does not have it" : "");
 }
 
 int queue_check(struct injection *in, struct problem *p)
@@ -61,7 +62,7 @@ int queue_check(struct injection *in, struct problem *p)
 	char jitter[48] = "";
 
 	if (o->time_jitter_us > o->time_us)
-		return problem(p, INJECT_BAD_USAGE, "--jitter is more than --time");
+		return problem_set(p, INJECT_BAD_USAGE, "--jitter is more than --time");
 	if (o->time_jitter_us)
 		snprintf(jitter, sizeof(jitter), " +- %g ms", (double)o->time_jitter_us / 1000);
 	if (is(in, "delay"))

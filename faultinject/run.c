@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,33 +30,6 @@ struct run {
 	uint64_t periods;
 	bool on, is_said; /* is_said: that it has begun */
 };
-
-int problem(struct problem *p, int status, const char *fmt, ...)
-{
-	va_list ap;
-
-	if (p->status)
-		return status;
-	p->status = status;
-	va_start(ap, fmt);
-	vsnprintf(p->text, sizeof(p->text), fmt, ap);
-	va_end(ap);
-	return status;
-}
-
-bool dry_run(const struct injection *in, const char *fmt, ...)
-{
-	va_list ap;
-
-	if (!in->o.dry_run)
-		return false;
-	fputs("would: ", stdout);
-	va_start(ap, fmt);
-	vprintf(fmt, ap);
-	va_end(ap);
-	putchar('\n');
-	return true;
-}
 
 double inject_random(struct injection *in)
 {
@@ -91,8 +63,7 @@ static bool may_administer(void)
 	return caps >> CAP_NET_ADMIN_BIT & 1;
 }
 
-/* The names of the faults for which that holds. */
-/* What does not need the kernel to see packets. */
+/* The names of the faults of NICs that do not need the kernel to see packets. */
 static void names(char *text, size_t bytes)
 {
 	*text = 0;
@@ -109,7 +80,7 @@ static int check_kind(const struct injection *in, struct problem *p)
 
 	if (in->fault->wire && t->bypasses) {
 		names(others, sizeof(others));
-		return problem(
+		return problem_set(
 			p, INJECT_REFUSED,
 			"RoCE packets of %s never meet the kernel, where %s acts; what works: %s",
 			t->rdma, in->fault->name, others);
@@ -127,8 +98,9 @@ static int check(struct injection *in, struct problem *p)
 	if (!status && has_nic && !in->o.sure && (in->fault->resource || in->fault->wire))
 		status = target_is_safe(&in->t, p);
 	if (!status && has_nic && !in->o.dry_run && !may_administer())
-		status = problem(p, INJECT_NO_PERMISSION,
-				 "%s: CAP_NET_ADMIN is needed; run it as root", in->fault->name);
+		status = problem_set(p, INJECT_NO_PERMISSION,
+				     "%s: CAP_NET_ADMIN is needed; run it as root",
+				     in->fault->name);
 	if (!status && in->fault->check)
 		status = in->fault->check(in, p);
 	return status;
@@ -165,12 +137,13 @@ static int check_overlap(const struct injection *in, struct problem *p)
 {
 	cJSON *list[JOURNALS_MAX];
 	unsigned int n = journal_list(list, JOURNALS_MAX, NULL);
-	int status = n < JOURNALS_MAX ? 0
-				      : problem(p, INJECT_REFUSED, "too many faults are active");
+	int status = n < JOURNALS_MAX
+			     ? 0
+			     : problem_set(p, INJECT_REFUSED, "too many faults are active");
 
 	for (unsigned int i = 0; i < n; i++) {
 		if (!status && overlaps(in, list[i]))
-			status = problem(
+			status = problem_set(
 				p, INJECT_REFUSED,
 				"%s is active there, and excludes %s; see shift-inject list",
 				json_text(list[i], "id"), in->fault->name);
@@ -309,7 +282,7 @@ static enum ending child_ended(struct run *r, struct problem *p)
 	while ((pid = waitpid(-1, NULL, WNOHANG)) > 0) {
 		if (pid == r->guard)
 			continue;
-		problem(p, INJECT_FAILED, "%s: a process of it has ended", r->in.id);
+		problem_set(p, INJECT_FAILED, "%s: a process of it has ended", r->in.id);
 		why = BY_ERROR;
 	}
 	return why;
@@ -461,7 +434,7 @@ static int begin(struct run *r, struct problem *p)
 	/* Before the lock, which it must not share. */
 	r->guard_fd = guard_start(in, &r->guard);
 	if (r->guard_fd < 0)
-		return problem(p, INJECT_FAILED, "no guard process: %s", strerror(errno));
+		return problem_set(p, INJECT_FAILED, "no guard process: %s", strerror(errno));
 	lock = journal_lock(p);
 	status = lock < 0 ? p->status : undo_abandoned(p);
 	if (!status)

@@ -117,7 +117,8 @@ static int wrong(const struct reader *r, const char *list, int index, const char
 	} else {
 		snprintf(field, sizeof(field), "%.100s", list ? list : "the whole");
 	}
-	return problem(r->p, INJECT_BAD_USAGE, "%d: %s: %s", json_line(r->text, path), field, what);
+	return problem_set(r->p, INJECT_BAD_USAGE, "%d: %s: %s", json_line(r->text, path), field,
+			   what);
 }
 
 /* --- values ---------------------------------------------------------------------------------- */
@@ -426,7 +427,7 @@ int scenario_parse(const char *text, size_t bytes, struct scenario *s, struct pr
 
 	memset(s, 0, sizeof(*s));
 	if (bytes > SCENARIO_BYTES_MAX)
-		return problem(p, INJECT_BAD_USAGE, "1: too large");
+		return problem_set(p, INJECT_BAD_USAGE, "1: too large");
 	copy = malloc(bytes + 1);
 	if (!copy)
 		abort();
@@ -435,8 +436,8 @@ int scenario_parse(const char *text, size_t bytes, struct scenario *s, struct pr
 	r.text = copy;
 	o = cJSON_ParseWithOpts(copy, &end, true);
 	if (!o)
-		status = problem(p, INJECT_BAD_USAGE, "%d: not JSON",
-				 line_of(copy, end ? end : copy));
+		status = problem_set(p, INJECT_BAD_USAGE, "%d: not JSON",
+				     line_of(copy, end ? end : copy));
 	else
 		status = take_all(&r, o);
 	cJSON_Delete(o);

@@ -25,8 +25,8 @@ static int result(const cJSON *step, int err, struct problem *p)
 {
 	if (!err || err == -ENODEV)
 		return 0;
-	return problem(p, INJECT_NOT_UNDONE, "%s: %s: %s", json_text(step, "netdev"),
-		       json_text(step, "kind"), rtnl_said(err));
+	return problem_set(p, INJECT_NOT_UNDONE, "%s: %s: %s", json_text(step, "netdev"),
+			   json_text(step, "kind"), rtnl_said(err));
 }
 
 static int undo_filter(const cJSON *step, struct problem *p)
@@ -75,7 +75,7 @@ static int undo_signal(const cJSON *step, struct problem *p)
 
 	if (!pid || !kill(pid, sig) || errno == ESRCH)
 		return 0;
-	return problem(p, INJECT_NOT_UNDONE, "process %d: %s", pid, strerror(errno));
+	return problem_set(p, INJECT_NOT_UNDONE, "process %d: %s", pid, strerror(errno));
 }
 
 static const struct {
@@ -94,8 +94,8 @@ static int undo_step(const cJSON *step, struct problem *p)
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
 		if (!strcmp(kinds[i].kind, kind))
 			return kinds[i].undo(step, p);
-	return problem(p, INJECT_NOT_UNDONE, "the journal has a step \"%s\" that is not known here",
-		       kind);
+	return problem_set(p, INJECT_NOT_UNDONE,
+			   "the journal has a step \"%s\" that is not known here", kind);
 }
 
 /* A netdev's number means another one in another namespace. Processes are the same everywhere. */
@@ -110,12 +110,13 @@ static int say_where(const cJSON *j, struct problem *p)
 	char path[200];
 
 	if (journal_netns_find(j, path, sizeof(path)))
-		return problem(p, INJECT_NOT_UNDONE,
-			       "%s is in another network namespace; undo it there: "
-			       "nsenter --net=%s shift-inject undo %s",
-			       id, path, id);
-	return problem(p, INJECT_NOT_UNDONE,
-		       "%s: its network namespace is gone; shift-inject undo %s drops it", id, id);
+		return problem_set(p, INJECT_NOT_UNDONE,
+				   "%s is in another network namespace; undo it there: "
+				   "nsenter --net=%s shift-inject undo %s",
+				   id, path, id);
+	return problem_set(p, INJECT_NOT_UNDONE,
+			   "%s: its network namespace is gone; shift-inject undo %s drops it", id,
+			   id);
 }
 
 /* One that fails keeps the journal, and no other from being undone. */

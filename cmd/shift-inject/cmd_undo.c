@@ -146,8 +146,8 @@ static int check_ids(const struct wanted *w, cJSON *const *list, unsigned int n)
 		if (is_listed(id, list, n))
 			continue;
 		cJSON_Delete(journal_find(id, &p));
-		problem(&p, INJECT_NOT_FOUND,
-			"undo: no fault %.100s is active; see shift-inject list", id);
+		problem_set(&p, INJECT_NOT_FOUND,
+			    "undo: no fault %.100s is active; see shift-inject list", id);
 		say("%s", p.text);
 		if (p.status == INJECT_NOT_UNDONE && w->drop)
 			give_up(id);
