@@ -243,6 +243,9 @@ void run_directory(char dir[PATH_MAX], const char *job);
 /* From here on a detached process; the caller's ends with 0. */
 void run_detach(struct run *r);
 
+/* Both halves of a lock: opens and takes it if it still has the name; -1: it is taken, or gone. */
+int lock_file(const char *path, int operation, int flags);
+
 /* From here on messages go to syslog: there is no standard error any more. */
 void messages_to_syslog(void);
 

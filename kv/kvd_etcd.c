@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-#include <cjson/cJSON.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
 #include <netdb.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,114 +15,9 @@
 #include "kv/kvd_etcd.h"
 
 enum {
-	OTHER_MS = 20000,  /* for a guard that is just starting its etcd, or ending it */
-	TAKEN_MS = 10000,  /* for what has the port to answer: an etcd that starts takes a while */
-	NONSENSE_MS = 500, /* but if it answers something else */
-	JOIN_S = 10,
+	OTHER_MS = 20000, /* for a guard that is just starting its etcd, or ending it */
+	TAKEN_MS = 10000, /* for what has the port to answer: an etcd that starts takes a while */
 };
-
-/* ---- questions to etcd --------------------------------------------------------------------- */
-
-struct question {
-	bool done, is_etcd, is_other;
-	int presences;
-};
-
-static void on_leases(void *arg, const cJSON *reply, int code, const char *text)
-{
-	struct question *q = arg;
-	const cJSON *lease;
-
-	q->done = true;
-	q->is_other = code == ETCD_NO_ANSWER && strstr(text, ETCD_NO_JSON);
-	/* One with users and passwords, or whose certificate is asked for, is one all the same. */
-	q->is_etcd = code > 0 ||
-		     cJSON_GetObjectItem(cJSON_GetObjectItem(reply, "header"), "cluster_id");
-	cJSON_ArrayForEach (lease, cJSON_GetObjectItem(reply, "leases"))
-		q->presences += etcd_is_presence_lease(etcd_int(lease, "ID"));
-}
-
-static void on_joined(void *arg, const cJSON *reply, int code, const char *text)
-{
-	(void)arg;
-	(void)reply;
-	(void)code;
-	(void)text;
-}
-
-struct member {
-	const char *name;
-	bool done, is_it;
-};
-
-static void on_members(void *arg, const cJSON *reply, int code, const char *text)
-{
-	struct member *m = arg;
-	const cJSON *list = cJSON_GetObjectItem(reply, "members");
-	const char *name = cJSON_GetStringValue(
-		cJSON_GetObjectItem(cJSON_GetArrayItem(list, 0), "name"));
-
-	(void)code;
-	(void)text;
-	m->done = true;
-	m->is_it = name && !strcmp(name, m->name);
-}
-
-static struct question ask(const char *url, bool join, int timeout_ms)
-{
-	struct etcd_options o = {.endpoint = {url}, .endpoints = 1, .timeout_ms = timeout_ms};
-	struct etcd *e = check_alloc(etcd_new(&o));
-	struct question q = {0};
-	cJSON *body;
-
-	if (join) {
-		body = cJSON_CreateObject();
-		etcd_add_int(body, "TTL", JOIN_S);
-		etcd_add_int(body, "ID", etcd_presence_lease());
-		etcd_post(e, "/v3/lease/grant", body, on_joined, NULL);
-	}
-	etcd_post(e, "/v3/lease/leases", cJSON_CreateObject(), on_leases, &q);
-	while (!q.done)
-		etcd_wait(e, NULL, 0, timeout_ms);
-	etcd_free(e);
-	return q;
-}
-
-bool etcd_answers(const char *url, int timeout_ms)
-{
-	int64_t begun = now_ms();
-
-	for (;;) {
-		struct question q = ask(url, false, 1000);
-		int64_t waited = now_ms() - begun;
-
-		if (q.is_etcd)
-			return true;
-		if (waited >= timeout_ms || (q.is_other && waited >= NONSENSE_MS))
-			return false;
-		poll(NULL, 0, 50);
-	}
-}
-
-bool etcd_is(const char *url, const char *name, int timeout_ms)
-{
-	struct etcd_options o = {.endpoint = {url}, .endpoints = 1, .timeout_ms = timeout_ms};
-	struct etcd *e = check_alloc(etcd_new(&o));
-	struct member m = {.name = name};
-
-	etcd_post(e, "/v3/cluster/member/list", cJSON_CreateObject(), on_members, &m);
-	while (!m.done)
-		etcd_wait(e, NULL, 0, timeout_ms);
-	etcd_free(e);
-	return m.is_it;
-}
-
-int etcd_presences(const char *url, bool join, int timeout_ms)
-{
-	struct question q = ask(url, join, timeout_ms);
-
-	return q.is_etcd ? q.presences : -1;
-}
 
 /* ---- the options --------------------------------------------------------------------------- */
 
@@ -139,73 +31,6 @@ static const char help[] =
 	"  -a, --advertise URL   how others reach it; default: http://ADDRESS:PORT\n"
 	"  -g, --grace TIME      so long after the last shift-kvd; default: 10s\n"
 	"      --help\n";
-
-/* "1.2.3.4", "1.2.3.4:5", "[::1]", "[::1]:5"; only numbers. Without a port: a free one. To be
- * freed. */
-static struct addrinfo *parse_listen(const char *words)
-{
-	struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE,
-				 .ai_socktype = SOCK_STREAM};
-	int bracket = *words == '[';
-	size_t n = strcspn(words, bracket ? "]" : ":");
-	const char *rest = words + n + (words[n] == ']');
-	struct addrinfo *a = NULL;
-	char address[64];
-
-	snprintf(address, sizeof(address), "%.*s", (int)n - bracket, words + bracket);
-	if ((*rest && *rest != ':') || getaddrinfo(address, *rest ? rest + 1 : "0", &hints, &a))
-		die(EXIT_BAD_USAGE, "--listen %s: not ADDRESS[:PORT], in numbers", words);
-	return a;
-}
-
-/* Sets g->listen: what can be bound, also where that fails now. 0 or a negative errno. */
-static int try_bind(struct guard *g, const struct addrinfo *a)
-{
-	char port[8] = "", host[64] = "";
-	struct sockaddr_storage bound;
-	socklen_t bytes = a->ai_addrlen;
-	int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1, err;
-
-	memcpy(&bound, a->ai_addr, bytes);
-	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-	err = bind(fd, a->ai_addr, a->ai_addrlen) || listen(fd, 1) ? -errno : 0;
-	if (!err)
-		getsockname(fd, (struct sockaddr *)&bound, &bytes);
-	getnameinfo((struct sockaddr *)&bound, bytes, host, sizeof(host), port, sizeof(port),
-		    NI_NUMERICHOST | NI_NUMERICSERV);
-	snprintf(g->listen, sizeof(g->listen), strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
-	if (fd >= 0)
-		close(fd);
-	return err;
-}
-
-static bool begins(const char *s, const char *prefix)
-{
-	return !strncmp(s, prefix, strlen(prefix));
-}
-
-static bool is_free(const char *words)
-{
-	struct addrinfo *a = parse_listen(words);
-	struct guard g;
-	int err = try_bind(&g, a);
-
-	freeaddrinfo(a);
-	return !err;
-}
-
-bool etcd_set_local(struct guard *g)
-{
-	bool is_all = begins(g->listen, "0.0.0.0:") || begins(g->listen, "[::]:");
-	bool is_local = begins(g->listen, "127.") || begins(g->listen, "[::1]:");
-	char here[32];
-	bool too;
-
-	snprintf(here, sizeof(here), "127.0.0.1%s", strrchr(g->listen, ':'));
-	too = !is_all && !is_local && is_free(here); /* else it is another etcd's */
-	snprintf(g->local_url, sizeof(g->local_url), "http://%s", is_all || too ? here : g->listen);
-	return too;
-}
 
 static void set_file(char path[PATH_MAX], const struct guard *g, const char *name)
 {
@@ -224,20 +49,6 @@ static void set_paths(struct guard *g)
 }
 
 /* ---- one per job and host ------------------------------------------------------------------ */
-
-int lock_file(const char *path, int operation, int flags)
-{
-	int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
-	struct stat held, named;
-
-	if (fd < 0)
-		return -1;
-	if (!flock(fd, operation | LOCK_NB) && !fstat(fd, &held) && !stat(path, &named) &&
-	    held.st_ino == named.st_ino)
-		return fd;
-	close(fd);
-	return -1;
-}
 
 /* The one that runs: its address, kept alive until a shift-kvd has come. */
 static bool join_other(struct guard *g, const char *wanted)
@@ -294,16 +105,6 @@ static bool check_port(struct guard *g, int err)
 	die(EXIT_FAILED, "%s: %s", g->listen, strerror(-err));
 }
 
-static int free_port(void)
-{
-	struct addrinfo *a = parse_listen("127.0.0.1");
-	struct guard g;
-	int err = try_bind(&g, a);
-
-	freeaddrinfo(a);
-	return err ? 0 : atoi(strrchr(g.listen, ':') + 1);
-}
-
 /* What the guard says first. */
 static int wait_for_answer(int fd)
 {
@@ -331,7 +132,7 @@ static int start(struct guard *g)
 		leave(g);
 		die(EXIT_FAILED, "etcd is not installed; try: apt-get install etcd-server");
 	}
-	g->peer_port = free_port();
+	g->peer_port = etcd_free_port();
 	if (pipe2(p, O_CLOEXEC) || (pid = fork()) < 0)
 		die(EXIT_FAILED, "cannot fork: %s", strerror(errno));
 	if (!pid) {
@@ -365,7 +166,7 @@ static int find_or_start(struct guard *g, const struct addrinfo *listen_on, cons
 			die(EXIT_FAILED, "the etcd of job %s here does not answer; see %s", g->job,
 			    g->log);
 	}
-	err = try_bind(g, listen_on);
+	err = etcd_try_bind(g, listen_on);
 	snprintf(g->url, sizeof(g->url), *advertise ? "%s" : "http://%s",
 		 *advertise ? advertise : g->listen);
 	if (!check_port(g, err))
@@ -408,7 +209,7 @@ int cmd_etcd(int argc, char **argv)
 	if (*advertise && (strncmp(advertise, "http://", 7) || strlen(advertise) >= sizeof(g.url)))
 		die(EXIT_BAD_USAGE, "--advertise %s: not http://HOST:PORT", advertise);
 	strcpy(g.job, job);
-	a = parse_listen(listen_on);
+	a = etcd_parse_listen(listen_on);
 	status = find_or_start(&g, a, advertise);
 	freeaddrinfo(a);
 	return status;

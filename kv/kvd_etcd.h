@@ -2,13 +2,17 @@
 /*
  * shift-kvd etcd: an etcd of a job's own.
  *
- *   kvd_etcd.c   the command: finds the one there is, or takes the lock and forks the guard
- *   kvd_guard.c  the guard: etcd's parent, which ends it when no shift-kvd uses it
+ *   kvd_etcd.c         the command: finds the one there is, or takes the lock and forks the guard
+ *   kvd_etcd_query.c   questions to an etcd
+ *   kvd_etcd_listen.c  where it listens
+ *   kvd_guard.c        the guard: etcd's parent, which ends it when no shift-kvd uses it
  */
 #ifndef SHIFT_KVD_ETCD_H
 #define SHIFT_KVD_ETCD_H
 
 #include "kv/kvd.h"
+
+struct addrinfo;
 
 struct guard {
 	char job[KV_JOB_MAX + 1];
@@ -39,8 +43,15 @@ bool etcd_is(const char *url, const char *name, int timeout_ms);
  */
 int etcd_presences(const char *url, bool join, int timeout_ms);
 
-/* Both halves of a lock: opens and takes it if it still has the name; -1: it is taken, or gone. */
-int lock_file(const char *path, int operation, int flags);
+/* "1.2.3.4", "1.2.3.4:5", "[::1]", "[::1]:5"; only numbers. Without a port: a free one. To be freed
+ * with freeaddrinfo(); ends the process on anything else. */
+struct addrinfo *etcd_parse_listen(const char *words);
+
+/* Sets g->listen: what can be bound, also where that fails now. 0 or a negative errno. */
+int etcd_try_bind(struct guard *g, const struct addrinfo *a);
+
+/* A port of the loopback that is free now; 0: there is none. */
+int etcd_free_port(void);
 
 /*
  * Sets local_url: for a while nobody may know the host's name, or its interface may be down, with

@@ -75,6 +75,20 @@ static bool try_lock(struct run *r)
 	return false;
 }
 
+int lock_file(const char *path, int operation, int flags)
+{
+	int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
+	struct stat held, named;
+
+	if (fd < 0)
+		return -1;
+	if (!flock(fd, operation | LOCK_NB) && !fstat(fd, &held) && !stat(path, &named) &&
+	    held.st_ino == named.st_ino)
+		return fd;
+	close(fd);
+	return -1;
+}
+
 static void make_socket(struct run *r)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
