@@ -142,7 +142,7 @@ static void open_flood(const struct injection *in, struct flood *f)
 		give_up(in, "no way to the peer");
 }
 
-static bool post(struct flood *f)
+static bool post_flood(struct flood *f)
 {
 	struct ibv_sge sge = {(uintptr_t)f->buffer, f->bytes, f->mr->lkey};
 	struct ibv_send_wr *bad,
@@ -181,7 +181,7 @@ static _Noreturn void run_flood(void *arg)
 	for (;;) {
 		int n, failed = 0;
 
-		for (n = 0; n < BURST && free_slots && post(&f); n++)
+		for (n = 0; n < BURST && free_slots && post_flood(&f); n++)
 			free_slots--;
 		n = ibv_poll_cq(f.cq, BURST, wc);
 		for (int i = 0; i < n; i++)

@@ -153,7 +153,7 @@ int driver_begin(struct injection *in, struct problem *p)
 	cJSON_AddStringToObject(step, "driver", d.path);
 	cJSON_AddStringToObject(step, "address", d.address);
 	/* Undone last: the netdev's state, when it is there again. */
-	status = link_keep(in, KEEP_FOR_RETURN, NULL, p);
+	status = link_state_keep(in, KEEP_FOR_RETURN, NULL, p);
 	if (status)
 		cJSON_Delete(step);
 	else

@@ -25,7 +25,7 @@ static int undo_of(const char *id, struct problem *p)
 	return status;
 }
 
-static _Noreturn void guard(int fd, const char *id)
+static _Noreturn void guard_main(int fd, const char *id)
 {
 	struct problem p = {0};
 	sigset_t all;
@@ -62,7 +62,7 @@ int guard_start(struct injection *in, pid_t *pid)
 	*pid = fork();
 	if (!*pid) {
 		close(ends[1]);
-		guard(ends[0], in->id);
+		guard_main(ends[0], in->id);
 	}
 	close(ends[0]);
 	if (*pid > 0)

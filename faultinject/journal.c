@@ -18,7 +18,7 @@ enum { PATH_BYTES = 256 };
 
 static int held = -1; /* this process's lock */
 
-static const char *dir(void)
+static const char *directory_name(void)
 {
 	const char *s = getenv("SHIFT_INJECT_DIR");
 
@@ -28,10 +28,11 @@ static const char *dir(void)
 /* The guard, which is elsewhere, has to find the same one. */
 static int check_name(struct problem *p)
 {
-	if (*dir() != '/')
+	if (*directory_name() != '/')
 		return problem_set(p, INJECT_BAD_USAGE,
-				   "SHIFT_INJECT_DIR=%.150s: not an absolute path", dir());
-	if (strlen(dir()) > 150)
+				   "SHIFT_INJECT_DIR=%.150s: not an absolute path",
+				   directory_name());
+	if (strlen(directory_name()) > 150)
 		return problem_set(p, INJECT_BAD_USAGE, "SHIFT_INJECT_DIR is too long");
 	return 0;
 }
@@ -41,10 +42,11 @@ static bool is_ours(struct problem *p)
 {
 	struct stat st;
 
-	if (!stat(dir(), &st) && S_ISDIR(st.st_mode) && st.st_uid == geteuid() &&
+	if (!stat(directory_name(), &st) && S_ISDIR(st.st_mode) && st.st_uid == geteuid() &&
 	    !(st.st_mode & (S_IWGRP | S_IWOTH)))
 		return true;
-	problem_set(p, INJECT_NO_PERMISSION, "%s: not a directory of this user alone", dir());
+	problem_set(p, INJECT_NO_PERMISSION, "%s: not a directory of this user alone",
+		    directory_name());
 	return false;
 }
 
@@ -52,9 +54,9 @@ int journal_may_read(struct problem *p)
 {
 	if (check_name(p))
 		return p->status;
-	if (!access(dir(), R_OK | X_OK) || errno == ENOENT)
+	if (!access(directory_name(), R_OK | X_OK) || errno == ENOENT)
 		return 0;
-	return problem_set(p, INJECT_NO_PERMISSION, "%s: %s; run it as root", dir(),
+	return problem_set(p, INJECT_NO_PERMISSION, "%s: %s; run it as root", directory_name(),
 			   strerror(errno));
 }
 
@@ -62,10 +64,10 @@ const char *journal_dir(struct problem *p)
 {
 	if (check_name(p))
 		return NULL;
-	if (!mkdir(dir(), 0700) || errno == EEXIST)
-		return is_ours(p) ? dir() : NULL;
+	if (!mkdir(directory_name(), 0700) || errno == EEXIST)
+		return is_ours(p) ? directory_name() : NULL;
 	problem_set(p, errno == EACCES || errno == EPERM ? INJECT_NO_PERMISSION : INJECT_FAILED,
-		    "%s: %s: journals have to be there", dir(), strerror(errno));
+		    "%s: %s: journals have to be there", directory_name(), strerror(errno));
 	return NULL;
 }
 
@@ -76,7 +78,7 @@ int journal_lock(struct problem *p)
 
 	if (!journal_dir(p))
 		return -1;
-	snprintf(path, sizeof(path), "%s/lock", dir());
+	snprintf(path, sizeof(path), "%s/lock", directory_name());
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	if (fd >= 0 && !flock(fd, LOCK_EX))
 		return held = fd;
@@ -136,7 +138,7 @@ int journal_write(struct injection *in, struct problem *p)
 	char path[PATH_BYTES], next[PATH_BYTES + 8], *text = cJSON_Print(in->journal);
 	int fd, err;
 
-	snprintf(path, sizeof(path), "%s/%s.json", dir(), in->id);
+	snprintf(path, sizeof(path), "%s/%s.json", directory_name(), in->id);
 	snprintf(next, sizeof(next), "%s.new", path);
 	fd = open(next, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	err = fd < 0 ? -errno : !text ? -ENOMEM : write_all(fd, text);
@@ -186,7 +188,7 @@ void journal_remove(const cJSON *j)
 {
 	char path[PATH_BYTES];
 
-	snprintf(path, sizeof(path), "%s/%s.json", dir(), json_text(j, "id"));
+	snprintf(path, sizeof(path), "%s/%s.json", directory_name(), json_text(j, "id"));
 	unlink(path);
 }
 
@@ -194,8 +196,8 @@ int journal_drop(const char *id, char *path, size_t bytes, struct problem *p)
 {
 	char from[PATH_BYTES + 256];
 
-	snprintf(from, sizeof(from), "%s/%.250s.json", dir(), id);
-	snprintf(path, bytes, "%s/%.250s.dropped", dir(), id);
+	snprintf(from, sizeof(from), "%s/%.250s.json", directory_name(), id);
+	snprintf(path, bytes, "%s/%.250s.dropped", directory_name(), id);
 	if (!rename(from, path) || errno == ENOENT)
 		return 0;
 	return problem_set(p, INJECT_FAILED, "%s: %s", from, strerror(errno));
@@ -248,7 +250,7 @@ cJSON *journal_find(const char *id, struct problem *p)
 
 	if (strchr(id, '/') || strlen(id) >= 250)
 		return NULL;
-	snprintf(path, sizeof(path), "%s/%s.json", dir(), id);
+	snprintf(path, sizeof(path), "%s/%s.json", directory_name(), id);
 	text = read_text(path);
 	if (!text && errno == ENOENT)
 		return NULL;
@@ -289,7 +291,7 @@ unsigned int journal_list(cJSON **list, unsigned int max, struct problem *broken
 {
 	struct dirent *e;
 	unsigned int n = 0;
-	DIR *d = opendir(dir());
+	DIR *d = opendir(directory_name());
 	char id[256];
 
 	if (!d)

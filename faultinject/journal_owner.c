@@ -41,7 +41,7 @@ static void boot_id(char id[64])
 	id[strcspn(id, "\n")] = 0;
 }
 
-static bool lives(const cJSON *j, const char *pid, const char *began)
+static bool process_lives(const cJSON *j, const char *pid, const char *began)
 {
 	uint64_t now = process_began((pid_t)json_number(j, pid, 0));
 
@@ -50,12 +50,12 @@ static bool lives(const cJSON *j, const char *pid, const char *began)
 
 bool journal_owner_lives(const cJSON *j)
 {
-	return lives(j, "pid", "pid_began");
+	return process_lives(j, "pid", "pid_began");
 }
 
 bool journal_guard_lives(const cJSON *j)
 {
-	return lives(j, "guard", "guard_began");
+	return process_lives(j, "guard", "guard_began");
 }
 
 bool journal_is_of_another_boot(const cJSON *j)

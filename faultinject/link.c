@@ -16,7 +16,7 @@
 /* Below that the kernel takes the protocol off a link, with all its settings. */
 enum { IPV4_MTU_MIN = 68, IPV6_MTU_MIN = 1280 };
 
-static int failed(const struct injection *in, int err, struct problem *p)
+static int link_failed(const struct injection *in, int err, struct problem *p)
 {
 	if (!err)
 		return 0;
@@ -28,19 +28,19 @@ static int set_up(struct injection *in, bool up, struct problem *p)
 {
 	if (dry_run(in, "set link %s %s", in->t.netdev, up ? "up" : "down"))
 		return 0;
-	return failed(in, rtnl_link_set_up(in->t.ifindex, up), p);
+	return link_failed(in, rtnl_link_set_up(in->t.ifindex, up), p);
 }
 
 int down_begin(struct injection *in, struct problem *p)
 {
-	int status = link_keep(in, KEEP_ALL, NULL, p);
+	int status = link_state_keep(in, KEEP_ALL, NULL, p);
 
 	return status ? status : set_up(in, false, p);
 }
 
 int up_begin(struct injection *in, struct problem *p)
 {
-	int status = link_keep(in, KEEP_ALL, NULL, p);
+	int status = link_state_keep(in, KEEP_ALL, NULL, p);
 
 	return status ? status : set_up(in, true, p);
 }
@@ -50,14 +50,14 @@ int flap_wave(struct injection *in, bool on, struct problem *p)
 	struct problem unsaid = {0};
 	int status = 0;
 
-	if (!link_kept(in))
-		status = link_keep(in, KEEP_ALL, NULL, p);
+	if (!link_state_kept(in))
+		status = link_state_keep(in, KEEP_ALL, NULL, p);
 	if (!status)
 		status = set_up(in, !on, p);
 	/* As after a cable that was out for a moment: everything is there again. What is not now,
 	 * undo tries again, and says so. */
 	if (!status && !on && !in->o.dry_run)
-		link_bring_back(link_kept(in), &unsaid);
+		link_addrs_restore(link_state_kept(in), &unsaid);
 	return status;
 }
 
@@ -99,7 +99,7 @@ int mtu_check(struct injection *in, struct problem *p)
 	int err = rtnl_link_get(in->t.ifindex, &s);
 
 	if (err)
-		return failed(in, err, p);
+		return link_failed(in, err, p);
 	if (in->o.size < s.mtu_min || (s.mtu_max && in->o.size > s.mtu_max))
 		return problem_set(p, INJECT_BAD_USAGE, "mtu %u: %s takes %u to %u", in->o.size,
 				   in->t.netdev, s.mtu_min, s.mtu_max);
@@ -109,11 +109,11 @@ int mtu_check(struct injection *in, struct problem *p)
 
 int mtu_begin(struct injection *in, struct problem *p)
 {
-	int status = link_keep(in, KEEP_MTU, NULL, p);
+	int status = link_state_keep(in, KEEP_MTU, NULL, p);
 
 	if (status || dry_run(in, "set link %s mtu %u", in->t.netdev, in->o.size))
 		return status;
-	return failed(in, rtnl_link_set_mtu(in->t.ifindex, in->o.size), p);
+	return link_failed(in, rtnl_link_set_mtu(in->t.ifindex, in->o.size), p);
 }
 
 /* --- addresses ------------------------------------------------------------------------------- */
@@ -124,14 +124,14 @@ static cJSON *own_addresses(const struct injection *in, struct problem *p)
 	struct link_set one = {.count = 1, .ifindex = {in->t.ifindex}};
 	bool has_nexthops;
 	int err;
-	cJSON *list = kept_belongings(&one, &has_nexthops, &err), *item, *next;
+	cJSON *list = link_addrs_read(&one, &has_nexthops, &err), *item, *next;
 
 	if (!list) {
-		failed(in, err, p);
+		link_failed(in, err, p);
 		return NULL;
 	}
 	for (item = list->child; item; item = next) {
-		struct nlmsghdr *h = kept_message(item);
+		struct nlmsghdr *h = message_of(item);
 		const struct ifaddrmsg *a = h ? nlmsg_data(h) : NULL;
 
 		next = item->next;
@@ -189,10 +189,10 @@ static struct nlmsghdr *stand_in(const struct nlmsghdr *h, int number)
 }
 
 /* Those of the list from one up to, without, another. */
-static void replay(const cJSON *list, int from, int to, int (*fn)(struct nlmsghdr *h))
+static void replay_messages(const cJSON *list, int from, int to, int (*fn)(struct nlmsghdr *h))
 {
 	for (int i = from; i < to; i++) {
-		struct nlmsghdr *h = kept_message(cJSON_GetArrayItem(list, i));
+		struct nlmsghdr *h = message_of(cJSON_GetArrayItem(list, i));
 
 		if (h)
 			fn(h);
@@ -204,11 +204,11 @@ static void replay(const cJSON *list, int from, int to, int (*fn)(struct nlmsghd
 static void add_stand_ins(cJSON *list, int n)
 {
 	for (int i = 0; i < n; i++) {
-		struct nlmsghdr *h = kept_message(cJSON_GetArrayItem(list, i)),
+		struct nlmsghdr *h = message_of(cJSON_GetArrayItem(list, i)),
 				*other = h ? stand_in(h, i) : NULL;
 
 		if (other)
-			kept_add(list, other);
+			message_add(list, other);
 		free(h);
 		free(other);
 	}
@@ -226,13 +226,13 @@ int addr_move_begin(struct injection *in, struct problem *p)
 	if (!both)
 		return p->status;
 	add_stand_ins(both, n);
-	status = link_keep(in, KEEP_ALL, both, p);
+	status = link_state_keep(in, KEEP_ALL, both, p);
 	if (!status &&
 	    !dry_run(in,
 		     "remove %d addresses of %s, add %d others, add them again, remove the others",
 		     n, in->t.netdev, n)) {
-		replay(both, 0, n, rtnl_replay_delete);
-		replay(both, n, 2 * n, rtnl_replay);
+		replay_messages(both, 0, n, rtnl_restore_delete);
+		replay_messages(both, n, 2 * n, rtnl_restore);
 	}
 	cJSON_Delete(both);
 	return status;
@@ -240,13 +240,14 @@ int addr_move_begin(struct injection *in, struct problem *p)
 
 int addr_move_finish(struct injection *in, struct problem *p)
 {
-	const cJSON *step = link_kept(in), *both = cJSON_GetObjectItem(step, "remove");
+	const cJSON *step = link_state_kept(in), *both = cJSON_GetObjectItem(step, "remove");
 	struct problem missing = {0};
 	int n = cJSON_GetArraySize(both) / 2;
 
-	replay(both, 0, n, rtnl_replay);
-	replay(both, n, 2 * n, rtnl_replay_delete);
+	replay_messages(both, 0, n, rtnl_restore);
+	replay_messages(both, n, 2 * n, rtnl_restore_delete);
 	/* The routes that went with them. */
-	return link_bring_back(step, &missing) ? problem_set(p, INJECT_FAILED, "%s", missing.text)
-					       : 0;
+	return link_addrs_restore(step, &missing)
+		       ? problem_set(p, INJECT_FAILED, "%s", missing.text)
+		       : 0;
 }

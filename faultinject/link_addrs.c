@@ -27,7 +27,7 @@ struct search {
 	bool found, nexthops;
 };
 
-static bool is_one(const struct search *s, unsigned int ifindex)
+static bool is_of_links(const struct search *s, unsigned int ifindex)
 {
 	for (unsigned int i = 0; i < s->links->count; i++)
 		if (s->links->ifindex[i] == ifindex)
@@ -52,7 +52,7 @@ static bool take_bytes(struct address *a, unsigned char family, const struct nla
 	return true;
 }
 
-static void remember(struct search *s, struct nlmsghdr *h)
+static void remember_address(struct search *s, struct nlmsghdr *h)
 {
 	const struct ifaddrmsg *msg = nlmsg_data(h);
 	struct nlattr *a[IFA_MAX + 1] = {0};
@@ -73,9 +73,9 @@ static void see_address(void *arg, struct nlmsghdr *h)
 	const struct ifaddrmsg *a = nlmsg_data(h);
 	struct search *s = arg;
 
-	if (h->nlmsg_type != RTM_NEWADDR || !is_one(s, a->ifa_index))
+	if (h->nlmsg_type != RTM_NEWADDR || !is_of_links(s, a->ifa_index))
 		return;
-	remember(s, h);
+	remember_address(s, h);
 	s->fn(s->arg, h);
 }
 
@@ -84,14 +84,14 @@ static bool leaves_through(struct nlattr *const *a, const struct search *s)
 	const struct rtnexthop *hop;
 	int left;
 
-	if (a[RTA_OIF] && is_one(s, nla_get_u32(a[RTA_OIF])))
+	if (a[RTA_OIF] && is_of_links(s, nla_get_u32(a[RTA_OIF])))
 		return true;
 	if (!a[RTA_MULTIPATH])
 		return false;
 	hop = nla_data(a[RTA_MULTIPATH]);
 	left = nla_len(a[RTA_MULTIPATH]);
 	for (; RTNH_OK(hop, left); left -= NLMSG_ALIGN(hop->rtnh_len), hop = RTNH_NEXT(hop))
-		if (is_one(s, (unsigned int)hop->rtnh_ifindex))
+		if (is_of_links(s, (unsigned int)hop->rtnh_ifindex))
 			return true;
 	return false;
 }
@@ -132,7 +132,7 @@ static void see_neighbour(void *arg, struct nlmsghdr *h)
 	struct search *s = arg;
 
 	if (h->nlmsg_type == RTM_NEWNEIGH && address_bytes(n->ndm_family) &&
-	    is_one(s, (unsigned int)n->ndm_ifindex) &&
+	    is_of_links(s, (unsigned int)n->ndm_ifindex) &&
 	    ((n->ndm_state & NUD_PERMANENT) || (n->ndm_flags & NTF_PROXY)))
 		s->fn(s->arg, h);
 }
@@ -144,7 +144,7 @@ static void see_nexthop(void *arg, struct nlmsghdr *h)
 
 	if (h->nlmsg_type == RTM_NEWNEXTHOP &&
 	    !nlmsg_parse(h, sizeof(struct nhmsg), a, NHA_MAX, NULL) && a[NHA_OIF] &&
-	    is_one(s, nla_get_u32(a[NHA_OIF])))
+	    is_of_links(s, nla_get_u32(a[NHA_OIF])))
 		s->nexthops = true;
 }
 
@@ -160,21 +160,22 @@ static void see_default(void *arg, struct nlmsghdr *h)
 		s->found = true;
 }
 
-static int routes(unsigned char family, void (*fn)(void *arg, struct nlmsghdr *h), struct search *s)
+static int read_routes(unsigned char family, void (*fn)(void *arg, struct nlmsghdr *h),
+		       struct search *s)
 {
 	struct rtmsg r = {.rtm_family = family};
 
 	return rtnl_read(rtnl_message(RTM_GETROUTE, NLM_F_DUMP, &r, sizeof(r)), fn, s);
 }
 
-static int neighbours(unsigned char flags, struct search *s)
+static int read_neighbours(unsigned char flags, struct search *s)
 {
 	struct ndmsg n = {.ndm_family = AF_UNSPEC, .ndm_flags = flags};
 
 	return rtnl_read(rtnl_message(RTM_GETNEIGH, NLM_F_DUMP, &n, sizeof(n)), see_neighbour, s);
 }
 
-static int nexthops(struct search *s)
+static int read_nexthops(struct search *s)
 {
 	struct nhmsg n = {.nh_family = AF_UNSPEC};
 	int err = rtnl_read(rtnl_message(RTM_GETNEXTHOP, NLM_F_DUMP, &n, sizeof(n)), see_nexthop,
@@ -183,8 +184,8 @@ static int nexthops(struct search *s)
 	return err == -EOPNOTSUPP ? 0 : err; /* before Linux 5.3 there are none */
 }
 
-int rtnl_link_belongings(const struct link_set *links, bool *has_nexthops,
-			 void (*fn)(void *arg, struct nlmsghdr *h), void *arg)
+int rtnl_link_addrs(const struct link_set *links, bool *has_nexthops,
+		    void (*fn)(void *arg, struct nlmsghdr *h), void *arg)
 {
 	struct search s = {.links = links, .fn = fn, .arg = arg};
 	struct ifaddrmsg a = {.ifa_family = AF_UNSPEC};
@@ -192,15 +193,15 @@ int rtnl_link_belongings(const struct link_set *links, bool *has_nexthops,
 
 	err = rtnl_read(rtnl_message(RTM_GETADDR, NLM_F_DUMP, &a, sizeof(a)), see_address, &s);
 	if (!err)
-		err = routes(AF_INET, see_route, &s);
+		err = read_routes(AF_INET, see_route, &s);
 	if (!err)
-		err = routes(AF_INET6, see_route, &s);
+		err = read_routes(AF_INET6, see_route, &s);
 	if (!err)
-		err = neighbours(0, &s);
+		err = read_neighbours(0, &s);
 	if (!err)
-		err = neighbours(NTF_PROXY, &s);
+		err = read_neighbours(NTF_PROXY, &s);
 	if (!err)
-		err = nexthops(&s);
+		err = read_nexthops(&s);
 	free(s.addresses);
 	*has_nexthops = s.nexthops;
 	return err;
@@ -210,10 +211,10 @@ bool rtnl_has_default_route(unsigned int ifindex)
 {
 	struct link_set one = {.count = 1, .ifindex = {ifindex}};
 	struct search s = {.links = &one};
-	int err = routes(AF_INET, see_default, &s);
+	int err = read_routes(AF_INET, see_default, &s);
 
 	if (!err)
-		err = routes(AF_INET6, see_default, &s);
+		err = read_routes(AF_INET6, see_default, &s);
 	/* Who cannot tell does not say that nothing depends on it. */
 	return s.found || err;
 }

@@ -15,7 +15,7 @@
 
 enum { DUMPS_MAX = 20, PASSES = 2 };
 
-static cJSON *as_text(const struct nlmsghdr *h)
+static cJSON *message_text(const struct nlmsghdr *h)
 {
 	static const char digits[] = "0123456789abcdef";
 	size_t n = h->nlmsg_len;
@@ -34,12 +34,12 @@ static cJSON *as_text(const struct nlmsghdr *h)
 	return text;
 }
 
-void kept_add(cJSON *list, const struct nlmsghdr *h)
+void message_add(cJSON *list, const struct nlmsghdr *h)
 {
-	cJSON_AddItemToArray(list, as_text(h));
+	cJSON_AddItemToArray(list, message_text(h));
 }
 
-struct nlmsghdr *kept_message(const cJSON *item)
+struct nlmsghdr *message_of(const cJSON *item)
 {
 	const char *hex = cJSON_GetStringValue(item);
 	size_t n = hex ? strlen(hex) / 2 : 0;
@@ -64,15 +64,15 @@ struct keeper {
 	cJSON *list, *ipv6, *others;
 };
 
-static void keep(void *arg, struct nlmsghdr *h)
+static void keep_message(void *arg, struct nlmsghdr *h)
 {
 	const struct ifaddrmsg *a = nlmsg_data(h);
 	struct keeper *k = arg;
 
 	if (h->nlmsg_type != RTM_NEWADDR)
-		kept_add(k->others, h);
+		message_add(k->others, h);
 	else
-		kept_add(a->ifa_family == AF_INET6 ? k->ipv6 : k->list, h);
+		message_add(a->ifa_family == AF_INET6 ? k->ipv6 : k->list, h);
 }
 
 /* The kernel puts a new IPv6 address before the others, and shows that one first: they come back
@@ -86,14 +86,14 @@ static cJSON *in_order(struct keeper *k)
 	return k->list;
 }
 
-cJSON *kept_belongings(const struct link_set *links, bool *has_nexthops, int *err)
+cJSON *link_addrs_read(const struct link_set *links, bool *has_nexthops, int *err)
 {
 	*err = -EAGAIN;
 	for (int i = 0; i < DUMPS_MAX && *err == -EAGAIN; i++) {
 		struct keeper k = {cJSON_CreateArray(), cJSON_CreateArray(), cJSON_CreateArray()};
 		cJSON *list;
 
-		*err = rtnl_link_belongings(links, has_nexthops, keep, &k);
+		*err = rtnl_link_addrs(links, has_nexthops, keep_message, &k);
 		list = in_order(&k);
 		cJSON_Delete(k.ipv6);
 		cJSON_Delete(k.others);
@@ -135,12 +135,12 @@ static int keep_states(const struct injection *in, cJSON *step, const struct lin
 	return err ? problem_set(p, INJECT_FAILED, "%s: %s", in->t.netdev, rtnl_said(err)) : 0;
 }
 
-static int keep_belongings(const struct injection *in, cJSON *step, const struct link_set *links,
-			   struct problem *p)
+static int keep_addrs(const struct injection *in, cJSON *step, const struct link_set *links,
+		      struct problem *p)
 {
 	bool has_nexthops = false;
 	int err;
-	cJSON *belongings = kept_belongings(links, &has_nexthops, &err);
+	cJSON *belongings = link_addrs_read(links, &has_nexthops, &err);
 
 	if (!belongings)
 		return problem_set(p, INJECT_FAILED,
@@ -167,7 +167,7 @@ static int find_links(const struct injection *in, enum keep what, struct link_se
 		in->t.netdev);
 }
 
-int link_keep(struct injection *in, enum keep what, const cJSON *remove, struct problem *p)
+int link_state_keep(struct injection *in, enum keep what, const cJSON *remove, struct problem *p)
 {
 	cJSON *step = cJSON_CreateObject();
 	struct link_set links;
@@ -176,7 +176,7 @@ int link_keep(struct injection *in, enum keep what, const cJSON *remove, struct 
 	if (!status)
 		status = keep_states(in, step, &links, what, p);
 	if (!status && what != KEEP_MTU)
-		status = keep_belongings(in, step, &links, p);
+		status = keep_addrs(in, step, &links, p);
 	if (status) {
 		cJSON_Delete(step);
 		return status;
@@ -188,7 +188,7 @@ int link_keep(struct injection *in, enum keep what, const cJSON *remove, struct 
 	return journal_step(in, "link", step, p);
 }
 
-const cJSON *link_kept(const struct injection *in)
+const cJSON *link_state_kept(const struct injection *in)
 {
 	return cJSON_GetArrayItem(cJSON_GetObjectItem(in->journal, "steps"), 0);
 }
@@ -238,7 +238,7 @@ static int restore_uppers(const cJSON *step, struct problem *p)
 	return status;
 }
 
-static const char *noun(int type)
+static const char *message_noun(int type)
 {
 	return type == RTM_NEWADDR    ? "an address"
 	       : type == RTM_NEWROUTE ? "a route"
@@ -252,32 +252,32 @@ static bool is_anothers(const struct nlmsghdr *h, int err)
 	return h->nlmsg_type == RTM_NEWROUTE && (err == -ENODEV || err == -ENETDOWN);
 }
 
-static int bring_back_one(const cJSON *step, unsigned int ifindex, struct nlmsghdr *h,
-			  struct problem *p)
+static int restore_one(const cJSON *step, unsigned int ifindex, struct nlmsghdr *h,
+		       struct problem *p)
 {
 	int err;
 
 	rtnl_renumber(h, (unsigned int)json_number(step, "ifindex", 0), ifindex);
-	err = rtnl_replay(h);
+	err = rtnl_restore(h);
 	if (!err || is_anothers(h, err))
 		return 0;
 	return problem_set(p, INJECT_NOT_UNDONE, "%s: %s did not come back: %s",
-			   json_text(step, "netdev"), noun(h->nlmsg_type), rtnl_said(err));
+			   json_text(step, "netdev"), message_noun(h->nlmsg_type), rtnl_said(err));
 }
 
 /* A route may need another one that stands behind it: so those that fail are tried again. */
-static int bring_back(const cJSON *step, unsigned int ifindex, struct problem *p)
+static int restore_addrs(const cJSON *step, unsigned int ifindex, struct problem *p)
 {
 	cJSON *left = cJSON_Duplicate(cJSON_GetObjectItem(step, "belongings"), true), *item, *next;
 	int status = 0;
 
 	for (int pass = 1; pass <= PASSES; pass++) {
 		for (item = left ? left->child : NULL; item; item = next) {
-			struct nlmsghdr *h = kept_message(item);
+			struct nlmsghdr *h = message_of(item);
 			struct problem unsaid = {0};
 
 			next = item->next;
-			if (!h || !bring_back_one(step, ifindex, h, pass < PASSES ? &unsaid : p))
+			if (!h || !restore_one(step, ifindex, h, pass < PASSES ? &unsaid : p))
 				cJSON_Delete(cJSON_DetachItemViaPointer(left, item));
 			free(h);
 		}
@@ -288,11 +288,11 @@ static int bring_back(const cJSON *step, unsigned int ifindex, struct problem *p
 	return status;
 }
 
-int link_bring_back(const cJSON *step, struct problem *p)
+int link_addrs_restore(const cJSON *step, struct problem *p)
 {
 	int status = restore_uppers(step, p);
 
-	return bring_back(step, find_again(step), p) ? INJECT_NOT_UNDONE : status;
+	return restore_addrs(step, find_again(step), p) ? INJECT_NOT_UNDONE : status;
 }
 
 int link_restore(const cJSON *step, struct problem *p)
@@ -308,11 +308,11 @@ int link_restore(const cJSON *step, struct problem *p)
 	/* What stood in for an address goes before the address comes back: it has taken its place
 	 * among the GIDs. */
 	cJSON_ArrayForEach (item, cJSON_GetObjectItem(step, "remove")) {
-		struct nlmsghdr *h = kept_message(item);
+		struct nlmsghdr *h = message_of(item);
 
 		if (h)
-			rtnl_replay_delete(h);
+			rtnl_restore_delete(h);
 		free(h);
 	}
-	return link_bring_back(step, p);
+	return link_addrs_restore(step, p);
 }

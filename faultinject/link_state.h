@@ -16,20 +16,21 @@ enum keep {
 };
 
 /* A step of the journal. remove: addresses that are to go first when it is undone, or NULL. */
-int link_keep(struct injection *in, enum keep what, const struct cJSON *remove, struct problem *p);
+int link_state_keep(struct injection *in, enum keep what, const struct cJSON *remove,
+		    struct problem *p);
 
 /* That step, if it is the first one. NULL: there is none. */
-const struct cJSON *link_kept(const struct injection *in);
+const struct cJSON *link_state_kept(const struct injection *in);
 
 /* All but the link's own state. INJECT_NOT_UNDONE: not all of it. */
-int link_bring_back(const struct cJSON *step, struct problem *p);
+int link_addrs_restore(const struct cJSON *step, struct problem *p);
 
 /* Its addresses, routes and neighbours. NULL and a negative errno: they cannot be read. */
-struct cJSON *kept_belongings(const struct link_set *links, bool *has_nexthops, int *err);
+struct cJSON *link_addrs_read(const struct link_set *links, bool *has_nexthops, int *err);
 
 /* The kernel's messages as the journal has them: in hexadecimal. */
-void kept_add(struct cJSON *list, const struct nlmsghdr *h);
+void message_add(struct cJSON *list, const struct nlmsghdr *h);
 /* NULL: not one of these. To be freed. */
-struct nlmsghdr *kept_message(const struct cJSON *item);
+struct nlmsghdr *message_of(const struct cJSON *item);
 
 #endif

@@ -69,7 +69,7 @@ bool journal_is_of_another_netns(const cJSON *j)
 
 /* Is it what that path leads to? Its inode has been compared. Into what may not be entered is taken
  * for it. */
-static bool enters(const char *path, const cJSON *j)
+static bool path_enters(const char *path, const cJSON *j)
 {
 	int own = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -102,7 +102,7 @@ static bool find_link(const cJSON *j, const char *pattern, const char *name, cha
 		if (readlink(g.gl_pathv[i], text, sizeof(text) - 1) <= 0 || strcmp(text, name))
 			continue;
 		snprintf(path, bytes, "%s", g.gl_pathv[i]);
-		found = enters(path, j);
+		found = path_enters(path, j);
 	}
 	globfree(&g);
 	return found;
@@ -121,7 +121,7 @@ static bool find_in_mounts(const cJSON *j, const char *table, const char *name, 
 			continue;
 		snprintf(path, bytes, "%.*s/root%s", (int)(strrchr(table, '/') - table), table,
 			 point);
-		found = enters(path, j);
+		found = path_enters(path, j);
 	}
 	if (f)
 		fclose(f);

@@ -89,7 +89,7 @@ static bool netdev_of(const char *rdma, unsigned int port, char netdev[IFNAMSIZ]
 	       netdev_of_device(rdma, port, netdev);
 }
 
-static bool exists(const char *rdma, const char *what)
+static bool device_has(const char *rdma, const char *what)
 {
 	char path[PATH_BYTES];
 
@@ -177,7 +177,8 @@ int target_find(const struct inject_options *o, struct target *t, struct problem
 	memset(t, 0, sizeof(*t));
 	if (status)
 		return status;
-	if (exists(name, "node_type") || exists(name, "ports") || exists(name, "parent")) {
+	if (device_has(name, "node_type") || device_has(name, "ports") ||
+	    device_has(name, "parent")) {
 		strcpy(t->rdma, name);
 		t->port = port;
 		if (!netdev_of(name, port, netdev))
@@ -191,15 +192,15 @@ int target_find(const struct inject_options *o, struct target *t, struct problem
 		if (!status)
 			each_rdma(is_on_netdev, t);
 	}
-	t->bypasses = *t->rdma && exists(t->rdma, "device");
+	t->bypasses = *t->rdma && device_has(t->rdma, "device");
 	return status;
 }
 
 /* --- those that stand on it ------------------------------------------------------------------ */
 
 /* Does fn hold for the netdev or one that stands on it: a bond, a bridge, a VLAN? */
-static bool carries(const char *netdev, int depth, bool (*fn)(const char *netdev, void *arg),
-		    void *arg)
+static bool netdev_carries(const char *netdev, int depth, bool (*fn)(const char *netdev, void *arg),
+			   void *arg)
 {
 	char path[PATH_BYTES];
 	struct dirent *e;
@@ -210,7 +211,7 @@ static bool carries(const char *netdev, int depth, bool (*fn)(const char *netdev
 	d = found || !depth ? NULL : opendir(path);
 	while (d && !found && (e = readdir(d)))
 		found = !strncmp(e->d_name, "upper_", 6) &&
-			carries(e->d_name + 6, depth - 1, fn, arg);
+			netdev_carries(e->d_name + 6, depth - 1, fn, arg);
 	if (d)
 		closedir(d);
 	return found;
@@ -226,7 +227,7 @@ static bool stands_on(const char *upper, const char *lower)
 	char name[IFNAMSIZ];
 
 	snprintf(name, sizeof(name), "%s", upper);
-	return carries(lower, UPPERS_DEPTH, is_named, name);
+	return netdev_carries(lower, UPPERS_DEPTH, is_named, name);
 }
 
 bool netdevs_are_stacked(const char *one, const char *other)
@@ -244,7 +245,7 @@ bool netdevs_share_upper(const char *one, const char *other)
 	char name[IFNAMSIZ];
 
 	snprintf(name, sizeof(name), "%s", other);
-	return carries(one, UPPERS_DEPTH, is_under, name);
+	return netdev_carries(one, UPPERS_DEPTH, is_under, name);
 }
 
 /* A bond or a bridge, which is more than this one of its parts. */
@@ -309,7 +310,7 @@ bool target_has_upper(const struct target *t)
 	char name[IFNAMSIZ];
 
 	memcpy(name, t->netdev, sizeof(name));
-	return carries(t->netdev, 1, is_other, name);
+	return netdev_carries(t->netdev, 1, is_other, name);
 }
 
 /* --- what this host is reached by ------------------------------------------------------------ */
@@ -431,15 +432,15 @@ static bool carries_session(const char *netdev, struct session *s)
 	unsigned int way = way_to(s->client);
 
 	cut_zone(s->server);
-	return carries(netdev, UPPERS_DEPTH, has_address, s->server) ||
-	       (way && carries(netdev, UPPERS_DEPTH, has_number, &way));
+	return netdev_carries(netdev, UPPERS_DEPTH, has_address, s->server) ||
+	       (way && netdev_carries(netdev, UPPERS_DEPTH, has_number, &way));
 }
 
 int target_is_safe(const struct target *t, struct problem *p)
 {
 	struct session s;
 
-	if (carries(t->netdev, UPPERS_DEPTH, has_default_route, NULL))
+	if (netdev_carries(t->netdev, UPPERS_DEPTH, has_default_route, NULL))
 		return problem_set(p, INJECT_REFUSED,
 				   "%s carries this host's default route; --yes-i-mean-it if so",
 				   t->netdev);

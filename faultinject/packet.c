@@ -17,7 +17,7 @@ enum { QDISCS_MAX = 16, JOURNALS_MAX = 256 };
 static const uint32_t ingress = TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_INGRESS);
 static const uint32_t egress = TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_EGRESS);
 
-static bool is(const struct injection *in, const char *name)
+static bool is_fault(const struct injection *in, const char *name)
 {
 	return !strcmp(in->fault->name, name);
 }
@@ -33,18 +33,18 @@ static struct packet_rule rule_of(const struct injection *in)
 				.rate = o->given & OPT_RATE ? o->rate : 1,
 				.burst = o->burst};
 
-	if (is(in, "ack-drop")) {
+	if (is_fault(in, "ack-drop")) {
 		r.roce = true;
 		r.answers = true;
-	} else if (is(in, "drop-larger")) {
+	} else if (is_fault(in, "drop-larger")) {
 		r.larger = o->size;
-	} else if (is(in, "corrupt")) {
+	} else if (is_fault(in, "corrupt")) {
 		r.roce = true;
 		r.action = ACTION_CORRUPT;
-	} else if (is(in, "ecn-mark")) {
+	} else if (is_fault(in, "ecn-mark")) {
 		r.roce = true;
 		r.action = ACTION_MARK;
-	} else if (is(in, "duplicate")) {
+	} else if (is_fault(in, "duplicate")) {
 		r.action = ACTION_DUPLICATE;
 	}
 	return r;
@@ -88,7 +88,7 @@ int packet_check(struct injection *in, struct problem *p)
 	return 0;
 }
 
-static int failed(const struct injection *in, const char *what, int err, struct problem *p)
+static int packet_failed(const struct injection *in, const char *what, int err, struct problem *p)
 {
 	if (err == -EPERM || err == -EACCES)
 		return problem_set(
@@ -174,7 +174,7 @@ static int make_place(struct injection *in, struct problem *p)
 	err = rtnl_request(rtnl_qdisc_message(RTM_NEWQDISC, NLM_F_CREATE | NLM_F_EXCL,
 					      in->t.ifindex, TC_H_CLSACT, TC_H_MAKE(TC_H_CLSACT, 0),
 					      "clsact"));
-	return err ? failed(in, "qdisc clsact", err, p) : 0;
+	return err ? packet_failed(in, "qdisc clsact", err, p) : 0;
 }
 
 /* --- the filters ----------------------------------------------------------------------------- */
@@ -192,10 +192,10 @@ static int add_filter(struct injection *in, bool is_egress, struct problem *p)
 	if (dry_run(in, "add filter bpf \"%s\" to %s %s: %s", name, in->t.netdev,
 		    is_egress ? "egress" : "ingress", in->detail))
 		return 0;
-	program_make(&code, &r, in->state_fd);
+	packet_bpf_make(&code, &r, in->state_fd);
 	fd = bpf_load_program(&code, "shift_inject", NULL, 0);
 	if (fd < 0)
-		return failed(in, "packet program", fd, p);
+		return packet_failed(in, "packet program", fd, p);
 	step = netdev_step(in);
 	cJSON_AddNumberToObject(step, "parent", is_egress ? egress : ingress);
 	cJSON_AddStringToObject(step, "name", name);
@@ -203,7 +203,7 @@ static int add_filter(struct injection *in, bool is_egress, struct problem *p)
 	err = status ? 0
 		     : rtnl_filter_add(in->t.ifindex, is_egress ? egress : ingress, fd, name, 0);
 	close(fd);
-	return err ? failed(in, "filter", err, p) : status;
+	return err ? packet_failed(in, "filter", err, p) : status;
 }
 
 static int make_state(struct injection *in, struct problem *p)
@@ -214,7 +214,7 @@ static int make_state(struct injection *in, struct problem *p)
 		return 0;
 	in->state_fd = bpf_state_make(sizeof(first), &first);
 	if (in->state_fd < 0)
-		return failed(in, "packet counters", in->state_fd, p);
+		return packet_failed(in, "packet counters", in->state_fd, p);
 	cJSON_AddNumberToObject(in->journal, "state", bpf_state_id(in->state_fd));
 	return 0;
 }

@@ -37,7 +37,7 @@ bool burst_is_possible(double rate, double burst)
 }
 
 /* Bytes of the packet to the stack; a packet that has not so many does not match. */
-static void fetch(struct maker *m, int offset_register, int to, int bytes)
+static void fetch_bytes(struct maker *m, int offset_register, int to, int bytes)
 {
 	struct bpf_code *c = m->c;
 
@@ -50,7 +50,7 @@ static void fetch(struct maker *m, int offset_register, int to, int bytes)
 	bpf_jump_imm(c, BPF_JNE, BPF_REG_0, 0, m->miss);
 }
 
-static void put(struct maker *m, int offset_register, int from, int bytes)
+static void put_bytes(struct maker *m, int offset_register, int from, int bytes)
 {
 	struct bpf_code *c = m->c;
 
@@ -71,7 +71,7 @@ static void find_ip(struct maker *m)
 	int untagged = bpf_label(c);
 
 	bpf_op_imm(c, BPF_MOV, IP, offsetof(struct ethhdr, h_proto));
-	fetch(m, IP, WORD, 2);
+	fetch_bytes(m, IP, WORD, 2);
 	for (int tags = 0; tags < 2; tags++) {
 		int tagged = bpf_label(c);
 
@@ -80,7 +80,7 @@ static void find_ip(struct maker *m)
 		bpf_jump_imm(c, BPF_JNE, BPF_REG_1, htons(ETH_P_8021AD), untagged);
 		bpf_place(c, tagged);
 		bpf_op_imm(c, BPF_ADD, IP, 4);
-		fetch(m, IP, WORD, 2);
+		fetch_bytes(m, IP, WORD, 2);
 	}
 	bpf_place(c, untagged);
 	bpf_op_imm(c, BPF_ADD, IP, 2);
@@ -105,7 +105,7 @@ static void match_ipv4(struct maker *m)
 	struct bpf_code *c = m->c;
 	uint32_t peer;
 
-	fetch(m, IP, HEADER, 20);
+	fetch_bytes(m, IP, HEADER, 20);
 	bpf_load(c, BPF_H, UDP, BPF_REG_10, HEADER + 2);
 	bpf_swap(c, UDP, 16);
 	match_length(m);
@@ -133,7 +133,7 @@ static void match_ipv6(struct maker *m)
 	struct bpf_code *c = m->c;
 	uint32_t peer[4];
 
-	fetch(m, IP, HEADER, 40);
+	fetch_bytes(m, IP, HEADER, 40);
 	bpf_load(c, BPF_H, UDP, BPF_REG_10, HEADER + 4);
 	bpf_swap(c, UDP, 16);
 	bpf_op_imm(c, BPF_ADD, UDP, 40);
@@ -154,7 +154,7 @@ static void match_roce(struct maker *m)
 {
 	struct bpf_code *c = m->c;
 
-	fetch(m, UDP, HEADER, UDP_BYTES + BTH_BYTES);
+	fetch_bytes(m, UDP, HEADER, UDP_BYTES + BTH_BYTES);
 	bpf_load(c, BPF_H, BPF_REG_1, BPF_REG_10, HEADER + 2);
 	bpf_jump_imm(c, BPF_JNE, BPF_REG_1, htons(ROCE_PORT), m->miss);
 	if (m->r->answers) {
@@ -197,7 +197,7 @@ static void match_ip(struct maker *m)
 	bpf_place(c, met);
 }
 
-static void match(struct maker *m)
+static void match_packet(struct maker *m)
 {
 	const struct packet_rule *r = m->r;
 
@@ -210,7 +210,7 @@ static void match(struct maker *m)
 }
 
 /* r1 becomes a random number of 32 bits, and what is kept for the next one r3. */
-static void draw(struct bpf_code *c)
+static void draw_random(struct bpf_code *c)
 {
 	bpf_load(c, BPF_DW, BPF_REG_1, STATE, offsetof(struct packet_state, random));
 	for (int i = 0; i < 3; i++) {
@@ -251,11 +251,11 @@ static void burst_chance(struct maker *m)
 	bpf_place(c, hit);
 }
 
-static void chance(struct maker *m)
+static void take_chance(struct maker *m)
 {
 	if (m->r->rate >= 1)
 		return;
-	draw(m->c);
+	draw_random(m->c);
 	if (m->r->burst > 0) {
 		burst_chance(m);
 		return;
@@ -264,7 +264,7 @@ static void chance(struct maker *m)
 	bpf_jump_reg(m->c, BPF_JGE, BPF_REG_1, BPF_REG_2, m->miss);
 }
 
-static void count(struct bpf_code *c, int offset)
+static void count_packet(struct bpf_code *c, int offset)
 {
 	bpf_op_imm(c, BPF_MOV, BPF_REG_1, 1);
 	bpf_add_to(c, STATE, offset, BPF_REG_1);
@@ -273,11 +273,11 @@ static void count(struct bpf_code *c, int offset)
 /* --- what becomes of them -------------------------------------------------------------------- */
 
 /* One bit somewhere behind the BTH: what the ICRC is for. */
-static void corrupt(struct maker *m)
+static void corrupt_bit(struct maker *m)
 {
 	struct bpf_code *c = m->c;
 
-	draw(c);
+	draw_random(c);
 	bpf_load(c, BPF_W, BPF_REG_2, CTX, offsetof(struct __sk_buff, len));
 	bpf_op_imm(c, BPF_ADD, UDP, UDP_BYTES + BTH_BYTES);
 	bpf_jump_reg(c, BPF_JLE, BPF_REG_2, UDP, m->miss);
@@ -286,24 +286,24 @@ static void corrupt(struct maker *m)
 	bpf_op(c, BPF_MOV, IP, BPF_REG_1);
 	bpf_op(c, BPF_ADD, IP, UDP);
 	bpf_op(c, BPF_MOV, UDP, BPF_REG_3);
-	fetch(m, IP, WORD, 1);
+	fetch_bytes(m, IP, WORD, 1);
 	bpf_op_imm(c, BPF_AND, UDP, 7);
 	bpf_op_imm(c, BPF_MOV, BPF_REG_1, 1);
 	bpf_op(c, BPF_LSH, BPF_REG_1, UDP);
 	bpf_load(c, BPF_B, BPF_REG_2, BPF_REG_10, WORD);
 	bpf_op(c, BPF_XOR, BPF_REG_2, BPF_REG_1);
 	bpf_store(c, BPF_B, BPF_REG_10, WORD, BPF_REG_2);
-	put(m, IP, WORD, 1);
+	put_bytes(m, IP, WORD, 1);
 }
 
 /* The two bits of ECN both set, whatever they were: soft-RoCE sends packets that say "not
  * ECN-capable". The ICRC does not cover them, the checksum of IPv4 does. */
-static void mark(struct maker *m)
+static void mark_ecn(struct maker *m)
 {
 	struct bpf_code *c = m->c;
 	int ipv6 = bpf_label(c), store = bpf_label(c);
 
-	fetch(m, IP, WORD, 2);
+	fetch_bytes(m, IP, WORD, 2);
 	bpf_load(c, BPF_B, BPF_REG_2, BPF_REG_10, WORD + 1);
 	bpf_load(c, BPF_B, BPF_REG_1, BPF_REG_10, WORD);
 	bpf_op_imm(c, BPF_AND, BPF_REG_1, 0xf0);
@@ -322,7 +322,7 @@ static void mark(struct maker *m)
 	bpf_op_imm(c, BPF_OR, BPF_REG_2, 0x30);
 	bpf_store(c, BPF_B, BPF_REG_10, WORD + 1, BPF_REG_2);
 	bpf_place(c, store);
-	put(m, IP, WORD, 2);
+	put_bytes(m, IP, WORD, 2);
 }
 
 /*
@@ -342,7 +342,7 @@ static void let_copies_pass(struct maker *m)
 	bpf_jump_imm(m->c, BPF_JEQ, BPF_REG_1, sign_of_copy(m->r), m->miss);
 }
 
-static void duplicate(struct maker *m)
+static void duplicate_packet(struct maker *m)
 {
 	const int at = offsetof(struct __sk_buff, tc_index);
 	struct bpf_code *c = m->c;
@@ -357,13 +357,13 @@ static void duplicate(struct maker *m)
 	bpf_store(c, BPF_W, CTX, at, UDP);
 }
 
-static void act(struct maker *m)
+static void act_on_packet(struct maker *m)
 {
 	switch (m->r->action) {
 	case ACTION_DROP: break;
-	case ACTION_CORRUPT: corrupt(m); break;
-	case ACTION_MARK: mark(m); break;
-	case ACTION_DUPLICATE: duplicate(m); break;
+	case ACTION_CORRUPT: corrupt_bit(m); break;
+	case ACTION_MARK: mark_ecn(m); break;
+	case ACTION_DUPLICATE: duplicate_packet(m); break;
 	case ACTION_CLASSIFY: break;
 	}
 }
@@ -372,14 +372,14 @@ static void act(struct maker *m)
  * A packet dropped on the way out counts as sent: SHOT would be an error to who sends, which
  * soft-RoCE answers by trying again at once, for ever; STOLEN is what a wire does.
  */
-static int32_t verdict(const struct packet_rule *r)
+static int32_t verdict_of(const struct packet_rule *r)
 {
 	if (r->action == ACTION_DROP)
 		return r->is_egress ? TC_ACT_STOLEN : TC_ACT_SHOT;
 	return TC_ACT_UNSPEC; /* go on; to a qdisc with classes: the filter's class */
 }
 
-void program_make(struct bpf_code *c, const struct packet_rule *r, int state_fd)
+void packet_bpf_make(struct bpf_code *c, const struct packet_rule *r, int state_fd)
 {
 	struct maker m = {.c = c, .r = r};
 
@@ -389,12 +389,12 @@ void program_make(struct bpf_code *c, const struct packet_rule *r, int state_fd)
 	bpf_map_value(c, STATE, state_fd);
 	if (r->action == ACTION_DUPLICATE)
 		let_copies_pass(&m);
-	match(&m);
-	count(c, offsetof(struct packet_state, matched));
-	chance(&m);
-	act(&m);
-	count(c, offsetof(struct packet_state, hit));
-	bpf_return(c, verdict(r));
+	match_packet(&m);
+	count_packet(c, offsetof(struct packet_state, matched));
+	take_chance(&m);
+	act_on_packet(&m);
+	count_packet(c, offsetof(struct packet_state, hit));
+	bpf_return(c, verdict_of(r));
 	/* The verifier does not like what nothing leads to. */
 	if (!bpf_is_used(c, m.miss))
 		return;

@@ -38,7 +38,7 @@ struct packet_state {
 };
 
 /* The program for it, with the state behind that descriptor. */
-void program_make(struct bpf_code *c, const struct packet_rule *r, int state_fd);
+void packet_bpf_make(struct bpf_code *c, const struct packet_rule *r, int state_fd);
 
 /* Can there be so much loss in bursts of that length? */
 bool burst_is_possible(double rate, double burst);

@@ -107,7 +107,7 @@ int child_start(struct injection *in, void (*work)(void *arg), void *arg, struct
 	return journal_step(in, "signal", signal_step(pid, process_began(pid), SIGKILL), p);
 }
 
-static _Noreturn void spin(void *arg)
+static _Noreturn void spin_cpu(void *arg)
 {
 	(void)arg;
 	for (volatile unsigned long n = 0;; n++)
@@ -125,7 +125,7 @@ int stress_begin(struct injection *in, struct problem *p)
 	if (dry_run(in, "start %s", in->detail))
 		return 0;
 	for (unsigned int i = 0; i < n && !status; i++)
-		status = child_start(in, spin, NULL, p);
+		status = child_start(in, spin_cpu, NULL, p);
 	return status;
 }
 
@@ -171,7 +171,7 @@ static bool has_word(const char *path, const char *word)
 
 /* How many active faults need the controller that was switched on there; the kernel has a switch
  * for each group. */
-static unsigned int throttles(const char *control)
+static unsigned int count_throttles(const char *control)
 {
 	cJSON *list[JOURNALS_MAX];
 	unsigned int n = journal_list(list, JOURNALS_MAX, NULL), found = 0;
@@ -211,7 +211,7 @@ static int find_groups(struct injection *in, struct groups *g, struct problem *p
 		return problem_set(p, INJECT_REFUSED,
 				   "%s: the cpu controller is not to be had there", parent);
 	snprintf(g->control, sizeof(g->control), "%s/cgroup.subtree_control", parent);
-	g->was_controlled = has_word(g->control, "cpu") && !throttles(g->control);
+	g->was_controlled = has_word(g->control, "cpu") && !count_throttles(g->control);
 	return 0;
 }
 
@@ -235,7 +235,7 @@ static int move_process(pid_t pid, const char *group)
 	return write_text(path, text);
 }
 
-static int throttle(struct injection *in, const struct groups *g)
+static int throttle_process(struct injection *in, const struct groups *g)
 {
 	char path[PATH_BYTES + 32], text[64];
 	int err = 0;
@@ -271,7 +271,7 @@ int throttle_begin(struct injection *in, struct problem *p)
 	if (status || dry_run(in, "make %s with cpu.max %ld %d, and move process %d there", g.to,
 			      (long)(in->o.share * PERIOD_US), PERIOD_US, in->o.pid))
 		return status;
-	err = throttle(in, &g);
+	err = throttle_process(in, &g);
 	return err ? problem_set(p, INJECT_FAILED, "%s: %s", g.to, strerror(-err)) : 0;
 }
 
@@ -301,7 +301,7 @@ int throttle_undo(const cJSON *step, struct problem *p)
 	if (rmdir(to) && errno != ENOENT)
 		return problem_set(p, INJECT_NOT_UNDONE, "%s: %s", to, strerror(errno));
 	/* The last one switches the controller off again. */
-	if (*control && throttles(control) <= 1 && write_text(control, "-cpu"))
+	if (*control && count_throttles(control) <= 1 && write_text(control, "-cpu"))
 		return problem_set(p, INJECT_NOT_UNDONE, "%s: %s", control, strerror(errno));
 	return 0;
 }

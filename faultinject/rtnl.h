@@ -48,12 +48,12 @@ struct link_set {
  * addresses, as messages that bring them back. has_nexthops: so do nexthop objects, which these
  * messages do not. -EAGAIN: they changed meanwhile, and what was shown is to be forgotten.
  */
-int rtnl_link_belongings(const struct link_set *links, bool *has_nexthops,
-			 void (*fn)(void *arg, struct nlmsghdr *h), void *arg);
+int rtnl_link_addrs(const struct link_set *links, bool *has_nexthops,
+		    void (*fn)(void *arg, struct nlmsghdr *h), void *arg);
 /* One of these messages. What is there already is fine. */
-int rtnl_replay(struct nlmsghdr *h);
+int rtnl_restore(struct nlmsghdr *h);
 /* The same for one of an address, which goes. */
-int rtnl_replay_delete(struct nlmsghdr *h);
+int rtnl_restore_delete(struct nlmsghdr *h);
 /* That netdev has another number now. */
 void rtnl_renumber(struct nlmsghdr *h, unsigned int old, unsigned int ifindex);
 

@@ -30,7 +30,7 @@ static void set_address_flags(struct nlmsghdr *h, uint32_t value)
 		*(uint32_t *)nla_data(flags) = value;
 }
 
-static int request(struct nlmsghdr *h, int type, int flags, uint32_t address_flags_now)
+static int restore_request(struct nlmsghdr *h, int type, int flags, uint32_t address_flags_now)
 {
 	struct nl_msg *m = rtnl_message(type, flags, nlmsg_data(h), (size_t)nlmsg_datalen(h));
 
@@ -51,12 +51,12 @@ static int add_address(struct nlmsghdr *h)
 	const uint32_t passing = IFA_F_TENTATIVE | IFA_F_DADFAILED | IFA_F_DEPRECATED;
 	uint32_t had = address_flags(h), flags = had & ~passing;
 	bool was_sure = a->ifa_family == AF_INET6 && !(had & IFA_F_TENTATIVE);
-	int err = request(h, RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL,
-			  was_sure ? flags | IFA_F_NODAD : flags);
+	int err = restore_request(h, RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL,
+				  was_sure ? flags | IFA_F_NODAD : flags);
 
 	if (err || !was_sure || (flags & IFA_F_NODAD))
 		return err;
-	return request(h, RTM_NEWADDR, NLM_F_REPLACE, flags);
+	return restore_request(h, RTM_NEWADDR, NLM_F_REPLACE, flags);
 }
 
 /* --- routes ---------------------------------------------------------------------------------- */
@@ -115,27 +115,27 @@ static int add_route(struct nlmsghdr *h)
 
 /* --- all of them ----------------------------------------------------------------------------- */
 
-static int add(struct nlmsghdr *h)
+static int restore_attribute(struct nlmsghdr *h)
 {
 	switch (h->nlmsg_type) {
 	case RTM_NEWADDR: return add_address(h);
 	case RTM_NEWROUTE: return add_route(h);
 	case RTM_NEWNEIGH: /* one that was learned meanwhile gives way */
-		return request(h, RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_REPLACE, 0);
+		return restore_request(h, RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_REPLACE, 0);
 	default: return -EINVAL;
 	}
 }
 
-int rtnl_replay(struct nlmsghdr *h)
+int rtnl_restore(struct nlmsghdr *h)
 {
-	int err = add(h);
+	int err = restore_attribute(h);
 
 	return err == -EEXIST ? 0 : err;
 }
 
-int rtnl_replay_delete(struct nlmsghdr *h)
+int rtnl_restore_delete(struct nlmsghdr *h)
 {
-	int err = request(h, RTM_DELADDR, 0, 0);
+	int err = restore_request(h, RTM_DELADDR, 0, 0);
 
 	return err == -ESRCH || err == -EADDRNOTAVAIL ? 0 : err;
 }

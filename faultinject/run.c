@@ -64,7 +64,7 @@ static bool may_administer(void)
 }
 
 /* The names of the faults of NICs that do not need the kernel to see packets. */
-static void names(char *text, size_t bytes)
+static void list_other_faults(char *text, size_t bytes)
 {
 	*text = 0;
 	for (const struct fault *f = faults; f->name; f++)
@@ -79,7 +79,7 @@ static int check_kind(const struct injection *in, struct problem *p)
 	char others[256];
 
 	if (in->fault->wire && t->bypasses) {
-		names(others, sizeof(others));
+		list_other_faults(others, sizeof(others));
 		return problem_set(
 			p, INJECT_REFUSED,
 			"RoCE packets of %s never meet the kernel, where %s acts; what works: %s",
@@ -88,7 +88,7 @@ static int check_kind(const struct injection *in, struct problem *p)
 	return 0;
 }
 
-static int check(struct injection *in, struct problem *p)
+static int check_fault(struct injection *in, struct problem *p)
 {
 	bool has_nic = in->fault->options & OPT_NIC;
 	int status = has_nic ? target_find(&in->o, &in->t, p) : 0;
@@ -108,7 +108,7 @@ static int check(struct injection *in, struct problem *p)
 
 /* What goes down, or gets an MTU, with its lower one cannot have a fault of its own: who is undone
  * first would leave the other's state. */
-static bool meets(const struct injection *in, const cJSON *j)
+static bool shares_link_state(const struct injection *in, const cJSON *j)
 {
 	const char *netdev = json_text(j, "netdev");
 
@@ -117,7 +117,7 @@ static bool meets(const struct injection *in, const cJSON *j)
 		netdevs_share_upper(in->t.netdev, netdev));
 }
 
-static bool overlaps(const struct injection *in, const cJSON *j)
+static bool excludes_other(const struct injection *in, const cJSON *j)
 {
 	enum resource r = in->fault->resource;
 
@@ -128,7 +128,7 @@ static bool overlaps(const struct injection *in, const cJSON *j)
 		return json_number(j, "process", 0) == in->o.pid;
 	if (journal_is_of_another_netns(j))
 		return false;
-	if (r == RESOURCE_LINK && meets(in, j))
+	if (r == RESOURCE_LINK && shares_link_state(in, j))
 		return true;
 	return json_number(j, "ifindex", 0) == in->t.ifindex;
 }
@@ -142,7 +142,7 @@ static int check_overlap(const struct injection *in, struct problem *p)
 			     : problem_set(p, INJECT_REFUSED, "too many faults are active");
 
 	for (unsigned int i = 0; i < n; i++) {
-		if (!status && overlaps(in, list[i]))
+		if (!status && excludes_other(in, list[i]))
 			status = problem_set(
 				p, INJECT_REFUSED,
 				"%s is active there, and excludes %s; see shift-inject list",
@@ -154,7 +154,7 @@ static int check_overlap(const struct injection *in, struct problem *p)
 
 /* --- what is said ---------------------------------------------------------------------------- */
 
-static const char *where(const struct injection *in, char text[128])
+static const char *target_prefix(const struct injection *in, char text[128])
 {
 	const struct target *t = &in->t;
 
@@ -181,7 +181,7 @@ static void say_json(const struct injection *in, cJSON *o)
 	cJSON_Delete(o);
 }
 
-static cJSON *event(const char *name)
+static cJSON *make_event(const char *name)
 {
 	cJSON *o = cJSON_CreateObject();
 
@@ -197,12 +197,12 @@ static void say_begin(const struct injection *in)
 	if (in->o.for_ms >= 0)
 		snprintf(until, sizeof(until), "for %g s", (double)in->o.for_ms / 1000);
 	if (!in->o.json) {
-		printf("%s: %s%s%s%s\n", in->id, where(in, text), in->detail,
+		printf("%s: %s%s%s%s\n", in->id, target_prefix(in, text), in->detail,
 		       in->fault->once ? "" : ", ", in->fault->once ? "" : until);
 		fflush(stdout);
 		return;
 	}
-	o = event("begin");
+	o = make_event("begin");
 	cJSON_AddStringToObject(o, "fault", in->fault->name);
 	cJSON_AddStringToObject(o, "nic", in->t.rdma);
 	cJSON_AddStringToObject(o, "netdev", in->t.netdev);
@@ -217,7 +217,7 @@ static void say_wave(const struct run *r)
 
 	if (!r->in.o.json)
 		return;
-	o = event(r->on ? "on" : "off");
+	o = make_event(r->on ? "on" : "off");
 	cJSON_AddNumberToObject(o, "period", (double)r->periods + 1);
 	say_json(&r->in, o);
 }
@@ -239,7 +239,7 @@ static void say_end(const struct run *r, enum ending why, bool undone)
 		fflush(stdout);
 		return;
 	}
-	o = event("end");
+	o = make_event("end");
 	cJSON_AddStringToObject(o, "reason", ending_name[why]);
 	if (r->signal)
 		cJSON_AddNumberToObject(o, "signal", r->signal);
@@ -347,7 +347,7 @@ static int next_wave(struct run *r, struct problem *p)
 	return status;
 }
 
-static int finish(struct run *r, struct problem *p)
+static int finish_fault(struct run *r, struct problem *p)
 {
 	int lock = journal_lock(p), status = lock < 0 ? p->status : 0;
 
@@ -375,7 +375,7 @@ static enum ending keep_up(struct run *r, struct problem *p)
 			return why;
 		if (now_ms() >= r->end_ms)
 			return BY_TIME;
-		if (now_ms() >= r->finish_ms && finish(r, p))
+		if (now_ms() >= r->finish_ms && finish_fault(r, p))
 			return BY_ERROR;
 		if (!r->in.fault->wave || now_ms() < r->next_ms)
 			continue;
@@ -389,7 +389,7 @@ static enum ending keep_up(struct run *r, struct problem *p)
 /* --- from beginning to end ------------------------------------------------------------------- */
 
 /* A fault that waits changes nothing, and excludes none, but can be seen, and ended by undo. */
-static int announce(struct injection *in, struct problem *p)
+static int announce_fault(struct injection *in, struct problem *p)
 {
 	int lock = journal_lock(p), status = lock < 0 ? p->status : journal_begin(in, p);
 
@@ -407,7 +407,7 @@ static int start_journal(struct run *r, struct problem *p)
 	struct injection *in = &r->in;
 	int status;
 
-	cJSON_Delete(in->journal); /* announce()'s */
+	cJSON_Delete(in->journal); /* announce_fault()'s */
 	in->journal = NULL;
 	status = journal_begin(in, p);
 	if (status)
@@ -426,7 +426,7 @@ static void start_clock(struct run *r)
 	r->finish_ms = r->in.fault->finish ? r->begun_ms + r->in.o.time_us / 1000 : NEVER;
 }
 
-static int begin(struct run *r, struct problem *p)
+static int begin_fault(struct run *r, struct problem *p)
 {
 	struct injection *in = &r->in;
 	int lock, status;
@@ -450,7 +450,7 @@ static int begin(struct run *r, struct problem *p)
 	return status;
 }
 
-static int undo(struct run *r, struct problem *p)
+static int undo_fault(struct run *r, struct problem *p)
 {
 	int lock, status = 0;
 
@@ -486,12 +486,12 @@ static int wait_for_it(struct run *r, enum ending *why, struct problem *p)
 {
 	struct injection *in = &r->in;
 	/* Who is over at once leaves nothing, and needs no directory for journals. */
-	int status = in->fault->once ? 0 : announce(in, p);
+	int status = in->fault->once ? 0 : announce_fault(in, p);
 
 	*why = GOES_ON;
 	if (!status)
 		*why = wait_until(r, now_ms() + in->o.after_ms, p);
-	return status || *why != GOES_ON ? status : check(in, p);
+	return status || *why != GOES_ON ? status : check_fault(in, p);
 }
 
 static int run_once(struct run *r, struct problem *p)
@@ -505,14 +505,14 @@ static int run_once(struct run *r, struct problem *p)
 
 static enum ending run_through(struct run *r, struct problem *p)
 {
-	if (begin(r, p))
+	if (begin_fault(r, p))
 		return BY_ERROR;
 	say_begin(&r->in);
 	r->is_said = true;
 	return keep_up(r, p);
 }
 
-static int run(struct run *r, struct problem *p)
+static int run_fault(struct run *r, struct problem *p)
 {
 	struct problem undoing = {0};
 	enum ending why = GOES_ON;
@@ -528,7 +528,7 @@ static int run(struct run *r, struct problem *p)
 		why = run_through(r, p);
 	if (!status && why == BY_ERROR)
 		status = p->status;
-	undone = !undo(r, &undoing);
+	undone = !undo_fault(r, &undoing);
 	if (!undone)
 		*p = undoing;
 	if (r->is_said)
@@ -546,10 +546,10 @@ int fault_run(const struct fault *fault, const struct inject_options *o, struct 
 		r.in.o.direction = fault->direction;
 	snprintf(r.in.id, sizeof(r.in.id), "%s-%d", fault->name, getpid());
 	snprintf(r.in.detail, sizeof(r.in.detail), "%s", fault->summary);
-	status = check(&r.in, p);
+	status = check_fault(&r.in, p);
 	if (!status && o->dry_run)
 		status = show_dry_run(&r, p);
 	else if (!status)
-		status = run(&r, p);
+		status = run_fault(&r, p);
 	return status;
 }

@@ -53,7 +53,7 @@ static const char *skip_value(const char *s)
 }
 
 /* From the beginning of an object or array to that of one of its values; NULL: it has no such. */
-static const char *enter(const char *s, const char *key)
+static const char *enter_value(const char *s, const char *key)
 {
 	bool object = *s == '{';
 	long index = object ? 0 : strtol(key, NULL, 10);
@@ -94,7 +94,7 @@ int json_line(const char *text, const char *const *path)
 	/* A byte order mark is no space. */
 	const char *at = skip_space(strncmp(text, "\xef\xbb\xbf", 3) ? text : text + 3), *deeper;
 
-	while (*path && (deeper = enter(at, *path))) {
+	while (*path && (deeper = enter_value(at, *path))) {
 		at = deeper;
 		path++;
 	}
@@ -102,8 +102,8 @@ int json_line(const char *text, const char *const *path)
 }
 
 /* "LINE: timeline[3].rate: what"; index -1 or key NULL: there is none. */
-static int wrong(const struct reader *r, const char *list, int index, const char *key,
-		 const char *what)
+static int wrong_value(const struct reader *r, const char *list, int index, const char *key,
+		       const char *what)
 {
 	char number[16] = "", field[160];
 	const char *path[4] = {list, NULL, NULL, NULL};
@@ -139,7 +139,7 @@ static int take_name(const struct reader *r, const cJSON *item, char *to, size_t
 	const char *s = cJSON_GetStringValue(item);
 
 	if (!s || !is_name(s, bytes))
-		return wrong(r, list, index, item->string, "not a name");
+		return wrong_value(r, list, index, item->string, "not a name");
 	snprintf(to, bytes, "%s", s);
 	return 0;
 }
@@ -175,11 +175,12 @@ static int take_option(const struct reader *r, struct scenario_event *e, const c
 	char number[32];
 
 	if (!e->fault)
-		return wrong(r, "timeline", index, key, "not a field of migrate and failback");
+		return wrong_value(r, "timeline", index, key,
+				   "not a field of migrate and failback");
 	if (e->count > SCENARIO_WORDS_MAX - 2)
-		return wrong(r, "timeline", index, key, "too many options");
+		return wrong_value(r, "timeline", index, key, "too many options");
 	if (!*key || strspn(key, "abcdefghijklmnopqrstuvwxyz-") != strlen(key))
-		return wrong(r, "timeline", index, key, "not an option of this fault");
+		return wrong_value(r, "timeline", index, key, "not an option of this fault");
 	if (cJSON_IsNumber(item)) {
 		number_text(item->valuedouble, number);
 		value = number;
@@ -187,7 +188,7 @@ static int take_option(const struct reader *r, struct scenario_event *e, const c
 	if (cJSON_IsTrue(item))
 		add_word(e, "--", key, "", "");
 	else if (!value || !*value || strlen(value) > 100)
-		return wrong(r, "timeline", index, key, "neither a text, a number nor true");
+		return wrong_value(r, "timeline", index, key, "neither a text, a number nor true");
 	else if (!strcmp(key, "size"))
 		add_word(e, value, "", "", "");
 	else
@@ -202,16 +203,17 @@ static int take_kind(const struct reader *r, struct scenario_event *e, const cJS
 	const char *name = cJSON_GetStringValue(fault ? fault : order);
 
 	if (!fault == !order)
-		return wrong(r, "timeline", index, NULL, "either \"fault\" or \"do\" is needed");
+		return wrong_value(r, "timeline", index, NULL,
+				   "either \"fault\" or \"do\" is needed");
 	if (fault) {
 		e->fault = name ? fault_find(name) : NULL;
 		if (!e->fault)
-			return wrong(r, "timeline", index, "fault", "no such fault");
+			return wrong_value(r, "timeline", index, "fault", "no such fault");
 		add_word(e, name, "", "", "");
 		return 0;
 	}
 	if (!name || (strcmp(name, "migrate") && strcmp(name, "failback")))
-		return wrong(r, "timeline", index, "do", "neither migrate nor failback");
+		return wrong_value(r, "timeline", index, "do", "neither migrate nor failback");
 	snprintf(e->order, sizeof(e->order), "%s", name);
 	return 0;
 }
@@ -223,9 +225,9 @@ static int take_at(const struct reader *r, struct scenario_event *e, const cJSON
 	int64_t us;
 
 	if (!at)
-		return wrong(r, "timeline", index, NULL, "\"at\" is needed");
+		return wrong_value(r, "timeline", index, NULL, "\"at\" is needed");
 	if (!s || parse_us(s, &us))
-		return wrong(r, "timeline", index, "at", "not a time (10s, 500ms)");
+		return wrong_value(r, "timeline", index, "at", "not a time (10s, 500ms)");
 	e->at_ms = us / 1000;
 	return 0;
 }
@@ -269,7 +271,7 @@ static int take_event(const struct reader *r, const cJSON *o, int index)
 	int status;
 
 	if (!cJSON_IsObject(o))
-		return wrong(r, "timeline", index, NULL, "not an object");
+		return wrong_value(r, "timeline", index, NULL, "not an object");
 	status = take_at(r, e, o, index);
 	if (!status)
 		status = take_kind(r, e, o, index);
@@ -278,12 +280,13 @@ static int take_event(const struct reader *r, const cJSON *o, int index)
 			status = take_field(r, e, item, index);
 	take_end(e, o);
 	if (!status && !strcmp(e->order, "migrate") && !*e->nic)
-		status = wrong(r, "timeline", index, NULL, "\"nic\" is needed");
+		status = wrong_value(r, "timeline", index, NULL, "\"nic\" is needed");
 	if (!status && e->fault && !e->fault->once && !cJSON_HasObjectItem(o, "for") &&
 	    !cJSON_HasObjectItem(o, "count"))
-		status = wrong(r, "timeline", index, NULL, "\"for\" is needed, or it has no end");
+		status = wrong_value(r, "timeline", index, NULL,
+				     "\"for\" is needed, or it has no end");
 	if (!status && index && e->at_ms < e[-1].at_ms)
-		status = wrong(r, "timeline", index, "at", "before the one above it");
+		status = wrong_value(r, "timeline", index, "at", "before the one above it");
 	return status;
 }
 
@@ -293,9 +296,9 @@ static int take_timeline(const struct reader *r, const cJSON *list)
 	const cJSON *o;
 
 	if (!cJSON_IsArray(list) || !n)
-		return wrong(r, "timeline", -1, NULL, "not an array of at least one object");
+		return wrong_value(r, "timeline", -1, NULL, "not an array of at least one object");
 	if (n > SCENARIO_EVENTS_MAX)
-		return wrong(r, "timeline", -1, NULL, "too long");
+		return wrong_value(r, "timeline", -1, NULL, "too long");
 	r->s->event = calloc((size_t)n, sizeof(*r->s->event));
 	if (!r->s->event)
 		abort();
@@ -329,14 +332,16 @@ static int take_expectation(const struct reader *r, const cJSON *item, int index
 			continue;
 		e->kind = kinds[i].kind;
 		if (kinds[i].timed && (parse_us(s + n, &e->within_us) || !e->within_us))
-			return wrong(r, "expect", index, NULL, "not a time behind \"within\"");
+			return wrong_value(r, "expect", index, NULL,
+					   "not a time behind \"within\"");
 		strcpy(e->text, s);
 		r->s->expects++;
 		return 0;
 	}
-	return wrong(r, "expect", index, NULL,
-		     "none of \"failover within TIME\", \"failback within TIME\", \"failover\", "
-		     "\"no-error\", \"no-switch\"");
+	return wrong_value(
+		r, "expect", index, NULL,
+		"none of \"failover within TIME\", \"failback within TIME\", \"failover\", "
+		"\"no-error\", \"no-switch\"");
 }
 
 static int take_expect(const struct reader *r, const cJSON *list)
@@ -345,7 +350,7 @@ static int take_expect(const struct reader *r, const cJSON *list)
 	const cJSON *item;
 
 	if (!cJSON_IsArray(list) || cJSON_GetArraySize(list) > SCENARIO_EXPECT_MAX)
-		return wrong(r, "expect", -1, NULL, "not an array of at most 16 texts");
+		return wrong_value(r, "expect", -1, NULL, "not an array of at most 16 texts");
 	cJSON_ArrayForEach (item, list)
 		if (!status)
 			status = take_expectation(r, item, index++);
@@ -358,12 +363,12 @@ static int take_hosts(const struct reader *r, const cJSON *list)
 	const cJSON *item;
 
 	if (!cJSON_IsArray(list) || cJSON_GetArraySize(list) > SCENARIO_HOSTS_MAX)
-		return wrong(r, "hosts", -1, NULL, "not an array of at most 8 names");
+		return wrong_value(r, "hosts", -1, NULL, "not an array of at most 8 names");
 	cJSON_ArrayForEach (item, list) {
 		const char *s = cJSON_GetStringValue(item);
 
 		if (!status && (!s || !is_name(s, sizeof(r->s->hosts[0]))))
-			status = wrong(r, "hosts", index, NULL, "not a name");
+			status = wrong_value(r, "hosts", index, NULL, "not a name");
 		if (!status)
 			snprintf(r->s->hosts[r->s->host_count++], sizeof(r->s->hosts[0]), "%s", s);
 		index++;
@@ -376,7 +381,7 @@ static int take_text(const struct reader *r, const cJSON *item, char *to, size_t
 	const char *s = cJSON_GetStringValue(item);
 
 	if (!s || strlen(s) >= bytes)
-		return wrong(r, item->string, -1, NULL, "not a text, or too long");
+		return wrong_value(r, item->string, -1, NULL, "not a text, or too long");
 	strcpy(to, s);
 	for (; *to; to++)
 		if (iscntrl((unsigned char)*to))
@@ -391,7 +396,7 @@ static int take_all(const struct reader *r, const cJSON *o)
 	int status = 0;
 
 	if (!cJSON_IsObject(o))
-		return wrong(r, NULL, -1, NULL, "not an object");
+		return wrong_value(r, NULL, -1, NULL, "not an object");
 	cJSON_ArrayForEach (item, o) {
 		const char *key = item->string;
 
@@ -410,10 +415,10 @@ static int take_all(const struct reader *r, const cJSON *o)
 		else if (!strcmp(key, "timeline") && !s->event)
 			status = take_timeline(r, item);
 		else
-			status = wrong(r, key, -1, NULL, "not a field of a scenario");
+			status = wrong_value(r, key, -1, NULL, "not a field of a scenario");
 	}
 	if (!status && !s->event)
-		status = wrong(r, NULL, -1, NULL, "\"timeline\" is needed");
+		status = wrong_value(r, NULL, -1, NULL, "\"timeline\" is needed");
 	return status;
 }
 

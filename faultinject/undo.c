@@ -21,7 +21,7 @@ static unsigned int ifindex_of(const cJSON *step)
 }
 
 /* What is gone needs no undoing. */
-static int result(const cJSON *step, int err, struct problem *p)
+static int undo_result(const cJSON *step, int err, struct problem *p)
 {
 	if (!err || err == -ENODEV)
 		return 0;
@@ -31,10 +31,11 @@ static int result(const cJSON *step, int err, struct problem *p)
 
 static int undo_filter(const cJSON *step, struct problem *p)
 {
-	return result(step,
-		      rtnl_filter_delete(ifindex_of(step), (uint32_t)json_number(step, "parent", 0),
-					 json_text(step, "name")),
-		      p);
+	return undo_result(step,
+			   rtnl_filter_delete(ifindex_of(step),
+					      (uint32_t)json_number(step, "parent", 0),
+					      json_text(step, "name")),
+			   p);
 }
 
 /* The last one takes it away, whoever made it. */
@@ -47,16 +48,16 @@ static int undo_clsact(const cJSON *step, struct problem *p)
 	    rtnl_filters(ifindex, TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_INGRESS)) > 0 ||
 	    rtnl_filters(ifindex, TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_EGRESS)) > 0)
 		return 0;
-	return result(step, rtnl_qdisc_delete(ifindex, TC_H_CLSACT, 0, "clsact"), p);
+	return undo_result(step, rtnl_qdisc_delete(ifindex, TC_H_CLSACT, 0, "clsact"), p);
 }
 
 static int undo_qdisc(const cJSON *step, struct problem *p)
 {
-	return result(step,
-		      rtnl_qdisc_delete(ifindex_of(step), TC_H_ROOT,
-					(uint32_t)json_number(step, "handle", 0),
-					json_text(step, "qdisc")),
-		      p);
+	return undo_result(step,
+			   rtnl_qdisc_delete(ifindex_of(step), TC_H_ROOT,
+					     (uint32_t)json_number(step, "handle", 0),
+					     json_text(step, "qdisc")),
+			   p);
 }
 
 /* Is it still the process that we mean? */

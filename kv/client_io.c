@@ -47,14 +47,14 @@ int kv_socket_path(char *path, size_t bytes, const char *job)
 		       : -ENAMETOOLONG;
 }
 
-static void complain(struct kv_client *c, int code, const char *text)
+static void tell_error(struct kv_client *c, int code, const char *text)
 {
 	if (c->callbacks.error)
 		c->callbacks.error(c->callbacks.arg, code, text);
 }
 
 /* The same reason is told once: we try again every second. */
-static void complain_errno(struct kv_client *c, int err, const char *what)
+static void tell_errno(struct kv_client *c, int err, const char *what)
 {
 	char text[256];
 
@@ -62,7 +62,7 @@ static void complain_errno(struct kv_client *c, int err, const char *what)
 		return;
 	c->complained_errno = err;
 	snprintf(text, sizeof(text), "%s: %s: %s", c->path, what, strerror(err));
-	complain(c, 0, text);
+	tell_error(c, 0, text);
 }
 
 /* False once the program has closed our descriptor, and perhaps opened another of that number. */
@@ -140,7 +140,7 @@ static int connect_now(struct kv_client *c)
 	int err = open_socket(c);
 
 	if (err) {
-		complain_errno(c, err, "cannot connect");
+		tell_errno(c, err, "cannot connect");
 		kv_client_disconnect(c);
 		return 0;
 	}
@@ -195,7 +195,7 @@ static void call_event(struct kv_client *c, enum kv_event event, struct client_e
 				   e->head.bytes);
 }
 
-static void forget(struct kv_client *c, struct client_entry *e)
+static void forget_value(struct kv_client *c, struct client_entry *e)
 {
 	bool had = e->head.value;
 
@@ -215,7 +215,7 @@ static void on_synced(struct kv_client *c, const struct kv_msg *m)
 	for (e = NULL; (e = kv_table_next(&c->entries, e));)
 		if (!strncmp(e->head.key, m->key.data, m->key.bytes) && e->head.value && !e->mine &&
 		    e->seen != c->connection)
-			forget(c, e);
+			forget_value(c, e);
 	if (!w)
 		return;
 	w->known = true;
@@ -242,7 +242,7 @@ static int on_event(struct kv_client *c, const struct kv_msg *m)
 	if (e->mine && (e->queued || m->event == KV_EVENT_DELETE))
 		return 0;
 	if (m->event == KV_EVENT_DELETE)
-		return forget(c, e), 0;
+		return forget_value(c, e), 0;
 	if (kv_entry_is(&e->head, m->value.data, m->value.bytes))
 		return 0;
 	if (kv_entry_set(&e->head, m->value.data, m->value.bytes))
@@ -273,7 +273,7 @@ static int on_welcome(struct kv_client *c, const struct kv_msg *m)
 	if (m->version != KV_VERSION)
 		return -EPROTO;
 	if (c->has_job_key && memcmp(c->job_key, m->job_key, sizeof(c->job_key)))
-		complain(c, 0, "the job key has changed: another job of the same name?");
+		tell_error(c, 0, "the job key has changed: another job of the same name?");
 	memcpy(c->job_key, m->job_key, sizeof(c->job_key));
 	c->has_job_key = true;
 	c->lease = m->lease;
@@ -288,7 +288,7 @@ static int on_error(struct kv_client *c, const struct kv_msg *m)
 	char text[512];
 
 	snprintf(text, sizeof(text), "%.*s", (int)m->text.bytes, (const char *)m->text.data);
-	complain(c, m->code, text);
+	tell_error(c, m->code, text);
 	return 0;
 }
 
@@ -313,7 +313,7 @@ static int on_message(struct kv_client *c, const struct kv_msg *m)
 	return -EPROTO;
 }
 
-static int receive(struct kv_client *c)
+static int receive_messages(struct kv_client *c)
 {
 	int err = kv_buf_fill(&c->in, c->fd), n;
 	struct kv_msg m;
@@ -338,11 +338,11 @@ int kv_client_process(struct kv_client *c)
 	if (c->fd < 0 && kv_client_poll_timeout_ms(c) == 0)
 		err = connect_now(c);
 	if (c->fd >= 0 && !err)
-		err = receive(c);
+		err = receive_messages(c);
 	if (c->fd >= 0 && !err)
 		err = send_queued(c);
 	if (err && c->fd >= 0) {
-		complain_errno(c, -err, "connection lost");
+		tell_errno(c, -err, "connection lost");
 		kv_client_disconnect(c);
 	}
 	return err == -ENOMEM ? err : 0;

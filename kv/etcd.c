@@ -111,7 +111,7 @@ static int code_of(const cJSON *reply, const char **text)
 	return cJSON_IsNumber(code) && code->valueint > 0 ? code->valueint : ETCD_NO_ANSWER;
 }
 
-static int answer(struct request *r, const char *json, size_t bytes)
+static int deliver_answer(struct request *r, const char *json, size_t bytes)
 {
 	cJSON *reply = bytes ? cJSON_ParseWithLength(json, bytes) : NULL;
 	const char *text = ETCD_NO_JSON;
@@ -178,7 +178,8 @@ static void set_up(struct request *r, const char *path)
 	set_tls(e, r->curl);
 }
 
-static void start(struct etcd *e, const char *path, struct cJSON *body, struct request model)
+static void start_request(struct etcd *e, const char *path, struct cJSON *body,
+			  struct request model)
 {
 	struct request *r = malloc(sizeof(*r));
 
@@ -197,12 +198,12 @@ static void start(struct etcd *e, const char *path, struct cJSON *body, struct r
 
 void etcd_post(struct etcd *e, const char *path, struct cJSON *body, etcd_reply_fn *fn, void *arg)
 {
-	start(e, path, body, (struct request){.fn = fn, .arg = arg});
+	start_request(e, path, body, (struct request){.fn = fn, .arg = arg});
 }
 
 void etcd_stream(struct etcd *e, const char *path, struct cJSON *body, etcd_reply_fn *fn, void *arg)
 {
-	start(e, path, body, (struct request){.fn = fn, .arg = arg, .stream = true});
+	start_request(e, path, body, (struct request){.fn = fn, .arg = arg, .stream = true});
 }
 
 void etcd_cancel_all(struct etcd *e)
@@ -239,12 +240,12 @@ static void hand_over_lines(struct etcd *e, struct request *r)
 
 		r->in.start += bytes + 1;
 		if (copy && bytes)
-			answer(r, copy, bytes);
+			deliver_answer(r, copy, bytes);
 		free(copy);
 	}
 }
 
-static void finish(struct request *r, CURLcode result)
+static void finish_request(struct request *r, CURLcode result)
 {
 	struct request done = *r;
 	char error[CURL_ERROR_SIZE];
@@ -255,7 +256,8 @@ static void finish(struct request *r, CURLcode result)
 	if (result)
 		done.fn(done.arg, NULL, ETCD_NO_ANSWER,
 			*error ? error : curl_easy_strerror(result));
-	else if (!answer(&done, (char *)done.in.data + done.in.start, kv_buf_bytes(&done.in)) &&
+	else if (!deliver_answer(&done, (char *)done.in.data + done.in.start,
+				 kv_buf_bytes(&done.in)) &&
 		 done.stream)
 		done.fn(done.arg, NULL, ETCD_NO_ANSWER, "the stream ended");
 	kv_buf_free(&done.in);
@@ -282,7 +284,7 @@ void etcd_process(struct etcd *e)
 		if (m->msg != CURLMSG_DONE)
 			continue;
 		curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&r);
-		finish(r, result);
+		finish_request(r, result);
 	}
 }
 

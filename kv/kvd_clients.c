@@ -29,14 +29,14 @@ static void send_to(struct client *c, const struct kv_msg *m)
 		check_alloc(NULL);
 }
 
-static void refuse(struct client *c, enum kv_error code, const char *text)
+static void refuse_request(struct client *c, enum kv_error code, const char *text)
 {
 	send_to(c, &(struct kv_msg){.type = KV_ERROR, .code = code, .text = kv_str(text)});
 }
 
 static void refuse_for_good(struct client *c, enum kv_error code, const char *text)
 {
-	refuse(c, code, text);
+	refuse_request(c, code, text);
 	c->closing = true;
 }
 
@@ -95,7 +95,7 @@ static void free_client(struct kvd *k, struct client *c)
 }
 
 /* Its keys go; its lease is revoked by session_tick(), and then it is freed. */
-static void bury(struct kvd *k, struct client *c, bool died)
+static void bury_client(struct kvd *k, struct client *c, bool died)
 {
 	close_socket(c);
 	c->gone_at_ms = 0;
@@ -136,7 +136,7 @@ static void on_close(struct kvd *k, struct client *c)
 	if (is_running(c))
 		c->gone_at_ms = now_ms();
 	else
-		bury(k, c, true);
+		bury_client(k, c, true);
 }
 
 void client_on_exit(struct kvd *k, struct client *c)
@@ -145,7 +145,7 @@ void client_on_exit(struct kvd *k, struct client *c)
 	close(c->pidfd);
 	c->pidfd = -1;
 	c->holds = false;
-	bury(k, c, true);
+	bury_client(k, c, true);
 }
 
 static void send_item(struct client *c, const struct item *i)
@@ -160,7 +160,7 @@ static void send_item(struct client *c, const struct item *i)
 	send_to(c, &m);
 }
 
-static bool wants(const struct client *c, const char *key)
+static bool client_wants(const struct client *c, const char *key)
 {
 	const struct kv_entry *e;
 
@@ -175,7 +175,7 @@ static bool wants(const struct client *c, const char *key)
 void clients_publish(struct kvd *k, const struct item *i, const struct client *except)
 {
 	for (struct client *c = k->clients; c; c = c->next)
-		if (c != except && c->welcomed && wants(c, i->head.key))
+		if (c != except && c->welcomed && client_wants(c, i->head.key))
 			send_item(c, i);
 }
 
@@ -244,7 +244,7 @@ void clients_welcome(struct kvd *k)
 }
 
 /* The one that has this nonce already: it lost its socket, and comes back. */
-static struct client *earlier(struct kvd *k, const struct client *c, uint64_t nonce)
+static struct client *find_earlier(struct kvd *k, const struct client *c, uint64_t nonce)
 {
 	for (struct client *old = k->clients; old; old = old->next)
 		if (old != c && old->nonce == nonce)
@@ -253,7 +253,7 @@ static struct client *earlier(struct kvd *k, const struct client *c, uint64_t no
 }
 
 /* What is known of it moves to the new connection. */
-static void adopt(struct kvd *k, struct client *c, struct client *old)
+static void adopt_client(struct kvd *k, struct client *c, struct client *old)
 {
 	struct item *i;
 
@@ -272,7 +272,7 @@ static void adopt(struct kvd *k, struct client *c, struct client *old)
 
 static void on_hello(struct kvd *k, struct client *c, const struct kv_msg *m)
 {
-	struct client *old = earlier(k, c, m->nonce);
+	struct client *old = find_earlier(k, c, m->nonce);
 
 	if (m->version != KV_VERSION)
 		return refuse_for_good(c, KV_ERROR_VERSION, "another version of the protocol");
@@ -283,7 +283,7 @@ static void on_hello(struct kvd *k, struct client *c, const struct kv_msg *m)
 	c->nonce = m->nonce;
 	snprintf(c->name, sizeof(c->name), "%016" PRIx64, m->nonce);
 	if (old)
-		adopt(k, c, old);
+		adopt_client(k, c, old);
 	client_welcome(k, c);
 }
 
@@ -294,7 +294,7 @@ static void on_subscription(struct kvd *k, struct client *c, const struct kv_msg
 	struct kv_entry *e;
 
 	if (t->count >= CLIENT_KEYS_MAX)
-		return refuse(c, KV_ERROR_FULL, "more than 65,536 keys are asked for");
+		return refuse_request(c, KV_ERROR_FULL, "more than 65,536 keys are asked for");
 	e = check_alloc(kv_table_get(t, m->key.data, m->key.bytes));
 	if (one)
 		tell_get(k, c, e->key);
@@ -319,7 +319,7 @@ static void on_change(struct kvd *k, struct client *c, const struct kv_msg *m)
 		return;
 	snprintf(text, sizeof(text), "%s: %.*s", m->type == KV_PUT ? "put refused" : "not yours",
 		 (int)m->key.bytes, (const char *)m->key.data);
-	refuse(c, err, text);
+	refuse_request(c, err, text);
 }
 
 static void on_status(struct kvd *k, struct client *c)
@@ -364,7 +364,7 @@ static void on_message(struct kvd *k, struct client *c, const struct kv_msg *m)
 	case KV_GET:
 	case KV_WATCH: return on_subscription(k, c, m);
 	case KV_UNGET: return on_unget(c, m);
-	case KV_BYE: return bury(k, c, false);
+	case KV_BYE: return bury_client(k, c, false);
 	case KV_WELCOME:
 	case KV_EVENT:
 	case KV_PEER_DIED:
@@ -403,7 +403,7 @@ static void tell_again(struct kvd *k, struct client *c)
 		tell_prefix(k, c, e->key);
 }
 
-static void tick(struct kvd *k, struct client *c)
+static void client_tick(struct kvd *k, struct client *c)
 {
 	if (c->fd >= 0 && kv_buf_flush(&c->out, c->fd)) {
 		hear_out(k, c);
@@ -414,7 +414,7 @@ static void tick(struct kvd *k, struct client *c)
 	if (c->fd >= 0 && c->overrun && !kv_buf_bytes(&c->out))
 		tell_again(k, c);
 	if (c->gone_at_ms && now_ms() - c->gone_at_ms >= GONE_MS)
-		bury(k, c, true);
+		bury_client(k, c, true);
 }
 
 void clients_tick(struct kvd *k)
@@ -422,7 +422,7 @@ void clients_tick(struct kvd *k)
 	struct client *c, *next;
 
 	for (c = k->clients; c; c = c->next)
-		tick(k, c);
+		client_tick(k, c);
 	for (c = k->clients; c; c = next) {
 		next = c->next;
 		if (c->fd < 0 && !c->asking && !c->holds && (!c->nonce || (c->buried && !c->lease)))

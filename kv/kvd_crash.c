@@ -58,7 +58,7 @@ void crash_prune(const char *dir)
 }
 
 /* The same microsecond twice is of two processes: the name has the pid too. */
-static void keep(const char *dir, const char *path)
+static void keep_crash(const char *dir, const char *path)
 {
 	const char *name = strrchr(path, '/') + 1;
 	char to[PATH_MAX];
@@ -89,13 +89,13 @@ static bool is_dead(const char *path, uint64_t nonce)
 	       (copy.life == STATS_UNKNOWN && nonce && copy.h.nonce == nonce);
 }
 
-static bool bury(const char *dir, const char *stats, uint64_t nonce)
+static bool bury_process(const char *dir, const char *stats, uint64_t nonce)
 {
 	char path[PATH_MAX];
 
 	if (!is_dead(stats, nonce))
 		return false;
-	keep(dir, stats);
+	keep_crash(dir, stats);
 	has_new = true;
 	snprintf(path, sizeof(path), "%.*s.sock", (int)(strlen(stats) - strlen(".stats")), stats);
 	unlink(path);
@@ -110,7 +110,7 @@ void crash_sweep(const char *dir, uint64_t nonce)
 	snprintf(path, sizeof(path), "%s/*.stats", dir);
 	if (!glob(path, GLOB_NOSORT, NULL, &g))
 		for (size_t i = 0; i < g.gl_pathc; i++)
-			bury(dir, g.gl_pathv[i], nonce);
+			bury_process(dir, g.gl_pathv[i], nonce);
 	globfree(&g);
 	has_new = true; /* or what was awaited before is not any more */
 }
@@ -120,6 +120,6 @@ void crash_record(const char *dir, pid_t pid, uint64_t nonce)
 	char path[PATH_MAX];
 
 	snprintf(path, sizeof(path), "%s/%d.stats", dir, pid);
-	if (!bury(dir, path, nonce))
+	if (!bury_process(dir, path, nonce))
 		crash_sweep(dir, nonce); /* it is a container's, where it has another number */
 }

@@ -85,7 +85,7 @@ static bool find_program(char path[PATH_MAX])
 	return found;
 }
 
-static void leave(const struct guard *g)
+static void leave_lock(const struct guard *g)
 {
 	unlink(g->lock);
 	rmdir(g->dir);
@@ -98,7 +98,7 @@ static bool check_port(struct guard *g, int err)
 		return false;
 	if (err == -EADDRINUSE && etcd_answers(g->url, TAKEN_MS))
 		return true;
-	leave(g);
+	leave_lock(g);
 	if (err == -EADDRINUSE)
 		die(EXIT_FAILED,
 		    "%s is in use by something that is no etcd; another port is needed", g->listen);
@@ -123,13 +123,13 @@ static int wait_for_answer(int fd)
 	return EXIT_FAILED;
 }
 
-static int start(struct guard *g)
+static int start_guard(struct guard *g)
 {
 	int p[2], status;
 	pid_t pid;
 
 	if (!find_program(g->program)) {
-		leave(g);
+		leave_lock(g);
 		die(EXIT_FAILED, "etcd is not installed; try: apt-get install etcd-server");
 	}
 	g->peer_port = etcd_free_port();
@@ -170,8 +170,8 @@ static int find_or_start(struct guard *g, const struct addrinfo *listen_on, cons
 	snprintf(g->url, sizeof(g->url), *advertise ? "%s" : "http://%s",
 		 *advertise ? advertise : g->listen);
 	if (!check_port(g, err))
-		return start(g);
-	leave(g);
+		return start_guard(g);
+	leave_lock(g);
 	puts(g->url);
 	return EXIT_OK;
 }

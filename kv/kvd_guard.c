@@ -38,7 +38,7 @@ enum {
 
 static pid_t etcd_pid;
 
-static void answer(struct guard *g, const char *prefix, const char *text)
+static void answer_starter(struct guard *g, const char *prefix, const char *text)
 {
 	if (g->answer_fd >= 0)
 		dprintf(g->answer_fd, "%s%s", prefix, text);
@@ -125,7 +125,7 @@ static void become_etcd(const struct guard *g, bool local_too, pid_t parent)
 	_exit(127);
 }
 
-static void spawn(struct guard *g)
+static void spawn_etcd(struct guard *g)
 {
 	bool local_too = etcd_set_local(g);
 	pid_t parent = getpid();
@@ -135,7 +135,7 @@ static void spawn(struct guard *g)
 		become_etcd(g, local_too, parent);
 }
 
-static bool is_running(void)
+static bool etcd_is_running(void)
 {
 	if (etcd_pid > 0 && waitpid(etcd_pid, NULL, WNOHANG) == 0)
 		return true;
@@ -143,16 +143,16 @@ static bool is_running(void)
 	return false;
 }
 
-static void stop(void)
+static void stop_etcd(void)
 {
 	int64_t end = now_ms() + STOP_MS;
 
-	if (!is_running())
+	if (!etcd_is_running())
 		return;
 	kill(etcd_pid, SIGTERM);
-	while (is_running() && now_ms() < end)
+	while (etcd_is_running() && now_ms() < end)
 		poll(NULL, 0, 10);
-	if (!is_running())
+	if (!etcd_is_running())
 		return;
 	kill(etcd_pid, SIGKILL);
 	waitpid(etcd_pid, NULL, 0);
@@ -169,9 +169,9 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 	return 0;
 }
 
-static _Noreturn void leave(const struct guard *g, int status)
+static _Noreturn void guard_leave(const struct guard *g, int status)
 {
-	stop();
+	stop_etcd();
 	unlink(g->url_file);
 	nftw(g->data, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 	unlink(g->log);
@@ -195,7 +195,7 @@ static void last_line(const struct guard *g, char *line, size_t size)
 		fclose(f);
 }
 
-static void publish(struct guard *g)
+static void publish_url(struct guard *g)
 {
 	char temporary[PATH_MAX + 4];
 	int fd;
@@ -203,11 +203,11 @@ static void publish(struct guard *g)
 	snprintf(temporary, sizeof(temporary), "%s.new", g->url_file);
 	fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	if (fd < 0 || write(fd, g->url, strlen(g->url)) < 0 || rename(temporary, g->url_file)) {
-		answer(g, "!cannot write ", g->url_file);
-		leave(g, EXIT_FAILED);
+		answer_starter(g, "!cannot write ", g->url_file);
+		guard_leave(g, EXIT_FAILED);
 	}
 	close(fd);
-	answer(g, "", g->url);
+	answer_starter(g, "", g->url);
 }
 
 /* ---- from the start to the end ------------------------------------------------------------- */
@@ -218,21 +218,21 @@ static void wait_for_etcd(struct guard *g)
 	char line[600], text[640];
 
 	for (;; poll(NULL, 0, 20)) {
-		bool runs = is_running();
+		bool runs = etcd_is_running();
 
 		if (runs && etcd_is(g->url, g->name, ASK_MS))
 			return;
 		/* Another was a moment earlier with this port: as good, but not ours to end. */
 		if (!runs && etcd_answers(g->url, ASK_MS)) {
-			answer(g, "", g->url);
-			leave(g, EXIT_OK);
+			answer_starter(g, "", g->url);
+			guard_leave(g, EXIT_OK);
 		}
 		if (runs && now_ms() < end)
 			continue;
 		last_line(g, line, sizeof(line));
 		snprintf(text, sizeof(text), "!etcd %s: ", runs ? "does not answer" : "ended");
-		answer(g, text, line);
-		leave(g, EXIT_FAILED);
+		answer_starter(g, text, line);
+		guard_leave(g, EXIT_FAILED);
 	}
 }
 
@@ -242,7 +242,7 @@ static void end_if_unused(const struct guard *g)
 	int fd = lock_file(g->url_file, LOCK_EX, 0);
 
 	if (fd >= 0 && etcd_presences(g->local_url, false, ASK_MS) == 0)
-		leave(g, EXIT_OK);
+		guard_leave(g, EXIT_OK);
 	close(fd);
 }
 
@@ -264,7 +264,7 @@ static int64_t deaf_ms(void)
 	return own && *own ? atoll(own) : DEAF_MS;
 }
 
-static void watch(struct guard *g, int signal_fd)
+static void watch_etcd(struct guard *g, int signal_fd)
 {
 	struct pollfd p = {.fd = signal_fd, .events = POLLIN};
 	int64_t used_ms = now_ms() + (g->grace_ms < FIRST_MS ? FIRST_MS - g->grace_ms : 0);
@@ -272,8 +272,8 @@ static void watch(struct guard *g, int signal_fd)
 	int restarts = 0, n;
 
 	while (poll(&p, 1, CHECK_MS) <= 0) {
-		if (!is_running() && restarts++ < RESTARTS_MAX)
-			spawn(g);
+		if (!etcd_is_running() && restarts++ < RESTARTS_MAX)
+			spawn_etcd(g);
 		n = etcd_presences(g->local_url, false, ASK_MS);
 		if (n >= 0)
 			heard_ms = now_ms();
@@ -282,13 +282,13 @@ static void watch(struct guard *g, int signal_fd)
 		if (n == 0 && now_ms() - used_ms >= g->grace_ms && !kvd_is_here(g))
 			end_if_unused(g);
 		if (now_ms() - heard_ms > deaf_max_ms)
-			leave(g, EXIT_FAILED);
+			guard_leave(g, EXIT_FAILED);
 	}
-	leave(g, EXIT_OK);
+	guard_leave(g, EXIT_OK);
 }
 
 /* All but the lock and the answer; and / as the working directory, which nothing unmounts. */
-static void detach(struct guard *g)
+static void guard_detach(struct guard *g)
 {
 	int null = open("/dev/null", O_RDWR), low = 3, high = 4;
 
@@ -334,15 +334,15 @@ _Noreturn void guard_run(struct guard *g)
 {
 	int signal_fd;
 
-	detach(g);
+	guard_detach(g);
 	signal_fd = catch_signals();
 	nftw(g->data, remove_one, 8, FTW_DEPTH | FTW_PHYS); /* of a guard that was killed */
 	unlink(g->url_file);
 	unlink(g->log);
 	name_it(g);
-	spawn(g);
+	spawn_etcd(g);
 	wait_for_etcd(g);
-	publish(g);
-	watch(g, signal_fd);
+	publish_url(g);
+	watch_etcd(g, signal_fd);
 	_exit(EXIT_OK);
 }

@@ -58,7 +58,7 @@ static bool is_over(struct kvd *k)
 	return true;
 }
 
-static unsigned int gather(struct kvd *k, int signal_fd, struct curl_waitfd *fds)
+static unsigned int gather_fds(struct kvd *k, int signal_fd, struct curl_waitfd *fds)
 {
 	unsigned int n = 0;
 
@@ -85,7 +85,7 @@ static bool is_ready(const struct curl_waitfd *fds, unsigned int n, int fd)
 }
 
 /* Clients are only added (in front) and never freed here. */
-static void serve(struct kvd *k, const struct curl_waitfd *fds, unsigned int n)
+static void serve_fds(struct kvd *k, const struct curl_waitfd *fds, unsigned int n)
 {
 	unsigned int at = 2;
 
@@ -125,9 +125,9 @@ void kvd_loop(struct kvd *k)
 		clients_tick(k);
 		timeout_ms = session_tick(k);
 		clients_tick(k);
-		n = gather(k, signal_fd, fds);
+		n = gather_fds(k, signal_fd, fds);
 		etcd_wait(k->session.etcd, fds, n, until_next(k, timeout_ms));
-		serve(k, fds, n);
+		serve_fds(k, fds, n);
 		crash_prune(k->dir);
 		if (read(signal_fd, &info, sizeof(info)) > 0 && !k->stopping) {
 			k->stopping = true;

@@ -115,7 +115,7 @@ static void set_endpoints(struct kvd_options *o, const char *list)
 }
 
 /* The working directory of a detached process is /. */
-static const char *readable(const char *path)
+static const char *readable_path(const char *path)
 {
 	static char paths[3][PATH_MAX]; /* one for each option, the last of its kind counts */
 	static unsigned int next;
@@ -162,9 +162,9 @@ void options_parse(struct kvd_options *o, int argc, char **argv)
 		case 'J': job = optarg; break;
 		case 'K': o->key_file = optarg; break;
 		case 'u': user_file = optarg; break;
-		case OPT_CA: o->etcd.ca = readable(optarg); break;
-		case OPT_CERT: o->etcd.cert = readable(optarg); break;
-		case OPT_KEY: o->etcd.key = readable(optarg); break;
+		case OPT_CA: o->etcd.ca = readable_path(optarg); break;
+		case OPT_CERT: o->etcd.cert = readable_path(optarg); break;
+		case OPT_KEY: o->etcd.key = readable_path(optarg); break;
 		case 'g': o->grace_ms = option_ms("grace", optarg, 0); break;
 		case 'L': o->lease_s = option_ms("lease", optarg, 2000) / 1000; break;
 		case 't': o->etcd.timeout_ms = option_ms("timeout", optarg, 100); break;

@@ -46,7 +46,7 @@ void session_free(struct kvd *k)
 	k->session.etcd = NULL;
 }
 
-static void stop(struct kvd *k)
+static void session_stop(struct kvd *k)
 {
 	struct session *s = &k->session;
 	bool was_up = s->state == SESSION_UP;
@@ -61,7 +61,7 @@ static void stop(struct kvd *k)
 
 void session_restart(struct kvd *k)
 {
-	stop(k);
+	session_stop(k);
 	k->session.retry_at_ms = 0;
 }
 
@@ -73,7 +73,7 @@ void session_fail(struct kvd *k, const char *text)
 	snprintf(error, sizeof(error), "%s: %s", etcd_endpoint(s->etcd), text);
 	if (strcmp(error, s->error))
 		say("%s", error);
-	stop(k);
+	session_stop(k);
 	strcpy(s->error, error);
 	etcd_next_endpoint(s->etcd);
 	s->retry_ms = s->retry_ms ? 2 * s->retry_ms : RETRY_MS_MIN;
@@ -83,7 +83,7 @@ void session_fail(struct kvd *k, const char *text)
 }
 
 /* Of a step that must succeed. True: it did not, and the session deals with it. */
-static bool failed(struct kvd *k, int code, const char *text)
+static bool step_failed(struct kvd *k, int code, const char *text)
 {
 	if (code == ETCD_OK)
 		return false;
@@ -144,7 +144,7 @@ static void on_key(void *arg, const cJSON *reply, int code, const char *text)
 	uint8_t *value;
 	size_t bytes;
 
-	if (failed(k, code, text))
+	if (step_failed(k, code, text))
 		return;
 	kv = cJSON_GetArrayItem(cJSON_GetObjectItem(reply, "responses"), 0);
 	if (cJSON_IsTrue(cJSON_GetObjectItem(reply, "succeeded")))
@@ -217,7 +217,7 @@ static void on_job_lease(void *arg, const cJSON *reply, int code, const char *te
 
 	(void)reply;
 	/* "lease already exists": a fellow daemon was first. */
-	if (code != ETCD_FAILED_PRECONDITION && failed(k, code, text))
+	if (code != ETCD_FAILED_PRECONDITION && step_failed(k, code, text))
 		return;
 	k->session.job_keepalive_at_ms = 0;
 	ask_for_key(k);
@@ -238,7 +238,7 @@ static void on_token(void *arg, const cJSON *reply, int code, const char *text)
 	struct kvd *k = arg;
 	const cJSON *token = cJSON_GetObjectItem(reply, "token");
 
-	if (failed(k, code, text))
+	if (step_failed(k, code, text))
 		return;
 	if (!cJSON_IsString(token))
 		return session_fail(k, "no token for this user");
@@ -258,7 +258,7 @@ static void ask_for_token(struct kvd *k)
 	etcd_post(k->session.etcd, "/v3/auth/authenticate", body, on_token, k);
 }
 
-static void begin(struct kvd *k)
+static void session_begin(struct kvd *k)
 {
 	struct session *s = &k->session;
 
@@ -281,7 +281,7 @@ static void on_grant(void *arg, const cJSON *reply, int code, const char *text)
 	struct client *c = arg;
 
 	c->asking = false;
-	if (failed(the_kvd, code, text))
+	if (step_failed(the_kvd, code, text))
 		return;
 	c->lease = etcd_int(reply, "ID");
 	c->keepalive_at_ms = now_ms() + the_kvd->o.lease_s * 1000 / 3;
@@ -294,7 +294,7 @@ static void on_keepalive(void *arg, const cJSON *reply, int code, const char *te
 	struct client *c = arg;
 
 	c->asking = false;
-	if (failed(the_kvd, code, text))
+	if (step_failed(the_kvd, code, text))
 		return;
 	/* It ran out while etcd or we were away: a new one, and all keys again. */
 	if (etcd_int(cJSON_GetObjectItem(reply, "result"), "TTL") <= 0)
@@ -308,7 +308,7 @@ static void on_revoke(void *arg, const cJSON *reply, int code, const char *text)
 
 	(void)reply;
 	c->asking = false;
-	if (code == ETCD_NOT_FOUND || !failed(the_kvd, code, text))
+	if (code == ETCD_NOT_FOUND || !step_failed(the_kvd, code, text))
 		c->lease = 0;
 }
 
@@ -317,7 +317,7 @@ static void on_job_keepalive(void *arg, const cJSON *reply, int code, const char
 	struct kvd *k = arg;
 
 	k->session.asking = false;
-	if (failed(k, code, text))
+	if (step_failed(k, code, text))
 		return;
 	if (etcd_int(cJSON_GetObjectItem(reply, "result"), "TTL") <= 0)
 		session_restart(k);
@@ -347,7 +347,7 @@ static void on_presence(void *arg, const cJSON *reply, int code, const char *tex
 		s->presence = s->presence_at_ms = 0; /* ran out, or this is another etcd */
 	/* As good as granted: the number was taken, which can only have been by us. */
 	if (code != ETCD_FAILED_PRECONDITION)
-		failed(k, code, text);
+		step_failed(k, code, text);
 }
 
 static void on_presence_over(void *arg, const cJSON *reply, int code, const char *text)
@@ -357,7 +357,7 @@ static void on_presence_over(void *arg, const cJSON *reply, int code, const char
 
 	(void)reply;
 	s->asking_presence = false;
-	if (code == ETCD_NOT_FOUND || !failed(k, code, text))
+	if (code == ETCD_NOT_FOUND || !step_failed(k, code, text))
 		s->presence = s->presence_at_ms = 0;
 }
 
@@ -435,7 +435,7 @@ int session_tick(struct kvd *k)
 	the_kvd = k;
 	tick_beginning(k);
 	if (s->state == SESSION_DOWN && now_ms() >= s->retry_at_ms)
-		begin(k);
+		session_begin(k);
 	if (s->state == SESSION_UP)
 		tick_up(k);
 	if (s->state == SESSION_DOWN)

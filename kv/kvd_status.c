@@ -88,7 +88,7 @@ static long number_of(const cJSON *o, const char *name)
 	return cJSON_IsNumber(item) ? (long)item->valuedouble : 0;
 }
 
-static void print(const char *json)
+static void print_status(const char *json)
 {
 	cJSON *o = cJSON_Parse(json);
 	const cJSON *c;
@@ -147,7 +147,7 @@ int cmd_status(int argc, char **argv)
 	if (json)
 		puts(text);
 	else
-		print(text);
+		print_status(text);
 	free(text);
 	return EXIT_OK;
 }

@@ -20,7 +20,7 @@ struct item *store_find(struct kvd *k, const char *key, size_t bytes)
 	return kv_table_find(&k->store.items, key, bytes);
 }
 
-static void mark(struct kvd *k, struct item *i)
+static void mark_dirty(struct kvd *k, struct item *i)
 {
 	if (i->dirty)
 		return;
@@ -34,7 +34,7 @@ static void mark(struct kvd *k, struct item *i)
 	k->store.dirty++;
 }
 
-static struct item *pop(struct kvd *k)
+static struct item *pop_dirty(struct kvd *k)
 {
 	struct item *i = k->store.first;
 
@@ -49,7 +49,7 @@ static struct item *pop(struct kvd *k)
 }
 
 /* Without a value, and nobody has to be told: it may go. */
-static void release(struct kvd *k, struct item *i)
+static void release_item(struct kvd *k, struct item *i)
 {
 	if (i->head.value || i->dirty || i->in_flight)
 		return;
@@ -58,7 +58,7 @@ static void release(struct kvd *k, struct item *i)
 	kv_table_remove(&k->store.items, &i->head);
 }
 
-static void publish(struct kvd *k, struct item *i, const struct client *except)
+static void publish_item(struct kvd *k, struct item *i, const struct client *except)
 {
 	uint64_t nonce = i->head.value ? death_in(i) : 0;
 
@@ -67,7 +67,7 @@ static void publish(struct kvd *k, struct item *i, const struct client *except)
 		clients_peer_died(k, nonce);
 }
 
-static void own(struct item *i, struct client *c)
+static void own_item(struct item *i, struct client *c)
 {
 	if (i->owner == c)
 		return;
@@ -101,9 +101,9 @@ int store_put(struct kvd *k, struct client *c, const struct kv_msg *m)
 		return 0;
 	if (kv_entry_set(&i->head, m->value.data, m->value.bytes))
 		check_alloc(NULL);
-	own(i, c);
-	mark(k, i);
-	publish(k, i, c);
+	own_item(i, c);
+	mark_dirty(k, i);
+	publish_item(k, i, c);
 	return 0;
 }
 
@@ -118,12 +118,12 @@ int store_delete(struct kvd *k, struct client *c, const struct kv_msg *m)
 	if (!i->head.value)
 		return 0;
 	kv_entry_set(&i->head, NULL, 0);
-	mark(k, i);
-	publish(k, i, c);
+	mark_dirty(k, i);
+	publish_item(k, i, c);
 	return 0;
 }
 
-static void unmark(struct kvd *k, struct item *i)
+static void unmark_dirty(struct kvd *k, struct item *i)
 {
 	struct item **p = &k->store.first, *before = NULL;
 
@@ -146,13 +146,13 @@ void store_drop_client(struct kvd *k, struct client *c)
 		next = kv_table_next(&k->store.items, i);
 		if (i->owner != c)
 			continue;
-		unmark(k, i);
-		own(i, NULL);
+		unmark_dirty(k, i);
+		own_item(i, NULL);
 		if (i->head.value) {
 			kv_entry_set(&i->head, NULL, 0);
-			publish(k, i, c);
+			publish_item(k, i, c);
 		}
-		release(k, i);
+		release_item(k, i);
 	}
 }
 
@@ -167,8 +167,8 @@ void store_add_death(struct kvd *k, const char *nonce_name)
 	if (kv_entry_set(&i->head, "1", 1))
 		check_alloc(NULL);
 	i->ours = true;
-	mark(k, i);
-	publish(k, i, NULL);
+	mark_dirty(k, i);
+	publish_item(k, i, NULL);
 }
 
 /* A key of ours that etcd has lost (a lease ran out while it did not answer) or has otherwise. */
@@ -177,16 +177,16 @@ static void remote_of_ours(struct kvd *k, struct item *i, const void *value, siz
 	if (!i->head.value)
 		return; /* being deleted */
 	if (!value) {
-		mark(k, i);
+		mark_dirty(k, i);
 		return;
 	}
 	if (kv_entry_is(&i->head, value, bytes))
 		return;
-	own(i, NULL); /* another host's process has put it since */
+	own_item(i, NULL); /* another host's process has put it since */
 	i->ours = false;
 	if (kv_entry_set(&i->head, value, bytes))
 		check_alloc(NULL);
-	publish(k, i, NULL);
+	publish_item(k, i, NULL);
 }
 
 void store_remote(struct kvd *k, const char *key, size_t key_bytes, const void *value, size_t bytes,
@@ -211,8 +211,8 @@ void store_remote(struct kvd *k, const char *key, size_t key_bytes, const void *
 		return;
 	if (kv_entry_set(&i->head, value, bytes))
 		check_alloc(NULL);
-	publish(k, i, NULL);
-	release(k, i);
+	publish_item(k, i, NULL);
+	release_item(k, i);
 }
 
 void store_mark_dirty(struct kvd *k, const struct client *c)
@@ -221,7 +221,7 @@ void store_mark_dirty(struct kvd *k, const struct client *c)
 
 	for (i = NULL; (i = kv_table_next(&k->store.items, i));)
 		if (c ? i->owner == c : i->owner || i->ours)
-			mark(k, i);
+			mark_dirty(k, i);
 }
 
 void store_begin_round(struct kvd *k)
@@ -253,14 +253,14 @@ static bool can_be_sent(const struct kvd *k, const struct item *i)
 struct item *store_next_dirty(struct kvd *k)
 {
 	for (size_t n = k->store.dirty; n; n--) {
-		struct item *i = pop(k);
+		struct item *i = pop_dirty(k);
 
 		if (can_be_sent(k, i)) {
 			i->in_flight = true;
 			k->store.in_flight++;
 			return i;
 		}
-		mark(k, i);
+		mark_dirty(k, i);
 	}
 	return NULL;
 }
@@ -273,6 +273,6 @@ void store_sent(struct kvd *k, struct item *i, int64_t revision)
 		i->revision = revision;
 	/* Its owner may have died since: then its lease is being revoked, and this goes too. */
 	if (!revision && (i->owner || i->ours))
-		mark(k, i);
-	release(k, i);
+		mark_dirty(k, i);
+	release_item(k, i);
 }

@@ -16,7 +16,7 @@ enum { AGENT_MAX_JOBS = 64 };
  * Returns the descriptor of the command channel. With shift.probe on the kernel's command line
  * it only says that the kernel runs, and powers off.
  */
-int boot(void);
+int boot_host(void);
 
 /* Mounts share number i of the testbed at the path it has on the machine. 0 or -errno. */
 int boot_mount_share(int i, const char *path);

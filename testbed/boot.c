@@ -186,7 +186,7 @@ static void default_environment(void)
 	setenv("LANG", "C.UTF-8", 1);
 }
 
-int boot(void)
+int boot_host(void)
 {
 	must_mount("devtmpfs", "/dev", "devtmpfs", 0, NULL);
 	must_mount("proc", "/proc", "proc", 0, NULL);

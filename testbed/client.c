@@ -89,7 +89,7 @@ struct run {
 	struct exit_report report;
 };
 
-static struct winsize window(void)
+static struct winsize window_size(void)
 {
 	struct winsize ws = {.ws_row = 24, .ws_col = 80};
 
@@ -97,7 +97,7 @@ static struct winsize window(void)
 	return ws;
 }
 
-static unsigned count(char *const *list)
+static unsigned count_words(char *const *list)
 {
 	unsigned n = 0;
 
@@ -111,11 +111,11 @@ static void send_open(struct run *r, const cJSON *reply)
 	const cJSON *env = cJSON_GetObjectItem(reply, "env"), *word;
 	const char *path = cJSON_GetStringValue(cJSON_GetObjectItem(reply, "path"));
 	const struct exec_options *o = r->o;
-	struct winsize ws = window();
+	struct winsize ws = window_size();
 	struct open_request q = {
 		.timeout_ms = o->timeout_ms,
-		.env_count = cJSON_GetArraySize(env) + count(o->env) + 1,
-		.argv_count = count(o->argv),
+		.env_count = cJSON_GetArraySize(env) + count_words(o->env) + 1,
+		.argv_count = count_words(o->argv),
 		.rows = ws.ws_row,
 		.columns = ws.ws_col,
 		.tty = o->tty,
@@ -161,7 +161,7 @@ static void pass_signals(struct run *r)
 		uint32_t signo = si.ssi_signo;
 
 		if (signo == SIGWINCH) {
-			struct winsize ws = window();
+			struct winsize ws = window_size();
 			uint16_t size[2] = {ws.ws_row, ws.ws_col};
 
 			chan_send(&r->chan, FRAME_RESIZE, 0, size, sizeof(size));

@@ -42,7 +42,7 @@ static void print_log(const cJSON *reply)
 }
 
 /* Returns false when it is to end. */
-static bool keys(struct chan *c)
+static bool pass_keys(struct chan *c)
 {
 	char data[256], *leave;
 	ssize_t n = read(0, data, sizeof(data));
@@ -54,7 +54,7 @@ static bool keys(struct chan *c)
 	return !chan_flush_all(c, 10000) && !leave;
 }
 
-static bool show(struct chan *c)
+static bool show_output(struct chan *c)
 {
 	const uint8_t *payload;
 	struct frame f;
@@ -66,7 +66,7 @@ static bool show(struct chan *c)
 	return !err;
 }
 
-static void attach(struct chan *c)
+static void attach_console(struct chan *c)
 {
 	bool goes_on = true;
 
@@ -78,9 +78,9 @@ static void attach(struct chan *c)
 		if (poll(p, 2, -1) < 0)
 			continue;
 		if (p[0].revents)
-			goes_on = show(c);
+			goes_on = show_output(c);
 		if (p[1].revents && goes_on)
-			goes_on = keys(c);
+			goes_on = pass_keys(c);
 	}
 }
 
@@ -107,7 +107,7 @@ int cmd_console(int argc, char **argv)
 	print_log(reply);
 	cJSON_Delete(reply);
 	if (!only_log)
-		attach(&c);
+		attach_console(&c);
 	chan_close(&c);
 	return EXIT_OK;
 }

@@ -45,7 +45,7 @@ static struct place place_of(const char *word)
 }
 
 /* One end of the copy, as a command with its input or output on the pipe. */
-static pid_t start(const char *name, const struct place *p, char *const argv[], int in, int out)
+static pid_t start_end(const char *name, const struct place *p, char *const argv[], int in, int out)
 {
 	struct exec_options o = {.name = name, .host = p->host, .argv = argv, .in = in, .out = out};
 	pid_t pid = fork();
@@ -69,7 +69,7 @@ static int wait_for(pid_t pid)
 	return WIFEXITED(raw) ? WEXITSTATUS(raw) : 128;
 }
 
-static void copy(const char *name, const char *source, const char *target, bool into)
+static void copy_one(const char *name, const char *source, const char *target, bool into)
 {
 	/* $1 is what is wanted; its parent may be anywhere, its name may start with a dash. */
 	static char read_script[] = "cd \"$(dirname -- \"$1\")\" && exec tar -cf - -- "
@@ -96,9 +96,9 @@ static void copy(const char *name, const char *source, const char *target, bool 
 
 	if (null < 0 || pipe2(p, O_CLOEXEC))
 		die(EXIT_FAILED, "cp: %s", strerror(errno));
-	pids[0] = start(name, &from, reader, null, p[1]);
+	pids[0] = start_end(name, &from, reader, null, p[1]);
 	close(p[1]);
-	pids[1] = start(name, &to, writer, p[0], null);
+	pids[1] = start_end(name, &to, writer, p[0], null);
 	close(p[0]);
 	close(null);
 	read_status = wait_for(pids[0]);
@@ -126,6 +126,6 @@ int cmd_cp(int argc, char **argv)
 	chan_close(&c);
 	target = argv[argc - 1];
 	for (int i = optind; i < argc - 1; i++)
-		copy(name, argv[i], target, argc - optind > 2);
+		copy_one(name, argv[i], target, argc - optind > 2);
 	return EXIT_OK;
 }

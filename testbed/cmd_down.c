@@ -20,7 +20,7 @@ static const struct option options[] = {
 	{NULL, 0, NULL, 0},
 };
 
-static void down(const char *name)
+static void end_testbed(const char *name)
 {
 	struct chan c;
 
@@ -47,12 +47,12 @@ int cmd_down(int argc, char **argv)
 	if (optind < argc)
 		die(EXIT_BAD_USAGE, "down: unexpected argument %s", argv[optind]);
 	if (!all) {
-		down(name);
+		end_testbed(name);
 		return EXIT_OK;
 	}
 	n = state_list(&names);
 	for (int i = 0; i < n; i++)
-		down(names[i]);
+		end_testbed(names[i]);
 	free(names);
 	return EXIT_OK;
 }

@@ -45,7 +45,7 @@ static char *env_word(char *word)
 	die(EXIT_EXEC_FAILED, "--env %s: not set here", word);
 }
 
-static void parse(struct exec_options *o, char **env, int *env_count, int argc, char **argv)
+static void exec_parse(struct exec_options *o, char **env, int *env_count, int argc, char **argv)
 {
 	int c;
 
@@ -71,7 +71,7 @@ int cmd_exec(int argc, char **argv)
 	char **env = calloc(argc + 1, sizeof(*env));
 	int env_count = 0, status;
 
-	parse(&o, env, &env_count, argc, argv);
+	exec_parse(&o, env, &env_count, argc, argv);
 	if (optind < argc)
 		o.host = argv[optind++];
 	/* Options may come behind the host as well; getopt wants to see a program's name first. */
@@ -79,7 +79,7 @@ int cmd_exec(int argc, char **argv)
 		argv += optind - 1;
 		argc -= optind - 1;
 		optind = 0;
-		parse(&o, env, &env_count, argc, argv);
+		exec_parse(&o, env, &env_count, argc, argv);
 	} else if (optind < argc && !strcmp(argv[optind], "--")) {
 		optind++;
 	}

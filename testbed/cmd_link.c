@@ -36,7 +36,7 @@ static int carry_out(const char *name, const char *host, const char *state, cons
 		setenv("SHIFT_HOST", host, 1);
 		setenv("SHIFT_NIC", nic, 1);
 		setenv("SHIFT_LINK", state, 1);
-		status = run((char *[]){"/bin/sh", "-c", (char *)local, NULL});
+		status = run_program((char *[]){"/bin/sh", "-c", (char *)local, NULL});
 	} else if (words) {
 		cJSON_ArrayForEach (word, words)
 			argv[n++] = (char *)cJSON_GetStringValue(word);

@@ -62,7 +62,7 @@ static void print_testbed(const cJSON *t)
 		print_host(host);
 }
 
-static cJSON *ask(const char *name)
+static cJSON *ask_status(const char *name)
 {
 	struct chan c;
 	cJSON *reply;
@@ -80,12 +80,12 @@ static cJSON *ask_all(const char *name)
 	int n;
 
 	if (name) {
-		cJSON_AddItemToArray(list, ask(name));
+		cJSON_AddItemToArray(list, ask_status(name));
 		return json;
 	}
 	n = state_list(&names);
 	for (int i = 0; i < n; i++)
-		cJSON_AddItemToArray(list, ask(names[i]));
+		cJSON_AddItemToArray(list, ask_status(names[i]));
 	free(names);
 	return json;
 }

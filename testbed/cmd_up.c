@@ -127,7 +127,7 @@ static void set_name(struct plan *p, const char *s)
 	snprintf(p->name, sizeof(p->name), "%s", s);
 }
 
-static void parse(struct plan *p, struct wishes *w, int argc, char **argv)
+static void up_parse(struct plan *p, struct wishes *w, int argc, char **argv)
 {
 	int c;
 
@@ -159,7 +159,7 @@ static void parse(struct plan *p, struct wishes *w, int argc, char **argv)
 
 /* ---- what is needed ------------------------------------------------------------------------ */
 
-static void need_program(const char *program, const char *package)
+static void check_program(const char *program, const char *package)
 {
 	char path[PATH_MAX], *list = strdup(getenv("PATH") ? getenv("PATH") : "/usr/bin:/bin"),
 			     *rest;
@@ -174,7 +174,7 @@ static void need_program(const char *program, const char *package)
 	die(EXIT_MISSING, "%s is missing; install it with: apt-get install %s", program, package);
 }
 
-static void need_memory(const struct plan *p)
+static void check_memory(const struct plan *p)
 {
 	const long needed_mib = (p->layout == LAYOUT_PAIR ? 2 : 1) * GUEST_NEEDS_MIB;
 	char line[256];
@@ -190,7 +190,7 @@ static void need_memory(const struct plan *p)
 		    free_kib / 1024, needed_mib);
 }
 
-static void need_kernel(struct plan *p)
+static void fetch_kernel(struct plan *p)
 {
 	char cache[PATH_MAX], image[PATH_MAX];
 	char *argv[] = {"/bin/sh", image, p->kernel, cache, NULL};
@@ -200,7 +200,7 @@ static void need_kernel(struct plan *p)
 	if (snprintf(p->kernel_dir, sizeof(p->kernel_dir), "%s/%s", cache, p->kernel) > 1024)
 		die(EXIT_BAD_USAGE, "%s: too long a path", cache);
 	own_file(image, "shift-testbed-image");
-	status = run(argv);
+	status = run_program(argv);
 	if (status)
 		exit(status); /* it has said why */
 }
@@ -212,18 +212,18 @@ static void choose_accel(struct plan *p, const char *accel)
 	p->kvm = !strcmp(accel, "kvm") || (!strcmp(accel, "auto") && kvm_works(p->kernel_dir));
 }
 
-static void prepare(struct plan *p, const struct wishes *w)
+static void prepare_hosts(struct plan *p, const struct wishes *w)
 {
 	if (w->ssh) {
 		config_load(p->ssh, w->ssh, w->config);
 		p->layout = LAYOUT_SSH;
-		need_program("ssh", "openssh-client");
+		check_program("ssh", "openssh-client");
 		return;
 	}
-	need_program(QEMU, "qemu-system-x86");
-	need_program("cpio", "cpio");
-	need_memory(p);
-	need_kernel(p);
+	check_program(QEMU, "qemu-system-x86");
+	check_program("cpio", "cpio");
+	check_memory(p);
+	fetch_kernel(p);
 	choose_accel(p, w->accel);
 }
 
@@ -300,10 +300,10 @@ int cmd_up(int argc, char **argv)
 	struct chan c;
 	int pair[2];
 
-	parse(&p, &w, argc, argv);
+	up_parse(&p, &w, argc, argv);
 	if (!p.share_count && !w.ssh && strcmp(getcwd((char[PATH_MAX]){0}, PATH_MAX), "/"))
 		add_share(&p, ".");
-	prepare(&p, &w);
+	prepare_hosts(&p, &w);
 	state_create(&s, p.name);
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair)) {
 		say("cannot make a socket: %s", strerror(errno));

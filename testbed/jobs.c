@@ -80,7 +80,7 @@ static void report_exit(struct chan *c, uint16_t stream, int status, bool timed_
 	chan_send(c, FRAME_EXIT, stream, &r, sizeof(r));
 }
 
-static void refuse(struct chan *c, uint16_t stream, const char *why)
+static void refuse_job(struct chan *c, uint16_t stream, const char *why)
 {
 	chan_send(c, FRAME_STDERR, stream, why, strlen(why));
 	report_exit(c, stream, 125, false);
@@ -201,7 +201,7 @@ static void job_start(struct chan *c, struct job *j, uint16_t stream, const stru
 	j->credit_bytes = STREAM_WINDOW_BYTES;
 	pid = j->tty ? fork_tty(j, cmd) : fork_pipes(j, cmd);
 	if (pid < 0) {
-		refuse(c, stream, "shift-testbed: the host cannot start another process\n");
+		refuse_job(c, stream, "shift-testbed: the host cannot start another process\n");
 		job_release(j);
 		return;
 	}
@@ -219,13 +219,13 @@ void jobs_open(struct chan *c, uint16_t stream, const uint8_t *payload, size_t b
 	struct command cmd;
 
 	if (!command_parse(&cmd, payload, bytes)) {
-		refuse(c, stream, "shift-testbed: the host did not understand the request\n");
+		refuse_job(c, stream, "shift-testbed: the host did not understand the request\n");
 		return;
 	}
 	if (j)
 		job_start(c, j, stream, &cmd);
 	else
-		refuse(c, stream, "shift-testbed: too many commands at once in this host\n");
+		refuse_job(c, stream, "shift-testbed: too many commands at once in this host\n");
 	command_free(&cmd);
 }
 

@@ -78,7 +78,7 @@ static bool says_it_runs(int fd)
 	}
 }
 
-static bool probe(const char *kernel_dir)
+static bool probe_kvm(const char *kernel_dir)
 {
 	char initrd[] = "/tmp/shift-probe.XXXXXX";
 	int fd = mkstemp(initrd), p[2];
@@ -118,7 +118,7 @@ bool kvm_works(const char *kernel_dir)
 		return ok;
 	}
 	say("trying /dev/kvm (once, at most %d s)", PROBE_MS / 1000);
-	ok = probe(kernel_dir);
+	ok = probe_kvm(kernel_dir);
 	say("/dev/kvm %s", ok ? "works: using it" : "does not run a stock kernel: using TCG");
 	f = fopen(path, "we");
 	if (f) {

@@ -12,9 +12,9 @@
 #include "testbed/machine.h"
 #include "testbed/wire.h"
 
-static void word(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void add_word(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-static void word(struct buf *b, const char *fmt, ...)
+static void add_word(struct buf *b, const char *fmt, ...)
 {
 	char text[PATH_MAX + 64];
 	va_list ap;
@@ -25,7 +25,7 @@ static void word(struct buf *b, const char *fmt, ...)
 	strings_put(b, text);
 }
 
-static void script(struct buf *b, const char *name)
+static void add_script(struct buf *b, const char *name)
 {
 	char path[PATH_MAX], *text;
 
@@ -41,25 +41,25 @@ static void guest_setup(const struct machine *m, struct buf *b)
 {
 	const struct plan *p = m->plan;
 
-	script(b, "shift-testbed-guest");
-	word(b, "TB_LAYOUT=%s", p->layout == LAYOUT_PAIR ? "pair" : "single");
-	word(b, "TB_HOST=%c", 'a' + m->number);
-	word(b, "TB_NUMBER=%d", m->number + 1);
-	word(b, "TB_RAILS=%d", p->rails);
-	word(b, "TB_MODULES=%s/lib/modules", p->kernel_dir);
+	add_script(b, "shift-testbed-guest");
+	add_word(b, "TB_LAYOUT=%s", p->layout == LAYOUT_PAIR ? "pair" : "single");
+	add_word(b, "TB_HOST=%c", 'a' + m->number);
+	add_word(b, "TB_NUMBER=%d", m->number + 1);
+	add_word(b, "TB_RAILS=%d", p->rails);
+	add_word(b, "TB_MODULES=%s/lib/modules", p->kernel_dir);
 	for (int i = 0; i < p->share_count; i++)
-		word(b, "share=%s", p->shares[i]);
+		add_word(b, "share=%s", p->shares[i]);
 }
 
 static void ssh_setup(const struct machine *m, struct buf *b)
 {
 	const struct ssh_host *h = &m->plan->ssh[m->number];
 
-	script(b, "shift-testbed-ssh");
-	word(b, "TB_HOST=%c", 'a' + m->number);
-	word(b, "TB_NICS=%s", h->rails);
-	word(b, "TB_NETDEVS=%s", h->netdevs);
-	word(b, "TB_GID_INDEX=%s", h->gid_index);
+	add_script(b, "shift-testbed-ssh");
+	add_word(b, "TB_HOST=%c", 'a' + m->number);
+	add_word(b, "TB_NICS=%s", h->rails);
+	add_word(b, "TB_NETDEVS=%s", h->netdevs);
+	add_word(b, "TB_GID_INDEX=%s", h->gid_index);
 }
 
 void machine_setup(const struct machine *m, struct buf *words)

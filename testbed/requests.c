@@ -13,7 +13,7 @@ static const char *const layout_names[] = {
 	[LAYOUT_PAIR] = "pair", [LAYOUT_SINGLE] = "single", [LAYOUT_SSH] = "ssh"};
 
 /* Takes the answer over. */
-static void answer(struct client *c, cJSON *json)
+static void answer_client(struct client *c, cJSON *json)
 {
 	char *text = cJSON_PrintUnformatted(json);
 
@@ -33,12 +33,12 @@ void request_refuse(struct client *c, int status, const char *fmt, ...)
 	va_end(ap);
 	cJSON_AddStringToObject(json, "error", why);
 	cJSON_AddNumberToObject(json, "exit", status);
-	answer(c, json);
+	answer_client(c, json);
 }
 
 void request_done(struct client *c)
 {
-	answer(c, cJSON_CreateObject());
+	answer_client(c, cJSON_CreateObject());
 }
 
 static const char *text_of(const cJSON *request, const char *key)
@@ -133,7 +133,7 @@ static void do_exec(struct supervisor *s, struct client *c, const cJSON *request
 	cJSON_AddItemToObject(json, "env", host_env(s, h));
 	if (s->plan->layout == LAYOUT_SSH)
 		cJSON_AddStringToObject(json, "path", s->plan->ssh[h->letter - 'a'].path);
-	answer(c, json);
+	answer_client(c, json);
 }
 
 static void do_console(struct supervisor *s, struct client *c, const cJSON *request)
@@ -152,7 +152,7 @@ static void do_console(struct supervisor *s, struct client *c, const cJSON *requ
 	c->machine = h->machine;
 	json = cJSON_CreateObject();
 	cJSON_AddStringToObject(json, "log", h->machine->console_path);
-	answer(c, json);
+	answer_client(c, json);
 }
 
 /* ---- link ---------------------------------------------------------------------------------- */
@@ -188,7 +188,7 @@ static void hand_out(struct supervisor *s, struct client *c, const struct host *
 			command_of("ip", "link", "set", "dev", h->rails[r].netdev, state));
 	}
 	cJSON_AddStringToObject(json, "nic", h->rails[r].nic);
-	answer(c, json);
+	answer_client(c, json);
 }
 
 static void do_link(struct supervisor *s, struct client *c, const cJSON *request)
@@ -272,7 +272,7 @@ static void do_status(const struct supervisor *s, struct client *c)
 	hosts = cJSON_AddArrayToObject(json, "hosts");
 	for (int i = 0; i < MAX_HOSTS; i++)
 		cJSON_AddItemToArray(hosts, host_status(s, &s->hosts[i]));
-	answer(c, json);
+	answer_client(c, json);
 }
 
 static void do_request(struct supervisor *s, struct client *c, const cJSON *request)

@@ -158,7 +158,7 @@ static void machine_console(struct supervisor *s, struct machine *m)
 			chan_send(&c->chan, FRAME_CONSOLE, 0, data, n);
 }
 
-static void reap(struct supervisor *s)
+static void reap_machines(struct supervisor *s)
 {
 	char why[64];
 	pid_t pid;
@@ -187,7 +187,7 @@ static void channel_ended(struct supervisor *s, struct machine *m)
 {
 	for (int i = 0; i < 200 && !*m->failure; i++) {
 		poll(NULL, 0, 10);
-		reap(s);
+		reap_machines(s);
 	}
 	machine_failed(s, m, "the command channel closed");
 }
@@ -286,7 +286,7 @@ static void tell_waiting(struct supervisor *s)
 
 /* ---- the loop ------------------------------------------------------------------------------ */
 
-static struct pollfd entry(int fd, bool more_to_send)
+static struct pollfd poll_entry(int fd, bool more_to_send)
 {
 	return (struct pollfd){.fd = fd, .events = POLLIN | (more_to_send ? POLLOUT : 0)};
 }
@@ -295,19 +295,19 @@ static int fill_poll(struct supervisor *s, struct pollfd *p)
 {
 	int n = 0;
 
-	p[n++] = entry(s->listen_fd, false);
-	p[n++] = entry(s->signal_fd, false);
+	p[n++] = poll_entry(s->listen_fd, false);
+	p[n++] = poll_entry(s->signal_fd, false);
 	for (int i = 0; i < s->machine_count; i++) {
 		struct machine *m = &s->machines[i];
 
-		p[n++] = entry(m->agent.rfd, buf_bytes(&m->agent.out));
-		p[n++] = entry(m->console, false);
+		p[n++] = poll_entry(m->agent.rfd, buf_bytes(&m->agent.out));
+		p[n++] = poll_entry(m->console, false);
 	}
 	for (int i = 0; i < MAX_CLIENTS; i++) {
 		struct chan *c = &s->clients[i].chan;
 		bool open = s->clients[i].kind != CLIENT_FREE && s->clients[i].kind != CLIENT_GONE;
 
-		p[n++] = entry(open ? c->rfd : -1, buf_bytes(&c->out));
+		p[n++] = poll_entry(open ? c->rfd : -1, buf_bytes(&c->out));
 	}
 	return n;
 }
@@ -318,7 +318,7 @@ static void handle_signals(struct supervisor *s)
 
 	while (read(s->signal_fd, &si, sizeof(si)) == sizeof(si)) {
 		if (si.ssi_signo == SIGCHLD)
-			reap(s);
+			reap_machines(s);
 		else
 			s->ending = true;
 	}
@@ -366,7 +366,7 @@ static void check_deadlines(struct supervisor *s)
 			machine_failed(s, &s->machines[i], "not ready after 120 s");
 }
 
-static void loop(struct supervisor *s)
+static void supervise_loop(struct supervisor *s)
 {
 	static struct pollfd p[MAX_POLL];
 
@@ -422,7 +422,7 @@ static void start_machine(struct supervisor *s, int i, const struct cables *cabl
 		machine_failed(s, m, strerror(-err));
 }
 
-static void start(struct supervisor *s)
+static void start_machines(struct supervisor *s)
 {
 	char initrd[PATH_MAX] = "";
 	struct cables cables;
@@ -461,7 +461,7 @@ static int catch_signals(void)
 	return signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
 }
 
-static void stop(struct supervisor *s)
+static void stop_testbed(struct supervisor *s)
 {
 	for (int i = 0; i < s->machine_count; i++)
 		machine_stop(&s->machines[i]);
@@ -486,8 +486,8 @@ void supervise(const struct plan *plan, const struct state *state, int listen_fd
 	s.started_ms = now_ms();
 	s.clients[0].kind = CLIENT_WAIT;
 	chan_init(&s.clients[0].chan, up_fd, up_fd);
-	start(&s);
-	loop(&s);
-	stop(&s);
+	start_machines(&s);
+	supervise_loop(&s);
+	stop_testbed(&s);
 	exit(EXIT_OK);
 }

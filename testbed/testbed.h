@@ -65,7 +65,7 @@ void own_file(char path[PATH_MAX], const char *name);
 char *read_file(const char *path, size_t *bytes);
 
 /* Runs argv with stdout on stderr; its exit status, or 127. SIGINT ends both. */
-int run(char *const argv[]);
+int run_program(char *const argv[]);
 
 /* Keys go through as they are, until this program ends. Nothing where there is no terminal. */
 void terminal_raw(void);

@@ -57,7 +57,7 @@ char *read_file(const char *path, size_t *bytes)
 	return (char *)b.data;
 }
 
-int run(char *const argv[])
+int run_program(char *const argv[])
 {
 	int raw = -1;
 	pid_t pid = fork();

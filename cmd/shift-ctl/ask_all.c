@@ -11,7 +11,7 @@
 enum { ANSWER_MS = 5000 };
 
 /* PID.sock beside PID.stats. */
-static int ask(const struct process *p, const char *line, char *answer, size_t bytes)
+static int ask_by_socket(const struct process *p, const char *line, char *answer, size_t bytes)
 {
 	size_t n = strlen(p->path) - strlen(".stats");
 	char path[128];
@@ -46,7 +46,7 @@ static bool ask_one(const struct ctl_options *o, const struct process *p, const 
 
 	if (p->copy.life != STATS_RUNNING && p->copy.life != STATS_UNKNOWN)
 		return false;
-	err = ask(p, line, answer, sizeof(answer));
+	err = ask_by_socket(p, line, answer, sizeof(answer));
 	if (p->copy.life == STATS_UNKNOWN && (err == -ENOENT || err == -ECONNREFUSED))
 		return false;
 	if (err <= 0)

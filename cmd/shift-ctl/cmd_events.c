@@ -50,7 +50,7 @@ static void on_signal(int sig)
 	interrupted = 1;
 }
 
-static void add(struct lines *l, struct line line)
+static void line_add(struct lines *l, struct line line)
 {
 	if (l->count == l->room) {
 		l->room = l->room ? 2 * l->room : 256;
@@ -74,7 +74,7 @@ static struct shown *shown_of(struct shown **list, const struct stats_header *h)
 }
 
 /* What is new since the last time. */
-static void gather(struct lines *l, struct shown *s, const struct stats_copy *copy)
+static void lines_gather(struct lines *l, struct shown *s, const struct stats_copy *copy)
 {
 	uint64_t lost = 0;
 
@@ -85,7 +85,7 @@ static void gather(struct lines *l, struct shown *s, const struct stats_copy *co
 			continue;
 		lost = e->seq - 1 - s->events;
 		s->events = e->seq;
-		add(l, (struct line){stats_real_ns(copy, e->time_ns), copy, e, NULL, lost});
+		line_add(l, (struct line){stats_real_ns(copy, e->time_ns), copy, e, NULL, lost});
 	}
 	for (size_t i = 0; i < copy->switch_count; i++) {
 		const struct stats_switch *w = copy->switches + i;
@@ -93,11 +93,11 @@ static void gather(struct lines *l, struct shown *s, const struct stats_copy *co
 		if (w->seq <= s->switches)
 			continue;
 		s->switches = w->seq;
-		add(l, (struct line){stats_real_ns(copy, w->end_ns), copy, NULL, w, 0});
+		line_add(l, (struct line){stats_real_ns(copy, w->end_ns), copy, NULL, w, 0});
 	}
 }
 
-static int compare(const void *a, const void *b)
+static int line_compare(const void *a, const void *b)
 {
 	const struct line *x = a, *y = b;
 
@@ -151,7 +151,7 @@ static void show_event(const struct stats_event *e)
 	       e->rail, e->nic, e->epoch);
 }
 
-static void show(const struct line *l)
+static void line_show(const struct line *l)
 {
 	if (l->lost) {
 		show_time(l);
@@ -164,7 +164,7 @@ static void show(const struct line *l)
 		show_event(l->event);
 }
 
-static void show_json(const struct line *l)
+static void line_show_json(const struct line *l)
 {
 	cJSON *o = l->sw ? stats_json_switch(l->copy, l->sw) : stats_json_event(l->copy, l->event);
 
@@ -177,7 +177,7 @@ static void show_json(const struct line *l)
 }
 
 /* Returns how many of the processes live. */
-static size_t round_of(const struct ctl_options *o, struct shown **shown, size_t *found)
+static size_t events_round(const struct ctl_options *o, struct shown **shown, size_t *found)
 {
 	struct process *list = processes_read(o);
 	struct lines l = {0};
@@ -185,25 +185,25 @@ static size_t round_of(const struct ctl_options *o, struct shown **shown, size_t
 
 	*found = 0;
 	for (struct process *p = list; p; p = p->next) {
-		gather(&l, shown_of(shown, &p->copy.h), &p->copy);
+		lines_gather(&l, shown_of(shown, &p->copy.h), &p->copy);
 		live += p->copy.life == STATS_RUNNING;
 		++*found;
 	}
 	if (l.count)
-		qsort(l.line, l.count, sizeof(*l.line), compare);
+		qsort(l.line, l.count, sizeof(*l.line), line_compare);
 	for (size_t i = 0; i < l.count; i++)
-		(o->json ? show_json : show)(l.line + i);
+		(o->json ? line_show_json : line_show)(l.line + i);
 	free(l.line);
 	processes_free(list);
 	return live;
 }
 
-static void follow(const struct ctl_options *o, struct shown **shown)
+static void events_follow(const struct ctl_options *o, struct shown **shown)
 {
 	size_t live, found;
 
 	do {
-		live = round_of(o, shown, &found);
+		live = events_round(o, shown, &found);
 		if (fflush(stdout) || (o->pid && !live))
 			return;
 		poll(NULL, 0, FOLLOW_MS);
@@ -220,11 +220,11 @@ int cmd_events(int argc, char **argv)
 	options_parse(&o, "f", text, argc, argv);
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
-	round_of(&o, &shown, &found);
+	events_round(&o, &shown, &found);
 	if (!found && (o.pid || (o.job && !o.follow)))
 		die_none(&o);
 	if (o.follow)
-		follow(&o, &shown);
+		events_follow(&o, &shown);
 	for (; shown; shown = next) {
 		next = shown->next;
 		free(shown);

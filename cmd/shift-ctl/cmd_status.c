@@ -91,7 +91,7 @@ static void show_bypass(const struct stats_now *now)
 		       now->conns_refused);
 }
 
-static void show(const struct process *p)
+static void process_show(const struct process *p)
 {
 	const struct stats_header *h = &p->copy.h;
 	struct shift_conn_stats counters = stats_sum(&p->copy);
@@ -112,7 +112,7 @@ static void show(const struct process *p)
 		puts("  it was in the middle of a change");
 }
 
-static void show_json(const struct process *list)
+static void processes_show_json(const struct process *list)
 {
 	cJSON *o = cJSON_CreateObject(), *processes;
 
@@ -136,12 +136,12 @@ int cmd_status(int argc, char **argv)
 	options_parse(&o, "", text, argc, argv);
 	list = processes_read(&o);
 	if (o.json)
-		show_json(list);
+		processes_show_json(list);
 	else if (!list && !o.job && !o.pid)
 		puts("no protected process runs here");
 	else
 		for (const struct process *p = list; p; p = p->next)
-			show(p);
+			process_show(p);
 	if (!list && (o.job || o.pid))
 		die_none(&o);
 	processes_free(list);

@@ -18,7 +18,7 @@ static bool is_known(const struct process *list, const struct stats_header *h)
 	return list;
 }
 
-static bool gather(void *arg, const struct stats_place *place)
+static bool process_gather(void *arg, const struct stats_place *place)
 {
 	struct gathering *g = arg;
 	struct process *p = calloc(1, sizeof(*p));
@@ -49,7 +49,7 @@ struct process *processes_read(const struct ctl_options *o)
 {
 	struct gathering g = {.end = &g.first};
 
-	stats_each(o->job, o->pid, gather, &g);
+	stats_each(o->job, o->pid, process_gather, &g);
 	return g.first;
 }
 

@@ -35,7 +35,7 @@ static bool counters_of(const cJSON *j, uint64_t *matched, uint64_t *hit)
 	return found;
 }
 
-static void show(const cJSON *j)
+static void fault_show(const cJSON *j)
 {
 	time_t started = (time_t)json_number(j, "started_unix_s", 0);
 	const char *nic = json_text(j, "nic"), *netdev = json_text(j, "netdev");
@@ -53,7 +53,7 @@ static void show(const cJSON *j)
 	putchar('\n');
 }
 
-static cJSON *as_json(cJSON *j)
+static cJSON *fault_json(cJSON *j)
 {
 	cJSON *o = cJSON_Duplicate(j, true);
 	uint64_t matched, hit;
@@ -93,9 +93,9 @@ int cmd_list(int argc, char **argv)
 	n = journal_list(list, JOURNALS_MAX, &p);
 	for (unsigned int i = 0; i < n; i++) {
 		if (json)
-			cJSON_AddItemToArray(faults_json, as_json(list[i]));
+			cJSON_AddItemToArray(faults_json, fault_json(list[i]));
 		else
-			show(list[i]);
+			fault_show(list[i]);
 		cJSON_Delete(list[i]);
 	}
 	if (!n && !json && !p.status)

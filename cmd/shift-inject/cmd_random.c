@@ -33,7 +33,7 @@ struct random_options {
 	bool print;
 };
 
-static uint64_t next(uint64_t *x, uint64_t below)
+static uint64_t random_below(uint64_t *x, uint64_t below)
 {
 	*x ^= *x << 13;
 	*x ^= *x >> 7;
@@ -64,20 +64,20 @@ static const char *const kinds[] = {
 static cJSON *make_event(const struct random_options *o, uint64_t *x, uint64_t at_ms,
 			 uint64_t for_ms)
 {
-	cJSON *e = cJSON_Parse(kinds[next(x, sizeof(kinds) / sizeof(*kinds))]);
+	cJSON *e = cJSON_Parse(kinds[random_below(x, sizeof(kinds) / sizeof(*kinds))]);
 	char time[32];
 
 	snprintf(time, sizeof(time), "%llums", (unsigned long long)at_ms);
 	cJSON_AddStringToObject(e, "at", time);
 	snprintf(time, sizeof(time), "%llums", (unsigned long long)for_ms);
 	cJSON_AddStringToObject(e, "for", time);
-	cJSON_AddStringToObject(e, "host", o->hosts[next(x, o->host_count)]);
-	cJSON_AddStringToObject(e, "nic", o->nics[next(x, o->nic_count)]);
-	cJSON_AddNumberToObject(e, "seed", (double)next(x, 1000000));
+	cJSON_AddStringToObject(e, "host", o->hosts[random_below(x, o->host_count)]);
+	cJSON_AddStringToObject(e, "nic", o->nics[random_below(x, o->nic_count)]);
+	cJSON_AddNumberToObject(e, "seed", (double)random_below(x, 1000000));
 	return e;
 }
 
-static char *make(const struct random_options *o)
+static char *make_scenario(const struct random_options *o)
 {
 	uint64_t x = o->seed * 0x9e3779b97f4a7c15ull + 0x2545f4914f6cdd1dull, at_ms = 1000;
 	cJSON *all = cJSON_CreateObject(), *list, *hosts;
@@ -90,10 +90,10 @@ static char *make(const struct random_options *o)
 		cJSON_AddItemToArray(hosts, cJSON_CreateString(o->hosts[i]));
 	list = cJSON_AddArrayToObject(all, "timeline");
 	for (int i = 0; i < SCENARIO_EVENTS_MAX && at_ms < o->minutes * 60000; i++) {
-		uint64_t for_ms = 500 + next(&x, 5000);
+		uint64_t for_ms = 500 + random_below(&x, 5000);
 
 		cJSON_AddItemToArray(list, make_event(o, &x, at_ms, for_ms));
-		at_ms += for_ms + 2000 + next(&x, 4000);
+		at_ms += for_ms + 2000 + random_below(&x, 4000);
 	}
 	cJSON_AddItemToArray(cJSON_AddArrayToObject(all, "expect"), cJSON_CreateString("no-error"));
 	s = check_alloc(cJSON_Print(all));
@@ -101,7 +101,7 @@ static char *make(const struct random_options *o)
 	return s;
 }
 
-static unsigned int split(char *list, char *names[NAMES_MAX], const char *option)
+static unsigned int split_names(char *list, char *names[NAMES_MAX], const char *option)
 {
 	unsigned int n = 0;
 
@@ -115,7 +115,7 @@ static unsigned int split(char *list, char *names[NAMES_MAX], const char *option
 	return n;
 }
 
-static void parse(struct random_options *o, int argc, char **argv)
+static void random_parse(struct random_options *o, int argc, char **argv)
 {
 	static const struct option options[] = {{"seed", required_argument, NULL, 's'},
 						{"minutes", required_argument, NULL, 'm'},
@@ -138,8 +138,8 @@ static void parse(struct random_options *o, int argc, char **argv)
 			if (parse_uint64(optarg, 1, 60, &o->minutes))
 				die(INJECT_BAD_USAGE, "random: --minutes %s: not 1 to 60", optarg);
 			break;
-		case 'H': o->host_count = split(optarg, o->hosts, "hosts"); break;
-		case 'n': o->nic_count = split(optarg, o->nics, "nics"); break;
+		case 'H': o->host_count = split_names(optarg, o->hosts, "hosts"); break;
+		case 'n': o->nic_count = split_names(optarg, o->nics, "nics"); break;
 		case 't': o->play.testbed = optarg; break;
 		case 'j': o->play.json = true; break;
 		case 'p': o->print = true; break;
@@ -166,8 +166,8 @@ int cmd_random(int argc, char **argv)
 	if (getrandom(&o.seed, sizeof(o.seed), 0) != sizeof(o.seed))
 		o.seed = 1;
 	o.seed &= 0xffffffff;
-	parse(&o, argc, argv);
-	json = make(&o);
+	random_parse(&o, argc, argv);
+	json = make_scenario(&o);
 	if (o.print) {
 		puts(json);
 		free(json);
@@ -180,7 +180,7 @@ int cmd_random(int argc, char **argv)
 		printf("%s: %d faults in %llu minutes\n", s.name, s.events,
 		       (unsigned long long)o.minutes);
 	fflush(stdout);
-	status = play(&s, &o.play);
+	status = scenario_play(&s, &o.play);
 	scenario_free(&s);
 	return status;
 }

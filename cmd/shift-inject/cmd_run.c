@@ -146,7 +146,7 @@ int cmd_run(int argc, char **argv)
 	if (optind + 1 != argc)
 		die(INJECT_BAD_USAGE, "run: the file of a scenario is needed");
 	scenario_load(argv[optind], &s);
-	status = play(&s, &o);
+	status = scenario_play(&s, &o);
 	scenario_free(&s);
 	return status;
 }

@@ -30,7 +30,7 @@ struct wanted {
 
 /* As it is on disk now, to be deleted. NULL: it is over, or broken says why that is not known. By
  * now its ID may be another one's. */
-static cJSON *again(const cJSON *j, struct problem *broken)
+static cJSON *journal_reread(const cJSON *j, struct problem *broken)
 {
 	cJSON *now = journal_find(json_text(j, "id"), broken);
 
@@ -43,7 +43,7 @@ static cJSON *again(const cJSON *j, struct problem *broken)
 static bool is_over(const cJSON *j)
 {
 	struct problem broken = {0};
-	cJSON *now = again(j, &broken);
+	cJSON *now = journal_reread(j, &broken);
 	bool over = !now && !broken.status;
 
 	cJSON_Delete(now);
@@ -52,7 +52,7 @@ static bool is_over(const cJSON *j)
 
 /* It undoes itself; or else its guard does: both are where the change was made, be that another
  * network namespace. */
-static bool ended(const cJSON *j, int sig)
+static bool fault_ends(const cJSON *j, int sig)
 {
 	if (journal_owner_lives(j))
 		kill((pid_t)json_number(j, "pid", 0), sig);
@@ -82,7 +82,7 @@ static int undo_it(const cJSON *j, bool by_id, const char **how, struct problem 
 static int undo_left(const cJSON *j, bool by_id, const char **how, struct problem *p)
 {
 	int lock = journal_lock(p);
-	cJSON *now = lock < 0 ? NULL : again(j, p);
+	cJSON *now = lock < 0 ? NULL : journal_reread(j, p);
 	int status = now ? undo_it(now, by_id, how, p) : p->status;
 
 	cJSON_Delete(now);
@@ -104,7 +104,8 @@ static void give_up(const char *id)
 
 static int undo_one(const cJSON *j, const struct wanted *w)
 {
-	bool over = !journal_is_of_another_boot(j) && (ended(j, SIGTERM) || ended(j, SIGKILL));
+	bool over = !journal_is_of_another_boot(j) &&
+		    (fault_ends(j, SIGTERM) || fault_ends(j, SIGKILL));
 	struct problem p = {0};
 	const char *how = "undone";
 	int status = over ? 0 : undo_left(j, !w->all, &how, &p);

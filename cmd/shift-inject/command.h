@@ -60,7 +60,7 @@ struct play_options {
 void scenario_load(const char *path, struct scenario *s);
 
 /* Carries it out; a status for exit(). */
-int play(struct scenario *s, const struct play_options *o);
+int scenario_play(struct scenario *s, const struct play_options *o);
 
 /* shift-ctl as that host has it. Valid until the next call. */
 char *ctl_path(const struct host *h);

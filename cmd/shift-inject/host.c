@@ -73,7 +73,7 @@ static char *output_of(char *const argv[])
 }
 
 /* Is there a testbed of that name with that host? */
-static bool has_host(const char *name, const char *host)
+static bool testbed_has_host(const char *name, const char *host)
 {
 	char *argv[] = {(char *)(uintptr_t)testbed_tool(), "status", "--json", NULL};
 	char *text = output_of(argv);
@@ -102,14 +102,14 @@ void host_find(const char *words, struct host *h)
 	snprintf(h->testbed, sizeof(h->testbed), "%.*s", slash ? (int)n : 7,
 		 slash ? words : "default");
 	snprintf(h->name, sizeof(h->name), "%s", slash ? slash + 1 : words);
-	h->is_ssh = !has_host(h->testbed, h->name);
+	h->is_ssh = !testbed_has_host(h->testbed, h->name);
 	if (h->is_ssh && slash)
 		die(INJECT_NOT_FOUND, "--host %s: no such testbed is up, or it has no such host",
 		    words);
 }
 
 /* For the shell that ssh has there. */
-static char *quoted(const char *word)
+static char *quote_word(const char *word)
 {
 	char *s = check_alloc(malloc(4 * strlen(word) + 3)), *p = s;
 
@@ -146,7 +146,7 @@ static char **words_there(const struct host *h, char *const words[])
 		argv[n++] = "--";
 	}
 	while (*words && n < WORDS_MAX - 2)
-		argv[n++] = h->is_ssh ? quoted(*words++) : *words++;
+		argv[n++] = h->is_ssh ? quote_word(*words++) : *words++;
 	return argv;
 }
 

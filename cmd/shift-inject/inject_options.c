@@ -93,8 +93,8 @@ static _Noreturn void fault_help(const struct fault *f)
 	exit(fflush(stdout) ? INJECT_FAILED : INJECT_OK);
 }
 
-static _Noreturn void bad(const struct fault *f, const char *option, const char *value,
-			  const char *wanted)
+static _Noreturn void bad_value(const struct fault *f, const char *option, const char *value,
+				const char *wanted)
 {
 	die(INJECT_BAD_USAGE, "%s: --%s %s: not %s", f->name, option, value, wanted);
 }
@@ -104,8 +104,9 @@ static int64_t take_ms(const struct fault *f, const char *option, int64_t min_ms
 	int64_t us;
 
 	if (parse_us(optarg, &us) || us / 1000 < min_ms)
-		bad(f, option, optarg,
-		    min_ms > 1 ? "a time of at least 20 ms (2s, 500ms)" : "a time (10s, 500ms)");
+		bad_value(f, option, optarg,
+			  min_ms > 1 ? "a time of at least 20 ms (2s, 500ms)"
+				     : "a time (10s, 500ms)");
 	return us / 1000;
 }
 
@@ -115,7 +116,7 @@ static uint64_t take_number(const struct fault *f, const char *option, uint64_t 
 	uint64_t n;
 
 	if (parse_uint64(optarg, min, max, &n))
-		bad(f, option, optarg, wanted);
+		bad_value(f, option, optarg, wanted);
 	return n;
 }
 
@@ -125,7 +126,7 @@ static double take_share(const struct fault *f, const char *option, const char *
 	double share;
 
 	if (parse_share(value, &share) || share <= 0 || share > max)
-		bad(f, option, value, wanted);
+		bad_value(f, option, value, wanted);
 	return share;
 }
 
@@ -141,7 +142,7 @@ static void take_peer(const struct fault *f, struct inject_options *o)
 	else if (inet_pton(AF_INET6, s, &o->peer) == 1)
 		o->peer_family = AF_INET6;
 	else
-		bad(f, "peer", optarg, "an IP address");
+		bad_value(f, "peer", optarg, "an IP address");
 	inet_ntop(o->peer_family, &o->peer, o->peer_text, sizeof(o->peer_text));
 }
 
@@ -153,7 +154,7 @@ static void take_direction(const struct fault *f, struct inject_options *o)
 		if (!strcmp(optarg, names[i]))
 			o->direction = (enum direction)(i + 1);
 	if (!o->direction)
-		bad(f, "direction", optarg, "in, out or both");
+		bad_value(f, "direction", optarg, "in, out or both");
 }
 
 /* The value of an option that may have none: behind "=", or the next word if it looks like one. */
@@ -171,7 +172,7 @@ static void take_jitter(const struct fault *f, struct inject_options *o, const c
 	else if (!value)
 		o->time_jitter_us = -1; /* when --time is known */
 	else if (parse_us(value, &o->time_jitter_us))
-		bad(f, "jitter", value, "a time (5ms)");
+		bad_value(f, "jitter", value, "a time (5ms)");
 }
 
 static void take_burst(const struct fault *f, struct inject_options *o, const char *value)
@@ -179,7 +180,7 @@ static void take_burst(const struct fault *f, struct inject_options *o, const ch
 	uint64_t n = 5;
 
 	if (value && parse_uint64(value, 1, 1000000, &n))
-		bad(f, "burst", value, "a number of packets");
+		bad_value(f, "burst", value, "a number of packets");
 	o->burst = (double)n;
 }
 
@@ -188,10 +189,12 @@ static void take_time(const struct fault *f, struct inject_options *o)
 	int64_t most = f->wire ? 60000000 : 10000000;
 
 	if (parse_us(optarg, &o->time_us) || o->time_us < 1 || o->time_us > most)
-		bad(f, "time", optarg, f->wire ? "a time up to 60s (5ms)" : "a time up to 10s");
+		bad_value(f, "time", optarg,
+			  f->wire ? "a time up to 60s (5ms)" : "a time up to 10s");
 }
 
-static void take(const struct fault *f, struct inject_options *o, int c, int argc, char **argv)
+static void take_option(const struct fault *f, struct inject_options *o, int c, int argc,
+			char **argv)
 {
 	switch (c) {
 	case 'n': o->nic = optarg; break;
@@ -210,12 +213,12 @@ static void take(const struct fault *f, struct inject_options *o, int c, int arg
 	case LETTER_TIME: take_time(f, o); break;
 	case LETTER_LIMIT:
 		if (parse_bits(optarg, &o->limit_bits))
-			bad(f, "limit", optarg, "a rate (1gbit, 200mbit)");
+			bad_value(f, "limit", optarg, "a rate (1gbit, 200mbit)");
 		break;
 	case LETTER_SHARE:
 		o->share = take_share(f, "share", optarg, 1, "a share of 1% to 100%");
 		if (o->share < 0.01)
-			bad(f, "share", optarg, "a share of 1% to 100%");
+			bad_value(f, "share", optarg, "a share of 1% to 100%");
 		break;
 	case LETTER_PID:
 		o->pid = (pid_t)take_number(f, "pid", 1, INT32_MAX, "a process number");
@@ -260,25 +263,25 @@ bool options_has(const struct fault *f, const char *name)
 	return false;
 }
 
-static void require(const struct fault *f, const struct inject_options *o, unsigned int bit,
-		    const char *what)
+static void require_option(const struct fault *f, const struct inject_options *o, unsigned int bit,
+			   const char *what)
 {
 	if (f->required & ~o->given & bit)
 		die(INJECT_BAD_USAGE, "%s: %s is needed; see shift-inject %s --help", f->name, what,
 		    f->name);
 }
 
-static void complete(const struct fault *f, struct inject_options *o)
+static void complete_options(const struct fault *f, struct inject_options *o)
 {
 	reading = NULL;
-	require(f, o, OPT_SIZE, "a size in bytes");
-	require(f, o, OPT_NIC, "--nic");
-	require(f, o, OPT_PERIOD, "--period");
-	require(f, o, OPT_RATE, "--rate");
-	require(f, o, OPT_TIME, "--time");
-	require(f, o, OPT_LIMIT, "--limit");
-	require(f, o, OPT_PID, "--pid");
-	require(f, o, OPT_QPN, "--qpn");
+	require_option(f, o, OPT_SIZE, "a size in bytes");
+	require_option(f, o, OPT_NIC, "--nic");
+	require_option(f, o, OPT_PERIOD, "--period");
+	require_option(f, o, OPT_RATE, "--rate");
+	require_option(f, o, OPT_TIME, "--time");
+	require_option(f, o, OPT_LIMIT, "--limit");
+	require_option(f, o, OPT_PID, "--pid");
+	require_option(f, o, OPT_QPN, "--qpn");
 	if (!strcmp(f->name, "reorder") && !o->time_us)
 		o->time_us = 1000;
 	if (o->time_jitter_us < 0)
@@ -342,11 +345,11 @@ void options_parse(const struct fault *f, struct inject_options *o, int argc, ch
 			fault_help(f);
 		if (c == '?')
 			bad_option();
-		take(f, o, c, argc, argv);
+		take_option(f, o, c, argc, argv);
 		o->given |= bits_of(c);
 	}
 	take_words(f, o, argc, argv);
-	complete(f, o);
+	complete_options(f, o);
 }
 
 bool options_try(const struct fault *fault, int argc, char **argv, char *wrong, size_t bytes)

@@ -54,7 +54,7 @@ static void find_host(const struct player *p, const char *name, struct host *h)
 	host_find(words, h);
 }
 
-static void progress(const struct player *p)
+static void show_progress(const struct player *p)
 {
 	const struct scenario *s = p->s;
 	double end = (double)s->event[s->events - 1].at_ms / 1000;
@@ -178,7 +178,7 @@ static void play_timeline(struct player *p)
 {
 	p->start_ms = now_ms();
 	while (look_after(p)) {
-		progress(p);
+		show_progress(p);
 		if (interrupted || p->failed)
 			end_all(p);
 		poll(NULL, 0, STEP_MS);
@@ -304,7 +304,7 @@ static void open_parts(struct player *p)
 		find_host(p, p->s->hosts[i], p->hosts + i);
 }
 
-int play(struct scenario *s, const struct play_options *o)
+int scenario_play(struct scenario *s, const struct play_options *o)
 {
 	struct sigaction action = {.sa_handler = on_signal};
 	struct player p = {.s = s, .o = o};

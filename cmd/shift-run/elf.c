@@ -57,7 +57,7 @@ static const char *read_elf(int fd, struct elf *e)
 	return NULL;
 }
 
-static const char *compare(const struct elf *e)
+static const char *loader_refusal(const struct elf *e)
 {
 	struct elf own;
 	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
@@ -78,7 +78,7 @@ static const char *compare(const struct elf *e)
 }
 
 /* The loader ignores a preload with a path, or all of it, where privileges are gained. */
-static const char *privileges(int fd)
+static const char *privilege_refusal(int fd)
 {
 	struct stat st;
 
@@ -103,9 +103,9 @@ const char *elf_refusal(const char *path)
 		return "its file is not readable, so it cannot be seen whether it is dynamic";
 	why = read_elf(fd, &e);
 	if (!why)
-		why = compare(&e);
+		why = loader_refusal(&e);
 	if (!why)
-		why = privileges(fd);
+		why = privilege_refusal(fd);
 	close(fd);
 	return why;
 }

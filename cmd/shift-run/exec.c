@@ -49,7 +49,7 @@ static bool is_for_us_alone(const siginfo_t *info)
 }
 
 /* A terminal's keys send to the whole group: the child has it already. */
-static void pass_on(pid_t pid, const siginfo_t *info)
+static void pass_signal_on(pid_t pid, const siginfo_t *info)
 {
 	if (info->si_code != SI_KERNEL || is_for_us_alone(info))
 		kill(pid, info->si_signo);
@@ -59,7 +59,7 @@ static void pass_on(pid_t pid, const siginfo_t *info)
  * Its parent stops with it, so that a shell sees what it would have seen. Not at SIGSTOP: who sends
  * that to the child will let the child go on, and not know of us.
  */
-static void stop_with(pid_t pid, int signo)
+static void stop_with_child(pid_t pid, int signo)
 {
 	if (signo == SIGSTOP)
 		return;
@@ -67,7 +67,7 @@ static void stop_with(pid_t pid, int signo)
 	kill(pid, SIGCONT);
 }
 
-static int follow(pid_t pid, const sigset_t *set)
+static int follow_child(pid_t pid, const sigset_t *set)
 {
 	siginfo_t info;
 	int status;
@@ -76,19 +76,19 @@ static int follow(pid_t pid, const sigset_t *set)
 		if (sigwaitinfo(set, &info) < 0)
 			continue;
 		if (info.si_signo != SIGCHLD) {
-			pass_on(pid, &info);
+			pass_signal_on(pid, &info);
 			continue;
 		}
 		while (waitpid(pid, &status, WNOHANG | WUNTRACED) == pid) {
 			if (!WIFSTOPPED(status))
 				return status;
-			stop_with(pid, WSTOPSIG(status));
+			stop_with_child(pid, WSTOPSIG(status));
 		}
 	}
 }
 
 /* A kill -9 of us is meant for it. */
-static void become(char **command, pid_t parent, const sigset_t *mask)
+static void become_command(char **command, pid_t parent, const sigset_t *mask)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
@@ -108,8 +108,8 @@ int run_command(char **command)
 	if (pid < 0)
 		die(EXIT_OURS, "cannot fork: %s", strerror(errno));
 	if (!pid)
-		become(command, parent, &mask);
-	return follow(pid, &set);
+		become_command(command, parent, &mask);
+	return follow_child(pid, &set);
 }
 
 _Noreturn void end_as(int wait_status)

@@ -26,7 +26,7 @@ static bool is_port(const char *s)
 }
 
 /* "HOST", "HOST:PORT", "[v6]", "[v6]:PORT", ":PORT", "" */
-static void split(struct place *p, const char *words, const char *at)
+static void split_place(struct place *p, const char *words, const char *at)
 {
 	const char *host = at, *rest, *master = getenv("MASTER_ADDR");
 	size_t n = *at == '[' ? strcspn(at, "]") : strcspn(at, ":");
@@ -98,7 +98,7 @@ static void set_listen(struct meeting *m, const struct place *p, const struct so
 		 p->port);
 }
 
-static void resolve(struct meeting *m, struct place *p)
+static void resolve_place(struct meeting *m, struct place *p)
 {
 	struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list, *i;
 	unsigned char binary[16];
@@ -141,8 +141,8 @@ void meeting_parse(struct meeting *m, const char *words)
 		copy_urls(m->urls, words);
 		return;
 	}
-	split(&p, words, words[5] ? words + 6 : "");
-	resolve(m, &p);
+	split_place(&p, words, words[5] ? words + 6 : "");
+	resolve_place(m, &p);
 	snprintf(m->urls, sizeof(m->urls), strchr(p.host, ':') ? "http://[%s]:%s" : "http://%s:%s",
 		 p.host, p.port);
 }

@@ -14,7 +14,7 @@
 
 enum { ANSWER_MS = 5000, WORDS_MAX = 24 };
 
-static char *join(const cJSON *list)
+static char *join_urls(const cJSON *list)
 {
 	char text[4096] = "";
 	const cJSON *item;
@@ -59,7 +59,7 @@ int kvd_hold(const char *job, struct kvd_state *s)
 	free(text);
 	if (!o)
 		return -EPROTO;
-	s->endpoints = join(cJSON_GetObjectItem(o, "endpoints"));
+	s->endpoints = join_urls(cJSON_GetObjectItem(o, "endpoints"));
 	s->error = check_alloc(strdup(text_of(o, "error")));
 	s->up = !strcmp(text_of(o, "etcd"), "up");
 	s->has_key_file = cJSON_IsTrue(cJSON_GetObjectItem(o, "key_file"));
@@ -102,7 +102,7 @@ static void become_kvd(const char *const *arguments, int out, int err)
 }
 
 /* All of it: the daemon closes its end when it detaches. */
-static char *drain(int fd)
+static char *read_to_end(int fd)
 {
 	char text[4096];
 	size_t n = 0;
@@ -133,8 +133,8 @@ char *kvd_run(const char *const *arguments)
 	}
 	close(out[1]);
 	close(err[1]);
-	printed = drain(out[0]);
-	said = drain(err[0]);
+	printed = read_to_end(out[0]);
+	said = read_to_end(err[0]);
 	while (waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)
 			break;

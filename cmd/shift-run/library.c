@@ -42,7 +42,7 @@ bool find_own(char path[PATH_MAX], const char *name, const char *in_build_tree,
 }
 
 /* In a child of ours: nothing of it is to stay in us. */
-static void load(const char *path, int fd)
+static void load_library(const char *path, int fd)
 {
 	alarm(LOAD_S_MAX);
 	if (!dlopen(path, RTLD_NOW | RTLD_LOCAL))
@@ -61,7 +61,7 @@ static void check_loads(const char *path)
 	if (pipe(p) || (pid = fork()) < 0)
 		die(EXIT_OURS, "cannot fork: %s", strerror(errno));
 	if (!pid)
-		load(path, p[1]);
+		load_library(path, p[1]);
 	close(p[1]);
 	while ((got = read(p[0], text + n, sizeof(text) - 1 - n)) > 0)
 		n += got;

@@ -21,7 +21,7 @@ static bool is_name(const char *s, size_t n)
 	return n && n < RAIL_NAME_MAX;
 }
 
-static bool names(const char *list, size_t bytes, const char *name, size_t n)
+static bool list_has_name(const char *list, size_t bytes, const char *name, size_t n)
 {
 	for (const char *p = list; p < list + bytes; p += strcspn(p, "+,") + 1)
 		if (strcspn(p, "+,") == n && !strncmp(p, name, n))
@@ -43,7 +43,7 @@ static char *entry_refusal(const char *entry, size_t bytes)
 			return format_text("%.*s: a backup without a name", (int)bytes, entry);
 		if (n == (size_t)(equal - entry) && !strncmp(b, entry, n))
 			return format_text("%.*s is its own backup", (int)n, entry);
-		if (names(equal + 1, b - equal - 1, b, n))
+		if (list_has_name(equal + 1, b - equal - 1, b, n))
 			return format_text("%.*s is named twice", (int)n, b);
 	}
 	return NULL;
@@ -97,8 +97,8 @@ void rails_check(const char *words)
 	}
 }
 
-static void call(void (*fn)(void *arg, const char *device, const char *backups), void *arg,
-		 const char *device, char (*names)[RAIL_NAME_MAX], unsigned int n)
+static void call_for_rail(void (*fn)(void *arg, const char *device, const char *backups), void *arg,
+			  const char *device, char (*names)[RAIL_NAME_MAX], unsigned int n)
 {
 	char backups[DEVICES_MAX * RAIL_NAME_MAX];
 	size_t used = 0;
@@ -121,13 +121,13 @@ void rails_each(const char *words, void (*fn)(void *arg, const char *device, con
 		n = rails_devices(devices_dir, d, DEVICES_MAX);
 		rails_auto(d, n, "", backups, 0); /* sorts them */
 		for (unsigned int i = 0; i < n; i++)
-			call(fn, arg, d[i].name, backups,
-			     rails_auto(d, n, d[i].name, backups, DEVICES_MAX));
+			call_for_rail(fn, arg, d[i].name, backups,
+				      rails_auto(d, n, d[i].name, backups, DEVICES_MAX));
 		return;
 	}
 	snprintf(copy, sizeof(copy), "%s", words);
 	for (char *p = strtok_r(copy, ",", &save); p; p = strtok_r(NULL, ",", &save)) {
 		p[strcspn(p, "=")] = 0;
-		call(fn, arg, p, backups, rails_listed(words, p, backups, DEVICES_MAX));
+		call_for_rail(fn, arg, p, backups, rails_listed(words, p, backups, DEVICES_MAX));
 	}
 }

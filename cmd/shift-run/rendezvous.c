@@ -62,8 +62,8 @@ static void end_kvd(int pid)
  * One that meets elsewhere: in use by others it stays, and we cannot; left over from an earlier
  * run it is told to end. True: it is the right one.
  */
-static bool is_right(const struct kvd_state *s, struct meeting *m, const struct options *o,
-		     const char *job)
+static bool is_right_kvd(const struct kvd_state *s, struct meeting *m, const struct options *o,
+			 const char *job)
 {
 	if (!*m->urls && strlen(s->endpoints) < sizeof(m->urls))
 		strcpy(m->urls, s->endpoints);
@@ -78,7 +78,7 @@ static bool is_right(const struct kvd_state *s, struct meeting *m, const struct 
 	return false;
 }
 
-static void start(struct meeting *m, const struct options *o, const char *job)
+static void start_missing(struct meeting *m, const struct options *o, const char *job)
 {
 	char *url = *m->urls ? NULL : start_etcd(m, job);
 
@@ -96,10 +96,10 @@ static void get_kvd(struct kvd_state *s, struct meeting *m, const struct options
 		int err = kvd_hold(job, s);
 
 		if (err == -ENOENT || err == -ECONNREFUSED) {
-			start(m, o, job);
+			start_missing(m, o, job);
 			err = kvd_hold(job, s);
 		}
-		if (!err && is_right(s, m, o, job))
+		if (!err && is_right_kvd(s, m, o, job))
 			return;
 		if (!err)
 			kvd_state_free(s);
@@ -170,7 +170,7 @@ static bool is_private(const char *urls)
 	return !strncmp(urls, "http://127.", 11);
 }
 
-void meet(struct meeting *m, const struct options *o, const char *job)
+void rendezvous_join(struct meeting *m, const struct options *o, const char *job)
 {
 	struct kvd_state s;
 

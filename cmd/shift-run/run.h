@@ -141,7 +141,7 @@ void meeting_parse(struct meeting *m, const char *words);
 /* ---- rendezvous.c, kvd.c ------------------------------------------------------------------- */
 
 /* This host's shift-kvd of the job runs, stays for us, and has met etcd; or the process ends. */
-void meet(struct meeting *m, const struct options *o, const char *job);
+void rendezvous_join(struct meeting *m, const struct options *o, const char *job);
 
 struct kvd_state {
 	char *endpoints; /* joined by commas */

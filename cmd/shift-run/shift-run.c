@@ -64,7 +64,8 @@ static bool is_nested(const struct options *o, const struct meeting *m)
 	return true;
 }
 
-static int run(const struct options *o, const struct variable *variables, struct run_report *r)
+static int run_with_variables(const struct options *o, const struct variable *variables,
+			      struct run_report *r)
 {
 	set_variables(variables);
 	if (!o->report)
@@ -74,7 +75,7 @@ static int run(const struct options *o, const struct variable *variables, struct
 	end_as(r->wait_status);
 }
 
-static int protect(const struct options *o, const struct target *target)
+static int protect_command(const struct options *o, const struct target *target)
 {
 	struct run_report r = {.file = o->report, .command = o->command};
 	struct variable variables[VARIABLES_MAX + 1];
@@ -91,11 +92,11 @@ static int protect(const struct options *o, const struct target *target)
 		show_plan(&(struct plan){o, library, job, target, &meeting, variables});
 		return fflush(stdout) ? EXIT_OURS : EXIT_OK;
 	}
-	meet(&meeting, o, job);
+	rendezvous_join(&meeting, o, job);
 	if (o->report)
 		report_begin(&r);
 	list_variables(variables, o, &meeting, library, job, r.dir);
-	return run(o, variables, &r);
+	return run_with_variables(o, variables, &r);
 }
 
 int main(int argc, char **argv)
@@ -116,5 +117,5 @@ int main(int argc, char **argv)
 		return show_check(&o, &target, status, status ? NULL : library_find());
 	if (status)
 		die(status, "%s", target.why);
-	return protect(&o, &target);
+	return protect_command(&o, &target);
 }

@@ -97,7 +97,7 @@ static bool load(const struct packet_rule *r)
 	if (state_fd == -EPERM || state_fd == -ENOSYS)
 		return false;
 	assert_true(state_fd >= 0);
-	program_make(&code, r, state_fd);
+	packet_bpf_make(&code, r, state_fd);
 	program = bpf_load_program(&code, "test", log, sizeof(log));
 	if (program < 0)
 		print_error("%s\n%s\n", strerror(-program), log);
