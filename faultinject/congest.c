@@ -29,7 +29,7 @@ struct flood {
 	void *buffer;
 };
 
-static _Noreturn void give_up(const struct injection *in, const char *what)
+static _Noreturn void give_flood_up(const struct injection *in, const char *what)
 {
 	fprintf(stderr, "shift-inject: %s: %s: %s\n", in->t.rdma, what, strerror(errno));
 	_exit(1);
@@ -102,15 +102,15 @@ static void make_qp(const struct injection *in, struct flood *f)
 	init.send_cq = init.recv_cq = f->cq;
 	f->qp = f->mr ? ibv_create_qp(f->pd, &init) : NULL;
 	if (!f->qp)
-		give_up(in, "queue pair");
+		give_flood_up(in, "queue pair");
 	if (ibv_modify_qp(f->qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY))
-		give_up(in, "INIT");
+		give_flood_up(in, "INIT");
 	a.qp_state = IBV_QPS_RTR;
 	if (ibv_modify_qp(f->qp, &a, IBV_QP_STATE))
-		give_up(in, "RTR");
+		give_flood_up(in, "RTR");
 	a.qp_state = IBV_QPS_RTS;
 	if (ibv_modify_qp(f->qp, &a, IBV_QP_STATE | IBV_QP_SQ_PSN))
-		give_up(in, "RTS");
+		give_flood_up(in, "RTS");
 	f->qpn = in->o.peer_family ? NOBODY : f->qp->qp_num;
 }
 
@@ -123,23 +123,23 @@ static void open_flood(const struct injection *in, struct flood *f)
 
 	f->ctx = open_device(in->t.rdma);
 	if (!f->ctx || ibv_query_port(f->ctx, (uint8_t)in->t.port, &port))
-		give_up(in, "cannot be opened");
+		give_flood_up(in, "cannot be opened");
 	f->bytes = 128u << port.active_mtu;
 	f->buffer = calloc(1, f->bytes);
 	if (!f->buffer)
-		give_up(in, "memory");
+		give_flood_up(in, "memory");
 	if (own_gid(in, f->ctx, in->o.peer_family ? &peer : NULL, &gid))
-		give_up(in, "no RoCE v2 GID of the peer's kind");
+		give_flood_up(in, "no RoCE v2 GID of the peer's kind");
 	f->pd = ibv_alloc_pd(f->ctx); /* outlives a QP that fails, as the address handle does */
 	if (!f->pd)
-		give_up(in, "protection domain");
+		give_flood_up(in, "protection domain");
 	make_qp(in, f);
 	ah.grh.dgid = in->o.peer_family ? peer : gid.gid;
 	ah.grh.sgid_index = (uint8_t)gid.gid_index;
 	ah.grh.hop_limit = 64;
 	f->ah = ibv_create_ah(f->pd, &ah);
 	if (!f->ah)
-		give_up(in, "no way to the peer");
+		give_flood_up(in, "no way to the peer");
 }
 
 static bool post_flood(struct flood *f)

@@ -233,7 +233,7 @@ static int express_capability(int fd)
 }
 
 /* The port above the device trains the link. */
-static int open_port(const char *device, char port[PATH_MAX], int *capability)
+static int open_rdma_port(const char *device, char port[PATH_MAX], int *capability)
 {
 	char path[PATH_MAX + 16];
 	int fd;
@@ -270,7 +270,7 @@ int pcie_check(struct injection *in, struct problem *p)
 
 	if (status)
 		return status;
-	fd = open_port(device, port, &capability);
+	fd = open_rdma_port(device, port, &capability);
 	if (fd >= 0)
 		close(fd);
 	if (!capability)
@@ -304,7 +304,7 @@ int pcie_begin(struct injection *in, struct problem *p)
 
 	if (status)
 		return status;
-	fd = open_port(device, port, &capability);
+	fd = open_rdma_port(device, port, &capability);
 	old = capability ? config_read(fd, capability + LINK_CONTROL_2, 2) : -1;
 	step = cJSON_CreateObject();
 	cJSON_AddStringToObject(step, "device", device);
@@ -325,7 +325,7 @@ int pcie_begin(struct injection *in, struct problem *p)
 int pcie_undo(const cJSON *step, struct problem *p)
 {
 	char port[PATH_MAX];
-	int capability, fd = open_port(json_text(step, "device"), port, &capability), speed;
+	int capability, fd = open_rdma_port(json_text(step, "device"), port, &capability), speed;
 
 	if (fd < 0 && errno == ENOENT)
 		return 0;
@@ -345,7 +345,7 @@ struct order {
 	unsigned int asked;
 };
 
-static bool ask_one(void *arg, const struct stats_place *place)
+static bool order_process(void *arg, const struct stats_place *place)
 {
 	struct order *o = arg;
 	char path[300];
@@ -369,7 +369,7 @@ int qp_error_begin(struct injection *in, struct problem *p)
 
 	snprintf(o.line, sizeof(o.line), "qp-error %lld", (long long)in->o.qpn);
 	snprintf(in->detail, sizeof(in->detail), "QP %#llx in ERR", (long long)in->o.qpn);
-	done = stats_each(NULL, in->o.pid, ask_one, &o);
+	done = stats_each(NULL, in->o.pid, order_process, &o);
 	if (done)
 		return 0;
 	return problem_set(p, INJECT_NOT_FOUND, "%s",

@@ -26,7 +26,7 @@ static const char *directory_name(void)
 }
 
 /* The guard, which is elsewhere, has to find the same one. */
-static int check_name(struct problem *p)
+static int check_journal_name(struct problem *p)
 {
 	if (*directory_name() != '/')
 		return problem_set(p, INJECT_BAD_USAGE,
@@ -38,7 +38,7 @@ static int check_name(struct problem *p)
 }
 
 /* What stands in there is done as root: nobody else may have written it. */
-static bool is_ours(struct problem *p)
+static bool journal_is_ours(struct problem *p)
 {
 	struct stat st;
 
@@ -52,7 +52,7 @@ static bool is_ours(struct problem *p)
 
 int journal_may_read(struct problem *p)
 {
-	if (check_name(p))
+	if (check_journal_name(p))
 		return p->status;
 	if (!access(directory_name(), R_OK | X_OK) || errno == ENOENT)
 		return 0;
@@ -62,10 +62,10 @@ int journal_may_read(struct problem *p)
 
 const char *journal_dir(struct problem *p)
 {
-	if (check_name(p))
+	if (check_journal_name(p))
 		return NULL;
 	if (!mkdir(directory_name(), 0700) || errno == EEXIST)
-		return is_ours(p) ? directory_name() : NULL;
+		return journal_is_ours(p) ? directory_name() : NULL;
 	problem_set(p, errno == EACCES || errno == EPERM ? INJECT_NO_PERMISSION : INJECT_FAILED,
 		    "%s: %s: journals have to be there", directory_name(), strerror(errno));
 	return NULL;

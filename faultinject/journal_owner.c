@@ -8,7 +8,7 @@
 
 #include "faultinject/inject.h"
 
-static bool read_file(const char *path, char *text, size_t bytes)
+static bool read_proc_file(const char *path, char *text, size_t bytes)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	ssize_t n = fd < 0 ? -1 : read(fd, text, bytes - 1);
@@ -25,7 +25,7 @@ uint64_t process_began(pid_t pid)
 	unsigned long long began = 0;
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	if (pid <= 0 || !read_file(path, text, sizeof(text)) || !(s = strrchr(text, ')')))
+	if (pid <= 0 || !read_proc_file(path, text, sizeof(text)) || !(s = strrchr(text, ')')))
 		return 0;
 	/* The state is field 3, the time of its start field 22. */
 	if (s[1] && (s[2] == 'Z' || s[2] == 'X'))
@@ -37,7 +37,7 @@ uint64_t process_began(pid_t pid)
 
 static void boot_id(char id[64])
 {
-	read_file("/proc/sys/kernel/random/boot_id", id, 64);
+	read_proc_file("/proc/sys/kernel/random/boot_id", id, 64);
 	id[strcspn(id, "\n")] = 0;
 }
 

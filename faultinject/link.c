@@ -24,7 +24,7 @@ static int link_failed(const struct injection *in, int err, struct problem *p)
 			   in->t.netdev, rtnl_said(err));
 }
 
-static int set_up(struct injection *in, bool up, struct problem *p)
+static int set_link_up(struct injection *in, bool up, struct problem *p)
 {
 	if (dry_run(in, "set link %s %s", in->t.netdev, up ? "up" : "down"))
 		return 0;
@@ -35,14 +35,14 @@ int down_begin(struct injection *in, struct problem *p)
 {
 	int status = link_state_keep(in, KEEP_ALL, NULL, p);
 
-	return status ? status : set_up(in, false, p);
+	return status ? status : set_link_up(in, false, p);
 }
 
 int up_begin(struct injection *in, struct problem *p)
 {
 	int status = link_state_keep(in, KEEP_ALL, NULL, p);
 
-	return status ? status : set_up(in, true, p);
+	return status ? status : set_link_up(in, true, p);
 }
 
 int flap_wave(struct injection *in, bool on, struct problem *p)
@@ -53,7 +53,7 @@ int flap_wave(struct injection *in, bool on, struct problem *p)
 	if (!link_state_kept(in))
 		status = link_state_keep(in, KEEP_ALL, NULL, p);
 	if (!status)
-		status = set_up(in, !on, p);
+		status = set_link_up(in, !on, p);
 	/* As after a cable that was out for a moment: everything is there again. What is not now,
 	 * undo tries again, and says so. */
 	if (!status && !on && !in->o.dry_run)

@@ -40,7 +40,7 @@ static size_t address_bytes(unsigned char family)
 	return family == AF_INET ? 4 : family == AF_INET6 ? 16 : 0;
 }
 
-static bool take_bytes(struct address *a, unsigned char family, const struct nlattr *attr)
+static bool take_address(struct address *a, unsigned char family, const struct nlattr *attr)
 {
 	size_t bytes = address_bytes(family);
 
@@ -64,8 +64,8 @@ static void remember_address(struct search *s, struct nlmsghdr *h)
 	if (!more)
 		abort();
 	s->addresses = more;
-	s->count += take_bytes(&more[s->count], msg->ifa_family,
-			       a[IFA_LOCAL] ? a[IFA_LOCAL] : a[IFA_ADDRESS]);
+	s->count += take_address(&more[s->count], msg->ifa_family,
+				 a[IFA_LOCAL] ? a[IFA_LOCAL] : a[IFA_ADDRESS]);
 }
 
 static void see_address(void *arg, struct nlmsghdr *h)
@@ -101,7 +101,7 @@ static bool comes_from(struct nlattr *const *a, unsigned char family, const stru
 {
 	struct address source;
 
-	if (!take_bytes(&source, family, a[RTA_PREFSRC]))
+	if (!take_address(&source, family, a[RTA_PREFSRC]))
 		return false;
 	for (size_t i = 0; i < s->count; i++)
 		if (!memcmp(&s->addresses[i], &source, sizeof(source)))

@@ -17,7 +17,7 @@ enum { QDISCS_MAX = 16, JOURNALS_MAX = 256 };
 static const uint32_t ingress = TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_INGRESS);
 static const uint32_t egress = TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_EGRESS);
 
-static bool is_fault(const struct injection *in, const char *name)
+static bool is_packet_fault(const struct injection *in, const char *name)
 {
 	return !strcmp(in->fault->name, name);
 }
@@ -33,18 +33,18 @@ static struct packet_rule rule_of(const struct injection *in)
 				.rate = o->given & OPT_RATE ? o->rate : 1,
 				.burst = o->burst};
 
-	if (is_fault(in, "ack-drop")) {
+	if (is_packet_fault(in, "ack-drop")) {
 		r.roce = true;
 		r.answers = true;
-	} else if (is_fault(in, "drop-larger")) {
+	} else if (is_packet_fault(in, "drop-larger")) {
 		r.larger = o->size;
-	} else if (is_fault(in, "corrupt")) {
+	} else if (is_packet_fault(in, "corrupt")) {
 		r.roce = true;
 		r.action = ACTION_CORRUPT;
-	} else if (is_fault(in, "ecn-mark")) {
+	} else if (is_packet_fault(in, "ecn-mark")) {
 		r.roce = true;
 		r.action = ACTION_MARK;
-	} else if (is_fault(in, "duplicate")) {
+	} else if (is_packet_fault(in, "duplicate")) {
 		r.action = ACTION_DUPLICATE;
 	}
 	return r;

@@ -50,7 +50,7 @@ static void fetch_bytes(struct maker *m, int offset_register, int to, int bytes)
 	bpf_jump_imm(c, BPF_JNE, BPF_REG_0, 0, m->miss);
 }
 
-static void put_bytes(struct maker *m, int offset_register, int from, int bytes)
+static void store_bytes(struct maker *m, int offset_register, int from, int bytes)
 {
 	struct bpf_code *c = m->c;
 
@@ -293,7 +293,7 @@ static void corrupt_bit(struct maker *m)
 	bpf_load(c, BPF_B, BPF_REG_2, BPF_REG_10, WORD);
 	bpf_op(c, BPF_XOR, BPF_REG_2, BPF_REG_1);
 	bpf_store(c, BPF_B, BPF_REG_10, WORD, BPF_REG_2);
-	put_bytes(m, IP, WORD, 1);
+	store_bytes(m, IP, WORD, 1);
 }
 
 /* The two bits of ECN both set, whatever they were: soft-RoCE sends packets that say "not
@@ -322,7 +322,7 @@ static void mark_ecn(struct maker *m)
 	bpf_op_imm(c, BPF_OR, BPF_REG_2, 0x30);
 	bpf_store(c, BPF_B, BPF_REG_10, WORD + 1, BPF_REG_2);
 	bpf_place(c, store);
-	put_bytes(m, IP, WORD, 2);
+	store_bytes(m, IP, WORD, 2);
 }
 
 /*

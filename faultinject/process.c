@@ -17,7 +17,7 @@
 
 enum { PATH_BYTES = 600, PERIOD_US = 100000, JOURNALS_MAX = 256 };
 
-static int find_process(struct injection *in, uint64_t *began, struct problem *p)
+static int check_process(struct injection *in, uint64_t *began, struct problem *p)
 {
 	*began = process_began(in->o.pid);
 	if (!*began)
@@ -46,7 +46,7 @@ int sigstop_check(struct injection *in, struct problem *p)
 	uint64_t began;
 
 	snprintf(in->detail, sizeof(in->detail), "process %d stopped", in->o.pid);
-	return find_process(in, &began, p);
+	return check_process(in, &began, p);
 }
 
 /* By somebody else: SIGCONT would not bring it back to that. */
@@ -66,7 +66,7 @@ static bool is_stopped(pid_t pid)
 int sigstop_begin(struct injection *in, struct problem *p)
 {
 	uint64_t began;
-	int status = find_process(in, &began, p);
+	int status = check_process(in, &began, p);
 
 	if (!status && is_stopped(in->o.pid))
 		status = problem_set(p, INJECT_REFUSED, "process %d is stopped already", in->o.pid);
@@ -219,7 +219,7 @@ int throttle_check(struct injection *in, struct problem *p)
 {
 	struct groups g;
 	uint64_t began;
-	int status = find_process(in, &began, p);
+	int status = check_process(in, &began, p);
 
 	snprintf(in->detail, sizeof(in->detail), "process %d gets %.6g %% of one processor",
 		 in->o.pid, 100 * in->o.share);

@@ -24,7 +24,7 @@ enum {
 /* Handles that tell ours from others' in `tc qdisc`. */
 static const uint32_t OURS = TC_H_MAKE(0x51f0u << 16, 0), BELOW = TC_H_MAKE(0x51f1u << 16, 0);
 
-static bool is_fault(const struct injection *in, const char *name)
+static bool is_queue_fault(const struct injection *in, const char *name)
 {
 	return !strcmp(in->fault->name, name);
 }
@@ -65,14 +65,14 @@ int queue_check(struct injection *in, struct problem *p)
 		return problem_set(p, INJECT_BAD_USAGE, "--jitter is more than --time");
 	if (o->time_jitter_us)
 		snprintf(jitter, sizeof(jitter), " +- %g ms", (double)o->time_jitter_us / 1000);
-	if (is_fault(in, "delay"))
+	if (is_queue_fault(in, "delay"))
 		snprintf(in->detail, sizeof(in->detail), "%g ms%s, out", (double)o->time_us / 1000,
 			 jitter);
-	else if (is_fault(in, "reorder"))
+	else if (is_queue_fault(in, "reorder"))
 		snprintf(in->detail, sizeof(in->detail),
 			 "%.6g %% of packets overtake those %g ms before them, out", 100 * o->rate,
 			 (double)o->time_us / 1000);
-	else if (is_fault(in, "rate"))
+	else if (is_queue_fault(in, "rate"))
 		snprintf(in->detail, sizeof(in->detail), "at most %g Mbit/s, out",
 			 (double)o->limit_bits / 1e6);
 	else
@@ -105,7 +105,7 @@ static void put_netem(struct nl_msg *m, const struct injection *in)
 	struct nlattr *options = nla_nest_start(m, TCA_OPTIONS);
 	uint64_t bytes = o->limit_bits / 8;
 
-	if (is_fault(in, "reorder"))
+	if (is_queue_fault(in, "reorder"))
 		q.gap = 1;
 	/* The options begin with the structure; the rest stands behind it as attributes. */
 	nlmsg_append(m, &q, sizeof(q), NLMSG_ALIGNTO);
@@ -115,7 +115,7 @@ static void put_netem(struct nl_msg *m, const struct injection *in)
 		nla_put(m, TCA_NETEM_LATENCY64, sizeof(ns), &ns);
 		nla_put(m, TCA_NETEM_JITTER64, sizeof(jitter), &jitter);
 	}
-	if (is_fault(in, "reorder")) {
+	if (is_queue_fault(in, "reorder")) {
 		struct tc_netem_reorder r = {.probability = (uint32_t)(o->rate * UINT32_MAX)};
 
 		nla_put(m, TCA_NETEM_REORDER, sizeof(r), &r);

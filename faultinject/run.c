@@ -39,7 +39,7 @@ double inject_random(struct injection *in)
 	return (double)(in->random >> 11) / 9007199254740992.0;
 }
 
-static int64_t now_ms(void)
+static int64_t run_now_ms(void)
 {
 	struct timespec t;
 
@@ -181,7 +181,7 @@ static void say_json(const struct injection *in, cJSON *o)
 	cJSON_Delete(o);
 }
 
-static cJSON *make_event(const char *name)
+static cJSON *event_json(const char *name)
 {
 	cJSON *o = cJSON_CreateObject();
 
@@ -202,7 +202,7 @@ static void say_begin(const struct injection *in)
 		fflush(stdout);
 		return;
 	}
-	o = make_event("begin");
+	o = event_json("begin");
 	cJSON_AddStringToObject(o, "fault", in->fault->name);
 	cJSON_AddStringToObject(o, "nic", in->t.rdma);
 	cJSON_AddStringToObject(o, "netdev", in->t.netdev);
@@ -217,7 +217,7 @@ static void say_wave(const struct run *r)
 
 	if (!r->in.o.json)
 		return;
-	o = make_event(r->on ? "on" : "off");
+	o = event_json(r->on ? "on" : "off");
 	cJSON_AddNumberToObject(o, "period", (double)r->periods + 1);
 	say_json(&r->in, o);
 }
@@ -225,7 +225,7 @@ static void say_wave(const struct run *r)
 static void say_end(const struct run *r, enum ending why, bool undone)
 {
 	const struct injection *in = &r->in;
-	double seconds = (double)(now_ms() - r->begun_ms) / 1000;
+	double seconds = (double)(run_now_ms() - r->begun_ms) / 1000;
 	uint64_t matched = 0, hit = 0;
 	bool counted = packet_counters(in->state_fd, &matched, &hit);
 	cJSON *o;
@@ -239,7 +239,7 @@ static void say_end(const struct run *r, enum ending why, bool undone)
 		fflush(stdout);
 		return;
 	}
-	o = make_event("end");
+	o = event_json("end");
 	cJSON_AddStringToObject(o, "reason", ending_name[why]);
 	if (r->signal)
 		cJSON_AddNumberToObject(o, "signal", r->signal);
@@ -312,7 +312,7 @@ static enum ending wait_until(struct run *r, int64_t at, struct problem *p)
 	enum ending why = GOES_ON;
 
 	while (why == GOES_ON) {
-		int64_t left = at == NEVER ? -1 : at - now_ms();
+		int64_t left = at == NEVER ? -1 : at - run_now_ms();
 		char byte[64];
 
 		if (at != NEVER && left <= 0)
@@ -373,11 +373,11 @@ static enum ending keep_up(struct run *r, struct problem *p)
 
 		if (why != GOES_ON)
 			return why;
-		if (now_ms() >= r->end_ms)
+		if (run_now_ms() >= r->end_ms)
 			return BY_TIME;
-		if (now_ms() >= r->finish_ms && finish_fault(r, p))
+		if (run_now_ms() >= r->finish_ms && finish_fault(r, p))
 			return BY_ERROR;
-		if (!r->in.fault->wave || now_ms() < r->next_ms)
+		if (!r->in.fault->wave || run_now_ms() < r->next_ms)
 			continue;
 		if (!r->on && r->in.o.count && r->periods == r->in.o.count)
 			return BY_COUNT;
@@ -421,7 +421,7 @@ static int start_journal(struct run *r, struct problem *p)
 /* The fault is there: on a machine under load that can have taken seconds. */
 static void start_clock(struct run *r)
 {
-	r->begun_ms = r->next_ms = now_ms();
+	r->begun_ms = r->next_ms = run_now_ms();
 	r->end_ms = r->in.o.for_ms >= 0 ? r->begun_ms + r->in.o.for_ms : NEVER;
 	r->finish_ms = r->in.fault->finish ? r->begun_ms + r->in.o.time_us / 1000 : NEVER;
 }
@@ -490,7 +490,7 @@ static int wait_for_it(struct run *r, enum ending *why, struct problem *p)
 
 	*why = GOES_ON;
 	if (!status)
-		*why = wait_until(r, now_ms() + in->o.after_ms, p);
+		*why = wait_until(r, run_now_ms() + in->o.after_ms, p);
 	return status || *why != GOES_ON ? status : check_fault(in, p);
 }
 

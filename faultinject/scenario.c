@@ -124,7 +124,7 @@ static int wrong_value(const struct reader *r, const char *list, int index, cons
 /* --- values ---------------------------------------------------------------------------------- */
 
 /* A name, for a host, NIC or process: it becomes a word of a command line. */
-static bool is_name(const char *s, size_t bytes)
+static bool is_plain_name(const char *s, size_t bytes)
 {
 	size_t n = strlen(s);
 
@@ -138,7 +138,7 @@ static int take_name(const struct reader *r, const cJSON *item, char *to, size_t
 {
 	const char *s = cJSON_GetStringValue(item);
 
-	if (!s || !is_name(s, bytes))
+	if (!s || !is_plain_name(s, bytes))
 		return wrong_value(r, list, index, item->string, "not a name");
 	snprintf(to, bytes, "%s", s);
 	return 0;
@@ -147,8 +147,8 @@ static int take_name(const struct reader *r, const cJSON *item, char *to, size_t
 /* --- the timeline ---------------------------------------------------------------------------- */
 
 /* Joined. */
-static void add_word(struct scenario_event *e, const char *a, const char *b, const char *c,
-		     const char *d)
+static void add_scenario_word(struct scenario_event *e, const char *a, const char *b, const char *c,
+			      const char *d)
 {
 	size_t bytes = strlen(a) + strlen(b) + strlen(c) + strlen(d) + 1;
 	char *word = malloc(bytes);
@@ -168,8 +168,8 @@ static void number_text(double n, char text[32])
 }
 
 /* Any other field is an option of the fault; a size is the word behind its name. */
-static int take_option(const struct reader *r, struct scenario_event *e, const cJSON *item,
-		       int index)
+static int take_event_option(const struct reader *r, struct scenario_event *e, const cJSON *item,
+			     int index)
 {
 	const char *key = item->string, *value = cJSON_GetStringValue(item);
 	char number[32];
@@ -186,13 +186,13 @@ static int take_option(const struct reader *r, struct scenario_event *e, const c
 		value = number;
 	}
 	if (cJSON_IsTrue(item))
-		add_word(e, "--", key, "", "");
+		add_scenario_word(e, "--", key, "", "");
 	else if (!value || !*value || strlen(value) > 100)
 		return wrong_value(r, "timeline", index, key, "neither a text, a number nor true");
 	else if (!strcmp(key, "size"))
-		add_word(e, value, "", "", "");
+		add_scenario_word(e, value, "", "", "");
 	else
-		add_word(e, "--", key, "=", value);
+		add_scenario_word(e, "--", key, "=", value);
 	return 0;
 }
 
@@ -209,7 +209,7 @@ static int take_kind(const struct reader *r, struct scenario_event *e, const cJS
 		e->fault = name ? fault_find(name) : NULL;
 		if (!e->fault)
 			return wrong_value(r, "timeline", index, "fault", "no such fault");
-		add_word(e, name, "", "", "");
+		add_scenario_word(e, name, "", "", "");
 		return 0;
 	}
 	if (!name || (strcmp(name, "migrate") && strcmp(name, "failback")))
@@ -243,8 +243,8 @@ static void take_end(struct scenario_event *e, const cJSON *o)
 		e->for_ms = (after_us + us) / 1000;
 }
 
-static int take_field(const struct reader *r, struct scenario_event *e, const cJSON *item,
-		      int index)
+static int take_event_field(const struct reader *r, struct scenario_event *e, const cJSON *item,
+			    int index)
 {
 	const char *key = item->string;
 
@@ -258,10 +258,10 @@ static int take_field(const struct reader *r, struct scenario_event *e, const cJ
 		int status = take_name(r, item, e->nic, sizeof(e->nic), "timeline", index);
 
 		if (!status && e->fault)
-			add_word(e, "--nic=", e->nic, "", "");
+			add_scenario_word(e, "--nic=", e->nic, "", "");
 		return status;
 	}
-	return take_option(r, e, item, index);
+	return take_event_option(r, e, item, index);
 }
 
 static int take_event(const struct reader *r, const cJSON *o, int index)
@@ -277,7 +277,7 @@ static int take_event(const struct reader *r, const cJSON *o, int index)
 		status = take_kind(r, e, o, index);
 	cJSON_ArrayForEach (item, o)
 		if (!status)
-			status = take_field(r, e, item, index);
+			status = take_event_field(r, e, item, index);
 	take_end(e, o);
 	if (!status && !strcmp(e->order, "migrate") && !*e->nic)
 		status = wrong_value(r, "timeline", index, NULL, "\"nic\" is needed");
@@ -367,7 +367,7 @@ static int take_hosts(const struct reader *r, const cJSON *list)
 	cJSON_ArrayForEach (item, list) {
 		const char *s = cJSON_GetStringValue(item);
 
-		if (!status && (!s || !is_name(s, sizeof(r->s->hosts[0]))))
+		if (!status && (!s || !is_plain_name(s, sizeof(r->s->hosts[0]))))
 			status = wrong_value(r, "hosts", index, NULL, "not a name");
 		if (!status)
 			snprintf(r->s->hosts[r->s->host_count++], sizeof(r->s->hosts[0]), "%s", s);

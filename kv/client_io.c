@@ -283,7 +283,7 @@ static int on_welcome(struct kv_client *c, const struct kv_msg *m)
 	return 0;
 }
 
-static int on_error(struct kv_client *c, const struct kv_msg *m)
+static int on_error_message(struct kv_client *c, const struct kv_msg *m)
 {
 	char text[512];
 
@@ -292,13 +292,13 @@ static int on_error(struct kv_client *c, const struct kv_msg *m)
 	return 0;
 }
 
-static int on_message(struct kv_client *c, const struct kv_msg *m)
+static int on_daemon_message(struct kv_client *c, const struct kv_msg *m)
 {
 	switch (m->type) {
 	case KV_WELCOME: return on_welcome(c, m);
 	case KV_EVENT: return on_event(c, m);
 	case KV_PEER_DIED: return on_peer_died(c, m->nonce);
-	case KV_ERROR: return on_error(c, m);
+	case KV_ERROR: return on_error_message(c, m);
 	case KV_HELLO:
 	case KV_PUT:
 	case KV_GET:
@@ -320,7 +320,7 @@ static int receive_messages(struct kv_client *c)
 
 	/* What came before the end of file counts too. */
 	while ((n = kv_buf_next(&c->in, &m)) > 0) {
-		n = on_message(c, &m);
+		n = on_daemon_message(c, &m);
 		if (n)
 			break;
 	}

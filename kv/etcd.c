@@ -146,7 +146,7 @@ static void set_tls(const struct etcd *e, CURL *c)
 		curl_easy_setopt(c, CURLOPT_SSLKEY, e->o.key);
 }
 
-static void set_up(struct request *r, const char *path)
+static void set_request_up(struct request *r, const char *path)
 {
 	const struct etcd *e = r->etcd;
 	char url[1024];
@@ -192,7 +192,7 @@ static void start_request(struct etcd *e, const char *path, struct cJSON *body,
 	*r = model;
 	r->next = e->requests;
 	e->requests = r;
-	set_up(r, path);
+	set_request_up(r, path);
 	curl_multi_add_handle(e->multi, r->curl);
 }
 

@@ -121,7 +121,7 @@ struct kvd {
 /* ---- kvd_options.c ------------------------------------------------------------------------- */
 
 /* Fills o; ends the process if they make no sense, or for --help and --version. */
-void options_parse(struct kvd_options *o, int argc, char **argv);
+void kvd_options_parse(struct kvd_options *o, int argc, char **argv);
 
 /* The time that an option says; ends the process if it is none, or below min_ms. */
 int64_t option_ms(const char *option, const char *s, int64_t min_ms);

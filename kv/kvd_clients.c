@@ -349,7 +349,7 @@ static void on_hold(struct kvd *k, struct client *c)
 	on_status(k, c);
 }
 
-static void on_message(struct kvd *k, struct client *c, const struct kv_msg *m)
+static void on_client_message(struct kvd *k, struct client *c, const struct kv_msg *m)
 {
 	bool first = m->type == KV_HELLO || m->type == KV_STATUS || m->type == KV_HOLD;
 
@@ -382,7 +382,7 @@ void client_on_socket(struct kvd *k, struct client *c)
 	if (err == -ENOMEM)
 		check_alloc(NULL);
 	while (!c->closing && c->fd >= 0 && (n = kv_buf_next(&c->in, &m)) > 0)
-		on_message(k, c, &m);
+		on_client_message(k, c, &m);
 	if (n < 0)
 		refuse_for_good(c, KV_ERROR_PROTOCOL, "not a frame");
 	if (err && c->fd >= 0)

@@ -38,7 +38,7 @@ static void set_file(char path[PATH_MAX], const struct guard *g, const char *nam
 		die(EXIT_BAD_USAGE, "%s: too long a path", g->dir);
 }
 
-static void set_paths(struct guard *g)
+static void set_guard_paths(struct guard *g)
 {
 	run_directory(g->dir, g->job);
 	set_file(g->lock, g, "etcd.lock");
@@ -156,7 +156,7 @@ static int find_or_start(struct guard *g, const struct addrinfo *listen_on, cons
 	int err;
 
 	for (;; poll(NULL, 0, 50)) {
-		set_paths(g);
+		set_guard_paths(g);
 		g->lock_fd = lock_file(g->lock, LOCK_EX, O_CREAT);
 		if (g->lock_fd >= 0)
 			break;

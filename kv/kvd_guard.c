@@ -212,7 +212,7 @@ static void publish_url(struct guard *g)
 
 /* ---- from the start to the end ------------------------------------------------------------- */
 
-static void wait_for_etcd(struct guard *g)
+static void guard_wait_for_etcd(struct guard *g)
 {
 	int64_t end = now_ms() + START_MS;
 	char line[600], text[640];
@@ -308,7 +308,7 @@ static void guard_detach(struct guard *g)
 	messages_to_syslog();
 }
 
-static int catch_signals(void)
+static int guard_signals(void)
 {
 	sigset_t set;
 
@@ -335,13 +335,13 @@ _Noreturn void guard_run(struct guard *g)
 	int signal_fd;
 
 	guard_detach(g);
-	signal_fd = catch_signals();
+	signal_fd = guard_signals();
 	nftw(g->data, remove_one, 8, FTW_DEPTH | FTW_PHYS); /* of a guard that was killed */
 	unlink(g->url_file);
 	unlink(g->log);
 	name_it(g);
 	spawn_etcd(g);
-	wait_for_etcd(g);
+	guard_wait_for_etcd(g);
 	publish_url(g);
 	watch_etcd(g, signal_fd);
 	_exit(EXIT_OK);

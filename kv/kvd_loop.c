@@ -14,7 +14,7 @@ enum {
 	FDS_MAX = 2 + 2 * CLIENTS_MAX,
 };
 
-static int catch_signals(void)
+static int loop_signals(void)
 {
 	sigset_t set;
 
@@ -36,7 +36,7 @@ static bool has_clients(const struct kvd *k)
 }
 
 /* Nobody for the grace time, and etcd knows all; or it cannot be told in time. */
-static bool is_over(struct kvd *k)
+static bool daemon_is_over(struct kvd *k)
 {
 	int64_t idle_ms;
 
@@ -115,11 +115,11 @@ static int until_next(struct kvd *k, int timeout_ms)
 void kvd_loop(struct kvd *k)
 {
 	static struct curl_waitfd fds[FDS_MAX];
-	int signal_fd = catch_signals(), timeout_ms;
+	int signal_fd = loop_signals(), timeout_ms;
 	struct signalfd_siginfo info;
 
 	k->idle_since_ms = now_ms();
-	while (!is_over(k)) {
+	while (!daemon_is_over(k)) {
 		unsigned int n;
 
 		clients_tick(k);

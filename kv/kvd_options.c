@@ -150,7 +150,7 @@ static void set_rest(struct kvd_options *o, const char *kv, const char *job, con
 		die(EXIT_BAD_USAGE, "SHIFT_KV_USER is set and SHIFT_KV_PASSWORD is not");
 }
 
-void options_parse(struct kvd_options *o, int argc, char **argv)
+void kvd_options_parse(struct kvd_options *o, int argc, char **argv)
 {
 	const char *kv = getenv("SHIFT_KV"), *job = getenv("SHIFT_JOB"), *user_file = NULL;
 	int c;

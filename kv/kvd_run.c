@@ -51,7 +51,7 @@ void run_directory(char dir[PATH_MAX], const char *job)
 	make_dir(dir, 077);
 }
 
-static void set_paths(struct run *r, const char *job)
+static void set_run_paths(struct run *r, const char *job)
 {
 	run_directory(r->dir, job);
 	kv_socket_path(r->socket, sizeof(r->socket), job);
@@ -59,7 +59,7 @@ static void set_paths(struct run *r, const char *job)
 }
 
 /* True: we hold the lock, and it is the one that has the name. */
-static bool try_lock(struct run *r)
+static bool try_kvd_lock(struct run *r)
 {
 	struct stat held, named;
 
@@ -89,7 +89,7 @@ int lock_file(const char *path, int operation, int flags)
 	return -1;
 }
 
-static void make_socket(struct run *r)
+static void make_kvd_socket(struct run *r)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
 	mode_t mask = umask(0177);
@@ -108,7 +108,7 @@ int run_take(struct run *r, const char *job)
 	int64_t end = now_ms() + OTHER_MS;
 	char *text;
 
-	for (set_paths(r, job); !try_lock(r); set_paths(r, job)) {
+	for (set_run_paths(r, job); !try_kvd_lock(r); set_run_paths(r, job)) {
 		/* Its answer means that it has begun to count its time without clients anew. */
 		if (!kv_ask(r->socket, KV_STATUS, 1000, &text)) {
 			free(text);
@@ -118,7 +118,7 @@ int run_take(struct run *r, const char *job)
 			die(EXIT_FAILED, "another shift-kvd has %s and does not answer", r->dir);
 		poll(NULL, 0, 20);
 	}
-	make_socket(r);
+	make_kvd_socket(r);
 	return 0;
 }
 

@@ -74,14 +74,14 @@ char *status_json(struct kvd *k)
 	return text;
 }
 
-static const char *text_of(const cJSON *o, const char *name)
+static const char *json_text_of(const cJSON *o, const char *name)
 {
 	const cJSON *item = cJSON_GetObjectItem(o, name);
 
 	return cJSON_IsString(item) ? item->valuestring : "";
 }
 
-static long number_of(const cJSON *o, const char *name)
+static long json_number_of(const cJSON *o, const char *name)
 {
 	const cJSON *item = cJSON_GetObjectItem(o, name);
 
@@ -93,14 +93,14 @@ static void print_status(const char *json)
 	cJSON *o = cJSON_Parse(json);
 	const cJSON *c;
 
-	printf("job %s: etcd %s at %s, %ld keys, %ld to be sent, pid %ld\n", text_of(o, "job"),
-	       text_of(o, "etcd"), text_of(o, "endpoint"), number_of(o, "keys"),
-	       number_of(o, "queue"), number_of(o, "pid"));
-	if (*text_of(o, "error"))
-		printf("  last error: %s\n", text_of(o, "error"));
+	printf("job %s: etcd %s at %s, %ld keys, %ld to be sent, pid %ld\n", json_text_of(o, "job"),
+	       json_text_of(o, "etcd"), json_text_of(o, "endpoint"), json_number_of(o, "keys"),
+	       json_number_of(o, "queue"), json_number_of(o, "pid"));
+	if (*json_text_of(o, "error"))
+		printf("  last error: %s\n", json_text_of(o, "error"));
 	cJSON_ArrayForEach (c, cJSON_GetObjectItem(o, "clients"))
-		printf("  process %ld: %ld keys, nonce %s%s%s\n", number_of(c, "pid"),
-		       number_of(c, "keys"), text_of(c, "nonce"),
+		printf("  process %ld: %ld keys, nonce %s%s%s\n", json_number_of(c, "pid"),
+		       json_number_of(c, "keys"), json_text_of(c, "nonce"),
 		       cJSON_IsTrue(cJSON_GetObjectItem(c, "connected")) ? "" : ", not connected",
 		       cJSON_IsTrue(cJSON_GetObjectItem(c, "lease")) ? "" : ", no lease yet");
 	cJSON_Delete(o);

@@ -57,7 +57,7 @@ int main(int argc, char **argv)
 	if (argc > 1 && cli_run_command(commands, 2, argc, argv, &status))
 		return status;
 	argv[0] = "shift-kvd"; /* getopt's messages begin with this */
-	options_parse(&o, argc, argv);
+	kvd_options_parse(&o, argc, argv);
 	run_daemon(&o);
 	return EXIT_OK;
 }

@@ -123,7 +123,7 @@ static bool port_is_ours(const char *port)
 	return !strcmp(name, "shift.agent\n");
 }
 
-static int open_port(void)
+static int open_agent_port(void)
 {
 	DIR *d = opendir("/sys/class/virtio-ports");
 	struct dirent *e;
@@ -144,7 +144,7 @@ static int open_port(void)
 static int wait_port(void)
 {
 	for (int ms = 0; ms < PORT_WAIT_MS; ms += 5) {
-		int fd = open_port();
+		int fd = open_agent_port();
 
 		if (fd >= 0)
 			return fd;

@@ -32,7 +32,7 @@ static void print_log(const cJSON *reply)
 {
 	const char *path = cJSON_GetStringValue(cJSON_GetObjectItem(reply, "log"));
 	size_t bytes;
-	char *log = read_file(path, &bytes);
+	char *log = read_whole_file(path, &bytes);
 
 	if (!log)
 		die(EXIT_FAILED, "%s: %s", path, strerror(errno));

@@ -20,14 +20,14 @@ static const struct option options[] = {
 	{NULL, 0, NULL, 0},
 };
 
-static const char *text_of(const cJSON *json, const char *key)
+static const char *status_text(const cJSON *json, const char *key)
 {
 	const char *s = cJSON_GetStringValue(cJSON_GetObjectItem(json, key));
 
 	return s ? s : "-";
 }
 
-static int number_of(const cJSON *json, const char *key)
+static int status_number(const cJSON *json, const char *key)
 {
 	return cJSON_GetNumberValue(cJSON_GetObjectItem(json, key));
 }
@@ -36,33 +36,33 @@ static void print_host(const cJSON *host)
 {
 	const cJSON *rail;
 
-	printf("  host %s: %s", text_of(host, "name"), text_of(host, "state"));
+	printf("  host %s: %s", status_text(host, "name"), status_text(host, "state"));
 	if (cJSON_GetObjectItem(host, "failure"))
-		printf(" (%s)", text_of(host, "failure"));
+		printf(" (%s)", status_text(host, "failure"));
 	putchar('\n');
 	cJSON_ArrayForEach (rail, cJSON_GetObjectItem(host, "rails"))
 		printf("    rail %d: %s on %s, address %s, GID %d, cable %s\n",
-		       number_of(rail, "rail"), text_of(rail, "nic"), text_of(rail, "netdev"),
-		       text_of(rail, "address"), number_of(rail, "gid_index"),
-		       text_of(rail, "cable"));
+		       status_number(rail, "rail"), status_text(rail, "nic"),
+		       status_text(rail, "netdev"), status_text(rail, "address"),
+		       status_number(rail, "gid_index"), status_text(rail, "cable"));
 }
 
 static void print_testbed(const cJSON *t)
 {
 	const cJSON *host;
 
-	printf("%s: layout %s", text_of(t, "name"), text_of(t, "layout"));
+	printf("%s: layout %s", status_text(t, "name"), status_text(t, "layout"));
 	if (cJSON_GetObjectItem(t, "kernel"))
-		printf(", kernel %s, %s", text_of(t, "kernel"), text_of(t, "accel"));
-	printf(", up %d s", number_of(t, "uptime_s"));
+		printf(", kernel %s, %s", status_text(t, "kernel"), status_text(t, "accel"));
+	printf(", up %d s", status_number(t, "uptime_s"));
 	if (cJSON_GetObjectItem(t, "lease_left_s"))
-		printf(", %d s of its lease left", number_of(t, "lease_left_s"));
+		printf(", %d s of its lease left", status_number(t, "lease_left_s"));
 	putchar('\n');
 	cJSON_ArrayForEach (host, cJSON_GetObjectItem(t, "hosts"))
 		print_host(host);
 }
 
-static cJSON *ask_status(const char *name)
+static cJSON *ask_testbed(const char *name)
 {
 	struct chan c;
 	cJSON *reply;
@@ -73,19 +73,19 @@ static cJSON *ask_status(const char *name)
 	return reply;
 }
 
-static cJSON *ask_all(const char *name)
+static cJSON *ask_testbeds(const char *name)
 {
 	cJSON *json = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(json, "testbeds");
 	char(*names)[64] = NULL;
 	int n;
 
 	if (name) {
-		cJSON_AddItemToArray(list, ask_status(name));
+		cJSON_AddItemToArray(list, ask_testbed(name));
 		return json;
 	}
 	n = state_list(&names);
 	for (int i = 0; i < n; i++)
-		cJSON_AddItemToArray(list, ask_status(names[i]));
+		cJSON_AddItemToArray(list, ask_testbed(names[i]));
 	free(names);
 	return json;
 }
@@ -117,7 +117,7 @@ int cmd_status(int argc, char **argv)
 	}
 	if (optind < argc)
 		die(EXIT_BAD_USAGE, "status: unexpected argument %s", argv[optind]);
-	json = ask_all(name);
+	json = ask_testbeds(name);
 	if (as_json) {
 		char *s = cJSON_Print(json);
 

@@ -229,7 +229,7 @@ static void prepare_hosts(struct plan *p, const struct wishes *w)
 
 /* ---- starting ------------------------------------------------------------------------------ */
 
-static int make_socket(const struct state *s)
+static int make_supervisor_socket(const struct state *s)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -311,7 +311,7 @@ int cmd_up(int argc, char **argv)
 		return EXIT_NO_RESOURCE;
 	}
 	/* Should we be interrupted from here on, the supervisor sees us go and ends the testbed. */
-	start_supervisor(&p, &s, make_socket(&s), pair[1]);
+	start_supervisor(&p, &s, make_supervisor_socket(&s), pair[1]);
 	chan_init(&c, pair[0], pair[0]);
 	cJSON_Delete(client_answer(&c, 0));
 	chan_close(&c);

@@ -31,7 +31,7 @@ struct job {
 
 static struct job jobs[AGENT_MAX_JOBS];
 
-static int64_t now_ms(void)
+static int64_t jobs_now_ms(void)
 {
 	struct timespec t;
 
@@ -207,7 +207,7 @@ static void job_start(struct chan *c, struct job *j, uint16_t stream, const stru
 	}
 	j->pid = pid;
 	if (cmd->req.timeout_ms)
-		j->term_at_ms = now_ms() + cmd->req.timeout_ms;
+		j->term_at_ms = jobs_now_ms() + cmd->req.timeout_ms;
 	set_nonblock(j->in);
 	set_nonblock(j->out);
 	set_nonblock(j->err);
@@ -241,7 +241,7 @@ static void job_terminate(struct job *j, int signo)
 {
 	job_signal(j, signo);
 	j->term_at_ms = 0;
-	j->kill_at_ms = now_ms() + KILL_GRACE_MS;
+	j->kill_at_ms = jobs_now_ms() + KILL_GRACE_MS;
 }
 
 static void job_hangup(struct job *j)
@@ -350,7 +350,7 @@ static bool job_read_output(struct chan *c, struct job *j, int *fd, enum frame_t
 
 static void job_deadlines(struct job *j)
 {
-	int64_t now = now_ms();
+	int64_t now = jobs_now_ms();
 
 	if (j->exited)
 		return;
@@ -412,7 +412,7 @@ void jobs_kill_all(void)
 			job_signal(&jobs[i], SIGKILL);
 }
 
-static int poll_entry(struct pollfd *p, int fd, short events)
+static int job_pollfd(struct pollfd *p, int fd, short events)
 {
 	if (fd < 0 || !events)
 		return 0;
@@ -435,9 +435,9 @@ int jobs_poll(struct pollfd *p)
 		if (j->in == j->out)
 			in |= out;
 		else
-			n += poll_entry(&p[n], j->out, out);
-		n += poll_entry(&p[n], j->in, in);
-		n += poll_entry(&p[n], j->err, out);
+			n += job_pollfd(&p[n], j->out, out);
+		n += job_pollfd(&p[n], j->in, in);
+		n += job_pollfd(&p[n], j->err, out);
 	}
 	return n;
 }
@@ -456,6 +456,6 @@ int jobs_timeout_ms(void)
 	}
 	if (!first)
 		return -1;
-	left = first - now_ms();
+	left = first - jobs_now_ms();
 	return left > 0 ? left : 0;
 }

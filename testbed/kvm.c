@@ -111,7 +111,7 @@ bool kvm_works(const char *kernel_dir)
 	if (access("/dev/kvm", R_OK | W_OK))
 		return false;
 	answer_path(path, kernel_dir);
-	said = read_file(path, NULL);
+	said = read_whole_file(path, NULL);
 	if (said) {
 		ok = !strncmp(said, "yes", 3);
 		free(said);

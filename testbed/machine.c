@@ -12,9 +12,10 @@
 #include "testbed/machine.h"
 #include "testbed/wire.h"
 
-static void add_word(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void add_setup_word(struct buf *b, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
 
-static void add_word(struct buf *b, const char *fmt, ...)
+static void add_setup_word(struct buf *b, const char *fmt, ...)
 {
 	char text[PATH_MAX + 64];
 	va_list ap;
@@ -30,7 +31,7 @@ static void add_script(struct buf *b, const char *name)
 	char path[PATH_MAX], *text;
 
 	own_file(path, name);
-	text = read_file(path, NULL);
+	text = read_whole_file(path, NULL);
 	if (!text)
 		die(EXIT_MISSING, "cannot read %s", path);
 	strings_put(b, text);
@@ -42,13 +43,13 @@ static void guest_setup(const struct machine *m, struct buf *b)
 	const struct plan *p = m->plan;
 
 	add_script(b, "shift-testbed-guest");
-	add_word(b, "TB_LAYOUT=%s", p->layout == LAYOUT_PAIR ? "pair" : "single");
-	add_word(b, "TB_HOST=%c", 'a' + m->number);
-	add_word(b, "TB_NUMBER=%d", m->number + 1);
-	add_word(b, "TB_RAILS=%d", p->rails);
-	add_word(b, "TB_MODULES=%s/lib/modules", p->kernel_dir);
+	add_setup_word(b, "TB_LAYOUT=%s", p->layout == LAYOUT_PAIR ? "pair" : "single");
+	add_setup_word(b, "TB_HOST=%c", 'a' + m->number);
+	add_setup_word(b, "TB_NUMBER=%d", m->number + 1);
+	add_setup_word(b, "TB_RAILS=%d", p->rails);
+	add_setup_word(b, "TB_MODULES=%s/lib/modules", p->kernel_dir);
 	for (int i = 0; i < p->share_count; i++)
-		add_word(b, "share=%s", p->shares[i]);
+		add_setup_word(b, "share=%s", p->shares[i]);
 }
 
 static void ssh_setup(const struct machine *m, struct buf *b)
@@ -56,10 +57,10 @@ static void ssh_setup(const struct machine *m, struct buf *b)
 	const struct ssh_host *h = &m->plan->ssh[m->number];
 
 	add_script(b, "shift-testbed-ssh");
-	add_word(b, "TB_HOST=%c", 'a' + m->number);
-	add_word(b, "TB_NICS=%s", h->rails);
-	add_word(b, "TB_NETDEVS=%s", h->netdevs);
-	add_word(b, "TB_GID_INDEX=%s", h->gid_index);
+	add_setup_word(b, "TB_HOST=%c", 'a' + m->number);
+	add_setup_word(b, "TB_NICS=%s", h->rails);
+	add_setup_word(b, "TB_NETDEVS=%s", h->netdevs);
+	add_setup_word(b, "TB_GID_INDEX=%s", h->gid_index);
 }
 
 void machine_setup(const struct machine *m, struct buf *words)

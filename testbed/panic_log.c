@@ -63,7 +63,7 @@ static bool panic_words(const char *log, char *text, size_t size)
 void last_words(const char *path, char *text, size_t size)
 {
 	size_t bytes;
-	char *log = read_file(path, &bytes), *tail, *end, *line;
+	char *log = read_whole_file(path, &bytes), *tail, *end, *line;
 
 	*text = 0;
 	if (!log)

@@ -41,14 +41,14 @@ void request_done(struct client *c)
 	answer_client(c, cJSON_CreateObject());
 }
 
-static const char *text_of(const cJSON *request, const char *key)
+static const char *request_text(const cJSON *request, const char *key)
 {
 	const char *s = cJSON_GetStringValue(cJSON_GetObjectItem(request, key));
 
 	return s ? s : "";
 }
 
-static struct host *find_host(struct supervisor *s, const char *name)
+static struct host *request_host(struct supervisor *s, const char *name)
 {
 	for (int i = 0; i < MAX_HOSTS; i++) {
 		struct host *h = &s->hosts[i];
@@ -62,8 +62,8 @@ static struct host *find_host(struct supervisor *s, const char *name)
 /* The host that the request names, with its machine there; otherwise refuses. */
 static struct host *wanted_host(struct supervisor *s, struct client *c, const cJSON *request)
 {
-	const char *name = text_of(request, "host");
-	struct host *h = find_host(s, name);
+	const char *name = request_text(request, "host");
+	struct host *h = request_host(s, name);
 
 	if (!h)
 		request_refuse(c, EXIT_BAD_USAGE, "no host %s: there are %s and %s", name,
@@ -195,7 +195,7 @@ static void do_link(struct supervisor *s, struct client *c, const cJSON *request
 {
 	struct host *h = wanted_host(s, c, request);
 	int r = cJSON_GetNumberValue(cJSON_GetObjectItem(request, "rail"));
-	bool up = !strcmp(text_of(request, "state"), "up");
+	bool up = !strcmp(request_text(request, "state"), "up");
 	int err;
 
 	if (!h)
@@ -234,7 +234,7 @@ static cJSON *rail_status(const struct rail *r, int number)
 	return json;
 }
 
-static cJSON *host_status(const struct supervisor *s, const struct host *h)
+static cJSON *host_json(const struct supervisor *s, const struct host *h)
 {
 	const struct machine *m = h->machine;
 	cJSON *json = cJSON_CreateObject(), *rails;
@@ -271,13 +271,13 @@ static void do_status(const struct supervisor *s, struct client *c)
 		cJSON_AddNumberToObject(json, "lease_left_s", (s->lease_ends_ms - now) / 1000);
 	hosts = cJSON_AddArrayToObject(json, "hosts");
 	for (int i = 0; i < MAX_HOSTS; i++)
-		cJSON_AddItemToArray(hosts, host_status(s, &s->hosts[i]));
+		cJSON_AddItemToArray(hosts, host_json(s, &s->hosts[i]));
 	answer_client(c, json);
 }
 
 static void do_request(struct supervisor *s, struct client *c, const cJSON *request)
 {
-	const char *op = text_of(request, "op");
+	const char *op = request_text(request, "op");
 
 	if (!strcmp(op, "exec")) {
 		do_exec(s, c, request);

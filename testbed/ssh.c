@@ -55,7 +55,7 @@ int ssh_start(struct machine *m)
 	size_t bytes;
 
 	own_file(path, "shift-testbed-agent");
-	agent = read_file(path, &bytes);
+	agent = read_whole_file(path, &bytes);
 	if (!agent || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, channel) ||
 	    pipe2(said, O_CLOEXEC))
 		return -errno;

@@ -75,7 +75,7 @@ static void remove_tree(const char *path)
 }
 
 /* -1 if somebody else holds it. */
-static int try_lock(const char *dir)
+static int try_state_lock(const char *dir)
 {
 	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
@@ -92,7 +92,7 @@ static bool clean_locked(const struct state *s)
 
 	if (access(s->dir, F_OK))
 		return true;
-	fd = try_lock(s->dir);
+	fd = try_state_lock(s->dir);
 	if (fd < 0)
 		return false;
 	remove_tree(s->dir);
@@ -148,7 +148,7 @@ void state_create(struct state *s, const char *name)
 		die(EXIT_NO_RESOURCE, "no room for the testbed's state in %s: %s", s->base,
 		    strerror(err));
 	}
-	s->lock_fd = try_lock(s->dir);
+	s->lock_fd = try_state_lock(s->dir);
 	close(base);
 }
 

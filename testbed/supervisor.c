@@ -286,7 +286,7 @@ static void tell_waiting(struct supervisor *s)
 
 /* ---- the loop ------------------------------------------------------------------------------ */
 
-static struct pollfd poll_entry(int fd, bool more_to_send)
+static struct pollfd pollfd_for(int fd, bool more_to_send)
 {
 	return (struct pollfd){.fd = fd, .events = POLLIN | (more_to_send ? POLLOUT : 0)};
 }
@@ -295,19 +295,19 @@ static int fill_poll(struct supervisor *s, struct pollfd *p)
 {
 	int n = 0;
 
-	p[n++] = poll_entry(s->listen_fd, false);
-	p[n++] = poll_entry(s->signal_fd, false);
+	p[n++] = pollfd_for(s->listen_fd, false);
+	p[n++] = pollfd_for(s->signal_fd, false);
 	for (int i = 0; i < s->machine_count; i++) {
 		struct machine *m = &s->machines[i];
 
-		p[n++] = poll_entry(m->agent.rfd, buf_bytes(&m->agent.out));
-		p[n++] = poll_entry(m->console, false);
+		p[n++] = pollfd_for(m->agent.rfd, buf_bytes(&m->agent.out));
+		p[n++] = pollfd_for(m->console, false);
 	}
 	for (int i = 0; i < MAX_CLIENTS; i++) {
 		struct chan *c = &s->clients[i].chan;
 		bool open = s->clients[i].kind != CLIENT_FREE && s->clients[i].kind != CLIENT_GONE;
 
-		p[n++] = poll_entry(open ? c->rfd : -1, buf_bytes(&c->out));
+		p[n++] = pollfd_for(open ? c->rfd : -1, buf_bytes(&c->out));
 	}
 	return n;
 }
@@ -447,7 +447,7 @@ static void start_machines(struct supervisor *s)
 	close_cables(s->plan, &cables);
 }
 
-static int catch_signals(void)
+static int supervisor_signals(void)
 {
 	sigset_t set;
 
@@ -482,7 +482,7 @@ void supervise(const struct plan *plan, const struct state *state, int listen_fd
 	s.plan = plan;
 	s.state = state;
 	s.listen_fd = listen_fd;
-	s.signal_fd = catch_signals();
+	s.signal_fd = supervisor_signals();
 	s.started_ms = now_ms();
 	s.clients[0].kind = CLIENT_WAIT;
 	chan_init(&s.clients[0].chan, up_fd, up_fd);

@@ -62,7 +62,7 @@ bool name_is_valid(const char *name);
 void own_file(char path[PATH_MAX], const char *name);
 
 /* A whole file, NUL-terminated, to be freed; NULL with errno set. */
-char *read_file(const char *path, size_t *bytes);
+char *read_whole_file(const char *path, size_t *bytes);
 
 /* Runs argv with stdout on stderr; its exit status, or 127. SIGINT ends both. */
 int run_program(char *const argv[]);

@@ -39,7 +39,7 @@ void own_file(char path[PATH_MAX], const char *name)
 		die(EXIT_MISSING, "%s is missing: the installation is not complete", path);
 }
 
-char *read_file(const char *path, size_t *bytes)
+char *read_whole_file(const char *path, size_t *bytes)
 {
 	struct buf b = {0};
 	char data[65536];

@@ -72,7 +72,7 @@ int ask_all(const struct ctl_options *o, const char *line)
 	if (!asked)
 		die_none(o);
 	if (o->json)
-		print_json(all, false);
+		ctl_print_json(all, false);
 	else
 		cJSON_Delete(all);
 	return fflush(stdout) ? EXIT_FAILED : status;

@@ -44,7 +44,7 @@ struct lines {
 
 static volatile sig_atomic_t interrupted;
 
-static void on_signal(int sig)
+static void on_end_signal(int sig)
 {
 	(void)sig;
 	interrupted = 1;
@@ -173,7 +173,7 @@ static void line_show_json(const struct line *l)
 	cJSON_AddNumberToObject(o, "pid", l->copy->h.pid);
 	if (!l->sw)
 		cJSON_AddNumberToObject(o, "lost_before", (double)l->lost);
-	print_json(o, true);
+	ctl_print_json(o, true);
 }
 
 /* Returns how many of the processes live. */
@@ -212,12 +212,12 @@ static void events_follow(const struct ctl_options *o, struct shown **shown)
 
 int cmd_events(int argc, char **argv)
 {
-	struct sigaction action = {.sa_handler = on_signal};
+	struct sigaction action = {.sa_handler = on_end_signal};
 	struct shown *shown = NULL, *next;
 	struct ctl_options o;
 	size_t found;
 
-	options_parse(&o, "f", text, argc, argv);
+	ctl_options_parse(&o, "f", text, argc, argv);
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
 	events_round(&o, &shown, &found);

@@ -18,7 +18,7 @@ int cmd_failback(int argc, char **argv)
 	struct ctl_options o;
 	char line[128];
 
-	options_parse(&o, "n", text, argc, argv);
+	ctl_options_parse(&o, "n", text, argc, argv);
 	snprintf(line, sizeof(line), "failback%s%s", o.nic ? " " : "", o.nic ? o.nic : "");
 	return ask_all(&o, line);
 }

@@ -17,7 +17,7 @@ int cmd_migrate(int argc, char **argv)
 	struct ctl_options o;
 	char line[128];
 
-	options_parse(&o, "n", text, argc, argv);
+	ctl_options_parse(&o, "n", text, argc, argv);
 	if (!o.nic)
 		die(EXIT_BAD_USAGE, "migrate: --nic is needed");
 	snprintf(line, sizeof(line), "migrate %s", o.nic);

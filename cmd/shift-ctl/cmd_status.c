@@ -125,7 +125,7 @@ static void processes_show_json(const struct process *list)
 		cJSON_AddBoolToObject(process, "crash_record", p->is_crash);
 		cJSON_AddItemToArray(processes, process);
 	}
-	print_json(o, false);
+	ctl_print_json(o, false);
 }
 
 int cmd_status(int argc, char **argv)
@@ -133,7 +133,7 @@ int cmd_status(int argc, char **argv)
 	struct ctl_options o;
 	struct process *list;
 
-	options_parse(&o, "", text, argc, argv);
+	ctl_options_parse(&o, "", text, argc, argv);
 	list = processes_read(&o);
 	if (o.json)
 		processes_show_json(list);

@@ -27,8 +27,8 @@ struct ctl_options {
  * --job, --pid, --json and --help for every command; allowed: "f" --follow, "n" --nic. Ends the
  * process on anything else.
  */
-void options_parse(struct ctl_options *o, const char *allowed, const char *text, int argc,
-		   char **argv);
+void ctl_options_parse(struct ctl_options *o, const char *allowed, const char *text, int argc,
+		       char **argv);
 
 /* A file, read; crash records and others'. */
 struct process {
@@ -52,7 +52,7 @@ int ask_all(const struct ctl_options *o, const char *line);
 const char *show_ns(char *text, uint64_t ns);
 
 /* Prints and frees. */
-void print_json(cJSON *o, bool one_line);
+void ctl_print_json(cJSON *o, bool one_line);
 
 int cmd_status(int argc, char **argv);
 int cmd_events(int argc, char **argv);

@@ -33,8 +33,8 @@ static const char *parse_nic(const char *s)
 	return s;
 }
 
-void options_parse(struct ctl_options *o, const char *allowed, const char *text, int argc,
-		   char **argv)
+void ctl_options_parse(struct ctl_options *o, const char *allowed, const char *text, int argc,
+		       char **argv)
 {
 	static const struct option all[] = {
 		{"job", required_argument, NULL, 'J'}, {"pid", required_argument, NULL, 'p'},

@@ -18,7 +18,7 @@ const char *show_ns(char *text, uint64_t ns)
 	return text;
 }
 
-void print_json(cJSON *o, bool one_line)
+void ctl_print_json(cJSON *o, bool one_line)
 {
 	char *s = check_alloc(one_line ? cJSON_PrintUnformatted(o) : cJSON_Print(o));
 

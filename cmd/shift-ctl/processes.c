@@ -11,7 +11,7 @@ struct gathering {
 	struct process *first, **end;
 };
 
-static bool is_known(const struct process *list, const struct stats_header *h)
+static bool process_is_known(const struct process *list, const struct stats_header *h)
 {
 	while (list && !stats_same_process(&list->copy.h, h))
 		list = list->next;
@@ -24,7 +24,7 @@ static bool process_gather(void *arg, const struct stats_place *place)
 	struct process *p = calloc(1, sizeof(*p));
 	int err = p ? stats_read(place->path, &p->copy) : -ENOMEM;
 
-	if (!err && is_known(g->first, &p->copy.h)) {
+	if (!err && process_is_known(g->first, &p->copy.h)) {
 		stats_free(&p->copy);
 		err = -ENOENT;
 	}

@@ -61,8 +61,8 @@ static const char *const kinds[] = {
 	"{\"fault\":\"pause\",\"period\":\"500ms\"}",
 };
 
-static cJSON *make_event(const struct random_options *o, uint64_t *x, uint64_t at_ms,
-			 uint64_t for_ms)
+static cJSON *random_event(const struct random_options *o, uint64_t *x, uint64_t at_ms,
+			   uint64_t for_ms)
 {
 	cJSON *e = cJSON_Parse(kinds[random_below(x, sizeof(kinds) / sizeof(*kinds))]);
 	char time[32];
@@ -92,7 +92,7 @@ static char *make_scenario(const struct random_options *o)
 	for (int i = 0; i < SCENARIO_EVENTS_MAX && at_ms < o->minutes * 60000; i++) {
 		uint64_t for_ms = 500 + random_below(&x, 5000);
 
-		cJSON_AddItemToArray(list, make_event(o, &x, at_ms, for_ms));
+		cJSON_AddItemToArray(list, random_event(o, &x, at_ms, for_ms));
 		at_ms += for_ms + 2000 + random_below(&x, 4000);
 	}
 	cJSON_AddItemToArray(cJSON_AddArrayToObject(all, "expect"), cJSON_CreateString("no-error"));

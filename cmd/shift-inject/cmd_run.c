@@ -21,7 +21,7 @@ static const char text[] =
 	"Exit status: 0 all as expected, 1 not so, 2 the file is wrong.\n";
 
 /* A whole file, and a NUL behind it; NULL with errno. */
-static char *read_file(const char *path, size_t *bytes)
+static char *read_scenario(const char *path, size_t *bytes)
 {
 	FILE *f = strcmp(path, "-") ? fopen(path, "re") : stdin;
 	char *s = f ? calloc(1, SCENARIO_BYTES_MAX + 2) : NULL;
@@ -70,7 +70,8 @@ static _Noreturn void wrong_event(const struct file *f, const struct scenario *s
 	    event, word ? "." : "", field, what);
 }
 
-static void check_name(const struct file *f, const struct scenario *s, int event, const char *word)
+static void check_option_name(const struct file *f, const struct scenario *s, int event,
+			      const char *word)
 {
 	static const char *const elsewhere[] = {"help", "host", "dry-run"};
 	char name[64];
@@ -81,7 +82,7 @@ static void check_name(const struct file *f, const struct scenario *s, int event
 	for (size_t i = 0; i < sizeof(elsewhere) / sizeof(*elsewhere); i++)
 		if (!strcmp(name, elsewhere[i]))
 			wrong_event(f, s, event, word, "has no place here");
-	if (!options_has(s->event[event].fault, name))
+	if (!fault_options_has(s->event[event].fault, name))
 		wrong_event(f, s, event, word, "not an option of this fault");
 }
 
@@ -101,9 +102,9 @@ static void check_options(const struct file *f, const struct scenario *s)
 			words[n++] = "--pid=2";
 		words[n] = NULL;
 		for (int w = 1; w < n; w++)
-			check_name(f, s, i, words[w]);
-		if (!options_try(e->fault, n, words, wrong, sizeof(wrong)))
-			wrong_event(f, s, i, options_word(), wrong);
+			check_option_name(f, s, i, words[w]);
+		if (!fault_options_try(e->fault, n, words, wrong, sizeof(wrong)))
+			wrong_event(f, s, i, fault_options_word(), wrong);
 	}
 }
 
@@ -111,7 +112,7 @@ void scenario_load(const char *path, struct scenario *s)
 {
 	struct problem p = {0};
 	size_t bytes = 0;
-	char *content = read_file(path, &bytes);
+	char *content = read_scenario(path, &bytes);
 
 	if (!content)
 		die(INJECT_BAD_USAGE, "%s: %s", path, strerror(errno));

@@ -40,7 +40,7 @@ static cJSON *journal_reread(const cJSON *j, struct problem *broken)
 	return NULL;
 }
 
-static bool is_over(const cJSON *j)
+static bool fault_is_over(const cJSON *j)
 {
 	struct problem broken = {0};
 	cJSON *now = journal_reread(j, &broken);
@@ -57,7 +57,7 @@ static bool fault_ends(const cJSON *j, int sig)
 	if (journal_owner_lives(j))
 		kill((pid_t)json_number(j, "pid", 0), sig);
 	for (int ms = 0; ms < WAIT_MS; ms += STEP_MS) {
-		if (is_over(j))
+		if (fault_is_over(j))
 			return true;
 		if (!journal_owner_lives(j) && !journal_guard_lives(j))
 			return false;
@@ -91,7 +91,7 @@ static int undo_left(const cJSON *j, bool by_id, const char **how, struct proble
 }
 
 /* It is in the way of others no longer, and can still be read by who sets right what is left. */
-static void give_up(const char *id)
+static void give_journal_up(const char *id)
 {
 	struct problem p = {0};
 	char path[512];
@@ -115,7 +115,7 @@ static int undo_one(const cJSON *j, const struct wanted *w)
 	else
 		say("%s", p.text);
 	if (status == INJECT_NOT_UNDONE && w->drop)
-		give_up(json_text(j, "id"));
+		give_journal_up(json_text(j, "id"));
 	return status;
 }
 
@@ -151,7 +151,7 @@ static int check_ids(const struct wanted *w, cJSON *const *list, unsigned int n)
 			    "undo: no fault %.100s is active; see shift-inject list", id);
 		say("%s", p.text);
 		if (p.status == INJECT_NOT_UNDONE && w->drop)
-			give_up(id);
+			give_journal_up(id);
 		status = p.status;
 	}
 	return status;

@@ -7,16 +7,17 @@
 #include "faultinject/inject.h"
 
 /* What a fault was asked for, checked. Ends the process on anything that is not understood. */
-void options_parse(const struct fault *fault, struct inject_options *o, int argc, char **argv);
+void fault_options_parse(const struct fault *fault, struct inject_options *o, int argc,
+			 char **argv);
 
-/* Would options_parse() take them? If not, why; --help is not to be among them. */
-bool options_try(const struct fault *fault, int argc, char **argv, char *wrong, size_t bytes);
+/* Would fault_options_parse() take them? If not, why; --help is not to be among them. */
+bool fault_options_try(const struct fault *fault, int argc, char **argv, char *wrong, size_t bytes);
 
-/* At which of the words options_parse() was, or has ended; NULL: at none in particular. */
-const char *options_word(void);
+/* At which of the words fault_options_parse() was, or has ended; NULL: at none in particular. */
+const char *fault_options_word(void);
 
 /* Does the fault take an option of exactly that name? getopt takes abbreviations too. */
-bool options_has(const struct fault *fault, const char *name);
+bool fault_options_has(const struct fault *fault, const char *name);
 
 /* --- other hosts, host.c --------------------------------------------------------------------- */
 

@@ -110,7 +110,7 @@ static int64_t take_ms(const struct fault *f, const char *option, int64_t min_ms
 	return us / 1000;
 }
 
-static uint64_t take_number(const struct fault *f, const char *option, uint64_t min, uint64_t max,
+static uint64_t take_uint64(const struct fault *f, const char *option, uint64_t min, uint64_t max,
 			    const char *wanted)
 {
 	uint64_t n;
@@ -193,14 +193,14 @@ static void take_time(const struct fault *f, struct inject_options *o)
 			  f->wire ? "a time up to 60s (5ms)" : "a time up to 10s");
 }
 
-static void take_option(const struct fault *f, struct inject_options *o, int c, int argc,
-			char **argv)
+static void take_fault_option(const struct fault *f, struct inject_options *o, int c, int argc,
+			      char **argv)
 {
 	switch (c) {
 	case 'n': o->nic = optarg; break;
 	case 'j': o->json = true; break;
 	case LETTER_PERIOD: o->period_ms = take_ms(f, "period", 20); break;
-	case LETTER_COUNT: o->count = take_number(f, "count", 1, UINT32_MAX, "a number"); break;
+	case LETTER_COUNT: o->count = take_uint64(f, "count", 1, UINT32_MAX, "a number"); break;
 	case LETTER_DUTY:
 		o->duty = take_share(f, "duty", optarg, 0.99, "a share of 1% to 99%");
 		break;
@@ -221,16 +221,16 @@ static void take_option(const struct fault *f, struct inject_options *o, int c, 
 			bad_value(f, "share", optarg, "a share of 1% to 100%");
 		break;
 	case LETTER_PID:
-		o->pid = (pid_t)take_number(f, "pid", 1, INT32_MAX, "a process number");
+		o->pid = (pid_t)take_uint64(f, "pid", 1, INT32_MAX, "a process number");
 		break;
 	case LETTER_CPUS:
-		o->cpus = (unsigned int)take_number(f, "cpus", 1, 4096, "1 to 4096");
+		o->cpus = (unsigned int)take_uint64(f, "cpus", 1, 4096, "1 to 4096");
 		break;
-	case LETTER_QPN: o->qpn = (int64_t)take_number(f, "qpn", 0, 0xffffff, "a QP number"); break;
+	case LETTER_QPN: o->qpn = (int64_t)take_uint64(f, "qpn", 0, 0xffffff, "a QP number"); break;
 	case LETTER_PEER: take_peer(f, o); break;
 	case LETTER_FOR: o->for_ms = take_ms(f, "for", 1); break;
 	case LETTER_AFTER: o->after_ms = take_ms(f, "after", 0); break;
-	case LETTER_SEED: o->seed = take_number(f, "seed", 0, 1ull << 53, "a number"); break;
+	case LETTER_SEED: o->seed = take_uint64(f, "seed", 0, 1ull << 53, "a number"); break;
 	case LETTER_DRY_RUN: o->dry_run = true; break;
 	case LETTER_SURE: o->sure = true; break;
 	case LETTER_EOF: o->until_eof = true; break;
@@ -247,15 +247,15 @@ static unsigned int bits_of(int letter)
 	return 0;
 }
 
-/* What is read right now, for options_word(). */
+/* What is read right now, for fault_options_word(). */
 static const char *reading;
 
-const char *options_word(void)
+const char *fault_options_word(void)
 {
 	return reading;
 }
 
-bool options_has(const struct fault *f, const char *name)
+bool fault_options_has(const struct fault *f, const char *name)
 {
 	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
 		if (!strcmp(all[i].option.name, name))
@@ -325,7 +325,7 @@ static _Noreturn void bad_option(void)
 	exit(INJECT_BAD_USAGE);
 }
 
-void options_parse(const struct fault *f, struct inject_options *o, int argc, char **argv)
+void fault_options_parse(const struct fault *f, struct inject_options *o, int argc, char **argv)
 {
 	struct option options[OPTIONS_MAX] = {0};
 	int c, n = 0;
@@ -345,14 +345,14 @@ void options_parse(const struct fault *f, struct inject_options *o, int argc, ch
 			fault_help(f);
 		if (c == '?')
 			bad_option();
-		take_option(f, o, c, argc, argv);
+		take_fault_option(f, o, c, argc, argv);
 		o->given |= bits_of(c);
 	}
 	take_words(f, o, argc, argv);
 	complete_options(f, o);
 }
 
-bool options_try(const struct fault *fault, int argc, char **argv, char *wrong, size_t bytes)
+bool fault_options_try(const struct fault *fault, int argc, char **argv, char *wrong, size_t bytes)
 {
 	cli_line_fn *before = cli_messages_to(trial_failed);
 	struct inject_options o;
@@ -361,7 +361,7 @@ bool options_try(const struct fault *fault, int argc, char **argv, char *wrong, 
 	trial.bytes = bytes;
 	opterr = 0;
 	if (!setjmp(trial.back)) {
-		options_parse(fault, &o, argc, argv);
+		fault_options_parse(fault, &o, argc, argv);
 		*wrong = 0;
 	}
 	cli_messages_to(before);

@@ -36,13 +36,13 @@ struct player {
 
 static volatile sig_atomic_t interrupted;
 
-static void on_signal(int sig)
+static void on_interrupt(int sig)
 {
 	(void)sig;
 	interrupted = 1;
 }
 
-static void find_host(const struct player *p, const char *name, struct host *h)
+static void find_event_host(const struct player *p, const char *name, struct host *h)
 {
 	char words[192];
 
@@ -85,7 +85,7 @@ static void give_order(struct player *p, struct part *part)
 }
 
 /* --pid of the newest process of that name there; false: there is none. */
-static bool find_process(struct part *part, char option[32])
+static bool find_newest_process(struct part *part, char option[32])
 {
 	char *words[] = {"pgrep", "-n", "-x", (char *)(uintptr_t)part->event->process, NULL};
 	char *text = host_output(&part->host, words);
@@ -108,7 +108,7 @@ static void begin_part(struct player *p, struct part *part)
 		return;
 	}
 	memcpy(words, e->words, (size_t)n * sizeof(*words));
-	if (*e->process && find_process(part, pid)) {
+	if (*e->process && find_newest_process(part, pid)) {
 		words[n++] = pid;
 	} else if (*e->process) {
 		say("%s: no process %s on host %s", p->s->name, e->process, e->host);
@@ -298,15 +298,15 @@ static void open_parts(struct player *p)
 	for (int i = 0; i < p->s->events; i++) {
 		p->part[i].event = p->s->event + i;
 		p->part[i].hold = -1;
-		find_host(p, p->s->event[i].host, &p->part[i].host);
+		find_event_host(p, p->s->event[i].host, &p->part[i].host);
 	}
 	for (int i = 0; i < p->s->host_count; i++)
-		find_host(p, p->s->hosts[i], p->hosts + i);
+		find_event_host(p, p->s->hosts[i], p->hosts + i);
 }
 
 int scenario_play(struct scenario *s, const struct play_options *o)
 {
-	struct sigaction action = {.sa_handler = on_signal};
+	struct sigaction action = {.sa_handler = on_interrupt};
 	struct player p = {.s = s, .o = o};
 	cJSON *results = cJSON_CreateArray();
 	struct watch *w;

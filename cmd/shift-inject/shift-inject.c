@@ -67,7 +67,7 @@ int cmd_fault(const struct fault *fault, int argc, char **argv)
 	struct problem p = {0};
 	int status;
 
-	options_parse(fault, &o, argc, argv);
+	fault_options_parse(fault, &o, argc, argv);
 	if (o.host)
 		return run_there(fault, &o, argc, argv);
 	status = fault_run(fault, &o, &p);

@@ -203,7 +203,7 @@ static bool check_failback(const struct totals *t, const struct expectation *e, 
 	return t->failbacks && home_us >= 0 && home_us <= e->within_us;
 }
 
-static bool is_known(const struct watch *w, char found[160])
+static bool all_hosts_seen(const struct watch *w, char found[160])
 {
 	const struct host *before = first_unseen(w, w->before), *now = first_unseen(w, w->now);
 
@@ -217,7 +217,7 @@ bool watch_check(struct watch *w, const struct expectation *e, int64_t home_us, 
 {
 	struct totals t = watch_totals(w);
 
-	if (!is_known(w, found))
+	if (!all_hosts_seen(w, found))
 		return false;
 	if (!t.processes) {
 		snprintf(found, 160, "no protected process ran at the beginning");

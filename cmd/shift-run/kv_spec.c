@@ -70,7 +70,7 @@ static bool same_address(const struct sockaddr *a, const struct sockaddr *b)
 				  &((const struct sockaddr_in6 *)b)->sin6_addr);
 }
 
-static bool is_ours(const struct sockaddr *a)
+static bool is_local_address(const struct sockaddr *a)
 {
 	struct ifaddrs *list = NULL, *i;
 
@@ -107,7 +107,7 @@ static void resolve_place(struct meeting *m, struct place *p)
 	if (err)
 		die(EXIT_OURS, "--kv start@%s: %s", p->host, gai_strerror(err));
 	p->is_number = inet_pton(AF_INET, p->host, binary) == 1 || strchr(p->host, ':');
-	for (i = list; i && !is_ours(i->ai_addr);)
+	for (i = list; i && !is_local_address(i->ai_addr);)
 		i = i->ai_next;
 	m->is_host = i;
 	if (i)

@@ -29,14 +29,14 @@ static char *join_urls(const cJSON *list)
 	return check_alloc(strdup(text));
 }
 
-static const char *text_of(const cJSON *o, const char *name)
+static const char *answer_text(const cJSON *o, const char *name)
 {
 	const char *s = cJSON_GetStringValue(cJSON_GetObjectItem(o, name));
 
 	return s ? s : "";
 }
 
-static int number_of(const cJSON *o, const char *name)
+static int answer_number(const cJSON *o, const char *name)
 {
 	const cJSON *item = cJSON_GetObjectItem(o, name);
 
@@ -60,12 +60,12 @@ int kvd_hold(const char *job, struct kvd_state *s)
 	if (!o)
 		return -EPROTO;
 	s->endpoints = join_urls(cJSON_GetObjectItem(o, "endpoints"));
-	s->error = check_alloc(strdup(text_of(o, "error")));
-	s->up = !strcmp(text_of(o, "etcd"), "up");
+	s->error = check_alloc(strdup(answer_text(o, "error")));
+	s->up = !strcmp(answer_text(o, "etcd"), "up");
 	s->has_key_file = cJSON_IsTrue(cJSON_GetObjectItem(o, "key_file"));
-	s->pid = number_of(o, "pid");
-	s->users = cJSON_GetArraySize(cJSON_GetObjectItem(o, "clients")) + number_of(o, "holders") -
-		   1; /* one is this process */
+	s->pid = answer_number(o, "pid");
+	s->users = cJSON_GetArraySize(cJSON_GetObjectItem(o, "clients")) +
+		   answer_number(o, "holders") - 1; /* one is this process */
 	cJSON_Delete(o);
 	return 0;
 }

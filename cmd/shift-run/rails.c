@@ -13,7 +13,7 @@ static const char devices_dir[] = "/sys/class/infiniband";
 
 enum { DEVICES_MAX = 64 };
 
-static bool is_name(const char *s, size_t n)
+static bool is_device_name(const char *s, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		if (!isalnum((unsigned char)s[i]) && !strchr("_-.", s[i]))
@@ -35,11 +35,11 @@ static char *entry_refusal(const char *entry, size_t bytes)
 	const char *equal = memchr(entry, '=', bytes), *end = entry + bytes, *b;
 	size_t n;
 
-	if (!equal || !is_name(entry, equal - entry))
+	if (!equal || !is_device_name(entry, equal - entry))
 		return format_text("%.*s is not NIC=BACKUP[+BACKUP...]", (int)bytes, entry);
 	for (b = equal + 1; b <= end; b += n + 1) {
 		n = strcspn(b, "+,");
-		if (!is_name(b, n))
+		if (!is_device_name(b, n))
 			return format_text("%.*s: a backup without a name", (int)bytes, entry);
 		if (n == (size_t)(equal - entry) && !strncmp(b, entry, n))
 			return format_text("%.*s is its own backup", (int)n, entry);

@@ -42,7 +42,7 @@ struct options {
 };
 
 /* Ends the process if they make no sense, and for --help and --version. */
-void options_parse(struct options *o, int argc, char **argv);
+void run_options_parse(struct options *o, int argc, char **argv);
 
 /* ---- settings.c ---------------------------------------------------------------------------- */
 

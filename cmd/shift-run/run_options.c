@@ -93,7 +93,7 @@ static void parse_wait(struct options *o, const char *s)
 		die(EXIT_OURS, "--wait %s: not a time; try 60s", s);
 }
 
-void options_parse(struct options *o, int argc, char **argv)
+void run_options_parse(struct options *o, int argc, char **argv)
 {
 	int c;
 

@@ -109,7 +109,7 @@ int main(int argc, char **argv)
 	cli_begin("shift-run", EXIT_OURS);
 	wait_for_children();
 	argv[0] = "shift-run"; /* getopt's messages begin with this */
-	options_parse(&o, argc, argv);
+	run_options_parse(&o, argc, argv);
 	if (run_dir && *run_dir && setenv("SHIFT_RUN_DIR", absolute_path(run_dir), 1))
 		die(EXIT_OURS, "out of memory");
 	status = target_check(o.command, &target);

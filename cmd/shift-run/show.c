@@ -7,7 +7,7 @@
 
 #include "cmd/shift-run/run.h"
 
-static void print_json(cJSON *o)
+static void print_json_object(cJSON *o)
 {
 	char *text = check_alloc(cJSON_Print(o));
 
@@ -58,7 +58,7 @@ static void show_json(const struct plan *p)
 	in = cJSON_AddObjectToObject(o, "environment");
 	for (const struct variable *v = p->variables; v->name; v++)
 		cJSON_AddStringToObject(in, v->name, v->value);
-	print_json(o);
+	print_json_object(o);
 }
 
 static void print_rail(void *arg, const char *device, const char *backups)
@@ -112,7 +112,7 @@ int show_check(const struct options *o, const struct target *t, int status, cons
 			cJSON_AddStringToObject(json, "reason", t->why);
 		else
 			cJSON_AddStringToObject(json, "library", library);
-		print_json(json);
+		print_json_object(json);
 	} else if (status) {
 		printf("no: %s\n", t->why);
 	} else {
