@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Background RDMA traffic: datagrams as fast as they go. To a peer they go to a queue pair that
- * there is not, so nothing is needed there: the wire, and the peer's NIC, are busy with them all
- * the same. Without a peer they go to ourselves, which keeps this NIC (and its PCI link) busy.
+ * Background RDMA traffic: datagrams, as fast as the NIC sends them. The queue pair that they name
+ * does not exist at the peer, so nothing has to run there; they keep the wire and the peer's NIC
+ * busy all the same. Without a peer they go to this host itself, which keeps this NIC (and its PCI
+ * link) busy.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -58,7 +59,7 @@ static bool is_link_local(const union ibv_gid *gid)
 	return IN6_IS_ADDR_LINKLOCAL((const struct in6_addr *)gid->raw);
 }
 
-/* Our GID of the kind that the peer's is of (any, without one). */
+/* Our GID of the same kind as the peer's; without a peer, any. */
 static int own_gid(const struct injection *in, struct ibv_context *ctx, const union ibv_gid *peer,
 		   struct ibv_gid_entry *entry)
 {
@@ -167,7 +168,7 @@ static void keep_to_limit(const struct flood *f, struct timespec *next)
 		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, next, NULL);
 }
 
-/* Goes on through links that are down; a QP that failed with them is made anew. */
+/* The traffic goes on after a link was down: a QP that failed meanwhile is made anew. */
 static _Noreturn void run_flood(void *arg)
 {
 	struct injection *in = arg;

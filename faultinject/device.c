@@ -111,7 +111,7 @@ static bool has_virtual_functions(const char *device)
 	return atoi(number) > 0;
 }
 
-/* What would go with the driver, and not come back with it. */
+/* Refuses a device that loses something with its driver that does not return with it. */
 int driver_check(struct injection *in, struct problem *p)
 {
 	char other[IFNAMSIZ];
@@ -178,7 +178,7 @@ int driver_undo(const cJSON *step, struct problem *p)
 		return problem_set(p, INJECT_NOT_UNDONE, "%s/bind: %s", driver, strerror(-err));
 	for (int ms = 0; ms < COMES_BACK_MS && rtnl_link_by_name(netdev, &s); ms += STEP_MS)
 		journal_wait(STEP_MS);
-	/* Or what was on it would be taken for gone, and forgotten. */
+	/* Otherwise the faults on it would look as if their netdev were gone, and be forgotten. */
 	if (rtnl_link_by_name(netdev, &s))
 		return problem_set(p, INJECT_NOT_UNDONE, "%s did not come back with its driver",
 				   netdev);

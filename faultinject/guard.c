@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* What undoes a fault whose process was ended by SIGKILL, or crashed. */
+/* The guard undoes a fault when its process is ended by SIGKILL or crashes. */
 #include <cjson/cJSON.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 
 #include "faultinject/inject.h"
 
-/* Is there anything in the journal of that process (it may have come to nothing)? */
+/* Did that process write a journal? It may have failed before. */
 static int undo_of(const char *id, struct problem *p)
 {
 	int lock = journal_lock(p);
@@ -32,7 +32,8 @@ static _Noreturn void guard_main(int fd, const char *id)
 	char done;
 	ssize_t n;
 
-	/* It is not to go with a terminal, a session, or whoever ends a group of processes. */
+	/* A terminal's hang-up, the end of a session or a kill of the process group must not end
+	 * the guard. */
 	setsid();
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, NULL);

@@ -25,7 +25,7 @@ static const char *directory_name(void)
 	return s && *s ? s : "/run/shift-inject";
 }
 
-/* The guard, which is elsewhere, has to find the same one. */
+/* Absolute, as the guard, whose working directory is another, must find the same one. */
 static int check_journal_name(struct problem *p)
 {
 	if (*directory_name() != '/')
@@ -37,7 +37,7 @@ static int check_journal_name(struct problem *p)
 	return 0;
 }
 
-/* What stands in there is done as root: nobody else may have written it. */
+/* Journals are carried out as root: no other user may be able to write one. */
 static bool journal_is_ours(struct problem *p)
 {
 	struct stat st;
@@ -236,8 +236,7 @@ static char *read_text(const char *path)
 	return err ? NULL : text;
 }
 
-/* What is in there is ours, but the disk's owner may have had a hand in it: the id is a name only.
- */
+/* The journal is ours, but somebody may have edited it: the ID must be a plain name, not a path. */
 static bool is_journal(const cJSON *j, const char *id)
 {
 	return !strcmp(json_text(j, "id"), id) && cJSON_IsArray(cJSON_GetObjectItem(j, "steps"));
@@ -268,7 +267,7 @@ cJSON *journal_find(const char *id, struct problem *p)
 	return NULL;
 }
 
-/* The id that a file's name says: 0, or -1 if it is no journal's. */
+/* Takes the ID from a file's name. 0, or -1 if the file is not a journal. */
 static int id_of(const char *name, char id[256])
 {
 	size_t n = strlen(name), suffix = strlen(".json");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* Who made a journal: process and boot. Numbers of processes are used again. */
+/* Which process made a journal, and in which boot. A process number is reused, so the time at which
+ * the process began goes with it. */
 #include <cjson/cJSON.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* Members of journals and of what other commands print: there or not, of that type or not. */
+/* Reads members of journals and of other commands' JSON, which may lack them. */
 #include <cjson/cJSON.h>
 
 #include "faultinject/inject.h"

@@ -13,7 +13,7 @@
 #include "faultinject/link_state.h"
 #include "faultinject/rtnl.h"
 
-/* Below that the kernel takes the protocol off a link, with all its settings. */
+/* With a smaller MTU the kernel removes the protocol from the link, with all its settings. */
 enum { IPV4_MTU_MIN = 68, IPV6_MTU_MIN = 1280 };
 
 static int link_failed(const struct injection *in, int err, struct problem *p)
@@ -54,8 +54,8 @@ int flap_wave(struct injection *in, bool on, struct problem *p)
 		status = link_state_keep(in, KEEP_ALL, NULL, p);
 	if (!status)
 		status = set_link_up(in, !on, p);
-	/* As after a cable that was out for a moment: everything is there again. What is not now,
-	 * undo tries again, and says so. */
+	/* As after a cable that was out for a moment, everything is restored. Undo tries again, and
+	 * reports, what cannot be restored now. */
 	if (!status && !on && !in->o.dry_run)
 		link_addrs_restore(link_state_kept(in), &unsaid);
 	return status;
@@ -160,7 +160,8 @@ int addr_move_check(struct injection *in, struct problem *p)
 	return 0;
 }
 
-/* An address that takes the place of another among the GIDs: of a network for documentation. */
+/* A substitute takes the place of an address in the GID table. It is from a network for
+ * documentation. */
 static struct nlmsghdr *stand_in(const struct nlmsghdr *h, int number)
 {
 	const struct ifaddrmsg *like = nlmsg_data(h);
@@ -188,7 +189,7 @@ static struct nlmsghdr *stand_in(const struct nlmsghdr *h, int number)
 	return copy;
 }
 
-/* Those of the list from one up to, without, another. */
+/* Applies fn to the messages from..to - 1 of the list. */
 static void replay_messages(const cJSON *list, int from, int to, int (*fn)(struct nlmsghdr *h))
 {
 	for (int i = from; i < to; i++) {
@@ -215,8 +216,9 @@ static void add_stand_ins(cJSON *list, int n)
 }
 
 /*
- * Addresses go, others take their places, they come back behind those, which go. What undo removes
- * is both: the addresses then come back to the first free places, which are their old ones.
+ * The addresses are deleted, substitutes take their places in the GID table, the addresses are
+ * added again behind them, and the substitutes are deleted. Undo removes both kinds first: the
+ * addresses then get the first free places, which are their old ones.
  */
 int addr_move_begin(struct injection *in, struct problem *p)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Addresses, routes, neighbours. A link that is set down loses its IPv6 addresses, most of its
- * routes and all of its neighbours, which nobody brings back when it is up again: they are read
- * before, as the kernel's own messages, and sent back to it afterwards (rtnl_restore.c).
+ * routes and all of its neighbours, and the kernel does not restore them when it is up again. So
+ * they are read before, as the kernel's own messages, and sent back afterwards (rtnl_restore.c).
  */
 #include <errno.h>
 #include <linux/if_addr.h>
@@ -96,7 +96,7 @@ static bool leaves_through(struct nlattr *const *a, const struct search *s)
 	return false;
 }
 
-/* A route of whatever link goes with the address that it gives its packets. */
+/* A route of any link is lost with the address that is its source address. */
 static bool comes_from(struct nlattr *const *a, unsigned char family, const struct search *s)
 {
 	struct address source;
@@ -109,7 +109,7 @@ static bool comes_from(struct nlattr *const *a, unsigned char family, const stru
 	return false;
 }
 
-/* Those that the kernel makes itself, of addresses, come back by themselves. */
+/* The kernel makes some routes itself, from addresses, and makes them again with these. */
 static void see_route(void *arg, struct nlmsghdr *h)
 {
 	struct nlattr *a[RTA_MAX + 1] = {0};
@@ -125,7 +125,7 @@ static void see_route(void *arg, struct nlmsghdr *h)
 	s->fn(s->arg, h);
 }
 
-/* Others are learned again. */
+/* All other neighbours are learned again. */
 static void see_neighbour(void *arg, struct nlmsghdr *h)
 {
 	const struct ndmsg *n = nlmsg_data(h);
@@ -215,6 +215,6 @@ bool rtnl_has_default_route(unsigned int ifindex)
 
 	if (!err)
 		err = read_routes(AF_INET6, see_default, &s);
-	/* Who cannot tell does not say that nothing depends on it. */
+	/* If the routes cannot be read, the link counts as one that is needed. */
 	return s.found || err;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * What a link is and has, kept in the journal, and brought back from there: with those that stand
- * on it (VLANs, macvlans), which the kernel sets down, or gives a smaller MTU, along with it.
+ * The state of a link, saved in the journal and restored from there: flags, MTU, addresses, routes,
+ * neighbours. The links on top of it (VLANs, macvlans) are saved too, as the kernel sets them down,
+ * or reduces their MTU, along with it.
  */
 #include <cjson/cJSON.h>
 #include <errno.h>
@@ -75,8 +76,8 @@ static void keep_message(void *arg, struct nlmsghdr *h)
 		message_add(a->ifa_family == AF_INET6 ? k->ipv6 : k->list, h);
 }
 
-/* The kernel puts a new IPv6 address before the others, and shows that one first: they come back
- * the other way round, so that they are, and their GIDs, in the old order. */
+/* The kernel puts a new IPv6 address before the others, and dumps it first. So they are restored in
+ * reverse, which gives them, and their GIDs, the old order. */
 static cJSON *in_order(struct keeper *k)
 {
 	for (int n = cJSON_GetArraySize(k->ipv6); n; n--)
@@ -195,8 +196,8 @@ const cJSON *link_state_kept(const struct injection *in)
 
 /* --- bringing back --------------------------------------------------------------------------- */
 
-/* The same netdev: by its number. By its name only if it went with its driver: one that somebody
- * else has made since is none of ours. */
+/* Finds the netdev again by its number. By its name only if it was lost with its driver: otherwise
+ * a netdev of that name is a new one, which somebody else has made. */
 static unsigned int find_again(const cJSON *step)
 {
 	unsigned int ifindex = (unsigned int)json_number(step, "ifindex", 0);
@@ -209,7 +210,7 @@ static unsigned int find_again(const cJSON *step)
 	return ifindex;
 }
 
-/* Only what is different is set: setting tells a bridge that its MTU is not its ports' any more. */
+/* Sets only what differs: a bridge whose MTU is set no longer follows the MTU of its ports. */
 static int restore_state(const cJSON *o, unsigned int ifindex)
 {
 	const cJSON *mtu = cJSON_GetObjectItem(o, "mtu"), *up = cJSON_GetObjectItem(o, "up");
@@ -245,8 +246,8 @@ static const char *message_noun(int type)
 				      : "a neighbour";
 }
 
-/* A route may also need a link that is gone, or down by another fault, which then brings it back.
- */
+/* A route may also need a link that is gone, or that another fault has set down, which then
+ * restores the route. */
 static bool is_anothers(const struct nlmsghdr *h, int err)
 {
 	return h->nlmsg_type == RTM_NEWROUTE && (err == -ENODEV || err == -ENETDOWN);
@@ -265,7 +266,7 @@ static int restore_one(const cJSON *step, unsigned int ifindex, struct nlmsghdr 
 			   json_text(step, "netdev"), message_noun(h->nlmsg_type), rtnl_said(err));
 }
 
-/* A route may need another one that stands behind it: so those that fail are tried again. */
+/* A route may need another one that comes later in the list, so those that fail are tried again. */
 static int restore_addrs(const cJSON *step, unsigned int ifindex, struct problem *p)
 {
 	cJSON *left = cJSON_Duplicate(cJSON_GetObjectItem(step, "belongings"), true), *item, *next;
@@ -305,8 +306,8 @@ int link_restore(const cJSON *step, struct problem *p)
 	if (err)
 		return problem_set(p, INJECT_NOT_UNDONE, "%s: %s", json_text(step, "netdev"),
 				   rtnl_said(err));
-	/* What stood in for an address goes before the address comes back: it has taken its place
-	 * among the GIDs. */
+	/* A substitute is removed before its address is restored, as it has the address's place in
+	 * the GID table. */
 	cJSON_ArrayForEach (item, cJSON_GetObjectItem(step, "remove")) {
 		struct nlmsghdr *h = message_of(item);
 

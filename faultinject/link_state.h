@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* What a link is and has, kept in the journal (step "link"), and brought back from there. */
+/* The state of a link, saved in the journal (step "link") and restored from there. */
 #ifndef SHIFT_INJECT_LINK_STATE_H
 #define SHIFT_INJECT_LINK_STATE_H
 
@@ -15,7 +15,7 @@ enum keep {
 			    when it is back */
 };
 
-/* A step of the journal. remove: addresses that are to go first when it is undone, or NULL. */
+/* Writes the step of the journal. remove: addresses that undo must delete first, or NULL. */
 int link_state_keep(struct injection *in, enum keep what, const struct cJSON *remove,
 		    struct problem *p);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * In which network namespace a journal was made. Its inode's number is used again for another one
- * when it is gone; the cookie, which Linux has since 5.14, never is.
+ * The network namespace in which a journal was made. The number of its inode is reused when the
+ * namespace is gone; the cookie, which Linux has since 5.14, never is.
  */
 #include <cjson/cJSON.h>
 #include <fcntl.h>
@@ -67,8 +67,8 @@ bool journal_is_of_another_netns(const cJSON *j)
 
 /* --- where it is now ------------------------------------------------------------------------- */
 
-/* Is it what that path leads to? Its inode has been compared. Into what may not be entered is taken
- * for it. */
+/* Does that path lead to the namespace? The inodes have been compared before. One that may not be
+ * entered counts as the same. */
 static bool path_enters(const char *path, const cJSON *j)
 {
 	int own = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* What --nic names, and whether anybody can afford to lose it. */
+/* Finds the NIC that --nic names, and whether this host, or the user, depends on it. */
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
@@ -248,7 +248,7 @@ bool netdevs_share_upper(const char *one, const char *other)
 	return netdev_carries(one, UPPERS_DEPTH, is_under, name);
 }
 
-/* A bond or a bridge, which is more than this one of its parts. */
+/* A bond or a bridge counts too: the netdev is only a part of it. */
 static bool is_master(const char *upper, const char *netdev)
 {
 	char path[PATH_BYTES], target[PATH_BYTES];
@@ -409,7 +409,7 @@ static const char *cut_zone(char *address)
 	return zone + 1;
 }
 
-/* By which of this host's interfaces packets get to the client; 0: nobody knows. */
+/* The interface by which packets get to the client; 0: unknown. */
 static unsigned int way_to(char *client)
 {
 	const char *zone = cut_zone(client);

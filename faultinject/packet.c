@@ -119,7 +119,7 @@ static bool made_it(const cJSON *j, unsigned int ifindex)
 	return false;
 }
 
-/* Did another injection that is active make it? Whoever is last then takes it away. */
+/* Did another active injection make the qdisc? Then the last one that ends removes it. */
 static bool made_by_ours(unsigned int ifindex)
 {
 	cJSON *list[JOURNALS_MAX];

@@ -36,7 +36,7 @@ bool burst_is_possible(double rate, double burst)
 	return burst <= 0 || rate >= 1 || rate <= burst * (1 - rate) + 1e-9;
 }
 
-/* Bytes of the packet to the stack; a packet that has not so many does not match. */
+/* Loads bytes of the packet to the stack. A packet with fewer bytes does not match. */
 static void fetch_bytes(struct maker *m, int offset_register, int to, int bytes)
 {
 	struct bpf_code *c = m->c;
@@ -63,8 +63,8 @@ static void store_bytes(struct maker *m, int offset_register, int from, int byte
 	bpf_call(c, BPF_FUNC_skb_store_bytes);
 }
 
-/* IP becomes the offset of the IP header, behind at most two VLAN tags that the NIC has not taken
- * off; the ethertype is at WORD. */
+/* Sets IP to the offset of the IP header, behind at most two VLAN tags that the NIC has left in the
+ * packet. The ethertype is at WORD. */
 static void find_ip(struct maker *m)
 {
 	struct bpf_code *c = m->c;
@@ -170,7 +170,7 @@ static void match_roce(struct maker *m)
 	}
 }
 
-/* Of one family, as the other's addresses are never the peer's; or of both. */
+/* With a peer only its address family can match; without one, both can. */
 static void match_ip(struct maker *m)
 {
 	struct bpf_code *c = m->c;
@@ -209,7 +209,7 @@ static void match_packet(struct maker *m)
 		match_roce(m);
 }
 
-/* r1 becomes a random number of 32 bits, and what is kept for the next one r3. */
+/* Sets r1 to a random number of 32 bits, and r3 to the generator's new state. */
 static void draw_random(struct bpf_code *c)
 {
 	bpf_load(c, BPF_DW, BPF_REG_1, STATE, offsetof(struct packet_state, random));
@@ -272,7 +272,7 @@ static void count_packet(struct bpf_code *c, int offset)
 
 /* --- what becomes of them -------------------------------------------------------------------- */
 
-/* One bit somewhere behind the BTH: what the ICRC is for. */
+/* Flips one bit somewhere behind the BTH, which the ICRC must detect. */
 static void corrupt_bit(struct maker *m)
 {
 	struct bpf_code *c = m->c;
@@ -296,8 +296,8 @@ static void corrupt_bit(struct maker *m)
 	store_bytes(m, IP, WORD, 1);
 }
 
-/* The two bits of ECN both set, whatever they were: soft-RoCE sends packets that say "not
- * ECN-capable". The ICRC does not cover them, the checksum of IPv4 does. */
+/* Sets both bits of ECN, whatever they were: soft-RoCE's packets say "not ECN-capable". The ICRC
+ * does not cover these bits, the checksum of IPv4 does. */
 static void mark_ecn(struct maker *m)
 {
 	struct bpf_code *c = m->c;
@@ -326,10 +326,10 @@ static void mark_ecn(struct maker *m)
 }
 
 /*
- * A copy comes by here again, and at every other program that duplicates on this NIC: none copies
- * it, or two of them would go on with each other's for ever. So nothing takes the sign off it
- * either. It is in tc_index, which means something to nobody else: the mark is users', for their
- * routes and filters.
+ * A copy passes this program again, and every other program that duplicates on this NIC. None of
+ * them may copy it, or two of them would copy each other's copies for ever; so the sign stays on
+ * it. It is in tc_index, which nothing else uses here: the mark belongs to users, for their routes
+ * and filters.
  */
 static uint32_t sign_of_copy(const struct packet_rule *r)
 {
@@ -369,8 +369,8 @@ static void act_on_packet(struct maker *m)
 }
 
 /*
- * A packet dropped on the way out counts as sent: SHOT would be an error to who sends, which
- * soft-RoCE answers by trying again at once, for ever; STOLEN is what a wire does.
+ * A packet that is dropped at egress must count as sent, as one that is lost on the wire does:
+ * STOLEN. SHOT reports an error to the sender, and soft-RoCE then tries again at once, for ever.
  */
 static int32_t verdict_of(const struct packet_rule *r)
 {
@@ -395,7 +395,7 @@ void packet_bpf_make(struct bpf_code *c, const struct packet_rule *r, int state_
 	act_on_packet(&m);
 	count_packet(c, offsetof(struct packet_state, hit));
 	bpf_return(c, verdict_of(r));
-	/* The verifier does not like what nothing leads to. */
+	/* The verifier rejects code that nothing jumps to. */
 	if (!bpf_is_used(c, m.miss))
 		return;
 	bpf_place(c, m.miss);

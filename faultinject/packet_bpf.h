@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* Which packets a fault is about, and what becomes of them, as a packet program. */
+/* Makes a packet program: which packets a fault matches, and what happens to them. */
 #ifndef SHIFT_INJECT_PACKET_BPF_H
 #define SHIFT_INJECT_PACKET_BPF_H
 
@@ -30,14 +30,14 @@ struct packet_rule {
 	double rate, burst; /* struct inject_options */
 };
 
-/* What the program keeps: 64-bit numbers, in this order. */
+/* The program's state: 64-bit numbers, in this order. */
 struct packet_state {
 	uint64_t random; /* not 0 */
 	uint64_t matched, hit;
 	uint64_t in_burst;
 };
 
-/* The program for it, with the state behind that descriptor. */
+/* Makes the program for a rule. state_fd: the map with its state. */
 void packet_bpf_make(struct bpf_code *c, const struct packet_rule *r, int state_fd);
 
 /* Can there be so much loss in bursts of that length? */

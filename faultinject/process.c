@@ -49,7 +49,7 @@ int sigstop_check(struct injection *in, struct problem *p)
 	return check_process(in, &began, p);
 }
 
-/* By somebody else: SIGCONT would not bring it back to that. */
+/* Somebody else has stopped it: after SIGCONT it would run, which is not the state before. */
 static bool is_stopped(pid_t pid)
 {
 	char path[64], text[512] = "", *s;
@@ -96,7 +96,7 @@ int child_start(struct injection *in, void (*work)(void *arg), void *arg, struct
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (getppid() != parent)
 			_exit(1);
-		/* The lock, and the guard's pipe: it shall see the parent's end. */
+		/* Closes the lock and the guard's pipe: the guard must see when the parent ends. */
 		closefrom(3);
 		sigemptyset(&none);
 		sigprocmask(SIG_SETMASK, &none, NULL);
@@ -169,8 +169,8 @@ static bool has_word(const char *path, const char *word)
 	return found;
 }
 
-/* How many active faults need the controller that was switched on there; the kernel has a switch
- * for each group. */
+/* Counts the active faults that need the controller that was enabled there. The kernel has a switch
+ * in each group. */
 static unsigned int count_throttles(const char *control)
 {
 	cJSON *list[JOURNALS_MAX];
@@ -192,8 +192,8 @@ struct groups {
 	bool was_controlled;
 };
 
-/* A group beside the process's own (below it, if that is the root): a limit there is below all that
- * hold for it already. */
+/* A group beside the process's own (below it, if that is the root), so that all limits that apply
+ * to the process still do. */
 static int find_groups(struct injection *in, struct groups *g, struct problem *p)
 {
 	char root[256], group[256], parent[PATH_BYTES], path[PATH_BYTES + 32];
@@ -275,7 +275,7 @@ int throttle_begin(struct injection *in, struct problem *p)
 	return err ? problem_set(p, INJECT_FAILED, "%s: %s", g.to, strerror(-err)) : 0;
 }
 
-/* Whatever is in there goes back, also children that the process has had since. */
+/* Moves everything in the group back, also children that the process has started since. */
 static void empty_group(const char *group, const char *to)
 {
 	char path[PATH_BYTES + 32];

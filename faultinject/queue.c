@@ -14,8 +14,8 @@
 
 enum {
 	QDISCS_MAX = 16,
-	/* So large that nothing is dropped for want of room: soft-RoCE sees such a drop and tries
-	   again. */
+	/* So large that the queue never drops a packet because it is full: soft-RoCE sees such a
+	 * drop and tries again. */
 	LIMIT_PACKETS = 100000,
 	LIMIT_BYTES = 256 << 20,
 	ATTR_PRNG_SEED = 14, /* TCA_NETEM_PRNG_SEED, of Linux 6.7 */
@@ -29,7 +29,7 @@ static bool is_queue_fault(const struct injection *in, const char *name)
 	return !strcmp(in->fault->name, name);
 }
 
-/* The kernel's own qdiscs have no handle, and come back by themselves when ours goes. */
+/* The kernel's own qdiscs have no handle; the kernel restores them when ours is deleted. */
 static int refuse_qdisc_of_user(const struct injection *in, struct problem *p)
 {
 	struct qdisc list[QDISCS_MAX];

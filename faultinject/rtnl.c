@@ -82,7 +82,7 @@ static int on_done(struct nl_msg *m, void *arg)
 	return on_end(m, arg);
 }
 
-/* What is dumped has changed meanwhile: some of it may be missing. */
+/* The kernel's table changed during the dump: entries may be missing. */
 static int on_interrupted(struct nl_msg *m, void *arg)
 {
 	struct exchange *x = arg;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* The kernel's own messages, of a dump, as requests: what they tell of is there again. */
+/* Turns messages of a dump into requests that restore what they describe. */
 #include <errno.h>
 #include <linux/if_addr.h>
 #include <linux/neighbour.h>
@@ -40,14 +40,15 @@ static int restore_request(struct nlmsghdr *h, int type, int flags, uint32_t add
 }
 
 /*
- * An IPv6 address is tentative as long as duplicates of it are looked for, a second or more, and
- * the kernel takes no route with it as its source. This one has been through that: it is added
- * without, and then is told the flags that it had.
+ * An IPv6 address is tentative while the kernel looks for duplicates of it, a second or more, and
+ * no route may have it as its source meanwhile. This address has passed that test before: it is
+ * added without one, and then gets the flags that it had.
  */
 static int add_address(struct nlmsghdr *h)
 {
 	const struct ifaddrmsg *a = nlmsg_data(h);
-	/* A dump tells what an address went through; only what was asked for may be asked for. */
+	/* A dump has flags that the kernel has set itself; a request may have only those that users
+	 * set. */
 	const uint32_t passing = IFA_F_TENTATIVE | IFA_F_DADFAILED | IFA_F_DEPRECATED;
 	uint32_t had = address_flags(h), flags = had & ~passing;
 	bool was_sure = a->ifa_family == AF_INET6 && !(had & IFA_F_TENTATIVE);
@@ -61,7 +62,7 @@ static int add_address(struct nlmsghdr *h)
 
 /* --- routes ---------------------------------------------------------------------------------- */
 
-/* What the kernel adds to a route's state, and does not want to be told. */
+/* Flags that the kernel sets in a route's state, and refuses in a request. */
 static void clean_route(struct nlmsghdr *h)
 {
 	const unsigned int passing = RTNH_F_DEAD | RTNH_F_LINKDOWN | RTNH_F_OFFLOAD | RTNH_F_TRAP |
@@ -76,7 +77,7 @@ static void clean_route(struct nlmsghdr *h)
 		hop->rtnh_flags &= (unsigned char)~passing;
 }
 
-/* One of a router's advertisement would be for ever, or it is said how long it is good for. */
+/* A route of a router's advertisement would stay for ever unless its lifetime is given. */
 static void put_expiry(struct nl_msg *m, struct nlmsghdr *h)
 {
 	const struct nlattr *attr = nlmsg_find_attr(h, sizeof(struct rtmsg), RTA_CACHEINFO);
@@ -97,9 +98,9 @@ static int request_route(struct nlmsghdr *h, int type, int flags)
 }
 
 /*
- * Behind others to the same destination (NLM_F_EXCL would want there to be none); the same one is
- * not added twice. An IPv6 route stays when its source address goes, without it, and is the same
- * one to the kernel: it is made anew.
+ * Appended behind others to the same destination, which NLM_F_EXCL would refuse; the same route is
+ * not added twice. An IPv6 route survives its source address, without it, and the kernel takes it
+ * for the same route: so it is deleted and added.
  */
 static int add_route(struct nlmsghdr *h)
 {

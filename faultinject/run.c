@@ -106,8 +106,10 @@ static int check_fault(struct injection *in, struct problem *p)
 	return status;
 }
 
-/* What goes down, or gets an MTU, with its lower one cannot have a fault of its own: who is undone
- * first would leave the other's state. */
+/*
+ * A link that goes down, or changes its MTU, along with a lower link cannot have a fault of its
+ * own: the fault that is undone first would restore the state that the other one has made.
+ */
 static bool shares_link_state(const struct injection *in, const cJSON *j)
 {
 	const char *netdev = json_text(j, "netdev");
@@ -254,7 +256,7 @@ static void say_end(const struct run *r, enum ending why, bool undone)
 
 /* --- while it lasts -------------------------------------------------------------------------- */
 
-/* Whatever would end this process by default, and can be told from a crash. */
+/* All signals that end a process by default, except those of a crash. */
 static int open_signals(void)
 {
 	static const int list[] = {SIGHUP,  SIGINT,    SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGTERM,
@@ -273,7 +275,7 @@ static int open_signals(void)
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-/* A helper that ends takes the fault with it; a guard that was killed does not. */
+/* The fault is over when one of its helper processes ends, but not when its guard does. */
 static enum ending child_ended(struct run *r, struct problem *p)
 {
 	enum ending why = GOES_ON;
@@ -304,7 +306,7 @@ static enum ending take_signal(struct run *r, struct problem *p)
 	return why;
 }
 
-/* Until then, or until something ends it before. */
+/* Waits until then, or until something ends the fault earlier. */
 static enum ending wait_until(struct run *r, int64_t at, struct problem *p)
 {
 	struct pollfd fds[2] = {{.fd = r->signals, .events = POLLIN},
@@ -388,7 +390,8 @@ static enum ending keep_up(struct run *r, struct problem *p)
 
 /* --- from beginning to end ------------------------------------------------------------------- */
 
-/* A fault that waits changes nothing, and excludes none, but can be seen, and ended by undo. */
+/* A fault that waits has changed nothing and excludes no other, but list shows it and undo ends
+ * it. */
 static int announce_fault(struct injection *in, struct problem *p)
 {
 	int lock = journal_lock(p), status = lock < 0 ? p->status : journal_begin(in, p);
@@ -418,7 +421,7 @@ static int start_journal(struct run *r, struct problem *p)
 	return 0;
 }
 
-/* The fault is there: on a machine under load that can have taken seconds. */
+/* Called when the fault is in force: on a machine under load that can take seconds. */
 static void start_clock(struct run *r)
 {
 	r->begun_ms = r->next_ms = run_now_ms();
@@ -481,11 +484,11 @@ static int show_dry_run(struct run *r, struct problem *p)
 	return status;
 }
 
-/* 0: it may begin. What could be before may be impossible, or not safe, any more. */
+/* 0: the fault may begin. It is checked again, as it may have become impossible or unsafe. */
 static int wait_for_it(struct run *r, enum ending *why, struct problem *p)
 {
 	struct injection *in = &r->in;
-	/* Who is over at once leaves nothing, and needs no directory for journals. */
+	/* A fault that is over at once leaves nothing to undo, and needs no journal. */
 	int status = in->fault->once ? 0 : announce_fault(in, p);
 
 	*why = GOES_ON;

@@ -52,7 +52,8 @@ static const char *skip_value(const char *s)
 	return s;
 }
 
-/* From the beginning of an object or array to that of one of its values; NULL: it has no such. */
+/* From the beginning of an object or array to the beginning of one of its values. NULL: there is no
+ * such value. */
 static const char *enter_value(const char *s, const char *key)
 {
 	bool object = *s == '{';
@@ -232,7 +233,7 @@ static int take_at(const struct reader *r, struct scenario_event *e, const cJSON
 	return 0;
 }
 
-/* When it is to be over; whether its texts are times is for the fault to say. */
+/* The end of the event. The fault's own options tell whether its texts are times. */
 static void take_end(struct scenario_event *e, const cJSON *o)
 {
 	const char *length = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, "for")),

@@ -17,7 +17,7 @@ struct qdisc_list {
 	int count, max;
 };
 
-/* Not those of classes and queues: a NIC may have more of them than any list takes. */
+/* Skips those of classes and queues: a NIC may have more of these than any list holds. */
 static bool is_of_netdev(const struct tcmsg *t, unsigned int ifindex)
 {
 	return t->tcm_ifindex == (int)ifindex &&

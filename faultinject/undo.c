@@ -20,7 +20,7 @@ static unsigned int ifindex_of(const cJSON *step)
 	return (unsigned int)json_number(step, "ifindex", 0);
 }
 
-/* What is gone needs no undoing. */
+/* A change of something that is gone needs no undoing. */
 static int undo_result(const cJSON *step, int err, struct problem *p)
 {
 	if (!err || err == -ENODEV)
@@ -38,7 +38,7 @@ static int undo_filter(const cJSON *step, struct problem *p)
 			   p);
 }
 
-/* The last one takes it away, whoever made it. */
+/* The last injection removes it, whichever made it. */
 static int undo_clsact(const cJSON *step, struct problem *p)
 {
 	unsigned int ifindex = ifindex_of(step);
@@ -99,7 +99,8 @@ static int undo_step(const cJSON *step, struct problem *p)
 			   "the journal has a step \"%s\" that is not known here", kind);
 }
 
-/* A netdev's number means another one in another namespace. Processes are the same everywhere. */
+/* In another network namespace the number of a netdev means another netdev. Process numbers are the
+ * same everywhere. */
 static bool is_of_netns(const cJSON *step)
 {
 	return cJSON_HasObjectItem(step, "ifindex");
@@ -120,7 +121,7 @@ static int say_where(const cJSON *j, struct problem *p)
 			   id);
 }
 
-/* One that fails keeps the journal, and no other from being undone. */
+/* If a step fails, the journal is kept, and the other steps are undone all the same. */
 static int undo_steps(const cJSON *j, bool netns_is_gone, struct problem *p)
 {
 	const cJSON *steps = cJSON_GetObjectItemCaseSensitive(j, "steps");

@@ -16,7 +16,7 @@ static double number_and_unit(const char *s, const char **unit)
 		return -1;
 	n = strtod(s, &end);
 	*unit = end;
-	/* Neither hexadecimal nor 1e9; these are typing errors here. */
+	/* strtod() also takes hexadecimal and 1e9, which are typing errors here. */
 	for (; s < end; s++)
 		if (!isdigit((unsigned char)*s) && *s != '.')
 			return -1;

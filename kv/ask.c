@@ -30,7 +30,7 @@ static int read_answer(int fd, int timeout_ms, char **text)
 	return err;
 }
 
-/* Not for what another user put where a daemon of ours should be. */
+/* Another user may have put a socket where our daemon's should be. */
 static int check_owner(int fd)
 {
 	struct ucred cred;

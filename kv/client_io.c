@@ -53,7 +53,7 @@ static void tell_error(struct kv_client *c, int code, const char *text)
 		c->callbacks.error(c->callbacks.arg, code, text);
 }
 
-/* The same reason is told once: we try again every second. */
+/* Reports the same reason only once, as the client tries again every second. */
 static void tell_errno(struct kv_client *c, int err, const char *what)
 {
 	char text[256];
@@ -93,7 +93,7 @@ void kv_client_say_goodbye(struct kv_client *c)
 		kv_buf_flush(&c->out, c->fd);
 }
 
-/* A daemon of root or of ourselves: nobody else may be told, or believed. */
+/* Only a daemon of root or of this user is trusted. */
 static int check_peer(int fd)
 {
 	struct ucred cred;
@@ -207,7 +207,8 @@ static void forget_value(struct kv_client *c, struct client_entry *e)
 	e->known = true;
 }
 
-/* The daemon told all of a prefix: what it did not tell is gone since the last connection. */
+/* The daemon has sent all keys of a prefix. Keys that it did not send have been deleted since the
+ * last connection. */
 static void on_synced(struct kv_client *c, const struct kv_msg *m)
 {
 	struct client_entry *w = kv_table_find(&c->watches, m->key.data, m->key.bytes), *e;
@@ -237,8 +238,8 @@ static int on_event(struct kv_client *c, const struct kv_msg *m)
 	if (!e)
 		return -ENOMEM;
 	e->seen = c->connection;
-	/* Ours counts: while it is on its way to the daemon, and when the daemon's lease ran out.
-	 */
+	/* Our own value counts: it is still on its way to the daemon, or the daemon's lease ran
+	 * out. */
 	if (e->mine && (e->queued || m->event == KV_EVENT_DELETE))
 		return 0;
 	if (m->event == KV_EVENT_DELETE)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* What client.c (the cache and the calls) and client_io.c (the connection) share. */
+/* Shared by client.c (the cache and the calls) and client_io.c (the connection). */
 #ifndef SHIFT_KV_CLIENT_PRIV_H
 #define SHIFT_KV_CLIENT_PRIV_H
 
@@ -17,9 +17,9 @@ struct client_entry {
 	bool queued;	 /* is among those to be told to the daemon */
 	bool is_watch;	 /* head.key is a prefix */
 	bool mine;	 /* we put it: told again after a reconnect */
-	bool dropped;	 /* it was ours: DELETE is sent, again after a reconnect */
+	bool dropped;	 /* it was ours: DELETE is sent, also after a reconnect */
 	bool subscribed; /* by GET */
-	bool unwanted;	 /* UNGET is to be sent, and then it may go */
+	bool unwanted;	 /* UNGET must be sent, then the entry may be removed */
 	bool known;	 /* without a value: there is none; a watch: all of it has come */
 };
 
@@ -44,13 +44,14 @@ struct kv_client {
 /* CLOCK_MONOTONIC. */
 int64_t kv_now_ms(void);
 
-/* Everything of ours is to be told (again): a new connection. */
+/* Queues everything that we have put and asked for again, for a new connection. */
 void kv_client_requeue_all(struct kv_client *c);
 
 /* Is the key under a prefix that is watched? */
 bool kv_client_watches(const struct kv_client *c, const struct kv_bytes *key);
 
-/* It is unwanted, and the daemon knows: removes it, unless there is another reason for it. */
+/* Removes an entry that is unwanted, as the daemon knows, unless there is another reason to keep
+ * it. */
 void kv_client_drop(struct kv_client *c, struct client_entry *e);
 
 void kv_client_disconnect(struct kv_client *c);

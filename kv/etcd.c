@@ -95,7 +95,7 @@ static void free_request(struct request *r)
 	free(r);
 }
 
-/* "error" is a text (one answer) or an object (streams); the texts are etcd's own. */
+/* "error" is a text in a single answer and an object in a stream. The texts are etcd's own. */
 static int code_of(const cJSON *reply, const char **text)
 {
 	const cJSON *error = cJSON_GetObjectItem(reply, "error"), *code, *message;
@@ -159,7 +159,7 @@ static void set_request_up(struct request *r, const char *path)
 	curl_easy_setopt(r->curl, CURLOPT_TCP_KEEPALIVE, 1L);
 	curl_easy_setopt(r->curl, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_MS);
 #if LIBCURL_VERSION_NUM >= 0x075700
-	/* A resolver that does not answer has a thread of libcurl's, which ours need not join. */
+	/* libcurl need not wait for its thread that asks a resolver that does not answer. */
 	curl_easy_setopt(r->curl, CURLOPT_QUICK_EXIT, 1L);
 #endif
 	if (!r->stream)

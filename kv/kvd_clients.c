@@ -40,8 +40,8 @@ static void refuse_for_good(struct client *c, enum kv_error code, const char *te
 	c->closing = true;
 }
 
-/* A process that cannot be seen from here (another pid namespace) has no pidfd: its socket alone
- * says whether it lives. */
+/* A process of a pid namespace that cannot be seen from here has no pidfd: only its socket tells
+ * whether it lives. */
 void clients_accept(struct kvd *k)
 {
 	int fd = accept4(k->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -94,7 +94,7 @@ static void free_client(struct kvd *k, struct client *c)
 	free(c);
 }
 
-/* Its keys go; its lease is revoked by session_tick(), and then it is freed. */
+/* Deletes the client's keys. session_tick() revokes its lease, after which it is freed. */
 static void bury_client(struct kvd *k, struct client *c, bool died)
 {
 	close_socket(c);
@@ -121,7 +121,8 @@ static bool has_unread(const struct client *c)
 	return recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
 }
 
-/* Whose other end is closed may have said goodbye before, behind any number of other frames. */
+/* A client that has closed its end may have sent a BYE before, behind any number of other
+ * frames. */
 static void hear_out(struct kvd *k, struct client *c)
 {
 	while (c->fd >= 0 && !c->closing && has_unread(c))
@@ -219,7 +220,8 @@ static void tell_get(struct kvd *k, struct client *c, const char *key)
 	send_item(c, i ? i : &none);
 }
 
-/* Whether others see its keys: not before the lease is there, perhaps while etcd is away. */
+/* Tells the client whether others see its keys: not before its lease is granted, perhaps not while
+ * etcd is away. */
 void client_welcome(struct kvd *k, struct client *c)
 {
 	struct kv_msg m = {.type = KV_WELCOME, .version = KV_VERSION};
@@ -243,7 +245,7 @@ void clients_welcome(struct kvd *k)
 		client_welcome(k, c);
 }
 
-/* The one that has this nonce already: it lost its socket, and comes back. */
+/* The client that has this nonce already: the process lost its socket and has connected again. */
 static struct client *find_earlier(struct kvd *k, const struct client *c, uint64_t nonce)
 {
 	for (struct client *old = k->clients; old; old = old->next)
@@ -252,7 +254,7 @@ static struct client *find_earlier(struct kvd *k, const struct client *c, uint64
 	return NULL;
 }
 
-/* What is known of it moves to the new connection. */
+/* Moves the state of the old connection to the new one. */
 static void adopt_client(struct kvd *k, struct client *c, struct client *old)
 {
 	struct item *i;
@@ -332,8 +334,9 @@ static void on_status(struct kvd *k, struct client *c)
 }
 
 /*
- * A launcher, before it becomes the program: that may take minutes until it opens a NIC. From
- * another pid namespace it cannot be seen: then there is a fixed time.
+ * Sent by a launcher before it becomes the program, which may open its first NIC minutes later. The
+ * daemon stays while the process lives, or for a fixed time if the process is of another pid
+ * namespace and cannot be seen.
  */
 static void on_hold(struct kvd *k, struct client *c)
 {
@@ -389,7 +392,8 @@ void client_on_socket(struct kvd *k, struct client *c)
 		on_close(k, c);
 }
 
-/* It has read what was sent before the overrun: now everything it wants, from the beginning. */
+/* The client has read what was sent before the overrun. Now it gets everything that it asked for
+ * again. */
 static void tell_again(struct kvd *k, struct client *c)
 {
 	struct kv_entry *e;

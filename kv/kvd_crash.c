@@ -57,7 +57,7 @@ void crash_prune(const char *dir)
 	globfree(&g);
 }
 
-/* The same microsecond twice is of two processes: the name has the pid too. */
+/* The pid in the name tells two processes apart that died in the same microsecond. */
 static void keep_crash(const char *dir, const char *path)
 {
 	const char *name = strrchr(path, '/') + 1;
@@ -76,7 +76,8 @@ static void keep_crash(const char *dir, const char *path)
 	}
 }
 
-/* Who hangs up has died; of a process in another container only that says so. */
+/* A process of another container is known to be dead only because its connection, with this nonce,
+ * has closed. */
 static bool is_dead(const char *path, uint64_t nonce)
 {
 	struct stats_copy copy;
@@ -84,7 +85,8 @@ static bool is_dead(const char *path, uint64_t nonce)
 	if (stats_read_header(path, &copy))
 		return false;
 	return copy.life == STATS_DEAD ||
-	       /* It is about to remove its file, unless it died at that. */
+	       /* A process that has ended is about to remove its file, unless it died while doing
+		* so. */
 	       (copy.life == STATS_ENDED && kill((pid_t)copy.h.pid, 0) && errno == ESRCH) ||
 	       (copy.life == STATS_UNKNOWN && nonce && copy.h.nonce == nonce);
 }
@@ -112,7 +114,7 @@ void crash_sweep(const char *dir, uint64_t nonce)
 		for (size_t i = 0; i < g.gl_pathc; i++)
 			bury_process(dir, g.gl_pathv[i], nonce);
 	globfree(&g);
-	has_new = true; /* or what was awaited before is not any more */
+	has_new = true; /* a report may have been made meanwhile */
 }
 
 void crash_record(const char *dir, pid_t pid, uint64_t nonce)

@@ -16,7 +16,8 @@
 
 enum {
 	OTHER_MS = 20000, /* for a guard that is just starting its etcd, or ending it */
-	TAKEN_MS = 10000, /* for what has the port to answer: an etcd that starts takes a while */
+	TAKEN_MS =
+		10000, /* until the owner of the port answers: an etcd that starts takes a while */
 };
 
 /* ---- the options --------------------------------------------------------------------------- */
@@ -50,7 +51,7 @@ static void set_guard_paths(struct guard *g)
 
 /* ---- one per job and host ------------------------------------------------------------------ */
 
-/* The one that runs: its address, kept alive until a shift-kvd has come. */
+/* Prints the address of the etcd that runs, and keeps it alive until a shift-kvd has connected. */
 static bool join_other(struct guard *g, const char *wanted)
 {
 	char url[sizeof(g->url)] = "";
@@ -91,7 +92,7 @@ static void leave_lock(const struct guard *g)
 	rmdir(g->dir);
 }
 
-/* Another etcd may have that port: any is good. True: it does. */
+/* True: another etcd has that port, and is as good as ours. */
 static bool check_port(struct guard *g, int err)
 {
 	if (!err)
@@ -105,7 +106,7 @@ static bool check_port(struct guard *g, int err)
 	die(EXIT_FAILED, "%s: %s", g->listen, strerror(-err));
 }
 
-/* What the guard says first. */
+/* Prints the address that the guard reports, or its error. */
 static int wait_for_answer(int fd)
 {
 	char line[1024];

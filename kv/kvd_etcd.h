@@ -17,8 +17,9 @@ struct addrinfo;
 struct guard {
 	char job[KV_JOB_MAX + 1];
 	char dir[PATH_MAX];	 /* of the job; in it: */
-	char lock[PATH_MAX];	 /* who holds it is the guard */
-	char url_file[PATH_MAX]; /* its address, once it answers; locked by those who look */
+	char lock[PATH_MAX];	 /* held by the guard */
+	char url_file[PATH_MAX]; /* its address, once it answers; locked by a process that looks it
+				    up */
 	char log[PATH_MAX], data[PATH_MAX];
 	char program[PATH_MAX];
 	char listen[64];    /* ADDRESS:PORT */
@@ -31,15 +32,15 @@ struct guard {
 	int lock_fd, answer_fd;
 };
 
-/* Does something at that address answer as etcd does? Within a time. */
+/* Does an etcd answer at that address within the time? */
 bool etcd_answers(const char *url, int timeout_ms);
 
 /* Is it the one of this name? */
 bool etcd_is(const char *url, const char *name, int timeout_ms);
 
 /*
- * Asks it for all leases: how many are those of daemons; negative: no answer. With `join`, grants
- * one first that lasts ten seconds: what starts now is as good as there.
+ * Counts the leases of daemons; negative: no answer. With `join`, first grants such a lease for ten
+ * seconds, which stands for a daemon that is about to start.
  */
 int etcd_presences(const char *url, bool join, int timeout_ms);
 
@@ -54,13 +55,13 @@ int etcd_try_bind(struct guard *g, const struct addrinfo *a);
 int etcd_free_port(void);
 
 /*
- * Sets local_url: for a while nobody may know the host's name, or its interface may be down, with
- * etcd as well as ever. True: etcd is to listen there too.
+ * Sets local_url, at the loopback if possible: the host's name may be unresolvable, or its
+ * interface down, while etcd itself is well. True: etcd must listen there too.
  */
 bool etcd_set_local(struct guard *g);
 
-/* The detached process. Writes one line to answer_fd, the address or '!' and what is wrong, when
- * it is known. */
+/* The detached process. When the result is known it writes one line to answer_fd: the address, or
+ * '!' and the error. */
 _Noreturn void guard_run(struct guard *g);
 
 #endif

@@ -7,7 +7,7 @@
 #include "kv/kvd_etcd.h"
 
 enum {
-	NONSENSE_MS = 500, /* what answers something else may be an etcd in a moment: a proxy */
+	NONSENSE_MS = 500, /* a proxy that answers something else may lead to an etcd in a moment */
 	JOIN_S = 10,
 };
 
@@ -23,7 +23,7 @@ static void on_leases(void *arg, const cJSON *reply, int code, const char *text)
 
 	q->done = true;
 	q->is_other = code == ETCD_NO_ANSWER && strstr(text, ETCD_NO_JSON);
-	/* One with users and passwords, or whose certificate is asked for, is one all the same. */
+	/* One that refuses the request (users, passwords, certificates) is an etcd, too. */
 	q->is_etcd = code > 0 ||
 		     cJSON_GetObjectItem(cJSON_GetObjectItem(reply, "header"), "cluster_id");
 	cJSON_ArrayForEach (lease, cJSON_GetObjectItem(reply, "leases"))

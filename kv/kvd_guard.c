@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * The guard of an etcd: it dies with the guard (PR_SET_PDEATHSIG), is started again if it dies
- * alone, and ended when none of the leases in it is a shift-kvd's. Nothing in it needs to outlive
- * the job: what a daemon or a process has put is put again.
+ * The guard of an etcd. The etcd dies with its guard (PR_SET_PDEATHSIG). The guard starts it again
+ * if it dies alone, and ends it when none of its leases is a shift-kvd's. Its content need not
+ * outlive the job: daemons and processes put their keys again.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -49,8 +49,8 @@ static void answer_starter(struct guard *g, const char *prefix, const char *text
 /* ---- etcd's process ------------------------------------------------------------------------ */
 
 /*
- * etcd allocates its log in advance, 128 MB, which a run directory in memory would pay for. Where
- * the file system cannot do that, it goes on without.
+ * etcd allocates its log in advance: 128 MB, in memory if the run directory is there. It goes on
+ * without where the file system cannot allocate.
  */
 static void forbid_fallocate(void)
 {
@@ -99,7 +99,8 @@ static void become_etcd(const struct guard *g, bool local_too, pid_t parent)
 		"--log-level=error",
 		NULL,
 	};
-	/* Only this: ETCD_* variables are its options. 3.4 wants the second on that machine. */
+	/* Nothing else, as variables ETCD_* are options of etcd. etcd 3.4 needs the second one on
+	 * arm64. */
 	char *const environment[] = {"PATH=/usr/bin:/bin", "ETCD_UNSUPPORTED_ARCH=arm64", NULL};
 	int log = open(g->log, O_WRONLY | O_CREAT | O_APPEND, 0600);
 	sigset_t none;
@@ -222,7 +223,8 @@ static void guard_wait_for_etcd(struct guard *g)
 
 		if (runs && etcd_is(g->url, g->name, ASK_MS))
 			return;
-		/* Another was a moment earlier with this port: as good, but not ours to end. */
+		/* Another etcd has taken this port a moment earlier. It is as good, but not ours to
+		 * end. */
 		if (!runs && etcd_answers(g->url, ASK_MS)) {
 			answer_starter(g, "", g->url);
 			guard_leave(g, EXIT_OK);
@@ -236,7 +238,7 @@ static void guard_wait_for_etcd(struct guard *g)
 	}
 }
 
-/* Nobody looks it up at this moment, and still nobody is there. */
+/* Ends etcd if no shift-kvd uses it, and none looks up its address at this moment. */
 static void end_if_unused(const struct guard *g)
 {
 	int fd = lock_file(g->url_file, LOCK_EX, 0);
@@ -246,7 +248,8 @@ static void end_if_unused(const struct guard *g)
 	close(fd);
 }
 
-/* It may have lost etcd, and its lease with it, as all others have: a network that is down. */
+/* A shift-kvd of this host may live although its lease is gone: with the network down, all lose
+ * etcd. */
 static bool kvd_is_here(const struct guard *g)
 {
 	int fd = open(g->kvd_lock, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
@@ -287,7 +290,8 @@ static void watch_etcd(struct guard *g, int signal_fd)
 	guard_leave(g, EXIT_OK);
 }
 
-/* All but the lock and the answer; and / as the working directory, which nothing unmounts. */
+/* Closes all descriptors but the lock and the answer. The working directory becomes /, which is
+ * never unmounted. */
 static void guard_detach(struct guard *g)
 {
 	int null = open("/dev/null", O_RDWR), low = 3, high = 4;

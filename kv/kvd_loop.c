@@ -35,7 +35,8 @@ static bool has_clients(const struct kvd *k)
 	return false;
 }
 
-/* Nobody for the grace time, and etcd knows all; or it cannot be told in time. */
+/* True when there was no client for the grace time, and etcd has all changes or cannot be told in
+ * time. */
 static bool daemon_is_over(struct kvd *k)
 {
 	int64_t idle_ms;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* One daemon per job and host: who holds the lock is it. */
+/* One daemon per job and host: the process that holds the lock. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -58,7 +58,7 @@ static void set_run_paths(struct run *r, const char *job)
 	snprintf(r->lock, sizeof(r->lock), "%.*s/kvd.lock", (int)sizeof(r->lock) - 16, r->dir);
 }
 
-/* True: we hold the lock, and it is the one that has the name. */
+/* True: we hold the lock, and the locked file is still the one of that name. */
 static bool try_kvd_lock(struct run *r)
 {
 	struct stat held, named;
@@ -109,7 +109,7 @@ int run_take(struct run *r, const char *job)
 	char *text;
 
 	for (set_run_paths(r, job); !try_kvd_lock(r); set_run_paths(r, job)) {
-		/* Its answer means that it has begun to count its time without clients anew. */
+		/* The daemon that answers counts its time without clients from now on. */
 		if (!kv_ask(r->socket, KV_STATUS, 1000, &text)) {
 			free(text);
 			return -EEXIST;
@@ -122,7 +122,7 @@ int run_take(struct run *r, const char *job)
 	return 0;
 }
 
-/* A launcher's pipe that stays open here would keep who reads it waiting. */
+/* The reader of a launcher's pipe would wait for its end as long as it stayed open here. */
 static void close_others(int a, int b)
 {
 	int low = a < b ? a : b, high = a < b ? b : a;

@@ -82,7 +82,7 @@ void session_fail(struct kvd *k, const char *text)
 	s->retry_at_ms = now_ms() + s->retry_ms;
 }
 
-/* Of a step that must succeed. True: it did not, and the session deals with it. */
+/* For a step that must succeed. True: it failed, and the session fails or starts again. */
 static bool step_failed(struct kvd *k, int code, const char *text)
 {
 	if (code == ETCD_OK)
@@ -97,9 +97,9 @@ static bool step_failed(struct kvd *k, int code, const char *text)
 /* ---- the job key --------------------------------------------------------------------------- */
 
 /*
- * Its value is the key (zeros with --key-file: then it stays out of etcd) and 16 random bytes that
- * name this etcd: one that was emptied gets others. Its revisions alone prove nothing, as two young
- * etcds have the same.
+ * The value of the job key in etcd: the key (zeros with --key-file, which keeps it out of etcd) and
+ * 16 random bytes that name this etcd. An etcd that was emptied gets other ones. Revisions alone
+ * prove nothing: two young etcds have the same.
  */
 struct stored_key {
 	uint8_t key[KV_JOB_KEY_BYTES], instance[KV_JOB_KEY_BYTES];
@@ -273,7 +273,7 @@ static void session_begin(struct kvd *k)
 
 /* ---- leases of the processes --------------------------------------------------------------- */
 
-/* The kvd of a callback that has a client as its argument. */
+/* For callbacks whose argument is a client. */
 static struct kvd *the_kvd;
 
 static void on_grant(void *arg, const cJSON *reply, int code, const char *text)
@@ -296,7 +296,8 @@ static void on_keepalive(void *arg, const cJSON *reply, int code, const char *te
 	c->asking = false;
 	if (step_failed(the_kvd, code, text))
 		return;
-	/* It ran out while etcd or we were away: a new one, and all keys again. */
+	/* The lease ran out while etcd or this daemon was away: it is granted anew, and all keys
+	 * are put again. */
 	if (etcd_int(cJSON_GetObjectItem(reply, "result"), "TTL") <= 0)
 		c->lease = 0;
 	c->keepalive_at_ms = now_ms() + the_kvd->o.lease_s * 1000 / 3;
@@ -345,7 +346,7 @@ static void on_presence(void *arg, const cJSON *reply, int code, const char *tex
 	s->asking_presence = false;
 	if (kept && etcd_int(kept, "TTL") <= 0)
 		s->presence = s->presence_at_ms = 0; /* ran out, or this is another etcd */
-	/* As good as granted: the number was taken, which can only have been by us. */
+	/* The number is in use, and only this daemon can have taken it: the lease is there. */
 	if (code != ETCD_FAILED_PRECONDITION)
 		step_failed(k, code, text);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* What a daemon says of itself, and the command that asks. */
+/* The state of a daemon as JSON, and the command that asks for it. */
 #include <cjson/cJSON.h>
 #include <errno.h>
 #include <getopt.h>

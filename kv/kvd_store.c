@@ -7,7 +7,7 @@
 
 static const char dead_prefix[] = "dead/";
 
-/* An item that says that a process died; its nonce. 0: it does not. */
+/* The nonce of the process whose death this item records; 0: it records none. */
 static uint64_t death_in(const struct item *i)
 {
 	if (strncmp(i->head.key, dead_prefix, sizeof(dead_prefix) - 1))
@@ -48,7 +48,7 @@ static struct item *pop_dirty(struct kvd *k)
 	return i;
 }
 
-/* Without a value, and nobody has to be told: it may go. */
+/* Frees an item that has no value, once all have been told. */
 static void release_item(struct kvd *k, struct item *i)
 {
 	if (i->head.value || i->dirty || i->in_flight)
@@ -171,7 +171,8 @@ void store_add_death(struct kvd *k, const char *nonce_name)
 	publish_item(k, i, NULL);
 }
 
-/* A key of ours that etcd has lost (a lease ran out while it did not answer) or has otherwise. */
+/* Puts a key of this host again that etcd has lost (its lease ran out) or has with another
+ * value. */
 static void remote_of_ours(struct kvd *k, struct item *i, const void *value, size_t bytes)
 {
 	if (!i->head.value)
@@ -199,7 +200,7 @@ void store_remote(struct kvd *k, const char *key, size_t key_bytes, const void *
 	if (!i)
 		i = check_alloc(kv_table_get(&k->store.items, key, key_bytes));
 	i->seen = k->store.round;
-	/* Older than what we stored, or than what we are about to. */
+	/* This is older than what we have stored, or are about to store. */
 	if (i->dirty || i->in_flight || revision < i->revision)
 		return;
 	i->revision = revision;
@@ -229,7 +230,7 @@ void store_begin_round(struct kvd *k)
 	struct item *i;
 
 	k->store.round++;
-	/* Perhaps another etcd: its revisions say nothing about the last one's. */
+	/* This may be another etcd, whose revisions cannot be compared with the last one's. */
 	for (i = NULL; (i = kv_table_next(&k->store.items, i));)
 		i->revision = 0;
 }

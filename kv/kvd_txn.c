@@ -16,7 +16,7 @@ static void give_back(struct kvd *k, int64_t revision)
 		store_sent(k, s->batch[i], revision);
 }
 
-/* Some lease is not there any more, and which is not said: new ones for all of the batch. */
+/* One of the leases is gone, and etcd does not say which: all of the batch get new ones. */
 static void renew_leases(struct kvd *k)
 {
 	for (int i = 0; i < k->session.batch_items; i++)

@@ -18,7 +18,8 @@ static void add_range(struct kvd *k, cJSON *o)
 	etcd_add_bytes(o, "range_end", end, n);
 }
 
-/* False: it was the job key, whose loss must be mended before somebody makes another. */
+/* False: it was the job key that was deleted. The session must put it again before another daemon
+ * makes another. */
 static bool take_kv(struct kvd *k, const cJSON *kv, bool deleted)
 {
 	size_t key_bytes, bytes = 0, prefix = strlen(k->session.prefix);
@@ -26,7 +27,7 @@ static bool take_kv(struct kvd *k, const cJSON *kv, bool deleted)
 	uint8_t *value = deleted ? NULL : etcd_bytes(kv, "value", &bytes);
 	bool is_key = key && !strcmp(key + prefix, "job-key");
 
-	/* Somebody with etcdctl may have put what a client's frame cannot hold. */
+	/* A key or value that was put with etcdctl may be too long for a client's frame. */
 	if (key && key_bytes > prefix && kv_key_is_valid(key + prefix, key_bytes - prefix) &&
 	    bytes <= KV_VALUE_MAX && !is_key)
 		store_remote(k, key + prefix, key_bytes - prefix,
@@ -68,7 +69,8 @@ void watch_read_all(struct kvd *k)
 	etcd_post(k->session.etcd, "/v3/kv/range", body, on_all, k);
 }
 
-/* Compacted: what happened since then is not known any more, what is there is. */
+/* After a compaction the changes since that revision are lost, but the present state can be
+ * read. */
 static void on_cancelled(struct kvd *k, const cJSON *result)
 {
 	k->session.knows_instance = false;
@@ -84,7 +86,7 @@ static void on_created(struct kvd *k)
 	clients_welcome(k);
 }
 
-/* Not the header's revision: events of before it may still be to come. */
+/* The header's revision would be wrong: events from before it may still come. */
 static void note_revision(struct kvd *k, const cJSON *kv)
 {
 	int64_t revision = etcd_int(kv, "mod_revision");

@@ -52,7 +52,7 @@ int main(int argc, char **argv)
 	int status;
 
 	cli_begin("shift-kvd", EXIT_FAILED);
-	/* Ignored, as some launchers leave it, no child could be waited for. */
+	/* Some launchers leave SIGCHLD ignored: then no child could be waited for. */
 	signal(SIGCHLD, SIG_DFL);
 	if (argc > 1 && cli_run_command(commands, 2, argc, argv, &status))
 		return status;

@@ -39,13 +39,13 @@ int jobs_timeout_ms(void);
 /* Moves data and deadlines on; call after every poll. */
 void jobs_run(struct chan *c);
 
-/* Children ended: reap all of them, ours and (as PID 1) orphans. */
+/* Reaps all children that have ended, ours and (as PID 1) orphans. */
 void jobs_reap(void);
 
 /* The client side is gone for good: kill every command. */
 void jobs_kill_all(void);
 
-/* What the agent had blocked is restored in each child. */
+/* Restores the signals that the agent has blocked, in each child. */
 void child_restore_signals(void);
 
 #endif

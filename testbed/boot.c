@@ -78,7 +78,7 @@ static void mount_root(void)
 	mkdir("/upper/work", 0755);
 	must_mount("overlay", "/root", "overlay", 0,
 		   "lowerdir=/lower,upperdir=/upper/data,workdir=/upper/work");
-	/* What the mounts to come hide (/tmp, /run) can still be seen here. */
+	/* The directories that later mounts hide (/tmp, /run) can still be seen here. */
 	must_mount("/lower", "/root/host", NULL, MS_BIND, NULL);
 }
 

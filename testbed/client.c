@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* The side of a command: talk to the supervisor, and through it run something in a host. */
+/* The client side: talks to the supervisor, and runs commands in a host through it. */
 #include <cjson/cJSON.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -227,7 +227,8 @@ static void give_output(struct run *r, struct buf *b, int fd)
 	ssize_t done = write(fd, b->data + b->start, n);
 
 	if (done < 0 && errno == EPIPE) {
-		/* As a local command would, end by it: the host's end sees a hang-up. */
+		/* Ends by SIGPIPE, as a local command would. The command in the host gets a hang-
+		 * up. */
 		signal(SIGPIPE, SIG_DFL);
 		raise(SIGPIPE);
 	}

@@ -22,7 +22,7 @@ static const struct option options[] = {
 	{NULL, 0, NULL, 0},
 };
 
-/* The supervisor did it, or says what is to be run, where. */
+/* The supervisor has done it, or its answer is a command to run, in the host or here. */
 static int carry_out(const char *name, const char *host, const char *state, const cJSON *reply)
 {
 	const char *local = cJSON_GetStringValue(cJSON_GetObjectItem(reply, "local"));

@@ -244,7 +244,7 @@ static int make_supervisor_socket(const struct state *s)
 	return fd;
 }
 
-/* Whoever called us may wait for the end of files that it has opened for itself. */
+/* The caller may wait for the end of a file that is open here only by inheritance. */
 static void close_all_but(const int keep[3])
 {
 	DIR *d = opendir("/proc/self/fd");
@@ -260,7 +260,7 @@ static void close_all_but(const int keep[3])
 		closedir(d);
 }
 
-/* The supervisor: no terminal, no place of its own, its words in a log. */
+/* The supervisor has no terminal, / as its directory, and its messages in a log. */
 static void start_supervisor(const struct plan *p, const struct state *s, int listen_fd, int up_fd)
 {
 	char log[PATH_MAX];
@@ -310,7 +310,8 @@ int cmd_up(int argc, char **argv)
 		state_remove(&s);
 		return EXIT_NO_RESOURCE;
 	}
-	/* Should we be interrupted from here on, the supervisor sees us go and ends the testbed. */
+	/* If this process is interrupted from here on, the supervisor notices and ends the
+	 * testbed. */
 	start_supervisor(&p, &s, make_supervisor_socket(&s), pair[1]);
 	chan_init(&c, pair[0], pair[0]);
 	cJSON_Delete(client_answer(&c, 0));

@@ -372,11 +372,9 @@ static void job_run(struct chan *c, struct job *j)
 		;
 	while (job_read_output(c, j, &j->err, FRAME_STDERR))
 		;
-	/*
-	 * A command ends when its own process does, not when the last holder of its output does:
-	 * `sh -c 'server &'` returns. All that it wrote itself is in the pipe by then; only credit
-	 * can keep it there.
-	 */
+	/* A command ends with its own process, not with the last process that has its output open:
+	 * `sh -c 'server &'` returns. All that it wrote itself is in the pipe by then, where only
+	 * missing credit can keep it. */
 	if (j->exited && (j->credit_bytes || j->client_gone || (j->out < 0 && j->err < 0))) {
 		report_exit(c, j->stream, j->status, j->timed_out);
 		job_release(j);

@@ -8,7 +8,7 @@
 /* The end of the log: a panic, the oops that led to it and what they print about themselves. */
 enum { PANIC_BYTES = 32 << 10 };
 
-/* How the kernel begins to tell of its own mistake. */
+/* How the kernel's reports of its own bugs begin. */
 static const char *const mistakes[] = {
 	"BUG: ",
 	"kernel BUG at ",
@@ -17,7 +17,7 @@ static const char *const mistakes[] = {
 	"Out of memory and no killable",
 };
 
-/* The text of the line that at is in, from at on; printed into text, its new length. */
+/* Appends the rest of the line from at on to text. Returns the new length. */
 static size_t add_line(char *text, size_t size, size_t used, const char *before, const char *at)
 {
 	int n;
@@ -41,7 +41,7 @@ static const char *first_of(const char *log, const char *const *words, size_t n)
 	return first;
 }
 
-/* "Kernel panic - not syncing: WHY; BUG: WHAT; RIP: WHERE". False: it did not. */
+/* "Kernel panic - not syncing: WHY; BUG: WHAT; RIP: WHERE". False: there was no panic. */
 static bool panic_words(const char *log, char *text, size_t size)
 {
 	const char *panic = strstr(log, "Kernel panic"), *mistake, *where;

@@ -80,7 +80,7 @@ static void add_machine(struct args *a, const struct plan *p)
 
 	add_arg(a, "%s", QEMU);
 	add_option(a, "-M", "q35");
-	/* One CPU each: with two, two guests on two cores are slower. */
+	/* One CPU each: two guests with two CPUs each are slower on two cores. */
 	add_option(a, "-smp", p->layout == LAYOUT_SINGLE ? "2" : "1");
 	add_option(a, "-accel", p->kvm ? "kvm" : "tcg,thread=multi");
 	add_option(a, "-cpu", p->kvm ? "host" : "max,la57=off");
@@ -137,7 +137,7 @@ static void add_files(struct args *a, const struct plan *p)
 	}
 }
 
-/* In the child: its descriptors survive exec, its parent's end is its own. */
+/* In the child: its descriptors survive exec, and it ends when its parent does. */
 static _Noreturn void exec_qemu(const struct machine *m, const struct cables *cables,
 				const char *initrd, const int theirs[3])
 {

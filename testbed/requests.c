@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* What clients ask of the supervisor. Requests and answers are JSON objects. */
+/* The supervisor's answers to clients' requests. Both are JSON objects. */
 #include <cjson/cJSON.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -166,7 +166,7 @@ static cJSON *command_of(const char *w0, const char *w1, const char *w2, const c
 }
 
 /*
- * Where the supervisor cannot do it itself the answer is the command that the client is to run: in
+ * If the supervisor cannot do it itself, it answers with the command that the client must run: in
  * the host ("exec"), or here ("local": a real switch's port, by the user's own script).
  */
 static void hand_out(struct supervisor *s, struct client *c, const struct host *h, int r, bool up)

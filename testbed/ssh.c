@@ -69,7 +69,7 @@ int ssh_start(struct machine *m)
 	}
 	close(channel[1]);
 	close(said[1]);
-	/* What ssh says on stderr goes where a guest's console goes. */
+	/* ssh's standard error goes where a guest's console goes. */
 	m->console = said[0];
 	fcntl(m->console, F_SETFL, O_NONBLOCK);
 	chan_init(&m->agent, channel[0], channel[0]);

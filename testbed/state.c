@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* The directory of a testbed that is up: who holds its lock owns it. */
+/* The directory of a testbed that is up. The process that holds its lock owns it. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -35,8 +35,8 @@ void state_paths(struct state *s, const char *name)
 }
 
 /*
- * The base directory's own lock serialises creation and removal. It may be removed by whoever ends
- * the last testbed while we wait for it: then it is another directory that has the name.
+ * The base directory's own lock serialises creation and removal. While this process waits for the
+ * lock, the end of the last testbed may remove the directory: then another directory has the name.
  */
 static int lock_base(const struct state *s, bool create)
 {

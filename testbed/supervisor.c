@@ -182,7 +182,7 @@ static void reap_machines(struct supervisor *s)
 	}
 }
 
-/* Its process ends in a moment, and its status says more; but it may also hang. */
+/* QEMU or ssh usually ends in a moment, and its status says more; but it may also hang. */
 static void channel_ended(struct supervisor *s, struct machine *m)
 {
 	for (int i = 0; i < 200 && !*m->failure; i++) {

@@ -40,7 +40,7 @@ struct ssh_host {
 	bool sudo;
 };
 
-/* What `up` was asked for; the supervisor inherits it. */
+/* The options of `up`; the supervisor inherits them. */
 struct plan {
 	char name[64];
 	enum layout layout;
@@ -76,9 +76,9 @@ void cache_dir(char path[PATH_MAX]);
 /* ---- state.c ------------------------------------------------------------------------------- */
 
 /*
- * A testbed that is up has a directory BASE/NAME with its socket and logs, and its supervisor
- * holds a lock on it. A directory without that lock is what a crash left; it is taken away by
- * whoever meets it.
+ * A testbed that is up has a directory BASE/NAME with its socket and logs, and its supervisor holds
+ * a lock on it. A directory without that lock was left by a crash; the next command that sees it
+ * removes it.
  */
 struct state {
 	char base[PATH_MAX - 128], dir[PATH_MAX - 32];
@@ -93,13 +93,13 @@ void state_create(struct state *s, const char *name);
 /* Removes it, and the base if that was the last. The lock must be held. */
 void state_remove(const struct state *s);
 
-/* Removes what is left of it if nobody holds its lock; true if it is (now) gone. */
+/* Removes what is left of it if no process holds its lock. True if it is gone now. */
 bool state_clean(const char *name);
 
 /* Names of the testbeds that are up, cleaning up after the others. Freed with free(). */
 int state_list(char (**names)[64]);
 
-/* Leaves a process behind that cleans up when this one ends, however it ends. */
+/* Starts a process that cleans up when this one ends, however it ends. */
 void state_guard(const struct state *s);
 
 /* ---- config.c ------------------------------------------------------------------------------ */
@@ -125,7 +125,7 @@ bool kvm_works(const char *kernel_dir);
 
 /*
  * The process that keeps a testbed up: starts its hosts, serves its socket, ends it. up_fd: where
- * `up` waits for an answer; should it go before there is one, the testbed ends.
+ * `up` waits for an answer; if it disconnects before, the testbed ends.
  */
 _Noreturn void supervise(const struct plan *plan, const struct state *state, int listen_fd,
 			 int up_fd);

@@ -37,7 +37,7 @@ static cJSON *answer_json(const struct process *p, bool ok, const char *answer)
 	return o;
 }
 
-/* False: it is not there to be asked. A process of a container may be. */
+/* False: there is nobody to ask. (A process of a container may answer.) */
 static bool ask_one(const struct ctl_options *o, const struct process *p, const char *line,
 		    cJSON *answers, int *status)
 {

@@ -57,7 +57,7 @@ static const char *show_peer(char *to, size_t bytes, const struct stats_conn *c)
 	return to;
 }
 
-/* Why not, or how far the peer's NIC can be believed. */
+/* Why the connection is not protected, or how far the peer NIC's rq_psn can be trusted. */
 static void show_protection(const struct stats_conn *c)
 {
 	if (!c->is_protected)

@@ -42,10 +42,10 @@ struct process {
 struct process *processes_read(const struct ctl_options *o);
 void processes_free(struct process *list);
 
-/* "no process of job j ..." for who looked for one. */
+/* Ends with "no protected process of job j runs here", for the processes that were asked for. */
 _Noreturn void die_none(const struct ctl_options *o);
 
-/* A line to every running process, its answers on stdout. An exit status. */
+/* Sends a line to every running process, and prints the answers. Returns an exit status. */
 int ask_all(const struct ctl_options *o, const char *line);
 
 /* "38.2 ms"; at most 15 bytes with the NUL. */

@@ -36,7 +36,7 @@ static bool process_gather(void *arg, const struct stats_place *place)
 		return true;
 	}
 	free(p);
-	/* One that ends just now, or is being made, is nothing to speak of. */
+	/* A file that is just being made or removed is not an error. */
 	if (err != -ENOENT && err != -EAGAIN)
 		say("%s: %s", place->path,
 		    err == -EBADMSG	      ? "not a statistics file"

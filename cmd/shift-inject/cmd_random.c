@@ -41,7 +41,7 @@ static uint64_t random_below(uint64_t *x, uint64_t below)
 	return (*x >> 33) % below;
 }
 
-/* With options that tell cut from cut; duration and place come on top. */
+/* The faults and their options; time, duration, host and NIC are added to them. */
 static const char *const kinds[] = {
 	"{\"fault\":\"down\"}",
 	"{\"fault\":\"flap\",\"period\":\"1s\",\"jitter\":\"30%\"}",

@@ -41,7 +41,8 @@ struct file {
 	const char *path, *content;
 };
 
-/* What the field of that event was that became this word; the word itself may be none's. */
+/* The name of the event's field from which this word was made. A word of no field is the
+ * process's. */
 static void field_of(const struct scenario_event *e, const char *word, char field[64])
 {
 	bool option = !strncmp(word, "--", 2), is_own = false;
@@ -86,7 +87,7 @@ static void check_option_name(const struct file *f, const struct scenario *s, in
 		wrong_event(f, s, event, word, "not an option of this fault");
 }
 
-/* The options of its faults, as the faults themselves would read them. */
+/* Checks the options of all faults as the faults themselves would. */
 static void check_options(const struct file *f, const struct scenario *s)
 {
 	char wrong[400], *words[SCENARIO_WORDS_MAX + 2];

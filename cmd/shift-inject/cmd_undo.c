@@ -28,8 +28,8 @@ struct wanted {
 	int count;
 };
 
-/* As it is on disk now, to be deleted. NULL: it is over, or broken says why that is not known. By
- * now its ID may be another one's. */
+/* The journal as it is on disk now, to be deleted. NULL: the fault is over, or broken says why that
+ * is not known. Another fault may have got its ID since. */
 static cJSON *journal_reread(const cJSON *j, struct problem *broken)
 {
 	cJSON *now = journal_find(json_text(j, "id"), broken);
@@ -50,8 +50,8 @@ static bool fault_is_over(const cJSON *j)
 	return over;
 }
 
-/* It undoes itself; or else its guard does: both are where the change was made, be that another
- * network namespace. */
+/* The fault's process undoes it, or else its guard: both are in the network namespace of the
+ * change. */
 static bool fault_ends(const cJSON *j, int sig)
 {
 	if (journal_owner_lives(j))
@@ -66,7 +66,7 @@ static bool fault_ends(const cJSON *j, int sig)
 	return false;
 }
 
-/* Only on express demand is a journal dropped with what it says undone by nobody. */
+/* Drops a journal whose changes cannot be undone only if its ID was given. */
 static int undo_it(const cJSON *j, bool by_id, const char **how, struct problem *p)
 {
 	char path[200];
@@ -78,7 +78,7 @@ static int undo_it(const cJSON *j, bool by_id, const char **how, struct problem 
 	return undo_of_gone_netns(j, p);
 }
 
-/* What was listed may be over, and the NIC another fault's, until the lock is ours. */
+/* A listed fault may be over, and its NIC may have another one, before we get the lock. */
 static int undo_left(const cJSON *j, bool by_id, const char **how, struct problem *p)
 {
 	int lock = journal_lock(p);
@@ -90,7 +90,7 @@ static int undo_left(const cJSON *j, bool by_id, const char **how, struct proble
 	return status;
 }
 
-/* It is in the way of others no longer, and can still be read by who sets right what is left. */
+/* The journal excludes no other fault any more, and can still be read to repair things by hand. */
 static void give_journal_up(const char *id)
 {
 	struct problem p = {0};
@@ -135,7 +135,7 @@ static bool is_listed(const char *id, cJSON *const *list, unsigned int n)
 	return false;
 }
 
-/* Those of them that are not there, or cannot be read, each by its name; a status. */
+/* Reports each ID whose journal does not exist or cannot be read. Returns a status. */
 static int check_ids(const struct wanted *w, cJSON *const *list, unsigned int n)
 {
 	int status = 0;
@@ -166,7 +166,7 @@ static int undo_wanted(const struct wanted *w)
 
 	if (broken.status)
 		say("%s", broken.text);
-	/* The latest first, as they may stand on each other. */
+	/* The latest first, as a fault may build on an earlier one. */
 	while (n--) {
 		if (is_wanted(list[n], w)) {
 			one = undo_one(list[n], w);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * A fault on another host: this program there, with --until-eof and a pipe that we hold, so that it
- * is undone there when we end, however that is.
+ * A fault on another host: shift-inject runs there with --until-eof and a pipe that we hold, so
+ * that the fault is undone whenever and however this process ends.
  */
 #include <cjson/cJSON.h>
 #include <errno.h>
@@ -90,7 +90,7 @@ static bool testbed_has_host(const char *name, const char *host)
 	return found;
 }
 
-/* HOST of the testbed "default", TESTBED/HOST, or whatever ssh takes. */
+/* HOST of the testbed "default", TESTBED/HOST, or any name that ssh accepts. */
 void host_find(const char *words, struct host *h)
 {
 	const char *slash = strchr(words, '/');
@@ -150,7 +150,7 @@ static char **words_there(const struct host *h, char *const words[])
 	return argv;
 }
 
-/* Those that quoted() made are behind ssh's own and the host's name. */
+/* The words of quote_word() come after ssh's own and the name of the host. */
 static void free_words(const struct host *h, char **argv)
 {
 	if (h->is_ssh)
@@ -186,7 +186,8 @@ pid_t host_start(const struct host *h, char *const words[], int out, int *hold)
 	fflush(NULL);
 	pid = fork();
 	if (!pid) {
-		/* A terminal's signals are for us, who end it in good order. */
+		/* A terminal's signals go to this process, which ends the other one in good
+		 * order. */
 		setsid();
 		sigemptyset(&none);
 		sigprocmask(SIG_SETMASK, &none, NULL);
@@ -215,7 +216,7 @@ int host_status(const struct host *h, int status)
 	return code >= EXEC_FAILED ? INJECT_FAILED : code;
 }
 
-/* Is it to be ended? A signal, or the end of our own standard input, if that counts. */
+/* True after a signal that ends us, or at the end of standard input, if that counts. */
 static bool shall_end(int signals, int *input)
 {
 	struct pollfd fds[2] = {{.fd = signals, .events = POLLIN},
@@ -232,7 +233,7 @@ static bool shall_end(int signals, int *input)
 	       s.ssi_signo != SIGCHLD;
 }
 
-/* What ends it here ends the fault there; it then ends by itself. */
+/* Closing the pipe ends the fault there, after which its local process ends by itself. */
 int host_run(const struct host *h, char *const words[], bool until_eof)
 {
 	static const int list[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGCHLD};

@@ -247,7 +247,7 @@ static unsigned int bits_of(int letter)
 	return 0;
 }
 
-/* What is read right now, for fault_options_word(). */
+/* The word that is being read, for fault_options_word(). */
 static const char *reading;
 
 const char *fault_options_word(void)

@@ -130,7 +130,7 @@ static void end_part(struct player *p, struct part *part, int status)
 		p->failed++;
 }
 
-/* Is one of those before it, which the timeline says are over by then, still there? */
+/* Is an earlier event still active that should be over by now? */
 static bool is_held_up(const struct player *p, const struct part *part)
 {
 	for (const struct part *q = p->part; q < part; q++)
@@ -151,7 +151,8 @@ static int look_after(struct player *p)
 		bool due = !part->begun && !interrupted && !p->failed && part->event->at_ms <= at;
 
 		if (due && is_held_up(p, part)) {
-			/* The whole timeline waits, or what it keeps apart would meet. */
+			/* The whole timeline waits, so that events which it separates do not
+			 * overlap. */
 			p->start_ms += at - part->event->at_ms;
 			at = part->event->at_ms;
 		} else if (due) {
@@ -164,7 +165,7 @@ static int look_after(struct player *p)
 	return left;
 }
 
-/* One that failed, or a signal: nothing more begins, and what there is ends. */
+/* After a failure or a signal nothing more begins, and all active faults end. */
 static void end_all(struct player *p)
 {
 	for (int i = 0; i < p->s->events; i++)

@@ -32,7 +32,7 @@ static const struct cli_command commands[] = {
 	{"random", cmd_random},
 };
 
-/* What a fault prints and what is said of it come in order, also where both go to one file. */
+/* Keeps a fault's output and its messages in order where both go to one file. */
 static void say_in_order(const char *line)
 {
 	fflush(stdout);
@@ -93,7 +93,7 @@ int main(int argc, char **argv)
 
 	cli_begin("shift-inject", INJECT_FAILED);
 	cli_messages_to(say_in_order);
-	/* Ignored, as some launchers leave it, no child could be waited for. */
+	/* Some launchers leave SIGCHLD ignored: then no child could be waited for. */
 	signal(SIGCHLD, SIG_DFL);
 	if (argc < 2)
 		die(INJECT_BAD_USAGE, "a fault or a command is needed; see shift-inject --help");

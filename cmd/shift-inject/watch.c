@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* Expectations: what shift-ctl says of the protected programs of some hosts, before and after. */
+/* Checks expectations: compares what shift-ctl says of some hosts' programs before and after. */
 #include <cjson/cJSON.h>
 #include <limits.h>
 #include <stdio.h>
@@ -74,8 +74,8 @@ void watch_free(struct watch *w)
 	free(w);
 }
 
-/* The first host that shift-ctl said nothing of then; NULL: all did. It must not pass for one where
- * nothing is protected. */
+/* The first host for which shift-ctl failed; NULL: none. Such a host must not count as one without
+ * protected programs. */
 static const struct host *first_unseen(const struct watch *w, cJSON *const *then)
 {
 	for (int i = 0; i < w->count; i++)

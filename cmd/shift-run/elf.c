@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* What a program's file says of the loader, which is what reads LD_PRELOAD. */
+/* Reads from a program's file which loader it has: the loader reads LD_PRELOAD. */
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>
@@ -77,7 +77,7 @@ static const char *loader_refusal(const struct elf *e)
 	return NULL;
 }
 
-/* The loader ignores a preload with a path, or all of it, where privileges are gained. */
+/* The loader ignores LD_PRELOAD, or paths in it, for a program that gains privileges. */
 static const char *privilege_refusal(int fd)
 {
 	struct stat st;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * The command: in our place, or (for --report) as a child that nobody can tell from it: the same
- * process group, signals, stops and end.
+ * Runs the command in place of this process, or (for --report) as a child that behaves alike: the
+ * same process group, signals, stops and end.
  */
 #include <errno.h>
 #include <signal.h>
@@ -30,7 +30,7 @@ int exec_command(char **command)
 	return errno == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
 }
 
-/* All that somebody may send to what he takes for the command. */
+/* Signals that are sent to this process but meant for the command. */
 static const int passed_on[] = {SIGHUP,	 SIGINT,  SIGQUIT,  SIGTERM, SIGUSR1,
 				SIGUSR2, SIGALRM, SIGWINCH, SIGTSTP, SIGCONT};
 
@@ -42,13 +42,13 @@ static void set_of_signals(sigset_t *set)
 		sigaddset(set, passed_on[i]);
 }
 
-/* A terminal that is gone tells the leader of its session alone. */
+/* When a terminal hangs up, only the leader of its session gets the signal. */
 static bool is_for_us_alone(const siginfo_t *info)
 {
 	return info->si_signo == SIGHUP && getsid(0) == getpid();
 }
 
-/* A terminal's keys send to the whole group: the child has it already. */
+/* The child has a signal of the terminal's keys already, as the whole group gets it. */
 static void pass_signal_on(pid_t pid, const siginfo_t *info)
 {
 	if (info->si_code != SI_KERNEL || is_for_us_alone(info))
@@ -56,8 +56,8 @@ static void pass_signal_on(pid_t pid, const siginfo_t *info)
 }
 
 /*
- * Its parent stops with it, so that a shell sees what it would have seen. Not at SIGSTOP: who sends
- * that to the child will let the child go on, and not know of us.
+ * This process stops with the child, so that a shell sees the same as without it. Not at SIGSTOP:
+ * its sender, who does not know of this process, will continue only the child.
  */
 static void stop_with_child(pid_t pid, int signo)
 {
@@ -87,7 +87,7 @@ static int follow_child(pid_t pid, const sigset_t *set)
 	}
 }
 
-/* A kill -9 of us is meant for it. */
+/* A kill -9 of this process is meant for the command. */
 static void become_command(char **command, pid_t parent, const sigset_t *mask)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);

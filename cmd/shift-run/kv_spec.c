@@ -90,7 +90,7 @@ static void set_listen(struct meeting *m, const struct place *p, const struct so
 	char address[48];
 
 	getnameinfo(a, bytes, address, sizeof(address), NULL, 0, NI_NUMERICHOST);
-	/* Many a host has its own name at 127.0.1.1, where nobody else would find us. */
+	/* Many hosts resolve their own name to 127.0.1.1, which other hosts cannot reach. */
 	if (is_loopback(a) && !p->is_number && strcmp(p->host, "localhost"))
 		strcpy(address, a->sa_family == AF_INET ? "0.0.0.0" : "::");
 	address[strcspn(address, "%")] = 0;
@@ -115,7 +115,7 @@ static void resolve_place(struct meeting *m, struct place *p)
 	freeaddrinfo(list);
 }
 
-/* As shift-kvd shows them: "http://a:1/,http://b:2" without the slash. */
+/* Copies URLs as shift-kvd shows them: "http://a:1/,http://b:2" without the slash. */
 static void copy_urls(char *to, const char *words)
 {
 	for (; *words; words++)

@@ -101,7 +101,7 @@ static void become_kvd(const char *const *arguments, int out, int err)
 	_exit(EXIT_NOT_EXECUTABLE);
 }
 
-/* All of it: the daemon closes its end when it detaches. */
+/* Reads until the daemon closes its end, which it does when it detaches. */
 static char *read_to_end(int fd)
 {
 	char text[4096];

@@ -41,7 +41,7 @@ bool find_own(char path[PATH_MAX], const char *name, const char *in_build_tree,
 	       realpath(found, path);
 }
 
-/* In a child of ours: nothing of it is to stay in us. */
+/* Runs in a child, so that nothing of the library stays in this process. */
 static void load_library(const char *path, int fd)
 {
 	alarm(LOAD_S_MAX);

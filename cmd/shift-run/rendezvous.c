@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * The meeting point. What is started here is detached, shared by all of the job on this host, and
- * ends by itself: shift-kvd when no process of the job is left, etcd when no shift-kvd is.
+ * The rendezvous of the job. The daemons that are started here are detached, serve all processes of
+ * the job on this host, and end by themselves: shift-kvd when no process of the job is left, etcd
+ * when no shift-kvd is.
  */
 #include <errno.h>
 #include <poll.h>
@@ -18,7 +19,8 @@ enum {
 	START_MS = 10000, /* a daemon may end just when it is found */
 	POLL_MS = 50,
 	PATIENCE_MS = 3000, /* then a word */
-	NONSENSE_MS = 1000, /* what is no etcd now may be in a moment: a proxy */
+	NONSENSE_MS =
+		1000, /* a proxy that answers something else may lead to an etcd in a moment */
 };
 
 static const char grace[] = "2s"; /* of shift-kvd: the program's own process holds it */
@@ -59,8 +61,8 @@ static void end_kvd(int pid)
 }
 
 /*
- * One that meets elsewhere: in use by others it stays, and we cannot; left over from an earlier
- * run it is told to end. True: it is the right one.
+ * True: the shift-kvd uses the etcd that is wanted. Otherwise, with other users it stays, and this
+ * process ends; without any it is left over from an earlier run, and is told to end.
  */
 static bool is_right_kvd(const struct kvd_state *s, struct meeting *m, const struct options *o,
 			 const char *job)
@@ -139,7 +141,8 @@ static void wait_for_etcd(struct kvd_state *s, struct meeting *m, const struct o
 	}
 }
 
-/* Is that the etcd of a guard of this job, which was killed perhaps? It has left its address. */
+/* Is that the address of an etcd of this job whose guard was killed? The guard leaves the address
+ * behind. */
 static bool had_guard(const char *job, const char *url)
 {
 	char path[PATH_MAX], found[600] = "";

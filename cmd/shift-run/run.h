@@ -56,17 +56,17 @@ enum setting {
 	SETTINGS,
 };
 
-/* By an option. Ends the process if it makes no sense. */
+/* Sets it by its option. Ends the process if the words make no sense. */
 void setting_give(enum setting s, const char *words);
 
 /* The same for what is in the environment. */
 void settings_check(void);
 
-/* As the library reads it: the option's, else the environment's, else NULL. */
+/* The value as the library reads it: from the option, else from the environment, else NULL. */
 const char *setting_value(enum setting s);
 const char *setting_variable(enum setting s);
 
-/* An option that is not what holds here already: its name, else NULL. */
+/* The name of an option that differs from the setting in the environment, else NULL. */
 const char *settings_conflict(void);
 
 /* ---- target.c, elf.c ----------------------------------------------------------------------- */
@@ -76,7 +76,7 @@ struct target {
 	char why[PATH_MAX + 256];
 };
 
-/* 0: it can be protected; else what to exit with, and t->why. */
+/* 0: the command can be protected; else the exit status, and the reason in t->why. */
 int target_check(char *const *command, struct target *t);
 
 /* The command's path as execvp() finds it. 0, EXIT_NOT_FOUND or EXIT_NOT_EXECUTABLE. */
@@ -97,7 +97,7 @@ bool find_own(char path[PATH_MAX], const char *name, const char *in_build_tree,
 /* Finds it, and sees in a child that it can be loaded. Ends the process if not. */
 const char *library_find(void);
 
-/* What LD_PRELOAD is to be: appended to, never overwritten. As of format_text(). */
+/* The new value of LD_PRELOAD, which is appended to, never overwritten. As format_text(). */
 char *library_preload(const char *library);
 
 /* Is a libshift.so in LD_PRELOAD? */
@@ -108,7 +108,7 @@ bool library_is_active(void);
 /* Of --rails: NULL: it is well-formed; else the reason, as of format_text(). */
 char *rails_refusal(const char *words);
 
-/* Ends the process if a device in it does not exist here; a word if there is nothing to go to. */
+/* Ends the process if a device in it does not exist here. Warns if there is no backup. */
 void rails_check(const char *words);
 
 /* Calls back for each device, with its backups ("mlx5_1+mlx5_2", or ""). */
@@ -140,7 +140,8 @@ void meeting_parse(struct meeting *m, const char *words);
 
 /* ---- rendezvous.c, kvd.c ------------------------------------------------------------------- */
 
-/* This host's shift-kvd of the job runs, stays for us, and has met etcd; or the process ends. */
+/* Makes sure that this host's shift-kvd of the job runs, stays for this process, and has reached
+ * etcd. Ends the process if that fails. */
 void rendezvous_join(struct meeting *m, const struct options *o, const char *job);
 
 struct kvd_state {
@@ -150,7 +151,8 @@ struct kvd_state {
 	int pid, users; /* clients and holders, without ourselves */
 };
 
-/* Asks, and holds it. 0, or a negative errno: there is none (-ENOENT, -ECONNREFUSED), ... */
+/* Asks the shift-kvd for its state, and holds it. 0 or a negative errno; -ENOENT, -ECONNREFUSED:
+ * there is none. */
 int kvd_hold(const char *job, struct kvd_state *s);
 void kvd_state_free(struct kvd_state *s);
 
@@ -166,17 +168,17 @@ struct variable {
 	char *value;
 };
 
-/* Ignored by a launcher, SIGCHLD would keep us from knowing how a child has ended. The command gets
- * it as it was. */
+/* If a launcher has ignored SIGCHLD, the end of a child could not be seen. The command gets the
+ * signal as it was. */
 void wait_for_children(void);
 
-/* Becomes the command; returns (an exit status) only if that fails, having said why. */
+/* Becomes the command. Returns an exit status only if that fails, after a message. */
 int exec_command(char **command);
 
 /* Runs it as a child; its wait status. */
 int run_command(char **command);
 
-/* Ends as it did: the same status, or the same signal. */
+/* Ends this process as the child has ended: with the same status, or by the same signal. */
 _Noreturn void end_as(int wait_status);
 
 /* ---- show.c -------------------------------------------------------------------------------- */

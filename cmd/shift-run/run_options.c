@@ -63,7 +63,7 @@ static const struct option options[] = {
 	{0},
 };
 
-/* shift-kvd looks again, but it may run already. */
+/* shift-kvd checks the file too, but may run already. */
 static void check_key_file(const char *path)
 {
 	struct stat st;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* What the library reads (lib/verbs/env.h). It takes defaults for nonsense; we refuse it. */
+/* The library's settings (lib/verbs/env.h). The library takes the default for an invalid value;
+ * shift-run refuses it. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +41,8 @@ static bool is_ms(const char *value)
 	return !strcmp(value, "never") || (digits && digits < 16 && !value[digits]);
 }
 
-/* choice: the words that it may be. Else convert: the option's words, NULL if they are none. */
+/* choice: the words that are allowed. Without: convert() turns the option's words into the value;
+ * NULL: invalid. */
 static const struct {
 	const char *option, *variable, *choice, *otherwise;
 	char *(*convert)(const char *words);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* shift-run: puts libshift.so under a program, or says why that is not possible. */
+/* shift-run: preloads libshift.so into a program, or says why that is not possible. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 enum { VARIABLES_MAX = SETTINGS + 6 };
 
-/* What is added to the environment of the command. */
+/* Lists the variables that are added to the environment of the command. */
 static void list_variables(struct variable *v, const struct options *o, const struct meeting *m,
 			   const char *library, const char *job, const char *report_dir)
 {
@@ -37,7 +37,7 @@ static void set_variables(const struct variable *v)
 			die(EXIT_OURS, "out of memory");
 }
 
-/* Inside a command of a shift-run of this host: all is done. False: it is not. */
+/* True inside a command of another shift-run of this host, which has done everything already. */
 static bool is_nested(const struct options *o, const struct meeting *m)
 {
 	const char *outer = getenv("SHIFT_JOB"), *conflict = settings_conflict();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Can a preloaded library get into this command? LD_PRELOAD fails open: under a static or a
- * privileged program nothing happens, silently. Follows #! lines and env, whose command is the one
- * that counts; what other programs start is theirs to inherit.
+ * Can a library be preloaded into this command? LD_PRELOAD fails open: a static or privileged
+ * program runs without the library, silently. The check follows #! lines and env to the program
+ * that runs in the end. Programs that the command starts inherit LD_PRELOAD.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -44,7 +44,7 @@ static bool is_program(const char *path)
 	return !stat(path, &st) && S_ISREG(st.st_mode) && !euidaccess(path, X_OK);
 }
 
-/* As execvp(): what is there but not executable counts if nothing else is found. */
+/* As execvp(): a file that is not executable counts only if no other one is found. */
 static int find_in_path(const char *name, char path[PATH_MAX])
 {
 	const char *p = getenv("PATH");
@@ -100,8 +100,8 @@ static int check_split(struct walk *w, const char *s, const char *const *rest)
 }
 
 /*
- * One word of env that begins with a dash. -1: go on with the next word (or with the one after
- * that: *skip). Else the answer.
+ * Checks a word of env that begins with a dash. -1: go on with the next word (*skip: with the one
+ * after it). Else the result.
  */
 static int check_env_option(struct walk *w, const char *const *words, int *skip)
 {
