@@ -130,7 +130,7 @@ static void open_flood(const struct injection *in, struct flood *f)
 	if (!f->buffer)
 		give_flood_up(in, "memory");
 	if (own_gid(in, f->ctx, in->o.peer_family ? &peer : NULL, &gid))
-		give_flood_up(in, "no RoCE v2 GID of the peer's kind");
+		give_flood_up(in, "no RoCE v2 GID of the peer's address family");
 	f->pd = ibv_alloc_pd(f->ctx); /* outlives a QP that fails, as the address handle does */
 	if (!f->pd)
 		give_flood_up(in, "protection domain");
@@ -140,7 +140,7 @@ static void open_flood(const struct injection *in, struct flood *f)
 	ah.grh.hop_limit = 64;
 	f->ah = ibv_create_ah(f->pd, &ah);
 	if (!f->ah)
-		give_flood_up(in, "no way to the peer");
+		give_flood_up(in, "no route to the peer");
 }
 
 static bool post_flood(struct flood *f)

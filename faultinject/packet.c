@@ -163,9 +163,10 @@ static int make_place(struct injection *in, struct problem *p)
 	int status, err;
 
 	if (place == PLACE_TAKEN)
-		return problem_set(p, INJECT_REFUSED,
-				   "%s has an ingress qdisc of somebody's, which is left alone",
-				   in->t.netdev);
+		return problem_set(
+			p, INJECT_REFUSED,
+			"%s has an ingress qdisc that somebody has set; it is not replaced",
+			in->t.netdev);
 	if (place == PLACE_OF_USER)
 		return 0;
 	status = journal_step(in, "clsact", netdev_step(in), p);

@@ -23,7 +23,9 @@ static int check_process(struct injection *in, uint64_t *began, struct problem *
 	if (!*began)
 		return problem_set(p, INJECT_NOT_FOUND, "--pid %d: no such process", in->o.pid);
 	if (in->o.pid == 1 || in->o.pid == getpid())
-		return problem_set(p, INJECT_REFUSED, "--pid %d: not that one", in->o.pid);
+		return problem_set(p, INJECT_REFUSED,
+				   "--pid %d: neither init nor shift-inject itself can be meant",
+				   in->o.pid);
 	if (!kill(in->o.pid, 0))
 		return 0;
 	return problem_set(p, INJECT_NO_PERMISSION, "--pid %d: %s", in->o.pid, strerror(errno));

@@ -40,7 +40,7 @@ static int refuse_qdisc_of_user(const struct injection *in, struct problem *p)
 			continue;
 		return problem_set(
 			p, INJECT_REFUSED,
-			"%s has a root qdisc of somebody's (%s %x:), which is left alone",
+			"%s has a root qdisc that somebody has set (%s %x:); it is not replaced",
 			in->t.netdev, list[i].kind, list[i].handle >> 16);
 	}
 	return n < 0 ? problem_set(p, INJECT_FAILED, "%s: %s", in->t.netdev, rtnl_said(n)) : 0;

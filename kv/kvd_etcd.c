@@ -120,7 +120,7 @@ static int wait_for_answer(int fd)
 		puts(line);
 		return fflush(stdout) ? EXIT_FAILED : EXIT_OK;
 	}
-	say("%s", n ? line + 1 : "the guard of etcd ended without a word");
+	say("%s", n ? line + 1 : "the guard of etcd ended without a message");
 	return EXIT_FAILED;
 }
 

@@ -109,7 +109,7 @@ static void get_kvd(struct kvd_state *s, struct meeting *m, const struct options
 			die(EXIT_OURS, "the shift-kvd of job %s here is another user's", job);
 		/* else it is about to end, or too busy */
 	}
-	die(EXIT_OURS, "shift-kvd of job %s does not stay; see the system's log", job);
+	die(EXIT_OURS, "shift-kvd of job %s ends again and again; see the system's log", job);
 }
 
 /* The last part of "URL: what is wrong". */

@@ -57,8 +57,7 @@ static bool is_nested(const struct options *o, const struct meeting *m)
 		conflict = "report";
 	if (conflict)
 		die(EXIT_OURS,
-		    "--%s: this is inside job %s already, which does not say so; give "
-		    "it to the outer shift-run",
+		    "--%s: this is inside job %s already; the option is for the outer shift-run",
 		    conflict, outer);
 	say("inside job %s already: nothing to do", outer);
 	return true;
