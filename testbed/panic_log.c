@@ -42,7 +42,7 @@ static const char *first_of(const char *log, const char *const *words, size_t n)
 }
 
 /* "Kernel panic - not syncing: WHY; BUG: WHAT; RIP: WHERE". False: there was no panic. */
-static bool panic_words(const char *log, char *text, size_t size)
+static bool panic_text(const char *log, char *text, size_t size)
 {
 	const char *panic = strstr(log, "Kernel panic"), *mistake, *where;
 	size_t used;
@@ -60,7 +60,7 @@ static bool panic_words(const char *log, char *text, size_t size)
 	return true;
 }
 
-void last_words(const char *path, char *text, size_t size)
+void panic_log_read(const char *path, char *text, size_t size)
 {
 	size_t bytes;
 	char *log = read_whole_file(path, &bytes), *tail, *end, *line;
@@ -71,7 +71,7 @@ void last_words(const char *path, char *text, size_t size)
 	for (end = log + bytes; end > log && strchr("\r\n ", end[-1]); end--)
 		end[-1] = 0;
 	tail = end - log > PANIC_BYTES ? end - PANIC_BYTES : log;
-	if (!panic_words(tail, text, size)) {
+	if (!panic_text(tail, text, size)) {
 		line = strrchr(tail, '\n');
 		snprintf(text, size, "%s", line ? line + 1 : tail);
 	}

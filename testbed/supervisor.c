@@ -34,7 +34,7 @@ static void machine_failed(struct supervisor *s, struct machine *m, const char *
 
 	if (*m->failure)
 		return;
-	last_words(m->console_path, words, sizeof(words));
+	panic_log_read(m->console_path, words, sizeof(words));
 	snprintf(m->failure, sizeof(m->failure), "%s%s%s", why, *words ? "; last it said: " : "",
 		 words);
 	chan_close(&m->agent);

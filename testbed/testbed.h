@@ -113,7 +113,7 @@ void config_load(struct ssh_host ssh[MAX_HOSTS], const char *hosts, const char *
  * Why a guest or ssh ended, from its console's log at path: the kernel's panic with what led to it,
  * else the last line that says something. Empty if there is no log.
  */
-void last_words(const char *path, char *text, size_t size);
+void panic_log_read(const char *path, char *text, size_t size);
 
 /* ---- kvm.c --------------------------------------------------------------------------------- */
 

@@ -124,7 +124,7 @@ static void copy_urls(char *to, const char *words)
 	*to = 0;
 }
 
-void meeting_parse(struct meeting *m, const char *words)
+void kv_spec_parse(struct meeting *m, const char *words)
 {
 	struct place p = {0};
 

@@ -136,7 +136,7 @@ struct meeting {
 };
 
 /* Of --kv or $SHIFT_KV; NULL or empty: MEET_HERE. Resolves HOST. Ends the process on nonsense. */
-void meeting_parse(struct meeting *m, const char *words);
+void kv_spec_parse(struct meeting *m, const char *words);
 
 /* ---- rendezvous.c, kvd.c ------------------------------------------------------------------- */
 

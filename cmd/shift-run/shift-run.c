@@ -81,7 +81,7 @@ static int protect_command(const struct options *o, const struct target *target)
 	const char *library = library_find(), *job;
 	struct meeting meeting;
 
-	meeting_parse(&meeting, o->kv ? o->kv : getenv("SHIFT_KV"));
+	kv_spec_parse(&meeting, o->kv ? o->kv : getenv("SHIFT_KV"));
 	if (!o->dry_run && is_nested(o, &meeting))
 		return exec_command(o->command);
 	job = r.job = job_name(o->job);
