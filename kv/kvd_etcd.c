@@ -16,8 +16,7 @@
 
 enum {
 	OTHER_MS = 20000, /* for a guard that is just starting its etcd, or ending it */
-	TAKEN_MS =
-		10000, /* until the owner of the port answers: an etcd that starts takes a while */
+	TAKEN_MS = 10000, /* for the owner of the port to answer: it may be an etcd that starts */
 };
 
 /* ---- the options --------------------------------------------------------------------------- */

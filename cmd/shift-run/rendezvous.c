@@ -18,9 +18,8 @@
 enum {
 	START_MS = 10000, /* a daemon may end just when it is found */
 	POLL_MS = 50,
-	PATIENCE_MS = 3000, /* then a word */
-	NONSENSE_MS =
-		1000, /* a proxy that answers something else may lead to an etcd in a moment */
+	PATIENCE_MS = 3000, /* then it says what it waits for */
+	NONSENSE_MS = 1000, /* a proxy may lead to an etcd a moment later */
 };
 
 static const char grace[] = "2s"; /* of shift-kvd: the program's own process holds it */

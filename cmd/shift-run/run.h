@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * shift-run: what its parts share. Everything that can be refused is refused before anything is
- * started; then there is exec, and nothing of us is left.
+ * started; then exec replaces this program by the command.
  *
- *   run_options.c the command line            settings.c  what the library is told, and by whom
- *   target.c    can this be preloaded?      elf.c       what its file says
- *   library.c   libshift.so                 rails.c     the NICs
- *   job.c       the job's name              kv_spec.c   --kv
- *   rendezvous.c the meeting point           kvd.c       this host's shift-kvd
- *   show.c      --dry-run, --check          exec.c      exec, or fork for --report
- *   report.c    --report
+ *   run_options.c  the command line           settings.c  the library's settings
+ *   target.c       can this be preloaded?     elf.c       the file of a program
+ *   library.c      libshift.so                rails.c     the NICs
+ *   job.c          the job's name             kv_spec.c   --kv
+ *   rendezvous.c   the daemons of the job     kvd.c       this host's shift-kvd
+ *   show.c         --dry-run, --check         exec.c      exec, or fork for --report
+ *   report.c       --report
  */
 #ifndef SHIFT_RUN_H
 #define SHIFT_RUN_H
