@@ -3,29 +3,29 @@
 
 bin_PROGRAMS += cmd/shift-ctl/shift-ctl
 cmd_shift_ctl_shift_ctl_SOURCES = \
-	cmd/shift-ctl/shift-ctl.c cmd/shift-ctl/ctl.h cmd/shift-ctl/common.c \
-	cmd/shift-ctl/ask-all.c cmd/shift-ctl/cmd-status.c cmd/shift-ctl/cmd-events.c \
-	cmd/shift-ctl/cmd-migrate.c cmd/shift-ctl/cmd-failback.c
+	cmd/shift-ctl/shift-ctl.c cmd/shift-ctl/ctl.h cmd/shift-ctl/ctl_options.c \
+	cmd/shift-ctl/processes.c cmd/shift-ctl/ctl_show.c cmd/shift-ctl/ask_all.c cmd/shift-ctl/cmd_status.c cmd/shift-ctl/cmd_events.c \
+	cmd/shift-ctl/cmd_migrate.c cmd/shift-ctl/cmd_failback.c
 cmd_shift_ctl_shift_ctl_CFLAGS = $(AM_CFLAGS) $(CJSON_CFLAGS)
-cmd_shift_ctl_shift_ctl_LDADD = $(REPORT_LIBS)
+cmd_shift_ctl_shift_ctl_LDADD = common/libcli.la $(REPORT_LIBS)
 
 bin_PROGRAMS += cmd/shift-run/shift-run
 cmd_shift_run_shift_run_SOURCES = \
-	cmd/shift-run/shift-run.c cmd/shift-run/run.h cmd/shift-run/options.c \
+	cmd/shift-run/shift-run.c cmd/shift-run/run.h cmd/shift-run/run_options.c \
 	cmd/shift-run/settings.c cmd/shift-run/target.c cmd/shift-run/elf.c \
-	cmd/shift-run/library.c cmd/shift-run/rails.c cmd/shift-run/job.c cmd/shift-run/words.c \
-	cmd/shift-run/meet.c cmd/shift-run/kvd.c cmd/shift-run/show.c cmd/shift-run/exec.c \
+	cmd/shift-run/library.c cmd/shift-run/rails.c cmd/shift-run/job.c cmd/shift-run/kv_spec.c \
+	cmd/shift-run/rendezvous.c cmd/shift-run/kvd.c cmd/shift-run/show.c cmd/shift-run/exec.c \
 	cmd/shift-run/report.c kv/ask.c kv/ask.h lib/base/rail_list.c lib/base/rail_list.h \
-	lib/base/sysfs.c
+	lib/base/sysfs.c lib/base/sysfs.h
 cmd_shift_run_shift_run_CPPFLAGS = $(AM_CPPFLAGS) -DPKGLIBDIR='"$(pkglibdir)"' -DBINDIR='"$(bindir)"'
 cmd_shift_run_shift_run_CFLAGS = $(AM_CFLAGS) $(CJSON_CFLAGS)
-cmd_shift_run_shift_run_LDADD = kv/libkvclient.la $(REPORT_LIBS)
+cmd_shift_run_shift_run_LDADD = common/libcli.la kv/libkvclient.la $(REPORT_LIBS)
 
 bin_PROGRAMS += cmd/shift-inject/shift-inject
 cmd_shift_inject_shift_inject_SOURCES = \
-	cmd/shift-inject/shift-inject.c cmd/shift-inject/command.h cmd/shift-inject/options.c cmd/shift-inject/host.c \
-	cmd/shift-inject/cmd-list.c cmd/shift-inject/cmd-undo.c \
-	cmd/shift-inject/cmd-run.c cmd/shift-inject/cmd-random.c cmd/shift-inject/play.c \
+	cmd/shift-inject/shift-inject.c cmd/shift-inject/command.h cmd/shift-inject/inject_options.c cmd/shift-inject/host.c \
+	cmd/shift-inject/cmd_list.c cmd/shift-inject/cmd_undo.c \
+	cmd/shift-inject/cmd_run.c cmd/shift-inject/cmd_random.c cmd/shift-inject/play.c \
 	cmd/shift-inject/watch.c
 cmd_shift_inject_shift_inject_CFLAGS = $(AM_CFLAGS) $(CJSON_CFLAGS)
-cmd_shift_inject_shift_inject_LDADD = $(INJECT_LIBS)
+cmd_shift_inject_shift_inject_LDADD = common/libcli.la $(INJECT_LIBS)

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-#include "faultinject/bpf.h"
-
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -9,7 +7,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static void add(struct bpf_code *c, int code, int dst, int src, int offset, int32_t imm)
+#include "faultinject/bpf.h"
+
+static void add_insn(struct bpf_code *c, int code, int dst, int src, int offset, int32_t imm)
 {
 	assert(c->count < BPF_CODE_MAX);
 	c->insn[c->count++] = (struct bpf_insn){.code = (uint8_t)code,
@@ -40,89 +40,89 @@ bool bpf_is_used(const struct bpf_code *c, int label)
 
 void bpf_op_imm(struct bpf_code *c, int op, int dst, int32_t imm)
 {
-	add(c, BPF_ALU64 | op | BPF_K, dst, 0, 0, imm);
+	add_insn(c, BPF_ALU64 | op | BPF_K, dst, 0, 0, imm);
 }
 
 void bpf_op(struct bpf_code *c, int op, int dst, int src)
 {
-	add(c, BPF_ALU64 | op | BPF_X, dst, src, 0, 0);
+	add_insn(c, BPF_ALU64 | op | BPF_X, dst, src, 0, 0);
 }
 
 void bpf_swap(struct bpf_code *c, int dst, int bits)
 {
-	add(c, BPF_ALU | BPF_END | BPF_TO_BE, dst, 0, 0, bits);
+	add_insn(c, BPF_ALU | BPF_END | BPF_TO_BE, dst, 0, 0, bits);
 }
 
 void bpf_load(struct bpf_code *c, int size, int dst, int base, int offset)
 {
-	add(c, BPF_LDX | BPF_MEM | size, dst, base, offset, 0);
+	add_insn(c, BPF_LDX | BPF_MEM | size, dst, base, offset, 0);
 }
 
 void bpf_store(struct bpf_code *c, int size, int base, int offset, int src)
 {
-	add(c, BPF_STX | BPF_MEM | size, base, src, offset, 0);
+	add_insn(c, BPF_STX | BPF_MEM | size, base, src, offset, 0);
 }
 
 void bpf_store_imm(struct bpf_code *c, int size, int base, int offset, int32_t imm)
 {
-	add(c, BPF_ST | BPF_MEM | size, base, 0, offset, imm);
+	add_insn(c, BPF_ST | BPF_MEM | size, base, 0, offset, imm);
 }
 
 void bpf_add_to(struct bpf_code *c, int base, int offset, int src)
 {
-	add(c, BPF_STX | BPF_ATOMIC | BPF_DW, base, src, offset, BPF_ADD);
+	add_insn(c, BPF_STX | BPF_ATOMIC | BPF_DW, base, src, offset, BPF_ADD);
 }
 
-static void wide(struct bpf_code *c, int dst, int src, uint32_t low, uint32_t high)
+static void add_wide(struct bpf_code *c, int dst, int src, uint32_t low, uint32_t high)
 {
-	add(c, BPF_LD | BPF_IMM | BPF_DW, dst, src, 0, (int32_t)low);
-	add(c, 0, 0, 0, 0, (int32_t)high);
+	add_insn(c, BPF_LD | BPF_IMM | BPF_DW, dst, src, 0, (int32_t)low);
+	add_insn(c, 0, 0, 0, 0, (int32_t)high);
 }
 
 void bpf_constant(struct bpf_code *c, int dst, uint64_t value)
 {
-	wide(c, dst, 0, (uint32_t)value, (uint32_t)(value >> 32));
+	add_wide(c, dst, 0, (uint32_t)value, (uint32_t)(value >> 32));
 }
 
 void bpf_map_value(struct bpf_code *c, int dst, int map_fd)
 {
-	wide(c, dst, BPF_PSEUDO_MAP_VALUE, (uint32_t)map_fd, 0);
+	add_wide(c, dst, BPF_PSEUDO_MAP_VALUE, (uint32_t)map_fd, 0);
 }
 
-static void jump(struct bpf_code *c, int code, int dst, int src, int32_t imm, int label)
+static void add_jump(struct bpf_code *c, int code, int dst, int src, int32_t imm, int label)
 {
 	c->jump[c->jumps].at = c->count;
 	c->jump[c->jumps++].label = label;
-	add(c, code, dst, src, 0, imm);
+	add_insn(c, code, dst, src, 0, imm);
 }
 
 void bpf_jump_imm(struct bpf_code *c, int op, int dst, uint32_t imm, int label)
 {
-	jump(c, BPF_JMP32 | op | BPF_K, dst, 0, (int32_t)imm, label);
+	add_jump(c, BPF_JMP32 | op | BPF_K, dst, 0, (int32_t)imm, label);
 }
 
 void bpf_jump_reg(struct bpf_code *c, int op, int dst, int src, int label)
 {
-	jump(c, BPF_JMP | op | BPF_X, dst, src, 0, label);
+	add_jump(c, BPF_JMP | op | BPF_X, dst, src, 0, label);
 }
 
 void bpf_jump(struct bpf_code *c, int label)
 {
-	jump(c, BPF_JMP | BPF_JA, 0, 0, 0, label);
+	add_jump(c, BPF_JMP | BPF_JA, 0, 0, 0, label);
 }
 
 void bpf_call(struct bpf_code *c, int helper)
 {
-	add(c, BPF_JMP | BPF_CALL, 0, 0, 0, helper);
+	add_insn(c, BPF_JMP | BPF_CALL, 0, 0, 0, helper);
 }
 
 void bpf_return(struct bpf_code *c, int32_t value)
 {
 	bpf_op_imm(c, BPF_MOV, BPF_REG_0, value);
-	add(c, BPF_JMP | BPF_EXIT, 0, 0, 0, 0);
+	add_insn(c, BPF_JMP | BPF_EXIT, 0, 0, 0, 0);
 }
 
-static void resolve(struct bpf_code *c)
+static void resolve_jumps(struct bpf_code *c)
 {
 	for (int i = 0; i < c->jumps; i++) {
 		int to = c->label_at[c->jump[i].label] - 1, at = c->jump[i].at;
@@ -154,7 +154,7 @@ int bpf_load_program(struct bpf_code *c, const char *name, char *log, uint32_t s
 {
 	union bpf_attr attr = {0};
 
-	resolve(c);
+	resolve_jumps(c);
 	attr.prog_type = BPF_PROG_TYPE_SCHED_CLS;
 	attr.insn_cnt = (uint32_t)c->count;
 	attr.insns = (uintptr_t)c->insn;

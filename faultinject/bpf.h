@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Packet programs: an assembler for the few instructions that they need, and their way into the
- * kernel. Nothing but the kernel's headers, as what is to be matched and done is known only at run
- * time.
+ * Packet programs: an assembler for the few instructions that they need, and how they are loaded.
+ * It needs the kernel's headers only, and no compiler: what a program matches and does is known
+ * only at run time.
  */
 #ifndef SHIFT_INJECT_BPF_H
 #define SHIFT_INJECT_BPF_H
@@ -23,7 +23,7 @@ struct bpf_code {
 	int jumps, labels;
 };
 
-/* A name for a place, for bpf_jump*(); bpf_place() says where that is. Jumps go forward only. */
+/* A label for bpf_jump*(); bpf_place() sets it to the present place. Jumps go forward only. */
 int bpf_label(struct bpf_code *c);
 void bpf_place(struct bpf_code *c, int label);
 bool bpf_is_used(const struct bpf_code *c, int label);
@@ -50,12 +50,12 @@ void bpf_jump(struct bpf_code *c, int label);
 void bpf_call(struct bpf_code *c, int helper);
 void bpf_return(struct bpf_code *c, int32_t value);
 
-/* A descriptor, or a negative errno. log (of size bytes) gets the verifier's words, for whoever
- * changed a program. */
+/* A descriptor, or a negative errno. log (of size bytes) gets the verifier's output, which shows
+ * what is wrong with a program. */
 int bpf_load_program(struct bpf_code *c, const char *name, char *log, uint32_t size);
 
-/* What it makes of one packet (at its MAC header, with a few bytes of room): its verdict, and the
- * packet changed. Or a negative errno. For tests. */
+/* For tests: runs the program on one packet (from its MAC header on, with a few bytes of room),
+ * which it may change. 0 and the verdict, or a negative errno. */
 int bpf_try_program(int program, void *packet, uint32_t bytes, uint32_t *verdict);
 
 /* An array of one value of that many bytes. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Background RDMA traffic: datagrams as fast as they go. To a peer they go to a queue pair that
- * there is not, so nothing is needed there: the wire, and the peer's NIC, are busy with them all
- * the same. Without a peer they go to ourselves, which keeps this NIC (and its PCI link) busy.
+ * Background RDMA traffic: datagrams, as fast as the NIC sends them. The queue pair that they name
+ * does not exist at the peer, so nothing has to run there; they keep the wire and the peer's NIC
+ * busy all the same. Without a peer they go to this host itself, which keeps this NIC (and its PCI
+ * link) busy.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -29,7 +30,7 @@ struct flood {
 	void *buffer;
 };
 
-static _Noreturn void give_up(const struct injection *in, const char *what)
+static _Noreturn void give_flood_up(const struct injection *in, const char *what)
 {
 	fprintf(stderr, "shift-inject: %s: %s: %s\n", in->t.rdma, what, strerror(errno));
 	_exit(1);
@@ -58,7 +59,7 @@ static bool is_link_local(const union ibv_gid *gid)
 	return IN6_IS_ADDR_LINKLOCAL((const struct in6_addr *)gid->raw);
 }
 
-/* Our GID of the kind that the peer's is of (any, without one). */
+/* Our GID of the same kind as the peer's; without a peer, any. */
 static int own_gid(const struct injection *in, struct ibv_context *ctx, const union ibv_gid *peer,
 		   struct ibv_gid_entry *entry)
 {
@@ -102,15 +103,15 @@ static void make_qp(const struct injection *in, struct flood *f)
 	init.send_cq = init.recv_cq = f->cq;
 	f->qp = f->mr ? ibv_create_qp(f->pd, &init) : NULL;
 	if (!f->qp)
-		give_up(in, "queue pair");
+		give_flood_up(in, "queue pair");
 	if (ibv_modify_qp(f->qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY))
-		give_up(in, "INIT");
+		give_flood_up(in, "INIT");
 	a.qp_state = IBV_QPS_RTR;
 	if (ibv_modify_qp(f->qp, &a, IBV_QP_STATE))
-		give_up(in, "RTR");
+		give_flood_up(in, "RTR");
 	a.qp_state = IBV_QPS_RTS;
 	if (ibv_modify_qp(f->qp, &a, IBV_QP_STATE | IBV_QP_SQ_PSN))
-		give_up(in, "RTS");
+		give_flood_up(in, "RTS");
 	f->qpn = in->o.peer_family ? NOBODY : f->qp->qp_num;
 }
 
@@ -123,26 +124,26 @@ static void open_flood(const struct injection *in, struct flood *f)
 
 	f->ctx = open_device(in->t.rdma);
 	if (!f->ctx || ibv_query_port(f->ctx, (uint8_t)in->t.port, &port))
-		give_up(in, "cannot be opened");
+		give_flood_up(in, "cannot be opened");
 	f->bytes = 128u << port.active_mtu;
 	f->buffer = calloc(1, f->bytes);
 	if (!f->buffer)
-		give_up(in, "memory");
+		give_flood_up(in, "memory");
 	if (own_gid(in, f->ctx, in->o.peer_family ? &peer : NULL, &gid))
-		give_up(in, "no RoCE v2 GID of the peer's kind");
+		give_flood_up(in, "no RoCE v2 GID of the peer's address family");
 	f->pd = ibv_alloc_pd(f->ctx); /* outlives a QP that fails, as the address handle does */
 	if (!f->pd)
-		give_up(in, "protection domain");
+		give_flood_up(in, "protection domain");
 	make_qp(in, f);
 	ah.grh.dgid = in->o.peer_family ? peer : gid.gid;
 	ah.grh.sgid_index = (uint8_t)gid.gid_index;
 	ah.grh.hop_limit = 64;
 	f->ah = ibv_create_ah(f->pd, &ah);
 	if (!f->ah)
-		give_up(in, "no way to the peer");
+		give_flood_up(in, "no route to the peer");
 }
 
-static bool post(struct flood *f)
+static bool post_flood(struct flood *f)
 {
 	struct ibv_sge sge = {(uintptr_t)f->buffer, f->bytes, f->mr->lkey};
 	struct ibv_send_wr *bad,
@@ -167,7 +168,7 @@ static void keep_to_limit(const struct flood *f, struct timespec *next)
 		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, next, NULL);
 }
 
-/* Goes on through links that are down; a QP that failed with them is made anew. */
+/* The traffic goes on after a link was down: a QP that failed meanwhile is made anew. */
 static _Noreturn void run_flood(void *arg)
 {
 	struct injection *in = arg;
@@ -181,7 +182,7 @@ static _Noreturn void run_flood(void *arg)
 	for (;;) {
 		int n, failed = 0;
 
-		for (n = 0; n < BURST && free_slots && post(&f); n++)
+		for (n = 0; n < BURST && free_slots && post_flood(&f); n++)
 			free_slots--;
 		n = ibv_poll_cq(f.cq, BURST, wc);
 		for (int i = 0; i < n; i++)
@@ -204,7 +205,7 @@ int congest_check(struct injection *in, struct problem *p)
 	char limit[48] = "as fast as they go";
 
 	if (!*in->t.rdma)
-		return problem(p, INJECT_REFUSED, "%s has no RDMA device", in->t.netdev);
+		return problem_set(p, INJECT_REFUSED, "%s has no RDMA device", in->t.netdev);
 	if (in->o.limit_bits)
 		snprintf(limit, sizeof(limit), "%g Mbit/s", (double)in->o.limit_bits / 1e6);
 	snprintf(in->detail, sizeof(in->detail), "RDMA datagrams to %s, %s",

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Faults of the device: its driver, its PCI link, one queue pair. */
-#include "faultinject/device.h"
-
 #include <cjson/cJSON.h>
 #include <dirent.h>
 #include <errno.h>
@@ -13,7 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "faultinject/kept.h"
+#include "faultinject/device.h"
+#include "faultinject/link_state.h"
 #include "faultinject/rtnl.h"
 #include "lib/stats/ask_process.h"
 #include "lib/stats/places.h"
@@ -42,8 +41,8 @@ static int pci_directory(const struct injection *in, char path[PATH_MAX], struct
 		for (; strrchr(path, '/') > path; *strrchr(path, '/') = 0)
 			if (on_pci(path))
 				return 0;
-	return problem(p, INJECT_REFUSED, "%s is no device on a PCI bus: %s is not possible",
-		       *t->rdma ? t->rdma : t->netdev, in->fault->name);
+	return problem_set(p, INJECT_REFUSED, "%s is no device on a PCI bus: %s is not possible",
+			   *t->rdma ? t->rdma : t->netdev, in->fault->name);
 }
 
 int write_text(const char *path, const char *text)
@@ -74,7 +73,7 @@ static int find_driver(const struct injection *in, struct driver *d, struct prob
 	snprintf(link, sizeof(link), "%s/driver", d->device);
 	if (realpath(link, d->path))
 		return 0;
-	return problem(p, INJECT_REFUSED, "%s has no driver", d->address);
+	return problem_set(p, INJECT_REFUSED, "%s has no driver", d->address);
 }
 
 /* The interface of another port, or of a virtual function's other end. */
@@ -112,7 +111,7 @@ static bool has_virtual_functions(const char *device)
 	return atoi(number) > 0;
 }
 
-/* What would go with the driver, and not come back with it. */
+/* Refuses a device that loses something with its driver that does not return with it. */
 int driver_check(struct injection *in, struct problem *p)
 {
 	char other[IFNAMSIZ];
@@ -122,11 +121,12 @@ int driver_check(struct injection *in, struct problem *p)
 	if (status)
 		return status;
 	if (has_other_netdev(in, d.device, other))
-		return problem(p, INJECT_REFUSED, "%s is %s too, which would be gone with it",
-			       d.address, other);
+		return problem_set(p, INJECT_REFUSED, "%s is %s too, which would be gone with it",
+				   d.address, other);
 	if (has_virtual_functions(d.device))
-		return problem(p, INJECT_REFUSED,
-			       "%s has virtual functions, which would be gone for good", d.address);
+		return problem_set(p, INJECT_REFUSED,
+				   "%s has virtual functions, which would be gone for good",
+				   d.address);
 	snprintf(in->detail, sizeof(in->detail), "%.32s without its driver", d.address);
 	return 0;
 }
@@ -153,7 +153,7 @@ int driver_begin(struct injection *in, struct problem *p)
 	cJSON_AddStringToObject(step, "driver", d.path);
 	cJSON_AddStringToObject(step, "address", d.address);
 	/* Undone last: the netdev's state, when it is there again. */
-	status = link_keep(in, KEEP_FOR_RETURN, NULL, p);
+	status = link_state_keep(in, KEEP_FOR_RETURN, NULL, p);
 	if (status)
 		cJSON_Delete(step);
 	else
@@ -161,7 +161,7 @@ int driver_begin(struct injection *in, struct problem *p)
 	if (status || dry_run(in, "write %s to %s/unbind", d.address, d.path))
 		return status;
 	err = tell_driver(d.path, "unbind", d.address);
-	return err ? problem(p, INJECT_FAILED, "%s/unbind: %s", d.path, strerror(-err)) : 0;
+	return err ? problem_set(p, INJECT_FAILED, "%s/unbind: %s", d.path, strerror(-err)) : 0;
 }
 
 int driver_undo(const cJSON *step, struct problem *p)
@@ -175,13 +175,13 @@ int driver_undo(const cJSON *step, struct problem *p)
 	snprintf(bound, sizeof(bound), "%s/%s", driver, address);
 	err = access(bound, F_OK) ? tell_driver(driver, "bind", address) : 0;
 	if (err)
-		return problem(p, INJECT_NOT_UNDONE, "%s/bind: %s", driver, strerror(-err));
+		return problem_set(p, INJECT_NOT_UNDONE, "%s/bind: %s", driver, strerror(-err));
 	for (int ms = 0; ms < COMES_BACK_MS && rtnl_link_by_name(netdev, &s); ms += STEP_MS)
 		journal_wait(STEP_MS);
-	/* Or what was on it would be taken for gone, and forgotten. */
+	/* Otherwise the faults on it would look as if their netdev were gone, and be forgotten. */
 	if (rtnl_link_by_name(netdev, &s))
-		return problem(p, INJECT_NOT_UNDONE, "%s did not come back with its driver",
-			       netdev);
+		return problem_set(p, INJECT_NOT_UNDONE, "%s did not come back with its driver",
+				   netdev);
 	return 0;
 }
 
@@ -233,7 +233,7 @@ static int express_capability(int fd)
 }
 
 /* The port above the device trains the link. */
-static int open_port(const char *device, char port[PATH_MAX], int *capability)
+static int open_rdma_port(const char *device, char port[PATH_MAX], int *capability)
 {
 	char path[PATH_MAX + 16];
 	int fd;
@@ -270,13 +270,13 @@ int pcie_check(struct injection *in, struct problem *p)
 
 	if (status)
 		return status;
-	fd = open_port(device, port, &capability);
+	fd = open_rdma_port(device, port, &capability);
 	if (fd >= 0)
 		close(fd);
 	if (!capability)
-		return problem(p, INJECT_REFUSED,
-			       "%s: there is no PCI Express port above it that could be told",
-			       device);
+		return problem_set(p, INJECT_REFUSED,
+				   "%s: there is no PCI Express port above it that could be told",
+				   device);
 	snprintf(in->detail, sizeof(in->detail), "PCI Express link at 2.5 GT/s");
 	return 0;
 }
@@ -291,8 +291,9 @@ static int slow_down(const struct injection *in, const char *port, int fd, int c
 	speed = set_speed(fd, capability, (old & ~SPEED_MASK) | SPEED_2_5_GT);
 	if (speed == SPEED_2_5_GT)
 		return 0;
-	return problem(p, INJECT_FAILED, "%s: %s", port,
-		       speed < 0 ? "its link cannot be trained" : "its link does not slow down");
+	return problem_set(p, INJECT_FAILED, "%s: %s", port,
+			   speed < 0 ? "its link cannot be trained"
+				     : "its link does not slow down");
 }
 
 int pcie_begin(struct injection *in, struct problem *p)
@@ -303,14 +304,14 @@ int pcie_begin(struct injection *in, struct problem *p)
 
 	if (status)
 		return status;
-	fd = open_port(device, port, &capability);
+	fd = open_rdma_port(device, port, &capability);
 	old = capability ? config_read(fd, capability + LINK_CONTROL_2, 2) : -1;
 	step = cJSON_CreateObject();
 	cJSON_AddStringToObject(step, "device", device);
 	cJSON_AddNumberToObject(step, "link_control_2", old);
 	if (old < 0) {
 		cJSON_Delete(step);
-		status = problem(p, INJECT_FAILED, "%s: cannot be read", port);
+		status = problem_set(p, INJECT_FAILED, "%s: cannot be read", port);
 	} else {
 		status = journal_step(in, "pcie", step, p);
 	}
@@ -324,7 +325,7 @@ int pcie_begin(struct injection *in, struct problem *p)
 int pcie_undo(const cJSON *step, struct problem *p)
 {
 	char port[PATH_MAX];
-	int capability, fd = open_port(json_text(step, "device"), port, &capability), speed;
+	int capability, fd = open_rdma_port(json_text(step, "device"), port, &capability), speed;
 
 	if (fd < 0 && errno == ENOENT)
 		return 0;
@@ -332,7 +333,7 @@ int pcie_undo(const cJSON *step, struct problem *p)
 			   : -EIO;
 	if (fd >= 0)
 		close(fd);
-	return speed < 0 ? problem(p, INJECT_NOT_UNDONE, "%s: its link cannot be trained", port)
+	return speed < 0 ? problem_set(p, INJECT_NOT_UNDONE, "%s: its link cannot be trained", port)
 			 : 0;
 }
 
@@ -344,7 +345,7 @@ struct order {
 	unsigned int asked;
 };
 
-static bool ask_one(void *arg, const struct stats_place *place)
+static bool order_process(void *arg, const struct stats_place *place)
 {
 	struct order *o = arg;
 	char path[300];
@@ -368,9 +369,9 @@ int qp_error_begin(struct injection *in, struct problem *p)
 
 	snprintf(o.line, sizeof(o.line), "qp-error %lld", (long long)in->o.qpn);
 	snprintf(in->detail, sizeof(in->detail), "QP %#llx in ERR", (long long)in->o.qpn);
-	done = stats_each(NULL, in->o.pid, ask_one, &o);
+	done = stats_each(NULL, in->o.pid, order_process, &o);
 	if (done)
 		return 0;
-	return problem(p, INJECT_NOT_FOUND, "%s",
-		       o.asked ? o.answer : "no protected process runs here");
+	return problem_set(p, INJECT_NOT_FOUND, "%s",
+			   o.asked ? o.answer : "no protected process runs here");
 }

@@ -19,12 +19,12 @@ int congest_check(struct injection *in, struct problem *p);
 int congest_begin(struct injection *in, struct problem *p);
 
 /*
- * A process that works until this one ends (also if that is killed); work(arg) does not return. It
- * is in the journal, and ended by undo.
+ * Starts a process that runs work(arg), which does not return, until this process ends (also if it
+ * is killed). The journal has it, and undo ends it.
  */
 int child_start(struct injection *in, void (*work)(void *arg), void *arg, struct problem *p);
 
-/* Into a file of sysfs or of a cgroup, in one piece. 0 or -errno. */
+/* Writes text into a file of sysfs or of a cgroup, in one piece. 0 or -errno. */
 int write_text(const char *path, const char *text);
 
 #endif

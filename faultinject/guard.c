@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* What undoes a fault whose process was ended by SIGKILL, or crashed. */
+/* The guard undoes a fault when its process is ended by SIGKILL or crashes. */
 #include <cjson/cJSON.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 
 #include "faultinject/inject.h"
 
-/* Is there anything in the journal of that process (it may have come to nothing)? */
+/* Did that process write a journal? It may have failed before. */
 static int undo_of(const char *id, struct problem *p)
 {
 	int lock = journal_lock(p);
@@ -25,14 +25,15 @@ static int undo_of(const char *id, struct problem *p)
 	return status;
 }
 
-static _Noreturn void guard(int fd, const char *id)
+static _Noreturn void guard_main(int fd, const char *id)
 {
 	struct problem p = {0};
 	sigset_t all;
 	char done;
 	ssize_t n;
 
-	/* It is not to go with a terminal, a session, or whoever ends a group of processes. */
+	/* A terminal's hang-up, the end of a session or a kill of the process group must not end
+	 * the guard. */
 	setsid();
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, NULL);
@@ -62,7 +63,7 @@ int guard_start(struct injection *in, pid_t *pid)
 	*pid = fork();
 	if (!*pid) {
 		close(ends[1]);
-		guard(ends[0], in->id);
+		guard_main(ends[0], in->id);
 	}
 	close(ends[0]);
 	if (*pid > 0)

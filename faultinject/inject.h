@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * The faults, and what all of them share: what was asked for, the journal that makes every change
- * undone, and the run from the first change to the last.
+ * The faults, and what all of them share: their options, the journal by which every change is
+ * undone, and the run of a fault from its beginning to its end.
  *
- * Errors: functions return 0 or a status from enum inject_status, and then have said why in the
- * struct problem. Nothing is printed but by --dry-run and by fault_run().
+ * Errors: functions return 0 or a status of enum inject_status, with the reason in the struct
+ * problem. Only --dry-run and fault_run() print anything.
  */
 #ifndef SHIFT_INJECT_H
 #define SHIFT_INJECT_H
@@ -34,7 +34,7 @@ struct problem {
 };
 
 /* Keeps the first message. Returns status. */
-int problem(struct problem *p, int status, const char *fmt, ...)
+int problem_set(struct problem *p, int status, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
 /* --- what was asked for ---------------------------------------------------------------------- */
@@ -88,17 +88,17 @@ struct inject_options {
 };
 
 /* values.c: 0, or -1 if it is none. */
-int parse_us(const char *s, int64_t *us);      /* 2s, 5ms, 100us */
-int parse_share(const char *s, double *share); /* 1%, 0.1% */
-int parse_bits(const char *s, uint64_t *bits); /* 1gbit, 200mbit */
-int parse_number(const char *s, uint64_t min, uint64_t max, uint64_t *n);
+int parse_us(const char *s, int64_t *us);				  /* 2s, 5ms, 100us */
+int parse_share(const char *s, double *share);				  /* 1%, 0.1% */
+int parse_bits(const char *s, uint64_t *bits);				  /* 1gbit, 200mbit */
+int parse_uint64(const char *s, uint64_t min, uint64_t max, uint64_t *n); /* 7, 0x1f */
 
-/* What --nic names. */
+/* The NIC that --nic names. */
 struct target {
 	char netdev[IFNAMSIZ], rdma[64]; /* rdma is empty for a netdev without one */
 	unsigned int ifindex, port;
 	bool is_ethernet;
-	bool bypasses; /* its RoCE traffic never meets the kernel's queues and filters */
+	bool bypasses; /* its RoCE traffic bypasses the kernel's queues and filters */
 };
 
 /* --- faults ---------------------------------------------------------------------------------- */
@@ -123,13 +123,15 @@ struct fault {
 	bool wire;		  /* works on packets that the kernel sees only */
 	bool once;		  /* over at once, with nothing to undo */
 	enum direction direction; /* if --direction is not given */
-	/* Asks whether it is possible, and changes nothing. May be NULL. */
+	/* Checks whether the fault is possible, and changes nothing. May be NULL. */
 	int (*check)(struct injection *in, struct problem *p);
 	/* Every change is preceded by journal_step(). */
 	int (*begin)(struct injection *in, struct problem *p);
-	/* The second half, --time after begin; the lock is not held in between. May be NULL. */
+	/* The second half of the fault, --time after begin. The lock is not held in between. May be
+	 * NULL. */
 	int (*finish)(struct injection *in, struct problem *p);
-	/* For those with a period; on: the share of it that --duty says begins. */
+	/* For faults with a period: on is true at the beginning of --duty's share of it, false at
+	 * its end. */
 	int (*wave)(struct injection *in, bool on, struct problem *p);
 };
 
@@ -149,8 +151,8 @@ struct injection {
 };
 
 /*
- * What has been parsed is brought about, kept up and undone; prints what happens. Blocks. Returns a
- * status for exit(), everything undone unless that is INJECT_NOT_UNDONE.
+ * Begins a fault, keeps it up and undoes it; prints what happens. Blocks. Returns a status for
+ * exit(); everything is undone unless that is INJECT_NOT_UNDONE.
  */
 int fault_run(const struct fault *fault, const struct inject_options *o, struct problem *p);
 
@@ -168,17 +170,18 @@ const char *sys_root(void);
 
 int target_find(const struct inject_options *o, struct target *t, struct problem *p);
 
-/* The target and all that stand on it, the lower ones first; masters: also a bond or bridge that it
- * is a part of, and what stands on that. */
+/* The target and all links on top of it, the lower ones first. masters: also a bond or bridge that
+ * the target is a part of, and the links on top of that. */
 struct link_set;
 int target_links(const struct target *t, bool masters, struct link_set *links, struct problem *p);
 bool target_has_upper(const struct target *t);
 
-/* Is one the other, or (in any depth) on it? Or is there one that is on both? */
+/* stacked: one is the other, or is on top of it, at any depth. share: a third netdev is on top of
+ * both. */
 bool netdevs_are_stacked(const char *one, const char *other);
 bool netdevs_share_upper(const char *one, const char *other);
 
-/* Refuses what this host, or the user's session, is reached by. */
+/* Refuses the NIC by which this host, or the user's session, is reached. */
 int target_is_safe(const struct target *t, struct problem *p);
 
 /* --- journal.c ------------------------------------------------------------------------------- */
@@ -190,10 +193,10 @@ int target_is_safe(const struct target *t, struct problem *p);
  * harm.
  */
 
-/* Where journals are, created if need be; returns NULL with p set if that is impossible. */
+/* The directory of journals, which is created if needed. NULL with p set if that is impossible. */
 const char *journal_dir(struct problem *p);
 
-/* May this user see what is active? */
+/* May this user read the journals? */
 int journal_may_read(struct problem *p);
 
 /* Held while journals and NICs are changed, by one process at a time. -1 on error. */
@@ -204,43 +207,48 @@ void journal_wait(int ms);
 
 int journal_begin(struct injection *in, struct problem *p);
 
-/* Takes step; kind is one of undo.c's. To be called before the change. */
+/* Must be called before the change. Takes ownership of step. kind: one of those in undo.c. */
 int journal_step(struct injection *in, const char *kind, struct cJSON *step, struct problem *p);
 
-/* The whole is written again; for those who changed in->journal. */
+/* Writes the whole journal again, after a change of in->journal. */
 int journal_write(struct injection *in, struct problem *p);
 
 /*
- * In the order of their beginning; each to be deleted. At most max. broken (may be NULL) says the
- * first that cannot be read; its status is INJECT_NOT_UNDONE then.
+ * Reads at most max journals, in the order in which their faults began; each is to be deleted.
+ * broken (may be NULL): the first journal that cannot be read; its status is INJECT_NOT_UNDONE
+ * then.
  */
 unsigned int journal_list(struct cJSON **list, unsigned int max, struct problem *broken);
 
-/* That of this ID, to be deleted. NULL: there is none, or broken says why it cannot be read. */
+/* The journal of this ID, to be deleted. NULL: there is none, or broken says why it cannot be
+ * read. */
 struct cJSON *journal_find(const char *id, struct problem *broken);
 
 void journal_remove(const struct cJSON *j);
 
-/* Gives one up that cannot be undone or read: the file of this ID, which journal_find has looked
- * for, is no journal from now on, but ID.dropped; its path. 0 or a status. */
+/* Gives up a journal that cannot be undone or read: renames the file of this ID, for which
+ * journal_find() has looked, to ID.dropped, and returns its path. 0 or a status. */
 int journal_drop(const char *id, char *path, size_t bytes, struct problem *p);
 
+/* --- json.c ---------------------------------------------------------------------------------- */
+
+/* A member of an object; "" or none if it is not there, or of another type. */
 const char *json_text(const struct cJSON *o, const char *key);
 double json_number(const struct cJSON *o, const char *key, double none);
 
-/* --- identity.c, netns.c --------------------------------------------------------------------- */
+/* --- journal_owner.c, netns.c ---------------------------------------------------------------- */
 
 /* When a process began, in ticks since boot; 0: there is none. */
 uint64_t process_began(pid_t pid);
 
-/* This process, boot and network namespace are those that make it. */
+/* Adds this process, boot and network namespace to a journal. */
 void journal_sign(struct cJSON *j);
 void netns_sign(struct cJSON *j);
 
 /* Of the same injection? */
 bool journal_is_same(const struct cJSON *a, const struct cJSON *b);
 
-/* Is the process that made it there to undo it? Its guard? */
+/* Does the process that made it live, to undo it? Does its guard? */
 bool journal_owner_lives(const struct cJSON *j);
 bool journal_guard_lives(const struct cJSON *j);
 
@@ -248,29 +256,30 @@ bool journal_guard_lives(const struct cJSON *j);
 bool journal_is_of_another_boot(const struct cJSON *j);
 bool journal_is_of_another_netns(const struct cJSON *j);
 
-/* By which path that namespace can be entered; false: it is gone, or nobody can. */
+/* A path by which that namespace can be entered. False: it is gone, or cannot be entered. */
 bool journal_netns_find(const struct cJSON *j, char *path, size_t bytes);
 
 /* --- undo.c ---------------------------------------------------------------------------------- */
 
-/* All steps, backwards, and then the journal itself. The lock must be held. */
+/* Undoes all steps, the last one first, and removes the journal. The lock must be held. */
 int undo_journal(const struct cJSON *j, struct problem *p);
 
-/* The same, but of a network namespace that is gone nothing is left to be undone. */
+/* The same for a network namespace that is gone, in which nothing is left to be undone. */
 int undo_of_gone_netns(const struct cJSON *j, struct problem *p);
 
-/* What nobody is there any more to undo. The lock must be held. Says so on stderr. */
+/* Undoes faults whose process and guard are both gone. The lock must be held. Reports them on
+ * stderr. */
 int undo_abandoned(struct problem *p);
 
 /* --- guard.c --------------------------------------------------------------------------------- */
 
 /*
- * A process that undoes should this one end without having done so. Returns the descriptor whose
- * closing tells it, or -1.
+ * Starts a process that undoes the fault if this process ends without having done so. Returns the
+ * descriptor by whose end the guard notices, or -1.
  */
 int guard_start(struct injection *in, pid_t *guard);
 
-/* All is undone: it ends. */
+/* Ends the guard, when everything is undone. */
 void guard_release(int fd, pid_t guard);
 
 /* --- changes, in the files of the same names ------------------------------------------------- */
@@ -285,13 +294,13 @@ int addr_move_check(struct injection *in, struct problem *p);
 int addr_move_begin(struct injection *in, struct problem *p);
 int addr_move_finish(struct injection *in, struct problem *p);
 
-/* kept.c */
+/* link_state.c */
 int link_restore(const struct cJSON *step, struct problem *p);
 
 /* packet.c */
 int packet_check(struct injection *in, struct problem *p);
 int packet_begin(struct injection *in, struct problem *p);
-/* Packets that matched, and those that it hit; of another process's by the id in the journal. */
+/* Packets that matched, and packets that were hit. Of another process: by the id in its journal. */
 bool packet_counters(int state_fd, uint64_t *matched, uint64_t *hit);
 int packet_state_by_id(uint32_t id);
 

@@ -16,69 +16,58 @@
 
 enum { PATH_BYTES = 256 };
 
-const char *json_text(const cJSON *o, const char *key)
-{
-	const char *s = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, key));
-
-	return s ? s : "";
-}
-
-double json_number(const cJSON *o, const char *key, double none)
-{
-	const cJSON *n = cJSON_GetObjectItemCaseSensitive(o, key);
-
-	return cJSON_IsNumber(n) ? n->valuedouble : none;
-}
-
 static int held = -1; /* this process's lock */
 
-static const char *dir(void)
+static const char *directory_name(void)
 {
 	const char *s = getenv("SHIFT_INJECT_DIR");
 
 	return s && *s ? s : "/run/shift-inject";
 }
 
-/* The guard, which is elsewhere, has to find the same one. */
-static int check_name(struct problem *p)
+/* Absolute, as the guard, whose working directory is another, must find the same one. */
+static int check_journal_name(struct problem *p)
 {
-	if (*dir() != '/')
-		return problem(p, INJECT_BAD_USAGE, "SHIFT_INJECT_DIR=%.150s: not an absolute path",
-			       dir());
-	if (strlen(dir()) > 150)
-		return problem(p, INJECT_BAD_USAGE, "SHIFT_INJECT_DIR is too long");
+	if (*directory_name() != '/')
+		return problem_set(p, INJECT_BAD_USAGE,
+				   "SHIFT_INJECT_DIR=%.150s: not an absolute path",
+				   directory_name());
+	if (strlen(directory_name()) > 150)
+		return problem_set(p, INJECT_BAD_USAGE, "SHIFT_INJECT_DIR is too long");
 	return 0;
 }
 
-/* What stands in there is done as root: nobody else may have written it. */
-static bool is_ours(struct problem *p)
+/* Journals are carried out as root: no other user may be able to write one. */
+static bool journal_is_ours(struct problem *p)
 {
 	struct stat st;
 
-	if (!stat(dir(), &st) && S_ISDIR(st.st_mode) && st.st_uid == geteuid() &&
+	if (!stat(directory_name(), &st) && S_ISDIR(st.st_mode) && st.st_uid == geteuid() &&
 	    !(st.st_mode & (S_IWGRP | S_IWOTH)))
 		return true;
-	problem(p, INJECT_NO_PERMISSION, "%s: not a directory of this user alone", dir());
+	problem_set(p, INJECT_NO_PERMISSION, "%s: not a directory of this user alone",
+		    directory_name());
 	return false;
 }
 
 int journal_may_read(struct problem *p)
 {
-	if (check_name(p))
+	if (check_journal_name(p))
 		return p->status;
-	if (!access(dir(), R_OK | X_OK) || errno == ENOENT)
+	if (!access(directory_name(), R_OK | X_OK) || errno == ENOENT)
 		return 0;
-	return problem(p, INJECT_NO_PERMISSION, "%s: %s; run it as root", dir(), strerror(errno));
+	return problem_set(p, INJECT_NO_PERMISSION, "%s: %s; run it as root", directory_name(),
+			   strerror(errno));
 }
 
 const char *journal_dir(struct problem *p)
 {
-	if (check_name(p))
+	if (check_journal_name(p))
 		return NULL;
-	if (!mkdir(dir(), 0700) || errno == EEXIST)
-		return is_ours(p) ? dir() : NULL;
-	problem(p, errno == EACCES || errno == EPERM ? INJECT_NO_PERMISSION : INJECT_FAILED,
-		"%s: %s: journals have to be there", dir(), strerror(errno));
+	if (!mkdir(directory_name(), 0700) || errno == EEXIST)
+		return journal_is_ours(p) ? directory_name() : NULL;
+	problem_set(p, errno == EACCES || errno == EPERM ? INJECT_NO_PERMISSION : INJECT_FAILED,
+		    "%s: %s: journals have to be there", directory_name(), strerror(errno));
 	return NULL;
 }
 
@@ -89,12 +78,12 @@ int journal_lock(struct problem *p)
 
 	if (!journal_dir(p))
 		return -1;
-	snprintf(path, sizeof(path), "%s/lock", dir());
+	snprintf(path, sizeof(path), "%s/lock", directory_name());
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	if (fd >= 0 && !flock(fd, LOCK_EX))
 		return held = fd;
-	problem(p, errno == EACCES ? INJECT_NO_PERMISSION : INJECT_FAILED, "%s: %s", path,
-		strerror(errno));
+	problem_set(p, errno == EACCES ? INJECT_NO_PERMISSION : INJECT_FAILED, "%s: %s", path,
+		    strerror(errno));
 	if (fd >= 0)
 		close(fd);
 	return -1;
@@ -149,7 +138,7 @@ int journal_write(struct injection *in, struct problem *p)
 	char path[PATH_BYTES], next[PATH_BYTES + 8], *text = cJSON_Print(in->journal);
 	int fd, err;
 
-	snprintf(path, sizeof(path), "%s/%s.json", dir(), in->id);
+	snprintf(path, sizeof(path), "%s/%s.json", directory_name(), in->id);
 	snprintf(next, sizeof(next), "%s.new", path);
 	fd = open(next, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	err = fd < 0 ? -errno : !text ? -ENOMEM : write_all(fd, text);
@@ -161,7 +150,7 @@ int journal_write(struct injection *in, struct problem *p)
 	if (!err)
 		return 0;
 	unlink(next);
-	return problem(p, INJECT_FAILED, "%s: %s", path, strerror(-err));
+	return problem_set(p, INJECT_FAILED, "%s: %s", path, strerror(-err));
 }
 
 int journal_begin(struct injection *in, struct problem *p)
@@ -199,7 +188,7 @@ void journal_remove(const cJSON *j)
 {
 	char path[PATH_BYTES];
 
-	snprintf(path, sizeof(path), "%s/%s.json", dir(), json_text(j, "id"));
+	snprintf(path, sizeof(path), "%s/%s.json", directory_name(), json_text(j, "id"));
 	unlink(path);
 }
 
@@ -207,11 +196,11 @@ int journal_drop(const char *id, char *path, size_t bytes, struct problem *p)
 {
 	char from[PATH_BYTES + 256];
 
-	snprintf(from, sizeof(from), "%s/%.250s.json", dir(), id);
-	snprintf(path, bytes, "%s/%.250s.dropped", dir(), id);
+	snprintf(from, sizeof(from), "%s/%.250s.json", directory_name(), id);
+	snprintf(path, bytes, "%s/%.250s.dropped", directory_name(), id);
 	if (!rename(from, path) || errno == ENOENT)
 		return 0;
-	return problem(p, INJECT_FAILED, "%s: %s", from, strerror(errno));
+	return problem_set(p, INJECT_FAILED, "%s: %s", from, strerror(errno));
 }
 
 /* --- reading --------------------------------------------------------------------------------- */
@@ -247,8 +236,7 @@ static char *read_text(const char *path)
 	return err ? NULL : text;
 }
 
-/* What is in there is ours, but the disk's owner may have had a hand in it: the id is a name only.
- */
+/* The journal is ours, but somebody may have edited it: the ID must be a plain name, not a path. */
 static bool is_journal(const cJSON *j, const char *id)
 {
 	return !strcmp(json_text(j, "id"), id) && cJSON_IsArray(cJSON_GetObjectItem(j, "steps"));
@@ -261,7 +249,7 @@ cJSON *journal_find(const char *id, struct problem *p)
 
 	if (strchr(id, '/') || strlen(id) >= 250)
 		return NULL;
-	snprintf(path, sizeof(path), "%s/%s.json", dir(), id);
+	snprintf(path, sizeof(path), "%s/%s.json", directory_name(), id);
 	text = read_text(path);
 	if (!text && errno == ENOENT)
 		return NULL;
@@ -271,15 +259,15 @@ cJSON *journal_find(const char *id, struct problem *p)
 		return j;
 	}
 	if (p)
-		problem(p, INJECT_NOT_UNDONE,
-			"%s: %s: what it undoes is not known; see to it, and remove it", path,
-			text ? "not a journal" : strerror(errno));
+		problem_set(p, INJECT_NOT_UNDONE,
+			    "%s: %s: what it undoes is not known; see to it, and remove it", path,
+			    text ? "not a journal" : strerror(errno));
 	free(text);
 	cJSON_Delete(j);
 	return NULL;
 }
 
-/* The id that a file's name says: 0, or -1 if it is no journal's. */
+/* Takes the ID from a file's name. 0, or -1 if the file is not a journal. */
 static int id_of(const char *name, char id[256])
 {
 	size_t n = strlen(name), suffix = strlen(".json");
@@ -302,7 +290,7 @@ unsigned int journal_list(cJSON **list, unsigned int max, struct problem *broken
 {
 	struct dirent *e;
 	unsigned int n = 0;
-	DIR *d = opendir(dir());
+	DIR *d = opendir(directory_name());
 	char id[256];
 
 	if (!d)

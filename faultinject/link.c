@@ -10,39 +10,39 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "faultinject/kept.h"
+#include "faultinject/link_state.h"
 #include "faultinject/rtnl.h"
 
-/* Below that the kernel takes the protocol off a link, with all its settings. */
+/* With a smaller MTU the kernel removes the protocol from the link, with all its settings. */
 enum { IPV4_MTU_MIN = 68, IPV6_MTU_MIN = 1280 };
 
-static int failed(const struct injection *in, int err, struct problem *p)
+static int link_failed(const struct injection *in, int err, struct problem *p)
 {
 	if (!err)
 		return 0;
-	return problem(p, err == -EPERM ? INJECT_NO_PERMISSION : INJECT_FAILED, "%s: %s",
-		       in->t.netdev, rtnl_said(err));
+	return problem_set(p, err == -EPERM ? INJECT_NO_PERMISSION : INJECT_FAILED, "%s: %s",
+			   in->t.netdev, rtnl_said(err));
 }
 
-static int set_up(struct injection *in, bool up, struct problem *p)
+static int set_link_up(struct injection *in, bool up, struct problem *p)
 {
 	if (dry_run(in, "set link %s %s", in->t.netdev, up ? "up" : "down"))
 		return 0;
-	return failed(in, rtnl_link_set_up(in->t.ifindex, up), p);
+	return link_failed(in, rtnl_link_set_up(in->t.ifindex, up), p);
 }
 
 int down_begin(struct injection *in, struct problem *p)
 {
-	int status = link_keep(in, KEEP_ALL, NULL, p);
+	int status = link_state_keep(in, KEEP_ALL, NULL, p);
 
-	return status ? status : set_up(in, false, p);
+	return status ? status : set_link_up(in, false, p);
 }
 
 int up_begin(struct injection *in, struct problem *p)
 {
-	int status = link_keep(in, KEEP_ALL, NULL, p);
+	int status = link_state_keep(in, KEEP_ALL, NULL, p);
 
-	return status ? status : set_up(in, true, p);
+	return status ? status : set_link_up(in, true, p);
 }
 
 int flap_wave(struct injection *in, bool on, struct problem *p)
@@ -50,14 +50,14 @@ int flap_wave(struct injection *in, bool on, struct problem *p)
 	struct problem unsaid = {0};
 	int status = 0;
 
-	if (!link_kept(in))
-		status = link_keep(in, KEEP_ALL, NULL, p);
+	if (!link_state_kept(in))
+		status = link_state_keep(in, KEEP_ALL, NULL, p);
 	if (!status)
-		status = set_up(in, !on, p);
-	/* As after a cable that was out for a moment: everything is there again. What is not now,
-	 * undo tries again, and says so. */
+		status = set_link_up(in, !on, p);
+	/* As after a cable that was out for a moment, everything is restored. Undo tries again, and
+	 * reports, what cannot be restored now. */
 	if (!status && !on && !in->o.dry_run)
-		link_bring_back(link_kept(in), &unsaid);
+		link_addrs_restore(link_state_kept(in), &unsaid);
 	return status;
 }
 
@@ -82,13 +82,13 @@ static int check_protocols(const struct injection *in, struct problem *p)
 		if (rtnl_link_get(links.ifindex[i], &s) || s.mtu <= in->o.size)
 			continue;
 		if (in->o.size < IPV4_MTU_MIN)
-			status = problem(p, INJECT_REFUSED,
-					 "mtu %u: below %u IPv4 is taken off %s for good",
-					 in->o.size, IPV4_MTU_MIN, s.name);
+			status = problem_set(p, INJECT_REFUSED,
+					     "mtu %u: below %u IPv4 is taken off %s for good",
+					     in->o.size, IPV4_MTU_MIN, s.name);
 		else if (in->o.size < IPV6_MTU_MIN && has_ipv6(s.name))
-			status = problem(p, INJECT_REFUSED,
-					 "mtu %u: below %u IPv6 is taken off %s for good",
-					 in->o.size, IPV6_MTU_MIN, s.name);
+			status = problem_set(p, INJECT_REFUSED,
+					     "mtu %u: below %u IPv6 is taken off %s for good",
+					     in->o.size, IPV6_MTU_MIN, s.name);
 	}
 	return status;
 }
@@ -99,21 +99,21 @@ int mtu_check(struct injection *in, struct problem *p)
 	int err = rtnl_link_get(in->t.ifindex, &s);
 
 	if (err)
-		return failed(in, err, p);
+		return link_failed(in, err, p);
 	if (in->o.size < s.mtu_min || (s.mtu_max && in->o.size > s.mtu_max))
-		return problem(p, INJECT_BAD_USAGE, "mtu %u: %s takes %u to %u", in->o.size,
-			       in->t.netdev, s.mtu_min, s.mtu_max);
+		return problem_set(p, INJECT_BAD_USAGE, "mtu %u: %s takes %u to %u", in->o.size,
+				   in->t.netdev, s.mtu_min, s.mtu_max);
 	snprintf(in->detail, sizeof(in->detail), "MTU %u instead of %u", in->o.size, s.mtu);
 	return check_protocols(in, p);
 }
 
 int mtu_begin(struct injection *in, struct problem *p)
 {
-	int status = link_keep(in, KEEP_MTU, NULL, p);
+	int status = link_state_keep(in, KEEP_MTU, NULL, p);
 
 	if (status || dry_run(in, "set link %s mtu %u", in->t.netdev, in->o.size))
 		return status;
-	return failed(in, rtnl_link_set_mtu(in->t.ifindex, in->o.size), p);
+	return link_failed(in, rtnl_link_set_mtu(in->t.ifindex, in->o.size), p);
 }
 
 /* --- addresses ------------------------------------------------------------------------------- */
@@ -124,14 +124,14 @@ static cJSON *own_addresses(const struct injection *in, struct problem *p)
 	struct link_set one = {.count = 1, .ifindex = {in->t.ifindex}};
 	bool has_nexthops;
 	int err;
-	cJSON *list = kept_belongings(&one, &has_nexthops, &err), *item, *next;
+	cJSON *list = link_addrs_read(&one, &has_nexthops, &err), *item, *next;
 
 	if (!list) {
-		failed(in, err, p);
+		link_failed(in, err, p);
 		return NULL;
 	}
 	for (item = list->child; item; item = next) {
-		struct nlmsghdr *h = kept_message(item);
+		struct nlmsghdr *h = message_of(item);
 		const struct ifaddrmsg *a = h ? nlmsg_data(h) : NULL;
 
 		next = item->next;
@@ -152,15 +152,16 @@ int addr_move_check(struct injection *in, struct problem *p)
 	if (!list)
 		return p->status;
 	if (!n)
-		return problem(p, INJECT_REFUSED, "%s has no address that could move",
-			       in->t.netdev);
+		return problem_set(p, INJECT_REFUSED, "%s has no address that could move",
+				   in->t.netdev);
 	snprintf(in->detail, sizeof(in->detail),
 		 "%d address%s away for %lld ms, back at another GID index", n, n == 1 ? "" : "es",
 		 (long long)(in->o.time_us / 1000));
 	return 0;
 }
 
-/* An address that takes the place of another among the GIDs: of a network for documentation. */
+/* A substitute takes the place of an address in the GID table. It is from a network for
+ * documentation. */
 static struct nlmsghdr *stand_in(const struct nlmsghdr *h, int number)
 {
 	const struct ifaddrmsg *like = nlmsg_data(h);
@@ -188,11 +189,11 @@ static struct nlmsghdr *stand_in(const struct nlmsghdr *h, int number)
 	return copy;
 }
 
-/* Those of the list from one up to, without, another. */
-static void replay(const cJSON *list, int from, int to, int (*fn)(struct nlmsghdr *h))
+/* Applies fn to the messages from..to - 1 of the list. */
+static void replay_messages(const cJSON *list, int from, int to, int (*fn)(struct nlmsghdr *h))
 {
 	for (int i = from; i < to; i++) {
-		struct nlmsghdr *h = kept_message(cJSON_GetArrayItem(list, i));
+		struct nlmsghdr *h = message_of(cJSON_GetArrayItem(list, i));
 
 		if (h)
 			fn(h);
@@ -204,19 +205,20 @@ static void replay(const cJSON *list, int from, int to, int (*fn)(struct nlmsghd
 static void add_stand_ins(cJSON *list, int n)
 {
 	for (int i = 0; i < n; i++) {
-		struct nlmsghdr *h = kept_message(cJSON_GetArrayItem(list, i)),
+		struct nlmsghdr *h = message_of(cJSON_GetArrayItem(list, i)),
 				*other = h ? stand_in(h, i) : NULL;
 
 		if (other)
-			kept_add(list, other);
+			message_add(list, other);
 		free(h);
 		free(other);
 	}
 }
 
 /*
- * Addresses go, others take their places, they come back behind those, which go. What undo removes
- * is both: the addresses then come back to the first free places, which are their old ones.
+ * The addresses are deleted, substitutes take their places in the GID table, the addresses are
+ * added again behind them, and the substitutes are deleted. Undo removes both kinds first: the
+ * addresses then get the first free places, which are their old ones.
  */
 int addr_move_begin(struct injection *in, struct problem *p)
 {
@@ -226,13 +228,13 @@ int addr_move_begin(struct injection *in, struct problem *p)
 	if (!both)
 		return p->status;
 	add_stand_ins(both, n);
-	status = link_keep(in, KEEP_ALL, both, p);
+	status = link_state_keep(in, KEEP_ALL, both, p);
 	if (!status &&
 	    !dry_run(in,
 		     "remove %d addresses of %s, add %d others, add them again, remove the others",
 		     n, in->t.netdev, n)) {
-		replay(both, 0, n, rtnl_replay_delete);
-		replay(both, n, 2 * n, rtnl_replay);
+		replay_messages(both, 0, n, rtnl_restore_delete);
+		replay_messages(both, n, 2 * n, rtnl_restore);
 	}
 	cJSON_Delete(both);
 	return status;
@@ -240,12 +242,14 @@ int addr_move_begin(struct injection *in, struct problem *p)
 
 int addr_move_finish(struct injection *in, struct problem *p)
 {
-	const cJSON *step = link_kept(in), *both = cJSON_GetObjectItem(step, "remove");
+	const cJSON *step = link_state_kept(in), *both = cJSON_GetObjectItem(step, "remove");
 	struct problem missing = {0};
 	int n = cJSON_GetArraySize(both) / 2;
 
-	replay(both, 0, n, rtnl_replay);
-	replay(both, n, 2 * n, rtnl_replay_delete);
+	replay_messages(both, 0, n, rtnl_restore);
+	replay_messages(both, n, 2 * n, rtnl_restore_delete);
 	/* The routes that went with them. */
-	return link_bring_back(step, &missing) ? problem(p, INJECT_FAILED, "%s", missing.text) : 0;
+	return link_addrs_restore(step, &missing)
+		       ? problem_set(p, INJECT_FAILED, "%s", missing.text)
+		       : 0;
 }

@@ -2,12 +2,12 @@
 # The faults under shift-inject.
 noinst_LTLIBRARIES += faultinject/libfaultinject.la
 faultinject_libfaultinject_la_SOURCES = \
-	faultinject/inject.h faultinject/values.c faultinject/faults.c faultinject/run.c faultinject/nic.c \
-	faultinject/journal.c faultinject/identity.c faultinject/netns.c faultinject/undo.c \
+	faultinject/inject.h faultinject/problem.c faultinject/json.c faultinject/values.c faultinject/faults.c faultinject/run.c faultinject/nic.c \
+	faultinject/journal.c faultinject/journal_owner.c faultinject/netns.c faultinject/undo.c \
 	faultinject/guard.c \
-	faultinject/rtnl.h faultinject/rtnl.c faultinject/belongings.c faultinject/replay.c \
-	faultinject/kept.h faultinject/kept.c faultinject/tc.c \
-	faultinject/bpf.h faultinject/bpf.c faultinject/program.h faultinject/program.c \
+	faultinject/rtnl.h faultinject/rtnl.c faultinject/link_addrs.c faultinject/rtnl_restore.c \
+	faultinject/link_state.h faultinject/link_state.c faultinject/tc.c \
+	faultinject/bpf.h faultinject/bpf.c faultinject/packet_bpf.h faultinject/packet_bpf.c \
 	faultinject/link.c faultinject/packet.c faultinject/queue.c faultinject/process.c \
 	faultinject/device.h faultinject/device.c faultinject/congest.c \
 	faultinject/scenario.h faultinject/scenario.c

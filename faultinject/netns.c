@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * In which network namespace a journal was made. Its inode's number is used again for another one
- * when it is gone; the cookie, which Linux has since 5.14, never is.
+ * The network namespace in which a journal was made. The number of its inode is reused when the
+ * namespace is gone; the cookie, which Linux has since 5.14, never is.
  */
 #include <cjson/cJSON.h>
 #include <fcntl.h>
@@ -67,9 +67,9 @@ bool journal_is_of_another_netns(const cJSON *j)
 
 /* --- where it is now ------------------------------------------------------------------------- */
 
-/* Is it what that path leads to? Its inode has been compared. Into what may not be entered is taken
- * for it. */
-static bool enters(const char *path, const cJSON *j)
+/* Does that path lead to the namespace? The inodes have been compared before. One that may not be
+ * entered counts as the same. */
+static bool path_enters(const char *path, const cJSON *j)
 {
 	int own = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -102,7 +102,7 @@ static bool find_link(const cJSON *j, const char *pattern, const char *name, cha
 		if (readlink(g.gl_pathv[i], text, sizeof(text) - 1) <= 0 || strcmp(text, name))
 			continue;
 		snprintf(path, bytes, "%s", g.gl_pathv[i]);
-		found = enters(path, j);
+		found = path_enters(path, j);
 	}
 	globfree(&g);
 	return found;
@@ -121,7 +121,7 @@ static bool find_in_mounts(const cJSON *j, const char *table, const char *name, 
 			continue;
 		snprintf(path, bytes, "%.*s/root%s", (int)(strrchr(table, '/') - table), table,
 			 point);
-		found = enters(path, j);
+		found = path_enters(path, j);
 	}
 	if (f)
 		fclose(f);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* What --nic names, and whether anybody can afford to lose it. */
+/* Finds the NIC that --nic names, and whether this host, or the user, depends on it. */
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
@@ -89,7 +89,7 @@ static bool netdev_of(const char *rdma, unsigned int port, char netdev[IFNAMSIZ]
 	       netdev_of_device(rdma, port, netdev);
 }
 
-static bool exists(const char *rdma, const char *what)
+static bool device_has(const char *rdma, const char *what)
 {
 	char path[PATH_BYTES];
 
@@ -136,10 +136,10 @@ static int find_netdev(struct target *t, const char *name, struct problem *p)
 	int err = rtnl_link_by_name(name, &s);
 
 	if (err == -ENODEV || err == -EINVAL || err == -ERANGE)
-		return problem(p, INJECT_NOT_FOUND,
-			       "%s: neither an RDMA device nor a network interface", name);
+		return problem_set(p, INJECT_NOT_FOUND,
+				   "%s: neither an RDMA device nor a network interface", name);
 	if (err)
-		return problem(p, INJECT_FAILED, "%s: %s", name, rtnl_said(err));
+		return problem_set(p, INJECT_FAILED, "%s: %s", name, rtnl_said(err));
 	memcpy(t->netdev, s.name, sizeof(t->netdev));
 	t->ifindex = s.ifindex;
 	t->is_ethernet = s.arp_type == ARPHRD_ETHER;
@@ -156,8 +156,8 @@ static int split_port(const struct inject_options *o, char name[64], unsigned in
 
 	*port = 1;
 	if (!n || n >= 64 || memchr(o->nic, '/', n) || o->nic[0] == '.')
-		return problem(p, INJECT_NOT_FOUND,
-			       "%s: neither an RDMA device nor a network interface", o->nic);
+		return problem_set(p, INJECT_NOT_FOUND,
+				   "%s: neither an RDMA device nor a network interface", o->nic);
 	memcpy(name, o->nic, n);
 	name[n] = 0;
 	if (!colon)
@@ -165,7 +165,7 @@ static int split_port(const struct inject_options *o, char name[64], unsigned in
 	*port = (unsigned int)strtoul(colon + 1, &end, 10);
 	if (*port && *port <= PORTS_MAX && !*end)
 		return 0;
-	return problem(p, INJECT_BAD_USAGE, "--nic %s: %s is no port", o->nic, colon + 1);
+	return problem_set(p, INJECT_BAD_USAGE, "--nic %s: %s is no port", o->nic, colon + 1);
 }
 
 int target_find(const struct inject_options *o, struct target *t, struct problem *p)
@@ -177,11 +177,12 @@ int target_find(const struct inject_options *o, struct target *t, struct problem
 	memset(t, 0, sizeof(*t));
 	if (status)
 		return status;
-	if (exists(name, "node_type") || exists(name, "ports") || exists(name, "parent")) {
+	if (device_has(name, "node_type") || device_has(name, "ports") ||
+	    device_has(name, "parent")) {
 		strcpy(t->rdma, name);
 		t->port = port;
 		if (!netdev_of(name, port, netdev))
-			return problem(
+			return problem_set(
 				p, INJECT_NOT_FOUND,
 				"%s: port %u has no network interface: not RoCE, or no such port",
 				name, port);
@@ -191,15 +192,15 @@ int target_find(const struct inject_options *o, struct target *t, struct problem
 		if (!status)
 			each_rdma(is_on_netdev, t);
 	}
-	t->bypasses = *t->rdma && exists(t->rdma, "device");
+	t->bypasses = *t->rdma && device_has(t->rdma, "device");
 	return status;
 }
 
 /* --- those that stand on it ------------------------------------------------------------------ */
 
 /* Does fn hold for the netdev or one that stands on it: a bond, a bridge, a VLAN? */
-static bool carries(const char *netdev, int depth, bool (*fn)(const char *netdev, void *arg),
-		    void *arg)
+static bool netdev_carries(const char *netdev, int depth, bool (*fn)(const char *netdev, void *arg),
+			   void *arg)
 {
 	char path[PATH_BYTES];
 	struct dirent *e;
@@ -210,7 +211,7 @@ static bool carries(const char *netdev, int depth, bool (*fn)(const char *netdev
 	d = found || !depth ? NULL : opendir(path);
 	while (d && !found && (e = readdir(d)))
 		found = !strncmp(e->d_name, "upper_", 6) &&
-			carries(e->d_name + 6, depth - 1, fn, arg);
+			netdev_carries(e->d_name + 6, depth - 1, fn, arg);
 	if (d)
 		closedir(d);
 	return found;
@@ -226,7 +227,7 @@ static bool stands_on(const char *upper, const char *lower)
 	char name[IFNAMSIZ];
 
 	snprintf(name, sizeof(name), "%s", upper);
-	return carries(lower, UPPERS_DEPTH, is_named, name);
+	return netdev_carries(lower, UPPERS_DEPTH, is_named, name);
 }
 
 bool netdevs_are_stacked(const char *one, const char *other)
@@ -244,10 +245,10 @@ bool netdevs_share_upper(const char *one, const char *other)
 	char name[IFNAMSIZ];
 
 	snprintf(name, sizeof(name), "%s", other);
-	return carries(one, UPPERS_DEPTH, is_under, name);
+	return netdev_carries(one, UPPERS_DEPTH, is_under, name);
 }
 
-/* A bond or a bridge, which is more than this one of its parts. */
+/* A bond or a bridge counts too: the netdev is only a part of it. */
 static bool is_master(const char *upper, const char *netdev)
 {
 	char path[PATH_BYTES], target[PATH_BYTES];
@@ -294,9 +295,9 @@ int target_links(const struct target *t, bool masters, struct link_set *links, s
 	if (fits && links->count && links->ifindex[0] == t->ifindex)
 		return 0;
 	if (fits)
-		return problem(p, INJECT_NOT_FOUND, "%s is gone", t->netdev);
-	return problem(p, INJECT_REFUSED, "%s carries more than %d other interfaces", t->netdev,
-		       LINKS_MAX - 1);
+		return problem_set(p, INJECT_NOT_FOUND, "%s is gone", t->netdev);
+	return problem_set(p, INJECT_REFUSED, "%s carries more than %d other interfaces", t->netdev,
+			   LINKS_MAX - 1);
 }
 
 static bool is_other(const char *netdev, void *arg)
@@ -309,7 +310,7 @@ bool target_has_upper(const struct target *t)
 	char name[IFNAMSIZ];
 
 	memcpy(name, t->netdev, sizeof(name));
-	return carries(t->netdev, 1, is_other, name);
+	return netdev_carries(t->netdev, 1, is_other, name);
 }
 
 /* --- what this host is reached by ------------------------------------------------------------ */
@@ -408,7 +409,7 @@ static const char *cut_zone(char *address)
 	return zone + 1;
 }
 
-/* By which of this host's interfaces packets get to the client; 0: nobody knows. */
+/* The interface by which packets get to the client; 0: unknown. */
 static unsigned int way_to(char *client)
 {
 	const char *zone = cut_zone(client);
@@ -431,21 +432,21 @@ static bool carries_session(const char *netdev, struct session *s)
 	unsigned int way = way_to(s->client);
 
 	cut_zone(s->server);
-	return carries(netdev, UPPERS_DEPTH, has_address, s->server) ||
-	       (way && carries(netdev, UPPERS_DEPTH, has_number, &way));
+	return netdev_carries(netdev, UPPERS_DEPTH, has_address, s->server) ||
+	       (way && netdev_carries(netdev, UPPERS_DEPTH, has_number, &way));
 }
 
 int target_is_safe(const struct target *t, struct problem *p)
 {
 	struct session s;
 
-	if (carries(t->netdev, UPPERS_DEPTH, has_default_route, NULL))
-		return problem(p, INJECT_REFUSED,
-			       "%s carries this host's default route; --yes-i-mean-it if so",
-			       t->netdev);
+	if (netdev_carries(t->netdev, UPPERS_DEPTH, has_default_route, NULL))
+		return problem_set(p, INJECT_REFUSED,
+				   "%s carries this host's default route; --yes-i-mean-it if so",
+				   t->netdev);
 	if (find_session(&s) && carries_session(t->netdev, &s))
-		return problem(p, INJECT_REFUSED,
-			       "%s carries this ssh session (%s); --yes-i-mean-it if so", t->netdev,
-			       s.client);
+		return problem_set(p, INJECT_REFUSED,
+				   "%s carries this ssh session (%s); --yes-i-mean-it if so",
+				   t->netdev, s.client);
 	return 0;
 }

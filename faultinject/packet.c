@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "faultinject/inject.h"
-#include "faultinject/program.h"
+#include "faultinject/packet_bpf.h"
 #include "faultinject/rtnl.h"
 
 enum { QDISCS_MAX = 16, JOURNALS_MAX = 256 };
@@ -17,7 +17,7 @@ enum { QDISCS_MAX = 16, JOURNALS_MAX = 256 };
 static const uint32_t ingress = TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_INGRESS);
 static const uint32_t egress = TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_EGRESS);
 
-static bool is(const struct injection *in, const char *name)
+static bool is_packet_fault(const struct injection *in, const char *name)
 {
 	return !strcmp(in->fault->name, name);
 }
@@ -33,18 +33,18 @@ static struct packet_rule rule_of(const struct injection *in)
 				.rate = o->given & OPT_RATE ? o->rate : 1,
 				.burst = o->burst};
 
-	if (is(in, "ack-drop")) {
+	if (is_packet_fault(in, "ack-drop")) {
 		r.roce = true;
 		r.answers = true;
-	} else if (is(in, "drop-larger")) {
+	} else if (is_packet_fault(in, "drop-larger")) {
 		r.larger = o->size;
-	} else if (is(in, "corrupt")) {
+	} else if (is_packet_fault(in, "corrupt")) {
 		r.roce = true;
 		r.action = ACTION_CORRUPT;
-	} else if (is(in, "ecn-mark")) {
+	} else if (is_packet_fault(in, "ecn-mark")) {
 		r.roce = true;
 		r.action = ACTION_MARK;
-	} else if (is(in, "duplicate")) {
+	} else if (is_packet_fault(in, "duplicate")) {
 		r.action = ACTION_DUPLICATE;
 	}
 	return r;
@@ -61,11 +61,11 @@ int packet_check(struct injection *in, struct problem *p)
 	char which[64] = "packets", qpn[32] = "", peer[80] = "";
 
 	if (!in->t.is_ethernet)
-		return problem(p, INJECT_REFUSED, "%s is no Ethernet interface", in->t.netdev);
+		return problem_set(p, INJECT_REFUSED, "%s is no Ethernet interface", in->t.netdev);
 	if (!burst_is_possible(r.rate, r.burst))
-		return problem(p, INJECT_BAD_USAGE,
-			       "--rate %g%% is not possible in bursts of %g packets", 100 * r.rate,
-			       r.burst);
+		return problem_set(p, INJECT_BAD_USAGE,
+				   "--rate %g%% is not possible in bursts of %g packets",
+				   100 * r.rate, r.burst);
 	if (r.larger)
 		snprintf(which, sizeof(which), "IP packets of more than %u bytes", r.larger);
 	else if (r.answers)
@@ -88,16 +88,17 @@ int packet_check(struct injection *in, struct problem *p)
 	return 0;
 }
 
-static int failed(const struct injection *in, const char *what, int err, struct problem *p)
+static int packet_failed(const struct injection *in, const char *what, int err, struct problem *p)
 {
 	if (err == -EPERM || err == -EACCES)
-		return problem(p, INJECT_NO_PERMISSION,
-			       "%s: %s: not permitted; CAP_NET_ADMIN and CAP_BPF are needed (root)",
-			       in->t.netdev, what);
-	return problem(p, INJECT_FAILED, "%s: %s: %s%s", in->t.netdev, what, rtnl_said(err),
-		       err == -EOPNOTSUPP || err == -ENOENT || err == -ENOSYS
-			       ? "; has this kernel sch_ingress, cls_bpf and bpf()?"
-			       : "");
+		return problem_set(
+			p, INJECT_NO_PERMISSION,
+			"%s: %s: not permitted; CAP_NET_ADMIN and CAP_BPF are needed (root)",
+			in->t.netdev, what);
+	return problem_set(p, INJECT_FAILED, "%s: %s: %s%s", in->t.netdev, what, rtnl_said(err),
+			   err == -EOPNOTSUPP || err == -ENOENT || err == -ENOSYS
+				   ? "; has this kernel sch_ingress, cls_bpf and bpf()?"
+				   : "");
 }
 
 /* --- the place for filters ------------------------------------------------------------------- */
@@ -118,7 +119,7 @@ static bool made_it(const cJSON *j, unsigned int ifindex)
 	return false;
 }
 
-/* Did another injection that is active make it? Whoever is last then takes it away. */
+/* Did another active injection make the qdisc? Then the last one that ends removes it. */
 static bool made_by_ours(unsigned int ifindex)
 {
 	cJSON *list[JOURNALS_MAX];
@@ -162,9 +163,10 @@ static int make_place(struct injection *in, struct problem *p)
 	int status, err;
 
 	if (place == PLACE_TAKEN)
-		return problem(p, INJECT_REFUSED,
-			       "%s has an ingress qdisc of somebody's, which is left alone",
-			       in->t.netdev);
+		return problem_set(
+			p, INJECT_REFUSED,
+			"%s has an ingress qdisc that somebody has set; it is not replaced",
+			in->t.netdev);
 	if (place == PLACE_OF_USER)
 		return 0;
 	status = journal_step(in, "clsact", netdev_step(in), p);
@@ -173,7 +175,7 @@ static int make_place(struct injection *in, struct problem *p)
 	err = rtnl_request(rtnl_qdisc_message(RTM_NEWQDISC, NLM_F_CREATE | NLM_F_EXCL,
 					      in->t.ifindex, TC_H_CLSACT, TC_H_MAKE(TC_H_CLSACT, 0),
 					      "clsact"));
-	return err ? failed(in, "qdisc clsact", err, p) : 0;
+	return err ? packet_failed(in, "qdisc clsact", err, p) : 0;
 }
 
 /* --- the filters ----------------------------------------------------------------------------- */
@@ -191,10 +193,10 @@ static int add_filter(struct injection *in, bool is_egress, struct problem *p)
 	if (dry_run(in, "add filter bpf \"%s\" to %s %s: %s", name, in->t.netdev,
 		    is_egress ? "egress" : "ingress", in->detail))
 		return 0;
-	program_make(&code, &r, in->state_fd);
+	packet_bpf_make(&code, &r, in->state_fd);
 	fd = bpf_load_program(&code, "shift_inject", NULL, 0);
 	if (fd < 0)
-		return failed(in, "packet program", fd, p);
+		return packet_failed(in, "packet program", fd, p);
 	step = netdev_step(in);
 	cJSON_AddNumberToObject(step, "parent", is_egress ? egress : ingress);
 	cJSON_AddStringToObject(step, "name", name);
@@ -202,7 +204,7 @@ static int add_filter(struct injection *in, bool is_egress, struct problem *p)
 	err = status ? 0
 		     : rtnl_filter_add(in->t.ifindex, is_egress ? egress : ingress, fd, name, 0);
 	close(fd);
-	return err ? failed(in, "filter", err, p) : status;
+	return err ? packet_failed(in, "filter", err, p) : status;
 }
 
 static int make_state(struct injection *in, struct problem *p)
@@ -213,7 +215,7 @@ static int make_state(struct injection *in, struct problem *p)
 		return 0;
 	in->state_fd = bpf_state_make(sizeof(first), &first);
 	if (in->state_fd < 0)
-		return failed(in, "packet counters", in->state_fd, p);
+		return packet_failed(in, "packet counters", in->state_fd, p);
 	cJSON_AddNumberToObject(in->journal, "state", bpf_state_id(in->state_fd));
 	return 0;
 }

@@ -17,16 +17,18 @@
 
 enum { PATH_BYTES = 600, PERIOD_US = 100000, JOURNALS_MAX = 256 };
 
-static int find_process(struct injection *in, uint64_t *began, struct problem *p)
+static int check_process(struct injection *in, uint64_t *began, struct problem *p)
 {
 	*began = process_began(in->o.pid);
 	if (!*began)
-		return problem(p, INJECT_NOT_FOUND, "--pid %d: no such process", in->o.pid);
+		return problem_set(p, INJECT_NOT_FOUND, "--pid %d: no such process", in->o.pid);
 	if (in->o.pid == 1 || in->o.pid == getpid())
-		return problem(p, INJECT_REFUSED, "--pid %d: not that one", in->o.pid);
+		return problem_set(p, INJECT_REFUSED,
+				   "--pid %d: neither init nor shift-inject itself can be meant",
+				   in->o.pid);
 	if (!kill(in->o.pid, 0))
 		return 0;
-	return problem(p, INJECT_NO_PERMISSION, "--pid %d: %s", in->o.pid, strerror(errno));
+	return problem_set(p, INJECT_NO_PERMISSION, "--pid %d: %s", in->o.pid, strerror(errno));
 }
 
 static cJSON *signal_step(pid_t pid, uint64_t began, int sig)
@@ -46,10 +48,10 @@ int sigstop_check(struct injection *in, struct problem *p)
 	uint64_t began;
 
 	snprintf(in->detail, sizeof(in->detail), "process %d stopped", in->o.pid);
-	return find_process(in, &began, p);
+	return check_process(in, &began, p);
 }
 
-/* By somebody else: SIGCONT would not bring it back to that. */
+/* Somebody else has stopped it: after SIGCONT it would run, which is not the state before. */
 static bool is_stopped(pid_t pid)
 {
 	char path[64], text[512] = "", *s;
@@ -66,10 +68,10 @@ static bool is_stopped(pid_t pid)
 int sigstop_begin(struct injection *in, struct problem *p)
 {
 	uint64_t began;
-	int status = find_process(in, &began, p);
+	int status = check_process(in, &began, p);
 
 	if (!status && is_stopped(in->o.pid))
-		status = problem(p, INJECT_REFUSED, "process %d is stopped already", in->o.pid);
+		status = problem_set(p, INJECT_REFUSED, "process %d is stopped already", in->o.pid);
 
 	if (!status)
 		status = journal_step(in, "signal", signal_step(in->o.pid, began, SIGCONT), p);
@@ -77,7 +79,7 @@ int sigstop_begin(struct injection *in, struct problem *p)
 		return status;
 	if (!kill(in->o.pid, SIGSTOP))
 		return 0;
-	return problem(p, INJECT_FAILED, "process %d: %s", in->o.pid, strerror(errno));
+	return problem_set(p, INJECT_FAILED, "process %d: %s", in->o.pid, strerror(errno));
 }
 
 /* --- children -------------------------------------------------------------------------------- */
@@ -89,14 +91,14 @@ int child_start(struct injection *in, void (*work)(void *arg), void *arg, struct
 	fflush(NULL);
 	pid = fork();
 	if (pid < 0)
-		return problem(p, INJECT_FAILED, "fork: %s", strerror(errno));
+		return problem_set(p, INJECT_FAILED, "fork: %s", strerror(errno));
 	if (!pid) {
 		sigset_t none;
 
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (getppid() != parent)
 			_exit(1);
-		/* The lock, and the guard's pipe: it shall see the parent's end. */
+		/* Closes the lock and the guard's pipe: the guard must see when the parent ends. */
 		closefrom(3);
 		sigemptyset(&none);
 		sigprocmask(SIG_SETMASK, &none, NULL);
@@ -107,7 +109,7 @@ int child_start(struct injection *in, void (*work)(void *arg), void *arg, struct
 	return journal_step(in, "signal", signal_step(pid, process_began(pid), SIGKILL), p);
 }
 
-static _Noreturn void spin(void *arg)
+static _Noreturn void spin_cpu(void *arg)
 {
 	(void)arg;
 	for (volatile unsigned long n = 0;; n++)
@@ -125,7 +127,7 @@ int stress_begin(struct injection *in, struct problem *p)
 	if (dry_run(in, "start %s", in->detail))
 		return 0;
 	for (unsigned int i = 0; i < n && !status; i++)
-		status = child_start(in, spin, NULL, p);
+		status = child_start(in, spin_cpu, NULL, p);
 	return status;
 }
 
@@ -169,9 +171,9 @@ static bool has_word(const char *path, const char *word)
 	return found;
 }
 
-/* How many active faults need the controller that was switched on there; the kernel has a switch
- * for each group. */
-static unsigned int throttles(const char *control)
+/* Counts the active faults that need the controller that was enabled there. The kernel has a switch
+ * in each group. */
+static unsigned int count_throttles(const char *control)
 {
 	cJSON *list[JOURNALS_MAX];
 	unsigned int n = journal_list(list, JOURNALS_MAX, NULL), found = 0;
@@ -192,15 +194,15 @@ struct groups {
 	bool was_controlled;
 };
 
-/* A group beside the process's own (below it, if that is the root): a limit there is below all that
- * hold for it already. */
+/* A group beside the process's own (below it, if that is the root), so that all limits that apply
+ * to the process still do. */
 static int find_groups(struct injection *in, struct groups *g, struct problem *p)
 {
 	char root[256], group[256], parent[PATH_BYTES], path[PATH_BYTES + 32];
 
 	if (!cgroup_of(in->o.pid, root, group))
-		return problem(p, INJECT_REFUSED,
-			       "cpu-throttle needs cgroup v2, which is not mounted here");
+		return problem_set(p, INJECT_REFUSED,
+				   "cpu-throttle needs cgroup v2, which is not mounted here");
 	snprintf(g->from, sizeof(g->from), "%s%s", root, strcmp(group, "/") ? group : "");
 	strcpy(parent, g->from);
 	if (strcmp(group, "/"))
@@ -208,10 +210,10 @@ static int find_groups(struct injection *in, struct groups *g, struct problem *p
 	snprintf(g->to, sizeof(g->to), "%.500s/%.63s", parent, in->id);
 	snprintf(path, sizeof(path), "%s/cgroup.controllers", parent);
 	if (!has_word(path, "cpu"))
-		return problem(p, INJECT_REFUSED, "%s: the cpu controller is not to be had there",
-			       parent);
+		return problem_set(p, INJECT_REFUSED,
+				   "%s: the cpu controller is not to be had there", parent);
 	snprintf(g->control, sizeof(g->control), "%s/cgroup.subtree_control", parent);
-	g->was_controlled = has_word(g->control, "cpu") && !throttles(g->control);
+	g->was_controlled = has_word(g->control, "cpu") && !count_throttles(g->control);
 	return 0;
 }
 
@@ -219,7 +221,7 @@ int throttle_check(struct injection *in, struct problem *p)
 {
 	struct groups g;
 	uint64_t began;
-	int status = find_process(in, &began, p);
+	int status = check_process(in, &began, p);
 
 	snprintf(in->detail, sizeof(in->detail), "process %d gets %.6g %% of one processor",
 		 in->o.pid, 100 * in->o.share);
@@ -235,7 +237,7 @@ static int move_process(pid_t pid, const char *group)
 	return write_text(path, text);
 }
 
-static int throttle(struct injection *in, const struct groups *g)
+static int throttle_process(struct injection *in, const struct groups *g)
 {
 	char path[PATH_BYTES + 32], text[64];
 	int err = 0;
@@ -271,11 +273,11 @@ int throttle_begin(struct injection *in, struct problem *p)
 	if (status || dry_run(in, "make %s with cpu.max %ld %d, and move process %d there", g.to,
 			      (long)(in->o.share * PERIOD_US), PERIOD_US, in->o.pid))
 		return status;
-	err = throttle(in, &g);
-	return err ? problem(p, INJECT_FAILED, "%s: %s", g.to, strerror(-err)) : 0;
+	err = throttle_process(in, &g);
+	return err ? problem_set(p, INJECT_FAILED, "%s: %s", g.to, strerror(-err)) : 0;
 }
 
-/* Whatever is in there goes back, also children that the process has had since. */
+/* Moves everything in the group back, also children that the process has started since. */
 static void empty_group(const char *group, const char *to)
 {
 	char path[PATH_BYTES + 32];
@@ -299,9 +301,9 @@ int throttle_undo(const cJSON *step, struct problem *p)
 
 	empty_group(to, json_text(step, "from"));
 	if (rmdir(to) && errno != ENOENT)
-		return problem(p, INJECT_NOT_UNDONE, "%s: %s", to, strerror(errno));
+		return problem_set(p, INJECT_NOT_UNDONE, "%s: %s", to, strerror(errno));
 	/* The last one switches the controller off again. */
-	if (*control && throttles(control) <= 1 && write_text(control, "-cpu"))
-		return problem(p, INJECT_NOT_UNDONE, "%s: %s", control, strerror(errno));
+	if (*control && count_throttles(control) <= 1 && write_text(control, "-cpu"))
+		return problem_set(p, INJECT_NOT_UNDONE, "%s: %s", control, strerror(errno));
 	return 0;
 }

@@ -9,13 +9,13 @@
 #include <unistd.h>
 
 #include "faultinject/inject.h"
-#include "faultinject/program.h"
+#include "faultinject/packet_bpf.h"
 #include "faultinject/rtnl.h"
 
 enum {
 	QDISCS_MAX = 16,
-	/* So large that nothing is dropped for want of room: soft-RoCE sees such a drop and tries
-	   again. */
+	/* So large that the queue never drops a packet because it is full: soft-RoCE sees such a
+	 * drop and tries again. */
 	LIMIT_PACKETS = 100000,
 	LIMIT_BYTES = 256 << 20,
 	ATTR_PRNG_SEED = 14, /* TCA_NETEM_PRNG_SEED, of Linux 6.7 */
@@ -24,12 +24,12 @@ enum {
 /* Handles that tell ours from others' in `tc qdisc`. */
 static const uint32_t OURS = TC_H_MAKE(0x51f0u << 16, 0), BELOW = TC_H_MAKE(0x51f1u << 16, 0);
 
-static bool is(const struct injection *in, const char *name)
+static bool is_queue_fault(const struct injection *in, const char *name)
 {
 	return !strcmp(in->fault->name, name);
 }
 
-/* The kernel's own qdiscs have no handle, and come back by themselves when ours goes. */
+/* The kernel's own qdiscs have no handle; the kernel restores them when ours is deleted. */
 static int refuse_qdisc_of_user(const struct injection *in, struct problem *p)
 {
 	struct qdisc list[QDISCS_MAX];
@@ -38,21 +38,22 @@ static int refuse_qdisc_of_user(const struct injection *in, struct problem *p)
 	for (int i = 0; i < n; i++) {
 		if (list[i].parent != TC_H_ROOT || !list[i].handle)
 			continue;
-		return problem(p, INJECT_REFUSED,
-			       "%s has a root qdisc of somebody's (%s %x:), which is left alone",
-			       in->t.netdev, list[i].kind, list[i].handle >> 16);
+		return problem_set(
+			p, INJECT_REFUSED,
+			"%s has a root qdisc that somebody has set (%s %x:); it is not replaced",
+			in->t.netdev, list[i].kind, list[i].handle >> 16);
 	}
-	return n < 0 ? problem(p, INJECT_FAILED, "%s: %s", in->t.netdev, rtnl_said(n)) : 0;
+	return n < 0 ? problem_set(p, INJECT_FAILED, "%s: %s", in->t.netdev, rtnl_said(n)) : 0;
 }
 
-static int failed(const struct injection *in, const char *what, int err, struct problem *p)
+static int queue_failed(const struct injection *in, const char *what, int err, struct problem *p)
 {
 	if (err == -EPERM || err == -EACCES)
-		return problem(p, INJECT_NO_PERMISSION,
-			       "%s: %s: not permitted; CAP_NET_ADMIN is needed (root)",
-			       in->t.netdev, what);
-	return problem(p, INJECT_FAILED, "%s: qdisc %s: %s%s", in->t.netdev, what, rtnl_said(err),
-		       err == -ENOENT ? "; this kernel does not have it" : "");
+		return problem_set(p, INJECT_NO_PERMISSION,
+				   "%s: %s: not permitted; CAP_NET_ADMIN is needed (root)",
+				   in->t.netdev, what);
+	return problem_set(p, INJECT_FAILED, "%s: qdisc %s: %s%s", in->t.netdev, what,
+			   rtnl_said(err), err == -ENOENT ? "; this kernel does not have it" : "");
 }
 
 int queue_check(struct injection *in, struct problem *p)
@@ -61,17 +62,17 @@ int queue_check(struct injection *in, struct problem *p)
 	char jitter[48] = "";
 
 	if (o->time_jitter_us > o->time_us)
-		return problem(p, INJECT_BAD_USAGE, "--jitter is more than --time");
+		return problem_set(p, INJECT_BAD_USAGE, "--jitter is more than --time");
 	if (o->time_jitter_us)
 		snprintf(jitter, sizeof(jitter), " +- %g ms", (double)o->time_jitter_us / 1000);
-	if (is(in, "delay"))
+	if (is_queue_fault(in, "delay"))
 		snprintf(in->detail, sizeof(in->detail), "%g ms%s, out", (double)o->time_us / 1000,
 			 jitter);
-	else if (is(in, "reorder"))
+	else if (is_queue_fault(in, "reorder"))
 		snprintf(in->detail, sizeof(in->detail),
 			 "%.6g %% of packets overtake those %g ms before them, out", 100 * o->rate,
 			 (double)o->time_us / 1000);
-	else if (is(in, "rate"))
+	else if (is_queue_fault(in, "rate"))
 		snprintf(in->detail, sizeof(in->detail), "at most %g Mbit/s, out",
 			 (double)o->limit_bits / 1e6);
 	else
@@ -104,7 +105,7 @@ static void put_netem(struct nl_msg *m, const struct injection *in)
 	struct nlattr *options = nla_nest_start(m, TCA_OPTIONS);
 	uint64_t bytes = o->limit_bits / 8;
 
-	if (is(in, "reorder"))
+	if (is_queue_fault(in, "reorder"))
 		q.gap = 1;
 	/* The options begin with the structure; the rest stands behind it as attributes. */
 	nlmsg_append(m, &q, sizeof(q), NLMSG_ALIGNTO);
@@ -114,7 +115,7 @@ static void put_netem(struct nl_msg *m, const struct injection *in)
 		nla_put(m, TCA_NETEM_LATENCY64, sizeof(ns), &ns);
 		nla_put(m, TCA_NETEM_JITTER64, sizeof(jitter), &jitter);
 	}
-	if (is(in, "reorder")) {
+	if (is_queue_fault(in, "reorder")) {
 		struct tc_netem_reorder r = {.probability = (uint32_t)(o->rate * UINT32_MAX)};
 
 		nla_put(m, TCA_NETEM_REORDER, sizeof(r), &r);
@@ -142,7 +143,7 @@ static int add_netem(struct injection *in, uint32_t parent, uint32_t handle, str
 			       handle, "netem");
 	put_netem(m, in);
 	err = rtnl_request(m);
-	return err ? failed(in, "netem", err, p) : 0;
+	return err ? queue_failed(in, "netem", err, p) : 0;
 }
 
 /* --- one flow only: two bands, and a program that puts its packets into the second ----------- */
@@ -159,7 +160,7 @@ static int add_prio(struct injection *in, struct problem *p)
 			       OURS, "prio");
 	nla_put(m, TCA_OPTIONS, sizeof(q), &q);
 	err = rtnl_request(m);
-	return err ? failed(in, "prio", err, p) : 0;
+	return err ? queue_failed(in, "prio", err, p) : 0;
 }
 
 static int add_classifier(struct injection *in, struct problem *p)
@@ -179,14 +180,14 @@ static int add_classifier(struct injection *in, struct problem *p)
 		return 0;
 	in->state_fd = bpf_state_make(sizeof(first), &first);
 	if (in->state_fd < 0)
-		return failed(in, "packet counters", in->state_fd, p);
-	program_make(&code, &r, in->state_fd);
+		return queue_failed(in, "packet counters", in->state_fd, p);
+	packet_bpf_make(&code, &r, in->state_fd);
 	fd = bpf_load_program(&code, "shift_inject", NULL, 0);
 	if (fd < 0)
-		return failed(in, "packet program", fd, p);
+		return queue_failed(in, "packet program", fd, p);
 	err = rtnl_filter_add(in->t.ifindex, OURS, fd, "shift-inject", OURS | 2);
 	close(fd);
-	return err ? failed(in, "filter", err, p) : 0;
+	return err ? queue_failed(in, "filter", err, p) : 0;
 }
 
 int queue_begin(struct injection *in, struct problem *p)
@@ -209,7 +210,7 @@ int queue_begin(struct injection *in, struct problem *p)
 
 /* --- pause ----------------------------------------------------------------------------------- */
 
-static int plug(unsigned int ifindex, int flags, int action)
+static int plug_message(unsigned int ifindex, int flags, int action)
 {
 	struct tc_plug_qopt q = {.action = action, .limit = LIMIT_BYTES};
 	struct nl_msg *m = rtnl_qdisc_message(RTM_NEWQDISC, flags, ifindex, TC_H_ROOT, OURS,
@@ -236,8 +237,8 @@ int pause_begin(struct injection *in, struct problem *p)
 		status = journal_step(in, "plug", step, p);
 	if (status || dry_run(in, "add qdisc plug to %s", in->t.netdev))
 		return status;
-	err = plug(in->t.ifindex, NLM_F_CREATE | NLM_F_EXCL, TCQ_PLUG_LIMIT);
-	return err ? failed(in, "plug", err, p) : 0;
+	err = plug_message(in->t.ifindex, NLM_F_CREATE | NLM_F_EXCL, TCQ_PLUG_LIMIT);
+	return err ? queue_failed(in, "plug", err, p) : 0;
 }
 
 int pause_wave(struct injection *in, bool on, struct problem *p)
@@ -246,14 +247,14 @@ int pause_wave(struct injection *in, bool on, struct problem *p)
 
 	if (dry_run(in, "%s the queue of %s", on ? "stop" : "release", in->t.netdev))
 		return 0;
-	err = plug(in->t.ifindex, 0, on ? TCQ_PLUG_BUFFER : TCQ_PLUG_RELEASE_INDEFINITE);
-	return err ? failed(in, "plug", err, p) : 0;
+	err = plug_message(in->t.ifindex, 0, on ? TCQ_PLUG_BUFFER : TCQ_PLUG_RELEASE_INDEFINITE);
+	return err ? queue_failed(in, "plug", err, p) : 0;
 }
 
 int pause_release(const cJSON *step, struct problem *p)
 {
 	(void)p;
 	/* Not there (any more): as good as released. */
-	plug((unsigned int)json_number(step, "ifindex", 0), 0, TCQ_PLUG_RELEASE_INDEFINITE);
+	plug_message((unsigned int)json_number(step, "ifindex", 0), 0, TCQ_PLUG_RELEASE_INDEFINITE);
 	return 0;
 }

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-#include "faultinject/rtnl.h"
-
 #include <errno.h>
 #include <linux/netlink.h>
 #include <net/if.h>
@@ -10,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "faultinject/rtnl.h"
 
 enum { MORE_BYTES = 8192 };
 
@@ -47,7 +47,7 @@ static void keep_words(const struct nlmsghdr *h, const struct nlmsgerr *e)
 			snprintf(said, sizeof(said), "%.*s", nla_len(a), (char *)nla_data(a));
 }
 
-static int on_error(struct sockaddr_nl *from, struct nlmsgerr *e, void *arg)
+static int on_netlink_error(struct sockaddr_nl *from, struct nlmsgerr *e, void *arg)
 {
 	struct exchange *x = arg;
 
@@ -82,7 +82,7 @@ static int on_done(struct nl_msg *m, void *arg)
 	return on_end(m, arg);
 }
 
-/* What is dumped has changed meanwhile: some of it may be missing. */
+/* The kernel's table changed during the dump: entries may be missing. */
 static int on_interrupted(struct nl_msg *m, void *arg)
 {
 	struct exchange *x = arg;
@@ -92,7 +92,7 @@ static int on_interrupted(struct nl_msg *m, void *arg)
 	return NL_OK;
 }
 
-static int on_message(struct nl_msg *m, void *arg)
+static int on_netlink_message(struct nl_msg *m, void *arg)
 {
 	struct exchange *x = arg;
 
@@ -131,11 +131,11 @@ int rtnl_read(struct nl_msg *m, void (*fn)(void *arg, struct nlmsghdr *h), void 
 		nlmsg_free(m);
 		return -ENOMEM;
 	}
-	nl_cb_err(cb, NL_CB_CUSTOM, on_error, &x);
+	nl_cb_err(cb, NL_CB_CUSTOM, on_netlink_error, &x);
 	nl_cb_set(cb, NL_CB_ACK, NL_CB_CUSTOM, on_end, &x);
 	nl_cb_set(cb, NL_CB_FINISH, NL_CB_CUSTOM, on_done, &x);
 	nl_cb_set(cb, NL_CB_DUMP_INTR, NL_CB_CUSTOM, on_interrupted, &x);
-	nl_cb_set(cb, NL_CB_VALID, NL_CB_CUSTOM, on_message, &x);
+	nl_cb_set(cb, NL_CB_VALID, NL_CB_CUSTOM, on_netlink_message, &x);
 	err = nl_send_auto(s, m);
 	while (err >= 0 && !x.over)
 		err = nl_recvmsgs(s, cb);

@@ -11,7 +11,7 @@
 
 struct nl_msg;
 
-/* What the kernel said to the last error: its own words, or those of the errno. */
+/* The text of the last error: the kernel's, or that of the errno. */
 const char *rtnl_said(int err);
 
 /* Sends and frees m, and waits for the answer. */
@@ -48,13 +48,13 @@ struct link_set {
  * addresses, as messages that bring them back. has_nexthops: so do nexthop objects, which these
  * messages do not. -EAGAIN: they changed meanwhile, and what was shown is to be forgotten.
  */
-int rtnl_link_belongings(const struct link_set *links, bool *has_nexthops,
-			 void (*fn)(void *arg, struct nlmsghdr *h), void *arg);
-/* One of these messages. What is there already is fine. */
-int rtnl_replay(struct nlmsghdr *h);
-/* The same for one of an address, which goes. */
-int rtnl_replay_delete(struct nlmsghdr *h);
-/* That netdev has another number now. */
+int rtnl_link_addrs(const struct link_set *links, bool *has_nexthops,
+		    void (*fn)(void *arg, struct nlmsghdr *h), void *arg);
+/* Restores what one of these messages describes. It may exist already. */
+int rtnl_restore(struct nlmsghdr *h);
+/* Deletes the address that a message describes. */
+int rtnl_restore_delete(struct nlmsghdr *h);
+/* Changes the number of a netdev in the message. */
 void rtnl_renumber(struct nlmsghdr *h, unsigned int old, unsigned int ifindex);
 
 /* The link by which packets to that address (AF_INET or AF_INET6) leave; 0: there is none. */
@@ -81,9 +81,9 @@ int rtnl_qdisc_delete(unsigned int ifindex, uint32_t parent, uint32_t handle, co
 /* A filter that runs the program; classid 0: it decides itself what becomes of a packet. */
 int rtnl_filter_add(unsigned int ifindex, uint32_t parent, int program, const char *name,
 		    uint32_t classid);
-/* That of this name, if there is one. */
+/* Deletes the filter of this name, if there is one. */
 int rtnl_filter_delete(unsigned int ifindex, uint32_t parent, const char *name);
-/* How many there are, of anybody. */
+/* The number of filters, of all owners. */
 int rtnl_filters(unsigned int ifindex, uint32_t parent);
 
 #endif

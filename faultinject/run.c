@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,33 +31,6 @@ struct run {
 	bool on, is_said; /* is_said: that it has begun */
 };
 
-int problem(struct problem *p, int status, const char *fmt, ...)
-{
-	va_list ap;
-
-	if (p->status)
-		return status;
-	p->status = status;
-	va_start(ap, fmt);
-	vsnprintf(p->text, sizeof(p->text), fmt, ap);
-	va_end(ap);
-	return status;
-}
-
-bool dry_run(const struct injection *in, const char *fmt, ...)
-{
-	va_list ap;
-
-	if (!in->o.dry_run)
-		return false;
-	fputs("would: ", stdout);
-	va_start(ap, fmt);
-	vprintf(fmt, ap);
-	va_end(ap);
-	putchar('\n');
-	return true;
-}
-
 double inject_random(struct injection *in)
 {
 	in->random ^= in->random << 13;
@@ -67,7 +39,7 @@ double inject_random(struct injection *in)
 	return (double)(in->random >> 11) / 9007199254740992.0;
 }
 
-static int64_t now_ms(void)
+static int64_t run_now_ms(void)
 {
 	struct timespec t;
 
@@ -91,9 +63,8 @@ static bool may_administer(void)
 	return caps >> CAP_NET_ADMIN_BIT & 1;
 }
 
-/* The names of the faults for which that holds. */
-/* What does not need the kernel to see packets. */
-static void names(char *text, size_t bytes)
+/* The names of the faults of NICs that do not need the kernel to see packets. */
+static void list_other_faults(char *text, size_t bytes)
 {
 	*text = 0;
 	for (const struct fault *f = faults; f->name; f++)
@@ -108,8 +79,8 @@ static int check_kind(const struct injection *in, struct problem *p)
 	char others[256];
 
 	if (in->fault->wire && t->bypasses) {
-		names(others, sizeof(others));
-		return problem(
+		list_other_faults(others, sizeof(others));
+		return problem_set(
 			p, INJECT_REFUSED,
 			"RoCE packets of %s never meet the kernel, where %s acts; what works: %s",
 			t->rdma, in->fault->name, others);
@@ -117,7 +88,7 @@ static int check_kind(const struct injection *in, struct problem *p)
 	return 0;
 }
 
-static int check(struct injection *in, struct problem *p)
+static int check_fault(struct injection *in, struct problem *p)
 {
 	bool has_nic = in->fault->options & OPT_NIC;
 	int status = has_nic ? target_find(&in->o, &in->t, p) : 0;
@@ -127,16 +98,19 @@ static int check(struct injection *in, struct problem *p)
 	if (!status && has_nic && !in->o.sure && (in->fault->resource || in->fault->wire))
 		status = target_is_safe(&in->t, p);
 	if (!status && has_nic && !in->o.dry_run && !may_administer())
-		status = problem(p, INJECT_NO_PERMISSION,
-				 "%s: CAP_NET_ADMIN is needed; run it as root", in->fault->name);
+		status = problem_set(p, INJECT_NO_PERMISSION,
+				     "%s: CAP_NET_ADMIN is needed; run it as root",
+				     in->fault->name);
 	if (!status && in->fault->check)
 		status = in->fault->check(in, p);
 	return status;
 }
 
-/* What goes down, or gets an MTU, with its lower one cannot have a fault of its own: who is undone
- * first would leave the other's state. */
-static bool meets(const struct injection *in, const cJSON *j)
+/*
+ * A link that goes down, or changes its MTU, along with a lower link cannot have a fault of its
+ * own: the fault that is undone first would restore the state that the other one has made.
+ */
+static bool shares_link_state(const struct injection *in, const cJSON *j)
 {
 	const char *netdev = json_text(j, "netdev");
 
@@ -145,7 +119,7 @@ static bool meets(const struct injection *in, const cJSON *j)
 		netdevs_share_upper(in->t.netdev, netdev));
 }
 
-static bool overlaps(const struct injection *in, const cJSON *j)
+static bool excludes_other(const struct injection *in, const cJSON *j)
 {
 	enum resource r = in->fault->resource;
 
@@ -156,7 +130,7 @@ static bool overlaps(const struct injection *in, const cJSON *j)
 		return json_number(j, "process", 0) == in->o.pid;
 	if (journal_is_of_another_netns(j))
 		return false;
-	if (r == RESOURCE_LINK && meets(in, j))
+	if (r == RESOURCE_LINK && shares_link_state(in, j))
 		return true;
 	return json_number(j, "ifindex", 0) == in->t.ifindex;
 }
@@ -165,12 +139,13 @@ static int check_overlap(const struct injection *in, struct problem *p)
 {
 	cJSON *list[JOURNALS_MAX];
 	unsigned int n = journal_list(list, JOURNALS_MAX, NULL);
-	int status = n < JOURNALS_MAX ? 0
-				      : problem(p, INJECT_REFUSED, "too many faults are active");
+	int status = n < JOURNALS_MAX
+			     ? 0
+			     : problem_set(p, INJECT_REFUSED, "too many faults are active");
 
 	for (unsigned int i = 0; i < n; i++) {
-		if (!status && overlaps(in, list[i]))
-			status = problem(
+		if (!status && excludes_other(in, list[i]))
+			status = problem_set(
 				p, INJECT_REFUSED,
 				"%s is active there, and excludes %s; see shift-inject list",
 				json_text(list[i], "id"), in->fault->name);
@@ -181,7 +156,7 @@ static int check_overlap(const struct injection *in, struct problem *p)
 
 /* --- what is said ---------------------------------------------------------------------------- */
 
-static const char *where(const struct injection *in, char text[128])
+static const char *target_prefix(const struct injection *in, char text[128])
 {
 	const struct target *t = &in->t;
 
@@ -208,7 +183,7 @@ static void say_json(const struct injection *in, cJSON *o)
 	cJSON_Delete(o);
 }
 
-static cJSON *event(const char *name)
+static cJSON *event_json(const char *name)
 {
 	cJSON *o = cJSON_CreateObject();
 
@@ -224,12 +199,12 @@ static void say_begin(const struct injection *in)
 	if (in->o.for_ms >= 0)
 		snprintf(until, sizeof(until), "for %g s", (double)in->o.for_ms / 1000);
 	if (!in->o.json) {
-		printf("%s: %s%s%s%s\n", in->id, where(in, text), in->detail,
+		printf("%s: %s%s%s%s\n", in->id, target_prefix(in, text), in->detail,
 		       in->fault->once ? "" : ", ", in->fault->once ? "" : until);
 		fflush(stdout);
 		return;
 	}
-	o = event("begin");
+	o = event_json("begin");
 	cJSON_AddStringToObject(o, "fault", in->fault->name);
 	cJSON_AddStringToObject(o, "nic", in->t.rdma);
 	cJSON_AddStringToObject(o, "netdev", in->t.netdev);
@@ -244,7 +219,7 @@ static void say_wave(const struct run *r)
 
 	if (!r->in.o.json)
 		return;
-	o = event(r->on ? "on" : "off");
+	o = event_json(r->on ? "on" : "off");
 	cJSON_AddNumberToObject(o, "period", (double)r->periods + 1);
 	say_json(&r->in, o);
 }
@@ -252,7 +227,7 @@ static void say_wave(const struct run *r)
 static void say_end(const struct run *r, enum ending why, bool undone)
 {
 	const struct injection *in = &r->in;
-	double seconds = (double)(now_ms() - r->begun_ms) / 1000;
+	double seconds = (double)(run_now_ms() - r->begun_ms) / 1000;
 	uint64_t matched = 0, hit = 0;
 	bool counted = packet_counters(in->state_fd, &matched, &hit);
 	cJSON *o;
@@ -266,7 +241,7 @@ static void say_end(const struct run *r, enum ending why, bool undone)
 		fflush(stdout);
 		return;
 	}
-	o = event("end");
+	o = event_json("end");
 	cJSON_AddStringToObject(o, "reason", ending_name[why]);
 	if (r->signal)
 		cJSON_AddNumberToObject(o, "signal", r->signal);
@@ -281,7 +256,7 @@ static void say_end(const struct run *r, enum ending why, bool undone)
 
 /* --- while it lasts -------------------------------------------------------------------------- */
 
-/* Whatever would end this process by default, and can be told from a crash. */
+/* All signals that end a process by default, except those of a crash. */
 static int open_signals(void)
 {
 	static const int list[] = {SIGHUP,  SIGINT,    SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGTERM,
@@ -300,7 +275,7 @@ static int open_signals(void)
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-/* A helper that ends takes the fault with it; a guard that was killed does not. */
+/* The fault is over when one of its helper processes ends, but not when its guard does. */
 static enum ending child_ended(struct run *r, struct problem *p)
 {
 	enum ending why = GOES_ON;
@@ -309,7 +284,7 @@ static enum ending child_ended(struct run *r, struct problem *p)
 	while ((pid = waitpid(-1, NULL, WNOHANG)) > 0) {
 		if (pid == r->guard)
 			continue;
-		problem(p, INJECT_FAILED, "%s: a process of it has ended", r->in.id);
+		problem_set(p, INJECT_FAILED, "%s: a process of it has ended", r->in.id);
 		why = BY_ERROR;
 	}
 	return why;
@@ -331,7 +306,7 @@ static enum ending take_signal(struct run *r, struct problem *p)
 	return why;
 }
 
-/* Until then, or until something ends it before. */
+/* Waits until then, or until something ends the fault earlier. */
 static enum ending wait_until(struct run *r, int64_t at, struct problem *p)
 {
 	struct pollfd fds[2] = {{.fd = r->signals, .events = POLLIN},
@@ -339,7 +314,7 @@ static enum ending wait_until(struct run *r, int64_t at, struct problem *p)
 	enum ending why = GOES_ON;
 
 	while (why == GOES_ON) {
-		int64_t left = at == NEVER ? -1 : at - now_ms();
+		int64_t left = at == NEVER ? -1 : at - run_now_ms();
 		char byte[64];
 
 		if (at != NEVER && left <= 0)
@@ -374,7 +349,7 @@ static int next_wave(struct run *r, struct problem *p)
 	return status;
 }
 
-static int finish(struct run *r, struct problem *p)
+static int finish_fault(struct run *r, struct problem *p)
 {
 	int lock = journal_lock(p), status = lock < 0 ? p->status : 0;
 
@@ -400,11 +375,11 @@ static enum ending keep_up(struct run *r, struct problem *p)
 
 		if (why != GOES_ON)
 			return why;
-		if (now_ms() >= r->end_ms)
+		if (run_now_ms() >= r->end_ms)
 			return BY_TIME;
-		if (now_ms() >= r->finish_ms && finish(r, p))
+		if (run_now_ms() >= r->finish_ms && finish_fault(r, p))
 			return BY_ERROR;
-		if (!r->in.fault->wave || now_ms() < r->next_ms)
+		if (!r->in.fault->wave || run_now_ms() < r->next_ms)
 			continue;
 		if (!r->on && r->in.o.count && r->periods == r->in.o.count)
 			return BY_COUNT;
@@ -415,8 +390,9 @@ static enum ending keep_up(struct run *r, struct problem *p)
 
 /* --- from beginning to end ------------------------------------------------------------------- */
 
-/* A fault that waits changes nothing, and excludes none, but can be seen, and ended by undo. */
-static int announce(struct injection *in, struct problem *p)
+/* A fault that waits has changed nothing and excludes no other, but list shows it and undo ends
+ * it. */
+static int announce_fault(struct injection *in, struct problem *p)
 {
 	int lock = journal_lock(p), status = lock < 0 ? p->status : journal_begin(in, p);
 
@@ -434,7 +410,7 @@ static int start_journal(struct run *r, struct problem *p)
 	struct injection *in = &r->in;
 	int status;
 
-	cJSON_Delete(in->journal); /* announce()'s */
+	cJSON_Delete(in->journal); /* announce_fault()'s */
 	in->journal = NULL;
 	status = journal_begin(in, p);
 	if (status)
@@ -445,15 +421,15 @@ static int start_journal(struct run *r, struct problem *p)
 	return 0;
 }
 
-/* The fault is there: on a machine under load that can have taken seconds. */
+/* Called when the fault is in force: on a machine under load that can take seconds. */
 static void start_clock(struct run *r)
 {
-	r->begun_ms = r->next_ms = now_ms();
+	r->begun_ms = r->next_ms = run_now_ms();
 	r->end_ms = r->in.o.for_ms >= 0 ? r->begun_ms + r->in.o.for_ms : NEVER;
 	r->finish_ms = r->in.fault->finish ? r->begun_ms + r->in.o.time_us / 1000 : NEVER;
 }
 
-static int begin(struct run *r, struct problem *p)
+static int begin_fault(struct run *r, struct problem *p)
 {
 	struct injection *in = &r->in;
 	int lock, status;
@@ -461,7 +437,7 @@ static int begin(struct run *r, struct problem *p)
 	/* Before the lock, which it must not share. */
 	r->guard_fd = guard_start(in, &r->guard);
 	if (r->guard_fd < 0)
-		return problem(p, INJECT_FAILED, "no guard process: %s", strerror(errno));
+		return problem_set(p, INJECT_FAILED, "no guard process: %s", strerror(errno));
 	lock = journal_lock(p);
 	status = lock < 0 ? p->status : undo_abandoned(p);
 	if (!status)
@@ -477,7 +453,7 @@ static int begin(struct run *r, struct problem *p)
 	return status;
 }
 
-static int undo(struct run *r, struct problem *p)
+static int undo_fault(struct run *r, struct problem *p)
 {
 	int lock, status = 0;
 
@@ -508,17 +484,17 @@ static int show_dry_run(struct run *r, struct problem *p)
 	return status;
 }
 
-/* 0: it may begin. What could be before may be impossible, or not safe, any more. */
+/* 0: the fault may begin. It is checked again, as it may have become impossible or unsafe. */
 static int wait_for_it(struct run *r, enum ending *why, struct problem *p)
 {
 	struct injection *in = &r->in;
-	/* Who is over at once leaves nothing, and needs no directory for journals. */
-	int status = in->fault->once ? 0 : announce(in, p);
+	/* A fault that is over at once leaves nothing to undo, and needs no journal. */
+	int status = in->fault->once ? 0 : announce_fault(in, p);
 
 	*why = GOES_ON;
 	if (!status)
-		*why = wait_until(r, now_ms() + in->o.after_ms, p);
-	return status || *why != GOES_ON ? status : check(in, p);
+		*why = wait_until(r, run_now_ms() + in->o.after_ms, p);
+	return status || *why != GOES_ON ? status : check_fault(in, p);
 }
 
 static int run_once(struct run *r, struct problem *p)
@@ -532,14 +508,14 @@ static int run_once(struct run *r, struct problem *p)
 
 static enum ending run_through(struct run *r, struct problem *p)
 {
-	if (begin(r, p))
+	if (begin_fault(r, p))
 		return BY_ERROR;
 	say_begin(&r->in);
 	r->is_said = true;
 	return keep_up(r, p);
 }
 
-static int run(struct run *r, struct problem *p)
+static int run_fault(struct run *r, struct problem *p)
 {
 	struct problem undoing = {0};
 	enum ending why = GOES_ON;
@@ -555,7 +531,7 @@ static int run(struct run *r, struct problem *p)
 		why = run_through(r, p);
 	if (!status && why == BY_ERROR)
 		status = p->status;
-	undone = !undo(r, &undoing);
+	undone = !undo_fault(r, &undoing);
 	if (!undone)
 		*p = undoing;
 	if (r->is_said)
@@ -573,10 +549,10 @@ int fault_run(const struct fault *fault, const struct inject_options *o, struct 
 		r.in.o.direction = fault->direction;
 	snprintf(r.in.id, sizeof(r.in.id), "%s-%d", fault->name, getpid());
 	snprintf(r.in.detail, sizeof(r.in.detail), "%s", fault->summary);
-	status = check(&r.in, p);
+	status = check_fault(&r.in, p);
 	if (!status && o->dry_run)
 		status = show_dry_run(&r, p);
 	else if (!status)
-		status = run(&r, p);
+		status = run_fault(&r, p);
 	return status;
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-#include "faultinject/scenario.h"
-
 #include <cjson/cJSON.h>
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "faultinject/scenario.h"
 
 struct reader {
 	const char *text;
@@ -52,8 +52,9 @@ static const char *skip_value(const char *s)
 	return s;
 }
 
-/* From the beginning of an object or array to that of one of its values; NULL: it has no such. */
-static const char *enter(const char *s, const char *key)
+/* From the beginning of an object or array to the beginning of one of its values. NULL: there is no
+ * such value. */
+static const char *enter_value(const char *s, const char *key)
 {
 	bool object = *s == '{';
 	long index = object ? 0 : strtol(key, NULL, 10);
@@ -94,7 +95,7 @@ int json_line(const char *text, const char *const *path)
 	/* A byte order mark is no space. */
 	const char *at = skip_space(strncmp(text, "\xef\xbb\xbf", 3) ? text : text + 3), *deeper;
 
-	while (*path && (deeper = enter(at, *path))) {
+	while (*path && (deeper = enter_value(at, *path))) {
 		at = deeper;
 		path++;
 	}
@@ -102,8 +103,8 @@ int json_line(const char *text, const char *const *path)
 }
 
 /* "LINE: timeline[3].rate: what"; index -1 or key NULL: there is none. */
-static int wrong(const struct reader *r, const char *list, int index, const char *key,
-		 const char *what)
+static int wrong_value(const struct reader *r, const char *list, int index, const char *key,
+		       const char *what)
 {
 	char number[16] = "", field[160];
 	const char *path[4] = {list, NULL, NULL, NULL};
@@ -117,13 +118,14 @@ static int wrong(const struct reader *r, const char *list, int index, const char
 	} else {
 		snprintf(field, sizeof(field), "%.100s", list ? list : "the whole");
 	}
-	return problem(r->p, INJECT_BAD_USAGE, "%d: %s: %s", json_line(r->text, path), field, what);
+	return problem_set(r->p, INJECT_BAD_USAGE, "%d: %s: %s", json_line(r->text, path), field,
+			   what);
 }
 
 /* --- values ---------------------------------------------------------------------------------- */
 
 /* A name, for a host, NIC or process: it becomes a word of a command line. */
-static bool is_name(const char *s, size_t bytes)
+static bool is_plain_name(const char *s, size_t bytes)
 {
 	size_t n = strlen(s);
 
@@ -137,8 +139,8 @@ static int take_name(const struct reader *r, const cJSON *item, char *to, size_t
 {
 	const char *s = cJSON_GetStringValue(item);
 
-	if (!s || !is_name(s, bytes))
-		return wrong(r, list, index, item->string, "not a name");
+	if (!s || !is_plain_name(s, bytes))
+		return wrong_value(r, list, index, item->string, "not a name");
 	snprintf(to, bytes, "%s", s);
 	return 0;
 }
@@ -146,8 +148,8 @@ static int take_name(const struct reader *r, const cJSON *item, char *to, size_t
 /* --- the timeline ---------------------------------------------------------------------------- */
 
 /* Joined. */
-static void add_word(struct scenario_event *e, const char *a, const char *b, const char *c,
-		     const char *d)
+static void add_scenario_word(struct scenario_event *e, const char *a, const char *b, const char *c,
+			      const char *d)
 {
 	size_t bytes = strlen(a) + strlen(b) + strlen(c) + strlen(d) + 1;
 	char *word = malloc(bytes);
@@ -167,30 +169,31 @@ static void number_text(double n, char text[32])
 }
 
 /* Any other field is an option of the fault; a size is the word behind its name. */
-static int take_option(const struct reader *r, struct scenario_event *e, const cJSON *item,
-		       int index)
+static int take_event_option(const struct reader *r, struct scenario_event *e, const cJSON *item,
+			     int index)
 {
 	const char *key = item->string, *value = cJSON_GetStringValue(item);
 	char number[32];
 
 	if (!e->fault)
-		return wrong(r, "timeline", index, key, "not a field of migrate and failback");
+		return wrong_value(r, "timeline", index, key,
+				   "not a field of migrate and failback");
 	if (e->count > SCENARIO_WORDS_MAX - 2)
-		return wrong(r, "timeline", index, key, "too many options");
+		return wrong_value(r, "timeline", index, key, "too many options");
 	if (!*key || strspn(key, "abcdefghijklmnopqrstuvwxyz-") != strlen(key))
-		return wrong(r, "timeline", index, key, "not an option of this fault");
+		return wrong_value(r, "timeline", index, key, "not an option of this fault");
 	if (cJSON_IsNumber(item)) {
 		number_text(item->valuedouble, number);
 		value = number;
 	}
 	if (cJSON_IsTrue(item))
-		add_word(e, "--", key, "", "");
+		add_scenario_word(e, "--", key, "", "");
 	else if (!value || !*value || strlen(value) > 100)
-		return wrong(r, "timeline", index, key, "neither a text, a number nor true");
+		return wrong_value(r, "timeline", index, key, "neither a text, a number nor true");
 	else if (!strcmp(key, "size"))
-		add_word(e, value, "", "", "");
+		add_scenario_word(e, value, "", "", "");
 	else
-		add_word(e, "--", key, "=", value);
+		add_scenario_word(e, "--", key, "=", value);
 	return 0;
 }
 
@@ -201,16 +204,17 @@ static int take_kind(const struct reader *r, struct scenario_event *e, const cJS
 	const char *name = cJSON_GetStringValue(fault ? fault : order);
 
 	if (!fault == !order)
-		return wrong(r, "timeline", index, NULL, "either \"fault\" or \"do\" is needed");
+		return wrong_value(r, "timeline", index, NULL,
+				   "either \"fault\" or \"do\" is needed");
 	if (fault) {
 		e->fault = name ? fault_find(name) : NULL;
 		if (!e->fault)
-			return wrong(r, "timeline", index, "fault", "no such fault");
-		add_word(e, name, "", "", "");
+			return wrong_value(r, "timeline", index, "fault", "no such fault");
+		add_scenario_word(e, name, "", "", "");
 		return 0;
 	}
 	if (!name || (strcmp(name, "migrate") && strcmp(name, "failback")))
-		return wrong(r, "timeline", index, "do", "neither migrate nor failback");
+		return wrong_value(r, "timeline", index, "do", "neither migrate nor failback");
 	snprintf(e->order, sizeof(e->order), "%s", name);
 	return 0;
 }
@@ -222,14 +226,14 @@ static int take_at(const struct reader *r, struct scenario_event *e, const cJSON
 	int64_t us;
 
 	if (!at)
-		return wrong(r, "timeline", index, NULL, "\"at\" is needed");
+		return wrong_value(r, "timeline", index, NULL, "\"at\" is needed");
 	if (!s || parse_us(s, &us))
-		return wrong(r, "timeline", index, "at", "not a time (10s, 500ms)");
+		return wrong_value(r, "timeline", index, "at", "not a time (10s, 500ms)");
 	e->at_ms = us / 1000;
 	return 0;
 }
 
-/* When it is to be over; whether its texts are times is for the fault to say. */
+/* The end of the event. The fault's own options tell whether its texts are times. */
 static void take_end(struct scenario_event *e, const cJSON *o)
 {
 	const char *length = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, "for")),
@@ -240,8 +244,8 @@ static void take_end(struct scenario_event *e, const cJSON *o)
 		e->for_ms = (after_us + us) / 1000;
 }
 
-static int take_field(const struct reader *r, struct scenario_event *e, const cJSON *item,
-		      int index)
+static int take_event_field(const struct reader *r, struct scenario_event *e, const cJSON *item,
+			    int index)
 {
 	const char *key = item->string;
 
@@ -255,10 +259,10 @@ static int take_field(const struct reader *r, struct scenario_event *e, const cJ
 		int status = take_name(r, item, e->nic, sizeof(e->nic), "timeline", index);
 
 		if (!status && e->fault)
-			add_word(e, "--nic=", e->nic, "", "");
+			add_scenario_word(e, "--nic=", e->nic, "", "");
 		return status;
 	}
-	return take_option(r, e, item, index);
+	return take_event_option(r, e, item, index);
 }
 
 static int take_event(const struct reader *r, const cJSON *o, int index)
@@ -268,21 +272,22 @@ static int take_event(const struct reader *r, const cJSON *o, int index)
 	int status;
 
 	if (!cJSON_IsObject(o))
-		return wrong(r, "timeline", index, NULL, "not an object");
+		return wrong_value(r, "timeline", index, NULL, "not an object");
 	status = take_at(r, e, o, index);
 	if (!status)
 		status = take_kind(r, e, o, index);
 	cJSON_ArrayForEach (item, o)
 		if (!status)
-			status = take_field(r, e, item, index);
+			status = take_event_field(r, e, item, index);
 	take_end(e, o);
 	if (!status && !strcmp(e->order, "migrate") && !*e->nic)
-		status = wrong(r, "timeline", index, NULL, "\"nic\" is needed");
+		status = wrong_value(r, "timeline", index, NULL, "\"nic\" is needed");
 	if (!status && e->fault && !e->fault->once && !cJSON_HasObjectItem(o, "for") &&
 	    !cJSON_HasObjectItem(o, "count"))
-		status = wrong(r, "timeline", index, NULL, "\"for\" is needed, or it has no end");
+		status = wrong_value(r, "timeline", index, NULL,
+				     "\"for\" is needed, or it has no end");
 	if (!status && index && e->at_ms < e[-1].at_ms)
-		status = wrong(r, "timeline", index, "at", "before the one above it");
+		status = wrong_value(r, "timeline", index, "at", "before the one above it");
 	return status;
 }
 
@@ -292,9 +297,9 @@ static int take_timeline(const struct reader *r, const cJSON *list)
 	const cJSON *o;
 
 	if (!cJSON_IsArray(list) || !n)
-		return wrong(r, "timeline", -1, NULL, "not an array of at least one object");
+		return wrong_value(r, "timeline", -1, NULL, "not an array of at least one object");
 	if (n > SCENARIO_EVENTS_MAX)
-		return wrong(r, "timeline", -1, NULL, "too long");
+		return wrong_value(r, "timeline", -1, NULL, "too long");
 	r->s->event = calloc((size_t)n, sizeof(*r->s->event));
 	if (!r->s->event)
 		abort();
@@ -328,14 +333,16 @@ static int take_expectation(const struct reader *r, const cJSON *item, int index
 			continue;
 		e->kind = kinds[i].kind;
 		if (kinds[i].timed && (parse_us(s + n, &e->within_us) || !e->within_us))
-			return wrong(r, "expect", index, NULL, "not a time behind \"within\"");
+			return wrong_value(r, "expect", index, NULL,
+					   "not a time behind \"within\"");
 		strcpy(e->text, s);
 		r->s->expects++;
 		return 0;
 	}
-	return wrong(r, "expect", index, NULL,
-		     "none of \"failover within TIME\", \"failback within TIME\", \"failover\", "
-		     "\"no-error\", \"no-switch\"");
+	return wrong_value(
+		r, "expect", index, NULL,
+		"none of \"failover within TIME\", \"failback within TIME\", \"failover\", "
+		"\"no-error\", \"no-switch\"");
 }
 
 static int take_expect(const struct reader *r, const cJSON *list)
@@ -344,7 +351,7 @@ static int take_expect(const struct reader *r, const cJSON *list)
 	const cJSON *item;
 
 	if (!cJSON_IsArray(list) || cJSON_GetArraySize(list) > SCENARIO_EXPECT_MAX)
-		return wrong(r, "expect", -1, NULL, "not an array of at most 16 texts");
+		return wrong_value(r, "expect", -1, NULL, "not an array of at most 16 texts");
 	cJSON_ArrayForEach (item, list)
 		if (!status)
 			status = take_expectation(r, item, index++);
@@ -357,12 +364,12 @@ static int take_hosts(const struct reader *r, const cJSON *list)
 	const cJSON *item;
 
 	if (!cJSON_IsArray(list) || cJSON_GetArraySize(list) > SCENARIO_HOSTS_MAX)
-		return wrong(r, "hosts", -1, NULL, "not an array of at most 8 names");
+		return wrong_value(r, "hosts", -1, NULL, "not an array of at most 8 names");
 	cJSON_ArrayForEach (item, list) {
 		const char *s = cJSON_GetStringValue(item);
 
-		if (!status && (!s || !is_name(s, sizeof(r->s->hosts[0]))))
-			status = wrong(r, "hosts", index, NULL, "not a name");
+		if (!status && (!s || !is_plain_name(s, sizeof(r->s->hosts[0]))))
+			status = wrong_value(r, "hosts", index, NULL, "not a name");
 		if (!status)
 			snprintf(r->s->hosts[r->s->host_count++], sizeof(r->s->hosts[0]), "%s", s);
 		index++;
@@ -375,7 +382,7 @@ static int take_text(const struct reader *r, const cJSON *item, char *to, size_t
 	const char *s = cJSON_GetStringValue(item);
 
 	if (!s || strlen(s) >= bytes)
-		return wrong(r, item->string, -1, NULL, "not a text, or too long");
+		return wrong_value(r, item->string, -1, NULL, "not a text, or too long");
 	strcpy(to, s);
 	for (; *to; to++)
 		if (iscntrl((unsigned char)*to))
@@ -390,7 +397,7 @@ static int take_all(const struct reader *r, const cJSON *o)
 	int status = 0;
 
 	if (!cJSON_IsObject(o))
-		return wrong(r, NULL, -1, NULL, "not an object");
+		return wrong_value(r, NULL, -1, NULL, "not an object");
 	cJSON_ArrayForEach (item, o) {
 		const char *key = item->string;
 
@@ -409,10 +416,10 @@ static int take_all(const struct reader *r, const cJSON *o)
 		else if (!strcmp(key, "timeline") && !s->event)
 			status = take_timeline(r, item);
 		else
-			status = wrong(r, key, -1, NULL, "not a field of a scenario");
+			status = wrong_value(r, key, -1, NULL, "not a field of a scenario");
 	}
 	if (!status && !s->event)
-		status = wrong(r, NULL, -1, NULL, "\"timeline\" is needed");
+		status = wrong_value(r, NULL, -1, NULL, "\"timeline\" is needed");
 	return status;
 }
 
@@ -426,7 +433,7 @@ int scenario_parse(const char *text, size_t bytes, struct scenario *s, struct pr
 
 	memset(s, 0, sizeof(*s));
 	if (bytes > SCENARIO_BYTES_MAX)
-		return problem(p, INJECT_BAD_USAGE, "1: too large");
+		return problem_set(p, INJECT_BAD_USAGE, "1: too large");
 	copy = malloc(bytes + 1);
 	if (!copy)
 		abort();
@@ -435,8 +442,8 @@ int scenario_parse(const char *text, size_t bytes, struct scenario *s, struct pr
 	r.text = copy;
 	o = cJSON_ParseWithOpts(copy, &end, true);
 	if (!o)
-		status = problem(p, INJECT_BAD_USAGE, "%d: not JSON",
-				 line_of(copy, end ? end : copy));
+		status = problem_set(p, INJECT_BAD_USAGE, "%d: not JSON",
+				     line_of(copy, end ? end : copy));
 	else
 		status = take_all(&r, o);
 	cJSON_Delete(o);

@@ -30,7 +30,7 @@ struct scenario_event {
 	char host[64];		   /* empty: this one */
 	const struct fault *fault; /* NULL: an order to the library */
 	char order[16], nic[64];   /* "migrate" or "failback" */
-	char process[64];	   /* whose newest process of that name --pid is; empty: none */
+	char process[64];	   /* --pid is the newest process of that name; empty: no --pid */
 	char *words[SCENARIO_WORDS_MAX]; /* of the command line, from the fault's name on */
 	int count;
 };
@@ -46,15 +46,14 @@ struct scenario {
 };
 
 /*
- * Of a text of that many bytes. 0, or INJECT_BAD_USAGE with "LINE: FIELD: what is wrong" in p;
- * nothing is to be freed then. The values of a fault's options are checked by whoever knows
- * options.
+ * Parses a text of that many bytes. 0, or INJECT_BAD_USAGE with "LINE: FIELD: what is wrong" in p;
+ * then nothing is to be freed. The caller checks the values of a fault's options.
  */
 int scenario_parse(const char *text, size_t bytes, struct scenario *s, struct problem *p);
 void scenario_free(struct scenario *s);
 
-/* The line, from 1, of a value: path is keys, and indexes as decimal numbers, ended by NULL. text
- * is valid JSON. 1 if there is no such value. */
+/* The line, from 1, of a value. path: its keys, and its indexes as decimal numbers, ended by NULL.
+ * text is valid JSON. 1 if there is no such value. */
 int json_line(const char *text, const char *const *path);
 
 #endif

@@ -17,7 +17,7 @@ struct qdisc_list {
 	int count, max;
 };
 
-/* Not those of classes and queues: a NIC may have more of them than any list takes. */
+/* Skips those of classes and queues: a NIC may have more of these than any list holds. */
 static bool is_of_netdev(const struct tcmsg *t, unsigned int ifindex)
 {
 	return t->tcm_ifindex == (int)ifindex &&
@@ -112,7 +112,7 @@ static void take_filter(void *arg, struct nlmsghdr *h)
 		s->found = *t;
 }
 
-static int filters(unsigned int ifindex, uint32_t parent, struct filter_search *s)
+static int read_filters(unsigned int ifindex, uint32_t parent, struct filter_search *s)
 {
 	struct tcmsg t = {.tcm_ifindex = (int)ifindex, .tcm_parent = parent};
 
@@ -122,7 +122,7 @@ static int filters(unsigned int ifindex, uint32_t parent, struct filter_search *
 int rtnl_filters(unsigned int ifindex, uint32_t parent)
 {
 	struct filter_search s = {0};
-	int err = filters(ifindex, parent, &s);
+	int err = read_filters(ifindex, parent, &s);
 
 	return err ? err : s.count;
 }
@@ -131,7 +131,7 @@ int rtnl_filter_delete(unsigned int ifindex, uint32_t parent, const char *name)
 {
 	struct filter_search s = {.name = name};
 	struct nl_msg *m;
-	int err = filters(ifindex, parent, &s);
+	int err = read_filters(ifindex, parent, &s);
 
 	if (err || !s.found.tcm_handle)
 		return err == -EINVAL || err == -ENOENT || err == -EOPNOTSUPP ? 0 : err;

@@ -20,24 +20,25 @@ static unsigned int ifindex_of(const cJSON *step)
 	return (unsigned int)json_number(step, "ifindex", 0);
 }
 
-/* What is gone needs no undoing. */
-static int result(const cJSON *step, int err, struct problem *p)
+/* A change of something that is gone needs no undoing. */
+static int undo_result(const cJSON *step, int err, struct problem *p)
 {
 	if (!err || err == -ENODEV)
 		return 0;
-	return problem(p, INJECT_NOT_UNDONE, "%s: %s: %s", json_text(step, "netdev"),
-		       json_text(step, "kind"), rtnl_said(err));
+	return problem_set(p, INJECT_NOT_UNDONE, "%s: %s: %s", json_text(step, "netdev"),
+			   json_text(step, "kind"), rtnl_said(err));
 }
 
 static int undo_filter(const cJSON *step, struct problem *p)
 {
-	return result(step,
-		      rtnl_filter_delete(ifindex_of(step), (uint32_t)json_number(step, "parent", 0),
-					 json_text(step, "name")),
-		      p);
+	return undo_result(step,
+			   rtnl_filter_delete(ifindex_of(step),
+					      (uint32_t)json_number(step, "parent", 0),
+					      json_text(step, "name")),
+			   p);
 }
 
-/* The last one takes it away, whoever made it. */
+/* The last injection removes it, whichever made it. */
 static int undo_clsact(const cJSON *step, struct problem *p)
 {
 	unsigned int ifindex = ifindex_of(step);
@@ -47,16 +48,16 @@ static int undo_clsact(const cJSON *step, struct problem *p)
 	    rtnl_filters(ifindex, TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_INGRESS)) > 0 ||
 	    rtnl_filters(ifindex, TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_EGRESS)) > 0)
 		return 0;
-	return result(step, rtnl_qdisc_delete(ifindex, TC_H_CLSACT, 0, "clsact"), p);
+	return undo_result(step, rtnl_qdisc_delete(ifindex, TC_H_CLSACT, 0, "clsact"), p);
 }
 
 static int undo_qdisc(const cJSON *step, struct problem *p)
 {
-	return result(step,
-		      rtnl_qdisc_delete(ifindex_of(step), TC_H_ROOT,
-					(uint32_t)json_number(step, "handle", 0),
-					json_text(step, "qdisc")),
-		      p);
+	return undo_result(step,
+			   rtnl_qdisc_delete(ifindex_of(step), TC_H_ROOT,
+					     (uint32_t)json_number(step, "handle", 0),
+					     json_text(step, "qdisc")),
+			   p);
 }
 
 /* Is it still the process that we mean? */
@@ -75,7 +76,7 @@ static int undo_signal(const cJSON *step, struct problem *p)
 
 	if (!pid || !kill(pid, sig) || errno == ESRCH)
 		return 0;
-	return problem(p, INJECT_NOT_UNDONE, "process %d: %s", pid, strerror(errno));
+	return problem_set(p, INJECT_NOT_UNDONE, "process %d: %s", pid, strerror(errno));
 }
 
 static const struct {
@@ -94,11 +95,12 @@ static int undo_step(const cJSON *step, struct problem *p)
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
 		if (!strcmp(kinds[i].kind, kind))
 			return kinds[i].undo(step, p);
-	return problem(p, INJECT_NOT_UNDONE, "the journal has a step \"%s\" that is not known here",
-		       kind);
+	return problem_set(p, INJECT_NOT_UNDONE,
+			   "the journal has a step \"%s\" that is not known here", kind);
 }
 
-/* A netdev's number means another one in another namespace. Processes are the same everywhere. */
+/* In another network namespace the number of a netdev means another netdev. Process numbers are the
+ * same everywhere. */
 static bool is_of_netns(const cJSON *step)
 {
 	return cJSON_HasObjectItem(step, "ifindex");
@@ -110,15 +112,16 @@ static int say_where(const cJSON *j, struct problem *p)
 	char path[200];
 
 	if (journal_netns_find(j, path, sizeof(path)))
-		return problem(p, INJECT_NOT_UNDONE,
-			       "%s is in another network namespace; undo it there: "
-			       "nsenter --net=%s shift-inject undo %s",
-			       id, path, id);
-	return problem(p, INJECT_NOT_UNDONE,
-		       "%s: its network namespace is gone; shift-inject undo %s drops it", id, id);
+		return problem_set(p, INJECT_NOT_UNDONE,
+				   "%s is in another network namespace; undo it there: "
+				   "nsenter --net=%s shift-inject undo %s",
+				   id, path, id);
+	return problem_set(p, INJECT_NOT_UNDONE,
+			   "%s: its network namespace is gone; shift-inject undo %s drops it", id,
+			   id);
 }
 
-/* One that fails keeps the journal, and no other from being undone. */
+/* If a step fails, the journal is kept, and the other steps are undone all the same. */
 static int undo_steps(const cJSON *j, bool netns_is_gone, struct problem *p)
 {
 	const cJSON *steps = cJSON_GetObjectItemCaseSensitive(j, "steps");

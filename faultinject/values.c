@@ -16,7 +16,7 @@ static double number_and_unit(const char *s, const char **unit)
 		return -1;
 	n = strtod(s, &end);
 	*unit = end;
-	/* Neither hexadecimal nor 1e9; these are typing errors here. */
+	/* strtod() also takes hexadecimal and 1e9, which are typing errors here. */
 	for (; s < end; s++)
 		if (!isdigit((unsigned char)*s) && *s != '.')
 			return -1;
@@ -69,7 +69,7 @@ int parse_bits(const char *s, uint64_t *bits)
 	return 0;
 }
 
-int parse_number(const char *s, uint64_t min, uint64_t max, uint64_t *n)
+int parse_uint64(const char *s, uint64_t min, uint64_t max, uint64_t *n)
 {
 	char *end;
 

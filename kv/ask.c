@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-#include "ask.h"
-#include "table.h"
-
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+#include "kv/ask.h"
+#include "kv/table.h"
 
 static int read_answer(int fd, int timeout_ms, char **text)
 {
@@ -30,7 +30,7 @@ static int read_answer(int fd, int timeout_ms, char **text)
 	return err;
 }
 
-/* Not for what another user put where a daemon of ours should be. */
+/* Another user may have put a socket where our daemon's should be. */
 static int check_owner(int fd)
 {
 	struct ucred cred;

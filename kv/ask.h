@@ -3,7 +3,7 @@
 #ifndef SHIFT_KV_ASK_H
 #define SHIFT_KV_ASK_H
 
-#include "proto.h"
+#include "kv/proto.h"
 
 /*
  * Asks the daemon behind a socket: KV_STATUS, or KV_HOLD (it stays while this process lives, also

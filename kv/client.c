@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-#include "client.h"
-#include "client-priv.h"
-
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "kv/client.h"
+#include "kv/client_priv.h"
 
 struct kv_client *kv_client_new(const char *path, const char *job, uint64_t nonce,
 				const struct kv_callbacks *callbacks)
@@ -75,7 +75,7 @@ int kv_client_poll_timeout_ms(const struct kv_client *c)
 }
 
 /* Behind the others that wait to be told to the daemon. */
-static void enqueue(struct kv_client *c, struct client_entry *e)
+static void enqueue_entry(struct kv_client *c, struct client_entry *e)
 {
 	if (e->queued)
 		return;
@@ -119,14 +119,14 @@ void kv_client_requeue_all(struct kv_client *c)
 		next = kv_table_next(&c->entries, e);
 		e->queued = false;
 		if (e->mine || e->dropped || e->subscribed)
-			enqueue(c, e);
+			enqueue_entry(c, e);
 		if (e->unwanted) /* a new connection has not asked for it */
 			kv_client_drop(c, e);
 	}
 	/* Last: what the daemon answers then includes what we put. */
 	for (e = NULL; (e = kv_table_next(&c->watches, e));) {
 		e->queued = false;
-		enqueue(c, e);
+		enqueue_entry(c, e);
 	}
 }
 
@@ -141,7 +141,7 @@ int kv_client_put(struct kv_client *c, const char *key, const void *value, size_
 		return -ENOMEM;
 	e->mine = true;
 	e->dropped = false;
-	enqueue(c, e);
+	enqueue_entry(c, e);
 	return 0;
 }
 
@@ -155,7 +155,7 @@ int kv_client_delete(struct kv_client *c, const char *key)
 	e->mine = false;
 	e->dropped = true;
 	e->known = true;
-	enqueue(c, e);
+	enqueue_entry(c, e);
 	return 0;
 }
 
@@ -191,7 +191,7 @@ int kv_client_get(struct kv_client *c, const char *key, const void **value, size
 		return -ENOMEM;
 	if (!e->subscribed) {
 		e->subscribed = true;
-		enqueue(c, e);
+		enqueue_entry(c, e);
 	}
 	return -EAGAIN;
 }
@@ -204,7 +204,7 @@ void kv_client_forget(struct kv_client *c, const char *key)
 		return;
 	e->subscribed = false;
 	e->unwanted = true;
-	enqueue(c, e);
+	enqueue_entry(c, e);
 }
 
 int kv_client_watch(struct kv_client *c, const char *prefix)
@@ -218,7 +218,7 @@ int kv_client_watch(struct kv_client *c, const char *prefix)
 		return -ENOMEM;
 	w->is_watch = true;
 	if (!w->known)
-		enqueue(c, w);
+		enqueue_entry(c, w);
 	return 0;
 }
 

@@ -12,7 +12,7 @@
 #ifndef SHIFT_KV_CLIENT_H
 #define SHIFT_KV_CLIENT_H
 
-#include "proto.h"
+#include "kv/proto.h"
 
 struct kv_client;
 
@@ -28,36 +28,36 @@ struct kv_callbacks {
 	 * NULL), or all there is under the watched prefix `key` is known now (KV_EVENT_SYNCED). */
 	void (*event)(void *arg, enum kv_event event, const char *key, const void *value,
 		      size_t bytes);
-	/* The process that said HELLO with this nonce is gone for good. Once for each. */
+	/* The process with this nonce has died. Called once for each. */
 	void (*peer_died)(void *arg, uint64_t nonce);
-	/* For the log: code is of enum kv_error, or 0 for what this side found. */
+	/* For the log: code is of enum kv_error, or 0 for an error of this side. */
 	void (*error)(void *arg, int code, const char *text);
 	void *arg;
 };
 
 /*
- * path, job: copied. nonce: random, not 0, one per process and job. NULL: no memory, or a job or
- * nonce that is none (errno says which). Connects with the first kv_client_process().
+ * path, job: copied. nonce: random, not 0, one per process and job. NULL: no memory, or an invalid
+ * job or nonce (see errno). Connects with the first kv_client_process().
  */
 struct kv_client *kv_client_new(const char *path, const char *job, uint64_t nonce,
 				const struct kv_callbacks *callbacks);
 
 /*
- * Says goodbye, if there is a connection (the keys go, peers are not told of a death), and frees
- * everything. In a child of fork() it only frees. NULL is fine.
+ * Sends BYE, if there is a connection (the keys are deleted, peers hear of no death), and frees
+ * everything. In a child of fork() it only frees. c may be NULL.
  */
 void kv_client_free(struct kv_client *c);
 
-/* What to poll, and for what (POLLIN, and POLLOUT when something waits). -1: not connected. Ask
- * before every poll: both change. */
+/* The descriptor to poll, and the events (POLLIN, and POLLOUT when data waits). -1: not connected.
+ * Both change: ask before every poll. */
 int kv_client_fd(const struct kv_client *c);
 short kv_client_poll_events(const struct kv_client *c);
 
-/* Milliseconds until kv_client_process() is wanted without an event; -1: never, 0: now. */
+/* Milliseconds until kv_client_process() must be called without an event; -1: never, 0: now. */
 int kv_client_poll_timeout_ms(const struct kv_client *c);
 
-/* Connects, reads, writes, calls back. Never blocks. -ENOMEM: something was not remembered; the
- * connection was dropped, so that it will be told again. */
+/* Connects, reads, writes, calls back. Never blocks. -ENOMEM: the connection was dropped, so that
+ * the daemon sends again what could not be stored. */
 int kv_client_process(struct kv_client *c);
 
 /*
@@ -66,21 +66,21 @@ int kv_client_process(struct kv_client *c);
  */
 int kv_client_put(struct kv_client *c, const char *key, const void *value, size_t bytes);
 
-/* Takes a key of ours back. -ENOENT: it is not ours. */
+/* Deletes a key of ours. -ENOENT: it is not ours. */
 int kv_client_delete(struct kv_client *c, const char *key);
 
 /*
- * What is known of a key. 0: *value (valid until the next kv_client_process(), _put() or
- * _delete()) and *bytes. -ENOENT: there is none. -EAGAIN: not known yet; it has been asked for, an
- * event will tell. Later calls always answer from memory, and changes arrive by themselves.
+ * The value of a key. 0: *value (valid until the next kv_client_process(), _put() or _delete()) and
+ * *bytes. -ENOENT: there is none. -EAGAIN: not known yet; the daemon is asked, and an event
+ * follows. Later calls answer from memory, and changes arrive by themselves.
  */
 int kv_client_get(struct kv_client *c, const char *key, const void **value, size_t *bytes);
 
-/* Nobody will ask for this key again: no more events, and its memory, here and in the daemon, which
- * takes 65,536 of them. */
+/* Forgets a key that the caller will not ask for again: no more events, and its memory is freed,
+ * here and in the daemon, which holds 65,536 keys for a client. */
 void kv_client_forget(struct kv_client *c, const char *key);
 
-/* Wants all keys with this prefix ("" for all), now and later. */
+/* Subscribes to all keys with this prefix ("" for all), now and later. */
 int kv_client_watch(struct kv_client *c, const char *prefix);
 
 /* The 16 bytes all members of the job share; NULL before the first WELCOME. They stay. */
@@ -90,7 +90,7 @@ const uint8_t *kv_client_job_key(const struct kv_client *c);
 bool kv_client_is_connected(const struct kv_client *c);
 enum kv_lease kv_client_lease(const struct kv_client *c);
 
-/* So many puts and deletes have not been handed to the daemon yet. */
+/* The number of puts and deletes that have not been sent to the daemon yet. */
 size_t kv_client_unsent(const struct kv_client *c);
 
 #endif

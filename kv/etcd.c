@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-#include "etcd.h"
-
 #include <cjson/cJSON.h>
 #include <curl/curl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "table.h"
+#include "common/cli.h"
+#include "kv/etcd.h"
+#include "kv/table.h"
 
 enum {
 	CONNECT_MS = 2000,
@@ -95,7 +95,7 @@ static void free_request(struct request *r)
 	free(r);
 }
 
-/* "error" is a text (one answer) or an object (streams); the texts are etcd's own. */
+/* "error" is a text in a single answer and an object in a stream. The texts are etcd's own. */
 static int code_of(const cJSON *reply, const char **text)
 {
 	const cJSON *error = cJSON_GetObjectItem(reply, "error"), *code, *message;
@@ -111,7 +111,7 @@ static int code_of(const cJSON *reply, const char **text)
 	return cJSON_IsNumber(code) && code->valueint > 0 ? code->valueint : ETCD_NO_ANSWER;
 }
 
-static int answer(struct request *r, const char *json, size_t bytes)
+static int deliver_answer(struct request *r, const char *json, size_t bytes)
 {
 	cJSON *reply = bytes ? cJSON_ParseWithLength(json, bytes) : NULL;
 	const char *text = ETCD_NO_JSON;
@@ -146,7 +146,7 @@ static void set_tls(const struct etcd *e, CURL *c)
 		curl_easy_setopt(c, CURLOPT_SSLKEY, e->o.key);
 }
 
-static void set_up(struct request *r, const char *path)
+static void set_request_up(struct request *r, const char *path)
 {
 	const struct etcd *e = r->etcd;
 	char url[1024];
@@ -159,7 +159,7 @@ static void set_up(struct request *r, const char *path)
 	curl_easy_setopt(r->curl, CURLOPT_TCP_KEEPALIVE, 1L);
 	curl_easy_setopt(r->curl, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_MS);
 #if LIBCURL_VERSION_NUM >= 0x075700
-	/* A resolver that does not answer has a thread of libcurl's, which ours need not join. */
+	/* libcurl need not wait for its thread that asks a resolver that does not answer. */
 	curl_easy_setopt(r->curl, CURLOPT_QUICK_EXIT, 1L);
 #endif
 	if (!r->stream)
@@ -178,7 +178,8 @@ static void set_up(struct request *r, const char *path)
 	set_tls(e, r->curl);
 }
 
-static void start(struct etcd *e, const char *path, struct cJSON *body, struct request model)
+static void start_request(struct etcd *e, const char *path, struct cJSON *body,
+			  struct request model)
 {
 	struct request *r = malloc(sizeof(*r));
 
@@ -186,25 +187,23 @@ static void start(struct etcd *e, const char *path, struct cJSON *body, struct r
 	model.curl = curl_easy_init();
 	model.body = cJSON_PrintUnformatted(body);
 	cJSON_Delete(body);
-	if (!r || !model.curl || !model.body) {
-		fputs("shift-kvd: out of memory\n", stderr);
-		exit(1); /* the cluster's leases and the clients' memory survive it */
-	}
+	if (!r || !model.curl || !model.body)
+		check_alloc(NULL); /* the cluster's leases and the clients' memory survive it */
 	*r = model;
 	r->next = e->requests;
 	e->requests = r;
-	set_up(r, path);
+	set_request_up(r, path);
 	curl_multi_add_handle(e->multi, r->curl);
 }
 
 void etcd_post(struct etcd *e, const char *path, struct cJSON *body, etcd_reply_fn *fn, void *arg)
 {
-	start(e, path, body, (struct request){.fn = fn, .arg = arg});
+	start_request(e, path, body, (struct request){.fn = fn, .arg = arg});
 }
 
 void etcd_stream(struct etcd *e, const char *path, struct cJSON *body, etcd_reply_fn *fn, void *arg)
 {
-	start(e, path, body, (struct request){.fn = fn, .arg = arg, .stream = true});
+	start_request(e, path, body, (struct request){.fn = fn, .arg = arg, .stream = true});
 }
 
 void etcd_cancel_all(struct etcd *e)
@@ -241,12 +240,12 @@ static void hand_over_lines(struct etcd *e, struct request *r)
 
 		r->in.start += bytes + 1;
 		if (copy && bytes)
-			answer(r, copy, bytes);
+			deliver_answer(r, copy, bytes);
 		free(copy);
 	}
 }
 
-static void finish(struct request *r, CURLcode result)
+static void finish_request(struct request *r, CURLcode result)
 {
 	struct request done = *r;
 	char error[CURL_ERROR_SIZE];
@@ -257,7 +256,8 @@ static void finish(struct request *r, CURLcode result)
 	if (result)
 		done.fn(done.arg, NULL, ETCD_NO_ANSWER,
 			*error ? error : curl_easy_strerror(result));
-	else if (!answer(&done, (char *)done.in.data + done.in.start, kv_buf_bytes(&done.in)) &&
+	else if (!deliver_answer(&done, (char *)done.in.data + done.in.start,
+				 kv_buf_bytes(&done.in)) &&
 		 done.stream)
 		done.fn(done.arg, NULL, ETCD_NO_ANSWER, "the stream ended");
 	kv_buf_free(&done.in);
@@ -284,7 +284,7 @@ void etcd_process(struct etcd *e)
 		if (m->msg != CURLMSG_DONE)
 			continue;
 		curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&r);
-		finish(r, result);
+		finish_request(r, result);
 	}
 }
 

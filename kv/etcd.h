@@ -13,7 +13,7 @@ struct etcd;
 
 enum { ETCD_ENDPOINTS_MAX = 16 };
 
-/* The text of an answer that is none of etcd's. */
+/* The text of an answer that does not come from an etcd. */
 #define ETCD_NO_JSON "no JSON came: is this etcd?"
 
 /* Strings are the caller's and live as long as the etcd; NULL where not given. */
@@ -27,7 +27,7 @@ struct etcd_options {
 /* gRPC's, as the gateway passes them on. */
 enum etcd_code {
 	ETCD_OK = 0,
-	ETCD_NO_ANSWER = -1, /* the endpoint cannot be reached, is too slow, or speaks nonsense */
+	ETCD_NO_ANSWER = -1, /* the endpoint cannot be reached, is too slow, or is not an etcd */
 	ETCD_CANCELLED = -2, /* by etcd_cancel_all() */
 	ETCD_NOT_FOUND = 5,
 	ETCD_FAILED_PRECONDITION = 9,
@@ -35,8 +35,8 @@ enum etcd_code {
 };
 
 /*
- * An answer: `reply` (not to be kept) with ETCD_OK; else `text` says what is wrong. Streams: once
- * per message, and at last with an error, as a stream never ends well.
+ * An answer: `reply` (valid during the call) with ETCD_OK; else `text` is the error. For a stream
+ * it is called for each message, and at last with an error, as a stream has no regular end.
  */
 typedef void etcd_reply_fn(void *arg, const struct cJSON *reply, int code, const char *text);
 
@@ -53,7 +53,7 @@ void etcd_stream(struct etcd *e, const char *path, struct cJSON *body, etcd_repl
 /* Ends all requests; the callbacks get ETCD_CANCELLED. */
 void etcd_cancel_all(struct etcd *e);
 
-/* The next endpoint from now on; -- its name. */
+/* Uses the next endpoint from now on; its URL. */
 void etcd_next_endpoint(struct etcd *e);
 const char *etcd_endpoint(const struct etcd *e);
 
@@ -61,8 +61,8 @@ const char *etcd_endpoint(const struct etcd *e);
 void etcd_set_token(struct etcd *e, const char *token);
 
 /*
- * The number of the lease by which a daemon shows that it uses this etcd: random, with a beginning
- * by which `shift-kvd etcd` knows it.
+ * A number for the lease by which a daemon shows that it uses this etcd: random, with a prefix by
+ * which `shift-kvd etcd` recognises it.
  */
 int64_t etcd_presence_lease(void);
 bool etcd_is_presence_lease(int64_t lease);

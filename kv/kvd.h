@@ -2,21 +2,22 @@
 /*
  * shift-kvd: what its parts share. One thread.
  *
- *   kvd-clients.c  the processes of this host: their sockets, lives and deaths
- *   kvd-store.c    the job's keys, here and elsewhere; which of them etcd has not got yet
- *   kvd-session.c  etcd: lease, job key, what is there, changes, puts; lost and found again
- *   kvd-crash.c    what dead processes leave in the directory
- *   kvd-run.c      the directory, the lock, the socket, the detached process
+ *   kvd_clients.c  the processes of this host: their sockets, lives and deaths
+ *   kvd_store.c    the job's keys, here and elsewhere; which of them etcd has not got yet
+ *   kvd_session.c  etcd: lease, job key, what is there, changes, puts; lost and found again
+ *   kvd_crash.c    what dead processes leave in the directory
+ *   kvd_run.c      the directory, the lock, the socket, the detached process
  */
 #ifndef SHIFT_KVD_H
 #define SHIFT_KVD_H
 
-#include "etcd.h"
-#include "proto.h"
-#include "table.h"
-
 #include <limits.h>
 #include <sys/types.h>
+
+#include "common/cli.h"
+#include "kv/etcd.h"
+#include "kv/proto.h"
+#include "kv/table.h"
 
 /* Documented in shift-kvd(1). */
 enum exit_status {
@@ -29,8 +30,8 @@ enum exit_status {
 enum {
 	CLIENTS_MAX = 1024,
 	CLIENT_KEYS_MAX = 1 << 16,
-	/* etcd's default --max-txn-ops is 128, less so many for what is inside a transaction of
-	 * so many: one place is left for that of a delete. */
+	/* etcd's default --max-txn-ops is 128, which counts nested operations too: one place is
+	 * left for that of a delete. */
 	TXN_OPS = 127,
 };
 
@@ -52,12 +53,12 @@ struct client {
 	uint64_t nonce; /* 0: no HELLO yet */
 	char name[17];	/* the nonce in hexadecimal */
 	struct kv_buf in, out;
-	struct kv_table gets, watches; /* what it wants to hear of */
+	struct kv_table gets, watches; /* the keys and prefixes that it has asked for */
 	bool welcomed, overrun, closing, buried;
 	bool holds;	    /* no HELLO: the daemon is to stay while it lives */
 	int64_t gone_at_ms; /* its socket closed without a goodbye, but it lives */
 	size_t keys;
-	/* of kvd-session.c */
+	/* of kvd_session.c */
 	int64_t lease, keepalive_at_ms;
 	bool asking; /* a request about the lease is on its way */
 };
@@ -67,7 +68,7 @@ struct item {
 	struct kv_entry head; /* no value: it is to be deleted */
 	struct client *owner; /* NULL: another host's */
 	bool ours;	      /* of this daemon: a record of a death */
-	bool dirty;	      /* etcd is to be told */
+	bool dirty;	      /* must be sent to etcd */
 	bool in_flight;
 	struct item *next_dirty;
 	int64_t revision, seen;
@@ -117,26 +118,15 @@ struct kvd {
 	bool stopping, leaving;
 };
 
-/* ---- shift-kvd.c --------------------------------------------------------------------------- */
-
-/* One line, "shift-kvd: ...": on stderr, or to syslog once detached. */
-_Noreturn void die(int status, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-void say_to_syslog(void);
-int64_t now_ms(void);
-
-/* Like malloc and realloc's users wish: the process ends when there is no memory. */
-void *need(void *p);
-
-/* ---- kvd-options.c ------------------------------------------------------------------------- */
+/* ---- kvd_options.c ------------------------------------------------------------------------- */
 
 /* Fills o; ends the process if they make no sense, or for --help and --version. */
-void options_parse(struct kvd_options *o, int argc, char **argv);
+void kvd_options_parse(struct kvd_options *o, int argc, char **argv);
 
-/* "500ms", "10s", "2m", "1h", "10": seconds. The option's name is for the message. */
-int64_t parse_ms(const char *option, const char *s, int64_t min_ms);
+/* The time that an option says; ends the process if it is none, or below min_ms. */
+int64_t option_ms(const char *option, const char *s, int64_t min_ms);
 
-/* ---- kvd-store.c --------------------------------------------------------------------------- */
+/* ---- kvd_store.c --------------------------------------------------------------------------- */
 
 struct item *store_find(struct kvd *k, const char *key, size_t bytes);
 
@@ -144,45 +134,48 @@ struct item *store_find(struct kvd *k, const char *key, size_t bytes);
 int store_put(struct kvd *k, struct client *c, const struct kv_msg *m);
 int store_delete(struct kvd *k, struct client *c, const struct kv_msg *m);
 
-/* The client is gone: its keys are, here and at once; in etcd they go with its lease. */
+/* Deletes the keys of a client that is gone, here and at once. In etcd they are deleted with its
+ * lease. */
 void store_drop_client(struct kvd *k, struct client *c);
 
 /* Records a death for the other hosts. */
 void store_add_death(struct kvd *k, const char *nonce_name);
 
-/* etcd says that key has, or has no longer (value of NULL), this value since a revision. */
+/* etcd reports the value of a key since a revision; NULL: the key is deleted. */
 void store_remote(struct kvd *k, const char *key, size_t key_bytes, const void *value, size_t bytes,
 		  int64_t revision);
 
-/* etcd is to be told again: everything of a client, or of this daemon too (NULL). */
+/* Sends everything of a client to etcd again, or everything of all clients and of this daemon
+ * (NULL). */
 void store_mark_dirty(struct kvd *k, const struct client *c);
 
-/* Reading everything again: begin; store_remote() for each; end removes what was not named. */
+/* Brackets reading everything again: store_remote() is called for each key in between, and the end
+ * removes all other keys. */
 void store_begin_round(struct kvd *k);
 void store_end_round(struct kvd *k, int64_t revision);
 
-/* The next dirty item whose lease there is, taken off the list; NULL: no more. */
+/* Takes the next dirty item whose lease is granted off the list; NULL: there is none. */
 struct item *store_next_dirty(struct kvd *k);
 
-/* It is stored with that revision, or is to be sent again (revision 0). */
+/* etcd has stored the item with that revision, or the item must be sent again (revision 0). */
 void store_sent(struct kvd *k, struct item *i, int64_t revision);
 
-/* ---- kvd-clients.c ------------------------------------------------------------------------- */
+/* ---- kvd_clients.c ------------------------------------------------------------------------- */
 
 void clients_accept(struct kvd *k);
 
-/* What poll said of a client's socket and process. Never frees a client. */
+/* Called when poll reports a client's socket or the end of its process. Never frees a client. */
 void client_on_socket(struct kvd *k, struct client *c);
 void client_on_exit(struct kvd *k, struct client *c);
 
 /* Writes, ends and frees what is due. */
 void clients_tick(struct kvd *k);
 
-/* A key changed: whoever wants to know is told, but not `except`. */
+/* Sends a changed key to all clients that have asked for it, but not to `except`. */
 void clients_publish(struct kvd *k, const struct item *i, const struct client *except);
 void clients_peer_died(struct kvd *k, uint64_t nonce);
 
-/* Answers HELLO where that was not possible yet, and tells a changed lease. */
+/* Answers a HELLO that could not be answered before, and reports a changed lease. */
 void client_welcome(struct kvd *k, struct client *c);
 void clients_welcome(struct kvd *k);
 void clients_free(struct kvd *k);
@@ -190,7 +183,7 @@ void clients_free(struct kvd *k);
 /* The state of the daemon as JSON, to be freed. */
 char *status_json(struct kvd *k);
 
-/* ---- kvd-session.c ------------------------------------------------------------------------- */
+/* ---- kvd_session.c ------------------------------------------------------------------------- */
 
 void session_init(struct kvd *k);
 void session_free(struct kvd *k);
@@ -198,19 +191,19 @@ void session_free(struct kvd *k);
 /* Does what is due; milliseconds until the next is. */
 int session_tick(struct kvd *k);
 
-/* Is anything left that etcd should hear before the end? */
+/* True: nothing is left that etcd must get before the end. */
 bool session_is_idle(const struct kvd *k);
 
-/* Gives up what is under way and starts again. After a failure: later, elsewhere. */
+/* Cancels all requests and starts again; after a failure later, and at the next endpoint. */
 void session_restart(struct kvd *k);
 void session_fail(struct kvd *k, const char *text);
 
-/* ---- kvd-txn.c ----------------------------------------------------------------------------- */
+/* ---- kvd_txn.c ----------------------------------------------------------------------------- */
 
 /* Sends what is dirty, at most TXN_OPS keys at once. */
 void txn_send(struct kvd *k);
 
-/* ---- kvd-watch.c --------------------------------------------------------------------------- */
+/* ---- kvd_watch.c --------------------------------------------------------------------------- */
 
 /* Reads all of the job, then SESSION_UP and watch_start(). */
 void watch_read_all(struct kvd *k);
@@ -218,7 +211,7 @@ void watch_read_all(struct kvd *k);
 /* Watches from the first revision that is not in the store. */
 void watch_start(struct kvd *k);
 
-/* ---- kvd-crash.c --------------------------------------------------------------------------- */
+/* ---- kvd_crash.c --------------------------------------------------------------------------- */
 
 enum { CRASHES_KEPT = 16 };
 
@@ -228,17 +221,17 @@ enum { CRASHES_KEPT = 16 };
  */
 void crash_sweep(const char *dir, uint64_t nonce);
 
-/* Of this process, which has died; quick, as all of a job may die at once. */
+/* The same for this process, which has died; quick, as all processes of a job may die at once. */
 void crash_record(const char *dir, pid_t pid, uint64_t nonce);
 
-/* If there are new ones: the last CRASHES_KEPT stay, and those that are still to be in a report. */
+/* After new crash records: keeps the last CRASHES_KEPT, and those that a report still needs. */
 void crash_prune(const char *dir);
 
-/* ---- kvd-run.c ----------------------------------------------------------------------------- */
+/* ---- kvd_run.c ----------------------------------------------------------------------------- */
 
 /*
  * Takes the job on this host: 0, or -EEXIST: a daemon has it, and its socket answers. Ends the
- * process on what is not to be: a directory of another user or open to others.
+ * process if the directory is another user's or open to others.
  */
 struct run {
 	char dir[PATH_MAX], socket[PATH_MAX], lock[PATH_MAX];
@@ -250,8 +243,15 @@ int run_take(struct run *r, const char *job);
 /* The job's directory, which is made if it is not there. */
 void run_directory(char dir[PATH_MAX], const char *job);
 
-/* From here on a detached process; the caller's ends with 0. */
+/* Detaches: goes on in a new process; the calling one ends with 0. */
 void run_detach(struct run *r);
+
+/* Opens and locks a file. -1: another process has the lock, or the file is gone. A file that was
+ * removed or replaced meanwhile does not count. */
+int lock_file(const char *path, int operation, int flags);
+
+/* Messages go to syslog from now on, as a detached process has no standard error. */
+void messages_to_syslog(void);
 
 /* Removes socket, lock and directory. */
 void run_leave(struct run *r);

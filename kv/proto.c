@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-#include "proto.h"
-
 #include <errno.h>
 #include <string.h>
 
+#include "kv/proto.h"
 #include "lib/base/run_dir.h"
 
 _Static_assert((int)KV_JOB_MAX == (int)RUN_DIR_JOB_MAX, "a job has one name");
@@ -163,7 +162,7 @@ int kv_encode(const struct kv_msg *m, uint8_t *out, size_t size)
 	return bytes;
 }
 
-static const uint8_t *take(struct cursor *c, size_t bytes)
+static const uint8_t *take_bytes(struct cursor *c, size_t bytes)
 {
 	static const uint8_t zero[KV_JOB_KEY_BYTES];
 
@@ -178,7 +177,7 @@ static const uint8_t *take(struct cursor *c, size_t bytes)
 
 static uint64_t take_number(struct cursor *c, int bytes)
 {
-	const uint8_t *le = take(c, bytes);
+	const uint8_t *le = take_bytes(c, bytes);
 	uint64_t n = 0;
 
 	for (int i = 0; i < bytes; i++)
@@ -189,7 +188,7 @@ static uint64_t take_number(struct cursor *c, int bytes)
 static void take_string(struct cursor *c, char field, struct kv_bytes *s)
 {
 	size_t bytes = take_number(c, 2);
-	const uint8_t *data = c->err || c->left < bytes ? NULL : take(c, bytes);
+	const uint8_t *data = c->err || c->left < bytes ? NULL : take_bytes(c, bytes);
 
 	if (data)
 		*s = (struct kv_bytes){data, bytes};
@@ -206,7 +205,7 @@ static void take_field(struct cursor *c, char field, struct kv_msg *m)
 	case 'l': m->lease = take_number(c, 1); break;
 	case 'p': m->pid = take_number(c, 4); break;
 	case 'n': m->nonce = take_number(c, 8); break;
-	case 'K': memcpy(m->job_key, take(c, KV_JOB_KEY_BYTES), KV_JOB_KEY_BYTES); break;
+	case 'K': memcpy(m->job_key, take_bytes(c, KV_JOB_KEY_BYTES), KV_JOB_KEY_BYTES); break;
 	default: take_string(c, field, string_of(m, field)); break;
 	}
 }

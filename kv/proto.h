@@ -92,7 +92,7 @@ struct kv_msg {
 	uint16_t code;	/* enum kv_error */
 	uint8_t event;	/* enum kv_event */
 	uint8_t lease;	/* enum kv_lease */
-	uint32_t pid;	/* of the sender, for the eye: the daemon believes SO_PEERCRED */
+	uint32_t pid;	/* of the sender, for debugging: the daemon trusts only SO_PEERCRED */
 	uint64_t nonce; /* random, never 0: a process's identity in the job */
 	uint8_t job_key[KV_JOB_KEY_BYTES];
 	struct kv_bytes job, key, value, text;
@@ -110,8 +110,8 @@ bool kv_key_is_valid(const char *key, size_t bytes);
 int kv_encode(const struct kv_msg *m, uint8_t *out, size_t size);
 
 /*
- * Reads the frame at the beginning of `in`. Its length: there is one, whose strings point into
- * `in`; 0: it is cut short, more must be read; -EPROTO: this is no frame.
+ * Decodes the frame at the beginning of `in`. Its length: the strings of m point into `in`. 0: the
+ * frame is not complete yet. -EPROTO: not a frame.
  */
 int kv_decode(const uint8_t *in, size_t bytes, struct kv_msg *m);
 

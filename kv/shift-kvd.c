@@ -1,69 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* shift-kvd: the rendezvous of one job on one host, over etcd. */
-#include "kvd.h"
-
 #include <errno.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <syslog.h>
-#include <time.h>
 
-static bool to_syslog;
-
-static void vsay(const char *fmt, va_list ap)
-{
-	char line[2048];
-
-	vsnprintf(line, sizeof(line), fmt, ap);
-	if (to_syslog)
-		syslog(LOG_WARNING, "%s", line);
-	else
-		fprintf(stderr, "shift-kvd: %s\n", line);
-}
-
-void say(const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsay(fmt, ap);
-	va_end(ap);
-}
-
-void die(int status, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsay(fmt, ap);
-	va_end(ap);
-	exit(status);
-}
-
-void say_to_syslog(void)
-{
-	to_syslog = true;
-	openlog("shift-kvd", LOG_PID, LOG_DAEMON);
-}
-
-void *need(void *p)
-{
-	if (!p)
-		die(EXIT_FAILED, "out of memory");
-	return p;
-}
-
-int64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * (int64_t)1000 + t.tv_nsec / 1000000;
-}
+#include "kv/kvd.h"
 
 /* A socket and a pidfd for each client: more than the usual 1024. */
 static void raise_limit(void)
@@ -105,22 +47,17 @@ static void run_daemon(const struct kvd_options *o)
 
 int main(int argc, char **argv)
 {
-	static char status[] = "shift-kvd: status", etcd[] = "shift-kvd: etcd";
+	static const struct cli_command commands[] = {{"status", cmd_status}, {"etcd", cmd_etcd}};
 	struct kvd_options o;
+	int status;
 
-	/* Ignored, as some launchers leave it, no child could be waited for. */
+	cli_begin("shift-kvd", EXIT_FAILED);
+	/* Some launchers leave SIGCHLD ignored: then no child could be waited for. */
 	signal(SIGCHLD, SIG_DFL);
-	/* getopt's messages begin with these */
-	if (argc > 1 && !strcmp(argv[1], "status")) {
-		argv[1] = status;
-		return cmd_status(argc - 1, argv + 1);
-	}
-	if (argc > 1 && !strcmp(argv[1], "etcd")) {
-		argv[1] = etcd;
-		return cmd_etcd(argc - 1, argv + 1);
-	}
-	argv[0] = "shift-kvd";
-	options_parse(&o, argc, argv);
+	if (argc > 1 && cli_run_command(commands, 2, argc, argv, &status))
+		return status;
+	argv[0] = "shift-kvd"; /* getopt's messages begin with this */
+	kvd_options_parse(&o, argc, argv);
 	run_daemon(&o);
 	return EXIT_OK;
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-#include "table.h"
-#include "proto.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+
+#include "kv/proto.h"
+#include "kv/table.h"
 
 enum { FILL_BYTES = 16384, KEEP_BYTES = 1 << 18 };
 
@@ -58,7 +58,7 @@ void *kv_table_find(const struct kv_table *t, const char *key, size_t key_bytes)
 	return e;
 }
 
-static void insert(struct kv_table *t, struct kv_entry *e)
+static void insert_entry(struct kv_table *t, struct kv_entry *e)
 {
 	struct kv_entry **b = &t->bucket[hash_of(e->key, strlen(e->key)) % t->buckets];
 
@@ -66,7 +66,7 @@ static void insert(struct kv_table *t, struct kv_entry *e)
 	*b = e;
 }
 
-static int grow(struct kv_table *t)
+static int grow_table(struct kv_table *t)
 {
 	struct kv_table bigger = *t;
 
@@ -81,7 +81,7 @@ static int grow(struct kv_table *t)
 
 		for (; e; e = next) {
 			next = e->next;
-			insert(&bigger, e);
+			insert_entry(&bigger, e);
 		}
 	}
 	free(t->bucket);
@@ -98,12 +98,12 @@ void *kv_table_get(struct kv_table *t, const char *key, size_t key_bytes)
 	e = calloc(1, t->entry_bytes);
 	if (e)
 		e->key = strndup(key, key_bytes);
-	if (!e || !e->key || grow(t)) {
+	if (!e || !e->key || grow_table(t)) {
 		if (e)
 			free_entry(e);
 		return NULL;
 	}
-	insert(t, e);
+	insert_entry(t, e);
 	t->count++;
 	return e;
 }

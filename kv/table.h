@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * A hash table of entries with a key and a value, and a byte buffer. What the client in the
- * program's process and the daemon share. libc only; nothing here ends the process. One thread.
+ * A hash table of entries with a key and a value, and a byte buffer, for the client in the
+ * program's process and for the daemon. libc only; nothing here ends the process. One thread.
  */
 #ifndef SHIFT_KV_TABLE_H
 #define SHIFT_KV_TABLE_H
@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The head of an entry; what uses the table has more behind it. */
+/* The head of an entry; users of the table put their own members behind it. */
 struct kv_entry {
 	struct kv_entry *next; /* in the bucket */
 	char *key;	       /* NUL-terminated, owned */
@@ -36,10 +36,10 @@ void *kv_table_get(struct kv_table *t, const char *key, size_t key_bytes);
 /* Removes and frees it. */
 void kv_table_remove(struct kv_table *t, struct kv_entry *e);
 
-/* Copies a value in; data of NULL takes it away. 0 or -ENOMEM (then nothing has changed). */
+/* Copies a value in; data of NULL removes it. 0 or -ENOMEM (then nothing has changed). */
 int kv_entry_set(struct kv_entry *e, const void *data, size_t bytes);
 
-/* Has it a value, and this one? */
+/* Does the entry have this value? */
 bool kv_entry_is(const struct kv_entry *e, const void *data, size_t bytes);
 
 /*

@@ -6,9 +6,6 @@
  * standard input and output (ssh), and takes its own file away (--unlink) as it has been copied
  * there for this one run. One thread, static, no allocation that grows with time.
  */
-#include "agent.h"
-#include "wire.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -18,6 +15,9 @@
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "testbed/agent.h"
+#include "testbed/wire.h"
 
 static sigset_t blocked;
 
@@ -63,7 +63,7 @@ static int setup_env(const char *word, int *shares)
 }
 
 /* Payload: the script, then words: share=PATH is mounted, K=V goes into every environment. */
-static void setup(struct chan *c, const uint8_t *p, size_t bytes)
+static void setup_host(struct chan *c, const uint8_t *p, size_t bytes)
 {
 	const uint8_t *end = p + bytes;
 	const char *script = strings_next(&p, end), *word;
@@ -98,14 +98,14 @@ static int serve_frames(struct chan *c)
 		return err;
 	while ((err = chan_next(c, &f, &payload)) == 1) {
 		if (f.type == FRAME_SETUP)
-			setup(c, payload, f.bytes);
+			setup_host(c, payload, f.bytes);
 		else
 			jobs_frame(c, &f, payload);
 	}
 	return err;
 }
 
-static int serve(struct chan *c, int sigfd)
+static int serve_channel(struct chan *c, int sigfd)
 {
 	static struct pollfd p[2 + 3 * AGENT_MAX_JOBS];
 	struct signalfd_siginfo si;
@@ -136,7 +136,7 @@ static int serve(struct chan *c, int sigfd)
 	return err;
 }
 
-static void limits(void)
+static void lift_limits(void)
 {
 	const struct rlimit all = {RLIM_INFINITY, RLIM_INFINITY};
 
@@ -164,7 +164,7 @@ int main(int argc, char **argv)
 	int sigfd;
 
 	if (getpid() == 1) {
-		int fd = boot();
+		int fd = boot_host();
 
 		chan_init(&c, fd, fd);
 	} else if (argc > 1 && !strcmp(argv[1], "--stdio")) {
@@ -175,10 +175,10 @@ int main(int argc, char **argv)
 		fputs("shift-testbed-agent: started by shift-testbed, not by hand\n", stderr);
 		return 2;
 	}
-	limits();
+	lift_limits();
 	sigfd = block_signals();
 	buf_append(&c.out, AGENT_GREETING, strlen(AGENT_GREETING));
-	serve(&c, sigfd);
+	serve_channel(&c, sigfd);
 	jobs_kill_all();
 	return 0;
 }

@@ -3,10 +3,10 @@
 #ifndef SHIFT_TESTBED_AGENT_H
 #define SHIFT_TESTBED_AGENT_H
 
-#include "chan.h"
-
 #include <poll.h>
 #include <signal.h>
+
+#include "testbed/chan.h"
 
 enum { AGENT_MAX_JOBS = 64 };
 
@@ -16,7 +16,7 @@ enum { AGENT_MAX_JOBS = 64 };
  * Returns the descriptor of the command channel. With shift.probe on the kernel's command line
  * it only says that the kernel runs, and powers off.
  */
-int boot(void);
+int boot_host(void);
 
 /* Mounts share number i of the testbed at the path it has on the machine. 0 or -errno. */
 int boot_mount_share(int i, const char *path);
@@ -39,13 +39,13 @@ int jobs_timeout_ms(void);
 /* Moves data and deadlines on; call after every poll. */
 void jobs_run(struct chan *c);
 
-/* Children ended: reap all of them, ours and (as PID 1) orphans. */
+/* Reaps all children that have ended, ours and (as PID 1) orphans. */
 void jobs_reap(void);
 
 /* The client side is gone for good: kill every command. */
 void jobs_kill_all(void);
 
-/* What the agent had blocked is restored in each child. */
+/* Restores the signals that the agent has blocked, in each child. */
 void child_restore_signals(void);
 
 #endif

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* The agent as PID 1: from an initramfs to a host. */
-#include "agent.h"
-
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -16,6 +14,8 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "testbed/agent.h"
 
 enum { PORT_WAIT_MS = 20000 };
 
@@ -78,7 +78,7 @@ static void mount_root(void)
 	mkdir("/upper/work", 0755);
 	must_mount("overlay", "/root", "overlay", 0,
 		   "lowerdir=/lower,upperdir=/upper/data,workdir=/upper/work");
-	/* What the mounts to come hide (/tmp, /run) can still be seen here. */
+	/* The directories that later mounts hide (/tmp, /run) can still be seen here. */
 	must_mount("/lower", "/root/host", NULL, MS_BIND, NULL);
 }
 
@@ -123,7 +123,7 @@ static bool port_is_ours(const char *port)
 	return !strcmp(name, "shift.agent\n");
 }
 
-static int open_port(void)
+static int open_agent_port(void)
 {
 	DIR *d = opendir("/sys/class/virtio-ports");
 	struct dirent *e;
@@ -144,7 +144,7 @@ static int open_port(void)
 static int wait_port(void)
 {
 	for (int ms = 0; ms < PORT_WAIT_MS; ms += 5) {
-		int fd = open_port();
+		int fd = open_agent_port();
 
 		if (fd >= 0)
 			return fd;
@@ -186,7 +186,7 @@ static void default_environment(void)
 	setenv("LANG", "C.UTF-8", 1);
 }
 
-int boot(void)
+int boot_host(void)
 {
 	must_mount("devtmpfs", "/dev", "devtmpfs", 0, NULL);
 	must_mount("proc", "/proc", "proc", 0, NULL);

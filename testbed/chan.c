@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-#include "chan.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -8,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "testbed/chan.h"
 
 static void buf_reserve(struct buf *b, size_t bytes)
 {

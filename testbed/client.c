@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* The side of a command: talk to the supervisor, and through it run something in a host. */
-#include "testbed.h"
-#include "wire.h"
-
+/* The client side: talks to the supervisor, and runs commands in a host through it. */
 #include <cjson/cJSON.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -16,6 +13,9 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+#include "testbed/testbed.h"
+#include "testbed/wire.h"
 
 void client_connect(struct chan *c, const char *name, int not_up)
 {
@@ -89,7 +89,7 @@ struct run {
 	struct exit_report report;
 };
 
-static struct winsize window(void)
+static struct winsize window_size(void)
 {
 	struct winsize ws = {.ws_row = 24, .ws_col = 80};
 
@@ -97,7 +97,7 @@ static struct winsize window(void)
 	return ws;
 }
 
-static unsigned count(char *const *list)
+static unsigned count_words(char *const *list)
 {
 	unsigned n = 0;
 
@@ -111,11 +111,11 @@ static void send_open(struct run *r, const cJSON *reply)
 	const cJSON *env = cJSON_GetObjectItem(reply, "env"), *word;
 	const char *path = cJSON_GetStringValue(cJSON_GetObjectItem(reply, "path"));
 	const struct exec_options *o = r->o;
-	struct winsize ws = window();
+	struct winsize ws = window_size();
 	struct open_request q = {
 		.timeout_ms = o->timeout_ms,
-		.env_count = cJSON_GetArraySize(env) + count(o->env) + 1,
-		.argv_count = count(o->argv),
+		.env_count = cJSON_GetArraySize(env) + count_words(o->env) + 1,
+		.argv_count = count_words(o->argv),
 		.rows = ws.ws_row,
 		.columns = ws.ws_col,
 		.tty = o->tty,
@@ -161,7 +161,7 @@ static void pass_signals(struct run *r)
 		uint32_t signo = si.ssi_signo;
 
 		if (signo == SIGWINCH) {
-			struct winsize ws = window();
+			struct winsize ws = window_size();
 			uint16_t size[2] = {ws.ws_row, ws.ws_col};
 
 			chan_send(&r->chan, FRAME_RESIZE, 0, size, sizeof(size));
@@ -227,7 +227,8 @@ static void give_output(struct run *r, struct buf *b, int fd)
 	ssize_t done = write(fd, b->data + b->start, n);
 
 	if (done < 0 && errno == EPIPE) {
-		/* As a local command would, end by it: the host's end sees a hang-up. */
+		/* Ends by SIGPIPE, as a local command would. The command in the host gets a hang-
+		 * up. */
 		signal(SIGPIPE, SIG_DFL);
 		raise(SIGPIPE);
 	}

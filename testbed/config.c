@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* The configuration of real machines: an ini file, one section a host. */
-#include "testbed.h"
-
 #include <errno.h>
 #include <ini.h>
 #include <stddef.h>
@@ -9,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "testbed/testbed.h"
 
 struct key {
 	const char *name;

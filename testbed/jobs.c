@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Commands in a host: each is one stream of the channel, in a session (process group) of its own.
  */
-#include "agent.h"
-#include "wire.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <pty.h>
@@ -13,6 +10,9 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "testbed/agent.h"
+#include "testbed/wire.h"
 
 enum { KILL_GRACE_MS = 2000 };
 
@@ -31,7 +31,7 @@ struct job {
 
 static struct job jobs[AGENT_MAX_JOBS];
 
-static int64_t now_ms(void)
+static int64_t jobs_now_ms(void)
 {
 	struct timespec t;
 
@@ -80,7 +80,7 @@ static void report_exit(struct chan *c, uint16_t stream, int status, bool timed_
 	chan_send(c, FRAME_EXIT, stream, &r, sizeof(r));
 }
 
-static void refuse(struct chan *c, uint16_t stream, const char *why)
+static void refuse_job(struct chan *c, uint16_t stream, const char *why)
 {
 	chan_send(c, FRAME_STDERR, stream, why, strlen(why));
 	report_exit(c, stream, 125, false);
@@ -201,13 +201,13 @@ static void job_start(struct chan *c, struct job *j, uint16_t stream, const stru
 	j->credit_bytes = STREAM_WINDOW_BYTES;
 	pid = j->tty ? fork_tty(j, cmd) : fork_pipes(j, cmd);
 	if (pid < 0) {
-		refuse(c, stream, "shift-testbed: the host cannot start another process\n");
+		refuse_job(c, stream, "shift-testbed: the host cannot start another process\n");
 		job_release(j);
 		return;
 	}
 	j->pid = pid;
 	if (cmd->req.timeout_ms)
-		j->term_at_ms = now_ms() + cmd->req.timeout_ms;
+		j->term_at_ms = jobs_now_ms() + cmd->req.timeout_ms;
 	set_nonblock(j->in);
 	set_nonblock(j->out);
 	set_nonblock(j->err);
@@ -219,13 +219,13 @@ void jobs_open(struct chan *c, uint16_t stream, const uint8_t *payload, size_t b
 	struct command cmd;
 
 	if (!command_parse(&cmd, payload, bytes)) {
-		refuse(c, stream, "shift-testbed: the host did not understand the request\n");
+		refuse_job(c, stream, "shift-testbed: the host did not understand the request\n");
 		return;
 	}
 	if (j)
 		job_start(c, j, stream, &cmd);
 	else
-		refuse(c, stream, "shift-testbed: too many commands at once in this host\n");
+		refuse_job(c, stream, "shift-testbed: too many commands at once in this host\n");
 	command_free(&cmd);
 }
 
@@ -241,7 +241,7 @@ static void job_terminate(struct job *j, int signo)
 {
 	job_signal(j, signo);
 	j->term_at_ms = 0;
-	j->kill_at_ms = now_ms() + KILL_GRACE_MS;
+	j->kill_at_ms = jobs_now_ms() + KILL_GRACE_MS;
 }
 
 static void job_hangup(struct job *j)
@@ -350,7 +350,7 @@ static bool job_read_output(struct chan *c, struct job *j, int *fd, enum frame_t
 
 static void job_deadlines(struct job *j)
 {
-	int64_t now = now_ms();
+	int64_t now = jobs_now_ms();
 
 	if (j->exited)
 		return;
@@ -372,11 +372,9 @@ static void job_run(struct chan *c, struct job *j)
 		;
 	while (job_read_output(c, j, &j->err, FRAME_STDERR))
 		;
-	/*
-	 * A command ends when its own process does, not when the last holder of its output does:
-	 * `sh -c 'server &'` returns. All that it wrote itself is in the pipe by then; only credit
-	 * can keep it there.
-	 */
+	/* A command ends with its own process, not with the last process that has its output open:
+	 * `sh -c 'server &'` returns. All that it wrote itself is in the pipe by then, where only
+	 * missing credit can keep it. */
 	if (j->exited && (j->credit_bytes || j->client_gone || (j->out < 0 && j->err < 0))) {
 		report_exit(c, j->stream, j->status, j->timed_out);
 		job_release(j);
@@ -412,7 +410,7 @@ void jobs_kill_all(void)
 			job_signal(&jobs[i], SIGKILL);
 }
 
-static int poll_entry(struct pollfd *p, int fd, short events)
+static int job_pollfd(struct pollfd *p, int fd, short events)
 {
 	if (fd < 0 || !events)
 		return 0;
@@ -435,9 +433,9 @@ int jobs_poll(struct pollfd *p)
 		if (j->in == j->out)
 			in |= out;
 		else
-			n += poll_entry(&p[n], j->out, out);
-		n += poll_entry(&p[n], j->in, in);
-		n += poll_entry(&p[n], j->err, out);
+			n += job_pollfd(&p[n], j->out, out);
+		n += job_pollfd(&p[n], j->in, in);
+		n += job_pollfd(&p[n], j->err, out);
 	}
 	return n;
 }
@@ -456,6 +454,6 @@ int jobs_timeout_ms(void)
 	}
 	if (!first)
 		return -1;
-	left = first - now_ms();
+	left = first - jobs_now_ms();
 	return left > 0 ? left : 0;
 }

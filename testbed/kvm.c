@@ -4,9 +4,6 @@
  * hangs on it for ever. So a kernel is booted on it once, with a bound, and the answer remembered
  * for this machine's kernel, this QEMU and this guest kernel.
  */
-#include "testbed.h"
-#include "machine.h"
-
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -16,8 +13,10 @@
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "testbed/machine.h"
+#include "testbed/testbed.h"
 
 enum { PROBE_MS = 6000 }; /* real KVM needs about one second */
 
@@ -57,17 +56,13 @@ static bool says_it_runs(int fd)
 	char said[16384];
 	size_t have = 0;
 	struct pollfd p = {.fd = fd, .events = POLLIN};
-	struct timespec t;
-	long end_ms, now_ms;
+	int64_t end_ms = now_ms() + PROBE_MS;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	end_ms = t.tv_sec * 1000 + t.tv_nsec / 1000000 + PROBE_MS;
 	for (;;) {
+		int64_t left_ms = end_ms - now_ms();
 		ssize_t n;
 
-		clock_gettime(CLOCK_MONOTONIC, &t);
-		now_ms = t.tv_sec * 1000 + t.tv_nsec / 1000000;
-		if (now_ms >= end_ms || poll(&p, 1, end_ms - now_ms) <= 0)
+		if (left_ms <= 0 || poll(&p, 1, (int)left_ms) <= 0)
 			return false;
 		n = read(fd, said + have, sizeof(said) - 1 - have);
 		if (n <= 0)
@@ -83,7 +78,7 @@ static bool says_it_runs(int fd)
 	}
 }
 
-static bool probe(const char *kernel_dir)
+static bool probe_kvm(const char *kernel_dir)
 {
 	char initrd[] = "/tmp/shift-probe.XXXXXX";
 	int fd = mkstemp(initrd), p[2];
@@ -116,15 +111,15 @@ bool kvm_works(const char *kernel_dir)
 	if (access("/dev/kvm", R_OK | W_OK))
 		return false;
 	answer_path(path, kernel_dir);
-	said = read_file(path, NULL);
+	said = read_whole_file(path, NULL);
 	if (said) {
 		ok = !strncmp(said, "yes", 3);
 		free(said);
 		return ok;
 	}
-	complain("trying /dev/kvm (once, at most %d s)", PROBE_MS / 1000);
-	ok = probe(kernel_dir);
-	complain("/dev/kvm %s", ok ? "works: using it" : "does not run a stock kernel: using TCG");
+	say("trying /dev/kvm (once, at most %d s)", PROBE_MS / 1000);
+	ok = probe_kvm(kernel_dir);
+	say("/dev/kvm %s", ok ? "works: using it" : "does not run a stock kernel: using TCG");
 	f = fopen(path, "we");
 	if (f) {
 		fputs(ok ? "yes\n" : "no\n", f);

@@ -3,16 +3,16 @@
 
 bin_PROGRAMS += testbed/shift-testbed
 testbed_shift_testbed_SOURCES = \
-	testbed/shift-testbed.c testbed/testbed.h testbed/util.c testbed/state.c testbed/words.c \
+	testbed/shift-testbed.c testbed/testbed.h testbed/util.c testbed/state.c testbed/panic_log.c \
 	testbed/config.c testbed/kvm.c \
 	testbed/chan.c testbed/chan.h testbed/wire.h testbed/client.c \
 	testbed/machine.c testbed/machine.h testbed/qemu.c testbed/ssh.c \
 	testbed/supervisor.c testbed/supervisor.h testbed/requests.c \
-	testbed/cmd-up.c testbed/cmd-exec.c testbed/cmd-cp.c testbed/cmd-link.c \
-	testbed/cmd-console.c testbed/cmd-status.c testbed/cmd-down.c
+	testbed/cmd_up.c testbed/cmd_exec.c testbed/cmd_cp.c testbed/cmd_link.c \
+	testbed/cmd_console.c testbed/cmd_status.c testbed/cmd_down.c
 testbed_shift_testbed_CPPFLAGS = $(AM_CPPFLAGS) -DPKGLIBEXECDIR='"$(pkglibexecdir)"'
 testbed_shift_testbed_CFLAGS = $(AM_CFLAGS) $(CJSON_CFLAGS) $(INIH_CFLAGS)
-testbed_shift_testbed_LDADD = $(CJSON_LIBS) $(INIH_LIBS)
+testbed_shift_testbed_LDADD = common/libcli.la $(CJSON_LIBS) $(INIH_LIBS)
 
 # Static, and never with a sanitizer: it is PID 1 on a bare kernel.
 pkglibexec_PROGRAMS += testbed/shift-testbed-agent

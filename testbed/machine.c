@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* What guests and real machines have in common: the set-up, and the end. */
-#include "machine.h"
-#include "wire.h"
-
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -12,9 +9,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void word(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+#include "testbed/machine.h"
+#include "testbed/wire.h"
 
-static void word(struct buf *b, const char *fmt, ...)
+static void add_setup_word(struct buf *b, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static void add_setup_word(struct buf *b, const char *fmt, ...)
 {
 	char text[PATH_MAX + 64];
 	va_list ap;
@@ -25,12 +26,12 @@ static void word(struct buf *b, const char *fmt, ...)
 	strings_put(b, text);
 }
 
-static void script(struct buf *b, const char *name)
+static void add_script(struct buf *b, const char *name)
 {
 	char path[PATH_MAX], *text;
 
 	own_file(path, name);
-	text = read_file(path, NULL);
+	text = read_whole_file(path, NULL);
 	if (!text)
 		die(EXIT_MISSING, "cannot read %s", path);
 	strings_put(b, text);
@@ -41,25 +42,25 @@ static void guest_setup(const struct machine *m, struct buf *b)
 {
 	const struct plan *p = m->plan;
 
-	script(b, "shift-testbed-guest");
-	word(b, "TB_LAYOUT=%s", p->layout == LAYOUT_PAIR ? "pair" : "single");
-	word(b, "TB_HOST=%c", 'a' + m->number);
-	word(b, "TB_NUMBER=%d", m->number + 1);
-	word(b, "TB_RAILS=%d", p->rails);
-	word(b, "TB_MODULES=%s/lib/modules", p->kernel_dir);
+	add_script(b, "shift-testbed-guest");
+	add_setup_word(b, "TB_LAYOUT=%s", p->layout == LAYOUT_PAIR ? "pair" : "single");
+	add_setup_word(b, "TB_HOST=%c", 'a' + m->number);
+	add_setup_word(b, "TB_NUMBER=%d", m->number + 1);
+	add_setup_word(b, "TB_RAILS=%d", p->rails);
+	add_setup_word(b, "TB_MODULES=%s/lib/modules", p->kernel_dir);
 	for (int i = 0; i < p->share_count; i++)
-		word(b, "share=%s", p->shares[i]);
+		add_setup_word(b, "share=%s", p->shares[i]);
 }
 
 static void ssh_setup(const struct machine *m, struct buf *b)
 {
 	const struct ssh_host *h = &m->plan->ssh[m->number];
 
-	script(b, "shift-testbed-ssh");
-	word(b, "TB_HOST=%c", 'a' + m->number);
-	word(b, "TB_NICS=%s", h->rails);
-	word(b, "TB_NETDEVS=%s", h->netdevs);
-	word(b, "TB_GID_INDEX=%s", h->gid_index);
+	add_script(b, "shift-testbed-ssh");
+	add_setup_word(b, "TB_HOST=%c", 'a' + m->number);
+	add_setup_word(b, "TB_NICS=%s", h->rails);
+	add_setup_word(b, "TB_NETDEVS=%s", h->netdevs);
+	add_setup_word(b, "TB_GID_INDEX=%s", h->gid_index);
 }
 
 void machine_setup(const struct machine *m, struct buf *words)

@@ -6,7 +6,7 @@
 #ifndef SHIFT_TESTBED_MACHINE_H
 #define SHIFT_TESTBED_MACHINE_H
 
-#include "testbed.h"
+#include "testbed/testbed.h"
 
 #define QEMU "qemu-system-x86_64"
 
@@ -44,7 +44,7 @@ int qemu_cable(struct machine *m, int rail, bool up);
 /* Starts the agent on a real machine. 0 or -errno. */
 int ssh_start(struct machine *m);
 
-/* What the agent is to do first: script and words for FRAME_SETUP. */
+/* The agent's first task: script and words for FRAME_SETUP. */
 void machine_setup(const struct machine *m, struct buf *words);
 
 /* In a new child: its own process group and signals, and it ends when the supervisor does. */

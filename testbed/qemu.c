@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* A guest: the command line, and the cable that is pulled from outside. */
-#include "machine.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -12,6 +10,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "testbed/machine.h"
+
 enum { MAX_ARGS = 160, QMP_TIMEOUT_MS = 5000 };
 
 struct args {
@@ -19,9 +19,9 @@ struct args {
 	int n;
 };
 
-static void arg(struct args *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void add_arg(struct args *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-static void arg(struct args *a, const char *fmt, ...)
+static void add_arg(struct args *a, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -32,10 +32,10 @@ static void arg(struct args *a, const char *fmt, ...)
 	va_end(ap);
 }
 
-static void arg2(struct args *a, const char *option, const char *value)
+static void add_option(struct args *a, const char *option, const char *value)
 {
-	arg(a, "%s", option);
-	arg(a, "%s", value);
+	add_arg(a, "%s", option);
+	add_arg(a, "%s", value);
 }
 
 int build_initrd(const char *kernel_dir, const char *out)
@@ -50,26 +50,26 @@ int build_initrd(const char *kernel_dir, const char *out)
 		 "cp \"$1\" \"$d/init\"\n"
 		 "{ [ $# -lt 3 ] || cat \"$3/modules.cpio\"\n"
 		 "  cd \"$d\" && echo init | cpio -o -H newc --quiet; } >\"$2\"\n");
-	return run(argv);
+	return run_program(argv);
 }
 
 /* ---- starting ------------------------------------------------------------------------------ */
 
 static void add_nic(struct args *a, const char *id, int fd, int segment, int number)
 {
-	arg(a, "-netdev");
-	arg(a, "stream,id=%s,server=off,addr.type=fd,addr.str=%d", id, fd);
-	arg(a, "-device");
-	arg(a, "virtio-net-pci,id=%s-nic,netdev=%s,mac=52:54:00:00:%02x:%02x,romfile=", id, id,
-	    segment, number + 1);
+	add_arg(a, "-netdev");
+	add_arg(a, "stream,id=%s,server=off,addr.type=fd,addr.str=%d", id, fd);
+	add_arg(a, "-device");
+	add_arg(a, "virtio-net-pci,id=%s-nic,netdev=%s,mac=52:54:00:00:%02x:%02x,romfile=", id, id,
+		segment, number + 1);
 }
 
 static void add_9p(struct args *a, const char *tag, const char *path, const char *access)
 {
-	arg(a, "-fsdev");
-	arg(a, "local,id=%s,path=%s,security_model=none,multidevs=remap%s", tag, path, access);
-	arg(a, "-device");
-	arg(a, "virtio-9p-pci,fsdev=%s,mount_tag=%s", tag, tag);
+	add_arg(a, "-fsdev");
+	add_arg(a, "local,id=%s,path=%s,security_model=none,multidevs=remap%s", tag, path, access);
+	add_arg(a, "-device");
+	add_arg(a, "virtio-9p-pci,fsdev=%s,mount_tag=%s", tag, tag);
 }
 
 static void add_machine(struct args *a, const struct plan *p)
@@ -78,39 +78,39 @@ static void add_machine(struct args *a, const struct plan *p)
 		"-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
 		"-rtc",	       "base=utc"};
 
-	arg(a, "%s", QEMU);
-	arg2(a, "-M", "q35");
-	/* One CPU each: with two, two guests on two cores are slower. */
-	arg2(a, "-smp", p->layout == LAYOUT_SINGLE ? "2" : "1");
-	arg2(a, "-accel", p->kvm ? "kvm" : "tcg,thread=multi");
-	arg2(a, "-cpu", p->kvm ? "host" : "max,la57=off");
-	arg(a, "-m");
-	arg(a, "%dM", p->memory_mib);
+	add_arg(a, "%s", QEMU);
+	add_option(a, "-M", "q35");
+	/* One CPU each: two guests with two CPUs each are slower on two cores. */
+	add_option(a, "-smp", p->layout == LAYOUT_SINGLE ? "2" : "1");
+	add_option(a, "-accel", p->kvm ? "kvm" : "tcg,thread=multi");
+	add_option(a, "-cpu", p->kvm ? "host" : "max,la57=off");
+	add_arg(a, "-m");
+	add_arg(a, "%dM", p->memory_mib);
 	for (size_t i = 0; i < sizeof(fixed) / sizeof(*fixed); i++)
-		arg(a, "%s", fixed[i]);
+		add_arg(a, "%s", fixed[i]);
 }
 
 static void add_kernel(struct args *a, const struct plan *p, const char *initrd)
 {
-	arg(a, "-kernel");
-	arg(a, "%s/vmlinux", p->kernel_dir);
-	arg2(a, "-initrd", initrd);
-	arg(a, "-append");
-	arg(a, "console=ttyS0 panic=-1 loglevel=%d", p->keep_boot_log ? 7 : 4);
+	add_arg(a, "-kernel");
+	add_arg(a, "%s/vmlinux", p->kernel_dir);
+	add_option(a, "-initrd", initrd);
+	add_arg(a, "-append");
+	add_arg(a, "console=ttyS0 panic=-1 loglevel=%d", p->keep_boot_log ? 7 : 4);
 }
 
 static void add_channels(struct args *a, int qmp, int console, int agent)
 {
-	arg(a, "-chardev");
-	arg(a, "socket,id=qmp,fd=%d", qmp);
-	arg2(a, "-mon", "chardev=qmp,mode=control");
-	arg(a, "-chardev");
-	arg(a, "socket,id=console,fd=%d", console);
-	arg2(a, "-serial", "chardev:console");
-	arg2(a, "-device", "virtio-serial-pci");
-	arg(a, "-chardev");
-	arg(a, "socket,id=agent,fd=%d", agent);
-	arg2(a, "-device", "virtserialport,chardev=agent,name=shift.agent");
+	add_arg(a, "-chardev");
+	add_arg(a, "socket,id=qmp,fd=%d", qmp);
+	add_option(a, "-mon", "chardev=qmp,mode=control");
+	add_arg(a, "-chardev");
+	add_arg(a, "socket,id=console,fd=%d", console);
+	add_option(a, "-serial", "chardev:console");
+	add_option(a, "-device", "virtio-serial-pci");
+	add_arg(a, "-chardev");
+	add_arg(a, "socket,id=agent,fd=%d", agent);
+	add_option(a, "-device", "virtserialport,chardev=agent,name=shift.agent");
 }
 
 static void add_networks(struct args *a, const struct machine *m, const struct cables *cables)
@@ -137,7 +137,7 @@ static void add_files(struct args *a, const struct plan *p)
 	}
 }
 
-/* In the child: its descriptors survive exec, its parent's end is its own. */
+/* In the child: its descriptors survive exec, and it ends when its parent does. */
 static _Noreturn void exec_qemu(const struct machine *m, const struct cables *cables,
 				const char *initrd, const int theirs[3])
 {

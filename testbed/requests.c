@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* What clients ask of the supervisor. Requests and answers are JSON objects. */
-#include "supervisor.h"
-
+/* The supervisor's answers to clients' requests. Both are JSON objects. */
 #include <cjson/cJSON.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,11 +7,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "testbed/supervisor.h"
+
 static const char *const layout_names[] = {
 	[LAYOUT_PAIR] = "pair", [LAYOUT_SINGLE] = "single", [LAYOUT_SSH] = "ssh"};
 
 /* Takes the answer over. */
-static void answer(struct client *c, cJSON *json)
+static void answer_client(struct client *c, cJSON *json)
 {
 	char *text = cJSON_PrintUnformatted(json);
 
@@ -33,22 +33,22 @@ void request_refuse(struct client *c, int status, const char *fmt, ...)
 	va_end(ap);
 	cJSON_AddStringToObject(json, "error", why);
 	cJSON_AddNumberToObject(json, "exit", status);
-	answer(c, json);
+	answer_client(c, json);
 }
 
 void request_done(struct client *c)
 {
-	answer(c, cJSON_CreateObject());
+	answer_client(c, cJSON_CreateObject());
 }
 
-static const char *text_of(const cJSON *request, const char *key)
+static const char *request_text(const cJSON *request, const char *key)
 {
 	const char *s = cJSON_GetStringValue(cJSON_GetObjectItem(request, key));
 
 	return s ? s : "";
 }
 
-static struct host *find_host(struct supervisor *s, const char *name)
+static struct host *request_host(struct supervisor *s, const char *name)
 {
 	for (int i = 0; i < MAX_HOSTS; i++) {
 		struct host *h = &s->hosts[i];
@@ -62,8 +62,8 @@ static struct host *find_host(struct supervisor *s, const char *name)
 /* The host that the request names, with its machine there; otherwise refuses. */
 static struct host *wanted_host(struct supervisor *s, struct client *c, const cJSON *request)
 {
-	const char *name = text_of(request, "host");
-	struct host *h = find_host(s, name);
+	const char *name = request_text(request, "host");
+	struct host *h = request_host(s, name);
 
 	if (!h)
 		request_refuse(c, EXIT_BAD_USAGE, "no host %s: there are %s and %s", name,
@@ -133,7 +133,7 @@ static void do_exec(struct supervisor *s, struct client *c, const cJSON *request
 	cJSON_AddItemToObject(json, "env", host_env(s, h));
 	if (s->plan->layout == LAYOUT_SSH)
 		cJSON_AddStringToObject(json, "path", s->plan->ssh[h->letter - 'a'].path);
-	answer(c, json);
+	answer_client(c, json);
 }
 
 static void do_console(struct supervisor *s, struct client *c, const cJSON *request)
@@ -152,7 +152,7 @@ static void do_console(struct supervisor *s, struct client *c, const cJSON *requ
 	c->machine = h->machine;
 	json = cJSON_CreateObject();
 	cJSON_AddStringToObject(json, "log", h->machine->console_path);
-	answer(c, json);
+	answer_client(c, json);
 }
 
 /* ---- link ---------------------------------------------------------------------------------- */
@@ -166,7 +166,7 @@ static cJSON *command_of(const char *w0, const char *w1, const char *w2, const c
 }
 
 /*
- * Where the supervisor cannot do it itself the answer is the command that the client is to run: in
+ * If the supervisor cannot do it itself, it answers with the command that the client must run: in
  * the host ("exec"), or here ("local": a real switch's port, by the user's own script).
  */
 static void hand_out(struct supervisor *s, struct client *c, const struct host *h, int r, bool up)
@@ -188,14 +188,14 @@ static void hand_out(struct supervisor *s, struct client *c, const struct host *
 			command_of("ip", "link", "set", "dev", h->rails[r].netdev, state));
 	}
 	cJSON_AddStringToObject(json, "nic", h->rails[r].nic);
-	answer(c, json);
+	answer_client(c, json);
 }
 
 static void do_link(struct supervisor *s, struct client *c, const cJSON *request)
 {
 	struct host *h = wanted_host(s, c, request);
 	int r = cJSON_GetNumberValue(cJSON_GetObjectItem(request, "rail"));
-	bool up = !strcmp(text_of(request, "state"), "up");
+	bool up = !strcmp(request_text(request, "state"), "up");
 	int err;
 
 	if (!h)
@@ -234,7 +234,7 @@ static cJSON *rail_status(const struct rail *r, int number)
 	return json;
 }
 
-static cJSON *host_status(const struct supervisor *s, const struct host *h)
+static cJSON *host_json(const struct supervisor *s, const struct host *h)
 {
 	const struct machine *m = h->machine;
 	cJSON *json = cJSON_CreateObject(), *rails;
@@ -256,7 +256,7 @@ static cJSON *host_status(const struct supervisor *s, const struct host *h)
 static void do_status(const struct supervisor *s, struct client *c)
 {
 	const struct plan *p = s->plan;
-	int64_t now = supervisor_now_ms();
+	int64_t now = now_ms();
 	cJSON *json = cJSON_CreateObject(), *hosts;
 
 	cJSON_AddStringToObject(json, "name", p->name);
@@ -271,13 +271,13 @@ static void do_status(const struct supervisor *s, struct client *c)
 		cJSON_AddNumberToObject(json, "lease_left_s", (s->lease_ends_ms - now) / 1000);
 	hosts = cJSON_AddArrayToObject(json, "hosts");
 	for (int i = 0; i < MAX_HOSTS; i++)
-		cJSON_AddItemToArray(hosts, host_status(s, &s->hosts[i]));
-	answer(c, json);
+		cJSON_AddItemToArray(hosts, host_json(s, &s->hosts[i]));
+	answer_client(c, json);
 }
 
 static void do_request(struct supervisor *s, struct client *c, const cJSON *request)
 {
-	const char *op = text_of(request, "op");
+	const char *op = request_text(request, "op");
 
 	if (!strcmp(op, "exec")) {
 		do_exec(s, c, request);

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* shift-testbed: two hosts with soft-RoCE NICs, on any Linux machine. One file per command. */
-#include "config.h"
-#include "testbed.h"
-
-#include <stdio.h>
 #include <string.h>
+
+#include "testbed/testbed.h"
 
 static const char text[] =
 	"usage: shift-testbed COMMAND [options]\n"
@@ -25,31 +23,23 @@ static const char text[] =
 	"needed\n"
 	"is not installed, 6 no memory or disk; exec has its own.\n";
 
-static const struct {
-	const char *name;
-	int (*run)(int argc, char **argv);
-} commands[] = {
+static const struct cli_command commands[] = {
 	{"up", cmd_up},		  {"exec", cmd_exec},	  {"cp", cmd_cp},     {"link", cmd_link},
 	{"console", cmd_console}, {"status", cmd_status}, {"down", cmd_down},
 };
 
 int main(int argc, char **argv)
 {
-	static char shown[64];
+	int status;
 
+	cli_begin("shift-testbed", EXIT_FAILED);
 	if (argc < 2)
 		die(EXIT_BAD_USAGE, "a command is needed; see shift-testbed --help");
 	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))
-		help(text);
+		print_and_exit(text);
 	if (!strcmp(argv[1], "--version"))
-		help("shift-testbed " PACKAGE_VERSION "\n");
-	for (size_t i = 0; i < sizeof(commands) / sizeof(*commands); i++) {
-		if (strcmp(argv[1], commands[i].name))
-			continue;
-		/* getopt's messages begin with this */
-		snprintf(shown, sizeof(shown), "shift-testbed: %s", argv[1]);
-		argv[1] = shown;
-		return commands[i].run(argc - 1, argv + 1);
-	}
-	die(EXIT_BAD_USAGE, "no command %s; see shift-testbed --help", argv[1]);
+		print_version();
+	if (!cli_run_command(commands, sizeof(commands) / sizeof(*commands), argc, argv, &status))
+		die(EXIT_BAD_USAGE, "no command %s; see shift-testbed --help", argv[1]);
+	return status;
 }

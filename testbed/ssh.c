@@ -3,8 +3,6 @@
  * A real machine: the agent is copied there over ssh and run at once, on the same connection, so
  * that exec, cp and their signals and statuses are the same code as with a guest.
  */
-#include "machine.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,6 +10,8 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "testbed/machine.h"
 
 static _Noreturn void exec_ssh(const struct ssh_host *h, size_t agent_bytes)
 {
@@ -55,7 +55,7 @@ int ssh_start(struct machine *m)
 	size_t bytes;
 
 	own_file(path, "shift-testbed-agent");
-	agent = read_file(path, &bytes);
+	agent = read_whole_file(path, &bytes);
 	if (!agent || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, channel) ||
 	    pipe2(said, O_CLOEXEC))
 		return -errno;
@@ -69,7 +69,7 @@ int ssh_start(struct machine *m)
 	}
 	close(channel[1]);
 	close(said[1]);
-	/* What ssh says on stderr goes where a guest's console goes. */
+	/* ssh's standard error goes where a guest's console goes. */
 	m->console = said[0];
 	fcntl(m->console, F_SETFL, O_NONBLOCK);
 	chan_init(&m->agent, channel[0], channel[0]);

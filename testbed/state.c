@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* The directory of a testbed that is up: who holds its lock owns it. */
-#include "testbed.h"
-
+/* The directory of a testbed that is up. The process that holds its lock owns it. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -14,6 +12,8 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "testbed/testbed.h"
 
 enum { NEEDED_BYTES = 12 << 20 }; /* an initramfs, the consoles' logs */
 
@@ -35,8 +35,8 @@ void state_paths(struct state *s, const char *name)
 }
 
 /*
- * The base directory's own lock serialises creation and removal. It may be removed by whoever ends
- * the last testbed while we wait for it: then it is another directory that has the name.
+ * The base directory's own lock serialises creation and removal. While this process waits for the
+ * lock, the end of the last testbed may remove the directory: then another directory has the name.
  */
 static int lock_base(const struct state *s, bool create)
 {
@@ -75,7 +75,7 @@ static void remove_tree(const char *path)
 }
 
 /* -1 if somebody else holds it. */
-static int try_lock(const char *dir)
+static int try_state_lock(const char *dir)
 {
 	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
@@ -92,7 +92,7 @@ static bool clean_locked(const struct state *s)
 
 	if (access(s->dir, F_OK))
 		return true;
-	fd = try_lock(s->dir);
+	fd = try_state_lock(s->dir);
 	if (fd < 0)
 		return false;
 	remove_tree(s->dir);
@@ -148,7 +148,7 @@ void state_create(struct state *s, const char *name)
 		die(EXIT_NO_RESOURCE, "no room for the testbed's state in %s: %s", s->base,
 		    strerror(err));
 	}
-	s->lock_fd = try_lock(s->dir);
+	s->lock_fd = try_state_lock(s->dir);
 	close(base);
 }
 

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-#include "supervisor.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -11,8 +9,9 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "testbed/supervisor.h"
 
 enum {
 	BOOT_LIMIT_MS = 120 * 1000,
@@ -20,14 +19,6 @@ enum {
 	/* listen, signals, two per machine, one per client */
 	MAX_POLL = 2 + 2 * MAX_HOSTS + MAX_CLIENTS,
 };
-
-int64_t supervisor_now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000LL + t.tv_nsec / 1000000;
-}
 
 /* ---- machines ------------------------------------------------------------------------------ */
 
@@ -43,7 +34,7 @@ static void machine_failed(struct supervisor *s, struct machine *m, const char *
 
 	if (*m->failure)
 		return;
-	last_words(m->console_path, words, sizeof(words));
+	panic_log_read(m->console_path, words, sizeof(words));
 	snprintf(m->failure, sizeof(m->failure), "%s%s%s", why, *words ? "; last it said: " : "",
 		 words);
 	chan_close(&m->agent);
@@ -167,7 +158,7 @@ static void machine_console(struct supervisor *s, struct machine *m)
 			chan_send(&c->chan, FRAME_CONSOLE, 0, data, n);
 }
 
-static void reap(struct supervisor *s)
+static void reap_machines(struct supervisor *s)
 {
 	char why[64];
 	pid_t pid;
@@ -191,12 +182,12 @@ static void reap(struct supervisor *s)
 	}
 }
 
-/* Its process ends in a moment, and its status says more; but it may also hang. */
+/* QEMU or ssh usually ends in a moment, and its status says more; but it may also hang. */
 static void channel_ended(struct supervisor *s, struct machine *m)
 {
 	for (int i = 0; i < 200 && !*m->failure; i++) {
 		poll(NULL, 0, 10);
-		reap(s);
+		reap_machines(s);
 	}
 	machine_failed(s, m, "the command channel closed");
 }
@@ -279,7 +270,7 @@ static void tell_waiting(struct supervisor *s)
 	if (ready && !s->ready) {
 		s->ready = true;
 		if (s->plan->lease_s)
-			s->lease_ends_ms = supervisor_now_ms() + 1000 * s->plan->lease_s;
+			s->lease_ends_ms = now_ms() + 1000 * s->plan->lease_s;
 	}
 	for (struct client *c = s->clients; c < s->clients + MAX_CLIENTS; c++) {
 		if (c->kind != CLIENT_WAIT || !(failed || ready))
@@ -295,7 +286,7 @@ static void tell_waiting(struct supervisor *s)
 
 /* ---- the loop ------------------------------------------------------------------------------ */
 
-static struct pollfd entry(int fd, bool more_to_send)
+static struct pollfd pollfd_for(int fd, bool more_to_send)
 {
 	return (struct pollfd){.fd = fd, .events = POLLIN | (more_to_send ? POLLOUT : 0)};
 }
@@ -304,19 +295,19 @@ static int fill_poll(struct supervisor *s, struct pollfd *p)
 {
 	int n = 0;
 
-	p[n++] = entry(s->listen_fd, false);
-	p[n++] = entry(s->signal_fd, false);
+	p[n++] = pollfd_for(s->listen_fd, false);
+	p[n++] = pollfd_for(s->signal_fd, false);
 	for (int i = 0; i < s->machine_count; i++) {
 		struct machine *m = &s->machines[i];
 
-		p[n++] = entry(m->agent.rfd, buf_bytes(&m->agent.out));
-		p[n++] = entry(m->console, false);
+		p[n++] = pollfd_for(m->agent.rfd, buf_bytes(&m->agent.out));
+		p[n++] = pollfd_for(m->console, false);
 	}
 	for (int i = 0; i < MAX_CLIENTS; i++) {
 		struct chan *c = &s->clients[i].chan;
 		bool open = s->clients[i].kind != CLIENT_FREE && s->clients[i].kind != CLIENT_GONE;
 
-		p[n++] = entry(open ? c->rfd : -1, buf_bytes(&c->out));
+		p[n++] = pollfd_for(open ? c->rfd : -1, buf_bytes(&c->out));
 	}
 	return n;
 }
@@ -327,7 +318,7 @@ static void handle_signals(struct supervisor *s)
 
 	while (read(s->signal_fd, &si, sizeof(si)) == sizeof(si)) {
 		if (si.ssi_signo == SIGCHLD)
-			reap(s);
+			reap_machines(s);
 		else
 			s->ending = true;
 	}
@@ -364,7 +355,7 @@ static void flush_all(struct supervisor *s)
 
 static void check_deadlines(struct supervisor *s)
 {
-	int64_t now = supervisor_now_ms();
+	int64_t now = now_ms();
 
 	if (s->lease_ends_ms && now >= s->lease_ends_ms)
 		s->ending = true;
@@ -375,7 +366,7 @@ static void check_deadlines(struct supervisor *s)
 			machine_failed(s, &s->machines[i], "not ready after 120 s");
 }
 
-static void loop(struct supervisor *s)
+static void supervise_loop(struct supervisor *s)
 {
 	static struct pollfd p[MAX_POLL];
 
@@ -431,7 +422,7 @@ static void start_machine(struct supervisor *s, int i, const struct cables *cabl
 		machine_failed(s, m, strerror(-err));
 }
 
-static void start(struct supervisor *s)
+static void start_machines(struct supervisor *s)
 {
 	char initrd[PATH_MAX] = "";
 	struct cables cables;
@@ -456,7 +447,7 @@ static void start(struct supervisor *s)
 	close_cables(s->plan, &cables);
 }
 
-static int catch_signals(void)
+static int supervisor_signals(void)
 {
 	sigset_t set;
 
@@ -470,7 +461,7 @@ static int catch_signals(void)
 	return signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
 }
 
-static void stop(struct supervisor *s)
+static void stop_testbed(struct supervisor *s)
 {
 	for (int i = 0; i < s->machine_count; i++)
 		machine_stop(&s->machines[i]);
@@ -491,12 +482,12 @@ void supervise(const struct plan *plan, const struct state *state, int listen_fd
 	s.plan = plan;
 	s.state = state;
 	s.listen_fd = listen_fd;
-	s.signal_fd = catch_signals();
-	s.started_ms = supervisor_now_ms();
+	s.signal_fd = supervisor_signals();
+	s.started_ms = now_ms();
 	s.clients[0].kind = CLIENT_WAIT;
 	chan_init(&s.clients[0].chan, up_fd, up_fd);
-	start(&s);
-	loop(&s);
-	stop(&s);
+	start_machines(&s);
+	supervise_loop(&s);
+	stop_testbed(&s);
 	exit(EXIT_OK);
 }

@@ -4,7 +4,7 @@
 #ifndef SHIFT_TESTBED_SUPERVISOR_H
 #define SHIFT_TESTBED_SUPERVISOR_H
 
-#include "machine.h"
+#include "testbed/machine.h"
 
 enum { MAX_CLIENTS = 160 };
 
@@ -14,7 +14,7 @@ struct rail {
 	bool cable_up;
 };
 
-/* What a user calls a host: in the single layout two of them share a machine. */
+/* A host as users name it: in the single layout two hosts share a machine. */
 struct host {
 	char name[64];
 	char letter; /* a or b: the name that every layout knows */
@@ -26,11 +26,13 @@ struct host {
 enum client_kind {
 	CLIENT_FREE,
 	CLIENT_NEW,  /* has not asked for anything that lasts */
-	CLIENT_WAIT, /* `up`: wants to know when the hosts are ready; the testbed ends if it goes */
+	CLIENT_WAIT, /* `up`, which waits until the hosts are ready; the testbed ends if it
+			disconnects */
 	CLIENT_EXEC, /* its frames are passed to the agent, as stream number index + 1 */
 	CLIENT_CONSOLE,
 	CLIENT_DOWN, /* gets its answer when all is gone */
-	CLIENT_GONE, /* has left its command behind; the place is free when that has ended */
+	CLIENT_GONE, /* has disconnected, but its command runs; the place is free when that has
+			ended */
 };
 
 struct client {
@@ -51,8 +53,6 @@ struct supervisor {
 	int64_t started_ms, lease_ends_ms; /* 0: no lease */
 	bool ready, ending;
 };
-
-int64_t supervisor_now_ms(void);
 
 /* Hands a client's frame to whom it is for. */
 void request_frame(struct supervisor *s, struct client *c, const struct frame *f,

@@ -3,10 +3,11 @@
 #ifndef SHIFT_TESTBED_H
 #define SHIFT_TESTBED_H
 
-#include "chan.h"
-
 #include <limits.h>
 #include <sys/types.h>
+
+#include "common/cli.h"
+#include "testbed/chan.h"
 
 struct cJSON;
 
@@ -39,7 +40,7 @@ struct ssh_host {
 	bool sudo;
 };
 
-/* What `up` was asked for; the supervisor inherits it. */
+/* The options of `up`; the supervisor inherits them. */
 struct plan {
 	char name[64];
 	enum layout layout;
@@ -54,19 +55,6 @@ struct plan {
 
 /* ---- util.c -------------------------------------------------------------------------------- */
 
-/* One line on stderr, "shift-testbed: ...", then exit. */
-_Noreturn void die(int status, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-
-/* Every command prints its own help: usage and options, as in the manual page. */
-_Noreturn void help(const char *text);
-
-/* "90s", "30m", "2h", "1.5h" or plain seconds to milliseconds; -1 if it is none of these. */
-long parse_duration_ms(const char *s);
-
-/* A whole number in min..max, or -1. */
-long parse_number(const char *s, long min, long max);
-
 /* Letters, digits, dot, dash and underscore, at most 32, not starting with a dot or dash. */
 bool name_is_valid(const char *name);
 
@@ -74,10 +62,10 @@ bool name_is_valid(const char *name);
 void own_file(char path[PATH_MAX], const char *name);
 
 /* A whole file, NUL-terminated, to be freed; NULL with errno set. */
-char *read_file(const char *path, size_t *bytes);
+char *read_whole_file(const char *path, size_t *bytes);
 
 /* Runs argv with stdout on stderr; its exit status, or 127. SIGINT ends both. */
-int run(char *const argv[]);
+int run_program(char *const argv[]);
 
 /* Keys go through as they are, until this program ends. Nothing where there is no terminal. */
 void terminal_raw(void);
@@ -88,9 +76,9 @@ void cache_dir(char path[PATH_MAX]);
 /* ---- state.c ------------------------------------------------------------------------------- */
 
 /*
- * A testbed that is up has a directory BASE/NAME with its socket and logs, and its supervisor
- * holds a lock on it. A directory without that lock is what a crash left; it is taken away by
- * whoever meets it.
+ * A testbed that is up has a directory BASE/NAME with its socket and logs, and its supervisor holds
+ * a lock on it. A directory without that lock was left by a crash; the next command that sees it
+ * removes it.
  */
 struct state {
 	char base[PATH_MAX - 128], dir[PATH_MAX - 32];
@@ -105,13 +93,13 @@ void state_create(struct state *s, const char *name);
 /* Removes it, and the base if that was the last. The lock must be held. */
 void state_remove(const struct state *s);
 
-/* Removes what is left of it if nobody holds its lock; true if it is (now) gone. */
+/* Removes what is left of it if no process holds its lock. True if it is gone now. */
 bool state_clean(const char *name);
 
 /* Names of the testbeds that are up, cleaning up after the others. Freed with free(). */
 int state_list(char (**names)[64]);
 
-/* Leaves a process behind that cleans up when this one ends, however it ends. */
+/* Starts a process that cleans up when this one ends, however it ends. */
 void state_guard(const struct state *s);
 
 /* ---- config.c ------------------------------------------------------------------------------ */
@@ -119,13 +107,13 @@ void state_guard(const struct state *s);
 /* Fills ssh[] for "hostA,hostB" from the file (NULL: the user's own, which need not exist). */
 void config_load(struct ssh_host ssh[MAX_HOSTS], const char *hosts, const char *file);
 
-/* ---- words.c ------------------------------------------------------------------------------- */
+/* ---- panic_log.c --------------------------------------------------------------------------- */
 
 /*
  * Why a guest or ssh ended, from its console's log at path: the kernel's panic with what led to it,
  * else the last line that says something. Empty if there is no log.
  */
-void last_words(const char *path, char *text, size_t size);
+void panic_log_read(const char *path, char *text, size_t size);
 
 /* ---- kvm.c --------------------------------------------------------------------------------- */
 
@@ -137,7 +125,7 @@ bool kvm_works(const char *kernel_dir);
 
 /*
  * The process that keeps a testbed up: starts its hosts, serves its socket, ends it. up_fd: where
- * `up` waits for an answer; should it go before there is one, the testbed ends.
+ * `up` waits for an answer; if it disconnects before, the testbed ends.
  */
 _Noreturn void supervise(const struct plan *plan, const struct state *state, int listen_fd,
 			 int up_fd);

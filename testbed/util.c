@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-#include "testbed.h"
-
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pwd.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,70 +11,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-static void say(const char *fmt, va_list ap)
-{
-	char line[8192];
-
-	vsnprintf(line, sizeof(line), fmt, ap);
-	fprintf(stderr, "shift-testbed: %s\n", line);
-}
-
-void complain(const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	say(fmt, ap);
-	va_end(ap);
-}
-
-void die(int status, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	say(fmt, ap);
-	va_end(ap);
-	exit(status);
-}
-
-void help(const char *text)
-{
-	fputs(text, stdout);
-	exit(fflush(stdout) ? EXIT_FAILED : EXIT_OK);
-}
-
-long parse_duration_ms(const char *s)
-{
-	char *end;
-	double n;
-	long unit_ms;
-
-	if (!isdigit((unsigned char)*s))
-		return -1;
-	n = strtod(s, &end);
-	if (!strcmp(end, "ms"))
-		unit_ms = 1;
-	else if (!*end || !strcmp(end, "s"))
-		unit_ms = 1000;
-	else if (!strcmp(end, "m"))
-		unit_ms = 60 * 1000;
-	else if (!strcmp(end, "h"))
-		unit_ms = 3600 * 1000;
-	else
-		return -1;
-	return n * unit_ms <= INT_MAX ? (long)(n * unit_ms) : -1;
-}
-
-long parse_number(const char *s, long min, long max)
-{
-	char *end;
-	long n;
-
-	errno = 0;
-	n = strtol(s, &end, 10);
-	return errno || end == s || *end || n < min || n > max ? -1 : n;
-}
+#include "testbed/testbed.h"
 
 bool name_is_valid(const char *name)
 {
@@ -94,9 +28,8 @@ bool name_is_valid(const char *name)
 void own_file(char path[PATH_MAX], const char *name)
 {
 	char self[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 
-	self[n > 0 ? n : 0] = 0;
+	program_path(self);
 	if (strrchr(self, '/'))
 		*strrchr(self, '/') = 0;
 	if ((size_t)snprintf(path, PATH_MAX, "%s/%s", self, name) < PATH_MAX && !access(path, R_OK))
@@ -106,7 +39,7 @@ void own_file(char path[PATH_MAX], const char *name)
 		die(EXIT_MISSING, "%s is missing: the installation is not complete", path);
 }
 
-char *read_file(const char *path, size_t *bytes)
+char *read_whole_file(const char *path, size_t *bytes)
 {
 	struct buf b = {0};
 	char data[65536];
@@ -124,7 +57,7 @@ char *read_file(const char *path, size_t *bytes)
 	return (char *)b.data;
 }
 
-int run(char *const argv[])
+int run_program(char *const argv[])
 {
 	int raw = -1;
 	pid_t pid = fork();

@@ -4,9 +4,9 @@
 #ifndef SHIFT_TESTBED_WIRE_H
 #define SHIFT_TESTBED_WIRE_H
 
-#include "chan.h"
-
 #include <string.h>
+
+#include "testbed/chan.h"
 
 static inline void strings_put(struct buf *b, const char *s)
 {

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 
+#include "common/cli.h"
 #include "lib/stats/json.h"
 
 /* Documented in shift-ctl(1). */
@@ -22,17 +23,12 @@ struct ctl_options {
 	bool json, follow;
 };
 
-/* One line on stderr. */
-void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-_Noreturn void die(int status, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-_Noreturn void help(const char *text);
-
 /*
  * --job, --pid, --json and --help for every command; allowed: "f" --follow, "n" --nic. Ends the
  * process on anything else.
  */
-void options_parse(struct ctl_options *o, const char *allowed, const char *text, int argc,
-		   char **argv);
+void ctl_options_parse(struct ctl_options *o, const char *allowed, const char *text, int argc,
+		       char **argv);
 
 /* A file, read; crash records and others'. */
 struct process {
@@ -46,17 +42,17 @@ struct process {
 struct process *processes_read(const struct ctl_options *o);
 void processes_free(struct process *list);
 
-/* "no process of job j ..." for who looked for one. */
+/* Ends with "no protected process of job j runs here", for the processes that were asked for. */
 _Noreturn void die_none(const struct ctl_options *o);
 
-/* A line to every running process, its answers on stdout. An exit status. */
+/* Sends a line to every running process, and prints the answers. Returns an exit status. */
 int ask_all(const struct ctl_options *o, const char *line);
 
 /* "38.2 ms"; at most 15 bytes with the NUL. */
 const char *show_ns(char *text, uint64_t ns);
 
 /* Prints and frees. */
-void print_json(cJSON *o, bool one_line);
+void ctl_print_json(cJSON *o, bool one_line);
 
 int cmd_status(int argc, char **argv);
 int cmd_events(int argc, char **argv);

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* shift-ctl: looks at the protected processes of this host, and moves their connections. */
-#include "config.h"
-#include "ctl.h"
-
-#include <stdio.h>
 #include <string.h>
+
+#include "cmd/shift-ctl/ctl.h"
 
 static const char text[] =
 	"usage: shift-ctl COMMAND [options]\n"
@@ -20,10 +18,7 @@ static const char text[] =
 	"\n"
 	"Exit status: 0 done, 1 failed or refused, 2 bad usage, 3 there is no such process.\n";
 
-static const struct {
-	const char *name;
-	int (*run)(int argc, char **argv);
-} commands[] = {
+static const struct cli_command commands[] = {
 	{"status", cmd_status},
 	{"events", cmd_events},
 	{"migrate", cmd_migrate},
@@ -32,21 +27,16 @@ static const struct {
 
 int main(int argc, char **argv)
 {
-	static char shown[64];
+	int status;
 
+	cli_begin("shift-ctl", EXIT_FAILED);
 	if (argc < 2)
 		die(EXIT_BAD_USAGE, "a command is needed; see shift-ctl --help");
 	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))
-		help(text);
+		print_and_exit(text);
 	if (!strcmp(argv[1], "--version"))
-		help("shift-ctl " PACKAGE_VERSION "\n");
-	for (size_t i = 0; i < sizeof(commands) / sizeof(*commands); i++) {
-		if (strcmp(argv[1], commands[i].name))
-			continue;
-		/* getopt's messages begin with this */
-		snprintf(shown, sizeof(shown), "shift-ctl: %s", argv[1]);
-		argv[1] = shown;
-		return commands[i].run(argc - 1, argv + 1);
-	}
-	die(EXIT_BAD_USAGE, "no command %s; see shift-ctl --help", argv[1]);
+		print_version();
+	if (!cli_run_command(commands, sizeof(commands) / sizeof(*commands), argc, argv, &status))
+		die(EXIT_BAD_USAGE, "no command %s; see shift-ctl --help", argv[1]);
+	return status;
 }

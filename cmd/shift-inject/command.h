@@ -3,27 +3,22 @@
 #ifndef SHIFT_INJECT_COMMAND_H
 #define SHIFT_INJECT_COMMAND_H
 
+#include "common/cli.h"
 #include "faultinject/inject.h"
 
-/* One line on stderr. */
-void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-_Noreturn void die(int status, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-_Noreturn void help(const char *text);
+/* Reads and checks the options of a fault. Ends the process on anything that is not understood. */
+void fault_options_parse(const struct fault *fault, struct inject_options *o, int argc,
+			 char **argv);
 
-/* What a fault was asked for, checked. Ends the process on anything that is not understood. */
-void options_parse(const struct fault *fault, struct inject_options *o, int argc, char **argv);
+/* Would fault_options_parse() accept them? If not, wrong says why. --help must not be among
+ * them. */
+bool fault_options_try(const struct fault *fault, int argc, char **argv, char *wrong, size_t bytes);
 
-/* Would options_parse() take them? If not, why; --help is not to be among them. */
-bool options_try(const struct fault *fault, int argc, char **argv, char *wrong, size_t bytes);
-
-/* At which of the words options_parse() was, or has ended; NULL: at none in particular. */
-const char *options_word(void);
+/* The word at which fault_options_parse() is, or has ended; NULL: none in particular. */
+const char *fault_options_word(void);
 
 /* Does the fault take an option of exactly that name? getopt takes abbreviations too. */
-bool options_has(const struct fault *fault, const char *name);
-
-/* After getopt's own message. */
-_Noreturn void options_bad(void);
+bool fault_options_has(const struct fault *fault, const char *name);
 
 /* --- other hosts, host.c --------------------------------------------------------------------- */
 
@@ -32,17 +27,19 @@ struct host {
 	bool is_ssh, is_here;
 };
 
-/* What --host says; ends the process if there is no such host. */
+/* Finds the host that --host names; ends the process if there is none. */
 void host_find(const char *words, struct host *h);
 
-/* Runs shift-inject with these words there until it ends, we get a signal or, until_eof, our
- * standard input ends; its exit status. */
+/* Runs shift-inject with these words on that host until it ends, this process gets a signal or,
+ * with until_eof, standard input ends. Returns its exit status. */
 int host_run(const struct host *h, char *const words[], bool until_eof);
 
-/* Starts it. It ends when hold is closed; out: where its output goes, or -1. Its process here. */
+/* Starts it. It ends when *hold is closed. out: where its output goes, or -1. Returns its local
+ * process. */
 pid_t host_start(const struct host *h, char *const words[], int out, int *hold);
 
-/* Of waitpid() to an exit status, with a message if it was not shift-inject that failed. */
+/* Turns the status of waitpid() into an exit status, with a message if something other than shift-
+ * inject failed. */
 int host_status(const struct host *h, int status);
 
 /* Standard output of a command there, to be freed; NULL: it failed. */
@@ -59,7 +56,7 @@ int cmd_random(int argc, char **argv);
 
 struct scenario;
 struct play_options {
-	const char *testbed; /* whose hosts are meant; NULL: as --host says it */
+	const char *testbed; /* to which the hosts belong; NULL: names as for --host */
 	bool json, dry_run;
 };
 
@@ -67,19 +64,19 @@ struct play_options {
 void scenario_load(const char *path, struct scenario *s);
 
 /* Carries it out; a status for exit(). */
-int play(struct scenario *s, const struct play_options *o);
+int scenario_play(struct scenario *s, const struct play_options *o);
 
 /* shift-ctl as that host has it. Valid until the next call. */
 char *ctl_path(const struct host *h);
 
-/* What protected programs of these hosts did, by shift-ctl there. */
+/* Watches what the protected programs of these hosts do, with shift-ctl. */
 struct watch;
 struct watch *watch_begin(const struct host *hosts, int count);
-/* Are all connections home? */
+/* Are all connections on the NIC that their program chose? */
 bool watch_is_home(struct watch *w);
 struct expectation;
-/* Was it as expected since the beginning; found: what it was. home_us: since the last fault's end
- * until all were home, -1: never. */
+/* Is the expectation met since watch_begin()? found: what happened. home_us: from the end of the
+ * last fault until all connections were home; -1: they are not. */
 bool watch_check(struct watch *w, const struct expectation *e, int64_t home_us, char found[160]);
 void watch_free(struct watch *w);
 

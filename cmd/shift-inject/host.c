@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * A fault on another host: this program there, with --until-eof and a pipe that we hold, so that it
- * is undone there when we end, however that is.
+ * A fault on another host: shift-inject runs there with --until-eof and a pipe that we hold, so
+ * that the fault is undone whenever and however this process ends.
  */
 #include <cjson/cJSON.h>
 #include <errno.h>
@@ -22,11 +22,10 @@ enum { SSH_WORDS = 5, SSH_FAILED = 255, WORDS_MAX = 96, OUTPUT_BYTES = 1 << 20, 
 
 static void own_path(char path[PATH_MAX])
 {
-	ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
+	int err = program_path(path);
 
-	if (n <= 0)
-		die(INJECT_FAILED, "/proc/self/exe: %s", strerror(errno));
-	path[n] = 0;
+	if (err)
+		die(INJECT_FAILED, "/proc/self/exe: %s", strerror(-err));
 }
 
 /* A program of ours: in the build tree it is not beside this one. */
@@ -44,14 +43,14 @@ static const char *testbed_tool(void)
 /* Standard output of a command, to be freed; NULL: it failed. */
 static char *output_of(char *const argv[])
 {
-	char *text = malloc(OUTPUT_BYTES);
+	char *text = check_alloc(malloc(OUTPUT_BYTES));
 	size_t used = 0;
 	int ends[2], status;
 	ssize_t n = 1;
 	pid_t pid;
 
-	if (!text || pipe2(ends, O_CLOEXEC))
-		die(INJECT_FAILED, "out of memory");
+	if (pipe2(ends, O_CLOEXEC))
+		check_alloc(NULL);
 	fflush(NULL);
 	pid = fork();
 	if (!pid) {
@@ -74,7 +73,7 @@ static char *output_of(char *const argv[])
 }
 
 /* Is there a testbed of that name with that host? */
-static bool has_host(const char *name, const char *host)
+static bool testbed_has_host(const char *name, const char *host)
 {
 	char *argv[] = {(char *)(uintptr_t)testbed_tool(), "status", "--json", NULL};
 	char *text = output_of(argv);
@@ -91,7 +90,7 @@ static bool has_host(const char *name, const char *host)
 	return found;
 }
 
-/* HOST of the testbed "default", TESTBED/HOST, or whatever ssh takes. */
+/* HOST of the testbed "default", TESTBED/HOST, or any name that ssh accepts. */
 void host_find(const char *words, struct host *h)
 {
 	const char *slash = strchr(words, '/');
@@ -103,19 +102,17 @@ void host_find(const char *words, struct host *h)
 	snprintf(h->testbed, sizeof(h->testbed), "%.*s", slash ? (int)n : 7,
 		 slash ? words : "default");
 	snprintf(h->name, sizeof(h->name), "%s", slash ? slash + 1 : words);
-	h->is_ssh = !has_host(h->testbed, h->name);
+	h->is_ssh = !testbed_has_host(h->testbed, h->name);
 	if (h->is_ssh && slash)
 		die(INJECT_NOT_FOUND, "--host %s: no such testbed is up, or it has no such host",
 		    words);
 }
 
 /* For the shell that ssh has there. */
-static char *quoted(const char *word)
+static char *quote_word(const char *word)
 {
-	char *s = malloc(4 * strlen(word) + 3), *p = s;
+	char *s = check_alloc(malloc(4 * strlen(word) + 3)), *p = s;
 
-	if (!s)
-		die(INJECT_FAILED, "out of memory");
 	*p++ = '\'';
 	for (; *word; word++)
 		if (*word == '\'')
@@ -131,11 +128,9 @@ static char **words_there(const struct host *h, char *const words[])
 {
 	static const char *const ssh[SSH_WORDS] = {"ssh", "-oBatchMode=yes", "-oConnectTimeout=15",
 						   "-oServerAliveInterval=5", "--"};
-	char **argv = calloc(WORDS_MAX, sizeof(*argv));
+	char **argv = check_alloc(calloc(WORDS_MAX, sizeof(*argv)));
 	int n = 0;
 
-	if (!argv)
-		die(INJECT_FAILED, "out of memory");
 	if (h->is_here) {
 		;
 	} else if (h->is_ssh) {
@@ -151,11 +146,11 @@ static char **words_there(const struct host *h, char *const words[])
 		argv[n++] = "--";
 	}
 	while (*words && n < WORDS_MAX - 2)
-		argv[n++] = h->is_ssh ? quoted(*words++) : *words++;
+		argv[n++] = h->is_ssh ? quote_word(*words++) : *words++;
 	return argv;
 }
 
-/* Those that quoted() made are behind ssh's own and the host's name. */
+/* The words of quote_word() come after ssh's own and the name of the host. */
 static void free_words(const struct host *h, char **argv)
 {
 	if (h->is_ssh)
@@ -191,7 +186,8 @@ pid_t host_start(const struct host *h, char *const words[], int out, int *hold)
 	fflush(NULL);
 	pid = fork();
 	if (!pid) {
-		/* A terminal's signals are for us, who end it in good order. */
+		/* A terminal's signals go to this process, which ends the other one in good
+		 * order. */
 		setsid();
 		sigemptyset(&none);
 		sigprocmask(SIG_SETMASK, &none, NULL);
@@ -212,15 +208,15 @@ int host_status(const struct host *h, int status)
 	int code = WIFEXITED(status) ? WEXITSTATUS(status) : INJECT_FAILED;
 
 	if (h->is_ssh && code == SSH_FAILED)
-		complain("%s: ssh failed", h->name);
+		say("%s: ssh failed", h->name);
 	else if (code == 127)
-		complain("%s: shift-inject cannot be started there", h->name);
+		say("%s: shift-inject cannot be started there", h->name);
 	else if (!WIFEXITED(status))
-		complain("%s: ended by signal %d", h->name, WTERMSIG(status));
+		say("%s: ended by signal %d", h->name, WTERMSIG(status));
 	return code >= EXEC_FAILED ? INJECT_FAILED : code;
 }
 
-/* Is it to be ended? A signal, or the end of our own standard input, if that counts. */
+/* True after a signal that ends us, or at the end of standard input, if that counts. */
 static bool shall_end(int signals, int *input)
 {
 	struct pollfd fds[2] = {{.fd = signals, .events = POLLIN},
@@ -237,7 +233,7 @@ static bool shall_end(int signals, int *input)
 	       s.ssi_signo != SIGCHLD;
 }
 
-/* What ends it here ends the fault there; it then ends by itself. */
+/* Closing the pipe ends the fault there, after which its local process ends by itself. */
 int host_run(const struct host *h, char *const words[], bool until_eof)
 {
 	static const int list[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGCHLD};

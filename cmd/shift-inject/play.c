@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cmd/shift-inject/command.h"
@@ -37,21 +36,13 @@ struct player {
 
 static volatile sig_atomic_t interrupted;
 
-static void on_signal(int sig)
+static void on_interrupt(int sig)
 {
 	(void)sig;
 	interrupted = 1;
 }
 
-static int64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
-static void find_host(const struct player *p, const char *name, struct host *h)
+static void find_event_host(const struct player *p, const char *name, struct host *h)
 {
 	char words[192];
 
@@ -63,7 +54,7 @@ static void find_host(const struct player *p, const char *name, struct host *h)
 	host_find(words, h);
 }
 
-static void progress(const struct player *p)
+static void show_progress(const struct player *p)
 {
 	const struct scenario *s = p->s;
 	double end = (double)s->event[s->events - 1].at_ms / 1000;
@@ -88,13 +79,13 @@ static void give_order(struct player *p, struct part *part)
 	text = host_output(&part->host, words);
 	part->status = text ? INJECT_OK : INJECT_FAILED;
 	if (!text)
-		complain("%s: shift-ctl %s on host %s: failed", p->s->name, e->order, e->host);
+		say("%s: shift-ctl %s on host %s: failed", p->s->name, e->order, e->host);
 	p->failed += !text;
 	free(text);
 }
 
 /* --pid of the newest process of that name there; false: there is none. */
-static bool find_process(struct part *part, char option[32])
+static bool find_newest_process(struct part *part, char option[32])
 {
 	char *words[] = {"pgrep", "-n", "-x", (char *)(uintptr_t)part->event->process, NULL};
 	char *text = host_output(&part->host, words);
@@ -117,10 +108,10 @@ static void begin_part(struct player *p, struct part *part)
 		return;
 	}
 	memcpy(words, e->words, (size_t)n * sizeof(*words));
-	if (*e->process && find_process(part, pid)) {
+	if (*e->process && find_newest_process(part, pid)) {
 		words[n++] = pid;
 	} else if (*e->process) {
-		complain("%s: no process %s on host %s", p->s->name, e->process, e->host);
+		say("%s: no process %s on host %s", p->s->name, e->process, e->host);
 		part->status = INJECT_NOT_FOUND;
 		p->failed++;
 		return;
@@ -139,7 +130,7 @@ static void end_part(struct player *p, struct part *part, int status)
 		p->failed++;
 }
 
-/* Is one of those before it, which the timeline says are over by then, still there? */
+/* Is an earlier event still active that should be over by now? */
 static bool is_held_up(const struct player *p, const struct part *part)
 {
 	for (const struct part *q = p->part; q < part; q++)
@@ -160,7 +151,8 @@ static int look_after(struct player *p)
 		bool due = !part->begun && !interrupted && !p->failed && part->event->at_ms <= at;
 
 		if (due && is_held_up(p, part)) {
-			/* The whole timeline waits, or what it keeps apart would meet. */
+			/* The whole timeline waits, so that events which it separates do not
+			 * overlap. */
 			p->start_ms += at - part->event->at_ms;
 			at = part->event->at_ms;
 		} else if (due) {
@@ -173,7 +165,7 @@ static int look_after(struct player *p)
 	return left;
 }
 
-/* One that failed, or a signal: nothing more begins, and what there is ends. */
+/* After a failure or a signal nothing more begins, and all active faults end. */
 static void end_all(struct player *p)
 {
 	for (int i = 0; i < p->s->events; i++)
@@ -187,7 +179,7 @@ static void play_timeline(struct player *p)
 {
 	p->start_ms = now_ms();
 	while (look_after(p)) {
-		progress(p);
+		show_progress(p);
 		if (interrupted || p->failed)
 			end_all(p);
 		poll(NULL, 0, STEP_MS);
@@ -303,21 +295,19 @@ static void show_timeline(const struct scenario *s)
 
 static void open_parts(struct player *p)
 {
-	p->part = calloc((size_t)p->s->events, sizeof(*p->part));
-	if (!p->part)
-		die(INJECT_FAILED, "out of memory");
+	p->part = check_alloc(calloc((size_t)p->s->events, sizeof(*p->part)));
 	for (int i = 0; i < p->s->events; i++) {
 		p->part[i].event = p->s->event + i;
 		p->part[i].hold = -1;
-		find_host(p, p->s->event[i].host, &p->part[i].host);
+		find_event_host(p, p->s->event[i].host, &p->part[i].host);
 	}
 	for (int i = 0; i < p->s->host_count; i++)
-		find_host(p, p->s->hosts[i], p->hosts + i);
+		find_event_host(p, p->s->hosts[i], p->hosts + i);
 }
 
-int play(struct scenario *s, const struct play_options *o)
+int scenario_play(struct scenario *s, const struct play_options *o)
 {
-	struct sigaction action = {.sa_handler = on_signal};
+	struct sigaction action = {.sa_handler = on_interrupt};
 	struct player p = {.s = s, .o = o};
 	cJSON *results = cJSON_CreateArray();
 	struct watch *w;

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* shift-inject: network faults on command, always undone. */
-#include "config.h"
-
-#include <getopt.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,95 +25,28 @@ static const char text[] =
 	"4 refused, 5 not permitted, 6 not (all) undone. Scenarios: 1 also if not all was as "
 	"expected.\n";
 
-static const struct {
-	const char *name;
-	int (*run)(int argc, char **argv);
-} commands[] = {
+static const struct cli_command commands[] = {
 	{"list", cmd_list},
 	{"undo", cmd_undo},
 	{"run", cmd_run},
 	{"random", cmd_random},
 };
 
-static void vcomplain(const char *fmt, va_list ap)
+/* Keeps a fault's output and its messages in order where both go to one file. */
+static void say_in_order(const char *line)
 {
 	fflush(stdout);
-	fputs("shift-inject: ", stderr);
-	vfprintf(stderr, fmt, ap);
-	fputc('\n', stderr);
-}
-
-void complain(const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	vcomplain(fmt, ap);
-	va_end(ap);
-}
-
-/* While options are only tried, what would end the process ends the trying. */
-static struct {
-	jmp_buf back;
-	char *text;
-	size_t bytes;
-} trial;
-
-void die(int status, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	if (trial.text) {
-		vsnprintf(trial.text, trial.bytes, fmt, ap);
-		va_end(ap);
-		longjmp(trial.back, 1);
-	}
-	vcomplain(fmt, ap);
-	va_end(ap);
-	exit(status);
-}
-
-void options_bad(void)
-{
-	if (trial.text)
-		longjmp(trial.back, 1);
-	exit(INJECT_BAD_USAGE);
-}
-
-bool options_try(const struct fault *fault, int argc, char **argv, char *wrong, size_t bytes)
-{
-	struct inject_options o;
-
-	trial.text = wrong;
-	trial.bytes = bytes;
-	opterr = 0;
-	if (!setjmp(trial.back)) {
-		snprintf(wrong, bytes, "not an option of this fault, or without a value");
-		options_parse(fault, &o, argc, argv);
-		*wrong = 0;
-	}
-	trial.text = NULL;
-	opterr = 1;
-	return !*wrong;
-}
-
-void help(const char *s)
-{
-	fputs(s, stdout);
-	exit(fflush(stdout) ? INJECT_FAILED : INJECT_OK);
+	cli_write_line(line);
 }
 
 /* The same words, without --host. */
 static int run_there(const struct fault *fault, const struct inject_options *o, int argc,
 		     char **argv)
 {
-	char **words = calloc((size_t)argc + 2, sizeof(*words));
+	char **words = check_alloc(calloc((size_t)argc + 2, sizeof(*words)));
 	struct host h;
 	int n = 0, status;
 
-	if (!words)
-		die(INJECT_FAILED, "out of memory");
 	words[n++] = (char *)(uintptr_t)fault->name;
 	for (int i = 1; i < argc; i++) {
 		/* Or what getopt takes for it. */
@@ -139,12 +67,12 @@ int cmd_fault(const struct fault *fault, int argc, char **argv)
 	struct problem p = {0};
 	int status;
 
-	options_parse(fault, &o, argc, argv);
+	fault_options_parse(fault, &o, argc, argv);
 	if (o.host)
 		return run_there(fault, &o, argc, argv);
 	status = fault_run(fault, &o, &p);
 	if (p.status)
-		complain("%s", p.text);
+		say("%s", p.text);
 	return status;
 }
 
@@ -155,33 +83,29 @@ static _Noreturn void main_help(void)
 	     "Network faults, on command and always undone.\n");
 	for (const struct fault *f = faults; f->name; f++)
 		printf("  %-14s  %s\n", f->name, f->summary);
-	help(text);
+	print_and_exit(text);
 }
 
 int main(int argc, char **argv)
 {
-	static char shown[64];
 	const struct fault *fault;
+	int status;
 
-	/* Ignored, as some launchers leave it, no child could be waited for. */
+	cli_begin("shift-inject", INJECT_FAILED);
+	cli_messages_to(say_in_order);
+	/* Some launchers leave SIGCHLD ignored: then no child could be waited for. */
 	signal(SIGCHLD, SIG_DFL);
 	if (argc < 2)
 		die(INJECT_BAD_USAGE, "a fault or a command is needed; see shift-inject --help");
 	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))
 		main_help();
 	if (!strcmp(argv[1], "--version"))
-		help("shift-inject " PACKAGE_VERSION "\n");
+		print_version();
+	if (cli_run_command(commands, sizeof(commands) / sizeof(*commands), argc, argv, &status))
+		return status;
 	fault = fault_find(argv[1]);
-	/* getopt's messages begin with this */
-	snprintf(shown, sizeof(shown), "shift-inject: %s", argv[1]);
-	for (size_t i = 0; i < sizeof(commands) / sizeof(*commands); i++) {
-		if (strcmp(argv[1], commands[i].name))
-			continue;
-		argv[1] = shown;
-		return commands[i].run(argc - 1, argv + 1);
-	}
 	if (!fault)
 		die(INJECT_BAD_USAGE, "no fault or command %s; see shift-inject --help", argv[1]);
-	argv[1] = shown;
+	cli_name_command(argv);
 	return cmd_fault(fault, argc - 1, argv + 1);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* Expectations: what shift-ctl says of the protected programs of some hosts, before and after. */
+/* Checks expectations: compares what shift-ctl says of some hosts' programs before and after. */
 #include <cjson/cJSON.h>
 #include <limits.h>
 #include <stdio.h>
@@ -25,11 +25,10 @@ struct totals {
 char *ctl_path(const struct host *h)
 {
 	static char path[PATH_MAX + 64];
-	ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
 	char *slash;
 
 	/* Beside this one where it is installed; else where the build has it. */
-	path[n > 0 ? n : 0] = 0;
+	program_path(path);
 	slash = strrchr(path, '/');
 	if (h->is_ssh || !slash)
 		return strcpy(path, "shift-ctl");
@@ -48,7 +47,7 @@ static cJSON *status_of(const struct host *h)
 	return o;
 }
 
-static void look(struct watch *w, cJSON **to)
+static void read_hosts(struct watch *w, cJSON **to)
 {
 	for (int i = 0; i < w->count; i++) {
 		cJSON_Delete(to[i]);
@@ -58,13 +57,11 @@ static void look(struct watch *w, cJSON **to)
 
 struct watch *watch_begin(const struct host *hosts, int count)
 {
-	struct watch *w = calloc(1, sizeof(*w));
+	struct watch *w = check_alloc(calloc(1, sizeof(*w)));
 
-	if (!w)
-		die(INJECT_FAILED, "out of memory");
 	w->hosts = hosts;
 	w->count = count;
-	look(w, w->before);
+	read_hosts(w, w->before);
 	return w;
 }
 
@@ -77,9 +74,9 @@ void watch_free(struct watch *w)
 	free(w);
 }
 
-/* The first host that shift-ctl said nothing of then; NULL: all did. It must not pass for one where
- * nothing is protected. */
-static const struct host *unseen(const struct watch *w, cJSON *const *then)
+/* The first host for which shift-ctl failed; NULL: none. Such a host must not count as one without
+ * protected programs. */
+static const struct host *first_unseen(const struct watch *w, cJSON *const *then)
 {
 	for (int i = 0; i < w->count; i++)
 		if (!then[i])
@@ -87,7 +84,7 @@ static const struct host *unseen(const struct watch *w, cJSON *const *then)
 	return NULL;
 }
 
-static const cJSON *processes(const cJSON *status)
+static const cJSON *processes_of(const cJSON *status)
 {
 	return cJSON_GetObjectItem(status, "processes");
 }
@@ -102,10 +99,10 @@ bool watch_is_home(struct watch *w)
 	const cJSON *p, *c;
 	bool home;
 
-	look(w, w->now);
-	home = !unseen(w, w->now);
+	read_hosts(w, w->now);
+	home = !first_unseen(w, w->now);
 	for (int i = 0; i < w->count; i++)
-		cJSON_ArrayForEach (p, processes(w->now[i]))
+		cJSON_ArrayForEach (p, processes_of(w->now[i]))
 			cJSON_ArrayForEach (c, cJSON_GetObjectItem(p, "connections"))
 				if (is_live(p) && cJSON_IsTrue(cJSON_GetObjectItem(c, "protected")))
 					home &= json_number(c, "rail", 0) == 0 &&
@@ -124,7 +121,7 @@ static const cJSON *same_process(const cJSON *list, const cJSON *process)
 	return NULL;
 }
 
-static double difference(const cJSON *now, const cJSON *before, const char *key)
+static double totals_difference(const cJSON *now, const cJSON *before, const char *key)
 {
 	return json_number(cJSON_GetObjectItem(now, "totals"), key, 0) -
 	       json_number(cJSON_GetObjectItem(before, "totals"), key, 0);
@@ -167,20 +164,20 @@ static void add_switches(struct totals *t, const cJSON *now, const cJSON *before
 	}
 }
 
-static struct totals total(struct watch *w)
+static struct totals watch_totals(struct watch *w)
 {
 	struct totals t = {0};
 	const cJSON *p, *q;
 
 	for (int i = 0; i < w->count; i++) {
-		cJSON_ArrayForEach (p, processes(w->before[i])) {
+		cJSON_ArrayForEach (p, processes_of(w->before[i])) {
 			if (!is_live(p))
 				continue;
 			t.processes++;
-			q = same_process(processes(w->now[i]), p);
+			q = same_process(processes_of(w->now[i]), p);
 			t.missing += !q;
 			t.crashed += q && !is_live(q);
-			t.given_up += difference(q, p, "given_up");
+			t.given_up += totals_difference(q, p, "given_up");
 			t.maybe_twice += maybe_twice(q) - maybe_twice(p);
 			add_switches(&t, q, p);
 		}
@@ -206,9 +203,9 @@ static bool check_failback(const struct totals *t, const struct expectation *e, 
 	return t->failbacks && home_us >= 0 && home_us <= e->within_us;
 }
 
-static bool is_known(const struct watch *w, char found[160])
+static bool all_hosts_seen(const struct watch *w, char found[160])
 {
-	const struct host *before = unseen(w, w->before), *now = unseen(w, w->now);
+	const struct host *before = first_unseen(w, w->before), *now = first_unseen(w, w->now);
 
 	if (before || now)
 		snprintf(found, 160, "not known: shift-ctl failed on host %.63s at the %s",
@@ -218,9 +215,9 @@ static bool is_known(const struct watch *w, char found[160])
 
 bool watch_check(struct watch *w, const struct expectation *e, int64_t home_us, char found[160])
 {
-	struct totals t = total(w);
+	struct totals t = watch_totals(w);
 
-	if (!is_known(w, found))
+	if (!all_hosts_seen(w, found))
 		return false;
 	if (!t.processes) {
 		snprintf(found, 160, "no protected process ran at the beginning");

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* What a program's file says of the loader, which is what reads LD_PRELOAD. */
-#include "run.h"
-
+/* Reads from a program's file which loader it has: the loader reads LD_PRELOAD. */
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>
@@ -10,6 +8,8 @@
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
+
+#include "cmd/shift-run/run.h"
 
 struct elf {
 	ElfW(Ehdr) head;
@@ -57,7 +57,7 @@ static const char *read_elf(int fd, struct elf *e)
 	return NULL;
 }
 
-static const char *compare(const struct elf *e)
+static const char *loader_refusal(const struct elf *e)
 {
 	struct elf own;
 	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
@@ -77,8 +77,8 @@ static const char *compare(const struct elf *e)
 	return NULL;
 }
 
-/* The loader ignores a preload with a path, or all of it, where privileges are gained. */
-static const char *privileges(int fd)
+/* The loader ignores LD_PRELOAD, or paths in it, for a program that gains privileges. */
+static const char *privilege_refusal(int fd)
 {
 	struct stat st;
 
@@ -103,9 +103,9 @@ const char *elf_refusal(const char *path)
 		return "its file is not readable, so it cannot be seen whether it is dynamic";
 	why = read_elf(fd, &e);
 	if (!why)
-		why = compare(&e);
+		why = loader_refusal(&e);
 	if (!why)
-		why = privileges(fd);
+		why = privilege_refusal(fd);
 	close(fd);
 	return why;
 }

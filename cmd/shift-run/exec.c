@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * The command: in our place, or (for --report) as a child that nobody can tell from it: the same
- * process group, signals, stops and end.
+ * Runs the command in place of this process, or (for --report) as a child that behaves alike: the
+ * same process group, signals, stops and end.
  */
-#include "run.h"
-
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -12,6 +10,8 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "cmd/shift-run/run.h"
 
 static struct sigaction chld_before;
 
@@ -30,7 +30,7 @@ int exec_command(char **command)
 	return errno == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
 }
 
-/* All that somebody may send to what he takes for the command. */
+/* Signals that are sent to this process but meant for the command. */
 static const int passed_on[] = {SIGHUP,	 SIGINT,  SIGQUIT,  SIGTERM, SIGUSR1,
 				SIGUSR2, SIGALRM, SIGWINCH, SIGTSTP, SIGCONT};
 
@@ -42,24 +42,24 @@ static void set_of_signals(sigset_t *set)
 		sigaddset(set, passed_on[i]);
 }
 
-/* A terminal that is gone tells the leader of its session alone. */
+/* When a terminal hangs up, only the leader of its session gets the signal. */
 static bool is_for_us_alone(const siginfo_t *info)
 {
 	return info->si_signo == SIGHUP && getsid(0) == getpid();
 }
 
-/* A terminal's keys send to the whole group: the child has it already. */
-static void pass_on(pid_t pid, const siginfo_t *info)
+/* The child has a signal of the terminal's keys already, as the whole group gets it. */
+static void pass_signal_on(pid_t pid, const siginfo_t *info)
 {
 	if (info->si_code != SI_KERNEL || is_for_us_alone(info))
 		kill(pid, info->si_signo);
 }
 
 /*
- * Its parent stops with it, so that a shell sees what it would have seen. Not at SIGSTOP: who sends
- * that to the child will let the child go on, and not know of us.
+ * This process stops with the child, so that a shell sees the same as without it. Not at SIGSTOP:
+ * its sender, who does not know of this process, will continue only the child.
  */
-static void stop_with(pid_t pid, int signo)
+static void stop_with_child(pid_t pid, int signo)
 {
 	if (signo == SIGSTOP)
 		return;
@@ -67,7 +67,7 @@ static void stop_with(pid_t pid, int signo)
 	kill(pid, SIGCONT);
 }
 
-static int follow(pid_t pid, const sigset_t *set)
+static int follow_child(pid_t pid, const sigset_t *set)
 {
 	siginfo_t info;
 	int status;
@@ -76,19 +76,19 @@ static int follow(pid_t pid, const sigset_t *set)
 		if (sigwaitinfo(set, &info) < 0)
 			continue;
 		if (info.si_signo != SIGCHLD) {
-			pass_on(pid, &info);
+			pass_signal_on(pid, &info);
 			continue;
 		}
 		while (waitpid(pid, &status, WNOHANG | WUNTRACED) == pid) {
 			if (!WIFSTOPPED(status))
 				return status;
-			stop_with(pid, WSTOPSIG(status));
+			stop_with_child(pid, WSTOPSIG(status));
 		}
 	}
 }
 
-/* A kill -9 of us is meant for it. */
-static void become(char **command, pid_t parent, const sigset_t *mask)
+/* A kill -9 of this process is meant for the command. */
+static void become_command(char **command, pid_t parent, const sigset_t *mask)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
@@ -108,8 +108,8 @@ int run_command(char **command)
 	if (pid < 0)
 		die(EXIT_OURS, "cannot fork: %s", strerror(errno));
 	if (!pid)
-		become(command, parent, &mask);
-	return follow(pid, &set);
+		become_command(command, parent, &mask);
+	return follow_child(pid, &set);
 }
 
 _Noreturn void end_as(int wait_status)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-#include "run.h"
-
 #include <stdlib.h>
 #include <string.h>
+
+#include "cmd/shift-run/run.h"
 
 /*
  * Set by launchers, the same in all processes of a job. Steps of a Slurm job may talk to each
@@ -15,7 +15,7 @@ static const char *const launchers[] = {
 	"PMIX_NAMESPACE",
 };
 
-static void sanitise(char name[KV_JOB_MAX + 1], const char *id)
+static void sanitise_name(char name[KV_JOB_MAX + 1], const char *id)
 {
 	size_t n = strnlen(id, KV_JOB_MAX);
 
@@ -39,7 +39,7 @@ const char *job_name(const char *option)
 
 		if (!id || !*id || !strcmp(id, "none"))
 			continue;
-		sanitise(name, id);
+		sanitise_name(name, id);
 		job = name;
 	}
 	if (!option && !(job && *job))

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* This host's shift-kvd: asked, and started. */
-#include "run.h"
-#include "kv/ask.h"
-#include "kv/client.h"
-
 #include <cjson/cJSON.h>
 #include <errno.h>
 #include <stdio.h>
@@ -12,9 +8,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cmd/shift-run/run.h"
+#include "kv/ask.h"
+#include "kv/client.h"
+
 enum { ANSWER_MS = 5000, WORDS_MAX = 24 };
 
-static char *join(const cJSON *list)
+static char *join_urls(const cJSON *list)
 {
 	char text[4096] = "";
 	const cJSON *item;
@@ -26,17 +26,17 @@ static char *join(const cJSON *list)
 		if (url && n < sizeof(text))
 			n += snprintf(text + n, sizeof(text) - n, "%s%s", n ? "," : "", url);
 	}
-	return need(strdup(text));
+	return check_alloc(strdup(text));
 }
 
-static const char *text_of(const cJSON *o, const char *name)
+static const char *answer_text(const cJSON *o, const char *name)
 {
 	const char *s = cJSON_GetStringValue(cJSON_GetObjectItem(o, name));
 
 	return s ? s : "";
 }
 
-static int number_of(const cJSON *o, const char *name)
+static int answer_number(const cJSON *o, const char *name)
 {
 	const cJSON *item = cJSON_GetObjectItem(o, name);
 
@@ -59,13 +59,13 @@ int kvd_hold(const char *job, struct kvd_state *s)
 	free(text);
 	if (!o)
 		return -EPROTO;
-	s->endpoints = join(cJSON_GetObjectItem(o, "endpoints"));
-	s->error = need(strdup(text_of(o, "error")));
-	s->up = !strcmp(text_of(o, "etcd"), "up");
+	s->endpoints = join_urls(cJSON_GetObjectItem(o, "endpoints"));
+	s->error = check_alloc(strdup(answer_text(o, "error")));
+	s->up = !strcmp(answer_text(o, "etcd"), "up");
 	s->has_key_file = cJSON_IsTrue(cJSON_GetObjectItem(o, "key_file"));
-	s->pid = number_of(o, "pid");
-	s->users = cJSON_GetArraySize(cJSON_GetObjectItem(o, "clients")) + number_of(o, "holders") -
-		   1; /* one is this process */
+	s->pid = answer_number(o, "pid");
+	s->users = cJSON_GetArraySize(cJSON_GetObjectItem(o, "clients")) +
+		   answer_number(o, "holders") - 1; /* one is this process */
 	cJSON_Delete(o);
 	return 0;
 }
@@ -101,8 +101,8 @@ static void become_kvd(const char *const *arguments, int out, int err)
 	_exit(EXIT_NOT_EXECUTABLE);
 }
 
-/* All of it: the daemon closes its end when it detaches. */
-static char *drain(int fd)
+/* Reads until the daemon closes its end, which it does when it detaches. */
+static char *read_to_end(int fd)
 {
 	char text[4096];
 	size_t n = 0;
@@ -114,7 +114,7 @@ static char *drain(int fd)
 	while (n && text[n - 1] == '\n')
 		n--;
 	text[n] = 0;
-	return need(strdup(text));
+	return check_alloc(strdup(text));
 }
 
 char *kvd_run(const char *const *arguments)
@@ -133,8 +133,8 @@ char *kvd_run(const char *const *arguments)
 	}
 	close(out[1]);
 	close(err[1]);
-	printed = drain(out[0]);
-	said = drain(err[0]);
+	printed = read_to_end(out[0]);
+	said = read_to_end(err[0]);
 	while (waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)
 			break;

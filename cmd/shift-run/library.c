@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-#include "run.h"
-
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
@@ -9,19 +7,20 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cmd/shift-run/run.h"
+
 enum { LOAD_S_MAX = 20 };
 
 const char *own_directory(void)
 {
 	static char self[PATH_MAX];
-	ssize_t n;
+	int err;
 
 	if (*self)
 		return self;
-	n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-	if (n <= 0)
-		die(EXIT_OURS, "/proc/self/exe: %s; /proc is needed", strerror(errno));
-	self[n] = 0;
+	err = program_path(self);
+	if (err)
+		die(EXIT_OURS, "/proc/self/exe: %s; /proc is needed", strerror(-err));
 	*strrchr(self, '/') = 0;
 	return self;
 }
@@ -42,8 +41,8 @@ bool find_own(char path[PATH_MAX], const char *name, const char *in_build_tree,
 	       realpath(found, path);
 }
 
-/* In a child of ours: nothing of it is to stay in us. */
-static void load(const char *path, int fd)
+/* Runs in a child, so that nothing of the library stays in this process. */
+static void load_library(const char *path, int fd)
 {
 	alarm(LOAD_S_MAX);
 	if (!dlopen(path, RTLD_NOW | RTLD_LOCAL))
@@ -62,7 +61,7 @@ static void check_loads(const char *path)
 	if (pipe(p) || (pid = fork()) < 0)
 		die(EXIT_OURS, "cannot fork: %s", strerror(errno));
 	if (!pid)
-		load(path, p[1]);
+		load_library(path, p[1]);
 	close(p[1]);
 	while ((got = read(p[0], text + n, sizeof(text) - 1 - n)) > 0)
 		n += got;
@@ -122,6 +121,7 @@ char *library_preload(const char *library)
 
 	while (list && (p = next_preload(&list, &n)))
 		if (n == strlen(library) && !strncmp(p, library, n))
-			return format("%s", before);
-	return before && *before ? format("%s:%s", before, library) : format("%s", library);
+			return format_text("%s", before);
+	return before && *before ? format_text("%s:%s", before, library)
+				 : format_text("%s", library);
 }

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* The NICs of this host, and which of them are whose backups. */
-#include "run.h"
-#include "lib/base/rail_list.h"
-#include "lib/base/sysfs.h"
-
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "cmd/shift-run/run.h"
+#include "lib/base/rail_list.h"
+#include "lib/base/sysfs.h"
+
 static const char devices_dir[] = "/sys/class/infiniband";
 
 enum { DEVICES_MAX = 64 };
 
-static bool is_name(const char *s, size_t n)
+static bool is_device_name(const char *s, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		if (!isalnum((unsigned char)s[i]) && !strchr("_-.", s[i]))
@@ -22,7 +22,7 @@ static bool is_name(const char *s, size_t n)
 	return n && n < RAIL_NAME_MAX;
 }
 
-static bool names(const char *list, size_t bytes, const char *name, size_t n)
+static bool list_has_name(const char *list, size_t bytes, const char *name, size_t n)
 {
 	for (const char *p = list; p < list + bytes; p += strcspn(p, "+,") + 1)
 		if (strcspn(p, "+,") == n && !strncmp(p, name, n))
@@ -36,16 +36,16 @@ static char *entry_refusal(const char *entry, size_t bytes)
 	const char *equal = memchr(entry, '=', bytes), *end = entry + bytes, *b;
 	size_t n;
 
-	if (!equal || !is_name(entry, equal - entry))
-		return format("%.*s is not NIC=BACKUP[+BACKUP...]", (int)bytes, entry);
+	if (!equal || !is_device_name(entry, equal - entry))
+		return format_text("%.*s is not NIC=BACKUP[+BACKUP...]", (int)bytes, entry);
 	for (b = equal + 1; b <= end; b += n + 1) {
 		n = strcspn(b, "+,");
-		if (!is_name(b, n))
-			return format("%.*s: a backup without a name", (int)bytes, entry);
+		if (!is_device_name(b, n))
+			return format_text("%.*s: a backup without a name", (int)bytes, entry);
 		if (n == (size_t)(equal - entry) && !strncmp(b, entry, n))
-			return format("%.*s is its own backup", (int)n, entry);
-		if (names(equal + 1, b - equal - 1, b, n))
-			return format("%.*s is named twice", (int)n, b);
+			return format_text("%.*s is its own backup", (int)n, entry);
+		if (list_has_name(equal + 1, b - equal - 1, b, n))
+			return format_text("%.*s is named twice", (int)n, b);
 	}
 	return NULL;
 }
@@ -66,7 +66,7 @@ char *rails_refusal(const char *words)
 			return why;
 		for (const char *q = words; q < p; q += strcspn(q, ",") + 1)
 			if (!strncmp(q, p, strcspn(p, "=") + 1))
-				return format("%.*s has two lists", (int)strcspn(p, "="), p);
+				return format_text("%.*s has two lists", (int)strcspn(p, "="), p);
 		if (!p[n])
 			return NULL;
 	}
@@ -98,8 +98,8 @@ void rails_check(const char *words)
 	}
 }
 
-static void call(void (*fn)(void *arg, const char *device, const char *backups), void *arg,
-		 const char *device, char (*names)[RAIL_NAME_MAX], unsigned int n)
+static void call_for_rail(void (*fn)(void *arg, const char *device, const char *backups), void *arg,
+			  const char *device, char (*names)[RAIL_NAME_MAX], unsigned int n)
 {
 	char backups[DEVICES_MAX * RAIL_NAME_MAX];
 	size_t used = 0;
@@ -122,13 +122,13 @@ void rails_each(const char *words, void (*fn)(void *arg, const char *device, con
 		n = sysfs_devices(devices_dir, d, DEVICES_MAX);
 		rails_auto(d, n, "", backups, 0); /* sorts them */
 		for (unsigned int i = 0; i < n; i++)
-			call(fn, arg, d[i].name, backups,
-			     rails_auto(d, n, d[i].name, backups, DEVICES_MAX));
+			call_for_rail(fn, arg, d[i].name, backups,
+				      rails_auto(d, n, d[i].name, backups, DEVICES_MAX));
 		return;
 	}
 	snprintf(copy, sizeof(copy), "%s", words);
 	for (char *p = strtok_r(copy, ",", &save); p; p = strtok_r(NULL, ",", &save)) {
 		p[strcspn(p, "=")] = 0;
-		call(fn, arg, p, backups, rails_listed(words, p, backups, DEVICES_MAX));
+		call_for_rail(fn, arg, p, backups, rails_listed(words, p, backups, DEVICES_MAX));
 	}
 }

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* --report: a directory where each process of the command leaves its statistics, and what they say.
  */
-#include "run.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cmd/shift-run/run.h"
 #include "lib/stats/report.h"
 
 enum { REPORT_DIR_MAX = 255 }; /* of lib/base/env.h */
@@ -19,13 +18,13 @@ void report_begin(struct run_report *r)
 	const char *tmp = getenv("TMPDIR");
 	int fd;
 
-	r->file = absolute(r->file);
+	r->file = absolute_path(r->file);
 	fd = open(r->file, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
 	if (fd < 0)
 		die(EXIT_OURS, "--report %s: %s", r->file, strerror(errno));
 	close(fd);
-	tmp = absolute(tmp && *tmp ? tmp : "/tmp");
-	r->dir = format("%s/shift-report-XXXXXX", tmp);
+	tmp = absolute_path(tmp && *tmp ? tmp : "/tmp");
+	r->dir = format_text("%s/shift-report-XXXXXX", tmp);
 	if (strlen(r->dir) > REPORT_DIR_MAX)
 		die(EXIT_OURS, "%s: too long a path; another TMPDIR is needed", r->dir);
 	if (!mkdtemp(r->dir))
@@ -47,7 +46,7 @@ void collect_report(struct run_report *r)
 	clock_gettime(CLOCK_REALTIME, &r->ended);
 	run.started_real_ns = real_ns(&r->begun);
 	run.ended_real_ns = real_ns(&r->ended);
-	report = need(report_read(r->dir, &run));
+	report = check_alloc(report_read(r->dir, &run));
 	out = fopen(r->file, "we");
 	if (!out || report_write(report, out) || fclose(out))
 		say("--report %s: %s", r->file, strerror(errno));

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * shift-run: what its parts share. Everything that can be refused is refused before anything is
- * started; then there is exec, and nothing of us is left.
+ * started; then exec replaces this program by the command.
  *
- *   options.c   the command line            settings.c  what the library is told, and by whom
- *   target.c    can this be preloaded?      elf.c       what its file says
- *   library.c   libshift.so                 rails.c     the NICs
- *   job.c       the job's name              words.c     --kv
- *   meet.c      the meeting point           kvd.c       this host's shift-kvd
- *   show.c      --dry-run, --check          exec.c      exec, or fork for --report
- *   report.c    --report
+ *   run_options.c  the command line           settings.c  the library's settings
+ *   target.c       can this be preloaded?     elf.c       the file of a program
+ *   library.c      libshift.so                rails.c     the NICs
+ *   job.c          the job's name             kv_spec.c   --kv
+ *   rendezvous.c   the daemons of the job     kvd.c       this host's shift-kvd
+ *   show.c         --dry-run, --check         exec.c      exec, or fork for --report
+ *   report.c       --report
  */
 #ifndef SHIFT_RUN_H
 #define SHIFT_RUN_H
@@ -20,6 +20,7 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "common/cli.h"
 #include "kv/proto.h"
 
 /* Documented in shift-run(1). */
@@ -31,24 +32,7 @@ enum exit_status {
 	EXIT_NOT_FOUND = 127,
 };
 
-/* ---- shift-run.c --------------------------------------------------------------------------- */
-
-/* One line, "shift-run: ...", on standard error. */
-void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-_Noreturn void die(int status, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-
-/* The process ends when there is no memory. */
-void *need(void *p);
-
-/* The text lives as long as this program, which is not for long. */
-char *format(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-
-int64_t now_ms(void);
-
-/* A relative path means nothing to a program that changes its directory. As format(). */
-char *absolute(const char *path);
-
-/* ---- options.c ----------------------------------------------------------------------------- */
+/* ---- run_options.c ------------------------------------------------------------------------- */
 
 struct options {
 	const char *kv, *key_file, *job, *report; /* NULL: not given */
@@ -58,10 +42,7 @@ struct options {
 };
 
 /* Ends the process if they make no sense, and for --help and --version. */
-void options_parse(struct options *o, int argc, char **argv);
-
-/* "500ms", "10s", "2m", "1h", "10": seconds. -1: no time. */
-int64_t parse_ms(const char *s);
+void run_options_parse(struct options *o, int argc, char **argv);
 
 /* ---- settings.c ---------------------------------------------------------------------------- */
 
@@ -75,17 +56,17 @@ enum setting {
 	SETTINGS,
 };
 
-/* By an option. Ends the process if it makes no sense. */
+/* Sets it by its option. Ends the process if the words make no sense. */
 void setting_give(enum setting s, const char *words);
 
 /* The same for what is in the environment. */
 void settings_check(void);
 
-/* As the library reads it: the option's, else the environment's, else NULL. */
+/* The value as the library reads it: from the option, else from the environment, else NULL. */
 const char *setting_value(enum setting s);
 const char *setting_variable(enum setting s);
 
-/* An option that is not what holds here already: its name, else NULL. */
+/* The name of an option that differs from the setting in the environment, else NULL. */
 const char *settings_conflict(void);
 
 /* ---- target.c, elf.c ----------------------------------------------------------------------- */
@@ -95,7 +76,7 @@ struct target {
 	char why[PATH_MAX + 256];
 };
 
-/* 0: it can be protected; else what to exit with, and t->why. */
+/* 0: the command can be protected; else the exit status, and the reason in t->why. */
 int target_check(char *const *command, struct target *t);
 
 /* The command's path as execvp() finds it. 0, EXIT_NOT_FOUND or EXIT_NOT_EXECUTABLE. */
@@ -116,7 +97,7 @@ bool find_own(char path[PATH_MAX], const char *name, const char *in_build_tree,
 /* Finds it, and sees in a child that it can be loaded. Ends the process if not. */
 const char *library_find(void);
 
-/* What LD_PRELOAD is to be: appended to, never overwritten. As of format(). */
+/* The new value of LD_PRELOAD, which is appended to, never overwritten. As format_text(). */
 char *library_preload(const char *library);
 
 /* Is a libshift.so in LD_PRELOAD? */
@@ -124,10 +105,10 @@ bool library_is_active(void);
 
 /* ---- rails.c ------------------------------------------------------------------------------- */
 
-/* Of --rails: NULL: it is well-formed; else the reason, as of format(). */
+/* Of --rails: NULL: it is well-formed; else the reason, as of format_text(). */
 char *rails_refusal(const char *words);
 
-/* Ends the process if a device in it does not exist here; a word if there is nothing to go to. */
+/* Ends the process if a device in it does not exist here. Warns if there is no backup. */
 void rails_check(const char *words);
 
 /* Calls back for each device, with its backups ("mlx5_1+mlx5_2", or ""). */
@@ -139,7 +120,7 @@ void rails_each(const char *words, void (*fn)(void *arg, const char *device, con
 /* --job, $SHIFT_JOB, the launcher's, or "default". Ends the process if that is no name. */
 const char *job_name(const char *option);
 
-/* ---- words.c ------------------------------------------------------------------------------- */
+/* ---- kv_spec.c ----------------------------------------------------------------------------- */
 
 enum meeting_kind {
 	MEET_HERE,  /* a private etcd, for this host only */
@@ -155,12 +136,13 @@ struct meeting {
 };
 
 /* Of --kv or $SHIFT_KV; NULL or empty: MEET_HERE. Resolves HOST. Ends the process on nonsense. */
-void meeting_parse(struct meeting *m, const char *words);
+void kv_spec_parse(struct meeting *m, const char *words);
 
-/* ---- meet.c, kvd.c ------------------------------------------------------------------------- */
+/* ---- rendezvous.c, kvd.c ------------------------------------------------------------------- */
 
-/* This host's shift-kvd of the job runs, stays for us, and has met etcd; or the process ends. */
-void meet(struct meeting *m, const struct options *o, const char *job);
+/* Makes sure that this host's shift-kvd of the job runs, stays for this process, and has reached
+ * etcd. Ends the process if that fails. */
+void rendezvous_join(struct meeting *m, const struct options *o, const char *job);
 
 struct kvd_state {
 	char *endpoints; /* joined by commas */
@@ -169,7 +151,8 @@ struct kvd_state {
 	int pid, users; /* clients and holders, without ourselves */
 };
 
-/* Asks, and holds it. 0, or a negative errno: there is none (-ENOENT, -ECONNREFUSED), ... */
+/* Asks the shift-kvd for its state, and holds it. 0 or a negative errno; -ENOENT, -ECONNREFUSED:
+ * there is none. */
 int kvd_hold(const char *job, struct kvd_state *s);
 void kvd_state_free(struct kvd_state *s);
 
@@ -185,17 +168,17 @@ struct variable {
 	char *value;
 };
 
-/* Ignored by a launcher, SIGCHLD would keep us from knowing how a child has ended. The command gets
- * it as it was. */
+/* If a launcher has ignored SIGCHLD, the end of a child could not be seen. The command gets the
+ * signal as it was. */
 void wait_for_children(void);
 
-/* Becomes the command; returns (an exit status) only if that fails, having said why. */
+/* Becomes the command. Returns an exit status only if that fails, after a message. */
 int exec_command(char **command);
 
 /* Runs it as a child; its wait status. */
 int run_command(char **command);
 
-/* Ends as it did: the same status, or the same signal. */
+/* Ends this process as the child has ended: with the same status, or by the same signal. */
 _Noreturn void end_as(int wait_status);
 
 /* ---- show.c -------------------------------------------------------------------------------- */

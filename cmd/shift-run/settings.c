@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* What the library reads (lib/base/env.h). It takes defaults for nonsense; we refuse it. */
-#include "run.h"
-
+/* The library's settings (lib/base/env.h). The library takes the default for an invalid value;
+ * shift-run refuses it. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "cmd/shift-run/run.h"
 
 enum { VALUE_MAX = 1023, FILE_MAX = 255 }; /* bytes; of struct env */
 
@@ -13,24 +14,24 @@ static char *convert_give_up(const char *words)
 	int64_t ms = parse_ms(words);
 
 	if (!strcmp(words, "never"))
-		return format("%s", words);
-	return ms > 0 ? format("%lld", (long long)ms) : NULL;
+		return format_text("%s", words);
+	return ms > 0 ? format_text("%lld", (long long)ms) : NULL;
 }
 
 static char *convert_file(const char *path)
 {
-	char *full = *path ? absolute(path) : NULL;
+	char *full = *path ? absolute_path(path) : NULL;
 
 	return full && strlen(full) <= FILE_MAX ? full : NULL;
 }
 
 static char *convert_rails(const char *words)
 {
-	char *why = strlen(words) > VALUE_MAX ? format("too long") : rails_refusal(words);
+	char *why = strlen(words) > VALUE_MAX ? format_text("too long") : rails_refusal(words);
 
 	if (why)
 		die(EXIT_OURS, "--rails %s: %s", words, why);
-	return format("%s", words);
+	return format_text("%s", words);
 }
 
 static bool is_ms(const char *value)
@@ -40,7 +41,8 @@ static bool is_ms(const char *value)
 	return !strcmp(value, "never") || (digits && digits < 16 && !value[digits]);
 }
 
-/* choice: the words that it may be. Else convert: the option's words, NULL if they are none. */
+/* choice: the words that are allowed. Without: convert() turns the option's words into the value;
+ * NULL: invalid. */
 static const struct {
 	const char *option, *variable, *choice, *otherwise;
 	char *(*convert)(const char *words);

@@ -1,108 +1,32 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* shift-run: puts libshift.so under a program, or says why that is not possible. */
-#include "run.h"
-
-#include <errno.h>
-#include <stdarg.h>
+/* shift-run: preloads libshift.so into a program, or says why that is not possible. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static void vsay(const char *fmt, va_list ap)
-{
-	char line[PATH_MAX + 1024];
-
-	vsnprintf(line, sizeof(line), fmt, ap);
-	fprintf(stderr, "shift-run: %s\n", line);
-}
-
-void say(const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsay(fmt, ap);
-	va_end(ap);
-}
-
-void die(int status, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsay(fmt, ap);
-	va_end(ap);
-	exit(status);
-}
-
-void *need(void *p)
-{
-	if (!p)
-		die(EXIT_OURS, "out of memory");
-	return p;
-}
-
-char *format(const char *fmt, ...)
-{
-	static struct kept {
-		struct kept *next;
-		char *text;
-	} * all;
-	struct kept *k = need(malloc(sizeof(*k)));
-	va_list ap;
-
-	va_start(ap, fmt);
-	if (vasprintf(&k->text, fmt, ap) < 0)
-		need(NULL);
-	va_end(ap);
-	k->next = all;
-	all = k;
-	return k->text;
-}
-
-int64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * (int64_t)1000 + t.tv_nsec / 1000000;
-}
-
-char *absolute(const char *path)
-{
-	char *dir, *full;
-
-	if (*path == '/')
-		return format("%s", path);
-	dir = getcwd(NULL, 0);
-	if (!dir)
-		die(EXIT_OURS, "the working directory: %s", strerror(errno));
-	full = format("%s/%s", dir, path);
-	free(dir);
-	return full;
-}
+#include "cmd/shift-run/run.h"
 
 enum { VARIABLES_MAX = SETTINGS + 6 };
 
-/* What is added to the environment of the command. */
+/* Lists the variables that are added to the environment of the command. */
 static void list_variables(struct variable *v, const struct options *o, const struct meeting *m,
 			   const char *library, const char *job, const char *report_dir)
 {
 	const char *run_dir = getenv("SHIFT_RUN_DIR");
 
 	*v++ = (struct variable){"LD_PRELOAD", library_preload(library)};
-	*v++ = (struct variable){"SHIFT_JOB", format("%s", job)};
+	*v++ = (struct variable){"SHIFT_JOB", format_text("%s", job)};
 	if (run_dir && *run_dir)
-		*v++ = (struct variable){"SHIFT_RUN_DIR", format("%s", run_dir)};
+		*v++ = (struct variable){"SHIFT_RUN_DIR", format_text("%s", run_dir)};
 	if (m->kind != MEET_HERE) /* for a shift-run of the job on another host */
-		*v++ = (struct variable){"SHIFT_KV", format("%s", m->urls)};
+		*v++ = (struct variable){"SHIFT_KV", format_text("%s", m->urls)};
 	for (int s = 0; s < SETTINGS; s++)
 		if (setting_value(s))
 			*v++ = (struct variable){setting_variable(s),
-						 format("%s", setting_value(s))};
+						 format_text("%s", setting_value(s))};
 	if (o->report)
-		*v++ = (struct variable){"SHIFT_REPORT_DIR", format("%s", report_dir)};
+		*v++ = (struct variable){"SHIFT_REPORT_DIR", format_text("%s", report_dir)};
 	*v = (struct variable){0};
 }
 
@@ -113,7 +37,7 @@ static void set_variables(const struct variable *v)
 			die(EXIT_OURS, "out of memory");
 }
 
-/* Inside a command of a shift-run of this host: all is done. False: it is not. */
+/* True inside a command of another shift-run of this host, which has done everything already. */
 static bool is_nested(const struct options *o, const struct meeting *m)
 {
 	const char *outer = getenv("SHIFT_JOB"), *conflict = settings_conflict();
@@ -133,14 +57,14 @@ static bool is_nested(const struct options *o, const struct meeting *m)
 		conflict = "report";
 	if (conflict)
 		die(EXIT_OURS,
-		    "--%s: this is inside job %s already, which does not say so; give "
-		    "it to the outer shift-run",
+		    "--%s: this is inside job %s already; the option is for the outer shift-run",
 		    conflict, outer);
 	say("inside job %s already: nothing to do", outer);
 	return true;
 }
 
-static int run(const struct options *o, const struct variable *variables, struct run_report *r)
+static int run_with_variables(const struct options *o, const struct variable *variables,
+			      struct run_report *r)
 {
 	set_variables(variables);
 	if (!o->report)
@@ -150,14 +74,14 @@ static int run(const struct options *o, const struct variable *variables, struct
 	end_as(r->wait_status);
 }
 
-static int protect(const struct options *o, const struct target *target)
+static int protect_command(const struct options *o, const struct target *target)
 {
 	struct run_report r = {.file = o->report, .command = o->command};
 	struct variable variables[VARIABLES_MAX + 1];
 	const char *library = library_find(), *job;
 	struct meeting meeting;
 
-	meeting_parse(&meeting, o->kv ? o->kv : getenv("SHIFT_KV"));
+	kv_spec_parse(&meeting, o->kv ? o->kv : getenv("SHIFT_KV"));
 	if (!o->dry_run && is_nested(o, &meeting))
 		return exec_command(o->command);
 	job = r.job = job_name(o->job);
@@ -167,11 +91,11 @@ static int protect(const struct options *o, const struct target *target)
 		show_plan(&(struct plan){o, library, job, target, &meeting, variables});
 		return fflush(stdout) ? EXIT_OURS : EXIT_OK;
 	}
-	meet(&meeting, o, job);
+	rendezvous_join(&meeting, o, job);
 	if (o->report)
 		report_begin(&r);
 	list_variables(variables, o, &meeting, library, job, r.dir);
-	return run(o, variables, &r);
+	return run_with_variables(o, variables, &r);
 }
 
 int main(int argc, char **argv)
@@ -181,15 +105,16 @@ int main(int argc, char **argv)
 	struct options o;
 	int status;
 
+	cli_begin("shift-run", EXIT_OURS);
 	wait_for_children();
 	argv[0] = "shift-run"; /* getopt's messages begin with this */
-	options_parse(&o, argc, argv);
-	if (run_dir && *run_dir && setenv("SHIFT_RUN_DIR", absolute(run_dir), 1))
+	run_options_parse(&o, argc, argv);
+	if (run_dir && *run_dir && setenv("SHIFT_RUN_DIR", absolute_path(run_dir), 1))
 		die(EXIT_OURS, "out of memory");
 	status = target_check(o.command, &target);
 	if (o.check)
 		return show_check(&o, &target, status, status ? NULL : library_find());
 	if (status)
 		die(status, "%s", target.why);
-	return protect(&o, &target);
+	return protect_command(&o, &target);
 }

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* --dry-run and --check: results, on standard output. */
-#include "run.h"
-
 #include <cjson/cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static void print_json(cJSON *o)
+#include "cmd/shift-run/run.h"
+
+static void print_json_object(cJSON *o)
 {
-	char *text = need(cJSON_Print(o));
+	char *text = check_alloc(cJSON_Print(o));
 
 	puts(text);
 	free(text);
@@ -26,7 +26,7 @@ static void add_words(cJSON *o, const char *name, char *const *words)
 
 static void add_split(cJSON *o, const char *name, const char *words, const char *separator)
 {
-	char *copy = need(strdup(words)), *save = NULL;
+	char *copy = check_alloc(strdup(words)), *save = NULL;
 	cJSON *list = cJSON_AddArrayToObject(o, name);
 
 	for (char *p = strtok_r(copy, separator, &save); p; p = strtok_r(NULL, separator, &save))
@@ -58,7 +58,7 @@ static void show_json(const struct plan *p)
 	in = cJSON_AddObjectToObject(o, "environment");
 	for (const struct variable *v = p->variables; v->name; v++)
 		cJSON_AddStringToObject(in, v->name, v->value);
-	print_json(o);
+	print_json_object(o);
 }
 
 static void print_rail(void *arg, const char *device, const char *backups)
@@ -74,8 +74,8 @@ static const char *meeting_text(const struct meeting *m)
 	case MEET_HERE: return "a private etcd, for this host only";
 	case MEET_URLS: return m->urls;
 	case MEET_START:
-		return format("%s, %s", m->urls,
-			      m->is_host ? "etcd to be started here" : "etcd waited for");
+		return format_text("%s, %s", m->urls,
+				   m->is_host ? "etcd to be started here" : "etcd waited for");
 	}
 	return "";
 }
@@ -112,7 +112,7 @@ int show_check(const struct options *o, const struct target *t, int status, cons
 			cJSON_AddStringToObject(json, "reason", t->why);
 		else
 			cJSON_AddStringToObject(json, "library", library);
-		print_json(json);
+		print_json_object(json);
 	} else if (status) {
 		printf("no: %s\n", t->why);
 	} else {

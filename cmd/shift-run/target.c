@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Can a preloaded library get into this command? LD_PRELOAD fails open: under a static or a
- * privileged program nothing happens, silently. Follows #! lines and env, whose command is the one
- * that counts; what other programs start is theirs to inherit.
+ * Can a library be preloaded into this command? LD_PRELOAD fails open: a static or privileged
+ * program runs without the library, silently. The check follows #! lines and env to the program
+ * that runs in the end. Programs that the command starts inherit LD_PRELOAD.
  */
-#include "run.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -15,6 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cmd/shift-run/run.h"
+
 enum { DEPTH_MAX = 8, WORDS_MAX = 64 };
 
 struct walk {
@@ -22,12 +22,12 @@ struct walk {
 	int depth;
 };
 
-static int check(struct walk *w, const char *const *words);
+static int check_words(struct walk *w, const char *const *words);
 
-static int refuse(struct walk *w, int status, const char *fmt, ...)
+static int refuse_target(struct walk *w, int status, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-static int refuse(struct walk *w, int status, const char *fmt, ...)
+static int refuse_target(struct walk *w, int status, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -44,7 +44,7 @@ static bool is_program(const char *path)
 	return !stat(path, &st) && S_ISREG(st.st_mode) && !euidaccess(path, X_OK);
 }
 
-/* As execvp(): what is there but not executable counts if nothing else is found. */
+/* As execvp(): a file that is not executable counts only if no other one is found. */
 static int find_in_path(const char *name, char path[PATH_MAX])
 {
 	const char *p = getenv("PATH");
@@ -96,12 +96,12 @@ static int check_split(struct walk *w, const char *s, const char *const *rest)
 		words[n++] = p;
 	while (*rest && n < WORDS_MAX)
 		words[n++] = *rest++;
-	return check(w, words);
+	return check_words(w, words);
 }
 
 /*
- * One word of env that begins with a dash. -1: go on with the next word (or with the one after
- * that: *skip). Else the answer.
+ * Checks a word of env that begins with a dash. -1: go on with the next word (*skip: with the one
+ * after it). Else the result.
  */
 static int check_env_option(struct walk *w, const char *const *words, int *skip)
 {
@@ -109,21 +109,22 @@ static int check_env_option(struct walk *w, const char *const *words, int *skip)
 
 	*skip = 0;
 	if (!strcmp(o, "-") || !strcmp(o, "--ignore-environment"))
-		return refuse(w, EXIT_OURS, "env %s takes LD_PRELOAD away", o);
+		return refuse_target(w, EXIT_OURS, "env %s takes LD_PRELOAD away", o);
 	if (!strncmp(o, "--split-string=", 15))
 		return check_split(w, o + 15, words + 1);
 	if (!strncmp(o, "--unset=", 8) && takes_ours_away(o + 8, strlen(o + 8)))
-		return refuse(w, EXIT_OURS, "env %s takes it away", o);
+		return refuse_target(w, EXIT_OURS, "env %s takes it away", o);
 	if (o[1] == '-')
 		return -1;
 	for (o++; *o; o++) {
 		value = o[1] ? o + 1 : words[1] ? words[1] : "";
 		switch (*o) {
-		case 'i': return refuse(w, EXIT_OURS, "env -i takes LD_PRELOAD away");
+		case 'i': return refuse_target(w, EXIT_OURS, "env -i takes LD_PRELOAD away");
 		case 'S': return check_split(w, value, words + (o[1] ? 1 : 2));
 		case 'u':
 			if (takes_ours_away(value, strlen(value)))
-				return refuse(w, EXIT_OURS, "env -u %s takes it away", value);
+				return refuse_target(w, EXIT_OURS, "env -u %s takes it away",
+						     value);
 			/* fall through */
 		case 'C': *skip = !o[1]; return -1;
 		}
@@ -149,12 +150,13 @@ static int check_env(struct walk *w, const char *const *words)
 		} else if (!strchr(word, '=')) {
 			break;
 		} else if (takes_ours_away(word, strcspn(word, "="))) {
-			return refuse(w, EXIT_OURS, "env sets %.*s", (int)strcspn(word, "="), word);
+			return refuse_target(w, EXIT_OURS, "env sets %.*s", (int)strcspn(word, "="),
+					     word);
 		}
 	}
 	while (*words && strchr(*words, '='))
 		words++;
-	return *words ? check(w, words) : 0;
+	return *words ? check_words(w, words) : 0;
 }
 
 /* line: after "#!", NUL-terminated. The kernel passes the rest as one argument. */
@@ -173,14 +175,14 @@ static int check_script(struct walk *w, char *line, const char *const *words, co
 	for (size_t i = strlen(argument); i && strchr(" \t", argument[i - 1]);)
 		argument[--i] = 0;
 	if (!*line)
-		return refuse(w, EXIT_NOT_EXECUTABLE, "%s: #! and no interpreter", path);
+		return refuse_target(w, EXIT_NOT_EXECUTABLE, "%s: #! and no interpreter", path);
 	next[n++] = line;
 	if (*argument)
 		next[n++] = argument;
 	next[n++] = path;
 	for (words++; *words && n < WORDS_MAX; words++)
 		next[n++] = *words;
-	return check(w, next);
+	return check_words(w, next);
 }
 
 static int check_file(struct walk *w, const char *path, const char *const *words)
@@ -196,16 +198,16 @@ static int check_file(struct walk *w, const char *path, const char *const *words
 	if (n >= 2 && !memcmp(head, "#!", 2))
 		return check_script(w, head + 2, words, path);
 	if (n >= 0 && (n < 4 || memcmp(head, "\177ELF", 4)))
-		return check(w, shell); /* as execvp() does */
+		return check_words(w, shell); /* as execvp() does */
 	why = elf_refusal(path);
 	if (why)
-		return refuse(w, EXIT_OURS, "%s cannot be protected: %s", path, why);
+		return refuse_target(w, EXIT_OURS, "%s cannot be protected: %s", path, why);
 	if (!strcmp(name ? name + 1 : path, "env"))
 		return check_env(w, words);
 	return 0;
 }
 
-static int check(struct walk *w, const char *const *words)
+static int check_words(struct walk *w, const char *const *words)
 {
 	char path[PATH_MAX] = "";
 	int status = find_command(*words, path);
@@ -213,11 +215,12 @@ static int check(struct walk *w, const char *const *words)
 	if (!w->depth)
 		strcpy(w->t->path, path);
 	if (w->depth++ > DEPTH_MAX)
-		return refuse(w, EXIT_OURS, "%s: too many interpreters of interpreters", *words);
+		return refuse_target(w, EXIT_OURS, "%s: too many interpreters of interpreters",
+				     *words);
 	if (status == EXIT_NOT_FOUND)
-		return refuse(w, status, "%s: not found", *words);
+		return refuse_target(w, status, "%s: not found", *words);
 	if (status)
-		return refuse(w, status, "%s: not executable", *words);
+		return refuse_target(w, status, "%s: not executable", *words);
 	return check_file(w, path, words);
 }
 
@@ -226,5 +229,5 @@ int target_check(char *const *command, struct target *t)
 	struct walk w = {.t = t};
 
 	memset(t, 0, sizeof(*t));
-	return check(&w, (const char *const *)command);
+	return check_words(&w, (const char *const *)command);
 }

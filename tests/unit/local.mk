@@ -111,12 +111,12 @@ tests_unit_test_probe_SOURCES = tests/unit/test_probe.c lib/nic/probe.c
 tests_unit_test_probe_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
 tests_unit_test_probe_LDADD = $(CMOCKA_LIBS)
 
-check_PROGRAMS += tests/unit/test_program
-TESTS += tests/unit/test_program
-tests_unit_test_program_SOURCES = tests/unit/test_program.c \
-	faultinject/bpf.c faultinject/bpf.h faultinject/program.c faultinject/program.h
-tests_unit_test_program_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_unit_test_program_LDADD = $(CMOCKA_LIBS)
+check_PROGRAMS += tests/unit/test_packet_bpf
+TESTS += tests/unit/test_packet_bpf
+tests_unit_test_packet_bpf_SOURCES = tests/unit/test_packet_bpf.c \
+	faultinject/bpf.c faultinject/bpf.h faultinject/packet_bpf.c faultinject/packet_bpf.h
+tests_unit_test_packet_bpf_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_packet_bpf_LDADD = $(CMOCKA_LIBS)
 
 check_PROGRAMS += tests/unit/test_rq_psn_judge
 TESTS += tests/unit/test_rq_psn_judge

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cmd/shift-ctl/ctl.h"
+
+enum { FOLLOW_MS = 100 };
+
+static const char text[] =
+	"usage: shift-ctl events [options]\n"
+	"What happened to connections: every change of state, every switch with its phases.\n"
+	"\n"
+	"  -f, --follow    go on until interrupted, or until the process of --pid ends\n"
+	"  -J, --job NAME  only of this job\n"
+	"  -p, --pid PID   only this process\n"
+	"  -j, --json      for a program: one object per line\n"
+	"      --help      this text\n";
+
+/* What was shown of a process. */
+struct shown {
+	struct shown *next;
+	struct stats_header h;
+	uint64_t events, switches; /* numbers of the next ones */
+};
+
+/* One of either, for sorting. */
+struct line {
+	uint64_t real_ns;
+	const struct stats_copy *copy;
+	const struct stats_event *event;
+	const struct stats_switch *sw;
+	uint64_t lost;
+};
+
+struct lines {
+	struct line *line;
+	size_t count, room;
+};
+
+static volatile sig_atomic_t interrupted;
+
+static void on_end_signal(int sig)
+{
+	(void)sig;
+	interrupted = 1;
+}
+
+static void line_add(struct lines *l, struct line line)
+{
+	if (l->count == l->room) {
+		l->room = l->room ? 2 * l->room : 256;
+		l->line = check_alloc(realloc(l->line, l->room * sizeof(*l->line)));
+	}
+	l->line[l->count++] = line;
+}
+
+static struct shown *shown_of(struct shown **list, const struct stats_header *h)
+{
+	struct shown *s;
+
+	for (s = *list; s; s = s->next)
+		if (stats_same_process(&s->h, h))
+			return s;
+	s = check_alloc(calloc(1, sizeof(*s)));
+	s->h = *h;
+	s->next = *list;
+	*list = s;
+	return s;
+}
+
+/* What is new since the last time. */
+static void lines_gather(struct lines *l, struct shown *s, const struct stats_copy *copy)
+{
+	uint64_t lost = 0;
+
+	for (size_t i = 0; i < copy->event_count; i++) {
+		const struct stats_event *e = copy->events + i;
+
+		if (e->seq <= s->events)
+			continue;
+		lost = e->seq - 1 - s->events;
+		s->events = e->seq;
+		line_add(l, (struct line){stats_real_ns(copy, e->time_ns), copy, e, NULL, lost});
+	}
+	for (size_t i = 0; i < copy->switch_count; i++) {
+		const struct stats_switch *w = copy->switches + i;
+
+		if (w->seq <= s->switches)
+			continue;
+		s->switches = w->seq;
+		line_add(l, (struct line){stats_real_ns(copy, w->end_ns), copy, NULL, w, 0});
+	}
+}
+
+static int line_compare(const void *a, const void *b)
+{
+	const struct line *x = a, *y = b;
+
+	if (x->real_ns != y->real_ns)
+		return x->real_ns < y->real_ns ? -1 : 1;
+	if (x->event && y->event)
+		return x->event->seq < y->event->seq ? -1 : 1;
+	return (x->sw != NULL) - (y->sw != NULL);
+}
+
+static void show_time(const struct line *l)
+{
+	time_t t = (time_t)(l->real_ns / 1000000000);
+	struct tm tm;
+	char when[32] = "?";
+
+	if (localtime_r(&t, &tm))
+		strftime(when, sizeof(when), "%F %T", &tm);
+	printf("%s.%06u %" PRIu32 " ", when, (unsigned int)(l->real_ns / 1000 % 1000000),
+	       l->copy->h.pid);
+}
+
+static void show_phases(const struct stats_switch *s)
+{
+	char time[16];
+
+	for (unsigned int i = 0; i < STATS_PHASE_COUNT; i++)
+		if (s->phase_ns[i])
+			printf(", %s %s", stats_phase_name(i), show_ns(time, s->phase_ns[i]));
+}
+
+static void show_switch(const struct stats_switch *s)
+{
+	char time[16];
+
+	printf("qpn %" PRIu32 " %s %s, %s -> %s (%s%s), outage %s", s->qpn,
+	       stats_kind_name(s->kind), stats_outcome_name(s->outcome), s->from_nic, s->nic,
+	       shift_reason_name(s->cause), s->joined ? ", started by the peer" : "",
+	       show_ns(time, s->outage_ns));
+	show_phases(s);
+	printf("; %" PRIu64 " proved, %" PRIu64 " replayed", s->proved, s->replayed);
+	if (s->maybe_twice || s->lost_atomics)
+		printf(", %" PRIu64 " IN DOUBT", s->maybe_twice + s->lost_atomics);
+	putchar('\n');
+}
+
+static void show_event(const struct stats_event *e)
+{
+	printf("qpn %" PRIu32 " %s -> %s (%s), rail %u %s, epoch %" PRIu32 "\n", e->qpn,
+	       shift_state_name(e->from), shift_state_name(e->to), shift_reason_name(e->reason),
+	       e->rail, e->nic, e->epoch);
+}
+
+static void line_show(const struct line *l)
+{
+	if (l->lost) {
+		show_time(l);
+		printf("%" PRIu64 " earlier events are not kept\n", l->lost);
+	}
+	show_time(l);
+	if (l->sw)
+		show_switch(l->sw);
+	else
+		show_event(l->event);
+}
+
+static void line_show_json(const struct line *l)
+{
+	cJSON *o = l->sw ? stats_json_switch(l->copy, l->sw) : stats_json_event(l->copy, l->event);
+
+	cJSON_AddStringToObject(o, "type", l->sw ? "switch" : "event");
+	cJSON_AddStringToObject(o, "job", l->copy->h.job);
+	cJSON_AddNumberToObject(o, "pid", l->copy->h.pid);
+	if (!l->sw)
+		cJSON_AddNumberToObject(o, "lost_before", (double)l->lost);
+	ctl_print_json(o, true);
+}
+
+/* Returns how many of the processes live. */
+static size_t events_round(const struct ctl_options *o, struct shown **shown, size_t *found)
+{
+	struct process *list = processes_read(o);
+	struct lines l = {0};
+	size_t live = 0;
+
+	*found = 0;
+	for (struct process *p = list; p; p = p->next) {
+		lines_gather(&l, shown_of(shown, &p->copy.h), &p->copy);
+		live += p->copy.life == STATS_RUNNING;
+		++*found;
+	}
+	if (l.count)
+		qsort(l.line, l.count, sizeof(*l.line), line_compare);
+	for (size_t i = 0; i < l.count; i++)
+		(o->json ? line_show_json : line_show)(l.line + i);
+	free(l.line);
+	processes_free(list);
+	return live;
+}
+
+static void events_follow(const struct ctl_options *o, struct shown **shown)
+{
+	size_t live, found;
+
+	do {
+		live = events_round(o, shown, &found);
+		if (fflush(stdout) || (o->pid && !live))
+			return;
+		poll(NULL, 0, FOLLOW_MS);
+	} while (!interrupted);
+}
+
+int cmd_events(int argc, char **argv)
+{
+	struct sigaction action = {.sa_handler = on_end_signal};
+	struct shown *shown = NULL, *next;
+	struct ctl_options o;
+	size_t found;
+
+	ctl_options_parse(&o, "f", text, argc, argv);
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+	events_round(&o, &shown, &found);
+	if (!found && (o.pid || (o.job && !o.follow)))
+		die_none(&o);
+	if (o.follow)
+		events_follow(&o, &shown);
+	for (; shown; shown = next) {
+		next = shown->next;
+		free(shown);
+	}
+	return fflush(stdout) ? EXIT_FAILED : EXIT_OK;
+}

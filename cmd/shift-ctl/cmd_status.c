@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <arpa/inet.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "cmd/shift-ctl/ctl.h"
+#include "lib/stats/summary.h"
+
+static const char text[] =
+	"usage: shift-ctl status [options]\n"
+	"The protected processes of this host, their connections, and records of crashes.\n"
+	"\n"
+	"  -J, --job NAME  only of this job\n"
+	"  -p, --pid PID   only this process\n"
+	"  -j, --json      for a program: {\"processes\": [...]}\n"
+	"      --help      this text\n";
+
+static void show_life(const struct process *p)
+{
+	const struct stats_header *h = &p->copy.h;
+	time_t opened = (time_t)(h->opened_real_ns / 1000000000);
+	struct tm tm;
+	char when[32] = "";
+
+	if (localtime_r(&opened, &tm))
+		strftime(when, sizeof(when), "%F %T", &tm);
+	switch (p->copy.life) {
+	case STATS_RUNNING: printf("since %s", when); return;
+	case STATS_ENDED: printf("ENDED, began %s", when); return;
+	case STATS_DEAD:
+		printf("%s, began %s", p->is_crash ? "CRASH RECORD" : "DEAD, its file was left",
+		       when);
+		return;
+	case STATS_UNKNOWN: break;
+	}
+	printf("of host %s, or in a container, began %s", h->host, when);
+}
+
+static const char *show_peer(char *to, size_t bytes, const struct stats_conn *c)
+{
+	static const uint8_t v4[12] = {[10] = 0xff, 0xff}, none[16];
+	char address[INET6_ADDRSTRLEN] = "";
+
+	if (!memcmp(c->peer_gid, v4, sizeof(v4)))
+		inet_ntop(AF_INET, c->peer_gid + 12, address, sizeof(address));
+	else if (memcmp(c->peer_gid, none, sizeof(none)))
+		inet_ntop(AF_INET6, c->peer_gid, address, sizeof(address));
+	if (!*address && !*c->peer_host && !c->peer_qpn)
+		return "-";
+	snprintf(to, bytes, "%s/%" PRIu32,
+		 *c->peer_host ? c->peer_host
+		 : *address    ? address
+			       : "?",
+		 c->peer_qpn);
+	return to;
+}
+
+/* Why the connection is not protected, or how far the peer NIC's rq_psn can be trusted. */
+static void show_protection(const struct stats_conn *c)
+{
+	if (!c->is_protected)
+		printf("no: %s", stats_unprotected_text(c->unprotected));
+	else
+		printf("yes, rq_psn %s", stats_psn_name(c->psn[c->rail]));
+}
+
+static void show_conn(const struct stats_conn *c)
+{
+	char peer[128], rail[48], moves[48] = "0", outage[16];
+
+	snprintf(rail, sizeof(rail), "%u %s", c->rail, c->nic[c->rail]);
+	if (c->moves)
+		snprintf(moves, sizeof(moves), "%" PRIu64 ", <= %s", c->moves,
+			 show_ns(outage, c->outage_max_ns));
+	printf("  %-8" PRIu32 " %-22s %-11s %-10s %5" PRIu32 "  %-14s ", c->qpn,
+	       show_peer(peer, sizeof(peer), c), rail, shift_state_name(c->state), c->epoch, moves);
+	show_protection(c);
+	putchar('\n');
+}
+
+static void show_bypass(const struct stats_now *now)
+{
+	for (int i = 0; i < STATS_BYPASS_MAX; i++)
+		if (now->bypass[i].count)
+			printf("  %" PRIu32 " not protected on %s: %s\n", now->bypass[i].count,
+			       now->bypass[i].nic, stats_unprotected_text(now->bypass[i].reason));
+	if (now->conns_refused)
+		printf("  %" PRIu64 " more connections are not shown: there was no room\n",
+		       now->conns_refused);
+}
+
+static void process_show(const struct process *p)
+{
+	const struct stats_header *h = &p->copy.h;
+	struct shift_conn_stats counters = stats_sum(&p->copy);
+	char line[512];
+
+	printf("job %s, process %" PRIu32 " %s, ", h->job, h->pid, h->comm);
+	show_life(p);
+	printf("\n  %s\n", h->command);
+	if (p->copy.conn_count)
+		printf("  %-8s %-22s %-11s %-10s %5s  %-14s %s\n", "QPN", "PEER", "RAIL", "STATE",
+		       "EPOCH", "MOVES, OUTAGE", "PROTECTED");
+	for (size_t i = 0; i < p->copy.conn_count; i++)
+		show_conn(p->copy.conns + i);
+	show_bypass(&h->now);
+	if (stats_summary(line, sizeof(line), &h->now, &counters))
+		printf("  %s\n", line);
+	if (p->copy.torn)
+		puts("  it was in the middle of a change");
+}
+
+static void processes_show_json(const struct process *list)
+{
+	cJSON *o = cJSON_CreateObject(), *processes;
+
+	cJSON_AddNumberToObject(o, "schema_version", STATS_SCHEMA_VERSION);
+	processes = cJSON_AddArrayToObject(o, "processes");
+	for (const struct process *p = list; p; p = p->next) {
+		cJSON *process = stats_json_process(&p->copy);
+
+		cJSON_AddStringToObject(process, "file", p->path);
+		cJSON_AddBoolToObject(process, "crash_record", p->is_crash);
+		cJSON_AddItemToArray(processes, process);
+	}
+	ctl_print_json(o, false);
+}
+
+int cmd_status(int argc, char **argv)
+{
+	struct ctl_options o;
+	struct process *list;
+
+	ctl_options_parse(&o, "", text, argc, argv);
+	list = processes_read(&o);
+	if (o.json)
+		processes_show_json(list);
+	else if (!list && !o.job && !o.pid)
+		puts("no protected process runs here");
+	else
+		for (const struct process *p = list; p; p = p->next)
+			process_show(p);
+	if (!list && (o.job || o.pid))
+		die_none(&o);
+	processes_free(list);
+	return fflush(stdout) ? EXIT_FAILED : EXIT_OK;
+}

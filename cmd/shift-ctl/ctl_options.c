@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/shift-ctl/ctl.h"
+#include "lib/base/run_dir.h"
+
+static pid_t parse_pid(const char *s)
+{
+	long n = parse_number(s, 1, INT32_MAX);
+
+	if (n < 0)
+		die(EXIT_BAD_USAGE, "--pid %s: not a process number", s);
+	return (pid_t)n;
+}
+
+static const char *parse_job(const char *s)
+{
+	if (!run_dir_job_is_valid(s, strlen(s)))
+		die(EXIT_BAD_USAGE, "%s is no name for a job", s);
+	return s;
+}
+
+/* It goes into a line of the protocol. */
+static const char *parse_nic(const char *s)
+{
+	if (!*s || strlen(s) > 63 || strpbrk(s, " \t\r\n"))
+		die(EXIT_BAD_USAGE, "--nic %s: not the name of an RDMA device", s);
+	return s;
+}
+
+void ctl_options_parse(struct ctl_options *o, const char *allowed, const char *text, int argc,
+		       char **argv)
+{
+	static const struct option all[] = {
+		{"job", required_argument, NULL, 'J'}, {"pid", required_argument, NULL, 'p'},
+		{"json", no_argument, NULL, 'j'},      {"help", no_argument, NULL, 'h'},
+		{"nic", required_argument, NULL, 'n'}, {"follow", no_argument, NULL, 'f'},
+	};
+	struct option options[7] = {0};
+	char letters[16] = "J:p:j";
+	int c, n = 4;
+
+	memcpy(options, all, 4 * sizeof(*all));
+	for (int i = 4; i < 6; i++)
+		if (strchr(allowed, all[i].val))
+			options[n++] = all[i];
+	strcat(letters, strchr(allowed, 'n') ? "n:" : "");
+	strcat(letters, strchr(allowed, 'f') ? "f" : "");
+	memset(o, 0, sizeof(*o));
+	while ((c = getopt_long(argc, argv, letters, options, NULL)) != -1) {
+		switch (c) {
+		case 'J': o->job = parse_job(optarg); break;
+		case 'p': o->pid = parse_pid(optarg); break;
+		case 'j': o->json = true; break;
+		case 'n': o->nic = parse_nic(optarg); break;
+		case 'f': o->follow = true; break;
+		case 'h': print_and_exit(text);
+		default: exit(EXIT_BAD_USAGE);
+		}
+	}
+	if (optind < argc)
+		die(EXIT_BAD_USAGE, "%s: unexpected argument %s", argv[0] + strlen("shift-ctl: "),
+		    argv[optind]);
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cmd/shift-ctl/ctl.h"
+
+const char *show_ns(char *text, uint64_t ns)
+{
+	if (ns < 1000000)
+		sprintf(text, "%" PRIu64 " us", ns / 1000);
+	else if (ns < 10000000)
+		sprintf(text, "%.1f ms", (double)ns / 1e6);
+	else if (ns < 10000000000)
+		sprintf(text, "%.0f ms", (double)ns / 1e6);
+	else
+		snprintf(text, 15, "%.0f s", (double)ns / 1e9);
+	return text;
+}
+
+void ctl_print_json(cJSON *o, bool one_line)
+{
+	char *s = check_alloc(one_line ? cJSON_PrintUnformatted(o) : cJSON_Print(o));
+
+	puts(s);
+	free(s);
+	cJSON_Delete(o);
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cmd/shift-run/run.h"
+
+static const char help[] =
+	"usage: shift-run [options] [--] COMMAND [ARGUMENT...]\n"
+	"Runs a program whose RDMA connections live through failures of NICs, links and switches.\n"
+	"\n"
+	"  -r, --rails WORDS         auto (the default), or the backups of each NIC:\n"
+	"                            mlx5_0=mlx5_1+mlx5_2,mlx5_1=mlx5_0\n"
+	"  -k, --kv URL[,URL...]     etcd, where the hosts of the job meet; default: $SHIFT_KV\n"
+	"      --kv start@HOST[:PORT]  the shift-run on HOST starts it, the others wait;\n"
+	"                            HOST may be left out where $MASTER_ADDR is set\n"
+	"  -K, --key-file FILE       the job key: 16 bytes, mode 0600; for an etcd that others "
+	"use\n"
+	"  -J, --job NAME            default: $SHIFT_JOB, the launcher's, or \"default\"\n"
+	"  -w, --wait TIME           for the meeting point; default: 60s\n"
+	"  -g, --give-up TIME|never  with no rail left; default: 30s, or twice the program's own "
+	"time\n"
+	"  -b, --failback WHEN       auto (the default), manual, never\n"
+	"  -a, --lost-atomic WHAT    when its result is lost: error (the default), continue\n"
+	"  -l, --log-level LEVEL     error, warn (the default), info, debug\n"
+	"  -o, --log-file FILE       default: standard error\n"
+	"  -R, --report FILE         what happened, as JSON, when the command has ended\n"
+	"  -c, --check               can this command be protected? says why not\n"
+	"  -n, --dry-run             print what would be done\n"
+	"  -j, --json                for --dry-run and --check\n"
+	"      --help                this text\n"
+	"      --version             the version\n"
+	"\n"
+	"Exit status: the command's own; 125 shift-run failed, 126 the command cannot be "
+	"executed,\n"
+	"127 it is not found; --check: 0 yes, 1 no.\n";
+
+enum { OPT_HELP = 256, OPT_VERSION };
+
+static const char short_options[] = "+r:k:K:J:w:g:b:a:l:o:R:cnj";
+
+static const struct option options[] = {
+	{"rails", required_argument, NULL, 'r'},
+	{"kv", required_argument, NULL, 'k'},
+	{"key-file", required_argument, NULL, 'K'},
+	{"job", required_argument, NULL, 'J'},
+	{"wait", required_argument, NULL, 'w'},
+	{"give-up", required_argument, NULL, 'g'},
+	{"failback", required_argument, NULL, 'b'},
+	{"lost-atomic", required_argument, NULL, 'a'},
+	{"log-level", required_argument, NULL, 'l'},
+	{"log-file", required_argument, NULL, 'o'},
+	{"report", required_argument, NULL, 'R'},
+	{"check", no_argument, NULL, 'c'},
+	{"dry-run", no_argument, NULL, 'n'},
+	{"json", no_argument, NULL, 'j'},
+	{"help", no_argument, NULL, OPT_HELP},
+	{"version", no_argument, NULL, OPT_VERSION},
+	{0},
+};
+
+/* shift-kvd checks the file too, but may run already. */
+static void check_key_file(const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st))
+		die(EXIT_OURS, "%s: %s", path, strerror(errno));
+	check_secret_file(path, &st, EXIT_OURS);
+}
+
+static void check_together(const struct options *o)
+{
+	if (o->json && !o->dry_run && !o->check)
+		die(EXIT_OURS, "--json is for --dry-run and --check; see shift-run --help");
+	if (o->dry_run && o->check)
+		die(EXIT_OURS, "--dry-run and --check exclude each other");
+	if (!o->command[0])
+		die(EXIT_OURS, "a command is needed; see shift-run --help");
+	if (o->key_file)
+		check_key_file(o->key_file);
+	settings_check();
+}
+
+static void parse_wait(struct options *o, const char *s)
+{
+	o->wait_ms = parse_ms(s);
+	if (o->wait_ms < 0)
+		die(EXIT_OURS, "--wait %s: not a time; try 60s", s);
+}
+
+void run_options_parse(struct options *o, int argc, char **argv)
+{
+	int c;
+
+	*o = (struct options){.wait_ms = 60000};
+	while ((c = getopt_long(argc, argv, short_options, options, NULL)) != -1) {
+		switch (c) {
+		case 'r': setting_give(SET_RAILS, optarg); break;
+		case 'k': o->kv = optarg; break;
+		case 'K': o->key_file = optarg; break;
+		case 'J': o->job = optarg; break;
+		case 'w': parse_wait(o, optarg); break;
+		case 'g': setting_give(SET_GIVE_UP, optarg); break;
+		case 'b': setting_give(SET_FAILBACK, optarg); break;
+		case 'a': setting_give(SET_LOST_ATOMIC, optarg); break;
+		case 'l': setting_give(SET_LOG_LEVEL, optarg); break;
+		case 'o': setting_give(SET_LOG_FILE, optarg); break;
+		case 'R': o->report = optarg; break;
+		case 'c': o->check = true; break;
+		case 'n': o->dry_run = true; break;
+		case 'j': o->json = true; break;
+		case OPT_HELP: print_and_exit(help); break;
+		case OPT_VERSION: print_version(); break;
+		default: exit(EXIT_OURS);
+		}
+	}
+	o->command = argv + optind;
+	check_together(o);
+}

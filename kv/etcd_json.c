@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* How the gateway writes bytes and integers. */
+#include <cjson/cJSON.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "kv/etcd.h"
+
+static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+struct cJSON *etcd_add_bytes(struct cJSON *o, const char *name, const void *data, size_t bytes)
+{
+	char *text = malloc((bytes + 2) / 3 * 4 + 1), *t = text;
+	const uint8_t *p = data;
+	cJSON *item;
+
+	for (size_t i = 0; text && i < bytes; i += 3) {
+		size_t left = bytes - i;
+		uint32_t v = p[i] << 16;
+
+		v |= (left > 1 ? p[i + 1] << 8 : 0) | (left > 2 ? p[i + 2] : 0);
+		*t++ = digits[v >> 18];
+		*t++ = digits[v >> 12 & 63];
+		*t++ = left > 1 ? digits[v >> 6 & 63] : '=';
+		*t++ = left > 2 ? digits[v & 63] : '=';
+	}
+	if (t)
+		*t = 0;
+	item = cJSON_AddStringToObject(o, name, text ? text : "");
+	free(text);
+	return item;
+}
+
+uint8_t *etcd_bytes(const struct cJSON *o, const char *name, size_t *bytes)
+{
+	const cJSON *item = cJSON_GetObjectItem(o, name);
+	const char *s = cJSON_IsString(item) ? item->valuestring : NULL;
+	size_t n = s ? strcspn(s, "=") : 0;
+	uint8_t *data = s ? malloc(n + 1) : NULL;
+	uint32_t v = 0;
+
+	*bytes = 0;
+	for (size_t i = 0; data && i < n; i++) {
+		const char *d = strchr(digits, s[i]);
+
+		if (!d) {
+			free(data);
+			return NULL;
+		}
+		v = v << 6 | (d - digits);
+		if (i % 4)
+			data[(*bytes)++] = v >> (6 - 2 * (i % 4));
+	}
+	if (data)
+		data[*bytes] = 0;
+	return data;
+}
+
+void etcd_add_int(struct cJSON *o, const char *name, int64_t n)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%" PRId64, n);
+	cJSON_AddStringToObject(o, name, text);
+}
+
+int64_t etcd_int(const struct cJSON *o, const char *name)
+{
+	const cJSON *item = cJSON_GetObjectItem(o, name);
+
+	if (cJSON_IsNumber(item))
+		return (int64_t)item->valuedouble;
+	return cJSON_IsString(item) ? strtoll(item->valuestring, NULL, 10) : 0;
+}
+
+static const int64_t presence_mark = 0x7368; /* of the upper 16 bits; a job's lease may have it */
+
+int64_t etcd_presence_lease(void)
+{
+	uint64_t n;
+
+	if (getrandom(&n, sizeof(n), 0) != sizeof(n))
+		n = (uintptr_t)&n;
+	return presence_mark << 48 | n >> 16;
+}
+
+bool etcd_is_presence_lease(int64_t lease)
+{
+	return lease >> 48 == presence_mark;
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* A process that ends removes its statistics and control socket; one that crashes cannot. */
+#include <errno.h>
+#include <glob.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "kv/kvd.h"
+#include "lib/stats/read.h"
+
+static bool has_new;
+
+/* PID-TIME.stats: TIME, of the death. */
+static unsigned long long time_of(const char *path)
+{
+	const char *name = strrchr(path, '/') + 1, *dash = strchr(name, '-');
+
+	return dash ? strtoull(dash + 1, NULL, 10) : 0;
+}
+
+static int newest_first(const void *a, const void *b)
+{
+	unsigned long long x = time_of(*(char *const *)a), y = time_of(*(char *const *)b);
+
+	return x < y ? 1 : x > y ? -1 : 0;
+}
+
+/* A shift-run will make a report of it. */
+static bool is_awaited(const char *path)
+{
+	struct stats_copy copy;
+
+	return !stats_read_header(path, &copy) && *copy.h.report_dir &&
+	       !access(copy.h.report_dir, F_OK);
+}
+
+void crash_prune(const char *dir)
+{
+	char pattern[PATH_MAX];
+	glob_t g = {0};
+
+	if (!has_new)
+		return;
+	has_new = false;
+	snprintf(pattern, sizeof(pattern), "%s/crash/*.stats", dir);
+	if (!glob(pattern, GLOB_NOSORT, NULL, &g)) {
+		qsort(g.gl_pathv, g.gl_pathc, sizeof(*g.gl_pathv), newest_first);
+		for (size_t i = CRASHES_KEPT; i < g.gl_pathc; i++)
+			if (!is_awaited(g.gl_pathv[i]))
+				unlink(g.gl_pathv[i]);
+	}
+	globfree(&g);
+}
+
+/* The pid in the name tells two processes apart that died in the same microsecond. */
+static void keep_crash(const char *dir, const char *path)
+{
+	const char *name = strrchr(path, '/') + 1;
+	char to[PATH_MAX];
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	snprintf(to, sizeof(to), "%s/crash", dir);
+	if (mkdir(to, 0700) && errno != EEXIST)
+		say("cannot create %s: %s", to, strerror(errno));
+	snprintf(to, sizeof(to), "%s/crash/%.*s-%lld.stats", dir, (int)strcspn(name, "."), name,
+		 t.tv_sec * 1000000LL + t.tv_nsec / 1000);
+	if (rename(path, to) && errno != ENOENT) {
+		say("cannot keep %s: %s", path, strerror(errno));
+		unlink(path);
+	}
+}
+
+/* A process of another container is known to be dead only because its connection, with this nonce,
+ * has closed. */
+static bool is_dead(const char *path, uint64_t nonce)
+{
+	struct stats_copy copy;
+
+	if (stats_read_header(path, &copy))
+		return false;
+	return copy.life == STATS_DEAD ||
+	       /* A process that has ended is about to remove its file, unless it died while doing
+		* so. */
+	       (copy.life == STATS_ENDED && kill((pid_t)copy.h.pid, 0) && errno == ESRCH) ||
+	       (copy.life == STATS_UNKNOWN && nonce && copy.h.nonce == nonce);
+}
+
+static bool bury_process(const char *dir, const char *stats, uint64_t nonce)
+{
+	char path[PATH_MAX];
+
+	if (!is_dead(stats, nonce))
+		return false;
+	keep_crash(dir, stats);
+	has_new = true;
+	snprintf(path, sizeof(path), "%.*s.sock", (int)(strlen(stats) - strlen(".stats")), stats);
+	unlink(path);
+	return true;
+}
+
+void crash_sweep(const char *dir, uint64_t nonce)
+{
+	char path[PATH_MAX];
+	glob_t g = {0};
+
+	snprintf(path, sizeof(path), "%s/*.stats", dir);
+	if (!glob(path, GLOB_NOSORT, NULL, &g))
+		for (size_t i = 0; i < g.gl_pathc; i++)
+			bury_process(dir, g.gl_pathv[i], nonce);
+	globfree(&g);
+	has_new = true; /* a report may have been made meanwhile */
+}
+
+void crash_record(const char *dir, pid_t pid, uint64_t nonce)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%s/%d.stats", dir, pid);
+	if (!bury_process(dir, path, nonce))
+		crash_sweep(dir, nonce); /* it is a container's, where it has another number */
+}

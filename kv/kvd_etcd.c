@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <netdb.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "kv/kvd_etcd.h"
+
+enum {
+	OTHER_MS = 20000, /* for a guard that is just starting its etcd, or ending it */
+	TAKEN_MS = 10000, /* for the owner of the port to answer: it may be an etcd that starts */
+};
+
+/* ---- the options --------------------------------------------------------------------------- */
+
+static const char help[] =
+	"usage: shift-kvd etcd [--job NAME] [--listen ADDRESS[:PORT]] [options]\n"
+	"Starts an etcd for a job, and prints its address. It ends when no shift-kvd uses it.\n"
+	"Prints the address of the one that runs already, if there is one.\n"
+	"\n"
+	"  -J, --job NAME        default: $SHIFT_JOB, or \"default\"\n"
+	"  -l, --listen ADDRESS[:PORT]  default: 127.0.0.1, and a free port\n"
+	"  -a, --advertise URL   how others reach it; default: http://ADDRESS:PORT\n"
+	"  -g, --grace TIME      so long after the last shift-kvd; default: 10s\n"
+	"      --help\n";
+
+static void set_file(char path[PATH_MAX], const struct guard *g, const char *name)
+{
+	if (snprintf(path, PATH_MAX, "%s/%s", g->dir, name) >= PATH_MAX)
+		die(EXIT_BAD_USAGE, "%s: too long a path", g->dir);
+}
+
+static void set_guard_paths(struct guard *g)
+{
+	run_directory(g->dir, g->job);
+	set_file(g->lock, g, "etcd.lock");
+	set_file(g->url_file, g, "etcd.url");
+	set_file(g->log, g, "etcd.log");
+	set_file(g->data, g, "etcd");
+	set_file(g->kvd_lock, g, "kvd.lock");
+}
+
+/* ---- one per job and host ------------------------------------------------------------------ */
+
+/* Prints the address of the etcd that runs, and keeps it alive until a shift-kvd has connected. */
+static bool join_other(struct guard *g, const char *wanted)
+{
+	char url[sizeof(g->url)] = "";
+	int fd = lock_file(g->url_file, LOCK_SH, 0);
+	bool there;
+
+	if (fd < 0)
+		return false;
+	if (read(fd, url, sizeof(url) - 1) < 0)
+		*url = 0;
+	if (*url && *wanted && strcmp(url, wanted))
+		die(EXIT_FAILED, "job %s has an etcd at %s here already", g->job, url);
+	there = *url && etcd_presences(url, true, 2000) >= 0;
+	close(fd);
+	if (there)
+		puts(url);
+	return there;
+}
+
+static bool find_program(char path[PATH_MAX])
+{
+	const char *own = getenv("PATH");
+	char *all, *save = NULL;
+	bool found = false;
+
+	if (asprintf(&all, "%s:/usr/local/bin:/usr/bin:/usr/sbin", own ? own : "") < 0)
+		check_alloc(NULL);
+	for (char *p = strtok_r(all, ":", &save); p && !found; p = strtok_r(NULL, ":", &save))
+		found = *p == '/' && snprintf(path, PATH_MAX, "%s/etcd", p) < PATH_MAX &&
+			!access(path, X_OK);
+	free(all);
+	return found;
+}
+
+static void leave_lock(const struct guard *g)
+{
+	unlink(g->lock);
+	rmdir(g->dir);
+}
+
+/* True: another etcd has that port, and is as good as ours. */
+static bool check_port(struct guard *g, int err)
+{
+	if (!err)
+		return false;
+	if (err == -EADDRINUSE && etcd_answers(g->url, TAKEN_MS))
+		return true;
+	leave_lock(g);
+	if (err == -EADDRINUSE)
+		die(EXIT_FAILED,
+		    "%s is in use by something that is no etcd; another port is needed", g->listen);
+	die(EXIT_FAILED, "%s: %s", g->listen, strerror(-err));
+}
+
+/* Prints the address that the guard reports, or its error. */
+static int wait_for_answer(int fd)
+{
+	char line[1024];
+	size_t n = 0;
+	ssize_t got;
+
+	while ((got = read(fd, line + n, sizeof(line) - 1 - n)) > 0)
+		n += got;
+	line[n] = 0;
+	if (n && *line != '!') {
+		puts(line);
+		return fflush(stdout) ? EXIT_FAILED : EXIT_OK;
+	}
+	say("%s", n ? line + 1 : "the guard of etcd ended without a message");
+	return EXIT_FAILED;
+}
+
+static int start_guard(struct guard *g)
+{
+	int p[2], status;
+	pid_t pid;
+
+	if (!find_program(g->program)) {
+		leave_lock(g);
+		die(EXIT_FAILED, "etcd is not installed; try: apt-get install etcd-server");
+	}
+	g->peer_port = etcd_free_port();
+	if (pipe2(p, O_CLOEXEC) || (pid = fork()) < 0)
+		die(EXIT_FAILED, "cannot fork: %s", strerror(errno));
+	if (!pid) {
+		setsid();
+		pid = fork();
+		if (pid)
+			_exit(pid < 0 ? EXIT_FAILED : EXIT_OK);
+		g->answer_fd = p[1];
+		guard_run(g);
+	}
+	close(p[1]);
+	close(g->lock_fd);
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	return wait_for_answer(p[0]);
+}
+
+static int find_or_start(struct guard *g, const struct addrinfo *listen_on, const char *advertise)
+{
+	int64_t end = now_ms() + OTHER_MS;
+	int err;
+
+	for (;; poll(NULL, 0, 50)) {
+		set_guard_paths(g);
+		g->lock_fd = lock_file(g->lock, LOCK_EX, O_CREAT);
+		if (g->lock_fd >= 0)
+			break;
+		if (join_other(g, advertise))
+			return EXIT_OK;
+		if (now_ms() > end)
+			die(EXIT_FAILED, "the etcd of job %s here does not answer; see %s", g->job,
+			    g->log);
+	}
+	err = etcd_try_bind(g, listen_on);
+	snprintf(g->url, sizeof(g->url), *advertise ? "%s" : "http://%s",
+		 *advertise ? advertise : g->listen);
+	if (!check_port(g, err))
+		return start_guard(g);
+	leave_lock(g);
+	puts(g->url);
+	return EXIT_OK;
+}
+
+int cmd_etcd(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{"job", required_argument, NULL, 'J'},
+		{"listen", required_argument, NULL, 'l'},
+		{"advertise", required_argument, NULL, 'a'},
+		{"grace", required_argument, NULL, 'g'},
+		{"help", no_argument, NULL, 'h'},
+		{0},
+	};
+	const char *job = getenv("SHIFT_JOB"), *listen_on = "127.0.0.1", *advertise = "";
+	static struct guard g = {.grace_ms = 10000};
+	struct addrinfo *a;
+	int c, status;
+
+	while ((c = getopt_long(argc, argv, "J:l:a:g:h", options, NULL)) != -1) {
+		switch (c) {
+		case 'J': job = optarg; break;
+		case 'l': listen_on = optarg; break;
+		case 'a': advertise = optarg; break;
+		case 'g': g.grace_ms = option_ms("grace", optarg, 0); break;
+		case 'h': print_and_exit(help);
+		default: return EXIT_BAD_USAGE;
+		}
+	}
+	if (optind < argc)
+		die(EXIT_BAD_USAGE, "etcd takes no %s", argv[optind]);
+	job = job && *job ? job : "default";
+	if (!kv_job_is_valid(job, strlen(job)))
+		die(EXIT_BAD_USAGE, "%s is no name for a job", job);
+	if (*advertise && (strncmp(advertise, "http://", 7) || strlen(advertise) >= sizeof(g.url)))
+		die(EXIT_BAD_USAGE, "--advertise %s: not http://HOST:PORT", advertise);
+	strcpy(g.job, job);
+	a = etcd_parse_listen(listen_on);
+	status = find_or_start(&g, a, advertise);
+	freeaddrinfo(a);
+	return status;
+}

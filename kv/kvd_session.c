@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * The daemon's life with etcd: token, the job's lease, the job key, everything there is, then
+ * changes. Any failure goes back to the beginning at the next endpoint, and costs nothing but time.
+ *
+ * The job's lease has a number made from its name, so that all daemons of the job keep the same
+ * one alive: the job key and the records of deaths live as long as the job, and no longer. Each
+ * process has a lease of its own: revoking it deletes its keys, all at once and no others, also
+ * where another process has put the same key since.
+ */
+#include <cjson/cJSON.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "kv/kvd.h"
+
+enum {
+	RETRY_MS_MIN = 50,
+	RETRY_MS_MAX = 2000,
+	TOKEN_MS = 200 * 1000, /* etcd's default: a token lasts 300 s */
+	TICK_MS_MAX = 60 * 1000,
+	BEGIN_TIMEOUTS = 5, /* from the first request to the watch */
+};
+
+void session_init(struct kvd *k)
+{
+	struct session *s = &k->session;
+	uint64_t h = 0xcbf29ce484222325;
+
+	s->etcd = check_alloc(etcd_new(&k->o.etcd));
+	snprintf(s->prefix, sizeof(s->prefix), "/shift/v1/%s/", k->o.job);
+	for (const char *p = s->prefix; *p; p++)
+		h = (h ^ (uint8_t)*p) * 0x100000001b3;
+	s->job_lease = (h >> 1) | 1;
+	if (k->o.key_file) {
+		memcpy(s->job_key, k->o.job_key, sizeof(s->job_key));
+		s->has_key = true;
+	}
+}
+
+void session_free(struct kvd *k)
+{
+	etcd_free(k->session.etcd);
+	k->session.etcd = NULL;
+}
+
+static void session_stop(struct kvd *k)
+{
+	struct session *s = &k->session;
+	bool was_up = s->state == SESSION_UP;
+
+	s->state = SESSION_DOWN;
+	etcd_cancel_all(s->etcd);
+	s->asking = s->asking_presence = false;
+	s->presence_at_ms = 0;
+	if (was_up)
+		clients_welcome(k);
+}
+
+void session_restart(struct kvd *k)
+{
+	session_stop(k);
+	k->session.retry_at_ms = 0;
+}
+
+void session_fail(struct kvd *k, const char *text)
+{
+	struct session *s = &k->session;
+	char error[sizeof(s->error)];
+
+	snprintf(error, sizeof(error), "%s: %s", etcd_endpoint(s->etcd), text);
+	if (strcmp(error, s->error))
+		say("%s", error);
+	session_stop(k);
+	strcpy(s->error, error);
+	etcd_next_endpoint(s->etcd);
+	s->retry_ms = s->retry_ms ? 2 * s->retry_ms : RETRY_MS_MIN;
+	if (s->retry_ms > RETRY_MS_MAX)
+		s->retry_ms = RETRY_MS_MAX;
+	s->retry_at_ms = now_ms() + s->retry_ms;
+}
+
+/* For a step that must succeed. True: it failed, and the session fails or starts again. */
+static bool step_failed(struct kvd *k, int code, const char *text)
+{
+	if (code == ETCD_OK)
+		return false;
+	if (code == ETCD_UNAUTHENTICATED)
+		k->session.token_at_ms = 0;
+	if (code != ETCD_CANCELLED)
+		session_fail(k, text);
+	return true;
+}
+
+/* ---- the job key --------------------------------------------------------------------------- */
+
+/*
+ * The value of the job key in etcd: the key (zeros with --key-file, which keeps it out of etcd) and
+ * 16 random bytes that name this etcd. An etcd that was emptied gets other ones. Revisions alone
+ * prove nothing: two young etcds have the same.
+ */
+struct stored_key {
+	uint8_t key[KV_JOB_KEY_BYTES], instance[KV_JOB_KEY_BYTES];
+};
+
+static void accept_key(struct kvd *k, const struct stored_key *stored, int64_t revision)
+{
+	struct session *s = &k->session;
+	bool same = s->knows_instance && revision >= s->revision &&
+		    !memcmp(s->instance, stored->instance, sizeof(s->instance));
+
+	if (!k->o.key_file)
+		memcpy(s->job_key, stored->key, sizeof(s->job_key));
+	memcpy(s->instance, stored->instance, sizeof(s->instance));
+	s->has_key = s->knows_instance = true;
+	s->state = SESSION_READ;
+	if (same)
+		watch_start(k); /* goes on where we were */
+	else
+		watch_read_all(k);
+}
+
+static const char *check_key(const struct kvd *k, const struct stored_key *stored)
+{
+	static const uint8_t none[KV_JOB_KEY_BYTES];
+	bool is_none = !memcmp(stored->key, none, sizeof(none));
+
+	if (is_none != !!k->o.key_file)
+		return "--key-file must be given on all hosts of a job, or on none";
+	if (!is_none && k->session.has_key &&
+	    memcmp(stored->key, k->session.job_key, sizeof(stored->key)))
+		return "the job has another key there: two jobs of one name?";
+	return NULL;
+}
+
+static void on_key(void *arg, const cJSON *reply, int code, const char *text)
+{
+	struct kvd *k = arg;
+	int64_t revision = etcd_int(cJSON_GetObjectItem(reply, "header"), "revision");
+	struct stored_key stored;
+	const cJSON *kv;
+	uint8_t *value;
+	size_t bytes;
+
+	if (step_failed(k, code, text))
+		return;
+	kv = cJSON_GetArrayItem(cJSON_GetObjectItem(reply, "responses"), 0);
+	if (cJSON_IsTrue(cJSON_GetObjectItem(reply, "succeeded")))
+		kv = cJSON_GetArrayItem(cJSON_GetObjectItem(reply, "responses"), 1);
+	kv = cJSON_GetObjectItem(kv, "response_range");
+	kv = cJSON_GetArrayItem(cJSON_GetObjectItem(kv, "kvs"), 0);
+	value = etcd_bytes(kv, "value", &bytes);
+	if (value && bytes == sizeof(stored))
+		memcpy(&stored, value, sizeof(stored));
+	text = value && bytes == sizeof(stored) ? check_key(k, &stored) : "no job key there";
+	free(value);
+	if (text)
+		session_fail(k, text);
+	else
+		accept_key(k, &stored, revision);
+}
+
+static void propose_key(struct kvd *k, cJSON *put)
+{
+	struct session *s = &k->session;
+	struct stored_key fresh;
+
+	if (getrandom(&fresh, sizeof(fresh), 0) != sizeof(fresh))
+		die(EXIT_FAILED, "no random bytes");
+	if (k->o.key_file)
+		memset(fresh.key, 0, sizeof(fresh.key));
+	else if (s->has_key)
+		memcpy(fresh.key, s->job_key, sizeof(fresh.key));
+	etcd_add_bytes(put, "value", &fresh, sizeof(fresh));
+	etcd_add_int(put, "lease", s->job_lease);
+}
+
+static void add_key_range(cJSON *ops, const char *key, size_t bytes)
+{
+	cJSON *o = cJSON_CreateObject();
+
+	etcd_add_bytes(cJSON_AddObjectToObject(o, "request_range"), "key", key, bytes);
+	cJSON_AddItemToArray(ops, o);
+}
+
+/* Create it if it is not there; read it either way. */
+static void ask_for_key(struct kvd *k)
+{
+	cJSON *txn = cJSON_CreateObject(), *o, *in, *success;
+	char key[128];
+	int n = snprintf(key, sizeof(key), "%sjob-key", k->session.prefix);
+
+	k->session.state = SESSION_KEY;
+	o = cJSON_CreateObject();
+	cJSON_AddItemToArray(cJSON_AddArrayToObject(txn, "compare"), o);
+	etcd_add_bytes(o, "key", key, n);
+	cJSON_AddStringToObject(o, "target", "CREATE");
+	etcd_add_int(o, "create_revision", 0);
+	o = cJSON_CreateObject();
+	success = cJSON_AddArrayToObject(txn, "success");
+	cJSON_AddItemToArray(success, o);
+	in = cJSON_AddObjectToObject(o, "request_put");
+	etcd_add_bytes(in, "key", key, n);
+	propose_key(k, in);
+	add_key_range(success, key, n);
+	add_key_range(cJSON_AddArrayToObject(txn, "failure"), key, n);
+	etcd_post(k->session.etcd, "/v3/kv/txn", txn, on_key, k);
+}
+
+/* ---- token and the job's lease ------------------------------------------------------------- */
+
+static void on_job_lease(void *arg, const cJSON *reply, int code, const char *text)
+{
+	struct kvd *k = arg;
+
+	(void)reply;
+	/* "lease already exists": a fellow daemon was first. */
+	if (code != ETCD_FAILED_PRECONDITION && step_failed(k, code, text))
+		return;
+	k->session.job_keepalive_at_ms = 0;
+	ask_for_key(k);
+}
+
+static void ask_for_lease(struct kvd *k)
+{
+	cJSON *body = cJSON_CreateObject();
+
+	k->session.state = SESSION_LEASE;
+	etcd_add_int(body, "TTL", 2 * k->o.lease_s);
+	etcd_add_int(body, "ID", k->session.job_lease);
+	etcd_post(k->session.etcd, "/v3/lease/grant", body, on_job_lease, k);
+}
+
+static void on_token(void *arg, const cJSON *reply, int code, const char *text)
+{
+	struct kvd *k = arg;
+	const cJSON *token = cJSON_GetObjectItem(reply, "token");
+
+	if (step_failed(k, code, text))
+		return;
+	if (!cJSON_IsString(token))
+		return session_fail(k, "no token for this user");
+	etcd_set_token(k->session.etcd, token->valuestring);
+	k->session.token_at_ms = now_ms() + TOKEN_MS;
+	if (k->session.state == SESSION_AUTH)
+		ask_for_lease(k);
+}
+
+static void ask_for_token(struct kvd *k)
+{
+	cJSON *body = cJSON_CreateObject();
+
+	k->session.token_at_ms = now_ms() + TOKEN_MS; /* one request is enough */
+	cJSON_AddStringToObject(body, "name", k->o.user);
+	cJSON_AddStringToObject(body, "password", k->o.password);
+	etcd_post(k->session.etcd, "/v3/auth/authenticate", body, on_token, k);
+}
+
+static void session_begin(struct kvd *k)
+{
+	struct session *s = &k->session;
+
+	s->reconnects++;
+	s->begun_at_ms = now_ms();
+	if (!k->o.user)
+		return ask_for_lease(k);
+	s->state = SESSION_AUTH;
+	etcd_set_token(s->etcd, NULL);
+	ask_for_token(k);
+}
+
+/* ---- leases of the processes --------------------------------------------------------------- */
+
+/* For callbacks whose argument is a client. */
+static struct kvd *the_kvd;
+
+static void on_grant(void *arg, const cJSON *reply, int code, const char *text)
+{
+	struct client *c = arg;
+
+	c->asking = false;
+	if (step_failed(the_kvd, code, text))
+		return;
+	c->lease = etcd_int(reply, "ID");
+	c->keepalive_at_ms = now_ms() + the_kvd->o.lease_s * 1000 / 3;
+	store_mark_dirty(the_kvd, c);
+	client_welcome(the_kvd, c);
+}
+
+static void on_keepalive(void *arg, const cJSON *reply, int code, const char *text)
+{
+	struct client *c = arg;
+
+	c->asking = false;
+	if (step_failed(the_kvd, code, text))
+		return;
+	/* The lease ran out while etcd or this daemon was away: it is granted anew, and all keys
+	 * are put again. */
+	if (etcd_int(cJSON_GetObjectItem(reply, "result"), "TTL") <= 0)
+		c->lease = 0;
+	c->keepalive_at_ms = now_ms() + the_kvd->o.lease_s * 1000 / 3;
+}
+
+static void on_revoke(void *arg, const cJSON *reply, int code, const char *text)
+{
+	struct client *c = arg;
+
+	(void)reply;
+	c->asking = false;
+	if (code == ETCD_NOT_FOUND || !step_failed(the_kvd, code, text))
+		c->lease = 0;
+}
+
+static void on_job_keepalive(void *arg, const cJSON *reply, int code, const char *text)
+{
+	struct kvd *k = arg;
+
+	k->session.asking = false;
+	if (step_failed(k, code, text))
+		return;
+	if (etcd_int(cJSON_GetObjectItem(reply, "result"), "TTL") <= 0)
+		session_restart(k);
+}
+
+static void lease_request(struct kvd *k, const char *path, int64_t lease, etcd_reply_fn *fn,
+			  void *arg)
+{
+	cJSON *body = cJSON_CreateObject();
+
+	etcd_add_int(body, "ID", lease);
+	if (!lease)
+		etcd_add_int(body, "TTL", k->o.lease_s);
+	etcd_post(k->session.etcd, path, body, fn, arg);
+}
+
+/* ---- the daemon's own ---------------------------------------------------------------------- */
+
+static void on_presence(void *arg, const cJSON *reply, int code, const char *text)
+{
+	struct kvd *k = arg;
+	struct session *s = &k->session;
+	const cJSON *kept = cJSON_GetObjectItem(reply, "result");
+
+	s->asking_presence = false;
+	if (kept && etcd_int(kept, "TTL") <= 0)
+		s->presence = s->presence_at_ms = 0; /* ran out, or this is another etcd */
+	/* The number is in use, and only this daemon can have taken it: the lease is there. */
+	if (code != ETCD_FAILED_PRECONDITION)
+		step_failed(k, code, text);
+}
+
+static void on_presence_over(void *arg, const cJSON *reply, int code, const char *text)
+{
+	struct kvd *k = arg;
+	struct session *s = &k->session;
+
+	(void)reply;
+	s->asking_presence = false;
+	if (code == ETCD_NOT_FOUND || !step_failed(k, code, text))
+		s->presence = s->presence_at_ms = 0;
+}
+
+static void tick_presence(struct kvd *k)
+{
+	struct session *s = &k->session;
+	cJSON *body;
+
+	if (s->asking_presence || (k->leaving ? !s->presence : now_ms() < s->presence_at_ms))
+		return;
+	s->asking_presence = true;
+	s->presence_at_ms = now_ms() + k->o.lease_s * 1000 / 3;
+	if (k->leaving)
+		return lease_request(k, "/v3/lease/revoke", s->presence, on_presence_over, k);
+	if (s->presence)
+		return lease_request(k, "/v3/lease/keepalive", s->presence, on_presence, k);
+	s->presence = etcd_presence_lease();
+	body = cJSON_CreateObject();
+	etcd_add_int(body, "TTL", k->o.lease_s);
+	etcd_add_int(body, "ID", s->presence);
+	etcd_post(s->etcd, "/v3/lease/grant", body, on_presence, k);
+}
+
+static void tick_client(struct kvd *k, struct client *c)
+{
+	if (!c->nonce || c->asking)
+		return;
+	c->asking = true;
+	if (c->buried && c->lease && !k->store.in_flight)
+		lease_request(k, "/v3/lease/revoke", c->lease, on_revoke, c);
+	else if (!c->buried && !c->lease)
+		lease_request(k, "/v3/lease/grant", 0, on_grant, c);
+	else if (!c->buried && now_ms() >= c->keepalive_at_ms)
+		lease_request(k, "/v3/lease/keepalive", c->lease, on_keepalive, c);
+	else
+		c->asking = false;
+}
+
+static void tick_up(struct kvd *k)
+{
+	struct session *s = &k->session;
+
+	s->retry_ms = 0;
+	*s->error = 0;
+	if (k->o.user && now_ms() >= s->token_at_ms)
+		ask_for_token(k);
+	if (!s->asking && now_ms() >= s->job_keepalive_at_ms) {
+		s->asking = true;
+		s->job_keepalive_at_ms = now_ms() + k->o.lease_s * 1000 / 3;
+		lease_request(k, "/v3/lease/keepalive", s->job_lease, on_job_keepalive, k);
+	}
+	tick_presence(k);
+	/* Before the next transaction: a lease is revoked while none is on its way. */
+	for (struct client *c = k->clients; c; c = c->next)
+		tick_client(k, c);
+	txn_send(k);
+}
+
+/* A stream has no timeout of its own, and a paused etcd may just have taken the watch. */
+static void tick_beginning(struct kvd *k)
+{
+	struct session *s = &k->session;
+
+	if (s->state == SESSION_DOWN || s->state == SESSION_UP)
+		return;
+	if (now_ms() - s->begun_at_ms > BEGIN_TIMEOUTS * k->o.etcd.timeout_ms)
+		session_fail(k, "too slow");
+}
+
+int session_tick(struct kvd *k)
+{
+	struct session *s = &k->session;
+	int64_t next = now_ms() + TICK_MS_MAX;
+
+	the_kvd = k;
+	tick_beginning(k);
+	if (s->state == SESSION_DOWN && now_ms() >= s->retry_at_ms)
+		session_begin(k);
+	if (s->state == SESSION_UP)
+		tick_up(k);
+	if (s->state == SESSION_DOWN)
+		next = s->retry_at_ms;
+	else if (s->state != SESSION_UP)
+		next = now_ms() + k->o.etcd.timeout_ms;
+	if (s->state == SESSION_UP && s->job_keepalive_at_ms < next)
+		next = s->job_keepalive_at_ms;
+	if (s->state == SESSION_UP && !k->leaving && s->presence_at_ms < next)
+		next = s->presence_at_ms;
+	for (struct client *c = k->clients; c && s->state == SESSION_UP; c = c->next)
+		if (c->lease && !c->asking && !c->buried && c->keepalive_at_ms < next)
+			next = c->keepalive_at_ms;
+	return next > now_ms() ? (int)(next - now_ms()) : 0;
+}
+
+bool session_is_idle(const struct kvd *k)
+{
+	for (const struct client *c = k->clients; c; c = c->next)
+		if (c->buried && c->lease)
+			return false;
+	if (k->session.state == SESSION_UP && k->session.presence)
+		return false;
+	return !k->store.dirty && !k->store.in_flight;
+}
