@@ -28,9 +28,13 @@ LONG_TESTBED_TESTS = \
 	tests/testbed/survive-more.bats tests/testbed/pair-6.12.hosts tests/testbed/single-6.1.hosts
 # First what takes longest: else one core waits for it at the end.
 include tests/model/local.mk
-TESTS += tests/style.bats tests/cli.bats tests/preload.bats tests/kvd.bats tests/run.bats tests/inject.bats
+INJECT_TESTS = \
+	tests/inject/link.bats tests/inject/packet.bats tests/inject/scenario.bats tests/inject/timing.bats \
+	tests/inject/journal.bats tests/inject/process.bats tests/inject/remote.bats \
+	tests/inject/command_line.bats tests/inject/pci.bats
+TESTS += tests/style.bats tests/cli.bats tests/preload.bats tests/kvd.bats tests/run.bats $(INJECT_TESTS)
 EXTRA_DIST += tests/helper.bash tests/wait.bash tests/testbed/survive.bash tests/testbed/pause.bash tests/style.bats tests/cli.bats \
-	tests/kvd.bats tests/preload.bats tests/run.bats tests/inject.bats \
+	tests/kvd.bats tests/preload.bats tests/run.bats tests/inject/inject.bash $(INJECT_TESTS) \
 	tests/testbed/hosts.bats tests/testbed/run-hosts $(TESTBED_TESTS) $(LONG_TESTBED_TESTS) tests/testbed/cycles \
 	tests/testbed/survive-matrix tests/testbed/inject-undone \
 	tests/testbed/inject-long
