@@ -159,7 +159,6 @@ load inject
 		END
 		state 2>&1 | diff before -
 	}
-	cd "$BATS_TEST_TMPDIR"
 	run in_netns dry
 	expect_status 0
 	expect_match 'would: set link v0 down'

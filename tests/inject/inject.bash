@@ -9,6 +9,7 @@ setup() {
 	export SHIFT_INJECT_DIR=$BATS_TEST_TMPDIR/journals
 	PATH=$BUILDDIR/cmd/shift-inject:$PATH
 	unset SSH_CONNECTION
+	cd "$BATS_TEST_TMPDIR" || return
 }
 
 # Runs the rest of the test, which is the function of that name, where there is nothing but lo and a

@@ -22,7 +22,6 @@ load inject
 }
 
 @test "journals in a relative directory, which the guard would not find: status 2, nothing made" {
-	cd "$BATS_TEST_TMPDIR"
 	for words in 'cpu-stress --for 10ms' list 'undo --all'; do
 		# shellcheck disable=SC2086
 		SHIFT_INJECT_DIR=journals run shift-inject $words
@@ -53,7 +52,6 @@ load inject
 		same_as before
 		shift-inject undo --all
 	}
-	cd "$BATS_TEST_TMPDIR"
 	mkdir -m 700 "$SHIFT_INJECT_DIR"
 	run in_netns undoing
 	expect_status 0
@@ -79,7 +77,6 @@ load inject
 		shift-inject list
 		ip link show v0 | grep -q 'state DOWN'
 	}
-	cd "$BATS_TEST_TMPDIR"
 	mkdir -m 700 "$SHIFT_INJECT_DIR"
 	run in_netns rebooted
 	expect_status 0
@@ -113,7 +110,6 @@ load inject
 		broken undo --all | grep -x "down-$pid: undone"
 		wait $pid
 	}
-	cd "$BATS_TEST_TMPDIR"
 	mkdir -m 700 "$SHIFT_INJECT_DIR"
 	run in_netns unreadable
 	expect_status 0
@@ -140,7 +136,6 @@ kill_both() { # PID FAULT
 		all() { ip route show | sort | cmp -s before - && ! ls "$SHIFT_INJECT_DIR"/*.json; }
 		wait_until 30 all
 	}
-	cd "$BATS_TEST_TMPDIR"
 	run in_netns many_routes
 	expect_status 0
 }
@@ -161,7 +156,6 @@ kill_both() { # PID FAULT
 		grep -qx "down-$pid: undone" undone
 		ip link show v0 | grep 'state DOWN'
 	}
-	cd "$BATS_TEST_TMPDIR"
 	mkdir -m 700 "$SHIFT_INJECT_DIR"
 	run in_netns late
 	expect_status 0
@@ -205,7 +199,6 @@ beside() { # COMMAND...
 		shift-inject undo --all
 		! grep 'State:.T' /proc/$sleeper/status
 	}
-	cd "$BATS_TEST_TMPDIR"
 	mkdir -m 700 "$SHIFT_INJECT_DIR"
 	run in_netns namespaces
 	expect_status 0
@@ -246,7 +239,6 @@ beside() { # COMMAND...
 		shift-inject undo --all
 		ip link show v0 | grep 'state UP'
 	}
-	cd "$BATS_TEST_TMPDIR"
 	mkdir -m 700 "$SHIFT_INJECT_DIR"
 	run in_netns gone
 	expect_status 0

@@ -12,7 +12,6 @@ load inject
 			addr-move
 		END
 	}
-	cd "$BATS_TEST_TMPDIR"
 	run in_netns links
 	expect_status 0
 }
@@ -45,7 +44,6 @@ load inject
 		comes_and_goes down --nic v0
 		comes_and_goes addr-move --nic v0
 	}
-	cd "$BATS_TEST_TMPDIR"
 	run in_netns belongings
 	expect_status 0
 }
@@ -57,7 +55,6 @@ load inject
 		ip route add 203.0.113.0/24 dev v1 src 192.0.2.1
 		comes_and_goes addr-move --nic v0
 	}
-	cd "$BATS_TEST_TMPDIR"
 	run in_netns sources
 	expect_status 0
 }
@@ -94,7 +91,6 @@ load inject
 		shift-inject mtu 1400 --nic v0 --for 10ms
 		ip nexthop show | grep -q 'id 7'
 	}
-	cd "$BATS_TEST_TMPDIR"
 	run in_netns lost
 	[ "$status" -ne 77 ] || skip "this kernel has no nexthop objects"
 	expect_status 0
@@ -135,7 +131,6 @@ load inject
 		kill $pid
 		wait $pid
 	}
-	cd "$BATS_TEST_TMPDIR"
 	run in_netns stacked
 	[ "$status" -ne 77 ] || skip "this kernel has no macvlan"
 	expect_status 0
@@ -152,7 +147,6 @@ load inject
 		ip link set v0 mtu 1000
 		comes_and_goes mtu 900 --nic v0
 	}
-	cd "$BATS_TEST_TMPDIR"
 	run in_netns small
 	[ "$status" -ne 77 ] || skip "no IPv6"
 	expect_status 0
@@ -172,7 +166,6 @@ load inject
 		ip -br link show v0 | grep -q DOWN
 		! ip addr show v0 | grep -q 192.0.2.1
 	}
-	cd "$BATS_TEST_TMPDIR"
 	run in_netns renewed
 	expect_status 0
 }
@@ -218,7 +211,6 @@ load inject
 		wait $pid
 		wait_until 10 same_as before
 	}
-	cd "$BATS_TEST_TMPDIR"
 	run in_netns away
 	expect_status 0
 }

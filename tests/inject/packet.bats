@@ -5,7 +5,6 @@ load inject
 
 # What ends with 77 where the kernel lacks a queue that it needs, among others clsact.
 packets_in_netns() { # FUNCTION
-	cd "$BATS_TEST_TMPDIR" || return
 	run in_netns "$1"
 	[ "$status" -ne 77 ] || skip "this kernel lacks a qdisc"
 	[[ $output != *'has this kernel'* ]] || skip "this kernel lacks cls_bpf"
@@ -48,7 +47,6 @@ packets_in_netns() { # FUNCTION
 		wait $three
 		same_as before || wait_until 10 same_as before
 	}
-	cd "$BATS_TEST_TMPDIR"
 	run in_netns overlap
 	expect_status 0
 	expect_match 'down-[0-9]* is active there, and excludes flap'
@@ -99,7 +97,6 @@ packets_in_netns() { # FUNCTION
 			same_as before
 		done
 	}
-	cd "$BATS_TEST_TMPDIR"
 	run in_netns others
 	[ "$status" -ne 77 ] || skip "this kernel lacks u32 or tbf"
 	expect_status 0

@@ -47,7 +47,6 @@ peek() { # PLACE
 		poke 6 00 # no capabilities
 		shift-inject pcie-downgrade --nic mlx5_0 || [ $? -eq 4 ]
 	}
-	cd "$BATS_TEST_TMPDIR"
 	run in_netns slow
 	expect_status 0
 }
@@ -67,7 +66,6 @@ peek() { # PLACE
 		shift-inject unbind --nic v1 2>errors || [ $? -eq 4 ]
 		grep -q 'v1 is no device on a PCI bus: unbind is not possible' errors
 	}
-	cd "$BATS_TEST_TMPDIR"
 	run in_netns unbinds
 	expect_status 0
 }

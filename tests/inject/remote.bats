@@ -33,7 +33,6 @@ load inject
 		timeout --foreground 1 shift-inject down --nic v0 --host=node </dev/null || status=$?
 		[ $status -eq 124 ] && wait_until 10 same_as before
 	}
-	cd "$BATS_TEST_TMPDIR"
 	SHIFT_TESTBED_DIR=$BATS_TEST_TMPDIR/none run in_netns there
 	expect_status 0
 }

@@ -4,7 +4,6 @@
 load inject
 
 @test "a scenario with a mistake: status 2, file, line and field" {
-	cd "$BATS_TEST_TMPDIR"
 	wrong() { # LINE PATTERN CONTENT
 		printf '%s\n' "$3" >x.json
 		run shift-inject run x.json
@@ -67,7 +66,6 @@ load inject
 }
 
 @test "numbers of a scenario are as they were written" {
-	cd "$BATS_TEST_TMPDIR"
 	for number in 12345678901 9007199254740992 0; do
 		echo '{"timeline": [{"at": "0.5", "fault": "up", "nic": "lo", "for": 0.25, "seed": '$number'}]}' >x.json
 		run -0 shift-inject run --dry-run x.json
@@ -88,7 +86,6 @@ load inject
 }
 
 @test "random: the same seed, the same faults; what it prints can be run" {
-	cd "$BATS_TEST_TMPDIR"
 	shift-inject random --seed 7 --minutes 5 --print >one
 	shift-inject random --seed 7 --minutes 5 --print >two
 	shift-inject random --seed 8 --minutes 5 --print >three
@@ -117,13 +114,11 @@ load inject
 		wait $! && exit 1 || [ $? -eq 1 ]
 		same_as before
 	}
-	cd "$BATS_TEST_TMPDIR"
 	run in_netns playing
 	expect_status 0
 }
 
 @test "a fault that is not over when the timeline says so holds up what comes behind it" {
-	cd "$BATS_TEST_TMPDIR"
 	sleep 60 3>&- &
 	sleeper=$!
 	stop='"fault": "sigstop", "pid": '$sleeper', "for": "200ms"}'
@@ -138,7 +133,6 @@ load inject
 }
 
 @test "a host where shift-ctl fails is not one without protected processes" {
-	cd "$BATS_TEST_TMPDIR"
 	export SHIFT_RUN_DIR=$PWD/run SHIFT_TESTBED_DIR=$PWD/none
 	mkdir bin
 	# The host "broken" answers at no time, "late" at the beginning only.

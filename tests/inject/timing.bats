@@ -34,7 +34,6 @@ load inject
 		[ ! -s said ]
 		[ ! -e "$SHIFT_INJECT_DIR"/down-$pid.json ]
 	}
-	cd "$BATS_TEST_TMPDIR"
 	run in_netns waiting
 	expect_status 0
 	expect_match 'carries this host.s default route'
@@ -74,7 +73,6 @@ load inject
 		shift-inject down --nic v1 --for 10ms --json >said && exit 1 || [ $? -eq 6 ]
 		[ ! -s said ]
 	}
-	cd "$BATS_TEST_TMPDIR"
 	run in_netns said
 	expect_status 0
 }
