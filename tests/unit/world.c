@@ -121,7 +121,7 @@ static void place(struct world *w, int h, int rail, const struct w_wqe *q)
 	from->placed[q->id] = at + (left < mtu[rail] ? left : mtu[rail]);
 }
 
-/* Rule 19: who was handed an error, or has closed, executes nothing any more, nor do his WRs. */
+/* Rule 19: after an error or a close a host executes nothing any more, nor are its WRs executed. */
 static void after_the_end(struct world *w, int h, const struct w_wqe *q)
 {
 	const struct w_host *from = &w->h[h], *to = &w->h[!h];

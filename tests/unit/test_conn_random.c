@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Random schedules over the small world: a quick companion of tests/sim for make check.
- * Usage: test_chaos [first seed [seeds [mutant]]]; WORLD_TRACE=1 prints what happens.
+ * Usage: test_conn_random [first seed [seeds [mutant]]]; WORLD_TRACE=1 prints what happens.
  */
 #include <stdio.h>
 #include <stdlib.h>
