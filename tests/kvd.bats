@@ -2,15 +2,15 @@
 # shift-kvd and its client: two "hosts" (run directories A and B) and a private etcd on loopback.
 
 load helper
-
-declare -gA IN=() PID=()
+load driven
+load etcd
 
 setup_file() {
-	command -v etcd >/dev/null || skip "etcd is not installed (apt-get install etcd-server)"
+	needs_etcd
 }
 
 setup() {
-	command -v etcd >/dev/null || skip "etcd is not installed (apt-get install etcd-server)"
+	needs_etcd
 	cd "$BATS_TEST_TMPDIR"
 	unset SHIFT_KV SHIFT_JOB SHIFT_RUN_DIR SHIFT_KV_USER SHIFT_KV_PASSWORD
 	# A detached process has no standard error.
@@ -35,12 +35,6 @@ teardown() {
 	! cat sanitizer.* 2>/dev/null
 }
 
-free_port() {
-	local p
-	while p=$((20000 + RANDOM % 12000)); [ -n "$(ss -ltnH "sport = :$p")" ]; do :; done
-	echo "$p"
-}
-
 etcd_answers() {
 	ctl get --keys-only --limit 1 x >/dev/null 2>&1
 }
@@ -49,17 +43,8 @@ ctl() {
 	ETCDCTL_API=3 timeout 10 etcdctl --endpoints "$KV" "$@"
 }
 
-etcd_start() { # [DATA]: the same ports every time
-	local peer
-	: "${PORT:=$(free_port)}" "${PEER_PORT:=$(free_port)}"
-	KV=http://127.0.0.1:$PORT
-	peer=http://127.0.0.1:$PEER_PORT
-	etcd --name t --data-dir "$PWD/${1:-data}" --listen-client-urls "$KV" \
-		--advertise-client-urls "$KV" --listen-peer-urls "$peer" \
-		--initial-advertise-peer-urls "$peer" --initial-cluster "t=$peer" \
-		--heartbeat-interval 20 --election-timeout 200 --log-level error \
-		>>etcd.log 2>&1 3>&- &
-	ETCD=$!
+etcd_start() { # [DATA]
+	launch_etcd "$@"
 	[ -n "${AUTH:-}" ] || wait_until 30 etcd_answers
 }
 
@@ -90,21 +75,7 @@ status_is() { # HOST FILTER VALUE
 }
 
 client() { # HOST NONCE
-	local fd f
-	mkfifo "$2.in"
-	(
-		for f in "${IN[@]}"; do exec {f}>&-; done
-		SHIFT_RUN_DIR=$PWD/$1 exec "$BUILDDIR/tests/kv/kv_shell" "$JOB" "$2" <"$2.in" >>"$2.out" 3>&-
-	) &
-	PID[$2]=$!
-	exec {fd}>"$2.in"
-	IN[$2]=$fd
-}
-
-tell() { # NONCE COMMAND...
-	local fd=${IN[$1]}
-	shift
-	echo "$*" >&"$fd"
+	SHIFT_RUN_DIR=$PWD/$1 drive "$2" "$BUILDDIR/tests/kv/kv_shell" "$JOB" "$2"
 }
 
 says() { # NONCE REGEX: a whole line of its output
@@ -125,19 +96,6 @@ ask() { # NONCE COMMAND REGEX: an answer is repeated until it is that
 ready() { # NONCE: it is connected, and everybody can see its keys
 	tell "$1" sync
 	expect "$1" synced-all
-}
-
-hang_up() { # NONCE: a goodbye
-	local fd=${IN[$1]}
-	exec {fd}>&-
-	unset "IN[$1]"
-	wait "${PID[$1]}"
-	unset "PID[$1]"
-}
-
-murder() { # NONCE
-	kill -9 "${PID[$1]}"
-	unset "PID[$1]"
 }
 
 job_key() { # NONCE

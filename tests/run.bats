@@ -5,9 +5,10 @@
 # shellcheck disable=SC2154  # stderr: set by bats
 
 load helper
+load etcd
 
 setup_file() {
-	command -v etcd >/dev/null || skip "etcd is not installed (apt-get install etcd-server)"
+	needs_etcd
 	cd "$BATS_FILE_TMPDIR"
 	export BIN=$PWD/bin KV
 	mkdir bin
@@ -26,7 +27,7 @@ teardown_file() {
 }
 
 setup() {
-	command -v etcd >/dev/null || skip "etcd is not installed (apt-get install etcd-server)"
+	needs_etcd
 	cd "$BATS_TEST_TMPDIR"
 	PATH=$BIN:$PATH
 	JOB=j$$-$BATS_TEST_NUMBER
@@ -72,12 +73,6 @@ end_daemons() {
 
 srun() { # OPTION... -- COMMAND: this test's job
 	timeout 60 shift-run --job "$JOB" "$@" 3>&-
-}
-
-free_port() {
-	local p
-	while p=$((20000 + RANDOM % 12000)); [ -n "$(ss -ltnH "sport = :$p")" ]; do :; done
-	echo "$p"
 }
 
 patch() { # FILE OFFSET BYTE(octal)
