@@ -21,11 +21,11 @@ endif
 
 TESTBED_TESTS = \
 	tests/testbed/tool.bats tests/testbed/ssh.bats tests/testbed/integrity.bats \
-	tests/testbed/links.bats tests/testbed/inject.bats tests/testbed/survive.bats tests/testbed/life.bats \
+	tests/testbed/links.bats tests/testbed/inject.bats tests/testbed/survive.bats tests/testbed/job.bats \
 	tests/testbed/pause.bats tests/testbed/pair-6.1.hosts tests/testbed/single-6.12.hosts
 # Each layout and each kernel once above, all with all here (what has the tag "tool" not in single-6.12).
 LONG_TESTBED_TESTS = \
-	tests/testbed/survive-more.bats tests/testbed/pair-6.12.hosts tests/testbed/single-6.1.hosts
+	tests/testbed/survive_long.bats tests/testbed/pair-6.12.hosts tests/testbed/single-6.1.hosts
 # First what takes longest: else one core waits for it at the end.
 include tests/model/local.mk
 INJECT_TESTS = \
@@ -33,7 +33,8 @@ INJECT_TESTS = \
 	tests/inject/journal.bats tests/inject/process.bats tests/inject/remote.bats \
 	tests/inject/command_line.bats tests/inject/pci.bats
 TESTS += tests/style.bats tests/cli.bats tests/preload.bats tests/kvd.bats tests/run.bats $(INJECT_TESTS)
-EXTRA_DIST += tests/helper.bash tests/wait.bash tests/testbed/survive.bash tests/testbed/pause.bash tests/style.bats tests/cli.bats \
+EXTRA_DIST += tests/helper.bash tests/wait.bash tests/driven.bash tests/etcd.bash \
+	tests/testbed/guests.bash tests/testbed/survive.bash tests/testbed/survive_file.bash tests/testbed/pause.bash tests/style.bats tests/cli.bats \
 	tests/kvd.bats tests/preload.bats tests/run.bats tests/inject/inject.bash $(INJECT_TESTS) \
 	tests/testbed/hosts.bats tests/testbed/run-hosts $(TESTBED_TESTS) $(LONG_TESTBED_TESTS) tests/testbed/cycles \
 	tests/testbed/survive-matrix tests/testbed/inject-undone \
@@ -57,7 +58,7 @@ CHECK_LONG_TARGETS += check-long-testbed
 check-long-testbed: all lib/libshift-hooks.la
 	BUILDDIR='$(abs_top_builddir)' $(top_srcdir)/tests/testbed/cycles 50
 	$(MAKE) -j1 check TESTS='$(LONG_TESTBED_TESTS)'
-	$(MAKE) -j1 check TESTS='tests/testbed/life.bats tests/testbed/pause.bats' BATS_TAGS=long
+	$(MAKE) -j1 check TESTS='tests/testbed/job.bats tests/testbed/pause.bats' BATS_TAGS=long
 	BUILDDIR='$(abs_top_builddir)' $(top_srcdir)/tests/testbed/survive-matrix all
 	for part in undone scenarios perftest unprotected soak; do \
 		BUILDDIR='$(abs_top_builddir)' $(top_srcdir)/tests/testbed/inject-long $$part || exit; done

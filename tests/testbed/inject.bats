@@ -2,22 +2,12 @@
 # shift-inject on soft-RoCE: each fault does what it says to unmodified programs, and is undone. Both hosts are
 # one guest: a's rail 0 is mlx5_0 (eth1), b's is mlx5_2 (eth3).
 
-load ../helper
+load guests
 
 export NAME=check-inject
 
 setup_file() {
-	cd "$BUILDDIR" || return
-	shift-testbed up --name "$NAME" --layout single --lease 30m ${KERNEL:+--kernel "$KERNEL"} \
-		--share "$BUILDDIR" --share "$SRCDIR"
-}
-
-teardown_file() {
-	shift-testbed down --name "$NAME"
-}
-
-setup() {
-	cd "$BUILDDIR" || return
+	guests_up --layout single ${KERNEL:+--kernel "$KERNEL"}
 }
 
 teardown() {

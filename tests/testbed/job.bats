@@ -3,23 +3,18 @@
 # daemons, programs and peers are killed. The sender is host a, the receiver host b.
 
 # shellcheck disable=SC2016  # code for the guests' shells
-load ../helper
+load guests
 
-export NAME=check-life
+export NAME=check-job
 patience=100 # seconds for a program, from its start to its end
 
 setup_file() {
-	cd "$BUILDDIR" || return
-	shift-testbed up --name "$NAME" --lease 30m --share "$BUILDDIR" --share "$SRCDIR"
-}
-
-teardown_file() {
-	shift-testbed down --name "$NAME"
+	guests_up
 }
 
 setup() {
 	# Where both guests see it: reports and logs are written there.
-	dir=$(mktemp -d "$BUILDDIR/life.XXXXXX")
+	dir=$(mktemp -d "$BUILDDIR/job.XXXXXX")
 	cd "$dir" || return
 	job=t$BATS_TEST_NUMBER
 }
@@ -31,16 +26,6 @@ teardown() {
 		on $host sh -c 'for p in ib_write_bw shift-kvd etcd; do pkill -KILL -x $p; done; true'
 	done
 	cd "$BUILDDIR" && rm -rf "$dir"
-}
-
-on() { # HOST COMMAND...
-	local host=$1
-	shift
-	shift-testbed exec --name "$NAME" --timeout "${patience}s" "$host" -- "$@"
-}
-
-listening() { # perftest's port, 18515
-	on b grep -q ':4853 00000000:0000 0A' /proc/net/tcp
 }
 
 # Starts a pair under shift-run; $server and $client. The etcd is on the server's host.

@@ -2,13 +2,13 @@
 # The lower layers of lib/verbs between two hosts: control link, link events and probes, and faults of
 # every kind while they run. One pair of link_test serves all tests, in this order.
 
-load ../helper
+load guests
 
 export NAME=check-links
+patience=60
 
 setup_file() {
-	cd "$BUILDDIR" || return
-	shift-testbed up --name "$NAME" --layout pair --lease 30m ${KERNEL:+--kernel "$KERNEL"} --share "$BUILDDIR" --share "$SRCDIR"
+	guests_up --layout pair ${KERNEL:+--kernel "$KERNEL"}
 	client b &
 	client a '$SHIFT_PEER_ADDR' &
 	disown -a
@@ -18,10 +18,6 @@ setup_file() {
 			return 1
 		}
 	done
-}
-
-teardown_file() {
-	shift-testbed down --name "$NAME"
 }
 
 setup() {
@@ -35,12 +31,6 @@ teardown() {
 	on b ip addr replace 10.0.1.2/24 dev eth1
 	on b tc qdisc del dev eth1 clsact 2>/dev/null || true
 	[ -n "$BATS_TEST_COMPLETED" ] || tail -n 30 "$BATS_FILE_TMPDIR"/[ab]*
-}
-
-on() { # HOST COMMAND...
-	local host=$1
-	shift
-	shift-testbed exec --name "$NAME" --timeout 60s "$host" -- "$@"
 }
 
 client() { # HOST OPTIONS...: reports to $BATS_FILE_TMPDIR/HOST

@@ -2,35 +2,14 @@
 # What happens during the phases of a switch, which pause points make as long as it takes: rail 0 comes back, somebody
 # is killed. Each phase of a failover once; the rest: survive-matrix pause and kill.
 
-load ../helper
-load survive
+load survive_file
 load pause
 
 export NAME=check-pause
-
-setup_file() {
-	cd "$BUILDDIR" || return
-	survive_up
-	RUN_TREE=$(mktemp -d "$BUILDDIR/pause.XXXXXX")
-	out=$BATS_FILE_TMPDIR
-	calibrate
-	export RUN_TREE rate
-	run_tree "$RUN_TREE"
-}
-
-teardown_file() {
-	survive_down
-	rm -rf "${RUN_TREE:?}"
-}
-
-setup() {
-	cd "$BUILDDIR" || return
-	out=$BATS_TEST_TMPDIR run=$RUN_TREE
-	shift_env=(SHIFT_LOST_ATOMIC=continue)
-	client= server=
-}
+run= # a tree of shift-run, if a test has made one
 
 teardown() {
+	rm -rf "${run:-}"
 	kill_programs
 	mend_all
 }
@@ -51,9 +30,10 @@ teardown() {
 	seconds=30 library=libshift-hooks.so course=disbelieving survives down:b ib_send_bw -s 4096
 }
 
-# kvd and etcd, too: survive-matrix kill. A killed shift-kvd's lease alone lasts half a minute. life.bats kills a peer in
+# kvd and etcd, too: survive-matrix kill. A killed shift-kvd's lease alone lasts half a minute. job.bats kills a peer in
 # every run.
 # bats test_tags=long
 @test "kill -9 of the peer while the old QP is fenced: an error at once, and nothing stays" {
+	run_tree "$(mktemp -d "$BUILDDIR/pause.XXXXXX")"
 	killed_in fence b ib_send_bw -s 4096
 }

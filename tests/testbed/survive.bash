@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-# Programs between two guests under libshift.so, and faults from outside. For survive.bats and
+# Programs between two guests under libshift.so, and faults from outside. For survive_file.bash and
 # survive-matrix, which set $NAME (of the testbed), $SRCDIR and $BUILDDIR, and have shift-testbed in $PATH.
 # The sender or client is host a, the receiver or server host b; rail 0 is eth1, rail 1 eth2.
 # shellcheck shell=bash disable=SC2016,SC2034  # code for the guests' shells; variables for the caller

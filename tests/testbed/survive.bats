@@ -2,34 +2,9 @@
 # Unmodified programs under libshift.so between two guests, and faults from outside. Each program and each
 # fault once; all with all: survive-matrix.
 
-load ../helper
-load survive
+load survive_file
 
 export NAME=check-survive
-
-setup_file() {
-	cd "$BUILDDIR" || return
-	survive_up
-	out=$BATS_FILE_TMPDIR
-	calibrate
-	export rate
-}
-
-teardown_file() {
-	survive_down
-}
-
-setup() {
-	cd "$BUILDDIR" || return
-	out=$BATS_TEST_TMPDIR
-	shift_env=(SHIFT_LOST_ATOMIC=continue)
-	client= server=
-}
-
-teardown() {
-	kill_programs
-	mend_all
-}
 
 @test "ib_write_bw, messages of 64 KB: admin down on the sender" {
 	outlives_panic survives down:a ib_write_bw -s 65536
