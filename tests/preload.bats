@@ -90,8 +90,8 @@ same_exports() { # NAMES FILE: those of ours that begin so are in that library t
 }
 
 @test "a program does all it did without" {
-	run -0 preloaded datapath-client -n 1000 -r
-	run -0 preloaded datapath-client -n 1000
+	run -0 preloaded datapath_client -n 1000 -r
+	run -0 preloaded datapath_client -n 1000
 }
 
 @test "each verb reaches its hook, once, with what the program gave" {
@@ -304,9 +304,9 @@ objects() { # WHAT
 }
 
 around() { # [-d LIBRARY] WHAT: works as without shift
-	[ -x "$BUILDDIR/tests/preload/posts_around" ] || skip "built without libmlx5"
-	[ "$(LD_LIBRARY_PATH=$nullverbs posts_around "$@")" = done ]
-	run -0 with_shift posts_around "$@"
+	[ -x "$BUILDDIR/tests/preload/direct_verbs" ] || skip "built without libmlx5"
+	[ "$(LD_LIBRARY_PATH=$nullverbs direct_verbs "$@")" = done ]
+	run -0 with_shift direct_verbs "$@"
 	[ "$output" = done ]
 }
 
@@ -314,7 +314,7 @@ unprotected() { # FILTER [-d LIBRARY] WHAT: of the statistics, while the objects
 	local filter=$1
 	shift
 	mkfifo "$BATS_TEST_TMPDIR/in"
-	STAY=1 with_shift posts_around "$@" <"$BATS_TEST_TMPDIR/in" &
+	STAY=1 with_shift direct_verbs "$@" <"$BATS_TEST_TMPDIR/in" &
 	pid=$!
 	exec 4>"$BATS_TEST_TMPDIR/in"
 	export SHIFT_RUN_DIR=$BATS_TEST_TMPDIR
@@ -398,8 +398,8 @@ lost() { # N: connections unprotected for this reason
 }
 
 @test "the queue of a QP that was never protected is given also when it is in ERR" {
-	[ -x "$BUILDDIR/tests/preload/posts_around" ] || skip "built without libmlx5"
-	run -0 with_shift posts_around over
+	[ -x "$BUILDDIR/tests/preload/direct_verbs" ] || skip "built without libmlx5"
+	run -0 with_shift direct_verbs over
 	[ "${lines[0]}" = "not busy" ]
 	! grep 'its queue is refused' "$BATS_TEST_TMPDIR/log"
 }
