@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * qp_record: what a real NIC does, for the simulator's model of one to be held against.
+ * qp_record: records what a real NIC does, to check the simulator's model of a NIC.
  *
  * Carries a scenario out (the "do" lines of tests/sim/traces/README) on one pair of QPs of two NICs
  * that this one host has (layout single of the testbed), and prints it again with what was seen
@@ -246,7 +246,7 @@ static void move(struct side *s, enum ibv_qp_state state)
 
 	if (ibv_modify_qp(s->qp, &a, IBV_QP_STATE))
 		fail("modify_qp");
-	/* On rxe ERR only schedules what flushes. */
+	/* On rxe ERR only schedules the flush. */
 	poll(NULL, 0, 50);
 }
 
@@ -319,7 +319,8 @@ static bool carry_out(const cJSON *o, const char *what)
 		else
 			undrop(host);
 	} else if (!strcmp(what, "drop_all")) {
-		/* Of what this host sends, at the other's door: rxe sees its own failed sends. */
+		/* Packets of this host are dropped at the other's ingress: rxe notices its own
+		 * failed sends. */
 		struct side *other = &sides[host == &sides[0] ? 1 : 0];
 
 		if (on)

@@ -42,8 +42,7 @@ static struct {
 	 .size = 1024,
 	 .first_psn = 0x1000};
 
-/* What the sides tell each other over TCP, in the machine's own layout: both are the same program.
- */
+/* The sides exchange this over TCP, in the machine's own layout: both are the same program. */
 struct address {
 	uint32_t qpn, psn;
 	uint16_t lid, mtu;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * stats_live JOB [REPORT_DIR]: what a program under libshift.so leaves in its run directory,
+ * stats_live JOB [REPORT_DIR]: makes what a program under libshift.so makes in its run directory,
  * without NICs: a live statistics file, a control socket, and a client of shift-kvd if there is
  * one. Commands by lines on standard input, each answered with "done"; end of file is a clean exit.
  *

@@ -27,7 +27,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* The world of this test is another one. */
+/* Replaces the world of this test by one of that configuration. */
 static inline void again(const struct shift_conn_cfg *cfg)
 {
 	w_free(&w);
@@ -41,7 +41,7 @@ static inline const struct shift_conn_stats *stats(int h)
 
 /* --- one step of one host ------------------------------------------------------------------- */
 
-/* The NIC of host h carries out what was posted on that rail: n packets of it. */
+/* The next n packets that host h has posted on that rail reach the peer's NIC. */
 static inline void pass_packets(int h, int rail, int n)
 {
 	while (n--)
@@ -54,7 +54,7 @@ static inline void take_cqes(int h)
 		;
 }
 
-/* What the connection has asked for (fence, arm ...) is over. */
+/* All that the connection has asked for (fence, arm ...) is done. */
 static inline void finish_ops(int h)
 {
 	while (w_op(&w, h))
@@ -64,7 +64,7 @@ static inline void finish_ops(int h)
 static inline void give_event(int h, const struct shift_event *ev)
 {
 	shift_conn_event(w.h[h].c, ev, w.now);
-	w_tick(&w, h); /* performs what it asks for */
+	w_tick(&w, h); /* does as it asks */
 }
 
 /* A completion that the connection keeps to itself. */

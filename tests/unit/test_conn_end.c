@@ -58,8 +58,7 @@ static void trouble_that_lasts_ends_at_the_next_failure(void **state)
 	assert_int_equal(w.h[0].first_error, SHIFT_WC_RETRY_EXC_ERR);
 }
 
-/* Two threads: the timer's read the clock, and waited for the lock while the other began the
- * switch. */
+/* The timer's thread read the clock, then waited for the lock; another thread began a switch. */
 static void a_clock_read_before_the_trouble_began_is_no_give_up(void **state)
 {
 	struct shift_event ev = {.type = SHIFT_EV_TICK};
@@ -70,8 +69,7 @@ static void a_clock_read_before_the_trouble_began_is_no_give_up(void **state)
 	assert_true(w_state(&w, 0) < SHIFT_ST_GIVEUP);
 }
 
-/* Rule 17: slow is not dead, but we do not wait for ever on a rail that answers probes and not us.
- */
+/* Rule 17: slow is not dead, but a rail that answers probes and not us is left in the end. */
 static void patience_ends_where_another_rail_answers(void **state)
 {
 	uint32_t first;
@@ -142,7 +140,7 @@ static void close_during_a_switch(void **state)
 	assert_true(w.h[0].qp[1].err || !w.h[0].qp[1].up);
 }
 
-/* 3 posts, of which each has its error: what comes of it later is the NIC's to say, once. */
+/* Each of 3 posts has had its error: no second completion of any may follow. */
 static void what_had_its_error_does_not_flush_again(void **state)
 {
 	struct shift_conn_cfg cfg = {.exactly_once = true};
@@ -179,7 +177,7 @@ static void what_had_its_error_does_not_flush_again(void **state)
 	}
 	assert_true(closed);
 	assert_false(shift_conn_completion(c, &wc));
-	assert_true(shift_conn_cqe(c, &cqe, &wc, w.now)); /* of what is posted now */
+	assert_true(shift_conn_cqe(c, &cqe, &wc, w.now)); /* of a WR that is posted now */
 }
 
 static void the_programs_own_mistake_passes(void **state)
@@ -200,7 +198,7 @@ static void the_programs_own_mistake_passes(void **state)
 	assert_int_equal(w.h[0].completed, 2);
 }
 
-/* The link event said "network", the drained completions say "program": its mistake is its own. */
+/* The link event points to the network, but the drained completions to the program's mistake. */
 static void the_programs_mistake_shows_during_the_fence(void **state)
 {
 	struct shift_cqe cqe = {.status = SHIFT_WC_REM_ACCESS_ERR, .vendor_err = 77};

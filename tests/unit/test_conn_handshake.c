@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* The two ends agree on a rail and an epoch, whatever is lost, late or forged (doc/protocol.md).
- */
+/* The two ends agree on a rail and an epoch, though messages are lost, late or forged. */
 #include "tests/unit/fixture.h"
 
 #define MS 1000000ull
@@ -15,7 +14,7 @@ static void both_ends_fail_at_once(void **state)
 	break_rail_0(0);
 	break_rail_0(1);
 	w_run(&w, 0);
-	/* Side 1's epoch 1 loses against 2 on the same rail. Nobody sent in it: no quarantine. */
+	/* Side 1's epoch 1 loses against 2 on the same rail. No packets in it: no quarantine. */
 	assert_int_equal(w_view(&w, 0).e, 2);
 	assert_int_equal(w_view(&w, 1).e, 2);
 	assert_true(w.now == before);
@@ -56,7 +55,7 @@ static void the_first_rail_comes_back_and_the_others_die(void **state)
 	assert_int_equal(w.h[0].completed, 1);
 }
 
-/* Rule 2: nothing was executed in the epoch just left; what counts is the one before. */
+/* Rule 2: nothing was executed in the epoch just left, so the one before it is reported. */
 static void the_newest_executed_epoch_is_reported(void **state)
 {
 	(void)state;
@@ -103,7 +102,7 @@ static void the_answer_lost_is_answered_again(void **state)
 	w_msg(&w, 0);
 	w_op(&w, 1);
 	w_op(&w, 1);
-	assert_int_equal(w_state(&w, 1), SHIFT_ST_ACTIVE); /* rule 9: it has heard me */
+	assert_int_equal(w_state(&w, 1), SHIFT_ST_ACTIVE); /* rule 9: it has heard host 0 */
 	w.msgs = 0;
 	w.msg[w.msgs++] = dup;
 	w_msg(&w, 0); /* rule 8 */
@@ -189,7 +188,7 @@ static void second_switch_after_a_hung_nic(void)
 	assert_int_equal(w_state(&w, 0), SHIFT_ST_FENCE);
 }
 
-/* Its receives were posted on rail 1 since: what the hung NIC still writes is of the past. */
+/* Its receives have been posted on rail 1 since: completions of the hung NIC are stale. */
 static void a_hung_nic_is_not_heard_in_a_later_switch(void **state)
 {
 	struct shift_cqe cqe = {.is_recv = true};
@@ -230,7 +229,7 @@ static void stale_completions_are_swallowed(void **state)
 	assert_int_equal(stats(0)->stale_cqes, 2);
 }
 
-/* Host 0 is in its fence, for which the NIC takes its time, and has said where it is going. */
+/* Host 0 has announced its new rail; its NIC has not finished the fence. */
 static void leave_rail_0(void)
 {
 	assert_true(w_post(&w, 0, SHIFT_OP_SEND, 100, true));
@@ -248,7 +247,7 @@ static void both_ends_fence_at_the_same_time(void **state)
 	assert_true(w_op(&w, 1));
 	assert_int_equal(w_state(&w, 1), SHIFT_ST_ARM);
 	assert_true(w_op(&w, 1));
-	assert_int_equal(w_state(&w, 1), SHIFT_ST_SWITCHING); /* a word is no proof */
+	assert_int_equal(w_state(&w, 1), SHIFT_ST_SWITCHING); /* an announcement is no proof */
 	while (w.msgs)
 		assert_true(w_msg(&w, 0));
 	assert_int_equal(w_state(&w, 0), SHIFT_ST_FENCE);
@@ -259,8 +258,8 @@ static void both_ends_fence_at_the_same_time(void **state)
 	assert_int_equal(w_view(&w, 1).e, w_view(&w, 0).e);
 }
 
-/* It went there alone: the next word takes it along. */
-static void who_changes_its_mind_in_the_fence_is_followed(void **state)
+/* Host 1 has followed to rail 1 alone: the next announcement takes it to rail 2. */
+static void a_target_that_changes_in_the_fence_is_followed(void **state)
 {
 	uint32_t first;
 
@@ -280,8 +279,7 @@ static void who_changes_its_mind_in_the_fence_is_followed(void **state)
 	assert_int_equal(w_view(&w, 1).r, 2);
 }
 
-/* Where the peer is going cannot be followed: what is named instead is newer, or it would be stale.
- */
+/* Host 1 cannot follow to the announced rail: its own epoch must be newer, or it would be stale. */
 static void an_announcement_counts_though_it_is_not_followed(void **state)
 {
 	(void)state;
@@ -306,14 +304,14 @@ static void a_peer_that_names_another_rail_is_refused(void **state)
 	assert_int_equal(w.h[1].first_vendor, 0);
 }
 
-static void a_rail_that_there_is_not_breaks_the_protocol(void **state)
+static void a_rail_that_does_not_exist_breaks_the_protocol(void **state)
 {
 	(void)state;
 	forged_switch(1, W_RAILS, 0);
 	ends_dead(SHIFT_R_PROTOCOL);
 }
 
-/* Rule 10: nobody can have executed in an epoch in which I sent nothing. */
+/* Rule 10: a peer cannot have executed anything in an epoch in which we sent nothing. */
 static void a_report_of_an_epoch_never_sent_in_breaks_the_protocol(void **state)
 {
 	(void)state;
@@ -371,10 +369,10 @@ int main(void)
 		WORLD_TEST(a_hung_nic_completes_nothing_in_a_later_switch),
 		WORLD_TEST(stale_completions_are_swallowed),
 		WORLD_TEST(both_ends_fence_at_the_same_time),
-		WORLD_TEST(who_changes_its_mind_in_the_fence_is_followed),
+		WORLD_TEST(a_target_that_changes_in_the_fence_is_followed),
 		WORLD_TEST(an_announcement_counts_though_it_is_not_followed),
 		WORLD_TEST(a_peer_that_names_another_rail_is_refused),
-		WORLD_TEST(a_rail_that_there_is_not_breaks_the_protocol),
+		WORLD_TEST(a_rail_that_does_not_exist_breaks_the_protocol),
 		WORLD_TEST(a_report_of_an_epoch_never_sent_in_breaks_the_protocol),
 		WORLD_TEST(an_epoch_at_the_end_of_numbers),
 		WORLD_TEST(other_processes_are_ignored),

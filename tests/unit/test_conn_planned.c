@@ -42,7 +42,7 @@ static void a_planned_switch_never_risks_an_atomic(void **state)
 	assert_int_equal(w.h[1].completed, 2);
 }
 
-/* 200 ms were too short for what is outstanding: 400 ms. */
+/* The outstanding work did not drain within 200 ms: the next attempt gets 400 ms. */
 static void a_slow_path_drains_longer_the_next_time(void **state)
 {
 	(void)state;

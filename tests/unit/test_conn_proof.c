@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* What the two ends prove to each other of WRs that were under way, and what becomes of those
- * (doc/protocol.md). */
+/* The proof of delivery: which WRs were executed, and how the others are dealt with. */
 #include <string.h>
 
 #include "tests/unit/fixture.h"
@@ -150,7 +149,7 @@ static void a_stale_rq_psn_fails_visibly(void **state)
 	w_ack(&w, 0, 0);
 	w_ack(&w, 0, 0);
 	take_cqes(0);
-	w.fence_bias = -3; /* less than what our NIC acknowledged */
+	w.fence_bias = -3; /* less than our NIC has acknowledged */
 	break_rail_0(0);
 	w_run(&w, 20);
 	assert_int_equal(w_state(&w, 0), SHIFT_ST_DEAD);

@@ -78,7 +78,7 @@ static void unprotected_errors_pass_through(void **state)
 	assert_true(wc.wr_id == 42);
 }
 
-/* An error that was passed through is the program's: no later HELLO may take it back. */
+/* The program has seen this error: no later HELLO may take it back. */
 static void an_error_before_hello_is_final(void **state)
 {
 	struct shift_conn_cfg cfg = {.exactly_once = true};
@@ -95,7 +95,7 @@ static void an_error_before_hello_is_final(void **state)
 	assert_int_equal(w_state(&w, 0), SHIFT_ST_SETUP);
 }
 
-/* Memory windows: as without us from there on, and the peer learns it when it asks. */
+/* Memory windows release a connection: it is as without us, and the peer learns it when it asks. */
 static void released_it_stays_where_it_is(void **state)
 {
 	(void)state;
@@ -140,7 +140,7 @@ static void after_a_switch_it_is_not_released(void **state)
 	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
 }
 
-/* Its count of receives is wrong by those that flushed: the peer must not build on it. */
+/* Its count of receives includes flushed ones: the peer must not rely on it. */
 static void an_unprotected_end_vouches_for_nothing(void **state)
 {
 	struct shift_cqe cqe = {.status = SHIFT_WC_WR_FLUSH_ERR, .is_recv = true};

@@ -29,7 +29,7 @@ static void without_another_rail_it_waits(void **state)
 	assert_int_equal(w_view(&w, 0).r, 2);
 }
 
-/* Nowhere to go when the link went down; then there is. The program's own retries may take 34 s. */
+/* No rail was up when the link went down; now one is. The NIC's own retries may take 34 s. */
 static void a_rail_that_comes_up_takes_over_from_one_that_is_down(void **state)
 {
 	(void)state;
@@ -44,8 +44,7 @@ static void a_rail_that_comes_up_takes_over_from_one_that_is_down(void **state)
 	assert_int_equal(w_view(&w, 0).r, 2);
 }
 
-/* A link that goes just after a fail-back, while the other rail is in its quarantine, does not say
- * so again. */
+/* A link that goes down while the other rail is in its quarantine is reported only once. */
 static void a_link_down_is_remembered_until_a_rail_is_clean(void **state)
 {
 	(void)state;
@@ -75,7 +74,7 @@ static void silence_counts_only_against_another_rail(void **state)
 {
 	(void)state;
 	all_rails_miss(5);
-	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE); /* stopped, or we were */
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE); /* the peer was stopped, or we were */
 	for (int i = 0; i < 2; i++) {
 		w_event(&w, 0, SHIFT_EV_PROBE_OK, 2);
 		assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
@@ -86,7 +85,7 @@ static void silence_counts_only_against_another_rail(void **state)
 	assert_int_equal(w_view(&w, 0).r, 2);
 }
 
-/* What stood still moves again: no rail of it is at fault because its answer comes last. */
+/* A stopped peer goes on: the rail that answers last is not at fault. */
 static void the_last_to_answer_after_a_stop_is_not_silent(void **state)
 {
 	(void)state;
@@ -112,7 +111,7 @@ static void a_refused_post_starts_it(void **state)
 	assert_int_equal(w_view(&w, 0).r, 1);
 }
 
-/* What the NIC refused is not flushed, and must not shift the count of what was. */
+/* A send that the NIC refused does not flush, and must not shift the count of those that do. */
 static void refused_sends_are_not_counted_as_flushed(void **state)
 {
 	struct shift_event ev = {.type = SHIFT_EV_POST_FAILED, .count = 2};
@@ -170,7 +169,7 @@ static void a_slow_program_behind_a_signaled_write(void **state)
 	assert_int_equal(w.h[0].completed, W_READY_RECVS + 2);
 }
 
-/* What no program can cause is survived; what only a program can cause it gets. */
+/* An error that no program can cause is survived; one that only a program can cause is its own. */
 static void each_error_has_its_cause(void **state)
 {
 	static const uint32_t network = 1u << SHIFT_WC_LOC_QP_OP_ERR | 1u << SHIFT_WC_WR_FLUSH_ERR |

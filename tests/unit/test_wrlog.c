@@ -69,7 +69,7 @@ static void unsignaled_are_found_by_their_flushes(void **state)
 	post(3, SHIFT_OP_WRITE, 1, SHIFT_F_SIGNALED);
 	log_.sig_done = 1;
 	assert_true(shift_sendlog_done_by_signal(&log_) == 1);
-	/* Two flushes: WR 1 was acknowledged, though nobody said so. */
+	/* Two flushes: WR 1 was acknowledged, though no completion said so. */
 	assert_true(shift_sendlog_settle(&log_, 2, true) == 2);
 }
 

@@ -3,7 +3,7 @@
 
 #include <inttypes.h>
 
-/* A violation is worse than an error, an error than what only the peer has seen. */
+/* A violation is worse than an error, an error here worse than one that only the peer has seen. */
 static int worse(const struct run *r, const struct verdict *own, const struct verdict *peer)
 {
 	if (own->status == EXIT_VIOLATED || peer->status == EXIT_VIOLATED)

@@ -67,7 +67,7 @@ static void watch(struct run *r, struct lane *l, enum stream s)
 	}
 }
 
-/* One that is further on than the next: the next is late or lost, unless it has just come. */
+/* A later slot is set: the next one is late or lost, unless it has just come. */
 static void look_ahead(struct run *r, struct lane *l)
 {
 	uint32_t next = l->slots[FLAGS].next;
