@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-# shift-ctl against processes that only look as if they had NICs (tests/stats/stats_live), and what
-# becomes of their files.
+# shift-ctl with processes that only look as if they had NICs (tests/stats/stats_live), and the fate of
+# their files.
 
 load helper
 load driven
@@ -171,9 +171,9 @@ answered() { # NAME BEFORE
 		([.[] | .unix_s] | min > 1600000000) and ([.[] | select(.lost_before > 0)] == [])' <<<"$output"
 }
 
-# --foreground: without it timeout sends SIGCONT behind what ends the command, which undoes the stop by which the leak
-# check of a sanitized one waits for itself.
-follow() { # FILE [OPTION...]: the commands of the others are not to be held open
+# --foreground: without it timeout sends SIGCONT behind the signal that ends the command. That undoes the stop by which
+# the leak check of a sanitized command waits for itself.
+follow() { # FILE [OPTION...]: does not hold the others' standard input open
 	local f out=$1
 	shift
 	for f in "${IN[@]}"; do exec {f}>&-; done

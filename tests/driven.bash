@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-# Programs that a test tells what to do by lines on their standard input, and that end when it does. Each has a name;
-# what it says is in the file NAME.out of the current directory.
+# Programs that a test drives by lines on their standard input, and that end when it does. Each has a name; its output is
+# in the file NAME.out of the current directory.
 # shellcheck shell=bash
 
 declare -gA IN=() PID=()

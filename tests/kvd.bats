@@ -226,7 +226,7 @@ gone() { # HOST
 @test "more deletes at once than etcd takes in one transaction" {
 	local connects
 	etcd_start
-	kvd A --timeout 20s # what is asked meanwhile waits
+	kvd A --timeout 20s # requests wait that long
 	client A a1
 	tell a1 fill f 200
 	ready a1

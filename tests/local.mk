@@ -5,7 +5,7 @@ TEST_EXTENSIONS = .bats .hosts
 TAP_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh --comments
 LOG_DRIVER = $(TAP_DRIVER)
 BATS_LOG_DRIVER = $(TAP_DRIVER)
-# What has the tag "long" would take ./check past its 25 minutes; make check-long runs it.
+# With the tests of the tag "long" ./check would take more than its 25 minutes; make check-long runs them.
 BATS_TAGS = !long
 BATS_LOG_COMPILER = $(BATS) --tap --timing --filter-tags '$(BATS_TAGS)'
 HOSTS_LOG_DRIVER = $(TAP_DRIVER)
@@ -23,7 +23,7 @@ TESTBED_TESTS = \
 	tests/testbed/tool.bats tests/testbed/ssh.bats tests/testbed/integrity.bats \
 	tests/testbed/links.bats tests/testbed/inject.bats tests/testbed/survive.bats tests/testbed/job.bats \
 	tests/testbed/pause.bats tests/testbed/pair-6.1.hosts tests/testbed/single-6.12.hosts
-# Each layout and each kernel once above, all with all here (what has the tag "tool" not in single-6.12).
+# Above, each layout and each kernel once; here, all with all (without the tests of the tag "tool" in single-6.12).
 LONG_TESTBED_TESTS = \
 	tests/testbed/survive_long.bats tests/testbed/pair-6.12.hosts tests/testbed/single-6.1.hosts
 # First what takes longest: else one core waits for it at the end.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-# What the library costs. tests/bench/datapath in the build directory prints it.
+# The cost of the library; tests/bench/datapath in the build directory prints it.
 check_PROGRAMS += tests/bench/datapath_client
 tests_bench_datapath_client_SOURCES = tests/bench/datapath_client.c
 tests_bench_datapath_client_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-# What the tests of shift-inject on this machine share: a network namespace of the test's own, what a fault may
-# change there, and the ways in which it ends.
+# Shared by the tests of shift-inject on this machine: a network namespace of the test's own, the state that a fault may
+# change there, and the ways in which a fault ends.
 # shellcheck shell=bash disable=SC2016,SC2046,SC2086  # code for another shell; words and numbers that are to be split
 
 load ../helper
@@ -12,8 +12,8 @@ setup() {
 	cd "$BATS_TEST_TMPDIR" || return
 }
 
-# Runs the rest of the test, which is the function of that name, where there is nothing but lo and a
-# pair of interfaces, v0 and v1.
+# Runs the function of that name, the rest of the test, in a network namespace that has only lo and a pair of
+# interfaces, v0 and v1.
 in_netns() { # FUNCTION
 	unshare --net --mount true 2>/dev/null || skip "no network namespace without root"
 	unshare --net --mount bash -c '
@@ -29,7 +29,7 @@ in_netns() { # FUNCTION
 		'"$1" bash "$(declare -f)" 3>&-
 }
 
-# What a fault may change, and must put back. Counters and ages aside.
+# All that a fault may change, and must restore, without counters and ages.
 state() {
 	ip -d link show
 	ip addr show | sed 's/valid_lft.*//'
@@ -82,7 +82,7 @@ all_faults() {
 	done
 }
 
-# In a namespace: a fault of these words comes and goes, and all is as it was.
+# In a namespace: a fault comes and goes, and all is as before.
 comes_and_goes() { # FAULT [ARGS...]
 	state >before
 	shift-inject "$@" --for 100ms || exit

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-# The journals of what is to be undone: trusted or not, left behind, broken, of other network namespaces.
+# The journals, by which faults are undone: whom they may belong to, left behind, broken, of other network namespaces.
 
 load inject
 
@@ -102,7 +102,7 @@ load inject
 		done
 		broken undo --drop broken
 		shift-inject list
-		# What can be read is shown, and undone.
+		# The readable journal is shown, and its fault undone.
 		shift-inject down --nic v0 >said & pid=$!
 		wait_until 10 test -s said
 		mkdir $broken
@@ -149,7 +149,7 @@ kill_both() { # PID FAULT
 		wait_until 10 test -s locked
 		shift-inject undo --all >undone & undo=$!
 		wait_until 10 grep -q -- "-> FLOCK .* $undo " /proc/locks
-		# Somebody else has undone it, and the link is down for another reason.
+		# Another process has undone it, and the link is down for another reason.
 		rm "$SHIFT_INJECT_DIR/down-$pid.json"
 		touch go
 		wait $undo

@@ -65,7 +65,7 @@ load inject
 		ip route add 198.51.100.0/24 via 192.0.2.9
 		shift-inject down --nic v0 >said & pid=$!
 		wait_until 10 test -s said
-		# The gateway is not to be reached from what is in the journal.
+		# The gateway cannot be reached from the addresses in the journal.
 		journal=$SHIFT_INJECT_DIR/down-$pid.json
 		kill -9 $(jq .guard "$journal") $pid
 		wait $pid || true
@@ -75,7 +75,7 @@ load inject
 		cat without >"$journal"
 		shift-inject undo --all && exit 1 || [ $? -eq 6 ]
 		[ -e "$journal" ]
-		# Given up, it is in nobody's way.
+		# Once it is given up, it excludes no other fault.
 		cp "$journal" kept
 		shift-inject down --nic v0 --for 10ms && exit 1 || [ $? -eq 6 ]
 		shift-inject undo --drop down-$pid && exit 1 || [ $? -eq 6 ]

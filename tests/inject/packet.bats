@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-# Faults of packets: they compose, hit what they are meant to, and leave the queues of others alone.
+# Faults of packets: they compose, hit only the packets that they are for, and leave the queues of others alone.
 
 load inject
 
-# What ends with 77 where the kernel lacks a queue that it needs, among others clsact.
+# Runs a function that ends with 77 if the kernel lacks a qdisc that it needs, clsact for example.
 packets_in_netns() { # FUNCTION
 	run in_netns "$1"
 	[ "$status" -ne 77 ] || skip "this kernel lacks a qdisc"
@@ -56,7 +56,7 @@ packets_in_netns() { # FUNCTION
 @test "two duplicates on one NIC: each packet comes three times, and no copy is copied" {
 	twice() {
 		tc qdisc add dev v1 clsact || exit 77
-		# What it sends by itself would be counted too.
+		# Packets that the kernel sends by itself would be counted too.
 		for i in v0 v1; do
 			echo 1 >/proc/sys/net/ipv6/conf/$i/disable_ipv6
 		done

@@ -28,7 +28,7 @@ load inject
 		shift-inject down --nic v0 --host=node --for 100ms
 		sleep 0.5 | timeout --foreground 20 shift-inject down --nic v0 --host=node --until-eof
 		same_as before
-		# Without it, our input is of no interest.
+		# Without --until-eof our input does not matter.
 		status=0
 		timeout --foreground 1 shift-inject down --nic v0 --host=node </dev/null || status=$?
 		[ $status -eq 124 ] && wait_until 10 same_as before

@@ -40,7 +40,7 @@ load inject
 	wrong 2 'timeline\[0\]: loss: --rate is needed' '{"timeline": [
 		{"at": "1s", "fault": "loss",
 		"nic": "lo", "for": "1s"}]}'
-	# Options are not abbreviated, nor is what a scenario may not say.
+	# Abbreviated options are refused, also those of options that a scenario may not have.
 	for field in dr unt hel rate; do
 		wrong 2 "timeline\[0\].$field: not an option" '{"timeline": [{"at": "1s", "fault": "down", "nic": "lo", "for": "1s",
 			"'$field'": true}]}'
@@ -135,7 +135,7 @@ load inject
 @test "a host where shift-ctl fails is not one without protected processes" {
 	export SHIFT_RUN_DIR=$PWD/run SHIFT_TESTBED_DIR=$PWD/none
 	mkdir bin
-	# The host "broken" answers at no time, "late" at the beginning only.
+	# The host "broken" never answers, "late" only at the beginning.
 	cat >bin/ssh <<-'END'
 		#!/bin/sh
 		while [ "$1" != -- ]; do shift; done
@@ -148,7 +148,7 @@ load inject
 	END
 	chmod +x bin/ssh
 	PATH=$PWD/bin:$PATH
-	# One that is protected here makes all expectations hold.
+	# A protected process here makes all expectations hold.
 	mkfifo in
 	"$BUILDDIR/tests/stats/stats_live" j <in >out 3>&- &
 	exec 9>in

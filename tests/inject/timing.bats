@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-# When a fault begins and ends, and what is said of it.
+# When a fault begins and ends, and the events that are printed.
 
 load inject
 
@@ -59,7 +59,7 @@ load inject
 		kill -9 $(jq '.steps[0].pid' "$SHIFT_INJECT_DIR"/cpu-stress-$pid.json)
 		wait $pid && exit 1 || [ $? -eq 1 ]
 		jq -es '.[-1] | .event == "end" and .reason == "error" and .undone' said
-		# A journal that nobody can undo, nor goes on without.
+		# A journal that cannot be undone, and that bars all other faults.
 		rm said
 		shift-inject down --nic v0 >said & pid=$!
 		wait_until 10 test -s said

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-# What the tests on a testbed share. $NAME is that of the testbed; it goes when the file's last test is over.
+# Shared by the tests on a testbed, whose name is $NAME. The testbed goes down after the file's last test.
 # shellcheck shell=bash disable=SC2154  # before: set by the test
 
 load ../helper

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 # What a testbed promises, in one layout on one kernel: $LAYOUT and $KERNEL, set by the .hosts file that
-# names this one. $FULL is set for one combination: every perftest program over every rail. What the tool does
-# alike in all of them has the tag "tool": once is enough for ./check.
+# names this one. $FULL is set for one combination: every perftest program over every rail. Tests of
+# the tool, alike in all of them, have the tag "tool": once is enough for ./check.
 
 load guests
 
@@ -23,8 +23,7 @@ nic() { # HOST RAIL
 	on "$1" sh -c "echo \$SHIFT_HOST_RAILS | cut -d, -f$(($2 + 1))"
 }
 
-# A pair of one program, server on b; prints what the one on a says. The server listens when its port is
-# there.
+# Runs a pair of one program, the server on b, and prints the output of the client on a.
 perftest() { # PROGRAM RAIL OPTIONS...
 	local program=$1 rail=$2 server
 	shift 2
@@ -215,7 +214,7 @@ perftest() { # PROGRAM RAIL OPTIONS...
 
 @test "unprotected, retry_cnt 7: perftest stalls until the cable is back" {
 	# Some seconds' worth. Not a ping-pong: on 6.12 a host without carrier that has something to
-	# send gets an error at once. Messages of one packet: see HACKING.md on 6.1 and longer ones.
+	# send gets an error at once. Messages of one packet: see doc/soft-roce.md on 6.1 and longer ones.
 	count=$([ "$LAYOUT" = pair ] && echo 6000 || echo 25000)
 	before=$(received_bytes b 0)
 	perftest ib_write_bw 0 -F -s 4096 -n "$count" >"$BATS_TEST_TMPDIR/out" 2>&1 &

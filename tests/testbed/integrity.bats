@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-# The integrity client: clean on a sound network, not fooled, and what it shows of a fault without shift.
+# The integrity client: it is clean on a sound network, finds each kind of damage, and shows faults without shift.
 
 load guests
 
@@ -25,7 +25,7 @@ both() { # STATUS CLIENT-OPTIONS...: both sides end so
 	local want=$1 server client=0 end=0 known=
 	shift
 	# soft-RoCE 6.1 itself may complete an atomic without its result after any retransmission, and a
-	# loaded machine retransmits without a fault (HACKING.md).
+	# loaded machine retransmits without a fault (doc/soft-roce.md).
 	[ "$want" -ne 0 ] || known=--allow-lost-results
 	peer b $known & server=$!
 	peer a $known "$*" '$SHIFT_PEER_ADDR' || client=$?
@@ -81,7 +81,7 @@ caught() { # KIND:OP EXPRESSION OF THE SERVER'S REPORT
 	says b "$2"
 }
 
-# Two copies that land between two looks at the memory are one: no poller can tell. So, again.
+# Two copies that land between two looks at the memory look like one: so it is tried again.
 caught_in_time() { # as caught
 	for _ in $(seq 10); do
 		if both 5 --qps 1 --threads 1 --ops "${1#*:}" --count 60 --break "$1" && says b "$2"; then

@@ -41,7 +41,7 @@ client() { # HOST OPTIONS...: reports to $BATS_FILE_TMPDIR/HOST
 		>"$BATS_FILE_TMPDIR/$host" 2>"$BATS_FILE_TMPDIR/$host.err" 3>&-
 }
 
-# What is looked for must have been said since the last mark.
+# says() finds only events since the last mark.
 mark() {
 	for host in a b; do
 		wc -c <"$BATS_FILE_TMPDIR/$host" >"$BATS_FILE_TMPDIR/$host.mark"
@@ -104,11 +104,11 @@ heard='"event": "control", "heard": true'
 @test "a stopped peer's NIC goes on answering; its program does not" {
 	on b pkill -STOP -x link_test
 	wait_until 10 says a "$silent"
-	sleep 1 # long enough for all probes to be missed; single ones, a busy machine may delay
+	sleep 1 # long enough for all probes to be missed; a busy machine may delay single ones
 	wait_until 5 last_probe a true
 	on b pkill -CONT -x link_test
 	wait_until 10 says a "$heard"
-	# And it does not take its own sleep for the network's.
+	# And b does not take its own stop for a fault of the network.
 	wait_until 5 last_probe b true
 }
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-# What happens during the phases of a switch, which pause points make as long as it takes: rail 0 comes back, somebody
-# is killed. Each phase of a failover once; the rest: survive-matrix pause and kill.
+# Events during the phases of a switch, which pause points hold for as long as needed: rail 0 comes back, a process is
+# killed. Each phase of a failover once; the rest: survive-matrix pause and kill.
 
 load survive_file
 load pause
@@ -26,7 +26,7 @@ teardown() {
 # bats test_tags=long
 @test "ib_send_bw, no NIC's rq_psn is believed: through without a proof, as statistics say" {
 	shift_env=(SHIFT_PSN=stale)
-	# What is asked of shift-ctl takes a busy guest its time.
+	# A busy guest takes its time to run shift-ctl.
 	seconds=30 library=libshift-hooks.so course=disbelieving survives down:b ib_send_bw -s 4096
 }
 

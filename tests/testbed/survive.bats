@@ -38,7 +38,7 @@ export NAME=check-survive
 	outlives_panic survives flap:a ib_write_lat
 }
 
-# Few receives, and often withheld: switches without any outstanding, too.
+# With few receives, often withheld, some switches happen while none is outstanding.
 @test "integrity, 4 QPs, 2 threads: admin down on the receiver, and nothing lost, duplicated, reordered or corrupt" {
 	outlives_panic survives down:b integrity --allow-lost-results --receives 4 --hold 100
 }
@@ -63,7 +63,7 @@ export NAME=check-survive
 	outlives_panic suffers down:b stall
 }
 
-# Here, as in the other layout NICs are not on a bus.
+# Here and not in inject.bats, since the NICs of its layout are not on a bus.
 @test "shift-inject unbind: a NIC is gone with all it had, and comes back as it was" {
 	run on a bash -c '
 		PATH='"$BUILDDIR"'/cmd/shift-inject:$PATH

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-# What surrounds the tests of a .bats file that has survive.bash: one pair of guests for all of them, whole again and with
-# no program of the one before.
+# The hooks of a .bats file that uses survive.bash: one pair of guests for all its tests. Each test finds no fault, and no
+# program of the test before.
 # shellcheck shell=bash disable=SC2034  # variables for survive.bash
 
 load ../helper

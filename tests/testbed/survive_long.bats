@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-# More pairs of programs and faults than survive.bats has time for; make check-long.
+# More pairs of programs and faults, for which survive.bats has no time; make check-long.
 
 load survive_file
 
