@@ -66,6 +66,12 @@ kvd() { # HOST [OPTION...]
 	status_of "$host" .pid >"$host/kvd.pid"
 }
 
+two_hosts() { # each with its daemon, and one etcd
+	etcd_start
+	kvd A
+	kvd B
+}
+
 status_of() { # HOST FILTER
 	SHIFT_RUN_DIR=$PWD/$1 timeout 10 shift-kvd status --job "$JOB" --json | jq -r "$2"
 }
@@ -110,9 +116,7 @@ gone() { # HOST
 }
 
 @test "two hosts see each other's keys; the job key is the same" {
-	etcd_start
-	kvd A
-	kvd B
+	two_hosts
 	client A a1
 	client B b1
 	tell b1 watch conn/
@@ -139,9 +143,7 @@ gone() { # HOST
 
 @test "a killed process is reported at once, and its keys vanish" {
 	local from
-	etcd_start
-	kvd A
-	kvd B
+	two_hosts
 	client A a1
 	client A a2
 	client B b1
@@ -165,9 +167,7 @@ gone() { # HOST
 }
 
 @test "goodbye is no death; a lost socket is none either" {
-	etcd_start
-	kvd A
-	kvd B
+	two_hosts
 	client A a1
 	client A a2
 	client B b1
@@ -209,9 +209,7 @@ gone() { # HOST
 }
 
 @test "1000 puts at once: batches" {
-	etcd_start
-	kvd A
-	kvd B
+	two_hosts
 	client A a1
 	client B b1
 	tell b1 watch
@@ -272,9 +270,7 @@ gone() { # HOST
 
 @test "etcd dies, and comes back as it was, then empty" {
 	local key
-	etcd_start
-	kvd A
-	kvd B
+	two_hosts
 	client A a1
 	client B b1
 	tell b1 watch
@@ -332,9 +328,7 @@ gone() { # HOST
 }
 
 @test "compacted while a daemon slept: it reads all again" {
-	etcd_start
-	kvd A
-	kvd B
+	two_hosts
 	client A a1
 	client B b1
 	tell b1 watch
@@ -386,9 +380,7 @@ gone() { # HOST
 }
 
 @test "a daemon that was killed: its successor takes over, no process is reported dead" {
-	etcd_start
-	kvd A
-	kvd B
+	two_hosts
 	client A a1
 	client B b1
 	tell b1 watch

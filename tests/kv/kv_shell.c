@@ -7,8 +7,6 @@
  *   forgets P N | sync (until all is handed over and the lease is held) | key | state | count P |
  *   lose (closes the socket behind the client's back) | fds
  */
-#include "kv/client.h"
-
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -17,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "kv/client.h"
 
 static struct kv_client *client;
 static unsigned long puts_seen;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-#include "fake_bg.h"
-
 #include <errno.h>
 #include <sys/epoll.h>
 #include <time.h>
 
 #include "lib/verbs/bg.h"
+#include "tests/unit/fake_bg.h"
 
 enum { WATCHES = 64 };
 

@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "lib/stats/report.h"
-#include "stats_world.h"
+#include "tests/unit/stats_world.h"
 
 static char dir[128];
 

@@ -16,7 +16,7 @@
 
 #include "lib/stats/read.h"
 #include "lib/stats/writer.h"
-#include "stats_world.h"
+#include "tests/unit/stats_world.h"
 
 static int begin(void **state)
 {

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-#include "tests/clients/integrity/integrity.h"
-
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
@@ -8,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#include "tests/clients/integrity/integrity.h"
 
 enum { ALL_OPS = (1 << OPS_TO_CHOOSE) - 1, MEMORY_MAX = 256 << 20 };
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Work requests: what, from where, signaled or not. */
-#include "tests/clients/integrity/integrity.h"
-
 #include <arpa/inet.h>
 #include <stddef.h>
 #include <string.h>
+
+#include "tests/clients/integrity/integrity.h"
 
 static const enum stream stream_of[OPS_TO_CHOOSE] = {
 	[OP_SEND] = MESSAGES,	   [OP_SEND_IMM] = MESSAGES, [OP_WRITE] = WRITES,

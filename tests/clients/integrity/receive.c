@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Receives: posted late at random, and what comes in checked. */
-#include "tests/clients/integrity/integrity.h"
-
 #include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "tests/clients/integrity/integrity.h"
 
 static void post_one(struct run *r, struct lane *l)
 {

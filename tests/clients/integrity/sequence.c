@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Lost, repeated, out of order; and the longest gaps. */
-#include "tests/clients/integrity/integrity.h"
-
 #include <string.h>
+
+#include "tests/clients/integrity/integrity.h"
 
 /* All up to that one are missing. */
 void sequence_skip(struct sequence *s, uint32_t to, struct counters *n)

@@ -6,6 +6,7 @@
  * A WRITE that is replayed from its first packet sets the front flag again, also when its end
  * was never seen: the front flag of a polled slot is cleared on its own.
  */
+
 #include "tests/clients/integrity/integrity.h"
 
 static uint8_t *slot_end(const struct run *r, const struct lane *l, enum stream s, uint32_t seq)

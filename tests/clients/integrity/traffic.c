@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* The threads, from the first post until both sides have nothing left; and the last checks. */
-#include "tests/clients/integrity/integrity.h"
-
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -10,6 +8,8 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "tests/clients/integrity/integrity.h"
 
 enum { BATCH = 16, PEER_ABORTED = -1, LEFT = -2, IDLE_PASSES = 4, IDLE_US = 50 };
 
