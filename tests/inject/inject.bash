@@ -88,3 +88,16 @@ comes_and_goes() { # FAULT [ARGS...]
 	shift-inject "$@" --for 100ms || exit
 	wait_until 10 same_as before || { cat before.diff; exit 1; }
 }
+
+# As if a fault's process and its guard were killed at once: the guard first, or it would undo.
+kill_both() { # PID FAULT
+	local guard
+	guard=$(jq .guard "$SHIFT_INJECT_DIR/$2-$1.json")
+	kill -9 $guard "$1"
+	wait "$1" || true
+	wait_until 10 dead $guard # it is no child of ours
+}
+
+dead() { # PID: gone, or a zombie
+	! grep -qs '^State:.[^ZX]' "/proc/$1/status"
+}

@@ -41,9 +41,7 @@ load inject
 		# Neither the process nor its guard is left to undo it.
 		id=$(cut -d: -f1 two)
 		stopped=$(jq .process "$SHIFT_INJECT_DIR/$id.json")
-		kill -9 $(jq .guard "$SHIFT_INJECT_DIR/$id.json")
-		kill -9 $two
-		wait $two || true
+		kill_both $two sigstop
 		shift-inject list
 		grep 'State:.T' /proc/$stopped/status
 		shift-inject undo --all
@@ -113,12 +111,6 @@ load inject
 	mkdir -m 700 "$SHIFT_INJECT_DIR"
 	run in_netns unreadable
 	expect_status 0
-}
-
-# As if both were killed at once: the guard first, or it would undo.
-kill_both() { # PID FAULT
-	kill -9 "$(jq .guard "$SHIFT_INJECT_DIR/$2-$1.json")" "$1"
-	wait "$1" || true
 }
 
 @test "a journal of more than 1 MiB is undone" {

@@ -67,8 +67,7 @@ load inject
 		wait_until 10 test -s said
 		# The gateway cannot be reached from the addresses in the journal.
 		journal=$SHIFT_INJECT_DIR/down-$pid.json
-		kill -9 $(jq .guard "$journal") $pid
-		wait $pid || true
+		kill_both $pid down
 		ip addr del 192.0.2.1/24 dev v0
 		ip addr add 198.51.100.7/24 dev v0
 		jq '.steps[0].belongings |= .[1:]' "$journal" >without

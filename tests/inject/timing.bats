@@ -64,8 +64,7 @@ load inject
 		shift-inject down --nic v0 >said & pid=$!
 		wait_until 10 test -s said
 		journal=$SHIFT_INJECT_DIR/down-$pid.json
-		kill -9 $(jq .guard "$journal") $pid
-		wait $pid || true
+		kill_both $pid down
 		jq '.steps += [{"kind": "magic"}]' "$journal" >stuck
 		cat stuck >"$journal"
 		shift-inject down --nic v1 --for 10ms >said && exit 1 || [ $? -eq 6 ]
