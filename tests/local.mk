@@ -29,16 +29,15 @@ LONG_TESTBED_TESTS = \
 # First what takes longest: else one core waits for it at the end.
 include tests/model/local.mk
 INJECT_TESTS = \
-	tests/inject/link.bats tests/inject/packet.bats tests/inject/scenario.bats tests/inject/timing.bats \
+	tests/inject/link.bats tests/inject/scenario.bats tests/inject/packet.bats tests/inject/timing.bats \
 	tests/inject/journal.bats tests/inject/process.bats tests/inject/remote.bats \
 	tests/inject/command_line.bats tests/inject/pci.bats
-TESTS += tests/style.bats tests/cli.bats tests/preload.bats tests/kvd.bats tests/run.bats $(INJECT_TESTS)
-EXTRA_DIST += tests/helper.bash tests/wait.bash tests/driven.bash tests/etcd.bash \
-	tests/testbed/guests.bash tests/testbed/survive.bash tests/testbed/survive_file.bash tests/testbed/pause.bash tests/style.bats tests/cli.bats \
-	tests/kvd.bats tests/preload.bats tests/run.bats tests/inject/inject.bash $(INJECT_TESTS) \
-	tests/testbed/hosts.bats tests/testbed/run-hosts $(TESTBED_TESTS) $(LONG_TESTBED_TESTS) tests/testbed/cycles \
-	tests/testbed/survive-matrix tests/testbed/inject-undone \
-	tests/testbed/inject-long
+BATS_TESTS = tests/run.bats tests/kvd.bats tests/preload.bats tests/ctl.bats $(INJECT_TESTS) tests/style.bats tests/cli.bats
+TESTS += $(BATS_TESTS)
+EXTRA_DIST += $(BATS_TESTS) tests/helper.bash tests/wait.bash tests/driven.bash tests/etcd.bash tests/inject/inject.bash \
+	$(TESTBED_TESTS) $(LONG_TESTBED_TESTS) tests/testbed/hosts.bats tests/testbed/run-hosts tests/testbed/guests.bash \
+	tests/testbed/survive.bash tests/testbed/survive_file.bash tests/testbed/pause.bash tests/testbed/cycles \
+	tests/testbed/survive-matrix tests/testbed/inject-undone tests/testbed/inject-long
 
 include tests/unit/local.mk
 include tests/clients/local.mk
