@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-# shift-ctl against processes that only look as if they had NICs (tests/stats/stats_live), and what
-# becomes of their files.
+# shift-ctl with processes that only look as if they had NICs (tests/stats/stats_live), and the fate of
+# their files.
 
 load helper
-
-declare -gA IN=() PID=()
+load driven
+load etcd
 
 setup() {
 	cd "$BATS_TEST_TMPDIR"
@@ -18,49 +18,27 @@ teardown() {
 	local pid
 	cd "$BATS_TEST_TMPDIR"
 	for pid in "${PID[@]}" $KVD $ETCD; do kill -CONT "$pid" && kill -9 "$pid"; done 2>/dev/null || true
-	[ "${BATS_TEST_COMPLETED:-}" = 1 ] || tail -n 20 ./*.out 2>/dev/null || true
+	[ "${BATS_TEST_COMPLETED:-}" = 1 ] || tail -n 20 ./*.out etcd.log 2>/dev/null || true
 	! cat sanitizer.* 2>/dev/null
 }
 
 live() { # NAME JOB [REPORT_DIR]; $WITHIN: words before it
-	local fd f name=$1
+	local name=$1
 	shift
-	mkfifo "$name.in"
-	(
-		for f in "${IN[@]}"; do exec {f}>&-; done
-		# shellcheck disable=SC2086
-		exec ${WITHIN:-} "$BUILDDIR/tests/stats/stats_live" "$@" <"$name.in" >"$name.out" 3>&-
-	) &
-	PID[$name]=$!
-	exec {fd}>"$name.in"
-	IN[$name]=$fd
+	# shellcheck disable=SC2086
+	drive "$name" ${WITHIN:-} "$BUILDDIR/tests/stats/stats_live" "$@"
 	wait_until 30 grep -q ready "$name.out"
 }
 
-tell() { # NAME COMMAND...
-	local fd=${IN[$1]} name=$1 before
-	shift
+order() { # NAME COMMAND...: it is told, and has done it
+	local name=$1 before
 	before=$(grep -c done "$name.out" || true)
-	echo "$*" >&"$fd"
+	tell "$@"
 	wait_until 30 answered "$name" "$before"
 }
 
 answered() { # NAME BEFORE
 	[ "$(grep -c done "$1.out")" -gt "$2" ]
-}
-
-hang_up() { # NAME: a clean end
-	local fd=${IN[$1]}
-	exec {fd}>&-
-	unset "IN[$1]"
-	wait "${PID[$1]}"
-	unset "PID[$1]"
-}
-
-murder() { # NAME
-	kill -9 "${PID[$1]}"
-	wait "${PID[$1]}" || true
-	unset "PID[$1]"
 }
 
 @test "nothing runs" {
@@ -106,11 +84,11 @@ murder() { # NAME
 
 @test "status: connections, rail, epoch, protected or why not" {
 	live p j1
-	tell p add 17
-	tell p add 18
-	tell p failover 17
-	tell p unprotect 18 10
-	tell p bypass mlx5_0 3
+	order p add 17
+	order p add 18
+	order p failover 17
+	order p unprotect 18 10
+	order p bypass mlx5_0 3
 	run -0 shift-ctl status
 	expect_match "job j1, process ${PID[p]} stats_live, since "
 	expect_match '17 +10\.0\.1\.2/18 +1 mlx5_1 +ACTIVE +1 +1, <= [0-9.]+ ms +yes, rq_psn unmeasured'
@@ -150,8 +128,8 @@ murder() { # NAME
 @test "migrate and failback reach every process, and say what it answered" {
 	live p j1
 	live q j1
-	tell p add 17
-	tell q add 27
+	order p add 17
+	order q add 27
 	run -0 shift-ctl migrate --nic mlx5_0
 	[ "${#lines[@]}" -eq 2 ]
 	expect_match "${PID[p]}: 1 connections leave mlx5_0"
@@ -178,9 +156,9 @@ murder() { # NAME
 
 @test "events: changes and switches in their order" {
 	live p j1
-	tell p add 17
-	tell p failover 17
-	tell p giveup 17
+	order p add 17
+	order p failover 17
+	order p giveup 17
 	run -0 shift-ctl events
 	[ "${#lines[@]}" -eq 10 ]
 	[[ ${lines[0]} =~ \ ${PID[p]}\ qpn\ 17\ SETUP\ -\>\ ACTIVE\ \(HELLO\),\ rail\ 0\ mlx5_0,\ epoch\ 0$ ]]
@@ -193,9 +171,9 @@ murder() { # NAME
 		([.[] | .unix_s] | min > 1600000000) and ([.[] | select(.lost_before > 0)] == [])' <<<"$output"
 }
 
-# --foreground: without it timeout sends SIGCONT behind what ends the command, which undoes the stop by which the leak
-# check of a sanitized one waits for itself.
-follow() { # FILE [OPTION...]: the commands of the others are not to be held open
+# --foreground: without it timeout sends SIGCONT behind the signal that ends the command. That undoes the stop by which
+# the leak check of a sanitized command waits for itself.
+follow() { # FILE [OPTION...]: does not hold the others' standard input open
 	local f out=$1
 	shift
 	for f in "${IN[@]}"; do exec {f}>&-; done
@@ -205,7 +183,7 @@ follow() { # FILE [OPTION...]: the commands of the others are not to be held ope
 @test "events --follow: what comes later too, also of a process that begins later; ends with --pid" {
 	local first second
 	live p j1
-	tell p add 17
+	order p add 17
 	follow all.out --json &
 	first=$!
 	follow one.out --pid "${PID[p]}" &
@@ -213,9 +191,9 @@ follow() { # FILE [OPTION...]: the commands of the others are not to be held ope
 	wait_until 30 grep -q HELLO all.out
 	wait_until 30 grep -q HELLO one.out
 	live q j2
-	tell q add 27
-	tell p failover 17
-	tell q failover 27
+	order q add 27
+	order p failover 17
+	order q failover 27
 	wait_until 30 eval '[ "$(grep -c "\"switch\"" all.out)" -eq 2 ]'
 	wait_until 30 grep -q 'failover committed' one.out
 	hang_up p
@@ -229,7 +207,7 @@ follow() { # FILE [OPTION...]: the commands of the others are not to be held ope
 
 @test "more happened than is kept: it is said how much" {
 	live p j1
-	tell p add 17
+	order p add 17
 	for ((i = 0; i < 130; i++)); do printf 'migrate 17\nfailback 17\n'; done >&"${IN[p]}"
 	wait_until 60 eval '[ "$(grep -c done p.out)" -eq 261 ]'
 	run -0 shift-ctl events --json
@@ -242,7 +220,7 @@ follow() { # FILE [OPTION...]: the commands of the others are not to be held ope
 
 @test "a dead process's file is recognised, also when its number is used again" {
 	live p j1
-	tell p add 17
+	order p add 17
 	cp run/j1/"${PID[p]}".stats saved
 	murder p
 	run -0 shift-ctl status
@@ -276,23 +254,16 @@ follow() { # FILE [OPTION...]: the commands of the others are not to be held ope
 @test "a clean end with a report directory leaves the file there, and nothing else" {
 	mkdir report
 	live p j1 "$PWD/report"
-	tell p add 17
-	tell p failover 17
+	order p add 17
+	order p failover 17
 	hang_up p
 	[ "$(ls report | wc -l)" -eq 1 ] && [ ! -e run/j1 ]
 }
 
 start_kvd() {
-	local port
-	command -v etcd >/dev/null || skip "etcd is not installed (apt-get install etcd-server)"
-	port=$((20000 + RANDOM % 12000))
-	etcd --name t --data-dir "$PWD/data" --listen-client-urls "http://127.0.0.1:$port" \
-		--advertise-client-urls "http://127.0.0.1:$port" --listen-peer-urls "http://127.0.0.1:$((port + 1))" \
-		--initial-advertise-peer-urls "http://127.0.0.1:$((port + 1))" \
-		--initial-cluster "t=http://127.0.0.1:$((port + 1))" --log-level error >etcd.out 2>&1 3>&- &
-	ETCD=$!
-	timeout --foreground 30 shift-kvd --kv "http://127.0.0.1:$port" --job j1 --grace 2s --foreground \
-		>kvd.out 2>&1 3>&- &
+	needs_etcd
+	launch_etcd
+	timeout --foreground 30 shift-kvd --kv "$KV" --job j1 --grace 2s --foreground >kvd.out 2>&1 3>&- &
 	KVD=$!
 	wait_until 30 test -e run/j1/kvd.sock
 }
@@ -306,12 +277,12 @@ crashes() {
 	start_kvd
 	live p j1
 	live q j1
-	tell p hello
-	tell q hello
-	tell p add 17
-	tell p failover 17
+	order p hello
+	order q hello
+	order p add 17
+	order p failover 17
 	hang_up q
-	tell p add 18
+	order p add 18
 	murder p
 	wait_until 30 eval '[ "$(crashes)" -eq 1 ]'
 	[ -z "$(find run/j1 -maxdepth 1 -name '[0-9]*')" ]
@@ -325,7 +296,7 @@ crashes() {
 	expect_match 'failover committed'
 	for name in c{1..18}; do
 		live "$name" j1
-		tell "$name" hello
+		order "$name" hello
 		murder "$name"
 	done
 	wait_until 30 eval '[ -z "$(find run/j1 -maxdepth 1 -name "[0-9]*")" ]'
@@ -344,7 +315,7 @@ crashes() {
 	start_kvd
 	wait_until 30 eval '[ "$(crashes)" -eq 1 ]'
 	live q j1
-	tell q add 17
+	order q add 17
 	murder q
 	wait "$KVD"
 	KVD=
@@ -357,7 +328,7 @@ crashes() {
 	start_kvd
 	WITHIN="unshare --pid --fork --kill-child" live p j1
 	[ -e run/j1/1.stats ]
-	tell p hello
+	order p hello
 	run -0 shift-ctl status
 	expect_match 'process 1 stats_live, of host .*, or in a container'
 	run -0 shift-ctl failback

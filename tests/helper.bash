@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-# What all .bats files use. Run through `make check`, or by hand from the build directory:
+# Helpers of all .bats files. Run through `make check`, or by hand from the build directory:
 #   SRCDIR=path/to/source BUILDDIR=$PWD bats path/to/source/tests/cli.bats
 # shellcheck shell=bash disable=SC2154  # status, output, lines: set by bats
 

@@ -2,15 +2,15 @@
 # shift-kvd and its client: two "hosts" (run directories A and B) and a private etcd on loopback.
 
 load helper
-
-declare -gA IN=() PID=()
+load driven
+load etcd
 
 setup_file() {
-	command -v etcd >/dev/null || skip "etcd is not installed (apt-get install etcd-server)"
+	needs_etcd
 }
 
 setup() {
-	command -v etcd >/dev/null || skip "etcd is not installed (apt-get install etcd-server)"
+	needs_etcd
 	cd "$BATS_TEST_TMPDIR"
 	unset SHIFT_KV SHIFT_JOB SHIFT_RUN_DIR SHIFT_KV_USER SHIFT_KV_PASSWORD
 	# A detached process has no standard error.
@@ -35,12 +35,6 @@ teardown() {
 	! cat sanitizer.* 2>/dev/null
 }
 
-free_port() {
-	local p
-	while p=$((20000 + RANDOM % 12000)); [ -n "$(ss -ltnH "sport = :$p")" ]; do :; done
-	echo "$p"
-}
-
 etcd_answers() {
 	ctl get --keys-only --limit 1 x >/dev/null 2>&1
 }
@@ -49,17 +43,8 @@ ctl() {
 	ETCDCTL_API=3 timeout 10 etcdctl --endpoints "$KV" "$@"
 }
 
-etcd_start() { # [DATA]: the same ports every time
-	local peer
-	: "${PORT:=$(free_port)}" "${PEER_PORT:=$(free_port)}"
-	KV=http://127.0.0.1:$PORT
-	peer=http://127.0.0.1:$PEER_PORT
-	etcd --name t --data-dir "$PWD/${1:-data}" --listen-client-urls "$KV" \
-		--advertise-client-urls "$KV" --listen-peer-urls "$peer" \
-		--initial-advertise-peer-urls "$peer" --initial-cluster "t=$peer" \
-		--heartbeat-interval 20 --election-timeout 200 --log-level error \
-		>>etcd.log 2>&1 3>&- &
-	ETCD=$!
+etcd_start() { # [DATA]
+	launch_etcd "$@"
 	[ -n "${AUTH:-}" ] || wait_until 30 etcd_answers
 }
 
@@ -81,6 +66,12 @@ kvd() { # HOST [OPTION...]
 	status_of "$host" .pid >"$host/kvd.pid"
 }
 
+two_hosts() { # each with its daemon, and one etcd
+	etcd_start
+	kvd A
+	kvd B
+}
+
 status_of() { # HOST FILTER
 	SHIFT_RUN_DIR=$PWD/$1 timeout 10 shift-kvd status --job "$JOB" --json | jq -r "$2"
 }
@@ -90,21 +81,7 @@ status_is() { # HOST FILTER VALUE
 }
 
 client() { # HOST NONCE
-	local fd f
-	mkfifo "$2.in"
-	(
-		for f in "${IN[@]}"; do exec {f}>&-; done
-		SHIFT_RUN_DIR=$PWD/$1 exec "$BUILDDIR/tests/kv/kv_shell" "$JOB" "$2" <"$2.in" >>"$2.out" 3>&-
-	) &
-	PID[$2]=$!
-	exec {fd}>"$2.in"
-	IN[$2]=$fd
-}
-
-tell() { # NONCE COMMAND...
-	local fd=${IN[$1]}
-	shift
-	echo "$*" >&"$fd"
+	SHIFT_RUN_DIR=$PWD/$1 drive "$2" "$BUILDDIR/tests/kv/kv_shell" "$JOB" "$2"
 }
 
 says() { # NONCE REGEX: a whole line of its output
@@ -127,19 +104,6 @@ ready() { # NONCE: it is connected, and everybody can see its keys
 	expect "$1" synced-all
 }
 
-hang_up() { # NONCE: a goodbye
-	local fd=${IN[$1]}
-	exec {fd}>&-
-	unset "IN[$1]"
-	wait "${PID[$1]}"
-	unset "PID[$1]"
-}
-
-murder() { # NONCE
-	kill -9 "${PID[$1]}"
-	unset "PID[$1]"
-}
-
 job_key() { # NONCE
 	tell "$1" sync
 	tell "$1" key
@@ -152,9 +116,7 @@ gone() { # HOST
 }
 
 @test "two hosts see each other's keys; the job key is the same" {
-	etcd_start
-	kvd A
-	kvd B
+	two_hosts
 	client A a1
 	client B b1
 	tell b1 watch conn/
@@ -181,9 +143,7 @@ gone() { # HOST
 
 @test "a killed process is reported at once, and its keys vanish" {
 	local from
-	etcd_start
-	kvd A
-	kvd B
+	two_hosts
 	client A a1
 	client A a2
 	client B b1
@@ -207,9 +167,7 @@ gone() { # HOST
 }
 
 @test "goodbye is no death; a lost socket is none either" {
-	etcd_start
-	kvd A
-	kvd B
+	two_hosts
 	client A a1
 	client A a2
 	client B b1
@@ -251,9 +209,7 @@ gone() { # HOST
 }
 
 @test "1000 puts at once: batches" {
-	etcd_start
-	kvd A
-	kvd B
+	two_hosts
 	client A a1
 	client B b1
 	tell b1 watch
@@ -268,7 +224,7 @@ gone() { # HOST
 @test "more deletes at once than etcd takes in one transaction" {
 	local connects
 	etcd_start
-	kvd A --timeout 20s # what is asked meanwhile waits
+	kvd A --timeout 20s # requests wait that long
 	client A a1
 	tell a1 fill f 200
 	ready a1
@@ -314,9 +270,7 @@ gone() { # HOST
 
 @test "etcd dies, and comes back as it was, then empty" {
 	local key
-	etcd_start
-	kvd A
-	kvd B
+	two_hosts
 	client A a1
 	client B b1
 	tell b1 watch
@@ -374,9 +328,7 @@ gone() { # HOST
 }
 
 @test "compacted while a daemon slept: it reads all again" {
-	etcd_start
-	kvd A
-	kvd B
+	two_hosts
 	client A a1
 	client B b1
 	tell b1 watch
@@ -428,9 +380,7 @@ gone() { # HOST
 }
 
 @test "a daemon that was killed: its successor takes over, no process is reported dead" {
-	etcd_start
-	kvd A
-	kvd B
+	two_hosts
 	client A a1
 	client B b1
 	tell b1 watch

@@ -5,7 +5,7 @@ TEST_EXTENSIONS = .bats .hosts
 TAP_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh --comments
 LOG_DRIVER = $(TAP_DRIVER)
 BATS_LOG_DRIVER = $(TAP_DRIVER)
-# What has the tag "long" would take ./check past its 25 minutes; make check-long runs it.
+# With the tests of the tag "long" ./check would take more than its 25 minutes; make check-long runs them.
 BATS_TAGS = !long
 BATS_LOG_COMPILER = $(BATS) --tap --timing --filter-tags '$(BATS_TAGS)'
 HOSTS_LOG_DRIVER = $(TAP_DRIVER)
@@ -21,19 +21,23 @@ endif
 
 TESTBED_TESTS = \
 	tests/testbed/tool.bats tests/testbed/ssh.bats tests/testbed/integrity.bats \
-	tests/testbed/links.bats tests/testbed/inject.bats tests/testbed/survive.bats tests/testbed/life.bats \
+	tests/testbed/links.bats tests/testbed/inject.bats tests/testbed/survive.bats tests/testbed/job.bats \
 	tests/testbed/pause.bats tests/testbed/pair-6.1.hosts tests/testbed/single-6.12.hosts
-# Each layout and each kernel once above, all with all here (what has the tag "tool" not in single-6.12).
+# Above, each layout and each kernel once; here, all with all (without the tests of the tag "tool" in single-6.12).
 LONG_TESTBED_TESTS = \
-	tests/testbed/survive-more.bats tests/testbed/pair-6.12.hosts tests/testbed/single-6.1.hosts
+	tests/testbed/survive_long.bats tests/testbed/pair-6.12.hosts tests/testbed/single-6.1.hosts
 # First what takes longest: else one core waits for it at the end.
 include tests/model/local.mk
-TESTS += tests/style.bats tests/cli.bats tests/preload.bats tests/kvd.bats tests/run.bats tests/inject.bats
-EXTRA_DIST += tests/layout.py tests/helper.bash tests/wait.bash tests/testbed/survive.bash tests/testbed/pause.bash tests/style.bats tests/cli.bats \
-	tests/kvd.bats tests/preload.bats tests/run.bats tests/inject.bats \
-	tests/testbed/hosts.bats tests/testbed/run-hosts $(TESTBED_TESTS) $(LONG_TESTBED_TESTS) tests/testbed/cycles \
-	tests/testbed/survive-matrix tests/testbed/inject-undone \
-	tests/testbed/inject-long
+INJECT_TESTS = \
+	tests/inject/link.bats tests/inject/scenario.bats tests/inject/packet.bats tests/inject/timing.bats \
+	tests/inject/journal.bats tests/inject/process.bats tests/inject/remote.bats \
+	tests/inject/command_line.bats tests/inject/pci.bats
+BATS_TESTS = tests/run.bats tests/kvd.bats tests/preload.bats tests/ctl.bats $(INJECT_TESTS) tests/style.bats tests/cli.bats
+TESTS += $(BATS_TESTS)
+EXTRA_DIST += $(BATS_TESTS) tests/layout.py tests/helper.bash tests/wait.bash tests/driven.bash tests/etcd.bash tests/inject/inject.bash \
+	$(TESTBED_TESTS) $(LONG_TESTBED_TESTS) tests/testbed/hosts.bats tests/testbed/run-hosts tests/testbed/guests.bash \
+	tests/testbed/survive.bash tests/testbed/survive_file.bash tests/testbed/pause.bash tests/testbed/cycles \
+	tests/testbed/survive-matrix tests/testbed/inject-undone tests/testbed/inject-long
 
 include tests/unit/local.mk
 include tests/clients/local.mk
@@ -53,7 +57,7 @@ CHECK_LONG_TARGETS += check-long-testbed
 check-long-testbed: all lib/libshift-hooks.la
 	BUILDDIR='$(abs_top_builddir)' $(top_srcdir)/tests/testbed/cycles 50
 	$(MAKE) -j1 check TESTS='$(LONG_TESTBED_TESTS)'
-	$(MAKE) -j1 check TESTS='tests/testbed/life.bats tests/testbed/pause.bats' BATS_TAGS=long
+	$(MAKE) -j1 check TESTS='tests/testbed/job.bats tests/testbed/pause.bats' BATS_TAGS=long
 	BUILDDIR='$(abs_top_builddir)' $(top_srcdir)/tests/testbed/survive-matrix all
 	for part in undone scenarios perftest unprotected soak; do \
 		BUILDDIR='$(abs_top_builddir)' $(top_srcdir)/tests/testbed/inject-long $$part || exit; done

@@ -65,7 +65,7 @@ while read -r number name what; do
 			"$out" | head -n 1)
 		seed=$(sed -n 's/^seed \([0-9]*\): .*/\1/p' "$out" | head -n 1)
 		runs=$(sed -n 's/^after \([0-9]*\) schedules/\1/p' "$out")
-		# Something else went wrong: that proves nothing.
+		# Another failure proves nothing.
 		[ -n "$verdict" ] || { fail=1 verdict="ERROR: $(head -n 1 "$out")"; }
 	fi
 	case $verdict in

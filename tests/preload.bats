@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-# libshift.so under programs, by a libibverbs that is nothing but memory (tests/nullverbs).
+# libshift.so under programs, over a libibverbs whose devices are memory (tests/nullverbs).
 
 load helper
 
@@ -7,7 +7,7 @@ setup() {
 	library=$BUILDDIR/lib/.libs/libshift.so
 	nullverbs=$BUILDDIR/tests/nullverbs/.libs
 	PATH=$BUILDDIR/tests/preload:$BUILDDIR/tests/bench:$PATH
-	# A sanitizer must come first, also in a program that knows nothing of it.
+	# A sanitizer must come first, also in a program that was built without it.
 	sanitizer=$(ldd "$library" | awk '$1 ~ /^lib[at]san/ {print $3}')
 	preload=${sanitizer:+$sanitizer:}
 }
@@ -90,8 +90,8 @@ same_exports() { # NAMES FILE: those of ours that begin so are in that library t
 }
 
 @test "a program does all it did without" {
-	run -0 preloaded datapath-client -n 1000 -r
-	run -0 preloaded datapath-client -n 1000
+	run -0 preloaded datapath_client -n 1000 -r
+	run -0 preloaded datapath_client -n 1000
 }
 
 @test "each verb reaches its hook, once, with what the program gave" {
@@ -204,7 +204,7 @@ same_exports() { # NAMES FILE: those of ours that begin so are in that library t
 }
 
 @test "dlopen searches the caller's RUNPATH and ORIGIN" {
-	needs_unsanitized # whose dlopen is the caller then
+	needs_unsanitized # whose dlopen would be the caller
 	cd "$BATS_TEST_TMPDIR"
 	mkdir private
 	echo 'int private_symbol(void); int private_symbol(void) { return 1; }' |
@@ -304,9 +304,9 @@ objects() { # WHAT
 }
 
 around() { # [-d LIBRARY] WHAT: works as without shift
-	[ -x "$BUILDDIR/tests/preload/posts_around" ] || skip "built without libmlx5"
-	[ "$(LD_LIBRARY_PATH=$nullverbs posts_around "$@")" = done ]
-	run -0 with_shift posts_around "$@"
+	[ -x "$BUILDDIR/tests/preload/direct_verbs" ] || skip "built without libmlx5"
+	[ "$(LD_LIBRARY_PATH=$nullverbs direct_verbs "$@")" = done ]
+	run -0 with_shift direct_verbs "$@"
 	[ "$output" = done ]
 }
 
@@ -314,7 +314,7 @@ unprotected() { # FILTER [-d LIBRARY] WHAT: of the statistics, while the objects
 	local filter=$1
 	shift
 	mkfifo "$BATS_TEST_TMPDIR/in"
-	STAY=1 with_shift posts_around "$@" <"$BATS_TEST_TMPDIR/in" &
+	STAY=1 with_shift direct_verbs "$@" <"$BATS_TEST_TMPDIR/in" &
 	pid=$!
 	exec 4>"$BATS_TEST_TMPDIR/in"
 	export SHIFT_RUN_DIR=$BATS_TEST_TMPDIR
@@ -398,8 +398,8 @@ lost() { # N: connections unprotected for this reason
 }
 
 @test "the queue of a QP that was never protected is given also when it is in ERR" {
-	[ -x "$BUILDDIR/tests/preload/posts_around" ] || skip "built without libmlx5"
-	run -0 with_shift posts_around over
+	[ -x "$BUILDDIR/tests/preload/direct_verbs" ] || skip "built without libmlx5"
+	run -0 with_shift direct_verbs over
 	[ "${lines[0]}" = "not busy" ]
 	! grep 'its queue is refused' "$BATS_TEST_TMPDIR/log"
 }
@@ -447,7 +447,7 @@ lost() { # N: connections unprotected for this reason
 	pid=$!
 	exec 4>"$BATS_TEST_TMPDIR/in"
 	wait_until 30 grep -q 'mlx5_1: ready' "$BATS_TEST_TMPDIR/log"
-	exec 4>&- # to destroy a QP waits for what is asked of the NICs for it
+	exec 4>&- # the destruction of a QP waits for the NIC's work on it
 	wait "$pid"
 	! grep 'no twin on' "$BATS_TEST_TMPDIR/log"
 }
@@ -478,8 +478,8 @@ awkward() { # WHAT
 	awkward errors
 }
 
-# The file of its statistics would tell only of connections.
-measured() { # TEXT: what is said of rq_psn
+# Its statistics file has only connections, so its log is read.
+measured() { # TEXT: the log's words about rq_psn
 	rm -f "$BATS_TEST_TMPDIR/in" "$BATS_TEST_TMPDIR/log"
 	mkfifo "$BATS_TEST_TMPDIR/in"
 	STAY=1 SHIFT_LOG=debug with_shift odd_objects pair <"$BATS_TEST_TMPDIR/in" &
@@ -543,7 +543,7 @@ milliseconds() { # COMMAND...: of fifty runs
 	echo $(((${EPOCHREALTIME/./} - start) / 1000))
 }
 
-# A futex is the lock of a QP that the background thread is just looking at.
+# A futex is the lock of a QP that the background thread holds at that moment.
 @test "RTR and RTS of 64 QPs: no system call is added on the caller's thread" {
 	needs_unsanitized
 	with_shift strace -o "$BATS_TEST_TMPDIR/calls" odd_objects many

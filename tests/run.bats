@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 # shift-run, with a libshift.so that does nothing, beside a copy of it; no RDMA.
 # shellcheck disable=SC2164  # bats fails where cd does
-# shellcheck disable=SC2016  # what is in single quotes is for a shell under shift-run
+# shellcheck disable=SC2016  # the code in single quotes is for a shell under shift-run
 # shellcheck disable=SC2154  # stderr: set by bats
 
 load helper
+load etcd
 
 setup_file() {
-	command -v etcd >/dev/null || skip "etcd is not installed (apt-get install etcd-server)"
+	needs_etcd
 	cd "$BATS_FILE_TMPDIR"
 	export BIN=$PWD/bin KV
 	mkdir bin
@@ -26,7 +27,7 @@ teardown_file() {
 }
 
 setup() {
-	command -v etcd >/dev/null || skip "etcd is not installed (apt-get install etcd-server)"
+	needs_etcd
 	cd "$BATS_TEST_TMPDIR"
 	PATH=$BIN:$PATH
 	JOB=j$$-$BATS_TEST_NUMBER
@@ -72,12 +73,6 @@ end_daemons() {
 
 srun() { # OPTION... -- COMMAND: this test's job
 	timeout 60 shift-run --job "$JOB" "$@" 3>&-
-}
-
-free_port() {
-	local p
-	while p=$((20000 + RANDOM % 12000)); [ -n "$(ss -ltnH "sport = :$p")" ]; do :; done
-	echo "$p"
 }
 
 patch() { # FILE OFFSET BYTE(octal)
@@ -475,7 +470,7 @@ SHIFT_RUN_DIR=$PWD/A" ]
 	run srun --kv "$KV" -- sh -c 'LD_PRELOAD= SHIFT_KV= shift-run --kv http://127.0.0.1:1 true'
 	expect_status 125
 	expect_line "^shift-run: job $JOB meets at $KV already, not at http://127.0.0.1:1; another --job"
-	run srun --wait 100ms --kv http://127.0.0.1:1 -- true # nobody uses the first any more
+	run srun --wait 100ms --kv http://127.0.0.1:1 -- true # the first is not in use any more
 	expect_status 125
 	expect_line '^shift-run: no etcd after 0.1 s: http://127.0.0.1:1: '
 	run -0 srun --kv "$KV" -- true
@@ -584,7 +579,7 @@ etcd_is() {
 	for s in TERM INT HUP USR1 USR2 QUIT; do
 		rm -f ready
 		(
-			# Some are ignored where the tests run in the background, and a shell cannot undo that.
+			# Some signals are ignored if the tests run in the background, and a shell cannot undo that.
 			exec env --default-signal shift-run --job "$JOB" --kv "$KV" --report r -- sh -c \
 				'trap "exit 33" '$s'; : >ready; while :; do sleep 0.05; done' 3>&-
 		) &
@@ -603,7 +598,7 @@ etcd_is() {
 	set +m
 	wait_until 30 eval "ps -o comm= --ppid $pid | grep -qx sleep"
 	child=$(ps -o pid= --ppid $pid | xargs)
-	# Of the child alone, as shift-inject sigstop does: it goes on alone, too.
+	# A stop of the child alone, as by shift-inject sigstop: it goes on alone, too.
 	kill -STOP "$child"
 	wait_until 30 eval "ps -o stat= -p $child | grep -q T"
 	kill -CONT "$child"

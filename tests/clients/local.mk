@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-# Programs that know nothing of shift: built always, as they run inside the hosts.
+# Programs that do not know of shift: built always, as they run inside the hosts.
+rc_device = tests/clients/rc_device.c tests/clients/rc_device.h
+
 noinst_PROGRAMS += tests/clients/rc_trace
-tests_clients_rc_trace_SOURCES = tests/clients/rc_trace.c
+tests_clients_rc_trace_SOURCES = tests/clients/rc_trace.c $(rc_device)
 tests_clients_rc_trace_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS)
 tests_clients_rc_trace_LDADD = $(IBVERBS_LIBS)
 
 noinst_PROGRAMS += tests/clients/qp_record
-tests_clients_qp_record_SOURCES = tests/clients/qp_record.c
+tests_clients_qp_record_SOURCES = tests/clients/qp_record.c $(rc_device)
 tests_clients_qp_record_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS) $(CJSON_CFLAGS)
 tests_clients_qp_record_LDADD = $(IBVERBS_LIBS) $(CJSON_LIBS)
 
@@ -18,7 +20,7 @@ tests_clients_integrity_integrity_SOURCES = \
 	tests/clients/integrity/pattern.c tests/clients/integrity/post.c \
 	tests/clients/integrity/receive.c tests/clients/integrity/report.c \
 	tests/clients/integrity/retire.c tests/clients/integrity/sequence.c \
-	tests/clients/integrity/slots.c tests/clients/integrity/traffic.c
+	tests/clients/integrity/slots.c tests/clients/integrity/traffic.c $(rc_device)
 tests_clients_integrity_integrity_CFLAGS = $(AM_CFLAGS) -pthread $(IBVERBS_CFLAGS)
 tests_clients_integrity_integrity_LDADD = $(IBVERBS_LIBS)
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * qp_record: what a real NIC does, for the simulator's model of one to be held against.
+ * qp_record: records what a real NIC does, to check the simulator's model of a NIC.
  *
  * Carries a scenario out (the "do" lines of tests/sim/traces/README) on one pair of QPs of two NICs
  * that this one host has (layout single of the testbed), and prints it again with what was seen
@@ -19,6 +19,8 @@
 #include <string.h>
 #include <sys/utsname.h>
 #include <unistd.h>
+
+#include "tests/clients/rc_device.h"
 
 enum { SIDES = 2, DEPTH = 256, SLOT_BYTES = 16384, TIMEOUT = 14 };
 
@@ -108,13 +110,7 @@ static void set_link(struct side *s, bool up)
 
 static void open_side(struct side *s)
 {
-	struct ibv_device **list = ibv_get_device_list(NULL);
-
-	for (int i = 0; list && list[i] && !s->context; i++)
-		if (!strcmp(ibv_get_device_name(list[i]), s->nic))
-			s->context = ibv_open_device(list[i]);
-	if (list)
-		ibv_free_device_list(list);
+	s->context = rc_device_open(s->nic);
 	s->memory = calloc(DEPTH, SLOT_BYTES);
 	s->pd = s->context ? ibv_alloc_pd(s->context) : NULL;
 	s->mr = s->pd ? ibv_reg_mr(s->pd, s->memory, (size_t)DEPTH * SLOT_BYTES,
@@ -162,8 +158,7 @@ static void connect_side(struct side *s, const struct side *peer, const cJSON *o
 				   .port_num = 1,
 				   .qp_access_flags = IBV_ACCESS_REMOTE_WRITE |
 						      IBV_ACCESS_REMOTE_READ};
-	struct ibv_qp_attr rtr = {.qp_state = IBV_QPS_RTR,
-				  .path_mtu = mtu_of(number(o, "mtu", 1024)),
+	struct ibv_qp_attr rtr = {.path_mtu = mtu_of(number(o, "mtu", 1024)),
 				  .dest_qp_num = peer->qp->qp_num,
 				  .rq_psn = peer_psn,
 				  .max_dest_rd_atomic = 1,
@@ -171,8 +166,7 @@ static void connect_side(struct side *s, const struct side *peer, const cJSON *o
 				  .ah_attr = {.is_global = 1,
 					      .port_num = 1,
 					      .grh = {.dgid = peer->gid, .hop_limit = 64}}};
-	struct ibv_qp_attr rts = {.qp_state = IBV_QPS_RTS,
-				  .sq_psn = psn,
+	struct ibv_qp_attr rts = {.sq_psn = psn,
 				  .timeout = TIMEOUT,
 				  .retry_cnt = number(o, "retry", 6),
 				  .rnr_retry = 7,
@@ -180,13 +174,7 @@ static void connect_side(struct side *s, const struct side *peer, const cJSON *o
 
 	if (ibv_modify_qp(s->qp, &init,
 			  IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) ||
-	    ibv_modify_qp(s->qp, &rtr,
-			  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-				  IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-				  IBV_QP_MIN_RNR_TIMER) ||
-	    ibv_modify_qp(s->qp, &rts,
-			  IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-				  IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC))
+	    rc_device_rtr(s->qp, &rtr) || rc_device_rts(s->qp, &rts))
 		fail("modify_qp");
 }
 
@@ -246,7 +234,7 @@ static void move(struct side *s, enum ibv_qp_state state)
 
 	if (ibv_modify_qp(s->qp, &a, IBV_QP_STATE))
 		fail("modify_qp");
-	/* On rxe ERR only schedules what flushes. */
+	/* On rxe ERR only schedules the flush. */
 	poll(NULL, 0, 50);
 }
 
@@ -319,7 +307,8 @@ static bool carry_out(const cJSON *o, const char *what)
 		else
 			undrop(host);
 	} else if (!strcmp(what, "drop_all")) {
-		/* Of what this host sends, at the other's door: rxe sees its own failed sends. */
+		/* Packets of this host are dropped at the other's ingress: rxe notices its own
+		 * failed sends. */
 		struct side *other = &sides[host == &sides[0] ? 1 : 0];
 
 		if (on)

@@ -26,6 +26,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/clients/rc_device.h"
+
 enum { DEPTH = 16, EXIT_SETUP = 1, EXIT_USAGE = 2, EXIT_ERROR_WC = 3, EXIT_STALLED = 4 };
 
 static struct {
@@ -42,8 +44,7 @@ static struct {
 	 .size = 1024,
 	 .first_psn = 0x1000};
 
-/* What the sides tell each other over TCP, in the machine's own layout: both are the same program.
- */
+/* The sides exchange this over TCP, in the machine's own layout: both are the same program. */
 struct address {
 	uint32_t qpn, psn;
 	uint16_t lid, mtu;
@@ -98,22 +99,6 @@ static _Noreturn void fail(const char *what)
 
 /* ---- set-up -------------------------------------------------------------------------------- */
 
-static struct ibv_context *open_device(const char *name)
-{
-	int n;
-	struct ibv_device **list = ibv_get_device_list(&n);
-	struct ibv_context *context = NULL;
-
-	for (int i = 0; list && i < n && !context; i++)
-		if (!strcmp(ibv_get_device_name(list[i]), name))
-			context = ibv_open_device(list[i]);
-	if (list)
-		ibv_free_device_list(list);
-	if (!context)
-		fail(name);
-	return context;
-}
-
 static void create(struct connection *c)
 {
 	struct ibv_qp_init_attr attr = {
@@ -126,7 +111,9 @@ static void create(struct connection *c)
 	};
 	size_t bytes = (size_t)DEPTH * opt.size;
 
-	c->context = open_device(opt.device);
+	c->context = rc_device_open(opt.device);
+	if (!c->context)
+		fail(opt.device);
 	if (ibv_query_port(c->context, 1, &c->port))
 		fail("query_port");
 	c->pd = ibv_alloc_pd(c->context);
@@ -180,7 +167,6 @@ static void connect_qp(struct connection *c)
 {
 	struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT, .port_num = 1};
 	struct ibv_qp_attr rtr = {
-		.qp_state = IBV_QPS_RTR,
 		.path_mtu = c->own.mtu < c->peer.mtu ? c->own.mtu : c->peer.mtu,
 		.dest_qp_num = c->peer.qpn,
 		.rq_psn = c->peer.psn,
@@ -193,8 +179,7 @@ static void connect_qp(struct connection *c)
 				    .sgid_index = opt.gid_index,
 				    .hop_limit = 64}},
 	};
-	struct ibv_qp_attr rts = {.qp_state = IBV_QPS_RTS,
-				  .sq_psn = c->own.psn,
+	struct ibv_qp_attr rts = {.sq_psn = c->own.psn,
 				  .timeout = opt.timeout,
 				  .retry_cnt = opt.retry,
 				  .rnr_retry = 7,
@@ -202,13 +187,7 @@ static void connect_qp(struct connection *c)
 
 	if (ibv_modify_qp(c->qp, &init,
 			  IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) ||
-	    ibv_modify_qp(c->qp, &rtr,
-			  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-				  IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-				  IBV_QP_MIN_RNR_TIMER) ||
-	    ibv_modify_qp(c->qp, &rts,
-			  IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-				  IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC))
+	    rc_device_rtr(c->qp, &rtr) || rc_device_rts(c->qp, &rts))
 		fail("modify_qp");
 	record("connected",
 	       ", \"qpn\": %u, \"psn\": %u, \"path_mtu\": %d, \"timeout\": %d, \"retry_cnt\": %d, "

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* What lib/nic and below expect of the upper ones, for programs that have none. */
+/* Stands in for the upper layers of the library in programs that use its lower ones alone. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>

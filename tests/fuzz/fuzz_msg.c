@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Fuzzer of the control-message decoder. What it accepts must encode to the same bytes again.
- * Usage without libFuzzer: fuzz_msg [runs [seed]]
+ * Fuzzer of the control-message decoder. A message that it accepts must encode to the same bytes
+ * again. Usage without libFuzzer: fuzz_msg [runs [seed]]
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -98,7 +98,7 @@ static void mutate(uint8_t *buf, size_t *len)
 			break;
 		}
 	}
-	/* Often repair the length, so that what lies behind that check is reached. */
+	/* Often repair the length, so that the code behind that check is reached. */
 	if (*len >= SHIFT_MSG_ENVELOPE && rnd(2)) {
 		buf[8] = buf[9] = 0;
 		buf[10] = (uint8_t)(*len >> 8);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Fuzzer of the reader of scenarios. What it accepts becomes command lines: only names, options and
- * values. Usage without libFuzzer: fuzz_scenario [runs [seed]]
+ * Fuzzer of the reader of scenarios. A scenario that it accepts becomes command lines: only names,
+ * options and values. Usage without libFuzzer: fuzz_scenario [runs [seed]]
  */
 #include <ctype.h>
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Fuzzer of the statistics reader: files of other processes, in whatever state. What is read
+ * Fuzzer of the statistics reader: files of other processes, in any state. Their content
  * must be safe to print: it is turned into JSON. Usage without libFuzzer: fuzz_stats [runs [seed]]
  */
 #include <inttypes.h>
@@ -63,8 +63,7 @@ static void scribble(void *at, size_t bytes)
 		p[i] = (uint8_t)rnd(256);
 }
 
-/* What a reader accepts, with random content: smaller than the real one, as tables say their size.
- */
+/* A file that a reader accepts, with random content; its tables are smaller than real ones. */
 static void good(struct file *f)
 {
 	struct stats_header *h = &f->h;

@@ -33,7 +33,7 @@ tests_fuzz_fuzz_scenario_SOURCES = tests/fuzz/fuzz_scenario.c tests/fuzz/rnd.h
 tests_fuzz_fuzz_scenario_CFLAGS = $(AM_CFLAGS) $(CJSON_CFLAGS)
 tests_fuzz_fuzz_scenario_LDADD = $(INJECT_LIBS)
 
-# The reader is what is instrumented; the faults behind it come from the library.
+# Only the reader is instrumented; the faults behind it come from the library.
 fuzz_scenario-libfuzzer: $(srcdir)/tests/fuzz/fuzz_scenario.c $(srcdir)/faultinject/scenario.c \
 		faultinject/libfaultinject.la lib/libshiftreport.la
 	$(FUZZ_CC) -g -O1 -std=gnu11 -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined \

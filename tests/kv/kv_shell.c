@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * kv_shell JOB NONCE: the rendezvous client by hand. Commands come by lines on standard input, what
- * happens goes to standard output; end of file is a goodbye.
+ * kv_shell JOB NONCE: the rendezvous client by hand. Commands come by lines on standard input,
+ * events go to standard output; end of file is a goodbye.
  *
  *   put K V | del K | get K | forget K | watch P | fill P N (puts P0.. PN-1) | gets P N |
  *   forgets P N | sync (until all is handed over and the lease is held) | key | state | count P |
@@ -204,7 +204,7 @@ int main(int argc, char **argv)
 		kv_client_process(client);
 		if (p[1].revents && !read_commands())
 			break;
-		/* What was asked for goes out without waiting for the socket. */
+		/* Requests go out without waiting for the socket. */
 		kv_client_process(client);
 	}
 	kv_client_free(client);

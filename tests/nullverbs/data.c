@@ -126,7 +126,7 @@ static bool execute(struct null_qp *qp, const struct ibv_send_wr *wr, uint32_t l
 	return !cqe.status;
 }
 
-/* Nobody tells the program; its ibv_qp has the state that it set itself. */
+/* The program is not told; its ibv_qp has the state that it set itself. */
 static void fail(struct null_qp *qp)
 {
 	qp->attr.qp_state = IBV_QPS_ERR;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 /*
- * A libmlx5.so.1 over the devices of nullverbs: of direct verbs what libshift.so stands before. It
- * hands out the rings, and in comp_mask which version of itself was called, times 10.
+ * A libmlx5.so.1 over the devices of nullverbs, with the direct verbs that libshift.so exports too.
+ * It hands out the rings, and in comp_mask the version of the called function, times 10.
  */
 #include <infiniband/mlx5dv.h>
 #include <stddef.h>
@@ -39,7 +39,7 @@ int init_obj_1_0(struct mlx5dv_obj *obj, uint64_t types)
 }
 __asm__(".symver init_obj_1_0, mlx5dv_init_obj@MLX5_1.0");
 
-/* What a real one does inside itself goes through the PLT here. */
+/* The calls that a real one makes inside itself go through the PLT here. */
 struct ibv_qp *mlx5dv_create_qp(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr,
 				struct mlx5dv_qp_init_attr *more)
 {

@@ -31,7 +31,7 @@
 /* An RDMA WRITE that names it fails with IBV_WC_REM_ACCESS_ERR, and its QP with it. */
 #define NULL_BAD_RKEY 0xbad
 
-/* What a call of a symbol of version IBVERBS_1.0 sets: shows that it came through. */
+/* A call of a symbol of version IBVERBS_1.0 sets this, which shows that it came through. */
 #define NULL_COMPAT_ERRNO ENOTUNIQ
 
 struct null_cqe {

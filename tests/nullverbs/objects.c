@@ -34,7 +34,7 @@ int ibv_dealloc_pd(struct ibv_pd *pd)
 	return 0;
 }
 
-/* Registered by this process: what RLIMIT_MEMLOCK bounds. */
+/* Bytes registered by this process, which RLIMIT_MEMLOCK limits. */
 static uint64_t locked;
 
 static bool lock_bytes(size_t length)

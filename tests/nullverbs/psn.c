@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-/* WRITEs as a real NIC executes them, for what looks at rq_psn. */
+/* WRITEs as a real NIC executes them, for tests that look at rq_psn. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 /*
  * Posts and polls in ways that meet a connection at an awkward moment: pollers, refused, long or
- * errors; each must work as it does without shift, of which this knows nothing.
+ * errors; each must work as it does without shift. The program does not know of shift.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -125,7 +125,7 @@ static int post_one(struct ibv_qp *qp, enum ibv_wr_opcode opcode, uint64_t id)
 	return err;
 }
 
-/* What it cannot do, and what it has no room for, and nothing of it completes. */
+/* It refuses WRs that it cannot do or has no room for; none of those completes. */
 static void refused(void)
 {
 	struct ibv_qp *qp = create_qp(pd, 8);
@@ -154,7 +154,7 @@ static void refused(void)
 
 #define DEPTH	64u
 #define LIST	(5 * DEPTH)
-#define LONGEST 0x80000000u /* the longest message, which nobody reads here */
+#define LONGEST 0x80000000u /* the longest message; its bytes are not read here */
 
 static struct ibv_send_wr list[LIST];
 static struct ibv_sge sges[LIST];
@@ -198,7 +198,7 @@ static void long_lists(void)
 	struct ibv_wc wc;
 
 	connect_to(qp, qp->qp_num ^ 0x800000); /* somebody elsewhere */
-	/* Here what has no completion makes room at once. */
+	/* Here WRs without a completion make room at once. */
 	expect(post_list(qp, 0, LIST, 8, 0) == LIST, "an unsignaled list");
 	expect(post_list(qp, 1000, LIST, 8, IBV_SEND_SIGNALED) == DEPTH, "a long list");
 	complete(1000, 4);
@@ -214,7 +214,7 @@ static void long_lists(void)
 	destroy(qp);
 }
 
-/* --- errors: on a connection that nobody protects -------------------------------------------- */
+/* --- errors: on an unprotected connection ---------------------------------------------------- */
 
 #define BAD_RKEY 0xbad /* nullverbs refuses it */
 
@@ -265,7 +265,7 @@ static bool flushed(uint64_t id)
 	return of[id].status == IBV_WC_WR_FLUSH_ERR;
 }
 
-/* first_error: what it is about to end fails before. */
+/* first_error: the WR at which it would end fails before. */
 static void end_by_err(bool first_error)
 {
 	struct ibv_qp *qp = create_qp(pd, 8);

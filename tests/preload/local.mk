@@ -41,10 +41,10 @@ tests_preload_every_verb_LDADD = $(IBVERBS_LIBS)
 
 # Linked with the libmlx5 of nullverbs; through libtool it would become a script.
 if HAVE_MLX5
-check_PROGRAMS += tests/preload/posts_around
-tests_preload_posts_around_SOURCES = tests/preload/posts_around.c tests/preload/rc.c tests/preload/rc.h
-tests_preload_posts_around_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS)
-tests_preload_posts_around_LDFLAGS = $(AM_LDFLAGS) -Wl,--no-as-needed,tests/nullverbs/.libs/libmlx5.so
-tests_preload_posts_around_LDADD = $(IBVERBS_LIBS)
-tests_preload_posts_around_DEPENDENCIES = tests/nullverbs/libmlx5.la
+check_PROGRAMS += tests/preload/direct_verbs
+tests_preload_direct_verbs_SOURCES = tests/preload/direct_verbs.c tests/preload/rc.c tests/preload/rc.h
+tests_preload_direct_verbs_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS)
+tests_preload_direct_verbs_LDFLAGS = $(AM_LDFLAGS) -Wl,--no-as-needed,tests/nullverbs/.libs/libmlx5.so
+tests_preload_direct_verbs_LDADD = $(IBVERBS_LIBS)
+tests_preload_direct_verbs_DEPENDENCIES = tests/nullverbs/libmlx5.la
 endif

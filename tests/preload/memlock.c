@@ -2,7 +2,7 @@
 /*
  * Registers memory, 1 MB at a time, until it may lock no more; prints how often that went well.
  * Then gives all but one back, and with -w stays until a line or the end comes on standard input.
- * Knows nothing of shift.
+ * The program does not know of shift.
  */
 #include <errno.h>
 #include <infiniband/verbs.h>
@@ -11,7 +11,7 @@
 
 #define MB	 (1 << 20)
 #define MRS_MAX	 1024
-#define PAUSE_AT 8 /* the background may catch up: what it has registered must go again */
+#define PAUSE_AT 8 /* the background thread may catch up: its registrations must make way again */
 
 static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_cq *cq)
 {

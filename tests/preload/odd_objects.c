@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 /*
- * Uses, of what verbs offer, one of the things that few programs use: windows, loopback, pair,
- * again, child, largest, domain or many; each must work as it does without shift, of which this
- * knows nothing. STAY in the environment: a connection stays until a line or the end comes on
- * standard input.
+ * Uses one feature of verbs that few programs use: windows, loopback, pair, again, child, largest,
+ * domain or many; each must work as it does without shift. The program does not know of shift. STAY
+ * in the environment: a connection stays until a line or the end comes on standard input.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -131,7 +130,7 @@ static void memory(void)
 	expect(mr && !ibv_dereg_mr(of_parent), "memory");
 }
 
-/* In a child of fork(): what its parent has made, and its own. */
+/* In a child of fork(): the objects of its parent, and its own. */
 static void in_child(struct ibv_qp *a, struct ibv_qp *b)
 {
 	memory();
@@ -195,7 +194,7 @@ static void domain(void)
 	expect(!ibv_dealloc_pd(parent) && !ibv_dealloc_td(td), "dealloc of a parent domain");
 }
 
-/* Strace shows what stands between the two getppid: RTR and RTS of many. */
+/* RTR and RTS of many QPs; strace finds them between the two calls of getppid. */
 static void many(void)
 {
 	struct ibv_qp *qp[64];

@@ -14,7 +14,7 @@ extern struct ibv_cq *cq; /* of both queues of every QP */
 extern struct ibv_mr *mr;
 extern char buffer[64]; /* registered */
 
-/* If not: says so, with errno, and exits with 1. */
+/* If not, prints what failed, with errno, and exits with 1. */
 void expect(bool holds, const char *what);
 
 struct use {
@@ -22,8 +22,8 @@ struct use {
 	void (*fn)(void);
 };
 
-/* Opens all of the above, calls the one of uses that the command line names, closes all, and says
- * "done". What main() is to return. */
+/* Opens all of the above, calls the use that the command line names, closes all, and prints "done".
+ * Returns what main() is to return. */
 int rc_main(int argc, char **argv, const struct use *uses, unsigned int n);
 
 struct ibv_qp *create_qp(struct ibv_pd *on, uint32_t depth); /* of each queue */

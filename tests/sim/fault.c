@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * What goes wrong, and when. A schedule has a list of faults at random times, and "second" faults
+ * The faults, and their times. A schedule has a list of faults at random times, and "second" faults
  * that wait for a switch and then strike: the double failures are where the errors live.
  */
 #include "tests/sim/sim.h"
@@ -27,7 +27,7 @@ const char *fault_text(unsigned int k)
 	return k < FK_COUNT ? texts[k] : "?";
 }
 
-/* Weights of the first faults; what ends a connection is rare, or nothing else would be seen. */
+/* Weights of the first faults; those that end a connection are rare, as they hide the others. */
 static const uint8_t weight[FK_COUNT] = {
 	[FK_CABLE] = 30,   [FK_LOSS] = 25,  [FK_ONEWAY] = 20,  [FK_ACKDROP] = 20, [FK_BIGDROP] = 12,
 	[FK_FLAP] = 12,	   [FK_LOSSY] = 10, [FK_SLOW] = 6,     [FK_ADMIN] = 15,	  [FK_BGSTALL] = 6,
@@ -67,8 +67,7 @@ static void draw(struct rng *g, struct fault *f, bool second)
 		f->ns = f->ns > 60 * NS_MS ? 60 * NS_MS : f->ns;
 }
 
-/* One fault that nobody can overlook, or the operator; nine schedules of ten shall have a switch.
- */
+/* One fault that cannot be missed, or the operator: nine schedules of ten are to have a switch. */
 static void certain(struct rng *g, struct fault *f)
 {
 	static const uint8_t kinds[] = {FK_CABLE, FK_LOSS,  FK_ONEWAY,	FK_ACKDROP,
@@ -170,7 +169,7 @@ static void nic_fault(const struct fault *f)
 		carrier(f, f->h, 1);
 }
 
-/* What lasts: n is 1 at the beginning and -1 at the end. */
+/* Faults that last: n is 1 at the beginning and -1 at the end. */
 static bool lasting(const struct fault *f, int n)
 {
 	struct rail *l = &W.rail[f->r];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * A host's process: does for the core what lib/verbs will do (fence, arm, post, poll, messages,
- * timers, probes), and watches that the core asks for nothing that the rules forbid.
+ * A host's process: does for the core what the library does (fence, arm, post, poll, messages,
+ * timers, probes), and watches that the core never asks for anything that the rules forbid.
  */
 #include <string.h>
 
@@ -63,7 +63,7 @@ static void report(unsigned int h, const struct shift_action *a)
 		violation("%c: the connection ends (%s -> %s) for no good reason: %s", 'A' + h,
 			  shift_state_name(a->from), shift_state_name(a->to),
 			  shift_reason_name(a->reason));
-	/* Committed on a word that proves nothing: what was posted till now may come twice. */
+	/* Committed without a proof: all that has been posted may be executed twice. */
 	if (a->to == SHIFT_ST_ACTIVE && a->reason == SHIFT_R_COMMIT && W.host[1 - h].said_unsure)
 		W.host[1 - h].doubtful = me->p.posted;
 	if (a->to == SHIFT_ST_GIVEUP || a->to == SHIFT_ST_CLOSING)
@@ -140,7 +140,7 @@ static void act_post_send(unsigned int h, const struct shift_action *a, uint32_t
 		}
 		tr(h, "repost WR %lu opcode %lu on rail %lu", i - 1, wr.opcode, a->rail, 0);
 		if (silent(h, a->rail) || q->state == QP_RESET) {
-			++*refused; /* and so is what comes after it */
+			++*refused; /* and so are those after it */
 			continue;
 		}
 		qp_post_send(q, &wr, (uint32_t)(i - 1));
@@ -166,8 +166,7 @@ static void act_post_recv(unsigned int h, const struct shift_action *a, uint32_t
 	}
 }
 
-/* Rule 2: what SWITCH(e) says is said once and for all; rule 7: not before the receives are posted.
- */
+/* Rule 2: the content of SWITCH(e) never changes; rule 7: receives are posted before it is sent. */
 static void check_switch(unsigned int h, const struct shift_action *a)
 {
 	struct host *me = &W.host[h];
@@ -282,7 +281,7 @@ static void rearm_tick(unsigned int h)
 	ev_add(me->tick_at, EV_TICK, h, 0, 0);
 }
 
-/* Take what the core wants done; to be called after every call into it. */
+/* Carry out the actions of the core; to be called after every call into it. */
 static void drain(unsigned int h)
 {
 	struct shift_action a;
@@ -328,7 +327,7 @@ void host_poll_soon(unsigned int h, uint64_t at)
 	ev_add(at, EV_POLL, h, 0, 0);
 }
 
-/* Feed what the CQ of one rail holds; returns whether something is left. */
+/* Feed the completions in the CQ of one rail to the core; returns whether some are left. */
 static bool feed(unsigned int h, struct qp *q, bool all, uint32_t budget)
 {
 	struct cqe c;
@@ -356,7 +355,7 @@ static bool feed(unsigned int h, struct qp *q, bool all, uint32_t budget)
 		if (deliver)
 			prog_wc(h, &wc, &c);
 		drain(h);
-		/* Rule 14: what an earlier arming of the twin leaves behind changes nothing. */
+		/* Rule 26: completions of an earlier arming of the twin change nothing. */
 		if (c.epoch < q->epoch && q->state == QP_RTS && !W.host[h].unsure &&
 		    (deliver || W.host[h].state != state))
 			violation("%c: a completion of epoch %u is acted upon, rail %u is of %u",
@@ -406,7 +405,7 @@ static void fence_done(unsigned int h, unsigned int r, bool hung)
 		me->unsure = true;
 	}
 	me->fence[r].owed = hung;
-	if (hung) /* only its control path hangs: what lies in the CQ can be read */
+	if (hung) /* only its control path hangs: its CQ can be read */
 		feed(h, q, false, CQ_MAX);
 	if (!hung) {
 		ev.psn = qp_rq_psn(q);

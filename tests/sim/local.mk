@@ -15,7 +15,7 @@ tests_sim_sim_mutants_SOURCES = $(SIM_SOURCES)
 tests_sim_sim_mutants_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE -DSHIFT_MUTANTS -DSHIFT_COVERAGE
 tests_sim_sim_mutants_LDADD = lib/libshiftcore-mutants.la
 
-# What a real NIC did (tests/sim/traces/*.jsonl), asked of the model of a NIC.
+# The model of a NIC repeats what real ones did (tests/sim/traces/*.jsonl).
 tests_sim_replay_SOURCES = \
 	tests/sim/heap.c tests/sim/net.c tests/sim/nic.c tests/sim/nic_rx.c tests/sim/replay.c \
 	tests/sim/sim.h tests/sim/trace.c

@@ -47,7 +47,7 @@ void qp_cqe(struct qp *q, const struct cqe *c)
 	host_poll_soon(q->h, slot->visible_at);
 }
 
-/* all: behind a barrier every CQE has reached memory. A dead NIC never writes what it had not. */
+/* all: behind a barrier every CQE has reached memory. A dead NIC writes no more of them. */
 bool qp_poll(struct qp *q, struct cqe *c, bool all)
 {
 	const struct cqe *slot = &q->cq[q->cq_ci % CQ_MAX];
@@ -111,7 +111,7 @@ void qp_modify_err(struct qp *q)
 	ev_add(q->drained_at, EV_DRAINED, q->h, q->r, q->epoch);
 }
 
-/* RESET waits for the tasks: a barrier. What was posted is gone without a CQE; rq_psn stays. */
+/* RESET waits for the tasks: a barrier. The posted WRs are gone without a CQE; rq_psn stays. */
 void qp_reset(struct qp *q)
 {
 	q->state = QP_RESET;
@@ -144,7 +144,7 @@ void qp_arm(struct qp *q, uint32_t epoch, uint32_t tx_psn, uint32_t rx_psn)
 uint32_t qp_rq_psn(const struct qp *q)
 {
 	if (W.host[q->h].flavour == NIC_IRDMA)
-		return q->rx_psn; /* what modify(RTR) wrote */
+		return q->rx_psn; /* as modify(RTR) wrote it */
 	return shift_psn_add(q->rx_psn, q->rx);
 }
 
@@ -211,7 +211,7 @@ int qp_post_recv(struct qp *q, const struct shift_recv_wr *wr)
 	e->nsge = wr->num_sge;
 	memcpy(e->sge, wr->sge, wr->num_sge * sizeof(*wr->sge));
 	q->rq_pi++;
-	return 0; /* in ERR: rxe may never flush it, and nobody may count on it */
+	return 0; /* in ERR: rxe may never flush it, so the core may not count on that */
 }
 
 /* --- sending --------------------------------------------------------------------------------- */

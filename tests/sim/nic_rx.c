@@ -45,7 +45,7 @@ void qp_send_ack(struct qp *q)
 	answer(q, PK_ACK, shift_psn_add(q->rx_psn, q->rx - 1));
 }
 
-/* Flushes of receives: nobody counts them, so that they may come when the QP has another life. */
+/* Flushes of receives are not counted, so they may come in a later life of the QP. */
 void qp_flush_recvs(struct qp *q, uint32_t epoch, uint32_t n)
 {
 	struct cqe c = {.status = SHIFT_WC_WR_FLUSH_ERR, .epoch = epoch, .is_recv = true};
@@ -119,7 +119,7 @@ static void duplicate(struct qp *q, const struct pkt *p)
 	uint32_t i;
 
 	if (p->op == SHIFT_OP_READ) {
-		/* Only what lies before the expected PSN was ever asked here. */
+		/* Only READs before the expected PSN have arrived here. */
 		if (shift_psn_sub(expected(q), p->psn) <= q->rx && p->epoch == q->epoch)
 			read_respond(q, p);
 	} else if (is_atomic(p->op)) {

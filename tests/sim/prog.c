@@ -344,7 +344,7 @@ void prog_wc(unsigned int h, const struct shift_wc *wc, const struct cqe *c)
 /* --- begin and end
  * ---------------------------------------------------------------------------------- */
 
-/* Is a completion still to come? What succeeded unsignaled gives none. */
+/* Is a completion still to come? An unsignaled WR that succeeds has none. */
 static bool owed(const struct prog *p)
 {
 	uint32_t i;

@@ -37,7 +37,7 @@ void ref_begin(unsigned int dst, const struct pkt *p)
 	if (p->epoch != q->epoch)
 		violation("packet of epoch %u executed by a QP armed for %u on rail %u of %c",
 			  p->epoch, q->epoch, p->r, 'A' + dst);
-	/* A NIC whose control path hangs cannot be fenced by anybody: that much is not claimed. */
+	/* A NIC whose control path hangs cannot be fenced: for it the design claims less. */
 	if ((me->p.closed || me->died || me->p.err_from != UINT32_MAX) && !W.rail[p->r].hung[dst] &&
 	    !me->fence[p->r].owed)
 		violation("%c executes a packet after its program got the connection's end",
@@ -117,7 +117,7 @@ void ref_executed(unsigned int dst, const struct pkt *p)
 	   p->seq, p->op, W.qp[dst][p->r].rx_psn + W.qp[dst][p->r].rx);
 }
 
-/* After every event: what is cheap. */
+/* The cheap checks, after every event. */
 void ref_step(void)
 {
 	unsigned int h;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Does the model of a NIC do what a real one did? Each trace (tests/sim/traces/README) is a script
- * of one pair of QPs: what was done, and what was then seen. One line of JSON per step.
+ * of one pair of QPs: the actions, and what was then seen. One line of JSON per step.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static uint32_t seqs, recvs, down_status;
 static const char *file;
 static unsigned int line_no;
 
-/* The model reports to the oracle and to the process; here nobody listens. */
+/* The model reports to the oracle and to the process; here there is neither. */
 void ref_begin(unsigned int dst, const struct pkt *p)
 {
 	(void)dst;
@@ -78,7 +78,7 @@ static bool differs(const char *what, uint64_t model, uint64_t real)
 
 /* --- the script ------------------------------------------------------------------------------ */
 
-/* Between the sends' and the receives' completions of a QP there is no order to be held to. */
+/* The completions of sends and those of receives have no order between them. */
 static struct queue {
 	struct cqe c[SQ_MAX + RQ_MAX];
 	unsigned int n, taken;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* What many schedules came to: figures and coverage. */
+/* The sum of many schedules: figures and coverage. */
 #include <stdio.h>
 
 #include "tests/sim/sim.h"

@@ -2,11 +2,11 @@
 /*
  * Deterministic simulator of two hosts, their NICs and the rails between them, around the real
  * object files of lib/core. One schedule is a function of its seed and options alone: no clock, no
- * allocation, no address is looked at. Everything lives in one static world, W.
+ * allocation, no address matters. Everything lives in one static world, W.
  *
  * Memory is real (the core copies inline payloads), but only the first word of each 64-byte cell
  * means something: a stamp that names the WR and the cell. So a packet of 1 KB costs 16 words, and
- * whatever arrives twice, late or at the wrong place is seen when it is placed.
+ * a cell that arrives twice, late or at the wrong place is noticed when it is placed.
  */
 #ifndef SHIFT_TESTS_SIM_H
 #define SHIFT_TESTS_SIM_H
@@ -190,11 +190,11 @@ struct pkt {
 	uint32_t next; /* free list */
 };
 
-/* What is wrong with one direction of a rail, by sender. */
+/* The faults of one direction of a rail, by sender. */
 struct dirfault {
 	uint32_t cut;	  /* counts faults that cut it */
 	uint32_t ackdrop; /* drops transport ACKs and responses */
-	uint32_t bigdrop; /* drops what carries more than bigger cells */
+	uint32_t bigdrop; /* drops packets of more than `bigger` cells */
 	uint32_t bigger;
 	uint32_t qp_acks; /* drops ACKs of the program's QP, not of the probes */
 	uint32_t qp_data; /* the same for its requests: another path, another queue */
@@ -209,7 +209,7 @@ struct rail {
 	uint64_t last_at[HOSTS]; /* arrival of the last packet from that host */
 	struct dirfault dir[HOSTS];
 	uint32_t admin_down[HOSTS]; /* local link down: the NIC knows it */
-	uint32_t no_carrier[HOSTS]; /* what the kernel reports */
+	uint32_t no_carrier[HOSTS]; /* as the kernel reports it */
 	bool dead[HOSTS];	    /* the NIC is gone: nothing moves, calls hang */
 	bool hung[HOSTS];	    /* its control path hangs, data flows */
 };
@@ -256,7 +256,7 @@ struct prog {
 	uint32_t nexec;	   /* WRs fully executed by the peer's NIC */
 	uint32_t err_from; /* first WR completed in error, or UINT32_MAX */
 	uint32_t recv_posted, recv_done, next_two;
-	uint64_t counter, counter_cas; /* what this side's atomics make of the peer's words */
+	uint64_t counter, counter_cas; /* the peer's words after this side's atomics */
 	bool qp_err, recv_err, close_asked, closed;
 	bool bad;	  /* posted a WR with a wrong rkey */
 	uint32_t mix[10]; /* weight of each opcode */
@@ -413,7 +413,7 @@ static inline uint32_t stamp(unsigned int h, uint32_t seq, uint32_t cell)
 	return (h << 30 | seq << 6 | cell) + 1;
 }
 
-/* What stands in the memory that READs read. */
+/* The content of the memory that READs read. */
 static inline uint32_t read_stamp(unsigned int h, uint32_t slot, uint32_t cell)
 {
 	return 0x80000000u | stamp(h, slot % SLOTS, cell);
@@ -464,7 +464,7 @@ void qp_request(struct qp *q, const struct pkt *p);
 void qp_send_ack(struct qp *q);
 void qp_drained(struct qp *q);
 void qp_flush_recvs(struct qp *q, uint32_t epoch, uint32_t n);
-/* host.c: what lib/verbs will be */
+/* host.c: takes the place of the library around lib/core */
 void host_setup(unsigned int h, struct rng *g);
 void host_event(const struct ev *e);
 void host_give(unsigned int h, const struct shift_event *ev);

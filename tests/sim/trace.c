@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* What happened last, kept as numbers and made text only when somebody looks. */
+/* The last events, kept as numbers, and turned into text only when they are printed. */
 #include <stdarg.h>
 #include <stdio.h>
 

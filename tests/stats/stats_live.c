@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * stats_live JOB [REPORT_DIR]: what a program under libshift.so leaves in its run directory,
+ * stats_live JOB [REPORT_DIR]: makes what a program under libshift.so makes in its run directory,
  * without NICs: a live statistics file, a control socket, and a client of shift-kvd if there is
  * one. Commands by lines on standard input, each answered with "done"; end of file is a clean exit.
  *
@@ -35,7 +35,7 @@ static uint64_t nonce;
 static struct kv_client *kv;
 static bool over;
 
-static struct conn *find(uint32_t qpn)
+static struct conn *find_conn(uint32_t qpn)
 {
 	for (int i = 0; i < CONNS; i++)
 		if (conns[i].qpn == qpn)
@@ -62,7 +62,7 @@ static void add(uint32_t qpn)
 	static const char *const nics[] = {"mlx5_0", "mlx5_1"};
 	static const uint8_t gid[16] = {[10] = 0xff, 0xff, 10, 0, 1, 2};
 	struct stats_peer peer = {.peer_gid = gid, .gid = gid, .peer_qpn = qpn + 1};
-	struct conn *c = find(0);
+	struct conn *c = find_conn(0);
 
 	*c = (struct conn){.qpn = qpn, .slot = stats_conn_add("mlx5_0", qpn, now_ns())};
 	stats_conn_rails(c->slot, 2, nics);
@@ -177,7 +177,7 @@ static void obey(char *line)
 	else if (!strcmp(command, "add"))
 		add((uint32_t)strtoul(word, NULL, 0));
 	else
-		obey_conn(command, find((uint32_t)strtoul(word, NULL, 0)), reason);
+		obey_conn(command, find_conn((uint32_t)strtoul(word, NULL, 0)), reason);
 	puts("done");
 }
 

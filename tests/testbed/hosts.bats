@@ -1,24 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 # What a testbed promises, in one layout on one kernel: $LAYOUT and $KERNEL, set by the .hosts file that
-# names this one. $FULL is set for one combination: every perftest program over every rail. What the tool does
-# alike in all of them has the tag "tool": once is enough for ./check.
+# names this one. $FULL is set for one combination: every perftest program over every rail. Tests of
+# the tool, alike in all of them, have the tag "tool": once is enough for ./check.
 
-load ../helper
+load guests
 
 export NAME=check-$LAYOUT-$KERNEL
 
 setup_file() {
-	cd "$BUILDDIR" || return
-	shift-testbed up --name "$NAME" --layout "$LAYOUT" --kernel "$KERNEL" --lease 30m \
-		--share "$BUILDDIR" --share "$SRCDIR"
-}
-
-teardown_file() {
-	shift-testbed down --name "$NAME"
-}
-
-setup() {
-	cd "$BUILDDIR" || return
+	guests_up --layout "$LAYOUT" --kernel "$KERNEL"
 }
 
 teardown() {
@@ -29,27 +19,11 @@ teardown() {
 	done
 }
 
-on() { # HOST COMMAND...
-	local host=$1
-	shift
-	shift-testbed exec --name "$NAME" --timeout 120s "$host" -- "$@"
-}
-
 nic() { # HOST RAIL
 	on "$1" sh -c "echo \$SHIFT_HOST_RAILS | cut -d, -f$(($2 + 1))"
 }
 
-netdev() { # HOST RAIL
-	shift-testbed status --name "$NAME" --json |
-		jq -r ".testbeds[0].hosts[] | select(.name == \"$1\").rails[$2].netdev"
-}
-
-carrier() { # HOST RAIL VALUE: is it so?
-	[ "$(on "$1" cat "/sys/class/net/$(netdev "$1" "$2")/carrier")" = "$3" ]
-}
-
-# A pair of one program, server on b; prints what the one on a says. The server listens when its port is
-# there.
+# Runs a pair of one program, the server on b, and prints the output of the client on a.
 perftest() { # PROGRAM RAIL OPTIONS...
 	local program=$1 rail=$2 server
 	shift 2
@@ -60,10 +34,6 @@ perftest() { # PROGRAM RAIL OPTIONS...
 	on a sh -c 'd=$(echo $SHIFT_HOST_RAILS | cut -d, -f'$((rail + 1))'); '"$program"' -d $d -x $SHIFT_GID_INDEX '"$*"' $SHIFT_PEER_ADDR' ||
 		{ cat "$BATS_TEST_TMPDIR/server"; return 1; }
 	wait $server || { cat "$BATS_TEST_TMPDIR/server"; return 1; }
-}
-
-listening() { # perftest's and rc_trace's port, 18515
-	on b grep -q ':4853 00000000:0000 0A' /proc/net/tcp
 }
 
 @test "two hosts are ready, two rails each, named like real NICs, MTU 4096" {
@@ -242,17 +212,9 @@ listening() { # perftest's and rc_trace's port, 18515
 		grep -q 'transport retry counter exceeded'
 }
 
-received_bytes() { # HOST RAIL
-	on "$1" cat "/sys/class/net/$(netdev "$1" "$2")/statistics/rx_bytes"
-}
-
-flows() { # BYTES: has host b got as many more since $before?
-	[ "$(received_bytes b 0)" -gt $((before + $1)) ]
-}
-
 @test "unprotected, retry_cnt 7: perftest stalls until the cable is back" {
 	# Some seconds' worth. Not a ping-pong: on 6.12 a host without carrier that has something to
-	# send gets an error at once. Messages of one packet: see doc/soft-roce.md on longer ones.
+	# send gets an error at once. Messages of one packet: see doc/soft-roce.md on 6.1 and longer ones.
 	count=$([ "$LAYOUT" = pair ] && echo 6000 || echo 25000)
 	before=$(received_bytes b 0)
 	perftest ib_write_bw 0 -F -s 4096 -n "$count" >"$BATS_TEST_TMPDIR/out" 2>&1 &

@@ -2,33 +2,23 @@
 # shift-inject on soft-RoCE: each fault does what it says to unmodified programs, and is undone. Both hosts are
 # one guest: a's rail 0 is mlx5_0 (eth1), b's is mlx5_2 (eth3).
 
-load ../helper
+load guests
 
 export NAME=check-inject
 
 setup_file() {
-	cd "$BUILDDIR" || return
-	shift-testbed up --name "$NAME" --layout single --lease 30m ${KERNEL:+--kernel "$KERNEL"} \
-		--share "$BUILDDIR" --share "$SRCDIR"
-}
-
-teardown_file() {
-	shift-testbed down --name "$NAME"
-}
-
-setup() {
-	cd "$BUILDDIR" || return
+	guests_up --layout single ${KERNEL:+--kernel "$KERNEL"}
 }
 
 teardown() {
 	guest 'pkill -x "ib_.*"; shift-inject undo --all' || true
 }
 
-# A script in the guest, where there are:
+# Runs a script in the guest, with these functions:
 guest() { # SCRIPT
 	shift-testbed exec --name "$NAME" --timeout 100s a -- bash -c '
 		PATH='"$BUILDDIR"'/cmd/shift-inject:$PATH
-		# Whatever ib_* program, its server on mlx5_2, its client on mlx5_0; prints the milliseconds it took.
+		# Runs any ib_* program, its server on mlx5_2, its client on mlx5_0; prints the milliseconds it took.
 		program() {
 			"$1" -F -d mlx5_2 -x 0 "${@:2}" >/tmp/server 2>&1 &
 			until grep -q ":4853 00000000:0000 0A" /proc/net/tcp; do sleep 0.02; done
@@ -52,7 +42,7 @@ guest() { # SCRIPT
 			fault=$!
 			until grep -qs begin /tmp/fault; do kill -0 $fault || return; sleep 0.02; done
 		}
-		# Ends it; prints how many packets it was about, and how many it hit.
+		# Ends the fault; prints how many packets it matched, and how many it hit.
 		end() {
 			kill $fault
 			wait $fault || return
@@ -63,8 +53,8 @@ guest() { # SCRIPT
 		'"$1"
 }
 
-# The program, which takes milliseconds, has not ended a second after the fault's first hit; it does when that is
-# over. Prints how many packets the fault was about, and how many it hit.
+# A program that takes milliseconds has not ended a second after the fault's first hit, and ends when the fault is over.
+# Prints how many packets the fault matched, and how many it hit.
 stalls() { # FAULT...
 	run guest "
 		fault $*

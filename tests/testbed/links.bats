@@ -2,13 +2,13 @@
 # The lower layers of lib/verbs between two hosts: control link, link events and probes, and faults of
 # every kind while they run. One pair of link_test serves all tests, in this order.
 
-load ../helper
+load guests
 
 export NAME=check-links
+patience=60
 
 setup_file() {
-	cd "$BUILDDIR" || return
-	shift-testbed up --name "$NAME" --layout pair --lease 30m ${KERNEL:+--kernel "$KERNEL"} --share "$BUILDDIR" --share "$SRCDIR"
+	guests_up --layout pair ${KERNEL:+--kernel "$KERNEL"}
 	client b &
 	client a '$SHIFT_PEER_ADDR' &
 	disown -a
@@ -18,10 +18,6 @@ setup_file() {
 			return 1
 		}
 	done
-}
-
-teardown_file() {
-	shift-testbed down --name "$NAME"
 }
 
 setup() {
@@ -37,12 +33,6 @@ teardown() {
 	[ -n "$BATS_TEST_COMPLETED" ] || tail -n 30 "$BATS_FILE_TMPDIR"/[ab]*
 }
 
-on() { # HOST COMMAND...
-	local host=$1
-	shift
-	shift-testbed exec --name "$NAME" --timeout 60s "$host" -- "$@"
-}
-
 client() { # HOST OPTIONS...: reports to $BATS_FILE_TMPDIR/HOST
 	local host=$1
 	shift
@@ -51,7 +41,7 @@ client() { # HOST OPTIONS...: reports to $BATS_FILE_TMPDIR/HOST
 		>"$BATS_FILE_TMPDIR/$host" 2>"$BATS_FILE_TMPDIR/$host.err" 3>&-
 }
 
-# What is looked for must have been said since the last mark.
+# says() finds only events since the last mark.
 mark() {
 	for host in a b; do
 		wc -c <"$BATS_FILE_TMPDIR/$host" >"$BATS_FILE_TMPDIR/$host.mark"
@@ -114,11 +104,11 @@ heard='"event": "control", "heard": true'
 @test "a stopped peer's NIC goes on answering; its program does not" {
 	on b pkill -STOP -x link_test
 	wait_until 10 says a "$silent"
-	sleep 1 # long enough for all probes to be missed; single ones, a busy machine may delay
+	sleep 1 # long enough for all probes to be missed; a busy machine may delay single ones
 	wait_until 5 last_probe a true
 	on b pkill -CONT -x link_test
 	wait_until 10 says a "$heard"
-	# And it does not take its own sleep for the network's.
+	# And b does not take its own stop for a fault of the network.
 	wait_until 5 last_probe b true
 }
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-# Switches that stand still in a phase (SHIFT_PAUSE, by libshift-hooks.so), and what happens meanwhile. For
-# pause.bats and survive-matrix; survive.bash comes first.
+# Switches that stall in a phase (SHIFT_PAUSE, by libshift-hooks.so), and faults meanwhile. For pause.bats and
+# survive-matrix; survive.bash comes first.
 # shellcheck shell=bash disable=SC2016,SC2034,SC2154  # code for the guests' shells; variables of survive.bash
 
 # --- the points -----------------------------------------------------------------------------------
 
-# Of the next pair: at these hosts (a, b, ab) each QP stands still when it first comes to each of these phases, until
-# the host has a file /tmp/go.PHASE.
+# For the next pair: at these hosts (a, b, ab) each QP stalls when it first comes to each of these phases, until the host
+# has a file /tmp/go.PHASE.
 pauses() { # HOSTS PHASE...
 	pause_hosts=$1
 	shift
@@ -36,8 +36,8 @@ go_on() { # PHASE
 
 # --- rail 0 comes back during a switch ------------------------------------------------------------
 
-# Courses for survives. The fault is mended when the switch that it causes stands still in the first of the phases; in
-# each of the others it comes and goes once more.
+# Courses for survives. The fault is mended when the switch that it causes stalls in the first of the phases; in each of
+# the others it comes and goes once more.
 mended_on_the_way() { # FAULT
 	local phase
 	carries a 0 && wait_until 20 met_all && stop_all && sleep 1 && break_it "$1" || return
@@ -45,14 +45,14 @@ mended_on_the_way() { # FAULT
 		wait_until 30 stands_still "$phase" || return
 		step "stands still: $phase"
 		[[ $pause_phases = "$phase"* ]] || break_it "$1" || return
-		sleep 0.3 # news travel; they are not waited for, as they may make no difference
+		sleep 0.3 # time for link events; they are not waited for, as they may make no difference
 		mend_it "$1" && sleep 0.3 && go_on "$phase" || return
 	done
 	step 'on its way'
 	wait_until 60 home && step home && carries a 0
 }
 
-# The phases are those of the way home, and the fault is back meanwhile.
+# The phases are those of the fail-back, during which the fault is back.
 broken_on_the_way_home() { # FAULT
 	local phase
 	carries a 0 && wait_until 20 met_all && stop_all && sleep 1 && break_it "$1" && carries a 1 || return
@@ -66,7 +66,7 @@ broken_on_the_way_home() { # FAULT
 	wait_until 60 home && step home && carries a 0
 }
 
-# Both rails of b go, and rail 0 comes back first: straight home, not over rail 1.
+# Both rails of b go down, and rail 0 comes up first: straight back to it, not over rail 1.
 dark_on_the_way() {
 	carries a 0 && wait_until 20 met_all && stop_all && sleep 1 || return
 	on b sh -c 'ip link set eth2 down; ip link set eth1 down'
@@ -76,11 +76,11 @@ dark_on_the_way() {
 	on b ip link set eth2 up && carries a 0
 }
 
-step() { # WHAT is reached, for the log
+step() { # WHAT: a step that is reached, for the log
 	echo "$(date +%T.%1N) $1"
 }
 
-# The program gets through with its results right, however long its switch takes and wherever it stands.
+# The program gets through with its results right, however long its switch takes and wherever it stalls.
 survives_pause() { # FAULT HOSTS "PHASE..." PROGRAM OPTIONS...
 	local fault=$1 library=libshift-hooks.so course=mended_on_the_way
 	local over=1
@@ -132,15 +132,15 @@ nothing_left() { # FUNCTION
 	[ -z "$($1 a; $1 b)" ]
 }
 
-# The switches of a job stand still in a phase at both hosts, and somebody is killed. Where the program has both
-# its ends, it goes on to its end, home again. Else the other end gets an error, in the give-up time and a little:
-# at once, in the midst of the pause, if a shift-kvd and etcd are there to tell it. And nothing is left; of a killed shift-kvd its socket is, and what it would
-# have made a crash record of, until the job's next one.
+# The switches of a job stall in a phase at both hosts, and the victims are killed. If both ends of the program live,
+# it goes on to its end, and fails back. Else the other end gets an error: at once, during the pause, if a shift-kvd and
+# etcd live to report the death; otherwise a little after the give-up time. And nothing is left, except after a killed
+# shift-kvd: its socket, and files that it would have made crash records of, stay until the job's next shift-kvd.
 # The fault leaves the neighbour's address known: else soft-RoCE (6.1) keeps an ending process waiting for what it has
 # not sent until the link is back, or panics.
 killed_in() { # PHASE "VICTIM..." PROGRAM OPTIONS...
 	local phase=$1 victims=$2 victim fault=hole:b since host job=kill-$RANDOM
-	local how_long=(-D 20) # a slow guest takes ten to have its fault
+	local how_long=(-D 20) # in a slow guest the fault comes after ten
 	local told_s=11 # by shift-kvd, at once
 	local shift_run=("$run/cmd/shift-run/shift-run" --kv start@b --job "$job")
 	shift 2
@@ -154,7 +154,7 @@ killed_in() { # PHASE "VICTIM..." PROGRAM OPTIONS...
 		kill_9 "$victim" || return
 	done
 	since=$SECONDS
-	# Nobody is left to tell: the give-up time has to, which is looked at when the pause is over.
+	# No process is left to report the death: the give-up time decides, which is checked when the pause is over.
 	[[ $victims != *' '[ab] ]] || { told_s=$((give_up_s + 5)) && go_on "$phase"; } || return
 	case $victims in
 	*[ab]) wait_until $told_s error_told && step 'error' && mend_it "$fault" && finish &&
@@ -178,7 +178,7 @@ error_told() { # in perftest's words
 
 # --- a NIC that hangs -----------------------------------------------------------------------------
 
-# The first fence, or arming, of each QP takes the NIC that long at that host: it is given up after its time, and the
+# At that host the first fence, or arming, of each QP hangs for that long: it is given up after its deadline, and the
 # program gets through.
 survives_hang() { # FAULT HOST PHASE SECONDS PROGRAM OPTIONS...
 	local fault=$1 host=$2 library=libshift-hooks.so seconds=${seconds:-15}
@@ -187,7 +187,7 @@ survives_hang() { # FAULT HOST PHASE SECONDS PROGRAM OPTIONS...
 	survives "$fault" "$@" && grep -q 'does not answer' "$out/$host.err"
 }
 
-# --- NICs that are not believed -------------------------------------------------------------------
+# --- NICs whose rq_psn is not trusted -------------------------------------------------------------
 
 # A course for survives, with SHIFT_PSN=stale.
 disbelieving() { # FAULT
@@ -205,8 +205,8 @@ status_is() { # JQ: of host a's processes
 
 # --- QPs destroyed during a switch ----------------------------------------------------------------
 
-# The program destroys all that it has, at one end, while its QPs stand still in a phase and work is under way; the
-# other, which sees that, does so too. Both end at once.
+# One end of the program destroys all its objects while its QPs stall in a phase and work is under way; the other end
+# notices and does so too. Both end at once.
 torn_down_in() { # PHASE HOST
 	local library=libshift-hooks.so want='6 1'
 	[ "$2" = a ] || want='1 6'

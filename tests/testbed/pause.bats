@@ -1,36 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-# What happens during the phases of a switch, which pause points make as long as it takes: rail 0 comes back, somebody
-# is killed. Each phase of a failover once; the rest: survive-matrix pause and kill.
+# Events during the phases of a switch, which pause points hold for as long as needed: rail 0 comes back, a process is
+# killed. Each phase of a failover once; the rest: survive-matrix pause and kill.
 
-load ../helper
-load survive
+load survive_file
 load pause
 
 export NAME=check-pause
-
-setup_file() {
-	cd "$BUILDDIR" || return
-	survive_up
-	RUN_TREE=$(mktemp -d "$BUILDDIR/pause.XXXXXX")
-	out=$BATS_FILE_TMPDIR
-	calibrate
-	export RUN_TREE rate
-	run_tree "$RUN_TREE"
-}
-
-teardown_file() {
-	survive_down
-	rm -rf "${RUN_TREE:?}"
-}
-
-setup() {
-	cd "$BUILDDIR" || return
-	out=$BATS_TEST_TMPDIR run=$RUN_TREE
-	shift_env=(SHIFT_LOST_ATOMIC=continue)
-	client= server=
-}
+run= # a tree of shift-run, if a test has made one
 
 teardown() {
+	rm -rf "${run:-}"
 	kill_programs
 	mend_all
 }
@@ -47,13 +26,14 @@ teardown() {
 # bats test_tags=long
 @test "ib_send_bw, no NIC's rq_psn is believed: through without a proof, as statistics say" {
 	shift_env=(SHIFT_PSN=stale)
-	# What is asked of shift-ctl takes a busy guest its time.
+	# A busy guest takes its time to run shift-ctl.
 	seconds=30 library=libshift-hooks.so course=disbelieving survives down:b ib_send_bw -s 4096
 }
 
-# kvd and etcd, too: survive-matrix kill. A killed shift-kvd's lease alone lasts half a minute. life.bats kills a peer in
+# kvd and etcd, too: survive-matrix kill. A killed shift-kvd's lease alone lasts half a minute. job.bats kills a peer in
 # every run.
 # bats test_tags=long
 @test "kill -9 of the peer while the old QP is fenced: an error at once, and nothing stays" {
+	run_tree "$(mktemp -d "$BUILDDIR/pause.XXXXXX")"
 	killed_in fence b ib_send_bw -s 4096
 }

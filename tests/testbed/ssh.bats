@@ -8,7 +8,7 @@ PORT=20222
 
 setup_file() {
 	local d=$BATS_FILE_TMPDIR
-	# sshd insists on directories that nobody else can write to, all the way up.
+	# sshd insists on directories that no other user can write to, all the way up.
 	ssh-keygen -q -t ed25519 -N '' -f "$d/host_key"
 	ssh-keygen -q -t ed25519 -N '' -f "$d/key"
 	cp "$d/key.pub" "$d/authorized"
@@ -25,7 +25,7 @@ setup_file() {
 	END
 	"$(command -v sshd || echo /usr/sbin/sshd)" -f "$d/sshd_config"
 	wait_until 10 test -s "$d/sshd.pid"
-	# The known hosts of the user are none of our business.
+	# The user's known hosts are not to be used, or changed.
 	mkdir "$d/bin"
 	printf '#!/bin/sh\nexec %s -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR "$@"\n' \
 		"$(command -v ssh)" >"$d/bin/ssh"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-# Programs between two guests under libshift.so, and faults from outside. For survive.bats and
+# Programs between two guests under libshift.so, and faults from outside. For survive_file.bash and
 # survive-matrix, which set $NAME (of the testbed), $SRCDIR and $BUILDDIR, and have shift-testbed in $PATH.
 # The sender or client is host a, the receiver or server host b; rail 0 is eth1, rail 1 eth2.
 # shellcheck shell=bash disable=SC2016,SC2034  # code for the guests' shells; variables for the caller
@@ -30,8 +30,8 @@ met() { # HOST: is its daemon connected?
 	on "$1" "$BUILDDIR/kv/shift-kvd" status --job survive 2>/dev/null | grep -q 'etcd up'
 }
 
-# A guest whose kernel panicked (soft-RoCE under load does that to 6.1 now and then, stock programs or not) has
-# shown nothing about us: the panic is told, and the step done again, once, with new guests.
+# A guest whose kernel panicked (6.1 does that now and then with soft-RoCE under load, with stock programs too) has
+# shown nothing about us: the panic is reported, and the step repeated once, with new guests.
 outlives_panic() { # COMMAND...
 	local status=0 dead
 	"$@" || status=$?
@@ -61,8 +61,8 @@ on() { # HOST COMMAND...
 
 # $shift_env: more variables for the library; ${host_env[HOST]}: one for that host alone; $library: its file in
 # lib/.libs; $stock: a host that has none; $out: a directory for what programs say; $patience: seconds after which a
-# program is ended with status 124; $mute: warn, where the library shall not say what it does, as a line takes from a
-# guest to here about as long as a phase of a switch; it is asked instead; $delay: see batch.
+# program is ended with status 124; $mute: warn, if the library is to log no more than warnings (a line takes from a guest
+# to here about as long as a phase of a switch) and shift-ctl is asked instead; $delay: see batch.
 shift_env=()
 declare -gA host_env=()
 library=libshift.so
@@ -116,8 +116,8 @@ finish() {
 	wait "$server" || server_status=$?
 }
 
-# Ends what is still there. The rails first: a QP that goes while its packets are in a queue that does not move (the other
-# end's interface is down) takes the guest with it when they do (doc/soft-roce.md).
+# Ends the programs. The rails are mended first: a QP that is destroyed while its packets are in a queue that stands still
+# (the other end's interface is down) makes the guest panic when the queue moves (doc/soft-roce.md).
 kill_programs() {
 	local host
 	if ! running "$client" && ! running "$server"; then
@@ -135,9 +135,9 @@ running() { # PID of a shift-testbed exec
 	[ -n "$1" ] && kill -0 "$1" 2>/dev/null
 }
 
-# How many messages (per QP) keep the program busy for that long; $rate is measured by calibrate. Whole hundreds: of
-# the last completion perftest 4.5 believes that it stands for a hundred, and with several QPs of which one is late it
-# stops polling too early and hangs, on any NIC.
+# How many messages (per QP) keep the program busy for that long; $rate is measured by calibrate. Whole hundreds:
+# perftest 4.5 counts the last completion as a hundred. With several QPs, one of them late, it then stops polling too
+# early and hangs, on any NIC.
 count_for() { # SECONDS PROGRAM OPTIONS...
 	local per=10 # tenths of $rate
 	case $2 in
@@ -178,7 +178,7 @@ carries() { # HOST RAIL
 	}
 }
 
-# Where the library says that each QP is at that host, after its latest switch: one line "QP RAIL" each.
+# The rail of each QP at that host after its latest switch, as the library says: one line "QP RAIL" each.
 latest_rails() { # HOST
 	if [ "$mute" ]; then
 		on "$1" "$BUILDDIR/cmd/shift-ctl/shift-ctl" status --job survive --json |
@@ -213,13 +213,13 @@ went_to() { # RAIL: has each connection been there, on both hosts?
 
 roce='protocol ip u32 match ip protocol 17 0xff match u16 0x12b7 0xffff at 22'
 
-# Lines for ip or tc. To begin and to end a process stops what runs in a guest for tens of milliseconds: with $delay
-# it begins that many seconds before the lines come, and ends a second after them.
+# Lines for ip or tc. The start and the end of a process stop the guest's other programs for tens of milliseconds: with
+# $delay it starts that many seconds before the lines come, and ends a second after them.
 batch() { # HOST ip|tc LINES
 	on "$1" sh -ec "{ ${delay:+sleep $((delay + 1)) & sleep $delay;} echo '$3'; } | $2 -batch -"
 }
 
-# On rail 0, what matches any of the MATCHes, from one moment on: the last filter leads to the others.
+# Drops packets of rail 0 that match any MATCH, all from one moment on: the last filter leads to the others.
 drop() { # HOST DIRECTION MATCH...
 	local host=$1 direction=$2 filters='' match
 	shift 2
@@ -238,9 +238,9 @@ break_it() { # FAULT
 	case $kind in
 	down) batch "$host" ip 'link set eth1 down' ;;
 	pull) sleep "${delay:-0}" && shift-testbed link --name "$NAME" "$host" 0 down && { [ -z "$delay" ] || sleep 1; } ;;
-	hole) # nothing arrives any more, silently: at b, at both
+	hole) # all packets are dropped silently, at b or at both
 		drop b ingress '' && { [ "$host" = b ] || drop a ingress ''; } ;;
-	acks) # all that acknowledges: READ responses from first to only, ACK, atomic ACK
+	acks) # all acknowledgements: READ responses from first to only, ACK, atomic ACK
 		drop "$host" egress 'match u8 0x0d 0xff at 28' 'match u8 0x0e 0xfe at 28' 'match u8 0x10 0xfe at 28' \
 			'match u8 0x12 0xff at 28' ;;
 	big) # IP length 1024 to 8191
@@ -261,7 +261,7 @@ mend_it() { # FAULT
 	esac
 }
 
-# Everything as it should be, whatever happened; returns when the links are up.
+# Undoes all faults; returns when the links are up.
 mend_all() {
 	local host rail
 	for host in a b; do
@@ -310,8 +310,8 @@ through() { # FAULT
 	carries a 0
 }
 
-# Each QP of host a's program is moved to ERR on its NIC, one after the other. The NIC is fine: they come home soon.
-through_qp_errors() { # FAULT, which is none of the network
+# Each QP of host a's program is moved to ERR on its NIC, one after the other. The NIC is fine: they soon fail back.
+through_qp_errors() { # FAULT: not one of the network
 	carries a 0 && wait_until 20 met_all && sleep 1 || return
 	on a sh -ec '"$1/shift-ctl/shift-ctl" status --job survive --json |
 		jq -r ".processes[].connections[] | select(.protected) | .qpn" |
@@ -324,8 +324,8 @@ home() { # or the program is over
 	all_on 0 || ! running "$client"
 }
 
-# The program, protected, goes through the fault (by the steps of $course): status 0, all iterations, over rail $over
-# and home again. One that ended well before the fault was over has shown nothing: once more, longer, by what it took.
+# The protected program gets through the fault (by the steps of $course): status 0, all iterations, over rail $over and
+# back to rail 0. A program that ended well before the fault was over has shown nothing: it is run again, for longer.
 course=through
 over=1
 survives() { # FAULT PROGRAM OPTIONS...; the duration is added
@@ -348,7 +348,7 @@ survives() { # FAULT PROGRAM OPTIONS...; the duration is added
 			failed "$fault: $*"
 			return 1
 		fi
-		$got_through || mend_all || return # before: soft-RoCE keeps a program from ending while a link is down
+		$got_through || mend_all || return # first: with soft-RoCE no program ends while a link is down
 		finish
 		[ "$client_status $server_status" = '0 0' ] || break
 		if $got_through; then
@@ -362,7 +362,7 @@ survives() { # FAULT PROGRAM OPTIONS...; the duration is added
 	return 1
 }
 
-# Are the program's own results?
+# Are the program's own results right?
 right() {
 	if [ "$program" = integrity ]; then
 		clean
@@ -391,7 +391,7 @@ failed() { # WHAT
 	tail -n 40 "$out/steps" "$out"/[ab].out "$out"/[ab].err
 }
 
-# At-least-once is not enough for this fault: some run (of a few) shows it.
+# At-least-once is not enough for this fault: one run of a few shows duplicates.
 duplicates() { # FAULT
 	local try host
 	shift_env=(SHIFT_LOST_ATOMIC=continue SHIFT_EXACTLY_ONCE=0)
@@ -410,7 +410,7 @@ duplicates() { # FAULT
 	return 1
 }
 
-# By default an atomic that was executed, and whose result was lost, is an error that says so; and none is executed twice.
+# By default an executed atomic whose result was lost ends in an error that says so, and none is executed twice.
 loses_atomic() { # PROGRAM OPTIONS...
 	local try error=false
 	shift_env=()
@@ -433,7 +433,7 @@ lost_or_moved() {
 	lost_atomic || went_to 1 >/dev/null
 }
 
-# The first of its errors tells: retries exceeded, with the library's own code for this (0x53480002).
+# Its first error is "retries exceeded" with the library's own code for a lost atomic (0x53480002).
 lost_atomic() {
 	case $program in
 	integrity) jq -e '.error | .code == 12 and .vendor_err == 1397227522' "$out/a.out" ;;
@@ -445,7 +445,7 @@ none_twice() {
 	jq -e '.found.duplicated + .peer_found.duplicated == 0' "$out/a.out" >/dev/null
 }
 
-# The server stands still (SIGSTOP) while its NIC does not: nothing switches.
+# The server is stopped (SIGSTOP), its NIC is not: nothing switches.
 stopped() { # SECONDS PROGRAM OPTIONS...
 	local seconds=$1 count
 	shift
@@ -461,8 +461,8 @@ stopped() { # SECONDS PROGRAM OPTIONS...
 	fi
 }
 
-# QPs of one process on both NICs, each the other's backup: when one NIC's link goes, its QPs join the others, and come
-# home.
+# QPs of one process on both NICs, each the other's backup: when one NIC's link goes down, its QPs join the others, and
+# fail back later.
 both_nics() {
 	local eth
 	protected
@@ -490,8 +490,8 @@ away() { # N: so many of the four QPs are on their rail 1, at both hosts
 	done
 }
 
-# With the library at one end only it is as with none: the program works; when the cable goes it gets the error of its
-# NIC, when its retries are over; and nothing was taken for protected.
+# With the library at one end only it is as with none: the program works; when the cable is pulled it gets its NIC's
+# error at the end of the retries; no QP was protected.
 lone() { # HOST with the library
 	protected
 	[ "$1" = a ] && stock=b || stock=a
@@ -512,7 +512,7 @@ ended() { # PID of a shift-testbed exec
 	! running "$1"
 }
 
-# No fault, for so long at full load in both directions: nothing switches, and the program says what it says without us.
+# No fault for that long, at full load in both directions: nothing switches, and the output is as without us.
 quiet() { # SECONDS PROGRAM OPTIONS...
 	local seconds=$1 host
 	shift
@@ -547,9 +547,8 @@ rate_of() { # FILE: average of perftest's line of results
 	awk '/^ #bytes/ {getline; print $4}' "$1"
 }
 
-# Without the library, with retry_cnt 7, which is for ever on soft-RoCE: an error, or nothing for 10 s (what
-# was posted before the sender's link went waits, what is posted afterwards fails); or a stall as long
-# as a fault of 2 s.
+# Without the library, with retry_cnt 7, which is for ever on soft-RoCE: an error, or a stall of 10 s (WRs that were posted
+# before the sender's link went down wait, WRs that are posted afterwards fail); or a stall as long as a fault of 2 s.
 suffers() { # FAULT error-or-hang|stall OPTIONS...
 	local fault=$1 effect=$2 since fault_ms
 	shift 2
@@ -574,8 +573,8 @@ suffers() { # FAULT error-or-hang|stall OPTIONS...
 	}
 }
 
-# How long the NIC itself takes to give up: the longest gap of an unprotected program, which its error ends, in ms; that
-# many times, a line each.
+# How long the NIC itself takes to give up, in ms: the longest gap of an unprotected program, which ends with its error;
+# that many times, a line each.
 retry_times() { # FAULT TIMES OPTIONS...
 	local fault=$1 times=$2 delay=2 i
 	shift 2
@@ -596,8 +595,8 @@ retry_times() { # FAULT TIMES OPTIONS...
 # machine did not run the program, the part of it after host a's library had heard of the fault (from its kernel, its
 # peer, a probe or a completion), and the longest gap in the second before, in ms; and the hundredths of the machine's
 # time that its hypervisor took meanwhile: one "OUTAGE PAUSED HEARD WITHOUT STOLEN" each in $out/gaps; phases in
-# $out/events. One more goes before, in $out/first: QEMU translates the code of a switch in it, the guest kernel's too,
-# which costs what no real machine pays.
+# $out/events. One more goes before, in $out/first: in it QEMU translates the code of a switch, the guest kernel's too,
+# which takes time that no real machine needs.
 outages() { # FAULT TIMES OPTIONS...
 	local fault=$1 times=$(($2 + 1)) round=timed_round mute=warn delay=2
 	shift 2
@@ -623,13 +622,13 @@ outages() { # FAULT TIMES OPTIONS...
 timed_round() { # FAULT
 	local before
 	before=$(ticks)
-	# No questions, which take a guest its time, before it is over: that is when break_it comes back.
+	# No process is started in a guest before the switch is over, which it is when break_it returns.
 	break_it "$1" && wait_until 30 all_on 1 || return
 	stolen_since "$before" >>"$out/stolen"
 	mend_it "$1" && wait_until 60 sent_home
 }
 
-# Of this machine since it began: all, and those of them that its hypervisor gave to somebody else.
+# Ticks of this machine since its boot: all, and those of them that its hypervisor took away (stolen).
 ticks() {
 	awk '/^cpu / {for (i = 2; i <= 9; i++) all += $i; print all, $9}' /proc/stat
 }
@@ -638,8 +637,8 @@ stolen_since() { # TICKS: hundredths
 	echo "$1 $(ticks)" | awk '{all = $3 - $1; print all ? int(100 * ($4 - $2) / all) : 0}'
 }
 
-# The integrity client (QPs and threads as it likes) goes through a fault again and again: over rail 1 each time, and
-# home by shift-ctl, since the pause before an automatic fail-back doubles each time.
+# The integrity client (QPs and threads by its defaults) goes through a fault again and again: to rail 1 each time, and
+# back by shift-ctl, since the pause before an automatic fail-back doubles each time.
 campaign() { # FAULT TIMES OPTIONS...
 	local fault=$1 times=$2 host i=0
 	shift 2
@@ -665,7 +664,7 @@ campaign() { # FAULT TIMES OPTIONS...
 	jq -r --arg n "$times" '"\($n) faults in \(.duration_ms / 1000 | floor) s"' "$out/a.out"
 }
 
-# A fault, until all have left rail 0, and home again.
+# A fault until all QPs have left rail 0, then back to it.
 any_round() { # FAULT
 	break_it "$1" && wait_until 30 all_on 1 || return
 	sleep 0.$((RANDOM % 10))

@@ -2,34 +2,9 @@
 # Unmodified programs under libshift.so between two guests, and faults from outside. Each program and each
 # fault once; all with all: survive-matrix.
 
-load ../helper
-load survive
+load survive_file
 
 export NAME=check-survive
-
-setup_file() {
-	cd "$BUILDDIR" || return
-	survive_up
-	out=$BATS_FILE_TMPDIR
-	calibrate
-	export rate
-}
-
-teardown_file() {
-	survive_down
-}
-
-setup() {
-	cd "$BUILDDIR" || return
-	out=$BATS_TEST_TMPDIR
-	shift_env=(SHIFT_LOST_ATOMIC=continue)
-	client= server=
-}
-
-teardown() {
-	kill_programs
-	mend_all
-}
 
 @test "ib_write_bw, messages of 64 KB: admin down on the sender" {
 	outlives_panic survives down:a ib_write_bw -s 65536
@@ -63,7 +38,7 @@ teardown() {
 	outlives_panic survives flap:a ib_write_lat
 }
 
-# Few receives, and often withheld: switches without any outstanding, too.
+# With few receives, often withheld, some switches happen while none is outstanding.
 @test "integrity, 4 QPs, 2 threads: admin down on the receiver, and nothing lost, duplicated, reordered or corrupt" {
 	outlives_panic survives down:b integrity --allow-lost-results --receives 4 --hold 100
 }
@@ -88,7 +63,7 @@ teardown() {
 	outlives_panic suffers down:b stall
 }
 
-# Here, as in the other layout NICs are not on a bus.
+# Here and not in inject.bats, since the NICs of its layout are not on a bus.
 @test "shift-inject unbind: a NIC is gone with all it had, and comes back as it was" {
 	run on a bash -c '
 		PATH='"$BUILDDIR"'/cmd/shift-inject:$PATH

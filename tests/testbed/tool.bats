@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-# How testbeds begin and end, also badly: nothing may be left of one.
+# Testbeds begin and end, also by failures: nothing may be left of one.
 
 load ../helper
 
@@ -49,7 +49,7 @@ nothing_left() {
 }
 
 @test "up does not hold on to what its caller has open" {
-	# The pipe ends only if nobody that lives on has it.
+	# The pipe ends only if no process of the testbed holds it.
 	{ up 7>&1 && echo up; } | timeout 60 cat >"$BATS_TEST_TMPDIR/out"
 	grep -qx up "$BATS_TEST_TMPDIR/out"
 }
@@ -78,7 +78,7 @@ nothing_left() {
 
 @test "kill -9 of all its processes at once: the next command cleans up" {
 	up
-	# Stopped first: none of them may see another's end.
+	# All are stopped first: none of them may notice another's end.
 	mapfile -t processes < <(pgrep -f "shift-testbed.* up --name $NAME")
 	kill -STOP "${processes[@]}"
 	kill -KILL "${processes[@]}"

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-#include "fake_bg.h"
-
 #include <errno.h>
 #include <sys/epoll.h>
 #include <time.h>
 
 #include "lib/base/background.h"
+#include "tests/unit/fake_bg.h"
 
 enum { WATCHES = 64 };
 
@@ -17,7 +16,7 @@ static struct watch {
 } watches[WATCHES];
 static int epoll = -1;
 
-static struct watch *find(int fd)
+static struct watch *find_watch(int fd)
 {
 	for (int i = 0; i < WATCHES; i++)
 		if (watches[i].used && watches[i].fd == fd)
@@ -36,7 +35,7 @@ uint64_t now_ns(void)
 int bg_watch(int fd, uint32_t events, void (*fn)(void *arg, uint32_t events), void *arg)
 {
 	struct epoll_event e = {.events = events, .data.fd = fd};
-	struct watch *w = find(fd);
+	struct watch *w = find_watch(fd);
 	bool is_new = !w;
 
 	if (epoll < 0)
@@ -51,7 +50,7 @@ int bg_watch(int fd, uint32_t events, void (*fn)(void *arg, uint32_t events), vo
 
 void bg_unwatch(int fd)
 {
-	struct watch *w = find(fd);
+	struct watch *w = find_watch(fd);
 
 	if (!w)
 		return;
@@ -65,7 +64,7 @@ int fake_bg_turn(int timeout_ms)
 	int n = epoll_wait(epoll, e, WATCHES, timeout_ms);
 
 	for (int i = 0; i < n; i++) {
-		struct watch *w = find(e[i].data.fd);
+		struct watch *w = find_watch(e[i].data.fd);
 
 		if (w)
 			w->fn(w->arg, e[i].events);

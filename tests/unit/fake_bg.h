@@ -4,10 +4,10 @@
 #ifndef FAKE_BG_H
 #define FAKE_BG_H
 
-/* Waits at most so long for one turn; how many descriptors were ready. */
+/* Waits at most that long for one turn. Returns how many descriptors were ready. */
 int fake_bg_turn(int timeout_ms);
 
-/* So many are watched. */
+/* Returns how many descriptors are watched. */
 int fake_bg_watched(void);
 
 #endif

@@ -8,8 +8,9 @@ tests_unit_test_chan_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_test_chan_LDADD = $(CMOCKA_LIBS)
 # One program per part of lib/core.
 
-CORE_TESTS = tests/unit/test_psn tests/unit/test_wrlog tests/unit/test_msg tests/unit/test_conn \
-	tests/unit/test_edges tests/unit/test_progress tests/unit/test_sceptic tests/unit/test_chaos
+CORE_TESTS = tests/unit/test_conn_random tests/unit/test_psn tests/unit/test_wrlog tests/unit/test_msg \
+	tests/unit/test_conn_setup tests/unit/test_conn_trigger tests/unit/test_conn_handshake \
+	tests/unit/test_conn_proof tests/unit/test_conn_planned tests/unit/test_conn_end tests/unit/test_progress
 check_PROGRAMS += $(CORE_TESTS)
 TESTS += $(CORE_TESTS)
 
@@ -28,29 +29,43 @@ tests_unit_test_msg_SOURCES = tests/unit/test_msg.c
 tests_unit_test_msg_CFLAGS = $(core_test_cflags)
 tests_unit_test_msg_LDADD = $(core_test_libs)
 
-tests_unit_test_conn_SOURCES = tests/unit/test_conn.c tests/unit/world.c tests/unit/world.h tests/unit/fixture.h
-tests_unit_test_conn_CFLAGS = $(core_test_cflags)
-tests_unit_test_conn_LDADD = $(core_test_libs)
+# A connection and its peer, in a model small enough to try each rule by hand.
+conn_world = tests/unit/world.c tests/unit/world.h tests/unit/fixture.h
+tests_unit_test_conn_setup_SOURCES = tests/unit/test_conn_setup.c $(conn_world)
+tests_unit_test_conn_setup_CFLAGS = $(core_test_cflags)
+tests_unit_test_conn_setup_LDADD = $(core_test_libs)
 
-tests_unit_test_chaos_SOURCES = tests/unit/test_chaos.c tests/unit/world.c tests/unit/world.h
-tests_unit_test_chaos_CFLAGS = $(core_test_cflags)
-tests_unit_test_chaos_LDADD = $(core_test_libs)
+tests_unit_test_conn_trigger_SOURCES = tests/unit/test_conn_trigger.c $(conn_world)
+tests_unit_test_conn_trigger_CFLAGS = $(core_test_cflags)
+tests_unit_test_conn_trigger_LDADD = $(core_test_libs)
 
-tests_unit_test_edges_SOURCES = tests/unit/test_edges.c tests/unit/world.c tests/unit/world.h tests/unit/fixture.h
-tests_unit_test_edges_CFLAGS = $(core_test_cflags)
-tests_unit_test_edges_LDADD = $(core_test_libs)
+tests_unit_test_conn_handshake_SOURCES = tests/unit/test_conn_handshake.c $(conn_world)
+tests_unit_test_conn_handshake_CFLAGS = $(core_test_cflags)
+tests_unit_test_conn_handshake_LDADD = $(core_test_libs)
 
-tests_unit_test_progress_SOURCES = tests/unit/test_progress.c tests/unit/world.c tests/unit/world.h tests/unit/fixture.h
+tests_unit_test_conn_proof_SOURCES = tests/unit/test_conn_proof.c $(conn_world)
+tests_unit_test_conn_proof_CFLAGS = $(core_test_cflags)
+tests_unit_test_conn_proof_LDADD = $(core_test_libs)
+
+tests_unit_test_conn_planned_SOURCES = tests/unit/test_conn_planned.c $(conn_world)
+tests_unit_test_conn_planned_CFLAGS = $(core_test_cflags)
+tests_unit_test_conn_planned_LDADD = $(core_test_libs)
+
+tests_unit_test_conn_end_SOURCES = tests/unit/test_conn_end.c $(conn_world)
+tests_unit_test_conn_end_CFLAGS = $(core_test_cflags)
+tests_unit_test_conn_end_LDADD = $(core_test_libs)
+
+tests_unit_test_conn_random_SOURCES = tests/unit/test_conn_random.c tests/unit/world.c tests/unit/world.h
+tests_unit_test_conn_random_CFLAGS = $(core_test_cflags)
+tests_unit_test_conn_random_LDADD = $(core_test_libs)
+
+tests_unit_test_progress_SOURCES = tests/unit/test_progress.c $(conn_world)
 tests_unit_test_progress_CFLAGS = $(core_test_cflags)
 tests_unit_test_progress_LDADD = $(core_test_libs)
 
 tests_unit_test_kv_proto_SOURCES = tests/unit/test_kv_proto.c
 tests_unit_test_kv_proto_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_test_kv_proto_LDADD = kv/libkvclient.la lib/libshiftbase.la $(CMOCKA_LIBS)
-
-tests_unit_test_sceptic_SOURCES = tests/unit/test_sceptic.c tests/unit/world.c tests/unit/world.h tests/unit/fixture.h
-tests_unit_test_sceptic_CFLAGS = $(core_test_cflags)
-tests_unit_test_sceptic_LDADD = $(core_test_libs)
 
 check_PROGRAMS += tests/unit/test_env
 TESTS += tests/unit/test_env

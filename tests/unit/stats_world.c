@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "stats_world.h"
+#include "tests/unit/stats_world.h"
 
 char world_dir[64];
 

@@ -89,7 +89,7 @@ static void calls_in_order(void **state)
 	for (uintptr_t i = 0; i < 4; i++) {
 		calls[i] = (struct bg_call){.fn = record_call, .arg = (void *)(i + 1)};
 		bg_call(&calls[i]);
-		/* Before the thread has run: one that is queued is not queued twice. */
+		/* The thread has not run yet: a call that is queued is not queued twice. */
 		bg_call(&calls[i]);
 	}
 	assert_int_equal(bg_start(), 0);
@@ -264,7 +264,7 @@ static void the_clock_stands_still_while_the_thread_is_away(void **state)
 	assert_true(counted + 400000000 <= took);
 	assert_true(bg_awake_ns() <= now_ns());
 	awake_began = bg_awake_ns();
-	wait_ms(300); /* nothing is due: nobody is away */
+	wait_ms(300); /* no timer is due: the thread is not late */
 	on_bg(awake);
 	assert_true(bg_awake_ns() - awake_began >= 299000000);
 }
@@ -443,7 +443,7 @@ static void a_job_that_waits_can_be_taken_back(void **state)
 		job[i] = waiting_job(w, i);
 	assert_false(worker_cancel(w, &first)); /* it runs */
 	assert_true(worker_cancel(w, &job[1]->job));
-	assert_true(worker_cancel(w, &job[3]->job)); /* the last: what comes now is found */
+	assert_true(worker_cancel(w, &job[3]->job)); /* the last job: one that comes now is found */
 	assert_false(worker_cancel(w, &job[3]->job));
 	worker_submit(w, &job[1]->job);
 	may_go = true;

@@ -18,6 +18,7 @@
 #include "config.h"
 #include "fake_bg.h"
 #include "lib/base/control_socket.h"
+#include "tests/unit/fake_bg.h"
 
 static char dir[64], path[128];
 static char asked[128];

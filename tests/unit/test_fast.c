@@ -35,7 +35,7 @@ static struct shift_conn *new_conn(uint32_t mtu, bool sig_all)
 	void *memory = aligned_alloc(64, size);
 
 	assert_non_null(memory);
-	memset(memory, 0, size); /* what was never written is compared too */
+	memset(memory, 0, size); /* unwritten bytes are compared too */
 	return shift_conn_init(memory, size, &cfg, 0);
 }
 
@@ -64,7 +64,7 @@ static void to_log(struct shift_wr *to, const struct shift_raw_wr *from)
 		to->compare_add = to->swap = from->wr_id * 3;
 }
 
-/* As the data path does it. Returns what shift_conn_post_send does. */
+/* Posts as the data path does. Returns the same as shift_conn_post_send. */
 static int post_fast(const struct shift_raw_wr *raw)
 {
 	struct shift_wr wr;
@@ -95,7 +95,7 @@ static int post_plain(const struct shift_raw_wr *raw)
 	return shift_conn_post_send(plain, &wr, &rail);
 }
 
-/* Of both all that a switch reads; the ring, byte by byte. */
+/* Compares all that a switch reads of both; the ring byte by byte. */
 static void compare(void)
 {
 	struct shift_sendlog a, b;
@@ -188,7 +188,7 @@ static void same_log(void **state)
 	}
 }
 
-/* What is unsignaled is signaled in secret at the same WR. */
+/* A run of unsignaled WRs is signaled in secret at the same WR. */
 static void same_secret(void **state)
 {
 	static const uint32_t lengths[] = {256, 1 << 20, 3 << 20, 0x7fffff00};
@@ -212,7 +212,7 @@ static void same_secret(void **state)
 	}
 }
 
-/* The provider refuses what was in a run. */
+/* The provider refuses WRs of a run. */
 static void same_after_unpost(void **state)
 {
 	struct shift_sge sge = {.length = 3000};

@@ -90,7 +90,7 @@ static void shut_and_look(void)
 		if (before != n || after != n)
 			atomic_fetch_add(&wrong, 1);
 	gate_open(g);
-	/* Turned away for the other reason still; and what is written now is seen inside. */
+	/* The other reason still turns it away; and it sees inside what is written now. */
 	before = after = n + 1;
 	atomic_fetch_add(&entered, 1);
 	gate_open(g);
@@ -102,7 +102,7 @@ static void *shutter(void *arg)
 
 	(void)arg;
 	while (running) {
-		pthread_mutex_lock(&one); /* two who write would be in each other's way */
+		pthread_mutex_lock(&one); /* one writer at a time */
 		shut_and_look();
 		pthread_mutex_unlock(&one);
 		pause_ns(20000);
@@ -110,7 +110,7 @@ static void *shutter(void *arg)
 	return NULL;
 }
 
-/* Without the barrier the owner goes in while he does not look so: seldom, so very often. */
+/* Without the barrier the owner may be inside unseen: rarely, so it is tried very often. */
 static void *hasty_shutter(void *arg)
 {
 	struct gate *g = &gate;
@@ -176,7 +176,7 @@ static void the_owner_is_turned_away(void **state)
 {
 	(void)state;
 	run(1, 1);
-	assert_int_equal(ways[GATE_LOCKED], 0); /* being shut does not cost him the gate */
+	assert_int_equal(ways[GATE_LOCKED], 0); /* being shut does not cost the owner its gate */
 	run(1, 3);
 	assert_int_equal(ways[GATE_LOCKED], 0);
 }

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* The protocol of shift-kvd: there and back, cut anywhere, and what is no frame. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
-
-#include "kv/proto.h"
-
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#include <cmocka.h>
+
+#include "kv/proto.h"
 
 static const uint8_t value[] = {0, 255, 'v', 0, 10};
 
@@ -69,7 +69,7 @@ static void assert_same(const struct kv_msg *a, const struct kv_msg *b)
 	assert_same_bytes(&a->text, &b->text);
 }
 
-/* Of exactly its size, so that AddressSanitizer sees a read behind it. */
+/* A copy of exactly that size, so that AddressSanitizer sees a read behind it. */
 static uint8_t *copy_of(const uint8_t *data, size_t bytes)
 {
 	uint8_t *copy = malloc(bytes ? bytes : 1);
@@ -180,7 +180,7 @@ static void test_names(void **state)
 	assert_false(kv_key_is_valid("\xc3\xa4", 2));
 }
 
-/* Whatever comes: an answer, within the bytes. SEED in the environment repeats a run. */
+/* Any bytes get an answer, and no read is behind them. SEED in the environment repeats a run. */
 static void test_garbage(void **state)
 {
 	const char *given = getenv("SEED");

@@ -63,15 +63,13 @@ static void a_slow_program_is_left_alone(void **state)
 	assert_int_equal(w.h[0].completed, 9);
 }
 
-#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(no_progress_with_a_dead_ack_path),
-		T(no_progress_with_a_dead_data_path),
-		T(what_goes_on_by_itself_is_left_alone),
-		T(a_slow_program_is_left_alone),
+		WORLD_TEST(no_progress_with_a_dead_ack_path),
+		WORLD_TEST(no_progress_with_a_dead_data_path),
+		WORLD_TEST(what_goes_on_by_itself_is_left_alone),
+		WORLD_TEST(a_slow_program_is_left_alone),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "lib/stats/report.h"
-#include "stats_world.h"
+#include "tests/unit/stats_world.h"
 
 static char dir[128];
 
@@ -33,7 +33,7 @@ static int end(void **state)
 	return world_end(state);
 }
 
-/* A process with two connections, of which one moves and comes home; crash: it is killed then. */
+/* A process with two connections, of which one fails over and back; crash: it is killed then. */
 static void live(const char *report_dir, bool crash)
 {
 	struct world_conn a, b;
@@ -182,7 +182,7 @@ static void files_that_are_none(void **state)
 	cJSON_Delete(o);
 }
 
-/* What the killed ones left is nobody's to remove but shift-kvd's. */
+/* Only shift-kvd may remove the files of killed processes. */
 static int sweep(void **state)
 {
 	char command[256];

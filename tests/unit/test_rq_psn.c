@@ -30,7 +30,7 @@ static uint64_t clock_ns;
 static struct {
 	unsigned int speed; /* packets per call */
 	unsigned int leak;  /* executed in ERR */
-	bool copy;	    /* rq_psn is what it was set to */
+	bool copy;	    /* rq_psn stays as it was set */
 	bool forgets;	    /* ... in ERR */
 	bool goes_on;	    /* executes behind the fence */
 	bool mute;	    /* packets are lost */

@@ -192,7 +192,7 @@ static void out_of_bounds(void **state)
 	assert_non_null(rq_psn_contradiction(&f));
 }
 
-/* Placed out of order: no number of packets is what was executed. */
+/* Packets were placed out of order: no number of packets describes that. */
 static void memory_that_no_prefix_leaves(void **state)
 {
 	struct rq_psn_facts f = after(packets_before(33, MTU), 1000, MTU);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* The statistics file: what the writer puts there, and what is left of it. */
+/* The statistics file: how it is written, and what remains of it when its process ends. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -17,7 +17,7 @@
 #include "lib/stats/read.h"
 #include "lib/stats/stats_file.h"
 #include "lib/stats/summary.h"
-#include "stats_world.h"
+#include "tests/unit/stats_world.h"
 
 static int begin(void **state)
 {
@@ -301,7 +301,7 @@ static void a_few_connections_cost_little(void **state)
 	print_message("# %zu bytes for a connection\n", sizeof(struct stats_conn));
 }
 
-/* Writing on would raise SIGBUS, had it been cut; or go to another's file. */
+/* To write on would raise SIGBUS in a file that was cut, or hit another process's file. */
 static void a_file_that_was_taken_away_does_not_grow(void **state)
 {
 	int fd;
@@ -325,7 +325,7 @@ static void qps_without_a_slot(void **state)
 	stats_bypass("mlx5_0", STATS_UNPROTECTED_SRQ);
 	assert_int_equal(b[0].count, 2);
 	assert_int_equal(b[1].count, 1);
-	for (int i = 0; i < 100; i++) { /* what does not fit is left out */
+	for (int i = 0; i < 100; i++) { /* those that do not fit are left out */
 		char nic[32];
 
 		snprintf(nic, sizeof(nic), "a-very-long-name-of-a-nic_%d", i);

@@ -16,7 +16,7 @@
 
 #include "lib/stats/read.h"
 #include "lib/stats/stats_file.h"
-#include "stats_world.h"
+#include "tests/unit/stats_world.h"
 
 static int begin(void **state)
 {
@@ -245,7 +245,7 @@ static void tables_that_cannot_be(void **state)
 	stats_file.h->tables = 3;
 }
 
-/* As of a later build: what it has more is left out. */
+/* The file of a later build: its additional entries are left out. */
 static void tables_of_another_kind_are_passed_over(void **state)
 {
 	struct stats_table *t = stats_file.h->table;

@@ -69,7 +69,7 @@ static void unsignaled_are_found_by_their_flushes(void **state)
 	post(3, SHIFT_OP_WRITE, 1, SHIFT_F_SIGNALED);
 	log_.sig_done = 1;
 	assert_true(shift_sendlog_done_by_signal(&log_) == 1);
-	/* Two flushes: WR 1 was acknowledged, though nobody said so. */
+	/* Two flushes: WR 1 was acknowledged, though no completion said so. */
 	assert_true(shift_sendlog_settle(&log_, 2, true) == 2);
 }
 
@@ -179,6 +179,24 @@ static void unpost_takes_back(void **state)
 	assert_true(log_.sig_posted == 1 && log_.two_posted == 1);
 }
 
+/* A refused signaled WR signals nothing: the run of unsignaled packets goes on. */
+static void unpost_does_not_end_an_unsignaled_run(void **state)
+{
+	static _Alignas(64) uint8_t large[65536];
+	struct shift_sendlog l;
+	struct shift_sge sge = {.length = 1u << 30};
+	struct shift_wr wr = {.opcode = SHIFT_OP_WRITE, .sge = &sge, .num_sge = 1};
+
+	(void)state;
+	shift_sendlog_init(&l, large, 16, 1, 0, 256, false);
+	assert_int_equal(shift_sendlog_post(&l, &wr), 0); /* 2^22 packets: not more than that */
+	wr.flags = SHIFT_F_SIGNALED;
+	assert_int_equal(shift_sendlog_post(&l, &wr), 0);
+	shift_sendlog_unpost(&l, 1);
+	wr.flags = 0;
+	assert_int_equal(shift_sendlog_post(&l, &wr), 1);
+}
+
 /* 2^22 packets without a signaled WR: one is signaled in secret, and its completion swallowed. */
 static void signals_in_secret(void **state)
 {
@@ -231,6 +249,7 @@ int main(void)
 		T(atomics_keep_their_operands),
 		T(refuses_what_it_cannot_log),
 		T(unpost_takes_back),
+		T(unpost_does_not_end_an_unsignaled_run),
 		T(signals_in_secret),
 		T(receives),
 	};

@@ -121,7 +121,7 @@ static void place(struct world *w, int h, int rail, const struct w_wqe *q)
 	from->placed[q->id] = at + (left < mtu[rail] ? left : mtu[rail]);
 }
 
-/* Rule 19: who was handed an error, or has closed, executes nothing any more, nor do his WRs. */
+/* Rule 19: after an error or a close a host executes nothing any more, nor are its WRs executed. */
 static void after_the_end(struct world *w, int h, const struct w_wqe *q)
 {
 	const struct w_host *from = &w->h[h], *to = &w->h[!h];
@@ -264,7 +264,7 @@ bool w_post(struct world *w, int h, enum shift_opcode op, uint32_t len, bool sig
 	shift_conn_view(x->c, &v);
 	if (v.target_r < W_RAILS && !v.holding && v.state <= SHIFT_ST_PREPARE &&
 	    x->qp[v.r].head - x->qp[v.r].freed >= W_SQ)
-		return false; /* what the provider would say */
+		return false; /* as the provider would */
 	wr.flags = signaled ? SHIFT_F_SIGNALED : 0;
 	wr.remote_addr = wr.wr_id << 24;
 	x->opcode[wr.wr_id] = (uint8_t)op;
@@ -465,7 +465,7 @@ bool w_msg(struct world *w, uint32_t i)
 	m = w->msg[i];
 	w->msg[i] = w->msg[--w->msgs];
 	ev.rail = m.rail;
-	/* Through the codec: what the core says must be what the codec admits. */
+	/* Through the codec: it must admit all messages of the core. */
 	shift_msg_begin(&wr, buf, sizeof(buf), m.m.src_nonce, m.m.dst_nonce);
 	if (shift_msg_add(&wr, &m.m) ||
 	    shift_msg_open(&rd, buf, shift_msg_end(&wr, NULL, NULL), NULL, NULL) != 1 ||
@@ -553,7 +553,7 @@ bool w_settle(struct world *w, unsigned int n)
 {
 	while (n--) {
 		w_run(w, 1);
-		/* What hangs fails by its retries, if its path is cut. */
+		/* On a cut path its retries run out. */
 		for (int h = 0; h < 2; h++)
 			for (int r = 0; r < W_RAILS; r++)
 				if (w->data_cut[r] || w->ack_cut[r] || w->ack_cut_from[!h] ||

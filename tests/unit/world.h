@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Two connections wired back to back over a small model of RC: enough to try each rule by hand.
- * (tests/sim has the faithful one.) Everything that is wrong is counted in world.bad and printed.
+ * (The faithful one is in tests/sim.) Everything that is wrong is counted in world.bad and printed.
  */
 #ifndef TESTS_UNIT_WORLD_H
 #define TESTS_UNIT_WORLD_H

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* --break: misbehaves once, on lane 0, so that a test can see it caught. */
+/* --break: misbehaves once, on lane 0, so that a test can see that the checks notice it. */
+
 #include "tests/clients/integrity/integrity.h"
 
 static bool strikes(const struct lane *l, enum stream s)

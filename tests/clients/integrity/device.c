@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Device, memory and queue pairs. */
-#include "tests/clients/integrity/integrity.h"
-
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "tests/clients/integrity/integrity.h"
+#include "tests/clients/rc_device.h"
 
 static void *allocate(size_t n, size_t bytes)
 {
@@ -18,16 +18,8 @@ static void *allocate(size_t n, size_t bytes)
 
 static struct ibv_context *open_named(const char *name)
 {
-	int n;
-	struct ibv_device **list = ibv_get_device_list(&n);
-	struct ibv_context *context = NULL;
+	struct ibv_context *context = rc_device_open(name);
 
-	errno = ENODEV;
-	for (int i = 0; list && i < n && !context; i++)
-		if (!strcmp(ibv_get_device_name(list[i]), name))
-			context = ibv_open_device(list[i]);
-	if (list)
-		ibv_free_device_list(list);
 	if (!context)
 		fail(name);
 	return context;
@@ -174,7 +166,6 @@ static enum ibv_mtu path_mtu(const struct lane *l)
 static void to_rts(struct lane *l)
 {
 	struct ibv_qp_attr rtr = {
-		.qp_state = IBV_QPS_RTR,
 		.path_mtu = path_mtu(l),
 		.dest_qp_num = l->peer.qpn,
 		.rq_psn = l->peer.psn,
@@ -187,20 +178,15 @@ static void to_rts(struct lane *l)
 				    .sgid_index = opt.gid_index,
 				    .hop_limit = 64}},
 	};
-	struct ibv_qp_attr rts = {.qp_state = IBV_QPS_RTS,
-				  .sq_psn = l->own.psn,
+	struct ibv_qp_attr rts = {.sq_psn = l->own.psn,
 				  .timeout = opt.timeout,
 				  .retry_cnt = opt.retry,
 				  .rnr_retry = opt.rnr_retry,
 				  .max_rd_atomic = opt.rd_atomic};
 
-	if (ibv_modify_qp(l->qp, &rtr,
-			  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-				  IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER))
+	if (rc_device_rtr(l->qp, &rtr))
 		fail("modify_qp to RTR");
-	if (ibv_modify_qp(l->qp, &rts,
-			  IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-				  IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC))
+	if (rc_device_rts(l->qp, &rts))
 		fail("modify_qp to RTS");
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-#include "tests/clients/integrity/integrity.h"
-
 #include <inttypes.h>
 
-/* A violation is worse than an error, an error than what only the peer has seen. */
+#include "tests/clients/integrity/integrity.h"
+
+/* A violation is worse than an error, an error here worse than one that only the peer has seen. */
 static int worse(const struct run *r, const struct verdict *own, const struct verdict *peer)
 {
 	if (own->status == EXIT_VIOLATED || peer->status == EXIT_VIOLATED)

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* What the sides tell each other over TCP. */
-#include "tests/clients/integrity/integrity.h"
-
 #include <errno.h>
 #include <netdb.h>
 #include <poll.h>
@@ -9,6 +7,8 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "tests/clients/integrity/integrity.h"
 
 _Noreturn void fail(const char *what)
 {

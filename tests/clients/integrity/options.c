@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-#include "tests/clients/integrity/integrity.h"
-
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
@@ -8,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#include "tests/clients/integrity/integrity.h"
 
 enum { ALL_OPS = (1 << OPS_TO_CHOOSE) - 1, MEMORY_MAX = 256 << 20 };
 
@@ -117,7 +117,7 @@ static _Noreturn void bad(const char *fmt, ...)
 	exit(EXIT_USAGE);
 }
 
-static uint64_t number(const char *name, const char *text, uint64_t low, uint64_t high)
+static uint64_t option_number(const char *name, const char *text, uint64_t low, uint64_t high)
 {
 	char *end;
 	uint64_t n;
@@ -205,7 +205,7 @@ static void take(int o, const struct option *options, int index)
 	case 'p': opt.port = optarg; break;
 	case 'o': parse_ops(optarg); break;
 	case 'b': parse_break(optarg); break;
-	case 's': opt.w.seed = number("seed", optarg, 0, UINT64_MAX); break;
+	case 's': opt.w.seed = option_number("seed", optarg, 0, UINT64_MAX); break;
 	case 'O': outage(); break;
 	case 'j': opt.json = true; break;
 	case 'A': opt.allow_lost_results = true; break;
@@ -216,14 +216,14 @@ static void take(int o, const struct option *options, int index)
 	case 'F': opt.w.fence = 1; break;
 	case 'h': fputs(help, stdout); exit(0);
 	case NUMBER:
-		*numbers[index].to = number(options[index].name, optarg, numbers[index].low,
-					    numbers[index].high);
+		*numbers[index].to = option_number(options[index].name, optarg, numbers[index].low,
+						   numbers[index].high);
 		break;
 	default: exit(EXIT_USAGE);
 	}
 }
 
-static void check(void)
+static void check_options(void)
 {
 	uint64_t memory = (opt.w.size + 512ull) * (opt.w.depth + 2ull * opt.w.receives + 24);
 
@@ -263,5 +263,5 @@ void options_parse(int argc, char **argv)
 	if (argc - optind > 1)
 		bad("%s: one peer is enough", argv[optind + 1]);
 	opt.peer = argv[optind];
-	check();
+	check_options();
 }

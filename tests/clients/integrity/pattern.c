@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* What messages look like, and how they are cut into pieces. */
-#include "tests/clients/integrity/integrity.h"
-
 #include <inttypes.h>
 #include <string.h>
 #include <time.h>
+
+#include "tests/clients/integrity/integrity.h"
 
 double now_ms(void)
 {

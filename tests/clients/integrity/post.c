@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Work requests: what, from where, signaled or not. */
-#include "tests/clients/integrity/integrity.h"
-
 #include <arpa/inet.h>
 #include <stddef.h>
 #include <string.h>
+
+#include "tests/clients/integrity/integrity.h"
 
 static const enum stream stream_of[OPS_TO_CHOOSE] = {
 	[OP_SEND] = MESSAGES,	   [OP_SEND_IMM] = MESSAGES, [OP_WRITE] = WRITES,
@@ -77,7 +77,7 @@ static bool request_post(struct run *r, struct lane *l, struct request *q)
 		__atomic_store_n(&r->abort_status, EXIT_ERROR_WC, __ATOMIC_RELEASE);
 		return false;
 	}
-	/* What was sent inline may be used again at once: do. */
+	/* A buffer that was sent inline may be used again at once: do so. */
 	if (q->wr.send_flags & IBV_SEND_INLINE)
 		for (int i = 0; i < q->wr.num_sge; i++)
 			memset(l->memory + q->record->pieces.offset[i], 0x5a, q->sges[i].length);
@@ -224,8 +224,8 @@ bool post_data(struct run *r, struct lane *l)
 }
 
 /*
- * Tells the peer what is announced and free again, if that has changed by half of the slots (so
- * that nobody ever waits for the other half), or by anything at random, or always.
+ * Tells the peer how many writes are announced and how many slots are free again: if half of the
+ * slots have changed (so that the peer never has to wait), or any at random, or always.
  */
 bool post_status(struct run *r, struct lane *l, bool always)
 {

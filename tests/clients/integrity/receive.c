@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Receives: posted late at random, and what comes in checked. */
-#include "tests/clients/integrity/integrity.h"
-
 #include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "tests/clients/integrity/integrity.h"
 
 static void post_one(struct run *r, struct lane *l)
 {
@@ -46,7 +46,7 @@ void receives_post(struct run *r, struct lane *l, bool all)
 }
 
 /* The number of a message: immediate data, else its first word; without either, the next. */
-static uint32_t number(struct lane *l, const struct ibv_wc *wc, const uint8_t *message)
+static uint32_t message_number(struct lane *l, const struct ibv_wc *wc, const uint8_t *message)
 {
 	uint32_t seq;
 	uint64_t word;
@@ -60,7 +60,7 @@ static uint32_t number(struct lane *l, const struct ibv_wc *wc, const uint8_t *m
 	return l->messages.next;
 }
 
-static void check(struct lane *l, uint32_t seq, const uint8_t *message, uint32_t length)
+static void check_message(struct lane *l, uint32_t seq, const uint8_t *message, uint32_t length)
 {
 	uint32_t right = message_length(!side_own(), l->index, MESSAGES, seq);
 	uint32_t shorter = length < right ? length : right;
@@ -82,13 +82,13 @@ void receive(struct run *r, struct lane *l, const struct ibv_wc *wc)
 			return;
 	}
 	pieces_gather(l, p, l->scratch, length);
-	seq = number(l, wc, l->scratch);
+	seq = message_number(l, wc, l->scratch);
 	if (wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM)
 		message = l->memory + r->layout.imm +
 			  seq % r->layout.imm_slots * r->layout.imm_stride;
 	else if (wc->opcode != IBV_WC_RECV)
 		l->n.bad_completions++;
-	check(l, seq, message, length);
+	check_message(l, seq, message, length);
 	sequence_note(&l->messages, seq, &l->n);
 	l->n.receives++;
 	l->receives_completed++;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* The result: lines for a reader, or one JSON object. */
-#include "tests/clients/integrity/integrity.h"
-
 #include <inttypes.h>
+
+#include "tests/clients/integrity/integrity.h"
 
 void counters_add(struct counters *to, const struct counters *from)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Completions of what was posted: their order, and the results they stand for. */
-#include "tests/clients/integrity/integrity.h"
-
 #include <string.h>
+
+#include "tests/clients/integrity/integrity.h"
 
 static const uint64_t untouched = 0xa5a5a5a5a5a5a5a5;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Lost, repeated, out of order; and the longest gaps. */
-#include "tests/clients/integrity/integrity.h"
-
 #include <string.h>
+
+#include "tests/clients/integrity/integrity.h"
 
 /* All up to that one are missing. */
 void sequence_skip(struct sequence *s, uint32_t to, struct counters *n)
@@ -10,14 +10,13 @@ void sequence_skip(struct sequence *s, uint32_t to, struct counters *n)
 	for (; s->next != to; s->next++) {
 		bool *m = &s->missing[s->next % WINDOW];
 
-		n->lost += *m; /* one whose place in the window is needed never came */
+		n->lost += *m; /* its place in the window is needed: it never came */
 		s->missing_count += !*m;
 		*m = true;
 	}
 }
 
-/* Number seq has come. What was skipped is missing until it comes late or the end proves it lost.
- */
+/* Number seq has come. Skipped numbers may still come late, until the end proves them lost. */
 void sequence_note(struct sequence *s, uint32_t seq, struct counters *n)
 {
 	bool *m = &s->missing[seq % WINDOW];

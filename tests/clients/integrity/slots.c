@@ -6,6 +6,7 @@
  * A WRITE that is replayed from its first packet sets the front flag again, also when its end
  * was never seen: the front flag of a polled slot is cleared on its own.
  */
+
 #include "tests/clients/integrity/integrity.h"
 
 static uint8_t *slot_end(const struct run *r, const struct lane *l, enum stream s, uint32_t seq)
@@ -67,7 +68,7 @@ static void watch(struct run *r, struct lane *l, enum stream s)
 	}
 }
 
-/* One that is further on than the next: the next is late or lost, unless it has just come. */
+/* A later slot is set: the next one is late or lost, unless it has just come. */
 static void look_ahead(struct run *r, struct lane *l)
 {
 	uint32_t next = l->slots[FLAGS].next;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* The threads, from the first post until both sides have nothing left; and the last checks. */
-#include "tests/clients/integrity/integrity.h"
-
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -10,6 +8,8 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "tests/clients/integrity/integrity.h"
 
 enum { BATCH = 16, PEER_ABORTED = -1, LEFT = -2, IDLE_PASSES = 4, IDLE_US = 50 };
 
@@ -98,8 +98,7 @@ static bool poll_cqs(struct worker *w)
 	return busy;
 }
 
-/* SIGINT or SIGTERM: no more is posted, what is under way is finished and verified. SIGUSR1: all is
- * left as it is. */
+/* SIGINT, SIGTERM: no more is posted; the rest is finished and verified. SIGUSR1: all is left. */
 static volatile sig_atomic_t enough, leave;
 
 static void on_signal(int number)
@@ -149,8 +148,8 @@ static void look_at(struct run *r, struct lane *l)
 	}
 }
 
-/* Of a time in which this thread did not get to look (a loaded machine) little counts: what came
- * then is still to be polled. */
+/* A time in which this thread did not run (a loaded machine) counts little: its completions are
+ * still to be polled. */
 static void note_quiet(struct worker *w, bool busy)
 {
 	double t_ms = now_ms(), took_ms = t_ms - w->served_ms;
@@ -237,8 +236,8 @@ static void totals_of(const struct lane *l, struct totals *t)
 	t->swap_value = swap_value(side_own(), l->index, l->next[SWAPS]);
 }
 
-/* Tells the peer what was sent to it, and whether that is all there was to be. If it left, that
- * shows next. */
+/* Tells the peer how much was sent to it, and whether more will follow. A peer that has left is
+ * noticed afterwards. */
 static void tell(struct run *r, bool gave_up)
 {
 	struct totals t;
@@ -349,8 +348,8 @@ static void verify_lane(struct run *r, struct lane *l, const struct totals *sent
 	l->n.bad_completions += outstanding(l);
 }
 
-/* What the peer says it sent against what is here. After an abort nobody can say what is lost, but
- * what was executed more often than it was sent. */
+/* Compares what the peer says it has sent with what has arrived. After an abort losses cannot be
+ * told, but executions beyond those that were sent can. */
 void verify(struct run *r)
 {
 	for (uint32_t i = 0; i < opt.w.qps && r->peer_told; i++)

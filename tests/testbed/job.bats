@@ -1,46 +1,31 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-# A job between two hosts by shift-run alone: its meeting point, the operator's hand, and what is left when
-# daemons, programs and peers are killed. The sender is host a, the receiver host b.
+# A job between two hosts by shift-run alone: its meeting point, the operator's orders, and the traces that killed
+# daemons, programs and peers leave. The sender is host a, the receiver host b.
 
 # shellcheck disable=SC2016  # code for the guests' shells
-load ../helper
+load guests
 
-export NAME=check-life
+export NAME=check-job
 patience=100 # seconds for a program, from its start to its end
 
 setup_file() {
-	cd "$BUILDDIR" || return
-	shift-testbed up --name "$NAME" --lease 30m --share "$BUILDDIR" --share "$SRCDIR"
-}
-
-teardown_file() {
-	shift-testbed down --name "$NAME"
+	guests_up
 }
 
 setup() {
-	# Where both guests see it: reports and logs are written there.
-	dir=$(mktemp -d "$BUILDDIR/life.XXXXXX")
+	# A directory that both guests see, for reports and logs.
+	dir=$(mktemp -d "$BUILDDIR/job.XXXXXX")
 	cd "$dir" || return
 	job=t$BATS_TEST_NUMBER
 }
 
 teardown() {
 	shift-testbed link --name "$NAME" all 0 up
-	# End what a failed test has left, by name: these guests run nothing else.
+	# End the programs of a failed test, by name: these guests run nothing else.
 	for host in a b; do
 		on $host sh -c 'for p in ib_write_bw shift-kvd etcd; do pkill -KILL -x $p; done; true'
 	done
 	cd "$BUILDDIR" && rm -rf "$dir"
-}
-
-on() { # HOST COMMAND...
-	local host=$1
-	shift
-	shift-testbed exec --name "$NAME" --timeout "${patience}s" "$host" -- "$@"
-}
-
-listening() { # perftest's port, 18515
-	on b grep -q ':4853 00000000:0000 0A' /proc/net/tcp
 }
 
 # Starts a pair under shift-run; $server and $client. The etcd is on the server's host.
@@ -86,7 +71,7 @@ both_end() { # STATUS-OF-CLIENT STATUS-OF-SERVER
 	}
 }
 
-# Nothing of ours stays: no process, no file but what is said. The grace of kvd and etcd is some seconds.
+# Nothing of ours stays: no process, and no files but those. The grace time of kvd and etcd is some seconds.
 nothing_left() { # [PATTERN of files that may stay]
 	for host in a b; do
 		wait_until 60 gone "$host" "/run/shift/$job" "${1:-^$}"
@@ -156,7 +141,7 @@ gone() { # HOST DIRECTORY PATTERN; prints what is still there
 
 # bats test_tags=long
 @test "valgrind: libshift leaks nothing" {
-	# 30 s until either listens or connects, one after the other, on a machine that is not busy.
+	# Each takes 30 s to listen or to connect, one after the other, on a machine that is not busy.
 	patience=300
 	pair valgrind --leak-check=full --show-leak-kinds=definite --log-file="$PWD/valgrind.%p" \
 		ib_write_bw -d mlx5_0 -F -s 4096 -n 200

@@ -1,34 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-# More pairs of programs and faults than survive.bats has time for; make check-long.
+# More pairs of programs and faults, for which survive.bats has no time; make check-long.
 
-load ../helper
-load survive
+load survive_file
 
-export NAME=check-survive-more
-
-setup_file() {
-	cd "$BUILDDIR" || return
-	survive_up
-	out=$BATS_FILE_TMPDIR
-	calibrate
-	export rate
-}
-
-teardown_file() {
-	survive_down
-}
-
-setup() {
-	cd "$BUILDDIR" || return
-	out=$BATS_TEST_TMPDIR
-	shift_env=(SHIFT_LOST_ATOMIC=continue)
-	client= server=
-}
-
-teardown() {
-	kill_programs
-	mend_all
-}
+export NAME=check-survive-long
 
 @test "ib_send_bw: admin down on the receiver" {
 	outlives_panic survives down:b ib_send_bw -s 4096

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 /*
- * Asks for the queues themselves, as programs do that post around libibverbs; all must work as
- * it does without shift, of which this knows nothing. Usage: posts_around [-d LIBRARY] WHAT; -d:
- * with what a dlopen of LIBRARY gives, else with what it is linked with. STAY in the environment:
- * the objects stay until a line or the end comes on standard input.
+ * Asks for the queues themselves, as programs do that bypass libibverbs; all must work as it does
+ * without shift. The program does not know of shift. Usage: direct_verbs [-d LIBRARY] WHAT; -d:
+ * uses the functions of LIBRARY, which it loads, else those that it is linked with. STAY in the
+ * environment: the objects stay until a line or the end comes on standard input.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -21,8 +21,8 @@ enum { DEPTH = 8 };
 /* Of the library that was asked for. */
 static int (*init_obj)(struct mlx5dv_obj *obj, uint64_t types) = mlx5dv_init_obj;
 static int (*init_obj_1_0)(struct mlx5dv_obj *obj, uint64_t types);
-static struct ibv_qp *(*create_around)(struct ibv_context *, struct ibv_qp_init_attr_ex *,
-				       struct mlx5dv_qp_init_attr *) = mlx5dv_create_qp;
+static struct ibv_qp *(*create_by_mlx5dv)(struct ibv_context *, struct ibv_qp_init_attr_ex *,
+					  struct mlx5dv_qp_init_attr *) = mlx5dv_create_qp;
 
 static void look_up(const char *library)
 {
@@ -31,14 +31,14 @@ static void look_up(const char *library)
 	expect(handle != NULL, "dlopen");
 	init_obj = dlsym(handle, "mlx5dv_init_obj");
 	init_obj_1_0 = dlvsym(handle, "mlx5dv_init_obj", "MLX5_1.0");
-	create_around = dlvsym(handle, "mlx5dv_create_qp", "MLX5_1.3");
-	expect(init_obj && init_obj_1_0 && create_around, "look-up");
+	create_by_mlx5dv = dlvsym(handle, "mlx5dv_create_qp", "MLX5_1.3");
+	expect(init_obj && init_obj_1_0 && create_by_mlx5dv, "look-up");
 	expect(dlsym(handle, "mlx5dv_query_device") != NULL, "what is not ours");
 }
 
 /* --- verbs ------------------------------------------------------------------------------------ */
 
-/* To somebody elsewhere, who never comes. */
+/* Connected to a QP that does not exist. */
 static struct ibv_qp *connected(void)
 {
 	struct ibv_qp *qp = create_qp(pd, DEPTH);
@@ -105,7 +105,7 @@ static void ask_for_qp(struct ibv_qp *qp, int (*init)(struct mlx5dv_obj *obj, ui
 static void ask_for_cq(void)
 {
 	struct mlx5dv_cq out = {.comp_mask = 0};
-	/* What is not asked for is not looked at. */
+	/* Objects that are not asked for are not looked at. */
 	struct mlx5dv_obj obj = {.qp = {(struct ibv_qp *)8, NULL}, .cq = {cq, &out}};
 
 	expect(!init_obj(&obj, MLX5DV_OBJ_CQ), "init_obj of a CQ");
@@ -190,7 +190,7 @@ static void made(void)
 					   .qp_type = IBV_QPT_RC};
 	struct ibv_qp *it;
 
-	it = create_around(ctx, &attr, NULL);
+	it = create_by_mlx5dv(ctx, &attr, NULL);
 	expect(it != NULL, "mlx5dv_create_qp");
 	connect_to(it, it->qp_num ^ 0x800000);
 	write_some(it);

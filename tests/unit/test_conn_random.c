@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Random schedules over the small world: a quick companion of tests/sim for make check.
- * Usage: test_chaos [first seed [seeds [mutant]]]; WORLD_TRACE=1 prints what happens.
+ * Usage: test_conn_random [first seed [seeds [mutant]]]; WORLD_TRACE=1 prints what happens.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -119,7 +119,7 @@ static void heal(void)
 
 /*
  * A lost atomic ends its connection; the peer learns by FAILED or, if that was lost, when it has
- * something to send. Anything else must end well once the network is.
+ * something to send. Anything else must end well once the network is healed.
  */
 static bool ended_well(void)
 {
@@ -134,8 +134,7 @@ static bool ended_well(void)
 	return atomic;
 }
 
-/* A quarter of the seeds: NICs that lie or hang, programs that close. Must end, in order, cleanly.
- */
+/* A quarter of the seeds: NICs that lie or hang, programs that close. The run must end cleanly. */
 static void rough_step(void)
 {
 	int h = (int)w_random(&w, 2);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 /*
- * What a program pays per work request: posts one and polls its completion, again and again, on a
- * QP that is connected to itself. Knows nothing of shift; tests/bench/datapath runs it with and
+ * Measures the cost of a work request: posts one and polls its completion, again and again, on a QP
+ * that is connected to itself. It does not know of shift; tests/bench/datapath runs it with and
  * without the preload. Prints nanoseconds per pair; pairs() is what callgrind counts.
  */
 #include <getopt.h>
@@ -152,7 +152,7 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* The median of many short stretches: what else runs on the machine hits only some of them. */
+/* The median of many short stretches: other work of the machine disturbs only some of them. */
 static double measure(uint64_t n, bool two_sided)
 {
 	double stretch[STRETCHES];

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+# The hooks of a .bats file that uses survive.bash: one pair of guests for all its tests. Each test finds no fault, and no
+# program of the test before.
+# shellcheck shell=bash disable=SC2034  # variables for survive.bash
+
+load ../helper
+load survive
+
+setup_file() {
+	cd "$BUILDDIR" || return
+	survive_up
+	out=$BATS_FILE_TMPDIR
+	calibrate
+	export rate
+}
+
+teardown_file() {
+	survive_down
+}
+
+setup() {
+	cd "$BUILDDIR" || return
+	out=$BATS_TEST_TMPDIR
+	shift_env=(SHIFT_LOST_ATOMIC=continue)
+	client='' server=''
+}
+
+teardown() {
+	kill_programs
+	mend_all
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* The proof of delivery: which WRs were executed, and how the others are dealt with. */
+#include <string.h>
+
+#include "tests/unit/fixture.h"
+
+static void lost_ack_of_a_send(void **state)
+{
+	(void)state;
+	w_post(&w, 0, SHIFT_OP_SEND, 100, true);
+	w_post(&w, 0, SHIFT_OP_SEND, 100, true);
+	pass_packets(0, 0, 1); /* executed, never acknowledged */
+	fail_over(0);
+	assert_int_equal(stats(0)->proved, 1);
+	assert_int_equal(stats(0)->replayed, 1);
+	assert_int_equal(w.h[0].completed, 2);
+	assert_int_equal(w.h[1].recv_completed, 2);
+	assert_int_equal(w_view(&w, 0).r, 1);
+}
+
+static void a_write_resumes_where_it_was_cut(void **state)
+{
+	(void)state;
+	w_post(&w, 0, SHIFT_OP_WRITE, 4500, true);
+	pass_packets(0, 0, 3);
+	fail_over(0);
+	assert_int_equal(stats(0)->trimmed, 1);
+	assert_int_equal(w.h[0].completed, 1);
+	assert_int_equal(w.h[0].placed[0], 4500);
+}
+
+static void a_send_cut_in_the_middle_is_replayed_whole(void **state)
+{
+	(void)state;
+	w_post(&w, 0, SHIFT_OP_SEND, 4500, true);
+	pass_packets(0, 0, 3);
+	fail_over(0);
+	assert_int_equal(stats(0)->replayed_partial, 1);
+	assert_int_equal(w.h[0].times[0], 1);
+}
+
+static void a_read_without_its_data_is_asked_again(void **state)
+{
+	(void)state;
+	w_post(&w, 0, SHIFT_OP_READ, 3000, true);
+	w_post(&w, 0, SHIFT_OP_WRITE, 10, true);
+	w_post(&w, 0, SHIFT_OP_SEND, 10, true);
+	pass_packets(0, 0, 2);
+	break_rail_0(0);
+	while (w_state(&w, 0) != SHIFT_ST_ACTIVE)
+		if (!w_op(&w, 0) && !w_op(&w, 1) && !w_msg(&w, 0))
+			break;
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
+	assert_int_equal(stats(0)->reissued_reads, 1);
+	assert_int_equal(w.h[0].completed, 0); /* the WRITE is done, but must wait for the READ */
+	assert_true(w_settle(&w, 50));
+	assert_int_equal(w.h[0].completed, 3);
+	assert_int_equal(stats(0)->proved, 1);
+}
+
+static void a_reissued_read_survives_the_next_failure(void **state)
+{
+	(void)state;
+	w_post(&w, 0, SHIFT_OP_READ, 3000, true);
+	w_post(&w, 0, SHIFT_OP_SEND, 10, true);
+	pass_packets(0, 0, 2);
+	w.ack_cut[1] = true;
+	break_rail_0(0);
+	w_run(&w, 0);
+	assert_int_equal(w_view(&w, 0).r, 1);
+	fail_over(0);
+	assert_int_equal(stats(0)->reissued_reads, 2);
+	assert_int_equal(w.h[0].completed, 2);
+	assert_int_equal(w.h[0].times[1], 1);
+}
+
+static void a_lost_atomic_is_terminal(void **state)
+{
+	(void)state;
+	w_post(&w, 0, SHIFT_OP_WRITE, 10, true);
+	w_post(&w, 0, SHIFT_OP_FETCH_ADD, 8, true);
+	w_post(&w, 0, SHIFT_OP_WRITE, 10, true);
+	pass_packets(0, 0, 2);
+	break_rail_0(0);
+	w_run(&w, 20);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_DEAD);
+	assert_int_equal(w_state(&w, 1), SHIFT_ST_DEAD); /* told by FAILED */
+	assert_true(w.h[0].qp_err);
+	assert_int_equal(w.h[0].completed, 3);
+	assert_int_equal(w.h[0].first_error, SHIFT_WC_RETRY_EXC_ERR);
+	assert_int_equal(w.h[0].first_vendor, SHIFT_VENDOR_ATOMIC);
+	assert_int_equal(w.h[0].times[1], 1);
+	assert_int_equal(w.h[0].placed[2], 0);
+}
+
+static void a_read_before_a_lost_atomic_still_completes(void **state)
+{
+	(void)state;
+	w_post(&w, 0, SHIFT_OP_READ, 10, true);
+	w_post(&w, 0, SHIFT_OP_CMP_SWAP, 8, true);
+	w_post(&w, 0, SHIFT_OP_SEND, 8, true);
+	pass_packets(0, 0, 2);
+	break_rail_0(0);
+	w_run(&w, 20);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_DEAD);
+	assert_int_equal(stats(0)->reissued_reads, 1);
+	assert_int_equal(w.h[0].completed, 3);
+	assert_int_equal(w.h[0].first_vendor, SHIFT_VENDOR_ATOMIC);
+	assert_int_equal(w.h[0].times[1], 1);
+	assert_int_equal(w.h[0].times[2], 0);
+}
+
+static void a_lost_atomic_may_continue(void **state)
+{
+	struct shift_conn_cfg cfg = {.exactly_once = true, .confirmed = true};
+
+	(void)state;
+	cfg.lost_atomic_continue = true;
+	again(&cfg);
+	w_post(&w, 0, SHIFT_OP_FETCH_ADD, 8, true);
+	w_post(&w, 0, SHIFT_OP_WRITE, 10, true);
+	pass_packets(0, 0, 1);
+	fail_over(0);
+	assert_int_equal(stats(0)->lost_atomics, 1);
+	assert_int_equal(w.h[0].completed, 2);
+	assert_int_equal(w.h[0].times[0], 1);
+}
+
+static void unsignaled_wrs_complete_silently(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 10; i++)
+		w_post(&w, 0, i % 2 ? SHIFT_OP_SEND : SHIFT_OP_WRITE, 10, i == 9);
+	pass_packets(0, 0, 6);
+	for (int i = 0; i < 3; i++)
+		w_ack(&w, 0, 0);
+	fail_over(0);
+	assert_int_equal(stats(0)->proved, 3);
+	assert_int_equal(w.h[0].completed, 10);
+	assert_int_equal(w.h[1].recv_completed, 5);
+}
+
+static void a_stale_rq_psn_fails_visibly(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 4; i++)
+		w_post(&w, 0, SHIFT_OP_SEND, 10, true);
+	pass_packets(0, 0, 4);
+	w_ack(&w, 0, 0);
+	w_ack(&w, 0, 0);
+	take_cqes(0);
+	w.fence_bias = -3; /* less than our NIC has acknowledged */
+	break_rail_0(0);
+	w_run(&w, 20);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_DEAD);
+	assert_int_equal(w.h[0].first_vendor, SHIFT_VENDOR_PROOF);
+	assert_int_equal(w.h[0].times[3], 1);
+}
+
+static void psn_and_receive_count_must_agree(void **state)
+{
+	char line[512];
+
+	(void)state;
+	w_post(&w, 0, SHIFT_OP_SEND, 10, true);
+	w_post(&w, 0, SHIFT_OP_SEND, 10, true);
+	pass_packets(0, 0, 2);
+	w.fence_bias = -1; /* a plausible PSN, but the peer has consumed two receives */
+	break_rail_0(0);
+	w_run(&w, 20);
+	assert_int_equal(w.h[0].first_vendor, SHIFT_VENDOR_PROOF);
+	shift_conn_dump(w.h[0].c, line, sizeof(line));
+	assert_non_null(strstr(line, "theirs: rep (0,"));
+	assert_non_null(strstr(line, ") recv 2 fence 0;"));
+}
+
+static void an_untrusted_nic_gives_at_least_once(void **state)
+{
+	(void)state;
+	w.at_least_once_ok = true;
+	w.fence_unsure[1] = true;
+	w_post(&w, 0, SHIFT_OP_WRITE, 10, true);
+	w_post(&w, 0, SHIFT_OP_SEND, 10, true);
+	w_post(&w, 0, SHIFT_OP_WRITE, 10, true);
+	w_post(&w, 0, SHIFT_OP_SEND, 10, true);
+	pass_packets(0, 0, 3);
+	fail_over(0);
+	assert_int_equal(stats(0)->at_least_once, 1);
+	assert_int_equal(stats(0)->proved, 2);
+	assert_int_equal(stats(0)->maybe_twice, 1);
+	assert_int_equal(w.h[0].times[1], 1); /* two-sided: still exactly once */
+	assert_int_equal(w.h[0].completed, 4);
+}
+
+static void exactly_once_can_be_switched_off(void **state)
+{
+	struct shift_conn_cfg cfg = {.confirmed = true};
+
+	(void)state;
+	again(&cfg);
+	w.at_least_once_ok = true;
+	w_post(&w, 0, SHIFT_OP_SEND, 10, true);
+	pass_packets(0, 0, 1);
+	fail_over(0);
+	assert_int_equal(w.h[0].times[0], 2); /* the papers' duplicate */
+	assert_int_equal(stats(0)->proved, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		WORLD_TEST(lost_ack_of_a_send),
+		WORLD_TEST(a_write_resumes_where_it_was_cut),
+		WORLD_TEST(a_send_cut_in_the_middle_is_replayed_whole),
+		WORLD_TEST(a_read_without_its_data_is_asked_again),
+		WORLD_TEST(a_reissued_read_survives_the_next_failure),
+		WORLD_TEST(a_lost_atomic_is_terminal),
+		WORLD_TEST(a_read_before_a_lost_atomic_still_completes),
+		WORLD_TEST(a_lost_atomic_may_continue),
+		WORLD_TEST(unsignaled_wrs_complete_silently),
+		WORLD_TEST(a_stale_rq_psn_fails_visibly),
+		WORLD_TEST(psn_and_receive_count_must_agree),
+		WORLD_TEST(an_untrusted_nic_gives_at_least_once),
+		WORLD_TEST(exactly_once_can_be_switched_off),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

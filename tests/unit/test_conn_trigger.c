@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* What starts a switch, and what does not. */
+#include "tests/unit/fixture.h"
+
+#define MS 1000000ull
+
+static void link_down_starts_it_at_once(void **state)
+{
+	(void)state;
+	w_event(&w, 0, SHIFT_EV_LINK_DOWN, 0);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_FENCE);
+	assert_true(w_settle(&w, 20));
+	assert_int_equal(w_view(&w, 0).r, 1);
+}
+
+static void without_another_rail_it_waits(void **state)
+{
+	(void)state;
+	w_event(&w, 0, SHIFT_EV_LINK_DOWN, 1);
+	w_event(&w, 0, SHIFT_EV_LINK_DOWN, 2);
+	w_event(&w, 0, SHIFT_EV_LINK_DOWN, 0);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
+	w_post(&w, 0, SHIFT_OP_SEND, 10, true);
+	break_rail_0(0);
+	w_op(&w, 0);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_NO_RAIL);
+	w_event(&w, 0, SHIFT_EV_LINK_UP, 2);
+	assert_true(w_settle(&w, 20));
+	assert_int_equal(w_view(&w, 0).r, 2);
+}
+
+/* No rail was up when the link went down; now one is. The NIC's own retries may take 34 s. */
+static void a_rail_that_comes_up_takes_over_from_one_that_is_down(void **state)
+{
+	(void)state;
+	w_event(&w, 0, SHIFT_EV_LINK_DOWN, 1);
+	w_event(&w, 0, SHIFT_EV_LINK_DOWN, 2);
+	w_event(&w, 0, SHIFT_EV_LINK_DOWN, 0);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
+	w_post(&w, 0, SHIFT_OP_SEND, 10, true);
+	w_event(&w, 0, SHIFT_EV_LINK_UP, 2);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_FENCE);
+	assert_true(w_settle(&w, 50));
+	assert_int_equal(w_view(&w, 0).r, 2);
+}
+
+/* A link that goes down while the other rail is in its quarantine is reported only once. */
+static void a_link_down_is_remembered_until_a_rail_is_clean(void **state)
+{
+	(void)state;
+	w_event(&w, 0, SHIFT_EV_LINK_DOWN, 2);
+	w_event(&w, 0, SHIFT_EV_MIGRATE, 1);
+	assert_true(w_settle(&w, 20));
+	w_event(&w, 0, SHIFT_EV_MIGRATE, 0);
+	while (w_op(&w, 0) || w_op(&w, 1) || w_msg(&w, 0))
+		;
+	w_event(&w, 0, SHIFT_EV_LINK_DOWN, 0);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
+	assert_int_equal(w_view(&w, 0).r, 0);
+	assert_true(w_settle(&w, 20));
+	assert_int_equal(w_view(&w, 0).r, 1);
+	assert_int_equal(w_view(&w, 1).r, 1);
+}
+
+static void all_rails_miss(int times)
+{
+	for (int i = 0; i < times; i++)
+		for (int r = 0; r < W_RAILS; r++)
+			w_event(&w, 0, SHIFT_EV_PROBE_MISSED, r);
+	w.now += MS;
+}
+
+static void silence_counts_only_against_another_rail(void **state)
+{
+	(void)state;
+	all_rails_miss(5);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE); /* the peer was stopped, or we were */
+	for (int i = 0; i < 2; i++) {
+		w_event(&w, 0, SHIFT_EV_PROBE_OK, 2);
+		assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
+		w_event(&w, 0, SHIFT_EV_PROBE_MISSED, 0);
+	}
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_FENCE);
+	assert_true(w_settle(&w, 20));
+	assert_int_equal(w_view(&w, 0).r, 2);
+}
+
+/* A stopped peer goes on: the rail that answers last is not at fault. */
+static void the_last_to_answer_after_a_stop_is_not_silent(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		all_rails_miss(5);
+		w_event(&w, 0, SHIFT_EV_PROBE_OK, 2);
+		w_event(&w, 0, SHIFT_EV_PROBE_OK, 2); /* two that were on their way */
+		w_event(&w, 0, SHIFT_EV_PROBE_MISSED, 0);
+		w_event(&w, 0, SHIFT_EV_PROBE_OK, 1);
+		w_event(&w, 0, SHIFT_EV_PROBE_OK, 0);
+		assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
+	}
+}
+
+static void a_refused_post_starts_it(void **state)
+{
+	struct shift_event ev = {.type = SHIFT_EV_POST_FAILED};
+
+	(void)state;
+	give_event(0, &ev);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_FENCE);
+	assert_true(w_settle(&w, 20));
+	assert_int_equal(w_view(&w, 0).r, 1);
+}
+
+/* A send that the NIC refused does not flush, and must not shift the count of those that do. */
+static void refused_sends_are_not_counted_as_flushed(void **state)
+{
+	struct shift_event ev = {.type = SHIFT_EV_POST_FAILED, .count = 2};
+
+	(void)state;
+	for (int i = 0; i < 6; i++)
+		w_post(&w, 0, SHIFT_OP_WRITE, 3000, i == 5);
+	w.h[0].qp[0].head -= 2;
+	pass_packets(0, 0, 4);
+	w_ack(&w, 0, 0);
+	give_event(0, &ev);
+	assert_true(w_settle(&w, 20));
+	assert_int_equal(w_view(&w, 0).r, 1);
+	assert_int_equal(w.h[0].completed, 6);
+	for (int i = 0; i < 6; i++)
+		assert_int_equal(w.h[0].placed[i], 3000);
+}
+
+/* The NIC dies: its event comes first, the refusal of the post second. */
+static void a_refused_post_is_told_after_the_link_event(void **state)
+{
+	struct shift_event ev = {.type = SHIFT_EV_POST_FAILED, .count = 1};
+
+	(void)state;
+	w_post(&w, 0, SHIFT_OP_WRITE, 10, false);
+	w_post(&w, 0, SHIFT_OP_WRITE, 10, false);
+	w_post(&w, 0, SHIFT_OP_WRITE, 10, true);
+	w.h[0].qp[0].head--; /* the third never entered the queue */
+	w_event(&w, 0, SHIFT_EV_LINK_DOWN, 0);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_FENCE);
+	shift_conn_event(w.h[0].c, &ev, w.now);
+	w_tick(&w, 0);
+	assert_true(w_settle(&w, 200));
+	assert_int_equal(w.h[0].errors, 0);
+	assert_int_equal(w.h[0].completed, 3);
+}
+
+/*
+ * T8: an unsignaled SEND waits for the receive of a slow program, a signaled WRITE waits behind it.
+ * Stock RC waits for ever, and so do we.
+ */
+static void a_slow_program_behind_a_signaled_write(void **state)
+{
+	(void)state;
+	for (int i = 0; i < W_READY_RECVS; i++)
+		w_post(&w, 0, SHIFT_OP_SEND, 10, true);
+	w_run(&w, 1);
+	w_post(&w, 0, SHIFT_OP_SEND, 10, false);
+	w_post(&w, 0, SHIFT_OP_WRITE, 10, true);
+	w_run(&w, 100);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
+	assert_int_equal(stats(0)->switches, 0);
+	w_recv(&w, 1);
+	assert_true(w_settle(&w, 50));
+	assert_int_equal(w.h[0].completed, W_READY_RECVS + 2);
+}
+
+/* An error that no program can cause is survived; one that only a program can cause is its own. */
+static void each_error_has_its_cause(void **state)
+{
+	static const uint32_t network = 1u << SHIFT_WC_LOC_QP_OP_ERR | 1u << SHIFT_WC_WR_FLUSH_ERR |
+					1u << SHIFT_WC_BAD_RESP_ERR | 1u << SHIFT_WC_RETRY_EXC_ERR |
+					1u << SHIFT_WC_RNR_RETRY_EXC_ERR |
+					1u << SHIFT_WC_FATAL_ERR | 1u << SHIFT_WC_RESP_TIMEOUT_ERR |
+					1u << SHIFT_WC_GENERAL_ERR;
+
+	for (uint32_t status = 1; status <= SHIFT_WC_GENERAL_ERR; status++) {
+		struct shift_cqe cqe = {.status = status};
+		struct shift_wc wc;
+
+		w_post(&w, 0, SHIFT_OP_WRITE, 10, true);
+		assert_false(shift_conn_cqe(w.h[0].c, &cqe, &wc, w.now));
+		assert_int_equal(w_state(&w, 0),
+				 network >> status & 1 ? SHIFT_ST_FENCE : SHIFT_ST_GIVEUP);
+		teardown(state);
+		setup(state);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		WORLD_TEST(link_down_starts_it_at_once),
+		WORLD_TEST(without_another_rail_it_waits),
+		WORLD_TEST(a_rail_that_comes_up_takes_over_from_one_that_is_down),
+		WORLD_TEST(a_link_down_is_remembered_until_a_rail_is_clean),
+		WORLD_TEST(silence_counts_only_against_another_rail),
+		WORLD_TEST(the_last_to_answer_after_a_stop_is_not_silent),
+		WORLD_TEST(a_refused_post_starts_it),
+		WORLD_TEST(refused_sends_are_not_counted_as_flushed),
+		WORLD_TEST(a_refused_post_is_told_after_the_link_event),
+		WORLD_TEST(a_slow_program_behind_a_signaled_write),
+		WORLD_TEST(each_error_has_its_cause),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
