@@ -136,6 +136,7 @@ reasons() { # why a connection is not protected: NAME "TEXT"
 }
 
 @test "an include against the order of the rooms is found" {
+	cd "$BATS_TEST_TMPDIR"
 	mkdir plan
 	cp -r "$SRCDIR/lib" "$SRCDIR/doc" plan
 	chmod -R u+w plan

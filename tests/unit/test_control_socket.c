@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "config.h"
-#include "fake_bg.h"
+
 #include "lib/base/control_socket.h"
 #include "tests/unit/fake_bg.h"
 
