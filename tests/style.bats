@@ -135,21 +135,49 @@ reasons() { # why a connection is not protected: NAME "TEXT"
 	"$SRCDIR/tests/layout.py" includes "$SRCDIR"
 }
 
-@test "an include against the order of the rooms is found" {
+# A copy of the floor plan in which something is planted.
+plant() { # TEXT FILE
 	cd "$BATS_TEST_TMPDIR"
 	mkdir plan
-	cp -r "$SRCDIR/lib" "$SRCDIR/doc" plan
+	cp -r "$SRCDIR/lib" "$SRCDIR/doc" "$SRCDIR/kv" "$SRCDIR/cmd" plan
 	chmod -R u+w plan
-	echo '#include "lib/session/job.h"' >>plan/lib/nic/nic.c
+	echo "$1" >>"plan/$2"
+}
+
+@test "an include against the order of the rooms is found" {
+	plant '#  include <lib/nic/../session/job.h>' lib/nic/nic.c
 	run "$SRCDIR/tests/layout.py" includes plan
 	[ "$status" -eq 1 ]
-	[ "$output" = 'lib/nic/nic.c includes lib/session/job.h: session is above nic' ]
+	[ "$output" = 'lib/nic/nic.c includes lib/nic/../session/job.h: session is above nic' ]
 }
 
 @test "objects of a room call only rooms below it, and no large circle of files" {
 	"$SRCDIR/tests/layout.py" calls "$SRCDIR" "$BUILDDIR"
 }
 
+@test "a call against the order of the rooms is found" {
+	local source
+	cd "$BATS_TEST_TMPDIR"
+	mkdir build
+	cp -r "$BUILDDIR/lib" build
+	chmod -R u+w build
+	echo 'void rendezvous_soon(void) __attribute__((weak)); void table_up(void) { rendezvous_soon(); }' >up.c
+	source=build/lib/base/.libs/libshiftrooms_la-table.o
+	${CC:-gcc} -c up.c -o "$source"
+	run "$SRCDIR/tests/layout.py" calls "$SRCDIR" build
+	[ "$status" -eq 1 ]
+	[[ $output = *'lib/base/table.c takes rendezvous_soon of lib/session/rendezvous.c: session is above base'* ]]
+}
+
 @test "functions of lib/ have a noun, and no name stands twice" {
 	"$SRCDIR/tests/layout.py" names "$SRCDIR"
+}
+
+@test "a name that stands twice is found" {
+	plant 'static void slot_find(void)
+{
+}' lib/nic/nic.c
+	run "$SRCDIR/tests/layout.py" names plan
+	[ "$status" -eq 1 ]
+	[ "$output" = 'slot_find() stands in lib/base/table.c and lib/nic/nic.c' ]
 }
