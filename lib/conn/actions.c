@@ -142,7 +142,6 @@ bool vqp_release(struct vqp *v, enum stats_unprotected why)
 		return false;
 	vqp_act(v);
 	v->life.released = true;
-	v->program.why = why;
 	stats_conn_protect(v->stats, false, why);
 	log_info("QP %#x is not protected: %s", v->qp->qp_num, stats_unprotected_text(why));
 	return true;

@@ -16,8 +16,11 @@ int vqp_modify(struct vqp *v, uint8_t rail, struct ibv_qp_attr *attr, int mask)
 {
 	int err = real.modify_qp(vqp_rail_qp(v, rail), attr, mask);
 
-	if (!rail)
+	if (!rail) {
+		pthread_mutex_lock(&v->lock);
 		v->qp->state = v->program.state;
+		pthread_mutex_unlock(&v->lock);
+	}
 	return err;
 }
 
@@ -51,27 +54,52 @@ static enum ibv_mtu mtu_enum(uint32_t bytes)
 	return IBV_MTU_256;
 }
 
+/* What an arming needs of the connection: copied under vqp.lock, as the program may modify its QP,
+ * and the background thread may look GIDs up, meanwhile. */
+struct arm_input {
+	struct arming to;
+	struct vqp_program program;
+	union ibv_gid gid; /* of the rail */
+	int gid_index;
+	uint32_t mtu;
+	struct rail_addr peer;
+};
+
+static void arm_take_input(struct vqp *v, const struct rail_jobs *j, struct arm_input *in)
+{
+	const struct twin *t = &v->rails.twin[j->rail];
+
+	pthread_mutex_lock(&v->lock);
+	*in = (struct arm_input){.to = j->arm,
+				 .program = v->program,
+				 .gid = t->gid,
+				 .gid_index = t->gid_index,
+				 .mtu = t->mtu,
+				 .peer = t->peer};
+	pthread_mutex_unlock(&v->lock);
+}
+
 /* A twin's path, and our own retries: short timeout, retries that end. The rest is the program's.
  */
-static void twin_attr(struct vqp *v, uint8_t rail, struct ibv_qp_attr *attr)
+static void twin_attr(struct vqp *v, uint8_t rail, const struct arm_input *in,
+		      struct ibv_qp_attr *attr)
 {
-	struct twin *t = &v->rails.twin[rail];
+	const struct ibv_ah_attr *ah = &in->program.attr.ah_attr;
 
 	attr->port_num = v->dev->nic[rail]->port;
 	attr->pkey_index = 0;
-	attr->path_mtu = mtu_enum(t->mtu);
-	attr->dest_qp_num = t->peer.qpn;
+	attr->path_mtu = mtu_enum(in->mtu);
+	attr->dest_qp_num = in->peer.qpn;
 	attr->ah_attr = (struct ibv_ah_attr){
-		.is_global = v->program.attr.ah_attr.is_global,
-		.grh = {.dgid = t->peer.gid,
-			.sgid_index = (uint8_t)gid_index(v->dev->nic[rail], &t->gid, t->gid_index),
-			.hop_limit = v->program.attr.ah_attr.grh.hop_limit
-					     ? v->program.attr.ah_attr.grh.hop_limit
-					     : 64,
-			.traffic_class = v->program.attr.ah_attr.grh.traffic_class,
-			.flow_label = v->program.attr.ah_attr.grh.flow_label},
-		.dlid = t->peer.lid,
-		.sl = v->program.attr.ah_attr.sl,
+		.is_global = ah->is_global,
+		.grh = {.dgid = in->peer.gid,
+			.sgid_index = (uint8_t)gid_index(v->dev->nic[rail], &in->gid,
+							 in->gid_index),
+			.hop_limit = ah->grh.hop_limit ? ah->grh.hop_limit : 64,
+			.traffic_class = ah->grh.traffic_class,
+			.flow_label = ah->grh.flow_label},
+		.dlid = in->peer.lid,
+		.sl = ah->sl,
 		.port_num = v->dev->nic[rail]->port,
 	};
 	attr->timeout = 14; /* 67 ms */
@@ -86,24 +114,23 @@ static void rts_defaults(struct ibv_qp_attr *attr)
 	attr->max_rd_atomic = 1;
 }
 
-static int arm_qp(struct vqp *v, uint8_t rail, const struct arming *to)
+static int arm_qp(struct vqp *v, uint8_t rail, const struct arm_input *in)
 {
-	struct ibv_qp_attr attr = v->program.attr;
+	struct ibv_qp_attr attr = in->program.attr;
 	int err;
 
 	if (!vqp_rail_qp(v, rail))
 		return -1;
 	if (rail)
-		twin_attr(v, rail, &attr);
+		twin_attr(v, rail, in, &attr);
 	else
 		attr.ah_attr.grh.sgid_index = (uint8_t)gid_index(
-			v->dev->nic[0], &v->rails.twin[0].gid,
-			v->program.attr.ah_attr.grh.sgid_index);
-	if (v->program.state !=
+			v->dev->nic[0], &in->gid, in->program.attr.ah_attr.grh.sgid_index);
+	if (in->program.state !=
 	    IBV_QPS_RTS) /* it only receives so far: what RTS needs is our choice */
 		rts_defaults(&attr);
-	attr.rq_psn = to->rx_psn;
-	attr.sq_psn = to->tx_psn;
+	attr.rq_psn = in->to.rx_psn;
+	attr.sq_psn = in->to.tx_psn;
 	err = vqp_to_state(v, rail, IBV_QPS_RESET);
 	attr.qp_state = IBV_QPS_INIT;
 	err = err ? err
@@ -159,16 +186,14 @@ static void arm_run(struct job *job)
 {
 	struct rail_jobs *j = (struct rail_jobs *)((char *)job - offsetof(struct rail_jobs, arms));
 	struct vqp *v = j->v;
-	struct arming to;
+	struct arm_input in;
 	bool late;
 	int err;
 
 	do {
-		pthread_mutex_lock(&v->lock);
-		to = j->arm;
-		pthread_mutex_unlock(&v->lock);
+		arm_take_input(v, j, &in);
 		pause_hang(v, STATS_PHASE_ARM);
-		err = arm_qp(v, j->rail, &to);
+		err = arm_qp(v, j->rail, &in);
 		if (err)
 			log_warn("QP %#x: cannot bring its twin on %s to RTS (%s)", v->qpn,
 				 v->dev->nic[j->rail]->name, strerror(err > 0 ? err : -err));
@@ -177,7 +202,7 @@ static void arm_run(struct job *job)
 		pthread_mutex_unlock(&v->lock);
 		if ((err || late) && vqp_rail_qp(v, j->rail))
 			vqp_to_state(v, j->rail, IBV_QPS_RESET);
-	} while (!arm_answer(v, j, &to, !err && !late, late));
+	} while (!arm_answer(v, j, &in.to, !err && !late, late));
 	rail_job_ends(j);
 }
 

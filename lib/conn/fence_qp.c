@@ -130,10 +130,13 @@ static void fence_run(struct job *job)
 	pause_hang(v, STATS_PHASE_FENCE);
 	fence_qp(v, j->rail, &ev);
 	vqp_enter(v);
-	rail_fenced(v, j->rail, ev.clean);
+	if (vqp_rail_qp(v, j->rail))
+		rail_fenced(v, j->rail, ev.clean);
 	if (!j->stale) {
-		j->fence_since = 0;
-		repost_withdraw(v, j->rail, j->fence_epoch);
+		if (j->fence_epoch ==
+		    ev.epoch) /* else another was asked for: this one was taken for hung */
+			j->fence_since = 0;
+		repost_withdraw(v, j->rail, ev.epoch);
 		vqp_act(v);
 		shift_conn_event(v->conn, &ev, now_ns());
 	}

@@ -47,9 +47,8 @@ struct rail_addr {
 
 struct twin {
 	_Atomic(struct ibv_qp *) qp; /* rails 1 and up; made and modified on the NIC's threads */
-	bool failed;		     /* it cannot be made. Under vqp.lock */
-	/* Written by the background thread: gid_index and gid until the rail is said clean, the
-	 * rest under vqp.lock. */
+	_Atomic bool failed;	     /* it cannot be made */
+	/* Under vqp.lock. Written by the background thread only, which reads them without. */
 	int gid_index;
 	union ibv_gid gid;
 	uint32_t mtu;		/* path MTU there, bytes */
@@ -95,8 +94,7 @@ struct vqp_hot {
 struct vqp_program {
 	struct ibv_qp_attr attr;    /* all that it has set */
 	enum ibv_qp_state state;    /* as it must see it */
-	enum stats_unprotected why; /* the QP is not protected: written only. At creation, by the
-				     * background thread, or under vqp.lock */
+	enum stats_unprotected why; /* it cannot be protected. At creation only */
 };
 
 /* Where a QP is between creation and destruction. Written under vqp.lock, but for `started`. */
@@ -134,23 +132,23 @@ struct vqp_rails {
 	uint32_t keyless; /* ... whose NIC lacks some memory of the domain: memlock.h */
 };
 
-/* Keys of memory on backup NICs. Under vqp.lock. */
+/* Keys of memory on backup NICs. Under vqp.lock, but for exported.n. */
 struct vqp_keys {
 	struct peer_keys *peer;	       /* the peer's, that we use */
 	struct exported_keys exported; /* ours, that the peer was told */
 };
 
-/* How the peer was found. Background thread; what other threads read is written under vqp.lock. */
+/* How the peer was found. Background thread; what others read, and RESET, write under vqp.lock. */
 struct vqp_setup {
-	struct meeting *meeting; /* lib/session/rendezvous.h */
-	struct bg_call begin_call;
-	bool met; /* the peer was found, HELLO under way or done */
+	struct meeting *meeting;   /* lib/session/rendezvous.h */
+	struct bg_call begin_call; /* written by the thread that begins a life */
+	_Atomic bool met;	   /* the peer was found, HELLO under way or done */
 	uint8_t peer_rails;
 	uint32_t peer_id;
 	uint64_t peer_nonce;
 };
 
-/* conn_timers.h. Background thread; the calls and `at`: any thread. */
+/* conn_timers.h. Background thread; the calls and tick_at: any thread. */
 struct vqp_timers {
 	struct bg_timer tick, overdue;
 	struct bg_call tick_call, overdue_call;
@@ -162,7 +160,8 @@ struct vqp {
 
 	/* Constant while anybody can find it. First what every post reads. */
 	struct ibv_qp *qp;
-	struct shift_conn *conn; /* NULL: not protected, ever. What it points to: under lock */
+	struct shift_conn *conn; /* NULL: not protected, ever. What it points to: under lock with
+				  * the gates shut (vqp_enter()), or inside a gate that is open */
 	int (*post_send)(struct ibv_qp *, struct ibv_send_wr *, struct ibv_send_wr **);
 	int (*post_recv)(struct ibv_qp *, struct ibv_recv_wr *, struct ibv_recv_wr **);
 	struct vcq *send_cq, *recv_cq;
@@ -188,7 +187,7 @@ struct vqp {
 	struct vqp_setup setup;
 	struct vqp_timers timers;
 #ifdef SHIFT_TEST_HOOKS
-	struct pause pause; /* under lock */
+	struct pause pause; /* under lock; asked[]: the NIC's threads */
 #endif
 };
 

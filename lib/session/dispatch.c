@@ -18,6 +18,10 @@ void dispatch_message(struct nic *nic, const struct shift_msg *m)
 	if (!v->setup.met || rail < 0 || m->src_nonce != v->setup.peer_nonce)
 		return;
 	vqp_enter(v);
+	if (!v->setup.met || m->src_nonce != v->setup.peer_nonce) { /* RESET meanwhile */
+		vqp_leave(v);
+		return;
+	}
 	if (m->type == SHIFT_MSG_KEY_ASK) {
 		exported_keys_asked(v, m);
 	} else if (m->type == SHIFT_MSG_KEY_FORGOT) {

@@ -24,12 +24,12 @@ static void conn_tell(struct vqp *v, void *arg)
 	for (uint8_t i = 0; i < v->dev->rails; i++)
 		if (v->rails.twin[i].path == &r->path->path) {
 			r->ev.rail = i;
+			vqp_enter(v);
 			if (vqp_rail(v) == i)
 				stats_conn_fault(v->stats,
 						 r->path->health.misses ? r->path->health.missed_ns
 									: 0,
 						 now_ns());
-			vqp_enter(v);
 			if (!pause_event(v, &r->ev))
 				shift_conn_event(v->conn, &r->ev, now_ns());
 			vqp_leave(v);

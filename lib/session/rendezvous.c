@@ -80,28 +80,41 @@ static void conn_key(char *key, size_t size, const union ibv_gid *gid, uint32_t 
 
 static void conn_unprotected(struct vqp *v, enum stats_unprotected why)
 {
-	v->program.why = why;
 	stats_conn_protect(v->stats, false, why);
 	log_info("QP %#x is not protected: %s", v->qp->qp_num, stats_unprotected_text(why));
+}
+
+/* Of our QP on that rail. The resolver reads it when it arms. */
+static void set_gid(struct vqp *v, uint8_t rail, const union ibv_gid *gid, int index)
+{
+	pthread_mutex_lock(&v->lock);
+	v->rails.twin[rail].gid = *gid;
+	v->rails.twin[rail].gid_index = index;
+	pthread_mutex_unlock(&v->lock);
 }
 
 /* Our own address on rail 0, as the peer's program knows it. */
 static bool meeting_name(struct meeting *m)
 {
 	struct vqp *v = m->v;
-	const struct ibv_ah_attr *ah = &v->program.attr.ah_attr;
-	union ibv_gid *gid = &v->rails.twin[0].gid;
+	struct ibv_qp_attr attr;
+	const struct ibv_ah_attr *ah = &attr.ah_attr;
+	union ibv_gid gid;
 
-	if (!v->dev->nic[0]->ready || real.query_gid(v->dev->nic[0]->ctx, v->program.attr.port_num,
-						     ah->is_global ? ah->grh.sgid_index : 0, gid))
+	pthread_mutex_lock(&v->lock);
+	attr = v->program.attr;
+	pthread_mutex_unlock(&v->lock);
+	if (!v->dev->nic[0]->ready || real.query_gid(v->dev->nic[0]->ctx, attr.port_num,
+						     ah->is_global ? ah->grh.sgid_index : 0, &gid))
 		return false;
-	if (v->program.attr.port_num != v->dev->nic[0]->port) {
+	set_gid(v, 0, &gid, 0);
+	if (attr.port_num != v->dev->nic[0]->port) {
 		conn_unprotected(v, STATS_UNPROTECTED_ATTRIBUTES);
 		m->settled = true;
 		return false;
 	}
-	conn_key(m->key, sizeof(m->key), gid, v->qp->qp_num);
-	conn_key(m->peer_key, sizeof(m->peer_key), &ah->grh.dgid, v->program.attr.dest_qp_num);
+	conn_key(m->key, sizeof(m->key), &gid, v->qp->qp_num);
+	conn_key(m->peer_key, sizeof(m->peer_key), &ah->grh.dgid, attr.dest_qp_num);
 	if (!strcmp(m->key, m->peer_key)) {
 		conn_unprotected(v, STATS_UNPROTECTED_LOOPBACK);
 		m->settled = true;
@@ -126,12 +139,11 @@ static void describe_rail(struct vqp *v, uint8_t i, struct rail_addr *r)
 	r->lid = nic->port_attr.lid;
 	r->gid = v->rails.twin[i].gid;
 	if (i && qp) {
-		int index = nic_gid_like(nic, &v->rails.twin[0].gid, &v->rails.twin[i].gid);
+		int index = nic_gid_like(nic, &v->rails.twin[0].gid, &r->gid);
 
 		if (index < 0)
 			return;
-		v->rails.twin[i].gid_index = index;
-		r->gid = v->rails.twin[i].gid;
+		set_gid(v, i, &r->gid, index);
 	}
 	r->qpn = qp ? qp->qp_num : 0;
 }
@@ -263,10 +275,10 @@ static void meeting_match(struct meeting *m, const struct record *r)
 	if (p.rails > v->dev->rails)
 		p.rails = v->dev->rails;
 	meeting_identify(m, &p);
+	vqp_enter(v);
 	for (uint8_t i = 1; i < p.rails; i++)
 		p.mtu[i] = v->rails.twin[i].mtu = twin_mtu(v->dev->nic[i], &r->rail[i]);
 	tell_stats(v, r);
-	vqp_enter(v);
 	if (shift_conn_meet(v->conn, &p)) {
 		release_paths(v);
 		for (uint8_t i = 0; i < p.rails; i++)
@@ -317,7 +329,9 @@ static bool in_setup(struct vqp *v)
 {
 	struct shift_conn_view view;
 
+	pthread_mutex_lock(&v->lock);
 	shift_conn_view(v->conn, &view);
+	pthread_mutex_unlock(&v->lock);
 	return view.state == SHIFT_ST_SETUP;
 }
 
@@ -387,7 +401,6 @@ static void meeting_step(struct meeting *m, uint64_t now)
 	else if (in_setup(v))
 		say_hello_again(v);
 	if (is_of_peer(v, &r) && !in_setup(v)) {
-		v->program.why = STATS_UNPROTECTED_NONE;
 		tell_psns(v, &r);
 		m->settled = rails_ready(m, &r) && twins_done(v);
 	}

@@ -70,7 +70,9 @@ void tombstone_leave(struct vqp *v)
 
 	if (!t)
 		return;
+	pthread_mutex_lock(&v->lock);
 	shift_conn_tombstone(v->conn, now_ns(), &t->stone);
+	pthread_mutex_unlock(&v->lock);
 	if (!t->stone.valid || !v->setup.met) {
 		free(t);
 		return;

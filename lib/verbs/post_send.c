@@ -172,10 +172,9 @@ static uint32_t count_sends(const struct ibv_send_wr *wr, const struct ibv_send_
 }
 
 /* The NIC is broken: the requests stay in the log, and go elsewhere. */
-static void nic_refused(struct vqp *v, uint32_t n)
+static void nic_refused(struct vqp *v, uint32_t epoch, uint32_t n)
 {
-	struct shift_event ev = {
-		.type = SHIFT_EV_POST_FAILED, .epoch = v->hot.rail0_epoch, .count = n};
+	struct shift_event ev = {.type = SHIFT_EV_POST_FAILED, .epoch = epoch, .count = n};
 
 	vqp_event(v, &ev);
 }
@@ -205,7 +204,7 @@ static int post_list(struct vqp *v, struct ibv_send_wr *wr, const struct ibv_sen
 static int post_failed(struct vqp *v, enum gate_how how, int err, struct ibv_send_wr *end,
 		       struct ibv_send_wr **bad)
 {
-	uint32_t n = *bad ? count_sends(*bad, end) : 0;
+	uint32_t n = *bad ? count_sends(*bad, end) : 0, epoch = v->hot.rail0_epoch;
 
 	if (*bad && repost_is_for_program(v, err)) {
 		shift_conn_unpost_send(v->conn, n);
@@ -215,7 +214,7 @@ static int post_failed(struct vqp *v, enum gate_how how, int err, struct ibv_sen
 	/* Without *bad the provider has queued all of it and could not ring the bell (V9).
 	 */
 	gate_leave(&v->hot.send_gate, how);
-	nic_refused(v, n);
+	nic_refused(v, epoch, n);
 	return end ? slow_post_send(v, end, bad) : 0;
 }
 

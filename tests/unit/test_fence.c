@@ -33,6 +33,8 @@ static pthread_barrier_t both; /* have done all that comes before the lock */
 static bool responder_stops;
 static uint32_t unclean_when_left; /* by the last owner of the lock */
 static unsigned int without_lock;  /* changes of unclean */
+static void (*meanwhile)(void);	   /* while a fence waits for its NIC; NULL: for the other rail's */
+static uint32_t withdrawn_epoch;
 
 /* --- the rest of the library ----------------------------------------------------------------- */
 
@@ -109,7 +111,10 @@ bool rq_psn_at_rest(const struct nic *n, struct ibv_qp *q, uint32_t *psn)
 	(void)n;
 	(void)q;
 	(void)psn;
-	pthread_barrier_wait(&both);
+	if (meanwhile)
+		meanwhile();
+	else
+		pthread_barrier_wait(&both);
 	return responder_stops;
 }
 
@@ -117,7 +122,7 @@ void repost_withdraw(struct vqp *q, uint8_t rail, uint32_t epoch)
 {
 	(void)q;
 	(void)rail;
-	(void)epoch;
+	withdrawn_epoch = epoch;
 }
 
 void shift_conn_event(struct shift_conn *c, const struct shift_event *ev, uint64_t now)
@@ -167,6 +172,7 @@ static int set_up(void **state)
 	}
 	v.rails.twin[1].qp = qp + 1;
 	unclean_when_left = without_lock = 0;
+	meanwhile = NULL;
 	return pthread_barrier_init(&both, NULL, RAILS);
 }
 
@@ -220,12 +226,33 @@ static void no_rail_is_lost_of_two_that_end_at_once(void **state)
 	}
 }
 
+/* It was taken for hung, and the rail was armed and is fenced again before it ends. */
+static void ask_for_another(void)
+{
+	v.rails.jobs[1].fence_epoch = 2;
+	v.rails.jobs[1].fence_since = 77;
+}
+
+static void a_fence_that_ends_late_speaks_for_itself_alone(void **state)
+{
+	struct shift_action a = {.type = SHIFT_ACT_FENCE, .rail = 1, .epoch = 1};
+
+	(void)state;
+	responder_stops = true;
+	meanwhile = ask_for_another;
+	fence_start(&v, &a);
+	run_job(job[1]);
+	assert_int_equal(withdrawn_epoch, 1);
+	assert_int_equal(v.rails.jobs[1].fence_since, 77); /* the deadline of the other */
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
 		TEST(what_a_fence_leaves_unclean_is_noted_under_the_lock),
 		TEST(no_rail_is_lost_of_two_that_end_at_once),
+		TEST(a_fence_that_ends_late_speaks_for_itself_alone),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
