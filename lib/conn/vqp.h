@@ -4,9 +4,10 @@
  * NICs. The program's QP is always the provider's own on the NIC that the program chose (rail 0);
  * a twin on each backup NIC (rails 1 and up) takes its place while the connection has moved.
  *
- * Locks, in this order: vcq.drain_lock or the tables of QPs (vqp_each, vqp_all), vqp.lock, then
- * leaves (vcq.delivered_lock, vmr.lock, the tables of memory, gates, the control link, a worker's
- * queue). A gate is never held while anything else is taken.
+ * Locks, in this order: vcq.drain_lock or the tables of QPs (vqp_each, vqp_all), vqp.lock, vcq.grow
+ * or vmr.lock, then leaves (vcq.delivered_lock, the statistics, the tables of memory and of a
+ * device's QPs, the control link, a worker's queue): doc/architecture.md, Locks. A gate is never held
+ * while anything else is taken.
  */
 #ifndef SHIFT_CONN_VQP_H
 #define SHIFT_CONN_VQP_H
