@@ -42,7 +42,7 @@ static struct bg_call *calls, **calls_tail = &calls;
 static void (*_Atomic flushes[FLUSHES_MAX])(void);
 static _Thread_local bool is_bg;
 static int epoll_fd = -1, wake_fd = -1;
-static _Atomic uint64_t away_ns; /* written by the background thread */
+static _Atomic uint64_t stopped_ns; /* written by the background thread */
 /* Background thread only. */
 static struct watch *watches[BUCKETS];
 static uint32_t watch_serial;
@@ -57,7 +57,7 @@ uint64_t now_ns(void)
 
 uint64_t bg_awake_ns(void)
 {
-	return now_ns() - atomic_load_explicit(&away_ns, memory_order_relaxed);
+	return now_ns() - atomic_load_explicit(&stopped_ns, memory_order_relaxed);
 }
 
 bool bg_is_self(void)
@@ -117,7 +117,7 @@ static void run_calls(void)
 
 /* ---- descriptors --------------------------------------------------------------------------- */
 
-static struct watch **find_watch(int fd)
+static struct watch **watch_find(int fd)
 {
 	struct watch **at = &watches[(unsigned int)fd % BUCKETS];
 
@@ -145,7 +145,7 @@ int bg_watch(int fd, uint32_t events, void (*fn)(void *arg, uint32_t events), vo
 		free(w);
 		return err;
 	}
-	at = find_watch(fd);
+	at = watch_find(fd);
 	w->next = *at;
 	*at = w;
 	return 0;
@@ -153,7 +153,7 @@ int bg_watch(int fd, uint32_t events, void (*fn)(void *arg, uint32_t events), vo
 
 void bg_unwatch(int fd)
 {
-	struct watch **at = find_watch(fd), *w = *at;
+	struct watch **at = watch_find(fd), *w = *at;
 
 	if (!w)
 		return;
@@ -165,7 +165,7 @@ void bg_unwatch(int fd)
 
 static void watch_dispatch(const struct epoll_event *event)
 {
-	struct watch *w = *find_watch((int)(uint32_t)event->data.u64);
+	struct watch *w = *watch_find((int)(uint32_t)event->data.u64);
 
 	if (w && w->serial == (uint32_t)(event->data.u64 >> 32))
 		w->fn(w->arg, event->events);
@@ -225,7 +225,7 @@ static int sleep_ms(void)
 }
 
 /* The program closed our descriptor (closefrom): timers and calls go on, at a slow beat. */
-static void loop_is_lame(void)
+static void loop_epoll_failed(void)
 {
 	static bool warned;
 	const struct timespec t = {.tv_nsec = BROKEN_SLEEP_MS * 1000000L};
@@ -237,7 +237,7 @@ static void loop_is_lame(void)
 }
 
 /* Before the timers run: how long has the earliest of them waited for us? */
-static void note_away(uint64_t now)
+static void note_stopped_time(uint64_t now)
 {
 	static uint64_t noted_ns;
 	uint64_t due = timers_next_ns(), late = LATE_MS * UINT64_C(1000000);
@@ -246,7 +246,7 @@ static void note_away(uint64_t now)
 	noted_ns = now;
 	if (now < due || now - due <= late)
 		return;
-	atomic_fetch_add(&away_ns, now - due - late);
+	atomic_fetch_add(&stopped_ns, now - due - late);
 	log_debug("this process did not run for %llu ms",
 		  (unsigned long long)(now - due) / 1000000);
 }
@@ -261,12 +261,12 @@ static void loop_turn(void)
 	asleep = false;
 	pthread_mutex_unlock(&lock);
 	if (n < 0 && errno != EINTR)
-		loop_is_lame();
+		loop_epoll_failed();
 	for (int i = 0; i < n; i++)
 		watch_dispatch(&events[i]);
 	run_calls();
 	now = now_ns();
-	note_away(now);
+	note_stopped_time(now);
 	timers_run(now);
 	run_flushes();
 }
@@ -275,7 +275,7 @@ static void *bg_main(void *arg)
 {
 	(void)arg;
 	is_bg = true;
-	thread_begins("shift");
+	thread_init("shift");
 	bg_watch(wake_fd, EPOLLIN, loop_woken, NULL);
 	for (;;)
 		loop_turn();

@@ -48,7 +48,7 @@ static ino_t ino_of(int fd)
 }
 
 /* The program may have closed our descriptor, and got its number for another file. */
-static void fd_forget(int fd, ino_t ino)
+static void fd_close_own(int fd, ino_t ino)
 {
 	if (ino_of(fd) != ino)
 		return;
@@ -58,7 +58,7 @@ static void fd_forget(int fd, ino_t ino)
 
 static void client_hang_up(struct control_client *c)
 {
-	fd_forget(c->fd, c->ino);
+	fd_close_own(c->fd, c->ino);
 	memset(c, 0, sizeof(*c));
 }
 
@@ -82,7 +82,7 @@ static bool client_flush(struct control_client *c)
 	return true;
 }
 
-static int no_call(char *answer, size_t bytes)
+static int command_unavailable(char *answer, size_t bytes)
 {
 	snprintf(answer, bytes, "not possible here");
 	return -ENOTSUP;
@@ -98,7 +98,7 @@ static int command_qp_error(const char *word, char *answer, size_t bytes)
 		return -EINVAL;
 	}
 	return control.calls->qp_error ? control.calls->qp_error((uint32_t)qpn, answer, bytes)
-				       : no_call(answer, bytes);
+				       : command_unavailable(answer, bytes);
 }
 
 static int command_execute(const char *command, const char *word, char *answer, size_t bytes)
@@ -113,10 +113,10 @@ static int command_execute(const char *command, const char *word, char *answer, 
 	}
 	if (!strcmp(command, "migrate") && *word)
 		return calls->migrate ? calls->migrate(word, answer, bytes)
-				      : no_call(answer, bytes);
+				      : command_unavailable(answer, bytes);
 	if (!strcmp(command, "failback"))
 		return calls->failback ? calls->failback(*word ? word : NULL, answer, bytes)
-				       : no_call(answer, bytes);
+				       : command_unavailable(answer, bytes);
 	if (!strcmp(command, "qp-error"))
 		return command_qp_error(word, answer, bytes);
 	snprintf(answer, bytes, "not understood: %s%s%s", command, *word ? " " : "", word);
@@ -124,7 +124,7 @@ static int command_execute(const char *command, const char *word, char *answer, 
 }
 
 /* One line, terminated. The answer is one too, whatever is in it. */
-static void client_obey(struct control_client *c, char *line)
+static void client_execute_line(struct control_client *c, char *line)
 {
 	char answer[ANSWER_BYTES - 16] = "", *word = strchr(line, ' ');
 	bool ok;
@@ -141,13 +141,13 @@ static void client_obey(struct control_client *c, char *line)
 }
 
 /* As long as there are lines and their answers are taken. False: hung up. */
-static bool client_obey_all(struct control_client *c)
+static bool client_execute_all(struct control_client *c)
 {
 	char *end;
 
 	while (!c->out_bytes && (end = memchr(c->in, '\n', c->in_bytes))) {
 		*end++ = 0;
-		client_obey(c, c->in);
+		client_execute_line(c, c->in);
 		c->in_bytes -= (size_t)(end - c->in);
 		memmove(c->in, end, c->in_bytes);
 		if (!client_flush(c))
@@ -164,7 +164,7 @@ static void on_client(void *arg, uint32_t events)
 	c->used = ++control.clock;
 	if (events & EPOLLOUT) {
 		if (client_flush(c))
-			client_obey_all(c);
+			client_execute_all(c);
 		return;
 	}
 	n = recv(c->fd, c->in + c->in_bytes, sizeof(c->in) - c->in_bytes, MSG_DONTWAIT);
@@ -175,14 +175,14 @@ static void on_client(void *arg, uint32_t events)
 		return;
 	}
 	c->in_bytes += (size_t)n;
-	if (!client_obey_all(c) || c->out_bytes || c->in_bytes < sizeof(c->in))
+	if (!client_execute_all(c) || c->out_bytes || c->in_bytes < sizeof(c->in))
 		return;
 	c->out_bytes = (size_t)snprintf(c->out, sizeof(c->out), "error too long a line\n");
 	if (client_flush(c))
 		client_hang_up(c);
 }
 
-static struct control_client *client_room(void)
+static struct control_client *client_slot(void)
 {
 	struct control_client *oldest = control.client;
 
@@ -212,7 +212,7 @@ static void on_listen(void *arg, uint32_t events)
 		close(fd);
 		return;
 	}
-	c = client_room();
+	c = client_slot();
 	c->fd = fd;
 	c->ino = ino_of(fd);
 	c->used = ++control.clock;
@@ -267,7 +267,7 @@ void control_close(void)
 	for (struct control_client *c = control.client; c < control.client + CLIENTS; c++)
 		if (c->ino)
 			client_hang_up(c);
-	fd_forget(control.fd, control.ino);
+	fd_close_own(control.fd, control.ino);
 	control_remove();
 	control.owner = 0;
 }

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * NCCL, TensorPipe, Mooncake and others dlopen("libibverbs.so.1") and take their verbs from that
  * handle, where a preload is not asked. They get a handle of this library instead: a look-up there
@@ -42,7 +42,7 @@ static void *no_dlopen(const char *file, int mode)
 	return NULL;
 }
 
-static dlopen_fn find_next(void)
+static dlopen_fn next_dlopen(void)
 {
 	static _Atomic(dlopen_fn) next;
 	dlopen_fn found = next;
@@ -60,7 +60,7 @@ static dlopen_fn find_next(void)
 
 void *real_dlopen(const char *file, int mode)
 {
-	return find_next()(file, mode);
+	return next_dlopen()(file, mode);
 }
 
 static bool is_named(const char *file, const char *name)
@@ -107,7 +107,7 @@ static void *open_self(int mode, dlopen_fn next)
 }
 
 /* libshift-mlx5.so, where this library lies; NULL if it cannot be loaded. */
-static void *load_both(int mode, dlopen_fn next)
+static void *load_libshift_mlx5(int mode, dlopen_fn next)
 {
 	const char name[] = "libshift-mlx5.so";
 	char path[PATH_MAX];
@@ -139,7 +139,7 @@ static void *open_mlx5(const char *file, int mode, dlopen_fn next)
 
 	if (!loaded)
 		return NULL;
-	both = load_both(mode, next);
+	both = load_libshift_mlx5(mode, next);
 	if (both && same_mlx5(both, loaded)) {
 		dlclose(loaded);
 		return both;
@@ -157,7 +157,7 @@ static void *open_mlx5(const char *file, int mode, dlopen_fn next)
 
 struct choice dlopen_choose(const char *file, int mode)
 {
-	struct choice choice = {.handle = NULL, .next = find_next()};
+	struct choice choice = {.handle = NULL, .next = next_dlopen()};
 	int saved = errno;
 
 	if (file && is_named(file, "libibverbs") && !is_other_copy(file, choice.next))

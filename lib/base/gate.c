@@ -30,7 +30,7 @@ static bool forked; /* the other threads, which may have held the lock, are gone
 
 /* --- threads --------------------------------------------------------------------------------- */
 
-static void forget_all(void)
+static void keys_forget_all(void)
 {
 	atomic_store(&gate_mine.send.key, NULL);
 	atomic_store(&gate_mine.recv.key, NULL);
@@ -43,7 +43,7 @@ static void thread_ended(void *arg)
 	struct gate_thread *t = arg;
 
 	pthread_mutex_lock(&lock);
-	forget_all();
+	keys_forget_all();
 	t->keys = NULL;
 	t->next = free_threads;
 	free_threads = t;
@@ -51,7 +51,7 @@ static void thread_ended(void *arg)
 	self = NULL;
 }
 
-static struct gate_thread *new_thread(void)
+static struct gate_thread *thread_new(void)
 {
 	struct gate_thread *t;
 
@@ -75,7 +75,7 @@ static struct gate_thread *new_thread(void)
 static struct gate_thread *thread_self(void)
 {
 	if (!self && biased && !forked)
-		self = new_thread();
+		self = thread_new();
 	return self;
 }
 
@@ -98,14 +98,14 @@ static long membarrier_call(int command)
 	return syscall(SYS_membarrier, command, 0, 0);
 }
 
-static void in_child(void)
+static void mark_forked(void)
 {
 	forked = true;
 }
 
 void gate_start(void)
 {
-	pthread_atfork(NULL, NULL, in_child);
+	pthread_atfork(NULL, NULL, mark_forked);
 	biased = !membarrier_call(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) &&
 		 !membarrier_call(MEMBARRIER_CMD_PRIVATE_EXPEDITED) &&
 		 !pthread_key_create(&at_exit, thread_ended);
@@ -120,7 +120,7 @@ void gate_init(struct gate *g)
 }
 
 /* Every other thread passes a full barrier, between two of its instructions. */
-static void barrier_of_all(void)
+static void barrier_all_threads(void)
 {
 	/* Cannot fail once it is registered; a child of fork() is alone, or registers with exec. */
 	if (biased)
@@ -128,14 +128,14 @@ static void barrier_of_all(void)
 	atomic_thread_fence(memory_order_seq_cst);
 }
 
-static void wait_outside(struct gate *g)
+static void gate_wait_empty(struct gate *g)
 {
 	for (int spins = 0; atomic_load(&g->inside) != GATE_OUTSIDE; spins++)
 		if (spins > 100)
 			sched_yield();
 }
 
-static void wait_unlocked(struct gate *g)
+static void gate_wait_unlocked(struct gate *g)
 {
 	for (int spins = 0; atomic_load(&g->locked); spins++)
 		if (spins > 100)
@@ -144,18 +144,18 @@ static void wait_unlocked(struct gate *g)
 
 /* --- entering -------------------------------------------------------------------------------- */
 
-static void take_lock(struct gate *g)
+static void gate_lock(struct gate *g)
 {
 	while (atomic_exchange(&g->locked, 1))
-		wait_unlocked(g);
+		gate_wait_unlocked(g);
 }
 
 /* Under its lock. From here on it is shared; who is inside as its owner is waited for. */
-static void take_away(struct gate *g)
+static void gate_share(struct gate *g)
 {
 	atomic_fetch_or(&g->shut, GATE_SHARED);
-	barrier_of_all();
-	wait_outside(g);
+	barrier_all_threads();
+	gate_wait_empty(g);
 }
 
 /* Under its lock. true: this thread owns it. */
@@ -169,13 +169,13 @@ static bool gate_claim(struct gate *g)
 		atomic_store(&g->owner, me);
 		return true;
 	}
-	take_away(g);
+	gate_share(g);
 	return false;
 }
 
 enum gate_how gate_enter(struct gate *g, const void *mark)
 {
-	take_lock(g);
+	gate_lock(g);
 	if (gate_claim(g) && gate_enter_owned(g, mark)) {
 		/* Another thread may take it from us as from now: it will wait for us. */
 		atomic_store(&g->locked, 0);
@@ -254,8 +254,8 @@ static void gate_settle(struct gate *g)
 	uint32_t opened = atomic_load(&g->opened);
 
 	/* In this order: who is just becoming the owner enters under the lock. */
-	wait_unlocked(g);
-	wait_outside(g);
+	gate_wait_unlocked(g);
+	gate_wait_empty(g);
 	atomic_store(&g->settled, opened + 1);
 }
 
@@ -274,7 +274,7 @@ void gate_sync(struct gate *const *gates, unsigned int n)
 	for (unsigned int i = 0; i < n; i++)
 		barrier |= !is_settled(gates[i]) && has_other_owner(gates[i]);
 	if (barrier)
-		barrier_of_all();
+		barrier_all_threads();
 	for (unsigned int i = 0; i < n; i++)
 		if (!is_settled(gates[i]))
 			gate_settle(gates[i]);

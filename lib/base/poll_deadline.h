@@ -5,22 +5,22 @@
 
 #include "lib/base/background.h"
 
-#define POLL_DEADLINE_LOOK_NS UINT64_C(10000000)
+#define POLL_DEADLINE_STEP_NS UINT64_C(10000000)
 
 struct poll_deadline {
-	uint64_t left_ns;   /* set by the caller; the rest is 0 */
-	uint64_t looked_ns; /* 0: not yet */
+	uint64_t left_ns; /* set by the caller; the rest is 0 */
+	uint64_t last_ns; /* 0: not yet */
 };
 
 /* Called after each look. Between two looks 10 ms count at most: while the process is stopped, or
  * the machine overloaded, neither of us gets on. */
 static inline bool poll_deadline_left(struct poll_deadline *p)
 {
-	uint64_t now = now_ns(), took = p->looked_ns ? now - p->looked_ns : 0;
+	uint64_t now = now_ns(), took = p->last_ns ? now - p->last_ns : 0;
 
-	if (took > POLL_DEADLINE_LOOK_NS)
-		took = POLL_DEADLINE_LOOK_NS;
-	p->looked_ns = now;
+	if (took > POLL_DEADLINE_STEP_NS)
+		took = POLL_DEADLINE_STEP_NS;
+	p->last_ns = now;
 	p->left_ns -= took < p->left_ns ? took : p->left_ns;
 	return p->left_ns;
 }

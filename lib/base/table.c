@@ -44,7 +44,7 @@ static void slot_insert(struct table_array *a, uint64_t key, void *value)
 }
 
 /* An array of that size in which readers may still be, but none whose answer counts (table.h). */
-static struct table_array *array_again(struct table_array *newest, uint64_t slots)
+static struct table_array *array_reuse(struct table_array *newest, uint64_t slots)
 {
 	for (struct table_array *a = newest; a && a->older; a = a->older) {
 		struct table_array *old = a->older;
@@ -75,7 +75,7 @@ static int array_renew(struct table *t, struct table_array *old)
 		alive += atomic_load_explicit(&old->slot[i].value, memory_order_relaxed) != NULL;
 	while (slots < 4 * (alive + 1))
 		slots *= 2;
-	a = array_again(old, slots);
+	a = array_reuse(old, slots);
 	if (!a)
 		a = array_new(slots);
 	if (!a)
@@ -138,11 +138,11 @@ void *table_remove(struct table *t, uint64_t key)
 	return value;
 }
 
-void table_blank(struct table *t, uint64_t key)
+void table_remove_forked(struct table *t, uint64_t key)
 {
 	struct table_array *a = atomic_load_explicit(&t->array, memory_order_acquire);
 
-	if (a && table_look(a, key))
+	if (a && table_search(a, key))
 		atomic_store(&slot_find(a, key)->value, NULL);
 }
 

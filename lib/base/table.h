@@ -41,7 +41,7 @@ static inline uint64_t table_hash(uint64_t key)
 	return key * 0x9e3779b97f4a7c15ull >> 20;
 }
 
-static inline void *table_look(const struct table_array *a, uint64_t key)
+static inline void *table_search(const struct table_array *a, uint64_t key)
 {
 	for (uint64_t i = table_hash(key);; i++) {
 		const struct table_slot *s = &a->slot[i & a->mask];
@@ -65,7 +65,7 @@ static inline void *table_get(const struct table *t, uint64_t key)
 	for (;;) {
 		uint32_t renewed = atomic_load_explicit(&t->renewed, memory_order_acquire);
 		const struct table_array *a = atomic_load_explicit(&t->array, memory_order_acquire);
-		void *value = a ? table_look(a, key) : NULL;
+		void *value = a ? table_search(a, key) : NULL;
 
 		if (atomic_load_explicit(&t->renewed, memory_order_acquire) == renewed)
 			return value;
@@ -83,7 +83,7 @@ void *table_remove(struct table *t, uint64_t key);
 
 /* Takes it out without the lock: in the child of a fork(), where nobody puts, and a thread that is
  * not there may hold it. */
-void table_blank(struct table *t, uint64_t key);
+void table_remove_forked(struct table *t, uint64_t key);
 
 /* Calls fn for every object, under the writers' lock: fn must not put or remove here. */
 void table_each(struct table *t, void (*fn)(void *value, void *arg), void *arg);

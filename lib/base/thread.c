@@ -10,7 +10,7 @@
 enum { STACK_BYTES = 512 * 1024 }; /* the program's static TLS is taken from it */
 
 /* The thread that starts us may be pinned to the core on which it polls: take the main thread's. */
-void thread_begins(const char *name)
+void thread_init(const char *name)
 {
 	cpu_set_t cpus;
 

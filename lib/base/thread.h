@@ -11,6 +11,6 @@ int thread_start(pthread_t *thread, void *(*fn)(void *), void *arg);
 
 /* What such a thread calls first: sets its name (15 bytes) and its CPUs, and lets the verbs that it
  * calls pass through. */
-void thread_begins(const char *name);
+void thread_init(const char *name);
 
 #endif

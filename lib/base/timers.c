@@ -64,7 +64,7 @@ static void timer_settle(uint32_t i, struct bg_timer *timer)
 		sift_down(i, timer);
 }
 
-static void take_out(struct bg_timer *timer)
+static void timer_remove(struct bg_timer *timer)
 {
 	uint32_t i = timer->heap_at - 1;
 	struct bg_timer *last = heap[--used];
@@ -77,7 +77,7 @@ static void take_out(struct bg_timer *timer)
 void bg_timer_set(struct bg_timer *timer, uint64_t at_ns)
 {
 	if (timer->heap_at)
-		take_out(timer);
+		timer_remove(timer);
 	timer->at_ns = at_ns;
 	if (at_ns == UINT64_MAX)
 		return;
@@ -102,7 +102,7 @@ void timers_run(uint64_t now)
 	while (left-- && used && heap[0]->at_ns <= now) {
 		struct bg_timer *timer = heap[0];
 
-		take_out(timer);
+		timer_remove(timer);
 		timer->fn(timer->arg);
 	}
 }

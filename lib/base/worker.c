@@ -45,7 +45,7 @@ struct worker *worker_new(const char *name)
 	return w;
 }
 
-static struct job *next_job(struct worker *w)
+static struct job *job_next(struct worker *w)
 {
 	struct job *job;
 
@@ -62,10 +62,10 @@ static void *worker_main(void *arg)
 {
 	struct worker *w = arg;
 
-	thread_begins(w->name);
+	thread_init(w->name);
 	pthread_mutex_lock(&w->lock);
 	for (;;) {
-		struct job *job = next_job(w);
+		struct job *job = job_next(w);
 
 		w->current = job->number;
 		atomic_store(&w->busy_since_ns, bg_awake_ns());

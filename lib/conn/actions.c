@@ -150,7 +150,7 @@ bool vqp_release(struct vqp *v, enum stats_unprotected why)
 
 /* --- rails ----------------------------------------------------------------------------------- */
 
-void vqp_rail_say(struct vqp *v, enum shift_event_type type, uint8_t rail)
+void vqp_rail_event(struct vqp *v, enum shift_event_type type, uint8_t rail)
 {
 	struct shift_event ev = {.type = (uint8_t)type, .rail = rail};
 
@@ -162,6 +162,6 @@ void vqp_rail_say(struct vqp *v, enum shift_event_type type, uint8_t rail)
 void vqp_rail_clean(struct vqp *v, uint8_t rail)
 {
 	if ((!rail || v->rails.twin[rail].clean) &&
-	    !((v->rails.vetoed | v->rails.unclean | v->rails.keyless) & 1u << rail))
-		vqp_rail_say(v, SHIFT_EV_RAIL_CLEAN, rail);
+	    !((v->rails.vetoed | v->rails.unclean | v->rails.lacking) & 1u << rail))
+		vqp_rail_event(v, SHIFT_EV_RAIL_CLEAN, rail);
 }

@@ -16,7 +16,7 @@ void vqp_act_now(struct vqp *v, const struct shift_action *a);
 bool vqp_release(struct vqp *v, enum stats_unprotected why);
 
 /* Tell lib/core of a rail. Clean: unless something else still speaks against it. */
-void vqp_rail_say(struct vqp *v, enum shift_event_type type, uint8_t rail);
+void vqp_rail_event(struct vqp *v, enum shift_event_type type, uint8_t rail);
 void vqp_rail_clean(struct vqp *v, uint8_t rail);
 
 /* A request that is posted to a QP that is over flushes, as it would with stock verbs. */

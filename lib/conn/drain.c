@@ -47,7 +47,7 @@ static void vqp_completion(struct vqp *v, struct vcq *cq, uint8_t rail, struct i
 
 /* Completions from the program's CQ: those of the stash first. Under cq->drain_lock, the gate shut.
  */
-static int cq_harvest(struct vcq *cq, struct ibv_wc *wc)
+static int cq_poll_batch(struct vcq *cq, struct ibv_wc *wc)
 {
 	int n = 0;
 
@@ -87,7 +87,7 @@ static void feed_twin(struct vcq *cq, const struct nic *nic, struct ibv_wc *wc)
 		vqp_completion(v, cq, rail, wc);
 }
 
-static void digest_shadow(struct vcq *cq, const struct nic *nic)
+static void drain_shadow(struct vcq *cq, const struct nic *nic)
 {
 	struct ibv_cq *shadow = atomic_load(&cq->shadow[nic->index].cq);
 	struct ibv_wc wc[BATCH];
@@ -115,11 +115,11 @@ void vcq_drain(struct vcq *cq)
 	gate_shut(gate);
 	gate_sync(&gate, 1);
 	do {
-		n = cq_harvest(cq, wc);
+		n = cq_poll_batch(cq, wc);
 		for (int i = 0; i < n; i++)
 			feed_rail0(cq, &wc[i]);
 	} while (n > 0);
 	for (unsigned int i = 1; i < cq->dev->rails; i++)
-		digest_shadow(cq, cq->dev->nic[i]);
+		drain_shadow(cq, cq->dev->nic[i]);
 	gate_open(gate);
 }

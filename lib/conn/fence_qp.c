@@ -21,7 +21,7 @@
 
 #define FLUSH_MAX_NS 300000000ull /* for the marker to come back */
 
-static void fence_nap(long us)
+static void fence_sleep_us(long us)
 {
 	struct timespec t = {.tv_nsec = us * 1000};
 
@@ -75,7 +75,7 @@ static bool fence_flush(struct vqp *v, uint8_t rail)
 		fence_drain_all(v);
 		if (atomic_load(&v->rails.jobs[rail].marker_seen))
 			return true;
-		fence_nap(50);
+		fence_sleep_us(50);
 	} while (poll_deadline_left(&deadline) && !v->life.gone);
 	return false;
 }

@@ -15,36 +15,36 @@
 #define DROP_MAX_MS    2000
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* one makes room at a time */
-static _Atomic unsigned int rooms;			 /* made so far */
-static _Atomic bool scarce[NICS_MAX];			 /* no shadows there for now */
+static _Atomic unsigned int rooms_made;			 /* made so far */
+static _Atomic bool nic_short[NICS_MAX];		 /* no shadows there for now */
 
 /* --- what connections are told --------------------------------------------------------------- */
 
 static bool domain_lacks(const struct vpd *pd, const struct nic *nic)
 {
-	return atomic_load(&scarce[nic->index]) || atomic_load(&pd->lacking[nic->index]);
+	return atomic_load(&nic_short[nic->index]) || atomic_load(&pd->lacking[nic->index]);
 }
 
 void memlock_update_rails(struct vqp *v)
 {
-	uint32_t before = v->rails.keyless;
+	uint32_t before = v->rails.lacking;
 	struct shift_conn_view view;
 
 	for (uint8_t i = 1; i < v->dev->rails; i++) {
 		uint32_t bit = 1u << i;
 
-		if (domain_lacks(v->pd, v->dev->nic[i]) == !!(v->rails.keyless & bit))
+		if (domain_lacks(v->pd, v->dev->nic[i]) == !!(v->rails.lacking & bit))
 			continue;
-		v->rails.keyless ^= bit;
-		if (v->rails.keyless & bit)
-			vqp_rail_say(v, SHIFT_EV_RAIL_DIRTY, i);
+		v->rails.lacking ^= bit;
+		if (v->rails.lacking & bit)
+			vqp_rail_event(v, SHIFT_EV_RAIL_DIRTY, i);
 		else
 			vqp_rail_clean(v, i);
 		log_info("QP %#x: %s %s all its memory", v->qp->qp_num, v->dev->nic[i]->name,
-			 v->rails.keyless & bit ? "does not know" : "knows");
+			 v->rails.lacking & bit ? "does not know" : "knows");
 	}
 	shift_conn_view(v->conn, &view);
-	if (v->rails.keyless != before && view.protected_ && view.state < SHIFT_ST_GIVEUP)
+	if (v->rails.lacking != before && view.protected_ && view.state < SHIFT_ST_GIVEUP)
 		vqp_report_protection(v);
 }
 
@@ -71,16 +71,16 @@ void memlock_changed(void)
 
 /* --- later, again ---------------------------------------------------------------------------- */
 
-static bool waiting; /* bg: the timer is set */
+static bool retry_is_set; /* bg: the timer is set */
 
 static void memlock_try_again(void *arg)
 {
 	struct nic *nic;
 
 	(void)arg;
-	waiting = false;
+	retry_is_set = false;
 	for (unsigned int i = 0; (nic = nic_at(i)); i++) {
-		atomic_store(&scarce[i], false);
+		atomic_store(&nic_short[i], false);
 		if (nic->ready)
 			memory_nic_ready(nic);
 	}
@@ -94,9 +94,9 @@ static void set_retry_timer(void *arg)
 	static uint64_t wait_ns = AGAIN_FIRST_NS;
 
 	(void)arg;
-	if (waiting)
+	if (retry_is_set)
 		return;
-	waiting = true;
+	retry_is_set = true;
 	bg_timer_set(&timer, now_ns() + wait_ns);
 	wait_ns = 2 * wait_ns < AGAIN_LAST_NS ? 2 * wait_ns : AGAIN_LAST_NS;
 }
@@ -110,7 +110,7 @@ static void try_again_later(void)
 
 bool memlock_is_short(const struct nic *nic)
 {
-	return atomic_load(&scarce[nic->index]);
+	return atomic_load(&nic_short[nic->index]);
 }
 
 void memlock_refused(const struct nic *nic, int err)
@@ -126,7 +126,7 @@ void memlock_refused(const struct nic *nic, int err)
 
 /* --- room for the program -------------------------------------------------------------------- */
 
-struct leaving {
+struct nic_use {
 	const struct nic *nic;
 	bool in_use;
 };
@@ -146,7 +146,7 @@ static bool conn_lives_on(struct vqp *v, const struct nic *nic)
 
 static void conn_leave_nic(struct vqp *v, void *arg)
 {
-	struct leaving *l = arg;
+	struct nic_use *l = arg;
 
 	vqp_enter(v);
 	l->in_use |= conn_lives_on(v, l->nic);
@@ -158,13 +158,13 @@ static void conn_leave_nic(struct vqp *v, void *arg)
 /* false: there were none, or they are in use. */
 static bool shadows_drop(struct nic *nic)
 {
-	struct leaving l = {.nic = nic};
+	struct nic_use l = {.nic = nic};
 
-	if (!nic->ready || atomic_exchange(&scarce[nic->index], true))
+	if (!nic->ready || atomic_exchange(&nic_short[nic->index], true))
 		return false;
 	vqp_each(conn_leave_nic, &l);
-	if (l.in_use || !memory_drop(nic, DROP_MAX_MS)) {
-		atomic_store(&scarce[nic->index], false);
+	if (l.in_use || !memory_drop_shadows(nic, DROP_MAX_MS)) {
+		atomic_store(&nic_short[nic->index], false);
 		memlock_changed();
 		return false;
 	}
@@ -189,12 +189,12 @@ static bool shadows_drop_one(const struct vdev *dev)
 	return false;
 }
 
-unsigned int hook_rooms(void)
+unsigned int memlock_rooms_made(void)
 {
-	return atomic_load(&rooms);
+	return atomic_load(&rooms_made);
 }
 
-bool hook_make_room(struct ibv_context *ctx, unsigned int *seen)
+bool memlock_make_room(struct ibv_context *ctx, unsigned int *seen)
 {
 	struct vdev *dev = vdev_find(ctx);
 	bool more;
@@ -202,12 +202,12 @@ bool hook_make_room(struct ibv_context *ctx, unsigned int *seen)
 	if (errno != ENOMEM || !dev || fork_in_child())
 		return false;
 	pthread_mutex_lock(&lock);
-	more = atomic_load(&rooms) != *seen; /* another thread was here meanwhile */
+	more = atomic_load(&rooms_made) != *seen; /* another thread was here meanwhile */
 	if (!more && shadows_drop_one(dev)) {
-		atomic_fetch_add(&rooms, 1);
+		atomic_fetch_add(&rooms_made, 1);
 		more = true;
 	}
-	*seen = atomic_load(&rooms);
+	*seen = atomic_load(&rooms_made);
 	pthread_mutex_unlock(&lock);
 	errno = ENOMEM;
 	return more;

@@ -21,20 +21,21 @@ void memlock_update_rails(struct vqp *v);
 
 /*
  * A real verb of that device has failed with ENOMEM, in errno: our shadows may have taken what the
- * program may lock. true: some are gone, try again. seen: hook_rooms() before the first try.
+ * program may lock. true: some are gone, try again. seen: memlock_rooms_made() before the first
+ * try.
  */
-unsigned int hook_rooms(void);
-bool hook_make_room(struct ibv_context *ctx, unsigned int *seen);
+unsigned int memlock_rooms_made(void);
+bool memlock_make_room(struct ibv_context *ctx, unsigned int *seen);
 
 /* A pointer that such a verb returns. */
-#define with_room(ctx, call)                                      \
-	({                                                        \
-		unsigned int seen_ = hook_rooms();                \
-		__typeof__(call) got_;                            \
-		do {                                              \
-			got_ = quietly(call);                     \
-		} while (!got_ && hook_make_room((ctx), &seen_)); \
-		got_;                                             \
+#define with_room(ctx, call)                                         \
+	({                                                           \
+		unsigned int seen_ = memlock_rooms_made();           \
+		__typeof__(call) got_;                               \
+		do {                                                 \
+			got_ = quietly(call);                        \
+		} while (!got_ && memlock_make_room((ctx), &seen_)); \
+		got_;                                                \
 	})
 
 #endif

@@ -138,7 +138,7 @@ static const struct pause_point *point_of(const struct points *points, enum stat
 /* --- the pause ------------------------------------------------------------------------------- */
 
 /* The phase that a change of state begins; STATS_PHASE_COUNT: none that may be paused. */
-static enum stats_phase begun_by(const struct shift_action *report)
+static enum stats_phase phase_begun_by(const struct shift_action *report)
 {
 	int phase = stats_phase_of((enum shift_state)report->to);
 
@@ -181,7 +181,7 @@ static void pause_end(struct vqp *v, const char *why)
 
 void pause_change(struct vqp *v, const struct shift_action *report)
 {
-	enum stats_phase phase = begun_by(report);
+	enum stats_phase phase = phase_begun_by(report);
 
 	/* From NO_RAIL to QUARANTINE and back it is the same phase. */
 	if (v->pause.point && v->pause.point->phase == phase && phase == STATS_PHASE_WAIT)
@@ -203,7 +203,7 @@ bool pause_action(struct vqp *v, const struct shift_action *a)
 /* --- what is held back ----------------------------------------------------------------------- */
 
 /* Is it the first that is heard of a fault of the rail in use? */
-static bool is_first_word(const struct vqp *v, const struct shift_event *ev)
+static bool is_first_sign(const struct vqp *v, const struct shift_event *ev)
 {
 	struct shift_conn_view view;
 
@@ -217,7 +217,7 @@ static bool is_first_word(const struct vqp *v, const struct shift_event *ev)
 }
 
 /* Does the phase end by messages and timers? */
-static bool is_by_control(enum stats_phase phase)
+static bool ends_by_control(enum stats_phase phase)
 {
 	return phase == STATS_PHASE_DETECT || phase == STATS_PHASE_PREPARE ||
 	       phase == STATS_PHASE_DRAIN || phase == STATS_PHASE_WAIT ||
@@ -226,9 +226,9 @@ static bool is_by_control(enum stats_phase phase)
 
 bool pause_event(struct vqp *v, const struct shift_event *ev)
 {
-	if (!v->pause.point && is_first_word(v, ev))
+	if (!v->pause.point && is_first_sign(v, ev))
 		pause_begin(v, STATS_PHASE_DETECT);
-	if (!v->pause.point || !is_by_control(v->pause.point->phase))
+	if (!v->pause.point || !ends_by_control(v->pause.point->phase))
 		return false;
 	if (ev->type == SHIFT_EV_MSG)
 		return true; /* the peer repeats it */
@@ -238,7 +238,7 @@ bool pause_event(struct vqp *v, const struct shift_event *ev)
 	return true;
 }
 
-static void say_links(struct vqp *v)
+static void report_links(struct vqp *v)
 {
 	v->pause.links = false;
 	for (uint8_t i = 0; i < v->setup.peer_rails; i++) {
@@ -265,9 +265,9 @@ bool pause_tick(struct vqp *v)
 	if (p->point && p->point->file && !access(p->point->file, F_OK))
 		pause_end(v, "the file is there");
 	if (p->point)
-		return is_by_control(p->point->phase);
+		return ends_by_control(p->point->phase);
 	if (p->links)
-		say_links(v);
+		report_links(v);
 	return false;
 }
 
@@ -277,7 +277,7 @@ uint64_t pause_deadline(const struct vqp *v, uint64_t at_ns)
 
 	if (!v->pause.point)
 		return v->pause.links && look < at_ns ? look : at_ns;
-	return is_by_control(v->pause.point->phase) || look < at_ns ? look : at_ns;
+	return ends_by_control(v->pause.point->phase) || look < at_ns ? look : at_ns;
 }
 
 /* --- a NIC that hangs ------------------------------------------------------------------------ */

@@ -25,37 +25,37 @@ void rail_job_ends(struct rail_jobs *j)
 	object_put(&v->obj);
 }
 
-static void taken_back(struct rail_jobs *j)
+static void job_taken_back(struct rail_jobs *j)
 {
 	j->under_way--;
 	object_put(&j->v->obj); /* not the last: the QP's own */
 }
 
 /* Those that wait in a queue. */
-static void take_back(struct rail_jobs *j, const struct nic *nic)
+static void jobs_take_back(struct rail_jobs *j, const struct nic *nic)
 {
 	if (j->fence_follows || worker_cancel(nic->worker, &j->fence)) {
 		j->fence_follows = false;
-		taken_back(j);
+		job_taken_back(j);
 	}
 	if (worker_cancel(nic->resolver, &j->arms)) {
 		atomic_store(&j->arming, false);
-		taken_back(j);
+		job_taken_back(j);
 	}
 	if (worker_cancel(nic->worker, &j->query)) {
 		j->querying = false;
-		taken_back(j);
+		job_taken_back(j);
 	}
 	if (worker_cancel(nic->worker, &j->breaks)) {
 		j->breaking = false;
-		taken_back(j);
+		job_taken_back(j);
 	}
 }
 
 void rail_jobs_stop(struct vqp *v)
 {
 	pthread_mutex_lock(&v->lock);
-	take_back(&v->rails.jobs[0], v->dev->nic[0]);
+	jobs_take_back(&v->rails.jobs[0], v->dev->nic[0]);
 	for (unsigned int i = 0; i < v->dev->rails; i++) {
 		v->rails.jobs[i].fence_since = v->rails.jobs[i].arm_since = 0;
 		atomic_store(&v->rails.jobs[i].stale, v->rails.jobs[i].under_way != 0);

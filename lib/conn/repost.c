@@ -8,7 +8,7 @@
 #include "lib/conn/peer_keys.h"
 
 /* Refused for what the program asked, not because the NIC is broken. */
-static bool program_mistake(int err)
+static bool is_program_mistake(int err)
 {
 	return err == ENOMEM || err == EINVAL || err == EOPNOTSUPP || err == ENOTSUP;
 }
@@ -16,12 +16,12 @@ static bool program_mistake(int err)
 /* Refused on rail 0, and for the program to know, as there is no other rail that would take it. */
 bool repost_is_for_program(const struct vqp *v, int err)
 {
-	return program_mistake(err) || !vqp_is_protected(v);
+	return is_program_mistake(err) || !vqp_is_protected(v);
 }
 
 /* --- sends ------------------------------------------------------------------------------------ */
 
-static void from_log(struct ibv_send_wr *wr, const struct shift_wr *from)
+static void wr_from_log(struct ibv_send_wr *wr, const struct shift_wr *from)
 {
 	memset(wr, 0, sizeof(*wr));
 	wr->wr_id = from->wr_id;
@@ -73,7 +73,7 @@ static int post_logged(struct vqp *v, struct shift_wr *wr, struct shift_sge *sge
 		if (err)
 			return err;
 	}
-	from_log(&out, wr);
+	wr_from_log(&out, wr);
 	if (v->repost.tx_rail)
 		out.wr_id = (uint64_t)v->repost.tx_epoch << TWIN_EPOCH_SHIFT;
 	err = v->repost.tx_rail ? ibv_post_send(qp, &out, &bad) : v->post_send(qp, &out, &bad);
@@ -82,7 +82,7 @@ static int post_logged(struct vqp *v, struct shift_wr *wr, struct shift_sge *sge
 }
 
 /* The NIC does not take them: they will not flush, and are posted again elsewhere. */
-static void not_taken(struct vqp *v)
+static void report_not_taken(struct vqp *v)
 {
 	struct shift_event ev = {.type = SHIFT_EV_POST_FAILED,
 				 .rail = v->repost.tx_rail,
@@ -123,7 +123,7 @@ int repost_one(struct vqp *v)
 void repost_refused(struct vqp *v, int err)
 {
 	log_debug("QP %#x: rail %u refused a post (%d)", v->qp->qp_num, v->repost.tx_rail, -err);
-	not_taken(v);
+	report_not_taken(v);
 }
 
 bool repost_pump(struct vqp *v)
@@ -160,7 +160,7 @@ void repost_withdraw(struct vqp *v, uint8_t rail, uint32_t epoch)
 {
 	if (v->repost.tx_next < v->repost.tx_end && v->repost.tx_rail == rail &&
 	    v->repost.tx_epoch == epoch)
-		not_taken(v);
+		report_not_taken(v);
 }
 
 /* --- receives --------------------------------------------------------------------------------- */

@@ -23,7 +23,7 @@ static uint32_t twin_receives(const struct vqp *v)
 	return v->init.cap.max_recv_wr + !v->init.cap.max_recv_wr;
 }
 
-static void twin_give_back(struct vqp *v, const struct nic *nic)
+static void twin_release_cqes(struct vqp *v, const struct nic *nic)
 {
 	v->send_cq->shadow[nic->index].wanted -= twin_sends(v);
 	v->recv_cq->shadow[nic->index].wanted -= twin_receives(v);
@@ -61,7 +61,7 @@ static struct ibv_qp *twin_make(struct vqp *v, struct nic *nic, struct ibv_pd *p
 		qp = NULL;
 	}
 	if (!qp)
-		twin_give_back(v, nic);
+		twin_release_cqes(v, nic);
 	return qp;
 }
 
@@ -114,5 +114,5 @@ void twin_destroy(struct object *obj, struct nic *nic)
 		return;
 	vqp_unpublish_twin(v, nic, qp->qp_num);
 	real.destroy_qp(qp);
-	twin_give_back(v, nic);
+	twin_release_cqes(v, nic);
 }

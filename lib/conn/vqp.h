@@ -131,7 +131,7 @@ struct vqp_rails {
 	uint32_t armed_epoch[SHIFT_RAILS_MAX]; /* for which its QP was armed last */
 	uint32_t vetoed;  /* bits of rails that the operator has taken out of use */
 	uint32_t unclean; /* ... whose last fence did not account for everything */
-	uint32_t keyless; /* ... whose NIC lacks some memory of the domain: memlock.h */
+	uint32_t lacking; /* ... whose NIC lacks some memory of the domain: memlock.h */
 };
 
 /* Keys of memory on backup NICs. Under vqp.lock. */
@@ -212,7 +212,7 @@ int vqp_publish(struct vqp *v);
 void vqp_unpublish(struct vqp *v);
 
 /* In the child of a fork(): out of them without a lock. */
-void vqp_blank(struct vqp *v);
+void vqp_unpublish_forked(struct vqp *v);
 
 /* A drain of its CQs may have found it in a table from which it was taken just now: waits until no
  * drain has. Nothing locked. */

@@ -58,7 +58,7 @@ void ctrl_link_flush_all(void);
 void ctrl_link_flush_unless_bg(void);
 
 /* Who we are, and the job's key: before anything is sent. */
-void ctrl_link_identity(uint64_t nonce, const uint64_t key[2]);
+void ctrl_link_set_identity(uint64_t nonce, const uint64_t key[2]);
 
 /* Called on the background thread for each record of a datagram whose tag and envelope are right.
  */

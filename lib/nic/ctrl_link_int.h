@@ -43,7 +43,7 @@ struct ctrl_link {
 	struct bg_call broken_call;
 	struct bg_timer rebuild_timer;
 	uint64_t rebuilt_at_ns;
-	unsigned int rebuilds_in_vain; /* since a send went well */
+	unsigned int rebuilds_since_send; /* since a send went well */
 
 	struct bg_call watch_call;
 };
@@ -72,15 +72,15 @@ void ctrl_link_reap_sends(struct ctrl_link *l);
 uint8_t *ctrl_link_send_buffer(struct ctrl_link *l, unsigned int slot);
 
 /* link_qp.c; for ctrl_link_open.c, while nobody else has the link. */
-void ctrl_link_prepare(struct ctrl_link *l); /* callbacks, jobs */
-void ctrl_link_empty(struct ctrl_link *l);   /* the QP is in RESET: nothing is under way */
-int ctrl_link_to_rts(struct ctrl_link *l);   /* 0 or negative errno */
+void ctrl_link_init_jobs(struct ctrl_link *l);	 /* callbacks, jobs */
+void ctrl_link_discard_all(struct ctrl_link *l); /* the QP is in RESET: nothing is under way */
+int ctrl_link_to_rts(struct ctrl_link *l);	 /* 0 or negative errno */
 void ctrl_link_arm_cqs(struct ctrl_link *l);
 
 /* link.c: a datagram of `bytes` at buf has come. Background thread. False: refused. */
 void ctrl_link_received(struct ctrl_link *l, const void *buf, size_t bytes);
 /* The addresses of our own have changed: look the AHs up again. Under the lock. */
-void ctrl_link_ahs_stale(struct ctrl_link *l);
+void ctrl_link_renew_ahs(struct ctrl_link *l);
 
 /* Our GID has changed? Then the AHs are renewed. By nic.c, on the worker. */
 bool ctrl_link_refresh(struct nic *nic);

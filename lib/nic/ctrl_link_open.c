@@ -59,7 +59,7 @@ static int link_create(struct ctrl_link *l)
 	if (!l->qp)
 		return -errno;
 	l->own.qpn = l->qp->qp_num;
-	ctrl_link_empty(l);
+	ctrl_link_discard_all(l);
 	err = ctrl_link_to_rts(l);
 	ctrl_link_arm_cqs(l);
 	return err;
@@ -109,7 +109,7 @@ int ctrl_link_open(struct nic *nic)
 	pthread_mutex_unlock(&l->lock);
 	l->nic = nic;
 	l->receive_bytes = GRH_BYTES + nic->mtu_bytes;
-	ctrl_link_prepare(l);
+	ctrl_link_init_jobs(l);
 	if (!err)
 		err = link_create(l);
 	if (err) {
@@ -142,11 +142,11 @@ bool ctrl_link_refresh(struct nic *nic)
 	pthread_mutex_lock(&l->lock);
 	other = memcmp(&gid, &l->own.gid, sizeof(gid));
 	if (other || index != l->gid_index)
-		ctrl_link_ahs_stale(l);
+		ctrl_link_renew_ahs(l);
 	l->own.gid = gid;
 	l->gid_index = index;
 	/* The port may have come up: no time to lose. */
-	l->rebuilds_in_vain = 0;
+	l->rebuilds_since_send = 0;
 	if (l->state == LINK_BROKEN)
 		bg_call(&l->broken_call);
 	pthread_mutex_unlock(&l->lock);

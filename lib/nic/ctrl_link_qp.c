@@ -40,7 +40,7 @@ static int post_receive(struct ctrl_link *l, uint64_t i)
 }
 
 /* To be rebuilt; nothing is posted or polled until then. */
-static void link_broken(struct ctrl_link *l)
+static void link_mark_broken(struct ctrl_link *l)
 {
 	if (l->state != LINK_UP)
 		return;
@@ -59,7 +59,7 @@ static ssize_t link_take_datagram(struct ctrl_link *l, void *buf)
 	if (l->state == LINK_UP && ibv_poll_cq(l->recv_cq, 1, &wc) > 0) {
 		bytes = 0;
 		if (wc.status != IBV_WC_SUCCESS) {
-			link_broken(l);
+			link_mark_broken(l);
 		} else {
 			l->stats.received++;
 			if (wc.byte_len > GRH_BYTES && wc.byte_len <= l->receive_bytes)
@@ -67,7 +67,7 @@ static ssize_t link_take_datagram(struct ctrl_link *l, void *buf)
 			memcpy(buf, l->memory + wc.wr_id * l->receive_bytes + GRH_BYTES,
 			       (size_t)bytes);
 			if (post_receive(l, wc.wr_id))
-				link_broken(l);
+				link_mark_broken(l);
 		}
 	}
 	pthread_mutex_unlock(&l->lock);
@@ -134,13 +134,13 @@ void ctrl_link_reap_sends(struct ctrl_link *l)
 
 			free_slot(l, (unsigned int)wc[i].wr_id);
 			if (wc[i].status == IBV_WC_SUCCESS) {
-				l->rebuilds_in_vain = 0;
+				l->rebuilds_since_send = 0;
 				continue;
 			}
 			l->stats.dropped++;
 			if (peer && wc[i].status != IBV_WC_WR_FLUSH_ERR)
 				peer->ah_stale = true;
-			link_broken(l);
+			link_mark_broken(l);
 		}
 	} while (n == POLL_AT_ONCE);
 }
@@ -171,7 +171,7 @@ void ctrl_link_post(struct ctrl_link *l, struct ctrl_link_peer *peer, size_t byt
 	if (ibv_post_send(l->qp, &wr, &bad)) {
 		/* It may have been queued all the same: the slot comes back with the rebuilding. */
 		l->stats.dropped++;
-		link_broken(l);
+		link_mark_broken(l);
 		return;
 	}
 	l->stats.sent++;
@@ -198,7 +198,7 @@ int ctrl_link_to_rts(struct ctrl_link *l)
 }
 
 /* After a RESET nothing is in the QP, and what the CQs still hold is of no more interest. */
-void ctrl_link_empty(struct ctrl_link *l)
+void ctrl_link_discard_all(struct ctrl_link *l)
 {
 	struct ibv_wc wc;
 
@@ -217,7 +217,7 @@ static void link_rebuild(struct job *job)
 	int err = -real.modify_qp(l->qp, &attr, IBV_QP_STATE);
 
 	pthread_mutex_lock(&l->lock);
-	ctrl_link_empty(l);
+	ctrl_link_discard_all(l);
 	pthread_mutex_unlock(&l->lock);
 	/* Without the lock: nobody else touches the QP of a broken link. */
 	if (!err)
@@ -226,7 +226,7 @@ static void link_rebuild(struct job *job)
 	pthread_mutex_lock(&l->lock);
 	l->rebuilding = false;
 	l->rebuilt_at_ns = now_ns();
-	l->rebuilds_in_vain++;
+	l->rebuilds_since_send++;
 	if (!err) {
 		l->state = LINK_UP;
 		l->stats.rebuilt++;
@@ -237,7 +237,7 @@ static void link_rebuild(struct job *job)
 	log_debug("%s: control link rebuilt: %s", l->nic->name, err ? strerror(-err) : "ok");
 }
 
-static void rebuild_now(void *arg)
+static void rebuild_start(void *arg)
 {
 	struct ctrl_link *l = arg;
 	bool wanted;
@@ -251,14 +251,14 @@ static void rebuild_now(void *arg)
 }
 
 /* Not in a tight circle: where the port is down the next send breaks it again. */
-static void was_broken(void *arg)
+static void rebuild_schedule(void *arg)
 {
 	struct ctrl_link *l = arg;
 	uint64_t now = now_ns(), at;
 
 	pthread_mutex_lock(&l->lock);
 	at = l->rebuilt_at_ns +
-	     (REBUILD_PAUSE_NS << (l->rebuilds_in_vain < 6 ? l->rebuilds_in_vain : 6));
+	     (REBUILD_PAUSE_NS << (l->rebuilds_since_send < 6 ? l->rebuilds_since_send : 6));
 	pthread_mutex_unlock(&l->lock);
 	bg_timer_set(&l->rebuild_timer, at > now ? at : now);
 }
@@ -274,10 +274,10 @@ static void link_watch(void *arg)
 	link_channel_ready(l, 0);
 }
 
-void ctrl_link_prepare(struct ctrl_link *l)
+void ctrl_link_init_jobs(struct ctrl_link *l)
 {
 	l->rebuild_job.fn = link_rebuild;
-	l->broken_call = (struct bg_call){.fn = was_broken, .arg = l};
+	l->broken_call = (struct bg_call){.fn = rebuild_schedule, .arg = l};
 	l->watch_call = (struct bg_call){.fn = link_watch, .arg = l};
-	l->rebuild_timer = (struct bg_timer){.fn = rebuild_now, .arg = l};
+	l->rebuild_timer = (struct bg_timer){.fn = rebuild_start, .arg = l};
 }

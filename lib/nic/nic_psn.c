@@ -16,9 +16,9 @@ enum { TRIES_MAX = 4 };
 static void measure_failed(struct nic_own *own, const char *why)
 {
 	log_debug("%s: whether rq_psn is live cannot be measured: %s", own->nic.name, why);
-	if (own->measured_in_vain + 1 < TRIES_MAX)
+	if (own->failed_measurements + 1 < TRIES_MAX)
 		bg_timer_set(&own->measure_timer,
-			     now_ns() + (RETRY_FIRST_NS << own->measured_in_vain++));
+			     now_ns() + (RETRY_FIRST_NS << own->failed_measurements++));
 }
 
 static void measure_done(struct nic *nic, enum stats_psn answer, const char *why)
@@ -40,10 +40,10 @@ static void measure_done(struct nic *nic, enum stats_psn answer, const char *why
 	nic->psn = (uint8_t)answer;
 	own->measured = true;
 	if (changed)
-		nic_changed(nic);
+		nic_notify_change(nic);
 }
 
-void nic_measure(struct nic_own *own)
+void nic_measure_psn(struct nic_own *own)
 {
 	if (own->measuring || own->measured || !own->nic.link_up)
 		return;
@@ -54,10 +54,10 @@ void nic_measure(struct nic_own *own)
 
 static void measure_again(void *arg)
 {
-	nic_measure(arg);
+	nic_measure_psn(arg);
 }
 
-void nic_measure_init(struct nic_own *own)
+void nic_measure_psn_init(struct nic_own *own)
 {
 	own->measure_timer = (struct bg_timer){.fn = measure_again, .arg = own};
 }

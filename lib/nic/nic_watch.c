@@ -45,8 +45,8 @@ void nic_update(struct nic_own *own)
 	nic->link_up = up;
 	log_info("%s: link %s", nic->name, up ? "up" : "down");
 	if (up)
-		nic_look_again(own); /* its addresses may have changed */
-	nic_changed(nic);
+		nic_refresh(own); /* its addresses may have changed */
+	nic_notify_change(nic);
 }
 
 static void netdev_changed(unsigned int ifindex, bool up)
@@ -62,7 +62,7 @@ static void netdev_changed(unsigned int ifindex, bool up)
 		own->carrier = carrier;
 		/* A PORT_ACTIVE that we missed would keep it down for ever. */
 		if (up && own->port_err)
-			nic_look_again(own);
+			nic_refresh(own);
 		nic_update(own);
 	}
 }
@@ -78,7 +78,7 @@ static void port_event(struct nic_own *own, enum ibv_event_type type)
 	else if (type == IBV_EVENT_DEVICE_FATAL)
 		own->fatal = true;
 	else if (type == IBV_EVENT_GID_CHANGE || type == IBV_EVENT_LID_CHANGE)
-		nic_look_again(own);
+		nic_refresh(own);
 }
 
 static void async_ready(void *arg, uint32_t events)

@@ -68,32 +68,32 @@ static void probe_measure_rtt(struct probe *p, uint64_t took_ns)
 /* ---- life and death of the requester --------------------------------------------------------- */
 
 /* A probe that cannot even be posted is missed like one without an answer. */
-static void probe_expect(struct probe *p)
+static void probe_start_deadline(struct probe *p)
 {
 	if (p->connected && p->miss_ns == UINT64_MAX)
 		p->miss_ns = now_ns() + probe_deadline(p);
 }
 
-static void probe_died(struct probe *p, const char *why)
+static void probe_requester_failed(struct probe *p, const char *why)
 {
-	uint64_t pause = PAUSE_FIRST_NS << (p->deaths < 8 ? p->deaths : 8);
+	uint64_t pause = PAUSE_FIRST_NS << (p->failures < 8 ? p->failures : 8);
 
-	if (!p->deaths++)
+	if (!p->failures++)
 		log_debug("%s: probe QP 0x%x failed: %s", p->nic->name, p->own.requester_qpn, why);
 	if (pause > PAUSE_LAST_NS)
 		pause = PAUSE_LAST_NS;
 	/* Arming looks the neighbour up, and one that was asked for in vain is asked for again only
-	 * a second later: too late if the link comes up at once. link_came_up() is faster. */
+	 * a second later: too late if the link comes up at once. probe_link_up() is faster. */
 	if (!p->nic->link_up)
 		pause = PAUSE_LINK_DOWN_NS;
-	probe_expect(p);
-	p->state = PROBE_DEAD;
+	probe_start_deadline(p);
+	p->state = PROBE_FAILED;
 	p->post_ns = UINT64_MAX;
 	p->arm_ns = now_ns() + pause;
 	probe_set_timer(p);
 }
 
-static void post_new(struct probe *p, uint64_t now)
+static void probe_post_new(struct probe *p, uint64_t now)
 {
 	int err;
 
@@ -103,22 +103,22 @@ static void post_new(struct probe *p, uint64_t now)
 	p->large_next = !p->large_next;
 	if (!p->out++) {
 		p->miss_ns = now + probe_deadline(p);
-		p->waiting_ns = now;
+		p->oldest_posted_ns = now;
 	}
 	err = probe_post(p, 1);
 	if (err)
-		probe_died(p, strerror(err));
+		probe_requester_failed(p, strerror(err));
 }
 
 /* Armed: send again what has no answer, or begin. */
-static void probe_goes_live(struct probe *p)
+static void probe_resume(struct probe *p)
 {
 	uint64_t now = now_ns();
 	int err;
 
 	p->state = PROBE_LIVE;
 	p->arm_ns = UINT64_MAX;
-	p->waiting_ns = now;
+	p->oldest_posted_ns = now;
 	p->post_ns = now + (p->out ? p->period_ns : 0);
 	if (!p->out)
 		p->miss_ns = UINT64_MAX;
@@ -126,7 +126,7 @@ static void probe_goes_live(struct probe *p)
 		p->sent[i].again = true;
 	err = probe_post(p, p->out);
 	if (err)
-		probe_died(p, strerror(err));
+		probe_requester_failed(p, strerror(err));
 	probe_set_timer(p);
 }
 
@@ -137,8 +137,8 @@ static void probe_answered(struct probe *p, uint64_t now)
 	p->psn = (p->psn + 1) & 0xffffff;
 	p->sent[0] = p->sent[1];
 	p->out--;
-	p->deaths = 0;
-	p->waiting_ns = now;
+	p->failures = 0;
+	p->oldest_posted_ns = now;
 	/* The younger one has its own deadline; if that is over, a period's grace: its answer may
 	 * be the next thing that we see. */
 	p->miss_ns = UINT64_MAX;
@@ -161,7 +161,7 @@ static void probe_completed(struct probe_nic *s, const struct ibv_wc *wc, uint64
 	if (wc->status == IBV_WC_SUCCESS)
 		probe_answered(p, now);
 	else
-		probe_died(p, ibv_wc_status_str(wc->status));
+		probe_requester_failed(p, ibv_wc_status_str(wc->status));
 }
 
 static void probes_reap(struct probe_nic *s, struct ibv_cq *cq)
@@ -215,12 +215,12 @@ static void probe_tick(void *arg)
 	now = now_ns(); /* not before what probes_reap() has noted */
 	/* A NIC that says nothing, neither an answer nor an error: it may with the QP armed anew.
 	 */
-	if (p->state == PROBE_LIVE && p->out && now - p->waiting_ns > STUCK_NS)
-		probe_died(p, "neither an answer nor an error");
+	if (p->state == PROBE_LIVE && p->out && now - p->oldest_posted_ns > STUCK_NS)
+		probe_requester_failed(p, "neither an answer nor an error");
 	if (p->state == PROBE_LIVE && now >= p->post_ns) {
 		p->post_ns = now + p->period_ns;
 		if (p->out < PROBES_OUT_MAX)
-			post_new(p, now);
+			probe_post_new(p, now);
 	}
 	if (now >= p->arm_ns) {
 		p->arm_ns = UINT64_MAX;
@@ -262,7 +262,7 @@ static void probe_start_job(struct probe *p)
 		p->state = PROBE_ARMING;
 		p->incarnation = ++p->shared->incarnations;
 		p->post_ns = UINT64_MAX;
-		probe_expect(p);
+		probe_start_deadline(p);
 		probe_set_timer(p);
 	}
 	if (p->task.responder)
@@ -275,13 +275,13 @@ static void probe_start_job(struct probe *p)
 	worker_submit(p->nic->resolver, &p->job);
 }
 
-static void tell_address(struct probe *p)
+static void probe_notify_address(struct probe *p)
 {
 	if (p->created && p->address_changed)
 		p->address_changed(p->address_arg);
 }
 
-static void take_address(struct probe *p)
+static void probe_read_address(struct probe *p)
 {
 	struct ctrl_link_addr addr;
 
@@ -297,14 +297,14 @@ static void probe_created(struct probe *p)
 
 	p->created = true;
 	p->arm_ns = UINT64_MAX;
-	take_address(p);
+	probe_read_address(p);
 	p->own.remote_addr = (uintptr_t)s->memory + SCRATCH_OFFSET;
 	p->own.rkey = s->mr->rkey;
 	p->own.requester_qpn = p->requester->qp_num;
 	p->own.responder_qpn = p->responder->qp_num;
 	if (!s->watched)
 		s->watched = !bg_watch(s->channel->fd, EPOLLIN, probes_channel_ready, s);
-	tell_address(p);
+	probe_notify_address(p);
 }
 
 static void probe_job_done(void *arg)
@@ -322,11 +322,11 @@ static void probe_job_done(void *arg)
 	}
 	if (p->task.err) {
 		p->arm_responder |= p->task.responder;
-		probe_died(p, strerror(-p->task.err));
+		probe_requester_failed(p, strerror(-p->task.err));
 	} else if (p->task.create) {
 		probe_created(p);
 	} else if (p->task.requester && !p->arm_requester) {
-		probe_goes_live(p);
+		probe_resume(p);
 	}
 	/* A failed one waits for its timer. */
 	if (!p->task.err)
@@ -340,10 +340,10 @@ static void renew_responder(struct probe *p)
 {
 	p->own.serial++;
 	p->arm_responder = true;
-	tell_address(p);
+	probe_notify_address(p);
 }
 
-static void nic_event(struct nic *nic, const struct ibv_async_event *event)
+static void probes_nic_event(struct nic *nic, const struct ibv_async_event *event)
 {
 	struct probe_nic *s = &nics[nic->index];
 
@@ -360,15 +360,15 @@ static void nic_event(struct nic *nic, const struct ibv_async_event *event)
 	}
 }
 
-static void link_came_up(struct probe *p)
+static void probe_link_up(struct probe *p)
 {
-	if (p->state == PROBE_DEAD) {
+	if (p->state == PROBE_FAILED) {
 		p->arm_ns = now_ns();
 		probe_set_timer(p);
 	}
 }
 
-static void nic_changed(struct nic *nic)
+static void probes_nic_changed(struct nic *nic)
 {
 	struct probe_nic *s = &nics[nic->index];
 
@@ -379,13 +379,13 @@ static void nic_changed(struct nic *nic)
 		if (!p || !p->created)
 			continue;
 		before = p->own.gid;
-		take_address(p);
+		probe_read_address(p);
 		if (memcmp(&before, &p->own.gid, sizeof(before))) {
 			p->arm_requester = p->connected;
 			renew_responder(p);
 			probe_start_job(p);
 		} else if (nic->link_up) {
-			link_came_up(p);
+			probe_link_up(p);
 		}
 	}
 }
@@ -420,7 +420,7 @@ void probe_connect(struct probe *p, const struct probe_addr *peer)
 /* ---- the rest of the interface ----------------------------------------------------------------
  */
 
-static bool take_slot(struct probe_nic *s, struct probe *p)
+static bool probe_take_slot(struct probe_nic *s, struct probe *p)
 {
 	struct probe **more;
 	uint32_t i, count;
@@ -446,12 +446,12 @@ struct probe *probe_new(struct nic *nic, void (*result)(void *arg, bool answered
 	struct probe *p = calloc(1, sizeof(*p));
 	struct probe_nic *s = &nics[nic->index];
 
-	if (!p || !take_slot(s, p)) {
+	if (!p || !probe_take_slot(s, p)) {
 		free(p);
 		return NULL;
 	}
-	nic_on_change(nic_changed);
-	nic_on_event(nic_event);
+	nic_on_change(probes_nic_changed);
+	nic_on_event(probes_nic_event);
 	s->nic = nic;
 	p->shared = s;
 	p->nic = nic;

@@ -12,7 +12,7 @@ enum probe_state {
 	PROBE_NEW,    /* no QPs yet, or no peer */
 	PROBE_ARMING, /* the requester is being armed */
 	PROBE_LIVE,
-	PROBE_DEAD, /* the requester's QP failed: armed again after a pause */
+	PROBE_FAILED, /* the requester's QP failed: armed again after a pause */
 };
 
 /* A CQ for some of a NIC's probes. */
@@ -74,8 +74,8 @@ struct probe {
 		bool large, again; /* sent again: its answer tells no round trip */
 	} sent[PROBES_OUT_MAX];
 	bool large_next;
-	unsigned int deaths; /* since the last answer */
-	uint64_t waiting_ns; /* since when the oldest is posted, or posted again */
+	unsigned int failures;	   /* since the last answer */
+	uint64_t oldest_posted_ns; /* since when the oldest is posted, or posted again */
 
 	uint64_t period_ns, deadline_ns, max_deadline_ns;
 	uint64_t rtt_ns, deviation_ns;

@@ -20,7 +20,7 @@ enum {
 	RNR_RETRIES = 7,
 };
 
-static int task_failed(void)
+static int errno_or_eio(void)
 {
 	return -(errno ? errno : EIO);
 }
@@ -33,7 +33,7 @@ static int probe_make_memory(struct probe_nic *s)
 			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (s->memory == MAP_FAILED) {
 		s->memory = NULL;
-		return task_failed();
+		return errno_or_eio();
 	}
 	madvise(s->memory, 2 * SCRATCH_BYTES, MADV_DONTFORK);
 	s->mr = real.reg_mr(s->nic->pd, s->memory, 2 * SCRATCH_BYTES,
@@ -42,19 +42,19 @@ static int probe_make_memory(struct probe_nic *s)
 		return 0;
 	munmap(s->memory, 2 * SCRATCH_BYTES);
 	s->memory = NULL;
-	return task_failed();
+	return errno_or_eio();
 }
 
-static int make_channel(struct probe_nic *s)
+static int probe_make_channel(struct probe_nic *s)
 {
 	s->channel = real.create_comp_channel(s->nic->ctx);
 	if (!s->channel)
-		return task_failed();
+		return errno_or_eio();
 	fcntl(s->channel->fd, F_SETFL, fcntl(s->channel->fd, F_GETFL) | O_NONBLOCK);
 	return 0;
 }
 
-static struct probe_cq *get_cq(struct probe_nic *s)
+static struct probe_cq *probe_get_cq(struct probe_nic *s)
 {
 	struct probe_cq *c;
 
@@ -112,17 +112,17 @@ static int probe_create_qps(struct probe *p)
 	int err = s->mr ? 0 : probe_make_memory(s);
 
 	if (!err && !s->channel)
-		err = make_channel(s);
+		err = probe_make_channel(s);
 	if (err)
 		return err;
-	p->cq = get_cq(s);
+	p->cq = probe_get_cq(s);
 	if (p->cq)
 		p->requester = probe_make_qp(p);
 	if (p->requester)
 		p->responder = probe_make_qp(p);
 	if (p->responder)
 		return 0;
-	err = task_failed();
+	err = errno_or_eio();
 	probe_destroy_qps(p);
 	return err;
 }

@@ -173,7 +173,7 @@ int hook_destroy_cq(struct ibv_cq *real_cq)
 	if (cq)
 		gate_forget(&cq->gate, real_cq);
 	if (cq && fork_in_child_warn()) {
-		table_blank(&cqs, (uintptr_t)real_cq);
+		table_remove_forked(&cqs, (uintptr_t)real_cq);
 		cq = NULL;
 	}
 	err = quietly(real.destroy_cq(real_cq));

@@ -109,7 +109,7 @@ int hook_dealloc_pd(struct ibv_pd *real_pd)
 	int err;
 
 	if (fork_in_child_warn()) {
-		table_blank(&pds, (uintptr_t)real_pd);
+		table_remove_forked(&pds, (uintptr_t)real_pd);
 		return quietly(real.dealloc_pd(real_pd));
 	}
 	pd = table_remove(&pds, (uintptr_t)real_pd);
@@ -156,7 +156,7 @@ static struct ibv_mr *register_on(struct vmr *mr, struct ibv_pd *pd)
 }
 
 /* Under mr->lock. */
-static void mr_lacks(struct vmr *mr, unsigned int nic, bool lacks)
+static void mr_set_lacking(struct vmr *mr, unsigned int nic, bool lacks)
 {
 	_Atomic uint32_t *lacking = &mr->pd->lacking[nic];
 
@@ -185,7 +185,7 @@ static void mr_shadow(struct object *obj, struct nic *nic)
 		else
 			calls.refused(nic, errno);
 		atomic_store(&mr->shadow[nic->index], shadow);
-		mr_lacks(mr, nic->index, !shadow);
+		mr_set_lacking(mr, nic->index, !shadow);
 	}
 	pthread_mutex_unlock(&mr->lock);
 }
@@ -204,7 +204,7 @@ static void mr_unshadow(struct object *obj, struct nic *nic)
 
 static _Atomic unsigned int dropped[NICS_MAX];
 
-static void mr_drop(struct object *obj, struct nic *nic)
+static void mr_drop_shadow(struct object *obj, struct nic *nic)
 {
 	struct vmr *mr = (struct vmr *)obj;
 	struct ibv_mr *shadow;
@@ -212,7 +212,7 @@ static void mr_drop(struct object *obj, struct nic *nic)
 	pthread_mutex_lock(&mr->lock);
 	shadow = atomic_exchange(&mr->shadow[nic->index], NULL);
 	if (shadow && !mr->gone)
-		mr_lacks(mr, nic->index, true);
+		mr_set_lacking(mr, nic->index, true);
 	pthread_mutex_unlock(&mr->lock);
 	if (shadow && !real.dereg_mr(shadow))
 		atomic_fetch_add(&dropped[nic->index], 1);
@@ -303,7 +303,7 @@ static void mr_retire(struct vmr *mr)
 	pthread_mutex_lock(&mr->lock);
 	atomic_store(&mr->gone, true);
 	for (unsigned int i = 0; i < NICS_MAX; i++)
-		mr_lacks(mr, i, false);
+		mr_set_lacking(mr, i, false);
 	pthread_mutex_unlock(&mr->lock);
 	if (atomic_load(&mr->exported))
 		calls.key_gone(mr->pd->dev->nic[0], mr->rkey);
@@ -375,7 +375,7 @@ int hook_rereg_mr(struct ibv_mr *real_mr, int flags, struct ibv_pd *real_pd, voi
 
 /* --- keys ------------------------------------------------------------------------------------ */
 
-static void mr_take(void *value)
+static void mr_get(void *value)
 {
 	object_get(&((struct vmr *)value)->obj);
 }
@@ -395,7 +395,7 @@ static int shadow_keys(struct vmr *mr, struct vpd *pd, struct nic *nic, uint64_t
 
 int vmr_lkey(struct vpd *pd, struct nic *nic, uint32_t lkey, uint32_t *twin)
 {
-	struct vmr *mr = table_take(&by_lkey, key_of(pd, lkey), mr_take);
+	struct vmr *mr = table_take(&by_lkey, key_of(pd, lkey), mr_get);
 	uint64_t keys = 0;
 	int err = mr ? shadow_keys(mr, pd, nic, &keys) : -ENOENT;
 
@@ -408,7 +408,7 @@ int vmr_lkey(struct vpd *pd, struct nic *nic, uint32_t lkey, uint32_t *twin)
 
 int vmr_rkey(struct vpd *pd, struct nic *nic, uint32_t rkey, uint32_t *twin)
 {
-	struct vmr *mr = table_take(&by_rkey, key_of(pd, rkey), mr_take);
+	struct vmr *mr = table_take(&by_rkey, key_of(pd, rkey), mr_get);
 	uint64_t keys = 0;
 	int err = -ENOENT;
 
@@ -424,7 +424,7 @@ int vmr_rkey(struct vpd *pd, struct nic *nic, uint32_t rkey, uint32_t *twin)
 
 /* --- a NIC became ready ---------------------------------------------------------------------- */
 
-static void pd_again(void *value, void *arg)
+static void pd_shadow_again(void *value, void *arg)
 {
 	struct vpd *pd = value;
 
@@ -432,7 +432,7 @@ static void pd_again(void *value, void *arg)
 		object_job(&pd->obj, arg, pd_shadow);
 }
 
-static void mr_again(void *value, void *arg)
+static void mr_shadow_again(void *value, void *arg)
 {
 	struct vmr *mr = value;
 
@@ -442,8 +442,8 @@ static void mr_again(void *value, void *arg)
 
 void memory_nic_ready(struct nic *nic)
 {
-	table_each(&pds, pd_again, nic);
-	table_each(&mrs, mr_again, nic);
+	table_each(&pds, pd_shadow_again, nic);
+	table_each(&mrs, mr_shadow_again, nic);
 }
 
 /* --- room for the program -------------------------------------------------------------------- */
@@ -453,10 +453,10 @@ static void mr_drop_job(void *value, void *arg)
 	struct vmr *mr = value;
 
 	if (vdev_backed_by(mr->pd->dev, arg))
-		object_job(&mr->obj, arg, mr_drop);
+		object_job(&mr->obj, arg, mr_drop_shadow);
 }
 
-unsigned int memory_drop(struct nic *nic, int timeout_ms)
+unsigned int memory_drop_shadows(struct nic *nic, int timeout_ms)
 {
 	unsigned int before = atomic_load(&dropped[nic->index]);
 

@@ -63,7 +63,7 @@ void memory_nic_ready(struct nic *nic); /* bg: make what could not be made befor
 int vmr_rkey(struct vpd *pd, struct nic *nic, uint32_t rkey, uint32_t *twin);
 
 /* Deregisters the shadows on a NIC, on its worker; waits for it at most so long. How many. */
-unsigned int memory_drop(struct nic *nic, int timeout_ms);
+unsigned int memory_drop_shadows(struct nic *nic, int timeout_ms);
 
 /* --- hooks: the verbs of the program, on its threads; parameters and results are the verbs' ----
  */

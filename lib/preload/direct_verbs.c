@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Direct verbs that programs call by name, in the versions of libmlx5 and libmlx4. These libraries
  * are no dependency of ours: whoever calls has loaded one, and what it is asked for is looked up

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * The verbs that the program calls by name. lib/preload/libshift.map gives them the versions of
  * libibverbs; for any other version (IBVERBS_1.0 has other structures) the loader goes on to

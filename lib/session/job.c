@@ -115,7 +115,7 @@ static void client_run(void *arg)
 	key = kv_client_job_key(client);
 	if (key && !known) {
 		memcpy(job_key, key, sizeof(job_key));
-		ctrl_link_identity(nonce, job_key);
+		ctrl_link_set_identity(nonce, job_key);
 		known = true;
 		calls->key_known();
 	}

@@ -40,7 +40,7 @@ void nic_events_changed(struct nic *nic)
 		psn[nic->index] = nic->psn;
 		memory_nic_ready(nic);
 		vqp_each(twin_again, nic);
-		rendezvous_soon();
+		rendezvous_wake();
 	} else if (psn[nic->index] != nic->psn) {
 		psn[nic->index] = nic->psn;
 		rendezvous_psn_changed(nic);

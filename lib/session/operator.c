@@ -17,7 +17,7 @@ struct order {
 	uint32_t qpn;
 };
 
-static int rail_on(const struct vqp *v, const char *nic)
+static int rail_named(const struct vqp *v, const char *nic)
 {
 	for (int i = 0; i < v->setup.peer_rails; i++)
 		if (!strcmp(v->dev->nic[i]->name, nic))
@@ -30,14 +30,14 @@ static int rail_on(const struct vqp *v, const char *nic)
 static bool rail_is_usable(const struct vqp *v, uint8_t i)
 {
 	return (!i || v->rails.twin[i].clean) &&
-	       !((v->rails.vetoed | v->rails.keyless) & 1u << i) && v->dev->nic[i]->link_up;
+	       !((v->rails.vetoed | v->rails.lacking) & 1u << i) && v->dev->nic[i]->link_up;
 }
 
 static bool conn_move_from(struct vqp *v, uint8_t rail)
 {
 	for (uint8_t i = 0; i < v->setup.peer_rails; i++)
 		if (i != rail && rail_is_usable(v, i)) {
-			vqp_rail_say(v, SHIFT_EV_MIGRATE, i);
+			vqp_rail_event(v, SHIFT_EV_MIGRATE, i);
 			return true;
 		}
 	return false;
@@ -47,7 +47,7 @@ static bool conn_move_from(struct vqp *v, uint8_t rail)
 static void migrate_one(struct vqp *v, void *arg)
 {
 	struct order *o = arg;
-	int rail = v->setup.met ? rail_on(v, o->nic) : -1;
+	int rail = v->setup.met ? rail_named(v, o->nic) : -1;
 
 	if (rail < 0)
 		return;
@@ -55,7 +55,7 @@ static void migrate_one(struct vqp *v, void *arg)
 	v->rails.vetoed |= 1u << rail;
 	if (vqp_rail(v) == rail)
 		o->count += conn_move_from(v, (uint8_t)rail);
-	vqp_rail_say(v, SHIFT_EV_RAIL_DIRTY, (uint8_t)rail);
+	vqp_rail_event(v, SHIFT_EV_RAIL_DIRTY, (uint8_t)rail);
 	vqp_leave(v);
 }
 
@@ -89,7 +89,7 @@ static void failback_one(struct vqp *v, void *arg)
 	for (uint8_t i = 0; i < v->setup.peer_rails; i++)
 		rail_allow(v, i);
 	if (vqp_rail(v)) {
-		vqp_rail_say(v, SHIFT_EV_MIGRATE, 0);
+		vqp_rail_event(v, SHIFT_EV_MIGRATE, 0);
 		o->count++;
 	}
 	vqp_leave(v);

@@ -26,6 +26,6 @@ bool path_health_answers(struct peer_path *path);
 
 /* Would the peer miss it? That is so if nobody but the caller holds it, and the peer's end answers:
  * a connection there may be idle, and not know that ours is gone, and takes silence for a fault. */
-bool path_health_is_missed(struct peer_path *path);
+bool path_health_keep_for_peer(struct peer_path *path);
 
 #endif

@@ -39,6 +39,6 @@ void peer_path_put(struct peer_path *path);
 bool peer_paths_exchange_probes(struct kv_client *kv, uint64_t nonce);
 
 /* Is any path to this process silent? */
-bool peer_paths_missed(uint64_t nonce);
+bool peer_paths_any_silent(uint64_t nonce);
 
 #endif

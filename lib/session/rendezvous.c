@@ -24,12 +24,12 @@
 #include "lib/session/peer_paths.h"
 #include "lib/session/tombstones.h"
 
-#define MS	       1000000ull
-#define LOOK_FIRST_NS  (10 * MS)   /* a QP about to reach RTS is looked at this often, */
-#define LOOK_LAST_NS   (1000 * MS) /* and one whose peer never comes, that often */
-#define ALL_MAX_NS     (300 * MS)  /* not to publish twice, wait so long for what is missing */
-#define LONELY_NS      (10000 * MS)
-#define RECORD_VERSION 1
+#define MS		  1000000ull
+#define INTERVAL_FIRST_NS (10 * MS)   /* a QP about to reach RTS is looked at this often, */
+#define INTERVAL_LAST_NS  (1000 * MS) /* and one whose peer never comes, that often */
+#define ALL_MAX_NS	  (300 * MS)  /* not to publish twice, wait so long for what is missing */
+#define NO_PEER_NS	  (10000 * MS)
+#define RECORD_VERSION	  1
 
 /* What is published for a connection, with as many rails as it says. */
 struct record {
@@ -55,16 +55,16 @@ struct meeting {
 	struct record published;
 };
 
-static void meetings_look(void *arg);
+static void rendezvous_run(void *arg);
 
-static struct bg_timer look_timer = {.fn = meetings_look};
-static uint64_t look_ns = LOOK_FIRST_NS;
+static struct bg_timer run_timer = {.fn = rendezvous_run};
+static uint64_t interval_ns = INTERVAL_FIRST_NS;
 static struct meeting *meetings;
 
-void rendezvous_soon(void)
+void rendezvous_wake(void)
 {
-	look_ns = LOOK_FIRST_NS;
-	bg_timer_set(&look_timer, now_ns());
+	interval_ns = INTERVAL_FIRST_NS;
+	bg_timer_set(&run_timer, now_ns());
 }
 
 /* --- one connection -------------------------------------------------------------------------- */
@@ -220,16 +220,16 @@ static void say_hello(struct vqp *v, uint8_t rails)
 {
 	for (uint8_t i = 0; i < rails; i++) {
 		if (i)
-			vqp_rail_say(v, SHIFT_EV_RAIL_DIRTY, i); /* until both twins are there */
+			vqp_rail_event(v, SHIFT_EV_RAIL_DIRTY, i); /* until both twins are there */
 		if (env.link_events && v->dev->nic[i]->ready && !v->dev->nic[i]->link_up)
-			vqp_rail_say(v, SHIFT_EV_LINK_DOWN, i);
+			vqp_rail_event(v, SHIFT_EV_LINK_DOWN, i);
 		if (v->rails.twin[i].path && path_health_answers(v->rails.twin[i].path))
-			vqp_rail_say(v, SHIFT_EV_PROBE_OK, i);
+			vqp_rail_event(v, SHIFT_EV_PROBE_OK, i);
 	}
-	vqp_rail_say(v, SHIFT_EV_RTS, 0);
+	vqp_rail_event(v, SHIFT_EV_RTS, 0);
 }
 
-static void tell_psns(struct vqp *v, const struct record *r)
+static void report_peer_psns(struct vqp *v, const struct record *r)
 {
 	for (uint8_t i = 0; i < v->dev->rails; i++)
 		stats_conn_psn(v->stats, i,
@@ -237,7 +237,7 @@ static void tell_psns(struct vqp *v, const struct record *r)
 								 : STATS_PSN_UNMEASURED);
 }
 
-static void tell_stats(struct vqp *v, const struct record *r)
+static void report_peer(struct vqp *v, const struct record *r)
 {
 	const char *names[SHIFT_RAILS_MAX];
 	struct stats_peer peer = {.gid = v->rails.twin[0].gid.raw,
@@ -247,7 +247,7 @@ static void tell_stats(struct vqp *v, const struct record *r)
 
 	for (uint8_t i = 0; i < v->dev->rails; i++)
 		names[i] = v->dev->nic[i]->name;
-	tell_psns(v, r);
+	report_peer_psns(v, r);
 	stats_conn_rails(v->stats, v->dev->rails, names);
 	stats_conn_peer(v->stats, &peer);
 }
@@ -265,7 +265,7 @@ static void meeting_match(struct meeting *m, const struct record *r)
 	meeting_identify(m, &p);
 	for (uint8_t i = 1; i < p.rails; i++)
 		p.mtu[i] = v->rails.twin[i].mtu = twin_mtu(v->dev->nic[i], &r->rail[i]);
-	tell_stats(v, r);
+	report_peer(v, r);
 	vqp_enter(v);
 	if (shift_conn_meet(v->conn, &p)) {
 		release_paths(v);
@@ -328,22 +328,22 @@ void rendezvous_published(const char *key)
 	for (struct meeting *m = meetings; m; m = m->next)
 		if (m->settled && m->v->setup.met && !strcmp(m->peer_key, key) &&
 		    meeting_find_peer(m, &r) && r.nonce == m->v->setup.peer_nonce)
-			tell_psns(m->v, &r);
-	rendezvous_soon();
+			report_peer_psns(m->v, &r);
+	rendezvous_wake();
 }
 
 /* It may have reached RTS only now. */
 static void say_hello_again(struct vqp *v)
 {
 	vqp_enter(v);
-	vqp_rail_say(v, SHIFT_EV_RTS, 0);
+	vqp_rail_event(v, SHIFT_EV_RTS, 0);
 	vqp_leave(v);
 }
 
 /* Said once, after a time in which a peer that will come has come. */
-static void meeting_report_lonely(struct meeting *m, uint64_t now)
+static void meeting_report_no_peer(struct meeting *m, uint64_t now)
 {
-	if (m->told || now - m->since < LONELY_NS)
+	if (m->told || now - m->since < NO_PEER_NS)
 		return;
 	m->told = true;
 	conn_unprotected(m->v, !job_key_if_known() ? STATS_UNPROTECTED_NO_RENDEZVOUS
@@ -369,7 +369,7 @@ static void meeting_step(struct meeting *m, uint64_t now)
 	if (m->settled)
 		return;
 	if (!v->setup.met)
-		meeting_report_lonely(m, now);
+		meeting_report_no_peer(m, now);
 	if ((!m->named && !meeting_name(m)) || !job_key_if_known())
 		return;
 	meeting_publish(m, now);
@@ -388,14 +388,14 @@ static void meeting_step(struct meeting *m, uint64_t now)
 		say_hello_again(v);
 	if (is_of_peer(v, &r) && !in_setup(v)) {
 		v->program.why = STATS_UNPROTECTED_NONE;
-		tell_psns(v, &r);
+		report_peer_psns(v, &r);
 		m->settled = rails_ready(m, &r) && twins_done(v);
 	}
 }
 
 /* --- all of them ----------------------------------------------------------------------------- */
 
-static void meetings_look(void *arg)
+static void rendezvous_run(void *arg)
 {
 	uint64_t now = now_ns();
 	bool waiting = false;
@@ -411,11 +411,12 @@ static void meetings_look(void *arg)
 	waiting |= peer_paths_exchange_probes(job_client(), job_nonce());
 	if (!waiting)
 		return;
-	bg_timer_set(&look_timer, now + look_ns);
-	look_ns = look_ns * 5 / 4 < LOOK_LAST_NS ? look_ns * 5 / 4 : LOOK_LAST_NS;
+	bg_timer_set(&run_timer, now + interval_ns);
+	interval_ns = interval_ns * 5 / 4 < INTERVAL_LAST_NS ? interval_ns * 5 / 4
+							     : INTERVAL_LAST_NS;
 }
 
-struct visit {
+struct forget_call {
 	struct bg_call call;
 	struct vqp *v;
 	pthread_mutex_t lock;
@@ -437,7 +438,7 @@ static void meeting_add(void *arg)
 	m->next = meetings;
 	meetings = m;
 	v->setup.meeting = m;
-	rendezvous_soon();
+	rendezvous_wake();
 }
 
 void rendezvous_begin(struct vqp *v)
@@ -473,28 +474,28 @@ static void meeting_forget(struct vqp *v)
 
 static void meeting_forget_call(void *arg)
 {
-	struct visit *visit = arg;
+	struct forget_call *forget_call = arg;
 
-	meeting_forget(visit->v);
-	pthread_mutex_lock(&visit->lock);
-	visit->is_done = true;
-	pthread_cond_signal(&visit->done);
-	pthread_mutex_unlock(&visit->lock);
+	meeting_forget(forget_call->v);
+	pthread_mutex_lock(&forget_call->lock);
+	forget_call->is_done = true;
+	pthread_cond_signal(&forget_call->done);
+	pthread_mutex_unlock(&forget_call->lock);
 }
 
 void rendezvous_end(struct vqp *v)
 {
-	struct visit visit = {.call = {.fn = meeting_forget_call},
-			      .v = v,
-			      .lock = PTHREAD_MUTEX_INITIALIZER,
-			      .done = PTHREAD_COND_INITIALIZER};
+	struct forget_call forget_call = {.call = {.fn = meeting_forget_call},
+					  .v = v,
+					  .lock = PTHREAD_MUTEX_INITIALIZER,
+					  .done = PTHREAD_COND_INITIALIZER};
 
-	visit.call.arg = &visit;
-	bg_call(&visit.call);
-	pthread_mutex_lock(&visit.lock);
-	while (!visit.is_done)
-		pthread_cond_wait(&visit.done, &visit.lock);
-	pthread_mutex_unlock(&visit.lock);
+	forget_call.call.arg = &forget_call;
+	bg_call(&forget_call.call);
+	pthread_mutex_lock(&forget_call.lock);
+	while (!forget_call.is_done)
+		pthread_cond_wait(&forget_call.done, &forget_call.lock);
+	pthread_mutex_unlock(&forget_call.lock);
 }
 
 /* What was published without knowing is published again. */
@@ -504,5 +505,5 @@ void rendezvous_psn_changed(const struct nic *nic)
 	for (struct meeting *m = meetings; m; m = m->next)
 		if (m->published_bytes && job_client())
 			meeting_publish(m, now_ns());
-	rendezvous_soon();
+	rendezvous_wake();
 }

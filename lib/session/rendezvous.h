@@ -12,7 +12,7 @@ void rendezvous_begin(struct vqp *v);
 void rendezvous_end(struct vqp *v);
 
 /* Something to look for may have come. */
-void rendezvous_soon(void);
+void rendezvous_wake(void);
 
 /* Somebody has published this key. A peer that does so after all was settled has measured a NIC. */
 void rendezvous_published(const char *key);

@@ -29,7 +29,7 @@ static bool off; /* not under shift-run, or no thread to be had */
 
 static void begin_on_bg(void *arg)
 {
-	static const struct job_calls calls = {.key_known = rendezvous_soon,
+	static const struct job_calls calls = {.key_known = rendezvous_wake,
 					       .published = rendezvous_published};
 
 	(void)arg;
@@ -112,7 +112,7 @@ static void leave_on_bg(void *arg)
 }
 
 /* At a clean exit the peers are not told of a death. Bounded: exit() must not hang. */
-static __attribute__((destructor)) void goodbye(void)
+static __attribute__((destructor)) void session_end(void)
 {
 	static _Atomic bool done;
 	static struct bg_call call = {.fn = leave_on_bg, .arg = &done};

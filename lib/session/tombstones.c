@@ -30,7 +30,7 @@ static bool tomb_release_paths(struct tomb *t)
 	bool all = true;
 
 	for (uint8_t i = 0; i < t->rails; i++) {
-		if (t->path[i] && path_health_is_missed(t->path[i])) {
+		if (t->path[i] && path_health_keep_for_peer(t->path[i])) {
 			all = false;
 			continue;
 		}

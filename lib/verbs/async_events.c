@@ -101,7 +101,7 @@ static bool event_is_pending(int fd)
  * Who waits for the next event goes on waiting. Who came because there was one, and always has, has
  * polled before: he must not be left standing here, and learns that there is none.
  */
-static bool wait_goes_on(struct vdev *dev, int fd)
+static bool may_wait_again(struct vdev *dev, int fd)
 {
 	if (dev->events_waited_for || event_is_pending(fd) || fcntl(fd, F_GETFL) & O_NONBLOCK)
 		return true;
@@ -126,6 +126,6 @@ int hook_get_async_event(struct ibv_context *ctx, struct ibv_async_event *event)
 			 event->event_type);
 		stats_event_hidden();
 		real.ack_async_event(event);
-	} while (wait_goes_on(dev, ctx->async_fd));
+	} while (may_wait_again(dev, ctx->async_fd));
 	return -1;
 }

@@ -72,14 +72,14 @@ static bool hand_over(struct vqp *v)
 	return ok;
 }
 
-struct search {
+struct cq_handover {
 	const struct vcq *cq;
 	bool refused;
 };
 
 static void hand_over_on(struct vqp *v, void *arg)
 {
-	struct search *s = arg;
+	struct cq_handover *s = arg;
 
 	if (v->send_cq == s->cq || v->recv_cq == s->cq)
 		s->refused |= !hand_over(v);
@@ -88,7 +88,7 @@ static void hand_over_on(struct vqp *v, void *arg)
 /* All its QPs, and those to come: whose completions we do not see we cannot move. */
 static bool hand_over_all(struct vcq *cq)
 {
-	struct search s = {.cq = cq};
+	struct cq_handover s = {.cq = cq};
 
 	if (atomic_exchange(&cq->bypassed, true))
 		return true;

@@ -34,7 +34,7 @@ void qp_set_session(const struct qp_session *s)
 
 /* --- creation -------------------------------------------------------------------------------- */
 
-static uint64_t unlikely_number(void)
+static uint64_t random_number(void)
 {
 	uint64_t n = 0;
 
@@ -166,9 +166,9 @@ static void qp_protect(struct vqp *v)
 		v->program.why = STATS_UNPROTECTED_NO_MEMORY;
 		return;
 	}
-	v->marker = unlikely_number();
+	v->marker = random_number();
 	if (v->send_cq == v->recv_cq)
-		v->hot.recv_mark = unlikely_number();
+		v->hot.recv_mark = random_number();
 	for (uint8_t i = 0; i < SHIFT_RAILS_MAX; i++) {
 		v->rails.jobs[i].v = v;
 		v->rails.jobs[i].rail = i;
@@ -343,7 +343,7 @@ static void close_conn(struct vqp *v, enum shift_close how)
 	vqp_leave(v);
 }
 
-static int to_err(struct vqp *v, struct ibv_qp_attr *attr, int mask)
+static int modify_to_err(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 {
 	int err = 0;
 
@@ -359,7 +359,7 @@ static int to_err(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 	return err;
 }
 
-static int to_reset(struct vqp *v, struct ibv_qp_attr *attr, int mask)
+static int modify_to_reset(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 {
 	int err;
 
@@ -417,7 +417,7 @@ static int modify_running(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 }
 
 /* The NIC's alone. */
-static int modify_around(struct vqp *v, struct ibv_qp_attr *attr, int mask)
+static int modify_bypassed(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 {
 	int err = quietly(real.modify_qp(v->qp, attr, mask));
 
@@ -434,17 +434,17 @@ int hook_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 
 	if (v && fork_in_child_warn()) {
 		if (state && attr->qp_state == IBV_QPS_RESET)
-			vqp_blank(v);
+			vqp_unpublish_forked(v);
 		v = NULL;
 	}
 	if (!v || !v->conn)
 		return quietly(real.modify_qp(qp, attr, mask));
 	if (v->life.bypassed)
-		return modify_around(v, attr, mask);
+		return modify_bypassed(v, attr, mask);
 	if (state && attr->qp_state == IBV_QPS_ERR)
-		return to_err(v, attr, mask);
+		return modify_to_err(v, attr, mask);
 	if (state && attr->qp_state == IBV_QPS_RESET)
-		return to_reset(v, attr, mask);
+		return modify_to_reset(v, attr, mask);
 	if (v->life.started)
 		return modify_running(v, attr, mask);
 	err = quietly(real.modify_qp(qp, attr, mask));
@@ -500,7 +500,7 @@ int hook_destroy_qp(struct ibv_qp *qp)
 	int err;
 
 	if (v && fork_in_child_warn()) {
-		vqp_blank(v);
+		vqp_unpublish_forked(v);
 		v = NULL;
 	}
 	if (!v)
