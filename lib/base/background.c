@@ -27,7 +27,7 @@ enum {
 
 struct watch {
 	int fd;
-	uint32_t serial; /* an event of an earlier watch of this number is not ours */
+	uint32_t serial; /* tells events of this watch from those of an earlier one of the fd */
 	void (*fn)(void *arg, uint32_t events);
 	void *arg;
 	struct watch *next;
@@ -36,7 +36,7 @@ struct watch {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 /* Under the lock. */
 static bool started;
-static bool asleep; /* or about to be: a call needs the eventfd */
+static bool asleep; /* the loop sleeps, or is about to: a call must write to the eventfd */
 static struct bg_call *calls, **calls_tail = &calls;
 
 static void (*_Atomic flushes[FLUSHES_MAX])(void);
@@ -72,14 +72,14 @@ static void loop_wake(void)
 	uint64_t one = 1;
 	ssize_t n = write(wake_fd, &one, sizeof(one));
 
-	(void)n; /* full means that it wakes anyway */
+	(void)n; /* if the eventfd is full, the loop wakes anyway */
 }
 
 void bg_call(struct bg_call *call)
 {
 	bool sleeping = false;
 
-	/* In the child nobody would run it, and the lock may be held by a thread it has not. */
+	/* The child has no thread to run it, and the lock may be held by a thread of the parent. */
 	if (fork_in_child())
 		return;
 	pthread_mutex_lock(&lock);
@@ -96,7 +96,8 @@ void bg_call(struct bg_call *call)
 		loop_wake();
 }
 
-/* Those queued by now; what they queue waits for the next turn, so that timers get theirs. */
+/* Runs the calls that are queued now. Calls that these queue wait for the next turn, so that timers
+ * are not starved. */
 static void run_calls(void)
 {
 	struct bg_call *list, *next;
@@ -159,7 +160,7 @@ void bg_unwatch(int fd)
 		return;
 	*at = w->next;
 	free(w);
-	/* Fails if it has been closed already. */
+	/* This fails if the descriptor has been closed already, which does no harm. */
 	epoll_ctl(epoll_fd, EPOLL_CTL_DEL, fd, NULL);
 }
 
@@ -203,7 +204,7 @@ static void run_flushes(void)
 		flushes[i]();
 }
 
-/* How long to sleep, ms; -1: until woken. */
+/* How long the loop may sleep, in ms; -1: until something wakes it. */
 static int sleep_ms(void)
 {
 	uint64_t at = timers_next_ns(), now;
@@ -224,19 +225,21 @@ static int sleep_ms(void)
 	return at < 60000 ? (int)at : 60000;
 }
 
-/* The program closed our descriptor (closefrom): timers and calls go on, at a slow beat. */
+/* The program closed our epoll descriptor (closefrom). Timers and calls go on, checked every 10 ms.
+ */
 static void loop_epoll_failed(void)
 {
 	static bool warned;
 	const struct timespec t = {.tv_nsec = BROKEN_SLEEP_MS * 1000000L};
 
 	if (!warned)
-		log_error("the program closed a file descriptor of ours: events are lost");
+		log_error("the program closed a file descriptor of libshift (closefrom?): failures "
+			  "of links and NICs are noticed late or not at all");
 	warned = true;
 	nanosleep(&t, NULL);
 }
 
-/* Before the timers run: how long has the earliest of them waited for us? */
+/* Called before the timers run. The earliest of them tells for how long this thread did not run. */
 static void note_stopped_time(uint64_t now)
 {
 	static uint64_t noted_ns;

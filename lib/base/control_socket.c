@@ -17,7 +17,7 @@
 #include "lib/base/background.h"
 
 enum {
-	CLIENTS = 8, /* the one that said nothing for longest makes room for a ninth */
+	CLIENTS = 8, /* a ninth replaces the one that has been silent for longest */
 	LINE_BYTES = 256,
 	ANSWER_BYTES = 1024,
 };
@@ -47,7 +47,8 @@ static ino_t ino_of(int fd)
 	return fstat(fd, &st) ? 0 : st.st_ino;
 }
 
-/* The program may have closed our descriptor, and got its number for another file. */
+/* The program may have closed our descriptor, and its number may now be another file of the
+ * program. So the descriptor is closed only if it still has our inode. */
 static void fd_close_own(int fd, ino_t ino)
 {
 	if (ino_of(fd) != ino)
@@ -64,7 +65,7 @@ static void client_hang_up(struct control_client *c)
 
 static void on_client(void *arg, uint32_t events);
 
-/* False: hung up. */
+/* false: the client is gone. */
 static bool client_flush(struct control_client *c)
 {
 	ssize_t n = send(c->fd, c->out, c->out_bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -77,7 +78,7 @@ static bool client_flush(struct control_client *c)
 		c->out_bytes -= (size_t)n;
 		memmove(c->out, c->out + n, c->out_bytes);
 	}
-	/* Nothing more is read from who does not take his answer. */
+	/* A client that does not take its answer is not read from meanwhile. */
 	bg_watch(c->fd, c->out_bytes ? EPOLLOUT : EPOLLIN, on_client, c);
 	return true;
 }
@@ -123,7 +124,7 @@ static int command_execute(const char *command, const char *word, char *answer, 
 	return -EINVAL;
 }
 
-/* One line, terminated. The answer is one too, whatever is in it. */
+/* The line is terminated by NUL. The answer is made one line, whatever is in it. */
 static void client_execute_line(struct control_client *c, char *line)
 {
 	char answer[ANSWER_BYTES - 16] = "", *word = strchr(line, ' ');
@@ -140,7 +141,7 @@ static void client_execute_line(struct control_client *c, char *line)
 					*answer ? " " : "", answer);
 }
 
-/* As long as there are lines and their answers are taken. False: hung up. */
+/* Goes on while there are lines and the client takes the answers. false: the client is gone. */
 static bool client_execute_all(struct control_client *c)
 {
 	char *end;
@@ -242,8 +243,8 @@ int control_open(const char *stats_path, const struct control_calls *calls)
 	if (fd < 0)
 		return err ? err : -errno;
 	control.calls = calls;
-	unlink(control.address.sun_path); /* of a dead process of our number */
-	/* The mode of the name is that of the socket: no umask(), which is the whole process's. */
+	unlink(control.address.sun_path); /* left by a dead process that had our pid */
+	/* bind() gives the name the mode of the socket. umask() would change the whole process. */
 	if (fchmod(fd, 0600) ||
 	    bind(fd, (struct sockaddr *)&control.address, sizeof(control.address)) ||
 	    listen(fd, CLIENTS)) {

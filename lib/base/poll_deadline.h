@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* How long to poll for something that a NIC does at once, unless it hangs. */
+/* How long to poll for something that a NIC does at once, unless it hangs. Header only, no locks; a
+ * deadline belongs to one thread. */
 #ifndef SHIFT_BASE_POLL_DEADLINE_H
 #define SHIFT_BASE_POLL_DEADLINE_H
 
@@ -12,8 +13,8 @@ struct poll_deadline {
 	uint64_t last_ns; /* 0: not yet */
 };
 
-/* Called after each look. Between two looks 10 ms count at most: while the process is stopped, or
- * the machine overloaded, neither of us gets on. */
+/* To be called after each poll. false: the time is over. Between two calls at most 10 ms count,
+ * because a process that is stopped, or a machine that is overloaded, is not the NIC's fault. */
 static inline bool poll_deadline_left(struct poll_deadline *p)
 {
 	uint64_t now = now_ns(), took = p->last_ns ? now - p->last_ns : 0;

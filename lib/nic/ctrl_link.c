@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* The peers of a control link: address handles, datagrams being filled, and what comes in. */
+/* The peers of a control link: address handles, datagrams that are being filled, and those that
+ * come in. */
 #include "lib/nic/ctrl_link.h"
 
 #include <errno.h>
@@ -63,7 +64,7 @@ void ctrl_link_received(struct ctrl_link *l, const void *buf, size_t bytes)
 		link_count(l, &l->stats.refused);
 		return;
 	}
-	/* For a process that had this QP number before us. */
+	/* It is for a process that had this QP number before us. */
 	if (r.dst_nonce && r.dst_nonce != identity.nonce) {
 		link_count(l, &l->stats.misaddressed);
 		return;
@@ -72,7 +73,7 @@ void ctrl_link_received(struct ctrl_link *l, const void *buf, size_t bytes)
 		fn(l->nic, &m);
 }
 
-/* ---- address handles: looked up where it may take long -------------------------------------- */
+/* ---- address handles: made on the resolver, as it may take long ----------------------------- */
 
 static struct ctrl_link_peer *peer_of(struct job *job)
 {
@@ -110,7 +111,8 @@ static void ah_look_up(struct job *job)
 	uint64_t delay = AH_RETRY_FIRST_NS << (peer->ah_failures < 6 ? peer->ah_failures : 6);
 
 	if (!ah && !peer->ah_failures)
-		log_info("%s: no way to a peer yet: %s", peer->nic->name, strerror(errno));
+		log_info("%s: a peer cannot be reached yet (address handle: %s); trying again",
+			 peer->nic->name, strerror(errno));
 	pthread_mutex_lock(&l->lock);
 	peer->ah_busy = false;
 	if (ah) {
@@ -208,7 +210,7 @@ void ctrl_link_peer_free(struct ctrl_link_peer *peer)
 	datagram_drop(peer);
 	peer->gone = true;
 	pthread_mutex_unlock(&l->lock);
-	/* A look-up under way sees `gone`, and comes before this. */
+	/* A look-up that is under way ends before this job, as both are on the resolver. */
 	worker_submit(peer->nic->resolver, &peer->free_job);
 }
 
@@ -224,7 +226,7 @@ static size_t datagram_max(const struct ctrl_link_peer *peer)
 	return peer->addr.mtu_bytes && peer->addr.mtu_bytes < max ? peer->addr.mtu_bytes : max;
 }
 
-/* What is there goes out, or waits if there is no AH or no link yet. Under the lock. */
+/* Sends what has been begun. It waits if there is no AH or no link yet. Under the lock. */
 static void datagram_send(struct ctrl_link_peer *peer)
 {
 	struct ctrl_link *l = peer->link;
@@ -266,7 +268,7 @@ static int datagram_append(struct ctrl_link_peer *peer, const struct shift_msg *
 	if (err != SHIFT_MSG_ESPACE)
 		return err;
 	datagram_send(peer);
-	datagram_drop(peer); /* if it still has to wait, it makes room for what is newer */
+	datagram_drop(peer); /* if it could not be sent: newer messages replace it */
 	datagram_begin(peer);
 	return shift_msg_add(&peer->writer, m);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* The UD QP of a control link: fed with receives, polled, rebuilt when it has failed. */
+/* The UD QP of a control link: posting to it, polling, and rebuilding it when it has failed
+ * (doc/protocol.md, V21). */
 #include <string.h>
 #include <sys/epoll.h>
 
@@ -39,7 +40,7 @@ static int post_receive(struct ctrl_link *l, uint64_t i)
 	return ibv_post_recv(l->qp, &wr, &bad);
 }
 
-/* To be rebuilt; nothing is posted or polled until then. */
+/* Has the link rebuilt. Nothing is posted or polled until then. Under the lock. */
 static void link_mark_broken(struct ctrl_link *l)
 {
 	if (l->state != LINK_UP)
@@ -48,8 +49,8 @@ static void link_mark_broken(struct ctrl_link *l)
 	bg_call(&l->broken_call);
 }
 
-/* The next datagram into buf, its buffer posted again at once. Its length; 0: a bad one; -1: none.
- */
+/* Copies the next datagram to buf, and posts its receive again at once. Returns its length; 0: it
+ * is bad; -1: there is none. */
 static ssize_t link_take_datagram(struct ctrl_link *l, void *buf)
 {
 	struct ibv_wc wc;
@@ -79,7 +80,7 @@ static void link_receive(struct ctrl_link *l)
 	static uint8_t buf[SHIFT_MSG_DATAGRAM_MAX]; /* background thread only */
 	ssize_t bytes;
 
-	/* No more than the ring holds: others wait for this thread too. */
+	/* At most as many as the ring holds, because others wait for this thread, too. */
 	for (unsigned int i = 0; i < LINK_RECEIVES_MAX; i++) {
 		bytes = link_take_datagram(l, buf);
 		if (bytes < 0)
@@ -92,7 +93,7 @@ static void link_receive(struct ctrl_link *l)
 void ctrl_link_arm_cqs(struct ctrl_link *l)
 {
 	ibv_req_notify_cq(l->recv_cq, 0);
-	/* Solicited only: an event for errors, none for the many that went well. */
+	/* Solicited only: an error makes an event, the many successes do not. */
 	ibv_req_notify_cq(l->send_cq, 1);
 }
 
@@ -105,7 +106,7 @@ static void link_channel_ready(void *arg, uint32_t events)
 	while (!real.get_cq_event(l->channel, &cq, &context))
 		real.ack_cq_events(cq, 1);
 	if (events & (EPOLLERR | EPOLLHUP))
-		bg_unwatch(l->channel->fd); /* the device was taken away */
+		bg_unwatch(l->channel->fd); /* the device was removed */
 	ctrl_link_arm_cqs(l);
 	pthread_mutex_lock(&l->lock);
 	if (l->state == LINK_UP)
@@ -169,7 +170,7 @@ void ctrl_link_post(struct ctrl_link *l, struct ctrl_link_peer *peer, size_t byt
 	sge.addr = (uintptr_t)ctrl_link_send_buffer(l, slot);
 	wr.wr_id = slot;
 	if (ibv_post_send(l->qp, &wr, &bad)) {
-		/* It may have been queued all the same: the slot comes back with the rebuilding. */
+		/* It may have been queued nevertheless (V9): rebuilding frees the slot. */
 		l->stats.dropped++;
 		link_mark_broken(l);
 		return;
@@ -197,7 +198,7 @@ int ctrl_link_to_rts(struct ctrl_link *l)
 	return -err;
 }
 
-/* After a RESET nothing is in the QP, and what the CQs still hold is of no more interest. */
+/* After a RESET nothing is in the QP. What the CQs still hold is discarded. */
 void ctrl_link_discard_all(struct ctrl_link *l)
 {
 	struct ibv_wc wc;
@@ -219,7 +220,7 @@ static void link_rebuild(struct job *job)
 	pthread_mutex_lock(&l->lock);
 	ctrl_link_discard_all(l);
 	pthread_mutex_unlock(&l->lock);
-	/* Without the lock: nobody else touches the QP of a broken link. */
+	/* Without the lock, as nobody else touches the QP of a broken link. */
 	if (!err)
 		err = ctrl_link_to_rts(l);
 	ctrl_link_arm_cqs(l);
@@ -232,7 +233,7 @@ static void link_rebuild(struct job *job)
 		l->stats.rebuilt++;
 	}
 	pthread_mutex_unlock(&l->lock);
-	/* What arrived before the CQ was armed makes no event: look. */
+	/* What arrived before the CQ was armed makes no event, so poll once. */
 	bg_call(err ? &l->broken_call : &l->watch_call);
 	log_debug("%s: control link rebuilt: %s", l->nic->name, err ? strerror(-err) : "ok");
 }
@@ -250,7 +251,8 @@ static void rebuild_start(void *arg)
 		worker_submit(l->nic->worker, &l->rebuild_job);
 }
 
-/* Not in a tight circle: where the port is down the next send breaks it again. */
+/* Rebuilds after a pause, which grows: while the port is down, the next send breaks the QP again.
+ */
 static void rebuild_schedule(void *arg)
 {
 	struct ctrl_link *l = arg;
@@ -263,14 +265,16 @@ static void rebuild_schedule(void *arg)
 	bg_timer_set(&l->rebuild_timer, at > now ? at : now);
 }
 
-/* On the background thread, once; again when there was more to receive than one turn takes. */
+/* On the background thread: once at the start, and again if one turn did not take all datagrams. */
 static void link_watch(void *arg)
 {
 	struct ctrl_link *l = arg;
 	int err = bg_watch(l->channel->fd, EPOLLIN, link_channel_ready, l);
 
 	if (err)
-		log_error("%s: the control link is deaf: %s", l->nic->name, strerror(-err));
+		log_error("%s: messages of peers cannot be received (%s): connections cannot move "
+			  "to this NIC",
+			  l->nic->name, strerror(-err));
 	link_channel_ready(l, 0);
 }
 

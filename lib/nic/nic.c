@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* The NICs of this process: opened in the background, again and again until it works. */
+/* The NICs of this process: opened in the background, and tried again until it works. */
 #include "lib/nic/nic.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@ enum { LISTENERS_MAX = 8, VENDOR_RXE = 0xffffff };
 #define RETRY_FIRST_NS 100000000ull
 #define RETRY_LAST_NS  10000000000ull
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for adding */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held to add a NIC or a listener */
 static struct nic_own *_Atomic nics[NICS_MAX];
 static void (*_Atomic listeners[LISTENERS_MAX])(struct nic *nic);
 
@@ -52,7 +52,7 @@ static struct ibv_context *open_by_name(const char *name, int *err)
 
 static int query_port(const struct nic *nic, struct ibv_port_attr *attr)
 {
-	/* An older libibverbs fills in less. */
+	/* An older libibverbs fills in less of it. */
 	memset(attr, 0, sizeof(*attr));
 	return -real.query_port(nic->ctx, nic->port, (struct _compat_ibv_port_attr *)attr);
 }
@@ -229,7 +229,7 @@ static struct nic *nic_get_locked(const char *name, uint8_t port)
 	nics[i] = nic_new(name, port, i);
 	if (!nics[i])
 		return NULL;
-	nics[i]->job_busy = true; /* nobody else knows it yet */
+	nics[i]->job_busy = true; /* written here, as no other thread knows the NIC yet */
 	worker_submit(nics[i]->nic.worker, &nics[i]->job);
 	return &nics[i]->nic;
 }

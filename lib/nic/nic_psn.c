@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* May a NIC's rq_psn be believed? Measured once, when its link is up. Background thread. */
+/* When to measure whether a NIC's rq_psn is live (doc/protocol.md, A2): once, when its link is up.
+ * Background thread. */
 #include <string.h>
 
 #include "lib/base/background.h"
@@ -7,8 +8,8 @@
 #include "lib/nic/nic_int.h"
 #include "lib/nic/rq_psn.h"
 
-/* In a row; then only when the link or an address comes. There are NICs that do not send to
- * themselves. */
+/* So many attempts in a row, because there are NICs that cannot send to themselves. After that a
+ * change of the link or of an address starts another one. */
 enum { TRIES_MAX = 4 };
 
 #define RETRY_FIRST_NS 2000000000ull
@@ -34,9 +35,11 @@ static void measure_done(struct nic *nic, enum stats_psn answer, const char *why
 	}
 	if (answer == STATS_PSN_LIVE)
 		log_info("%s: rq_psn is live", nic->name);
-	else /* a surprise where it was thought to be proven */
-		log_at(nic->is_rxe ? LOG_WARN : LOG_INFO, "%s: rq_psn is stale: %s", nic->name,
-		       why);
+	else /* soft-RoCE was believed to be live: this is a surprise */
+		log_at(nic->is_rxe ? LOG_WARN : LOG_INFO,
+		       "%s: rq_psn is stale: %s; a WRITE of a peer may be executed twice when its "
+		       "connection moves away from this NIC",
+		       nic->name, why);
 	nic->psn = (uint8_t)answer;
 	own->measured = true;
 	if (changed)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* When to probe, and what silence means. All on the background thread. */
+/* When to probe, and what an answer or its absence means. All on the background thread. */
 #include "lib/nic/probe.h"
 
 #include <errno.h>
@@ -48,8 +48,8 @@ static uint64_t probe_deadline(const struct probe *p)
 	return d < p->max_deadline_ns ? d : p->max_deadline_ns;
 }
 
-/* Smoothed as TCP does it (RFC 6298). What took much longer than any deadline is the end of an
- * outage, no round trip. */
+/* Smoothed as TCP does it (RFC 6298). An answer that took much longer than any deadline tells of
+ * the end of an outage, not of a round trip. */
 static void probe_measure_rtt(struct probe *p, uint64_t took_ns)
 {
 	uint64_t off = took_ns > p->rtt_ns ? took_ns - p->rtt_ns : p->rtt_ns - took_ns;
@@ -65,9 +65,10 @@ static void probe_measure_rtt(struct probe *p, uint64_t took_ns)
 	p->rtt_ns = p->rtt_ns - p->rtt_ns / 8 + took_ns / 8;
 }
 
-/* ---- life and death of the requester --------------------------------------------------------- */
+/* ---- the requester: sending, failing, sending again ------------------------------------------ */
 
-/* A probe that cannot even be posted is missed like one without an answer. */
+/* Sets the deadline if none is running: a probe that cannot even be posted is missed like one
+ * without an answer. */
 static void probe_start_deadline(struct probe *p)
 {
 	if (p->connected && p->miss_ns == UINT64_MAX)
@@ -82,8 +83,9 @@ static void probe_requester_failed(struct probe *p, const char *why)
 		log_debug("%s: probe QP 0x%x failed: %s", p->nic->name, p->own.requester_qpn, why);
 	if (pause > PAUSE_LAST_NS)
 		pause = PAUSE_LAST_NS;
-	/* Arming looks the neighbour up, and one that was asked for in vain is asked for again only
-	 * a second later: too late if the link comes up at once. probe_link_up() is faster. */
+	/* Arming resolves the neighbour's address. If that fails, the kernel asks again only a
+	 * second later, which is too late if the link comes up at once. probe_link_up() is faster.
+	 */
 	if (!p->nic->link_up)
 		pause = PAUSE_LINK_DOWN_NS;
 	probe_start_deadline(p);
@@ -110,7 +112,7 @@ static void probe_post_new(struct probe *p, uint64_t now)
 		probe_requester_failed(p, strerror(err));
 }
 
-/* Armed: send again what has no answer, or begin. */
+/* The requester is armed: sends the unanswered probes again, or begins. */
 static void probe_resume(struct probe *p)
 {
 	uint64_t now = now_ns();
@@ -139,8 +141,8 @@ static void probe_answered(struct probe *p, uint64_t now)
 	p->out--;
 	p->failures = 0;
 	p->oldest_posted_ns = now;
-	/* The younger one has its own deadline; if that is over, a period's grace: its answer may
-	 * be the next thing that we see. */
+	/* The younger probe has its own deadline. If that is over, it gets another period, because
+	 * its answer may be the next completion. */
 	p->miss_ns = UINT64_MAX;
 	if (p->out) {
 		p->miss_ns = p->sent[0].at_ns + probe_deadline(p);
@@ -189,13 +191,14 @@ static void probes_channel_ready(void *arg, uint32_t events)
 		probes_reap(s, cq);
 	}
 	if (events & (EPOLLERR | EPOLLHUP))
-		bg_unwatch(s->channel->fd); /* the device was taken away */
+		bg_unwatch(s->channel->fd); /* the device was removed */
 }
 
 /* ---- the clock ------------------------------------------------------------------------------ */
 
-/* Time in which this thread did not run (a stop, a loaded machine) is not the network's, and an
- * answer may wait. Only that time: where it is late again and again, silence must count too. */
+/* The network is not to blame for time in which this thread did not run (a stop, a loaded machine),
+ * and an answer may be waiting. Only that time is excused: on a machine that is late again and
+ * again silence must count, too. */
 static void excuse_sleep(struct probe *p, uint64_t now)
 {
 	if (p->miss_ns != UINT64_MAX && now > p->timer.at_ns + p->period_ns)
@@ -212,9 +215,8 @@ static void probe_tick(void *arg)
 		probes_reap(p->shared, p->cq->cq);
 	if (p->closing)
 		return;
-	now = now_ns(); /* not before what probes_reap() has noted */
-	/* A NIC that says nothing, neither an answer nor an error: it may with the QP armed anew.
-	 */
+	now = now_ns(); /* later than the times that probes_reap() has noted */
+	/* The NIC gives neither an answer nor an error. It may do so when the QP is armed again. */
 	if (p->state == PROBE_LIVE && p->out && now - p->oldest_posted_ns > STUCK_NS)
 		probe_requester_failed(p, "neither an answer nor an error");
 	if (p->state == PROBE_LIVE && now >= p->post_ns) {
@@ -238,7 +240,7 @@ static void probe_tick(void *arg)
 
 /* ---- work for the resolver ------------------------------------------------------------------- */
 
-/* Where the requester begins towards the responder of that serial: both peers compute it. */
+/* The first PSN of a requester towards the responder of that serial. Both peers compute it. */
 static uint32_t first_psn(uint32_t psn, uint32_t serial)
 {
 	return (psn + serial * 0x2f1d37u) & 0xffffff;
@@ -328,14 +330,14 @@ static void probe_job_done(void *arg)
 	} else if (p->task.requester && !p->arm_requester) {
 		probe_resume(p);
 	}
-	/* A failed one waits for its timer. */
+	/* After a failure the timer starts the next job. */
 	if (!p->task.err)
 		probe_start_job(p);
 }
 
 /* ---- changes of address ---------------------------------------------------------------------- */
 
-/* The responder has to be made anew: the peer must hear of it, as its PSN begins again. */
+/* The responder must be armed again. Its first PSN changes, so the peer must hear of it. */
 static void renew_responder(struct probe *p)
 {
 	p->own.serial++;

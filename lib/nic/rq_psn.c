@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* The verbs of live.h: a pair of QPs, some rounds of WRITEs and fences, all on the resolver. */
+/* Measuring rq_psn: a pair of QPs, and some rounds of WRITEs and fences, all on the resolver. */
 #include "lib/nic/rq_psn.h"
 
 #include <errno.h>
@@ -18,22 +18,23 @@
 enum {
 	REST_TRIES = 50,
 	TIMEOUT = 14, /* 4.096 us * 2^14 = 67 ms */
-	RETRIES = 6,  /* soft-RoCE takes 7 for "for ever" */
+	RETRIES = 6,  /* with 7 soft-RoCE retries for ever */
 	RNR_RETRIES = 7,
 };
 
-#define WAIT_MAX_NS 2000000000ull /* for the WRITEs of a round: beyond the NIC's own retries */
+#define WAIT_MAX_NS 2000000000ull /* for the WRITEs of a round: longer than the NIC's own retries \
+				   */
 
 /*
- * Where a round is cut. A NIC that executes what it is given before the post returns (soft-RoCE 6.1
- * does, to itself) is cut all the same by what is posted when B is in ERR already; in others some
- * of the WRITEs in between are under way.
+ * Where a round is cut. On most NICs some of the racing WRITEs are under way when B is moved to
+ * ERR. A NIC may also execute a WRITE before the post returns (soft-RoCE 6.1 does, to itself).
+ * There the WRITEs that are posted after ERR make the cut.
  */
 static const struct plan {
-	unsigned int idle; /* WRITEs that are waited for */
+	unsigned int idle; /* so many WRITEs are posted first, and waited for */
 	unsigned int
-		racing; /* ... that have been posted when B is moved to ERR; the rest is then */
-	bool wrap;	/* PSNs begin again in the middle */
+		racing; /* up to here they are posted before B is moved to ERR, the rest after */
+	bool wrap;	/* the PSN wraps round in the middle */
 } plans[] = {
 	{.idle = 16, .racing = 16},
 	{.idle = 21, .racing = RQ_PSN_WRITES - 4, .wrap = true},
@@ -52,8 +53,8 @@ struct rq_psn_measurement {
 
 	struct ibv_cq *cq;
 	struct ibv_mr *mr;
-	uint64_t *source;	 /* with the memory that is written to behind it */
-	volatile uint64_t *sink; /* by the NIC */
+	uint64_t *source;	 /* what A sends; behind it lies the sink */
+	volatile uint64_t *sink; /* what the NIC writes to */
 	size_t bytes;
 	struct ibv_qp *a, *b; /* requester and responder */
 	int gid_index;
@@ -98,7 +99,7 @@ bool rq_psn_at_rest(const struct nic *nic, struct ibv_qp *qp, uint32_t *psn)
 	return false;
 }
 
-/* ---- what it is measured with --------------------------------------------------------------- */
+/* ---- the pair of QPs ------------------------------------------------------------------------ */
 
 static bool pair_make_memory(struct rq_psn_measurement *m)
 {
@@ -170,7 +171,7 @@ static bool to_state(struct ibv_qp *qp, enum ibv_qp_state state)
 	return !real.modify_qp(qp, &attr, IBV_QP_STATE);
 }
 
-/* To RTS, like a QP of a connection, with PSNs from `first` in both directions. */
+/* Brings a QP to RTS, like a connection's, with PSNs from `first` in both directions. */
 static bool pair_arm(const struct rq_psn_measurement *m, struct ibv_qp *qp,
 		     const struct ibv_qp *peer, uint32_t first)
 {
@@ -236,7 +237,7 @@ static bool round_post(const struct rq_psn_measurement *m, unsigned int from, un
 	return true;
 }
 
-/* Wait for n completions; those with success are added to *acked. */
+/* Waits for n completions. Adds those with success to *acked. */
 static bool wait_completions(const struct rq_psn_measurement *m, unsigned int n,
 			     unsigned int *acked)
 {
@@ -258,7 +259,7 @@ static bool wait_completions(const struct rq_psn_measurement *m, unsigned int n,
 	return true;
 }
 
-/* As a connection's (lib/conn/fence_qp.c). */
+/* The same fence as a connection's (lib/conn/fence_qp.c). */
 static bool pair_fence(const struct rq_psn_measurement *m, uint32_t *psn)
 {
 	if (m->nic->is_rxe && !to_state(m->b, IBV_QPS_RESET))
@@ -266,7 +267,7 @@ static bool pair_fence(const struct rq_psn_measurement *m, uint32_t *psn)
 	return rq_psn_at_rest(m->nic, m->b, psn);
 }
 
-/* The facts of a round; or what it failed in. */
+/* Collects the facts of a round. Returns NULL, or the step that failed. */
 static const char *round_execute(struct rq_psn_measurement *m, const struct plan *plan,
 				 struct rq_psn_facts *f)
 {
@@ -302,9 +303,9 @@ static const char *round_execute(struct rq_psn_measurement *m, const struct plan
 	return NULL;
 }
 
-/* ---- all of them ---------------------------------------------------------------------------- */
+/* ---- all rounds ----------------------------------------------------------------------------- */
 
-/* true: there is an answer. */
+/* One round. true: there is an answer. */
 static bool round_step(struct rq_psn_measurement *m)
 {
 	struct rq_psn_facts facts;
@@ -325,7 +326,8 @@ static void measurement_run(struct job *job)
 		(struct rq_psn_measurement *)((char *)job -
 					      offsetof(struct rq_psn_measurement, job));
 
-	/* Behind what others have to do on the resolver: a switch shall not wait for this. */
+	/* The next round queues behind the other jobs of the resolver, so that no switch waits for
+	 * the measurement. */
 	if (!round_step(m)) {
 		worker_submit(m->nic->resolver, &m->job);
 		return;

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* Lifetimes of our objects, and the jobs that make and unmake their shadows. */
 #include "lib/object/object.h"
 
 #include <errno.h>
@@ -22,7 +21,7 @@ void object_put(struct object *obj)
 		obj->free(obj);
 }
 
-/* Several jobs that somebody waits for; the last of the jobs and the waiter frees it. */
+/* Several jobs that a thread waits for. The last of the jobs and the waiter frees it. */
 struct job_group {
 	pthread_mutex_t lock;
 	pthread_cond_t done;
