@@ -27,7 +27,6 @@ static void action_complete(struct vqp *v)
 	}
 }
 
-/* What is posted to a QP that is over flushes, as it would with stock verbs. */
 void vqp_deliver_flush(struct vqp *v, uint64_t wr_id, bool is_recv)
 {
 	struct ibv_wc wc = {
@@ -158,7 +157,6 @@ void vqp_rail_event(struct vqp *v, enum shift_event_type type, uint8_t rail)
 	vqp_act(v);
 }
 
-/* Said of a rail, CLEAN means more than what one of these has to say. */
 void vqp_rail_clean(struct vqp *v, uint8_t rail)
 {
 	if ((!rail || v->rails.twin[rail].clean) &&

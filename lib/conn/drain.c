@@ -8,7 +8,7 @@
 
 /* --- one completion -------------------------------------------------------------------------- */
 
-/* An error completion does not say whose it is: its opcode is undefined. */
+/* The opcode of an error completion is undefined, so it does not tell a send from a receive. */
 static bool is_recv(const struct vqp *v, const struct vcq *cq, uint8_t rail,
 		    const struct ibv_wc *wc)
 {
@@ -43,10 +43,10 @@ static void vqp_completion(struct vqp *v, struct vcq *cq, uint8_t rail, struct i
 	vqp_leave(v);
 }
 
-/* --- all there are --------------------------------------------------------------------------- */
+/* --- all completions of a CQ ----------------------------------------------------------------- */
 
-/* Completions from the program's CQ: those of the stash first. Under cq->drain_lock, the gate shut.
- */
+/* The next completions of the program's CQ, those of the stash first. Under cq->drain_lock, with
+ * the gate shut. */
 static int cq_poll_batch(struct vcq *cq, struct ibv_wc *wc)
 {
 	int n = 0;
@@ -80,7 +80,7 @@ static void feed_twin(struct vcq *cq, const struct nic *nic, struct ibv_wc *wc)
 	struct vqp *v = vqp_by_twin(nic, wc->qp_num, &rail);
 
 	if (!v)
-		return; /* of a twin that is gone, and so is its connection */
+		return; /* the twin is gone, and so is its connection */
 	if (wc->wr_id == v->marker)
 		atomic_store(&v->rails.jobs[rail].marker_seen, true);
 	else
@@ -103,8 +103,8 @@ static void drain_shadow(struct vcq *cq, const struct nic *nic)
 }
 
 /*
- * The gate stays shut until all that was polled is fed: a receive's completion gets the wr_id that
- * is next in the log, so nobody may poll a later one and have it counted first.
+ * The gate stays shut until all that was polled is fed. A receive's completion gets the wr_id that
+ * is next in the log, so no other thread may poll a later one and have it counted first.
  */
 void vcq_drain(struct vcq *cq)
 {

@@ -32,7 +32,7 @@ void key_gone(const struct nic *nic, uint32_t rkey)
 	vqp_each(conn_key_gone, &s);
 }
 
-/* Of a connection that is over nothing comes any more. */
+/* On a connection that is over, no request of the peer arrives any more. */
 static void conn_key_remembered(struct vqp *v, void *arg)
 {
 	struct key_search *s = arg;
@@ -60,9 +60,11 @@ void key_reuse_wait(const struct nic *nic, uint32_t rkey)
 
 	while (key_is_remembered(nic, rkey)) {
 		if (now_ns() >= end) {
-			log_warn("key %#x of %s is used again, and a peer has not said that it "
-				 "forgot the old one",
-				 rkey, nic->name);
+			log_warn("%s: rkey %#x is used again, and a peer did not confirm in time "
+				 "that "
+				 "it forgot the old one; a late request of that peer may reach the "
+				 "new memory",
+				 nic->name, rkey);
 			return;
 		}
 		nanosleep(&t, NULL);

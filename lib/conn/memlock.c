@@ -14,9 +14,9 @@
 #define AGAIN_LAST_NS  600000000000ull
 #define DROP_MAX_MS    2000
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* one makes room at a time */
-static _Atomic unsigned int rooms_made;			 /* made so far */
-static _Atomic bool nic_short[NICS_MAX];		 /* no shadows there for now */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* one thread makes room at a time */
+static _Atomic unsigned int rooms_made;			 /* how often room was made */
+static _Atomic bool nic_short[NICS_MAX];		 /* no shadows are made there for now */
 
 /* --- what connections are told --------------------------------------------------------------- */
 
@@ -40,8 +40,10 @@ void memlock_update_rails(struct vqp *v)
 			vqp_rail_event(v, SHIFT_EV_RAIL_DIRTY, i);
 		else
 			vqp_rail_clean(v, i);
-		log_info("QP %#x: %s %s all its memory", v->qp->qp_num, v->dev->nic[i]->name,
-			 v->rails.lacking & bit ? "does not know" : "knows");
+		log_info("QP %#x: %s %s", v->qp->qp_num, v->dev->nic[i]->name,
+			 v->rails.lacking & bit
+				 ? "lacks some of its memory: the connection does not move there"
+				 : "has all its memory again");
 	}
 	shift_conn_view(v->conn, &view);
 	if (v->rails.lacking != before && view.protected_ && view.state < SHIFT_ST_GIVEUP)
@@ -69,9 +71,9 @@ void memlock_changed(void)
 	bg_call(&call);
 }
 
-/* --- later, again ---------------------------------------------------------------------------- */
+/* --- trying again later ---------------------------------------------------------------------- */
 
-static bool retry_is_set; /* bg: the timer is set */
+static bool retry_is_set; /* the timer is; background thread */
 
 static void memlock_try_again(void *arg)
 {
@@ -87,7 +89,8 @@ static void memlock_try_again(void *arg)
 	memlock_update_all(NULL);
 }
 
-/* Each time later: a program that needs all it may lock shall not lose time over us for ever. */
+/* Each time later, so that a program that needs all it may lock does not lose time by us for ever.
+ */
 static void set_retry_timer(void *arg)
 {
 	static struct bg_timer timer = {.fn = memlock_try_again};
@@ -118,9 +121,11 @@ void memlock_refused(const struct nic *nic, int err)
 	static _Atomic bool told[NICS_MAX];
 
 	if (!memlock_is_short(nic) && !atomic_exchange(&told[nic->index], true))
-		log_warn("%s: memory of the program cannot be registered there too (%s): the "
-			 "connections that may use it do not move there",
-			 nic->name, strerror(err));
+		log_warn(
+			"%s: memory of the program cannot be registered there, too (%s): "
+			"connections that may use it do not move there; if locked memory is short, "
+			"raise its limit (ulimit -l)",
+			nic->name, strerror(err));
 	try_again_later();
 }
 
@@ -131,7 +136,7 @@ struct nic_use {
 	bool in_use;
 };
 
-/* A connection that lives there, or is about to, would die of it. */
+/* Is the NIC in use by the connection, or the target of its switch? Then its memory must stay. */
 static bool conn_lives_on(struct vqp *v, const struct nic *nic)
 {
 	struct shift_conn_view view;
@@ -155,7 +160,7 @@ static void conn_leave_nic(struct vqp *v, void *arg)
 	vqp_leave(v);
 }
 
-/* false: there were none, or they are in use. */
+/* Deregisters all shadows on the NIC. false: there were none, or they are in use. */
 static bool shadows_drop(struct nic *nic)
 {
 	struct nic_use l = {.nic = nic};
@@ -168,14 +173,14 @@ static bool shadows_drop(struct nic *nic)
 		memlock_changed();
 		return false;
 	}
-	log_warn("%s: what the program registers needs the room of its copies there "
-		 "(RLIMIT_MEMLOCK): nothing moves there for now",
+	log_warn("%s: the copies of the program's memory on this NIC made room for the program "
+		 "(RLIMIT_MEMLOCK): no connection moves here for now; raise the limit (ulimit -l)",
 		 nic->name);
 	try_again_later();
 	return true;
 }
 
-/* The least wanted backup of the device first, then those of others. */
+/* First the least preferred backup of the device, then those of other devices. */
 static bool shadows_drop_one(const struct vdev *dev)
 {
 	struct nic *nic;
@@ -202,7 +207,7 @@ bool memlock_make_room(struct ibv_context *ctx, unsigned int *seen)
 	if (errno != ENOMEM || !dev || fork_in_child())
 		return false;
 	pthread_mutex_lock(&lock);
-	more = atomic_load(&rooms_made) != *seen; /* another thread was here meanwhile */
+	more = atomic_load(&rooms_made) != *seen; /* another thread has made room meanwhile */
 	if (!more && shadows_drop_one(dev)) {
 		atomic_fetch_add(&rooms_made, 1);
 		more = true;

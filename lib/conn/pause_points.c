@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #define MS	    1000000ull
-#define LOOK_NS	    (20 * MS) /* this often for the end */
+#define LOOK_NS	    (20 * MS) /* how often it is checked whether a pause is over */
 #define FILE_MAX_NS (60000 * MS)
 
 enum { POINTS_MAX = 16 };
@@ -31,7 +31,7 @@ struct points {
 };
 
 static struct points pauses, hangs;
-static int psn_believed = -1; /* as measured */
+static int psn_believed = -1; /* -1: what was measured counts */
 
 /* --- the environment ------------------------------------------------------------------------- */
 
@@ -123,7 +123,8 @@ void pause_read(void)
 	read_points("SHIFT_HANG", &hangs);
 }
 
-/* The point where a connection comes to that phase for the Nth time, counted in *times; or NULL. */
+/* The point of that phase, if the connection comes to it for the Nth time, counted in *times; or
+ * NULL. */
 static const struct pause_point *point_of(const struct points *points, enum stats_phase phase,
 					  uint8_t *times)
 {
@@ -137,7 +138,7 @@ static const struct pause_point *point_of(const struct points *points, enum stat
 
 /* --- the pause ------------------------------------------------------------------------------- */
 
-/* The phase that a change of state begins; STATS_PHASE_COUNT: none that may be paused. */
+/* The phase that begins with a change of state; STATS_PHASE_COUNT: none that can be paused. */
 static enum stats_phase phase_begun_by(const struct shift_action *report)
 {
 	int phase = stats_phase_of((enum shift_state)report->to);
@@ -183,7 +184,7 @@ void pause_change(struct vqp *v, const struct shift_action *report)
 {
 	enum stats_phase phase = phase_begun_by(report);
 
-	/* From NO_RAIL to QUARANTINE and back it is the same phase. */
+	/* NO_RAIL and QUARANTINE are one phase. */
 	if (v->pause.point && v->pause.point->phase == phase && phase == STATS_PHASE_WAIT)
 		return;
 	pause_end(v, "the phase is");
@@ -202,7 +203,7 @@ bool pause_action(struct vqp *v, const struct shift_action *a)
 
 /* --- what is held back ----------------------------------------------------------------------- */
 
-/* Is it the first that is heard of a fault of the rail in use? */
+/* Is this the first sign of a fault of the rail in use? */
 static bool is_first_sign(const struct vqp *v, const struct shift_event *ev)
 {
 	struct shift_conn_view view;
@@ -216,7 +217,7 @@ static bool is_first_sign(const struct vqp *v, const struct shift_event *ev)
 	       ev->msg->epoch > view.e;
 }
 
-/* Does the phase end by messages and timers? */
+/* Is it messages and timers that end the phase? */
 static bool ends_by_control(enum stats_phase phase)
 {
 	return phase == STATS_PHASE_DETECT || phase == STATS_PHASE_PREPARE ||
@@ -295,7 +296,7 @@ void pause_hang(struct vqp *v, enum stats_phase phase)
 	nanosleep(&t, NULL);
 }
 
-/* --- a NIC that is not to be believed -------------------------------------------------------- */
+/* --- whether a NIC's rq_psn is live ---------------------------------------------------------- */
 
 enum stats_psn pause_psn(enum stats_psn measured)
 {

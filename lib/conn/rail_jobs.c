@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * What is asked of a rail's QP and runs on its NIC's threads (fence.c, arm.c, operator.c): how it
- * ends when the program takes its QP back. A NIC has not to be dead for a fence to be given up as
- * hung: its worker may be busy with other things for long.
+ * How jobs end when the program takes its QP back. A job may still be under way although its
+ * deadline is over: a fence is taken for hung also if the NIC is alive and its worker was busy for
+ * long.
  */
 #include "lib/conn/rail_jobs.h"
 
@@ -28,10 +28,10 @@ void rail_job_ends(struct rail_jobs *j)
 static void job_taken_back(struct rail_jobs *j)
 {
 	j->under_way--;
-	object_put(&j->v->obj); /* not the last: the QP's own */
+	object_put(&j->v->obj); /* never the last reference: the QP has its own */
 }
 
-/* Those that wait in a queue. */
+/* Takes back the jobs that have not begun. Under vqp.lock. */
 static void jobs_take_back(struct rail_jobs *j, const struct nic *nic)
 {
 	if (j->fence_follows || worker_cancel(nic->worker, &j->fence)) {
