@@ -121,11 +121,10 @@ void memlock_refused(const struct nic *nic, int err)
 	static _Atomic bool told[NICS_MAX];
 
 	if (!memlock_is_short(nic) && !atomic_exchange(&told[nic->index], true))
-		log_warn(
-			"%s: memory of the program cannot be registered there, too (%s): "
-			"connections that may use it do not move there; if locked memory is short, "
-			"raise its limit (ulimit -l)",
-			nic->name, strerror(err));
+		log_warn("%s: memory of the program cannot be registered on this NIC (%s): "
+			 "connections that may use it do not move here; if locked memory is short, "
+			 "raise its limit (ulimit -l)",
+			 nic->name, strerror(err));
 	try_again_later();
 }
 
