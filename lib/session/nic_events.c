@@ -47,7 +47,7 @@ void nic_events_changed(struct nic *nic)
 	} else if (env.link_events) {
 		log_debug("%s: link %s", nic->name, nic->link_up ? "up" : "down");
 		if (nic->link_up)
-			memory_nic_ready(nic); /* what it refused meanwhile, it may take now */
+			memory_nic_ready(nic); /* it may now take memory that it has refused */
 		vqp_each(link_changed, nic);
 	}
 }

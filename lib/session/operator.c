@@ -43,7 +43,8 @@ static bool conn_move_from(struct vqp *v, uint8_t rail)
 	return false;
 }
 
-/* Nothing new goes to the NIC, and what uses it leaves. It stays so until failback. */
+/* Vetoes the NIC for the connection, which leaves it if it is there. The veto stays until failback.
+ */
 static void migrate_one(struct vqp *v, void *arg)
 {
 	struct order *o = arg;
@@ -100,8 +101,8 @@ static int order_failback(const char *nic, char *answer, size_t bytes)
 	struct order o = {.nic = nic};
 
 	vqp_each(failback_one, &o);
-	snprintf(answer, bytes, "%u connection%s go%s home", o.count, o.count == 1 ? "" : "s",
-		 o.count == 1 ? "es" : "");
+	snprintf(answer, bytes, "%u connection%s fail%s back", o.count, o.count == 1 ? "" : "s",
+		 o.count == 1 ? "s" : "");
 	return 0;
 }
 
@@ -152,10 +153,12 @@ static int order_qp_error(uint32_t qpn, char *answer, size_t bytes)
 
 	vqp_each(break_one, &o);
 	if (!o.count) {
-		snprintf(answer, bytes, "no protected connection has QP number %#x", qpn);
+		snprintf(answer, bytes,
+			 "no protected connection has QP number %#x; see shift-ctl status", qpn);
 		return -1;
 	}
-	snprintf(answer, bytes, "%u QP%s in ERR", o.count, o.count == 1 ? "" : "s");
+	snprintf(answer, bytes, "%u QP%s move%s to ERR", o.count, o.count == 1 ? "" : "s",
+		 o.count == 1 ? "s" : "");
 	return 0;
 }
 
@@ -166,5 +169,8 @@ void operator_start(void)
 	int err = stats_path() ? control_open(stats_path(), &calls) : 0;
 
 	if (err)
-		log_info("no control socket: %s", strerror(-err));
+		log_info(
+			"the control socket cannot be opened (%s): shift-ctl cannot give orders to "
+			"this process",
+			strerror(-err));
 }

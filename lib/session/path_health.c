@@ -5,14 +5,14 @@
 #include "lib/conn/conn_lock.h"
 #include "lib/session/peer_paths.h"
 
-#define SILENT_NS 10000000000ull /* a peer that has not answered for so long has left */
+#define SILENT_NS 10000000000ull /* a peer that has not answered for so long is gone */
 
-enum { EXCUSES_MAX = 40 }; /* of a probe period each: 1 s */
+enum { EXCUSES_MAX = 40 }; /* each is a probe's period: 1 s in all */
 
 struct path_change {
 	struct tracked_path *path;
 	struct shift_event ev;
-	bool all; /* not only those in the middle of something */
+	bool all; /* tell all connections, not only those that are on the slow way */
 };
 
 static void conn_notify(struct vqp *v, void *arg)
@@ -55,7 +55,7 @@ static void conn_count_traffic(struct vqp *v, void *arg)
 	struct traffic *t = arg;
 	struct shift_conn_view view;
 
-	if (!v->setup.met || !conn_uses(v, t->path)) /* the others are not disturbed */
+	if (!v->setup.met || !conn_uses(v, t->path)) /* others must not be slowed down */
 		return;
 	vqp_enter(v);
 	shift_conn_view(v->conn, &view);
@@ -70,9 +70,10 @@ static void conn_count_traffic(struct vqp *v, void *arg)
 enum verdict { ANSWERED, EXCUSED, MISSED };
 
 /*
- * A probe queues behind the traffic: on a busy rail its answer may be hundreds of milliseconds
- * late. A WR that completes is as good an answer. Where none is waited for the other end waits, and
- * has its own probes; but the data of its READs goes our way, so not for ever.
+ * A probe queues behind the traffic, so on a busy rail its answer may be hundreds of milliseconds
+ * late. A WR that completes is as good as an answer. If none is waited for, the other end is the
+ * one that waits, and it has its own probes. But the data of its READs takes our direction, so
+ * misses are not excused for ever.
  */
 static enum verdict judge_unanswered(struct tracked_path *p)
 {
@@ -80,7 +81,7 @@ static enum verdict judge_unanswered(struct tracked_path *p)
 	bool moved;
 
 	if (!p->health.answered)
-		return EXCUSED; /* the peer is not there yet */
+		return EXCUSED; /* the peer has not come yet */
 	vqp_each(conn_count_traffic, &t);
 	moved = t.done != p->health.done;
 	p->health.done = t.done;
@@ -97,7 +98,7 @@ static enum verdict judge_probe(struct tracked_path *p, bool answered)
 	return ANSWERED;
 }
 
-/* Connections are told what changes, not each answer: with all well nobody is disturbed. */
+/* Connections are told of changes, not of each answer: while all is well, none is slowed down. */
 void path_health_probed(void *arg, bool answered)
 {
 	struct tracked_path *p = arg;
@@ -106,7 +107,7 @@ void path_health_probed(void *arg, bool answered)
 	enum verdict verdict = judge_probe(p, answered);
 
 	if (verdict == EXCUSED) {
-		p->health.missed_ns = now_ns(); /* what was missed before was no fault */
+		p->health.missed_ns = now_ns(); /* misses before this were no fault */
 		return;
 	}
 	ok = verdict == ANSWERED;

@@ -14,7 +14,7 @@
 
 static struct tracked_path *paths;
 
-/* --- their probes meet -------------------------------------------------------------------------
+/* --- the ends of probes find each other --------------------------------------------------------
  */
 
 static void probe_key(char *key, size_t size, uint64_t from, uint64_t to, uint8_t from_nic,

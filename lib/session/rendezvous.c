@@ -1,10 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/*
- * How the two ends of a connection find each other. Each publishes, under the address
- * of its QP on rail 0, who it is and what it has on each rail; the other looks there, since that is
- * the address the program gave to modify_qp. Then HELLO over the control link decides. All on the
- * background thread; the program's threads only leave word.
- */
 #include "lib/session/rendezvous.h"
 
 #include <stdio.h>
@@ -25,11 +19,12 @@
 #include "lib/session/tombstones.h"
 
 #define MS		  1000000ull
-#define INTERVAL_FIRST_NS (10 * MS)   /* a QP about to reach RTS is looked at this often, */
-#define INTERVAL_LAST_NS  (1000 * MS) /* and one whose peer never comes, that often */
-#define ALL_MAX_NS	  (300 * MS)  /* not to publish twice, wait so long for what is missing */
-#define NO_PEER_NS	  (10000 * MS)
-#define RECORD_VERSION	  1
+#define INTERVAL_FIRST_NS (10 * MS)   /* how often all are checked at first; */
+#define INTERVAL_LAST_NS  (1000 * MS) /* the interval grows to this while peers do not come */
+#define ALL_MAX_NS	  (300 * MS) /* so long we wait for our twins and for psn, not to publish twice \
+				      */
+#define NO_PEER_NS     (10000 * MS)
+#define RECORD_VERSION 1
 
 /* What is published for a connection, with as many rails as it says. */
 struct record {
@@ -43,14 +38,15 @@ struct record {
 
 #define RECORD_BYTES(rails) (offsetof(struct record, rail) + (rails) * sizeof(struct rail_addr))
 
+/* A connection on its way to its peer. */
 struct meeting {
 	struct vqp *v;
 	struct meeting *next;
 	uint64_t since;
 	char key[KV_KEY_MAX / 4], peer_key[KV_KEY_MAX / 4];
 	bool named;
-	bool settled; /* nothing left to wait for */
-	bool told;    /* why it is not protected */
+	bool settled; /* there is nothing left to wait for */
+	bool told;    /* it was reported that no peer has come */
 	uint16_t published_bytes;
 	struct record published;
 };
@@ -144,7 +140,7 @@ static bool twins_done(const struct vqp *v)
 	return true;
 }
 
-/* ... or will not be soon. */
+/* Is it known of each of our NICs whether its rq_psn is live, or can it not be known soon? */
 static bool psns_known(const struct vqp *v)
 {
 	for (uint8_t i = 0; i < v->dev->rails; i++)
@@ -188,7 +184,7 @@ static bool meeting_find_peer(struct meeting *m, struct record *r)
 	       bytes == RECORD_BYTES(r->rails) && r->nonce && r->rail[0].link.qpn;
 }
 
-/* The same number on both sides, and who of the two is which. */
+/* Computes the connection's number, which is the same on both sides, and which side we are. */
 static void meeting_identify(const struct meeting *m, struct shift_conn_peer *p)
 {
 	bool first = strcmp(m->key, m->peer_key) < 0;
@@ -220,7 +216,7 @@ static void say_hello(struct vqp *v, uint8_t rails)
 {
 	for (uint8_t i = 0; i < rails; i++) {
 		if (i)
-			vqp_rail_event(v, SHIFT_EV_RAIL_DIRTY, i); /* until both twins are there */
+			vqp_rail_event(v, SHIFT_EV_RAIL_DIRTY, i); /* until both twins exist */
 		if (env.link_events && v->dev->nic[i]->ready && !v->dev->nic[i]->link_up)
 			vqp_rail_event(v, SHIFT_EV_LINK_DOWN, i);
 		if (v->rails.twin[i].path && path_health_answers(v->rails.twin[i].path))
@@ -282,7 +278,7 @@ static void meeting_match(struct meeting *m, const struct record *r)
 	vqp_leave(v);
 }
 
-/* A backup rail can be used when both twins are there. */
+/* Tells the core of each backup rail whose twins exist at both ends. true: that is all of them. */
 static bool rails_ready(struct meeting *m, const struct record *r)
 {
 	struct vqp *v = m->v;
@@ -332,7 +328,7 @@ void rendezvous_published(const char *key)
 	rendezvous_wake();
 }
 
-/* It may have reached RTS only now. */
+/* The QP may have reached RTS only now. */
 static void say_hello_again(struct vqp *v)
 {
 	vqp_enter(v);
@@ -340,7 +336,7 @@ static void say_hello_again(struct vqp *v)
 	vqp_leave(v);
 }
 
-/* Said once, after a time in which a peer that will come has come. */
+/* Reports once that no peer has come. */
 static void meeting_report_no_peer(struct meeting *m, uint64_t now)
 {
 	if (m->told || now - m->since < NO_PEER_NS)
@@ -380,8 +376,7 @@ static void meeting_step(struct meeting *m, uint64_t now)
 		m->settled = true;
 		return;
 	}
-	/* Another process under that address, or another QP of it: the record we had met was of one
-	 * that is gone. */
+	/* If the record is of another process or QP than the one we met, that one is gone. */
 	if (in_setup(v) && !is_of_peer(v, &r))
 		meeting_match(m, &r);
 	else if (in_setup(v))
@@ -393,7 +388,7 @@ static void meeting_step(struct meeting *m, uint64_t now)
 	}
 }
 
-/* --- all of them ----------------------------------------------------------------------------- */
+/* --- all connections ------------------------------------------------------------------------- */
 
 static void rendezvous_run(void *arg)
 {
@@ -498,7 +493,7 @@ void rendezvous_end(struct vqp *v)
 	pthread_mutex_unlock(&forget_call.lock);
 }
 
-/* What was published without knowing is published again. */
+/* Publishes again every record that changes by it. */
 void rendezvous_psn_changed(const struct nic *nic)
 {
 	log_debug("%s: trust in rq_psn has changed", nic->name);

@@ -65,11 +65,9 @@ static bool hand_over(struct vqp *v)
 		if (ok)
 			step_aside(v);
 		else
-			log_warn("QP %#x: the program asks for its queue (direct verbs) and gets "
-				 "EBUSY, "
-				 "as the connection has moved to another NIC, or is over; run such "
-				 "a "
-				 "program without shift",
+			log_warn("QP %#x: the program asks for its queue (direct verbs) and "
+				 "gets EBUSY, because the connection has moved to another "
+				 "NIC or is over; run such a program without shift",
 				 v->qp->qp_num);
 	}
 	vqp_leave(v);
