@@ -28,8 +28,7 @@ struct table_array {
 
 struct table {
 	_Atomic(struct table_array *) array; /* NULL until something is put */
-	_Atomic uint32_t
-		renewed; /* how often the array was; a reader that sees it change repeats */
+	_Atomic uint32_t renewed; /* times it was renewed: a reader that sees it change repeats */
 	pthread_mutex_t lock;
 	uint64_t used; /* slots that were ever taken in this array; under the lock */
 };

@@ -61,9 +61,8 @@ void key_reuse_wait(const struct nic *nic, uint32_t rkey)
 	while (key_is_remembered(nic, rkey)) {
 		if (now_ns() >= end) {
 			log_warn("%s: rkey %#x is used again, and a peer did not confirm in time "
-				 "that "
-				 "it forgot the old one; a late request of that peer may reach the "
-				 "new memory",
+				 "that it forgot the old one; a late request of that peer may "
+				 "reach the new memory",
 				 nic->name, rkey);
 			return;
 		}

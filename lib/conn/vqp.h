@@ -71,16 +71,14 @@ struct rail_jobs {
 	struct job fence, arms, query, breaks;
 	struct vqp *v;
 	uint8_t rail;
-	_Atomic bool
-		arming; /* `arms` is under way; a fence that is asked for meanwhile follows it */
+	_Atomic bool arming; /* `arms` is under way; a fence asked for meanwhile follows it */
 	bool fence_follows, querying, breaking;
 	unsigned int under_way; /* jobs that were asked for and have not ended */
 	_Atomic bool stale;	/* they are of the life before RESET: their results are ignored */
 	struct arming arm;	/* the newest that was asked for */
 	uint32_t fence_epoch, query_epoch, query_serial;
 	_Atomic bool marker_seen;
-	uint64_t fence_since,
-		arm_since; /* by bg_awake_ns(); 0: none under way, or taken for hung */
+	uint64_t fence_since, arm_since; /* bg_awake_ns(); 0: none, or taken for hung */
 };
 
 /* What the data path uses. The program's threads read and write it inside the gates. Other threads

@@ -30,8 +30,7 @@ struct nic_own {
 	bool job_busy;
 	bool refresh_again; /* asked for while the job was busy */
 	uint32_t events;    /* async events so far */
-	uint32_t
-		asked_at; /* `events` when the job was submitted: newer events outdate its answer */
+	uint32_t asked_at;  /* `events` when the job was submitted: later ones outdate it */
 	/* nic_watch.c: */
 	unsigned int ifindex;
 	enum carrier carrier;

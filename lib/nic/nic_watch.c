@@ -111,16 +111,14 @@ void nic_watch(struct nic_own *own)
 
 	if (err)
 		log_warn("%s: the kernel's link events cannot be received (netlink: %s); a link "
-			 "that "
-			 "goes down is noticed later",
+			 "that goes down is noticed later",
 			 own->nic.name, strerror(-err));
 	else if (own->ifindex)
 		netlink_watch(own->ifindex);
 	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
 	err = bg_watch(fd, EPOLLIN, async_ready, own);
 	if (err)
-		log_warn("%s: the NIC's asynchronous events cannot be received (%s); a port that "
-			 "fails "
-			 "is noticed later",
+		log_warn("%s: the NIC's asynchronous events cannot be received (%s); a port "
+			 "that fails is noticed later",
 			 own->nic.name, strerror(-err));
 }

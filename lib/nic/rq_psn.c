@@ -22,8 +22,9 @@ enum {
 	RNR_RETRIES = 7,
 };
 
-#define WAIT_MAX_NS 2000000000ull /* for the WRITEs of a round: longer than the NIC's own retries \
-				   */
+#define WAIT_MAX_NS                                                                   \
+	2000000000ull /* for the WRITEs of a round: longer than the NIC's own retries \
+		       */
 
 /*
  * Where a round is cut. On most NICs some of the racing WRITEs are under way when B is moved to
@@ -31,10 +32,9 @@ enum {
  * There the WRITEs that are posted after ERR make the cut.
  */
 static const struct plan {
-	unsigned int idle; /* so many WRITEs are posted first, and waited for */
-	unsigned int
-		racing; /* up to here they are posted before B is moved to ERR, the rest after */
-	bool wrap;	/* the PSN wraps round in the middle */
+	unsigned int idle;   /* so many WRITEs are posted first, and waited for */
+	unsigned int racing; /* up to here they are posted before ERR, the rest after it */
+	bool wrap;	     /* the PSN wraps round in the middle */
 } plans[] = {
 	{.idle = 16, .racing = 16},
 	{.idle = 21, .racing = RQ_PSN_WRITES - 4, .wrap = true},

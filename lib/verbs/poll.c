@@ -128,9 +128,8 @@ static void stash_completions(struct vcq *cq, int n, const struct ibv_wc *wc)
 	cq->stash_at = 0;
 	cq->stash_n = (uint32_t)n;
 	if (!stash_grow(cq, cq->stash_n)) {
-		log_error("out of memory: completions are lost, and the program may wait for them "
-			  "for "
-			  "ever");
+		log_error("out of memory: completions are lost, and the program may wait for "
+			  "them for ever");
 		cq->stash_n = cq->stash_size;
 	}
 	memcpy(cq->stash, wc, cq->stash_n * sizeof(*wc));
@@ -217,8 +216,7 @@ SHIFT_SSE41 int hot_poll_cq_sse41(struct ibv_cq *real_cq, int n, struct ibv_wc *
 	got = cq->poll_cq(real_cq, n, wc);
 	if (__builtin_expect(got != 1 || !count_like_last_sse41(cq, gate_mark(&cq->gate)), 0))
 		return polled_unlike(cq, got);
-	__asm__(""
-		: "+r"(got)); /* it is 1 and in its register: the compiler must not load it again */
+	__asm__("" : "+r"(got)); /* it is 1 already: the compiler must not load it again */
 	gate_leave(&cq->gate, GATE_OWNED);
 	return got;
 }
