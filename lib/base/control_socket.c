@@ -178,7 +178,7 @@ static void on_client(void *arg, uint32_t events)
 	c->in_bytes += (size_t)n;
 	if (!client_execute_all(c) || c->out_bytes || c->in_bytes < sizeof(c->in))
 		return;
-	c->out_bytes = (size_t)snprintf(c->out, sizeof(c->out), "error too long a line\n");
+	c->out_bytes = (size_t)snprintf(c->out, sizeof(c->out), "error the line is too long\n");
 	if (client_flush(c))
 		client_hang_up(c);
 }

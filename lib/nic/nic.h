@@ -5,8 +5,8 @@
  * context. There is one struct nic per device name and port in a process, shared by all
  * connections. It is opened on its worker, and never closed or freed.
  *
- * Any thread may read what is constant once `ready` is true, and the atomics. No function here
- * takes a lock of its caller's rooms.
+ * Any thread may read what is constant once `ready` is true, and the atomics. The locks here are
+ * leaves.
  */
 #ifndef SHIFT_NIC_NIC_H
 #define SHIFT_NIC_NIC_H

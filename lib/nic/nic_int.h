@@ -57,8 +57,7 @@ void nic_update(struct nic_own *own); /* something has changed: is the link up n
 
 /* nic_psn.c, background thread */
 void nic_measure_psn_init(struct nic_own *own);
-void nic_measure_psn(
-	struct nic_own *own); /* measures rq_psn, if that is not done and the link is up */
+void nic_measure_psn(struct nic_own *own); /* if that is not done, and the link is up */
 
 /* nic_gid.c, any thread: the GID that we publish as our own. Its index, or a negative errno. */
 int nic_gid_own(const struct nic *nic, union ibv_gid *gid);

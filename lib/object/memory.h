@@ -26,8 +26,8 @@ struct memory_calls {
 	void (*refused)(const struct nic *nic, int errnum); /* a shadow could not be made there */
 	void (*lacking_changed)(void); /* a vpd.lacking has become 0, or is 0 no more */
 	void (*key_gone)(const struct nic *nic, uint32_t rkey); /* a key that peers may know */
-	void (*key_reused)(const struct nic *nic,
-			   uint32_t rkey); /* the program is about to get it */
+	/* The program is about to get this key. */
+	void (*key_reused)(const struct nic *nic, uint32_t rkey);
 };
 void memory_set_calls(const struct memory_calls *calls);
 

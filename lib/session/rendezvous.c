@@ -21,10 +21,9 @@
 #define MS		  1000000ull
 #define INTERVAL_FIRST_NS (10 * MS)   /* how often all are checked at first; */
 #define INTERVAL_LAST_NS  (1000 * MS) /* the interval grows to this while peers do not come */
-#define ALL_MAX_NS	  (300 * MS) /* so long we wait for our twins and for psn, not to publish twice \
-				      */
-#define NO_PEER_NS     (10000 * MS)
-#define RECORD_VERSION 1
+#define ALL_MAX_NS	  (300 * MS)  /* after this we publish even if twins are missing */
+#define NO_PEER_NS	  (10000 * MS)
+#define RECORD_VERSION	  1
 
 /* What is published for a connection, with as many rails as it says. */
 struct record {
@@ -45,8 +44,8 @@ struct meeting {
 	uint64_t since;
 	char key[KV_KEY_MAX / 4], peer_key[KV_KEY_MAX / 4];
 	bool named;
-	bool settled; /* there is nothing left to wait for */
-	bool told;    /* it was reported that no peer has come */
+	bool settled;  /* there is nothing left to wait for */
+	bool reported; /* it was reported that no peer has come */
 	uint16_t published_bytes;
 	struct record published;
 };
@@ -339,9 +338,9 @@ static void say_hello_again(struct vqp *v)
 /* Reports once that no peer has come. */
 static void meeting_report_no_peer(struct meeting *m, uint64_t now)
 {
-	if (m->told || now - m->since < NO_PEER_NS)
+	if (m->reported || now - m->since < NO_PEER_NS)
 		return;
-	m->told = true;
+	m->reported = true;
 	conn_unprotected(m->v, !job_key_if_known() ? STATS_UNPROTECTED_NO_RENDEZVOUS
 			       : job_is_full()	   ? STATS_UNPROTECTED_RENDEZVOUS_FULL
 						   : STATS_UNPROTECTED_NO_PEER_LIBRARY);
