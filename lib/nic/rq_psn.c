@@ -22,9 +22,7 @@ enum {
 	RNR_RETRIES = 7,
 };
 
-#define WAIT_MAX_NS                                                                   \
-	2000000000ull /* for the WRITEs of a round: longer than the NIC's own retries \
-		       */
+#define WAIT_MAX_NS 2000000000ull /* for a round: longer than the NIC's own retries */
 
 /*
  * Where a round is cut. On most NICs some of the racing WRITEs are under way when B is moved to
