@@ -161,12 +161,12 @@ plant() { # TEXT FILE
 	mkdir build
 	cp -r "$BUILDDIR/lib" build
 	chmod -R u+w build
-	echo 'void rendezvous_soon(void) __attribute__((weak)); void table_up(void) { rendezvous_soon(); }' >up.c
+	echo 'void rendezvous_wake(void) __attribute__((weak)); void table_up(void) { rendezvous_wake(); }' >up.c
 	source=build/lib/base/.libs/libshiftrooms_la-table.o
 	${CC:-gcc} -c up.c -o "$source"
 	run "$SRCDIR/tests/layout.py" calls "$SRCDIR" build
 	[ "$status" -eq 1 ]
-	[[ $output = *'lib/base/table.c takes rendezvous_soon of lib/session/rendezvous.c: session is above base'* ]]
+	[[ $output = *'lib/base/table.c takes rendezvous_wake of lib/session/rendezvous.c: session is above base'* ]]
 }
 
 @test "functions of lib/ have a noun, and no name stands twice" {

@@ -27,7 +27,7 @@ enum {
 
 struct watch {
 	int fd;
-	uint32_t serial; /* an event of an earlier watch of this number is not ours */
+	uint32_t serial; /* tells events of this watch from those of an earlier one of the fd */
 	void (*fn)(void *arg, uint32_t events);
 	void *arg;
 	struct watch *next;
@@ -36,13 +36,13 @@ struct watch {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 /* Under the lock. */
 static bool started;
-static bool asleep; /* or about to be: a call needs the eventfd */
+static bool asleep; /* the loop sleeps, or is about to: a call must write to the eventfd */
 static struct bg_call *calls, **calls_tail = &calls;
 
 static void (*_Atomic flushes[FLUSHES_MAX])(void);
 static _Thread_local bool is_bg;
 static int epoll_fd = -1, wake_fd = -1;
-static _Atomic uint64_t away_ns; /* written by the background thread */
+static _Atomic uint64_t stopped_ns; /* written by the background thread */
 /* Background thread only. */
 static struct watch *watches[BUCKETS];
 static uint32_t watch_serial;
@@ -57,7 +57,7 @@ uint64_t now_ns(void)
 
 uint64_t bg_awake_ns(void)
 {
-	return now_ns() - atomic_load_explicit(&away_ns, memory_order_relaxed);
+	return now_ns() - atomic_load_explicit(&stopped_ns, memory_order_relaxed);
 }
 
 bool bg_is_self(void)
@@ -72,14 +72,14 @@ static void loop_wake(void)
 	uint64_t one = 1;
 	ssize_t n = write(wake_fd, &one, sizeof(one));
 
-	(void)n; /* full means that it wakes anyway */
+	(void)n; /* if the eventfd is full, the loop wakes anyway */
 }
 
 void bg_call(struct bg_call *call)
 {
 	bool sleeping = false;
 
-	/* In the child nobody would run it, and the lock may be held by a thread it has not. */
+	/* The child has no thread to run it, and the lock may be held by a thread of the parent. */
 	if (fork_in_child())
 		return;
 	pthread_mutex_lock(&lock);
@@ -96,7 +96,8 @@ void bg_call(struct bg_call *call)
 		loop_wake();
 }
 
-/* Those queued by now; what they queue waits for the next turn, so that timers get theirs. */
+/* Runs the calls that are queued now. Calls that these queue wait for the next turn, so that timers
+ * are not starved. */
 static void run_calls(void)
 {
 	struct bg_call *list, *next;
@@ -117,7 +118,7 @@ static void run_calls(void)
 
 /* ---- descriptors --------------------------------------------------------------------------- */
 
-static struct watch **find_watch(int fd)
+static struct watch **watch_find(int fd)
 {
 	struct watch **at = &watches[(unsigned int)fd % BUCKETS];
 
@@ -145,7 +146,7 @@ int bg_watch(int fd, uint32_t events, void (*fn)(void *arg, uint32_t events), vo
 		free(w);
 		return err;
 	}
-	at = find_watch(fd);
+	at = watch_find(fd);
 	w->next = *at;
 	*at = w;
 	return 0;
@@ -153,19 +154,19 @@ int bg_watch(int fd, uint32_t events, void (*fn)(void *arg, uint32_t events), vo
 
 void bg_unwatch(int fd)
 {
-	struct watch **at = find_watch(fd), *w = *at;
+	struct watch **at = watch_find(fd), *w = *at;
 
 	if (!w)
 		return;
 	*at = w->next;
 	free(w);
-	/* Fails if it has been closed already. */
+	/* This fails if the descriptor has been closed already, which does no harm. */
 	epoll_ctl(epoll_fd, EPOLL_CTL_DEL, fd, NULL);
 }
 
 static void watch_dispatch(const struct epoll_event *event)
 {
-	struct watch *w = *find_watch((int)(uint32_t)event->data.u64);
+	struct watch *w = *watch_find((int)(uint32_t)event->data.u64);
 
 	if (w && w->serial == (uint32_t)(event->data.u64 >> 32))
 		w->fn(w->arg, event->events);
@@ -203,7 +204,7 @@ static void run_flushes(void)
 		flushes[i]();
 }
 
-/* How long to sleep, ms; -1: until woken. */
+/* How long the loop may sleep, in ms; -1: until something wakes it. */
 static int sleep_ms(void)
 {
 	uint64_t at = timers_next_ns(), now;
@@ -224,20 +225,22 @@ static int sleep_ms(void)
 	return at < 60000 ? (int)at : 60000;
 }
 
-/* The program closed our descriptor (closefrom): timers and calls go on, at a slow beat. */
-static void loop_is_lame(void)
+/* The program closed our epoll descriptor (closefrom). Timers and calls go on, checked every 10 ms.
+ */
+static void loop_epoll_failed(void)
 {
 	static bool warned;
 	const struct timespec t = {.tv_nsec = BROKEN_SLEEP_MS * 1000000L};
 
 	if (!warned)
-		log_error("the program closed a file descriptor of ours: events are lost");
+		log_error("the program closed a file descriptor of libshift (closefrom?): failures "
+			  "of links and NICs are noticed late or not at all");
 	warned = true;
 	nanosleep(&t, NULL);
 }
 
-/* Before the timers run: how long has the earliest of them waited for us? */
-static void note_away(uint64_t now)
+/* Called before the timers run. The earliest of them tells for how long this thread did not run. */
+static void note_stopped_time(uint64_t now)
 {
 	static uint64_t noted_ns;
 	uint64_t due = timers_next_ns(), late = LATE_MS * UINT64_C(1000000);
@@ -246,7 +249,7 @@ static void note_away(uint64_t now)
 	noted_ns = now;
 	if (now < due || now - due <= late)
 		return;
-	atomic_fetch_add(&away_ns, now - due - late);
+	atomic_fetch_add(&stopped_ns, now - due - late);
 	log_debug("this process did not run for %llu ms",
 		  (unsigned long long)(now - due) / 1000000);
 }
@@ -261,12 +264,12 @@ static void loop_turn(void)
 	asleep = false;
 	pthread_mutex_unlock(&lock);
 	if (n < 0 && errno != EINTR)
-		loop_is_lame();
+		loop_epoll_failed();
 	for (int i = 0; i < n; i++)
 		watch_dispatch(&events[i]);
 	run_calls();
 	now = now_ns();
-	note_away(now);
+	note_stopped_time(now);
 	timers_run(now);
 	run_flushes();
 }
@@ -275,7 +278,7 @@ static void *bg_main(void *arg)
 {
 	(void)arg;
 	is_bg = true;
-	thread_begins("shift");
+	thread_init("shift");
 	bg_watch(wake_fd, EPOLLIN, loop_woken, NULL);
 	for (;;)
 		loop_turn();

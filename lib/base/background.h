@@ -2,8 +2,8 @@
 /*
  * The background thread: one per process, started when the program first opens an RDMA device.
  * It has all signals blocked, and never runs code of the program. Everything of ours that waits
- * (messages, timers, links, the rendezvous) waits here; what may hang (a verb on a dead NIC) runs
- * on a worker (worker.h).
+ * (messages, timers, links, the rendezvous) waits here. A verb that may hang on a dead NIC runs on
+ * a worker (worker.h).
  */
 #ifndef SHIFT_BASE_BACKGROUND_H
 #define SHIFT_BASE_BACKGROUND_H
@@ -14,20 +14,22 @@
 /* CLOCK_MONOTONIC, ns. No system call (vDSO). */
 uint64_t now_ns(void);
 
-/* The same, but it stands still while the background thread should run and does not: the process is
- * stopped, or the machine overloaded (of each such time 100 ms count). By this clock a NIC is said
- * to hang. A reading may be ahead by a time that the background thread has not noticed yet. Any
- * thread. */
+/* The same clock, but it stands still while the background thread should run and cannot, because
+ * the process is stopped or the machine overloaded. (100 ms of each such time do count.) Deadlines
+ * of NICs go by it, so that a NIC is not taken for hung while we were stopped. A reading may be
+ * ahead by a time that the background thread has not noticed yet. Any thread. */
 uint64_t bg_awake_ns(void);
 
-/* Start the thread if it is not running. Any thread; returns 0 or a negative errno; -ECHILD in the
- * child of a fork(), which has none (fork.h). */
+/* Starts the thread if it is not running. Any thread. 0 or a negative errno; -ECHILD in the child
+ * of a fork(), which has no background thread (fork.h). */
 int bg_start(void);
+
+/* Is the caller the background thread? */
 bool bg_is_self(void);
 
-/* Run fn(arg) on the background thread soon, in the order of the calls. Any thread. Costs a system
- * call (eventfd) if the thread sleeps. `call` belongs to the caller and must live until it has
- * run; queueing one that is queued does nothing. */
+/* Runs fn(arg) on the background thread soon, in the order of the calls. Any thread, any locks held
+ * (leaf lock). Costs a system call (eventfd) if the thread sleeps. `call` belongs to the caller and
+ * must live until it has run. Queueing a call that is queued already does nothing. */
 struct bg_call {
 	void (*fn)(void *arg);
 	void *arg;
@@ -38,13 +40,16 @@ void bg_call(struct bg_call *call);
 
 /* The rest: background thread only. */
 
-/* Level-triggered; events as of epoll. Replaces an earlier watch of this fd. 0 or negative errno.
- */
+/* Calls fn while fd is ready (level-triggered; events as of epoll). Replaces an earlier watch of
+ * this fd. The descriptor stays the caller's. 0 or a negative errno. */
 int bg_watch(int fd, uint32_t events, void (*fn)(void *arg, uint32_t events), void *arg);
+
+/* Ends the watch, if there is one: fn is not called any more. Before fd is closed, if possible. */
 void bg_unwatch(int fd);
 
-/* One-shot timer; at_ns absolute, UINT64_MAX takes it back; setting it again replaces. It may be
- * freed after it was taken back. fn may set it again. */
+/* A one-shot timer. It belongs to the caller. at_ns is absolute, by now_ns(); UINT64_MAX cancels.
+ * Setting it again replaces the time, also from fn. It may be freed when it has run or is
+ * cancelled. */
 struct bg_timer {
 	void (*fn)(void *arg);
 	void *arg;
@@ -53,7 +58,8 @@ struct bg_timer {
 };
 void bg_timer_set(struct bg_timer *timer, uint64_t at_ns);
 
-/* Called once per turn of the loop, after all else, before it sleeps (flushing batches). */
+/* Registers a function that the loop calls once per turn, after all else and before it sleeps, to
+ * flush batches. At most 8, each once; there is no way to remove one. Any thread. */
 void bg_before_sleep(void (*fn)(void));
 
 #endif

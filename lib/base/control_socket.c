@@ -17,7 +17,7 @@
 #include "lib/base/background.h"
 
 enum {
-	CLIENTS = 8, /* the one that said nothing for longest makes room for a ninth */
+	CLIENTS = 8, /* a ninth replaces the one that has been silent for longest */
 	LINE_BYTES = 256,
 	ANSWER_BYTES = 1024,
 };
@@ -47,8 +47,9 @@ static ino_t ino_of(int fd)
 	return fstat(fd, &st) ? 0 : st.st_ino;
 }
 
-/* The program may have closed our descriptor, and got its number for another file. */
-static void fd_forget(int fd, ino_t ino)
+/* The program may have closed our descriptor, and its number may now be another file of the
+ * program. So the descriptor is closed only if it still has our inode. */
+static void fd_close_own(int fd, ino_t ino)
 {
 	if (ino_of(fd) != ino)
 		return;
@@ -58,13 +59,13 @@ static void fd_forget(int fd, ino_t ino)
 
 static void client_hang_up(struct control_client *c)
 {
-	fd_forget(c->fd, c->ino);
+	fd_close_own(c->fd, c->ino);
 	memset(c, 0, sizeof(*c));
 }
 
 static void on_client(void *arg, uint32_t events);
 
-/* False: hung up. */
+/* false: the client is gone. */
 static bool client_flush(struct control_client *c)
 {
 	ssize_t n = send(c->fd, c->out, c->out_bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -77,12 +78,12 @@ static bool client_flush(struct control_client *c)
 		c->out_bytes -= (size_t)n;
 		memmove(c->out, c->out + n, c->out_bytes);
 	}
-	/* Nothing more is read from who does not take his answer. */
+	/* A client that does not take its answer is not read from meanwhile. */
 	bg_watch(c->fd, c->out_bytes ? EPOLLOUT : EPOLLIN, on_client, c);
 	return true;
 }
 
-static int no_call(char *answer, size_t bytes)
+static int command_unavailable(char *answer, size_t bytes)
 {
 	snprintf(answer, bytes, "not possible here");
 	return -ENOTSUP;
@@ -98,7 +99,7 @@ static int command_qp_error(const char *word, char *answer, size_t bytes)
 		return -EINVAL;
 	}
 	return control.calls->qp_error ? control.calls->qp_error((uint32_t)qpn, answer, bytes)
-				       : no_call(answer, bytes);
+				       : command_unavailable(answer, bytes);
 }
 
 static int command_execute(const char *command, const char *word, char *answer, size_t bytes)
@@ -113,18 +114,18 @@ static int command_execute(const char *command, const char *word, char *answer, 
 	}
 	if (!strcmp(command, "migrate") && *word)
 		return calls->migrate ? calls->migrate(word, answer, bytes)
-				      : no_call(answer, bytes);
+				      : command_unavailable(answer, bytes);
 	if (!strcmp(command, "failback"))
 		return calls->failback ? calls->failback(*word ? word : NULL, answer, bytes)
-				       : no_call(answer, bytes);
+				       : command_unavailable(answer, bytes);
 	if (!strcmp(command, "qp-error"))
 		return command_qp_error(word, answer, bytes);
 	snprintf(answer, bytes, "not understood: %s%s%s", command, *word ? " " : "", word);
 	return -EINVAL;
 }
 
-/* One line, terminated. The answer is one too, whatever is in it. */
-static void client_obey(struct control_client *c, char *line)
+/* The line is terminated by NUL. The answer is made one line, whatever is in it. */
+static void client_execute_line(struct control_client *c, char *line)
 {
 	char answer[ANSWER_BYTES - 16] = "", *word = strchr(line, ' ');
 	bool ok;
@@ -140,14 +141,14 @@ static void client_obey(struct control_client *c, char *line)
 					*answer ? " " : "", answer);
 }
 
-/* As long as there are lines and their answers are taken. False: hung up. */
-static bool client_obey_all(struct control_client *c)
+/* Goes on while there are lines and the client takes the answers. false: the client is gone. */
+static bool client_execute_all(struct control_client *c)
 {
 	char *end;
 
 	while (!c->out_bytes && (end = memchr(c->in, '\n', c->in_bytes))) {
 		*end++ = 0;
-		client_obey(c, c->in);
+		client_execute_line(c, c->in);
 		c->in_bytes -= (size_t)(end - c->in);
 		memmove(c->in, end, c->in_bytes);
 		if (!client_flush(c))
@@ -164,7 +165,7 @@ static void on_client(void *arg, uint32_t events)
 	c->used = ++control.clock;
 	if (events & EPOLLOUT) {
 		if (client_flush(c))
-			client_obey_all(c);
+			client_execute_all(c);
 		return;
 	}
 	n = recv(c->fd, c->in + c->in_bytes, sizeof(c->in) - c->in_bytes, MSG_DONTWAIT);
@@ -175,14 +176,14 @@ static void on_client(void *arg, uint32_t events)
 		return;
 	}
 	c->in_bytes += (size_t)n;
-	if (!client_obey_all(c) || c->out_bytes || c->in_bytes < sizeof(c->in))
+	if (!client_execute_all(c) || c->out_bytes || c->in_bytes < sizeof(c->in))
 		return;
-	c->out_bytes = (size_t)snprintf(c->out, sizeof(c->out), "error too long a line\n");
+	c->out_bytes = (size_t)snprintf(c->out, sizeof(c->out), "error the line is too long\n");
 	if (client_flush(c))
 		client_hang_up(c);
 }
 
-static struct control_client *client_room(void)
+static struct control_client *client_slot(void)
 {
 	struct control_client *oldest = control.client;
 
@@ -212,7 +213,7 @@ static void on_listen(void *arg, uint32_t events)
 		close(fd);
 		return;
 	}
-	c = client_room();
+	c = client_slot();
 	c->fd = fd;
 	c->ino = ino_of(fd);
 	c->used = ++control.clock;
@@ -242,8 +243,8 @@ int control_open(const char *stats_path, const struct control_calls *calls)
 	if (fd < 0)
 		return err ? err : -errno;
 	control.calls = calls;
-	unlink(control.address.sun_path); /* of a dead process of our number */
-	/* The mode of the name is that of the socket: no umask(), which is the whole process's. */
+	unlink(control.address.sun_path); /* left by a dead process that had our pid */
+	/* bind() gives the name the mode of the socket. umask() would change the whole process. */
 	if (fchmod(fd, 0600) ||
 	    bind(fd, (struct sockaddr *)&control.address, sizeof(control.address)) ||
 	    listen(fd, CLIENTS)) {
@@ -267,7 +268,7 @@ void control_close(void)
 	for (struct control_client *c = control.client; c < control.client + CLIENTS; c++)
 		if (c->ino)
 			client_hang_up(c);
-	fd_forget(control.fd, control.ino);
+	fd_close_own(control.fd, control.ino);
 	control_remove();
 	control.owner = 0;
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * The control socket of a process, PID.sock beside its statistics: shift-ctl and shift-inject talk
- * to the library there. One command per line, one line of answer, "ok TEXT" or "error TEXT":
+ * to the library there. A command is a line, and so is its answer, "ok TEXT" or "error TEXT":
  *
  *   ping | version | migrate NIC | failback [NIC] | qp-error QPN
  *
- * Mode 0600, and only this user and root are served. Background thread only, unless stated.
+ * The mode of the socket is 0600, and only this user and root are served. Background thread only,
+ * unless stated; no locks.
  */
 #ifndef SHIFT_BASE_CONTROL_SOCKET_H
 #define SHIFT_BASE_CONTROL_SOCKET_H
@@ -14,28 +15,31 @@
 #include <stdint.h>
 
 /*
- * What the commands do: on the background thread, without waiting for anything. They write a line
- * (without a newline, as of snprintf) for who asked: "2 connections move", or what is wrong. 0, or
- * negative: the answer is an error. NULL: not possible here.
+ * What the commands do. They run on the background thread and must not wait for anything. Each
+ * writes a line (without a newline, as of snprintf) for the person who asked: what happens now, or
+ * what is wrong. They return 0, or a negative number if the answer is an error. A NULL pointer
+ * means that the command is not possible here.
  */
 struct control_calls {
-	/* Connections are to leave this NIC of ours: it will be taken out of service. That there
-	 * are none is no error: many processes are asked. */
+	/* Moves all connections away from this NIC of ours, which will be taken out of service. It
+	 * is no error if there are none, because many processes are asked. */
 	int (*migrate)(const char *nic, char *answer, size_t bytes);
-	/* Connections go home to rail 0; nic: only those whose rail 0 that is, or NULL. */
+	/* Moves connections back to rail 0: all, or those whose rail 0 is this NIC. */
 	int (*failback)(const char *nic, char *answer, size_t bytes);
-	/* The QP that carries the connection of the program's QP number now is put into ERR, as
-	 * a defect of the NIC would. */
+	/* Moves the QP that carries the connection now to ERR, as a defect of the NIC would. qpn is
+	 * the number of the program's QP. */
 	int (*qp_error)(uint32_t qpn, char *answer, size_t bytes);
 };
 
-/* stats_path: that of stats.h. calls must live on. 0 or a negative errno. Uses bg_watch(). */
+/* Opens the socket beside the statistics file of that path. calls must live on. 0 or a negative
+ * errno. */
 int control_open(const char *stats_path, const struct control_calls *calls);
 
-/* Hangs up, closes and removes the socket. */
+/* Hangs up on all clients, closes and removes the socket. */
 void control_close(void);
 
-/* Any thread, at the end of the process: only removes the name. Not in a child of fork(). */
+/* At the end of the process: only removes the socket's name. Any thread. Does nothing in the child
+ * of a fork(). */
 void control_remove(void);
 
 #endif

@@ -2,10 +2,10 @@
 /*
  * void *dlopen(const char *file, int mode), with no symbol version: any caller's.
  *
- * The real dlopen looks at its return address to know who asks: $ORIGIN, RUNPATH and the namespace
- * are the caller's. So it must be jumped to, not called, and no compiler promises that. What is to
- * be done decides dlopen_choose() (dlopen.c): it returns two pointers in registers, a handle, and
- * where to go on with the original arguments if the handle is NULL.
+ * The real dlopen looks at its return address to know its caller: $ORIGIN, RUNPATH and the namespace
+ * are the caller's. So it must be jumped to, not called, and no compiler promises that.
+ * dlopen_choose() (dlopen.c) decides what to do. It returns two pointers in registers: a handle, and
+ * the function to go on with, with the original arguments, if the handle is NULL.
  */
 #if defined(__x86_64__) && defined(__LP64__)
 

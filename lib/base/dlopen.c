@@ -1,17 +1,19 @@
-// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * NCCL, TensorPipe, Mooncake and others dlopen("libibverbs.so.1") and take their verbs from that
- * handle, where a preload is not asked. They get a handle of this library instead: a look-up there
- * finds our verbs first and, as we depend on libibverbs, the real one's for all the rest.
+ * handle. The loader does not ask a preload then. So they get a handle of this library instead: a
+ * look-up there finds our verbs first and, as we depend on libibverbs, the real ones for the rest.
  *
- * libmlx5 is no dependency of ours, so a handle of ours would have none of mlx5dv_*. Beside us lies
- * libshift-mlx5.so, which has nothing in it and depends on this library and on libmlx5, in this
- * order: who asks for libmlx5 gets a handle of that. It is searched for as by us, not by the
- * caller's RUNPATH; one that only this leads to is let pass: then we do not see who posts around us
- * (dv.c).
+ * libmlx5 is no dependency of ours, so a handle of this library would have none of mlx5dv_*. Beside
+ * it lies libshift-mlx5.so, which has no code and depends on this library and on libmlx5, in this
+ * order. A program that asks for libmlx5 gets a handle of libshift-mlx5.so. libmlx5 is searched for
+ * by our own RUNPATH, not by the caller's. If only the caller's leads to a libmlx5, the program
+ * gets that one as it is, and we do not see which QPs it posts to directly
+ * (lib/preload/direct_verbs.c).
  *
- * Names are compared whole: libibverbs loads its providers (libibverbs/libmlx5-rdmav34.so) through
- * this dlopen too. RTLD_DEEPBIND and dlmopen cannot be covered.
+ * Names are compared whole, because libibverbs loads its providers
+ * (libibverbs/libmlx5-rdmav34.so) through this dlopen, too. RTLD_DEEPBIND and dlmopen cannot be
+ * covered.
  */
 #include "lib/base/dlopen.h"
 
@@ -28,7 +30,7 @@
 typedef void *(*dlopen_fn)(const char *file, int mode);
 
 struct choice {
-	void *handle; /* NULL: go on to next */
+	void *handle; /* the answer; NULL: ask `next` */
 	dlopen_fn next;
 };
 
@@ -42,7 +44,7 @@ static void *no_dlopen(const char *file, int mode)
 	return NULL;
 }
 
-static dlopen_fn find_next(void)
+static dlopen_fn next_dlopen(void)
 {
 	static _Atomic(dlopen_fn) next;
 	dlopen_fn found = next;
@@ -50,7 +52,7 @@ static dlopen_fn find_next(void)
 	if (found)
 		return found;
 	found = (dlopen_fn)dlsym(RTLD_NEXT, "dlopen");
-	if (!found) /* we were not preloaded, and nobody's dlopen comes here but our own */
+	if (!found) /* not preloaded: only our own calls of dlopen come here */
 		found = (dlopen_fn)dlsym(RTLD_DEFAULT, "dlopen");
 	if (!found || found == dlopen)
 		found = no_dlopen;
@@ -60,7 +62,7 @@ static dlopen_fn find_next(void)
 
 void *real_dlopen(const char *file, int mode)
 {
-	return find_next()(file, mode);
+	return next_dlopen()(file, mode);
 }
 
 static bool is_named(const char *file, const char *name)
@@ -74,8 +76,8 @@ static bool is_named(const char *file, const char *name)
 }
 
 /*
- * A path may lead to another libibverbs than the one we stand before, with other verbs in it: the
- * program shall have what it asks for, and be told what that costs.
+ * A path may lead to another libibverbs than the one beneath us, with other verbs in it. The
+ * program gets what it asks for, and a warning that says what that costs.
  */
 static bool is_other_copy(const char *file, dlopen_fn next)
 {
@@ -90,13 +92,13 @@ static bool is_other_copy(const char *file, dlopen_fn next)
 	}
 	env_read();
 	if (env.job[0] && access(file, R_OK) == 0)
-		log_warn("%s is not the libibverbs that is loaded: what the program opens with it "
-			 "is not protected",
+		log_warn("%s is not the libibverbs that is loaded: connections that the program "
+			 "makes with it are not protected; load libibverbs.so.1 by its name",
 			 file);
 	return true;
 }
 
-/* A handle of this library; NULL if the loader does not give us one. */
+/* A handle of this library; NULL if the loader gives none. */
 static void *open_self(int mode, dlopen_fn next)
 {
 	Dl_info info;
@@ -107,7 +109,7 @@ static void *open_self(int mode, dlopen_fn next)
 }
 
 /* libshift-mlx5.so, where this library lies; NULL if it cannot be loaded. */
-static void *load_both(int mode, dlopen_fn next)
+static void *load_libshift_mlx5(int mode, dlopen_fn next)
 {
 	const char name[] = "libshift-mlx5.so";
 	char path[PATH_MAX];
@@ -131,33 +133,34 @@ static bool same_mlx5(void *a, void *b)
 	return dlsym(a, "mlx5dv_query_device") == dlsym(b, "mlx5dv_query_device");
 }
 
-/* The real one first: it is that one which libshift-mlx5.so then depends on. NULL: there is none
- * for us; the caller's own dlopen may find one, or say why not. */
+/* The real libmlx5 is loaded first, so that libshift-mlx5.so depends on that one. NULL: we find
+ * none; the caller's own dlopen may find one, or says why not. */
 static void *open_mlx5(const char *file, int mode, dlopen_fn next)
 {
 	void *loaded = next(file, mode), *both;
 
 	if (!loaded)
 		return NULL;
-	both = load_both(mode, next);
+	both = load_libshift_mlx5(mode, next);
 	if (both && same_mlx5(both, loaded)) {
 		dlclose(loaded);
 		return both;
 	}
 	if (both)
 		dlclose(both);
-	dlerror(); /* no error of the program's */
+	dlerror(); /* forget the message: the program made no error */
 	env_read();
 	if (env.job[0])
-		log_warn("%s is loaded without libshift-mlx5.so: connections whose queues the "
-			 "program asks for there must not move, and we do not see which",
+		log_warn("%s is loaded without libshift-mlx5.so: a connection that the program "
+			 "drives by direct verbs (mlx5dv) breaks when it moves; install "
+			 "libshift-mlx5.so beside libshift.so",
 			 file);
 	return loaded;
 }
 
 struct choice dlopen_choose(const char *file, int mode)
 {
-	struct choice choice = {.handle = NULL, .next = find_next()};
+	struct choice choice = {.handle = NULL, .next = next_dlopen()};
 	int saved = errno;
 
 	if (file && is_named(file, "libibverbs") && !is_other_copy(file, choice.next))
@@ -169,7 +172,7 @@ struct choice dlopen_choose(const char *file, int mode)
 }
 
 #if !defined(__LP64__) || !(defined(__x86_64__) || defined(__aarch64__))
-/* No stub for this machine: a caller's RUNPATH is not searched. */
+/* dlopen.S has no stub for this machine, so a caller's RUNPATH is not searched. */
 __attribute__((visibility("default"))) void *dlopen(const char *file, int mode)
 {
 	struct choice choice = dlopen_choose(file, mode);

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include "lib/base/env.h"
 
 #include <ctype.h>
@@ -14,7 +14,7 @@
 #define DEVICES_MAX    64
 #define GIVE_UP_MS_MAX (UINT64_C(1000) * 3600 * 24 * 365)
 
-/* Valid before it is read: the log may be needed at any time. */
+/* Valid before the environment is read, because the log may be needed at any time. */
 struct env env = {
 	.rails = "auto",
 	.log_level = LOG_WARN,
@@ -24,7 +24,7 @@ struct env env = {
 	.link_events = true,
 };
 
-/* Unset and empty are the same. Nothing is taken from who starts a privileged program. */
+/* Unset and empty are the same. A privileged program ignores the environment of its caller. */
 static const char *value_of(const char *name)
 {
 	const char *value = secure_getenv(name);
@@ -50,7 +50,7 @@ static void read_text(const char *name, char *text, size_t size)
 		log_warn("%s=%.40s... is too long; the default is used", name, value);
 }
 
-/* One of the words; its index is the value. */
+/* The value is the index of the word. */
 static unsigned int read_word(const char *name, const char *const *words, unsigned int n,
 			      unsigned int preset, const char *expected)
 {
@@ -113,7 +113,7 @@ static void read_all(void)
 	static const char *const lost[] = {"error", "continue"};
 	int saved = errno;
 
-	/* First where and how much to complain. */
+	/* First the log's own: what follows may have to warn. */
 	read_text("SHIFT_LOG_FILE", env.log_file, sizeof(env.log_file));
 	env.log_level = read_word("SHIFT_LOG", levels, 4, LOG_WARN, "error, warn, info or debug");
 	read_text("SHIFT_JOB", env.job, sizeof(env.job));

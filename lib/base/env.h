@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* What shift-run tells the library, read once. The variables are in shift-run(1), ENVIRONMENT. */
+/* What shift-run tells the library by environment variables; shift(7) says what each means. Read
+ * once, before any other thread of ours runs, and constant after that: any thread may read `env`.
+ */
 #ifndef SHIFT_BASE_ENV_H
 #define SHIFT_BASE_ENV_H
 
@@ -28,13 +30,15 @@ struct env {
 
 extern struct env env;
 
-/* Reads the environment; what is malformed takes its default, with one warning. Once. */
+/* Reads the environment, the first time it is called. A malformed variable takes its default, with
+ * one warning. Any thread; errno is kept. */
 void env_read(void);
 
 /*
- * The backups of a device by env.rails, best first. For auto: all other devices of this host with
- * a port of the same link layer, those of the same NUMA node first, each group in name order
- * beginning after the device itself (rails.h). Returns how many (at most max). Reads sysfs.
+ * The backups of a device by env.rails, best first. For auto they are all other devices of this
+ * host with a port of the same link layer: first those of the same NUMA node, each group in the
+ * order of names, beginning after the device itself (rail_list.h). Returns how many were stored, at
+ * most max. Reads sysfs. Any thread.
  */
 unsigned int env_backups(const char *device, char (*backups)[64], unsigned int max);
 

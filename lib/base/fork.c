@@ -34,6 +34,7 @@ bool fork_in_child_warn(void)
 	if (!fork_in_child())
 		return false;
 	if (!atomic_exchange(&warned, true))
-		log_warn("a child of fork(): nothing is protected in it");
+		log_warn(
+			"this process is the child of a fork(): its connections are not protected");
 	return true;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* Gates: all that the owner of an open gate does not need (gate.h). */
+/* Gates: all but the owner's way through an open gate, which is inline in gate.h. */
 #include "lib/base/gate.h"
 
 #include <linux/membarrier.h>
@@ -10,40 +10,41 @@
 #include <unistd.h>
 
 /*
- * The identity of a thread that owns gates. It outlives the thread, since gates point to it, and
- * then goes to another: who is the only one to have it may enter as the owner.
+ * The identity of a thread that owns gates. It outlives the thread, because gates point to it, and
+ * is then given to another thread. Only one thread has it at a time, and that one may enter as the
+ * owner.
  */
 struct gate_thread {
-	struct gate_thread *next; /* free */
+	struct gate_thread *next; /* in the list of those that are free */
 	struct gate_keys *keys;	  /* NULL: that thread has ended */
 };
 
 _Thread_local struct gate_keys gate_mine;
 
 static _Thread_local struct gate_thread *self;
-/* For keys of other threads, and for the free ones. */
+/* Protects the keys of other threads, and the list of free identities. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct gate_thread *free_threads;
 static pthread_key_t at_exit;
-static bool biased; /* membarrier works, and threads are told that they end */
-static bool forked; /* the other threads, which may have held the lock, are gone */
+static bool biased; /* gates can have owners: membarrier works, and we hear of a thread's end */
+static bool forked; /* a child of fork(): a thread that held the lock may be gone */
 
 /* --- threads --------------------------------------------------------------------------------- */
 
-static void forget_all(void)
+static void keys_forget_all(void)
 {
 	atomic_store(&gate_mine.send.key, NULL);
 	atomic_store(&gate_mine.recv.key, NULL);
 	atomic_store(&gate_mine.poll.key, NULL);
 }
 
-/* Of a thread that ends. Should it use a gate after this, it gets a new identity. */
+/* Runs when a thread ends. If the thread uses a gate after this, it gets a new identity. */
 static void thread_ended(void *arg)
 {
 	struct gate_thread *t = arg;
 
 	pthread_mutex_lock(&lock);
-	forget_all();
+	keys_forget_all();
 	t->keys = NULL;
 	t->next = free_threads;
 	free_threads = t;
@@ -51,7 +52,7 @@ static void thread_ended(void *arg)
 	self = NULL;
 }
 
-static struct gate_thread *new_thread(void)
+static struct gate_thread *thread_new(void)
 {
 	struct gate_thread *t;
 
@@ -75,7 +76,7 @@ static struct gate_thread *new_thread(void)
 static struct gate_thread *thread_self(void)
 {
 	if (!self && biased && !forked)
-		self = new_thread();
+		self = thread_new();
 	return self;
 }
 
@@ -98,14 +99,14 @@ static long membarrier_call(int command)
 	return syscall(SYS_membarrier, command, 0, 0);
 }
 
-static void in_child(void)
+static void mark_forked(void)
 {
 	forked = true;
 }
 
 void gate_start(void)
 {
-	pthread_atfork(NULL, NULL, in_child);
+	pthread_atfork(NULL, NULL, mark_forked);
 	biased = !membarrier_call(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) &&
 		 !membarrier_call(MEMBARRIER_CMD_PRIVATE_EXPEDITED) &&
 		 !pthread_key_create(&at_exit, thread_ended);
@@ -119,23 +120,23 @@ void gate_init(struct gate *g)
 	};
 }
 
-/* Every other thread passes a full barrier, between two of its instructions. */
-static void barrier_of_all(void)
+/* Every other thread passes a full memory barrier, between two of its instructions. */
+static void barrier_all_threads(void)
 {
-	/* Cannot fail once it is registered; a child of fork() is alone, or registers with exec. */
+	/* This cannot fail once it is registered. The child of a fork() has only one thread. */
 	if (biased)
 		membarrier_call(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
 	atomic_thread_fence(memory_order_seq_cst);
 }
 
-static void wait_outside(struct gate *g)
+static void gate_wait_empty(struct gate *g)
 {
 	for (int spins = 0; atomic_load(&g->inside) != GATE_OUTSIDE; spins++)
 		if (spins > 100)
 			sched_yield();
 }
 
-static void wait_unlocked(struct gate *g)
+static void gate_wait_unlocked(struct gate *g)
 {
 	for (int spins = 0; atomic_load(&g->locked); spins++)
 		if (spins > 100)
@@ -144,21 +145,21 @@ static void wait_unlocked(struct gate *g)
 
 /* --- entering -------------------------------------------------------------------------------- */
 
-static void take_lock(struct gate *g)
+static void gate_lock(struct gate *g)
 {
 	while (atomic_exchange(&g->locked, 1))
-		wait_unlocked(g);
+		gate_wait_unlocked(g);
 }
 
-/* Under its lock. From here on it is shared; who is inside as its owner is waited for. */
-static void take_away(struct gate *g)
+/* Makes the gate shared, and waits until its owner is outside. Under the gate's lock. */
+static void gate_share(struct gate *g)
 {
 	atomic_fetch_or(&g->shut, GATE_SHARED);
-	barrier_of_all();
-	wait_outside(g);
+	barrier_all_threads();
+	gate_wait_empty(g);
 }
 
-/* Under its lock. true: this thread owns it. */
+/* Under the gate's lock. true: this thread owns the gate. */
 static bool gate_claim(struct gate *g)
 {
 	struct gate_thread *me = thread_self(), *owner = atomic_load(&g->owner);
@@ -169,19 +170,20 @@ static bool gate_claim(struct gate *g)
 		atomic_store(&g->owner, me);
 		return true;
 	}
-	take_away(g);
+	gate_share(g);
 	return false;
 }
 
 enum gate_how gate_enter(struct gate *g, const void *mark)
 {
-	take_lock(g);
+	gate_lock(g);
 	if (gate_claim(g) && gate_enter_owned(g, mark)) {
-		/* Another thread may take it from us as from now: it will wait for us. */
+		/* From now on another thread may take the gate from us. It waits until we leave. */
 		atomic_store(&g->locked, 0);
 		return GATE_OWNED;
 	}
-	/* Of a gate that is not shared this is somebody's reason: only the lock's holder shares. */
+	/* A gate that is not shared by now has been shut: only the lock's holder makes it shared.
+	 */
 	if (atomic_load(&g->shut) != (GATE_OPEN | GATE_SHARED)) {
 		atomic_store(&g->locked, 0);
 		return GATE_IS_SHUT;
@@ -191,7 +193,7 @@ enum gate_how gate_enter(struct gate *g, const void *mark)
 
 void gate_remember(struct gate_key *k, const void *key, void *object)
 {
-	/* In this order for gate_forget(), which may come at any time for the old key. */
+	/* In this order, because gate_forget() may come at any time for the old key. */
 	atomic_store(&k->key, NULL);
 	k->object = object;
 	atomic_store(&k->key, key);
@@ -213,7 +215,7 @@ void gate_forget(struct gate *g, const void *key)
 {
 	struct gate_thread *owner = atomic_load(&g->owner);
 
-	if (forked) { /* no other thread than the one that forked has any */
+	if (forked) { /* only the thread that forked is left */
 		forget_keys(&gate_mine, key);
 		return;
 	}
@@ -237,13 +239,13 @@ void gate_open(struct gate *g)
 	uint32_t n = atomic_load(&g->shut);
 
 	do {
-		/* Too often does no harm: gate_sync() only looks once more. */
+		/* Counting once too often does no harm: gate_sync() then waits without need. */
 		if ((n & ~GATE_SHARED) == GATE_OPEN + GATE_REASON)
 			atomic_fetch_add(&g->opened, 1);
 	} while (!atomic_compare_exchange_strong(&g->shut, &n, n - GATE_REASON));
 }
 
-/* Shut without a break since nobody was inside? */
+/* Has the gate been shut without a break since nobody was inside? */
 static bool is_settled(struct gate *g)
 {
 	return atomic_load(&g->settled) == atomic_load(&g->opened) + 1;
@@ -253,13 +255,14 @@ static void gate_settle(struct gate *g)
 {
 	uint32_t opened = atomic_load(&g->opened);
 
-	/* In this order: who is just becoming the owner enters under the lock. */
-	wait_unlocked(g);
-	wait_outside(g);
+	/* In this order, because a thread that becomes the owner enters under the lock. */
+	gate_wait_unlocked(g);
+	gate_wait_empty(g);
 	atomic_store(&g->settled, opened + 1);
 }
 
-/* Only the owner enters without looking twice. An owner that comes after this sees it shut. */
+/* Only an owner needs the barrier. A thread that becomes the owner after this sees the gate shut.
+ */
 static bool has_other_owner(struct gate *g)
 {
 	struct gate_thread *owner = atomic_load(&g->owner);
@@ -274,7 +277,7 @@ void gate_sync(struct gate *const *gates, unsigned int n)
 	for (unsigned int i = 0; i < n; i++)
 		barrier |= !is_settled(gates[i]) && has_other_owner(gates[i]);
 	if (barrier)
-		barrier_of_all();
+		barrier_all_threads();
 	for (unsigned int i = 0; i < n; i++)
 		if (!is_settled(gates[i]))
 			gate_settle(gates[i]);

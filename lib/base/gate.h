@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * A gate of the data path: one thread is inside at a time, and it can be shut. Nothing that waits
- * is done inside, but for the provider's own locks.
+ * A gate of the data path: one thread is inside at a time, and the gate can be shut. A thread that
+ * is inside waits for nothing but the provider's own locks.
  *
- * The first thread that enters owns the gate and from then on enters with plain stores: it says
- * that it is inside, then looks whether the gate is shut. Who shuts the gate, or takes it from its
- * owner, makes every thread of the process pass a memory barrier (membarrier(2)) before he looks
- * whether somebody is inside: so one of the two sees the other. A gate that a second thread has
- * entered is shared for good, with a lock; and so is every gate where the kernel has no membarrier.
+ * The first thread that enters owns the gate and from then on enters with plain stores: it writes
+ * that it is inside, then reads whether the gate is shut. A thread that shuts the gate, or takes it
+ * from its owner, makes every thread of the process pass a memory barrier (membarrier(2)) and then
+ * reads whether somebody is inside. So one of the two sees the other. A gate that a second thread
+ * has entered is shared for good, with a lock. Where the kernel has no membarrier, every gate is
+ * shared.
  *
- * A thread remembers what it owns, by the program's pointer: being found there is the proof of
- * ownership. Who takes a gate away, or destroys it, makes its owner forget (gate_forget).
+ * A thread remembers the gates that it owns by the program's pointer (gate_remember). A pointer
+ * that is found there proves the ownership. To take a gate away, or to destroy it, is to make its
+ * owner forget it (gate_forget).
+ *
+ * Any thread. Gates are leaves in the order of locks: no lock is taken inside.
  */
 #ifndef SHIFT_BASE_GATE_H
 #define SHIFT_BASE_GATE_H
@@ -20,7 +24,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* gate.shut: not 0 when open, as a comparison with 0 is compiled to a load and a test. */
+/* Values of gate.shut. Open is not 0, because a comparison with 0 is compiled to a load and a test.
+ */
 #define GATE_OPEN   1u
 #define GATE_REASON 2u
 #define GATE_SHARED 0x80000000u
@@ -31,28 +36,29 @@
 struct gate_thread;
 
 struct gate {
-	_Atomic uintptr_t inside; /* its owner is, with this mark; GATE_OUTSIDE: nobody */
-	_Atomic uint32_t shut;	  /* GATE_OPEN, reasons to turn everybody away, GATE_SHARED */
-	_Atomic uint32_t locked;  /* by one of those who share it, or for a change of owner */
-	_Atomic uint32_t opened;  /* how often; moves before the last reason goes */
-	_Atomic uint32_t settled; /* opened + 1 when it was shut and nobody was inside any more */
+	_Atomic uintptr_t inside; /* the mark of the owner who is inside; GATE_OUTSIDE: nobody */
+	_Atomic uint32_t shut;	 /* GATE_OPEN, plus GATE_REASON for each gate_shut(); GATE_SHARED */
+	_Atomic uint32_t locked; /* by a thread that shares it, or for a change of owner */
+	_Atomic uint32_t opened; /* how often; changes before the last reason is removed */
+	_Atomic uint32_t settled; /* opened + 1 once it was shut and nobody was inside any more */
 	_Atomic(struct gate_thread *) owner;
 };
 
-/* What a thread owns: what it used last of each kind. */
+/* A gate that a thread owns, by the program's pointer, with our object behind it. */
 struct gate_key {
 	_Atomic(const void *) key;
 	void *object;
 };
 
+/* Of each kind a thread remembers the one that it used last. */
 struct gate_keys {
 	struct gate_key send, recv, poll;
 };
 
 extern _Thread_local struct gate_keys gate_mine;
 
-/* Once, before the first gate is used: without it, or if the kernel refuses, all gates are shared.
- */
+/* To be called once, before the first gate is used. Without it, or if the kernel refuses, all gates
+ * are shared. */
 void gate_start(void);
 
 void gate_init(struct gate *g);
@@ -63,8 +69,9 @@ enum gate_how {
 	GATE_LOCKED,
 };
 
-/* Waits for who is inside. Not from inside the same gate. mark as with gate_enter_owned(), unless
- * it is GATE_LOCKED. */
+/* Enters as the owner or with the lock, or is turned away. Waits for a thread that is inside. Not
+ * from inside the same gate. mark as with gate_enter_owned(), but it is not kept when the answer is
+ * GATE_LOCKED. */
 enum gate_how gate_enter(struct gate *g, const void *mark);
 
 static inline void gate_leave(struct gate *g, enum gate_how how)
@@ -75,15 +82,16 @@ static inline void gate_leave(struct gate *g, enum gate_how how)
 		atomic_store_explicit(&g->inside, GATE_OUTSIDE, memory_order_release);
 }
 
-/* Entered as GATE_OWNED: from now on gate_owns(k, key). */
+/* After entering as GATE_OWNED: from now on gate_owns(k, key) is true. */
 void gate_remember(struct gate_key *k, const void *key, void *object);
 
-/* Nobody remembers this key of this gate's owner any more. The gate is shut for good. */
+/* Makes the owner of the gate forget this key. To be called when the gate is never used again by
+ * that key. */
 void gate_forget(struct gate *g, const void *key);
 
 /*
- * Of a word that another thread may write. Plain where the processor does not reorder loads: the
- * compiler does not fold an atomic load into the comparison.
+ * Reads a word that another thread may write. The load is a plain one where the processor does not
+ * reorder loads, because the compiler does not fold an atomic load into the comparison.
  */
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
 #define GATE_READ(type, word) (*(const type *)(word))
@@ -91,15 +99,16 @@ void gate_forget(struct gate *g, const void *key);
 #define GATE_READ(type, word) atomic_load_explicit(word, memory_order_acquire)
 #endif
 
-/* Does this thread own what the program knows by that pointer? Then it is k->object. */
+/* Does this thread own what the program knows by that pointer? If so, our object is k->object. */
 static inline bool gate_owns(const struct gate_key *k, const void *key)
 {
 	return __builtin_expect(GATE_READ(void *, &k->key) == key, 1);
 }
 
 /*
- * The owner only. false: shut, or shared: gate_enter() knows which. mark, a pointer of the
- * caller's, is there to be read as long as he is inside: what he would have to save over a call.
+ * Enters; only for the owner. false: the gate is shut or shared, and gate_enter() knows which. mark
+ * is a pointer of the caller's, which gate_mark() returns while the caller is inside. It saves the
+ * caller from keeping it in a register over a call.
  */
 static inline bool gate_enter_owned(struct gate *g, const void *mark)
 {
@@ -113,22 +122,22 @@ static inline bool gate_enter_owned(struct gate *g, const void *mark)
 	return false;
 }
 
-/* What its owner, who is inside, entered with. */
+/* The mark with which the owner entered. Only inside. */
 static inline void *gate_mark(const struct gate *g)
 {
 	return (void *)atomic_load_explicit(&g->inside, memory_order_relaxed);
 }
 
-/* One more reason to turn everybody away; from inside too. Who is inside by then stays until he
- * leaves: gate_sync(). */
+/* Adds a reason to turn everybody away; also from inside. A thread that is inside stays until it
+ * leaves: gate_sync() waits for it. */
 void gate_shut(struct gate *g);
 
-/* One reason less. */
+/* Removes a reason. Without any, the gate is open. */
 void gate_open(struct gate *g);
 
 /*
- * The caller has a reason of his own in each of these gates: returns when nobody is inside who
- * entered before. Not from inside one of them.
+ * Returns when every thread that was inside one of these gates has left it. The caller must have
+ * shut each of them, and must not be inside any.
  */
 void gate_sync(struct gate *const *gates, unsigned int n);
 

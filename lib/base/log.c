@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include "lib/base/log.h"
 
 #include <errno.h>
@@ -13,10 +13,11 @@
 
 #define LINE_MAX_BYTES 1024
 
-/* No file stays open: programs close and reuse descriptors that they do not know. */
+/* The file does not stay open, because programs close and reuse descriptors that they do not know.
+ */
 static void write_line(const char *line, size_t length)
 {
-	ssize_t written; /* if not, nobody is left to be told */
+	ssize_t written; /* an error of the log itself cannot be reported */
 	int fd = -1;
 
 	if (env.log_file[0])
@@ -43,7 +44,7 @@ static void log_write(const char *word, const char *format, va_list args)
 	errno = saved;
 }
 
-/* With debug: the time of day, in UTC, to lay several hosts' lines side by side. */
+/* At level debug the time of day, in UTC, so that lines of several hosts can be compared. */
 static void add_time(char *word, size_t size)
 {
 	struct timespec t;

@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* How long to poll for something that a NIC does at once, unless it hangs. */
+/* How long to poll for something that a NIC does at once, unless it hangs. Header only, no locks; a
+ * deadline belongs to one thread. */
 #ifndef SHIFT_BASE_POLL_DEADLINE_H
 #define SHIFT_BASE_POLL_DEADLINE_H
 
 #include "lib/base/background.h"
 
-#define POLL_DEADLINE_LOOK_NS UINT64_C(10000000)
+#define POLL_DEADLINE_STEP_NS UINT64_C(10000000)
 
 struct poll_deadline {
-	uint64_t left_ns;   /* set by the caller; the rest is 0 */
-	uint64_t looked_ns; /* 0: not yet */
+	uint64_t left_ns; /* set by the caller; the rest is 0 */
+	uint64_t last_ns; /* 0: not yet */
 };
 
-/* Called after each look. Between two looks 10 ms count at most: while the process is stopped, or
- * the machine overloaded, neither of us gets on. */
+/* To be called after each poll. false: the time is over. Between two calls at most 10 ms count,
+ * because a process that is stopped, or a machine that is overloaded, is not the NIC's fault. */
 static inline bool poll_deadline_left(struct poll_deadline *p)
 {
-	uint64_t now = now_ns(), took = p->looked_ns ? now - p->looked_ns : 0;
+	uint64_t now = now_ns(), took = p->last_ns ? now - p->last_ns : 0;
 
-	if (took > POLL_DEADLINE_LOOK_NS)
-		took = POLL_DEADLINE_LOOK_NS;
-	p->looked_ns = now;
+	if (took > POLL_DEADLINE_STEP_NS)
+		took = POLL_DEADLINE_STEP_NS;
+	p->last_ns = now;
 	p->left_ns -= took < p->left_ns ? took : p->left_ns;
 	return p->left_ns;
 }

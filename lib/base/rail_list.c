@@ -1,11 +1,11 @@
-// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include "lib/base/rail_list.h"
 
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The length of the device name at text, 0 if there is none. */
+/* The length of the device name that begins at text, 0 if there is none. */
 static size_t name_length(const char *text)
 {
 	size_t n = strcspn(text, "=+, \t\n/");
@@ -13,7 +13,7 @@ static size_t name_length(const char *text)
 	return n < RAIL_NAME_MAX ? n : 0;
 }
 
-/* Past NAME=NAME[+NAME...] at text; NULL if that is not what stands there. */
+/* The end of NAME=NAME[+NAME...] at text; NULL if something else stands there. */
 static const char *skip_entry(const char *text)
 {
 	char expected = '=';
@@ -46,7 +46,7 @@ bool rails_valid(const char *text)
 	}
 }
 
-/* text: behind the '=' of an entry. */
+/* text begins behind the '=' of an entry. */
 static unsigned int copy_names(const char *text, char (*names)[RAIL_NAME_MAX], unsigned int max)
 {
 	unsigned int n = 0;

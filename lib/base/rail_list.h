@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* Which devices back up which: the part of env.h that looks at nothing but its arguments. */
+/* Which devices back up which: the part of env.h that depends on nothing but its arguments. No
+ * state, no locks, any thread. */
 #ifndef SHIFT_BASE_RAIL_LIST_H
 #define SHIFT_BASE_RAIL_LIST_H
 
@@ -22,11 +23,11 @@ bool rails_valid(const char *text);
 unsigned int rails_listed(const char *text, const char *device, char (*backups)[RAIL_NAME_MAX],
 			  unsigned int max);
 
-/* The backups by rule (env.h). Sorts the devices. Returns how many were stored. */
+/* The backups by the rule for auto (env.h). Sorts the devices. Returns how many were stored. */
 unsigned int rails_auto(struct rail_device *devices, unsigned int n, const char *device,
 			char (*backups)[RAIL_NAME_MAX], unsigned int max);
 
-/* As strcmp, but runs of digits count as numbers: mlx5_2 before mlx5_10. */
+/* Like strcmp, but runs of digits compare as numbers: mlx5_2 comes before mlx5_10. */
 int rails_compare(const char *a, const char *b);
 
 #endif

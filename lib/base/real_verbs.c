@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include "lib/base/real_verbs.h"
 
 #include <dlfcn.h>
@@ -17,9 +17,9 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int result;
 
 /*
- * A preload's RTLD_NEXT is libibverbs, or another preload that wants to be asked first. It finds
- * nothing where we were loaded by a dlopen with RTLD_LOCAL: then ask libibverbs itself, which is
- * there because we depend on it.
+ * Of a preload, RTLD_NEXT is libibverbs, or another preload that must be called first. It finds
+ * nothing if we were loaded by a dlopen with RTLD_LOCAL. Then we ask libibverbs itself, which is
+ * loaded because we depend on it.
  */
 static void *real_find(void *libibverbs, const char *name, const char *version)
 {
@@ -37,7 +37,9 @@ static void real_missing(const char *name, const char *version)
 	result = -ENOSYS;
 	env_read();
 	if (env.job[0])
-		log_warn("libibverbs has no %s of version %s: nothing is protected", name, version);
+		log_warn("libibverbs has no %s of version %s: nothing is protected; use the "
+			 "libibverbs of rdma-core",
+			 name, version);
 }
 
 static void real_fill(void)
@@ -60,7 +62,8 @@ static void real_fill(void)
 	real.verbs_open_device = real_find(libibverbs, "verbs_open_device", NULL);
 	if (libibverbs)
 		dlclose(libibverbs);
-	dlerror(); /* what an older libibverbs lacks is no error of the program's */
+	dlerror(); /* forget the message: what an older libibverbs lacks is no error of the program
+		    */
 }
 
 int real_init(void)

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * The verbs of the libibverbs beneath us. Inside libshift.so a plain call of an exported verb would
- * reach our own; call real.X. The table is filled by real_init(), by dlvsym(RTLD_NEXT) with the
- * exact versions; a function that this libibverbs does not have stays NULL.
+ * reach our own, so call real.X instead. real_init() fills the table by dlvsym(RTLD_NEXT) with the
+ * exact versions. A function that this libibverbs lacks stays NULL. The table is constant after
+ * that: any thread may use it. Parameters, results and errors are those of the verbs.
  */
 #ifndef SHIFT_BASE_REAL_VERBS_H
 #define SHIFT_BASE_REAL_VERBS_H
 
 #include <infiniband/verbs.h>
 
-/* name, version, return type, parameters. What is as old as IBVERBS_1.1 we cannot be without. */
+/* Name, version, return type, parameters. The library needs all of IBVERBS_1.0 and IBVERBS_1.1;
+ * newer ones may be missing. */
 #define REAL_VERBS(X)                                                                              \
 	X(get_device_list, "IBVERBS_1.1", struct ibv_device **, (int *))                           \
 	X(free_device_list, "IBVERBS_1.1", void, (struct ibv_device **))                           \
@@ -57,14 +59,15 @@ struct real_verbs {
 #define REAL_FIELD(name, version, type, args) type(*name) args;
 	REAL_VERBS(REAL_FIELD)
 #undef REAL_FIELD
-	/* Private to libibverbs and its providers; its version changes with every release. */
+	/* Private to libibverbs and its providers. Its version changes with every release. */
 	struct ibv_context *(*verbs_open_device)(struct ibv_device *, void *);
 };
 
 extern struct real_verbs real;
 
-/* Once, before anything else of ours; 0, or -ENOSYS when the verbs we cannot be without are
- * missing (then everything passes through). Any thread. */
+/* Fills the table, the first time it is called; to be called before anything else of ours. 0, or
+ * -ENOSYS if a verb that the library needs is missing: then everything passes through. Any thread;
+ * errno is kept. */
 int real_init(void);
 
 #endif

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include "lib/base/run_dir.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -6,8 +8,6 @@
 #include <string.h>
 #include <sys/un.h>
 #include <unistd.h>
-
-#include "lib/base/run_dir.h"
 
 bool run_dir_job_is_valid(const char *job, size_t bytes)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Where the processes of a job on this host meet: RUNDIR/JOB has the socket of shift-kvd, and the
- * statistics and the control socket of each process. libshift.so, shift-kvd and the tools agree on
- * it here. libc only, no state, for any thread; nothing is created or looked for.
+ * statistics and the control socket of each process. libshift.so, shift-kvd and the tools take the
+ * path from here. Needs libc only, has no state, and may be called by any thread. It creates
+ * nothing and does not check whether the path exists.
  *
- * Functions that return int give 0 or a negative errno.
+ * Functions that return int return 0 or a negative errno.
  */
 #ifndef SHIFT_BASE_RUN_DIR_H
 #define SHIFT_BASE_RUN_DIR_H
@@ -14,17 +15,17 @@
 
 enum { RUN_DIR_JOB_MAX = 64 }; /* bytes of a job's name, without NUL */
 
-/* Letters, digits, dot, dash, underscore; 1..RUN_DIR_JOB_MAX of them, not starting with dot or
- * dash. */
+/* Is this a name for a job? It has 1 to RUN_DIR_JOB_MAX letters, digits, dots, dashes and
+ * underscores, and does not begin with a dot or a dash. */
 bool run_dir_job_is_valid(const char *job, size_t bytes);
 
-/* RUNDIR, of all jobs: $SHIFT_RUN_DIR, or /run/shift (root), or $XDG_RUNTIME_DIR/shift, or
- * /tmp/shift-UID. -ENAMETOOLONG. */
+/* RUNDIR, the directory of all jobs: $SHIFT_RUN_DIR, or /run/shift (root), or
+ * $XDG_RUNTIME_DIR/shift, or /tmp/shift-UID. -ENAMETOOLONG. */
 int run_dir_path(char *path, size_t bytes);
 
 /*
- * RUNDIR/JOB. -EINVAL: that is no name for a job. -ENAMETOOLONG: longer than `bytes`, or so long
- * that kvd.sock in it would be no address of a socket.
+ * RUNDIR/JOB. -EINVAL: that is no name for a job. -ENAMETOOLONG: the path is longer than `bytes`,
+ * or so long that kvd.sock in it does not fit the address of a socket.
  */
 int run_dir_of_job(char *path, size_t bytes, const char *job);
 

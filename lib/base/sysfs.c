@@ -1,5 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-/* The devices of this host as the kernel shows them. */
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include "lib/base/sysfs.h"
 
 #include <dirent.h>
@@ -9,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The file's first line; false if there is none. */
+/* Reads the first line of a file; false if it cannot be read. */
 static bool read_line(const char *path, char *line, size_t size)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -39,7 +38,7 @@ static unsigned int link_layers(const char *root, const char *device)
 	}
 }
 
-/* Virtual devices (soft-RoCE) have no "device", and so no node. */
+/* -1: unknown. Virtual devices (soft-RoCE) have no "device" in sysfs, and so no node. */
 static int numa_node(const char *root, const char *device)
 {
 	char path[512], line[32];

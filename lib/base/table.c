@@ -15,8 +15,8 @@ static struct table_array *array_new(uint64_t slots)
 	return a;
 }
 
-/* The slot of a key; or, for it to be put there, that of a removed one on the way, or the free one.
- */
+/* The slot of a key. If there is none, the slot where it can be put: one that was removed, or a
+ * free one. */
 static struct table_slot *slot_find(struct table_array *a, uint64_t key)
 {
 	struct table_slot *removed = NULL;
@@ -38,13 +38,14 @@ static void slot_insert(struct table_array *a, uint64_t key, void *value)
 {
 	struct table_slot *s = slot_find(a, key);
 
-	/* Key first: a reader that finds the key and no value yet finds nothing, as is right. */
+	/* Key first: a reader that meets the key without its value rightly finds nothing. */
 	atomic_store_explicit(&s->key, key, memory_order_release);
 	atomic_store_explicit(&s->value, value, memory_order_release);
 }
 
-/* An array of that size in which readers may still be, but none whose answer counts (table.h). */
-static struct table_array *array_again(struct table_array *newest, uint64_t slots)
+/* An older array of that size. Readers may still be in it, but they repeat their search, because
+ * the array was renewed since (table_get). */
+static struct table_array *array_reuse(struct table_array *newest, uint64_t slots)
 {
 	for (struct table_array *a = newest; a && a->older; a = a->older) {
 		struct table_array *old = a->older;
@@ -62,9 +63,9 @@ static struct table_array *array_again(struct table_array *newest, uint64_t slot
 }
 
 /*
- * What is alive in an array with four times the room. Old arrays stay for readers that are in them;
- * one of the same size is used again, so that objects that come and go all day cost two arrays and
- * no more.
+ * Moves what is alive to an array with four times the room. Old arrays stay for the readers that
+ * are in them. One of the same size is used again, so that objects that come and go all day cost
+ * two arrays and no more.
  */
 static int array_renew(struct table *t, struct table_array *old)
 {
@@ -75,7 +76,7 @@ static int array_renew(struct table *t, struct table_array *old)
 		alive += atomic_load_explicit(&old->slot[i].value, memory_order_relaxed) != NULL;
 	while (slots < 4 * (alive + 1))
 		slots *= 2;
-	a = array_again(old, slots);
+	a = array_reuse(old, slots);
 	if (!a)
 		a = array_new(slots);
 	if (!a)
@@ -138,11 +139,11 @@ void *table_remove(struct table *t, uint64_t key)
 	return value;
 }
 
-void table_blank(struct table *t, uint64_t key)
+void table_remove_forked(struct table *t, uint64_t key)
 {
 	struct table_array *a = atomic_load_explicit(&t->array, memory_order_acquire);
 
-	if (a && table_look(a, key))
+	if (a && table_search(a, key))
 		atomic_store(&slot_find(a, key)->value, NULL);
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * From a key (an object's address, a QPN, an lkey) to our object. Readers take no lock and may
- * run on the data path; writers are serialised inside. What was found stays valid only as long as
- * its owner grants: who removes an object waits for the readers (gate.h) before he frees it.
+ * A table from a key (an object's address, a QPN, an lkey) to our object. Readers take no lock and
+ * may run on the data path. Writers take the table's lock, a leaf. The table does not own the
+ * objects: a thread that removes one must wait for the readers (gate.h) before it frees it. Any
+ * thread.
  */
 #ifndef SHIFT_BASE_TABLE_H
 #define SHIFT_BASE_TABLE_H
@@ -17,18 +18,19 @@ struct table_slot {
 	_Atomic(void *) value; /* NULL: free, or removed */
 };
 
-/* Power of two, at most half full, so that a search always meets a free slot. */
+/* The size is a power of two. At most half of it is used, so that a search always meets a free
+ * slot. */
 struct table_array {
-	struct table_array *older; /* somebody may still read it: kept */
+	struct table_array *older; /* kept, because readers may still be in it */
 	uint64_t mask;
 	struct table_slot slot[];
 };
 
 struct table {
 	_Atomic(struct table_array *) array; /* NULL until something is put */
-	_Atomic uint32_t renewed; /* how often the array was: who sees it move looks again */
+	_Atomic uint32_t renewed; /* times it was renewed: a reader that sees it change repeats */
 	pthread_mutex_t lock;
-	uint64_t used; /* slots that were ever taken in this array */
+	uint64_t used; /* slots that were ever taken in this array; under the lock */
 };
 
 #define TABLE_INIT                                \
@@ -41,7 +43,7 @@ static inline uint64_t table_hash(uint64_t key)
 	return key * 0x9e3779b97f4a7c15ull >> 20;
 }
 
-static inline void *table_look(const struct table_array *a, uint64_t key)
+static inline void *table_search(const struct table_array *a, uint64_t key)
 {
 	for (uint64_t i = table_hash(key);; i++) {
 		const struct table_slot *s = &a->slot[i & a->mask];
@@ -50,7 +52,7 @@ static inline void *table_look(const struct table_array *a, uint64_t key)
 		if (k == key) {
 			void *value = atomic_load_explicit(&s->value, memory_order_acquire);
 
-			/* Taken over by another key meanwhile? */
+			/* Has another key taken the slot meanwhile? */
 			k = atomic_load_explicit(&s->key, memory_order_acquire);
 			return k == key ? value : NULL;
 		}
@@ -59,33 +61,35 @@ static inline void *table_look(const struct table_array *a, uint64_t key)
 	}
 }
 
-/* The object, or NULL. */
+/* The object, or NULL. No lock. */
 static inline void *table_get(const struct table *t, uint64_t key)
 {
 	for (;;) {
 		uint32_t renewed = atomic_load_explicit(&t->renewed, memory_order_acquire);
 		const struct table_array *a = atomic_load_explicit(&t->array, memory_order_acquire);
-		void *value = a ? table_look(a, key) : NULL;
+		void *value = a ? table_search(a, key) : NULL;
 
 		if (atomic_load_explicit(&t->renewed, memory_order_acquire) == renewed)
 			return value;
 	}
 }
 
-/* The object, after take() was called for it: before who removes it has got it back. */
+/* The object, or NULL. take() is called for it under the writers' lock, so that nobody can remove
+ * the object before the caller has a reference to it. */
 void *table_take(struct table *t, uint64_t key, void (*take)(void *value));
 
-/* Replaces what was there. Keys are not 0. 0 or -ENOMEM. */
+/* Adds an object, or replaces the one of this key. A key is never 0. 0 or -ENOMEM. */
 int table_put(struct table *t, uint64_t key, void *value);
 
-/* Returns what was there, or NULL. */
+/* Removes the object and returns it, or NULL if there is none. */
 void *table_remove(struct table *t, uint64_t key);
 
-/* Takes it out without the lock: in the child of a fork(), where nobody puts, and a thread that is
- * not there may hold it. */
-void table_blank(struct table *t, uint64_t key);
+/* Removes the object without taking the lock: only in the child of a fork(), where no other thread
+ * writes, and a thread of the parent may have held the lock. */
+void table_remove_forked(struct table *t, uint64_t key);
 
-/* Calls fn for every object, under the writers' lock: fn must not put or remove here. */
+/* Calls fn for every object, under the writers' lock: fn must not put into this table nor remove.
+ */
 void table_each(struct table *t, void (*fn)(void *value, void *arg), void *arg);
 
 #endif

@@ -7,10 +7,11 @@
 
 #include "lib/base/reentry.h"
 
-enum { STACK_BYTES = 512 * 1024 }; /* the program's static TLS is taken from it */
+enum { STACK_BYTES = 512 * 1024 }; /* the program's static TLS is part of it */
 
-/* The thread that starts us may be pinned to the core on which it polls: take the main thread's. */
-void thread_begins(const char *name)
+/* The thread that starts ours may be pinned to the core on which it polls. So ours take the CPUs of
+ * the main thread. */
+void thread_init(const char *name)
 {
 	cpu_set_t cpus;
 
@@ -33,7 +34,7 @@ int thread_start(pthread_t *thread, void *(*fn)(void *), void *arg)
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	err = pthread_create(thread, &attr, fn, arg);
 	if (err) {
-		/* Too small for a program with very much TLS? */
+		/* The stack may be too small for a program with very much TLS. */
 		pthread_attr_setstacksize(&attr, 16 * STACK_BYTES);
 		err = pthread_create(thread, &attr, fn, arg);
 	}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* The threads of ours in the program's process: the background thread, and the NICs' workers. */
+/* The threads of ours in the program's process: the background thread, and the workers and
+ * resolvers of the NICs. No locks. */
 #ifndef SHIFT_BASE_THREAD_H
 #define SHIFT_BASE_THREAD_H
 
@@ -9,8 +10,8 @@
  * thread. */
 int thread_start(pthread_t *thread, void *(*fn)(void *), void *arg);
 
-/* What such a thread calls first: sets its name (15 bytes) and its CPUs, and lets the verbs that it
- * calls pass through. */
-void thread_begins(const char *name);
+/* The first call of such a thread: sets its name (15 bytes) and its CPUs, and lets the verbs that
+ * it calls pass through. */
+void thread_init(const char *name);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* Timers of the background thread: a binary heap of pointers, each timer knows its place. */
+/* Timers of the background thread: a binary heap of pointers, in which each timer knows its place.
+ */
 #include "lib/base/timers.h"
 
 #include <errno.h>
@@ -64,7 +65,7 @@ static void timer_settle(uint32_t i, struct bg_timer *timer)
 		sift_down(i, timer);
 }
 
-static void take_out(struct bg_timer *timer)
+static void timer_remove(struct bg_timer *timer)
 {
 	uint32_t i = timer->heap_at - 1;
 	struct bg_timer *last = heap[--used];
@@ -77,12 +78,12 @@ static void take_out(struct bg_timer *timer)
 void bg_timer_set(struct bg_timer *timer, uint64_t at_ns)
 {
 	if (timer->heap_at)
-		take_out(timer);
+		timer_remove(timer);
 	timer->at_ns = at_ns;
 	if (at_ns == UINT64_MAX)
 		return;
 	if (used == size && timers_reserve(2 * size + 64)) {
-		log_error("no memory for a timer");
+		log_error("out of memory: a timer is lost, and a connection may not fail over");
 		return;
 	}
 	sift_up(used++, timer);
@@ -93,8 +94,8 @@ uint64_t timers_next_ns(void)
 	return used ? heap[0]->at_ns : UINT64_MAX;
 }
 
-/* Those due at `now`: one that sets itself again for a time gone by runs in the next turn, as the
- * number of runs is bounded by what was there. */
+/* Runs at most as many timers as there are now. So a timer that sets itself again for a time gone
+ * by waits for the next turn of the loop. */
 void timers_run(uint64_t now)
 {
 	uint32_t left = used;
@@ -102,7 +103,7 @@ void timers_run(uint64_t now)
 	while (left-- && used && heap[0]->at_ns <= now) {
 		struct bg_timer *timer = heap[0];
 
-		take_out(timer);
+		timer_remove(timer);
 		timer->fn(timer->arg);
 	}
 }

@@ -16,8 +16,8 @@
 struct worker {
 	char name[16];
 	pthread_mutex_t lock;
-	pthread_cond_t work; /* there is a job */
-	pthread_cond_t done; /* one has run */
+	pthread_cond_t work; /* a job was submitted */
+	pthread_cond_t done; /* a job has run */
 	/* Under the lock. */
 	bool running;
 	struct job *jobs, **tail;
@@ -45,7 +45,7 @@ struct worker *worker_new(const char *name)
 	return w;
 }
 
-static struct job *next_job(struct worker *w)
+static struct job *job_next(struct worker *w)
 {
 	struct job *job;
 
@@ -62,10 +62,10 @@ static void *worker_main(void *arg)
 {
 	struct worker *w = arg;
 
-	thread_begins(w->name);
+	thread_init(w->name);
 	pthread_mutex_lock(&w->lock);
 	for (;;) {
-		struct job *job = next_job(w);
+		struct job *job = job_next(w);
 
 		w->current = job->number;
 		atomic_store(&w->busy_since_ns, bg_awake_ns());
@@ -83,7 +83,7 @@ void worker_submit(struct worker *w, struct job *job)
 {
 	pthread_t thread;
 
-	/* The child of a fork has no worker, and the lock may be held by a thread it has not. */
+	/* The child of a fork has no workers, and a thread of the parent may have held the lock. */
 	if (fork_in_child())
 		return;
 	pthread_mutex_lock(&w->lock);
@@ -94,7 +94,8 @@ void worker_submit(struct worker *w, struct job *job)
 	if (!w->running) {
 		w->running = !thread_start(&thread, worker_main, w);
 		if (!w->running)
-			log_error("cannot start a thread for %s: its work waits for the next",
+			log_error("cannot start the thread \"%s\": connections may not be "
+				  "protected by this NIC; look at the limit of threads (ulimit -u)",
 				  w->name);
 	}
 	pthread_cond_signal(&w->work);
@@ -127,7 +128,7 @@ bool worker_cancel(struct worker *w, struct job *job)
 	return job != NULL;
 }
 
-/* Under the lock. Is one of the first n still to end? */
+/* Has one of the first n jobs not ended yet? Under the lock. */
 static bool jobs_pending(const struct worker *w, uint64_t n)
 {
 	return (w->current && w->current <= n) || (w->jobs && w->jobs->number <= n);

@@ -27,7 +27,6 @@ static void action_complete(struct vqp *v)
 	}
 }
 
-/* What is posted to a QP that is over flushes, as it would with stock verbs. */
 void vqp_deliver_flush(struct vqp *v, uint64_t wr_id, bool is_recv)
 {
 	struct ibv_wc wc = {
@@ -149,7 +148,7 @@ bool vqp_release(struct vqp *v, enum stats_unprotected why)
 
 /* --- rails ----------------------------------------------------------------------------------- */
 
-void vqp_rail_say(struct vqp *v, enum shift_event_type type, uint8_t rail)
+void vqp_rail_event(struct vqp *v, enum shift_event_type type, uint8_t rail)
 {
 	struct shift_event ev = {.type = (uint8_t)type, .rail = rail};
 
@@ -157,10 +156,9 @@ void vqp_rail_say(struct vqp *v, enum shift_event_type type, uint8_t rail)
 	vqp_act(v);
 }
 
-/* Said of a rail, CLEAN means more than what one of these has to say. */
 void vqp_rail_clean(struct vqp *v, uint8_t rail)
 {
 	if ((!rail || v->rails.twin[rail].clean) &&
-	    !((v->rails.vetoed | v->rails.unclean | v->rails.keyless) & 1u << rail))
-		vqp_rail_say(v, SHIFT_EV_RAIL_CLEAN, rail);
+	    !((v->rails.vetoed | v->rails.unclean | v->rails.lacking) & 1u << rail))
+		vqp_rail_event(v, SHIFT_EV_RAIL_CLEAN, rail);
 }

@@ -1,25 +1,30 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* What lib/core decides is carried out. All under vqp_enter(). */
+/* Carrying out what lib/core decides: its actions. All functions are called between vqp_enter() and
+ * vqp_leave(). */
 #ifndef SHIFT_CONN_ACTIONS_H
 #define SHIFT_CONN_ACTIONS_H
 
 #include "lib/conn/vqp.h"
 
-/* Carry out the actions: to be called after each call of lib/core but the last before
- * vqp_leave(). */
+/* Carries out the actions that have come up. To be called after each call of lib/core; vqp_leave()
+ * does so after the last one. */
 void vqp_act(struct vqp *v);
 
-/* Carry one out that pause points have held back. */
+/* Carries out an action that a pause point has held back. */
 void vqp_act_now(struct vqp *v, const struct shift_action *a);
 
-/* From here on as without us, for good. false: it is too late, it has moved. */
+/* Releases the connection: from here on the QP is as without shift, for good
+ * (doc/protocol.md, 8.7). false: it is too late, as the connection has moved or is over. */
 bool vqp_release(struct vqp *v, enum stats_unprotected why);
 
-/* Tell lib/core of a rail. Clean: unless something else still speaks against it. */
-void vqp_rail_say(struct vqp *v, enum shift_event_type type, uint8_t rail);
+/* Tells lib/core an event of a rail. */
+void vqp_rail_event(struct vqp *v, enum shift_event_type type, uint8_t rail);
+
+/* Tells lib/core RAIL_CLEAN, unless another reason still keeps the rail out of use. */
 void vqp_rail_clean(struct vqp *v, uint8_t rail);
 
-/* A request that is posted to a QP that is over flushes, as it would with stock verbs. */
+/* Gives the program the flush completion of a request that it has posted to a QP that is over, as
+ * with stock verbs. */
 void vqp_deliver_flush(struct vqp *v, uint64_t wr_id, bool is_recv);
 
 #endif

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* Bringing the QP of a rail to RTS for an epoch: on the resolver of its NIC, where it may hang. */
 #include "lib/conn/arm.h"
 
 #include <string.h>
@@ -31,7 +30,8 @@ int vqp_to_state(struct vqp *v, uint8_t rail, enum ibv_qp_state state)
 	return vqp_modify(v, rail, &attr, IBV_QP_STATE);
 }
 
-/* GID indexes move when an address goes and comes: the value counts (doc/protocol.md, V14). */
+/* The GID's value counts, as its index moves when an address goes and comes (doc/protocol.md, V14).
+ */
 static int gid_index(struct nic *nic, const union ibv_gid *gid, int hint)
 {
 	union ibv_gid have;
@@ -45,7 +45,7 @@ static int gid_index(struct nic *nic, const union ibv_gid *gid, int hint)
 	return hint;
 }
 
-/* The largest that is not larger. */
+/* The largest MTU that is not larger than `bytes`. */
 static enum ibv_mtu mtu_enum(uint32_t bytes)
 {
 	for (int m = IBV_MTU_4096; m > IBV_MTU_256; m--)
@@ -79,8 +79,8 @@ static void arm_take_input(struct vqp *v, const struct rail_jobs *j, struct arm_
 	pthread_mutex_unlock(&v->lock);
 }
 
-/* A twin's path, and our own retries: short timeout, retries that end. The rest is the program's.
- */
+/* The twin's own path, and our own retries: a short timeout, and retries that end. The rest is as
+ * the program asked for (doc/protocol.md, rule 27). */
 static void twin_attr(struct vqp *v, uint8_t rail, const struct arm_input *in,
 		      struct ibv_qp_attr *attr)
 {
@@ -127,7 +127,7 @@ static int arm_qp(struct vqp *v, uint8_t rail, const struct arm_input *in)
 		attr.ah_attr.grh.sgid_index = (uint8_t)gid_index(
 			v->dev->nic[0], &in->gid, in->program.attr.ah_attr.grh.sgid_index);
 	if (in->program.state !=
-	    IBV_QPS_RTS) /* it only receives so far: what RTS needs is our choice */
+	    IBV_QPS_RTS) /* the program has not set what RTS needs: it only receives so far */
 		rts_defaults(&attr);
 	attr.rq_psn = in->to.rx_psn;
 	attr.sq_psn = in->to.tx_psn;
@@ -150,8 +150,8 @@ static int arm_qp(struct vqp *v, uint8_t rail, const struct arm_input *in)
 					IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
-/* An ARM has been carried out. false: another was asked for meanwhile, as this one took too long.
- */
+/* Tells lib/core how an ARM ended. false: this one took too long, another was asked for meanwhile,
+ * and the caller carries out that one next. */
 static bool arm_answer(struct vqp *v, struct rail_jobs *j, const struct arming *done, bool armed,
 		       bool late)
 {
@@ -176,7 +176,7 @@ static bool arm_answer(struct vqp *v, struct rail_jobs *j, const struct arming *
 			v->hot.rail0_epoch = done->epoch;
 		peer_keys_reset(v->keys.peer, done->epoch, j->rail);
 		exported_keys_reset(&v->keys.exported, done->epoch, j->rail);
-		shift_conn_event(v->conn, &ev, now_ns()); /* not listening to an overdue one's */
+		shift_conn_event(v->conn, &ev, now_ns()); /* the core ignores an overdue answer */
 	}
 	vqp_leave(v);
 	return !again;
@@ -195,8 +195,10 @@ static void arm_run(struct job *job)
 		pause_hang(v, STATS_PHASE_ARM);
 		err = arm_qp(v, j->rail, &in);
 		if (err)
-			log_warn("QP %#x: cannot bring its twin on %s to RTS (%s)", v->qpn,
-				 v->dev->nic[j->rail]->name, strerror(err > 0 ? err : -err));
+			log_warn("QP %#x: cannot bring its twin on %s to RTS (%s); is the peer's "
+				 "rail %u reachable from there?",
+				 v->qpn, v->dev->nic[j->rail]->name, strerror(err > 0 ? err : -err),
+				 j->rail);
 		pthread_mutex_lock(&v->lock);
 		late = !j->arm_since;
 		pthread_mutex_unlock(&v->lock);
@@ -206,8 +208,8 @@ static void arm_run(struct job *job)
 	rail_job_ends(j);
 }
 
-/* Not on the worker: the way to RTR waits a second and more for a neighbour that does not answer,
- * and the fences of other connections shall not. */
+/* On the resolver, not on the worker: modify to RTR waits a second and more for a neighbour that
+ * does not answer, and the fences of other connections must not wait for that. */
 void arm_start(struct vqp *v, const struct shift_action *a)
 {
 	struct rail_jobs *j = &v->rails.jobs[a->rail];
@@ -215,7 +217,7 @@ void arm_start(struct vqp *v, const struct shift_action *a)
 	j->arm = (struct arming){.epoch = a->epoch, .tx_psn = a->tx_psn, .rx_psn = a->rx_psn};
 	j->arm_since = bg_awake_ns();
 	bg_call(&v->timers.overdue_call);
-	if (j->arming) /* an overdue one, which this follows */
+	if (j->arming) /* an overdue ARM still runs, and takes up this one when it ends */
 		return;
 	atomic_store(&j->arming, true);
 	j->arms.fn = arm_run;

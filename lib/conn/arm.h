@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* Bringing the QP of a rail to RTS for an epoch, on the resolver of its NIC, where it may hang. */
+/* Arming: bringing the QP of a rail to RTS for an epoch. On the resolver of its NIC, as it may
+ * hang. */
 #ifndef SHIFT_CONN_ARM_H
 #define SHIFT_CONN_ARM_H
 
 #include "lib/conn/vqp.h"
 
-/* The action ARM. Under vqp_enter(). */
+/* Carries out the action ARM: ARM_DONE or ARM_FAILED follows. Between vqp_enter() and vqp_leave().
+ */
 void arm_start(struct vqp *v, const struct shift_action *a);
 
-/* On a worker or the resolver of the rail's NIC. Errors as ibv_modify_qp. The program sees nothing
- * of it in qp->state. */
+/* ibv_modify_qp() of a rail's QP, with its errors. The program does not see it in qp->state. On the
+ * worker or the resolver of the rail's NIC, as it may hang. */
 int vqp_modify(struct vqp *v, uint8_t rail, struct ibv_qp_attr *attr, int mask);
 int vqp_to_state(struct vqp *v, uint8_t rail, enum ibv_qp_state state);
 

@@ -23,8 +23,8 @@ static unsigned int gates_of(struct vqp *v, struct gate **gates)
 	return n;
 }
 
-/* From here on posts and completions of this QP take the lock; who is still on the fast way is
- * waited for. */
+/* Sends posts and completions of this QP the slow way, where they take the lock. Waits for threads
+ * that are still on the fast way. */
 static void close_gates(struct vqp *v)
 {
 	struct gate *gates[GATES_MAX];
@@ -34,7 +34,7 @@ static void close_gates(struct vqp *v)
 	for (unsigned int i = 0; i < n; i++)
 		gate_shut(gates[i]);
 	gate_sync(gates, n);
-	/* What the data path has left to be added up. */
+	/* Add up what the data path has counted. */
 	shift_fast_fold(v->conn, &v->hot.run);
 	vcq_add_done(v->send_cq, v);
 }
@@ -58,7 +58,8 @@ void vqp_enter(struct vqp *v)
 
 /* --- timers ---------------------------------------------------------------------------------- */
 
-/* An early timer is harmless and sets itself anew: only an earlier deadline has to be told. */
+/* A timer that fires early does no harm and sets itself again. So only an earlier deadline is set.
+ */
 static void arm_timer(struct vqp *v, uint64_t at)
 {
 	if (at >= atomic_load(&v->timers.tick_at) || v->life.gone)

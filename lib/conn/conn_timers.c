@@ -30,7 +30,7 @@ static void conn_tick(void *arg)
 
 	atomic_store(&v->timers.tick_at, UINT64_MAX);
 	vqp_enter(v);
-	now = now_ns(); /* not before: who had the lock may have begun a switch meanwhile */
+	now = now_ns(); /* read here: the thread that had the lock may have begun a switch */
 	if (!pause_tick(v))
 		shift_conn_event(v->conn, &ev, now);
 	vqp_act(v);
@@ -54,8 +54,8 @@ void vqp_timers_init(struct vqp *v)
 	atomic_store(&v->timers.tick_at, UINT64_MAX);
 }
 
-/* The QP may have a second life, after RESET: what timer_at says must be true then. Who armed the
- * timer just before has left a call that finds the new value. */
+/* The QP may live again after RESET, and tick_at must be true then. A thread that set the timer
+ * just before has queued a call, which finds the new value. */
 void vqp_timers_stop(struct vqp *v)
 {
 	atomic_store(&v->timers.tick_at, UINT64_MAX);

@@ -8,7 +8,7 @@
 
 /* --- one completion -------------------------------------------------------------------------- */
 
-/* An error completion does not say whose it is: its opcode is undefined. */
+/* The opcode of an error completion is undefined, so it does not tell a send from a receive. */
 static bool is_recv(const struct vqp *v, const struct vcq *cq, uint8_t rail,
 		    const struct ibv_wc *wc)
 {
@@ -43,11 +43,11 @@ static void vqp_completion(struct vqp *v, struct vcq *cq, uint8_t rail, struct i
 	vqp_leave(v);
 }
 
-/* --- all there are --------------------------------------------------------------------------- */
+/* --- all completions of a CQ ----------------------------------------------------------------- */
 
-/* Completions from the program's CQ: those of the stash first. Under cq->drain_lock, the gate shut.
- */
-static int cq_harvest(struct vcq *cq, struct ibv_wc *wc)
+/* The next completions of the program's CQ, those of the stash first. Under cq->drain_lock, with
+ * the gate shut. */
+static int cq_poll_batch(struct vcq *cq, struct ibv_wc *wc)
 {
 	int n = 0;
 
@@ -80,14 +80,14 @@ static void feed_twin(struct vcq *cq, const struct nic *nic, struct ibv_wc *wc)
 	struct vqp *v = vqp_by_twin(nic, wc->qp_num, &rail);
 
 	if (!v)
-		return; /* of a twin that is gone, and so is its connection */
+		return; /* the twin is gone, and so is its connection */
 	if (wc->wr_id == v->marker)
 		atomic_store(&v->rails.jobs[rail].marker_seen, true);
 	else
 		vqp_completion(v, cq, rail, wc);
 }
 
-static void digest_shadow(struct vcq *cq, const struct nic *nic)
+static void drain_shadow(struct vcq *cq, const struct nic *nic)
 {
 	struct ibv_cq *shadow = atomic_load(&cq->shadow[nic->index].cq);
 	struct ibv_wc wc[BATCH];
@@ -103,8 +103,8 @@ static void digest_shadow(struct vcq *cq, const struct nic *nic)
 }
 
 /*
- * The gate stays shut until all that was polled is fed: a receive's completion gets the wr_id that
- * is next in the log, so nobody may poll a later one and have it counted first.
+ * The gate stays shut until all that was polled is fed. A receive's completion gets the wr_id that
+ * is next in the log, so no other thread may poll a later one and have it counted first.
  */
 void vcq_drain(struct vcq *cq)
 {
@@ -115,11 +115,11 @@ void vcq_drain(struct vcq *cq)
 	gate_shut(gate);
 	gate_sync(&gate, 1);
 	do {
-		n = cq_harvest(cq, wc);
+		n = cq_poll_batch(cq, wc);
 		for (int i = 0; i < n; i++)
 			feed_rail0(cq, &wc[i]);
 	} while (n > 0);
 	for (unsigned int i = 1; i < cq->dev->rails; i++)
-		digest_shadow(cq, cq->dev->nic[i]);
+		drain_shadow(cq, cq->dev->nic[i]);
 	gate_open(gate);
 }

@@ -11,7 +11,7 @@ struct exported_key {
 	uint32_t gone; /* serial of its KEY_GONE; 0: it is valid */
 };
 
-static _Atomic uint32_t unforgotten; /* gone, in all connections */
+static _Atomic uint32_t unforgotten; /* keys of all connections that wait for a KEY_FORGOT */
 
 static struct exported_key *exported_key_find(const struct exported_keys *t, uint32_t rkey)
 {
@@ -21,7 +21,7 @@ static struct exported_key *exported_key_find(const struct exported_keys *t, uin
 	return NULL;
 }
 
-/* Not there yet, or gone: now it is valid. */
+/* Adds the key. If it is there and gone, it is valid again. NULL: no memory. */
 static struct exported_key *exported_key_add(struct exported_keys *t, uint32_t rkey)
 {
 	struct exported_key *key = exported_key_find(t, rkey);
@@ -69,8 +69,8 @@ void exported_keys_free(struct exported_keys *t)
 
 /* --- the peer asks --------------------------------------------------------------------------- */
 
-/* Keys only of the connection's own protection domain. On record before it is looked up: who
- * deregisters it meanwhile finds it there. */
+/* The peer gets only keys of the connection's own protection domain. The key is recorded before it
+ * is looked up, so that a thread that deregisters it meanwhile finds the record. */
 void exported_keys_asked(struct vqp *v, const struct shift_msg *m)
 {
 	struct exported_keys *t = &v->keys.exported;
@@ -82,12 +82,12 @@ void exported_keys_asked(struct vqp *v, const struct shift_msg *m)
 		return;
 	key = exported_key_add(t, m->rkey);
 	if (!key)
-		return; /* the peer asks again */
+		return; /* no memory now; the peer asks again */
 	err = vmr_rkey(v->pd, v->dev->nic[m->rail], m->rkey, &reply.twin_rkey);
 	if (err)
 		exported_key_drop(t, key);
 	if (err == -EAGAIN)
-		return; /* likewise */
+		return; /* the NIC refuses it now; the peer asks again */
 	reply.type = SHIFT_MSG_KEY;
 	reply.key_status = err ? SHIFT_KEY_NONE : SHIFT_KEY_OK;
 	reply.src_conn = v->id;

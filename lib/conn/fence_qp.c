@@ -1,9 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/*
- * What a connection asks of its QPs and may hang on a dead NIC: the fence (doc/protocol.md,
- * rule 24), and reading rq_psn, on the worker of the NIC; and the deadlines of these and
- * of arming (arm.c).
- */
 #include "lib/conn/fence_qp.h"
 
 #include <string.h>
@@ -19,9 +14,9 @@
 #include "lib/conn/repost.h"
 #include "lib/nic/rq_psn.h"
 
-#define FLUSH_MAX_NS 300000000ull /* for the marker to come back */
+#define FLUSH_MAX_NS 300000000ull /* until the marker must have come back */
 
-static void fence_nap(long us)
+static void fence_sleep_us(long us)
 {
 	struct timespec t = {.tv_nsec = us * 1000};
 
@@ -30,7 +25,8 @@ static void fence_nap(long us)
 
 /* --- fence ----------------------------------------------------------------------------------- */
 
-/* Who destroys the QP may destroy its CQs next: he has passed through digest after v->life.gone. */
+/* A program that destroys the QP may destroy its CQs next. It waits for drain_lock after it has set
+ * v->life.gone, so a drain after that must not touch the CQ. */
 static void fence_drain(struct vqp *v, struct vcq *cq)
 {
 	pthread_mutex_lock(&cq->drain_lock);
@@ -55,13 +51,13 @@ static bool post_marker(struct vqp *v, uint8_t rail)
 	struct ibv_qp *qp = vqp_rail_qp(v, rail);
 	int err = rail ? ibv_post_send(qp, &wr, &bad) : v->post_send(qp, &wr, &bad);
 
-	return !err || !bad; /* err without bad: queued all the same (V9) */
+	return !err || !bad; /* an error without bad: it was queued nevertheless (V9) */
 }
 
 /*
- * All that the QP had outstanding flushes in order, so when a marker posted behind it has come back
- * everything has. Receives have no such marker (soft-RoCE may never flush one): the barrier
- * behind this settles them.
+ * All that the QP had outstanding flushes in order. So when a marker that was posted behind it has
+ * come back, everything has. Receives have no such marker (soft-RoCE may never flush one); the
+ * barrier that follows settles them.
  */
 static bool fence_flush(struct vqp *v, uint8_t rail)
 {
@@ -71,16 +67,17 @@ static bool fence_flush(struct vqp *v, uint8_t rail)
 	atomic_store(&v->rails.jobs[rail].marker_seen, false);
 	do {
 		if (!posted)
-			posted = post_marker(v, rail); /* full: there is room when it has flushed */
+			posted = post_marker(v, rail); /* a full queue has room once it flushes */
 		fence_drain_all(v);
 		if (atomic_load(&v->rails.jobs[rail].marker_seen))
 			return true;
-		fence_nap(50);
+		fence_sleep_us(50);
 	} while (poll_deadline_left(&deadline) && !v->life.gone);
 	return false;
 }
 
-/* Soft-RoCE: RESET waits for the responder's task, and rq_psn survives it (6.1, 6.12). */
+/* Waits until the responder has stopped, and reads rq_psn. On soft-RoCE RESET waits for the
+ * responder's task, and rq_psn survives it (kernels 6.1 and 6.12). */
 static bool fence_barrier(struct vqp *v, uint8_t rail, uint32_t *psn)
 {
 	const struct nic *nic = v->dev->nic[rail];
@@ -92,7 +89,7 @@ static bool fence_barrier(struct vqp *v, uint8_t rail, uint32_t *psn)
 
 static void fence_qp(struct vqp *v, uint8_t rail, struct shift_event *ev)
 {
-	bool live = vqp_psn(v, rail) == STATS_PSN_LIVE; /* not measured is not trusted */
+	bool live = vqp_psn(v, rail) == STATS_PSN_LIVE; /* unmeasured counts as stale */
 	bool flushed, stopped;
 
 	if (!vqp_rail_qp(v, rail)) {
@@ -104,14 +101,15 @@ static void fence_qp(struct vqp *v, uint8_t rail, struct shift_event *ev)
 	stopped = fence_barrier(v, rail, &ev->psn);
 	fence_drain_all(v);
 	if (!flushed || !stopped)
-		log_warn("QP %#x: the fence of %s is not complete (%s)", v->qpn,
-			 v->dev->nic[rail]->name, flushed ? "no barrier" : "no flush");
+		log_warn("QP %#x: the fence of %s is not complete (%s): requests may be in doubt, "
+			 "and this connection avoids the NIC",
+			 v->qpn, v->dev->nic[rail]->name, flushed ? "no barrier" : "no flush");
 	ev->clean = flushed && stopped;
 	ev->hung = !ev->clean;
 	ev->fence = ev->clean && live ? SHIFT_FENCE_SURE : SHIFT_FENCE_UNSURE;
 }
 
-/* Under the lock: fences of several rails end on several workers. */
+/* Under vqp.lock, because fences of several rails end on several workers. */
 static void rail_fenced(struct vqp *v, uint8_t rail, bool clean)
 {
 	if (clean)
@@ -187,7 +185,7 @@ void query_start(struct vqp *v, const struct shift_action *a)
 	j->query_epoch = a->epoch;
 	j->query_serial = a->serial;
 	if (j->querying)
-		return; /* its answer will bear the newest serial */
+		return; /* the answer under way will bear the newest serial */
 	j->querying = true;
 	j->query.fn = query_run;
 	rail_job_begins(j);

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * What a connection asks of the QP of a rail, and may hang on a dead NIC: the fence (it moves the
- * QP to ERR, waits until all has flushed, and until the responder has stopped), and reading rq_psn.
- * Both run on the worker of the NIC.
+ * The fence of a rail's QP (doc/protocol.md, rules 24 and 25), and reading its rq_psn. The fence
+ * moves the QP to ERR, waits until everything has flushed and the responder has stopped, and reads
+ * rq_psn. Both may hang on a dead NIC, so they run on the NIC's worker; job_deadlines.h has their
+ * deadlines.
  */
 #ifndef SHIFT_CONN_FENCE_QP_H
 #define SHIFT_CONN_FENCE_QP_H
 
 #include "lib/conn/vqp.h"
 
-/* The actions FENCE and QUERY_PSN. Under vqp_enter(). */
+/* Carry out the actions FENCE and QUERY_PSN: the events FENCE_DONE and PSN follow. Between
+ * vqp_enter() and vqp_leave(). */
 void fence_start(struct vqp *v, const struct shift_action *a);
 void query_start(struct vqp *v, const struct shift_action *a);
 

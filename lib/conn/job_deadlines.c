@@ -6,11 +6,11 @@
 #include "lib/conn/conn_lock.h"
 
 #define FENCE_MAX_NS 1000000000ull
-#define ARM_MAX_NS   5000000000ull
+#define ARM_MAX_NS   5000000000ull /* an arming may wait 3 s for a neighbour */
 
 /*
- * Has the NIC taken too long? However many wait in its queue, only one job that does not end says
- * that it hangs. since: 0 for nothing under way.
+ * Has the NIC taken too long? However many jobs wait in its queue, it hangs only if a single job
+ * does not end. since: when it was asked for; 0: nothing is under way.
  */
 static bool job_is_overdue(uint64_t since, const struct worker *w, uint64_t max_ns)
 {
@@ -31,7 +31,8 @@ static bool arm_overdue(const struct vqp *v, const struct rail_jobs *j)
 
 static void nic_hangs(struct vqp *v, uint8_t rail, const char *what, struct shift_event *ev)
 {
-	log_warn("QP %#x: %s does not answer %s", v->qpn, v->dev->nic[rail]->name, what);
+	log_warn("QP %#x: %s does not answer %s in time, and is taken for hung", v->qpn,
+		 v->dev->nic[rail]->name, what);
 	ev->rail = rail;
 	shift_conn_event(v->conn, ev, now_ns());
 	vqp_act(v);

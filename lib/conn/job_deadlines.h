@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* A NIC that takes too long over a fence, or over an arming, is said to hang. */
+/* The deadlines of fences (1 s) and armings (5 s). A NIC that misses one is taken for hung
+ * (doc/protocol.md, rule 25). */
 #ifndef SHIFT_CONN_JOB_DEADLINES_H
 #define SHIFT_CONN_JOB_DEADLINES_H
 
 #include "lib/conn/vqp.h"
 
-/* An arming may wait 3 s for a neighbour: the timer goes on while a job is under way. */
+/* While a job is under way, its deadline is checked this often. */
 #define OVERDUE_TICK_NS 100000000ull
 
-/* Looks at all jobs of the QP. The function of vqp.timers.overdue: background thread. */
+/* Checks all jobs of the QP. The function of the timer vqp.timers.overdue: background thread,
+ * nothing locked. */
 void job_deadlines_check(void *vqp);
 
 #endif

@@ -8,7 +8,7 @@
 
 #define WAIT_MAX_NS 1000000000ull
 
-struct search {
+struct key_search {
 	const struct nic *nic;
 	uint32_t rkey;
 	bool found;
@@ -16,7 +16,7 @@ struct search {
 
 static void conn_key_gone(struct vqp *v, void *arg)
 {
-	const struct search *s = arg;
+	const struct key_search *s = arg;
 
 	if (!v->keys.exported.n || v->dev->nic[0] != s->nic)
 		return;
@@ -27,15 +27,15 @@ static void conn_key_gone(struct vqp *v, void *arg)
 
 void key_gone(const struct nic *nic, uint32_t rkey)
 {
-	struct search s = {.nic = nic, .rkey = rkey};
+	struct key_search s = {.nic = nic, .rkey = rkey};
 
 	vqp_each(conn_key_gone, &s);
 }
 
-/* Of a connection that is over nothing comes any more. */
+/* On a connection that is over, no request of the peer arrives any more. */
 static void conn_key_remembered(struct vqp *v, void *arg)
 {
-	struct search *s = arg;
+	struct key_search *s = arg;
 
 	if (!v->keys.exported.n || v->dev->nic[0] != s->nic)
 		return;
@@ -46,7 +46,7 @@ static void conn_key_remembered(struct vqp *v, void *arg)
 
 static bool key_is_remembered(const struct nic *nic, uint32_t rkey)
 {
-	struct search s = {.nic = nic, .rkey = rkey};
+	struct key_search s = {.nic = nic, .rkey = rkey};
 
 	if (exported_keys_any_unforgotten())
 		vqp_each(conn_key_remembered, &s);
@@ -60,9 +60,10 @@ void key_reuse_wait(const struct nic *nic, uint32_t rkey)
 
 	while (key_is_remembered(nic, rkey)) {
 		if (now_ns() >= end) {
-			log_warn("key %#x of %s is used again, and a peer has not said that it "
-				 "forgot the old one",
-				 rkey, nic->name);
+			log_warn("%s: rkey %#x is used again, and a peer did not confirm in time "
+				 "that it forgot the old one; a late request of that peer may "
+				 "reach the new memory",
+				 nic->name, rkey);
 			return;
 		}
 		nanosleep(&t, NULL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Not all of the program's memory can be registered once more on every backup NIC: its shadows
- * count against RLIMIT_MEMLOCK as well. Shadows make way for what the program registers itself, and
- * a connection does not move to a NIC that lacks memory of its domain.
+ * Shadows of memory count against RLIMIT_MEMLOCK, too, so not all of the program's memory may fit
+ * on every backup NIC (doc/protocol.md, V18). Shadows make way for what the program registers
+ * itself. A connection does not move to a NIC that lacks memory of its domain.
  */
 #ifndef SHIFT_CONN_MEMLOCK_H
 #define SHIFT_CONN_MEMLOCK_H
@@ -10,31 +10,34 @@
 #include "lib/base/reentry.h"
 #include "lib/conn/vqp.h"
 
-/* The three that memory asks (memory_calls in lib/object/memory.h). Any thread. */
-bool memlock_is_short(const struct nic *nic);
-void memlock_refused(const struct nic *nic, int errnum); /* it will be tried again later */
+/* Three functions of memory_calls (lib/object/memory.h). Any thread, any locks held. */
+bool memlock_is_short(const struct nic *nic); /* must no shadows be made there for now? */
+void memlock_refused(const struct nic *nic, int errnum); /* tries again later */
 void memlock_changed(void);
 
-/* Which rails of the connection lack memory of its domain: tells lib/core and the statistics of
- * changes. Under vqp_enter(). */
+/* Finds which rails of the connection lack memory of its domain, and tells lib/core and the
+ * statistics of changes. Any thread, between vqp_enter() and vqp_leave(). */
 void memlock_update_rails(struct vqp *v);
 
 /*
  * A real verb of that device has failed with ENOMEM, in errno: our shadows may have taken what the
- * program may lock. true: some are gone, try again. seen: hook_rooms() before the first try.
+ * program may lock. Deregisters those on one NIC. true: try the verb again. `seen` is
+ * memlock_rooms_made() from before the first try, so that a thread notices that another one has
+ * made room meanwhile. On the program's threads, nothing locked; may wait two seconds; errno is
+ * kept.
  */
-unsigned int hook_rooms(void);
-bool hook_make_room(struct ibv_context *ctx, unsigned int *seen);
+unsigned int memlock_rooms_made(void);
+bool memlock_make_room(struct ibv_context *ctx, unsigned int *seen);
 
-/* A pointer that such a verb returns. */
-#define with_room(ctx, call)                                      \
-	({                                                        \
-		unsigned int seen_ = hook_rooms();                \
-		__typeof__(call) got_;                            \
-		do {                                              \
-			got_ = quietly(call);                     \
-		} while (!got_ && hook_make_room((ctx), &seen_)); \
-		got_;                                             \
+/* Calls such a verb, which returns a pointer, until it succeeds or no shadow is left to give up. */
+#define with_room(ctx, call)                                         \
+	({                                                           \
+		unsigned int seen_ = memlock_rooms_made();           \
+		__typeof__(call) got_;                               \
+		do {                                                 \
+			got_ = quietly(call);                        \
+		} while (!got_ && memlock_make_room((ctx), &seen_)); \
+		got_;                                                \
 	})
 
 #endif

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #define MS	    1000000ull
-#define LOOK_NS	    (20 * MS) /* this often for the end */
+#define LOOK_NS	    (20 * MS) /* how often it is checked whether a pause is over */
 #define FILE_MAX_NS (60000 * MS)
 
 enum { POINTS_MAX = 16 };
@@ -31,7 +31,7 @@ struct points {
 };
 
 static struct points pauses, hangs;
-static int psn_believed = -1; /* as measured */
+static int psn_believed = -1; /* -1: what was measured counts */
 
 /* --- the environment ------------------------------------------------------------------------- */
 
@@ -123,7 +123,8 @@ void pause_read(void)
 	read_points("SHIFT_HANG", &hangs);
 }
 
-/* The point where a connection comes to that phase for the Nth time, counted in *times; or NULL. */
+/* The point of that phase, if the connection comes to it for the Nth time, counted in *times; or
+ * NULL. */
 static const struct pause_point *point_of(const struct points *points, enum stats_phase phase,
 					  uint8_t *times)
 {
@@ -137,8 +138,8 @@ static const struct pause_point *point_of(const struct points *points, enum stat
 
 /* --- the pause ------------------------------------------------------------------------------- */
 
-/* The phase that a change of state begins; STATS_PHASE_COUNT: none that may be paused. */
-static enum stats_phase begun_by(const struct shift_action *report)
+/* The phase that begins with a change of state; STATS_PHASE_COUNT: none that can be paused. */
+static enum stats_phase phase_begun_by(const struct shift_action *report)
 {
 	int phase = stats_phase_of((enum shift_state)report->to);
 
@@ -181,9 +182,9 @@ static void pause_end(struct vqp *v, const char *why)
 
 void pause_change(struct vqp *v, const struct shift_action *report)
 {
-	enum stats_phase phase = begun_by(report);
+	enum stats_phase phase = phase_begun_by(report);
 
-	/* From NO_RAIL to QUARANTINE and back it is the same phase. */
+	/* NO_RAIL and QUARANTINE are one phase. */
 	if (v->pause.point && v->pause.point->phase == phase && phase == STATS_PHASE_WAIT)
 		return;
 	pause_end(v, "the phase is");
@@ -202,8 +203,8 @@ bool pause_action(struct vqp *v, const struct shift_action *a)
 
 /* --- what is held back ----------------------------------------------------------------------- */
 
-/* Is it the first that is heard of a fault of the rail in use? */
-static bool is_first_word(const struct vqp *v, const struct shift_event *ev)
+/* Is this the first sign of a fault of the rail in use? */
+static bool is_first_sign(const struct vqp *v, const struct shift_event *ev)
 {
 	struct shift_conn_view view;
 
@@ -216,8 +217,8 @@ static bool is_first_word(const struct vqp *v, const struct shift_event *ev)
 	       ev->msg->epoch > view.e;
 }
 
-/* Does the phase end by messages and timers? */
-static bool is_by_control(enum stats_phase phase)
+/* Is it messages and timers that end the phase? */
+static bool ends_by_control(enum stats_phase phase)
 {
 	return phase == STATS_PHASE_DETECT || phase == STATS_PHASE_PREPARE ||
 	       phase == STATS_PHASE_DRAIN || phase == STATS_PHASE_WAIT ||
@@ -226,9 +227,9 @@ static bool is_by_control(enum stats_phase phase)
 
 bool pause_event(struct vqp *v, const struct shift_event *ev)
 {
-	if (!v->pause.point && is_first_word(v, ev))
+	if (!v->pause.point && is_first_sign(v, ev))
 		pause_begin(v, STATS_PHASE_DETECT);
-	if (!v->pause.point || !is_by_control(v->pause.point->phase))
+	if (!v->pause.point || !ends_by_control(v->pause.point->phase))
 		return false;
 	if (ev->type == SHIFT_EV_MSG)
 		return true; /* the peer repeats it */
@@ -238,7 +239,7 @@ bool pause_event(struct vqp *v, const struct shift_event *ev)
 	return true;
 }
 
-static void say_links(struct vqp *v)
+static void report_links(struct vqp *v)
 {
 	v->pause.links = false;
 	for (uint8_t i = 0; i < v->setup.peer_rails; i++) {
@@ -265,9 +266,9 @@ bool pause_tick(struct vqp *v)
 	if (p->point && p->point->file && !access(p->point->file, F_OK))
 		pause_end(v, "the file is there");
 	if (p->point)
-		return is_by_control(p->point->phase);
+		return ends_by_control(p->point->phase);
 	if (p->links)
-		say_links(v);
+		report_links(v);
 	return false;
 }
 
@@ -277,7 +278,7 @@ uint64_t pause_deadline(const struct vqp *v, uint64_t at_ns)
 
 	if (!v->pause.point)
 		return v->pause.links && look < at_ns ? look : at_ns;
-	return is_by_control(v->pause.point->phase) || look < at_ns ? look : at_ns;
+	return ends_by_control(v->pause.point->phase) || look < at_ns ? look : at_ns;
 }
 
 /* --- a NIC that hangs ------------------------------------------------------------------------ */
@@ -295,7 +296,7 @@ void pause_hang(struct vqp *v, enum stats_phase phase)
 	nanosleep(&t, NULL);
 }
 
-/* --- a NIC that is not to be believed -------------------------------------------------------- */
+/* --- whether a NIC's rq_psn is live ---------------------------------------------------------- */
 
 enum stats_psn pause_psn(enum stats_psn measured)
 {

@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Pause points, for tests: a connection stands still in a phase of its switch, while the world goes
- * on. They exist only with SHIFT_TEST_HOOKS (libshift-hooks.so, or --enable-test-hooks); without,
+ * Pause points, for tests: a connection stays in a phase of its switch, while everything else goes
+ * on. They exist only with SHIFT_TEST_HOOKS (libshift-hooks.so, or --enable-test-hooks). Without it
  * nothing of this is compiled.
  *
  * SHIFT_PAUSE=PHASE[@N]:TIME|FILE,... with the phases of a report (STATS_PHASES). The connection
- * stops when it comes to that phase for the Nth time (the first), for the TIME (500ms, 2s) or until
- * there is the FILE (at most 60 s), or until the phase is over by something that is not held back.
+ * pauses when it comes to that phase for the Nth time (default: the first). It pauses for the TIME
+ * (500ms, 2s), or until the FILE exists (at most 60 s), or until the phase is ended by something
+ * that is not held back.
  *
- * No thread ever waits. What would end the phase is held back instead: in fence and arm what the
- * NIC is to do; in prepare, drain, wait and handshake the peer's messages and the connection's own
- * timers; in repost the posting again; in detect the first word of a fault by link or peer, and
- * what follows, but not an error completion.
+ * No thread ever waits. What would end the phase is held back instead: in fence and arm the NIC's
+ * job; in prepare, drain, wait and handshake the peer's messages and the connection's own timers;
+ * in repost the posting; in detect the first sign of a fault from link or peer, and what follows,
+ * but not an error completion.
  *
  * SHIFT_HANG=fence|arm[@N]:TIME,... the NIC takes that long over its Nth fence or arming of a
- * connection; the thread that asked it waits.
+ * connection. The NIC's thread waits.
  *
- * SHIFT_PSN=live|stale|unmeasured: what is believed of every NIC of ours, whatever was measured.
+ * SHIFT_PSN=live|stale|unmeasured: every NIC of ours counts as that, whatever was measured.
  *
- * All functions but pause_hang and pause_psn: under enter of the connection.
+ * All functions but pause_read, pause_hang and pause_psn are called between vqp_enter() and
+ * vqp_leave().
  */
 #ifndef SHIFT_CONN_PAUSE_POINTS_H
 #define SHIFT_CONN_PAUSE_POINTS_H
@@ -38,29 +40,32 @@ struct pause_point;
 struct pause {
 	const struct pause_point *point; /* NULL: not paused */
 	uint64_t until_ns;
-	bool holds;		  /* an action: */
-	struct shift_action held; /* FENCE or ARM, for the end */
-	bool links;		  /* link events were held back: to be said again */
+	bool holds;		  /* an action is held back: */
+	struct shift_action held; /* FENCE or ARM, to be carried out at the end */
+	bool links;		  /* link events were held back: to be told at the end */
 	uint8_t times[STATS_PHASE_COUNT], asked[STATS_PHASE_COUNT];
 };
 
-void pause_read(void); /* the environment; once, before all others */
+/* Reads the environment. Once, before all others. */
+void pause_read(void);
 
-/* A change of state: a pause begins or ends with it. */
+/* The state has changed: a pause may begin or end. */
 void pause_change(struct vqp *v, const struct shift_action *report);
 
-/* true: not now. */
-bool pause_action(struct vqp *v, const struct shift_action *a); /* it is carried out at the end */
-bool pause_event(struct vqp *v, const struct shift_event *ev);	/* the core must not see it */
-bool pause_repost(const struct vqp *v);
-bool pause_tick(struct vqp *v); /* ends a pause whose time has come */
+/* These return true if something is held back: */
+bool pause_action(struct vqp *v, const struct shift_action *a); /* an action, until the end */
+bool pause_event(struct vqp *v,
+		 const struct shift_event *ev); /* an event: the core must not see it */
+bool pause_repost(const struct vqp *v);		/* posting from the log */
+bool pause_tick(struct vqp *v); /* the core's timer; ends a pause whose time has come */
 
-uint64_t pause_deadline(const struct vqp *v, uint64_t at_ns); /* of the connection's timer */
+/* When the connection's timer must fire, which the core wants at at_ns. */
+uint64_t pause_deadline(const struct vqp *v, uint64_t at_ns);
 
-/* On the thread that is about to ask a NIC for a fence or an arming. */
+/* On the NIC's thread, before a fence or an arming; nothing locked. May wait (SHIFT_HANG). */
 void pause_hang(struct vqp *v, enum stats_phase phase);
 
-/* Any thread. */
+/* What counts instead of what was measured (SHIFT_PSN). Any thread. */
 enum stats_psn pause_psn(enum stats_psn measured);
 
 #else

@@ -19,7 +19,7 @@ struct peer_keys {
 	uint32_t epoch;
 	uint8_t rail;
 	uint32_t serial;
-	uint64_t asked_ns; /* newest question without an answer; 0: none */
+	uint64_t asked_ns; /* when the newest question without an answer was sent; 0: none */
 	uint32_t n, room;
 	struct key *key;
 };
@@ -99,7 +99,8 @@ int peer_keys_get(struct vqp *v, uint32_t rkey, uint32_t *twin)
 	return key->state == KEY_KNOWN ? 0 : key->state == KEY_NONE ? -ENOENT : -EAGAIN;
 }
 
-/* The peer deregistered the memory: what was said of that value, and is under way, is not true. */
+/* The peer deregistered the memory: what it said of that key before, or still has under way, is
+ * void. */
 static void peer_key_forget(struct vqp *v, const struct shift_msg *m)
 {
 	struct key *key = peer_key_find(v->keys.peer, m->rkey);
@@ -128,8 +129,9 @@ void peer_keys_message(struct vqp *v, const struct shift_msg *m)
 	key->twin = m->twin_rkey;
 	key->state = m->key_status == SHIFT_KEY_OK ? KEY_KNOWN : KEY_NONE;
 	if (key->state == KEY_NONE)
-		log_warn("QP %#x: the peer has no memory region with key %#x", v->qp->qp_num,
-			 m->rkey);
+		log_warn("QP %#x: the peer has no memory region with rkey %#x: the request that "
+			 "names it fails",
+			 v->qp->qp_num, m->rkey);
 }
 
 uint64_t peer_keys_deadline(const struct peer_keys *k)

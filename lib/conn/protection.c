@@ -3,11 +3,11 @@
 
 void vqp_report_protection(struct vqp *v)
 {
-	enum stats_unprotected why = v->rails.keyless ? STATS_UNPROTECTED_NO_SHADOW
+	enum stats_unprotected why = v->rails.lacking ? STATS_UNPROTECTED_NO_SHADOW
 						      : STATS_UNPROTECTED_OTHER; /* no twin */
 
 	for (uint8_t i = 1; i < v->setup.peer_rails; i++)
-		if (!(v->rails.keyless & 1u << i) && !v->rails.twin[i].failed)
+		if (!(v->rails.lacking & 1u << i) && !v->rails.twin[i].failed)
 			why = STATS_UNPROTECTED_NONE;
 	stats_conn_protect(v->stats, why == STATS_UNPROTECTED_NONE, why);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * What is asked of a rail's QP and runs on its NIC's threads (fence.c, arm.c, operator.c): how it
- * ends when the program takes its QP back. A NIC has not to be dead for a fence to be given up as
- * hung: its worker may be busy with other things for long.
+ * How jobs end when the program takes its QP back. A job may still be under way although its
+ * deadline is over: a fence is taken for hung also if the NIC is alive and its worker was busy for
+ * long.
  */
 #include "lib/conn/rail_jobs.h"
 
@@ -25,37 +25,37 @@ void rail_job_ends(struct rail_jobs *j)
 	object_put(&v->obj);
 }
 
-static void taken_back(struct rail_jobs *j)
+static void job_taken_back(struct rail_jobs *j)
 {
 	j->under_way--;
-	object_put(&j->v->obj); /* not the last: the QP's own */
+	object_put(&j->v->obj); /* never the last reference: the QP has its own */
 }
 
-/* Those that wait in a queue. */
-static void take_back(struct rail_jobs *j, const struct nic *nic)
+/* Takes back the jobs that have not begun. Under vqp.lock. */
+static void jobs_take_back(struct rail_jobs *j, const struct nic *nic)
 {
 	if (j->fence_follows || worker_cancel(nic->worker, &j->fence)) {
 		j->fence_follows = false;
-		taken_back(j);
+		job_taken_back(j);
 	}
 	if (worker_cancel(nic->resolver, &j->arms)) {
 		atomic_store(&j->arming, false);
-		taken_back(j);
+		job_taken_back(j);
 	}
 	if (worker_cancel(nic->worker, &j->query)) {
 		j->querying = false;
-		taken_back(j);
+		job_taken_back(j);
 	}
 	if (worker_cancel(nic->worker, &j->breaks)) {
 		j->breaking = false;
-		taken_back(j);
+		job_taken_back(j);
 	}
 }
 
 void rail_jobs_stop(struct vqp *v)
 {
 	pthread_mutex_lock(&v->lock);
-	take_back(&v->rails.jobs[0], v->dev->nic[0]);
+	jobs_take_back(&v->rails.jobs[0], v->dev->nic[0]);
 	for (unsigned int i = 0; i < v->dev->rails; i++) {
 		v->rails.jobs[i].fence_since = v->rails.jobs[i].arm_since = 0;
 		atomic_store(&v->rails.jobs[i].stale, v->rails.jobs[i].under_way != 0);

@@ -7,21 +7,20 @@
 #include "lib/base/log.h"
 #include "lib/conn/peer_keys.h"
 
-/* Refused for what the program asked, not because the NIC is broken. */
-static bool program_mistake(int err)
+/* Is the request at fault, and not the NIC? */
+static bool is_program_mistake(int err)
 {
 	return err == ENOMEM || err == EINVAL || err == EOPNOTSUPP || err == ENOTSUP;
 }
 
-/* Refused on rail 0, and for the program to know, as there is no other rail that would take it. */
 bool repost_is_for_program(const struct vqp *v, int err)
 {
-	return program_mistake(err) || !vqp_is_protected(v);
+	return is_program_mistake(err) || !vqp_is_protected(v);
 }
 
 /* --- sends ------------------------------------------------------------------------------------ */
 
-static void from_log(struct ibv_send_wr *wr, const struct shift_wr *from)
+static void wr_from_log(struct ibv_send_wr *wr, const struct shift_wr *from)
 {
 	memset(wr, 0, sizeof(*wr));
 	wr->wr_id = from->wr_id;
@@ -41,8 +40,8 @@ static void from_log(struct ibv_send_wr *wr, const struct shift_wr *from)
 	}
 }
 
-/* lkeys and the rkey of the twin. 0, -EAGAIN (later), or -ENOENT: a key that does not exist, which
- * the NIC shall say in its own words. */
+/* Replaces the program's keys by those of the twin's rail. 0, -EAGAIN (later) or -ENOMEM. A key
+ * that does not exist stays as it is, so that the NIC fails the request in its own way. */
 static int twin_keys(struct vqp *v, uint8_t rail, struct shift_wr *wr, struct shift_sge *sge)
 {
 	int err;
@@ -59,8 +58,8 @@ static int twin_keys(struct vqp *v, uint8_t rail, struct shift_wr *wr, struct sh
 	return err == -ENOENT ? 0 : err;
 }
 
-/* taken: also where it fails, if the provider does not say which it refused (doc/protocol.md, V9).
- */
+/* *taken: the NIC has the request. It may have it although the post fails, if the provider does not
+ * say which request it refused (doc/protocol.md, V9). */
 static int post_logged(struct vqp *v, struct shift_wr *wr, struct shift_sge *sge, bool *taken)
 {
 	struct ibv_qp *qp = vqp_rail_qp(v, v->repost.tx_rail);
@@ -73,7 +72,7 @@ static int post_logged(struct vqp *v, struct shift_wr *wr, struct shift_sge *sge
 		if (err)
 			return err;
 	}
-	from_log(&out, wr);
+	wr_from_log(&out, wr);
 	if (v->repost.tx_rail)
 		out.wr_id = (uint64_t)v->repost.tx_epoch << TWIN_EPOCH_SHIFT;
 	err = v->repost.tx_rail ? ibv_post_send(qp, &out, &bad) : v->post_send(qp, &out, &bad);
@@ -81,8 +80,9 @@ static int post_logged(struct vqp *v, struct shift_wr *wr, struct shift_sge *sge
 	return -err;
 }
 
-/* The NIC does not take them: they will not flush, and are posted again elsewhere. */
-static void not_taken(struct vqp *v)
+/* The NIC has not taken the sends that wait, so they will not flush. The core posts them elsewhere.
+ */
+static void report_not_taken(struct vqp *v)
 {
 	struct shift_event ev = {.type = SHIFT_EV_POST_FAILED,
 				 .rail = v->repost.tx_rail,
@@ -101,7 +101,6 @@ bool repost_may_pump(const struct vqp *v)
 	return v->repost.tx_next < v->repost.tx_end && !v->repost.tx_stopped && !pause_repost(v);
 }
 
-/* The next in line. What it returns is -EIO if the NIC has it all the same. */
 int repost_one(struct vqp *v)
 {
 	struct shift_sge sge[SGES_MAX];
@@ -123,7 +122,7 @@ int repost_one(struct vqp *v)
 void repost_refused(struct vqp *v, int err)
 {
 	log_debug("QP %#x: rail %u refused a post (%d)", v->qp->qp_num, v->repost.tx_rail, -err);
-	not_taken(v);
+	report_not_taken(v);
 }
 
 bool repost_pump(struct vqp *v)
@@ -132,7 +131,7 @@ bool repost_pump(struct vqp *v)
 		int err = repost_one(v);
 
 		if (err == -EAGAIN || err == -ENOMEM)
-			return false; /* a key, or room, brings us here again */
+			return false; /* the next vqp_leave(), with a key or with room, goes on */
 		if (err) {
 			repost_refused(v, err);
 			return true;
@@ -143,24 +142,23 @@ bool repost_pump(struct vqp *v)
 
 void repost_sends(struct vqp *v, const struct shift_action *a)
 {
-	/* After a planned switch that was let be, some may still wait for room or a key: these
-	 * first. */
+	/* After a planned switch that was abandoned, some sends may still wait for room or a key.
+	 * They go first. */
 	if (v->repost.tx_next == v->repost.tx_end || v->repost.tx_rail != a->rail ||
 	    v->repost.tx_epoch != a->epoch)
 		v->repost.tx_next = a->first;
 	v->repost.tx_rail = a->rail;
 	v->repost.tx_epoch = a->epoch;
 	v->repost.tx_end = a->first + a->count;
-	v->repost.tx_stopped =
-		false; /* reissued READs go while the program's posts are still held */
+	/* READs that are asked again are posted while the program's posts are still held. */
+	v->repost.tx_stopped = false;
 }
 
-/* Before a fence's end is told: what never reached the NIC. */
 void repost_withdraw(struct vqp *v, uint8_t rail, uint32_t epoch)
 {
 	if (v->repost.tx_next < v->repost.tx_end && v->repost.tx_rail == rail &&
 	    v->repost.tx_epoch == epoch)
-		not_taken(v);
+		report_not_taken(v);
 }
 
 /* --- receives --------------------------------------------------------------------------------- */
@@ -185,13 +183,12 @@ int repost_recv(struct vqp *v, int rail, uint64_t wr_id, const struct shift_sge 
 	return -ibv_post_recv(vqp_rail_qp(v, (uint8_t)rail), &wr, &bad);
 }
 
-/* The rail cannot take our receives: it is not one to stay on. */
 void repost_recv_refused(struct vqp *v, uint8_t rail, int err)
 {
 	v->repost.recv_refused = true;
 	v->repost.rx_rail = rail;
-	log_warn("QP %#x: %s refuses a receive (%s)", v->qp->qp_num, v->dev->nic[rail]->name,
-		 strerror(-err));
+	log_warn("QP %#x: %s refuses a receive (%s): the connection leaves this NIC", v->qp->qp_num,
+		 v->dev->nic[rail]->name, strerror(-err));
 }
 
 void repost_recvs(struct vqp *v, const struct shift_action *a)

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* The QPs on the backup NICs. */
 #include "lib/conn/twin.h"
 
 #include <errno.h>
@@ -12,7 +11,7 @@
 #include "lib/conn/conn_lock.h"
 #include "lib/conn/protection.h"
 
-/* Completions that it may have outstanding, the marker's too. */
+/* How many completions of sends a twin may have outstanding, the marker's included. */
 static uint32_t twin_sends(const struct vqp *v)
 {
 	return v->init.cap.max_send_wr + 1;
@@ -23,13 +22,14 @@ static uint32_t twin_receives(const struct vqp *v)
 	return v->init.cap.max_recv_wr + !v->init.cap.max_recv_wr;
 }
 
-static void twin_give_back(struct vqp *v, const struct nic *nic)
+static void twin_release_cqes(struct vqp *v, const struct nic *nic)
 {
 	v->send_cq->shadow[nic->index].wanted -= twin_sends(v);
 	v->recv_cq->shadow[nic->index].wanted -= twin_receives(v);
 }
 
-/* With room for the marker of a fence, if the NIC has it: else the marker waits for the flush. */
+/* With room for the marker of a fence, if the NIC has it. If not, the marker waits for the flush.
+ */
 static struct ibv_qp *twin_try_create(struct ibv_pd *pd, const struct ibv_qp_init_attr *wanted)
 {
 	struct ibv_qp_init_attr attr = *wanted;
@@ -43,7 +43,7 @@ static struct ibv_qp *twin_try_create(struct ibv_pd *pd, const struct ibv_qp_ini
 	return real.create_qp(pd, &attr);
 }
 
-/* As the program asked for its own. */
+/* A twin has the attributes of the program's QP. */
 static struct ibv_qp *twin_make(struct vqp *v, struct nic *nic, struct ibv_pd *pd)
 {
 	struct ibv_qp_init_attr attr = v->init;
@@ -61,11 +61,11 @@ static struct ibv_qp *twin_make(struct vqp *v, struct nic *nic, struct ibv_pd *p
 		qp = NULL;
 	}
 	if (!qp)
-		twin_give_back(v, nic);
+		twin_release_cqes(v, nic);
 	return qp;
 }
 
-/* It is protected by rails that can have a twin only. */
+/* Only rails that have a twin protect the connection. */
 static void twin_report(struct vqp *v, int rail, bool failed)
 {
 	struct shift_conn_view view;
@@ -91,7 +91,8 @@ void twin_create(struct object *obj, struct nic *nic)
 		return;
 	qp = twin_make(v, nic, pd);
 	if (!qp) {
-		log_warn("QP %#x: no twin on %s (%s)", v->qpn, nic->name, strerror(errno));
+		log_warn("QP %#x: no twin on %s (%s): the connection cannot move there", v->qpn,
+			 nic->name, strerror(errno));
 		twin_report(v, rail, true);
 		return;
 	}
@@ -106,7 +107,7 @@ void twin_destroy(struct object *obj, struct nic *nic)
 	int rail = vqp_rail_on(v, nic);
 	struct ibv_qp *qp;
 
-	/* The resolver still has it where a fence was given up as hung. */
+	/* If a fence was taken for hung, the resolver may still be arming the twin. */
 	while (rail >= 0 && atomic_load(&v->rails.jobs[rail].arming))
 		nanosleep(&ms, NULL);
 	qp = rail < 0 ? NULL : atomic_exchange(&v->rails.twin[rail].qp, NULL);
@@ -114,5 +115,5 @@ void twin_destroy(struct object *obj, struct nic *nic)
 		return;
 	vqp_unpublish_twin(v, nic, qp->qp_num);
 	real.destroy_qp(qp);
-	twin_give_back(v, nic);
+	twin_release_cqes(v, nic);
 }

@@ -38,12 +38,12 @@ int vqp_publish(struct vqp *v)
 	return err ? err : table_put(&qps, (uintptr_t)v->qp, v);
 }
 
-void vqp_blank(struct vqp *v)
+void vqp_unpublish_forked(struct vqp *v)
 {
-	table_blank(&qps, (uintptr_t)v->qp);
+	table_remove_forked(&qps, (uintptr_t)v->qp);
 	if (!v->conn)
 		return;
-	table_blank(&v->dev->qps, v->qp->qp_num);
+	table_remove_forked(&v->dev->qps, v->qp->qp_num);
 	gate_forget(&v->hot.send_gate, v->qp);
 	gate_forget(&v->hot.recv_gate, v->qp);
 }

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * A queue pair of the program, and, where it can be protected, the connection that moves it between
- * NICs. The program's QP is always the provider's own on the NIC that the program chose (rail 0);
- * a twin on each backup NIC (rails 1 and up) takes its place while the connection has moved.
+ * A queue pair of the program and, where it can be protected, the connection that moves it between
+ * NICs. The program's QP is always the provider's own, on the NIC that the program chose (rail 0).
+ * A twin on each backup NIC (rails 1 and up) takes its place while the connection has moved.
+ *
+ * A vqp is an object (object.h): the program's QP has a reference, and each job under way has one.
  *
  * Locks, in this order: vcq.drain_lock or the tables of QPs (vqp_each, vqp_all), vqp.lock, vcq.grow
  * or vmr.lock, then leaves (vcq.delivered_lock, the statistics, the tables of memory and of a
- * device's QPs, the control link, a worker's queue): doc/architecture.md, Locks. A gate is never held
- * while anything else is taken.
+ * device's QPs, the control link, a worker's queue): doc/architecture.md, Locks. A gate is never
+ * held while anything else is taken.
  */
 #ifndef SHIFT_CONN_VQP_H
 #define SHIFT_CONN_VQP_H
@@ -34,116 +36,118 @@
 #include "lib/object/object.h"
 #include "lib/stats/stats.h"
 
-/* What the peer must know of one rail; in the rendezvous, so of fixed layout. */
+/* What the peer must know of one rail. It is published in the rendezvous, so its layout is fixed.
+ */
 struct rail_addr {
 	struct ctrl_link_addr link; /* control link of the process on that NIC */
 	union ibv_gid gid;	    /* of the QP on that NIC */
-	uint32_t qpn;		    /* ... 0: there is none yet */
+	uint32_t qpn;		    /* of that QP; 0: there is none yet */
 	uint16_t lid;
 	uint16_t mtu_bytes; /* active MTU of the port */
-	uint8_t nic;	    /* the process's number for it, for probes */
-	uint8_t psn;	    /* enum stats_psn: may its rq_psn be believed? */
+	uint8_t nic;	    /* the process's number of that NIC, for probes */
+	uint8_t psn;	    /* enum stats_psn: is its rq_psn live? */
 	uint8_t pad[2];
 };
 
 struct twin {
-	_Atomic(struct ibv_qp *) qp; /* rails 1 and up; made and modified on the NIC's threads */
-	_Atomic bool failed;	     /* it cannot be made */
+	_Atomic(struct ibv_qp *) qp; /* rails 1 and up; created and modified on the NIC's threads */
+	_Atomic bool failed;	     /* it cannot be created */
 	/* Under vqp.lock. Written by the background thread only, which reads them without. */
 	int gid_index;
 	union ibv_gid gid;
 	uint32_t mtu;		/* path MTU there, bytes */
-	struct rail_addr peer;	/* frozen once the rail is said clean */
-	bool clean;		/* RAIL_CLEAN was said */
+	struct rail_addr peer;	/* constant after RAIL_CLEAN */
+	bool clean;		/* RAIL_CLEAN was told: both twins are there */
 	struct peer_path *path; /* control link and probes to the peer over this rail */
 };
 
-struct arming { /* what a twin is armed for */
+struct arming { /* the epoch that a twin is armed for, and its PSNs */
 	uint32_t epoch, tx_psn, rx_psn;
 };
 
-/* What runs for one rail's QP on its NIC's threads, at most one job of each kind at a time:
- * rail_jobs.h. Under vqp.lock, but for the atomics. */
+/* The jobs for one rail's QP on its NIC's threads, at most one of each kind at a time: rail_jobs.h.
+ * Under vqp.lock, but for the atomics. */
 struct rail_jobs {
 	struct job fence, arms, query, breaks;
 	struct vqp *v;
 	uint8_t rail;
-	_Atomic bool arming; /* on the resolver; a fence that is asked for meanwhile follows */
+	_Atomic bool arming; /* `arms` is under way; a fence asked for meanwhile follows it */
 	bool fence_follows, querying, breaking;
-	unsigned int under_way; /* asked for, and not ended */
-	_Atomic bool stale;	/* these are of the life before RESET: nobody waits for them */
+	unsigned int under_way; /* jobs that were asked for and have not ended */
+	_Atomic bool stale;	/* they are of the life before RESET: their results are ignored */
 	struct arming arm;	/* the newest that was asked for */
 	uint32_t fence_epoch, query_epoch, query_serial;
 	_Atomic bool marker_seen;
-	uint64_t fence_since, arm_since; /* bg_awake_ns; 0: none under way, or given up as hung */
+	uint64_t fence_since, arm_since; /* bg_awake_ns(); 0: none, or taken for hung */
 };
 
-/* Read and written by the program's threads inside the gates; written under vqp.lock while the
- * gates are shut. */
+/* What the data path uses. The program's threads read and write it inside the gates. Other threads
+ * do under vqp.lock while the gates are shut. */
 struct vqp_hot {
-	_Atomic uint32_t slow; /* posts and completions go under the lock: its gates are shut */
+	_Atomic uint32_t slow; /* the gates are shut: posts and completions take vqp.lock */
 	uint32_t rail0_epoch;  /* vqp_rails.armed_epoch[0] */
-	uint64_t recv_mark;    /* wr_id of receives on rail 0, where one CQ serves both; 0: the
-				* program's own */
+	uint64_t recv_mark;    /* our wr_id of receives on rail 0, if one CQ serves both queues; 0:
+				* they keep the program's */
 	struct gate send_gate __attribute__((aligned(64)));
 	struct shift_run run;	      /* inside send_gate; empty while the QP is slow */
-	struct ibv_send_wr *fast_bad; /* inside send_gate; where to tell the program is its mark */
+	struct ibv_send_wr *fast_bad; /* inside send_gate; the mark is the program's `bad` */
 	struct gate recv_gate __attribute__((aligned(64)));
 };
 
-/* What the program has asked for, and must see. Under vqp.lock once the QP has started. */
+/* What the program has asked for, and what it must see. Under vqp.lock once the QP has started. */
 struct vqp_program {
-	struct ibv_qp_attr attr;    /* all that it has set */
-	enum ibv_qp_state state;    /* as it must see it */
-	enum stats_unprotected why; /* it cannot be protected. At creation only */
+	struct ibv_qp_attr attr;    /* all that the program has set */
+	enum ibv_qp_state state;    /* as the program must see it */
+	enum stats_unprotected why; /* why the QP cannot be protected. At creation only */
 };
 
 /* Where a QP is between creation and destruction. Written under vqp.lock, but for `started`. */
 struct vqp_life {
-	_Atomic bool started;  /* RTR or RTS. By the thread that modifies the QP; any reads */
-	_Atomic bool gone;     /* being destroyed: no more twins, timers, looks at its CQs */
+	_Atomic bool started;  /* RTR or RTS. Written by the thread that modifies the QP */
+	_Atomic bool gone;     /* being destroyed: no more twins, timers and draining of its CQs */
 	_Atomic bool released; /* not protected any more: vqp_release() */
-	_Atomic bool
-		bypassed; /* released, and nothing of it is logged or counted: lib/verbs/bypass.h */
-	bool dead;	  /* over: what is posted flushes */
-	bool closed;	  /* CLOSED came */
+	_Atomic bool bypassed; /* released, and neither logged nor counted: lib/verbs/bypass.h */
+	bool dead;	       /* the connection is over: what is posted flushes */
+	bool closed;	       /* the action CLOSED has come; closed_cond is signalled */
 	pthread_cond_t closed_cond;
 };
 
-/* Work that is to be posted from the log, in order, and may have to wait for keys or for room:
+/* Sends that are to be posted from the log, in order. They may have to wait for keys or for room:
  * repost.h. Under vqp.lock. */
 struct vqp_repost {
 	uint64_t tx_next, tx_end; /* the sends of the log that wait: [tx_next, tx_end) */
 	uint32_t tx_epoch;
 	uint8_t tx_rail;
-	bool tx_stopped;   /* fenced: nothing more may go there */
-	bool committing;   /* a commit's requests are not all posted yet */
-	bool recv_refused; /* by rx_rail: to be told to the core */
+	bool tx_stopped;   /* tx_rail is fenced: nothing more may be posted there */
+	bool committing;   /* not all requests of a commit are posted yet */
+	bool recv_refused; /* rx_rail has refused a receive: the core is to be told */
 	uint8_t rx_rail;
 };
 
+/* The rails of the connection. */
 struct vqp_rails {
 	struct twin twin[SHIFT_RAILS_MAX]; /* [0]: only peer, gid and path */
 	struct rail_jobs jobs[SHIFT_RAILS_MAX];
 	pthread_cond_t job_ended; /* with vqp.lock */
 	/* Under vqp.lock. */
-	uint32_t armed_epoch[SHIFT_RAILS_MAX]; /* for which its QP was armed last */
-	uint32_t vetoed;  /* bits of rails that the operator has taken out of use */
-	uint32_t unclean; /* ... whose last fence did not account for everything */
-	uint32_t keyless; /* ... whose NIC lacks some memory of the domain: memlock.h */
+	uint32_t armed_epoch[SHIFT_RAILS_MAX]; /* the tag: for which epoch its QP was armed last */
+	/* Masks of rails: */
+	uint32_t vetoed;  /* the operator has taken them out of use */
+	uint32_t unclean; /* their last fence did not account for everything */
+	uint32_t lacking; /* their NIC lacks some memory of the domain: memlock.h */
 };
 
 /* Keys of memory on backup NICs. Under vqp.lock, but for exported.n. */
 struct vqp_keys {
-	struct peer_keys *peer;	       /* the peer's, that we use */
-	struct exported_keys exported; /* ours, that the peer was told */
+	struct peer_keys *peer;	       /* the peer's keys, which we use */
+	struct exported_keys exported; /* our keys, which the peer was told */
 };
 
 /* How the peer was found. Background thread; what others read, and RESET, write under vqp.lock. */
 struct vqp_setup {
 	struct meeting *meeting;   /* lib/session/rendezvous.h */
 	struct bg_call begin_call; /* written by the thread that begins a life */
-	_Atomic bool met;	   /* the peer was found, HELLO under way or done */
+	_Atomic bool met;	   /* the peer was found; HELLO is under way or done */
 	uint8_t peer_rails;
 	uint32_t peer_id;
 	uint64_t peer_nonce;
@@ -159,9 +163,9 @@ struct vqp_timers {
 struct vqp {
 	struct object obj;
 
-	/* Constant while anybody can find it. First what every post reads. */
+	/* Constant while the vqp can be found. First what every post reads. */
 	struct ibv_qp *qp;
-	struct shift_conn *conn; /* NULL: not protected, ever. What it points to: under lock with
+	struct shift_conn *conn; /* NULL: never protected. What it points to: under lock with
 				  * the gates shut (vqp_enter()), or inside a gate that is open */
 	int (*post_send)(struct ibv_qp *, struct ibv_send_wr *, struct ibv_send_wr **);
 	int (*post_recv)(struct ibv_qp *, struct ibv_recv_wr *, struct ibv_recv_wr **);
@@ -171,13 +175,13 @@ struct vqp {
 
 	pthread_mutex_t lock __attribute__((aligned(64)));
 
-	/* Constant while anybody can find it. */
+	/* Constant while the vqp can be found. */
 	struct vdev *dev;
 	struct vpd *pd;
 	struct ibv_qp_init_attr init; /* as accepted */
 	uint32_t id;		      /* of the connection in this process */
-	uint32_t qpn;		      /* for who may outlive qp */
-	uint64_t marker;	      /* wr_id of the marker behind a fence */
+	uint32_t qpn;		      /* of qp, for jobs that may outlive it */
+	uint64_t marker;	      /* wr_id of a fence's marker */
 	int stats;		      /* slot in the statistics, or -1 */
 
 	struct vqp_program program;
@@ -192,7 +196,7 @@ struct vqp {
 #endif
 };
 
-/* A post touches the first line, hot's, and that of its gate: no others. */
+/* A post touches three cache lines: the first, that of `hot`, and that of its gate. */
 _Static_assert(offsetof(struct vqp, hot) == 64 && offsetof(struct vqp, hot.send_gate) == 128 &&
 		       offsetof(struct vqp, hot.recv_gate) % 64 == 0 &&
 		       offsetof(struct vqp, lock) % 64 == 0,
@@ -200,45 +204,58 @@ _Static_assert(offsetof(struct vqp, hot) == 64 && offsetof(struct vqp, hot.send_
 
 /* --- where they are found: any thread --------------------------------------------------------- */
 
+/* NULL: there is none. No reference is taken; vqp_unpublish() waits for those that may use it. */
 struct vqp *vqp_find(const struct ibv_qp *qp);
 struct vqp *vqp_by_id(uint32_t id);
-void vqp_each(void (*fn)(struct vqp *v, void *arg), void *arg); /* all with a conn */
-void vqp_all(void (*fn)(struct vqp *v, void *arg), void *arg);	/* and all without */
 
-/* Into the tables. 0 or -ENOMEM. */
+/* Calls fn for each vqp that has a connection, or for all. Under the lock of a table: fn may take
+ * vqp.lock, and must not publish nor unpublish. */
+void vqp_each(void (*fn)(struct vqp *v, void *arg), void *arg);
+void vqp_all(void (*fn)(struct vqp *v, void *arg), void *arg);
+
+/* Adds it to the tables. 0 or -ENOMEM. */
 int vqp_publish(struct vqp *v);
 
-/* Out of them, and out of the gates' and CQs' memories: waits until no drain still has it. */
+/* Removes it from the tables, and from what gates and CQs remember. Waits until no drain uses it.
+ * Nothing locked. */
 void vqp_unpublish(struct vqp *v);
 
-/* In the child of a fork(): out of them without a lock. */
-void vqp_blank(struct vqp *v);
+/* The same in the child of a fork(), without taking a lock. */
+void vqp_unpublish_forked(struct vqp *v);
 
-/* A drain of its CQs may have found it in a table from which it was taken just now: waits until no
- * drain has. Nothing locked. */
+/* A drain of its CQs may have found it in a table just before it was removed: waits until that
+ * drain has ended. Nothing locked. */
 void vqp_wait_drains(struct vqp *v);
 
-/* By the number of a twin on a NIC: the QP, and the rail; NULL: none has that twin. */
+/* The vqp and the rail of the twin that has this number on a NIC; NULL: there is no such twin. */
 struct vqp *vqp_by_twin(const struct nic *nic, uint32_t qpn, uint8_t *rail);
-int vqp_publish_twin(struct vqp *v, const struct nic *nic, uint32_t qpn);    /* 0 or -ENOMEM */
-void vqp_unpublish_twin(struct vqp *v, const struct nic *nic, uint32_t qpn); /* waits for drains */
+
+/* 0 or -ENOMEM. */
+int vqp_publish_twin(struct vqp *v, const struct nic *nic, uint32_t qpn);
+
+/* Waits until no drain uses the twin. Nothing locked. */
+void vqp_unpublish_twin(struct vqp *v, const struct nic *nic, uint32_t qpn);
 
 /* --- its rails -------------------------------------------------------------------------------- */
 
-/* The QP of a rail, whether the program's or a twin. */
+/* The QP of a rail: the program's, or a twin; NULL: there is no twin. */
 static inline struct ibv_qp *vqp_rail_qp(struct vqp *v, uint8_t rail)
 {
 	return rail ? atomic_load(&v->rails.twin[rail].qp) : v->qp;
 }
 
-/* May the rq_psn of our NIC of that rail be believed? */
+/* Is the rq_psn of our NIC of that rail live? */
 static inline enum stats_psn vqp_psn(const struct vqp *v, uint8_t rail)
 {
 	return pause_psn((enum stats_psn)v->dev->nic[rail]->psn);
 }
 
 bool vqp_is_protected(const struct vqp *v);
-uint8_t vqp_rail(const struct vqp *v); /* that carries its traffic now, as far as it goes */
-int vqp_rail_on(const struct vqp *v, const struct nic *nic); /* -1: none there */
+
+/* The rail in use: the one that carries the traffic now, or did until a switch began. */
+uint8_t vqp_rail(const struct vqp *v);
+
+/* The rail on that NIC; -1: there is none. */
+int vqp_rail_on(const struct vqp *v, const struct nic *nic);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* The peers of a control link: address handles, datagrams being filled, and what comes in. */
+/* The peers of a control link: address handles, datagrams that are being filled, and those that
+ * come in. */
 #include "lib/nic/ctrl_link.h"
 
 #include <errno.h>
@@ -26,7 +27,7 @@ static struct {
 
 static void (*_Atomic on_message)(struct nic *nic, const struct shift_msg *m);
 
-void ctrl_link_identity(uint64_t nonce, const uint64_t key[2])
+void ctrl_link_set_identity(uint64_t nonce, const uint64_t key[2])
 {
 	identity.nonce = nonce;
 	memcpy(identity.key, key, sizeof(identity.key));
@@ -63,7 +64,7 @@ void ctrl_link_received(struct ctrl_link *l, const void *buf, size_t bytes)
 		link_count(l, &l->stats.refused);
 		return;
 	}
-	/* For a process that had this QP number before us. */
+	/* It is for a process that had this QP number before us. */
 	if (r.dst_nonce && r.dst_nonce != identity.nonce) {
 		link_count(l, &l->stats.misaddressed);
 		return;
@@ -72,14 +73,14 @@ void ctrl_link_received(struct ctrl_link *l, const void *buf, size_t bytes)
 		fn(l->nic, &m);
 }
 
-/* ---- address handles: looked up where it may take long -------------------------------------- */
+/* ---- address handles: made on the resolver, as it may take long ----------------------------- */
 
 static struct ctrl_link_peer *peer_of(struct job *job)
 {
 	return (struct ctrl_link_peer *)((char *)job - offsetof(struct ctrl_link_peer, job));
 }
 
-static struct ibv_ah *ah_make(const struct nic *nic, const struct ctrl_link_addr *addr)
+static struct ibv_ah *ah_create(const struct nic *nic, const struct ctrl_link_addr *addr)
 {
 	struct ibv_ah_attr attr = {.dlid = addr->lid, .port_num = nic->port};
 	union ibv_gid own;
@@ -98,19 +99,20 @@ static struct ibv_ah *ah_make(const struct nic *nic, const struct ctrl_link_addr
 	return real.create_ah(nic->pd, &attr);
 }
 
-static void send_waiting(struct ctrl_link_peer *peer);
-static void drop_waiting(struct ctrl_link_peer *peer);
+static void datagram_send(struct ctrl_link_peer *peer);
+static void datagram_drop(struct ctrl_link_peer *peer);
 
 /* On the resolver. */
 static void ah_look_up(struct job *job)
 {
 	struct ctrl_link_peer *peer = peer_of(job);
 	struct ctrl_link *l = peer->link;
-	struct ibv_ah *ah = ah_make(peer->nic, &peer->addr), *old = NULL;
+	struct ibv_ah *ah = ah_create(peer->nic, &peer->addr), *old = NULL;
 	uint64_t delay = AH_RETRY_FIRST_NS << (peer->ah_failures < 6 ? peer->ah_failures : 6);
 
 	if (!ah && !peer->ah_failures)
-		log_info("%s: no way to a peer yet: %s", peer->nic->name, strerror(errno));
+		log_info("%s: a peer cannot be reached yet (address handle: %s); trying again",
+			 peer->nic->name, strerror(errno));
 	pthread_mutex_lock(&l->lock);
 	peer->ah_busy = false;
 	if (ah) {
@@ -119,7 +121,7 @@ static void ah_look_up(struct job *job)
 		peer->ah = ah;
 		peer->ah_failures = 0;
 		peer->ah_retry_ns = now_ns() + AH_RETRY_FIRST_NS;
-		send_waiting(peer);
+		datagram_send(peer);
 	} else {
 		peer->ah_failures++;
 		peer->ah_stale = true;
@@ -132,7 +134,7 @@ static void ah_look_up(struct job *job)
 }
 
 /* Under the lock. */
-static void want_ah(struct ctrl_link_peer *peer)
+static void ah_request(struct ctrl_link_peer *peer)
 {
 	if (peer->ah_busy || !peer->ah_stale || !peer->nic->ready || now_ns() < peer->ah_retry_ns)
 		return;
@@ -141,19 +143,19 @@ static void want_ah(struct ctrl_link_peer *peer)
 	worker_submit(peer->nic->resolver, &peer->job);
 }
 
-void ctrl_link_ahs_stale(struct ctrl_link *l)
+void ctrl_link_renew_ahs(struct ctrl_link *l)
 {
 	for (struct ctrl_link_peer *peer = l->peers; peer; peer = peer->next) {
 		peer->ah_stale = true;
 		peer->ah_retry_ns = 0;
-		want_ah(peer);
+		ah_request(peer);
 	}
 }
 
 /* ---- peers --------------------------------------------------------------------------------- */
 
 /* On the resolver. */
-static void free_peer(struct job *job)
+static void peer_free_job(struct job *job)
 {
 	struct ctrl_link_peer *peer =
 		(struct ctrl_link_peer *)((char *)job - offsetof(struct ctrl_link_peer, free_job));
@@ -180,11 +182,11 @@ struct ctrl_link_peer *ctrl_link_peer_new(struct nic *nic, const struct ctrl_lin
 	peer->nonce = nonce;
 	peer->ah_stale = true;
 	peer->job.fn = ah_look_up;
-	peer->free_job.fn = free_peer;
+	peer->free_job.fn = peer_free_job;
 	pthread_mutex_lock(&l->lock);
 	peer->next = l->peers;
 	l->peers = peer;
-	want_ah(peer);
+	ah_request(peer);
 	pthread_mutex_unlock(&l->lock);
 	return peer;
 }
@@ -205,10 +207,10 @@ void ctrl_link_peer_free(struct ctrl_link_peer *peer)
 	for (unsigned int i = 0; i < LINK_SENDS; i++)
 		if (l->owner[i] == peer)
 			l->owner[i] = NULL;
-	drop_waiting(peer);
+	datagram_drop(peer);
 	peer->gone = true;
 	pthread_mutex_unlock(&l->lock);
-	/* A look-up under way sees `gone`, and comes before this. */
+	/* A look-up that is under way ends before this job, as both are on the resolver. */
 	worker_submit(peer->nic->resolver, &peer->free_job);
 }
 
@@ -224,13 +226,13 @@ static size_t datagram_max(const struct ctrl_link_peer *peer)
 	return peer->addr.mtu_bytes && peer->addr.mtu_bytes < max ? peer->addr.mtu_bytes : max;
 }
 
-/* What is there goes out, or waits if there is no AH or no link yet. Under the lock. */
-static void send_waiting(struct ctrl_link_peer *peer)
+/* Sends what has been begun. It waits if there is no AH or no link yet. Under the lock. */
+static void datagram_send(struct ctrl_link_peer *peer)
 {
 	struct ctrl_link *l = peer->link;
 	size_t bytes;
 
-	want_ah(peer);
+	ah_request(peer);
 	if (!peer->open || !peer->ah || peer->gone || l->state == LINK_CLOSED)
 		return;
 	peer->open = false;
@@ -240,7 +242,7 @@ static void send_waiting(struct ctrl_link_peer *peer)
 		ctrl_link_post(l, peer, bytes);
 }
 
-static void drop_waiting(struct ctrl_link_peer *peer)
+static void datagram_drop(struct ctrl_link_peer *peer)
 {
 	if (!peer->open)
 		return;
@@ -265,8 +267,8 @@ static int datagram_append(struct ctrl_link_peer *peer, const struct shift_msg *
 	err = shift_msg_add(&peer->writer, m);
 	if (err != SHIFT_MSG_ESPACE)
 		return err;
-	send_waiting(peer);
-	drop_waiting(peer); /* if it still has to wait, it makes room for what is newer */
+	datagram_send(peer);
+	datagram_drop(peer); /* if it could not be sent: newer messages replace it */
 	datagram_begin(peer);
 	return shift_msg_add(&peer->writer, m);
 }
@@ -290,7 +292,7 @@ void ctrl_link_flush(struct ctrl_link_peer *peer)
 	if (fork_in_child())
 		return;
 	pthread_mutex_lock(&peer->link->lock);
-	send_waiting(peer);
+	datagram_send(peer);
 	pthread_mutex_unlock(&peer->link->lock);
 }
 
@@ -304,7 +306,7 @@ void ctrl_link_flush_all(void)
 		pthread_mutex_lock(&l->lock);
 		for (struct ctrl_link_peer *peer = l->peers; peer && l->waiting; peer = peer->next)
 			if (peer->open)
-				send_waiting(peer);
+				datagram_send(peer);
 		pthread_mutex_unlock(&l->lock);
 	}
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* The control link of a NIC comes to be, and learns of a change of the NIC's addresses. */
+/* Set-up of a NIC's control link, and what a change of the NIC's addresses means to it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -28,7 +28,7 @@ static int link_get_memory(struct ctrl_link *l)
 		l->mr = real.reg_mr(l->nic->pd, l->memory, l->bytes, IBV_ACCESS_LOCAL_WRITE);
 		if (l->mr)
 			return 0;
-		munmap(l->memory, l->bytes); /* RLIMIT_MEMLOCK: with less, perhaps */
+		munmap(l->memory, l->bytes); /* RLIMIT_MEMLOCK may allow less */
 		l->memory = NULL;
 	}
 	return -ENOMEM;
@@ -59,7 +59,7 @@ static int link_create(struct ctrl_link *l)
 	if (!l->qp)
 		return -errno;
 	l->own.qpn = l->qp->qp_num;
-	ctrl_link_empty(l);
+	ctrl_link_discard_all(l);
 	err = ctrl_link_to_rts(l);
 	ctrl_link_arm_cqs(l);
 	return err;
@@ -86,7 +86,7 @@ static void link_destroy(struct ctrl_link *l)
 	l->memory = NULL;
 }
 
-/* Random per process; with the top bit it would be a privileged one. */
+/* Random per process. The top bit is 0, or it would be a privileged Q_Key. */
 static int random_qkey(uint32_t *qkey)
 {
 	do {
@@ -109,14 +109,14 @@ int ctrl_link_open(struct nic *nic)
 	pthread_mutex_unlock(&l->lock);
 	l->nic = nic;
 	l->receive_bytes = GRH_BYTES + nic->mtu_bytes;
-	ctrl_link_prepare(l);
+	ctrl_link_init_jobs(l);
 	if (!err)
 		err = link_create(l);
 	if (err) {
 		link_destroy(l);
 		return err < 0 ? err : -EIO;
 	}
-	/* A NIC whose netdev has no address yet has none either: ctrl_link_refresh finds it later.
+	/* If the netdev has no address yet, the NIC has no GID. ctrl_link_refresh() finds it later.
 	 */
 	pthread_mutex_lock(&l->lock);
 	l->gid_index = nic_gid_own(nic, &l->own.gid);
@@ -128,8 +128,8 @@ int ctrl_link_open(struct nic *nic)
 	return 0;
 }
 
-/* AHs are kept through a mere loss of carrier: looking a neighbour up just when the port comes up
- * may take a second, and they are as good as before. */
+/* AHs are kept when only the carrier was lost: they are as good as before, and to resolve a
+ * neighbour just when the port comes up may take a second. */
 bool ctrl_link_refresh(struct nic *nic)
 {
 	struct ctrl_link *l = nic->link;
@@ -142,11 +142,11 @@ bool ctrl_link_refresh(struct nic *nic)
 	pthread_mutex_lock(&l->lock);
 	other = memcmp(&gid, &l->own.gid, sizeof(gid));
 	if (other || index != l->gid_index)
-		ctrl_link_ahs_stale(l);
+		ctrl_link_renew_ahs(l);
 	l->own.gid = gid;
 	l->gid_index = index;
-	/* The port may have come up: no time to lose. */
-	l->rebuilds_in_vain = 0;
+	/* The port may have come up: rebuild a broken link at once. */
+	l->rebuilds_since_send = 0;
 	if (l->state == LINK_BROKEN)
 		bg_call(&l->broken_call);
 	pthread_mutex_unlock(&l->lock);

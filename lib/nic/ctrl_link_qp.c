@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* The UD QP of a control link: fed with receives, polled, rebuilt when it has failed. */
+/* The UD QP of a control link: posting to it, polling, and rebuilding it when it has failed
+ * (doc/protocol.md, V21). */
 #include <string.h>
 #include <sys/epoll.h>
 
@@ -39,8 +40,8 @@ static int post_receive(struct ctrl_link *l, uint64_t i)
 	return ibv_post_recv(l->qp, &wr, &bad);
 }
 
-/* To be rebuilt; nothing is posted or polled until then. */
-static void link_broken(struct ctrl_link *l)
+/* Has the link rebuilt. Nothing is posted or polled until then. Under the lock. */
+static void link_mark_broken(struct ctrl_link *l)
 {
 	if (l->state != LINK_UP)
 		return;
@@ -48,8 +49,8 @@ static void link_broken(struct ctrl_link *l)
 	bg_call(&l->broken_call);
 }
 
-/* The next datagram into buf, its buffer posted again at once. Its length; 0: a bad one; -1: none.
- */
+/* Copies the next datagram to buf, and posts its receive again at once. Returns its length; 0: it
+ * is bad; -1: there is none. */
 static ssize_t link_take_datagram(struct ctrl_link *l, void *buf)
 {
 	struct ibv_wc wc;
@@ -59,7 +60,7 @@ static ssize_t link_take_datagram(struct ctrl_link *l, void *buf)
 	if (l->state == LINK_UP && ibv_poll_cq(l->recv_cq, 1, &wc) > 0) {
 		bytes = 0;
 		if (wc.status != IBV_WC_SUCCESS) {
-			link_broken(l);
+			link_mark_broken(l);
 		} else {
 			l->stats.received++;
 			if (wc.byte_len > GRH_BYTES && wc.byte_len <= l->receive_bytes)
@@ -67,7 +68,7 @@ static ssize_t link_take_datagram(struct ctrl_link *l, void *buf)
 			memcpy(buf, l->memory + wc.wr_id * l->receive_bytes + GRH_BYTES,
 			       (size_t)bytes);
 			if (post_receive(l, wc.wr_id))
-				link_broken(l);
+				link_mark_broken(l);
 		}
 	}
 	pthread_mutex_unlock(&l->lock);
@@ -79,7 +80,7 @@ static void link_receive(struct ctrl_link *l)
 	static uint8_t buf[SHIFT_MSG_DATAGRAM_MAX]; /* background thread only */
 	ssize_t bytes;
 
-	/* No more than the ring holds: others wait for this thread too. */
+	/* At most as many as the ring holds, because others wait for this thread, too. */
 	for (unsigned int i = 0; i < LINK_RECEIVES_MAX; i++) {
 		bytes = link_take_datagram(l, buf);
 		if (bytes < 0)
@@ -92,7 +93,7 @@ static void link_receive(struct ctrl_link *l)
 void ctrl_link_arm_cqs(struct ctrl_link *l)
 {
 	ibv_req_notify_cq(l->recv_cq, 0);
-	/* Solicited only: an event for errors, none for the many that went well. */
+	/* Solicited only: an error makes an event, the many successes do not. */
 	ibv_req_notify_cq(l->send_cq, 1);
 }
 
@@ -105,7 +106,7 @@ static void link_channel_ready(void *arg, uint32_t events)
 	while (!real.get_cq_event(l->channel, &cq, &context))
 		real.ack_cq_events(cq, 1);
 	if (events & (EPOLLERR | EPOLLHUP))
-		bg_unwatch(l->channel->fd); /* the device was taken away */
+		bg_unwatch(l->channel->fd); /* the device was removed */
 	ctrl_link_arm_cqs(l);
 	pthread_mutex_lock(&l->lock);
 	if (l->state == LINK_UP)
@@ -134,13 +135,13 @@ void ctrl_link_reap_sends(struct ctrl_link *l)
 
 			free_slot(l, (unsigned int)wc[i].wr_id);
 			if (wc[i].status == IBV_WC_SUCCESS) {
-				l->rebuilds_in_vain = 0;
+				l->rebuilds_since_send = 0;
 				continue;
 			}
 			l->stats.dropped++;
 			if (peer && wc[i].status != IBV_WC_WR_FLUSH_ERR)
 				peer->ah_stale = true;
-			link_broken(l);
+			link_mark_broken(l);
 		}
 	} while (n == POLL_AT_ONCE);
 }
@@ -169,9 +170,9 @@ void ctrl_link_post(struct ctrl_link *l, struct ctrl_link_peer *peer, size_t byt
 	sge.addr = (uintptr_t)ctrl_link_send_buffer(l, slot);
 	wr.wr_id = slot;
 	if (ibv_post_send(l->qp, &wr, &bad)) {
-		/* It may have been queued all the same: the slot comes back with the rebuilding. */
+		/* It may have been queued nevertheless (V9): rebuilding frees the slot. */
 		l->stats.dropped++;
-		link_broken(l);
+		link_mark_broken(l);
 		return;
 	}
 	l->stats.sent++;
@@ -197,8 +198,8 @@ int ctrl_link_to_rts(struct ctrl_link *l)
 	return -err;
 }
 
-/* After a RESET nothing is in the QP, and what the CQs still hold is of no more interest. */
-void ctrl_link_empty(struct ctrl_link *l)
+/* After a RESET nothing is in the QP. What the CQs still hold is discarded. */
+void ctrl_link_discard_all(struct ctrl_link *l)
 {
 	struct ibv_wc wc;
 
@@ -217,27 +218,27 @@ static void link_rebuild(struct job *job)
 	int err = -real.modify_qp(l->qp, &attr, IBV_QP_STATE);
 
 	pthread_mutex_lock(&l->lock);
-	ctrl_link_empty(l);
+	ctrl_link_discard_all(l);
 	pthread_mutex_unlock(&l->lock);
-	/* Without the lock: nobody else touches the QP of a broken link. */
+	/* Without the lock, as nobody else touches the QP of a broken link. */
 	if (!err)
 		err = ctrl_link_to_rts(l);
 	ctrl_link_arm_cqs(l);
 	pthread_mutex_lock(&l->lock);
 	l->rebuilding = false;
 	l->rebuilt_at_ns = now_ns();
-	l->rebuilds_in_vain++;
+	l->rebuilds_since_send++;
 	if (!err) {
 		l->state = LINK_UP;
 		l->stats.rebuilt++;
 	}
 	pthread_mutex_unlock(&l->lock);
-	/* What arrived before the CQ was armed makes no event: look. */
+	/* What arrived before the CQ was armed makes no event, so poll once. */
 	bg_call(err ? &l->broken_call : &l->watch_call);
 	log_debug("%s: control link rebuilt: %s", l->nic->name, err ? strerror(-err) : "ok");
 }
 
-static void rebuild_now(void *arg)
+static void rebuild_start(void *arg)
 {
 	struct ctrl_link *l = arg;
 	bool wanted;
@@ -250,34 +251,37 @@ static void rebuild_now(void *arg)
 		worker_submit(l->nic->worker, &l->rebuild_job);
 }
 
-/* Not in a tight circle: where the port is down the next send breaks it again. */
-static void was_broken(void *arg)
+/* Rebuilds after a pause, which grows: while the port is down, the next send breaks the QP again.
+ */
+static void rebuild_schedule(void *arg)
 {
 	struct ctrl_link *l = arg;
 	uint64_t now = now_ns(), at;
 
 	pthread_mutex_lock(&l->lock);
 	at = l->rebuilt_at_ns +
-	     (REBUILD_PAUSE_NS << (l->rebuilds_in_vain < 6 ? l->rebuilds_in_vain : 6));
+	     (REBUILD_PAUSE_NS << (l->rebuilds_since_send < 6 ? l->rebuilds_since_send : 6));
 	pthread_mutex_unlock(&l->lock);
 	bg_timer_set(&l->rebuild_timer, at > now ? at : now);
 }
 
-/* On the background thread, once; again when there was more to receive than one turn takes. */
+/* On the background thread: once at the start, and again if one turn did not take all datagrams. */
 static void link_watch(void *arg)
 {
 	struct ctrl_link *l = arg;
 	int err = bg_watch(l->channel->fd, EPOLLIN, link_channel_ready, l);
 
 	if (err)
-		log_error("%s: the control link is deaf: %s", l->nic->name, strerror(-err));
+		log_error("%s: messages of peers cannot be received (%s): connections cannot move "
+			  "to this NIC",
+			  l->nic->name, strerror(-err));
 	link_channel_ready(l, 0);
 }
 
-void ctrl_link_prepare(struct ctrl_link *l)
+void ctrl_link_init_jobs(struct ctrl_link *l)
 {
 	l->rebuild_job.fn = link_rebuild;
-	l->broken_call = (struct bg_call){.fn = was_broken, .arg = l};
+	l->broken_call = (struct bg_call){.fn = rebuild_schedule, .arg = l};
 	l->watch_call = (struct bg_call){.fn = link_watch, .arg = l};
-	l->rebuild_timer = (struct bg_timer){.fn = rebuild_now, .arg = l};
+	l->rebuild_timer = (struct bg_timer){.fn = rebuild_start, .arg = l};
 }

@@ -17,7 +17,7 @@ enum { WATCHED_MAX = 32, READS_AT_ONCE = 64 };
 #define ASK_AGAIN_NS 50000000ull
 
 #ifndef IFF_LOWER_UP
-#define IFF_LOWER_UP 0x10000 /* in linux/if.h, which does not go with net/if.h */
+#define IFF_LOWER_UP 0x10000 /* of linux/if.h, which cannot be included beside net/if.h */
 #endif
 
 static int fd = -1;
@@ -27,8 +27,8 @@ static unsigned int watched[WATCHED_MAX], watched_count;
 static void ask_all(void *arg);
 static struct bg_timer ask_timer = {.fn = ask_all};
 
-/* One netdev at a time: a dump is refused while another is under way, and most of it is no concern
- * of ours. */
+/* Asks for one netdev at a time: a dump is refused while another is under way, and we do not need
+ * most of it. */
 static void netlink_ask(unsigned int ifindex)
 {
 	struct {
@@ -74,7 +74,7 @@ static void netlink_message(const struct nlmsghdr *h)
 
 	if (h->nlmsg_type != RTM_NEWLINK && h->nlmsg_type != RTM_DELLINK)
 		return;
-	/* AF_BRIDGE messages speak of the bridge port, not of the device. */
+	/* Messages of AF_BRIDGE are about the bridge port, not about the device. */
 	if (h->nlmsg_len < NLMSG_LENGTH(sizeof(*info)) || info->ifi_family != AF_UNSPEC)
 		return;
 	if (is_watched((unsigned int)info->ifi_index))
@@ -82,10 +82,10 @@ static void netlink_message(const struct nlmsghdr *h)
 			h->nlmsg_type == RTM_NEWLINK && (info->ifi_flags & need) == need);
 }
 
-/* False: nothing more to read. */
+/* false: there is nothing more to read. */
 static bool read_some(void)
 {
-	/* Static: too large for a small stack, and there is one thread. */
+	/* Static, because it is too large for our small stack, and only one thread reads. */
 	static union {
 		struct nlmsghdr align;
 		char bytes[32768];
@@ -103,7 +103,7 @@ static bool read_some(void)
 	if (n <= 0)
 		return n < 0 && errno == EINTR;
 	if (from.nl_pid)
-		return true; /* not the kernel's */
+		return true; /* not from the kernel */
 	left = (unsigned int)n;
 	for (const struct nlmsghdr *h = &buf.align; NLMSG_OK(h, left); h = NLMSG_NEXT(h, left))
 		netlink_message(h);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* The NICs of this process: opened in the background, again and again until it works. */
+/* The NICs of this process: opened in the background, and tried again until it works. */
 #include "lib/nic/nic.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@ enum { LISTENERS_MAX = 8, VENDOR_RXE = 0xffffff };
 #define RETRY_FIRST_NS 100000000ull
 #define RETRY_LAST_NS  10000000000ull
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for adding */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held to add a NIC or a listener */
 static struct nic_own *_Atomic nics[NICS_MAX];
 static void (*_Atomic listeners[LISTENERS_MAX])(struct nic *nic);
 
@@ -52,12 +52,12 @@ static struct ibv_context *open_by_name(const char *name, int *err)
 
 static int query_port(const struct nic *nic, struct ibv_port_attr *attr)
 {
-	/* An older libibverbs fills in less. */
+	/* An older libibverbs fills in less of it. */
 	memset(attr, 0, sizeof(*attr));
 	return -real.query_port(nic->ctx, nic->port, (struct _compat_ibv_port_attr *)attr);
 }
 
-static int set_up(struct nic *nic)
+static int nic_set_up(struct nic *nic)
 {
 	struct ibv_device_attr device;
 	int err = -real.query_device(nic->ctx, &device);
@@ -80,14 +80,14 @@ static int set_up(struct nic *nic)
 	return err;
 }
 
-static int open_nic(struct nic *nic)
+static int nic_open(struct nic *nic)
 {
 	int err;
 
 	nic->ctx = open_by_name(nic->name, &err);
 	if (err)
 		return err;
-	err = set_up(nic);
+	err = nic_set_up(nic);
 	if (!err)
 		return 0;
 	real.close_device(nic->ctx);
@@ -95,7 +95,7 @@ static int open_nic(struct nic *nic)
 	return err;
 }
 
-static int nic_look(struct nic_own *own)
+static int nic_query(struct nic_own *own)
 {
 	struct ibv_port_attr attr;
 	int err = query_port(&own->nic, &attr);
@@ -113,9 +113,9 @@ static void nic_job(struct job *job)
 	struct nic_own *own = (struct nic_own *)((char *)job - offsetof(struct nic_own, job));
 	struct nic *nic = &own->nic;
 
-	own->err = nic->ctx ? 0 : open_nic(nic);
+	own->err = nic->ctx ? 0 : nic_open(nic);
 	if (!own->err)
-		own->err = nic_look(own);
+		own->err = nic_query(own);
 	if (!own->err && !nic->ready) {
 		nic->link_up = own->port_active;
 		nic->ready = true;
@@ -125,27 +125,27 @@ static void nic_job(struct job *job)
 
 /* ---- on the background thread -------------------------------------------------------------- */
 
-void nic_changed(struct nic *nic)
+void nic_notify_change(struct nic *nic)
 {
 	for (unsigned int i = 0; i < LISTENERS_MAX && listeners[i]; i++)
 		listeners[i](nic);
 }
 
-void nic_look_again(struct nic_own *own)
+void nic_refresh(struct nic_own *own)
 {
 	if (own->job_busy) {
-		own->look_again = true;
+		own->refresh_again = true;
 		return;
 	}
 	own->job_busy = true;
-	own->look_again = false;
+	own->refresh_again = false;
 	own->asked_at = own->events;
 	worker_submit(own->nic.worker, &own->job);
 }
 
 static void nic_retry(void *arg)
 {
-	nic_look_again(arg);
+	nic_refresh(arg);
 }
 
 static void nic_open_failed(struct nic_own *own)
@@ -158,7 +158,7 @@ static void nic_open_failed(struct nic_own *own)
 	bg_timer_set(&own->retry, now_ns() + (delay < RETRY_LAST_NS ? delay : RETRY_LAST_NS));
 }
 
-static void nic_seen(struct nic_own *own)
+static void nic_refreshed(struct nic_own *own)
 {
 	if (own->asked_at == own->events)
 		own->port_err = !own->port_active;
@@ -168,12 +168,12 @@ static void nic_seen(struct nic_own *own)
 		own->tries = 0;
 		nic_watch(own);
 		log_info("%s: ready, link %s", own->nic.name, own->nic.link_up ? "up" : "down");
-		nic_changed(&own->nic);
+		nic_notify_change(&own->nic);
 	} else if (own->address_changed) {
-		nic_changed(&own->nic);
+		nic_notify_change(&own->nic);
 	}
 	nic_update(own);
-	nic_measure(own);
+	nic_measure_psn(own);
 }
 
 static void nic_job_done(void *arg)
@@ -182,16 +182,16 @@ static void nic_job_done(void *arg)
 
 	own->job_busy = false;
 	if (!own->err)
-		nic_seen(own);
+		nic_refreshed(own);
 	else if (!own->nic.ready)
 		nic_open_failed(own);
-	if (own->look_again && own->nic.ready)
-		nic_look_again(own);
+	if (own->refresh_again && own->nic.ready)
+		nic_refresh(own);
 }
 
 /* ---- public -------------------------------------------------------------------------------- */
 
-static struct nic_own *new_nic(const char *name, uint8_t port, unsigned int index)
+static struct nic_own *nic_new(const char *name, uint8_t port, unsigned int index)
 {
 	struct nic_own *own = calloc(1, sizeof(*own));
 	char thread[16];
@@ -204,7 +204,7 @@ static struct nic_own *new_nic(const char *name, uint8_t port, unsigned int inde
 	own->job.fn = nic_job;
 	own->done = (struct bg_call){.fn = nic_job_done, .arg = own};
 	own->retry = (struct bg_timer){.fn = nic_retry, .arg = own};
-	nic_measure_init(own);
+	nic_measure_psn_init(own);
 	snprintf(thread, sizeof(thread), "shift %.9s", name);
 	own->nic.worker = worker_new(thread);
 	snprintf(thread, sizeof(thread), "shift-r %.7s", name);
@@ -217,7 +217,7 @@ static struct nic_own *new_nic(const char *name, uint8_t port, unsigned int inde
 	return own;
 }
 
-static struct nic *get_locked(const char *name, uint8_t port)
+static struct nic *nic_get_locked(const char *name, uint8_t port)
 {
 	unsigned int i;
 
@@ -226,10 +226,10 @@ static struct nic *get_locked(const char *name, uint8_t port)
 			return &nics[i]->nic;
 	if (i == NICS_MAX)
 		return NULL;
-	nics[i] = new_nic(name, port, i);
+	nics[i] = nic_new(name, port, i);
 	if (!nics[i])
 		return NULL;
-	nics[i]->job_busy = true; /* nobody else knows it yet */
+	nics[i]->job_busy = true; /* written here, as no other thread knows the NIC yet */
 	worker_submit(nics[i]->nic.worker, &nics[i]->job);
 	return &nics[i]->nic;
 }
@@ -241,7 +241,7 @@ struct nic *nic_get(const char *name, uint8_t port)
 	if (bg_start())
 		return NULL;
 	pthread_mutex_lock(&lock);
-	nic = get_locked(name, port);
+	nic = nic_get_locked(name, port);
 	pthread_mutex_unlock(&lock);
 	return nic;
 }

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * A NIC of this host (RDMA device and port) that we have opened ourselves, beside the program: its
- * PD, where the shadows live, its control link and probes. There is one per device name and
- * process, shared by all connections; opened on its worker, never closed before the process ends.
+ * A NIC of this host (RDMA device and port) that we have opened ourselves, beside the program. It
+ * has our PD, the control link and the probes; the shadows of the program's objects are made in its
+ * context. There is one struct nic per device name and port in a process, shared by all
+ * connections. It is opened on its worker, and never closed or freed.
+ *
+ * Any thread may read what is constant once `ready` is true, and the atomics. The locks here are
+ * leaves.
  */
 #ifndef SHIFT_NIC_NIC_H
 #define SHIFT_NIC_NIC_H
@@ -20,51 +24,54 @@ struct nic {
 	uint8_t port;
 	uint8_t index; /* in the process: nic_at(index) */
 	struct worker *worker;
-	struct worker *resolver; /* for verbs that look a neighbour up: create_ah, modify to RTR.
-				  * They wait a second or more for one that does not answer, and
-				  * would hold up a fence on the worker. */
-	struct ibv_context *ctx; /* ours; not the program's */
-	struct ibv_pd *pd;	 /* for the control link and probes */
+	struct worker *resolver; /* for verbs that resolve a neighbour's address: create_ah, modify
+				  * to RTR. They wait a second or more for a neighbour that does not
+				  * answer, and on the worker they would hold up fences. */
+	/* Constant once `ready` is true. */
+	struct ibv_context *ctx; /* ours, not the program's */
+	struct ibv_pd *pd;	 /* for the control link and the probes */
 	struct ibv_port_attr port_attr;
 	uint32_t mtu_bytes; /* active MTU of the port: 256 .. 4096 */
 	bool is_rxe;	    /* soft-RoCE: its fence barrier is RESET */
-	/* enum stats_psn: may its rq_psn be believed? As measured (lib/nic/rq_psn.h), or not yet.
-	 * Soft-RoCE's is LIVE until proven otherwise: recordings (tests/sim/traces) stand for it.
-	 */
+	/* enum stats_psn: is its rq_psn live? As measured (lib/nic/rq_psn.h; doc/protocol.md, A2),
+	 * or not measured yet. That of soft-RoCE is LIVE until a measurement says otherwise,
+	 * because recordings (tests/sim/traces) stand for it. */
 	_Atomic uint8_t psn;
-	_Atomic bool psn_tried; /* to measure that: it may take long until it is known */
-	_Atomic bool ready;	/* everything above is there, and the control link is up */
-	_Atomic bool link_up;	/* by netlink and async events; never again after DEVICE_FATAL */
-	struct ctrl_link *link; /* control link (link.h) */
+	_Atomic bool psn_tried; /* it was tried to measure psn: a result may still be far away */
+	_Atomic bool ready;	/* the NIC is open, and its control link is up */
+	_Atomic bool link_up;	/* by netlink and async events; stays false after DEVICE_FATAL */
+	struct ctrl_link *link; /* lib/nic/ctrl_link.h */
 };
 
-/* The NIC, opened in the background if it was not known: look at ready. NULL: NICS_MAX reached or
- * no memory. Any thread. */
+/* The NIC of that device and port. If it is new, it is opened in the background: `ready` says when
+ * it can be used. NULL: there are NICS_MAX already, or there is no memory or no thread. Any thread.
+ */
 struct nic *nic_get(const char *name, uint8_t port);
 
-struct nic *nic_at(unsigned int index); /* NULL past the end */
+/* The NIC of that number in the process; NULL past the last one. Any thread. */
+struct nic *nic_at(unsigned int index);
 
 /*
- * The GID of this NIC that belongs with `like` (which is a GID of another NIC of this host): RoCE
- * v2 and the same kind of address (IPv4-mapped, link-local, other IPv6), lowest index; if there is
- * none of that kind, any RoCE v2, then any. On InfiniBand: index 0. Reads sysfs: not on the
- * program's threads. Returns the index or a negative errno.
+ * The GID of this NIC that goes with `like`, a GID of another NIC. It is of RoCE v2 and of the same
+ * kind of address (IPv4-mapped, link-local, other IPv6). If there is none of that kind, any of RoCE
+ * v2 is taken, then any at all; among equals the one with the lowest index. On InfiniBand it is
+ * index 0. Returns the index or a negative errno. Makes system calls, so not on the program's data
+ * path.
  */
 int nic_gid_like(const struct nic *nic, const union ibv_gid *like, union ibv_gid *gid);
 
-/* The netdev (ifindex) under a GID index of a device, 0 if it has none (InfiniBand). Reads sysfs.
- */
+/* The netdev (ifindex) under the NIC, 0 if it has none (InfiniBand). Makes system calls. */
 unsigned int nic_ifindex(const struct nic *nic);
 
 /*
- * Called on the background thread whenever a NIC becomes ready, its link_up or psn changes, or the
- * address of its control link does. At most 8 functions; any thread. NICs that are ready already
- * are not reported again.
+ * Registers a function that is called on the background thread whenever a NIC becomes ready, its
+ * link_up or psn changes, or the address of its control link does. A NIC that is ready already is
+ * not reported again. At most 8 functions, each once; there is no way to remove one. Any thread.
  */
 void nic_on_change(void (*fn)(struct nic *nic));
 
-/* Called on the background thread for each asynchronous event of nic->ctx (QP_FATAL of a twin);
- * what it says of the port has been dealt with. At most 8 functions; any thread. */
+/* The same for each asynchronous event of nic->ctx (QP_FATAL of a twin). What the event says of the
+ * port has been taken in before. The event is acknowledged when fn returns. */
 void nic_on_event(void (*fn)(struct nic *nic, const struct ibv_async_event *event));
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* Which GID to use: indexes move when addresses come and go, so they are looked up each time. */
+/* Which GID of a NIC to use. Indexes move when addresses come and go, so each call looks them up.
+ */
 #include <errno.h>
 #include <net/if.h>
 #include <stdio.h>
@@ -11,7 +12,8 @@
 
 enum kind { IPV4_MAPPED, GLOBAL, LINK_LOCAL };
 
-/* A kind of RoCE v2 GID, in the order in which we like them for ourselves; then all others. */
+/* The best rank is 0. Of our own GIDs the rank of RoCE v2 is its kind, in the order of enum kind.
+ */
 enum { RANK_OTHER_V2 = 3, RANK_ANY = 4, RANK_NONE = 5 };
 
 static enum kind gid_kind(const union ibv_gid *gid)
@@ -23,11 +25,11 @@ static enum kind gid_kind(const union ibv_gid *gid)
 	return gid->raw[0] == 0xfe && (gid->raw[1] & 0xc0) == 0x80 ? LINK_LOCAL : GLOBAL;
 }
 
-/* The valid entries of the port, or negative errno; to be freed. */
+/* The number of valid entries of the port, or a negative errno. The caller frees *entries. */
 static ssize_t gid_table(const struct nic *nic, struct ibv_gid_entry **entries)
 {
-	/* Of all ports. More bytes do not fit the length field of the kernel's attribute: EINVAL.
-	 */
+	/* For all ports. A longer table does not fit the length field of the kernel's attribute,
+	 * and the call would fail with EINVAL. */
 	const size_t max = UINT16_MAX / sizeof(**entries);
 	ssize_t n, kept = 0;
 
@@ -58,7 +60,7 @@ static unsigned int rank_like(const struct ibv_gid_entry *e, const union ibv_gid
 	return gid_kind(&e->gid) == gid_kind(like) ? 0 : RANK_OTHER_V2;
 }
 
-/* The lowest index of the best rank; like NULL: by our own taste. */
+/* The lowest index of the best rank. If `like` is NULL, the ranks are those of our own GIDs. */
 static int gid_choose(const struct nic *nic, const union ibv_gid *like, union ibv_gid *gid)
 {
 	unsigned int best = RANK_NONE, rank;
@@ -93,7 +95,7 @@ int nic_gid_own(const struct nic *nic, union ibv_gid *gid)
 	return gid_choose(nic, NULL, gid);
 }
 
-/* soft-RoCE names its netdev in `parent`. */
+/* In sysfs, soft-RoCE names its netdev in `parent`. */
 static unsigned int ifindex_of_parent(const struct nic *nic)
 {
 	char path[128], name[IF_NAMESIZE + 1] = "";

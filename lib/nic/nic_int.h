@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* What nic.c, nic_watch.c, nic_psn.c, gid.c, link, probe and live know of a NIC beyond nic.h. */
+/*
+ * What the files of this room know of a NIC beyond nic.h. struct nic_own is of nic.c, nic_watch.c
+ * and nic_psn.c alone; each group of functions names the file that defines it.
+ */
 #ifndef SHIFT_NIC_NIC_INT_H
 #define SHIFT_NIC_NIC_INT_H
 
@@ -11,28 +14,31 @@ enum carrier { CARRIER_UNKNOWN, CARRIER_DOWN, CARRIER_UP };
 struct nic_own {
 	struct nic nic; /* first: the two are cast to each other */
 
-	struct job job;	     /* opens, later looks again; one at a time */
-	struct bg_call done; /* ... and has done so */
-	/* Written by the job, read by done. */
+	/* nic.c: opening the NIC, later refreshing what may change. One job at a time. */
+	struct job job;
+	struct bg_call done; /* the job has run */
+	/* Written by the job, read by `done`. */
 	int err;
 	bool port_active;
 	bool address_changed;
 	unsigned int ifindex_found;
 
-	/* Background thread only. */
+	/* Background thread only. nic.c: */
 	struct bg_timer retry;
 	unsigned int tries;
-	bool watched; /* the first done after ready has been seen */
+	bool watched; /* the first job after `ready` is done, and nic_watch() was called */
 	bool job_busy;
-	bool look_again;   /* wanted while the job was busy */
-	uint32_t events;   /* async events so far */
-	uint32_t asked_at; /* ... when the job was submitted: its answer is older than later ones */
+	bool refresh_again; /* asked for while the job was busy */
+	uint32_t events;    /* async events so far */
+	uint32_t asked_at;  /* `events` when the job was submitted: later ones outdate it */
+	/* nic_watch.c: */
 	unsigned int ifindex;
 	enum carrier carrier;
-	bool port_err;		  /* PORT_ERR since the last PORT_ACTIVE */
-	bool fatal;		  /* DEVICE_FATAL: our context is of no more use */
-	bool measuring, measured; /* rq_psn */
-	unsigned int measured_in_vain;
+	bool port_err; /* PORT_ERR since the last PORT_ACTIVE */
+	bool fatal;    /* DEVICE_FATAL: our context is of no more use */
+	/* nic_psn.c: */
+	bool measuring, measured;
+	unsigned int failed_measurements; /* in a row */
 	struct bg_timer measure_timer;
 };
 
@@ -41,19 +47,19 @@ static inline struct nic_own *nic_own(struct nic *nic)
 	return (struct nic_own *)nic;
 }
 
-/* nic.c */
-void nic_look_again(struct nic_own *own); /* port and GID, on the worker. Background thread. */
-void nic_changed(struct nic *nic);	  /* call the listeners. Background thread. */
+/* nic.c, background thread */
+void nic_refresh(struct nic_own *own);	 /* queries port, GID and netdev again, on the worker */
+void nic_notify_change(struct nic *nic); /* calls the functions of nic_on_change() */
 
 /* nic_watch.c, background thread */
-void nic_watch(struct nic_own *own);  /* ready: begin to watch */
-void nic_update(struct nic_own *own); /* something changed: is the link up? */
+void nic_watch(struct nic_own *own);  /* the NIC is ready: begins to watch its link */
+void nic_update(struct nic_own *own); /* something has changed: is the link up now? */
 
 /* nic_psn.c, background thread */
-void nic_measure_init(struct nic_own *own);
-void nic_measure(struct nic_own *own); /* rq_psn, if that is to be done and can be */
+void nic_measure_psn_init(struct nic_own *own);
+void nic_measure_psn(struct nic_own *own); /* if that is not done, and the link is up */
 
-/* gid.c: the GID that we publish as our own. Index or negative errno. */
+/* nic_gid.c, any thread: the GID that we publish as our own. Its index, or a negative errno. */
 int nic_gid_own(const struct nic *nic, union ibv_gid *gid);
 
 #endif

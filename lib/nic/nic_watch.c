@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* Is a NIC's link up? What netlink says of its netdev, and the NIC's own asynchronous events. */
+/* Whether a NIC's link is up (doc/protocol.md, T3 and T4): from netlink's word on its netdev, and
+ * from the NIC's own asynchronous events. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -16,7 +17,7 @@
 
 enum { EVENTS_AT_ONCE = 64, LISTENERS_MAX = 8 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for adding */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held to add a listener */
 static void (*_Atomic listeners[LISTENERS_MAX])(struct nic *nic,
 						const struct ibv_async_event *event);
 
@@ -34,7 +35,7 @@ void nic_on_event(void (*fn)(struct nic *nic, const struct ibv_async_event *even
 	pthread_mutex_unlock(&lock);
 }
 
-/* A netdev that we cannot see (another namespace, InfiniBand) leaves the word to the NIC. */
+/* If we cannot see the netdev (another namespace, InfiniBand), the NIC's own events decide. */
 void nic_update(struct nic_own *own)
 {
 	struct nic *nic = &own->nic;
@@ -45,8 +46,8 @@ void nic_update(struct nic_own *own)
 	nic->link_up = up;
 	log_info("%s: link %s", nic->name, up ? "up" : "down");
 	if (up)
-		nic_look_again(own); /* its addresses may have changed */
-	nic_changed(nic);
+		nic_refresh(own); /* its addresses may have changed */
+	nic_notify_change(nic);
 }
 
 static void netdev_changed(unsigned int ifindex, bool up)
@@ -60,14 +61,14 @@ static void netdev_changed(unsigned int ifindex, bool up)
 		if (!own->watched || own->ifindex != ifindex || own->carrier == carrier)
 			continue;
 		own->carrier = carrier;
-		/* A PORT_ACTIVE that we missed would keep it down for ever. */
+		/* If we missed a PORT_ACTIVE, the link would otherwise count as down for ever. */
 		if (up && own->port_err)
-			nic_look_again(own);
+			nic_refresh(own);
 		nic_update(own);
 	}
 }
 
-/* What an event says of the port; others (QPs, CQs) are not about the link. */
+/* Takes in what an event says of the port. Events of QPs and CQs are not about the link. */
 static void port_event(struct nic_own *own, enum ibv_event_type type)
 {
 	own->events++;
@@ -78,7 +79,7 @@ static void port_event(struct nic_own *own, enum ibv_event_type type)
 	else if (type == IBV_EVENT_DEVICE_FATAL)
 		own->fatal = true;
 	else if (type == IBV_EVENT_GID_CHANGE || type == IBV_EVENT_LID_CHANGE)
-		nic_look_again(own);
+		nic_refresh(own);
 }
 
 static void async_ready(void *arg, uint32_t events)
@@ -95,7 +96,7 @@ static void async_ready(void *arg, uint32_t events)
 			listeners[j](&own->nic, &e);
 		real.ack_async_event(&e);
 	}
-	/* The device was taken away: the descriptor would wake us for ever. */
+	/* The device was removed. Its descriptor would wake the loop for ever. */
 	if (events & (EPOLLERR | EPOLLHUP)) {
 		bg_unwatch(own->nic.ctx->async_fd);
 		own->fatal = true;
@@ -109,11 +110,15 @@ void nic_watch(struct nic_own *own)
 	int err = netlink_start(netdev_changed);
 
 	if (err)
-		log_warn("%s: no link events from netlink: %s", own->nic.name, strerror(-err));
+		log_warn("%s: the kernel's link events cannot be received (netlink: %s); a link "
+			 "that goes down is noticed later",
+			 own->nic.name, strerror(-err));
 	else if (own->ifindex)
 		netlink_watch(own->ifindex);
 	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
 	err = bg_watch(fd, EPOLLIN, async_ready, own);
 	if (err)
-		log_warn("%s: no asynchronous events: %s", own->nic.name, strerror(-err));
+		log_warn("%s: the NIC's asynchronous events cannot be received (%s); a port "
+			 "that fails is noticed later",
+			 own->nic.name, strerror(-err));
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* When to probe, and what silence means. All on the background thread. */
+/* When to probe, and what an answer or its absence means. All on the background thread. */
 #include "lib/nic/probe.h"
 
 #include <errno.h>
@@ -48,8 +48,8 @@ static uint64_t probe_deadline(const struct probe *p)
 	return d < p->max_deadline_ns ? d : p->max_deadline_ns;
 }
 
-/* Smoothed as TCP does it (RFC 6298). What took much longer than any deadline is the end of an
- * outage, no round trip. */
+/* Smoothed as TCP does it (RFC 6298). An answer that took much longer than any deadline tells of
+ * the end of an outage, not of a round trip. */
 static void probe_measure_rtt(struct probe *p, uint64_t took_ns)
 {
 	uint64_t off = took_ns > p->rtt_ns ? took_ns - p->rtt_ns : p->rtt_ns - took_ns;
@@ -65,35 +65,37 @@ static void probe_measure_rtt(struct probe *p, uint64_t took_ns)
 	p->rtt_ns = p->rtt_ns - p->rtt_ns / 8 + took_ns / 8;
 }
 
-/* ---- life and death of the requester --------------------------------------------------------- */
+/* ---- the requester: sending, failing, sending again ------------------------------------------ */
 
-/* A probe that cannot even be posted is missed like one without an answer. */
-static void probe_expect(struct probe *p)
+/* Sets the deadline if none is running: a probe that cannot even be posted is missed like one
+ * without an answer. */
+static void probe_start_deadline(struct probe *p)
 {
 	if (p->connected && p->miss_ns == UINT64_MAX)
 		p->miss_ns = now_ns() + probe_deadline(p);
 }
 
-static void probe_died(struct probe *p, const char *why)
+static void probe_requester_failed(struct probe *p, const char *why)
 {
-	uint64_t pause = PAUSE_FIRST_NS << (p->deaths < 8 ? p->deaths : 8);
+	uint64_t pause = PAUSE_FIRST_NS << (p->failures < 8 ? p->failures : 8);
 
-	if (!p->deaths++)
+	if (!p->failures++)
 		log_debug("%s: probe QP 0x%x failed: %s", p->nic->name, p->own.requester_qpn, why);
 	if (pause > PAUSE_LAST_NS)
 		pause = PAUSE_LAST_NS;
-	/* Arming looks the neighbour up, and one that was asked for in vain is asked for again only
-	 * a second later: too late if the link comes up at once. link_came_up() is faster. */
+	/* Arming resolves the neighbour's address. If that fails, the kernel asks again only a
+	 * second later, which is too late if the link comes up at once. probe_link_up() is faster.
+	 */
 	if (!p->nic->link_up)
 		pause = PAUSE_LINK_DOWN_NS;
-	probe_expect(p);
-	p->state = PROBE_DEAD;
+	probe_start_deadline(p);
+	p->state = PROBE_FAILED;
 	p->post_ns = UINT64_MAX;
 	p->arm_ns = now_ns() + pause;
 	probe_set_timer(p);
 }
 
-static void post_new(struct probe *p, uint64_t now)
+static void probe_post_new(struct probe *p, uint64_t now)
 {
 	int err;
 
@@ -103,22 +105,22 @@ static void post_new(struct probe *p, uint64_t now)
 	p->large_next = !p->large_next;
 	if (!p->out++) {
 		p->miss_ns = now + probe_deadline(p);
-		p->waiting_ns = now;
+		p->oldest_posted_ns = now;
 	}
 	err = probe_post(p, 1);
 	if (err)
-		probe_died(p, strerror(err));
+		probe_requester_failed(p, strerror(err));
 }
 
-/* Armed: send again what has no answer, or begin. */
-static void probe_goes_live(struct probe *p)
+/* The requester is armed: sends the unanswered probes again, or begins. */
+static void probe_resume(struct probe *p)
 {
 	uint64_t now = now_ns();
 	int err;
 
 	p->state = PROBE_LIVE;
 	p->arm_ns = UINT64_MAX;
-	p->waiting_ns = now;
+	p->oldest_posted_ns = now;
 	p->post_ns = now + (p->out ? p->period_ns : 0);
 	if (!p->out)
 		p->miss_ns = UINT64_MAX;
@@ -126,7 +128,7 @@ static void probe_goes_live(struct probe *p)
 		p->sent[i].again = true;
 	err = probe_post(p, p->out);
 	if (err)
-		probe_died(p, strerror(err));
+		probe_requester_failed(p, strerror(err));
 	probe_set_timer(p);
 }
 
@@ -137,10 +139,10 @@ static void probe_answered(struct probe *p, uint64_t now)
 	p->psn = (p->psn + 1) & 0xffffff;
 	p->sent[0] = p->sent[1];
 	p->out--;
-	p->deaths = 0;
-	p->waiting_ns = now;
-	/* The younger one has its own deadline; if that is over, a period's grace: its answer may
-	 * be the next thing that we see. */
+	p->failures = 0;
+	p->oldest_posted_ns = now;
+	/* The younger probe has its own deadline. If that is over, it gets another period, because
+	 * its answer may be the next completion. */
 	p->miss_ns = UINT64_MAX;
 	if (p->out) {
 		p->miss_ns = p->sent[0].at_ns + probe_deadline(p);
@@ -161,7 +163,7 @@ static void probe_completed(struct probe_nic *s, const struct ibv_wc *wc, uint64
 	if (wc->status == IBV_WC_SUCCESS)
 		probe_answered(p, now);
 	else
-		probe_died(p, ibv_wc_status_str(wc->status));
+		probe_requester_failed(p, ibv_wc_status_str(wc->status));
 }
 
 static void probes_reap(struct probe_nic *s, struct ibv_cq *cq)
@@ -189,13 +191,14 @@ static void probes_channel_ready(void *arg, uint32_t events)
 		probes_reap(s, cq);
 	}
 	if (events & (EPOLLERR | EPOLLHUP))
-		bg_unwatch(s->channel->fd); /* the device was taken away */
+		bg_unwatch(s->channel->fd); /* the device was removed */
 }
 
 /* ---- the clock ------------------------------------------------------------------------------ */
 
-/* Time in which this thread did not run (a stop, a loaded machine) is not the network's, and an
- * answer may wait. Only that time: where it is late again and again, silence must count too. */
+/* The network is not to blame for time in which this thread did not run (a stop, a loaded machine),
+ * and an answer may be waiting. Only that time is excused: on a machine that is late again and
+ * again silence must count, too. */
 static void excuse_sleep(struct probe *p, uint64_t now)
 {
 	if (p->miss_ns != UINT64_MAX && now > p->timer.at_ns + p->period_ns)
@@ -212,15 +215,14 @@ static void probe_tick(void *arg)
 		probes_reap(p->shared, p->cq->cq);
 	if (p->closing)
 		return;
-	now = now_ns(); /* not before what probes_reap() has noted */
-	/* A NIC that says nothing, neither an answer nor an error: it may with the QP armed anew.
-	 */
-	if (p->state == PROBE_LIVE && p->out && now - p->waiting_ns > STUCK_NS)
-		probe_died(p, "neither an answer nor an error");
+	now = now_ns(); /* later than the times that probes_reap() has noted */
+	/* The NIC gives neither an answer nor an error. It may do so when the QP is armed again. */
+	if (p->state == PROBE_LIVE && p->out && now - p->oldest_posted_ns > STUCK_NS)
+		probe_requester_failed(p, "neither an answer nor an error");
 	if (p->state == PROBE_LIVE && now >= p->post_ns) {
 		p->post_ns = now + p->period_ns;
 		if (p->out < PROBES_OUT_MAX)
-			post_new(p, now);
+			probe_post_new(p, now);
 	}
 	if (now >= p->arm_ns) {
 		p->arm_ns = UINT64_MAX;
@@ -238,7 +240,7 @@ static void probe_tick(void *arg)
 
 /* ---- work for the resolver ------------------------------------------------------------------- */
 
-/* Where the requester begins towards the responder of that serial: both peers compute it. */
+/* The first PSN of a requester towards the responder of that serial. Both peers compute it. */
 static uint32_t first_psn(uint32_t psn, uint32_t serial)
 {
 	return (psn + serial * 0x2f1d37u) & 0xffffff;
@@ -262,7 +264,7 @@ static void probe_start_job(struct probe *p)
 		p->state = PROBE_ARMING;
 		p->incarnation = ++p->shared->incarnations;
 		p->post_ns = UINT64_MAX;
-		probe_expect(p);
+		probe_start_deadline(p);
 		probe_set_timer(p);
 	}
 	if (p->task.responder)
@@ -275,13 +277,13 @@ static void probe_start_job(struct probe *p)
 	worker_submit(p->nic->resolver, &p->job);
 }
 
-static void tell_address(struct probe *p)
+static void probe_notify_address(struct probe *p)
 {
 	if (p->created && p->address_changed)
 		p->address_changed(p->address_arg);
 }
 
-static void take_address(struct probe *p)
+static void probe_read_address(struct probe *p)
 {
 	struct ctrl_link_addr addr;
 
@@ -297,14 +299,14 @@ static void probe_created(struct probe *p)
 
 	p->created = true;
 	p->arm_ns = UINT64_MAX;
-	take_address(p);
+	probe_read_address(p);
 	p->own.remote_addr = (uintptr_t)s->memory + SCRATCH_OFFSET;
 	p->own.rkey = s->mr->rkey;
 	p->own.requester_qpn = p->requester->qp_num;
 	p->own.responder_qpn = p->responder->qp_num;
 	if (!s->watched)
 		s->watched = !bg_watch(s->channel->fd, EPOLLIN, probes_channel_ready, s);
-	tell_address(p);
+	probe_notify_address(p);
 }
 
 static void probe_job_done(void *arg)
@@ -322,28 +324,28 @@ static void probe_job_done(void *arg)
 	}
 	if (p->task.err) {
 		p->arm_responder |= p->task.responder;
-		probe_died(p, strerror(-p->task.err));
+		probe_requester_failed(p, strerror(-p->task.err));
 	} else if (p->task.create) {
 		probe_created(p);
 	} else if (p->task.requester && !p->arm_requester) {
-		probe_goes_live(p);
+		probe_resume(p);
 	}
-	/* A failed one waits for its timer. */
+	/* After a failure the timer starts the next job. */
 	if (!p->task.err)
 		probe_start_job(p);
 }
 
 /* ---- changes of address ---------------------------------------------------------------------- */
 
-/* The responder has to be made anew: the peer must hear of it, as its PSN begins again. */
+/* The responder must be armed again. Its first PSN changes, so the peer must hear of it. */
 static void renew_responder(struct probe *p)
 {
 	p->own.serial++;
 	p->arm_responder = true;
-	tell_address(p);
+	probe_notify_address(p);
 }
 
-static void nic_event(struct nic *nic, const struct ibv_async_event *event)
+static void probes_nic_event(struct nic *nic, const struct ibv_async_event *event)
 {
 	struct probe_nic *s = &nics[nic->index];
 
@@ -360,15 +362,15 @@ static void nic_event(struct nic *nic, const struct ibv_async_event *event)
 	}
 }
 
-static void link_came_up(struct probe *p)
+static void probe_link_up(struct probe *p)
 {
-	if (p->state == PROBE_DEAD) {
+	if (p->state == PROBE_FAILED) {
 		p->arm_ns = now_ns();
 		probe_set_timer(p);
 	}
 }
 
-static void nic_changed(struct nic *nic)
+static void probes_nic_changed(struct nic *nic)
 {
 	struct probe_nic *s = &nics[nic->index];
 
@@ -379,13 +381,13 @@ static void nic_changed(struct nic *nic)
 		if (!p || !p->created)
 			continue;
 		before = p->own.gid;
-		take_address(p);
+		probe_read_address(p);
 		if (memcmp(&before, &p->own.gid, sizeof(before))) {
 			p->arm_requester = p->connected;
 			renew_responder(p);
 			probe_start_job(p);
 		} else if (nic->link_up) {
-			link_came_up(p);
+			probe_link_up(p);
 		}
 	}
 }
@@ -420,7 +422,7 @@ void probe_connect(struct probe *p, const struct probe_addr *peer)
 /* ---- the rest of the interface ----------------------------------------------------------------
  */
 
-static bool take_slot(struct probe_nic *s, struct probe *p)
+static bool probe_take_slot(struct probe_nic *s, struct probe *p)
 {
 	struct probe **more;
 	uint32_t i, count;
@@ -446,12 +448,12 @@ struct probe *probe_new(struct nic *nic, void (*result)(void *arg, bool answered
 	struct probe *p = calloc(1, sizeof(*p));
 	struct probe_nic *s = &nics[nic->index];
 
-	if (!p || !take_slot(s, p)) {
+	if (!p || !probe_take_slot(s, p)) {
 		free(p);
 		return NULL;
 	}
-	nic_on_change(nic_changed);
-	nic_on_event(nic_event);
+	nic_on_change(probes_nic_changed);
+	nic_on_event(probes_nic_event);
 	s->nic = nic;
 	p->shared = s;
 	p->nic = nic;

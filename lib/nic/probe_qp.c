@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* The verbs of the probes: making, arming and destroying on the resolver, posting. */
+/* The verbs of the probes: creating, arming and destroying their QPs on the resolver, and posting.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -13,14 +14,14 @@
 
 enum {
 	PER_CQ = 128,
-	CQ_DEPTH = 1024, /* both QPs of each, with what may be left of an earlier incarnation */
+	CQ_DEPTH = 1024, /* for both QPs of each, and what an earlier incarnation may have left */
 	SCRATCH_BYTES = 4096,
 	TIMEOUT = 14, /* 4.096 us * 2^14 = 67 ms */
-	RETRIES = 6,  /* soft-RoCE takes 7 for "for ever" */
+	RETRIES = 6,  /* with 7 soft-RoCE retries for ever */
 	RNR_RETRIES = 7,
 };
 
-static int task_failed(void)
+static int errno_or_eio(void)
 {
 	return -(errno ? errno : EIO);
 }
@@ -33,7 +34,7 @@ static int probe_make_memory(struct probe_nic *s)
 			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (s->memory == MAP_FAILED) {
 		s->memory = NULL;
-		return task_failed();
+		return errno_or_eio();
 	}
 	madvise(s->memory, 2 * SCRATCH_BYTES, MADV_DONTFORK);
 	s->mr = real.reg_mr(s->nic->pd, s->memory, 2 * SCRATCH_BYTES,
@@ -42,19 +43,19 @@ static int probe_make_memory(struct probe_nic *s)
 		return 0;
 	munmap(s->memory, 2 * SCRATCH_BYTES);
 	s->memory = NULL;
-	return task_failed();
+	return errno_or_eio();
 }
 
-static int make_channel(struct probe_nic *s)
+static int probe_make_channel(struct probe_nic *s)
 {
 	s->channel = real.create_comp_channel(s->nic->ctx);
 	if (!s->channel)
-		return task_failed();
+		return errno_or_eio();
 	fcntl(s->channel->fd, F_SETFL, fcntl(s->channel->fd, F_GETFL) | O_NONBLOCK);
 	return 0;
 }
 
-static struct probe_cq *get_cq(struct probe_nic *s)
+static struct probe_cq *probe_get_cq(struct probe_nic *s)
 {
 	struct probe_cq *c;
 
@@ -78,7 +79,7 @@ static struct probe_cq *get_cq(struct probe_nic *s)
 	return c;
 }
 
-/* ---- making and unmaking -------------------------------------------------------------------- */
+/* ---- creating and destroying ---------------------------------------------------------------- */
 
 static struct ibv_qp *probe_make_qp(struct probe *p)
 {
@@ -112,17 +113,17 @@ static int probe_create_qps(struct probe *p)
 	int err = s->mr ? 0 : probe_make_memory(s);
 
 	if (!err && !s->channel)
-		err = make_channel(s);
+		err = probe_make_channel(s);
 	if (err)
 		return err;
-	p->cq = get_cq(s);
+	p->cq = probe_get_cq(s);
 	if (p->cq)
 		p->requester = probe_make_qp(p);
 	if (p->requester)
 		p->responder = probe_make_qp(p);
 	if (p->responder)
 		return 0;
-	err = task_failed();
+	err = errno_or_eio();
 	probe_destroy_qps(p);
 	return err;
 }
@@ -158,7 +159,7 @@ static int reset_to_init(struct probe *p, struct ibv_qp *qp)
 	return err;
 }
 
-/* May wait for a neighbour that does not answer. 0 or an errno. */
+/* May wait for a neighbour that does not answer. 0 or a positive errno. */
 static int to_rtr(struct probe *p, struct ibv_qp *qp, uint32_t dest_qpn, uint32_t rq_psn)
 {
 	const struct probe_addr *peer = &p->task.peer;
@@ -197,7 +198,7 @@ static int arm_requester(struct probe *p)
 				   .retry_cnt = RETRIES,
 				   .rnr_retry = RNR_RETRIES,
 				   .max_rd_atomic = 1};
-	/* Nothing is ever sent to a requester: its rq_psn does not matter. */
+	/* Nothing is ever sent to a requester, so its rq_psn does not matter. */
 	int err = to_rtr(p, p->requester, p->task.peer.responder_qpn, 0);
 
 	if (err)
@@ -209,7 +210,7 @@ static int arm_requester(struct probe *p)
 
 static int arm_responder(struct probe *p)
 {
-	/* RTR is all it needs: it only answers. */
+	/* It needs no more than RTR, because it only answers. */
 	return -to_rtr(p, p->responder, p->task.peer.requester_qpn, p->task.rq_psn);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* The verbs of live.h: a pair of QPs, some rounds of WRITEs and fences, all on the resolver. */
+/* Measuring rq_psn: a pair of QPs, and some rounds of WRITEs and fences, all on the resolver. */
 #include "lib/nic/rq_psn.h"
 
 #include <errno.h>
@@ -18,22 +18,21 @@
 enum {
 	REST_TRIES = 50,
 	TIMEOUT = 14, /* 4.096 us * 2^14 = 67 ms */
-	RETRIES = 6,  /* soft-RoCE takes 7 for "for ever" */
+	RETRIES = 6,  /* with 7 soft-RoCE retries for ever */
 	RNR_RETRIES = 7,
 };
 
-#define WAIT_MAX_NS 2000000000ull /* for the WRITEs of a round: beyond the NIC's own retries */
+#define WAIT_MAX_NS 2000000000ull /* for a round: longer than the NIC's own retries */
 
 /*
- * Where a round is cut. A NIC that executes what it is given before the post returns (soft-RoCE 6.1
- * does, to itself) is cut all the same by what is posted when B is in ERR already; in others some
- * of the WRITEs in between are under way.
+ * Where a round is cut. On most NICs some of the racing WRITEs are under way when B is moved to
+ * ERR. A NIC may also execute a WRITE before the post returns (soft-RoCE 6.1 does, to itself).
+ * There the WRITEs that are posted after ERR make the cut.
  */
 static const struct plan {
-	unsigned int idle; /* WRITEs that are waited for */
-	unsigned int
-		racing; /* ... that have been posted when B is moved to ERR; the rest is then */
-	bool wrap;	/* PSNs begin again in the middle */
+	unsigned int idle;   /* so many WRITEs are posted first, and waited for */
+	unsigned int racing; /* up to here they are posted before ERR, the rest after it */
+	bool wrap;	     /* the PSN wraps round in the middle */
 } plans[] = {
 	{.idle = 16, .racing = 16},
 	{.idle = 21, .racing = RQ_PSN_WRITES - 4, .wrap = true},
@@ -41,7 +40,7 @@ static const struct plan {
 	{.idle = 32, .racing = 34},
 };
 
-struct rq_psn_measuring {
+struct rq_psn_measurement {
 	struct nic *nic;
 	void (*done)(struct nic *nic, enum stats_psn answer, const char *why);
 	struct job job;
@@ -52,8 +51,8 @@ struct rq_psn_measuring {
 
 	struct ibv_cq *cq;
 	struct ibv_mr *mr;
-	uint64_t *source;	 /* with the memory that is written to behind it */
-	volatile uint64_t *sink; /* by the NIC */
+	uint64_t *source;	 /* what A sends; behind it lies the sink */
+	volatile uint64_t *sink; /* what the NIC writes to */
 	size_t bytes;
 	struct ibv_qp *a, *b; /* requester and responder */
 	int gid_index;
@@ -62,7 +61,7 @@ struct rq_psn_measuring {
 
 /* ---- rq_psn --------------------------------------------------------------------------------- */
 
-static void nap_us(long us)
+static void sleep_us(long us)
 {
 	struct timespec t = {.tv_nsec = us * 1000};
 
@@ -89,7 +88,7 @@ bool rq_psn_at_rest(const struct nic *nic, struct ibv_qp *qp, uint32_t *psn)
 	for (int tries = 0; tries < REST_TRIES; tries++) {
 		if (!rq_psn_query(qp, &before))
 			return false;
-		nap_us(1000);
+		sleep_us(1000);
 		if (!rq_psn_query(qp, psn))
 			return false;
 		if (*psn == before)
@@ -98,69 +97,69 @@ bool rq_psn_at_rest(const struct nic *nic, struct ibv_qp *qp, uint32_t *psn)
 	return false;
 }
 
-/* ---- what it is measured with --------------------------------------------------------------- */
+/* ---- the pair of QPs ------------------------------------------------------------------------ */
 
-static bool pair_make_memory(struct rq_psn_measuring *l)
+static bool pair_make_memory(struct rq_psn_measurement *m)
 {
-	size_t sink = RQ_PSN_PARTS * l->nic->mtu_bytes;
-	size_t source = sink + RQ_PSN_WRITES * sizeof(*l->source);
+	size_t sink = RQ_PSN_PARTS * m->nic->mtu_bytes;
+	size_t source = sink + RQ_PSN_WRITES * sizeof(*m->source);
 
-	l->bytes = source + sink;
-	l->source = mmap(NULL, l->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+	m->bytes = source + sink;
+	m->source = mmap(NULL, m->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
 			 0);
-	if (l->source == MAP_FAILED) {
-		l->source = NULL;
+	if (m->source == MAP_FAILED) {
+		m->source = NULL;
 		return false;
 	}
 	/* A fork of the program must not move the pages from under the NIC. */
-	madvise(l->source, l->bytes, MADV_DONTFORK);
-	for (size_t i = 0; i < source / sizeof(*l->source); i++)
-		l->source[i] = i + 1; /* rq_psn_stamp() */
-	l->sink = l->source + source / sizeof(*l->source);
-	l->mr = real.reg_mr(l->nic->pd, l->source, l->bytes,
+	madvise(m->source, m->bytes, MADV_DONTFORK);
+	for (size_t i = 0; i < source / sizeof(*m->source); i++)
+		m->source[i] = i + 1; /* rq_psn_stamp() */
+	m->sink = m->source + source / sizeof(*m->source);
+	m->mr = real.reg_mr(m->nic->pd, m->source, m->bytes,
 			    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-	return l->mr;
+	return m->mr;
 }
 
-static struct ibv_qp *pair_make_qp(struct rq_psn_measuring *l)
+static struct ibv_qp *pair_make_qp(struct rq_psn_measurement *m)
 {
 	struct ibv_qp_init_attr attr = {.qp_type = IBV_QPT_RC,
-					.send_cq = l->cq,
-					.recv_cq = l->cq,
+					.send_cq = m->cq,
+					.recv_cq = m->cq,
 					.sq_sig_all = 1,
 					.cap = {.max_send_wr = RQ_PSN_WRITES,
 						.max_recv_wr = 1,
 						.max_send_sge = 1,
 						.max_recv_sge = 1}};
 
-	return real.create_qp(l->nic->pd, &attr);
+	return real.create_qp(m->nic->pd, &attr);
 }
 
-static bool pair_make(struct rq_psn_measuring *l)
+static bool pair_create(struct rq_psn_measurement *m)
 {
-	l->gid_index = nic_gid_own(l->nic, &l->gid);
-	if (!pair_make_memory(l))
+	m->gid_index = nic_gid_own(m->nic, &m->gid);
+	if (!pair_make_memory(m))
 		return false;
-	l->cq = real.create_cq(l->nic->ctx, 2 * RQ_PSN_WRITES, NULL, NULL, 0);
-	if (l->cq)
-		l->a = pair_make_qp(l);
-	if (l->a)
-		l->b = pair_make_qp(l);
-	return l->b;
+	m->cq = real.create_cq(m->nic->ctx, 2 * RQ_PSN_WRITES, NULL, NULL, 0);
+	if (m->cq)
+		m->a = pair_make_qp(m);
+	if (m->a)
+		m->b = pair_make_qp(m);
+	return m->b;
 }
 
-static void pair_unmake(struct rq_psn_measuring *l)
+static void pair_destroy(struct rq_psn_measurement *m)
 {
-	if (l->b)
-		real.destroy_qp(l->b);
-	if (l->a)
-		real.destroy_qp(l->a);
-	if (l->cq)
-		real.destroy_cq(l->cq);
-	if (l->mr)
-		real.dereg_mr(l->mr);
-	if (l->source)
-		munmap(l->source, l->bytes);
+	if (m->b)
+		real.destroy_qp(m->b);
+	if (m->a)
+		real.destroy_qp(m->a);
+	if (m->cq)
+		real.destroy_cq(m->cq);
+	if (m->mr)
+		real.dereg_mr(m->mr);
+	if (m->source)
+		munmap(m->source, m->bytes);
 }
 
 static bool to_state(struct ibv_qp *qp, enum ibv_qp_state state)
@@ -170,11 +169,11 @@ static bool to_state(struct ibv_qp *qp, enum ibv_qp_state state)
 	return !real.modify_qp(qp, &attr, IBV_QP_STATE);
 }
 
-/* To RTS, like a QP of a connection, with PSNs from `first` in both directions. */
-static bool pair_arm(const struct rq_psn_measuring *l, struct ibv_qp *qp, const struct ibv_qp *peer,
-		     uint32_t first)
+/* Brings a QP to RTS, like a connection's, with PSNs from `first` in both directions. */
+static bool pair_arm(const struct rq_psn_measurement *m, struct ibv_qp *qp,
+		     const struct ibv_qp *peer, uint32_t first)
 {
-	const struct nic *nic = l->nic;
+	const struct nic *nic = m->nic;
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT,
 				   .port_num = nic->port,
 				   .qp_access_flags = IBV_ACCESS_REMOTE_WRITE,
@@ -191,11 +190,11 @@ static bool pair_arm(const struct rq_psn_measuring *l, struct ibv_qp *qp, const 
 				   .ah_attr = {.dlid = nic->port_attr.lid, .port_num = nic->port}};
 
 	if (nic->port_attr.link_layer != IBV_LINK_LAYER_INFINIBAND || !nic->port_attr.lid) {
-		if (l->gid_index < 0)
+		if (m->gid_index < 0)
 			return false;
 		attr.ah_attr.is_global = 1;
-		attr.ah_attr.grh.dgid = l->gid;
-		attr.ah_attr.grh.sgid_index = (uint8_t)l->gid_index;
+		attr.ah_attr.grh.dgid = m->gid;
+		attr.ah_attr.grh.sgid_index = (uint8_t)m->gid_index;
 		attr.ah_attr.grh.hop_limit = 64;
 	}
 	if (!to_state(qp, IBV_QPS_RESET) ||
@@ -216,39 +215,40 @@ static bool pair_arm(const struct rq_psn_measuring *l, struct ibv_qp *qp, const 
 
 /* ---- a round -------------------------------------------------------------------------------- */
 
-static bool round_post(const struct rq_psn_measuring *l, unsigned int from, unsigned int to)
+static bool round_post(const struct rq_psn_measurement *m, unsigned int from, unsigned int to)
 {
 	for (unsigned int i = from; i < to; i++) {
-		struct ibv_sge sge = {.addr = (uintptr_t)(l->source + i),
-				      .length = rq_psn_bytes(i, l->nic->mtu_bytes),
-				      .lkey = l->mr->lkey};
+		struct ibv_sge sge = {.addr = (uintptr_t)(m->source + i),
+				      .length = rq_psn_bytes(i, m->nic->mtu_bytes),
+				      .lkey = m->mr->lkey};
 		struct ibv_send_wr wr = {
 			.wr_id = i,
 			.sg_list = &sge,
 			.num_sge = sge.length > 0,
 			.opcode = IBV_WR_RDMA_WRITE,
-			.wr.rdma = {.remote_addr = (uintptr_t)l->sink, .rkey = l->mr->rkey}};
+			.wr.rdma = {.remote_addr = (uintptr_t)m->sink, .rkey = m->mr->rkey}};
 		struct ibv_send_wr *bad;
 
-		if (ibv_post_send(l->a, &wr, &bad))
+		if (ibv_post_send(m->a, &wr, &bad))
 			return false;
 	}
 	return true;
 }
 
-/* Wait for n completions; those with success are added to *acked. */
-static bool wait_for(const struct rq_psn_measuring *l, unsigned int n, unsigned int *acked)
+/* Waits for n completions. Adds those with success to *acked. */
+static bool wait_completions(const struct rq_psn_measurement *m, unsigned int n,
+			     unsigned int *acked)
 {
 	struct poll_deadline deadline = {.left_ns = WAIT_MAX_NS};
 	struct ibv_wc wc;
 
 	while (n) {
-		int polled = ibv_poll_cq(l->cq, 1, &wc);
+		int polled = ibv_poll_cq(m->cq, 1, &wc);
 
 		if (polled < 0 || (!polled && !poll_deadline_left(&deadline)))
 			return false;
 		if (!polled) {
-			nap_us(50);
+			sleep_us(50);
 			continue;
 		}
 		*acked += wc.status == IBV_WC_SUCCESS;
@@ -257,99 +257,102 @@ static bool wait_for(const struct rq_psn_measuring *l, unsigned int n, unsigned 
 	return true;
 }
 
-/* As a connection's (lib/conn/fence_qp.c). */
-static bool pair_fence(const struct rq_psn_measuring *l, uint32_t *psn)
+/* The same fence as a connection's (lib/conn/fence_qp.c). */
+static bool pair_fence(const struct rq_psn_measurement *m, uint32_t *psn)
 {
-	if (l->nic->is_rxe && !to_state(l->b, IBV_QPS_RESET))
+	if (m->nic->is_rxe && !to_state(m->b, IBV_QPS_RESET))
 		return false;
-	return rq_psn_at_rest(l->nic, l->b, psn);
+	return rq_psn_at_rest(m->nic, m->b, psn);
 }
 
-/* The facts of a round; or what it failed in. */
-static const char *round_play(struct rq_psn_measuring *l, const struct plan *plan,
-			      struct rq_psn_facts *f)
+/* Collects the facts of a round. Returns NULL, or the step that failed. */
+static const char *round_execute(struct rq_psn_measurement *m, const struct plan *plan,
+				 struct rq_psn_facts *f)
 {
-	*f = (struct rq_psn_facts){.mtu = l->nic->mtu_bytes,
+	*f = (struct rq_psn_facts){.mtu = m->nic->mtu_bytes,
 				   .first = plan->wrap ? SHIFT_PSN_MASK - RQ_PSN_WRITES
 						       : (uint32_t)now_ns() & SHIFT_PSN_MASK,
 				   .idle_writes = plan->idle,
 				   .posted = RQ_PSN_WRITES};
 	for (unsigned int i = 0; i < RQ_PSN_PARTS; i++)
-		l->sink[i * f->mtu / sizeof(*l->sink)] = 0;
-	if (!pair_arm(l, l->b, l->a, f->first) || !pair_arm(l, l->a, l->b, f->first))
+		m->sink[i * f->mtu / sizeof(*m->sink)] = 0;
+	if (!pair_arm(m, m->b, m->a, f->first) || !pair_arm(m, m->a, m->b, f->first))
 		return "the QPs cannot be connected";
-	if (!rq_psn_query(l->b, &f->armed))
+	if (!rq_psn_query(m->b, &f->armed))
 		return "no answer to a query";
-	if (!round_post(l, 0, plan->idle) || !wait_for(l, plan->idle, &f->acked) ||
+	if (!round_post(m, 0, plan->idle) || !wait_completions(m, plan->idle, &f->acked) ||
 	    f->acked != plan->idle)
 		return "what is sent to itself does not arrive";
-	if (!rq_psn_at_rest(l->nic, l->b, &f->idle))
+	if (!rq_psn_at_rest(m->nic, m->b, &f->idle))
 		return "no answer to a query";
-	if (!round_post(l, plan->idle, plan->racing) || !to_state(l->b, IBV_QPS_ERR) ||
-	    !round_post(l, plan->racing, RQ_PSN_WRITES))
+	if (!round_post(m, plan->idle, plan->racing) || !to_state(m->b, IBV_QPS_ERR) ||
+	    !round_post(m, plan->racing, RQ_PSN_WRITES))
 		return "a request or ERR is refused";
-	if (!pair_fence(l, &f->stopped))
+	if (!pair_fence(m, &f->stopped))
 		return "the fence is not complete";
-	if (!to_state(l->a, IBV_QPS_ERR) || !wait_for(l, RQ_PSN_WRITES - plan->idle, &f->acked))
+	if (!to_state(m->a, IBV_QPS_ERR) ||
+	    !wait_completions(m, RQ_PSN_WRITES - plan->idle, &f->acked))
 		return "requests do not flush";
-	nap_us(1000);
-	if (!rq_psn_query(l->b, &f->later))
+	sleep_us(1000);
+	if (!rq_psn_query(m->b, &f->later))
 		return "no answer to a query";
 	for (unsigned int i = 0; i < RQ_PSN_PARTS; i++)
-		f->seen[i] = l->sink[i * f->mtu / sizeof(*l->sink)];
+		f->seen[i] = m->sink[i * f->mtu / sizeof(*m->sink)];
 	return NULL;
 }
 
-/* ---- all of them ---------------------------------------------------------------------------- */
+/* ---- all rounds ----------------------------------------------------------------------------- */
 
-/* true: there is an answer. */
-static bool round_run(struct rq_psn_measuring *l)
+/* One round. true: there is an answer. */
+static bool round_step(struct rq_psn_measurement *m)
 {
 	struct rq_psn_facts facts;
 
-	l->answer = STATS_PSN_UNMEASURED;
-	l->why = l->b || pair_make(l) ? round_play(l, &plans[l->round], &facts)
-				      : "QPs cannot be made";
-	if (l->why)
+	m->answer = STATS_PSN_UNMEASURED;
+	m->why = m->b || pair_create(m) ? round_execute(m, &plans[m->round], &facts)
+					: "QPs cannot be made";
+	if (m->why)
 		return true;
-	l->why = rq_psn_contradiction(&facts);
-	l->answer = l->why ? STATS_PSN_STALE : STATS_PSN_LIVE;
-	return l->why || ++l->round == sizeof(plans) / sizeof(*plans);
+	m->why = rq_psn_contradiction(&facts);
+	m->answer = m->why ? STATS_PSN_STALE : STATS_PSN_LIVE;
+	return m->why || ++m->round == sizeof(plans) / sizeof(*plans);
 }
 
-static void measuring_run(struct job *job)
+static void measurement_run(struct job *job)
 {
-	struct rq_psn_measuring *l =
-		(struct rq_psn_measuring *)((char *)job - offsetof(struct rq_psn_measuring, job));
+	struct rq_psn_measurement *m =
+		(struct rq_psn_measurement *)((char *)job -
+					      offsetof(struct rq_psn_measurement, job));
 
-	/* Behind what others have to do on the resolver: a switch shall not wait for this. */
-	if (!round_run(l)) {
-		worker_submit(l->nic->resolver, &l->job);
+	/* The next round queues behind the other jobs of the resolver, so that no switch waits for
+	 * the measurement. */
+	if (!round_step(m)) {
+		worker_submit(m->nic->resolver, &m->job);
 		return;
 	}
-	pair_unmake(l);
-	bg_call(&l->call);
+	pair_destroy(m);
+	bg_call(&m->call);
 }
 
-static void measuring_over(void *arg)
+static void measurement_done(void *arg)
 {
-	struct rq_psn_measuring *l = arg;
+	struct rq_psn_measurement *m = arg;
 
-	l->done(l->nic, l->answer, l->why);
-	free(l);
+	m->done(m->nic, m->answer, m->why);
+	free(m);
 }
 
 int rq_psn_measure(struct nic *nic,
 		   void (*done)(struct nic *nic, enum stats_psn answer, const char *why))
 {
-	struct rq_psn_measuring *l = calloc(1, sizeof(*l));
+	struct rq_psn_measurement *m = calloc(1, sizeof(*m));
 
-	if (!l)
+	if (!m)
 		return -ENOMEM;
-	l->nic = nic;
-	l->done = done;
-	l->job.fn = measuring_run;
-	l->call = (struct bg_call){.fn = measuring_over, .arg = l};
-	worker_submit(nic->resolver, &l->job);
+	m->nic = nic;
+	m->done = done;
+	m->job.fn = measurement_run;
+	m->call = (struct bg_call){.fn = measurement_done, .arg = m};
+	worker_submit(nic->resolver, &m->job);
 	return 0;
 }

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Is a NIC's rq_psn live (doc/protocol.md, A2)? Exactly-once rests on it,
- * and some drivers show a copy of what was set once.
+ * Is a NIC's rq_psn live (doc/protocol.md, A2)? Exactly-once rests on it, and some drivers only
+ * return the value that was set once.
  *
- * Two RC QPs of our own on the NIC are connected with each other through its own address, so
- * that no peer is needed: A writes to B, B is moved to ERR in the middle and fenced as a
- * connection's QP is. B's memory shows which packets it executed; rq_psn must say the same.
+ * To measure it, two RC QPs of our own on the NIC are connected with each other through the NIC's
+ * own address, so that no peer is needed. A writes to B. In the middle B is moved to ERR and
+ * fenced, as a connection's QP is. B's memory shows which packets it executed, and rq_psn must say
+ * the same.
+ *
+ * No locks; each function says on which thread it runs.
  */
 #ifndef SHIFT_NIC_RQ_PSN_H
 #define SHIFT_NIC_RQ_PSN_H
@@ -13,30 +16,32 @@
 #include "lib/stats/layout.h"
 #include "lib/nic/nic.h"
 
-/* rq_psn as the NIC says it now. false: it does not answer. */
+/* Queries rq_psn. false: the NIC does not answer. It may hang: on a worker or resolver only. */
 bool rq_psn_query(struct ibv_qp *qp, uint32_t *psn);
 
 /*
- * rq_psn when the responder of a QP in ERR (RESET on soft-RoCE) has stopped: the second half of the
- * fence's barrier. Soft-RoCE's RESET has waited for that. Elsewhere it says the same twice, a
- * millisecond apart. false: it does not answer, or does not stop.
+ * The second half of the fence's barrier (doc/protocol.md, rule 24): rq_psn when the responder of a
+ * QP in ERR (RESET on soft-RoCE) has stopped. On soft-RoCE, RESET has waited for that. On other
+ * NICs two queries, a millisecond apart, must give the same value. false: the NIC does not answer,
+ * or does not stop. It may hang: on a worker or resolver only.
  */
 bool rq_psn_at_rest(const struct nic *nic, struct ibv_qp *qp, uint32_t *psn);
 
 /*
- * Measure a ready NIC, on its resolver, which is given back after each of the rounds: some
- * milliseconds each, and seconds if the NIC does not answer. done: called once, on the background
- * thread; why: of UNMEASURED and STALE, static. 0, or -ENOMEM: nothing was begun.
+ * Measures a ready NIC, on its resolver. Between the rounds other jobs of the resolver run. A round
+ * takes some milliseconds, or seconds if the NIC does not answer. `done` is called once, on the
+ * background thread; `why` is a static text, for UNMEASURED and STALE. Returns 0, or -ENOMEM:
+ * nothing was begun. Background thread.
  */
 int rq_psn_measure(struct nic *nic,
 		   void (*done)(struct nic *nic, enum stats_psn answer, const char *why));
 
-/* ---- what a round consists of, and what it proves: pure (live_judge.c) ----------------------- */
+/* ---- what a round consists of, and what it proves: pure, any thread (rq_psn_judge.c) --------- */
 
 /*
- * The WRITEs of a round go to the same memory, each over the one before; of several lengths, the
- * longest of so many packets. Each 8 bytes that are written at the begin of a packet, the stamp,
- * tell the WRITE: so a kilobyte of memory tells how far any number of packets came.
+ * All WRITEs of a round go to the same memory, each over the one before. They have several lengths;
+ * the longest takes RQ_PSN_PARTS packets. The first 8 bytes of each packet, its stamp, tell the
+ * WRITE that it belongs to. So a little memory tells how far any number of packets came.
  */
 enum { RQ_PSN_WRITES = 64, RQ_PSN_PARTS = 3 };
 
@@ -47,14 +52,14 @@ struct rq_psn_facts {
 	uint32_t mtu;	/* bytes, of the path */
 	uint32_t first; /* PSN of the first packet */
 	uint32_t armed; /* rq_psn before any packet */
-	uint32_t idle;	/* ... when so many WRITEs had completed, and no others were posted */
+	uint32_t idle; /* rq_psn when idle_writes WRITEs had completed, and no others were posted */
 	unsigned int idle_writes;
-	uint32_t stopped, later;     /* ... behind the fence, and after all else */
+	uint32_t stopped, later;     /* rq_psn after the fence, and at the very end */
 	unsigned int acked, posted;  /* WRITEs that completed with success, and all */
 	uint64_t seen[RQ_PSN_PARTS]; /* stamps in B's memory at the end; 0: never written */
 };
 
-/* What contradicts that rq_psn is live; NULL: nothing. */
+/* What contradicts that rq_psn is live, as a static text; NULL: nothing does. */
 const char *rq_psn_contradiction(const struct rq_psn_facts *f);
 
 #endif

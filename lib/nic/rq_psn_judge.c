@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* Whether what a round has shown can be if rq_psn is live. Pure. */
+/* Judges the facts of a round: can they be as they are if rq_psn is live? Pure. */
 #include <string.h>
 
 #include "lib/core/psn.h"
 #include "lib/nic/rq_psn.h"
 
-/* One packet, several whole ones, none of any length, and a last one that is short. */
+/* In turn: one packet; several whole ones; a WRITE of 0 bytes; several, of which the last is short.
+ */
 uint32_t rq_psn_bytes(unsigned int write, uint32_t mtu)
 {
 	switch (write % 4) {
@@ -16,8 +17,8 @@ uint32_t rq_psn_bytes(unsigned int write, uint32_t mtu)
 	}
 }
 
-/* As it comes about when the source is numbered by 8 bytes from 1, and each WRITE begins 8 bytes
- * behind the one before. */
+/* Each 8 bytes of the source have a number, from 1, and each WRITE begins 8 bytes behind the one
+ * before. This is the number that then stands at the beginning of a packet. */
 uint64_t rq_psn_stamp(unsigned int write, unsigned int part, uint32_t mtu)
 {
 	return write + (uint64_t)part * (mtu / sizeof(uint64_t)) + 1;
@@ -41,8 +42,8 @@ struct range {
 	uint64_t min, max;
 };
 
-/* How many packets leave memory as it is: the walk of a NIC that executes them in order. Several
- * numbers, as a WRITE without data leaves no trace. false: none does. */
+/* How many packets must have been executed, in order, to leave the memory as it is. It is a range,
+ * because a WRITE without data leaves no trace. false: no number of packets does. */
 static bool packets_executed(const struct rq_psn_facts *f, struct range *r)
 {
 	uint64_t memory[RQ_PSN_PARTS] = {0}, n = 0;

@@ -94,9 +94,9 @@ static bool ring_grow(struct wc_ring *r, uint32_t n)
 }
 
 /*
- * Flush completions come for unsignaled requests too, for which the program did not size its CQ
- * (doc/protocol.md, V10): it must hold all that its QPs can have outstanding, and the markers of
- * fences.
+ * Unsignaled requests flush with a completion, too, and the program did not size its CQ for these
+ * (doc/protocol.md, V10). So the CQ must hold all that its QPs can have outstanding, and the
+ * markers of fences.
  */
 bool vcq_attach(struct vcq *cq, uint32_t n)
 {
@@ -169,17 +169,17 @@ int hook_destroy_cq(struct ibv_cq *real_cq)
 	struct vcq *cq = vcq_find(real_cq);
 	int err;
 
-	/* Before: then another thread may create one at this address. */
+	/* Before the CQ is destroyed: after that another thread may create one at this address. */
 	if (cq)
 		gate_forget(&cq->gate, real_cq);
 	if (cq && fork_in_child_warn()) {
-		table_blank(&cqs, (uintptr_t)real_cq);
+		table_remove_forked(&cqs, (uintptr_t)real_cq);
 		cq = NULL;
 	}
 	err = quietly(real.destroy_cq(real_cq));
 	if (!cq || err)
 		return err;
-	/* Another thread may have created a CQ at this address already: it has replaced ours. */
+	/* Another thread may have created a CQ at this address already, which has replaced ours. */
 	if (vcq_find(real_cq) == cq)
 		table_remove(&cqs, (uintptr_t)real_cq);
 	for (unsigned int i = 1; i < cq->dev->rails; i++)
@@ -188,7 +188,7 @@ int hook_destroy_cq(struct ibv_cq *real_cq)
 	return 0;
 }
 
-/* --- to the program -------------------------------------------------------------------------- */
+/* --- completions for the program ------------------------------------------------------------- */
 
 void vcq_deliver(struct vcq *cq, const struct ibv_wc *wc)
 {
@@ -200,9 +200,11 @@ void vcq_deliver(struct vcq *cq, const struct ibv_wc *wc)
 	else if (!r->wc)
 		ring_grow(r, 64);
 	if (!r->wc || r->tail - r->head > r->mask) {
-		/* There is room for all that can be outstanding: only without memory, and for a QP
-		 * that we do not know. To lose it would hang the program just as surely. */
-		log_error("out of memory: a completion of QP %#x is lost", wc->qp_num);
+		/* vcq_attach() has made room for all that can be outstanding. So this happens only
+		 * without memory, and for a QP that we do not know. */
+		log_error("out of memory: a completion of QP %#x is lost, and the program may wait "
+			  "for it for ever",
+			  wc->qp_num);
 	} else {
 		if (r->head == r->tail)
 			gate_shut(&cq->gate);

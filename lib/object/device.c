@@ -8,7 +8,7 @@
 #include "lib/nic/nic.h"
 
 static struct table devices = TABLE_INIT;
-static _Atomic(struct vdev *) closed; /* reachable, so that leak checkers do not report them */
+static _Atomic(struct vdev *) closed; /* kept reachable, so that leak checkers are quiet */
 
 struct vdev *vdev_find(const struct ibv_context *ctx)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* The contexts that the program has opened, and the NICs that back them up. Any thread. */
+/* The contexts that the program has opened, and the NICs that back them up. Any thread, any locks
+ * held (leaf lock). */
 #ifndef SHIFT_OBJECT_DEVICE_H
 #define SHIFT_OBJECT_DEVICE_H
 
@@ -11,7 +12,7 @@
 #include "lib/core/conn.h"
 #include "lib/nic/nic.h"
 
-/* A context that the program has opened. */
+/* A context that the program has opened. Constant, but for the atomics; never freed. */
 struct vdev {
 	struct ibv_context *ctx;
 	struct ibv_context_ops ops; /* the provider's */
@@ -20,22 +21,25 @@ struct vdev {
 	struct ibv_pd *(*alloc_parent_domain)(struct ibv_context *,
 					      struct ibv_parent_domain_init_attr *);
 	uint8_t rails;			  /* 1: nothing to move to */
-	struct nic *nic[SHIFT_RAILS_MAX]; /* [0]: this device, opened by ourselves too */
-	struct table qps;		  /* by QPN */
-	struct vdev *closed;		  /* another, closed before */
-	_Atomic bool port_err_hidden;	  /* from the program */
-	_Atomic bool events_waited_for;	  /* by a thread of it that has nothing else to do */
+	struct nic *nic[SHIFT_RAILS_MAX]; /* [0]: this device, which we have opened, too */
+	struct table qps;		  /* the program's QPs that have a connection, by QPN */
+	struct vdev *closed;		  /* the one that was closed before this one */
+	_Atomic bool port_err_hidden;	  /* the program was not told of a PORT_ERR */
+	_Atomic bool events_waited_for;	  /* a thread of the program has blocked for an event */
 };
 
-/* A context that the program has opened: finds its rails and puts it into the table. NULL: no
- * memory, or no NIC of ours for it; it passes through then. */
+/* For a context that the program has opened: finds its rails and adds it to the table. NULL: there
+ * is no memory, or no NIC of ours for it. Then everything on it passes through. */
 struct vdev *vdev_new(struct ibv_context *ctx);
 
-/* It is being closed: out of the table. It stays in memory, as jobs of its PDs may still look at it
- * (some hundred bytes per open). A later context at the same address takes its place. */
+/* The program closes the context: removes it from the table. It stays in memory (some hundred bytes
+ * each), because jobs of its PDs may still use it. */
 void vdev_retire(struct ibv_context *ctx);
 
-struct vdev *vdev_find(const struct ibv_context *ctx);		    /* NULL: not the program's */
-bool vdev_backed_by(const struct vdev *dev, const struct nic *nic); /* on a rail but the first */
+/* NULL: the context is not one of the program's, or passes through. */
+struct vdev *vdev_find(const struct ibv_context *ctx);
+
+/* Is the NIC a backup of the device? */
+bool vdev_backed_by(const struct vdev *dev, const struct nic *nic);
 
 #endif

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* Protection domains and memory regions, and their shadows. */
 #include "lib/object/memory.h"
 
 #include <errno.h>
@@ -28,7 +27,7 @@ void memory_set_calls(const struct memory_calls *c)
 	calls = *c;
 }
 
-/* Keys are unique per device only. */
+/* Two devices may give the same key, so the device is part of it. */
 static uint64_t key_of(const struct vpd *pd, uint32_t key)
 {
 	return ((uint64_t)(uintptr_t)pd->dev << 32 ^ key) | 1ull << 63;
@@ -87,8 +86,8 @@ struct ibv_pd *hook_alloc_pd(struct ibv_context *ctx)
 	return real_pd;
 }
 
-/* Another name of its protection domain: memory of the one may be used with QPs of the other. What
- * it adds (a thread's own locks, memory for rings) concerns rail 0 alone. */
+/* A parent domain is another name of its protection domain: memory of one may be used with QPs of
+ * the other. What it adds (locks of a thread, memory for rings) concerns rail 0 alone. */
 struct ibv_pd *hook_alloc_parent_domain(struct ibv_context *ctx,
 					struct ibv_parent_domain_init_attr *attr)
 {
@@ -109,7 +108,7 @@ int hook_dealloc_pd(struct ibv_pd *real_pd)
 	int err;
 
 	if (fork_in_child_warn()) {
-		table_blank(&pds, (uintptr_t)real_pd);
+		table_remove_forked(&pds, (uintptr_t)real_pd);
 		return quietly(real.dealloc_pd(real_pd));
 	}
 	pd = table_remove(&pds, (uintptr_t)real_pd);
@@ -139,7 +138,7 @@ static void mr_free(struct object *obj)
 	free(mr);
 }
 
-/* None rather than one of other memory, or at another address. */
+/* NULL rather than a shadow of other memory, or at another address. */
 static struct ibv_mr *register_on(struct vmr *mr, struct ibv_pd *pd)
 {
 	errno = EOPNOTSUPP;
@@ -156,7 +155,7 @@ static struct ibv_mr *register_on(struct vmr *mr, struct ibv_pd *pd)
 }
 
 /* Under mr->lock. */
-static void mr_lacks(struct vmr *mr, unsigned int nic, bool lacks)
+static void mr_set_lacking(struct vmr *mr, unsigned int nic, bool lacks)
 {
 	_Atomic uint32_t *lacking = &mr->pd->lacking[nic];
 
@@ -185,7 +184,7 @@ static void mr_shadow(struct object *obj, struct nic *nic)
 		else
 			calls.refused(nic, errno);
 		atomic_store(&mr->shadow[nic->index], shadow);
-		mr_lacks(mr, nic->index, !shadow);
+		mr_set_lacking(mr, nic->index, !shadow);
 	}
 	pthread_mutex_unlock(&mr->lock);
 }
@@ -204,7 +203,7 @@ static void mr_unshadow(struct object *obj, struct nic *nic)
 
 static _Atomic unsigned int dropped[NICS_MAX];
 
-static void mr_drop(struct object *obj, struct nic *nic)
+static void mr_drop_shadow(struct object *obj, struct nic *nic)
 {
 	struct vmr *mr = (struct vmr *)obj;
 	struct ibv_mr *shadow;
@@ -212,7 +211,7 @@ static void mr_drop(struct object *obj, struct nic *nic)
 	pthread_mutex_lock(&mr->lock);
 	shadow = atomic_exchange(&mr->shadow[nic->index], NULL);
 	if (shadow && !mr->gone)
-		mr_lacks(mr, nic->index, true);
+		mr_set_lacking(mr, nic->index, true);
 	pthread_mutex_unlock(&mr->lock);
 	if (shadow && !real.dereg_mr(shadow))
 		atomic_fetch_add(&dropped[nic->index], 1);
@@ -241,12 +240,14 @@ static void mr_publish(struct vmr *mr)
 	if (table_put(&mrs, (uintptr_t)mr->mr, mr) ||
 	    table_put(&by_lkey, key_of(mr->pd, mr->lkey), mr) ||
 	    table_put(&by_rkey, key_of(mr->pd, mr->rkey), mr))
-		log_error("out of memory: a memory region is not protected");
+		log_error("out of memory: a connection that uses memory region %#x breaks when it "
+			  "moves to another NIC",
+			  mr->lkey);
 	for (unsigned int i = 1; i < mr->pd->dev->rails; i++)
 		object_job(&mr->obj, mr->pd->dev->nic[i], mr_shadow);
 }
 
-/* What a registration was made with. */
+/* The parameters of a registration. */
 struct region {
 	uint64_t addr; /* or the offset in a dmabuf */
 	size_t length;
@@ -293,8 +294,8 @@ struct ibv_mr *hook_registered(struct ibv_mr *real_mr, uint64_t addr_or_offset, 
 	return real_mr;
 }
 
-/* Off the tables; the shadows go before this returns, so that nobody can reach the memory any more.
- */
+/* Removes it from the tables. The shadows are gone before this returns, so that no peer can reach
+ * the memory any more. */
 static void mr_retire(struct vmr *mr)
 {
 	table_remove(&mrs, (uintptr_t)mr->mr);
@@ -303,7 +304,7 @@ static void mr_retire(struct vmr *mr)
 	pthread_mutex_lock(&mr->lock);
 	atomic_store(&mr->gone, true);
 	for (unsigned int i = 0; i < NICS_MAX; i++)
-		mr_lacks(mr, i, false);
+		mr_set_lacking(mr, i, false);
 	pthread_mutex_unlock(&mr->lock);
 	if (atomic_load(&mr->exported))
 		calls.key_gone(mr->pd->dev->nic[0], mr->rkey);
@@ -321,7 +322,7 @@ int hook_dereg_mr(struct ibv_mr *real_mr)
 	return quietly(real.dereg_mr(real_mr));
 }
 
-/* With a descriptor of its own: the MR's is closed with it. */
+/* With a descriptor of its own, because the MR closes its descriptor. */
 static struct region region_of(const struct vmr *mr)
 {
 	return (struct region){.addr = mr->addr,
@@ -332,7 +333,7 @@ static struct region region_of(const struct vmr *mr)
 			       .fd = mr->fd < 0 ? -1 : fcntl(mr->fd, F_DUPFD_CLOEXEC, 3)};
 }
 
-/* A new translation is plain memory at its own address. */
+/* The region after ibv_rereg_mr(). A new translation is plain memory at its own address. */
 static struct region region_changed(const struct region *old, int flags, void *addr, size_t length,
 				    int access)
 {
@@ -362,7 +363,8 @@ int hook_rereg_mr(struct ibv_mr *real_mr, int flags, struct ibv_pd *real_pd, voi
 	mr_retire(mr);
 	object_put(&mr->obj);
 	ret = quietly(real.rereg_mr(real_mr, flags, real_pd, addr, length, access));
-	/* After an error (but a refused input) the MR's state is unknown: it has no shadow then. */
+	/* After an error other than a refused input the state of the MR is unknown. Then it gets no
+	 * shadow. */
 	if (!ret || ret == IBV_REREG_MR_ERR_INPUT) {
 		struct region now = ret ? r : region_changed(&r, flags, addr, length, access);
 
@@ -375,12 +377,13 @@ int hook_rereg_mr(struct ibv_mr *real_mr, int flags, struct ibv_pd *real_pd, voi
 
 /* --- keys ------------------------------------------------------------------------------------ */
 
-static void mr_take(void *value)
+static void mr_get(void *value)
 {
 	object_get(&((struct vmr *)value)->obj);
 }
 
-/* lkey and rkey of a shadow. Who may deregister the MR meanwhile looks at told after gone. */
+/* The lkey and rkey of a shadow. A thread that deregisters the MR meanwhile sets `gone` first, then
+ * reads `exported`. */
 static int shadow_keys(struct vmr *mr, struct vpd *pd, struct nic *nic, uint64_t *keys)
 {
 	if (mr->pd != pd)
@@ -395,7 +398,7 @@ static int shadow_keys(struct vmr *mr, struct vpd *pd, struct nic *nic, uint64_t
 
 int vmr_lkey(struct vpd *pd, struct nic *nic, uint32_t lkey, uint32_t *twin)
 {
-	struct vmr *mr = table_take(&by_lkey, key_of(pd, lkey), mr_take);
+	struct vmr *mr = table_take(&by_lkey, key_of(pd, lkey), mr_get);
 	uint64_t keys = 0;
 	int err = mr ? shadow_keys(mr, pd, nic, &keys) : -ENOENT;
 
@@ -408,7 +411,7 @@ int vmr_lkey(struct vpd *pd, struct nic *nic, uint32_t lkey, uint32_t *twin)
 
 int vmr_rkey(struct vpd *pd, struct nic *nic, uint32_t rkey, uint32_t *twin)
 {
-	struct vmr *mr = table_take(&by_rkey, key_of(pd, rkey), mr_take);
+	struct vmr *mr = table_take(&by_rkey, key_of(pd, rkey), mr_get);
 	uint64_t keys = 0;
 	int err = -ENOENT;
 
@@ -424,7 +427,7 @@ int vmr_rkey(struct vpd *pd, struct nic *nic, uint32_t rkey, uint32_t *twin)
 
 /* --- a NIC became ready ---------------------------------------------------------------------- */
 
-static void pd_again(void *value, void *arg)
+static void pd_shadow_again(void *value, void *arg)
 {
 	struct vpd *pd = value;
 
@@ -432,7 +435,7 @@ static void pd_again(void *value, void *arg)
 		object_job(&pd->obj, arg, pd_shadow);
 }
 
-static void mr_again(void *value, void *arg)
+static void mr_shadow_again(void *value, void *arg)
 {
 	struct vmr *mr = value;
 
@@ -442,8 +445,8 @@ static void mr_again(void *value, void *arg)
 
 void memory_nic_ready(struct nic *nic)
 {
-	table_each(&pds, pd_again, nic);
-	table_each(&mrs, mr_again, nic);
+	table_each(&pds, pd_shadow_again, nic);
+	table_each(&mrs, mr_shadow_again, nic);
 }
 
 /* --- room for the program -------------------------------------------------------------------- */
@@ -453,10 +456,10 @@ static void mr_drop_job(void *value, void *arg)
 	struct vmr *mr = value;
 
 	if (vdev_backed_by(mr->pd->dev, arg))
-		object_job(&mr->obj, arg, mr_drop);
+		object_job(&mr->obj, arg, mr_drop_shadow);
 }
 
-unsigned int memory_drop(struct nic *nic, int timeout_ms)
+unsigned int memory_drop_shadows(struct nic *nic, int timeout_ms)
 {
 	unsigned int before = atomic_load(&dropped[nic->index]);
 

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* Lifetimes of our objects, and the jobs that make and unmake their shadows. */
 #include "lib/object/object.h"
 
 #include <errno.h>
@@ -22,8 +21,8 @@ void object_put(struct object *obj)
 		obj->free(obj);
 }
 
-/* Several jobs that somebody waits for; the last of the jobs and the waiter frees it. */
-struct barrier {
+/* Several jobs that a thread waits for. The last of the jobs and the waiter frees it. */
+struct job_group {
 	pthread_mutex_t lock;
 	pthread_cond_t done;
 	unsigned int left;
@@ -35,10 +34,10 @@ struct obj_job {
 	struct object *obj;
 	struct nic *nic;
 	void (*fn)(struct object *obj, struct nic *nic);
-	struct barrier *barrier;
+	struct job_group *group;
 };
 
-static void barrier_put(struct barrier *b, bool is_job)
+static void job_group_put(struct job_group *b, bool is_job)
 {
 	unsigned int users;
 
@@ -61,20 +60,19 @@ static void obj_job_run(struct job *job)
 
 	j->fn(j->obj, j->nic);
 	object_put(j->obj);
-	if (j->barrier)
-		barrier_put(j->barrier, true);
+	if (j->group)
+		job_group_put(j->group, true);
 	free(j);
 }
 
 static bool obj_job_submit(struct object *obj, struct nic *nic,
-			   void (*fn)(struct object *, struct nic *), struct barrier *b)
+			   void (*fn)(struct object *, struct nic *), struct job_group *b)
 {
 	struct obj_job *j = calloc(1, sizeof(*j));
 
 	if (!j)
 		return false;
-	*j = (struct obj_job){
-		.job.fn = obj_job_run, .obj = obj, .nic = nic, .fn = fn, .barrier = b};
+	*j = (struct obj_job){.job.fn = obj_job_run, .obj = obj, .nic = nic, .fn = fn, .group = b};
 	object_get(obj);
 	worker_submit(nic->worker, &j->job);
 	return true;
@@ -86,9 +84,9 @@ bool object_job(struct object *obj, struct nic *nic,
 	return obj_job_submit(obj, nic, fn, NULL);
 }
 
-static struct barrier *barrier_new(unsigned int jobs)
+static struct job_group *job_group_new(unsigned int jobs)
 {
-	struct barrier *b = calloc(1, sizeof(*b));
+	struct job_group *b = calloc(1, sizeof(*b));
 	pthread_condattr_t attr;
 
 	if (!b)
@@ -106,19 +104,19 @@ static struct barrier *barrier_new(unsigned int jobs)
 void object_jobs_wait(struct object *obj, struct nic *const *nics, unsigned int n,
 		      void (*fn)(struct object *obj, struct nic *nic))
 {
-	struct barrier *b = barrier_new(n);
+	struct job_group *b = job_group_new(n);
 	uint64_t end = now_ns() + WAIT_MAX_NS;
 	struct timespec until = {.tv_sec = (time_t)(end / 1000000000),
 				 .tv_nsec = (long)(end % 1000000000)};
 
 	for (unsigned int i = 0; i < n; i++)
 		if (!obj_job_submit(obj, nics[i], fn, b) && b)
-			barrier_put(b, true);
+			job_group_put(b, true);
 	if (!b)
 		return;
 	pthread_mutex_lock(&b->lock);
 	while (b->left && pthread_cond_timedwait(&b->done, &b->lock, &until) != ETIMEDOUT)
 		;
 	pthread_mutex_unlock(&b->lock);
-	barrier_put(b, false);
+	job_group_put(b, false);
 }

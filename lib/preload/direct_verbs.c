@@ -1,11 +1,12 @@
-// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Direct verbs that programs call by name, in the versions of libmlx5 and libmlx4. These libraries
- * are no dependency of ours: whoever calls has loaded one, and what it is asked for is looked up
- * there when it is called. dlopen.c sees to those who look here by a handle of libmlx5.
+ * are no dependency of ours. A program that calls such a verb has loaded its library, so the real
+ * function is looked up there when it is called. lib/base/dlopen.c serves programs that look it up
+ * through a handle of libmlx5.
  *
- * Not here: libefa has no reliable connections, and what is made as a DevX object (of the
- * firmware, by mlx5dv_devx_obj_create) is not seen at all.
+ * Missing here: libefa, because it has no reliable connections; and QPs that a program makes as
+ * DevX objects of the firmware (mlx5dv_devx_obj_create), which we do not see at all.
  */
 #include "lib/preload/direct_verbs.h"
 
@@ -40,20 +41,20 @@ static void *direct_verb_find(const struct verb *verb)
 
 	if (sym)
 		return sym;
-	/* By a dlopen with RTLD_LOCAL it is in nobody's scope but its own. */
+	/* A library that was loaded by a dlopen with RTLD_LOCAL is in no scope but its own. */
 	handle = real_dlopen(verb->library, RTLD_LAZY | RTLD_NOLOAD);
 	if (handle) {
 		sym = dlvsym(handle, verb->name, verb->version);
 		dlclose(handle);
 	}
 	if (!sym)
-		dlerror(); /* no error of the program's */
+		dlerror(); /* forget the message: the program made no error */
 	return sym;
 }
 
 /* --- the queues of an object ------------------------------------------------------------------ */
 
-/* Errors are positive here. */
+/* 0 or a positive errno, as of the verb. */
 static int direct_init_obj(const struct verb *verb, struct dv_obj *obj, uint64_t types)
 {
 	int (*real_one)(struct dv_obj *, uint64_t) = direct_verb_find(verb);
@@ -74,7 +75,7 @@ EXPORT int mlx5dv_init_obj(struct dv_obj *obj, uint64_t types)
 	return direct_init_obj(&verb, obj, types);
 }
 
-/* Differs in what it writes, not in what it is given. */
+/* This version differs in what it writes, not in its parameters. */
 EXPORT int mlx5dv_init_obj_1_0(struct dv_obj *obj, uint64_t types)
 {
 	static const struct verb verb = {"libmlx5.so.1", "mlx5dv_init_obj", "MLX5_1.0"};
@@ -90,7 +91,8 @@ EXPORT int mlx4dv_init_obj(struct dv_obj *obj, uint64_t types)
 	return direct_init_obj(&verb, obj, types);
 }
 
-/* --- QPs made there --------------------------------------------------------------------------- */
+/* --- QPs made by direct verbs ------------------------------------------------------------------
+ */
 
 static struct ibv_qp *direct_create_qp(const struct verb *verb, struct ibv_context *ctx,
 				       struct ibv_qp_init_attr_ex *attr, void *more)

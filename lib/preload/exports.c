@@ -1,12 +1,12 @@
-// SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * The verbs that the program calls by name. lib/preload/libshift.map gives them the versions of
- * libibverbs; for any other version (IBVERBS_1.0 has other structures) the loader goes on to
+ * libibverbs. For any other version (IBVERBS_1.0 has other structures) the loader goes on to
  * libibverbs.
  *
- * libibverbs, librdmacm and the providers come here too, through their PLT. What they call while
- * they do something for the program is part of that, and no call of the program's own: hence
- * hooks_off around the real call.
+ * Calls of libibverbs, librdmacm and the providers arrive here, too, through their PLT. What they
+ * call while they do something for the program is no call of the program. So hooks_off is set
+ * around the real call (lib/base/reentry.h).
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -21,7 +21,7 @@
 #include "lib/verbs/context.h"
 #include "lib/verbs/qp.h"
 
-/* These are macros that choose between the functions to be defined here. */
+/* These are macros, which choose between functions that are defined here. */
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
 
@@ -50,7 +50,7 @@ EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 	return hook_opened(ctx);
 }
 
-/* mlx5dv_open_device and the like come here. */
+/* mlx5dv_open_device() and similar functions call this. */
 EXPORT struct ibv_context *verbs_open_device(struct ibv_device *device, void *private_data)
 {
 	struct ibv_context *ctx;

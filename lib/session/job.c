@@ -16,8 +16,8 @@ static short client_events;
 static void client_run(void *arg);
 static struct bg_timer client_timer = {.fn = client_run};
 static uint64_t job_key[2];
-static bool known; /* the job key is here */
-static bool full;  /* shift-kvd has refused something of ours, and may have a peer's address */
+static bool known; /* the job's key has come */
+static bool full;  /* shift-kvd has refused something of ours: we may miss a peer's address */
 
 uint64_t job_nonce(void)
 {
@@ -55,7 +55,7 @@ static void client_event(void *arg, enum kv_event event, const char *key, const 
 	(void)arg;
 	(void)value;
 	(void)bytes;
-	/* A deleted key alone says nothing of a living connection. */
+	/* A key that is deleted says nothing about a living connection. */
 	if (event == KV_EVENT_PUT)
 		calls->published(key);
 }
@@ -78,9 +78,11 @@ static void client_failed(void *arg, int code, const char *text)
 {
 	(void)arg;
 	if (code == KV_ERROR_FULL && !full)
-		log_warn("some connections will not be protected: shift-kvd: %s", text);
+		log_warn("shift-kvd has no room for more keys of this process (%s): further "
+			 "connections are not protected",
+			 text);
 	else
-		log_info("rendezvous: %s (%d)", text, code);
+		log_info("shift-kvd: %s (%d)", text, code);
 	full |= code == KV_ERROR_FULL;
 }
 
@@ -115,7 +117,7 @@ static void client_run(void *arg)
 	key = kv_client_job_key(client);
 	if (key && !known) {
 		memcpy(job_key, key, sizeof(job_key));
-		ctrl_link_identity(nonce, job_key);
+		ctrl_link_set_identity(nonce, job_key);
 		known = true;
 		calls->key_known();
 	}
@@ -142,7 +144,9 @@ void job_join(const struct job_calls *c)
 
 	calls = c;
 	if (kv_socket_path(path, sizeof(path), env.job)) {
-		log_error("SHIFT_JOB=%s is no name for a job: nothing is protected", env.job);
+		log_error("SHIFT_JOB=%s is no name for a job: nothing is protected; use letters, "
+			  "digits, dots, dashes and underscores",
+			  env.job);
 		return;
 	}
 	client = kv_client_new(path, env.job, nonce, &callbacks);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * This process as a member of its job: its nonce, the job's key, and its connection to this host's
- * shift-kvd, which says when a peer's process has died. Background thread, unless stated.
+ * shift-kvd, which also tells when a peer's process has died. Background thread, unless stated; no
+ * locks held.
  */
 #ifndef SHIFT_SESSION_JOB_H
 #define SHIFT_SESSION_JOB_H
@@ -13,22 +14,29 @@
 
 struct job_calls {
 	void (*key_known)(void);	    /* the job's key has come */
-	void (*published)(const char *key); /* somebody has published something that we look for */
+	void (*published)(const char *key); /* a process has published a key that we look for */
 };
 
-/* A number that no other process of the job has. Drawn once, before anything else here; any thread
- * after that. */
+/* Draws the nonce, a random number that no other process of the job has. Once, before anything else
+ * here. */
 void job_draw_nonce(void);
+
+/* The nonce; 0: not drawn yet. Any thread. */
 uint64_t job_nonce(void);
 
-/* Connects to shift-kvd, now and whenever it comes. calls must live on. */
+/* Connects to shift-kvd, and again whenever the connection is lost. calls must live on. */
 void job_join(const struct job_calls *calls);
 
-/* At a clean exit: peers are not told of a death. */
+/* At a clean exit: shift-kvd then does not report a death to the peers. */
 void job_leave(void);
 
-struct kv_client *job_client(void);	/* NULL: not joined, or left */
-const uint64_t *job_key_if_known(void); /* two words; NULL: it has not come yet */
-bool job_is_full(void); /* shift-kvd has refused something of ours, for want of room */
+/* The client of shift-kvd, which stays job.c's; NULL: not joined, or left. */
+struct kv_client *job_client(void);
+
+/* The job's key, two words; NULL: it has not come yet. */
+const uint64_t *job_key_if_known(void);
+
+/* Has shift-kvd refused something of ours because it has no room? */
+bool job_is_full(void);
 
 #endif

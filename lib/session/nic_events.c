@@ -40,14 +40,14 @@ void nic_events_changed(struct nic *nic)
 		psn[nic->index] = nic->psn;
 		memory_nic_ready(nic);
 		vqp_each(twin_again, nic);
-		rendezvous_soon();
+		rendezvous_wake();
 	} else if (psn[nic->index] != nic->psn) {
 		psn[nic->index] = nic->psn;
 		rendezvous_psn_changed(nic);
 	} else if (env.link_events) {
 		log_debug("%s: link %s", nic->name, nic->link_up ? "up" : "down");
 		if (nic->link_up)
-			memory_nic_ready(nic); /* what it refused meanwhile, it may take now */
+			memory_nic_ready(nic); /* it may now take memory that it has refused */
 		vqp_each(link_changed, nic);
 	}
 }

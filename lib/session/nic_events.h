@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* A NIC of ours became ready, or its link or the trust in its rq_psn has changed. */
+/* What follows when a NIC of ours changes: it became ready, its link changed, or whether its rq_psn
+ * is live is known now. */
 #ifndef SHIFT_SESSION_NIC_EVENTS_H
 #define SHIFT_SESSION_NIC_EVENTS_H
 
 #include "lib/nic/nic.h"
 
-/* For nic_on_change(). Background thread. */
+/* For nic_on_change(): background thread, nothing locked. */
 void nic_events_changed(struct nic *nic);
 
 #endif

@@ -17,7 +17,7 @@ struct order {
 	uint32_t qpn;
 };
 
-static int rail_on(const struct vqp *v, const char *nic)
+static int rail_named(const struct vqp *v, const char *nic)
 {
 	for (int i = 0; i < v->setup.peer_rails; i++)
 		if (!strcmp(v->dev->nic[i]->name, nic))
@@ -30,24 +30,25 @@ static int rail_on(const struct vqp *v, const char *nic)
 static bool rail_is_usable(const struct vqp *v, uint8_t i)
 {
 	return (!i || v->rails.twin[i].clean) &&
-	       !((v->rails.vetoed | v->rails.keyless) & 1u << i) && v->dev->nic[i]->link_up;
+	       !((v->rails.vetoed | v->rails.lacking) & 1u << i) && v->dev->nic[i]->link_up;
 }
 
 static bool conn_move_from(struct vqp *v, uint8_t rail)
 {
 	for (uint8_t i = 0; i < v->setup.peer_rails; i++)
 		if (i != rail && rail_is_usable(v, i)) {
-			vqp_rail_say(v, SHIFT_EV_MIGRATE, i);
+			vqp_rail_event(v, SHIFT_EV_MIGRATE, i);
 			return true;
 		}
 	return false;
 }
 
-/* Nothing new goes to the NIC, and what uses it leaves. It stays so until failback. */
+/* Vetoes the NIC for the connection, which leaves it if it is there. The veto stays until failback.
+ */
 static void migrate_one(struct vqp *v, void *arg)
 {
 	struct order *o = arg;
-	int rail = v->setup.met ? rail_on(v, o->nic) : -1;
+	int rail = v->setup.met ? rail_named(v, o->nic) : -1;
 
 	if (rail < 0)
 		return;
@@ -55,7 +56,7 @@ static void migrate_one(struct vqp *v, void *arg)
 	v->rails.vetoed |= 1u << rail;
 	if (vqp_rail(v) == rail)
 		o->count += conn_move_from(v, (uint8_t)rail);
-	vqp_rail_say(v, SHIFT_EV_RAIL_DIRTY, (uint8_t)rail);
+	vqp_rail_event(v, SHIFT_EV_RAIL_DIRTY, (uint8_t)rail);
 	vqp_leave(v);
 }
 
@@ -89,7 +90,7 @@ static void failback_one(struct vqp *v, void *arg)
 	for (uint8_t i = 0; i < v->setup.peer_rails; i++)
 		rail_allow(v, i);
 	if (vqp_rail(v)) {
-		vqp_rail_say(v, SHIFT_EV_MIGRATE, 0);
+		vqp_rail_event(v, SHIFT_EV_MIGRATE, 0);
 		o->count++;
 	}
 	vqp_leave(v);
@@ -100,8 +101,8 @@ static int order_failback(const char *nic, char *answer, size_t bytes)
 	struct order o = {.nic = nic};
 
 	vqp_each(failback_one, &o);
-	snprintf(answer, bytes, "%u connection%s go%s home", o.count, o.count == 1 ? "" : "s",
-		 o.count == 1 ? "es" : "");
+	snprintf(answer, bytes, "%u connection%s fail%s back", o.count, o.count == 1 ? "" : "s",
+		 o.count == 1 ? "s" : "");
 	return 0;
 }
 
@@ -152,10 +153,12 @@ static int order_qp_error(uint32_t qpn, char *answer, size_t bytes)
 
 	vqp_each(break_one, &o);
 	if (!o.count) {
-		snprintf(answer, bytes, "no protected connection has QP number %#x", qpn);
+		snprintf(answer, bytes,
+			 "no protected connection has QP number %#x; see shift-ctl status", qpn);
 		return -1;
 	}
-	snprintf(answer, bytes, "%u QP%s in ERR", o.count, o.count == 1 ? "" : "s");
+	snprintf(answer, bytes, "%u QP%s move%s to ERR", o.count, o.count == 1 ? "" : "s",
+		 o.count == 1 ? "s" : "");
 	return 0;
 }
 
@@ -166,5 +169,8 @@ void operator_start(void)
 	int err = stats_path() ? control_open(stats_path(), &calls) : 0;
 
 	if (err)
-		log_info("no control socket: %s", strerror(-err));
+		log_info(
+			"the control socket cannot be opened (%s): shift-ctl cannot give orders to "
+			"this process",
+			strerror(-err));
 }

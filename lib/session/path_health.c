@@ -5,19 +5,19 @@
 #include "lib/conn/conn_lock.h"
 #include "lib/session/peer_paths.h"
 
-#define SILENT_NS 10000000000ull /* a peer that has not answered for so long has left */
+#define SILENT_NS 10000000000ull /* a peer that has not answered for so long is gone */
 
-enum { EXCUSES_MAX = 40 }; /* of a probe period each: 1 s */
+enum { EXCUSES_MAX = 40 }; /* each is a probe's period: 1 s in all */
 
-struct result {
+struct path_change {
 	struct tracked_path *path;
 	struct shift_event ev;
-	bool all; /* not only those in the middle of something */
+	bool all; /* tell all connections, not only those that are on the slow way */
 };
 
-static void conn_tell(struct vqp *v, void *arg)
+static void conn_notify(struct vqp *v, void *arg)
 {
-	struct result *r = arg;
+	struct path_change *r = arg;
 
 	if (!v->setup.met || (!r->all && !atomic_load(&v->hot.slow)))
 		return;
@@ -50,12 +50,12 @@ static bool conn_uses(const struct vqp *v, const struct tracked_path *path)
 	return false;
 }
 
-static void conn_look_at(struct vqp *v, void *arg)
+static void conn_count_traffic(struct vqp *v, void *arg)
 {
 	struct traffic *t = arg;
 	struct shift_conn_view view;
 
-	if (!v->setup.met || !conn_uses(v, t->path)) /* the others are not disturbed */
+	if (!v->setup.met || !conn_uses(v, t->path)) /* others must not be slowed down */
 		return;
 	vqp_enter(v);
 	shift_conn_view(v->conn, &view);
@@ -67,46 +67,47 @@ static void conn_look_at(struct vqp *v, void *arg)
 	vqp_leave(v);
 }
 
-enum verdict { ANSWERED, LATE, MISSED };
+enum verdict { ANSWERED, EXCUSED, MISSED };
 
 /*
- * A probe queues behind the traffic: on a busy rail its answer may be hundreds of milliseconds
- * late. A WR that completes is as good an answer. Where none is waited for the other end waits, and
- * has its own probes; but the data of its READs goes our way, so not for ever.
+ * A probe queues behind the traffic, so on a busy rail its answer may be hundreds of milliseconds
+ * late. A WR that completes is as good as an answer. If none is waited for, the other end is the
+ * one that waits, and it has its own probes. But the data of its READs takes our direction, so
+ * misses are not excused for ever.
  */
-static enum verdict probe_unanswered(struct tracked_path *p)
+static enum verdict judge_unanswered(struct tracked_path *p)
 {
 	struct traffic t = {.path = p};
 	bool moved;
 
 	if (!p->health.answered)
-		return LATE; /* the peer is not there yet */
-	vqp_each(conn_look_at, &t);
+		return EXCUSED; /* the peer has not come yet */
+	vqp_each(conn_count_traffic, &t);
 	moved = t.done != p->health.done;
 	p->health.done = t.done;
 	if (t.waiting)
 		return moved ? ANSWERED : MISSED;
-	return t.used && ++p->health.excused < EXCUSES_MAX ? LATE : MISSED;
+	return t.used && ++p->health.excused < EXCUSES_MAX ? EXCUSED : MISSED;
 }
 
-static enum verdict probe_judge(struct tracked_path *p, bool answered)
+static enum verdict judge_probe(struct tracked_path *p, bool answered)
 {
 	if (!answered)
-		return probe_unanswered(p);
+		return judge_unanswered(p);
 	p->health.excused = 0;
 	return ANSWERED;
 }
 
-/* Connections are told what changes, not each answer: with all well nobody is disturbed. */
+/* Connections are told of changes, not of each answer: while all is well, none is slowed down. */
 void path_health_probed(void *arg, bool answered)
 {
 	struct tracked_path *p = arg;
 	bool missed = p->health.misses, first = !p->health.answered, ok;
-	struct result r = {.path = p};
-	enum verdict verdict = probe_judge(p, answered);
+	struct path_change r = {.path = p};
+	enum verdict verdict = judge_probe(p, answered);
 
-	if (verdict == LATE) {
-		p->health.missed_ns = now_ns(); /* what was missed before was no fault */
+	if (verdict == EXCUSED) {
+		p->health.missed_ns = now_ns(); /* misses before this were no fault */
 		return;
 	}
 	ok = verdict == ANSWERED;
@@ -115,11 +116,11 @@ void path_health_probed(void *arg, bool answered)
 	if (p->health.misses == 1)
 		p->health.missed_ns = now_ns();
 	r.ev.type = ok ? SHIFT_EV_PROBE_OK : SHIFT_EV_PROBE_MISSED;
-	r.all = first || !ok || missed || peer_paths_missed(p->nonce);
+	r.all = first || !ok || missed || peer_paths_any_silent(p->nonce);
 	if (p->health.misses == 3 || (ok && missed))
 		log_debug("%s: probes are %s", p->path.nic->name,
 			  ok ? "answered again" : "not answered");
-	vqp_each(conn_tell, &r);
+	vqp_each(conn_notify, &r);
 }
 
 bool path_health_answers(struct peer_path *path)
@@ -129,7 +130,7 @@ bool path_health_answers(struct peer_path *path)
 	return p->health.answered && !p->health.misses;
 }
 
-bool path_health_is_missed(struct peer_path *path)
+bool path_health_keep_for_peer(struct peer_path *path)
 {
 	const struct tracked_path *p = tracked_path(path);
 	bool silent = p->health.misses && now_ns() - p->health.missed_ns > SILENT_NS;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * What the probes of a path say, and what connections are told of it. Background thread.
+ * The health of a path to a peer: what its probes say, and what connections are told of it
+ * (doc/protocol.md, T6). Background thread; nothing locked.
  */
 #ifndef SHIFT_SESSION_PATH_HEALTH_H
 #define SHIFT_SESSION_PATH_HEALTH_H
@@ -11,21 +12,23 @@
 #include "lib/nic/peer_path.h"
 
 struct path_health {
-	bool answered;	    /* ever */
+	bool answered;	    /* at least once */
 	uint32_t misses;    /* in a row */
-	uint64_t done;	    /* WRs of its connections, when a probe was missed last */
-	uint32_t excused;   /* misses since the last answer that did not count */
-	uint64_t missed_ns; /* the first of them */
+	uint64_t done;	    /* WRs that its connections had completed at the last miss */
+	uint32_t excused;   /* misses since the last answer that were not counted */
+	uint64_t missed_ns; /* when the silence began */
 };
 
-/* A probe of a struct tracked_path was answered, or missed: for probe_new(). */
+/* A probe of the path was answered or missed. The function for probe_new(); path is a struct
+ * tracked_path. */
 void path_health_probed(void *path, bool answered);
 
 /* Are its probes being answered? */
 bool path_health_answers(struct peer_path *path);
 
-/* Would the peer miss it? That is so if nobody but the caller holds it, and the peer's end answers:
- * a connection there may be idle, and not know that ours is gone, and takes silence for a fault. */
-bool path_health_is_missed(struct peer_path *path);
+/* Must the path be kept for the peer's sake? So it is if only the caller holds it and the peer's
+ * end still answers: an idle connection of the peer may not know that ours is gone, and would take
+ * silence for a fault. */
+bool path_health_keep_for_peer(struct peer_path *path);
 
 #endif

@@ -14,7 +14,7 @@
 
 static struct tracked_path *paths;
 
-/* --- their probes meet -------------------------------------------------------------------------
+/* --- the ends of probes find each other --------------------------------------------------------
  */
 
 static void probe_key(char *key, size_t size, uint64_t from, uint64_t to, uint8_t from_nic,
@@ -70,7 +70,7 @@ bool peer_paths_exchange_probes(struct kv_client *kv, uint64_t nonce)
 static void address_changed(void *arg)
 {
 	(void)arg;
-	rendezvous_soon();
+	rendezvous_wake();
 }
 
 /* --- life ------------------------------------------------------------------------------------ */
@@ -125,7 +125,7 @@ void peer_path_put(struct peer_path *path)
 	free(p);
 }
 
-bool peer_paths_missed(uint64_t nonce)
+bool peer_paths_any_silent(uint64_t nonce)
 {
 	for (const struct tracked_path *p = paths; p; p = p->next)
 		if (p->nonce == nonce && p->health.misses)

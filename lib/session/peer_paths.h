@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * The ways to peer processes, each over one pair of NICs: a control link, and probes. A path is
- * shared by all connections between the two processes over these NICs. Background thread.
+ * The paths to peer processes, each over one pair of NICs: a control link, and probes. A path is
+ * shared by all connections between the two processes over these NICs. Background thread; a caller
+ * may hold vqp.lock.
  */
 #ifndef SHIFT_SESSION_PEER_PATHS_H
 #define SHIFT_SESSION_PEER_PATHS_H
@@ -28,17 +29,18 @@ static inline struct tracked_path *tracked_path(struct peer_path *path)
 	return (struct tracked_path *)path;
 }
 
-/* How the peer's rail is reached from our NIC: as published by the peer. Counted: one
- * peer_path_put() for each peer_path_get(). NULL: no memory. */
+/* The path from our NIC to the peer's rail, as the peer has published it. Paths are counted: each
+ * peer_path_get() or peer_path_hold() needs a peer_path_put(); the last one frees. NULL: no memory.
+ */
 struct peer_path *peer_path_get(struct nic *nic, uint64_t peer_nonce, const struct rail_addr *peer);
 void peer_path_hold(struct peer_path *path);
-void peer_path_put(struct peer_path *path);
+void peer_path_put(struct peer_path *path); /* NULL does nothing */
 
-/* Publish our ends of the probes, and look for those of the peers. Returns whether some are
- * missing. */
+/* Publishes our ends of the probes, and connects those whose other end the peer has published.
+ * Returns whether some are missing. */
 bool peer_paths_exchange_probes(struct kv_client *kv, uint64_t nonce);
 
-/* Is any path to this process silent? */
-bool peer_paths_missed(uint64_t nonce);
+/* Is any path to this process silent? nonce is that of the peer. */
+bool peer_paths_any_silent(uint64_t nonce);
 
 #endif

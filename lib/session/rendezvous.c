@@ -1,10 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/*
- * How the two ends of a connection find each other. Each publishes, under the address
- * of its QP on rail 0, who it is and what it has on each rail; the other looks there, since that is
- * the address the program gave to modify_qp. Then HELLO over the control link decides. All on the
- * background thread; the program's threads only leave word.
- */
 #include "lib/session/rendezvous.h"
 
 #include <stdio.h>
@@ -24,12 +18,12 @@
 #include "lib/session/peer_paths.h"
 #include "lib/session/tombstones.h"
 
-#define MS	       1000000ull
-#define LOOK_FIRST_NS  (10 * MS)   /* a QP about to reach RTS is looked at this often, */
-#define LOOK_LAST_NS   (1000 * MS) /* and one whose peer never comes, that often */
-#define ALL_MAX_NS     (300 * MS)  /* not to publish twice, wait so long for what is missing */
-#define LONELY_NS      (10000 * MS)
-#define RECORD_VERSION 1
+#define MS		  1000000ull
+#define INTERVAL_FIRST_NS (10 * MS)   /* how often all are checked at first; */
+#define INTERVAL_LAST_NS  (1000 * MS) /* the interval grows to this while peers do not come */
+#define ALL_MAX_NS	  (300 * MS)  /* after this we publish even if twins are missing */
+#define NO_PEER_NS	  (10000 * MS)
+#define RECORD_VERSION	  1
 
 /* What is published for a connection, with as many rails as it says. */
 struct record {
@@ -43,28 +37,29 @@ struct record {
 
 #define RECORD_BYTES(rails) (offsetof(struct record, rail) + (rails) * sizeof(struct rail_addr))
 
+/* A connection on its way to its peer. */
 struct meeting {
 	struct vqp *v;
 	struct meeting *next;
 	uint64_t since;
 	char key[KV_KEY_MAX / 4], peer_key[KV_KEY_MAX / 4];
 	bool named;
-	bool settled; /* nothing left to wait for */
-	bool told;    /* why it is not protected */
+	bool settled;  /* there is nothing left to wait for */
+	bool reported; /* it was reported that no peer has come */
 	uint16_t published_bytes;
 	struct record published;
 };
 
-static void meetings_look(void *arg);
+static void rendezvous_run(void *arg);
 
-static struct bg_timer look_timer = {.fn = meetings_look};
-static uint64_t look_ns = LOOK_FIRST_NS;
+static struct bg_timer run_timer = {.fn = rendezvous_run};
+static uint64_t interval_ns = INTERVAL_FIRST_NS;
 static struct meeting *meetings;
 
-void rendezvous_soon(void)
+void rendezvous_wake(void)
 {
-	look_ns = LOOK_FIRST_NS;
-	bg_timer_set(&look_timer, now_ns());
+	interval_ns = INTERVAL_FIRST_NS;
+	bg_timer_set(&run_timer, now_ns());
 }
 
 /* --- one connection -------------------------------------------------------------------------- */
@@ -156,7 +151,7 @@ static bool twins_done(const struct vqp *v)
 	return true;
 }
 
-/* ... or will not be soon. */
+/* Is it known of each of our NICs whether its rq_psn is live, or can it not be known soon? */
 static bool psns_known(const struct vqp *v)
 {
 	for (uint8_t i = 0; i < v->dev->rails; i++)
@@ -200,7 +195,7 @@ static bool meeting_find_peer(struct meeting *m, struct record *r)
 	       bytes == RECORD_BYTES(r->rails) && r->nonce && r->rail[0].link.qpn;
 }
 
-/* The same number on both sides, and who of the two is which. */
+/* Computes the connection's number, which is the same on both sides, and which side we are. */
 static void meeting_identify(const struct meeting *m, struct shift_conn_peer *p)
 {
 	bool first = strcmp(m->key, m->peer_key) < 0;
@@ -232,16 +227,16 @@ static void say_hello(struct vqp *v, uint8_t rails)
 {
 	for (uint8_t i = 0; i < rails; i++) {
 		if (i)
-			vqp_rail_say(v, SHIFT_EV_RAIL_DIRTY, i); /* until both twins are there */
+			vqp_rail_event(v, SHIFT_EV_RAIL_DIRTY, i); /* until both twins exist */
 		if (env.link_events && v->dev->nic[i]->ready && !v->dev->nic[i]->link_up)
-			vqp_rail_say(v, SHIFT_EV_LINK_DOWN, i);
+			vqp_rail_event(v, SHIFT_EV_LINK_DOWN, i);
 		if (v->rails.twin[i].path && path_health_answers(v->rails.twin[i].path))
-			vqp_rail_say(v, SHIFT_EV_PROBE_OK, i);
+			vqp_rail_event(v, SHIFT_EV_PROBE_OK, i);
 	}
-	vqp_rail_say(v, SHIFT_EV_RTS, 0);
+	vqp_rail_event(v, SHIFT_EV_RTS, 0);
 }
 
-static void tell_psns(struct vqp *v, const struct record *r)
+static void report_peer_psns(struct vqp *v, const struct record *r)
 {
 	for (uint8_t i = 0; i < v->dev->rails; i++)
 		stats_conn_psn(v->stats, i,
@@ -249,7 +244,7 @@ static void tell_psns(struct vqp *v, const struct record *r)
 								 : STATS_PSN_UNMEASURED);
 }
 
-static void tell_stats(struct vqp *v, const struct record *r)
+static void report_peer(struct vqp *v, const struct record *r)
 {
 	const char *names[SHIFT_RAILS_MAX];
 	struct stats_peer peer = {.gid = v->rails.twin[0].gid.raw,
@@ -259,7 +254,7 @@ static void tell_stats(struct vqp *v, const struct record *r)
 
 	for (uint8_t i = 0; i < v->dev->rails; i++)
 		names[i] = v->dev->nic[i]->name;
-	tell_psns(v, r);
+	report_peer_psns(v, r);
 	stats_conn_rails(v->stats, v->dev->rails, names);
 	stats_conn_peer(v->stats, &peer);
 }
@@ -278,7 +273,7 @@ static void meeting_match(struct meeting *m, const struct record *r)
 	vqp_enter(v);
 	for (uint8_t i = 1; i < p.rails; i++)
 		p.mtu[i] = v->rails.twin[i].mtu = twin_mtu(v->dev->nic[i], &r->rail[i]);
-	tell_stats(v, r);
+	report_peer(v, r);
 	if (shift_conn_meet(v->conn, &p)) {
 		release_paths(v);
 		for (uint8_t i = 0; i < p.rails; i++)
@@ -294,7 +289,7 @@ static void meeting_match(struct meeting *m, const struct record *r)
 	vqp_leave(v);
 }
 
-/* A backup rail can be used when both twins are there. */
+/* Tells the core of each backup rail whose twins exist at both ends. true: that is all of them. */
 static bool rails_ready(struct meeting *m, const struct record *r)
 {
 	struct vqp *v = m->v;
@@ -342,24 +337,24 @@ void rendezvous_published(const char *key)
 	for (struct meeting *m = meetings; m; m = m->next)
 		if (m->settled && m->v->setup.met && !strcmp(m->peer_key, key) &&
 		    meeting_find_peer(m, &r) && r.nonce == m->v->setup.peer_nonce)
-			tell_psns(m->v, &r);
-	rendezvous_soon();
+			report_peer_psns(m->v, &r);
+	rendezvous_wake();
 }
 
-/* It may have reached RTS only now. */
+/* The QP may have reached RTS only now. */
 static void say_hello_again(struct vqp *v)
 {
 	vqp_enter(v);
-	vqp_rail_say(v, SHIFT_EV_RTS, 0);
+	vqp_rail_event(v, SHIFT_EV_RTS, 0);
 	vqp_leave(v);
 }
 
-/* Said once, after a time in which a peer that will come has come. */
-static void meeting_report_lonely(struct meeting *m, uint64_t now)
+/* Reports once that no peer has come. */
+static void meeting_report_no_peer(struct meeting *m, uint64_t now)
 {
-	if (m->told || now - m->since < LONELY_NS)
+	if (m->reported || now - m->since < NO_PEER_NS)
 		return;
-	m->told = true;
+	m->reported = true;
 	conn_unprotected(m->v, !job_key_if_known() ? STATS_UNPROTECTED_NO_RENDEZVOUS
 			       : job_is_full()	   ? STATS_UNPROTECTED_RENDEZVOUS_FULL
 						   : STATS_UNPROTECTED_NO_PEER_LIBRARY);
@@ -383,7 +378,7 @@ static void meeting_step(struct meeting *m, uint64_t now)
 	if (m->settled)
 		return;
 	if (!v->setup.met)
-		meeting_report_lonely(m, now);
+		meeting_report_no_peer(m, now);
 	if ((!m->named && !meeting_name(m)) || !job_key_if_known())
 		return;
 	meeting_publish(m, now);
@@ -394,21 +389,20 @@ static void meeting_step(struct meeting *m, uint64_t now)
 		m->settled = true;
 		return;
 	}
-	/* Another process under that address, or another QP of it: the record we had met was of one
-	 * that is gone. */
+	/* If the record is of another process or QP than the one we met, that one is gone. */
 	if (in_setup(v) && !is_of_peer(v, &r))
 		meeting_match(m, &r);
 	else if (in_setup(v))
 		say_hello_again(v);
 	if (is_of_peer(v, &r) && !in_setup(v)) {
-		tell_psns(v, &r);
+		report_peer_psns(v, &r);
 		m->settled = rails_ready(m, &r) && twins_done(v);
 	}
 }
 
-/* --- all of them ----------------------------------------------------------------------------- */
+/* --- all connections ------------------------------------------------------------------------- */
 
-static void meetings_look(void *arg)
+static void rendezvous_run(void *arg)
 {
 	uint64_t now = now_ns();
 	bool waiting = false;
@@ -424,11 +418,12 @@ static void meetings_look(void *arg)
 	waiting |= peer_paths_exchange_probes(job_client(), job_nonce());
 	if (!waiting)
 		return;
-	bg_timer_set(&look_timer, now + look_ns);
-	look_ns = look_ns * 5 / 4 < LOOK_LAST_NS ? look_ns * 5 / 4 : LOOK_LAST_NS;
+	bg_timer_set(&run_timer, now + interval_ns);
+	interval_ns = interval_ns * 5 / 4 < INTERVAL_LAST_NS ? interval_ns * 5 / 4
+							     : INTERVAL_LAST_NS;
 }
 
-struct visit {
+struct forget_call {
 	struct bg_call call;
 	struct vqp *v;
 	pthread_mutex_t lock;
@@ -450,7 +445,7 @@ static void meeting_add(void *arg)
 	m->next = meetings;
 	meetings = m;
 	v->setup.meeting = m;
-	rendezvous_soon();
+	rendezvous_wake();
 }
 
 void rendezvous_begin(struct vqp *v)
@@ -486,36 +481,36 @@ static void meeting_forget(struct vqp *v)
 
 static void meeting_forget_call(void *arg)
 {
-	struct visit *visit = arg;
+	struct forget_call *forget_call = arg;
 
-	meeting_forget(visit->v);
-	pthread_mutex_lock(&visit->lock);
-	visit->is_done = true;
-	pthread_cond_signal(&visit->done);
-	pthread_mutex_unlock(&visit->lock);
+	meeting_forget(forget_call->v);
+	pthread_mutex_lock(&forget_call->lock);
+	forget_call->is_done = true;
+	pthread_cond_signal(&forget_call->done);
+	pthread_mutex_unlock(&forget_call->lock);
 }
 
 void rendezvous_end(struct vqp *v)
 {
-	struct visit visit = {.call = {.fn = meeting_forget_call},
-			      .v = v,
-			      .lock = PTHREAD_MUTEX_INITIALIZER,
-			      .done = PTHREAD_COND_INITIALIZER};
+	struct forget_call forget_call = {.call = {.fn = meeting_forget_call},
+					  .v = v,
+					  .lock = PTHREAD_MUTEX_INITIALIZER,
+					  .done = PTHREAD_COND_INITIALIZER};
 
-	visit.call.arg = &visit;
-	bg_call(&visit.call);
-	pthread_mutex_lock(&visit.lock);
-	while (!visit.is_done)
-		pthread_cond_wait(&visit.done, &visit.lock);
-	pthread_mutex_unlock(&visit.lock);
+	forget_call.call.arg = &forget_call;
+	bg_call(&forget_call.call);
+	pthread_mutex_lock(&forget_call.lock);
+	while (!forget_call.is_done)
+		pthread_cond_wait(&forget_call.done, &forget_call.lock);
+	pthread_mutex_unlock(&forget_call.lock);
 }
 
-/* What was published without knowing is published again. */
+/* Publishes again every record that changes by it. */
 void rendezvous_psn_changed(const struct nic *nic)
 {
 	log_debug("%s: trust in rq_psn has changed", nic->name);
 	for (struct meeting *m = meetings; m; m = m->next)
 		if (m->published_bytes && job_client())
 			meeting_publish(m, now_ns());
-	rendezvous_soon();
+	rendezvous_wake();
 }

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* The process's own beginning and end. */
 #include "lib/session/start.h"
 
 #include <errno.h>
@@ -25,11 +24,11 @@
 #define LEAVE_MAX_NS 300000000ull
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static bool off; /* not under shift-run, or no thread to be had */
+static bool off; /* not under shift-run, or the background thread could not be started */
 
 static void begin_on_bg(void *arg)
 {
-	static const struct job_calls calls = {.key_known = rendezvous_soon,
+	static const struct job_calls calls = {.key_known = rendezvous_wake,
 					       .published = rendezvous_published};
 
 	(void)arg;
@@ -37,7 +36,7 @@ static void begin_on_bg(void *arg)
 	job_join(&calls);
 }
 
-/* The rooms below call up only by what they are given here. */
+/* The rooms below call functions of the rooms above only through what they are given here. */
 static void connect_rooms(void)
 {
 	static const struct memory_calls memory = {.is_short = memlock_is_short,
@@ -62,7 +61,8 @@ static void session_begin(void)
 	job_draw_nonce();
 	err = stats_open(env.job, job_nonce(), env.report_dir);
 	if (err)
-		log_info("no statistics: %s", strerror(-err));
+		log_info("no statistics (%s): shift-ctl and the report do not show this process",
+			 strerror(-err));
 	connect_rooms();
 	bg_call(&call);
 }
@@ -111,8 +111,9 @@ static void leave_on_bg(void *arg)
 	atomic_store((_Atomic bool *)arg, true);
 }
 
-/* At a clean exit the peers are not told of a death. Bounded: exit() must not hang. */
-static __attribute__((destructor)) void goodbye(void)
+/* A clean exit: the peers are not told of a death. It waits at most 300 ms, as exit() must not
+ * hang. */
+static __attribute__((destructor)) void session_end(void)
 {
 	static _Atomic bool done;
 	static struct bg_call call = {.fn = leave_on_bg, .arg = &done};

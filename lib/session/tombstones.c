@@ -6,9 +6,8 @@
 #include "lib/session/path_health.h"
 #include "lib/session/peer_paths.h"
 
-#define TOMB_AGAIN_NS 60000000000ull /* not longer than a tomb's time */
+#define TOMB_AGAIN_NS 60000000000ull /* not longer than a tombstone lives */
 
-/* What a connection leaves: a peer that lost our last ACKs may ask (rule 19). */
 struct tomb {
 	struct tomb *next;
 	struct shift_tombstone stone;
@@ -24,13 +23,13 @@ static void tombs_clear(void *arg);
 static struct tomb *tombs;
 static struct bg_timer tomb_timer = {.fn = tombs_clear};
 
-/* false: some paths are kept. */
+/* Releases the paths that the peer does not need. false: some are kept. */
 static bool tomb_release_paths(struct tomb *t)
 {
 	bool all = true;
 
 	for (uint8_t i = 0; i < t->rails; i++) {
-		if (t->path[i] && path_health_is_missed(t->path[i])) {
+		if (t->path[i] && path_health_keep_for_peer(t->path[i])) {
 			all = false;
 			continue;
 		}
@@ -40,7 +39,8 @@ static bool tomb_release_paths(struct tomb *t)
 	return all;
 }
 
-/* Else the probes to each process that ever was a peer would go on for ever. */
+/* Frees tombstones whose time is over. Without this the probes to every former peer would go on for
+ * ever. */
 static void tombs_clear(void *arg)
 {
 	uint64_t now = now_ns(), next = UINT64_MAX;
@@ -88,7 +88,7 @@ void tombstone_leave(struct vqp *v)
 	}
 	t->next = tombs;
 	tombs = t;
-	if (!tomb_timer.heap_at) /* one that is set is earlier */
+	if (!tomb_timer.heap_at) /* if it is set, it fires earlier */
 		bg_timer_set(&tomb_timer, t->stone.expires_ns);
 }
 

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * What a connection that has ended leaves for 60 s: the answer to a peer that lost its last ACKs
- * (doc/protocol.md, rule 19). Background thread.
+ * Tombstones: for 60 s after its end a connection's last answer is kept, for a peer that lost the
+ * last ACKs (doc/protocol.md, rule 19). Background thread; nothing locked.
  */
 #ifndef SHIFT_SESSION_TOMBSTONES_H
 #define SHIFT_SESSION_TOMBSTONES_H
 
 #include "lib/conn/vqp.h"
 
-/* The connection has closed: keeps its answer, and the paths over which a peer may ask. */
+/* The connection has closed: keeps its answer, and the paths over which the peer may ask. Without
+ * memory it keeps nothing. */
 void tombstone_leave(struct vqp *v);
 
-/* A message for a connection that is no more. */
+/* Answers a message for a connection that has ended, if there is a tombstone. */
 void tombstone_answer(const struct nic *nic, const struct shift_msg *m);
 
 #endif

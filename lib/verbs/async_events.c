@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Asynchronous events of what was survived: many programs end at QP_FATAL or PORT_ERR, which is
- * what we are there to spare them. The program's own call reads them, and what it is not to see is
- * acknowledged for it (destroy waits for that). Read ahead of the program nothing may be: an event
- * that nobody has asked for must not hold up a destroy either.
+ * Many programs end at QP_FATAL or PORT_ERR, which is what shift spares them. The program's own
+ * call reads the events. We acknowledge for it those that it must not see, because destroy waits
+ * for that. Nothing may be read ahead of the program: an event that it has not asked for must not
+ * hold up a destroy, either.
  */
 #include "lib/verbs/async_events.h"
 
@@ -17,7 +17,7 @@
 #include "lib/base/reentry.h"
 #include "lib/conn/conn_lock.h"
 
-/* Protected, and not over. */
+/* Is it protected, and not over? */
 static bool conn_survives(struct vqp *v)
 {
 	struct shift_conn_view view;
@@ -32,7 +32,7 @@ static bool conn_survives(struct vqp *v)
 
 struct census {
 	const struct vdev *dev;
-	bool some, all; /* of the connections in use are protected */
+	bool some, all; /* some, or all, of the connections in use are protected */
 };
 
 static void census_count(struct vqp *v, void *arg)
@@ -70,9 +70,9 @@ static bool event_is_hidden(struct vdev *dev, const struct ibv_async_event *e)
 		dev->port_err_hidden = all_survive(dev);
 		return dev->port_err_hidden;
 	case IBV_EVENT_PORT_ACTIVE:
-		return dev->port_err_hidden; /* what has not gone does not come back */
+		return dev->port_err_hidden; /* the program was not told that the port had failed */
 	case IBV_EVENT_DEVICE_FATAL: return all_survive(dev);
-	/* The rest is not of a rail. */
+	/* The other events do not concern a rail. */
 	case IBV_EVENT_CQ_ERR:
 	case IBV_EVENT_COMM_EST:
 	case IBV_EVENT_SQ_DRAINED:
@@ -98,10 +98,11 @@ static bool event_is_pending(int fd)
 }
 
 /*
- * Who waits for the next event goes on waiting. Who came because there was one, and always has, has
- * polled before: he must not be left standing here, and learns that there is none.
+ * The event was hidden. A thread that waits for the next event goes on waiting. A program that
+ * calls only when an event is pending has polled the descriptor before: it must not block here, and
+ * gets EAGAIN.
  */
-static bool wait_goes_on(struct vdev *dev, int fd)
+static bool may_wait_again(struct vdev *dev, int fd)
 {
 	if (dev->events_waited_for || event_is_pending(fd) || fcntl(fd, F_GETFL) & O_NONBLOCK)
 		return true;
@@ -122,10 +123,11 @@ int hook_get_async_event(struct ibv_context *ctx, struct ibv_async_event *event)
 		err = quietly(real.get_async_event(ctx, event));
 		if (err || !event_is_hidden(dev, event))
 			return err;
-		log_info("%s: event %d is not told to the program", ctx->device->name,
-			 event->event_type);
+		log_info("%s: asynchronous event %d is hidden from the program: its connections "
+			 "survive it",
+			 ctx->device->name, event->event_type);
 		stats_event_hidden();
 		real.ack_async_event(event);
-	} while (wait_goes_on(dev, ctx->async_fd));
+	} while (may_wait_again(dev, ctx->async_fd));
 	return -1;
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* Asynchronous events, without those of what was survived. */
+/* The program's ibv_get_async_event(): it does not see the events of failures that its connections
+ * survive. */
 #ifndef SHIFT_VERBS_ASYNC_EVENTS_H
 #define SHIFT_VERBS_ASYNC_EVENTS_H
 
 #include <infiniband/verbs.h>
 
-/* The verb of that name. On the program's threads. */
+/* The verb of that name: its parameters, result and errors. On the program's threads; may wait. */
 int hook_get_async_event(struct ibv_context *ctx, struct ibv_async_event *event);
 
 #endif

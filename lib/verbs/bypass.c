@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Direct verbs: the program asks for the queues themselves (mlx5dv_init_obj) and rings the doorbell
- * itself. What it posts is in no log, so a switch would lose it, and what it polls is not counted:
- * its connections are released before it gets there. More than with memory windows: nothing of
- * such a QP is logged, marked or counted from then on, and ERR, RESET and destroy are the NIC's
- * alone, since a fence would write into queues that are not ours.
+ * With direct verbs the program asks for the queues themselves (mlx5dv_init_obj) and rings the
+ * doorbell itself. What it posts is in no log, so a switch would lose it, and what it polls is not
+ * counted. So its connections are released before it gets the queues (doc/protocol.md, 8.7). From
+ * then on nothing of such a QP is logged, marked or counted. ERR, RESET and destroy go straight to
+ * the NIC, because a fence would write into queues that are not ours.
  *
- * Only before the first switch. Later the queue that the program would get, that of the NIC it
- * chose, is idle or was begun anew behind its back, and the peer counts on what this end remembers:
- * EBUSY, rather than a queue that leads nowhere.
+ * This is possible only before the first switch. After that the queue of the NIC that the program
+ * chose is idle, or was armed again without the program's knowledge, and the peer relies on what
+ * this end remembers. The program then gets EBUSY rather than a queue that leads nowhere.
  */
 #include "lib/verbs/bypass.h"
 
@@ -27,7 +27,7 @@ static bool receives_outstanding(const struct vqp *v)
 	return view.recv_cum != view.recv_posted;
 }
 
-/* No completion is looked at any more. */
+/* From now on completions of the QP pass through unseen. */
 static void forget_completions(struct vqp *v)
 {
 	table_remove(&v->dev->qps, v->qp->qp_num);
@@ -37,8 +37,9 @@ static void forget_completions(struct vqp *v)
 	v->hot.recv_mark = 0;
 }
 
-/* Under enter. One reason more than leave() takes back, so that the gates stay shut: posts come by
- * slow_post_*, which lets them pass, and the fast way need not ask. */
+/* Between vqp_enter() and vqp_leave(). Adds one more reason than vqp_leave() removes, so that the
+ * gates stay shut: posts then come to slow_post_send() and slow_post_recv(), which let them pass,
+ * and the fast way need not ask. */
 static void step_aside(struct vqp *v)
 {
 	v->life.bypassed = true;
@@ -46,8 +47,8 @@ static void step_aside(struct vqp *v)
 	gate_shut(&v->hot.recv_gate);
 	gate_forget(&v->hot.send_gate, v->qp);
 	gate_forget(&v->hot.recv_gate, v->qp);
-	/* Receives that went down with our mark come back with the program's wr_id, from the log;
-	 * behind the last of them the log is empty, and all pass. */
+	/* Receives that were posted with our mark get the program's wr_id back from the log. Behind
+	 * the last of them the log is empty, and all completions pass. */
 	if (!v->hot.recv_mark || !receives_outstanding(v))
 		forget_completions(v);
 }
@@ -64,31 +65,33 @@ static bool hand_over(struct vqp *v)
 		if (ok)
 			step_aside(v);
 		else
-			log_warn("QP %#x: its queue is refused to the program (direct verbs): it "
-				 "has moved to another NIC, or is over",
+			log_warn("QP %#x: the program asks for its queue (direct verbs) and "
+				 "gets EBUSY, because the connection has moved to another "
+				 "NIC or is over; run such a program without shift",
 				 v->qp->qp_num);
 	}
 	vqp_leave(v);
 	return ok;
 }
 
-struct search {
+struct cq_handover {
 	const struct vcq *cq;
 	bool refused;
 };
 
 static void hand_over_on(struct vqp *v, void *arg)
 {
-	struct search *s = arg;
+	struct cq_handover *s = arg;
 
 	if (v->send_cq == s->cq || v->recv_cq == s->cq)
 		s->refused |= !hand_over(v);
 }
 
-/* All its QPs, and those to come: whose completions we do not see we cannot move. */
+/* Releases all QPs of the CQ, and those that are made later. A connection whose completions we do
+ * not see cannot be moved. */
 static bool hand_over_all(struct vcq *cq)
 {
-	struct search s = {.cq = cq};
+	struct cq_handover s = {.cq = cq};
 
 	if (atomic_exchange(&cq->bypassed, true))
 		return true;
@@ -108,7 +111,7 @@ int hook_init_direct_obj(struct ibv_qp *qp, struct ibv_cq *real_cq)
 	return cq && !hand_over_all(cq) ? EBUSY : 0;
 }
 
-/* Its CQ may have been asked for between the judgement and here. */
+/* The program may have got the queue of its CQ after qp_judge(). */
 void bypass_check(struct vqp *v)
 {
 	if (v->send_cq->bypassed || v->recv_cq->bypassed)

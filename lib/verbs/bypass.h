@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* QPs whose queues the program asks for (direct verbs), and posts to around libibverbs. */
+/* Bypassed QPs: the program asks for their queues (direct verbs) and posts to them by itself. Shift
+ * then releases their connections. */
 #ifndef SHIFT_VERBS_BYPASS_H
 #define SHIFT_VERBS_BYPASS_H
 
 #include "lib/conn/vqp.h"
 
-/* A new connection: the queue of its CQ may have been asked for. Nothing entered. */
+/* A new connection: releases it if the program has the queue of its CQ already. On the program's
+ * threads, nothing locked. */
 void bypass_check(struct vqp *v);
 
-/* The program has moved a bypassed QP to RESET: what it had outstanding is gone. */
+/* The program has moved a bypassed QP to RESET, so nothing of it is outstanding any more. On the
+ * program's threads, nothing locked. */
 void bypass_reset(struct vqp *v);
 
-/* Before the program gets the queues of a QP or CQ themselves; either may be NULL. 0, or EBUSY: it
- * cannot have them any more. On its threads. */
+/* To be called before the program gets the queues of a QP or of a CQ; either may be NULL. 0; or
+ * EBUSY: a connection has moved, and the program cannot have its queues any more. On the program's
+ * threads. */
 int hook_init_direct_obj(struct ibv_qp *qp, struct ibv_cq *cq);
 
 #endif

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* Contexts that the program opens: their data path pointers become ours. */
 #include "lib/verbs/context.h"
 
 #include "lib/base/real_verbs.h"
@@ -12,7 +11,7 @@
 #include "lib/verbs/post_send.h"
 #include "lib/verbs/qp.h"
 
-/* A QP with features that we do not know is the provider's alone. */
+/* A QP with features that we do not know passes through to the provider. */
 static struct ibv_qp *create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr)
 {
 	struct vdev *dev = vdev_find(ctx);
@@ -25,7 +24,7 @@ static struct ibv_qp *create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_a
 
 static struct ibv_cq_ex *create_cq_ex(struct ibv_context *ctx, struct ibv_cq_init_attr_ex *attr)
 {
-	/* Unknown to us: QPs on it are not protected. */
+	/* We do not know this CQ, so QPs on it are not protected. */
 	return quietly(vdev_find(ctx)->create_cq_ex(ctx, attr));
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Memory windows. A bind cannot be posted again on another NIC, and the peer may come by a window's
- * key over any QP of the domain: connections of a domain with windows are as without us, before it
- * could matter.
+ * A bind of a memory window cannot be posted again on another NIC, and the peer may use a window's
+ * key over any QP of the domain. So all connections of the domain are released when its first
+ * window is allocated.
  */
 #include "lib/verbs/memory_windows.h"
 
@@ -20,13 +20,14 @@ static void release_of_domain(struct vqp *v, void *pd)
 		return;
 	vqp_enter(v);
 	if (!vqp_release(v, STATS_UNPROTECTED_MEMORY_WINDOW) && !v->life.dead)
-		log_warn("QP %#x has moved already: no memory window can be bound on it, and its "
-			 "peer cannot use any",
-			 v->qp->qp_num);
+		log_warn(
+			"QP %#x has moved to another NIC already: no memory window can be bound on "
+			"it, and its peer cannot use any; run such a program without shift",
+			v->qp->qp_num);
 	vqp_leave(v);
 }
 
-/* The first window may have come between the judgement and here. */
+/* The first window may have been allocated after qp_judge(). */
 void memory_windows_check(struct vqp *v)
 {
 	if (v->pd->windows)
@@ -44,7 +45,8 @@ struct ibv_mw *hook_alloc_mw(struct ibv_pd *real_pd, enum ibv_mw_type type)
 	return mw;
 }
 
-/* The provider posts it itself: logged beforehand, as its completion will be counted. */
+/* The provider posts the bind itself. It is logged beforehand, because its completion will be
+ * counted. */
 int hook_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 {
 	struct vdev *dev = vdev_find(qp->context);

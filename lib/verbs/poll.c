@@ -2,11 +2,11 @@
 /*
  * Completions on their way to the program.
  *
- * Fast: the program's poll goes to its NIC and the completions are only counted. Slow, from the
- * first error on or while one of the CQ's QPs is in a switch or on a twin: whoever polls, or drains
- * behind a fence, first feeds all there is into the connections, in order (vcq_drain), and then
- * takes what they have delivered. So nobody can overtake a completion that another thread holds in
- * its hand.
+ * On the fast way the program's poll goes to its NIC, and the completions are only counted. The
+ * slow way begins with the first error, or while a QP of the CQ is in a switch or on a twin. Then a
+ * thread that polls first feeds all completions to the connections, in order (vcq_drain), and takes
+ * what these have delivered. A fence drains in the same way. So no thread can overtake a completion
+ * that another one is feeding.
  */
 #include "lib/verbs/poll.h"
 
@@ -33,10 +33,11 @@ static int slow_poll(struct vcq *cq, int n, struct ibv_wc *wc)
 /* --- fast ------------------------------------------------------------------------------------ */
 
 /*
- * Another send of the QP that was counted last? Most are. The provider has stored each field just
- * now: read in a piece with its neighbour it would not be forwarded from those stores, but have to
- * wait until both are in the cache (3 ns per completion). So one by one, and in an order in which
- * the compiler does not join them.
+ * Counts a completion, if it is another send of the QP that was counted last, as most are. The
+ * provider has stored each field just now. If a field were read together with its neighbour, it
+ * could not be forwarded from these stores, and would have to wait until both are in the cache (3
+ * ns per completion). So the fields are read one by one, in an order in which the compiler does not
+ * join them.
  */
 static inline bool count_like_last(struct vcq *cq, const struct ibv_wc *wc)
 {
@@ -73,7 +74,7 @@ static struct vqp *qp_of(struct vcq *cq, uint32_t qpn)
 	return cq->last;
 }
 
-/* Not like the last one. */
+/* Counts a completion that is not like the last one. */
 static void count_one(struct vcq *cq, struct vqp *v, struct ibv_wc *wc)
 {
 	struct shift_cqe cqe = {
@@ -89,7 +90,7 @@ static void count_one(struct vcq *cq, struct vqp *v, struct ibv_wc *wc)
 		cq->alike.opcode = wc->opcode;
 }
 
-/* Counts what it may; returns how many that were, from the front. */
+/* Counts completions until one has an error. Returns how many. */
 static int count_completions(struct vcq *cq, int n, struct ibv_wc *wc)
 {
 	for (int i = 0; i < n; i++) {
@@ -121,13 +122,14 @@ static bool stash_grow(struct vcq *cq, uint32_t n)
 	return true;
 }
 
-/* Under the gate: what comes after must not overtake these. */
+/* Inside the gate, which is shut then: later completions must not overtake these. */
 static void stash_completions(struct vcq *cq, int n, const struct ibv_wc *wc)
 {
 	cq->stash_at = 0;
 	cq->stash_n = (uint32_t)n;
 	if (!stash_grow(cq, cq->stash_n)) {
-		log_error("out of memory: completions are lost");
+		log_error("out of memory: completions are lost, and the program may wait for "
+			  "them for ever");
 		cq->stash_n = cq->stash_size;
 	}
 	memcpy(cq->stash, wc, cq->stash_n * sizeof(*wc));
@@ -169,7 +171,7 @@ static __attribute__((noinline)) int any_poll_cq(struct ibv_cq *real_cq, int n, 
 	return got;
 }
 
-/* The mark of the gate is wc, so that there is little to be saved over the call. */
+/* The gate's mark is wc, so that little has to be saved over the call. */
 static inline __attribute__((always_inline)) struct vcq *enter_to_poll(struct ibv_cq *real_cq,
 								       struct ibv_wc *wc)
 {
@@ -214,7 +216,7 @@ SHIFT_SSE41 int hot_poll_cq_sse41(struct ibv_cq *real_cq, int n, struct ibv_wc *
 	got = cq->poll_cq(real_cq, n, wc);
 	if (__builtin_expect(got != 1 || !count_like_last_sse41(cq, gate_mark(&cq->gate)), 0))
 		return polled_unlike(cq, got);
-	__asm__("" : "+r"(got)); /* 1, and there already */
+	__asm__("" : "+r"(got)); /* it is 1 already: the compiler must not load it again */
 	gate_leave(&cq->gate, GATE_OWNED);
 	return got;
 }

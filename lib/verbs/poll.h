@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* The program's ibv_poll_cq(): put into its contexts. On its threads. */
+/* The program's ibv_poll_cq(), put into its contexts. On the program's threads; parameters and
+ * results are the verb's. It takes no lock on the fast way; on the slow way cq->drain_lock and what
+ * follows. */
 #ifndef SHIFT_VERBS_POLL_H
 #define SHIFT_VERBS_POLL_H
 

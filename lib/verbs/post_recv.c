@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* Receives on their way to a NIC. Fast: logged, then posted to rail 0. */
+/* Receives on their way to a NIC. On the fast way they are logged, then posted to rail 0. */
 #include "lib/verbs/post_recv.h"
 
 #include <errno.h>
@@ -53,7 +53,7 @@ static __attribute__((noinline)) int slow_post_recv(struct vqp *v, struct ibv_re
 	return -err;
 }
 
-/* With the mark in place of the program's wr_id, which is in the log. */
+/* Posts it with our mark, if there is one, in place of the program's wr_id, which is in the log. */
 static int fast_recv(struct vqp *v, const struct ibv_recv_wr *wr)
 {
 	struct ibv_recv_wr one = *wr, *bad;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* Work requests on their way to a NIC. Fast: logged, then posted to rail 0 as they are. */
+/* Sends on their way to a NIC. On the fast way they are logged, then posted to rail 0 as they are.
+ */
 #include "lib/verbs/post_send.h"
 
 #include <errno.h>
@@ -10,7 +11,7 @@
 #include "lib/conn/repost.h"
 
 _Static_assert(sizeof(struct shift_sge) == sizeof(struct ibv_sge),
-	       "the log takes them as they are");
+	       "the log takes the program's SGEs as they are");
 
 #define SAME_PLACE(a, b) (offsetof(struct shift_raw_wr, a) == offsetof(struct ibv_send_wr, b))
 
@@ -20,7 +21,7 @@ _Static_assert(SAME_PLACE(wr_id, wr_id) && SAME_PLACE(next, next) && SAME_PLACE(
 		       SAME_PLACE(remote_addr, wr.rdma.remote_addr) &&
 		       SAME_PLACE(rkey, wr.rdma.rkey) &&
 		       sizeof(struct shift_raw_wr) <= sizeof(struct ibv_send_wr),
-	       "runs take them as they are");
+	       "runs take the program's WRs as they are");
 
 static const struct shift_raw_wr *raw_wr(const struct ibv_send_wr *wr)
 {
@@ -49,7 +50,7 @@ static void to_log(struct shift_wr *to, const struct ibv_send_wr *wr)
 
 /* --- sends ----------------------------------------------------------------------------------- */
 
-/* It cannot be posted from the log, so it goes straight to the NIC. */
+/* The bind of a memory window cannot be posted from the log, so it goes straight to the NIC. */
 static int slow_bind(struct vqp *v, const struct ibv_send_wr *wr)
 {
 	struct ibv_send_wr one = *wr, *bad;
@@ -59,7 +60,7 @@ static int slow_bind(struct vqp *v, const struct ibv_send_wr *wr)
 	if (!vqp_release(v, STATS_UNPROTECTED_MEMORY_WINDOW))
 		return -EOPNOTSUPP;
 	if (v->repost.tx_next < v->repost.tx_end)
-		return -ENOMEM; /* a full queue: others before it wait for room */
+		return -ENOMEM; /* as if the queue were full: sends before it wait to be posted */
 	one.next = NULL;
 	to_log(&log, wr);
 	err = shift_conn_post_send(v->conn, &log, &rail);
@@ -71,7 +72,7 @@ static int slow_bind(struct vqp *v, const struct ibv_send_wr *wr)
 	return -err;
 }
 
-/* The first in line, and for rail 0: refused there, it is as if it had not been posted. */
+/* Posts the only send that waits, to rail 0. If the NIC refuses it, it was never posted. */
 static int post_at_once(struct vqp *v)
 {
 	int err = repost_one(v);
@@ -88,7 +89,7 @@ static int post_at_once(struct vqp *v)
 	return 0;
 }
 
-/* One send, under enter. 0 or a negative errno. */
+/* One send, between vqp_enter() and vqp_leave(). 0 or a negative errno. */
 static int slow_send(struct vqp *v, const struct ibv_send_wr *wr)
 {
 	uint64_t at = shift_conn_head(v->conn);
@@ -96,7 +97,7 @@ static int slow_send(struct vqp *v, const struct ibv_send_wr *wr)
 	int rail, err;
 	bool first;
 
-	/* What the log still has to hand to the NIC is as good as a full queue. */
+	/* So many sends still wait in the log to be posted that the queue counts as full. */
 	if (v->repost.tx_end - v->repost.tx_next >= v->init.cap.max_send_wr)
 		return -ENOMEM;
 	if (wr->opcode == IBV_WR_BIND_MW)
@@ -122,7 +123,7 @@ static int slow_send(struct vqp *v, const struct ibv_send_wr *wr)
 	return first && !rail && repost_may_pump(v) ? post_at_once(v) : 0;
 }
 
-/* noinline: no burden for those that come by an open gate. */
+/* noinline, so that it costs posts through an open gate nothing. */
 static __attribute__((noinline)) int slow_post_send(struct vqp *v, struct ibv_send_wr *wr,
 						    struct ibv_send_wr **bad)
 {
@@ -140,8 +141,9 @@ static __attribute__((noinline)) int slow_post_send(struct vqp *v, struct ibv_se
 }
 
 /*
- * Logs the list up to the first that cannot be logged on the fast way; returns that one, or NULL.
- * Not more than a queue of them: the log has room for two, and one may be outstanding.
+ * Logs the list up to the first WR that cannot be logged on the fast way, and returns that one, or
+ * NULL. It logs no more than one send queue holds: the log has room for two, and one may be
+ * outstanding.
  */
 static struct ibv_send_wr *log_sends(struct vqp *v, struct ibv_send_wr *wr)
 {
@@ -171,7 +173,7 @@ static uint32_t count_sends(const struct ibv_send_wr *wr, const struct ibv_send_
 	return n;
 }
 
-/* The NIC is broken: the requests stay in the log, and go elsewhere. */
+/* The NIC is broken: the requests stay in the log, and are posted on another rail. */
 static void nic_refused(struct vqp *v, uint32_t epoch, uint32_t n)
 {
 	struct shift_event ev = {.type = SHIFT_EV_POST_FAILED, .epoch = epoch, .count = n};
@@ -179,8 +181,7 @@ static void nic_refused(struct vqp *v, uint32_t epoch, uint32_t n)
 	vqp_event(v, &ev);
 }
 
-/* Posts what was logged, [wr, end). The program's list is posted as it is when that is all of it.
- */
+/* Posts what was logged, [wr, end). If that is all of the program's list, it is posted as it is. */
 static int post_list(struct vqp *v, struct ibv_send_wr *wr, const struct ibv_send_wr *end,
 		     struct ibv_send_wr **bad)
 {
@@ -200,7 +201,8 @@ static int post_list(struct vqp *v, struct ibv_send_wr *wr, const struct ibv_sen
 	return err;
 }
 
-/* The provider has refused some of [.., end), or all (bad is NULL) and yet taken them. */
+/* A post has failed. From *bad on the provider has refused the requests up to end. If *bad is NULL,
+ * it has taken all of them. */
 static int post_failed(struct vqp *v, enum gate_how how, int err, struct ibv_send_wr *end,
 		       struct ibv_send_wr **bad)
 {
@@ -211,8 +213,7 @@ static int post_failed(struct vqp *v, enum gate_how how, int err, struct ibv_sen
 		gate_leave(&v->hot.send_gate, how);
 		return err;
 	}
-	/* Without *bad the provider has queued all of it and could not ring the bell (V9).
-	 */
+	/* Without *bad the provider has queued all of it and could not ring the doorbell (V9). */
 	gate_leave(&v->hot.send_gate, how);
 	nic_refused(v, epoch, n);
 	return end ? slow_post_send(v, end, bad) : 0;
@@ -231,8 +232,9 @@ static __attribute__((noinline)) int fast_failed(struct vqp *v, int err)
 	return post_failed(v, GATE_OWNED, err, NULL, bad);
 }
 
-/* What was logged, inside the gate as its owner with bad as the mark; leaves it. What an error
- * needs is the mark and in v: so there is nothing else to be saved over the call. */
+/* Posts a WR that was logged, inside the gate as its owner with `bad` as the mark, and leaves the
+ * gate. All that an error needs is the mark and what is in v, so nothing else has to be saved over
+ * the call. */
 static inline __attribute__((always_inline)) int post_one(struct vqp *v, struct ibv_qp *qp,
 							  struct ibv_send_wr *wr)
 {
@@ -240,7 +242,7 @@ static inline __attribute__((always_inline)) int post_one(struct vqp *v, struct 
 
 	if (__builtin_expect(err, 0))
 		return fast_failed(v, err);
-	__asm__("" : "+r"(err)); /* is there already: else it would be made 0 again */
+	__asm__("" : "+r"(err)); /* it is 0 in its register: the compiler must not load 0 again */
 	gate_leave(&v->hot.send_gate, GATE_OWNED);
 	return err;
 }
@@ -283,8 +285,7 @@ static __attribute__((noinline)) int any_post_send(struct ibv_qp *qp, struct ibv
 	return post_entered(v, how, wr, bad);
 }
 
-/* A macro, as the two are compiled for different processors, and what they call is to be inlined.
- */
+/* A macro, because the two are compiled for different processors, and what they call is inlined. */
 #define HOT_POST_SEND(name, fast_post)                                                \
 	int name(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad) \
 	{                                                                             \

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* The program's queue pairs: which can be protected, and what it does to them. */
 #include "lib/verbs/qp.h"
 
 #include <errno.h>
@@ -34,7 +33,7 @@ void qp_set_session(const struct qp_session *s)
 
 /* --- creation -------------------------------------------------------------------------------- */
 
-static uint64_t unlikely_number(void)
+static uint64_t random_number(void)
 {
 	uint64_t n = 0;
 
@@ -85,7 +84,7 @@ static enum stats_unprotected qp_judge(const struct vqp *v, const struct ibv_qp_
 	return STATS_UNPROTECTED_NONE;
 }
 
-/* The connection's memory comes now, so that bringing the QP up costs no system call. */
+/* The connection's memory is allocated now, so that modify to RTS costs no system call. */
 static bool conn_new(struct vqp *v)
 {
 	struct shift_conn_cfg cfg = {
@@ -100,7 +99,8 @@ static bool conn_new(struct vqp *v)
 		.sq_sig_all = v->init.sq_sig_all,
 		.exactly_once = env.exactly_once,
 		.lost_atomic_continue = env.lost_atomic_continue,
-		/* Not by itself: never is long enough not to come, and short enough to be added. */
+		/* Without automatic fail-back the hold-down never ends: 2^61 ns do not pass, and
+		 * can be added to a time without overflow. */
 		.hold_down_ns = env.failback == FAILBACK_AUTO ? 0 : 1ull << 61,
 		.hold_down_max_ns = env.failback == FAILBACK_AUTO ? 0 : 1ull << 61,
 	};
@@ -144,7 +144,7 @@ static void cqs_detach(struct vqp *v)
 		vcq_detach(v->recv_cq, cqe_room(v));
 }
 
-/* What a QP needs to be protected one day; v->program.why says if it cannot be. */
+/* Gets what a QP needs to be protected. If it cannot be, v->program.why says why. */
 static void qp_protect(struct vqp *v)
 {
 	v->keys.peer = peer_keys_new();
@@ -166,9 +166,9 @@ static void qp_protect(struct vqp *v)
 		v->program.why = STATS_UNPROTECTED_NO_MEMORY;
 		return;
 	}
-	v->marker = unlikely_number();
+	v->marker = random_number();
 	if (v->send_cq == v->recv_cq)
-		v->hot.recv_mark = unlikely_number();
+		v->hot.recv_mark = random_number();
 	for (uint8_t i = 0; i < SHIFT_RAILS_MAX; i++) {
 		v->rails.jobs[i].v = v;
 		v->rails.jobs[i].rail = i;
@@ -209,7 +209,7 @@ static void qp_publish(struct vqp *v)
 	int err = vqp_publish(v);
 
 	if (err)
-		log_error("out of memory: QP %#x is not protected", v->qp->qp_num);
+		log_error("QP %#x is not protected: out of memory", v->qp->qp_num);
 	if (err || !v->conn)
 		return;
 	for (unsigned int i = 1; i < v->dev->rails; i++)
@@ -292,7 +292,7 @@ static void attr_save(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, in
 		to->rnr_retry = from->rnr_retry;
 }
 
-/* As long as the program itself would have waited, twice, and at least 30 s (rule 17). */
+/* Twice as long as the program's own retries take, and at least 30 s (doc/protocol.md, rule 17). */
 static uint64_t giveup_ns(const struct ibv_qp_attr *attr)
 {
 	uint64_t once = attr->timeout ? 4096ull << attr->timeout : 4096ull << 14;
@@ -303,7 +303,8 @@ static uint64_t giveup_ns(const struct ibv_qp_attr *attr)
 	return own > 30000000000ull ? own : 30000000000ull;
 }
 
-/* A QP that only receives may stay in RTR for good (perftest's servers): it is as much in use. */
+/* A QP in RTR is in use, too: one that only receives may stay there for good (perftest's servers;
+ * doc/protocol.md, 7.29). */
 static void qp_started(struct vqp *v)
 {
 	struct shift_conn_start s = {
@@ -319,11 +320,11 @@ static void qp_started(struct vqp *v)
 	vqp_enter(v);
 	shift_conn_start(v->conn, &s);
 	vqp_leave(v);
-	atomic_store(&v->life.started, true); /* the background sees it: no system call here */
+	atomic_store(&v->life.started, true); /* the background thread polls it: no system call */
 }
 
-/* The program ends the connection: what it was told before is true afterwards too (rule 19). Under
- * enter. */
+/* The program ends the connection. Every rail is fenced before this returns, so that what the
+ * program was told stays true (doc/protocol.md, rule 19). Between vqp_enter() and vqp_leave(). */
 static void close_entered(struct vqp *v, enum shift_close how)
 {
 	struct shift_event ev = {.type = SHIFT_EV_CLOSE, .how = (uint8_t)how};
@@ -343,13 +344,13 @@ static void close_conn(struct vqp *v, enum shift_close how)
 	vqp_leave(v);
 }
 
-static int to_err(struct vqp *v, struct ibv_qp_attr *attr, int mask)
+static int modify_to_err(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 {
 	int err = 0;
 
 	vqp_enter(v);
 	close_entered(v, SHIFT_CLOSE_ERR);
-	if (!vqp_is_protected(v)) { /* what flushes comes from the NIC, as without us */
+	if (!vqp_is_protected(v)) { /* the NIC flushes, as without shift */
 		v->life.dead = false;
 		err = quietly(real.modify_qp(v->qp, attr, mask));
 	}
@@ -359,7 +360,7 @@ static int to_err(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 	return err;
 }
 
-static int to_reset(struct vqp *v, struct ibv_qp_attr *attr, int mask)
+static int modify_to_reset(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 {
 	int err;
 
@@ -371,7 +372,7 @@ static int to_reset(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 	if (err)
 		return err;
 	vqp_enter(v);
-	conn_new(v); /* in the same memory: cannot fail */
+	conn_new(v); /* cannot fail, as it uses the same memory again */
 	v->life.released = false;
 	peer_keys_reset(v->keys.peer, 0, 0);
 	exported_keys_reset(&v->keys.exported, 0, 0);
@@ -395,14 +396,15 @@ static bool qp_has_moved(const struct vqp *v)
 	return view.r || view.holding;
 }
 
-/* RTS, or other attributes of a QP in use. Away from rail 0 they wait for its return. */
+/* RTS, or other attributes of a QP in use. If the connection is away from rail 0, they are applied
+ * when it is armed there again. */
 static int modify_running(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 {
 	bool to_rts = (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RTS;
 	int err = 0;
 
 	vqp_enter(v);
-	/* Armed by us once, it is in RTS, whatever the program has asked for so far. */
+	/* A QP that we have armed is in RTS already, whatever the program has asked for so far. */
 	if (!qp_has_moved(v) && !(to_rts && v->hot.rail0_epoch))
 		err = quietly(real.modify_qp(v->qp, attr, mask));
 	if (!err) {
@@ -416,8 +418,8 @@ static int modify_running(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 	return err;
 }
 
-/* The NIC's alone. */
-static int modify_around(struct vqp *v, struct ibv_qp_attr *attr, int mask)
+/* A bypassed QP is the NIC's alone. */
+static int modify_bypassed(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 {
 	int err = quietly(real.modify_qp(v->qp, attr, mask));
 
@@ -434,17 +436,17 @@ int hook_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 
 	if (v && fork_in_child_warn()) {
 		if (state && attr->qp_state == IBV_QPS_RESET)
-			vqp_blank(v);
+			vqp_unpublish_forked(v);
 		v = NULL;
 	}
 	if (!v || !v->conn)
 		return quietly(real.modify_qp(qp, attr, mask));
 	if (v->life.bypassed)
-		return modify_around(v, attr, mask);
+		return modify_bypassed(v, attr, mask);
 	if (state && attr->qp_state == IBV_QPS_ERR)
-		return to_err(v, attr, mask);
+		return modify_to_err(v, attr, mask);
 	if (state && attr->qp_state == IBV_QPS_RESET)
-		return to_reset(v, attr, mask);
+		return modify_to_reset(v, attr, mask);
 	if (v->life.started)
 		return modify_running(v, attr, mask);
 	err = quietly(real.modify_qp(qp, attr, mask));
@@ -471,7 +473,7 @@ int hook_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 	vqp_enter(v);
 	err = quietly(real.query_qp(qp, attr, mask, init));
 	if (!err && (qp_has_moved(v) || v->life.dead)) {
-		/* The program's QP is the connection, not what lies idle on rail 0. */
+		/* To the program its QP is the connection, not the QP that is idle on rail 0. */
 		attr_save(attr, &v->program.attr, ~0);
 		attr->qp_state = attr->cur_qp_state = v->program.state;
 	}
@@ -482,7 +484,7 @@ int hook_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 
 /* --- destruction ----------------------------------------------------------------------------- */
 
-/* The gates of its CQs were held closed for it. */
+/* Removes this QP's reason from the gates of its CQs. */
 static void gates_release(struct vqp *v)
 {
 	pthread_mutex_lock(&v->lock);
@@ -500,7 +502,7 @@ int hook_destroy_qp(struct ibv_qp *qp)
 	int err;
 
 	if (v && fork_in_child_warn()) {
-		vqp_blank(v);
+		vqp_unpublish_forked(v);
 		v = NULL;
 	}
 	if (!v)
@@ -510,7 +512,7 @@ int hook_destroy_qp(struct ibv_qp *qp)
 	pthread_mutex_lock(&v->lock);
 	v->life.gone = true;
 	pthread_mutex_unlock(&v->lock);
-	vqp_unpublish(v); /* first: then nobody on the background thread finds it any more */
+	vqp_unpublish(v); /* first, so that the background thread does not find it any more */
 	if (v->conn) {
 		session.end(v);
 		rail_jobs_stop(v);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* The program's queue pairs: which can be protected, and what the program does to them. */
+/* The program's queue pairs: which can be protected, and what the program does to them. On the
+ * program's threads, nothing locked, unless stated. */
 #ifndef SHIFT_VERBS_QP_H
 #define SHIFT_VERBS_QP_H
 
 #include "lib/conn/vqp.h"
 
-/* How connections find their peers, and who this process is: given once, before the first QP. */
+/* What the room above does for a connection: it finds its peer. Set once, before the first QP. */
 struct qp_session {
 	uint64_t nonce;		      /* of this process */
-	void (*begin)(struct vqp *v); /* a new life of a QP that may be protected. Any thread */
-	void (*end)(struct vqp *v);   /* its life ends; waits. Any thread but the background's */
+	void (*begin)(struct vqp *v); /* a QP that may be protected was made, or was RESET */
+	void (*end)(struct vqp *v);   /* it is destroyed, or RESET: forget it; may wait */
 };
 void qp_set_session(const struct qp_session *session);
 
@@ -18,7 +19,7 @@ void qp_set_session(const struct qp_session *session);
 
 struct ibv_qp *hook_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
 
-/* After a QP was made by direct verbs. */
+/* To be called after a QP was made by direct verbs. */
 void hook_created_direct_qp(struct ibv_qp *qp);
 
 int hook_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,

@@ -241,9 +241,9 @@ static void messages(struct ctrl_link_peer *to)
 	/* One after the other: with a wrong key, what comes in looks wrong too. */
 	for (int turn = 0; turn < 2; turn++) {
 		if (first == !turn) {
-			ctrl_link_identity(own.nonce, wrong_key);
+			ctrl_link_set_identity(own.nonce, wrong_key);
 			send_datagrams(to, BAD_DATAGRAMS);
-			ctrl_link_identity(own.nonce, good_key);
+			ctrl_link_set_identity(own.nonce, good_key);
 		} else {
 			wait_for(all_refused, PATIENCE_MS);
 		}
@@ -430,7 +430,7 @@ int main(int argc, char **argv)
 	seen = calloc(opt.count, RECORDS);
 	if (!seen || getrandom(&own.nonce, sizeof(own.nonce), 0) != sizeof(own.nonce))
 		fail("getrandom");
-	ctrl_link_identity(own.nonce, good_key);
+	ctrl_link_set_identity(own.nonce, good_key);
 	ctrl_link_on_message(on_message);
 	nic_on_change(on_change);
 	nic = nic_get(opt.device, 1);

@@ -60,12 +60,12 @@ int hook_dealloc_pd(struct ibv_pd *pd)
 	return real.dealloc_pd(pd);
 }
 
-unsigned int hook_rooms(void)
+unsigned int memlock_rooms_made(void)
 {
 	return 0;
 }
 
-bool hook_make_room(struct ibv_context *ctx, unsigned int *seen)
+bool memlock_make_room(struct ibv_context *ctx, unsigned int *seen)
 {
 	(void)ctx;
 	(void)seen;

@@ -164,7 +164,7 @@ static void a_line_without_end_is_hung_up_on(void **state)
 	memset(line, 'a', 256);
 	line[256] = 0;
 	say(fd, line);
-	hear(fd, "error too long a line\n");
+	hear(fd, "error the line is too long\n");
 	assert_int_equal(recv(fd, line, 1, 0), 0);
 	close(fd);
 }

@@ -84,7 +84,7 @@ void vqp_leave(struct vqp *q)
 	(void)q;
 }
 
-void vqp_rail_say(struct vqp *q, enum shift_event_type type, uint8_t rail)
+void vqp_rail_event(struct vqp *q, enum shift_event_type type, uint8_t rail)
 {
 	assert_int_equal(type, SHIFT_EV_RAIL_DIRTY);
 	dirty[q - v] |= 1u << rail;
@@ -107,7 +107,7 @@ void stats_conn_protect(int slot, bool is_protected, enum stats_unprotected reas
 }
 
 /* Nothing is dropped that a connection still believes in. */
-unsigned int memory_drop(struct nic *n, int timeout_ms)
+unsigned int memory_drop_shadows(struct nic *n, int timeout_ms)
 {
 	unsigned int dropped = shadows[n->index];
 
@@ -163,12 +163,12 @@ static int begin(void **state)
 static bool make_room(unsigned int *seen)
 {
 	errno = ENOMEM;
-	return hook_make_room(dev.ctx, seen);
+	return memlock_make_room(dev.ctx, seen);
 }
 
 static void the_last_rail_goes_first(void **state)
 {
-	unsigned int seen = hook_rooms();
+	unsigned int seen = memlock_rooms_made();
 
 	(void)state;
 	assert_true(make_room(&seen));
@@ -186,7 +186,7 @@ static void the_last_rail_goes_first(void **state)
 
 static void it_comes_back(void **state)
 {
-	unsigned int seen = hook_rooms();
+	unsigned int seen = memlock_rooms_made();
 
 	(void)state;
 	while (make_room(&seen))
@@ -208,7 +208,7 @@ static void a_rail_without_a_twin_protects_nothing(void **state)
 	v[0].rails.twin[2].failed = true;
 	vqp_report_protection(v);
 	assert_int_equal(why[0], STATS_UNPROTECTED_OTHER);
-	v[0].rails.keyless = 1u << 1;
+	v[0].rails.lacking = 1u << 1;
 	v[0].rails.twin[2].failed = false;
 	vqp_report_protection(v);
 	assert_int_equal(why[0], STATS_UNPROTECTED_NONE);
@@ -216,7 +216,7 @@ static void a_rail_without_a_twin_protects_nothing(void **state)
 
 static void what_a_connection_lives_on_stays(void **state)
 {
-	unsigned int seen = hook_rooms();
+	unsigned int seen = memlock_rooms_made();
 
 	(void)state;
 	view[0].r = 2;			     /* moved there */
@@ -234,7 +234,7 @@ static void what_a_connection_lives_on_stays(void **state)
 
 static void room_that_another_thread_made_is_tried(void **state)
 {
-	unsigned int mine = hook_rooms(), theirs = mine;
+	unsigned int mine = memlock_rooms_made(), theirs = mine;
 
 	(void)state;
 	while (make_room(&theirs))
@@ -245,14 +245,14 @@ static void room_that_another_thread_made_is_tried(void **state)
 
 static void other_errors_are_none_of_ours(void **state)
 {
-	unsigned int seen = hook_rooms();
+	unsigned int seen = memlock_rooms_made();
 
 	(void)state;
 	errno = EINVAL;
-	assert_false(hook_make_room(dev.ctx, &seen));
+	assert_false(memlock_make_room(dev.ctx, &seen));
 	assert_int_equal(errno, EINVAL);
 	errno = ENOMEM;
-	assert_false(hook_make_room(NULL, &seen)); /* not the program's */
+	assert_false(memlock_make_room(NULL, &seen)); /* not the program's */
 	assert_int_equal(shadows[2], 5);
 }
 

@@ -206,7 +206,7 @@ static void silence_is_missed_and_later_armed_anew(void **state)
 	assert_int_equal(armed, 2);
 	posted = 0;
 	pass(1000 * MS, 10 * MS);
-	assert_int_equal(p->deaths, 0);
+	assert_int_equal(p->failures, 0);
 	assert_in_range(posted, 30, 42);
 }
 
