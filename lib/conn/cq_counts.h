@@ -8,8 +8,8 @@
 
 #include "lib/conn/vqp.h"
 
-/* After this no poll of cq uses v any more. Nothing locked; waits until no thread is inside the
- * gate. */
+/* After this no poll of cq uses v any more. Any locks held, no gate; waits until no thread
+ * is inside the gate. */
 void vcq_forget(struct vcq *cq, const struct vqp *v);
 
 /* Adds the sends of v that polls of cq have counted to its connection. Inside the gate of cq, or

@@ -31,7 +31,7 @@ struct ctrl_link {
 	size_t bytes;
 	unsigned int receives;
 	size_t receive_bytes; /* of one receive: the GRH and an MTU */
-	/* Under the lock. */
+	/* Under the lock, once ctrl_link_open() has made the link known. */
 	enum ctrl_link_state state; /* posting and polling only when LINK_UP */
 	uint8_t free[LINK_SENDS];
 	unsigned int free_count;

@@ -19,7 +19,7 @@ struct object {
 };
 
 void object_get(struct object *obj);
-void object_put(struct object *obj); /* may call obj->free() on this thread */
+void object_put(struct object *obj); /* may call obj->free() here: no lock of obj held then */
 
 /* Runs fn(obj, nic) on the worker of a NIC, after the jobs that were submitted there before. Holds
  * a reference until it has run. false: no memory, and it will not run. */
