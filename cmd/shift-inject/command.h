@@ -76,7 +76,7 @@ struct watch *watch_begin(const struct host *hosts, int count);
 bool watch_is_home(struct watch *w);
 struct expectation;
 /* Is the expectation met since watch_begin()? found: what happened. home_us: from the end of the
- * last fault until all connections were home; -1: they are not. */
+ * last fault until all connections were back on rail 0; -1: they are not. */
 bool watch_check(struct watch *w, const struct expectation *e, int64_t home_us, char found[160]);
 void watch_free(struct watch *w);
 

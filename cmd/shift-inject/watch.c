@@ -196,9 +196,10 @@ static bool check_failback(const struct totals *t, const struct expectation *e, 
 			   char found[160])
 {
 	if (home_us < 0)
-		snprintf(found, 160, "not all connections are home");
+		snprintf(found, 160, "not all connections are back on rail 0");
 	else
-		snprintf(found, 160, "%d fail-back%s, home %.1f s after the last fault",
+		snprintf(found, 160,
+			 "%d fail-back%s, all back on rail 0 %.1f s after the last fault",
 			 t->failbacks, t->failbacks == 1 ? "" : "s", (double)home_us / 1e6);
 	return t->failbacks && home_us >= 0 && home_us <= e->within_us;
 }
