@@ -186,10 +186,9 @@ static void dispatch_msg(struct shift_conn *c, const struct shift_msg *m, uint64
 	case SHIFT_MSG_UNKNOWN: unknown_msg(c); return;
 	case SHIFT_MSG_NOT_YET: return; /* retransmission will find it */
 	case SHIFT_MSG_PREPARE:
+		/* CLOSED keeps silent: stock verbs tell an idle peer nothing */
 		if (c->state == SHIFT_ST_DEAD)
-			giveup_msg(
-				c,
-				m); /* CLOSED keeps silent: stock verbs tell an idle peer nothing */
+			giveup_msg(c, m);
 		else
 			failback_msg(c, m, now);
 		return;
@@ -201,7 +200,7 @@ static void dispatch_msg(struct shift_conn *c, const struct shift_msg *m, uint64
 			progress_msg(c, m, now);
 		return;
 	case SHIFT_MSG_PSN: progress_msg(c, m, now); return;
-	case SHIFT_MSG_KEY_ASK: /* lib/verbs has taken them out */
+	case SHIFT_MSG_KEY_ASK: /* lib/session has taken them out */
 	case SHIFT_MSG_KEY:
 	case SHIFT_MSG_KEY_GONE:
 	case SHIFT_MSG_KEY_FORGOT:
