@@ -25,7 +25,7 @@ static void conn_key_gone(struct vqp *v, void *arg)
 	vqp_leave(v);
 }
 
-void key_gone(const struct nic *nic, uint32_t rkey)
+void key_reuse_announce(const struct nic *nic, uint32_t rkey)
 {
 	struct key_search s = {.nic = nic, .rkey = rkey};
 

@@ -10,7 +10,7 @@
 #include "lib/nic/nic.h"
 
 /* A key of this device, which peers may know, is gone: tells them. Any thread, nothing locked. */
-void key_gone(const struct nic *nic, uint32_t rkey);
+void key_reuse_announce(const struct nic *nic, uint32_t rkey);
 
 /* Waits until no peer remembers such a key any more, a second at most. A peer that has not answered
  * by then has lost the key, or is lost itself. Nothing locked; not the background thread. */

@@ -42,7 +42,7 @@ static void connect_rooms(void)
 	static const struct memory_calls memory = {.is_short = memlock_is_short,
 						   .refused = memlock_refused,
 						   .lacking_changed = memlock_changed,
-						   .key_gone = key_gone,
+						   .key_gone = key_reuse_announce,
 						   .key_reused = key_reuse_wait};
 	struct qp_session session = {
 		.nonce = job_nonce(), .begin = rendezvous_begin, .end = rendezvous_end};

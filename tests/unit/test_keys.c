@@ -264,7 +264,7 @@ static int start_library(void **state)
 	static const struct memory_calls calls = {.is_short = memlock_is_short,
 						  .refused = memlock_refused,
 						  .lacking_changed = memlock_changed,
-						  .key_gone = key_gone,
+						  .key_gone = key_reuse_announce,
 						  .key_reused = key_reuse_wait};
 	struct timespec t;
 
@@ -453,7 +453,7 @@ static void the_word_that_it_is_gone_is_said_again(void **state)
 	(void)state;
 	learn();
 	lost = 2;
-	key_gone(nic, RKEY);
+	key_reuse_announce(nic, RKEY);
 	pass(30);
 	assert_int_equal(queued, 0);
 	assert_int_equal(known(), 0x1111);
@@ -496,13 +496,13 @@ static void a_late_word_of_forgetting_does_not_count(void **state)
 
 	(void)state;
 	learn();
-	key_gone(nic, RKEY);
+	key_reuse_announce(nic, RKEY);
 	take(&queue[0].m);
 	late = queue[1].m;
 	assert_int_equal(late.type, SHIFT_MSG_KEY_FORGOT);
 	queued = 0;
 	learn(); /* it was handed out again: the wait was over */
-	key_gone(nic, RKEY);
+	key_reuse_announce(nic, RKEY);
 	take(&late);
 	assert_int_equal(v[OWNER]->keys.exported.n, 1);
 	deliver();
@@ -530,10 +530,10 @@ static void nobody_waits_in_vain(void **state)
 	(void)state;
 	learn();
 	start = now;
-	key_reuse_wait(nic, RKEY); /* valid */
-	key_gone(nic, OTHER);	   /* never told */
+	key_reuse_wait(nic, RKEY);	/* valid */
+	key_reuse_announce(nic, OTHER); /* never told */
 	lost = 1000;
-	key_gone(nic, RKEY);
+	key_reuse_announce(nic, RKEY);
 	key_reuse_wait(nic, OTHER);
 	key_reuse_wait(nic + 1, RKEY); /* of another device */
 	set_dead(true);
