@@ -39,6 +39,18 @@ void vqp_deliver_flush(struct vqp *v, uint64_t wr_id, bool is_recv)
 	vcq_deliver(is_recv ? v->recv_cq : v->send_cq, &wc);
 }
 
+void vqp_act_held(struct vqp *v)
+{
+	struct shift_action a;
+
+	if (!pause_take_held(v, &a))
+		return;
+	if (a.type == SHIFT_ACT_FENCE)
+		fence_start(v, &a);
+	else
+		arm_start(v, &a);
+}
+
 static void action_report(struct vqp *v, const struct shift_action *a)
 {
 	struct shift_conn_view view;
@@ -54,6 +66,7 @@ static void action_report(struct vqp *v, const struct shift_action *a)
 		  shift_state_name(a->from), shift_state_name(a->to), shift_reason_name(a->reason),
 		  a->rail, a->epoch);
 	pause_change(v, a);
+	vqp_act_held(v);
 	if (a->to == SHIFT_ST_FENCE || a->to == SHIFT_ST_GIVEUP || a->reason == SHIFT_R_COMMIT) {
 		char line[512];
 
@@ -101,14 +114,6 @@ static void action_carry_out(struct vqp *v, const struct shift_action *a)
 	case SHIFT_ACT_REPORT: action_report(v, a); return;
 	case SHIFT_ACT_COUNT: return;
 	}
-}
-
-void vqp_act_now(struct vqp *v, const struct shift_action *a)
-{
-	if (a->type == SHIFT_ACT_FENCE)
-		fence_start(v, a);
-	else
-		arm_start(v, a);
 }
 
 static void actions_drain(struct vqp *v)

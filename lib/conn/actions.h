@@ -10,8 +10,8 @@
  * does so after the last one. */
 void vqp_act(struct vqp *v);
 
-/* Carries out an action that a pause point has held back. */
-void vqp_act_now(struct vqp *v, const struct shift_action *a);
+/* Carries out the action that a pause has held back until now, if there is one. */
+void vqp_act_held(struct vqp *v);
 
 /* Releases the connection: from here on the QP is as without shift, for good
  * (doc/protocol.md, 8.7). false: it is too late, as the connection has moved or is over. */

@@ -23,15 +23,22 @@ static void set_overdue_timer(void *arg)
 
 static void conn_tick(void *arg)
 {
-	struct shift_event ev = {.type = SHIFT_EV_TICK};
+	struct shift_event ev = {.type = SHIFT_EV_TICK}, link;
 	struct shift_conn_view view;
 	struct vqp *v = arg;
 	uint64_t now;
+	bool paused;
 
 	atomic_store(&v->timers.tick_at, UINT64_MAX);
 	vqp_enter(v);
 	now = now_ns(); /* read here: the thread that had the lock may have begun a switch */
-	if (!pause_tick(v))
+	paused = pause_tick(v);
+	vqp_act_held(v);
+	while (pause_next_link(v, &link)) {
+		shift_conn_event(v->conn, &link, now_ns());
+		vqp_act(v);
+	}
+	if (!paused)
 		shift_conn_event(v->conn, &ev, now);
 	vqp_act(v);
 	peer_keys_tick(v, now);

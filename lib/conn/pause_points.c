@@ -2,7 +2,7 @@
 #include "lib/conn/pause_points.h"
 
 #include "lib/base/log.h"
-#include "lib/conn/actions.h"
+#include "lib/conn/vqp.h"
 
 #ifdef SHIFT_TEST_HOOKS
 
@@ -175,9 +175,17 @@ static void pause_end(struct vqp *v, const char *why)
 	log_always("QP %#x: pause point %s is over (%s)", v->qp->qp_num,
 		   stats_phase_name(p->point->phase), why);
 	p->point = NULL;
-	if (p->holds)
-		vqp_act_now(v, &p->held);
+	p->over = p->holds;
 	p->holds = false;
+}
+
+bool pause_take_held(struct vqp *v, struct shift_action *a)
+{
+	if (!v->pause.over)
+		return false;
+	v->pause.over = false;
+	*a = v->pause.held;
+	return true;
 }
 
 void pause_change(struct vqp *v, const struct shift_action *report)
@@ -239,17 +247,22 @@ bool pause_event(struct vqp *v, const struct shift_event *ev)
 	return true;
 }
 
-static void report_links(struct vqp *v)
+bool pause_next_link(struct vqp *v, struct shift_event *ev)
 {
-	v->pause.links = false;
-	for (uint8_t i = 0; i < v->setup.peer_rails; i++) {
-		bool up = v->dev->nic[i]->link_up;
-		struct shift_event ev = {.type = up ? SHIFT_EV_LINK_UP : SHIFT_EV_LINK_DOWN,
-					 .rail = i};
+	struct pause *p = &v->pause;
 
-		shift_conn_event(v->conn, &ev, now_ns());
-		vqp_act(v);
+	if (p->point || !p->links)
+		return false;
+	if (p->next_link == v->setup.peer_rails) {
+		p->links = false;
+		p->next_link = 0;
+		return false;
 	}
+	*ev = (struct shift_event){.type = v->dev->nic[p->next_link]->link_up ? SHIFT_EV_LINK_UP
+									      : SHIFT_EV_LINK_DOWN,
+				   .rail = p->next_link};
+	p->next_link++;
+	return true;
 }
 
 bool pause_repost(const struct vqp *v)
@@ -265,11 +278,7 @@ bool pause_tick(struct vqp *v)
 		pause_end(v, "the time is");
 	if (p->point && p->point->file && !access(p->point->file, F_OK))
 		pause_end(v, "the file is there");
-	if (p->point)
-		return ends_by_control(p->point->phase);
-	if (p->links)
-		report_links(v);
-	return false;
+	return p->point && ends_by_control(p->point->phase);
 }
 
 uint64_t pause_deadline(const struct vqp *v, uint64_t at_ns)

@@ -41,8 +41,10 @@ struct pause {
 	const struct pause_point *point; /* NULL: not paused */
 	uint64_t until_ns;
 	bool holds;		  /* an action is held back: */
-	struct shift_action held; /* FENCE or ARM, to be carried out at the end */
-	bool links;		  /* link events were held back: to be told at the end */
+	bool over;		  /* ... and is to be carried out now */
+	struct shift_action held; /* FENCE or ARM */
+	bool links;		  /* link events were held back: to be told at the end, */
+	uint8_t next_link;	  /* from this rail on */
 	uint8_t times[STATS_PHASE_COUNT], asked[STATS_PHASE_COUNT];
 };
 
@@ -58,6 +60,14 @@ bool pause_event(struct vqp *v,
 		 const struct shift_event *ev); /* an event: the core must not see it */
 bool pause_repost(const struct vqp *v);		/* posting from the log */
 bool pause_tick(struct vqp *v); /* the core's timer; ends a pause whose time has come */
+
+/* After pause_change() and pause_tick(): the action that the pause has held back, to be carried out
+ * now. false: none. */
+bool pause_take_held(struct vqp *v, struct shift_action *a);
+
+/* After pause_tick(), until false: what the core must be told of links, if link events were held
+ * back. */
+bool pause_next_link(struct vqp *v, struct shift_event *ev);
 
 /* When the connection's timer must fire, which the core wants at at_ns. */
 uint64_t pause_deadline(const struct vqp *v, uint64_t at_ns);
@@ -103,6 +113,20 @@ static inline bool pause_repost(const struct vqp *v)
 static inline bool pause_tick(struct vqp *v)
 {
 	(void)v;
+	return false;
+}
+
+static inline bool pause_take_held(struct vqp *v, struct shift_action *a)
+{
+	(void)v;
+	(void)a;
+	return false;
+}
+
+static inline bool pause_next_link(struct vqp *v, struct shift_event *ev)
+{
+	(void)v;
+	(void)ev;
 	return false;
 }
 
