@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-# The lower layers of lib/verbs between two hosts: control link, link events and probes, and faults of
+# lib/nic between two hosts: control link, link events and probes, and faults of
 # every kind while they run. One pair of link_test serves all tests, in this order.
 
 load guests
