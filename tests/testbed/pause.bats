@@ -11,7 +11,7 @@ run= # a tree of shift-run, if a test has made one
 teardown() {
 	rm -rf "${run:-}"
 	kill_programs
-	mend_all
+	outlives_panic mend_all # a program that ended with its link down leaves packets that panic 6.1 now
 }
 
 @test "ib_write_bw: rail 0 is back in each phase of the switch, first before one end has heard of the fault" {

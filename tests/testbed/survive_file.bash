@@ -27,5 +27,5 @@ setup() {
 
 teardown() {
 	kill_programs
-	mend_all
+	outlives_panic mend_all # a program that ended with its link down leaves packets that panic 6.1 now
 }
