@@ -319,7 +319,6 @@ struct shift_action {
 	uint8_t type; /* enum shift_action_type */
 	uint8_t rail;
 	uint8_t from, to, reason; /* REPORT */
-	bool no_barrier;	  /* FENCE: set by a mutant only: query without the barrier */
 	uint32_t epoch;
 	uint32_t tx_psn, rx_psn; /* ARM: sq_psn and rq_psn of the twin */
 	uint32_t serial;
@@ -446,14 +445,14 @@ void shift_conn_tombstone(const struct shift_conn *c, uint64_t now_ns, struct sh
 
 /* --- coverage -------------------------------------------------------------------------------- */
 
-/* Process-wide counters, compiled in with -DSHIFT_COVERAGE. Not for threads. */
+/* Process-wide counters, compiled in with -DSHIFT_CHECKED. Not for threads. */
 struct shift_coverage {
 	uint64_t event[SHIFT_ST_COUNT][SHIFT_EV_COUNT];
 	uint64_t change[SHIFT_ST_COUNT][SHIFT_ST_COUNT][SHIFT_R_COUNT];
 	uint64_t action[SHIFT_ACT_COUNT];
 };
 
-#ifdef SHIFT_COVERAGE
+#ifdef SHIFT_CHECKED
 extern struct shift_coverage shift_coverage;
 #endif
 

@@ -4,7 +4,6 @@
 #define SHIFT_CORE_CONN_INT_H
 
 #include "lib/core/conn.h"
-#include "lib/core/mutants.h"
 #include "lib/core/psn.h"
 #include "lib/core/siphash.h"
 #include "lib/core/wrlog.h"
@@ -12,7 +11,7 @@
 #define NEVER	UINT64_MAX
 #define NO_RAIL UINT8_MAX
 
-#ifdef SHIFT_COVERAGE
+#ifdef SHIFT_CHECKED
 #define COVER(cell) (shift_coverage.cell++)
 #else
 #define COVER(cell) ((void)0)

@@ -5,11 +5,8 @@
 
 #include "lib/core/conn_int.h"
 
-#ifdef SHIFT_COVERAGE
+#ifdef SHIFT_CHECKED
 struct shift_coverage shift_coverage;
-#endif
-#ifdef SHIFT_MUTANTS
-int shift_mutant;
 #endif
 
 /* The only place where the state changes. */

@@ -171,8 +171,6 @@ static bool cqe_is_stale(const struct shift_conn *c, const struct shift_cqe *cqe
 	if (cqe->rail >= c->cfg.rails)
 		return true;
 	r = &c->rail[cqe->rail];
-	if (MUTANT(FORGET_TAG) || MUTANT(SKIP_FENCE) || MUTANT(NO_FENCE_IF_NOT_ACTIVE))
-		return false;
 	/* A hung NIC's completions count until our receives are posted elsewhere, or until the
 	 * program has been told the end. They do not count in a later switch: then they are of the
 	 * past (7.26). */
@@ -242,7 +240,7 @@ static bool next_done(struct shift_conn *c, struct shift_wc *wc)
 		const struct shift_wr_entry *e = shift_sendlog_at(l, l->tail++);
 
 		l->sig_done += shift_sendlog_signaled(l, e);
-		if (shift_sendlog_visible(l, e) || MUTANT(DUP_CQE)) {
+		if (shift_sendlog_visible(l, e)) {
 			make_wc(wc, e, SHIFT_WC_SUCCESS, 0);
 			return true;
 		}

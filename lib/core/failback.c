@@ -19,8 +19,6 @@ static uint64_t good_at(const struct shift_conn *c, uint8_t i)
 		return NEVER;
 	if (c->cfg.side)
 		hold += hold / 2;
-	if (MUTANT(NO_HOLD_DOWN))
-		hold = 0;
 	return r->healthy_ns + hold > r->dirty_until ? r->healthy_ns + hold : r->dirty_until;
 }
 

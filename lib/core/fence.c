@@ -13,7 +13,6 @@ void fence_rail(struct shift_conn *c, uint8_t i)
 	r->fencing = true;
 	a = conn_emit(c, SHIFT_ACT_FENCE, i);
 	a->epoch = r->tag;
-	a->no_barrier = MUTANT(SKIP_BARRIER);
 }
 
 bool fence_pending(const struct shift_conn *c)
@@ -41,7 +40,7 @@ static void record_rep(struct shift_conn *c, const struct rail *r, const struct 
 	}
 	if (r->tag < c->rep_epoch)
 		return; /* an old rail's late answer */
-	if ((ev->psn & SHIFT_PSN_MASK) != r->rx_psn || MUTANT(REP_QP_JUST_LEFT)) {
+	if ((ev->psn & SHIFT_PSN_MASK) != r->rx_psn) {
 		/* A packet executed in this epoch proves that the peer committed it: no older
 		 * epoch, and no doubt about one, matters any more. */
 		c->rep_epoch = r->tag;

@@ -95,8 +95,7 @@ void giveup_fenced(struct shift_conn *c)
 {
 	bool closing = c->state == SHIFT_ST_CLOSING;
 
-	if (fence_pending(c) && !(MUTANT(FAILED_UNFENCED) && !closing) &&
-	    !(MUTANT(CLOSED_UNFENCED) && closing))
+	if (fence_pending(c))
 		return;
 	c->recv_final = c->rq.done;
 	if (c->closed.type == SHIFT_MSG_CLOSED && !closing)

@@ -18,7 +18,7 @@ static uint64_t usable_at(const struct shift_conn *c, uint8_t i)
 {
 	if (!rail_possible(c, i) || c->rail[i].armed || c->rail[i].fencing)
 		return NEVER;
-	return MUTANT(NO_QUARANTINE) ? 0 : c->rail[i].dirty_until;
+	return c->rail[i].dirty_until;
 }
 
 bool rail_usable(const struct shift_conn *c, uint8_t i, uint64_t now)

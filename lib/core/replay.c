@@ -40,14 +40,12 @@ static int by_psn(const struct shift_conn *c, const struct shift_msg *m, struct 
 	uint32_t psn = c->tx_psn;
 	uint64_t k;
 
-	if (m->rep_epoch > c->lastc && !MUTANT(REP_LAST_COMMITTED))
+	if (m->rep_epoch > c->lastc)
 		return -EPROTO;
-	if (m->rep_epoch == c->lastc || MUTANT(REP_LAST_COMMITTED))
+	if (m->rep_epoch == c->lastc)
 		psn = m->rep_psn;
 	if (shift_psn_unwrap(psn, c->tx_psn, acked, posted, &k))
 		return -ERANGE;
-	if (MUTANT(PSN_OFF_BY_ONE) && k < posted)
-		k++;
 	v->end = v->first;
 	for (uint64_t i = v->first; i < l->sent; i++) {
 		const struct shift_wr_entry *e = shift_sendlog_at(l, i);
@@ -100,7 +98,7 @@ static int judge_log(struct shift_conn *c, const struct shift_msg *m, struct ver
 	int err;
 
 	*v = (struct verdict){.first = c->sq.scan, .end = c->sq.scan};
-	if (!c->cfg.exactly_once || MUTANT(REPLAY_ALL) || MUTANT(SEND_BEFORE_SWITCH))
+	if (!c->cfg.exactly_once)
 		return 0;
 	if (m->fence != SHIFT_FENCE_SURE)
 		return by_count(c, m, v);
@@ -146,20 +144,18 @@ static bool settle_executed(struct shift_conn *c, uint64_t i)
 
 	if (e->state != SHIFT_WR_PENDING)
 		return true;
-	if (e->opcode == SHIFT_OP_READ && !MUTANT(READ_EARLY)) {
+	if (e->opcode == SHIFT_OP_READ) {
 		c->stats.reissued_reads++; /* stays PENDING: it holds what comes after it */
 		watch_wr(c, e);
 		return true;
 	}
-	if (shift_wr_atomic(e->opcode) && !MUTANT(REPLAY_ATOMIC)) {
+	if (shift_wr_atomic(e->opcode)) {
 		c->stats.lost_atomics++;
 		if (!c->cfg.lost_atomic_continue) {
 			e->state = SHIFT_WR_LOST;
 			c->sq.lost = i;
 			return false;
 		}
-	} else if (shift_wr_atomic(e->opcode)) {
-		return true;
 	}
 	e->state = SHIFT_WR_DONE;
 	c->stats.proved++;
@@ -178,8 +174,7 @@ static void settle_partial(struct shift_conn *c, const struct verdict *v)
 		return;
 	if (e->opcode == SHIFT_OP_WRITE) {
 		c->stats.trimmed++;
-		if (!MUTANT(NO_TRIM))
-			e->trim += (uint32_t)(v->partial * c->sq.mtu);
+		e->trim += (uint32_t)(v->partial * c->sq.mtu);
 	} else if (e->opcode != SHIFT_OP_READ) {
 		c->stats.replayed_partial++;
 	}
@@ -239,8 +234,6 @@ static void repost_log(struct shift_conn *c, uint64_t end)
 	struct shift_sendlog *l = &c->sq;
 	struct shift_action *a;
 
-	if (MUTANT(LOSE_HELD))
-		end = l->sent;
 	shift_sendlog_advance(l);
 	for (uint64_t i = l->ready; i < end && i < l->sent; i++)
 		c->stats.replayed += shift_sendlog_at(l, i)->state == SHIFT_WR_PENDING;

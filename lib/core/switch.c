@@ -18,8 +18,6 @@ static uint32_t next_epoch(const struct shift_conn *c)
 	if (c->seen_e > e)
 		e = c->seen_e;
 	e++;
-	if (MUTANT(WRONG_PARITY))
-		return e;
 	return (e & 1) == c->cfg.side ? e : e + 1;
 }
 
@@ -41,8 +39,6 @@ static void restart_timers(struct shift_conn *c, uint64_t now)
 static void send_switch(struct shift_conn *c)
 {
 	c->mine.heard = c->heard;
-	if (MUTANT(MUTABLE_SWITCH))
-		c->mine.recv_cum = c->rq.done;
 	conn_send(c, &c->mine, c->mine.rail);
 }
 
@@ -158,8 +154,6 @@ static void leave_rail(struct shift_conn *c, enum shift_reason reason, uint64_t 
 	c->recv_held = true;
 	c->rto_at = c->timeout_at = c->check_at = NEVER;
 	conn_set_state(c, SHIFT_ST_FENCE, reason);
-	if (MUTANT(SKIP_FENCE) || (MUTANT(NO_FENCE_IF_NOT_ACTIVE) && c->rail[c->r].tag != c->lastc))
-		c->rail[c->r].armed = false;
 	if (!c->rail[c->r].armed) {
 		switch_fenced(c, now);
 		return;
@@ -283,22 +277,12 @@ static void post_receives(struct shift_conn *c)
 	c->recv_held = false;
 	for (unsigned int i = 0; i < c->cfg.rails; i++)
 		c->rail[i].counts = false; /* what they may still have had is posted here */
-	if (MUTANT(LOSE_RECVS) && n > 1)
-		n--;
 	if (!n)
 		return;
 	a = conn_emit(c, SHIFT_ACT_POST_RECV, c->r);
 	a->epoch = c->e;
 	a->first = c->rq.done;
 	a->count = (uint32_t)n;
-	if (MUTANT(RECV_ORDER) && n > 1) { /* the newest first */
-		struct shift_recv_entry *x = shift_recvlog_at(&c->rq, c->rq.done);
-		struct shift_recv_entry *y = shift_recvlog_at(&c->rq, c->rq.done + n - 1);
-		struct shift_recv_entry t = *x;
-
-		*x = *y;
-		*y = t;
-	}
 }
 
 void switch_armed(struct shift_conn *c, const struct shift_event *ev, uint64_t now)
@@ -313,23 +297,14 @@ void switch_armed(struct shift_conn *c, const struct shift_event *ev, uint64_t n
 		return;
 	}
 	freeze_switch(c);
-	if (!MUTANT(SKIP_RECV_REPOST))
-		post_receives(c);
+	post_receives(c);
 	conn_set_state(c, SHIFT_ST_SWITCHING, SHIFT_R_ARMED);
 	restart_timers(c, now);
 	if (c->theirs.epoch == c->e)
 		c->heard = c->e;
 	send_switch(c);
-	if (MUTANT(SKIP_RECV_REPOST))
-		c->recv_held = false;
-	if (MUTANT(SEND_BEFORE_SWITCH)) {
-		struct shift_msg none = {.rep_epoch = 0, .fence = SHIFT_FENCE_UNSURE};
-
-		none.recv_cum = UINT64_MAX;
-		commit_epoch(c, &none, now);
-	} else if (c->theirs.epoch == c->e) {
+	if (c->theirs.epoch == c->e)
 		commit_epoch(c, &c->theirs, now);
-	}
 }
 
 void switch_arm_failed(struct shift_conn *c, const struct shift_event *ev, uint64_t now)
@@ -348,14 +323,9 @@ void switch_arm_failed(struct shift_conn *c, const struct shift_event *ev, uint6
 
 /* --- SWITCH received: rules 4, 8, 9, 16 ------------------------------------------------------ */
 
-static bool msg_proves(const struct shift_msg *m)
-{
-	return shift_switch_proves(m) || MUTANT(TRUST_LEAVING);
-}
-
 static void remember_switch(struct shift_conn *c, const struct shift_msg *m)
 {
-	if (msg_proves(m) && m->epoch > c->theirs.epoch)
+	if (shift_switch_proves(m) && m->epoch > c->theirs.epoch)
 		c->theirs = *m;
 }
 
@@ -385,17 +355,17 @@ static void same_epoch(struct shift_conn *c, const struct shift_msg *m, uint64_t
 {
 	if (!same_rail(c, m, now))
 		return;
-	if (m->fence == SHIFT_FENCE_LEAVING && !msg_proves(m))
+	if (m->fence == SHIFT_FENCE_LEAVING)
 		return;
 	/* The peer is on its way: a quarantine, its or mine, is no reason to try elsewhere. */
 	if (c->state == SHIFT_ST_SWITCHING || c->state == SHIFT_ST_QUARANTINE)
 		c->timeout_at = now + switch_timeout(c) + c->cfg.quarantine_ns;
-	if (!msg_proves(m))
+	if (!shift_switch_proves(m))
 		return;
 	if (!have_mine(c))
 		return; /* ARM_DONE finds it in theirs */
 	c->heard = m->epoch;
-	if (m->heard < c->e && !MUTANT(NEVER_ANSWER))
+	if (m->heard < c->e)
 		send_switch(c);
 	if (c->state == SHIFT_ST_SWITCHING)
 		commit_epoch(c, m, now);
@@ -422,17 +392,12 @@ void switch_msg(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 		rail_proof(c, m, now);
 	remember_switch(c, m);
 	if (m->epoch > cur) {
-		if (MUTANT(COMMIT_OTHER_EPOCH) && c->state == SHIFT_ST_SWITCHING)
-			commit_epoch(c, m, now);
-		else
-			switch_join(c, m, now);
+		switch_join(c, m, now);
 	} else if (m->epoch == cur) {
 		same_epoch(c, m, now);
 	} else {
 		c->stats.stale_msgs++;
-		if (MUTANT(STALE_EPOCH) && c->state == SHIFT_ST_SWITCHING)
-			commit_epoch(c, m, now);
-		else if (have_mine(c) && !MUTANT(NEVER_ANSWER))
+		if (have_mine(c))
 			send_switch(c);
 	}
 }

@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "lib/core/mutants.h"
 #include "lib/core/psn.h"
 #include "lib/core/wrlog.h"
 

@@ -80,7 +80,6 @@ static void act_fence(unsigned int h, const struct shift_action *a)
 	struct fence_op *f = &W.host[h].fence[a->rail];
 
 	f->epoch = a->epoch;
-	f->no_barrier = a->no_barrier;
 	if (f->step != FS_IDLE)
 		return; /* the worker is at it; it will answer for the newer epoch */
 	f->step = FS_ERR;
@@ -409,7 +408,7 @@ static void fence_done(unsigned int h, unsigned int r, bool hung)
 		feed(h, q, false, CQ_MAX);
 	if (!hung) {
 		ev.psn = qp_rq_psn(q);
-		feed(h, q, !me->fence[r].no_barrier, CQ_MAX); /* rq_psn moves before the CQE */
+		feed(h, q, true, CQ_MAX); /* rq_psn moves before the CQE */
 		ev.clean = r || rnd_below(&W.g_host, 4);
 		if (!ev.clean)
 			ev_add(W.now + rnd_range(&W.g_host, 1, 30) * NS_MS, EV_CLEAN, h, r, 0);
@@ -446,11 +445,10 @@ static void fence_step(unsigned int h, unsigned int r)
 		q->drained_at = W.now;
 		qp_modify_err(q);
 		feed(h, q, false, CQ_MAX);
-		if (!f->no_barrier) {
-			ev_add(W.now + rnd_range(&W.g_host, 30, 300) * NS_US, EV_FENCE, h, r, 0);
-			return;
-		}
-	} else if (W.host[h].flavour == NIC_RXE) {
+		ev_add(W.now + rnd_range(&W.g_host, 30, 300) * NS_US, EV_FENCE, h, r, 0);
+		return;
+	}
+	if (W.host[h].flavour == NIC_RXE) {
 		qp_reset(q);
 	} else if (W.now <= q->drained_at) {
 		ev_add(q->drained_at + 1, EV_FENCE, h, r, 0);
@@ -468,7 +466,6 @@ void host_unhang(unsigned int h, unsigned int r)
 	if (!f->owed || f->step != FS_IDLE || W.host[h].died || nic_dead(h, r))
 		return;
 	f->step = FS_ERR;
-	f->no_barrier = false;
 	ev_add(W.now + NS_MS, EV_FENCE, h, r, 0);
 }
 

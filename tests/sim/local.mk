@@ -1,19 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-# Two builds of one simulator: around lib/core as it ships, and around the one that can be broken on
-# purpose and counts what was reached.
-
 SIM_SOURCES = \
 	tests/sim/fault.c tests/sim/heap.c tests/sim/host.c tests/sim/main.c tests/sim/net.c \
 	tests/sim/nic.c tests/sim/nic_rx.c tests/sim/prog.c tests/sim/ref.c tests/sim/report.c \
 	tests/sim/run.c tests/sim/sim.h tests/sim/trace.c
 
-check_PROGRAMS += tests/sim/sim tests/sim/sim-mutants tests/sim/replay
+check_PROGRAMS += tests/sim/sim tests/sim/replay
 tests_sim_sim_SOURCES = $(SIM_SOURCES)
-tests_sim_sim_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
-tests_sim_sim_LDADD = lib/libshiftcore.la
-tests_sim_sim_mutants_SOURCES = $(SIM_SOURCES)
-tests_sim_sim_mutants_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE -DSHIFT_MUTANTS -DSHIFT_COVERAGE
-tests_sim_sim_mutants_LDADD = lib/libshiftcore-mutants.la
+tests_sim_sim_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE -DSHIFT_CHECKED
+tests_sim_sim_LDADD = lib/libshiftcore-checked.la
 
 # The model of a NIC repeats what real ones did (tests/sim/traces/*.jsonl).
 tests_sim_replay_SOURCES = \
@@ -23,21 +17,17 @@ tests_sim_replay_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
 tests_sim_replay_LDADD = lib/libshiftcore.la $(CJSON_LIBS)
 tests_sim_replay_CFLAGS = $(AM_CFLAGS) $(CJSON_CFLAGS)
 
-SIM_TESTS = tests/sim/sim.test tests/sim/mutants.test tests/sim/traces.test
+SIM_TESTS = tests/sim/sim.test tests/sim/traces.test
 TESTS += $(SIM_TESTS)
-EXTRA_DIST += $(SIM_TESTS) tests/mutants.sh tests/sim/traces/README tests/sim/traces/record \
+EXTRA_DIST += $(SIM_TESTS) tests/sim/traces/README tests/sim/traces/record \
 	tests/sim/traces/scenarios.json tests/sim/traces/rxe-6.1.jsonl tests/sim/traces/rxe-6.12.jsonl
 
 # 1,000,000 schedules: some minutes of one core.
 SIM_JOBS = 1
-.PHONY: check-long-sim check-long-mutants
-CHECK_LONG_TARGETS += check-long-sim check-long-mutants
-check-long-sim: tests/sim/sim tests/sim/sim-mutants
-	tests/sim/sim --seeds 1..1000000 -j $(SIM_JOBS)
-	tests/sim/sim-mutants --seeds 1..100000 -j $(SIM_JOBS) --coverage
-check-long-mutants: tests/sim/sim-mutants
-	$(srcdir)/tests/mutants.sh --sim tests/sim/sim-mutants \
-		--table $(srcdir)/lib/core/mutants.h --seeds 1..100000
+.PHONY: check-long-sim
+CHECK_LONG_TARGETS += check-long-sim
+check-long-sim: tests/sim/sim
+	tests/sim/sim --seeds 1..1000000 -j $(SIM_JOBS) --coverage
 
 # Which lines of lib/core are reached; fails below 95 %.
 EXTRA_DIST += tests/coverage.sh

@@ -9,14 +9,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "lib/core/mutants.h"
 #include "tests/sim/sim.h"
 
 #define TRACE_LINES 60
 
 static struct options opt;
 static uint64_t seed_from, seed_to;
-static int jobs = 1, mutant;
+static int jobs = 1;
 static bool many, want_coverage, want_shrink, quiet, keep_going;
 static uint32_t lines = TRACE_LINES;
 
@@ -31,7 +30,6 @@ static const char usage[] =
 	"  --no-op N         without this opcode of libibverbs (repeat)\n"
 	"  --shrink          look for a smaller schedule that fails too\n"
 	"  --keep-going      one line per failing seed, and go on\n"
-	"  --mutant N        break the core on purpose (see lib/core/mutants.h)\n"
 	"  --coverage        states, transitions, events and actions seen\n"
 	"  --list-faults     kinds of fault\n"
 	"  -j N              processes\n"
@@ -43,8 +41,6 @@ static void print_command(const struct options *o)
 	uint32_t i;
 
 	printf("replay: tests/sim/sim --seed %lu", (unsigned long)o->seed);
-	if (mutant)
-		printf(" --mutant %d", mutant);
 	if (o->wrs_max)
 		printf(" --wrs %u", o->wrs_max);
 	for (i = 0; i < FK_COUNT; i++)
@@ -183,7 +179,7 @@ static void child(int j, int fd)
 	fflush(stdout);
 	if (!write_all(fd, &T, sizeof(T)))
 		_exit(2);
-#ifdef SHIFT_COVERAGE
+#ifdef SHIFT_CHECKED
 	if (!write_all(fd, &shift_coverage, sizeof(shift_coverage)))
 		_exit(2);
 #endif
@@ -197,7 +193,7 @@ static bool collect(int fd)
 	if (!read_all(fd, &t, sizeof(t)))
 		return false;
 	report_add_tally(&t);
-#ifdef SHIFT_COVERAGE
+#ifdef SHIFT_CHECKED
 	static struct shift_coverage c;
 
 	if (!read_all(fd, &c, sizeof(c)))
@@ -281,7 +277,6 @@ static bool one_option(int c)
 	case 'c': want_coverage = true; return true;
 	case 'q': quiet = true; return true;
 	case 'K': keep_going = true; return true;
-	case 'M': mutant = atoi(optarg); return true;
 	case 'j': jobs = atoi(optarg); return jobs > 0 && jobs <= 64;
 	case 'L': exit(list_faults());
 	case 'h': fputs(usage, stdout); exit(0);
@@ -292,21 +287,13 @@ static bool one_option(int c)
 static bool options(int argc, char **argv)
 {
 	static const struct option longs[] = {
-		{"seed", 1, NULL, 's'},
-		{"seeds", 1, NULL, 'S'},
-		{"steps", 1, NULL, 'm'},
-		{"trace", 0, NULL, 't'},
-		{"lines", 1, NULL, 'l'},
-		{"wrs", 1, NULL, 'w'},
-		{"no-fault", 1, NULL, 'f'},
-		{"no-op", 1, NULL, 'o'},
-		{"shrink", 0, NULL, 'k'},
-		{"mutant", 1, NULL, 'M'},
-		{"coverage", 0, NULL, 'c'},
-		{"help", 0, NULL, 'h'},
-		{"list-faults", 0, NULL, 'L'},
-		{"keep-going", 0, NULL, 'K'},
-		{NULL, 0, NULL, 0},
+		{"seed", 1, NULL, 's'},	      {"seeds", 1, NULL, 'S'},
+		{"steps", 1, NULL, 'm'},      {"trace", 0, NULL, 't'},
+		{"lines", 1, NULL, 'l'},      {"wrs", 1, NULL, 'w'},
+		{"no-fault", 1, NULL, 'f'},   {"no-op", 1, NULL, 'o'},
+		{"shrink", 0, NULL, 'k'},     {"coverage", 0, NULL, 'c'},
+		{"help", 0, NULL, 'h'},	      {"list-faults", 0, NULL, 'L'},
+		{"keep-going", 0, NULL, 'K'}, {NULL, 0, NULL, 0},
 	};
 	int c;
 
@@ -327,14 +314,6 @@ int main(int argc, char **argv)
 		fputs(usage, stderr);
 		return 2;
 	}
-#ifdef SHIFT_MUTANTS
-	shift_mutant = mutant;
-#else
-	if (mutant) {
-		fprintf(stderr, "sim: built without SHIFT_MUTANTS\n");
-		return 2;
-	}
-#endif
 	signal(SIGSEGV, on_crash);
 	signal(SIGFPE, on_crash);
 	signal(SIGABRT, on_crash);

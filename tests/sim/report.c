@@ -32,7 +32,7 @@ void report_tally(double secs)
 	printf("\n");
 }
 
-#ifdef SHIFT_COVERAGE
+#ifdef SHIFT_CHECKED
 static const char *const event_names[] = {
 #define EVENT_NAME(name, what) #name,
 	SHIFT_EVENTS(EVENT_NAME)
@@ -104,7 +104,7 @@ void report_add_coverage(const struct shift_coverage *c)
 #else
 void report_coverage(void)
 {
-	printf("coverage: built without SHIFT_COVERAGE\n");
+	printf("coverage: built without SHIFT_CHECKED\n");
 }
 #endif
 

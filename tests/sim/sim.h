@@ -227,7 +227,6 @@ enum fence_step { FS_IDLE, FS_ERR, FS_BARRIER };
 
 struct fence_op {
 	uint8_t step;
-	bool no_barrier;
 	bool owed; /* it hung: the worker may come back */
 	uint32_t epoch;
 };
@@ -498,7 +497,7 @@ const char *fault_text(unsigned int k);
 void report_tally(double secs);
 void report_add_tally(const struct tally *t);
 void report_coverage(void);
-#ifdef SHIFT_COVERAGE
+#ifdef SHIFT_CHECKED
 void report_add_coverage(const struct shift_coverage *c);
 #endif
 /* run.c */

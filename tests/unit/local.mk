@@ -14,8 +14,8 @@ CORE_TESTS = tests/unit/test_conn_random tests/unit/test_psn tests/unit/test_wrl
 check_PROGRAMS += $(CORE_TESTS)
 TESTS += $(CORE_TESTS)
 
-core_test_cflags = $(AM_CFLAGS) $(CMOCKA_CFLAGS) -DSHIFT_MUTANTS -DSHIFT_COVERAGE
-core_test_libs = lib/libshiftcore-mutants.la $(CMOCKA_LIBS)
+core_test_cflags = $(AM_CFLAGS) $(CMOCKA_CFLAGS) -DSHIFT_CHECKED
+core_test_libs = lib/libshiftcore-checked.la $(CMOCKA_LIBS)
 
 tests_unit_test_psn_SOURCES = tests/unit/test_psn.c
 tests_unit_test_psn_CFLAGS = $(core_test_cflags)

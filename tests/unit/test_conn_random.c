@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Random schedules over the small world: a quick companion of tests/sim for make check.
- * Usage: test_conn_random [first seed [seeds [mutant]]]; WORLD_TRACE=1 prints what happens.
+ * Usage: test_conn_random [first seed [seeds]]; WORLD_TRACE=1 prints what happens.
  */
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "lib/core/mutants.h"
 #include "tests/unit/world.h"
 
 #define STEPS  1500
@@ -195,7 +194,6 @@ int main(int argc, char **argv)
 	uint64_t switches = 0;
 	char line[256];
 
-	shift_mutant = argc > 3 ? atoi(argv[3]) : 0;
 	printf("1..1\n");
 	for (uint64_t seed = first; seed < first + n; seed++) {
 		if (!run(seed)) {
