@@ -30,8 +30,8 @@ met() { # HOST: is its daemon connected?
 	on "$1" "$BUILDDIR/kv/shift-kvd" status --job survive 2>/dev/null | grep -q 'etcd up'
 }
 
-# A guest whose kernel panicked (6.1 does that now and then with soft-RoCE under load, with stock programs too) has
-# shown nothing about us: the panic is reported, and the step repeated once, with new guests.
+# A guest whose kernel panicked or hangs (6.1 does that now and then with soft-RoCE under load, with stock programs too)
+# has shown nothing about us: that is reported, and the step repeated once, with new guests.
 outlives_panic() { # COMMAND...
 	local status=0 dead
 	"$@" || status=$?
@@ -44,7 +44,11 @@ outlives_panic() { # COMMAND...
 }
 
 panicked() { # says which and why, or fails
-	shift-testbed status --name "$NAME" | grep 'Kernel panic'
+	local host
+	shift-testbed status --name "$NAME" | grep 'Kernel panic' && return
+	for host in a b; do
+		shift-testbed exec --name "$NAME" --timeout 10s "$host" -- true 2>&1 | grep 'its kernel hangs' && return
+	done
 }
 
 survive_down() {
