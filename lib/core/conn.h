@@ -55,7 +55,7 @@ struct shift_conn_cfg {
 	uint64_t switch_timeout_ns;   /* no answer to SWITCH: try another epoch: 500 ms */
 	uint64_t quarantine_ns;	      /* after the peer is fenced, old packets live on: 1 s */
 	uint64_t giveup_ns;	      /* 30 s */
-	uint64_t drain_ns;	      /* planned switch: bounded wait, at first: 200 ms */
+	uint64_t drain_ns;	      /* planned switch: bounded wait, at first, whole ms: 200 ms */
 	uint64_t hold_down_ns;	      /* first hold-down before fail-back: 1 s */
 	uint64_t hold_down_max_ns;    /* 300 s */
 	uint64_t hold_down_window_ns; /* failures further apart do not double it: 600 s */

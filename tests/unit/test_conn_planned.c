@@ -42,6 +42,735 @@ static void a_planned_switch_never_risks_an_atomic(void **state)
 	assert_int_equal(w.h[1].completed, 2);
 }
 
+/* --- messages by hand ------------------------------------------------------------------------- */
+
+static void lose_messages(void)
+{
+	w.msgs = 0;
+}
+
+/* The newest message on its way to host `to`; it arrives nowhere by this. */
+static struct shift_msg *last_message(int to)
+{
+	for (uint32_t i = w.msgs; i-- > 0;)
+		if (w.msg[i].to == to)
+			return &w.msg[i].m;
+	fail_msg("no message to host %d", to);
+	return NULL;
+}
+
+static void deliver(int to, const struct shift_msg *m)
+{
+	assert_true(w.msgs < W_MSGS);
+	w.msg[w.msgs++] = (struct w_msg){.m = *m, .rail = m->rail, .to = (uint8_t)to};
+	assert_true(w_msg(&w, w.msgs - 1));
+}
+
+static void deliver_all(void)
+{
+	while (w_msg(&w, 0))
+		;
+}
+
+/* What the peer of that host could say in its epoch. */
+static void say(int to, enum shift_msg_type type, int rail, uint32_t serial, uint32_t hold_ms)
+{
+	struct shift_msg m = {.src_nonce = 100 + (uint64_t)!to,
+			      .dst_nonce = 100 + (uint64_t)to,
+			      .src_conn = 10 + (uint32_t)!to,
+			      .dst_conn = 10 + (uint32_t)to,
+			      .type = (uint8_t)type,
+			      .epoch = w_view(&w, to).e,
+			      .rail = (uint8_t)rail,
+			      .serial = serial,
+			      .hold_ms = hold_ms};
+
+	deliver(to, &m);
+}
+
+static void tick_at(int h, uint64_t ns)
+{
+	w.now = ns;
+	w_tick(&w, h);
+}
+
+/* The operator asks; PREPARE and READY arrive at once. The time of it. */
+static uint64_t make_ready(int starter, int rail)
+{
+	w_event(&w, starter, SHIFT_EV_MIGRATE, rail);
+	deliver_all();
+	assert_int_equal(w_state(&w, !starter), SHIFT_ST_DRAIN);
+	return w.now;
+}
+
+/* Nobody hears it. */
+static void ask_in_vain(int h, int rail, int times)
+{
+	while (times--) {
+		w_event(&w, h, SHIFT_EV_MIGRATE, rail);
+		w.now += 10 * SECOND;
+		w_tick(&w, h);
+		assert_int_equal(w_state(&w, h), SHIFT_ST_ACTIVE);
+		lose_messages();
+	}
+}
+
+/* Host h posts an atomic; if that goes to its NIC, it is executed, and its ACK is late. */
+static void risk_atomic(int h)
+{
+	w_post(&w, h, SHIFT_OP_FETCH_ADD, 8, true);
+	w_packet(&w, h, 0);
+	w.ack_cut_from[!h] = true;
+}
+
+/* What a switch needs; no time passes. */
+static void let_messages_pass(void)
+{
+	for (int i = 0; i < 4; i++) {
+		deliver_all();
+		finish_ops(0);
+		finish_ops(1);
+	}
+}
+
+/* If a switch is under way, it is done before those ACKs come. */
+static void nothing_is_lost(uint64_t wrs_0, uint64_t wrs_1)
+{
+	let_messages_pass();
+	assert_int_equal(stats(0)->lost_atomics + stats(1)->lost_atomics, 0);
+	w.ack_cut_from[0] = w.ack_cut_from[1] = false;
+	assert_true(w_settle(&w, 200));
+	assert_int_equal(w.h[0].errors + w.h[1].errors, 0);
+	assert_int_equal(w.h[0].completed, wrs_0);
+	assert_int_equal(w.h[1].completed, wrs_1);
+}
+
+/* --- the promise is no shorter than what the starter believes ----------------------------------
+ */
+
+/* The starter waits for its READ longer than a peer that counts no refusals would hold. */
+static void the_peer_holds_as_long_as_it_was_asked(void **state)
+{
+	(void)state;
+	ask_in_vain(0, 2, 3);
+	w_post(&w, 0, SHIFT_OP_READ, 10, true);
+	make_ready(0, 2);
+	w.now += 700 * MS;
+	w_tick(&w, 1);
+	risk_atomic(1);
+	pass_packets(0, 0, 1);
+	assert_true(w_ack(&w, 0, 0));
+	take_cqes(0); /* drained */
+	nothing_is_lost(1, 1);
+	assert_int_equal(w_view(&w, 1).r, 2);
+	assert_int_equal(stats(0)->planned, 1);
+}
+
+/* The first READY is lost. A later one does not make the starter believe in a longer promise. */
+static void a_repeated_ready_is_believed_no_longer(void **state)
+{
+	uint64_t start;
+
+	(void)state;
+	w_post(&w, 0, SHIFT_OP_READ, 10, true);
+	start = w.now;
+	w_event(&w, 0, SHIFT_EV_MIGRATE, 2);
+	w_msg(&w, 0);
+	lose_messages();
+	tick_at(0, start + 590 * MS);
+	deliver_all();
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_DRAIN);
+	tick_at(1, start + 650 * MS);
+	risk_atomic(1);
+	tick_at(0, start + 650 * MS);
+	pass_packets(0, 0, 1);
+	assert_true(w_ack(&w, 0, 0));
+	take_cqes(0);
+	nothing_is_lost(1, 1);
+}
+
+static void a_ready_of_an_abandoned_attempt_is_ignored(void **state)
+{
+	struct shift_msg ready;
+
+	(void)state;
+	w_event(&w, 0, SHIFT_EV_MIGRATE, 2);
+	w_msg(&w, 0);
+	ready = *last_message(0);
+	assert_int_equal(ready.type, SHIFT_MSG_READY);
+	lose_messages();
+	w.now += SECOND;
+	w_tick(&w, 0);
+	w_tick(&w, 1);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
+	assert_int_equal(w_state(&w, 1), SHIFT_ST_ACTIVE);
+	lose_messages();
+	risk_atomic(1);
+	w_event(&w, 0, SHIFT_EV_MIGRATE, 2);
+	lose_messages();
+	deliver(0, &ready);
+	nothing_is_lost(0, 1);
+}
+
+static void only_the_ready_of_this_attempt_counts(void **state)
+{
+	struct shift_msg asked, other;
+
+	(void)state;
+	ask_in_vain(0, 2, 1);
+	w_event(&w, 0, SHIFT_EV_MIGRATE, 2);
+	asked = *last_message(1);
+	assert_int_equal(asked.serial, 2);
+	say(0, SHIFT_MSG_READY, 2, 1, 800);
+	say(0, SHIFT_MSG_READY, 2, 3, 800);
+	say(0, SHIFT_MSG_READY, 1, 2, 800);
+	other = asked;
+	other.type = SHIFT_MSG_READY;
+	other.src_nonce = asked.dst_nonce;
+	other.dst_nonce = asked.src_nonce;
+	other.src_conn = asked.dst_conn;
+	other.dst_conn = asked.src_conn;
+	other.epoch = 1;
+	deliver(0, &other);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_PREPARE);
+	say(0, SHIFT_MSG_READY, 2, 2, 800);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_FENCE);
+}
+
+/* Each refusal doubles what is asked, up to eightfold. Repetitions are of the same attempt. */
+static void what_is_asked(void **state)
+{
+	static const uint32_t asked_ms[] = {800, 1600, 3200, 6400, 6400};
+
+	(void)state;
+	for (uint32_t i = 0; i < 5; i++) {
+		w_event(&w, 0, SHIFT_EV_MIGRATE, 2);
+		for (int again = 0; again < 2; again++) {
+			assert_int_equal(last_message(1)->serial, i + 1);
+			assert_int_equal(last_message(1)->hold_ms, asked_ms[i]);
+			lose_messages();
+			w.now += 20 * MS;
+			w_tick(&w, 0);
+		}
+		lose_messages();
+		w.now += 10 * SECOND;
+		w_tick(&w, 0);
+		assert_int_equal(last_message(1)->serial, i + 1);
+		assert_int_equal(last_message(1)->hold_ms, 0); /* withdrawn */
+		lose_messages();
+	}
+}
+
+/* --- the starter's times ---------------------------------------------------------------------- */
+
+static void the_starter_waits_for_ready_until_it_would_be_too_late(void **state)
+{
+	uint64_t start = w.now;
+
+	(void)state;
+	w_event(&w, 0, SHIFT_EV_MIGRATE, 2);
+	tick_at(0, start + 600 * MS - 1);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_PREPARE);
+	tick_at(0, start + 600 * MS);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
+}
+
+/* Three quarters of what the peer promises, from the moment of the question. */
+static void a_ready_that_promises_less(void **state)
+{
+	for (int late = -1; late <= 1; late++) {
+		uint64_t start;
+
+		again(NULL);
+		start = w.now;
+		w_event(&w, 0, SHIFT_EV_MIGRATE, 2);
+		w.now = start + 300 * MS + (uint64_t)(int64_t)late;
+		say(0, SHIFT_MSG_READY, 2, 1, 400);
+		assert_int_equal(w_state(&w, 0), late < 0 ? SHIFT_ST_FENCE : SHIFT_ST_ACTIVE);
+		assert_int_equal(stats(0)->abandoned, late >= 0);
+	}
+	(void)state;
+}
+
+/* It is drained at the last moment: its own bound would be 700 ms, but the promise is of 800. */
+static void the_starter_abandons_what_it_cannot_fence_in_time(void **state)
+{
+	for (int late = -1; late <= 1; late++) {
+		uint64_t start;
+
+		again(NULL);
+		start = w.now;
+		w_post(&w, 0, SHIFT_OP_READ, 10, true);
+		w_event(&w, 0, SHIFT_EV_MIGRATE, 2);
+		w.now = start + 500 * MS;
+		say(0, SHIFT_MSG_READY, 2, 1, 800);
+		assert_int_equal(shift_conn_deadline(w.h[0].c), start + 600 * MS);
+		tick_at(0, start + 600 * MS - 1);
+		assert_int_equal(w_state(&w, 0), SHIFT_ST_DRAIN);
+		w.now = start + 600 * MS + (uint64_t)(int64_t)late;
+		pass_packets(0, 0, 1);
+		assert_true(w_ack(&w, 0, 0));
+		take_cqes(0);
+		assert_int_equal(w_state(&w, 0), late < 0 ? SHIFT_ST_FENCE : SHIFT_ST_ACTIVE);
+	}
+	(void)state;
+}
+
+/* A READ may be interrupted, so the starter goes on; but not at the end of what it may believe. */
+static void the_starters_own_bound(void **state)
+{
+	for (int late = 0; late < 2; late++) {
+		uint64_t start, bound = (late ? 600 : 599) * MS;
+
+		again(NULL);
+		start = w.now;
+		w_post(&w, 0, SHIFT_OP_READ, 10, true);
+		w_event(&w, 0, SHIFT_EV_MIGRATE, 2);
+		w.now = start + bound - 200 * MS;
+		say(0, SHIFT_MSG_READY, 2, 1, 800);
+		tick_at(0, start + bound - 1);
+		assert_int_equal(w_state(&w, 0), SHIFT_ST_DRAIN);
+		tick_at(0, start + bound);
+		assert_int_equal(w_state(&w, 0), late ? SHIFT_ST_ACTIVE : SHIFT_ST_FENCE);
+	}
+	(void)state;
+}
+
+/* The peer is told at once, and need not wait for the end of its promise. */
+static void the_starters_own_atomic_is_not_risked(void **state)
+{
+	uint64_t start;
+
+	(void)state;
+	risk_atomic(0);
+	start = make_ready(0, 2);
+	w_post(&w, 1, SHIFT_OP_FETCH_ADD, 8, true);
+	assert_int_equal(w_view(&w, 1).send_sent, 0);
+	tick_at(0, start + 200 * MS - 1);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_DRAIN);
+	tick_at(0, start + 200 * MS);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
+	deliver_all();
+	assert_int_equal(w_state(&w, 1), SHIFT_ST_ACTIVE);
+	assert_int_equal(w_view(&w, 1).send_sent, 1);
+	nothing_is_lost(1, 1);
+	assert_int_equal(w_view(&w, 0).r, 0);
+}
+
+/* --- the follower's times --------------------------------------------------------------------- */
+
+static void the_promise_ends_when_it_said(void **state)
+{
+	uint64_t start = w.now;
+
+	(void)state;
+	say(1, SHIFT_MSG_PREPARE, 2, 1, 40);
+	assert_int_equal(last_message(0)->type, SHIFT_MSG_READY);
+	assert_int_equal(last_message(0)->serial, 1);
+	assert_int_equal(last_message(0)->hold_ms, 40);
+	assert_int_equal(shift_conn_deadline(w.h[1].c), start + 40 * MS);
+	w_post(&w, 1, SHIFT_OP_SEND, 8, true);
+	tick_at(1, start + 40 * MS - 1);
+	assert_int_equal(w_state(&w, 1), SHIFT_ST_DRAIN);
+	assert_int_equal(w_view(&w, 1).send_sent, 0);
+	tick_at(1, start + 40 * MS);
+	assert_int_equal(w_state(&w, 1), SHIFT_ST_ACTIVE);
+	assert_int_equal(w_view(&w, 1).send_sent, 1);
+}
+
+/* A quarter of what was asked, whatever the follower has seen refused. */
+static void the_follower_drains_for_a_quarter(void **state)
+{
+	uint64_t start;
+
+	(void)state;
+	ask_in_vain(1, 2, 3);
+	risk_atomic(1);
+	start = w.now;
+	say(1, SHIFT_MSG_PREPARE, 2, 1, 40);
+	assert_int_equal(w.msgs, 0); /* no READY yet */
+	say(1, SHIFT_MSG_PREPARE, 2, 1, 40);
+	assert_int_equal(w.msgs, 0);
+	tick_at(1, start + 10 * MS - 1);
+	assert_int_equal(w_state(&w, 1), SHIFT_ST_DRAIN);
+	tick_at(1, start + 10 * MS);
+	assert_int_equal(w_state(&w, 1), SHIFT_ST_ACTIVE);
+	assert_int_equal(w.msgs, 0);
+}
+
+/* A READ does not stop it, but what is left of the promise is shorter then. */
+static void ready_at_the_bound_lasts_no_longer(void **state)
+{
+	uint64_t start = w.now;
+
+	(void)state;
+	w_post(&w, 1, SHIFT_OP_READ, 8, true);
+	say(1, SHIFT_MSG_PREPARE, 2, 1, 40);
+	tick_at(1, start + 10 * MS);
+	assert_int_equal(last_message(0)->type, SHIFT_MSG_READY);
+	tick_at(1, start + 40 * MS - 1);
+	assert_int_equal(w_state(&w, 1), SHIFT_ST_DRAIN);
+	tick_at(1, start + 40 * MS);
+	assert_int_equal(w_state(&w, 1), SHIFT_ST_ACTIVE);
+}
+
+static void a_promise_has_a_maximum(void **state)
+{
+	static const uint32_t promised_ms[][2] = {
+		{1, 1}, {6399, 6399}, {6400, 6400}, {6401, 6400}, {UINT32_MAX, 6400}};
+
+	(void)state;
+	for (uint32_t i = 0; i < 5; i++) {
+		again(NULL);
+		say(1, SHIFT_MSG_PREPARE, 2, 1, promised_ms[i][0]);
+		assert_int_equal(last_message(0)->hold_ms, promised_ms[i][1]);
+		assert_int_equal(shift_conn_deadline(w.h[1].c), w.now + promised_ms[i][1] * MS);
+	}
+}
+
+/* The question again: the answer again. Posts are held no longer for it. */
+static void a_repeated_prepare_is_answered(void **state)
+{
+	uint64_t start = w.now;
+
+	(void)state;
+	say(1, SHIFT_MSG_PREPARE, 2, 1, 40);
+	lose_messages();
+	w.now = start + 30 * MS;
+	say(1, SHIFT_MSG_PREPARE, 2, 1, 40);
+	assert_int_equal(w.msgs, 1);
+	assert_int_equal(last_message(0)->type, SHIFT_MSG_READY);
+	assert_int_equal(last_message(0)->hold_ms, 40);
+	tick_at(1, start + 40 * MS);
+	assert_int_equal(w_state(&w, 1), SHIFT_ST_ACTIVE);
+}
+
+/* --- attempts --------------------------------------------------------------------------------- */
+
+static void each_attempt_is_followed_once(void **state)
+{
+	(void)state;
+	say(1, SHIFT_MSG_PREPARE, 2, 5, 40);
+	w.now += 40 * MS;
+	w_tick(&w, 1);
+	lose_messages();
+	say(1, SHIFT_MSG_PREPARE, 2, 5, 40);
+	say(1, SHIFT_MSG_PREPARE, 2, 4, 40);
+	assert_int_equal(w_state(&w, 1), SHIFT_ST_ACTIVE);
+	assert_int_equal(w.msgs, 0);
+	say(1, SHIFT_MSG_PREPARE, 2, 6, 40);
+	assert_int_equal(w_state(&w, 1), SHIFT_ST_DRAIN);
+	assert_int_equal(last_message(0)->serial, 6);
+}
+
+static void serials_wrap(void **state)
+{
+	static const uint32_t serial[] = {0x7fffffff, UINT32_MAX - 1, UINT32_MAX, 0, 1};
+
+	(void)state;
+	for (uint32_t i = 0; i < 5; i++) {
+		say(1, SHIFT_MSG_PREPARE, 2, serial[i], 40);
+		assert_int_equal(w_state(&w, 1), SHIFT_ST_DRAIN);
+		w.now += 40 * MS;
+		w_tick(&w, 1);
+	}
+	say(1, SHIFT_MSG_PREPARE, 2, UINT32_MAX, 40);
+	assert_int_equal(w_state(&w, 1), SHIFT_ST_ACTIVE);
+}
+
+/* The starter has given up, the follower does not know, and is asked again, for another rail. */
+static void a_newer_attempt_replaces_the_older(void **state)
+{
+	uint64_t start;
+
+	(void)state;
+	w_event(&w, 0, SHIFT_EV_MIGRATE, 2);
+	w_msg(&w, 0);
+	start = w.now;
+	lose_messages();
+	tick_at(0, start + 600 * MS);
+	lose_messages();
+	w_event(&w, 0, SHIFT_EV_MIGRATE, 1);
+	w_msg(&w, 0);
+	assert_int_equal(last_message(0)->serial, 2);
+	assert_int_equal(last_message(0)->rail, 1);
+	assert_int_equal(last_message(0)->hold_ms, 1600);
+	tick_at(1, start + 2200 * MS - 1);
+	assert_int_equal(w_state(&w, 1), SHIFT_ST_DRAIN);
+	w.now = start + 700 * MS;
+	deliver_all();
+	assert_true(w_settle(&w, 20));
+	assert_int_equal(w_view(&w, 1).r, 1);
+	assert_int_equal(stats(0)->planned, 1);
+}
+
+static void a_newer_attempt_drains_anew(void **state)
+{
+	uint64_t start = w.now;
+
+	(void)state;
+	say(1, SHIFT_MSG_PREPARE, 2, 1, 40);
+	lose_messages();
+	w.now = start + 39 * MS;
+	say(1, SHIFT_MSG_PREPARE, 1, 2, 400);
+	assert_int_equal(last_message(0)->serial, 2);
+	tick_at(1, start + 40 * MS);
+	assert_int_equal(w_state(&w, 1), SHIFT_ST_DRAIN);
+	tick_at(1, start + 439 * MS - 1);
+	assert_int_equal(w_state(&w, 1), SHIFT_ST_DRAIN);
+	tick_at(1, start + 439 * MS);
+	assert_int_equal(w_state(&w, 1), SHIFT_ST_ACTIVE);
+}
+
+static void a_withdrawn_attempt_ends_at_once(void **state)
+{
+	(void)state;
+	say(1, SHIFT_MSG_PREPARE, 2, 5, 40);
+	lose_messages();
+	say(1, SHIFT_MSG_PREPARE, 2, 4, 0);
+	assert_int_equal(w_state(&w, 1), SHIFT_ST_DRAIN);
+	say(1, SHIFT_MSG_PREPARE, 2, 5, 0);
+	assert_int_equal(w_state(&w, 1), SHIFT_ST_ACTIVE);
+	assert_int_equal(stats(1)->abandoned, 1);
+	say(1, SHIFT_MSG_PREPARE, 2, 5, 0);
+	assert_int_equal(stats(1)->abandoned, 1);
+	say(1, SHIFT_MSG_PREPARE, 2, 6, 40);
+	say(1, SHIFT_MSG_PREPARE, 2, 7, 0); /* all older ones are over as well */
+	assert_int_equal(w_state(&w, 1), SHIFT_ST_ACTIVE);
+}
+
+/* Out of order: the withdrawal comes first. */
+static void a_withdrawn_attempt_is_not_followed(void **state)
+{
+	(void)state;
+	say(1, SHIFT_MSG_PREPARE, 2, 5, 0);
+	say(1, SHIFT_MSG_PREPARE, 2, 5, 40);
+	assert_int_equal(w_state(&w, 1), SHIFT_ST_ACTIVE);
+	say(1, SHIFT_MSG_PREPARE, 2, 6, 40);
+	assert_int_equal(w_state(&w, 1), SHIFT_ST_DRAIN);
+}
+
+static void a_starter_cares_for_no_withdrawal(void **state)
+{
+	(void)state;
+	w_post(&w, 0, SHIFT_OP_READ, 10, true);
+	make_ready(0, 2);
+	say(0, SHIFT_MSG_PREPARE, 2, 1, 0);
+	say(0, SHIFT_MSG_PREPARE, 1, 2, 40);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_DRAIN);
+	assert_int_equal(w.msgs, 0);
+	assert_true(w_settle(&w, 20));
+	assert_int_equal(stats(0)->planned, 1);
+}
+
+/* --- both at once ----------------------------------------------------------------------------- */
+
+static void both_ask_at_once_and_side_0_leads(void **state)
+{
+	for (int first = 0; first < 2; first++) {
+		struct shift_msg ask[2];
+
+		again(NULL);
+		w_post(&w, 0, SHIFT_OP_FETCH_ADD, 8, true);
+		w_post(&w, 1, SHIFT_OP_FETCH_ADD, 8, true);
+		w_event(&w, 0, SHIFT_EV_MIGRATE, 2);
+		w_event(&w, 1, SHIFT_EV_MIGRATE, 1);
+		ask[0] = *last_message(1);
+		ask[1] = *last_message(0);
+		lose_messages();
+		deliver(first, &ask[!first]);
+		deliver(!first, &ask[first]);
+		assert_int_equal(w_state(&w, 0), SHIFT_ST_PREPARE);
+		assert_int_equal(w_state(&w, 1), SHIFT_ST_DRAIN);
+		nothing_is_lost(1, 1);
+		assert_int_equal(w_view(&w, 1).r, 2);
+		assert_int_equal(stats(0)->planned, 1);
+		assert_int_equal(stats(1)->planned, 0);
+		assert_int_equal(stats(1)->joins, 1);
+		assert_int_equal(stats(0)->abandoned + stats(1)->abandoned, 0);
+	}
+	(void)state;
+}
+
+/* What side 1 had asked comes late, and is not followed: it has withdrawn that. */
+static void side_1_withdraws_what_it_gives_up(void **state)
+{
+	struct shift_msg ask;
+
+	(void)state;
+	w_event(&w, 1, SHIFT_EV_MIGRATE, 1);
+	ask = *last_message(0);
+	lose_messages();
+	risk_atomic(0);
+	make_ready(0, 2);
+	w.now += 200 * MS;
+	w_tick(&w, 0);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
+	deliver(0, &ask);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
+	nothing_is_lost(1, 0);
+}
+
+/* --- faults meanwhile ------------------------------------------------------------------------- */
+
+enum target_fault { TARGET_DOWN, TARGET_SILENT, TARGET_WELL };
+
+static void break_target(int h, enum target_fault fault)
+{
+	if (fault == TARGET_DOWN)
+		w_event(&w, h, SHIFT_EV_LINK_DOWN, 2);
+	for (int i = 0; i < (fault == TARGET_SILENT ? 3 : 2); i++)
+		w_event(&w, h, SHIFT_EV_PROBE_MISSED, 2);
+}
+
+/* No READY for a rail that is lost meanwhile, and no switch there. */
+static void the_target_is_lost_while_posts_are_held(void **state)
+{
+	(void)state;
+	for (int fault = TARGET_DOWN; fault <= TARGET_WELL; fault++) {
+		for (int h = 0; h < 2; h++) {
+			again(NULL);
+			w_post(&w, h, SHIFT_OP_READ, 10, true);
+			make_ready(0, 2);
+			break_target(h, (enum target_fault)fault);
+			pass_packets(h, 0, 1);
+			assert_true(w_ack(&w, h, 0));
+			take_cqes(h);
+			if (fault == TARGET_WELL)
+				assert_int_equal(w_state(&w, h),
+						 h ? SHIFT_ST_DRAIN : SHIFT_ST_FENCE);
+			else
+				assert_int_equal(w_state(&w, h), SHIFT_ST_ACTIVE);
+			assert_int_equal(stats(h)->abandoned, fault != TARGET_WELL);
+		}
+	}
+}
+
+static void a_late_prepare_finds_another_epoch(void **state)
+{
+	struct shift_msg ask;
+
+	(void)state;
+	w_event(&w, 0, SHIFT_EV_MIGRATE, 2);
+	ask = *last_message(1);
+	assert_true(w_settle(&w, 20));
+	assert_int_equal(w_view(&w, 1).r, 2);
+	ask.rail = 1;
+	ask.serial++;
+	deliver(1, &ask);
+	assert_int_equal(w_state(&w, 1), SHIFT_ST_ACTIVE);
+	ask.epoch = w_view(&w, 1).e;
+	deliver(1, &ask);
+	assert_int_equal(w_state(&w, 1), SHIFT_ST_DRAIN);
+	ask.epoch = 0;
+	ask.hold_ms = 0;
+	deliver(1, &ask);
+	assert_int_equal(w_state(&w, 1), SHIFT_ST_DRAIN);
+}
+
+/* --- was the switch planned with me? ---------------------------------------------------------- */
+
+/* Host 1 goes back to rail 0, which has answered before, without another answer from it: it did not
+ * take it for failed. */
+static bool goes_back_at_once(void)
+{
+	let_messages_pass();
+	assert_int_equal(w_state(&w, 1), SHIFT_ST_ACTIVE);
+	assert_int_not_equal(w_view(&w, 1).r, 0);
+	tick_at(1, w.now + 5 * SECOND);
+	return w_state(&w, 1) == SHIFT_ST_PREPARE;
+}
+
+static void a_kept_promise_is_a_planned_switch(void **state)
+{
+	(void)state;
+	for (int late = -1; late <= 1; late++) {
+		uint64_t start;
+
+		again(NULL);
+		w_event(&w, 1, SHIFT_EV_PROBE_OK, 0);
+		start = w.now;
+		w_event(&w, 0, SHIFT_EV_MIGRATE, 2);
+		w_msg(&w, 0);
+		w_msg(&w, 0);
+		assert_int_equal(w_state(&w, 0), SHIFT_ST_FENCE);
+		lose_messages(); /* LEAVING */
+		finish_ops(0);
+		w.now = start + 800 * MS + (uint64_t)(int64_t)late;
+		assert_int_equal(w_state(&w, 1), SHIFT_ST_DRAIN);
+		assert_int_equal(goes_back_at_once(), late < 0);
+	}
+}
+
+/* The whole of LEAVING and SWITCH was lost until the promise was over. What the follower posted
+ * then was not executed: the starter's QP is fenced. */
+static void an_atomic_after_the_promise_is_not_executed(void **state)
+{
+	(void)state;
+	w_event(&w, 1, SHIFT_EV_PROBE_OK, 0);
+	w_event(&w, 0, SHIFT_EV_MIGRATE, 2);
+	w_msg(&w, 0);
+	w.ctl_cut[2] = true;
+	deliver_all();
+	finish_ops(0);
+	w.now += 800 * MS;
+	w_tick(&w, 1);
+	assert_int_equal(w_state(&w, 1), SHIFT_ST_ACTIVE);
+	risk_atomic(1);
+	w.ctl_cut[2] = false;
+	w_tick(&w, 0);
+	nothing_is_lost(0, 1);
+	assert_false(goes_back_at_once());
+}
+
+/* Host 0 has trouble with rail 0 and leaves it, for rail 1. */
+static void trouble_while_a_promise_is_made(bool given, int promised)
+{
+	w_event(&w, 1, SHIFT_EV_PROBE_OK, 0);
+	w_post(&w, 0, SHIFT_OP_READ, 10, true);
+	w_post(&w, 1, SHIFT_OP_READ, 10, true);
+	if (given) {
+		pass_packets(1, 0, 1);
+		assert_true(w_ack(&w, 1, 0));
+		take_cqes(1);
+	}
+	make_ready(0, promised);
+	w_event(&w, 0, SHIFT_EV_LINK_DOWN, 0);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_FENCE);
+}
+
+static void a_switch_to_another_rail_was_not_planned(void **state)
+{
+	(void)state;
+	trouble_while_a_promise_is_made(true, 2);
+	assert_false(goes_back_at_once());
+	assert_int_equal(w_view(&w, 1).r, 1);
+	assert_int_equal(stats(0)->failovers, 1);
+}
+
+static void a_switch_before_ready_was_not_planned(void **state)
+{
+	(void)state;
+	trouble_while_a_promise_is_made(false, 1);
+	assert_false(goes_back_at_once());
+	assert_int_equal(stats(0)->failovers, 1);
+}
+
+/* Host 1 has asked host 0 to move; then host 0 has trouble, and leaves for that rail by itself. */
+static void a_starter_has_promised_nothing(void **state)
+{
+	(void)state;
+	w_event(&w, 1, SHIFT_EV_PROBE_OK, 0);
+	w_post(&w, 1, SHIFT_OP_READ, 10, true);
+	w_event(&w, 1, SHIFT_EV_MIGRATE, 1);
+	deliver_all();
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_DRAIN);
+	assert_int_equal(w_state(&w, 1), SHIFT_ST_DRAIN);
+	w_event(&w, 0, SHIFT_EV_LINK_DOWN, 0);
+	assert_false(goes_back_at_once());
+	assert_int_equal(stats(0)->failovers, 1);
+}
+
 /* The outstanding work did not drain within 200 ms: the next attempt gets 400 ms. */
 static void a_slow_path_drains_longer_the_next_time(void **state)
 {
@@ -50,7 +779,7 @@ static void a_slow_path_drains_longer_the_next_time(void **state)
 	w.data_cut[0] = true;
 	for (int i = 0; i < 2; i++) {
 		w_event(&w, 0, SHIFT_EV_MIGRATE, 2);
-		w_msg(&w, 0);
+		deliver_all();
 		assert_int_equal(w_state(&w, 1), SHIFT_ST_DRAIN);
 		w.now += SECOND * 3 / 10;
 		w_tick(&w, 1);
@@ -132,6 +861,37 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		WORLD_TEST(operator_migrates),
 		WORLD_TEST(a_planned_switch_never_risks_an_atomic),
+		WORLD_TEST(the_peer_holds_as_long_as_it_was_asked),
+		WORLD_TEST(a_repeated_ready_is_believed_no_longer),
+		WORLD_TEST(a_ready_of_an_abandoned_attempt_is_ignored),
+		WORLD_TEST(only_the_ready_of_this_attempt_counts),
+		WORLD_TEST(what_is_asked),
+		WORLD_TEST(the_starter_waits_for_ready_until_it_would_be_too_late),
+		WORLD_TEST(a_ready_that_promises_less),
+		WORLD_TEST(the_starter_abandons_what_it_cannot_fence_in_time),
+		WORLD_TEST(the_starters_own_bound),
+		WORLD_TEST(the_starters_own_atomic_is_not_risked),
+		WORLD_TEST(the_promise_ends_when_it_said),
+		WORLD_TEST(the_follower_drains_for_a_quarter),
+		WORLD_TEST(ready_at_the_bound_lasts_no_longer),
+		WORLD_TEST(a_promise_has_a_maximum),
+		WORLD_TEST(a_repeated_prepare_is_answered),
+		WORLD_TEST(each_attempt_is_followed_once),
+		WORLD_TEST(serials_wrap),
+		WORLD_TEST(a_newer_attempt_replaces_the_older),
+		WORLD_TEST(a_newer_attempt_drains_anew),
+		WORLD_TEST(a_withdrawn_attempt_ends_at_once),
+		WORLD_TEST(a_withdrawn_attempt_is_not_followed),
+		WORLD_TEST(a_starter_cares_for_no_withdrawal),
+		WORLD_TEST(both_ask_at_once_and_side_0_leads),
+		WORLD_TEST(side_1_withdraws_what_it_gives_up),
+		WORLD_TEST(the_target_is_lost_while_posts_are_held),
+		WORLD_TEST(a_late_prepare_finds_another_epoch),
+		WORLD_TEST(a_kept_promise_is_a_planned_switch),
+		WORLD_TEST(an_atomic_after_the_promise_is_not_executed),
+		WORLD_TEST(a_switch_to_another_rail_was_not_planned),
+		WORLD_TEST(a_switch_before_ready_was_not_planned),
+		WORLD_TEST(a_starter_has_promised_nothing),
 		WORLD_TEST(a_slow_path_drains_longer_the_next_time),
 		WORLD_TEST(fails_back_after_the_hold_down_which_doubles),
 		WORLD_TEST(one_missed_probe_restarts_the_hold_down),
