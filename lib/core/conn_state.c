@@ -102,8 +102,8 @@ bool conn_switching(const struct shift_conn *c)
  */
 bool conn_promised(const struct shift_conn *c, uint8_t rail, uint64_t now)
 {
-	return c->state == SHIFT_ST_DRAIN && c->plan.follower && c->plan.ready_sent &&
-	       rail == c->plan.r && now < c->plan.until;
+	return c->state == SHIFT_ST_DRAIN && c->plan.ready_sent && rail == c->plan.r &&
+	       now < c->plan.until;
 }
 
 void conn_offer_completions(struct shift_conn *c)

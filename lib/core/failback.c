@@ -135,27 +135,23 @@ static void abandon_plan(struct shift_conn *c, uint64_t now)
 {
 	c->stats.abandoned++;
 	c->in_vain++;
-	c->rto_at = c->timeout_at = NEVER;
 	if (!c->plan.follower) {
 		postpone_rail(c, c->plan.r, now);
 		withdraw_plan(c);
 	}
-	c->plan.r = NO_RAIL;
 	conn_set_state(c, SHIFT_ST_ACTIVE, SHIFT_R_ABANDONED);
 	resume_posts(c);
 	c->check_at = now + c->cfg.no_progress_ns;
 }
 
-/* What was held meanwhile stays held, if we followed an older attempt. */
+/* From DRAIN, too: if we follow a newer attempt, what is held stays held. */
 static void start_drain(struct shift_conn *c, bool follower, uint64_t end, uint64_t now)
 {
 	c->plan.follower = follower;
 	c->plan.ready_sent = false;
 	conn_hold(c);
-	c->check_at = c->rto_at = NEVER;
 	c->timeout_at = end;
-	if (c->state != SHIFT_ST_DRAIN)
-		conn_set_state(c, SHIFT_ST_DRAIN, SHIFT_R_PREPARED);
+	conn_set_state(c, SHIFT_ST_DRAIN, SHIFT_R_PREPARED);
 	failback_drained(c, now);
 }
 
@@ -194,14 +190,12 @@ static bool target_good(const struct shift_conn *c, uint8_t i, uint64_t now)
 }
 
 /*
- * Nothing is left that must not be interrupted. After its promise the peer may post an atomic: it
- * must not meet a QP of ours that is not fenced (7.35).
+ * Nothing is left that must not be interrupted, or the time is up. After its promise the peer may
+ * post an atomic: it must not meet a QP of ours that is not fenced (7.35).
  */
 static void leave_drain(struct shift_conn *c, uint64_t now)
 {
-	bool late = !c->plan.follower && now >= c->plan.until;
-
-	if (late || !target_good(c, c->plan.r, now))
+	if (now >= c->plan.until || !target_good(c, c->plan.r, now))
 		abandon_plan(c, now);
 	else if (c->plan.follower)
 		send_ready(c);
@@ -242,7 +236,7 @@ static bool may_follow(const struct shift_conn *c, const struct shift_msg *m, ui
 {
 	bool yields = c->state == SHIFT_ST_PREPARE && c->cfg.side; /* both asked: side 0 leads */
 
-	return (c->state == SHIFT_ST_ACTIVE || yields || following(c)) && m->rail != c->r &&
+	return (c->state == SHIFT_ST_ACTIVE || yields || following(c)) &&
 	       target_good(c, m->rail, now) && c->sq.lost == NEVER;
 }
 
@@ -304,7 +298,7 @@ static void drain_over(struct shift_conn *c, uint64_t now)
 	bool atomics;
 
 	send_drained(c, &atomics);
-	if (atomics || c->plan.ready_sent)
+	if (atomics)
 		abandon_plan(c, now);
 	else
 		leave_drain(c, now);

@@ -251,6 +251,7 @@ static void what_is_asked(void **state)
 			lose_messages();
 			w.now += 20 * MS;
 			w_tick(&w, 0);
+			assert_int_equal(shift_conn_deadline(w.h[0].c), w.now + 20 * MS);
 		}
 		lose_messages();
 		w.now += 10 * SECOND;
@@ -259,6 +260,18 @@ static void what_is_asked(void **state)
 		assert_int_equal(last_message(1)->hold_ms, 0); /* withdrawn */
 		lose_messages();
 	}
+}
+
+static void a_switch_that_is_done_forgets_the_refusals(void **state)
+{
+	(void)state;
+	ask_in_vain(0, 2, 2);
+	w_event(&w, 0, SHIFT_EV_MIGRATE, 2);
+	assert_int_equal(last_message(1)->hold_ms, 3200);
+	let_messages_pass();
+	w_event(&w, 0, SHIFT_EV_MIGRATE, 1);
+	assert_int_equal(last_message(1)->hold_ms, 800);
+	assert_int_equal(last_message(1)->serial, 4);
 }
 
 /* --- the starter's times ---------------------------------------------------------------------- */
@@ -336,6 +349,34 @@ static void the_starters_own_bound(void **state)
 	(void)state;
 }
 
+static void the_starters_bound_doubles_as_well(void **state)
+{
+	(void)state;
+	ask_in_vain(0, 2, 1);
+	w_post(&w, 0, SHIFT_OP_READ, 10, true);
+	w_event(&w, 0, SHIFT_EV_MIGRATE, 2);
+	say(0, SHIFT_MSG_READY, 2, 2, 1600);
+	assert_int_equal(shift_conn_deadline(w.h[0].c), w.now + 400 * MS);
+}
+
+/* While it drains, and when it has left. */
+static void a_second_ready_changes_nothing(void **state)
+{
+	uint64_t start = w.now;
+
+	(void)state;
+	w_post(&w, 0, SHIFT_OP_READ, 10, true);
+	w_event(&w, 0, SHIFT_EV_MIGRATE, 2);
+	say(0, SHIFT_MSG_READY, 2, 1, 800);
+	w.now = start + 100 * MS;
+	say(0, SHIFT_MSG_READY, 2, 1, 800);
+	assert_int_equal(shift_conn_deadline(w.h[0].c), start + 200 * MS);
+	tick_at(0, start + 200 * MS);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_FENCE);
+	say(0, SHIFT_MSG_READY, 2, 1, 800);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_FENCE);
+}
+
 /* The peer is told at once, and need not wait for the end of its promise. */
 static void the_starters_own_atomic_is_not_risked(void **state)
 {
@@ -350,6 +391,7 @@ static void the_starters_own_atomic_is_not_risked(void **state)
 	assert_int_equal(w_state(&w, 0), SHIFT_ST_DRAIN);
 	tick_at(0, start + 200 * MS);
 	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
+	assert_int_equal(shift_conn_deadline(w.h[0].c), w.now + SECOND); /* T8 */
 	deliver_all();
 	assert_int_equal(w_state(&w, 1), SHIFT_ST_ACTIVE);
 	assert_int_equal(w_view(&w, 1).send_sent, 1);
@@ -412,6 +454,40 @@ static void ready_at_the_bound_lasts_no_longer(void **state)
 	assert_int_equal(w_state(&w, 1), SHIFT_ST_DRAIN);
 	tick_at(1, start + 40 * MS);
 	assert_int_equal(w_state(&w, 1), SHIFT_ST_ACTIVE);
+}
+
+/* The timer came late. It drains when nothing of the promise is left, or just before. */
+static void no_ready_after_the_end_of_the_promise(void **state)
+{
+	for (int late = -1; late <= 1; late++) {
+		again(NULL);
+		w_post(&w, 1, SHIFT_OP_READ, 8, true);
+		say(1, SHIFT_MSG_PREPARE, 2, 1, 40);
+		w.now += 40 * MS + (uint64_t)(int64_t)late;
+		pass_packets(1, 0, 1);
+		assert_true(w_ack(&w, 1, 0));
+		take_cqes(1);
+		assert_int_equal(w_state(&w, 1), late < 0 ? SHIFT_ST_DRAIN : SHIFT_ST_ACTIVE);
+		assert_int_equal(w.msgs, late < 0);
+	}
+	(void)state;
+}
+
+/* Whatever becomes of the rail, what was promised holds: the starter may be on its way. */
+static void a_promise_outlasts_its_rail(void **state)
+{
+	uint64_t start = w.now;
+
+	(void)state;
+	w_post(&w, 1, SHIFT_OP_READ, 8, true);
+	say(1, SHIFT_MSG_PREPARE, 2, 1, 40);
+	tick_at(1, start + 10 * MS);
+	w_event(&w, 1, SHIFT_EV_LINK_DOWN, 2);
+	pass_packets(1, 0, 1);
+	assert_true(w_ack(&w, 1, 0));
+	take_cqes(1);
+	assert_int_equal(w.msgs, 1);
+	assert_int_equal(w_state(&w, 1), SHIFT_ST_DRAIN);
 }
 
 static void a_promise_has_a_maximum(void **state)
@@ -563,6 +639,20 @@ static void a_starter_cares_for_no_withdrawal(void **state)
 	assert_int_equal(stats(0)->planned, 1);
 }
 
+/* It followed before. What it asks later is its own, and it withdraws that. */
+static void a_follower_asks_later(void **state)
+{
+	(void)state;
+	say(0, SHIFT_MSG_PREPARE, 2, 1, 40);
+	w.now += 40 * MS;
+	w_tick(&w, 0);
+	lose_messages();
+	w_event(&w, 0, SHIFT_EV_MIGRATE, 2);
+	w.now += 10 * SECOND;
+	w_tick(&w, 0);
+	assert_int_equal(last_message(1)->hold_ms, 0);
+}
+
 /* --- both at once ----------------------------------------------------------------------------- */
 
 static void both_ask_at_once_and_side_0_leads(void **state)
@@ -644,6 +734,39 @@ static void the_target_is_lost_while_posts_are_held(void **state)
 			assert_int_equal(stats(h)->abandoned, fault != TARGET_WELL);
 		}
 	}
+}
+
+/* Posts are not even held for a rail that is of no use. */
+static void a_bad_target_is_refused_at_once(void **state)
+{
+	(void)state;
+	for (int fault = TARGET_DOWN; fault <= TARGET_WELL; fault++) {
+		again(NULL);
+		w_post(&w, 1, SHIFT_OP_READ, 10, true);
+		break_target(1, (enum target_fault)fault);
+		say(1, SHIFT_MSG_PREPARE, 2, 1, 40);
+		assert_int_equal(w_state(&w, 1),
+				 fault == TARGET_WELL ? SHIFT_ST_DRAIN : SHIFT_ST_ACTIVE);
+	}
+	again(NULL);
+	w_post(&w, 1, SHIFT_OP_READ, 10, true);
+	say(1, SHIFT_MSG_PREPARE, 0, 1, 40); /* where it is */
+	assert_int_equal(w_state(&w, 1), SHIFT_ST_ACTIVE);
+}
+
+/* The QP is about to end with its error; nothing behind it may be posted. */
+static void a_lost_atomic_is_not_moved(void **state)
+{
+	(void)state;
+	w_post(&w, 0, SHIFT_OP_READ, 10, true);
+	w_post(&w, 0, SHIFT_OP_FETCH_ADD, 8, true);
+	pass_packets(0, 0, 2);
+	break_rail_0(0);
+	let_messages_pass();
+	assert_int_equal(stats(0)->lost_atomics, 1);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE); /* until the READ is back */
+	say(0, SHIFT_MSG_PREPARE, 2, 1, 40);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
 }
 
 static void a_late_prepare_finds_another_epoch(void **state)
@@ -756,6 +879,55 @@ static void a_switch_before_ready_was_not_planned(void **state)
 	assert_int_equal(stats(0)->failovers, 1);
 }
 
+/* The peer took its question back, and leaves for that rail later, by itself. */
+static void a_withdrawn_promise_is_none(void **state)
+{
+	(void)state;
+	w_event(&w, 1, SHIFT_EV_PROBE_OK, 0);
+	risk_atomic(0);
+	make_ready(0, 1);
+	w.now += 200 * MS;
+	w_tick(&w, 0);
+	deliver_all();
+	assert_int_equal(w_state(&w, 1), SHIFT_ST_ACTIVE);
+	w.ack_cut_from[1] = false;
+	assert_true(w_ack(&w, 0, 0));
+	take_cqes(0);
+	w_event(&w, 0, SHIFT_EV_LINK_DOWN, 0);
+	assert_false(goes_back_at_once());
+	assert_int_equal(w_view(&w, 1).r, 1);
+}
+
+/* Data moves when a planned switch is done. After another the give-up clock runs on (7.15), as what
+ * host 1 waits for may never come: here it has trouble again, 7 s later. */
+static void only_a_planned_switch_ends_the_trouble(void **state)
+{
+	(void)state;
+	for (int planned = 0; planned < 2; planned++) {
+		uint64_t start;
+
+		again(NULL);
+		w_post(&w, 1, SHIFT_OP_READ, 10, true);
+		w_event(&w, 0, SHIFT_EV_MIGRATE, 2);
+		w_msg(&w, 0);
+		start = w.now + (planned ? 200 * MS : 0);
+		w.now = start;
+		w_tick(&w, 1); /* READY, if so late */
+		if (!planned)
+			w_event(&w, 0, SHIFT_EV_LINK_DOWN, 0);
+		let_messages_pass();
+		assert_int_equal(w_state(&w, 1), SHIFT_ST_ACTIVE);
+		assert_int_not_equal(w_view(&w, 1).r, 0);
+		w.frozen_fence = true;
+		w.now = start + 7 * SECOND;
+		w_event(&w, 1, SHIFT_EV_LINK_DOWN, w_view(&w, 1).r);
+		assert_int_equal(w_state(&w, 1), SHIFT_ST_FENCE);
+		tick_at(1, start + 30 * SECOND);
+		assert_int_equal(w_state(&w, 1), planned ? SHIFT_ST_FENCE : SHIFT_ST_GIVEUP);
+		w.frozen_fence = false;
+	}
+}
+
 /* Host 1 has asked host 0 to move; then host 0 has trouble, and leaves for that rail by itself. */
 static void a_starter_has_promised_nothing(void **state)
 {
@@ -829,6 +1001,27 @@ static void fails_back_after_the_hold_down_which_doubles(void **state)
 	assert_int_equal(w.h[0].completed, 2);
 }
 
+/* Each try that nobody answers costs the peer a pause if it hears it: so the next is later. */
+static void a_fail_back_in_vain_is_tried_later_each_time(void **state)
+{
+	uint64_t asked_ns;
+
+	(void)state;
+	w_post(&w, 0, SHIFT_OP_SEND, 10, true);
+	fail_over(0);
+	w_event(&w, 0, SHIFT_EV_PROBE_OK, 0);
+	for (uint64_t hold_s = 1; hold_s <= 4; hold_s *= 2) {
+		asked_ns = w.now;
+		tick_at(0, asked_ns + hold_s * SECOND - 1);
+		assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
+		tick_at(0, asked_ns + hold_s * SECOND);
+		assert_int_equal(w_state(&w, 0), SHIFT_ST_PREPARE);
+		w.now += 10 * SECOND;
+		w_tick(&w, 0);
+		lose_messages();
+	}
+}
+
 static void one_missed_probe_restarts_the_hold_down(void **state)
 {
 	(void)state;
@@ -866,14 +1059,19 @@ int main(void)
 		WORLD_TEST(a_ready_of_an_abandoned_attempt_is_ignored),
 		WORLD_TEST(only_the_ready_of_this_attempt_counts),
 		WORLD_TEST(what_is_asked),
+		WORLD_TEST(a_switch_that_is_done_forgets_the_refusals),
 		WORLD_TEST(the_starter_waits_for_ready_until_it_would_be_too_late),
 		WORLD_TEST(a_ready_that_promises_less),
 		WORLD_TEST(the_starter_abandons_what_it_cannot_fence_in_time),
 		WORLD_TEST(the_starters_own_bound),
+		WORLD_TEST(the_starters_bound_doubles_as_well),
+		WORLD_TEST(a_second_ready_changes_nothing),
 		WORLD_TEST(the_starters_own_atomic_is_not_risked),
 		WORLD_TEST(the_promise_ends_when_it_said),
 		WORLD_TEST(the_follower_drains_for_a_quarter),
 		WORLD_TEST(ready_at_the_bound_lasts_no_longer),
+		WORLD_TEST(no_ready_after_the_end_of_the_promise),
+		WORLD_TEST(a_promise_outlasts_its_rail),
 		WORLD_TEST(a_promise_has_a_maximum),
 		WORLD_TEST(a_repeated_prepare_is_answered),
 		WORLD_TEST(each_attempt_is_followed_once),
@@ -883,17 +1081,23 @@ int main(void)
 		WORLD_TEST(a_withdrawn_attempt_ends_at_once),
 		WORLD_TEST(a_withdrawn_attempt_is_not_followed),
 		WORLD_TEST(a_starter_cares_for_no_withdrawal),
+		WORLD_TEST(a_follower_asks_later),
 		WORLD_TEST(both_ask_at_once_and_side_0_leads),
 		WORLD_TEST(side_1_withdraws_what_it_gives_up),
 		WORLD_TEST(the_target_is_lost_while_posts_are_held),
+		WORLD_TEST(a_bad_target_is_refused_at_once),
+		WORLD_TEST(a_lost_atomic_is_not_moved),
 		WORLD_TEST(a_late_prepare_finds_another_epoch),
 		WORLD_TEST(a_kept_promise_is_a_planned_switch),
 		WORLD_TEST(an_atomic_after_the_promise_is_not_executed),
 		WORLD_TEST(a_switch_to_another_rail_was_not_planned),
 		WORLD_TEST(a_switch_before_ready_was_not_planned),
+		WORLD_TEST(a_withdrawn_promise_is_none),
+		WORLD_TEST(only_a_planned_switch_ends_the_trouble),
 		WORLD_TEST(a_starter_has_promised_nothing),
 		WORLD_TEST(a_slow_path_drains_longer_the_next_time),
 		WORLD_TEST(fails_back_after_the_hold_down_which_doubles),
+		WORLD_TEST(a_fail_back_in_vain_is_tried_later_each_time),
 		WORLD_TEST(one_missed_probe_restarts_the_hold_down),
 		WORLD_TEST(back_on_rail_0_the_data_path_only_counts),
 	};
