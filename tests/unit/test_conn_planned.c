@@ -822,6 +822,8 @@ static void a_kept_promise_is_a_planned_switch(void **state)
 		w.now = start + 800 * MS + (uint64_t)(int64_t)late;
 		assert_int_equal(w_state(&w, 1), SHIFT_ST_DRAIN);
 		assert_int_equal(goes_back_at_once(), late < 0);
+		assert_true(w_view(&w, 0).planned);
+		assert_int_equal(w_view(&w, 1).planned, late < 0);
 	}
 }
 
