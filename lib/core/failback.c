@@ -166,11 +166,11 @@ static void send_ready(struct shift_conn *c)
 static bool send_drained(const struct shift_conn *c, bool *atomics)
 {
 	const struct shift_sendlog *l = &c->sq;
-	uint64_t i = l->tracked ? l->scan : shift_sendlog_done_by_signal(l);
 	bool drained = true;
 
 	*atomics = false;
-	for (; i < l->sent; i++) {
+	/* What is held is tracked. */
+	for (uint64_t i = l->scan; i < l->sent; i++) {
 		const struct shift_wr_entry *e = shift_sendlog_at(l, i);
 
 		if (e->state != SHIFT_WR_PENDING)

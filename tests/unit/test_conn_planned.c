@@ -440,6 +440,49 @@ static void the_follower_drains_for_a_quarter(void **state)
 	assert_int_equal(w.msgs, 0);
 }
 
+/* An unsignaled SEND may be interrupted at any time, an atomic never; the rest if it takes too
+ * long. */
+static void what_a_drain_waits_for(void **state)
+{
+	static const struct {
+		enum shift_opcode op;
+		bool signaled, waits, stops;
+	} wr[] = {
+		{SHIFT_OP_SEND, false, false, false},	 {SHIFT_OP_SEND, true, true, false},
+		{SHIFT_OP_READ, false, true, false},	 {SHIFT_OP_READ, true, true, false},
+		{SHIFT_OP_CMP_SWAP, false, true, true},	 {SHIFT_OP_CMP_SWAP, true, true, true},
+		{SHIFT_OP_FETCH_ADD, false, true, true}, {SHIFT_OP_FETCH_ADD, true, true, true},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(wr) / sizeof(wr[0]); i++) {
+		again(NULL);
+		w_post(&w, 1, wr[i].op, 8, wr[i].signaled);
+		w_post(&w, 1, SHIFT_OP_WRITE, 8, false);
+		say(1, SHIFT_MSG_PREPARE, 2, 1, 40);
+		assert_int_equal(w.msgs, !wr[i].waits);
+		w.now += 10 * MS;
+		w_tick(&w, 1);
+		assert_int_equal(w_state(&w, 1), wr[i].stops ? SHIFT_ST_ACTIVE : SHIFT_ST_DRAIN);
+		assert_int_equal(w.msgs, !wr[i].stops);
+	}
+}
+
+static void a_drain_waits_for_all(void **state)
+{
+	(void)state;
+	w_post(&w, 1, SHIFT_OP_READ, 8, true);
+	w_post(&w, 1, SHIFT_OP_FETCH_ADD, 8, true);
+	say(1, SHIFT_MSG_PREPARE, 2, 1, 40);
+	pass_packets(1, 0, 2);
+	assert_true(w_ack(&w, 1, 0));
+	take_cqes(1);
+	assert_int_equal(w.msgs, 0);
+	assert_true(w_ack(&w, 1, 0));
+	take_cqes(1);
+	assert_int_equal(last_message(0)->type, SHIFT_MSG_READY);
+}
+
 /* A READ does not stop it, but what is left of the promise is shorter then. */
 static void ready_at_the_bound_lasts_no_longer(void **state)
 {
@@ -1071,6 +1114,8 @@ int main(void)
 		WORLD_TEST(the_starters_own_atomic_is_not_risked),
 		WORLD_TEST(the_promise_ends_when_it_said),
 		WORLD_TEST(the_follower_drains_for_a_quarter),
+		WORLD_TEST(what_a_drain_waits_for),
+		WORLD_TEST(a_drain_waits_for_all),
 		WORLD_TEST(ready_at_the_bound_lasts_no_longer),
 		WORLD_TEST(no_ready_after_the_end_of_the_promise),
 		WORLD_TEST(a_promise_outlasts_its_rail),
