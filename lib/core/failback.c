@@ -217,7 +217,7 @@ static bool serial_newer(uint32_t a, uint32_t b)
 	return (int32_t)(a - b) > 0;
 }
 
-static bool following(const struct shift_conn *c)
+static bool follows_plan(const struct shift_conn *c)
 {
 	return c->state == SHIFT_ST_DRAIN && c->plan.follower;
 }
@@ -228,7 +228,7 @@ static void plan_withdrawn(struct shift_conn *c, const struct shift_msg *m, uint
 	if (serial_newer(c->plan.followed, m->serial))
 		return;
 	c->plan.followed = m->serial;
-	if (following(c))
+	if (follows_plan(c))
 		abandon_plan(c, now);
 }
 
@@ -236,7 +236,7 @@ static bool may_follow(const struct shift_conn *c, const struct shift_msg *m, ui
 {
 	bool yields = c->state == SHIFT_ST_PREPARE && c->cfg.side; /* both asked: side 0 leads */
 
-	return (c->state == SHIFT_ST_ACTIVE || yields || following(c)) &&
+	return (c->state == SHIFT_ST_ACTIVE || yields || follows_plan(c)) &&
 	       target_good(c, m->rail, now) && c->sq.lost == NEVER;
 }
 
@@ -263,7 +263,7 @@ static void prepare_msg(struct shift_conn *c, const struct shift_msg *m, uint64_
 		return;
 	if (!m->hold_ms)
 		plan_withdrawn(c, m, now);
-	else if (following(c) && m->serial == c->plan.followed && c->plan.ready_sent)
+	else if (follows_plan(c) && m->serial == c->plan.followed && c->plan.ready_sent)
 		send_ready(c); /* it was lost */
 	else if (serial_newer(m->serial, c->plan.followed) && may_follow(c, m, now))
 		follow_plan(c, m, now);

@@ -59,7 +59,7 @@ static struct shift_msg *last_message(int to)
 	return NULL;
 }
 
-static void deliver(int to, const struct shift_msg *m)
+static void deliver_message(int to, const struct shift_msg *m)
 {
 	assert_true(w.msgs < W_MSGS);
 	w.msg[w.msgs++] = (struct w_msg){.m = *m, .rail = m->rail, .to = (uint8_t)to};
@@ -73,7 +73,7 @@ static void deliver_all(void)
 }
 
 /* What the peer of that host could say in its epoch. */
-static void say(int to, enum shift_msg_type type, int rail, uint32_t serial, uint32_t hold_ms)
+static void peer_says(int to, enum shift_msg_type type, int rail, uint32_t serial, uint32_t hold_ms)
 {
 	struct shift_msg m = {.src_nonce = 100 + (uint64_t)!to,
 			      .dst_nonce = 100 + (uint64_t)to,
@@ -85,7 +85,7 @@ static void say(int to, enum shift_msg_type type, int rail, uint32_t serial, uin
 			      .serial = serial,
 			      .hold_ms = hold_ms};
 
-	deliver(to, &m);
+	deliver_message(to, &m);
 }
 
 static void tick_at(int h, uint64_t ns)
@@ -208,7 +208,7 @@ static void a_ready_of_an_abandoned_attempt_is_ignored(void **state)
 	risk_atomic(1);
 	w_event(&w, 0, SHIFT_EV_MIGRATE, 2);
 	lose_messages();
-	deliver(0, &ready);
+	deliver_message(0, &ready);
 	nothing_is_lost(0, 1);
 }
 
@@ -221,9 +221,9 @@ static void only_the_ready_of_this_attempt_counts(void **state)
 	w_event(&w, 0, SHIFT_EV_MIGRATE, 2);
 	asked = *last_message(1);
 	assert_int_equal(asked.serial, 2);
-	say(0, SHIFT_MSG_READY, 2, 1, 800);
-	say(0, SHIFT_MSG_READY, 2, 3, 800);
-	say(0, SHIFT_MSG_READY, 1, 2, 800);
+	peer_says(0, SHIFT_MSG_READY, 2, 1, 800);
+	peer_says(0, SHIFT_MSG_READY, 2, 3, 800);
+	peer_says(0, SHIFT_MSG_READY, 1, 2, 800);
 	other = asked;
 	other.type = SHIFT_MSG_READY;
 	other.src_nonce = asked.dst_nonce;
@@ -231,9 +231,9 @@ static void only_the_ready_of_this_attempt_counts(void **state)
 	other.src_conn = asked.dst_conn;
 	other.dst_conn = asked.src_conn;
 	other.epoch = 1;
-	deliver(0, &other);
+	deliver_message(0, &other);
 	assert_int_equal(w_state(&w, 0), SHIFT_ST_PREPARE);
-	say(0, SHIFT_MSG_READY, 2, 2, 800);
+	peer_says(0, SHIFT_MSG_READY, 2, 2, 800);
 	assert_int_equal(w_state(&w, 0), SHIFT_ST_FENCE);
 }
 
@@ -298,7 +298,7 @@ static void a_ready_that_promises_less(void **state)
 		start = w.now;
 		w_event(&w, 0, SHIFT_EV_MIGRATE, 2);
 		w.now = start + 300 * MS + (uint64_t)(int64_t)late;
-		say(0, SHIFT_MSG_READY, 2, 1, 400);
+		peer_says(0, SHIFT_MSG_READY, 2, 1, 400);
 		assert_int_equal(w_state(&w, 0), late < 0 ? SHIFT_ST_FENCE : SHIFT_ST_ACTIVE);
 		assert_int_equal(stats(0)->abandoned, late >= 0);
 	}
@@ -316,7 +316,7 @@ static void the_starter_abandons_what_it_cannot_fence_in_time(void **state)
 		w_post(&w, 0, SHIFT_OP_READ, 10, true);
 		w_event(&w, 0, SHIFT_EV_MIGRATE, 2);
 		w.now = start + 500 * MS;
-		say(0, SHIFT_MSG_READY, 2, 1, 800);
+		peer_says(0, SHIFT_MSG_READY, 2, 1, 800);
 		assert_int_equal(shift_conn_deadline(w.h[0].c), start + 600 * MS);
 		tick_at(0, start + 600 * MS - 1);
 		assert_int_equal(w_state(&w, 0), SHIFT_ST_DRAIN);
@@ -340,7 +340,7 @@ static void the_starters_own_bound(void **state)
 		w_post(&w, 0, SHIFT_OP_READ, 10, true);
 		w_event(&w, 0, SHIFT_EV_MIGRATE, 2);
 		w.now = start + bound - 200 * MS;
-		say(0, SHIFT_MSG_READY, 2, 1, 800);
+		peer_says(0, SHIFT_MSG_READY, 2, 1, 800);
 		tick_at(0, start + bound - 1);
 		assert_int_equal(w_state(&w, 0), SHIFT_ST_DRAIN);
 		tick_at(0, start + bound);
@@ -355,7 +355,7 @@ static void the_starters_bound_doubles_as_well(void **state)
 	ask_in_vain(0, 2, 1);
 	w_post(&w, 0, SHIFT_OP_READ, 10, true);
 	w_event(&w, 0, SHIFT_EV_MIGRATE, 2);
-	say(0, SHIFT_MSG_READY, 2, 2, 1600);
+	peer_says(0, SHIFT_MSG_READY, 2, 2, 1600);
 	assert_int_equal(shift_conn_deadline(w.h[0].c), w.now + 400 * MS);
 }
 
@@ -367,13 +367,13 @@ static void a_second_ready_changes_nothing(void **state)
 	(void)state;
 	w_post(&w, 0, SHIFT_OP_READ, 10, true);
 	w_event(&w, 0, SHIFT_EV_MIGRATE, 2);
-	say(0, SHIFT_MSG_READY, 2, 1, 800);
+	peer_says(0, SHIFT_MSG_READY, 2, 1, 800);
 	w.now = start + 100 * MS;
-	say(0, SHIFT_MSG_READY, 2, 1, 800);
+	peer_says(0, SHIFT_MSG_READY, 2, 1, 800);
 	assert_int_equal(shift_conn_deadline(w.h[0].c), start + 200 * MS);
 	tick_at(0, start + 200 * MS);
 	assert_int_equal(w_state(&w, 0), SHIFT_ST_FENCE);
-	say(0, SHIFT_MSG_READY, 2, 1, 800);
+	peer_says(0, SHIFT_MSG_READY, 2, 1, 800);
 	assert_int_equal(w_state(&w, 0), SHIFT_ST_FENCE);
 }
 
@@ -406,7 +406,7 @@ static void the_promise_ends_when_it_said(void **state)
 	uint64_t start = w.now;
 
 	(void)state;
-	say(1, SHIFT_MSG_PREPARE, 2, 1, 40);
+	peer_says(1, SHIFT_MSG_PREPARE, 2, 1, 40);
 	assert_int_equal(last_message(0)->type, SHIFT_MSG_READY);
 	assert_int_equal(last_message(0)->serial, 1);
 	assert_int_equal(last_message(0)->hold_ms, 40);
@@ -429,9 +429,9 @@ static void the_follower_drains_for_a_quarter(void **state)
 	ask_in_vain(1, 2, 3);
 	risk_atomic(1);
 	start = w.now;
-	say(1, SHIFT_MSG_PREPARE, 2, 1, 40);
+	peer_says(1, SHIFT_MSG_PREPARE, 2, 1, 40);
 	assert_int_equal(w.msgs, 0); /* no READY yet */
-	say(1, SHIFT_MSG_PREPARE, 2, 1, 40);
+	peer_says(1, SHIFT_MSG_PREPARE, 2, 1, 40);
 	assert_int_equal(w.msgs, 0);
 	tick_at(1, start + 10 * MS - 1);
 	assert_int_equal(w_state(&w, 1), SHIFT_ST_DRAIN);
@@ -459,7 +459,7 @@ static void what_a_drain_waits_for(void **state)
 		again(NULL);
 		w_post(&w, 1, wr[i].op, 8, wr[i].signaled);
 		w_post(&w, 1, SHIFT_OP_WRITE, 8, false);
-		say(1, SHIFT_MSG_PREPARE, 2, 1, 40);
+		peer_says(1, SHIFT_MSG_PREPARE, 2, 1, 40);
 		assert_int_equal(w.msgs, !wr[i].waits);
 		w.now += 10 * MS;
 		w_tick(&w, 1);
@@ -473,7 +473,7 @@ static void a_drain_waits_for_all(void **state)
 	(void)state;
 	w_post(&w, 1, SHIFT_OP_READ, 8, true);
 	w_post(&w, 1, SHIFT_OP_FETCH_ADD, 8, true);
-	say(1, SHIFT_MSG_PREPARE, 2, 1, 40);
+	peer_says(1, SHIFT_MSG_PREPARE, 2, 1, 40);
 	pass_packets(1, 0, 2);
 	assert_true(w_ack(&w, 1, 0));
 	take_cqes(1);
@@ -490,7 +490,7 @@ static void ready_at_the_bound_lasts_no_longer(void **state)
 
 	(void)state;
 	w_post(&w, 1, SHIFT_OP_READ, 8, true);
-	say(1, SHIFT_MSG_PREPARE, 2, 1, 40);
+	peer_says(1, SHIFT_MSG_PREPARE, 2, 1, 40);
 	tick_at(1, start + 10 * MS);
 	assert_int_equal(last_message(0)->type, SHIFT_MSG_READY);
 	tick_at(1, start + 40 * MS - 1);
@@ -505,7 +505,7 @@ static void no_ready_after_the_end_of_the_promise(void **state)
 	for (int late = -1; late <= 1; late++) {
 		again(NULL);
 		w_post(&w, 1, SHIFT_OP_READ, 8, true);
-		say(1, SHIFT_MSG_PREPARE, 2, 1, 40);
+		peer_says(1, SHIFT_MSG_PREPARE, 2, 1, 40);
 		w.now += 40 * MS + (uint64_t)(int64_t)late;
 		pass_packets(1, 0, 1);
 		assert_true(w_ack(&w, 1, 0));
@@ -523,7 +523,7 @@ static void a_promise_outlasts_its_rail(void **state)
 
 	(void)state;
 	w_post(&w, 1, SHIFT_OP_READ, 8, true);
-	say(1, SHIFT_MSG_PREPARE, 2, 1, 40);
+	peer_says(1, SHIFT_MSG_PREPARE, 2, 1, 40);
 	tick_at(1, start + 10 * MS);
 	w_event(&w, 1, SHIFT_EV_LINK_DOWN, 2);
 	pass_packets(1, 0, 1);
@@ -541,7 +541,7 @@ static void a_promise_has_a_maximum(void **state)
 	(void)state;
 	for (uint32_t i = 0; i < 5; i++) {
 		again(NULL);
-		say(1, SHIFT_MSG_PREPARE, 2, 1, promised_ms[i][0]);
+		peer_says(1, SHIFT_MSG_PREPARE, 2, 1, promised_ms[i][0]);
 		assert_int_equal(last_message(0)->hold_ms, promised_ms[i][1]);
 		assert_int_equal(shift_conn_deadline(w.h[1].c), w.now + promised_ms[i][1] * MS);
 	}
@@ -553,10 +553,10 @@ static void a_repeated_prepare_is_answered(void **state)
 	uint64_t start = w.now;
 
 	(void)state;
-	say(1, SHIFT_MSG_PREPARE, 2, 1, 40);
+	peer_says(1, SHIFT_MSG_PREPARE, 2, 1, 40);
 	lose_messages();
 	w.now = start + 30 * MS;
-	say(1, SHIFT_MSG_PREPARE, 2, 1, 40);
+	peer_says(1, SHIFT_MSG_PREPARE, 2, 1, 40);
 	assert_int_equal(w.msgs, 1);
 	assert_int_equal(last_message(0)->type, SHIFT_MSG_READY);
 	assert_int_equal(last_message(0)->hold_ms, 40);
@@ -569,15 +569,15 @@ static void a_repeated_prepare_is_answered(void **state)
 static void each_attempt_is_followed_once(void **state)
 {
 	(void)state;
-	say(1, SHIFT_MSG_PREPARE, 2, 5, 40);
+	peer_says(1, SHIFT_MSG_PREPARE, 2, 5, 40);
 	w.now += 40 * MS;
 	w_tick(&w, 1);
 	lose_messages();
-	say(1, SHIFT_MSG_PREPARE, 2, 5, 40);
-	say(1, SHIFT_MSG_PREPARE, 2, 4, 40);
+	peer_says(1, SHIFT_MSG_PREPARE, 2, 5, 40);
+	peer_says(1, SHIFT_MSG_PREPARE, 2, 4, 40);
 	assert_int_equal(w_state(&w, 1), SHIFT_ST_ACTIVE);
 	assert_int_equal(w.msgs, 0);
-	say(1, SHIFT_MSG_PREPARE, 2, 6, 40);
+	peer_says(1, SHIFT_MSG_PREPARE, 2, 6, 40);
 	assert_int_equal(w_state(&w, 1), SHIFT_ST_DRAIN);
 	assert_int_equal(last_message(0)->serial, 6);
 }
@@ -588,12 +588,12 @@ static void serials_wrap(void **state)
 
 	(void)state;
 	for (uint32_t i = 0; i < 5; i++) {
-		say(1, SHIFT_MSG_PREPARE, 2, serial[i], 40);
+		peer_says(1, SHIFT_MSG_PREPARE, 2, serial[i], 40);
 		assert_int_equal(w_state(&w, 1), SHIFT_ST_DRAIN);
 		w.now += 40 * MS;
 		w_tick(&w, 1);
 	}
-	say(1, SHIFT_MSG_PREPARE, 2, UINT32_MAX, 40);
+	peer_says(1, SHIFT_MSG_PREPARE, 2, UINT32_MAX, 40);
 	assert_int_equal(w_state(&w, 1), SHIFT_ST_ACTIVE);
 }
 
@@ -628,10 +628,10 @@ static void a_newer_attempt_drains_anew(void **state)
 	uint64_t start = w.now;
 
 	(void)state;
-	say(1, SHIFT_MSG_PREPARE, 2, 1, 40);
+	peer_says(1, SHIFT_MSG_PREPARE, 2, 1, 40);
 	lose_messages();
 	w.now = start + 39 * MS;
-	say(1, SHIFT_MSG_PREPARE, 1, 2, 400);
+	peer_says(1, SHIFT_MSG_PREPARE, 1, 2, 400);
 	assert_int_equal(last_message(0)->serial, 2);
 	tick_at(1, start + 40 * MS);
 	assert_int_equal(w_state(&w, 1), SHIFT_ST_DRAIN);
@@ -644,17 +644,17 @@ static void a_newer_attempt_drains_anew(void **state)
 static void a_withdrawn_attempt_ends_at_once(void **state)
 {
 	(void)state;
-	say(1, SHIFT_MSG_PREPARE, 2, 5, 40);
+	peer_says(1, SHIFT_MSG_PREPARE, 2, 5, 40);
 	lose_messages();
-	say(1, SHIFT_MSG_PREPARE, 2, 4, 0);
+	peer_says(1, SHIFT_MSG_PREPARE, 2, 4, 0);
 	assert_int_equal(w_state(&w, 1), SHIFT_ST_DRAIN);
-	say(1, SHIFT_MSG_PREPARE, 2, 5, 0);
+	peer_says(1, SHIFT_MSG_PREPARE, 2, 5, 0);
 	assert_int_equal(w_state(&w, 1), SHIFT_ST_ACTIVE);
 	assert_int_equal(stats(1)->abandoned, 1);
-	say(1, SHIFT_MSG_PREPARE, 2, 5, 0);
+	peer_says(1, SHIFT_MSG_PREPARE, 2, 5, 0);
 	assert_int_equal(stats(1)->abandoned, 1);
-	say(1, SHIFT_MSG_PREPARE, 2, 6, 40);
-	say(1, SHIFT_MSG_PREPARE, 2, 7, 0); /* all older ones are over as well */
+	peer_says(1, SHIFT_MSG_PREPARE, 2, 6, 40);
+	peer_says(1, SHIFT_MSG_PREPARE, 2, 7, 0); /* all older ones are over as well */
 	assert_int_equal(w_state(&w, 1), SHIFT_ST_ACTIVE);
 }
 
@@ -662,10 +662,10 @@ static void a_withdrawn_attempt_ends_at_once(void **state)
 static void a_withdrawn_attempt_is_not_followed(void **state)
 {
 	(void)state;
-	say(1, SHIFT_MSG_PREPARE, 2, 5, 0);
-	say(1, SHIFT_MSG_PREPARE, 2, 5, 40);
+	peer_says(1, SHIFT_MSG_PREPARE, 2, 5, 0);
+	peer_says(1, SHIFT_MSG_PREPARE, 2, 5, 40);
 	assert_int_equal(w_state(&w, 1), SHIFT_ST_ACTIVE);
-	say(1, SHIFT_MSG_PREPARE, 2, 6, 40);
+	peer_says(1, SHIFT_MSG_PREPARE, 2, 6, 40);
 	assert_int_equal(w_state(&w, 1), SHIFT_ST_DRAIN);
 }
 
@@ -674,8 +674,8 @@ static void a_starter_cares_for_no_withdrawal(void **state)
 	(void)state;
 	w_post(&w, 0, SHIFT_OP_READ, 10, true);
 	make_ready(0, 2);
-	say(0, SHIFT_MSG_PREPARE, 2, 1, 0);
-	say(0, SHIFT_MSG_PREPARE, 1, 2, 40);
+	peer_says(0, SHIFT_MSG_PREPARE, 2, 1, 0);
+	peer_says(0, SHIFT_MSG_PREPARE, 1, 2, 40);
 	assert_int_equal(w_state(&w, 0), SHIFT_ST_DRAIN);
 	assert_int_equal(w.msgs, 0);
 	assert_true(w_settle(&w, 20));
@@ -686,7 +686,7 @@ static void a_starter_cares_for_no_withdrawal(void **state)
 static void a_follower_asks_later(void **state)
 {
 	(void)state;
-	say(0, SHIFT_MSG_PREPARE, 2, 1, 40);
+	peer_says(0, SHIFT_MSG_PREPARE, 2, 1, 40);
 	w.now += 40 * MS;
 	w_tick(&w, 0);
 	lose_messages();
@@ -711,8 +711,8 @@ static void both_ask_at_once_and_side_0_leads(void **state)
 		ask[0] = *last_message(1);
 		ask[1] = *last_message(0);
 		lose_messages();
-		deliver(first, &ask[!first]);
-		deliver(!first, &ask[first]);
+		deliver_message(first, &ask[!first]);
+		deliver_message(!first, &ask[first]);
 		assert_int_equal(w_state(&w, 0), SHIFT_ST_PREPARE);
 		assert_int_equal(w_state(&w, 1), SHIFT_ST_DRAIN);
 		nothing_is_lost(1, 1);
@@ -739,7 +739,7 @@ static void side_1_withdraws_what_it_gives_up(void **state)
 	w.now += 200 * MS;
 	w_tick(&w, 0);
 	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
-	deliver(0, &ask);
+	deliver_message(0, &ask);
 	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
 	nothing_is_lost(1, 0);
 }
@@ -787,13 +787,13 @@ static void a_bad_target_is_refused_at_once(void **state)
 		again(NULL);
 		w_post(&w, 1, SHIFT_OP_READ, 10, true);
 		break_target(1, (enum target_fault)fault);
-		say(1, SHIFT_MSG_PREPARE, 2, 1, 40);
+		peer_says(1, SHIFT_MSG_PREPARE, 2, 1, 40);
 		assert_int_equal(w_state(&w, 1),
 				 fault == TARGET_WELL ? SHIFT_ST_DRAIN : SHIFT_ST_ACTIVE);
 	}
 	again(NULL);
 	w_post(&w, 1, SHIFT_OP_READ, 10, true);
-	say(1, SHIFT_MSG_PREPARE, 0, 1, 40); /* where it is */
+	peer_says(1, SHIFT_MSG_PREPARE, 0, 1, 40); /* where it is */
 	assert_int_equal(w_state(&w, 1), SHIFT_ST_ACTIVE);
 }
 
@@ -808,7 +808,7 @@ static void a_lost_atomic_is_not_moved(void **state)
 	let_messages_pass();
 	assert_int_equal(stats(0)->lost_atomics, 1);
 	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE); /* until the READ is back */
-	say(0, SHIFT_MSG_PREPARE, 2, 1, 40);
+	peer_says(0, SHIFT_MSG_PREPARE, 2, 1, 40);
 	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
 }
 
@@ -823,14 +823,14 @@ static void a_late_prepare_finds_another_epoch(void **state)
 	assert_int_equal(w_view(&w, 1).r, 2);
 	ask.rail = 1;
 	ask.serial++;
-	deliver(1, &ask);
+	deliver_message(1, &ask);
 	assert_int_equal(w_state(&w, 1), SHIFT_ST_ACTIVE);
 	ask.epoch = w_view(&w, 1).e;
-	deliver(1, &ask);
+	deliver_message(1, &ask);
 	assert_int_equal(w_state(&w, 1), SHIFT_ST_DRAIN);
 	ask.epoch = 0;
 	ask.hold_ms = 0;
-	deliver(1, &ask);
+	deliver_message(1, &ask);
 	assert_int_equal(w_state(&w, 1), SHIFT_ST_DRAIN);
 }
 
@@ -988,6 +988,85 @@ static void a_starter_has_promised_nothing(void **state)
 	assert_int_equal(stats(0)->failovers, 1);
 }
 
+/* --- at random -------------------------------------------------------------------------------- */
+
+/* Messages come late, twice, in any order, or never. */
+static void mistreat_message(void)
+{
+	uint32_t i;
+
+	if (!w.msgs)
+		return;
+	i = w_random(&w, w.msgs);
+	switch (w_random(&w, 4)) {
+	case 0: w.msg[i] = w.msg[--w.msgs]; return;
+	case 1:
+		if (w.msgs < W_MSGS)
+			w.msg[w.msgs++] = w.msg[i];
+		return;
+	default: w_msg(&w, i); return;
+	}
+}
+
+/* Timers and fences are late by up to 60 ms, which is less than a quarter of any promise. */
+static void let_time_pass(void)
+{
+	w.now += w_random(&w, 60) * MS;
+	for (int h = 0; h < 2; h++) {
+		if (shift_conn_deadline(w.h[h].c) <= w.now)
+			w_tick(&w, h);
+		finish_ops(h);
+	}
+}
+
+static void random_step(void)
+{
+	int h = (int)w_random(&w, 2), rail = w_view(&w, h).r;
+
+	switch (w_random(&w, 16)) {
+	case 0: w_event(&w, h, SHIFT_EV_MIGRATE, (int)w_random(&w, W_RAILS)); return;
+	case 1:
+		w_post(&w, h, w_random(&w, 4) ? SHIFT_OP_FETCH_ADD : SHIFT_OP_READ, 8, true);
+		return;
+	case 2:
+	case 3:
+	case 4: w_packet(&w, h, rail); return;
+	case 5:
+	case 6:
+	case 7: w_ack(&w, h, rail); return;
+	case 8:
+	case 9: w_cqe(&w, h); return;
+	case 10: let_time_pass(); return;
+	default: mistreat_message(); return;
+	}
+}
+
+/* Only the operator's orders: no link fails, no QP, and no timer takes the loss of so many messages
+ * for a fault. So no atomic may lose its result. */
+static void planned_switches_alone_lose_nothing(void **state)
+{
+	struct shift_conn_cfg cfg = {.exactly_once = true,
+				     .confirmed = true,
+				     .no_progress_ns = 1000000 * SECOND,
+				     .switch_timeout_ns = 1000000 * SECOND,
+				     .giveup_ns = 1000000 * SECOND};
+	uint64_t planned = 0, abandoned = 0;
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= 500; seed++) {
+		again(&cfg);
+		w.rng = seed * 0x9e3779b97f4a7c15u + 1;
+		for (int i = 0; i < 2000; i++)
+			random_step();
+		nothing_is_lost(w.h[0].posted, w.h[1].posted);
+		planned += stats(0)->planned + stats(1)->planned;
+		abandoned += stats(0)->abandoned + stats(1)->abandoned;
+	}
+	print_message("%llu planned switches, %llu attempts abandoned\n",
+		      (unsigned long long)planned, (unsigned long long)abandoned);
+	assert_true(planned > 1000 && abandoned > 1000);
+}
+
 /* The outstanding work did not drain within 200 ms: the next attempt gets 400 ms. */
 static void a_slow_path_drains_longer_the_next_time(void **state)
 {
@@ -1142,6 +1221,7 @@ int main(void)
 		WORLD_TEST(a_withdrawn_promise_is_none),
 		WORLD_TEST(only_a_planned_switch_ends_the_trouble),
 		WORLD_TEST(a_starter_has_promised_nothing),
+		WORLD_TEST(planned_switches_alone_lose_nothing),
 		WORLD_TEST(a_slow_path_drains_longer_the_next_time),
 		WORLD_TEST(fails_back_after_the_hold_down_which_doubles),
 		WORLD_TEST(a_fail_back_in_vain_is_tried_later_each_time),
