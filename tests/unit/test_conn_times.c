@@ -170,16 +170,19 @@ static void a_quarantine_ends_in_time(void **state)
 /* T4: a link says only once that it is down. */
 static void the_end_of_the_other_rails_quarantine_is_awaited(void **state)
 {
+	static const struct shift_conn_cfg cfg = {
+		.exactly_once = true, .confirmed = true, .quarantine_ns = 1700 * MS};
 	uint64_t clean;
 
 	(void)state;
+	again(&cfg);
 	w_post(&w, 0, SHIFT_OP_SEND, 10, true);
 	break_rail_0(0);
-	clean = w.now + SECOND;
+	clean = w.now + 1700 * MS;
 	let_messages_pass();
 	in_state(SHIFT_ST_ACTIVE);
 	link_down(2);
-	w.now += 500 * MS;
+	tick_at(0, w.now + 1500 * MS);
 	link_down(1); /* the rail in use; nowhere to go yet */
 	in_state(SHIFT_ST_ACTIVE);
 	due(clean);
