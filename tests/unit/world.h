@@ -87,6 +87,7 @@ void w_free(struct world *w);
 
 /* The program. */
 bool w_post(struct world *w, int h, enum shift_opcode op, uint32_t len, bool signaled);
+bool w_post_flags(struct world *w, int h, enum shift_opcode op, uint32_t len, unsigned int flags);
 bool w_recv(struct world *w, int h);
 void w_close(struct world *w, int h, enum shift_close how);
 
