@@ -388,6 +388,82 @@ static void closing_proves_a_read_before_a_fenced_wr(void **state)
 	assert_int_equal(stats(0)->proved, 2);
 }
 
+/* --- more packets than a PSN can count ----------------------------------------------------------
+ */
+
+/* n large WRITEs of host 0 are executed and acknowledged, faster than packet by packet. */
+static void writes_arrive(int rail, int n)
+{
+	struct w_qp *from = &w.h[0].qp[rail], *to = &w.h[1].qp[rail];
+
+	for (; n; n--) {
+		struct w_wqe *e = &from->sq[from->tail % (4 * W_SQ)];
+
+		assert_int_equal(e->opcode, SHIFT_OP_WRITE);
+		assert_int_equal(to->rx_psn, e->first_psn);
+		to->rx_psn = (to->rx_psn + e->packets) & 0xffffff;
+		e->executed = e->packets;
+		w.h[0].placed[e->id] = e->length;
+		assert_true(w_ack(&w, 0, rail));
+	}
+}
+
+static void run_until_active_on(int rail)
+{
+	for (int i = 0; i < 20; i++)
+		if (w_state(&w, 0) != SHIFT_ST_ACTIVE || w_view(&w, 0).r != rail)
+			w_run(&w, 1);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
+	assert_int_equal(w_view(&w, 0).r, rail);
+}
+
+/* So many that each of their completions counts: 9 of them, and K is wrong by 2^24. */
+enum { MANY_BYTES = 1 << 30, MANY = 9 };
+
+static void packets_posted_while_held_are_counted(void **state)
+{
+	(void)state;
+	w_event(&w, 0, SHIFT_EV_LINK_DOWN, 0);
+	for (int i = 0; i < W_SQ; i++)
+		assert_true(w_post(&w, 0, SHIFT_OP_WRITE, MANY_BYTES, false));
+	w.data_cut[1] = w.data_cut[2] = true;
+	run_until_active_on(1); /* 2^21 packets each */
+	writes_arrive(1, MANY);
+	take_cqes(0);
+	w.fence_hung[0] = true;
+	assert_true(w_break(&w, 0, 1));
+	run_until_active_on(2);
+	writes_arrive(2, W_SQ - MANY); /* from the first byte, or bytes are written again */
+	assert_true(w_settle(&w, 20));
+}
+
+/* Posts that were held go to the rail where they would have gone, as nothing came of the plan. */
+static void packets_held_for_an_abandoned_plan_are_counted(void **state)
+{
+	(void)state;
+	w_post(&w, 0, SHIFT_OP_FETCH_ADD, 8, true);
+	w.data_cut[0] = w.data_cut[1] = true;
+	w_event(&w, 0, SHIFT_EV_MIGRATE, 1);
+	w_run(&w, 0);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_DRAIN);
+	for (int i = 1; i < W_SQ; i++)
+		assert_true(w_post(&w, 0, SHIFT_OP_WRITE, 2u * MANY_BYTES, false));
+	for (int i = 0; i < 5 && w_state(&w, 0) == SHIFT_ST_DRAIN; i++)
+		w_run(&w, 1);
+	assert_int_equal(stats(0)->abandoned, 1);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
+	w.data_cut[0] = false;
+	pass_packets(0, 0, 1);
+	assert_true(w_ack(&w, 0, 0));
+	writes_arrive(0, MANY);
+	take_cqes(0);
+	w.data_cut[0] = true;
+	w.fence_hung[0] = true;
+	break_rail_0(0);
+	run_until_active_on(1);
+	assert_int_equal(w_view(&w, 0).send_tail, 1 + MANY);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -414,6 +490,8 @@ int main(void)
 		WORLD_TEST(a_fenced_send_that_had_its_receive_proves_the_read),
 		WORLD_TEST(doubt_proves_no_read),
 		WORLD_TEST(closing_proves_a_read_before_a_fenced_wr),
+		WORLD_TEST(packets_posted_while_held_are_counted),
+		WORLD_TEST(packets_held_for_an_abandoned_plan_are_counted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
