@@ -282,8 +282,8 @@ void shift_conn_event(struct shift_conn *c, const struct shift_event *ev, uint64
 	case SHIFT_EV_TICK: dispatch_tick(c, now_ns); return;
 	case SHIFT_EV_LINK_UP:
 	case SHIFT_EV_LINK_DOWN:
-	case SHIFT_EV_RAIL_DIRTY:
-	case SHIFT_EV_RAIL_CLEAN:
+	case SHIFT_EV_RAIL_VETO:
+	case SHIFT_EV_RAIL_OPEN:
 	case SHIFT_EV_PROBE_OK:
 	case SHIFT_EV_PROBE_MISSED: rail_event(c, ev, now_ns); return;
 	case SHIFT_EV_MIGRATE: start_migration(c, ev->rail, now_ns); return;

@@ -27,7 +27,7 @@ struct rail {
 	bool counts;	       /* hung, and its completions still count: no receive of ours was
 				* posted elsewhere since */
 	bool unaccounted;      /* some WR or CQE of its QP is not accounted for: no RESET */
-	bool vetoed;	       /* RAIL_DIRTY by the caller */
+	bool vetoed;	       /* RAIL_VETO by the caller */
 	bool down;	       /* link */
 	uint32_t tries;	       /* as a target, in this trouble */
 	uint32_t misses;       /* consecutive missed probes */
@@ -57,6 +57,8 @@ struct plan {
 	uint64_t since;	   /* of the state for bounded waits */
 	uint64_t trouble;  /* since when data has not moved; 0: no trouble */
 	uint32_t backoff;  /* doublings of the switch timeout */
+	uint32_t refusals; /* of a rail that the peer named, in this trouble */
+	uint64_t refused_ns;
 };
 
 struct shift_conn {

@@ -106,6 +106,7 @@ void conn_trouble_over(struct shift_conn *c)
 {
 	c->plan.trouble = 0;
 	c->plan.backoff = 0;
+	c->plan.refusals = 0;
 	for (unsigned int i = 0; i < c->cfg.rails; i++)
 		c->rail[i].tries = 0;
 }
