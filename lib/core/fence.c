@@ -85,8 +85,9 @@ void fence_done(struct shift_conn *c, const struct shift_event *ev, uint64_t now
 	}
 	record_rail(c, r, ev);
 	record_rep(c, r, ev);
+	/* After an overflow the log says sent of what nobody has posted. */
 	if (r->tag == c->lastc)
-		shift_sendlog_settle(&c->sq, c->flushed, !r->hung);
+		shift_sendlog_settle(&c->sq, c->flushed, !r->hung && !c->overflowed);
 	if (c->state == SHIFT_ST_FENCE)
 		switch_fenced(c, now);
 	else if (c->state == SHIFT_ST_GIVEUP || c->state == SHIFT_ST_CLOSING)

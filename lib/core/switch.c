@@ -178,7 +178,6 @@ static void enter_epoch(struct shift_conn *c, uint32_t e, uint8_t r, enum shift_
 	case SHIFT_ST_ACTIVE:
 	case SHIFT_ST_PREPARE:
 	case SHIFT_ST_DRAIN:
-		c->plan.reason = (uint8_t)reason;
 		conn_hold(c);
 		leave_rail(c, reason, now);
 		return;

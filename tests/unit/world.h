@@ -67,7 +67,7 @@ struct world {
 	struct w_host h[2];
 	bool data_cut[W_RAILS], ack_cut[W_RAILS], ctl_cut[W_RAILS];
 	bool ack_cut_from[2]; /* on every rail, ACKs sent by this host */
-	bool frozen_fence, frozen_arm, at_least_once_ok;
+	bool frozen_fence, frozen_arm, at_least_once_ok, overflow_ok;
 	int fence_bias; /* added to the rq_psn that fences report */
 	bool fence_unsure[2], fence_hung[2], arm_fails[W_RAILS];
 	struct w_msg msg[W_MSGS];
