@@ -129,6 +129,31 @@ struct shift_conn {
 	struct shift_action act_lost; /* for those that find no room */
 };
 
+/* invariants.c: after each call, and with each action */
+#ifdef SHIFT_CHECKED
+void conn_check(const struct shift_conn *c);
+void conn_check_post(const struct shift_conn *c);
+void conn_check_emit(const struct shift_conn *c, enum shift_action_type type, uint8_t rail);
+#else
+static inline void conn_check(const struct shift_conn *c)
+{
+	(void)c;
+}
+
+static inline void conn_check_post(const struct shift_conn *c)
+{
+	(void)c;
+}
+
+static inline void conn_check_emit(const struct shift_conn *c, enum shift_action_type type,
+				   uint8_t rail)
+{
+	(void)c;
+	(void)type;
+	(void)rail;
+}
+#endif
+
 /* conn_state.c */
 void conn_set_state(struct shift_conn *c, enum shift_state to, enum shift_reason reason);
 struct shift_action *conn_emit(struct shift_conn *c, enum shift_action_type type, uint8_t rail);

@@ -22,6 +22,7 @@ int shift_conn_post_send(struct shift_conn *c, const struct shift_wr *wr, int *r
 		c->stats.held_posts++;
 	if (c->flushing)
 		conn_offer_completions(c);
+	conn_check_post(c);
 	return err;
 }
 
@@ -38,6 +39,7 @@ int shift_conn_post_recv(struct shift_conn *c, const struct shift_recv_wr *wr, i
 	*rail = c->recv_held ? SHIFT_HELD : c->r;
 	if (c->flushing)
 		conn_offer_completions(c);
+	conn_check_post(c);
 	return 0;
 }
 
@@ -178,10 +180,9 @@ static bool cqe_is_stale(const struct shift_conn *c, const struct shift_cqe *cqe
 	       (!r->armed && !(r->hung && r->counts && c->recv_held && !c->flushing));
 }
 
-bool shift_conn_cqe(struct shift_conn *c, const struct shift_cqe *cqe, struct shift_wc *wc,
-		    uint64_t now_ns)
+static bool take_cqe(struct shift_conn *c, const struct shift_cqe *cqe, struct shift_wc *wc,
+		     uint64_t now_ns)
 {
-	COVER(event[c->state][SHIFT_EV_CQE]);
 	if (__builtin_expect(cqe_is_stale(c, cqe), 0)) {
 		c->stats.stale_cqes++;
 		return false;
@@ -198,6 +199,20 @@ bool shift_conn_cqe(struct shift_conn *c, const struct shift_cqe *cqe, struct sh
 	c->flushed++;
 	cqe_error(c, cqe, now_ns);
 	return false;
+}
+
+bool shift_conn_cqe(struct shift_conn *c, const struct shift_cqe *cqe, struct shift_wc *wc,
+		    uint64_t now_ns)
+{
+	bool deliver;
+
+	COVER(event[c->state][SHIFT_EV_CQE]);
+	deliver = take_cqe(c, cqe, wc, now_ns);
+	if (c->sq.tracked)
+		conn_check(c);
+	else
+		conn_check_post(c);
+	return deliver;
 }
 
 /* --- to the program -------------------------------------------------------------------------- */
@@ -269,6 +284,8 @@ static bool next_flush(struct shift_conn *c, struct shift_wc *wc)
 		const struct shift_wr_entry *e = shift_sendlog_at(l, l->tail++);
 
 		l->ready = l->scan = l->tail;
+		if (l->sent < l->tail) /* it was held, and waits no more */
+			l->sent = l->tail;
 		l->sig_done += shift_sendlog_signaled(l, e);
 		status = flush_status(c, false, &vendor);
 		make_wc(wc, e, status, vendor);
