@@ -65,9 +65,7 @@ struct shift_conn {
 	uint8_t state;
 	uint8_t r;
 	bool holding;
-	bool recv_held;
-	bool flushing; /* the QP is over: what is posted flushes */
-	bool silent;   /* ... without completions: it was reset or destroyed */
+	bool silent; /* the QP is over, without completions: it was reset or destroyed */
 	uint32_t e;
 	struct shift_sendlog sq;
 	struct shift_recvlog rq;
@@ -166,6 +164,18 @@ uint32_t conn_psn(const struct shift_conn *c, uint32_t epoch, unsigned int side)
 void conn_arm_rto(struct shift_conn *c, uint64_t now);
 bool conn_switching(const struct shift_conn *c); /* FENCE .. SWITCHING */
 
+/* Receives are only logged: there is no QP that they could be posted to. */
+static inline bool conn_recv_held(const struct shift_conn *c)
+{
+	return c->state >= SHIFT_ST_FENCE && c->state != SHIFT_ST_SWITCHING;
+}
+
+/* The QP is over: what is posted flushes. */
+static inline bool conn_flushing(const struct shift_conn *c)
+{
+	return c->state == SHIFT_ST_DEAD || c->state == SHIFT_ST_CLOSED;
+}
+
 /* How long ago. 0 if then is later than now: another thread read the clock later, but came in
  * first. */
 static inline uint64_t conn_since(uint64_t now, uint64_t then)
@@ -205,9 +215,9 @@ uint64_t switch_settles_at(const struct shift_conn *c);
 void switch_retarget(struct shift_conn *c, enum shift_reason reason, uint64_t now);
 
 /* replay.c */
-int replay_commit(struct shift_conn *c, const struct shift_msg *m, uint64_t now);
+int replay_commit(struct shift_conn *c, const struct shift_msg *m);
 void replay_closed(struct shift_conn *c, const struct shift_msg *m);
-void replay_lost_check(struct shift_conn *c, uint64_t now);
+void replay_lost_check(struct shift_conn *c);
 
 /* failback.c */
 void failback_prepare(struct shift_conn *c, uint8_t rail, enum shift_reason reason, uint64_t now);

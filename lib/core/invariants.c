@@ -174,12 +174,9 @@ static void check_state(const struct shift_conn *c)
 static void check_flags(const struct shift_conn *c)
 {
 	bool over = c->state == SHIFT_ST_DEAD || c->state == SHIFT_ST_CLOSED;
-	bool entering = c->state >= SHIFT_ST_FENCE && c->state != SHIFT_ST_SWITCHING;
 
 	HOLDS(c, c->holding == (c->state >= SHIFT_ST_DRAIN ||
 				(c->state != SHIFT_ST_SETUP && c->sq.lost != NEVER)));
-	HOLDS(c, c->recv_held == entering);
-	HOLDS(c, c->flushing == over);
 	HOLDS(c, !c->silent || over || c->state == SHIFT_ST_CLOSING);
 	HOLDS(c, !c->err_given || over);
 }

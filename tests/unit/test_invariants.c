@@ -70,8 +70,7 @@ SPOIL(report_ahead, c->rep_epoch = c->e + 1);
 SPOIL(wrong_tag, c->rail[c->r].tag--);
 SPOIL(no_timer, c->check_at = NEVER);
 SPOIL(held_in_active, (c->holding = true, shift_sendlog_hold(&c->sq)));
-SPOIL(recv_held_in_active, c->recv_held = true);
-SPOIL(flushing_in_active, c->flushing = true);
+SPOIL(silent_in_active, c->silent = true);
 SPOIL(not_offered, (shift_sendlog_at(&c->sq, c->sq.tail)->state = SHIFT_WR_DONE,
 		    c->sq.ready = c->sq.scan = c->sq.tail + 1));
 SPOIL(posts_unplanned, (c->state = SHIFT_ST_SWITCHING, conn_emit(c, SHIFT_ACT_POST_SEND, c->r)));
@@ -100,8 +99,7 @@ static void a_broken_invariant_ends_the_process(void **state)
 		{wrong_tag, "r->tag == c->e"},
 		{no_timer, "c->check_at != NEVER"},
 		{held_in_active, "c->holding == "},
-		{recv_held_in_active, "c->recv_held == entering"},
-		{flushing_in_active, "c->flushing == over"},
+		{silent_in_active, "!c->silent || over"},
 		{not_offered, "!due"},
 		{posts_unplanned, "c->state == SHIFT_ST_ACTIVE"},
 		{posts_elsewhere, "rail == c->r"},
