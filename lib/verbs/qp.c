@@ -24,7 +24,6 @@
 #include "lib/verbs/memory_windows.h"
 
 static struct qp_session session;
-static _Atomic uint32_t next_id = 1;
 
 void qp_set_session(const struct qp_session *s)
 {
@@ -90,6 +89,7 @@ static bool conn_new(struct vqp *v)
 	struct shift_conn_cfg cfg = {
 		.nonce = session.nonce,
 		.id = v->id,
+		.past = v->life.past,
 		.sq_cap = v->init.cap.max_send_wr ? v->init.cap.max_send_wr : 1,
 		.rq_cap = v->init.cap.max_recv_wr,
 		.sq_sge_max = v->init.cap.max_send_sge,
@@ -156,7 +156,7 @@ static void qp_protect(struct vqp *v)
 		v->program.why = STATS_UNPROTECTED_OTHER;
 		return;
 	}
-	v->id = atomic_fetch_add(&next_id, 1);
+	v->id = vqp_draw_id();
 	if (!conn_new(v)) {
 		free(v->conn);
 		v->conn = NULL;
@@ -317,6 +317,7 @@ static void qp_started(struct vqp *v)
 		.giveup_ns = giveup_ns(&v->program.attr),
 	};
 
+	memcpy(s.dest_gid, v->program.attr.ah_attr.grh.dgid.raw, sizeof(s.dest_gid));
 	vqp_enter(v);
 	shift_conn_start(v->conn, &s);
 	vqp_leave(v);
@@ -360,6 +361,28 @@ static int modify_to_err(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 	return err;
 }
 
+/* What lib/core and the rooms around it knew of the life that has ended is forgotten, but for what
+ * the next one must know of it. */
+static void life_renew(struct vqp *v)
+{
+	vqp_enter(v);
+	shift_conn_past(v->conn, &v->life.past);
+	conn_new(v); /* cannot fail, as it uses the same memory again */
+	v->life.released = false;
+	peer_keys_reset(v->keys.peer, 0, 0);
+	exported_keys_reset(&v->keys.exported, 0, 0);
+	v->life.started = v->setup.met = v->life.dead = false;
+	v->repost.tx_next = v->repost.tx_end = 0;
+	v->repost.tx_stopped = false;
+	v->hot.rail0_epoch = 0;
+	memset(v->rails.armed_epoch, 0, sizeof(v->rails.armed_epoch));
+	/* The program's own RESET has cleared rail 0. A twin that its last fence did not account
+	 * for stays out of use, also in this life, until a fence has. */
+	v->rails.unclean &= ~1u;
+	v->program.state = IBV_QPS_RESET;
+	vqp_leave(v);
+}
+
 static int modify_to_reset(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 {
 	int err;
@@ -371,18 +394,9 @@ static int modify_to_reset(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 	err = quietly(real.modify_qp(v->qp, attr, mask));
 	if (err)
 		return err;
-	vqp_enter(v);
-	conn_new(v); /* cannot fail, as it uses the same memory again */
-	v->life.released = false;
-	peer_keys_reset(v->keys.peer, 0, 0);
-	exported_keys_reset(&v->keys.exported, 0, 0);
-	v->life.started = v->setup.met = v->life.dead = false;
-	v->repost.tx_next = v->repost.tx_end = 0;
-	v->repost.tx_stopped = false;
-	v->hot.rail0_epoch = 0;
-	memset(v->rails.armed_epoch, 0, sizeof(v->rails.armed_epoch));
-	v->program.state = IBV_QPS_RESET;
-	vqp_leave(v);
+	if (vqp_renew_id(v))
+		log_error("QP %#x is not protected any more: out of memory", v->qp->qp_num);
+	life_renew(v);
 	session.begin(v);
 	memory_windows_check(v);
 	return 0;

@@ -10,7 +10,8 @@ tests_unit_test_chan_LDADD = $(CMOCKA_LIBS)
 
 CORE_TESTS = tests/unit/test_conn_random tests/unit/test_psn tests/unit/test_wrlog tests/unit/test_msg \
 	tests/unit/test_conn_setup tests/unit/test_conn_trigger tests/unit/test_conn_handshake \
-	tests/unit/test_conn_proof tests/unit/test_conn_planned tests/unit/test_conn_end tests/unit/test_progress
+	tests/unit/test_conn_proof tests/unit/test_conn_planned tests/unit/test_conn_end tests/unit/test_conn_lives \
+	tests/unit/test_progress
 check_PROGRAMS += $(CORE_TESTS)
 TESTS += $(CORE_TESTS)
 
@@ -54,6 +55,10 @@ tests_unit_test_conn_planned_LDADD = $(core_test_libs)
 tests_unit_test_conn_end_SOURCES = tests/unit/test_conn_end.c $(conn_world)
 tests_unit_test_conn_end_CFLAGS = $(core_test_cflags)
 tests_unit_test_conn_end_LDADD = $(core_test_libs)
+
+tests_unit_test_conn_lives_SOURCES = tests/unit/test_conn_lives.c $(conn_world)
+tests_unit_test_conn_lives_CFLAGS = $(core_test_cflags)
+tests_unit_test_conn_lives_LDADD = $(core_test_libs)
 
 tests_unit_test_conn_random_SOURCES = tests/unit/test_conn_random.c tests/unit/world.c tests/unit/world.h
 tests_unit_test_conn_random_CFLAGS = $(core_test_cflags)
