@@ -201,8 +201,8 @@ void hello_void(struct shift_conn *c);
 void hello_tick(struct shift_conn *c, uint64_t now);
 
 /* lives.c */
-uint32_t life_said(const struct shift_conn *c);
-bool life_matches(const struct shift_conn *c, const struct shift_msg *m);
+void life_say(const struct shift_conn *c, struct shift_msg *hello);
+bool life_matches(const struct shift_conn *c, const struct shift_msg *hello);
 bool life_is_past(const struct shift_conn *c, const struct shift_conn_peer *p);
 void life_init_rails(struct shift_conn *c);
 void life_matched(struct shift_conn *c, uint64_t now);

@@ -14,9 +14,9 @@ static void send_hello(struct shift_conn *c, uint8_t rail)
 		.dest_qpn = c->cfg.dest_qpn,
 		.sq_psn = c->cfg.sq_psn & SHIFT_PSN_MASK,
 		.rq_psn = c->cfg.rq_psn & SHIFT_PSN_MASK,
-		.life = life_said(c),
 	};
 
+	life_say(c, &m);
 	conn_send(c, &m, rail);
 }
 

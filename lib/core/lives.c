@@ -23,16 +23,25 @@ static uint32_t life_number(const struct shift_conn *c)
 	return same_dest(c) ? c->cfg.past.lives + 1 : 1;
 }
 
-uint32_t life_said(const struct shift_conn *c)
+static bool past_matched(const struct shift_conn *c)
 {
-	return same_dest(c) && c->cfg.past.nonce ? 0 : life_number(c);
+	return same_dest(c) && c->cfg.past.nonce;
 }
 
-bool life_matches(const struct shift_conn *c, const struct shift_msg *m)
+void life_say(const struct shift_conn *c, struct shift_msg *hello)
 {
-	uint32_t mine = life_said(c);
+	hello->life = life_number(c);
+	hello->past_matched = past_matched(c);
+}
 
-	return !mine || !m->life || mine == m->life;
+/* Two QPs that live in step are in lives of the same number. Where the life before was matched, a
+ * first life of the other end is that of another QP, which was made since. */
+bool life_matches(const struct shift_conn *c, const struct shift_msg *hello)
+{
+	uint32_t mine = life_number(c);
+
+	return mine == hello->life || (past_matched(c) && hello->life == 1) ||
+	       (hello->past_matched && mine == 1);
 }
 
 bool life_is_past(const struct shift_conn *c, const struct shift_conn_peer *p)

@@ -39,7 +39,8 @@ struct field {
 
 static const struct field layout[SHIFT_MSG_TYPE_END][FIELDS_MAX + 1] = {
 	[SHIFT_MSG_HELLO] = {F(heard, 1, BOOL), F(qpn, 4, BITS24), F(dest_qpn, 4, BITS24),
-			     F(sq_psn, 4, BITS24), F(rq_psn, 4, BITS24), F(life, 4, ANY)},
+			     F(sq_psn, 4, BITS24), F(rq_psn, 4, BITS24), F(life, 4, ANY),
+			     F(past_matched, 1, BOOL)},
 	[SHIFT_MSG_SWITCH] = {F(rail, 1, RAIL), F(fence, 1, FENCE), F(recv_valid, 1, BOOL),
 			      F(epoch, 4, ANY), F(heard, 4, ANY), F(committed, 4, ANY),
 			      F(rep_epoch, 4, ANY), F(rep_psn, 4, BITS24), F(recv_avail, 4, ANY),

@@ -64,18 +64,18 @@ struct shift_msg {
 	uint32_t committed; /* SWITCH: newest epoch I had committed when I entered this one */
 	uint32_t rep_epoch; /* SWITCH, CLOSED: newest epoch in which I executed a packet of yours */
 	uint32_t rep_psn;   /* ... and its final rq_psn; PSN: the live rq_psn; 24 bits */
-	uint32_t recv_avail; /* SWITCH, PSN: receives posted and not consumed, saturating */
-	uint64_t recv_cum;   /* SWITCH, CLOSED: receives consumed since connect */
-	uint32_t qpn;	     /* HELLO: my rail 0 QP; 24 bits */
-	uint32_t dest_qpn;   /* HELLO */
-	uint32_t sq_psn;     /* HELLO: original PSNs of rail 0 */
-	uint32_t rq_psn;     /* HELLO */
-	uint32_t life;	     /* HELLO: which of my QP's lives with your QP this is; 0: the one
-			      * before it was matched, so I know which of yours is past */
-	uint32_t serial;     /* QUERY_PSN, PSN, KEY_...: pairs question and answer */
-	uint32_t rkey;	     /* KEY_...: of the MR on rail 0 */
-	uint32_t twin_rkey;  /* KEY: of its twin on the rail */
-	uint8_t key_status;  /* KEY: enum shift_key_status */
+	uint32_t recv_avail;  /* SWITCH, PSN: receives posted and not consumed, saturating */
+	uint64_t recv_cum;    /* SWITCH, CLOSED: receives consumed since connect */
+	uint32_t qpn;	      /* HELLO: my rail 0 QP; 24 bits */
+	uint32_t dest_qpn;    /* HELLO */
+	uint32_t sq_psn;      /* HELLO: original PSNs of rail 0 */
+	uint32_t rq_psn;      /* HELLO */
+	uint32_t life;	      /* HELLO: my QP's how manieth life, from 1, with your QP it is */
+	uint32_t serial;      /* QUERY_PSN, PSN, KEY_...: pairs question and answer */
+	uint32_t rkey;	      /* KEY_...: of the MR on rail 0 */
+	uint32_t twin_rkey;   /* KEY: of its twin on the rail */
+	uint8_t key_status;   /* KEY: enum shift_key_status */
+	uint8_t past_matched; /* HELLO: the life before it was matched */
 };
 
 /* Is its sender fenced, and are its counts final? Only on such a SWITCH may a peer commit. */

@@ -46,7 +46,7 @@ struct meeting {
 	uint32_t dest_qpn;	     /* once they are known */
 	bool named;
 	bool settled;  /* there is nothing left to wait for */
-	bool reported; /* it was reported that no peer has come */
+	bool reported; /* it was reported that no peer has come, or the wrong one */
 	uint16_t published_bytes;
 	struct record published;
 };
@@ -359,15 +359,32 @@ static void say_hello_again(struct vqp *v)
 	vqp_leave(v);
 }
 
-/* Reports once that no peer has come. */
-static void meeting_report_no_peer(struct meeting *m, uint64_t now)
+/* Why the peer has not come, or why HELLO does not match; NONE: neither is the case. */
+static enum stats_unprotected meeting_judge(struct vqp *v)
 {
+	bool mismatch;
+
+	if (!v->setup.met)
+		return !job_key_if_known() ? STATS_UNPROTECTED_NO_RENDEZVOUS
+		       : job_is_full()	   ? STATS_UNPROTECTED_RENDEZVOUS_FULL
+					   : STATS_UNPROTECTED_NO_PEER_LIBRARY;
+	pthread_mutex_lock(&v->lock);
+	mismatch = shift_conn_stats(v->conn)->hello_mismatch;
+	pthread_mutex_unlock(&v->lock);
+	return mismatch && in_setup(v) ? STATS_UNPROTECTED_MISMATCH : STATS_UNPROTECTED_NONE;
+}
+
+/* Reports once that no peer has come, or the wrong one. */
+static void meeting_report_unmatched(struct meeting *m, uint64_t now)
+{
+	enum stats_unprotected why;
+
 	if (m->reported || now - m->since < NO_PEER_NS)
 		return;
-	m->reported = true;
-	conn_unprotected(m->v, !job_key_if_known() ? STATS_UNPROTECTED_NO_RENDEZVOUS
-			       : job_is_full()	   ? STATS_UNPROTECTED_RENDEZVOUS_FULL
-						   : STATS_UNPROTECTED_NO_PEER_LIBRARY);
+	why = meeting_judge(m->v);
+	m->reported = why != STATS_UNPROTECTED_NONE;
+	if (m->reported)
+		conn_unprotected(m->v, why);
 }
 
 static void meeting_step(struct meeting *m, uint64_t now)
@@ -382,8 +399,7 @@ static void meeting_step(struct meeting *m, uint64_t now)
 	m->settled = v->life.released;
 	if (m->settled)
 		return;
-	if (!v->setup.met)
-		meeting_report_no_peer(m, now);
+	meeting_report_unmatched(m, now);
 	if ((!m->named && !meeting_name(m)) || !job_key_if_known())
 		return;
 	meeting_publish(m, now);

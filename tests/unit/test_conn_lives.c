@@ -223,8 +223,26 @@ static void an_unmatched_life_is_not_matched_with_the_next(void **state)
 	assert_true(protected(1));
 }
 
-/* Only host 0 had heard HELLO when both lives ended. It knows who is past, so both match. */
-static void one_that_matched_is_enough(void **state)
+/* The same, after a life that was matched. */
+static void nor_is_it_after_one_that_was(void **state)
+{
+	(void)state;
+	next_life(0);
+	next_life(1);
+	w_post(&w, 0, SHIFT_OP_SEND, 10, true);
+	pass_packets(0, 0, 1);
+	next_life(0);
+	meet();
+	assert_false(protected(0));
+	assert_false(protected(1));
+	next_life(1);
+	meet();
+	assert_true(protected(0));
+	assert_true(protected(1));
+}
+
+/* Only host 0 had heard HELLO when both lives ended. */
+static void one_that_matched_alone_goes_on(void **state)
 {
 	(void)state;
 	w_meet(&w, 1);
@@ -239,6 +257,23 @@ static void one_that_matched_is_enough(void **state)
 	assert_false(protected(1));
 	next_life_of_both();
 	next_life_of_both();
+}
+
+/* The peer's program destroys its QP, makes another, and that gets the same number. */
+static void a_new_qp_with_an_old_number(void **state)
+{
+	(void)state;
+	next_life_of_both();
+	next_life(0);
+	w.h[1].cfg.past = (struct shift_past){0};
+	w_close(&w, 1, SHIFT_CLOSE_DESTROY);
+	finish_ops(1);
+	w.h[1].cfg.id += 10;
+	w.h[1].c = shift_conn_init(w.h[1].mem, shift_conn_size(&w.h[1].cfg), &w.h[1].cfg, w.now);
+	w.msgs = 0;
+	meet();
+	assert_true(protected(0));
+	assert_true(protected(1));
 }
 
 /* Whom it has met is gone: HELLO to the next is not put off, however long it called in vain. */
@@ -383,7 +418,9 @@ int main(void)
 		AFTER_A_LIFE(the_life_before_answers_by_its_tombstone),
 		AFTER_A_LIFE(the_peers_past_life_is_not_met),
 		FIRST_LIFE(an_unmatched_life_is_not_matched_with_the_next),
-		FIRST_LIFE(one_that_matched_is_enough),
+		AFTER_A_LIFE(nor_is_it_after_one_that_was),
+		FIRST_LIFE(one_that_matched_alone_goes_on),
+		AFTER_A_LIFE(a_new_qp_with_an_old_number),
 		FIRST_LIFE(another_that_is_met_is_called_at_once),
 		AFTER_A_LIFE(many_lives),
 		AFTER_A_LIFE(a_rail_of_the_life_before_is_dirty),

@@ -28,6 +28,7 @@ static struct shift_msg sample(uint8_t type)
 		m.sq_psn = 0xabcdef;
 		m.rq_psn = 1;
 		m.life = 0x01020304;
+		m.past_matched = 1;
 		break;
 	case SHIFT_MSG_SWITCH:
 		m.recv_avail = UINT32_MAX;
