@@ -115,6 +115,13 @@ tests_unit_test_keys_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_C
 tests_unit_test_keys_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=now_ns,--wrap=nanosleep,--wrap=log_at,--wrap=nic_get,--wrap=ctrl_link_send
 tests_unit_test_keys_LDADD = lib/libshiftrooms.la $(ROOMS_BELOW) $(IBVERBS_LIBS) $(CMOCKA_LIBS)
 
+check_PROGRAMS += tests/unit/test_reset
+TESTS += tests/unit/test_reset
+tests_unit_test_reset_SOURCES = tests/unit/test_reset.c
+tests_unit_test_reset_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
+tests_unit_test_reset_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=ctrl_link_send,--wrap=bg_timer_set
+tests_unit_test_reset_LDADD = lib/libshiftrooms.la $(ROOMS_BELOW) $(IBVERBS_LIBS) $(CMOCKA_LIBS)
+
 check_PROGRAMS += tests/unit/test_fence
 TESTS += tests/unit/test_fence
 tests_unit_test_fence_SOURCES = tests/unit/test_fence.c lib/conn/fence_qp.c
