@@ -115,6 +115,12 @@ tests_unit_test_keys_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_C
 tests_unit_test_keys_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=now_ns,--wrap=nanosleep,--wrap=log_at,--wrap=nic_get,--wrap=ctrl_link_send
 tests_unit_test_keys_LDADD = lib/libshiftrooms.la $(ROOMS_BELOW) $(IBVERBS_LIBS) $(CMOCKA_LIBS)
 
+check_PROGRAMS += tests/unit/test_ctrl_link
+TESTS += tests/unit/test_ctrl_link
+tests_unit_test_ctrl_link_SOURCES = tests/unit/test_ctrl_link.c lib/base/fork.c lib/base/reentry.c
+tests_unit_test_ctrl_link_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
+tests_unit_test_ctrl_link_LDADD = lib/libshiftnic.la lib/libshiftcore.la $(IBVERBS_LIBS) $(CMOCKA_LIBS)
+
 check_PROGRAMS += tests/unit/test_reset
 TESTS += tests/unit/test_reset
 tests_unit_test_reset_SOURCES = tests/unit/test_reset.c
