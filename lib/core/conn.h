@@ -30,11 +30,14 @@ struct shift_conn;
 struct shift_past {
 	uint8_t dest_gid[16]; /* the QP of the peer that the last of them was connected to */
 	uint32_t dest_qpn;
-	uint32_t lives; /* how many in a row were connected to that */
-	uint32_t id;	/* of the peer's life that the last of them matched */
-	uint64_t nonce; /* of its process; 0: it matched none */
-	uint8_t armed;	/* mask of the backup rails whose QPs were armed in any of them */
-	bool moved;	/* some of these were armed for another QP of a peer than the last */
+	uint32_t lives;	      /* how many in a row were connected to that */
+	uint32_t id;	      /* of the peer's life that the last of them matched */
+	uint64_t nonce;	      /* of its process; 0: it matched none */
+	uint64_t rail0_until; /* a life left rail 0 not long before its end: what the peer had sent
+			       * there may arrive until then. The program's QP is not to be brought
+			       * to RTR before */
+	uint8_t armed;	      /* mask of the backup rails whose QPs were armed in any of them */
+	bool moved;	      /* some of these were armed for another QP of a peer than the last */
 };
 
 struct shift_conn_cfg {
@@ -141,7 +144,7 @@ uint64_t shift_conn_number(const uint64_t key[2], const struct shift_end *mine,
 			   const struct shift_end *theirs, uint8_t *side);
 
 /* When a life has ended (CLOSED, DEAD or never protected): what the next one must know. */
-void shift_conn_past(const struct shift_conn *c, struct shift_past *past);
+void shift_conn_past(const struct shift_conn *c, uint64_t now_ns, struct shift_past *past);
 
 /* --- states --------------------------------------------------------------------------------- */
 

@@ -66,9 +66,23 @@ void life_matched(struct shift_conn *c, uint64_t now)
 			c->rail[i].dirty_until = now + ns;
 }
 
-void shift_conn_past(const struct shift_conn *c, struct shift_past *past)
+/*
+ * Away from rail 0 the program's work is done while its packets may be held up there, and in its
+ * next life it may use their PSNs again. Without us it would have had to wait for them.
+ */
+static uint64_t rail0_until(const struct shift_conn *c, uint64_t now)
+{
+	uint64_t most = now + c->cfg.quarantine_ns;
+
+	if (!c->r)
+		return c->cfg.past.rail0_until;
+	return c->rail[0].dirty_until < most ? c->rail[0].dirty_until : most;
+}
+
+void shift_conn_past(const struct shift_conn *c, uint64_t now_ns, struct shift_past *past)
 {
 	*past = c->cfg.past;
+	past->rail0_until = rail0_until(c, now_ns);
 	for (unsigned int i = 1; i < SHIFT_RAILS_MAX; i++)
 		if (c->rail[i].tag)
 			past->armed |= (uint8_t)(1u << i);

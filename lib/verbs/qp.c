@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
 
 #include "lib/base/env.h"
 #include "lib/base/fork.h"
@@ -366,7 +367,7 @@ static int modify_to_err(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 static void life_renew(struct vqp *v)
 {
 	vqp_enter(v);
-	shift_conn_past(v->conn, &v->life.past);
+	shift_conn_past(v->conn, now_ns(), &v->life.past);
 	conn_new(v); /* cannot fail, as it uses the same memory again */
 	v->life.released = false;
 	peer_keys_reset(v->keys.peer, 0, 0);
@@ -442,6 +443,20 @@ static int modify_bypassed(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 	return err;
 }
 
+/* On the program's thread: at most a second (doc/protocol.md, 7.34). */
+static void rail0_wait(const struct vqp *v)
+{
+	uint64_t now = now_ns(), until = v->life.past.rail0_until;
+	struct timespec t = {.tv_nsec = 1000000};
+
+	if (now < until)
+		log_info("QP %#x: is used again %u ms after it has left %s: waiting as long as its "
+			 "old packets may live",
+			 v->qpn, (unsigned int)((until - now) / 1000000), v->dev->nic[0]->name);
+	for (; now < until; now = now_ns())
+		nanosleep(&t, NULL);
+}
+
 int hook_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
 	struct vqp *v = vqp_find(qp);
@@ -463,6 +478,8 @@ int hook_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 		return modify_to_reset(v, attr, mask);
 	if (v->life.started)
 		return modify_running(v, attr, mask);
+	if (state && attr->qp_state == IBV_QPS_RTR)
+		rail0_wait(v);
 	err = quietly(real.modify_qp(qp, attr, mask));
 	if (err)
 		return err;

@@ -373,6 +373,36 @@ static void a_rail_armed_for_another_peer_is_dirty_for_longer(void **state)
 	assert_in_range(usable_in(1), 4 * S - S / 100, 4 * S + S / 100);
 }
 
+/* Rail 0 is the program's: it must not bring the QP to RTR while packets of the life before may be
+ * held up there. */
+static void rail_0_is_dirty_after_a_failover(void **state)
+{
+	uint64_t failed = w.now;
+
+	(void)state;
+	assert_int_equal(w.h[0].cfg.past.rail0_until, 0);
+	w_post(&w, 0, SHIFT_OP_SEND, 10, true);
+	break_rail_0(0);
+	w_run(&w, 0);
+	assert_int_equal(w_view(&w, 1).r, 1);
+	w.now += S / 2;
+	next_life_of_both();
+	assert_int_equal(w.h[0].cfg.past.rail0_until, failed + S);
+	assert_int_equal(w.h[1].cfg.past.rail0_until, failed + S);
+	w.now += 10 * S;
+	next_life_of_both(); /* it was on rail 0 all the time */
+	assert_int_equal(w.h[0].cfg.past.rail0_until, failed + S);
+}
+
+/* The peer has not said that it is fenced. */
+static void rail_0_is_dirty_after_half_a_failover(void **state)
+{
+	(void)state;
+	waits_for_an_answer();
+	next_life(0);
+	assert_int_equal(w.h[0].cfg.past.rail0_until, w.now + S);
+}
+
 /* --- the connection's number ------------------------------------------------------------------ */
 
 static void both_sides_compute_one_number(void **state)
@@ -427,6 +457,8 @@ int main(void)
 		AFTER_A_LIFE(a_rail_never_armed_is_not),
 		AFTER_A_LIFE(a_failover_waits_for_the_quarantine),
 		AFTER_A_LIFE(a_rail_armed_for_another_peer_is_dirty_for_longer),
+		AFTER_A_LIFE(rail_0_is_dirty_after_a_failover),
+		AFTER_A_LIFE(rail_0_is_dirty_after_half_a_failover),
 		cmocka_unit_test(both_sides_compute_one_number),
 	};
 

@@ -193,6 +193,27 @@ static void what_a_fence_left_open_outlives_a_life(void **state)
 	assert_int_equal(v->rails.unclean, 2);
 }
 
+static void modify_to(enum ibv_qp_state state)
+{
+	struct ibv_qp_attr attr = {.qp_state = state, .path_mtu = IBV_MTU_1024};
+
+	assert_int_equal(hook_modify_qp(&qp, &attr, IBV_QP_STATE | IBV_QP_PATH_MTU), 0);
+}
+
+/* Packets of the life before may still be held up there. */
+static void rail_0_receives_only_after_its_quarantine(void **state)
+{
+	uint64_t until = now_ns() + 200000000;
+
+	(void)state;
+	v->life.past.rail0_until = until;
+	modify_to(IBV_QPS_INIT);
+	assert_true(now_ns() < until);
+	modify_to(IBV_QPS_RTR);
+	assert_true(now_ns() >= until);
+	assert_int_equal(qp.state, IBV_QPS_RTR);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
@@ -200,6 +221,7 @@ int main(void)
 		TEST(each_life_has_an_id_of_its_own),
 		TEST(the_life_before_is_answered_for_under_its_id),
 		TEST(what_a_fence_left_open_outlives_a_life),
+		TEST(rail_0_receives_only_after_its_quarantine),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

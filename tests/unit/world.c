@@ -624,7 +624,7 @@ void w_next_life(struct world *w, int h, uint32_t id)
 	x->cfg = old.cfg;
 	x->cfg.id = id;
 	shift_conn_tombstone(old.c, w->now, &x->stone);
-	shift_conn_past(old.c, &x->cfg.past);
+	shift_conn_past(old.c, w->now, &x->cfg.past);
 	x->c = shift_conn_init(x->mem, shift_conn_size(&x->cfg), &x->cfg, w->now);
 	program_arms(x);
 }
