@@ -55,9 +55,9 @@ struct twin {
 	/* Under vqp.lock. Written by the background thread only, which reads them without. */
 	int gid_index;
 	union ibv_gid gid;
-	uint32_t mtu;		/* path MTU there, bytes */
-	struct rail_addr peer;	/* constant after RAIL_CLEAN */
-	bool clean;		/* RAIL_CLEAN was told: both twins are there */
+	uint32_t mtu;	       /* path MTU there, bytes */
+	struct rail_addr peer; /* constant once clean */
+	bool clean; /* both twins are there: RAIL_OPEN was told, or another reason is against it */
 	struct peer_path *path; /* control link and probes to the peer over this rail */
 };
 
@@ -103,12 +103,13 @@ struct vqp_program {
 
 /* Where a QP is between creation and destruction. Written under vqp.lock, but for `started`. */
 struct vqp_life {
-	_Atomic bool started;  /* RTR or RTS. Written by the thread that modifies the QP */
-	_Atomic bool gone;     /* being destroyed: no more twins, timers and draining of its CQs */
-	_Atomic bool released; /* not protected any more: vqp_release() */
-	_Atomic bool bypassed; /* released, and neither logged nor counted: lib/verbs/bypass.h */
-	bool dead;	       /* the connection is over: what is posted flushes */
-	bool closed;	       /* the action CLOSED has come; closed_cond is signalled */
+	_Atomic bool started;	/* RTR or RTS. Written by the thread that modifies the QP */
+	_Atomic bool gone;	/* being destroyed: no more twins, timers and draining of its CQs */
+	_Atomic bool released;	/* not protected any more: vqp_release() */
+	_Atomic bool bypassed;	/* released, and neither logged nor counted: lib/verbs/bypass.h */
+	bool dead;		/* the connection is over: what is posted flushes */
+	struct shift_past past; /* the lives before this one, each of which ended with RESET */
+	bool closed;		/* the action CLOSED has come; closed_cond is signalled */
 	pthread_cond_t closed_cond;
 };
 
@@ -133,7 +134,8 @@ struct vqp_rails {
 	uint32_t armed_epoch[SHIFT_RAILS_MAX]; /* the tag: for which epoch its QP was armed last */
 	/* Masks of rails: */
 	uint32_t vetoed;  /* the operator has taken them out of use */
-	uint32_t unclean; /* their last fence did not account for everything */
+	uint32_t unclean; /* their last fence did not account for everything. lib/core knows that of
+			   * its fences; a QP that begins another life needs it */
 	uint32_t lacking; /* their NIC lacks some memory of the domain: memlock.h */
 };
 
@@ -179,10 +181,11 @@ struct vqp {
 	struct vdev *dev;
 	struct vpd *pd;
 	struct ibv_qp_init_attr init; /* as accepted */
-	uint32_t id;		      /* of the connection in this process */
 	uint32_t qpn;		      /* of qp, for jobs that may outlive it */
 	uint64_t marker;	      /* wr_id of a fence's marker */
 	int stats;		      /* slot in the statistics, or -1 */
+
+	uint32_t id; /* of the connection in this process, in this life: vqp_renew_id() */
 
 	struct vqp_program program;
 	struct vqp_life life;
@@ -208,6 +211,9 @@ _Static_assert(offsetof(struct vqp, hot) == 64 && offsetof(struct vqp, hot.send_
 struct vqp *vqp_find(const struct ibv_qp *qp);
 struct vqp *vqp_by_id(uint32_t id);
 
+/* An id for a connection: no other life of a QP of this process ever has it. */
+uint32_t vqp_draw_id(void);
+
 /* Calls fn for each vqp that has a connection, or for all. Under the lock of a table: fn may take
  * vqp.lock, and must not publish nor unpublish. */
 void vqp_each(void (*fn)(struct vqp *v, void *arg), void *arg);
@@ -215,6 +221,12 @@ void vqp_all(void (*fn)(struct vqp *v, void *arg), void *arg);
 
 /* Adds it to the tables. 0 or -ENOMEM. */
 int vqp_publish(struct vqp *v);
+
+/* RESET: a new life of the QP begins, under an id that this process has never used, so that what
+ * was meant for the life before is told from what is meant for this one. The life before has left
+ * its tombstone, and nobody looks for the new one yet. 0; or -ENOMEM: it cannot be found by its id,
+ * and will not be protected. Nothing locked. */
+int vqp_renew_id(struct vqp *v);
 
 /* Removes it from the tables, and from what gates and CQs remember. Waits until no drain uses it.
  * Nothing locked. */

@@ -25,15 +25,32 @@ struct shift_conn;
 
 /* --- configuration -------------------------------------------------------------------------- */
 
+/* What a connection must know of the lives that its QP had before, each of which ended with RESET
+ * (doc/protocol.md, 7.33, 7.34). All 0: there was none. shift_conn_past() writes it. */
+struct shift_past {
+	uint8_t dest_gid[16]; /* the QP of the peer that the last of them was connected to */
+	uint32_t dest_qpn;
+	uint32_t lives;	      /* how many in a row were connected to that */
+	uint32_t id;	      /* of the peer's life that the last of them matched */
+	uint64_t nonce;	      /* of its process; 0: it matched none */
+	uint64_t rail0_until; /* a life left rail 0 not long before its end: what the peer had sent
+			       * there may arrive until then. The program's QP is not to be brought
+			       * to RTR before */
+	uint8_t armed;	      /* mask of the backup rails whose QPs were armed in any of them */
+	bool moved;	      /* some of these were armed for another QP of a peer than the last */
+};
+
 struct shift_conn_cfg {
 	uint64_t key[2];	       /* of the job, for H24 */
-	uint64_t conn;		       /* same number on both sides, from both (gid, qpn) */
+	uint64_t conn;		       /* shift_conn_number(): the same on both sides */
 	uint64_t nonce;		       /* this process */
 	uint64_t peer_nonce;	       /* 0: learn it from HELLO */
-	uint32_t id;		       /* allocated by this process */
+	uint32_t id;		       /* allocated by this process, for this life only */
 	uint32_t peer_id;	       /* allocated by the peer */
 	uint32_t qpn;		       /* rail 0 */
 	uint32_t dest_qpn;	       /* rail 0 */
+	uint8_t dest_gid[16];	       /* rail 0 */
+	struct shift_past past;	       /* the lives that the QP had before */
 	uint32_t sq_psn;	       /* the program's own, rail 0, epoch 0 */
 	uint32_t rq_psn;	       /* the program's own, rail 0, epoch 0 */
 	uint32_t mtu[SHIFT_RAILS_MAX]; /* path MTU of each rail, bytes: 256 .. 4096 */
@@ -88,11 +105,13 @@ struct shift_conn *shift_conn_init(void *mem, size_t len, const struct shift_con
  *
  * shift_conn_start: with what the program gave to modify_qp, at RTR and at RTS, before the first
  * send. At RTR sq_psn is not known: the peer's HELLO says what it expects (7.29).
- * shift_conn_meet: the peer was found; before SHIFT_EV_RTS. Returns whether it is possible. rails
- * may only become fewer than in the configuration.
+ * shift_conn_meet: the peer was found; before SHIFT_EV_RTS. Returns whether it is possible; a life
+ * of the peer that a life of ours before this one has matched is not. rails may only become fewer
+ * than in the configuration. If another is met than before, HELLO begins anew.
  */
 struct shift_conn_start {
 	uint32_t qpn, dest_qpn;
+	uint8_t dest_gid[16];
 	uint32_t sq_psn, rq_psn;
 	bool sq_psn_known;
 	uint32_t mtu;	    /* path MTU of rail 0, bytes */
@@ -110,6 +129,22 @@ struct shift_conn_peer {
 	uint8_t side;
 };
 bool shift_conn_meet(struct shift_conn *c, const struct shift_conn_peer *p);
+
+/* One end of a connection, in one life of its QP. */
+struct shift_end {
+	uint8_t gid[16]; /* of rail 0 */
+	uint32_t qpn;	 /* likewise */
+	uint32_t id;
+	uint64_t nonce;
+};
+
+/* The number of the connection, which both sides compute alike and which no other connection of the
+ * job has, not even another life of the same two QPs. *side: which of the two sides we are. */
+uint64_t shift_conn_number(const uint64_t key[2], const struct shift_end *mine,
+			   const struct shift_end *theirs, uint8_t *side);
+
+/* When a life has ended (CLOSED, DEAD or never protected): what the next one must know. */
+void shift_conn_past(const struct shift_conn *c, uint64_t now_ns, struct shift_past *past);
 
 /* --- states --------------------------------------------------------------------------------- */
 
@@ -167,7 +202,8 @@ enum shift_state {
 	X(PEER_UNKNOWN, "the peer's process does not know the connection")  \
 	X(PEER_DIED, "the peer's process is gone or was replaced")          \
 	X(RELEASED, "the program does what cannot be moved")                \
-	X(CLOSE, "destroy, reset or modify(ERR) by the program")
+	X(CLOSE, "destroy, reset or modify(ERR) by the program")            \
+	X(OVERFLOW, "our own fault: more actions came up than the queue holds")
 
 enum shift_reason {
 #define SHIFT_REASON_ENUM(name, what) SHIFT_R_##name,
@@ -233,26 +269,26 @@ bool shift_conn_completion(struct shift_conn *c, struct shift_wc *wc);
 
 /* --- events --------------------------------------------------------------------------------- */
 
-#define SHIFT_EVENTS(X)                                                                    \
-	X(POST_SEND, "shift_conn_post_send (not through shift_conn_event)")                \
-	X(POST_RECV, "shift_conn_post_recv (likewise)")                                    \
-	X(CQE, "shift_conn_cqe (likewise)")                                                \
-	X(RTS, "the program's QP reached RTR or RTS: HELLO")                               \
-	X(FENCE_DONE, "rail, epoch, fence, psn, clean: answer to ACT_FENCE")               \
-	X(ARM_DONE, "rail, epoch: answer to ACT_ARM")                                      \
-	X(ARM_FAILED, "rail, epoch: answer to ACT_ARM")                                    \
-	X(MSG, "msg received on the control link of rail")                                 \
-	X(TICK, "the deadline passed (early or late is harmless)")                         \
-	X(LINK_UP, "rail")                                                                 \
-	X(LINK_DOWN, "rail: PORT_ERR, DEVICE_FATAL, carrier")                              \
-	X(RAIL_DIRTY, "rail: not to be used until RAIL_CLEAN (an old CQE may be about)")   \
-	X(RAIL_CLEAN, "rail: every WR and CQE of its QP accounted for")                    \
-	X(PROBE_OK, "rail")                                                                \
-	X(PROBE_MISSED, "rail")                                                            \
-	X(MIGRATE, "operator: planned switch to rail")                                     \
-	X(PEER_DIED, "shift-kvd reports the peer's process gone, or another in its place") \
-	X(CLOSE, "how: the program's destroy, reset or modify(ERR)")                       \
-	X(POST_FAILED, "rail, epoch, count: the NIC refused a post or repost")             \
+#define SHIFT_EVENTS(X)                                                                            \
+	X(POST_SEND, "shift_conn_post_send (not through shift_conn_event)")                        \
+	X(POST_RECV, "shift_conn_post_recv (likewise)")                                            \
+	X(CQE, "shift_conn_cqe (likewise)")                                                        \
+	X(RTS, "the program's QP reached RTR or RTS: HELLO")                                       \
+	X(FENCE_DONE, "rail, epoch, fence, psn, hung, clean: answer to ACT_FENCE; or clean later") \
+	X(ARM_DONE, "rail, epoch: answer to ACT_ARM")                                              \
+	X(ARM_FAILED, "rail, epoch: answer to ACT_ARM")                                            \
+	X(MSG, "msg received on the control link of rail")                                         \
+	X(TICK, "the deadline passed (early or late is harmless)")                                 \
+	X(LINK_UP, "rail")                                                                         \
+	X(LINK_DOWN, "rail: PORT_ERR, DEVICE_FATAL, carrier")                                      \
+	X(RAIL_VETO, "rail: not to be used, for a reason of the caller's, until RAIL_OPEN")        \
+	X(RAIL_OPEN, "rail: the caller has no reason any more")                                    \
+	X(PROBE_OK, "rail")                                                                        \
+	X(PROBE_MISSED, "rail")                                                                    \
+	X(MIGRATE, "operator: planned switch to rail")                                             \
+	X(PEER_DIED, "shift-kvd reports the peer's process gone, or another in its place")         \
+	X(CLOSE, "how: the program's destroy, reset or modify(ERR)")                               \
+	X(POST_FAILED, "rail, epoch, count: the NIC refused a post or repost")                     \
 	X(PSN, "rail, epoch, psn, fence, serial: answer to ACT_QUERY_PSN")
 
 enum shift_event_type {
@@ -275,8 +311,9 @@ struct shift_event {
 	uint8_t fence; /* FENCE_DONE, PSN: enum shift_fence: SURE or UNSURE */
 	bool hung;     /* FENCE_DONE, UNSURE: the NIC did not answer: its QP may still be alive.
 			* false: the barrier held but this driver's rq_psn is not trusted */
-	bool clean;    /* FENCE_DONE: every CQE of that QP has been fed in; it may be RESET */
-	uint8_t how;   /* CLOSE: enum shift_close */
+	bool clean;  /* FENCE_DONE: every CQE of that QP has been fed in; it may be RESET. If it is
+		      * not yet so, FENCE_DONE comes again with the same rail and epoch once it is */
+	uint8_t how; /* CLOSE: enum shift_close */
 	uint32_t epoch;
 	uint32_t psn; /* rq_psn */
 	uint32_t serial;
@@ -329,11 +366,13 @@ struct shift_action {
 
 /*
  * Bound by construction: one call makes at most 8 state changes (REPORT), one FENCE per rail (8),
- * one ARM, one range of receives and one of sends, 8 messages, and one of each other kind. Should
- * a defect ever exceed it, the action is counted in stats.overflow and the connection's memory
- * stays sound; tests fail on that counter.
+ * one ARM, one range of receives and one of sends, 8 messages, and one of each other kind. Beyond
+ * that is a reserve, in which a connection that exceeds the bound all the same comes to its end
+ * (doc/protocol.md, 7.40). It is counted in stats.overflow, and tests fail on that counter.
  */
-#define SHIFT_ACTIONS_MAX 40
+#define SHIFT_ACTIONS_USUAL   32
+#define SHIFT_ACTIONS_RESERVE 24
+#define SHIFT_ACTIONS_MAX     (SHIFT_ACTIONS_USUAL + SHIFT_ACTIONS_RESERVE)
 
 /* Take the next action; false when there is none. Valid until the next call. */
 bool shift_conn_action(struct shift_conn *c, struct shift_action *a);

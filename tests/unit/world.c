@@ -251,8 +251,9 @@ static void program_wc(struct world *w, int h, uint64_t id, uint32_t status, uin
 		BAD(w, "host %d: %llu completed without its data", h, (unsigned long long)id);
 }
 
-bool w_post(struct world *w, int h, enum shift_opcode op, uint32_t len, bool signaled)
+bool w_post_flags(struct world *w, int h, enum shift_opcode op, uint32_t len, unsigned int flags)
 {
+	bool signaled = flags & SHIFT_F_SIGNALED;
 	struct w_host *x = &w->h[h];
 	struct shift_sge sge = {.addr = 1, .length = len};
 	struct shift_wr wr = {.wr_id = x->posted, .opcode = (uint8_t)op, .sge = &sge, .num_sge = 1};
@@ -265,7 +266,7 @@ bool w_post(struct world *w, int h, enum shift_opcode op, uint32_t len, bool sig
 	if (v.target_r < W_RAILS && !v.holding && v.state <= SHIFT_ST_PREPARE &&
 	    x->qp[v.r].head - x->qp[v.r].freed >= W_SQ)
 		return false; /* as the provider would */
-	wr.flags = signaled ? SHIFT_F_SIGNALED : 0;
+	wr.flags = (uint8_t)flags;
 	wr.remote_addr = wr.wr_id << 24;
 	x->opcode[wr.wr_id] = (uint8_t)op;
 	x->signaled[wr.wr_id] = signaled;
@@ -280,6 +281,11 @@ bool w_post(struct world *w, int h, enum shift_opcode op, uint32_t len, bool sig
 		nic_post(w, h, rail, &wr, signaled || err == 1);
 	drain(w, h);
 	return true;
+}
+
+bool w_post(struct world *w, int h, enum shift_opcode op, uint32_t len, bool signaled)
+{
+	return w_post_flags(w, h, op, len, signaled ? SHIFT_F_SIGNALED : 0);
 }
 
 bool w_recv(struct world *w, int h)
@@ -356,7 +362,7 @@ static void drain(struct world *w, int h)
 
 	while (shift_conn_action(w->h[h].c, &a))
 		perform(w, h, &a);
-	if (shift_conn_stats(w->h[h].c)->overflow)
+	if (shift_conn_stats(w->h[h].c)->overflow && !w->overflow_ok)
 		BAD(w, "host %d: action queue overflow", h);
 }
 
@@ -565,6 +571,14 @@ bool w_settle(struct world *w, unsigned int n)
 	return false;
 }
 
+/* The program brings its QP on rail 0 to RTS. */
+static void program_arms(struct w_host *x)
+{
+	x->qp[0].up = true;
+	x->qp[0].tx_psn = x->cfg.sq_psn;
+	x->qp[0].rx_psn = x->cfg.rq_psn;
+}
+
 void w_init(struct world *w, const struct shift_conn_cfg *from, uint64_t seed)
 {
 	struct shift_conn_cfg cfg = {0};
@@ -596,12 +610,45 @@ void w_init(struct world *w, const struct shift_conn_cfg *from, uint64_t seed)
 		cfg.rq_psn = h ? 0x000010 : 0xfffffe;
 		for (int r = 0; r < W_RAILS; r++)
 			cfg.mtu[r] = mtu[r];
+		x->cfg = cfg;
 		x->mem = aligned_alloc(64, shift_conn_size(&cfg));
 		x->c = shift_conn_init(x->mem, shift_conn_size(&cfg), &cfg, w->now);
-		x->qp[0].up = true;
-		x->qp[0].tx_psn = cfg.sq_psn;
-		x->qp[0].rx_psn = cfg.rq_psn;
+		program_arms(x);
 	}
+}
+
+void w_next_life(struct world *w, int h, uint32_t id)
+{
+	struct w_host *x = &w->h[h], old;
+
+	w_close(w, h, SHIFT_CLOSE_RESET);
+	while (w_op(w, h))
+		;
+	old = *x;
+	memset(x, 0, sizeof(*x));
+	x->mem = old.mem;
+	x->cfg = old.cfg;
+	x->cfg.id = id;
+	shift_conn_tombstone(old.c, w->now, &x->stone);
+	shift_conn_past(old.c, w->now, &x->cfg.past);
+	x->c = shift_conn_init(x->mem, shift_conn_size(&x->cfg), &x->cfg, w->now);
+	program_arms(x);
+}
+
+bool w_meet(struct world *w, int h)
+{
+	const struct shift_conn_cfg *a = &w->h[h].cfg, *b = &w->h[!h].cfg;
+	struct shift_end mine = {.qpn = a->qpn, .id = a->id, .nonce = a->nonce};
+	struct shift_end theirs = {.qpn = b->qpn, .id = b->id, .nonce = b->nonce};
+	struct shift_conn_peer p = {
+		.key = {a->key[0], a->key[1]}, .nonce = b->nonce, .id = b->id, .rails = a->rails};
+
+	memcpy(p.mtu, a->mtu, sizeof(p.mtu));
+	p.conn = shift_conn_number(p.key, &mine, &theirs, &p.side);
+	if (!shift_conn_meet(w->h[h].c, &p))
+		return false;
+	w_event(w, h, SHIFT_EV_RTS, 0);
+	return true;
 }
 
 void w_init_ready(struct world *w, const struct shift_conn_cfg *cfg)
