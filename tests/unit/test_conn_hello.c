@@ -57,6 +57,8 @@ static void a_hello_says_who_speaks(void **state)
 	assert_int_equal(m.dest_qpn, 21);
 	assert_int_equal(m.sq_psn, 0x000010);
 	assert_int_equal(m.rq_psn, 0xfffffe);
+	assert_int_equal(m.life, 1);
+	assert_int_equal(m.past_matched, 0);
 }
 
 static void what_fits_protects(void **state)
@@ -97,6 +99,7 @@ static void what_does_not_fit_is_not_believed(void **state)
 		MISFITS(dest_qpn, (uint32_t)delta, hello_mismatch);
 		MISFITS(sq_psn, (uint32_t)delta, hello_mismatch);
 		MISFITS(rq_psn, (uint32_t)delta, hello_mismatch);
+		MISFITS(life, (uint32_t)delta, hello_mismatch);
 		MISFITS(src_conn, (uint32_t)delta, stale_msgs);
 		MISFITS(dst_conn, (uint32_t)delta, stale_msgs);
 		MISFITS(src_nonce, (uint64_t)(int64_t)delta, stale_msgs);
