@@ -108,10 +108,14 @@ static void the_rest_is_ignored(void **state)
 	struct shift_event ev = {.type = SHIFT_EV_COUNT};
 	struct shift_event no_rail = {.type = SHIFT_EV_LINK_DOWN, .rail = SHIFT_RAILS_MAX};
 	struct shift_event no_msg = {.type = SHIFT_EV_MSG};
+	uint8_t before[4096];
 
 	(void)state;
-	give_event(0, &ev);
-	give_event(0, &no_rail);
+	memcpy(before, w.h[0].mem, sizeof(before));
+	shift_conn_event(w.h[0].c, &ev, w.now);
+	shift_conn_event(w.h[0].c, &no_rail, w.now);
+	assert_memory_equal(before, w.h[0].mem,
+			    sizeof(before)); /* nothing behind the rails either */
 	give_event(0, &no_msg);
 	for (uint8_t t = SHIFT_MSG_KEY_ASK; t <= SHIFT_MSG_TYPE_END; t++)
 		say((enum shift_msg_type)t, 1);

@@ -130,6 +130,43 @@ static void memory_must_be_large_enough_and_aligned(void **state)
 	free(mem);
 }
 
+/* Its logs are full, and not a byte beside its memory has changed. */
+static void it_keeps_to_its_memory(void **state)
+{
+	enum { CAP = 16, GUARD = 1 << 16 };
+	struct shift_conn_cfg cfg = smallest();
+	struct shift_sge sge[3] = {{1, 2, 3}, {4, 5, 6}, {7, 8, 9}};
+	struct shift_recv_wr recv = {.sge = sge, .num_sge = 3}, got;
+	struct shift_wr wr = {.opcode = SHIFT_OP_SEND, .sge = sge, .num_sge = 3};
+	struct shift_conn *c;
+	uint8_t *block;
+	size_t need;
+	int rail;
+
+	(void)state;
+	cfg.sq_cap = cfg.rq_cap = CAP;
+	cfg.sq_sge_max = cfg.rq_sge_max = 3;
+	need = shift_conn_size(&cfg);
+	assert_int_equal(need % 64, 0);
+	block = aligned_alloc(64, need + 2 * GUARD);
+	memset(block, 0xa5, need + 2 * GUARD);
+	c = shift_conn_init(block + GUARD, need, &cfg, 0);
+	assert_non_null(c);
+	for (uint64_t i = 0; i < CAP; i++) {
+		wr.wr_id = recv.wr_id = i;
+		assert_int_equal(shift_conn_post_recv(c, &recv, &rail), 0);
+		assert_int_equal(shift_conn_post_send(c, &wr, &rail), 0);
+	}
+	for (uint64_t i = 0; i < CAP; i++) {
+		shift_conn_recv_at(c, i, &got);
+		assert_true(got.wr_id == i);
+		assert_memory_equal(got.sge, sge, sizeof(sge));
+	}
+	for (size_t i = 0; i < GUARD; i++)
+		assert_true(block[i] == 0xa5 && block[GUARD + need + i] == 0xa5);
+	free(block);
+}
+
 /* Nothing of what stood in the memory before shows. */
 static void it_begins_from_nothing(void **state)
 {
@@ -172,6 +209,43 @@ static void confirmed_it_is_protected_at_once(void **state)
 	assert_true(shift_conn_deadline(w.h[0].c) == w.now + SECOND);
 	w_event(&w, 0, SHIFT_EV_RTS, 0);
 	assert_int_equal(w.msgs, 0);
+}
+
+/* To it HELLO is heard: it says so to a peer that asks. */
+static void confirmed_it_has_heard_hello(void **state)
+{
+	struct shift_msg m = {.src_nonce = 101,
+			      .dst_nonce = 100,
+			      .src_conn = 11,
+			      .dst_conn = 10,
+			      .type = SHIFT_MSG_HELLO,
+			      .qpn = 21,
+			      .dest_qpn = 20,
+			      .sq_psn = 0xfffffe,
+			      .rq_psn = 0x10,
+			      .life = 1};
+	struct shift_event ev = {.type = SHIFT_EV_MSG, .msg = &m};
+
+	(void)state;
+	give_event(0, &ev);
+	assert_int_equal(w.msgs, 1);
+	assert_int_equal(w.msg[0].m.heard, 1);
+}
+
+/* Also one that needs no HELLO has had lives before (7.34). */
+static void confirmed_it_keeps_the_quarantine_of_its_past(void **state)
+{
+	static const struct shift_conn_cfg cfg = {
+		.exactly_once = true, .confirmed = true, .past = {.dest_qpn = 5, .armed = 1 << 1}};
+
+	(void)state;
+	again(&cfg);
+	w.now += 4 * SECOND - 1;
+	w_event(&w, 0, SHIFT_EV_MIGRATE, 1);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
+	w.now += 1;
+	w_event(&w, 0, SHIFT_EV_MIGRATE, 1);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_PREPARE);
 }
 
 /* --- what becomes known later ----------------------------------------------------------------- */
@@ -281,6 +355,77 @@ static void packets_are_counted_at_the_programs_mtu(void **state)
 	start(0, &s);
 	w_post(&w, 0, SHIFT_OP_WRITE, 1025, true);
 	assert_int_equal(w_view(&w, 0).packets_posted, 5);
+}
+
+/* And it is that MTU when the connection comes back to rail 0. */
+static void packets_are_counted_at_it_after_a_return(void **state)
+{
+	struct shift_conn_start s;
+
+	(void)state;
+	again(&unconfirmed);
+	for (int h = 0; h < 2; h++) {
+		s = start_of(h);
+		s.mtu = 256;
+		start(h, &s);
+		w_event(&w, h, SHIFT_EV_RTS, 0);
+	}
+	w_run(&w, 0);
+	w_post(&w, 0, SHIFT_OP_SEND, 10, true);
+	fail_over(0);
+	w.now += 2 * SECOND;
+	w_event(&w, 0, SHIFT_EV_MIGRATE, 0);
+	assert_true(w_settle(&w, 50));
+	assert_int_equal(w_view(&w, 0).r, 0);
+	assert_int_equal(w_view(&w, 0).packets_posted, 0);
+	w_post(&w, 0, SHIFT_OP_WRITE, 1025, true);
+	assert_int_equal(w_view(&w, 0).packets_posted, 5);
+}
+
+/* One packet arrived at a PSN just before the one that the configuration had: it is reported. */
+static void the_psn_of_the_configuration_is_forgotten(void **state)
+{
+	struct shift_conn_start s;
+
+	(void)state;
+	again(&unconfirmed);
+	for (int h = 0; h < 2; h++) {
+		s = start_of(h);
+		s.qpn = 20 + (uint32_t)h;
+		s.dest_qpn = 20 + (uint32_t)!h;
+		s.sq_psn = h ? 0xfffffd : 0x00000f;
+		s.rq_psn = h ? 0x00000f : 0xfffffd;
+		start(h, &s);
+		w_event(&w, h, SHIFT_EV_RTS, 0);
+	}
+	w_run(&w, 0);
+	for (int h = 0; h < 2; h++) {
+		w_post(&w, h, SHIFT_OP_SEND, 10, true);
+		pass_packets(h, 0, 1);
+	}
+	w.data_cut[0] = w.ack_cut[0] = true;
+	fail_over(0);
+	assert_int_equal(stats(0)->proved, 1);
+	assert_int_equal(stats(1)->proved, 1);
+	assert_int_equal(w.h[0].errors + w.h[1].errors, 0);
+}
+
+/* Which life it is depends on whom the lives before were connected to (7.33). */
+static void the_gid_of_start_tells_the_life(void **state)
+{
+	static const struct shift_conn_cfg cfg = {
+		.exactly_once = true, .past = {.dest_gid = {1}, .dest_qpn = 31, .lives = 3}};
+
+	(void)state;
+	for (uint8_t gid = 1; gid <= 2; gid++) {
+		struct shift_conn_start s = start_of(0);
+
+		again(&cfg);
+		s.dest_gid[0] = gid;
+		start(0, &s);
+		w_event(&w, 0, SHIFT_EV_RTS, 0);
+		assert_int_equal(w.msg[0].m.life, gid == 1 ? 4 : 1);
+	}
 }
 
 /* The first to say it was RTR. RTS may say it once more; nothing after that. */
@@ -480,6 +625,70 @@ static void the_psns_are_made_of_what_was_agreed(void **state)
 	}
 }
 
+/* Of what the two ends found out, not of what one of them was configured with. */
+static void each_rail_has_the_mtu_of_the_meeting(void **state)
+{
+	(void)state;
+	for (int rail = 1; rail < W_RAILS; rail++) {
+		again(&unconfirmed);
+		for (int h = 0; h < 2; h++) {
+			struct shift_conn_peer p = peer_of(h);
+
+			p.mtu[1] = 256;
+			p.mtu[2] = 4096;
+			assert_true(shift_conn_meet(w.h[h].c, &p));
+			w_event(&w, h, SHIFT_EV_RTS, 0);
+		}
+		w_run(&w, 0);
+		w_event(&w, 0, SHIFT_EV_MIGRATE, rail);
+		assert_true(w_settle(&w, 50));
+		assert_int_equal(w_view(&w, 0).r, rail);
+		assert_int_equal(packets_of(4096), rail == 1 ? 16 : 1);
+	}
+}
+
+/* Side 1 takes odd epochs (rule 3), and which side it is the meeting says. */
+static void the_side_is_that_of_the_meeting(void **state)
+{
+	(void)state;
+	again(&unconfirmed);
+	for (int h = 0; h < 2; h++) {
+		struct shift_conn_peer p = peer_of(h);
+
+		p.side = (uint8_t)!h;
+		assert_true(shift_conn_meet(w.h[h].c, &p));
+		w_event(&w, h, SHIFT_EV_RTS, 0);
+	}
+	w_run(&w, 0);
+	w_post(&w, 0, SHIFT_OP_SEND, 10, true);
+	fail_over(0);
+	assert_int_equal(w_view(&w, 0).e, 1);
+	assert_int_equal(w.h[0].completed, 1);
+}
+
+/* Who meets the same peer once more goes on calling it as before. */
+static void the_same_peer_again_does_not_put_hello_back(void **state)
+{
+	struct shift_conn_peer p = peer_of(0);
+	uint64_t at;
+
+	(void)state;
+	again(&unconfirmed);
+	assert_true(shift_conn_meet(w.h[0].c, &p));
+	w_event(&w, 0, SHIFT_EV_RTS, 0);
+	at = shift_conn_deadline(w.h[0].c);
+	assert_true(at != UINT64_MAX);
+	assert_true(shift_conn_meet(w.h[0].c, &p));
+	assert_true(shift_conn_deadline(w.h[0].c) == at);
+	p.nonce++;
+	assert_true(shift_conn_meet(w.h[0].c, &p));
+	assert_true(shift_conn_deadline(w.h[0].c) == UINT64_MAX);
+	w_event(&w, 0, SHIFT_EV_RTS, 0);
+	p.id++;
+	assert_true(shift_conn_meet(w.h[0].c, &p));
+	assert_true(shift_conn_deadline(w.h[0].c) == UINT64_MAX);
+}
+
 static void only_common_rails_are_used(void **state)
 {
 	(void)state;
@@ -498,12 +707,18 @@ int main(void)
 		WORLD_TEST(each_default_is_written_where_nothing_is_said),
 		WORLD_TEST(what_is_said_stays),
 		WORLD_TEST(memory_must_be_large_enough_and_aligned),
+		WORLD_TEST(it_keeps_to_its_memory),
 		WORLD_TEST(it_begins_from_nothing),
 		WORLD_TEST(confirmed_it_is_protected_at_once),
+		WORLD_TEST(confirmed_it_has_heard_hello),
+		WORLD_TEST(confirmed_it_keeps_the_quarantine_of_its_past),
 		WORLD_TEST(the_report_begins_at_the_programs_rq_psn),
 		WORLD_TEST(both_psns_of_the_program_are_the_map),
 		WORLD_TEST(only_24_bits_of_a_psn_count),
 		WORLD_TEST(packets_are_counted_at_the_programs_mtu),
+		WORLD_TEST(packets_are_counted_at_it_after_a_return),
+		WORLD_TEST(the_psn_of_the_configuration_is_forgotten),
+		WORLD_TEST(the_gid_of_start_tells_the_life),
 		WORLD_TEST(a_start_is_final_once_both_psns_are_known),
 		WORLD_TEST(a_protected_connection_is_not_started_again),
 		WORLD_TEST(the_give_up_time_of_start_counts),
@@ -511,6 +726,9 @@ int main(void)
 		WORLD_TEST(a_peer_is_met_before_it_is_protected),
 		WORLD_TEST(an_impossible_peer_changes_nothing),
 		WORLD_TEST(each_rail_has_the_mtu_that_was_agreed),
+		WORLD_TEST(each_rail_has_the_mtu_of_the_meeting),
+		WORLD_TEST(the_side_is_that_of_the_meeting),
+		WORLD_TEST(the_same_peer_again_does_not_put_hello_back),
 		WORLD_TEST(the_psns_are_made_of_what_was_agreed),
 		WORLD_TEST(only_common_rails_are_used),
 	};

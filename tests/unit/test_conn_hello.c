@@ -29,6 +29,7 @@ static struct shift_msg hello_of(int h)
 	assert_int_equal(w.msgs, 1);
 	m = w.msg[0].m;
 	assert_int_equal(m.type, SHIFT_MSG_HELLO);
+	assert_int_equal(w.msg[0].rail, 0); /* the one that the program chose */
 	w.msgs = 0;
 	return m;
 }
@@ -156,16 +157,12 @@ static void before_it_has_started_it_believes_nobody(void **state)
 	assert_true(protected(0));
 }
 
-/* Times and rails of HELLO while nobody answers: 20 ms, doubled up to a second, each rail in turn.
- */
-static void hello_is_repeated_over_each_rail(void **state)
+static void repeats_after(const uint64_t *waits, unsigned int n)
 {
-	static const uint64_t waits[] = {20, 40, 80, 160, 320, 640, 1000, 1000, 1000};
 	uint64_t at = w.now;
 
-	(void)state;
 	hello_of(0);
-	for (unsigned int i = 0; i < sizeof(waits) / sizeof(waits[0]); i++) {
+	for (unsigned int i = 0; i < n; i++) {
 		at += waits[i] * MS;
 		assert_int_equal(shift_conn_deadline(w.h[0].c), at);
 		w.now = at - 1;
@@ -181,16 +178,31 @@ static void hello_is_repeated_over_each_rail(void **state)
 	}
 }
 
+/* While nobody answers: 20 ms, doubled up to a second, over each rail in turn. */
+static void hello_is_repeated_over_each_rail(void **state)
+{
+	static const uint64_t usual[] = {20, 40, 80, 160, 320, 640, 1000, 1000, 1000};
+	static const uint64_t slow[] = {400, 800, 1000, 1000};
+	static const struct shift_conn_cfg cfg = {.exactly_once = true, .rto_ns = 400 * MS};
+
+	(void)state;
+	repeats_after(usual, sizeof(usual) / sizeof(usual[0]));
+	again(&cfg);
+	repeats_after(slow, sizeof(slow) / sizeof(slow[0]));
+}
+
 static void heard_it_is_not_repeated(void **state)
 {
 	struct shift_msg m = hello_of(1);
+	struct shift_event ev = {.type = SHIFT_EV_MSG, .msg = &m};
 
 	(void)state;
 	hello_of(0);
-	give_msg(0, &m, 0);
-	w.msgs = 0;
+	shift_conn_event(w.h[0].c, &ev, w.now);
 	/* From now on it asks after its progress, a second later. */
 	assert_int_equal(shift_conn_deadline(w.h[0].c), w.now + SECOND);
+	w_tick(&w, 0);
+	w.msgs = 0;
 	w.now += 10 * SECOND;
 	w_tick(&w, 0);
 	assert_int_equal(w.msgs, 0);

@@ -195,6 +195,38 @@ static void the_end_of_the_other_rails_quarantine_is_awaited(void **state)
 	assert_int_equal(w_view(&w, 0).target_r, 0);
 }
 
+/* It leaves the rail at the same moment at which it would have asked: then it does not ask. */
+static void who_leaves_does_not_ask(void **state)
+{
+	(void)state;
+	w_post(&w, 0, SHIFT_OP_SEND, 10, true);
+	break_rail_0(0);
+	let_messages_pass();
+	in_state(SHIFT_ST_ACTIVE);
+	link_down(2);
+	link_down(1);
+	lose_messages();
+	tick_at(0, w.now + SECOND);
+	in_state(SHIFT_ST_FENCE);
+	assert_int_equal(stats(0)->no_progress_asked, 0);
+}
+
+/* An operator's switch is no failure of the rail: the first hold-down is the shortest. */
+static void a_rail_left_by_plan_is_held_down_once(void **state)
+{
+	(void)state;
+	w_event(&w, 0, SHIFT_EV_MIGRATE, 1);
+	assert_true(w_settle(&w, 50));
+	assert_int_equal(w_view(&w, 0).r, 1);
+	w.now += 5 * SECOND;
+	w_event(&w, 0, SHIFT_EV_PROBE_OK, 0);
+	w_tick(&w, 0);
+	tick_at(0, w.now + SECOND - 1);
+	in_state(SHIFT_ST_ACTIVE);
+	tick_at(0, w.now + 1);
+	in_state(SHIFT_ST_PREPARE);
+}
+
 /* Data has moved, and a better rail is good again: that is awaited, too. */
 static void the_end_of_a_hold_down_is_awaited(void **state)
 {
@@ -478,9 +510,12 @@ static void a_refusal_before_the_commit_takes_no_send_back(void **state)
 	pass_packets(0, 0, 5);
 	waits_for_an_answer();
 	assert_int_equal(w_view(&w, 0).send_sent, 4);
+	w.frozen_fence = true;
 	refuse(1, 2, 2);
 	in_state(SHIFT_ST_FENCE);
 	assert_int_equal(w_view(&w, 0).reason, SHIFT_R_POST_FAILED);
+	refuse(1, 2, 2); /* and one more, while it is being fenced */
+	w.frozen_fence = false;
 	assert_int_equal(w_view(&w, 0).send_sent, 4);
 	assert_int_equal(w_view(&w, 0).packets_posted, 7);
 	cut_all(false);
@@ -489,6 +524,22 @@ static void a_refusal_before_the_commit_takes_no_send_back(void **state)
 	assert_int_equal(w.h[0].completed, 4);
 	assert_int_equal(stats(0)->proved, 2);
 	assert_int_equal(stats(0)->trimmed, 1);
+}
+
+/* It comes before the FENCE_DONE of its QP (8.4): later the flushes have been counted. */
+static void a_refusal_after_the_fence_is_ignored(void **state)
+{
+	(void)state;
+	w_post(&w, 0, SHIFT_OP_WRITE, 10, true);
+	w.frozen_arm = true;
+	link_down(0);
+	finish_ops(0);
+	in_state(SHIFT_ST_ARM);
+	refuse(0, 0, 1);
+	in_state(SHIFT_ST_ARM);
+	assert_int_equal(w_view(&w, 0).send_sent, 1);
+	w.frozen_arm = false;
+	assert_true(w_settle(&w, 50));
 }
 
 static void a_refusal_before_hello_is_the_programs(void **state)
@@ -605,6 +656,8 @@ int main(void)
 		WORLD_TEST(a_quarantine_ends_in_time),
 		WORLD_TEST(the_end_of_the_other_rails_quarantine_is_awaited),
 		WORLD_TEST(the_end_of_a_hold_down_is_awaited),
+		WORLD_TEST(who_leaves_does_not_ask),
+		WORLD_TEST(a_rail_left_by_plan_is_held_down_once),
 		WORLD_TEST(a_planned_switch_has_its_times),
 		WORLD_TEST(a_drain_has_its_time),
 		WORLD_TEST(timeouts_double_and_begin_anew),
@@ -616,6 +669,7 @@ int main(void)
 		WORLD_TEST(a_refusal_of_the_past_is_ignored),
 		WORLD_TEST(a_refusal_in_prepare_and_drain),
 		WORLD_TEST(a_refusal_before_the_commit_takes_no_send_back),
+		WORLD_TEST(a_refusal_after_the_fence_is_ignored),
 		WORLD_TEST(a_refusal_before_hello_is_the_programs),
 		WORLD_TEST(a_migration_needs_another_rail_that_is_usable),
 		WORLD_TEST(no_migration_to_a_rail_in_quarantine),
