@@ -79,7 +79,7 @@ tests_unit_test_progress_LDADD = $(core_test_libs)
 # What each file of lib/core promises, with its bounds.
 CORE_BOUND_TESTS = tests/unit/test_conn_config tests/unit/test_conn_hello tests/unit/test_conn_answers \
 	tests/unit/test_conn_times tests/unit/test_conn_view tests/unit/test_conn_last tests/unit/test_msg_fields \
-	tests/unit/test_siphash
+	tests/unit/test_conn_actions tests/unit/test_siphash
 check_PROGRAMS += $(CORE_BOUND_TESTS)
 TESTS += $(CORE_BOUND_TESTS)
 
@@ -106,6 +106,10 @@ tests_unit_test_conn_view_LDADD = $(core_test_libs)
 tests_unit_test_conn_last_SOURCES = tests/unit/test_conn_last.c tests/unit/planned.h $(conn_world)
 tests_unit_test_conn_last_CFLAGS = $(core_test_cflags)
 tests_unit_test_conn_last_LDADD = $(core_test_libs)
+
+tests_unit_test_conn_actions_SOURCES = tests/unit/test_conn_actions.c tests/unit/planned.h $(conn_world)
+tests_unit_test_conn_actions_CFLAGS = $(core_test_cflags)
+tests_unit_test_conn_actions_LDADD = $(core_test_libs)
 
 tests_unit_test_msg_fields_SOURCES = tests/unit/test_msg_fields.c
 tests_unit_test_msg_fields_CFLAGS = $(core_test_cflags)

@@ -110,6 +110,39 @@ static void what_is_reported_shows(void **state)
 	assert_int_equal(w_view(&w, 0).rep_psn, 1);
 }
 
+/* At the end there is nothing that it goes to any more. */
+static void what_is_over_has_no_target(void **state)
+{
+	(void)state;
+	w.frozen_fence = true;
+	w_event(&w, 0, SHIFT_EV_LINK_DOWN, 0);
+	sees_epochs(0, 2, 0, 0, 1);
+	w_event(&w, 0, SHIFT_EV_PEER_DIED, 0);
+	sees_epochs(0, 0, 0, 0, 0);
+}
+
+/* Of epochs after the first, too, and of rail 0 after a return. */
+static void tags_and_reports_of_later_epochs(void **state)
+{
+	uint32_t e;
+
+	(void)state;
+	w_event(&w, 0, SHIFT_EV_MIGRATE, 1);
+	assert_true(w_settle(&w, 50));
+	w.now += 3 * SECOND;
+	w_event(&w, 0, SHIFT_EV_MIGRATE, 0);
+	assert_true(w_settle(&w, 50));
+	e = w_view(&w, 0).e;
+	assert_int_equal(w_view(&w, 0).tag[0], e);
+	assert_true(w_view(&w, 0).tag[1] < e);
+	assert_int_equal(w_view(&w, 0).rep_epoch, 0);
+	w_post(&w, 1, SHIFT_OP_WRITE, 10, true);
+	pass_packets(1, 0, 1);
+	w_event(&w, 0, SHIFT_EV_LINK_DOWN, 0);
+	finish_ops(0);
+	assert_int_equal(w_view(&w, 0).rep_epoch, e);
+}
+
 static void posts_are_counted(void **state)
 {
 	struct shift_conn_view v;
@@ -318,6 +351,8 @@ int main(void)
 		WORLD_TEST(epochs_and_rails_of_a_failover),
 		WORLD_TEST(epochs_and_rails_of_a_planned_switch),
 		WORLD_TEST(what_is_reported_shows),
+		WORLD_TEST(what_is_over_has_no_target),
+		WORLD_TEST(tags_and_reports_of_later_epochs),
 		WORLD_TEST(posts_are_counted),
 		WORLD_TEST(receives_are_counted),
 		WORLD_TEST(the_hot_path_runs_on_rail_0),

@@ -432,6 +432,47 @@ static void no_datagram_is_longer_than_4096(void **state)
 	assert_int_equal(shift_msg_open(&r, buf, 4097, NULL, NULL), SHIFT_MSG_ELENGTH);
 }
 
+/* All 16 bits of their number count. */
+static void a_datagram_of_256_records(void **state)
+{
+	static uint8_t buf[4096];
+	struct shift_msg m = plain(SHIFT_MSG_FAILED);
+	struct shift_msg_reader r;
+	struct shift_msg_writer w;
+	size_t len;
+
+	(void)state;
+	shift_msg_begin(&w, buf, sizeof(buf), 1, 2);
+	for (int i = 0; i < 256; i++)
+		assert_int_equal(shift_msg_add(&w, &m), 0);
+	len = shift_msg_end(&w, NULL, NULL);
+	assert_int_equal(shift_msg_open(&r, buf, len, NULL, NULL), 256);
+	for (int i = 0; i < 256; i++)
+		assert_int_equal(shift_msg_next(&r, &m), 1);
+	assert_int_equal(shift_msg_next(&r, &m), 0);
+}
+
+/* All 64 bits of the sender's, and none of the receiver's. */
+static void each_bit_of_a_nonce_counts(void **state)
+{
+	struct shift_msg m = plain(SHIFT_MSG_FAILED);
+	struct shift_msg_reader r;
+	struct shift_msg_writer w;
+	uint8_t buf[128];
+	size_t len;
+
+	(void)state;
+	for (int bit = -1; bit < 64; bit++) {
+		uint64_t nonce = bit < 0 ? 0 : 1ull << bit;
+
+		shift_msg_begin(&w, buf, sizeof(buf), nonce, ~nonce);
+		assert_int_equal(shift_msg_add(&w, &m), 0);
+		len = shift_msg_end(&w, NULL, NULL);
+		assert_int_equal(shift_msg_open(&r, buf, len, NULL, NULL),
+				 nonce ? 1 : SHIFT_MSG_ENONCE);
+	}
+}
+
 /* An envelope without records is refused; so is a length that does not hold one. */
 static void an_envelope_alone_is_nothing(void **state)
 {
@@ -513,6 +554,8 @@ int main(void)
 		cmocka_unit_test(a_datagram_has_room_for_its_tag),
 		cmocka_unit_test(what_does_not_fit_leaves_no_trace),
 		cmocka_unit_test(no_datagram_is_longer_than_4096),
+		cmocka_unit_test(a_datagram_of_256_records),
+		cmocka_unit_test(each_bit_of_a_nonce_counts),
 		cmocka_unit_test(an_envelope_alone_is_nothing),
 		cmocka_unit_test(the_tag_is_over_all_before_it),
 		cmocka_unit_test(types_and_errors_have_their_names),
