@@ -47,6 +47,13 @@ void qp_cqe(struct qp *q, const struct cqe *c)
 	host_poll_soon(q->h, slot->visible_at);
 }
 
+/* The completion that the program would get next. */
+bool qp_peek(const struct qp *q, struct cqe *c)
+{
+	*c = q->cq[q->cq_ci % CQ_MAX];
+	return q->cq_ci != q->cq_pi && c->visible_at <= W.now;
+}
+
 /* all: behind a barrier every CQE has reached memory. A dead NIC writes no more of them. */
 bool qp_poll(struct qp *q, struct cqe *c, bool all)
 {
@@ -68,6 +75,7 @@ static void send_cqe(struct qp *q, const struct wqe *w, uint32_t status)
 		.status = status,
 		.epoch = w->epoch,
 		.seq = w->seq,
+		.op = w->wr.opcode,
 	};
 
 	if (status != SHIFT_WC_SUCCESS || (w->wr.flags & SHIFT_F_SIGNALED) ||

@@ -36,8 +36,9 @@ static uint32_t pick_len(const struct prog *p, struct rng *g, uint8_t op)
 	return cells * CELL - (rnd_below(g, 3) ? 0 : rnd_below(g, CELL - 3));
 }
 
-/* Cut a buffer into up to SGES elements at cell boundaries. */
-static uint32_t split(struct rng *g, uint64_t addr, uint32_t len, struct shift_sge *sge)
+/* Cut a buffer into up to max elements at cell boundaries. */
+static uint32_t split(struct rng *g, uint64_t addr, uint32_t len, uint32_t max,
+		      struct shift_sge *sge)
 {
 	uint32_t n = 0;
 
@@ -46,7 +47,7 @@ static uint32_t split(struct rng *g, uint64_t addr, uint32_t len, struct shift_s
 	while (len) {
 		uint32_t part = len;
 
-		if (n + 1 < SGES && len > CELL && rnd_below(g, 3) == 0)
+		if (n + 1 < max && len > CELL && rnd_below(g, 3) == 0)
 			part = CELL * (1 + rnd_below(g, (len - 1) / CELL));
 		sge[n].addr = addr;
 		sge[n].length = part;
@@ -88,31 +89,53 @@ static void set_remote(unsigned int h, struct shift_wr *wr, uint32_t seq)
 	}
 }
 
+/* What the next WR is, and how it is posted. Another one like the last is what most programs post,
+ * and what lib/core/fast.c is for. */
+static void pick(struct prog *p, struct rng *g, struct ref_wr *w, struct shift_wr *wr)
+{
+	bool again = p->run_len && p->posted && rnd_ppm(g, p->run_ppm);
+
+	w->op = again ? p->run_op : pick_op(p, g);
+	w->len = again ? p->run_len : pick_len(p, g, w->op);
+	wr->flags = again ? p->run_flags : rnd_below(g, 20) ? 0 : SHIFT_F_FENCE;
+	if (!again && w->op != SHIFT_OP_READ && !is_atomic(w->op) &&
+	    w->len <= INLINE_CELLS * CELL && rnd_ppm(g, p->inline_ppm))
+		wr->flags |= SHIFT_F_INLINE;
+	p->run_op = w->op;
+	p->run_len = wr->flags & SHIFT_F_INLINE || is_atomic(w->op) ? 0 : w->len;
+	p->run_flags = wr->flags;
+	wr->opcode = w->op;
+}
+
+static bool pick_signal(unsigned int h, uint32_t seq)
+{
+	const struct prog *p = &W.host[h].p;
+	uint32_t since = p->since_signal + 1;
+
+	if (since >= W.host[h].cfg.sq_cap / 2 || seq + 1 == p->total || W.host[h].cfg.sq_sig_all)
+		return true;
+	return p->run_ppm ? since >= p->sig_each : rnd_ppm(&W.g_prog[h], p->sig_ppm);
+}
+
 static bool post_one(unsigned int h)
 {
 	struct prog *p = &W.host[h].p;
 	struct rng *g = &W.g_prog[h];
-	uint32_t seq = p->posted, cap = W.host[h].cfg.sq_cap, i;
-	uint64_t counter = p->counter, cas = p->counter_cas;
-	uint32_t since = p->since_signal;
+	uint32_t seq = p->posted, i;
 	struct ref_wr *w = &p->wr[seq];
 	struct shift_sge sge[SGES];
 	struct shift_wr wr = {.wr_id = seq, .rkey = 1, .sge = sge};
+	uint64_t counter = p->counter, cas = p->counter_cas;
+	uint32_t since = p->since_signal;
 
-	wr.opcode = w->op = pick_op(p, g);
-	w->len = pick_len(p, g, wr.opcode);
+	pick(p, g, w, &wr);
 	w->two_sided = two_sided(wr.opcode);
 	w->imm = wr.imm = (uint32_t)rnd(g);
-	w->signaled = rnd_ppm(g, p->sig_ppm) || p->since_signal + 1 >= cap / 2 ||
-		      seq + 1 == p->total || W.host[h].cfg.sq_sig_all;
-	p->since_signal = w->signaled ? 0 : p->since_signal + 1;
-	wr.flags = w->signaled ? SHIFT_F_SIGNALED : 0;
-	if (rnd_below(g, 20) == 0)
-		wr.flags |= SHIFT_F_FENCE;
-	if (wr.opcode != SHIFT_OP_READ && !is_atomic(wr.opcode) && w->len <= INLINE_CELLS * CELL &&
-	    rnd_ppm(g, p->inline_ppm))
-		wr.flags |= SHIFT_F_INLINE;
-	wr.num_sge = split(g, addr_of(h, M_SRC, seq, 0), w->len, sge);
+	w->signaled = pick_signal(h, seq);
+	p->since_signal = w->signaled ? 0 : since + 1;
+	if (w->signaled && !(W.host[h].cfg.sq_sig_all && rnd_below(g, 2)))
+		wr.flags |= SHIFT_F_SIGNALED;
+	wr.num_sge = split(g, addr_of(h, M_SRC, seq, 0), w->len, p->run_ppm ? 1 : SGES, sge);
 	fill_source(h, seq, w);
 	set_remote(h, &wr, seq);
 	if (w->op == SHIFT_OP_READ && rnd_ppm(g, p->bad_ppm)) {
@@ -393,6 +416,8 @@ void prog_setup(unsigned int h, struct rng *g)
 		p->mix[W.opt.no_ops & 1 ? SHIFT_OP_SEND : SHIFT_OP_WRITE] = 1;
 	p->sig_ppm = rnd_below(g, 3) ? rnd_below(g, 1000000) : 1000000;
 	p->inline_ppm = rnd_below(g, 500000);
+	p->run_ppm = rnd_below(g, 2) ? 0 : 700000 + rnd_below(g, 300000);
+	p->sig_each = 1 + rnd_below(g, rnd_below(g, 3) ? W.host[h].cfg.sq_cap / 2 : 1);
 	p->big_ppm = rnd_below(g, 800000);
 	p->late_ppm = rnd_below(g, 2) ? 0 : rnd_below(g, 600000);
 	p->bad_ppm = rnd_below(g, 50) ? 0 : 30000;

@@ -17,8 +17,9 @@ void report_tally(double secs)
 	       (unsigned long)T.core_events_min, 100 * (double)T.few / n);
 	printf("%.1f %% with a switch, %.1f %% with another fault during one, %.1f s\n",
 	       100 * (double)T.switched / n, 100 * (double)T.second / n, secs);
-	printf("%lu WRs, %lu receives, %lu packets\n", (unsigned long)T.wrs, (unsigned long)T.recvs,
-	       (unsigned long)T.packets);
+	printf("%lu WRs (%.1f %% posted in runs), %lu receives, %lu packets\n",
+	       (unsigned long)T.wrs, 100 * (double)T.fast_posts / (double)(T.wrs ? T.wrs : 1),
+	       (unsigned long)T.recvs, (unsigned long)T.packets);
 #define SHOW(name) printf("  %-18s %lu\n", #name, (unsigned long)T.stats.name);
 	SHIFT_STATS(SHOW)
 #undef SHOW

@@ -128,6 +128,8 @@ void host_setup(unsigned int h, struct rng *g)
 		violation("shift_conn_init refuses the configuration");
 	else
 		me->state = me->cfg.confirmed ? SHIFT_ST_ACTIVE : SHIFT_ST_SETUP;
+	if (me->c)
+		post_leave(h);
 }
 
 static void world_setup(const struct options *o)
@@ -136,7 +138,7 @@ static void world_setup(const struct options *o)
 	uint32_t h;
 
 	W.opt = *o;
-	W.now = W.seq = W.steps = W.core_events = W.packets = W.tr_n = 0;
+	W.now = W.seq = W.steps = W.core_events = W.packets = W.fast_posts = W.tr_n = 0;
 	W.heap_n = W.faults = W.second_left = 0;
 	W.started = W.calm = W.failed = W.second = W.gave_up_ok = false;
 	memset(W.rail, 0, sizeof(W.rail));
@@ -246,6 +248,7 @@ static void tally(void)
 	T.events += W.steps;
 	T.core_events += W.core_events;
 	T.packets += W.packets;
+	T.fast_posts += W.fast_posts;
 	T.few += W.core_events < 300;
 	if (!T.core_events_min || W.core_events < T.core_events_min)
 		T.core_events_min = W.core_events;

@@ -12,6 +12,7 @@
 #define SHIFT_TESTS_SIM_H
 
 #include "lib/core/conn.h"
+#include "lib/core/fast.h"
 
 #define HOSTS	     2
 #define RAILS	     4
@@ -139,6 +140,7 @@ struct cqe {
 	uint32_t byte_len;
 	uint32_t epoch;
 	uint32_t seq; /* receive: WR of the peer that filled it, for the oracle */
+	uint8_t op;   /* send: enum shift_opcode */
 	bool is_recv;
 };
 
@@ -260,12 +262,20 @@ struct prog {
 	bool bad;	  /* posted a WR with a wrong rkey */
 	uint32_t mix[10]; /* weight of each opcode */
 	uint32_t sig_ppm, inline_ppm, burst, big_ppm, late_ppm, bad_ppm, refuse_ppm;
+	uint32_t run_ppm;  /* the next WR is like the last */
+	uint32_t sig_each; /* in runs: of how many one is signaled */
+	uint32_t run_len;
+	uint8_t run_op, run_flags;
 	uint64_t gap_ns;
 };
 
 struct host {
 	struct shift_conn *c;
 	struct shift_conn_cfg cfg;
+	struct shift_run run; /* sends on the fast way that are not in the log yet */
+	uint64_t done;	      /* completions on the fast way that are not in the log yet */
+	uint8_t last_op;      /* of them */
+	bool fast;	      /* the gates of the data path are open */
 	uint8_t flavour;
 	bool died;
 	bool forgets;	   /* died: another thread of the process still answers, UNKNOWN */
@@ -343,7 +353,7 @@ struct options {
 
 struct tally { /* of many schedules */
 	uint64_t schedules, events, core_events, core_events_min, few, switched, second;
-	uint64_t fault[FK_COUNT], ended[SHIFT_R_COUNT], wrs, recvs, packets;
+	uint64_t fault[FK_COUNT], ended[SHIFT_R_COUNT], wrs, recvs, packets, fast_posts;
 	struct shift_conn_stats stats;
 };
 
@@ -371,7 +381,7 @@ struct world {
 	struct fault fault[FAULT_MAX];
 	uint32_t faults, second_left;
 	bool started, calm, failed, second, may_end, gave_up_ok;
-	uint64_t calm_at, ack_delay_ns, rto_ns, packets;
+	uint64_t calm_at, ack_delay_ns, rto_ns, packets, fast_posts;
 	uint32_t ack_coalesce_ppm, retry_cnt, rnr_retry, ctl_loss_ppm, corrupt_ppm;
 	uint32_t down_status; /* of work to send on a link that is down here */
 	struct trace_rec tr[TRACE_MAX];
@@ -458,6 +468,7 @@ void qp_rto(struct qp *q);
 void qp_ack(struct qp *q, const struct pkt *p);
 void qp_cqe(struct qp *q, const struct cqe *c);
 bool qp_poll(struct qp *q, struct cqe *c, bool all);
+bool qp_peek(const struct qp *q, struct cqe *c);
 /* nic_rx.c: responder */
 void qp_request(struct qp *q, const struct pkt *p);
 void qp_send_ack(struct qp *q);
@@ -467,13 +478,20 @@ void qp_flush_recvs(struct qp *q, uint32_t epoch, uint32_t n);
 void host_setup(unsigned int h, struct rng *g);
 void host_event(const struct ev *e);
 void host_give(unsigned int h, const struct shift_event *ev);
+void host_drain(unsigned int h);
+bool host_silent(unsigned int h, unsigned int r);
+void host_post_failed(unsigned int h, unsigned int r, uint32_t epoch, uint32_t count);
 void host_poll_soon(unsigned int h, uint64_t at);
-bool host_post(unsigned int h, const struct shift_wr *wr, uint32_t seq);
-bool host_recv(unsigned int h, const struct shift_recv_wr *wr);
 void host_close(unsigned int h, enum shift_close how);
 void host_kill(unsigned int h);
 void host_unhang(unsigned int h, unsigned int r);
 bool host_frozen(unsigned int h, const struct ev *e, uint64_t until);
+/* post.c: the data path */
+void post_enter(unsigned int h);
+void post_leave(unsigned int h);
+void post_count(unsigned int h, const struct cqe *c);
+bool host_post(unsigned int h, const struct shift_wr *wr, uint32_t seq);
+bool host_recv(unsigned int h, const struct shift_recv_wr *wr);
 /* prog.c: the workload */
 void prog_setup(unsigned int h, struct rng *g);
 void prog_start(unsigned int h);
