@@ -5,6 +5,8 @@
  */
 #include "tests/sim/sim.h"
 
+#define WAITED (1u << 31) /* in the number of a fault: long enough for a message */
+
 const char *fault_name(unsigned int k)
 {
 	static const char *const names[] = {
@@ -59,6 +61,7 @@ static void draw(struct rng *g, struct fault *f, bool second)
 	f->reps = f->kind == FK_FLAP ? (uint8_t)(1 + rnd_below(g, 5)) : 0;
 	f->ns = rnd_range(g, 100, 1000) * NS_US << rnd_below(g, 8);
 	f->arg = (uint32_t)rnd(g);
+	f->inside = false;
 	if (f->kind == FK_ALLRAILS)
 		f->ns = W.host[0].cfg.giveup_ns * 3 / 2;
 	if (f->kind == FK_SLOW)
@@ -77,6 +80,13 @@ static void certain(struct rng *g, struct fault *f)
 	f->ns = rnd_range(g, 25, 120) * NS_MS;
 }
 
+/* Faults that can begin between two packets of a message, and leave it in parts. */
+static bool can_cut(uint8_t kind)
+{
+	return kind == FK_CABLE || kind == FK_LOSS || kind == FK_ONEWAY || kind == FK_FLAP ||
+	       kind == FK_ADMIN || kind == FK_QPERR || kind == FK_PATH || kind == FK_NICDEAD;
+}
+
 void fault_setup(struct rng *g)
 {
 	uint32_t i, n = 1 + rnd_below(g, 6);
@@ -90,6 +100,7 @@ void fault_setup(struct rng *g)
 		W.fault[i].arg |= 1u << 31; /* on the rail in use */
 		if (rnd_below(g, 4) == 0)
 			W.fault[i].arg &= ~(1u << 31);
+		W.fault[i].inside = can_cut(W.fault[i].kind) && rnd_below(g, 5);
 		ev_add(W.now + 100 * NS_US + rnd(g) % span, EV_FAULT, 0, 0, i);
 	}
 	W.faults = n;
@@ -121,6 +132,7 @@ void fault_on_state(unsigned int h, uint8_t to, uint8_t rail)
 	f->arg &= ~(1u << 31);
 	if (rnd_below(&W.g_fault, 3))
 		f->r = rail;
+	f->inside = can_cut(f->kind) && rnd_below(&W.g_fault, 2); /* of what is posted again */
 	ev_add(W.now + rnd_below(&W.g_fault, 2 * NS_MS), EV_FAULT, 0, 0, W.faults++);
 }
 
@@ -255,12 +267,25 @@ static void moment(const struct fault *f)
 	}
 }
 
+/* Wait for the middle of a message, but not for ever. */
+static bool wait_for_message(uint32_t i)
+{
+	struct fault *f = &W.fault[i];
+
+	if (!f->inside || W.inside != FAULT_MAX)
+		return false;
+	f->inside = false;
+	W.inside = i;
+	ev_add(W.now + 20 * NS_MS, EV_FAULT, 0, 0, i | WAITED);
+	return true;
+}
+
 static void begin(uint32_t i)
 {
 	struct fault *f = &W.fault[i];
 	struct shift_conn_view v;
 
-	if (W.calm || W.opt.no_faults & 1u << f->kind || W.host[f->h].died)
+	if (W.calm || W.opt.no_faults & 1u << f->kind || W.host[f->h].died || wait_for_message(i))
 		return;
 	if (f->arg & 1u << 31) {
 		shift_conn_view(W.host[f->h].c, &v);
@@ -278,6 +303,14 @@ static void begin(uint32_t i)
 		ev_add(W.now + f->ns, EV_HEAL, 0, 0, i);
 	else
 		moment(f);
+}
+
+static void begin_waiting(void)
+{
+	uint32_t i = W.inside;
+
+	W.inside = FAULT_MAX;
+	begin(i);
 }
 
 static void heal(uint32_t i)
@@ -319,9 +352,27 @@ static void calm(void)
 	W.ctl_loss_ppm = W.ctl_loss_ppm > 50000 ? 50000 : W.ctl_loss_ppm;
 }
 
+/* A packet leaves while a fault waits for one that is not the first of its WRITE. */
+void fault_inside(const struct pkt *p)
+{
+	struct fault *f = &W.fault[W.inside];
+
+	if (p->type != PK_REQ || p->first || p->op != SHIFT_OP_WRITE)
+		return;
+	f->r = p->r;
+	f->h = f->kind == FK_ONEWAY || f->kind == FK_PATH ? p->src : f->h;
+	f->arg &= ~(1u << 31);
+	if (f->kind == FK_PATH)
+		f->arg &= ~1u; /* of the requests */
+	begin_waiting();
+}
+
 void fault_event(const struct ev *e)
 {
-	if (e->type == EV_FAULT)
+	if (e->type == EV_FAULT && e->x & WAITED) {
+		if (W.inside == (e->x & ~WAITED))
+			begin_waiting();
+	} else if (e->type == EV_FAULT)
 		begin(e->x);
 	else if (e->type == EV_HEAL)
 		heal(e->x);

@@ -142,7 +142,7 @@ static void act_post_send(unsigned int h, const struct shift_action *a, uint32_t
 			++*refused; /* and so are those after it */
 			continue;
 		}
-		qp_post_send(q, &wr, (uint32_t)(i - 1));
+		post_on_nic(h, q, &wr, (uint32_t)(i - 1));
 	}
 }
 

@@ -72,6 +72,8 @@ void net_send(struct pkt *p)
 	struct pkt *copy;
 
 	W.packets++;
+	if (W.inside != FAULT_MAX)
+		fault_inside(p);
 	if (dropped(p)) {
 		pkt_put(p);
 		return;

@@ -78,6 +78,15 @@ void post_count(unsigned int h, const struct cqe *c)
 
 /* --- sends ------------------------------------------------------------------------------------ */
 
+void post_on_nic(unsigned int h, struct qp *q, const struct shift_wr *wr, uint32_t seq)
+{
+	struct ref_wr *w = &W.host[h].p.wr[seq];
+
+	W.writes_again += w->on_nic && w->op == SHIFT_OP_WRITE;
+	w->on_nic = true;
+	qp_post_send(q, wr, seq);
+}
+
 static void to_raw(const struct shift_wr *wr, struct shift_raw_wr *raw)
 {
 	*raw = (struct shift_raw_wr){
@@ -150,7 +159,7 @@ static int post_fast(unsigned int h, const struct shift_wr *wr, uint32_t seq)
 		shift_conn_unpost_send(me->c, 1);
 		return 0;
 	}
-	qp_post_send(q, wr, seq);
+	post_on_nic(h, q, wr, seq);
 	if (logged)
 		shift_fast_arm(me->c, &me->run, &raw);
 	return 1;
@@ -177,7 +186,7 @@ static bool post_slow(unsigned int h, const struct shift_wr *wr, uint32_t seq)
 		} else {
 			if (rc == 1)
 				real.flags |= SHIFT_F_SIGNALED;
-			qp_post_send(q, &real, seq);
+			post_on_nic(h, q, &real, seq);
 		}
 	}
 	tr(h, "post WR %lu opcode %lu: %ld, rail %ld", seq, wr->opcode, (uint64_t)(int64_t)rc,

@@ -31,7 +31,7 @@ static uint32_t pick_len(const struct prog *p, struct rng *g, uint8_t op)
 		return 8;
 	if (rnd_below(g, 20) == 0)
 		return 0;
-	cells = rnd_ppm(g, p->big_ppm) ? 1 + rnd_below(g, SLOT_CELLS) : 1 + rnd_below(g, 4);
+	cells = 1 + rnd_below(g, rnd_ppm(g, p->big_ppm) ? SLOT_CELLS : 4);
 	/* A stamp has four bytes, and so has the shortest last cell. */
 	return cells * CELL - (rnd_below(g, 3) ? 0 : rnd_below(g, CELL - 3));
 }
@@ -60,7 +60,7 @@ static uint32_t split(struct rng *g, uint64_t addr, uint32_t len, uint32_t max,
 
 static void fill_source(unsigned int h, uint32_t seq, const struct ref_wr *w)
 {
-	bool in = w->op == SHIFT_OP_READ || is_atomic(w->op);
+	bool in = w->op == SHIFT_OP_READ;
 	uint32_t i;
 
 	if (is_atomic(w->op))
@@ -70,12 +70,20 @@ static void fill_source(unsigned int h, uint32_t seq, const struct ref_wr *w)
 			*cell_at(addr_of(h, M_SRC, seq, i)) = in ? 0 : stamp(h, seq, i);
 }
 
+/* The peer's program prepares what this READ is to find. */
+static void fill_read(unsigned int h, uint32_t seq, const struct ref_wr *w)
+{
+	for (uint32_t i = 0; i < cells_of(w->len); i++)
+		*cell_at(addr_of(1 - h, M_RDS, seq, i)) = read_stamp(h, seq, i);
+}
+
 static void set_remote(unsigned int h, struct shift_wr *wr, uint32_t seq)
 {
 	struct prog *p = &W.host[h].p;
 
 	if (wr->opcode == SHIFT_OP_READ) {
 		wr->remote_addr = addr_of(1 - h, M_RDS, seq, 0);
+		fill_read(h, seq, &p->wr[seq]);
 	} else if (wr->opcode == SHIFT_OP_FETCH_ADD) {
 		wr->remote_addr = addr_of(1 - h, M_ATM, 1, 0);
 		wr->compare_add = seq + 1;
@@ -95,6 +103,7 @@ static void pick(struct prog *p, struct rng *g, struct ref_wr *w, struct shift_w
 {
 	bool again = p->run_len && p->posted && rnd_ppm(g, p->run_ppm);
 
+	w->on_nic = false;
 	w->op = again ? p->run_op : pick_op(p, g);
 	w->len = again ? p->run_len : pick_len(p, g, w->op);
 	wr->flags = again ? p->run_flags : rnd_below(g, 20) ? 0 : SHIFT_F_FENCE;
@@ -208,7 +217,8 @@ static void recv(unsigned int h)
 	       p->recv_posted - p->recv_done < W.host[h].cfg.rq_cap) {
 		struct shift_sge sge[2];
 		struct shift_recv_wr wr = {.wr_id = p->recv_posted, .sge = sge, .num_sge = 1};
-		uint32_t cut = rnd_below(g, 3) ? SLOT_BYTES : CELL * (1 + rnd_below(g, 30));
+		uint32_t cut = rnd_below(g, 3) ? SLOT_BYTES
+					       : CELL * (1 + rnd_below(g, SLOT_CELLS - 2));
 
 		sge[0] = (struct shift_sge){addr_of(h, M_RCV, p->recv_posted, 0), cut, 1};
 		if (cut < SLOT_BYTES) {
@@ -292,7 +302,7 @@ static void check_data(unsigned int h, uint32_t seq)
 	uint32_t i;
 
 	for (i = 0; w->op == SHIFT_OP_READ && i < cells_of(w->len); i++)
-		if (*cell_at(addr_of(h, M_SRC, seq, i)) != read_stamp(1 - h, seq, i)) {
+		if (*cell_at(addr_of(h, M_SRC, seq, i)) != read_stamp(h, seq, i)) {
 			violation("%c: READ %u completed without its data (cell %u)", 'A' + h, seq,
 				  i);
 			return;
@@ -419,6 +429,10 @@ void prog_setup(unsigned int h, struct rng *g)
 	p->run_ppm = rnd_below(g, 2) ? 0 : 700000 + rnd_below(g, 300000);
 	p->sig_each = 1 + rnd_below(g, rnd_below(g, 3) ? W.host[h].cfg.sq_cap / 2 : 1);
 	p->big_ppm = rnd_below(g, 800000);
+	if (rnd_below(g, 3) == 0) { /* long WRITEs: what a fault can cut inside */
+		p->mix[SHIFT_OP_WRITE] += W.opt.no_ops & 1 ? 0 : 20;
+		p->big_ppm = 1000000;
+	}
 	p->late_ppm = rnd_below(g, 2) ? 0 : rnd_below(g, 600000);
 	p->bad_ppm = rnd_below(g, 50) ? 0 : 30000;
 	p->refuse_ppm = rnd_below(g, 8) ? 0 : 20000;

@@ -15,8 +15,12 @@ void report_tally(double secs)
 	       (unsigned long)T.schedules, (unsigned long)T.events,
 	       (double)T.events / secs * 60 / 1e6, (unsigned long)T.core_events,
 	       (unsigned long)T.core_events_min, 100 * (double)T.few / n);
-	printf("%.1f %% with a switch, %.1f %% with another fault during one, %.1f s\n",
-	       100 * (double)T.switched / n, 100 * (double)T.second / n, secs);
+	printf("%.1f %% with a switch, %.1f %% with another fault during one, %.1f %% with a WRITE "
+	       "resumed inside, %.1f s\n",
+	       100 * (double)T.switched / n, 100 * (double)T.second / n, 100 * (double)T.cut / n,
+	       secs);
+	printf("%.1f %% of the WRITEs posted again are resumed inside\n",
+	       100 * (double)T.stats.trimmed / (double)(T.writes_again ? T.writes_again : 1));
 	printf("%lu WRs (%.1f %% posted in runs), %lu receives, %lu packets\n",
 	       (unsigned long)T.wrs, 100 * (double)T.fast_posts / (double)(T.wrs ? T.wrs : 1),
 	       (unsigned long)T.recvs, (unsigned long)T.packets);

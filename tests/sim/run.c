@@ -12,17 +12,13 @@ struct tally T;
 uint8_t mem[HOSTS][M_REGIONS][SLOTS * SLOT_BYTES] __attribute__((aligned(4096)));
 static uint8_t conn_mem[HOSTS][1u << 18] __attribute__((aligned(64)));
 
+/* The rest is written before it is read: sources when a WR is made. */
 static void memory_setup(void)
 {
-	uint32_t h, m, i;
+	uint32_t h;
 
 	for (h = 0; h < HOSTS; h++)
-		for (m = 0; m < M_REGIONS; m++)
-			for (i = 0; i < SLOTS * SLOT_CELLS; i++)
-				*word_at(addr_of(h, (enum region)m, i / SLOT_CELLS,
-						 i % SLOT_CELLS)) =
-					m == M_RDS ? read_stamp(h, i / SLOT_CELLS, i % SLOT_CELLS)
-						   : 0;
+		*word_at(addr_of(h, M_ATM, 0, 0)) = *word_at(addr_of(h, M_ATM, 1, 0)) = 0;
 }
 
 static void times(struct shift_conn_cfg *cfg, const uint64_t *t)
@@ -138,12 +134,15 @@ static void world_setup(const struct options *o)
 	uint32_t h;
 
 	W.opt = *o;
-	W.now = W.seq = W.steps = W.core_events = W.packets = W.fast_posts = W.tr_n = 0;
+	W.now = W.seq = W.steps = W.core_events = W.packets = W.fast_posts = W.writes_again =
+		W.tr_n = 0;
 	W.heap_n = W.faults = W.second_left = 0;
+	W.inside = FAULT_MAX;
 	W.started = W.calm = W.failed = W.second = W.gave_up_ok = false;
 	memset(W.rail, 0, sizeof(W.rail));
 	memset(W.fault, 0, sizeof(W.fault));
 	streams(o->seed, &g);
+	W.salt = (uint32_t)rnd(&g);
 	memory_setup();
 	net_setup(&g);
 	W.ack_coalesce_ppm = rnd_below(&g, 3) ? rnd_below(&g, 900000) : 0;
@@ -242,13 +241,14 @@ static void tally(void)
 {
 	struct shift_conn_stats *sum = &T.stats;
 	uint32_t h;
-	bool switched = false;
+	bool switched = false, cut = false;
 
 	T.schedules++;
 	T.events += W.steps;
 	T.core_events += W.core_events;
 	T.packets += W.packets;
 	T.fast_posts += W.fast_posts;
+	T.writes_again += W.writes_again;
 	T.few += W.core_events < 300;
 	if (!T.core_events_min || W.core_events < T.core_events_min)
 		T.core_events_min = W.core_events;
@@ -256,6 +256,7 @@ static void tally(void)
 		const struct shift_conn_stats *s = shift_conn_stats(W.host[h].c);
 
 		switched |= s->switches > 0;
+		cut |= s->trimmed > 0;
 		T.wrs += W.host[h].p.posted;
 		T.recvs += W.host[h].p.recv_done;
 		T.ended[W.host[h].reason]++;
@@ -265,6 +266,7 @@ static void tally(void)
 	}
 	T.switched += switched;
 	T.second += W.second;
+	T.cut += cut;
 }
 
 bool run_schedule(const struct options *o)

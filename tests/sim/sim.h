@@ -18,7 +18,7 @@
 #define RAILS	     4
 #define CELL	     64u
 #define SLOTS	     64u
-#define SLOT_CELLS   32u
+#define SLOT_CELLS   64u
 #define SLOT_BYTES   (SLOT_CELLS * CELL)
 #define PKT_CELLS    16u
 #define INLINE_CELLS 4u
@@ -242,6 +242,7 @@ struct arm_op {
 struct ref_wr {
 	uint8_t op;
 	bool signaled, two_sided;
+	bool on_nic;	/* some NIC has had it */
 	uint32_t len;	/* bytes */
 	uint32_t cells; /* placed so far */
 	uint32_t imm;
@@ -337,6 +338,7 @@ struct fault {
 	uint8_t kind, h, r, reps;
 	uint64_t ns;
 	uint32_t arg;
+	bool inside; /* begins in the middle of a message */
 };
 #define FAULT_MAX 24
 
@@ -352,8 +354,9 @@ struct options {
 };
 
 struct tally { /* of many schedules */
-	uint64_t schedules, events, core_events, core_events_min, few, switched, second;
-	uint64_t fault[FK_COUNT], ended[SHIFT_R_COUNT], wrs, recvs, packets, fast_posts;
+	uint64_t schedules, events, core_events, core_events_min, few, switched, second, cut;
+	uint64_t fault[FK_COUNT], ended[SHIFT_R_COUNT], wrs, recvs, packets, fast_posts,
+		writes_again;
 	struct shift_conn_stats stats;
 };
 
@@ -380,8 +383,10 @@ struct world {
 	uint32_t msg_free;
 	struct fault fault[FAULT_MAX];
 	uint32_t faults, second_left;
+	uint32_t inside; /* fault that waits for the middle of a message, or FAULT_MAX */
+	uint32_t salt;	 /* of the stamps: what an earlier schedule left in memory matches none */
 	bool started, calm, failed, second, may_end, gave_up_ok;
-	uint64_t calm_at, ack_delay_ns, rto_ns, packets, fast_posts;
+	uint64_t calm_at, ack_delay_ns, rto_ns, packets, fast_posts, writes_again;
 	uint32_t ack_coalesce_ppm, retry_cnt, rnr_retry, ctl_loss_ppm, corrupt_ppm;
 	uint32_t down_status; /* of work to send on a link that is down here */
 	struct trace_rec tr[TRACE_MAX];
@@ -419,13 +424,13 @@ static inline uint32_t cells_of(uint32_t bytes)
 
 static inline uint32_t stamp(unsigned int h, uint32_t seq, uint32_t cell)
 {
-	return (h << 30 | seq << 6 | cell) + 1;
+	return (h << 30 | seq << 6 | cell) ^ W.salt;
 }
 
-/* The content of the memory that READs read. */
-static inline uint32_t read_stamp(unsigned int h, uint32_t slot, uint32_t cell)
+/* The content of the memory that READ seq of host h reads. */
+static inline uint32_t read_stamp(unsigned int h, uint32_t seq, uint32_t cell)
 {
-	return 0x80000000u | stamp(h, slot % SLOTS, cell);
+	return stamp(h, seq, cell) ^ 0x80000000u;
 }
 
 static inline bool two_sided(uint8_t op)
@@ -489,6 +494,7 @@ bool host_frozen(unsigned int h, const struct ev *e, uint64_t until);
 /* post.c: the data path */
 void post_enter(unsigned int h);
 void post_leave(unsigned int h);
+void post_on_nic(unsigned int h, struct qp *q, const struct shift_wr *wr, uint32_t seq);
 void post_count(unsigned int h, const struct cqe *c);
 bool host_post(unsigned int h, const struct shift_wr *wr, uint32_t seq);
 bool host_recv(unsigned int h, const struct shift_recv_wr *wr);
@@ -508,6 +514,7 @@ void ref_end(void);
 /* fault.c */
 void fault_setup(struct rng *g);
 void fault_event(const struct ev *e);
+void fault_inside(const struct pkt *p);
 void fault_on_state(unsigned int h, uint8_t to, uint8_t rail);
 const char *fault_name(unsigned int k);
 const char *fault_text(unsigned int k);
