@@ -68,8 +68,9 @@ void ref_place(unsigned int dst, const struct pkt *p, uint64_t addr)
 	    addr != addr_of(dst, M_DST, p->seq, p->off))
 		violation("WR %u of %c: written to the wrong place", p->seq, 'B' - dst);
 	if (w->two_sided || W.host[dst].unsure) {
-		if (p->off == 0)
-			w->cells = 0;
+		/* In doubt a WRITE begins again where the last fence that was sure cut it. */
+		if (p->off == 0 || (!w->two_sided && p->first && p->off < w->cells))
+			w->cells = p->off;
 		if (p->off != w->cells && !(W.host[dst].unsure && p->seq < src->p.nexec))
 			violation("message %u of %c: cell %u placed, next is %u", p->seq, 'B' - dst,
 				  p->off, w->cells);
