@@ -161,7 +161,7 @@ static void act_post_recv(unsigned int h, const struct shift_action *a, uint32_t
 			return;
 		}
 		shift_conn_recv_at(W.host[h].c, i, &wr);
-		qp_post_recv(q, &wr);
+		post_recv_on_nic(h, q, &wr);
 	}
 }
 
@@ -336,21 +336,16 @@ static bool feed(unsigned int h, struct qp *q, bool all, uint32_t budget)
 	uint8_t state;
 
 	while (budget-- && !W.failed && qp_poll(q, &c, all)) {
-		struct shift_cqe sc = {
-			.wr_id = c.wr_id,
-			.epoch = c.epoch,
-			.status = c.status,
-			.byte_len = c.byte_len,
-			.rail = q->r,
-			.is_recv = c.is_recv,
-		};
+		struct shift_cqe sc;
 		struct shift_wc wc = {
+			.wr_id = c.wr_id,
 			.status = c.status,
 			.byte_len = c.byte_len,
 			.is_recv = c.is_recv,
 		};
 		bool deliver;
 
+		post_tag(h, q, &c, &sc);
 		post_enter(h);
 		state = W.host[h].state;
 		deliver = shift_conn_cqe(W.host[h].c, &sc, &wc, W.now);
@@ -530,6 +525,7 @@ static void arm_done(unsigned int h, unsigned int r)
 		qp_arm(q, m->epoch, m->tx_psn, m->rx_psn);
 		q->retry_inf = false;
 	}
+	me->armed_epoch[r] = m->epoch;
 	tr(h, "rail %lu: arm for epoch %lu: event %lu, psn %lx", r, m->epoch, ev.type, m->rx_psn);
 	host_give(h, &ev);
 }

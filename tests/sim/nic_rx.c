@@ -50,6 +50,9 @@ void qp_flush_recvs(struct qp *q, uint32_t epoch, uint32_t n)
 {
 	struct cqe c = {.status = SHIFT_WC_WR_FLUSH_ERR, .epoch = epoch, .is_recv = true};
 
+	/* Those of a life that is over are not in the queue any more; on a twin all look alike. */
+	c.wr_id = q->epoch == epoch ? q->rq[(q->rq_pi - 1) % RQ_MAX].wr_id
+				    : (uint64_t)epoch << 32 | 1;
 	while (n--)
 		qp_cqe(q, &c);
 }

@@ -50,13 +50,56 @@ static void check_no_action(unsigned int h)
 		violation("%c: the fast way makes action %u", 'A' + h, a.type);
 }
 
+/* --- what the wr_id says ---------------------------------------------------------------------- */
+
+/* As lib/conn/repost.h: on a twin the epoch, and whether it is a receive. On rail 0 it is the
+ * program's own; so there all completions count for the epoch for which the QP is armed now. */
+#define TWIN_EPOCH_SHIFT 32
+#define TWIN_RECV	 1ull
+
+static uint64_t twin_id(const struct host *me, const struct qp *q, bool is_recv)
+{
+	return (uint64_t)me->armed_epoch[q->r] << TWIN_EPOCH_SHIFT | (is_recv ? TWIN_RECV : 0);
+}
+
+/* The opcode of an error completion is undefined, so it does not tell a send from a receive. */
+static bool is_recv(const struct host *me, const struct qp *q, const struct cqe *c)
+{
+	if (c->status == SHIFT_WC_SUCCESS)
+		return c->is_recv;
+	if (q->r)
+		return c->wr_id & TWIN_RECV;
+	return me->recv_mark ? c->wr_id == me->recv_mark : c->is_recv; /* or by the CQ */
+}
+
+void post_tag(unsigned int h, const struct qp *q, const struct cqe *c, struct shift_cqe *sc)
+{
+	const struct host *me = &W.host[h];
+
+	*sc = (struct shift_cqe){
+		.wr_id = c->wr_id,
+		.epoch = q->r ? (uint32_t)(c->wr_id >> TWIN_EPOCH_SHIFT) : me->armed_epoch[0],
+		.status = c->status,
+		.byte_len = c->byte_len,
+		.rail = q->r,
+		.is_recv = is_recv(me, q, c),
+	};
+	if (me->cfg.srq && c->is_recv) { /* the library has no way for them yet (V17) */
+		sc->epoch = c->epoch;
+		sc->is_recv = true;
+	}
+	if (sc->is_recv != c->is_recv)
+		violation("%c: a completion on rail %u is taken for one of the other queue",
+			  'A' + h, q->r);
+}
+
 /* --- completions ------------------------------------------------------------------------------ */
 
 /* A completion on the fast way. One like the last does not even reach the core. */
 void post_count(unsigned int h, const struct cqe *c)
 {
 	struct host *me = &W.host[h];
-	struct shift_cqe sc = {.wr_id = c->wr_id, .epoch = c->epoch, .is_recv = c->is_recv};
+	struct shift_cqe sc;
 	struct shift_wc wc = {
 		.wr_id = c->wr_id,
 		.byte_len = c->byte_len,
@@ -68,6 +111,7 @@ void post_count(unsigned int h, const struct cqe *c)
 		me->done++;
 	} else {
 		add_done(me);
+		post_tag(h, &W.qp[h][0], c, &sc);
 		shift_conn_cqe(me->c, &sc, &wc, 0);
 		check_no_action(h);
 		if (!c->is_recv)
@@ -81,10 +125,13 @@ void post_count(unsigned int h, const struct cqe *c)
 void post_on_nic(unsigned int h, struct qp *q, const struct shift_wr *wr, uint32_t seq)
 {
 	struct ref_wr *w = &W.host[h].p.wr[seq];
+	struct shift_wr one = *wr;
 
+	if (q->r)
+		one.wr_id = twin_id(&W.host[h], q, false);
 	W.writes_again += w->on_nic && w->op == SHIFT_OP_WRITE;
 	w->on_nic = true;
-	qp_post_send(q, wr, seq);
+	qp_post_send(q, &one, seq);
 }
 
 static void to_raw(const struct shift_wr *wr, struct shift_raw_wr *raw)
@@ -209,6 +256,18 @@ bool host_post(unsigned int h, const struct shift_wr *wr, uint32_t seq)
 
 /* --- receives --------------------------------------------------------------------------------- */
 
+bool post_recv_on_nic(unsigned int h, struct qp *q, const struct shift_recv_wr *wr)
+{
+	const struct host *me = &W.host[h];
+	struct shift_recv_wr one = *wr;
+
+	if (q->r)
+		one.wr_id = twin_id(me, q, true);
+	else if (me->recv_mark)
+		one.wr_id = me->recv_mark;
+	return !qp_post_recv(q, &one);
+}
+
 /* Also on the fast way, as another thread's business: the run of sends is not touched. */
 bool host_recv(unsigned int h, const struct shift_recv_wr *wr)
 {
@@ -230,7 +289,7 @@ bool host_recv(unsigned int h, const struct shift_recv_wr *wr)
 				host_drain(h);
 			return false;
 		} else {
-			qp_post_recv(&W.qp[h][rail], wr);
+			post_recv_on_nic(h, &W.qp[h][rail], wr);
 		}
 	}
 	if (me->fast)

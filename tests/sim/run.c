@@ -102,6 +102,7 @@ void host_setup(unsigned int h, struct rng *g)
 	me->cfg = cfg;
 	me->flavour = x < 12 ? NIC_RXE : x < 19 ? NIC_MLX : NIC_IRDMA;
 	me->unsure = me->flavour == NIC_IRDMA;
+	me->recv_mark = rnd_below(g, 2) && !cfg.srq ? rnd(g) | 1ull << 63 : 0;
 	me->tick_at = me->poll_at = UINT64_MAX;
 	for (r = 0; r < RAILS; r++) {
 		struct qp *q = &W.qp[h][r];
@@ -223,7 +224,7 @@ static void dispatch(const struct ev *e)
 			qp_drained(q);
 		break;
 	case EV_FLUSH:
-		if (!nic_dead(e->h, e->r))
+		if (!nic_dead(e->h, e->r) && (e->r || q->epoch == e->x >> 8)) /* RESET purges */
 			qp_flush_recvs(q, e->x >> 8, e->x & 0xff);
 		break;
 	case EV_POST:

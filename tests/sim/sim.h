@@ -277,6 +277,8 @@ struct host {
 	uint64_t done;	      /* completions on the fast way that are not in the log yet */
 	uint8_t last_op;      /* of them */
 	bool fast;	      /* the gates of the data path are open */
+	uint64_t recv_mark;   /* wr_id of receives on rail 0; 0: they keep the program's */
+	uint32_t armed_epoch[RAILS];
 	uint8_t flavour;
 	bool died;
 	bool forgets;	   /* died: another thread of the process still answers, UNKNOWN */
@@ -495,6 +497,8 @@ bool host_frozen(unsigned int h, const struct ev *e, uint64_t until);
 void post_enter(unsigned int h);
 void post_leave(unsigned int h);
 void post_on_nic(unsigned int h, struct qp *q, const struct shift_wr *wr, uint32_t seq);
+bool post_recv_on_nic(unsigned int h, struct qp *q, const struct shift_recv_wr *wr);
+void post_tag(unsigned int h, const struct qp *q, const struct cqe *c, struct shift_cqe *sc);
 void post_count(unsigned int h, const struct cqe *c);
 bool host_post(unsigned int h, const struct shift_wr *wr, uint32_t seq);
 bool host_recv(unsigned int h, const struct shift_recv_wr *wr);
