@@ -33,7 +33,7 @@ const char *fault_text(unsigned int k)
 static const uint8_t weight[FK_COUNT] = {
 	[FK_CABLE] = 30,   [FK_LOSS] = 25,  [FK_ONEWAY] = 20,  [FK_ACKDROP] = 20, [FK_BIGDROP] = 12,
 	[FK_FLAP] = 12,	   [FK_LOSSY] = 10, [FK_SLOW] = 6,     [FK_ADMIN] = 15,	  [FK_BGSTALL] = 6,
-	[FK_APPSTALL] = 6, [FK_STOP] = 6,   [FK_NICDEAD] = 3,  [FK_NICHUNG] = 3,  [FK_MIGRATE] = 14,
+	[FK_APPSTALL] = 6, [FK_STOP] = 6,   [FK_NICDEAD] = 5,  [FK_NICHUNG] = 3,  [FK_MIGRATE] = 14,
 	[FK_KILL] = 1,	   [FK_CLOSE] = 2,  [FK_ALLRAILS] = 1, [FK_ARMFAIL] = 4,  [FK_PATH] = 10,
 	[FK_QPERR] = 8,
 };
@@ -352,11 +352,29 @@ static void calm(void)
 	W.ctl_loss_ppm = W.ctl_loss_ppm > 50000 ? 50000 : W.ctl_loss_ppm;
 }
 
+/* The NIC dies when a fenced WR is on its way. If the peer executes it, that proves what the dead
+ * NIC's completions would have said: the READs in front of it are done. */
+static void nic_dies_behind(const struct pkt *p)
+{
+	struct fault *f = &W.fault[W.inside];
+
+	if (p->type != PK_REQ || !W.host[p->src].p.wr[p->seq].fenced)
+		return;
+	f->r = p->r;
+	f->h = p->src;
+	f->arg &= ~(1u << 31);
+	ev_add(W.now + 1, EV_FAULT, 0, 0, W.inside | WAITED);
+}
+
 /* A packet leaves while a fault waits for one that is not the first of its WRITE. */
 void fault_inside(const struct pkt *p)
 {
 	struct fault *f = &W.fault[W.inside];
 
+	if (f->kind == FK_NICDEAD) {
+		nic_dies_behind(p);
+		return;
+	}
 	if (p->type != PK_REQ || p->first || p->op != SHIFT_OP_WRITE)
 		return;
 	f->r = p->r;

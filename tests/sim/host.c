@@ -28,9 +28,12 @@ static bool peer_ended(const struct host *peer)
 static bool atomic_is_open(unsigned int h)
 {
 	const struct prog *p = &W.host[h].p;
-	uint32_t end = W.host[1 - h].unsure ? p->posted : p->nexec;
+	uint32_t end = W.host[1 - h].unsure ? p->posted : p->nexec, i = p->next_cqe;
 
-	for (uint32_t i = p->next_cqe; i < end; i++)
+	/* A fenced WR that was executed proves that those in front of it have their results. */
+	if (!W.host[1 - h].unsure && p->fence_exec > i)
+		i = p->fence_exec;
+	for (; i < end; i++)
 		if (is_atomic(p->wr[i].op))
 			return true;
 	return false;

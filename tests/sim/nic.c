@@ -450,6 +450,8 @@ static void take_response(struct qp *q, const struct pkt *p)
 		}
 	}
 	w->got++;
+	if (w->got == w->n)
+		ref_back(q->h, w->seq);
 	q->una++;
 	q->retry = W.retry_cnt;
 	if ((int32_t)(q->snd - q->una) < 0) {

@@ -103,10 +103,10 @@ static void pick(struct prog *p, struct rng *g, struct ref_wr *w, struct shift_w
 {
 	bool again = p->run_len && p->posted && rnd_ppm(g, p->run_ppm);
 
-	w->on_nic = false;
+	w->on_nic = w->back = false;
 	w->op = again ? p->run_op : pick_op(p, g);
 	w->len = again ? p->run_len : pick_len(p, g, w->op);
-	wr->flags = again ? p->run_flags : rnd_below(g, 20) ? 0 : SHIFT_F_FENCE;
+	wr->flags = again ? p->run_flags : rnd_ppm(g, p->fence_ppm) ? SHIFT_F_FENCE : 0;
 	if (!again && w->op != SHIFT_OP_READ && !is_atomic(w->op) &&
 	    w->len <= INLINE_CELLS * CELL && rnd_ppm(g, p->inline_ppm))
 		wr->flags |= SHIFT_F_INLINE;
@@ -114,6 +114,14 @@ static void pick(struct prog *p, struct rng *g, struct ref_wr *w, struct shift_w
 	p->run_len = wr->flags & SHIFT_F_INLINE || is_atomic(w->op) ? 0 : w->len;
 	p->run_flags = wr->flags;
 	wr->opcode = w->op;
+}
+
+/* All READs before that WR are done when the peer gets WR seq. */
+static uint32_t reads_done(const struct prog *p, uint32_t seq)
+{
+	uint32_t upto = p->wr[seq].fenced ? seq : p->next_cqe;
+
+	return seq && p->wr[seq - 1].reads > upto ? p->wr[seq - 1].reads : upto;
 }
 
 static bool pick_signal(unsigned int h, uint32_t seq)
@@ -139,6 +147,8 @@ static bool post_one(unsigned int h)
 
 	pick(p, g, w, &wr);
 	w->two_sided = two_sided(wr.opcode);
+	w->fenced = wr.flags & SHIFT_F_FENCE;
+	w->reads = reads_done(p, seq);
 	w->imm = wr.imm = (uint32_t)rnd(g);
 	w->signaled = pick_signal(h, seq);
 	p->since_signal = w->signaled ? 0 : since + 1;
@@ -257,6 +267,22 @@ void prog_event(const struct ev *e)
 /* --- completions
  * ---------------------------------------------------------------------------------- */
 
+/* The peer's message says that its READs are done: their memory is used for something else. A READ
+ * that is asked again now would bring what the program must not see. */
+static void reuse_memory(unsigned int h, const struct ref_wr *w)
+{
+	struct prog *peer = &W.host[1 - h].p;
+
+	for (; peer->reused < w->reads; peer->reused++) {
+		uint32_t seq = peer->reused;
+
+		if (peer->wr[seq].op != SHIFT_OP_READ || seq + SLOTS < peer->posted)
+			continue;
+		for (uint32_t i = 0; i < cells_of(peer->wr[seq].len); i++)
+			*cell_at(addr_of(h, M_RDS, seq, i)) = ~read_stamp(1 - h, seq, i);
+	}
+}
+
 static void recv_wc(unsigned int h, const struct shift_wc *wc, const struct cqe *c)
 {
 	struct prog *p = &W.host[h].p, *peer = &W.host[1 - h].p;
@@ -291,6 +317,7 @@ static void recv_wc(unsigned int h, const struct shift_wc *wc, const struct cqe 
 			violation("%c: message %u has a wrong payload in cell %u", 'A' + h, seq, i);
 			break;
 		}
+	reuse_memory(h, w);
 	arm_recv(h);
 }
 
@@ -303,7 +330,10 @@ static void check_data(unsigned int h, uint32_t seq)
 
 	for (i = 0; w->op == SHIFT_OP_READ && i < cells_of(w->len); i++)
 		if (*cell_at(addr_of(h, M_SRC, seq, i)) != read_stamp(h, seq, i)) {
-			violation("%c: READ %u completed without its data (cell %u)", 'A' + h, seq,
+			violation("%c: READ %u completed %s (cell %u)", 'A' + h, seq,
+				  *cell_at(addr_of(h, M_SRC, seq, i)) == ~read_stamp(h, seq, i)
+					  ? "with what was written after it"
+					  : "without its data",
 				  i);
 			return;
 		}
@@ -426,6 +456,7 @@ void prog_setup(unsigned int h, struct rng *g)
 		p->mix[W.opt.no_ops & 1 ? SHIFT_OP_SEND : SHIFT_OP_WRITE] = 1;
 	p->sig_ppm = rnd_below(g, 3) ? rnd_below(g, 1000000) : 1000000;
 	p->inline_ppm = rnd_below(g, 500000);
+	p->fence_ppm = rnd_below(g, 3) ? 50000 : rnd_below(g, 500000);
 	p->run_ppm = rnd_below(g, 2) ? 0 : 700000 + rnd_below(g, 300000);
 	p->sig_each = 1 + rnd_below(g, rnd_below(g, 3) ? W.host[h].cfg.sq_cap / 2 : 1);
 	p->big_ppm = rnd_below(g, 800000);

@@ -24,6 +24,26 @@ void ref_skip_doubtful(unsigned int src, uint32_t upto)
 	}
 }
 
+/* The result of a READ or atomic of src is in its memory. */
+void ref_back(unsigned int src, uint32_t seq)
+{
+	W.host[src].p.wr[seq].back = true;
+}
+
+/* A fenced WR may not begin before the results of all READs and atomics in front of it are here.
+ * One that was given up (lost_atomic_continue) has none. */
+static void check_fence(unsigned int src, uint32_t seq)
+{
+	const struct prog *s = &W.host[src].p;
+
+	for (uint32_t i = s->fence_exec; i < seq; i++)
+		if (!s->wr[i].back &&
+		    (s->wr[i].op == SHIFT_OP_READ ||
+		     (is_atomic(s->wr[i].op) && !W.host[src].cfg.lost_atomic_continue)))
+			violation("%c: the fenced WR %u is executed before WR %u is complete",
+				  'A' + src, seq, i);
+}
+
 /* The NIC begins to execute packet p of the other side at host dst. */
 void ref_begin(unsigned int dst, const struct pkt *p)
 {
@@ -42,6 +62,8 @@ void ref_begin(unsigned int dst, const struct pkt *p)
 	    !me->fence[p->r].owed)
 		violation("%c executes a packet after its program got the connection's end",
 			  'A' + dst);
+	if (w->fenced && p->seq == s->nexec)
+		check_fence(1 - dst, p->seq);
 	if (p->seq > s->nexec)
 		violation("gap: %c executes WR %u of the peer, next is %u", 'A' + dst, p->seq,
 			  s->nexec);
@@ -111,6 +133,8 @@ void ref_executed(unsigned int dst, const struct pkt *p)
 			  cells_of(w->len));
 	if (is_atomic(p->op) && p->seq == s->nexec)
 		check_atomic(dst, w);
+	if (p->seq == s->nexec && w->fenced)
+		s->fence_exec = p->seq;
 	if (p->seq == s->nexec)
 		s->nexec++;
 	w->execs++;

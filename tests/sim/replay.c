@@ -38,6 +38,12 @@ void ref_executed(unsigned int dst, const struct pkt *p)
 	(void)p;
 }
 
+void ref_back(unsigned int src, uint32_t seq)
+{
+	(void)src;
+	(void)seq;
+}
+
 const char *fault_name(unsigned int k)
 {
 	(void)k;

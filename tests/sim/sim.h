@@ -243,6 +243,9 @@ struct ref_wr {
 	uint8_t op;
 	bool signaled, two_sided;
 	bool on_nic;	/* some NIC has had it */
+	bool fenced;	/* waits for the READs and atomics in front of it */
+	bool back;	/* READ, atomic: its result is here */
+	uint32_t reads; /* this one's message says that all READs before that WR are done */
 	uint32_t len;	/* bytes */
 	uint32_t cells; /* placed so far */
 	uint32_t imm;
@@ -254,15 +257,18 @@ struct prog {
 	struct ref_wr wr[WRS];
 	uint32_t total, posted, retired, two_sided;
 	uint32_t since_signal;
-	uint32_t next_cqe; /* next WR whose completion may come */
-	uint32_t nexec;	   /* WRs fully executed by the peer's NIC */
-	uint32_t err_from; /* first WR completed in error, or UINT32_MAX */
+	uint32_t next_cqe;   /* next WR whose completion may come */
+	uint32_t nexec;	     /* WRs fully executed by the peer's NIC */
+	uint32_t fence_exec; /* index of the newest fenced WR that the peer executed */
+	uint32_t reused;     /* READs before that WR: the peer has used their memory again */
+	uint32_t err_from;   /* first WR completed in error, or UINT32_MAX */
 	uint32_t recv_posted, recv_done, next_two;
 	uint64_t counter, counter_cas; /* the peer's words after this side's atomics */
 	bool qp_err, recv_err, close_asked, closed;
 	bool bad;	  /* posted a WR with a wrong rkey */
 	uint32_t mix[10]; /* weight of each opcode */
 	uint32_t sig_ppm, inline_ppm, burst, big_ppm, late_ppm, bad_ppm, refuse_ppm;
+	uint32_t fence_ppm;
 	uint32_t run_ppm;  /* the next WR is like the last */
 	uint32_t sig_each; /* in runs: of how many one is signaled */
 	uint32_t run_len;
@@ -513,6 +519,7 @@ void ref_skip_doubtful(unsigned int src, uint32_t upto);
 void ref_begin(unsigned int dst, const struct pkt *p);
 void ref_place(unsigned int dst, const struct pkt *p, uint64_t addr);
 void ref_executed(unsigned int dst, const struct pkt *p);
+void ref_back(unsigned int src, uint32_t seq);
 void ref_step(void);
 void ref_end(void);
 /* fault.c */
