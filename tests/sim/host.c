@@ -343,6 +343,7 @@ static bool feed(unsigned int h, struct qp *q, bool all, uint32_t budget)
 		struct shift_wc wc = {
 			.wr_id = c.wr_id,
 			.status = c.status,
+			.opcode = c.opcode,
 			.byte_len = c.byte_len,
 			.is_recv = c.is_recv,
 		};

@@ -75,9 +75,14 @@ static void send_cqe(struct qp *q, const struct wqe *w, uint32_t status)
 		.status = status,
 		.epoch = w->epoch,
 		.seq = w->seq,
-		.op = w->wr.opcode,
 	};
 
+	if (status == SHIFT_WC_SUCCESS) {
+		c.opcode = wc_opcode(w->wr.opcode);
+		c.byte_len = w->wr.opcode == SHIFT_OP_READ || is_atomic(w->wr.opcode) ? w->len : 0;
+	} else {
+		c.opcode = (uint32_t)w->seq * 128; /* undefined */
+	}
 	if (status != SHIFT_WC_SUCCESS || (w->wr.flags & SHIFT_F_SIGNALED) ||
 	    W.host[q->h].cfg.sq_sig_all)
 		qp_cqe(q, &c);
@@ -277,6 +282,12 @@ static uint32_t build(struct qp *q, const struct wqe *w, uint32_t k, struct pkt 
 	return p->n;
 }
 
+static void finish_locals(struct qp *q)
+{
+	for (; q->sq_ci != q->sq_si && !q->sq[q->sq_ci % SQ_MAX].n; q->sq_ci++)
+		send_cqe(q, &q->sq[q->sq_ci % SQ_MAX], SHIFT_WC_SUCCESS);
+}
+
 /* A WQE with the fence flag waits for every earlier READ and atomic. */
 static bool must_wait(const struct qp *q, const struct wqe *w)
 {
@@ -318,11 +329,28 @@ static bool can_send(const struct qp *q)
 	       !too_many_reads(q, &q->sq[q->sq_si % SQ_MAX]);
 }
 
+/* A local operation takes no packet. It is done when its turn comes, once, and is complete when all
+ * before it are. */
+static void do_local(struct qp *q, struct wqe *w)
+{
+	if (!w->got)
+		ref_local(q->h, w->seq);
+	w->got = 1;
+	q->sq_si++;
+	finish_locals(q);
+}
+
 static bool send_one(struct qp *q)
 {
 	struct wqe *w = &q->sq[q->sq_si % SQ_MAX];
-	struct pkt *p = pkt_get();
+	struct pkt *p;
 	uint32_t n;
+
+	if (!w->n) {
+		do_local(q, w);
+		return true;
+	}
+	p = pkt_get();
 
 	if (!p)
 		return false;
@@ -406,6 +434,7 @@ static void complete_first(struct qp *q)
 	}
 	send_cqe(q, w, SHIFT_WC_SUCCESS);
 	q->sq_ci++;
+	finish_locals(q);
 }
 
 /* Everything before packet `to` is acknowledged; a READ or atomic also wants its response. */

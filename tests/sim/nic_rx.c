@@ -192,6 +192,8 @@ static void recv_done(struct qp *q, const struct pkt *p)
 		.byte_len = p->len,
 		.epoch = q->epoch,
 		.seq = p->seq,
+		.imm = p->imm,
+		.opcode = p->op == SHIFT_OP_WRITE_IMM ? WC_RECV_IMM : SHIFT_WC_RECV,
 		.is_recv = true,
 	};
 

@@ -102,12 +102,13 @@ void post_count(unsigned int h, const struct cqe *c)
 	struct shift_cqe sc;
 	struct shift_wc wc = {
 		.wr_id = c->wr_id,
+		.opcode = c->opcode,
 		.byte_len = c->byte_len,
 		.is_recv = c->is_recv,
 	};
 
 	W.core_events++;
-	if (!c->is_recv && c->op == me->last_op) {
+	if (!c->is_recv && c->opcode == me->last_opcode) {
 		me->done++;
 	} else {
 		add_done(me);
@@ -115,7 +116,7 @@ void post_count(unsigned int h, const struct cqe *c)
 		shift_conn_cqe(me->c, &sc, &wc, 0);
 		check_no_action(h);
 		if (!c->is_recv)
-			me->last_op = c->op;
+			me->last_opcode = c->opcode;
 	}
 	prog_wc(h, &wc, c);
 }

@@ -6,7 +6,7 @@
 
 static const uint8_t ops[] = {
 	SHIFT_OP_WRITE, SHIFT_OP_WRITE_IMM, SHIFT_OP_SEND,	SHIFT_OP_SEND_IMM,
-	SHIFT_OP_READ,	SHIFT_OP_CMP_SWAP,  SHIFT_OP_FETCH_ADD,
+	SHIFT_OP_READ,	SHIFT_OP_CMP_SWAP,  SHIFT_OP_FETCH_ADD, SHIFT_OP_LOCAL_INV,
 };
 
 /* --- making WRs ------------------------------------------------------------------------------ */
@@ -29,7 +29,7 @@ static uint32_t pick_len(const struct prog *p, struct rng *g, uint8_t op)
 
 	if (is_atomic(op))
 		return 8;
-	if (rnd_below(g, 20) == 0)
+	if (is_local(op) || rnd_below(g, 20) == 0)
 		return 0;
 	cells = 1 + rnd_below(g, rnd_ppm(g, p->big_ppm) ? SLOT_CELLS : 4);
 	/* A stamp has four bytes, and so has the shortest last cell. */
@@ -104,10 +104,11 @@ static void pick(struct prog *p, struct rng *g, struct ref_wr *w, struct shift_w
 	bool again = p->run_len && p->posted && rnd_ppm(g, p->run_ppm);
 
 	w->on_nic = w->back = false;
+	w->execs = 0;
 	w->op = again ? p->run_op : pick_op(p, g);
 	w->len = again ? p->run_len : pick_len(p, g, w->op);
 	wr->flags = again ? p->run_flags : rnd_ppm(g, p->fence_ppm) ? SHIFT_F_FENCE : 0;
-	if (!again && w->op != SHIFT_OP_READ && !is_atomic(w->op) &&
+	if (!again && w->op != SHIFT_OP_READ && !is_atomic(w->op) && !is_local(w->op) &&
 	    w->len <= INLINE_CELLS * CELL && rnd_ppm(g, p->inline_ppm))
 		wr->flags |= SHIFT_F_INLINE;
 	p->run_op = w->op;
@@ -312,6 +313,12 @@ static void recv_wc(unsigned int h, const struct shift_wc *wc, const struct cqe 
 	if (c && (c->seq != seq || c->byte_len != w->len))
 		violation("%c: receive %u got WR %u of %u bytes, should be WR %u of %u", 'A' + h,
 			  p->recv_done - 1, c->seq, c->byte_len, seq, w->len);
+	if (wc->byte_len != w->len ||
+	    wc->opcode != (w->op == SHIFT_OP_WRITE_IMM ? WC_RECV_IMM : SHIFT_WC_RECV))
+		violation("%c: receive %u says %u bytes, opcode %u", 'A' + h, p->recv_done - 1,
+			  wc->byte_len, wc->opcode);
+	if (c && w->op != SHIFT_OP_SEND && c->imm != w->imm)
+		violation("%c: receive %u has a wrong immediate", 'A' + h, p->recv_done - 1);
 	for (i = 0; w->op != SHIFT_OP_WRITE_IMM && i < cells_of(w->len); i++)
 		if (*cell_at(addr_of(h, M_RCV, p->recv_done - 1, i)) != stamp(1 - h, seq, i)) {
 			violation("%c: message %u has a wrong payload in cell %u", 'A' + h, seq, i);
@@ -319,6 +326,17 @@ static void recv_wc(unsigned int h, const struct shift_wc *wc, const struct cqe 
 		}
 	reuse_memory(h, w);
 	arm_recv(h);
+}
+
+/* What a completion says besides its wr_id. The opcode of an error is undefined. */
+static void check_wc(unsigned int h, const struct ref_wr *w, const struct shift_wc *wc)
+{
+	if (wc->opcode != wc_opcode(w->op))
+		violation("%c: WR %lu completes with opcode %u instead of %u", 'A' + h,
+			  (unsigned long)wc->wr_id, wc->opcode, wc_opcode(w->op));
+	if ((w->op == SHIFT_OP_READ || is_atomic(w->op)) && wc->byte_len != w->len)
+		violation("%c: WR %lu completes with %u bytes instead of %u", 'A' + h,
+			  (unsigned long)wc->wr_id, wc->byte_len, w->len);
 }
 
 static void check_data(unsigned int h, uint32_t seq)
@@ -390,8 +408,11 @@ void prog_wc(unsigned int h, const struct shift_wc *wc, const struct cqe *c)
 	}
 	if (wc->status != SHIFT_WC_SUCCESS && p->err_from == UINT32_MAX)
 		p->next_cqe = seq;
-	if (wc->status == SHIFT_WC_SUCCESS)
+	if (wc->status == SHIFT_WC_SUCCESS) {
+		check_wc(h, &p->wr[seq], wc);
+		ref_skip_local(h, seq + 1);
 		ref_skip_doubtful(h, seq + 1);
+	}
 	if (wc->status != SHIFT_WC_SUCCESS)
 		send_error(h, seq, wc);
 	else if (seq >= p->nexec)
@@ -446,7 +467,7 @@ void prog_setup(unsigned int h, struct rng *g)
 	p->err_from = UINT32_MAX;
 	for (i = 0; i < sizeof(ops); i++) {
 		p->mix[ops[i]] = all || rnd_below(g, 2) ? 1 + rnd_below(g, 10) : 0;
-		if (is_atomic(ops[i]) && rnd_below(g, 3))
+		if ((is_atomic(ops[i]) || is_local(ops[i])) && rnd_below(g, 3))
 			p->mix[ops[i]] = 0;
 		if (W.opt.no_ops & 1u << ops[i])
 			p->mix[ops[i]] = 0;

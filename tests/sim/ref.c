@@ -21,7 +21,28 @@ void ref_skip_doubtful(unsigned int src, uint32_t upto)
 	while (s->p.nexec < upto && is_atomic(s->p.wr[s->p.nexec].op)) {
 		s->p.wr[s->p.nexec].expect = UINT64_MAX;
 		s->p.nexec++;
+		ref_skip_local(src, upto);
 	}
+}
+
+/* A local operation leaves no trace at the peer: what is executed behind it proves it. */
+void ref_skip_local(unsigned int src, uint32_t upto)
+{
+	struct prog *s = &W.host[src].p;
+
+	while (s->nexec < upto && is_local(s->wr[s->nexec].op) && s->wr[s->nexec].execs)
+		s->nexec++;
+}
+
+/* The NIC of src carries a local operation out. It may do so twice (7.20), but not after something
+ * behind it was executed, or after it completed. */
+void ref_local(unsigned int src, uint32_t seq)
+{
+	struct prog *s = &W.host[src].p;
+
+	if (s->wr[seq].execs && (seq < s->next_cqe || seq < s->nexec) && !W.host[1 - src].unsure)
+		violation("%c: the local operation %u is carried out again", 'A' + src, seq);
+	s->wr[seq].execs++;
 }
 
 /* The result of a READ or atomic of src is in its memory. */
@@ -53,6 +74,7 @@ void ref_begin(unsigned int dst, const struct pkt *p)
 	const struct qp *q = &W.qp[dst][p->r];
 	bool weak = p->seq < me->doubtful;
 
+	ref_skip_local(1 - dst, p->seq);
 	ref_skip_doubtful(1 - dst, p->seq);
 	if (p->epoch != q->epoch)
 		violation("packet of epoch %u executed by a QP armed for %u on rail %u of %c",
@@ -172,13 +194,14 @@ static void end_of(unsigned int h)
 			if (p->wr[i].signaled)
 				violation("%c: WR %u never completed", 'A' + h, i);
 	}
+	ref_skip_local(h, p->total);
 	if (p->nexec != p->total)
 		violation("%c: %u of %u WRs executed at the end", 'A' + h, p->nexec, p->total);
 	if (peer->p.recv_done != p->two_sided)
 		violation("%c sent %u messages, %u receives completed", 'A' + h, p->two_sided,
 			  peer->p.recv_done);
 	for (i = 0; i < p->total && !peer->unsure; i++)
-		if (p->wr[i].execs != 1 && p->wr[i].op != SHIFT_OP_READ)
+		if (p->wr[i].execs != 1 && p->wr[i].op != SHIFT_OP_READ && !is_local(p->wr[i].op))
 			violation("%c: WR %u executed %u times", 'A' + h, i, p->wr[i].execs);
 	if (!peer->unsure && *(uint64_t *)(uintptr_t)addr_of(1 - h, M_ATM, 1, 0) != p->counter)
 		violation("%c: the FETCH_ADD counter is wrong", 'A' + h);

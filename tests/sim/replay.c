@@ -44,6 +44,12 @@ void ref_back(unsigned int src, uint32_t seq)
 	(void)seq;
 }
 
+void ref_local(unsigned int src, uint32_t seq)
+{
+	(void)src;
+	(void)seq;
+}
+
 const char *fault_name(unsigned int k)
 {
 	(void)k;

@@ -140,7 +140,8 @@ struct cqe {
 	uint32_t byte_len;
 	uint32_t epoch;
 	uint32_t seq; /* receive: WR of the peer that filled it, for the oracle */
-	uint8_t op;   /* send: enum shift_opcode */
+	uint32_t imm;
+	uint32_t opcode; /* enum shift_wc_opcode, of a success */
 	bool is_recv;
 };
 
@@ -281,7 +282,7 @@ struct host {
 	struct shift_conn_cfg cfg;
 	struct shift_run run; /* sends on the fast way that are not in the log yet */
 	uint64_t done;	      /* completions on the fast way that are not in the log yet */
-	uint8_t last_op;      /* of them */
+	uint32_t last_opcode; /* of them */
 	bool fast;	      /* the gates of the data path are open */
 	uint64_t recv_mark;   /* wr_id of receives on rail 0; 0: they keep the program's */
 	uint32_t armed_epoch[RAILS];
@@ -446,6 +447,30 @@ static inline bool two_sided(uint8_t op)
 	return op == SHIFT_OP_SEND || op == SHIFT_OP_SEND_IMM || op == SHIFT_OP_WRITE_IMM;
 }
 
+/* What libibverbs calls it in a completion. */
+static inline uint32_t wc_opcode(uint8_t op)
+{
+	static const uint32_t of[] = {
+		[SHIFT_OP_WRITE] = SHIFT_WC_RDMA_WRITE,
+		[SHIFT_OP_WRITE_IMM] = SHIFT_WC_RDMA_WRITE,
+		[SHIFT_OP_SEND] = SHIFT_WC_SEND,
+		[SHIFT_OP_SEND_IMM] = SHIFT_WC_SEND,
+		[SHIFT_OP_READ] = SHIFT_WC_RDMA_READ,
+		[SHIFT_OP_CMP_SWAP] = SHIFT_WC_COMP_SWAP,
+		[SHIFT_OP_FETCH_ADD] = SHIFT_WC_FETCH_ADD,
+		[SHIFT_OP_LOCAL_INV] = SHIFT_WC_LOCAL_INV,
+	};
+
+	return of[op];
+}
+
+#define WC_RECV_IMM 129u /* IBV_WC_RECV_RDMA_WITH_IMM */
+
+static inline bool is_local(uint8_t op)
+{
+	return op == SHIFT_OP_LOCAL_INV;
+}
+
 static inline bool is_atomic(uint8_t op)
 {
 	return op == SHIFT_OP_CMP_SWAP || op == SHIFT_OP_FETCH_ADD;
@@ -519,6 +544,8 @@ void ref_skip_doubtful(unsigned int src, uint32_t upto);
 void ref_begin(unsigned int dst, const struct pkt *p);
 void ref_place(unsigned int dst, const struct pkt *p, uint64_t addr);
 void ref_executed(unsigned int dst, const struct pkt *p);
+void ref_local(unsigned int src, uint32_t seq);
+void ref_skip_local(unsigned int src, uint32_t upto);
 void ref_back(unsigned int src, uint32_t seq);
 void ref_step(void);
 void ref_end(void);
