@@ -35,7 +35,7 @@ static const uint8_t weight[FK_COUNT] = {
 	[FK_FLAP] = 12,	   [FK_LOSSY] = 10, [FK_SLOW] = 6,     [FK_ADMIN] = 15,	  [FK_BGSTALL] = 6,
 	[FK_APPSTALL] = 6, [FK_STOP] = 6,   [FK_NICDEAD] = 5,  [FK_NICHUNG] = 3,  [FK_MIGRATE] = 14,
 	[FK_KILL] = 1,	   [FK_CLOSE] = 2,  [FK_ALLRAILS] = 1, [FK_ARMFAIL] = 4,  [FK_PATH] = 10,
-	[FK_QPERR] = 8,
+	[FK_QPERR] = 8,	   [FK_VETO] = 10,
 };
 
 static uint8_t pick_kind(struct rng *g, bool second)
@@ -181,6 +181,24 @@ static void nic_fault(const struct fault *f)
 		carrier(f, f->h, 1);
 }
 
+static uint8_t migrate_from(unsigned int h)
+{
+	struct shift_conn_view v;
+
+	shift_conn_view(W.host[h].c, &v);
+	return v.r;
+}
+
+/* As shift-ctl migrate: away from the rail, and it stays empty until it is allowed again. */
+static void veto(const struct fault *f, int n)
+{
+	struct shift_event ev = {.type = SHIFT_EV_MIGRATE, .rail = (uint8_t)((f->r + 1) % W.rails)};
+
+	if (n > 0 && f->arg & 1 && migrate_from(f->h) == f->r)
+		host_give(f->h, &ev);
+	host_veto(f->h, f->r, n);
+}
+
 /* Faults that last: n is 1 at the beginning and -1 at the end. */
 static bool lasting(const struct fault *f, int n)
 {
@@ -215,6 +233,7 @@ static bool lasting(const struct fault *f, int n)
 		l->admin_down[f->h] += (uint32_t)n;
 		carrier(f, f->h, n);
 		return true;
+	case FK_VETO: veto(f, n); return true;
 	case FK_ALLRAILS:
 		for (unsigned int i = 0; i < W.rails; i++)
 			cut(i, n);
@@ -222,14 +241,6 @@ static bool lasting(const struct fault *f, int n)
 		return true;
 	default: return false;
 	}
-}
-
-static uint8_t migrate_from(unsigned int h)
-{
-	struct shift_conn_view v;
-
-	shift_conn_view(W.host[h].c, &v);
-	return v.r;
 }
 
 static void moment(const struct fault *f)
@@ -342,6 +353,8 @@ static void calm(void)
 
 		l->dir[0] = l->dir[1] = (struct dirfault){.cut = keep && r != good};
 		for (h = 0; h < HOSTS; h++) {
+			while (W.host[h].veto[r])
+				host_veto(h, r, -1);
 			if (l->hung[h] && rnd_below(&W.g_fault, 2))
 				host_unhang(h, r);
 			l->admin_down[h] = 0;

@@ -97,6 +97,9 @@ static void act_arm(unsigned int h, const struct shift_action *a)
 	if (q->state == QP_RTS && !host_silent(h, a->rail))
 		violation("%c: rail %u is armed for epoch %u without a fence", 'A' + h, a->rail,
 			  a->epoch);
+	if (W.host[h].barred[a->rail] && !W.host[h].died)
+		violation("%c: rail %u is armed for epoch %u although it is barred", 'A' + h,
+			  a->rail, a->epoch);
 	m->epoch = a->epoch;
 	m->tx_psn = a->tx_psn;
 	m->rx_psn = a->rx_psn;
@@ -410,6 +413,35 @@ static void poll(unsigned int h)
 		host_poll_soon(h, next);
 }
 
+/* --- rails that may not be used --------------------------------------------------------------- */
+
+/* As vqp_rail_clean(): only if nothing else bars the rail. */
+static void rail_clean(unsigned int h, unsigned int r)
+{
+	struct host *me = &W.host[h];
+	struct shift_event ev = {.type = SHIFT_EV_RAIL_CLEAN, .rail = (uint8_t)r};
+
+	if (!me->veto[r] && !me->unclean[r] && !me->fence[r].owed && me->barred[r]) {
+		me->barred[r] = false;
+		host_give(h, &ev);
+	}
+}
+
+/* n: 1 bars the rail once more, -1 once less. */
+void host_veto(unsigned int h, unsigned int r, int n)
+{
+	struct host *me = &W.host[h];
+	struct shift_event ev = {.type = SHIFT_EV_RAIL_DIRTY, .rail = (uint8_t)r};
+
+	me->veto[r] += (uint32_t)n;
+	if (n > 0) {
+		me->barred[r] = true;
+		host_give(h, &ev);
+	} else {
+		rail_clean(h, r);
+	}
+}
+
 /* --- fence and arm
  * ----------------------------------------------------------------------------------- */
 
@@ -437,12 +469,16 @@ static void fence_done(unsigned int h, unsigned int r, bool hung)
 		ev.psn = qp_rq_psn(q);
 		feed(h, q, true, CQ_MAX); /* rq_psn moves before the CQE */
 		ev.clean = r || rnd_below(&W.g_host, 4);
+		me->unclean[r] = !ev.clean;
+		me->barred[r] |= !ev.clean;
 		if (!ev.clean)
 			ev_add(W.now + rnd_range(&W.g_host, 1, 30) * NS_MS, EV_CLEAN, h, r, 0);
 	}
 	tr(h, "fence of rail %lu epoch %lu done: %lu (0 sure), rq_psn %lx", r, ev.epoch, ev.fence,
 	   ev.psn);
 	host_give(h, &ev);
+	if (ev.clean)
+		rail_clean(h, r);
 }
 
 static void fence_step(unsigned int h, unsigned int r)
@@ -663,7 +699,10 @@ void host_event(const struct ev *e)
 		ev.type = SHIFT_EV_POST_FAILED;
 		ev.epoch = e->x;
 		break;
-	case EV_CLEAN: ev.type = SHIFT_EV_RAIL_CLEAN; break;
+	case EV_CLEAN:
+		me->unclean[e->r] = false;
+		rail_clean(e->h, e->r);
+		return;
 	case EV_PEERDEAD: ev.type = SHIFT_EV_PEER_DIED; break;
 	default: return;
 	}

@@ -40,6 +40,8 @@ void qp_cqe(struct qp *q, const struct cqe *c)
 	}
 	*slot = *c;
 	slot->visible_at = W.now + rnd_below(&W.g_nic, 2000);
+	if (rnd_ppm(&W.g_nic, W.cqe_late_ppm)) /* rq_psn has moved, and a fence may have begun */
+		slot->visible_at += rnd_below(&W.g_nic, 400000);
 	if (slot->visible_at < q->cq_last)
 		slot->visible_at = q->cq_last;
 	q->cq_last = slot->visible_at;

@@ -148,6 +148,7 @@ static void world_setup(const struct options *o)
 	net_setup(&g);
 	W.ack_coalesce_ppm = rnd_below(&g, 3) ? rnd_below(&g, 900000) : 0;
 	W.ack_delay_ns = rnd_range(&g, 1, 100) * NS_US;
+	W.cqe_late_ppm = rnd_below(&g, 4) ? 0 : 1000 + rnd_below(&g, 100000);
 	W.retry_cnt = 1 + rnd_below(&g, 6);
 	W.rnr_retry = rnd_below(&g, 12) ? 7 : rnd_below(&g, 7);
 	/* rxe of Linux 6.1, and of 6.12 */

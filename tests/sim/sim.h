@@ -295,6 +295,9 @@ struct host {
 	uint64_t stop_until, bg_until, app_until;
 	uint64_t tick_at, poll_at;
 	bool post_armed, recv_armed, draining, arm_fails;
+	uint32_t veto[RAILS]; /* counts what bars the rail: RAIL_DIRTY */
+	bool barred[RAILS];   /* the core was told so, or knows it from a fence */
+	bool unclean[RAILS];  /* some WR or CQE of its QP is not accounted for */
 	struct fence_op fence[RAILS];
 	struct arm_op arm[RAILS];
 	struct shift_msg frozen;   /* the newest SWITCH that carried a proof */
@@ -334,7 +337,8 @@ struct msgbuf {
 	X(ALLRAILS, "every rail cut for longer than the give-up time") \
 	X(PATH, "one direction of the program's QP alone is dead")     \
 	X(ARMFAIL, "a twin cannot be brought to RTS")                  \
-	X(QPERR, "a QP falls into ERR by itself")
+	X(QPERR, "a QP falls into ERR by itself")                      \
+	X(VETO, "a rail is barred: the operator, or memory not pinned")
 
 enum fault_kind {
 #define FAULT_ENUM(n, w) FK_##n,
@@ -396,7 +400,7 @@ struct world {
 	uint32_t salt;	 /* of the stamps: what an earlier schedule left in memory matches none */
 	bool started, calm, failed, second, may_end, gave_up_ok;
 	uint64_t calm_at, ack_delay_ns, rto_ns, packets, fast_posts, writes_again;
-	uint32_t ack_coalesce_ppm, retry_cnt, rnr_retry, ctl_loss_ppm, corrupt_ppm;
+	uint32_t ack_coalesce_ppm, retry_cnt, rnr_retry, ctl_loss_ppm, corrupt_ppm, cqe_late_ppm;
 	uint32_t down_status; /* of work to send on a link that is down here */
 	struct trace_rec tr[TRACE_MAX];
 	uint64_t tr_n;
@@ -520,6 +524,7 @@ void host_drain(unsigned int h);
 bool host_silent(unsigned int h, unsigned int r);
 void host_post_failed(unsigned int h, unsigned int r, uint32_t epoch, uint32_t count);
 void host_poll_soon(unsigned int h, uint64_t at);
+void host_veto(unsigned int h, unsigned int r, int n);
 void host_close(unsigned int h, enum shift_close how);
 void host_kill(unsigned int h);
 void host_unhang(unsigned int h, unsigned int r);
