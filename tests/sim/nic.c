@@ -231,6 +231,16 @@ int qp_post_recv(struct qp *q, const struct shift_recv_wr *wr)
 
 /* --- sending --------------------------------------------------------------------------------- */
 
+/* Packets that leave in one piece from packet k on. */
+static uint32_t piece(const struct wqe *w, uint32_t k)
+{
+	uint32_t left = w->n - k;
+
+	if (w->wr.opcode == SHIFT_OP_READ)
+		return left;
+	return !is_huge(w->len) ? 1 : left < HUGE_PACKETS ? left : HUGE_PACKETS;
+}
+
 static void gather(const struct wqe *w, uint32_t cell, uint32_t n, uint32_t *out)
 {
 	uint32_t i, at = 0, c, k = 0;
@@ -268,14 +278,18 @@ static uint32_t build(struct qp *q, const struct wqe *w, uint32_t k, struct pkt 
 	p->a = w->wr.compare_add;
 	p->b = w->wr.swap;
 	p->first = k == 0;
-	p->n = read ? w->n - k : 1;
+	p->n = piece(w, k);
 	p->last = k + p->n == w->n;
 	p->len = w->len;
 	p->bad_key = w->wr.rkey == RKEY_BAD;
 	p->has_data = !read && !atomic;
 	p->cells = 0;
-	if (p->has_data) {
+	p->span = 0;
+	if (p->has_data && is_huge(w->len)) {
+		p->span = cells - from < p->n * mtu_cells ? cells - from : p->n * mtu_cells;
+	} else if (p->has_data) {
 		p->cells = (uint8_t)(cells - from < mtu_cells ? cells - from : mtu_cells);
+		p->span = p->cells;
 		gather(w, from, p->cells, p->data);
 	} else if (read) {
 		p->cells = 0;

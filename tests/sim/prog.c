@@ -27,6 +27,9 @@ static uint32_t pick_len(const struct prog *p, struct rng *g, uint8_t op)
 {
 	uint32_t cells;
 
+	if (W.huge && op == SHIFT_OP_WRITE && rnd_below(g, 4))
+		return 1u << (28 + rnd_below(g, 4));
+
 	if (is_atomic(op))
 		return 8;
 	if (is_local(op) || rnd_below(g, 20) == 0)
@@ -66,7 +69,7 @@ static void fill_source(unsigned int h, uint32_t seq, const struct ref_wr *w)
 	if (is_atomic(w->op))
 		*word_at(addr_of(h, M_SRC, seq, 0)) = UINT64_MAX;
 	else
-		for (i = 0; i < cells_of(w->len); i++)
+		for (i = 0; i < cells_of(w->len) && !is_huge(w->len); i++)
 			*cell_at(addr_of(h, M_SRC, seq, i)) = in ? 0 : stamp(h, seq, i);
 }
 
@@ -155,7 +158,8 @@ static bool post_one(unsigned int h)
 	p->since_signal = w->signaled ? 0 : since + 1;
 	if (w->signaled && !(W.host[h].cfg.sq_sig_all && rnd_below(g, 2)))
 		wr.flags |= SHIFT_F_SIGNALED;
-	wr.num_sge = split(g, addr_of(h, M_SRC, seq, 0), w->len, p->run_ppm ? 1 : SGES, sge);
+	wr.num_sge = split(g, addr_of(h, M_SRC, seq, 0), w->len,
+			   p->run_ppm || is_huge(w->len) ? 1 : SGES, sge);
 	fill_source(h, seq, w);
 	set_remote(h, &wr, seq);
 	if (w->op == SHIFT_OP_READ && rnd_ppm(g, p->bad_ppm)) {
@@ -477,6 +481,10 @@ void prog_setup(unsigned int h, struct rng *g)
 		p->mix[W.opt.no_ops & 1 ? SHIFT_OP_SEND : SHIFT_OP_WRITE] = 1;
 	p->sig_ppm = rnd_below(g, 3) ? rnd_below(g, 1000000) : 1000000;
 	p->inline_ppm = rnd_below(g, 500000);
+	if (W.huge) { /* few signals, so that the core must make some in secret */
+		p->mix[SHIFT_OP_WRITE] += W.opt.no_ops & 1 ? 0 : 20;
+		p->sig_ppm = rnd_below(g, 100000);
+	}
 	p->fence_ppm = rnd_below(g, 3) ? 50000 : rnd_below(g, 500000);
 	p->run_ppm = rnd_below(g, 2) ? 0 : 700000 + rnd_below(g, 300000);
 	p->sig_each = 1 + rnd_below(g, rnd_below(g, 3) ? W.host[h].cfg.sq_cap / 2 : 1);

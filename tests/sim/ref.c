@@ -108,7 +108,7 @@ void ref_place(unsigned int dst, const struct pkt *p, uint64_t addr)
 		if (p->data[i] != stamp(1 - dst, p->seq, p->off + i))
 			violation("WR %u of %c: wrong payload in cell %u", p->seq, 'B' - dst,
 				  p->off + i);
-	if (p->op != SHIFT_OP_SEND && p->op != SHIFT_OP_SEND_IMM && p->cells &&
+	if (p->op != SHIFT_OP_SEND && p->op != SHIFT_OP_SEND_IMM && p->span &&
 	    addr != addr_of(dst, M_DST, p->seq, p->off))
 		violation("WR %u of %c: written to the wrong place", p->seq, 'B' - dst);
 	if (w->two_sided || W.host[dst].unsure) {
@@ -118,13 +118,13 @@ void ref_place(unsigned int dst, const struct pkt *p, uint64_t addr)
 		if (p->off != w->cells && !(W.host[dst].unsure && p->seq < src->p.nexec))
 			violation("message %u of %c: cell %u placed, next is %u", p->seq, 'B' - dst,
 				  p->off, w->cells);
-		w->cells = p->off + p->cells;
+		w->cells = p->off + p->span;
 		return;
 	}
 	if (p->off != w->cells)
 		violation("WRITE %u of %c: cell %u placed %s", p->seq, 'B' - dst, p->off,
 			  p->off < w->cells ? "twice" : "before those in front of it");
-	w->cells = p->off + p->cells;
+	w->cells = p->off + p->span;
 	/* The program sees the flag and clears it: a second WRITE would be seen again. */
 	for (i = 0; i < p->cells; i++)
 		*cell_at(addr + (uint64_t)i * CELL) = 0;

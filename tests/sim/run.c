@@ -62,6 +62,7 @@ static void configs(struct rng *g)
 		c->sq_psn = psn[h];
 		c->rq_psn = psn[1 - h];
 		c->sq_cap = 4 + rnd_below(g, SQ_MAX - 4 - 3);
+		c->sq_cap = W.huge ? SQ_MAX - 4 : c->sq_cap;
 		c->rq_cap = 4 + rnd_below(g, RQ_MAX - 4 - 3);
 		c->sq_sge_max = c->rq_sge_max = SGES;
 		c->inline_max = INLINE_CELLS * CELL;
@@ -145,6 +146,7 @@ static void world_setup(const struct options *o)
 	streams(o->seed, &g);
 	W.salt = (uint32_t)rnd(&g);
 	memory_setup();
+	W.huge = rnd_below(&g, 40) == 0;
 	net_setup(&g);
 	W.ack_coalesce_ppm = rnd_below(&g, 3) ? rnd_below(&g, 900000) : 0;
 	W.ack_delay_ns = rnd_range(&g, 1, 100) * NS_US;
@@ -269,6 +271,7 @@ static void tally(void)
 	T.switched += switched;
 	T.second += W.second;
 	T.cut += cut;
+	T.huge += W.huge;
 }
 
 bool run_schedule(const struct options *o)

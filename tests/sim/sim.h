@@ -21,6 +21,7 @@
 #define SLOT_CELLS   64u
 #define SLOT_BYTES   (SLOT_CELLS * CELL)
 #define PKT_CELLS    16u
+#define HUGE_PACKETS (1u << 20) /* in one piece: far below the 2^23 that may be in flight */
 #define INLINE_CELLS 4u
 #define SGES	     4u
 #define WRS	     1024u /* of one side in one schedule */
@@ -187,6 +188,7 @@ struct pkt {
 	uint8_t type, src, r, op;
 	bool first, last, has_data, bad_key;
 	uint8_t cells;
+	uint32_t span; /* cells it stands for; more than it carries in a huge WRITE */
 	uint32_t psn, epoch, seq, off, len, n, imm;
 	uint64_t addr, a, b;
 	uint32_t data[PKT_CELLS];
@@ -367,7 +369,7 @@ struct options {
 };
 
 struct tally { /* of many schedules */
-	uint64_t schedules, events, core_events, core_events_min, few, switched, second, cut;
+	uint64_t schedules, events, core_events, core_events_min, few, switched, second, cut, huge;
 	uint64_t fault[FK_COUNT], ended[SHIFT_R_COUNT], wrs, recvs, packets, fast_posts,
 		writes_again;
 	struct shift_conn_stats stats;
@@ -398,6 +400,7 @@ struct world {
 	uint32_t faults, second_left;
 	uint32_t inside; /* fault that waits for the middle of a message, or FAULT_MAX */
 	uint32_t salt;	 /* of the stamps: what an earlier schedule left in memory matches none */
+	bool huge;	 /* WRITEs of up to 2^23 packets */
 	bool started, calm, failed, second, may_end, gave_up_ok;
 	uint64_t calm_at, ack_delay_ns, rto_ns, packets, fast_posts, writes_again;
 	uint32_t ack_coalesce_ppm, retry_cnt, rnr_retry, ctl_loss_ppm, corrupt_ppm, cqe_late_ppm;
@@ -469,6 +472,13 @@ static inline uint32_t wc_opcode(uint8_t op)
 }
 
 #define WC_RECV_IMM 129u /* IBV_WC_RECV_RDMA_WITH_IMM */
+
+/* So long that its payload is only counted, and that a packet of the model stands for a great many.
+ */
+static inline bool is_huge(uint32_t bytes)
+{
+	return bytes > SLOT_BYTES;
+}
 
 static inline bool is_local(uint8_t op)
 {
