@@ -27,7 +27,7 @@ struct rail {
 	bool counts;	       /* hung, and its completions still count: no receive of ours was
 				* posted elsewhere since */
 	bool unaccounted;      /* some WR or CQE of its QP is not accounted for: no RESET */
-	bool vetoed;	       /* RAIL_DIRTY by the caller */
+	bool vetoed;	       /* RAIL_VETO by the caller */
 	bool down;	       /* link */
 	uint32_t tries;	       /* as a target, in this trouble */
 	uint32_t misses;       /* consecutive missed probes */
@@ -50,13 +50,14 @@ struct plan {
 	bool started;	 /* here, not joined */
 	bool ready_sent; /* in DRAIN as follower */
 	bool rnr;	 /* begun by an RNR error */
-	uint8_t reason;	 /* why it began */
 	uint8_t arm_r;	 /* ARM under way: rail and epoch; a newer plan waits for its answer */
 	uint32_t arm_e;
 	uint32_t patience; /* timeouts waited out because the rail answers probes */
 	uint64_t since;	   /* of the state for bounded waits */
 	uint64_t trouble;  /* since when data has not moved; 0: no trouble */
 	uint32_t backoff;  /* doublings of the switch timeout */
+	uint32_t refusals; /* of a rail that the peer named, in this trouble */
+	uint64_t refused_ns;
 };
 
 struct shift_conn {
@@ -119,12 +120,13 @@ struct shift_conn {
 	bool err_given;	     /* the first error completion went out */
 	uint64_t recv_final; /* receives consumed when the QP was over: flushes do not count */
 	uint8_t end_reason;
-	uint8_t close_how;
 
 	uint8_t reason;
 	struct shift_conn_stats stats;
 	uint32_t act_head, act_tail;
+	bool overflowed; /* an action of this connection was lost, or the reserve was touched */
 	struct shift_action act[SHIFT_ACTIONS_MAX];
+	struct shift_action act_lost; /* for those that find no room */
 };
 
 /* conn_state.c */
@@ -202,6 +204,7 @@ void hello_tick(struct shift_conn *c, uint64_t now);
 
 /* giveup.c */
 void giveup_start(struct shift_conn *c, enum shift_reason reason, uint32_t status, uint32_t vendor);
+void giveup_overflowed(struct shift_conn *c);
 void giveup_close(struct shift_conn *c, uint8_t how);
 void giveup_fenced(struct shift_conn *c);
 void giveup_msg(struct shift_conn *c, const struct shift_msg *m);

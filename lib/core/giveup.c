@@ -37,6 +37,13 @@ void giveup_start(struct shift_conn *c, enum shift_reason reason, uint32_t statu
 	fence_for_good(c, SHIFT_ST_GIVEUP, reason);
 }
 
+/* Some action was lost, so what the caller does is not what we believe: end it visibly (7.40). */
+void giveup_overflowed(struct shift_conn *c)
+{
+	if (c->overflowed)
+		giveup_start(c, SHIFT_R_OVERFLOW, SHIFT_WC_RETRY_EXC_ERR, SHIFT_VENDOR_OVERFLOW);
+}
+
 void giveup_close(struct shift_conn *c, uint8_t how)
 {
 	if (c->state == SHIFT_ST_SETUP && how == SHIFT_CLOSE_ERR) {

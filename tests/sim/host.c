@@ -97,7 +97,7 @@ static void act_arm(unsigned int h, const struct shift_action *a)
 	if (q->state == QP_RTS && !host_silent(h, a->rail))
 		violation("%c: rail %u is armed for epoch %u without a fence", 'A' + h, a->rail,
 			  a->epoch);
-	if (W.host[h].barred[a->rail] && !W.host[h].died)
+	if (W.host[h].veto[a->rail] || W.host[h].unclean[a->rail])
 		violation("%c: rail %u is armed for epoch %u although it is barred", 'A' + h,
 			  a->rail, a->epoch);
 	m->epoch = a->epoch;
@@ -415,31 +415,17 @@ static void poll(unsigned int h)
 
 /* --- rails that may not be used --------------------------------------------------------------- */
 
-/* As vqp_rail_clean(): only if nothing else bars the rail. */
-static void rail_clean(unsigned int h, unsigned int r)
-{
-	struct host *me = &W.host[h];
-	struct shift_event ev = {.type = SHIFT_EV_RAIL_CLEAN, .rail = (uint8_t)r};
-
-	if (!me->veto[r] && !me->unclean[r] && !me->fence[r].owed && me->barred[r]) {
-		me->barred[r] = false;
-		host_give(h, &ev);
-	}
-}
-
 /* n: 1 bars the rail once more, -1 once less. */
 void host_veto(unsigned int h, unsigned int r, int n)
 {
 	struct host *me = &W.host[h];
-	struct shift_event ev = {.type = SHIFT_EV_RAIL_DIRTY, .rail = (uint8_t)r};
+	struct shift_event ev = {.type = SHIFT_EV_RAIL_VETO, .rail = (uint8_t)r};
 
 	me->veto[r] += (uint32_t)n;
-	if (n > 0) {
-		me->barred[r] = true;
+	if (n < 0)
+		ev.type = SHIFT_EV_RAIL_OPEN;
+	if (n > 0 || !me->veto[r])
 		host_give(h, &ev);
-	} else {
-		rail_clean(h, r);
-	}
 }
 
 /* --- fence and arm
@@ -470,15 +456,13 @@ static void fence_done(unsigned int h, unsigned int r, bool hung)
 		feed(h, q, true, CQ_MAX); /* rq_psn moves before the CQE */
 		ev.clean = r || rnd_below(&W.g_host, 4);
 		me->unclean[r] = !ev.clean;
-		me->barred[r] |= !ev.clean;
 		if (!ev.clean)
-			ev_add(W.now + rnd_range(&W.g_host, 1, 30) * NS_MS, EV_CLEAN, h, r, 0);
+			ev_add(W.now + rnd_range(&W.g_host, 1, 30) * NS_MS, EV_CLEAN, h, r,
+			       ev.epoch);
 	}
 	tr(h, "fence of rail %lu epoch %lu done: %lu (0 sure), rq_psn %lx", r, ev.epoch, ev.fence,
 	   ev.psn);
 	host_give(h, &ev);
-	if (ev.clean)
-		rail_clean(h, r);
 }
 
 static void fence_step(unsigned int h, unsigned int r)
@@ -701,8 +685,10 @@ void host_event(const struct ev *e)
 		break;
 	case EV_CLEAN:
 		me->unclean[e->r] = false;
-		rail_clean(e->h, e->r);
-		return;
+		ev.type = SHIFT_EV_FENCE_DONE;
+		ev.epoch = e->x;
+		ev.clean = true;
+		break;
 	case EV_PEERDEAD: ev.type = SHIFT_EV_PEER_DIED; break;
 	default: return;
 	}

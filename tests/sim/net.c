@@ -148,7 +148,7 @@ void net_setup(struct rng *g)
 	for (i = 0; i < W.rails; i++) {
 		struct rail *l = &W.rail[i];
 
-		l->mtu = W.huge ? 256 : 256u << rnd_below(g, 3);
+		l->mtu = 256u << rnd_below(g, 3);
 		l->latency_ns = rnd_range(g, 1, 30) * NS_US;
 		l->jitter_ns = 1 + rnd_below(g, 10000);
 		l->gap_ns = 100 + rnd_below(g, 1000);

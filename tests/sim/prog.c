@@ -28,7 +28,7 @@ static uint32_t pick_len(const struct prog *p, struct rng *g, uint8_t op)
 	uint32_t cells;
 
 	if (W.huge && op == SHIFT_OP_WRITE && rnd_below(g, 4))
-		return 1u << (28 + rnd_below(g, 4));
+		return 1u << (28 + rnd_below(g, 2)); /* at most what 7.38 allows */
 
 	if (is_atomic(op))
 		return 8;

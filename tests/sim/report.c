@@ -19,7 +19,7 @@ void report_tally(double secs)
 	       "resumed inside, %.1f s\n",
 	       100 * (double)T.switched / n, 100 * (double)T.second / n, 100 * (double)T.cut / n,
 	       secs);
-	printf("%.1f %% with WRITEs of 2^20 packets and more, ", 100 * (double)T.huge / n);
+	printf("%.1f %% with WRITEs of up to 2^21 packets, ", 100 * (double)T.huge / n);
 	printf("%.1f %% of the WRITEs posted again are resumed inside\n",
 	       100 * (double)T.stats.trimmed / (double)(T.writes_again ? T.writes_again : 1));
 	printf("%lu WRs (%.1f %% posted in runs), %lu receives, %lu packets\n",

@@ -21,7 +21,7 @@
 #define SLOT_CELLS   64u
 #define SLOT_BYTES   (SLOT_CELLS * CELL)
 #define PKT_CELLS    16u
-#define HUGE_PACKETS (1u << 20) /* in one piece: far below the 2^23 that may be in flight */
+#define HUGE_PACKETS (1u << 18) /* in one piece: far below the 2^23 that may be in flight */
 #define INLINE_CELLS 4u
 #define SGES	     4u
 #define WRS	     1024u /* of one side in one schedule */
@@ -89,7 +89,7 @@ enum ev_type {
 	EV_LINK,     /* link event reaches the process: the state as it is then */
 	EV_PSNQ,     /* x: serial; answer to QUERY_PSN */
 	EV_QPFATAL,  /* x: epoch; async event: a QP is in ERR */
-	EV_CLEAN,    /* a rail became clean again */
+	EV_CLEAN,    /* a fence was not clean, and is now */
 	EV_POST,     /* the program posts sends */
 	EV_RECV,     /* the program posts receives */
 	EV_FAULT,    /* x: fault begins */
@@ -297,8 +297,7 @@ struct host {
 	uint64_t stop_until, bg_until, app_until;
 	uint64_t tick_at, poll_at;
 	bool post_armed, recv_armed, draining, arm_fails;
-	uint32_t veto[RAILS]; /* counts what bars the rail: RAIL_DIRTY */
-	bool barred[RAILS];   /* the core was told so, or knows it from a fence */
+	uint32_t veto[RAILS]; /* counts what bars the rail */
 	bool unclean[RAILS];  /* some WR or CQE of its QP is not accounted for */
 	struct fence_op fence[RAILS];
 	struct arm_op arm[RAILS];
@@ -400,7 +399,7 @@ struct world {
 	uint32_t faults, second_left;
 	uint32_t inside; /* fault that waits for the middle of a message, or FAULT_MAX */
 	uint32_t salt;	 /* of the stamps: what an earlier schedule left in memory matches none */
-	bool huge;	 /* WRITEs of up to 2^23 packets */
+	bool huge;	 /* WRITEs of up to 2^21 packets */
 	bool started, calm, failed, second, may_end, gave_up_ok;
 	uint64_t calm_at, ack_delay_ns, rto_ns, packets, fast_posts, writes_again;
 	uint32_t ack_coalesce_ppm, retry_cnt, rnr_retry, ctl_loss_ppm, corrupt_ppm, cqe_late_ppm;
