@@ -150,6 +150,7 @@ void qp_arm(struct qp *q, uint32_t epoch, uint32_t tx_psn, uint32_t rx_psn)
 	q->rx = q->msg_off = q->atomics = 0;
 	q->tx_psn = tx_psn;
 	q->rx_psn = rx_psn;
+	q->unsignaled = 0;
 	q->retry = W.retry_cnt;
 	q->rnr = W.rnr_retry;
 	q->rnr_until = 0;

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "lib/core/psn.h"
 #include "tests/sim/sim.h"
 
 /* Another thread of the program posts: it may not touch the run but to add it to the log. */
@@ -123,6 +124,22 @@ void post_count(unsigned int h, const struct cqe *c)
 
 /* --- sends ------------------------------------------------------------------------------------ */
 
+/* A8: a NIC that dies tells nothing of what is unsignaled, so that must be far below 2^24. */
+static void check_signal(unsigned int h, struct qp *q, const struct shift_wr *wr)
+{
+	uint32_t len = 0;
+
+	for (uint32_t i = 0; i < wr->num_sge; i++)
+		len += wr->sge[i].length;
+	if (wr->flags & SHIFT_F_SIGNALED || W.host[h].cfg.sq_sig_all)
+		q->unsignaled = 0;
+	else
+		q->unsignaled += shift_psn_packets(wr->opcode, len, q->mtu);
+	if (q->unsignaled > SHIFT_SECRET_MAX)
+		violation("%c: %lu packets are posted without a completion", 'A' + h,
+			  (unsigned long)q->unsignaled);
+}
+
 void post_on_nic(unsigned int h, struct qp *q, const struct shift_wr *wr, uint32_t seq)
 {
 	struct ref_wr *w = &W.host[h].p.wr[seq];
@@ -130,6 +147,7 @@ void post_on_nic(unsigned int h, struct qp *q, const struct shift_wr *wr, uint32
 
 	if (q->r)
 		one.wr_id = twin_id(&W.host[h], q, false);
+	check_signal(h, q, wr);
 	W.writes_again += w->on_nic && w->op == SHIFT_OP_WRITE;
 	w->on_nic = true;
 	qp_post_send(q, &one, seq);

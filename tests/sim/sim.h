@@ -155,6 +155,7 @@ struct qp {
 	struct wqe sq[SQ_MAX];
 	uint32_t sq_pi, sq_ci, sq_si, sq_k;	    /* posted, completed, sending, packet of it */
 	uint32_t tx_psn, una, snd, snd_max, posted; /* packets since armed */
+	uint64_t unsignaled; /* packets posted since the newest WR that has a completion */
 	uint32_t retry, rnr;
 	uint64_t rnr_until, tx_free, rto_at;
 	/* responder */
