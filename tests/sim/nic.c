@@ -138,7 +138,7 @@ void qp_arm(struct qp *q, uint32_t epoch, uint32_t tx_psn, uint32_t rx_psn)
 	q->retry = W.retry_cnt;
 	q->rnr = W.rnr_retry;
 	q->rnr_until = 0;
-	q->nak_sent = q->tx_armed = q->rto_armed = q->ack_armed = false;
+	q->nak_sent = q->tx_armed = q->rto_armed = q->ack_armed = q->retried = false;
 }
 
 uint32_t qp_rq_psn(const struct qp *q)
@@ -345,8 +345,8 @@ void qp_tx(struct qp *q)
 		qp_fatal(q, W.down_status); /* at once, says rxe */
 		return;
 	}
-	if (can_send(q) && q->una == q->snd)
-		rto_start(q);
+	if (can_send(q) && q->una == q->snd_max)
+		rto_start(q); /* sending again does not put off the timer that is running */
 	while (burst && can_send(q) && send_one(q))
 		burst--;
 	q->tx_free = W.now + W.rail[q->r].gap_ns * (4 - burst);
@@ -380,8 +380,36 @@ void qp_rto(struct qp *q)
 	}
 	if (!q->retry_inf && W.now >= q->rnr_until)
 		q->retry--;
+	q->retried = false;
 	rto_start(q);
 	rewind_to_una(q);
+}
+
+/*
+ * A NAK, or a response that shows that one before it was lost. It counts as a retry (IB spec
+ * 9.9.2.4). Only one until something moves or the timer runs out, as in rxe (started_retry in its
+ * rxe_comp.c): if large responses are lost and small ones arrive, every small one would send
+ * everything again at once.
+ */
+static void retry_now(struct qp *q)
+{
+	if (q->retried)
+		return;
+	if (q->retry == 0 && !q->retry_inf) {
+		qp_fatal(q, SHIFT_WC_RETRY_EXC_ERR);
+		return;
+	}
+	if (!q->retry_inf)
+		q->retry--;
+	q->retried = true;
+	rewind_to_una(q);
+}
+
+/* Something moved: the retries begin afresh. */
+static void note_progress(struct qp *q)
+{
+	q->retry = W.retry_cnt;
+	q->retried = false;
 }
 
 /* --- acknowledgements
@@ -410,11 +438,11 @@ static void advance(struct qp *q, uint32_t to)
 		if (w->wr.opcode == SHIFT_OP_READ || is_atomic(w->wr.opcode))
 			end = w->first + w->got;
 		if ((int32_t)(end - q->una) <= 0 && w->got < w->n) {
-			rewind_to_una(q); /* implied NAK: its response was lost */
+			retry_now(q); /* implied NAK: its response was lost */
 			return;
 		}
 		q->una = (int32_t)(end - to) < 0 ? end : to;
-		q->retry = W.retry_cnt;
+		note_progress(q);
 		if ((int32_t)(q->snd - q->una) < 0) {
 			q->snd = q->una;
 			q->sq_si = q->sq_ci;
@@ -443,7 +471,7 @@ static void take_response(struct qp *q, const struct pkt *p)
 	}
 	w->got++;
 	q->una++;
-	q->retry = W.retry_cnt;
+	note_progress(q);
 	if ((int32_t)(q->snd - q->una) < 0) {
 		q->snd = q->una;
 		q->sq_si = q->sq_ci;
@@ -470,14 +498,17 @@ void qp_ack(struct qp *q, const struct pkt *p)
 		if (q->una == una + d)
 			qp_fatal(q, SHIFT_WC_REM_ACCESS_ERR);
 		return;
-	} else if (p->type == PK_NAK_SEQ || p->type == PK_NAK_RNR) {
+	} else if (p->type == PK_NAK_SEQ) {
 		advance(q, q->una + d);
-		if (p->type == PK_NAK_RNR && W.rnr_retry != 7 && q->rnr-- == 0) {
+		if (q->una == una + d)
+			retry_now(q);
+	} else if (p->type == PK_NAK_RNR) {
+		advance(q, q->una + d);
+		if (W.rnr_retry != 7 && q->rnr-- == 0) {
 			qp_fatal(q, SHIFT_WC_RNR_RETRY_EXC_ERR);
 			return;
 		}
-		if (p->type == PK_NAK_RNR)
-			q->rnr_until = W.now + rnd_range(&W.g_nic, 10, 300) * NS_US;
+		q->rnr_until = W.now + rnd_range(&W.g_nic, 10, 300) * NS_US;
 		rewind_to_una(q);
 	} else {
 		advance(q, q->una + d);

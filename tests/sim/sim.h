@@ -145,6 +145,7 @@ struct cqe {
 struct qp {
 	uint8_t h, r, state, leak;
 	bool tx_armed, rto_armed, ack_armed, nak_sent, retry_inf;
+	bool retried;	/* a NAK has made it send again, and nothing has moved since */
 	uint32_t epoch; /* armed for: only the oracle and the glue look at it */
 	uint32_t mtu;	/* bytes */
 	/* requester */
