@@ -164,7 +164,6 @@ static void nic_fault(const struct fault *f)
 		return;
 	}
 	l->dead[f->h] = true;
-	W.host[f->h].unsure = true;
 	if (f->arg & 3)
 		carrier(f, f->h, 1);
 }

@@ -28,10 +28,9 @@ static bool peer_ended(const struct host *peer)
 static bool atomic_is_open(unsigned int h)
 {
 	const struct prog *p = &W.host[h].p;
-	uint32_t end = W.host[1 - h].unsure ? p->posted : p->nexec;
 
-	for (uint32_t i = p->next_cqe; i < end; i++)
-		if (is_atomic(p->wr[i].op))
+	for (uint32_t i = p->next_cqe; i < p->posted; i++)
+		if (is_atomic(p->wr[i].op) && (i < p->nexec || p->wr[i].doubtful))
 			return true;
 	return false;
 }
@@ -42,7 +41,7 @@ static bool end_is_justified(unsigned int h, uint8_t reason)
 
 	switch (reason) {
 	case SHIFT_R_LOST_ATOMIC: return !me->cfg.lost_atomic_continue && atomic_is_open(h);
-	case SHIFT_R_PROOF_FAILED: return peer->unsure;
+	case SHIFT_R_PROOF_FAILED: return true;
 	case SHIFT_R_GIVEUP_TIME: return W.gave_up_ok || peer_ended(peer);
 	case SHIFT_R_PEER_FAILED: return peer_ended(peer);
 	case SHIFT_R_PEER_CLOSED: return peer->p.close_asked;
@@ -63,9 +62,8 @@ static void report(unsigned int h, const struct shift_action *a)
 		violation("%c: the connection ends (%s -> %s) for no good reason: %s", 'A' + h,
 			  shift_state_name(a->from), shift_state_name(a->to),
 			  shift_reason_name(a->reason));
-	/* Committed without a proof: all that has been posted may be executed twice. */
-	if (a->to == SHIFT_ST_ACTIVE && a->reason == SHIFT_R_COMMIT && W.host[1 - h].said_unsure)
-		W.host[1 - h].doubtful = me->p.posted;
+	if (a->to == SHIFT_ST_ACTIVE && a->reason == SHIFT_R_COMMIT)
+		doubt_commit(h, a->epoch);
 	if (a->to == SHIFT_ST_GIVEUP || a->to == SHIFT_ST_CLOSING)
 		me->reason = a->reason;
 	me->state = a->to;
@@ -178,6 +176,8 @@ static void check_switch(unsigned int h, const struct shift_action *a)
 	    (f->rail != m->rail || f->rep_epoch != m->rep_epoch || f->rep_psn != m->rep_psn ||
 	     f->recv_cum != m->recv_cum || f->fence != m->fence))
 		violation("%c: SWITCH of epoch %u changes its mind", 'A' + h, m->epoch);
+	if (f->epoch != m->epoch)
+		doubt_said(h, m);
 	me->frozen = *m;
 	if (q->epoch == m->epoch && !me->cfg.srq && q->rq_pi < m->recv_avail &&
 	    !silent(h, m->rail) && !me->p.closed)
@@ -205,8 +205,6 @@ static void act_send_msg(unsigned int h, const struct shift_action *a)
 
 	tr(h, tr_send, a->msg.type, a->msg.epoch, a->msg.heard, a->rail);
 	check_switch(h, a);
-	if (a->msg.type == SHIFT_MSG_SWITCH && shift_switch_proves(&a->msg))
-		W.host[h].said_unsure = a->msg.fence == SHIFT_FENCE_UNSURE;
 	check_prepare(h, a);
 	shift_msg_begin(&w, buf, sizeof(buf), a->msg.src_nonce, a->msg.dst_nonce);
 	if (shift_msg_add(&w, &a->msg)) {
@@ -355,7 +353,7 @@ static bool feed(unsigned int h, struct qp *q, bool all, uint32_t budget)
 			prog_wc(h, &wc, &c);
 		drain(h);
 		/* Rule 26: completions of an earlier arming of the twin change nothing. */
-		if (c.epoch < q->epoch && q->state == QP_RTS && !W.host[h].unsure &&
+		if (c.epoch < q->epoch && q->state == QP_RTS &&
 		    (deliver || W.host[h].state != state))
 			violation("%c: a completion of epoch %u is acted upon, rail %u is of %u",
 				  'A' + h, c.epoch, q->r, q->epoch);
@@ -399,10 +397,11 @@ static void fence_done(unsigned int h, unsigned int r, bool hung)
 	};
 
 	me->fence[r].step = FS_IDLE;
-	if (hung || me->flavour == NIC_IRDMA) {
+	bool again = me->fence[r].owed; /* it answers at last, and nobody waits for it */
+
+	if (hung || me->flavour == NIC_IRDMA)
 		ev.fence = SHIFT_FENCE_UNSURE;
-		me->unsure = true;
-	}
+	me->was_hung[r] |= hung;
 	me->fence[r].owed = hung;
 	if (hung) /* only its control path hangs: its CQ can be read */
 		feed(h, q, false, CQ_MAX);
@@ -415,6 +414,8 @@ static void fence_done(unsigned int h, unsigned int r, bool hung)
 	}
 	tr(h, "fence of rail %lu epoch %lu done: %lu (0 sure), rq_psn %lx", r, ev.epoch, ev.fence,
 	   ev.psn);
+	if (!again)
+		doubt_fenced(h, &ev, q->rx_psn);
 	host_give(h, &ev);
 }
 

@@ -166,7 +166,8 @@ static void take_inline(struct wqe *w)
 int qp_post_send(struct qp *q, const struct shift_wr *wr, uint32_t seq)
 {
 	struct wqe *w = &q->sq[q->sq_pi % SQ_MAX];
-	const struct ref_wr *ref = &W.host[q->h].p.wr[seq];
+	struct prog *p = &W.host[q->h].p;
+	const struct ref_wr *ref = &p->wr[seq];
 	uint32_t i;
 
 	if (q->sq_pi - q->sq_ci >= W.host[q->h].cfg.sq_cap || wr->num_sge > SGES) {
@@ -192,6 +193,8 @@ int qp_post_send(struct qp *q, const struct shift_wr *wr, uint32_t seq)
 		take_inline(w);
 	q->posted += w->n;
 	q->sq_pi++;
+	if (seq >= p->sent)
+		p->sent = seq + 1;
 	if (q->state == QP_ERR)
 		flush_sends(q);
 	kick(q);

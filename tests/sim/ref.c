@@ -16,22 +16,34 @@ void ref_skip_doubtful(unsigned int src, uint32_t upto)
 {
 	struct host *s = &W.host[src];
 
-	if (!W.host[1 - src].unsure || !s->cfg.lost_atomic_continue)
-		return;
-	while (s->p.nexec < upto && is_atomic(s->p.wr[s->p.nexec].op)) {
-		s->p.wr[s->p.nexec].expect = UINT64_MAX;
+	while (s->cfg.lost_atomic_continue && s->p.nexec < upto &&
+	       is_atomic(s->p.wr[s->p.nexec].op) && s->p.wr[s->p.nexec].doubtful)
 		s->p.nexec++;
+}
+
+/* A packet of a WR that was executed to its end already. */
+static void check_again(unsigned int dst, const struct pkt *p)
+{
+	const struct prog *s = &W.host[1 - dst].p;
+	const struct ref_wr *w = &s->wr[p->seq];
+
+	if (w->op == SHIFT_OP_READ) {
+		if (p->seq < s->next_cqe && s->err_from == UINT32_MAX)
+			violation("duplicate: READ %u of %c is executed again after its completion",
+				  p->seq, 'B' - dst);
+		return;
 	}
+	if (w->execs > w->allowed || is_atomic(w->op) || w->two_sided)
+		violation("duplicate: %c executes WR %u of the peer again, next is %u", 'A' + dst,
+			  p->seq, s->nexec);
 }
 
 /* The NIC begins to execute packet p of the other side at host dst. */
 void ref_begin(unsigned int dst, const struct pkt *p)
 {
-	const struct host *me = &W.host[dst], *src = &W.host[1 - dst];
-	const struct prog *s = &src->p;
-	const struct ref_wr *w = &s->wr[p->seq];
+	const struct host *me = &W.host[dst];
+	const struct prog *s = &W.host[1 - dst].p;
 	const struct qp *q = &W.qp[dst][p->r];
-	bool weak = p->seq < me->doubtful;
 
 	ref_skip_doubtful(1 - dst, p->seq);
 	if (p->epoch != q->epoch)
@@ -45,18 +57,26 @@ void ref_begin(unsigned int dst, const struct pkt *p)
 	if (p->seq > s->nexec)
 		violation("gap: %c executes WR %u of the peer, next is %u", 'A' + dst, p->seq,
 			  s->nexec);
-	if (p->seq < s->next_cqe && w->op == SHIFT_OP_READ && s->err_from == UINT32_MAX && !weak)
-		violation("duplicate: READ %u of %c is executed again after its completion", p->seq,
-			  'B' - dst);
-	if (p->seq < s->nexec && w->op != SHIFT_OP_READ && !(weak && !w->two_sided))
-		violation("duplicate: %c executes WR %u of the peer again, next is %u", 'A' + dst,
-			  p->seq, s->nexec);
+	if (p->seq < s->nexec)
+		check_again(dst, p);
 }
 
-/* Payload was placed. A plain WRITE: each cell once; messages may begin again until complete. */
+/*
+ * Where the payload may go on. A WRITE: each cell once. What replays whole (messages, and in doubt
+ * WRITEs) begins again: a message at its start, a WRITE where it was trimmed before.
+ */
+static bool cell_is_next(const struct ref_wr *w, const struct pkt *p)
+{
+	if (p->off == w->cells)
+		return true;
+	if (!p->first || p->off > w->cells)
+		return false;
+	return w->two_sided ? p->off == 0 : w->allowed > 0;
+}
+
+/* Payload was placed. */
 void ref_place(unsigned int dst, const struct pkt *p, uint64_t addr)
 {
-	const struct host *src = &W.host[1 - dst];
 	struct ref_wr *w = &W.host[1 - dst].p.wr[p->seq];
 	uint32_t i;
 
@@ -67,29 +87,31 @@ void ref_place(unsigned int dst, const struct pkt *p, uint64_t addr)
 	if (p->op != SHIFT_OP_SEND && p->op != SHIFT_OP_SEND_IMM && p->cells &&
 	    addr != addr_of(dst, M_DST, p->seq, p->off))
 		violation("WR %u of %c: written to the wrong place", p->seq, 'B' - dst);
-	if (w->two_sided || W.host[dst].unsure) {
-		if (p->off == 0)
-			w->cells = 0;
-		if (p->off != w->cells && !(W.host[dst].unsure && p->seq < src->p.nexec))
-			violation("message %u of %c: cell %u placed, next is %u", p->seq, 'B' - dst,
-				  p->off, w->cells);
-		w->cells = p->off + p->cells;
-		return;
-	}
-	if (p->off != w->cells)
-		violation("WRITE %u of %c: cell %u placed %s", p->seq, 'B' - dst, p->off,
-			  p->off < w->cells ? "twice" : "before those in front of it");
+	if (!cell_is_next(w, p))
+		violation("WR %u of %c: cell %u placed, next is %u", p->seq, 'B' - dst, p->off,
+			  w->cells);
 	w->cells = p->off + p->cells;
 	/* The program sees the flag and clears it: a second WRITE would be seen again. */
-	for (i = 0; i < p->cells; i++)
+	for (i = 0; i < p->cells && !w->two_sided; i++)
 		*cell_at(addr + (uint64_t)i * CELL) = 0;
 }
 
-static void check_atomic(unsigned int dst, struct ref_wr *w)
+/* In order and at most once: the result is the same on every rail. */
+static void execute_atomic(unsigned int dst, struct ref_wr *w)
 {
-	uint64_t old = *(uint64_t *)(uintptr_t)addr_of(dst, M_ATM, w->op == SHIFT_OP_FETCH_ADD, 0);
+	struct prog *s = &W.host[1 - dst].p;
+	bool add = w->op == SHIFT_OP_FETCH_ADD;
+	uint64_t *mem_word = &s->counter_mem[add];
 
-	w->expect = old; /* in order and once: it is the same on every rail */
+	if (*word_at(addr_of(dst, M_ATM, add, 0)) != *mem_word)
+		violation("%c: the word for atomics is %lx, should be %lx", 'A' + dst,
+			  (unsigned long)*word_at(addr_of(dst, M_ATM, add, 0)),
+			  (unsigned long)*mem_word);
+	w->expect = *mem_word;
+	if (add)
+		*mem_word += w->compare_add;
+	else if (*mem_word == w->compare_add)
+		*mem_word = w->swap;
 }
 
 /* The last packet of a WR was executed. */
@@ -104,14 +126,14 @@ void ref_executed(unsigned int dst, const struct pkt *p)
 	    (p->imm != w->imm && (w->op == SHIFT_OP_SEND_IMM || w->op == SHIFT_OP_WRITE_IMM)))
 		violation("WR %u of %c arrives with another opcode or immediate", p->seq,
 			  'B' - dst);
-	if (!is_atomic(p->op) && p->op != SHIFT_OP_READ && w->cells != cells_of(w->len) &&
-	    !W.host[dst].unsure)
+	if (!is_atomic(p->op) && p->op != SHIFT_OP_READ && w->cells != cells_of(w->len))
 		violation("WR %u of %c ends with %u of %u cells", p->seq, 'B' - dst, w->cells,
 			  cells_of(w->len));
-	if (is_atomic(p->op) && p->seq == s->nexec)
-		check_atomic(dst, w);
+	if (is_atomic(p->op))
+		execute_atomic(dst, w);
 	if (p->seq == s->nexec)
 		s->nexec++;
+	s->two_exec += w->two_sided;
 	w->execs++;
 	tr(dst, "nic: rail %lu executed WR %lu of the peer (opcode %lu, rq_psn now %lx)", p->r,
 	   p->seq, p->op, W.qp[dst][p->r].rx_psn + W.qp[dst][p->r].rx);
@@ -130,12 +152,35 @@ void ref_step(void)
 	}
 }
 
+/* The counts of a WR at the end of a schedule in which nothing ended early. */
+static void check_count(unsigned int h, uint32_t i)
+{
+	const struct ref_wr *w = &W.host[h].p.wr[i];
+	bool given_up = is_atomic(w->op) && w->doubtful && W.host[h].cfg.lost_atomic_continue;
+
+	if (w->op == SHIFT_OP_READ)
+		return;
+	if (w->execs > 1 + w->allowed || (!w->execs && !given_up))
+		violation("%c: WR %u executed %u times", 'A' + h, i, w->execs);
+}
+
+static void check_words(unsigned int h)
+{
+	const struct prog *p = &W.host[h].p;
+
+	if (*word_at(addr_of(1 - h, M_ATM, 1, 0)) != p->counter_mem[1])
+		violation("%c: the FETCH_ADD counter is wrong", 'A' + h);
+	if (*word_at(addr_of(1 - h, M_ATM, 0, 0)) != p->counter_mem[0])
+		violation("%c: the CMP_SWAP chain is broken", 'A' + h);
+}
+
 static void end_of(unsigned int h)
 {
 	const struct host *me = &W.host[h], *peer = &W.host[1 - h];
 	const struct prog *p = &me->p;
 	uint32_t i;
 
+	check_words(h);
 	if (!me->c || me->died)
 		return;
 	if (shift_conn_stats(me->c)->overflow)
@@ -152,13 +197,8 @@ static void end_of(unsigned int h)
 	if (peer->p.recv_done != p->two_sided)
 		violation("%c sent %u messages, %u receives completed", 'A' + h, p->two_sided,
 			  peer->p.recv_done);
-	for (i = 0; i < p->total && !peer->unsure; i++)
-		if (p->wr[i].execs != 1 && p->wr[i].op != SHIFT_OP_READ)
-			violation("%c: WR %u executed %u times", 'A' + h, i, p->wr[i].execs);
-	if (!peer->unsure && *(uint64_t *)(uintptr_t)addr_of(1 - h, M_ATM, 1, 0) != p->counter)
-		violation("%c: the FETCH_ADD counter is wrong", 'A' + h);
-	if (!peer->unsure && *(uint64_t *)(uintptr_t)addr_of(1 - h, M_ATM, 0, 0) != p->counter_cas)
-		violation("%c: the CMP_SWAP chain is broken", 'A' + h);
+	for (i = 0; i < p->total; i++)
+		check_count(h, i);
 }
 
 void ref_end(void)

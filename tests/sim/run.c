@@ -105,7 +105,7 @@ void host_setup(unsigned int h, struct rng *g)
 	memset(&me->p, 0, sizeof(me->p));
 	me->cfg = cfg;
 	me->flavour = x < 12 ? NIC_RXE : x < 19 ? NIC_MLX : NIC_IRDMA;
-	me->unsure = me->flavour == NIC_IRDMA;
+	me->rep_psn = me->cfg.rq_psn;
 	me->tick_at = me->poll_at = UINT64_MAX;
 	for (r = 0; r < RAILS; r++) {
 		struct qp *q = &W.qp[h][r];
@@ -188,8 +188,8 @@ static void packet(const struct ev *e)
 	struct pkt *p = &W.pkt[e->x];
 	struct qp *q = &W.qp[e->h][e->r];
 
-	if (p->epoch != q->epoch && q->state == QP_RTS && !W.host[1 - e->h].unsure &&
-	    !W.host[e->h].unsure && p->type == PK_REQ && p->epoch < q->epoch)
+	if (p->epoch < q->epoch && q->state == QP_RTS && p->type == PK_REQ &&
+	    !W.host[1 - e->h].was_hung[e->r])
 		violation("%c: rail %u is armed for epoch %u while packets of epoch %u are alive",
 			  'A' + e->h, e->r, q->epoch, p->epoch);
 	if (p->type == PK_REQ)

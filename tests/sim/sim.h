@@ -245,18 +245,26 @@ struct ref_wr {
 	uint32_t cells; /* placed so far */
 	uint32_t imm;
 	uint32_t execs;
-	uint64_t expect; /* atomic: result */
+	uint32_t allowed;     /* executions beyond the first: commits without a proof */
+	uint64_t compare_add; /* atomic: operands, result */
+	uint64_t swap;
+	uint64_t expect;
+	bool doubtful; /* under way at a commit without a proof */
 };
 
 struct prog {
 	struct ref_wr wr[WRS];
 	uint32_t total, posted, retired, two_sided;
+	uint32_t sent; /* of posted: were handed to a NIC at least once */
 	uint32_t since_signal;
 	uint32_t next_cqe; /* next WR whose completion may come */
 	uint32_t nexec;	   /* WRs fully executed by the peer's NIC */
+	uint32_t two_exec; /* of them two-sided */
 	uint32_t err_from; /* first WR completed in error, or UINT32_MAX */
 	uint32_t recv_posted, recv_done, next_two;
-	uint64_t counter, counter_cas; /* the peer's words after this side's atomics */
+	uint64_t counter_cas;	 /* the peer's word, if all atomics posted so far succeed */
+	uint64_t counter_mem[2]; /* the peer's words after those that were executed */
+	uint64_t lost;		 /* atomics that completed without a result */
 	bool qp_err, recv_err, close_asked, closed;
 	bool bad;	  /* posted a WR with a wrong rkey */
 	uint32_t mix[10]; /* weight of each opcode */
@@ -264,15 +272,25 @@ struct prog {
 	uint64_t gap_ns;
 };
 
+/* What a SWITCH said that proves something, by epoch. */
+struct said {
+	uint32_t epoch, recv_avail;
+	uint64_t recv_cum;
+	bool unsure;
+};
+#define SAID 8u
+
 struct host {
 	struct shift_conn *c;
 	struct shift_conn_cfg cfg;
 	uint8_t flavour;
 	bool died;
-	bool forgets;	   /* died: another thread of the process still answers, UNKNOWN */
-	bool said_unsure;  /* its newest SWITCH proves nothing */
-	uint32_t doubtful; /* WRs of the peer below it may have been replayed in doubt */
-	bool unsure;	   /* ever reported a fence that proves nothing, or has a dead NIC */
+	bool forgets;  /* died: another thread of the process still answers, UNKNOWN */
+	bool in_doubt; /* its fences do not say what it executed last */
+	uint32_t rep_epoch, rep_psn;
+	struct said said[SAID];
+	uint32_t said_n;
+	bool was_hung[RAILS]; /* a fence hung there: its QP may have lived on */
 	uint64_t stop_until, bg_until, app_until;
 	uint64_t tick_at, poll_at;
 	bool post_armed, recv_armed, draining, arm_fails;
@@ -481,6 +499,11 @@ void prog_start(unsigned int h);
 void prog_event(const struct ev *e);
 void prog_wc(unsigned int h, const struct shift_wc *wc, const struct cqe *c);
 bool prog_done(unsigned int h);
+/* doubt.c: what the fences prove */
+void doubt_fenced(unsigned int h, const struct shift_event *ev, uint32_t rx_psn);
+void doubt_said(unsigned int h, const struct shift_msg *m);
+const struct said *doubt_find(unsigned int h, uint32_t epoch);
+void doubt_commit(unsigned int h, uint32_t epoch);
 /* ref.c: the oracle */
 void ref_skip_doubtful(unsigned int src, uint32_t upto);
 void ref_begin(unsigned int dst, const struct pkt *p);
