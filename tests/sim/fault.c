@@ -147,10 +147,18 @@ static bool spare(unsigned int r)
 	unsigned int i;
 
 	for (i = 0; i < W.rails; i++)
-		if (i != r && !W.rail[i].dead[0] && !W.rail[i].dead[1] && !W.rail[i].hung[0] &&
-		    !W.rail[i].hung[1])
+		if (i != r && !W.rail[i].dies[0] && !W.rail[i].dies[1] && !W.rail[i].dead[0] &&
+		    !W.rail[i].dead[1] && !W.rail[i].hung[0] && !W.rail[i].hung[1])
 			return true;
 	return false;
+}
+
+void fault_nic_dies(unsigned int h, unsigned int r)
+{
+	tr(h, "nic: rail %lu: the NIC is gone", r, 0, 0, 0);
+	W.rail[r].dies[h] = false;
+	W.rail[r].dead[h] = true;
+	cause_rail(r, 0);
 }
 
 static void nic_fault(const struct fault *f)
@@ -163,9 +171,21 @@ static void nic_fault(const struct fault *f)
 		l->hung[f->h] = true;
 		return;
 	}
-	l->dead[f->h] = true;
 	if (f->arg & 3)
 		carrier(f, f->h, 1);
+	if (f->arg & 4 && !W.host[f->h].cfg.srq) /* with an SRQ there is no count to tell (V17) */
+		l->dies[f->h] = true;
+	else
+		fault_nic_dies(f->h, f->r);
+}
+
+static void hurt(const struct fault *f, int n)
+{
+	unsigned int r;
+
+	for (r = 0; r < W.rails; r++)
+		if (f->kind == FK_ALLRAILS || (r == f->r && f->kind != FK_MIGRATE))
+			cause_rail(r, n);
 }
 
 /* Faults that last: n is 1 at the beginning and -1 at the end. */
@@ -205,7 +225,8 @@ static bool lasting(const struct fault *f, int n)
 	case FK_ALLRAILS:
 		for (unsigned int i = 0; i < W.rails; i++)
 			cut(i, n);
-		W.gave_up_ok = true;
+		W.all_cut_from = n > 0 ? W.now : W.all_cut_from;
+		W.all_cut_until = n > 0 ? W.now + f->ns : W.now;
 		return true;
 	default: return false;
 	}
@@ -227,9 +248,18 @@ static void moment(const struct fault *f)
 	struct shift_event ev = {.type = SHIFT_EV_MIGRATE, .rail = f->r};
 
 	switch ((enum fault_kind)f->kind) {
-	case FK_BGSTALL: me->bg_until = W.now + f->ns; break;
-	case FK_APPSTALL: me->app_until = W.now + f->ns; break;
-	case FK_STOP: me->stop_until = W.now + f->ns; break;
+	case FK_BGSTALL:
+		me->bg_until = W.now + f->ns;
+		cause_stall(f->h, me->bg_until);
+		break;
+	case FK_APPSTALL:
+		me->app_until = W.now + f->ns;
+		cause_stall(f->h, me->app_until);
+		break;
+	case FK_STOP:
+		me->stop_until = W.now + f->ns;
+		cause_stall(f->h, me->stop_until);
+		break;
 	case FK_NICDEAD:
 	case FK_NICHUNG: nic_fault(f); break;
 	case FK_MIGRATE:
@@ -273,10 +303,13 @@ static void begin(uint32_t i)
 	tr(HOSTS, tr_fault, i, f->kind, f->h, f->r);
 	if (f->kind == FK_NICHUNG && f->arg & 1)
 		ev_add(W.now + f->ns, EV_HEAL, 0, 0, i);
-	if (lasting(f, 1))
+	if (lasting(f, 1)) {
+		hurt(f, 1);
 		ev_add(W.now + f->ns, EV_HEAL, 0, 0, i);
-	else
+	} else {
+		hurt(f, 0);
 		moment(f);
+	}
 }
 
 static void heal(uint32_t i)
@@ -286,7 +319,7 @@ static void heal(uint32_t i)
 	if (W.calm)
 		return;
 	tr(HOSTS, tr_heal, i, f->kind, f->h, f->r);
-	lasting(f, -1);
+	hurt(f, lasting(f, -1) ? -1 : 0);
 	if (f->kind == FK_NICHUNG)
 		host_unhang(f->h, f->r);
 	if (f->reps && f->reps--)
@@ -299,6 +332,8 @@ static void calm(void)
 	uint32_t keep = rnd_below(&W.g_fault, 2), r, h, good = rnd_below(&W.g_fault, W.rails);
 
 	W.calm = true;
+	for (r = 0; r < W.rails; r++)
+		W.rail[r].dies[0] = W.rail[r].dies[1] = false;
 	while (W.rail[good].dead[0] || W.rail[good].dead[1] || W.rail[good].hung[0] ||
 	       W.rail[good].hung[1])
 		good = (good + 1) % W.rails;
@@ -307,6 +342,8 @@ static void calm(void)
 		struct rail *l = &W.rail[r];
 
 		l->dir[0] = l->dir[1] = (struct dirfault){.cut = keep && r != good};
+		cause_rail(r, 0);
+		l->hurt = l->dir[0].cut;
 		for (h = 0; h < HOSTS; h++) {
 			if (l->hung[h] && rnd_below(&W.g_fault, 2))
 				host_unhang(h, r);

@@ -16,56 +16,14 @@ static bool silent(unsigned int h, unsigned int r)
 	return W.rail[r].dead[h] || W.rail[r].hung[h];
 }
 
-/* --- what a state change may mean ------------------------------------------------------------ */
-
-static bool peer_ended(const struct host *peer)
-{
-	return peer->died || peer->p.close_asked || peer->state == SHIFT_ST_GIVEUP ||
-	       peer->state == SHIFT_ST_DEAD;
-}
-
-/* An atomic that was executed, or may have been, and did not complete. */
-static bool atomic_is_open(unsigned int h)
-{
-	const struct prog *p = &W.host[h].p;
-
-	for (uint32_t i = p->next_cqe; i < p->posted; i++)
-		if (is_atomic(p->wr[i].op) && (i < p->nexec || p->wr[i].doubtful))
-			return true;
-	return false;
-}
-
-static bool end_is_justified(unsigned int h, uint8_t reason)
-{
-	const struct host *me = &W.host[h], *peer = &W.host[1 - h];
-
-	switch (reason) {
-	case SHIFT_R_LOST_ATOMIC: return !me->cfg.lost_atomic_continue && atomic_is_open(h);
-	case SHIFT_R_PROOF_FAILED: return true;
-	case SHIFT_R_GIVEUP_TIME: return W.gave_up_ok || peer_ended(peer);
-	case SHIFT_R_PEER_FAILED: return peer_ended(peer);
-	case SHIFT_R_PEER_CLOSED: return peer->p.close_asked;
-	case SHIFT_R_PEER_DIED:
-	case SHIFT_R_PEER_UNKNOWN: return peer->died;
-	case SHIFT_R_CLOSE: return me->p.close_asked;
-	case SHIFT_R_PROGRAM_ERROR: return me->p.bad || W.rnr_retry != 7;
-	default: return me->state == SHIFT_ST_GIVEUP || me->state == SHIFT_ST_CLOSING;
-	}
-}
-
 static void report(unsigned int h, const struct shift_action *a)
 {
 	struct host *me = &W.host[h];
 
 	tr(h, tr_state, a->from, a->to, a->reason, a->rail);
-	if ((a->to == SHIFT_ST_GIVEUP || a->to == SHIFT_ST_DEAD) && !end_is_justified(h, a->reason))
-		violation("%c: the connection ends (%s -> %s) for no good reason: %s", 'A' + h,
-			  shift_state_name(a->from), shift_state_name(a->to),
-			  shift_reason_name(a->reason));
+	cause_report(h, a);
 	if (a->to == SHIFT_ST_ACTIVE && a->reason == SHIFT_R_COMMIT)
 		doubt_commit(h, a->epoch);
-	if (a->to == SHIFT_ST_GIVEUP || a->to == SHIFT_ST_CLOSING)
-		me->reason = a->reason;
 	me->state = a->to;
 	me->change = a->reason;
 	fault_on_state(h, a->to, a->rail);
@@ -346,6 +304,8 @@ static bool feed(unsigned int h, struct qp *q, bool all, uint32_t budget)
 		};
 		bool deliver;
 
+		if (!c.is_recv && c.status < 32)
+			W.host[h].nic_said |= 1u << c.status;
 		state = W.host[h].state;
 		deliver = shift_conn_cqe(W.host[h].c, &sc, &wc, W.now);
 
@@ -712,6 +672,7 @@ void host_close(unsigned int h, enum shift_close how)
 	struct shift_event ev = {.type = SHIFT_EV_CLOSE, .how = (uint8_t)how};
 
 	W.host[h].p.close_asked = true;
+	W.host[h].p.how = (uint8_t)how;
 	tr(h, "the program closes, how %lu", how, 0, 0, 0);
 	host_give(h, &ev);
 }

@@ -90,6 +90,9 @@ void qp_fatal(struct qp *q, uint32_t status)
 		return;
 	tr(q->h, "nic: rail %lu epoch %lu: fatal, status %lu, %lu WRs outstanding", q->r, q->epoch,
 	   status, q->sq_pi - q->sq_ci);
+	W.host[q->h].access_nak |= status == SHIFT_WC_REM_ACCESS_ERR;
+	W.host[q->h].rnr_exhausted |= status == SHIFT_WC_RNR_RETRY_EXC_ERR;
+	W.rail[q->r].hurt_at = W.now;
 	if (q->sq_ci != q->sq_pi)
 		send_cqe(q, &q->sq[q->sq_ci++ % SQ_MAX], status);
 	qp_modify_err(q);
@@ -507,6 +510,8 @@ void qp_ack(struct qp *q, const struct pkt *p)
 			retry_now(q);
 	} else if (p->type == PK_NAK_RNR) {
 		advance(q, q->una + d);
+		if (q->una != una + d)
+			return; /* of a response before it that was lost it is an implied NAK */
 		if (W.rnr_retry != 7 && q->rnr-- == 0) {
 			qp_fatal(q, SHIFT_WC_RNR_RETRY_EXC_ERR);
 			return;

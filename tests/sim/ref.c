@@ -139,6 +139,17 @@ void ref_executed(unsigned int dst, const struct pkt *p)
 	   p->seq, p->op, W.qp[dst][p->r].rx_psn + W.qp[dst][p->r].rx);
 }
 
+/*
+ * A message was executed and acknowledged, and its NIC died before it wrote the receive's CQE (A4):
+ * for the receiver it never came. Its sender may count it, or send it again.
+ */
+void ref_unseen(unsigned int dst, const struct pkt *p)
+{
+	W.host[1 - dst].p.wr[p->seq].unseen = true;
+	tr(dst, "nic: rail %lu executed WR %lu of the peer, and dies without a CQE", p->r, p->seq,
+	   0, 0);
+}
+
 /* The cheap checks, after every event. */
 void ref_step(void)
 {
@@ -174,6 +185,21 @@ static void check_words(unsigned int h)
 		violation("%c: the CMP_SWAP chain is broken", 'A' + h);
 }
 
+/* A QP that is over has given back all that was posted, unless it was reset or destroyed. */
+static void check_flushed(unsigned int h)
+{
+	const struct host *me = &W.host[h];
+	const struct prog *p = &me->p;
+
+	if (!p->qp_err || (p->close_asked && p->how != SHIFT_CLOSE_ERR))
+		return;
+	for (uint32_t i = p->next_cqe; i < p->posted; i++)
+		if (p->err_from != UINT32_MAX || p->wr[i].signaled || i >= p->nexec)
+			violation("%c: WR %u never flushed, %u were posted", 'A' + h, i, p->posted);
+	if (p->recv_done != p->recv_posted && !me->cfg.srq)
+		violation("%c: %u of %u receives flushed", 'A' + h, p->recv_done, p->recv_posted);
+}
+
 static void end_of(unsigned int h)
 {
 	const struct host *me = &W.host[h], *peer = &W.host[1 - h];
@@ -185,6 +211,7 @@ static void end_of(unsigned int h)
 		return;
 	if (shift_conn_stats(me->c)->overflow)
 		violation("%c: the core lost actions", 'A' + h);
+	check_flushed(h);
 	if (p->qp_err || p->close_asked || peer->died || peer->p.close_asked || peer->p.qp_err)
 		return; /* it ended early, and the reason was judged when it did */
 	if (p->next_cqe < p->total && p->posted == p->total) {

@@ -38,6 +38,18 @@ void ref_executed(unsigned int dst, const struct pkt *p)
 	(void)p;
 }
 
+void ref_unseen(unsigned int dst, const struct pkt *p)
+{
+	(void)dst;
+	(void)p;
+}
+
+void fault_nic_dies(unsigned int h, unsigned int r)
+{
+	(void)h;
+	(void)r;
+}
+
 const char *fault_name(unsigned int k)
 {
 	(void)k;

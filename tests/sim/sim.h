@@ -212,7 +212,10 @@ struct rail {
 	uint32_t admin_down[HOSTS]; /* local link down: the NIC knows it */
 	uint32_t no_carrier[HOSTS]; /* as the kernel reports it */
 	bool dead[HOSTS];	    /* the NIC is gone: nothing moves, calls hang */
+	bool dies[HOSTS];	    /* the NIC acknowledges one message more, and is gone */
 	bool hung[HOSTS];	    /* its control path hangs, data flows */
+	uint32_t hurt;		    /* faults that touch it now */
+	uint64_t hurt_at;	    /* the last change of that, or the last failure of a QP */
 };
 
 /* How a host's NICs behave. */
@@ -249,6 +252,8 @@ struct ref_wr {
 	uint64_t compare_add; /* atomic: operands, result */
 	uint64_t swap;
 	uint64_t expect;
+	bool bad;      /* has a wrong rkey */
+	bool unseen;   /* executed and acknowledged, but the receive's CQE was never written */
 	bool doubtful; /* under way at a commit without a proof */
 };
 
@@ -266,7 +271,7 @@ struct prog {
 	uint64_t counter_mem[2]; /* the peer's words after those that were executed */
 	uint64_t lost;		 /* atomics that completed without a result */
 	bool qp_err, recv_err, close_asked, closed;
-	bool bad;	  /* posted a WR with a wrong rkey */
+	uint8_t how;	  /* enum shift_close */
 	uint32_t mix[10]; /* weight of each opcode */
 	uint32_t sig_ppm, inline_ppm, burst, big_ppm, late_ppm, bad_ppm, refuse_ppm;
 	uint64_t gap_ns;
@@ -290,6 +295,13 @@ struct host {
 	uint32_t rep_epoch, rep_psn;
 	struct said said[SAID];
 	uint32_t said_n;
+	uint64_t commit_at, stalled_until;
+	uint64_t lost_atomics; /* of the core's count: those that were judged */
+	uint32_t e;	       /* newest epoch entered */
+	uint32_t nic_said;     /* mask of the error statuses that its sends got from a NIC */
+	bool excused;	       /* data left its last rail because of a fault */
+	bool access_nak, rnr_exhausted;
+	bool failed;	      /* answers FAILED */
 	bool was_hung[RAILS]; /* a fence hung there: its QP may have lived on */
 	uint64_t stop_until, bg_until, app_until;
 	uint64_t tick_at, poll_at;
@@ -389,7 +401,9 @@ struct world {
 	uint32_t msg_free;
 	struct fault fault[FAULT_MAX];
 	uint32_t faults, second_left;
-	bool started, calm, failed, second, may_end, gave_up_ok;
+	bool started, calm, failed, second;
+	uint64_t all_cut_from, all_cut_until; /* every rail */
+	uint64_t changed_at;		      /* the last time that a fault began or ended */
 	uint64_t calm_at, ack_delay_ns, rto_ns, packets;
 	uint32_t ack_coalesce_ppm, retry_cnt, rnr_retry, ctl_loss_ppm, corrupt_ppm;
 	uint32_t down_status; /* of work to send on a link that is down here */
@@ -499,6 +513,12 @@ void prog_start(unsigned int h);
 void prog_event(const struct ev *e);
 void prog_wc(unsigned int h, const struct shift_wc *wc, const struct cqe *c);
 bool prog_done(unsigned int h);
+/* cause.c: what was injected, and what it excuses */
+void cause_rail(unsigned int r, int n);
+void cause_stall(unsigned int h, uint64_t until);
+void cause_report(unsigned int h, const struct shift_action *a);
+void cause_send_error(unsigned int h, uint32_t seq, const struct shift_wc *wc, bool first);
+void cause_recv_error(unsigned int h, const struct shift_wc *wc);
 /* doubt.c: what the fences prove */
 void doubt_fenced(unsigned int h, const struct shift_event *ev, uint32_t rx_psn);
 void doubt_said(unsigned int h, const struct shift_msg *m);
@@ -509,12 +529,14 @@ void ref_skip_doubtful(unsigned int src, uint32_t upto);
 void ref_begin(unsigned int dst, const struct pkt *p);
 void ref_place(unsigned int dst, const struct pkt *p, uint64_t addr);
 void ref_executed(unsigned int dst, const struct pkt *p);
+void ref_unseen(unsigned int dst, const struct pkt *p);
 void ref_step(void);
 void ref_end(void);
 /* fault.c */
 void fault_setup(struct rng *g);
 void fault_event(const struct ev *e);
 void fault_on_state(unsigned int h, uint8_t to, uint8_t rail);
+void fault_nic_dies(unsigned int h, unsigned int r);
 const char *fault_name(unsigned int k);
 const char *fault_text(unsigned int k);
 /* report.c */
