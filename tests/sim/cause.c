@@ -5,6 +5,8 @@
  */
 #include "tests/sim/sim.h"
 
+#define PROBES_NS (20 * NS_MS)
+
 /* --- what was injected ------------------------------------------------------------------------ */
 
 /* A fault touches a rail: n is 1 at its beginning, -1 at its end, 0 if it is but a moment. */
@@ -41,7 +43,8 @@ static void note_leaving(unsigned int h, unsigned int r)
 
 	if (W.host[1].commit_at < since)
 		since = W.host[1].commit_at;
-	W.host[h].excused = hurt_since(r, since);
+	/* Missed probes count until the next one is answered. */
+	W.host[h].excused = hurt_since(r, since > PROBES_NS ? since - PROBES_NS : 0);
 }
 
 /* No planned switch is worth a terminal error (7.13). */
@@ -268,6 +271,7 @@ void cause_report(unsigned int h, const struct shift_action *a)
 	bool ends_now = a->to == SHIFT_ST_GIVEUP || a->to == SHIFT_ST_CLOSING;
 
 	me->e = a->epoch;
+	me->state_at = W.now;
 	if (carries_data(a->from) && !carries_data(a->to))
 		note_leaving(h, a->rail);
 	if (a->to == SHIFT_ST_ACTIVE && a->reason == SHIFT_R_COMMIT)

@@ -230,6 +230,7 @@ static void rearm_tick(unsigned int h)
 	struct host *me = &W.host[h];
 	uint64_t d = shift_conn_deadline(me->c);
 
+	outage_timer(h, d);
 	if (d >= me->tick_at)
 		return;
 	me->tick_at = d > W.now ? d : W.now + 1000;
@@ -245,6 +246,7 @@ static void drain(unsigned int h)
 	uint32_t epoch = 0;
 
 	W.core_events++;
+	outage_check();
 	while (!W.failed && shift_conn_action(W.host[h].c, &a)) {
 		uint32_t no = 0;
 
@@ -357,6 +359,7 @@ static void fence_done(unsigned int h, unsigned int r, bool hung)
 	};
 
 	me->fence[r].step = FS_IDLE;
+	me->answering = true;
 	bool again = me->fence[r].owed; /* it answers at last, and nobody waits for it */
 
 	if (hung || me->flavour == NIC_IRDMA)
@@ -376,6 +379,7 @@ static void fence_done(unsigned int h, unsigned int r, bool hung)
 	   ev.psn);
 	if (!again)
 		doubt_fenced(h, &ev, q->rx_psn);
+	me->answering = false;
 	host_give(h, &ev);
 }
 
@@ -452,10 +456,12 @@ static void arm_done(unsigned int h, unsigned int r)
 	};
 
 	m->busy = false;
+	me->answering = true;
 	if (silent(h, r) || me->arm_fails) {
 		ev.type = SHIFT_EV_ARM_FAILED;
 		me->arm_fails = false;
 	} else if (me->p.closed) {
+		me->answering = false;
 		return;
 	} else {
 		feed_hung(h); /* the SWITCH that follows freezes the receive count */
@@ -463,6 +469,7 @@ static void arm_done(unsigned int h, unsigned int r)
 		qp_arm(q, m->epoch, m->tx_psn, m->rx_psn);
 		q->retry_inf = false;
 	}
+	me->answering = false;
 	tr(h, "rail %lu: arm for epoch %lu: event %lu, psn %lx", r, m->epoch, ev.type, m->rx_psn);
 	host_give(h, &ev);
 }
@@ -474,6 +481,8 @@ static void probe(unsigned int h, unsigned int r)
 {
 	struct shift_event ev = {.rail = (uint8_t)r};
 
+	if (W.silence && W.now > W.calm_at + 2 * PROBE_NS) /* the last ones are true */
+		return;
 	ev.type = !silent(h, r) && net_probe(h, r) ? SHIFT_EV_PROBE_OK : SHIFT_EV_PROBE_MISSED;
 	if (ev.type == SHIFT_EV_PROBE_MISSED)
 		W.host[h].missed_at[r] = W.now;

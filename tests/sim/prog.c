@@ -313,6 +313,7 @@ void prog_wc(unsigned int h, const struct shift_wc *wc, const struct cqe *c)
 	   wc->wr_id, wc->status, wc->is_recv, !c);
 	if (p->closed)
 		violation("%c: completion after destroy returned", 'A' + h);
+	outage_moved(h);
 	if (wc->is_recv) {
 		recv_wc(h, wc, c);
 		return;
@@ -351,7 +352,7 @@ void prog_wc(unsigned int h, const struct shift_wc *wc, const struct cqe *c)
  * ---------------------------------------------------------------------------------- */
 
 /* Is a completion still to come? An unsignaled WR that succeeds has none. */
-static bool owed(const struct prog *p)
+bool prog_owed(const struct prog *p)
 {
 	uint32_t i;
 
@@ -369,7 +370,7 @@ bool prog_done(unsigned int h)
 	if (me->died || p->closed)
 		return true;
 	if (p->qp_err)
-		return !owed(p);
+		return !prog_owed(p);
 	if (p->close_asked || p->next_cqe != p->posted || p->posted != p->total)
 		return false;
 	if (over(1 - h))

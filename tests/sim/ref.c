@@ -134,6 +134,7 @@ void ref_executed(unsigned int dst, const struct pkt *p)
 	if (p->seq == s->nexec)
 		s->nexec++;
 	s->two_exec += w->two_sided;
+	outage_moved(1 - dst);
 	w->execs++;
 	tr(dst, "nic: rail %lu executed WR %lu of the peer (opcode %lu, rq_psn now %lx)", p->r,
 	   p->seq, p->op, W.qp[dst][p->r].rx_psn + W.qp[dst][p->r].rx);

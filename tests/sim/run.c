@@ -138,7 +138,7 @@ static void world_setup(const struct options *o)
 	W.opt = *o;
 	W.now = W.seq = W.steps = W.core_events = W.packets = W.tr_n = 0;
 	W.heap_n = W.faults = W.second_left = 0;
-	W.started = W.calm = W.failed = W.second = false;
+	W.started = W.calm = W.failed = W.second = W.silence = false;
 	W.all_cut_from = W.all_cut_until = W.changed_at = 0;
 	memset(W.rail, 0, sizeof(W.rail));
 	memset(W.fault, 0, sizeof(W.fault));

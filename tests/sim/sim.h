@@ -296,6 +296,9 @@ struct host {
 	struct said said[SAID];
 	uint32_t said_n;
 	uint64_t commit_at, stalled_until;
+	uint64_t moved_at; /* its data */
+	uint64_t state_at; /* its last change of state */
+
 	uint64_t lost_atomics; /* of the core's count: those that were judged */
 	uint32_t e;	       /* newest epoch entered */
 	uint32_t nic_said;     /* mask of the error statuses that its sends got from a NIC */
@@ -305,7 +308,8 @@ struct host {
 	bool was_hung[RAILS]; /* a fence hung there: its QP may have lived on */
 	uint64_t stop_until, bg_until, app_until;
 	uint64_t tick_at, poll_at;
-	bool post_armed, recv_armed, draining, arm_fails;
+	bool post_armed, recv_armed, arm_fails;
+	bool answering; /* a fence or an ARM is done, and the core is about to be told */
 	struct fence_op fence[RAILS];
 	struct arm_op arm[RAILS];
 	struct shift_msg frozen;   /* the newest SWITCH that carried a proof */
@@ -374,6 +378,8 @@ struct options {
 
 struct tally { /* of many schedules */
 	uint64_t schedules, events, core_events, core_events_min, few, switched, second;
+	uint64_t pause_ppm[2],
+		pause_seed[2]; /* the longest pause, of its bound: switching, ACTIVE */
 	uint64_t fault[FK_COUNT], ended[SHIFT_R_COUNT], wrs, recvs, packets;
 	struct shift_conn_stats stats;
 };
@@ -402,6 +408,7 @@ struct world {
 	struct fault fault[FAULT_MAX];
 	uint32_t faults, second_left;
 	bool started, calm, failed, second;
+	bool silence; /* soon after calm probes stop: timers alone must bring data back */
 	uint64_t all_cut_from, all_cut_until; /* every rail */
 	uint64_t changed_at;		      /* the last time that a fault began or ended */
 	uint64_t calm_at, ack_delay_ns, rto_ns, packets;
@@ -513,12 +520,17 @@ void prog_start(unsigned int h);
 void prog_event(const struct ev *e);
 void prog_wc(unsigned int h, const struct shift_wc *wc, const struct cqe *c);
 bool prog_done(unsigned int h);
+bool prog_owed(const struct prog *p);
 /* cause.c: what was injected, and what it excuses */
 void cause_rail(unsigned int r, int n);
 void cause_stall(unsigned int h, uint64_t until);
 void cause_report(unsigned int h, const struct shift_action *a);
 void cause_send_error(unsigned int h, uint32_t seq, const struct shift_wc *wc, bool first);
 void cause_recv_error(unsigned int h, const struct shift_wc *wc);
+/* outage.c: data moves again in time */
+void outage_timer(unsigned int h, uint64_t deadline);
+void outage_moved(unsigned int h);
+void outage_check(void);
 /* doubt.c: what the fences prove */
 void doubt_fenced(unsigned int h, const struct shift_event *ev, uint32_t rx_psn);
 void doubt_said(unsigned int h, const struct shift_msg *m);
