@@ -33,7 +33,7 @@ static const uint8_t weight[FK_COUNT] = {
 	[FK_FLAP] = 12,	   [FK_LOSSY] = 10, [FK_SLOW] = 6,     [FK_ADMIN] = 15,	  [FK_BGSTALL] = 6,
 	[FK_APPSTALL] = 6, [FK_STOP] = 6,   [FK_NICDEAD] = 3,  [FK_NICHUNG] = 3,  [FK_MIGRATE] = 14,
 	[FK_KILL] = 1,	   [FK_CLOSE] = 2,  [FK_ALLRAILS] = 1, [FK_ARMFAIL] = 4,  [FK_PATH] = 10,
-	[FK_QPERR] = 8,
+	[FK_QPERR] = 8,	   [FK_RENEW] = 8,
 };
 
 static uint8_t pick_kind(struct rng *g, bool second)
@@ -46,8 +46,8 @@ static uint8_t pick_kind(struct rng *g, bool second)
 		x = rnd_below(g, sum);
 		for (i = 0; x >= weight[i]; i++)
 			x -= weight[i];
-	} while (second &&
-		 (i == FK_KILL || i == FK_ALLRAILS || i == FK_BGSTALL || i == FK_APPSTALL));
+	} while (second && (i == FK_KILL || i == FK_RENEW || i == FK_ALLRAILS || i == FK_BGSTALL ||
+			    i == FK_APPSTALL));
 	return (uint8_t)i;
 }
 
@@ -184,7 +184,8 @@ static void hurt(const struct fault *f, int n)
 	unsigned int r;
 
 	for (r = 0; r < W.rails; r++)
-		if (f->kind == FK_ALLRAILS || (r == f->r && f->kind != FK_MIGRATE))
+		if (f->kind == FK_ALLRAILS ||
+		    (r == f->r && f->kind != FK_MIGRATE && f->kind != FK_RENEW))
 			cause_rail(r, n);
 }
 
@@ -273,6 +274,7 @@ static void moment(const struct fault *f)
 		break;
 	case FK_CLOSE: ev_add(W.now, EV_CLOSE, f->h, 0, 0); break;
 	case FK_ARMFAIL: me->arm_fails = true; break;
+	case FK_RENEW: lives_renew(f->h); break;
 	case FK_QPERR:
 		if (!nic_dead(f->h, f->r))
 			qp_fatal(&W.qp[f->h][f->r], qp_errors[f->arg & 3]);
@@ -284,6 +286,11 @@ static void moment(const struct fault *f)
 	}
 }
 
+static bool lasts(uint8_t kind)
+{
+	return kind <= FK_ADMIN || kind == FK_ALLRAILS || kind == FK_PATH;
+}
+
 static void begin(uint32_t i)
 {
 	struct fault *f = &W.fault[i];
@@ -291,7 +298,9 @@ static void begin(uint32_t i)
 
 	if (W.calm || W.opt.no_faults & 1u << f->kind || W.host[f->h].died)
 		return;
-	if (f->arg & 1u << 31) {
+	if (W.renewing && !lasts(f->kind))
+		return; /* there is no connection that it could concern */
+	if (f->arg & 1u << 31 && W.host[f->h].c) {
 		shift_conn_view(W.host[f->h].c, &v);
 		f->r = v.r;
 		f->arg &= ~(1u << 31);

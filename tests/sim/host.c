@@ -155,23 +155,28 @@ static void check_prepare(unsigned int h, const struct shift_action *a)
 		violation("%c: fail-back to rail %u within its hold-down", 'A' + h, a->msg.rail);
 }
 
-static void act_send_msg(unsigned int h, const struct shift_action *a)
+void host_send(unsigned int h, unsigned int r, const struct shift_msg *m)
 {
 	uint8_t buf[SHIFT_MSG_ENVELOPE + SHIFT_MSG_RECORD_MAX];
 	struct shift_msg_writer w;
 	size_t len;
 
-	tr(h, tr_send, a->msg.type, a->msg.epoch, a->msg.heard, a->rail);
-	check_switch(h, a);
-	check_prepare(h, a);
-	shift_msg_begin(&w, buf, sizeof(buf), a->msg.src_nonce, a->msg.dst_nonce);
-	if (shift_msg_add(&w, &a->msg)) {
+	tr(h, tr_send, m->type, m->epoch, m->heard, r);
+	shift_msg_begin(&w, buf, sizeof(buf), m->src_nonce, m->dst_nonce);
+	if (shift_msg_add(&w, m)) {
 		violation("%c: the core made a message that the codec refuses, type %u", 'A' + h,
-			  a->msg.type);
+			  m->type);
 		return;
 	}
 	len = shift_msg_end(&w, shift_msg_siphash, W.host[h].cfg.key);
-	net_send_msg(h, a->rail, buf, (uint32_t)len);
+	net_send_msg(h, r, buf, (uint32_t)len);
+}
+
+static void act_send_msg(unsigned int h, const struct shift_action *a)
+{
+	check_switch(h, a);
+	check_prepare(h, a);
+	host_send(h, a->rail, &a->msg);
 }
 
 static void act_complete(unsigned int h)
@@ -197,10 +202,12 @@ static void act_closed(unsigned int h)
 	for (r = 0; r < W.rails; r++)
 		if (!silent(h, r))
 			qp_reset(&W.qp[h][r]);
+	lives_closed(h);
 }
 
 static void act(unsigned int h, const struct shift_action *a, uint32_t *refused)
 {
+	W.host[h].acts++;
 	if (a->rail >= W.rails) {
 		violation("%c: action %u for rail %u", 'A' + h, a->type, a->rail);
 		return;
@@ -264,7 +271,7 @@ static void drain(unsigned int h)
 
 void host_give(unsigned int h, const struct shift_event *ev)
 {
-	if (W.host[h].died || W.failed)
+	if (W.host[h].died || W.failed || !W.host[h].c)
 		return;
 	shift_conn_event(W.host[h].c, ev, W.now);
 	drain(h);
@@ -455,6 +462,8 @@ static void arm_done(unsigned int h, unsigned int r)
 		.epoch = m->epoch,
 	};
 
+	if (!m->busy)
+		return;
 	m->busy = false;
 	me->answering = true;
 	if (silent(h, r) || me->arm_fails) {
@@ -490,6 +499,22 @@ static void probe(unsigned int h, unsigned int r)
 	host_give(h, &ev);
 }
 
+/* One that is not for this connection, in this life, must leave no trace. */
+static void give_msg(unsigned int h, unsigned int r, const struct shift_msg *m)
+{
+	struct host *me = &W.host[h];
+	struct shift_event ev = {.type = SHIFT_EV_MSG, .rail = (uint8_t)r, .msg = m};
+	bool foreign = lives_is_foreign(h, m);
+	uint64_t deadline = me->c ? shift_conn_deadline(me->c) : 0;
+	uint32_t acts = me->acts;
+
+	if (lives_tombstone(h, r, m) || !me->c)
+		return;
+	host_give(h, &ev);
+	if (foreign && (me->acts != acts || shift_conn_deadline(me->c) != deadline))
+		violation("%c: acts upon a message that is not for it, type %u", 'A' + h, m->type);
+}
+
 static void message(unsigned int h, unsigned int r, uint32_t i)
 {
 	struct msgbuf *b = &W.msg[i];
@@ -498,10 +523,8 @@ static void message(unsigned int h, unsigned int r, uint32_t i)
 	int n = shift_msg_open(&rd, b->bytes, b->len, shift_msg_siphash, W.host[h].cfg.key);
 
 	while (n > 0 && !W.failed && shift_msg_next(&rd, &m) == 1) {
-		struct shift_event ev = {.type = SHIFT_EV_MSG, .rail = (uint8_t)r, .msg = &m};
-
 		tr(h, tr_got, m.type, m.epoch, m.heard, r);
-		host_give(h, &ev);
+		give_msg(h, r, &m);
 	}
 	msg_put(i);
 }
@@ -512,17 +535,16 @@ static void answer_unknown(unsigned int h, unsigned int r, uint32_t i)
 	struct msgbuf *b = &W.msg[i];
 	struct shift_msg_reader rd;
 	struct shift_msg m;
-	struct shift_action a = {.type = SHIFT_ACT_SEND_MSG, .rail = (uint8_t)r};
+	struct shift_msg answer = {.type = SHIFT_MSG_UNKNOWN};
 	int n = shift_msg_open(&rd, b->bytes, b->len, shift_msg_siphash, W.host[h].cfg.key);
 
 	if (n <= 0 || shift_msg_next(&rd, &m) != 1)
 		return;
-	a.msg.type = SHIFT_MSG_UNKNOWN;
-	a.msg.src_nonce = m.dst_nonce;
-	a.msg.dst_nonce = m.src_nonce;
-	a.msg.src_conn = m.dst_conn;
-	a.msg.dst_conn = m.src_conn;
-	act_send_msg(h, &a);
+	answer.src_nonce = m.dst_nonce;
+	answer.dst_nonce = m.src_nonce;
+	answer.src_conn = m.dst_conn;
+	answer.dst_conn = m.src_conn;
+	host_send(h, r, &answer);
 }
 
 static void tick(unsigned int h, const struct ev *e)
@@ -532,6 +554,8 @@ static void tick(unsigned int h, const struct ev *e)
 
 	(void)e;
 	me->tick_at = UINT64_MAX;
+	if (!me->c)
+		return;
 	if (W.now >= shift_conn_deadline(me->c))
 		host_give(h, &ev);
 	else

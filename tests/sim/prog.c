@@ -218,7 +218,9 @@ void prog_event(const struct ev *e)
 		if (me->p.recv_posted - me->p.recv_done < me->cfg.rq_cap / 2)
 			arm_recv(e->h);
 	} else if (!me->p.close_asked) {
-		host_close(e->h, (enum shift_close)rnd_below(&W.g_prog[e->h], 3));
+		uint32_t how = rnd_below(&W.g_prog[e->h], 3);
+
+		host_close(e->h, W.renewing && !how ? SHIFT_CLOSE_RESET : (enum shift_close)how);
 	}
 }
 

@@ -38,6 +38,14 @@ void ref_executed(unsigned int dst, const struct pkt *p)
 	(void)p;
 }
 
+void lives_msg(unsigned int src, unsigned int r, const uint8_t *bytes, uint32_t len)
+{
+	(void)src;
+	(void)r;
+	(void)bytes;
+	(void)len;
+}
+
 void ref_unseen(unsigned int dst, const struct pkt *p)
 {
 	(void)dst;

@@ -12,7 +12,7 @@ struct tally T;
 uint8_t mem[HOSTS][M_REGIONS][SLOTS * SLOT_BYTES] __attribute__((aligned(4096)));
 static uint8_t conn_mem[HOSTS][1u << 18] __attribute__((aligned(64)));
 
-static void memory_setup(void)
+void run_memory(void)
 {
 	uint32_t h, m, i;
 
@@ -87,12 +87,38 @@ static void configs(struct rng *g)
 static void streams(uint64_t seed, struct rng *g)
 {
 	struct rng *all[] = {&W.g_net,	   &W.g_nic,   &W.g_host, &W.g_prog[0],
-			     &W.g_prog[1], &W.g_fault, g};
+			     &W.g_prog[1], &W.g_fault, g,	  &W.g_life};
 	struct rng root = {seed * 0x9e3779b97f4a7c15ull + 0x5eed};
 	uint32_t i;
 
 	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++)
 		all[i]->s = rnd(&root);
+}
+
+/* The program's QP reaches RTS, and with it the connection begins. */
+void host_live(unsigned int h)
+{
+	struct host *me = &W.host[h];
+	bool inf = W.qp[h][0].retry_inf; /* retry_cnt 7 of the program */
+	uint32_t r;
+
+	me->rep_psn = me->cfg.rq_psn;
+	for (r = 0; r < RAILS; r++) {
+		struct qp *q = &W.qp[h][r];
+
+		q->epoch = 0;
+		q->cq_pi = q->cq_ci = q->rq_pi = q->rq_ci = 0;
+		q->cq_last = q->tx_free = 0;
+		qp_arm(q, r ? UINT32_MAX : 0, me->cfg.sq_psn, me->cfg.rq_psn);
+		if (r)
+			q->state = QP_RESET;
+	}
+	W.qp[h][0].retry_inf = inf;
+	me->c = shift_conn_init(conn_mem[h], sizeof(conn_mem[h]), &me->cfg, W.now);
+	if (!me->c)
+		violation("shift_conn_init refuses the configuration");
+	else
+		me->state = me->cfg.confirmed ? SHIFT_ST_ACTIVE : SHIFT_ST_SETUP;
 }
 
 void host_setup(unsigned int h, struct rng *g)
@@ -101,33 +127,18 @@ void host_setup(unsigned int h, struct rng *g)
 	struct shift_conn_cfg cfg = me->cfg;
 	uint32_t r, x = rnd_below(g, 20);
 
-	memset(&me->c, 0, sizeof(*me) - offsetof(struct host, c) - sizeof(me->p));
-	memset(&me->p, 0, sizeof(me->p));
+	memset(me, 0, sizeof(*me));
 	me->cfg = cfg;
 	me->flavour = x < 12 ? NIC_RXE : x < 19 ? NIC_MLX : NIC_IRDMA;
-	me->rep_psn = me->cfg.rq_psn;
 	me->tick_at = me->poll_at = UINT64_MAX;
 	for (r = 0; r < RAILS; r++) {
-		struct qp *q = &W.qp[h][r];
-
-		q->h = (uint8_t)h;
-		q->r = (uint8_t)r;
-		q->epoch = 0;
-		q->cq_pi = q->cq_ci = q->rq_pi = q->rq_ci = 0;
-		q->cq_last = q->tx_free = 0;
-		qp_arm(q, r ? UINT32_MAX : 0, me->cfg.sq_psn, me->cfg.rq_psn);
-		if (r)
-			q->state = QP_RESET;
-		else
-			q->retry_inf = rnd_below(g, 3) == 0; /* retry_cnt 7 of the program */
+		W.qp[h][r].h = (uint8_t)h;
+		W.qp[h][r].r = (uint8_t)r;
 		if (r < W.rails)
 			ev_add(W.now + rnd_below(g, 5000000), EV_PROBE, h, r, 0);
 	}
-	me->c = shift_conn_init(conn_mem[h], sizeof(conn_mem[h]), &me->cfg, W.now);
-	if (!me->c)
-		violation("shift_conn_init refuses the configuration");
-	else
-		me->state = me->cfg.confirmed ? SHIFT_ST_ACTIVE : SHIFT_ST_SETUP;
+	W.qp[h][0].retry_inf = rnd_below(g, 3) == 0;
+	host_live(h);
 }
 
 static void world_setup(const struct options *o)
@@ -143,7 +154,7 @@ static void world_setup(const struct options *o)
 	memset(W.rail, 0, sizeof(W.rail));
 	memset(W.fault, 0, sizeof(W.fault));
 	streams(o->seed, &g);
-	memory_setup();
+	run_memory();
 	net_setup(&g);
 	W.ack_coalesce_ppm = rnd_below(&g, 3) ? rnd_below(&g, 900000) : 0;
 	W.ack_delay_ns = rnd_range(&g, 1, 100) * NS_US;
@@ -151,6 +162,7 @@ static void world_setup(const struct options *o)
 	W.rnr_retry = rnd_below(&g, 12) ? 7 : rnd_below(&g, 7);
 	/* rxe of Linux 6.1, and of 6.12 */
 	W.down_status = rnd_below(&g, 2) ? SHIFT_WC_LOC_QP_OP_ERR : SHIFT_WC_WR_FLUSH_ERR;
+	lives_setup(&W.g_life);
 	W.rto_ns = rnd_range(&g, 400, 4000) * NS_US;
 	configs(&g);
 	for (h = 0; h < HOSTS; h++) {
@@ -160,19 +172,29 @@ static void world_setup(const struct options *o)
 	ev_add(0, EV_START, 0, 0, 0);
 }
 
-/* With HELLO the workload waits until both are protected: before that, errors pass through. */
-static void start(void)
+bool run_protected(void)
 {
-	struct shift_event ev = {.type = SHIFT_EV_RTS};
 	struct shift_conn_view v[HOSTS];
 	uint32_t h;
 
 	for (h = 0; h < HOSTS; h++) {
-		if (!W.now && !W.host[h].cfg.confirmed)
-			host_give(h, &ev);
+		if (!W.host[h].c)
+			return false;
 		shift_conn_view(W.host[h].c, &v[h]);
 	}
-	if (!v[0].protected_ || !v[1].protected_) {
+	return v[0].protected_ && v[1].protected_;
+}
+
+/* With HELLO the workload waits until both are protected: before that, errors pass through. */
+static void start(void)
+{
+	struct shift_event ev = {.type = SHIFT_EV_RTS};
+	uint32_t h;
+
+	for (h = 0; h < HOSTS; h++)
+		if (!W.now && !W.host[h].cfg.confirmed)
+			host_give(h, &ev);
+	if (!run_protected()) {
 		if (W.now > 60000 * NS_MS)
 			violation("HELLO does not get through");
 		ev_add(W.now + NS_MS, EV_START, 0, 0, 0);
@@ -184,11 +206,32 @@ static void start(void)
 	fault_setup(&W.g_fault);
 }
 
+/*
+ * A packet of an earlier life. On the program's own QP it is the program's risk, as without us. On
+ * a backup rail the quarantine must have seen to it. false: it dies here.
+ */
+static bool old_packet(const struct ev *e)
+{
+	const struct pkt *p = &W.pkt[e->x];
+	const struct qp *q = &W.qp[e->h][e->r];
+
+	if (q->state != QP_RTS || !q->epoch)
+		return false;
+	if (p->type == PK_REQ)
+		violation("%c: rail %u is armed while packets of an earlier life are alive",
+			  'A' + e->h, e->r);
+	return true;
+}
+
 static void packet(const struct ev *e)
 {
 	struct pkt *p = &W.pkt[e->x];
 	struct qp *q = &W.qp[e->h][e->r];
 
+	if (e->life != W.life && !old_packet(e)) {
+		pkt_put(p);
+		return;
+	}
 	if (p->epoch < q->epoch && q->state == QP_RTS && p->type == PK_REQ &&
 	    !W.host[1 - e->h].was_hung[e->r])
 		violation("%c: rail %u is armed for epoch %u while packets of epoch %u are alive",
@@ -200,9 +243,28 @@ static void packet(const struct ev *e)
 	pkt_put(p);
 }
 
+/* What an earlier life had set going is over with it. Faults, packets and messages go on. */
+static bool of_the_past(const struct ev *e)
+{
+	switch ((enum ev_type)e->type) {
+	case EV_PKT:
+	case EV_MSG:
+	case EV_PROBE:
+	case EV_LINK:
+	case EV_FAULT:
+	case EV_HEAL:
+	case EV_CALM:
+	case EV_PEERDEAD: return false;
+	default: return e->life != W.life;
+	}
+}
+
 static void dispatch(const struct ev *e)
 {
 	struct qp *q = &W.qp[e->h][e->r];
+
+	if (of_the_past(e))
+		return;
 
 	switch ((enum ev_type)e->type) {
 	case EV_PKT: packet(e); break;
@@ -233,6 +295,7 @@ static void dispatch(const struct ev *e)
 	case EV_HEAL:
 	case EV_CALM: fault_event(e); break;
 	case EV_START: start(); break;
+	case EV_LIFE: lives_event(e); break;
 	default: host_event(e); break;
 	}
 }
@@ -251,8 +314,11 @@ static void tally(void)
 	if (!T.core_events_min || W.core_events < T.core_events_min)
 		T.core_events_min = W.core_events;
 	for (h = 0; h < HOSTS; h++) {
-		const struct shift_conn_stats *s = shift_conn_stats(W.host[h].c);
+		const struct shift_conn_stats *s;
 
+		if (!W.host[h].c)
+			continue;
+		s = shift_conn_stats(W.host[h].c);
 		switched |= s->switches > 0;
 		T.wrs += W.host[h].p.posted;
 		T.recvs += W.host[h].p.recv_done;
@@ -263,6 +329,7 @@ static void tally(void)
 	}
 	T.switched += switched;
 	T.second += W.second;
+	T.lives += W.life > 0;
 }
 
 bool run_schedule(const struct options *o)
@@ -279,7 +346,7 @@ bool run_schedule(const struct options *o)
 			break;
 		if (W.steps > STEPS_MAX)
 			violation("livelock: %u events and no end", STEPS_MAX);
-		if (W.started && W.calm && prog_done(0) && prog_done(1) &&
+		if (W.started && W.calm && !W.renewing && prog_done(0) && prog_done(1) &&
 		    (W.core_events >= CORE_EVENTS_MIN || W.now > W.calm_at + NS_MS * 1000))
 			break;
 		if (W.calm && W.now > W.calm_at + 3 * W.host[0].cfg.giveup_ns)

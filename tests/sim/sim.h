@@ -96,7 +96,14 @@ enum ev_type {
 	EV_CLOSE,    /* the program closes */
 	EV_PEERDEAD, /* shift-kvd says that the peer's process is gone */
 	EV_START,    /* workload begins */
+	EV_LIFE,     /* x: enum life_step of the next life */
 	EV_TYPES
+};
+
+enum life_step {
+	LIFE_OVER, /* both programs have ended their QPs */
+	LIFE_QP,   /* the QP of one is in RTS again */
+	LIFE_WORK, /* workload, as soon as both are protected */
 };
 
 struct ev {
@@ -106,6 +113,7 @@ struct ev {
 	uint8_t type;
 	uint8_t h;
 	uint8_t r;
+	uint8_t life; /* in which it was made */
 };
 
 /* --- NIC ------------------------------------------------------------------------------------- */
@@ -283,7 +291,9 @@ struct said {
 	uint64_t recv_cum;
 	bool unsure;
 };
-#define SAID 8u
+#define SAID	    8u
+#define LIVES	    4u
+#define LIFE_GAP_NS (11 * NS_MS) /* at least, between two lives */
 
 struct host {
 	struct shift_conn *c;
@@ -304,7 +314,11 @@ struct host {
 	uint32_t nic_said;     /* mask of the error statuses that its sends got from a NIC */
 	bool excused;	       /* data left its last rail because of a fault */
 	bool access_nak, rnr_exhausted;
-	bool failed;	      /* answers FAILED */
+	bool failed;   /* answers FAILED */
+	uint32_t acts; /* actions of the core */
+	uint32_t tombs;
+	uint32_t tomb_id[LIVES];
+	struct shift_tombstone tomb[LIVES];
 	bool was_hung[RAILS]; /* a fence hung there: its QP may have lived on */
 	uint64_t stop_until, bg_until, app_until;
 	uint64_t tick_at, poll_at;
@@ -349,7 +363,8 @@ struct msgbuf {
 	X(ALLRAILS, "every rail cut for longer than the give-up time") \
 	X(PATH, "one direction of the program's QP alone is dead")     \
 	X(ARMFAIL, "a twin cannot be brought to RTS")                  \
-	X(QPERR, "a QP falls into ERR by itself")
+	X(QPERR, "a QP falls into ERR by itself")                      \
+	X(RENEW, "both programs end their QPs and use them again")
 
 enum fault_kind {
 #define FAULT_ENUM(n, w) FK_##n,
@@ -378,6 +393,7 @@ struct options {
 
 struct tally { /* of many schedules */
 	uint64_t schedules, events, core_events, core_events_min, few, switched, second;
+	uint64_t lives; /* schedules with a second life */
 	uint64_t pause_ppm[2],
 		pause_seed[2]; /* the longest pause, of its bound: switching, ACTIVE */
 	uint64_t fault[FK_COUNT], ended[SHIFT_R_COUNT], wrs, recvs, packets;
@@ -396,7 +412,9 @@ struct world {
 	uint64_t now, seq, steps, core_events;
 	struct ev heap[HEAP_MAX];
 	uint32_t heap_n;
-	struct rng g_net, g_nic, g_host, g_prog[HOSTS], g_fault;
+	struct rng g_net, g_nic, g_host, g_prog[HOSTS], g_fault, g_life;
+	uint32_t life, foreign_ppm, bag_ppm;
+	bool renewing; /* one life is over, or about to be, and the next has not begun its work */
 	uint32_t rails;
 	struct rail rail[RAILS];
 	struct qp qp[HOSTS][RAILS];
@@ -482,6 +500,7 @@ void pkt_put(struct pkt *p);
 void msg_put(uint32_t i);
 void net_send(struct pkt *p);
 void net_send_msg(unsigned int src, unsigned int r, const uint8_t *bytes, uint32_t len);
+void net_msg_at(unsigned int src, unsigned int r, const uint8_t *bytes, uint32_t len, uint64_t at);
 void net_setup(struct rng *g);
 bool net_probe(unsigned int src, unsigned int r);
 bool nic_dead(unsigned int h, unsigned int r);
@@ -505,6 +524,8 @@ void qp_drained(struct qp *q);
 void qp_flush_recvs(struct qp *q, uint32_t epoch, uint32_t n);
 /* host.c: takes the place of the library around lib/core */
 void host_setup(unsigned int h, struct rng *g);
+void host_live(unsigned int h);
+void host_send(unsigned int h, unsigned int r, const struct shift_msg *m);
 void host_event(const struct ev *e);
 void host_give(unsigned int h, const struct shift_event *ev);
 void host_poll_soon(unsigned int h, uint64_t at);
@@ -531,6 +552,14 @@ void cause_recv_error(unsigned int h, const struct shift_wc *wc);
 void outage_timer(unsigned int h, uint64_t deadline);
 void outage_moved(unsigned int h);
 void outage_check(void);
+/* lives.c: several lives, several connections */
+void lives_setup(struct rng *g);
+void lives_msg(unsigned int src, unsigned int r, const uint8_t *bytes, uint32_t len);
+bool lives_is_foreign(unsigned int h, const struct shift_msg *m);
+bool lives_tombstone(unsigned int h, unsigned int r, const struct shift_msg *m);
+void lives_renew(unsigned int first);
+void lives_closed(unsigned int h);
+void lives_event(const struct ev *e);
 /* doubt.c: what the fences prove */
 void doubt_fenced(unsigned int h, const struct shift_event *ev, uint32_t rx_psn);
 void doubt_said(unsigned int h, const struct shift_msg *m);
@@ -543,6 +572,7 @@ void ref_place(unsigned int dst, const struct pkt *p, uint64_t addr);
 void ref_executed(unsigned int dst, const struct pkt *p);
 void ref_unseen(unsigned int dst, const struct pkt *p);
 void ref_step(void);
+void ref_life(void);
 void ref_end(void);
 /* fault.c */
 void fault_setup(struct rng *g);
@@ -560,5 +590,7 @@ void report_add_coverage(const struct shift_coverage *c);
 #endif
 /* run.c */
 bool run_schedule(const struct options *o);
+bool run_protected(void);
+void run_memory(void);
 
 #endif
