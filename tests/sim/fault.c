@@ -100,6 +100,20 @@ void fault_setup(struct rng *g)
 	ev_add(W.calm_at, EV_CALM, 0, 0, 0);
 }
 
+/* One fault more, on that rail. */
+void fault_soon(enum fault_kind kind, unsigned int r)
+{
+	struct fault *f = &W.fault[W.faults];
+
+	if (W.calm || W.faults == FAULT_MAX)
+		return;
+	draw(&W.g_fault, f, true);
+	f->kind = (uint8_t)kind;
+	f->reps = 0;
+	f->r = (uint8_t)r;
+	ev_add(W.now + rnd_below(&W.g_fault, 500 * NS_US), EV_FAULT, 0, 0, W.faults++);
+}
+
 static bool in_switch(unsigned int h)
 {
 	uint8_t s = W.host[h].state;
@@ -303,8 +317,8 @@ static void begin(uint32_t i)
 	if (f->arg & 1u << 31 && W.host[f->h].c) {
 		shift_conn_view(W.host[f->h].c, &v);
 		f->r = v.r;
-		f->arg &= ~(1u << 31);
 	}
+	f->arg &= ~(1u << 31);
 	if ((in_switch(0) || in_switch(1)) && f->kind != FK_BGSTALL && f->kind != FK_APPSTALL &&
 	    f->kind != FK_KILL && f->kind != FK_CLOSE)
 		W.second = true;

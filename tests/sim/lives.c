@@ -17,6 +17,7 @@ static struct {
 	uint8_t len, src, r;
 } bag[BAG];
 static uint32_t bagged;
+static uint32_t keep[RAILS]; /* of each rail: late_ppm */
 
 /* --- messages that are meant for others ------------------------------------------------------- */
 
@@ -111,13 +112,23 @@ static bool can_renew(void)
 	return true;
 }
 
+/* Many packets of this life are to arrive in the next. ppm: 0: as it was. */
+static void stragglers(uint32_t ppm)
+{
+	for (unsigned int r = 0; r < W.rails; r++)
+		W.rail[r].late_ppm = ppm ? ppm : keep[r];
+}
+
 /* Both programs end their QPs, one a little later than the other. */
 void lives_renew(unsigned int first)
 {
 	if (!can_renew())
 		return;
 	W.renewing = true;
-	ev_add(W.now, EV_CLOSE, first, 0, 0);
+	for (unsigned int r = 0; r < W.rails; r++)
+		keep[r] = W.rail[r].late_ppm;
+	stragglers(200000);
+	ev_add(W.now + rnd(&W.g_life) % NS_MS, EV_CLOSE, first, 0, 0);
 	ev_add(W.now + rnd(&W.g_life) % (5 * NS_MS), EV_CLOSE, 1 - first, 0, 0);
 }
 
@@ -165,6 +176,7 @@ static void life_over(void)
 		return;
 	}
 	ref_life();
+	stragglers(0);
 	W.life++;
 	W.changed_at = W.now;
 	run_memory();
@@ -205,6 +217,8 @@ static void life_work(void)
 	W.renewing = false;
 	prog_start(0);
 	prog_start(1);
+	if (rnd_below(&W.g_life, 3))
+		fault_soon(FK_QPERR, 0);
 }
 
 void lives_event(const struct ev *e)

@@ -578,6 +578,7 @@ void ref_end(void);
 void fault_setup(struct rng *g);
 void fault_event(const struct ev *e);
 void fault_on_state(unsigned int h, uint8_t to, uint8_t rail);
+void fault_soon(enum fault_kind kind, unsigned int r);
 void fault_nic_dies(unsigned int h, unsigned int r);
 const char *fault_name(unsigned int k);
 const char *fault_text(unsigned int k);
