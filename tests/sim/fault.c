@@ -35,7 +35,7 @@ static const uint8_t weight[FK_COUNT] = {
 	[FK_FLAP] = 12,	   [FK_LOSSY] = 10, [FK_SLOW] = 6,     [FK_ADMIN] = 15,	  [FK_BGSTALL] = 6,
 	[FK_APPSTALL] = 6, [FK_STOP] = 6,   [FK_NICDEAD] = 5,  [FK_NICHUNG] = 3,  [FK_MIGRATE] = 14,
 	[FK_KILL] = 1,	   [FK_CLOSE] = 2,  [FK_ALLRAILS] = 1, [FK_ARMFAIL] = 4,  [FK_PATH] = 10,
-	[FK_QPERR] = 8,	   [FK_VETO] = 10,
+	[FK_QPERR] = 8,	   [FK_VETO] = 10,  [FK_RENEW] = 8,
 };
 
 static uint8_t pick_kind(struct rng *g, bool second)
@@ -48,8 +48,8 @@ static uint8_t pick_kind(struct rng *g, bool second)
 		x = rnd_below(g, sum);
 		for (i = 0; x >= weight[i]; i++)
 			x -= weight[i];
-	} while (second &&
-		 (i == FK_KILL || i == FK_ALLRAILS || i == FK_BGSTALL || i == FK_APPSTALL));
+	} while (second && (i == FK_KILL || i == FK_RENEW || i == FK_ALLRAILS || i == FK_BGSTALL ||
+			    i == FK_APPSTALL));
 	return (uint8_t)i;
 }
 
@@ -111,6 +111,20 @@ void fault_setup(struct rng *g)
 	ev_add(W.calm_at, EV_CALM, 0, 0, 0);
 }
 
+/* One fault more, on that rail. */
+void fault_soon(enum fault_kind kind, unsigned int r)
+{
+	struct fault *f = &W.fault[W.faults];
+
+	if (W.calm || W.faults == FAULT_MAX)
+		return;
+	draw(&W.g_fault, f, true);
+	f->kind = (uint8_t)kind;
+	f->reps = 0;
+	f->r = (uint8_t)r;
+	ev_add(W.now + rnd_below(&W.g_fault, 500 * NS_US), EV_FAULT, 0, 0, W.faults++);
+}
+
 static bool in_switch(unsigned int h)
 {
 	uint8_t s = W.host[h].state;
@@ -159,10 +173,18 @@ static bool spare(unsigned int r)
 	unsigned int i;
 
 	for (i = 0; i < W.rails; i++)
-		if (i != r && !W.rail[i].dead[0] && !W.rail[i].dead[1] && !W.rail[i].hung[0] &&
-		    !W.rail[i].hung[1])
+		if (i != r && !W.rail[i].dies[0] && !W.rail[i].dies[1] && !W.rail[i].dead[0] &&
+		    !W.rail[i].dead[1] && !W.rail[i].hung[0] && !W.rail[i].hung[1])
 			return true;
 	return false;
+}
+
+void fault_nic_dies(unsigned int h, unsigned int r)
+{
+	tr(h, "nic: rail %lu: the NIC is gone", r, 0, 0, 0);
+	W.rail[r].dies[h] = false;
+	W.rail[r].dead[h] = true;
+	cause_rail(r, 0);
 }
 
 static void nic_fault(const struct fault *f)
@@ -175,10 +197,22 @@ static void nic_fault(const struct fault *f)
 		l->hung[f->h] = true;
 		return;
 	}
-	l->dead[f->h] = true;
-	W.host[f->h].unsure = true;
 	if (f->arg & 3)
 		carrier(f, f->h, 1);
+	if (f->arg & 4 && !W.host[f->h].cfg.srq) /* with an SRQ there is no count to tell (V17) */
+		l->dies[f->h] = true;
+	else
+		fault_nic_dies(f->h, f->r);
+}
+
+static void hurt(const struct fault *f, int n)
+{
+	unsigned int r;
+
+	for (r = 0; r < W.rails; r++)
+		if (f->kind == FK_ALLRAILS ||
+		    (r == f->r && f->kind != FK_MIGRATE && f->kind != FK_RENEW))
+			cause_rail(r, n);
 }
 
 static uint8_t migrate_from(unsigned int h)
@@ -237,7 +271,8 @@ static bool lasting(const struct fault *f, int n)
 	case FK_ALLRAILS:
 		for (unsigned int i = 0; i < W.rails; i++)
 			cut(i, n);
-		W.gave_up_ok = true;
+		W.all_cut_from = n > 0 ? W.now : W.all_cut_from;
+		W.all_cut_until = n > 0 ? W.now + f->ns : W.now;
 		return true;
 	default: return false;
 	}
@@ -251,9 +286,18 @@ static void moment(const struct fault *f)
 	struct shift_event ev = {.type = SHIFT_EV_MIGRATE, .rail = f->r};
 
 	switch ((enum fault_kind)f->kind) {
-	case FK_BGSTALL: me->bg_until = W.now + f->ns; break;
-	case FK_APPSTALL: me->app_until = W.now + f->ns; break;
-	case FK_STOP: me->stop_until = W.now + f->ns; break;
+	case FK_BGSTALL:
+		me->bg_until = W.now + f->ns;
+		cause_stall(f->h, me->bg_until);
+		break;
+	case FK_APPSTALL:
+		me->app_until = W.now + f->ns;
+		cause_stall(f->h, me->app_until);
+		break;
+	case FK_STOP:
+		me->stop_until = W.now + f->ns;
+		cause_stall(f->h, me->stop_until);
+		break;
 	case FK_NICDEAD:
 	case FK_NICHUNG: nic_fault(f); break;
 	case FK_MIGRATE:
@@ -267,6 +311,7 @@ static void moment(const struct fault *f)
 		break;
 	case FK_CLOSE: ev_add(W.now, EV_CLOSE, f->h, 0, 0); break;
 	case FK_ARMFAIL: me->arm_fails = true; break;
+	case FK_RENEW: lives_renew(f->h); break;
 	case FK_QPERR:
 		if (!nic_dead(f->h, f->r))
 			qp_fatal(&W.qp[f->h][f->r], qp_errors[f->arg & 3]);
@@ -291,6 +336,11 @@ static bool wait_for_message(uint32_t i)
 	return true;
 }
 
+static bool lasts(uint8_t kind)
+{
+	return kind <= FK_ADMIN || kind == FK_ALLRAILS || kind == FK_PATH;
+}
+
 static void begin(uint32_t i)
 {
 	struct fault *f = &W.fault[i];
@@ -298,11 +348,13 @@ static void begin(uint32_t i)
 
 	if (W.calm || W.opt.no_faults & 1u << f->kind || W.host[f->h].died || wait_for_message(i))
 		return;
-	if (f->arg & 1u << 31) {
+	if (W.renewing && !lasts(f->kind))
+		return; /* there is no connection that it could concern */
+	if (f->arg & 1u << 31 && W.host[f->h].c) {
 		shift_conn_view(W.host[f->h].c, &v);
 		f->r = v.r;
-		f->arg &= ~(1u << 31);
 	}
+	f->arg &= ~(1u << 31);
 	if ((in_switch(0) || in_switch(1)) && f->kind != FK_BGSTALL && f->kind != FK_APPSTALL &&
 	    f->kind != FK_KILL && f->kind != FK_CLOSE)
 		W.second = true;
@@ -310,10 +362,13 @@ static void begin(uint32_t i)
 	tr(HOSTS, tr_fault, i, f->kind, f->h, f->r);
 	if (f->kind == FK_NICHUNG && f->arg & 1)
 		ev_add(W.now + f->ns, EV_HEAL, 0, 0, i);
-	if (lasting(f, 1))
+	if (lasting(f, 1)) {
+		hurt(f, 1);
 		ev_add(W.now + f->ns, EV_HEAL, 0, 0, i);
-	else
+	} else {
+		hurt(f, 0);
 		moment(f);
+	}
 }
 
 static void begin_waiting(void)
@@ -331,7 +386,7 @@ static void heal(uint32_t i)
 	if (W.calm)
 		return;
 	tr(HOSTS, tr_heal, i, f->kind, f->h, f->r);
-	lasting(f, -1);
+	hurt(f, lasting(f, -1) ? -1 : 0);
 	if (f->kind == FK_NICHUNG)
 		host_unhang(f->h, f->r);
 	if (f->reps && f->reps--)
@@ -344,6 +399,8 @@ static void calm(void)
 	uint32_t keep = rnd_below(&W.g_fault, 2), r, h, good = rnd_below(&W.g_fault, W.rails);
 
 	W.calm = true;
+	for (r = 0; r < W.rails; r++)
+		W.rail[r].dies[0] = W.rail[r].dies[1] = false;
 	while (W.rail[good].dead[0] || W.rail[good].dead[1] || W.rail[good].hung[0] ||
 	       W.rail[good].hung[1])
 		good = (good + 1) % W.rails;
@@ -352,6 +409,8 @@ static void calm(void)
 		struct rail *l = &W.rail[r];
 
 		l->dir[0] = l->dir[1] = (struct dirfault){.cut = keep && r != good};
+		cause_rail(r, 0);
+		l->hurt = l->dir[0].cut;
 		for (h = 0; h < HOSTS; h++) {
 			while (W.host[h].veto[r])
 				host_veto(h, r, -1);
@@ -363,6 +422,9 @@ static void calm(void)
 		}
 	}
 	W.ctl_loss_ppm = W.ctl_loss_ppm > 50000 ? 50000 : W.ctl_loss_ppm;
+	/* A NIC that retries for ever on a rail that stays cut: only probes tell (T6, T8). */
+	W.silence = rnd_below(&W.g_fault, 4) == 0 &&
+		    !(keep && (W.qp[0][0].retry_inf || W.qp[1][0].retry_inf));
 }
 
 /* The NIC dies when a fenced WR is on its way. If the peer executes it, that proves what the dead

@@ -16,61 +16,14 @@ bool host_silent(unsigned int h, unsigned int r)
 	return W.rail[r].dead[h] || W.rail[r].hung[h];
 }
 
-/* --- what a state change may mean ------------------------------------------------------------ */
-
-static bool peer_ended(const struct host *peer)
-{
-	return peer->died || peer->p.close_asked || peer->state == SHIFT_ST_GIVEUP ||
-	       peer->state == SHIFT_ST_DEAD;
-}
-
-/* An atomic that was executed, or may have been, and did not complete. */
-static bool atomic_is_open(unsigned int h)
-{
-	const struct prog *p = &W.host[h].p;
-	uint32_t end = W.host[1 - h].unsure ? p->posted : p->nexec, i = p->next_cqe;
-
-	/* A fenced WR that was executed proves that those in front of it have their results. */
-	if (!W.host[1 - h].unsure && p->fence_exec > i)
-		i = p->fence_exec;
-	for (; i < end; i++)
-		if (is_atomic(p->wr[i].op))
-			return true;
-	return false;
-}
-
-static bool end_is_justified(unsigned int h, uint8_t reason)
-{
-	const struct host *me = &W.host[h], *peer = &W.host[1 - h];
-
-	switch (reason) {
-	case SHIFT_R_LOST_ATOMIC: return !me->cfg.lost_atomic_continue && atomic_is_open(h);
-	case SHIFT_R_PROOF_FAILED: return peer->unsure;
-	case SHIFT_R_GIVEUP_TIME: return W.gave_up_ok || peer_ended(peer);
-	case SHIFT_R_PEER_FAILED: return peer_ended(peer);
-	case SHIFT_R_PEER_CLOSED: return peer->p.close_asked;
-	case SHIFT_R_PEER_DIED:
-	case SHIFT_R_PEER_UNKNOWN: return peer->died;
-	case SHIFT_R_CLOSE: return me->p.close_asked;
-	case SHIFT_R_PROGRAM_ERROR: return me->p.bad || W.rnr_retry != 7;
-	default: return me->state == SHIFT_ST_GIVEUP || me->state == SHIFT_ST_CLOSING;
-	}
-}
-
 static void report(unsigned int h, const struct shift_action *a)
 {
 	struct host *me = &W.host[h];
 
 	tr(h, tr_state, a->from, a->to, a->reason, a->rail);
-	if ((a->to == SHIFT_ST_GIVEUP || a->to == SHIFT_ST_DEAD) && !end_is_justified(h, a->reason))
-		violation("%c: the connection ends (%s -> %s) for no good reason: %s", 'A' + h,
-			  shift_state_name(a->from), shift_state_name(a->to),
-			  shift_reason_name(a->reason));
-	/* Committed without a proof: all that has been posted may be executed twice. */
-	if (a->to == SHIFT_ST_ACTIVE && a->reason == SHIFT_R_COMMIT && W.host[1 - h].said_unsure)
-		W.host[1 - h].doubtful = me->p.posted;
-	if (a->to == SHIFT_ST_GIVEUP || a->to == SHIFT_ST_CLOSING)
-		me->reason = a->reason;
+	cause_report(h, a);
+	if (a->to == SHIFT_ST_ACTIVE && a->reason == SHIFT_R_COMMIT)
+		doubt_commit(h, a->epoch);
 	me->state = a->to;
 	me->change = a->reason;
 	fault_on_state(h, a->to, a->rail);
@@ -184,6 +137,8 @@ static void check_switch(unsigned int h, const struct shift_action *a)
 	    (f->rail != m->rail || f->rep_epoch != m->rep_epoch || f->rep_psn != m->rep_psn ||
 	     f->recv_cum != m->recv_cum || f->fence != m->fence))
 		violation("%c: SWITCH of epoch %u changes its mind", 'A' + h, m->epoch);
+	if (f->epoch != m->epoch)
+		doubt_said(h, m);
 	me->frozen = *m;
 	if (q->epoch == m->epoch && !me->cfg.srq && q->rq_pi < m->recv_avail &&
 	    !host_silent(h, m->rail) && !me->p.closed)
@@ -203,25 +158,28 @@ static void check_prepare(unsigned int h, const struct shift_action *a)
 		violation("%c: fail-back to rail %u within its hold-down", 'A' + h, a->msg.rail);
 }
 
-static void act_send_msg(unsigned int h, const struct shift_action *a)
+void host_send(unsigned int h, unsigned int r, const struct shift_msg *m)
 {
 	uint8_t buf[SHIFT_MSG_ENVELOPE + SHIFT_MSG_RECORD_MAX];
 	struct shift_msg_writer w;
 	size_t len;
 
-	tr(h, tr_send, a->msg.type, a->msg.epoch, a->msg.heard, a->rail);
-	check_switch(h, a);
-	if (a->msg.type == SHIFT_MSG_SWITCH && shift_switch_proves(&a->msg))
-		W.host[h].said_unsure = a->msg.fence == SHIFT_FENCE_UNSURE;
-	check_prepare(h, a);
-	shift_msg_begin(&w, buf, sizeof(buf), a->msg.src_nonce, a->msg.dst_nonce);
-	if (shift_msg_add(&w, &a->msg)) {
+	tr(h, tr_send, m->type, m->epoch, m->heard, r);
+	shift_msg_begin(&w, buf, sizeof(buf), m->src_nonce, m->dst_nonce);
+	if (shift_msg_add(&w, m)) {
 		violation("%c: the core made a message that the codec refuses, type %u", 'A' + h,
-			  a->msg.type);
+			  m->type);
 		return;
 	}
 	len = shift_msg_end(&w, shift_msg_siphash, W.host[h].cfg.key);
-	net_send_msg(h, a->rail, buf, (uint32_t)len);
+	net_send_msg(h, r, buf, (uint32_t)len);
+}
+
+static void act_send_msg(unsigned int h, const struct shift_action *a)
+{
+	check_switch(h, a);
+	check_prepare(h, a);
+	host_send(h, a->rail, &a->msg);
 }
 
 static void act_complete(unsigned int h)
@@ -247,10 +205,12 @@ static void act_closed(unsigned int h)
 	for (r = 0; r < W.rails; r++)
 		if (!host_silent(h, r))
 			qp_reset(&W.qp[h][r]);
+	lives_closed(h);
 }
 
 static void act(unsigned int h, const struct shift_action *a, uint32_t *refused)
 {
+	W.host[h].acts++;
 	if (a->rail >= W.rails) {
 		violation("%c: action %u for rail %u", 'A' + h, a->type, a->rail);
 		return;
@@ -280,6 +240,7 @@ static void rearm_tick(unsigned int h)
 	struct host *me = &W.host[h];
 	uint64_t d = shift_conn_deadline(me->c);
 
+	outage_timer(h, d);
 	if (d >= me->tick_at)
 		return;
 	me->tick_at = d > W.now ? d : W.now + 1000;
@@ -296,6 +257,7 @@ void host_drain(unsigned int h)
 	uint32_t epoch = 0;
 
 	W.core_events++;
+	outage_check();
 	while (!W.failed && shift_conn_action(W.host[h].c, &a)) {
 		uint32_t no = 0;
 
@@ -314,7 +276,7 @@ void host_drain(unsigned int h)
 
 void host_give(unsigned int h, const struct shift_event *ev)
 {
-	if (W.host[h].died || W.failed)
+	if (W.host[h].died || W.failed || !W.host[h].c)
 		return;
 	post_enter(h);
 	shift_conn_event(W.host[h].c, ev, W.now);
@@ -354,6 +316,8 @@ static bool feed(unsigned int h, struct qp *q, bool all, uint32_t budget)
 
 		post_tag(h, q, &c, &sc);
 		post_enter(h);
+		if (!c.is_recv && c.status < 32)
+			W.host[h].nic_said |= 1u << c.status;
 		state = W.host[h].state;
 		deliver = shift_conn_cqe(W.host[h].c, &sc, &wc, W.now);
 
@@ -361,7 +325,7 @@ static bool feed(unsigned int h, struct qp *q, bool all, uint32_t budget)
 			prog_wc(h, &wc, &c);
 		host_drain(h);
 		/* Rule 26: completions of an earlier arming of the twin change nothing. */
-		if (c.epoch < q->epoch && q->state == QP_RTS && !W.host[h].unsure &&
+		if (c.epoch < q->epoch && q->state == QP_RTS &&
 		    (deliver || W.host[h].state != state))
 			violation("%c: a completion of epoch %u is acted upon, rail %u is of %u",
 				  'A' + h, c.epoch, q->r, q->epoch);
@@ -415,6 +379,17 @@ static void poll(unsigned int h)
 
 /* --- rails that may not be used --------------------------------------------------------------- */
 
+/* A new connection learns what bars its rails. */
+void host_vetoes(unsigned int h)
+{
+	for (unsigned int r = 0; r < W.rails; r++) {
+		struct shift_event ev = {.type = SHIFT_EV_RAIL_VETO, .rail = (uint8_t)r};
+
+		if (W.host[h].veto[r])
+			host_give(h, &ev);
+	}
+}
+
 /* n: 1 bars the rail once more, -1 once less. */
 void host_veto(unsigned int h, unsigned int r, int n)
 {
@@ -444,10 +419,12 @@ static void fence_done(unsigned int h, unsigned int r, bool hung)
 	};
 
 	me->fence[r].step = FS_IDLE;
-	if (hung || me->flavour == NIC_IRDMA) {
+	me->answering = true;
+	bool again = me->fence[r].owed; /* it answers at last, and nobody waits for it */
+
+	if (hung || me->flavour == NIC_IRDMA)
 		ev.fence = SHIFT_FENCE_UNSURE;
-		me->unsure = true;
-	}
+	me->was_hung[r] |= hung;
 	me->fence[r].owed = hung;
 	if (hung) /* only its control path hangs: its CQ can be read */
 		feed(h, q, false, CQ_MAX);
@@ -462,6 +439,9 @@ static void fence_done(unsigned int h, unsigned int r, bool hung)
 	}
 	tr(h, "fence of rail %lu epoch %lu done: %lu (0 sure), rq_psn %lx", r, ev.epoch, ev.fence,
 	   ev.psn);
+	if (!again)
+		doubt_fenced(h, &ev, q->rx_psn);
+	me->answering = false;
 	host_give(h, &ev);
 }
 
@@ -537,11 +517,15 @@ static void arm_done(unsigned int h, unsigned int r)
 		.epoch = m->epoch,
 	};
 
+	if (!m->busy)
+		return;
 	m->busy = false;
+	me->answering = true;
 	if (host_silent(h, r) || me->arm_fails) {
 		ev.type = SHIFT_EV_ARM_FAILED;
 		me->arm_fails = false;
 	} else if (me->p.closed) {
+		me->answering = false;
 		return;
 	} else {
 		feed_hung(h); /* the SWITCH that follows freezes the receive count */
@@ -550,6 +534,7 @@ static void arm_done(unsigned int h, unsigned int r)
 		q->retry_inf = false;
 	}
 	me->armed_epoch[r] = m->epoch;
+	me->answering = false;
 	tr(h, "rail %lu: arm for epoch %lu: event %lu, psn %lx", r, m->epoch, ev.type, m->rx_psn);
 	host_give(h, &ev);
 }
@@ -561,11 +546,29 @@ static void probe(unsigned int h, unsigned int r)
 {
 	struct shift_event ev = {.rail = (uint8_t)r};
 
+	if (W.silence && W.now > W.calm_at + 2 * PROBE_NS) /* the last ones are true */
+		return;
 	ev.type = !host_silent(h, r) && net_probe(h, r) ? SHIFT_EV_PROBE_OK : SHIFT_EV_PROBE_MISSED;
 	if (ev.type == SHIFT_EV_PROBE_MISSED)
 		W.host[h].missed_at[r] = W.now;
 	ev_add(W.now + PROBE_NS + rnd_below(&W.g_host, 100000), EV_PROBE, h, r, 0);
 	host_give(h, &ev);
+}
+
+/* One that is not for this connection, in this life, must leave no trace. */
+static void give_msg(unsigned int h, unsigned int r, const struct shift_msg *m)
+{
+	struct host *me = &W.host[h];
+	struct shift_event ev = {.type = SHIFT_EV_MSG, .rail = (uint8_t)r, .msg = m};
+	bool foreign = lives_is_foreign(h, m);
+	uint64_t deadline = me->c ? shift_conn_deadline(me->c) : 0;
+	uint32_t acts = me->acts;
+
+	if (lives_tombstone(h, r, m) || !me->c)
+		return;
+	host_give(h, &ev);
+	if (foreign && (me->acts != acts || shift_conn_deadline(me->c) != deadline))
+		violation("%c: acts upon a message that is not for it, type %u", 'A' + h, m->type);
 }
 
 static void message(unsigned int h, unsigned int r, uint32_t i)
@@ -576,10 +579,8 @@ static void message(unsigned int h, unsigned int r, uint32_t i)
 	int n = shift_msg_open(&rd, b->bytes, b->len, shift_msg_siphash, W.host[h].cfg.key);
 
 	while (n > 0 && !W.failed && shift_msg_next(&rd, &m) == 1) {
-		struct shift_event ev = {.type = SHIFT_EV_MSG, .rail = (uint8_t)r, .msg = &m};
-
 		tr(h, tr_got, m.type, m.epoch, m.heard, r);
-		host_give(h, &ev);
+		give_msg(h, r, &m);
 	}
 	msg_put(i);
 }
@@ -590,17 +591,16 @@ static void answer_unknown(unsigned int h, unsigned int r, uint32_t i)
 	struct msgbuf *b = &W.msg[i];
 	struct shift_msg_reader rd;
 	struct shift_msg m;
-	struct shift_action a = {.type = SHIFT_ACT_SEND_MSG, .rail = (uint8_t)r};
+	struct shift_msg answer = {.type = SHIFT_MSG_UNKNOWN};
 	int n = shift_msg_open(&rd, b->bytes, b->len, shift_msg_siphash, W.host[h].cfg.key);
 
 	if (n <= 0 || shift_msg_next(&rd, &m) != 1)
 		return;
-	a.msg.type = SHIFT_MSG_UNKNOWN;
-	a.msg.src_nonce = m.dst_nonce;
-	a.msg.dst_nonce = m.src_nonce;
-	a.msg.src_conn = m.dst_conn;
-	a.msg.dst_conn = m.src_conn;
-	act_send_msg(h, &a);
+	answer.src_nonce = m.dst_nonce;
+	answer.dst_nonce = m.src_nonce;
+	answer.src_conn = m.dst_conn;
+	answer.dst_conn = m.src_conn;
+	host_send(h, r, &answer);
 }
 
 static void tick(unsigned int h, const struct ev *e)
@@ -610,6 +610,8 @@ static void tick(unsigned int h, const struct ev *e)
 
 	(void)e;
 	me->tick_at = UINT64_MAX;
+	if (!me->c)
+		return;
 	post_enter(h);
 	if (W.now >= shift_conn_deadline(me->c))
 		host_give(h, &ev);
@@ -684,6 +686,8 @@ void host_event(const struct ev *e)
 		ev.epoch = e->x;
 		break;
 	case EV_CLEAN:
+		if (!me->unclean[e->r] || e->x != me->armed_epoch[e->r])
+			return;
 		me->unclean[e->r] = false;
 		ev.type = SHIFT_EV_FENCE_DONE;
 		ev.epoch = e->x;
@@ -703,6 +707,7 @@ void host_close(unsigned int h, enum shift_close how)
 	struct shift_event ev = {.type = SHIFT_EV_CLOSE, .how = (uint8_t)how};
 
 	W.host[h].p.close_asked = true;
+	W.host[h].p.how = (uint8_t)how;
 	tr(h, "the program closes, how %lu", how, 0, 0, 0);
 	host_give(h, &ev);
 }

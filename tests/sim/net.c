@@ -90,8 +90,7 @@ void net_send(struct pkt *p)
 	       p->r, (uint32_t)(p - W.pkt));
 }
 
-static void msg_copy(unsigned int src, unsigned int r, const uint8_t *bytes, uint32_t len,
-		     uint64_t at)
+void net_msg_at(unsigned int src, unsigned int r, const uint8_t *bytes, uint32_t len, uint64_t at)
 {
 	uint32_t i = W.msg_free;
 	struct msgbuf *m = &W.msg[i];
@@ -118,12 +117,13 @@ void net_send_msg(unsigned int src, unsigned int r, const uint8_t *bytes, uint32
 {
 	struct rail *l = &W.rail[r];
 
+	lives_msg(src, r, bytes, len);
 	if (is_cut(src, r) || rnd_ppm(&W.g_net, l->dir[src].loss_ppm + W.ctl_loss_ppm))
 		return;
 	if (rnd_ppm(&W.g_net, l->dup_ppm))
-		msg_copy(src, r, bytes, len, late() + (rnd(&W.g_net) & 0xffffff));
-	msg_copy(src, r, bytes, len,
-		 rnd_ppm(&W.g_net, l->late_ppm) ? late() : arrival(src, r) + l->latency_ns);
+		net_msg_at(src, r, bytes, len, late() + (rnd(&W.g_net) & 0xffffff));
+	net_msg_at(src, r, bytes, len,
+		   rnd_ppm(&W.g_net, l->late_ppm) ? late() : arrival(src, r) + l->latency_ns);
 }
 
 /* Would probes of 0 bytes up to the MTU, and their ACKs, pass now? */

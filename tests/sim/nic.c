@@ -105,6 +105,9 @@ void qp_fatal(struct qp *q, uint32_t status)
 		return;
 	tr(q->h, "nic: rail %lu epoch %lu: fatal, status %lu, %lu WRs outstanding", q->r, q->epoch,
 	   status, q->sq_pi - q->sq_ci);
+	W.host[q->h].access_nak |= status == SHIFT_WC_REM_ACCESS_ERR;
+	W.host[q->h].rnr_exhausted |= status == SHIFT_WC_RNR_RETRY_EXC_ERR;
+	W.rail[q->r].hurt_at = W.now;
 	if (q->sq_ci != q->sq_pi)
 		send_cqe(q, &q->sq[q->sq_ci++ % SQ_MAX], status);
 	qp_modify_err(q);
@@ -154,7 +157,7 @@ void qp_arm(struct qp *q, uint32_t epoch, uint32_t tx_psn, uint32_t rx_psn)
 	q->retry = W.retry_cnt;
 	q->rnr = W.rnr_retry;
 	q->rnr_until = 0;
-	q->nak_sent = q->tx_armed = q->rto_armed = q->ack_armed = false;
+	q->nak_sent = q->tx_armed = q->rto_armed = q->ack_armed = q->retried = false;
 }
 
 uint32_t qp_rq_psn(const struct qp *q)
@@ -182,7 +185,8 @@ static void take_inline(struct wqe *w)
 int qp_post_send(struct qp *q, const struct shift_wr *wr, uint32_t seq)
 {
 	struct wqe *w = &q->sq[q->sq_pi % SQ_MAX];
-	const struct ref_wr *ref = &W.host[q->h].p.wr[seq];
+	struct prog *p = &W.host[q->h].p;
+	const struct ref_wr *ref = &p->wr[seq];
 	uint32_t i;
 
 	if (q->sq_pi - q->sq_ci >= W.host[q->h].cfg.sq_cap || wr->num_sge > SGES) {
@@ -208,6 +212,8 @@ int qp_post_send(struct qp *q, const struct shift_wr *wr, uint32_t seq)
 		take_inline(w);
 	q->posted += w->n;
 	q->sq_pi++;
+	if (seq >= p->sent)
+		p->sent = seq + 1;
 	if (q->state == QP_ERR)
 		flush_sends(q);
 	kick(q);
@@ -398,8 +404,8 @@ void qp_tx(struct qp *q)
 		qp_fatal(q, W.down_status); /* at once, says rxe */
 		return;
 	}
-	if (can_send(q) && q->una == q->snd)
-		rto_start(q);
+	if (can_send(q) && q->una == q->snd_max)
+		rto_start(q); /* sending again does not put off the timer that is running */
 	while (burst && can_send(q) && send_one(q))
 		burst--;
 	q->tx_free = W.now + W.rail[q->r].gap_ns * (4 - burst);
@@ -433,8 +439,36 @@ void qp_rto(struct qp *q)
 	}
 	if (!q->retry_inf && W.now >= q->rnr_until)
 		q->retry--;
+	q->retried = false;
 	rto_start(q);
 	rewind_to_una(q);
+}
+
+/*
+ * A NAK, or a response that shows that one before it was lost. It counts as a retry (IB spec
+ * 9.9.2.4). Only one until something moves or the timer runs out, as in rxe (started_retry in its
+ * rxe_comp.c): if large responses are lost and small ones arrive, every small one would send
+ * everything again at once.
+ */
+static void retry_now(struct qp *q)
+{
+	if (q->retried)
+		return;
+	if (q->retry == 0 && !q->retry_inf) {
+		qp_fatal(q, SHIFT_WC_RETRY_EXC_ERR);
+		return;
+	}
+	if (!q->retry_inf)
+		q->retry--;
+	q->retried = true;
+	rewind_to_una(q);
+}
+
+/* Something moved: the retries begin afresh. */
+static void note_progress(struct qp *q)
+{
+	q->retry = W.retry_cnt;
+	q->retried = false;
 }
 
 /* --- acknowledgements
@@ -464,11 +498,11 @@ static void advance(struct qp *q, uint32_t to)
 		if (w->wr.opcode == SHIFT_OP_READ || is_atomic(w->wr.opcode))
 			end = w->first + w->got;
 		if ((int32_t)(end - q->una) <= 0 && w->got < w->n) {
-			rewind_to_una(q); /* implied NAK: its response was lost */
+			retry_now(q); /* implied NAK: its response was lost */
 			return;
 		}
 		q->una = (int32_t)(end - to) < 0 ? end : to;
-		q->retry = W.retry_cnt;
+		note_progress(q);
 		if ((int32_t)(q->snd - q->una) < 0) {
 			q->snd = q->una;
 			q->sq_si = q->sq_ci;
@@ -499,7 +533,7 @@ static void take_response(struct qp *q, const struct pkt *p)
 	if (w->got == w->n)
 		ref_back(q->h, w->seq);
 	q->una++;
-	q->retry = W.retry_cnt;
+	note_progress(q);
 	if ((int32_t)(q->snd - q->una) < 0) {
 		q->snd = q->una;
 		q->sq_si = q->sq_ci;
@@ -526,14 +560,19 @@ void qp_ack(struct qp *q, const struct pkt *p)
 		if (q->una == una + d)
 			qp_fatal(q, SHIFT_WC_REM_ACCESS_ERR);
 		return;
-	} else if (p->type == PK_NAK_SEQ || p->type == PK_NAK_RNR) {
+	} else if (p->type == PK_NAK_SEQ) {
 		advance(q, q->una + d);
-		if (p->type == PK_NAK_RNR && W.rnr_retry != 7 && q->rnr-- == 0) {
+		if (q->una == una + d)
+			retry_now(q);
+	} else if (p->type == PK_NAK_RNR) {
+		advance(q, q->una + d);
+		if (q->una != una + d)
+			return; /* of a response before it that was lost it is an implied NAK */
+		if (W.rnr_retry != 7 && q->rnr-- == 0) {
 			qp_fatal(q, SHIFT_WC_RNR_RETRY_EXC_ERR);
 			return;
 		}
-		if (p->type == PK_NAK_RNR)
-			q->rnr_until = W.now + rnd_range(&W.g_nic, 10, 300) * NS_US;
+		q->rnr_until = W.now + rnd_range(&W.g_nic, 10, 300) * NS_US;
 		rewind_to_una(q);
 	} else {
 		advance(q, q->una + d);

@@ -236,6 +236,12 @@ static void execute(struct qp *q, const struct pkt *p)
 	ref_place(q->h, p, p->addr);
 	if (!p->last)
 		return;
+	if (two_sided(p->op) && W.rail[q->r].dies[q->h]) { /* A4 */
+		ref_unseen(q->h, p);
+		qp_send_ack(q);
+		fault_nic_dies(q->h, q->r);
+		return;
+	}
 	ref_executed(q->h, p);
 	if (two_sided(p->op))
 		recv_done(q, p);
@@ -260,6 +266,7 @@ void qp_request(struct qp *q, const struct pkt *p)
 	} else if (p->bad_key) {
 		if (q->state == QP_RTS) { /* both ends die of it (IB spec 9.9.3) */
 			answer(q, PK_NAK_ACCESS, p->psn);
+			W.rail[q->r].hurt_at = W.now;
 			qp_modify_err(q);
 			q->leak = 0;
 		}

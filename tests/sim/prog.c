@@ -90,7 +90,6 @@ static void set_remote(unsigned int h, struct shift_wr *wr, uint32_t seq)
 	} else if (wr->opcode == SHIFT_OP_FETCH_ADD) {
 		wr->remote_addr = addr_of(1 - h, M_ATM, 1, 0);
 		wr->compare_add = seq + 1;
-		p->counter += seq + 1;
 	} else if (wr->opcode == SHIFT_OP_CMP_SWAP) {
 		wr->remote_addr = addr_of(1 - h, M_ATM, 0, 0);
 		wr->compare_add = p->counter_cas;
@@ -146,13 +145,14 @@ static bool post_one(unsigned int h)
 	struct ref_wr *w = &p->wr[seq];
 	struct shift_sge sge[SGES];
 	struct shift_wr wr = {.wr_id = seq, .rkey = 1, .sge = sge};
-	uint64_t counter = p->counter, cas = p->counter_cas;
+	uint64_t cas = p->counter_cas;
 	uint32_t since = p->since_signal;
 
 	pick(p, g, w, &wr);
 	w->two_sided = two_sided(wr.opcode);
 	w->fenced = wr.flags & SHIFT_F_FENCE;
 	w->reads = reads_done(p, seq);
+	w->bad = w->unseen = false;
 	w->imm = wr.imm = (uint32_t)rnd(g);
 	w->signaled = pick_signal(h, seq);
 	p->since_signal = w->signaled ? 0 : since + 1;
@@ -162,16 +162,17 @@ static bool post_one(unsigned int h)
 			   p->run_ppm || is_huge(w->len) ? 1 : SGES, sge);
 	fill_source(h, seq, w);
 	set_remote(h, &wr, seq);
+	w->compare_add = wr.compare_add;
+	w->swap = wr.swap;
 	if (w->op == SHIFT_OP_READ && rnd_ppm(g, p->bad_ppm)) {
 		wr.rkey = RKEY_BAD;
-		p->bad = true;
+		w->bad = true;
 	}
 	p->posted++;
 	p->two_sided += w->two_sided;
 	if (!host_post(h, &wr, seq)) {
 		p->posted--;
 		p->two_sided -= w->two_sided;
-		p->counter = counter;
 		p->counter_cas = cas;
 		p->since_signal = since;
 		return false;
@@ -265,7 +266,9 @@ void prog_event(const struct ev *e)
 		if (me->p.recv_posted - me->p.recv_done < me->cfg.rq_cap / 2)
 			arm_recv(e->h);
 	} else if (!me->p.close_asked) {
-		host_close(e->h, (enum shift_close)rnd_below(&W.g_prog[e->h], 3));
+		uint32_t how = rnd_below(&W.g_prog[e->h], 3);
+
+		host_close(e->h, W.renewing && !how ? SHIFT_CLOSE_RESET : (enum shift_close)how);
 	}
 }
 
@@ -300,10 +303,7 @@ static void recv_wc(unsigned int h, const struct shift_wc *wc, const struct cqe 
 	p->recv_done++;
 	if (wc->status != SHIFT_WC_SUCCESS) {
 		p->recv_err = true;
-		if (!p->close_asked && W.host[h].state != SHIFT_ST_DEAD &&
-		    W.host[h].state != SHIFT_ST_GIVEUP)
-			violation("%c: receive %lu fails with %u on a living connection", 'A' + h,
-				  (unsigned long)wc->wr_id, wc->status);
+		cause_recv_error(h, wc);
 		return;
 	}
 	if (p->recv_err)
@@ -343,11 +343,28 @@ static void check_wc(unsigned int h, const struct ref_wr *w, const struct shift_
 			  (unsigned long)wc->wr_id, wc->byte_len, w->len);
 }
 
+/* An atomic given up in doubt, or lost, completes without a result; the core has counted it. */
+static void check_atomic(unsigned int h, uint32_t seq)
+{
+	struct host *me = &W.host[h];
+	const struct ref_wr *w = &me->p.wr[seq];
+	uint64_t got = *word_at(addr_of(h, M_SRC, seq, 0));
+
+	if (got == UINT64_MAX && me->cfg.lost_atomic_continue &&
+	    ++me->p.lost <= shift_conn_stats(me->c)->lost_atomics)
+		return;
+	if (!w->execs)
+		violation("%c: atomic %u completes with a result, and was not executed", 'A' + h,
+			  seq);
+	if (got != w->expect)
+		violation("%c: atomic %u returned %lx, should be %lx", 'A' + h, seq,
+			  (unsigned long)got, (unsigned long)w->expect);
+}
+
 static void check_data(unsigned int h, uint32_t seq)
 {
 	const struct host *me = &W.host[h];
 	const struct ref_wr *w = &me->p.wr[seq];
-	uint64_t got;
 	uint32_t i;
 
 	for (i = 0; w->op == SHIFT_OP_READ && i < cells_of(w->len); i++)
@@ -359,26 +376,26 @@ static void check_data(unsigned int h, uint32_t seq)
 				  i);
 			return;
 		}
-	if (!is_atomic(w->op) || W.host[1 - h].unsure)
-		return;
-	got = *word_at(addr_of(h, M_SRC, seq, 0));
-	if (got != w->expect && !(got == UINT64_MAX && me->cfg.lost_atomic_continue &&
-				  shift_conn_stats(me->c)->lost_atomics))
-		violation("%c: atomic %u returned %lx, should be %lx", 'A' + h, seq,
-			  (unsigned long)got, (unsigned long)w->expect);
+	if (is_atomic(w->op))
+		check_atomic(h, seq);
+}
+
+/* By the peer's NIC, or by the own one. The peer may have died before it could tell. */
+static bool was_executed(const struct prog *p, uint32_t seq)
+{
+	for (uint32_t i = p->nexec; i <= seq; i++)
+		if (!p->wr[i].unseen && !(is_local(p->wr[i].op) && p->wr[i].execs))
+			return false;
+	return true;
 }
 
 static void send_error(unsigned int h, uint32_t seq, const struct shift_wc *wc)
 {
 	struct prog *p = &W.host[h].p;
 
-	if (p->err_from == UINT32_MAX) {
+	cause_send_error(h, seq, wc, p->err_from == UINT32_MAX);
+	if (p->err_from == UINT32_MAX)
 		p->err_from = seq;
-		if (!p->close_asked && W.host[h].state != SHIFT_ST_DEAD &&
-		    W.host[h].state != SHIFT_ST_GIVEUP)
-			violation("%c: WR %u fails with %u on a living connection", 'A' + h, seq,
-				  wc->status);
-	}
 	if (seq != p->next_cqe)
 		violation("%c: WR %u flushes, %u is next", 'A' + h, seq, p->next_cqe);
 }
@@ -392,6 +409,7 @@ void prog_wc(unsigned int h, const struct shift_wc *wc, const struct cqe *c)
 	   wc->wr_id, wc->status, wc->is_recv, !c);
 	if (p->closed)
 		violation("%c: completion after destroy returned", 'A' + h);
+	outage_moved(h);
 	if (wc->is_recv) {
 		recv_wc(h, wc, c);
 		return;
@@ -419,7 +437,7 @@ void prog_wc(unsigned int h, const struct shift_wc *wc, const struct cqe *c)
 	}
 	if (wc->status != SHIFT_WC_SUCCESS)
 		send_error(h, seq, wc);
-	else if (seq >= p->nexec)
+	else if (!was_executed(p, seq))
 		violation("%c: WR %u completes and was not executed (%u were)", 'A' + h, seq,
 			  p->nexec);
 	else
@@ -433,7 +451,7 @@ void prog_wc(unsigned int h, const struct shift_wc *wc, const struct cqe *c)
  * ---------------------------------------------------------------------------------- */
 
 /* Is a completion still to come? An unsignaled WR that succeeds has none. */
-static bool owed(const struct prog *p)
+bool prog_owed(const struct prog *p)
 {
 	uint32_t i;
 
@@ -451,7 +469,7 @@ bool prog_done(unsigned int h)
 	if (me->died || p->closed)
 		return true;
 	if (p->qp_err)
-		return !owed(p);
+		return !prog_owed(p);
 	if (p->close_asked || p->next_cqe != p->posted || p->posted != p->total)
 		return false;
 	if (over(1 - h))

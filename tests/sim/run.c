@@ -12,11 +12,13 @@ struct tally T;
 uint8_t mem[HOSTS][M_REGIONS][SLOTS * SLOT_BYTES] __attribute__((aligned(4096)));
 static uint8_t conn_mem[HOSTS][1u << 18] __attribute__((aligned(64)));
 
-/* The rest is written before it is read: sources when a WR is made. */
-static void memory_setup(void)
+/* The rest is written before it is read: sources when a WR is made. What an earlier life or
+ * schedule left there has another salt. */
+void run_memory(void)
 {
 	uint32_t h;
 
+	W.salt = (uint32_t)rnd(&W.g_life);
 	for (h = 0; h < HOSTS; h++)
 		*word_at(addr_of(h, M_ATM, 0, 0)) = *word_at(addr_of(h, M_ATM, 1, 0)) = 0;
 }
@@ -84,12 +86,41 @@ static void configs(struct rng *g)
 static void streams(uint64_t seed, struct rng *g)
 {
 	struct rng *all[] = {&W.g_net,	   &W.g_nic,   &W.g_host, &W.g_prog[0],
-			     &W.g_prog[1], &W.g_fault, g};
+			     &W.g_prog[1], &W.g_fault, g,	  &W.g_life};
 	struct rng root = {seed * 0x9e3779b97f4a7c15ull + 0x5eed};
 	uint32_t i;
 
 	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++)
 		all[i]->s = rnd(&root);
+}
+
+/* The program's QP reaches RTS, and with it the connection begins. */
+void host_live(unsigned int h)
+{
+	struct host *me = &W.host[h];
+	bool inf = W.qp[h][0].retry_inf; /* retry_cnt 7 of the program */
+	uint32_t r;
+
+	me->rep_psn = me->cfg.rq_psn;
+	memset(me->armed_epoch, 0, sizeof(me->armed_epoch));
+	for (r = 0; r < RAILS; r++) {
+		struct qp *q = &W.qp[h][r];
+
+		q->epoch = 0;
+		q->cq_pi = q->cq_ci = q->rq_pi = q->rq_ci = 0;
+		q->cq_last = q->tx_free = 0;
+		qp_arm(q, r ? UINT32_MAX : 0, me->cfg.sq_psn, me->cfg.rq_psn);
+		if (r)
+			q->state = QP_RESET;
+	}
+	W.qp[h][0].retry_inf = inf;
+	me->c = shift_conn_init(conn_mem[h], sizeof(conn_mem[h]), &me->cfg, W.now);
+	if (!me->c)
+		violation("shift_conn_init refuses the configuration");
+	else
+		me->state = me->cfg.confirmed ? SHIFT_ST_ACTIVE : SHIFT_ST_SETUP;
+	if (me->c)
+		post_leave(h);
 }
 
 void host_setup(unsigned int h, struct rng *g)
@@ -98,36 +129,19 @@ void host_setup(unsigned int h, struct rng *g)
 	struct shift_conn_cfg cfg = me->cfg;
 	uint32_t r, x = rnd_below(g, 20);
 
-	memset(&me->c, 0, sizeof(*me) - offsetof(struct host, c) - sizeof(me->p));
-	memset(&me->p, 0, sizeof(me->p));
+	memset(me, 0, sizeof(*me));
 	me->cfg = cfg;
 	me->flavour = x < 12 ? NIC_RXE : x < 19 ? NIC_MLX : NIC_IRDMA;
-	me->unsure = me->flavour == NIC_IRDMA;
 	me->recv_mark = rnd_below(g, 2) && !cfg.srq ? rnd(g) | 1ull << 63 : 0;
 	me->tick_at = me->poll_at = UINT64_MAX;
 	for (r = 0; r < RAILS; r++) {
-		struct qp *q = &W.qp[h][r];
-
-		q->h = (uint8_t)h;
-		q->r = (uint8_t)r;
-		q->epoch = 0;
-		q->cq_pi = q->cq_ci = q->rq_pi = q->rq_ci = 0;
-		q->cq_last = q->tx_free = 0;
-		qp_arm(q, r ? UINT32_MAX : 0, me->cfg.sq_psn, me->cfg.rq_psn);
-		if (r)
-			q->state = QP_RESET;
-		else
-			q->retry_inf = rnd_below(g, 3) == 0; /* retry_cnt 7 of the program */
+		W.qp[h][r].h = (uint8_t)h;
+		W.qp[h][r].r = (uint8_t)r;
 		if (r < W.rails)
 			ev_add(W.now + rnd_below(g, 5000000), EV_PROBE, h, r, 0);
 	}
-	me->c = shift_conn_init(conn_mem[h], sizeof(conn_mem[h]), &me->cfg, W.now);
-	if (!me->c)
-		violation("shift_conn_init refuses the configuration");
-	else
-		me->state = me->cfg.confirmed ? SHIFT_ST_ACTIVE : SHIFT_ST_SETUP;
-	if (me->c)
-		post_leave(h);
+	W.qp[h][0].retry_inf = rnd_below(g, 3) == 0;
+	host_live(h);
 }
 
 static void world_setup(const struct options *o)
@@ -140,12 +154,12 @@ static void world_setup(const struct options *o)
 		W.tr_n = 0;
 	W.heap_n = W.faults = W.second_left = 0;
 	W.inside = FAULT_MAX;
-	W.started = W.calm = W.failed = W.second = W.gave_up_ok = false;
+	W.started = W.calm = W.failed = W.second = W.silence = false;
+	W.all_cut_from = W.all_cut_until = W.changed_at = 0;
 	memset(W.rail, 0, sizeof(W.rail));
 	memset(W.fault, 0, sizeof(W.fault));
 	streams(o->seed, &g);
-	W.salt = (uint32_t)rnd(&g);
-	memory_setup();
+	run_memory();
 	W.huge = rnd_below(&g, 40) == 0;
 	net_setup(&g);
 	W.ack_coalesce_ppm = rnd_below(&g, 3) ? rnd_below(&g, 900000) : 0;
@@ -155,6 +169,7 @@ static void world_setup(const struct options *o)
 	W.rnr_retry = rnd_below(&g, 12) ? 7 : rnd_below(&g, 7);
 	/* rxe of Linux 6.1, and of 6.12 */
 	W.down_status = rnd_below(&g, 2) ? SHIFT_WC_LOC_QP_OP_ERR : SHIFT_WC_WR_FLUSH_ERR;
+	lives_setup(&W.g_life);
 	W.rto_ns = rnd_range(&g, 400, 4000) * NS_US;
 	configs(&g);
 	for (h = 0; h < HOSTS; h++) {
@@ -164,19 +179,29 @@ static void world_setup(const struct options *o)
 	ev_add(0, EV_START, 0, 0, 0);
 }
 
-/* With HELLO the workload waits until both are protected: before that, errors pass through. */
-static void start(void)
+bool run_protected(void)
 {
-	struct shift_event ev = {.type = SHIFT_EV_RTS};
 	struct shift_conn_view v[HOSTS];
 	uint32_t h;
 
 	for (h = 0; h < HOSTS; h++) {
-		if (!W.now && !W.host[h].cfg.confirmed)
-			host_give(h, &ev);
+		if (!W.host[h].c)
+			return false;
 		shift_conn_view(W.host[h].c, &v[h]);
 	}
-	if (!v[0].protected_ || !v[1].protected_) {
+	return v[0].protected_ && v[1].protected_;
+}
+
+/* With HELLO the workload waits until both are protected: before that, errors pass through. */
+static void start(void)
+{
+	struct shift_event ev = {.type = SHIFT_EV_RTS};
+	uint32_t h;
+
+	for (h = 0; h < HOSTS; h++)
+		if (!W.now && !W.host[h].cfg.confirmed)
+			host_give(h, &ev);
+	if (!run_protected()) {
 		if (W.now > 60000 * NS_MS)
 			violation("HELLO does not get through");
 		ev_add(W.now + NS_MS, EV_START, 0, 0, 0);
@@ -188,13 +213,34 @@ static void start(void)
 	fault_setup(&W.g_fault);
 }
 
+/*
+ * A packet of an earlier life. On the program's own QP it is the program's risk, as without us. On
+ * a backup rail the quarantine must have seen to it. false: it dies here.
+ */
+static bool old_packet(const struct ev *e)
+{
+	const struct pkt *p = &W.pkt[e->x];
+	const struct qp *q = &W.qp[e->h][e->r];
+
+	if (q->state != QP_RTS || !q->epoch)
+		return false;
+	if (p->type == PK_REQ)
+		violation("%c: rail %u is armed while packets of an earlier life are alive",
+			  'A' + e->h, e->r);
+	return true;
+}
+
 static void packet(const struct ev *e)
 {
 	struct pkt *p = &W.pkt[e->x];
 	struct qp *q = &W.qp[e->h][e->r];
 
-	if (p->epoch != q->epoch && q->state == QP_RTS && !W.host[1 - e->h].unsure &&
-	    !W.host[e->h].unsure && p->type == PK_REQ && p->epoch < q->epoch)
+	if (e->life != W.life && !old_packet(e)) {
+		pkt_put(p);
+		return;
+	}
+	if (p->epoch < q->epoch && q->state == QP_RTS && p->type == PK_REQ &&
+	    !W.host[1 - e->h].was_hung[e->r])
 		violation("%c: rail %u is armed for epoch %u while packets of epoch %u are alive",
 			  'A' + e->h, e->r, q->epoch, p->epoch);
 	if (p->type == PK_REQ)
@@ -204,9 +250,28 @@ static void packet(const struct ev *e)
 	pkt_put(p);
 }
 
+/* What an earlier life had set going is over with it. Faults, packets and messages go on. */
+static bool of_the_past(const struct ev *e)
+{
+	switch ((enum ev_type)e->type) {
+	case EV_PKT:
+	case EV_MSG:
+	case EV_PROBE:
+	case EV_LINK:
+	case EV_FAULT:
+	case EV_HEAL:
+	case EV_CALM:
+	case EV_PEERDEAD: return false;
+	default: return e->life != W.life;
+	}
+}
+
 static void dispatch(const struct ev *e)
 {
 	struct qp *q = &W.qp[e->h][e->r];
+
+	if (of_the_past(e))
+		return;
 
 	switch ((enum ev_type)e->type) {
 	case EV_PKT: packet(e); break;
@@ -237,6 +302,7 @@ static void dispatch(const struct ev *e)
 	case EV_HEAL:
 	case EV_CALM: fault_event(e); break;
 	case EV_START: start(); break;
+	case EV_LIFE: lives_event(e); break;
 	default: host_event(e); break;
 	}
 }
@@ -257,8 +323,11 @@ static void tally(void)
 	if (!T.core_events_min || W.core_events < T.core_events_min)
 		T.core_events_min = W.core_events;
 	for (h = 0; h < HOSTS; h++) {
-		const struct shift_conn_stats *s = shift_conn_stats(W.host[h].c);
+		const struct shift_conn_stats *s;
 
+		if (!W.host[h].c)
+			continue;
+		s = shift_conn_stats(W.host[h].c);
 		switched |= s->switches > 0;
 		cut |= s->trimmed > 0;
 		T.wrs += W.host[h].p.posted;
@@ -272,6 +341,7 @@ static void tally(void)
 	T.second += W.second;
 	T.cut += cut;
 	T.huge += W.huge;
+	T.lives += W.life > 0;
 }
 
 bool run_schedule(const struct options *o)
@@ -288,7 +358,7 @@ bool run_schedule(const struct options *o)
 			break;
 		if (W.steps > STEPS_MAX)
 			violation("livelock: %u events and no end", STEPS_MAX);
-		if (W.started && W.calm && prog_done(0) && prog_done(1) &&
+		if (W.started && W.calm && !W.renewing && prog_done(0) && prog_done(1) &&
 		    (W.core_events >= CORE_EVENTS_MIN || W.now > W.calm_at + NS_MS * 1000))
 			break;
 		if (W.calm && W.now > W.calm_at + 3 * W.host[0].cfg.giveup_ns)

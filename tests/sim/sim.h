@@ -98,7 +98,14 @@ enum ev_type {
 	EV_CLOSE,    /* the program closes */
 	EV_PEERDEAD, /* shift-kvd says that the peer's process is gone */
 	EV_START,    /* workload begins */
+	EV_LIFE,     /* x: enum life_step of the next life */
 	EV_TYPES
+};
+
+enum life_step {
+	LIFE_OVER, /* both programs have ended their QPs */
+	LIFE_QP,   /* the QP of one is in RTS again */
+	LIFE_WORK, /* workload, as soon as both are protected */
 };
 
 struct ev {
@@ -108,6 +115,7 @@ struct ev {
 	uint8_t type;
 	uint8_t h;
 	uint8_t r;
+	uint8_t life; /* in which it was made */
 };
 
 /* --- NIC ------------------------------------------------------------------------------------- */
@@ -149,6 +157,7 @@ struct cqe {
 struct qp {
 	uint8_t h, r, state, leak;
 	bool tx_armed, rto_armed, ack_armed, nak_sent, retry_inf;
+	bool retried;	/* a NAK has made it send again, and nothing has moved since */
 	uint32_t epoch; /* armed for: only the oracle and the glue look at it */
 	uint32_t mtu;	/* bytes */
 	/* requester */
@@ -217,7 +226,10 @@ struct rail {
 	uint32_t admin_down[HOSTS]; /* local link down: the NIC knows it */
 	uint32_t no_carrier[HOSTS]; /* as the kernel reports it */
 	bool dead[HOSTS];	    /* the NIC is gone: nothing moves, calls hang */
+	bool dies[HOSTS];	    /* the NIC acknowledges one message more, and is gone */
 	bool hung[HOSTS];	    /* its control path hangs, data flows */
+	uint32_t hurt;		    /* faults that touch it now */
+	uint64_t hurt_at;	    /* the last change of that, or the last failure of a QP */
 };
 
 /* How a host's NICs behave. */
@@ -254,22 +266,32 @@ struct ref_wr {
 	uint32_t cells; /* placed so far */
 	uint32_t imm;
 	uint32_t execs;
-	uint64_t expect; /* atomic: result */
+	uint32_t allowed;     /* executions beyond the first: commits without a proof */
+	uint64_t compare_add; /* atomic: operands, result */
+	uint64_t swap;
+	uint64_t expect;
+	bool bad;      /* has a wrong rkey */
+	bool unseen;   /* executed and acknowledged, but the receive's CQE was never written */
+	bool doubtful; /* under way at a commit without a proof */
 };
 
 struct prog {
 	struct ref_wr wr[WRS];
 	uint32_t total, posted, retired, two_sided;
+	uint32_t sent; /* of posted: were handed to a NIC at least once */
 	uint32_t since_signal;
 	uint32_t next_cqe;   /* next WR whose completion may come */
 	uint32_t nexec;	     /* WRs fully executed by the peer's NIC */
+	uint32_t two_exec;   /* of them two-sided */
 	uint32_t fence_exec; /* index of the newest fenced WR that the peer executed */
 	uint32_t reused;     /* READs before that WR: the peer has used their memory again */
 	uint32_t err_from;   /* first WR completed in error, or UINT32_MAX */
 	uint32_t recv_posted, recv_done, next_two;
-	uint64_t counter, counter_cas; /* the peer's words after this side's atomics */
+	uint64_t counter_cas;	 /* the peer's word, if all atomics posted so far succeed */
+	uint64_t counter_mem[2]; /* the peer's words after those that were executed */
+	uint64_t lost;		 /* atomics that completed without a result */
 	bool qp_err, recv_err, close_asked, closed;
-	bool bad;	  /* posted a WR with a wrong rkey */
+	uint8_t how;	  /* enum shift_close */
 	uint32_t mix[10]; /* weight of each opcode */
 	uint32_t sig_ppm, inline_ppm, burst, big_ppm, late_ppm, bad_ppm, refuse_ppm;
 	uint32_t fence_ppm;
@@ -279,6 +301,16 @@ struct prog {
 	uint8_t run_op, run_flags;
 	uint64_t gap_ns;
 };
+
+/* What a SWITCH said that proves something, by epoch. */
+struct said {
+	uint32_t epoch, recv_avail;
+	uint64_t recv_cum;
+	bool unsure;
+};
+#define SAID	    8u
+#define LIVES	    4u
+#define LIFE_GAP_NS (11 * NS_MS) /* at least, between two lives */
 
 struct host {
 	struct shift_conn *c;
@@ -291,13 +323,30 @@ struct host {
 	uint32_t armed_epoch[RAILS];
 	uint8_t flavour;
 	bool died;
-	bool forgets;	   /* died: another thread of the process still answers, UNKNOWN */
-	bool said_unsure;  /* its newest SWITCH proves nothing */
-	uint32_t doubtful; /* WRs of the peer below it may have been replayed in doubt */
-	bool unsure;	   /* ever reported a fence that proves nothing, or has a dead NIC */
+	bool forgets;  /* died: another thread of the process still answers, UNKNOWN */
+	bool in_doubt; /* its fences do not say what it executed last */
+	uint32_t rep_epoch, rep_psn;
+	struct said said[SAID];
+	uint32_t said_n;
+	uint64_t commit_at, stalled_until;
+	uint64_t moved_at; /* its data */
+	uint64_t state_at; /* its last change of state */
+
+	uint64_t lost_atomics; /* of the core's count: those that were judged */
+	uint32_t e;	       /* newest epoch entered */
+	uint32_t nic_said;     /* mask of the error statuses that its sends got from a NIC */
+	bool excused;	       /* data left its last rail because of a fault */
+	bool access_nak, rnr_exhausted;
+	bool failed;   /* answers FAILED */
+	uint32_t acts; /* actions of the core */
+	uint32_t tombs;
+	uint32_t tomb_id[LIVES];
+	struct shift_tombstone tomb[LIVES];
+	bool was_hung[RAILS]; /* a fence hung there: its QP may have lived on */
 	uint64_t stop_until, bg_until, app_until;
 	uint64_t tick_at, poll_at;
-	bool post_armed, recv_armed, draining, arm_fails;
+	bool post_armed, recv_armed, arm_fails;
+	bool answering;	      /* a fence or an ARM is done, and the core is about to be told */
 	uint32_t veto[RAILS]; /* counts what bars the rail */
 	bool unclean[RAILS];  /* some WR or CQE of its QP is not accounted for */
 	struct fence_op fence[RAILS];
@@ -318,29 +367,30 @@ struct msgbuf {
 
 /* --- faults ---------------------------------------------------------------------------------- */
 
-#define FAULTS(X)                                                      \
-	X(CABLE, "cable pulled: silent loss, carrier events")          \
-	X(LOSS, "silent loss of everything")                           \
-	X(ONEWAY, "one direction cut")                                 \
-	X(ACKDROP, "transport ACKs and responses dropped")             \
-	X(BIGDROP, "large packets dropped")                            \
-	X(FLAP, "several short cuts")                                  \
-	X(LOSSY, "random loss")                                        \
-	X(SLOW, "latency spike")                                       \
-	X(ADMIN, "local link down: the sender errors at once")         \
-	X(BGSTALL, "the background thread stalls")                     \
-	X(APPSTALL, "the program's thread stalls")                     \
-	X(STOP, "SIGSTOP")                                             \
-	X(NICDEAD, "a NIC dies")                                       \
-	X(NICHUNG, "a NIC's control path hangs")                       \
-	X(MIGRATE, "the operator moves the connection")                \
-	X(KILL, "a process dies")                                      \
-	X(CLOSE, "a program ends its QP")                              \
-	X(ALLRAILS, "every rail cut for longer than the give-up time") \
-	X(PATH, "one direction of the program's QP alone is dead")     \
-	X(ARMFAIL, "a twin cannot be brought to RTS")                  \
-	X(QPERR, "a QP falls into ERR by itself")                      \
-	X(VETO, "a rail is barred: the operator, or memory not pinned")
+#define FAULTS(X)                                                       \
+	X(CABLE, "cable pulled: silent loss, carrier events")           \
+	X(LOSS, "silent loss of everything")                            \
+	X(ONEWAY, "one direction cut")                                  \
+	X(ACKDROP, "transport ACKs and responses dropped")              \
+	X(BIGDROP, "large packets dropped")                             \
+	X(FLAP, "several short cuts")                                   \
+	X(LOSSY, "random loss")                                         \
+	X(SLOW, "latency spike")                                        \
+	X(ADMIN, "local link down: the sender errors at once")          \
+	X(BGSTALL, "the background thread stalls")                      \
+	X(APPSTALL, "the program's thread stalls")                      \
+	X(STOP, "SIGSTOP")                                              \
+	X(NICDEAD, "a NIC dies")                                        \
+	X(NICHUNG, "a NIC's control path hangs")                        \
+	X(MIGRATE, "the operator moves the connection")                 \
+	X(KILL, "a process dies")                                       \
+	X(CLOSE, "a program ends its QP")                               \
+	X(ALLRAILS, "every rail cut for longer than the give-up time")  \
+	X(PATH, "one direction of the program's QP alone is dead")      \
+	X(ARMFAIL, "a twin cannot be brought to RTS")                   \
+	X(QPERR, "a QP falls into ERR by itself")                       \
+	X(VETO, "a rail is barred: the operator, or memory not pinned") \
+	X(RENEW, "both programs end their QPs and use them again")
 
 enum fault_kind {
 #define FAULT_ENUM(n, w) FK_##n,
@@ -370,6 +420,9 @@ struct options {
 
 struct tally { /* of many schedules */
 	uint64_t schedules, events, core_events, core_events_min, few, switched, second, cut, huge;
+	uint64_t lives; /* schedules with a second life */
+	uint64_t pause_ppm[2],
+		pause_seed[2]; /* the longest pause, of its bound: switching, ACTIVE */
 	uint64_t fault[FK_COUNT], ended[SHIFT_R_COUNT], wrs, recvs, packets, fast_posts,
 		writes_again;
 	struct shift_conn_stats stats;
@@ -387,7 +440,9 @@ struct world {
 	uint64_t now, seq, steps, core_events;
 	struct ev heap[HEAP_MAX];
 	uint32_t heap_n;
-	struct rng g_net, g_nic, g_host, g_prog[HOSTS], g_fault;
+	struct rng g_net, g_nic, g_host, g_prog[HOSTS], g_fault, g_life;
+	uint32_t life, foreign_ppm, bag_ppm;
+	bool renewing; /* one life is over, or about to be, and the next has not begun its work */
 	uint32_t rails;
 	struct rail rail[RAILS];
 	struct qp qp[HOSTS][RAILS];
@@ -401,7 +456,10 @@ struct world {
 	uint32_t inside; /* fault that waits for the middle of a message, or FAULT_MAX */
 	uint32_t salt;	 /* of the stamps: what an earlier schedule left in memory matches none */
 	bool huge;	 /* WRITEs of up to 2^21 packets */
-	bool started, calm, failed, second, may_end, gave_up_ok;
+	bool started, calm, failed, second;
+	bool silence; /* soon after calm probes stop: timers alone must bring data back */
+	uint64_t all_cut_from, all_cut_until; /* every rail */
+	uint64_t changed_at;		      /* the last time that a fault began or ended */
 	uint64_t calm_at, ack_delay_ns, rto_ns, packets, fast_posts, writes_again;
 	uint32_t ack_coalesce_ppm, retry_cnt, rnr_retry, ctl_loss_ppm, corrupt_ppm, cqe_late_ppm;
 	uint32_t down_status; /* of work to send on a link that is down here */
@@ -504,6 +562,7 @@ void pkt_put(struct pkt *p);
 void msg_put(uint32_t i);
 void net_send(struct pkt *p);
 void net_send_msg(unsigned int src, unsigned int r, const uint8_t *bytes, uint32_t len);
+void net_msg_at(unsigned int src, unsigned int r, const uint8_t *bytes, uint32_t len, uint64_t at);
 void net_setup(struct rng *g);
 bool net_probe(unsigned int src, unsigned int r);
 bool nic_dead(unsigned int h, unsigned int r);
@@ -528,12 +587,15 @@ void qp_drained(struct qp *q);
 void qp_flush_recvs(struct qp *q, uint32_t epoch, uint32_t n);
 /* host.c: takes the place of the library around lib/core */
 void host_setup(unsigned int h, struct rng *g);
+void host_live(unsigned int h);
+void host_send(unsigned int h, unsigned int r, const struct shift_msg *m);
 void host_event(const struct ev *e);
 void host_give(unsigned int h, const struct shift_event *ev);
 void host_drain(unsigned int h);
 bool host_silent(unsigned int h, unsigned int r);
 void host_post_failed(unsigned int h, unsigned int r, uint32_t epoch, uint32_t count);
 void host_poll_soon(unsigned int h, uint64_t at);
+void host_vetoes(unsigned int h);
 void host_veto(unsigned int h, unsigned int r, int n);
 void host_close(unsigned int h, enum shift_close how);
 void host_kill(unsigned int h);
@@ -554,6 +616,30 @@ void prog_start(unsigned int h);
 void prog_event(const struct ev *e);
 void prog_wc(unsigned int h, const struct shift_wc *wc, const struct cqe *c);
 bool prog_done(unsigned int h);
+bool prog_owed(const struct prog *p);
+/* cause.c: what was injected, and what it excuses */
+void cause_rail(unsigned int r, int n);
+void cause_stall(unsigned int h, uint64_t until);
+void cause_report(unsigned int h, const struct shift_action *a);
+void cause_send_error(unsigned int h, uint32_t seq, const struct shift_wc *wc, bool first);
+void cause_recv_error(unsigned int h, const struct shift_wc *wc);
+/* outage.c: data moves again in time */
+void outage_timer(unsigned int h, uint64_t deadline);
+void outage_moved(unsigned int h);
+void outage_check(void);
+/* lives.c: several lives, several connections */
+void lives_setup(struct rng *g);
+void lives_msg(unsigned int src, unsigned int r, const uint8_t *bytes, uint32_t len);
+bool lives_is_foreign(unsigned int h, const struct shift_msg *m);
+bool lives_tombstone(unsigned int h, unsigned int r, const struct shift_msg *m);
+void lives_renew(unsigned int first);
+void lives_closed(unsigned int h);
+void lives_event(const struct ev *e);
+/* doubt.c: what the fences prove */
+void doubt_fenced(unsigned int h, const struct shift_event *ev, uint32_t rx_psn);
+void doubt_said(unsigned int h, const struct shift_msg *m);
+const struct said *doubt_find(unsigned int h, uint32_t epoch);
+void doubt_commit(unsigned int h, uint32_t epoch);
 /* ref.c: the oracle */
 void ref_skip_doubtful(unsigned int src, uint32_t upto);
 void ref_begin(unsigned int dst, const struct pkt *p);
@@ -562,13 +648,17 @@ void ref_executed(unsigned int dst, const struct pkt *p);
 void ref_local(unsigned int src, uint32_t seq);
 void ref_skip_local(unsigned int src, uint32_t upto);
 void ref_back(unsigned int src, uint32_t seq);
+void ref_unseen(unsigned int dst, const struct pkt *p);
 void ref_step(void);
+void ref_life(void);
 void ref_end(void);
 /* fault.c */
 void fault_setup(struct rng *g);
 void fault_event(const struct ev *e);
 void fault_inside(const struct pkt *p);
 void fault_on_state(unsigned int h, uint8_t to, uint8_t rail);
+void fault_soon(enum fault_kind kind, unsigned int r);
+void fault_nic_dies(unsigned int h, unsigned int r);
 const char *fault_name(unsigned int k);
 const char *fault_text(unsigned int k);
 /* report.c */
@@ -580,5 +670,7 @@ void report_add_coverage(const struct shift_coverage *c);
 #endif
 /* run.c */
 bool run_schedule(const struct options *o);
+bool run_protected(void);
+void run_memory(void);
 
 #endif

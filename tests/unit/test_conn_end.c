@@ -114,6 +114,25 @@ static void a_peer_that_closed_may_have_lost_its_acks(void **state)
 	assert_int_equal(w.h[1].errors, 0);	/* destroyed: no completions */
 }
 
+/* No rail carries on: what is in doubt has failed, whatever SHIFT_LOST_ATOMIC says. */
+static void an_atomic_in_doubt_fails_when_the_peer_has_closed(void **state)
+{
+	struct shift_conn_cfg cfg = {
+		.exactly_once = true, .confirmed = true, .lost_atomic_continue = true};
+
+	(void)state;
+	again(&cfg);
+	w.fence_unsure[1] = true;
+	w_post(&w, 0, SHIFT_OP_FETCH_ADD, 8, true); /* never executed */
+	w_close(&w, 1, SHIFT_CLOSE_DESTROY);
+	w_op(&w, 1);
+	break_rail_0(0);
+	w_run(&w, 5);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_DEAD);
+	assert_int_equal(w.h[0].first_vendor, SHIFT_VENDOR_PEER_CLOSED);
+	assert_int_equal(w.h[0].errors, 1 + 8);
+}
+
 static void modify_to_err_flushes(void **state)
 {
 	(void)state;
@@ -375,6 +394,7 @@ int main(void)
 		WORLD_TEST(a_clock_read_before_the_trouble_began_is_no_give_up),
 		WORLD_TEST(patience_ends_where_another_rail_answers),
 		WORLD_TEST(a_peer_that_closed_may_have_lost_its_acks),
+		WORLD_TEST(an_atomic_in_doubt_fails_when_the_peer_has_closed),
 		WORLD_TEST(modify_to_err_flushes),
 		WORLD_TEST(close_during_a_switch),
 		WORLD_TEST(what_had_its_error_does_not_flush_again),
