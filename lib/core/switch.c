@@ -244,7 +244,7 @@ static bool may_refuse(struct shift_conn *c, uint64_t now)
 /* Rule 4. */
 void switch_join(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 {
-	bool follower = c->state == SHIFT_ST_DRAIN && c->plan.follower;
+	bool planned = conn_promised(c, m->rail, now);
 
 	if (!rail_possible(c, m->rail)) {
 		if (may_refuse(c, now))
@@ -252,9 +252,9 @@ void switch_join(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 		return;
 	}
 	if (!conn_switching(c)) {
-		if (!follower)
+		if (!planned)
 			rail_failed(c, c->r, now);
-		c->plan.planned = follower;
+		c->plan.planned = planned;
 		c->plan.rnr = false;
 	}
 	c->plan.started = false;
