@@ -176,7 +176,7 @@ static bool is_unproved(unsigned int h, uint32_t seq)
 	const struct prog *p = &W.host[h].p;
 	const struct ref_wr *w = &p->wr[seq];
 
-	if (W.host[1 - h].in_doubt && !w->two_sided)
+	if (W.host[1 - h].in_doubt && (!w->two_sided || W.host[1 - h].cfg.srq))
 		return true;
 	return seq >= p->nexec || w->op == SHIFT_OP_READ || is_atomic(w->op);
 }

@@ -129,7 +129,11 @@ void host_setup(unsigned int h, struct rng *g)
 
 	memset(me, 0, sizeof(*me));
 	me->cfg = cfg;
-	me->flavour = x < 12 ? NIC_RXE : x < 19 ? NIC_MLX : NIC_IRDMA;
+	me->flavour = x < 10   ? NIC_RXE
+		      : x < 15 ? NIC_MLX
+		      : x < 18 ? NIC_LAG
+		      : x < 19 ? NIC_IRDMA
+			       : NIC_STALE;
 	me->tick_at = me->poll_at = UINT64_MAX;
 	for (r = 0; r < RAILS; r++) {
 		W.qp[h][r].h = (uint8_t)h;

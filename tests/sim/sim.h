@@ -230,7 +230,9 @@ struct rail {
 enum flavour {
 	NIC_RXE,   /* ERR leaks a packet, RESET is a barrier, rq_psn live, survives RESET */
 	NIC_MLX,   /* ERR leaks a packet for a while, waiting is a barrier, receives flush */
-	NIC_IRDMA, /* rq_psn is not live */
+	NIC_LAG,   /* like NIC_MLX, and rq_psn lags until the barrier */
+	NIC_IRDMA, /* rq_psn is not live: it stays as modify(RTR) wrote it */
+	NIC_STALE, /* rq_psn may lag behind for ever */
 };
 
 /* --- hosts ----------------------------------------------------------------------------------- */
@@ -512,6 +514,7 @@ void qp_fatal(struct qp *q, uint32_t status);
 int qp_post_send(struct qp *q, const struct shift_wr *wr, uint32_t seq);
 int qp_post_recv(struct qp *q, const struct shift_recv_wr *wr);
 uint32_t qp_rq_psn(const struct qp *q);
+bool nic_is_trusted(unsigned int h);
 void qp_tx(struct qp *q);
 void qp_rto(struct qp *q);
 void qp_ack(struct qp *q, const struct pkt *p);
