@@ -263,6 +263,16 @@ void cause_recv_error(unsigned int h, const struct shift_wc *wc)
 			  wc->status);
 }
 
+static bool atomic_under_way(unsigned int h)
+{
+	const struct prog *p = &W.host[h].p;
+
+	for (uint32_t i = p->next_cqe; i < p->sent; i++)
+		if (is_atomic(p->wr[i].op))
+			return true;
+	return false;
+}
+
 /* --- changes of state ------------------------------------------------------------------------- */
 
 void cause_report(unsigned int h, const struct shift_action *a)
@@ -271,6 +281,8 @@ void cause_report(unsigned int h, const struct shift_action *a)
 	bool ends_now = a->to == SHIFT_ST_GIVEUP || a->to == SHIFT_ST_CLOSING;
 
 	me->e = a->epoch;
+	if (a->to == SHIFT_ST_DRAIN)
+		W.plan_met_atomics |= atomic_under_way(0) || atomic_under_way(1);
 	me->state_at = W.now;
 	if (carries_data(a->from) && !carries_data(a->to))
 		note_leaving(h, a->rail);

@@ -17,7 +17,8 @@ void report_tally(double secs)
 	       (unsigned long)T.core_events_min, 100 * (double)T.few / n);
 	printf("%.1f %% with a switch, %.1f %% with another fault during one, %.1f s\n",
 	       100 * (double)T.switched / n, 100 * (double)T.second / n, secs);
-	printf("%.1f %% with a second life\n", 100 * (double)T.lives / n);
+	printf("%.1f %% with a second life, %.1f %% with a planned switch under atomics\n",
+	       100 * (double)T.lives / n, 100 * (double)T.plan_met_atomics / n);
 	printf("longest pause, of its bound: %.0f %% while a switch was under way (seed %lu), %.0f "
 	       "%% "
 	       "in ACTIVE (seed %lu)\n",

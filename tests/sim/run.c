@@ -158,6 +158,7 @@ static void world_setup(const struct options *o)
 	memset(W.rail, 0, sizeof(W.rail));
 	memset(W.fault, 0, sizeof(W.fault));
 	streams(o->seed, &g);
+	lives_setup(&W.g_life);
 	run_memory();
 	net_setup(&g);
 	W.ack_coalesce_ppm = rnd_below(&g, 3) ? rnd_below(&g, 900000) : 0;
@@ -166,8 +167,9 @@ static void world_setup(const struct options *o)
 	W.rnr_retry = rnd_below(&g, 12) ? 7 : rnd_below(&g, 7);
 	/* rxe of Linux 6.1, and of 6.12 */
 	W.down_status = rnd_below(&g, 2) ? SHIFT_WC_LOC_QP_OP_ERR : SHIFT_WC_WR_FLUSH_ERR;
-	lives_setup(&W.g_life);
 	W.rto_ns = rnd_range(&g, 400, 4000) * NS_US;
+	if (W.planned)
+		W.rto_ns += 8 * NS_MS;
 	configs(&g);
 	for (h = 0; h < HOSTS; h++) {
 		host_setup(h, &g);
@@ -334,6 +336,7 @@ static void tally(void)
 	T.switched += switched;
 	T.second += W.second;
 	T.lives += W.life > 0;
+	T.plan_met_atomics += W.plan_met_atomics;
 }
 
 bool run_schedule(const struct options *o)

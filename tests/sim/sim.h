@@ -235,6 +235,13 @@ enum flavour {
 	NIC_STALE, /* rq_psn may lag behind for ever */
 };
 
+/* Worlds in which the operator moves the connection again and again, under atomics both ways. */
+enum planned {
+	PLANNED_NO,
+	PLANNED_MIXED, /* among other faults */
+	PLANNED_ONLY,  /* nothing else happens: nothing is an excuse */
+};
+
 /* --- hosts ----------------------------------------------------------------------------------- */
 
 enum fence_step { FS_IDLE, FS_ERR, FS_BARRIER };
@@ -395,7 +402,8 @@ struct options {
 
 struct tally { /* of many schedules */
 	uint64_t schedules, events, core_events, core_events_min, few, switched, second;
-	uint64_t lives; /* schedules with a second life */
+	uint64_t plan_met_atomics; /* schedules with a planned switch under atomics */
+	uint64_t lives;		   /* schedules with a second life */
 	uint64_t pause_ppm[2],
 		pause_seed[2]; /* the longest pause, of its bound: switching, ACTIVE */
 	uint64_t fault[FK_COUNT], ended[SHIFT_R_COUNT], wrs, recvs, packets;
@@ -416,6 +424,9 @@ struct world {
 	uint32_t heap_n;
 	struct rng g_net, g_nic, g_host, g_prog[HOSTS], g_fault, g_life;
 	uint32_t life, foreign_ppm, bag_ppm;
+	enum planned planned;
+	uint32_t plan_late_ppm; /* PREPARE and READY that come up to 2 s later */
+	bool plan_met_atomics;	/* a planned switch began with atomics under way */
 	bool renewing; /* one life is over, or about to be, and the next has not begun its work */
 	uint32_t rails;
 	struct rail rail[RAILS];
