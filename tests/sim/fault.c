@@ -89,6 +89,8 @@ void fault_setup(struct rng *g)
 			certain(g, &W.fault[i]);
 		if (W.planned == PLANNED_ONLY || (W.planned && rnd_below(g, 2)))
 			W.fault[i].kind = FK_MIGRATE;
+		if (W.opt.lives && i < 2)
+			W.fault[i].kind = FK_RENEW;
 		W.fault[i].arg |= 1u << 31; /* on the rail in use */
 		if (rnd_below(g, 4) == 0)
 			W.fault[i].arg &= ~(1u << 31);

@@ -397,6 +397,7 @@ struct options {
 	uint32_t no_faults; /* mask of fault kinds */
 	uint32_t no_ops;    /* mask of enum shift_opcode */
 	uint32_t wrs_max;   /* 0: no limit */
+	bool planned, lives;
 	bool trace;
 };
 
