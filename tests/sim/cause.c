@@ -179,7 +179,7 @@ static bool is_unproved(unsigned int h, uint32_t seq)
 	const struct prog *p = &W.host[h].p;
 	const struct ref_wr *w = &p->wr[seq];
 
-	if (W.host[1 - h].in_doubt && !w->two_sided)
+	if (W.host[1 - h].in_doubt && (!w->two_sided || W.host[1 - h].cfg.srq))
 		return true;
 	return seq >= p->nexec || w->op == SHIFT_OP_READ || is_atomic(w->op);
 }
@@ -266,6 +266,16 @@ void cause_recv_error(unsigned int h, const struct shift_wc *wc)
 			  wc->status);
 }
 
+static bool atomic_under_way(unsigned int h)
+{
+	const struct prog *p = &W.host[h].p;
+
+	for (uint32_t i = p->next_cqe; i < p->sent; i++)
+		if (is_atomic(p->wr[i].op))
+			return true;
+	return false;
+}
+
 /* --- changes of state ------------------------------------------------------------------------- */
 
 void cause_report(unsigned int h, const struct shift_action *a)
@@ -274,6 +284,8 @@ void cause_report(unsigned int h, const struct shift_action *a)
 	bool ends_now = a->to == SHIFT_ST_GIVEUP || a->to == SHIFT_ST_CLOSING;
 
 	me->e = a->epoch;
+	if (a->to == SHIFT_ST_DRAIN)
+		W.plan_met_atomics |= atomic_under_way(0) || atomic_under_way(1);
 	me->state_at = W.now;
 	if (carries_data(a->from) && !carries_data(a->to))
 		note_leaving(h, a->rail);

@@ -92,11 +92,15 @@ void fault_setup(struct rng *g)
 	uint32_t i, n = 1 + rnd_below(g, 6);
 	uint64_t span = rnd_range(g, 20, 200) * NS_MS;
 
-	W.second_left = rnd_below(g, 3) ? 1 + rnd_below(g, 3) : 0;
+	W.second_left = rnd_below(g, 3) && W.planned != PLANNED_ONLY ? 1 + rnd_below(g, 3) : 0;
 	for (i = 0; i < n; i++) {
 		draw(g, &W.fault[i], false);
 		if (i == 0 && rnd_below(g, 16))
 			certain(g, &W.fault[i]);
+		if (W.planned == PLANNED_ONLY || (W.planned && rnd_below(g, 2)))
+			W.fault[i].kind = FK_MIGRATE;
+		if (W.opt.lives && i < 2)
+			W.fault[i].kind = FK_RENEW;
 		W.fault[i].arg |= 1u << 31; /* on the rail in use */
 		if (rnd_below(g, 4) == 0)
 			W.fault[i].arg &= ~(1u << 31);

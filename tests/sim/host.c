@@ -422,7 +422,7 @@ static void fence_done(unsigned int h, unsigned int r, bool hung)
 	me->answering = true;
 	bool again = me->fence[r].owed; /* it answers at last, and nobody waits for it */
 
-	if (hung || me->flavour == NIC_IRDMA)
+	if (hung || !nic_is_trusted(h))
 		ev.fence = SHIFT_FENCE_UNSURE;
 	me->was_hung[r] |= hung;
 	me->fence[r].owed = hung;
@@ -627,7 +627,7 @@ static void answer_psn(unsigned int h, unsigned int r, uint32_t serial)
 		.rail = (uint8_t)r,
 		.epoch = q->epoch,
 		.psn = qp_rq_psn(q),
-		.fence = W.host[h].flavour == NIC_IRDMA ? SHIFT_FENCE_UNSURE : SHIFT_FENCE_SURE,
+		.fence = nic_is_trusted(h) ? SHIFT_FENCE_SURE : SHIFT_FENCE_UNSURE,
 		.serial = serial,
 	};
 

@@ -244,4 +244,9 @@ void lives_setup(struct rng *g)
 	W.renewing = false;
 	W.foreign_ppm = rnd_below(g, 3) ? 0 : 200000;
 	W.bag_ppm = rnd_below(g, 2) ? 0 : 100000;
+	W.planned = rnd_below(g, 6) && !W.opt.planned ? PLANNED_NO
+		    : rnd_below(g, 2)		      ? PLANNED_MIXED
+						      : PLANNED_ONLY;
+	W.plan_late_ppm = W.planned && rnd_below(g, 2) ? 300000 : 0;
+	W.plan_met_atomics = false;
 }

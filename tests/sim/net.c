@@ -113,6 +113,14 @@ void msg_put(uint32_t i)
 	W.msg_free = i;
 }
 
+/* The type is the first byte of a record. */
+static bool is_plan(const uint8_t *bytes, uint32_t len)
+{
+	const uint8_t *type = bytes + SHIFT_MSG_ENVELOPE - 8;
+
+	return len > SHIFT_MSG_ENVELOPE && (*type == SHIFT_MSG_PREPARE || *type == SHIFT_MSG_READY);
+}
+
 void net_send_msg(unsigned int src, unsigned int r, const uint8_t *bytes, uint32_t len)
 {
 	struct rail *l = &W.rail[r];
@@ -122,6 +130,11 @@ void net_send_msg(unsigned int src, unsigned int r, const uint8_t *bytes, uint32
 		return;
 	if (rnd_ppm(&W.g_net, l->dup_ppm))
 		net_msg_at(src, r, bytes, len, late() + (rnd(&W.g_net) & 0xffffff));
+	if (is_plan(bytes, len) && rnd_ppm(&W.g_net, W.plan_late_ppm)) {
+		net_msg_at(src, r, bytes, len,
+			   W.now + (rnd(&W.g_net) % (2 * NS_MS) << rnd_below(&W.g_net, 11)));
+		return;
+	}
 	net_msg_at(src, r, bytes, len,
 		   rnd_ppm(&W.g_net, l->late_ppm) ? late() : arrival(src, r) + l->latency_ns);
 }
@@ -136,6 +149,13 @@ bool net_probe(unsigned int src, unsigned int r)
 	if (there->bigdrop && there->bigger < W.rail[r].mtu / CELL)
 		return false;
 	return !rnd_ppm(&W.g_net, there->loss_ppm / 4 + back->loss_ppm / 4);
+}
+
+/* Long enough for a switch to begin while an atomic is under way. */
+static void slow_down(struct rng *g)
+{
+	for (uint32_t i = 0; i < W.rails; i++)
+		W.rail[i].latency_ns = rnd_range(g, 50, 1500) * NS_US;
 }
 
 void net_setup(struct rng *g)
@@ -156,6 +176,8 @@ void net_setup(struct rng *g)
 		l->late_ppm = noisy ? rnd_below(g, 3000) : 0;
 		l->reorder_ppm = noisy ? rnd_below(g, 200000) : 0;
 	}
+	if (W.planned)
+		slow_down(g);
 	W.ctl_loss_ppm = rnd_below(g, 3) ? 0 : rnd_below(g, 300000);
 	W.corrupt_ppm = rnd_below(g, 8) ? 0 : 20000;
 	W.pkt_free = W.msg_free = 0;

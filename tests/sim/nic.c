@@ -160,11 +160,24 @@ void qp_arm(struct qp *q, uint32_t epoch, uint32_t tx_psn, uint32_t rx_psn)
 	q->nak_sent = q->tx_armed = q->rto_armed = q->ack_armed = q->retried = false;
 }
 
+/* Does rq_psn say what was executed, behind the barrier? */
+bool nic_is_trusted(unsigned int h)
+{
+	return W.host[h].flavour != NIC_IRDMA && W.host[h].flavour != NIC_STALE;
+}
+
+/* As a query returns it. */
 uint32_t qp_rq_psn(const struct qp *q)
 {
-	if (W.host[q->h].flavour == NIC_IRDMA)
-		return q->rx_psn; /* as modify(RTR) wrote it */
-	return shift_psn_add(q->rx_psn, q->rx);
+	uint8_t flavour = W.host[q->h].flavour;
+	bool stopped = q->state != QP_RTS && W.now > q->drained_at;
+	uint32_t rx = q->rx;
+
+	if (flavour == NIC_IRDMA)
+		rx = 0;
+	else if (rx && (flavour == NIC_STALE || (flavour == NIC_LAG && !stopped)))
+		rx -= rnd_below(&W.g_nic, 2);
+	return shift_psn_add(q->rx_psn, rx);
 }
 
 /* --- posting --------------------------------------------------------------------------------- */

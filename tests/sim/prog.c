@@ -495,6 +495,10 @@ void prog_setup(unsigned int h, struct rng *g)
 			p->mix[ops[i]] = 0;
 		sum += p->mix[ops[i]];
 	}
+	if (W.planned && !(W.opt.no_ops & 1u << SHIFT_OP_FETCH_ADD)) {
+		p->mix[SHIFT_OP_FETCH_ADD] = 10;
+		sum += 10;
+	}
 	if (!sum)
 		p->mix[W.opt.no_ops & 1 ? SHIFT_OP_SEND : SHIFT_OP_WRITE] = 1;
 	p->sig_ppm = rnd_below(g, 3) ? rnd_below(g, 1000000) : 1000000;
@@ -515,6 +519,8 @@ void prog_setup(unsigned int h, struct rng *g)
 	p->bad_ppm = rnd_below(g, 50) ? 0 : 30000;
 	p->refuse_ppm = rnd_below(g, 8) ? 0 : 20000;
 	p->burst = rnd_below(g, 3) ? 1 + rnd_below(g, 8) : W.host[h].cfg.sq_cap;
+	if (W.planned) /* so that some atomic is always under way */
+		p->burst = 1 + rnd_below(g, 2);
 	p->gap_ns = 1 + rnd(g) % ((uint64_t)(p->burst + 1) * 2 * NS_MS);
 }
 

@@ -19,8 +19,9 @@ void report_tally(double secs)
 	       "resumed inside, %.1f s\n",
 	       100 * (double)T.switched / n, 100 * (double)T.second / n, 100 * (double)T.cut / n,
 	       secs);
-	printf("%.1f %% with a second life, %.1f %% with WRITEs of up to 2^21 packets, ",
-	       100 * (double)T.lives / n, 100 * (double)T.huge / n);
+	printf("%.1f %% with a second life, %.1f %% with a planned switch under atomics\n",
+	       100 * (double)T.lives / n, 100 * (double)T.plan_met_atomics / n);
+	printf("%.1f %% with WRITEs of up to 2^21 packets, ", 100 * (double)T.huge / n);
 	printf("%.1f %% of the WRITEs posted again are resumed inside\n",
 	       100 * (double)T.stats.trimmed / (double)(T.writes_again ? T.writes_again : 1));
 	printf("longest pause, of its bound: %.0f %% while a switch was under way (seed %lu), %.0f "

@@ -131,7 +131,11 @@ void host_setup(unsigned int h, struct rng *g)
 
 	memset(me, 0, sizeof(*me));
 	me->cfg = cfg;
-	me->flavour = x < 12 ? NIC_RXE : x < 19 ? NIC_MLX : NIC_IRDMA;
+	me->flavour = x < 10   ? NIC_RXE
+		      : x < 15 ? NIC_MLX
+		      : x < 18 ? NIC_LAG
+		      : x < 19 ? NIC_IRDMA
+			       : NIC_STALE;
 	me->recv_mark = rnd_below(g, 2) && !cfg.srq ? rnd(g) | 1ull << 63 : 0;
 	me->tick_at = me->poll_at = UINT64_MAX;
 	for (r = 0; r < RAILS; r++) {
@@ -159,6 +163,7 @@ static void world_setup(const struct options *o)
 	memset(W.rail, 0, sizeof(W.rail));
 	memset(W.fault, 0, sizeof(W.fault));
 	streams(o->seed, &g);
+	lives_setup(&W.g_life);
 	run_memory();
 	W.huge = rnd_below(&g, 40) == 0;
 	net_setup(&g);
@@ -169,8 +174,9 @@ static void world_setup(const struct options *o)
 	W.rnr_retry = rnd_below(&g, 12) ? 7 : rnd_below(&g, 7);
 	/* rxe of Linux 6.1, and of 6.12 */
 	W.down_status = rnd_below(&g, 2) ? SHIFT_WC_LOC_QP_OP_ERR : SHIFT_WC_WR_FLUSH_ERR;
-	lives_setup(&W.g_life);
 	W.rto_ns = rnd_range(&g, 400, 4000) * NS_US;
+	if (W.planned)
+		W.rto_ns += 8 * NS_MS;
 	configs(&g);
 	for (h = 0; h < HOSTS; h++) {
 		host_setup(h, &g);
@@ -342,6 +348,7 @@ static void tally(void)
 	T.cut += cut;
 	T.huge += W.huge;
 	T.lives += W.life > 0;
+	T.plan_met_atomics += W.plan_met_atomics;
 }
 
 bool run_schedule(const struct options *o)

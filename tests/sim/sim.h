@@ -236,7 +236,16 @@ struct rail {
 enum flavour {
 	NIC_RXE,   /* ERR leaks a packet, RESET is a barrier, rq_psn live, survives RESET */
 	NIC_MLX,   /* ERR leaks a packet for a while, waiting is a barrier, receives flush */
-	NIC_IRDMA, /* rq_psn is not live */
+	NIC_LAG,   /* like NIC_MLX, and rq_psn lags until the barrier */
+	NIC_IRDMA, /* rq_psn is not live: it stays as modify(RTR) wrote it */
+	NIC_STALE, /* rq_psn may lag behind for ever */
+};
+
+/* Worlds in which the operator moves the connection again and again, under atomics both ways. */
+enum planned {
+	PLANNED_NO,
+	PLANNED_MIXED, /* among other faults */
+	PLANNED_ONLY,  /* nothing else happens: nothing is an excuse */
 };
 
 /* --- hosts ----------------------------------------------------------------------------------- */
@@ -415,12 +424,14 @@ struct options {
 	uint32_t no_faults; /* mask of fault kinds */
 	uint32_t no_ops;    /* mask of enum shift_opcode */
 	uint32_t wrs_max;   /* 0: no limit */
+	bool planned, lives;
 	bool trace;
 };
 
 struct tally { /* of many schedules */
 	uint64_t schedules, events, core_events, core_events_min, few, switched, second, cut, huge;
-	uint64_t lives; /* schedules with a second life */
+	uint64_t plan_met_atomics; /* schedules with a planned switch under atomics */
+	uint64_t lives;		   /* schedules with a second life */
 	uint64_t pause_ppm[2],
 		pause_seed[2]; /* the longest pause, of its bound: switching, ACTIVE */
 	uint64_t fault[FK_COUNT], ended[SHIFT_R_COUNT], wrs, recvs, packets, fast_posts,
@@ -442,6 +453,9 @@ struct world {
 	uint32_t heap_n;
 	struct rng g_net, g_nic, g_host, g_prog[HOSTS], g_fault, g_life;
 	uint32_t life, foreign_ppm, bag_ppm;
+	enum planned planned;
+	uint32_t plan_late_ppm; /* PREPARE and READY that come up to 2 s later */
+	bool plan_met_atomics;	/* a planned switch began with atomics under way */
 	bool renewing; /* one life is over, or about to be, and the next has not begun its work */
 	uint32_t rails;
 	struct rail rail[RAILS];
@@ -574,6 +588,7 @@ void qp_fatal(struct qp *q, uint32_t status);
 int qp_post_send(struct qp *q, const struct shift_wr *wr, uint32_t seq);
 int qp_post_recv(struct qp *q, const struct shift_recv_wr *wr);
 uint32_t qp_rq_psn(const struct qp *q);
+bool nic_is_trusted(unsigned int h);
 void qp_tx(struct qp *q);
 void qp_rto(struct qp *q);
 void qp_ack(struct qp *q, const struct pkt *p);
