@@ -165,7 +165,7 @@ static void world_setup(const struct options *o)
 	streams(o->seed, &g);
 	lives_setup(&W.g_life);
 	run_memory();
-	W.huge = rnd_below(&g, 40) == 0;
+	W.huge = rnd_below(&g, 40) == 0 || o->huge;
 	net_setup(&g);
 	W.ack_coalesce_ppm = rnd_below(&g, 3) ? rnd_below(&g, 900000) : 0;
 	W.ack_delay_ns = rnd_range(&g, 1, 100) * NS_US;

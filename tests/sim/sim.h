@@ -426,6 +426,7 @@ struct options {
 	uint32_t wrs_max;   /* 0: no limit */
 	bool planned, lives;
 	bool trace;
+	bool huge; /* WRITEs of up to 2^21 packets in every schedule */
 };
 
 struct tally { /* of many schedules */
