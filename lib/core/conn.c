@@ -302,6 +302,7 @@ void shift_conn_event(struct shift_conn *c, const struct shift_event *ev, uint64
 	COVER(event[c->state][ev->type]);
 	dispatch_event(c, ev, now_ns);
 	giveup_overflowed(c);
+	conn_check(c);
 }
 
 static uint64_t min_ns(uint64_t a, uint64_t b)

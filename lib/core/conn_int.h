@@ -70,9 +70,7 @@ struct shift_conn {
 	uint8_t state;
 	uint8_t r;
 	bool holding;
-	bool recv_held;
-	bool flushing; /* the QP is over: what is posted flushes */
-	bool silent;   /* ... without completions: it was reset or destroyed */
+	bool silent; /* the QP is over, without completions: it was reset or destroyed */
 	uint32_t e;
 	struct shift_sendlog sq;
 	struct shift_recvlog rq;
@@ -134,6 +132,31 @@ struct shift_conn {
 	struct shift_action act_lost; /* for those that find no room */
 };
 
+/* invariants.c: after each call, and with each action */
+#ifdef SHIFT_CHECKED
+void conn_check(const struct shift_conn *c);
+void conn_check_post(const struct shift_conn *c);
+void conn_check_emit(const struct shift_conn *c, enum shift_action_type type, uint8_t rail);
+#else
+static inline void conn_check(const struct shift_conn *c)
+{
+	(void)c;
+}
+
+static inline void conn_check_post(const struct shift_conn *c)
+{
+	(void)c;
+}
+
+static inline void conn_check_emit(const struct shift_conn *c, enum shift_action_type type,
+				   uint8_t rail)
+{
+	(void)c;
+	(void)type;
+	(void)rail;
+}
+#endif
+
 /* conn_state.c */
 void conn_set_state(struct shift_conn *c, enum shift_state to, enum shift_reason reason);
 struct shift_action *conn_emit(struct shift_conn *c, enum shift_action_type type, uint8_t rail);
@@ -146,6 +169,18 @@ uint32_t conn_psn(const struct shift_conn *c, uint32_t epoch, unsigned int side)
 void conn_arm_rto(struct shift_conn *c, uint64_t now);
 bool conn_switching(const struct shift_conn *c); /* FENCE .. SWITCHING */
 bool conn_promised(const struct shift_conn *c, uint8_t rail, uint64_t now);
+
+/* Receives are only logged: there is no QP that they could be posted to. */
+static inline bool conn_recv_held(const struct shift_conn *c)
+{
+	return c->state >= SHIFT_ST_FENCE && c->state != SHIFT_ST_SWITCHING;
+}
+
+/* The QP is over: what is posted flushes. */
+static inline bool conn_flushing(const struct shift_conn *c)
+{
+	return c->state == SHIFT_ST_DEAD || c->state == SHIFT_ST_CLOSED;
+}
 
 /* How long ago. 0 if then is later than now: another thread read the clock later, but came in
  * first. */
@@ -186,9 +221,9 @@ uint64_t switch_settles_at(const struct shift_conn *c);
 void switch_retarget(struct shift_conn *c, enum shift_reason reason, uint64_t now);
 
 /* replay.c */
-int replay_commit(struct shift_conn *c, const struct shift_msg *m, uint64_t now);
+int replay_commit(struct shift_conn *c, const struct shift_msg *m);
 void replay_closed(struct shift_conn *c, const struct shift_msg *m);
-void replay_lost_check(struct shift_conn *c, uint64_t now);
+void replay_lost_check(struct shift_conn *c);
 
 /* failback.c */
 void failback_prepare(struct shift_conn *c, uint8_t rail, enum shift_reason reason, uint64_t now);

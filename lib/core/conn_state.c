@@ -62,6 +62,7 @@ struct shift_action *conn_emit(struct shift_conn *c, enum shift_action_type type
 	struct shift_action *a;
 
 	COVER(action[type]);
+	conn_check_emit(c, type, rail);
 	if (c->act_head < SHIFT_ACTIONS_USUAL)
 		a = &c->act[c->act_head++];
 	else

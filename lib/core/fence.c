@@ -33,6 +33,10 @@ void fence_all(struct shift_conn *c)
 /* Rule 6: rep is the newest epoch in which a packet of the peer was executed. */
 static void record_rep(struct shift_conn *c, const struct rail *r, const struct shift_event *ev)
 {
+	/* The peer was never told of this epoch, and cannot have sent in it. If the arming failed,
+	 * the QP's PSN is of the past. */
+	if (r->tag > c->e)
+		return;
 	if (ev->fence != SHIFT_FENCE_SURE) {
 		/* Whatever was executed in this epoch, only the receives tell. */
 		c->rep_unsure = true;

@@ -291,7 +291,7 @@ static void proof_failed(struct shift_conn *c, int err)
 }
 
 /* Rules 10-13. m: the peer's SWITCH of the epoch being committed. 0, or < 0: given up. */
-int replay_commit(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
+int replay_commit(struct shift_conn *c, const struct shift_msg *m)
 {
 	struct verdict v;
 	uint64_t end;
@@ -322,14 +322,13 @@ int replay_commit(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 		conn_offer_completions(c);
 	if (c->sq.lost == NEVER)
 		conn_release(c);
-	replay_lost_check(c, now);
+	replay_lost_check(c);
 	return 0;
 }
 
 /* An executed atomic lost its result: terminal, once all before it is complete (rule 13). */
-void replay_lost_check(struct shift_conn *c, uint64_t now)
+void replay_lost_check(struct shift_conn *c)
 {
-	(void)now;
 	if (c->sq.lost == NEVER || c->sq.ready < c->sq.lost)
 		return;
 	giveup_start(c, SHIFT_R_LOST_ATOMIC, SHIFT_WC_RETRY_EXC_ERR, SHIFT_VENDOR_ATOMIC);

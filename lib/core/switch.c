@@ -152,7 +152,6 @@ void switch_fenced(struct shift_conn *c, uint64_t now)
 
 static void leave_rail(struct shift_conn *c, enum shift_reason reason, uint64_t now)
 {
-	c->recv_held = true;
 	c->rto_at = c->timeout_at = c->check_at = NEVER;
 	conn_set_state(c, SHIFT_ST_FENCE, reason);
 	if (!c->rail[c->r].armed) {
@@ -272,7 +271,7 @@ static void commit_epoch(struct shift_conn *c, const struct shift_msg *m, uint64
 	else
 		c->stats.joins++;
 	c->rto_at = c->timeout_at = NEVER;
-	if (replay_commit(c, m, now))
+	if (replay_commit(c, m))
 		return;
 	c->stats.switches++;
 	c->active_ns = now;
@@ -289,7 +288,6 @@ static void post_receives(struct shift_conn *c)
 	struct shift_action *a;
 	uint64_t n = c->cfg.srq ? 0 : c->rq.posted - c->rq.done;
 
-	c->recv_held = false;
 	for (unsigned int i = 0; i < c->cfg.rails; i++)
 		c->rail[i].counts = false; /* what they may still have had is posted here */
 	if (!n)
@@ -346,7 +344,7 @@ static void remember_switch(struct shift_conn *c, const struct shift_msg *m)
 
 static bool have_mine(const struct shift_conn *c)
 {
-	return c->e && c->mine.epoch == c->e && !c->recv_held;
+	return c->e && c->mine.epoch == c->e && !conn_recv_held(c);
 }
 
 /* By rule 3 an epoch has one rail only: a peer that names another breaks the protocol. */

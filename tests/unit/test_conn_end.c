@@ -289,6 +289,30 @@ static void a_dead_peer_is_an_error_at_once(void **state)
 	assert_int_equal(w.h[0].first_vendor, SHIFT_VENDOR_PEER_DIED);
 }
 
+/* The program closes while a twin is armed, and that fails. What its QP says was never announced to
+ * the peer, who sent nothing there. */
+static void a_twin_that_was_not_announced_proves_nothing(void **state)
+{
+	struct shift_event ev = {
+		.type = SHIFT_EV_FENCE_DONE, .rail = 1, .epoch = 2, .clean = true, .psn = 77};
+	struct shift_tombstone t;
+
+	(void)state;
+	w_post(&w, 1, SHIFT_OP_SEND, 10, true);
+	pass_packets(1, 0, 1);
+	w.frozen_arm = true;
+	w_event(&w, 0, SHIFT_EV_LINK_DOWN, 0);
+	finish_ops(0);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_ARM);
+	w_close(&w, 0, SHIFT_CLOSE_DESTROY);
+	give_event(0, &ev);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_CLOSED);
+	shift_conn_tombstone(w.h[0].c, w.now, &t);
+	assert_int_equal(t.answer.rep_epoch, 0);
+	assert_int_equal(t.answer.rep_psn, 0xffffff);
+	assert_int_equal(t.answer.fence, SHIFT_FENCE_SURE);
+}
+
 /* --- more actions than the queue holds (7.40) ----------------------------------------------------
  */
 
@@ -403,6 +427,7 @@ int main(void)
 		WORLD_TEST(a_bad_receive_keeps_its_status),
 		WORLD_TEST(rnr_without_receives_is_the_programs),
 		WORLD_TEST(a_dead_peer_is_an_error_at_once),
+		WORLD_TEST(a_twin_that_was_not_announced_proves_nothing),
 		WORLD_TEST(an_overflow_of_messages_ends_it_visibly),
 		WORLD_TEST(no_fence_is_lost_by_an_overflow),
 		WORLD_TEST(sends_that_an_overflow_lost_do_not_complete),
