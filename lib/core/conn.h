@@ -55,7 +55,7 @@ struct shift_conn_cfg {
 	uint64_t switch_timeout_ns;   /* no answer to SWITCH: try another epoch: 500 ms */
 	uint64_t quarantine_ns;	      /* after the peer is fenced, old packets live on: 1 s */
 	uint64_t giveup_ns;	      /* 30 s */
-	uint64_t drain_ns;	      /* planned switch: bounded wait, at first: 200 ms */
+	uint64_t drain_ns;	      /* planned switch: bounded wait, at first, whole ms: 200 ms */
 	uint64_t hold_down_ns;	      /* first hold-down before fail-back: 1 s */
 	uint64_t hold_down_max_ns;    /* 300 s */
 	uint64_t hold_down_window_ns; /* failures further apart do not double it: 600 s */
@@ -402,6 +402,7 @@ struct shift_conn_view {
 	uint8_t target_r;
 	bool protected_;
 	bool holding;
+	bool planned; /* the switch under way, or the last one, was planned with the peer */
 	uint64_t recv_cum, recv_posted;
 	uint64_t send_tail, send_sent, send_head;
 	uint64_t packets_posted;

@@ -53,6 +53,11 @@ struct plan {
 	uint8_t reason;	 /* why it began */
 	uint8_t arm_r;	 /* ARM under way: rail and epoch; a newer plan waits for its answer */
 	uint32_t arm_e;
+	uint32_t serial;   /* planned: of my newest attempt */
+	uint32_t followed; /* ... of the peer's newest attempt that I followed, or it withdrew */
+	uint32_t hold_ms;  /* ... PREPARE: asked of the peer; DRAIN as follower: promised */
+	uint64_t asked_ns; /* ... when PREPARE(serial) was sent first */
+	uint64_t until;	   /* DRAIN: end of my promise; of the starter: to be fenced before it */
 	uint32_t patience; /* timeouts waited out because the rail answers probes */
 	uint64_t since;	   /* of the state for bounded waits */
 	uint64_t trouble;  /* since when data has not moved; 0: no trouble */
@@ -138,6 +143,7 @@ void conn_trouble_over(struct shift_conn *c);
 uint32_t conn_psn(const struct shift_conn *c, uint32_t epoch, unsigned int side);
 void conn_arm_rto(struct shift_conn *c, uint64_t now);
 bool conn_switching(const struct shift_conn *c); /* FENCE .. SWITCHING */
+bool conn_promised(const struct shift_conn *c, uint8_t rail, uint64_t now);
 
 /* How long ago. 0 if then is later than now: another thread read the clock later, but came in
  * first. */

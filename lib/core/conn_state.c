@@ -96,6 +96,16 @@ bool conn_switching(const struct shift_conn *c)
 	return c->state >= SHIFT_ST_FENCE && c->state <= SHIFT_ST_SWITCHING;
 }
 
+/*
+ * Have we told the peer that we hold, for a switch to that rail, and do we still? Otherwise its
+ * switch is none that was planned with us (7.35).
+ */
+bool conn_promised(const struct shift_conn *c, uint8_t rail, uint64_t now)
+{
+	return c->state == SHIFT_ST_DRAIN && c->plan.ready_sent && rail == c->plan.r &&
+	       now < c->plan.until;
+}
+
 void conn_offer_completions(struct shift_conn *c)
 {
 	conn_emit(c, SHIFT_ACT_COMPLETE, c->r);

@@ -147,8 +147,6 @@ static bool send_ok(struct shift_conn *c, const struct shift_cqe *cqe, struct sh
 	if (!c->sq.tracked) {
 		c->sq.sig_done++;
 		wc->wr_id = cqe->wr_id;
-		if (c->state == SHIFT_ST_DRAIN)
-			failback_drained(c, now);
 		return true;
 	}
 	shift_sendlog_complete(&c->sq);

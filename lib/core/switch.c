@@ -230,16 +230,16 @@ void switch_retarget(struct shift_conn *c, enum shift_reason reason, uint64_t no
 /* Rule 4. */
 void switch_join(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 {
-	bool follower = c->state == SHIFT_ST_DRAIN && c->plan.follower;
+	bool planned = conn_promised(c, m->rail, now);
 
 	if (!rail_possible(c, m->rail)) {
 		switch_start(c, SHIFT_R_PEER_SWITCH, NO_RAIL, now);
 		return;
 	}
 	if (!conn_switching(c)) {
-		if (!follower)
+		if (!planned)
 			rail_failed(c, c->r, now);
-		c->plan.planned = follower;
+		c->plan.planned = planned;
 		c->plan.rnr = false;
 	}
 	c->plan.started = false;

@@ -91,6 +91,7 @@ void shift_conn_view(const struct shift_conn *c, struct shift_conn_view *v)
 	v->target_r = conn_switching(c) ? c->plan.r : c->r;
 	v->protected_ = c->state != SHIFT_ST_SETUP;
 	v->holding = c->holding;
+	v->planned = c->plan.planned;
 	v->recv_cum = c->flushing ? c->recv_final : c->rq.done;
 	v->recv_posted = c->rq.posted;
 	v->send_tail = c->sq.tracked ? c->sq.tail : shift_sendlog_done_by_signal(&c->sq);
