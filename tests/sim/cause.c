@@ -53,7 +53,7 @@ static void check_lost(unsigned int h)
 	struct host *me = &W.host[h];
 	uint64_t lost = shift_conn_stats(me->c)->lost_atomics;
 
-	if (lost > me->lost_atomics && !me->excused)
+	if (lost > me->lost_atomics && !me->excused && me->reason != SHIFT_R_PEER_CLOSED)
 		violation("%c: an atomic is lost, and nothing was wrong with its rail", 'A' + h);
 	me->lost_atomics = lost;
 }
@@ -65,9 +65,12 @@ static bool carries_data(uint8_t s)
 
 /* --- the causes of an end --------------------------------------------------------------------- */
 
+/* Or the peer is not protected yet in this life: HELLO is repeated once a second at last, each time
+ * on another rail, and the give-up time here is but four. */
 static bool rails_were_cut(unsigned int h)
 {
-	(void)h;
+	if (W.host[1 - h].state == SHIFT_ST_SETUP)
+		return true;
 	return W.all_cut_until && W.now >= W.all_cut_from &&
 	       W.now <= W.all_cut_until + W.host[0].cfg.giveup_ns;
 }

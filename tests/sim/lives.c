@@ -226,7 +226,8 @@ static void life_work(void)
 
 void lives_event(const struct ev *e)
 {
-	tr(e->h, "life %lu: step %lu", W.life, e->x, 0, 0);
+	if (e->x != LIFE_WORK)
+		tr(e->h, "life %lu: step %lu", W.life, e->x, 0, 0);
 	switch ((enum life_step)e->x) {
 	case LIFE_OVER: life_over(); return;
 	case LIFE_QP:
