@@ -136,11 +136,15 @@ void lives_renew(unsigned int first)
 void lives_closed(unsigned int h)
 {
 	struct host *me = &W.host[h];
+	struct shift_conn_view v;
 
 	if (!W.renewing)
 		return;
 	me->tomb_id[me->tombs] = me->cfg.id;
 	shift_conn_tombstone(me->c, W.now, &me->tomb[me->tombs++]);
+	shift_conn_past(me->c, W.now, &me->cfg.past);
+	shift_conn_view(me->c, &v);
+	me->ended_away = v.r != 0;
 	if (W.host[0].p.closed && W.host[1].p.closed)
 		ev_add(W.now + 1, EV_LIFE, 0, 0, LIFE_OVER);
 }
@@ -165,13 +169,33 @@ static void forget_connection(unsigned int h)
 	memcpy(me->tomb_id, old.tomb_id, sizeof(me->tomb_id));
 	memcpy(me->tomb, old.tomb, sizeof(me->tomb));
 	me->tick_at = me->poll_at = UINT64_MAX;
+	me->ended_away = old.ended_away;
 	me->cfg.id += 100;
 	me->cfg.peer_id += 100;
 }
 
+/* As both ends must compute it alike, and never twice. */
+static uint64_t number(unsigned int h)
+{
+	const struct shift_conn_cfg *cfg = &W.host[h].cfg, *peer = &W.host[1 - h].cfg;
+	struct shift_end mine = {.qpn = cfg->qpn, .id = cfg->id, .nonce = cfg->nonce};
+	struct shift_end theirs = {.qpn = peer->qpn, .id = peer->id, .nonce = peer->nonce};
+	uint8_t side;
+
+	return shift_conn_number(cfg->key, &mine, &theirs, &side);
+}
+
+/* A life that ended away from rail 0 puts the program's next RTR off (7.34). */
+static uint64_t rtr_at(unsigned int h)
+{
+	uint64_t at = W.now + rnd(&W.g_life) % (3 * NS_MS), until = W.host[h].cfg.past.rail0_until;
+
+	return until > at ? until : at;
+}
+
 static void life_over(void)
 {
-	uint64_t conn = rnd(&W.g_life), gap;
+	uint64_t at, last = 0;
 
 	if (W.host[0].died || W.host[1].died) {
 		W.renewing = false;
@@ -184,12 +208,14 @@ static void life_over(void)
 	run_memory();
 	for (unsigned int h = 0; h < HOSTS; h++) {
 		forget_connection(h);
-		W.host[h].cfg.conn = conn;
 		prog_setup(h, &W.g_life);
-		gap = LIFE_GAP_NS + rnd(&W.g_life) % (3 * NS_MS);
-		ev_add(W.now + gap, EV_LIFE, h, 0, LIFE_QP);
+		at = rtr_at(h);
+		last = at > last ? at : last;
+		ev_add(at, EV_LIFE, h, 0, LIFE_QP);
 	}
-	ev_add(W.now + LIFE_GAP_NS + 4 * NS_MS, EV_LIFE, 0, 0, LIFE_WORK);
+	for (unsigned int h = 0; h < HOSTS; h++)
+		W.host[h].cfg.conn = number(h);
+	ev_add(last + 1, EV_LIFE, 0, 0, LIFE_WORK);
 	for (uint32_t i = 0; i < 8 && bagged; i++)
 		send_again();
 }

@@ -220,15 +220,15 @@ static void start(void)
 }
 
 /*
- * A packet of an earlier life. On the program's own QP it is the program's risk, as without us. On
- * a backup rail the quarantine must have seen to it. false: it dies here.
+ * A packet of an earlier life. On the program's own QP it is the program's risk, as without us, if
+ * that life ended there (7.34). Elsewhere the quarantine must have seen to it. false: it dies here.
  */
 static bool old_packet(const struct ev *e)
 {
 	const struct pkt *p = &W.pkt[e->x];
 	const struct qp *q = &W.qp[e->h][e->r];
 
-	if (q->state != QP_RTS || !q->epoch)
+	if (q->state != QP_RTS || (!q->epoch && !W.host[e->h].ended_away))
 		return false;
 	if (p->type == PK_REQ)
 		violation("%c: rail %u is armed while packets of an earlier life are alive",

@@ -317,9 +317,8 @@ struct said {
 	uint64_t recv_cum;
 	bool unsure;
 };
-#define SAID	    8u
-#define LIVES	    4u
-#define LIFE_GAP_NS (11 * NS_MS) /* at least, between two lives */
+#define SAID  8u
+#define LIVES 4u
 
 struct host {
 	struct shift_conn *c;
@@ -346,8 +345,9 @@ struct host {
 	uint32_t nic_said;     /* mask of the error statuses that its sends got from a NIC */
 	bool excused;	       /* data left its last rail because of a fault */
 	bool access_nak, rnr_exhausted;
-	bool failed;   /* answers FAILED */
-	uint32_t acts; /* actions of the core */
+	bool failed;	 /* answers FAILED */
+	uint32_t acts;	 /* actions of the core */
+	bool ended_away; /* the life before ended on another rail than 0 */
 	uint32_t tombs;
 	uint32_t tomb_id[LIVES];
 	struct shift_tombstone tomb[LIVES];
