@@ -221,14 +221,15 @@ static void start(void)
 
 /*
  * A packet of an earlier life. On the program's own QP it is the program's risk, as without us, if
- * that life ended there (7.34). Elsewhere the quarantine must have seen to it. false: it dies here.
+ * that life ended there (7.34) at either end: a sender that never left rail 0 goes on sending there
+ * until it is RESET. Elsewhere the quarantine must have seen to it. false: it dies here.
  */
 static bool old_packet(const struct ev *e)
 {
 	const struct pkt *p = &W.pkt[e->x];
 	const struct qp *q = &W.qp[e->h][e->r];
 
-	if (q->state != QP_RTS || (!q->epoch && !W.host[e->h].ended_away))
+	if (q->state != QP_RTS || (!q->epoch && !(W.host[0].ended_away && W.host[1].ended_away)))
 		return false;
 	if (p->type == PK_REQ)
 		violation("%c: rail %u is armed while packets of an earlier life are alive",
