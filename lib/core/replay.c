@@ -57,6 +57,7 @@ static int by_psn(const struct shift_conn *c, const struct shift_msg *m, struct 
 		if (e->cum > k) {
 			v->partial = k > e->cum - n ? k - (e->cum - n) : 0;
 			v->in_part = v->partial ? i : NEVER;
+			v->end = v->partial ? i : v->end;
 			return 0;
 		}
 		if (n) /* a local operation leaves no trace: only a later packet proves it */

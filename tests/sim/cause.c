@@ -169,7 +169,10 @@ static bool is_lost_atomic(unsigned int h, uint32_t seq)
 {
 	const struct prog *p = &W.host[h].p;
 
-	return is_atomic(p->wr[seq].op) && (seq < p->nexec || p->wr[seq].doubtful);
+	if (!is_atomic(p->wr[seq].op))
+		return false;
+	/* A fenced WR that was executed proves that those in front of it have their results. */
+	return p->wr[seq].doubtful || (seq >= p->fence_exec && seq < p->nexec);
 }
 
 /* What the peer executed is complete, but for results that are lost with it, and for what its last

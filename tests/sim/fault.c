@@ -5,6 +5,8 @@
  */
 #include "tests/sim/sim.h"
 
+#define WAITED (1u << 31) /* in the number of a fault: long enough for a message */
+
 const char *fault_name(unsigned int k)
 {
 	static const char *const names[] = {
@@ -31,9 +33,9 @@ const char *fault_text(unsigned int k)
 static const uint8_t weight[FK_COUNT] = {
 	[FK_CABLE] = 30,   [FK_LOSS] = 25,  [FK_ONEWAY] = 20,  [FK_ACKDROP] = 20, [FK_BIGDROP] = 12,
 	[FK_FLAP] = 12,	   [FK_LOSSY] = 10, [FK_SLOW] = 6,     [FK_ADMIN] = 15,	  [FK_BGSTALL] = 6,
-	[FK_APPSTALL] = 6, [FK_STOP] = 6,   [FK_NICDEAD] = 3,  [FK_NICHUNG] = 3,  [FK_MIGRATE] = 14,
+	[FK_APPSTALL] = 6, [FK_STOP] = 6,   [FK_NICDEAD] = 5,  [FK_NICHUNG] = 3,  [FK_MIGRATE] = 14,
 	[FK_KILL] = 1,	   [FK_CLOSE] = 2,  [FK_ALLRAILS] = 1, [FK_ARMFAIL] = 4,  [FK_PATH] = 10,
-	[FK_QPERR] = 8,	   [FK_RENEW] = 8,
+	[FK_QPERR] = 8,	   [FK_VETO] = 10,  [FK_RENEW] = 8,
 };
 
 static uint8_t pick_kind(struct rng *g, bool second)
@@ -59,6 +61,7 @@ static void draw(struct rng *g, struct fault *f, bool second)
 	f->reps = f->kind == FK_FLAP ? (uint8_t)(1 + rnd_below(g, 5)) : 0;
 	f->ns = rnd_range(g, 100, 1000) * NS_US << rnd_below(g, 8);
 	f->arg = (uint32_t)rnd(g);
+	f->inside = false;
 	if (f->kind == FK_ALLRAILS)
 		f->ns = W.host[0].cfg.giveup_ns * 3 / 2;
 	if (f->kind == FK_SLOW)
@@ -75,6 +78,13 @@ static void certain(struct rng *g, struct fault *f)
 
 	f->kind = kinds[rnd_below(g, sizeof(kinds))];
 	f->ns = rnd_range(g, 25, 120) * NS_MS;
+}
+
+/* Faults that can begin between two packets of a message, and leave it in parts. */
+static bool can_cut(uint8_t kind)
+{
+	return kind == FK_CABLE || kind == FK_LOSS || kind == FK_ONEWAY || kind == FK_FLAP ||
+	       kind == FK_ADMIN || kind == FK_QPERR || kind == FK_PATH || kind == FK_NICDEAD;
 }
 
 void fault_setup(struct rng *g)
@@ -94,6 +104,7 @@ void fault_setup(struct rng *g)
 		W.fault[i].arg |= 1u << 31; /* on the rail in use */
 		if (rnd_below(g, 4) == 0)
 			W.fault[i].arg &= ~(1u << 31);
+		W.fault[i].inside = can_cut(W.fault[i].kind) && rnd_below(g, 5);
 		ev_add(W.now + 100 * NS_US + rnd(g) % span, EV_FAULT, 0, 0, i);
 	}
 	W.faults = n;
@@ -139,6 +150,7 @@ void fault_on_state(unsigned int h, uint8_t to, uint8_t rail)
 	f->arg &= ~(1u << 31);
 	if (rnd_below(&W.g_fault, 3))
 		f->r = rail;
+	f->inside = can_cut(f->kind) && rnd_below(&W.g_fault, 2); /* of what is posted again */
 	ev_add(W.now + rnd_below(&W.g_fault, 2 * NS_MS), EV_FAULT, 0, 0, W.faults++);
 }
 
@@ -207,6 +219,24 @@ static void hurt(const struct fault *f, int n)
 			cause_rail(r, n);
 }
 
+static uint8_t migrate_from(unsigned int h)
+{
+	struct shift_conn_view v;
+
+	shift_conn_view(W.host[h].c, &v);
+	return v.r;
+}
+
+/* As shift-ctl migrate: away from the rail, and it stays empty until it is allowed again. */
+static void veto(const struct fault *f, int n)
+{
+	struct shift_event ev = {.type = SHIFT_EV_MIGRATE, .rail = (uint8_t)((f->r + 1) % W.rails)};
+
+	if (n > 0 && f->arg & 1 && migrate_from(f->h) == f->r)
+		host_give(f->h, &ev);
+	host_veto(f->h, f->r, n);
+}
+
 /* Faults that last: n is 1 at the beginning and -1 at the end. */
 static bool lasting(const struct fault *f, int n)
 {
@@ -241,6 +271,7 @@ static bool lasting(const struct fault *f, int n)
 		l->admin_down[f->h] += (uint32_t)n;
 		carrier(f, f->h, n);
 		return true;
+	case FK_VETO: veto(f, n); return true;
 	case FK_ALLRAILS:
 		for (unsigned int i = 0; i < W.rails; i++)
 			cut(i, n);
@@ -249,14 +280,6 @@ static bool lasting(const struct fault *f, int n)
 		return true;
 	default: return false;
 	}
-}
-
-static uint8_t migrate_from(unsigned int h)
-{
-	struct shift_conn_view v;
-
-	shift_conn_view(W.host[h].c, &v);
-	return v.r;
 }
 
 static void moment(const struct fault *f)
@@ -304,6 +327,19 @@ static void moment(const struct fault *f)
 	}
 }
 
+/* Wait for the middle of a message, but not for ever. */
+static bool wait_for_message(uint32_t i)
+{
+	struct fault *f = &W.fault[i];
+
+	if (!f->inside || W.inside != FAULT_MAX)
+		return false;
+	f->inside = false;
+	W.inside = i;
+	ev_add(W.now + 20 * NS_MS, EV_FAULT, 0, 0, i | WAITED);
+	return true;
+}
+
 static bool lasts(uint8_t kind)
 {
 	return kind <= FK_ADMIN || kind == FK_ALLRAILS || kind == FK_PATH;
@@ -314,7 +350,7 @@ static void begin(uint32_t i)
 	struct fault *f = &W.fault[i];
 	struct shift_conn_view v;
 
-	if (W.calm || W.opt.no_faults & 1u << f->kind || W.host[f->h].died)
+	if (W.calm || W.opt.no_faults & 1u << f->kind || W.host[f->h].died || wait_for_message(i))
 		return;
 	if (W.renewing && !lasts(f->kind))
 		return; /* there is no connection that it could concern */
@@ -337,6 +373,14 @@ static void begin(uint32_t i)
 		hurt(f, 0);
 		moment(f);
 	}
+}
+
+static void begin_waiting(void)
+{
+	uint32_t i = W.inside;
+
+	W.inside = FAULT_MAX;
+	begin(i);
 }
 
 static void heal(uint32_t i)
@@ -372,6 +416,8 @@ static void calm(void)
 		cause_rail(r, 0);
 		l->hurt = l->dir[0].cut;
 		for (h = 0; h < HOSTS; h++) {
+			while (W.host[h].veto[r])
+				host_veto(h, r, -1);
 			if (l->hung[h] && rnd_below(&W.g_fault, 2))
 				host_unhang(h, r);
 			l->admin_down[h] = 0;
@@ -385,9 +431,45 @@ static void calm(void)
 		    !(keep && (W.qp[0][0].retry_inf || W.qp[1][0].retry_inf));
 }
 
+/* The NIC dies when a fenced WR is on its way. If the peer executes it, that proves what the dead
+ * NIC's completions would have said: the READs in front of it are done. */
+static void nic_dies_behind(const struct pkt *p)
+{
+	struct fault *f = &W.fault[W.inside];
+
+	if (p->type != PK_REQ || !W.host[p->src].p.wr[p->seq].fenced)
+		return;
+	f->r = p->r;
+	f->h = p->src;
+	f->arg &= ~(1u << 31);
+	ev_add(W.now + 1, EV_FAULT, 0, 0, W.inside | WAITED);
+}
+
+/* A packet leaves while a fault waits for one that is not the first of its WRITE. */
+void fault_inside(const struct pkt *p)
+{
+	struct fault *f = &W.fault[W.inside];
+
+	if (f->kind == FK_NICDEAD) {
+		nic_dies_behind(p);
+		return;
+	}
+	if (p->type != PK_REQ || p->first || p->op != SHIFT_OP_WRITE)
+		return;
+	f->r = p->r;
+	f->h = f->kind == FK_ONEWAY || f->kind == FK_PATH ? p->src : f->h;
+	f->arg &= ~(1u << 31);
+	if (f->kind == FK_PATH)
+		f->arg &= ~1u; /* of the requests */
+	begin_waiting();
+}
+
 void fault_event(const struct ev *e)
 {
-	if (e->type == EV_FAULT)
+	if (e->type == EV_FAULT && e->x & WAITED) {
+		if (W.inside == (e->x & ~WAITED))
+			begin_waiting();
+	} else if (e->type == EV_FAULT)
 		begin(e->x);
 	else if (e->type == EV_HEAL)
 		heal(e->x);

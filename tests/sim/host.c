@@ -11,7 +11,7 @@
 #define PROBE_NS (5 * NS_MS)
 #define HANG_NS	 (10 * NS_MS) /* deadline of a fence whose NIC does not answer */
 
-static bool silent(unsigned int h, unsigned int r)
+bool host_silent(unsigned int h, unsigned int r)
 {
 	return W.rail[r].dead[h] || W.rail[r].hung[h];
 }
@@ -47,9 +47,12 @@ static void act_arm(unsigned int h, const struct shift_action *a)
 	struct arm_op *m = &W.host[h].arm[a->rail];
 	const struct qp *q = &W.qp[h][a->rail];
 
-	if (q->state == QP_RTS && !silent(h, a->rail))
+	if (q->state == QP_RTS && !host_silent(h, a->rail))
 		violation("%c: rail %u is armed for epoch %u without a fence", 'A' + h, a->rail,
 			  a->epoch);
+	if (W.host[h].veto[a->rail] || W.host[h].unclean[a->rail])
+		violation("%c: rail %u is armed for epoch %u although it is barred", 'A' + h,
+			  a->rail, a->epoch);
 	m->epoch = a->epoch;
 	m->tx_psn = a->tx_psn;
 	m->rx_psn = a->rx_psn;
@@ -60,7 +63,7 @@ static void act_arm(unsigned int h, const struct shift_action *a)
 }
 
 /* count: the newest sends, which the NIC did not take. */
-static void post_failed(unsigned int h, unsigned int r, uint32_t epoch, uint32_t count)
+void host_post_failed(unsigned int h, unsigned int r, uint32_t epoch, uint32_t count)
 {
 	struct shift_event ev = {
 		.type = SHIFT_EV_POST_FAILED,
@@ -94,11 +97,11 @@ static void act_post_send(unsigned int h, const struct shift_action *a, uint32_t
 			return;
 		}
 		tr(h, "repost WR %lu opcode %lu on rail %lu", i - 1, wr.opcode, a->rail, 0);
-		if (silent(h, a->rail) || q->state == QP_RESET) {
+		if (host_silent(h, a->rail) || q->state == QP_RESET) {
 			++*refused; /* and so are those after it */
 			continue;
 		}
-		qp_post_send(q, &wr, (uint32_t)(i - 1));
+		post_on_nic(h, q, &wr, (uint32_t)(i - 1));
 	}
 }
 
@@ -112,12 +115,12 @@ static void act_post_recv(unsigned int h, const struct shift_action *a, uint32_t
 	for (i = a->first; i < a->first + a->count && !W.failed; i++) {
 		struct shift_recv_wr wr;
 
-		if (silent(h, a->rail) || q->state == QP_RESET || q->epoch != a->epoch) {
+		if (host_silent(h, a->rail) || q->state == QP_RESET || q->epoch != a->epoch) {
 			*refused = NO_SENDS;
 			return;
 		}
 		shift_conn_recv_at(W.host[h].c, i, &wr);
-		qp_post_recv(q, &wr);
+		post_recv_on_nic(h, q, &wr);
 	}
 }
 
@@ -138,7 +141,7 @@ static void check_switch(unsigned int h, const struct shift_action *a)
 		doubt_said(h, m);
 	me->frozen = *m;
 	if (q->epoch == m->epoch && !me->cfg.srq && q->rq_pi < m->recv_avail &&
-	    !silent(h, m->rail) && !me->p.closed)
+	    !host_silent(h, m->rail) && !me->p.closed)
 		violation("%c: SWITCH of epoch %u leaves before its receives are posted", 'A' + h,
 			  m->epoch);
 }
@@ -193,14 +196,14 @@ static void act_closed(unsigned int h)
 	unsigned int r;
 
 	for (r = 0; r < W.rails; r++)
-		if (W.qp[h][r].state == QP_RTS && !silent(h, r) && !W.host[h].fence[r].owed)
+		if (W.qp[h][r].state == QP_RTS && !host_silent(h, r) && !W.host[h].fence[r].owed)
 			violation("%c: closed, and the QP of rail %u is not fenced", 'A' + h, r);
 	W.host[h].p.closed = true;
 	shift_conn_tombstone(W.host[h].c, W.now, &t);
 	if (!t.valid)
 		violation("%c: closed without a tombstone", 'A' + h);
 	for (r = 0; r < W.rails; r++)
-		if (!silent(h, r))
+		if (!host_silent(h, r))
 			qp_reset(&W.qp[h][r]);
 	lives_closed(h);
 }
@@ -244,8 +247,9 @@ static void rearm_tick(unsigned int h)
 	ev_add(me->tick_at, EV_TICK, h, 0, 0);
 }
 
-/* Carry out the actions of the core; to be called after every call into it. */
-static void drain(unsigned int h)
+/* Carry out the actions of the core, and let the data path run again if it may. To be called after
+ * every call into the core, as vqp_leave() is. */
+void host_drain(unsigned int h)
 {
 	struct shift_action a;
 	uint32_t refused = 0;
@@ -265,16 +269,18 @@ static void drain(unsigned int h)
 		}
 	}
 	rearm_tick(h);
+	post_leave(h);
 	if (refused && !W.failed)
-		post_failed(h, rail, epoch, refused == NO_SENDS ? 0 : refused);
+		host_post_failed(h, rail, epoch, refused == NO_SENDS ? 0 : refused);
 }
 
 void host_give(unsigned int h, const struct shift_event *ev)
 {
 	if (W.host[h].died || W.failed || !W.host[h].c)
 		return;
+	post_enter(h);
 	shift_conn_event(W.host[h].c, ev, W.now);
-	drain(h);
+	host_drain(h);
 }
 
 /* --- completions
@@ -298,21 +304,18 @@ static bool feed(unsigned int h, struct qp *q, bool all, uint32_t budget)
 	uint8_t state;
 
 	while (budget-- && !W.failed && qp_poll(q, &c, all)) {
-		struct shift_cqe sc = {
-			.wr_id = c.wr_id,
-			.epoch = c.epoch,
-			.status = c.status,
-			.byte_len = c.byte_len,
-			.rail = q->r,
-			.is_recv = c.is_recv,
-		};
+		struct shift_cqe sc;
 		struct shift_wc wc = {
+			.wr_id = c.wr_id,
 			.status = c.status,
+			.opcode = c.opcode,
 			.byte_len = c.byte_len,
 			.is_recv = c.is_recv,
 		};
 		bool deliver;
 
+		post_tag(h, q, &c, &sc);
+		post_enter(h);
 		if (!c.is_recv && c.status < 32)
 			W.host[h].nic_said |= 1u << c.status;
 		state = W.host[h].state;
@@ -320,7 +323,7 @@ static bool feed(unsigned int h, struct qp *q, bool all, uint32_t budget)
 
 		if (deliver)
 			prog_wc(h, &wc, &c);
-		drain(h);
+		host_drain(h);
 		/* Rule 26: completions of an earlier arming of the twin change nothing. */
 		if (c.epoch < q->epoch && q->state == QP_RTS &&
 		    (deliver || W.host[h].state != state))
@@ -330,6 +333,23 @@ static bool feed(unsigned int h, struct qp *q, bool all, uint32_t budget)
 	return q->cq_ci != q->cq_pi;
 }
 
+/* On the fast way the library looks at the program's own CQ alone. */
+static bool poll_fast(unsigned int h)
+{
+	struct qp *q = &W.qp[h][0];
+	struct cqe c;
+	uint32_t budget = 16;
+
+	while (budget && W.host[h].fast && qp_peek(q, &c) && c.status == SHIFT_WC_SUCCESS) {
+		qp_poll(q, &c, false);
+		post_count(h, &c);
+		budget--;
+	}
+	if (!W.host[h].fast || qp_peek(q, &c))
+		return false; /* an error: the slow way, from here on */
+	return true;
+}
+
 static void poll(unsigned int h)
 {
 	struct host *me = &W.host[h];
@@ -337,6 +357,13 @@ static void poll(unsigned int h)
 	uint64_t next = UINT64_MAX;
 
 	me->poll_at = UINT64_MAX;
+	if (me->fast && poll_fast(h)) {
+		const struct qp *q = &W.qp[h][0];
+
+		if (q->cq_ci != q->cq_pi && !nic_dead(h, 0))
+			host_poll_soon(h, q->cq[q->cq_ci % CQ_MAX].visible_at);
+		return;
+	}
 	for (i = 0; i < W.rails; i++) {
 		struct qp *q = &W.qp[h][(first + i) % W.rails];
 
@@ -348,6 +375,32 @@ static void poll(unsigned int h)
 	}
 	if (next != UINT64_MAX)
 		host_poll_soon(h, next);
+}
+
+/* --- rails that may not be used --------------------------------------------------------------- */
+
+/* A new connection learns what bars its rails. */
+void host_vetoes(unsigned int h)
+{
+	for (unsigned int r = 0; r < W.rails; r++) {
+		struct shift_event ev = {.type = SHIFT_EV_RAIL_VETO, .rail = (uint8_t)r};
+
+		if (W.host[h].veto[r])
+			host_give(h, &ev);
+	}
+}
+
+/* n: 1 bars the rail once more, -1 once less. */
+void host_veto(unsigned int h, unsigned int r, int n)
+{
+	struct host *me = &W.host[h];
+	struct shift_event ev = {.type = SHIFT_EV_RAIL_VETO, .rail = (uint8_t)r};
+
+	me->veto[r] += (uint32_t)n;
+	if (n < 0)
+		ev.type = SHIFT_EV_RAIL_OPEN;
+	if (n > 0 || !me->veto[r])
+		host_give(h, &ev);
 }
 
 /* --- fence and arm
@@ -379,6 +432,7 @@ static void fence_done(unsigned int h, unsigned int r, bool hung)
 		ev.psn = qp_rq_psn(q);
 		feed(h, q, true, CQ_MAX); /* rq_psn moves before the CQE */
 		ev.clean = r || rnd_below(&W.g_host, 4);
+		me->unclean[r] = !ev.clean;
 		if (!ev.clean)
 			ev_add(W.now + rnd_range(&W.g_host, 1, 30) * NS_MS, EV_CLEAN, h, r,
 			       ev.epoch);
@@ -403,7 +457,7 @@ static void fence_step(unsigned int h, unsigned int r)
 		ev_add(W.now + 10 * NS_US, EV_FENCE, h, r, 0);
 		return;
 	}
-	if (silent(h, r)) {
+	if (host_silent(h, r)) {
 		if (f->step == FS_BARRIER && q->drained_at == UINT64_MAX) {
 			fence_done(h, r, true);
 			return;
@@ -467,7 +521,7 @@ static void arm_done(unsigned int h, unsigned int r)
 		return;
 	m->busy = false;
 	me->answering = true;
-	if (silent(h, r) || me->arm_fails) {
+	if (host_silent(h, r) || me->arm_fails) {
 		ev.type = SHIFT_EV_ARM_FAILED;
 		me->arm_fails = false;
 	} else if (me->p.closed) {
@@ -479,6 +533,7 @@ static void arm_done(unsigned int h, unsigned int r)
 		qp_arm(q, m->epoch, m->tx_psn, m->rx_psn);
 		q->retry_inf = false;
 	}
+	me->armed_epoch[r] = m->epoch;
 	me->answering = false;
 	tr(h, "rail %lu: arm for epoch %lu: event %lu, psn %lx", r, m->epoch, ev.type, m->rx_psn);
 	host_give(h, &ev);
@@ -493,7 +548,7 @@ static void probe(unsigned int h, unsigned int r)
 
 	if (W.silence && W.now > W.calm_at + 2 * PROBE_NS) /* the last ones are true */
 		return;
-	ev.type = !silent(h, r) && net_probe(h, r) ? SHIFT_EV_PROBE_OK : SHIFT_EV_PROBE_MISSED;
+	ev.type = !host_silent(h, r) && net_probe(h, r) ? SHIFT_EV_PROBE_OK : SHIFT_EV_PROBE_MISSED;
 	if (ev.type == SHIFT_EV_PROBE_MISSED)
 		W.host[h].missed_at[r] = W.now;
 	ev_add(W.now + PROBE_NS + rnd_below(&W.g_host, 100000), EV_PROBE, h, r, 0);
@@ -557,10 +612,11 @@ static void tick(unsigned int h, const struct ev *e)
 	me->tick_at = UINT64_MAX;
 	if (!me->c)
 		return;
+	post_enter(h);
 	if (W.now >= shift_conn_deadline(me->c))
 		host_give(h, &ev);
 	else
-		rearm_tick(h);
+		host_drain(h);
 }
 
 static void answer_psn(unsigned int h, unsigned int r, uint32_t serial)
@@ -575,7 +631,7 @@ static void answer_psn(unsigned int h, unsigned int r, uint32_t serial)
 		.serial = serial,
 	};
 
-	if (!silent(h, r))
+	if (!host_silent(h, r))
 		host_give(h, &ev);
 }
 
@@ -630,6 +686,9 @@ void host_event(const struct ev *e)
 		ev.epoch = e->x;
 		break;
 	case EV_CLEAN:
+		if (!me->unclean[e->r] || e->x != me->armed_epoch[e->r])
+			return;
+		me->unclean[e->r] = false;
 		ev.type = SHIFT_EV_FENCE_DONE;
 		ev.epoch = e->x;
 		ev.clean = true;
@@ -640,70 +699,8 @@ void host_event(const struct ev *e)
 	host_give(e->h, &ev);
 }
 
-/* --- the program's verbs
- * -------------------------------------------------------------------------------- */
-
-bool host_post(unsigned int h, const struct shift_wr *wr, uint32_t seq)
-{
-	struct host *me = &W.host[h];
-	int rail, rc = shift_conn_post_send(me->c, wr, &rail);
-	bool refused = false;
-
-	if (rc >= 0 && rail != SHIFT_HELD) {
-		struct shift_wr real = *wr;
-		struct qp *q = &W.qp[h][rail];
-
-		if (silent(h, (unsigned int)rail) || q->state == QP_RESET) {
-			refused = true;
-		} else if (rnd_ppm(&W.g_host, me->p.refuse_ppm)) {
-			shift_conn_unpost_send(me->c, 1); /* the provider says ENOMEM */
-			drain(h);
-			return false;
-		} else {
-			if (rc == 1)
-				real.flags |= SHIFT_F_SIGNALED;
-			qp_post_send(q, &real, seq);
-		}
-	}
-	tr(h, "post WR %lu opcode %lu: %ld, rail %ld", seq, wr->opcode, (uint64_t)(int64_t)rc,
-	   (uint64_t)(int64_t)(rc < 0 ? -2 : rail));
-	drain(h);
-	if (refused && !W.failed)
-		post_failed(h, (unsigned int)rail, W.qp[h][rail].epoch, 1);
-	if (rc < 0 && !me->p.qp_err && !me->p.close_asked)
-		violation("%c: post refused with %d, the program has %u of %u outstanding", 'A' + h,
-			  rc, me->p.posted - me->p.retired, me->cfg.sq_cap);
-	return rc >= 0;
-}
-
-bool host_recv(unsigned int h, const struct shift_recv_wr *wr)
-{
-	struct host *me = &W.host[h];
-	int rail, rc;
-	bool refused = false;
-
-	if (me->cfg.srq) /* belongs to no QP: the core does not see it */
-		return !qp_post_recv(&W.qp[h][0], wr);
-	rc = shift_conn_post_recv(me->c, wr, &rail);
-
-	if (!rc && rail != SHIFT_HELD) {
-		if (silent(h, (unsigned int)rail) || W.qp[h][rail].state == QP_RESET) {
-			refused = true;
-		} else if (rnd_ppm(&W.g_host, me->p.refuse_ppm)) {
-			shift_conn_unpost_recv(me->c, 1);
-			drain(h);
-			return false;
-		} else {
-			qp_post_recv(&W.qp[h][rail], wr);
-		}
-	}
-	drain(h);
-	if (refused && !W.failed)
-		post_failed(h, (unsigned int)rail, W.qp[h][rail].epoch, 0);
-	if (rc && !me->p.qp_err && !me->p.close_asked)
-		violation("%c: receive refused with %d", 'A' + h, rc);
-	return rc == 0;
-}
+/* --- the program's end ---------------------------------------------------------------------------
+ */
 
 void host_close(unsigned int h, enum shift_close how)
 {

@@ -163,6 +163,8 @@ static void forget_connection(unsigned int h)
 	me->app_until = old.app_until;
 	me->stalled_until = old.stalled_until;
 	memcpy(me->missed_at, old.missed_at, sizeof(me->missed_at));
+	me->recv_mark = old.recv_mark;
+	memcpy(me->veto, old.veto, sizeof(me->veto));
 	me->tombs = old.tombs;
 	memcpy(me->tomb_id, old.tomb_id, sizeof(me->tomb_id));
 	memcpy(me->tomb, old.tomb, sizeof(me->tomb));
@@ -226,6 +228,7 @@ static void life_qp(unsigned int h)
 	host_live(h);
 	if (!W.host[h].cfg.confirmed)
 		host_give(h, &ev);
+	host_vetoes(h);
 }
 
 static void life_work(void)

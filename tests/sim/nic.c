@@ -40,11 +40,20 @@ void qp_cqe(struct qp *q, const struct cqe *c)
 	}
 	*slot = *c;
 	slot->visible_at = W.now + rnd_below(&W.g_nic, 2000);
+	if (rnd_ppm(&W.g_nic, W.cqe_late_ppm)) /* rq_psn has moved, and a fence may have begun */
+		slot->visible_at += rnd_below(&W.g_nic, 400000);
 	if (slot->visible_at < q->cq_last)
 		slot->visible_at = q->cq_last;
 	q->cq_last = slot->visible_at;
 	q->cq_pi++;
 	host_poll_soon(q->h, slot->visible_at);
+}
+
+/* The completion that the program would get next. */
+bool qp_peek(const struct qp *q, struct cqe *c)
+{
+	*c = q->cq[q->cq_ci % CQ_MAX];
+	return q->cq_ci != q->cq_pi && c->visible_at <= W.now;
 }
 
 /* all: behind a barrier every CQE has reached memory. A dead NIC writes no more of them. */
@@ -70,6 +79,12 @@ static void send_cqe(struct qp *q, const struct wqe *w, uint32_t status)
 		.seq = w->seq,
 	};
 
+	if (status == SHIFT_WC_SUCCESS) {
+		c.opcode = wc_opcode(w->wr.opcode);
+		c.byte_len = w->wr.opcode == SHIFT_OP_READ || is_atomic(w->wr.opcode) ? w->len : 0;
+	} else {
+		c.opcode = (uint32_t)w->seq * 128; /* undefined */
+	}
 	if (status != SHIFT_WC_SUCCESS || (w->wr.flags & SHIFT_F_SIGNALED) ||
 	    W.host[q->h].cfg.sq_sig_all)
 		qp_cqe(q, &c);
@@ -138,6 +153,7 @@ void qp_arm(struct qp *q, uint32_t epoch, uint32_t tx_psn, uint32_t rx_psn)
 	q->rx = q->msg_off = q->atomics = 0;
 	q->tx_psn = tx_psn;
 	q->rx_psn = rx_psn;
+	q->unsignaled = 0;
 	q->retry = W.retry_cnt;
 	q->rnr = W.rnr_retry;
 	q->rnr_until = 0;
@@ -235,6 +251,16 @@ int qp_post_recv(struct qp *q, const struct shift_recv_wr *wr)
 
 /* --- sending --------------------------------------------------------------------------------- */
 
+/* Packets that leave in one piece from packet k on. */
+static uint32_t piece(const struct wqe *w, uint32_t k)
+{
+	uint32_t left = w->n - k;
+
+	if (w->wr.opcode == SHIFT_OP_READ)
+		return left;
+	return !is_huge(w->len) ? 1 : left < HUGE_PACKETS ? left : HUGE_PACKETS;
+}
+
 static void gather(const struct wqe *w, uint32_t cell, uint32_t n, uint32_t *out)
 {
 	uint32_t i, at = 0, c, k = 0;
@@ -272,20 +298,30 @@ static uint32_t build(struct qp *q, const struct wqe *w, uint32_t k, struct pkt 
 	p->a = w->wr.compare_add;
 	p->b = w->wr.swap;
 	p->first = k == 0;
-	p->n = read ? w->n - k : 1;
+	p->n = piece(w, k);
 	p->last = k + p->n == w->n;
 	p->len = w->len;
 	p->bad_key = w->wr.rkey == RKEY_BAD;
 	p->has_data = !read && !atomic;
 	p->cells = 0;
-	if (p->has_data) {
+	p->span = 0;
+	if (p->has_data && is_huge(w->len)) {
+		p->span = cells - from < p->n * mtu_cells ? cells - from : p->n * mtu_cells;
+	} else if (p->has_data) {
 		p->cells = (uint8_t)(cells - from < mtu_cells ? cells - from : mtu_cells);
+		p->span = p->cells;
 		gather(w, from, p->cells, p->data);
 	} else if (read) {
 		p->cells = 0;
 		p->len = cells - from; /* still wanted */
 	}
 	return p->n;
+}
+
+static void finish_locals(struct qp *q)
+{
+	for (; q->sq_ci != q->sq_si && !q->sq[q->sq_ci % SQ_MAX].n; q->sq_ci++)
+		send_cqe(q, &q->sq[q->sq_ci % SQ_MAX], SHIFT_WC_SUCCESS);
 }
 
 /* A WQE with the fence flag waits for every earlier READ and atomic. */
@@ -329,11 +365,28 @@ static bool can_send(const struct qp *q)
 	       !too_many_reads(q, &q->sq[q->sq_si % SQ_MAX]);
 }
 
+/* A local operation takes no packet. It is done when its turn comes, once, and is complete when all
+ * before it are. */
+static void do_local(struct qp *q, struct wqe *w)
+{
+	if (!w->got)
+		ref_local(q->h, w->seq);
+	w->got = 1;
+	q->sq_si++;
+	finish_locals(q);
+}
+
 static bool send_one(struct qp *q)
 {
 	struct wqe *w = &q->sq[q->sq_si % SQ_MAX];
-	struct pkt *p = pkt_get();
+	struct pkt *p;
 	uint32_t n;
+
+	if (!w->n) {
+		do_local(q, w);
+		return true;
+	}
+	p = pkt_get();
 
 	if (!p)
 		return false;
@@ -445,6 +498,7 @@ static void complete_first(struct qp *q)
 	}
 	send_cqe(q, w, SHIFT_WC_SUCCESS);
 	q->sq_ci++;
+	finish_locals(q);
 }
 
 /* Everything before packet `to` is acknowledged; a READ or atomic also wants its response. */
@@ -489,6 +543,8 @@ static void take_response(struct qp *q, const struct pkt *p)
 		}
 	}
 	w->got++;
+	if (w->got == w->n)
+		ref_back(q->h, w->seq);
 	q->una++;
 	note_progress(q);
 	if ((int32_t)(q->snd - q->una) < 0) {

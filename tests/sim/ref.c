@@ -17,8 +17,10 @@ void ref_skip_doubtful(unsigned int src, uint32_t upto)
 	struct host *s = &W.host[src];
 
 	while (s->cfg.lost_atomic_continue && s->p.nexec < upto &&
-	       is_atomic(s->p.wr[s->p.nexec].op) && s->p.wr[s->p.nexec].doubtful)
+	       is_atomic(s->p.wr[s->p.nexec].op) && s->p.wr[s->p.nexec].doubtful) {
 		s->p.nexec++;
+		ref_skip_local(src, upto);
+	}
 }
 
 /* A packet of a WR that was executed to its end already. */
@@ -38,6 +40,46 @@ static void check_again(unsigned int dst, const struct pkt *p)
 			  p->seq, s->nexec);
 }
 
+/* A local operation leaves no trace at the peer: what is executed behind it proves it. */
+void ref_skip_local(unsigned int src, uint32_t upto)
+{
+	struct prog *s = &W.host[src].p;
+
+	while (s->nexec < upto && is_local(s->wr[s->nexec].op) && s->wr[s->nexec].execs)
+		s->nexec++;
+}
+
+/* The NIC of src carries a local operation out. It may do so twice (7.20), but not after something
+ * behind it was executed, or after it completed. */
+void ref_local(unsigned int src, uint32_t seq)
+{
+	struct prog *s = &W.host[src].p;
+
+	if (s->wr[seq].execs > s->wr[seq].allowed && (seq < s->next_cqe || seq < s->nexec))
+		violation("%c: the local operation %u is carried out again", 'A' + src, seq);
+	s->wr[seq].execs++;
+}
+
+/* The result of a READ or atomic of src is in its memory. */
+void ref_back(unsigned int src, uint32_t seq)
+{
+	W.host[src].p.wr[seq].back = true;
+}
+
+/* A fenced WR may not begin before the results of all READs and atomics in front of it are here.
+ * One that was given up (lost_atomic_continue) has none. */
+static void check_fence(unsigned int src, uint32_t seq)
+{
+	const struct prog *s = &W.host[src].p;
+
+	for (uint32_t i = s->fence_exec; i < seq; i++)
+		if (!s->wr[i].back &&
+		    (s->wr[i].op == SHIFT_OP_READ ||
+		     (is_atomic(s->wr[i].op) && !W.host[src].cfg.lost_atomic_continue)))
+			violation("%c: the fenced WR %u is executed before WR %u is complete",
+				  'A' + src, seq, i);
+}
+
 /* The NIC begins to execute packet p of the other side at host dst. */
 void ref_begin(unsigned int dst, const struct pkt *p)
 {
@@ -45,6 +87,7 @@ void ref_begin(unsigned int dst, const struct pkt *p)
 	const struct prog *s = &W.host[1 - dst].p;
 	const struct qp *q = &W.qp[dst][p->r];
 
+	ref_skip_local(1 - dst, p->seq);
 	ref_skip_doubtful(1 - dst, p->seq);
 	if (p->epoch != q->epoch)
 		violation("packet of epoch %u executed by a QP armed for %u on rail %u of %c",
@@ -54,6 +97,8 @@ void ref_begin(unsigned int dst, const struct pkt *p)
 	    !me->fence[p->r].owed)
 		violation("%c executes a packet after its program got the connection's end",
 			  'A' + dst);
+	if (s->wr[p->seq].fenced && p->seq == s->nexec)
+		check_fence(1 - dst, p->seq);
 	if (p->seq > s->nexec)
 		violation("gap: %c executes WR %u of the peer, next is %u", 'A' + dst, p->seq,
 			  s->nexec);
@@ -84,13 +129,13 @@ void ref_place(unsigned int dst, const struct pkt *p, uint64_t addr)
 		if (p->data[i] != stamp(1 - dst, p->seq, p->off + i))
 			violation("WR %u of %c: wrong payload in cell %u", p->seq, 'B' - dst,
 				  p->off + i);
-	if (p->op != SHIFT_OP_SEND && p->op != SHIFT_OP_SEND_IMM && p->cells &&
+	if (p->op != SHIFT_OP_SEND && p->op != SHIFT_OP_SEND_IMM && p->span &&
 	    addr != addr_of(dst, M_DST, p->seq, p->off))
 		violation("WR %u of %c: written to the wrong place", p->seq, 'B' - dst);
 	if (!cell_is_next(w, p))
 		violation("WR %u of %c: cell %u placed, next is %u", p->seq, 'B' - dst, p->off,
 			  w->cells);
-	w->cells = p->off + p->cells;
+	w->cells = p->off + p->span;
 	/* The program sees the flag and clears it: a second WRITE would be seen again. */
 	for (i = 0; i < p->cells && !w->two_sided; i++)
 		*cell_at(addr + (uint64_t)i * CELL) = 0;
@@ -131,6 +176,8 @@ void ref_executed(unsigned int dst, const struct pkt *p)
 			  cells_of(w->len));
 	if (is_atomic(p->op))
 		execute_atomic(dst, w);
+	if (p->seq == s->nexec && w->fenced)
+		s->fence_exec = p->seq;
 	if (p->seq == s->nexec)
 		s->nexec++;
 	s->two_exec += w->two_sided;
@@ -170,7 +217,7 @@ static void check_count(unsigned int h, uint32_t i)
 	const struct ref_wr *w = &W.host[h].p.wr[i];
 	bool given_up = is_atomic(w->op) && w->doubtful && W.host[h].cfg.lost_atomic_continue;
 
-	if (w->op == SHIFT_OP_READ)
+	if (w->op == SHIFT_OP_READ || is_local(w->op))
 		return;
 	if (w->execs > 1 + w->allowed || (!w->execs && !given_up))
 		violation("%c: WR %u executed %u times", 'A' + h, i, w->execs);
@@ -195,7 +242,8 @@ static void check_flushed(unsigned int h)
 	if (!p->qp_err || (p->close_asked && p->how != SHIFT_CLOSE_ERR))
 		return;
 	for (uint32_t i = p->next_cqe; i < p->posted; i++)
-		if (p->err_from != UINT32_MAX || p->wr[i].signaled || i >= p->nexec)
+		if (p->err_from != UINT32_MAX || p->wr[i].signaled ||
+		    (i >= p->nexec && !p->wr[i].unseen)) /* that one was acknowledged */
 			violation("%c: WR %u never flushed, %u were posted", 'A' + h, i, p->posted);
 	if (p->recv_done != p->recv_posted && !me->cfg.srq)
 		violation("%c: %u of %u receives flushed", 'A' + h, p->recv_done, p->recv_posted);
@@ -212,6 +260,7 @@ static void end_of(unsigned int h)
 		return;
 	if (shift_conn_stats(me->c)->overflow)
 		violation("%c: the core lost actions", 'A' + h);
+	ref_skip_local(h, p->posted);
 	check_flushed(h);
 	if (p->qp_err || p->close_asked || peer->died || peer->p.close_asked || peer->p.qp_err)
 		return; /* it ended early, and the reason was judged when it did */

@@ -15,17 +15,23 @@ void report_tally(double secs)
 	       (unsigned long)T.schedules, (unsigned long)T.events,
 	       (double)T.events / secs * 60 / 1e6, (unsigned long)T.core_events,
 	       (unsigned long)T.core_events_min, 100 * (double)T.few / n);
-	printf("%.1f %% with a switch, %.1f %% with another fault during one, %.1f s\n",
-	       100 * (double)T.switched / n, 100 * (double)T.second / n, secs);
+	printf("%.1f %% with a switch, %.1f %% with another fault during one, %.1f %% with a WRITE "
+	       "resumed inside, %.1f s\n",
+	       100 * (double)T.switched / n, 100 * (double)T.second / n, 100 * (double)T.cut / n,
+	       secs);
 	printf("%.1f %% with a second life, %.1f %% with a planned switch under atomics\n",
 	       100 * (double)T.lives / n, 100 * (double)T.plan_met_atomics / n);
+	printf("%.1f %% with WRITEs of up to 2^21 packets, ", 100 * (double)T.huge / n);
+	printf("%.1f %% of the WRITEs posted again are resumed inside\n",
+	       100 * (double)T.stats.trimmed / (double)(T.writes_again ? T.writes_again : 1));
 	printf("longest pause, of its bound: %.0f %% while a switch was under way (seed %lu), %.0f "
 	       "%% "
 	       "in ACTIVE (seed %lu)\n",
 	       (double)T.pause_ppm[0] / 1e4, (unsigned long)T.pause_seed[0],
 	       (double)T.pause_ppm[1] / 1e4, (unsigned long)T.pause_seed[1]);
-	printf("%lu WRs, %lu receives, %lu packets\n", (unsigned long)T.wrs, (unsigned long)T.recvs,
-	       (unsigned long)T.packets);
+	printf("%lu WRs (%.1f %% posted in runs), %lu receives, %lu packets\n",
+	       (unsigned long)T.wrs, 100 * (double)T.fast_posts / (double)(T.wrs ? T.wrs : 1),
+	       (unsigned long)T.recvs, (unsigned long)T.packets);
 #define SHOW(name) printf("  %-18s %lu\n", #name, (unsigned long)T.stats.name);
 	SHIFT_STATS(SHOW)
 #undef SHOW

@@ -12,17 +12,15 @@ struct tally T;
 uint8_t mem[HOSTS][M_REGIONS][SLOTS * SLOT_BYTES] __attribute__((aligned(4096)));
 static uint8_t conn_mem[HOSTS][1u << 18] __attribute__((aligned(64)));
 
+/* The rest is written before it is read: sources when a WR is made. What an earlier life or
+ * schedule left there has another salt. */
 void run_memory(void)
 {
-	uint32_t h, m, i;
+	uint32_t h;
 
+	W.salt = (uint32_t)rnd(&W.g_life);
 	for (h = 0; h < HOSTS; h++)
-		for (m = 0; m < M_REGIONS; m++)
-			for (i = 0; i < SLOTS * SLOT_CELLS; i++)
-				*word_at(addr_of(h, (enum region)m, i / SLOT_CELLS,
-						 i % SLOT_CELLS)) =
-					m == M_RDS ? read_stamp(h, i / SLOT_CELLS, i % SLOT_CELLS)
-						   : 0;
+		*word_at(addr_of(h, M_ATM, 0, 0)) = *word_at(addr_of(h, M_ATM, 1, 0)) = 0;
 }
 
 static void times(struct shift_conn_cfg *cfg, const uint64_t *t)
@@ -66,6 +64,7 @@ static void configs(struct rng *g)
 		c->sq_psn = psn[h];
 		c->rq_psn = psn[1 - h];
 		c->sq_cap = 4 + rnd_below(g, SQ_MAX - 4 - 3);
+		c->sq_cap = W.huge ? 24 : c->sq_cap;
 		c->rq_cap = 4 + rnd_below(g, RQ_MAX - 4 - 3);
 		c->sq_sge_max = c->rq_sge_max = SGES;
 		c->inline_max = INLINE_CELLS * CELL;
@@ -103,6 +102,7 @@ void host_live(unsigned int h)
 	uint32_t r;
 
 	me->rep_psn = me->cfg.rq_psn;
+	memset(me->armed_epoch, 0, sizeof(me->armed_epoch));
 	for (r = 0; r < RAILS; r++) {
 		struct qp *q = &W.qp[h][r];
 
@@ -119,6 +119,8 @@ void host_live(unsigned int h)
 		violation("shift_conn_init refuses the configuration");
 	else
 		me->state = me->cfg.confirmed ? SHIFT_ST_ACTIVE : SHIFT_ST_SETUP;
+	if (me->c)
+		post_leave(h);
 }
 
 void host_setup(unsigned int h, struct rng *g)
@@ -134,6 +136,7 @@ void host_setup(unsigned int h, struct rng *g)
 		      : x < 18 ? NIC_LAG
 		      : x < 19 ? NIC_IRDMA
 			       : NIC_STALE;
+	me->recv_mark = rnd_below(g, 2) && !cfg.srq ? rnd(g) | 1ull << 63 : 0;
 	me->tick_at = me->poll_at = UINT64_MAX;
 	for (r = 0; r < RAILS; r++) {
 		W.qp[h][r].h = (uint8_t)h;
@@ -151,8 +154,10 @@ static void world_setup(const struct options *o)
 	uint32_t h;
 
 	W.opt = *o;
-	W.now = W.seq = W.steps = W.core_events = W.packets = W.tr_n = 0;
+	W.now = W.seq = W.steps = W.core_events = W.packets = W.fast_posts = W.writes_again =
+		W.tr_n = 0;
 	W.heap_n = W.faults = W.second_left = 0;
+	W.inside = FAULT_MAX;
 	W.started = W.calm = W.failed = W.second = W.silence = false;
 	W.all_cut_from = W.all_cut_until = W.changed_at = 0;
 	memset(W.rail, 0, sizeof(W.rail));
@@ -160,9 +165,11 @@ static void world_setup(const struct options *o)
 	streams(o->seed, &g);
 	lives_setup(&W.g_life);
 	run_memory();
+	W.huge = rnd_below(&g, 40) == 0 || o->huge;
 	net_setup(&g);
 	W.ack_coalesce_ppm = rnd_below(&g, 3) ? rnd_below(&g, 900000) : 0;
 	W.ack_delay_ns = rnd_range(&g, 1, 100) * NS_US;
+	W.cqe_late_ppm = rnd_below(&g, 4) ? 0 : 1000 + rnd_below(&g, 100000);
 	W.retry_cnt = 1 + rnd_below(&g, 6);
 	W.rnr_retry = rnd_below(&g, 12) ? 7 : rnd_below(&g, 7);
 	/* rxe of Linux 6.1, and of 6.12 */
@@ -291,7 +298,7 @@ static void dispatch(const struct ev *e)
 			qp_drained(q);
 		break;
 	case EV_FLUSH:
-		if (!nic_dead(e->h, e->r))
+		if (!nic_dead(e->h, e->r) && (e->r || q->epoch == e->x >> 8)) /* RESET purges */
 			qp_flush_recvs(q, e->x >> 8, e->x & 0xff);
 		break;
 	case EV_POST:
@@ -310,12 +317,14 @@ static void tally(void)
 {
 	struct shift_conn_stats *sum = &T.stats;
 	uint32_t h;
-	bool switched = false;
+	bool switched = false, cut = false;
 
 	T.schedules++;
 	T.events += W.steps;
 	T.core_events += W.core_events;
 	T.packets += W.packets;
+	T.fast_posts += W.fast_posts;
+	T.writes_again += W.writes_again;
 	T.few += W.core_events < 300;
 	if (!T.core_events_min || W.core_events < T.core_events_min)
 		T.core_events_min = W.core_events;
@@ -326,6 +335,7 @@ static void tally(void)
 			continue;
 		s = shift_conn_stats(W.host[h].c);
 		switched |= s->switches > 0;
+		cut |= s->trimmed > 0;
 		T.wrs += W.host[h].p.posted;
 		T.recvs += W.host[h].p.recv_done;
 		T.ended[W.host[h].reason]++;
@@ -335,6 +345,8 @@ static void tally(void)
 	}
 	T.switched += switched;
 	T.second += W.second;
+	T.cut += cut;
+	T.huge += W.huge;
 	T.lives += W.life > 0;
 	T.plan_met_atomics += W.plan_met_atomics;
 }

@@ -12,14 +12,16 @@
 #define SHIFT_TESTS_SIM_H
 
 #include "lib/core/conn.h"
+#include "lib/core/fast.h"
 
 #define HOSTS	     2
 #define RAILS	     4
 #define CELL	     64u
 #define SLOTS	     64u
-#define SLOT_CELLS   32u
+#define SLOT_CELLS   64u
 #define SLOT_BYTES   (SLOT_CELLS * CELL)
 #define PKT_CELLS    16u
+#define HUGE_PACKETS (1u << 18) /* in one piece: far below the 2^23 that may be in flight */
 #define INLINE_CELLS 4u
 #define SGES	     4u
 #define WRS	     1024u /* of one side in one schedule */
@@ -147,6 +149,8 @@ struct cqe {
 	uint32_t byte_len;
 	uint32_t epoch;
 	uint32_t seq; /* receive: WR of the peer that filled it, for the oracle */
+	uint32_t imm;
+	uint32_t opcode; /* enum shift_wc_opcode, of a success */
 	bool is_recv;
 };
 
@@ -160,6 +164,7 @@ struct qp {
 	struct wqe sq[SQ_MAX];
 	uint32_t sq_pi, sq_ci, sq_si, sq_k;	    /* posted, completed, sending, packet of it */
 	uint32_t tx_psn, una, snd, snd_max, posted; /* packets since armed */
+	uint64_t unsignaled; /* packets posted since the newest WR that has a completion */
 	uint32_t retry, rnr;
 	uint64_t rnr_until, tx_free, rto_at;
 	/* responder */
@@ -193,6 +198,7 @@ struct pkt {
 	uint8_t type, src, r, op;
 	bool first, last, has_data, bad_key;
 	uint8_t cells;
+	uint32_t span; /* cells it stands for; more than it carries in a huge WRITE */
 	uint32_t psn, epoch, seq, off, len, n, imm;
 	uint64_t addr, a, b;
 	uint32_t data[PKT_CELLS];
@@ -261,6 +267,10 @@ struct arm_op {
 struct ref_wr {
 	uint8_t op;
 	bool signaled, two_sided;
+	bool on_nic;	/* some NIC has had it */
+	bool fenced;	/* waits for the READs and atomics in front of it */
+	bool back;	/* READ, atomic: its result is here */
+	uint32_t reads; /* this one's message says that all READs before that WR are done */
 	uint32_t len;	/* bytes */
 	uint32_t cells; /* placed so far */
 	uint32_t imm;
@@ -279,10 +289,12 @@ struct prog {
 	uint32_t total, posted, retired, two_sided;
 	uint32_t sent; /* of posted: were handed to a NIC at least once */
 	uint32_t since_signal;
-	uint32_t next_cqe; /* next WR whose completion may come */
-	uint32_t nexec;	   /* WRs fully executed by the peer's NIC */
-	uint32_t two_exec; /* of them two-sided */
-	uint32_t err_from; /* first WR completed in error, or UINT32_MAX */
+	uint32_t next_cqe;   /* next WR whose completion may come */
+	uint32_t nexec;	     /* WRs fully executed by the peer's NIC */
+	uint32_t two_exec;   /* of them two-sided */
+	uint32_t fence_exec; /* index of the newest fenced WR that the peer executed */
+	uint32_t reused;     /* READs before that WR: the peer has used their memory again */
+	uint32_t err_from;   /* first WR completed in error, or UINT32_MAX */
 	uint32_t recv_posted, recv_done, next_two;
 	uint64_t counter_cas;	 /* the peer's word, if all atomics posted so far succeed */
 	uint64_t counter_mem[2]; /* the peer's words after those that were executed */
@@ -291,6 +303,11 @@ struct prog {
 	uint8_t how;	  /* enum shift_close */
 	uint32_t mix[10]; /* weight of each opcode */
 	uint32_t sig_ppm, inline_ppm, burst, big_ppm, late_ppm, bad_ppm, refuse_ppm;
+	uint32_t fence_ppm;
+	uint32_t run_ppm;  /* the next WR is like the last */
+	uint32_t sig_each; /* in runs: of how many one is signaled */
+	uint32_t run_len;
+	uint8_t run_op, run_flags;
 	uint64_t gap_ns;
 };
 
@@ -306,6 +323,12 @@ struct said {
 struct host {
 	struct shift_conn *c;
 	struct shift_conn_cfg cfg;
+	struct shift_run run; /* sends on the fast way that are not in the log yet */
+	uint64_t done;	      /* completions on the fast way that are not in the log yet */
+	uint32_t last_opcode; /* of them */
+	bool fast;	      /* the gates of the data path are open */
+	uint64_t recv_mark;   /* wr_id of receives on rail 0; 0: they keep the program's */
+	uint32_t armed_epoch[RAILS];
 	uint8_t flavour;
 	bool died;
 	bool forgets;  /* died: another thread of the process still answers, UNKNOWN */
@@ -332,7 +355,9 @@ struct host {
 	uint64_t stop_until, bg_until, app_until;
 	uint64_t tick_at, poll_at;
 	bool post_armed, recv_armed, arm_fails;
-	bool answering; /* a fence or an ARM is done, and the core is about to be told */
+	bool answering;	      /* a fence or an ARM is done, and the core is about to be told */
+	uint32_t veto[RAILS]; /* counts what bars the rail */
+	bool unclean[RAILS];  /* some WR or CQE of its QP is not accounted for */
 	struct fence_op fence[RAILS];
 	struct arm_op arm[RAILS];
 	struct shift_msg frozen;   /* the newest SWITCH that carried a proof */
@@ -351,28 +376,29 @@ struct msgbuf {
 
 /* --- faults ---------------------------------------------------------------------------------- */
 
-#define FAULTS(X)                                                      \
-	X(CABLE, "cable pulled: silent loss, carrier events")          \
-	X(LOSS, "silent loss of everything")                           \
-	X(ONEWAY, "one direction cut")                                 \
-	X(ACKDROP, "transport ACKs and responses dropped")             \
-	X(BIGDROP, "large packets dropped")                            \
-	X(FLAP, "several short cuts")                                  \
-	X(LOSSY, "random loss")                                        \
-	X(SLOW, "latency spike")                                       \
-	X(ADMIN, "local link down: the sender errors at once")         \
-	X(BGSTALL, "the background thread stalls")                     \
-	X(APPSTALL, "the program's thread stalls")                     \
-	X(STOP, "SIGSTOP")                                             \
-	X(NICDEAD, "a NIC dies")                                       \
-	X(NICHUNG, "a NIC's control path hangs")                       \
-	X(MIGRATE, "the operator moves the connection")                \
-	X(KILL, "a process dies")                                      \
-	X(CLOSE, "a program ends its QP")                              \
-	X(ALLRAILS, "every rail cut for longer than the give-up time") \
-	X(PATH, "one direction of the program's QP alone is dead")     \
-	X(ARMFAIL, "a twin cannot be brought to RTS")                  \
-	X(QPERR, "a QP falls into ERR by itself")                      \
+#define FAULTS(X)                                                       \
+	X(CABLE, "cable pulled: silent loss, carrier events")           \
+	X(LOSS, "silent loss of everything")                            \
+	X(ONEWAY, "one direction cut")                                  \
+	X(ACKDROP, "transport ACKs and responses dropped")              \
+	X(BIGDROP, "large packets dropped")                             \
+	X(FLAP, "several short cuts")                                   \
+	X(LOSSY, "random loss")                                         \
+	X(SLOW, "latency spike")                                        \
+	X(ADMIN, "local link down: the sender errors at once")          \
+	X(BGSTALL, "the background thread stalls")                      \
+	X(APPSTALL, "the program's thread stalls")                      \
+	X(STOP, "SIGSTOP")                                              \
+	X(NICDEAD, "a NIC dies")                                        \
+	X(NICHUNG, "a NIC's control path hangs")                        \
+	X(MIGRATE, "the operator moves the connection")                 \
+	X(KILL, "a process dies")                                       \
+	X(CLOSE, "a program ends its QP")                               \
+	X(ALLRAILS, "every rail cut for longer than the give-up time")  \
+	X(PATH, "one direction of the program's QP alone is dead")      \
+	X(ARMFAIL, "a twin cannot be brought to RTS")                   \
+	X(QPERR, "a QP falls into ERR by itself")                       \
+	X(VETO, "a rail is barred: the operator, or memory not pinned") \
 	X(RENEW, "both programs end their QPs and use them again")
 
 enum fault_kind {
@@ -386,6 +412,7 @@ struct fault {
 	uint8_t kind, h, r, reps;
 	uint64_t ns;
 	uint32_t arg;
+	bool inside; /* begins in the middle of a message */
 };
 #define FAULT_MAX 24
 
@@ -399,15 +426,17 @@ struct options {
 	uint32_t wrs_max;   /* 0: no limit */
 	bool planned, lives;
 	bool trace;
+	bool huge; /* WRITEs of up to 2^21 packets in every schedule */
 };
 
 struct tally { /* of many schedules */
-	uint64_t schedules, events, core_events, core_events_min, few, switched, second;
+	uint64_t schedules, events, core_events, core_events_min, few, switched, second, cut, huge;
 	uint64_t plan_met_atomics; /* schedules with a planned switch under atomics */
 	uint64_t lives;		   /* schedules with a second life */
 	uint64_t pause_ppm[2],
 		pause_seed[2]; /* the longest pause, of its bound: switching, ACTIVE */
-	uint64_t fault[FK_COUNT], ended[SHIFT_R_COUNT], wrs, recvs, packets;
+	uint64_t fault[FK_COUNT], ended[SHIFT_R_COUNT], wrs, recvs, packets, fast_posts,
+		writes_again;
 	struct shift_conn_stats stats;
 };
 
@@ -440,12 +469,15 @@ struct world {
 	uint32_t msg_free;
 	struct fault fault[FAULT_MAX];
 	uint32_t faults, second_left;
+	uint32_t inside; /* fault that waits for the middle of a message, or FAULT_MAX */
+	uint32_t salt;	 /* of the stamps: what an earlier schedule left in memory matches none */
+	bool huge;	 /* WRITEs of up to 2^21 packets */
 	bool started, calm, failed, second;
 	bool silence; /* soon after calm probes stop: timers alone must bring data back */
 	uint64_t all_cut_from, all_cut_until; /* every rail */
 	uint64_t changed_at;		      /* the last time that a fault began or ended */
-	uint64_t calm_at, ack_delay_ns, rto_ns, packets;
-	uint32_t ack_coalesce_ppm, retry_cnt, rnr_retry, ctl_loss_ppm, corrupt_ppm;
+	uint64_t calm_at, ack_delay_ns, rto_ns, packets, fast_posts, writes_again;
+	uint32_t ack_coalesce_ppm, retry_cnt, rnr_retry, ctl_loss_ppm, corrupt_ppm, cqe_late_ppm;
 	uint32_t down_status; /* of work to send on a link that is down here */
 	struct trace_rec tr[TRACE_MAX];
 	uint64_t tr_n;
@@ -482,18 +514,49 @@ static inline uint32_t cells_of(uint32_t bytes)
 
 static inline uint32_t stamp(unsigned int h, uint32_t seq, uint32_t cell)
 {
-	return (h << 30 | seq << 6 | cell) + 1;
+	return (h << 30 | seq << 6 | cell) ^ W.salt;
 }
 
-/* The content of the memory that READs read. */
-static inline uint32_t read_stamp(unsigned int h, uint32_t slot, uint32_t cell)
+/* The content of the memory that READ seq of host h reads. */
+static inline uint32_t read_stamp(unsigned int h, uint32_t seq, uint32_t cell)
 {
-	return 0x80000000u | stamp(h, slot % SLOTS, cell);
+	return stamp(h, seq, cell) ^ 0x80000000u;
 }
 
 static inline bool two_sided(uint8_t op)
 {
 	return op == SHIFT_OP_SEND || op == SHIFT_OP_SEND_IMM || op == SHIFT_OP_WRITE_IMM;
+}
+
+/* What libibverbs calls it in a completion. */
+static inline uint32_t wc_opcode(uint8_t op)
+{
+	static const uint32_t of[] = {
+		[SHIFT_OP_WRITE] = SHIFT_WC_RDMA_WRITE,
+		[SHIFT_OP_WRITE_IMM] = SHIFT_WC_RDMA_WRITE,
+		[SHIFT_OP_SEND] = SHIFT_WC_SEND,
+		[SHIFT_OP_SEND_IMM] = SHIFT_WC_SEND,
+		[SHIFT_OP_READ] = SHIFT_WC_RDMA_READ,
+		[SHIFT_OP_CMP_SWAP] = SHIFT_WC_COMP_SWAP,
+		[SHIFT_OP_FETCH_ADD] = SHIFT_WC_FETCH_ADD,
+		[SHIFT_OP_LOCAL_INV] = SHIFT_WC_LOCAL_INV,
+	};
+
+	return of[op];
+}
+
+#define WC_RECV_IMM 129u /* IBV_WC_RECV_RDMA_WITH_IMM */
+
+/* So long that its payload is only counted, and that a packet of the model stands for a great many.
+ */
+static inline bool is_huge(uint32_t bytes)
+{
+	return bytes > SLOT_BYTES;
+}
+
+static inline bool is_local(uint8_t op)
+{
+	return op == SHIFT_OP_LOCAL_INV;
 }
 
 static inline bool is_atomic(uint8_t op)
@@ -533,6 +596,7 @@ void qp_rto(struct qp *q);
 void qp_ack(struct qp *q, const struct pkt *p);
 void qp_cqe(struct qp *q, const struct cqe *c);
 bool qp_poll(struct qp *q, struct cqe *c, bool all);
+bool qp_peek(const struct qp *q, struct cqe *c);
 /* nic_rx.c: responder */
 void qp_request(struct qp *q, const struct pkt *p);
 void qp_send_ack(struct qp *q);
@@ -544,13 +608,25 @@ void host_live(unsigned int h);
 void host_send(unsigned int h, unsigned int r, const struct shift_msg *m);
 void host_event(const struct ev *e);
 void host_give(unsigned int h, const struct shift_event *ev);
+void host_drain(unsigned int h);
+bool host_silent(unsigned int h, unsigned int r);
+void host_post_failed(unsigned int h, unsigned int r, uint32_t epoch, uint32_t count);
 void host_poll_soon(unsigned int h, uint64_t at);
-bool host_post(unsigned int h, const struct shift_wr *wr, uint32_t seq);
-bool host_recv(unsigned int h, const struct shift_recv_wr *wr);
+void host_vetoes(unsigned int h);
+void host_veto(unsigned int h, unsigned int r, int n);
 void host_close(unsigned int h, enum shift_close how);
 void host_kill(unsigned int h);
 void host_unhang(unsigned int h, unsigned int r);
 bool host_frozen(unsigned int h, const struct ev *e, uint64_t until);
+/* post.c: the data path */
+void post_enter(unsigned int h);
+void post_leave(unsigned int h);
+void post_on_nic(unsigned int h, struct qp *q, const struct shift_wr *wr, uint32_t seq);
+bool post_recv_on_nic(unsigned int h, struct qp *q, const struct shift_recv_wr *wr);
+void post_tag(unsigned int h, const struct qp *q, const struct cqe *c, struct shift_cqe *sc);
+void post_count(unsigned int h, const struct cqe *c);
+bool host_post(unsigned int h, const struct shift_wr *wr, uint32_t seq);
+bool host_recv(unsigned int h, const struct shift_recv_wr *wr);
 /* prog.c: the workload */
 void prog_setup(unsigned int h, struct rng *g);
 void prog_start(unsigned int h);
@@ -586,6 +662,9 @@ void ref_skip_doubtful(unsigned int src, uint32_t upto);
 void ref_begin(unsigned int dst, const struct pkt *p);
 void ref_place(unsigned int dst, const struct pkt *p, uint64_t addr);
 void ref_executed(unsigned int dst, const struct pkt *p);
+void ref_local(unsigned int src, uint32_t seq);
+void ref_skip_local(unsigned int src, uint32_t upto);
+void ref_back(unsigned int src, uint32_t seq);
 void ref_unseen(unsigned int dst, const struct pkt *p);
 void ref_step(void);
 void ref_life(void);
@@ -593,6 +672,7 @@ void ref_end(void);
 /* fault.c */
 void fault_setup(struct rng *g);
 void fault_event(const struct ev *e);
+void fault_inside(const struct pkt *p);
 void fault_on_state(unsigned int h, uint8_t to, uint8_t rail);
 void fault_soon(enum fault_kind kind, unsigned int r);
 void fault_nic_dies(unsigned int h, unsigned int r);
