@@ -274,6 +274,7 @@ void lives_setup(struct rng *g)
 	W.planned = rnd_below(g, 6) && !W.opt.planned ? PLANNED_NO
 		    : rnd_below(g, 2)		      ? PLANNED_MIXED
 						      : PLANNED_ONLY;
-	W.plan_late_ppm = W.planned && rnd_below(g, 2) ? 300000 : 0;
+	W.plan_late_ppm = W.planned && rnd_below(g, 2) ? 500000 : 0;
+	W.plan_slot[0] = W.plan_slot[1] = UINT64_MAX;
 	W.plan_met_atomics = false;
 }

@@ -121,6 +121,24 @@ static bool is_plan(const uint8_t *bytes, uint32_t len)
 	return len > SHIFT_MSG_ENVELOPE && (*type == SHIFT_MSG_PREPARE || *type == SHIFT_MSG_READY);
 }
 
+/*
+ * For a while all of them are late, or none: if only some were, their repetitions would hide it.
+ * Some come when the promise is over, some in the next attempt.
+ */
+static uint64_t plan_late_ns(unsigned int src)
+{
+	uint64_t slot = W.now / (60 * NS_MS);
+
+	if (slot != W.plan_slot[src]) {
+		W.plan_slot[src] = slot;
+		W.plan_late_ns[src] = rnd_ppm(&W.g_net, W.plan_late_ppm)
+					      ? (NS_MS + rnd(&W.g_net) % NS_MS)
+							<< rnd_below(&W.g_net, 11)
+					      : 0;
+	}
+	return W.plan_late_ns[src] + rnd_below(&W.g_net, 100000);
+}
+
 void net_send_msg(unsigned int src, unsigned int r, const uint8_t *bytes, uint32_t len)
 {
 	struct rail *l = &W.rail[r];
@@ -130,9 +148,8 @@ void net_send_msg(unsigned int src, unsigned int r, const uint8_t *bytes, uint32
 		return;
 	if (rnd_ppm(&W.g_net, l->dup_ppm))
 		net_msg_at(src, r, bytes, len, late() + (rnd(&W.g_net) & 0xffffff));
-	if (is_plan(bytes, len) && rnd_ppm(&W.g_net, W.plan_late_ppm)) {
-		net_msg_at(src, r, bytes, len,
-			   W.now + (rnd(&W.g_net) % (2 * NS_MS) << rnd_below(&W.g_net, 11)));
+	if (W.plan_late_ppm && is_plan(bytes, len)) {
+		net_msg_at(src, r, bytes, len, W.now + l->latency_ns + plan_late_ns(src));
 		return;
 	}
 	net_msg_at(src, r, bytes, len,

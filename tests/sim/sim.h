@@ -456,7 +456,8 @@ struct world {
 	uint32_t life, foreign_ppm, bag_ppm;
 	enum planned planned;
 	uint32_t plan_late_ppm; /* PREPARE and READY that come up to 2 s later */
-	bool plan_met_atomics;	/* a planned switch began with atomics under way */
+	uint64_t plan_slot[HOSTS], plan_late_ns[HOSTS];
+	bool plan_met_atomics; /* a planned switch began with atomics under way */
 	bool renewing; /* one life is over, or about to be, and the next has not begun its work */
 	uint32_t rails;
 	struct rail rail[RAILS];
