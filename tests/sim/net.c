@@ -46,6 +46,14 @@ static bool dropped(const struct pkt *p)
 	return f->bigdrop && (p->cells > f->bigger || p->span > f->bigger);
 }
 
+/* Well within the quarantine. */
+static uint64_t overtaken_ns(const struct rail *l)
+{
+	uint64_t ns = l->latency_ns * (1 + rnd_below(&W.g_net, 8));
+
+	return ns < 2 * NS_MS ? ns : 2 * NS_MS;
+}
+
 /* When a packet that leaves now arrives: behind those before it, unless it is reordered. */
 static uint64_t arrival(unsigned int src, unsigned int r)
 {
@@ -53,7 +61,7 @@ static uint64_t arrival(unsigned int src, unsigned int r)
 	uint64_t at = W.now + l->latency_ns + l->dir[src].slow_ns + rnd(&W.g_net) % l->jitter_ns;
 
 	if (rnd_ppm(&W.g_net, l->reorder_ppm))
-		return at + l->latency_ns * (1 + rnd_below(&W.g_net, 8));
+		return at + overtaken_ns(l);
 	if (at <= l->last_at[src])
 		at = l->last_at[src] + 1;
 	l->last_at[src] = at;

@@ -280,7 +280,12 @@ void prog_event(const struct ev *e)
 static void reuse_memory(unsigned int h, const struct ref_wr *w)
 {
 	struct prog *peer = &W.host[1 - h].p;
+	const struct ref_wr *f = &peer->wr[w->reads];
 
+	/* The fence that says so stood at an atomic that was given up in doubt (7.18): nothing has
+	 * waited for these READs. */
+	if (f->fenced && is_atomic(f->op) && f->doubtful && !f->execs)
+		return;
 	for (; peer->reused < w->reads; peer->reused++) {
 		uint32_t seq = peer->reused;
 
