@@ -132,9 +132,17 @@ byte t, i; /* scratch, always zero between steps */
 #ifdef QUARANTINE /* a message that p has no other use for may still prove something */
 #define PROVES(p, t) (t > pve[p])
 #define CLEAN(p, rail) (!dirty[Q(p, rail)] && !qacc[Q(p, rail)])
+#define LATE(p, rail) (!CLEAN(p, rail))
+#define LEARN(p, me)                                                    \
+	if                                                              \
+	:: me > pve[p] -> PROVED(p, me); pve[p] = me                     \
+	:: else                                                         \
+	fi
 #else
 #define PROVES(p, t) false
 #define CLEAN(p, rail) true
+#define LATE(p, rail) true
+#define LEARN(p, me)
 #endif
 
 /*
@@ -359,9 +367,14 @@ inline enter(p, ne, nr)
 #define RULE_12(p, rc, un)                                          \
 	if                                                          \
 	:: un -> t = rc /* rule 11: the count alone decides */       \
-	:: !un && t != rc -> bad = BAD /* rule 12 */                 \
+	:: !un && t != rc -> bad = BAD; assert(LOSES) /* rule 12 */  \
 	:: else                                                     \
 	fi;
+#ifdef LOSTCQE /* without a fault the counts never contradict each other */
+#define LOSES true
+#else
+#define LOSES false
+#endif
 #ifdef NO_RULE_12
 #define BAD 0
 #else
@@ -499,7 +512,7 @@ inline execute(p, rail, ep)
 #else
 #define JOIN(p, me) \
 	:: d_step { ph[p] != DEAD && me > e[p] && mset[X(1 - (p), me)] && \
-		    CLEAN(p, mr[X(1 - (p), me)]) -> enter(p, me, mr[X(1 - (p), me)]) }
+		    CLEAN(p, mr[X(1 - (p), me)]) -> LEARN(p, me); enter(p, me, mr[X(1 - (p), me)]) }
 #ifdef NO_RULE_9
 #define COMMIT(p) \
 	d_step { ph[p] == SWITCHING && mset[X(1 - (p), e[p])] -> commit(p, e[p]) } \
@@ -508,7 +521,7 @@ inline execute(p, rail, ep)
 #else
 #define COMMIT(p) \
 	d_step { ph[p] == SWITCHING && mset[X(1 - (p), e[p])] && mr[X(1 - (p), e[p])] == r[p] -> \
-		commit(p, e[p]) }
+		LEARN(p, e[p]); commit(p, e[p]) }
 #endif
 #endif
 
@@ -628,16 +641,18 @@ inline deliver(p)
 
 #ifdef PENDING
 #define START_LATE(p, nr) \
-	:: d_step { ph[p] != DEAD && NEXT(p) <= E && OTHER(p, nr) -> announce(p, NEXT(p), nr) }
+	:: d_step { ph[p] != DEAD && NEXT(p) <= E && OTHER(p, nr) && LATE(p, nr) -> \
+		announce(p, NEXT(p), nr) }
 #define JOIN_PENDING(p, me) \
 	:: d_step { me <= E && ph[p] != DEAD && me > e[p] && pset[X(1 - (p), me)] && \
-		    CLEAN(p, pr[X(1 - (p), me)]) -> enter(p, me, pr[X(1 - (p), me)]) } \
-	:: d_step { me <= E && ph[p] != DEAD && me > e[p] && pset[X(1 - (p), me)] -> \
-		announce(p, me, pr[X(1 - (p), me)]) } \
+		    CLEAN(p, pr[X(1 - (p), me)]) -> LEARN(p, me); enter(p, me, pr[X(1 - (p), me)]) } \
+	:: d_step { me <= E && ph[p] != DEAD && me > e[p] && pset[X(1 - (p), me)] && \
+		    LATE(p, pr[X(1 - (p), me)]) -> LEARN(p, me); announce(p, me, pr[X(1 - (p), me)]) } \
 	JOIN_LATE(p, me)
 #ifdef QUARANTINE
 #define JOIN_LATE(p, me) \
-	:: d_step { me <= E && me > e[p] && mset[X(1 - (p), me)] -> announce(p, me, mr[X(1 - (p), me)]) }
+	:: d_step { me <= E && me > e[p] && mset[X(1 - (p), me)] && LATE(p, mr[X(1 - (p), me)]) -> \
+		LEARN(p, me); announce(p, me, mr[X(1 - (p), me)]) }
 #else
 #define JOIN_LATE(p, me)
 #endif
@@ -659,7 +674,7 @@ inline deliver(p)
 	LEAVING_LATE(p, me > e[p] && lset[X(1 - (p), me)], me, lr[X(1 - (p), me)])
 #ifdef PENDING
 #define LEAVING_LATE(p, when, ne, nr) \
-	:: d_step { ne <= E && ph[p] != DEAD && when -> announce(p, ne, nr) }
+	:: d_step { ne <= E && ph[p] != DEAD && when && LATE(p, nr) -> announce(p, ne, nr) }
 #else
 #define LEAVING_LATE(p, when, ne, nr)
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * The planned switch of doc/protocol.md (rule 21, 7.13), for spin 6.5: PREPARE, READY and the promise.
+ * The planned switch of doc/protocol.md (rule 21, 7.13, 7.35), for spin 6.5: PREPARE, READY and the promise.
  *
  * Two peers, one atomic at a time in each direction, epochs 0..E, at most S attempts of each peer. Every
  * message ever sent may arrive at any time, any number of times, or never. There is no fault: a switch is
@@ -9,10 +9,10 @@
  * What must hold: no planned switch loses the result of an atomic that was executed. So no QP is fenced
  * while an atomic is executed and its result is not back, and none is executed when its poster's QP is.
  *
- * Time goes in ticks, the same at both ends. The asker's belief in an answer ends BELIEF ticks after it
- * first asked with that serial; it does not begin when READY arrives, as READY may be late. The promise
- * ends PROMISE ticks after READY was sent. A fence takes up to FENCE ticks from START on, and until its end
- * the QP may execute. So PROMISE >= BELIEF + FENCE, and as READY follows its PREPARE, the promise outlasts
+ * Time goes in ticks, the same at both ends. The asker believes until BELIEF ticks after it first asked with
+ * that serial, not after READY came, as READY may be late. The promise ends PROMISE ticks after the first
+ * PREPARE of that serial came. A fence takes up to FENCE ticks from START on, and until its end the QP may
+ * execute. So PROMISE >= BELIEF + FENCE, and as no PREPARE comes before it is sent, the promise outlasts
  * whatever the asker does in its belief.
  *
  * -DNO_SERIAL: a READY of another attempt counts.  -DFROM_READY: belief begins when READY arrives.
@@ -26,7 +26,7 @@
 #define S 2 /* attempts of each peer */
 #endif
 #ifndef BELIEF
-#define BELIEF 2
+#define BELIEF 3
 #endif
 #ifndef FENCE
 #define FENCE 1
@@ -49,7 +49,7 @@ byte st[2];
 byte e[2];	/* epoch entered last */
 byte to[2];	/* the one being entered */
 byte ser[2];	/* serial of p's newest PREPARE */
-byte fser[2];	/* serial that p follows */
+byte fser[2];	/* the newest serial of the peer that p followed, or that was withdrawn */
 byte bel[2];	/* ticks of belief left */
 byte prom[2];	/* ticks of the promise left */
 byte fen[2];	/* ticks that the fence may still take */
@@ -57,6 +57,7 @@ byte at[2];	/* p's atomic: 0 none, 1 posted, 2 executed and its result not back 
 byte ae[2];	/* the epoch it was posted in */
 bit live[2];	/* p's QP of epoch e accepts packets */
 byte prep[2 * NSE];  /* PREPARE(serial) of p: 1 + its epoch; 0: not sent */
+bit gone[2 * NSE];   /* p withdrew PREPARE(serial) */
 byte ready[2 * NSE]; /* READY(serial of the peer) of p: likewise */
 bit said[2 * NEP];   /* p named epoch t: LEAVING */
 bit proof[2 * NEP];  /* p sent SWITCH(t) */
@@ -66,23 +67,31 @@ bit proof[2 * NEP];  /* p sent SWITCH(t) */
 #define NEXT(p)	 (e[p] + 1 + ((e[p] + 1 + (p)) & 1)) /* rule 3 */
 #define HELD(p)	 (st[p] != ACTIVE && st[p] != ASKING)
 
-/* Nothing but what counts: serials and deadlines of an attempt that is over are zero. */
+/* Nothing but what counts: deadlines of an attempt that is over are zero. */
 inline quiet(p)
 {
-	bel[p] = 0; prom[p] = 0; fser[p] = 0
+	bel[p] = 0; prom[p] = 0
 }
 
+/* If both asked, side 0 leads. */
 inline follow(p, s)
 {
-	bel[p] = 0; /* its own attempt is over */
-	fser[p] = s; st[p] = FOLLOW
+	if
+	:: st[p] == ASKING -> gone[PS(p, ser[p])] = 1
+	:: else
+	fi;
+	bel[p] = 0;
+	fser[p] = s; st[p] = FOLLOW; prom[p] = PROMISE
 }
 
-inline ready_said(p)
+inline give_up(p)
 {
-	st[p] = PROMISED;
-	ready[PS(p, fser[p])] = e[p] + 1;
-	prom[p] = PROMISE
+	if
+	:: st[p] == ASKING || st[p] == DRAIN -> gone[PS(p, ser[p])] = 1
+	:: else
+	fi;
+	quiet(p);
+	st[p] = ACTIVE /* what was held is posted */
 }
 
 /* START or JOIN: the fence begins. */
@@ -136,9 +145,16 @@ inline execute(p)
 #endif
 
 #define ON_PREPARE(p, s) \
-	:: d_step { prep[PS(1 - (p), s)] == e[p] + 1 && \
+	:: d_step { prep[PS(1 - (p), s)] == e[p] + 1 && s > fser[p] && \
 		    (st[p] == ACTIVE || (st[p] == ASKING && p == 1) || \
-		     ((st[p] == FOLLOW || st[p] == PROMISED) && s > fser[p])) -> follow(p, s) }
+		     st[p] == FOLLOW || st[p] == PROMISED) -> follow(p, s) } \
+	:: d_step { gone[PS(1 - (p), s)] && prep[PS(1 - (p), s)] == e[p] + 1 && \
+		    (s > fser[p] || (s == fser[p] && (st[p] == FOLLOW || st[p] == PROMISED))) -> \
+		fser[p] = s; \
+		if \
+		:: st[p] == FOLLOW || st[p] == PROMISED -> give_up(p) \
+		:: else \
+		fi }
 #define ON_READY(p, s) \
 	:: d_step { st[p] == ASKING && ANSWERS(p, s) -> st[p] = DRAIN; BELIEVE(p) }
 #define JOIN(p, t) \
@@ -169,11 +185,11 @@ inline execute(p)
 		ser[p]++; prep[PS(p, ser[p])] = e[p] + 1; ASKED(p) st[p] = ASKING } \
 	EACH(ON_PREPARE, p) \
 	EACH(ON_READY, p) \
-	:: d_step { st[p] == FOLLOW && DRAINED(p) -> ready_said(p) } \
+	:: d_step { st[p] == FOLLOW && DRAINED(p) && prom[p] > 0 -> \
+		st[p] = PROMISED; ready[PS(p, fser[p])] = e[p] + 1 } \
 	:: d_step { st[p] == DRAIN && STARTER_DRAINED(p) && bel[p] > 0 -> leave(p, NEXT(p)) } \
-	/* given up: what was held is posted */ \
 	:: d_step { st[p] == ASKING || st[p] == DRAIN || st[p] == FOLLOW || \
-		    (st[p] == PROMISED && prom[p] == 0) -> quiet(p); st[p] = ACTIVE } \
+		    (st[p] == PROMISED && prom[p] == 0) -> give_up(p) } \
 	/* the switch */ \
 	EACHE(JOIN, p) \
 	:: d_step { st[p] == FENCING -> fenced(p) } \
