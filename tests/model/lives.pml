@@ -3,7 +3,7 @@
  * Two lives of one connection, for spin 6.5: both programs may RESET their QPs and bring them up again with
  * the same QPNs and PSNs (doc/protocol.md, 4.3 *Checked*).
  *
- * Two peers, two rails (0 is the program's QP, 1 a twin), N WRs of one packet in each direction and life,
+ * Two peers, two rails (0 is the program's QP, 1 a twin), N0 and N1 WRs of one packet in each life,
  * epochs 0..E of each life. Every message and packet ever sent, of either life, may arrive at any time,
  * any number of times, or never. A switch starts at any step, and each end RESETs when it likes.
  *
@@ -21,9 +21,13 @@
  *
  * -DNO_SWITCH_IDS, -DNO_CLOSED_IDS, -DNO_HELLO_IDS: such a message of any life counts.
  */
-#ifndef N
-#define N 1
+#ifndef N0
+#define N0 1 /* WRs of side 0 */
 #endif
+#ifndef N1
+#define N1 1 /* of side 1 */
+#endif
+#define WRS(p) ((1 - (p)) * N0 + (p) * N1)
 #ifndef E
 #define E 1
 #endif
@@ -242,7 +246,7 @@ inline match(p)
 	:: d_step { dirty[p] && ph[p] != SETUP && ph[p] != OVER -> \
 		dirty[p] = 0; kill_older(1 - (p), 0); kill_older(1 - (p), 1) } \
 	:: d_step { ph[p] == ACTIVE && \
-		    base[X(p, life[p], e[p])] + cnt[X(p, life[p], e[p])] < N -> cnt[X(p, life[p], e[p])]++ } \
+		    base[X(p, life[p], e[p])] + cnt[X(p, life[p], e[p])] < WRS(p) -> cnt[X(p, life[p], e[p])]++ } \
 	:: d_step { ph[p] == ACTIVE && comp[p] < nexec[Y(p, life[p])] -> comp[p]++ } \
 	:: d_step { ph[p] != OVER -> close(p) } \
 	:: d_step { ph[p] == OVER && life[p] < L -> reborn(p) }
