@@ -104,7 +104,7 @@ void fault_setup(struct rng *g)
 		W.fault[i].arg |= 1u << 31; /* on the rail in use */
 		if (rnd_below(g, 4) == 0)
 			W.fault[i].arg &= ~(1u << 31);
-		W.fault[i].inside = can_cut(W.fault[i].kind) && rnd_below(g, 5);
+		W.fault[i].inside = can_cut(W.fault[i].kind) && rnd_below(g, 8);
 		ev_add(W.now + 100 * NS_US + rnd(g) % span, EV_FAULT, 0, 0, i);
 	}
 	W.faults = n;
@@ -150,7 +150,7 @@ void fault_on_state(unsigned int h, uint8_t to, uint8_t rail)
 	f->arg &= ~(1u << 31);
 	if (rnd_below(&W.g_fault, 3))
 		f->r = rail;
-	f->inside = can_cut(f->kind) && rnd_below(&W.g_fault, 2); /* of what is posted again */
+	f->inside = can_cut(f->kind) && rnd_below(&W.g_fault, 4); /* of what is posted again */
 	ev_add(W.now + rnd_below(&W.g_fault, 2 * NS_MS), EV_FAULT, 0, 0, W.faults++);
 }
 
