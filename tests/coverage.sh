@@ -16,6 +16,7 @@ unit_tests=(psn wrlog msg fast progress invariants)
 for test in setup trigger handshake proof planned promise lives end random; do
 	unit_tests+=("conn_$test")
 done
+unit_tests+=(conn_config conn_hello conn_answers conn_times conn_view conn_last conn_actions msg_fields siphash)
 make -s -j2 lib/libshiftcore-checked.la tests/sim/sim "${unit_tests[@]/#/tests/unit/test_}" \
 	>make.log 2>&1 || { cat make.log; exit 1; }
 tests/sim/sim --seeds "$seeds" -q

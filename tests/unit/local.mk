@@ -76,6 +76,49 @@ tests_unit_test_progress_SOURCES = tests/unit/test_progress.c $(conn_world)
 tests_unit_test_progress_CFLAGS = $(core_test_cflags)
 tests_unit_test_progress_LDADD = $(core_test_libs)
 
+# What each file of lib/core promises, with its bounds.
+CORE_BOUND_TESTS = tests/unit/test_conn_config tests/unit/test_conn_hello tests/unit/test_conn_answers \
+	tests/unit/test_conn_times tests/unit/test_conn_view tests/unit/test_conn_last tests/unit/test_msg_fields \
+	tests/unit/test_conn_actions tests/unit/test_siphash
+check_PROGRAMS += $(CORE_BOUND_TESTS)
+TESTS += $(CORE_BOUND_TESTS)
+
+tests_unit_test_conn_config_SOURCES = tests/unit/test_conn_config.c $(conn_world)
+tests_unit_test_conn_config_CFLAGS = $(core_test_cflags)
+tests_unit_test_conn_config_LDADD = $(core_test_libs)
+
+tests_unit_test_conn_hello_SOURCES = tests/unit/test_conn_hello.c $(conn_world)
+tests_unit_test_conn_hello_CFLAGS = $(core_test_cflags)
+tests_unit_test_conn_hello_LDADD = $(core_test_libs)
+
+tests_unit_test_conn_answers_SOURCES = tests/unit/test_conn_answers.c tests/unit/planned.h $(conn_world)
+tests_unit_test_conn_answers_CFLAGS = $(core_test_cflags)
+tests_unit_test_conn_answers_LDADD = $(core_test_libs)
+
+tests_unit_test_conn_times_SOURCES = tests/unit/test_conn_times.c tests/unit/planned.h $(conn_world)
+tests_unit_test_conn_times_CFLAGS = $(core_test_cflags)
+tests_unit_test_conn_times_LDADD = $(core_test_libs)
+
+tests_unit_test_conn_view_SOURCES = tests/unit/test_conn_view.c tests/unit/planned.h $(conn_world)
+tests_unit_test_conn_view_CFLAGS = $(core_test_cflags)
+tests_unit_test_conn_view_LDADD = $(core_test_libs)
+
+tests_unit_test_conn_last_SOURCES = tests/unit/test_conn_last.c tests/unit/planned.h $(conn_world)
+tests_unit_test_conn_last_CFLAGS = $(core_test_cflags)
+tests_unit_test_conn_last_LDADD = $(core_test_libs)
+
+tests_unit_test_conn_actions_SOURCES = tests/unit/test_conn_actions.c tests/unit/planned.h $(conn_world)
+tests_unit_test_conn_actions_CFLAGS = $(core_test_cflags)
+tests_unit_test_conn_actions_LDADD = $(core_test_libs)
+
+tests_unit_test_msg_fields_SOURCES = tests/unit/test_msg_fields.c
+tests_unit_test_msg_fields_CFLAGS = $(core_test_cflags)
+tests_unit_test_msg_fields_LDADD = $(core_test_libs)
+
+tests_unit_test_siphash_SOURCES = tests/unit/test_siphash.c
+tests_unit_test_siphash_CFLAGS = $(core_test_cflags)
+tests_unit_test_siphash_LDADD = $(core_test_libs)
+
 tests_unit_test_kv_proto_SOURCES = tests/unit/test_kv_proto.c
 tests_unit_test_kv_proto_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_test_kv_proto_LDADD = kv/libkvclient.la lib/libshiftbase.la $(CMOCKA_LIBS)
