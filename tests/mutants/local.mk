@@ -9,7 +9,8 @@ MUTANT_TABLES = \
 	tests/mutants/core-siphash.mutants tests/mutants/core-switch.mutants tests/mutants/core-view.mutants \
 	tests/mutants/core-wrlog.mutants tests/mutants/session.mutants tests/mutants/verbs.mutants
 EXTRA_DIST += tests/mutants/README tests/mutants/run tests/mutants/judges tests/mutants/preloaded \
-	tests/mutants/mutants.test $(MUTANT_TABLES)
+	tests/mutants/mutants.test tests/mutants/run.bats $(MUTANT_TABLES)
+TESTS += tests/mutants/run.bats
 if !SANITIZED
 TESTS += tests/mutants/mutants.test
 endif
