@@ -8,7 +8,7 @@ MUTANT_TABLES = \
 	tests/mutants/core-psn.mutants tests/mutants/core-rails.mutants tests/mutants/core-replay.mutants \
 	tests/mutants/core-siphash.mutants tests/mutants/core-switch.mutants tests/mutants/core-view.mutants \
 	tests/mutants/core-wrlog.mutants tests/mutants/session.mutants tests/mutants/verbs.mutants
-EXTRA_DIST += tests/mutants/README tests/mutants/run tests/mutants/judges tests/mutants/preloaded \
+EXTRA_DIST += tests/mutants/README tests/mutants/run tests/mutants/judges tests/mutants/open tests/mutants/preloaded \
 	tests/mutants/mutants.test tests/mutants/run.bats $(MUTANT_TABLES)
 TESTS += tests/mutants/run.bats
 if !SANITIZED
@@ -24,4 +24,4 @@ MUTANT_JOBS = 2
 .PHONY: check-long-mutants
 CHECK_LONG_TARGETS += check-long-mutants
 check-long-mutants: $(MUTANT_JUDGES)
-	$(srcdir)/tests/mutants/run --jobs $(MUTANT_JOBS)
+	$(srcdir)/tests/mutants/run --strict --jobs $(MUTANT_JOBS)

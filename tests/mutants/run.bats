@@ -22,7 +22,7 @@ mutants() { # ARGUMENT...
 	mutants
 	[ "$status" -eq 0 ]
 	[[ $output =~ ' 7 lib/core/psn.c: killed by test_psn in ' ]]
-	[[ $output =~ 'all '\ +1\ +0\ +0\ +0 ]]
+	[[ $output =~ all\ +1\ +0\ +0\ +0\ +0 ]]
 }
 
 @test "a mutant that no test notices fails the run" {
@@ -43,7 +43,20 @@ mutants() { # ARGUMENT...
 	mutant 'if (cand > posted)' 'while (true)' 'equivalent: it says the same'
 	mutants
 	[ "$status" -eq 0 ]
-	[[ $output =~ 'all '\ +0\ +1\ +0\ +0 ]]
+	[[ $output =~ all\ +0\ +1\ +0\ +0\ +0 ]]
+}
+
+@test "one that is known to be open fails a strict run only, and must be in a table" {
+	mutant 'if (cand > posted)' 'if (posted < cand)'
+	echo '7 # not tried' >"$table/open"
+	mutants
+	[ "$status" -eq 0 ]
+	[[ $output =~ ' open, no test notices yet: something' ]]
+	mutants --strict
+	[ "$status" -eq 1 ]
+	echo 8 >"$table/open"
+	mutants --apply
+	[ "$status" -eq 2 ]
 }
 
 @test "one that never ends is killed" {
