@@ -17,6 +17,10 @@
 #include "testbed/testbed.h"
 #include "testbed/wire.h"
 
+/* The agent ends a command by SIGTERM at its time, and by SIGKILL two seconds later. If nothing is
+ * heard this long after that, no agent is running. */
+enum { AGENT_LATE_MS = 20000 };
+
 void client_connect(struct chan *c, const char *name, int not_up)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
@@ -85,6 +89,7 @@ struct run {
 	uint32_t credit_bytes; /* of input that may still be sent */
 	bool input_open;
 	struct buf out, err; /* not yet taken by our own standard output and error */
+	int64_t end_ms;	     /* of all patience; 0: none */
 	bool exited;
 	struct exit_report report;
 };
@@ -241,6 +246,18 @@ static void give_output(struct run *r, struct buf *b, int fd)
 	chan_send(&r->chan, FRAME_CREDIT, 0, &n, sizeof(n));
 }
 
+/* A guest whose kernel hangs takes its agent along, which was to keep the time. */
+static int time_left_ms(const struct run *r)
+{
+	int64_t left = r->end_ms - now_ms();
+
+	if (!r->end_ms || r->exited)
+		return -1;
+	if (left <= 0)
+		die(EXIT_EXEC_FAILED, "host %s does not answer: its kernel hangs", r->o->host);
+	return (int)left;
+}
+
 static void run_loop(struct run *r)
 {
 	while (!r->exited || buf_bytes(&r->out) || buf_bytes(&r->err)) {
@@ -256,7 +273,7 @@ static void run_loop(struct run *r)
 
 		if (r->exited)
 			p[0].fd = -1;
-		if (poll(p, 5, -1) < 0)
+		if (poll(p, 5, time_left_ms(r)) < 0)
 			continue;
 		if (p[0].revents & ~POLLOUT)
 			take_frames(r);
@@ -282,6 +299,8 @@ int client_exec(const struct exec_options *o)
 	reply = client_request(&r.chan, client_op("exec", o->host), EXIT_EXEC_FAILED);
 	send_open(&r, reply);
 	cJSON_Delete(reply);
+	if (o->timeout_ms)
+		r.end_ms = now_ms() + o->timeout_ms + AGENT_LATE_MS;
 	r.signal_fd = catch_for_host();
 	if (o->tty)
 		terminal_raw();

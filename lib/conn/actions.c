@@ -161,9 +161,9 @@ void vqp_rail_event(struct vqp *v, enum shift_event_type type, uint8_t rail)
 	vqp_act(v);
 }
 
-void vqp_rail_clean(struct vqp *v, uint8_t rail)
+void vqp_rail_open(struct vqp *v, uint8_t rail)
 {
 	if ((!rail || v->rails.twin[rail].clean) &&
 	    !((v->rails.vetoed | v->rails.unclean | v->rails.lacking) & 1u << rail))
-		vqp_rail_event(v, SHIFT_EV_RAIL_CLEAN, rail);
+		vqp_rail_event(v, SHIFT_EV_RAIL_OPEN, rail);
 }

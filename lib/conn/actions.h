@@ -20,8 +20,8 @@ bool vqp_release(struct vqp *v, enum stats_unprotected why);
 /* Tells lib/core an event of a rail. */
 void vqp_rail_event(struct vqp *v, enum shift_event_type type, uint8_t rail);
 
-/* Tells lib/core RAIL_CLEAN, unless another reason still keeps the rail out of use. */
-void vqp_rail_clean(struct vqp *v, uint8_t rail);
+/* Tells lib/core RAIL_OPEN, unless we have another reason to keep the rail out of use. */
+void vqp_rail_open(struct vqp *v, uint8_t rail);
 
 /* Gives the program the flush completion of a request that it has posted to a QP that is over, as
  * with stock verbs. */

@@ -37,9 +37,9 @@ void memlock_update_rails(struct vqp *v)
 			continue;
 		v->rails.lacking ^= bit;
 		if (v->rails.lacking & bit)
-			vqp_rail_event(v, SHIFT_EV_RAIL_DIRTY, i);
+			vqp_rail_event(v, SHIFT_EV_RAIL_VETO, i);
 		else
-			vqp_rail_clean(v, i);
+			vqp_rail_open(v, i);
 		log_info("QP %#x: %s %s", v->qp->qp_num, v->dev->nic[i]->name,
 			 v->rails.lacking & bit
 				 ? "lacks some of its memory: the connection does not move there"

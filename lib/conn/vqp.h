@@ -55,9 +55,9 @@ struct twin {
 	/* Under vqp.lock. Written by the background thread only, which reads them without. */
 	int gid_index;
 	union ibv_gid gid;
-	uint32_t mtu;		/* path MTU there, bytes */
-	struct rail_addr peer;	/* constant after RAIL_CLEAN */
-	bool clean;		/* RAIL_CLEAN was told: both twins are there */
+	uint32_t mtu;	       /* path MTU there, bytes */
+	struct rail_addr peer; /* constant once clean */
+	bool clean; /* both twins are there: RAIL_OPEN was told, or another reason is against it */
 	struct peer_path *path; /* control link and probes to the peer over this rail */
 };
 
@@ -133,7 +133,8 @@ struct vqp_rails {
 	uint32_t armed_epoch[SHIFT_RAILS_MAX]; /* the tag: for which epoch its QP was armed last */
 	/* Masks of rails: */
 	uint32_t vetoed;  /* the operator has taken them out of use */
-	uint32_t unclean; /* their last fence did not account for everything */
+	uint32_t unclean; /* their last fence did not account for everything. lib/core knows that of
+			   * its fences; a QP that begins another life needs it */
 	uint32_t lacking; /* their NIC lacks some memory of the domain: memlock.h */
 };
 

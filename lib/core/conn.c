@@ -263,11 +263,8 @@ static void start_migration(struct shift_conn *c, uint8_t rail, uint64_t now)
 		failback_prepare(c, rail, SHIFT_R_OPERATOR, now);
 }
 
-void shift_conn_event(struct shift_conn *c, const struct shift_event *ev, uint64_t now_ns)
+static void dispatch_event(struct shift_conn *c, const struct shift_event *ev, uint64_t now_ns)
 {
-	if (ev->type >= SHIFT_EV_COUNT || ev->rail >= SHIFT_RAILS_MAX)
-		return;
-	COVER(event[c->state][ev->type]);
 	switch ((enum shift_event_type)ev->type) {
 	case SHIFT_EV_RTS: hello_start(c, now_ns); return;
 	case SHIFT_EV_FENCE_DONE: fence_done(c, ev, now_ns); return;
@@ -282,8 +279,8 @@ void shift_conn_event(struct shift_conn *c, const struct shift_event *ev, uint64
 	case SHIFT_EV_TICK: dispatch_tick(c, now_ns); return;
 	case SHIFT_EV_LINK_UP:
 	case SHIFT_EV_LINK_DOWN:
-	case SHIFT_EV_RAIL_DIRTY:
-	case SHIFT_EV_RAIL_CLEAN:
+	case SHIFT_EV_RAIL_VETO:
+	case SHIFT_EV_RAIL_OPEN:
 	case SHIFT_EV_PROBE_OK:
 	case SHIFT_EV_PROBE_MISSED: rail_event(c, ev, now_ns); return;
 	case SHIFT_EV_MIGRATE: start_migration(c, ev->rail, now_ns); return;
@@ -298,6 +295,16 @@ void shift_conn_event(struct shift_conn *c, const struct shift_event *ev, uint64
 	}
 }
 
+void shift_conn_event(struct shift_conn *c, const struct shift_event *ev, uint64_t now_ns)
+{
+	if (ev->type >= SHIFT_EV_COUNT || ev->rail >= SHIFT_RAILS_MAX)
+		return;
+	COVER(event[c->state][ev->type]);
+	dispatch_event(c, ev, now_ns);
+	giveup_overflowed(c);
+	conn_check(c);
+}
+
 static uint64_t min_ns(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
@@ -308,6 +315,8 @@ uint64_t shift_conn_deadline(const struct shift_conn *c)
 {
 	uint64_t end = c->plan.trouble ? c->plan.trouble + c->cfg.giveup_ns : NEVER;
 
+	if (c->overflowed && !conn_over(c))
+		return 0;
 	switch ((enum shift_state)c->state) {
 	case SHIFT_ST_SETUP: return c->rto_at;
 	case SHIFT_ST_ACTIVE:

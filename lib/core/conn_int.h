@@ -27,7 +27,7 @@ struct rail {
 	bool counts;	       /* hung, and its completions still count: no receive of ours was
 				* posted elsewhere since */
 	bool unaccounted;      /* some WR or CQE of its QP is not accounted for: no RESET */
-	bool vetoed;	       /* RAIL_DIRTY by the caller */
+	bool vetoed;	       /* RAIL_VETO by the caller */
 	bool down;	       /* link */
 	uint32_t tries;	       /* as a target, in this trouble */
 	uint32_t misses;       /* consecutive missed probes */
@@ -50,13 +50,19 @@ struct plan {
 	bool started;	 /* here, not joined */
 	bool ready_sent; /* in DRAIN as follower */
 	bool rnr;	 /* begun by an RNR error */
-	uint8_t reason;	 /* why it began */
 	uint8_t arm_r;	 /* ARM under way: rail and epoch; a newer plan waits for its answer */
 	uint32_t arm_e;
+	uint32_t serial;   /* planned: of my newest attempt */
+	uint32_t followed; /* ... of the peer's newest attempt that I followed, or it withdrew */
+	uint32_t hold_ms;  /* ... PREPARE: asked of the peer; DRAIN as follower: promised */
+	uint64_t asked_ns; /* ... when PREPARE(serial) was sent first */
+	uint64_t until;	   /* DRAIN: end of my promise; of the starter: to be fenced before it */
 	uint32_t patience; /* timeouts waited out because the rail answers probes */
 	uint64_t since;	   /* of the state for bounded waits */
 	uint64_t trouble;  /* since when data has not moved; 0: no trouble */
 	uint32_t backoff;  /* doublings of the switch timeout */
+	uint32_t refusals; /* of a rail that the peer named, in this trouble */
+	uint64_t refused_ns;
 };
 
 struct shift_conn {
@@ -64,9 +70,7 @@ struct shift_conn {
 	uint8_t state;
 	uint8_t r;
 	bool holding;
-	bool recv_held;
-	bool flushing; /* the QP is over: what is posted flushes */
-	bool silent;   /* ... without completions: it was reset or destroyed */
+	bool silent; /* the QP is over, without completions: it was reset or destroyed */
 	uint32_t e;
 	struct shift_sendlog sq;
 	struct shift_recvlog rq;
@@ -119,13 +123,39 @@ struct shift_conn {
 	bool err_given;	     /* the first error completion went out */
 	uint64_t recv_final; /* receives consumed when the QP was over: flushes do not count */
 	uint8_t end_reason;
-	uint8_t close_how;
 
 	uint8_t reason;
 	struct shift_conn_stats stats;
 	uint32_t act_head, act_tail;
+	bool overflowed; /* an action of this connection was lost, or the reserve was touched */
 	struct shift_action act[SHIFT_ACTIONS_MAX];
+	struct shift_action act_lost; /* for those that find no room */
 };
+
+/* invariants.c: after each call, and with each action */
+#ifdef SHIFT_CHECKED
+void conn_check(const struct shift_conn *c);
+void conn_check_post(const struct shift_conn *c);
+void conn_check_emit(const struct shift_conn *c, enum shift_action_type type, uint8_t rail);
+#else
+static inline void conn_check(const struct shift_conn *c)
+{
+	(void)c;
+}
+
+static inline void conn_check_post(const struct shift_conn *c)
+{
+	(void)c;
+}
+
+static inline void conn_check_emit(const struct shift_conn *c, enum shift_action_type type,
+				   uint8_t rail)
+{
+	(void)c;
+	(void)type;
+	(void)rail;
+}
+#endif
 
 /* conn_state.c */
 void conn_set_state(struct shift_conn *c, enum shift_state to, enum shift_reason reason);
@@ -138,6 +168,19 @@ void conn_trouble_over(struct shift_conn *c);
 uint32_t conn_psn(const struct shift_conn *c, uint32_t epoch, unsigned int side);
 void conn_arm_rto(struct shift_conn *c, uint64_t now);
 bool conn_switching(const struct shift_conn *c); /* FENCE .. SWITCHING */
+bool conn_promised(const struct shift_conn *c, uint8_t rail, uint64_t now);
+
+/* Receives are only logged: there is no QP that they could be posted to. */
+static inline bool conn_recv_held(const struct shift_conn *c)
+{
+	return c->state >= SHIFT_ST_FENCE && c->state != SHIFT_ST_SWITCHING;
+}
+
+/* The QP is over: what is posted flushes. */
+static inline bool conn_flushing(const struct shift_conn *c)
+{
+	return c->state == SHIFT_ST_DEAD || c->state == SHIFT_ST_CLOSED;
+}
 
 /* How long ago. 0 if then is later than now: another thread read the clock later, but came in
  * first. */
@@ -178,9 +221,9 @@ uint64_t switch_settles_at(const struct shift_conn *c);
 void switch_retarget(struct shift_conn *c, enum shift_reason reason, uint64_t now);
 
 /* replay.c */
-int replay_commit(struct shift_conn *c, const struct shift_msg *m, uint64_t now);
+int replay_commit(struct shift_conn *c, const struct shift_msg *m);
 void replay_closed(struct shift_conn *c, const struct shift_msg *m);
-void replay_lost_check(struct shift_conn *c, uint64_t now);
+void replay_lost_check(struct shift_conn *c);
 
 /* failback.c */
 void failback_prepare(struct shift_conn *c, uint8_t rail, enum shift_reason reason, uint64_t now);
@@ -202,6 +245,7 @@ void hello_tick(struct shift_conn *c, uint64_t now);
 
 /* giveup.c */
 void giveup_start(struct shift_conn *c, enum shift_reason reason, uint32_t status, uint32_t vendor);
+void giveup_overflowed(struct shift_conn *c);
 void giveup_close(struct shift_conn *c, uint8_t how);
 void giveup_fenced(struct shift_conn *c);
 void giveup_msg(struct shift_conn *c, const struct shift_msg *m);

@@ -24,17 +24,49 @@ void conn_set_state(struct shift_conn *c, enum shift_state to, enum shift_reason
 	c->reason = (uint8_t)reason;
 }
 
-/* Never fails: past the bound the last action is overwritten, counted, and a test fails on it. */
+/* Without these a connection would not come to its end, or nobody would learn of it. */
+static bool ends_connection(enum shift_action_type type)
+{
+	switch (type) {
+	case SHIFT_ACT_FENCE:
+	case SHIFT_ACT_COMPLETE:
+	case SHIFT_ACT_HOLD:
+	case SHIFT_ACT_QP_ERR:
+	case SHIFT_ACT_CLOSED:
+	case SHIFT_ACT_REPORT: return true;
+	case SHIFT_ACT_ARM:
+	case SHIFT_ACT_POST_RECV:
+	case SHIFT_ACT_POST_SEND:
+	case SHIFT_ACT_SEND_MSG:
+	case SHIFT_ACT_RELEASE:
+	case SHIFT_ACT_QUERY_PSN:
+	case SHIFT_ACT_COUNT: return false;
+	}
+	return false;
+}
+
+/* The bound is exceeded. Where an action goes then, if anywhere. In SETUP and at the end there are
+ * only messages that are repeated or asked for again. */
+static struct shift_action *emit_overflowing(struct shift_conn *c, enum shift_action_type type)
+{
+	c->stats.overflow++;
+	c->overflowed |= c->state > SHIFT_ST_SETUP && c->state < SHIFT_ST_GIVEUP;
+	if (ends_connection(type) && c->act_head < SHIFT_ACTIONS_MAX)
+		return &c->act[c->act_head++];
+	return &c->act_lost;
+}
+
+/* Never fails. */
 struct shift_action *conn_emit(struct shift_conn *c, enum shift_action_type type, uint8_t rail)
 {
 	struct shift_action *a;
 
 	COVER(action[type]);
-	if (c->act_head == SHIFT_ACTIONS_MAX) {
-		c->stats.overflow++;
-		c->act_head--;
-	}
-	a = &c->act[c->act_head++];
+	conn_check_emit(c, type, rail);
+	if (c->act_head < SHIFT_ACTIONS_USUAL)
+		a = &c->act[c->act_head++];
+	else
+		a = emit_overflowing(c, type);
 	memset(a, 0, offsetof(struct shift_action, msg));
 	a->type = (uint8_t)type;
 	a->rail = rail;
@@ -96,6 +128,16 @@ bool conn_switching(const struct shift_conn *c)
 	return c->state >= SHIFT_ST_FENCE && c->state <= SHIFT_ST_SWITCHING;
 }
 
+/*
+ * Have we told the peer that we hold, for a switch to that rail, and do we still? Otherwise its
+ * switch is none that was planned with us (7.35).
+ */
+bool conn_promised(const struct shift_conn *c, uint8_t rail, uint64_t now)
+{
+	return c->state == SHIFT_ST_DRAIN && c->plan.ready_sent && rail == c->plan.r &&
+	       now < c->plan.until;
+}
+
 void conn_offer_completions(struct shift_conn *c)
 {
 	conn_emit(c, SHIFT_ACT_COMPLETE, c->r);
@@ -106,6 +148,7 @@ void conn_trouble_over(struct shift_conn *c)
 {
 	c->plan.trouble = 0;
 	c->plan.backoff = 0;
+	c->plan.refusals = 0;
 	for (unsigned int i = 0; i < c->cfg.rails; i++)
 		c->rail[i].tries = 0;
 }

@@ -17,11 +17,14 @@ int shift_conn_post_send(struct shift_conn *c, const struct shift_wr *wr, int *r
 		return err;
 	if (err)
 		c->stats.secret_signals++;
-	*rail = c->holding ? SHIFT_HELD : c->r;
-	if (c->holding)
+	*rail = c->r;
+	if (c->holding) {
+		*rail = SHIFT_HELD;
 		c->stats.held_posts++;
-	if (c->flushing)
-		conn_offer_completions(c);
+		if (conn_flushing(c))
+			conn_offer_completions(c);
+	}
+	conn_check_post(c);
 	return err;
 }
 
@@ -35,9 +38,13 @@ int shift_conn_post_recv(struct shift_conn *c, const struct shift_recv_wr *wr, i
 	err = shift_recvlog_post(&c->rq, wr);
 	if (err)
 		return err;
-	*rail = c->recv_held ? SHIFT_HELD : c->r;
-	if (c->flushing)
-		conn_offer_completions(c);
+	*rail = c->r;
+	if (conn_recv_held(c)) {
+		*rail = SHIFT_HELD;
+		if (conn_flushing(c))
+			conn_offer_completions(c);
+	}
+	conn_check_post(c);
 	return 0;
 }
 
@@ -147,17 +154,15 @@ static bool send_ok(struct shift_conn *c, const struct shift_cqe *cqe, struct sh
 	if (!c->sq.tracked) {
 		c->sq.sig_done++;
 		wc->wr_id = cqe->wr_id;
-		if (c->state == SHIFT_ST_DRAIN)
-			failback_drained(c, now);
 		return true;
 	}
 	shift_sendlog_complete(&c->sq);
-	if (c->sq.ready > c->sq.tail && !c->flushing)
+	if (c->sq.ready > c->sq.tail && !conn_flushing(c))
 		conn_offer_completions(c);
 	if (c->state == SHIFT_ST_ACTIVE || c->state == SHIFT_ST_PREPARE ||
 	    c->state == SHIFT_ST_DRAIN) {
 		conn_trouble_over(c);
-		replay_lost_check(c, now);
+		replay_lost_check(c);
 	}
 	if (c->state == SHIFT_ST_DRAIN)
 		failback_drained(c, now);
@@ -175,13 +180,12 @@ static bool cqe_is_stale(const struct shift_conn *c, const struct shift_cqe *cqe
 	 * program has been told the end. They do not count in a later switch: then they are of the
 	 * past (7.26). */
 	return cqe->epoch != r->tag ||
-	       (!r->armed && !(r->hung && r->counts && c->recv_held && !c->flushing));
+	       (!r->armed && !(r->hung && r->counts && conn_recv_held(c) && !conn_flushing(c)));
 }
 
-bool shift_conn_cqe(struct shift_conn *c, const struct shift_cqe *cqe, struct shift_wc *wc,
-		    uint64_t now_ns)
+static bool take_cqe(struct shift_conn *c, const struct shift_cqe *cqe, struct shift_wc *wc,
+		     uint64_t now_ns)
 {
-	COVER(event[c->state][SHIFT_EV_CQE]);
 	if (__builtin_expect(cqe_is_stale(c, cqe), 0)) {
 		c->stats.stale_cqes++;
 		return false;
@@ -198,6 +202,20 @@ bool shift_conn_cqe(struct shift_conn *c, const struct shift_cqe *cqe, struct sh
 	c->flushed++;
 	cqe_error(c, cqe, now_ns);
 	return false;
+}
+
+bool shift_conn_cqe(struct shift_conn *c, const struct shift_cqe *cqe, struct shift_wc *wc,
+		    uint64_t now_ns)
+{
+	bool deliver;
+
+	COVER(event[c->state][SHIFT_EV_CQE]);
+	deliver = take_cqe(c, cqe, wc, now_ns);
+	if (c->sq.tracked)
+		conn_check(c);
+	else
+		conn_check_post(c);
+	return deliver;
 }
 
 /* --- to the program -------------------------------------------------------------------------- */
@@ -269,6 +287,8 @@ static bool next_flush(struct shift_conn *c, struct shift_wc *wc)
 		const struct shift_wr_entry *e = shift_sendlog_at(l, l->tail++);
 
 		l->ready = l->scan = l->tail;
+		if (l->sent < l->tail) /* it was held, and waits no more */
+			l->sent = l->tail;
 		l->sig_done += shift_sendlog_signaled(l, e);
 		status = flush_status(c, false, &vendor);
 		make_wc(wc, e, status, vendor);
@@ -294,7 +314,7 @@ bool shift_conn_completion(struct shift_conn *c, struct shift_wc *wc)
 		return false;
 	if (l->tracked && next_done(c, wc))
 		return true;
-	if (c->flushing)
+	if (conn_flushing(c))
 		return next_flush(c, wc);
 	/* Back on the NIC that the program chose, nothing left to watch: count only. */
 	if (l->tracked && l->tail >= l->special_end && c->r == 0 && !c->holding &&

@@ -2,7 +2,14 @@
 /* Planned switches: migration by the operator, fail-back (doc/protocol.md, rule 21, T7, T9). */
 #include "lib/core/conn_int.h"
 
-enum { IN_VAIN_MAX = 3 }; /* 200 ms become 1.6 s */
+#define MS 1000000ull
+
+enum {
+	IN_VAIN_MAX = 3, /* 200 ms become 1.6 s */
+	/* A promise has room for four drain bounds: the peer's drain, our own, messages that are
+	 * lost, and our fence (7.35). */
+	PARTS = 4,
+};
 
 /*
  * A rail is good again when its probes have been answered without a miss for its hold-down,
@@ -42,18 +49,42 @@ uint64_t failback_deadline(const struct shift_conn *c)
 
 /*
  * How long posts are held for what is outstanding. If the path is too slow for that, the next try
- * waits longer, or the connection would never fail back. The peer counts the same tries.
+ * waits longer, or the connection would never fail back.
  */
-static uint64_t drain_ns(const struct shift_conn *c)
+static uint64_t drain_ns(const struct shift_conn *c, uint32_t in_vain)
 {
-	return c->cfg.drain_ns << (c->in_vain < IN_VAIN_MAX ? c->in_vain : IN_VAIN_MAX);
+	return c->cfg.drain_ns << (in_vain < IN_VAIN_MAX ? in_vain : IN_VAIN_MAX);
 }
 
-static void send_plan(struct shift_conn *c, enum shift_msg_type type)
+static uint32_t hold_ms(const struct shift_conn *c, uint32_t in_vain)
 {
-	struct shift_msg m = {.type = (uint8_t)type, .rail = c->plan.r, .epoch = c->e};
+	return (uint32_t)(PARTS * drain_ns(c, in_vain) / MS);
+}
+
+static void send_plan(struct shift_conn *c, enum shift_msg_type type, uint32_t serial, uint32_t ms)
+{
+	struct shift_msg m = {.type = (uint8_t)type,
+			      .rail = c->plan.r,
+			      .epoch = c->e,
+			      .serial = serial,
+			      .hold_ms = ms};
 
 	conn_send(c, &m, c->plan.r);
+}
+
+/* So that the peer need not wait for the end of its promise. If this is lost, it does. */
+static void withdraw_plan(struct shift_conn *c)
+{
+	send_plan(c, SHIFT_MSG_PREPARE, c->plan.serial, 0);
+}
+
+/*
+ * Until when our fence must be asked for, if the peer holds for so long. It cannot have begun to
+ * hold before we asked first. The last part is for the fence itself.
+ */
+static uint64_t fence_by_ns(const struct shift_conn *c, uint32_t ms)
+{
+	return c->plan.asked_ns + (PARTS - 1) * (ms * MS / PARTS);
 }
 
 /* Traffic goes on while the peer is asked. */
@@ -61,11 +92,13 @@ void failback_prepare(struct shift_conn *c, uint8_t rail, enum shift_reason reas
 {
 	c->plan.r = rail;
 	c->plan.follower = false;
-	c->plan.since = now;
+	c->plan.serial++;
+	c->plan.asked_ns = now;
+	c->plan.hold_ms = hold_ms(c, c->in_vain);
 	conn_set_state(c, SHIFT_ST_PREPARE, reason);
 	conn_arm_rto(c, now);
-	c->timeout_at = now + 3 * drain_ns(c); /* covers the peer's drain */
-	send_plan(c, SHIFT_MSG_PREPARE);
+	c->timeout_at = fence_by_ns(c, c->plan.hold_ms);
+	send_plan(c, SHIFT_MSG_PREPARE, c->plan.serial, c->plan.hold_ms);
 }
 
 /* The hold-down begins again, and is longer, before the next try: each try costs the peer a pause.
@@ -102,44 +135,42 @@ static void abandon_plan(struct shift_conn *c, uint64_t now)
 {
 	c->stats.abandoned++;
 	c->in_vain++;
-	c->rto_at = c->timeout_at = NEVER;
-	if (!c->plan.follower)
+	if (!c->plan.follower) {
 		postpone_rail(c, c->plan.r, now);
-	c->plan.r = NO_RAIL;
+		withdraw_plan(c);
+	}
 	conn_set_state(c, SHIFT_ST_ACTIVE, SHIFT_R_ABANDONED);
 	resume_posts(c);
 	c->check_at = now + c->cfg.no_progress_ns;
 }
 
-static void start_drain(struct shift_conn *c, bool follower, uint64_t now)
+/* From DRAIN, too: if we follow a newer attempt, what is held stays held. */
+static void start_drain(struct shift_conn *c, bool follower, uint64_t end, uint64_t now)
 {
 	c->plan.follower = follower;
 	c->plan.ready_sent = false;
-	c->plan.since = now;
 	conn_hold(c);
-	c->check_at = NEVER;
-	c->timeout_at = now + drain_ns(c);
-	c->rto_at = NEVER;
+	c->timeout_at = end;
 	conn_set_state(c, SHIFT_ST_DRAIN, SHIFT_R_PREPARED);
 	failback_drained(c, now);
 }
 
-static void send_ready(struct shift_conn *c, uint64_t now)
+static void send_ready(struct shift_conn *c)
 {
 	c->plan.ready_sent = true;
-	c->timeout_at = now + 3 * drain_ns(c); /* for the starter's own drain and SWITCH */
-	send_plan(c, SHIFT_MSG_READY);
+	c->timeout_at = c->plan.until;
+	send_plan(c, SHIFT_MSG_READY, c->plan.followed, c->plan.hold_ms);
 }
 
 /* Has everything that a planned switch should not interrupt come back? */
 static bool send_drained(const struct shift_conn *c, bool *atomics)
 {
 	const struct shift_sendlog *l = &c->sq;
-	uint64_t i = l->tracked ? l->scan : shift_sendlog_done_by_signal(l);
 	bool drained = true;
 
 	*atomics = false;
-	for (; i < l->sent; i++) {
+	/* What is held is tracked. */
+	for (uint64_t i = l->scan; i < l->sent; i++) {
 		const struct shift_wr_entry *e = shift_sendlog_at(l, i);
 
 		if (e->state != SHIFT_WR_PENDING)
@@ -152,48 +183,110 @@ static bool send_drained(const struct shift_conn *c, bool *atomics)
 	return drained;
 }
 
-/* Called after each completion in DRAIN: go on when nothing is left that must not be interrupted.
- */
-void failback_drained(struct shift_conn *c, uint64_t now)
+/* Only one direction may be dead: with ACKs dropped the peer's probes are answered, ours not. */
+static bool target_good(const struct shift_conn *c, uint8_t i, uint64_t now)
 {
-	bool atomics;
+	return rail_usable(c, i, now) && c->rail[i].misses < c->cfg.probe_misses;
+}
 
-	if (c->plan.ready_sent || !send_drained(c, &atomics))
-		return;
-	if (c->plan.follower)
-		send_ready(c, now);
+/*
+ * Nothing is left that must not be interrupted, or the time is up. After its promise the peer may
+ * post an atomic: it must not meet a QP of ours that is not fenced (7.35).
+ */
+static void leave_drain(struct shift_conn *c, uint64_t now)
+{
+	if (now >= c->plan.until || !target_good(c, c->plan.r, now))
+		abandon_plan(c, now);
+	else if (c->plan.follower)
+		send_ready(c);
 	else
 		switch_start(c, SHIFT_R_PREPARED, c->plan.r, now);
 }
 
+/* Called after each completion in DRAIN. */
+void failback_drained(struct shift_conn *c, uint64_t now)
+{
+	bool atomics;
+
+	if (!c->plan.ready_sent && send_drained(c, &atomics))
+		leave_drain(c, now);
+}
+
+static bool serial_newer(uint32_t a, uint32_t b)
+{
+	return (int32_t)(a - b) > 0;
+}
+
+static bool follows_plan(const struct shift_conn *c)
+{
+	return c->state == SHIFT_ST_DRAIN && c->plan.follower;
+}
+
+/* The starter has ended this attempt, and with it all older ones. */
+static void plan_withdrawn(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
+{
+	if (serial_newer(c->plan.followed, m->serial))
+		return;
+	c->plan.followed = m->serial;
+	if (follows_plan(c))
+		abandon_plan(c, now);
+}
+
+static bool may_follow(const struct shift_conn *c, const struct shift_msg *m, uint64_t now)
+{
+	bool yields = c->state == SHIFT_ST_PREPARE && c->cfg.side; /* both asked: side 0 leads */
+
+	return (c->state == SHIFT_ST_ACTIVE || yields || follows_plan(c)) &&
+	       target_good(c, m->rail, now) && c->sq.lost == NEVER;
+}
+
+/* The promise is as long as was asked, and counts from the question: whatever is repeated, posts
+ * are held no longer. A newer attempt makes the promise for an older one void. */
+static void follow_plan(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
+{
+	uint32_t most = hold_ms(c, IN_VAIN_MAX);
+
+	if (c->state == SHIFT_ST_PREPARE)
+		withdraw_plan(c);
+	c->plan.r = m->rail;
+	c->plan.followed = m->serial;
+	c->plan.hold_ms = m->hold_ms < most ? m->hold_ms : most;
+	c->plan.until = now + c->plan.hold_ms * MS;
+	start_drain(c, true, now + c->plan.hold_ms * MS / PARTS, now);
+}
+
+/* If not now, silence is a no. Each attempt is followed once: one that was given up here must not
+ * hold the program's posts again. */
 static void prepare_msg(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 {
-	bool yield = c->state == SHIFT_ST_PREPARE &&
-		     c->cfg.side == 1; /* both asked: side 0 leads */
-
-	if (m->epoch != c->e || m->rail == c->r || !rail_usable(c, m->rail, now) ||
-	    c->sq.lost != NEVER)
-		return; /* not now; silence is a no */
-	/* Only one direction may be dead: with ACKs dropped the peer's probes are answered, ours
-	 * not. */
-	if (c->rail[m->rail].misses >= c->cfg.probe_misses)
+	if (m->epoch != c->e)
 		return;
-	if (c->state == SHIFT_ST_ACTIVE || yield) {
-		c->plan.r = m->rail;
-		start_drain(c, true, now);
-	} else if (c->state == SHIFT_ST_DRAIN && c->plan.follower) {
-		c->plan.r = m->rail; /* the starter may have changed its mind */
-		if (c->plan.ready_sent)
-			send_plan(c, SHIFT_MSG_READY);
-	}
+	if (!m->hold_ms)
+		plan_withdrawn(c, m, now);
+	else if (follows_plan(c) && m->serial == c->plan.followed && c->plan.ready_sent)
+		send_ready(c); /* it was lost */
+	else if (serial_newer(m->serial, c->plan.followed) && may_follow(c, m, now))
+		follow_plan(c, m, now);
+}
+
+/* A READY of another attempt promises nothing now. */
+static void ready_msg(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
+{
+	uint64_t end = now + drain_ns(c, c->in_vain);
+
+	if (c->state != SHIFT_ST_PREPARE || m->epoch != c->e || m->rail != c->plan.r ||
+	    m->serial != c->plan.serial)
+		return;
+	c->plan.until = fence_by_ns(c, m->hold_ms);
+	start_drain(c, false, end < c->plan.until ? end : c->plan.until, now);
 }
 
 void failback_msg(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 {
 	if (m->type == SHIFT_MSG_PREPARE)
 		prepare_msg(c, m, now);
-	else if (c->state == SHIFT_ST_PREPARE && m->epoch == c->e && m->rail == c->plan.r)
-		start_drain(c, false, now);
+	else
+		ready_msg(c, m, now);
 }
 
 /*
@@ -205,12 +298,10 @@ static void drain_over(struct shift_conn *c, uint64_t now)
 	bool atomics;
 
 	send_drained(c, &atomics);
-	if (atomics || c->plan.ready_sent)
+	if (atomics)
 		abandon_plan(c, now);
-	else if (c->plan.follower)
-		send_ready(c, now);
 	else
-		switch_start(c, SHIFT_R_PREPARED, c->plan.r, now);
+		leave_drain(c, now);
 }
 
 void failback_tick(struct shift_conn *c, uint64_t now)
@@ -230,7 +321,7 @@ void failback_tick(struct shift_conn *c, uint64_t now)
 		} else if (now >= c->rto_at) {
 			c->rto_at = now + c->rto_ns;
 			c->stats.retransmits++;
-			send_plan(c, SHIFT_MSG_PREPARE);
+			send_plan(c, SHIFT_MSG_PREPARE, c->plan.serial, c->plan.hold_ms);
 		}
 		return;
 	case SHIFT_ST_DRAIN:

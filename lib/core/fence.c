@@ -33,6 +33,10 @@ void fence_all(struct shift_conn *c)
 /* Rule 6: rep is the newest epoch in which a packet of the peer was executed. */
 static void record_rep(struct shift_conn *c, const struct rail *r, const struct shift_event *ev)
 {
+	/* The peer was never told of this epoch, and cannot have sent in it. If the arming failed,
+	 * the QP's PSN is of the past. */
+	if (r->tag > c->e)
+		return;
 	if (ev->fence != SHIFT_FENCE_SURE) {
 		/* Whatever was executed in this epoch, only the receives tell. */
 		c->rep_unsure = true;
@@ -61,6 +65,17 @@ static void record_rail(struct shift_conn *c, struct rail *r, const struct shift
 	c->stats.hung_fences += r->hung;
 }
 
+/* The fence was not complete when it was answered, and is now (7.39). */
+static void clean_at_last(struct shift_conn *c, struct rail *r, uint64_t now)
+{
+	if (!r->hung && !r->unaccounted)
+		return;
+	r->hung = false;
+	r->unaccounted = false;
+	if (c->state == SHIFT_ST_NO_RAIL)
+		switch_retarget(c, SHIFT_R_RAIL_FOUND, now);
+}
+
 void fence_done(struct shift_conn *c, const struct shift_event *ev, uint64_t now)
 {
 	struct rail *r = &c->rail[ev->rail];
@@ -68,18 +83,15 @@ void fence_done(struct shift_conn *c, const struct shift_event *ev, uint64_t now
 	if (ev->epoch != r->tag)
 		return;
 	if (!r->fencing) {
-		if (r->hung && ev->clean) { /* the worker of a hung fence came back at last */
-			r->hung = false;
-			r->unaccounted = false;
-			if (c->state == SHIFT_ST_NO_RAIL)
-				switch_retarget(c, SHIFT_R_RAIL_FOUND, now);
-		}
+		if (ev->clean)
+			clean_at_last(c, r, now);
 		return;
 	}
 	record_rail(c, r, ev);
 	record_rep(c, r, ev);
+	/* After an overflow the log says sent of what nobody has posted. */
 	if (r->tag == c->lastc)
-		shift_sendlog_settle(&c->sq, c->flushed, !r->hung);
+		shift_sendlog_settle(&c->sq, c->flushed, !r->hung && !c->overflowed);
 	if (c->state == SHIFT_ST_FENCE)
 		switch_fenced(c, now);
 	else if (c->state == SHIFT_ST_GIVEUP || c->state == SHIFT_ST_CLOSING)

@@ -15,7 +15,6 @@ static void stop_timers(struct shift_conn *c)
 static void fence_for_good(struct shift_conn *c, enum shift_state to, enum shift_reason why)
 {
 	conn_hold(c);
-	c->recv_held = true;
 	stop_timers(c);
 	conn_set_state(c, to, why);
 	fence_all(c);
@@ -35,6 +34,13 @@ void giveup_start(struct shift_conn *c, enum shift_reason reason, uint32_t statu
 		c->err_vendor = vendor;
 	}
 	fence_for_good(c, SHIFT_ST_GIVEUP, reason);
+}
+
+/* Some action was lost, so what the caller does is not what we believe: end it visibly (7.40). */
+void giveup_overflowed(struct shift_conn *c)
+{
+	if (c->overflowed)
+		giveup_start(c, SHIFT_R_OVERFLOW, SHIFT_WC_RETRY_EXC_ERR, SHIFT_VENDOR_OVERFLOW);
 }
 
 void giveup_close(struct shift_conn *c, uint8_t how)
@@ -102,7 +108,6 @@ void giveup_fenced(struct shift_conn *c)
 		replay_closed(c, &c->closed);
 	else
 		shift_sendlog_track(&c->sq);
-	c->flushing = true;
 	conn_set_state(c, closing ? SHIFT_ST_CLOSED : SHIFT_ST_DEAD, SHIFT_R_FENCED);
 	if (!closing)
 		conn_emit(c, SHIFT_ACT_QP_ERR, c->r);

@@ -70,10 +70,11 @@ struct shift_msg {
 	uint32_t dest_qpn;   /* HELLO */
 	uint32_t sq_psn;     /* HELLO: original PSNs of rail 0 */
 	uint32_t rq_psn;     /* HELLO */
-	uint32_t serial;     /* QUERY_PSN, PSN, KEY_...: pairs question and answer */
-	uint32_t rkey;	     /* KEY_...: of the MR on rail 0 */
-	uint32_t twin_rkey;  /* KEY: of its twin on the rail */
-	uint8_t key_status;  /* KEY: enum shift_key_status */
+	uint32_t serial;    /* PREPARE, READY, QUERY_PSN, PSN, KEY_...: pairs question and answer */
+	uint32_t hold_ms;   /* PREPARE: how long to hold, 0: no longer; READY: how long I shall */
+	uint32_t rkey;	    /* KEY_...: of the MR on rail 0 */
+	uint32_t twin_rkey; /* KEY: of its twin on the rail */
+	uint8_t key_status; /* KEY: enum shift_key_status */
 };
 
 /* Is its sender fenced, and are its counts final? Only on such a SWITCH may a peer commit. */

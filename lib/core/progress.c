@@ -97,7 +97,7 @@ void progress_msg(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 {
 	struct shift_action *a;
 
-	if (m->epoch != c->e || c->recv_held) {
+	if (m->epoch != c->e || conn_recv_held(c)) {
 		c->stats.stale_msgs++;
 		return;
 	}
@@ -131,7 +131,7 @@ void progress_psn(struct shift_conn *c, const struct shift_event *ev)
 	if (c->cfg.srq)
 		m.recv_avail = 0; /* not known: rather wait for a slow program than switch */
 	if (ev->epoch != c->e || ev->rail != c->r || ev->serial != c->asked_serial ||
-	    c->recv_held || c->state == SHIFT_ST_SETUP)
+	    conn_recv_held(c) || c->state == SHIFT_ST_SETUP)
 		return;
 	conn_send(c, &m, c->r);
 }

@@ -207,7 +207,7 @@ void rail_tick(struct shift_conn *c, uint64_t now)
 		rail_suspect(c, c->r, SHIFT_R_LINK_DOWN, now);
 }
 
-/* Link, dirt and probe events. */
+/* Link, veto and probe events. */
 void rail_event(struct shift_conn *c, const struct shift_event *ev, uint64_t now)
 {
 	struct rail *r = &c->rail[ev->rail];
@@ -219,16 +219,12 @@ void rail_event(struct shift_conn *c, const struct shift_event *ev, uint64_t now
 		r->healthy_ns = NEVER;
 		rail_suspect(c, ev->rail, SHIFT_R_LINK_DOWN, now);
 		break;
-	case SHIFT_EV_RAIL_DIRTY:
+	case SHIFT_EV_RAIL_VETO:
 		r->vetoed = true;
 		if (ev->rail != c->r)
 			rail_suspect(c, ev->rail, SHIFT_R_OPERATOR, now);
 		break;
-	case SHIFT_EV_RAIL_CLEAN:
-		r->vetoed = false;
-		r->unaccounted = false;
-		r->hung = false;
-		break;
+	case SHIFT_EV_RAIL_OPEN: r->vetoed = false; break;
 	case SHIFT_EV_PROBE_OK: rail_probe(c, ev->rail, true, now); break;
 	case SHIFT_EV_PROBE_MISSED: rail_probe(c, ev->rail, false, now); break;
 	case SHIFT_EV_POST_SEND:

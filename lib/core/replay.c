@@ -8,7 +8,8 @@
 struct verdict {
 	uint64_t first;	  /* oldest WR not acknowledged */
 	uint64_t end;	  /* index after the newest executed WR */
-	uint64_t partial; /* packets of WR end that were placed */
+	uint64_t partial; /* packets of the WR in part that were placed */
+	uint64_t in_part; /* ... and that WR, or NEVER */
 	bool by_count;	  /* decided by the receive count alone */
 };
 
@@ -55,6 +56,7 @@ static int by_psn(const struct shift_conn *c, const struct shift_msg *m, struct 
 			continue;
 		if (e->cum > k) {
 			v->partial = k > e->cum - n ? k - (e->cum - n) : 0;
+			v->in_part = v->partial ? i : NEVER;
 			return 0;
 		}
 		if (n) /* a local operation leaves no trace: only a later packet proves it */
@@ -97,7 +99,7 @@ static int judge_log(struct shift_conn *c, const struct shift_msg *m, struct ver
 {
 	int err;
 
-	*v = (struct verdict){.first = c->sq.scan, .end = c->sq.scan};
+	*v = (struct verdict){.first = c->sq.scan, .end = c->sq.scan, .in_part = NEVER};
 	if (!c->cfg.exactly_once)
 		return 0;
 	if (m->fence != SHIFT_FENCE_SURE)
@@ -137,19 +139,45 @@ static void watch_last(struct shift_conn *c, uint64_t end)
 		watch_wr(c, last);
 }
 
-/* An executed WR whose completion never came. Returns false at an atomic whose result is lost. */
-static bool settle_executed(struct shift_conn *c, uint64_t i)
+/* Is it known that our NIC has begun a WR with the fence flag here? A local operation leaves no
+ * trace. */
+static bool fence_begun(const struct shift_conn *c, uint64_t i)
+{
+	const struct shift_wr_entry *e = shift_sendlog_at(&c->sq, i);
+
+	return e->state == SHIFT_WR_PENDING && e->flags & SHIFT_F_FENCE &&
+	       shift_wr_packets(e, c->sq.mtu);
+}
+
+/*
+ * Index of the newest WR with the fence flag of which the peer has executed a packet. Our NIC did
+ * not begin it before the READs and atomics before it were complete: their results are here,
+ * whether their completions came or not (7.37). Without one: first.
+ */
+static uint64_t newest_fence(const struct shift_conn *c, const struct verdict *v)
+{
+	if (v->in_part != NEVER && fence_begun(c, v->in_part))
+		return v->in_part;
+	for (uint64_t i = v->end; i > v->first; i--)
+		if (fence_begun(c, i - 1))
+			return i - 1;
+	return v->first;
+}
+
+/* An executed WR whose completion never came. has_result: but a READ or atomic has its result.
+ * Returns false at an atomic whose result is lost. */
+static bool settle_executed(struct shift_conn *c, uint64_t i, bool has_result)
 {
 	struct shift_wr_entry *e = shift_sendlog_at(&c->sq, i);
 
 	if (e->state != SHIFT_WR_PENDING)
 		return true;
-	if (e->opcode == SHIFT_OP_READ) {
+	if (e->opcode == SHIFT_OP_READ && !has_result) {
 		c->stats.reissued_reads++; /* stays PENDING: it holds what comes after it */
 		watch_wr(c, e);
 		return true;
 	}
-	if (shift_wr_atomic(e->opcode)) {
+	if (shift_wr_atomic(e->opcode) && !has_result) {
 		c->stats.lost_atomics++;
 		if (!c->cfg.lost_atomic_continue) {
 			e->state = SHIFT_WR_LOST;
@@ -164,14 +192,8 @@ static bool settle_executed(struct shift_conn *c, uint64_t i)
 
 static void settle_partial(struct shift_conn *c, const struct verdict *v)
 {
-	struct shift_wr_entry *e = shift_sendlog_at(&c->sq, v->end);
-	uint64_t i = v->end;
+	struct shift_wr_entry *e = shift_sendlog_at(&c->sq, v->in_part);
 
-	/* Local operations and WRs already done may stand between end and the WR in part. */
-	while (i < c->sq.sent && (e->state != SHIFT_WR_PENDING || !shift_wr_packets(e, c->sq.mtu)))
-		e = shift_sendlog_at(&c->sq, ++i);
-	if (i >= c->sq.sent)
-		return;
 	if (e->opcode == SHIFT_OP_WRITE) {
 		c->stats.trimmed++;
 		e->trim += (uint32_t)(v->partial * c->sq.mtu);
@@ -193,7 +215,7 @@ static uint64_t settle_doubt(struct shift_conn *c, const struct verdict *v)
 			continue;
 		if (shift_wr_two_sided(e->opcode))
 			break;
-		if (shift_wr_atomic(e->opcode) && !settle_executed(c, i))
+		if (shift_wr_atomic(e->opcode) && !settle_executed(c, i, false))
 			return i;
 		c->stats.maybe_twice += e->opcode == SHIFT_OP_WRITE;
 	}
@@ -214,13 +236,15 @@ static void settle_behind(struct shift_conn *c, uint64_t from, uint64_t to)
  */
 static uint64_t settle_log(struct shift_conn *c, const struct verdict *v)
 {
+	uint64_t fence = newest_fence(c, v);
+
 	for (uint64_t i = v->first; i < v->end; i++) {
-		if (!settle_executed(c, i)) {
+		if (!settle_executed(c, i, i < fence)) {
 			settle_behind(c, i + 1, v->end);
 			return i;
 		}
 	}
-	if (v->partial)
+	if (v->in_part != NEVER)
 		settle_partial(c, v);
 	if (v->by_count) {
 		c->stats.at_least_once++;
@@ -237,7 +261,7 @@ static void repost_log(struct shift_conn *c, uint64_t end)
 	shift_sendlog_advance(l);
 	for (uint64_t i = l->ready; i < end && i < l->sent; i++)
 		c->stats.replayed += shift_sendlog_at(l, i)->state == SHIFT_WR_PENDING;
-	shift_sendlog_renumber(l, c->cfg.mtu[c->r], end);
+	c->stats.secret_signals += shift_sendlog_renumber(l, c->cfg.mtu[c->r], end);
 	l->special_end = end;
 	if (l->ready == end) {
 		conn_trouble_over(c);
@@ -266,7 +290,7 @@ static void proof_failed(struct shift_conn *c, int err)
 }
 
 /* Rules 10-13. m: the peer's SWITCH of the epoch being committed. 0, or < 0: given up. */
-int replay_commit(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
+int replay_commit(struct shift_conn *c, const struct shift_msg *m)
 {
 	struct verdict v;
 	uint64_t end;
@@ -297,14 +321,13 @@ int replay_commit(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 		conn_offer_completions(c);
 	if (c->sq.lost == NEVER)
 		conn_release(c);
-	replay_lost_check(c, now);
+	replay_lost_check(c);
 	return 0;
 }
 
 /* An executed atomic lost its result: terminal, once all before it is complete (rule 13). */
-void replay_lost_check(struct shift_conn *c, uint64_t now)
+void replay_lost_check(struct shift_conn *c)
 {
-	(void)now;
 	if (c->sq.lost == NEVER || c->sq.ready < c->sq.lost)
 		return;
 	giveup_start(c, SHIFT_R_LOST_ATOMIC, SHIFT_WC_RETRY_EXC_ERR, SHIFT_VENDOR_ATOMIC);

@@ -5,7 +5,8 @@
 #define RTO_MAX_NS   200000000ull
 #define BACKOFF_MAX  3		 /* switch timeout at most eightfold */
 #define EPOCH_MAX    0xffff0000u /* honest peers never count so far; above, ours would wrap */
-#define PATIENCE_MAX 4		 /* timeouts waited out on a rail that answers probes but not us */
+#define REFUSALS_MAX (2 * SHIFT_RAILS_MAX)
+#define PATIENCE_MAX 4 /* timeouts waited out on a rail that answers probes but not us */
 
 /* Rule 3: the smallest epoch of my parity above all that I have seen. So the two sides can never
  * name different rails by the same number. */
@@ -151,7 +152,6 @@ void switch_fenced(struct shift_conn *c, uint64_t now)
 
 static void leave_rail(struct shift_conn *c, enum shift_reason reason, uint64_t now)
 {
-	c->recv_held = true;
 	c->rto_at = c->timeout_at = c->check_at = NEVER;
 	conn_set_state(c, SHIFT_ST_FENCE, reason);
 	if (!c->rail[c->r].armed) {
@@ -177,7 +177,6 @@ static void enter_epoch(struct shift_conn *c, uint32_t e, uint8_t r, enum shift_
 	case SHIFT_ST_ACTIVE:
 	case SHIFT_ST_PREPARE:
 	case SHIFT_ST_DRAIN:
-		c->plan.reason = (uint8_t)reason;
 		conn_hold(c);
 		leave_rail(c, reason, now);
 		return;
@@ -227,19 +226,34 @@ void switch_retarget(struct shift_conn *c, enum shift_reason reason, uint64_t no
 	enter_epoch(c, r == NO_RAIL ? c->plan.e : next_epoch(c), r, reason, now);
 }
 
+/*
+ * Answer at once that the peer's rail is not possible here? If there is no rail that is possible at
+ * both ends, each would refuse the other's for ever, as fast as messages travel. So after some
+ * refusals time has to pass before the next one.
+ */
+static bool may_refuse(struct shift_conn *c, uint64_t now)
+{
+	if (c->plan.refusals >= REFUSALS_MAX && now < c->plan.refused_ns + RTO_MAX_NS)
+		return false;
+	c->plan.refusals++;
+	c->plan.refused_ns = now;
+	return true;
+}
+
 /* Rule 4. */
 void switch_join(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 {
-	bool follower = c->state == SHIFT_ST_DRAIN && c->plan.follower;
+	bool planned = conn_promised(c, m->rail, now);
 
 	if (!rail_possible(c, m->rail)) {
-		switch_start(c, SHIFT_R_PEER_SWITCH, NO_RAIL, now);
+		if (may_refuse(c, now))
+			switch_start(c, SHIFT_R_PEER_SWITCH, NO_RAIL, now);
 		return;
 	}
 	if (!conn_switching(c)) {
-		if (!follower)
+		if (!planned)
 			rail_failed(c, c->r, now);
-		c->plan.planned = follower;
+		c->plan.planned = planned;
 		c->plan.rnr = false;
 	}
 	c->plan.started = false;
@@ -257,7 +271,7 @@ static void commit_epoch(struct shift_conn *c, const struct shift_msg *m, uint64
 	else
 		c->stats.joins++;
 	c->rto_at = c->timeout_at = NEVER;
-	if (replay_commit(c, m, now))
+	if (replay_commit(c, m))
 		return;
 	c->stats.switches++;
 	c->active_ns = now;
@@ -274,7 +288,6 @@ static void post_receives(struct shift_conn *c)
 	struct shift_action *a;
 	uint64_t n = c->cfg.srq ? 0 : c->rq.posted - c->rq.done;
 
-	c->recv_held = false;
 	for (unsigned int i = 0; i < c->cfg.rails; i++)
 		c->rail[i].counts = false; /* what they may still have had is posted here */
 	if (!n)
@@ -331,7 +344,7 @@ static void remember_switch(struct shift_conn *c, const struct shift_msg *m)
 
 static bool have_mine(const struct shift_conn *c)
 {
-	return c->e && c->mine.epoch == c->e && !c->recv_held;
+	return c->e && c->mine.epoch == c->e && !conn_recv_held(c);
 }
 
 /* By rule 3 an epoch has one rail only: a peer that names another breaks the protocol. */

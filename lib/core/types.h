@@ -70,6 +70,7 @@ enum shift_vendor_err {
 	SHIFT_VENDOR_PEER_DIED = 0x53480005,   /* the peer's process is gone */
 	SHIFT_VENDOR_PROOF = 0x53480006,       /* the proof of delivery contradicts itself */
 	SHIFT_VENDOR_PROTOCOL = 0x53480007,    /* the peer broke the protocol */
+	SHIFT_VENDOR_OVERFLOW = 0x53480008,    /* our own fault: SHIFT_R_OVERFLOW */
 };
 
 struct shift_sge { /* = struct ibv_sge */

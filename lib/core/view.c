@@ -56,7 +56,7 @@ bool shift_conn_tracked(const struct shift_conn *c)
 
 bool shift_conn_fast(const struct shift_conn *c)
 {
-	return !c->sq.tracked && !c->holding && !c->recv_held && !c->flushing && c->r == 0;
+	return !c->sq.tracked && !c->holding && !conn_recv_held(c) && c->r == 0;
 }
 
 bool shift_conn_secret_due(const struct shift_conn *c, const struct shift_wr *wr)
@@ -91,7 +91,8 @@ void shift_conn_view(const struct shift_conn *c, struct shift_conn_view *v)
 	v->target_r = conn_switching(c) ? c->plan.r : c->r;
 	v->protected_ = c->state != SHIFT_ST_SETUP;
 	v->holding = c->holding;
-	v->recv_cum = c->flushing ? c->recv_final : c->rq.done;
+	v->planned = c->plan.planned;
+	v->recv_cum = conn_flushing(c) ? c->recv_final : c->rq.done;
 	v->recv_posted = c->rq.posted;
 	v->send_tail = c->sq.tracked ? c->sq.tail : shift_sendlog_done_by_signal(&c->sq);
 	v->send_sent = c->sq.sent;

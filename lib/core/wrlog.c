@@ -135,8 +135,8 @@ uint32_t shift_wr_packets(const struct shift_wr_entry *e, uint32_t mtu)
 
 /*
  * Must we signal this unsignaled WR ourselves? Yes, if else too many packets would be unsignaled
- * for the PSN window (doc/protocol.md, A8). And where completions are matched anyway, if it is an
- * atomic: a planned switch has to know that none is in flight (7.25).
+ * for the PSN window (doc/protocol.md, A8, 7.38). And where completions are matched anyway, if it
+ * is an atomic: a planned switch has to know that none is in flight (7.25).
  */
 static bool needs_secret(const struct shift_sendlog *l, const struct shift_wr_entry *e)
 {
@@ -144,7 +144,7 @@ static bool needs_secret(const struct shift_sendlog *l, const struct shift_wr_en
 		return false;
 	if (l->tracked && shift_wr_atomic(e->opcode))
 		return true;
-	return l->cum - l->cum_signal > SHIFT_SECRET_MAX && !l->held;
+	return l->cum - l->cum_signal > SHIFT_SECRET_MAX;
 }
 
 static void set_secret(struct shift_sendlog *l, struct shift_wr_entry *e)
@@ -223,8 +223,8 @@ void shift_sendlog_unsend(struct shift_sendlog *l, uint32_t n)
 	}
 }
 
-/* Packets up to the newest signaled WR in the log. If there is none: before the oldest WR that the
- * log still shows. */
+/* Packets up to the newest WR in the log whose completion will come. If there is none: before the
+ * oldest WR that the log still shows. What is done may have had its completion in another epoch. */
 static uint64_t cum_of_last_signal(const struct shift_sendlog *l)
 {
 	uint64_t ring = (uint64_t)l->mask + 1;
@@ -234,6 +234,8 @@ static uint64_t cum_of_last_signal(const struct shift_sendlog *l)
 	for (uint64_t i = l->head; i > low && i > l->tail; i--) {
 		const struct shift_wr_entry *e = shift_sendlog_at(l, i - 1);
 
+		if (e->state != SHIFT_WR_PENDING)
+			continue;
 		if (shift_sendlog_signaled(l, e))
 			return e->cum;
 		cum = e->cum - shift_wr_packets(e, l->mtu);
@@ -354,21 +356,40 @@ uint64_t shift_sendlog_settle(struct shift_sendlog *l, uint64_t flushed, bool ex
 	return i;
 }
 
-void shift_sendlog_renumber(struct shift_sendlog *l, uint32_t mtu, uint64_t end)
+/* One that is posted again, and takes its place behind what was posted before. Returns whether it
+ * is signaled in secret from now on. */
+static bool renumber_pending(struct shift_sendlog *l, struct shift_wr_entry *e)
 {
+	bool secret;
+
+	l->cum += shift_wr_packets(e, l->mtu);
+	secret = !shift_sendlog_signaled(l, e) && l->cum - l->cum_signal > SHIFT_SECRET_MAX;
+	if (secret) {
+		e->flags |= SHIFT_F_SECRET;
+		l->sig_posted++;
+	}
+	if (shift_sendlog_signaled(l, e))
+		l->cum_signal = l->cum;
+	return secret;
+}
+
+uint32_t shift_sendlog_renumber(struct shift_sendlog *l, uint32_t mtu, uint64_t end)
+{
+	uint32_t secret = 0;
+
 	l->mtu = mtu;
-	l->cum = 0;
+	l->cum = l->cum_signal = 0;
 	for (uint64_t i = l->tail; i < end; i++) {
 		struct shift_wr_entry *e = shift_sendlog_at(l, i);
 
 		if (e->state == SHIFT_WR_PENDING)
-			l->cum += shift_wr_packets(e, mtu);
+			secret += renumber_pending(l, e);
 		e->cum = l->cum;
 	}
-	l->cum_signal = l->cum; /* one queue at most: far below the window */
 	l->sent = end;
 	l->cum_sent = l->cum;
 	l->scan = l->ready;
+	return secret;
 }
 
 /* The SGEs that are left behind the first trim bytes. */

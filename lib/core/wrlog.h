@@ -149,8 +149,8 @@ void shift_sendlog_advance(struct shift_sendlog *l);
 uint64_t shift_sendlog_settle(struct shift_sendlog *l, uint64_t flushed, bool exact);
 
 /* Renumber what is PENDING for a new epoch at path MTU mtu; everything counts as sent, up to end.
- */
-void shift_sendlog_renumber(struct shift_sendlog *l, uint32_t mtu, uint64_t end);
+ * Returns how many of them are signaled in secret from now on. */
+uint32_t shift_sendlog_renumber(struct shift_sendlog *l, uint32_t mtu, uint64_t end);
 
 /* The WR at an index as it must be posted now; sge: room for sge_max elements (at least 1). */
 void shift_sendlog_repost(const struct shift_sendlog *l, uint64_t i, struct shift_wr *wr,

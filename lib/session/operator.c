@@ -56,7 +56,7 @@ static void migrate_one(struct vqp *v, void *arg)
 	v->rails.vetoed |= 1u << rail;
 	if (vqp_rail(v) == rail)
 		o->count += conn_move_from(v, (uint8_t)rail);
-	vqp_rail_event(v, SHIFT_EV_RAIL_DIRTY, (uint8_t)rail);
+	vqp_rail_event(v, SHIFT_EV_RAIL_VETO, (uint8_t)rail);
 	vqp_leave(v);
 }
 
@@ -77,7 +77,7 @@ static void rail_allow(struct vqp *v, uint8_t i)
 	if (!(v->rails.vetoed & 1u << i))
 		return;
 	v->rails.vetoed &= ~(1u << i);
-	vqp_rail_clean(v, i);
+	vqp_rail_open(v, i);
 }
 
 static void failback_one(struct vqp *v, void *arg)

@@ -227,7 +227,7 @@ static void say_hello(struct vqp *v, uint8_t rails)
 {
 	for (uint8_t i = 0; i < rails; i++) {
 		if (i)
-			vqp_rail_event(v, SHIFT_EV_RAIL_DIRTY, i); /* until both twins exist */
+			vqp_rail_event(v, SHIFT_EV_RAIL_VETO, i); /* until both twins exist */
 		if (env.link_events && v->dev->nic[i]->ready && !v->dev->nic[i]->link_up)
 			vqp_rail_event(v, SHIFT_EV_LINK_DOWN, i);
 		if (v->rails.twin[i].path && path_health_answers(v->rails.twin[i].path))
@@ -314,7 +314,7 @@ static bool rails_ready(struct meeting *m, const struct record *r)
 		t->peer = r->rail[i];
 		t->clean = true;
 		memlock_update_rails(v);
-		vqp_rail_clean(v, i);
+		vqp_rail_open(v, i);
 		vqp_leave(v);
 	}
 	return all;

@@ -196,6 +196,9 @@ void stats_switch_change(struct stats_conn *c, const struct shift_action *report
 		begin_record(c, report, now_ns);
 	else if (from >= 0)
 		c->now.phase_ns[from] += stats_since(now_ns, c->changed_ns);
+	/* Only the core knows whether the peer's switch is the one that was planned with it. */
+	if (report->reason == SHIFT_R_PEER_SWITCH)
+		c->now.planned = view->planned;
 	if (!is_end)
 		continue_record(c, report, now_ns);
 	else if (to != SHIFT_ST_ACTIVE)

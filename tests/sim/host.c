@@ -411,7 +411,8 @@ static void fence_done(unsigned int h, unsigned int r, bool hung)
 		feed(h, q, true, CQ_MAX); /* rq_psn moves before the CQE */
 		ev.clean = r || rnd_below(&W.g_host, 4);
 		if (!ev.clean)
-			ev_add(W.now + rnd_range(&W.g_host, 1, 30) * NS_MS, EV_CLEAN, h, r, 0);
+			ev_add(W.now + rnd_range(&W.g_host, 1, 30) * NS_MS, EV_CLEAN, h, r,
+			       ev.epoch);
 	}
 	tr(h, "fence of rail %lu epoch %lu done: %lu (0 sure), rq_psn %lx", r, ev.epoch, ev.fence,
 	   ev.psn);
@@ -634,7 +635,11 @@ void host_event(const struct ev *e)
 		ev.type = SHIFT_EV_POST_FAILED;
 		ev.epoch = e->x;
 		break;
-	case EV_CLEAN: ev.type = SHIFT_EV_RAIL_CLEAN; break;
+	case EV_CLEAN:
+		ev.type = SHIFT_EV_FENCE_DONE;
+		ev.epoch = e->x;
+		ev.clean = true;
+		break;
 	case EV_PEERDEAD: ev.type = SHIFT_EV_PEER_DIED; break;
 	default: return;
 	}

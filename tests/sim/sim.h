@@ -87,7 +87,7 @@ enum ev_type {
 	EV_LINK,     /* link event reaches the process: the state as it is then */
 	EV_PSNQ,     /* x: serial; answer to QUERY_PSN */
 	EV_QPFATAL,  /* x: epoch; async event: a QP is in ERR */
-	EV_CLEAN,    /* a rail became clean again */
+	EV_CLEAN,    /* a fence was not clean, and is now */
 	EV_POST,     /* the program posts sends */
 	EV_RECV,     /* the program posts receives */
 	EV_FAULT,    /* x: fault begins */

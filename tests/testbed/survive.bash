@@ -30,8 +30,8 @@ met() { # HOST: is its daemon connected?
 	on "$1" "$BUILDDIR/kv/shift-kvd" status --job survive 2>/dev/null | grep -q 'etcd up'
 }
 
-# A guest whose kernel panicked (6.1 does that now and then with soft-RoCE under load, with stock programs too) has
-# shown nothing about us: the panic is reported, and the step repeated once, with new guests.
+# A guest whose kernel panicked or hangs (6.1 does that now and then with soft-RoCE under load, with stock programs too)
+# has shown nothing about us: that is reported, and the step repeated once, with new guests.
 outlives_panic() { # COMMAND...
 	local status=0 dead
 	"$@" || status=$?
@@ -44,7 +44,11 @@ outlives_panic() { # COMMAND...
 }
 
 panicked() { # says which and why, or fails
-	shift-testbed status --name "$NAME" | grep 'Kernel panic'
+	local host
+	shift-testbed status --name "$NAME" | grep 'Kernel panic' && return
+	for host in a b; do
+		shift-testbed exec --name "$NAME" --timeout 10s "$host" -- true 2>&1 | grep 'its kernel hangs' && return
+	done
 }
 
 survive_down() {
@@ -662,6 +666,72 @@ campaign() { # FAULT TIMES OPTIONS...
 		return 1
 	fi
 	jq -r --arg n "$times" '"\($n) faults in \(.duration_ms / 1000 | floor) s"' "$out/a.out"
+}
+
+# No fault: the operator moves the integrity client's QPs away from rail 0 and back, that many times, from either host in turn,
+# under atomics in both directions. A lost result is an error here, as it is by default. Nothing is lost, every result is
+# right, and every switch at both hosts is one that was planned. (What an unplanned one does: loses_atomic.)
+migrates() { # TIMES
+	local times=$1 i=0 host mute=warn qps=4
+	shift_env=(SHIFT_FAILBACK=manual)
+	protected
+	patience=2100 start integrity --ops atomic,send,write,read --signal-all --qps $qps --seconds 2000 || return # it is ended before
+	if carries a 0 && wait_until 20 together_on 0 && sleep 1; then
+		for ((i = 1; i <= times; i++)); do
+			[ $((i % 2)) -eq 0 ] && host=b || host=a
+			wait_until 40 moved "$host" 1 migrate --nic mlx5_0 || break
+			wait_until 40 moved "$host" 0 failback || break
+		done >"$out/steps" 2>&1
+		for host in a b; do
+			status_of "$host" >"$out/$host.status" || true
+			on "$host" pkill -TERM -x integrity
+		done
+		finish
+	else
+		kill_programs
+	fi
+	if [ "$client_status $server_status" != '0 0' ] || [ $i -le "$times" ] || ! all_right || ! all_planned $((qps * times)); then
+		failed "$times migrations, round $i"
+		jq -c '.processes[].totals' "$out"/[ab].status || true
+		return 1
+	fi
+	jq -r --arg n "$times" '"\($n) migrations in \(.duration_ms / 1000 | floor) s"' "$out/a.out"
+}
+
+status_of() { # HOST
+	on "$1" "$BUILDDIR/cmd/shift-ctl/shift-ctl" status --job survive --json
+}
+
+# Are all QPs on that rail at both hosts, and at rest? A QP between two states is not among latest_rails.
+together_on() { # RAIL
+	local host
+	for host in a b; do
+		[ "$(latest_rails "$host" | awk -v r="$1" '$2 == r' | wc -l)" -eq "$qps" ] || return
+	done
+}
+
+# Gives the order, again if it did not move all: a plan may be abandoned, and a rail is dirty for a second after it was left.
+moved() { # HOST RAIL ORDER...
+	local host=$1 rail=$2
+	shift 2
+	together_on "$rail" && return
+	on "$host" "$BUILDDIR/cmd/shift-ctl/shift-ctl" "$@" --job survive
+	sleep 0.3
+	together_on "$rail"
+}
+
+# No result is lost either; and atomics went both ways, for else this would show nothing.
+all_right() {
+	jq -es 'all((.found, .peer_found | add) == 0 and .error == null and .posted["fetch-add"] > 100 and
+		.posted["cmp-swap"] > 100)' "$out/a.out" "$out/b.out" >/dev/null
+}
+
+# At each host that many connections went, and as many came home; each switch was begun by one host, and joined by the other.
+all_planned() { # MIGRATIONS
+	jq -es --argjson n "$1" '[.[].processes[] | select(.life == "running") | .totals] |
+		length == 2 and all(.migrations == $n and .failbacks == $n and .failovers == 0 and .given_up == 0 and .in_doubt == 0) and
+		all(.counters.failovers == 0) and
+		(map(.counters.planned) | add) == 2 * $n and (map(.counters.joins) | add) == 2 * $n' "$out/a.status" "$out/b.status" >/dev/null
 }
 
 # A fault until all QPs have left rail 0, then back to it.

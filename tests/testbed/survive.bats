@@ -47,6 +47,10 @@ export NAME=check-survive
 	seconds=30 course=through_qp_errors outlives_panic survives qp-error integrity --allow-lost-results
 }
 
+@test "integrity, atomics both ways: shift-ctl migrate and failback 6 times, nothing lost, no switch that was not planned" {
+	outlives_panic migrates 6
+}
+
 @test "SHIFT_EXACTLY_ONCE=0: admin down on the receiver, and the integrity client finds duplicates" {
 	outlives_panic duplicates down:b
 }

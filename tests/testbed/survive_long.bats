@@ -25,6 +25,10 @@ export NAME=check-survive-long
 	outlives_panic survives acks:b integrity --allow-lost-results
 }
 
+@test "integrity, atomics both ways: shift-ctl migrate and failback 200 times, nothing lost, no switch that was not planned" {
+	outlives_panic migrates 200
+}
+
 @test "SHIFT_EXACTLY_ONCE=0: ACKs dropped, and the integrity client finds duplicates" {
 	outlives_panic duplicates acks:b
 }

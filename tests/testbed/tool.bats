@@ -127,6 +127,17 @@ nothing_left() {
 	expect_match 'QEMU ended.*Kernel panic - not syncing: sysrq triggered crash'
 }
 
+@test "a guest that hangs does not hang exec --timeout" {
+	up
+	kill -STOP "$(guests)"
+	run shift-testbed exec --name "$NAME" --timeout 1s a -- true
+	kill -CONT "$(guests)"
+	expect_status 125
+	expect_line 'host a does not answer: its kernel hangs'
+	run -0 shift-testbed exec --name "$NAME" --timeout 20s a -- true
+	shift-testbed down --name "$NAME"
+}
+
 @test "the lease ends a testbed" {
 	shift-testbed up --name "$NAME" --layout single --lease 1s
 	wait_until 20 nothing_left

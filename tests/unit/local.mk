@@ -10,7 +10,8 @@ tests_unit_test_chan_LDADD = $(CMOCKA_LIBS)
 
 CORE_TESTS = tests/unit/test_conn_random tests/unit/test_psn tests/unit/test_wrlog tests/unit/test_msg \
 	tests/unit/test_conn_setup tests/unit/test_conn_trigger tests/unit/test_conn_handshake \
-	tests/unit/test_conn_proof tests/unit/test_conn_planned tests/unit/test_conn_end tests/unit/test_progress
+	tests/unit/test_conn_proof tests/unit/test_conn_planned tests/unit/test_conn_promise tests/unit/test_conn_end \
+	tests/unit/test_invariants tests/unit/test_progress
 check_PROGRAMS += $(CORE_TESTS)
 TESTS += $(CORE_TESTS)
 
@@ -47,9 +48,17 @@ tests_unit_test_conn_proof_SOURCES = tests/unit/test_conn_proof.c $(conn_world)
 tests_unit_test_conn_proof_CFLAGS = $(core_test_cflags)
 tests_unit_test_conn_proof_LDADD = $(core_test_libs)
 
-tests_unit_test_conn_planned_SOURCES = tests/unit/test_conn_planned.c $(conn_world)
+tests_unit_test_conn_planned_SOURCES = tests/unit/test_conn_planned.c tests/unit/planned.h $(conn_world)
 tests_unit_test_conn_planned_CFLAGS = $(core_test_cflags)
 tests_unit_test_conn_planned_LDADD = $(core_test_libs)
+
+tests_unit_test_invariants_SOURCES = tests/unit/test_invariants.c $(conn_world)
+tests_unit_test_invariants_CFLAGS = $(core_test_cflags)
+tests_unit_test_invariants_LDADD = $(core_test_libs)
+
+tests_unit_test_conn_promise_SOURCES = tests/unit/test_conn_promise.c tests/unit/planned.h $(conn_world)
+tests_unit_test_conn_promise_CFLAGS = $(core_test_cflags)
+tests_unit_test_conn_promise_LDADD = $(core_test_libs)
 
 tests_unit_test_conn_end_SOURCES = tests/unit/test_conn_end.c $(conn_world)
 tests_unit_test_conn_end_CFLAGS = $(core_test_cflags)

@@ -270,6 +270,126 @@ static void a_dead_peer_is_an_error_at_once(void **state)
 	assert_int_equal(w.h[0].first_vendor, SHIFT_VENDOR_PEER_DIED);
 }
 
+/* The program closes while a twin is armed, and that fails. What its QP says was never announced to
+ * the peer, who sent nothing there. */
+static void a_twin_that_was_not_announced_proves_nothing(void **state)
+{
+	struct shift_event ev = {
+		.type = SHIFT_EV_FENCE_DONE, .rail = 1, .epoch = 2, .clean = true, .psn = 77};
+	struct shift_tombstone t;
+
+	(void)state;
+	w_post(&w, 1, SHIFT_OP_SEND, 10, true);
+	pass_packets(1, 0, 1);
+	w.frozen_arm = true;
+	w_event(&w, 0, SHIFT_EV_LINK_DOWN, 0);
+	finish_ops(0);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_ARM);
+	w_close(&w, 0, SHIFT_CLOSE_DESTROY);
+	give_event(0, &ev);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_CLOSED);
+	shift_conn_tombstone(w.h[0].c, w.now, &t);
+	assert_int_equal(t.answer.rep_epoch, 0);
+	assert_int_equal(t.answer.rep_psn, 0xffffff);
+	assert_int_equal(t.answer.fence, SHIFT_FENCE_SURE);
+}
+
+/* --- more actions than the queue holds (7.40) ----------------------------------------------------
+ */
+
+/* Host 0 gets n HELLOs, and answers each, while nobody carries its actions out. */
+static void pile_up_answers(int n)
+{
+	struct shift_msg m = {.src_nonce = 101,
+			      .dst_nonce = 100,
+			      .src_conn = 11,
+			      .dst_conn = 10,
+			      .type = SHIFT_MSG_HELLO,
+			      .qpn = 21,
+			      .dest_qpn = 20,
+			      .sq_psn = 0xfffffe,
+			      .rq_psn = 0x10};
+	struct shift_event ev = {.type = SHIFT_EV_MSG, .msg = &m};
+
+	w.overflow_ok = true;
+	while (n--)
+		shift_conn_event(w.h[0].c, &ev, w.now);
+}
+
+static void two_sends(void)
+{
+	w_post(&w, 0, SHIFT_OP_SEND, 10, false);
+	w_post(&w, 0, SHIFT_OP_SEND, 10, true);
+}
+
+static void ends_by_overflow(void)
+{
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_GIVEUP);
+	w_tick(&w, 0); /* its actions are carried out */
+	ends_dead(SHIFT_R_OVERFLOW);
+	assert_int_equal(w.h[0].first_vendor, SHIFT_VENDOR_OVERFLOW);
+	assert_true(w.h[0].qp_err);
+}
+
+static void an_overflow_of_messages_ends_it_visibly(void **state)
+{
+	(void)state;
+	two_sends();
+	pile_up_answers(SHIFT_ACTIONS_USUAL);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
+	pile_up_answers(1);
+	ends_by_overflow();
+}
+
+static void no_fence_is_lost_by_an_overflow(void **state)
+{
+	struct shift_event ev = {.type = SHIFT_EV_LINK_DOWN};
+
+	(void)state;
+	two_sends();
+	pile_up_answers(SHIFT_ACTIONS_USUAL);
+	shift_conn_event(w.h[0].c, &ev, w.now);
+	ends_by_overflow();
+}
+
+/* The log says that they were sent, and not one flushes: nobody has posted them. */
+static void sends_that_an_overflow_lost_do_not_complete(void **state)
+{
+	struct shift_event ev = {.type = SHIFT_EV_MSG};
+
+	(void)state;
+	two_sends();
+	w_event(&w, 0, SHIFT_EV_LINK_DOWN, 0);
+	for (int i = 0; i < 100 && w.h[1].c && w_state(&w, 1) != SHIFT_ST_SWITCHING; i++)
+		if (!w_op(&w, 0) && !w_op(&w, 1))
+			w_msg(&w, 0);
+	while (w.msgs && w.msg[0].to != 0)
+		w_msg(&w, 0);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_SWITCHING);
+	ev.rail = w.msg[0].rail;
+	ev.msg = &w.msg[0].m;
+	pile_up_answers(SHIFT_ACTIONS_USUAL);
+	shift_conn_event(w.h[0].c, &ev, w.now);
+	ends_by_overflow();
+}
+
+/* What the core does by itself is noticed at the next tick, which it asks for at once. */
+static void an_overflow_without_an_event_asks_for_a_tick(void **state)
+{
+	struct shift_cqe cqe = {.status = SHIFT_WC_RETRY_EXC_ERR};
+	struct shift_wc wc;
+
+	(void)state;
+	two_sends();
+	pile_up_answers(SHIFT_ACTIONS_USUAL);
+	assert_false(shift_conn_cqe(w.h[0].c, &cqe, &wc, w.now));
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_FENCE);
+	assert_int_equal(shift_conn_deadline(w.h[0].c), 0);
+	w_tick(&w, 0);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_GIVEUP);
+	ends_dead(SHIFT_R_OVERFLOW);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -287,6 +407,11 @@ int main(void)
 		WORLD_TEST(a_bad_receive_keeps_its_status),
 		WORLD_TEST(rnr_without_receives_is_the_programs),
 		WORLD_TEST(a_dead_peer_is_an_error_at_once),
+		WORLD_TEST(a_twin_that_was_not_announced_proves_nothing),
+		WORLD_TEST(an_overflow_of_messages_ends_it_visibly),
+		WORLD_TEST(no_fence_is_lost_by_an_overflow),
+		WORLD_TEST(sends_that_an_overflow_lost_do_not_complete),
+		WORLD_TEST(an_overflow_without_an_event_asks_for_a_tick),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

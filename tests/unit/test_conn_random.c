@@ -72,7 +72,7 @@ static void fault_step(int h, int r)
 		return;
 	case 6: w_event(&w, h, w_random(&w, 8) ? SHIFT_EV_LINK_UP : SHIFT_EV_LINK_DOWN, r); return;
 	case 7:
-		w_event(&w, h, w_random(&w, 8) ? SHIFT_EV_RAIL_CLEAN : SHIFT_EV_RAIL_DIRTY, r);
+		w_event(&w, h, w_random(&w, 8) ? SHIFT_EV_RAIL_OPEN : SHIFT_EV_RAIL_VETO, r);
 		return;
 	case 8:
 		if (!w_random(&w, 8))
@@ -105,13 +105,32 @@ static void step(void)
 	}
 }
 
+/* A fence that hung ends at last, if the QP has not been armed again. */
+static void fence_comes_back(int h, int r)
+{
+	struct shift_event ev = {.type = SHIFT_EV_FENCE_DONE,
+				 .rail = (uint8_t)r,
+				 .epoch = w.h[h].qp[r].epoch,
+				 .clean = true};
+
+	while (w_cqe(&w, h))
+		;
+	if (!w.h[h].qp[r].err || w.h[h].ops) /* or it would answer a fence that has just begun */
+		return;
+	shift_conn_event(w.h[h].c, &ev, w.now);
+	w_tick(&w, h);
+}
+
 static void heal(void)
 {
 	for (int r = 0; r < W_RAILS; r++) {
 		w.data_cut[r] = w.ack_cut[r] = w.ctl_cut[r] = w.arm_fails[r] = false;
 		for (int h = 0; h < 2; h++) {
 			w_event(&w, h, SHIFT_EV_LINK_UP, r);
-			w_event(&w, h, SHIFT_EV_RAIL_CLEAN, r);
+			w_event(&w, h, SHIFT_EV_RAIL_OPEN, r);
+			while (w_op(&w, h))
+				;
+			fence_comes_back(h, r);
 		}
 	}
 }
@@ -149,6 +168,9 @@ static void rough_step(void)
 		if (!w_random(&w, 8))
 			w_event(&w, h, SHIFT_EV_PEER_DIED, 0);
 		break;
+	case 4:
+	case 5:
+	case 6: fence_comes_back(h, (int)w_random(&w, W_RAILS)); break;
 	}
 	step();
 }

@@ -191,6 +191,115 @@ static void each_error_has_its_cause(void **state)
 	}
 }
 
+/* --- a rail that is shut, and why (7.39)
+ * ---------------------------------------------------------- */
+
+/* Host 0 has left rail 0, of whose QP not everything is accounted for, and has no other rail left.
+ */
+static void has_nowhere_to_go(bool hung)
+{
+	struct shift_event ev = {.type = SHIFT_EV_FENCE_DONE,
+				 .fence = hung ? SHIFT_FENCE_UNSURE : SHIFT_FENCE_SURE,
+				 .hung = hung,
+				 .psn = 0xfffffe};
+
+	w_event(&w, 0, SHIFT_EV_LINK_DOWN, 0);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_FENCE);
+	w_event(&w, 0, SHIFT_EV_LINK_DOWN, 1);
+	w_event(&w, 0, SHIFT_EV_LINK_DOWN, 2);
+	w_event(&w, 0, SHIFT_EV_LINK_UP, 0);
+	give_event(0, &ev);
+	w.h[0].ops = 0;
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_NO_RAIL);
+}
+
+/* Its fence of that epoch is clean after all. */
+static void rail_0_is_clean(uint32_t epoch)
+{
+	give_event(0, &(struct shift_event){
+			      .type = SHIFT_EV_FENCE_DONE, .epoch = epoch, .clean = true});
+}
+
+static void opening_a_rail_does_not_wake_its_nic(void **state)
+{
+	(void)state;
+	has_nowhere_to_go(true);
+	w_event(&w, 0, SHIFT_EV_RAIL_VETO, 0);
+	w_event(&w, 0, SHIFT_EV_RAIL_OPEN, 0);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_NO_RAIL);
+	rail_0_is_clean(0);
+	assert_int_not_equal(w_state(&w, 0), SHIFT_ST_NO_RAIL);
+}
+
+static void opening_a_rail_does_not_account_for_its_requests(void **state)
+{
+	(void)state;
+	has_nowhere_to_go(false);
+	w_event(&w, 0, SHIFT_EV_RAIL_OPEN, 0);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_NO_RAIL);
+	rail_0_is_clean(0);
+	assert_int_not_equal(w_state(&w, 0), SHIFT_ST_NO_RAIL);
+}
+
+static void a_clean_qp_does_not_lift_a_veto(void **state)
+{
+	(void)state;
+	has_nowhere_to_go(false);
+	w_event(&w, 0, SHIFT_EV_RAIL_VETO, 0);
+	rail_0_is_clean(0);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_NO_RAIL);
+	w_event(&w, 0, SHIFT_EV_RAIL_OPEN, 0);
+	assert_int_not_equal(w_state(&w, 0), SHIFT_ST_NO_RAIL);
+}
+
+/* Rail 0 was armed once more, and its newer fence is the one that is not clean. */
+static void a_late_word_of_an_older_arming_is_not_heard(void **state)
+{
+	struct shift_event hung = {
+		.type = SHIFT_EV_FENCE_DONE, .fence = SHIFT_FENCE_UNSURE, .hung = true};
+
+	(void)state;
+	w_event(&w, 0, SHIFT_EV_LINK_DOWN, 2);
+	w_event(&w, 1, SHIFT_EV_LINK_DOWN, 2);
+	w_post(&w, 0, SHIFT_OP_WRITE, 10, true);
+	fail_over(0);
+	assert_int_equal(w_view(&w, 0).r, 1);
+	w_post(&w, 0, SHIFT_OP_WRITE, 10, true);
+	fail_over(0);
+	assert_int_equal(w_view(&w, 0).r, 0);
+	hung.epoch = w_view(&w, 0).e;
+	w_post(&w, 0, SHIFT_OP_WRITE, 10, true);
+	break_rail_0(0);
+	w_event(&w, 0, SHIFT_EV_LINK_DOWN, 1);
+	give_event(0, &hung);
+	w.h[0].ops = 0;
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_NO_RAIL);
+	rail_0_is_clean(0);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_NO_RAIL);
+	rail_0_is_clean(hung.epoch);
+	assert_int_not_equal(w_state(&w, 0), SHIFT_ST_NO_RAIL);
+}
+
+/* Each end would refuse the other's rail at once, and for ever. */
+static void without_a_common_rail_they_do_not_storm(void **state)
+{
+	int messages = 0;
+
+	(void)state;
+	for (int h = 0; h < 2; h++) {
+		w_event(&w, h, SHIFT_EV_RAIL_VETO, 2);
+		w_event(&w, h, SHIFT_EV_RAIL_VETO, !h);
+	}
+	w_post(&w, 0, SHIFT_OP_WRITE, 10, true);
+	break_rail_0(0);
+	while (messages < 1000 && (w_op(&w, 0) || w_op(&w, 1) || w_msg(&w, 0)))
+		messages++;
+	assert_in_range(messages, 4, 100);
+	w_event(&w, 0, SHIFT_EV_RAIL_OPEN, 1);
+	assert_true(w_settle(&w, 100));
+	assert_int_equal(w_view(&w, 0).r, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -205,6 +314,11 @@ int main(void)
 		WORLD_TEST(a_refused_post_is_told_after_the_link_event),
 		WORLD_TEST(a_slow_program_behind_a_signaled_write),
 		WORLD_TEST(each_error_has_its_cause),
+		WORLD_TEST(opening_a_rail_does_not_wake_its_nic),
+		WORLD_TEST(opening_a_rail_does_not_account_for_its_requests),
+		WORLD_TEST(a_clean_qp_does_not_lift_a_veto),
+		WORLD_TEST(a_late_word_of_an_older_arming_is_not_heard),
+		WORLD_TEST(without_a_common_rail_they_do_not_storm),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

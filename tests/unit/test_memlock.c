@@ -86,11 +86,11 @@ void vqp_leave(struct vqp *q)
 
 void vqp_rail_event(struct vqp *q, enum shift_event_type type, uint8_t rail)
 {
-	assert_int_equal(type, SHIFT_EV_RAIL_DIRTY);
+	assert_int_equal(type, SHIFT_EV_RAIL_VETO);
 	dirty[q - v] |= 1u << rail;
 }
 
-void vqp_rail_clean(struct vqp *q, uint8_t rail)
+void vqp_rail_open(struct vqp *q, uint8_t rail)
 {
 	dirty[q - v] &= ~(1u << rail);
 }

@@ -50,6 +50,8 @@ static struct shift_msg sample(uint8_t type)
 	case SHIFT_MSG_READY:
 		m.rail = 3;
 		m.epoch = 77;
+		m.serial = 0x01020304;
+		m.hold_ms = 0xfffefdfc;
 		break;
 	case SHIFT_MSG_QUERY_PSN:
 		m.epoch = 1;

@@ -140,6 +140,34 @@ static void the_peer_began(void **state)
 	assert_int_equal(last_switch()->kind, STATS_FAILOVER);
 }
 
+/* The peer's switch, after both have agreed. */
+static void a_planned_one_is_joined(void **state)
+{
+	struct world_conn c = world_conn(17);
+
+	(void)state;
+	world_change(&c, SHIFT_ST_DRAIN, SHIFT_R_PREPARED, 1000);
+	c.view.planned = true;
+	world_move(&c, SHIFT_R_PEER_SWITCH, 1, 1100);
+	assert_true(last_switch()->joined);
+	assert_true(last_switch()->planned);
+	assert_int_equal(last_switch()->kind, STATS_MIGRATION);
+	assert_int_equal(stats_file.h->now.failovers, 0);
+}
+
+/* Both had agreed, or this end had asked; but what the peer began is something else. */
+static void an_unplanned_one_overtakes(void **state)
+{
+	struct world_conn c = world_conn(17);
+
+	(void)state;
+	world_change(&c, SHIFT_ST_PREPARE, SHIFT_R_OPERATOR, 1000);
+	world_move(&c, SHIFT_R_PEER_SWITCH, 1, 1100);
+	assert_true(last_switch()->joined);
+	assert_false(last_switch()->planned);
+	assert_int_equal(last_switch()->kind, STATS_FAILOVER);
+}
+
 static void several_attempts_are_one_switch(void **state)
 {
 	struct world_conn c = world_conn(17);
@@ -496,6 +524,8 @@ int main(void)
 		TEST(an_abandoned_one_is_no_outage),
 		TEST(a_fault_overtakes_a_planned_switch),
 		TEST(the_peer_began),
+		TEST(a_planned_one_is_joined),
+		TEST(an_unplanned_one_overtakes),
 		TEST(several_attempts_are_one_switch),
 		TEST(given_up),
 		TEST(errors_of_the_program_are_no_switch),

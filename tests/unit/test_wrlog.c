@@ -213,6 +213,72 @@ static void signals_in_secret(void **state)
 	assert_true(log_.ready == 3);
 }
 
+#define PACKETS_2_21 0x20000000 /* bytes, at a path MTU of 256 */
+
+static bool is_secret(uint64_t i)
+{
+	return shift_sendlog_at(&log_, i)->flags & SHIFT_F_SECRET;
+}
+
+/* Held WRs are posted without being numbered anew, if a planned switch is abandoned. */
+static void held_wrs_are_signaled_in_secret_too(void **state)
+{
+	(void)state;
+	shift_sendlog_init(&log_, mem, CAP, 3, 100, 256, false);
+	shift_sendlog_hold(&log_);
+	assert_int_equal(post(0, SHIFT_OP_WRITE, PACKETS_2_21, 0), 0);
+	assert_int_equal(post(1, SHIFT_OP_WRITE, PACKETS_2_21, 0), 0);
+	assert_int_equal(post(2, SHIFT_OP_WRITE, PACKETS_2_21, 0), 1);
+	assert_int_equal(log_.sig_posted, 1);
+}
+
+/* The path MTU of the new rail is smaller: there are more packets than when they were logged. */
+static void renumbering_signals_in_secret(void **state)
+{
+	(void)state;
+	shift_sendlog_init(&log_, mem, CAP, 3, 100, 1024, false);
+	shift_sendlog_track(&log_);
+	for (uint64_t i = 0; i < 5; i++)
+		assert_int_equal(
+			post(i, SHIFT_OP_WRITE, PACKETS_2_21, i == 3 ? SHIFT_F_SIGNALED : 0), 0);
+	assert_int_equal(shift_sendlog_renumber(&log_, 256, 5), 1);
+	for (uint64_t i = 0; i < 5; i++)
+		assert_int_equal(is_secret(i), i == 2);
+	assert_int_equal(log_.sig_posted, 2);
+	assert_int_equal(log_.cum, 5u << 21);
+	assert_int_equal(log_.cum_signal, 4u << 21);
+	assert_int_equal(shift_sendlog_renumber(&log_, 256, 5), 0); /* it is signaled already */
+}
+
+/* A WR that is finished has no completion in the new epoch. */
+static void a_finished_wr_signals_nothing_when_renumbered(void **state)
+{
+	(void)state;
+	shift_sendlog_init(&log_, mem, CAP, 3, 100, 256, false);
+	shift_sendlog_track(&log_);
+	assert_int_equal(post(0, SHIFT_OP_READ, PACKETS_2_21, 0), 0);
+	assert_int_equal(post(1, SHIFT_OP_WRITE, PACKETS_2_21, 0), 0);
+	assert_int_equal(post(2, SHIFT_OP_WRITE, 1, SHIFT_F_SIGNALED), 0);
+	shift_sendlog_at(&log_, 2)->state = SHIFT_WR_DONE;
+	assert_int_equal(shift_sendlog_renumber(&log_, 256, 3), 0);
+	assert_int_equal(log_.cum_signal, 0);
+	assert_int_equal(post(3, SHIFT_OP_WRITE, 1, SHIFT_F_SIGNALED), 0);
+	shift_sendlog_unpost(&log_, 1);
+	assert_int_equal(log_.cum_signal, 0);
+	assert_int_equal(post(3, SHIFT_OP_WRITE, 1, 0), 1);
+}
+
+/* What was unsignaled before the switch counts with what is posted after it. */
+static void the_unsignaled_run_goes_on_after_renumbering(void **state)
+{
+	(void)state;
+	shift_sendlog_init(&log_, mem, CAP, 3, 100, 256, false);
+	shift_sendlog_track(&log_);
+	assert_int_equal(post(0, SHIFT_OP_WRITE, 2 * PACKETS_2_21, 0), 0);
+	assert_int_equal(shift_sendlog_renumber(&log_, 256, 1), 0);
+	assert_int_equal(post(1, SHIFT_OP_WRITE, 1, 0), 1);
+}
+
 static void receives(void **state)
 {
 	struct shift_sge sge[2] = {{1, 2, 3}, {4, 5, 6}};
@@ -251,6 +317,10 @@ int main(void)
 		T(unpost_takes_back),
 		T(unpost_does_not_end_an_unsignaled_run),
 		T(signals_in_secret),
+		T(held_wrs_are_signaled_in_secret_too),
+		T(renumbering_signals_in_secret),
+		T(a_finished_wr_signals_nothing_when_renumbered),
+		T(the_unsignaled_run_goes_on_after_renumbering),
 		T(receives),
 	};
 

@@ -67,7 +67,7 @@ struct world {
 	struct w_host h[2];
 	bool data_cut[W_RAILS], ack_cut[W_RAILS], ctl_cut[W_RAILS];
 	bool ack_cut_from[2]; /* on every rail, ACKs sent by this host */
-	bool frozen_fence, frozen_arm, at_least_once_ok;
+	bool frozen_fence, frozen_arm, at_least_once_ok, overflow_ok;
 	int fence_bias; /* added to the rq_psn that fences report */
 	bool fence_unsure[2], fence_hung[2], arm_fails[W_RAILS];
 	struct w_msg msg[W_MSGS];
@@ -87,6 +87,7 @@ void w_free(struct world *w);
 
 /* The program. */
 bool w_post(struct world *w, int h, enum shift_opcode op, uint32_t len, bool signaled);
+bool w_post_flags(struct world *w, int h, enum shift_opcode op, uint32_t len, unsigned int flags);
 bool w_recv(struct world *w, int h);
 void w_close(struct world *w, int h, enum shift_close how);
 
