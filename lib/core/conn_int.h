@@ -243,6 +243,13 @@ void hello_msg(struct shift_conn *c, const struct shift_msg *m, uint64_t now);
 void hello_void(struct shift_conn *c);
 void hello_tick(struct shift_conn *c, uint64_t now);
 
+/* lives.c */
+void life_say(const struct shift_conn *c, struct shift_msg *hello);
+bool life_matches(const struct shift_conn *c, const struct shift_msg *hello);
+bool life_is_past(const struct shift_conn *c, const struct shift_conn_peer *p);
+void life_init_rails(struct shift_conn *c);
+void life_matched(struct shift_conn *c, uint64_t now);
+
 /* giveup.c */
 void giveup_start(struct shift_conn *c, enum shift_reason reason, uint32_t status, uint32_t vendor);
 void giveup_overflowed(struct shift_conn *c);

@@ -11,7 +11,7 @@ tests_unit_test_chan_LDADD = $(CMOCKA_LIBS)
 CORE_TESTS = tests/unit/test_conn_random tests/unit/test_psn tests/unit/test_wrlog tests/unit/test_msg \
 	tests/unit/test_conn_setup tests/unit/test_conn_trigger tests/unit/test_conn_handshake \
 	tests/unit/test_conn_proof tests/unit/test_conn_planned tests/unit/test_conn_promise tests/unit/test_conn_end \
-	tests/unit/test_invariants tests/unit/test_progress
+	tests/unit/test_conn_lives tests/unit/test_invariants tests/unit/test_progress
 check_PROGRAMS += $(CORE_TESTS)
 TESTS += $(CORE_TESTS)
 
@@ -63,6 +63,10 @@ tests_unit_test_conn_promise_LDADD = $(core_test_libs)
 tests_unit_test_conn_end_SOURCES = tests/unit/test_conn_end.c $(conn_world)
 tests_unit_test_conn_end_CFLAGS = $(core_test_cflags)
 tests_unit_test_conn_end_LDADD = $(core_test_libs)
+
+tests_unit_test_conn_lives_SOURCES = tests/unit/test_conn_lives.c $(conn_world)
+tests_unit_test_conn_lives_CFLAGS = $(core_test_cflags)
+tests_unit_test_conn_lives_LDADD = $(core_test_libs)
 
 tests_unit_test_conn_random_SOURCES = tests/unit/test_conn_random.c tests/unit/world.c tests/unit/world.h
 tests_unit_test_conn_random_CFLAGS = $(core_test_cflags)
@@ -118,6 +122,19 @@ tests_unit_test_keys_SOURCES = tests/unit/test_keys.c
 tests_unit_test_keys_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
 tests_unit_test_keys_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=now_ns,--wrap=nanosleep,--wrap=log_at,--wrap=nic_get,--wrap=ctrl_link_send
 tests_unit_test_keys_LDADD = lib/libshiftrooms.la $(ROOMS_BELOW) $(IBVERBS_LIBS) $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_ctrl_link
+TESTS += tests/unit/test_ctrl_link
+tests_unit_test_ctrl_link_SOURCES = tests/unit/test_ctrl_link.c lib/base/fork.c lib/base/reentry.c
+tests_unit_test_ctrl_link_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
+tests_unit_test_ctrl_link_LDADD = lib/libshiftnic.la lib/libshiftcore.la $(IBVERBS_LIBS) $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_reset
+TESTS += tests/unit/test_reset
+tests_unit_test_reset_SOURCES = tests/unit/test_reset.c
+tests_unit_test_reset_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
+tests_unit_test_reset_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=ctrl_link_send,--wrap=bg_timer_set
+tests_unit_test_reset_LDADD = lib/libshiftrooms.la $(ROOMS_BELOW) $(IBVERBS_LIBS) $(CMOCKA_LIBS)
 
 check_PROGRAMS += tests/unit/test_fence
 TESTS += tests/unit/test_fence
