@@ -4,7 +4,8 @@ MUTANT_TABLES = \
 	tests/mutants/conn.mutants tests/mutants/core-conn.mutants tests/mutants/core-conn_state.mutants \
 	tests/mutants/core-cqe.mutants tests/mutants/core-failback.mutants tests/mutants/core-fast.mutants \
 	tests/mutants/core-fence.mutants tests/mutants/core-giveup.mutants tests/mutants/core-headers.mutants \
-	tests/mutants/core-hello.mutants tests/mutants/core-msg.mutants tests/mutants/core-progress.mutants \
+	tests/mutants/core-hello.mutants tests/mutants/core-lives.mutants tests/mutants/core-msg.mutants \
+	tests/mutants/core-progress.mutants \
 	tests/mutants/core-psn.mutants tests/mutants/core-rails.mutants tests/mutants/core-replay.mutants \
 	tests/mutants/core-siphash.mutants tests/mutants/core-switch.mutants tests/mutants/core-view.mutants \
 	tests/mutants/core-wrlog.mutants tests/mutants/session.mutants tests/mutants/verbs.mutants
