@@ -18,6 +18,7 @@ endif
 
 # What the judges are, and what their commands need besides.
 MUTANT_JUDGES = $(CORE_TESTS) tests/unit/test_fast tests/unit/test_fence tests/unit/test_keys tests/sim/sim \
+	tests/fuzz/fuzz_msg \
 	lib/libshift.la tests/nullverbs/libibverbs.la tests/preload/odd_objects tests/preload/data_path
 
 # All of them, an hour of two cores.
