@@ -308,7 +308,8 @@ static void pile_up_answers(int n)
 			      .qpn = 21,
 			      .dest_qpn = 20,
 			      .sq_psn = 0xfffffe,
-			      .rq_psn = 0x10};
+			      .rq_psn = 0x10,
+			      .life = 1};
 	struct shift_event ev = {.type = SHIFT_EV_MSG, .msg = &m};
 
 	w.overflow_ok = true;
