@@ -92,15 +92,18 @@ void rail_failed(struct shift_conn *c, uint8_t i, uint64_t now)
 
 /*
  * Until when old packets of a fenced QP armed for tag may still arrive (rule 18). The peer is
- * proven fenced by any message of a newer epoch; what it sent dies within the quarantine. If it
- * never committed tag, it never sent anything in it and never will: there is nothing to wait for.
- * That is common: both ends start at once, with different epochs, on the same backup rail (7.5).
+ * proven fenced by any message of a newer epoch; what it sent dies within the quarantine. If
+ * neither end ever committed tag, it sent no data in it, and nothing of ours that it could answer:
+ * there is nothing to wait for. That is common: both ends start at once, with different epochs, on
+ * the same backup rail (7.5). Above our newest commit tag was certainly not committed.
  */
 uint64_t rail_dirty_until(const struct shift_conn *c, uint32_t tag)
 {
 	if (c->proved_e <= tag)
 		return NEVER;
-	return c->proved_committed < tag ? 0 : c->proved_ns + c->cfg.quarantine_ns;
+	if (c->proved_committed < tag && c->lastc < tag)
+		return 0;
+	return c->proved_ns + c->cfg.quarantine_ns;
 }
 
 /* The peer entered an epoch: it has fenced its QPs of all older ones. */
