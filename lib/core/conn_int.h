@@ -193,6 +193,7 @@ static inline uint64_t conn_since(uint64_t now, uint64_t then)
 bool rail_usable(const struct shift_conn *c, uint8_t i, uint64_t now);
 bool rail_possible(const struct shift_conn *c, uint8_t i);
 uint8_t rail_choose(const struct shift_conn *c, uint64_t now);
+void rail_tried(struct shift_conn *c, uint8_t i);
 void rail_failed(struct shift_conn *c, uint8_t i, uint64_t now);
 void rail_proof(struct shift_conn *c, const struct shift_msg *m, uint64_t now);
 uint64_t rail_dirty_until(const struct shift_conn *c, uint32_t tag);

@@ -2,6 +2,9 @@
 /* What is known of each rail: links, probes, dirt (doc/protocol.md, rule 18, T3, T4, T6). */
 #include "lib/core/conn_int.h"
 
+/* Silent probes count as two tries, so it must be more than that. */
+enum { TRIES_BEHIND = 3 };
+
 /* Could the rail ever be a target as things stand, if only after its quarantine? */
 bool rail_possible(const struct shift_conn *c, uint8_t i)
 {
@@ -75,6 +78,20 @@ uint8_t rail_choose(const struct shift_conn *c, uint64_t now)
 		}
 	}
 	return best;
+}
+
+/*
+ * It is the target once more. A rail that is not possible for a while is not tried meanwhile. Once
+ * it is, it must not be tried alone until it has caught up: the others may be healthy by then, and
+ * the peer, which counts for itself, may wait on one of them.
+ */
+void rail_tried(struct shift_conn *c, uint8_t i)
+{
+	uint32_t tries = ++c->rail[i].tries;
+
+	for (uint8_t j = 0; j < c->cfg.rails; j++)
+		if (c->rail[j].tries + TRIES_BEHIND < tries)
+			c->rail[j].tries = tries - TRIES_BEHIND;
 }
 
 /* An unplanned switch leaves it: fail-back must wait, longer each time within the window (T9). */
