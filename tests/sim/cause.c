@@ -47,13 +47,23 @@ static void note_leaving(unsigned int h, unsigned int r)
 	W.host[h].excused = hurt_since(r, since > PROBES_NS ? since - PROBES_NS : 0);
 }
 
+/* The promise to hold is over, no SWITCH came meanwhile, and now the fence of the peer proves
+ * nothing: what was posted since is taken for executed (7.35, 7.18). */
+static bool promise_met_doubt(unsigned int h)
+{
+	const struct said *s = doubt_find(1 - h, W.host[h].e);
+
+	return W.host[h].abandoned && s && s->unsure;
+}
+
 /* No planned switch is worth a terminal error (7.13). */
 static void check_lost(unsigned int h)
 {
 	struct host *me = &W.host[h];
 	uint64_t lost = shift_conn_stats(me->c)->lost_atomics;
 
-	if (lost > me->lost_atomics && !me->excused && me->reason != SHIFT_R_PEER_CLOSED)
+	if (lost > me->lost_atomics && !me->excused && me->reason != SHIFT_R_PEER_CLOSED &&
+	    !promise_met_doubt(h))
 		violation("%c: an atomic is lost, and nothing was wrong with its rail", 'A' + h);
 	me->lost_atomics = lost;
 }
@@ -295,6 +305,8 @@ void cause_report(unsigned int h, const struct shift_action *a)
 	if (a->to == SHIFT_ST_ACTIVE && a->reason == SHIFT_R_COMMIT)
 		me->commit_at = W.now;
 	check_lost(h);
+	if (a->to == SHIFT_ST_ACTIVE)
+		me->abandoned = a->reason == SHIFT_R_ABANDONED;
 	if (ends_now && (!me->reason || a->reason == SHIFT_R_CLOSE))
 		check_end(h, a->reason);
 	if (ends_now && !me->reason)

@@ -341,6 +341,7 @@ struct host {
 	uint64_t state_at; /* its last change of state */
 
 	uint64_t lost_atomics; /* of the core's count: those that were judged */
+	bool abandoned;	       /* a planned switch, since the last commit */
 	uint32_t e;	       /* newest epoch entered */
 	uint32_t nic_said;     /* mask of the error statuses that its sends got from a NIC */
 	bool excused;	       /* data left its last rail because of a fault */
