@@ -47,6 +47,7 @@ include tests/nullverbs/local.mk
 include tests/preload/local.mk
 include tests/sim/local.mk
 include tests/stats/local.mk
+include tests/mutants/local.mk
 
 # One testbed at a time: two of them on two cores time out each other.
 .PHONY: check-testbed check-long check-long-testbed
