@@ -81,6 +81,8 @@ static void heal(void *nic, uint64_t kind)
 
 static uint64_t some_duration(void)
 {
+	if (one_in(4))
+		return rnd() % (20 * NS_US);
 	return one_in(3) ? rnd() % (20 * NS_MS) : rnd() % (2500ull * NS_MS);
 }
 
@@ -127,6 +129,6 @@ void fault_setup(void)
 	burden = 1u << rnd_below(FAULT_COUNT) | (uint32_t)rnd() | (1u << FAULT_CUT);
 	if (!one_in(4))
 		burden &= ~(1u << FAULT_HANG);
-	if (!one_in(4))
+	if (!one_in(3))
 		burden &= ~(1u << FAULT_BROKEN);
 }

@@ -266,8 +266,13 @@ void prog_setup(void);
 void *prog_main(void *arg);
 extern bool prog_is_over;
 extern bool calm; /* no more faults */
+unsigned int prog_life(void); /* how often the QPs were RESET */
 struct vqp *prog_vqp(unsigned int pair, unsigned int host); /* NULL: not now */
 void prog_unsure(unsigned int host); /* that host's fences may prove nothing from now on */
+
+/* The NIC has been asked to post. Is it the last request of the program's list? */
+void prog_asked(const struct ibv_qp *qp, bool is_last, int err);
+bool prog_is_last(const struct ibv_qp *qp, uint64_t wr_id);
 
 /* The oracle sees every packet that the NIC of a host executes. */
 void oracle_execute(unsigned int host, const struct fake_qp *q, const struct packet *p);

@@ -47,6 +47,38 @@ struct vqp *prog_vqp(unsigned int pair, unsigned int host)
 	return s->qp ? vqp_find(s->qp) : NULL;
 }
 
+/* Two threads may post to one QP. What was posted first is known once the NIC has been asked, so from
+ * then on the other one may post while the first is still on its way out of the library. */
+static _Thread_local struct side *posting; /* its lock is held */
+
+static void take_lock(struct side *s)
+{
+	if (posting == s)
+		return;
+	pthread_mutex_lock(&s->lock);
+	posting = s;
+}
+
+static void release_lock(void)
+{
+	struct side *s = posting;
+
+	posting = NULL;
+	if (s)
+		pthread_mutex_unlock(&s->lock);
+}
+
+void prog_asked(const struct ibv_qp *qp, bool is_last, int err)
+{
+	if (threading == SEVERAL && posting && posting->qp == qp && is_last && (!err || err == EIO))
+		release_lock();
+}
+
+bool prog_is_last(const struct ibv_qp *qp, uint64_t wr_id)
+{
+	return posting && posting->qp == qp && wr_id + 1 == posting->posted;
+}
+
 static void wait_for(const char *what, bool (*is_true)(unsigned int), unsigned int arg)
 {
 	uint64_t end = now + 400ull * 1000 * NS_MS;
@@ -56,6 +88,11 @@ static void wait_for(const char *what, bool (*is_true)(unsigned int), unsigned i
 		if (now > end)
 			violation("%s waits for ever: %s; %s", thread_name(), what, oracle_hang());
 	}
+}
+
+unsigned int prog_life(void)
+{
+	return life_now;
 }
 
 /* --- posting ------------------------------------------------------------------------------------------ */
@@ -214,8 +251,10 @@ static void post_receives(struct side *s)
 
 		s->receives++;
 		err = ibv_post_recv(s->qp, &wr, &bad);
-		if (!err)
+		if (!err) {
+			take_lock(s);
 			continue;
+		}
 		s->receives--;
 		if (err != ENOMEM && !s->ended && !s->closing)
 			violation("%c%u: a receive fails with %d", 'a' + s->host, s->pair, err);
@@ -266,12 +305,13 @@ static bool host_is_done(unsigned int h)
 
 static void work_on(struct side *s)
 {
-	pthread_mutex_lock(&s->lock);
+	take_lock(s);
 	if (!rnd_ppm(late_receives_ppm))
 		post_receives(s);
+	take_lock(s);
 	while (may_post(s) && post_sends(s) && !one_in(4))
-		;
-	pthread_mutex_unlock(&s->lock);
+		take_lock(s);
+	release_lock();
 }
 
 static bool goes_on(unsigned int h)
@@ -417,7 +457,9 @@ static void connect_side(struct side *s)
 	must(hook_modify_qp(s->qp, &attr,
 			    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
 	     "INIT");
+	take_lock(s);
 	post_receives(s);
+	release_lock();
 	attr.qp_state = IBV_QPS_RTR;
 	must(hook_modify_qp(s->qp, &attr,
 			    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |

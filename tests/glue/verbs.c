@@ -128,14 +128,16 @@ static int refuses(const struct fake_nic *n, const struct fake_qp *q)
 static int op_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	struct fake_qp *q = (struct fake_qp *)qp;
+	bool is_last = false;
 	int err = 0;
 
 	thread_step();
 	for (; wr; wr = wr->next) {
+		is_last |= q->program && prog_is_last(qp, wr->wr_id);
 		err = refuses(q->nic, q);
 		if (err == EIO && one_in(2)) { /* queued, and the doorbell fails (V9) */
 			for (; wr && !nic_post_send(q, wr); wr = wr->next)
-				;
+				is_last |= q->program && prog_is_last(qp, wr->wr_id);
 			*bad = wr;
 			break;
 		}
@@ -146,6 +148,7 @@ static int op_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_se
 		}
 	}
 	tally->refused_posts += err != 0;
+	prog_asked(qp, is_last, err);
 	thread_step();
 	return err;
 }
@@ -162,6 +165,7 @@ static int op_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_re
 			*bad = wr;
 	}
 	tally->refused_posts += err != 0;
+	prog_asked(qp, true, err);
 	thread_step();
 	return err;
 }
