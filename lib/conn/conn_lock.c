@@ -37,6 +37,8 @@ static void close_gates(struct vqp *v)
 	/* Add up what the data path has counted. */
 	shift_fast_fold(v->conn, &v->hot.run);
 	vcq_add_done(v->send_cq, v);
+	if (v->repost.recv_refused) /* before anybody posts another receive */
+		vqp_act(v);
 }
 
 static void open_gates(struct vqp *v)
