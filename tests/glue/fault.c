@@ -2,7 +2,7 @@
 /* What goes wrong, and when. All heals in the end. */
 #include "tests/glue/prog.h"
 
-static uint64_t first_ns; /* the first one comes by then */
+static uint64_t first_ns, every_ns; /* when the first one comes, and how often */
 static uint32_t burden; /* mask of kinds of this schedule */
 static unsigned int generation; /* of faults: those of an earlier one strike no more */
 
@@ -90,16 +90,17 @@ static void strike(void *born, uint64_t left)
 {
 	struct fake_nic *n = &nics[rnd_below(HOSTS)][one_in(2) ? 0 : rnd_below(rails)];
 	enum fault_kind kind = (enum fault_kind)rnd_below(FAULT_COUNT);
+	bool struck = (burden & ~opt.without) & 1u << kind;
 
-	if ((uintptr_t)born != generation || !left)
+	if ((uintptr_t)born != generation || !left || !(burden & ~opt.without))
 		return;
-	if ((burden & 1u << kind) && !(opt.without & 1u << kind)) {
+	if (struck) {
 		tally->faults++;
 		set(n, kind, true);
 		event_at(now + some_duration(), heal, n, kind);
 		left--;
 	}
-	event_at(now + rnd() % (one_in(2) ? 10 * NS_MS : 1500ull * NS_MS), strike, born, left);
+	event_at(now + (struck ? rnd() % every_ns : 1), strike, born, left);
 }
 
 void fault_begin(void)
@@ -126,9 +127,12 @@ void fault_end(void)
 void fault_setup(void)
 {
 	first_ns = one_in(2) ? NS_MS : 30 * NS_MS;
-	burden = 1u << rnd_below(FAULT_COUNT) | (uint32_t)rnd() | (1u << FAULT_CUT);
+	every_ns = one_in(2) ? 20 * NS_MS : 1500ull * NS_MS;
+	burden = (uint32_t)rnd() | 1u << rnd_below(FAULT_COUNT) | 1u << FAULT_CUT;
 	if (!one_in(4))
 		burden &= ~(1u << FAULT_HANG);
-	if (!one_in(3))
+	if (!one_in(4))
 		burden &= ~(1u << FAULT_BROKEN);
+	if (opt.only)
+		burden = opt.only;
 }

@@ -22,7 +22,7 @@ enum {
 	RAILS_MAX = 3,
 	PAIRS_MAX = 2,	/* connections */
 	SLOTS = 64,	/* of memory: more than WRs can be outstanding */
-	SLOT_BYTES = 1024,
+	SLOT_BYTES = 2048,
 	WRS_MAX = 128,
 	NS_US = 1000,
 	NS_MS = 1000000
@@ -32,7 +32,7 @@ enum {
 
 struct options {
 	uint64_t seed;
-	uint64_t without; /* mask of enum fault_kind */
+	uint32_t without, only; /* masks of enum fault_kind; only: 0: all */
 	bool trace;
 };
 

@@ -28,6 +28,7 @@ static const char usage[] =
 	"       glue --seeds A..B [options]  many\n"
 	"  --trace           print everything as it happens\n"
 	"  --no-fault NAME   without this kind of fault (repeat; --list-faults)\n"
+	"  --only NAME       with this kind of fault only (repeat)\n"
 	"  --keep-going      one line per failing seed, and go on\n"
 	"  --list-faults     kinds of fault\n"
 	"  -q                say nothing unless something fails\n"
@@ -83,6 +84,9 @@ static void print_replay(void)
 	for (unsigned int i = 0; i < FAULT_COUNT; i++)
 		if (opt.without & 1u << i)
 			printf(" --no-fault %s", fault_name(i));
+	for (unsigned int i = 0; i < FAULT_COUNT; i++)
+		if (opt.only & 1u << i)
+			printf(" --only %s", fault_name(i));
 	printf(" --trace\n");
 }
 
@@ -163,11 +167,11 @@ static void report(double seconds)
 
 /* --- options ------------------------------------------------------------------------------------------------ */
 
-static bool fault_by_name(const char *name)
+static bool fault_by_name(const char *name, uint32_t *mask)
 {
 	for (unsigned int i = 0; i < FAULT_COUNT; i++)
 		if (!strcmp(name, fault_name(i))) {
-			opt.without |= 1u << i;
+			*mask |= 1u << i;
 			return true;
 		}
 	fprintf(stderr, "glue: no fault is called %s; see --list-faults\n", name);
@@ -199,7 +203,8 @@ static bool one_option(int c)
 		return one = true;
 	case 'S': return seeds(optarg);
 	case 't': return opt.trace = true;
-	case 'f': return fault_by_name(optarg);
+	case 'f': return fault_by_name(optarg, &opt.without);
+	case 'o': return fault_by_name(optarg, &opt.only);
 	case 'K': return keep_going = true;
 	case 'q': return quiet = true;
 	case 'L': list_faults(); exit(0);
@@ -212,7 +217,7 @@ static bool options(int argc, char **argv)
 {
 	static const struct option longs[] = {
 		{"seed", 1, NULL, 's'},	       {"seeds", 1, NULL, 'S'}, {"trace", 0, NULL, 't'},
-		{"no-fault", 1, NULL, 'f'},    {"help", 0, NULL, 'h'},	{"list-faults", 0, NULL, 'L'},
+		{"no-fault", 1, NULL, 'f'},    {"only", 1, NULL, 'o'},    {"help", 0, NULL, 'h'},	{"list-faults", 0, NULL, 'L'},
 		{"keep-going", 0, NULL, 'K'}, {NULL, 0, NULL, 0},
 	};
 	int c;

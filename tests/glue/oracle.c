@@ -37,7 +37,7 @@ void side_begin(struct side *s, unsigned int n)
 	struct memory *m = &memory[s->host];
 
 	life = n;
-	s->total = 8 + rnd_below(60);
+	s->total = 8 + rnd_below(50);
 	s->posted = s->next_cqe = s->executed = s->unsignaled = 0;
 	s->receives = s->received = s->next_two_sided = 0;
 	s->added = s->swapped = 0;
@@ -45,9 +45,15 @@ void side_begin(struct side *s, unsigned int n)
 	s->failed_at = UINT32_MAX;
 	s->reason = s->state = 0;
 	m->word[s->pair][0] = m->word[s->pair][1] = 0;
-	for (uint32_t slot = 0; slot < SLOTS; slot++)
-		for (uint32_t i = 0; i < SLOT_BYTES; i++)
-			m->read[s->pair][slot][i] = read_pattern(s->host, s->pair, slot, i);
+}
+
+void oracle_fill_read(const struct side *s, uint32_t seq)
+{
+	uint32_t slot = seq % SLOTS;
+
+	for (uint32_t i = 0; i < s->work[seq].bytes; i++)
+		memory[!s->host].read[s->pair][slot][i] =
+			read_pattern(!s->host, s->pair, slot, i);
 }
 
 static uint32_t two_sided_posted(const struct side *s)

@@ -35,10 +35,10 @@ static enum cqs { CQ_ONE, CQ_PER_QP, CQ_PER_QUEUE } cqs;
 static enum threading { ONE_THREAD, POST_AND_POLL, SEVERAL } threading;
 static unsigned int lives, life_now;
 static uint64_t gap_ns, early_end_at;
-static uint32_t signal_ppm, late_receives_ppm;
+static uint32_t signal_ppm, late_receives_ppm, small_ppm;
 static unsigned int burst_max, mix[7];
 static struct ibv_qp_cap cap;
-static bool stop;
+static bool stop, all_done;
 
 struct vqp *prog_vqp(unsigned int pair, unsigned int host)
 {
@@ -162,7 +162,7 @@ static void make_work(struct side *s, uint32_t seq, struct ibv_send_wr *wr, stru
 	uint8_t *buffer = memory[s->host].local[s->pair][seq % SLOTS];
 
 	*w = (struct work){.op = some_op(), .imm = (uint32_t)rnd()};
-	w->bytes = is_atomic(w->op) ? 8 : 1 + rnd_below(one_in(2) ? 64 : SLOT_BYTES);
+	w->bytes = is_atomic(w->op) ? 8 : 1 + rnd_below(rnd_ppm(small_ppm) ? 64 : SLOT_BYTES);
 	w->signaled = rnd_ppm(signal_ppm) || seq + 1 == s->total ||
 		      s->unsignaled + 2 >= cap.max_send_wr / 2;
 	s->unsignaled = w->signaled ? 0 : s->unsignaled + 1;
@@ -184,6 +184,8 @@ static void make_work(struct side *s, uint32_t seq, struct ibv_send_wr *wr, stru
 	if (one_in(20))
 		wr->send_flags |= IBV_SEND_FENCE;
 	set_remote(s, seq, wr);
+	if (w->op == OP_READ)
+		oracle_fill_read(s, seq);
 }
 
 static void unmake_work(struct side *s, uint32_t from)
@@ -303,40 +305,50 @@ static bool host_is_done(unsigned int h)
 	return true;
 }
 
-static void work_on(struct side *s)
+/* true: something was posted. */
+static bool work_on(struct side *s)
 {
+	uint32_t before = s->posted + s->receives;
+	bool any;
+
 	take_lock(s);
 	if (!rnd_ppm(late_receives_ppm))
 		post_receives(s);
 	take_lock(s);
 	while (may_post(s) && post_sends(s) && !one_in(4))
 		take_lock(s);
+	any = s->posted + s->receives != before;
 	release_lock();
+	return any;
 }
 
 static bool goes_on(unsigned int h)
 {
-	return !stop && !(host_is_done(h) && host_is_done(!h));
+	all_done |= host_is_done(h) && host_is_done(!h);
+	return !stop && !all_done;
 }
 
-static void rest(uint64_t *idle, bool busy)
+static void rest(uint64_t *idle, bool busy, uint64_t least)
 {
-	*idle = busy ? 200 : *idle * 2 < 2 * NS_MS ? *idle * 2 : 2 * NS_MS;
-	thread_sleep(rnd_below((uint32_t)*idle));
+	*idle = busy || !*idle ? least : *idle * 2 < 2 * NS_MS ? *idle * 2 : *idle;
+	thread_sleep(rnd() % *idle);
 }
 
 static void *thread_all(void *host)
 {
 	unsigned int h = (unsigned int)(uintptr_t)host;
-	uint64_t idle = 200, next = 0;
+	uint64_t idle = 0, next = 0;
 
 	while (goes_on(h)) {
+		bool busy = false;
+
 		if (now >= next) {
 			for (unsigned int p = 0; p < pairs; p++)
-				work_on(&sides[p][h]);
+				busy |= work_on(&sides[p][h]);
 			next = now + rnd() % gap_ns;
 		}
-		rest(&idle, poll_once(h));
+		busy |= poll_once(h);
+		rest(&idle, busy, 200);
 	}
 	hosts[h].threads--;
 	return NULL;
@@ -345,10 +357,12 @@ static void *thread_all(void *host)
 static void *thread_post(void *side)
 {
 	struct side *s = side;
+	uint64_t idle = 0;
 
 	while (goes_on(s->host)) {
-		work_on(s);
-		thread_sleep(rnd() % gap_ns);
+		bool busy = work_on(s);
+
+		rest(&idle, busy, gap_ns);
 	}
 	hosts[s->host].threads--;
 	return NULL;
@@ -357,10 +371,13 @@ static void *thread_post(void *side)
 static void *thread_poll(void *host)
 {
 	unsigned int h = (unsigned int)(uintptr_t)host;
-	uint64_t idle = 200;
+	uint64_t idle = 0;
 
-	while (goes_on(h))
-		rest(&idle, poll_once(h));
+	while (goes_on(h)) {
+		bool busy = poll_once(h);
+
+		rest(&idle, busy, 200);
+	}
 	hosts[h].threads--;
 	return NULL;
 }
@@ -523,6 +540,7 @@ static void begin_life(unsigned int h, unsigned int life)
 {
 	for (unsigned int p = 0; p < pairs; p++)
 		side_begin(&sides[p][h], life);
+	all_done = false;
 	meet_other(3 * life);
 	fault_end(); /* a program cannot connect over a dead link */
 	for (unsigned int p = 0; p < pairs; p++)
@@ -629,6 +647,8 @@ static void load_setup(void)
 	if (!atomics)
 		mix[OP_CMP_SWAP] = mix[OP_FETCH_ADD] = 0;
 	mix[OP_SEND] += !mix[OP_WRITE];
+	mix[OP_WRITE] *= 1 + rnd_below(3);
+	small_ppm = rnd_below(1000000);
 	signal_ppm = one_in(3) ? 1000000 : rnd_below(1000000);
 	late_receives_ppm = one_in(2) ? 0 : rnd_below(900000);
 	burst_max = one_in(2) ? 1 : 1 + rnd_below(8);

@@ -69,6 +69,7 @@ bool side_is_done(const struct side *s);
 void side_count(const struct side *s); /* adds up its statistics */
 void oracle_completion(struct side *s, const struct ibv_cq *cq, const struct ibv_wc *wc);
 void oracle_end(unsigned int host);
+void oracle_fill_read(const struct side *s, uint32_t seq); /* what a READ shall find */
 
 /* fault.c: from now on; no more. */
 void fault_begin(void);

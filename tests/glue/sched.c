@@ -20,8 +20,14 @@
 #include "lib/base/reentry.h"
 #include "tests/glue/glue.h"
 
+/* The address sanitizer must know on which stack it is. */
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/common_interface_defs.h>
+#define FIBER_BEGIN(fake, stack, bytes) __sanitizer_start_switch_fiber(fake, stack, bytes)
+#define FIBER_END(fake, stack, bytes)	__sanitizer_finish_switch_fiber(fake, stack, bytes)
+#else
+#define FIBER_BEGIN(fake, stack, bytes) ((void)(fake), (void)(stack), (void)(bytes))
+#define FIBER_END(fake, stack, bytes)	((void)(fake), (void)(stack), (void)(bytes))
 #endif
 
 enum { THREADS = 48, STACK_BYTES = 128 * 1024, TLS_BYTES = 1024, EVENTS = 1 << 15 };
@@ -34,7 +40,8 @@ struct thread {
 	void *arg;
 	const void *waits_on; /* NULL: it can run from ready_at on */
 	uint64_t ready_at;
-	bool ended;
+	bool started, ended;
+	void *here[5];	  /* where it gave way: __builtin_setjmp() */
 	void *fake_stack; /* of the address sanitizer */
 	char tls[TLS_BYTES];
 };
@@ -52,7 +59,7 @@ static struct thread threads[THREADS];
 static char stacks[THREADS][STACK_BYTES] __attribute__((aligned(4096)));
 static unsigned int count;
 static struct thread *self; /* NULL: events, and main() */
-static ucontext_t scheduler;
+static void *scheduler[5];
 static struct event heap[EVENTS];
 static uint32_t events;
 static uint64_t order;
@@ -60,6 +67,9 @@ static char *tls_here; /* the variables of a thread that the library and the tes
 static size_t tls_bytes;
 static uint32_t yield_ppm, delay_ppm, long_ppm;
 static bool background_woken;
+static const void *scheduler_stack; /* for the address sanitizer, as the next two */
+static size_t scheduler_stack_bytes;
+static void *scheduler_fake;
 
 /* --- variables of a thread ---------------------------------------------------------------------- */
 
@@ -78,6 +88,28 @@ static int find_tls(struct dl_phdr_info *info, size_t size, void *arg)
 
 /* --- switching ---------------------------------------------------------------------------------- */
 
+/* Not by swapcontext(), which makes two system calls. */
+static __attribute__((noinline, noreturn)) void jump(void **to)
+{
+	__builtin_longjmp(to, 1);
+}
+
+static __attribute__((noinline)) void enter(struct thread *t)
+{
+	if (__builtin_setjmp(scheduler))
+		return;
+	if (t->started)
+		jump(t->here);
+	t->started = true;
+	setcontext(&t->ctx);
+}
+
+static __attribute__((noinline)) void leave(struct thread *t)
+{
+	if (!__builtin_setjmp(t->here))
+		jump(scheduler);
+}
+
 static void run_thread(struct thread *t)
 {
 	static char own[TLS_BYTES];
@@ -86,42 +118,24 @@ static void run_thread(struct thread *t)
 	memcpy(own, tls_here, tls_bytes);
 	memcpy(tls_here, t->tls, tls_bytes);
 	self = t;
-#ifdef __SANITIZE_ADDRESS__
-	void *fake;
-
-	__sanitizer_start_switch_fiber(&fake, stacks[t - threads], STACK_BYTES);
-#endif
-	swapcontext(&scheduler, &t->ctx);
-#ifdef __SANITIZE_ADDRESS__
-	__sanitizer_finish_switch_fiber(fake, NULL, NULL);
-#endif
+	FIBER_BEGIN(&scheduler_fake, stacks[t - threads], STACK_BYTES);
+	enter(t);
+	FIBER_END(scheduler_fake, NULL, NULL);
 	self = NULL;
 	memcpy(t->tls, tls_here, tls_bytes);
 	memcpy(tls_here, own, tls_bytes);
 }
 
-#ifdef __SANITIZE_ADDRESS__
-static const void *scheduler_stack;
-static size_t scheduler_stack_bytes;
-#endif
-
 static void give_way(void)
 {
-#ifdef __SANITIZE_ADDRESS__
-	__sanitizer_start_switch_fiber(self->ended ? NULL : &self->fake_stack, scheduler_stack,
-				       scheduler_stack_bytes);
-#endif
-	swapcontext(&self->ctx, &scheduler);
-#ifdef __SANITIZE_ADDRESS__
-	__sanitizer_finish_switch_fiber(self->fake_stack, &scheduler_stack, &scheduler_stack_bytes);
-#endif
+	FIBER_BEGIN(self->ended ? NULL : &self->fake_stack, scheduler_stack, scheduler_stack_bytes);
+	leave(self);
+	FIBER_END(self->fake_stack, &scheduler_stack, &scheduler_stack_bytes);
 }
 
 static void thread_run(void)
 {
-#ifdef __SANITIZE_ADDRESS__
-	__sanitizer_finish_switch_fiber(NULL, &scheduler_stack, &scheduler_stack_bytes);
-#endif
+	FIBER_END(NULL, &scheduler_stack, &scheduler_stack_bytes);
 	self->fn(self->arg);
 	self->ended = true;
 	give_way();
