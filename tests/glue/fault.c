@@ -53,6 +53,8 @@ static void set(struct fake_nic *n, enum fault_kind kind, bool on)
 	case FAULT_HANG:
 		n->hung = on;
 		prog_unsure(n->host);
+		if (on && one_in(2))
+			set(n, FAULT_QPERR, true);
 		return;
 	case FAULT_BROKEN: n->broken = on; return;
 	case FAULT_QPERR: {

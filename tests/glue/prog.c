@@ -36,7 +36,7 @@ static enum threading { ONE_THREAD, POST_AND_POLL, SEVERAL } threading;
 static unsigned int lives, life_now;
 static uint64_t gap_ns, early_end_at;
 static uint32_t signal_ppm, late_receives_ppm, small_ppm;
-static unsigned int burst_max, mix[7];
+static unsigned int burst_max, stay, mix[7]; /* stay: posts in a row */
 static struct ibv_qp_cap cap;
 static bool stop, all_done;
 
@@ -315,7 +315,7 @@ static bool work_on(struct side *s)
 	if (!rnd_ppm(late_receives_ppm))
 		post_receives(s);
 	take_lock(s);
-	while (may_post(s) && post_sends(s) && !one_in(4))
+	while (may_post(s) && post_sends(s) && !one_in(stay))
 		take_lock(s);
 	any = s->posted + s->receives != before;
 	release_lock();
@@ -667,6 +667,7 @@ void prog_setup(void)
 	lives = one_in(6) ? 2 : 1;
 	early_end_at = one_in(4) ? rnd() % (1000 * NS_MS) : 0;
 	load_setup();
+	stay = 1 + rnd_below(12);
 	for (unsigned int p = 0; p < pairs; p++)
 		for (unsigned int h = 0; h < HOSTS; h++) {
 			struct side *s = &sides[p][h];

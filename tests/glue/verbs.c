@@ -120,7 +120,7 @@ static int refuses(const struct fake_nic *n, const struct fake_qp *q)
 {
 	if (q->state == IBV_QPS_ERR) /* the fence's marker waits for room only if the queue is full */
 		return 0;
-	if (n->broken)
+	if (n->broken && !one_in(3))
 		return EIO;
 	return rnd_ppm(refuse_ppm) ? ENOMEM : 0;
 }
@@ -160,7 +160,8 @@ static int op_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_re
 
 	thread_step();
 	for (; wr && !err; wr = err ? wr : wr->next) {
-		err = q->nic->broken && q->state != IBV_QPS_ERR ? EIO : nic_post_recv(q, wr);
+		err = q->nic->broken && q->state != IBV_QPS_ERR && one_in(4) ? EIO
+									     : nic_post_recv(q, wr);
 		if (err)
 			*bad = wr;
 	}
