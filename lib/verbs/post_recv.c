@@ -78,9 +78,9 @@ static int fast_recv(struct vqp *v, const struct ibv_recv_wr *wr, bool *broken)
 	return -err;
 }
 
-/* Inside the gate, which it leaves. The gate is shut until the core knows: no other thread must post
- * a receive in the place of this one. */
-static void nic_refused(struct vqp *v, enum gate_how how, int err)
+/* Inside the gate, which it leaves. The gate is shut until the core knows: no other thread must
+ * post a receive in the place of this one. */
+static void recv_refused(struct vqp *v, enum gate_how how, int err)
 {
 	repost_recv_refused(v, 0, err);
 	gate_shut(&v->hot.recv_gate);
@@ -100,7 +100,7 @@ static int recv_entered(struct vqp *v, enum gate_how how, struct ibv_recv_wr *wr
 	for (; wr && !err; wr = err ? wr : wr->next)
 		err = fast_recv(v, wr, &broken);
 	if (broken) {
-		nic_refused(v, how, err);
+		recv_refused(v, how, err);
 		return wr->next ? slow_post_recv(v, wr->next, bad) : 0;
 	}
 	gate_leave(&v->hot.recv_gate, how);

@@ -178,7 +178,7 @@ static uint32_t count_sends(const struct ibv_send_wr *wr, const struct ibv_send_
  * the gate, which it leaves. The gate is shut until the core knows: what another thread posted
  * meanwhile the NIC might take, and it would pass for the requests that it has refused.
  */
-static void nic_refused(struct vqp *v, enum gate_how how, uint32_t n)
+static void sends_refused(struct vqp *v, enum gate_how how, uint32_t n)
 {
 	v->hot.refused = true;
 	v->hot.refused_sends = n;
@@ -222,7 +222,7 @@ static int post_failed(struct vqp *v, enum gate_how how, int err, struct ibv_sen
 		return err;
 	}
 	/* Without *bad the provider has queued all of it and could not ring the doorbell (V9). */
-	nic_refused(v, how, n);
+	sends_refused(v, how, n);
 	return end ? slow_post_send(v, end, bad) : 0;
 }
 

@@ -3,8 +3,8 @@
 #include "tests/glue/prog.h"
 
 static uint64_t first_ns, every_ns; /* when the first one comes, and how often */
-static uint32_t burden; /* mask of kinds of this schedule */
-static unsigned int generation; /* of faults: those of an earlier one strike no more */
+static uint32_t burden;		    /* mask of kinds of this schedule */
+static unsigned int generation;	    /* of faults: those of an earlier one strike no more */
 
 const char *fault_name(unsigned int kind)
 {

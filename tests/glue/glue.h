@@ -4,7 +4,8 @@
  * lib/object, lib/conn and lib/verbs at both ends of a connection, in one process and on one thread
  * of the system. The library's threads and the program's are coroutines (sched.c), which are
  * switched at every lock, wait, sleep and verb; the clock is the schedule's. Beneath are NICs that
- * the test has (nic.c, verbs.c) and a network (wire.c). session.c takes the place of the rendezvous.
+ * the test has (nic.c, verbs.c) and a network (wire.c). session.c takes the place of the
+ * rendezvous.
  *
  * A schedule is a function of its seed and options alone, and runs in a process of its own.
  */
@@ -20,13 +21,17 @@
 enum {
 	HOSTS = 2,
 	RAILS_MAX = 3,
-	PAIRS_MAX = 2,	/* connections */
-	SLOTS = 64,	/* of memory: more than WRs can be outstanding */
+	PAIRS_MAX = 2, /* connections */
+	SLOTS = 64,    /* of memory: more than WRs can be outstanding */
 	SLOT_BYTES = 2048,
 	WRS_MAX = 128,
 	NS_US = 1000,
 	NS_MS = 1000000
 };
+
+/* A connection has the same number and the same PSNs in each of its lives, so a late message or
+ * packet of one passes for one of the next. */
+#define LATE_OF_ANOTHER_LIFE 0
 
 /* --- options and verdict: main.c -------------------------------------------------------------- */
 
@@ -38,15 +43,15 @@ struct options {
 
 extern struct options opt;
 
-#define FAULTS(X)                                                                     \
-	X(CUT, "nothing leaves a NIC after some packets more, and nobody is told")                        \
-	X(CABLE, "the same, and both ends hear of it")                                \
-	X(ACKS, "ACKs and responses of one direction are lost")                       \
-	X(LOSSY, "random loss")                                                       \
-	X(QPERR, "a QP falls into ERR by itself")                                     \
-	X(HANG, "a NIC's verbs hang, its data flows")                                 \
-	X(BROKEN, "a NIC refuses posts, and some of them it takes nevertheless")      \
-	X(MIGRATE, "the operator moves a connection")                                 \
+#define FAULTS(X)                                                                  \
+	X(CUT, "nothing leaves a NIC after some packets more, and nobody is told") \
+	X(CABLE, "the same, and both ends hear of it")                             \
+	X(ACKS, "ACKs and responses of one direction are lost")                    \
+	X(LOSSY, "random loss")                                                    \
+	X(QPERR, "a QP falls into ERR by itself")                                  \
+	X(HANG, "a NIC's verbs hang, its data flows")                              \
+	X(BROKEN, "a NIC refuses posts, and some of them it takes nevertheless")   \
+	X(MIGRATE, "the operator moves a connection")                              \
 	X(STALL, "a thread stands still")
 
 enum fault_kind {
@@ -57,11 +62,13 @@ enum fault_kind {
 };
 
 /* Counted over all schedules; what is 0 in the end was not tried. */
-#define TALLY(X)                                                                                   \
-	X(schedules) X(steps) X(switches_of_threads) X(sends) X(receives) X(packets) X(faults)     \
-	X(switched) X(commits) X(replayed) X(trimmed) X(proved) X(reissued_reads) X(refused_posts) \
-	X(keys_asked) X(hung_fences) X(planned) X(lives) X(ended_by_atomic) X(destroyed_in_switch) \
-	X(held_posts) X(leaked_packets)
+#define TALLY(X)                                                                                  \
+	X(schedules)                                                                              \
+	X(steps)                                                                                  \
+	X(switches_of_threads) X(sends) X(receives) X(packets) X(faults) X(switched) X(commits)   \
+		X(replayed) X(trimmed) X(proved) X(reissued_reads) X(refused_posts) X(keys_asked) \
+			X(hung_fences) X(planned) X(lives) X(ended_by_atomic)                     \
+				X(destroyed_in_switch) X(held_posts) X(leaked_packets)
 
 struct tally {
 #define TALLY_FIELD(name) uint64_t name;
@@ -74,9 +81,9 @@ extern struct tally *tally;
 /* The schedule has failed: says why, and ends the process of the schedule. */
 void violation(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 
-#define trace(...)                           \
-	do {                                 \
-		if (opt.trace)               \
+#define trace(...)                               \
+	do {                                     \
+		if (opt.trace)                   \
 			trace_line(__VA_ARGS__); \
 	} while (0)
 void trace_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -89,7 +96,8 @@ uint64_t rnd_range(uint64_t lo, uint64_t hi);
 bool rnd_ppm(uint32_t ppm);
 bool one_in(uint32_t n);
 
-/* --- threads and time: sched.c ----------------------------------------------------------------- */
+/* --- threads and time: sched.c -----------------------------------------------------------------
+ */
 
 extern uint64_t now;
 
@@ -121,7 +129,8 @@ void sched_run(const bool *done);
 /* The background thread is to look for messages, or to run calls. */
 void background_wake(void);
 
-/* --- NICs: nic.c -------------------------------------------------------------------------------- */
+/* --- NICs: nic.c --------------------------------------------------------------------------------
+ */
 
 enum op { OP_WRITE, OP_WRITE_IMM, OP_SEND, OP_SEND_IMM, OP_READ, OP_CMP_SWAP, OP_FETCH_ADD };
 
@@ -129,11 +138,11 @@ struct fake_nic {
 	struct nic *nic; /* the library's */
 	unsigned int host, rail;
 	bool is_rxe;
-	bool hung;   /* its verbs do not return */
-	bool broken; /* it refuses posts */
-	bool cut;    /* nothing leaves it */
+	bool hung;	       /* its verbs do not return */
+	bool broken;	       /* it refuses posts */
+	bool cut;	       /* nothing leaves it */
 	uint32_t last_packets; /* so many leave it, and then nothing; 0: no such limit */
-	bool mute;   /* its ACKs and responses do not leave it */
+	bool mute;	       /* its ACKs and responses do not leave it */
 	bool carrier;
 	uint32_t loss_ppm;
 	struct ibv_device device;
@@ -152,7 +161,7 @@ struct fake_cq {
 		struct ibv_wc wc;
 		uint64_t visible_at; /* the NIC writes it some time after rq_psn has moved */
 		const struct fake_qp *qp;
-	} *entry;
+	} * entry;
 	uint32_t head, tail, size;
 	uint32_t qps;
 	uint64_t newest;
@@ -213,13 +222,22 @@ struct fake_mr {
 };
 
 struct packet {
-	enum packet_type { REQUEST, ACK, NAK_SEQUENCE, NAK_RNR, NAK_ACCESS, READ_DATA, ATOMIC_DATA } type;
+	enum packet_type {
+		REQUEST,
+		ACK,
+		NAK_SEQUENCE,
+		NAK_RNR,
+		NAK_ACCESS,
+		READ_DATA,
+		ATOMIC_DATA
+	} type;
 	struct fake_nic *to;
 	uint32_t qpn, psn;
 	enum op op;
 	bool first, last;
 	uint32_t rkey, imm, packets, length, bytes, offset;
 	uint64_t remote, a, b;
+	unsigned int life;
 	uint64_t source; /* address of the first SGE: for the oracle */
 	uint8_t data[];
 };
@@ -238,21 +256,25 @@ void nic_receive(struct packet *p);  /* from the wire */
 void nic_forget_entries(struct fake_cq *cq, const struct fake_qp *q);
 struct fake_qp *nic_some_qp(const struct fake_nic *n);
 
-/* --- the network: wire.c ------------------------------------------------------------------------- */
+/* --- the network: wire.c -------------------------------------------------------------------------
+ */
 
-struct packet *packet_new(const struct fake_qp *from, enum packet_type type, uint32_t psn, uint32_t bytes);
+struct packet *packet_new(const struct fake_qp *from, enum packet_type type, uint32_t psn,
+			  uint32_t bytes);
 void wire_send(struct fake_nic *from, struct packet *p); /* frees it in the end */
 bool wire_passes(const struct fake_nic *from); /* would a datagram of that NIC arrive now? */
 uint64_t wire_delay(void);
 void wire_setup(void);
 
-/* --- verbs: verbs.c ------------------------------------------------------------------------------ */
+/* --- verbs: verbs.c ------------------------------------------------------------------------------
+ */
 
 void verbs_setup(void);
 unsigned int verbs_objects(void); /* that exist, of the provider */
 struct fake_mr *mr_find(const struct fake_nic *n, uint32_t key, uint64_t addr, uint64_t bytes);
 
-/* --- what takes the place of lib/session: session.c ----------------------------------------------- */
+/* --- what takes the place of lib/session: session.c
+ * ----------------------------------------------- */
 
 void session_setup(void);
 void session_tell_link(struct fake_nic *n); /* on no thread: the background thread hears of it */
@@ -260,13 +282,14 @@ void session_migrate(unsigned int pair, unsigned int host);
 void session_stop(void); /* no more probes */
 void session_turn(void); /* the background thread: messages have come */
 
-/* --- the program and its oracle: prog.c ------------------------------------------------------------ */
+/* --- the program and its oracle: prog.c
+ * ------------------------------------------------------------ */
 
 void prog_setup(void);
 void *prog_main(void *arg);
 extern bool prog_is_over;
-extern bool calm; /* no more faults */
-unsigned int prog_life(void); /* how often the QPs were RESET */
+extern bool calm;					    /* no more faults */
+unsigned int prog_life(void);				    /* how often the QPs were RESET */
 struct vqp *prog_vqp(unsigned int pair, unsigned int host); /* NULL: not now */
 void prog_unsure(unsigned int host); /* that host's fences may prove nothing from now on */
 
@@ -278,7 +301,8 @@ bool prog_is_last(const struct ibv_qp *qp, uint64_t wr_id);
 void oracle_execute(unsigned int host, const struct fake_qp *q, const struct packet *p);
 const char *oracle_hang(void); /* who waits for what */
 
-/* --- faults: fault.c -------------------------------------------------------------------------------- */
+/* --- faults: fault.c
+ * -------------------------------------------------------------------------------- */
 
 void fault_setup(void);
 const char *fault_name(unsigned int kind);

@@ -18,3 +18,15 @@ tests_glue_glue_CFLAGS = $(AM_CFLAGS) -pthread $(IBVERBS_CFLAGS)
 tests_glue_glue_LDFLAGS = $(AM_LDFLAGS) $(GLUE_WRAPS)
 tests_glue_glue_LDADD = lib/libshiftrooms.la lib/libshiftnic.la lib/libshiftstats.la \
 	lib/libshiftcore-checked.la kv/libkvclient.la lib/libshiftbase.la $(IBVERBS_LIBS)
+
+GLUE_TESTS = tests/glue/glue.test
+TESTS += $(GLUE_TESTS)
+EXTRA_DIST += $(GLUE_TESTS)
+
+# Some minutes of one core.
+.PHONY: check-long-glue
+CHECK_LONG_TARGETS += check-long-glue
+check-long-glue: tests/glue/glue
+	tests/glue/glue --seeds 1..200000
+	tests/glue/glue --seeds 1..20000 --only BROKEN
+	tests/glue/glue --seeds 1..20000 --only HANG --only CUT

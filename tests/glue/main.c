@@ -34,7 +34,8 @@ static const char usage[] =
 	"  -q                say nothing unless something fails\n"
 	"exit: 0 all good, 1 a violation, 2 usage\n";
 
-/* --- random numbers -------------------------------------------------------------------------------- */
+/* --- random numbers
+ * -------------------------------------------------------------------------------- */
 
 uint64_t rnd(void)
 {
@@ -65,7 +66,8 @@ bool one_in(uint32_t n)
 	return !rnd_below(n);
 }
 
-/* --- what is said ------------------------------------------------------------------------------------- */
+/* --- what is said
+ * ------------------------------------------------------------------------------------- */
 
 void trace_line(const char *format, ...)
 {
@@ -111,7 +113,8 @@ static void on_crash(int sig)
 	violation("signal %d in \"%s\"", sig, thread_name());
 }
 
-/* --- schedules -------------------------------------------------------------------------------------------- */
+/* --- schedules
+ * -------------------------------------------------------------------------------------------- */
 
 static void run_schedule(void)
 {
@@ -142,7 +145,8 @@ static bool run_child(void)
 	}
 	waitpid(pid, &status, 0);
 	if (WIFSIGNALED(status)) {
-		printf("seed %lu: VIOLATION: signal %d\n", (unsigned long)opt.seed, WTERMSIG(status));
+		printf("seed %lu: VIOLATION: signal %d\n", (unsigned long)opt.seed,
+		       WTERMSIG(status));
 		print_replay();
 	}
 	return WIFEXITED(status) && !WEXITSTATUS(status);
@@ -165,7 +169,9 @@ static void report(double seconds)
 #undef PRINT
 }
 
-/* --- options ------------------------------------------------------------------------------------------------ */
+/* --- options
+ * ------------------------------------------------------------------------------------------------
+ */
 
 static bool fault_by_name(const char *name, uint32_t *mask)
 {
@@ -198,9 +204,7 @@ static void list_faults(void)
 static bool one_option(int c)
 {
 	switch (c) {
-	case 's':
-		seed_from = seed_to = strtoull(optarg, NULL, 0);
-		return one = true;
+	case 's': seed_from = seed_to = strtoull(optarg, NULL, 0); return one = true;
 	case 'S': return seeds(optarg);
 	case 't': return opt.trace = true;
 	case 'f': return fault_by_name(optarg, &opt.without);
@@ -216,9 +220,15 @@ static bool one_option(int c)
 static bool options(int argc, char **argv)
 {
 	static const struct option longs[] = {
-		{"seed", 1, NULL, 's'},	       {"seeds", 1, NULL, 'S'}, {"trace", 0, NULL, 't'},
-		{"no-fault", 1, NULL, 'f'},    {"only", 1, NULL, 'o'},    {"help", 0, NULL, 'h'},	{"list-faults", 0, NULL, 'L'},
-		{"keep-going", 0, NULL, 'K'}, {NULL, 0, NULL, 0},
+		{"seed", 1, NULL, 's'},
+		{"seeds", 1, NULL, 'S'},
+		{"trace", 0, NULL, 't'},
+		{"no-fault", 1, NULL, 'f'},
+		{"only", 1, NULL, 'o'},
+		{"help", 0, NULL, 'h'},
+		{"list-faults", 0, NULL, 'L'},
+		{"keep-going", 0, NULL, 'K'},
+		{NULL, 0, NULL, 0},
 	};
 	int c;
 
@@ -234,7 +244,8 @@ static void fix_addresses(char **argv)
 {
 	int before = personality(0xffffffff);
 
-	if (before & ADDR_NO_RANDOMIZE || personality((unsigned long)before | ADDR_NO_RANDOMIZE) < 0)
+	if (before & ADDR_NO_RANDOMIZE ||
+	    personality((unsigned long)before | ADDR_NO_RANDOMIZE) < 0)
 		return;
 	execv("/proc/self/exe", argv);
 }
@@ -257,7 +268,8 @@ int main(int argc, char **argv)
 		fputs(usage, stderr);
 		return 2;
 	}
-	tally = mmap(NULL, sizeof(*tally), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	tally = mmap(NULL, sizeof(*tally), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		     0);
 	if (tally == MAP_FAILED)
 		return 2;
 	signal(SIGSEGV, on_crash);

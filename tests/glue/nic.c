@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Model of a NIC: reliable connections by PSN, with ACKs, retries, RNR, READs and atomics; ERR,
- * RESET and flushes as soft-RoCE and mlx5 have them (doc/protocol.md, section 8). Nothing here calls
- * the library.
+ * RESET and flushes as soft-RoCE and mlx5 have them (doc/protocol.md, section 8). Nothing here
+ * calls the library.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -51,7 +51,8 @@ struct fake_qp *nic_some_qp(const struct fake_nic *n)
 	return found;
 }
 
-/* --- completions ----------------------------------------------------------------------------------- */
+/* --- completions
+ * ----------------------------------------------------------------------------------- */
 
 static void cqe_add(struct ibv_cq *cq, const struct fake_qp *q, const struct ibv_wc *wc)
 {
@@ -104,9 +105,9 @@ static void entries_settle(struct fake_cq *c, const struct fake_qp *q)
 static enum ibv_wc_opcode wc_opcode(enum op op)
 {
 	static const enum ibv_wc_opcode opcode[] = {
-		[OP_WRITE] = IBV_WC_RDMA_WRITE, [OP_WRITE_IMM] = IBV_WC_RDMA_WRITE,
-		[OP_SEND] = IBV_WC_SEND,	[OP_SEND_IMM] = IBV_WC_SEND,
-		[OP_READ] = IBV_WC_RDMA_READ,	[OP_CMP_SWAP] = IBV_WC_COMP_SWAP,
+		[OP_WRITE] = IBV_WC_RDMA_WRITE,	  [OP_WRITE_IMM] = IBV_WC_RDMA_WRITE,
+		[OP_SEND] = IBV_WC_SEND,	  [OP_SEND_IMM] = IBV_WC_SEND,
+		[OP_READ] = IBV_WC_RDMA_READ,	  [OP_CMP_SWAP] = IBV_WC_COMP_SWAP,
 		[OP_FETCH_ADD] = IBV_WC_FETCH_ADD};
 
 	return opcode[op];
@@ -124,7 +125,8 @@ static void send_completes(struct fake_qp *q, const struct wqe *w, enum ibv_wc_s
 		cqe_add(q->qp.send_cq, q, &wc);
 }
 
-/* --- errors ------------------------------------------------------------------------------------------ */
+/* --- errors
+ * ------------------------------------------------------------------------------------------ */
 
 static void flush_sends(struct fake_qp *q)
 {
@@ -193,7 +195,8 @@ void nic_fail_qp(struct fake_qp *q)
 	enter_err(q);
 }
 
-/* --- requester: sending ------------------------------------------------------------------------------- */
+/* --- requester: sending
+ * ------------------------------------------------------------------------------- */
 
 static struct wqe *wqe_at(struct fake_qp *q, uint32_t i)
 {
@@ -349,7 +352,8 @@ static void rto_start(struct fake_qp *q)
 	event_at(q->rto_at, rto, q, q->life);
 }
 
-/* --- requester: answers --------------------------------------------------------------------------------- */
+/* --- requester: answers
+ * --------------------------------------------------------------------------------- */
 
 static void first_completes(struct fake_qp *q)
 {
@@ -473,7 +477,8 @@ static void take_answer(struct fake_qp *q, const struct packet *p)
 	tx_soon(q);
 }
 
-/* --- responder -------------------------------------------------------------------------------------------- */
+/* --- responder
+ * -------------------------------------------------------------------------------------------- */
 
 static uint32_t expected(const struct fake_qp *q)
 {
@@ -604,9 +609,9 @@ static void execute(struct fake_qp *q, const struct packet *p)
 static bool reaches_memory(const struct fake_qp *q, const struct packet *p)
 {
 	return is_send(p->op) || mr_find(q->nic, p->rkey, p->remote,
-					 p->op == OP_READ    ? p->length
+					 p->op == OP_READ   ? p->length
 					 : is_atomic(p->op) ? 8
-							     : p->bytes);
+							    : p->bytes);
 }
 
 static void take_request(struct fake_qp *q, const struct packet *p)
@@ -653,7 +658,9 @@ void nic_receive(struct packet *p)
 		take_answer(q, p);
 }
 
-/* --- verbs -------------------------------------------------------------------------------------------------- */
+/* --- verbs
+ * --------------------------------------------------------------------------------------------------
+ */
 
 static enum op op_of(enum ibv_wr_opcode opcode)
 {

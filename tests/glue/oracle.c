@@ -9,7 +9,7 @@
 #include "lib/stats/stats.h"
 #include "tests/glue/prog.h"
 
-static unsigned int life;
+unsigned int pattern_life;
 static bool unsure[HOSTS]; /* its fences may prove nothing: less is claimed (doc/protocol.md, 1) */
 
 void prog_unsure(unsigned int host)
@@ -17,26 +17,22 @@ void prog_unsure(unsigned int host)
 	unsure[host] = true;
 }
 
-uint8_t pattern(unsigned int host, unsigned int pair, uint32_t seq, uint32_t i)
-{
-	return (uint8_t)(seq * 131 + i * 7 + (i >> 8) * 13 + host * 59 + pair * 17 + life * 101);
-}
-
 static uint8_t read_pattern(unsigned int host, unsigned int pair, uint32_t slot, uint32_t i)
 {
 	return (uint8_t)(slot * 29 + i * 3 + (i >> 8) * 5 + host * 91 + pair * 7 + 1);
 }
 
-#define NAME "%c%u"
+#define NAME	 "%c%u"
 #define NAMED(s) 'a' + (s)->host, (s)->pair
 
-/* --- a connection's life ------------------------------------------------------------------------------ */
+/* --- a connection's life
+ * ------------------------------------------------------------------------------ */
 
 void side_begin(struct side *s, unsigned int n)
 {
 	struct memory *m = &memory[s->host];
 
-	life = n;
+	pattern_life = n;
 	s->total = 8 + rnd_below(50);
 	s->posted = s->next_cqe = s->executed = s->unsignaled = 0;
 	s->receives = s->received = s->next_two_sided = 0;
@@ -52,8 +48,7 @@ void oracle_fill_read(const struct side *s, uint32_t seq)
 	uint32_t slot = seq % SLOTS;
 
 	for (uint32_t i = 0; i < s->work[seq].bytes; i++)
-		memory[!s->host].read[s->pair][slot][i] =
-			read_pattern(!s->host, s->pair, slot, i);
+		memory[!s->host].read[s->pair][slot][i] = read_pattern(!s->host, s->pair, slot, i);
 }
 
 static uint32_t two_sided_posted(const struct side *s)
@@ -77,8 +72,8 @@ bool side_is_done(const struct side *s)
 {
 	if (s->ended || s->peer->ended)
 		return !owed(s) && s->ended;
-	return s->posted == s->total && s->next_cqe == s->total && s->peer->posted == s->peer->total &&
-	       s->received == two_sided_posted(s->peer);
+	return s->posted == s->total && s->next_cqe == s->total &&
+	       s->peer->posted == s->peer->total && s->received == two_sided_posted(s->peer);
 }
 
 static bool is_open_atomic(const struct side *s)
@@ -168,7 +163,8 @@ void side_count(const struct side *s)
 	tally->ended_by_atomic += s->reason == SHIFT_R_LOST_ATOMIC;
 }
 
-/* --- at the NICs ----------------------------------------------------------------------------------------- */
+/* --- at the NICs
+ * ----------------------------------------------------------------------------------------- */
 
 /* Whose request the packet belongs to, and at what place in its message the packet is. */
 static struct side *sender(const struct packet *p, uint32_t *seq, uint32_t *at)
@@ -256,13 +252,15 @@ void oracle_execute(unsigned int host, const struct fake_qp *q, const struct pac
 		executed(s, seq);
 }
 
-/* --- at the program ----------------------------------------------------------------------------------------- */
+/* --- at the program
+ * ----------------------------------------------------------------------------------------- */
 
 static void check_bytes(const struct side *s, uint32_t seq, const uint8_t *data, const char *what)
 {
 	for (uint32_t i = 0; i < s->work[seq].bytes; i++)
 		if (data[i] != pattern(s->host, s->pair, seq, i))
-			violation(NAME ": request %u: %s is wrong at byte %u", NAMED(s), seq, what, i);
+			violation(NAME ": request %u: %s is wrong at byte %u", NAMED(s), seq, what,
+				  i);
 }
 
 static void check_result(const struct side *s, uint32_t seq)
@@ -276,8 +274,8 @@ static void check_result(const struct side *s, uint32_t seq)
 		check_bytes(s, seq, memory[!s->host].write[s->pair][slot], "what was written");
 	for (uint32_t i = 0; w->op == OP_READ && i < w->bytes; i++)
 		if (here[i] != read_pattern(!s->host, s->pair, slot, i))
-			violation(NAME ": READ %u completes without its data, byte %u", NAMED(s), seq,
-				  i);
+			violation(NAME ": READ %u completes without its data, byte %u", NAMED(s),
+				  seq, i);
 	memcpy(&value, here, sizeof(value));
 	if (is_atomic(w->op) && value != w->result && !unsure[!s->host])
 		violation(NAME ": atomic %u returns %lx, should be %lx", NAMED(s), seq,
@@ -343,8 +341,8 @@ static void receive_completion(struct side *s, const struct ibv_wc *wc)
 	seq = s->next_two_sided++;
 	w = &peer->work[seq];
 	if (seq >= peer->executed)
-		violation(NAME ": a receive completes for request %u, %u were executed", NAMED(s), seq,
-			  peer->executed);
+		violation(NAME ": a receive completes for request %u, %u were executed", NAMED(s),
+			  seq, peer->executed);
 	if (w->op != OP_WRITE_IMM)
 		check_bytes(peer, seq, memory[s->host].receive[s->pair][(s->received - 1) % SLOTS],
 			    "what was received");
@@ -375,7 +373,9 @@ void oracle_completion(struct side *s, const struct ibv_cq *cq, const struct ibv
 		send_completion(s, wc);
 }
 
-/* --- the end --------------------------------------------------------------------------------------------------- */
+/* --- the end
+ * ---------------------------------------------------------------------------------------------------
+ */
 
 static void side_ends(const struct side *s)
 {
@@ -384,7 +384,8 @@ static void side_ends(const struct side *s)
 	if (s->ended || s->peer->ended)
 		return;
 	if (s->executed != s->total)
-		violation(NAME ": %u of %u requests were executed", NAMED(s), s->executed, s->total);
+		violation(NAME ": %u of %u requests were executed", NAMED(s), s->executed,
+			  s->total);
 	if (unsure[!s->host])
 		return;
 	for (uint32_t i = 0; i < s->total; i++)
@@ -411,10 +412,12 @@ const char *oracle_hang(void)
 		for (unsigned int h = 0; h < HOSTS; h++) {
 			const struct side *s = &sides[p][h];
 
-			n += snprintf(text + n, sizeof(text) - (size_t)n,
-				      NAME " %s: posted %u of %u, completed %u, executed %u, received %u; ",
-				      NAMED(s), shift_state_name(s->state), s->posted, s->total,
-				      s->next_cqe, s->executed, s->received);
+			n += snprintf(
+				text + n, sizeof(text) - (size_t)n,
+				NAME
+				" %s: posted %u of %u, completed %u, executed %u, received %u; ",
+				NAMED(s), shift_state_name(s->state), s->posted, s->total,
+				s->next_cqe, s->executed, s->received);
 		}
 	return text;
 }

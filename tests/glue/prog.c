@@ -47,8 +47,8 @@ struct vqp *prog_vqp(unsigned int pair, unsigned int host)
 	return s->qp ? vqp_find(s->qp) : NULL;
 }
 
-/* Two threads may post to one QP. What was posted first is known once the NIC has been asked, so from
- * then on the other one may post while the first is still on its way out of the library. */
+/* Two threads may post to one QP. What was posted first is known once the NIC has been asked, so
+ * from then on the other one may post while the first is still on its way out of the library. */
 static _Thread_local struct side *posting; /* its lock is held */
 
 static void take_lock(struct side *s)
@@ -95,7 +95,8 @@ unsigned int prog_life(void)
 	return life_now;
 }
 
-/* --- posting ------------------------------------------------------------------------------------------ */
+/* --- posting
+ * ------------------------------------------------------------------------------------------ */
 
 static enum op some_op(void)
 {
@@ -116,7 +117,7 @@ static uint32_t split(uint8_t *at, uint32_t bytes, uint32_t lkey, struct ibv_sge
 
 	while (bytes) {
 		part = n + 1 < cap.max_send_sge && bytes > 1 && one_in(4) ? 1 + rnd_below(bytes - 1)
-									     : bytes;
+									  : bytes;
 		sge[n++] = (struct ibv_sge){(uintptr_t)at, part, lkey};
 		at += part;
 		bytes -= part;
@@ -126,11 +127,13 @@ static uint32_t split(uint8_t *at, uint32_t bytes, uint32_t lkey, struct ibv_sge
 
 static enum ibv_wr_opcode opcode_of(enum op op)
 {
-	static const enum ibv_wr_opcode opcode[] = {
-		[OP_WRITE] = IBV_WR_RDMA_WRITE, [OP_WRITE_IMM] = IBV_WR_RDMA_WRITE_WITH_IMM,
-		[OP_SEND] = IBV_WR_SEND,	[OP_SEND_IMM] = IBV_WR_SEND_WITH_IMM,
-		[OP_READ] = IBV_WR_RDMA_READ,	[OP_CMP_SWAP] = IBV_WR_ATOMIC_CMP_AND_SWP,
-		[OP_FETCH_ADD] = IBV_WR_ATOMIC_FETCH_AND_ADD};
+	static const enum ibv_wr_opcode opcode[] = {[OP_WRITE] = IBV_WR_RDMA_WRITE,
+						    [OP_WRITE_IMM] = IBV_WR_RDMA_WRITE_WITH_IMM,
+						    [OP_SEND] = IBV_WR_SEND,
+						    [OP_SEND_IMM] = IBV_WR_SEND_WITH_IMM,
+						    [OP_READ] = IBV_WR_RDMA_READ,
+						    [OP_CMP_SWAP] = IBV_WR_ATOMIC_CMP_AND_SWP,
+						    [OP_FETCH_ADD] = IBV_WR_ATOMIC_FETCH_AND_ADD};
 
 	return opcode[op];
 }
@@ -143,8 +146,7 @@ static void set_remote(struct side *s, uint32_t seq, struct ibv_send_wr *wr)
 
 	if (is_atomic(w->op)) {
 		wr->wr.atomic.rkey = rkey;
-		wr->wr.atomic.remote_addr =
-			(uintptr_t)&there->word[s->pair][w->op == OP_FETCH_ADD];
+		wr->wr.atomic.remote_addr = (uintptr_t)&there->word[s->pair][w->op == OP_FETCH_ADD];
 		wr->wr.atomic.compare_add = w->op == OP_FETCH_ADD ? seq + 1 : w->compare;
 		wr->wr.atomic.swap = w->compare + seq + 1;
 		return;
@@ -172,15 +174,16 @@ static void make_work(struct side *s, uint32_t seq, struct ibv_send_wr *wr, stru
 	}
 	s->added += w->op == OP_FETCH_ADD ? seq + 1 : 0;
 	for (uint32_t i = 0; i < w->bytes; i++)
-		buffer[i] = w->op == OP_READ || is_atomic(w->op) ? 0xee
-								  : pattern(s->host, s->pair, seq, i);
-	*wr = (struct ibv_send_wr){.wr_id = seq,
-				   .sg_list = sge,
-				   .num_sge = (int)split(buffer, w->bytes,
-							 hosts[s->host].local->lkey, sge),
-				   .opcode = opcode_of(w->op),
-				   .send_flags = w->signaled ? IBV_SEND_SIGNALED : 0,
-				   .imm_data = w->imm};
+		buffer[i] = w->op == OP_READ || is_atomic(w->op)
+				    ? 0xee
+				    : pattern(s->host, s->pair, seq, i);
+	*wr = (struct ibv_send_wr){
+		.wr_id = seq,
+		.sg_list = sge,
+		.num_sge = (int)split(buffer, w->bytes, hosts[s->host].local->lkey, sge),
+		.opcode = opcode_of(w->op),
+		.send_flags = w->signaled ? IBV_SEND_SIGNALED : 0,
+		.imm_data = w->imm};
 	if (one_in(20))
 		wr->send_flags |= IBV_SEND_FENCE;
 	set_remote(s, seq, wr);
@@ -264,7 +267,8 @@ static void post_receives(struct side *s)
 	}
 }
 
-/* --- polling -------------------------------------------------------------------------------------------- */
+/* --- polling
+ * -------------------------------------------------------------------------------------------- */
 
 static struct side *side_of_number(unsigned int h, uint32_t qpn)
 {
@@ -295,7 +299,8 @@ static bool poll_once(unsigned int h)
 	return any;
 }
 
-/* --- threads ---------------------------------------------------------------------------------------------- */
+/* --- threads
+ * ---------------------------------------------------------------------------------------------- */
 
 static bool host_is_done(unsigned int h)
 {
@@ -403,12 +408,13 @@ static void start_threads(unsigned int h)
 	}
 }
 
-/* --- the life of a host -------------------------------------------------------------------------------------- */
+/* --- the life of a host
+ * -------------------------------------------------------------------------------------- */
 
 static struct ibv_cq *make_cq(struct host *me)
 {
-	struct ibv_cq *cq =
-		hook_created_cq(real.create_cq(me->ctx, (int)cap.max_send_wr, NULL, NULL, 0), NULL);
+	struct ibv_cq *cq = hook_created_cq(
+		real.create_cq(me->ctx, (int)cap.max_send_wr, NULL, NULL, 0), NULL);
 
 	me->cq[me->cqs++] = cq;
 	return cq;
@@ -636,7 +642,9 @@ static void *host_main(void *host)
 	return NULL;
 }
 
-/* --- the start --------------------------------------------------------------------------------------------------- */
+/* --- the start
+ * ---------------------------------------------------------------------------------------------------
+ */
 
 static void load_setup(void)
 {
@@ -652,7 +660,7 @@ static void load_setup(void)
 	signal_ppm = one_in(3) ? 1000000 : rnd_below(1000000);
 	late_receives_ppm = one_in(2) ? 0 : rnd_below(900000);
 	burst_max = one_in(2) ? 1 : 1 + rnd_below(8);
-	gap_ns = rnd_range(1, one_in(2) ? 500 : 20000) * NS_US;
+	gap_ns = rnd_range(1, one_in(2) ? 500 : one_in(2) ? 20000 : 150000) * NS_US;
 	cap = (struct ibv_qp_cap){.max_send_wr = 4 + rnd_below(28),
 				  .max_recv_wr = 4 + rnd_below(28),
 				  .max_send_sge = 1 + rnd_below(4),

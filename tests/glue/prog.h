@@ -42,7 +42,8 @@ struct side {
 
 /* What a NIC of a host may reach. */
 struct memory {
-	uint8_t local[PAIRS_MAX][SLOTS][SLOT_BYTES]; /* sources, and what READs and atomics return */
+	uint8_t local[PAIRS_MAX][SLOTS]
+		     [SLOT_BYTES]; /* sources, and what READs and atomics return */
 	uint8_t receive[PAIRS_MAX][SLOTS][SLOT_BYTES];
 	uint8_t write[PAIRS_MAX][SLOTS][SLOT_BYTES]; /* from here on the peer may write */
 	uint8_t read[PAIRS_MAX][SLOTS][SLOT_BYTES];
@@ -63,7 +64,15 @@ static inline bool is_two_sided(enum op op)
 	return op == OP_SEND || op == OP_SEND_IMM || op == OP_WRITE_IMM;
 }
 
-uint8_t pattern(unsigned int host, unsigned int pair, uint32_t seq, uint32_t i);
+/* Byte i of a request's message. */
+extern unsigned int pattern_life;
+
+static inline uint8_t pattern(unsigned int host, unsigned int pair, uint32_t seq, uint32_t i)
+{
+	return (uint8_t)(seq * 131 + i * 7 + (i >> 8) * 13 + host * 59 + pair * 17 +
+			 pattern_life * 101);
+}
+
 void side_begin(struct side *s, unsigned int life);
 bool side_is_done(const struct side *s);
 void side_count(const struct side *s); /* adds up its statistics */

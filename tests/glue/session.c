@@ -29,10 +29,6 @@
 #define MEET_NS	 (3 * NS_MS)
 #define PROBE_NS (25 * NS_MS)
 
-/* A connection has the same number in each of its lives, so a late message of one passes for one of the
- * next. */
-static const bool late_of_another_life = false;
-
 /* A connection on its way to its peer, as lib/session/rendezvous.c has it. */
 struct meeting {
 	struct vqp *v;
@@ -74,7 +70,8 @@ static struct migration {
 	unsigned int pair, host;
 } migration;
 
-/* --- the control link ------------------------------------------------------------------------------- */
+/* --- the control link
+ * ------------------------------------------------------------------------------- */
 
 void __wrap_ctrl_link_send(struct ctrl_link_peer *peer, const struct shift_msg *m);
 void __wrap_ctrl_link_flush_unless_bg(void);
@@ -159,7 +156,8 @@ void __wrap_tombstone_answer(const struct nic *nic, const struct shift_msg *m)
 							      &t->stone.answer);
 }
 
-/* --- finding each other -------------------------------------------------------------------------------- */
+/* --- finding each other
+ * -------------------------------------------------------------------------------- */
 
 static struct meeting *peer_of(const struct meeting *m)
 {
@@ -388,7 +386,8 @@ static void session_end(struct vqp *v)
 		thread_sleep(10 * NS_US);
 }
 
-/* --- links and probes -------------------------------------------------------------------------------------- */
+/* --- links and probes
+ * -------------------------------------------------------------------------------------- */
 
 void session_tell_link(struct fake_nic *n)
 {
@@ -445,7 +444,8 @@ void session_stop(void)
 	stopped = true;
 }
 
-/* --- the operator -------------------------------------------------------------------------------------------- */
+/* --- the operator
+ * -------------------------------------------------------------------------------------------- */
 
 void session_migrate(unsigned int pair, unsigned int host)
 {
@@ -467,7 +467,8 @@ static void migrate(struct vqp *v, void *arg)
 	vqp_leave(v);
 }
 
-/* --- a turn of the background thread ---------------------------------------------------------------------------- */
+/* --- a turn of the background thread
+ * ---------------------------------------------------------------------------- */
 
 static void turn_ends(void)
 {
@@ -485,7 +486,7 @@ void session_turn(void)
 		trace("%s gets message %u: epoch %u, rail %u, for connection %u",
 		      letter->to->nic->name, letter->m.type, letter->m.epoch, letter->m.rail,
 		      letter->m.dst_conn);
-		if (letter->life == prog_life() || late_of_another_life)
+		if (letter->life == prog_life() || LATE_OF_ANOTHER_LIFE)
 			dispatch_message(letter->to->nic, &letter->m);
 		free(letter);
 	}
@@ -496,7 +497,9 @@ void session_turn(void)
 	}
 }
 
-/* --- the start ------------------------------------------------------------------------------------------------------ */
+/* --- the start
+ * ------------------------------------------------------------------------------------------------------
+ */
 
 struct nic *__wrap_nic_get(const char *name, uint8_t port)
 {
@@ -560,7 +563,9 @@ static void rails_name(void)
 	for (unsigned int h = 0; h < HOSTS; h++)
 		for (unsigned int r = 0; r < rails; r++)
 			at += snprintf(env.rails + at, sizeof(env.rails) - (size_t)at, "%s%s",
-				       r == 0 ? (h ? "," : "") : r == 1 ? "=" : "+",
+				       r == 0	? (h ? "," : "")
+				       : r == 1 ? "="
+						: "+",
 				       nics[h][r].nic->name);
 }
 

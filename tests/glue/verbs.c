@@ -39,7 +39,8 @@ static void ask_nic(const struct fake_nic *n, uint64_t max_ns)
 		thread_sleep(5 * NS_MS);
 }
 
-/* --- queue pairs --------------------------------------------------------------------------------------- */
+/* --- queue pairs
+ * --------------------------------------------------------------------------------------- */
 
 static struct ibv_qp *real_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
@@ -114,11 +115,13 @@ static int real_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 	return 0;
 }
 
-/* --- posts and polls ----------------------------------------------------------------------------------- */
+/* --- posts and polls
+ * ----------------------------------------------------------------------------------- */
 
 static int refuses(const struct fake_nic *n, const struct fake_qp *q)
 {
-	if (q->state == IBV_QPS_ERR) /* the fence's marker waits for room only if the queue is full */
+	if (q->state ==
+	    IBV_QPS_ERR) /* the fence's marker waits for room only if the queue is full */
 		return 0;
 	if (n->broken && !one_in(3))
 		return EIO;
@@ -181,7 +184,9 @@ static int op_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 	return got;
 }
 
-/* --- CQs -------------------------------------------------------------------------------------------------- */
+/* --- CQs
+ * --------------------------------------------------------------------------------------------------
+ */
 
 static struct ibv_cq *real_create_cq(struct ibv_context *ctx, int cqe, void *context,
 				     struct ibv_comp_channel *channel, int vector)
@@ -221,7 +226,9 @@ static int real_destroy_cq(struct ibv_cq *cq)
 	return 0;
 }
 
-/* --- memory ------------------------------------------------------------------------------------------------ */
+/* --- memory
+ * ------------------------------------------------------------------------------------------------
+ */
 
 struct fake_mr *mr_find(const struct fake_nic *n, uint32_t key, uint64_t addr, uint64_t bytes)
 {
@@ -284,7 +291,9 @@ static int real_dereg_mr(struct ibv_mr *mr)
 	return 0;
 }
 
-/* --- contexts ----------------------------------------------------------------------------------------------- */
+/* --- contexts
+ * -----------------------------------------------------------------------------------------------
+ */
 
 static void gid_of(const struct fake_nic *n, union ibv_gid *gid)
 {

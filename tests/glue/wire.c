@@ -17,6 +17,7 @@ struct packet *packet_new(const struct fake_qp *from, enum packet_type type, uin
 	struct packet *p = calloc(1, sizeof(*p) + bytes);
 
 	p->type = type;
+	p->life = prog_life();
 	p->qpn = from->attr.dest_qp_num;
 	p->psn = psn;
 	p->bytes = bytes;
@@ -25,8 +26,11 @@ struct packet *packet_new(const struct fake_qp *from, enum packet_type type, uin
 
 static void arrive(void *packet, uint64_t unused)
 {
+	const struct packet *p = packet;
+
 	(void)unused;
-	nic_receive(packet);
+	if (p->life == prog_life() || LATE_OF_ANOTHER_LIFE)
+		nic_receive(packet);
 	free(packet);
 }
 
