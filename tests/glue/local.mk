@@ -5,7 +5,7 @@ GLUE_WRAPS = \
 	-Wl,--wrap=pthread_cond_wait,--wrap=pthread_cond_timedwait,--wrap=pthread_cond_signal \
 	-Wl,--wrap=pthread_cond_broadcast,--wrap=pthread_setspecific \
 	-Wl,--wrap=nanosleep,--wrap=sched_yield,--wrap=clock_gettime,--wrap=getrandom \
-	-Wl,--wrap=epoll_wait,--wrap=write,--wrap=thread_start,--wrap=thread_init,--wrap=gate_forget \
+	-Wl,--wrap=epoll_wait,--wrap=write,--wrap=thread_start,--wrap=thread_init,--wrap=gate_forget,--wrap=worker_submit \
 	-Wl,--wrap=ctrl_link_send,--wrap=ctrl_link_flush_unless_bg,--wrap=tombstone_answer \
 	-Wl,--wrap=nic_get,--wrap=nic_at,--wrap=log_at,--wrap=stats_conn_change
 

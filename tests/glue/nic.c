@@ -460,7 +460,7 @@ static void take_answer(struct fake_qp *q, const struct packet *p)
 		return;
 	case NAK_RNR:
 		advance(q, at);
-		q->rnr_until = now + rnd_range(10, 300) * NS_US;
+		q->rnr_until = now + rnd_range(200, 5000) * NS_US;
 		rewind_sends(q);
 		rto_start(q);
 		break;

@@ -60,7 +60,7 @@ static uint32_t two_sided_posted(const struct side *s)
 	return n;
 }
 
-static bool owed(const struct side *s)
+bool side_is_owed(const struct side *s)
 {
 	for (uint32_t i = s->next_cqe; i < s->posted; i++)
 		if (s->work[i].signaled)
@@ -70,8 +70,10 @@ static bool owed(const struct side *s)
 
 bool side_is_done(const struct side *s)
 {
+	if (s->closed || s->peer->closed)
+		return true;
 	if (s->ended || s->peer->ended)
-		return !owed(s) && s->ended;
+		return !side_is_owed(s) && s->ended;
 	return s->posted == s->total && s->next_cqe == s->total &&
 	       s->peer->posted == s->peer->total && s->received == two_sided_posted(s->peer);
 }
@@ -381,7 +383,7 @@ static void side_ends(const struct side *s)
 {
 	const uint64_t *word = memory[!s->host].word[s->pair];
 
-	if (s->ended || s->peer->ended)
+	if (s->ended || s->peer->ended || s->closing || s->peer->closing)
 		return;
 	if (s->executed != s->total)
 		violation(NAME ": %u of %u requests were executed", NAMED(s), s->executed,

@@ -34,7 +34,7 @@ static struct host {
 static enum cqs { CQ_ONE, CQ_PER_QP, CQ_PER_QUEUE } cqs;
 static enum threading { ONE_THREAD, POST_AND_POLL, SEVERAL } threading;
 static unsigned int lives, life_now;
-static uint64_t gap_ns, early_end_at;
+static uint64_t gap_ns, early_end_at, one_dies_at;
 static uint32_t signal_ppm, late_receives_ppm, small_ppm;
 static unsigned int burst_max, stay, mix[7]; /* stay: posts in a row */
 static struct ibv_qp_cap cap;
@@ -207,7 +207,7 @@ static void unmake_work(struct side *s, uint32_t from)
 
 static bool may_post(const struct side *s)
 {
-	return !stop && !s->ended && s->posted < s->total &&
+	return !stop && !s->ended && !s->closing && s->posted < s->total &&
 	       s->posted - s->next_cqe < cap.max_send_wr && s->posted - s->next_cqe < SLOTS - 1;
 }
 
@@ -245,7 +245,7 @@ static bool post_sends(struct side *s)
 
 static void post_receives(struct side *s)
 {
-	while (!stop && !s->ended && s->receives - s->received < cap.max_recv_wr) {
+	while (!stop && !s->ended && !s->closing && s->receives - s->received < cap.max_recv_wr) {
 		uint32_t slot = s->receives % SLOTS, cut = 1 + rnd_below(SLOT_BYTES - 1);
 		uint8_t *buffer = memory[s->host].receive[s->pair][slot];
 		uint32_t lkey = hosts[s->host].local->lkey;
@@ -275,6 +275,9 @@ static struct side *side_of_number(unsigned int h, uint32_t qpn)
 	for (unsigned int p = 0; p < pairs; p++)
 		if (sides[p][h].qp && sides[p][h].qp->qp_num == qpn)
 			return &sides[p][h];
+	for (unsigned int p = 0; p < pairs; p++)
+		if (sides[p][h].destroyed_qpn == qpn)
+			return NULL;
 	violation("%c: a completion of a QP %#x that does not exist", 'a' + h, qpn);
 }
 
@@ -291,8 +294,12 @@ static bool poll_once(unsigned int h)
 		got = ibv_poll_cq(me->cq[i], wanted, wc);
 		if (got < 0 || got > wanted)
 			violation("%c: poll returns %d of %d", 'a' + h, got, wanted);
-		for (int k = 0; k < got; k++)
-			oracle_completion(side_of_number(h, wc[k].qp_num), me->cq[i], &wc[k]);
+		for (int k = 0; k < got; k++) {
+			struct side *s = side_of_number(h, wc[k].qp_num);
+
+			if (s)
+				oracle_completion(s, me->cq[i], &wc[k]);
+		}
 		pthread_mutex_unlock(&me->poll_lock);
 		any |= got > 0;
 	}
@@ -536,9 +543,57 @@ static void end_early(void *unused, uint64_t life)
 	stop |= life == life_now;
 }
 
+static bool all_has_flushed(unsigned int pair_and_host)
+{
+	const struct side *s = &sides[pair_and_host / HOSTS][pair_and_host % HOSTS];
+
+	poll_once(s->host); /* the other threads may have ended */
+	return s->received == s->receives && !side_is_owed(s);
+}
+
+static bool in_switch(const struct side *s)
+{
+	struct shift_conn_view view;
+
+	shift_conn_view(vqp_find(s->qp)->conn, &view);
+	return view.state != SHIFT_ST_ACTIVE && view.protected_;
+}
+
+/* The program has seen enough of it, and waits for what it has posted. */
+static void flush_side(struct side *s)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+	must(hook_modify_qp(s->qp, &attr, IBV_QP_STATE), "ERR");
+	wait_for("flushes", all_has_flushed, s->pair * HOSTS + s->host);
+}
+
+static void destroy_side(struct side *s, bool flush)
+{
+	struct ibv_qp *qp = s->qp;
+
+	take_lock(s);
+	s->closing = true;
+	release_lock();
+	side_count(s);
+	tally->destroyed_in_switch += in_switch(s);
+	if (flush)
+		flush_side(s);
+	s->destroyed_qpn = qp->qp_num;
+	must(hook_destroy_qp(qp), "destroy_qp");
+	s->closed = true;
+	s->qp = NULL;
+}
+
+/* One connection may end while another one goes on, on the same CQ. */
 static void traffic(unsigned int h)
 {
 	start_threads(h);
+	if (pairs > 1 && one_dies_at && life_now + 1 == lives) {
+		thread_sleep(rnd() % one_dies_at);
+		tally->destroyed_alone++;
+		destroy_side(&sides[pairs - 1][h], !stop && !all_done && one_in(2));
+	}
 	wait_for("its threads", threads_are_gone, h);
 }
 
@@ -577,29 +632,13 @@ static void reset_all(unsigned int h)
 	drain_completions(h);
 }
 
-static bool in_switch(const struct side *s)
-{
-	struct shift_conn_view view;
-
-	shift_conn_view(vqp_find(s->qp)->conn, &view);
-	return view.state != SHIFT_ST_ACTIVE && view.protected_;
-}
-
 static void destroy_all(unsigned int h)
 {
 	struct host *me = &hosts[h];
 
-	for (unsigned int p = 0; p < pairs; p++) {
-		struct side *s = &sides[p][h];
-		struct ibv_qp *qp = s->qp;
-
-		side_count(s);
-		tally->destroyed_in_switch += in_switch(s);
-		s->closing = true;
-		must(hook_destroy_qp(qp), "destroy_qp");
-		s->closed = true;
-		s->qp = NULL;
-	}
+	for (unsigned int p = 0; p < pairs; p++)
+		if (sides[p][h].qp)
+			destroy_side(&sides[p][h], false);
 	for (unsigned int i = 0; i < me->cqs; i++)
 		must(hook_destroy_cq(me->cq[i]), "destroy_cq");
 	must(hook_dereg_mr(me->local), "dereg_mr");
@@ -669,11 +708,12 @@ static void load_setup(void)
 
 void prog_setup(void)
 {
-	pairs = 1 + one_in(2);
+	pairs = one_in(2) ? 1 : 2;
 	cqs = (enum cqs)rnd_below(3);
 	threading = (enum threading)rnd_below(3);
 	lives = one_in(6) ? 2 : 1;
 	early_end_at = one_in(4) ? rnd() % (1000 * NS_MS) : 0;
+	one_dies_at = one_in(3) ? 1 + rnd() % (500 * NS_MS) : 0;
 	load_setup();
 	stay = 1 + rnd_below(12);
 	for (unsigned int p = 0; p < pairs; p++)

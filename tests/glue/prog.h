@@ -34,9 +34,10 @@ struct side {
 	uint32_t next_two_sided; /* of the peer: whose receive completes next */
 	uint64_t added, swapped; /* the peer's words in the end */
 	bool closing, closed;	 /* the program resets or destroys it; it has returned */
-	bool ended;		 /* a completion had an error */
-	uint32_t failed_at;	 /* that one */
-	uint8_t reason;		 /* why the connection ended: enum shift_reason */
+	uint32_t destroyed_qpn;
+	bool ended;	    /* a completion had an error */
+	uint32_t failed_at; /* that one */
+	uint8_t reason;	    /* why the connection ended: enum shift_reason */
 	uint8_t state;
 };
 
@@ -75,6 +76,7 @@ static inline uint8_t pattern(unsigned int host, unsigned int pair, uint32_t seq
 
 void side_begin(struct side *s, unsigned int life);
 bool side_is_done(const struct side *s);
+bool side_is_owed(const struct side *s); /* the completion of a signaled send */
 void side_count(const struct side *s); /* adds up its statistics */
 void oracle_completion(struct side *s, const struct ibv_cq *cq, const struct ibv_wc *wc);
 void oracle_end(unsigned int host);

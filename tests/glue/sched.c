@@ -18,6 +18,7 @@
 
 #include "lib/base/gate.h"
 #include "lib/base/reentry.h"
+#include "lib/base/worker.h"
 #include "tests/glue/glue.h"
 
 /* The address sanitizer must know on which stack it is. */
@@ -518,6 +519,20 @@ void __wrap_gate_forget(struct gate *g, const void *key)
 				each[k]->key = NULL;
 	}
 	__real_gate_forget(g, key);
+}
+
+/* --- jobs ----------------------------------------------------------------------------------------
+ */
+
+void __real_worker_submit(struct worker *w, struct job *job);
+void __wrap_worker_submit(struct worker *w, struct job *job);
+
+/* A job that is queued already would break the queue. */
+void __wrap_worker_submit(struct worker *w, struct job *job)
+{
+	if (worker_cancel(w, job))
+		violation("%s submits a job that waits already", thread_name());
+	__real_worker_submit(w, job);
 }
 
 /* --- the background thread's sleep
