@@ -67,6 +67,8 @@ static void set(struct fake_nic *n, enum fault_kind kind, bool on)
 	case FAULT_MIGRATE:
 		if (on)
 			session_migrate(rnd_below(pairs), n->host);
+		if (on && one_in(3)) /* the plan may have to be abandoned */
+			set(&nics[n->host][rnd_below(rails)], FAULT_ACKS, true);
 		return;
 	case FAULT_STALL:
 		if (on)
@@ -81,8 +83,10 @@ static void heal(void *nic, uint64_t kind)
 	set(nic, (enum fault_kind)kind, false);
 }
 
-static uint64_t some_duration(void)
+static uint64_t some_duration(enum fault_kind kind)
 {
+	if (kind == FAULT_HANG && one_in(3)) /* longer than any deadline */
+		return rnd() % (12000ull * NS_MS);
 	if (one_in(4))
 		return rnd() % (20 * NS_US);
 	return one_in(3) ? rnd() % (20 * NS_MS) : rnd() % (2500ull * NS_MS);
@@ -99,7 +103,7 @@ static void strike(void *born, uint64_t left)
 	if (struck) {
 		tally->faults++;
 		set(n, kind, true);
-		event_at(now + some_duration(), heal, n, kind);
+		event_at(now + some_duration(kind), heal, n, kind);
 		left--;
 	}
 	event_at(now + (struck ? rnd() % every_ns : 1), strike, born, left);

@@ -62,14 +62,16 @@ enum fault_kind {
 };
 
 /* Counted over all schedules; what is 0 in the end was not tried. */
-#define TALLY(X)                                                                                \
-	X(schedules)                                                                            \
-	X(steps)                                                                                \
-	X(switches_of_threads)                                                                  \
-	X(sends) X(receives) X(packets) X(faults) X(switched) X(commits) X(replayed) X(trimmed) \
-		X(proved) X(reissued_reads) X(refused_posts) X(keys_asked) X(hung_fences)       \
-			X(planned) X(lives) X(ended_by_atomic) X(destroyed_in_switch)           \
-				X(destroyed_alone) X(held_posts) X(leaked_packets)
+#define TALLY(X)                                                                              \
+	X(schedules)                                                                          \
+	X(steps)                                                                              \
+	X(switches_of_threads)                                                                \
+	X(sends)                                                                              \
+	X(receives)                                                                           \
+	X(packets) X(faults) X(switched) X(commits) X(replayed) X(trimmed) X(proved)          \
+		X(reissued_reads) X(refused_posts) X(keys_asked) X(hung_fences) X(planned)    \
+			X(lives) X(ended_by_atomic) X(destroyed_in_switch) X(destroyed_alone) \
+				X(rekeys) X(abandoned) X(held_posts) X(leaked_packets)
 
 struct tally {
 #define TALLY_FIELD(name) uint64_t name;
@@ -97,8 +99,7 @@ uint64_t rnd_range(uint64_t lo, uint64_t hi);
 bool rnd_ppm(uint32_t ppm);
 bool one_in(uint32_t n);
 
-/* --- threads and time: sched.c -----------------------------------------------------------------
- */
+/* --- threads and time: sched.c ---------------------------------------------------------------- */
 
 extern uint64_t now;
 
@@ -130,8 +131,7 @@ void sched_run(const bool *done);
 /* The background thread is to look for messages, or to run calls. */
 void background_wake(void);
 
-/* --- NICs: nic.c --------------------------------------------------------------------------------
- */
+/* --- NICs: nic.c ------------------------------------------------------------------------------ */
 
 enum op { OP_WRITE, OP_WRITE_IMM, OP_SEND, OP_SEND_IMM, OP_READ, OP_CMP_SWAP, OP_FETCH_ADD };
 
@@ -257,8 +257,7 @@ void nic_receive(struct packet *p);  /* from the wire */
 void nic_forget_entries(struct fake_cq *cq, const struct fake_qp *q);
 struct fake_qp *nic_some_qp(const struct fake_nic *n);
 
-/* --- the network: wire.c -------------------------------------------------------------------------
- */
+/* --- the network: wire.c ---------------------------------------------------------------------- */
 
 struct packet *packet_new(const struct fake_qp *from, enum packet_type type, uint32_t psn,
 			  uint32_t bytes);
@@ -267,15 +266,13 @@ bool wire_passes(const struct fake_nic *from); /* would a datagram of that NIC a
 uint64_t wire_delay(void);
 void wire_setup(void);
 
-/* --- verbs: verbs.c ------------------------------------------------------------------------------
- */
+/* --- verbs: verbs.c --------------------------------------------------------------------------- */
 
 void verbs_setup(void);
 unsigned int verbs_objects(void); /* that exist, of the provider */
 struct fake_mr *mr_find(const struct fake_nic *n, uint32_t key, uint64_t addr, uint64_t bytes);
 
-/* --- what takes the place of lib/session: session.c
- * ----------------------------------------------- */
+/* --- what takes the place of lib/session: session.c ------------------------------------------- */
 
 void session_setup(void);
 void session_tell_link(struct fake_nic *n); /* on no thread: the background thread hears of it */
@@ -283,8 +280,7 @@ void session_migrate(unsigned int pair, unsigned int host);
 void session_stop(void); /* no more probes */
 void session_turn(void); /* the background thread: messages have come */
 
-/* --- the program and its oracle: prog.c
- * ------------------------------------------------------------ */
+/* --- the program and its oracle: prog.c ------------------------------------------------------- */
 
 void prog_setup(void);
 void *prog_main(void *arg);
@@ -302,8 +298,7 @@ bool prog_is_last(const struct ibv_qp *qp, uint64_t wr_id);
 void oracle_execute(unsigned int host, const struct fake_qp *q, const struct packet *p);
 const char *oracle_hang(void); /* who waits for what */
 
-/* --- faults: fault.c
- * -------------------------------------------------------------------------------- */
+/* --- faults: fault.c -------------------------------------------------------------------------- */
 
 void fault_setup(void);
 const char *fault_name(unsigned int kind);

@@ -34,8 +34,7 @@ static const char usage[] =
 	"  -q                say nothing unless something fails\n"
 	"exit: 0 all good, 1 a violation, 2 usage\n";
 
-/* --- random numbers
- * -------------------------------------------------------------------------------- */
+/* --- random numbers --------------------------------------------------------------------------- */
 
 uint64_t rnd(void)
 {
@@ -66,8 +65,7 @@ bool one_in(uint32_t n)
 	return !rnd_below(n);
 }
 
-/* --- what is said
- * ------------------------------------------------------------------------------------- */
+/* --- what is said ----------------------------------------------------------------------------- */
 
 void trace_line(const char *format, ...)
 {
@@ -113,8 +111,7 @@ static void on_crash(int sig)
 	violation("signal %d in \"%s\"", sig, thread_name());
 }
 
-/* --- schedules
- * -------------------------------------------------------------------------------------------- */
+/* --- schedules -------------------------------------------------------------------------------- */
 
 static void run_schedule(void)
 {
@@ -169,9 +166,7 @@ static void report(double seconds)
 #undef PRINT
 }
 
-/* --- options
- * ------------------------------------------------------------------------------------------------
- */
+/* --- options ---------------------------------------------------------------------------------- */
 
 static bool fault_by_name(const char *name, uint32_t *mask)
 {

@@ -51,8 +51,7 @@ struct fake_qp *nic_some_qp(const struct fake_nic *n)
 	return found;
 }
 
-/* --- completions
- * ----------------------------------------------------------------------------------- */
+/* --- completions ------------------------------------------------------------------------------ */
 
 static void cqe_add(struct ibv_cq *cq, const struct fake_qp *q, const struct ibv_wc *wc)
 {
@@ -125,8 +124,7 @@ static void send_completes(struct fake_qp *q, const struct wqe *w, enum ibv_wc_s
 		cqe_add(q->qp.send_cq, q, &wc);
 }
 
-/* --- errors
- * ------------------------------------------------------------------------------------------ */
+/* --- errors ----------------------------------------------------------------------------------- */
 
 static void flush_sends(struct fake_qp *q)
 {
@@ -195,8 +193,7 @@ void nic_fail_qp(struct fake_qp *q)
 	enter_err(q);
 }
 
-/* --- requester: sending
- * ------------------------------------------------------------------------------- */
+/* --- requester: sending ----------------------------------------------------------------------- */
 
 static struct wqe *wqe_at(struct fake_qp *q, uint32_t i)
 {
@@ -352,8 +349,7 @@ static void rto_start(struct fake_qp *q)
 	event_at(q->rto_at, rto, q, q->life);
 }
 
-/* --- requester: answers
- * --------------------------------------------------------------------------------- */
+/* --- requester: answers ----------------------------------------------------------------------- */
 
 static void first_completes(struct fake_qp *q)
 {
@@ -477,8 +473,7 @@ static void take_answer(struct fake_qp *q, const struct packet *p)
 	tx_soon(q);
 }
 
-/* --- responder
- * -------------------------------------------------------------------------------------------- */
+/* --- responder -------------------------------------------------------------------------------- */
 
 static uint32_t expected(const struct fake_qp *q)
 {
@@ -658,9 +653,7 @@ void nic_receive(struct packet *p)
 		take_answer(q, p);
 }
 
-/* --- verbs
- * --------------------------------------------------------------------------------------------------
- */
+/* --- verbs ------------------------------------------------------------------------------------ */
 
 static enum op op_of(enum ibv_wr_opcode opcode)
 {

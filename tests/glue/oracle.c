@@ -25,8 +25,7 @@ static uint8_t read_pattern(unsigned int host, unsigned int pair, uint32_t slot,
 #define NAME	 "%c%u"
 #define NAMED(s) 'a' + (s)->host, (s)->pair
 
-/* --- a connection's life
- * ------------------------------------------------------------------------------ */
+/* --- a connection's life ---------------------------------------------------------------------- */
 
 void side_begin(struct side *s, unsigned int n)
 {
@@ -161,12 +160,12 @@ void side_count(const struct side *s)
 	tally->hung_fences += st->hung_fences;
 	tally->planned += st->planned;
 	tally->held_posts += st->held_posts;
+	tally->abandoned += st->abandoned;
 	tally->switched += st->switches != 0;
 	tally->ended_by_atomic += s->reason == SHIFT_R_LOST_ATOMIC;
 }
 
-/* --- at the NICs
- * ----------------------------------------------------------------------------------------- */
+/* --- at the NICs ------------------------------------------------------------------------------ */
 
 /* Whose request the packet belongs to, and at what place in its message the packet is. */
 static struct side *sender(const struct packet *p, uint32_t *seq, uint32_t *at)
@@ -254,8 +253,7 @@ void oracle_execute(unsigned int host, const struct fake_qp *q, const struct pac
 		executed(s, seq);
 }
 
-/* --- at the program
- * ----------------------------------------------------------------------------------------- */
+/* --- at the program --------------------------------------------------------------------------- */
 
 static void check_bytes(const struct side *s, uint32_t seq, const uint8_t *data, const char *what)
 {
@@ -375,9 +373,7 @@ void oracle_completion(struct side *s, const struct ibv_cq *cq, const struct ibv
 		send_completion(s, wc);
 }
 
-/* --- the end
- * ---------------------------------------------------------------------------------------------------
- */
+/* --- the end ---------------------------------------------------------------------------------- */
 
 static void side_ends(const struct side *s)
 {

@@ -24,17 +24,19 @@ static struct host {
 	struct ibv_context *ctx;
 	struct ibv_pd *pd;
 	struct ibv_mr *local, *remote;
+	struct ibv_mr *old; /* what `remote` was before, if it is still registered */
 	struct ibv_cq *cq[2 * PAIRS_MAX];
 	unsigned int cqs;
 	pthread_mutex_t poll_lock;
 	unsigned int threads; /* that use its QPs */
+	uint32_t key_number;  /* counts the registrations of `remote` */
 	bool over;
 } hosts[HOSTS];
 
 static enum cqs { CQ_ONE, CQ_PER_QP, CQ_PER_QUEUE } cqs;
 static enum threading { ONE_THREAD, POST_AND_POLL, SEVERAL } threading;
 static unsigned int lives, life_now;
-static uint64_t gap_ns, early_end_at, one_dies_at;
+static uint64_t gap_ns, early_end_at, one_dies_at, rekey_ns;
 static uint32_t signal_ppm, late_receives_ppm, small_ppm;
 static unsigned int burst_max, stay, mix[7]; /* stay: posts in a row */
 static struct ibv_qp_cap cap;
@@ -95,8 +97,7 @@ unsigned int prog_life(void)
 	return life_now;
 }
 
-/* --- posting
- * ------------------------------------------------------------------------------------------ */
+/* --- posting ---------------------------------------------------------------------------------- */
 
 static enum op some_op(void)
 {
@@ -142,8 +143,9 @@ static void set_remote(struct side *s, uint32_t seq, struct ibv_send_wr *wr)
 {
 	struct memory *there = &memory[!s->host];
 	uint32_t rkey = hosts[!s->host].remote->rkey, slot = seq % SLOTS;
-	const struct work *w = &s->work[seq];
+	struct work *w = &s->work[seq];
 
+	w->key_number = hosts[!s->host].key_number;
 	if (is_atomic(w->op)) {
 		wr->wr.atomic.rkey = rkey;
 		wr->wr.atomic.remote_addr = (uintptr_t)&there->word[s->pair][w->op == OP_FETCH_ADD];
@@ -267,8 +269,7 @@ static void post_receives(struct side *s)
 	}
 }
 
-/* --- polling
- * -------------------------------------------------------------------------------------------- */
+/* --- polling ---------------------------------------------------------------------------------- */
 
 static struct side *side_of_number(unsigned int h, uint32_t qpn)
 {
@@ -306,8 +307,13 @@ static bool poll_once(unsigned int h)
 	return any;
 }
 
-/* --- threads
- * ---------------------------------------------------------------------------------------------- */
+static void must(int err, const char *what)
+{
+	if (err)
+		violation("%s fails with %d", what, err);
+}
+
+/* --- threads ---------------------------------------------------------------------------------- */
 
 static bool host_is_done(unsigned int h)
 {
@@ -394,6 +400,51 @@ static void *thread_poll(void *host)
 	return NULL;
 }
 
+static bool key_is_unused(unsigned int h)
+{
+	for (unsigned int p = 0; p < pairs; p++) {
+		const struct side *s = &sides[p][!h];
+
+		for (uint32_t i = s->next_cqe; i < s->posted && !s->ended && !s->closing; i++)
+			if (s->work[i].key_number != hosts[h].key_number)
+				return false;
+	}
+	return true;
+}
+
+static struct ibv_mr *register_remote(unsigned int h)
+{
+	struct memory *m = &memory[h];
+	size_t bytes = sizeof(*m) - offsetof(struct memory, write);
+
+	return hook_registered(real.reg_mr(hosts[h].pd, m->write, bytes, 0), (uintptr_t)m->write,
+			       bytes, (uintptr_t)m->write, 0, -1);
+}
+
+/* Registers what the peer may reach anew, and deregisters the old one when no request uses its key
+ * any more. A registration may get the value of an old key. */
+static void *thread_rekey(void *host)
+{
+	unsigned int h = (unsigned int)(uintptr_t)host;
+	struct ibv_mr *old;
+
+	while (goes_on(h)) {
+		thread_sleep(rnd() % rekey_ns);
+		old = hosts[h].remote;
+		hosts[h].remote = register_remote(h);
+		hosts[h].key_number++;
+		tally->rekeys++;
+		while (!key_is_unused(h) && goes_on(h))
+			thread_sleep(rnd() % NS_MS);
+		if (!goes_on(h))
+			hosts[h].old = old; /* until the QPs are closed */
+		else
+			must(hook_dereg_mr(old), "dereg_mr");
+	}
+	hosts[h].threads--;
+	return NULL;
+}
+
 static void thread_add(unsigned int h, const char *name, void *(*fn)(void *), void *arg)
 {
 	hosts[h].threads++;
@@ -404,6 +455,8 @@ static void start_threads(unsigned int h)
 {
 	void *host = (void *)(uintptr_t)h;
 
+	if (rekey_ns)
+		thread_add(h, h ? "b keys" : "a keys", thread_rekey, host);
 	if (threading == ONE_THREAD) {
 		thread_add(h, h ? "b" : "a", thread_all, host);
 		return;
@@ -415,8 +468,7 @@ static void start_threads(unsigned int h)
 	}
 }
 
-/* --- the life of a host
- * -------------------------------------------------------------------------------------- */
+/* --- the life of a host ----------------------------------------------------------------------- */
 
 static struct ibv_cq *make_cq(struct host *me)
 {
@@ -441,15 +493,14 @@ static void make_objects(unsigned int h)
 {
 	struct host *me = &hosts[h];
 	struct memory *m = &memory[h];
-	size_t half = offsetof(struct memory, write), rest_bytes = sizeof(*m) - half;
+	size_t half = offsetof(struct memory, write);
 
 	me->ctx = &nics[h][0].program_ctx;
 	context_opened(me->ctx);
 	me->pd = hook_alloc_pd(me->ctx);
 	me->local = hook_registered(real.reg_mr(me->pd, m, half, 0), (uintptr_t)m, half,
 				    (uintptr_t)m, 0, -1);
-	me->remote = hook_registered(real.reg_mr(me->pd, m->write, rest_bytes, 0),
-				     (uintptr_t)m->write, rest_bytes, (uintptr_t)m->write, 0, -1);
+	me->remote = register_remote(h);
 	for (unsigned int p = 0; p < pairs; p++)
 		make_qp(h, p);
 }
@@ -460,12 +511,6 @@ static bool has_qps(unsigned int h)
 		if (!sides[p][h].qp)
 			return false;
 	return true;
-}
-
-static void must(int err, const char *what)
-{
-	if (err)
-		violation("%s fails with %d", what, err);
 }
 
 static void connect_side(struct side *s)
@@ -540,7 +585,7 @@ static bool threads_are_gone(unsigned int h)
 static void end_early(void *unused, uint64_t life)
 {
 	(void)unused;
-	stop |= life == life_now;
+	stop |= life == life_now && !all_done;
 }
 
 static bool all_has_flushed(unsigned int pair_and_host)
@@ -601,15 +646,15 @@ static void begin_life(unsigned int h, unsigned int life)
 {
 	for (unsigned int p = 0; p < pairs; p++)
 		side_begin(&sides[p][h], life);
-	all_done = false;
+	all_done = stop = false;
 	meet_other(3 * life);
 	fault_end(); /* a program cannot connect over a dead link */
 	for (unsigned int p = 0; p < pairs; p++)
 		connect_side(&sides[p][h]);
 	wait_for("to be protected", is_protected, h);
 	meet_other(3 * life + 1);
-	if (h == 0 && early_end_at && life + 1 == lives)
-		event_at(now + early_end_at, end_early, NULL, life);
+	if (h == 0 && early_end_at && one_in(2))
+		event_at(now + rnd() % early_end_at, end_early, NULL, life);
 	if (h == 0)
 		fault_begin();
 }
@@ -618,6 +663,13 @@ static void drain_completions(unsigned int h)
 {
 	while (poll_once(h))
 		;
+}
+
+static void deregister_old(unsigned int h)
+{
+	if (hosts[h].old)
+		must(hook_dereg_mr(hosts[h].old), "dereg_mr");
+	hosts[h].old = NULL;
 }
 
 static void reset_all(unsigned int h)
@@ -630,6 +682,7 @@ static void reset_all(unsigned int h)
 		sides[p][h].closed = true;
 	}
 	drain_completions(h);
+	deregister_old(h);
 }
 
 static void destroy_all(unsigned int h)
@@ -639,6 +692,7 @@ static void destroy_all(unsigned int h)
 	for (unsigned int p = 0; p < pairs; p++)
 		if (sides[p][h].qp)
 			destroy_side(&sides[p][h], false);
+	deregister_old(h);
 	for (unsigned int i = 0; i < me->cqs; i++)
 		must(hook_destroy_cq(me->cq[i]), "destroy_cq");
 	must(hook_dereg_mr(me->local), "dereg_mr");
@@ -681,9 +735,7 @@ static void *host_main(void *host)
 	return NULL;
 }
 
-/* --- the start
- * ---------------------------------------------------------------------------------------------------
- */
+/* --- the start -------------------------------------------------------------------------------- */
 
 static void load_setup(void)
 {
@@ -712,8 +764,9 @@ void prog_setup(void)
 	cqs = (enum cqs)rnd_below(3);
 	threading = (enum threading)rnd_below(3);
 	lives = one_in(6) ? 2 : 1;
-	early_end_at = one_in(4) ? rnd() % (1000 * NS_MS) : 0;
+	early_end_at = one_in(3) ? 1 + rnd() % (1000 * NS_MS) : 0;
 	one_dies_at = one_in(3) ? 1 + rnd() % (500 * NS_MS) : 0;
+	rekey_ns = one_in(3) ? rnd_range(1, one_in(2) ? 2 : 100) * NS_MS : 0;
 	load_setup();
 	stay = 1 + rnd_below(12);
 	for (unsigned int p = 0; p < pairs; p++)

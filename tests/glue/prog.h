@@ -10,7 +10,8 @@ struct work {
 	enum op op;
 	uint32_t bytes, imm;
 	bool signaled;
-	uint64_t compare; /* CMP_SWAP */
+	uint64_t compare;    /* CMP_SWAP */
+	uint32_t key_number; /* which registration of the peer it names */
 	/* At the peer's NIC: */
 	uint32_t placed; /* bytes */
 	uint32_t executed;
@@ -77,7 +78,7 @@ static inline uint8_t pattern(unsigned int host, unsigned int pair, uint32_t seq
 void side_begin(struct side *s, unsigned int life);
 bool side_is_done(const struct side *s);
 bool side_is_owed(const struct side *s); /* the completion of a signaled send */
-void side_count(const struct side *s); /* adds up its statistics */
+void side_count(const struct side *s);	 /* adds up its statistics */
 void oracle_completion(struct side *s, const struct ibv_cq *cq, const struct ibv_wc *wc);
 void oracle_end(unsigned int host);
 void oracle_fill_read(const struct side *s, uint32_t seq); /* what a READ shall find */

@@ -72,8 +72,7 @@ static const void *scheduler_stack; /* for the address sanitizer, as the next tw
 static size_t scheduler_stack_bytes;
 static void *scheduler_fake;
 
-/* --- variables of a thread ----------------------------------------------------------------------
- */
+/* --- variables of a thread -------------------------------------------------------------------- */
 
 /* The first object is the program itself, which the library is linked into. */
 static int find_tls(struct dl_phdr_info *info, size_t size, void *arg)
@@ -88,8 +87,7 @@ static int find_tls(struct dl_phdr_info *info, size_t size, void *arg)
 	return 1;
 }
 
-/* --- switching ----------------------------------------------------------------------------------
- */
+/* --- switching -------------------------------------------------------------------------------- */
 
 /* Not by swapcontext(), which makes two system calls. */
 static __attribute__((noinline, noreturn)) void jump(void **to)
@@ -231,8 +229,7 @@ void threads_stall(uint64_t ns)
 		t->ready_at = now + ns;
 }
 
-/* --- events --------------------------------------------------------------------------------------
- */
+/* --- events ----------------------------------------------------------------------------------- */
 
 static bool is_before(const struct event *a, const struct event *b)
 {
@@ -271,8 +268,7 @@ static void event_run(void)
 	e.fn(e.a, e.b);
 }
 
-/* --- the loop
- * ------------------------------------------------------------------------------------- */
+/* --- the loop --------------------------------------------------------------------------------- */
 
 static uint64_t next_time(void)
 {
@@ -338,8 +334,7 @@ void sched_setup(void)
 	long_ppm = one_in(3) ? rnd_below(3000) : 0;
 }
 
-/* --- in the place of the system's
- * ------------------------------------------------------------------ */
+/* --- in the place of the system's ------------------------------------------------------------- */
 
 int __wrap_pthread_mutex_lock(pthread_mutex_t *m);
 int __wrap_pthread_mutex_trylock(pthread_mutex_t *m);
@@ -521,8 +516,7 @@ void __wrap_gate_forget(struct gate *g, const void *key)
 	__real_gate_forget(g, key);
 }
 
-/* --- jobs ----------------------------------------------------------------------------------------
- */
+/* --- jobs ------------------------------------------------------------------------------------- */
 
 void __real_worker_submit(struct worker *w, struct job *job);
 void __wrap_worker_submit(struct worker *w, struct job *job);
@@ -535,8 +529,7 @@ void __wrap_worker_submit(struct worker *w, struct job *job)
 	__real_worker_submit(w, job);
 }
 
-/* --- the background thread's sleep
- * ------------------------------------------------------------------ */
+/* --- the background thread's sleep ------------------------------------------------------------ */
 
 int __wrap_epoll_wait(int fd, struct epoll_event *e, int max, int timeout_ms);
 ssize_t __wrap_write(int fd, const void *data, size_t bytes);

@@ -70,8 +70,7 @@ static struct migration {
 	unsigned int pair, host;
 } migration;
 
-/* --- the control link
- * ------------------------------------------------------------------------------- */
+/* --- the control link ------------------------------------------------------------------------- */
 
 void __wrap_ctrl_link_send(struct ctrl_link_peer *peer, const struct shift_msg *m);
 void __wrap_ctrl_link_flush_unless_bg(void);
@@ -156,8 +155,7 @@ void __wrap_tombstone_answer(const struct nic *nic, const struct shift_msg *m)
 							      &t->stone.answer);
 }
 
-/* --- finding each other
- * -------------------------------------------------------------------------------- */
+/* --- finding each other ----------------------------------------------------------------------- */
 
 static struct meeting *peer_of(const struct meeting *m)
 {
@@ -386,8 +384,7 @@ static void session_end(struct vqp *v)
 		thread_sleep(10 * NS_US);
 }
 
-/* --- links and probes
- * -------------------------------------------------------------------------------------- */
+/* --- links and probes ------------------------------------------------------------------------- */
 
 void session_tell_link(struct fake_nic *n)
 {
@@ -444,8 +441,7 @@ void session_stop(void)
 	stopped = true;
 }
 
-/* --- the operator
- * -------------------------------------------------------------------------------------------- */
+/* --- the operator ----------------------------------------------------------------------------- */
 
 void session_migrate(unsigned int pair, unsigned int host)
 {
@@ -467,8 +463,7 @@ static void migrate(struct vqp *v, void *arg)
 	vqp_leave(v);
 }
 
-/* --- a turn of the background thread
- * ---------------------------------------------------------------------------- */
+/* --- a turn of the background thread ---------------------------------------------------------- */
 
 static void turn_ends(void)
 {
@@ -497,9 +492,7 @@ void session_turn(void)
 	}
 }
 
-/* --- the start
- * ------------------------------------------------------------------------------------------------------
- */
+/* --- the start -------------------------------------------------------------------------------- */
 
 struct nic *__wrap_nic_get(const char *name, uint8_t port)
 {

@@ -39,8 +39,7 @@ static void ask_nic(const struct fake_nic *n, uint64_t max_ns)
 		thread_sleep(5 * NS_MS);
 }
 
-/* --- queue pairs
- * --------------------------------------------------------------------------------------- */
+/* --- queue pairs ------------------------------------------------------------------------------ */
 
 static struct ibv_qp *real_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
@@ -115,8 +114,7 @@ static int real_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 	return 0;
 }
 
-/* --- posts and polls
- * ----------------------------------------------------------------------------------- */
+/* --- posts and polls -------------------------------------------------------------------------- */
 
 static int refuses(const struct fake_nic *n, const struct fake_qp *q)
 {
@@ -184,9 +182,7 @@ static int op_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 	return got;
 }
 
-/* --- CQs
- * --------------------------------------------------------------------------------------------------
- */
+/* --- CQs -------------------------------------------------------------------------------------- */
 
 static struct ibv_cq *real_create_cq(struct ibv_context *ctx, int cqe, void *context,
 				     struct ibv_comp_channel *channel, int vector)
@@ -226,9 +222,7 @@ static int real_destroy_cq(struct ibv_cq *cq)
 	return 0;
 }
 
-/* --- memory
- * ------------------------------------------------------------------------------------------------
- */
+/* --- memory ----------------------------------------------------------------------------------- */
 
 struct fake_mr *mr_find(const struct fake_nic *n, uint32_t key, uint64_t addr, uint64_t bytes)
 {
@@ -257,7 +251,18 @@ static int real_dealloc_pd(struct ibv_pd *pd)
 	return 0;
 }
 
-/* A key is never used twice, not even by two NICs: what asks with a wrong one is found. */
+static uint32_t free_keys[16];
+static unsigned int frees;
+
+/* A key of the program may be given to it again. All other keys are used once, not even by two
+ * NICs: what asks with a wrong one is found. */
+static uint32_t make_key(bool program)
+{
+	if (program && frees && one_in(2))
+		return free_keys[--frees];
+	return next_key += 0x101;
+}
+
 static struct ibv_mr *real_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
 {
 	struct fake_mr *m = calloc(1, sizeof(*m));
@@ -269,9 +274,8 @@ static struct ibv_mr *real_reg_mr(struct ibv_pd *pd, void *addr, size_t length, 
 				.pd = pd,
 				.addr = addr,
 				.length = length,
-				.lkey = next_key,
-				.rkey = next_key};
-	next_key += 0x101;
+				.lkey = make_key(pd->context == &m->nic->program_ctx)};
+	m->mr.rkey = m->mr.lkey;
 	m->next = mrs;
 	mrs = m;
 	objects++;
@@ -286,14 +290,14 @@ static int real_dereg_mr(struct ibv_mr *mr)
 	while (*p != m)
 		p = &(*p)->next;
 	*p = m->next;
+	if (mr->context == &m->nic->program_ctx && frees < 16)
+		free_keys[frees++] = mr->lkey;
 	free(m);
 	objects--;
 	return 0;
 }
 
-/* --- contexts
- * -----------------------------------------------------------------------------------------------
- */
+/* --- contexts --------------------------------------------------------------------------------- */
 
 static void gid_of(const struct fake_nic *n, union ibv_gid *gid)
 {
