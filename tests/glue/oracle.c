@@ -9,6 +9,9 @@
 #include "lib/stats/stats.h"
 #include "tests/glue/prog.h"
 
+#define FENCE_MAX_NS 4000000000ull  /* a deadline of 1 s, and jobs before it */
+#define ARM_MAX_NS   12000000000ull /* of 5 s */
+
 unsigned int pattern_life;
 static bool unsure[HOSTS]; /* its fences may prove nothing: less is claimed (doc/protocol.md, 1) */
 
@@ -97,12 +100,24 @@ static bool end_is_justified(const struct side *s, unsigned int reason)
 	switch (reason) {
 	case SHIFT_R_LOST_ATOMIC: return is_open_atomic(s);
 	case SHIFT_R_PROOF_FAILED: return unsure[!s->host];
-	case SHIFT_R_GIVEUP_TIME:
 	case SHIFT_R_PEER_FAILED: return has_ended(s->peer);
 	case SHIFT_R_PEER_CLOSED: return s->peer->closing;
 	case SHIFT_R_CLOSE: return s->closing;
 	default: return s->state == SHIFT_ST_GIVEUP || s->state == SHIFT_ST_CLOSING;
 	}
+}
+
+/* However long a NIC hangs, a switch does not wait for it. */
+static void check_duration(struct side *s, unsigned int from)
+{
+	uint64_t max = from == SHIFT_ST_FENCE ? FENCE_MAX_NS
+		       : from == SHIFT_ST_ARM ? ARM_MAX_NS
+					      : UINT64_MAX;
+
+	if (now - s->since > max)
+		violation(NAME ": %s takes %.3f s", NAMED(s), shift_state_name(from),
+			  (double)(now - s->since) / 1e9);
+	s->since = now;
 }
 
 static struct side *side_of(const struct shift_conn_stats *stats)
@@ -135,6 +150,7 @@ void __wrap_stats_conn_change(int slot, const struct shift_action *a,
 		return;
 	trace(NAME ": %s -> %s (%s), rail %u, epoch %u", NAMED(s), shift_state_name(a->from),
 	      shift_state_name(a->to), shift_reason_name(a->reason), a->rail, a->epoch);
+	check_duration(s, a->from);
 	if (a->to == SHIFT_ST_GIVEUP || a->to == SHIFT_ST_DEAD) {
 		if (!end_is_justified(s, a->reason))
 			violation(NAME ": the connection ends (%s -> %s) for no good reason: %s",

@@ -40,6 +40,7 @@ struct side {
 	uint32_t failed_at; /* that one */
 	uint8_t reason;	    /* why the connection ended: enum shift_reason */
 	uint8_t state;
+	uint64_t since; /* of that state */
 };
 
 /* What a NIC of a host may reach. */
