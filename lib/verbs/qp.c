@@ -507,8 +507,12 @@ int hook_destroy_qp(struct ibv_qp *qp)
 	}
 	if (!v)
 		return quietly(real.destroy_qp(qp));
-	if (v->conn && v->life.started && !v->life.bypassed)
+	if (v->conn && v->life.started && !v->life.bypassed) {
 		close_conn(v, SHIFT_CLOSE_DESTROY);
+		/* A fence that was taken for hung may end only now. What flushes then is known as
+		 * this QP's, and not handed to the program, as long as the QP is in the tables. */
+		rail_jobs_stop(v);
+	}
 	pthread_mutex_lock(&v->lock);
 	v->life.gone = true;
 	pthread_mutex_unlock(&v->lock);

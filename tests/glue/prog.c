@@ -644,15 +644,16 @@ static void traffic(unsigned int h)
 
 static void begin_life(unsigned int h, unsigned int life)
 {
+	meet_other(4 * life); /* which may still poll what was completed before RESET */
 	for (unsigned int p = 0; p < pairs; p++)
 		side_begin(&sides[p][h], life);
 	all_done = stop = false;
-	meet_other(3 * life);
+	meet_other(4 * life + 1);
 	fault_end(); /* a program cannot connect over a dead link */
 	for (unsigned int p = 0; p < pairs; p++)
 		connect_side(&sides[p][h]);
 	wait_for("to be protected", is_protected, h);
-	meet_other(3 * life + 1);
+	meet_other(4 * life + 2);
 	if (h == 0 && early_end_at && one_in(2))
 		event_at(now + rnd() % early_end_at, end_early, NULL, life);
 	if (h == 0)
@@ -720,7 +721,7 @@ static void *host_main(void *host)
 			oracle_end(h);
 		if (life + 1 == lives)
 			break;
-		meet_other(3 * life + 2);
+		meet_other(4 * life + 3);
 		reset_all(h);
 		tally->lives++;
 	}
