@@ -39,6 +39,18 @@ static void cable(struct fake_nic *n, bool down)
 	}
 }
 
+static void unmute(void *nic, uint64_t unused)
+{
+	(void)unused;
+	((struct fake_nic *)nic)->mute = false;
+}
+
+static void mute_for_a_while(struct fake_nic *n)
+{
+	n->mute = true;
+	event_at(now + rnd() % (500 * NS_MS), unmute, n, 0);
+}
+
 static void set(struct fake_nic *n, enum fault_kind kind, bool on)
 {
 	trace("fault %s on %s: %s", fault_name(kind), n->nic->name, on ? "begins" : "ends");
@@ -68,7 +80,7 @@ static void set(struct fake_nic *n, enum fault_kind kind, bool on)
 		if (on)
 			session_migrate(rnd_below(pairs), n->host);
 		if (on && one_in(3)) /* the plan may have to be abandoned */
-			set(&nics[n->host][rnd_below(rails)], FAULT_ACKS, true);
+			mute_for_a_while(&nics[n->host][rnd_below(rails)]);
 		return;
 	case FAULT_STALL:
 		if (on)
