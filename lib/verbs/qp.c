@@ -14,6 +14,7 @@
 #include "lib/conn/actions.h"
 #include "lib/conn/conn_lock.h"
 #include "lib/conn/conn_timers.h"
+#include "lib/conn/drain.h"
 #include "lib/conn/exported_keys.h"
 #include "lib/conn/memlock.h"
 #include "lib/conn/peer_keys.h"
@@ -371,6 +372,7 @@ static int modify_to_reset(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 	err = quietly(real.modify_qp(v->qp, attr, mask));
 	if (err)
 		return err;
+	vqp_drain(v); /* what is left is of the life that is over */
 	vqp_enter(v);
 	conn_new(v); /* cannot fail, as it uses the same memory again */
 	v->life.released = false;
@@ -498,6 +500,7 @@ static void gates_release(struct vqp *v)
 
 int hook_destroy_qp(struct ibv_qp *qp)
 {
+	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
 	struct vqp *v = vqp_find(qp);
 	int err;
 
@@ -511,7 +514,10 @@ int hook_destroy_qp(struct ibv_qp *qp)
 		close_conn(v, SHIFT_CLOSE_DESTROY);
 		/* A fence that was taken for hung may end only now. What flushes then is known as
 		 * this QP's, and not handed to the program, as long as the QP is in the tables. */
-		rail_jobs_stop(v);
+		if (rail_jobs_stop(v)) {
+			quietly(real.modify_qp(qp, &reset, IBV_QP_STATE));
+			vqp_drain(v);
+		}
 	}
 	pthread_mutex_lock(&v->lock);
 	v->life.gone = true;
