@@ -54,6 +54,7 @@ struct letter {
 struct tomb {
 	struct shift_tombstone stone;
 	uint32_t id;
+	unsigned int life;
 	struct tomb *next;
 };
 
@@ -143,12 +144,17 @@ void __wrap_ctrl_link_flush_unless_bg(void)
 		flush_letters();
 }
 
+static bool is_tomb_of(const struct tomb *t, const struct shift_msg *m)
+{
+	return t->id == m->dst_conn && (t->life == prog_life() || LATE_OF_ANOTHER_LIFE);
+}
+
 void __wrap_tombstone_answer(const struct nic *nic, const struct shift_msg *m)
 {
 	if (m->type != SHIFT_MSG_SWITCH && m->type != SHIFT_MSG_QUERY_PSN)
 		return;
 	for (struct tomb *t = tombs; t; t = t->next)
-		for (unsigned int r = 0; t->id == m->dst_conn && r < rails; r++)
+		for (unsigned int r = 0; is_tomb_of(t, m) && r < rails; r++)
 			for (unsigned int h = 0; h < HOSTS; h++)
 				if (nics[h][r].nic == nic)
 					__wrap_ctrl_link_send(links[h][r].path.link,
@@ -331,6 +337,7 @@ static void leave_tombstone(struct vqp *v)
 	shift_conn_tombstone(v->conn, now_ns(), &t->stone);
 	pthread_mutex_unlock(&v->lock);
 	t->id = v->id;
+	t->life = prog_life();
 	if (!t->stone.valid || !v->setup.met) {
 		free(t);
 		return;
