@@ -645,6 +645,7 @@ static void traffic(unsigned int h)
 static void begin_life(unsigned int h, unsigned int life)
 {
 	meet_other(4 * life); /* which may still poll what was completed before RESET */
+	life_now = life;
 	for (unsigned int p = 0; p < pairs; p++)
 		side_begin(&sides[p][h], life);
 	all_done = stop = false;
@@ -714,7 +715,6 @@ static void *host_main(void *host)
 	make_objects(h);
 	wait_for("the peer's QPs", has_qps, !h);
 	for (unsigned int life = 0; life < lives; life++) {
-		life_now = life;
 		begin_life(h, life);
 		traffic(h);
 		if (!stop)
