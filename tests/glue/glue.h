@@ -62,19 +62,32 @@ enum fault_kind {
 };
 
 /* Counted over all schedules; what is 0 in the end was not tried. */
-#define TALLY(X)                                                                         \
-	X(schedules)                                                                     \
-	X(steps)                                                                         \
-	X(switches_of_threads)                                                           \
-	X(sends)                                                                         \
-	X(receives)                                                                      \
-	X(packets)                                                                       \
-	X(faults)                                                                        \
-	X(switched)                                                                      \
-	X(commits) X(replayed) X(trimmed) X(proved) X(reissued_reads) X(refused_posts)   \
-		X(keys_asked) X(hung_fences) X(planned) X(lives) X(ended_by_atomic)      \
-			X(destroyed_in_switch) X(destroyed_alone) X(rekeys) X(abandoned) \
-				X(held_posts) X(leaked_packets)
+#define TALLY(X)               \
+	X(schedules)           \
+	X(steps)               \
+	X(switches_of_threads) \
+	X(sends)               \
+	X(receives)            \
+	X(packets)             \
+	X(faults)              \
+	X(switched)            \
+	X(commits)             \
+	X(replayed)            \
+	X(trimmed)             \
+	X(proved)              \
+	X(reissued_reads)      \
+	X(refused_posts)       \
+	X(keys_asked)          \
+	X(hung_fences)         \
+	X(planned)             \
+	X(lives)               \
+	X(ended_by_atomic)     \
+	X(destroyed_in_switch) \
+	X(destroyed_alone)     \
+	X(rekeys)              \
+	X(abandoned)           \
+	X(held_posts)          \
+	X(leaked_packets)
 
 struct tally {
 #define TALLY_FIELD(name) uint64_t name;
