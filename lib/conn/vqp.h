@@ -91,6 +91,9 @@ struct vqp_hot {
 	struct gate send_gate __attribute__((aligned(64)));
 	struct shift_run run;	      /* inside send_gate; empty while the QP is slow */
 	struct ibv_send_wr *fast_bad; /* inside send_gate; the mark is the program's `bad` */
+	/* Inside send_gate: the NIC has refused so many sends, and the core does not know yet. */
+	uint32_t refused_sends;
+	bool refused;
 	struct gate recv_gate __attribute__((aligned(64)));
 };
 
@@ -121,7 +124,8 @@ struct vqp_repost {
 	uint8_t tx_rail;
 	bool tx_stopped;   /* tx_rail is fenced: nothing more may be posted there */
 	bool committing;   /* not all requests of a commit are posted yet */
-	bool recv_refused; /* rx_rail has refused a receive: the core is to be told */
+	bool recv_refused; /* rx_rail has refused a receive: the core is to be told. Also inside
+			    * recv_gate */
 	uint8_t rx_rail;
 };
 

@@ -15,6 +15,7 @@
 #include "lib/conn/actions.h"
 #include "lib/conn/conn_lock.h"
 #include "lib/conn/conn_timers.h"
+#include "lib/conn/drain.h"
 #include "lib/conn/exported_keys.h"
 #include "lib/conn/memlock.h"
 #include "lib/conn/peer_keys.h"
@@ -395,6 +396,7 @@ static int modify_to_reset(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 	err = quietly(real.modify_qp(v->qp, attr, mask));
 	if (err)
 		return err;
+	vqp_drain(v); /* what is left is of the life that is over */
 	if (vqp_renew_id(v))
 		log_error("QP %#x is not protected any more: out of memory", v->qp->qp_num);
 	life_renew(v);
@@ -529,6 +531,7 @@ static void gates_release(struct vqp *v)
 
 int hook_destroy_qp(struct ibv_qp *qp)
 {
+	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
 	struct vqp *v = vqp_find(qp);
 	int err;
 
@@ -538,8 +541,15 @@ int hook_destroy_qp(struct ibv_qp *qp)
 	}
 	if (!v)
 		return quietly(real.destroy_qp(qp));
-	if (v->conn && v->life.started && !v->life.bypassed)
+	if (v->conn && v->life.started && !v->life.bypassed) {
 		close_conn(v, SHIFT_CLOSE_DESTROY);
+		/* A fence that was taken for hung may end only now. What flushes then is known as
+		 * this QP's, and not handed to the program, as long as the QP is in the tables. */
+		if (rail_jobs_stop(v)) {
+			quietly(real.modify_qp(qp, &reset, IBV_QP_STATE));
+			vqp_drain(v);
+		}
+	}
 	pthread_mutex_lock(&v->lock);
 	v->life.gone = true;
 	pthread_mutex_unlock(&v->lock);
