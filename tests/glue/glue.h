@@ -29,10 +29,6 @@ enum {
 	NS_MS = 1000000
 };
 
-/* A connection has the same number and the same PSNs in each of its lives, so a late message or
- * packet of one passes for one of the next. */
-#define LATE_OF_ANOTHER_LIFE 0
-
 /* --- options and verdict: main.c -------------------------------------------------------------- */
 
 struct options {

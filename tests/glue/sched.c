@@ -89,13 +89,17 @@ static int find_tls(struct dl_phdr_info *info, size_t size, void *arg)
 
 /* --- switching -------------------------------------------------------------------------------- */
 
-/* Not by swapcontext(), which makes two system calls. */
-static __attribute__((noinline, noreturn)) void jump(void **to)
+/*
+ * Not by swapcontext(), which makes two system calls. noipa: else the compiler sees which registers
+ * these functions use themselves, and their callers keep values in the others, which the other
+ * threads do not restore.
+ */
+static __attribute__((noipa, noreturn)) void jump(void **to)
 {
 	__builtin_longjmp(to, 1);
 }
 
-static __attribute__((noinline)) void enter(struct thread *t)
+static __attribute__((noipa)) void enter(struct thread *t)
 {
 	if (__builtin_setjmp(scheduler))
 		return;
@@ -105,7 +109,7 @@ static __attribute__((noinline)) void enter(struct thread *t)
 	setcontext(&t->ctx);
 }
 
-static __attribute__((noinline)) void leave(struct thread *t)
+static __attribute__((noipa)) void leave(struct thread *t)
 {
 	if (!__builtin_setjmp(t->here))
 		jump(scheduler);

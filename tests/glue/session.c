@@ -47,14 +47,12 @@ struct link {
 struct letter {
 	struct shift_msg m;
 	struct fake_nic *from, *to;
-	unsigned int life;
 	struct letter *next;
 };
 
 struct tomb {
 	struct shift_tombstone stone;
 	uint32_t id;
-	unsigned int life;
 	struct tomb *next;
 };
 
@@ -88,7 +86,6 @@ void __wrap_ctrl_link_send(struct ctrl_link_peer *peer, const struct shift_msg *
 
 	tally->keys_asked += m->type == SHIFT_MSG_KEY_ASK;
 	letter->m = *m;
-	letter->life = prog_life();
 	letter->m.src_nonce = letter->m.dst_nonce = NONCE;
 	letter->from = l->from;
 	letter->to = &nics[!l->from->host][l->from->rail];
@@ -146,7 +143,7 @@ void __wrap_ctrl_link_flush_unless_bg(void)
 
 static bool is_tomb_of(const struct tomb *t, const struct shift_msg *m)
 {
-	return t->id == m->dst_conn && (t->life == prog_life() || LATE_OF_ANOTHER_LIFE);
+	return t->id == m->dst_conn && t->stone.answer.dst_conn == m->src_conn;
 }
 
 void __wrap_tombstone_answer(const struct nic *nic, const struct shift_msg *m)
@@ -206,7 +203,7 @@ static void say_hello(struct vqp *v)
 {
 	for (uint8_t i = 0; i < v->dev->rails; i++) {
 		if (i)
-			vqp_rail_event(v, SHIFT_EV_RAIL_DIRTY, i);
+			vqp_rail_event(v, SHIFT_EV_RAIL_VETO, i);
 		if (!v->dev->nic[i]->link_up)
 			vqp_rail_event(v, SHIFT_EV_LINK_DOWN, i);
 		vqp_rail_event(v, SHIFT_EV_PROBE_OK, i);
@@ -218,14 +215,14 @@ static void match(struct meeting *m, const struct meeting *peer)
 {
 	struct vqp *v = m->v;
 	unsigned int h = host_of(v);
-	uint32_t a = h ? m->rail[0].qpn : peer->rail[0].qpn;
-	struct shift_conn_peer p = {.key = {1, 2},
-				    .conn = 77 + a,
-				    .nonce = NONCE,
-				    .id = peer->id,
-				    .rails = v->dev->rails,
-				    .side = (uint8_t)h};
+	struct shift_conn_peer p = {
+		.key = {1, 2}, .nonce = NONCE, .id = peer->id, .rails = v->dev->rails};
+	struct shift_end ours = {.qpn = m->rail[0].qpn, .id = m->id, .nonce = NONCE};
+	struct shift_end theirs = {.qpn = peer->rail[0].qpn, .id = peer->id, .nonce = NONCE};
 
+	memcpy(ours.gid, m->rail[0].gid.raw, sizeof(ours.gid));
+	memcpy(theirs.gid, peer->rail[0].gid.raw, sizeof(theirs.gid));
+	p.conn = shift_conn_number(p.key, &ours, &theirs, &p.side);
 	vqp_enter(v);
 	for (uint8_t i = 1; i < p.rails; i++)
 		p.mtu[i] = v->rails.twin[i].mtu = v->dev->nic[i]->mtu_bytes;
@@ -259,7 +256,7 @@ static bool rails_ready(struct meeting *m, const struct meeting *peer)
 		t->peer = peer->rail[i];
 		t->clean = true;
 		memlock_update_rails(v);
-		vqp_rail_clean(v, i);
+		vqp_rail_open(v, i);
 		vqp_leave(v);
 	}
 	return all;
@@ -337,7 +334,6 @@ static void leave_tombstone(struct vqp *v)
 	shift_conn_tombstone(v->conn, now_ns(), &t->stone);
 	pthread_mutex_unlock(&v->lock);
 	t->id = v->id;
-	t->life = prog_life();
 	if (!t->stone.valid || !v->setup.met) {
 		free(t);
 		return;
@@ -488,8 +484,7 @@ void session_turn(void)
 		trace("%s gets message %u: epoch %u, rail %u, for connection %u",
 		      letter->to->nic->name, letter->m.type, letter->m.epoch, letter->m.rail,
 		      letter->m.dst_conn);
-		if (letter->life == prog_life() || LATE_OF_ANOTHER_LIFE)
-			dispatch_message(letter->to->nic, &letter->m);
+		dispatch_message(letter->to->nic, &letter->m);
 		free(letter);
 	}
 	tell_links();
