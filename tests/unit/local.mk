@@ -11,7 +11,8 @@ tests_unit_test_chan_LDADD = $(CMOCKA_LIBS)
 CORE_TESTS = tests/unit/test_conn_random tests/unit/test_psn tests/unit/test_wrlog tests/unit/test_msg \
 	tests/unit/test_conn_setup tests/unit/test_conn_trigger tests/unit/test_conn_handshake \
 	tests/unit/test_conn_proof tests/unit/test_conn_planned tests/unit/test_conn_promise tests/unit/test_conn_end \
-	tests/unit/test_invariants tests/unit/test_progress
+	tests/unit/test_invariants tests/unit/test_progress tests/unit/test_rails tests/unit/test_conn_fence \
+	tests/unit/test_no_progress
 check_PROGRAMS += $(CORE_TESTS)
 TESTS += $(CORE_TESTS)
 
@@ -71,6 +72,18 @@ tests_unit_test_conn_random_LDADD = $(core_test_libs)
 tests_unit_test_progress_SOURCES = tests/unit/test_progress.c $(conn_world)
 tests_unit_test_progress_CFLAGS = $(core_test_cflags)
 tests_unit_test_progress_LDADD = $(core_test_libs)
+
+tests_unit_test_rails_SOURCES = tests/unit/test_rails.c $(conn_world)
+tests_unit_test_rails_CFLAGS = $(core_test_cflags)
+tests_unit_test_rails_LDADD = $(core_test_libs)
+
+tests_unit_test_conn_fence_SOURCES = tests/unit/test_conn_fence.c $(conn_world)
+tests_unit_test_conn_fence_CFLAGS = $(core_test_cflags)
+tests_unit_test_conn_fence_LDADD = $(core_test_libs)
+
+tests_unit_test_no_progress_SOURCES = tests/unit/test_no_progress.c $(conn_world)
+tests_unit_test_no_progress_CFLAGS = $(core_test_cflags)
+tests_unit_test_no_progress_LDADD = $(core_test_libs)
 
 tests_unit_test_kv_proto_SOURCES = tests/unit/test_kv_proto.c
 tests_unit_test_kv_proto_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
