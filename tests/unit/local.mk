@@ -12,7 +12,7 @@ CORE_TESTS = tests/unit/test_conn_random tests/unit/test_psn tests/unit/test_wrl
 	tests/unit/test_conn_setup tests/unit/test_conn_trigger tests/unit/test_conn_handshake \
 	tests/unit/test_conn_proof tests/unit/test_conn_planned tests/unit/test_conn_promise tests/unit/test_conn_end \
 	tests/unit/test_invariants tests/unit/test_progress tests/unit/test_rails tests/unit/test_conn_fence \
-	tests/unit/test_no_progress
+	tests/unit/test_no_progress tests/unit/test_completions
 check_PROGRAMS += $(CORE_TESTS)
 TESTS += $(CORE_TESTS)
 
@@ -84,6 +84,10 @@ tests_unit_test_conn_fence_LDADD = $(core_test_libs)
 tests_unit_test_no_progress_SOURCES = tests/unit/test_no_progress.c $(conn_world)
 tests_unit_test_no_progress_CFLAGS = $(core_test_cflags)
 tests_unit_test_no_progress_LDADD = $(core_test_libs)
+
+tests_unit_test_completions_SOURCES = tests/unit/test_completions.c $(conn_world)
+tests_unit_test_completions_CFLAGS = $(core_test_cflags)
+tests_unit_test_completions_LDADD = $(core_test_libs)
 
 tests_unit_test_kv_proto_SOURCES = tests/unit/test_kv_proto.c
 tests_unit_test_kv_proto_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
