@@ -12,7 +12,8 @@ CORE_TESTS = tests/unit/test_conn_random tests/unit/test_psn tests/unit/test_wrl
 	tests/unit/test_conn_setup tests/unit/test_conn_trigger tests/unit/test_conn_handshake \
 	tests/unit/test_conn_proof tests/unit/test_conn_planned tests/unit/test_conn_promise tests/unit/test_conn_end \
 	tests/unit/test_invariants tests/unit/test_progress tests/unit/test_rails tests/unit/test_conn_fence \
-	tests/unit/test_no_progress tests/unit/test_completions
+	tests/unit/test_no_progress tests/unit/test_completions tests/unit/test_conn_switch \
+	tests/unit/test_conn_timers
 check_PROGRAMS += $(CORE_TESTS)
 TESTS += $(CORE_TESTS)
 
@@ -88,6 +89,14 @@ tests_unit_test_no_progress_LDADD = $(core_test_libs)
 tests_unit_test_completions_SOURCES = tests/unit/test_completions.c $(conn_world)
 tests_unit_test_completions_CFLAGS = $(core_test_cflags)
 tests_unit_test_completions_LDADD = $(core_test_libs)
+
+tests_unit_test_conn_switch_SOURCES = tests/unit/test_conn_switch.c $(conn_world)
+tests_unit_test_conn_switch_CFLAGS = $(core_test_cflags)
+tests_unit_test_conn_switch_LDADD = $(core_test_libs)
+
+tests_unit_test_conn_timers_SOURCES = tests/unit/test_conn_timers.c $(conn_world)
+tests_unit_test_conn_timers_CFLAGS = $(core_test_cflags)
+tests_unit_test_conn_timers_LDADD = $(core_test_libs)
 
 tests_unit_test_kv_proto_SOURCES = tests/unit/test_kv_proto.c
 tests_unit_test_kv_proto_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
