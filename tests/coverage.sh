@@ -13,7 +13,7 @@ cd "$build"
 # One build of lib/core with everything compiled in serves all; the counters of several objects of one
 # source do not add up.
 unit_tests=(psn wrlog msg fast progress log_reuse completions no_progress rails)
-for test in setup trigger handshake proof planned end fence switch timers replay random; do
+for test in setup trigger handshake proof planned end fence switch timers replay failback random; do
 	unit_tests+=("conn_$test")
 done
 make -s -j2 lib/libshiftcore-checked.la tests/sim/sim "${unit_tests[@]/#/tests/unit/test_}" \
