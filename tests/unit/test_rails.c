@@ -355,6 +355,44 @@ static void a_veto_does_not_end_the_use_of_a_rail(void **state)
 	assert_int_equal(w_state(&w, 0), SHIFT_ST_SWITCHING);
 }
 
+/* --- T13: no rail ---------------------------------------------------------------------------- */
+
+/* The peer has followed to a rail that we have lost since. That is no reason for newer epochs. */
+static void with_no_rail_the_peers_is_taken_when_it_is_possible(void **state)
+{
+	uint32_t e;
+
+	(void)state;
+	for (int i = 0; i < W_RAILS; i++)
+		w_event(&w, 0, SHIFT_EV_LINK_DOWN, i);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_FENCE);
+	assert_int_equal(w_view(&w, 0).target_r, NO_RAIL);
+	e = w_view(&w, 0).target_e;
+	for (int fenced = 0; fenced < 2; fenced++) {
+		forged_switch(e, 2, 0);
+		assert_int_equal(w_view(&w, 0).target_e, e);
+		assert_int_equal(w_view(&w, 0).target_r, NO_RAIL);
+		assert_int_equal(w.h[0].c->plan.refusals, 0);
+		finish_ops(0);
+		assert_int_equal(w_state(&w, 0), SHIFT_ST_NO_RAIL);
+	}
+}
+
+static void in_the_fence_the_peers_rail_is_taken_up(void **state)
+{
+	uint32_t e;
+
+	(void)state;
+	for (int i = 0; i < W_RAILS; i++)
+		w_event(&w, 0, SHIFT_EV_LINK_DOWN, i);
+	e = w_view(&w, 0).target_e;
+	w_event(&w, 0, SHIFT_EV_LINK_UP, 2);
+	assert_int_equal(w_view(&w, 0).target_r, NO_RAIL); /* the fence's end will see it */
+	forged_switch(e, 2, 0);
+	assert_int_equal(w_view(&w, 0).target_e, e);
+	assert_int_equal(w_view(&w, 0).target_r, 2);
+}
+
 /* --- T9: the hold-down ------------------------------------------------------------------------ */
 
 static uint64_t hold_down_after(uint64_t now)
@@ -462,6 +500,8 @@ int main(void)
 		WORLD_TEST(a_rail_answers_if_it_ever_did_and_was_not_missed_since),
 		WORLD_TEST(an_answer_at_time_0_counts),
 		WORLD_TEST(a_veto_does_not_end_the_use_of_a_rail),
+		WORLD_TEST(with_no_rail_the_peers_is_taken_when_it_is_possible),
+		WORLD_TEST(in_the_fence_the_peers_rail_is_taken_up),
 		WORLD_TEST(failures_close_together_double_the_hold_down),
 		WORLD_TEST(a_proof_is_of_older_epochs_only),
 		WORLD_TEST(only_a_newer_proof_replaces_a_proof),
