@@ -12,7 +12,7 @@ cd "$build"
 "$source/configure" -q CFLAGS='-O1 -g --coverage' >configure.log 2>&1 || { cat configure.log; exit 1; }
 # One build of lib/core with everything compiled in serves all; the counters of several objects of one
 # source do not add up.
-unit_tests=(psn wrlog msg fast progress log_rules log_reuse completions no_progress rails)
+unit_tests=(psn wrlog msg fast progress posting log_rules log_reuse completions no_progress rails)
 for test in setup trigger handshake proof planned end fence switch timers replay failback random; do
 	unit_tests+=("conn_$test")
 done

@@ -14,7 +14,7 @@ CORE_TESTS = tests/unit/test_conn_random tests/unit/test_psn tests/unit/test_wrl
 	tests/unit/test_invariants tests/unit/test_progress tests/unit/test_rails tests/unit/test_conn_fence \
 	tests/unit/test_no_progress tests/unit/test_completions tests/unit/test_conn_switch \
 	tests/unit/test_conn_timers tests/unit/test_conn_replay tests/unit/test_log_reuse \
-	tests/unit/test_conn_failback tests/unit/test_log_rules
+	tests/unit/test_conn_failback tests/unit/test_log_rules tests/unit/test_posting
 check_PROGRAMS += $(CORE_TESTS)
 TESTS += $(CORE_TESTS)
 
@@ -114,6 +114,10 @@ tests_unit_test_conn_failback_LDADD = $(core_test_libs)
 tests_unit_test_log_rules_SOURCES = tests/unit/test_log_rules.c
 tests_unit_test_log_rules_CFLAGS = $(core_test_cflags)
 tests_unit_test_log_rules_LDADD = $(core_test_libs)
+
+tests_unit_test_posting_SOURCES = tests/unit/test_posting.c tests/unit/planned.h $(conn_world)
+tests_unit_test_posting_CFLAGS = $(core_test_cflags)
+tests_unit_test_posting_LDADD = $(core_test_libs)
 
 tests_unit_test_kv_proto_SOURCES = tests/unit/test_kv_proto.c
 tests_unit_test_kv_proto_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)

@@ -157,6 +157,25 @@ static void a_rail_is_not_fenced_twice(void **state)
 	assert_int_equal(w_state(&w, 0), SHIFT_ST_DEAD);
 }
 
+/* Rule 19, whichever rail is in use. */
+static void at_the_end_the_rail_in_use_is_fenced(void **state)
+{
+	for (int rail = 0; rail < W_RAILS; rail++) {
+		teardown(state);
+		setup(state);
+		w_event(&w, 0, SHIFT_EV_MIGRATE, rail);
+		no_time_passes();
+		assert_int_equal(w_view(&w, 0).r, rail);
+		w_event(&w, 0, SHIFT_EV_PEER_DIED, 0);
+		assert_int_equal(w_state(&w, 0), SHIFT_ST_GIVEUP);
+		assert_int_equal(w.h[0].ops, 1);
+		assert_int_equal(w.h[0].op[0].type, SHIFT_ACT_FENCE);
+		assert_int_equal(w.h[0].op[0].rail, rail);
+		finish_ops(0);
+		assert_int_equal(w_state(&w, 0), SHIFT_ST_DEAD);
+	}
+}
+
 /* A fence is asked for with the epoch of its own QP, not of the connection. */
 static void a_fence_names_the_tag_of_its_rail(void **state)
 {
@@ -289,6 +308,7 @@ int main(void)
 		WORLD_TEST(the_report_names_the_newest_epoch_with_execution),
 		WORLD_TEST(an_answer_of_another_epoch_or_rail_is_not_this_fences),
 		WORLD_TEST(a_rail_is_not_fenced_twice),
+		WORLD_TEST(at_the_end_the_rail_in_use_is_fenced),
 		WORLD_TEST(a_fence_names_the_tag_of_its_rail),
 		WORLD_TEST(a_hung_nic_is_back_only_when_it_is_clean),
 		WORLD_TEST(a_sure_fence_did_not_hang),

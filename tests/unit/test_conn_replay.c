@@ -169,6 +169,25 @@ static void a_write_goes_on_at_the_first_byte_that_is_missing(void **state)
 	}
 }
 
+/* The second cut counts from the first, in packets of the rail of then. */
+static void a_write_is_cut_twice(void **state)
+{
+	struct shift_msg m = executed(1, 0);
+
+	(void)state;
+	post_log("W");
+	report(&m, 0);
+	assert_int_equal(conn()->sq.mtu, 512);
+	m.rep_epoch = 2;
+	m.rep_psn = (conn()->tx_psn + 2) & 0xffffff;
+	report(&m, 0);
+	assert_int_equal(w_view(&w, 0).r, 2);
+	assert_int_equal(shift_sendlog_at(&conn()->sq, 0)->trim, 1024 + 2 * 512);
+	assert_int_equal(w.h[0].qp[2].sq[0].offset, 1024 + 2 * 512);
+	assert_int_equal(w.h[0].qp[2].sq[0].length, 3000 - 1024 - 2 * 512);
+	assert_int_equal(stats(0)->trimmed, 2);
+}
+
 /* Its receive was not consumed. */
 static void only_a_write_is_trimmed(void **state)
 {
@@ -351,6 +370,34 @@ static void a_lost_atomic_waits_for_what_is_before_it(void **state)
 	assert_int_equal(conn()->end_reason, SHIFT_R_LOST_ATOMIC);
 }
 
+/* Executed behind it: they flush, but the peer's count has them (7.9). */
+static void what_was_executed_behind_a_lost_atomic_is_known(void **state)
+{
+	struct shift_msg m = executed(5, 3);
+
+	(void)state;
+	post_log("rassms");
+	report(&m, 0);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
+	check_fates("rassms", "sxdddh");
+}
+
+/* An unsignaled WR before it has no completion of its own to end the wait. */
+static void the_wait_for_a_lost_atomic_ends(void **state)
+{
+	struct shift_msg m = executed(0, 0);
+
+	(void)state;
+	w.at_least_once_ok = true;
+	m.fence = SHIFT_FENCE_UNSURE;
+	post_log("wwac");
+	report(&m, 0);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
+	check_fates("wwac", "psxh");
+	give_cqe(0, &(struct shift_cqe){.rail = 1, .epoch = 2});
+	assert_int_equal(conn()->end_reason, SHIFT_R_LOST_ATOMIC);
+}
+
 static void with_nothing_before_it_a_lost_atomic_ends_at_once(void **state)
 {
 	struct shift_msg m = executed(2, 0);
@@ -455,12 +502,15 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		WORLD_TEST(the_psn_sorts_the_log),
 		WORLD_TEST(a_write_goes_on_at_the_first_byte_that_is_missing),
+		WORLD_TEST(a_write_is_cut_twice),
 		WORLD_TEST(only_a_write_is_trimmed),
 		WORLD_TEST(a_report_of_an_older_epoch_means_nothing_of_this_one),
 		WORLD_TEST(a_contradiction_ends_the_connection),
 		WORLD_TEST(the_receive_count_sorts_the_log_in_doubt),
 		WORLD_TEST(an_atomic_in_doubt_is_lost),
 		WORLD_TEST(a_lost_atomic_waits_for_what_is_before_it),
+		WORLD_TEST(what_was_executed_behind_a_lost_atomic_is_known),
+		WORLD_TEST(the_wait_for_a_lost_atomic_ends),
 		WORLD_TEST(with_nothing_before_it_a_lost_atomic_ends_at_once),
 		WORLD_TEST(an_rnr_is_the_programs_only_without_receives_for_that_wr),
 		WORLD_TEST(with_nothing_to_post_again_the_trouble_is_over),
