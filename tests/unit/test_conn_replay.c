@@ -370,6 +370,27 @@ static void a_lost_atomic_waits_for_what_is_before_it(void **state)
 	assert_int_equal(conn()->end_reason, SHIFT_R_LOST_ATOMIC);
 }
 
+/* Nor is what is behind it posted in the next switch. */
+static void a_lost_atomic_goes_on_waiting_after_another_switch(void **state)
+{
+	struct shift_msg m = executed(3, 1);
+
+	(void)state;
+	post_log("rasw");
+	report(&m, 0);
+	check_fates("rasw", "sxdh");
+	m.rep_epoch = 2;
+	m.rep_psn = conn()->tx_psn;
+	report(&m, 0);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
+	assert_int_equal(w_view(&w, 0).r, 2);
+	assert_int_equal(w.h[0].qp[2].head, 1);
+	check_fates("rasw", "sxdh");
+	assert_true(w_view(&w, 0).holding);
+	give_cqe(0, &(struct shift_cqe){.rail = 2, .epoch = 4});
+	assert_int_equal(conn()->end_reason, SHIFT_R_LOST_ATOMIC);
+}
+
 /* Executed behind it: they flush, but the peer's count has them (7.9). */
 static void what_was_executed_behind_a_lost_atomic_is_known(void **state)
 {
@@ -509,6 +530,7 @@ int main(void)
 		WORLD_TEST(the_receive_count_sorts_the_log_in_doubt),
 		WORLD_TEST(an_atomic_in_doubt_is_lost),
 		WORLD_TEST(a_lost_atomic_waits_for_what_is_before_it),
+		WORLD_TEST(a_lost_atomic_goes_on_waiting_after_another_switch),
 		WORLD_TEST(what_was_executed_behind_a_lost_atomic_is_known),
 		WORLD_TEST(the_wait_for_a_lost_atomic_ends),
 		WORLD_TEST(with_nothing_before_it_a_lost_atomic_ends_at_once),
