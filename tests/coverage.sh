@@ -12,10 +12,11 @@ cd "$build"
 "$source/configure" -q CFLAGS='-O1 -g --coverage' >configure.log 2>&1 || { cat configure.log; exit 1; }
 # One build of lib/core with everything compiled in serves all; the counters of several objects of one
 # source do not add up.
-unit_tests=(psn wrlog msg fast progress posting log_rules log_reuse completions no_progress rails)
-for test in setup trigger handshake proof planned end fence switch timers replay failback random; do
+unit_tests=(psn wrlog msg fast progress invariants posting log_rules log_reuse completions no_progress rails)
+for test in setup trigger handshake proof planned promise lives end fence switch timers replay failback random; do
 	unit_tests+=("conn_$test")
 done
+unit_tests+=(conn_config conn_hello conn_answers conn_times conn_view conn_last conn_actions msg_fields siphash)
 make -s -j2 lib/libshiftcore-checked.la tests/sim/sim "${unit_tests[@]/#/tests/unit/test_}" \
 	>make.log 2>&1 || { cat make.log; exit 1; }
 tests/sim/sim --seeds "$seeds" -q

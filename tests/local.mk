@@ -46,7 +46,9 @@ include tests/bench/local.mk
 include tests/nullverbs/local.mk
 include tests/preload/local.mk
 include tests/sim/local.mk
+include tests/glue/local.mk
 include tests/stats/local.mk
+include tests/mutants/local.mk
 
 # One testbed at a time: two of them on two cores time out each other.
 .PHONY: check-testbed check-long check-long-testbed

@@ -150,6 +150,16 @@ static int arm_qp(struct vqp *v, uint8_t rail, const struct arm_input *in)
 					IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
+/* A new epoch has keys of its own. An ARM that ends late is of an earlier one: the connection has
+ * moved to another rail meanwhile, and needs the keys that it has. */
+static void arm_reset_keys(struct vqp *v, uint8_t rail, uint32_t epoch)
+{
+	if (epoch <= v->keys.exported.epoch)
+		return;
+	peer_keys_reset(v->keys.peer, epoch, rail);
+	exported_keys_reset(&v->keys.exported, epoch, rail);
+}
+
 /* Tells lib/core how an ARM ended. false: this one took too long, another was asked for meanwhile,
  * and the caller carries out that one next. */
 static bool arm_answer(struct vqp *v, struct rail_jobs *j, const struct arming *done, bool armed,
@@ -174,8 +184,7 @@ static bool arm_answer(struct vqp *v, struct rail_jobs *j, const struct arming *
 		v->rails.armed_epoch[j->rail] = done->epoch;
 		if (!j->rail)
 			v->hot.rail0_epoch = done->epoch;
-		peer_keys_reset(v->keys.peer, done->epoch, j->rail);
-		exported_keys_reset(&v->keys.exported, done->epoch, j->rail);
+		arm_reset_keys(v, j->rail, done->epoch);
 		shift_conn_event(v->conn, &ev, now_ns()); /* the core ignores an overdue answer */
 	}
 	vqp_leave(v);

@@ -23,6 +23,21 @@ static unsigned int gates_of(struct vqp *v, struct gate **gates)
 	return n;
 }
 
+/* Tells lib/core what the NIC has refused on the fast way, before anybody posts again. */
+static void report_refused(struct vqp *v)
+{
+	struct shift_event ev = {.type = SHIFT_EV_POST_FAILED,
+				 .epoch = v->hot.rail0_epoch,
+				 .count = v->hot.refused_sends};
+
+	if (!v->hot.refused && !v->repost.recv_refused)
+		return;
+	if (v->hot.refused)
+		shift_conn_event(v->conn, &ev, now_ns());
+	v->hot.refused = false;
+	vqp_act(v);
+}
+
 /* Sends posts and completions of this QP the slow way, where they take the lock. Waits for threads
  * that are still on the fast way. */
 static void close_gates(struct vqp *v)
@@ -37,6 +52,7 @@ static void close_gates(struct vqp *v)
 	/* Add up what the data path has counted. */
 	shift_fast_fold(v->conn, &v->hot.run);
 	vcq_add_done(v->send_cq, v);
+	report_refused(v);
 }
 
 static void open_gates(struct vqp *v)

@@ -123,3 +123,19 @@ void vcq_drain(struct vcq *cq)
 		drain_shadow(cq, cq->dev->nic[i]);
 	gate_open(gate);
 }
+
+static void cq_drain_now(struct vcq *cq)
+{
+	if (cq->bypassed)
+		return;
+	pthread_mutex_lock(&cq->drain_lock);
+	vcq_drain(cq);
+	pthread_mutex_unlock(&cq->drain_lock);
+}
+
+void vqp_drain(struct vqp *v)
+{
+	cq_drain_now(v->send_cq);
+	if (v->recv_cq != v->send_cq)
+		cq_drain_now(v->recv_cq);
+}

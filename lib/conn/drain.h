@@ -12,4 +12,8 @@
  * the gate of cq meanwhile, and takes the lock of each connection in turn. Any thread. */
 void vcq_drain(struct vcq *cq);
 
+/* The same for the CQs of a QP, unless the program has their queues itself. Any thread, nothing
+ * locked. */
+void vqp_drain(struct vqp *v);
+
 #endif

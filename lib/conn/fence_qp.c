@@ -109,7 +109,10 @@ static void fence_qp(struct vqp *v, uint8_t rail, struct shift_event *ev)
 	ev->fence = ev->clean && live ? SHIFT_FENCE_SURE : SHIFT_FENCE_UNSURE;
 }
 
-/* Under vqp.lock, because fences of several rails end on several workers. */
+/* Under vqp.lock, because fences of several rails end on several workers. Also for a job of the
+ * life before RESET: it speaks of the QP, which is the same, and nobody arms that until the job has
+ * ended (rails_ready()). So a twin that is unclean stays so, and one that has come clean can be
+ * used. */
 static void rail_fenced(struct vqp *v, uint8_t rail, bool clean)
 {
 	if (clean)

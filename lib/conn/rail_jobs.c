@@ -31,10 +31,12 @@ static void job_taken_back(struct rail_jobs *j)
 	object_put(&j->v->obj); /* never the last reference: the QP has its own */
 }
 
-/* Takes back the jobs that have not begun. Under vqp.lock. */
-static void jobs_take_back(struct rail_jobs *j, const struct nic *nic)
+/* Takes back the jobs that have not begun. true: a fence is among them. Under vqp.lock. */
+static bool jobs_take_back(struct rail_jobs *j, const struct nic *nic)
 {
-	if (j->fence_follows || worker_cancel(nic->worker, &j->fence)) {
+	bool fence = j->fence_follows || worker_cancel(nic->worker, &j->fence);
+
+	if (fence) {
 		j->fence_follows = false;
 		job_taken_back(j);
 	}
@@ -50,12 +52,15 @@ static void jobs_take_back(struct rail_jobs *j, const struct nic *nic)
 		j->breaking = false;
 		job_taken_back(j);
 	}
+	return fence;
 }
 
-void rail_jobs_stop(struct vqp *v)
+bool rail_jobs_stop(struct vqp *v)
 {
+	bool fence;
+
 	pthread_mutex_lock(&v->lock);
-	jobs_take_back(&v->rails.jobs[0], v->dev->nic[0]);
+	fence = jobs_take_back(&v->rails.jobs[0], v->dev->nic[0]);
 	for (unsigned int i = 0; i < v->dev->rails; i++) {
 		v->rails.jobs[i].fence_since = v->rails.jobs[i].arm_since = 0;
 		atomic_store(&v->rails.jobs[i].stale, v->rails.jobs[i].under_way != 0);
@@ -63,4 +68,5 @@ void rail_jobs_stop(struct vqp *v)
 	while (v->rails.jobs[0].under_way)
 		pthread_cond_wait(&v->rails.job_ended, &v->lock);
 	pthread_mutex_unlock(&v->lock);
+	return fence;
 }

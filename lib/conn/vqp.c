@@ -7,6 +7,13 @@ static struct table qps = TABLE_INIT;
 static struct table by_id = TABLE_INIT;
 static struct table twins[NICS_MAX] = {[0 ... NICS_MAX - 1] = TABLE_INIT}; /* by QPN */
 
+static _Atomic uint32_t next_id = 1;
+
+uint32_t vqp_draw_id(void)
+{
+	return atomic_fetch_add(&next_id, 1);
+}
+
 struct vqp *vqp_find(const struct ibv_qp *qp)
 {
 	return table_get(&qps, (uintptr_t)qp);
@@ -36,6 +43,17 @@ int vqp_publish(struct vqp *v)
 	if (!err && v->conn)
 		err = table_put(&by_id, v->id, v);
 	return err ? err : table_put(&qps, (uintptr_t)v->qp, v);
+}
+
+int vqp_renew_id(struct vqp *v)
+{
+	uint32_t id = vqp_draw_id();
+
+	table_remove(&by_id, v->id);
+	pthread_mutex_lock(&v->lock);
+	v->id = id;
+	pthread_mutex_unlock(&v->lock);
+	return table_put(&by_id, id, v);
 }
 
 void vqp_unpublish_forked(struct vqp *v)

@@ -91,6 +91,9 @@ struct vqp_hot {
 	struct gate send_gate __attribute__((aligned(64)));
 	struct shift_run run;	      /* inside send_gate; empty while the QP is slow */
 	struct ibv_send_wr *fast_bad; /* inside send_gate; the mark is the program's `bad` */
+	/* Inside send_gate: the NIC has refused so many sends, and the core does not know yet. */
+	uint32_t refused_sends;
+	bool refused;
 	struct gate recv_gate __attribute__((aligned(64)));
 };
 
@@ -103,12 +106,13 @@ struct vqp_program {
 
 /* Where a QP is between creation and destruction. Written under vqp.lock, but for `started`. */
 struct vqp_life {
-	_Atomic bool started;  /* RTR or RTS. Written by the thread that modifies the QP */
-	_Atomic bool gone;     /* being destroyed: no more twins, timers and draining of its CQs */
-	_Atomic bool released; /* not protected any more: vqp_release() */
-	_Atomic bool bypassed; /* released, and neither logged nor counted: lib/verbs/bypass.h */
-	bool dead;	       /* the connection is over: what is posted flushes */
-	bool closed;	       /* the action CLOSED has come; closed_cond is signalled */
+	_Atomic bool started;	/* RTR or RTS. Written by the thread that modifies the QP */
+	_Atomic bool gone;	/* being destroyed: no more twins, timers and draining of its CQs */
+	_Atomic bool released;	/* not protected any more: vqp_release() */
+	_Atomic bool bypassed;	/* released, and neither logged nor counted: lib/verbs/bypass.h */
+	bool dead;		/* the connection is over: what is posted flushes */
+	struct shift_past past; /* the lives before this one, each of which ended with RESET */
+	bool closed;		/* the action CLOSED has come; closed_cond is signalled */
 	pthread_cond_t closed_cond;
 };
 
@@ -120,7 +124,8 @@ struct vqp_repost {
 	uint8_t tx_rail;
 	bool tx_stopped;   /* tx_rail is fenced: nothing more may be posted there */
 	bool committing;   /* not all requests of a commit are posted yet */
-	bool recv_refused; /* rx_rail has refused a receive: the core is to be told */
+	bool recv_refused; /* rx_rail has refused a receive: the core is to be told. Also inside
+			    * recv_gate */
 	uint8_t rx_rail;
 };
 
@@ -180,10 +185,11 @@ struct vqp {
 	struct vdev *dev;
 	struct vpd *pd;
 	struct ibv_qp_init_attr init; /* as accepted */
-	uint32_t id;		      /* of the connection in this process */
 	uint32_t qpn;		      /* of qp, for jobs that may outlive it */
 	uint64_t marker;	      /* wr_id of a fence's marker */
 	int stats;		      /* slot in the statistics, or -1 */
+
+	uint32_t id; /* of the connection in this process, in this life: vqp_renew_id() */
 
 	struct vqp_program program;
 	struct vqp_life life;
@@ -209,6 +215,9 @@ _Static_assert(offsetof(struct vqp, hot) == 64 && offsetof(struct vqp, hot.send_
 struct vqp *vqp_find(const struct ibv_qp *qp);
 struct vqp *vqp_by_id(uint32_t id);
 
+/* An id for a connection: no other life of a QP of this process ever has it. */
+uint32_t vqp_draw_id(void);
+
 /* Calls fn for each vqp that has a connection, or for all. Under the lock of a table: fn may take
  * vqp.lock, and must not publish nor unpublish. */
 void vqp_each(void (*fn)(struct vqp *v, void *arg), void *arg);
@@ -216,6 +225,12 @@ void vqp_all(void (*fn)(struct vqp *v, void *arg), void *arg);
 
 /* Adds it to the tables. 0 or -ENOMEM. */
 int vqp_publish(struct vqp *v);
+
+/* RESET: a new life of the QP begins, under an id that this process has never used, so that what
+ * was meant for the life before is told from what is meant for this one. The life before has left
+ * its tombstone, and nobody looks for the new one yet. 0; or -ENOMEM: it cannot be found by its id,
+ * and will not be protected. Nothing locked. */
+int vqp_renew_id(struct vqp *v);
 
 /* Removes it from the tables, and from what gates and CQs remember. Waits until no drain uses it.
  * Nothing locked. */

@@ -70,6 +70,7 @@ static void init_rails(struct shift_conn *c)
 	c->rail[0].armed = true;
 	c->rail[0].rx_psn = c->cfg.rq_psn & SHIFT_PSN_MASK;
 	c->rail[0].dirty_until = NEVER;
+	life_init_rails(c);
 }
 
 struct shift_conn *shift_conn_init(void *mem, size_t len, const struct shift_conn_cfg *cfg,
@@ -100,6 +101,7 @@ struct shift_conn *shift_conn_init(void *mem, size_t len, const struct shift_con
 	if (cfg->confirmed) {
 		c->state = SHIFT_ST_ACTIVE;
 		c->hello_heard = true;
+		life_matched(c, now_ns);
 		c->check_at = now_ns + c->cfg.no_progress_ns;
 	}
 	return c;
@@ -112,6 +114,7 @@ void shift_conn_start(struct shift_conn *c, const struct shift_conn_start *s)
 	c->sq_psn_known = s->sq_psn_known;
 	c->cfg.qpn = s->qpn;
 	c->cfg.dest_qpn = s->dest_qpn;
+	memcpy(c->cfg.dest_gid, s->dest_gid, sizeof(c->cfg.dest_gid));
 	c->cfg.sq_psn = s->sq_psn & SHIFT_PSN_MASK;
 	c->cfg.rq_psn = s->rq_psn & SHIFT_PSN_MASK;
 	c->cfg.mtu[0] = s->mtu;
@@ -126,9 +129,13 @@ bool shift_conn_meet(struct shift_conn *c, const struct shift_conn_peer *p)
 {
 	if (c->state != SHIFT_ST_SETUP || !p->rails || p->rails > c->cfg.rails || p->side > 1)
 		return false;
+	if (life_is_past(c, p))
+		return false;
 	for (unsigned int i = 1; i < p->rails; i++)
 		if (p->mtu[i] < 256 || p->mtu[i] > 4096)
 			return false;
+	if (p->nonce != c->cfg.peer_nonce || p->id != c->cfg.peer_id)
+		c->rto_at = NEVER; /* what was said to another is no HELLO to this one */
 	c->cfg.conn = p->conn;
 	c->cfg.side = p->side;
 	c->cfg.key[0] = p->key[0];
@@ -259,7 +266,8 @@ static void peer_died(struct shift_conn *c)
 
 static void start_migration(struct shift_conn *c, uint8_t rail, uint64_t now)
 {
-	if (c->state == SHIFT_ST_ACTIVE && !c->holding && rail != c->r && rail_usable(c, rail, now))
+	/* The rail in use is armed, and so not usable. */
+	if (c->state == SHIFT_ST_ACTIVE && !c->holding && rail_usable(c, rail, now))
 		failback_prepare(c, rail, SHIFT_R_OPERATOR, now);
 }
 

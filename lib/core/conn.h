@@ -25,15 +25,32 @@ struct shift_conn;
 
 /* --- configuration -------------------------------------------------------------------------- */
 
+/* What a connection must know of the lives that its QP had before, each of which ended with RESET
+ * (doc/protocol.md, 7.33, 7.34). All 0: there was none. shift_conn_past() writes it. */
+struct shift_past {
+	uint8_t dest_gid[16]; /* the QP of the peer that the last of them was connected to */
+	uint32_t dest_qpn;
+	uint32_t lives;	      /* how many in a row were connected to that */
+	uint32_t id;	      /* of the peer's life that the last of them matched */
+	uint64_t nonce;	      /* of its process; 0: it matched none */
+	uint64_t rail0_until; /* a life left rail 0 not long before its end: what the peer had sent
+			       * there may arrive until then. The program's QP is not to be brought
+			       * to RTR before */
+	uint8_t armed;	      /* mask of the backup rails whose QPs were armed in any of them */
+	bool moved;	      /* some of these were armed for another QP of a peer than the last */
+};
+
 struct shift_conn_cfg {
 	uint64_t key[2];	       /* of the job, for H24 */
-	uint64_t conn;		       /* same number on both sides, from both (gid, qpn) */
+	uint64_t conn;		       /* shift_conn_number(): the same on both sides */
 	uint64_t nonce;		       /* this process */
 	uint64_t peer_nonce;	       /* 0: learn it from HELLO */
-	uint32_t id;		       /* allocated by this process */
+	uint32_t id;		       /* allocated by this process, for this life only */
 	uint32_t peer_id;	       /* allocated by the peer */
 	uint32_t qpn;		       /* rail 0 */
 	uint32_t dest_qpn;	       /* rail 0 */
+	uint8_t dest_gid[16];	       /* rail 0 */
+	struct shift_past past;	       /* the lives that the QP had before */
 	uint32_t sq_psn;	       /* the program's own, rail 0, epoch 0 */
 	uint32_t rq_psn;	       /* the program's own, rail 0, epoch 0 */
 	uint32_t mtu[SHIFT_RAILS_MAX]; /* path MTU of each rail, bytes: 256 .. 4096 */
@@ -88,11 +105,13 @@ struct shift_conn *shift_conn_init(void *mem, size_t len, const struct shift_con
  *
  * shift_conn_start: with what the program gave to modify_qp, at RTR and at RTS, before the first
  * send. At RTR sq_psn is not known: the peer's HELLO says what it expects (7.29).
- * shift_conn_meet: the peer was found; before SHIFT_EV_RTS. Returns whether it is possible. rails
- * may only become fewer than in the configuration.
+ * shift_conn_meet: the peer was found; before SHIFT_EV_RTS. Returns whether it is possible; a life
+ * of the peer that a life of ours before this one has matched is not. rails may only become fewer
+ * than in the configuration. If another is met than before, HELLO begins anew.
  */
 struct shift_conn_start {
 	uint32_t qpn, dest_qpn;
+	uint8_t dest_gid[16];
 	uint32_t sq_psn, rq_psn;
 	bool sq_psn_known;
 	uint32_t mtu;	    /* path MTU of rail 0, bytes */
@@ -110,6 +129,22 @@ struct shift_conn_peer {
 	uint8_t side;
 };
 bool shift_conn_meet(struct shift_conn *c, const struct shift_conn_peer *p);
+
+/* One end of a connection, in one life of its QP. */
+struct shift_end {
+	uint8_t gid[16]; /* of rail 0 */
+	uint32_t qpn;	 /* likewise */
+	uint32_t id;
+	uint64_t nonce;
+};
+
+/* The number of the connection, which both sides compute alike and which no other connection of the
+ * job has, not even another life of the same two QPs. *side: which of the two sides we are. */
+uint64_t shift_conn_number(const uint64_t key[2], const struct shift_end *mine,
+			   const struct shift_end *theirs, uint8_t *side);
+
+/* When a life has ended (CLOSED, DEAD or never protected): what the next one must know. */
+void shift_conn_past(const struct shift_conn *c, uint64_t now_ns, struct shift_past *past);
 
 /* --- states --------------------------------------------------------------------------------- */
 

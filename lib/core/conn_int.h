@@ -193,6 +193,7 @@ static inline uint64_t conn_since(uint64_t now, uint64_t then)
 bool rail_usable(const struct shift_conn *c, uint8_t i, uint64_t now);
 bool rail_possible(const struct shift_conn *c, uint8_t i);
 uint8_t rail_choose(const struct shift_conn *c, uint64_t now);
+void rail_tried(struct shift_conn *c, uint8_t i);
 void rail_failed(struct shift_conn *c, uint8_t i, uint64_t now);
 void rail_proof(struct shift_conn *c, const struct shift_msg *m, uint64_t now);
 uint64_t rail_dirty_until(const struct shift_conn *c, uint32_t tag);
@@ -242,6 +243,13 @@ void hello_start(struct shift_conn *c, uint64_t now);
 void hello_msg(struct shift_conn *c, const struct shift_msg *m, uint64_t now);
 void hello_void(struct shift_conn *c);
 void hello_tick(struct shift_conn *c, uint64_t now);
+
+/* lives.c */
+void life_say(const struct shift_conn *c, struct shift_msg *hello);
+bool life_matches(const struct shift_conn *c, const struct shift_msg *hello);
+bool life_is_past(const struct shift_conn *c, const struct shift_conn_peer *p);
+void life_init_rails(struct shift_conn *c);
+void life_matched(struct shift_conn *c, uint64_t now);
 
 /* giveup.c */
 void giveup_start(struct shift_conn *c, enum shift_reason reason, uint32_t status, uint32_t vendor);

@@ -108,11 +108,9 @@ void conn_release(struct shift_conn *c)
 	conn_emit(c, SHIFT_ACT_RELEASE, c->r);
 }
 
-/* The PSN at which one side's packets of an epoch start. */
+/* The PSN at which one side's packets of an epoch start. That of epoch 0 is the program's. */
 uint32_t conn_psn(const struct shift_conn *c, uint32_t epoch, unsigned int side)
 {
-	if (epoch == 0)
-		return (side == c->cfg.side ? c->cfg.sq_psn : c->cfg.rq_psn) & SHIFT_PSN_MASK;
 	return shift_h24(c->cfg.key, c->cfg.conn, epoch, side);
 }
 

@@ -101,16 +101,17 @@ void failback_prepare(struct shift_conn *c, uint8_t rail, enum shift_reason reas
 	send_plan(c, SHIFT_MSG_PREPARE, c->plan.serial, c->plan.hold_ms);
 }
 
-/* The hold-down begins again, and is longer, before the next try: each try costs the peer a pause.
- */
+/* The hold-down of that rail begins again, and is longer, before the next try: each try costs the
+ * peer a pause. The other rails wait again, too, or their tries would follow without a gap. */
 static void postpone_rail(struct shift_conn *c, uint8_t i, uint64_t now)
 {
 	struct rail *r = &c->rail[i];
 
-	if (r->healthy_ns != NEVER)
-		r->healthy_ns = now;
 	if (r->hold_down_ns < c->cfg.hold_down_max_ns / 2)
 		r->hold_down_ns *= 2;
+	for (uint8_t j = 0; j < c->cfg.rails; j++)
+		if (c->rail[j].healthy_ns != NEVER)
+			c->rail[j].healthy_ns = now;
 }
 
 /* Traffic goes on where it was. What was held meanwhile goes first. */

@@ -16,6 +16,7 @@ static void send_hello(struct shift_conn *c, uint8_t rail)
 		.rq_psn = c->cfg.rq_psn & SHIFT_PSN_MASK,
 	};
 
+	life_say(c, &m);
 	conn_send(c, &m, rail);
 }
 
@@ -33,7 +34,7 @@ void hello_start(struct shift_conn *c, uint64_t now)
 static bool hello_matches(const struct shift_conn *c, const struct shift_msg *m)
 {
 	return m->qpn == c->cfg.dest_qpn && m->dest_qpn == c->cfg.qpn &&
-	       m->sq_psn == (c->cfg.rq_psn & SHIFT_PSN_MASK) &&
+	       m->sq_psn == (c->cfg.rq_psn & SHIFT_PSN_MASK) && life_matches(c, m) &&
 	       (!c->sq_psn_known || m->rq_psn == (c->cfg.sq_psn & SHIFT_PSN_MASK));
 }
 
@@ -61,6 +62,7 @@ void hello_msg(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 			adopt_psn(c, m);
 		c->cfg.peer_nonce = m->src_nonce;
 		c->hello_heard = true;
+		life_matched(c, now);
 		c->rto_at = NEVER;
 		c->check_at = now + c->cfg.no_progress_ns;
 		conn_set_state(c, SHIFT_ST_ACTIVE, SHIFT_R_HELLO);
@@ -81,7 +83,7 @@ void hello_void(struct shift_conn *c)
 
 bool shift_conn_release(struct shift_conn *c)
 {
-	if (c->state == SHIFT_ST_ACTIVE && !c->e && !c->holding)
+	if (c->state == SHIFT_ST_ACTIVE && !c->e)
 		conn_set_state(c, SHIFT_ST_SETUP, SHIFT_R_RELEASED);
 	if (c->state == SHIFT_ST_SETUP)
 		hello_void(c);

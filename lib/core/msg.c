@@ -39,7 +39,8 @@ struct field {
 
 static const struct field layout[SHIFT_MSG_TYPE_END][FIELDS_MAX + 1] = {
 	[SHIFT_MSG_HELLO] = {F(heard, 1, BOOL), F(qpn, 4, BITS24), F(dest_qpn, 4, BITS24),
-			     F(sq_psn, 4, BITS24), F(rq_psn, 4, BITS24)},
+			     F(sq_psn, 4, BITS24), F(rq_psn, 4, BITS24), F(life, 4, ANY),
+			     F(past_matched, 1, BOOL)},
 	[SHIFT_MSG_SWITCH] = {F(rail, 1, RAIL), F(fence, 1, FENCE), F(recv_valid, 1, BOOL),
 			      F(epoch, 4, ANY), F(heard, 4, ANY), F(committed, 4, ANY),
 			      F(rep_epoch, 4, ANY), F(rep_psn, 4, BITS24), F(recv_avail, 4, ANY),
@@ -300,6 +301,17 @@ int shift_msg_open(struct shift_msg_reader *r, const void *buf, size_t len, shif
 	return err ? err : r->left;
 }
 
+bool shift_msg_sender(const void *buf, size_t len, uint8_t *version, uint64_t *nonce)
+{
+	const uint8_t *b = buf;
+
+	if (len < SHIFT_MSG_ENVELOPE || get_be(b, 4) != SHIFT_MSG_MAGIC)
+		return false;
+	*version = b[4];
+	*nonce = get_be(b + 12, 8);
+	return true;
+}
+
 /* --- names ----------------------------------------------------------------------------------- */
 
 const char *shift_msg_type_name(uint8_t type)
@@ -329,7 +341,7 @@ const char *shift_msg_err_name(int err)
 	switch ((enum shift_msg_err)err) {
 	case SHIFT_MSG_ESHORT: return "shorter than an envelope";
 	case SHIFT_MSG_EMAGIC: return "wrong magic";
-	case SHIFT_MSG_EVERSION: return "unknown version";
+	case SHIFT_MSG_EVERSION: return "another version of the control messages";
 	case SHIFT_MSG_ELENGTH: return "impossible length";
 	case SHIFT_MSG_ETRAILING: return "trailing bytes";
 	case SHIFT_MSG_EAUTH: return "wrong authentication tag";

@@ -9,7 +9,7 @@
 
 #include "lib/core/types.h"
 
-#define SHIFT_MSG_VERSION      1
+#define SHIFT_MSG_VERSION      2
 #define SHIFT_MSG_MAGIC	       0x53485446u /* "SHTF" */
 #define SHIFT_MSG_ENVELOPE     36	   /* bytes before the first record, tag included */
 #define SHIFT_MSG_DATAGRAM_MAX 4096
@@ -70,11 +70,14 @@ struct shift_msg {
 	uint32_t dest_qpn;   /* HELLO */
 	uint32_t sq_psn;     /* HELLO: original PSNs of rail 0 */
 	uint32_t rq_psn;     /* HELLO */
+	uint32_t life; /* HELLO: number of my QP's life, from 1, counted for each QP it is connected
+			  to */
 	uint32_t serial;    /* PREPARE, READY, QUERY_PSN, PSN, KEY_...: pairs question and answer */
 	uint32_t hold_ms;   /* PREPARE: how long to hold, 0: no longer; READY: how long I shall */
 	uint32_t rkey;	    /* KEY_...: of the MR on rail 0 */
 	uint32_t twin_rkey; /* KEY: of its twin on the rail */
 	uint8_t key_status; /* KEY: enum shift_key_status */
+	uint8_t past_matched; /* HELLO: the life before it was matched */
 };
 
 /* Is its sender fenced, and are its counts final? Only on such a SWITCH may a peer commit. */
@@ -87,7 +90,7 @@ static inline bool shift_switch_proves(const struct shift_msg *m)
 enum shift_msg_err {
 	SHIFT_MSG_ESHORT = -1,	  /* ends inside the envelope */
 	SHIFT_MSG_EMAGIC = -2,	  /* not ours */
-	SHIFT_MSG_EVERSION = -3,  /* a version we do not speak */
+	SHIFT_MSG_EVERSION = -3,  /* a version we do not speak: shift_msg_sender() */
 	SHIFT_MSG_ELENGTH = -4,	  /* envelope length > what was received */
 	SHIFT_MSG_ETRAILING = -5, /* bytes after the envelope's length or after the last record */
 	SHIFT_MSG_EAUTH = -6,	  /* wrong tag */
@@ -147,6 +150,13 @@ struct shift_msg_reader {
  */
 int shift_msg_open(struct shift_msg_reader *r, const void *buf, size_t len, shift_msg_auth auth,
 		   const void *ctx);
+
+/*
+ * Who sent a datagram, and in which version: also of one that shift_msg_open() refuses for its
+ * version, as all versions begin alike. Nothing is checked, so it is good for a log only. false: it
+ * is none of ours.
+ */
+bool shift_msg_sender(const void *buf, size_t len, uint8_t *version, uint64_t *nonce);
 
 /* Next record into *m. 1, or 0 at the end, or an enum shift_msg_err. */
 int shift_msg_next(struct shift_msg_reader *r, struct shift_msg *m);

@@ -2,6 +2,9 @@
 /* What is known of each rail: links, probes, dirt (doc/protocol.md, rule 18, T3, T4, T6). */
 #include "lib/core/conn_int.h"
 
+/* Silent probes count as two tries, so it must be more than that. */
+enum { TRIES_BEHIND = 3 };
+
 /* Could the rail ever be a target as things stand, if only after its quarantine? */
 bool rail_possible(const struct shift_conn *c, uint8_t i)
 {
@@ -77,6 +80,20 @@ uint8_t rail_choose(const struct shift_conn *c, uint64_t now)
 	return best;
 }
 
+/*
+ * It is the target once more. A rail that is not possible for a while is not tried meanwhile. Once
+ * it is, it must not be tried alone until it has caught up: the others may be healthy by then, and
+ * the peer, which counts for itself, may wait on one of them.
+ */
+void rail_tried(struct shift_conn *c, uint8_t i)
+{
+	uint32_t tries = ++c->rail[i].tries;
+
+	for (uint8_t j = 0; j < c->cfg.rails; j++)
+		if (c->rail[j].tries + TRIES_BEHIND < tries)
+			c->rail[j].tries = tries - TRIES_BEHIND;
+}
+
 /* An unplanned switch leaves it: fail-back must wait, longer each time within the window (T9). */
 void rail_failed(struct shift_conn *c, uint8_t i, uint64_t now)
 {
@@ -92,15 +109,18 @@ void rail_failed(struct shift_conn *c, uint8_t i, uint64_t now)
 
 /*
  * Until when old packets of a fenced QP armed for tag may still arrive (rule 18). The peer is
- * proven fenced by any message of a newer epoch; what it sent dies within the quarantine. If it
- * never committed tag, it never sent anything in it and never will: there is nothing to wait for.
- * That is common: both ends start at once, with different epochs, on the same backup rail (7.5).
+ * proven fenced by any message of a newer epoch; what it sent dies within the quarantine. If
+ * neither end ever committed tag, it sent no data in it, and nothing of ours that it could answer:
+ * there is nothing to wait for. That is common: both ends start at once, with different epochs, on
+ * the same backup rail (7.5). Above our newest commit tag was certainly not committed.
  */
 uint64_t rail_dirty_until(const struct shift_conn *c, uint32_t tag)
 {
 	if (c->proved_e <= tag)
 		return NEVER;
-	return c->proved_committed < tag ? 0 : c->proved_ns + c->cfg.quarantine_ns;
+	if (c->proved_committed < tag && c->lastc < tag)
+		return 0;
+	return c->proved_ns + c->cfg.quarantine_ns;
 }
 
 /* The peer entered an epoch: it has fenced its QPs of all older ones. */

@@ -57,6 +57,7 @@ static int by_psn(const struct shift_conn *c, const struct shift_msg *m, struct 
 		if (e->cum > k) {
 			v->partial = k > e->cum - n ? k - (e->cum - n) : 0;
 			v->in_part = v->partial ? i : NEVER;
+			v->end = v->partial ? i : v->end;
 			return 0;
 		}
 		if (n) /* a local operation leaves no trace: only a later packet proves it */
@@ -332,13 +333,18 @@ void replay_lost_check(struct shift_conn *c)
 	giveup_start(c, SHIFT_R_LOST_ATOMIC, SHIFT_WC_RETRY_EXC_ERR, SHIFT_VENDOR_ATOMIC);
 }
 
-/* Rule 20: the peer closed, with this proof. What it executed completes; the rest is an error. */
+/*
+ * Rule 20: the peer closed, with this proof. What it executed completes; the rest is an error. So
+ * is what is in doubt: nothing is replayed that could be done twice (7.18).
+ */
 void replay_closed(struct shift_conn *c, const struct shift_msg *m)
 {
 	struct verdict v;
 
 	shift_sendlog_track(&c->sq);
-	if (!judge_log(c, m, &v))
+	if (!judge_log(c, m, &v)) {
+		v.by_count = false;
 		settle_log(c, &v);
+	}
 	shift_sendlog_advance(&c->sq);
 }

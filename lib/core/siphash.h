@@ -11,7 +11,7 @@ uint64_t shift_siphash(const uint64_t key[2], const void *data, size_t len);
 
 /*
  * H24 of doc/protocol.md, rule 7: the PSN at which epoch e of a connection starts in one direction.
- * Both peers compute the same from the job's key, the shared connection number, the epoch and
+ * Both peers compute the same from the job's key, the connection's number, the epoch and
  * the side (0 or 1) that sends. 24 bits.
  */
 uint32_t shift_h24(const uint64_t key[2], uint64_t conn, uint32_t epoch, unsigned int side);

@@ -111,7 +111,7 @@ static void renew_plan(struct shift_conn *c, uint64_t now)
 		return;
 	c->plan.e = next_epoch(c);
 	c->plan.started = true;
-	c->rail[c->plan.r].tries++;
+	rail_tried(c, c->plan.r);
 }
 
 /* Must our count of receives still settle, because the NIC that we left did not answer its fence?
@@ -172,7 +172,7 @@ static void enter_epoch(struct shift_conn *c, uint32_t e, uint8_t r, enum shift_
 	c->plan.e = e;
 	c->plan.r = r;
 	if (r != NO_RAIL)
-		c->rail[r].tries++;
+		rail_tried(c, r);
 	switch ((enum shift_state)c->state) {
 	case SHIFT_ST_ACTIVE:
 	case SHIFT_ST_PREPARE:

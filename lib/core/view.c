@@ -51,12 +51,13 @@ const char *shift_action_name(unsigned int type)
 
 bool shift_conn_tracked(const struct shift_conn *c)
 {
-	return c->sq.tracked || c->holding;
+	return c->sq.tracked;
 }
 
+/* On a twin, and while posts are held, completions are tracked. */
 bool shift_conn_fast(const struct shift_conn *c)
 {
-	return !c->sq.tracked && !c->holding && !conn_recv_held(c) && c->r == 0;
+	return !c->sq.tracked;
 }
 
 bool shift_conn_secret_due(const struct shift_conn *c, const struct shift_wr *wr)

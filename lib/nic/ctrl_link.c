@@ -3,6 +3,7 @@
  * come in. */
 #include "lib/nic/ctrl_link.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -53,15 +54,50 @@ static void link_count(struct ctrl_link *l, uint64_t *what)
 	pthread_mutex_unlock(&l->lock);
 }
 
+/* A peer with whom we share no version is not protected, and only its operator can help. So it is
+ * said, once for each of its paths. */
+static void link_refuse_version(struct ctrl_link *l, const void *buf, size_t bytes)
+{
+	char gid[INET6_ADDRSTRLEN] = "";
+	uint64_t nonce = 0;
+	uint8_t version = 0;
+
+	if (!shift_msg_sender(buf, bytes, &version, &nonce))
+		return;
+	pthread_mutex_lock(&l->lock);
+	l->stats.other_version++;
+	for (struct ctrl_link_peer *peer = l->peers; peer; peer = peer->next) {
+		if (peer->nonce != nonce || peer->version_told)
+			continue;
+		peer->version_told = true;
+		inet_ntop(AF_INET6, &peer->addr.gid, gid, sizeof(gid));
+	}
+	pthread_mutex_unlock(&l->lock);
+	if (*gid)
+		log_warn("%s: the peer %s speaks version %u of the control messages, we speak %u: "
+			 "connections with it are not protected; update shift %s",
+			 l->nic->name, gid, version, SHIFT_MSG_VERSION,
+			 version < SHIFT_MSG_VERSION ? "there" : "here");
+}
+
+static void link_refuse(struct ctrl_link *l, int err, const void *buf, size_t bytes)
+{
+	link_count(l, &l->stats.refused);
+	if (err == SHIFT_MSG_EVERSION)
+		link_refuse_version(l, buf, bytes);
+}
+
 void ctrl_link_received(struct ctrl_link *l, const void *buf, size_t bytes)
 {
 	void (*fn)(struct nic * nic, const struct shift_msg *m) = on_message;
 	struct shift_msg_reader r;
 	struct shift_msg m;
+	int err;
 
-	if (!identity_known() ||
-	    shift_msg_open(&r, buf, bytes, shift_msg_siphash, identity.key) < 0) {
-		link_count(l, &l->stats.refused);
+	err = identity_known() ? shift_msg_open(&r, buf, bytes, shift_msg_siphash, identity.key)
+			       : SHIFT_MSG_EAUTH;
+	if (err < 0) {
+		link_refuse(l, err, buf, bytes);
 		return;
 	}
 	/* It is for a process that had this QP number before us. */

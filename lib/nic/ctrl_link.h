@@ -71,6 +71,7 @@ struct ctrl_link_stats {
 	uint64_t sent, received; /* datagrams */
 	uint64_t dropped;	 /* could not be sent */
 	uint64_t refused;	 /* received, but malformed or with a wrong tag */
+	uint64_t other_version;	 /* of these: for their version */
 	uint64_t misaddressed; /* received for another process (dst_nonce is neither 0 nor ours) */
 	uint64_t rebuilt;      /* times that the QP had fallen to an error state and was rebuilt */
 };

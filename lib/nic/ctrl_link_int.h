@@ -57,7 +57,8 @@ struct ctrl_link_peer {
 	struct nic *nic;
 	struct ctrl_link *link; /* of that NIC, perhaps not open yet */
 	struct ctrl_link_peer *next;
-	bool gone; /* freed by its owner */
+	bool gone;	   /* freed by its owner */
+	bool version_told; /* it was logged that it speaks another version */
 	struct ctrl_link_addr addr;
 	uint64_t nonce;
 	struct shift_msg_writer writer;

@@ -12,7 +12,6 @@
 #include "lib/conn/conn_lock.h"
 #include "lib/conn/conn_timers.h"
 #include "lib/conn/memlock.h"
-#include "lib/core/siphash.h"
 #include "lib/session/job.h"
 #include "lib/session/path_health.h"
 #include "lib/session/peer_paths.h"
@@ -43,9 +42,11 @@ struct meeting {
 	struct meeting *next;
 	uint64_t since;
 	char key[KV_KEY_MAX / 4], peer_key[KV_KEY_MAX / 4];
+	union ibv_gid gid, dest_gid; /* what the two keys are made of, with the QPNs; constant */
+	uint32_t dest_qpn;	     /* once they are known */
 	bool named;
 	bool settled;  /* there is nothing left to wait for */
-	bool reported; /* it was reported that no peer has come */
+	bool reported; /* it was reported that no peer has come, or the wrong one */
 	uint16_t published_bytes;
 	struct record published;
 };
@@ -115,6 +116,9 @@ static bool meeting_name(struct meeting *m)
 		m->settled = true;
 		return false;
 	}
+	m->gid = gid;
+	m->dest_gid = ah->grh.dgid;
+	m->dest_qpn = attr.dest_qp_num;
 	m->named = true;
 	return true;
 }
@@ -196,15 +200,15 @@ static bool meeting_find_peer(struct meeting *m, struct record *r)
 }
 
 /* Computes the connection's number, which is the same on both sides, and which side we are. */
-static void meeting_identify(const struct meeting *m, struct shift_conn_peer *p)
+static void meeting_identify(const struct meeting *m, const struct record *r,
+			     struct shift_conn_peer *p)
 {
-	bool first = strcmp(m->key, m->peer_key) < 0;
-	char both[2 * sizeof(m->key)];
-	int n = snprintf(both, sizeof(both), "%s %s", first ? m->key : m->peer_key,
-			 first ? m->peer_key : m->key);
+	struct shift_end ours = {.qpn = m->v->qp->qp_num, .id = m->v->id, .nonce = job_nonce()};
+	struct shift_end theirs = {.qpn = m->dest_qpn, .id = r->id, .nonce = r->nonce};
 
-	p->side = !first;
-	p->conn = shift_siphash(job_key_if_known(), both, (size_t)n);
+	memcpy(ours.gid, m->gid.raw, sizeof(ours.gid));
+	memcpy(theirs.gid, m->dest_gid.raw, sizeof(theirs.gid));
+	p->conn = shift_conn_number(job_key_if_known(), &ours, &theirs, &p->side);
 }
 
 static uint32_t twin_mtu(const struct nic *nic, const struct rail_addr *peer)
@@ -269,12 +273,12 @@ static void meeting_match(struct meeting *m, const struct record *r)
 
 	if (p.rails > v->dev->rails)
 		p.rails = v->dev->rails;
-	meeting_identify(m, &p);
+	meeting_identify(m, r, &p);
 	vqp_enter(v);
 	for (uint8_t i = 1; i < p.rails; i++)
 		p.mtu[i] = v->rails.twin[i].mtu = twin_mtu(v->dev->nic[i], &r->rail[i]);
-	report_peer(v, r);
 	if (shift_conn_meet(v->conn, &p)) {
+		report_peer(v, r);
 		release_paths(v);
 		for (uint8_t i = 0; i < p.rails; i++)
 			if (r->rail[i].link.qpn && v->dev->nic[i]->ready)
@@ -320,6 +324,12 @@ static bool rails_ready(struct meeting *m, const struct record *r)
 	return all;
 }
 
+/* Is the record of the life of the peer's QP that we have met? */
+static bool is_of_peer(const struct vqp *v, const struct record *r)
+{
+	return v->setup.met && r->nonce == v->setup.peer_nonce && r->id == v->setup.peer_id;
+}
+
 static bool in_setup(struct vqp *v)
 {
 	struct shift_conn_view view;
@@ -336,7 +346,7 @@ void rendezvous_published(const char *key)
 
 	for (struct meeting *m = meetings; m; m = m->next)
 		if (m->settled && m->v->setup.met && !strcmp(m->peer_key, key) &&
-		    meeting_find_peer(m, &r) && r.nonce == m->v->setup.peer_nonce)
+		    meeting_find_peer(m, &r) && is_of_peer(m->v, &r))
 			report_peer_psns(m->v, &r);
 	rendezvous_wake();
 }
@@ -349,20 +359,32 @@ static void say_hello_again(struct vqp *v)
 	vqp_leave(v);
 }
 
-/* Reports once that no peer has come. */
-static void meeting_report_no_peer(struct meeting *m, uint64_t now)
+/* Why the peer has not come, or why HELLO does not match; NONE: neither is the case. */
+static enum stats_unprotected meeting_judge(struct vqp *v)
 {
-	if (m->reported || now - m->since < NO_PEER_NS)
-		return;
-	m->reported = true;
-	conn_unprotected(m->v, !job_key_if_known() ? STATS_UNPROTECTED_NO_RENDEZVOUS
-			       : job_is_full()	   ? STATS_UNPROTECTED_RENDEZVOUS_FULL
-						   : STATS_UNPROTECTED_NO_PEER_LIBRARY);
+	bool mismatch;
+
+	if (!v->setup.met)
+		return !job_key_if_known() ? STATS_UNPROTECTED_NO_RENDEZVOUS
+		       : job_is_full()	   ? STATS_UNPROTECTED_RENDEZVOUS_FULL
+					   : STATS_UNPROTECTED_NO_PEER_LIBRARY;
+	pthread_mutex_lock(&v->lock);
+	mismatch = shift_conn_stats(v->conn)->hello_mismatch;
+	pthread_mutex_unlock(&v->lock);
+	return mismatch && in_setup(v) ? STATS_UNPROTECTED_MISMATCH : STATS_UNPROTECTED_NONE;
 }
 
-static bool is_of_peer(const struct vqp *v, const struct record *r)
+/* Reports once that no peer has come, or the wrong one. */
+static void meeting_report_unmatched(struct meeting *m, uint64_t now)
 {
-	return v->setup.met && r->nonce == v->setup.peer_nonce && r->id == v->setup.peer_id;
+	enum stats_unprotected why;
+
+	if (m->reported || now - m->since < NO_PEER_NS)
+		return;
+	why = meeting_judge(m->v);
+	m->reported = why != STATS_UNPROTECTED_NONE;
+	if (m->reported)
+		conn_unprotected(m->v, why);
 }
 
 static void meeting_step(struct meeting *m, uint64_t now)
@@ -377,8 +399,7 @@ static void meeting_step(struct meeting *m, uint64_t now)
 	m->settled = v->life.released;
 	if (m->settled)
 		return;
-	if (!v->setup.met)
-		meeting_report_no_peer(m, now);
+	meeting_report_unmatched(m, now);
 	if ((!m->named && !meeting_name(m)) || !job_key_if_known())
 		return;
 	meeting_publish(m, now);
@@ -389,7 +410,9 @@ static void meeting_step(struct meeting *m, uint64_t now)
 		m->settled = true;
 		return;
 	}
-	/* If the record is of another process or QP than the one we met, that one is gone. */
+	/* If the record is of another process, QP or life of the QP than the one we met, that one
+	 * is gone. The record of the life that our QP's life before this one had matched may still
+	 * be there, as the peer RESETs its QP after us: lib/core refuses it, and we wait. */
 	if (in_setup(v) && !is_of_peer(v, &r))
 		meeting_match(m, &r);
 	else if (in_setup(v))

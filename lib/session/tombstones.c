@@ -100,7 +100,7 @@ void tombstone_answer(const struct nic *nic, const struct shift_msg *m)
 		return;
 	for (struct tomb *t = tombs; t; t = t->next)
 		if (t->id == m->dst_conn && t->peer_nonce == m->src_nonce &&
-		    t->stone.expires_ns >= now)
+		    t->stone.answer.dst_conn == m->src_conn && t->stone.expires_ns >= now)
 			for (uint8_t i = 0; i < t->rails; i++)
 				if (t->nic[i] == nic && t->path[i])
 					peer_path_send(t->path[i], &t->stone.answer);

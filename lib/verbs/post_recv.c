@@ -34,6 +34,7 @@ static int slow_recv(struct vqp *v, const struct ibv_recv_wr *wr)
 		return err;
 	}
 	repost_recv_refused(v, (uint8_t)rail, err);
+	vqp_act(v); /* before the next one is posted, which must not take its place */
 	return 0;
 }
 
@@ -53,8 +54,9 @@ static __attribute__((noinline)) int slow_post_recv(struct vqp *v, struct ibv_re
 	return -err;
 }
 
-/* Posts it with our mark, if there is one, in place of the program's wr_id, which is in the log. */
-static int fast_recv(struct vqp *v, const struct ibv_recv_wr *wr)
+/* Posts it with our mark, if there is one, in place of the program's wr_id, which is in the log.
+ * *broken: the NIC is, and the receive stays in the log, to be posted on another rail. */
+static int fast_recv(struct vqp *v, const struct ibv_recv_wr *wr, bool *broken)
 {
 	struct ibv_recv_wr one = *wr, *bad;
 	struct shift_recv_wr log = {
@@ -70,19 +72,37 @@ static int fast_recv(struct vqp *v, const struct ibv_recv_wr *wr)
 	if (v->hot.recv_mark)
 		one.wr_id = v->hot.recv_mark;
 	err = v->post_recv(v->qp, &one, &bad);
-	if (err)
+	*broken = err && !repost_is_for_program(v, err);
+	if (err && !*broken)
 		shift_conn_unpost_recv(v->conn, 1);
 	return -err;
+}
+
+/* Inside the gate, which it leaves. The gate is shut until the core knows: no other thread must
+ * post a receive in the place of this one. */
+static void recv_refused(struct vqp *v, enum gate_how how, int err)
+{
+	repost_recv_refused(v, 0, err);
+	gate_shut(&v->hot.recv_gate);
+	gate_leave(&v->hot.recv_gate, how);
+	vqp_enter(v);
+	gate_open(&v->hot.recv_gate);
+	vqp_leave(v);
 }
 
 /* Inside the gate, which it leaves. */
 static int recv_entered(struct vqp *v, enum gate_how how, struct ibv_recv_wr *wr,
 			struct ibv_recv_wr **bad)
 {
+	bool broken = false;
 	int err = 0;
 
 	for (; wr && !err; wr = err ? wr : wr->next)
-		err = fast_recv(v, wr);
+		err = fast_recv(v, wr, &broken);
+	if (broken) {
+		recv_refused(v, how, err);
+		return wr->next ? slow_post_recv(v, wr->next, bad) : 0;
+	}
 	gate_leave(&v->hot.recv_gate, how);
 	if (err)
 		*bad = wr;

@@ -173,12 +173,20 @@ static uint32_t count_sends(const struct ibv_send_wr *wr, const struct ibv_send_
 	return n;
 }
 
-/* The NIC is broken: the requests stay in the log, and are posted on another rail. */
-static void nic_refused(struct vqp *v, uint32_t epoch, uint32_t n)
+/*
+ * The NIC is broken: its n newest requests stay in the log, and are posted on another rail. Inside
+ * the gate, which it leaves. The gate is shut until the core knows: what another thread posted
+ * meanwhile the NIC might take, and it would pass for the requests that it has refused.
+ */
+static void sends_refused(struct vqp *v, enum gate_how how, uint32_t n)
 {
-	struct shift_event ev = {.type = SHIFT_EV_POST_FAILED, .epoch = epoch, .count = n};
-
-	vqp_event(v, &ev);
+	v->hot.refused = true;
+	v->hot.refused_sends = n;
+	gate_shut(&v->hot.send_gate);
+	gate_leave(&v->hot.send_gate, how);
+	vqp_enter(v);
+	gate_open(&v->hot.send_gate);
+	vqp_leave(v);
 }
 
 /* Posts what was logged, [wr, end). If that is all of the program's list, it is posted as it is. */
@@ -206,7 +214,7 @@ static int post_list(struct vqp *v, struct ibv_send_wr *wr, const struct ibv_sen
 static int post_failed(struct vqp *v, enum gate_how how, int err, struct ibv_send_wr *end,
 		       struct ibv_send_wr **bad)
 {
-	uint32_t n = *bad ? count_sends(*bad, end) : 0, epoch = v->hot.rail0_epoch;
+	uint32_t n = *bad ? count_sends(*bad, end) : 0;
 
 	if (*bad && repost_is_for_program(v, err)) {
 		shift_conn_unpost_send(v->conn, n);
@@ -214,8 +222,7 @@ static int post_failed(struct vqp *v, enum gate_how how, int err, struct ibv_sen
 		return err;
 	}
 	/* Without *bad the provider has queued all of it and could not ring the doorbell (V9). */
-	gate_leave(&v->hot.send_gate, how);
-	nic_refused(v, epoch, n);
+	sends_refused(v, how, n);
 	return end ? slow_post_send(v, end, bad) : 0;
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
 
 #include "lib/base/env.h"
 #include "lib/base/fork.h"
@@ -14,6 +15,7 @@
 #include "lib/conn/actions.h"
 #include "lib/conn/conn_lock.h"
 #include "lib/conn/conn_timers.h"
+#include "lib/conn/drain.h"
 #include "lib/conn/exported_keys.h"
 #include "lib/conn/memlock.h"
 #include "lib/conn/peer_keys.h"
@@ -24,7 +26,6 @@
 #include "lib/verbs/memory_windows.h"
 
 static struct qp_session session;
-static _Atomic uint32_t next_id = 1;
 
 void qp_set_session(const struct qp_session *s)
 {
@@ -90,6 +91,7 @@ static bool conn_new(struct vqp *v)
 	struct shift_conn_cfg cfg = {
 		.nonce = session.nonce,
 		.id = v->id,
+		.past = v->life.past,
 		.sq_cap = v->init.cap.max_send_wr ? v->init.cap.max_send_wr : 1,
 		.rq_cap = v->init.cap.max_recv_wr,
 		.sq_sge_max = v->init.cap.max_send_sge,
@@ -156,7 +158,7 @@ static void qp_protect(struct vqp *v)
 		v->program.why = STATS_UNPROTECTED_OTHER;
 		return;
 	}
-	v->id = atomic_fetch_add(&next_id, 1);
+	v->id = vqp_draw_id();
 	if (!conn_new(v)) {
 		free(v->conn);
 		v->conn = NULL;
@@ -317,6 +319,7 @@ static void qp_started(struct vqp *v)
 		.giveup_ns = giveup_ns(&v->program.attr),
 	};
 
+	memcpy(s.dest_gid, v->program.attr.ah_attr.grh.dgid.raw, sizeof(s.dest_gid));
 	vqp_enter(v);
 	shift_conn_start(v->conn, &s);
 	vqp_leave(v);
@@ -360,6 +363,28 @@ static int modify_to_err(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 	return err;
 }
 
+/* What lib/core and the rooms around it knew of the life that has ended is forgotten, but for what
+ * the next one must know of it. */
+static void life_renew(struct vqp *v)
+{
+	vqp_enter(v);
+	shift_conn_past(v->conn, now_ns(), &v->life.past);
+	conn_new(v); /* cannot fail, as it uses the same memory again */
+	v->life.released = false;
+	peer_keys_reset(v->keys.peer, 0, 0);
+	exported_keys_reset(&v->keys.exported, 0, 0);
+	v->life.started = v->setup.met = v->life.dead = false;
+	v->repost.tx_next = v->repost.tx_end = 0;
+	v->repost.tx_stopped = false;
+	v->hot.rail0_epoch = 0;
+	memset(v->rails.armed_epoch, 0, sizeof(v->rails.armed_epoch));
+	/* The program's own RESET has cleared rail 0. A twin that its last fence did not account
+	 * for stays out of use, also in this life, until a fence has. */
+	v->rails.unclean &= ~1u;
+	v->program.state = IBV_QPS_RESET;
+	vqp_leave(v);
+}
+
 static int modify_to_reset(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 {
 	int err;
@@ -371,18 +396,10 @@ static int modify_to_reset(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 	err = quietly(real.modify_qp(v->qp, attr, mask));
 	if (err)
 		return err;
-	vqp_enter(v);
-	conn_new(v); /* cannot fail, as it uses the same memory again */
-	v->life.released = false;
-	peer_keys_reset(v->keys.peer, 0, 0);
-	exported_keys_reset(&v->keys.exported, 0, 0);
-	v->life.started = v->setup.met = v->life.dead = false;
-	v->repost.tx_next = v->repost.tx_end = 0;
-	v->repost.tx_stopped = false;
-	v->hot.rail0_epoch = 0;
-	memset(v->rails.armed_epoch, 0, sizeof(v->rails.armed_epoch));
-	v->program.state = IBV_QPS_RESET;
-	vqp_leave(v);
+	vqp_drain(v); /* what is left is of the life that is over */
+	if (vqp_renew_id(v))
+		log_error("QP %#x is not protected any more: out of memory", v->qp->qp_num);
+	life_renew(v);
 	session.begin(v);
 	memory_windows_check(v);
 	return 0;
@@ -428,6 +445,20 @@ static int modify_bypassed(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 	return err;
 }
 
+/* On the program's thread: at most a second (doc/protocol.md, 7.34). */
+static void rail0_wait(const struct vqp *v)
+{
+	uint64_t now = now_ns(), until = v->life.past.rail0_until;
+	struct timespec t = {.tv_nsec = 1000000};
+
+	if (now < until)
+		log_info("QP %#x: is used again %u ms after it has left %s: waiting as long as its "
+			 "old packets may live",
+			 v->qpn, (unsigned int)((until - now) / 1000000), v->dev->nic[0]->name);
+	for (; now < until; now = now_ns())
+		nanosleep(&t, NULL);
+}
+
 int hook_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
 	struct vqp *v = vqp_find(qp);
@@ -449,6 +480,8 @@ int hook_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 		return modify_to_reset(v, attr, mask);
 	if (v->life.started)
 		return modify_running(v, attr, mask);
+	if (state && attr->qp_state == IBV_QPS_RTR)
+		rail0_wait(v);
 	err = quietly(real.modify_qp(qp, attr, mask));
 	if (err)
 		return err;
@@ -498,6 +531,7 @@ static void gates_release(struct vqp *v)
 
 int hook_destroy_qp(struct ibv_qp *qp)
 {
+	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
 	struct vqp *v = vqp_find(qp);
 	int err;
 
@@ -507,8 +541,15 @@ int hook_destroy_qp(struct ibv_qp *qp)
 	}
 	if (!v)
 		return quietly(real.destroy_qp(qp));
-	if (v->conn && v->life.started && !v->life.bypassed)
+	if (v->conn && v->life.started && !v->life.bypassed) {
 		close_conn(v, SHIFT_CLOSE_DESTROY);
+		/* A fence that was taken for hung may end only now. What flushes then is known as
+		 * this QP's, and not handed to the program, as long as the QP is in the tables. */
+		if (rail_jobs_stop(v)) {
+			quietly(real.modify_qp(qp, &reset, IBV_QP_STATE));
+			vqp_drain(v);
+		}
+	}
 	pthread_mutex_lock(&v->lock);
 	v->life.gone = true;
 	pthread_mutex_unlock(&v->lock);

@@ -207,9 +207,10 @@ static void say_stats(const char *event)
 	ctrl_link_stats(nic, &s);
 	say(event,
 	    ", \"records\": %u, \"wrong\": %u, \"sent\": %" PRIu64 ", \"received\": %" PRIu64
-	    ", \"dropped\": %" PRIu64 ", \"refused\": %" PRIu64 ", \"misaddressed\": %" PRIu64
-	    ", \"rebuilt\": %" PRIu64,
-	    received, wrong, s.sent, s.received, s.dropped, s.refused, s.misaddressed, s.rebuilt);
+	    ", \"dropped\": %" PRIu64 ", \"refused\": %" PRIu64 ", \"other_version\": %" PRIu64
+	    ", \"misaddressed\": %" PRIu64 ", \"rebuilt\": %" PRIu64,
+	    received, wrong, s.sent, s.received, s.dropped, s.refused, s.other_version,
+	    s.misaddressed, s.rebuilt);
 }
 
 static bool all_refused(void)

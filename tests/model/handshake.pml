@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * The SWITCH handshake of doc/protocol.md, for spin 6.5: rules 1-11, 13-16, 19, 20. Timers and triggers
- * are a START at any step; receives are not counted, and no rail is ever dirty.
+ * The SWITCH handshake of doc/protocol.md, for spin 6.5: rules 1-20. Timers and triggers are a START at
+ * any step. Rule 21 is in planned.pml, several lives of a QP are in lives.pml.
  *
- * Two peers, three rails, N WRs of one packet in each direction, epochs 0..E. Every packet and every
+ * Two peers, R rails, N WRs of one packet in each direction, epochs 0..E. Every packet and every
  * SWITCH ever sent may arrive at any time, any number of times, or never, so the network is not a set
  * of channels but the set of everything that was sent: loss, duplication, reordering and delay without
  * bound come for free. A failure is a START at any step. ACKs may never arrive. A receiver executes
@@ -17,6 +17,15 @@
  * other may join but not commit, and only later armed (7.2: a dirty rail as the target).
  * -DLEAVING lets a peer announce an epoch before it has fenced anything, and enter it later, or never
  * (SWITCH(LEAVING), 7.32); the other may join at once. -DNO_RULE_LEAVING lets it commit on that word, too.
+ * With both, an epoch may be announced by LEAVING, then by PENDING, and only then be proved.
+ *
+ * -DQUARANTINE makes rails dirty (rule 18, 7.2, 7.5), and any rail may be a target, the one in use, too.
+ * The PSNs of two epochs may be the same here, so the quarantine alone must keep old packets away: data of
+ * an older arming must be dead when a rail is armed, and its ACKs when data is sent there.
+ *
+ * -DUNSURE lets a fence find no PSN that can be trusted; then the count of receives decides (rule 11, 7.4).
+ * -DLOSTCQE lets a NIC lose the completion of the last receive that it consumed (A4, rule 12).
+ *
  * -DNO_RULE_x takes one rule away; spin must then find a counterexample (tests/model/run does it).
  * -DLOSSY is the liveness variant: one SWITCH in flight per direction, it may be lost, timers retransmit;
  * at any moment the network may become calm, and then few retransmissions must bring both peers home.
@@ -27,8 +36,17 @@
 #ifndef E
 #define E 3 /* last epoch: 0 is the connection as it was set up */
 #endif
+#ifndef R
 #define R 3 /* rails */
+#endif
 #define NEP (E + 1)
+#ifdef QUARANTINE
+#define PENDING
+#define NO_CLOSE
+#endif
+#if defined(UNSURE) || defined(LOSTCQE)
+#define COUNTS
+#endif
 
 #define ACTIVE	  0
 #define SWITCHING 1
@@ -69,6 +87,27 @@ byte plan[2];       /* the newest epoch that p announced so, or entered */
 #endif
 byte clo[2];   /* CLOSED was sent; its rep is repe/repn, which no longer change */
 
+#ifdef QUARANTINE
+/* -- what keeps a rail from being armed again: index p * R + rail ------------- */
+bit dirty[6];	    /* old packets of the peer may be about */
+byte dtag[6];	    /* the epoch that p's fenced QP was armed for */
+bit mine[6];	    /* p committed that epoch, so the peer's QP had data of p to answer */
+bit sdata[6];	    /* data that p's fenced QPs sent is still in the network */
+bit sack[6];	    /* answers that p's fenced QPs sent are */
+bit late[2];	    /* they were when the peer, 1 - p, armed what it uses now */
+byte pve[2];	    /* the newest epoch that the peer is proven to have entered ... */
+byte pvc[2];	    /* ... and what it had committed then */
+byte mco[2 * NEP];  /* `committed` of the messages of epoch t */
+#endif
+#ifdef COUNTS
+byte rcv[2];	    /* receives of p whose completion it has */
+bit uns[2];	    /* something newer than rep may have been executed */
+byte mrc[2 * NEP];  /* recv_cum of SWITCH(t) */
+bit mun[2 * NEP];   /* it is UNSURE */
+byte how;	    /* of the fence: 1 UNSURE, 2 with a lost completion; zero between steps */
+bit bad;	    /* the counts contradict each other; zero between steps */
+#endif
+
 #ifdef LOSSY
 byte heard[2]; /* newest SWITCH p has seen */
 byte air[2];   /* p's SWITCH(e) is in flight ... */
@@ -88,6 +127,22 @@ byte t, i; /* scratch, always zero between steps */
 #define FORGET 0
 #else
 #define FORGET 1
+#endif
+
+#ifdef QUARANTINE /* a message that p has no other use for may still prove something */
+#define PROVES(p, t) (t > pve[p])
+#define CLEAN(p, rail) (!dirty[Q(p, rail)] && !qacc[Q(p, rail)])
+#define LATE(p, rail) (!CLEAN(p, rail))
+#define LEARN(p, me)                                                    \
+	if                                                              \
+	:: me > pve[p] -> PROVED(p, me); pve[p] = me                     \
+	:: else                                                         \
+	fi
+#else
+#define PROVES(p, t) false
+#define CLEAN(p, rail) true
+#define LATE(p, rail) true
+#define LEARN(p, me)
 #endif
 
 /*
@@ -111,15 +166,25 @@ inline forget()
 				:: else
 				fi;
 				if
-				:: ph[1 - i] == DEAD || t < e[1 - i] ||
-				   (t == e[1 - i] && ph[1 - i] == ACTIVE) ->
+				:: (ph[1 - i] == DEAD || t < e[1 - i] ||
+				    (t == e[1 - i] && ph[1 - i] == ACTIVE)) && !PROVES(1 - i, t) ->
 					mset[X(i, t)] = 0; mr[X(i, t)] = 0;
-					mre[X(i, t)] = 0; mrn[X(i, t)] = 0
+					mre[X(i, t)] = 0; mrn[X(i, t)] = 0;
+#ifdef COUNTS
+					mrc[X(i, t)] = 0; mun[X(i, t)] = 0
+#endif
 				:: else
 				fi;
 #ifdef PENDING
 				if
-				:: ph[1 - i] == DEAD || t <= e[1 - i] -> pset[X(i, t)] = 0; pr[X(i, t)] = 0
+				:: (ph[1 - i] == DEAD || t <= e[1 - i]) && !PROVES(1 - i, t) ->
+					pset[X(i, t)] = 0; pr[X(i, t)] = 0
+				:: else
+				fi;
+#endif
+#ifdef QUARANTINE
+				if
+				:: t <= pve[1 - i] -> mco[X(i, t)] = 0
 				:: else
 				fi;
 #endif
@@ -142,9 +207,59 @@ inline forget()
 	fi
 }
 
+#ifdef QUARANTINE
+/* What p's QP has sent is on its way still; p may not arm it again. */
+inline soil(p)
+{
+	if
+	:: qacc[Q(p, r[p])] ->
+		late[1 - p] = 0;
+		dirty[Q(p, r[p])] = 1; dtag[Q(p, r[p])] = qtag[Q(p, r[p])];
+		mine[Q(p, r[p])] = (lastc[p] == qtag[Q(p, r[p])]);
+		if
+		:: lastc[p] == qtag[Q(p, r[p])] && cnt[X(p, lastc[p])] > 0 -> sdata[Q(p, r[p])] = 1
+		:: else
+		fi;
+		if
+		:: qn[Q(p, r[p])] > 0 -> sack[Q(p, r[p])] = 1
+		:: else
+		fi
+	:: else
+	fi
+}
+
+/* Is p's QP on this rail alive, and of another arming than ep? */
+#define ALIEN(p, rail, ep) (qacc[Q(p, rail)] && qtag[Q(p, rail)] != ep)
+
+/*
+ * Rule 18. The quarantine is over: what the peer's fenced QPs sent on this rail is dead, though not what
+ * a live one sends. There is none where the peer never committed the tag, and so sent no data; nor did p,
+ * so that there was nothing to answer (7.5).
+ */
+inline settle(p, rail)
+{
+	dirty[Q(p, rail)] = 0;
+	if
+#ifdef NO_RULE_18_TIME
+	:: true
+#endif
+#ifdef NO_RULE_ANSWERS
+	:: pvc[p] < dtag[Q(p, rail)]
+#else
+	:: pvc[p] < dtag[Q(p, rail)] && !mine[Q(p, rail)]
+#endif
+	:: else -> sdata[Q(1 - p, rail)] = 0; sack[Q(1 - p, rail)] = 0
+	fi;
+	dtag[Q(p, rail)] = 0; mine[Q(p, rail)] = 0
+}
+#endif
+
 /* Rules 5 and 6: fence the QP on p's rail r, read rq_psn, update rep. */
 inline fence(p)
 {
+#ifdef QUARANTINE
+	soil(p);
+#endif
 	if
 #ifdef NO_RULE_5
 	:: ph[p] == SWITCHING -> skip /* "it never became ACTIVE, nothing can have come" */
@@ -163,8 +278,20 @@ inline fence(p)
 		fi;
 #else
 		if
+#ifdef COUNTS
+		:: how == 1 -> uns[p] = 1
+		:: how != 1 && qn[Q(p, r[p])] > 0 ->
+			rcv[p] = rcv[p] - (how == 2);
+			uns[p] = 0; repe[p] = e[p]; repn[p] = qn[Q(p, r[p])]
+#ifdef NO_RULE_DOUBT
+		:: else -> uns[p] = 0 /* "this fence was sure" */
+#else
+		:: else
+#endif
+#else
 		:: qn[Q(p, r[p])] > 0 -> repe[p] = e[p]; repn[p] = qn[Q(p, r[p])]
 		:: else
+#endif
 		fi;
 #endif
 #endif
@@ -182,7 +309,19 @@ inline arm(p)
 	ph[p] = SWITCHING;
 	qtag[Q(p, r[p])] = e[p]; qn[Q(p, r[p])] = 0; qacc[Q(p, r[p])] = 1;
 	mset[X(p, e[p])] = 1; mr[X(p, e[p])] = r[p];
-	mre[X(p, e[p])] = repe[p]; mrn[X(p, e[p])] = repn[p]
+	mre[X(p, e[p])] = repe[p]; mrn[X(p, e[p])] = repn[p];
+#ifdef COUNTS
+	mrc[X(p, e[p])] = rcv[p]; mun[X(p, e[p])] = uns[p];
+#endif
+#ifdef QUARANTINE
+	mco[X(p, e[p])] = lastc[p];
+	/* Nothing that the peer sent for an older arming could be executed now. */
+	assert(!sdata[Q(1 - p, r[p])]);
+	assert(!(ALIEN(1 - p, r[p], e[p]) && lastc[1 - p] == qtag[Q(1 - p, r[p])] &&
+		 cnt[X(1 - p, lastc[1 - p])] > 0));
+	late[1 - p] = (sack[Q(1 - p, r[p])] ||
+		       (ALIEN(1 - p, r[p], e[p]) && qn[Q(1 - p, r[p])] > 0))
+#endif
 }
 
 #ifdef PENDING
@@ -190,8 +329,17 @@ inline arm(p)
 inline announce(p, ne, nr)
 {
 	fence(p);
-	e[p] = ne; r[p] = nr; ph[p] = ENTERED;
-	pset[X(p, e[p])] = 1; pr[X(p, e[p])] = nr;
+	e[p] = ne; r[p] = nr; ph[p] = ENTERED; /* ne is text that reads e[p]: not again below */
+#ifdef LEAVING
+	if
+	:: plan[p] < e[p] -> plan[p] = e[p]
+	:: else
+	fi;
+#endif
+	pset[X(p, e[p])] = 1; pr[X(p, e[p])] = r[p];
+#ifdef QUARANTINE
+	mco[X(p, e[p])] = lastc[p];
+#endif
 	forget()
 }
 #endif
@@ -215,7 +363,33 @@ inline enter(p, ne, nr)
 }
 
 /* Rules 10 and 11: K in WRs, from the peer's report (re, rn). */
+#ifdef COUNTS
+#define RULE_12(p, rc, un)                                          \
+	if                                                          \
+	:: un -> t = rc /* rule 11: the count alone decides */       \
+	:: !un && t != rc -> bad = BAD; assert(LOSES) /* rule 12 */  \
+	:: else                                                     \
+	fi;
+#ifdef LOSTCQE /* without a fault the counts never contradict each other */
+#define LOSES true
+#else
+#define LOSES false
+#endif
+#ifdef NO_RULE_12
+#define BAD 0
+#else
+#define BAD 1
+#endif
+#else
+#define RULE_12(p, rc, un)
+#endif
+#ifdef COUNTS
+#define RECKON(p, re, rn, rc, un) reckon(p, re, rn, rc, un)
+inline reckon(p, re, rn, rc, un)
+#else
+#define RECKON(p, re, rn, rc, un) reckon(p, re, rn)
 inline reckon(p, re, rn)
+#endif
 {
 #ifdef NO_RULE_10
 	t = base[X(p, lastc[p])] + rn;
@@ -226,24 +400,20 @@ inline reckon(p, re, rn)
 	:: else -> t = base[X(p, lastc[p])]
 	fi;
 #endif
+	RULE_12(p, rc, un)
+#ifdef COUNTS
+	if
+	:: bad
+	:: else ->
+#endif
 	assert(comp[p] <= t);						/* acked <= K */
 	assert(t <= base[X(p, lastc[p])] + cnt[X(p, lastc[p])]);	/* K <= posted */
 	assert(t == nexec[p]);						/* and it is the truth */
 	comp[p] = t;
-	t = 0
-}
-
-/* Rules 9-13. */
-inline commit(p, me)
-{
-#if !defined(NO_RULE_9) && !defined(NO_RULE_3)
-	assert(lastc[p] < e[p]);
+#ifdef COUNTS
+	fi;
 #endif
-	reckon(p, mre[X(1 - p, me)], mrn[X(1 - p, me)]);
-	lastc[p] = e[p];
-	txr[X(p, e[p])] = r[p]; base[X(p, e[p])] = comp[p]; cnt[X(p, e[p])] = 0;
-	ph[p] = ACTIVE;
-	forget()
+	t = 0
 }
 
 inline die(p)
@@ -253,6 +423,27 @@ inline die(p)
 	fence(p);
 #endif
 	ph[p] = DEAD; clo[p] = 1;
+	forget()
+}
+
+/* Rules 9-13. */
+inline commit(p, me)
+{
+#if !defined(NO_RULE_9) && !defined(NO_RULE_3)
+	assert(lastc[p] < e[p]);
+#endif
+	RECKON(p, mre[X(1 - p, me)], mrn[X(1 - p, me)], mrc[X(1 - p, me)], mun[X(1 - p, me)]);
+#ifdef COUNTS
+	if
+	:: bad -> bad = 0; die(p) /* visibly, and nothing was completed */
+	:: else ->
+#endif
+	lastc[p] = e[p];
+	txr[X(p, e[p])] = r[p]; base[X(p, e[p])] = comp[p]; cnt[X(p, e[p])] = 0;
+	ph[p] = ACTIVE;
+#ifdef COUNTS
+	fi;
+#endif
 	forget()
 }
 
@@ -266,6 +457,10 @@ inline execute(p, rail, ep)
 #endif
 	assert(ph[p] != DEAD); /* nothing touches memory that the program got back */
 	assert(base[X(1 - p, ep)] + qn[Q(p, rail)] == nexec[1 - p]); /* exactly the next WR */
+#ifdef COUNTS
+	assert(rcv[p] == nexec[1 - p]); /* and in its own receive */
+	rcv[p]++;
+#endif
 	nexec[1 - p]++;
 	qn[Q(p, rail)]++;
 	if
@@ -301,16 +496,23 @@ inline execute(p, rail, ep)
 #define MAYFAIL true
 #endif
 
+#ifdef QUARANTINE /* the rail in use may be the only one left */
+#define OTHER(p, nr) true
+#else
+#define OTHER(p, nr) (r[p] != nr)
+#endif
+
 #define START(p, nr) \
-	d_step { MAYFAIL && ph[p] != DEAD && NEXT(p) <= E && r[p] != nr -> enter(p, NEXT(p), nr) }
+	d_step { MAYFAIL && ph[p] != DEAD && NEXT(p) <= E && OTHER(p, nr) && CLEAN(p, nr) -> \
+		enter(p, NEXT(p), nr) }
 
 #ifdef LOSSY
 #define JOIN(p, me)
 #define COMMIT(p) d_step { false -> skip }
 #else
 #define JOIN(p, me) \
-	:: d_step { ph[p] != DEAD && me > e[p] && mset[X(1 - (p), me)] -> \
-		enter(p, me, mr[X(1 - (p), me)]) }
+	:: d_step { ph[p] != DEAD && me > e[p] && mset[X(1 - (p), me)] && \
+		    CLEAN(p, mr[X(1 - (p), me)]) -> LEARN(p, me); enter(p, me, mr[X(1 - (p), me)]) }
 #ifdef NO_RULE_9
 #define COMMIT(p) \
 	d_step { ph[p] == SWITCHING && mset[X(1 - (p), e[p])] -> commit(p, e[p]) } \
@@ -319,7 +521,7 @@ inline execute(p, rail, ep)
 #else
 #define COMMIT(p) \
 	d_step { ph[p] == SWITCHING && mset[X(1 - (p), e[p])] && mr[X(1 - (p), e[p])] == r[p] -> \
-		commit(p, e[p]) }
+		LEARN(p, e[p]); commit(p, e[p]) }
 #endif
 #endif
 
@@ -332,6 +534,12 @@ inline execute(p, rail, ep)
 /* Rule 14 without the rule: data goes out on the new rail before the peer's SWITCH told where to begin. */
 inline send(p)
 {
+#ifdef QUARANTINE
+	/* No answer of an older arming could be taken for one to this, */
+	assert(!late[1 - p]);
+	/* and no older arming could execute this, nor answer it. */
+	assert(!ALIEN(1 - p, r[p], e[p]));
+#endif
 #ifdef NO_RULE_14
 	if
 	:: ph[p] == SWITCHING && cnt[X(p, e[p])] == 0 ->
@@ -370,6 +578,11 @@ inline send(p)
 #define RXALL(p, rail) \
 	RX(p, rail, 0) RX(p, rail, 1) RX(p, rail, 2) RX3(p, rail) RX4(p, rail) RX5(p, rail)
 #define JOINALL(p) JOIN(p, 1) JOIN(p, 2) JOIN3(p) JOIN4(p) JOIN5(p)
+#if R >= 3
+#define THIRD(x) x
+#else
+#define THIRD(x)
+#endif
 
 #ifdef LOSSY
 /* Rule 8, and rules 4, 9, 16: p gets the SWITCH of its peer that is in flight. */
@@ -404,6 +617,11 @@ inline deliver(p)
 #define LOSSYSTEPS(p)
 #endif
 
+#ifdef COUNTS
+#define UNBAD bad = 0
+#else
+#define UNBAD
+#endif
 #if defined(NO_CLOSE) || defined(LOSSY)
 #define CLOSING(p)
 #else
@@ -411,32 +629,55 @@ inline deliver(p)
 	/* Rule 19: give-up, or the program destroys its QP */ \
 	:: d_step { ph[p] != DEAD -> die(p) } \
 	/* Rule 20: the peer's CLOSED completes a prefix, the rest is flushed */ \
-	:: d_step { ph[p] != DEAD && clo[1 - (p)] -> die(p); reckon(p, repe[1 - (p)], repn[1 - (p)]) }
+	:: d_step { ph[p] != DEAD && clo[1 - (p)] -> die(p); \
+		RECKON(p, repe[1 - (p)], repn[1 - (p)], rcv[1 - (p)], uns[1 - (p)]); UNBAD }
+#endif
+
+#if E >= 4
+#define FROM4(x) x
+#else
+#define FROM4(x)
 #endif
 
 #ifdef PENDING
 #define START_LATE(p, nr) \
-	:: d_step { ph[p] != DEAD && NEXT(p) <= E && r[p] != nr -> announce(p, NEXT(p), nr) }
+	:: d_step { ph[p] != DEAD && NEXT(p) <= E && OTHER(p, nr) && LATE(p, nr) -> \
+		announce(p, NEXT(p), nr) }
 #define JOIN_PENDING(p, me) \
-	:: d_step { me <= E && ph[p] != DEAD && me > e[p] && pset[X(1 - (p), me)] -> \
-		enter(p, me, pr[X(1 - (p), me)]) } \
-	:: d_step { me <= E && ph[p] != DEAD && me > e[p] && pset[X(1 - (p), me)] -> \
-		announce(p, me, pr[X(1 - (p), me)]) }
+	:: d_step { me <= E && ph[p] != DEAD && me > e[p] && pset[X(1 - (p), me)] && \
+		    CLEAN(p, pr[X(1 - (p), me)]) -> LEARN(p, me); enter(p, me, pr[X(1 - (p), me)]) } \
+	:: d_step { me <= E && ph[p] != DEAD && me > e[p] && pset[X(1 - (p), me)] && \
+		    LATE(p, pr[X(1 - (p), me)]) -> LEARN(p, me); announce(p, me, pr[X(1 - (p), me)]) } \
+	JOIN_LATE(p, me)
+#ifdef QUARANTINE
+#define JOIN_LATE(p, me) \
+	:: d_step { me <= E && me > e[p] && mset[X(1 - (p), me)] && LATE(p, mr[X(1 - (p), me)]) -> \
+		LEARN(p, me); announce(p, me, mr[X(1 - (p), me)]) }
+#else
+#define JOIN_LATE(p, me)
+#endif
 #define PENDINGSTEPS(p) \
-	START_LATE(p, 0) START_LATE(p, 1) START_LATE(p, 2) \
-	JOIN_PENDING(p, 1) JOIN_PENDING(p, 2) JOIN_PENDING(p, 3) \
-	:: d_step { ph[p] == ENTERED -> arm(p); forget() }
+	START_LATE(p, 0) START_LATE(p, 1) THIRD(START_LATE(p, 2)) \
+	JOIN_PENDING(p, 1) JOIN_PENDING(p, 2) JOIN_PENDING(p, 3) FROM4(JOIN_PENDING(p, 4)) \
+	:: d_step { ph[p] == ENTERED && CLEAN(p, r[p]) -> arm(p); forget() }
 #else
 #define PENDINGSTEPS(p)
 #endif
 
 #ifdef LEAVING
 #define ANNOUNCE(p, nr) \
-	:: d_step { ph[p] != DEAD && NEXT(p) <= E && r[p] != nr -> \
+	:: d_step { ph[p] != DEAD && NEXT(p) <= E && OTHER(p, nr) -> \
 		plan[p] = NEXT(p); lset[X(p, plan[p])] = 1; lr[X(p, plan[p])] = nr; forget() }
 #define JOIN_LEAVING(p, me) \
-	:: d_step { me <= E && ph[p] != DEAD && me > e[p] && lset[X(1 - (p), me)] -> \
-		enter(p, me, lr[X(1 - (p), me)]) }
+	:: d_step { me <= E && ph[p] != DEAD && me > e[p] && lset[X(1 - (p), me)] && \
+		    CLEAN(p, lr[X(1 - (p), me)]) -> enter(p, me, lr[X(1 - (p), me)]) } \
+	LEAVING_LATE(p, me > e[p] && lset[X(1 - (p), me)], me, lr[X(1 - (p), me)])
+#ifdef PENDING
+#define LEAVING_LATE(p, when, ne, nr) \
+	:: d_step { ne <= E && ph[p] != DEAD && when && LATE(p, nr) -> announce(p, ne, nr) }
+#else
+#define LEAVING_LATE(p, when, ne, nr)
+#endif
 #ifdef NO_RULE_LEAVING
 #define COMMIT_LEAVING(p) \
 	:: d_step { ph[p] == SWITCHING && lset[X(1 - (p), e[p])] && lr[X(1 - (p), e[p])] == r[p] -> \
@@ -446,25 +687,79 @@ inline deliver(p)
 #define COMMIT_LEAVING(p)
 #endif
 #define LEAVINGSTEPS(p) \
-	ANNOUNCE(p, 0) ANNOUNCE(p, 1) ANNOUNCE(p, 2) \
-	JOIN_LEAVING(p, 1) JOIN_LEAVING(p, 2) JOIN_LEAVING(p, 3) \
+	ANNOUNCE(p, 0) ANNOUNCE(p, 1) THIRD(ANNOUNCE(p, 2)) \
+	JOIN_LEAVING(p, 1) JOIN_LEAVING(p, 2) JOIN_LEAVING(p, 3) FROM4(JOIN_LEAVING(p, 4)) \
 	COMMIT_LEAVING(p) \
-	:: d_step { ph[p] != DEAD && plan[p] > e[p] -> enter(p, plan[p], lr[X(p, plan[p])]) }
+	LEAVING_LATE(p, plan[p] > e[p], plan[p], lr[X(p, plan[p])]) \
+	:: d_step { ph[p] != DEAD && plan[p] > e[p] && CLEAN(p, lr[X(p, plan[p])]) -> \
+		enter(p, plan[p], lr[X(p, plan[p])]) }
 #else
 #define LEAVINGSTEPS(p)
+#endif
+
+#ifdef QUARANTINE
+#define PROVE(p, me, said) \
+	:: d_step { me <= E && me > pve[p] && (said) -> PROVED(p, me); pve[p] = me; forget() }
+#ifdef NO_RULE_COMMITTED
+#define PROVED(p, me) pvc[p] = (pve[p] == 0 -> mco[X(1 - (p), me)] : pvc[p]) /* what it said once */
+#else
+#define PROVED(p, me) pvc[p] = mco[X(1 - (p), me)]
+#endif
+#ifdef NO_RULE_18_LEAVING
+#define SAID(p, me) (mset[X(1 - (p), me)] || pset[X(1 - (p), me)] || lset[X(1 - (p), me)])
+#else
+#define SAID(p, me) (mset[X(1 - (p), me)] || pset[X(1 - (p), me)])
+#endif
+#ifdef NO_RULE_18_PROOF
+#define PROVEN(p, rail) true
+#else
+#define PROVEN(p, rail) (pve[p] > dtag[Q(p, rail)])
+#endif
+#define SETTLE(p, rail) \
+	:: d_step { dirty[Q(p, rail)] && !qacc[Q(p, rail)] && PROVEN(p, rail) -> settle(p, rail) }
+#define QUARANTINESTEPS(p) \
+	PROVE(p, 1, SAID(p, 1)) PROVE(p, 2, SAID(p, 2)) PROVE(p, 3, SAID(p, 3)) \
+	FROM4(PROVE(p, 4, SAID(p, 4))) \
+	SETTLE(p, 0) SETTLE(p, 1) THIRD(SETTLE(p, 2))
+#else
+#define QUARANTINESTEPS(p)
+#endif
+
+#ifdef COUNTS
+#ifdef UNSURE
+#define HOW 1
+#define CAN(p) true
+#else
+#define HOW 2
+#define CAN(p) (qacc[Q(p, r[p])] && qn[Q(p, r[p])] > 0)
+#endif
+#define START_BADLY(p, nr) \
+	:: d_step { ph[p] != DEAD && NEXT(p) <= E && OTHER(p, nr) && CAN(p) -> \
+		how = HOW; enter(p, NEXT(p), nr); how = 0 }
+#define JOIN_BADLY(p, me) \
+	:: d_step { me <= E && ph[p] != DEAD && me > e[p] && mset[X(1 - (p), me)] && CAN(p) -> \
+		how = HOW; enter(p, me, mr[X(1 - (p), me)]); how = 0 }
+#define COUNTSTEPS(p) \
+	START_BADLY(p, 0) START_BADLY(p, 1) THIRD(START_BADLY(p, 2)) \
+	JOIN_BADLY(p, 1) JOIN_BADLY(p, 2) JOIN_BADLY(p, 3) FROM4(JOIN_BADLY(p, 4)) \
+	:: d_step { ph[p] != DEAD && CAN(p) -> how = HOW; die(p); how = 0 }
+#else
+#define COUNTSTEPS(p)
 #endif
 
 #define PEER(p) \
 	PENDINGSTEPS(p) \
 	LEAVINGSTEPS(p) \
+	QUARANTINESTEPS(p) \
+	COUNTSTEPS(p) \
 	:: START(p, 0) \
 	:: START(p, 1) \
-	:: START(p, 2) \
+	THIRD(:: START(p, 2)) \
 	JOINALL(p) \
 	:: COMMIT(p) \
 	:: d_step { MAYSEND(p) && base[X(p, e[p])] + cnt[X(p, e[p])] < N -> send(p) } \
 	:: d_step { ph[p] == ACTIVE && comp[p] < nexec[p] -> comp[p]++ } /* an ACK arrives */ \
-	RXALL(p, 0) RXALL(p, 1) RXALL(p, 2) \
+	RXALL(p, 0) RXALL(p, 1) THIRD(RXALL(p, 2)) \
 	CLOSING(p) \
 	LOSSYSTEPS(p)
 

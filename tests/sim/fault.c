@@ -5,6 +5,8 @@
  */
 #include "tests/sim/sim.h"
 
+#define WAITED (1u << 31) /* in the number of a fault: long enough for a message */
+
 const char *fault_name(unsigned int k)
 {
 	static const char *const names[] = {
@@ -31,9 +33,9 @@ const char *fault_text(unsigned int k)
 static const uint8_t weight[FK_COUNT] = {
 	[FK_CABLE] = 30,   [FK_LOSS] = 25,  [FK_ONEWAY] = 20,  [FK_ACKDROP] = 20, [FK_BIGDROP] = 12,
 	[FK_FLAP] = 12,	   [FK_LOSSY] = 10, [FK_SLOW] = 6,     [FK_ADMIN] = 15,	  [FK_BGSTALL] = 6,
-	[FK_APPSTALL] = 6, [FK_STOP] = 6,   [FK_NICDEAD] = 3,  [FK_NICHUNG] = 3,  [FK_MIGRATE] = 14,
+	[FK_APPSTALL] = 6, [FK_STOP] = 6,   [FK_NICDEAD] = 5,  [FK_NICHUNG] = 3,  [FK_MIGRATE] = 14,
 	[FK_KILL] = 1,	   [FK_CLOSE] = 2,  [FK_ALLRAILS] = 1, [FK_ARMFAIL] = 4,  [FK_PATH] = 10,
-	[FK_QPERR] = 8,
+	[FK_QPERR] = 8,	   [FK_VETO] = 10,  [FK_RENEW] = 8,
 };
 
 static uint8_t pick_kind(struct rng *g, bool second)
@@ -46,8 +48,8 @@ static uint8_t pick_kind(struct rng *g, bool second)
 		x = rnd_below(g, sum);
 		for (i = 0; x >= weight[i]; i++)
 			x -= weight[i];
-	} while (second &&
-		 (i == FK_KILL || i == FK_ALLRAILS || i == FK_BGSTALL || i == FK_APPSTALL));
+	} while (second && (i == FK_KILL || i == FK_RENEW || i == FK_ALLRAILS || i == FK_BGSTALL ||
+			    i == FK_APPSTALL));
 	return (uint8_t)i;
 }
 
@@ -59,6 +61,7 @@ static void draw(struct rng *g, struct fault *f, bool second)
 	f->reps = f->kind == FK_FLAP ? (uint8_t)(1 + rnd_below(g, 5)) : 0;
 	f->ns = rnd_range(g, 100, 1000) * NS_US << rnd_below(g, 8);
 	f->arg = (uint32_t)rnd(g);
+	f->inside = false;
 	if (f->kind == FK_ALLRAILS)
 		f->ns = W.host[0].cfg.giveup_ns * 3 / 2;
 	if (f->kind == FK_SLOW)
@@ -77,19 +80,31 @@ static void certain(struct rng *g, struct fault *f)
 	f->ns = rnd_range(g, 25, 120) * NS_MS;
 }
 
+/* Faults that can begin between two packets of a message, and leave it in parts. */
+static bool can_cut(uint8_t kind)
+{
+	return kind == FK_CABLE || kind == FK_LOSS || kind == FK_ONEWAY || kind == FK_FLAP ||
+	       kind == FK_ADMIN || kind == FK_QPERR || kind == FK_PATH || kind == FK_NICDEAD;
+}
+
 void fault_setup(struct rng *g)
 {
 	uint32_t i, n = 1 + rnd_below(g, 6);
 	uint64_t span = rnd_range(g, 20, 200) * NS_MS;
 
-	W.second_left = rnd_below(g, 3) ? 1 + rnd_below(g, 3) : 0;
+	W.second_left = rnd_below(g, 3) && W.planned != PLANNED_ONLY ? 1 + rnd_below(g, 3) : 0;
 	for (i = 0; i < n; i++) {
 		draw(g, &W.fault[i], false);
 		if (i == 0 && rnd_below(g, 16))
 			certain(g, &W.fault[i]);
+		if (W.planned == PLANNED_ONLY || (W.planned && rnd_below(g, 2)))
+			W.fault[i].kind = FK_MIGRATE;
+		if (W.opt.lives && i < 2)
+			W.fault[i].kind = FK_RENEW;
 		W.fault[i].arg |= 1u << 31; /* on the rail in use */
 		if (rnd_below(g, 4) == 0)
 			W.fault[i].arg &= ~(1u << 31);
+		W.fault[i].inside = can_cut(W.fault[i].kind) && rnd_below(g, 8);
 		ev_add(W.now + 100 * NS_US + rnd(g) % span, EV_FAULT, 0, 0, i);
 	}
 	W.faults = n;
@@ -98,6 +113,20 @@ void fault_setup(struct rng *g)
 		if (W.fault[i].kind == FK_ALLRAILS)
 			W.calm_at += W.fault[i].ns;
 	ev_add(W.calm_at, EV_CALM, 0, 0, 0);
+}
+
+/* One fault more, on that rail. */
+void fault_soon(enum fault_kind kind, unsigned int r)
+{
+	struct fault *f = &W.fault[W.faults];
+
+	if (W.calm || W.faults == FAULT_MAX)
+		return;
+	draw(&W.g_fault, f, true);
+	f->kind = (uint8_t)kind;
+	f->reps = 0;
+	f->r = (uint8_t)r;
+	ev_add(W.now + rnd_below(&W.g_fault, 500 * NS_US), EV_FAULT, 0, 0, W.faults++);
 }
 
 static bool in_switch(unsigned int h)
@@ -121,6 +150,7 @@ void fault_on_state(unsigned int h, uint8_t to, uint8_t rail)
 	f->arg &= ~(1u << 31);
 	if (rnd_below(&W.g_fault, 3))
 		f->r = rail;
+	f->inside = can_cut(f->kind) && rnd_below(&W.g_fault, 4); /* of what is posted again */
 	ev_add(W.now + rnd_below(&W.g_fault, 2 * NS_MS), EV_FAULT, 0, 0, W.faults++);
 }
 
@@ -147,10 +177,18 @@ static bool spare(unsigned int r)
 	unsigned int i;
 
 	for (i = 0; i < W.rails; i++)
-		if (i != r && !W.rail[i].dead[0] && !W.rail[i].dead[1] && !W.rail[i].hung[0] &&
-		    !W.rail[i].hung[1])
+		if (i != r && !W.rail[i].dies[0] && !W.rail[i].dies[1] && !W.rail[i].dead[0] &&
+		    !W.rail[i].dead[1] && !W.rail[i].hung[0] && !W.rail[i].hung[1])
 			return true;
 	return false;
+}
+
+void fault_nic_dies(unsigned int h, unsigned int r)
+{
+	tr(h, "nic: rail %lu: the NIC is gone", r, 0, 0, 0);
+	W.rail[r].dies[h] = false;
+	W.rail[r].dead[h] = true;
+	cause_rail(r, 0);
 }
 
 static void nic_fault(const struct fault *f)
@@ -163,10 +201,40 @@ static void nic_fault(const struct fault *f)
 		l->hung[f->h] = true;
 		return;
 	}
-	l->dead[f->h] = true;
-	W.host[f->h].unsure = true;
 	if (f->arg & 3)
 		carrier(f, f->h, 1);
+	if (f->arg & 4 && !W.host[f->h].cfg.srq) /* with an SRQ there is no count to tell (V17) */
+		l->dies[f->h] = true;
+	else
+		fault_nic_dies(f->h, f->r);
+}
+
+static void hurt(const struct fault *f, int n)
+{
+	unsigned int r;
+
+	for (r = 0; r < W.rails; r++)
+		if (f->kind == FK_ALLRAILS ||
+		    (r == f->r && f->kind != FK_MIGRATE && f->kind != FK_RENEW))
+			cause_rail(r, n);
+}
+
+static uint8_t migrate_from(unsigned int h)
+{
+	struct shift_conn_view v;
+
+	shift_conn_view(W.host[h].c, &v);
+	return v.r;
+}
+
+/* As shift-ctl migrate: away from the rail, and it stays empty until it is allowed again. */
+static void veto(const struct fault *f, int n)
+{
+	struct shift_event ev = {.type = SHIFT_EV_MIGRATE, .rail = (uint8_t)((f->r + 1) % W.rails)};
+
+	if (n > 0 && f->arg & 1 && migrate_from(f->h) == f->r)
+		host_give(f->h, &ev);
+	host_veto(f->h, f->r, n);
 }
 
 /* Faults that last: n is 1 at the beginning and -1 at the end. */
@@ -203,21 +271,15 @@ static bool lasting(const struct fault *f, int n)
 		l->admin_down[f->h] += (uint32_t)n;
 		carrier(f, f->h, n);
 		return true;
+	case FK_VETO: veto(f, n); return true;
 	case FK_ALLRAILS:
 		for (unsigned int i = 0; i < W.rails; i++)
 			cut(i, n);
-		W.gave_up_ok = true;
+		W.all_cut_from = n > 0 ? W.now : W.all_cut_from;
+		W.all_cut_until = n > 0 ? W.now + f->ns : W.now;
 		return true;
 	default: return false;
 	}
-}
-
-static uint8_t migrate_from(unsigned int h)
-{
-	struct shift_conn_view v;
-
-	shift_conn_view(W.host[h].c, &v);
-	return v.r;
 }
 
 static void moment(const struct fault *f)
@@ -228,9 +290,18 @@ static void moment(const struct fault *f)
 	struct shift_event ev = {.type = SHIFT_EV_MIGRATE, .rail = f->r};
 
 	switch ((enum fault_kind)f->kind) {
-	case FK_BGSTALL: me->bg_until = W.now + f->ns; break;
-	case FK_APPSTALL: me->app_until = W.now + f->ns; break;
-	case FK_STOP: me->stop_until = W.now + f->ns; break;
+	case FK_BGSTALL:
+		me->bg_until = W.now + f->ns;
+		cause_stall(f->h, me->bg_until);
+		break;
+	case FK_APPSTALL:
+		me->app_until = W.now + f->ns;
+		cause_stall(f->h, me->app_until);
+		break;
+	case FK_STOP:
+		me->stop_until = W.now + f->ns;
+		cause_stall(f->h, me->stop_until);
+		break;
 	case FK_NICDEAD:
 	case FK_NICHUNG: nic_fault(f); break;
 	case FK_MIGRATE:
@@ -244,6 +315,7 @@ static void moment(const struct fault *f)
 		break;
 	case FK_CLOSE: ev_add(W.now, EV_CLOSE, f->h, 0, 0); break;
 	case FK_ARMFAIL: me->arm_fails = true; break;
+	case FK_RENEW: lives_renew(f->h); break;
 	case FK_QPERR:
 		if (!nic_dead(f->h, f->r))
 			qp_fatal(&W.qp[f->h][f->r], qp_errors[f->arg & 3]);
@@ -255,18 +327,38 @@ static void moment(const struct fault *f)
 	}
 }
 
+/* Wait for the middle of a message, but not for ever. */
+static bool wait_for_message(uint32_t i)
+{
+	struct fault *f = &W.fault[i];
+
+	if (!f->inside || W.inside != FAULT_MAX)
+		return false;
+	f->inside = false;
+	W.inside = i;
+	ev_add(W.now + 20 * NS_MS, EV_FAULT, 0, 0, i | WAITED);
+	return true;
+}
+
+static bool lasts(uint8_t kind)
+{
+	return kind <= FK_ADMIN || kind == FK_ALLRAILS || kind == FK_PATH;
+}
+
 static void begin(uint32_t i)
 {
 	struct fault *f = &W.fault[i];
 	struct shift_conn_view v;
 
-	if (W.calm || W.opt.no_faults & 1u << f->kind || W.host[f->h].died)
+	if (W.calm || W.opt.no_faults & 1u << f->kind || W.host[f->h].died || wait_for_message(i))
 		return;
-	if (f->arg & 1u << 31) {
+	if (W.renewing && !lasts(f->kind))
+		return; /* there is no connection that it could concern */
+	if (f->arg & 1u << 31 && W.host[f->h].c) {
 		shift_conn_view(W.host[f->h].c, &v);
 		f->r = v.r;
-		f->arg &= ~(1u << 31);
 	}
+	f->arg &= ~(1u << 31);
 	if ((in_switch(0) || in_switch(1)) && f->kind != FK_BGSTALL && f->kind != FK_APPSTALL &&
 	    f->kind != FK_KILL && f->kind != FK_CLOSE)
 		W.second = true;
@@ -274,10 +366,21 @@ static void begin(uint32_t i)
 	tr(HOSTS, tr_fault, i, f->kind, f->h, f->r);
 	if (f->kind == FK_NICHUNG && f->arg & 1)
 		ev_add(W.now + f->ns, EV_HEAL, 0, 0, i);
-	if (lasting(f, 1))
+	if (lasting(f, 1)) {
+		hurt(f, 1);
 		ev_add(W.now + f->ns, EV_HEAL, 0, 0, i);
-	else
+	} else {
+		hurt(f, 0);
 		moment(f);
+	}
+}
+
+static void begin_waiting(void)
+{
+	uint32_t i = W.inside;
+
+	W.inside = FAULT_MAX;
+	begin(i);
 }
 
 static void heal(uint32_t i)
@@ -287,7 +390,7 @@ static void heal(uint32_t i)
 	if (W.calm)
 		return;
 	tr(HOSTS, tr_heal, i, f->kind, f->h, f->r);
-	lasting(f, -1);
+	hurt(f, lasting(f, -1) ? -1 : 0);
 	if (f->kind == FK_NICHUNG)
 		host_unhang(f->h, f->r);
 	if (f->reps && f->reps--)
@@ -300,6 +403,8 @@ static void calm(void)
 	uint32_t keep = rnd_below(&W.g_fault, 2), r, h, good = rnd_below(&W.g_fault, W.rails);
 
 	W.calm = true;
+	for (r = 0; r < W.rails; r++)
+		W.rail[r].dies[0] = W.rail[r].dies[1] = false;
 	while (W.rail[good].dead[0] || W.rail[good].dead[1] || W.rail[good].hung[0] ||
 	       W.rail[good].hung[1])
 		good = (good + 1) % W.rails;
@@ -308,7 +413,11 @@ static void calm(void)
 		struct rail *l = &W.rail[r];
 
 		l->dir[0] = l->dir[1] = (struct dirfault){.cut = keep && r != good};
+		cause_rail(r, 0);
+		l->hurt = l->dir[0].cut;
 		for (h = 0; h < HOSTS; h++) {
+			while (W.host[h].veto[r])
+				host_veto(h, r, -1);
 			if (l->hung[h] && rnd_below(&W.g_fault, 2))
 				host_unhang(h, r);
 			l->admin_down[h] = 0;
@@ -317,11 +426,50 @@ static void calm(void)
 		}
 	}
 	W.ctl_loss_ppm = W.ctl_loss_ppm > 50000 ? 50000 : W.ctl_loss_ppm;
+	/* A NIC that retries for ever on a rail that stays cut: only probes tell (T6, T8). */
+	W.silence = rnd_below(&W.g_fault, 4) == 0 &&
+		    !(keep && (W.qp[0][0].retry_inf || W.qp[1][0].retry_inf));
+}
+
+/* The NIC dies when a fenced WR is on its way. If the peer executes it, that proves what the dead
+ * NIC's completions would have said: the READs in front of it are done. */
+static void nic_dies_behind(const struct pkt *p)
+{
+	struct fault *f = &W.fault[W.inside];
+
+	if (p->type != PK_REQ || !W.host[p->src].p.wr[p->seq].fenced)
+		return;
+	f->r = p->r;
+	f->h = p->src;
+	f->arg &= ~(1u << 31);
+	ev_add(W.now + 1, EV_FAULT, 0, 0, W.inside | WAITED);
+}
+
+/* A packet leaves while a fault waits for one that is not the first of its WRITE. */
+void fault_inside(const struct pkt *p)
+{
+	struct fault *f = &W.fault[W.inside];
+
+	if (f->kind == FK_NICDEAD) {
+		nic_dies_behind(p);
+		return;
+	}
+	if (p->type != PK_REQ || p->first || p->op != SHIFT_OP_WRITE)
+		return;
+	f->r = p->r;
+	f->h = f->kind == FK_ONEWAY || f->kind == FK_PATH ? p->src : f->h;
+	f->arg &= ~(1u << 31);
+	if (f->kind == FK_PATH)
+		f->arg &= ~1u; /* of the requests */
+	begin_waiting();
 }
 
 void fault_event(const struct ev *e)
 {
-	if (e->type == EV_FAULT)
+	if (e->type == EV_FAULT && e->x & WAITED) {
+		if (W.inside == (e->x & ~WAITED))
+			begin_waiting();
+	} else if (e->type == EV_FAULT)
 		begin(e->x);
 	else if (e->type == EV_HEAL)
 		heal(e->x);

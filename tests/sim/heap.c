@@ -16,6 +16,7 @@ void ev_add(uint64_t at, enum ev_type type, unsigned int h, unsigned int r, uint
 		.type = (uint8_t)type,
 		.h = (uint8_t)h,
 		.r = (uint8_t)r,
+		.life = (uint8_t)W.life,
 	};
 	uint32_t i = W.heap_n;
 

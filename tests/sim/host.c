@@ -11,47 +11,9 @@
 #define PROBE_NS (5 * NS_MS)
 #define HANG_NS	 (10 * NS_MS) /* deadline of a fence whose NIC does not answer */
 
-static bool silent(unsigned int h, unsigned int r)
+bool host_silent(unsigned int h, unsigned int r)
 {
 	return W.rail[r].dead[h] || W.rail[r].hung[h];
-}
-
-/* --- what a state change may mean ------------------------------------------------------------ */
-
-static bool peer_ended(const struct host *peer)
-{
-	return peer->died || peer->p.close_asked || peer->state == SHIFT_ST_GIVEUP ||
-	       peer->state == SHIFT_ST_DEAD;
-}
-
-/* An atomic that was executed, or may have been, and did not complete. */
-static bool atomic_is_open(unsigned int h)
-{
-	const struct prog *p = &W.host[h].p;
-	uint32_t end = W.host[1 - h].unsure ? p->posted : p->nexec;
-
-	for (uint32_t i = p->next_cqe; i < end; i++)
-		if (is_atomic(p->wr[i].op))
-			return true;
-	return false;
-}
-
-static bool end_is_justified(unsigned int h, uint8_t reason)
-{
-	const struct host *me = &W.host[h], *peer = &W.host[1 - h];
-
-	switch (reason) {
-	case SHIFT_R_LOST_ATOMIC: return !me->cfg.lost_atomic_continue && atomic_is_open(h);
-	case SHIFT_R_PROOF_FAILED: return peer->unsure;
-	case SHIFT_R_GIVEUP_TIME: return W.gave_up_ok || peer_ended(peer);
-	case SHIFT_R_PEER_FAILED: return peer_ended(peer);
-	case SHIFT_R_PEER_CLOSED: return peer->p.close_asked;
-	case SHIFT_R_PEER_DIED:
-	case SHIFT_R_PEER_UNKNOWN: return peer->died;
-	case SHIFT_R_CLOSE: return me->p.close_asked;
-	case SHIFT_R_PROGRAM_ERROR: return me->p.bad || W.rnr_retry != 7;
-	default: return me->state == SHIFT_ST_GIVEUP || me->state == SHIFT_ST_CLOSING;
-	}
 }
 
 static void report(unsigned int h, const struct shift_action *a)
@@ -59,15 +21,9 @@ static void report(unsigned int h, const struct shift_action *a)
 	struct host *me = &W.host[h];
 
 	tr(h, tr_state, a->from, a->to, a->reason, a->rail);
-	if ((a->to == SHIFT_ST_GIVEUP || a->to == SHIFT_ST_DEAD) && !end_is_justified(h, a->reason))
-		violation("%c: the connection ends (%s -> %s) for no good reason: %s", 'A' + h,
-			  shift_state_name(a->from), shift_state_name(a->to),
-			  shift_reason_name(a->reason));
-	/* Committed without a proof: all that has been posted may be executed twice. */
-	if (a->to == SHIFT_ST_ACTIVE && a->reason == SHIFT_R_COMMIT && W.host[1 - h].said_unsure)
-		W.host[1 - h].doubtful = me->p.posted;
-	if (a->to == SHIFT_ST_GIVEUP || a->to == SHIFT_ST_CLOSING)
-		me->reason = a->reason;
+	cause_report(h, a);
+	if (a->to == SHIFT_ST_ACTIVE && a->reason == SHIFT_R_COMMIT)
+		doubt_commit(h, a->epoch);
 	me->state = a->to;
 	me->change = a->reason;
 	fault_on_state(h, a->to, a->rail);
@@ -91,9 +47,12 @@ static void act_arm(unsigned int h, const struct shift_action *a)
 	struct arm_op *m = &W.host[h].arm[a->rail];
 	const struct qp *q = &W.qp[h][a->rail];
 
-	if (q->state == QP_RTS && !silent(h, a->rail))
+	if (q->state == QP_RTS && !host_silent(h, a->rail))
 		violation("%c: rail %u is armed for epoch %u without a fence", 'A' + h, a->rail,
 			  a->epoch);
+	if (W.host[h].veto[a->rail] || W.host[h].unclean[a->rail])
+		violation("%c: rail %u is armed for epoch %u although it is barred", 'A' + h,
+			  a->rail, a->epoch);
 	m->epoch = a->epoch;
 	m->tx_psn = a->tx_psn;
 	m->rx_psn = a->rx_psn;
@@ -104,7 +63,7 @@ static void act_arm(unsigned int h, const struct shift_action *a)
 }
 
 /* count: the newest sends, which the NIC did not take. */
-static void post_failed(unsigned int h, unsigned int r, uint32_t epoch, uint32_t count)
+void host_post_failed(unsigned int h, unsigned int r, uint32_t epoch, uint32_t count)
 {
 	struct shift_event ev = {
 		.type = SHIFT_EV_POST_FAILED,
@@ -138,11 +97,11 @@ static void act_post_send(unsigned int h, const struct shift_action *a, uint32_t
 			return;
 		}
 		tr(h, "repost WR %lu opcode %lu on rail %lu", i - 1, wr.opcode, a->rail, 0);
-		if (silent(h, a->rail) || q->state == QP_RESET) {
+		if (host_silent(h, a->rail) || q->state == QP_RESET) {
 			++*refused; /* and so are those after it */
 			continue;
 		}
-		qp_post_send(q, &wr, (uint32_t)(i - 1));
+		post_on_nic(h, q, &wr, (uint32_t)(i - 1));
 	}
 }
 
@@ -156,12 +115,12 @@ static void act_post_recv(unsigned int h, const struct shift_action *a, uint32_t
 	for (i = a->first; i < a->first + a->count && !W.failed; i++) {
 		struct shift_recv_wr wr;
 
-		if (silent(h, a->rail) || q->state == QP_RESET || q->epoch != a->epoch) {
+		if (host_silent(h, a->rail) || q->state == QP_RESET || q->epoch != a->epoch) {
 			*refused = NO_SENDS;
 			return;
 		}
 		shift_conn_recv_at(W.host[h].c, i, &wr);
-		qp_post_recv(q, &wr);
+		post_recv_on_nic(h, q, &wr);
 	}
 }
 
@@ -178,9 +137,11 @@ static void check_switch(unsigned int h, const struct shift_action *a)
 	    (f->rail != m->rail || f->rep_epoch != m->rep_epoch || f->rep_psn != m->rep_psn ||
 	     f->recv_cum != m->recv_cum || f->fence != m->fence))
 		violation("%c: SWITCH of epoch %u changes its mind", 'A' + h, m->epoch);
+	if (f->epoch != m->epoch)
+		doubt_said(h, m);
 	me->frozen = *m;
 	if (q->epoch == m->epoch && !me->cfg.srq && q->rq_pi < m->recv_avail &&
-	    !silent(h, m->rail) && !me->p.closed)
+	    !host_silent(h, m->rail) && !me->p.closed)
 		violation("%c: SWITCH of epoch %u leaves before its receives are posted", 'A' + h,
 			  m->epoch);
 }
@@ -197,25 +158,28 @@ static void check_prepare(unsigned int h, const struct shift_action *a)
 		violation("%c: fail-back to rail %u within its hold-down", 'A' + h, a->msg.rail);
 }
 
-static void act_send_msg(unsigned int h, const struct shift_action *a)
+void host_send(unsigned int h, unsigned int r, const struct shift_msg *m)
 {
 	uint8_t buf[SHIFT_MSG_ENVELOPE + SHIFT_MSG_RECORD_MAX];
 	struct shift_msg_writer w;
 	size_t len;
 
-	tr(h, tr_send, a->msg.type, a->msg.epoch, a->msg.heard, a->rail);
-	check_switch(h, a);
-	if (a->msg.type == SHIFT_MSG_SWITCH && shift_switch_proves(&a->msg))
-		W.host[h].said_unsure = a->msg.fence == SHIFT_FENCE_UNSURE;
-	check_prepare(h, a);
-	shift_msg_begin(&w, buf, sizeof(buf), a->msg.src_nonce, a->msg.dst_nonce);
-	if (shift_msg_add(&w, &a->msg)) {
+	tr(h, tr_send, m->type, m->epoch, m->heard, r);
+	shift_msg_begin(&w, buf, sizeof(buf), m->src_nonce, m->dst_nonce);
+	if (shift_msg_add(&w, m)) {
 		violation("%c: the core made a message that the codec refuses, type %u", 'A' + h,
-			  a->msg.type);
+			  m->type);
 		return;
 	}
 	len = shift_msg_end(&w, shift_msg_siphash, W.host[h].cfg.key);
-	net_send_msg(h, a->rail, buf, (uint32_t)len);
+	net_send_msg(h, r, buf, (uint32_t)len);
+}
+
+static void act_send_msg(unsigned int h, const struct shift_action *a)
+{
+	check_switch(h, a);
+	check_prepare(h, a);
+	host_send(h, a->rail, &a->msg);
 }
 
 static void act_complete(unsigned int h)
@@ -232,19 +196,21 @@ static void act_closed(unsigned int h)
 	unsigned int r;
 
 	for (r = 0; r < W.rails; r++)
-		if (W.qp[h][r].state == QP_RTS && !silent(h, r) && !W.host[h].fence[r].owed)
+		if (W.qp[h][r].state == QP_RTS && !host_silent(h, r) && !W.host[h].fence[r].owed)
 			violation("%c: closed, and the QP of rail %u is not fenced", 'A' + h, r);
 	W.host[h].p.closed = true;
 	shift_conn_tombstone(W.host[h].c, W.now, &t);
 	if (!t.valid)
 		violation("%c: closed without a tombstone", 'A' + h);
 	for (r = 0; r < W.rails; r++)
-		if (!silent(h, r))
+		if (!host_silent(h, r))
 			qp_reset(&W.qp[h][r]);
+	lives_closed(h);
 }
 
 static void act(unsigned int h, const struct shift_action *a, uint32_t *refused)
 {
+	W.host[h].acts++;
 	if (a->rail >= W.rails) {
 		violation("%c: action %u for rail %u", 'A' + h, a->type, a->rail);
 		return;
@@ -274,14 +240,16 @@ static void rearm_tick(unsigned int h)
 	struct host *me = &W.host[h];
 	uint64_t d = shift_conn_deadline(me->c);
 
+	outage_timer(h, d);
 	if (d >= me->tick_at)
 		return;
 	me->tick_at = d > W.now ? d : W.now + 1000;
 	ev_add(me->tick_at, EV_TICK, h, 0, 0);
 }
 
-/* Carry out the actions of the core; to be called after every call into it. */
-static void drain(unsigned int h)
+/* Carry out the actions of the core, and let the data path run again if it may. To be called after
+ * every call into the core, as vqp_leave() is. */
+void host_drain(unsigned int h)
 {
 	struct shift_action a;
 	uint32_t refused = 0;
@@ -289,6 +257,7 @@ static void drain(unsigned int h)
 	uint32_t epoch = 0;
 
 	W.core_events++;
+	outage_check();
 	while (!W.failed && shift_conn_action(W.host[h].c, &a)) {
 		uint32_t no = 0;
 
@@ -300,16 +269,18 @@ static void drain(unsigned int h)
 		}
 	}
 	rearm_tick(h);
+	post_leave(h);
 	if (refused && !W.failed)
-		post_failed(h, rail, epoch, refused == NO_SENDS ? 0 : refused);
+		host_post_failed(h, rail, epoch, refused == NO_SENDS ? 0 : refused);
 }
 
 void host_give(unsigned int h, const struct shift_event *ev)
 {
-	if (W.host[h].died || W.failed)
+	if (W.host[h].died || W.failed || !W.host[h].c)
 		return;
+	post_enter(h);
 	shift_conn_event(W.host[h].c, ev, W.now);
-	drain(h);
+	host_drain(h);
 }
 
 /* --- completions
@@ -333,34 +304,50 @@ static bool feed(unsigned int h, struct qp *q, bool all, uint32_t budget)
 	uint8_t state;
 
 	while (budget-- && !W.failed && qp_poll(q, &c, all)) {
-		struct shift_cqe sc = {
-			.wr_id = c.wr_id,
-			.epoch = c.epoch,
-			.status = c.status,
-			.byte_len = c.byte_len,
-			.rail = q->r,
-			.is_recv = c.is_recv,
-		};
+		struct shift_cqe sc;
 		struct shift_wc wc = {
+			.wr_id = c.wr_id,
 			.status = c.status,
+			.opcode = c.opcode,
 			.byte_len = c.byte_len,
 			.is_recv = c.is_recv,
 		};
 		bool deliver;
 
+		post_tag(h, q, &c, &sc);
+		post_enter(h);
+		if (!c.is_recv && c.status < 32)
+			W.host[h].nic_said |= 1u << c.status;
 		state = W.host[h].state;
 		deliver = shift_conn_cqe(W.host[h].c, &sc, &wc, W.now);
 
 		if (deliver)
 			prog_wc(h, &wc, &c);
-		drain(h);
+		host_drain(h);
 		/* Rule 26: completions of an earlier arming of the twin change nothing. */
-		if (c.epoch < q->epoch && q->state == QP_RTS && !W.host[h].unsure &&
+		if (c.epoch < q->epoch && q->state == QP_RTS &&
 		    (deliver || W.host[h].state != state))
 			violation("%c: a completion of epoch %u is acted upon, rail %u is of %u",
 				  'A' + h, c.epoch, q->r, q->epoch);
 	}
 	return q->cq_ci != q->cq_pi;
+}
+
+/* On the fast way the library looks at the program's own CQ alone. */
+static bool poll_fast(unsigned int h)
+{
+	struct qp *q = &W.qp[h][0];
+	struct cqe c;
+	uint32_t budget = 16;
+
+	while (budget && W.host[h].fast && qp_peek(q, &c) && c.status == SHIFT_WC_SUCCESS) {
+		qp_poll(q, &c, false);
+		post_count(h, &c);
+		budget--;
+	}
+	if (!W.host[h].fast || qp_peek(q, &c))
+		return false; /* an error: the slow way, from here on */
+	return true;
 }
 
 static void poll(unsigned int h)
@@ -370,6 +357,13 @@ static void poll(unsigned int h)
 	uint64_t next = UINT64_MAX;
 
 	me->poll_at = UINT64_MAX;
+	if (me->fast && poll_fast(h)) {
+		const struct qp *q = &W.qp[h][0];
+
+		if (q->cq_ci != q->cq_pi && !nic_dead(h, 0))
+			host_poll_soon(h, q->cq[q->cq_ci % CQ_MAX].visible_at);
+		return;
+	}
 	for (i = 0; i < W.rails; i++) {
 		struct qp *q = &W.qp[h][(first + i) % W.rails];
 
@@ -381,6 +375,32 @@ static void poll(unsigned int h)
 	}
 	if (next != UINT64_MAX)
 		host_poll_soon(h, next);
+}
+
+/* --- rails that may not be used --------------------------------------------------------------- */
+
+/* A new connection learns what bars its rails. */
+void host_vetoes(unsigned int h)
+{
+	for (unsigned int r = 0; r < W.rails; r++) {
+		struct shift_event ev = {.type = SHIFT_EV_RAIL_VETO, .rail = (uint8_t)r};
+
+		if (W.host[h].veto[r])
+			host_give(h, &ev);
+	}
+}
+
+/* n: 1 bars the rail once more, -1 once less. */
+void host_veto(unsigned int h, unsigned int r, int n)
+{
+	struct host *me = &W.host[h];
+	struct shift_event ev = {.type = SHIFT_EV_RAIL_VETO, .rail = (uint8_t)r};
+
+	me->veto[r] += (uint32_t)n;
+	if (n < 0)
+		ev.type = SHIFT_EV_RAIL_OPEN;
+	if (n > 0 || !me->veto[r])
+		host_give(h, &ev);
 }
 
 /* --- fence and arm
@@ -399,10 +419,12 @@ static void fence_done(unsigned int h, unsigned int r, bool hung)
 	};
 
 	me->fence[r].step = FS_IDLE;
-	if (hung || me->flavour == NIC_IRDMA) {
+	me->answering = true;
+	bool again = me->fence[r].owed; /* it answers at last, and nobody waits for it */
+
+	if (hung || !nic_is_trusted(h))
 		ev.fence = SHIFT_FENCE_UNSURE;
-		me->unsure = true;
-	}
+	me->was_hung[r] |= hung;
 	me->fence[r].owed = hung;
 	if (hung) /* only its control path hangs: its CQ can be read */
 		feed(h, q, false, CQ_MAX);
@@ -410,12 +432,16 @@ static void fence_done(unsigned int h, unsigned int r, bool hung)
 		ev.psn = qp_rq_psn(q);
 		feed(h, q, true, CQ_MAX); /* rq_psn moves before the CQE */
 		ev.clean = r || rnd_below(&W.g_host, 4);
+		me->unclean[r] = !ev.clean;
 		if (!ev.clean)
 			ev_add(W.now + rnd_range(&W.g_host, 1, 30) * NS_MS, EV_CLEAN, h, r,
 			       ev.epoch);
 	}
 	tr(h, "fence of rail %lu epoch %lu done: %lu (0 sure), rq_psn %lx", r, ev.epoch, ev.fence,
 	   ev.psn);
+	if (!again)
+		doubt_fenced(h, &ev, q->rx_psn);
+	me->answering = false;
 	host_give(h, &ev);
 }
 
@@ -431,7 +457,7 @@ static void fence_step(unsigned int h, unsigned int r)
 		ev_add(W.now + 10 * NS_US, EV_FENCE, h, r, 0);
 		return;
 	}
-	if (silent(h, r)) {
+	if (host_silent(h, r)) {
 		if (f->step == FS_BARRIER && q->drained_at == UINT64_MAX) {
 			fence_done(h, r, true);
 			return;
@@ -491,11 +517,15 @@ static void arm_done(unsigned int h, unsigned int r)
 		.epoch = m->epoch,
 	};
 
+	if (!m->busy)
+		return;
 	m->busy = false;
-	if (silent(h, r) || me->arm_fails) {
+	me->answering = true;
+	if (host_silent(h, r) || me->arm_fails) {
 		ev.type = SHIFT_EV_ARM_FAILED;
 		me->arm_fails = false;
 	} else if (me->p.closed) {
+		me->answering = false;
 		return;
 	} else {
 		feed_hung(h); /* the SWITCH that follows freezes the receive count */
@@ -503,6 +533,8 @@ static void arm_done(unsigned int h, unsigned int r)
 		qp_arm(q, m->epoch, m->tx_psn, m->rx_psn);
 		q->retry_inf = false;
 	}
+	me->armed_epoch[r] = m->epoch;
+	me->answering = false;
 	tr(h, "rail %lu: arm for epoch %lu: event %lu, psn %lx", r, m->epoch, ev.type, m->rx_psn);
 	host_give(h, &ev);
 }
@@ -514,11 +546,29 @@ static void probe(unsigned int h, unsigned int r)
 {
 	struct shift_event ev = {.rail = (uint8_t)r};
 
-	ev.type = !silent(h, r) && net_probe(h, r) ? SHIFT_EV_PROBE_OK : SHIFT_EV_PROBE_MISSED;
+	if (W.silence && W.now > W.calm_at + 2 * PROBE_NS) /* the last ones are true */
+		return;
+	ev.type = !host_silent(h, r) && net_probe(h, r) ? SHIFT_EV_PROBE_OK : SHIFT_EV_PROBE_MISSED;
 	if (ev.type == SHIFT_EV_PROBE_MISSED)
 		W.host[h].missed_at[r] = W.now;
 	ev_add(W.now + PROBE_NS + rnd_below(&W.g_host, 100000), EV_PROBE, h, r, 0);
 	host_give(h, &ev);
+}
+
+/* One that is not for this connection, in this life, must leave no trace. */
+static void give_msg(unsigned int h, unsigned int r, const struct shift_msg *m)
+{
+	struct host *me = &W.host[h];
+	struct shift_event ev = {.type = SHIFT_EV_MSG, .rail = (uint8_t)r, .msg = m};
+	bool foreign = lives_is_foreign(h, m);
+	uint64_t deadline = me->c ? shift_conn_deadline(me->c) : 0;
+	uint32_t acts = me->acts;
+
+	if (lives_tombstone(h, r, m) || !me->c)
+		return;
+	host_give(h, &ev);
+	if (foreign && (me->acts != acts || shift_conn_deadline(me->c) != deadline))
+		violation("%c: acts upon a message that is not for it, type %u", 'A' + h, m->type);
 }
 
 static void message(unsigned int h, unsigned int r, uint32_t i)
@@ -529,10 +579,8 @@ static void message(unsigned int h, unsigned int r, uint32_t i)
 	int n = shift_msg_open(&rd, b->bytes, b->len, shift_msg_siphash, W.host[h].cfg.key);
 
 	while (n > 0 && !W.failed && shift_msg_next(&rd, &m) == 1) {
-		struct shift_event ev = {.type = SHIFT_EV_MSG, .rail = (uint8_t)r, .msg = &m};
-
 		tr(h, tr_got, m.type, m.epoch, m.heard, r);
-		host_give(h, &ev);
+		give_msg(h, r, &m);
 	}
 	msg_put(i);
 }
@@ -543,17 +591,16 @@ static void answer_unknown(unsigned int h, unsigned int r, uint32_t i)
 	struct msgbuf *b = &W.msg[i];
 	struct shift_msg_reader rd;
 	struct shift_msg m;
-	struct shift_action a = {.type = SHIFT_ACT_SEND_MSG, .rail = (uint8_t)r};
+	struct shift_msg answer = {.type = SHIFT_MSG_UNKNOWN};
 	int n = shift_msg_open(&rd, b->bytes, b->len, shift_msg_siphash, W.host[h].cfg.key);
 
 	if (n <= 0 || shift_msg_next(&rd, &m) != 1)
 		return;
-	a.msg.type = SHIFT_MSG_UNKNOWN;
-	a.msg.src_nonce = m.dst_nonce;
-	a.msg.dst_nonce = m.src_nonce;
-	a.msg.src_conn = m.dst_conn;
-	a.msg.dst_conn = m.src_conn;
-	act_send_msg(h, &a);
+	answer.src_nonce = m.dst_nonce;
+	answer.dst_nonce = m.src_nonce;
+	answer.src_conn = m.dst_conn;
+	answer.dst_conn = m.src_conn;
+	host_send(h, r, &answer);
 }
 
 static void tick(unsigned int h, const struct ev *e)
@@ -563,10 +610,13 @@ static void tick(unsigned int h, const struct ev *e)
 
 	(void)e;
 	me->tick_at = UINT64_MAX;
+	if (!me->c)
+		return;
+	post_enter(h);
 	if (W.now >= shift_conn_deadline(me->c))
 		host_give(h, &ev);
 	else
-		rearm_tick(h);
+		host_drain(h);
 }
 
 static void answer_psn(unsigned int h, unsigned int r, uint32_t serial)
@@ -577,11 +627,11 @@ static void answer_psn(unsigned int h, unsigned int r, uint32_t serial)
 		.rail = (uint8_t)r,
 		.epoch = q->epoch,
 		.psn = qp_rq_psn(q),
-		.fence = W.host[h].flavour == NIC_IRDMA ? SHIFT_FENCE_UNSURE : SHIFT_FENCE_SURE,
+		.fence = nic_is_trusted(h) ? SHIFT_FENCE_SURE : SHIFT_FENCE_UNSURE,
 		.serial = serial,
 	};
 
-	if (!silent(h, r))
+	if (!host_silent(h, r))
 		host_give(h, &ev);
 }
 
@@ -636,6 +686,9 @@ void host_event(const struct ev *e)
 		ev.epoch = e->x;
 		break;
 	case EV_CLEAN:
+		if (!me->unclean[e->r] || e->x != me->armed_epoch[e->r])
+			return;
+		me->unclean[e->r] = false;
 		ev.type = SHIFT_EV_FENCE_DONE;
 		ev.epoch = e->x;
 		ev.clean = true;
@@ -646,76 +699,15 @@ void host_event(const struct ev *e)
 	host_give(e->h, &ev);
 }
 
-/* --- the program's verbs
- * -------------------------------------------------------------------------------- */
-
-bool host_post(unsigned int h, const struct shift_wr *wr, uint32_t seq)
-{
-	struct host *me = &W.host[h];
-	int rail, rc = shift_conn_post_send(me->c, wr, &rail);
-	bool refused = false;
-
-	if (rc >= 0 && rail != SHIFT_HELD) {
-		struct shift_wr real = *wr;
-		struct qp *q = &W.qp[h][rail];
-
-		if (silent(h, (unsigned int)rail) || q->state == QP_RESET) {
-			refused = true;
-		} else if (rnd_ppm(&W.g_host, me->p.refuse_ppm)) {
-			shift_conn_unpost_send(me->c, 1); /* the provider says ENOMEM */
-			drain(h);
-			return false;
-		} else {
-			if (rc == 1)
-				real.flags |= SHIFT_F_SIGNALED;
-			qp_post_send(q, &real, seq);
-		}
-	}
-	tr(h, "post WR %lu opcode %lu: %ld, rail %ld", seq, wr->opcode, (uint64_t)(int64_t)rc,
-	   (uint64_t)(int64_t)(rc < 0 ? -2 : rail));
-	drain(h);
-	if (refused && !W.failed)
-		post_failed(h, (unsigned int)rail, W.qp[h][rail].epoch, 1);
-	if (rc < 0 && !me->p.qp_err && !me->p.close_asked)
-		violation("%c: post refused with %d, the program has %u of %u outstanding", 'A' + h,
-			  rc, me->p.posted - me->p.retired, me->cfg.sq_cap);
-	return rc >= 0;
-}
-
-bool host_recv(unsigned int h, const struct shift_recv_wr *wr)
-{
-	struct host *me = &W.host[h];
-	int rail, rc;
-	bool refused = false;
-
-	if (me->cfg.srq) /* belongs to no QP: the core does not see it */
-		return !qp_post_recv(&W.qp[h][0], wr);
-	rc = shift_conn_post_recv(me->c, wr, &rail);
-
-	if (!rc && rail != SHIFT_HELD) {
-		if (silent(h, (unsigned int)rail) || W.qp[h][rail].state == QP_RESET) {
-			refused = true;
-		} else if (rnd_ppm(&W.g_host, me->p.refuse_ppm)) {
-			shift_conn_unpost_recv(me->c, 1);
-			drain(h);
-			return false;
-		} else {
-			qp_post_recv(&W.qp[h][rail], wr);
-		}
-	}
-	drain(h);
-	if (refused && !W.failed)
-		post_failed(h, (unsigned int)rail, W.qp[h][rail].epoch, 0);
-	if (rc && !me->p.qp_err && !me->p.close_asked)
-		violation("%c: receive refused with %d", 'A' + h, rc);
-	return rc == 0;
-}
+/* --- the program's end ---------------------------------------------------------------------------
+ */
 
 void host_close(unsigned int h, enum shift_close how)
 {
 	struct shift_event ev = {.type = SHIFT_EV_CLOSE, .how = (uint8_t)how};
 
 	W.host[h].p.close_asked = true;
+	W.host[h].p.how = (uint8_t)how;
 	tr(h, "the program closes, how %lu", how, 0, 0, 0);
 	host_give(h, &ev);
 }

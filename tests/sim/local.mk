@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 SIM_SOURCES = \
-	tests/sim/fault.c tests/sim/heap.c tests/sim/host.c tests/sim/main.c tests/sim/net.c \
-	tests/sim/nic.c tests/sim/nic_rx.c tests/sim/prog.c tests/sim/ref.c tests/sim/report.c \
+	tests/sim/cause.c tests/sim/doubt.c tests/sim/fault.c tests/sim/heap.c tests/sim/host.c \
+	tests/sim/lives.c tests/sim/main.c tests/sim/net.c tests/sim/nic.c tests/sim/nic_rx.c \
+	tests/sim/outage.c tests/sim/post.c tests/sim/prog.c tests/sim/ref.c tests/sim/report.c \
 	tests/sim/run.c tests/sim/sim.h tests/sim/trace.c
 
 check_PROGRAMS += tests/sim/sim tests/sim/replay

@@ -43,7 +43,15 @@ static bool dropped(const struct pkt *p)
 		return true;
 	if (f->qp_data && p->type == PK_REQ)
 		return true;
-	return f->bigdrop && p->cells > f->bigger;
+	return f->bigdrop && (p->cells > f->bigger || p->span > f->bigger);
+}
+
+/* Well within the quarantine. */
+static uint64_t overtaken_ns(const struct rail *l)
+{
+	uint64_t ns = l->latency_ns * (1 + rnd_below(&W.g_net, 8));
+
+	return ns < 2 * NS_MS ? ns : 2 * NS_MS;
 }
 
 /* When a packet that leaves now arrives: behind those before it, unless it is reordered. */
@@ -53,7 +61,7 @@ static uint64_t arrival(unsigned int src, unsigned int r)
 	uint64_t at = W.now + l->latency_ns + l->dir[src].slow_ns + rnd(&W.g_net) % l->jitter_ns;
 
 	if (rnd_ppm(&W.g_net, l->reorder_ppm))
-		return at + l->latency_ns * (1 + rnd_below(&W.g_net, 8));
+		return at + overtaken_ns(l);
 	if (at <= l->last_at[src])
 		at = l->last_at[src] + 1;
 	l->last_at[src] = at;
@@ -72,6 +80,8 @@ void net_send(struct pkt *p)
 	struct pkt *copy;
 
 	W.packets++;
+	if (W.inside != FAULT_MAX)
+		fault_inside(p);
 	if (dropped(p)) {
 		pkt_put(p);
 		return;
@@ -88,8 +98,7 @@ void net_send(struct pkt *p)
 	       p->r, (uint32_t)(p - W.pkt));
 }
 
-static void msg_copy(unsigned int src, unsigned int r, const uint8_t *bytes, uint32_t len,
-		     uint64_t at)
+void net_msg_at(unsigned int src, unsigned int r, const uint8_t *bytes, uint32_t len, uint64_t at)
 {
 	uint32_t i = W.msg_free;
 	struct msgbuf *m = &W.msg[i];
@@ -112,16 +121,47 @@ void msg_put(uint32_t i)
 	W.msg_free = i;
 }
 
+/* The type is the first byte of a record. */
+static bool is_plan(const uint8_t *bytes, uint32_t len)
+{
+	const uint8_t *type = bytes + SHIFT_MSG_ENVELOPE - 8;
+
+	return len > SHIFT_MSG_ENVELOPE && (*type == SHIFT_MSG_PREPARE || *type == SHIFT_MSG_READY);
+}
+
+/*
+ * For a while all of them are late, or none: if only some were, their repetitions would hide it.
+ * Some come when the promise is over, some in the next attempt.
+ */
+static uint64_t plan_late_ns(unsigned int src)
+{
+	uint64_t slot = W.now / (60 * NS_MS);
+
+	if (slot != W.plan_slot[src]) {
+		W.plan_slot[src] = slot;
+		W.plan_late_ns[src] = rnd_ppm(&W.g_net, W.plan_late_ppm)
+					      ? (NS_MS + rnd(&W.g_net) % NS_MS)
+							<< rnd_below(&W.g_net, 11)
+					      : 0;
+	}
+	return W.plan_late_ns[src] + rnd_below(&W.g_net, 100000);
+}
+
 void net_send_msg(unsigned int src, unsigned int r, const uint8_t *bytes, uint32_t len)
 {
 	struct rail *l = &W.rail[r];
 
+	lives_msg(src, r, bytes, len);
 	if (is_cut(src, r) || rnd_ppm(&W.g_net, l->dir[src].loss_ppm + W.ctl_loss_ppm))
 		return;
 	if (rnd_ppm(&W.g_net, l->dup_ppm))
-		msg_copy(src, r, bytes, len, late() + (rnd(&W.g_net) & 0xffffff));
-	msg_copy(src, r, bytes, len,
-		 rnd_ppm(&W.g_net, l->late_ppm) ? late() : arrival(src, r) + l->latency_ns);
+		net_msg_at(src, r, bytes, len, late() + (rnd(&W.g_net) & 0xffffff));
+	if (W.plan_late_ppm && is_plan(bytes, len)) {
+		net_msg_at(src, r, bytes, len, W.now + l->latency_ns + plan_late_ns(src));
+		return;
+	}
+	net_msg_at(src, r, bytes, len,
+		   rnd_ppm(&W.g_net, l->late_ppm) ? late() : arrival(src, r) + l->latency_ns);
 }
 
 /* Would probes of 0 bytes up to the MTU, and their ACKs, pass now? */
@@ -136,9 +176,17 @@ bool net_probe(unsigned int src, unsigned int r)
 	return !rnd_ppm(&W.g_net, there->loss_ppm / 4 + back->loss_ppm / 4);
 }
 
+/* Long enough for a switch to begin while an atomic is under way. */
+static void slow_down(struct rng *g)
+{
+	for (uint32_t i = 0; i < W.rails; i++)
+		W.rail[i].latency_ns = rnd_range(g, 50, 1500) * NS_US;
+}
+
 void net_setup(struct rng *g)
 {
-	bool noisy = rnd_below(g, 3) == 0;
+	/* A packet that wanders while 2^24 others pass would be of the past for a real NIC. */
+	bool noisy = rnd_below(g, 3) == 0 && !W.huge;
 	uint32_t i;
 
 	W.rails = 2 + rnd_below(g, 3);
@@ -153,6 +201,8 @@ void net_setup(struct rng *g)
 		l->late_ppm = noisy ? rnd_below(g, 3000) : 0;
 		l->reorder_ppm = noisy ? rnd_below(g, 200000) : 0;
 	}
+	if (W.planned)
+		slow_down(g);
 	W.ctl_loss_ppm = rnd_below(g, 3) ? 0 : rnd_below(g, 300000);
 	W.corrupt_ppm = rnd_below(g, 8) ? 0 : 20000;
 	W.pkt_free = W.msg_free = 0;

@@ -40,11 +40,20 @@ void qp_cqe(struct qp *q, const struct cqe *c)
 	}
 	*slot = *c;
 	slot->visible_at = W.now + rnd_below(&W.g_nic, 2000);
+	if (rnd_ppm(&W.g_nic, W.cqe_late_ppm)) /* rq_psn has moved, and a fence may have begun */
+		slot->visible_at += rnd_below(&W.g_nic, 400000);
 	if (slot->visible_at < q->cq_last)
 		slot->visible_at = q->cq_last;
 	q->cq_last = slot->visible_at;
 	q->cq_pi++;
 	host_poll_soon(q->h, slot->visible_at);
+}
+
+/* The completion that the program would get next. */
+bool qp_peek(const struct qp *q, struct cqe *c)
+{
+	*c = q->cq[q->cq_ci % CQ_MAX];
+	return q->cq_ci != q->cq_pi && c->visible_at <= W.now;
 }
 
 /* all: behind a barrier every CQE has reached memory. A dead NIC writes no more of them. */
@@ -70,6 +79,12 @@ static void send_cqe(struct qp *q, const struct wqe *w, uint32_t status)
 		.seq = w->seq,
 	};
 
+	if (status == SHIFT_WC_SUCCESS) {
+		c.opcode = wc_opcode(w->wr.opcode);
+		c.byte_len = w->wr.opcode == SHIFT_OP_READ || is_atomic(w->wr.opcode) ? w->len : 0;
+	} else {
+		c.opcode = (uint32_t)w->seq * 128; /* undefined */
+	}
 	if (status != SHIFT_WC_SUCCESS || (w->wr.flags & SHIFT_F_SIGNALED) ||
 	    W.host[q->h].cfg.sq_sig_all)
 		qp_cqe(q, &c);
@@ -90,6 +105,9 @@ void qp_fatal(struct qp *q, uint32_t status)
 		return;
 	tr(q->h, "nic: rail %lu epoch %lu: fatal, status %lu, %lu WRs outstanding", q->r, q->epoch,
 	   status, q->sq_pi - q->sq_ci);
+	W.host[q->h].access_nak |= status == SHIFT_WC_REM_ACCESS_ERR;
+	W.host[q->h].rnr_exhausted |= status == SHIFT_WC_RNR_RETRY_EXC_ERR;
+	W.rail[q->r].hurt_at = W.now;
 	if (q->sq_ci != q->sq_pi)
 		send_cqe(q, &q->sq[q->sq_ci++ % SQ_MAX], status);
 	qp_modify_err(q);
@@ -135,17 +153,31 @@ void qp_arm(struct qp *q, uint32_t epoch, uint32_t tx_psn, uint32_t rx_psn)
 	q->rx = q->msg_off = q->atomics = 0;
 	q->tx_psn = tx_psn;
 	q->rx_psn = rx_psn;
+	q->unsignaled = 0;
 	q->retry = W.retry_cnt;
 	q->rnr = W.rnr_retry;
 	q->rnr_until = 0;
-	q->nak_sent = q->tx_armed = q->rto_armed = q->ack_armed = false;
+	q->nak_sent = q->tx_armed = q->rto_armed = q->ack_armed = q->retried = false;
 }
 
+/* Does rq_psn say what was executed, behind the barrier? */
+bool nic_is_trusted(unsigned int h)
+{
+	return W.host[h].flavour != NIC_IRDMA && W.host[h].flavour != NIC_STALE;
+}
+
+/* As a query returns it. */
 uint32_t qp_rq_psn(const struct qp *q)
 {
-	if (W.host[q->h].flavour == NIC_IRDMA)
-		return q->rx_psn; /* as modify(RTR) wrote it */
-	return shift_psn_add(q->rx_psn, q->rx);
+	uint8_t flavour = W.host[q->h].flavour;
+	bool stopped = q->state != QP_RTS && W.now > q->drained_at;
+	uint32_t rx = q->rx;
+
+	if (flavour == NIC_IRDMA)
+		rx = 0;
+	else if (rx && (flavour == NIC_STALE || (flavour == NIC_LAG && !stopped)))
+		rx -= rnd_below(&W.g_nic, 2);
+	return shift_psn_add(q->rx_psn, rx);
 }
 
 /* --- posting --------------------------------------------------------------------------------- */
@@ -166,7 +198,8 @@ static void take_inline(struct wqe *w)
 int qp_post_send(struct qp *q, const struct shift_wr *wr, uint32_t seq)
 {
 	struct wqe *w = &q->sq[q->sq_pi % SQ_MAX];
-	const struct ref_wr *ref = &W.host[q->h].p.wr[seq];
+	struct prog *p = &W.host[q->h].p;
+	const struct ref_wr *ref = &p->wr[seq];
 	uint32_t i;
 
 	if (q->sq_pi - q->sq_ci >= W.host[q->h].cfg.sq_cap || wr->num_sge > SGES) {
@@ -192,6 +225,8 @@ int qp_post_send(struct qp *q, const struct shift_wr *wr, uint32_t seq)
 		take_inline(w);
 	q->posted += w->n;
 	q->sq_pi++;
+	if (seq >= p->sent)
+		p->sent = seq + 1;
 	if (q->state == QP_ERR)
 		flush_sends(q);
 	kick(q);
@@ -215,6 +250,16 @@ int qp_post_recv(struct qp *q, const struct shift_recv_wr *wr)
 }
 
 /* --- sending --------------------------------------------------------------------------------- */
+
+/* Packets that leave in one piece from packet k on. */
+static uint32_t piece(const struct wqe *w, uint32_t k)
+{
+	uint32_t left = w->n - k;
+
+	if (w->wr.opcode == SHIFT_OP_READ)
+		return left;
+	return !is_huge(w->len) ? 1 : left < HUGE_PACKETS ? left : HUGE_PACKETS;
+}
 
 static void gather(const struct wqe *w, uint32_t cell, uint32_t n, uint32_t *out)
 {
@@ -253,20 +298,30 @@ static uint32_t build(struct qp *q, const struct wqe *w, uint32_t k, struct pkt 
 	p->a = w->wr.compare_add;
 	p->b = w->wr.swap;
 	p->first = k == 0;
-	p->n = read ? w->n - k : 1;
+	p->n = piece(w, k);
 	p->last = k + p->n == w->n;
 	p->len = w->len;
 	p->bad_key = w->wr.rkey == RKEY_BAD;
 	p->has_data = !read && !atomic;
 	p->cells = 0;
-	if (p->has_data) {
+	p->span = 0;
+	if (p->has_data && is_huge(w->len)) {
+		p->span = cells - from < p->n * mtu_cells ? cells - from : p->n * mtu_cells;
+	} else if (p->has_data) {
 		p->cells = (uint8_t)(cells - from < mtu_cells ? cells - from : mtu_cells);
+		p->span = p->cells;
 		gather(w, from, p->cells, p->data);
 	} else if (read) {
 		p->cells = 0;
 		p->len = cells - from; /* still wanted */
 	}
 	return p->n;
+}
+
+static void finish_locals(struct qp *q)
+{
+	for (; q->sq_ci != q->sq_si && !q->sq[q->sq_ci % SQ_MAX].n; q->sq_ci++)
+		send_cqe(q, &q->sq[q->sq_ci % SQ_MAX], SHIFT_WC_SUCCESS);
 }
 
 /* A WQE with the fence flag waits for every earlier READ and atomic. */
@@ -310,11 +365,28 @@ static bool can_send(const struct qp *q)
 	       !too_many_reads(q, &q->sq[q->sq_si % SQ_MAX]);
 }
 
+/* A local operation takes no packet. It is done when its turn comes, once, and is complete when all
+ * before it are. */
+static void do_local(struct qp *q, struct wqe *w)
+{
+	if (!w->got)
+		ref_local(q->h, w->seq);
+	w->got = 1;
+	q->sq_si++;
+	finish_locals(q);
+}
+
 static bool send_one(struct qp *q)
 {
 	struct wqe *w = &q->sq[q->sq_si % SQ_MAX];
-	struct pkt *p = pkt_get();
+	struct pkt *p;
 	uint32_t n;
+
+	if (!w->n) {
+		do_local(q, w);
+		return true;
+	}
+	p = pkt_get();
 
 	if (!p)
 		return false;
@@ -345,8 +417,8 @@ void qp_tx(struct qp *q)
 		qp_fatal(q, W.down_status); /* at once, says rxe */
 		return;
 	}
-	if (can_send(q) && q->una == q->snd)
-		rto_start(q);
+	if (can_send(q) && q->una == q->snd_max)
+		rto_start(q); /* sending again does not put off the timer that is running */
 	while (burst && can_send(q) && send_one(q))
 		burst--;
 	q->tx_free = W.now + W.rail[q->r].gap_ns * (4 - burst);
@@ -380,8 +452,36 @@ void qp_rto(struct qp *q)
 	}
 	if (!q->retry_inf && W.now >= q->rnr_until)
 		q->retry--;
+	q->retried = false;
 	rto_start(q);
 	rewind_to_una(q);
+}
+
+/*
+ * A NAK, or a response that shows that one before it was lost. It counts as a retry (IB spec
+ * 9.9.2.4). Only one until something moves or the timer runs out, as in rxe (started_retry in its
+ * rxe_comp.c): if large responses are lost and small ones arrive, every small one would send
+ * everything again at once.
+ */
+static void retry_now(struct qp *q)
+{
+	if (q->retried)
+		return;
+	if (q->retry == 0 && !q->retry_inf) {
+		qp_fatal(q, SHIFT_WC_RETRY_EXC_ERR);
+		return;
+	}
+	if (!q->retry_inf)
+		q->retry--;
+	q->retried = true;
+	rewind_to_una(q);
+}
+
+/* Something moved: the retries begin afresh. */
+static void note_progress(struct qp *q)
+{
+	q->retry = W.retry_cnt;
+	q->retried = false;
 }
 
 /* --- acknowledgements
@@ -398,6 +498,7 @@ static void complete_first(struct qp *q)
 	}
 	send_cqe(q, w, SHIFT_WC_SUCCESS);
 	q->sq_ci++;
+	finish_locals(q);
 }
 
 /* Everything before packet `to` is acknowledged; a READ or atomic also wants its response. */
@@ -410,11 +511,11 @@ static void advance(struct qp *q, uint32_t to)
 		if (w->wr.opcode == SHIFT_OP_READ || is_atomic(w->wr.opcode))
 			end = w->first + w->got;
 		if ((int32_t)(end - q->una) <= 0 && w->got < w->n) {
-			rewind_to_una(q); /* implied NAK: its response was lost */
+			retry_now(q); /* implied NAK: its response was lost */
 			return;
 		}
 		q->una = (int32_t)(end - to) < 0 ? end : to;
-		q->retry = W.retry_cnt;
+		note_progress(q);
 		if ((int32_t)(q->snd - q->una) < 0) {
 			q->snd = q->una;
 			q->sq_si = q->sq_ci;
@@ -442,8 +543,10 @@ static void take_response(struct qp *q, const struct pkt *p)
 		}
 	}
 	w->got++;
+	if (w->got == w->n)
+		ref_back(q->h, w->seq);
 	q->una++;
-	q->retry = W.retry_cnt;
+	note_progress(q);
 	if ((int32_t)(q->snd - q->una) < 0) {
 		q->snd = q->una;
 		q->sq_si = q->sq_ci;
@@ -470,14 +573,19 @@ void qp_ack(struct qp *q, const struct pkt *p)
 		if (q->una == una + d)
 			qp_fatal(q, SHIFT_WC_REM_ACCESS_ERR);
 		return;
-	} else if (p->type == PK_NAK_SEQ || p->type == PK_NAK_RNR) {
+	} else if (p->type == PK_NAK_SEQ) {
 		advance(q, q->una + d);
-		if (p->type == PK_NAK_RNR && W.rnr_retry != 7 && q->rnr-- == 0) {
+		if (q->una == una + d)
+			retry_now(q);
+	} else if (p->type == PK_NAK_RNR) {
+		advance(q, q->una + d);
+		if (q->una != una + d)
+			return; /* of a response before it that was lost it is an implied NAK */
+		if (W.rnr_retry != 7 && q->rnr-- == 0) {
 			qp_fatal(q, SHIFT_WC_RNR_RETRY_EXC_ERR);
 			return;
 		}
-		if (p->type == PK_NAK_RNR)
-			q->rnr_until = W.now + rnd_range(&W.g_nic, 10, 300) * NS_US;
+		q->rnr_until = W.now + rnd_range(&W.g_nic, 10, 300) * NS_US;
 		rewind_to_una(q);
 	} else {
 		advance(q, q->una + d);

@@ -38,10 +38,47 @@ void ref_executed(unsigned int dst, const struct pkt *p)
 	(void)p;
 }
 
+void ref_back(unsigned int src, uint32_t seq)
+{
+	(void)src;
+	(void)seq;
+}
+
+void ref_local(unsigned int src, uint32_t seq)
+{
+	(void)src;
+	(void)seq;
+}
+
+void lives_msg(unsigned int src, unsigned int r, const uint8_t *bytes, uint32_t len)
+{
+	(void)src;
+	(void)r;
+	(void)bytes;
+	(void)len;
+}
+
+void ref_unseen(unsigned int dst, const struct pkt *p)
+{
+	(void)dst;
+	(void)p;
+}
+
+void fault_nic_dies(unsigned int h, unsigned int r)
+{
+	(void)h;
+	(void)r;
+}
+
 const char *fault_name(unsigned int k)
 {
 	(void)k;
 	return "";
+}
+
+void fault_inside(const struct pkt *p)
+{
+	(void)p;
 }
 
 void host_poll_soon(unsigned int h, uint64_t at)

@@ -15,10 +15,23 @@ void report_tally(double secs)
 	       (unsigned long)T.schedules, (unsigned long)T.events,
 	       (double)T.events / secs * 60 / 1e6, (unsigned long)T.core_events,
 	       (unsigned long)T.core_events_min, 100 * (double)T.few / n);
-	printf("%.1f %% with a switch, %.1f %% with another fault during one, %.1f s\n",
-	       100 * (double)T.switched / n, 100 * (double)T.second / n, secs);
-	printf("%lu WRs, %lu receives, %lu packets\n", (unsigned long)T.wrs, (unsigned long)T.recvs,
-	       (unsigned long)T.packets);
+	printf("%.1f %% with a switch, %.1f %% with another fault during one, %.1f %% with a WRITE "
+	       "resumed inside, %.1f s\n",
+	       100 * (double)T.switched / n, 100 * (double)T.second / n, 100 * (double)T.cut / n,
+	       secs);
+	printf("%.1f %% with a second life, %.1f %% with a planned switch under atomics\n",
+	       100 * (double)T.lives / n, 100 * (double)T.plan_met_atomics / n);
+	printf("%.1f %% with WRITEs of up to 2^21 packets, ", 100 * (double)T.huge / n);
+	printf("%.1f %% of the WRITEs posted again are resumed inside\n",
+	       100 * (double)T.stats.trimmed / (double)(T.writes_again ? T.writes_again : 1));
+	printf("longest pause, of its bound: %.0f %% while a switch was under way (seed %lu), %.0f "
+	       "%% "
+	       "in ACTIVE (seed %lu)\n",
+	       (double)T.pause_ppm[0] / 1e4, (unsigned long)T.pause_seed[0],
+	       (double)T.pause_ppm[1] / 1e4, (unsigned long)T.pause_seed[1]);
+	printf("%lu WRs (%.1f %% posted in runs), %lu receives, %lu packets\n",
+	       (unsigned long)T.wrs, 100 * (double)T.fast_posts / (double)(T.wrs ? T.wrs : 1),
+	       (unsigned long)T.recvs, (unsigned long)T.packets);
 #define SHOW(name) printf("  %-18s %lu\n", #name, (unsigned long)T.stats.name);
 	SHIFT_STATS(SHOW)
 #undef SHOW
@@ -108,14 +121,25 @@ void report_coverage(void)
 }
 #endif
 
-/* All counters are uint64_t, the minimum is the exception. */
+/* All counters are uint64_t; the minimum and the longest pauses are no sums. */
 void report_add_tally(const struct tally *t)
 {
 	uint64_t min = T.core_events_min, *to = (uint64_t *)&T;
 	const uint64_t *from = (const uint64_t *)t;
+	uint64_t pause[2][2];
 	size_t i;
 
+	for (i = 0; i < 2; i++) {
+		bool mine = T.pause_ppm[i] > t->pause_ppm[i];
+
+		pause[i][0] = mine ? T.pause_ppm[i] : t->pause_ppm[i];
+		pause[i][1] = mine ? T.pause_seed[i] : t->pause_seed[i];
+	}
 	for (i = 0; i < sizeof(T) / sizeof(*to); i++)
 		to[i] += from[i];
+	for (i = 0; i < 2; i++) {
+		T.pause_ppm[i] = pause[i][0];
+		T.pause_seed[i] = pause[i][1];
+	}
 	T.core_events_min = min && min < t->core_events_min ? min : t->core_events_min;
 }

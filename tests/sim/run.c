@@ -12,17 +12,15 @@ struct tally T;
 uint8_t mem[HOSTS][M_REGIONS][SLOTS * SLOT_BYTES] __attribute__((aligned(4096)));
 static uint8_t conn_mem[HOSTS][1u << 18] __attribute__((aligned(64)));
 
-static void memory_setup(void)
+/* The rest is written before it is read: sources when a WR is made. What an earlier life or
+ * schedule left there has another salt. */
+void run_memory(void)
 {
-	uint32_t h, m, i;
+	uint32_t h;
 
+	W.salt = (uint32_t)rnd(&W.g_life);
 	for (h = 0; h < HOSTS; h++)
-		for (m = 0; m < M_REGIONS; m++)
-			for (i = 0; i < SLOTS * SLOT_CELLS; i++)
-				*word_at(addr_of(h, (enum region)m, i / SLOT_CELLS,
-						 i % SLOT_CELLS)) =
-					m == M_RDS ? read_stamp(h, i / SLOT_CELLS, i % SLOT_CELLS)
-						   : 0;
+		*word_at(addr_of(h, M_ATM, 0, 0)) = *word_at(addr_of(h, M_ATM, 1, 0)) = 0;
 }
 
 static void times(struct shift_conn_cfg *cfg, const uint64_t *t)
@@ -66,6 +64,7 @@ static void configs(struct rng *g)
 		c->sq_psn = psn[h];
 		c->rq_psn = psn[1 - h];
 		c->sq_cap = 4 + rnd_below(g, SQ_MAX - 4 - 3);
+		c->sq_cap = W.huge ? 24 : c->sq_cap;
 		c->rq_cap = 4 + rnd_below(g, RQ_MAX - 4 - 3);
 		c->sq_sge_max = c->rq_sge_max = SGES;
 		c->inline_max = INLINE_CELLS * CELL;
@@ -87,12 +86,41 @@ static void configs(struct rng *g)
 static void streams(uint64_t seed, struct rng *g)
 {
 	struct rng *all[] = {&W.g_net,	   &W.g_nic,   &W.g_host, &W.g_prog[0],
-			     &W.g_prog[1], &W.g_fault, g};
+			     &W.g_prog[1], &W.g_fault, g,	  &W.g_life};
 	struct rng root = {seed * 0x9e3779b97f4a7c15ull + 0x5eed};
 	uint32_t i;
 
 	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++)
 		all[i]->s = rnd(&root);
+}
+
+/* The program's QP reaches RTS, and with it the connection begins. */
+void host_live(unsigned int h)
+{
+	struct host *me = &W.host[h];
+	bool inf = W.qp[h][0].retry_inf; /* retry_cnt 7 of the program */
+	uint32_t r;
+
+	me->rep_psn = me->cfg.rq_psn;
+	memset(me->armed_epoch, 0, sizeof(me->armed_epoch));
+	for (r = 0; r < RAILS; r++) {
+		struct qp *q = &W.qp[h][r];
+
+		q->epoch = 0;
+		q->cq_pi = q->cq_ci = q->rq_pi = q->rq_ci = 0;
+		q->cq_last = q->tx_free = 0;
+		qp_arm(q, r ? UINT32_MAX : 0, me->cfg.sq_psn, me->cfg.rq_psn);
+		if (r)
+			q->state = QP_RESET;
+	}
+	W.qp[h][0].retry_inf = inf;
+	me->c = shift_conn_init(conn_mem[h], sizeof(conn_mem[h]), &me->cfg, W.now);
+	if (!me->c)
+		violation("shift_conn_init refuses the configuration");
+	else
+		me->state = me->cfg.confirmed ? SHIFT_ST_ACTIVE : SHIFT_ST_SETUP;
+	if (me->c)
+		post_leave(h);
 }
 
 void host_setup(unsigned int h, struct rng *g)
@@ -101,33 +129,23 @@ void host_setup(unsigned int h, struct rng *g)
 	struct shift_conn_cfg cfg = me->cfg;
 	uint32_t r, x = rnd_below(g, 20);
 
-	memset(&me->c, 0, sizeof(*me) - offsetof(struct host, c) - sizeof(me->p));
-	memset(&me->p, 0, sizeof(me->p));
+	memset(me, 0, sizeof(*me));
 	me->cfg = cfg;
-	me->flavour = x < 12 ? NIC_RXE : x < 19 ? NIC_MLX : NIC_IRDMA;
-	me->unsure = me->flavour == NIC_IRDMA;
+	me->flavour = x < 10   ? NIC_RXE
+		      : x < 15 ? NIC_MLX
+		      : x < 18 ? NIC_LAG
+		      : x < 19 ? NIC_IRDMA
+			       : NIC_STALE;
+	me->recv_mark = rnd_below(g, 2) && !cfg.srq ? rnd(g) | 1ull << 63 : 0;
 	me->tick_at = me->poll_at = UINT64_MAX;
 	for (r = 0; r < RAILS; r++) {
-		struct qp *q = &W.qp[h][r];
-
-		q->h = (uint8_t)h;
-		q->r = (uint8_t)r;
-		q->epoch = 0;
-		q->cq_pi = q->cq_ci = q->rq_pi = q->rq_ci = 0;
-		q->cq_last = q->tx_free = 0;
-		qp_arm(q, r ? UINT32_MAX : 0, me->cfg.sq_psn, me->cfg.rq_psn);
-		if (r)
-			q->state = QP_RESET;
-		else
-			q->retry_inf = rnd_below(g, 3) == 0; /* retry_cnt 7 of the program */
+		W.qp[h][r].h = (uint8_t)h;
+		W.qp[h][r].r = (uint8_t)r;
 		if (r < W.rails)
 			ev_add(W.now + rnd_below(g, 5000000), EV_PROBE, h, r, 0);
 	}
-	me->c = shift_conn_init(conn_mem[h], sizeof(conn_mem[h]), &me->cfg, W.now);
-	if (!me->c)
-		violation("shift_conn_init refuses the configuration");
-	else
-		me->state = me->cfg.confirmed ? SHIFT_ST_ACTIVE : SHIFT_ST_SETUP;
+	W.qp[h][0].retry_inf = rnd_below(g, 3) == 0;
+	host_live(h);
 }
 
 static void world_setup(const struct options *o)
@@ -136,21 +154,29 @@ static void world_setup(const struct options *o)
 	uint32_t h;
 
 	W.opt = *o;
-	W.now = W.seq = W.steps = W.core_events = W.packets = W.tr_n = 0;
+	W.now = W.seq = W.steps = W.core_events = W.packets = W.fast_posts = W.writes_again =
+		W.tr_n = 0;
 	W.heap_n = W.faults = W.second_left = 0;
-	W.started = W.calm = W.failed = W.second = W.gave_up_ok = false;
+	W.inside = FAULT_MAX;
+	W.started = W.calm = W.failed = W.second = W.silence = false;
+	W.all_cut_from = W.all_cut_until = W.changed_at = 0;
 	memset(W.rail, 0, sizeof(W.rail));
 	memset(W.fault, 0, sizeof(W.fault));
 	streams(o->seed, &g);
-	memory_setup();
+	lives_setup(&W.g_life);
+	run_memory();
+	W.huge = rnd_below(&g, 40) == 0 || o->huge;
 	net_setup(&g);
 	W.ack_coalesce_ppm = rnd_below(&g, 3) ? rnd_below(&g, 900000) : 0;
 	W.ack_delay_ns = rnd_range(&g, 1, 100) * NS_US;
+	W.cqe_late_ppm = rnd_below(&g, 4) ? 0 : 1000 + rnd_below(&g, 100000);
 	W.retry_cnt = 1 + rnd_below(&g, 6);
 	W.rnr_retry = rnd_below(&g, 12) ? 7 : rnd_below(&g, 7);
 	/* rxe of Linux 6.1, and of 6.12 */
 	W.down_status = rnd_below(&g, 2) ? SHIFT_WC_LOC_QP_OP_ERR : SHIFT_WC_WR_FLUSH_ERR;
 	W.rto_ns = rnd_range(&g, 400, 4000) * NS_US;
+	if (W.planned)
+		W.rto_ns += 8 * NS_MS;
 	configs(&g);
 	for (h = 0; h < HOSTS; h++) {
 		host_setup(h, &g);
@@ -159,19 +185,29 @@ static void world_setup(const struct options *o)
 	ev_add(0, EV_START, 0, 0, 0);
 }
 
-/* With HELLO the workload waits until both are protected: before that, errors pass through. */
-static void start(void)
+bool run_protected(void)
 {
-	struct shift_event ev = {.type = SHIFT_EV_RTS};
 	struct shift_conn_view v[HOSTS];
 	uint32_t h;
 
 	for (h = 0; h < HOSTS; h++) {
-		if (!W.now && !W.host[h].cfg.confirmed)
-			host_give(h, &ev);
+		if (!W.host[h].c)
+			return false;
 		shift_conn_view(W.host[h].c, &v[h]);
 	}
-	if (!v[0].protected_ || !v[1].protected_) {
+	return v[0].protected_ && v[1].protected_;
+}
+
+/* With HELLO the workload waits until both are protected: before that, errors pass through. */
+static void start(void)
+{
+	struct shift_event ev = {.type = SHIFT_EV_RTS};
+	uint32_t h;
+
+	for (h = 0; h < HOSTS; h++)
+		if (!W.now && !W.host[h].cfg.confirmed)
+			host_give(h, &ev);
+	if (!run_protected()) {
 		if (W.now > 60000 * NS_MS)
 			violation("HELLO does not get through");
 		ev_add(W.now + NS_MS, EV_START, 0, 0, 0);
@@ -183,13 +219,35 @@ static void start(void)
 	fault_setup(&W.g_fault);
 }
 
+/*
+ * A packet of an earlier life. On the program's own QP it is the program's risk, as without us, if
+ * that life ended there (7.34) at either end: a sender that never left rail 0 goes on sending there
+ * until it is RESET. Elsewhere the quarantine must have seen to it. false: it dies here.
+ */
+static bool old_packet(const struct ev *e)
+{
+	const struct pkt *p = &W.pkt[e->x];
+	const struct qp *q = &W.qp[e->h][e->r];
+
+	if (q->state != QP_RTS || (!q->epoch && !(W.host[0].ended_away && W.host[1].ended_away)))
+		return false;
+	if (p->type == PK_REQ)
+		violation("%c: rail %u is armed while packets of an earlier life are alive",
+			  'A' + e->h, e->r);
+	return true;
+}
+
 static void packet(const struct ev *e)
 {
 	struct pkt *p = &W.pkt[e->x];
 	struct qp *q = &W.qp[e->h][e->r];
 
-	if (p->epoch != q->epoch && q->state == QP_RTS && !W.host[1 - e->h].unsure &&
-	    !W.host[e->h].unsure && p->type == PK_REQ && p->epoch < q->epoch)
+	if (e->life != W.life && !old_packet(e)) {
+		pkt_put(p);
+		return;
+	}
+	if (p->epoch < q->epoch && q->state == QP_RTS && p->type == PK_REQ &&
+	    !W.host[1 - e->h].was_hung[e->r])
 		violation("%c: rail %u is armed for epoch %u while packets of epoch %u are alive",
 			  'A' + e->h, e->r, q->epoch, p->epoch);
 	if (p->type == PK_REQ)
@@ -199,9 +257,28 @@ static void packet(const struct ev *e)
 	pkt_put(p);
 }
 
+/* What an earlier life had set going is over with it. Faults, packets and messages go on. */
+static bool of_the_past(const struct ev *e)
+{
+	switch ((enum ev_type)e->type) {
+	case EV_PKT:
+	case EV_MSG:
+	case EV_PROBE:
+	case EV_LINK:
+	case EV_FAULT:
+	case EV_HEAL:
+	case EV_CALM:
+	case EV_PEERDEAD: return false;
+	default: return e->life != W.life;
+	}
+}
+
 static void dispatch(const struct ev *e)
 {
 	struct qp *q = &W.qp[e->h][e->r];
+
+	if (of_the_past(e))
+		return;
 
 	switch ((enum ev_type)e->type) {
 	case EV_PKT: packet(e); break;
@@ -222,7 +299,7 @@ static void dispatch(const struct ev *e)
 			qp_drained(q);
 		break;
 	case EV_FLUSH:
-		if (!nic_dead(e->h, e->r))
+		if (!nic_dead(e->h, e->r) && (e->r || q->epoch == e->x >> 8)) /* RESET purges */
 			qp_flush_recvs(q, e->x >> 8, e->x & 0xff);
 		break;
 	case EV_POST:
@@ -232,6 +309,7 @@ static void dispatch(const struct ev *e)
 	case EV_HEAL:
 	case EV_CALM: fault_event(e); break;
 	case EV_START: start(); break;
+	case EV_LIFE: lives_event(e); break;
 	default: host_event(e); break;
 	}
 }
@@ -240,19 +318,25 @@ static void tally(void)
 {
 	struct shift_conn_stats *sum = &T.stats;
 	uint32_t h;
-	bool switched = false;
+	bool switched = false, cut = false;
 
 	T.schedules++;
 	T.events += W.steps;
 	T.core_events += W.core_events;
 	T.packets += W.packets;
+	T.fast_posts += W.fast_posts;
+	T.writes_again += W.writes_again;
 	T.few += W.core_events < 300;
 	if (!T.core_events_min || W.core_events < T.core_events_min)
 		T.core_events_min = W.core_events;
 	for (h = 0; h < HOSTS; h++) {
-		const struct shift_conn_stats *s = shift_conn_stats(W.host[h].c);
+		const struct shift_conn_stats *s;
 
+		if (!W.host[h].c)
+			continue;
+		s = shift_conn_stats(W.host[h].c);
 		switched |= s->switches > 0;
+		cut |= s->trimmed > 0;
 		T.wrs += W.host[h].p.posted;
 		T.recvs += W.host[h].p.recv_done;
 		T.ended[W.host[h].reason]++;
@@ -262,6 +346,10 @@ static void tally(void)
 	}
 	T.switched += switched;
 	T.second += W.second;
+	T.cut += cut;
+	T.huge += W.huge;
+	T.lives += W.life > 0;
+	T.plan_met_atomics += W.plan_met_atomics;
 }
 
 bool run_schedule(const struct options *o)
@@ -278,7 +366,7 @@ bool run_schedule(const struct options *o)
 			break;
 		if (W.steps > STEPS_MAX)
 			violation("livelock: %u events and no end", STEPS_MAX);
-		if (W.started && W.calm && prog_done(0) && prog_done(1) &&
+		if (W.started && W.calm && !W.renewing && prog_done(0) && prog_done(1) &&
 		    (W.core_events >= CORE_EVENTS_MIN || W.now > W.calm_at + NS_MS * 1000))
 			break;
 		if (W.calm && W.now > W.calm_at + 3 * W.host[0].cfg.giveup_ns)

@@ -12,14 +12,16 @@
 #define SHIFT_TESTS_SIM_H
 
 #include "lib/core/conn.h"
+#include "lib/core/fast.h"
 
 #define HOSTS	     2
 #define RAILS	     4
 #define CELL	     64u
 #define SLOTS	     64u
-#define SLOT_CELLS   32u
+#define SLOT_CELLS   64u
 #define SLOT_BYTES   (SLOT_CELLS * CELL)
 #define PKT_CELLS    16u
+#define HUGE_PACKETS (1u << 18) /* in one piece: far below the 2^23 that may be in flight */
 #define INLINE_CELLS 4u
 #define SGES	     4u
 #define WRS	     1024u /* of one side in one schedule */
@@ -96,7 +98,14 @@ enum ev_type {
 	EV_CLOSE,    /* the program closes */
 	EV_PEERDEAD, /* shift-kvd says that the peer's process is gone */
 	EV_START,    /* workload begins */
+	EV_LIFE,     /* x: enum life_step of the next life */
 	EV_TYPES
+};
+
+enum life_step {
+	LIFE_OVER, /* both programs have ended their QPs */
+	LIFE_QP,   /* the QP of one is in RTS again */
+	LIFE_WORK, /* workload, as soon as both are protected */
 };
 
 struct ev {
@@ -106,6 +115,7 @@ struct ev {
 	uint8_t type;
 	uint8_t h;
 	uint8_t r;
+	uint8_t life; /* in which it was made */
 };
 
 /* --- NIC ------------------------------------------------------------------------------------- */
@@ -139,18 +149,22 @@ struct cqe {
 	uint32_t byte_len;
 	uint32_t epoch;
 	uint32_t seq; /* receive: WR of the peer that filled it, for the oracle */
+	uint32_t imm;
+	uint32_t opcode; /* enum shift_wc_opcode, of a success */
 	bool is_recv;
 };
 
 struct qp {
 	uint8_t h, r, state, leak;
 	bool tx_armed, rto_armed, ack_armed, nak_sent, retry_inf;
+	bool retried;	/* a NAK has made it send again, and nothing has moved since */
 	uint32_t epoch; /* armed for: only the oracle and the glue look at it */
 	uint32_t mtu;	/* bytes */
 	/* requester */
 	struct wqe sq[SQ_MAX];
 	uint32_t sq_pi, sq_ci, sq_si, sq_k;	    /* posted, completed, sending, packet of it */
 	uint32_t tx_psn, una, snd, snd_max, posted; /* packets since armed */
+	uint64_t unsignaled; /* packets posted since the newest WR that has a completion */
 	uint32_t retry, rnr;
 	uint64_t rnr_until, tx_free, rto_at;
 	/* responder */
@@ -184,6 +198,7 @@ struct pkt {
 	uint8_t type, src, r, op;
 	bool first, last, has_data, bad_key;
 	uint8_t cells;
+	uint32_t span; /* cells it stands for; more than it carries in a huge WRITE */
 	uint32_t psn, epoch, seq, off, len, n, imm;
 	uint64_t addr, a, b;
 	uint32_t data[PKT_CELLS];
@@ -211,14 +226,26 @@ struct rail {
 	uint32_t admin_down[HOSTS]; /* local link down: the NIC knows it */
 	uint32_t no_carrier[HOSTS]; /* as the kernel reports it */
 	bool dead[HOSTS];	    /* the NIC is gone: nothing moves, calls hang */
+	bool dies[HOSTS];	    /* the NIC acknowledges one message more, and is gone */
 	bool hung[HOSTS];	    /* its control path hangs, data flows */
+	uint32_t hurt;		    /* faults that touch it now */
+	uint64_t hurt_at;	    /* the last change of that, or the last failure of a QP */
 };
 
 /* How a host's NICs behave. */
 enum flavour {
 	NIC_RXE,   /* ERR leaks a packet, RESET is a barrier, rq_psn live, survives RESET */
 	NIC_MLX,   /* ERR leaks a packet for a while, waiting is a barrier, receives flush */
-	NIC_IRDMA, /* rq_psn is not live */
+	NIC_LAG,   /* like NIC_MLX, and rq_psn lags until the barrier */
+	NIC_IRDMA, /* rq_psn is not live: it stays as modify(RTR) wrote it */
+	NIC_STALE, /* rq_psn may lag behind for ever */
+};
+
+/* Worlds in which the operator moves the connection again and again, under atomics both ways. */
+enum planned {
+	PLANNED_NO,
+	PLANNED_MIXED, /* among other faults */
+	PLANNED_ONLY,  /* nothing else happens: nothing is an excuse */
 };
 
 /* --- hosts ----------------------------------------------------------------------------------- */
@@ -240,41 +267,98 @@ struct arm_op {
 struct ref_wr {
 	uint8_t op;
 	bool signaled, two_sided;
+	bool on_nic;	/* some NIC has had it */
+	bool fenced;	/* waits for the READs and atomics in front of it */
+	bool back;	/* READ, atomic: its result is here */
+	uint32_t reads; /* this one's message says that all READs before that WR are done */
 	uint32_t len;	/* bytes */
 	uint32_t cells; /* placed so far */
 	uint32_t imm;
 	uint32_t execs;
-	uint64_t expect; /* atomic: result */
+	uint32_t allowed;     /* executions beyond the first: commits without a proof */
+	uint64_t compare_add; /* atomic: operands, result */
+	uint64_t swap;
+	uint64_t expect;
+	bool bad;      /* has a wrong rkey */
+	bool unseen;   /* executed and acknowledged, but the receive's CQE was never written */
+	bool doubtful; /* under way at a commit without a proof */
 };
 
 struct prog {
 	struct ref_wr wr[WRS];
 	uint32_t total, posted, retired, two_sided;
+	uint32_t sent; /* of posted: were handed to a NIC at least once */
 	uint32_t since_signal;
-	uint32_t next_cqe; /* next WR whose completion may come */
-	uint32_t nexec;	   /* WRs fully executed by the peer's NIC */
-	uint32_t err_from; /* first WR completed in error, or UINT32_MAX */
+	uint32_t next_cqe;   /* next WR whose completion may come */
+	uint32_t nexec;	     /* WRs fully executed by the peer's NIC */
+	uint32_t two_exec;   /* of them two-sided */
+	uint32_t fence_exec; /* index of the newest fenced WR that the peer executed */
+	uint32_t reused;     /* READs before that WR: the peer has used their memory again */
+	uint32_t err_from;   /* first WR completed in error, or UINT32_MAX */
 	uint32_t recv_posted, recv_done, next_two;
-	uint64_t counter, counter_cas; /* the peer's words after this side's atomics */
+	uint64_t counter_cas;	 /* the peer's word, if all atomics posted so far succeed */
+	uint64_t counter_mem[2]; /* the peer's words after those that were executed */
+	uint64_t lost;		 /* atomics that completed without a result */
 	bool qp_err, recv_err, close_asked, closed;
-	bool bad;	  /* posted a WR with a wrong rkey */
+	uint8_t how;	  /* enum shift_close */
 	uint32_t mix[10]; /* weight of each opcode */
 	uint32_t sig_ppm, inline_ppm, burst, big_ppm, late_ppm, bad_ppm, refuse_ppm;
+	uint32_t fence_ppm;
+	uint32_t run_ppm;  /* the next WR is like the last */
+	uint32_t sig_each; /* in runs: of how many one is signaled */
+	uint32_t run_len;
+	uint8_t run_op, run_flags;
 	uint64_t gap_ns;
 };
+
+/* What a SWITCH said that proves something, by epoch. */
+struct said {
+	uint32_t epoch, recv_avail;
+	uint64_t recv_cum;
+	bool unsure;
+};
+#define SAID  8u
+#define LIVES 4u
 
 struct host {
 	struct shift_conn *c;
 	struct shift_conn_cfg cfg;
+	struct shift_run run; /* sends on the fast way that are not in the log yet */
+	uint64_t done;	      /* completions on the fast way that are not in the log yet */
+	uint32_t last_opcode; /* of them */
+	bool fast;	      /* the gates of the data path are open */
+	uint64_t recv_mark;   /* wr_id of receives on rail 0; 0: they keep the program's */
+	uint32_t armed_epoch[RAILS];
 	uint8_t flavour;
 	bool died;
-	bool forgets;	   /* died: another thread of the process still answers, UNKNOWN */
-	bool said_unsure;  /* its newest SWITCH proves nothing */
-	uint32_t doubtful; /* WRs of the peer below it may have been replayed in doubt */
-	bool unsure;	   /* ever reported a fence that proves nothing, or has a dead NIC */
+	bool forgets;  /* died: another thread of the process still answers, UNKNOWN */
+	bool in_doubt; /* its fences do not say what it executed last */
+	uint32_t rep_epoch, rep_psn;
+	struct said said[SAID];
+	uint32_t said_n;
+	uint64_t commit_at, stalled_until;
+	uint64_t moved_at; /* its data */
+	uint64_t state_at; /* its last change of state */
+
+	uint64_t lost_atomics; /* of the core's count: those that were judged */
+	bool abandoned;	       /* a planned switch, since the last commit */
+	uint32_t e;	       /* newest epoch entered */
+	uint32_t nic_said;     /* mask of the error statuses that its sends got from a NIC */
+	bool excused;	       /* data left its last rail because of a fault */
+	bool access_nak, rnr_exhausted;
+	bool failed;	 /* answers FAILED */
+	uint32_t acts;	 /* actions of the core */
+	bool ended_away; /* the life before ended on another rail than 0 */
+	uint32_t tombs;
+	uint32_t tomb_id[LIVES];
+	struct shift_tombstone tomb[LIVES];
+	bool was_hung[RAILS]; /* a fence hung there: its QP may have lived on */
 	uint64_t stop_until, bg_until, app_until;
 	uint64_t tick_at, poll_at;
-	bool post_armed, recv_armed, draining, arm_fails;
+	bool post_armed, recv_armed, arm_fails;
+	bool answering;	      /* a fence or an ARM is done, and the core is about to be told */
+	uint32_t veto[RAILS]; /* counts what bars the rail */
+	bool unclean[RAILS];  /* some WR or CQE of its QP is not accounted for */
 	struct fence_op fence[RAILS];
 	struct arm_op arm[RAILS];
 	struct shift_msg frozen;   /* the newest SWITCH that carried a proof */
@@ -293,28 +377,30 @@ struct msgbuf {
 
 /* --- faults ---------------------------------------------------------------------------------- */
 
-#define FAULTS(X)                                                      \
-	X(CABLE, "cable pulled: silent loss, carrier events")          \
-	X(LOSS, "silent loss of everything")                           \
-	X(ONEWAY, "one direction cut")                                 \
-	X(ACKDROP, "transport ACKs and responses dropped")             \
-	X(BIGDROP, "large packets dropped")                            \
-	X(FLAP, "several short cuts")                                  \
-	X(LOSSY, "random loss")                                        \
-	X(SLOW, "latency spike")                                       \
-	X(ADMIN, "local link down: the sender errors at once")         \
-	X(BGSTALL, "the background thread stalls")                     \
-	X(APPSTALL, "the program's thread stalls")                     \
-	X(STOP, "SIGSTOP")                                             \
-	X(NICDEAD, "a NIC dies")                                       \
-	X(NICHUNG, "a NIC's control path hangs")                       \
-	X(MIGRATE, "the operator moves the connection")                \
-	X(KILL, "a process dies")                                      \
-	X(CLOSE, "a program ends its QP")                              \
-	X(ALLRAILS, "every rail cut for longer than the give-up time") \
-	X(PATH, "one direction of the program's QP alone is dead")     \
-	X(ARMFAIL, "a twin cannot be brought to RTS")                  \
-	X(QPERR, "a QP falls into ERR by itself")
+#define FAULTS(X)                                                       \
+	X(CABLE, "cable pulled: silent loss, carrier events")           \
+	X(LOSS, "silent loss of everything")                            \
+	X(ONEWAY, "one direction cut")                                  \
+	X(ACKDROP, "transport ACKs and responses dropped")              \
+	X(BIGDROP, "large packets dropped")                             \
+	X(FLAP, "several short cuts")                                   \
+	X(LOSSY, "random loss")                                         \
+	X(SLOW, "latency spike")                                        \
+	X(ADMIN, "local link down: the sender errors at once")          \
+	X(BGSTALL, "the background thread stalls")                      \
+	X(APPSTALL, "the program's thread stalls")                      \
+	X(STOP, "SIGSTOP")                                              \
+	X(NICDEAD, "a NIC dies")                                        \
+	X(NICHUNG, "a NIC's control path hangs")                        \
+	X(MIGRATE, "the operator moves the connection")                 \
+	X(KILL, "a process dies")                                       \
+	X(CLOSE, "a program ends its QP")                               \
+	X(ALLRAILS, "every rail cut for longer than the give-up time")  \
+	X(PATH, "one direction of the program's QP alone is dead")      \
+	X(ARMFAIL, "a twin cannot be brought to RTS")                   \
+	X(QPERR, "a QP falls into ERR by itself")                       \
+	X(VETO, "a rail is barred: the operator, or memory not pinned") \
+	X(RENEW, "both programs end their QPs and use them again")
 
 enum fault_kind {
 #define FAULT_ENUM(n, w) FK_##n,
@@ -327,6 +413,7 @@ struct fault {
 	uint8_t kind, h, r, reps;
 	uint64_t ns;
 	uint32_t arg;
+	bool inside; /* begins in the middle of a message */
 };
 #define FAULT_MAX 24
 
@@ -338,12 +425,19 @@ struct options {
 	uint32_t no_faults; /* mask of fault kinds */
 	uint32_t no_ops;    /* mask of enum shift_opcode */
 	uint32_t wrs_max;   /* 0: no limit */
+	bool planned, lives;
 	bool trace;
+	bool huge; /* WRITEs of up to 2^21 packets in every schedule */
 };
 
 struct tally { /* of many schedules */
-	uint64_t schedules, events, core_events, core_events_min, few, switched, second;
-	uint64_t fault[FK_COUNT], ended[SHIFT_R_COUNT], wrs, recvs, packets;
+	uint64_t schedules, events, core_events, core_events_min, few, switched, second, cut, huge;
+	uint64_t plan_met_atomics; /* schedules with a planned switch under atomics */
+	uint64_t lives;		   /* schedules with a second life */
+	uint64_t pause_ppm[2],
+		pause_seed[2]; /* the longest pause, of its bound: switching, ACTIVE */
+	uint64_t fault[FK_COUNT], ended[SHIFT_R_COUNT], wrs, recvs, packets, fast_posts,
+		writes_again;
 	struct shift_conn_stats stats;
 };
 
@@ -359,7 +453,13 @@ struct world {
 	uint64_t now, seq, steps, core_events;
 	struct ev heap[HEAP_MAX];
 	uint32_t heap_n;
-	struct rng g_net, g_nic, g_host, g_prog[HOSTS], g_fault;
+	struct rng g_net, g_nic, g_host, g_prog[HOSTS], g_fault, g_life;
+	uint32_t life, foreign_ppm, bag_ppm;
+	enum planned planned;
+	uint32_t plan_late_ppm; /* PREPARE and READY that come up to 2 s later */
+	uint64_t plan_slot[HOSTS], plan_late_ns[HOSTS];
+	bool plan_met_atomics; /* a planned switch began with atomics under way */
+	bool renewing; /* one life is over, or about to be, and the next has not begun its work */
 	uint32_t rails;
 	struct rail rail[RAILS];
 	struct qp qp[HOSTS][RAILS];
@@ -370,9 +470,15 @@ struct world {
 	uint32_t msg_free;
 	struct fault fault[FAULT_MAX];
 	uint32_t faults, second_left;
-	bool started, calm, failed, second, may_end, gave_up_ok;
-	uint64_t calm_at, ack_delay_ns, rto_ns, packets;
-	uint32_t ack_coalesce_ppm, retry_cnt, rnr_retry, ctl_loss_ppm, corrupt_ppm;
+	uint32_t inside; /* fault that waits for the middle of a message, or FAULT_MAX */
+	uint32_t salt;	 /* of the stamps: what an earlier schedule left in memory matches none */
+	bool huge;	 /* WRITEs of up to 2^21 packets */
+	bool started, calm, failed, second;
+	bool silence; /* soon after calm probes stop: timers alone must bring data back */
+	uint64_t all_cut_from, all_cut_until; /* every rail */
+	uint64_t changed_at;		      /* the last time that a fault began or ended */
+	uint64_t calm_at, ack_delay_ns, rto_ns, packets, fast_posts, writes_again;
+	uint32_t ack_coalesce_ppm, retry_cnt, rnr_retry, ctl_loss_ppm, corrupt_ppm, cqe_late_ppm;
 	uint32_t down_status; /* of work to send on a link that is down here */
 	struct trace_rec tr[TRACE_MAX];
 	uint64_t tr_n;
@@ -409,18 +515,49 @@ static inline uint32_t cells_of(uint32_t bytes)
 
 static inline uint32_t stamp(unsigned int h, uint32_t seq, uint32_t cell)
 {
-	return (h << 30 | seq << 6 | cell) + 1;
+	return (h << 30 | seq << 6 | cell) ^ W.salt;
 }
 
-/* The content of the memory that READs read. */
-static inline uint32_t read_stamp(unsigned int h, uint32_t slot, uint32_t cell)
+/* The content of the memory that READ seq of host h reads. */
+static inline uint32_t read_stamp(unsigned int h, uint32_t seq, uint32_t cell)
 {
-	return 0x80000000u | stamp(h, slot % SLOTS, cell);
+	return stamp(h, seq, cell) ^ 0x80000000u;
 }
 
 static inline bool two_sided(uint8_t op)
 {
 	return op == SHIFT_OP_SEND || op == SHIFT_OP_SEND_IMM || op == SHIFT_OP_WRITE_IMM;
+}
+
+/* What libibverbs calls it in a completion. */
+static inline uint32_t wc_opcode(uint8_t op)
+{
+	static const uint32_t of[] = {
+		[SHIFT_OP_WRITE] = SHIFT_WC_RDMA_WRITE,
+		[SHIFT_OP_WRITE_IMM] = SHIFT_WC_RDMA_WRITE,
+		[SHIFT_OP_SEND] = SHIFT_WC_SEND,
+		[SHIFT_OP_SEND_IMM] = SHIFT_WC_SEND,
+		[SHIFT_OP_READ] = SHIFT_WC_RDMA_READ,
+		[SHIFT_OP_CMP_SWAP] = SHIFT_WC_COMP_SWAP,
+		[SHIFT_OP_FETCH_ADD] = SHIFT_WC_FETCH_ADD,
+		[SHIFT_OP_LOCAL_INV] = SHIFT_WC_LOCAL_INV,
+	};
+
+	return of[op];
+}
+
+#define WC_RECV_IMM 129u /* IBV_WC_RECV_RDMA_WITH_IMM */
+
+/* So long that its payload is only counted, and that a packet of the model stands for a great many.
+ */
+static inline bool is_huge(uint32_t bytes)
+{
+	return bytes > SLOT_BYTES;
+}
+
+static inline bool is_local(uint8_t op)
+{
+	return op == SHIFT_OP_LOCAL_INV;
 }
 
 static inline bool is_atomic(uint8_t op)
@@ -442,6 +579,7 @@ void pkt_put(struct pkt *p);
 void msg_put(uint32_t i);
 void net_send(struct pkt *p);
 void net_send_msg(unsigned int src, unsigned int r, const uint8_t *bytes, uint32_t len);
+void net_msg_at(unsigned int src, unsigned int r, const uint8_t *bytes, uint32_t len, uint64_t at);
 void net_setup(struct rng *g);
 bool net_probe(unsigned int src, unsigned int r);
 bool nic_dead(unsigned int h, unsigned int r);
@@ -453,11 +591,13 @@ void qp_fatal(struct qp *q, uint32_t status);
 int qp_post_send(struct qp *q, const struct shift_wr *wr, uint32_t seq);
 int qp_post_recv(struct qp *q, const struct shift_recv_wr *wr);
 uint32_t qp_rq_psn(const struct qp *q);
+bool nic_is_trusted(unsigned int h);
 void qp_tx(struct qp *q);
 void qp_rto(struct qp *q);
 void qp_ack(struct qp *q, const struct pkt *p);
 void qp_cqe(struct qp *q, const struct cqe *c);
 bool qp_poll(struct qp *q, struct cqe *c, bool all);
+bool qp_peek(const struct qp *q, struct cqe *c);
 /* nic_rx.c: responder */
 void qp_request(struct qp *q, const struct pkt *p);
 void qp_send_ack(struct qp *q);
@@ -465,32 +605,78 @@ void qp_drained(struct qp *q);
 void qp_flush_recvs(struct qp *q, uint32_t epoch, uint32_t n);
 /* host.c: takes the place of the library around lib/core */
 void host_setup(unsigned int h, struct rng *g);
+void host_live(unsigned int h);
+void host_send(unsigned int h, unsigned int r, const struct shift_msg *m);
 void host_event(const struct ev *e);
 void host_give(unsigned int h, const struct shift_event *ev);
+void host_drain(unsigned int h);
+bool host_silent(unsigned int h, unsigned int r);
+void host_post_failed(unsigned int h, unsigned int r, uint32_t epoch, uint32_t count);
 void host_poll_soon(unsigned int h, uint64_t at);
-bool host_post(unsigned int h, const struct shift_wr *wr, uint32_t seq);
-bool host_recv(unsigned int h, const struct shift_recv_wr *wr);
+void host_vetoes(unsigned int h);
+void host_veto(unsigned int h, unsigned int r, int n);
 void host_close(unsigned int h, enum shift_close how);
 void host_kill(unsigned int h);
 void host_unhang(unsigned int h, unsigned int r);
 bool host_frozen(unsigned int h, const struct ev *e, uint64_t until);
+/* post.c: the data path */
+void post_enter(unsigned int h);
+void post_leave(unsigned int h);
+void post_on_nic(unsigned int h, struct qp *q, const struct shift_wr *wr, uint32_t seq);
+bool post_recv_on_nic(unsigned int h, struct qp *q, const struct shift_recv_wr *wr);
+void post_tag(unsigned int h, const struct qp *q, const struct cqe *c, struct shift_cqe *sc);
+void post_count(unsigned int h, const struct cqe *c);
+bool host_post(unsigned int h, const struct shift_wr *wr, uint32_t seq);
+bool host_recv(unsigned int h, const struct shift_recv_wr *wr);
 /* prog.c: the workload */
 void prog_setup(unsigned int h, struct rng *g);
 void prog_start(unsigned int h);
 void prog_event(const struct ev *e);
 void prog_wc(unsigned int h, const struct shift_wc *wc, const struct cqe *c);
 bool prog_done(unsigned int h);
+bool prog_owed(const struct prog *p);
+/* cause.c: what was injected, and what it excuses */
+void cause_rail(unsigned int r, int n);
+void cause_stall(unsigned int h, uint64_t until);
+void cause_report(unsigned int h, const struct shift_action *a);
+void cause_send_error(unsigned int h, uint32_t seq, const struct shift_wc *wc, bool first);
+void cause_recv_error(unsigned int h, const struct shift_wc *wc);
+/* outage.c: data moves again in time */
+void outage_timer(unsigned int h, uint64_t deadline);
+void outage_moved(unsigned int h);
+void outage_check(void);
+/* lives.c: several lives, several connections */
+void lives_setup(struct rng *g);
+void lives_msg(unsigned int src, unsigned int r, const uint8_t *bytes, uint32_t len);
+bool lives_is_foreign(unsigned int h, const struct shift_msg *m);
+bool lives_tombstone(unsigned int h, unsigned int r, const struct shift_msg *m);
+void lives_renew(unsigned int first);
+void lives_closed(unsigned int h);
+void lives_event(const struct ev *e);
+/* doubt.c: what the fences prove */
+void doubt_fenced(unsigned int h, const struct shift_event *ev, uint32_t rx_psn);
+void doubt_said(unsigned int h, const struct shift_msg *m);
+const struct said *doubt_find(unsigned int h, uint32_t epoch);
+void doubt_commit(unsigned int h, uint32_t epoch);
 /* ref.c: the oracle */
 void ref_skip_doubtful(unsigned int src, uint32_t upto);
 void ref_begin(unsigned int dst, const struct pkt *p);
 void ref_place(unsigned int dst, const struct pkt *p, uint64_t addr);
 void ref_executed(unsigned int dst, const struct pkt *p);
+void ref_local(unsigned int src, uint32_t seq);
+void ref_skip_local(unsigned int src, uint32_t upto);
+void ref_back(unsigned int src, uint32_t seq);
+void ref_unseen(unsigned int dst, const struct pkt *p);
 void ref_step(void);
+void ref_life(void);
 void ref_end(void);
 /* fault.c */
 void fault_setup(struct rng *g);
 void fault_event(const struct ev *e);
+void fault_inside(const struct pkt *p);
 void fault_on_state(unsigned int h, uint8_t to, uint8_t rail);
+void fault_soon(enum fault_kind kind, unsigned int r);
+void fault_nic_dies(unsigned int h, unsigned int r);
 const char *fault_name(unsigned int k);
 const char *fault_text(unsigned int k);
 /* report.c */
@@ -502,5 +688,7 @@ void report_add_coverage(const struct shift_coverage *c);
 #endif
 /* run.c */
 bool run_schedule(const struct options *o);
+bool run_protected(void);
+void run_memory(void);
 
 #endif

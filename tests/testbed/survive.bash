@@ -750,3 +750,64 @@ sent_home() {
 	sleep 0.3
 	all_on 0
 }
+
+# --- lives ----------------------------------------------------------------------------------------
+
+# The integrity client RESETs its QPs and uses them again, with the same PSNs, and each STEP has a fault; nothing of one
+# life may be taken for the next. STEP is one of the functions reuse_STEP below. A fault that takes the link of rail 0 down
+# is for `in` only: no program can bring a QP to RTR over a link that is down.
+reuses() { # STEP:FAULT...
+	local step host life=1
+	protected
+	patience=$((90 + 60 * $#)) start integrity --allow-lost-results --lives 1000 --seconds 1000 || return
+	for step in "$@" end; do
+		[ "$step" != end ] || break
+		{ wait_until 30 lives_met && "reuse_${step%%:*}" "${step#*:}"; } >"$out/steps" 2>&1 || break
+	done
+	if { [ "$step" != end ] || ! wait_until 30 lives_met; } && running "$client"; then
+		kill_programs
+		failed "life $life, $step"
+		return 1
+	fi
+	for host in a b; do
+		on "$host" pkill -TERM -x integrity || true
+	done
+	finish
+	if [ "$client_status $server_status" != '0 0' ] || ! clean || [ "$(jq .lives "$out/a.out")" != "$life" ]; then
+		failed "life $life, $step"
+		return 1
+	fi
+	jq -r '"\(.lives) lives in \(.duration_ms / 1000 | floor) s"' "$out/a.out"
+}
+
+# In the middle of a life.
+reuse_in() { # FAULT
+	break_it "$1" && wait_until 30 all_on 1 && mend_all && next_life
+}
+
+# From one life into the next, which finds rail 0 dead and the twins used.
+reuse_over() { # FAULT
+	break_it "$1" && wait_until 30 all_on 1 && next_life && wait_until 30 lives_met && wait_until 30 all_on 1 &&
+		mend_all && next_life
+}
+
+# While one life ends and the next begins.
+reuse_between() { # FAULT
+	next_life && break_it "$1" && wait_until 30 lives_met && wait_until 30 all_on 1 && mend_all && next_life
+}
+
+next_life() {
+	local host
+	life=$((life + 1))
+	for host in a b; do
+		on "$host" pkill -USR2 -x integrity || return
+	done
+}
+
+# Is each of the four QPs protected in life $life, at both hosts? Each life says so once.
+lives_met() {
+	local host
+	for host in a b; do
+		[ "$(grep -c 'SETUP -> ACTIVE' "$out/$host.err")" -ge $((4 * life)) ] || return
+	done
+}

@@ -51,6 +51,14 @@ export NAME=check-survive
 	outlives_panic migrates 6
 }
 
+@test "integrity: its QPs are RESET and used again with the same PSNs, with a fault in one life and one between lives" {
+	outlives_panic reuses in:down:b between:hole:b
+}
+
+@test "unprotected, the same, admin down on the sender: it does not come as far as the next life" {
+	outlives_panic suffers down:a error-or-hang --lives 6 --seconds 10
+}
+
 @test "SHIFT_EXACTLY_ONCE=0: admin down on the receiver, and the integrity client finds duplicates" {
 	outlives_panic duplicates down:b
 }

@@ -29,6 +29,12 @@ export NAME=check-survive-long
 	outlives_panic migrates 200
 }
 
+@test "integrity: 20 faults in lives, between them and over their ends, QPs used again with the same PSNs" {
+	outlives_panic reuses in:down:b between:hole:b over:acks:b in:hole:ab in:pull:a between:acks:b over:hole:b in:big:b \
+		in:down:a between:hole:ab over:acks:b in:acks:b in:pull:b between:hole:b over:hole:ab in:hole:b in:down:b \
+		between:acks:b over:hole:b in:acks:b
+}
+
 @test "SHIFT_EXACTLY_ONCE=0: ACKs dropped, and the integrity client finds duplicates" {
 	outlives_panic duplicates acks:b
 }

@@ -14,7 +14,7 @@ CORE_TESTS = tests/unit/test_conn_random tests/unit/test_psn tests/unit/test_wrl
 	tests/unit/test_invariants tests/unit/test_progress tests/unit/test_rails tests/unit/test_conn_fence \
 	tests/unit/test_no_progress tests/unit/test_completions tests/unit/test_conn_switch \
 	tests/unit/test_conn_timers tests/unit/test_conn_replay tests/unit/test_log_reuse \
-	tests/unit/test_conn_failback tests/unit/test_log_rules tests/unit/test_posting
+	tests/unit/test_conn_failback tests/unit/test_log_rules tests/unit/test_posting tests/unit/test_conn_lives
 check_PROGRAMS += $(CORE_TESTS)
 TESTS += $(CORE_TESTS)
 
@@ -66,6 +66,10 @@ tests_unit_test_conn_promise_LDADD = $(core_test_libs)
 tests_unit_test_conn_end_SOURCES = tests/unit/test_conn_end.c $(conn_world)
 tests_unit_test_conn_end_CFLAGS = $(core_test_cflags)
 tests_unit_test_conn_end_LDADD = $(core_test_libs)
+
+tests_unit_test_conn_lives_SOURCES = tests/unit/test_conn_lives.c $(conn_world)
+tests_unit_test_conn_lives_CFLAGS = $(core_test_cflags)
+tests_unit_test_conn_lives_LDADD = $(core_test_libs)
 
 tests_unit_test_conn_random_SOURCES = tests/unit/test_conn_random.c tests/unit/world.c tests/unit/world.h
 tests_unit_test_conn_random_CFLAGS = $(core_test_cflags)
@@ -119,6 +123,49 @@ tests_unit_test_posting_SOURCES = tests/unit/test_posting.c tests/unit/planned.h
 tests_unit_test_posting_CFLAGS = $(core_test_cflags)
 tests_unit_test_posting_LDADD = $(core_test_libs)
 
+# What each file of lib/core promises, with its bounds.
+CORE_BOUND_TESTS = tests/unit/test_conn_config tests/unit/test_conn_hello tests/unit/test_conn_answers \
+	tests/unit/test_conn_times tests/unit/test_conn_view tests/unit/test_conn_last tests/unit/test_msg_fields \
+	tests/unit/test_conn_actions tests/unit/test_siphash
+check_PROGRAMS += $(CORE_BOUND_TESTS)
+TESTS += $(CORE_BOUND_TESTS)
+
+tests_unit_test_conn_config_SOURCES = tests/unit/test_conn_config.c $(conn_world)
+tests_unit_test_conn_config_CFLAGS = $(core_test_cflags)
+tests_unit_test_conn_config_LDADD = $(core_test_libs)
+
+tests_unit_test_conn_hello_SOURCES = tests/unit/test_conn_hello.c $(conn_world)
+tests_unit_test_conn_hello_CFLAGS = $(core_test_cflags)
+tests_unit_test_conn_hello_LDADD = $(core_test_libs)
+
+tests_unit_test_conn_answers_SOURCES = tests/unit/test_conn_answers.c tests/unit/planned.h $(conn_world)
+tests_unit_test_conn_answers_CFLAGS = $(core_test_cflags)
+tests_unit_test_conn_answers_LDADD = $(core_test_libs)
+
+tests_unit_test_conn_times_SOURCES = tests/unit/test_conn_times.c tests/unit/planned.h $(conn_world)
+tests_unit_test_conn_times_CFLAGS = $(core_test_cflags)
+tests_unit_test_conn_times_LDADD = $(core_test_libs)
+
+tests_unit_test_conn_view_SOURCES = tests/unit/test_conn_view.c tests/unit/planned.h $(conn_world)
+tests_unit_test_conn_view_CFLAGS = $(core_test_cflags)
+tests_unit_test_conn_view_LDADD = $(core_test_libs)
+
+tests_unit_test_conn_last_SOURCES = tests/unit/test_conn_last.c tests/unit/planned.h $(conn_world)
+tests_unit_test_conn_last_CFLAGS = $(core_test_cflags)
+tests_unit_test_conn_last_LDADD = $(core_test_libs)
+
+tests_unit_test_conn_actions_SOURCES = tests/unit/test_conn_actions.c tests/unit/planned.h $(conn_world)
+tests_unit_test_conn_actions_CFLAGS = $(core_test_cflags)
+tests_unit_test_conn_actions_LDADD = $(core_test_libs)
+
+tests_unit_test_msg_fields_SOURCES = tests/unit/test_msg_fields.c
+tests_unit_test_msg_fields_CFLAGS = $(core_test_cflags)
+tests_unit_test_msg_fields_LDADD = $(core_test_libs)
+
+tests_unit_test_siphash_SOURCES = tests/unit/test_siphash.c
+tests_unit_test_siphash_CFLAGS = $(core_test_cflags)
+tests_unit_test_siphash_LDADD = $(core_test_libs)
+
 tests_unit_test_kv_proto_SOURCES = tests/unit/test_kv_proto.c
 tests_unit_test_kv_proto_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_test_kv_proto_LDADD = kv/libkvclient.la lib/libshiftbase.la $(CMOCKA_LIBS)
@@ -165,6 +212,19 @@ tests_unit_test_keys_SOURCES = tests/unit/test_keys.c
 tests_unit_test_keys_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
 tests_unit_test_keys_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=now_ns,--wrap=nanosleep,--wrap=log_at,--wrap=nic_get,--wrap=ctrl_link_send
 tests_unit_test_keys_LDADD = lib/libshiftrooms.la $(ROOMS_BELOW) $(IBVERBS_LIBS) $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_ctrl_link
+TESTS += tests/unit/test_ctrl_link
+tests_unit_test_ctrl_link_SOURCES = tests/unit/test_ctrl_link.c lib/base/fork.c lib/base/reentry.c
+tests_unit_test_ctrl_link_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
+tests_unit_test_ctrl_link_LDADD = lib/libshiftnic.la lib/libshiftcore.la $(IBVERBS_LIBS) $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_reset
+TESTS += tests/unit/test_reset
+tests_unit_test_reset_SOURCES = tests/unit/test_reset.c
+tests_unit_test_reset_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
+tests_unit_test_reset_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=ctrl_link_send,--wrap=bg_timer_set
+tests_unit_test_reset_LDADD = lib/libshiftrooms.la $(ROOMS_BELOW) $(IBVERBS_LIBS) $(CMOCKA_LIBS)
 
 check_PROGRAMS += tests/unit/test_fence
 TESTS += tests/unit/test_fence

@@ -88,6 +88,40 @@ static void patience_ends_where_another_rail_answers(void **state)
 	assert_true(w_view(&w, 0).target_r != 1);
 }
 
+/* The rail that the next epoch is tried on, if this one is not answered. */
+static uint8_t next_target(void)
+{
+	uint32_t e = w_view(&w, 0).target_e;
+
+	for (int i = 0; i < 100 && w_view(&w, 0).target_e == e; i++) {
+		w.now = shift_conn_deadline(w.h[0].c);
+		w_tick(&w, 0);
+		finish_ops(0);
+	}
+	assert_true(w_view(&w, 0).target_e > e);
+	return w_view(&w, 0).target_r;
+}
+
+/* Rule 3: what could not be tried for a while is not tried as often as the others were meanwhile.
+ */
+static void a_rail_that_was_down_may_fail_but_a_few_times(void **state)
+{
+	struct shift_conn_cfg cfg = {
+		.exactly_once = true, .confirmed = true, .giveup_ns = UINT64_MAX / 2};
+	int tries = 0;
+
+	(void)state;
+	again(&cfg);
+	w_event(&w, 0, SHIFT_EV_LINK_DOWN, 2);
+	waits_for_an_answer();
+	for (int i = 0; i < 20; i++)
+		assert_int_equal(next_target(), 1);
+	w_event(&w, 0, SHIFT_EV_LINK_UP, 2);
+	while (tries < 20 && next_target() == 2)
+		tries++;
+	assert_in_range(tries, 1, 4);
+}
+
 static void a_peer_that_closed_may_have_lost_its_acks(void **state)
 {
 	struct shift_tombstone t;
@@ -112,6 +146,25 @@ static void a_peer_that_closed_may_have_lost_its_acks(void **state)
 	assert_int_equal(w.h[0].first_vendor, SHIFT_VENDOR_PEER_CLOSED);
 	assert_int_equal(w.h[0].errors, 1 + 8); /* the first SEND completed */
 	assert_int_equal(w.h[1].errors, 0);	/* destroyed: no completions */
+}
+
+/* No rail carries on: what is in doubt has failed, whatever SHIFT_LOST_ATOMIC says. */
+static void an_atomic_in_doubt_fails_when_the_peer_has_closed(void **state)
+{
+	struct shift_conn_cfg cfg = {
+		.exactly_once = true, .confirmed = true, .lost_atomic_continue = true};
+
+	(void)state;
+	again(&cfg);
+	w.fence_unsure[1] = true;
+	w_post(&w, 0, SHIFT_OP_FETCH_ADD, 8, true); /* never executed */
+	w_close(&w, 1, SHIFT_CLOSE_DESTROY);
+	w_op(&w, 1);
+	break_rail_0(0);
+	w_run(&w, 5);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_DEAD);
+	assert_int_equal(w.h[0].first_vendor, SHIFT_VENDOR_PEER_CLOSED);
+	assert_int_equal(w.h[0].errors, 1 + 8);
 }
 
 static void modify_to_err_flushes(void **state)
@@ -308,7 +361,8 @@ static void pile_up_answers(int n)
 			      .qpn = 21,
 			      .dest_qpn = 20,
 			      .sq_psn = 0xfffffe,
-			      .rq_psn = 0x10};
+			      .rq_psn = 0x10,
+			      .life = 1};
 	struct shift_event ev = {.type = SHIFT_EV_MSG, .msg = &m};
 
 	w.overflow_ok = true;
@@ -397,8 +451,10 @@ int main(void)
 		WORLD_TEST(with_no_way_out_it_ends_in_time),
 		WORLD_TEST(trouble_that_lasts_ends_at_the_next_failure),
 		WORLD_TEST(a_clock_read_before_the_trouble_began_is_no_give_up),
+		WORLD_TEST(a_rail_that_was_down_may_fail_but_a_few_times),
 		WORLD_TEST(patience_ends_where_another_rail_answers),
 		WORLD_TEST(a_peer_that_closed_may_have_lost_its_acks),
+		WORLD_TEST(an_atomic_in_doubt_fails_when_the_peer_has_closed),
 		WORLD_TEST(modify_to_err_flushes),
 		WORLD_TEST(close_during_a_switch),
 		WORLD_TEST(what_had_its_error_does_not_flush_again),

@@ -21,6 +21,39 @@ static void both_ends_fail_at_once(void **state)
 	assert_int_equal(w.h[0].completed + w.h[1].completed, 2);
 }
 
+/*
+ * Host 1 commits epoch 2 on rail 1, sends, and is answered. Host 0 never hears that, and both go to
+ * rail
+ * 2. It did not commit epoch 2, so it sent no data there; but its answers may still be in the
+ * network.
+ */
+static void the_peers_answers_have_their_quarantine(void **state)
+{
+	(void)state;
+	w_post(&w, 0, SHIFT_OP_SEND, 10, true);
+	break_rail_0(0);
+	w.msgs = 0;
+	w_op(&w, 0);
+	w_op(&w, 0);
+	w_msg(&w, 0);
+	w_op(&w, 1);
+	w_op(&w, 1);
+	w.msgs = 0;
+	w_post(&w, 1, SHIFT_OP_SEND, 10, true);
+	assert_true(w_packet(&w, 1, 1));
+	w_event(&w, 0, SHIFT_EV_LINK_DOWN, 1);
+	while (w_op(&w, 0) || w_op(&w, 1) || w_cqe(&w, 0) || w_cqe(&w, 1) || w_msg(&w, 0))
+		;
+	assert_int_equal(w_view(&w, 1).r, 2);
+	assert_int_equal(w_state(&w, 1), SHIFT_ST_ACTIVE);
+	assert_int_equal(w.h[1].completed, 1);
+	w_event(&w, 1, SHIFT_EV_MIGRATE, 1);
+	assert_int_equal(w_state(&w, 1), SHIFT_ST_ACTIVE); /* rail 1 is not usable yet */
+	w.now += 1001 * MS;
+	w_event(&w, 1, SHIFT_EV_MIGRATE, 1);
+	assert_int_equal(w_state(&w, 1), SHIFT_ST_PREPARE);
+}
+
 static void the_target_dies_during_the_switch(void **state)
 {
 	(void)state;
@@ -356,6 +389,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		WORLD_TEST(both_ends_fail_at_once),
+		WORLD_TEST(the_peers_answers_have_their_quarantine),
 		WORLD_TEST(the_target_dies_during_the_switch),
 		WORLD_TEST(the_first_rail_comes_back_and_the_others_die),
 		WORLD_TEST(the_newest_executed_epoch_is_reported),

@@ -133,6 +133,32 @@ static void a_withdrawn_attempt_ends_at_once(void **state)
 	assert_int_equal(w_state(&w, 1), SHIFT_ST_ACTIVE);
 }
 
+/* Two better rails are good at the same time. The peer answers for neither: each attempt costs it a
+ * pause, so they must not follow without a gap. */
+static void attempts_for_several_rails_have_a_gap(void **state)
+{
+	uint64_t over;
+
+	(void)state;
+	w_event(&w, 0, SHIFT_EV_MIGRATE, 2);
+	assert_true(w_settle(&w, 20));
+	assert_int_equal(w_view(&w, 0).r, 2);
+	w_event(&w, 0, SHIFT_EV_PROBE_OK, 0);
+	w_event(&w, 0, SHIFT_EV_PROBE_OK, 1);
+	tick_at(0, w.now + 1500 * MS);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_PREPARE);
+	assert_int_equal(last_message(1)->rail, 0);
+	over = w.now + 600 * MS;
+	tick_at(0, over);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
+	lose_messages();
+	tick_at(0, over + 1000 * MS - 1);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
+	tick_at(0, over + 1000 * MS);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_PREPARE);
+	assert_int_equal(last_message(1)->rail, 1); /* for rail 0 it has become two seconds */
+}
+
 /* Out of order: the withdrawal comes first. */
 static void a_withdrawn_attempt_is_not_followed(void **state)
 {
@@ -658,6 +684,7 @@ int main(void)
 		WORLD_TEST(a_newer_attempt_replaces_the_older),
 		WORLD_TEST(a_newer_attempt_drains_anew),
 		WORLD_TEST(a_withdrawn_attempt_ends_at_once),
+		WORLD_TEST(attempts_for_several_rails_have_a_gap),
 		WORLD_TEST(a_withdrawn_attempt_is_not_followed),
 		WORLD_TEST(a_starter_cares_for_no_withdrawal),
 		WORLD_TEST(a_follower_asks_later),

@@ -29,6 +29,20 @@ static void a_write_resumes_where_it_was_cut(void **state)
 	assert_int_equal(w.h[0].placed[0], 4500);
 }
 
+/* No packet of its own shows that it was carried out, but a packet of the WR behind it does. */
+static void a_local_operation_before_a_wr_in_part_is_done(void **state)
+{
+	(void)state;
+	w_post(&w, 0, SHIFT_OP_LOCAL_INV, 0, true);
+	w_post(&w, 0, SHIFT_OP_WRITE, 4500, true);
+	pass_packets(0, 0, 3);
+	fail_over(0);
+	assert_int_equal(stats(0)->proved, 1);
+	assert_int_equal(stats(0)->replayed, 1);
+	assert_int_equal(stats(0)->trimmed, 1);
+	assert_int_equal(w.h[0].completed, 2);
+}
+
 static void a_send_cut_in_the_middle_is_replayed_whole(void **state)
 {
 	(void)state;
@@ -469,6 +483,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		WORLD_TEST(lost_ack_of_a_send),
 		WORLD_TEST(a_write_resumes_where_it_was_cut),
+		WORLD_TEST(a_local_operation_before_a_wr_in_part_is_done),
 		WORLD_TEST(a_send_cut_in_the_middle_is_replayed_whole),
 		WORLD_TEST(a_read_without_its_data_is_asked_again),
 		WORLD_TEST(a_reissued_read_survives_the_next_failure),

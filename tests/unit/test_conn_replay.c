@@ -137,7 +137,7 @@ static void the_psn_sorts_the_log(void **state)
 		{"rw", 1, 0, "sp"},   {"rw", 2, 0, "sd"},     {"rsr", 3, 1, "sdp"},
 		{"l", 0, 0, "p"},     {"lw", 0, 0, "pp"},     {"lw", 1, 0, "dd"},
 		{"wl", 1, 0, "dp"},   {"wll", 1, 0, "dpp"},   {"wlw", 1, 0, "dpp"},
-		{"wlw", 2, 0, "ddd"}, {"wlW", 2, 0, "dpt"},   {"wlS", 2, 0, "dpp"},
+		{"wlw", 2, 0, "ddd"}, {"wlW", 2, 0, "ddt"},   {"wlS", 2, 0, "ddp"},
 		{"aw", 0, 0, "pp"},   {"wcw", 1, 0, "dpp"},
 	};
 

@@ -35,6 +35,7 @@ static uint32_t unclean_when_left; /* by the last owner of the lock */
 static unsigned int without_lock;  /* changes of unclean */
 static void (*meanwhile)(void);	   /* while a fence waits for its NIC; NULL: for the other rail's */
 static uint32_t withdrawn_epoch;
+static unsigned int told; /* events for the core */
 
 /* --- the rest of the library ----------------------------------------------------------------- */
 
@@ -130,6 +131,7 @@ void shift_conn_event(struct shift_conn *c, const struct shift_event *ev, uint64
 	(void)c;
 	(void)now;
 	assert_int_equal(ev->clean, responder_stops);
+	told++;
 }
 
 void rail_job_begins(struct rail_jobs *j)
@@ -171,7 +173,7 @@ static int set_up(void **state)
 		v.rails.jobs[i].rail = i;
 	}
 	v.rails.twin[1].qp = qp + 1;
-	unclean_when_left = without_lock = 0;
+	unclean_when_left = without_lock = told = 0;
 	meanwhile = NULL;
 	return pthread_barrier_init(&both, NULL, RAILS);
 }
@@ -246,6 +248,24 @@ static void a_fence_that_ends_late_speaks_for_itself_alone(void **state)
 	assert_int_equal(v.rails.jobs[1].fence_since, 77); /* the deadline of the other */
 }
 
+/* The program has RESET its QP meanwhile. What the fence found is true of the twin all the same,
+ * and nothing to the new life's core. */
+static void a_fence_of_the_life_before_speaks_of_the_twin(void **state)
+{
+	struct shift_action a = {.type = SHIFT_ACT_FENCE, .rail = 1, .epoch = 1};
+
+	(void)state;
+	for (int stops = 0; stops <= 1; stops++) {
+		responder_stops = stops;
+		meanwhile = ask_for_another; /* whatever: it does not wait for rail 0 */
+		v.rails.jobs[1].stale = true;
+		fence_start(&v, &a);
+		run_job(job[1]);
+		assert_int_equal(v.rails.unclean, stops ? 0 : 2);
+	}
+	assert_int_equal(told, 0);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -253,6 +273,7 @@ int main(void)
 		TEST(what_a_fence_leaves_unclean_is_noted_under_the_lock),
 		TEST(no_rail_is_lost_of_two_that_end_at_once),
 		TEST(a_fence_that_ends_late_speaks_for_itself_alone),
+		TEST(a_fence_of_the_life_before_speaks_of_the_twin),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -412,6 +412,18 @@ static void an_unknown_key_is_said_to_be_unknown(void **state)
 	assert_int_equal(v[OWNER]->keys.exported.n, 0);
 }
 
+/* The QP of the peer was RESET: in its next life it has another id, and other keys. */
+static void questions_of_another_life_are_not_answered(void **state)
+{
+	(void)state;
+	known();
+	assert_int_equal(queued, 1);
+	queue[0].m.src_conn += 10;
+	deliver();
+	assert_int_equal(known(), 0);
+	assert_int_equal(v[OWNER]->keys.exported.n, 0);
+}
+
 static void questions_of_another_epoch_or_rail_are_not_answered(void **state)
 {
 	struct shift_msg m = {.type = SHIFT_MSG_KEY_ASK,
@@ -553,6 +565,7 @@ int main(void)
 		TEST(questions_are_asked_again),
 		TEST(what_is_not_there_yet_is_not_answered),
 		TEST(an_unknown_key_is_said_to_be_unknown),
+		TEST(questions_of_another_life_are_not_answered),
 		TEST(questions_of_another_epoch_or_rail_are_not_answered),
 		TEST(a_key_that_is_gone_is_forgotten),
 		TEST(the_word_that_it_is_gone_is_said_again),

@@ -27,6 +27,8 @@ static struct shift_msg sample(uint8_t type)
 		m.dest_qpn = 17;
 		m.sq_psn = 0xabcdef;
 		m.rq_psn = 1;
+		m.life = 0x01020304;
+		m.past_matched = 1;
 		break;
 	case SHIFT_MSG_SWITCH:
 		m.recv_avail = UINT32_MAX;
@@ -176,7 +178,6 @@ static void each_error_has_its_code(void **state)
 
 	(void)state;
 	assert_int_equal(with_byte(SHIFT_MSG_SWITCH, 0, 0), SHIFT_MSG_EMAGIC);
-	assert_int_equal(with_byte(SHIFT_MSG_SWITCH, 4, 2), SHIFT_MSG_EVERSION);
 	assert_int_equal(with_byte(SHIFT_MSG_SWITCH, 5, 1), SHIFT_MSG_EFLAG);
 	assert_int_equal(with_byte(SHIFT_MSG_SWITCH, 7, 0), SHIFT_MSG_ECOUNT);
 	assert_int_equal(with_byte(SHIFT_MSG_SWITCH, 7, 2), SHIFT_MSG_ECOUNT);
@@ -198,6 +199,35 @@ static void each_error_has_its_code(void **state)
 	assert_int_equal(with_byte(SHIFT_MSG_FAILED, SHIFT_MSG_ENVELOPE + 9, 1), SHIFT_MSG_EAUTH);
 	for (int err = SHIFT_MSG_ESPACE; err < 0; err++)
 		assert_string_not_equal(shift_msg_err_name(err), "?");
+}
+
+/* A peer of another release: it is refused for that and nothing else, and its operator can be told.
+ */
+static void another_version_is_refused_as_such(void **state)
+{
+	struct shift_msg m = sample(SHIFT_MSG_HELLO);
+	struct shift_msg_writer w;
+	struct shift_msg_reader r;
+	uint8_t buf[256], version;
+	uint64_t nonce;
+	size_t len;
+
+	(void)state;
+	assert_int_equal(SHIFT_MSG_VERSION, 2);
+	shift_msg_begin(&w, buf, sizeof(buf), 0xa1, 0xb2);
+	shift_msg_add(&w, &m);
+	len = shift_msg_end(&w, NULL, NULL);
+	assert_int_equal(shift_msg_open(&r, buf, len, NULL, NULL), 1);
+	buf[4] = 1; /* and so its tag is wrong, too */
+	assert_int_equal(shift_msg_open(&r, buf, len, NULL, NULL), SHIFT_MSG_EVERSION);
+	assert_true(shift_msg_sender(buf, len, &version, &nonce));
+	assert_int_equal(version, 1);
+	assert_int_equal(nonce, 0xa1);
+	buf[4] = 3;
+	assert_int_equal(shift_msg_open(&r, buf, len, NULL, NULL), SHIFT_MSG_EVERSION);
+	assert_false(shift_msg_sender(buf, SHIFT_MSG_ENVELOPE - 1, &version, &nonce));
+	buf[0]++;
+	assert_false(shift_msg_sender(buf, len, &version, &nonce));
 }
 
 static void a_full_datagram(void **state)
@@ -245,6 +275,7 @@ int main(void)
 		cmocka_unit_test(truncated_anywhere),
 		cmocka_unit_test(every_bit_flip_is_refused),
 		cmocka_unit_test(each_error_has_its_code),
+		cmocka_unit_test(another_version_is_refused_as_such),
 		cmocka_unit_test(a_full_datagram),
 		cmocka_unit_test(encoder_refuses_nonsense),
 	};

@@ -445,6 +445,31 @@ static void a_proof_is_of_older_epochs_only(void **state)
 	assert_true(rail_dirty_until(w.h[0].c, 0) == second);
 }
 
+/* We have committed it: the peer may answer what we sent there, if only with ACKs. */
+static void our_own_commit_is_a_reason_for_quarantine(void **state)
+{
+	(void)state;
+	w.h[0].c->lastc = 5;
+	proof(7, 4);
+	assert_true(rail_dirty_until(w.h[0].c, 6) == 0);
+	assert_true(rail_dirty_until(w.h[0].c, 5) == w.now + SECOND);
+}
+
+/* A rail that comes back after many tries of the others has its turns, and they have theirs. */
+static void a_rail_is_at_most_three_tries_behind(void **state)
+{
+	(void)state;
+	for (uint32_t n = 1; n <= 10; n++) {
+		rail_tried(w.h[0].c, 1);
+		assert_int_equal(rail(1)->tries, n);
+		assert_int_equal(rail(0)->tries, n > 3 ? n - 3 : 0);
+		assert_int_equal(rail(2)->tries, n > 3 ? n - 3 : 0);
+	}
+	rail_tried(w.h[0].c, 2);
+	assert_int_equal(rail(2)->tries, 8);
+	assert_int_equal(rail(1)->tries, 10);
+}
+
 static void only_a_newer_proof_replaces_a_proof(void **state)
 {
 	const uint64_t first = w.now;
@@ -504,6 +529,8 @@ int main(void)
 		WORLD_TEST(in_the_fence_the_peers_rail_is_taken_up),
 		WORLD_TEST(failures_close_together_double_the_hold_down),
 		WORLD_TEST(a_proof_is_of_older_epochs_only),
+		WORLD_TEST(our_own_commit_is_a_reason_for_quarantine),
+		WORLD_TEST(a_rail_is_at_most_three_tries_behind),
 		WORLD_TEST(only_a_newer_proof_replaces_a_proof),
 		WORLD_TEST(a_proof_begins_the_quarantine_of_fenced_rails),
 	};

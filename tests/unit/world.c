@@ -571,6 +571,14 @@ bool w_settle(struct world *w, unsigned int n)
 	return false;
 }
 
+/* The program brings its QP on rail 0 to RTS. */
+static void program_arms(struct w_host *x)
+{
+	x->qp[0].up = true;
+	x->qp[0].tx_psn = x->cfg.sq_psn;
+	x->qp[0].rx_psn = x->cfg.rq_psn;
+}
+
 void w_init(struct world *w, const struct shift_conn_cfg *from, uint64_t seed)
 {
 	struct shift_conn_cfg cfg = {0};
@@ -602,12 +610,45 @@ void w_init(struct world *w, const struct shift_conn_cfg *from, uint64_t seed)
 		cfg.rq_psn = h ? 0x000010 : 0xfffffe;
 		for (int r = 0; r < W_RAILS; r++)
 			cfg.mtu[r] = mtu[r];
+		x->cfg = cfg;
 		x->mem = aligned_alloc(64, shift_conn_size(&cfg));
 		x->c = shift_conn_init(x->mem, shift_conn_size(&cfg), &cfg, w->now);
-		x->qp[0].up = true;
-		x->qp[0].tx_psn = cfg.sq_psn;
-		x->qp[0].rx_psn = cfg.rq_psn;
+		program_arms(x);
 	}
+}
+
+void w_next_life(struct world *w, int h, uint32_t id)
+{
+	struct w_host *x = &w->h[h], old;
+
+	w_close(w, h, SHIFT_CLOSE_RESET);
+	while (w_op(w, h))
+		;
+	old = *x;
+	memset(x, 0, sizeof(*x));
+	x->mem = old.mem;
+	x->cfg = old.cfg;
+	x->cfg.id = id;
+	shift_conn_tombstone(old.c, w->now, &x->stone);
+	shift_conn_past(old.c, w->now, &x->cfg.past);
+	x->c = shift_conn_init(x->mem, shift_conn_size(&x->cfg), &x->cfg, w->now);
+	program_arms(x);
+}
+
+bool w_meet(struct world *w, int h)
+{
+	const struct shift_conn_cfg *a = &w->h[h].cfg, *b = &w->h[!h].cfg;
+	struct shift_end mine = {.qpn = a->qpn, .id = a->id, .nonce = a->nonce};
+	struct shift_end theirs = {.qpn = b->qpn, .id = b->id, .nonce = b->nonce};
+	struct shift_conn_peer p = {
+		.key = {a->key[0], a->key[1]}, .nonce = b->nonce, .id = b->id, .rails = a->rails};
+
+	memcpy(p.mtu, a->mtu, sizeof(p.mtu));
+	p.conn = shift_conn_number(p.key, &mine, &theirs, &p.side);
+	if (!shift_conn_meet(w->h[h].c, &p))
+		return false;
+	w_event(w, h, SHIFT_EV_RTS, 0);
+	return true;
 }
 
 void w_init_ready(struct world *w, const struct shift_conn_cfg *cfg)

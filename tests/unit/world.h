@@ -43,6 +43,8 @@ struct w_msg {
 struct w_host {
 	struct shift_conn *c;
 	void *mem;
+	struct shift_conn_cfg cfg;    /* of the life that the QP is in */
+	struct shift_tombstone stone; /* of the life before */
 	struct w_qp qp[W_RAILS];
 	struct shift_cqe cq[W_CQES];
 	uint32_t cq_head, cq_tail;
@@ -90,6 +92,14 @@ bool w_post(struct world *w, int h, enum shift_opcode op, uint32_t len, bool sig
 bool w_post_flags(struct world *w, int h, enum shift_opcode op, uint32_t len, unsigned int flags);
 bool w_recv(struct world *w, int h);
 void w_close(struct world *w, int h, enum shift_close how);
+
+/* The program RESETs its QP, which ends its life, and brings it to RTS again with the same PSNs: as
+ * lib/verbs does it. The next life has that id. */
+void w_next_life(struct world *w, int h, uint32_t id);
+
+/* Host h finds what the peer has published: the life that its QP is in now. As lib/session does it.
+ * false: that life is none that could be met. */
+bool w_meet(struct world *w, int h);
 
 /* One step of one kind each; false if there was nothing to do. */
 bool w_packet(struct world *w, int h, int rail); /* next packet of h reaches the peer's NIC */

@@ -57,6 +57,19 @@ static struct layout layout_of(const struct workload *w)
 	return m;
 }
 
+static void to_init(struct lane *l)
+{
+	struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT,
+				   .port_num = opt.ib_port,
+				   .qp_access_flags = IBV_ACCESS_REMOTE_WRITE |
+						      IBV_ACCESS_REMOTE_READ |
+						      IBV_ACCESS_REMOTE_ATOMIC};
+
+	if (ibv_modify_qp(l->qp, &init,
+			  IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS))
+		fail("modify_qp to INIT");
+}
+
 static void create_qp(struct lane *l, struct ibv_cq *cq)
 {
 	struct ibv_qp_init_attr attr = {
@@ -69,18 +82,21 @@ static void create_qp(struct lane *l, struct ibv_cq *cq)
 			.max_recv_sge = PIECES_MAX,
 			.max_inline_data = INLINE_MAX},
 	};
-	struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT,
-				   .port_num = opt.ib_port,
-				   .qp_access_flags = IBV_ACCESS_REMOTE_WRITE |
-						      IBV_ACCESS_REMOTE_READ |
-						      IBV_ACCESS_REMOTE_ATOMIC};
 
 	l->qp = ibv_create_qp(l->device->pd, &attr);
 	if (!l->qp)
 		fail("create_qp");
-	if (ibv_modify_qp(l->qp, &init,
-			  IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS))
-		fail("modify_qp to INIT");
+	to_init(l);
+}
+
+/* As a life finds it. */
+static void fill_memory(const struct run *r, struct lane *l)
+{
+	const struct layout *m = &r->layout;
+
+	memset(l->memory, 0, m->total);
+	message_fill(l->memory + m->read, message_key(side_own(), l->index, READS, 0), 0,
+		     m->read_bytes);
 }
 
 static void create_memory(struct run *r, struct lane *l)
@@ -90,9 +106,7 @@ static void create_memory(struct run *r, struct lane *l)
 	l->memory = aligned_alloc(4096, (m->total + 4095) & ~4095u);
 	if (!l->memory)
 		fail("memory");
-	memset(l->memory, 0, m->total);
-	message_fill(l->memory + m->read, message_key(side_own(), l->index, READS, 0), 0,
-		     m->read_bytes);
+	fill_memory(r, l);
 	l->mr = ibv_reg_mr(l->device->pd, l->memory, m->total,
 			   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 				   IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
@@ -163,7 +177,7 @@ static enum ibv_mtu path_mtu(const struct lane *l)
 	return (enum ibv_mtu)mtu;
 }
 
-static void to_rts(struct lane *l)
+static void to_rts(struct lane *l, int max_tries)
 {
 	struct ibv_qp_attr rtr = {
 		.path_mtu = path_mtu(l),
@@ -184,8 +198,11 @@ static void to_rts(struct lane *l)
 				  .rnr_retry = opt.rnr_retry,
 				  .max_rd_atomic = opt.rd_atomic};
 
-	if (rc_device_rtr(l->qp, &rtr))
-		fail("modify_qp to RTR");
+	for (int tries = 1; rc_device_rtr(l->qp, &rtr); tries++) {
+		if (tries >= max_tries)
+			fail("modify_qp to RTR");
+		usleep(RTR_PAUSE_US);
+	}
 	if (rc_device_rts(l->qp, &rts))
 		fail("modify_qp to RTS");
 }
@@ -207,8 +224,55 @@ void device_connect(struct run *r)
 			fail("query_gid");
 		if (!net_swap(r, &l->own, &l->peer, sizeof(l->own)))
 			fail("the peer left");
-		to_rts(l);
+		to_rts(l, 1);
 		receives_post(r, l, true);
+	}
+	if (!net_swap(r, &own, &peer, 1))
+		fail("the peer left");
+}
+
+/* All but what outlives a RESET: the memory, and what is counted of all lives. */
+static void renew_lane(const struct run *r, struct lane *l)
+{
+	struct lane fresh = {.index = l->index,
+			     .device = l->device,
+			     .qp = l->qp,
+			     .mr = l->mr,
+			     .memory = l->memory,
+			     .scratch = l->scratch,
+			     .expected = l->expected,
+			     .own = l->own,
+			     .peer = l->peer,
+			     .random = l->random,
+			     .sends = l->sends,
+			     .records = l->records,
+			     .receive_pieces = l->receive_pieces,
+			     .n = l->n};
+
+	memcpy(fresh.gaps, l->gaps, sizeof(fresh.gaps));
+	memcpy(fresh.by_second, l->by_second, sizeof(fresh.by_second));
+	*l = fresh;
+	fill_memory(r, l);
+}
+
+/* RESETs all QPs, and brings them to RTS as they were before, with the same PSNs. Nobody sends
+ * before both sides have: a message of the new life must not reach a QP of the old one, which would
+ * take it for one that it has had. */
+void device_reuse(struct run *r)
+{
+	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
+	char own = 0, peer;
+
+	pattern_life = r->life;
+	for (uint32_t i = 0; i < opt.w.qps; i++) {
+		if (ibv_modify_qp(r->lanes[i].qp, &reset, IBV_QP_STATE))
+			fail("modify_qp to RESET");
+		renew_lane(r, &r->lanes[i]);
+		to_init(&r->lanes[i]);
+	}
+	for (uint32_t i = 0; i < opt.w.qps; i++) {
+		to_rts(&r->lanes[i], RTR_TRIES);
+		receives_post(r, &r->lanes[i], true);
 	}
 	if (!net_swap(r, &own, &peer, 1))
 		fail("the peer left");

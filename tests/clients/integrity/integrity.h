@@ -48,6 +48,8 @@ enum {
 	BREAK_AT = 20,	    /* the number in its stream at which --break strikes */
 	LATE_REPORTS = 250, /* ms in which none of the last receive completions shows: lost */
 	LOOK_COUNTS = 10,   /* ms of them at most between two looks */
+	RTR_TRIES = 100,    /* of a QP that is used again: its port may come up only now */
+	RTR_PAUSE_US = 100000,
 };
 
 enum op {
@@ -71,7 +73,7 @@ enum break_kind { BREAK_NOTHING, BREAK_DUPLICATE, BREAK_LOSE, BREAK_REORDER, BRE
 /* What both sides must agree on: the side that connects decides. */
 struct workload {
 	uint64_t seed;
-	uint32_t qps, depth, inflight, receives, hold_ms, size, ops, count, seconds;
+	uint32_t qps, depth, inflight, receives, hold_ms, size, ops, count, seconds, lives;
 	uint8_t fixed_size, signal_all, one_way, prompt_receives, fence;
 };
 
@@ -189,7 +191,9 @@ struct run {
 	struct layout layout;
 	struct lane *lanes;
 	int tcp;
-	double start_ms, duration_ms;
+	uint32_t life;		      /* from 0: how often the QPs were RESET */
+	double start_ms, duration_ms; /* of all lives */
+	double life_ms;		      /* when this one began */
 	uint64_t started_unix_ms;
 	struct totals *peer_totals;
 	bool peer_told; /* they are what it said */
@@ -218,6 +222,7 @@ void options_parse(int argc, char **argv);
 const char *op_name(enum op op);
 
 /* pattern.c */
+extern uint32_t pattern_life; /* which life the messages are of */
 double now_ms(void);
 uint64_t mix(uint64_t x);
 uint32_t pick(struct lane *l, uint32_t below);
@@ -258,6 +263,7 @@ bool net_pending(struct run *r, int timeout_ms);
 /* device.c */
 void device_open(struct run *r);
 void device_connect(struct run *r);
+void device_reuse(struct run *r);
 void device_close(struct run *r);
 
 /* post.c */
@@ -287,6 +293,7 @@ void slots_close(struct run *r, struct lane *l, const struct totals *sent);
 /* traffic.c */
 void traffic(struct run *r);
 bool traffic_left(void); /* it was told to leave all as it is */
+bool traffic_next_life(struct run *r);
 void verify(struct run *r);
 
 /* report.c */

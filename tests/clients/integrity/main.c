@@ -25,12 +25,17 @@ int main(int argc, char **argv)
 	device_open(&r);
 	device_connect(&r);
 	fprintf(stderr, "integrity: running, seed %" PRIu64 "\n", opt.w.seed);
-	traffic(&r);
-	if (traffic_left()) {
-		device_close(&r);
-		return EXIT_LEFT;
+	for (;;) {
+		traffic(&r);
+		if (traffic_left()) {
+			device_close(&r);
+			return EXIT_LEFT;
+		}
+		verify(&r);
+		if (!traffic_next_life(&r))
+			break;
+		device_reuse(&r);
 	}
-	verify(&r);
 	for (uint32_t i = 0; i < opt.w.qps; i++)
 		counters_add(&own.n, &r.lanes[i].n);
 	own.status = violated(&own.n) ? EXIT_VIOLATED : r.abort_status > 0 ? r.abort_status : 0;

@@ -30,7 +30,8 @@ struct options opt = {
 	      .hold_ms = 2,
 	      .size = 16384,
 	      .ops = ALL_OPS,
-	      .seconds = 5},
+	      .seconds = 5,
+	      .lives = 1},
 };
 
 /* Numbers, where they go and what they may be; 0 in `to` where more is to be done. */
@@ -47,6 +48,7 @@ static const struct number {
 	{"inflight", &opt.w.inflight, 1, 4095}, {"receives", &opt.w.receives, 1, 4096},
 	{"size", &opt.w.size, 8, 1 << 20},	{"count", &opt.w.count, 1, 1u << 31},
 	{"seconds", &opt.w.seconds, 1, 864000}, {"hold", &opt.w.hold_ms, 0, 10000},
+	{"lives", &opt.w.lives, 1, 10000},
 };
 
 static const char *const op_names[OPS] = {
@@ -79,6 +81,9 @@ static const char *const help =
 	"  --hold MS           (2) for how long receives are withheld now and then\n"
 	"  --signal-all        every WR; else at random\n"
 	"  --one-way           only the client sends\n"
+	"  --lives N           (1) the QPs are RESET and used again, with the same PSNs, until "
+	"they\n"
+	"                      had so many lives; --seconds and --count are of each\n"
 	"  --fence             IBV_SEND_FENCE at random (soft-RoCE stalls when a receive is late, "
 	"too)\n"
 	"  --seed N            (from the clock)\n"
@@ -92,6 +97,7 @@ static const char *const help =
 	"                      sends. For tests of this program\n"
 	"\n"
 	"SIGINT or SIGTERM, to both sides: no more is sent, and it ends as usual.\n"
+	"SIGUSR2, to both sides: this life ends, and the next begins.\n"
 	"SIGUSR1: QPs and all are destroyed at once, whatever is under way.\n"
 	"\n"
 	"Exit status, the worse one of both sides: 0 all right, 1 set-up failed or the peer left,\n"

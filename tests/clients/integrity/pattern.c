@@ -6,6 +6,8 @@
 
 #include "tests/clients/integrity/integrity.h"
 
+uint32_t pattern_life;
+
 double now_ms(void)
 {
 	struct timespec t;
@@ -59,10 +61,11 @@ int side_own(void)
 	return opt.peer != NULL;
 }
 
+/* Another one in each life: what comes from the life before is not taken for what is due. */
 uint64_t message_key(int side, uint32_t lane, enum stream s, uint32_t seq)
 {
-	return mix(mix(opt.w.seed ^ (uint64_t)(side + 1) << 60) ^ (uint64_t)lane << 40 ^
-		   (uint64_t)s << 36 ^ seq);
+	return mix(mix(opt.w.seed ^ (uint64_t)(side + 1) << 60 ^ (uint64_t)pattern_life << 32) ^
+		   (uint64_t)lane << 40 ^ (uint64_t)s << 36 ^ seq);
 }
 
 /* The shortest message must hold its number, unless that can go as immediate data. */

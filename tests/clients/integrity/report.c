@@ -85,9 +85,10 @@ static void report_json(const struct run *r, const struct counters *n, const str
 {
 	printf("{\"side\": \"%s\", \"device\": \"%s\", \"seed\": %" PRIu64
 	       ", \"qps\": %u, \"threads\": %u, \"exit\": %d, \"peer_exit\": %d"
-	       ", \"started_unix_ms\": %" PRIu64 ", \"duration_ms\": %.1f, \"posted\": {",
+	       ", \"started_unix_ms\": %" PRIu64 ", \"duration_ms\": %.1f, \"lives\": %u"
+	       ", \"posted\": {",
 	       opt.peer ? "client" : "server", opt.devices[0], opt.w.seed, opt.w.qps, opt.threads,
-	       status, peer->status, r->started_unix_ms, r->duration_ms);
+	       status, peer->status, r->started_unix_ms, r->duration_ms, r->life + 1);
 	for (int op = 0; op < OPS; op++)
 		printf("%s\"%s\": %" PRIu64, op ? ", " : "", op_name((enum op)op), n->posted[op]);
 	printf("}, \"completions\": %" PRIu64 ", \"receives\": %" PRIu64
@@ -113,8 +114,11 @@ static void counts(const char *who, const struct counters *n)
 static void report_lines(const struct run *r, const struct counters *n, const struct verdict *peer,
 			 int status, const struct gap *gaps)
 {
-	printf("seed %" PRIu64 ", %u qps, %u threads, %.1f s, %.3f MB/s sent\nposted:", opt.w.seed,
+	printf("seed %" PRIu64 ", %u qps, %u threads, %.1f s, %.3f MB/s sent", opt.w.seed,
 	       opt.w.qps, opt.threads, r->duration_ms / 1e3, n->bytes_sent / r->duration_ms / 1e3);
+	if (r->life)
+		printf(", %u lives", r->life + 1);
+	printf("\nposted:");
 	for (int op = 0; op < OPS; op++)
 		if (n->posted[op])
 			printf(" %s %" PRIu64, op_name((enum op)op), n->posted[op]);

@@ -100,9 +100,14 @@ static bool poll_cqs(struct worker *w)
 
 /* SIGINT, SIGTERM: no more is posted; the rest is finished and verified. SIGUSR1: all is left. */
 static volatile sig_atomic_t enough, leave;
+static volatile sig_atomic_t lives_ended; /* SIGUSR2: that many lives are over */
 
 static void on_signal(int number)
 {
+	if (number == SIGUSR2) {
+		lives_ended++;
+		return;
+	}
 	enough = 1;
 	leave |= number == SIGUSR1;
 }
@@ -113,11 +118,11 @@ static bool may_post(const struct run *r, const struct lane *l)
 		return false;
 	if (breaker_midway(l))
 		return true;
-	if (enough)
+	if (enough || (uint32_t)lives_ended > r->life)
 		return false;
 	if (opt.w.count)
 		return l->data_posted < opt.w.count;
-	return now_ms() - r->start_ms < opt.w.seconds * 1e3;
+	return now_ms() - r->life_ms < opt.w.seconds * 1e3;
 }
 
 static void post(struct run *r, struct lane *l)
@@ -293,12 +298,16 @@ void traffic(struct run *r)
 
 	if (!workers)
 		fail("memory");
-	clock_gettime(CLOCK_REALTIME, &wall);
-	r->started_unix_ms = wall.tv_sec * UINT64_C(1000) + wall.tv_nsec / 1000000;
-	r->start_ms = now_ms();
-	signal(SIGINT, on_signal);
-	signal(SIGTERM, on_signal);
-	signal(SIGUSR1, on_signal);
+	r->life_ms = now_ms();
+	if (!r->life) {
+		clock_gettime(CLOCK_REALTIME, &wall);
+		r->started_unix_ms = wall.tv_sec * UINT64_C(1000) + wall.tv_nsec / 1000000;
+		r->start_ms = r->life_ms;
+		signal(SIGINT, on_signal);
+		signal(SIGTERM, on_signal);
+		signal(SIGUSR1, on_signal);
+		signal(SIGUSR2, on_signal);
+	}
 	for (uint32_t t = 0; t < opt.threads; t++) {
 		workers[t] = (struct worker){.run = r, .index = t};
 		errno = pthread_create(&workers[t].thread, NULL, work, &workers[t]);
@@ -321,6 +330,23 @@ void traffic(struct run *r)
 bool traffic_left(void)
 {
 	return leave;
+}
+
+/* One life is over. Do both sides want another? */
+bool traffic_next_life(struct run *r)
+{
+	bool own, peer = false;
+
+	if (opt.w.lives == 1)
+		return false;
+	own = !r->abort_status && !enough && r->life + 1 < opt.w.lives;
+	if (!net_swap(r, &own, &peer, sizeof(own)) || !own || !peer)
+		return false;
+	r->life++;
+	r->duration_ms = 0;
+	r->drained = 0;
+	r->stop = r->peer_told = false;
+	return true;
 }
 
 /* ---- the last checks ----------------------------------------------------------------------- */

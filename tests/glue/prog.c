@@ -1,0 +1,786 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * The program at both ends: it makes its objects, posts a random load, polls, resets or destroys.
+ * It knows what each verb may return and each completion must be. The rules of exactly once are the
+ * oracle's (oracle.c).
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/real_verbs.h"
+#include "lib/object/cq.h"
+#include "lib/object/memory.h"
+#include "lib/verbs/context.h"
+#include "lib/verbs/qp.h"
+#include "tests/glue/prog.h"
+
+struct memory memory[HOSTS] __attribute__((aligned(64)));
+struct side sides[PAIRS_MAX][HOSTS];
+unsigned int pairs;
+bool prog_is_over, calm;
+
+static struct host {
+	struct ibv_context *ctx;
+	struct ibv_pd *pd;
+	struct ibv_mr *local, *remote;
+	struct ibv_mr *old; /* what `remote` was before, if it is still registered */
+	struct ibv_cq *cq[2 * PAIRS_MAX];
+	unsigned int cqs;
+	pthread_mutex_t poll_lock;
+	unsigned int threads; /* that use its QPs */
+	uint32_t key_number;  /* counts the registrations of `remote` */
+	bool over;
+} hosts[HOSTS];
+
+static enum cqs { CQ_ONE, CQ_PER_QP, CQ_PER_QUEUE } cqs;
+static enum threading { ONE_THREAD, POST_AND_POLL, SEVERAL } threading;
+static unsigned int lives, life_now;
+static uint64_t gap_ns, early_end_at, one_dies_at, rekey_ns;
+static uint32_t signal_ppm, late_receives_ppm, small_ppm;
+static unsigned int burst_max, stay, mix[7]; /* stay: posts in a row */
+static struct ibv_qp_cap cap;
+static bool stop, all_done;
+
+struct vqp *prog_vqp(unsigned int pair, unsigned int host)
+{
+	struct side *s = &sides[pair % pairs][host];
+
+	return s->qp ? vqp_find(s->qp) : NULL;
+}
+
+/* Two threads may post to one QP. What was posted first is known once the NIC has been asked, so
+ * from then on the other one may post while the first is still on its way out of the library. */
+static _Thread_local struct side *posting; /* its lock is held */
+
+static void take_lock(struct side *s)
+{
+	if (posting == s)
+		return;
+	pthread_mutex_lock(&s->lock);
+	posting = s;
+}
+
+static void release_lock(void)
+{
+	struct side *s = posting;
+
+	posting = NULL;
+	if (s)
+		pthread_mutex_unlock(&s->lock);
+}
+
+void prog_asked(const struct ibv_qp *qp, bool is_last, int err)
+{
+	if (threading == SEVERAL && posting && posting->qp == qp && is_last && (!err || err == EIO))
+		release_lock();
+}
+
+bool prog_is_last(const struct ibv_qp *qp, uint64_t wr_id)
+{
+	return posting && posting->qp == qp && wr_id + 1 == posting->posted;
+}
+
+static void wait_for(const char *what, bool (*is_true)(unsigned int), unsigned int arg)
+{
+	uint64_t end = now + 400ull * 1000 * NS_MS;
+
+	while (!is_true(arg)) {
+		thread_sleep(rnd_below(2 * NS_MS));
+		if (now > end)
+			violation("%s waits for ever: %s; %s", thread_name(), what, oracle_hang());
+	}
+}
+
+unsigned int prog_life(void)
+{
+	return life_now;
+}
+
+/* --- posting ---------------------------------------------------------------------------------- */
+
+static enum op some_op(void)
+{
+	unsigned int sum = 0, x;
+	enum op op;
+
+	for (op = 0; op < 7; op++)
+		sum += mix[op];
+	x = rnd_below(sum);
+	for (op = 0; x >= mix[op]; op++)
+		x -= mix[op];
+	return op;
+}
+
+static uint32_t split(uint8_t *at, uint32_t bytes, uint32_t lkey, struct ibv_sge *sge)
+{
+	uint32_t n = 0, part;
+
+	while (bytes) {
+		part = n + 1 < cap.max_send_sge && bytes > 1 && one_in(4) ? 1 + rnd_below(bytes - 1)
+									  : bytes;
+		sge[n++] = (struct ibv_sge){(uintptr_t)at, part, lkey};
+		at += part;
+		bytes -= part;
+	}
+	return n;
+}
+
+static enum ibv_wr_opcode opcode_of(enum op op)
+{
+	static const enum ibv_wr_opcode opcode[] = {[OP_WRITE] = IBV_WR_RDMA_WRITE,
+						    [OP_WRITE_IMM] = IBV_WR_RDMA_WRITE_WITH_IMM,
+						    [OP_SEND] = IBV_WR_SEND,
+						    [OP_SEND_IMM] = IBV_WR_SEND_WITH_IMM,
+						    [OP_READ] = IBV_WR_RDMA_READ,
+						    [OP_CMP_SWAP] = IBV_WR_ATOMIC_CMP_AND_SWP,
+						    [OP_FETCH_ADD] = IBV_WR_ATOMIC_FETCH_AND_ADD};
+
+	return opcode[op];
+}
+
+static void set_remote(struct side *s, uint32_t seq, struct ibv_send_wr *wr)
+{
+	struct memory *there = &memory[!s->host];
+	uint32_t rkey = hosts[!s->host].remote->rkey, slot = seq % SLOTS;
+	struct work *w = &s->work[seq];
+
+	w->key_number = hosts[!s->host].key_number;
+	if (is_atomic(w->op)) {
+		wr->wr.atomic.rkey = rkey;
+		wr->wr.atomic.remote_addr = (uintptr_t)&there->word[s->pair][w->op == OP_FETCH_ADD];
+		wr->wr.atomic.compare_add = w->op == OP_FETCH_ADD ? seq + 1 : w->compare;
+		wr->wr.atomic.swap = w->compare + seq + 1;
+		return;
+	}
+	wr->wr.rdma.rkey = rkey;
+	if (w->op == OP_READ)
+		wr->wr.rdma.remote_addr = (uintptr_t)there->read[s->pair][slot];
+	else if (w->op == OP_WRITE || w->op == OP_WRITE_IMM)
+		wr->wr.rdma.remote_addr = (uintptr_t)there->write[s->pair][slot];
+}
+
+static void make_work(struct side *s, uint32_t seq, struct ibv_send_wr *wr, struct ibv_sge *sge)
+{
+	struct work *w = &s->work[seq];
+	uint8_t *buffer = memory[s->host].local[s->pair][seq % SLOTS];
+
+	*w = (struct work){.op = some_op(), .imm = (uint32_t)rnd()};
+	w->bytes = is_atomic(w->op) ? 8 : 1 + rnd_below(rnd_ppm(small_ppm) ? 64 : SLOT_BYTES);
+	w->signaled = rnd_ppm(signal_ppm) || seq + 1 == s->total ||
+		      s->unsignaled + 2 >= cap.max_send_wr / 2;
+	s->unsignaled = w->signaled ? 0 : s->unsignaled + 1;
+	if (w->op == OP_CMP_SWAP) {
+		w->compare = s->swapped;
+		s->swapped += seq + 1;
+	}
+	s->added += w->op == OP_FETCH_ADD ? seq + 1 : 0;
+	for (uint32_t i = 0; i < w->bytes; i++)
+		buffer[i] = w->op == OP_READ || is_atomic(w->op)
+				    ? 0xee
+				    : pattern(s->host, s->pair, seq, i);
+	*wr = (struct ibv_send_wr){
+		.wr_id = seq,
+		.sg_list = sge,
+		.num_sge = (int)split(buffer, w->bytes, hosts[s->host].local->lkey, sge),
+		.opcode = opcode_of(w->op),
+		.send_flags = w->signaled ? IBV_SEND_SIGNALED : 0,
+		.imm_data = w->imm};
+	if (one_in(20))
+		wr->send_flags |= IBV_SEND_FENCE;
+	set_remote(s, seq, wr);
+	if (w->op == OP_READ)
+		oracle_fill_read(s, seq);
+}
+
+static void unmake_work(struct side *s, uint32_t from)
+{
+	for (uint32_t i = s->posted; i-- > from;) {
+		if (s->work[i].op == OP_CMP_SWAP)
+			s->swapped -= i + 1;
+		if (s->work[i].op == OP_FETCH_ADD)
+			s->added -= i + 1;
+	}
+	s->posted = from;
+	s->unsignaled = 0;
+	for (uint32_t i = from; i-- > 0 && !s->work[i].signaled;)
+		s->unsignaled++;
+}
+
+static bool may_post(const struct side *s)
+{
+	return !stop && !s->ended && !s->closing && s->posted < s->total &&
+	       s->posted - s->next_cqe < cap.max_send_wr && s->posted - s->next_cqe < SLOTS - 1;
+}
+
+/* A list of sends. false: the queue is full, or nothing is left to be posted. */
+static bool post_sends(struct side *s)
+{
+	struct ibv_send_wr wr[8], *bad = NULL;
+	struct ibv_sge sge[8][4];
+	uint32_t first = s->posted, n = 0, wanted = 1 + rnd_below(burst_max);
+	int err;
+
+	for (; n < wanted && may_post(s); n++) {
+		make_work(s, first + n, &wr[n], sge[n]);
+		if (n)
+			wr[n - 1].next = &wr[n];
+		s->posted++;
+	}
+	if (!n)
+		return false;
+	trace("%c%u posts %u..%u", 'a' + s->host, s->pair, first, first + n - 1);
+	err = ibv_post_send(s->qp, wr, &bad);
+	tally->sends += n;
+	if (!err)
+		return true;
+	if (!bad || bad < wr || bad >= wr + n)
+		violation("%c%u: a post fails with %d, and bad_wr is none of its requests",
+			  'a' + s->host, s->pair, err);
+	if (err != ENOMEM && !s->ended && !s->closing)
+		violation("%c%u: a post fails with %d", 'a' + s->host, s->pair, err);
+	trace("%c%u: refused from %u on: %d", 'a' + s->host, s->pair, first + (uint32_t)(bad - wr),
+	      err);
+	unmake_work(s, first + (uint32_t)(bad - wr));
+	return false;
+}
+
+static void post_receives(struct side *s)
+{
+	while (!stop && !s->ended && !s->closing && s->receives - s->received < cap.max_recv_wr) {
+		uint32_t slot = s->receives % SLOTS, cut = 1 + rnd_below(SLOT_BYTES - 1);
+		uint8_t *buffer = memory[s->host].receive[s->pair][slot];
+		uint32_t lkey = hosts[s->host].local->lkey;
+		struct ibv_sge sge[2] = {{(uintptr_t)buffer, cut, lkey},
+					 {(uintptr_t)buffer + cut, SLOT_BYTES - cut, lkey}};
+		struct ibv_recv_wr wr = {.wr_id = s->receives, .sg_list = sge, .num_sge = 2}, *bad;
+		int err;
+
+		s->receives++;
+		err = ibv_post_recv(s->qp, &wr, &bad);
+		if (!err) {
+			take_lock(s);
+			continue;
+		}
+		s->receives--;
+		if (err != ENOMEM && !s->ended && !s->closing)
+			violation("%c%u: a receive fails with %d", 'a' + s->host, s->pair, err);
+		return;
+	}
+}
+
+/* --- polling ---------------------------------------------------------------------------------- */
+
+static struct side *side_of_number(unsigned int h, uint32_t qpn)
+{
+	for (unsigned int p = 0; p < pairs; p++)
+		if (sides[p][h].qp && sides[p][h].qp->qp_num == qpn)
+			return &sides[p][h];
+	for (unsigned int p = 0; p < pairs; p++)
+		if (sides[p][h].destroyed_qpn == qpn)
+			return NULL;
+	violation("%c: a completion of a QP %#x that does not exist", 'a' + h, qpn);
+}
+
+static bool poll_once(unsigned int h)
+{
+	struct host *me = &hosts[h];
+	struct ibv_wc wc[16];
+	bool any = false;
+
+	for (unsigned int i = 0; i < me->cqs; i++) {
+		int wanted = one_in(2) ? 1 : 1 + (int)rnd_below(16), got;
+
+		pthread_mutex_lock(&me->poll_lock);
+		got = ibv_poll_cq(me->cq[i], wanted, wc);
+		if (got < 0 || got > wanted)
+			violation("%c: poll returns %d of %d", 'a' + h, got, wanted);
+		for (int k = 0; k < got; k++) {
+			struct side *s = side_of_number(h, wc[k].qp_num);
+
+			if (s)
+				oracle_completion(s, me->cq[i], &wc[k]);
+		}
+		pthread_mutex_unlock(&me->poll_lock);
+		any |= got > 0;
+	}
+	return any;
+}
+
+static void must(int err, const char *what)
+{
+	if (err)
+		violation("%s fails with %d", what, err);
+}
+
+/* --- threads ---------------------------------------------------------------------------------- */
+
+static bool host_is_done(unsigned int h)
+{
+	for (unsigned int p = 0; p < pairs; p++)
+		if (!side_is_done(&sides[p][h]))
+			return false;
+	return true;
+}
+
+/* true: something was posted. */
+static bool work_on(struct side *s)
+{
+	uint32_t before = s->posted + s->receives;
+	bool any;
+
+	take_lock(s);
+	if (!rnd_ppm(late_receives_ppm))
+		post_receives(s);
+	take_lock(s);
+	while (may_post(s) && post_sends(s) && !one_in(stay))
+		take_lock(s);
+	any = s->posted + s->receives != before;
+	release_lock();
+	return any;
+}
+
+static bool goes_on(unsigned int h)
+{
+	all_done |= host_is_done(h) && host_is_done(!h);
+	return !stop && !all_done;
+}
+
+static void rest(uint64_t *idle, bool busy, uint64_t least)
+{
+	*idle = busy || !*idle ? least : *idle * 2 < 2 * NS_MS ? *idle * 2 : *idle;
+	thread_sleep(rnd() % *idle);
+}
+
+static void *thread_all(void *host)
+{
+	unsigned int h = (unsigned int)(uintptr_t)host;
+	uint64_t idle = 0, next = 0;
+
+	while (goes_on(h)) {
+		bool busy = false;
+
+		if (now >= next) {
+			for (unsigned int p = 0; p < pairs; p++)
+				busy |= work_on(&sides[p][h]);
+			next = now + rnd() % gap_ns;
+		}
+		busy |= poll_once(h);
+		rest(&idle, busy, 200);
+	}
+	hosts[h].threads--;
+	return NULL;
+}
+
+static void *thread_post(void *side)
+{
+	struct side *s = side;
+	uint64_t idle = 0;
+
+	while (goes_on(s->host)) {
+		bool busy = work_on(s);
+
+		rest(&idle, busy, gap_ns);
+	}
+	hosts[s->host].threads--;
+	return NULL;
+}
+
+static void *thread_poll(void *host)
+{
+	unsigned int h = (unsigned int)(uintptr_t)host;
+	uint64_t idle = 0;
+
+	while (goes_on(h)) {
+		bool busy = poll_once(h);
+
+		rest(&idle, busy, 200);
+	}
+	hosts[h].threads--;
+	return NULL;
+}
+
+static bool key_is_unused(unsigned int h)
+{
+	for (unsigned int p = 0; p < pairs; p++) {
+		const struct side *s = &sides[p][!h];
+
+		for (uint32_t i = s->next_cqe; i < s->posted && !s->ended && !s->closing; i++)
+			if (s->work[i].key_number != hosts[h].key_number)
+				return false;
+	}
+	return true;
+}
+
+static struct ibv_mr *register_remote(unsigned int h)
+{
+	struct memory *m = &memory[h];
+	size_t bytes = sizeof(*m) - offsetof(struct memory, write);
+
+	return hook_registered(real.reg_mr(hosts[h].pd, m->write, bytes, 0), (uintptr_t)m->write,
+			       bytes, (uintptr_t)m->write, 0, -1);
+}
+
+/* Registers what the peer may reach anew, and deregisters the old one when no request uses its key
+ * any more. A registration may get the value of an old key. */
+static void *thread_rekey(void *host)
+{
+	unsigned int h = (unsigned int)(uintptr_t)host;
+	struct ibv_mr *old;
+
+	while (goes_on(h)) {
+		thread_sleep(rnd() % rekey_ns);
+		old = hosts[h].remote;
+		hosts[h].remote = register_remote(h);
+		hosts[h].key_number++;
+		tally->rekeys++;
+		while (!key_is_unused(h) && goes_on(h))
+			thread_sleep(rnd() % NS_MS);
+		if (!goes_on(h))
+			hosts[h].old = old; /* until the QPs are closed */
+		else
+			must(hook_dereg_mr(old), "dereg_mr");
+	}
+	hosts[h].threads--;
+	return NULL;
+}
+
+static void thread_add(unsigned int h, const char *name, void *(*fn)(void *), void *arg)
+{
+	hosts[h].threads++;
+	thread_begin(name, fn, arg);
+}
+
+static void start_threads(unsigned int h)
+{
+	void *host = (void *)(uintptr_t)h;
+
+	if (rekey_ns)
+		thread_add(h, h ? "b keys" : "a keys", thread_rekey, host);
+	if (threading == ONE_THREAD) {
+		thread_add(h, h ? "b" : "a", thread_all, host);
+		return;
+	}
+	for (unsigned int i = 0; i < (threading == SEVERAL ? 2 : 1); i++) {
+		thread_add(h, h ? "b polls" : "a polls", thread_poll, host);
+		for (unsigned int p = 0; p < pairs; p++)
+			thread_add(h, h ? "b posts" : "a posts", thread_post, &sides[p][h]);
+	}
+}
+
+/* --- the life of a host ----------------------------------------------------------------------- */
+
+static struct ibv_cq *make_cq(struct host *me)
+{
+	struct ibv_cq *cq = hook_created_cq(
+		real.create_cq(me->ctx, (int)cap.max_send_wr, NULL, NULL, 0), NULL);
+
+	me->cq[me->cqs++] = cq;
+	return cq;
+}
+
+static void make_qp(unsigned int h, unsigned int p)
+{
+	struct host *me = &hosts[h];
+	struct ibv_qp_init_attr attr = {.qp_type = IBV_QPT_RC, .cap = cap};
+
+	attr.send_cq = cqs == CQ_ONE && me->cqs ? me->cq[0] : make_cq(me);
+	attr.recv_cq = cqs == CQ_PER_QUEUE ? make_cq(me) : attr.send_cq;
+	sides[p][h].qp = hook_create_qp(me->pd, &attr);
+}
+
+static void make_objects(unsigned int h)
+{
+	struct host *me = &hosts[h];
+	struct memory *m = &memory[h];
+	size_t half = offsetof(struct memory, write);
+
+	me->ctx = &nics[h][0].program_ctx;
+	context_opened(me->ctx);
+	me->pd = hook_alloc_pd(me->ctx);
+	me->local = hook_registered(real.reg_mr(me->pd, m, half, 0), (uintptr_t)m, half,
+				    (uintptr_t)m, 0, -1);
+	me->remote = register_remote(h);
+	for (unsigned int p = 0; p < pairs; p++)
+		make_qp(h, p);
+}
+
+static bool has_qps(unsigned int h)
+{
+	for (unsigned int p = 0; p < pairs; p++)
+		if (!sides[p][h].qp)
+			return false;
+	return true;
+}
+
+static void connect_side(struct side *s)
+{
+	const struct fake_nic *n = &nics[s->host][0];
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT,
+				   .port_num = 1,
+				   .path_mtu = n->nic->mtu_bytes == 256 ? IBV_MTU_256 : IBV_MTU_512,
+				   .dest_qp_num = s->peer->qp->qp_num,
+				   .rq_psn = s->peer->first_psn,
+				   .sq_psn = s->first_psn,
+				   .max_rd_atomic = 4,
+				   .max_dest_rd_atomic = 4,
+				   .min_rnr_timer = 1,
+				   .timeout = s->timeout,
+				   .retry_cnt = s->retries,
+				   .rnr_retry = 7};
+
+	must(hook_modify_qp(s->qp, &attr,
+			    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+	     "INIT");
+	take_lock(s);
+	post_receives(s);
+	release_lock();
+	attr.qp_state = IBV_QPS_RTR;
+	must(hook_modify_qp(s->qp, &attr,
+			    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				    IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+				    IBV_QP_MIN_RNR_TIMER),
+	     "RTR");
+	attr.qp_state = IBV_QPS_RTS;
+	must(hook_modify_qp(s->qp, &attr,
+			    IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
+	     "RTS");
+}
+
+static bool is_protected(unsigned int h)
+{
+	for (unsigned int p = 0; p < pairs; p++) {
+		struct vqp *v = vqp_find(sides[p][h].qp);
+
+		if (!v || !v->conn)
+			violation("%c%u is never protected", 'a' + h, p);
+		if (!vqp_is_protected(v))
+			return false;
+		for (unsigned int r = 1; r < rails; r++)
+			if (!v->rails.twin[r].clean)
+				return false;
+	}
+	return true;
+}
+
+static unsigned int met[8]; /* hosts that have come to a point */
+
+static bool both_are_at(unsigned int point)
+{
+	return met[point] == HOSTS;
+}
+
+static void meet_other(unsigned int point)
+{
+	met[point]++;
+	wait_for("the other host", both_are_at, point);
+}
+
+static bool threads_are_gone(unsigned int h)
+{
+	return !hosts[h].threads;
+}
+
+static void end_early(void *unused, uint64_t life)
+{
+	(void)unused;
+	stop |= life == life_now && !all_done;
+}
+
+static bool all_has_flushed(unsigned int pair_and_host)
+{
+	const struct side *s = &sides[pair_and_host / HOSTS][pair_and_host % HOSTS];
+
+	poll_once(s->host); /* the other threads may have ended */
+	return s->received == s->receives && !side_is_owed(s);
+}
+
+static bool in_switch(const struct side *s)
+{
+	struct shift_conn_view view;
+
+	shift_conn_view(vqp_find(s->qp)->conn, &view);
+	return view.state != SHIFT_ST_ACTIVE && view.protected_;
+}
+
+/* The program has seen enough of it, and waits for what it has posted. */
+static void flush_side(struct side *s)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+	must(hook_modify_qp(s->qp, &attr, IBV_QP_STATE), "ERR");
+	wait_for("flushes", all_has_flushed, s->pair * HOSTS + s->host);
+}
+
+static void destroy_side(struct side *s, bool flush)
+{
+	struct ibv_qp *qp = s->qp;
+
+	take_lock(s);
+	s->closing = true;
+	release_lock();
+	side_count(s);
+	tally->destroyed_in_switch += in_switch(s);
+	if (flush)
+		flush_side(s);
+	s->destroyed_qpn = qp->qp_num;
+	must(hook_destroy_qp(qp), "destroy_qp");
+	s->closed = true;
+	s->qp = NULL;
+}
+
+/* One connection may end while another one goes on, on the same CQ. */
+static void traffic(unsigned int h)
+{
+	start_threads(h);
+	if (pairs > 1 && one_dies_at && life_now + 1 == lives) {
+		thread_sleep(rnd() % one_dies_at);
+		tally->destroyed_alone++;
+		destroy_side(&sides[pairs - 1][h], !stop && !all_done && one_in(2));
+	}
+	wait_for("its threads", threads_are_gone, h);
+}
+
+static void begin_life(unsigned int h, unsigned int life)
+{
+	meet_other(4 * life); /* which may still poll what was completed before RESET */
+	life_now = life;
+	for (unsigned int p = 0; p < pairs; p++)
+		side_begin(&sides[p][h], life);
+	all_done = stop = false;
+	meet_other(4 * life + 1);
+	fault_end(); /* a program cannot connect over a dead link */
+	for (unsigned int p = 0; p < pairs; p++)
+		connect_side(&sides[p][h]);
+	wait_for("to be protected", is_protected, h);
+	meet_other(4 * life + 2);
+	if (h == 0 && early_end_at && one_in(2))
+		event_at(now + rnd() % early_end_at, end_early, NULL, life);
+	if (h == 0)
+		fault_begin();
+}
+
+static void drain_completions(unsigned int h)
+{
+	while (poll_once(h))
+		;
+}
+
+static void deregister_old(unsigned int h)
+{
+	if (hosts[h].old)
+		must(hook_dereg_mr(hosts[h].old), "dereg_mr");
+	hosts[h].old = NULL;
+}
+
+static void reset_all(unsigned int h)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
+
+	for (unsigned int p = 0; p < pairs; p++) {
+		sides[p][h].closing = true;
+		must(hook_modify_qp(sides[p][h].qp, &attr, IBV_QP_STATE), "RESET");
+		sides[p][h].closed = true;
+	}
+	drain_completions(h);
+	deregister_old(h);
+}
+
+static void destroy_all(unsigned int h)
+{
+	struct host *me = &hosts[h];
+
+	for (unsigned int p = 0; p < pairs; p++)
+		if (sides[p][h].qp)
+			destroy_side(&sides[p][h], false);
+	deregister_old(h);
+	for (unsigned int i = 0; i < me->cqs; i++)
+		must(hook_destroy_cq(me->cq[i]), "destroy_cq");
+	must(hook_dereg_mr(me->local), "dereg_mr");
+	must(hook_dereg_mr(me->remote), "dereg_mr");
+	must(hook_dealloc_pd(me->pd), "dealloc_pd");
+}
+
+static bool nothing_is_left(unsigned int unused)
+{
+	(void)unused;
+	return !verbs_objects();
+}
+
+static void *host_main(void *host)
+{
+	unsigned int h = (unsigned int)(uintptr_t)host;
+
+	make_objects(h);
+	wait_for("the peer's QPs", has_qps, !h);
+	for (unsigned int life = 0; life < lives; life++) {
+		begin_life(h, life);
+		traffic(h);
+		if (!stop)
+			oracle_end(h);
+		if (life + 1 == lives)
+			break;
+		meet_other(4 * life + 3);
+		reset_all(h);
+		tally->lives++;
+	}
+	destroy_all(h);
+	hosts[h].over = true;
+	if (!hosts[!h].over)
+		return NULL;
+	fault_end();
+	session_stop();
+	wait_for("objects of the NICs that are left", nothing_is_left, 0);
+	prog_is_over = true;
+	return NULL;
+}
+
+/* --- the start -------------------------------------------------------------------------------- */
+
+static void load_setup(void)
+{
+	bool atomics = one_in(4);
+
+	for (unsigned int op = 0; op < 7; op++)
+		mix[op] = one_in(2) ? 1 + rnd_below(10) : 0;
+	if (!atomics)
+		mix[OP_CMP_SWAP] = mix[OP_FETCH_ADD] = 0;
+	mix[OP_SEND] += !mix[OP_WRITE];
+	mix[OP_WRITE] *= 1 + rnd_below(3);
+	small_ppm = rnd_below(1000000);
+	signal_ppm = one_in(3) ? 1000000 : rnd_below(1000000);
+	late_receives_ppm = one_in(2) ? 0 : rnd_below(900000);
+	burst_max = one_in(2) ? 1 : 1 + rnd_below(8);
+	gap_ns = rnd_range(1, one_in(2) ? 500 : one_in(2) ? 20000 : 150000) * NS_US;
+	cap = (struct ibv_qp_cap){.max_send_wr = 4 + rnd_below(28),
+				  .max_recv_wr = 4 + rnd_below(28),
+				  .max_send_sge = 1 + rnd_below(4),
+				  .max_recv_sge = 2};
+}
+
+void prog_setup(void)
+{
+	pairs = one_in(2) ? 1 : 2;
+	cqs = (enum cqs)rnd_below(3);
+	threading = (enum threading)rnd_below(3);
+	lives = one_in(6) ? 2 : 1;
+	early_end_at = one_in(3) ? 1 + rnd() % (1000 * NS_MS) : 0;
+	one_dies_at = one_in(3) ? 1 + rnd() % (500 * NS_MS) : 0;
+	rekey_ns = one_in(3) ? rnd_range(1, one_in(2) ? 2 : 100) * NS_MS : 0;
+	load_setup();
+	stay = 1 + rnd_below(12);
+	for (unsigned int p = 0; p < pairs; p++)
+		for (unsigned int h = 0; h < HOSTS; h++) {
+			struct side *s = &sides[p][h];
+
+			s->host = h;
+			s->pair = p;
+			s->peer = &sides[p][!h];
+			s->first_psn = one_in(3) ? 0xfffff0 : (uint32_t)rnd() & 0xffffff;
+			s->timeout = (uint8_t)rnd_range(6, 11);
+			s->retries = (uint8_t)rnd_range(1, 4);
+		}
+	for (unsigned int h = 0; h < HOSTS; h++)
+		thread_begin(h ? "b main" : "a main", host_main, (void *)(uintptr_t)h);
+}

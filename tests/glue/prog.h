@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* The program's connections, as prog.c uses them and oracle.c judges them. */
+#ifndef SHIFT_TESTS_GLUE_PROG_H
+#define SHIFT_TESTS_GLUE_PROG_H
+
+#include "tests/glue/glue.h"
+
+/* A send, and what has happened to it. */
+struct work {
+	enum op op;
+	uint32_t bytes, imm;
+	bool signaled;
+	uint64_t compare;    /* CMP_SWAP */
+	uint32_t key_number; /* which registration of the peer it names */
+	/* At the peer's NIC: */
+	uint32_t placed; /* bytes */
+	uint32_t executed;
+	uint64_t result; /* of an atomic: what it must return */
+};
+
+/* One end of a connection. */
+struct side {
+	struct ibv_qp *qp;
+	unsigned int host, pair;
+	struct side *peer;
+	pthread_mutex_t lock; /* the program's: one thread posts at a time */
+	uint32_t first_psn;
+	uint8_t timeout, retries;
+
+	struct work work[WRS_MAX];
+	uint32_t total, posted, next_cqe; /* sends */
+	uint32_t executed;		  /* by the peer's NIC, in order */
+	uint32_t unsignaled;
+	uint32_t receives, received;
+	uint32_t next_two_sided; /* of the peer: whose receive completes next */
+	uint64_t added, swapped; /* the peer's words in the end */
+	bool closing, closed;	 /* the program resets or destroys it; it has returned */
+	uint32_t destroyed_qpn;
+	bool ended;	    /* a completion had an error */
+	uint32_t failed_at; /* that one */
+	uint8_t reason;	    /* why the connection ended: enum shift_reason */
+	uint8_t state;
+	uint64_t since; /* of that state */
+};
+
+/* What a NIC of a host may reach. */
+struct memory {
+	uint8_t local[PAIRS_MAX][SLOTS]
+		     [SLOT_BYTES]; /* sources, and what READs and atomics return */
+	uint8_t receive[PAIRS_MAX][SLOTS][SLOT_BYTES];
+	uint8_t write[PAIRS_MAX][SLOTS][SLOT_BYTES]; /* from here on the peer may write */
+	uint8_t read[PAIRS_MAX][SLOTS][SLOT_BYTES];
+	uint64_t word[PAIRS_MAX][2];
+};
+
+extern struct memory memory[HOSTS];
+extern struct side sides[PAIRS_MAX][HOSTS];
+extern unsigned int pairs;
+
+static inline bool is_atomic(enum op op)
+{
+	return op == OP_CMP_SWAP || op == OP_FETCH_ADD;
+}
+
+static inline bool is_two_sided(enum op op)
+{
+	return op == OP_SEND || op == OP_SEND_IMM || op == OP_WRITE_IMM;
+}
+
+/* Byte i of a request's message. */
+extern unsigned int pattern_life;
+
+static inline uint8_t pattern(unsigned int host, unsigned int pair, uint32_t seq, uint32_t i)
+{
+	return (uint8_t)(seq * 131 + i * 7 + (i >> 8) * 13 + host * 59 + pair * 17 +
+			 pattern_life * 101);
+}
+
+void side_begin(struct side *s, unsigned int life);
+bool side_is_done(const struct side *s);
+bool side_is_owed(const struct side *s); /* the completion of a signaled send */
+void side_count(const struct side *s);	 /* adds up its statistics */
+void oracle_completion(struct side *s, const struct ibv_cq *cq, const struct ibv_wc *wc);
+void oracle_end(unsigned int host);
+void oracle_fill_read(const struct side *s, uint32_t seq); /* what a READ shall find */
+
+/* fault.c: from now on; no more. */
+void fault_begin(void);
+void fault_end(void);
+
+#endif

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+# The library broken on purpose: README says how. A sanitizer would make each judge ten times slower.
+MUTANT_TABLES = \
+	tests/mutants/conn.mutants tests/mutants/core-conn.mutants tests/mutants/core-conn_state.mutants \
+	tests/mutants/core-cqe.mutants tests/mutants/core-failback.mutants tests/mutants/core-fast.mutants \
+	tests/mutants/core-fence.mutants tests/mutants/core-giveup.mutants tests/mutants/core-headers.mutants \
+	tests/mutants/core-hello.mutants tests/mutants/core-lives.mutants tests/mutants/core-msg.mutants \
+	tests/mutants/core-progress.mutants \
+	tests/mutants/core-psn.mutants tests/mutants/core-rails.mutants tests/mutants/core-replay.mutants \
+	tests/mutants/core-siphash.mutants tests/mutants/core-switch.mutants tests/mutants/core-view.mutants \
+	tests/mutants/core-wrlog.mutants tests/mutants/session.mutants tests/mutants/verbs.mutants
+EXTRA_DIST += tests/mutants/README tests/mutants/run tests/mutants/judges tests/mutants/open tests/mutants/preloaded \
+	tests/mutants/mutants.test tests/mutants/run.bats $(MUTANT_TABLES)
+TESTS += tests/mutants/run.bats
+if !SANITIZED
+TESTS += tests/mutants/mutants.test
+endif
+
+# What the judges are, and what their commands need besides.
+MUTANT_JUDGES = $(CORE_TESTS) tests/unit/test_fast tests/unit/test_fence tests/unit/test_keys tests/sim/sim \
+	tests/fuzz/fuzz_msg \
+	lib/libshift.la tests/nullverbs/libibverbs.la tests/preload/odd_objects tests/preload/data_path
+
+# All of them, an hour of two cores.
+MUTANT_JOBS = 2
+.PHONY: check-long-mutants
+CHECK_LONG_TARGETS += check-long-mutants
+check-long-mutants: $(MUTANT_JUDGES)
+	$(srcdir)/tests/mutants/run --strict --jobs $(MUTANT_JOBS)

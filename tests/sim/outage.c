@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * Outages are bounded. Two ways to see that one is not: the core waits for an answer or for time
+ * and has set no timer; or data has not moved for longer than the configured times can explain,
+ * counted from the last time that a fault began or ended.
+ */
+#include "tests/sim/sim.h"
+
+enum { PATIENCE = 4 };
+
+/* --- every wait has a timer ------------------------------------------------------------------- */
+
+static bool fencing(const struct host *me)
+{
+	if (me->answering)
+		return true;
+	for (unsigned int r = 0; r < W.rails; r++)
+		if (me->fence[r].step != FS_IDLE)
+			return true;
+	return false;
+}
+
+static bool arming(const struct host *me)
+{
+	if (me->answering)
+		return true;
+	for (unsigned int r = 0; r < W.rails; r++)
+		if (me->arm[r].busy)
+			return true;
+	return false;
+}
+
+/* How far off the next timer may be in a state; 0: none is owed. */
+static uint64_t timer_within(const struct host *me)
+{
+	const struct shift_conn_cfg *cfg = &me->cfg;
+
+	switch ((enum shift_state)me->state) {
+	case SHIFT_ST_SETUP: return 1000 * NS_MS; /* HELLO is repeated */
+	case SHIFT_ST_ACTIVE: return cfg->no_progress_ns;
+	case SHIFT_ST_PREPARE: return 200 * NS_MS; /* a question is repeated */
+	case SHIFT_ST_QUARANTINE:
+	case SHIFT_ST_SWITCHING: return 200 * NS_MS;
+	case SHIFT_ST_DRAIN: return 8 * 4 * cfg->drain_ns;
+	case SHIFT_ST_NO_RAIL: return cfg->giveup_ns;
+	case SHIFT_ST_FENCE:
+	case SHIFT_ST_ARM:
+	case SHIFT_ST_GIVEUP:
+	case SHIFT_ST_DEAD:
+	case SHIFT_ST_CLOSING:
+	case SHIFT_ST_CLOSED:
+	case SHIFT_ST_COUNT: return 0;
+	}
+	return 0;
+}
+
+/* After every call into the core: what does it wait for? */
+void outage_timer(unsigned int h, uint64_t deadline)
+{
+	const struct host *me = &W.host[h];
+	uint64_t within = timer_within(me);
+
+	if (within && deadline > W.now + within)
+		violation("%c: in %s no timer is set", 'A' + h, shift_state_name(me->state));
+	if ((me->state == SHIFT_ST_FENCE || me->state == SHIFT_ST_GIVEUP ||
+	     me->state == SHIFT_ST_CLOSING) &&
+	    !fencing(me))
+		violation("%c: in %s no fence is under way", 'A' + h, shift_state_name(me->state));
+	if (me->state == SHIFT_ST_ARM && !arming(me))
+		violation("%c: in ARM nothing is being armed", 'A' + h);
+}
+
+/* --- data moves again ------------------------------------------------------------------------- */
+
+static uint64_t max_ns(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* From a dead path to the decision to leave it: retries run out, or T8 has its answers. */
+static uint64_t detection_ns(const struct host *me)
+{
+	uint64_t retries = (W.retry_cnt + 2) * (W.rto_ns + NS_MS);
+	uint64_t answers = (me->cfg.no_progress_answers + 3) * me->cfg.no_progress_ns;
+
+	return max_ns(retries, answers);
+}
+
+/*
+ * The longest switch timeout, eightfold and that of side 1, on each rail in turn (rule 17). Four of
+ * them more are waited out where probes were answered once and say nothing now (7.14).
+ */
+static uint64_t switch_ns(const struct host *me)
+{
+	uint32_t tries = W.rails + (W.silence ? PATIENCE : 0);
+
+	return tries * (8 * me->cfg.switch_timeout_ns * 3 / 2 + 2 * me->cfg.quarantine_ns);
+}
+
+static bool waits(unsigned int h)
+{
+	const struct host *me = &W.host[h], *peer = &W.host[1 - h];
+	const struct prog *p = &me->p;
+	bool over = me->died || peer->died || me->reason || peer->reason;
+
+	if (over || !prog_owed(p))
+		return false;
+	/* The peer's program has no receive for the next message. */
+	return !(p->nexec < p->posted && p->wr[p->nexec].two_sided &&
+		 peer->p.recv_posted <= p->two_exec);
+}
+
+static bool some_rail_is_healthy(void)
+{
+	for (unsigned int r = 0; r < W.rails; r++)
+		if (!W.rail[r].hurt && !W.rail[r].dead[0] && !W.rail[r].dead[1] &&
+		    !W.rail[r].hung[0] && !W.rail[r].hung[1])
+			return true;
+	return false;
+}
+
+static void check_pause(unsigned int h)
+{
+	struct host *me = &W.host[h], *peer = &W.host[1 - h];
+	bool active = me->state == SHIFT_ST_ACTIVE && peer->state == SHIFT_ST_ACTIVE;
+	uint64_t since = max_ns(me->moved_at, W.changed_at), bound = detection_ns(me);
+
+	if (active)
+		since = max_ns(since, max_ns(me->state_at, peer->state_at));
+	else
+		bound += switch_ns(me);
+	if (!waits(h) || !some_rail_is_healthy()) {
+		me->moved_at = W.now;
+		return;
+	}
+	if (W.now <= since)
+		return;
+	if (T.pause_ppm[active] < (W.now - since) * 1000000 / bound) {
+		T.pause_ppm[active] = (W.now - since) * 1000000 / bound;
+		T.pause_seed[active] = W.opt.seed;
+	}
+	if (W.now > since + bound)
+		violation("%c: no data has moved for %lu ms, %lu are allowed (%s, %s)", 'A' + h,
+			  (unsigned long)((W.now - since) / NS_MS), (unsigned long)(bound / NS_MS),
+			  shift_state_name(me->state), shift_state_name(peer->state));
+}
+
+/* A WR of the host was executed, or completed. */
+void outage_moved(unsigned int h)
+{
+	W.host[h].moved_at = W.now;
+}
+
+/* Each timer and probe asks; packets need not. */
+void outage_check(void)
+{
+	check_pause(0);
+	check_pause(1);
+}

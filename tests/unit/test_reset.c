@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * The program's RESET, by the library's own verbs, connections, dispatch and tombstones. The test
+ * is the rendezvous, the network and the NIC.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "lib/base/log.h"
+#include "lib/base/real_verbs.h"
+#include "lib/conn/conn_lock.h"
+#include "lib/conn/peer_keys.h"
+#include "lib/session/dispatch.h"
+#include "lib/session/peer_paths.h"
+#include "lib/session/tombstones.h"
+#include "lib/verbs/qp.h"
+
+enum { RAIL = 1, RAILS = 2, PEER_ID = 7, NONCE = 0xa, PEER_NONCE = 0xb, CONN_BYTES = 1 << 20 };
+
+struct real_verbs real;
+
+static struct nic nic[RAILS];
+static struct vdev dev = {.rails = RAILS, .nic = {nic, nic + 1}};
+static struct vpd pd;
+static struct vcq cq;
+static struct tracked_path path = {.users = 1};
+static struct ibv_qp qp = {.qp_num = 0x10};
+static struct vqp *v;
+static struct shift_msg answer;
+static unsigned int answers, begun;
+
+/* --- the rest of the world -------------------------------------------------------------------- */
+
+void __wrap_ctrl_link_send(struct ctrl_link_peer *link, const struct shift_msg *m);
+void __wrap_bg_timer_set(struct bg_timer *timer, uint64_t at_ns);
+
+void __wrap_ctrl_link_send(struct ctrl_link_peer *link, const struct shift_msg *m)
+{
+	(void)link;
+	answer = *m;
+	answers++;
+}
+
+void __wrap_bg_timer_set(struct bg_timer *timer, uint64_t at_ns)
+{
+	(void)timer;
+	(void)at_ns;
+}
+
+static int nic_modify_qp(struct ibv_qp *of, struct ibv_qp_attr *attr, int mask)
+{
+	(void)mask;
+	of->state = attr->qp_state;
+	return 0;
+}
+
+/* The rendezvous finds the peer of a life, ... */
+static void life_begins(struct vqp *of)
+{
+	struct shift_conn_peer p = {
+		.nonce = PEER_NONCE, .id = PEER_ID + begun++, .rails = RAILS, .mtu = {1024, 1024}};
+
+	assert_true(shift_conn_meet(of->conn, &p));
+	of->setup.peer_nonce = p.nonce;
+	of->setup.peer_id = p.id;
+	of->setup.met = true;
+}
+
+/* ... and forgets it. */
+static void life_ends(struct vqp *of)
+{
+	tombstone_leave(of);
+}
+
+static int begin(void **state)
+{
+	static const struct qp_session session = {
+		.nonce = NONCE, .begin = life_begins, .end = life_ends};
+	struct shift_conn_cfg cfg = {
+		.nonce = NONCE, .sq_cap = 4, .rq_cap = 4, .rails = RAILS, .mtu = {1024, 1024}};
+
+	(void)state;
+	real.modify_qp = nic_modify_qp;
+	qp_set_session(&session);
+	gate_init(&cq.gate);
+	pthread_mutex_init(&cq.drain_lock, NULL);
+	pthread_mutex_init(&cq.delivered_lock, NULL);
+	for (uint8_t i = 0; i < RAILS; i++) {
+		nic[i].index = i;
+		nic[i].worker = worker_new("test");
+		nic[i].resolver = worker_new("test");
+	}
+	v = aligned_alloc(64, (sizeof(*v) + 63) & ~(size_t)63);
+	memset(v, 0, sizeof(*v));
+	v->qp = &qp;
+	v->id = cfg.id = vqp_draw_id();
+	v->conn = shift_conn_init(aligned_alloc(64, CONN_BYTES), CONN_BYTES, &cfg, 0);
+	v->dev = &dev;
+	v->pd = &pd;
+	v->send_cq = v->recv_cq = &cq;
+	v->init.cap = (struct ibv_qp_cap){.max_send_wr = 4, .max_recv_wr = 4};
+	v->stats = -1;
+	gate_init(&v->hot.send_gate);
+	gate_init(&v->hot.recv_gate);
+	pthread_mutex_init(&v->lock, NULL);
+	pthread_cond_init(&v->rails.job_ended, NULL);
+	v->keys.peer = peer_keys_new();
+	v->rails.twin[RAIL].path = &path.path;
+	answers = begun = 0;
+	life_begins(v);
+	return vqp_publish(v);
+}
+
+static int end(void **state)
+{
+	(void)state;
+	vqp_unpublish(v);
+	peer_keys_free(v->keys.peer);
+	free(v->conn);
+	free(v);
+	return 0;
+}
+
+static void reset_qp(void)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
+
+	assert_int_equal(hook_modify_qp(&qp, &attr, IBV_QP_STATE), 0);
+}
+
+/* The peer's life asks one of ours. Returns how many answers there were. */
+static unsigned int ask(uint32_t to, uint32_t from)
+{
+	struct shift_msg m = {.type = SHIFT_MSG_SWITCH,
+			      .src_nonce = PEER_NONCE,
+			      .dst_nonce = NONCE,
+			      .dst_conn = to,
+			      .src_conn = from,
+			      .rail = RAIL,
+			      .epoch = 2};
+
+	answers = 0;
+	dispatch_message(nic + RAIL, &m);
+	return answers;
+}
+
+/* --- the tests -------------------------------------------------------------------------------- */
+
+static void each_life_has_an_id_of_its_own(void **state)
+{
+	uint32_t id[100];
+
+	(void)state;
+	for (int life = 0; life < 100; life++) {
+		id[life] = v->id;
+		for (int before = 0; before < life; before++) {
+			assert_int_not_equal(id[before], v->id);
+			assert_null(vqp_by_id(id[before]));
+		}
+		assert_ptr_equal(vqp_by_id(v->id), v);
+		reset_qp();
+	}
+}
+
+/* Released, so that it has something to say without having been fenced. */
+static void the_life_before_is_answered_for_under_its_id(void **state)
+{
+	uint32_t before = v->id;
+
+	(void)state;
+	assert_true(shift_conn_release(v->conn));
+	reset_qp();
+	assert_int_equal(ask(before, PEER_ID), 1);
+	assert_int_equal(answer.type, SHIFT_MSG_FAILED);
+	assert_int_equal(answer.src_conn, before);
+	assert_int_equal(ask(before, PEER_ID + 1), 0); /* that life of the peer never knew it */
+	assert_int_equal(ask(v->id, PEER_ID), 0);
+	assert_int_equal(ask(v->id, PEER_ID + 1), 0); /* not protected yet: it has no answer */
+	assert_ptr_equal(vqp_by_id(v->id), v);
+}
+
+/* Rail 0 was RESET by the program; a fence has still to account for the twin. */
+static void what_a_fence_left_open_outlives_a_life(void **state)
+{
+	(void)state;
+	v->rails.unclean = 3;
+	reset_qp();
+	assert_int_equal(v->rails.unclean, 2);
+}
+
+static void modify_to(enum ibv_qp_state state)
+{
+	struct ibv_qp_attr attr = {.qp_state = state, .path_mtu = IBV_MTU_1024};
+
+	assert_int_equal(hook_modify_qp(&qp, &attr, IBV_QP_STATE | IBV_QP_PATH_MTU), 0);
+}
+
+/* Packets of the life before may still be held up there. */
+static void rail_0_receives_only_after_its_quarantine(void **state)
+{
+	uint64_t until = now_ns() + 200000000;
+
+	(void)state;
+	v->life.past.rail0_until = until;
+	modify_to(IBV_QPS_INIT);
+	assert_true(now_ns() < until);
+	modify_to(IBV_QPS_RTR);
+	assert_true(now_ns() >= until);
+	assert_int_equal(qp.state, IBV_QPS_RTR);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+	const struct CMUnitTest tests[] = {
+		TEST(each_life_has_an_id_of_its_own),
+		TEST(the_life_before_is_answered_for_under_its_id),
+		TEST(what_a_fence_left_open_outlives_a_life),
+		TEST(rail_0_receives_only_after_its_quarantine),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
