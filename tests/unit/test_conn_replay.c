@@ -289,6 +289,22 @@ static void a_contradiction_ends_the_connection(void **state)
 	}
 }
 
+/* 7.37: the newest executed one with the flag counts. */
+static void the_newest_fence_proves_all_reads_before_it(void **state)
+{
+	struct shift_msg m = executed(4, 2);
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		w_post_flags(&w, 0, SHIFT_OP_READ, 8, 0);
+		w_post_flags(&w, 0, SHIFT_OP_SEND, 8, SHIFT_F_FENCE | SHIFT_F_SIGNALED);
+	}
+	believe_report();
+	report(&m, 0);
+	check_fates("rsrs", "dddd");
+	assert_int_equal(stats(0)->reissued_reads, 0);
+}
+
 /* --- rule 11: without a live rq_psn
  * ------------------------------------------------------------------------ */
 
@@ -527,6 +543,7 @@ int main(void)
 		WORLD_TEST(only_a_write_is_trimmed),
 		WORLD_TEST(a_report_of_an_older_epoch_means_nothing_of_this_one),
 		WORLD_TEST(a_contradiction_ends_the_connection),
+		WORLD_TEST(the_newest_fence_proves_all_reads_before_it),
 		WORLD_TEST(the_receive_count_sorts_the_log_in_doubt),
 		WORLD_TEST(an_atomic_in_doubt_is_lost),
 		WORLD_TEST(a_lost_atomic_waits_for_what_is_before_it),

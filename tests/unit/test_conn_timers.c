@@ -258,6 +258,10 @@ static void a_hung_nic_is_waited_for_a_second_after_the_peers_word(void **state)
 	(void)state;
 	nic_of_rail_0_hangs();
 	assert_true(switch_settles_at(conn(0)) == NEVER);
+	heard = conn(0)->plan.since;
+	w.now += 1;
+	w_tick(&w, 0);
+	assert_true(conn(0)->plan.since == heard); /* it waits, and does not begin to wait anew */
 	w.now += 100 * MS;
 	heard = w.now;
 	hears_switch(0, 2, 1, SHIFT_FENCE_LEAVING); /* not fenced yet */
