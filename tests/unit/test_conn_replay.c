@@ -305,6 +305,20 @@ static void the_newest_fence_proves_all_reads_before_it(void **state)
 	assert_int_equal(stats(0)->reissued_reads, 0);
 }
 
+/* What is known is that it was done before the SEND, not that it waited for the READ. */
+static void a_local_operation_with_the_flag_proves_no_read(void **state)
+{
+	struct shift_msg m = executed(2, 1);
+
+	(void)state;
+	w_post_flags(&w, 0, SHIFT_OP_READ, 8, 0);
+	w_post_flags(&w, 0, SHIFT_OP_LOCAL_INV, 0, SHIFT_F_FENCE);
+	w_post(&w, 0, SHIFT_OP_SEND, 8, true);
+	believe_report();
+	report(&m, 0);
+	check_fates("rls", "sdd");
+}
+
 /* --- rule 11: without a live rq_psn
  * ------------------------------------------------------------------------ */
 
@@ -534,6 +548,27 @@ static void what_the_peer_says_at_its_close_completes(void **state)
 	}
 }
 
+/* 7.18: nothing is replayed, so what is in doubt is neither done nor lost. */
+static void in_doubt_a_close_completes_nothing(void **state)
+{
+	struct shift_msg m = executed(0, 1);
+
+	(void)state;
+	m.type = SHIFT_MSG_CLOSED;
+	m.fence = SHIFT_FENCE_UNSURE;
+	m.src_nonce = 101;
+	m.dst_nonce = 100;
+	m.src_conn = 11;
+	m.dst_conn = 10;
+	post_log("swaw");
+	give_event(0, &(struct shift_event){.type = SHIFT_EV_MSG, .msg = &m});
+	finish_ops(0);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_DEAD);
+	assert_int_equal(stats(0)->proved, 1);
+	assert_int_equal(stats(0)->lost_atomics, 0);
+	assert_int_equal(stats(0)->maybe_twice, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -544,6 +579,7 @@ int main(void)
 		WORLD_TEST(a_report_of_an_older_epoch_means_nothing_of_this_one),
 		WORLD_TEST(a_contradiction_ends_the_connection),
 		WORLD_TEST(the_newest_fence_proves_all_reads_before_it),
+		WORLD_TEST(a_local_operation_with_the_flag_proves_no_read),
 		WORLD_TEST(the_receive_count_sorts_the_log_in_doubt),
 		WORLD_TEST(an_atomic_in_doubt_is_lost),
 		WORLD_TEST(a_lost_atomic_waits_for_what_is_before_it),
@@ -554,6 +590,7 @@ int main(void)
 		WORLD_TEST(an_rnr_is_the_programs_only_without_receives_for_that_wr),
 		WORLD_TEST(with_nothing_to_post_again_the_trouble_is_over),
 		WORLD_TEST(what_the_peer_says_at_its_close_completes),
+		WORLD_TEST(in_doubt_a_close_completes_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
