@@ -12,8 +12,8 @@ cd "$build"
 "$source/configure" -q CFLAGS='-O1 -g --coverage' >configure.log 2>&1 || { cat configure.log; exit 1; }
 # One build of lib/core with everything compiled in serves all; the counters of several objects of one
 # source do not add up.
-unit_tests=(psn wrlog msg fast progress invariants)
-for test in setup trigger handshake proof planned promise lives end random; do
+unit_tests=(psn wrlog msg fast progress invariants posting log_rules log_reuse completions no_progress rails)
+for test in setup trigger handshake proof planned promise lives end fence switch timers replay failback random; do
 	unit_tests+=("conn_$test")
 done
 unit_tests+=(conn_config conn_hello conn_answers conn_times conn_view conn_last conn_actions msg_fields siphash)

@@ -263,7 +263,6 @@ static void repost_log(struct shift_conn *c, uint64_t end)
 	for (uint64_t i = l->ready; i < end && i < l->sent; i++)
 		c->stats.replayed += shift_sendlog_at(l, i)->state == SHIFT_WR_PENDING;
 	c->stats.secret_signals += shift_sendlog_renumber(l, c->cfg.mtu[c->r], end);
-	l->special_end = end;
 	if (l->ready == end) {
 		conn_trouble_over(c);
 		return;

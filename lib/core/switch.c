@@ -210,7 +210,7 @@ void switch_start(struct shift_conn *c, enum shift_reason reason, uint8_t rail, 
 		c->plan.rnr = false;
 	}
 	c->plan.started = true;
-	if (rail == NO_RAIL || !rail_possible(c, rail))
+	if (rail == NO_RAIL)
 		rail = rail_choose(c, now);
 	enter_epoch(c, next_epoch(c), rail, reason, now);
 }

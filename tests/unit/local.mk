@@ -11,7 +11,10 @@ tests_unit_test_chan_LDADD = $(CMOCKA_LIBS)
 CORE_TESTS = tests/unit/test_conn_random tests/unit/test_psn tests/unit/test_wrlog tests/unit/test_msg \
 	tests/unit/test_conn_setup tests/unit/test_conn_trigger tests/unit/test_conn_handshake \
 	tests/unit/test_conn_proof tests/unit/test_conn_planned tests/unit/test_conn_promise tests/unit/test_conn_end \
-	tests/unit/test_conn_lives tests/unit/test_invariants tests/unit/test_progress
+	tests/unit/test_invariants tests/unit/test_progress tests/unit/test_rails tests/unit/test_conn_fence \
+	tests/unit/test_no_progress tests/unit/test_completions tests/unit/test_conn_switch \
+	tests/unit/test_conn_timers tests/unit/test_conn_replay tests/unit/test_log_reuse \
+	tests/unit/test_conn_failback tests/unit/test_log_rules tests/unit/test_posting tests/unit/test_conn_lives
 check_PROGRAMS += $(CORE_TESTS)
 TESTS += $(CORE_TESTS)
 
@@ -75,6 +78,50 @@ tests_unit_test_conn_random_LDADD = $(core_test_libs)
 tests_unit_test_progress_SOURCES = tests/unit/test_progress.c $(conn_world)
 tests_unit_test_progress_CFLAGS = $(core_test_cflags)
 tests_unit_test_progress_LDADD = $(core_test_libs)
+
+tests_unit_test_rails_SOURCES = tests/unit/test_rails.c $(conn_world)
+tests_unit_test_rails_CFLAGS = $(core_test_cflags)
+tests_unit_test_rails_LDADD = $(core_test_libs)
+
+tests_unit_test_conn_fence_SOURCES = tests/unit/test_conn_fence.c $(conn_world)
+tests_unit_test_conn_fence_CFLAGS = $(core_test_cflags)
+tests_unit_test_conn_fence_LDADD = $(core_test_libs)
+
+tests_unit_test_no_progress_SOURCES = tests/unit/test_no_progress.c $(conn_world)
+tests_unit_test_no_progress_CFLAGS = $(core_test_cflags)
+tests_unit_test_no_progress_LDADD = $(core_test_libs)
+
+tests_unit_test_completions_SOURCES = tests/unit/test_completions.c $(conn_world)
+tests_unit_test_completions_CFLAGS = $(core_test_cflags)
+tests_unit_test_completions_LDADD = $(core_test_libs)
+
+tests_unit_test_conn_switch_SOURCES = tests/unit/test_conn_switch.c $(conn_world)
+tests_unit_test_conn_switch_CFLAGS = $(core_test_cflags)
+tests_unit_test_conn_switch_LDADD = $(core_test_libs)
+
+tests_unit_test_conn_timers_SOURCES = tests/unit/test_conn_timers.c $(conn_world)
+tests_unit_test_conn_timers_CFLAGS = $(core_test_cflags)
+tests_unit_test_conn_timers_LDADD = $(core_test_libs)
+
+tests_unit_test_conn_replay_SOURCES = tests/unit/test_conn_replay.c $(conn_world)
+tests_unit_test_conn_replay_CFLAGS = $(core_test_cflags)
+tests_unit_test_conn_replay_LDADD = $(core_test_libs)
+
+tests_unit_test_log_reuse_SOURCES = tests/unit/test_log_reuse.c
+tests_unit_test_log_reuse_CFLAGS = $(core_test_cflags)
+tests_unit_test_log_reuse_LDADD = $(core_test_libs)
+
+tests_unit_test_conn_failback_SOURCES = tests/unit/test_conn_failback.c tests/unit/planned.h $(conn_world)
+tests_unit_test_conn_failback_CFLAGS = $(core_test_cflags)
+tests_unit_test_conn_failback_LDADD = $(core_test_libs)
+
+tests_unit_test_log_rules_SOURCES = tests/unit/test_log_rules.c
+tests_unit_test_log_rules_CFLAGS = $(core_test_cflags)
+tests_unit_test_log_rules_LDADD = $(core_test_libs)
+
+tests_unit_test_posting_SOURCES = tests/unit/test_posting.c tests/unit/planned.h $(conn_world)
+tests_unit_test_posting_CFLAGS = $(core_test_cflags)
+tests_unit_test_posting_LDADD = $(core_test_libs)
 
 # What each file of lib/core promises, with its bounds.
 CORE_BOUND_TESTS = tests/unit/test_conn_config tests/unit/test_conn_hello tests/unit/test_conn_answers \
