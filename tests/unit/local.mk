@@ -179,7 +179,8 @@ tests_unit_test_run_dir_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_test_run_dir_LDADD = kv/libkvclient.la lib/libshiftbase.la $(CMOCKA_LIBS)
 
 # The rooms above lib/core in a world that the test scripts, lib/core included (tests/unit/rooms.h).
-ROOMS_TESTS = tests/unit/test_rooms_qp tests/unit/test_rooms_meeting
+ROOMS_TESTS = tests/unit/test_rooms_qp tests/unit/test_rooms_meeting tests/unit/test_rooms_rails \
+	tests/unit/test_rooms_post tests/unit/test_rooms_fence
 check_PROGRAMS += $(ROOMS_TESTS)
 TESTS += $(ROOMS_TESTS)
 rooms_world = tests/unit/rooms.c tests/unit/rooms.h tests/unit/scripted_core.c
@@ -207,6 +208,21 @@ tests_unit_test_rooms_qp_SOURCES = tests/unit/test_rooms_qp.c $(rooms_world)
 tests_unit_test_rooms_qp_CFLAGS = $(rooms_cflags)
 tests_unit_test_rooms_qp_LDFLAGS = $(AM_LDFLAGS) $(rooms_wraps)
 tests_unit_test_rooms_qp_LDADD = $(rooms_libs)
+
+tests_unit_test_rooms_rails_SOURCES = tests/unit/test_rooms_rails.c $(rooms_world)
+tests_unit_test_rooms_rails_CFLAGS = $(rooms_cflags)
+tests_unit_test_rooms_rails_LDFLAGS = $(AM_LDFLAGS) $(rooms_wraps)
+tests_unit_test_rooms_rails_LDADD = $(rooms_libs)
+
+tests_unit_test_rooms_post_SOURCES = tests/unit/test_rooms_post.c $(rooms_world)
+tests_unit_test_rooms_post_CFLAGS = $(rooms_cflags)
+tests_unit_test_rooms_post_LDFLAGS = $(AM_LDFLAGS) $(rooms_wraps)
+tests_unit_test_rooms_post_LDADD = $(rooms_libs)
+
+tests_unit_test_rooms_fence_SOURCES = tests/unit/test_rooms_fence.c $(rooms_world)
+tests_unit_test_rooms_fence_CFLAGS = $(rooms_cflags)
+tests_unit_test_rooms_fence_LDFLAGS = $(AM_LDFLAGS) $(rooms_wraps)
+tests_unit_test_rooms_fence_LDADD = $(rooms_libs)
 
 tests_unit_test_rooms_meeting_SOURCES = tests/unit/test_rooms_meeting.c $(rooms_world)
 tests_unit_test_rooms_meeting_CFLAGS = $(rooms_cflags)

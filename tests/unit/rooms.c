@@ -385,6 +385,12 @@ static int nic_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 		trace_add(" to %d", attr->qp_state);
 	trace_attr(attr, mask);
 	trace_add("\n");
+	if (world.on_modify) {
+		void (*fn)(void) = world.on_modify;
+
+		world.on_modify = NULL;
+		fn();
+	}
 	if (world.modify_fails_at && !--world.modify_fails_at)
 		return EINVAL;
 	if (mask & IBV_QP_STATE)
@@ -436,6 +442,11 @@ static int nic_resize_cq(struct ibv_cq *cq, int cqe)
 	return 0;
 }
 
+static bool post_fails(void)
+{
+	return world.post_result && (!world.post_fails_at || !--world.post_fails_at);
+}
+
 static int nic_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	for (; wr; wr = wr->next) {
@@ -454,7 +465,7 @@ static int nic_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_s
 			trace_add(" [%#llx %u %#x]", (unsigned long long)wr->sg_list[i].addr,
 				  wr->sg_list[i].length, wr->sg_list[i].lkey);
 		trace_add("\n");
-		if (world.post_result) {
+		if (post_fails()) {
 			if (!world.post_without_bad)
 				*bad = wr;
 			return world.post_result;
@@ -471,7 +482,7 @@ static int nic_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_r
 			trace_add(" [%#llx %u %#x]", (unsigned long long)wr->sg_list[i].addr,
 				  wr->sg_list[i].length, wr->sg_list[i].lkey);
 		trace_add("\n");
-		if (world.post_result) {
+		if (post_fails()) {
 			*bad = wr;
 			return world.post_result;
 		}

@@ -80,12 +80,14 @@ struct world {
 	struct ibv_cq real_send_cq, real_recv_cq;
 	struct ibv_context ctx[RAILS];
 	struct ibv_device device;
-	void (*on_wait)(void);	/* a thread waits for a condition; NULL: the NICs' jobs run */
-	void (*on_sleep)(void); /* it sleeps */
+	void (*on_wait)(void);	 /* a thread waits for a condition; NULL: the NICs' jobs run */
+	void (*on_sleep)(void);	 /* it sleeps */
+	void (*on_modify)(void); /* a modify is under way; once */
 	/* What a verb answers. */
 	int modify_fails_at; /* the n-th modify from now, from 1; 0: none */
 	int create_fails;    /* so many times */
 	int post_result;
+	int post_fails_at; /* the n-th post from now, from 1; 0: each, if post_result is not 0 */
 	bool post_without_bad; /* it failed, and says of none that it was refused */
 	int lkey_result, rkey_result;
 	int gid_at; /* where the GID of the NICs is in their tables */
