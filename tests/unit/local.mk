@@ -179,8 +179,9 @@ tests_unit_test_run_dir_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_test_run_dir_LDADD = kv/libkvclient.la lib/libshiftbase.la $(CMOCKA_LIBS)
 
 # The rooms above lib/core in a world that the test scripts, lib/core included (tests/unit/rooms.h).
-ROOMS_TESTS = tests/unit/test_rooms_qp tests/unit/test_rooms_meeting tests/unit/test_rooms_rails \
-	tests/unit/test_rooms_post tests/unit/test_rooms_fence
+ROOMS_TESTS = tests/unit/test_rooms_qp tests/unit/test_rooms_meeting tests/unit/test_rooms_messages \
+	tests/unit/test_rooms_arm tests/unit/test_rooms_rails tests/unit/test_rooms_post \
+	tests/unit/test_rooms_fence
 check_PROGRAMS += $(ROOMS_TESTS)
 TESTS += $(ROOMS_TESTS)
 rooms_world = tests/unit/rooms.c tests/unit/rooms.h tests/unit/scripted_core.c
@@ -189,7 +190,7 @@ rooms_libs = lib/libshiftrooms.la $(ROOMS_BELOW) $(IBVERBS_LIBS) $(CMOCKA_LIBS)
 wrap = -Wl,--wrap=
 rooms_wraps = $(wrap)now_ns $(wrap)bg_awake_ns $(wrap)bg_is_self $(wrap)bg_call $(wrap)bg_timer_set \
 	$(wrap)nanosleep $(wrap)pthread_cond_wait $(wrap)pthread_cond_timedwait $(wrap)log_at \
-	$(wrap)worker_submit $(wrap)worker_cancel $(wrap)ctrl_link_send \
+	$(wrap)worker_submit $(wrap)worker_cancel $(wrap)worker_busy_since_ns $(wrap)ctrl_link_send \
 	$(wrap)ctrl_link_flush_unless_bg $(wrap)vdev_find $(wrap)vpd_find $(wrap)vcq_find \
 	$(wrap)vmr_lkey $(wrap)peer_keys_get $(wrap)peer_keys_reset $(wrap)exported_keys_reset \
 	$(wrap)rq_psn_at_rest $(wrap)rq_psn_query $(wrap)stats_conn_protect $(wrap)stats_bypass \
@@ -219,17 +220,30 @@ tests_unit_test_rooms_post_CFLAGS = $(rooms_cflags)
 tests_unit_test_rooms_post_LDFLAGS = $(AM_LDFLAGS) $(rooms_wraps)
 tests_unit_test_rooms_post_LDADD = $(rooms_libs)
 
+tests_unit_test_rooms_arm_SOURCES = tests/unit/test_rooms_arm.c $(rooms_world)
+tests_unit_test_rooms_arm_CFLAGS = $(rooms_cflags)
+tests_unit_test_rooms_arm_LDFLAGS = $(AM_LDFLAGS) $(rooms_wraps)
+tests_unit_test_rooms_arm_LDADD = $(rooms_libs)
+
 tests_unit_test_rooms_fence_SOURCES = tests/unit/test_rooms_fence.c $(rooms_world)
 tests_unit_test_rooms_fence_CFLAGS = $(rooms_cflags)
-tests_unit_test_rooms_fence_LDFLAGS = $(AM_LDFLAGS) $(rooms_wraps)
+tests_unit_test_rooms_fence_LDFLAGS = $(AM_LDFLAGS) $(rooms_wraps) $(wrap)gate_sync
 tests_unit_test_rooms_fence_LDADD = $(rooms_libs)
 
-tests_unit_test_rooms_meeting_SOURCES = tests/unit/test_rooms_meeting.c $(rooms_world)
+# Those that have a peer to find.
+meeting_world = tests/unit/meeting_world.c tests/unit/meeting_world.h $(rooms_world)
+meeting_wraps = $(rooms_wraps) $(wrap)job_client $(wrap)job_nonce $(wrap)job_key_if_known \
+	$(wrap)job_is_full $(wrap)kv_client_put $(wrap)kv_client_get $(wrap)kv_client_delete \
+	$(wrap)kv_client_forget $(wrap)ctrl_link_address $(wrap)ctrl_link_peer_new \
+	$(wrap)ctrl_link_peer_free $(wrap)nic_gid_like $(wrap)path_health_answers \
+	$(wrap)path_health_keep_for_peer $(wrap)vqp_enter $(wrap)stats_conn_psn
+
+tests_unit_test_rooms_meeting_SOURCES = tests/unit/test_rooms_meeting.c $(meeting_world)
 tests_unit_test_rooms_meeting_CFLAGS = $(rooms_cflags)
-tests_unit_test_rooms_meeting_LDFLAGS = $(AM_LDFLAGS) $(rooms_wraps) \
-	$(wrap)job_client $(wrap)job_nonce $(wrap)job_key_if_known $(wrap)job_is_full \
-	$(wrap)kv_client_put $(wrap)kv_client_get $(wrap)kv_client_delete $(wrap)kv_client_forget \
-	$(wrap)ctrl_link_address $(wrap)ctrl_link_peer_new $(wrap)ctrl_link_peer_free \
-	$(wrap)nic_gid_like $(wrap)path_health_answers $(wrap)path_health_keep_for_peer \
-	$(wrap)vqp_enter $(wrap)stats_conn_psn
+tests_unit_test_rooms_meeting_LDFLAGS = $(AM_LDFLAGS) $(meeting_wraps)
 tests_unit_test_rooms_meeting_LDADD = $(rooms_libs)
+
+tests_unit_test_rooms_messages_SOURCES = tests/unit/test_rooms_messages.c $(meeting_world)
+tests_unit_test_rooms_messages_CFLAGS = $(rooms_cflags)
+tests_unit_test_rooms_messages_LDFLAGS = $(AM_LDFLAGS) $(meeting_wraps)
+tests_unit_test_rooms_messages_LDADD = $(rooms_libs)

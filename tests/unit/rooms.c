@@ -11,7 +11,7 @@
 struct real_verbs real;
 struct world world;
 
-/* --- the trace ------------------------------------------------------------------------------- */
+/* --- the trace ----------------------------------------------------------------------------- */
 
 static char text[1 << 16];
 static size_t text_len;
@@ -37,8 +37,7 @@ const char *trace_text(void)
 	return text;
 }
 
-/* --- clock, threads, control links: the linker puts these in the library's place ----------------
- */
+/* --- clock, threads, control links: the linker puts these in the library's place ----------- */
 
 enum { JOBS_MAX = 64, TIMERS_MAX = 64 };
 
@@ -62,6 +61,7 @@ int __wrap_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *lock,
 void __wrap_log_at(enum log_level level, const char *format, ...);
 void __wrap_worker_submit(struct worker *w, struct job *job);
 bool __wrap_worker_cancel(struct worker *w, struct job *job);
+uint64_t __wrap_worker_busy_since_ns(const struct worker *w);
 void __wrap_ctrl_link_send(struct ctrl_link_peer *link, const struct shift_msg *m);
 void __wrap_ctrl_link_flush_unless_bg(void);
 
@@ -173,6 +173,12 @@ bool __wrap_worker_cancel(struct worker *w, struct job *job)
 	return false;
 }
 
+uint64_t __wrap_worker_busy_since_ns(const struct worker *w)
+{
+	(void)w;
+	return world.busy_since;
+}
+
 bool rooms_run_job(void)
 {
 	struct job *job = jobs[0].job;
@@ -203,8 +209,7 @@ void __wrap_ctrl_link_flush_unless_bg(void)
 {
 }
 
-/* --- objects and keys --------------------------------------------------------------------------
- */
+/* --- objects and keys ---------------------------------------------------------------------- */
 
 struct vdev *__wrap_vdev_find(const struct ibv_context *ctx);
 struct vpd *__wrap_vpd_find(const struct ibv_pd *pd);
@@ -299,8 +304,7 @@ int __wrap_stats_conn_add(const char *nic, uint32_t qpn, uint64_t now_ns)
 	return -1;
 }
 
-/* --- the NICs' verbs ----------------------------------------------------------------------------
- */
+/* --- the NICs' verbs ----------------------------------------------------------------------- */
 
 static unsigned int nic_of(const struct ibv_context *ctx)
 {
@@ -504,8 +508,7 @@ static int nic_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 	return got;
 }
 
-/* --- begin and end -----------------------------------------------------------------------------
- */
+/* --- begin and end ------------------------------------------------------------------------- */
 
 static void session_begin(struct vqp *v)
 {

@@ -24,7 +24,7 @@ enum { RAILS = 3, QPN = 0x10, TWIN_QPN = 0x20, SENDS = 8, RECEIVES = 4, MS = 100
 
 #define START_NS 1000000000ull /* the clock, when a test begins */
 
-/* --- the trace ------------------------------------------------------------------------------- */
+/* --- the trace ----------------------------------------------------------------------------- */
 
 void trace_add(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void trace_clear(void);
@@ -37,8 +37,7 @@ const char *trace_text(void);
 		trace_clear();                            \
 	} while (0)
 
-/* --- lib/core, by the test's script ------------------------------------------------------------
- */
+/* --- lib/core, by the test's script -------------------------------------------------------- */
 
 enum { SCRIPT_MAX = 64 };
 
@@ -68,7 +67,7 @@ extern struct core_script core;
 /* The core asks for this when it is asked for actions next. */
 void core_asks(const struct shift_action *a);
 
-/* --- the world ------------------------------------------------------------------------------- */
+/* --- the world ----------------------------------------------------------------------------- */
 
 struct world {
 	uint64_t now;
@@ -83,6 +82,7 @@ struct world {
 	void (*on_wait)(void);	 /* a thread waits for a condition; NULL: the NICs' jobs run */
 	void (*on_sleep)(void);	 /* it sleeps */
 	void (*on_modify)(void); /* a modify is under way; once */
+	uint64_t busy_since;	 /* of the NICs' threads; 0: they are at no job */
 	/* What a verb answers. */
 	int modify_fails_at; /* the n-th modify from now, from 1; 0: none */
 	int create_fails;    /* so many times */

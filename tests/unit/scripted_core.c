@@ -48,8 +48,7 @@ void __wrap_shift_fast_arm(struct shift_conn *c, struct shift_run *r,
 			   const struct shift_raw_wr *wr);
 uint64_t *__wrap_shift_fast_done(struct shift_conn *c);
 
-/* --- its life ----------------------------------------------------------------------------------
- */
+/* --- its life ------------------------------------------------------------------------------ */
 
 struct shift_conn *__wrap_shift_conn_init(void *mem, size_t len, const struct shift_conn_cfg *cfg,
 					  uint64_t now_ns)
@@ -97,8 +96,7 @@ void __wrap_shift_conn_tombstone(const struct shift_conn *c, uint64_t now_ns,
 	*t = core.tombstone;
 }
 
-/* --- events and actions -------------------------------------------------------------------------
- */
+/* --- events and actions -------------------------------------------------------------------- */
 
 void __wrap_shift_conn_event(struct shift_conn *c, const struct shift_event *ev, uint64_t now_ns)
 {
@@ -143,8 +141,7 @@ bool __wrap_shift_conn_completion(struct shift_conn *c, struct shift_wc *wc)
 	return true;
 }
 
-/* --- posts and completions ----------------------------------------------------------------------
- */
+/* --- posts and completions ----------------------------------------------------------------- */
 
 bool __wrap_shift_conn_cqe(struct shift_conn *c, const struct shift_cqe *cqe, struct shift_wc *wc,
 			   uint64_t now_ns)
@@ -244,8 +241,7 @@ void __wrap_shift_conn_recv_at(const struct shift_conn *c, uint64_t index, struc
 	*wr = (struct shift_recv_wr){.wr_id = index, .sge = sge, .num_sge = 2};
 }
 
-/* --- looking in ---------------------------------------------------------------------------------
- */
+/* --- looking in ---------------------------------------------------------------------------- */
 
 bool __wrap_shift_conn_fast(const struct shift_conn *c)
 {
@@ -292,8 +288,7 @@ int __wrap_shift_conn_dump(const struct shift_conn *c, char *buf, size_t len)
 	return 0;
 }
 
-/* --- the fast way -------------------------------------------------------------------------------
- */
+/* --- the fast way -------------------------------------------------------------------------- */
 
 bool __wrap_shift_fast_wrap(struct shift_conn *c, struct shift_run *r)
 {

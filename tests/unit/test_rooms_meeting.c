@@ -1,263 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* How a connection finds its peer, what it takes of the peer's messages, and what it leaves behind
- * (lib/session/rendezvous.c, dispatch.c, tombstones.c). */
-#include "tests/unit/rooms.h"
-
+/* How a connection finds its peer (lib/session/rendezvous.c). */
 #include <errno.h>
 #include <stdio.h>
 
-#include "lib/conn/conn_lock.h"
-#include "lib/session/dispatch.h"
 #include "lib/session/job.h"
-#include "lib/session/peer_paths.h"
 #include "lib/session/rendezvous.h"
-#include "lib/session/tombstones.h"
-#include "lib/verbs/qp.h"
+#include "tests/unit/meeting_world.h"
 
-enum { NONCE = 0xa, PEER_NONCE = 0xb, PEER_ID = 70, PEER_QPN = 0x99 };
-
-#define OUR_KEY	 "conn/fe000000000000000000000000000001-000010"
-#define PEER_KEY "conn/aa0000000000000000000000000000bb-000099"
-
-/* As it is published: its layout is fixed. */
-struct record {
-	uint8_t version, rails, pad[2];
-	uint32_t id;
-	uint64_t nonce;
-	struct rail_addr rail[SHIFT_RAILS_MAX];
-};
-
-static struct vqp *v;
-static struct record ours, theirs;
-static size_t our_bytes, their_bytes; /* 0: there is none */
-static unsigned int puts_n, gets_n;
-static int put_result;
-static bool key_known, job_full, answers, keep_for_peer;
-static void (*on_enter)(void);
-static int peer_psn[SHIFT_RAILS_MAX];
-
-/* --- the rendezvous, the control links -------------------------------------------------------- */
-
-struct kv_client *__wrap_job_client(void);
-uint64_t __wrap_job_nonce(void);
-const uint64_t *__wrap_job_key_if_known(void);
-bool __wrap_job_is_full(void);
-int __wrap_kv_client_put(struct kv_client *c, const char *key, const void *value, size_t bytes);
-int __wrap_kv_client_get(struct kv_client *c, const char *key, const void **value, size_t *bytes);
-int __wrap_kv_client_delete(struct kv_client *c, const char *key);
-void __wrap_kv_client_forget(struct kv_client *c, const char *key);
-void __wrap_ctrl_link_address(const struct nic *nic, struct ctrl_link_addr *addr);
-struct ctrl_link_peer *__wrap_ctrl_link_peer_new(struct nic *nic, const struct ctrl_link_addr *addr,
-						 uint64_t nonce);
-void __wrap_ctrl_link_peer_free(struct ctrl_link_peer *peer);
-int __wrap_nic_gid_like(const struct nic *nic, const union ibv_gid *like, union ibv_gid *gid);
-bool __wrap_path_health_answers(struct peer_path *path);
-bool __wrap_path_health_keep_for_peer(struct peer_path *path);
-void __wrap_vqp_enter(struct vqp *of);
-void __real_vqp_enter(struct vqp *of);
-void __wrap_stats_conn_psn(int slot, unsigned int rail, enum stats_psn psn);
-
-struct kv_client *__wrap_job_client(void)
-{
-	return (struct kv_client *)(void *)&world;
-}
-
-uint64_t __wrap_job_nonce(void)
-{
-	return NONCE;
-}
-
-const uint64_t *__wrap_job_key_if_known(void)
-{
-	static const uint64_t key[2] = {11, 12};
-
-	return key_known ? key : NULL;
-}
-
-bool __wrap_job_is_full(void)
-{
-	return job_full;
-}
-
-int __wrap_kv_client_put(struct kv_client *c, const char *key, const void *value, size_t bytes)
-{
-	(void)c;
-	puts_n++;
-	assert_string_equal(key, OUR_KEY);
-	if (put_result)
-		return put_result;
-	memcpy(&ours, value, bytes);
-	our_bytes = bytes;
-	return 0;
-}
-
-int __wrap_kv_client_get(struct kv_client *c, const char *key, const void **value, size_t *bytes)
-{
-	(void)c;
-	gets_n++;
-	assert_string_equal(key, PEER_KEY);
-	*value = &theirs;
-	*bytes = their_bytes;
-	return their_bytes ? 0 : -ENOENT;
-}
-
-int __wrap_kv_client_delete(struct kv_client *c, const char *key)
-{
-	(void)c;
-	trace_add("delete %s\n", key);
-	return 0;
-}
-
-void __wrap_kv_client_forget(struct kv_client *c, const char *key)
-{
-	(void)c;
-	trace_add("forget %s\n", key);
-}
-
-void __wrap_ctrl_link_address(const struct nic *nic, struct ctrl_link_addr *addr)
-{
-	*addr = (struct ctrl_link_addr){.qpn = 0x500u + nic->index, .qkey = 0x600u + nic->index};
-}
-
-struct ctrl_link_peer *__wrap_ctrl_link_peer_new(struct nic *nic, const struct ctrl_link_addr *addr,
-						 uint64_t nonce)
-{
-	trace_add("path over %s to %#x of %#llx\n", nic->name, addr->qpn,
-		  (unsigned long long)nonce);
-	return (struct ctrl_link_peer *)(void *)nic->name;
-}
-
-void __wrap_ctrl_link_peer_free(struct ctrl_link_peer *peer)
-{
-	trace_add("no path over %s\n", (const char *)(void *)peer);
-}
-
-int __wrap_nic_gid_like(const struct nic *nic, const union ibv_gid *like, union ibv_gid *gid)
-{
-	assert_int_equal(like->raw[15], 1);
-	memset(gid, 0, sizeof(*gid));
-	gid->raw[15] = (uint8_t)(0x80 + nic->index);
-	return 5 + nic->index;
-}
-
-bool __wrap_path_health_answers(struct peer_path *path)
-{
-	(void)path;
-	return answers;
-}
-
-bool __wrap_path_health_keep_for_peer(struct peer_path *path)
-{
-	(void)path;
-	return keep_for_peer;
-}
-
-/* What another thread does just before a thread has the lock. */
-void __wrap_vqp_enter(struct vqp *of)
-{
-	if (on_enter)
-		on_enter();
-	__real_vqp_enter(of);
-}
-
-void __wrap_stats_conn_psn(int slot, unsigned int rail, enum stats_psn psn)
-{
-	(void)slot;
-	peer_psn[rail] = (int)psn;
-}
-
-/* --- begin and end -----------------------------------------------------------------------------
- */
-
-static void set_their_rails(uint8_t rails)
-{
-	theirs.rails = rails;
-	their_bytes = offsetof(struct record, rail) + rails * sizeof(struct rail_addr);
-}
-
-static void reset_theirs(void)
-{
-	memset(&theirs, 0, sizeof(theirs));
-	theirs.version = 1;
-	theirs.id = PEER_ID;
-	theirs.nonce = PEER_NONCE;
-	for (uint8_t i = 0; i < SHIFT_RAILS_MAX; i++)
-		theirs.rail[i] = (struct rail_addr){.link = {.qpn = 0x300u + i},
-						    .gid.raw = {[0] = 0xc0, [15] = i},
-						    .qpn = 0x400u + i,
-						    .lid = (uint16_t)(0x20 + i),
-						    .mtu_bytes = 2048,
-						    .nic = (uint8_t)(4 + i),
-						    .psn = STATS_PSN_LIVE};
-	set_their_rails(RAILS);
-}
-
-static int begin(void **state)
-{
-	rooms_begin(state);
-	world.gid_at = 2; /* as the program has asked */
-	reset_theirs();
-	memset(&ours, 0, sizeof(ours));
-	memset(peer_psn, 0xff, sizeof(peer_psn));
-	their_bytes = our_bytes = puts_n = gets_n = 0;
-	put_result = 0;
-	key_known = true;
-	job_full = answers = keep_for_peer = false;
-	on_enter = NULL;
-	core.view.state = SHIFT_ST_SETUP;
-	core.view.protected_ = false;
-	v = rooms_create_qp();
-	return 0;
-}
-
-static void start_and_look(void)
-{
-	rooms_start_qp(v);
-	rendezvous_begin(v);
-	trace_clear();
-	rooms_pass(0);
-}
-
-static int begin_looking(void **state)
-{
-	begin(state);
-	start_and_look();
-	return 0;
-}
-
-static void peer_comes(void)
-{
-	set_their_rails(theirs.rails);
-	rooms_pass(MS * 1000);
-}
-
-/* The two have met, and HELLO has matched. */
-static void become_active(void)
-{
-	core.view.state = SHIFT_ST_ACTIVE;
-	core.view.protected_ = true;
-}
-
-static void it_is_closed(void)
-{
-	v->life.closed = true;
-}
-
-static int end(void **state)
-{
-	world.on_wait = it_is_closed;
-	on_enter = NULL;
-	keep_for_peer = false;
-	if (v->setup.meeting)
-		rendezvous_end(v);
-	hook_destroy_qp(v->qp);
-	rooms_pass(200ull * 1000 * MS); /* tombstones go */
-	rooms_pass(200ull * 1000 * MS);
-	return rooms_end(state);
-}
-
-/* --- what is published
- * ---------------------------------------------------------------------------- */
+/* --- what is published --------------------------------------------------------------------- */
 
 static void the_record_says_all_of_each_rail(void **state)
 {
@@ -287,7 +37,7 @@ static void a_nic_that_is_not_ready_is_named_only(void **state)
 {
 	static const struct rail_addr none = {.nic = 2};
 
-	begin(state);
+	meeting_begin(state);
 	world.nic[2].ready = false;
 	start_and_look();
 	assert_memory_equal(&ours.rail[2], &none, sizeof(none));
@@ -300,7 +50,7 @@ static void what_is_missing_is_waited_for(void **state)
 	for (int what = 0; what < 4; what++) {
 		struct ibv_qp *twin;
 
-		begin(state);
+		meeting_begin(state);
 		twin = v->rails.twin[2].qp;
 		if (what < 2)
 			v->rails.twin[2].qp = NULL;
@@ -316,7 +66,7 @@ static void what_is_missing_is_waited_for(void **state)
 		rooms_pass(MS * 100);
 		assert_int_equal(puts_n, 1);
 		v->rails.twin[2].qp = twin;
-		end(state);
+		meeting_end(state);
 	}
 }
 
@@ -339,7 +89,7 @@ static void a_record_is_published_again_when_it_changes(void **state)
 
 static void a_put_that_fails_is_repeated(void **state)
 {
-	begin(state);
+	meeting_begin(state);
 	put_result = -EINVAL;
 	start_and_look();
 	set_their_rails(RAILS);
@@ -352,8 +102,7 @@ static void a_put_that_fails_is_repeated(void **state)
 	assert_true(v->setup.met);
 }
 
-/* --- who is not protected
- * -------------------------------------------------------------------------- */
+/* --- who is not protected ------------------------------------------------------------------ */
 
 static void another_port(void)
 {
@@ -391,7 +140,7 @@ static void of_some_connections_none_is_looked_for(void **state)
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		begin(state);
+		meeting_begin(state);
 		real.query_gid = query_any_gid;
 		rooms_start_qp(v);
 		cases[i].as();
@@ -403,7 +152,7 @@ static void of_some_connections_none_is_looked_for(void **state)
 		rooms_pass(1000 * MS);
 		assert_true(!strchr(trace_text(), '\n')[1]); /* said once */
 		assert_int_equal(puts_n, 0);
-		end(state);
+		meeting_end(state);
 	}
 }
 
@@ -435,7 +184,7 @@ static void a_peer_that_does_not_come_is_reported(void **state)
 	char line[256];
 
 	for (int i = 0; i < 5; i++) {
-		begin(state);
+		meeting_begin(state);
 		key_known = i > 0;
 		job_full = i == 2;
 		core.stats.hello_mismatch = i == 3;
@@ -457,19 +206,18 @@ static void a_peer_that_does_not_come_is_reported(void **state)
 			assert_non_null(said);
 			assert_null(strstr(said, "\nprotected"));
 		}
-		end(state);
+		meeting_end(state);
 	}
 }
 
-/* --- the peer's record
- * ------------------------------------------------------------------------------ */
+/* --- the peer's record --------------------------------------------------------------------- */
 
 static void a_record_that_cannot_be_right_is_not_taken(void **state)
 {
 	for (int what = 0; what < 12; what++) {
 		bool right = what == 0 || what == 9 || what == 10;
 
-		begin(state);
+		meeting_begin(state);
 		start_and_look();
 		reset_theirs();
 		switch (what) {
@@ -489,7 +237,7 @@ static void a_record_that_cannot_be_right_is_not_taken(void **state)
 		assert_int_equal(v->setup.met, right);
 		if (right)
 			assert_int_equal(v->setup.peer_rails, what == 9 ? 1 : RAILS);
-		end(state);
+		meeting_end(state);
 	}
 }
 
@@ -547,7 +295,7 @@ static void the_smaller_mtu_counts(void **state)
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		begin_looking(state);
+		meeting_begin_looking(state);
 		world.nic[1].mtu_bytes = cases[i].ours;
 		world.nic[1].ready = cases[i].ready;
 		theirs.rail[1].mtu_bytes = (uint16_t)cases[i].theirs;
@@ -555,7 +303,7 @@ static void the_smaller_mtu_counts(void **state)
 		assert_int_equal(core.peer.mtu[1], cases[i].mtu);
 		assert_int_equal(v->rails.twin[1].mtu, cases[i].mtu);
 		assert_int_equal(!v->rails.twin[1].path, !cases[i].ready);
-		end(state);
+		meeting_end(state);
 	}
 }
 
@@ -626,7 +374,7 @@ static void another_life_of_the_peer_is_met_in_its_place(void **state)
 static void after_hello_only_the_peers_own_record_counts(void **state)
 {
 	for (int what = 0; what < 2; what++) {
-		begin_looking(state);
+		meeting_begin_looking(state);
 		peer_comes();
 		become_active();
 		trace_clear();
@@ -637,12 +385,11 @@ static void after_hello_only_the_peers_own_record_counts(void **state)
 		rooms_pass(1000 * MS);
 		assert_traced("");
 		assert_int_equal(v->setup.peer_id, PEER_ID);
-		end(state);
+		meeting_end(state);
 	}
 }
 
-/* --- rails come into use
- * ---------------------------------------------------------------------------- */
+/* --- rails come into use ------------------------------------------------------------------- */
 
 static void a_rail_opens_when_both_twins_are_there(void **state)
 {
@@ -650,7 +397,7 @@ static void a_rail_opens_when_both_twins_are_there(void **state)
 		struct ibv_qp *twin;
 		bool opens = !what || what == 8 || what == 11;
 
-		begin_looking(state);
+		meeting_begin_looking(state);
 		twin = v->rails.twin[1].qp;
 		if (what == 7)
 			world.nic[1].ready = false;
@@ -687,7 +434,7 @@ static void a_rail_opens_when_both_twins_are_there(void **state)
 		assert_null(strstr(trace_text(), "RAIL_OPEN rail 2")); /* told once */
 		v->rails.twin[1].qp = twin;
 		v->rails.jobs[1].stale = false;
-		end(state);
+		meeting_end(state);
 	}
 }
 
@@ -756,8 +503,7 @@ static void the_peer_is_looked_for_at_growing_intervals(void **state)
 	assert_int_equal(gets_n, gets + 3);
 }
 
-/* --- the end
- * ---------------------------------------------------------------------------------------- */
+/* --- the end ------------------------------------------------------------------------------- */
 
 static void an_end_takes_back_what_was_published(void **state)
 {
@@ -781,7 +527,7 @@ static void an_end_takes_back_what_was_published(void **state)
 
 static void what_was_not_published_is_not_taken_back(void **state)
 {
-	begin(state);
+	meeting_begin(state);
 	rendezvous_begin(v);
 	rooms_pass(0);
 	trace_clear();
@@ -789,243 +535,11 @@ static void what_was_not_published_is_not_taken_back(void **state)
 	assert_traced("");
 }
 
-/* --- messages
- * ----------------------------------------------------------------------------------------- */
-
-static struct shift_msg message(void)
-{
-	return (struct shift_msg){.type = SHIFT_MSG_SWITCH,
-				  .src_nonce = PEER_NONCE,
-				  .dst_nonce = NONCE,
-				  .dst_conn = v->id,
-				  .src_conn = PEER_ID,
-				  .epoch = 2};
-}
-
-static int begin_met(void **state)
-{
-	begin_looking(state);
-	peer_comes();
-	become_active();
-	trace_clear();
-	return 0;
-}
-
-static void a_message_of_the_peer_is_told_with_its_rail(void **state)
-{
-	static const char *const told[RAILS] = {
-		"event MSG rail 0 msg 2\n", "event MSG rail 1 msg 2\n", "event MSG rail 2 msg 2\n"};
-	struct shift_msg m = message();
-
-	(void)state;
-	for (int i = 0; i < RAILS; i++) {
-		dispatch_message(world.nic + i, &m);
-		assert_traced(told[i]);
-	}
-}
-
-static void messages_of_others_are_not_told(void **state)
-{
-	struct nic foreign = world.nic[1];
-
-	(void)state;
-	for (int what = 0; what < 5; what++) {
-		struct shift_msg m = message();
-
-		if (what == 0)
-			m.src_nonce++;
-		if (what == 1)
-			m.src_conn++;
-		if (what == 2)
-			m.dst_conn++;
-		v->setup.met = what != 3;
-		dispatch_message(what == 4 ? &foreign : world.nic + 1, &m);
-		assert_traced("");
-		v->setup.met = true;
-	}
-}
-
-static int meanwhile;
-
-static void things_change(void)
-{
-	on_enter = NULL;
-	v->id += meanwhile == 0;
-	v->setup.peer_id += meanwhile == 1;
-	v->setup.peer_nonce += meanwhile == 2;
-	v->setup.met = meanwhile != 3;
-}
-
-/* The program may RESET its QP while a message waits for the lock. */
-static void a_message_of_the_life_before_is_not_told(void **state)
-{
-	struct vqp_setup setup = v->setup;
-	struct shift_msg m = message();
-
-	(void)state;
-	for (meanwhile = 0; meanwhile < 4; meanwhile++) {
-		on_enter = things_change;
-		dispatch_message(world.nic + 1, &m);
-		assert_traced("");
-		v->id = m.dst_conn;
-		v->setup = setup;
-	}
-}
-
-static void messages_about_keys_are_not_lib_cores(void **state)
-{
-	static const uint8_t types[] = {SHIFT_MSG_KEY_ASK, SHIFT_MSG_KEY, SHIFT_MSG_KEY_GONE,
-					SHIFT_MSG_KEY_FORGOT};
-	struct shift_msg m = message();
-
-	(void)state;
-	for (size_t i = 0; i < sizeof(types); i++) {
-		m.type = types[i];
-		dispatch_message(world.nic + 1, &m);
-		assert_null(strstr(trace_text(), "event"));
-	}
-}
-
-/* --- tombstones
- * ----------------------------------------------------------------------------------------- */
-
-enum { EXPIRES_MS = 60000 };
-
-static void leave_a_tombstone(void)
-{
-	core.tombstone = (struct shift_tombstone){.answer = {.type = SHIFT_MSG_CLOSED,
-							     .epoch = 3,
-							     .src_conn = v->id,
-							     .dst_conn = PEER_ID},
-						  .expires_ns = world.now + EXPIRES_MS * 1000000ull,
-						  .valid = true};
-	v->id = 5;
-	core.tombstone.answer.src_conn = v->id;
-	tombstone_leave(v);
-	core.tombstone.valid = false;
-	trace_clear();
-}
-
-static const char answer_1[] = "send mlx5_1 type 4 epoch 3 from 5 to 70\n";
-
-static struct shift_msg question(void)
-{
-	struct shift_msg m = message();
-
-	m.dst_conn = 5;
-	return m;
-}
-
-static int begin_tomb(void **state)
-{
-	uint32_t id;
-
-	begin_met(state);
-	id = v->id;
-	leave_a_tombstone();
-	v->id = id;
-	return 0;
-}
-
-static void a_tombstone_answers_what_waits_for_an_answer(void **state)
-{
-	struct shift_msg m = question();
-
-	(void)state;
-	for (uint8_t type = 0; type < SHIFT_MSG_TYPE_END; type++) {
-		m.type = type;
-		tombstone_answer(world.nic + 1, &m);
-		assert_traced(type == SHIFT_MSG_SWITCH || type == SHIFT_MSG_QUERY_PSN ? answer_1
-										      : "");
-	}
-	m.type = SHIFT_MSG_SWITCH;
-	dispatch_message(world.nic + 1, &m); /* there is no such connection */
-	assert_traced(answer_1);
-	m = question();
-	tombstone_answer(world.nic, &m);
-	assert_traced("send mlx5_0 type 4 epoch 3 from 5 to 70\n");
-}
-
-static void a_tombstone_answers_nobody_else(void **state)
-{
-	struct nic foreign = world.nic[1];
-
-	(void)state;
-	for (int what = 0; what < 4; what++) {
-		struct shift_msg m = question();
-
-		m.dst_conn += what == 0;
-		m.src_nonce += what == 1;
-		m.src_conn += what == 2;
-		tombstone_answer(what == 3 ? &foreign : world.nic + 1, &m);
-		assert_traced("");
-	}
-}
-
-static void a_tombstone_answers_for_its_time_and_goes(void **state)
-{
-	struct shift_msg m = question();
-
-	(void)state;
-	rendezvous_end(v); /* the tombstone alone holds the paths now */
-	assert_null(strstr(trace_text(), "no path"));
-	trace_clear();
-	rooms_pass(EXPIRES_MS * 1000000ull - 1);
-	tombstone_answer(world.nic + 1, &m);
-	assert_traced(answer_1);
-	rooms_pass(1);
-	assert_traced("no path over mlx5_0\nno path over mlx5_1\nno path over mlx5_2\n");
-	tombstone_answer(world.nic + 1, &m);
-	assert_traced("");
-}
-
-/* The peer's end still answers probes: the paths stay, and are looked at again. */
-static void paths_that_the_peer_needs_stay(void **state)
-{
-	struct shift_msg m = question();
-
-	(void)state;
-	rendezvous_end(v);
-	trace_clear();
-	keep_for_peer = true;
-	rooms_pass(EXPIRES_MS * 1000000ull);
-	assert_traced("");
-	rooms_pass(1);
-	tombstone_answer(world.nic + 1, &m); /* its time is over all the same */
-	assert_traced("");
-	keep_for_peer = false;
-	rooms_pass(60000ull * MS - 2);
-	assert_traced("");
-	rooms_pass(1);
-	assert_traced("no path over mlx5_0\nno path over mlx5_1\nno path over mlx5_2\n");
-}
-
-static void a_connection_that_is_not_over_leaves_none(void **state)
-{
-	struct shift_msg m = question();
-
-	for (int what = 0; what < 2; what++) {
-		begin_met(state);
-		core.tombstone = (struct shift_tombstone){.answer = {.dst_conn = PEER_ID},
-							  .expires_ns = UINT64_MAX - 1,
-							  .valid = what};
-		v->setup.met = !what;
-		m.dst_conn = v->id;
-		tombstone_leave(v);
-		tombstone_answer(world.nic + 1, &m);
-		assert_traced("");
-		core.tombstone.valid = false;
-		end(state);
-	}
-}
-
 int main(void)
 {
 #define ALONE(name) cmocka_unit_test(name)
-#define LATE(name)  cmocka_unit_test_setup_teardown(name, NULL, end)
-#define TEST(name)  cmocka_unit_test_setup_teardown(name, begin_looking, end)
-#define MET(name)   cmocka_unit_test_setup_teardown(name, begin_met, end)
-#define TOMB(name)  cmocka_unit_test_setup_teardown(name, begin_tomb, end)
+#define LATE(name)  cmocka_unit_test_setup_teardown(name, NULL, meeting_end)
+#define TEST(name)  cmocka_unit_test_setup_teardown(name, meeting_begin_looking, meeting_end)
 	const struct CMUnitTest tests[] = {
 		TEST(the_record_says_all_of_each_rail),
 		LATE(a_nic_that_is_not_ready_is_named_only),
@@ -1052,15 +566,6 @@ int main(void)
 		TEST(the_peer_is_looked_for_at_growing_intervals),
 		TEST(an_end_takes_back_what_was_published),
 		LATE(what_was_not_published_is_not_taken_back),
-		MET(a_message_of_the_peer_is_told_with_its_rail),
-		MET(messages_of_others_are_not_told),
-		MET(a_message_of_the_life_before_is_not_told),
-		MET(messages_about_keys_are_not_lib_cores),
-		TOMB(a_tombstone_answers_what_waits_for_an_answer),
-		TOMB(a_tombstone_answers_nobody_else),
-		TOMB(a_tombstone_answers_for_its_time_and_goes),
-		TOMB(paths_that_the_peer_needs_stay),
-		ALONE(a_connection_that_is_not_over_leaves_none),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -95,8 +95,7 @@ static int post(unsigned int first, unsigned int n)
 	"post 0x10 id 0x1" id " op 1 flags 0x6 imm 0x9" id " to 0x700" id " 0x700 [0x100 10 0xa] " \
 	"[0x200 20 0xb]\n"
 
-/* --- sends, the fast way
- * --------------------------------------------------------------------------- */
+/* --- sends, the fast way ------------------------------------------------------------------- */
 
 static void a_list_is_logged_then_posted_as_it_is(void **state)
 {
@@ -169,8 +168,7 @@ static void what_is_to_be_signaled_in_secret_goes_the_slow_way(void **state)
 	assert_non_null(strstr(trace_text(), "fold\nfold\n" LOG(0, "0", "1") "post 0x10"));
 }
 
-/* --- the NIC refuses
- * --------------------------------------------------------------------------------- */
+/* --- the NIC refuses ----------------------------------------------------------------------- */
 
 static void what_the_program_did_wrong_it_is_told(void **state)
 {
@@ -249,8 +247,7 @@ static void a_list_in_part_without_bad(void **state)
 		strstr(trace_text(), POST("0") POST("1") "fold\nevent POST_FAILED rail 0\n"));
 }
 
-/* --- sends, the slow way
- * ----------------------------------------------------------------------------- */
+/* --- sends, the slow way ------------------------------------------------------------------- */
 
 static void slow_sends_are_posted_one_by_one(void **state)
 {
@@ -374,8 +371,7 @@ static void a_bypassed_qp_is_posted_to_directly(void **state)
 	v->life.bypassed = false;
 }
 
-/* --- binds of memory windows
- * -------------------------------------------------------------------------- */
+/* --- binds of memory windows --------------------------------------------------------------- */
 
 static void a_bind_releases_and_is_posted(void **state)
 {
@@ -412,8 +408,7 @@ static void a_bind_of_a_released_qp_goes_the_fast_way(void **state)
 	assert_non_null(strstr(trace_text(), "run after 0x10\n"));
 }
 
-/* --- from the log
- * --------------------------------------------------------------------------------------- */
+/* --- from the log -------------------------------------------------------------------------- */
 
 static void ask_to_post(uint8_t rail, uint32_t epoch, uint64_t first, uint32_t n)
 {
@@ -624,8 +619,7 @@ static void a_receive_that_is_refused_ends_the_range(void **state)
 	}
 }
 
-/* --- receives
- * ------------------------------------------------------------------------------------------- */
+/* --- receives ------------------------------------------------------------------------------ */
 
 static int receive(unsigned int n)
 {
@@ -719,8 +713,7 @@ static void a_slow_receive(void **state)
 	}
 }
 
-/* --- completions
- * ------------------------------------------------------------------------------------------ */
+/* --- completions --------------------------------------------------------------------------- */
 
 static void nic_has(uint64_t id, uint32_t qpn, enum ibv_wc_status status, enum ibv_wc_opcode opcode)
 {

@@ -44,7 +44,7 @@ static int modify(enum ibv_qp_state to)
 	return hook_modify_qp(v->qp, &attr, IBV_QP_STATE);
 }
 
-/* --- creation -------------------------------------------------------------------------------- */
+/* --- creation ------------------------------------------------------------------------------ */
 
 static struct ibv_qp_init_attr wanted;
 static struct ibv_srq srq;
@@ -259,8 +259,7 @@ static void a_qp_made_by_direct_verbs_passes_through(void **state)
 	assert_non_null(strstr(trace_text(), "modify 0x10 to 6\n"));
 }
 
-/* --- modify: what the program has set -----------------------------------------------------------
- */
+/* --- modify: what the program has set ------------------------------------------------------ */
 
 /* What the program is told of its QP. */
 static struct ibv_qp_attr asked(void)
@@ -383,8 +382,7 @@ static void give_up_time(void **state)
 	}
 }
 
-/* --- modify of a QP in use ----------------------------------------------------------------------
- */
+/* --- modify of a QP in use ----------------------------------------------------------------- */
 
 static void away_from_rail_0_its_qp_is_left_alone(void **state)
 {
@@ -462,8 +460,7 @@ static void before_it_is_started_the_nic_decides_too(void **state)
 	assert_int_equal(v->program.state, IBV_QPS_RESET);
 }
 
-/* --- ERR ----------------------------------------------------------------------------------------
- */
+/* --- ERR ----------------------------------------------------------------------------------- */
 
 static void err_waits_until_all_rails_are_fenced(void **state)
 {
@@ -495,8 +492,7 @@ static void err_that_the_nic_refuses(void **state)
 	assert_int_equal(v->program.state, IBV_QPS_RTS);
 }
 
-/* --- RESET --------------------------------------------------------------------------------------
- */
+/* --- RESET --------------------------------------------------------------------------------- */
 
 static void after_reset_nothing_of_the_life_before_is_left(void **state)
 {
@@ -590,7 +586,7 @@ static void reset_waits_for_the_jobs_of_rail_0(void **state)
 	assert_false(v->rails.jobs[1].stale);
 }
 
-/* --- a bypassed QP is the NIC's alone -------------------------------------------------------- */
+/* --- a bypassed QP is the NIC's alone ------------------------------------------------------ */
 
 static void a_bypassed_qp_is_the_nics(void **state)
 {
@@ -602,7 +598,7 @@ static void a_bypassed_qp_is_the_nics(void **state)
 	v->life.bypassed = false;
 }
 
-/* --- query ----------------------------------------------------------------------------------- */
+/* --- query --------------------------------------------------------------------------------- */
 
 static void query_shows_the_connection(void **state)
 {
@@ -654,7 +650,7 @@ static void a_query_that_fails_says_nothing(void **state)
 	assert_int_equal(attr.dest_qp_num, 1);
 }
 
-/* --- destruction ----------------------------------------------------------------------------- */
+/* --- destruction --------------------------------------------------------------------------- */
 
 static void destroy_closes_and_removes_all(void **state)
 {
