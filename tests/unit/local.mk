@@ -189,12 +189,13 @@ rooms_cflags = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
 rooms_libs = lib/libshiftrooms.la $(ROOMS_BELOW) $(IBVERBS_LIBS) $(CMOCKA_LIBS)
 wrap = -Wl,--wrap=
 rooms_wraps = $(wrap)now_ns $(wrap)bg_awake_ns $(wrap)bg_is_self $(wrap)bg_call $(wrap)bg_timer_set \
-	$(wrap)nanosleep $(wrap)pthread_cond_wait $(wrap)pthread_cond_timedwait $(wrap)log_at \
+	$(wrap)nanosleep $(wrap)pthread_cond_wait $(wrap)pthread_cond_timedwait \
+	$(wrap)pthread_cond_broadcast $(wrap)gate_sync $(wrap)vcq_take $(wrap)log_at \
 	$(wrap)worker_submit $(wrap)worker_cancel $(wrap)worker_busy_since_ns $(wrap)ctrl_link_send \
 	$(wrap)ctrl_link_flush_unless_bg $(wrap)vdev_find $(wrap)vpd_find $(wrap)vcq_find \
 	$(wrap)vmr_lkey $(wrap)peer_keys_get $(wrap)peer_keys_reset $(wrap)exported_keys_reset \
 	$(wrap)rq_psn_at_rest $(wrap)rq_psn_query $(wrap)stats_conn_protect $(wrap)stats_bypass \
-	$(wrap)stats_conn_add \
+	$(wrap)stats_conn_add $(wrap)stats_conn_reposted $(wrap)peer_keys_deadline \
 	$(wrap)shift_conn_init $(wrap)shift_conn_start $(wrap)shift_conn_meet $(wrap)shift_conn_past \
 	$(wrap)shift_conn_event $(wrap)shift_conn_action $(wrap)shift_conn_completion \
 	$(wrap)shift_conn_cqe $(wrap)shift_conn_post_send $(wrap)shift_conn_post_recv \
@@ -227,7 +228,7 @@ tests_unit_test_rooms_arm_LDADD = $(rooms_libs)
 
 tests_unit_test_rooms_fence_SOURCES = tests/unit/test_rooms_fence.c $(rooms_world)
 tests_unit_test_rooms_fence_CFLAGS = $(rooms_cflags)
-tests_unit_test_rooms_fence_LDFLAGS = $(AM_LDFLAGS) $(rooms_wraps) $(wrap)gate_sync
+tests_unit_test_rooms_fence_LDFLAGS = $(AM_LDFLAGS) $(rooms_wraps)
 tests_unit_test_rooms_fence_LDADD = $(rooms_libs)
 
 # Those that have a peer to find.

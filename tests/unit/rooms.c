@@ -58,6 +58,11 @@ int __wrap_nanosleep(const struct timespec *t, struct timespec *left);
 int __wrap_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock);
 int __wrap_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *lock,
 				  const struct timespec *until);
+int __wrap_pthread_cond_broadcast(pthread_cond_t *cond);
+void __wrap_gate_sync(struct gate *const *gates, unsigned int n);
+void __real_gate_sync(struct gate *const *gates, unsigned int n);
+int __wrap_vcq_take(struct vcq *cq, int n, struct ibv_wc *wc);
+int __real_vcq_take(struct vcq *cq, int n, struct ibv_wc *wc);
 void __wrap_log_at(enum log_level level, const char *format, ...);
 void __wrap_worker_submit(struct worker *w, struct job *job);
 bool __wrap_worker_cancel(struct worker *w, struct job *job);
@@ -149,6 +154,26 @@ int __wrap_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *lock,
 	return ETIMEDOUT;
 }
 
+int __wrap_pthread_cond_broadcast(pthread_cond_t *cond)
+{
+	world.woken = cond;
+	return 0;
+}
+
+void __wrap_gate_sync(struct gate *const *gates, unsigned int n)
+{
+	if (world.on_sync)
+		world.on_sync(gates, n);
+	__real_gate_sync(gates, n);
+}
+
+int __wrap_vcq_take(struct vcq *cq, int n, struct ibv_wc *wc)
+{
+	if (world.on_take)
+		world.on_take(cq);
+	return __real_vcq_take(cq, n, wc);
+}
+
 void __wrap_log_at(enum log_level level, const char *format, ...)
 {
 	(void)level;
@@ -218,6 +243,8 @@ int __wrap_vmr_lkey(struct vpd *pd, struct nic *nic, uint32_t lkey, uint32_t *tw
 int __wrap_peer_keys_get(struct vqp *v, uint32_t rkey, uint32_t *twin);
 void __wrap_peer_keys_reset(struct peer_keys *k, uint32_t epoch, uint8_t rail);
 void __wrap_exported_keys_reset(struct exported_keys *t, uint32_t epoch, uint8_t rail);
+uint64_t __wrap_peer_keys_deadline(const struct peer_keys *k);
+void __wrap_stats_conn_reposted(int slot, uint64_t now_ns);
 bool __wrap_rq_psn_at_rest(const struct nic *nic, struct ibv_qp *qp, uint32_t *psn);
 bool __wrap_rq_psn_query(struct ibv_qp *qp, uint32_t *psn);
 void __wrap_stats_conn_protect(int slot, bool is_protected, enum stats_unprotected reason);
@@ -273,6 +300,9 @@ bool __wrap_rq_psn_at_rest(const struct nic *nic, struct ibv_qp *qp, uint32_t *p
 {
 	trace_add("rq_psn of %#x at rest on %s\n", qp->qp_num, nic->name);
 	*psn = world.psn;
+	if (world.on_rest)
+		world.on_rest();
+	world.on_rest = NULL;
 	return world.at_rest;
 }
 
@@ -288,6 +318,19 @@ void __wrap_stats_conn_protect(int slot, bool is_protected, enum stats_unprotect
 	(void)slot;
 	trace_add("protected %d: %s\n", is_protected,
 		  is_protected ? "" : stats_unprotected_text(reason));
+}
+
+uint64_t __wrap_peer_keys_deadline(const struct peer_keys *k)
+{
+	(void)k;
+	return world.keys_deadline;
+}
+
+void __wrap_stats_conn_reposted(int slot, uint64_t now_ns)
+{
+	(void)slot;
+	(void)now_ns;
+	trace_add("reposted\n");
 }
 
 void __wrap_stats_bypass(const char *nic, enum stats_unprotected reason)
@@ -442,6 +485,8 @@ static struct ibv_cq *nic_create_cq(struct ibv_context *ctx, int cqe, void *cont
 static int nic_resize_cq(struct ibv_cq *cq, int cqe)
 {
 	trace_add("resize CQ on %u: %d\n", nic_of(cq->context), cqe);
+	if (world.resize_fails_at && !--world.resize_fails_at)
+		return ENOMEM;
 	cq->cqe = cqe;
 	return 0;
 }
@@ -502,6 +547,10 @@ static int nic_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 	if (!nic && cq == &world.real_send_cq)
 		while (got < n && world.wcs_polled < world.wcs)
 			wc[got++] = world.wc[world.wcs_polled++];
+	if (cq == &world.real_recv_cq && world.recv_has) {
+		wc[got++] = world.recv_wc;
+		world.recv_has = false;
+	}
 	if (nic && nic == world.twin_wc_nic)
 		while (got < n && world.twin_wcs_polled < world.twin_wcs)
 			wc[got++] = world.twin_wc[world.twin_wcs_polled++];
@@ -572,6 +621,7 @@ int rooms_begin(void **state)
 	core.view.protected_ = true;
 	core.view.state = SHIFT_ST_ACTIVE;
 	world.now = START_NS;
+	world.keys_deadline = UINT64_MAX;
 	world.gid_at = 3;
 	world.at_rest = true;
 	world.psn = 0x77;
@@ -607,6 +657,8 @@ int rooms_end(void **state)
 		free(world.send_cq.shadow[i].cq);
 		free(world.recv_cq.shadow[i].cq);
 	}
+	gate_forget(&world.send_cq.gate, &world.real_send_cq);
+	gate_forget(&world.recv_cq.gate, &world.real_recv_cq);
 	free(world.send_cq.delivered.wc);
 	free(world.recv_cq.delivered.wc);
 	free(world.send_cq.stash);

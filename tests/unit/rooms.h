@@ -19,6 +19,7 @@
 #include "lib/base/env.h"
 #include "lib/base/real_verbs.h"
 #include "lib/conn/vqp.h"
+#include "lib/core/fast.h"
 
 enum { RAILS = 3, QPN = 0x10, TWIN_QPN = 0x20, SENDS = 8, RECEIVES = 4, MS = 1000000 };
 
@@ -60,7 +61,9 @@ struct core_script {
 	struct shift_conn_start start;
 	struct shift_conn_peer peer;
 	struct shift_past past;
-	unsigned int ranges; /* of its log that are asked for: trace_ranges() */
+	bool no_rkey; /* of what it posts again */
+	bool no_memory;
+	struct shift_alike run_of; /* a run of these may begin; length 0: none */
 };
 extern struct core_script core;
 
@@ -79,13 +82,18 @@ struct world {
 	struct ibv_cq real_send_cq, real_recv_cq;
 	struct ibv_context ctx[RAILS];
 	struct ibv_device device;
-	void (*on_wait)(void);	 /* a thread waits for a condition; NULL: the NICs' jobs run */
-	void (*on_sleep)(void);	 /* it sleeps */
+	void (*on_wait)(void);	/* a thread waits for a condition; NULL: the NICs' jobs run */
+	void (*on_sleep)(void); /* it sleeps */
+	void (*on_sync)(struct gate *const *gates, unsigned int n); /* it waits for gates */
+	void (*on_take)(struct vcq *cq);			    /* it takes completions */
+	const pthread_cond_t *woken;				    /* what was signalled last */
 	void (*on_modify)(void); /* a modify is under way; once */
+	uint64_t keys_deadline;	 /* when the peer is to be asked for keys again */
 	uint64_t busy_since;	 /* of the NICs' threads; 0: they are at no job */
 	/* What a verb answers. */
 	int modify_fails_at; /* the n-th modify from now, from 1; 0: none */
 	int create_fails;    /* so many times */
+	int resize_fails_at; /* the n-th resize from now */
 	int post_result;
 	int post_fails_at; /* the n-th post from now, from 1; 0: each, if post_result is not 0 */
 	bool post_without_bad; /* it failed, and says of none that it was refused */
@@ -95,6 +103,9 @@ struct world {
 	bool at_rest, flushes;	      /* a marker comes back as soon as it is posted */
 	struct ibv_wc wc[SCRIPT_MAX]; /* what the CQ of rail 0 has */
 	unsigned int wcs, wcs_polled;
+	struct ibv_wc recv_wc; /* what that of the receives has */
+	bool recv_has;
+	void (*on_rest)(void);		   /* the responder comes to rest; once */
 	struct ibv_wc twin_wc[SCRIPT_MAX]; /* what the shadow CQs have, of each NIC */
 	unsigned int twin_wcs, twin_wcs_polled;
 	unsigned int twin_wc_nic;

@@ -56,7 +56,7 @@ struct shift_conn *__wrap_shift_conn_init(void *mem, size_t len, const struct sh
 	assert_true(len >= shift_conn_size(cfg));
 	assert_int_equal(now_ns, world.now);
 	core.cfg = *cfg;
-	return mem;
+	return core.no_memory ? NULL : mem;
 }
 
 void __wrap_shift_conn_start(struct shift_conn *c, const struct shift_conn_start *s)
@@ -204,11 +204,13 @@ void __wrap_shift_conn_unpost_recv(struct shift_conn *c, uint32_t n)
 	trace_add("unlog receive %u\n", n);
 }
 
-/* Of its log it says that the WR at index i has the id i. Odd ones are atomics, which a READ, every
- * fourth, comes before. */
+/* Of its log it says that the WR at index i has the id i, and is one of these. */
 bool __wrap_shift_conn_repost(const struct shift_conn *c, uint64_t *index, uint64_t end,
 			      struct shift_wr *wr, struct shift_sge *sge)
 {
+	static const uint8_t opcodes[] = {SHIFT_OP_WRITE_IMM, SHIFT_OP_CMP_SWAP, SHIFT_OP_READ,
+					  SHIFT_OP_FETCH_ADD, SHIFT_OP_SEND,	 SHIFT_OP_SEND_IMM,
+					  SHIFT_OP_WRITE,     SHIFT_OP_WRITE};
 	uint64_t i = *index;
 
 	(void)c;
@@ -221,11 +223,10 @@ bool __wrap_shift_conn_repost(const struct shift_conn *c, uint64_t *index, uint6
 		.swap = 80 + i,
 		.sge = sge,
 		.num_sge = 2,
-		.rkey = 0x700,
+		.rkey = core.no_rkey ? 0 : 0x700,
 		.imm = 0x90,
-		.opcode = i % 2 ? (i % 4 == 1 ? SHIFT_OP_CMP_SWAP : SHIFT_OP_FETCH_ADD)
-				: (i % 4 == 2 ? SHIFT_OP_READ : SHIFT_OP_WRITE_IMM),
-		.flags = SHIFT_F_SIGNALED};
+		.opcode = opcodes[i % 8],
+		.flags = (uint8_t)(SHIFT_F_SIGNALED | (i % 8 == 7 ? SHIFT_F_INLINE : 0))};
 	sge[0] = (struct shift_sge){.addr = 0x100 + i, .length = 10, .lkey = 0xa};
 	sge[1] = (struct shift_sge){.addr = 0x200 + i, .length = 20, .lkey = 0xb};
 	(*index)++;
@@ -292,9 +293,15 @@ int __wrap_shift_conn_dump(const struct shift_conn *c, char *buf, size_t len)
 
 bool __wrap_shift_fast_wrap(struct shift_conn *c, struct shift_run *r)
 {
+	static struct shift_wr_entry entries[2];
+
 	(void)c;
-	(void)r;
-	return false;
+	if (!core.run_of.length)
+		return false;
+	r->next = entries;
+	r->stop = entries + 2;
+	r->alike = core.run_of;
+	return true;
 }
 
 void __wrap_shift_fast_fold(struct shift_conn *c, struct shift_run *r)

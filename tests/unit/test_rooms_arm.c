@@ -74,6 +74,7 @@ static void a_twin_is_armed_over_its_own_path(void **state)
 	arm(1, 2);
 	assert_traced("");
 	assert_int_equal(v->rails.jobs[1].arm_since, START_NS);
+	assert_int_equal(v->timers.overdue.at_ns, START_NS + 100ull * MS);
 	assert_int_equal(rooms_run_jobs(), 1);
 	assert_traced(TWIN_INIT TWIN_RTR("2002") TWIN_RTS(
 		"1002") "peer's keys: epoch 2 rail 1\nour keys: epoch 2 rail 1\n"
@@ -83,6 +84,7 @@ static void a_twin_is_armed_over_its_own_path(void **state)
 	assert_int_equal(v->hot.rail0_epoch, 0);
 	assert_int_equal(v->rails.jobs[1].under_way, 0);
 	assert_int_equal(v->rails.jobs[1].arm_since, 0);
+	assert_ptr_equal(world.woken, &v->rails.job_ended);
 	assert_false(v->rails.jobs[1].arming);
 }
 

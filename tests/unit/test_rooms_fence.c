@@ -258,6 +258,25 @@ static void what_a_fence_finds_is_fed_before_it_is_done(void **state)
 	core.on_event = NULL;
 }
 
+static void the_last_comes(void)
+{
+	world.wc[world.wcs++] = (struct ibv_wc){.wr_id = 4, .qp_num = QPN, .status = 5};
+	world.recv_wc = (struct ibv_wc){.wr_id = 5, .qp_num = QPN, .status = 5};
+	world.recv_has = true;
+}
+
+/* What the responder did last is fed, too. */
+static void what_comes_until_the_responder_rests_is_fed(void **state)
+{
+	(void)state;
+	world.on_rest = the_last_comes;
+	fence(0, 2);
+	assert_non_null(strstr(trace_text(), "rq_psn of 0x10 at rest on mlx5_0\n"
+					     "cqe send id 0x4 rail 0 epoch 0 status 5 vendor 0 "
+					     "bytes 0\ncqe recv id 0x5 rail 0 epoch 0 status 5 "
+					     "vendor 0 bytes 0\nevent FENCE_DONE rail 0"));
+}
+
 /* 7.23: told before the fence is, so that they are not taken for lost. */
 static void sends_that_wait_are_withdrawn_before(void **state)
 {
@@ -531,9 +550,7 @@ static void all_there_is_is_fed(void **state)
 /* Between what is fed no other thread polls: those that were inside have left. */
 static bool was_shut, were_waited_for;
 
-void __wrap_gate_sync(struct gate *const *gates, unsigned int n);
-
-void __wrap_gate_sync(struct gate *const *gates, unsigned int n)
+static void threads_leave(struct gate *const *gates, unsigned int n)
 {
 	for (unsigned int i = 0; i < n; i++)
 		were_waited_for |= gates[i] == &world.send_cq.gate &&
@@ -559,6 +576,7 @@ static void the_gate_is_shut_meanwhile(void **state)
 	assert_int_equal(world.send_cq.gate.shut & ~GATE_SHARED, GATE_OPEN);
 	world.send_cq.poll_cq = poll_and_look;
 	were_waited_for = false;
+	world.on_sync = threads_leave;
 	drain();
 	assert_true(was_shut);
 	assert_int_equal(world.send_cq.gate.shut & ~GATE_SHARED, GATE_OPEN);
@@ -580,6 +598,7 @@ int main(void)
 		TEST(the_flush_of_a_qp_that_goes_is_not_waited_for),
 		TEST(the_cqs_of_a_qp_that_goes_are_left_alone),
 		TEST(what_a_fence_finds_is_fed_before_it_is_done),
+		TEST(what_comes_until_the_responder_rests_is_fed),
 		TEST(sends_that_wait_are_withdrawn_before),
 		TEST(a_fence_of_the_life_before_is_not_told),
 		TEST(a_fence_that_was_overtaken_leaves_the_deadline),

@@ -337,6 +337,7 @@ static void a_peer_that_is_impossible_is_not_met(void **state)
 	core.impossible = true;
 	peer_comes();
 	assert_false(v->setup.met);
+	assert_int_equal(peer_psn[0], -1); /* nor reported */
 	assert_traced("meet 0xb 70\n");
 }
 

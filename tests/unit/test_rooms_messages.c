@@ -40,11 +40,18 @@ static void a_message_of_the_peer_is_told_with_its_rail(void **state)
 	}
 }
 
+static void the_data_path_steps_aside(void)
+{
+	fail();
+}
+
+/* Nor does the data path step aside for them. */
 static void messages_of_others_are_not_told(void **state)
 {
 	struct nic foreign = world.nic[1];
 
 	(void)state;
+	on_enter = the_data_path_steps_aside;
 	for (int what = 0; what < 5; what++) {
 		struct shift_msg m = message();
 
@@ -59,6 +66,7 @@ static void messages_of_others_are_not_told(void **state)
 		assert_traced("");
 		v->setup.met = true;
 	}
+	on_enter = NULL;
 }
 
 static int meanwhile;
@@ -194,6 +202,27 @@ static void a_tombstone_answers_for_its_time_and_goes(void **state)
 	assert_traced("");
 }
 
+/* Each has a time of its own. The second is the connection's own, left at its end. */
+static void a_tombstone_that_goes_leaves_the_others(void **state)
+{
+	struct shift_msg m = question();
+
+	(void)state;
+	rooms_pass(1000 * MS);
+	core.tombstone.valid = true;
+	core.tombstone.expires_ns += 1000 * MS;
+	rendezvous_end(v);
+	core.tombstone.valid = false;
+	trace_clear();
+	rooms_pass((EXPIRES_MS - 1000) * 1000000ull);
+	assert_traced(""); /* the paths are those of both */
+	m.dst_conn = v->id;
+	tombstone_answer(world.nic + 1, &m);
+	assert_traced(answer_1);
+	rooms_pass(1000 * MS);
+	assert_traced("no path over mlx5_0\nno path over mlx5_1\nno path over mlx5_2\n");
+}
+
 /* The peer's end still answers probes: the paths stay, and are looked at again. */
 static void paths_that_the_peer_needs_stay(void **state)
 {
@@ -247,6 +276,7 @@ int main(void)
 		TOMB(a_tombstone_answers_what_waits_for_an_answer),
 		TOMB(a_tombstone_answers_nobody_else),
 		TOMB(a_tombstone_answers_for_its_time_and_goes),
+		TOMB(a_tombstone_that_goes_leaves_the_others),
 		TOMB(paths_that_the_peer_needs_stay),
 		ALONE(a_connection_that_is_not_over_leaves_none),
 	};

@@ -279,6 +279,32 @@ static void sends_on_a_twin_bear_its_keys_and_epoch(void **state)
 	assert_int_equal(v->repost.tx_rail, 1);
 }
 
+/* Of each opcode: which keys are the twin's, and where an atomic's operands go. */
+static void each_opcode_is_posted_from_the_log(void **state)
+{
+	static const char *const lines[] = {
+		"op 3 flags 0x2 imm 0x90 to 0x7005 0x700 [0x105 10 0x100a] [0x205 20 0x100b]\n",
+		"op 2 flags 0x2 imm 0x90 to 0x7004 0x700 [0x104 10 0x100a] [0x204 20 0x100b]\n",
+		"op 6 flags 0x2 imm 0x90 to 0x7003 0x5700 compare 73 swap 83 [0x103 10 0x100a] "
+		"[0x203 20 0x100b]\n",
+		"op 0 flags 0x2 imm 0x90 to 0x7006 0x5700 [0x106 10 0x100a] [0x206 20 0x100b]\n",
+		"op 0 flags 0xa imm 0x90 to 0x7007 0x5700 [0x107 10 0xa] [0x207 20 0xb]\n",
+	};
+
+	(void)state;
+	core.post_rail = 1;
+	core.head = 3;
+	assert_int_equal(post(0, 5), 0);
+	for (int i = 0; i < 5; i++)
+		assert_non_null(strstr(trace_text(), lines[i]));
+	trace_clear();
+	core.no_rkey = true;
+	world.rkey_result = -EAGAIN; /* it would be asked for */
+	fill_lists();
+	assert_int_equal(post(0, 1), 0);
+	assert_non_null(strstr(trace_text(), "op 1 flags 0x2 imm 0x90 to 0x7008 0 "));
+}
+
 static void a_send_that_is_held_is_not_posted(void **state)
 {
 	(void)state;
@@ -342,6 +368,7 @@ static void a_slow_send_that_rail_0_refuses(void **state)
 		{EIO, false, true, 0, "event POST_FAILED rail 0 count 1\n"},
 		{EIO, true, true, 0, "event POST_FAILED rail 0\n"},
 		{EIO, false, false, EIO, "unlog 1\n"},
+		{EIO, true, false, 0, "event POST_FAILED rail 0\n"},
 		{ENOMEM, false, true, ENOMEM, "unlog 1\n"},
 	};
 
@@ -451,10 +478,10 @@ static void what_must_wait_goes_on_where_it_stopped(void **state)
 			world.rkey_result = -EAGAIN;
 		if (what == 2)
 			world.post_result = ENOMEM, world.post_fails_at = 2;
-		ask_to_post(1, 3, 4, 3);
+		ask_to_post(1, 3, 2, 3);
 		assert_null(strstr(trace_text(), "POST_FAILED"));
 		assert_int_equal(posts(), what == 2 ? 2 : 0);
-		assert_int_equal(v->repost.tx_next, what == 2 ? 5 : 4);
+		assert_int_equal(v->repost.tx_next, what == 2 ? 3 : 2);
 		core.fast = true;
 		vqp_enter(v);
 		world.lkey_result = -EAGAIN;
@@ -464,7 +491,7 @@ static void what_must_wait_goes_on_where_it_stopped(void **state)
 		vqp_enter(v);
 		vqp_leave(v);
 		assert_int_equal(posts(), what == 2 ? 2 : 3);
-		assert_int_equal(v->repost.tx_next, 7);
+		assert_int_equal(v->repost.tx_next, 5);
 		end(state);
 	}
 }
@@ -619,6 +646,72 @@ static void a_receive_that_is_refused_ends_the_range(void **state)
 	}
 }
 
+/* --- runs ---------------------------------------------------------------------------------- */
+
+static int (*const sends[])(struct ibv_qp *, struct ibv_send_wr *, struct ibv_send_wr **) = {
+	hot_post_send,
+#ifdef __x86_64__
+	hot_post_send_sse41,
+#endif
+};
+
+/* The owner of the gate posts what is alike without lib/core. */
+static void a_run_goes_straight_to_the_nic(void **state)
+{
+	for (size_t p = 0; p < sizeof(sends) / sizeof(*sends); p++) {
+		begin_fast(state);
+		for (int i = 0; i < 4; i++)
+			wr[i].next = NULL;
+		assert_int_equal(sends[p](v->qp, wr, &bad), 0);
+		if (!gate_owns(&gate_mine.send, v->qp)) { /* this kernel has no membarrier */
+			end(state);
+			return;
+		}
+		trace_clear();
+		core.run_of = (struct shift_alike){
+			.num_sge = 2, .opcode = 1, .flags = 6, .length = 10};
+		assert_int_equal(sends[p](v->qp, wr + 1, &bad), 0);
+		core.run_of.length = 0;
+		assert_int_equal(sends[p](v->qp, wr + 2, &bad), 0);
+		assert_traced(POST("1") POST("2"));
+		assert_int_equal(sends[p](v->qp, wr + 3, &bad), 0); /* the run's end */
+		assert_traced("fold\n" LOG(3, "3", "0") POST("3") "run after 0x13\n");
+		end(state);
+	}
+}
+
+/* The run is folded first: lib/core forgets the newest. */
+static void a_run_that_the_nic_refuses(void **state)
+{
+	for (int what = 0; what < 3; what++) {
+		begin_fast(state);
+		wr[0].next = wr[1].next = NULL;
+		assert_int_equal(hot_post_send(v->qp, wr, &bad), 0);
+		if (!gate_owns(&gate_mine.send, v->qp)) {
+			end(state);
+			return;
+		}
+		trace_clear();
+		core.run_of = (struct shift_alike){
+			.num_sge = 2, .opcode = 1, .flags = 6, .length = 10};
+		v->hot.rail0_epoch = 4;
+		world.post_result = what ? EIO : EINVAL;
+		world.post_without_bad = what == 2;
+		assert_int_equal(hot_post_send(v->qp, wr + 1, &bad), what ? 0 : EINVAL);
+		assert_ptr_equal(bad, what == 2 ? NULL : wr + 1);
+		assert_null(v->hot.fast_bad);
+		assert_traced(what == 0 ? POST("1") "fold\nunlog 1\n"
+			      : what == 1
+				      ? POST("1") "fold\nfold\nevent POST_FAILED rail 0 epoch 4 "
+						  "count 1\n"
+				      : POST("1") "fold\nfold\nevent POST_FAILED rail 0 epoch "
+						  "4\n");
+		core.run_of.length = 0;
+		world.post_result = 0;
+		end(state);
+	}
+}
+
 /* --- receives ------------------------------------------------------------------------------ */
 
 static int receive(unsigned int n)
@@ -732,7 +825,7 @@ static int (*const polls[])(struct ibv_cq *, int, struct ibv_wc *) = {
 static void completions_are_counted(void **state)
 {
 	for (size_t p = 0; p < sizeof(polls) / sizeof(*polls); p++)
-		for (int batch = 1; batch <= 4; batch += 3) {
+		for (int batch = 1; batch <= 5; batch += 4) {
 			struct ibv_wc wc[8];
 			int got = 0;
 
@@ -741,11 +834,13 @@ static void completions_are_counted(void **state)
 			for (uint64_t i = 0; i < 3; i++)
 				nic_has(0x10 + i, QPN, IBV_WC_SUCCESS, IBV_WC_RDMA_WRITE);
 			nic_has(0x20, QPN, IBV_WC_SUCCESS, IBV_WC_RECV);
-			while (got < 4)
+			nic_has(0x21, QPN, IBV_WC_SUCCESS, IBV_WC_RECV);
+			while (got < 5)
 				got += polls[p](&world.real_send_cq, batch, wc + got);
 			assert_traced(
 				"cqe send id 0x10 rail 0 epoch 4 status 0 vendor 0 bytes 0\n"
-				"cqe recv id 0x20 rail 0 epoch 4 status 0 vendor 0 bytes 0\n");
+				"cqe recv id 0x20 rail 0 epoch 4 status 0 vendor 0 bytes 0\n"
+				"cqe recv id 0x21 rail 0 epoch 4 status 0 vendor 0 bytes 0\n");
 			assert_int_equal(world.send_cq.done, 2);
 			assert_int_equal(wc[0].wr_id, 0x110); /* as lib/core says */
 			assert_int_equal(wc[1].wr_id, 0x11);
@@ -762,14 +857,16 @@ static void completions_of_each_qp_are_its_own(void **state)
 	nic_has(1, QPN, IBV_WC_SUCCESS, IBV_WC_SEND);
 	nic_has(2, QPN, IBV_WC_SUCCESS, IBV_WC_SEND);
 	nic_has(3, 0x66, IBV_WC_SUCCESS, IBV_WC_SEND); /* not known to shift */
+	nic_has(6, 0x66, IBV_WC_SUCCESS, IBV_WC_SEND);
 	nic_has(4, 0x66, IBV_WC_RETRY_EXC_ERR, IBV_WC_SEND);
 	nic_has(5, QPN, IBV_WC_SUCCESS, IBV_WC_SEND);
-	assert_int_equal(hot_poll_cq(&world.real_send_cq, 8, wc), 5);
+	assert_int_equal(hot_poll_cq(&world.real_send_cq, 8, wc), 6);
 	assert_traced("cqe send id 0x1 rail 0 epoch 0 status 0 vendor 0 bytes 0\n"
 		      "cqe send id 0x5 rail 0 epoch 0 status 0 vendor 0 bytes 0\n");
+	assert_int_equal(world.send_cq.done, 0);
 	assert_int_equal(core.done, 1); /* added when another QP's came */
 	assert_int_equal(wc[2].wr_id, 3);
-	assert_int_equal(wc[3].status, IBV_WC_RETRY_EXC_ERR);
+	assert_int_equal(wc[4].status, IBV_WC_RETRY_EXC_ERR);
 }
 
 /* What is behind an error is fed in order, before anything that is polled later. */
@@ -793,6 +890,48 @@ static void an_error_ends_the_fast_way(void **state)
 		assert_int_equal(wc[i].wr_id, 0x102 + i);
 	assert_int_equal(wc[0].status, IBV_WC_RETRY_EXC_ERR);
 	assert_int_equal(wc[3].status, IBV_WC_WR_FLUSH_ERR);
+}
+
+static void an_empty_queue_leaves_the_gate(void **state)
+{
+	struct ibv_wc wc[2];
+
+	(void)state;
+	for (size_t p = 0; p < sizeof(polls) / sizeof(*polls); p++)
+		for (int i = 0; i < 2; i++)
+			assert_int_equal(polls[p](&world.real_send_cq, 2, wc), 0);
+	be_fast(true); /* waits for those that are inside */
+	nic_has(1, QPN, IBV_WC_SUCCESS, IBV_WC_SEND);
+	assert_int_equal(hot_poll_cq(&world.real_send_cq, 2, wc), 1);
+}
+
+/* What a CQ that shift does not know has is the NIC's. */
+static void the_queue_of_another_is_polled_directly(void **state)
+{
+	struct ibv_cq other = {.context = &world.ctx[0]};
+	struct ibv_wc wc[2];
+
+	(void)state;
+	assert_int_equal(hot_poll_cq(&other, 2, wc), 0);
+	assert_traced("");
+}
+
+static void nobody_else_drains(struct vcq *cq)
+{
+	assert_int_equal(pthread_mutex_trylock(&cq->drain_lock), EBUSY);
+}
+
+/* Or what another thread has fed meanwhile would be taken here, before what was fed first. */
+static void what_was_drained_is_taken_by_the_same_thread(void **state)
+{
+	struct ibv_wc wc[2];
+
+	(void)state;
+	core.delivers = true;
+	nic_has(2, QPN, IBV_WC_RETRY_EXC_ERR, IBV_WC_SEND);
+	world.on_take = nobody_else_drains;
+	assert_int_equal(hot_poll_cq(&world.real_send_cq, 2, wc), 1);
+	world.on_take = NULL;
 }
 
 static void an_error_that_comes_first_is_looked_into_at_once(void **state)
@@ -827,6 +966,7 @@ int main(void)
 		FAST(a_list_in_part_without_bad),
 		SLOW(slow_sends_are_posted_one_by_one),
 		SLOW(sends_on_a_twin_bear_its_keys_and_epoch),
+		SLOW(each_opcode_is_posted_from_the_log),
 		SLOW(a_send_that_is_held_is_not_posted),
 		SLOW(after_the_end_a_send_flushes),
 		SLOW(other_errors_of_the_log_are_the_programs),
@@ -845,6 +985,8 @@ int main(void)
 		SLOW(what_is_the_programs_mistake),
 		SLOW(receives_are_posted_again_in_order),
 		ALONE(a_receive_that_is_refused_ends_the_range),
+		ALONE(a_run_goes_straight_to_the_nic),
+		ALONE(a_run_that_the_nic_refuses),
 		FAST(receives_are_logged_and_posted_one_by_one),
 		FAST(a_receive_that_rail_0_refuses_is_not_logged),
 		ALONE(a_receive_queue_that_is_full),
@@ -852,8 +994,14 @@ int main(void)
 		ALONE(completions_are_counted),
 		FAST(completions_of_each_qp_are_its_own),
 		FAST(an_error_ends_the_fast_way),
+		FAST(an_empty_queue_leaves_the_gate),
+		FAST(the_queue_of_another_is_polled_directly),
+		FAST(what_was_drained_is_taken_by_the_same_thread),
 		FAST(an_error_that_comes_first_is_looked_into_at_once),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	int failed = cmocka_run_group_tests(tests, NULL, NULL); /* with gates that are shared */
+
+	gate_start();
+	return failed + cmocka_run_group_tests(tests, NULL, NULL); /* with gates that are owned */
 }

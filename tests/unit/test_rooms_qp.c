@@ -239,6 +239,32 @@ static void the_cqs_have_room_for_all_that_can_flush(void **state)
 		}
 }
 
+/* It works, unprotected, and nothing is held back. */
+static void what_cannot_be_had_leaves_the_qp_unprotected(void **state)
+{
+	for (int what = 0; what < 3; what++) {
+		struct ibv_qp_init_attr attr = rooms_qp_attr();
+		struct ibv_qp *qp;
+
+		rooms_begin(state);
+		world.resize_fails_at = what; /* 1: of the sends' CQ, 2: of the receives' */
+		core.no_memory = !what;
+		qp = hook_create_qp(&world.real_pd, &attr);
+		v = vqp_find(qp);
+		assert_null(v->conn);
+		assert_int_equal(v->program.why,
+				 what ? STATS_UNPROTECTED_OTHER : STATS_UNPROTECTED_NO_MEMORY);
+		assert_int_equal(world.send_cq.wanted, 0);
+		assert_int_equal(world.recv_cq.wanted, 0);
+		hook_destroy_qp(qp);
+		v = NULL;
+		assert_int_equal(world.send_cq.obj.refs, 1000);
+		assert_int_equal(world.recv_cq.obj.refs, 1000);
+		assert_int_equal(world.pd.obj.refs, 1000);
+		rooms_end(state);
+	}
+}
+
 static void a_qp_made_by_direct_verbs_passes_through(void **state)
 {
 	struct ibv_qp *qp;
@@ -628,6 +654,16 @@ static void query_shows_the_connection(void **state)
 	}
 }
 
+/* In RESET and INIT the QP is the NIC's. */
+static void before_it_is_started_query_shows_the_nic(void **state)
+{
+	rooms_begin(state);
+	v = rooms_create_qp();
+	core.view.r = 1;
+	assert_int_equal(asked().dest_qp_num, 0xeee);
+	assert_traced("");
+}
+
 static int query_fails(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 		       struct ibv_qp_init_attr *init)
 {
@@ -667,12 +703,24 @@ static void destroy_closes_and_removes_all(void **state)
 	assert_null(table_get(&world.dev.qps, QPN));
 	assert_int_equal(world.send_cq.wanted, 0);
 	assert_int_equal(world.recv_cq.wanted, 0);
+	assert_int_equal(world.send_cq.obj.refs, 1000);
+	assert_int_equal(world.recv_cq.obj.refs, 1000);
+	assert_int_equal(world.pd.obj.refs, 1000);
 	for (int i = 1; i < RAILS; i++) {
 		assert_int_equal(world.send_cq.shadow[i].wanted, 0);
 		assert_int_equal(world.recv_cq.shadow[i].wanted, 0);
 	}
 	assert_int_equal(world.send_cq.gate.shut & ~GATE_SHARED, GATE_OPEN);
 	assert_int_equal(world.recv_cq.gate.shut & ~GATE_SHARED, GATE_OPEN);
+}
+
+static void destroy_of_a_bypassed_qp_closes_nothing(void **state)
+{
+	(void)state;
+	v->life.bypassed = true;
+	hook_destroy_qp(v->qp);
+	v = NULL;
+	assert_traced("a life ends\ndestroy 0x21\ndestroy 0x22\ndestroy 0x10\n");
 }
 
 /* One gate that both queues share was shut once. */
@@ -710,6 +758,7 @@ int main(void)
 		ALONE(a_qp_in_a_foreign_domain_is_not_protected),
 		cmocka_unit_test(lib_core_learns_what_the_qp_is_like),
 		cmocka_unit_test(the_cqs_have_room_for_all_that_can_flush),
+		cmocka_unit_test(what_cannot_be_had_leaves_the_qp_unprotected),
 		ALONE(a_qp_made_by_direct_verbs_passes_through),
 		TEST(each_attribute_is_kept_by_its_bit),
 		cmocka_unit_test(lib_core_learns_how_the_qp_is_connected),
@@ -728,8 +777,10 @@ int main(void)
 		TEST(reset_waits_for_the_jobs_of_rail_0),
 		TEST(a_bypassed_qp_is_the_nics),
 		TEST(query_shows_the_connection),
+		ALONE(before_it_is_started_query_shows_the_nic),
 		TEST(a_query_that_fails_says_nothing),
 		TEST(destroy_closes_and_removes_all),
+		TEST(destroy_of_a_bypassed_qp_closes_nothing),
 		ALONE(destroy_with_one_cq_opens_its_gate_once),
 		ALONE(a_qp_that_is_fast_leaves_its_gates_as_they_are),
 	};

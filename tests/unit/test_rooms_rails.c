@@ -121,6 +121,7 @@ static void the_end_is_seen_by_the_program(void **state)
 	v->life.closed = false;
 	act(&(struct shift_action){.type = SHIFT_ACT_CLOSED});
 	assert_true(v->life.closed);
+	assert_ptr_equal(world.woken, &v->life.closed_cond);
 }
 
 static void messages_go_over_the_path_of_their_rail(void **state)
@@ -270,6 +271,33 @@ static void the_gates_open_when_nothing_waits(void **state)
 	assert_traced("");
 }
 
+static unsigned int waited_for;
+
+static void threads_leave(struct gate *const *gates, unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++)
+		waited_for += is_shut(gates[i]);
+}
+
+/* Threads that are on the fast way leave it before anything is read. */
+static void threads_inside_the_gates_are_waited_for(void **state)
+{
+	(void)state;
+	core.fast = true;
+	vqp_enter(v);
+	vqp_leave(v);
+	world.on_sync = threads_leave;
+	waited_for = 0;
+	vqp_enter(v);
+	assert_int_equal(waited_for, 4);
+	core.fast = false;
+	vqp_leave(v);
+	vqp_enter(v); /* nobody can be inside */
+	assert_int_equal(waited_for, 4);
+	vqp_leave(v);
+	world.on_sync = NULL;
+}
+
 static void only_an_earlier_deadline_sets_the_timer(void **state)
 {
 	static const struct {
@@ -303,6 +331,45 @@ static void only_an_earlier_deadline_sets_the_timer(void **state)
 	v->life.gone = false;
 	core.deadline = UINT64_MAX;
 	vqp_timers_stop(v);
+}
+
+static void keys_are_asked_for_again_in_time(void **state)
+{
+	(void)state;
+	v->timers.tick_at = UINT64_MAX;
+	world.keys_deadline = 700;
+	vqp_enter(v);
+	vqp_leave(v);
+	assert_int_equal(v->timers.tick_at, 700);
+	world.keys_deadline = UINT64_MAX;
+	vqp_timers_stop(v);
+}
+
+/* A commit is over when the last of its sends is posted again. */
+static void the_end_of_a_commit_is_reported(void **state)
+{
+	struct shift_action commit = {.type = SHIFT_ACT_REPORT,
+				      .from = SHIFT_ST_SWITCHING,
+				      .to = SHIFT_ST_ACTIVE,
+				      .reason = SHIFT_R_COMMIT};
+
+	(void)state;
+	act(&commit);
+	assert_traced("reposted\n");
+	act(&(struct shift_action){.type = SHIFT_ACT_HOLD});
+	assert_traced("");
+	world.lkey_result = -EAGAIN;
+	vqp_enter(v);
+	core_asks(&commit);
+	core_asks(&(struct shift_action){
+		.type = SHIFT_ACT_POST_SEND, .rail = 1, .epoch = 2, .first = 4, .count = 1});
+	vqp_leave(v);
+	assert_traced("");
+	world.lkey_result = 0;
+	vqp_enter(v);
+	vqp_leave(v);
+	assert_non_null(strstr(trace_text(), "post 0x21 "));
+	assert_non_null(strstr(trace_text(), "\nreposted\n"));
 }
 
 /* Some sends wait, and their rail refuses them: what lib/core asks for then is carried out. */
@@ -373,7 +440,10 @@ int main(void)
 		TEST(a_rail_is_open_if_nothing_is_against_it),
 		TEST(a_release_is_lib_cores_to_allow),
 		TEST(the_gates_open_when_nothing_waits),
+		TEST(threads_inside_the_gates_are_waited_for),
 		TEST(only_an_earlier_deadline_sets_the_timer),
+		TEST(keys_are_asked_for_again_in_time),
+		TEST(the_end_of_a_commit_is_reported),
 		TEST(what_a_refused_post_asks_for_is_carried_out),
 		TEST(completions_are_added_to_the_qp_that_they_are_of),
 		TEST(a_cq_forgets_a_qp),
