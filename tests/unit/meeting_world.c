@@ -225,6 +225,7 @@ static void it_is_closed(void)
 
 int meeting_end(void **state)
 {
+	rooms_unlock(v);
 	world.on_wait = it_is_closed;
 	on_enter = NULL;
 	keep_for_peer = false;

@@ -691,6 +691,16 @@ struct vqp *rooms_create_qp(void)
 	return v;
 }
 
+void rooms_unlock(struct vqp *v)
+{
+	pthread_mutex_t *locks[] = {&v->lock, &world.send_cq.drain_lock, &world.recv_cq.drain_lock};
+
+	for (size_t i = 0; i < sizeof(locks) / sizeof(*locks); i++) {
+		pthread_mutex_trylock(locks[i]);
+		pthread_mutex_unlock(locks[i]);
+	}
+}
+
 struct ibv_qp_attr rooms_attr(void)
 {
 	return (struct ibv_qp_attr){

@@ -120,6 +120,9 @@ int rooms_end(void **state);
 struct vqp *rooms_create_qp(void);
 struct ibv_qp_init_attr rooms_qp_attr(void);
 
+/* To be called before the QP is destroyed: a test that failed may have left locks behind. */
+void rooms_unlock(struct vqp *v);
+
 /* Brings the program's QP to RTR and RTS with attributes of which no two are alike. */
 void rooms_start_qp(struct vqp *v);
 struct ibv_qp_attr rooms_attr(void);

@@ -29,6 +29,7 @@ static int begin(void **state)
 static int end(void **state)
 {
 	if (v) {
+		rooms_unlock(v);
 		world.on_wait = it_is_closed;
 		v->life.closed = true;
 		hook_destroy_qp(v->qp);

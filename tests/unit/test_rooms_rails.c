@@ -30,6 +30,9 @@ static int begin(void **state)
 
 static int end(void **state)
 {
+	rooms_unlock(v);
+	world.on_sync = NULL;
+	world.on_take = NULL;
 	world.on_wait = it_is_closed;
 	hook_destroy_qp(v->qp);
 	return rooms_end(state);
