@@ -181,6 +181,7 @@ tests_unit_test_run_dir_LDADD = kv/libkvclient.la lib/libshiftbase.la $(CMOCKA_L
 # The rooms above lib/core in a world that the test scripts, lib/core included (tests/unit/rooms.h).
 ROOMS_TESTS = tests/unit/test_rooms_qp tests/unit/test_rooms_meeting tests/unit/test_rooms_messages \
 	tests/unit/test_rooms_arm tests/unit/test_rooms_rails tests/unit/test_rooms_post \
+	tests/unit/test_rooms_poll \
 	tests/unit/test_rooms_fence
 check_PROGRAMS += $(ROOMS_TESTS)
 TESTS += $(ROOMS_TESTS)
@@ -215,6 +216,11 @@ tests_unit_test_rooms_rails_SOURCES = tests/unit/test_rooms_rails.c $(rooms_worl
 tests_unit_test_rooms_rails_CFLAGS = $(rooms_cflags)
 tests_unit_test_rooms_rails_LDFLAGS = $(AM_LDFLAGS) $(rooms_wraps)
 tests_unit_test_rooms_rails_LDADD = $(rooms_libs)
+
+tests_unit_test_rooms_poll_SOURCES = tests/unit/test_rooms_poll.c $(rooms_world)
+tests_unit_test_rooms_poll_CFLAGS = $(rooms_cflags)
+tests_unit_test_rooms_poll_LDFLAGS = $(AM_LDFLAGS) $(rooms_wraps)
+tests_unit_test_rooms_poll_LDADD = $(rooms_libs)
 
 tests_unit_test_rooms_post_SOURCES = tests/unit/test_rooms_post.c $(rooms_world)
 tests_unit_test_rooms_post_CFLAGS = $(rooms_cflags)
