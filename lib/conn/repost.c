@@ -91,8 +91,7 @@ static void report_not_taken(struct vqp *v)
 	struct shift_wr wr;
 
 	while (shift_conn_repost(v->conn, &v->repost.tx_next, v->repost.tx_end, &wr, sge))
-		ev.count++;
-	v->repost.tx_next = v->repost.tx_end;
+		ev.count++; /* and then none waits any more */
 	shift_conn_event(v->conn, &ev, now_ns());
 }
 

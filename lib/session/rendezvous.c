@@ -36,6 +36,9 @@ struct record {
 
 #define RECORD_BYTES(rails) (offsetof(struct record, rail) + (rails) * sizeof(struct rail_addr))
 
+_Static_assert(sizeof(struct record) == RECORD_BYTES(SHIFT_RAILS_MAX),
+	       "a record that is not too long has no more rails than there can be");
+
 /* A connection on its way to its peer. */
 struct meeting {
 	struct vqp *v;
@@ -195,8 +198,8 @@ static bool meeting_find_peer(struct meeting *m, struct record *r)
 		return false;
 	memset(r, 0, sizeof(*r));
 	memcpy(r, value, bytes);
-	return r->version == RECORD_VERSION && r->rails && r->rails <= SHIFT_RAILS_MAX &&
-	       bytes == RECORD_BYTES(r->rails) && r->nonce && r->rail[0].link.qpn;
+	return r->version == RECORD_VERSION && r->rails && bytes == RECORD_BYTES(r->rails) &&
+	       r->nonce && r->rail[0].link.qpn;
 }
 
 /* Computes the connection's number, which is the same on both sides, and which side we are. */

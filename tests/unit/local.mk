@@ -267,3 +267,80 @@ TESTS += tests/unit/test_run_dir
 tests_unit_test_run_dir_SOURCES = tests/unit/test_run_dir.c
 tests_unit_test_run_dir_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_test_run_dir_LDADD = kv/libkvclient.la lib/libshiftbase.la $(CMOCKA_LIBS)
+
+# The rooms above lib/core in a world that the test scripts, lib/core included (tests/unit/rooms.h).
+ROOMS_TESTS = tests/unit/test_rooms_qp tests/unit/test_rooms_meeting tests/unit/test_rooms_messages \
+	tests/unit/test_rooms_arm tests/unit/test_rooms_rails tests/unit/test_rooms_post \
+	tests/unit/test_rooms_poll \
+	tests/unit/test_rooms_fence
+check_PROGRAMS += $(ROOMS_TESTS)
+TESTS += $(ROOMS_TESTS)
+rooms_world = tests/unit/rooms.c tests/unit/rooms.h tests/unit/scripted_core.c
+rooms_cflags = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
+rooms_libs = lib/libshiftrooms.la $(ROOMS_BELOW) $(IBVERBS_LIBS) $(CMOCKA_LIBS)
+wrap = -Wl,--wrap=
+rooms_wraps = $(wrap)now_ns $(wrap)bg_awake_ns $(wrap)bg_is_self $(wrap)bg_call $(wrap)bg_timer_set \
+	$(wrap)nanosleep $(wrap)pthread_cond_wait $(wrap)pthread_cond_timedwait \
+	$(wrap)pthread_cond_broadcast $(wrap)gate_sync $(wrap)vcq_take $(wrap)log_at \
+	$(wrap)worker_submit $(wrap)worker_cancel $(wrap)worker_busy_since_ns $(wrap)ctrl_link_send \
+	$(wrap)ctrl_link_flush_unless_bg $(wrap)vdev_find $(wrap)vpd_find $(wrap)vcq_find \
+	$(wrap)vmr_lkey $(wrap)peer_keys_get $(wrap)peer_keys_reset $(wrap)exported_keys_reset \
+	$(wrap)rq_psn_at_rest $(wrap)rq_psn_query $(wrap)stats_conn_protect $(wrap)stats_bypass \
+	$(wrap)stats_conn_add $(wrap)stats_conn_reposted $(wrap)peer_keys_deadline \
+	$(wrap)shift_conn_init $(wrap)shift_conn_start $(wrap)shift_conn_meet $(wrap)shift_conn_past \
+	$(wrap)shift_conn_event $(wrap)shift_conn_action $(wrap)shift_conn_completion \
+	$(wrap)shift_conn_cqe $(wrap)shift_conn_post_send $(wrap)shift_conn_post_recv \
+	$(wrap)shift_conn_unpost_send $(wrap)shift_conn_unpost_recv $(wrap)shift_conn_repost \
+	$(wrap)shift_conn_recv_at $(wrap)shift_conn_release $(wrap)shift_conn_fast \
+	$(wrap)shift_conn_secret_due $(wrap)shift_conn_head $(wrap)shift_conn_view \
+	$(wrap)shift_conn_stats $(wrap)shift_conn_deadline $(wrap)shift_conn_dump \
+	$(wrap)shift_conn_tombstone $(wrap)shift_fast_wrap $(wrap)shift_fast_fold \
+	$(wrap)shift_fast_arm $(wrap)shift_fast_done
+
+tests_unit_test_rooms_qp_SOURCES = tests/unit/test_rooms_qp.c $(rooms_world)
+tests_unit_test_rooms_qp_CFLAGS = $(rooms_cflags)
+tests_unit_test_rooms_qp_LDFLAGS = $(AM_LDFLAGS) $(rooms_wraps)
+tests_unit_test_rooms_qp_LDADD = $(rooms_libs)
+
+tests_unit_test_rooms_rails_SOURCES = tests/unit/test_rooms_rails.c $(rooms_world)
+tests_unit_test_rooms_rails_CFLAGS = $(rooms_cflags)
+tests_unit_test_rooms_rails_LDFLAGS = $(AM_LDFLAGS) $(rooms_wraps)
+tests_unit_test_rooms_rails_LDADD = $(rooms_libs)
+
+tests_unit_test_rooms_poll_SOURCES = tests/unit/test_rooms_poll.c $(rooms_world)
+tests_unit_test_rooms_poll_CFLAGS = $(rooms_cflags)
+tests_unit_test_rooms_poll_LDFLAGS = $(AM_LDFLAGS) $(rooms_wraps)
+tests_unit_test_rooms_poll_LDADD = $(rooms_libs)
+
+tests_unit_test_rooms_post_SOURCES = tests/unit/test_rooms_post.c $(rooms_world)
+tests_unit_test_rooms_post_CFLAGS = $(rooms_cflags)
+tests_unit_test_rooms_post_LDFLAGS = $(AM_LDFLAGS) $(rooms_wraps)
+tests_unit_test_rooms_post_LDADD = $(rooms_libs)
+
+tests_unit_test_rooms_arm_SOURCES = tests/unit/test_rooms_arm.c $(rooms_world)
+tests_unit_test_rooms_arm_CFLAGS = $(rooms_cflags)
+tests_unit_test_rooms_arm_LDFLAGS = $(AM_LDFLAGS) $(rooms_wraps)
+tests_unit_test_rooms_arm_LDADD = $(rooms_libs)
+
+tests_unit_test_rooms_fence_SOURCES = tests/unit/test_rooms_fence.c $(rooms_world)
+tests_unit_test_rooms_fence_CFLAGS = $(rooms_cflags)
+tests_unit_test_rooms_fence_LDFLAGS = $(AM_LDFLAGS) $(rooms_wraps)
+tests_unit_test_rooms_fence_LDADD = $(rooms_libs)
+
+# Those that have a peer to find.
+meeting_world = tests/unit/meeting_world.c tests/unit/meeting_world.h $(rooms_world)
+meeting_wraps = $(rooms_wraps) $(wrap)job_client $(wrap)job_nonce $(wrap)job_key_if_known \
+	$(wrap)job_is_full $(wrap)kv_client_put $(wrap)kv_client_get $(wrap)kv_client_delete \
+	$(wrap)kv_client_forget $(wrap)ctrl_link_address $(wrap)ctrl_link_peer_new \
+	$(wrap)ctrl_link_peer_free $(wrap)nic_gid_like $(wrap)path_health_answers \
+	$(wrap)path_health_keep_for_peer $(wrap)vqp_enter $(wrap)stats_conn_psn
+
+tests_unit_test_rooms_meeting_SOURCES = tests/unit/test_rooms_meeting.c $(meeting_world)
+tests_unit_test_rooms_meeting_CFLAGS = $(rooms_cflags)
+tests_unit_test_rooms_meeting_LDFLAGS = $(AM_LDFLAGS) $(meeting_wraps)
+tests_unit_test_rooms_meeting_LDADD = $(rooms_libs)
+
+tests_unit_test_rooms_messages_SOURCES = tests/unit/test_rooms_messages.c $(meeting_world)
+tests_unit_test_rooms_messages_CFLAGS = $(rooms_cflags)
+tests_unit_test_rooms_messages_LDFLAGS = $(AM_LDFLAGS) $(meeting_wraps)
+tests_unit_test_rooms_messages_LDADD = $(rooms_libs)

@@ -1,0 +1,573 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* How a connection finds its peer (lib/session/rendezvous.c). */
+#include <errno.h>
+#include <stdio.h>
+
+#include "lib/session/job.h"
+#include "lib/session/rendezvous.h"
+#include "tests/unit/meeting_world.h"
+
+/* --- what is published --------------------------------------------------------------------- */
+
+static void the_record_says_all_of_each_rail(void **state)
+{
+	(void)state;
+	assert_int_equal(puts_n, 1);
+	assert_int_equal(our_bytes, offsetof(struct record, rail) + RAILS * sizeof(ours.rail[0]));
+	assert_int_equal(ours.version, 1);
+	assert_int_equal(ours.rails, RAILS);
+	assert_int_equal(ours.id, v->id);
+	assert_int_equal(ours.nonce, NONCE);
+	for (uint8_t i = 0; i < RAILS; i++) {
+		const struct rail_addr *r = &ours.rail[i];
+
+		assert_int_equal(r->link.qpn, 0x500 + i);
+		assert_int_equal(r->gid.raw[15], i ? 0x80 + i : 1);
+		assert_int_equal(r->qpn, i ? TWIN_QPN + i : QPN);
+		assert_int_equal(r->lid, 0x40 + i);
+		assert_int_equal(r->mtu_bytes, 4096);
+		assert_int_equal(r->nic, i);
+		assert_int_equal(r->psn, STATS_PSN_LIVE);
+		assert_int_equal(v->rails.twin[i].gid_index, i ? 5 + i : 0);
+		assert_memory_equal(&v->rails.twin[i].gid, &r->gid, sizeof(r->gid));
+	}
+}
+
+static void a_nic_that_is_not_ready_is_named_only(void **state)
+{
+	static const struct rail_addr none = {.nic = 2};
+
+	meeting_begin(state);
+	world.nic[2].ready = false;
+	start_and_look();
+	assert_memory_equal(&ours.rail[2], &none, sizeof(none));
+	assert_int_equal(ours.rail[1].qpn, TWIN_QPN + 1);
+}
+
+/* Twins that are not made yet, and NICs that are not measured yet, are waited for: 300 ms. */
+static void what_is_missing_is_waited_for(void **state)
+{
+	for (int what = 0; what < 4; what++) {
+		struct ibv_qp *twin;
+
+		meeting_begin(state);
+		twin = v->rails.twin[2].qp;
+		if (what < 2)
+			v->rails.twin[2].qp = NULL;
+		else
+			world.nic[2].psn = STATS_PSN_UNMEASURED;
+		v->rails.twin[2].failed = what == 1;
+		world.nic[2].psn_tried = what != 2;
+		start_and_look();
+		assert_int_equal(puts_n, what == 1 || what == 3); /* these will not come */
+		for (int ms = 0; ms < 299; ms++)
+			rooms_pass(MS);
+		assert_int_equal(puts_n, what == 1 || what == 3);
+		rooms_pass(MS * 100);
+		assert_int_equal(puts_n, 1);
+		v->rails.twin[2].qp = twin;
+		meeting_end(state);
+	}
+}
+
+static void a_record_is_published_again_when_it_changes(void **state)
+{
+	(void)state;
+	rooms_pass(1000 * MS);
+	assert_int_equal(puts_n, 1);
+	world.nic[1].psn = STATS_PSN_STALE;
+	rooms_pass(1000 * MS);
+	assert_int_equal(puts_n, 2);
+	assert_int_equal(ours.rail[1].psn, STATS_PSN_STALE);
+	world.nic[2].mtu_bytes = 1024;
+	rendezvous_psn_changed(world.nic + 2);
+	assert_int_equal(puts_n, 3);
+	assert_int_equal(ours.rail[2].mtu_bytes, 1024);
+	rendezvous_psn_changed(world.nic + 2);
+	assert_int_equal(puts_n, 3);
+}
+
+static void a_put_that_fails_is_repeated(void **state)
+{
+	meeting_begin(state);
+	put_result = -EINVAL;
+	start_and_look();
+	set_their_rails(RAILS);
+	rooms_pass(1000 * MS);
+	assert_int_equal(puts_n, 2);
+	assert_int_equal(gets_n, 0); /* nobody is looked for who could not find us */
+	put_result = 0;
+	rooms_pass(1000 * MS);
+	assert_int_equal(puts_n, 3);
+	assert_true(v->setup.met);
+}
+
+/* --- who is not protected ------------------------------------------------------------------ */
+
+static void another_port(void)
+{
+	v->program.attr.port_num = 2;
+	world.nic[0].port = 1;
+}
+
+static void both_ends_are_one(void)
+{
+	memset(&v->program.attr.ah_attr.grh.dgid, 0, 16);
+	v->program.attr.ah_attr.grh.dgid.raw[0] = 0xfe;
+	v->program.attr.ah_attr.grh.dgid.raw[15] = 1;
+	v->program.attr.dest_qp_num = QPN;
+}
+
+/* Any port has a GID. */
+static int query_any_gid(struct ibv_context *ctx, uint8_t port, int index, union ibv_gid *gid)
+{
+	(void)ctx;
+	(void)port;
+	(void)index;
+	memset(gid, 0, sizeof(*gid));
+	gid->raw[0] = 0xfe, gid->raw[15] = 1;
+	return 0;
+}
+
+static void of_some_connections_none_is_looked_for(void **state)
+{
+	static const struct {
+		void (*as)(void);
+		const char *says;
+	} cases[] = {
+		{another_port, "attributes"},
+		{both_ends_are_one, "itself"},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		meeting_begin(state);
+		real.query_gid = query_any_gid;
+		rooms_start_qp(v);
+		cases[i].as();
+		rendezvous_begin(v);
+		trace_clear();
+		rooms_pass(0);
+		assert_true(!strncmp(trace_text(), "protected 0: ", 13));
+		rooms_pass(1000 * MS);
+		rooms_pass(1000 * MS);
+		assert_true(!strchr(trace_text(), '\n')[1]); /* said once */
+		assert_int_equal(puts_n, 0);
+		meeting_end(state);
+	}
+}
+
+static void a_peer_in_our_process_on_our_nic_is_loopback(void **state)
+{
+	(void)state;
+	theirs.nonce = NONCE;
+	theirs.rail[0].nic = 0;
+	peer_comes();
+	assert_false(v->setup.met);
+	assert_non_null(strstr(trace_text(), "protected 0: "));
+}
+
+static void a_peer_in_our_process_on_another_nic_is_a_peer(void **state)
+{
+	(void)state;
+	theirs.nonce = NONCE;
+	peer_comes();
+	assert_true(v->setup.met);
+}
+
+/* Ten seconds without the peer are said once, with the reason. */
+static void a_peer_that_does_not_come_is_reported(void **state)
+{
+	static const enum stats_unprotected why[] = {
+		STATS_UNPROTECTED_NO_RENDEZVOUS, STATS_UNPROTECTED_NO_PEER_LIBRARY,
+		STATS_UNPROTECTED_RENDEZVOUS_FULL, STATS_UNPROTECTED_MISMATCH,
+		STATS_UNPROTECTED_NONE};
+	char line[256];
+
+	for (int i = 0; i < 5; i++) {
+		meeting_begin(state);
+		key_known = i > 0;
+		job_full = i == 2;
+		core.stats.hello_mismatch = i == 3;
+		start_and_look();
+		if (i >= 3)
+			peer_comes();
+		trace_clear();
+		rooms_pass(START_NS + 9999ull * MS - world.now);
+		assert_null(strstr(trace_text(), "protected"));
+		snprintf(line, sizeof(line), "protected 0: %s\n", stats_unprotected_text(why[i]));
+		trace_clear();
+		for (int n = 0; n < 4; n++)
+			rooms_pass(1000 * MS);
+		if (why[i] == STATS_UNPROTECTED_NONE) {
+			assert_null(strstr(trace_text(), "protected"));
+		} else {
+			const char *said = strstr(trace_text(), line);
+
+			assert_non_null(said);
+			assert_null(strstr(said, "\nprotected"));
+		}
+		meeting_end(state);
+	}
+}
+
+/* --- the peer's record --------------------------------------------------------------------- */
+
+static void a_record_that_cannot_be_right_is_not_taken(void **state)
+{
+	for (int what = 0; what < 12; what++) {
+		bool right = what == 0 || what == 9 || what == 10;
+
+		meeting_begin(state);
+		start_and_look();
+		reset_theirs();
+		switch (what) {
+		case 1: theirs.version = 0; break;
+		case 2: theirs.version = 2; break;
+		case 3: set_their_rails(0); break;
+		case 4: their_bytes--; break;
+		case 5: their_bytes++; break;
+		case 6: theirs.nonce = 0; break;
+		case 7: theirs.rail[0].link.qpn = 0; break;
+		case 8: theirs.rails++; break;
+		case 9: set_their_rails(1); break;
+		case 10: set_their_rails(SHIFT_RAILS_MAX); break;
+		case 11: set_their_rails(SHIFT_RAILS_MAX + 1); break;
+		}
+		rooms_pass(1000 * MS);
+		assert_int_equal(v->setup.met, right);
+		if (right)
+			assert_int_equal(v->setup.peer_rails, what == 9 ? 1 : RAILS);
+		meeting_end(state);
+	}
+}
+
+static void the_peer_is_told_to_lib_core(void **state)
+{
+	uint8_t side;
+	struct shift_end mine = {.gid = {[0] = 0xfe, [15] = 1},
+				 .qpn = QPN,
+				 .id = v->id,
+				 .nonce = NONCE},
+			 other = {.gid = {[0] = 0xaa, [15] = 0xbb},
+				  .qpn = PEER_QPN,
+				  .id = PEER_ID,
+				  .nonce = PEER_NONCE};
+
+	(void)state;
+	theirs.rail[1].mtu_bytes = 0;
+	theirs.rail[2].mtu_bytes = 4096;
+	world.nic[2].mtu_bytes = 2048;
+	peer_comes();
+	assert_int_equal(core.peer.key[0], 11);
+	assert_int_equal(core.peer.key[1], 12);
+	assert_int_equal(core.peer.nonce, PEER_NONCE);
+	assert_int_equal(core.peer.id, PEER_ID);
+	assert_int_equal(core.peer.rails, RAILS);
+	assert_int_equal(core.peer.mtu[0], 0); /* it is the program's */
+	assert_int_equal(core.peer.mtu[1], 1024);
+	assert_int_equal(core.peer.mtu[2], 2048);
+	assert_int_equal(v->rails.twin[1].mtu, 1024);
+	assert_int_equal(v->rails.twin[2].mtu, 2048);
+	assert_int_equal(core.peer.conn,
+			 shift_conn_number((const uint64_t[2]){11, 12}, &mine, &other, &side));
+	assert_int_equal(core.peer.side, side);
+	assert_true(v->setup.met);
+	assert_int_equal(v->setup.peer_nonce, PEER_NONCE);
+	assert_int_equal(v->setup.peer_id, PEER_ID);
+	assert_int_equal(v->setup.peer_rails, RAILS);
+	assert_traced(
+		"meet 0xb 70\npath over mlx5_0 to 0x300 of 0xb\npath over mlx5_1 to 0x301 of 0xb\n"
+		"path over mlx5_2 to 0x302 of 0xb\nevent RAIL_VETO rail 1\n"
+		"event RAIL_VETO rail 2\nevent RTS rail 0\n");
+	for (int i = 0; i < RAILS; i++)
+		assert_int_equal(peer_psn[i], STATS_PSN_LIVE);
+}
+
+static void the_smaller_mtu_counts(void **state)
+{
+	static const struct {
+		uint32_t ours, theirs, mtu;
+		bool ready;
+	} cases[] = {
+		{4096, 2048, 2048, true}, {2048, 4096, 2048, true}, {1024, 1024, 1024, true},
+		{4096, 0, 1024, true},	  {512, 0, 512, true},	    {4096, 4096, 1024, false},
+		{4096, 512, 512, false},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		meeting_begin_looking(state);
+		world.nic[1].mtu_bytes = cases[i].ours;
+		world.nic[1].ready = cases[i].ready;
+		theirs.rail[1].mtu_bytes = (uint16_t)cases[i].theirs;
+		peer_comes();
+		assert_int_equal(core.peer.mtu[1], cases[i].mtu);
+		assert_int_equal(v->rails.twin[1].mtu, cases[i].mtu);
+		assert_int_equal(!v->rails.twin[1].path, !cases[i].ready);
+		meeting_end(state);
+	}
+}
+
+static void what_is_known_of_the_rails_is_told_at_once(void **state)
+{
+	(void)state;
+	world.nic[0].link_up = world.nic[1].link_up = world.nic[2].link_up = false;
+	world.nic[2].ready = false; /* then nothing is known of its link */
+	theirs.rail[0].psn = 99;
+	answers = true;
+	peer_comes();
+	assert_non_null(strstr(trace_text(), "event LINK_DOWN rail 0\nevent PROBE_OK rail 0\n"
+					     "event RAIL_VETO rail 1\nevent LINK_DOWN rail 1\n"
+					     "event PROBE_OK rail 1\nevent RAIL_VETO rail 2\n"
+					     "event RTS rail 0\n"));
+	assert_int_equal(peer_psn[0], STATS_PSN_UNMEASURED);
+}
+
+static void link_events_can_be_off(void **state)
+{
+	(void)state;
+	env.link_events = false;
+	world.nic[1].link_up = false;
+	peer_comes();
+	assert_null(strstr(trace_text(), "LINK_DOWN"));
+}
+
+static void a_peer_that_is_impossible_is_not_met(void **state)
+{
+	(void)state;
+	core.impossible = true;
+	peer_comes();
+	assert_false(v->setup.met);
+	assert_int_equal(peer_psn[0], -1); /* nor reported */
+	assert_traced("meet 0xb 70\n");
+}
+
+/* The QP may have come to RTS since. */
+static void hello_is_said_again_until_it_is_answered(void **state)
+{
+	(void)state;
+	peer_comes();
+	trace_clear();
+	rooms_pass(1000 * MS);
+	assert_traced("event RTS rail 0\n");
+	become_active();
+	rooms_pass(1000 * MS);
+	assert_null(strstr(trace_text(), "RTS"));
+}
+
+static void another_life_of_the_peer_is_met_in_its_place(void **state)
+{
+	(void)state;
+	peer_comes();
+	trace_clear();
+	theirs.id++;
+	rooms_pass(1000 * MS);
+	assert_int_equal(v->setup.peer_id, PEER_ID + 1);
+	assert_non_null(strstr(trace_text(), "meet 0xb 71\n"));
+	trace_clear();
+	theirs.nonce++;
+	rooms_pass(1000 * MS);
+	assert_int_equal(v->setup.peer_nonce, PEER_NONCE + 1);
+	assert_non_null(strstr(trace_text(), "meet 0xc 71\n"));
+	assert_non_null(strstr(trace_text(), "no path over mlx5_1\n"));
+}
+
+/* Once it is protected, what others publish in the peer's place says nothing of it. */
+static void after_hello_only_the_peers_own_record_counts(void **state)
+{
+	for (int what = 0; what < 2; what++) {
+		meeting_begin_looking(state);
+		peer_comes();
+		become_active();
+		trace_clear();
+		if (what)
+			theirs.nonce++;
+		else
+			theirs.id++;
+		rooms_pass(1000 * MS);
+		assert_traced("");
+		assert_int_equal(v->setup.peer_id, PEER_ID);
+		meeting_end(state);
+	}
+}
+
+/* --- rails come into use ------------------------------------------------------------------- */
+
+static void a_rail_opens_when_both_twins_are_there(void **state)
+{
+	for (int what = 0; what < 12; what++) {
+		struct ibv_qp *twin;
+		bool opens = !what || what == 8 || what == 11;
+
+		meeting_begin_looking(state);
+		twin = v->rails.twin[1].qp;
+		if (what == 7)
+			world.nic[1].ready = false;
+		if (what == 8 || what == 9) {
+			theirs.rail[1].link.qpn = 0;
+		}
+		peer_comes();
+		trace_clear();
+		become_active();
+		world.nic[1].ready = true;
+		switch (what) {
+		case 1: theirs.rail[1].qpn = 0; break;
+		case 2: v->rails.twin[1].qp = NULL; break;
+		case 3: v->rails.jobs[1].stale = true; break;
+		case 4: theirs.rail[1].mtu_bytes = 2047; break;
+		case 5: world.nic[1].mtu_bytes = 2047; break;
+		case 6: v->rails.vetoed = 2; break;
+		case 7: world.nic[1].ready = false; break;
+		case 8: theirs.rail[1].link.qpn = 0x301; break; /* its NIC has come */
+		case 10: v->rails.unclean = 2; break;
+		case 11: v->rails.unclean = v->rails.vetoed = 5; break;
+		}
+		rooms_pass(1000 * MS);
+		assert_int_equal(!!strstr(trace_text(), "event RAIL_OPEN rail 1\n"), opens);
+		assert_int_equal(!!strstr(trace_text(), "event RAIL_OPEN rail 2\n"), what != 11);
+		assert_int_equal(v->rails.twin[1].clean, opens || what == 6 || what == 10);
+		if (opens)
+			assert_memory_equal(&v->rails.twin[1].peer, &theirs.rail[1],
+					    sizeof(theirs.rail[1]));
+		assert_int_equal(!!strstr(trace_text(), "path over mlx5_1"), what == 8);
+		trace_clear();
+		v->rails.vetoed = v->rails.unclean = 0;
+		rooms_pass(1000 * MS);
+		assert_null(strstr(trace_text(), "RAIL_OPEN rail 2")); /* told once */
+		v->rails.twin[1].qp = twin;
+		v->rails.jobs[1].stale = false;
+		meeting_end(state);
+	}
+}
+
+static void while_hello_is_under_way_no_rail_opens(void **state)
+{
+	(void)state;
+	peer_comes();
+	rooms_pass(1000 * MS);
+	assert_null(strstr(trace_text(), "RAIL_OPEN"));
+}
+
+static void of_a_connection_that_is_settled_nothing_is_looked_up(void **state)
+{
+	unsigned int gets;
+
+	(void)state;
+	peer_comes();
+	become_active();
+	rooms_pass(1000 * MS);
+	gets = gets_n;
+	rooms_pass(10000ull * MS);
+	assert_int_equal(gets_n, gets);
+	theirs.rail[1].psn = STATS_PSN_STALE; /* but for this */
+	rendezvous_published(PEER_KEY);
+	assert_int_equal(peer_psn[1], STATS_PSN_STALE);
+	theirs.rail[1].psn = STATS_PSN_LIVE;
+	rendezvous_published("conn/another");
+	assert_int_equal(peer_psn[1], STATS_PSN_STALE);
+	theirs.id++;
+	rendezvous_published(PEER_KEY);
+	assert_int_equal(peer_psn[1], STATS_PSN_STALE);
+}
+
+static void a_connection_that_is_released_is_settled(void **state)
+{
+	(void)state;
+	v->life.released = true;
+	peer_comes();
+	assert_false(v->setup.met);
+}
+
+/* A late peer is found at most a second later. */
+static void the_peer_is_looked_for_at_growing_intervals(void **state)
+{
+	unsigned int gets;
+
+	(void)state;
+	gets = gets_n;
+	rooms_pass(10 * MS - 1);
+	assert_int_equal(gets_n, gets);
+	rooms_pass(1);
+	assert_int_equal(gets_n, gets + 1);
+	rooms_pass(12 * MS);
+	assert_int_equal(gets_n, gets + 1);
+	rooms_pass(MS);
+	assert_int_equal(gets_n, gets + 2);
+	for (int i = 0; i < 60000; i++)
+		rooms_pass(MS);
+	gets = gets_n;
+	for (int i = 0; i < 1001; i++)
+		rooms_pass(MS);
+	assert_int_equal(gets_n, gets + 1);
+	rendezvous_wake(); /* begins anew */
+	rooms_pass(0);
+	rooms_pass(10 * MS);
+	assert_int_equal(gets_n, gets + 3);
+}
+
+/* --- the end ------------------------------------------------------------------------------- */
+
+static void an_end_takes_back_what_was_published(void **state)
+{
+	(void)state;
+	peer_comes();
+	become_active();
+	rooms_pass(1000 * MS);
+	assert_true(v->rails.twin[1].clean);
+	trace_clear();
+	rendezvous_end(v);
+	assert_traced("delete " OUR_KEY "\nforget " PEER_KEY "\nno path over mlx5_0\n"
+		      "no path over mlx5_1\nno path over mlx5_2\n");
+	for (int i = 0; i < RAILS; i++) {
+		assert_false(v->rails.twin[i].clean);
+		assert_null(v->rails.twin[i].path);
+	}
+	assert_null(v->setup.meeting);
+	rendezvous_end(v); /* there is nothing left */
+	assert_traced("");
+}
+
+static void what_was_not_published_is_not_taken_back(void **state)
+{
+	meeting_begin(state);
+	rendezvous_begin(v);
+	rooms_pass(0);
+	trace_clear();
+	rendezvous_end(v);
+	assert_traced("");
+}
+
+int main(void)
+{
+#define ALONE(name) cmocka_unit_test(name)
+#define LATE(name)  cmocka_unit_test_setup_teardown(name, NULL, meeting_end)
+#define TEST(name)  cmocka_unit_test_setup_teardown(name, meeting_begin_looking, meeting_end)
+	const struct CMUnitTest tests[] = {
+		TEST(the_record_says_all_of_each_rail),
+		LATE(a_nic_that_is_not_ready_is_named_only),
+		ALONE(what_is_missing_is_waited_for),
+		TEST(a_record_is_published_again_when_it_changes),
+		LATE(a_put_that_fails_is_repeated),
+		ALONE(of_some_connections_none_is_looked_for),
+		TEST(a_peer_in_our_process_on_our_nic_is_loopback),
+		TEST(a_peer_in_our_process_on_another_nic_is_a_peer),
+		ALONE(a_peer_that_does_not_come_is_reported),
+		ALONE(a_record_that_cannot_be_right_is_not_taken),
+		TEST(the_peer_is_told_to_lib_core),
+		ALONE(the_smaller_mtu_counts),
+		TEST(what_is_known_of_the_rails_is_told_at_once),
+		TEST(link_events_can_be_off),
+		TEST(a_peer_that_is_impossible_is_not_met),
+		TEST(hello_is_said_again_until_it_is_answered),
+		TEST(another_life_of_the_peer_is_met_in_its_place),
+		ALONE(after_hello_only_the_peers_own_record_counts),
+		ALONE(a_rail_opens_when_both_twins_are_there),
+		TEST(while_hello_is_under_way_no_rail_opens),
+		TEST(of_a_connection_that_is_settled_nothing_is_looked_up),
+		TEST(a_connection_that_is_released_is_settled),
+		TEST(the_peer_is_looked_for_at_growing_intervals),
+		TEST(an_end_takes_back_what_was_published),
+		LATE(what_was_not_published_is_not_taken_back),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
