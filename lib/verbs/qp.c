@@ -56,6 +56,7 @@ static void qp_free(struct object *obj)
 		object_put(&v->recv_cq->obj);
 	}
 	pthread_mutex_destroy(&v->lock);
+	pthread_mutex_destroy(&v->life.modify_lock);
 	pthread_cond_destroy(&v->life.closed_cond);
 	pthread_cond_destroy(&v->rails.job_ended);
 	free(v);
@@ -200,6 +201,7 @@ static struct vqp *qp_new(struct vdev *dev, struct ibv_pd *pd, const struct ibv_
 	gate_init(&v->hot.send_gate);
 	gate_init(&v->hot.recv_gate);
 	pthread_mutex_init(&v->lock, NULL);
+	pthread_mutex_init(&v->life.modify_lock, NULL);
 	pthread_cond_init(&v->life.closed_cond, NULL);
 	pthread_cond_init(&v->rails.job_ended, NULL);
 	return v;
@@ -457,19 +459,11 @@ static void rail0_wait(const struct vqp *v)
 		nanosleep(&t, NULL);
 }
 
-int hook_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+static int modify_locked(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 {
-	struct vqp *v = vqp_find(qp);
 	bool state = mask & IBV_QP_STATE;
 	int err;
 
-	if (v && fork_in_child_warn()) {
-		if (state && attr->qp_state == IBV_QPS_RESET)
-			vqp_unpublish_forked(v);
-		v = NULL;
-	}
-	if (!v || !v->conn)
-		return quietly(real.modify_qp(qp, attr, mask));
 	if (v->life.bypassed)
 		return modify_bypassed(v, attr, mask);
 	if (state && attr->qp_state == IBV_QPS_ERR)
@@ -480,7 +474,7 @@ int hook_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 		return modify_running(v, attr, mask);
 	if (state && attr->qp_state == IBV_QPS_RTR)
 		rail0_wait(v);
-	err = quietly(real.modify_qp(qp, attr, mask));
+	err = quietly(real.modify_qp(v->qp, attr, mask));
 	if (err)
 		return err;
 	attr_save(&v->program.attr, attr, mask);
@@ -489,6 +483,26 @@ int hook_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	if (state && attr->qp_state == IBV_QPS_RTR)
 		qp_started(v);
 	return 0;
+}
+
+/* Two threads may modify a QP at once, and the NIC's driver lets one wait for the other. So do we:
+ * else two RESETs would end one life and begin two. */
+int hook_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	struct vqp *v = vqp_find(qp);
+	int err;
+
+	if (v && fork_in_child_warn()) {
+		if ((mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RESET)
+			vqp_unpublish_forked(v);
+		v = NULL;
+	}
+	if (!v || !v->conn)
+		return quietly(real.modify_qp(qp, attr, mask));
+	pthread_mutex_lock(&v->life.modify_lock);
+	err = modify_locked(v, attr, mask);
+	pthread_mutex_unlock(&v->life.modify_lock);
+	return err;
 }
 
 /* --- query ----------------------------------------------------------------------------------- */

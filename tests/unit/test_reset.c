@@ -3,11 +3,14 @@
  * The program's RESET, by the library's own verbs, connections, dispatch and tombstones. The test
  * is the rendezvous, the network and the NIC.
  */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -33,6 +36,9 @@ static struct ibv_qp qp = {.qp_num = 0x10};
 static struct vqp *v;
 static struct shift_msg answer;
 static unsigned int answers, begun;
+static long nic_takes_ns;
+static _Atomic int alive;	 /* lives that the rendezvous knows */
+static _Atomic bool begun_twice; /* a life began before the one before it had ended */
 
 /* --- the rest of the world -------------------------------------------------------------------- */
 
@@ -54,7 +60,10 @@ void __wrap_bg_timer_set(struct bg_timer *timer, uint64_t at_ns)
 
 static int nic_modify_qp(struct ibv_qp *of, struct ibv_qp_attr *attr, int mask)
 {
+	struct timespec t = {.tv_nsec = nic_takes_ns};
+
 	(void)mask;
+	nanosleep(&t, NULL);
 	of->state = attr->qp_state;
 	return 0;
 }
@@ -65,6 +74,8 @@ static void life_begins(struct vqp *of)
 	struct shift_conn_peer p = {
 		.nonce = PEER_NONCE, .id = PEER_ID + begun++, .rails = RAILS, .mtu = {1024, 1024}};
 
+	if (atomic_fetch_add(&alive, 1))
+		atomic_store(&begun_twice, true);
 	assert_true(shift_conn_meet(of->conn, &p));
 	of->setup.peer_nonce = p.nonce;
 	of->setup.peer_id = p.id;
@@ -74,6 +85,7 @@ static void life_begins(struct vqp *of)
 /* ... and forgets it. */
 static void life_ends(struct vqp *of)
 {
+	atomic_store(&alive, 0);
 	tombstone_leave(of);
 }
 
@@ -108,10 +120,13 @@ static int begin(void **state)
 	gate_init(&v->hot.send_gate);
 	gate_init(&v->hot.recv_gate);
 	pthread_mutex_init(&v->lock, NULL);
+	pthread_mutex_init(&v->life.modify_lock, NULL);
 	pthread_cond_init(&v->rails.job_ended, NULL);
 	v->keys.peer = peer_keys_new();
 	v->rails.twin[RAIL].path = &path.path;
 	answers = begun = 0;
+	alive = 0;
+	begun_twice = false;
 	life_begins(v);
 	return vqp_publish(v);
 }
@@ -214,6 +229,32 @@ static void rail_0_receives_only_after_its_quarantine(void **state)
 	assert_int_equal(qp.state, IBV_QPS_RTR);
 }
 
+static void *reset_thread(void *arg)
+{
+	(void)arg;
+	reset_qp();
+	return NULL;
+}
+
+/* Verbs may be called by any thread. Each RESET must end one life and begin one. */
+static void two_threads_reset_one_after_the_other(void **state)
+{
+	uint32_t first = v->id;
+	pthread_t thread;
+
+	(void)state;
+	nic_takes_ns = 50000000;
+	assert_int_equal(pthread_create(&thread, NULL, reset_thread, NULL), 0);
+	reset_qp();
+	pthread_join(thread, NULL);
+	nic_takes_ns = 0;
+	assert_false(begun_twice);
+	assert_int_equal(v->id, first + 2);
+	assert_null(vqp_by_id(first));
+	assert_null(vqp_by_id(first + 1));
+	assert_ptr_equal(vqp_by_id(v->id), v);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
@@ -222,6 +263,7 @@ int main(void)
 		TEST(the_life_before_is_answered_for_under_its_id),
 		TEST(what_a_fence_left_open_outlives_a_life),
 		TEST(rail_0_receives_only_after_its_quarantine),
+		TEST(two_threads_reset_one_after_the_other),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
