@@ -36,8 +36,9 @@ struct shift_past {
 	uint64_t rail0_until; /* a life left rail 0 not long before its end: what the peer had sent
 			       * there may arrive until then. The program's QP is not to be brought
 			       * to RTR before */
-	uint8_t armed;	      /* mask of the backup rails whose QPs were armed in any of them */
-	bool moved;	      /* some of these were armed for another QP of a peer than the last */
+	uint8_t armed; /* mask of the backup rails whose QPs were armed in one of them, less those
+			* of which a later one has seen the quarantine pass */
+	bool moved;    /* some of these were armed for another QP of a peer than the last */
 };
 
 struct shift_conn_cfg {

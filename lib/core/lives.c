@@ -79,16 +79,31 @@ static uint64_t rail0_until(const struct shift_conn *c, uint64_t now)
 	return c->rail[0].dirty_until < most ? c->rail[0].dirty_until : most;
 }
 
+/* The backup rails that are still dirty from lives before this one. That is over once a HELLO has
+ * begun the quarantine and it has passed. So it is where this life has armed the QP (rule 18). */
+static uint8_t still_dirty(const struct shift_conn *c, uint64_t now)
+{
+	uint8_t dirty = 0;
+
+	for (unsigned int i = 1; i < SHIFT_RAILS_MAX; i++)
+		if (c->cfg.past.armed & 1u << i && !c->rail[i].tag && c->rail[i].dirty_until > now)
+			dirty |= (uint8_t)(1u << i);
+	return dirty;
+}
+
 void shift_conn_past(const struct shift_conn *c, uint64_t now_ns, struct shift_past *past)
 {
 	*past = c->cfg.past;
+	past->armed = still_dirty(c, now_ns);
+	past->moved = past->armed && past->moved;
 	past->rail0_until = rail0_until(c, now_ns);
+	if (past->armed && c->cfg.dest_qpn)
+		past->moved |= !same_dest(c);
 	for (unsigned int i = 1; i < SHIFT_RAILS_MAX; i++)
 		if (c->rail[i].tag)
 			past->armed |= (uint8_t)(1u << i);
 	if (!c->cfg.dest_qpn)
 		return; /* it never started */
-	past->moved |= c->cfg.past.armed && !same_dest(c);
 	past->lives = life_number(c);
 	past->dest_qpn = c->cfg.dest_qpn;
 	memcpy(past->dest_gid, c->cfg.dest_gid, sizeof(past->dest_gid));

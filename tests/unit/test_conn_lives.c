@@ -339,6 +339,33 @@ static void a_rail_never_armed_is_not(void **state)
 	assert_int_equal(usable_in(2), 0);
 }
 
+/* The HELLO of life 2 has proved what it had to, and the quarantine went by in that life. */
+static void a_quarantine_that_is_over_is_not_repeated(void **state)
+{
+	(void)state;
+	w_post(&w, 0, SHIFT_OP_SEND, 10, true);
+	fail_over(0);
+	next_life_of_both();
+	w.now += 2 * S;
+	next_life_of_both();
+	assert_int_equal(usable_in(1), 0);
+}
+
+/* A life that matched nobody, or not for long enough, has proved nothing. */
+static void one_that_is_not_over_goes_on(void **state)
+{
+	(void)state;
+	w_post(&w, 0, SHIFT_OP_SEND, 10, true);
+	fail_over(0);
+	next_life(0);
+	next_life(1);
+	w.now += 10 * S;
+	next_life_of_both();
+	w.now += S / 2;
+	next_life_of_both();
+	assert_in_range(usable_in(1), S - S / 100, S + S / 100);
+}
+
 /* It waits out the quarantine instead of taking the QP at once. */
 static void a_failover_waits_for_the_quarantine(void **state)
 {
@@ -455,6 +482,8 @@ int main(void)
 		AFTER_A_LIFE(many_lives),
 		AFTER_A_LIFE(a_rail_of_the_life_before_is_dirty),
 		AFTER_A_LIFE(a_rail_never_armed_is_not),
+		AFTER_A_LIFE(a_quarantine_that_is_over_is_not_repeated),
+		AFTER_A_LIFE(one_that_is_not_over_goes_on),
 		AFTER_A_LIFE(a_failover_waits_for_the_quarantine),
 		AFTER_A_LIFE(a_rail_armed_for_another_peer_is_dirty_for_longer),
 		AFTER_A_LIFE(rail_0_is_dirty_after_a_failover),
