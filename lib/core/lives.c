@@ -91,6 +91,15 @@ static uint8_t still_dirty(const struct shift_conn *c, uint64_t now)
 	return dirty;
 }
 
+/* What both ends count on from. Where the other end's QP was made since, the numbers of two lives
+ * that matched are not equal, and without this would never be equal again. */
+static uint32_t lives_in_step(const struct shift_conn *c)
+{
+	uint32_t mine = life_number(c);
+
+	return c->peer_life > mine ? c->peer_life : mine;
+}
+
 void shift_conn_past(const struct shift_conn *c, uint64_t now_ns, struct shift_past *past)
 {
 	*past = c->cfg.past;
@@ -104,7 +113,7 @@ void shift_conn_past(const struct shift_conn *c, uint64_t now_ns, struct shift_p
 			past->armed |= (uint8_t)(1u << i);
 	if (!c->cfg.dest_qpn)
 		return; /* it never started */
-	past->lives = life_number(c);
+	past->lives = lives_in_step(c);
 	past->dest_qpn = c->cfg.dest_qpn;
 	memcpy(past->dest_gid, c->cfg.dest_gid, sizeof(past->dest_gid));
 	past->nonce = c->hello_heard ? c->cfg.peer_nonce : 0;

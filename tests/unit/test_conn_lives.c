@@ -290,6 +290,30 @@ static void another_that_is_met_is_called_at_once(void **state)
 	assert_int_equal(w.msg[0].m.dst_conn, life_id(3, 1));
 }
 
+/* The first life of that QP was matched with the third of ours. They live in step from then on. */
+static void both_of_which_are_used_again(void **state)
+{
+	a_new_qp_with_an_old_number(state);
+	for (int life = 0; life < 4; life++)
+		next_life_of_both();
+}
+
+/* Their next lives are too short for HELLO, and that of host 0 ends first. */
+static void and_are_told_from_each_other(void **state)
+{
+	a_new_qp_with_an_old_number(state);
+	next_life(0);
+	next_life(1);
+	next_life(0);
+	meet();
+	assert_false(protected(0));
+	assert_false(protected(1));
+	next_life(1);
+	meet();
+	assert_true(protected(0));
+	assert_true(protected(1));
+}
+
 static void many_lives(void **state)
 {
 	(void)state;
@@ -478,6 +502,8 @@ int main(void)
 		AFTER_A_LIFE(nor_is_it_after_one_that_was),
 		FIRST_LIFE(one_that_matched_alone_goes_on),
 		AFTER_A_LIFE(a_new_qp_with_an_old_number),
+		AFTER_A_LIFE(both_of_which_are_used_again),
+		AFTER_A_LIFE(and_are_told_from_each_other),
 		FIRST_LIFE(another_that_is_met_is_called_at_once),
 		AFTER_A_LIFE(many_lives),
 		AFTER_A_LIFE(a_rail_of_the_life_before_is_dirty),
