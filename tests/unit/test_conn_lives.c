@@ -375,6 +375,22 @@ static void a_quarantine_that_is_over_is_not_repeated(void **state)
 	assert_int_equal(usable_in(1), 0);
 }
 
+/* The same, if life 2 was connected to another QP, whose HELLO proves less. */
+static void nor_is_the_longer_one(void **state)
+{
+	(void)state;
+	w_post(&w, 0, SHIFT_OP_SEND, 10, true);
+	fail_over(0);
+	w.h[0].cfg.dest_qpn = w.h[1].cfg.qpn = 77;
+	next_life_of_both();
+	w.now += 5 * S;
+	w_post(&w, 0, SHIFT_OP_SEND, 10, true);
+	fail_over(0);
+	assert_int_equal(w_view(&w, 0).r, 1);
+	next_life_of_both();
+	assert_in_range(usable_in(1), S - S / 100, S + S / 100);
+}
+
 /* A life that matched nobody, or not for long enough, has proved nothing. */
 static void one_that_is_not_over_goes_on(void **state)
 {
@@ -509,6 +525,7 @@ int main(void)
 		AFTER_A_LIFE(a_rail_of_the_life_before_is_dirty),
 		AFTER_A_LIFE(a_rail_never_armed_is_not),
 		AFTER_A_LIFE(a_quarantine_that_is_over_is_not_repeated),
+		AFTER_A_LIFE(nor_is_the_longer_one),
 		AFTER_A_LIFE(one_that_is_not_over_goes_on),
 		AFTER_A_LIFE(a_failover_waits_for_the_quarantine),
 		AFTER_A_LIFE(a_rail_armed_for_another_peer_is_dirty_for_longer),
