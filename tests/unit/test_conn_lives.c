@@ -314,6 +314,21 @@ static void and_are_told_from_each_other(void **state)
 	assert_true(protected(1));
 }
 
+/* The record of a process that is gone told of one rail. The one that took its place has all. */
+static void another_that_is_met_may_have_more_rails(void **state)
+{
+	struct shift_conn_peer gone = {.nonce = 77, .id = 77, .rails = 1};
+
+	(void)state;
+	assert_true(shift_conn_meet(w.h[0].c, &gone));
+	meet();
+	assert_true(protected(0));
+	assert_true(protected(1));
+	w_post(&w, 0, SHIFT_OP_SEND, 10, true);
+	fail_over(0);
+	assert_int_equal(w_view(&w, 0).r, 1);
+}
+
 static void many_lives(void **state)
 {
 	(void)state;
@@ -521,6 +536,7 @@ int main(void)
 		AFTER_A_LIFE(both_of_which_are_used_again),
 		AFTER_A_LIFE(and_are_told_from_each_other),
 		FIRST_LIFE(another_that_is_met_is_called_at_once),
+		FIRST_LIFE(another_that_is_met_may_have_more_rails),
 		AFTER_A_LIFE(many_lives),
 		AFTER_A_LIFE(a_rail_of_the_life_before_is_dirty),
 		AFTER_A_LIFE(a_rail_never_armed_is_not),
