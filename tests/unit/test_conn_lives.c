@@ -223,6 +223,47 @@ static void an_unmatched_life_is_not_matched_with_the_next(void **state)
 	assert_true(protected(1));
 }
 
+/* A life of host 0 that is connected to another QP: number `qpn`, which never says HELLO. */
+static void visit_another(uint32_t qpn)
+{
+	uint32_t back = w.h[0].cfg.dest_qpn;
+
+	w.h[0].cfg.dest_qpn = qpn;
+	next_life(0);
+	w.h[0].cfg.dest_qpn = back;
+	next_life(0);
+}
+
+/* The same, if host 0 was connected to others in between. */
+static void nor_with_one_after_a_visit_elsewhere(void **state)
+{
+	(void)state;
+	w_post(&w, 0, SHIFT_OP_SEND, 10, true);
+	pass_packets(0, 0, 1);
+	visit_another(77);
+	meet();
+	assert_false(protected(0));
+	assert_false(protected(1));
+	visit_another(78);
+	next_life(1);
+	next_life(1);
+	meet();
+	assert_true(protected(0));
+	assert_true(protected(1));
+}
+
+/* Life 1 was matched. */
+static void nor_is_it_met_after_a_visit_elsewhere(void **state)
+{
+	(void)state;
+	visit_another(77);
+	assert_false(w_meet(&w, 0));
+	next_life(1);
+	meet();
+	assert_true(protected(0));
+	assert_true(protected(1));
+}
+
 /* The same, after a life that was matched. */
 static void nor_is_it_after_one_that_was(void **state)
 {
@@ -530,6 +571,8 @@ int main(void)
 		AFTER_A_LIFE(the_life_before_answers_by_its_tombstone),
 		AFTER_A_LIFE(the_peers_past_life_is_not_met),
 		FIRST_LIFE(an_unmatched_life_is_not_matched_with_the_next),
+		FIRST_LIFE(nor_with_one_after_a_visit_elsewhere),
+		AFTER_A_LIFE(nor_is_it_met_after_a_visit_elsewhere),
 		AFTER_A_LIFE(nor_is_it_after_one_that_was),
 		FIRST_LIFE(one_that_matched_alone_goes_on),
 		AFTER_A_LIFE(a_new_qp_with_an_old_number),
