@@ -383,6 +383,8 @@ static void life_renew(struct vqp *v)
 	 * for stays out of use, also in this life, until a fence has. */
 	v->rails.unclean &= ~1u;
 	v->program.state = IBV_QPS_RESET;
+	if (v->life.bypassed) /* by another thread, and told to the life that has ended */
+		vqp_release(v, STATS_UNPROTECTED_POSTED_AROUND);
 	vqp_leave(v);
 }
 
@@ -402,6 +404,7 @@ static int modify_to_reset(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 	life_renew(v);
 	session.begin(v);
 	memory_windows_check(v);
+	bypass_check(v); /* its CQ may have been handed over while it had no id */
 	return 0;
 }
 

@@ -21,6 +21,7 @@
 #include "lib/session/dispatch.h"
 #include "lib/session/peer_paths.h"
 #include "lib/session/tombstones.h"
+#include "lib/verbs/bypass.h"
 #include "lib/verbs/qp.h"
 
 enum { RAIL = 1, RAILS = 2, PEER_ID = 7, NONCE = 0xa, PEER_NONCE = 0xb, CONN_BYTES = 1 << 20 };
@@ -37,7 +38,8 @@ static struct vqp *v;
 static struct shift_msg answer;
 static unsigned int answers, begun;
 static long nic_takes_ns;
-static _Atomic int alive;	 /* lives that the rendezvous knows */
+static enum { NO_QUEUE, QUEUE_OF_CQ, QUEUE_OF_QP } asked_for; /* by another thread, meanwhile */
+static _Atomic int alive;				      /* lives that the rendezvous knows */
 static _Atomic bool begun_twice; /* a life began before the one before it had ended */
 
 /* --- the rest of the world -------------------------------------------------------------------- */
@@ -64,6 +66,10 @@ static int nic_modify_qp(struct ibv_qp *of, struct ibv_qp_attr *attr, int mask)
 
 	(void)mask;
 	nanosleep(&t, NULL);
+	if (asked_for == QUEUE_OF_CQ)
+		cq.bypassed = true;
+	if (asked_for == QUEUE_OF_QP)
+		assert_int_equal(hook_init_direct_obj(of, NULL), 0);
 	of->state = attr->qp_state;
 	return 0;
 }
@@ -126,6 +132,8 @@ static int begin(void **state)
 	v->rails.twin[RAIL].path = &path.path;
 	answers = begun = 0;
 	alive = 0;
+	asked_for = NO_QUEUE;
+	cq.bypassed = false;
 	begun_twice = false;
 	life_begins(v);
 	return vqp_publish(v);
@@ -255,6 +263,26 @@ static void two_threads_reset_one_after_the_other(void **state)
 	assert_ptr_equal(vqp_by_id(v->id), v);
 }
 
+/* The walk over all QPs has just missed this one, whose id was being renewed. */
+static void a_cq_handed_over_meanwhile(void **state)
+{
+	(void)state;
+	asked_for = QUEUE_OF_CQ;
+	reset_qp();
+	assert_true(v->life.bypassed);
+	assert_true(v->life.released);
+}
+
+/* What was handed over was the life that ends. The next one has no protection either. */
+static void a_qp_handed_over_meanwhile(void **state)
+{
+	(void)state;
+	asked_for = QUEUE_OF_QP;
+	reset_qp();
+	assert_true(v->life.bypassed);
+	assert_true(v->life.released);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
@@ -264,6 +292,8 @@ int main(void)
 		TEST(what_a_fence_left_open_outlives_a_life),
 		TEST(rail_0_receives_only_after_its_quarantine),
 		TEST(two_threads_reset_one_after_the_other),
+		TEST(a_cq_handed_over_meanwhile),
+		TEST(a_qp_handed_over_meanwhile),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
