@@ -6,10 +6,10 @@
  *
  * A vqp is an object (object.h): the program's QP has a reference, and each job under way has one.
  *
- * Locks, in this order: vcq.drain_lock or the tables of QPs (vqp_each, vqp_all), vqp.lock, vcq.grow
- * or vmr.lock, then leaves (vcq.delivered_lock, the statistics, the tables of memory and of a
- * device's QPs, the control link, a worker's queue): doc/architecture.md, Locks. A gate is never
- * held while anything else is taken.
+ * Locks, in this order: vqp_life.modify_lock, vcq.drain_lock or the tables of QPs (vqp_each,
+ * vqp_all), vqp.lock, vcq.grow or vmr.lock, then leaves (vcq.delivered_lock, the statistics, the
+ * tables of memory and of a device's QPs, the control link, a worker's queue): doc/architecture.md,
+ * Locks. A gate is never held while anything else is taken.
  */
 #ifndef SHIFT_CONN_VQP_H
 #define SHIFT_CONN_VQP_H
@@ -106,7 +106,8 @@ struct vqp_program {
 
 /* Where a QP is between creation and destruction. Written under vqp.lock, but for `started`. */
 struct vqp_life {
-	_Atomic bool started;	/* RTR or RTS. Written by the thread that modifies the QP */
+	pthread_mutex_t modify_lock; /* one thread at a time ends a life and begins the next */
+	_Atomic bool started;	     /* RTR or RTS. Written by the thread that modifies the QP */
 	_Atomic bool gone;	/* being destroyed: no more twins, timers and draining of its CQs */
 	_Atomic bool released;	/* not protected any more: vqp_release() */
 	_Atomic bool bypassed;	/* released, and neither logged nor counted: lib/verbs/bypass.h */

@@ -85,6 +85,7 @@ struct shift_conn *shift_conn_init(void *mem, size_t len, const struct shift_con
 	memset(c, 0, sizeof(*c));
 	c->cfg = *cfg;
 	shift_conn_cfg_defaults(&c->cfg);
+	c->rails_max = c->cfg.rails;
 	shift_sendlog_init(&c->sq, log, cfg->sq_cap, cfg->sq_sge_max, cfg->inline_max, cfg->mtu[0],
 			   cfg->sq_sig_all);
 	shift_recvlog_init(&c->rq,
@@ -127,7 +128,7 @@ void shift_conn_start(struct shift_conn *c, const struct shift_conn_start *s)
 
 bool shift_conn_meet(struct shift_conn *c, const struct shift_conn_peer *p)
 {
-	if (c->state != SHIFT_ST_SETUP || !p->rails || p->rails > c->cfg.rails || p->side > 1)
+	if (c->state != SHIFT_ST_SETUP || !p->rails || p->rails > c->rails_max || p->side > 1)
 		return false;
 	if (life_is_past(c, p))
 		return false;

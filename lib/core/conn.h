@@ -25,19 +25,27 @@ struct shift_conn;
 
 /* --- configuration -------------------------------------------------------------------------- */
 
+/* A QP of a peer that lives of ours were connected to. */
+struct shift_past_peer {
+	uint8_t gid[16];
+	uint32_t qpn;	/* 0: there is none */
+	uint32_t lives; /* of ours, that were connected to it */
+	uint32_t id;	/* of its life that the last of ours matched */
+	uint64_t nonce; /* of its process; 0: that life of ours matched none */
+};
+
+enum { SHIFT_PAST_PEERS = 4 };
+
 /* What a connection must know of the lives that its QP had before, each of which ended with RESET
  * (doc/protocol.md, 7.33, 7.34). All 0: there was none. shift_conn_past() writes it. */
 struct shift_past {
-	uint8_t dest_gid[16]; /* the QP of the peer that the last of them was connected to */
-	uint32_t dest_qpn;
-	uint32_t lives;	      /* how many in a row were connected to that */
-	uint32_t id;	      /* of the peer's life that the last of them matched */
-	uint64_t nonce;	      /* of its process; 0: it matched none */
+	struct shift_past_peer peer[SHIFT_PAST_PEERS]; /* the last one first */
 	uint64_t rail0_until; /* a life left rail 0 not long before its end: what the peer had sent
 			       * there may arrive until then. The program's QP is not to be brought
 			       * to RTR before */
-	uint8_t armed;	      /* mask of the backup rails whose QPs were armed in any of them */
-	bool moved;	      /* some of these were armed for another QP of a peer than the last */
+	uint8_t armed; /* mask of the backup rails whose QPs were armed in one of them, less those
+			* of which a later one has seen the quarantine pass */
+	bool moved;    /* some of these were armed for another QP of a peer than the last */
 };
 
 struct shift_conn_cfg {

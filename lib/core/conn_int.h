@@ -95,6 +95,8 @@ struct shift_conn {
 	struct shift_msg closed; /* CLOSED received, to be used when fenced */
 	uint8_t msg_rail;	 /* whose control link brought the message being handled */
 	bool hello_heard;
+	uint8_t rails_max;  /* as configured; cfg.rails: that both ends have */
+	uint32_t peer_life; /* the number of its life, as its HELLO that matched says */
 	bool hello_started;
 	bool sq_psn_known; /* false: the QP is in RTR, and only receives so far */
 	bool unprotected;  /* an error was passed through in SETUP: SETUP for good */

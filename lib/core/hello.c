@@ -62,6 +62,7 @@ void hello_msg(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 			adopt_psn(c, m);
 		c->cfg.peer_nonce = m->src_nonce;
 		c->hello_heard = true;
+		c->peer_life = m->life;
 		life_matched(c, now);
 		c->rto_at = NEVER;
 		c->check_at = now + c->cfg.no_progress_ns;

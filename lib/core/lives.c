@@ -9,23 +9,44 @@
  */
 #define STRANGER_QUARANTINES 4
 
+static bool is_dest(const struct shift_conn *c, const struct shift_past_peer *p)
+{
+	return p->qpn && p->qpn == c->cfg.dest_qpn &&
+	       !memcmp(p->gid, c->cfg.dest_gid, sizeof(p->gid));
+}
+
 /* Was the life before this one connected to the same QP of the peer? */
 static bool same_dest(const struct shift_conn *c)
 {
-	const struct shift_past *p = &c->cfg.past;
+	return is_dest(c, &c->cfg.past.peer[0]);
+}
 
-	return p->dest_qpn == c->cfg.dest_qpn &&
-	       !memcmp(p->dest_gid, c->cfg.dest_gid, sizeof(p->dest_gid));
+/* Where the QP of the peer stands among those that lives before this one were connected to. */
+static unsigned int dest_find(const struct shift_conn *c)
+{
+	unsigned int i = 0;
+
+	while (i < SHIFT_PAST_PEERS && !is_dest(c, &c->cfg.past.peer[i]))
+		i++;
+	return i;
+}
+
+/* What is remembered of it; all 0: nothing. */
+static struct shift_past_peer dest_past(const struct shift_conn *c)
+{
+	unsigned int i = dest_find(c);
+
+	return i < SHIFT_PAST_PEERS ? c->cfg.past.peer[i] : (struct shift_past_peer){0};
 }
 
 static uint32_t life_number(const struct shift_conn *c)
 {
-	return same_dest(c) ? c->cfg.past.lives + 1 : 1;
+	return dest_past(c).lives + 1;
 }
 
 static bool past_matched(const struct shift_conn *c)
 {
-	return same_dest(c) && c->cfg.past.nonce;
+	return dest_past(c).nonce;
 }
 
 void life_say(const struct shift_conn *c, struct shift_msg *hello)
@@ -46,7 +67,9 @@ bool life_matches(const struct shift_conn *c, const struct shift_msg *hello)
 
 bool life_is_past(const struct shift_conn *c, const struct shift_conn_peer *p)
 {
-	return c->cfg.past.nonce && p->nonce == c->cfg.past.nonce && p->id == c->cfg.past.id;
+	struct shift_past_peer past = dest_past(c);
+
+	return past.nonce && p->nonce == past.nonce && p->id == past.id;
 }
 
 void life_init_rails(struct shift_conn *c)
@@ -79,21 +102,57 @@ static uint64_t rail0_until(const struct shift_conn *c, uint64_t now)
 	return c->rail[0].dirty_until < most ? c->rail[0].dirty_until : most;
 }
 
+/* The backup rails that are still dirty from lives before this one. That is over once a HELLO has
+ * begun the quarantine and it has passed. So it is where this life has armed the QP (rule 18). */
+static uint8_t still_dirty(const struct shift_conn *c, uint64_t now)
+{
+	uint8_t dirty = 0;
+
+	for (unsigned int i = 1; i < SHIFT_RAILS_MAX; i++)
+		if (c->cfg.past.armed & 1u << i && !c->rail[i].tag && c->rail[i].dirty_until > now)
+			dirty |= (uint8_t)(1u << i);
+	return dirty;
+}
+
+/* What both ends count on from. Where the other end's QP was made since, the numbers of two lives
+ * that matched are not equal, and without this would never be equal again. */
+static uint32_t lives_in_step(const struct shift_conn *c)
+{
+	uint32_t mine = life_number(c);
+
+	return c->peer_life > mine ? c->peer_life : mine;
+}
+
+/* The one that is longest ago is forgotten. */
+static void past_add(const struct shift_conn *c, struct shift_past *past)
+{
+	unsigned int i = dest_find(c);
+	struct shift_past_peer p = {.qpn = c->cfg.dest_qpn, .lives = lives_in_step(c)};
+
+	memcpy(p.gid, c->cfg.dest_gid, sizeof(p.gid));
+	if (c->hello_heard) {
+		p.nonce = c->cfg.peer_nonce;
+		p.id = c->cfg.peer_id;
+	}
+	if (i == SHIFT_PAST_PEERS)
+		i--;
+	memmove(past->peer + 1, past->peer, i * sizeof(p));
+	past->peer[0] = p;
+}
+
 void shift_conn_past(const struct shift_conn *c, uint64_t now_ns, struct shift_past *past)
 {
 	*past = c->cfg.past;
+	past->armed = still_dirty(c, now_ns);
+	past->moved = past->armed && past->moved;
 	past->rail0_until = rail0_until(c, now_ns);
+	if (past->armed && c->cfg.dest_qpn)
+		past->moved |= !same_dest(c);
 	for (unsigned int i = 1; i < SHIFT_RAILS_MAX; i++)
 		if (c->rail[i].tag)
 			past->armed |= (uint8_t)(1u << i);
-	if (!c->cfg.dest_qpn)
-		return; /* it never started */
-	past->moved |= c->cfg.past.armed && !same_dest(c);
-	past->lives = life_number(c);
-	past->dest_qpn = c->cfg.dest_qpn;
-	memcpy(past->dest_gid, c->cfg.dest_gid, sizeof(past->dest_gid));
-	past->nonce = c->hello_heard ? c->cfg.peer_nonce : 0;
-	past->id = c->hello_heard ? c->cfg.peer_id : 0;
+	if (c->cfg.dest_qpn) /* else it never started */
+		past_add(c, past);
 }
 
 /* --- the connection's number ------------------------------------------------------------------ */

@@ -57,6 +57,7 @@ static void qp_free(struct object *obj)
 		object_put(&v->recv_cq->obj);
 	}
 	pthread_mutex_destroy(&v->lock);
+	pthread_mutex_destroy(&v->life.modify_lock);
 	pthread_cond_destroy(&v->life.closed_cond);
 	pthread_cond_destroy(&v->rails.job_ended);
 	free(v);
@@ -201,6 +202,7 @@ static struct vqp *qp_new(struct vdev *dev, struct ibv_pd *pd, const struct ibv_
 	gate_init(&v->hot.send_gate);
 	gate_init(&v->hot.recv_gate);
 	pthread_mutex_init(&v->lock, NULL);
+	pthread_mutex_init(&v->life.modify_lock, NULL);
 	pthread_cond_init(&v->life.closed_cond, NULL);
 	pthread_cond_init(&v->rails.job_ended, NULL);
 	return v;
@@ -382,6 +384,8 @@ static void life_renew(struct vqp *v)
 	 * for stays out of use, also in this life, until a fence has. */
 	v->rails.unclean &= ~1u;
 	v->program.state = IBV_QPS_RESET;
+	if (v->life.bypassed) /* by another thread, and told to the life that has ended */
+		vqp_release(v, STATS_UNPROTECTED_POSTED_AROUND);
 	vqp_leave(v);
 }
 
@@ -402,6 +406,7 @@ static int modify_to_reset(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 	life_renew(v);
 	session.begin(v);
 	memory_windows_check(v);
+	bypass_check(v); /* its CQ may have been handed over while it had no id */
 	return 0;
 }
 
@@ -459,19 +464,11 @@ static void rail0_wait(const struct vqp *v)
 		nanosleep(&t, NULL);
 }
 
-int hook_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+static int modify_locked(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 {
-	struct vqp *v = vqp_find(qp);
 	bool state = mask & IBV_QP_STATE;
 	int err;
 
-	if (v && fork_in_child_warn()) {
-		if (state && attr->qp_state == IBV_QPS_RESET)
-			vqp_unpublish_forked(v);
-		v = NULL;
-	}
-	if (!v || !v->conn)
-		return quietly(real.modify_qp(qp, attr, mask));
 	if (v->life.bypassed)
 		return modify_bypassed(v, attr, mask);
 	if (state && attr->qp_state == IBV_QPS_ERR)
@@ -482,7 +479,7 @@ int hook_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 		return modify_running(v, attr, mask);
 	if (state && attr->qp_state == IBV_QPS_RTR)
 		rail0_wait(v);
-	err = quietly(real.modify_qp(qp, attr, mask));
+	err = quietly(real.modify_qp(v->qp, attr, mask));
 	if (err)
 		return err;
 	attr_save(&v->program.attr, attr, mask);
@@ -491,6 +488,26 @@ int hook_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	if (state && attr->qp_state == IBV_QPS_RTR)
 		qp_started(v);
 	return 0;
+}
+
+/* Two threads may modify a QP at once, and the NIC's driver lets one wait for the other. So do we:
+ * else two RESETs would end one life and begin two. */
+int hook_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	struct vqp *v = vqp_find(qp);
+	int err;
+
+	if (v && fork_in_child_warn()) {
+		if ((mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RESET)
+			vqp_unpublish_forked(v);
+		v = NULL;
+	}
+	if (!v || !v->conn)
+		return quietly(real.modify_qp(qp, attr, mask));
+	pthread_mutex_lock(&v->life.modify_lock);
+	err = modify_locked(v, attr, mask);
+	pthread_mutex_unlock(&v->life.modify_lock);
+	return err;
 }
 
 /* --- query ----------------------------------------------------------------------------------- */

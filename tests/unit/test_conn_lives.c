@@ -223,6 +223,47 @@ static void an_unmatched_life_is_not_matched_with_the_next(void **state)
 	assert_true(protected(1));
 }
 
+/* A life of host 0 that is connected to another QP: number `qpn`, which never says HELLO. */
+static void visit_another(uint32_t qpn)
+{
+	uint32_t back = w.h[0].cfg.dest_qpn;
+
+	w.h[0].cfg.dest_qpn = qpn;
+	next_life(0);
+	w.h[0].cfg.dest_qpn = back;
+	next_life(0);
+}
+
+/* The same, if host 0 was connected to others in between. */
+static void nor_with_one_after_a_visit_elsewhere(void **state)
+{
+	(void)state;
+	w_post(&w, 0, SHIFT_OP_SEND, 10, true);
+	pass_packets(0, 0, 1);
+	visit_another(77);
+	meet();
+	assert_false(protected(0));
+	assert_false(protected(1));
+	visit_another(78);
+	next_life(1);
+	next_life(1);
+	meet();
+	assert_true(protected(0));
+	assert_true(protected(1));
+}
+
+/* Life 1 was matched. */
+static void nor_is_it_met_after_a_visit_elsewhere(void **state)
+{
+	(void)state;
+	visit_another(77);
+	assert_false(w_meet(&w, 0));
+	next_life(1);
+	meet();
+	assert_true(protected(0));
+	assert_true(protected(1));
+}
+
 /* The same, after a life that was matched. */
 static void nor_is_it_after_one_that_was(void **state)
 {
@@ -290,6 +331,45 @@ static void another_that_is_met_is_called_at_once(void **state)
 	assert_int_equal(w.msg[0].m.dst_conn, life_id(3, 1));
 }
 
+/* The first life of that QP was matched with the third of ours. They live in step from then on. */
+static void both_of_which_are_used_again(void **state)
+{
+	a_new_qp_with_an_old_number(state);
+	for (int life = 0; life < 4; life++)
+		next_life_of_both();
+}
+
+/* Their next lives are too short for HELLO, and that of host 0 ends first. */
+static void and_are_told_from_each_other(void **state)
+{
+	a_new_qp_with_an_old_number(state);
+	next_life(0);
+	next_life(1);
+	next_life(0);
+	meet();
+	assert_false(protected(0));
+	assert_false(protected(1));
+	next_life(1);
+	meet();
+	assert_true(protected(0));
+	assert_true(protected(1));
+}
+
+/* The record of a process that is gone told of one rail. The one that took its place has all. */
+static void another_that_is_met_may_have_more_rails(void **state)
+{
+	struct shift_conn_peer gone = {.nonce = 77, .id = 77, .rails = 1};
+
+	(void)state;
+	assert_true(shift_conn_meet(w.h[0].c, &gone));
+	meet();
+	assert_true(protected(0));
+	assert_true(protected(1));
+	w_post(&w, 0, SHIFT_OP_SEND, 10, true);
+	fail_over(0);
+	assert_int_equal(w_view(&w, 0).r, 1);
+}
+
 static void many_lives(void **state)
 {
 	(void)state;
@@ -337,6 +417,49 @@ static void a_rail_never_armed_is_not(void **state)
 	fail_over(0);
 	next_life_of_both();
 	assert_int_equal(usable_in(2), 0);
+}
+
+/* The HELLO of life 2 has proved what it had to, and the quarantine went by in that life. */
+static void a_quarantine_that_is_over_is_not_repeated(void **state)
+{
+	(void)state;
+	w_post(&w, 0, SHIFT_OP_SEND, 10, true);
+	fail_over(0);
+	next_life_of_both();
+	w.now += 2 * S;
+	next_life_of_both();
+	assert_int_equal(usable_in(1), 0);
+}
+
+/* The same, if life 2 was connected to another QP, whose HELLO proves less. */
+static void nor_is_the_longer_one(void **state)
+{
+	(void)state;
+	w_post(&w, 0, SHIFT_OP_SEND, 10, true);
+	fail_over(0);
+	w.h[0].cfg.dest_qpn = w.h[1].cfg.qpn = 77;
+	next_life_of_both();
+	w.now += 5 * S;
+	w_post(&w, 0, SHIFT_OP_SEND, 10, true);
+	fail_over(0);
+	assert_int_equal(w_view(&w, 0).r, 1);
+	next_life_of_both();
+	assert_in_range(usable_in(1), S - S / 100, S + S / 100);
+}
+
+/* A life that matched nobody, or not for long enough, has proved nothing. */
+static void one_that_is_not_over_goes_on(void **state)
+{
+	(void)state;
+	w_post(&w, 0, SHIFT_OP_SEND, 10, true);
+	fail_over(0);
+	next_life(0);
+	next_life(1);
+	w.now += 10 * S;
+	next_life_of_both();
+	w.now += S / 2;
+	next_life_of_both();
+	assert_in_range(usable_in(1), S - S / 100, S + S / 100);
 }
 
 /* It waits out the quarantine instead of taking the QP at once. */
@@ -448,13 +571,21 @@ int main(void)
 		AFTER_A_LIFE(the_life_before_answers_by_its_tombstone),
 		AFTER_A_LIFE(the_peers_past_life_is_not_met),
 		FIRST_LIFE(an_unmatched_life_is_not_matched_with_the_next),
+		FIRST_LIFE(nor_with_one_after_a_visit_elsewhere),
+		AFTER_A_LIFE(nor_is_it_met_after_a_visit_elsewhere),
 		AFTER_A_LIFE(nor_is_it_after_one_that_was),
 		FIRST_LIFE(one_that_matched_alone_goes_on),
 		AFTER_A_LIFE(a_new_qp_with_an_old_number),
+		AFTER_A_LIFE(both_of_which_are_used_again),
+		AFTER_A_LIFE(and_are_told_from_each_other),
 		FIRST_LIFE(another_that_is_met_is_called_at_once),
+		FIRST_LIFE(another_that_is_met_may_have_more_rails),
 		AFTER_A_LIFE(many_lives),
 		AFTER_A_LIFE(a_rail_of_the_life_before_is_dirty),
 		AFTER_A_LIFE(a_rail_never_armed_is_not),
+		AFTER_A_LIFE(a_quarantine_that_is_over_is_not_repeated),
+		AFTER_A_LIFE(nor_is_the_longer_one),
+		AFTER_A_LIFE(one_that_is_not_over_goes_on),
 		AFTER_A_LIFE(a_failover_waits_for_the_quarantine),
 		AFTER_A_LIFE(a_rail_armed_for_another_peer_is_dirty_for_longer),
 		AFTER_A_LIFE(rail_0_is_dirty_after_a_failover),

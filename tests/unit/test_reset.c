@@ -3,11 +3,14 @@
  * The program's RESET, by the library's own verbs, connections, dispatch and tombstones. The test
  * is the rendezvous, the network and the NIC.
  */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -18,6 +21,7 @@
 #include "lib/session/dispatch.h"
 #include "lib/session/peer_paths.h"
 #include "lib/session/tombstones.h"
+#include "lib/verbs/bypass.h"
 #include "lib/verbs/qp.h"
 
 enum { RAIL = 1, RAILS = 2, PEER_ID = 7, NONCE = 0xa, PEER_NONCE = 0xb, CONN_BYTES = 1 << 20 };
@@ -33,6 +37,10 @@ static struct ibv_qp qp = {.qp_num = 0x10};
 static struct vqp *v;
 static struct shift_msg answer;
 static unsigned int answers, begun;
+static long nic_takes_ns;
+static enum { NO_QUEUE, QUEUE_OF_CQ, QUEUE_OF_QP } asked_for; /* by another thread, meanwhile */
+static _Atomic int alive;				      /* lives that the rendezvous knows */
+static _Atomic bool begun_twice; /* a life began before the one before it had ended */
 
 /* --- the rest of the world -------------------------------------------------------------------- */
 
@@ -54,7 +62,14 @@ void __wrap_bg_timer_set(struct bg_timer *timer, uint64_t at_ns)
 
 static int nic_modify_qp(struct ibv_qp *of, struct ibv_qp_attr *attr, int mask)
 {
+	struct timespec t = {.tv_nsec = nic_takes_ns};
+
 	(void)mask;
+	nanosleep(&t, NULL);
+	if (asked_for == QUEUE_OF_CQ)
+		cq.bypassed = true;
+	if (asked_for == QUEUE_OF_QP)
+		assert_int_equal(hook_init_direct_obj(of, NULL), 0);
 	of->state = attr->qp_state;
 	return 0;
 }
@@ -73,6 +88,8 @@ static void life_begins(struct vqp *of)
 	struct shift_conn_peer p = {
 		.nonce = PEER_NONCE, .id = PEER_ID + begun++, .rails = RAILS, .mtu = {1024, 1024}};
 
+	if (atomic_fetch_add(&alive, 1))
+		atomic_store(&begun_twice, true);
 	assert_true(shift_conn_meet(of->conn, &p));
 	of->setup.peer_nonce = p.nonce;
 	of->setup.peer_id = p.id;
@@ -82,6 +99,7 @@ static void life_begins(struct vqp *of)
 /* ... and forgets it. */
 static void life_ends(struct vqp *of)
 {
+	atomic_store(&alive, 0);
 	tombstone_leave(of);
 }
 
@@ -118,10 +136,15 @@ static int begin(void **state)
 	gate_init(&v->hot.send_gate);
 	gate_init(&v->hot.recv_gate);
 	pthread_mutex_init(&v->lock, NULL);
+	pthread_mutex_init(&v->life.modify_lock, NULL);
 	pthread_cond_init(&v->rails.job_ended, NULL);
 	v->keys.peer = peer_keys_new();
 	v->rails.twin[RAIL].path = &path.path;
 	answers = begun = 0;
+	alive = 0;
+	asked_for = NO_QUEUE;
+	cq.bypassed = false;
+	begun_twice = false;
 	life_begins(v);
 	return vqp_publish(v);
 }
@@ -224,6 +247,52 @@ static void rail_0_receives_only_after_its_quarantine(void **state)
 	assert_int_equal(qp.state, IBV_QPS_RTR);
 }
 
+static void *reset_thread(void *arg)
+{
+	(void)arg;
+	reset_qp();
+	return NULL;
+}
+
+/* Verbs may be called by any thread. Each RESET must end one life and begin one. */
+static void two_threads_reset_one_after_the_other(void **state)
+{
+	uint32_t first = v->id;
+	pthread_t thread;
+
+	(void)state;
+	nic_takes_ns = 50000000;
+	assert_int_equal(pthread_create(&thread, NULL, reset_thread, NULL), 0);
+	reset_qp();
+	pthread_join(thread, NULL);
+	nic_takes_ns = 0;
+	assert_false(begun_twice);
+	assert_int_equal(v->id, first + 2);
+	assert_null(vqp_by_id(first));
+	assert_null(vqp_by_id(first + 1));
+	assert_ptr_equal(vqp_by_id(v->id), v);
+}
+
+/* The walk over all QPs has just missed this one, whose id was being renewed. */
+static void a_cq_handed_over_meanwhile(void **state)
+{
+	(void)state;
+	asked_for = QUEUE_OF_CQ;
+	reset_qp();
+	assert_true(v->life.bypassed);
+	assert_true(v->life.released);
+}
+
+/* What was handed over was the life that ends. The next one has no protection either. */
+static void a_qp_handed_over_meanwhile(void **state)
+{
+	(void)state;
+	asked_for = QUEUE_OF_QP;
+	reset_qp();
+	assert_true(v->life.bypassed);
+	assert_true(v->life.released);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
@@ -232,6 +301,9 @@ int main(void)
 		TEST(the_life_before_is_answered_for_under_its_id),
 		TEST(what_a_fence_left_open_outlives_a_life),
 		TEST(rail_0_receives_only_after_its_quarantine),
+		TEST(two_threads_reset_one_after_the_other),
+		TEST(a_cq_handed_over_meanwhile),
+		TEST(a_qp_handed_over_meanwhile),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
