@@ -227,6 +227,12 @@ void rail_tick(struct shift_conn *c, uint64_t now)
 		rail_suspect(c, c->r, SHIFT_R_LINK_DOWN, now);
 }
 
+/* Is rail r more than the rail that we come from? */
+static bool rail_in_use(const struct shift_conn *c)
+{
+	return !conn_switching(c) || c->state == SHIFT_ST_SWITCHING;
+}
+
 /* Link, veto and probe events. */
 void rail_event(struct shift_conn *c, const struct shift_event *ev, uint64_t now)
 {
@@ -241,7 +247,8 @@ void rail_event(struct shift_conn *c, const struct shift_event *ev, uint64_t now
 		break;
 	case SHIFT_EV_RAIL_VETO:
 		r->vetoed = true;
-		if (ev->rail != c->r)
+		/* The rail in use is not left for it. But once left, it may be the target again. */
+		if (ev->rail != c->r || !rail_in_use(c))
 			rail_suspect(c, ev->rail, SHIFT_R_OPERATOR, now);
 		break;
 	case SHIFT_EV_RAIL_OPEN: r->vetoed = false; break;

@@ -280,6 +280,31 @@ static void a_late_word_of_an_older_arming_is_not_heard(void **state)
 	assert_int_not_equal(w_state(&w, 0), SHIFT_ST_NO_RAIL);
 }
 
+/* The rail that failed is the only one, so it is the target, too. Both ends wait for its
+ * quarantine, and tell each other so. Now it is vetoed at one end, and another rail is there. */
+static void a_veto_of_the_rail_that_we_left_and_wait_for(void **state)
+{
+	uint64_t began;
+
+	(void)state;
+	for (int h = 0; h < 2; h++)
+		for (int r = 1; r < W_RAILS; r++)
+			w_event(&w, h, SHIFT_EV_LINK_DOWN, r);
+	w_post(&w, 0, SHIFT_OP_WRITE, 10, true);
+	break_rail_0(0);
+	while (w_op(&w, 0) || w_op(&w, 1) || w_msg(&w, 0))
+		;
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_QUARANTINE);
+	assert_int_equal(w_view(&w, 0).target_r, 0);
+	for (int h = 0; h < 2; h++)
+		w_event(&w, h, SHIFT_EV_LINK_UP, 1);
+	began = w.now;
+	w_event(&w, 0, SHIFT_EV_RAIL_VETO, 0);
+	assert_true(w_settle(&w, 200));
+	assert_int_equal(w_view(&w, 0).r, 1);
+	assert_in_range(w.now - began, 0, 2000000000);
+}
+
 /* Each end would refuse the other's rail at once, and for ever. */
 static void without_a_common_rail_they_do_not_storm(void **state)
 {
@@ -318,6 +343,7 @@ int main(void)
 		WORLD_TEST(opening_a_rail_does_not_account_for_its_requests),
 		WORLD_TEST(a_clean_qp_does_not_lift_a_veto),
 		WORLD_TEST(a_late_word_of_an_older_arming_is_not_heard),
+		WORLD_TEST(a_veto_of_the_rail_that_we_left_and_wait_for),
 		WORLD_TEST(without_a_common_rail_they_do_not_storm),
 	};
 
