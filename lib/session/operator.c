@@ -80,14 +80,16 @@ static void rail_allow(struct vqp *v, uint8_t i)
 	vqp_rail_open(v, i);
 }
 
+/* A veto outlives RESET. So it is lifted, too, while the next life has not found its peer, or has
+ * found one with fewer rails. */
 static void failback_one(struct vqp *v, void *arg)
 {
 	struct order *o = arg;
 
-	if (!v->setup.met || (o->nic && strcmp(v->dev->nic[0]->name, o->nic)))
+	if (o->nic && strcmp(v->dev->nic[0]->name, o->nic))
 		return;
 	vqp_enter(v);
-	for (uint8_t i = 0; i < v->setup.peer_rails; i++)
+	for (uint8_t i = 0; i < v->dev->rails; i++)
 		rail_allow(v, i);
 	if (vqp_rail(v)) {
 		vqp_rail_event(v, SHIFT_EV_MIGRATE, 0);

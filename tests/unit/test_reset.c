@@ -11,11 +11,13 @@
 
 #include <cmocka.h>
 
+#include "lib/base/control_socket.h"
 #include "lib/base/log.h"
 #include "lib/base/real_verbs.h"
 #include "lib/conn/conn_lock.h"
 #include "lib/conn/peer_keys.h"
 #include "lib/session/dispatch.h"
+#include "lib/session/operator.h"
 #include "lib/session/peer_paths.h"
 #include "lib/session/tombstones.h"
 #include "lib/verbs/qp.h"
@@ -33,6 +35,8 @@ static struct ibv_qp qp = {.qp_num = 0x10};
 static struct vqp *v;
 static struct shift_msg answer;
 static unsigned int answers, begun;
+static uint32_t vetoed; /* rails, as lib/core was told since the last life began */
+static struct control_calls orders;
 
 /* --- the rest of the world -------------------------------------------------------------------- */
 
@@ -50,6 +54,32 @@ void __wrap_bg_timer_set(struct bg_timer *timer, uint64_t at_ns)
 {
 	(void)timer;
 	(void)at_ns;
+}
+
+void __real_shift_conn_event(struct shift_conn *c, const struct shift_event *ev, uint64_t at_ns);
+void __wrap_shift_conn_event(struct shift_conn *c, const struct shift_event *ev, uint64_t at_ns);
+const char *__wrap_stats_path(void);
+int __wrap_control_open(const char *stats_path, const struct control_calls *calls);
+
+void __wrap_shift_conn_event(struct shift_conn *c, const struct shift_event *ev, uint64_t at_ns)
+{
+	if (ev->type == SHIFT_EV_RAIL_VETO)
+		vetoed |= 1u << ev->rail;
+	else if (ev->type == SHIFT_EV_RAIL_OPEN)
+		vetoed &= ~(1u << ev->rail);
+	__real_shift_conn_event(c, ev, at_ns);
+}
+
+const char *__wrap_stats_path(void)
+{
+	return "stats";
+}
+
+int __wrap_control_open(const char *stats_path, const struct control_calls *calls)
+{
+	(void)stats_path;
+	orders = *calls;
+	return 0;
 }
 
 static int nic_modify_qp(struct ibv_qp *of, struct ibv_qp_attr *attr, int mask)
@@ -193,6 +223,32 @@ static void what_a_fence_left_open_outlives_a_life(void **state)
 	assert_int_equal(v->rails.unclean, 2);
 }
 
+/* A new life starts on rail 0, which is the program's. But it does not come back to it. */
+static void a_veto_of_rail_0_outlives_a_life(void **state)
+{
+	(void)state;
+	v->rails.vetoed = 1;
+	vetoed = 0;
+	reset_qp();
+	assert_int_equal(vetoed, 1);
+}
+
+/* The new life has not found its peer yet. */
+static void a_veto_is_lifted_between_two_lives(void **state)
+{
+	char line[100];
+
+	(void)state;
+	v->rails.vetoed = 3;
+	reset_qp();
+	v->setup.met = false;
+	operator_start();
+	assert_int_equal(orders.failback(NULL, line, sizeof(line)), 0);
+	assert_string_equal(line, "0 connections fail back");
+	assert_int_equal(v->rails.vetoed, 0);
+	assert_int_equal(vetoed, 0);
+}
+
 static void modify_to(enum ibv_qp_state state)
 {
 	struct ibv_qp_attr attr = {.qp_state = state, .path_mtu = IBV_MTU_1024};
@@ -221,6 +277,8 @@ int main(void)
 		TEST(each_life_has_an_id_of_its_own),
 		TEST(the_life_before_is_answered_for_under_its_id),
 		TEST(what_a_fence_left_open_outlives_a_life),
+		TEST(a_veto_of_rail_0_outlives_a_life),
+		TEST(a_veto_is_lifted_between_two_lives),
 		TEST(rail_0_receives_only_after_its_quarantine),
 	};
 
