@@ -33,13 +33,22 @@ static bool rail_is_usable(const struct vqp *v, uint8_t i)
 	       !((v->rails.vetoed | v->rails.lacking) & 1u << i) && v->dev->nic[i]->link_up;
 }
 
+/* lib/core knows more of the rail than we: its probes, its quarantine, whether its NIC hangs. It
+ * takes no order for one that cannot take over now, nor while a switch is under way. */
+static bool conn_begins_to_move(struct vqp *v, uint8_t to)
+{
+	struct shift_conn_view view;
+
+	vqp_rail_event(v, SHIFT_EV_MIGRATE, to);
+	shift_conn_view(v->conn, &view);
+	return view.state != SHIFT_ST_ACTIVE;
+}
+
 static bool conn_move_from(struct vqp *v, uint8_t rail)
 {
 	for (uint8_t i = 0; i < v->setup.peer_rails; i++)
-		if (i != rail && rail_is_usable(v, i)) {
-			vqp_rail_event(v, SHIFT_EV_MIGRATE, i);
+		if (i != rail && rail_is_usable(v, i) && conn_begins_to_move(v, i))
 			return true;
-		}
 	return false;
 }
 

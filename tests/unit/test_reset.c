@@ -6,6 +6,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,12 +23,12 @@
 #include "lib/session/tombstones.h"
 #include "lib/verbs/qp.h"
 
-enum { RAIL = 1, RAILS = 2, PEER_ID = 7, NONCE = 0xa, PEER_NONCE = 0xb, CONN_BYTES = 1 << 20 };
+enum { RAIL = 1, RAILS = 3, PEER_ID = 7, NONCE = 0xa, PEER_NONCE = 0xb, CONN_BYTES = 1 << 20 };
 
 struct real_verbs real;
 
 static struct nic nic[RAILS];
-static struct vdev dev = {.rails = RAILS, .nic = {nic, nic + 1}};
+static struct vdev dev = {.rails = RAILS, .nic = {nic, nic + 1, nic + 2}};
 static struct vpd pd;
 static struct vcq cq;
 static struct tracked_path path = {.users = 1};
@@ -92,8 +93,10 @@ static int nic_modify_qp(struct ibv_qp *of, struct ibv_qp_attr *attr, int mask)
 /* The rendezvous finds the peer of a life, ... */
 static void life_begins(struct vqp *of)
 {
-	struct shift_conn_peer p = {
-		.nonce = PEER_NONCE, .id = PEER_ID + begun++, .rails = RAILS, .mtu = {1024, 1024}};
+	struct shift_conn_peer p = {.nonce = PEER_NONCE,
+				    .id = PEER_ID + begun++,
+				    .rails = RAILS,
+				    .mtu = {1024, 1024, 1024}};
 
 	assert_true(shift_conn_meet(of->conn, &p));
 	of->setup.peer_nonce = p.nonce;
@@ -111,8 +114,11 @@ static int begin(void **state)
 {
 	static const struct qp_session session = {
 		.nonce = NONCE, .begin = life_begins, .end = life_ends};
-	struct shift_conn_cfg cfg = {
-		.nonce = NONCE, .sq_cap = 4, .rq_cap = 4, .rails = RAILS, .mtu = {1024, 1024}};
+	struct shift_conn_cfg cfg = {.nonce = NONCE,
+				     .sq_cap = 4,
+				     .rq_cap = 4,
+				     .rails = RAILS,
+				     .mtu = {1024, 1024, 1024}};
 
 	(void)state;
 	real.modify_qp = nic_modify_qp;
@@ -122,6 +128,8 @@ static int begin(void **state)
 	pthread_mutex_init(&cq.delivered_lock, NULL);
 	for (uint8_t i = 0; i < RAILS; i++) {
 		nic[i].index = i;
+		nic[i].link_up = true;
+		snprintf(nic[i].name, sizeof(nic[i].name), "mlx5_%d", i);
 		nic[i].worker = worker_new("test");
 		nic[i].resolver = worker_new("test");
 	}
@@ -249,6 +257,47 @@ static void a_veto_is_lifted_between_two_lives(void **state)
 	assert_int_equal(vetoed, 0);
 }
 
+/* A protected connection of three rails, on rail 0. */
+static void be_active(void)
+{
+	struct shift_conn_cfg cfg = {.nonce = NONCE,
+				     .id = v->id,
+				     .peer_nonce = PEER_NONCE,
+				     .peer_id = PEER_ID,
+				     .sq_cap = 4,
+				     .rq_cap = 4,
+				     .rails = 3,
+				     .mtu = {1024, 1024, 1024},
+				     .confirmed = true};
+
+	v->conn = shift_conn_init(v->conn, CONN_BYTES, &cfg, now_ns());
+	v->setup.peer_rails = 3;
+	for (int i = 1; i < 3; i++) {
+		v->rails.twin[i].path = &path.path;
+		v->rails.twin[i].clean = true;
+	}
+}
+
+/* lib/core knows more of the rails than the operator's room: here, that a link is down. */
+static void it_migrates_to_the_rail_that_can_take_over(void **state)
+{
+	struct shift_conn_view view;
+	char line[100];
+
+	(void)state;
+	be_active();
+	shift_conn_event(v->conn, &(struct shift_event){.type = SHIFT_EV_LINK_DOWN, .rail = 1},
+			 now_ns());
+	operator_start();
+	answers = 0;
+	assert_int_equal(orders.migrate(nic[0].name, line, sizeof(line)), 0);
+	assert_string_equal(line, "1 connection leaves mlx5_0");
+	shift_conn_view(v->conn, &view);
+	assert_int_equal(view.state, SHIFT_ST_PREPARE);
+	assert_int_equal(answers, 1);
+	assert_int_equal(answer.rail, 2);
+}
+
 static void modify_to(enum ibv_qp_state state)
 {
 	struct ibv_qp_attr attr = {.qp_state = state, .path_mtu = IBV_MTU_1024};
@@ -279,6 +328,7 @@ int main(void)
 		TEST(what_a_fence_left_open_outlives_a_life),
 		TEST(a_veto_of_rail_0_outlives_a_life),
 		TEST(a_veto_is_lifted_between_two_lives),
+		TEST(it_migrates_to_the_rail_that_can_take_over),
 		TEST(rail_0_receives_only_after_its_quarantine),
 	};
 
