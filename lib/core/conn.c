@@ -218,6 +218,7 @@ static void dispatch_msg(struct shift_conn *c, const struct shift_msg *m, uint64
 
 static void dispatch_tick(struct shift_conn *c, uint64_t now)
 {
+	rails_come_back(c, now);
 	switch ((enum shift_state)c->state) {
 	case SHIFT_ST_SETUP: hello_tick(c, now); return;
 	case SHIFT_ST_ACTIVE:
@@ -319,13 +320,10 @@ static uint64_t min_ns(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* A tick at the deadline always does something, so that the deadline moves. */
-uint64_t shift_conn_deadline(const struct shift_conn *c)
+static uint64_t state_deadline(const struct shift_conn *c)
 {
 	uint64_t end = c->plan.trouble ? c->plan.trouble + c->cfg.giveup_ns : NEVER;
 
-	if (c->overflowed && !conn_over(c))
-		return 0;
 	switch ((enum shift_state)c->state) {
 	case SHIFT_ST_SETUP: return c->rto_at;
 	case SHIFT_ST_ACTIVE:
@@ -347,4 +345,14 @@ uint64_t shift_conn_deadline(const struct shift_conn *c)
 	case SHIFT_ST_COUNT: return NEVER;
 	}
 	return NEVER;
+}
+
+/* A tick at the deadline always does something, so that the deadline moves. */
+uint64_t shift_conn_deadline(const struct shift_conn *c)
+{
+	if (conn_over(c))
+		return NEVER;
+	if (c->overflowed)
+		return 0;
+	return min_ns(state_deadline(c), rails_back_at(c));
 }

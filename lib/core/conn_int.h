@@ -34,6 +34,7 @@ struct rail {
 	uint32_t witnessed;    /* misses that count (T6): with another rail answered in between */
 	bool witness;	       /* another rail was answered since the last miss */
 	uint64_t dirty_until;  /* old packets of its QP live until then; NEVER: not proven fenced */
+	uint64_t back_at;      /* its NIC hung, and is clean: not possible before (7.39); or 0 */
 	uint64_t probe_ok_ns;  /* last answered probe; 0: none yet */
 	uint64_t miss_ns;      /* first miss of the present row */
 	uint64_t healthy_ns;   /* answered without a miss since; NEVER: not */
@@ -203,6 +204,8 @@ void rail_probe(struct shift_conn *c, uint8_t i, bool ok, uint64_t now);
 bool rail_answers(const struct shift_conn *c, uint8_t i);
 bool rail_silent(const struct shift_conn *c, uint8_t i);
 uint64_t rail_escape_at(const struct shift_conn *c);
+uint64_t rails_back_at(const struct shift_conn *c);
+void rails_come_back(struct shift_conn *c, uint64_t now);
 void rail_tick(struct shift_conn *c, uint64_t now);
 void rail_event(struct shift_conn *c, const struct shift_event *ev, uint64_t now);
 

@@ -65,11 +65,18 @@ static void record_rail(struct shift_conn *c, struct rail *r, const struct shift
 	c->stats.hung_fences += r->hung;
 }
 
-/* The fence was not complete when it was answered, and is now (7.39). */
+/*
+ * The fence was not complete when it was answered, and is now (7.39). If the NIC hung, it may have
+ * sent until now, and the peer's quarantine was over long ago: the peer took our SWITCH for the
+ * proof that we are fenced. So we take no part in an epoch on that rail before these packets are
+ * dead.
+ */
 static void clean_at_last(struct shift_conn *c, struct rail *r, uint64_t now)
 {
 	if (!r->hung && !r->unaccounted)
 		return;
+	if (r->hung)
+		r->back_at = now + c->cfg.quarantine_ns;
 	r->hung = false;
 	r->unaccounted = false;
 	if (c->state == SHIFT_ST_NO_RAIL)

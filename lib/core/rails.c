@@ -13,7 +13,7 @@ bool rail_possible(const struct shift_conn *c, uint8_t i)
 	if (i >= c->cfg.rails)
 		return false;
 	r = &c->rail[i];
-	return !r->down && !r->vetoed && !r->hung && !r->unaccounted;
+	return !r->down && !r->vetoed && !r->hung && !r->unaccounted && !r->back_at;
 }
 
 /* When it can be armed, as things stand: its QP must be fenced and its old packets dead. */
@@ -227,6 +227,37 @@ void rail_tick(struct shift_conn *c, uint64_t now)
 		rail_suspect(c, c->r, SHIFT_R_LINK_DOWN, now);
 }
 
+/* Is rail r more than the rail that we come from? */
+static bool rail_in_use(const struct shift_conn *c)
+{
+	return !conn_switching(c) || c->state == SHIFT_ST_SWITCHING;
+}
+
+/* When the next rail whose NIC hung is possible again. */
+uint64_t rails_back_at(const struct shift_conn *c)
+{
+	uint64_t at = NEVER;
+
+	for (uint8_t i = 0; i < c->cfg.rails; i++)
+		if (c->rail[i].back_at && c->rail[i].back_at < at)
+			at = c->rail[i].back_at;
+	return at;
+}
+
+void rails_come_back(struct shift_conn *c, uint64_t now)
+{
+	bool back = false;
+
+	for (uint8_t i = 0; i < c->cfg.rails; i++) {
+		if (!c->rail[i].back_at || c->rail[i].back_at > now)
+			continue;
+		c->rail[i].back_at = 0;
+		back = true;
+	}
+	if (back && c->state == SHIFT_ST_NO_RAIL)
+		switch_retarget(c, SHIFT_R_RAIL_FOUND, now);
+}
+
 /* Link, veto and probe events. */
 void rail_event(struct shift_conn *c, const struct shift_event *ev, uint64_t now)
 {
@@ -241,7 +272,8 @@ void rail_event(struct shift_conn *c, const struct shift_event *ev, uint64_t now
 		break;
 	case SHIFT_EV_RAIL_VETO:
 		r->vetoed = true;
-		if (ev->rail != c->r)
+		/* The rail in use is not left for it. But once left, it may be the target again. */
+		if (ev->rail != c->r || !rail_in_use(c))
 			rail_suspect(c, ev->rail, SHIFT_R_OPERATOR, now);
 		break;
 	case SHIFT_EV_RAIL_OPEN: r->vetoed = false; break;

@@ -33,13 +33,22 @@ static bool rail_is_usable(const struct vqp *v, uint8_t i)
 	       !((v->rails.vetoed | v->rails.lacking) & 1u << i) && v->dev->nic[i]->link_up;
 }
 
+/* lib/core knows more of the rail than we: its probes, its quarantine, whether its NIC hangs. It
+ * takes no order for one that cannot take over now, nor while a switch is under way. */
+static bool conn_begins_to_move(struct vqp *v, uint8_t to)
+{
+	struct shift_conn_view view;
+
+	vqp_rail_event(v, SHIFT_EV_MIGRATE, to);
+	shift_conn_view(v->conn, &view);
+	return view.state != SHIFT_ST_ACTIVE;
+}
+
 static bool conn_move_from(struct vqp *v, uint8_t rail)
 {
 	for (uint8_t i = 0; i < v->setup.peer_rails; i++)
-		if (i != rail && rail_is_usable(v, i)) {
-			vqp_rail_event(v, SHIFT_EV_MIGRATE, i);
+		if (i != rail && rail_is_usable(v, i) && conn_begins_to_move(v, i))
 			return true;
-		}
 	return false;
 }
 
@@ -80,14 +89,16 @@ static void rail_allow(struct vqp *v, uint8_t i)
 	vqp_rail_open(v, i);
 }
 
+/* A veto outlives RESET. So it is lifted, too, while the next life has not found its peer, or has
+ * found one with fewer rails. */
 static void failback_one(struct vqp *v, void *arg)
 {
 	struct order *o = arg;
 
-	if (!v->setup.met || (o->nic && strcmp(v->dev->nic[0]->name, o->nic)))
+	if (o->nic && strcmp(v->dev->nic[0]->name, o->nic))
 		return;
 	vqp_enter(v);
-	for (uint8_t i = 0; i < v->setup.peer_rails; i++)
+	for (uint8_t i = 0; i < v->dev->rails; i++)
 		rail_allow(v, i);
 	if (vqp_rail(v)) {
 		vqp_rail_event(v, SHIFT_EV_MIGRATE, 0);

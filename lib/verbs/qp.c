@@ -371,7 +371,9 @@ static void life_renew(struct vqp *v)
 {
 	vqp_enter(v);
 	shift_conn_past(v->conn, now_ns(), &v->life.past);
-	conn_new(v); /* cannot fail, as it uses the same memory again */
+	conn_new(v);		  /* cannot fail, as it uses the same memory again */
+	if (v->rails.vetoed & 1u) /* of the others the rendezvous tells (say_hello()) */
+		vqp_rail_event(v, SHIFT_EV_RAIL_VETO, 0);
 	v->life.released = false;
 	peer_keys_reset(v->keys.peer, 0, 0);
 	exported_keys_reset(&v->keys.exported, 0, 0);

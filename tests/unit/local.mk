@@ -223,7 +223,7 @@ check_PROGRAMS += tests/unit/test_reset
 TESTS += tests/unit/test_reset
 tests_unit_test_reset_SOURCES = tests/unit/test_reset.c
 tests_unit_test_reset_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
-tests_unit_test_reset_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=ctrl_link_send,--wrap=bg_timer_set
+tests_unit_test_reset_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=ctrl_link_send,--wrap=bg_timer_set,--wrap=shift_conn_event,--wrap=stats_path,--wrap=control_open
 tests_unit_test_reset_LDADD = lib/libshiftrooms.la $(ROOMS_BELOW) $(IBVERBS_LIBS) $(CMOCKA_LIBS)
 
 check_PROGRAMS += tests/unit/test_fence

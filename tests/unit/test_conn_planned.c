@@ -627,6 +627,26 @@ static void fails_back_after_the_hold_down_which_doubles(void **state)
 }
 
 /* Each try that nobody answers costs the peer a pause if it hears it: so the next is later. */
+/* On a twin each has a completion, so that a drain knows when it is back (7.25). */
+static void an_unsignaled_atomic_on_a_twin_is_waited_for(void **state)
+{
+	(void)state;
+	w_post(&w, 0, SHIFT_OP_SEND, 10, true);
+	fail_over(0);
+	assert_int_equal(w_view(&w, 0).r, 1);
+	w_post(&w, 0, SHIFT_OP_FETCH_ADD, 8, false);
+	assert_int_equal(stats(0)->secret_signals, 1);
+	pass_packets(0, 1, 1);
+	w_event(&w, 0, SHIFT_EV_MIGRATE, 2);
+	deliver_all();
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_DRAIN);
+	assert_true(w_ack(&w, 0, 1));
+	take_cqes(0);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_FENCE);
+	assert_true(w_settle(&w, 20));
+	assert_int_equal(w_view(&w, 0).r, 2);
+}
+
 static void a_fail_back_in_vain_is_tried_later_each_time(void **state)
 {
 	uint64_t asked_ns;
@@ -704,6 +724,7 @@ int main(void)
 		WORLD_TEST(planned_switches_alone_lose_nothing),
 		WORLD_TEST(a_slow_path_drains_longer_the_next_time),
 		WORLD_TEST(fails_back_after_the_hold_down_which_doubles),
+		WORLD_TEST(an_unsignaled_atomic_on_a_twin_is_waited_for),
 		WORLD_TEST(a_fail_back_in_vain_is_tried_later_each_time),
 		WORLD_TEST(one_missed_probe_restarts_the_hold_down),
 		WORLD_TEST(back_on_rail_0_the_data_path_only_counts),

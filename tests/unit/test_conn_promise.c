@@ -132,6 +132,18 @@ static void a_switch_that_is_done_forgets_the_refusals(void **state)
 	assert_int_equal(last_message(1)->serial, 4);
 }
 
+/* Whoever asked for it. */
+static void what_was_followed_in_vain_counts(void **state)
+{
+	(void)state;
+	peer_says(0, SHIFT_MSG_PREPARE, 2, 1, 800);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_DRAIN);
+	peer_says(0, SHIFT_MSG_PREPARE, 2, 1, 0);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
+	w_event(&w, 0, SHIFT_EV_MIGRATE, 2);
+	assert_int_equal(last_message(1)->hold_ms, 1600);
+}
+
 /* --- the starter's times ---------------------------------------------------------------------- */
 
 static void the_starter_waits_for_ready_until_it_would_be_too_late(void **state)
@@ -453,6 +465,7 @@ int main(void)
 		WORLD_TEST(only_the_ready_of_this_attempt_counts),
 		WORLD_TEST(what_is_asked),
 		WORLD_TEST(a_switch_that_is_done_forgets_the_refusals),
+		WORLD_TEST(what_was_followed_in_vain_counts),
 		WORLD_TEST(the_starter_waits_for_ready_until_it_would_be_too_late),
 		WORLD_TEST(a_ready_that_promises_less),
 		WORLD_TEST(the_starter_abandons_what_it_cannot_fence_in_time),

@@ -8,28 +8,31 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include <cmocka.h>
 
+#include "lib/base/control_socket.h"
 #include "lib/base/log.h"
 #include "lib/base/real_verbs.h"
 #include "lib/conn/conn_lock.h"
 #include "lib/conn/peer_keys.h"
 #include "lib/session/dispatch.h"
+#include "lib/session/operator.h"
 #include "lib/session/peer_paths.h"
 #include "lib/session/tombstones.h"
 #include "lib/verbs/bypass.h"
 #include "lib/verbs/qp.h"
 
-enum { RAIL = 1, RAILS = 2, PEER_ID = 7, NONCE = 0xa, PEER_NONCE = 0xb, CONN_BYTES = 1 << 20 };
+enum { RAIL = 1, RAILS = 3, PEER_ID = 7, NONCE = 0xa, PEER_NONCE = 0xb, CONN_BYTES = 1 << 20 };
 
 struct real_verbs real;
 
 static struct nic nic[RAILS];
-static struct vdev dev = {.rails = RAILS, .nic = {nic, nic + 1}};
+static struct vdev dev = {.rails = RAILS, .nic = {nic, nic + 1, nic + 2}};
 static struct vpd pd;
 static struct vcq cq;
 static struct tracked_path path = {.users = 1};
@@ -41,6 +44,8 @@ static long nic_takes_ns;
 static enum { NO_QUEUE, QUEUE_OF_CQ, QUEUE_OF_QP } asked_for; /* by another thread, meanwhile */
 static _Atomic int alive;				      /* lives that the rendezvous knows */
 static _Atomic bool begun_twice; /* a life began before the one before it had ended */
+static uint32_t vetoed;		 /* rails, as lib/core was told since the last life began */
+static struct control_calls orders;
 
 /* --- the rest of the world -------------------------------------------------------------------- */
 
@@ -58,6 +63,32 @@ void __wrap_bg_timer_set(struct bg_timer *timer, uint64_t at_ns)
 {
 	(void)timer;
 	(void)at_ns;
+}
+
+void __real_shift_conn_event(struct shift_conn *c, const struct shift_event *ev, uint64_t at_ns);
+void __wrap_shift_conn_event(struct shift_conn *c, const struct shift_event *ev, uint64_t at_ns);
+const char *__wrap_stats_path(void);
+int __wrap_control_open(const char *stats_path, const struct control_calls *calls);
+
+void __wrap_shift_conn_event(struct shift_conn *c, const struct shift_event *ev, uint64_t at_ns)
+{
+	if (ev->type == SHIFT_EV_RAIL_VETO)
+		vetoed |= 1u << ev->rail;
+	else if (ev->type == SHIFT_EV_RAIL_OPEN)
+		vetoed &= ~(1u << ev->rail);
+	__real_shift_conn_event(c, ev, at_ns);
+}
+
+const char *__wrap_stats_path(void)
+{
+	return "stats";
+}
+
+int __wrap_control_open(const char *stats_path, const struct control_calls *calls)
+{
+	(void)stats_path;
+	orders = *calls;
+	return 0;
 }
 
 static int nic_modify_qp(struct ibv_qp *of, struct ibv_qp_attr *attr, int mask)
@@ -85,8 +116,10 @@ static int nothing_completes(struct ibv_cq *of, int n, struct ibv_wc *wc)
 /* The rendezvous finds the peer of a life, ... */
 static void life_begins(struct vqp *of)
 {
-	struct shift_conn_peer p = {
-		.nonce = PEER_NONCE, .id = PEER_ID + begun++, .rails = RAILS, .mtu = {1024, 1024}};
+	struct shift_conn_peer p = {.nonce = PEER_NONCE,
+				    .id = PEER_ID + begun++,
+				    .rails = RAILS,
+				    .mtu = {1024, 1024, 1024}};
 
 	if (atomic_fetch_add(&alive, 1))
 		atomic_store(&begun_twice, true);
@@ -107,8 +140,11 @@ static int begin(void **state)
 {
 	static const struct qp_session session = {
 		.nonce = NONCE, .begin = life_begins, .end = life_ends};
-	struct shift_conn_cfg cfg = {
-		.nonce = NONCE, .sq_cap = 4, .rq_cap = 4, .rails = RAILS, .mtu = {1024, 1024}};
+	struct shift_conn_cfg cfg = {.nonce = NONCE,
+				     .sq_cap = 4,
+				     .rq_cap = 4,
+				     .rails = RAILS,
+				     .mtu = {1024, 1024, 1024}};
 
 	(void)state;
 	real.modify_qp = nic_modify_qp;
@@ -120,6 +156,8 @@ static int begin(void **state)
 	pthread_mutex_init(&cq.delivered_lock, NULL);
 	for (uint8_t i = 0; i < RAILS; i++) {
 		nic[i].index = i;
+		nic[i].link_up = true;
+		snprintf(nic[i].name, sizeof(nic[i].name), "mlx5_%d", i);
 		nic[i].worker = worker_new("test");
 		nic[i].resolver = worker_new("test");
 	}
@@ -226,6 +264,73 @@ static void what_a_fence_left_open_outlives_a_life(void **state)
 	assert_int_equal(v->rails.unclean, 2);
 }
 
+/* A new life starts on rail 0, which is the program's. But it does not come back to it. */
+static void a_veto_of_rail_0_outlives_a_life(void **state)
+{
+	(void)state;
+	v->rails.vetoed = 1;
+	vetoed = 0;
+	reset_qp();
+	assert_int_equal(vetoed, 1);
+}
+
+/* The new life has not found its peer yet. */
+static void a_veto_is_lifted_between_two_lives(void **state)
+{
+	char line[100];
+
+	(void)state;
+	v->rails.vetoed = 3;
+	reset_qp();
+	v->setup.met = false;
+	operator_start();
+	assert_int_equal(orders.failback(NULL, line, sizeof(line)), 0);
+	assert_string_equal(line, "0 connections fail back");
+	assert_int_equal(v->rails.vetoed, 0);
+	assert_int_equal(vetoed, 0);
+}
+
+/* A protected connection of three rails, on rail 0. */
+static void be_active(void)
+{
+	struct shift_conn_cfg cfg = {.nonce = NONCE,
+				     .id = v->id,
+				     .peer_nonce = PEER_NONCE,
+				     .peer_id = PEER_ID,
+				     .sq_cap = 4,
+				     .rq_cap = 4,
+				     .rails = 3,
+				     .mtu = {1024, 1024, 1024},
+				     .confirmed = true};
+
+	v->conn = shift_conn_init(v->conn, CONN_BYTES, &cfg, now_ns());
+	v->setup.peer_rails = 3;
+	for (int i = 1; i < 3; i++) {
+		v->rails.twin[i].path = &path.path;
+		v->rails.twin[i].clean = true;
+	}
+}
+
+/* lib/core knows more of the rails than the operator's room: here, that a link is down. */
+static void it_migrates_to_the_rail_that_can_take_over(void **state)
+{
+	struct shift_conn_view view;
+	char line[100];
+
+	(void)state;
+	be_active();
+	shift_conn_event(v->conn, &(struct shift_event){.type = SHIFT_EV_LINK_DOWN, .rail = 1},
+			 now_ns());
+	operator_start();
+	answers = 0;
+	assert_int_equal(orders.migrate(nic[0].name, line, sizeof(line)), 0);
+	assert_string_equal(line, "1 connection leaves mlx5_0");
+	shift_conn_view(v->conn, &view);
+	assert_int_equal(view.state, SHIFT_ST_PREPARE);
+	assert_int_equal(answers, 1);
+	assert_int_equal(answer.rail, 2);
+}
+
 static void modify_to(enum ibv_qp_state state)
 {
 	struct ibv_qp_attr attr = {.qp_state = state, .path_mtu = IBV_MTU_1024};
@@ -300,6 +405,9 @@ int main(void)
 		TEST(each_life_has_an_id_of_its_own),
 		TEST(the_life_before_is_answered_for_under_its_id),
 		TEST(what_a_fence_left_open_outlives_a_life),
+		TEST(a_veto_of_rail_0_outlives_a_life),
+		TEST(a_veto_is_lifted_between_two_lives),
+		TEST(it_migrates_to_the_rail_that_can_take_over),
 		TEST(rail_0_receives_only_after_its_quarantine),
 		TEST(two_threads_reset_one_after_the_other),
 		TEST(a_cq_handed_over_meanwhile),
