@@ -216,6 +216,11 @@ static void a_hung_nic_is_back_only_when_it_is_clean(void **state)
 	clean_word(0, 1, true);
 	assert_false(rail_possible(w.h[0].c, 0));
 	clean_word(0, 0, true);
+	w.now += 1000000000 - 1; /* what that NIC sent last dies meanwhile (7.39) */
+	w_tick(&w, 0);
+	assert_false(rail_possible(w.h[0].c, 0));
+	w.now += 1;
+	w_tick(&w, 0);
 	assert_true(rail_possible(w.h[0].c, 0));
 	assert_int_equal(stats(0)->hung_fences, 1);
 }

@@ -535,7 +535,7 @@ static void after_reset_nothing_of_the_life_before_is_left(void **state)
 		v->rails.armed_epoch[i] = 2;
 	v->setup.met = v->life.released = true;
 	v->rails.unclean = 7;
-	core.past = (struct shift_past){.lives = 5, .id = 6, .nonce = 7, .armed = 2};
+	core.past = (struct shift_past){.peer = {{.lives = 5, .id = 6, .nonce = 7}}, .armed = 2};
 	assert_int_equal(modify(IBV_QPS_RESET), 0);
 	assert_traced("event CLOSE rail 0 how 1\nwaits\na life ends\nmodify 0x10 to 0\n"
 		      "peer's keys: epoch 0 rail 0\nour keys: epoch 0 rail 0\na life begins\n");
@@ -552,9 +552,9 @@ static void after_reset_nothing_of_the_life_before_is_left(void **state)
 	assert_ptr_equal(found, v);
 	assert_null(vqp_by_id(id));
 	assert_int_equal(core.cfg.id, v->id);
-	assert_int_equal(core.cfg.past.lives, 5);
-	assert_int_equal(core.cfg.past.id, 6);
-	assert_int_equal(core.cfg.past.nonce, 7);
+	assert_int_equal(core.cfg.past.peer[0].lives, 5);
+	assert_int_equal(core.cfg.past.peer[0].id, 6);
+	assert_int_equal(core.cfg.past.peer[0].nonce, 7);
 	assert_int_equal(core.cfg.past.armed, 2);
 }
 
