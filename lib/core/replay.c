@@ -140,20 +140,19 @@ static void watch_last(struct shift_conn *c, uint64_t end)
 		watch_wr(c, last);
 }
 
-/* Is it known that our NIC has begun a WR with the fence flag here? A local operation leaves no
- * trace. */
+/* Has our NIC begun a WR with the fence flag here? i: in the prefix, or the WR in part. */
 static bool fence_begun(const struct shift_conn *c, uint64_t i)
 {
 	const struct shift_wr_entry *e = shift_sendlog_at(&c->sq, i);
 
-	return e->state == SHIFT_WR_PENDING && e->flags & SHIFT_F_FENCE &&
-	       shift_wr_packets(e, c->sq.mtu);
+	return e->state == SHIFT_WR_PENDING && e->flags & SHIFT_F_FENCE;
 }
 
 /*
- * Index of the newest WR with the fence flag of which the peer has executed a packet. Our NIC did
- * not begin it before the READs and atomics before it were complete: their results are here,
- * whether their completions came or not (7.37). Without one: first.
+ * Index of the newest WR with the fence flag that our NIC has begun: the peer has executed a packet
+ * of it, or of one behind it if it is a local operation. Our NIC did not begin it before the READs
+ * and atomics before it were complete: their results are here, whether their completions came or
+ * not (7.37). Without one: first.
  */
 static uint64_t newest_fence(const struct shift_conn *c, const struct verdict *v)
 {

@@ -300,6 +300,22 @@ static void a_read_behind_a_fenced_wr_is_asked_again(void **state)
 	assert_int_equal(w.h[0].completed, 3);
 }
 
+/* It takes no packet itself, but what stands behind it was begun later. */
+static void a_fenced_local_operation_before_an_executed_wr_proves_the_read(void **state)
+{
+	(void)state;
+	for (uint32_t packets = 1; packets <= 3; packets += 2) { /* also if that is in part */
+		again(&(struct shift_conn_cfg){.exactly_once = true, .confirmed = true});
+		read_whose_data_came(3000);
+		w_post_flags(&w, 0, SHIFT_OP_LOCAL_INV, 0, SHIFT_F_FENCE);
+		w_post(&w, 0, SHIFT_OP_WRITE, 3000, true);
+		pass_packets(0, 0, (int)packets);
+		nic_hangs();
+		assert_int_equal(stats(0)->reissued_reads, 0);
+		assert_int_equal(w.h[0].completed, 3);
+	}
+}
+
 /* A local operation takes no packet: nobody can know that it was begun. */
 static void a_fenced_local_operation_proves_no_read(void **state)
 {
@@ -536,6 +552,7 @@ int main(void)
 		WORLD_TEST(the_first_packet_of_a_fenced_wr_proves_the_read),
 		WORLD_TEST(a_fenced_wr_behind_the_prefix_proves_no_read),
 		WORLD_TEST(a_read_behind_a_fenced_wr_is_asked_again),
+		WORLD_TEST(a_fenced_local_operation_before_an_executed_wr_proves_the_read),
 		WORLD_TEST(a_fenced_local_operation_proves_no_read),
 		WORLD_TEST(an_atomic_before_an_executed_fenced_wr_has_its_result),
 		WORLD_TEST(a_fenced_wr_that_was_posted_again_proves_the_read_there),
