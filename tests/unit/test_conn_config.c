@@ -517,8 +517,13 @@ static struct shift_conn_peer peer_of(int h)
 
 static void a_peer_has_bounds(void **state)
 {
+	struct shift_conn_peer more = peer_of(0);
+
 	(void)state;
 	again(&unconfirmed);
+	more.rails = W_RAILS + 1;
+	more.mtu[W_RAILS] = 1024;
+	assert_false(shift_conn_meet(w.h[0].c, &more));
 	IMPOSSIBLE(rails, 0);
 	IMPOSSIBLE(rails, W_RAILS + 1);
 	IMPOSSIBLE(side, 2);

@@ -264,6 +264,31 @@ static void nor_is_it_met_after_a_visit_elsewhere(void **state)
 	assert_true(protected(1));
 }
 
+/* Or to two others, one after the other. */
+static void nor_after_visits_to_two_others(void **state)
+{
+	uint32_t back = w.h[0].cfg.dest_qpn;
+
+	(void)state;
+	for (uint32_t qpn = 77; qpn <= 78; qpn++) {
+		w.h[0].cfg.dest_qpn = qpn;
+		next_life(0);
+	}
+	w.h[0].cfg.dest_qpn = back;
+	next_life(0);
+	assert_false(w_meet(&w, 0));
+}
+
+/* The peer's process was started again, and counts its ids from the same number. */
+static void one_of_another_process_with_its_id_is_met(void **state)
+{
+	(void)state;
+	next_life(0);
+	assert_false(w_meet(&w, 0));
+	w.h[1].cfg.nonce += 1000;
+	assert_true(w_meet(&w, 0));
+}
+
 /* The same, after a life that was matched. */
 static void nor_is_it_after_one_that_was(void **state)
 {
@@ -410,6 +435,16 @@ static void a_rail_of_the_life_before_is_dirty(void **state)
 	assert_in_range(usable_in(1), S - S / 100, S + S / 100);
 }
 
+static void so_is_the_last_rail(void **state)
+{
+	(void)state;
+	w_event(&w, 0, SHIFT_EV_MIGRATE, W_RAILS - 1);
+	assert_true(w_settle(&w, 20));
+	assert_int_equal(w_view(&w, 0).r, W_RAILS - 1);
+	next_life_of_both();
+	assert_in_range(usable_in(W_RAILS - 1), S - S / 100, S + S / 100);
+}
+
 static void a_rail_never_armed_is_not(void **state)
 {
 	(void)state;
@@ -496,6 +531,35 @@ static void a_rail_armed_for_another_peer_is_dirty_for_longer(void **state)
 	assert_in_range(usable_in(1), 4 * S - S / 100, 4 * S + S / 100);
 }
 
+/* That an earlier life than the last was connected to another counts, as long as it matters. */
+static void it_stays_so_for_the_next_life(void **state)
+{
+	(void)state;
+	w_post(&w, 0, SHIFT_OP_SEND, 10, true);
+	fail_over(0);
+	w.h[0].cfg.dest_qpn = w.h[1].cfg.qpn = 77;
+	next_life_of_both();
+	w.now += S / 2;
+	next_life_of_both();
+	assert_in_range(usable_in(1), 4 * S - S / 100, 4 * S + S / 100);
+}
+
+static void it_does_not_stay_so_for_ever(void **state)
+{
+	(void)state;
+	w_post(&w, 0, SHIFT_OP_SEND, 10, true);
+	fail_over(0);
+	w.h[0].cfg.dest_qpn = w.h[1].cfg.qpn = 77;
+	next_life_of_both();
+	next_life_of_both();
+	w.now += 5 * S;
+	w_post(&w, 0, SHIFT_OP_SEND, 10, true);
+	fail_over(0);
+	assert_int_equal(w_view(&w, 0).r, 1);
+	next_life_of_both();
+	assert_in_range(usable_in(1), S - S / 100, S + S / 100);
+}
+
 /* Rail 0 is the program's: it must not bring the QP to RTR while packets of the life before may be
  * held up there. */
 static void rail_0_is_dirty_after_a_failover(void **state)
@@ -573,6 +637,8 @@ int main(void)
 		FIRST_LIFE(an_unmatched_life_is_not_matched_with_the_next),
 		FIRST_LIFE(nor_with_one_after_a_visit_elsewhere),
 		AFTER_A_LIFE(nor_is_it_met_after_a_visit_elsewhere),
+		AFTER_A_LIFE(nor_after_visits_to_two_others),
+		AFTER_A_LIFE(one_of_another_process_with_its_id_is_met),
 		AFTER_A_LIFE(nor_is_it_after_one_that_was),
 		FIRST_LIFE(one_that_matched_alone_goes_on),
 		AFTER_A_LIFE(a_new_qp_with_an_old_number),
@@ -582,12 +648,15 @@ int main(void)
 		FIRST_LIFE(another_that_is_met_may_have_more_rails),
 		AFTER_A_LIFE(many_lives),
 		AFTER_A_LIFE(a_rail_of_the_life_before_is_dirty),
+		AFTER_A_LIFE(so_is_the_last_rail),
 		AFTER_A_LIFE(a_rail_never_armed_is_not),
 		AFTER_A_LIFE(a_quarantine_that_is_over_is_not_repeated),
 		AFTER_A_LIFE(nor_is_the_longer_one),
 		AFTER_A_LIFE(one_that_is_not_over_goes_on),
 		AFTER_A_LIFE(a_failover_waits_for_the_quarantine),
 		AFTER_A_LIFE(a_rail_armed_for_another_peer_is_dirty_for_longer),
+		AFTER_A_LIFE(it_stays_so_for_the_next_life),
+		AFTER_A_LIFE(it_does_not_stay_so_for_ever),
 		AFTER_A_LIFE(rail_0_is_dirty_after_a_failover),
 		AFTER_A_LIFE(rail_0_is_dirty_after_half_a_failover),
 		cmocka_unit_test(both_sides_compute_one_number),
