@@ -8,7 +8,8 @@
 
 struct exported_key {
 	uint32_t rkey;
-	uint32_t gone; /* serial of its KEY_GONE; 0: it is valid */
+	uint32_t gone;	/* serial of its KEY_GONE; 0: it is valid */
+	uint32_t asked; /* serial of the peer's newest question about it */
 };
 
 static _Atomic uint32_t unforgotten; /* keys of all connections that wait for a KEY_FORGOT */
@@ -69,22 +70,35 @@ void exported_keys_free(struct exported_keys *t)
 
 /* --- the peer asks --------------------------------------------------------------------------- */
 
+/* A late copy of a question that was answered before the key was gone: the peer may still have that
+ * answer, so KEY_GONE goes on. Once it has forgotten the key, it asks under a new serial. */
+static bool is_late_question(const struct exported_key *key, const struct shift_msg *m)
+{
+	return key && key->gone && (int32_t)(m->serial - key->asked) <= 0;
+}
+
 /* The peer gets only keys of the connection's own protection domain. The key is recorded before it
- * is looked up, so that a thread that deregisters it meanwhile finds the record. */
+ * is looked up, so that a thread that deregisters it meanwhile finds the record. For the same
+ * reason a record of what the peer was told stays, also if the memory is not found any more. */
 void exported_keys_asked(struct vqp *v, const struct shift_msg *m)
 {
 	struct exported_keys *t = &v->keys.exported;
 	struct shift_msg reply = *m;
-	struct exported_key *key;
+	struct exported_key *key = exported_key_find(t, m->rkey);
+	bool told = key && !key->gone;
 	int err;
 
+	if (is_late_question(key, m))
+		return;
 	if (!m->rail || m->rail != t->rail || m->epoch != t->epoch || !v->rails.twin[m->rail].path)
 		return;
 	key = exported_key_add(t, m->rkey);
 	if (!key)
 		return; /* no memory now; the peer asks again */
+	if (!told || (int32_t)(m->serial - key->asked) > 0)
+		key->asked = m->serial;
 	err = vmr_rkey(v->pd, v->dev->nic[m->rail], m->rkey, &reply.twin_rkey);
-	if (err)
+	if (err && !told)
 		exported_key_drop(t, key);
 	if (err == -EAGAIN)
 		return; /* the NIC refuses it now; the peer asks again */

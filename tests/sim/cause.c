@@ -194,6 +194,8 @@ static bool is_unproved(unsigned int h, uint32_t seq)
 
 	if (W.host[1 - h].in_doubt && (!w->two_sided || W.host[1 - h].cfg.srq))
 		return true;
+	if (w->doubtful && !w->two_sided) /* posted again: executed once, and again in part */
+		return true;
 	return seq >= p->nexec || w->op == SHIFT_OP_READ || is_atomic(w->op);
 }
 

@@ -82,7 +82,7 @@ heard='"event": "control", "heard": true'
 	for host in a b; do
 		run -0 grep -F '"event": "messages"' "$BATS_FILE_TMPDIR/$host"
 		expect_match '"records": 1000, "wrong": 0,'
-		expect_match '"refused": 0, "misaddressed": 0,'
+		expect_match '"refused": 0, "other_version": 0, "misaddressed": 0,'
 	done
 }
 

@@ -754,3 +754,24 @@ void rooms_start_qp(struct vqp *v)
 			 0);
 	trace_clear();
 }
+
+/* --- gates ------------------------------------------------------------------------------------ */
+
+static void gates_are_owned_from_now_on(void **state)
+{
+	(void)state;
+	gate_start();
+}
+
+int run_with_both_gates(const struct CMUnitTest *tests, size_t n)
+{
+	struct CMUnitTest *all = calloc(2 * n + 1, sizeof(*all));
+	int failed;
+
+	memcpy(all, tests, n * sizeof(*all));
+	all[n] = (struct CMUnitTest)cmocka_unit_test(gates_are_owned_from_now_on);
+	memcpy(all + n + 1, tests, n * sizeof(*all));
+	failed = _cmocka_run_group_tests("both gates", all, 2 * n + 1, NULL, NULL);
+	free(all);
+	return failed;
+}

@@ -134,4 +134,8 @@ bool rooms_run_job(void); /* one */
 /* Time passes, and the timers that are due fire. */
 void rooms_pass(uint64_t ns);
 
+/* Runs the tests with gates that are shared, and then again with gates that are owned. One group,
+ * as a program has one plan. Returns how many failed. */
+int run_with_both_gates(const struct CMUnitTest *tests, size_t n);
+
 #endif

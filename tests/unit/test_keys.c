@@ -521,6 +521,46 @@ static void a_late_word_of_forgetting_does_not_count(void **state)
 	assert_int_equal(v[OWNER]->keys.exported.n, 0);
 }
 
+/* A copy of the question comes when the key is gone, and the word of that was lost. The peer still
+ * has the answer, so it must be told, and the value must not be used again before. */
+static void a_late_question_does_not_bring_a_key_back(void **state)
+{
+	struct shift_msg question;
+
+	(void)state;
+	known();
+	question = queue[0].m;
+	assert_int_equal(question.type, SHIFT_MSG_KEY_ASK);
+	deliver();
+	lost = 1; /* KEY_GONE */
+	deregister_memory();
+	take(&question);
+	deliver();
+	assert_int_equal(known(), 0x1111);
+	assert_true(exported_keys_remembered(v[OWNER], RKEY));
+	pass(30);
+	deliver();
+	assert_int_equal(v[OWNER]->keys.exported.n, 0);
+	assert_int_equal(known(), 0);
+}
+
+/* A copy of the question comes between the end of the memory and the word that it is gone. */
+static void a_key_that_was_told_is_kept_until_it_is_forgotten(void **state)
+{
+	struct vpd *own = v[OWNER]->pd, other = {0};
+	struct shift_msg question;
+
+	(void)state;
+	known();
+	question = queue[0].m;
+	deliver();
+	v[OWNER]->pd = &other; /* where it is not found */
+	take(&question);
+	v[OWNER]->pd = own;
+	queued = 0;
+	assert_int_equal(v[OWNER]->keys.exported.n, 1);
+}
+
 static void nobody_waits_for_ever(void **state)
 {
 	uint64_t start;
@@ -571,6 +611,8 @@ int main(void)
 		TEST(the_word_that_it_is_gone_is_said_again),
 		TEST(a_late_answer_is_not_believed),
 		TEST(a_late_word_of_forgetting_does_not_count),
+		TEST(a_late_question_does_not_bring_a_key_back),
+		TEST(a_key_that_was_told_is_kept_until_it_is_forgotten),
 		TEST(nobody_waits_for_ever),
 		TEST(nobody_waits_in_vain),
 	};

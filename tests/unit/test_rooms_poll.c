@@ -201,8 +201,5 @@ int main(void)
 		FAST(an_error_that_comes_first_is_looked_into_at_once),
 	};
 
-	int failed = cmocka_run_group_tests(tests, NULL, NULL); /* with gates that are shared */
-
-	gate_start();
-	return failed + cmocka_run_group_tests(tests, NULL, NULL); /* with gates that are owned */
+	return run_with_both_gates(tests, sizeof(tests) / sizeof(*tests));
 }

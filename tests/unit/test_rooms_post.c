@@ -853,8 +853,5 @@ int main(void)
 		ALONE(a_slow_receive),
 	};
 
-	int failed = cmocka_run_group_tests(tests, NULL, NULL); /* with gates that are shared */
-
-	gate_start();
-	return failed + cmocka_run_group_tests(tests, NULL, NULL); /* with gates that are owned */
+	return run_with_both_gates(tests, sizeof(tests) / sizeof(*tests));
 }
