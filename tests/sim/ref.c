@@ -54,10 +54,13 @@ void ref_skip_local(unsigned int src, uint32_t upto)
 void ref_local(unsigned int src, uint32_t seq)
 {
 	struct prog *s = &W.host[src].p;
+	struct ref_wr *w = &s->wr[seq];
+	bool may = seq >= s->next_cqe && seq >= s->nexec;
 
-	if (s->wr[seq].execs > s->wr[seq].allowed && (seq < s->next_cqe || seq < s->nexec))
+	if (w->execs > w->allowed && !may)
 		violation("%c: the local operation %u is carried out again", 'A' + src, seq);
-	s->wr[seq].execs++;
+	w->allowed += may && w->execs; /* what doubt allows comes on top of that */
+	w->execs++;
 }
 
 /* The result of a READ or atomic of src is in its memory. */
