@@ -74,7 +74,7 @@ void exported_keys_free(struct exported_keys *t)
  * answer, so KEY_GONE goes on. Once it has forgotten the key, it asks under a new serial. */
 static bool is_late_question(const struct exported_key *key, const struct shift_msg *m)
 {
-	return key && key->gone && (int32_t)(m->serial - key->asked) <= 0;
+	return key && key->gone && !shift_serial_newer(m->serial, key->asked);
 }
 
 /* The peer gets only keys of the connection's own protection domain. The key is recorded before it
@@ -95,7 +95,7 @@ void exported_keys_asked(struct vqp *v, const struct shift_msg *m)
 	key = exported_key_add(t, m->rkey);
 	if (!key)
 		return; /* no memory now; the peer asks again */
-	if (!told || (int32_t)(m->serial - key->asked) > 0)
+	if (!told || shift_serial_newer(m->serial, key->asked))
 		key->asked = m->serial;
 	err = vmr_rkey(v->pd, v->dev->nic[m->rail], m->rkey, &reply.twin_rkey);
 	if (err && !told)

@@ -213,11 +213,6 @@ void failback_drained(struct shift_conn *c, uint64_t now)
 		leave_drain(c, now);
 }
 
-static bool serial_newer(uint32_t a, uint32_t b)
-{
-	return (int32_t)(a - b) > 0;
-}
-
 static bool follows_plan(const struct shift_conn *c)
 {
 	return c->state == SHIFT_ST_DRAIN && c->plan.follower;
@@ -226,7 +221,7 @@ static bool follows_plan(const struct shift_conn *c)
 /* The starter has ended this attempt, and with it all older ones. */
 static void plan_withdrawn(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 {
-	if (serial_newer(c->plan.followed, m->serial))
+	if (shift_serial_newer(c->plan.followed, m->serial))
 		return;
 	c->plan.followed = m->serial;
 	if (follows_plan(c))
@@ -266,7 +261,7 @@ static void prepare_msg(struct shift_conn *c, const struct shift_msg *m, uint64_
 		plan_withdrawn(c, m, now);
 	else if (follows_plan(c) && m->serial == c->plan.followed && c->plan.ready_sent)
 		send_ready(c); /* it was lost */
-	else if (serial_newer(m->serial, c->plan.followed) && may_follow(c, m, now))
+	else if (shift_serial_newer(m->serial, c->plan.followed) && may_follow(c, m, now))
 		follow_plan(c, m, now);
 }
 

@@ -86,6 +86,12 @@ static inline bool shift_switch_proves(const struct shift_msg *m)
 	return m->fence == SHIFT_FENCE_SURE || m->fence == SHIFT_FENCE_UNSURE;
 }
 
+/* Serials wrap. */
+static inline bool shift_serial_newer(uint32_t serial, uint32_t than)
+{
+	return (int32_t)(serial - than) > 0;
+}
+
 /* Decoder verdicts; each malformation has its own. Negative, so that counts can be >= 0. */
 enum shift_msg_err {
 	SHIFT_MSG_ESHORT = -1,	  /* ends inside the envelope */

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "lib/base/log.h"
+#include "lib/conn/conn_lock.h"
 #include "lib/verbs/qp.h"
 
 struct real_verbs real;
@@ -663,6 +664,33 @@ int rooms_end(void **state)
 	free(world.recv_cq.delivered.wc);
 	free(world.send_cq.stash);
 	return 0;
+}
+
+static struct vqp *ending;
+
+static void it_is_closed(void)
+{
+	ending->life.closed = true;
+}
+
+int rooms_end_qp(void **state, struct vqp *v)
+{
+	rooms_unlock(v);
+	world.on_sync = NULL;
+	world.on_take = NULL;
+	world.on_modify = NULL;
+	world.post_result = 0;
+	world.on_wait = it_is_closed;
+	ending = v;
+	hook_destroy_qp(v->qp);
+	return rooms_end(state);
+}
+
+void rooms_act(struct vqp *v, const struct shift_action *a)
+{
+	vqp_enter(v);
+	core_asks(a);
+	vqp_leave(v);
 }
 
 struct ibv_qp_init_attr rooms_qp_attr(void)

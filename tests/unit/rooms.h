@@ -120,6 +120,12 @@ int rooms_end(void **state);
 struct vqp *rooms_create_qp(void);
 struct ibv_qp_init_attr rooms_qp_attr(void);
 
+/* rooms_end(), and destroys the program's QP before, whatever a test that failed has left of it. */
+int rooms_end_qp(void **state, struct vqp *v);
+
+/* The core asks the connection for this, and it is done. */
+void rooms_act(struct vqp *v, const struct shift_action *a);
+
 /* To be called before the QP is destroyed: a test that failed may have left locks behind. */
 void rooms_unlock(struct vqp *v);
 

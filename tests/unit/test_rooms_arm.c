@@ -11,11 +11,6 @@
 
 static struct vqp *v;
 
-static void it_is_closed(void)
-{
-	v->life.closed = true;
-}
-
 static int begin(void **state)
 {
 	rooms_begin(state);
@@ -36,20 +31,7 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-	rooms_unlock(v);
-	world.on_sync = NULL;
-	world.on_take = NULL;
-	world.on_wait = it_is_closed;
-	world.on_modify = NULL;
-	hook_destroy_qp(v->qp);
-	return rooms_end(state);
-}
-
-static void act(const struct shift_action *a)
-{
-	vqp_enter(v);
-	core_asks(a);
-	vqp_leave(v);
+	return rooms_end_qp(state, v);
 }
 
 static void arm(uint8_t rail, uint32_t epoch)
@@ -60,7 +42,7 @@ static void arm(uint8_t rail, uint32_t epoch)
 				 .tx_psn = 1000 + epoch,
 				 .rx_psn = 2000 + epoch};
 
-	act(&a);
+	rooms_act(v, &a);
 }
 
 /* --- arming -------------------------------------------------------------------------------- */
@@ -296,7 +278,7 @@ static void a_fence_follows_the_arming_that_is_under_way(void **state)
 
 	(void)state;
 	arm(1, 2);
-	act(&fence);
+	rooms_act(v, &fence);
 	assert_true(v->rails.jobs[1].fence_follows);
 	assert_int_equal(rooms_run_jobs(), 2);
 	assert_false(v->rails.jobs[1].fence_follows);
@@ -304,7 +286,7 @@ static void a_fence_follows_the_arming_that_is_under_way(void **state)
 	to_err = strstr(trace_text(), "modify 0x21 to 6");
 	assert_true(armed && to_err && armed < to_err);
 	trace_clear();
-	act(&fence);
+	rooms_act(v, &fence);
 	assert_false(v->rails.jobs[1].fence_follows);
 	assert_int_equal(rooms_run_jobs(), 1);
 }
@@ -327,8 +309,8 @@ static void ask_for_all(uint8_t rail)
 	struct shift_action fence = {.type = SHIFT_ACT_FENCE, .rail = rail, .epoch = 1},
 			    query = {.type = SHIFT_ACT_QUERY_PSN, .rail = rail, .epoch = 1};
 
-	act(&query);
-	act(&fence);
+	rooms_act(v, &query);
+	rooms_act(v, &fence);
 	arm(rail, 2);
 }
 
@@ -361,7 +343,7 @@ static void a_fence_that_was_to_follow_is_taken_back(void **state)
 
 	(void)state;
 	arm(0, 2);
-	act(&fence);
+	rooms_act(v, &fence);
 	assert_true(v->rails.jobs[0].fence_follows);
 	rail_jobs_stop(v);
 	assert_false(v->rails.jobs[0].fence_follows);

@@ -12,11 +12,6 @@
 
 static struct vqp *v;
 
-static void it_is_closed(void)
-{
-	v->life.closed = true;
-}
-
 /* A marker that is posted comes back at once, if world.flushes. */
 static int (*plain_post)(struct ibv_qp *, struct ibv_send_wr *, struct ibv_send_wr **);
 
@@ -55,24 +50,12 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-	rooms_unlock(v);
-	world.on_sync = NULL;
-	world.on_take = NULL;
-	world.on_wait = it_is_closed;
-	hook_destroy_qp(v->qp);
-	return rooms_end(state);
-}
-
-static void act(const struct shift_action *a)
-{
-	vqp_enter(v);
-	core_asks(a);
-	vqp_leave(v);
+	return rooms_end_qp(state, v);
 }
 
 static void fence(uint8_t rail, uint32_t epoch)
 {
-	act(&(struct shift_action){.type = SHIFT_ACT_FENCE, .rail = rail, .epoch = epoch});
+	rooms_act(v, &(struct shift_action){.type = SHIFT_ACT_FENCE, .rail = rail, .epoch = epoch});
 	rooms_run_jobs();
 }
 
@@ -324,7 +307,7 @@ static void a_fence_that_was_overtaken_leaves_the_deadline(void **state)
 static void a_fence_has_a_deadline(void **state)
 {
 	(void)state;
-	act(&(struct shift_action){.type = SHIFT_ACT_FENCE, .rail = 1, .epoch = 2});
+	rooms_act(v, &(struct shift_action){.type = SHIFT_ACT_FENCE, .rail = 1, .epoch = 2});
 	assert_int_equal(v->rails.jobs[1].fence_since, START_NS);
 	assert_true(v->timers.overdue.heap_at);
 	rooms_run_jobs();
@@ -334,8 +317,10 @@ static void a_fence_has_a_deadline(void **state)
 
 static void ask_psn(uint32_t epoch, uint32_t serial)
 {
-	act(&(struct shift_action){
-		.type = SHIFT_ACT_QUERY_PSN, .rail = 1, .epoch = epoch, .serial = serial});
+	rooms_act(v, &(struct shift_action){.type = SHIFT_ACT_QUERY_PSN,
+					    .rail = 1,
+					    .epoch = epoch,
+					    .serial = serial});
 }
 
 static void a_query_is_sure_if_the_psn_is_live(void **state)

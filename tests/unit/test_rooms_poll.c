@@ -10,11 +10,6 @@
 
 static struct vqp *v;
 
-static void it_is_closed(void)
-{
-	v->life.closed = true;
-}
-
 static void be_fast(bool fast)
 {
 	core.fast = fast;
@@ -36,11 +31,7 @@ static int begin_fast(void **state)
 
 static int end(void **state)
 {
-	rooms_unlock(v);
-	world.on_take = NULL;
-	world.on_wait = it_is_closed;
-	hook_destroy_qp(v->qp);
-	return rooms_end(state);
+	return rooms_end_qp(state, v);
 }
 
 /* --- completions --------------------------------------------------------------------------- */

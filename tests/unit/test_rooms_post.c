@@ -18,11 +18,6 @@ static struct ibv_sge sge[2] = {{.addr = 0x100, .length = 10, .lkey = 0xa},
 static struct ibv_send_wr wr[16], *bad;
 static struct ibv_recv_wr recv_wr[4], *recv_bad;
 
-static void it_is_closed(void)
-{
-	v->life.closed = true;
-}
-
 static void be_fast(bool fast)
 {
 	core.fast = fast;
@@ -71,13 +66,7 @@ static int begin_fast(void **state)
 
 static int end(void **state)
 {
-	rooms_unlock(v);
-	world.on_sync = NULL;
-	world.on_take = NULL;
-	world.on_wait = it_is_closed;
-	world.post_result = 0;
-	hook_destroy_qp(v->qp);
-	return rooms_end(state);
+	return rooms_end_qp(state, v);
 }
 
 static int post(unsigned int first, unsigned int n)

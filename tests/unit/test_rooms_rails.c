@@ -15,11 +15,6 @@
 static struct vqp *v;
 static struct peer_path path = {.link = (struct ctrl_link_peer *)(void *)"rail 1"};
 
-static void it_is_closed(void)
-{
-	v->life.closed = true;
-}
-
 static int begin(void **state)
 {
 	rooms_begin(state);
@@ -30,19 +25,7 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-	rooms_unlock(v);
-	world.on_sync = NULL;
-	world.on_take = NULL;
-	world.on_wait = it_is_closed;
-	hook_destroy_qp(v->qp);
-	return rooms_end(state);
-}
-
-static void act(const struct shift_action *a)
-{
-	vqp_enter(v);
-	core_asks(a);
-	vqp_leave(v);
+	return rooms_end_qp(state, v);
 }
 
 /* --- actions ------------------------------------------------------------------------------- */
@@ -61,7 +44,7 @@ static void what_lib_core_completes_reaches_the_right_cq(void **state)
 		.wr_id = 2, .status = 5, .opcode = IBV_WC_RECV, .is_recv = true, .byte_len = 9};
 	core.completion[2] = (struct shift_wc){.wr_id = 3};
 	core.completions = 3;
-	act(&(struct shift_action){.type = SHIFT_ACT_COMPLETE});
+	rooms_act(v, &(struct shift_action){.type = SHIFT_ACT_COMPLETE});
 	assert_int_equal(vcq_take(&world.send_cq, 4, wc), 2);
 	assert_int_equal(wc[0].wr_id, 1);
 	assert_int_equal(wc[0].status, 12);
@@ -100,15 +83,15 @@ static void a_fence_stops_posts_to_its_rail(void **state)
 {
 	(void)state;
 	v->repost.tx_rail = 1;
-	act(&(struct shift_action){.type = SHIFT_ACT_FENCE, .rail = 2, .epoch = 1});
+	rooms_act(v, &(struct shift_action){.type = SHIFT_ACT_FENCE, .rail = 2, .epoch = 1});
 	assert_false(v->repost.tx_stopped);
-	act(&(struct shift_action){.type = SHIFT_ACT_FENCE, .rail = 1, .epoch = 1});
+	rooms_act(v, &(struct shift_action){.type = SHIFT_ACT_FENCE, .rail = 1, .epoch = 1});
 	assert_true(v->repost.tx_stopped);
-	act(&(struct shift_action){.type = SHIFT_ACT_FENCE, .rail = 2, .epoch = 1});
+	rooms_act(v, &(struct shift_action){.type = SHIFT_ACT_FENCE, .rail = 2, .epoch = 1});
 	assert_true(v->repost.tx_stopped);
-	act(&(struct shift_action){.type = SHIFT_ACT_HOLD});
+	rooms_act(v, &(struct shift_action){.type = SHIFT_ACT_HOLD});
 	assert_true(v->repost.tx_stopped);
-	act(&(struct shift_action){.type = SHIFT_ACT_RELEASE});
+	rooms_act(v, &(struct shift_action){.type = SHIFT_ACT_RELEASE});
 	assert_false(v->repost.tx_stopped);
 	rooms_run_jobs();
 }
@@ -117,12 +100,12 @@ static void the_end_is_seen_by_the_program(void **state)
 {
 	(void)state;
 	assert_false(v->life.dead);
-	act(&(struct shift_action){.type = SHIFT_ACT_QP_ERR});
+	rooms_act(v, &(struct shift_action){.type = SHIFT_ACT_QP_ERR});
 	assert_true(v->life.dead);
 	assert_int_equal(v->program.state, IBV_QPS_ERR);
 	assert_int_equal(v->qp->state, IBV_QPS_ERR);
 	v->life.closed = false;
-	act(&(struct shift_action){.type = SHIFT_ACT_CLOSED});
+	rooms_act(v, &(struct shift_action){.type = SHIFT_ACT_CLOSED});
 	assert_true(v->life.closed);
 	assert_ptr_equal(world.woken, &v->life.closed_cond);
 }
@@ -134,13 +117,13 @@ static void messages_go_over_the_path_of_their_rail(void **state)
 				 .msg = {.type = 2, .epoch = 3, .src_conn = 4, .dst_conn = 5}};
 
 	(void)state;
-	act(&a);
+	rooms_act(v, &a);
 	assert_traced(""); /* there is none */
 	v->rails.twin[1].path = &path;
-	act(&a);
+	rooms_act(v, &a);
 	assert_traced("send rail 1 type 2 epoch 3 from 4 to 5\n");
 	a.rail = 2;
-	act(&a);
+	rooms_act(v, &a);
 	assert_traced("");
 	v->rails.twin[1].path = NULL;
 }
@@ -161,9 +144,9 @@ static void changes_are_reported(void **state)
 	v->setup.peer_rails = RAILS;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		trace_clear();
-		act(&(struct shift_action){.type = SHIFT_ACT_REPORT,
-					   .from = (uint8_t)cases[i].from,
-					   .to = (uint8_t)cases[i].to});
+		rooms_act(v, &(struct shift_action){.type = SHIFT_ACT_REPORT,
+						    .from = (uint8_t)cases[i].from,
+						    .to = (uint8_t)cases[i].to});
 		assert_int_equal(strncmp(trace_text(), cases[i].line, strlen(cases[i].line)), 0);
 		assert_int_equal(!*trace_text(), !*cases[i].line);
 	}
@@ -183,8 +166,11 @@ static void a_receive_that_a_rail_refuses_is_told(void **state)
 	v->rails.twin[1].path = &path;
 	core.on_event = answer_to_a_refused_receive;
 	world.post_result = EIO;
-	act(&(struct shift_action){
-		.type = SHIFT_ACT_POST_RECV, .rail = 2, .epoch = 6, .first = 1, .count = 3});
+	rooms_act(v, &(struct shift_action){.type = SHIFT_ACT_POST_RECV,
+					    .rail = 2,
+					    .epoch = 6,
+					    .first = 1,
+					    .count = 3});
 	assert_traced("receive 0x22 id 0x600000001 [0x300 30 0x200c] [0x400 40 0x200d]\n"
 		      "event POST_FAILED rail 2 epoch 6\nsend rail 1 type 0 epoch 0 from 0 to 0\n");
 	assert_false(v->repost.recv_refused);
@@ -357,9 +343,9 @@ static void the_end_of_a_commit_is_reported(void **state)
 				      .reason = SHIFT_R_COMMIT};
 
 	(void)state;
-	act(&commit);
+	rooms_act(v, &commit);
 	assert_traced("reposted\n");
-	act(&(struct shift_action){.type = SHIFT_ACT_HOLD});
+	rooms_act(v, &(struct shift_action){.type = SHIFT_ACT_HOLD});
 	assert_traced("");
 	world.lkey_result = -EAGAIN;
 	vqp_enter(v);
@@ -382,8 +368,11 @@ static void what_a_refused_post_asks_for_is_carried_out(void **state)
 	v->rails.twin[1].path = &path;
 	core.on_event = answer_to_a_refused_receive;
 	world.post_result = EIO;
-	act(&(struct shift_action){
-		.type = SHIFT_ACT_POST_SEND, .rail = 2, .epoch = 6, .first = 4, .count = 3});
+	rooms_act(v, &(struct shift_action){.type = SHIFT_ACT_POST_SEND,
+					    .rail = 2,
+					    .epoch = 6,
+					    .first = 4,
+					    .count = 3});
 	assert_non_null(strstr(trace_text(), "event POST_FAILED rail 2 epoch 6 count 3\n"
 					     "send rail 1 type 0 epoch 0 from 0 to 0\n"));
 	assert_int_equal(v->repost.tx_next, 7);
