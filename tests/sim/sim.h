@@ -495,7 +495,8 @@ extern uint8_t mem[HOSTS][M_REGIONS][SLOTS * SLOT_BYTES];
 
 static inline uint64_t addr_of(unsigned int h, enum region m, uint32_t slot, uint32_t cell)
 {
-	return (uint64_t)(uintptr_t)&mem[h][m][(slot % SLOTS) * SLOT_BYTES + cell * CELL];
+	/* A huge WRITE goes beyond its slot: only the addresses of its first cells are used. */
+	return (uint64_t)(uintptr_t)&mem[h][m][(slot % SLOTS) * SLOT_BYTES] + (uint64_t)cell * CELL;
 }
 
 static inline uint32_t *cell_at(uint64_t addr)

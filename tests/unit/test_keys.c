@@ -544,6 +544,26 @@ static void a_late_question_does_not_bring_a_key_back(void **state)
 	assert_int_equal(known(), 0);
 }
 
+/* The question was asked and answered twice: its second serial is the one that counts. */
+static void nor_does_a_late_copy_of_a_later_question(void **state)
+{
+	struct shift_msg question;
+
+	(void)state;
+	known();
+	lost = 1; /* the answer */
+	deliver();
+	set_epoch(ASKER, EPOCH, RAIL);
+	known();
+	question = queue[0].m;
+	deliver();
+	lost = 1; /* KEY_GONE */
+	deregister_memory();
+	take(&question);
+	deliver();
+	assert_true(exported_keys_remembered(v[OWNER], RKEY));
+}
+
 /* A copy of the question comes between the end of the memory and the word that it is gone. */
 static void a_key_that_was_told_is_kept_until_it_is_forgotten(void **state)
 {
@@ -612,6 +632,7 @@ int main(void)
 		TEST(a_late_answer_is_not_believed),
 		TEST(a_late_word_of_forgetting_does_not_count),
 		TEST(a_late_question_does_not_bring_a_key_back),
+		TEST(nor_does_a_late_copy_of_a_later_question),
 		TEST(a_key_that_was_told_is_kept_until_it_is_forgotten),
 		TEST(nobody_waits_for_ever),
 		TEST(nobody_waits_in_vain),

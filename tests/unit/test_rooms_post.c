@@ -795,6 +795,30 @@ static void a_slow_receive(void **state)
 	}
 }
 
+/* lib/core hears of the refusal before the next receive is posted, which must not take the place of
+ * the one that was refused. All of the list was taken. */
+static void behind_a_receive_that_was_refused(void **state)
+{
+	for (int fast = 0; fast < 2; fast++) {
+		const char *told, *next;
+
+		begin(state);
+		be_fast(fast);
+		world.post_result = EIO;
+		world.post_fails_at = 1;
+		trace_clear();
+		assert_int_equal(receive(2), 0);
+		told = strstr(trace_text(), "event POST_FAILED rail 0");
+		next = strstr(trace_text(), "log receive id 0x31 ");
+		assert_non_null(told);
+		assert_non_null(next);
+		assert_true(told < next);
+		assert_null(strstr(trace_text(), "unlog"));
+		world.post_result = 0;
+		end(state);
+	}
+}
+
 int main(void)
 {
 #define ALONE(name) cmocka_unit_test(name)
@@ -840,6 +864,7 @@ int main(void)
 		FAST(a_receive_that_rail_0_refuses_is_not_logged),
 		ALONE(a_receive_queue_that_is_full),
 		ALONE(a_slow_receive),
+		ALONE(behind_a_receive_that_was_refused),
 	};
 
 	return run_with_both_gates(tests, sizeof(tests) / sizeof(*tests));
