@@ -100,6 +100,7 @@ answered() { # NAME BEFORE
 		.pid == $pid and .job == "j1" and .life == "running" and .crash_record == false and
 		.totals.failovers == 1 and .totals.protected == 2 and .totals.unprotected.SRQ == 1 and
 		.connections[0].rails == [{nic: "mlx5_0", rq_psn: "live"}, {nic: "mlx5_1", rq_psn: "unmeasured"}]
+		and .connections[0].setup_us == 12345.678 and .connections[1].setup_us == 12345.678
 		and .connections[0].epoch == 1 and .connections[0].nic == "mlx5_1" and
 		.connections[1].unprotected == "NO_PEER_LIBRARY" and
 		(.switches[0] | .cause == "LINK_DOWN" and .kind == "failover" and .outcome == "committed" and

@@ -10,4 +10,8 @@ void vqp_report_protection(struct vqp *v)
 		if (!(v->rails.lacking & 1u << i) && !v->rails.twin[i].failed)
 			why = STATS_UNPROTECTED_NONE;
 	stats_conn_protect(v->stats, why == STATS_UNPROTECTED_NONE, why);
+	if (why != STATS_UNPROTECTED_NONE || !v->life.started_ns)
+		return;
+	stats_conn_setup(v->stats, now_ns() - v->life.started_ns);
+	v->life.started_ns = 0;
 }

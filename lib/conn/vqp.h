@@ -111,6 +111,7 @@ struct vqp_life {
 	_Atomic bool gone;	/* being destroyed: no more twins, timers and draining of its CQs */
 	_Atomic bool released;	/* not protected any more: vqp_release() */
 	_Atomic bool bypassed;	/* released, and neither logged nor counted: lib/verbs/bypass.h */
+	uint64_t started_ns;	/* when `started` was set; 0 once the set-up time was reported */
 	bool dead;		/* the connection is over: what is posted flushes */
 	struct shift_past past; /* the lives before this one, each of which ended with RESET */
 	bool closed;		/* the action CLOSED has come; closed_cond is signalled */

@@ -209,6 +209,7 @@ static cJSON *conn_json(const struct stats_copy *copy, const struct stats_conn *
 	cJSON_AddStringToObject(o, "nic", c->nic[c->rail]);
 	add_number(o, "epoch", c->epoch);
 	add_rails(o, c);
+	add_us(o, "setup_us", c->setup_ns);
 	add_number(o, "moves", c->moves);
 	add_us(o, "outage_last_us", c->outage_last_ns);
 	add_us(o, "outage_max_us", c->outage_max_ns);

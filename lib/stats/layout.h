@@ -156,7 +156,8 @@ struct stats_event {
 struct stats_conn {
 	uint64_t sequence;
 	uint64_t id; /* unique in the process, from 1; 0: a free slot */
-	uint64_t created_ns, protected_ns, changed_ns, updated_ns;
+	uint64_t created_ns, changed_ns, updated_ns;
+	uint64_t setup_ns; /* from the program's RTR or RTS until it was protected; 0: never yet */
 	uint64_t peer_nonce;
 	uint8_t gid[16], peer_gid[16]; /* of rail 0 */
 	uint32_t qpn, peer_qpn;	       /* the program's, rail 0 */

@@ -134,6 +134,16 @@ void stats_conn_protect(int slot, bool is_protected, enum stats_unprotected reas
 	change_end(c);
 }
 
+void stats_conn_setup(int slot, uint64_t setup_ns)
+{
+	struct stats_conn *c = change_begin(slot);
+
+	if (!c)
+		return;
+	c->setup_ns = setup_ns;
+	change_end(c);
+}
+
 void stats_conn_fault(int slot, uint64_t since_ns, uint64_t now_ns)
 {
 	struct stats_conn *c = change_begin(slot);

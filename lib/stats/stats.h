@@ -63,6 +63,9 @@ void stats_conn_psn(int slot, unsigned int rail, enum stats_psn psn);
 /* From the beginning a connection is unprotected for the reason SETUP. */
 void stats_conn_protect(int slot, bool is_protected, enum stats_unprotected reason);
 
+/* So long it was set up but not protected yet, in its newest life. */
+void stats_conn_setup(int slot, uint64_t setup_ns);
+
 /*
  * The connection's rail has a fault, which will be the cause of the next switch. It began at
  * since_ns: the kernel's link event, the first missed probe, or the oldest request without an

@@ -324,6 +324,7 @@ static void qp_started(struct vqp *v)
 	memcpy(s.dest_gid, v->program.attr.ah_attr.grh.dgid.raw, sizeof(s.dest_gid));
 	vqp_enter(v);
 	shift_conn_start(v->conn, &s);
+	v->life.started_ns = now_ns();
 	vqp_leave(v);
 	atomic_store(&v->life.started, true); /* the background thread polls it: no system call */
 }

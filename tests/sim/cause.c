@@ -75,11 +75,28 @@ static bool carries_data(uint8_t s)
 
 /* --- the causes of an end --------------------------------------------------------------------- */
 
+/* The peer's NIC stops at a WR with a wrong key, each time. Where it answered a long READ before it
+ * and packets overtake each other, some of the answer is asked for again in vain, so the NAK never
+ * counts. */
+static bool a_mistake_stands_behind_a_read(unsigned int h)
+{
+	const struct prog *p = &W.host[h].p;
+	bool read = false;
+
+	for (uint32_t seq = p->retired; seq < p->posted; seq++) {
+		read |= p->wr[seq].op == SHIFT_OP_READ;
+		if (p->wr[seq].bad)
+			return read;
+	}
+	return false;
+}
+
 /* Or the peer is not protected yet in this life: HELLO is repeated once a second at last, each time
  * on another rail, and the give-up time here is but four. */
 static bool rails_were_cut(unsigned int h)
 {
-	if (W.host[1 - h].state == SHIFT_ST_SETUP)
+	if (W.host[1 - h].state == SHIFT_ST_SETUP || a_mistake_stands_behind_a_read(0) ||
+	    a_mistake_stands_behind_a_read(1))
 		return true;
 	return W.all_cut_until && W.now >= W.all_cut_from &&
 	       W.now <= W.all_cut_until + W.host[0].cfg.giveup_ns;

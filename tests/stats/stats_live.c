@@ -69,6 +69,7 @@ static void add(uint32_t qpn)
 	stats_conn_peer(c->slot, &peer);
 	stats_conn_psn(c->slot, 0, STATS_PSN_LIVE);
 	stats_conn_protect(c->slot, true, STATS_UNPROTECTED_NONE);
+	stats_conn_setup(c->slot, 12345678);
 	change(c, SHIFT_ST_ACTIVE, SHIFT_R_HELLO);
 }
 

@@ -698,6 +698,41 @@ migrates() { # TIMES
 	jq -r --arg n "$times" '"\($n) migrations in \(.duration_ms / 1000 | floor) s"' "$out/a.out"
 }
 
+# So many connections are set up at once: the time from a QP's RTR until it is protected, of both hosts, in ms. A few sends
+# go over each, so that the processor of the guest is not only ours.
+sets_up() { # QPS
+	local n=$1 host said='' mute=warn
+	protected
+	start integrity --qps "$n" --ops send --size 1024 --depth 4 --receives 4 --inflight 1 --seconds 300 --stall 120 || return
+	if wait_until 120 all_protected "$n"; then
+		for host in a b; do
+			on "$host" pkill -TERM -x integrity
+		done
+		finish
+		for host in a b; do
+			said+="host $host: $(jq '.processes[].connections[].setup_us / 1000' "$out/$host.status" | median_max) ms; "
+		done
+	fi
+	if [ "$client_status $server_status" != '0 0' ] || [ -z "$said" ]; then
+		failed "$n connections at once"
+		return 1
+	fi
+	echo "median and max of $n connections: ${said%; }"
+}
+
+all_protected() { # CONNECTIONS: at each host
+	local host
+	for host in a b; do
+		status_of "$host" >"$out/$host.status" || return
+		[ "$(jq '[.processes[].connections[] | select(.protected and .setup_us > 0)] | length' "$out/$host.status")" -eq "$1" ] ||
+			return
+	done
+}
+
+median_max() {
+	sort -n | awk '{v[NR] = $1} END {printf "%.0f %.0f\n", v[int((NR + 1) / 2)], v[NR]}'
+}
+
 status_of() { # HOST
 	on "$1" "$BUILDDIR/cmd/shift-ctl/shift-ctl" status --job survive --json
 }

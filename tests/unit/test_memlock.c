@@ -106,6 +106,12 @@ void stats_conn_protect(int slot, bool is_protected, enum stats_unprotected reas
 	why[slot] = reason;
 }
 
+void stats_conn_setup(int slot, uint64_t setup_ns)
+{
+	(void)slot;
+	(void)setup_ns;
+}
+
 /* Nothing is dropped that a connection still believes in. */
 unsigned int memory_drop_shadows(struct nic *n, int timeout_ms)
 {
