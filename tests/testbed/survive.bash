@@ -673,9 +673,11 @@ campaign() { # FAULT TIMES OPTIONS...
 # right, and every switch at both hosts is one that was planned. (What an unplanned one does: loses_atomic.)
 migrates() { # TIMES
 	local times=$1 i=0 host mute=warn qps=4
-	shift_env=(SHIFT_FAILBACK=manual)
+	# Nothing but the operator is to move them: on a machine with other work guests stand still for longer than three
+	# probes, or than retries of 67 ms, and a failover may cost an atomic.
+	shift_env=(SHIFT_FAILBACK=manual SHIFT_PROBES=0)
 	protected
-	patience=2100 start integrity --ops atomic,send,write,read --signal-all --qps $qps --seconds 2000 || return # it is ended before
+	patience=2100 start integrity --ops atomic,send,write,read --signal-all --qps $qps --timeout 18 --seconds 2000 || return # it is ended before
 	if carries a 0 && wait_until 20 together_on 0 && sleep 1; then
 		for ((i = 1; i <= times; i++)); do
 			[ $((i % 2)) -eq 0 ] && host=b || host=a

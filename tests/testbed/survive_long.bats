@@ -29,8 +29,8 @@ export NAME=check-survive-long
 	outlives_panic suffers down:a error-or-hang --lives 6 --seconds 10
 }
 
-@test "integrity, atomics both ways: 200 planned switches of each of 4 QPs by shift-ctl, nothing lost, none that was not planned" {
-	outlives_panic migrates 100
+@test "integrity, atomics both ways: 200 migrations by shift-ctl and as many fail-backs, nothing lost, none that was not planned" {
+	outlives_panic migrates 50
 }
 
 @test "integrity: 20 faults in lives, between them and over their ends, QPs used again with the same PSNs" {
