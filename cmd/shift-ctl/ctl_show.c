@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "cmd/shift-ctl/ctl.h"
+#include "common/printable.h"
 
 const char *show_ns(char *text, uint64_t ns)
 {
@@ -20,9 +21,11 @@ const char *show_ns(char *text, uint64_t ns)
 
 void ctl_print_json(cJSON *o, bool one_line)
 {
-	char *s = check_alloc(one_line ? cJSON_PrintUnformatted(o) : cJSON_Print(o));
+	char *json = check_alloc(one_line ? cJSON_PrintUnformatted(o) : cJSON_Print(o));
+	char *text = check_alloc(printable_json(json));
 
-	puts(s);
-	free(s);
+	puts(text);
+	free(text);
+	free(json);
 	cJSON_Delete(o);
 }
