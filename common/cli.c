@@ -40,6 +40,15 @@ const char *shown(const char *s)
 	return printable(texts[next++ % SHOWN_TEXTS], SHOWN_MAX_BYTES, s ? s : "");
 }
 
+void print_json_text(char *json)
+{
+	char *text = check_alloc(printable_json(json));
+
+	puts(text);
+	free(text);
+	free(json);
+}
+
 /* Whatever a message quotes, it stays one line, and a terminal obeys nothing in it. */
 void cli_write_line(const char *line)
 {

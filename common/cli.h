@@ -46,6 +46,9 @@ void cli_write_line(const char *line);
  */
 const char *shown(const char *s);
 
+/* JSON as cJSON_Print() made it, which is freed here, on standard output: as printable_json(). */
+void print_json_text(char *json);
+
 /* ---- help, version, subcommands ------------------------------------------------------------- */
 
 /* On standard output, then exit. */

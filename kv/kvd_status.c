@@ -93,14 +93,15 @@ static void print_status(const char *json)
 	cJSON *o = cJSON_Parse(json);
 	const cJSON *c;
 
-	printf("job %s: etcd %s at %s, %ld keys, %ld to be sent, pid %ld\n", json_text_of(o, "job"),
-	       json_text_of(o, "etcd"), json_text_of(o, "endpoint"), json_number_of(o, "keys"),
+	printf("job %s: etcd %s at %s, %ld keys, %ld to be sent, pid %ld\n",
+	       shown(json_text_of(o, "job")), shown(json_text_of(o, "etcd")),
+	       shown(json_text_of(o, "endpoint")), json_number_of(o, "keys"),
 	       json_number_of(o, "queue"), json_number_of(o, "pid"));
 	if (*json_text_of(o, "error"))
-		printf("  last error: %s\n", json_text_of(o, "error"));
+		printf("  last error: %s\n", shown(json_text_of(o, "error")));
 	cJSON_ArrayForEach (c, cJSON_GetObjectItem(o, "clients"))
 		printf("  process %ld: %ld keys, nonce %s%s%s\n", json_number_of(c, "pid"),
-		       json_number_of(c, "keys"), json_text_of(c, "nonce"),
+		       json_number_of(c, "keys"), shown(json_text_of(c, "nonce")),
 		       cJSON_IsTrue(cJSON_GetObjectItem(c, "connected")) ? "" : ", not connected",
 		       cJSON_IsTrue(cJSON_GetObjectItem(c, "lease")) ? "" : ", no lease yet");
 	cJSON_Delete(o);
@@ -144,10 +145,11 @@ int cmd_status(int argc, char **argv)
 		die(EXIT_NOT_UP, "no shift-kvd of job %s runs here", job);
 	if (err)
 		die(EXIT_FAILED, "%s: %s", path, strerror(-err));
-	if (json)
-		puts(text);
-	else
-		print_status(text);
+	if (json) {
+		print_json_text(text);
+		return EXIT_OK;
+	}
+	print_status(text);
 	free(text);
 	return EXIT_OK;
 }

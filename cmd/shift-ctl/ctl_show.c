@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "cmd/shift-ctl/ctl.h"
-#include "common/printable.h"
 
 const char *show_ns(char *text, uint64_t ns)
 {
@@ -21,11 +20,6 @@ const char *show_ns(char *text, uint64_t ns)
 
 void ctl_print_json(cJSON *o, bool one_line)
 {
-	char *json = check_alloc(one_line ? cJSON_PrintUnformatted(o) : cJSON_Print(o));
-	char *text = check_alloc(printable_json(json));
-
-	puts(text);
-	free(text);
-	free(json);
+	print_json_text(one_line ? cJSON_PrintUnformatted(o) : cJSON_Print(o));
 	cJSON_Delete(o);
 }
