@@ -92,13 +92,27 @@ static void run_timers(void)
 	}
 }
 
+/* A turn does not outlast the time to the next timer. */
+static int turn_ms(int timeout_ms)
+{
+	uint64_t now = now_ns();
+
+	for (int i = 0; i < TIMERS; i++) {
+		int64_t left = timers[i] ? (int64_t)(timers[i]->at_ns - now) / 1000000 + 1 : -1;
+
+		if (timers[i] && (timeout_ms < 0 || left < timeout_ms))
+			timeout_ms = left > 0 ? (int)left : 0;
+	}
+	return timeout_ms;
+}
+
 int fake_bg_turn(int timeout_ms)
 {
 	struct epoll_event e[WATCHES];
 	int n;
 
 	run_timers();
-	n = epoll_wait(epoll, e, WATCHES, timeout_ms);
+	n = epoll_wait(epoll, e, WATCHES, turn_ms(timeout_ms));
 	for (int i = 0; i < n; i++) {
 		struct watch *w = find_watch(e[i].data.fd);
 
