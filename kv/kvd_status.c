@@ -11,6 +11,7 @@
 #include "kv/ask.h"
 #include "kv/client.h"
 #include "kv/kvd.h"
+#include "lib/base/run_dir.h"
 
 enum { LISTED_MAX = 256 }; /* clients: the answer is one frame */
 
@@ -138,8 +139,9 @@ int cmd_status(int argc, char **argv)
 	if (optind < argc)
 		die(EXIT_BAD_USAGE, "status takes no %s", argv[optind]);
 	job = job && *job ? job : "default";
-	if (kv_socket_path(path, sizeof(path), job))
-		die(EXIT_BAD_USAGE, "%s is no name for a job", job);
+	err = kv_socket_path(path, sizeof(path), job);
+	if (err)
+		die(EXIT_BAD_USAGE, "%s: %s", job, run_dir_problem(err));
 	err = kv_ask(path, KV_STATUS, 5000, &text);
 	if (err == -ENOENT || err == -ECONNREFUSED)
 		die(EXIT_NOT_UP, "no shift-kvd of job %s runs here", job);
