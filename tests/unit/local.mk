@@ -351,3 +351,9 @@ TESTS += tests/unit/test_printable
 tests_unit_test_printable_SOURCES = tests/unit/test_printable.c
 tests_unit_test_printable_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_test_printable_LDADD = common/libcli.la $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_kv_client_retry
+TESTS += tests/unit/test_kv_client_retry
+tests_unit_test_kv_client_retry_SOURCES = tests/unit/test_kv_client_retry.c
+tests_unit_test_kv_client_retry_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_kv_client_retry_LDADD = kv/libkvclient.la lib/libshiftbase.la $(CMOCKA_LIBS)
