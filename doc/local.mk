@@ -5,4 +5,5 @@ EXTRA_DIST += \
 	doc/extending.md \
 	doc/measurements.md \
 	doc/protocol.md \
+	doc/security.md \
 	doc/soft-roce.md

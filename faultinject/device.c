@@ -359,7 +359,8 @@ static bool order_process(void *arg, const struct stats_place *place)
 		return true;
 	}
 	o->asked++;
-	return ask_process(path, o->line, o->answer, sizeof(o->answer), ANSWER_MS) == 1;
+	return ask_process(place->owner, path, o->line, o->answer, sizeof(o->answer), ANSWER_MS) ==
+	       1;
 }
 
 int qp_error_begin(struct injection *in, struct problem *p)

@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/printable.h"
 #include "faultinject/inject.h"
 
 enum { JOURNALS_MAX = 256, CAP_NET_ADMIN_BIT = 12 };
@@ -171,14 +172,16 @@ static const char *target_prefix(const struct injection *in, char text[128])
 static void say_json(const struct injection *in, cJSON *o)
 {
 	struct timespec t;
-	char *s;
+	char *json, *s;
 
 	clock_gettime(CLOCK_REALTIME, &t);
 	cJSON_AddStringToObject(o, "id", in->id);
 	cJSON_AddNumberToObject(o, "unix_s", (double)t.tv_sec + (double)(t.tv_nsec / 1000) / 1e6);
-	s = cJSON_PrintUnformatted(o);
+	json = cJSON_PrintUnformatted(o);
+	s = printable_json(json);
 	puts(s ? s : "{}");
 	fflush(stdout);
+	free(json);
 	free(s);
 	cJSON_Delete(o);
 }
@@ -193,14 +196,15 @@ static cJSON *event_json(const char *name)
 
 static void say_begin(const struct injection *in)
 {
-	char text[128], until[48] = "until interrupted";
+	char text[128], detail[1024], until[48] = "until interrupted";
 	cJSON *o;
 
 	if (in->o.for_ms >= 0)
 		snprintf(until, sizeof(until), "for %g s", (double)in->o.for_ms / 1000);
 	if (!in->o.json) {
-		printf("%s: %s%s%s%s\n", in->id, target_prefix(in, text), in->detail,
-		       in->fault->once ? "" : ", ", in->fault->once ? "" : until);
+		printf("%s: %s%s%s%s\n", in->id, target_prefix(in, text),
+		       printable(detail, sizeof(detail), in->detail), in->fault->once ? "" : ", ",
+		       in->fault->once ? "" : until);
 		fflush(stdout);
 		return;
 	}

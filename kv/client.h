@@ -16,9 +16,8 @@
 
 struct kv_client;
 
-/* Where shift-kvd of this job listens: $SHIFT_RUN_DIR, or /run/shift (root), or
- * $XDG_RUNTIME_DIR/shift, or /tmp/shift-UID; then /JOB/kvd.sock. -ENAMETOOLONG, or -EINVAL if that
- * is no name for a job. */
+/* Where shift-kvd of this job listens: RUNDIR/JOB/kvd.sock, with the RUNDIR and the errors of
+ * lib/base/run_dir.h. */
 int kv_socket_path(char *path, size_t bytes, const char *job);
 
 /* All are called from kv_client_process(), any may be NULL; they may call everything but

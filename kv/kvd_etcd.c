@@ -66,7 +66,7 @@ static bool join_other(struct guard *g, const char *wanted)
 	there = *url && etcd_presences(url, true, 2000) >= 0;
 	close(fd);
 	if (there)
-		puts(url);
+		puts(shown(url));
 	return there;
 }
 
@@ -116,7 +116,7 @@ static int wait_for_answer(int fd)
 		n += got;
 	line[n] = 0;
 	if (n && *line != '!') {
-		puts(line);
+		puts(shown(line));
 		return fflush(stdout) ? EXIT_FAILED : EXIT_OK;
 	}
 	say("%s", n ? line + 1 : "the guard of etcd ended without a message");

@@ -17,6 +17,7 @@
 #include "kv/ask.h"
 #include "kv/client.h"
 #include "kv/kvd.h"
+#include "lib/base/run_dir.h"
 
 enum { OTHER_MS = 5000 }; /* for a racing starter, or one that is just ending */
 
@@ -40,10 +41,11 @@ static void make_dir(const char *path, mode_t forbidden)
 void run_directory(char dir[PATH_MAX], const char *job)
 {
 	char base[PATH_MAX];
+	int err;
 
-	if (kv_socket_path(dir, PATH_MAX, job))
-		die(EXIT_BAD_USAGE, "too long a path for a socket: a shorter --job or "
-				    "SHIFT_RUN_DIR is needed");
+	err = kv_socket_path(dir, PATH_MAX, job);
+	if (err)
+		die(EXIT_BAD_USAGE, "%s", run_dir_problem(err));
 	*strrchr(dir, '/') = 0;
 	strcpy(base, dir);
 	*strrchr(base, '/') = 0;

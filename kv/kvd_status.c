@@ -11,6 +11,7 @@
 #include "kv/ask.h"
 #include "kv/client.h"
 #include "kv/kvd.h"
+#include "lib/base/run_dir.h"
 
 enum { LISTED_MAX = 256 }; /* clients: the answer is one frame */
 
@@ -93,14 +94,15 @@ static void print_status(const char *json)
 	cJSON *o = cJSON_Parse(json);
 	const cJSON *c;
 
-	printf("job %s: etcd %s at %s, %ld keys, %ld to be sent, pid %ld\n", json_text_of(o, "job"),
-	       json_text_of(o, "etcd"), json_text_of(o, "endpoint"), json_number_of(o, "keys"),
+	printf("job %s: etcd %s at %s, %ld keys, %ld to be sent, pid %ld\n",
+	       shown(json_text_of(o, "job")), shown(json_text_of(o, "etcd")),
+	       shown(json_text_of(o, "endpoint")), json_number_of(o, "keys"),
 	       json_number_of(o, "queue"), json_number_of(o, "pid"));
 	if (*json_text_of(o, "error"))
-		printf("  last error: %s\n", json_text_of(o, "error"));
+		printf("  last error: %s\n", shown(json_text_of(o, "error")));
 	cJSON_ArrayForEach (c, cJSON_GetObjectItem(o, "clients"))
 		printf("  process %ld: %ld keys, nonce %s%s%s\n", json_number_of(c, "pid"),
-		       json_number_of(c, "keys"), json_text_of(c, "nonce"),
+		       json_number_of(c, "keys"), shown(json_text_of(c, "nonce")),
 		       cJSON_IsTrue(cJSON_GetObjectItem(c, "connected")) ? "" : ", not connected",
 		       cJSON_IsTrue(cJSON_GetObjectItem(c, "lease")) ? "" : ", no lease yet");
 	cJSON_Delete(o);
@@ -137,17 +139,19 @@ int cmd_status(int argc, char **argv)
 	if (optind < argc)
 		die(EXIT_BAD_USAGE, "status takes no %s", argv[optind]);
 	job = job && *job ? job : "default";
-	if (kv_socket_path(path, sizeof(path), job))
-		die(EXIT_BAD_USAGE, "%s is no name for a job", job);
+	err = kv_socket_path(path, sizeof(path), job);
+	if (err)
+		die(EXIT_BAD_USAGE, "%s: %s", job, run_dir_problem(err));
 	err = kv_ask(path, KV_STATUS, 5000, &text);
 	if (err == -ENOENT || err == -ECONNREFUSED)
 		die(EXIT_NOT_UP, "no shift-kvd of job %s runs here", job);
 	if (err)
 		die(EXIT_FAILED, "%s: %s", path, strerror(-err));
-	if (json)
-		puts(text);
-	else
-		print_status(text);
+	if (json) {
+		print_json_text(text);
+		return EXIT_OK;
+	}
+	print_status(text);
 	free(text);
 	return EXIT_OK;
 }

@@ -36,15 +36,16 @@ static void print_host(const cJSON *host)
 {
 	const cJSON *rail;
 
-	printf("  host %s: %s", status_text(host, "name"), status_text(host, "state"));
+	printf("  host %s: %s", shown(status_text(host, "name")),
+	       shown(status_text(host, "state")));
 	if (cJSON_GetObjectItem(host, "failure"))
-		printf(" (%s)", status_text(host, "failure"));
+		printf(" (%s)", shown(status_text(host, "failure")));
 	putchar('\n');
 	cJSON_ArrayForEach (rail, cJSON_GetObjectItem(host, "rails"))
 		printf("    rail %d: %s on %s, address %s, GID %d, cable %s\n",
-		       status_number(rail, "rail"), status_text(rail, "nic"),
-		       status_text(rail, "netdev"), status_text(rail, "address"),
-		       status_number(rail, "gid_index"), status_text(rail, "cable"));
+		       status_number(rail, "rail"), shown(status_text(rail, "nic")),
+		       shown(status_text(rail, "netdev")), shown(status_text(rail, "address")),
+		       status_number(rail, "gid_index"), shown(status_text(rail, "cable")));
 }
 
 static void print_testbed(const cJSON *t)
@@ -118,14 +119,10 @@ int cmd_status(int argc, char **argv)
 	if (optind < argc)
 		die(EXIT_BAD_USAGE, "status: unexpected argument %s", argv[optind]);
 	json = ask_testbeds(name);
-	if (as_json) {
-		char *s = cJSON_Print(json);
-
-		puts(s);
-		free(s);
-	} else {
+	if (as_json)
+		print_json_text(cJSON_Print(json));
+	else
 		print_all(json);
-	}
 	cJSON_Delete(json);
 	return fflush(stdout) ? EXIT_FAILED : EXIT_OK;
 }

@@ -11,13 +11,15 @@ setup() {
 	unset SHIFT_JOB SHIFT_KV
 	export SHIFT_RUN_DIR=$PWD/run
 	export ASAN_OPTIONS=log_path=$PWD/sanitizer UBSAN_OPTIONS=log_path=$PWD/sanitizer
-	ETCD= KVD=
+	ETCD= KVD= LISTENER= SHARED= OTHER=59871
 }
 
 teardown() {
 	local pid
 	cd "$BATS_TEST_TMPDIR"
-	for pid in "${PID[@]}" $KVD $ETCD; do kill -CONT "$pid" && kill -9 "$pid"; done 2>/dev/null || true
+	for pid in "${PID[@]}" $KVD $ETCD $LISTENER; do kill -CONT "$pid" && kill -9 "$pid"; done 2>/dev/null || true
+	[ -z "$SHARED" ] || rm -rf "$SHARED"
+	[ ! -L "/tmp/shift-$OTHER" ] || rm "/tmp/shift-$OTHER"
 	[ "${BATS_TEST_COMPLETED:-}" = 1 ] || tail -n 20 ./*.out etcd.log 2>/dev/null || true
 	! cat sanitizer.* 2>/dev/null
 }
@@ -137,7 +139,7 @@ answered() { # NAME BEFORE
 	run -0 shift-ctl status --json
 	[ "$(jq -c '[.processes[].connections[].nic]' <<<"$output")" = '["mlx5_1","mlx5_1"]' ]
 	run -0 shift-ctl failback --nic mlx5_0 --pid "${PID[q]}" --json
-	jq -e --argjson pid "${PID[q]}" '.answers == [{job: "j1", pid: $pid, ok: true,
+	jq -e --argjson pid "${PID[q]}" --argjson uid "$(id -u)" '.answers == [{job: "j1", pid: $pid, uid: $uid, ok: true,
 		text: "1 connections move"}]' <<<"$output"
 	run -0 shift-ctl status --json
 	jq -e '[.processes[].totals | [.migrations, .failbacks]] | sort == [[1, 0], [1, 1]]' <<<"$output"
@@ -340,4 +342,187 @@ crashes() {
 	[ "$(find run/j1/crash -name '1-*.stats' | wc -l)" -eq 1 ]
 	run shift-ctl failback
 	expect_status 3
+}
+
+# ---- what comes from others, and reaches a terminal ----
+
+printable() { # FILE...
+	! LC_ALL=C grep -n $'[^\t -~]' "$@"
+}
+
+@test "names of processes, commands and NICs that a terminal would obey are shown, not obeyed" {
+	cp "$BUILDDIR/tests/stats/stats_live" $'x\e[2J\x9by'
+	drive p "$PWD"/$'x\e[2J\x9by' j1
+	wait_until 30 grep -q ready p.out
+	order p add 17
+	order p bypass $'\e[31mn' 3
+	order p failover 17
+	shift-ctl status >status
+	shift-ctl status --json >json
+	shift-ctl events >events
+	shift-ctl events --json >events.json
+	shift-ctl migrate --nic $'m\x9bn' >answer 2>&1 || true
+	printable status json events events.json answer
+	grep -qF 'x\x1b[2J\x9by' status
+	grep -qF 'not protected on \x1b[31mn' status
+	[ "$(jq -r '.processes[0].passed_through[0].nic' json)" = $'\e[31mn' ]
+	tell p quit
+}
+
+# Something that answers one line on a socket, as this user.
+answer_on() { # SOCKET TEXT
+	command -v python3 >/dev/null || skip "needs python3, for a socket"
+	cat >listener.py <<-'END'
+		import os, socket, sys
+		s = socket.socket(socket.AF_UNIX)
+		s.bind(sys.argv[1])
+		s.listen(8)
+		while True:
+		    c, _ = s.accept()
+		    c.recv(1000)
+		    c.sendall(os.fsencode(sys.argv[2]) + b"\n")
+		    c.close()
+	END
+	python3 listener.py "$@" 3>&- &
+	LISTENER=$!
+	wait_until 30 test -S "$1"
+}
+
+@test "the answer of a control socket is shown, not obeyed" {
+	live p j1
+	mv run/j1/"${PID[p]}".sock kept.sock
+	answer_on run/j1/"${PID[p]}".sock $'ok \e]0;title\a\xc2\x9b2J'
+	shift-ctl failback >answer
+	shift-ctl failback --json >json
+	printable answer json
+	grep -qF '\x1b]0;title\x07\xc2\x9b2J' answer
+	[ "$(jq -r '.answers[0].text' json)" = $'\e]0;title\a\xc2\x9b2J' ]
+	rm run/j1/"${PID[p]}".sock
+}
+
+@test "errors of what pretends to be an etcd are shown, not obeyed" {
+	command -v python3 >/dev/null || skip "needs python3, for a web server"
+	cat >server.py <<-'END'
+		import http.server
+		class Hostile(http.server.BaseHTTPRequestHandler):
+		    def do_POST(self):
+		        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+		        text = b'{"error":"\\u001b[2Jx\xc2\x9by","code":2,"message":"\\u001b[2Jx\xc2\x9by"}'
+		        self.send_response(500)
+		        self.send_header("Content-Length", str(len(text)))
+		        self.end_headers()
+		        self.wfile.write(text)
+		    do_GET = do_POST
+		    def log_message(self, *words):
+		        pass
+		server = http.server.HTTPServer(("127.0.0.1", 0), Hostile)
+		print(server.server_port, flush=True)
+		server.serve_forever()
+	END
+	python3 server.py >port 3>&- &
+	LISTENER=$!
+	wait_until 30 test -s port
+	KV=http://127.0.0.1:$(<port)
+	timeout --foreground 30 shift-kvd --kv "$KV" --job j1 --grace 2s --foreground >kvd.out 2>&1 3>&- &
+	KVD=$!
+	wait_until 30 eval 'shift-kvd status --job j1 2>/dev/null | grep -q "last error"'
+	shift-kvd status --job j1 >status
+	shift-kvd status --job j1 --json >json
+	timeout --foreground 30 shift-run --job j1 --kv "$KV" --wait 1s -- true >run.out 2>&1 || true
+	printable status json kvd.out run.out
+	grep -qF 'x1b[2Jx' status
+	grep -q . run.out
+	kill "$KVD"
+}
+
+# ---- what another user made, and root looks at ----
+
+# A run directory of several users, and what another user begins in it.
+begin_shared() {
+	[ "$(id -u)" -eq 0 ] || skip "needs root, to be two users"
+	AS_OTHER="setpriv --reuid $OTHER --regid $OTHER --clear-groups --"
+	$AS_OTHER test -x "$BUILDDIR/tests/stats/stats_live" || skip "the build directory is closed to others"
+	SHARED=$(mktemp -d /tmp/shift-ctl.XXXXXX)
+	chmod 1777 "$SHARED"
+	export SHIFT_RUN_DIR=$SHARED
+	live r rj
+	WITHIN=$AS_OTHER live u uj
+	order r add 17
+	order u add 27
+}
+
+@test "root: another user's processes are told as such, and asked" {
+	begin_shared
+	run -0 shift-ctl status
+	expect_match "process ${PID[u]} stats_live, by user $OTHER, since "
+	expect_match "process ${PID[r]} stats_live, since "
+	run -0 shift-ctl migrate --nic mlx5_0
+	expect_match "${PID[u]}: 1 connections leave mlx5_0"
+	run -0 shift-ctl status --json
+	[ "$(jq -c '[.processes[].uid]' <<<"$output")" = "[0,$OTHER]" ]
+	run $AS_OTHER env SHIFT_RUN_DIR="$SHARED" "$BUILDDIR/cmd/shift-ctl/shift-ctl" status --job rj
+	expect_status 3
+}
+
+@test "root: a forged process is not believed, and that is said" {
+	begin_shared
+	cp "$SHARED/rj/${PID[r]}.stats" "$SHARED/uj/7.stats"
+	cp "$SHARED/uj/${PID[u]}.stats" "$SHARED/uj/8.stats"
+	truncate -s 1T "$SHARED/uj/8.stats"
+	chown "$OTHER" "$SHARED"/uj/*.stats
+	cp "$SHARED/rj/${PID[r]}.stats" "$SHARED/uj/9.stats"
+	ln -s "$SHARED/rj/${PID[r]}.stats" "$SHARED/uj/10.stats"
+	run -0 --separate-stderr timeout 20 shift-ctl status --job uj --json
+	[ "$(jq -c '[.processes[].pid]' <<<"$output")" = "[${PID[u]}]" ]
+	[[ $stderr == */7.stats:\ not\ believed:\ it\ claims\ the\ process\ of\ another\ user* ]]
+	[[ $stderr == */8.stats:\ not\ a\ statistics\ file* ]]
+	[[ $stderr == */9.stats:\ not\ believed:\ its\ owner\ is\ not\ that\ of\ its\ directory* ]]
+	[[ $stderr == */10.stats:\ Too\ many\ levels* ]]
+	rm "$SHARED"/uj/{7,8,9,10}.stats
+}
+
+@test "root: another user's socket leads to no other" {
+	local socket
+	begin_shared
+	order r failover 17
+	socket=$SHARED/uj/${PID[u]}.sock
+	rm "$socket"
+	ln -s "$SHARED/rj/${PID[r]}.sock" "$socket"
+	run shift-ctl failback --job uj
+	expect_status 1
+	expect_line 'not asked: it is no socket$'
+	mv -T "$SHARED/rj/${PID[r]}.sock" "$socket"
+	run shift-ctl failback --job uj
+	expect_status 1
+	expect_line 'not asked: another user listens there$'
+	chown "$OTHER" "$socket"
+	run shift-ctl failback --job uj
+	expect_status 1
+	expect_line 'not asked: another user listens there$'
+	run -0 shift-ctl status --job rj --json
+	[ "$(jq -r '.processes[0].connections[0].nic' <<<"$output")" = mlx5_1 ] # nobody told it to fail back
+	rm "$socket"
+}
+
+@test "root: links in place of a job's directory, or of a run directory, are not followed" {
+	begin_shared
+	$AS_OTHER ln -s "$SHARED/rj" "$SHARED/lj"
+	run shift-ctl status --job lj
+	expect_status 3
+	$AS_OTHER ln -s "$SHARED" "/tmp/shift-$OTHER"
+	unset SHIFT_RUN_DIR
+	run shift-ctl status --job rj
+	expect_status 3
+	export SHIFT_RUN_DIR=$SHARED
+}
+
+@test "root: processes of another user that are silent are not waited for again and again" {
+	local name begun=$SECONDS
+	begin_shared
+	for name in a b c d; do WITHIN=$AS_OTHER live "$name" uj; done
+	for name in a b c d u; do kill -STOP "${PID[$name]}"; done
+	run timeout 60 shift-ctl failback --job uj
+	expect_status 1
+	[ "${#lines[@]}" -eq 5 ]
+	[ $((SECONDS - begun)) -lt 20 ]
 }

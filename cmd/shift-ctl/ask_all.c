@@ -4,25 +4,73 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cmd/shift-ctl/ctl.h"
 #include "lib/stats/ask_process.h"
 
-enum { ANSWER_MS = 5000 };
+enum {
+	ANSWER_MS = 5000,
+	/* Of all processes of another user that do not answer; it may be what the user wants. */
+	ANSWERS_OF_USER_MS = 10000,
+	USERS_MAX = 64,
+};
+
+/* For how long root has waited for the processes of a user. */
+static struct waited {
+	uid_t user;
+	int64_t ms;
+} waited[USERS_MAX];
+static size_t waited_users;
+
+/* A user too many shares the last place. */
+static struct waited *waited_for(uid_t user)
+{
+	for (size_t i = 0; i < waited_users; i++)
+		if (waited[i].user == user)
+			return waited + i;
+	if (waited_users == USERS_MAX)
+		return waited + USERS_MAX - 1;
+	waited[waited_users].user = user;
+	return waited + waited_users++;
+}
+
+/* As long as an answer may take; 0: no more of this user. */
+static int patience_ms(uid_t user)
+{
+	int64_t left = ANSWERS_OF_USER_MS - waited_for(user)->ms;
+
+	if (user == geteuid() || left > ANSWER_MS)
+		return ANSWER_MS;
+	return left > 0 ? (int)left : 0;
+}
+
+static const char *failure_text(int err)
+{
+	switch (err) {
+	case -ETIMEDOUT: return "no answer; is the process stopped?";
+	case -EBADMSG: return "no answer of shift";
+	case -EPERM: return "not asked: another user listens there";
+	case -ENOTSOCK: return "not asked: it is no socket";
+	default: return strerror(-err);
+	}
+}
 
 /* PID.sock beside PID.stats. */
 static int ask_by_socket(const struct process *p, const char *line, char *answer, size_t bytes)
 {
 	size_t n = strlen(p->path) - strlen(".stats");
 	char path[128];
+	int64_t begun;
 	int err;
 
 	if (snprintf(path, sizeof(path), "%.*s.sock", (int)n, p->path) >= (int)sizeof(path))
 		return -ENAMETOOLONG;
-	err = ask_process(path, line, answer, bytes, ANSWER_MS);
+	begun = now_ms();
+	err = ask_process(p->copy.owner, path, line, answer, bytes, patience_ms(p->copy.owner));
+	waited_for(p->copy.owner)->ms += now_ms() - begun;
 	if (err < 0)
-		snprintf(answer, bytes, "%s: %s", path,
-			 err == -ETIMEDOUT ? "no answer; is the process stopped?" : strerror(-err));
+		snprintf(answer, bytes, "%s: %s", path, failure_text(err));
 	return err;
 }
 
@@ -32,6 +80,7 @@ static cJSON *answer_json(const struct process *p, bool ok, const char *answer)
 
 	cJSON_AddStringToObject(o, "job", p->copy.h.job);
 	cJSON_AddNumberToObject(o, "pid", p->copy.h.pid);
+	cJSON_AddNumberToObject(o, "uid", p->copy.owner);
 	cJSON_AddBoolToObject(o, "ok", ok);
 	cJSON_AddStringToObject(o, "text", answer);
 	return o;
@@ -54,7 +103,7 @@ static bool ask_one(const struct ctl_options *o, const struct process *p, const 
 	if (o->json)
 		cJSON_AddItemToArray(answers, answer_json(p, err > 0, answer));
 	else if (err > 0)
-		printf("%u: %s\n", p->copy.h.pid, answer);
+		printf("%u: %s\n", p->copy.h.pid, shown(answer));
 	else
 		say("%u: %s", p->copy.h.pid, answer);
 	return true;

@@ -21,9 +21,9 @@ static const char text[] =
 	"  -j, --json      for a program: one object per line\n"
 	"      --help      this text\n";
 
-/* What was shown of a process. */
-struct shown {
-	struct shown *next;
+/* How far a process was followed. */
+struct progress {
+	struct progress *next;
 	struct stats_header h;
 	uint64_t events, switches; /* numbers of the next ones */
 };
@@ -59,9 +59,9 @@ static void line_add(struct lines *l, struct line line)
 	l->line[l->count++] = line;
 }
 
-static struct shown *shown_of(struct shown **list, const struct stats_header *h)
+static struct progress *progress_of(struct progress **list, const struct stats_header *h)
 {
-	struct shown *s;
+	struct progress *s;
 
 	for (s = *list; s; s = s->next)
 		if (stats_same_process(&s->h, h))
@@ -74,7 +74,7 @@ static struct shown *shown_of(struct shown **list, const struct stats_header *h)
 }
 
 /* What is new since the last time. */
-static void lines_gather(struct lines *l, struct shown *s, const struct stats_copy *copy)
+static void lines_gather(struct lines *l, struct progress *s, const struct stats_copy *copy)
 {
 	uint64_t lost = 0;
 
@@ -134,8 +134,8 @@ static void show_switch(const struct stats_switch *s)
 	char time[16];
 
 	printf("qpn %" PRIu32 " %s %s, %s -> %s (%s%s), outage %s", s->qpn,
-	       stats_kind_name(s->kind), stats_outcome_name(s->outcome), s->from_nic, s->nic,
-	       shift_reason_name(s->cause), s->joined ? ", started by the peer" : "",
+	       stats_kind_name(s->kind), stats_outcome_name(s->outcome), shown(s->from_nic),
+	       shown(s->nic), shift_reason_name(s->cause), s->joined ? ", started by the peer" : "",
 	       show_ns(time, s->outage_ns));
 	show_phases(s);
 	printf("; %" PRIu64 " proved, %" PRIu64 " replayed", s->proved, s->replayed);
@@ -148,7 +148,7 @@ static void show_event(const struct stats_event *e)
 {
 	printf("qpn %" PRIu32 " %s -> %s (%s), rail %u %s, epoch %" PRIu32 "\n", e->qpn,
 	       shift_state_name(e->from), shift_state_name(e->to), shift_reason_name(e->reason),
-	       e->rail, e->nic, e->epoch);
+	       e->rail, shown(e->nic), e->epoch);
 }
 
 static void line_show(const struct line *l)
@@ -177,7 +177,7 @@ static void line_show_json(const struct line *l)
 }
 
 /* Returns how many of the processes live. */
-static size_t events_round(const struct ctl_options *o, struct shown **shown, size_t *found)
+static size_t events_round(const struct ctl_options *o, struct progress **followed, size_t *found)
 {
 	struct process *list = processes_read(o);
 	struct lines l = {0};
@@ -185,7 +185,7 @@ static size_t events_round(const struct ctl_options *o, struct shown **shown, si
 
 	*found = 0;
 	for (struct process *p = list; p; p = p->next) {
-		lines_gather(&l, shown_of(shown, &p->copy.h), &p->copy);
+		lines_gather(&l, progress_of(followed, &p->copy.h), &p->copy);
 		live += p->copy.life == STATS_RUNNING;
 		++*found;
 	}
@@ -198,12 +198,12 @@ static size_t events_round(const struct ctl_options *o, struct shown **shown, si
 	return live;
 }
 
-static void events_follow(const struct ctl_options *o, struct shown **shown)
+static void events_follow(const struct ctl_options *o, struct progress **followed)
 {
 	size_t live, found;
 
 	do {
-		live = events_round(o, shown, &found);
+		live = events_round(o, followed, &found);
 		if (fflush(stdout) || (o->pid && !live))
 			return;
 		poll(NULL, 0, FOLLOW_MS);
@@ -213,21 +213,21 @@ static void events_follow(const struct ctl_options *o, struct shown **shown)
 int cmd_events(int argc, char **argv)
 {
 	struct sigaction action = {.sa_handler = on_end_signal};
-	struct shown *shown = NULL, *next;
+	struct progress *followed = NULL, *next;
 	struct ctl_options o;
 	size_t found;
 
 	ctl_options_parse(&o, "f", text, argc, argv);
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
-	events_round(&o, &shown, &found);
+	events_round(&o, &followed, &found);
 	if (!found && (o.pid || (o.job && !o.follow)))
 		die_none(&o);
 	if (o.follow)
-		events_follow(&o, &shown);
-	for (; shown; shown = next) {
-		next = shown->next;
-		free(shown);
+		events_follow(&o, &followed);
+	for (; followed; followed = next) {
+		next = followed->next;
+		free(followed);
 	}
 	return fflush(stdout) ? EXIT_FAILED : EXIT_OK;
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "cmd/shift-ctl/ctl.h"
 #include "lib/stats/summary.h"
@@ -35,7 +36,7 @@ static void show_life(const struct process *p)
 		return;
 	case STATS_UNKNOWN: break;
 	}
-	printf("of host %s, or in a container, began %s", h->host, when);
+	printf("of host %s, or in a container, began %s", shown(h->host), when);
 }
 
 static const char *show_peer(char *to, size_t bytes, const struct stats_conn *c)
@@ -50,7 +51,7 @@ static const char *show_peer(char *to, size_t bytes, const struct stats_conn *c)
 	if (!*address && !*c->peer_host && !c->peer_qpn)
 		return "-";
 	snprintf(to, bytes, "%s/%" PRIu32,
-		 *c->peer_host ? c->peer_host
+		 *c->peer_host ? shown(c->peer_host)
 		 : *address    ? address
 			       : "?",
 		 c->peer_qpn);
@@ -70,7 +71,7 @@ static void show_conn(const struct stats_conn *c)
 {
 	char peer[128], rail[48], moves[48] = "0", outage[16];
 
-	snprintf(rail, sizeof(rail), "%u %s", c->rail, c->nic[c->rail]);
+	snprintf(rail, sizeof(rail), "%u %s", c->rail, shown(c->nic[c->rail]));
 	if (c->moves)
 		snprintf(moves, sizeof(moves), "%" PRIu64 ", <= %s", c->moves,
 			 show_ns(outage, c->outage_max_ns));
@@ -85,7 +86,8 @@ static void show_bypass(const struct stats_now *now)
 	for (int i = 0; i < STATS_BYPASS_MAX; i++)
 		if (now->bypass[i].count)
 			printf("  %" PRIu32 " not protected on %s: %s\n", now->bypass[i].count,
-			       now->bypass[i].nic, stats_unprotected_text(now->bypass[i].reason));
+			       shown(now->bypass[i].nic),
+			       stats_unprotected_text(now->bypass[i].reason));
 	if (now->conns_refused)
 		printf("  %" PRIu64 " more connections are not shown: there was no room\n",
 		       now->conns_refused);
@@ -97,9 +99,11 @@ static void process_show(const struct process *p)
 	struct shift_conn_stats counters = stats_sum(&p->copy);
 	char line[512];
 
-	printf("job %s, process %" PRIu32 " %s, ", h->job, h->pid, h->comm);
+	printf("job %s, process %" PRIu32 " %s, ", shown(h->job), h->pid, shown(h->comm));
+	if (p->copy.owner != geteuid())
+		printf("by user %u, ", p->copy.owner);
 	show_life(p);
-	printf("\n  %s\n", h->command);
+	printf("\n  %s\n", shown(h->command));
 	if (p->copy.conn_count)
 		printf("  %-8s %-22s %-11s %-10s %5s  %-14s %s\n", "QPN", "PEER", "RAIL", "STATE",
 		       "EPOCH", "MOVES, OUTAGE", "PROTECTED");

@@ -20,9 +20,6 @@ const char *show_ns(char *text, uint64_t ns)
 
 void ctl_print_json(cJSON *o, bool one_line)
 {
-	char *s = check_alloc(one_line ? cJSON_PrintUnformatted(o) : cJSON_Print(o));
-
-	puts(s);
-	free(s);
+	print_json_text(one_line ? cJSON_PrintUnformatted(o) : cJSON_Print(o));
 	cJSON_Delete(o);
 }

@@ -19,11 +19,22 @@ static bool process_is_known(const struct process *list, const struct stats_head
 	return list;
 }
 
+static const char *refusal_text(int err)
+{
+	switch (err) {
+	case -EBADMSG: return "not a statistics file";
+	case -EPROTONOSUPPORT: return "of another version of shift";
+	case -EPERM: return "not believed: its owner is not that of its directory";
+	case -ESRCH: return "not believed: it claims the process of another user";
+	default: return strerror(-err);
+	}
+}
+
 static bool process_gather(void *arg, const struct stats_place *place)
 {
 	struct gathering *g = arg;
 	struct process *p = calloc(1, sizeof(*p));
-	int err = p ? stats_read(place->path, &p->copy) : -ENOMEM;
+	int err = p ? stats_read_of(place->owner, place->path, &p->copy) : -ENOMEM;
 
 	if (!err && process_is_known(g->first, &p->copy.h)) {
 		stats_free(&p->copy);
@@ -39,10 +50,7 @@ static bool process_gather(void *arg, const struct stats_place *place)
 	free(p);
 	/* A file that is just being made or removed is not an error. */
 	if (err != -ENOENT && err != -EAGAIN)
-		say("%s: %s", place->path,
-		    err == -EBADMSG	      ? "not a statistics file"
-		    : err == -EPROTONOSUPPORT ? "of another version of shift"
-					      : strerror(-err));
+		say("%s: %s", place->path, refusal_text(err));
 	return false;
 }
 

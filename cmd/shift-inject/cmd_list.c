@@ -45,8 +45,8 @@ static void fault_show(const cJSON *j)
 
 	if (localtime_r(&started, &tm))
 		strftime(when, sizeof(when), "%F %T", &tm);
-	printf("%-20s %-10s %-14s since %s: %s", json_text(j, "id"), *nic ? nic : netdev,
-	       state_of(j), when, json_text(j, "detail"));
+	printf("%-20s %-10s %-14s since %s: %s", shown(json_text(j, "id")),
+	       shown(*nic ? nic : netdev), state_of(j), when, shown(json_text(j, "detail")));
 	if (counters_of(j, &matched, &hit))
 		printf("; %llu of %llu packets hit", (unsigned long long)hit,
 		       (unsigned long long)matched);
@@ -76,7 +76,6 @@ int cmd_list(int argc, char **argv)
 	struct problem p = {0};
 	unsigned int n;
 	bool json = false;
-	char *s;
 	int c;
 
 	while ((c = getopt_long(argc, argv, "j", options, NULL)) != -1) {
@@ -100,10 +99,8 @@ int cmd_list(int argc, char **argv)
 	}
 	if (!n && !json && !p.status)
 		puts("no fault is active");
-	s = cJSON_Print(all);
-	if (json && s)
-		puts(s);
-	free(s);
+	if (json)
+		print_json_text(cJSON_Print(all));
 	cJSON_Delete(all);
 	if (p.status)
 		say("list: %s", p.text);

@@ -177,7 +177,7 @@ int cmd_random(int argc, char **argv)
 		die(INJECT_BAD_USAGE, "random: %s", p.text);
 	free(json);
 	if (!o.play.json)
-		printf("%s: %d faults in %llu minutes\n", s.name, s.events,
+		printf("%s: %d faults in %llu minutes\n", shown(s.name), s.events,
 		       (unsigned long long)o.minutes);
 	fflush(stdout);
 	status = scenario_play(&s, &o.play);

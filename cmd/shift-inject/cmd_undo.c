@@ -99,7 +99,7 @@ static void give_journal_up(const char *id)
 	if (journal_drop(id, path, sizeof(path), &p))
 		say("%s", p.text);
 	else
-		printf("%s: given up; its journal is now %s\n", id, path);
+		printf("%s: given up; its journal is now %s\n", shown(id), shown(path));
 }
 
 static int undo_one(const cJSON *j, const struct wanted *w)
@@ -111,7 +111,7 @@ static int undo_one(const cJSON *j, const struct wanted *w)
 	int status = over ? 0 : undo_left(j, !w->all, &how, &p);
 
 	if (!status)
-		printf("%s: %s\n", json_text(j, "id"), how);
+		printf("%s: %s\n", shown(json_text(j, "id")), how);
 	else
 		say("%s", p.text);
 	if (status == INJECT_NOT_UNDONE && w->drop)

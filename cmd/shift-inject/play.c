@@ -61,8 +61,8 @@ static void show_progress(const struct player *p)
 
 	if (!isatty(STDERR_FILENO))
 		return;
-	fprintf(stderr, "\r%s: %5.1f s of %.0f: %-50.50s", s->name,
-		(double)(now_ms() - p->start_ms) / 1000, end, p->doing ? p->doing : "");
+	fprintf(stderr, "\r%s: %5.1f s of %.0f: %-50.50s", shown(s->name),
+		(double)(now_ms() - p->start_ms) / 1000, end, shown(p->doing));
 }
 
 /* --- one event ------------------------------------------------------------------------------- */
@@ -225,8 +225,8 @@ static bool check_all(const struct player *p, struct watch *w, cJSON *results)
 		cJSON_AddStringToObject(o, "found", found);
 		cJSON_AddItemToArray(results, o);
 		if (!p->o->json)
-			printf("%s: %s: %s: %s\n", p->s->name, ok ? "ok" : "FAILED", e->text,
-			       found);
+			printf("%s: %s: %s: %s\n", shown(p->s->name), ok ? "ok" : "FAILED",
+			       shown(e->text), shown(found));
 		all &= ok;
 	}
 	return all;
@@ -254,10 +254,9 @@ static cJSON *faults_json(const struct player *p)
 static void show_result(const struct player *p, bool ok, cJSON *results)
 {
 	cJSON *o;
-	char *text;
 
 	if (!p->o->json) {
-		printf("%s: %s after %.1f s\n", p->s->name, ok ? "ok" : "FAILED",
+		printf("%s: %s after %.1f s\n", shown(p->s->name), ok ? "ok" : "FAILED",
 		       (double)(now_ms() - p->start_ms) / 1000);
 		cJSON_Delete(results);
 		return;
@@ -268,9 +267,7 @@ static void show_result(const struct player *p, bool ok, cJSON *results)
 	cJSON_AddNumberToObject(o, "seconds", (double)(now_ms() - p->start_ms) / 1000);
 	cJSON_AddItemToObject(o, "timeline", faults_json(p));
 	cJSON_AddItemToObject(o, "expect", results);
-	text = cJSON_Print(o);
-	puts(text ? text : "{}");
-	free(text);
+	print_json_text(cJSON_Print(o));
 	cJSON_Delete(o);
 }
 
@@ -279,18 +276,18 @@ static void show_timeline(const struct scenario *s)
 	for (int i = 0; i < s->events; i++) {
 		const struct scenario_event *e = s->event + i;
 
-		printf("%8.3f s  %s%s", (double)e->at_ms / 1000, *e->host ? e->host : "here",
+		printf("%8.3f s  %s%s", (double)e->at_ms / 1000, *e->host ? shown(e->host) : "here",
 		       e->fault ? ": shift-inject" : ": shift-ctl");
 		for (int w = 0; w < e->count; w++)
-			printf(" %s", e->words[w]);
+			printf(" %s", shown(e->words[w]));
 		if (!e->fault)
-			printf(" %s%s%s", e->order, *e->nic ? " --nic=" : "", e->nic);
+			printf(" %s%s%s", shown(e->order), *e->nic ? " --nic=" : "", shown(e->nic));
 		if (*e->process)
-			printf(" --pid=(%s)", e->process);
+			printf(" --pid=(%s)", shown(e->process));
 		putchar('\n');
 	}
 	for (int i = 0; i < s->expects; i++)
-		printf("expected: %s\n", s->expect[i].text);
+		printf("expected: %s\n", shown(s->expect[i].text));
 }
 
 static void open_parts(struct player *p)

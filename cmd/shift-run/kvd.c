@@ -11,6 +11,7 @@
 #include "cmd/shift-run/run.h"
 #include "kv/ask.h"
 #include "kv/client.h"
+#include "lib/base/run_dir.h"
 
 enum { ANSWER_MS = 5000, WORDS_MAX = 24 };
 
@@ -50,8 +51,7 @@ int kvd_hold(const char *job, struct kvd_state *s)
 	cJSON *o;
 
 	if (err)
-		die(EXIT_OURS, "too long a path for a socket: a shorter --job or SHIFT_RUN_DIR is "
-			       "needed");
+		die(EXIT_OURS, "%s", run_dir_problem(err));
 	err = kv_ask(path, KV_HOLD, ANSWER_MS, &text);
 	if (err)
 		return err;

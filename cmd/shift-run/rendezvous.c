@@ -106,6 +106,11 @@ static void get_kvd(struct kvd_state *s, struct meeting *m, const struct options
 			kvd_state_free(s);
 		if (err == -EPERM)
 			die(EXIT_OURS, "the shift-kvd of job %s here is another user's", job);
+		if (err == -EACCES)
+			die(EXIT_OURS,
+			    "job %s runs here already, as another user's; another --job or "
+			    "SHIFT_RUN_DIR is needed",
+			    job);
 		/* else it is about to end, or too busy */
 	}
 	die(EXIT_OURS, "shift-kvd of job %s ends again and again; see the system's log", job);

@@ -9,10 +9,7 @@
 
 static void print_json_object(cJSON *o)
 {
-	char *text = check_alloc(cJSON_Print(o));
-
-	puts(text);
-	free(text);
+	print_json_text(cJSON_Print(o));
 	cJSON_Delete(o);
 }
 
@@ -65,7 +62,8 @@ static void print_rail(void *arg, const char *device, const char *backups)
 {
 	int *n = arg;
 
-	printf("%-12s%s -> %s\n", (*n)++ ? "" : "rails", device, *backups ? backups : "none");
+	printf("%-12s%s -> %s\n", (*n)++ ? "" : "rails", shown(device),
+	       *backups ? shown(backups) : "none");
 }
 
 static const char *meeting_text(const struct meeting *m)
@@ -88,7 +86,7 @@ void show_plan(const struct plan *p)
 		return show_json(p);
 	printf("%-12s%s\n", "library", p->library);
 	printf("%-12s%s\n", "job", p->job);
-	printf("%-12s%s\n", "meeting", meeting_text(p->meeting));
+	printf("%-12s%s\n", "meeting", shown(meeting_text(p->meeting)));
 	rails_each(setting_value(SET_RAILS), print_rail, &n);
 	if (!n)
 		printf("%-12s%s\n", "rails", "none: there is no RDMA device here");
@@ -114,7 +112,7 @@ int show_check(const struct options *o, const struct target *t, int status, cons
 			cJSON_AddStringToObject(json, "library", library);
 		print_json_object(json);
 	} else if (status) {
-		printf("no: %s\n", t->why);
+		printf("no: %s\n", shown(t->why));
 	} else {
 		printf("yes: %s by %s\n", t->path, library);
 	}

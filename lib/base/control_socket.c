@@ -22,6 +22,8 @@ enum {
 	ANSWER_BYTES = 1024,
 };
 
+#define LISTEN_PAUSE_NS 200000000ull
+
 struct control_client {
 	int fd;
 	ino_t ino;     /* 0: free */
@@ -197,17 +199,43 @@ static struct control_client *client_slot(void)
 	return oldest;
 }
 
+static void on_listen(void *arg, uint32_t events);
+
+static void listen_again(void *arg)
+{
+	(void)arg;
+	if (ino_of(control.fd) == control.ino)
+		bg_watch(control.fd, EPOLLIN, on_listen, NULL);
+}
+
+static struct bg_timer listen_timer = {.fn = listen_again};
+
+/* The client that cannot be accepted, as the program has no descriptor left, keeps the socket
+ * readable: the loop would spin in the program's process. It waits in the queue meanwhile. */
+static void listen_pause(void)
+{
+	bg_unwatch(control.fd);
+	bg_timer_set(&listen_timer, now_ns() + LISTEN_PAUSE_NS);
+}
+
 static void on_listen(void *arg, uint32_t events)
 {
-	int fd = accept4(control.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	struct ucred cred = {0};
 	socklen_t bytes = sizeof(cred);
 	struct control_client *c;
+	int fd;
 
 	(void)arg;
 	(void)events;
-	if (fd < 0)
+	/* A program that closed our descriptor may listen on one of that number. */
+	if (ino_of(control.fd) != control.ino)
 		return;
+	fd = accept4(control.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	if (fd < 0) {
+		if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+			listen_pause();
+		return;
+	}
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &bytes) ||
 	    (cred.uid && cred.uid != geteuid())) {
 		close(fd);
@@ -268,6 +296,7 @@ void control_close(void)
 	for (struct control_client *c = control.client; c < control.client + CLIENTS; c++)
 		if (c->ino)
 			client_hang_up(c);
+	bg_timer_set(&listen_timer, UINT64_MAX);
 	fd_close_own(control.fd, control.ino);
 	control_remove();
 	control.owner = 0;

@@ -6,6 +6,7 @@
 
 #include "lib/base/env.h"
 #include "lib/base/log.h"
+#include "lib/base/run_dir.h"
 #include "lib/conn/conn_lock.h"
 
 static const struct job_calls *calls;
@@ -141,12 +142,12 @@ void job_join(const struct job_calls *c)
 	struct kv_callbacks callbacks = {
 		.event = client_event, .peer_died = client_peer_died, .error = client_failed};
 	char path[256];
+	int err;
 
 	calls = c;
-	if (kv_socket_path(path, sizeof(path), env.job)) {
-		log_error("SHIFT_JOB=%s is no name for a job: nothing is protected; use letters, "
-			  "digits, dots, dashes and underscores",
-			  env.job);
+	err = kv_socket_path(path, sizeof(path), env.job);
+	if (err) {
+		log_error("SHIFT_JOB=%s: nothing is protected: %s", env.job, run_dir_problem(err));
 		return;
 	}
 	client = kv_client_new(path, env.job, nonce, &callbacks);

@@ -4,26 +4,45 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "lib/stats/ask_process.h"
 
-static int connect_to(const char *path)
+/* What listens there may be anything that this user, root above all, can reach through a link. */
+static int check_listener(int fd, uid_t owner)
+{
+	struct ucred cred = {0};
+	socklen_t n = sizeof(cred);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &n))
+		return -errno;
+	return cred.uid == owner ? 0 : -EPERM;
+}
+
+static int connect_to(const char *path, uid_t owner)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	struct stat st;
 	int fd, err;
 
 	if (strlen(path) >= sizeof(a.sun_path))
 		return -ENAMETOOLONG;
+	if (lstat(path, &st))
+		return -errno;
+	if (!S_ISSOCK(st.st_mode))
+		return -ENOTSOCK;
+	if (st.st_uid != owner)
+		return -EPERM;
 	strcpy(a.sun_path, path);
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return -errno;
-	if (!connect(fd, (struct sockaddr *)&a, sizeof(a)))
+	err = connect(fd, (struct sockaddr *)&a, sizeof(a)) ? -errno : check_listener(fd, owner);
+	if (!err)
 		return fd;
-	err = -errno;
 	close(fd);
 	return err;
 }
@@ -63,11 +82,11 @@ static int read_answer(int fd, char *text, size_t bytes, long end_ms)
 	return -EMSGSIZE;
 }
 
-int ask_process(const char *socket_path, const char *line, char *answer, size_t bytes,
+int ask_process(uid_t owner, const char *socket_path, const char *line, char *answer, size_t bytes,
 		int timeout_ms)
 {
 	char text[1024];
-	int fd = connect_to(socket_path), n, err;
+	int fd = connect_to(socket_path, owner), n, err;
 
 	*answer = 0;
 	if (fd < 0)

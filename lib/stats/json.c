@@ -292,6 +292,7 @@ cJSON *stats_json_process(const struct stats_copy *copy)
 	cJSON_AddStringToObject(o, "job", copy->h.job);
 	cJSON_AddStringToObject(o, "host", copy->h.host);
 	add_number(o, "pid", copy->h.pid);
+	add_number(o, "uid", copy->owner);
 	add_hex(o, "nonce", copy->h.nonce);
 	cJSON_AddStringToObject(o, "name", copy->h.comm);
 	cJSON_AddStringToObject(o, "command", copy->h.command);

@@ -10,13 +10,16 @@
 struct stats_place {
 	const char *path, *job;
 	pid_t pid;
+	uid_t owner; /* of the job's directory: whose the file, its process and its socket must be
+		      */
 	bool is_crash;
 };
 
 /*
  * Calls fn for every file of a job (NULL: of all jobs) and of a pid (0: of all), crash records
  * included. It looks in the run directory of this user (lib/base/run_dir.h). Unless that is
- * $SHIFT_RUN_DIR, it also looks, for root, in the run directories of all other users. Crash records
+ * $SHIFT_RUN_DIR, it also looks, for root, in the run directories of all other users, at the first
+ * 1,024 files of each. Directories of other users are passed over, but not for root. Crash records
  * come last: a file that becomes one at that moment is found twice rather than never. Returns how
  * many calls returned true.
  */

@@ -13,9 +13,10 @@
 
 enum {
 	PATIENCE_NS = 200 * 1000 * 1000,
+	PATIENCE_OTHERS_NS = 2 * 1000 * 1000, /* another user could make us wait for every file */
 	RING_TRIES = 10,
 	ENTRY_BYTES_MAX = 4096,
-	ENTRIES_MAX = 1 << 16,
+	FILE_BYTES_MAX = 1 << 26,
 };
 
 static int read_at(int fd, void *to, size_t bytes, uint64_t at)
@@ -54,11 +55,12 @@ static int try_steady(int fd, void *to, size_t bytes, uint64_t at)
 /* A living process may have lost the processor amid a change: wait for it, but once for a file. */
 static int read_steady(int fd, void *to, size_t bytes, uint64_t at, struct stats_copy *copy)
 {
+	uint64_t patience_ns = copy->owner == geteuid() ? PATIENCE_NS : PATIENCE_OTHERS_NS;
 	uint64_t end_ns = 0;
 	int done;
 
 	while (!(done = try_steady(fd, to, bytes, at))) {
-		end_ns = end_ns ? end_ns : monotonic_ns() + PATIENCE_NS;
+		end_ns = end_ns ? end_ns : monotonic_ns() + patience_ns;
 		if (copy->torn || copy->life != STATS_RUNNING || monotonic_ns() > end_ns) {
 			copy->torn = true;
 			return 0;
@@ -68,13 +70,10 @@ static int read_steady(int fd, void *to, size_t bytes, uint64_t at, struct stats
 	return done > 0 ? 0 : done;
 }
 
-/* Terminates the text, and takes out what a terminal might obey. */
-static void clean_text(char *text, size_t bytes)
+/* Whatever prints it makes it printable (common/printable.h). */
+static void end_text(char *text, size_t bytes)
 {
 	text[bytes - 1] = 0;
-	for (unsigned char *p = (unsigned char *)text; *p; p++)
-		if (*p < ' ' || *p == 0x7f)
-			*p = '?';
 }
 
 static uint8_t at_most(uint8_t n, uint8_t max)
@@ -84,18 +83,18 @@ static uint8_t at_most(uint8_t n, uint8_t max)
 
 static void clean_header(struct stats_header *h)
 {
-	clean_text(h->boot_id, sizeof(h->boot_id));
-	clean_text(h->job, sizeof(h->job));
-	clean_text(h->host, sizeof(h->host));
-	clean_text(h->comm, sizeof(h->comm));
-	clean_text(h->command, sizeof(h->command));
-	clean_text(h->report_dir, sizeof(h->report_dir));
+	end_text(h->boot_id, sizeof(h->boot_id));
+	end_text(h->job, sizeof(h->job));
+	end_text(h->host, sizeof(h->host));
+	end_text(h->comm, sizeof(h->comm));
+	end_text(h->command, sizeof(h->command));
+	end_text(h->report_dir, sizeof(h->report_dir));
 }
 
 static void clean_switch(struct stats_switch *s)
 {
-	clean_text(s->from_nic, sizeof(s->from_nic));
-	clean_text(s->nic, sizeof(s->nic));
+	end_text(s->from_nic, sizeof(s->from_nic));
+	end_text(s->nic, sizeof(s->nic));
 	s->rail = at_most(s->rail, SHIFT_RAILS_MAX - 1);
 	s->from_rail = at_most(s->from_rail, SHIFT_RAILS_MAX - 1);
 }
@@ -103,19 +102,28 @@ static void clean_switch(struct stats_switch *s)
 static void clean_conn(struct stats_conn *c)
 {
 	for (int i = 0; i < SHIFT_RAILS_MAX; i++)
-		clean_text(c->nic[i], STATS_NIC_BYTES);
-	clean_text(c->peer_host, sizeof(c->peer_host));
+		end_text(c->nic[i], STATS_NIC_BYTES);
+	end_text(c->peer_host, sizeof(c->peer_host));
 	c->rails = at_most(c->rails, SHIFT_RAILS_MAX);
 	c->rail = at_most(c->rail, SHIFT_RAILS_MAX - 1);
 	c->target_rail = at_most(c->target_rail, SHIFT_RAILS_MAX - 1);
 	clean_switch(&c->now);
 }
 
+/* Another user may have made the file as large as it could be, of holes. */
+static uint64_t entries_max(uint32_t kind)
+{
+	return kind == STATS_TABLE_EVENTS     ? STATS_EVENTS
+	       : kind == STATS_TABLE_SWITCHES ? STATS_SWITCHES
+					      : STATS_CONNS_MAX;
+}
+
 static bool is_sound(const struct stats_table *t, uint64_t file_bytes)
 {
 	return t->entry_bytes >= sizeof(uint64_t) && t->entry_bytes <= ENTRY_BYTES_MAX &&
-	       t->entries && t->entries <= ENTRIES_MAX && t->at >= sizeof(struct stats_header) &&
-	       t->at <= file_bytes && t->entries * t->entry_bytes <= file_bytes - t->at;
+	       t->entries && t->entries <= entries_max(t->kind) &&
+	       t->at >= sizeof(struct stats_header) && t->at <= file_bytes &&
+	       t->entries * t->entry_bytes <= file_bytes - t->at;
 }
 
 static bool same_text(const char *path, const char *text)
@@ -165,12 +173,42 @@ static enum stats_life life_of(const struct stats_header *h)
 	return process_lives(h) ? STATS_RUNNING : STATS_DEAD;
 }
 
+/* Its real, effective or saved user: a process may have changed one after it made its file. Root's
+ * files are believed. True if it has just ended, too. */
+static bool is_process_of(uint32_t pid, uid_t owner)
+{
+	unsigned int id[3] = {owner, owner, owner};
+	char path[64], line[128];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%u/status", pid);
+	f = owner ? fopen(path, "re") : NULL;
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "Uid: %u %u %u", id, id + 1, id + 2) == 3)
+			break;
+	if (f)
+		fclose(f);
+	return id[0] == owner || id[1] == owner || id[2] == owner;
+}
+
+static int check_file(int fd, struct stats_copy *copy)
+{
+	struct stat st;
+
+	if (fstat(fd, &st))
+		return -errno;
+	copy->owner = st.st_uid;
+	return S_ISREG(st.st_mode) && st.st_size <= FILE_BYTES_MAX ? 0 : -EBADMSG;
+}
+
 static int read_header(int fd, struct stats_copy *copy)
 {
 	struct stats_shape shape = stats_shape();
 	struct stats_header *h = &copy->h;
-	int err = read_at(fd, h, sizeof(*h), 0);
+	int err = check_file(fd, copy);
 
+	if (!err)
+		err = read_at(fd, h, sizeof(*h), 0);
 	if (err)
 		return err;
 	if (!h->version)
@@ -182,9 +220,11 @@ static int read_header(int fd, struct stats_copy *copy)
 		return -EPROTONOSUPPORT;
 	clean_header(h);
 	copy->life = life_of(h);
+	if (copy->life == STATS_RUNNING && !is_process_of(h->pid, copy->owner))
+		return -ESRCH;
 	err = read_steady(fd, &h->now, sizeof(h->now), offsetof(struct stats_header, now), copy);
 	for (int i = 0; i < STATS_BYPASS_MAX; i++)
-		clean_text(h->now.bypass[i].nic, STATS_NIC_BYTES);
+		end_text(h->now.bypass[i].nic, STATS_NIC_BYTES);
 	if (h->now.closed_ns)
 		copy->life = STATS_ENDED;
 	return err;
@@ -315,7 +355,7 @@ static int read_rings(int fd, struct stats_copy *copy)
 		return (int)n;
 	copy->switch_count = (size_t)n;
 	for (size_t i = 0; i < copy->event_count; i++)
-		clean_text(copy->events[i].nic, STATS_NIC_BYTES);
+		end_text(copy->events[i].nic, STATS_NIC_BYTES);
 	for (size_t i = 0; i < copy->switch_count; i++)
 		clean_switch(copy->switches + i);
 	return 0;
@@ -336,7 +376,7 @@ int stats_read_fd(int fd, struct stats_copy *copy)
 	return err;
 }
 
-static int open_and(const char *path, struct stats_copy *copy,
+static int open_and(const char *path, uid_t owner, struct stats_copy *copy,
 		    int (*fn)(int fd, struct stats_copy *copy))
 {
 	/* A fifo of that name must not make us wait. */
@@ -346,19 +386,27 @@ static int open_and(const char *path, struct stats_copy *copy,
 	memset(copy, 0, sizeof(*copy));
 	if (fd < 0)
 		return -errno;
-	err = fstat(fd, &st) || !S_ISREG(st.st_mode) ? -EBADMSG : fn(fd, copy);
+	if (fstat(fd, &st))
+		err = -errno;
+	else
+		err = st.st_uid == owner ? fn(fd, copy) : -EPERM;
 	close(fd);
 	return err;
 }
 
+int stats_read_of(uid_t owner, const char *path, struct stats_copy *copy)
+{
+	return open_and(path, owner, copy, stats_read_fd);
+}
+
 int stats_read(const char *path, struct stats_copy *copy)
 {
-	return open_and(path, copy, stats_read_fd);
+	return stats_read_of(geteuid(), path, copy);
 }
 
 int stats_read_header(const char *path, struct stats_copy *copy)
 {
-	return open_and(path, copy, read_header);
+	return open_and(path, geteuid(), copy, read_header);
 }
 
 void stats_free(struct stats_copy *copy)

@@ -2,10 +2,12 @@
 /*
  * Reads the statistics of a process, for the tools. The file belongs to another process, which may
  * be writing it at that moment, may have died in the middle of a change, or may be of another
- * version. So the reader checks all that it reads. It does not map the file, as a file that is cut
+ * version; for root it may be made by a user who wants to deceive. So the reader checks all that it
+ * reads. It does not map the file, as a file that is cut
  * short meanwhile would end the reader by SIGBUS.
  *
- * For any thread, no lock, no state. A read waits up to 200 ms for a process that is amid a change.
+ * For any thread, no lock, no state. A read waits up to 200 ms for a process that is amid a change,
+ * and 2 ms for another user's.
  */
 #ifndef SHIFT_STATS_READ_H
 #define SHIFT_STATS_READ_H
@@ -23,7 +25,8 @@ enum stats_life {
 
 /* What a file said at one moment. */
 struct stats_copy {
-	struct stats_header h; /* its texts are terminated and printable */
+	struct stats_header h; /* its texts are terminated, but may contain anything */
+	uid_t owner;	       /* of the file */
 	enum stats_life life;
 	bool torn; /* some part was amid a change all the time: the process died there */
 	struct stats_conn *conns;
@@ -37,14 +40,20 @@ struct stats_copy {
 };
 
 /*
- * Fills copy; the caller empties it by stats_free(), but not after an error. 0, or a negative
- * errno: -EBADMSG: this is no file of statistics, -EPROTONOSUPPORT: it is of another version,
- * -EAGAIN: it is just being made.
+ * Fills copy from a file of this user; the caller empties it by stats_free(), but not after an
+ * error. 0, or a negative errno: -EBADMSG: this is no file of statistics, -EPROTONOSUPPORT: it is
+ * of another version, -EAGAIN: it is just being made, -EPERM: it belongs to another user, -ESRCH:
+ * it claims to be of a process that is another user's.
  */
 int stats_read(const char *path, struct stats_copy *copy);
+
+/* The same from a file that must belong to that user (lib/stats/places.h tells which): for root. */
+int stats_read_of(uid_t owner, const char *path, struct stats_copy *copy);
+
+/* The same from any file. */
 int stats_read_fd(int fd, struct stats_copy *copy);
 
-/* Fills only .h and .life: nothing to free. */
+/* Fills only .h, .owner and .life, from a file of this user: nothing to free. */
 int stats_read_header(const char *path, struct stats_copy *copy);
 void stats_free(struct stats_copy *copy);
 

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/printable.h"
 #include "lib/stats/json.h"
 #include "lib/stats/places.h"
 #include "lib/stats/report.h"
@@ -132,7 +133,7 @@ static void add_run(cJSON *o, const struct report_run *run)
 int report_write(const struct report *r, FILE *out)
 {
 	cJSON *o = cJSON_CreateObject();
-	char line[512], *text;
+	char line[512], *json, *text;
 	int err = 0;
 
 	report_summary(r, line, sizeof(line));
@@ -144,7 +145,9 @@ int report_write(const struct report *r, FILE *out)
 	cJSON_AddItemToObject(o, "totals", stats_json_totals(&r->totals));
 	cJSON_AddItemReferenceToObject(o, "processes", r->processes);
 	cJSON_AddItemReferenceToObject(o, "unreadable", r->unreadable);
-	text = cJSON_Print(o);
+	json = cJSON_Print(o);
+	text = printable_json(json);
+	free(json);
 	if (!text)
 		err = -ENOMEM;
 	else if (fprintf(out, "%s\n", text) < 0 || fflush(out))

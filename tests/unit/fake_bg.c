@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include <errno.h>
+#include <stdlib.h>
 #include <sys/epoll.h>
 #include <time.h>
 
 #include "lib/base/background.h"
 #include "tests/unit/fake_bg.h"
 
-enum { WATCHES = 64 };
+enum { WATCHES = 64, TIMERS = 8 };
 
 static struct watch {
 	bool used;
@@ -14,6 +15,7 @@ static struct watch {
 	void (*fn)(void *arg, uint32_t events);
 	void *arg;
 } watches[WATCHES];
+static struct bg_timer *timers[TIMERS]; /* those that are set */
 static int epoll = -1;
 
 static struct watch *find_watch(int fd)
@@ -58,11 +60,59 @@ void bg_unwatch(int fd)
 	epoll_ctl(epoll, EPOLL_CTL_DEL, fd, NULL);
 }
 
+void bg_timer_set(struct bg_timer *timer, uint64_t at_ns)
+{
+	struct bg_timer **free_place = NULL;
+
+	for (int i = 0; i < TIMERS; i++) {
+		if (timers[i] == timer)
+			timers[i] = NULL;
+		if (!timers[i])
+			free_place = timers + i;
+	}
+	timer->at_ns = at_ns;
+	if (at_ns == UINT64_MAX)
+		return;
+	if (!free_place)
+		abort();
+	*free_place = timer;
+}
+
+static void run_timers(void)
+{
+	uint64_t now = now_ns();
+
+	for (int i = 0; i < TIMERS; i++) {
+		struct bg_timer *timer = timers[i];
+
+		if (!timer || timer->at_ns > now)
+			continue;
+		timers[i] = NULL;
+		timer->fn(timer->arg);
+	}
+}
+
+/* A turn does not outlast the time to the next timer. */
+static int turn_ms(int timeout_ms)
+{
+	uint64_t now = now_ns();
+
+	for (int i = 0; i < TIMERS; i++) {
+		int64_t left = timers[i] ? (int64_t)(timers[i]->at_ns - now) / 1000000 + 1 : -1;
+
+		if (timers[i] && (timeout_ms < 0 || left < timeout_ms))
+			timeout_ms = left > 0 ? (int)left : 0;
+	}
+	return timeout_ms;
+}
+
 int fake_bg_turn(int timeout_ms)
 {
 	struct epoll_event e[WATCHES];
-	int n = epoll_wait(epoll, e, WATCHES, timeout_ms);
+	int n;
 
+	run_timers();
+	n = epoll_wait(epoll, e, WATCHES, turn_ms(timeout_ms));
 	for (int i = 0; i < n; i++) {
 		struct watch *w = find_watch(e[i].data.fd);
 

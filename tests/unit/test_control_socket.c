@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -17,6 +18,7 @@
 
 #include "config.h"
 
+#include "lib/base/background.h"
 #include "lib/base/control_socket.h"
 #include "tests/unit/fake_bg.h"
 
@@ -67,13 +69,20 @@ static int end(void **state)
 	return rmdir(dir);
 }
 
-static int dial(void)
+static int dial_only(void)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
 
 	strcpy(a.sun_path, path);
 	assert_int_equal(connect(fd, (struct sockaddr *)&a, sizeof(a)), 0);
+	return fd;
+}
+
+static int dial(void)
+{
+	int fd = dial_only();
+
 	while (fake_bg_turn(0) > 0)
 		;
 	return fd;
@@ -228,6 +237,57 @@ static void a_ninth_takes_the_place_of_the_idlest(void **state)
 	assert_int_equal(fake_bg_watched(), 1);
 }
 
+/* Returns the limit that was there. */
+static struct rlimit forbid_descriptors(void)
+{
+	int lowest = dup(STDERR_FILENO);
+	struct rlimit before, none_left;
+
+	assert_true(lowest >= 0);
+	close(lowest);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	none_left = before;
+	none_left.rlim_cur = (rlim_t)lowest;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none_left), 0);
+	return before;
+}
+
+static void without_descriptors_it_does_not_spin(void **state)
+{
+	int fd = dial_only(), wakeups = 0;
+	struct rlimit before = forbid_descriptors();
+	uint64_t end_ns = now_ns() + 500000000;
+	char got[16];
+
+	(void)state;
+	while (now_ns() < end_ns && wakeups < 1000)
+		wakeups += fake_bg_turn(10);
+	setrlimit(RLIMIT_NOFILE, &before);
+	assert_in_range(wakeups, 1, 10);
+	/* The one that waited is served when there are descriptors again. */
+	send(fd, "ping\n", 5, MSG_NOSIGNAL);
+	for (int i = 0; i < 200 && recv(fd, got, 1, MSG_PEEK) < 0; i++)
+		fake_bg_turn(10);
+	hear(fd, "ok\n");
+	close(fd);
+}
+
+static void a_pause_ends_with_the_socket(void **state)
+{
+	int fd = dial_only();
+	struct rlimit before = forbid_descriptors();
+
+	(void)state;
+	fake_bg_turn(10);
+	setrlimit(RLIMIT_NOFILE, &before);
+	assert_int_equal(fake_bg_watched(), 0);
+	control_close();
+	for (int i = 0; i < 30; i++)
+		fake_bg_turn(10);
+	assert_int_equal(fake_bg_watched(), 0);
+	close(fd);
+}
+
 static void only_its_owner_may_open_it(void **state)
 {
 	struct stat st;
@@ -272,6 +332,8 @@ int main(void)
 		TEST(the_longest_answer),
 		TEST(who_does_not_listen_is_not_waited_for),
 		TEST(a_ninth_takes_the_place_of_the_idlest),
+		TEST(without_descriptors_it_does_not_spin),
+		TEST(a_pause_ends_with_the_socket),
 		TEST(only_its_owner_may_open_it),
 		/* Last: it closes what the others need. */
 		cmocka_unit_test_setup_teardown(descriptors_that_the_program_took_are_left_alone,

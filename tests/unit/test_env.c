@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "lib/base/env.h"
+#include "lib/base/log.h"
 #include "lib/base/rail_list.h"
 #include "lib/base/sysfs.h"
 
@@ -201,6 +202,22 @@ static void reads_the_environment_once(void **state)
 	assert_int_equal(env_backups("b", (char[1][64]){""}, 1), 0);
 }
 
+static void the_log_is_printable(void **state)
+{
+	char path[] = "/tmp/test_env.XXXXXX", text[256] = "";
+	int fd = mkstemp(path);
+
+	(void)state;
+	assert_true(fd >= 0);
+	snprintf(env.log_file, sizeof(env.log_file), "%s", path);
+	log_always("shift-kvd: %s", "\033[2Jx\n\x9by");
+	*env.log_file = 0;
+	assert_true(read(fd, text, sizeof(text) - 1) > 0);
+	assert_non_null(strstr(text, "]: shift-kvd: \\x1b[2Jx\\x0a\\x9by\n"));
+	close(fd);
+	unlink(path);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -211,6 +228,7 @@ int main(void)
 		cmocka_unit_test(prefers_its_node_and_its_kind),
 		cmocka_unit_test(reads_sysfs),
 		cmocka_unit_test(reads_the_environment_once),
+		cmocka_unit_test(the_log_is_printable),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -67,7 +67,8 @@ static void live(const char *report_dir, bool crash)
 static cJSON *report(int status, char *line, size_t bytes)
 {
 	static char program[] = "ib_write_bw", option[] = "a \"quoted\" word";
-	char *const command[] = {program, option, NULL};
+	static char hostile[] = "\033[2J\xc2\x9b\x9b";
+	char *const command[] = {program, option, hostile, NULL};
 	struct report_run run = {.job = "job", .command = command, .status = status};
 	struct report *r = report_read(dir, &run);
 	char *text;
@@ -82,6 +83,8 @@ static cJSON *report(int status, char *line, size_t bytes)
 	report_free(r);
 	o = cJSON_Parse(text);
 	assert_non_null(o);
+	for (const char *p = text; *p; p++)
+		assert_true((*p >= ' ' && *p <= '~') || *p == '\n' || *p == '\t');
 	free(text);
 	return o;
 }
@@ -126,6 +129,7 @@ static void a_run_that_ended_well(void **state)
 	assert_string_equal(string(o, "summary"), line);
 	assert_int_equal(number(o, "schema_version"), 1);
 	assert_string_equal(string(o, "command.1"), "a \"quoted\" word");
+	assert_string_equal(string(o, "command.2"), "\033[2J\xc2\x9b\xef\xbf\xbd");
 	assert_int_equal(number(o, "exit_status"), 3);
 	assert_true(cJSON_IsNull(at(o, "signal")));
 	assert_int_equal(cJSON_GetArraySize(at(o, "processes")), 1);

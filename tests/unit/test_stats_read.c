@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -277,7 +278,57 @@ static void a_file_cut_short(void **state)
 	assert_int_equal(truncate(path, 1 << 24), 0);
 }
 
-static void nothing_for_the_terminal_to_obey(void **state)
+static int64_t clock_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* 1 TB, of holes. */
+static void a_file_too_large_is_refused_at_once(void **state)
+{
+	struct stats_table *t = stats_file.h->table;
+	int64_t begun_ms = clock_ms();
+
+	(void)state;
+	assert_int_equal(truncate(stats_path(), 1LL << 40), 0);
+	expect_error(-EBADMSG);
+	assert_int_equal(truncate(stats_path(), (1 << 26)), 0);
+	t[0].entries = 1 << 16;
+	t[0].entry_bytes = 512;
+	expect_error(-EBADMSG);
+	assert_true(clock_ms() - begun_ms < 500);
+}
+
+static void a_file_of_another_user_is_not_believed(void **state)
+{
+	struct stats_copy copy;
+	char other[128];
+
+	(void)state;
+	if (geteuid()) {
+		puts("skipped: needs root");
+		return;
+	}
+	assert_int_equal(stats_read_of(1, stats_path(), &copy), -EPERM);
+	assert_int_equal(chown(stats_path(), 65534, 65534), 0);
+	expect_error(-EPERM);
+	/* It claims this process, which is root's. */
+	assert_int_equal(stats_read_of(65534, stats_path(), &copy), -ESRCH);
+	stats_file.h->start_ticks++;
+	assert_int_equal(stats_read_of(65534, stats_path(), &copy), 0);
+	assert_int_equal(copy.life, STATS_DEAD);
+	assert_int_equal(copy.owner, 65534);
+	stats_free(&copy);
+	snprintf(other, sizeof(other), "%s.link", stats_path());
+	assert_int_equal(symlink(stats_path(), other), 0);
+	assert_int_equal(stats_read_of(65534, other, &copy), -ELOOP);
+	unlink(other);
+}
+
+static void texts_end_and_numbers_are_in_range(void **state)
 {
 	struct stats_copy copy;
 
@@ -289,7 +340,7 @@ static void nothing_for_the_terminal_to_obey(void **state)
 	stats_file.conns[0].rails = 200;
 	stats_file.conns[0].rail = 255;
 	assert_int_equal(stats_read(stats_path(), &copy), 0);
-	assert_string_equal(copy.h.comm, "a?[2Jb");
+	assert_string_equal(copy.h.comm, "a\033[2Jb");
 	assert_int_equal(strlen(copy.h.host), sizeof(copy.h.host) - 1);
 	assert_int_equal(copy.conns[0].rails, SHIFT_RAILS_MAX);
 	assert_int_equal(copy.conns[0].rail, SHIFT_RAILS_MAX - 1);
@@ -343,7 +394,9 @@ int main(void)
 		TEST(tables_that_cannot_be),
 		TEST(tables_of_another_kind_are_passed_over),
 		TEST(a_file_cut_short),
-		TEST(nothing_for_the_terminal_to_obey),
+		TEST(a_file_too_large_is_refused_at_once),
+		TEST(a_file_of_another_user_is_not_believed),
+		TEST(texts_end_and_numbers_are_in_range),
 		TEST(whether_its_process_lives),
 	};
 
