@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -71,7 +72,7 @@ const char *journal_dir(struct problem *p)
 	return NULL;
 }
 
-int journal_lock(struct problem *p)
+static int open_lock(struct problem *p)
 {
 	char path[PATH_BYTES];
 	int fd;
@@ -79,14 +80,74 @@ int journal_lock(struct problem *p)
 	if (!journal_dir(p))
 		return -1;
 	snprintf(path, sizeof(path), "%s/lock", directory_name());
-	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	if (fd >= 0 && !flock(fd, LOCK_EX))
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0)
+		problem_set(p, errno == EACCES ? INJECT_NO_PERMISSION : INJECT_FAILED, "%s: %s",
+			    path, strerror(errno));
+	return fd;
+}
+
+static int take_lock(int how, struct problem *p)
+{
+	int fd = open_lock(p);
+
+	if (fd < 0)
+		return -1;
+	if (!flock(fd, how))
 		return held = fd;
-	problem_set(p, errno == EACCES ? INJECT_NO_PERMISSION : INJECT_FAILED, "%s: %s", path,
-		    strerror(errno));
-	if (fd >= 0)
-		close(fd);
+	if (errno != EWOULDBLOCK && errno != EINTR)
+		problem_set(p, INJECT_FAILED, "%s/lock: %s", directory_name(), strerror(errno));
+	close(fd);
 	return -1;
+}
+
+int journal_try_lock(struct problem *p)
+{
+	return take_lock(LOCK_EX | LOCK_NB, p);
+}
+
+pid_t journal_lock_holder(void)
+{
+	char path[PATH_BYTES], line[256];
+	unsigned long long inode;
+	unsigned int major, minor;
+	struct stat st;
+	pid_t pid, found = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/lock", directory_name());
+	f = lstat(path, &st) ? NULL : fopen("/proc/locks", "re");
+	while (f && !found && fgets(line, sizeof(line), f))
+		if (sscanf(line, "%*d: FLOCK %*s WRITE %d %x:%x:%llu", &pid, &major, &minor,
+			   &inode) == 4 &&
+		    inode == st.st_ino && major == major(st.st_dev) && minor == minor(st.st_dev))
+			found = pid;
+	if (f)
+		fclose(f);
+	return found;
+}
+
+/* A process that is stopped with the lock would be waited for in silence. */
+static void say_stopped_holder(void)
+{
+	pid_t pid = journal_lock_holder();
+
+	if (pid > 0 && process_is_stopped(pid))
+		fprintf(stderr,
+			"shift-inject: waiting for process %d, which is stopped and holds %s/lock; "
+			"kill -CONT %d\n",
+			pid, directory_name(), pid);
+}
+
+int journal_lock(struct problem *p)
+{
+	int lock = journal_try_lock(p);
+
+	if (lock < 0 && !p->status)
+		say_stopped_holder();
+	while (lock < 0 && !p->status)
+		lock = take_lock(LOCK_EX, p);
+	return lock;
 }
 
 void journal_unlock(int lock)

@@ -2,7 +2,7 @@
 # The faults under shift-inject.
 noinst_LTLIBRARIES += faultinject/libfaultinject.la
 faultinject_libfaultinject_la_SOURCES = \
-	faultinject/inject.h faultinject/problem.c faultinject/json.c faultinject/values.c faultinject/faults.c faultinject/run.c faultinject/nic.c \
+	faultinject/inject.h faultinject/problem.c faultinject/clock.c faultinject/json.c faultinject/values.c faultinject/faults.c faultinject/run.c faultinject/nic.c \
 	faultinject/journal.c faultinject/journal_owner.c faultinject/netns.c faultinject/undo.c \
 	faultinject/guard.c \
 	faultinject/rtnl.h faultinject/rtnl.c faultinject/link_addrs.c faultinject/rtnl_restore.c \

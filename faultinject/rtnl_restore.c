@@ -55,8 +55,9 @@ static int add_address(struct nlmsghdr *h)
 	int err = restore_request(h, RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL,
 				  was_sure ? flags | IFA_F_NODAD : flags);
 
-	if (err || !was_sure || (flags & IFA_F_NODAD))
+	if ((err && err != -EEXIST) || !was_sure || (flags & IFA_F_NODAD))
 		return err;
+	/* Also if it exists: whoever added it may have been killed before this. */
 	return restore_request(h, RTM_NEWADDR, NLM_F_REPLACE, flags);
 }
 
