@@ -194,6 +194,11 @@ bool target_has_upper(const struct target *t);
 bool netdevs_are_stacked(const char *one, const char *other);
 bool netdevs_share_upper(const char *one, const char *other);
 
+/* Does fn hold for the netdev or one that stands on it: a bond, a bridge, a VLAN? */
+bool netdev_carries(const char *netdev, bool (*fn)(const char *netdev, void *arg), void *arg);
+
+/* --- reach.c --------------------------------------------------------------------------------- */
+
 /* Refuses the NIC by which this host, or the user's session, is reached. */
 int target_is_safe(const struct target *t, struct problem *p);
 

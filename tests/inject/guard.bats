@@ -251,7 +251,7 @@ paused() {
 			wait_until 10 guard_done
 			kill -CONT $pid
 		}
-		strike_each guard KILL guard_late down --nic v0 --for 20ms
+		STRIDE=2 strike_each guard KILL guard_late down --nic v0 --for 500ms
 	}
 	mkdir -m 700 "$SHIFT_INJECT_DIR"
 	run in_netns bereft
