@@ -211,10 +211,7 @@ int target_is_safe(const struct target *t, struct problem *p);
  * harm.
  */
 
-/* The directory of journals, which is created if needed. NULL with p set if that is impossible. */
-const char *journal_dir(struct problem *p);
-
-/* May this user read the journals? */
+/* May this user read the journals? Only its own are believed. */
 int journal_may_read(struct problem *p);
 
 /* Held while journals and NICs are changed, by one process at a time. -1 on error. */
@@ -246,6 +243,9 @@ unsigned int journal_list(struct cJSON **list, unsigned int max, struct problem 
  * read. */
 struct cJSON *journal_find(const char *id, struct problem *broken);
 
+/* A journal of that ID, to be deleted; NULL: the text is not one. Its numbers may be anything. */
+struct cJSON *journal_parse(const char *text, const char *id);
+
 void journal_remove(const struct cJSON *j);
 
 /* Gives up a journal that cannot be undone or read: renames the file of this ID, for which
@@ -257,6 +257,9 @@ int journal_drop(const char *id, char *path, size_t bytes, struct problem *p);
 /* A member of an object; "" or none if it is not there, or of another type. */
 const char *json_text(const struct cJSON *o, const char *key);
 double json_number(const struct cJSON *o, const char *key, double none);
+/* A number that fits, or 0. */
+uint32_t json_uint32(const struct cJSON *o, const char *key);
+pid_t json_pid(const struct cJSON *o, const char *key);
 
 /* --- journal_owner.c, netns.c ---------------------------------------------------------------- */
 
@@ -292,9 +295,9 @@ int undo_journal(const struct cJSON *j, struct problem *p);
 /* The same for a network namespace that is gone, in which nothing is left to be undone. */
 int undo_of_gone_netns(const struct cJSON *j, struct problem *p);
 
-/* Undoes faults whose process and guard are both gone. The lock must be held. Reports them on
- * stderr. */
-int undo_abandoned(struct problem *p);
+/* Undoes faults whose process and guard are both gone, and adds their IDs to left. The lock must be
+ * held. */
+int undo_abandoned(char *left, size_t bytes, struct problem *p);
 
 /* --- guard.c --------------------------------------------------------------------------------- */
 

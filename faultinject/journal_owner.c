@@ -53,7 +53,7 @@ static void boot_id(char id[64])
 
 static bool process_lives(const cJSON *j, const char *pid, const char *began)
 {
-	uint64_t now = process_began((pid_t)json_number(j, pid, 0));
+	uint64_t now = process_began(json_pid(j, pid));
 
 	return now && (double)now == json_number(j, began, 0);
 }

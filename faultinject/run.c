@@ -119,7 +119,7 @@ static bool excludes_other(const struct injection *in, const cJSON *j)
 {
 	enum resource r = in->fault->resource;
 
-	if (r == RESOURCE_NONE || r != (enum resource)json_number(j, "resource", 0) ||
+	if (r == RESOURCE_NONE || r != (enum resource)json_uint32(j, "resource") ||
 	    journal_is_of_another_boot(j) || cJSON_IsTrue(cJSON_GetObjectItem(j, "waiting")))
 		return false;
 	if (r == RESOURCE_PROCESS)
@@ -480,11 +480,12 @@ static int begin_fault(struct run *r, struct problem *p)
 	struct injection *in = &r->in;
 	/* Before the lock, which it must not share. */
 	int err = guard_start(&r->guard, in->id), lock, status;
+	char left[200] = "";
 
 	if (err)
 		return problem_set(p, INJECT_FAILED, "no guard process: %s", strerror(-err));
 	lock = journal_lock(p);
-	status = lock < 0 ? p->status : undo_abandoned(p);
+	status = lock < 0 ? p->status : undo_abandoned(left, sizeof(left), p);
 	if (!status)
 		status = check_overlap(in, p);
 	if (!status)
@@ -497,6 +498,10 @@ static int begin_fault(struct run *r, struct problem *p)
 	if (!status && in->fault->wave && next_wave(r, p) != GOES_ON)
 		status = p->status;
 	journal_unlock(lock);
+	/* Not before: nobody may read it. */
+	if (*left)
+		fprintf(stderr, "shift-inject: %s: left behind by a killed shift-inject; %s\n",
+			left, status == INJECT_NOT_UNDONE ? "not (all) undone" : "undone");
 	if (!status && in->fault->wave)
 		count_wave(r);
 	return status;

@@ -257,3 +257,22 @@ paused() {
 	run in_netns bereft
 	expect_status 0
 }
+
+@test "a process that is stopped with the lock is named to those who wait for it" {
+	waits() {
+		prepare
+		export ASAN_OPTIONS=verify_asan_link_order=0
+		LD_PRELOAD=$PWD/strike.so STRIKE="main 5 19" STRUCK=struck shift-inject down --nic v0 >said & pid=$!
+		wait_until 10 test -e struck
+		shift-inject down --nic v1 --for 10ms 2>errors & other=$!
+		wait_until 10 grep -q "waiting for process $pid, which is stopped and holds .*/lock; kill -CONT $pid" errors
+		kill -CONT $pid
+		wait $other
+		kill $pid
+		wait $pid
+		same_as before
+	}
+	mkdir -m 700 "$SHIFT_INJECT_DIR"
+	run in_netns waits
+	expect_status 0
+}
