@@ -96,22 +96,32 @@ static const char good[] =
 	" \"pid\": 4194303, \"pid_began\": 1, \"guard\": 1, \"boot_id\": \"x\", \"steps\": [\n"
 	"  {\"kind\": \"link\", \"ifindex\": 7, \"netdev\": \"v0\", \"mtu\": 1500, \"up\": true,\n"
 	"   \"uppers\": [{\"ifindex\": 9, \"mtu\": 1500}], \"belongings\": [\n"
-	"    \"28000000140002000000000000000000\"\n"
-	"    \"021880000700000008000200c0000201080001"
-	"00c0000201\",\n"
-	"    \"2800000014000200000000000000000002188000070000000800"
-	"0200c000020108000100c0000201\",\n"
-	"    \"30000000180002000000000000000000021800000303000100000000"
-	"0800010"
-	"0c63364000800040007000000\",\n"
-	"    \"3c000000180002000000000000000000021800000303000100000000"
-	"08000100cb71710018000900"
-	"08000000070000000800000008000000"
-	"0000000000000000\",\n"
-	"    \"1c0000001c000200000000000000000002000000070000008000000000\"],\n"
+	"    \"30000000140002000000000000000000021880000700000008000200c0000201080001"
+	"00c00002010800080080000000\",\n"
+	"    \"2c00000018000200000000000000000002180000fe0300010000000008000100c63364"
+	"000800040007000000\",\n"
+	"    \"4800000018000200000000000000000002180000fe0300010000000008000100cb0071"
+	"0024000900100000000700000008000500c0000207100000000800000008000500c000"
+	"0208\",\n"
+	"    \"300000001c000200000000000000000002000000070000008000000108000100c00002"
+	"010a0002000200000000010000\"],\n"
 	"   \"remove\": []},\n"
 	"  {\"kind\": \"signal\", \"pid\": 4194303, \"began\": 17, \"signal\": 18},\n"
 	"  {\"kind\": \"filter\", \"ifindex\": 7, \"parent\": 4294967282, \"name\": \"x\"}]}\n";
+
+/* Mutations of what is refused at once would find nothing. */
+static void require_messages(const cJSON *j)
+{
+	const cJSON *step = cJSON_GetArrayItem(cJSON_GetObjectItem(j, "steps"), 0), *item;
+
+	require(cJSON_GetArraySize(cJSON_GetObjectItem(step, "belongings")) == 4);
+	cJSON_ArrayForEach (item, cJSON_GetObjectItem(step, "belongings")) {
+		struct nlmsghdr *h = message_of(item);
+
+		require(h);
+		free(h);
+	}
+}
 
 /* A byte changed, a word of the format or another piece put in, a piece left out. */
 static size_t mutate_text(char *text, size_t len, size_t room)
@@ -160,13 +170,14 @@ static void try_message(void)
 
 int main(int argc, char **argv)
 {
-	uint32_t runs = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 0) : 100000;
+	uint32_t runs = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 0) : 50000;
 	uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 0) : 1;
 	static char text[8192];
 	cJSON *j = journal_parse(good, "down-7");
 
 	rng = seed * 0x9e3779b97f4a7c15u + 1;
 	require(j && !journal_parse(good, "down-8"));
+	require_messages(j);
 	cJSON_Delete(j);
 	for (uint32_t i = 0; i < runs; i++) {
 		size_t len = sizeof(good) - 1;
