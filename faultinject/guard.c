@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "faultinject/inject.h"
+#include "faultinject/rtnl.h"
 
 enum {
 	LATE_MS = 1000,	   /* a process that only runs late is faster than its guard */
@@ -66,7 +67,7 @@ struct ward {
 	const char *id;
 	pid_t owner;
 	int fd;
-	bool killed;
+	bool killed, said;
 };
 
 /* Only as long as it is our parent: its number is not used again before. */
@@ -137,11 +138,12 @@ static int undo_for_owner(struct ward *w)
 	}
 	journal_unlock(lock);
 	/* Not before: a terminal may be stopped. */
-	if (w->killed)
+	if (w->killed && !w->said)
 		fprintf(stderr,
 			"shift-inject: %s: its process stood still amid a change when its time was "
 			"over; it was killed\n",
 			w->id);
+	w->said = w->killed;
 	if (status)
 		fprintf(stderr, "shift-inject: %s: not undone: %s\n", w->id, p.text);
 	return status;
@@ -176,6 +178,8 @@ static _Noreturn void guard_main(struct ward *w)
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, NULL);
 	prctl(PR_SET_NAME, "inject-guard");
+	/* There may be an answer to its process, which was killed before it read that. */
+	rtnl_renew();
 	close(STDIN_FILENO);
 	close(STDOUT_FILENO);
 	if (chdir("/"))

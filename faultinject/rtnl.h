@@ -14,6 +14,9 @@ struct nl_msg;
 /* The text of the last error: the kernel's, or that of the errno. */
 const char *rtnl_said(int err);
 
+/* After a fork: a socket of this process's own. */
+void rtnl_renew(void);
+
 /* Sends and frees m, and waits for the answer. */
 int rtnl_request(struct nl_msg *m);
 

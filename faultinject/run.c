@@ -17,6 +17,7 @@
 enum {
 	JOURNALS_MAX = 256,
 	CAP_NET_ADMIN_BIT = 12,
+	GUARDS_MAX = 10,    /* killed ones */
 	PERIOD_MORE_MS = 2, /* a share of a period has 1 ms at least */
 	LETS_GO_MS = 15000, /* a driver needs up to 10 s to come back */
 };
@@ -31,8 +32,10 @@ struct run {
 	struct guard guard;
 	int64_t begun_ms, end_ms, next_ms, finish_ms;
 	uint64_t periods;
+	int64_t last_ms;     /* when the guard takes it for over */
 	int64_t by_guard_ms; /* when the guard has undone it, or 0 */
-	bool on, is_said;    /* is_said: that it has begun */
+	int guards_lost;
+	bool on, is_said; /* is_said: that it has begun */
 };
 
 double inject_random(struct injection *in)
@@ -273,19 +276,58 @@ static int open_signals(void)
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-/* The fault is over when one of its helper processes ends, but not when its guard does. */
+static void put_number(cJSON *o, const char *key, double n)
+{
+	cJSON_DeleteItemFromObject(o, key);
+	cJSON_AddNumberToObject(o, key, n);
+}
+
+static void name_guard(struct run *r)
+{
+	cJSON *j = r->in.journal;
+
+	put_number(j, "guard", r->guard.pid);
+	put_number(j, "guard_began", (double)process_began(r->guard.pid));
+}
+
+static int write_guard(struct run *r, struct problem *p)
+{
+	int lock = journal_lock(p), status = lock < 0 ? p->status : 0;
+
+	name_guard(r);
+	if (!status)
+		status = journal_write(&r->in, p);
+	journal_unlock(lock);
+	return status;
+}
+
+/* Somebody has killed the guard: without one, the fault would outlive this process. */
+static enum ending replace_guard(struct run *r, struct problem *p)
+{
+	if (guard_has_undone(&r->guard))
+		return BY_GUARD;
+	guard_release(&r->guard);
+	if (++r->guards_lost > GUARDS_MAX || guard_start(&r->guard, r->in.id)) {
+		problem_set(p, INJECT_FAILED, "%s: it has no guard process any more", r->in.id);
+		return BY_ERROR;
+	}
+	guard_set_end(&r->guard, r->last_ms);
+	return write_guard(r, p) ? BY_ERROR : GOES_ON;
+}
+
+/* The fault is over when one of its helper processes ends. */
 static enum ending child_ended(struct run *r, struct problem *p)
 {
 	enum ending why = GOES_ON;
 	pid_t pid;
 
-	while ((pid = waitpid(-1, NULL, WNOHANG)) > 0) {
-		if (pid == r->guard.pid) {
-			r->guard.pid = -1; /* the number may be another process's now */
-			continue;
+	while (why == GOES_ON && (pid = waitpid(-1, NULL, WNOHANG)) > 0) {
+		if (pid != r->guard.pid) {
+			problem_set(p, INJECT_FAILED, "%s: a process of it has ended", r->in.id);
+			return BY_ERROR;
 		}
-		problem_set(p, INJECT_FAILED, "%s: a process of it has ended", r->in.id);
-		why = BY_ERROR;
+		r->guard.pid = -1; /* the number may be another process's now */
+		why = replace_guard(r, p);
 	}
 	return why;
 }
@@ -438,8 +480,7 @@ static int start_journal(struct run *r, struct problem *p)
 	status = journal_begin(in, p);
 	if (status)
 		return status;
-	cJSON_AddNumberToObject(in->journal, "guard", r->guard.pid);
-	cJSON_AddNumberToObject(in->journal, "guard_began", (double)process_began(r->guard.pid));
+	name_guard(r);
 	cJSON_AddStringToObject(in->journal, "detail", in->detail);
 	return 0;
 }
@@ -461,7 +502,8 @@ static void tell_guard(struct run *r, bool changing)
 
 	if (longest != INJECT_NEVER && changing && r->in.fault->lets_go)
 		longest += LETS_GO_MS;
-	guard_set_end(&r->guard, longest == INJECT_NEVER ? longest : inject_now_ms() + longest);
+	r->last_ms = longest == INJECT_NEVER ? longest : inject_now_ms() + longest;
+	guard_set_end(&r->guard, r->last_ms);
 }
 
 /* Called when the fault is in force: on a machine under load that can take seconds. */

@@ -156,6 +156,43 @@ continued_says_so() { # PID
 	expect_status 0
 }
 
+@test "a guard that was killed is replaced; killed again and again, it ends the fault" {
+	replaced() {
+		state >before
+		shift-inject down --nic v0 >said & pid=$!
+		wait_until 10 test -s said
+		journal=$SHIFT_INJECT_DIR/down-$pid.json
+		for i in {1..10}; do
+			guard=$(jq .guard "$journal")
+			kill -9 $guard
+			other() { [ "$(jq .guard "$journal")" -ne $guard ]; }
+			wait_until 10 other
+		done
+		[ "$i" -eq 10 ]
+		kill -9 $(jq .guard "$journal")
+		wait $pid && exit 1 || [ $? -eq 1 ]
+		same_as before
+		# The new one does what the old one would have done.
+		for end in KILL STOP; do
+			rm said
+			shift-inject down --nic v0 --for 2s >said & pid=$!
+			wait_until 10 test -s said
+			journal=$SHIFT_INJECT_DIR/down-$pid.json
+			guard=$(jq .guard "$journal")
+			kill -9 $guard
+			wait_until 10 other
+			kill -$end $pid
+			wait_until 10 same_as before
+			kill -CONT $pid 2>/dev/null || true
+			wait $pid && exit 1 || [ $? -eq $([ $end = KILL ] && echo 137 || echo 7) ]
+		done
+	}
+	mkdir -m 700 "$SHIFT_INJECT_DIR"
+	run in_netns replaced
+	expect_status 0
+	expect_match 'it has no guard process any more'
+}
+
 # --- at each step ------------------------------------------------------------------------------------------------------
 
 # Runs the fault with a signal right before each of its steps in turn (or each STRIDE of them), until there is none left.
@@ -190,8 +227,9 @@ over() {
 @test "kill -9 before each step: undone" {
 	killed() {
 		prepare
-		for words in down 'flap --period 30ms' 'mtu 1300'; do
-			strike_each main KILL over $words --nic v0 --for 50ms
+		strike_each main KILL over down --nic v0 --for 50ms
+		for words in 'flap --period 30ms' 'mtu 1300'; do
+			STRIDE=3 strike_each main KILL over $words --nic v0 --for 50ms
 		done
 	}
 	mkdir -m 700 "$SHIFT_INJECT_DIR"
@@ -241,7 +279,7 @@ paused() {
 			shift-inject undo --all
 		}
 		strike_each guard KILL guard_struck down --nic v0
-		strike_each guard STOP guard_struck down --nic v0
+		STRIDE=3 strike_each guard STOP guard_struck down --nic v0
 		# At the end of its time: the process does it, when it goes on.
 		guard_late() {
 			wait_until 10 test -s said
@@ -251,7 +289,7 @@ paused() {
 			wait_until 10 guard_done
 			kill -CONT $pid
 		}
-		STRIDE=2 strike_each guard KILL guard_late down --nic v0 --for 500ms
+		STRIDE=5 strike_each guard KILL guard_late down --nic v0 --for 1s
 	}
 	mkdir -m 700 "$SHIFT_INJECT_DIR"
 	run in_netns bereft

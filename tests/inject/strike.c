@@ -2,7 +2,8 @@
 /*
  * Preloaded into shift-inject: a signal strikes it right before its Nth step, which is a journal
  * written (rename) or removed (unlink), a helper process started (fork) or a message to the kernel
- * (sendmsg). STRIKE="main|guard N SIGNAL"; STRUCK is a file that is made then.
+ * (sendmsg) or its answer (recvmsg). STRIKE="main|guard N SIGNAL"; STRUCK is a file that is made
+ * then.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -57,6 +58,14 @@ pid_t fork(void)
 
 	count_step();
 	return real();
+}
+
+ssize_t recvmsg(int fd, struct msghdr *m, int flags)
+{
+	ssize_t (*real)(int, struct msghdr *, int) = dlsym(RTLD_NEXT, "recvmsg");
+
+	count_step();
+	return real(fd, m, flags);
 }
 
 ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
