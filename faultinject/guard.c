@@ -22,7 +22,9 @@
 #include "faultinject/rtnl.h"
 
 enum {
-	LATE_MS = 1000,	   /* a process that only runs late is faster than its guard */
+	LATE_MS = 1000,	   /* so late, a process that is stopped is not waited for any more */
+	SLOW_MS = 3000,	   /* so much later, nor is one that may only be slow, under load */
+	LOOK_MS = 100,	   /* whether it is stopped */
 	STEP_MS = 20,	   /* between two looks at a lock */
 	STOPPED_MS = 1000, /* for so long a stopped process may keep what the guard needs */
 	BUSY_MS = 30000,   /* and so long one that is not stopped */
@@ -149,13 +151,22 @@ static int undo_for_owner(struct ward *w)
 	return status;
 }
 
-/* True: the process is gone. False: it has said something, or the time is over. */
+/* Nobody has ended the fault, although its time is over. */
+static bool is_late(const struct ward *w)
+{
+	int64_t late_ms = inject_now_ms() - w->page->due_ms;
+
+	return late_ms >= SLOW_MS || (late_ms >= 0 && process_is_stopped(w->owner));
+}
+
+/* True: the process is gone. False: it has said something, or it is time to look. */
 static bool owner_is_gone(const struct ward *w)
 {
 	struct pollfd fd = {.fd = w->fd, .events = POLLIN};
+	int64_t at_ms = w->page->due_ms, soon_ms = inject_now_ms() + LOOK_MS;
 	char said[16];
 
-	inject_poll(&fd, 1, w->page->due_ms);
+	inject_poll(&fd, 1, at_ms > soon_ms ? at_ms : soon_ms);
 	return fd.revents && read(w->fd, said, sizeof(said)) == 0;
 }
 
@@ -190,7 +201,7 @@ static _Noreturn void guard_main(struct ward *w)
 
 		if (gone)
 			w->page->due_ms = 0;
-		if (w->page->due_ms > inject_now_ms())
+		if (!gone && !is_late(w))
 			continue;
 		status = undo_for_owner(w);
 		if (gone || w->page->undone_ms)

@@ -303,8 +303,8 @@ int undo_abandoned(char *left, size_t bytes, struct problem *p);
 
 /*
  * A second process, which undoes a fault if the first one ends without having done so, or has not
- * done so a second after its time. What needs the same things as the guard's undoing is done with
- * the lock of the journals held, or between guard_enter() and guard_leave().
+ * done so some seconds after its time. What needs the same things as the guard's undoing is done
+ * with the lock of the journals held, or between guard_enter() and guard_leave().
  */
 struct guard_page;
 struct guard {

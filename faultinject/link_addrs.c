@@ -90,7 +90,7 @@ static bool leaves_through(struct nlattr *const *a, const struct search *s)
 		return false;
 	hop = nla_data(a[RTA_MULTIPATH]);
 	left = nla_len(a[RTA_MULTIPATH]);
-	for (; RTNH_OK(hop, left); left -= NLMSG_ALIGN(hop->rtnh_len), hop = RTNH_NEXT(hop))
+	for (; rtnl_hop_ok(hop, left); left -= NLMSG_ALIGN(hop->rtnh_len), hop = RTNH_NEXT(hop))
 		if (is_of_links(s, (unsigned int)hop->rtnh_ifindex))
 			return true;
 	return false;

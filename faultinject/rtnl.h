@@ -60,6 +60,12 @@ int rtnl_restore_delete(struct nlmsghdr *h);
 /* Changes the number of a netdev in the message. */
 void rtnl_renumber(struct nlmsghdr *h, unsigned int old, unsigned int ifindex);
 
+/* RTNH_OK(), which looks into the hop behind the last one. */
+static inline bool rtnl_hop_ok(const struct rtnexthop *hop, int left)
+{
+	return left >= (int)sizeof(*hop) && RTNH_OK(hop, left);
+}
+
 /* The link by which packets to that address (AF_INET or AF_INET6) leave; 0: there is none. */
 unsigned int rtnl_link_to(int family, const void *address);
 

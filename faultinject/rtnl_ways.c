@@ -103,7 +103,7 @@ static void see_way(void *arg, struct nlmsghdr *h)
 		return;
 	hop = nla_data(a[RTA_MULTIPATH]);
 	left = nla_len(a[RTA_MULTIPATH]);
-	for (; RTNH_OK(hop, left); left -= NLMSG_ALIGN(hop->rtnh_len), hop = RTNH_NEXT(hop))
+	for (; rtnl_hop_ok(hop, left); left -= NLMSG_ALIGN(hop->rtnh_len), hop = RTNH_NEXT(hop))
 		add_route(arg, r, dst, (unsigned int)hop->rtnh_ifindex);
 }
 
