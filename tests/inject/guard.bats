@@ -260,20 +260,23 @@ paused() {
 		wait $pid || status=$?
 		[[ $status = 0 || $status = 7 || $status = 137 ]]
 	}
-	strike_each main STOP goes_on down --nic v0 --for 50ms
-	strike_each main STOP goes_on flap --period 30ms --nic v0 --for 50ms
+	for words in "$@"; do
+		strike_each main STOP goes_on $words --nic v0 --for 50ms
+	done
 }
 
 @test "stopped before some of its steps: undone after its time, or not begun" {
+	some_paused() { paused down; }
 	mkdir -m 700 "$SHIFT_INJECT_DIR"
-	STRIDE=9 run in_netns paused
+	STRIDE=17 run in_netns some_paused
 	expect_status 0
 }
 
 # bats test_tags=long
 @test "stopped before each step: undone after its time, or not begun" {
+	each_paused() { paused down 'flap --period 30ms'; }
 	mkdir -m 700 "$SHIFT_INJECT_DIR"
-	run in_netns paused
+	run in_netns each_paused
 	expect_status 0
 }
 
