@@ -329,7 +329,8 @@ int pcie_undo(const cJSON *step, struct problem *p)
 
 	if (fd < 0 && errno == ENOENT)
 		return 0;
-	speed = capability ? set_speed(fd, capability, (int)json_number(step, "link_control_2", 0))
+	speed = capability ? set_speed(fd, capability,
+				       (int)(json_uint32(step, "link_control_2") & 0xffff))
 			   : -EIO;
 	if (fd >= 0)
 		close(fd);

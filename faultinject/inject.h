@@ -16,6 +16,7 @@
 #include <sys/types.h>
 
 struct cJSON;
+struct pollfd;
 
 /* Documented in shift-inject(1). */
 enum inject_status {
@@ -26,6 +27,7 @@ enum inject_status {
 	INJECT_REFUSED = 4,
 	INJECT_NO_PERMISSION = 5,
 	INJECT_NOT_UNDONE = 6,
+	INJECT_LATE = 7, /* its guard has undone it */
 };
 
 struct problem {
@@ -93,6 +95,16 @@ int parse_share(const char *s, double *share);				  /* 1%, 0.1% */
 int parse_bits(const char *s, uint64_t *bits);				  /* 1gbit, 200mbit */
 int parse_uint64(const char *s, uint64_t min, uint64_t max, uint64_t *n); /* 7, 0x1f */
 
+/* --- clock.c --------------------------------------------------------------------------------- */
+
+static const int64_t INJECT_NEVER = INT64_MAX;
+
+/* Since boot, while the machine was suspended too. */
+int64_t inject_now_ms(void);
+
+/* poll(), until that time. At most 4 descriptors. */
+void inject_poll(struct pollfd *fds, int count, int64_t at_ms);
+
 /* The NIC that --nic names. */
 struct target {
 	char netdev[IFNAMSIZ], rdma[64]; /* rdma is empty for a netdev without one */
@@ -122,6 +134,7 @@ struct fault {
 	enum resource resource;
 	bool wire;		  /* works on packets that the kernel sees only */
 	bool once;		  /* over at once, with nothing to undo */
+	bool lets_go;		  /* gives the lock away for seconds while it changes or undoes */
 	enum direction direction; /* if --direction is not given */
 	/* Checks whether the fault is possible, and changes nothing. May be NULL. */
 	int (*check)(struct injection *in, struct problem *p);
@@ -181,6 +194,11 @@ bool target_has_upper(const struct target *t);
 bool netdevs_are_stacked(const char *one, const char *other);
 bool netdevs_share_upper(const char *one, const char *other);
 
+/* Does fn hold for the netdev or one that stands on it: a bond, a bridge, a VLAN? */
+bool netdev_carries(const char *netdev, bool (*fn)(const char *netdev, void *arg), void *arg);
+
+/* --- reach.c --------------------------------------------------------------------------------- */
+
 /* Refuses the NIC by which this host, or the user's session, is reached. */
 int target_is_safe(const struct target *t, struct problem *p);
 
@@ -193,15 +211,16 @@ int target_is_safe(const struct target *t, struct problem *p);
  * harm.
  */
 
-/* The directory of journals, which is created if needed. NULL with p set if that is impossible. */
-const char *journal_dir(struct problem *p);
-
-/* May this user read the journals? */
+/* May this user read the journals? Only its own are believed. */
 int journal_may_read(struct problem *p);
 
 /* Held while journals and NICs are changed, by one process at a time. -1 on error. */
 int journal_lock(struct problem *p);
 void journal_unlock(int lock);
+/* The same at once, or -1 without a status if another process holds it. */
+int journal_try_lock(struct problem *p);
+/* The process that holds it, or 0: not known. */
+pid_t journal_lock_holder(void);
 /* Others may hold it meanwhile. */
 void journal_wait(int ms);
 
@@ -224,6 +243,9 @@ unsigned int journal_list(struct cJSON **list, unsigned int max, struct problem 
  * read. */
 struct cJSON *journal_find(const char *id, struct problem *broken);
 
+/* A journal of that ID, to be deleted; NULL: the text is not one. Its numbers may be anything. */
+struct cJSON *journal_parse(const char *text, const char *id);
+
 void journal_remove(const struct cJSON *j);
 
 /* Gives up a journal that cannot be undone or read: renames the file of this ID, for which
@@ -235,11 +257,17 @@ int journal_drop(const char *id, char *path, size_t bytes, struct problem *p);
 /* A member of an object; "" or none if it is not there, or of another type. */
 const char *json_text(const struct cJSON *o, const char *key);
 double json_number(const struct cJSON *o, const char *key, double none);
+/* A number that fits, or 0. */
+uint32_t json_uint32(const struct cJSON *o, const char *key);
+pid_t json_pid(const struct cJSON *o, const char *key);
 
 /* --- journal_owner.c, netns.c ---------------------------------------------------------------- */
 
 /* When a process began, in ticks since boot; 0: there is none. */
 uint64_t process_began(pid_t pid);
+
+/* Is it stopped, by a signal or a debugger? */
+bool process_is_stopped(pid_t pid);
 
 /* Adds this process, boot and network namespace to a journal. */
 void journal_sign(struct cJSON *j);
@@ -267,20 +295,43 @@ int undo_journal(const struct cJSON *j, struct problem *p);
 /* The same for a network namespace that is gone, in which nothing is left to be undone. */
 int undo_of_gone_netns(const struct cJSON *j, struct problem *p);
 
-/* Undoes faults whose process and guard are both gone. The lock must be held. Reports them on
- * stderr. */
-int undo_abandoned(struct problem *p);
+/* Undoes faults whose process and guard are both gone, and adds their IDs to left. The lock must be
+ * held. */
+int undo_abandoned(char *left, size_t bytes, struct problem *p);
 
 /* --- guard.c --------------------------------------------------------------------------------- */
 
 /*
- * Starts a process that undoes the fault if this process ends without having done so. Returns the
- * descriptor by whose end the guard notices, or -1.
+ * A second process, which undoes a fault if the first one ends without having done so, or has not
+ * done so some seconds after its time. What needs the same things as the guard's undoing is done
+ * with the lock of the journals held, or between guard_enter() and guard_leave().
  */
-int guard_start(struct injection *in, pid_t *guard);
+struct guard_page;
+struct guard {
+	pid_t pid; /* -1: there is none */
+	int fd;	   /* by whose end the guard notices */
+	struct guard_page *page;
+};
+#define GUARD_NONE           \
+	{                    \
+		-1, -1, NULL \
+	}
+
+/* 0 or a negative errno; guard_release() is due in both cases. */
+int guard_start(struct guard *g, const char *id);
+
+/* When the fault's time is over; INJECT_NEVER: it has none. */
+void guard_set_end(struct guard *g, int64_t end_ms);
+
+/* False: the guard has taken the fault over, which is not to be changed any more. */
+bool guard_enter(struct guard *g);
+void guard_leave(struct guard *g);
+
+/* When the guard has undone the fault; 0: it has not. With the lock held, that does not change. */
+int64_t guard_has_undone(const struct guard *g);
 
 /* Ends the guard, when everything is undone. */
-void guard_release(int fd, pid_t guard);
+void guard_release(struct guard *g);
 
 /* --- changes, in the files of the same names ------------------------------------------------- */
 

@@ -9,12 +9,13 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "faultinject/inject.h"
 
-enum { PATH_BYTES = 256 };
+enum { PATH_BYTES = 256, NAME_BYTES = 264, JOURNAL_BYTES_MAX = 256 << 20 };
 
 static int held = -1; /* this process's lock */
 
@@ -37,56 +38,139 @@ static int check_journal_name(struct problem *p)
 	return 0;
 }
 
-/* Journals are carried out as root: no other user may be able to write one. */
-static bool journal_is_ours(struct problem *p)
+static int refuse_directory(struct problem *p)
 {
+	return problem_set(p, INJECT_NO_PERMISSION, "%s: not a directory of this user alone",
+			   directory_name());
+}
+
+/*
+ * The directory of journals, or -1; without a status: there is none. Journals are carried out as
+ * root: no other user may be able to write one, nor to lead here to somewhere else.
+ */
+static int open_directory(struct problem *p)
+{
+	int fd = check_journal_name(p)
+			 ? -1
+			 : open(directory_name(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	struct stat st;
 
-	if (!stat(directory_name(), &st) && S_ISDIR(st.st_mode) && st.st_uid == geteuid() &&
-	    !(st.st_mode & (S_IWGRP | S_IWOTH)))
-		return true;
-	problem_set(p, INJECT_NO_PERMISSION, "%s: not a directory of this user alone",
-		    directory_name());
-	return false;
+	if (fd < 0 && !p->status && (errno == ELOOP || errno == ENOTDIR))
+		refuse_directory(p);
+	else if (fd < 0 && !p->status && errno != ENOENT)
+		problem_set(p, INJECT_NO_PERMISSION, "%s: %s; run it as root", directory_name(),
+			    strerror(errno));
+	if (fd < 0 ||
+	    (!fstat(fd, &st) && st.st_uid == geteuid() && !(st.st_mode & (S_IWGRP | S_IWOTH))))
+		return fd;
+	close(fd);
+	refuse_directory(p);
+	return -1;
 }
 
 int journal_may_read(struct problem *p)
 {
-	if (check_journal_name(p))
-		return p->status;
-	if (!access(directory_name(), R_OK | X_OK) || errno == ENOENT)
-		return 0;
-	return problem_set(p, INJECT_NO_PERMISSION, "%s: %s; run it as root", directory_name(),
-			   strerror(errno));
+	int fd = open_directory(p);
+
+	if (fd >= 0)
+		close(fd);
+	return p->status;
 }
 
-const char *journal_dir(struct problem *p)
+/* The same, made if there is none. -1 with p set if that is impossible. */
+static int make_directory(struct problem *p)
 {
+	int fd;
+
 	if (check_journal_name(p))
-		return NULL;
-	if (!mkdir(directory_name(), 0700) || errno == EEXIST)
-		return journal_is_ours(p) ? directory_name() : NULL;
-	problem_set(p, errno == EACCES || errno == EPERM ? INJECT_NO_PERMISSION : INJECT_FAILED,
-		    "%s: %s: journals have to be there", directory_name(), strerror(errno));
-	return NULL;
+		return -1;
+	if (mkdir(directory_name(), 0700) && errno != EEXIST) {
+		problem_set(
+			p, errno == EACCES || errno == EPERM ? INJECT_NO_PERMISSION : INJECT_FAILED,
+			"%s: %s: journals have to be there", directory_name(), strerror(errno));
+		return -1;
+	}
+	fd = open_directory(p);
+	if (fd < 0)
+		problem_set(p, INJECT_FAILED, "%s: %s", directory_name(), strerror(errno));
+	return fd;
+}
+
+static int open_lock(struct problem *p)
+{
+	int directory = make_directory(p), fd;
+
+	if (directory < 0)
+		return -1;
+	fd = openat(directory, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0)
+		problem_set(p, errno == EACCES ? INJECT_NO_PERMISSION : INJECT_FAILED,
+			    "%s/lock: %s", directory_name(), strerror(errno));
+	close(directory);
+	return fd;
+}
+
+static int take_lock(int how, struct problem *p)
+{
+	int fd = open_lock(p);
+
+	if (fd < 0)
+		return -1;
+	if (!flock(fd, how))
+		return held = fd;
+	if (errno != EWOULDBLOCK && errno != EINTR)
+		problem_set(p, INJECT_FAILED, "%s/lock: %s", directory_name(), strerror(errno));
+	close(fd);
+	return -1;
+}
+
+int journal_try_lock(struct problem *p)
+{
+	return take_lock(LOCK_EX | LOCK_NB, p);
+}
+
+pid_t journal_lock_holder(void)
+{
+	char path[PATH_BYTES], line[256];
+	unsigned long long inode;
+	unsigned int major, minor;
+	struct stat st;
+	pid_t pid, found = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/lock", directory_name());
+	f = lstat(path, &st) ? NULL : fopen("/proc/locks", "re");
+	while (f && !found && fgets(line, sizeof(line), f))
+		if (sscanf(line, "%*d: FLOCK %*s WRITE %d %x:%x:%llu", &pid, &major, &minor,
+			   &inode) == 4 &&
+		    inode == st.st_ino && major == major(st.st_dev) && minor == minor(st.st_dev))
+			found = pid;
+	if (f)
+		fclose(f);
+	return found;
+}
+
+/* A process that is stopped with the lock would be waited for in silence. */
+static void say_stopped_holder(void)
+{
+	pid_t pid = journal_lock_holder();
+
+	if (pid > 0 && process_is_stopped(pid))
+		fprintf(stderr,
+			"shift-inject: waiting for process %d, which is stopped and holds %s/lock; "
+			"kill -CONT %d\n",
+			pid, directory_name(), pid);
 }
 
 int journal_lock(struct problem *p)
 {
-	char path[PATH_BYTES];
-	int fd;
+	int lock = journal_try_lock(p);
 
-	if (!journal_dir(p))
-		return -1;
-	snprintf(path, sizeof(path), "%s/lock", directory_name());
-	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	if (fd >= 0 && !flock(fd, LOCK_EX))
-		return held = fd;
-	problem_set(p, errno == EACCES ? INJECT_NO_PERMISSION : INJECT_FAILED, "%s: %s", path,
-		    strerror(errno));
-	if (fd >= 0)
-		close(fd);
-	return -1;
+	if (lock < 0 && !p->status)
+		say_stopped_holder();
+	while (lock < 0 && !p->status)
+		lock = take_lock(LOCK_EX, p);
+	return lock;
 }
 
 void journal_unlock(int lock)
@@ -132,25 +216,50 @@ static int write_all(int fd, const char *text)
 	return fsync(fd) && errno != EINVAL ? -errno : 0;
 }
 
-/* Whole or not at all. */
-int journal_write(struct injection *in, struct problem *p)
+/* A new file, whatever stands there by that name. */
+static int create_file(int directory, const char *name)
 {
-	char path[PATH_BYTES], next[PATH_BYTES + 8], *text = cJSON_Print(in->journal);
+	if (unlinkat(directory, name, 0) && errno != ENOENT)
+		return -1;
+	return openat(directory, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+}
+
+/* Whole or not at all. */
+static int write_file(int directory, const char *id, const char *text)
+{
+	char name[NAME_BYTES], next[NAME_BYTES + 8];
 	int fd, err;
 
-	snprintf(path, sizeof(path), "%s/%s.json", directory_name(), in->id);
-	snprintf(next, sizeof(next), "%s.new", path);
-	fd = open(next, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-	err = fd < 0 ? -errno : !text ? -ENOMEM : write_all(fd, text);
+	snprintf(name, sizeof(name), "%s.json", id);
+	snprintf(next, sizeof(next), "%s.new", name);
+	fd = create_file(directory, next);
+	err = fd < 0 ? -errno : write_all(fd, text);
 	if (fd >= 0)
 		close(fd);
-	if (!err && rename(next, path))
+	if (!err && renameat(directory, next, directory, name))
 		err = -errno;
+	if (err)
+		unlinkat(directory, next, 0);
+	return err;
+}
+
+int journal_write(struct injection *in, struct problem *p)
+{
+	int directory = make_directory(p), err;
+	char *text;
+
+	if (directory < 0)
+		return p->status;
+	text = cJSON_Print(in->journal);
+	err = !text				 ? -ENOMEM
+	      : strlen(text) > JOURNAL_BYTES_MAX ? -EFBIG
+						 : write_file(directory, in->id, text);
+	close(directory);
 	free(text);
 	if (!err)
 		return 0;
-	unlink(next);
-	return problem_set(p, INJECT_FAILED, "%s: %s", path, strerror(-err));
+	return problem_set(p, INJECT_FAILED, "%s/%s.json: %s: nothing is changed without it",
+			   directory_name(), in->id, strerror(-err));
 }
 
 int journal_begin(struct injection *in, struct problem *p)
@@ -186,85 +295,130 @@ int journal_step(struct injection *in, const char *kind, cJSON *step, struct pro
 
 void journal_remove(const cJSON *j)
 {
-	char path[PATH_BYTES];
+	struct problem unsaid = {0};
+	int directory = open_directory(&unsaid);
+	char name[NAME_BYTES];
 
-	snprintf(path, sizeof(path), "%s/%s.json", directory_name(), json_text(j, "id"));
-	unlink(path);
+	snprintf(name, sizeof(name), "%.250s.json", json_text(j, "id"));
+	if (directory < 0)
+		return;
+	unlinkat(directory, name, 0);
+	close(directory);
 }
 
 int journal_drop(const char *id, char *path, size_t bytes, struct problem *p)
 {
-	char from[PATH_BYTES + 256];
+	char from[NAME_BYTES], to[NAME_BYTES];
+	int directory = open_directory(p), err = 0;
 
-	snprintf(from, sizeof(from), "%s/%.250s.json", directory_name(), id);
-	snprintf(path, bytes, "%s/%.250s.dropped", directory_name(), id);
-	if (!rename(from, path) || errno == ENOENT)
-		return 0;
-	return problem_set(p, INJECT_FAILED, "%s: %s", from, strerror(errno));
+	if (directory < 0)
+		return p->status;
+	snprintf(from, sizeof(from), "%.250s.json", id);
+	snprintf(to, sizeof(to), "%.250s.dropped", id);
+	snprintf(path, bytes, "%s/%s", directory_name(), to);
+	if (renameat(directory, from, directory, to) && errno != ENOENT)
+		err = errno;
+	close(directory);
+	return err ? problem_set(p, INJECT_FAILED, "%s/%s: %s", directory_name(), from,
+				 strerror(err))
+		   : 0;
 }
 
 /* --- reading --------------------------------------------------------------------------------- */
 
-/* The whole file, to be freed; NULL with errno. */
-static char *read_text(const char *path)
+/* NULL: the file can be believed; else why not. A FIFO would be waited for, a sparse file fill the
+ * memory. */
+static const char *why_not(int fd, size_t *bytes)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC), err = 0;
-	size_t used = 0, room = 0;
-	char *text = NULL, *more;
-	ssize_t n = 1;
+	struct stat st;
 
-	while (fd >= 0 && n > 0) {
-		if (used + 1 >= room) {
-			room = room ? 2 * room : 1 << 14;
-			more = realloc(text, room);
-			if (!more)
-				break;
-			text = more;
-		}
-		n = read(fd, text + used, room - used - 1);
+	if (fstat(fd, &st))
+		return strerror(errno);
+	*bytes = (size_t)st.st_size;
+	if (!S_ISREG(st.st_mode))
+		return "not a journal";
+	if (st.st_uid != geteuid() || st.st_mode & (S_IWGRP | S_IWOTH))
+		return "another user may have written it";
+	return *bytes > JOURNAL_BYTES_MAX ? "too large for a journal" : NULL;
+}
+
+/* The whole file, to be freed; NULL: there is none, or why it is not read. */
+static char *read_text(int directory, const char *id, const char **why)
+{
+	char name[NAME_BYTES];
+	size_t used = 0, bytes = 0;
+	char *text = NULL;
+	ssize_t n = 1;
+	int fd;
+
+	snprintf(name, sizeof(name), "%.250s.json", id);
+	fd = openat(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0) {
+		*why = errno == ENOENT	? NULL
+		       : errno == ELOOP ? "a symbolic link"
+					: strerror(errno);
+		return NULL;
+	}
+	*why = why_not(fd, &bytes);
+	text = *why ? NULL : malloc(bytes + 1);
+	while (text && used < bytes && n > 0) {
+		n = read(fd, text + used, bytes - used);
 		used += n > 0 ? (size_t)n : 0;
 	}
-	if (fd < 0 || n)
-		err = errno;
-	if (fd >= 0)
-		close(fd);
-	if (!err)
+	if (text)
 		text[used] = 0;
-	else
-		free(text);
-	errno = err;
-	return err ? NULL : text;
+	else if (!*why)
+		*why = strerror(ENOMEM);
+	close(fd);
+	return text;
 }
 
 /* The journal is ours, but somebody may have edited it: the ID must be a plain name, not a path. */
 static bool is_journal(const cJSON *j, const char *id)
 {
-	return !strcmp(json_text(j, "id"), id) && cJSON_IsArray(cJSON_GetObjectItem(j, "steps"));
+	const cJSON *steps = cJSON_GetObjectItemCaseSensitive(j, "steps"), *step;
+
+	if (strcmp(json_text(j, "id"), id) || !cJSON_IsArray(steps))
+		return false;
+	cJSON_ArrayForEach (step, steps)
+		if (!cJSON_IsObject(step))
+			return false;
+	return true;
+}
+
+cJSON *journal_parse(const char *text, const char *id)
+{
+	cJSON *j = cJSON_Parse(text);
+
+	if (is_journal(j, id))
+		return j;
+	cJSON_Delete(j);
+	return NULL;
 }
 
 cJSON *journal_find(const char *id, struct problem *p)
 {
-	char path[PATH_BYTES + 256], *text;
+	struct problem unsaid = {0};
+	int directory;
+	const char *why;
+	char *text;
 	cJSON *j;
 
 	if (strchr(id, '/') || strlen(id) >= 250)
 		return NULL;
-	snprintf(path, sizeof(path), "%s/%s.json", directory_name(), id);
-	text = read_text(path);
-	if (!text && errno == ENOENT)
+	directory = open_directory(p ? p : &unsaid);
+	if (directory < 0)
 		return NULL;
-	j = text ? cJSON_Parse(text) : NULL;
-	if (is_journal(j, id)) {
-		free(text);
-		return j;
-	}
-	if (p)
+	text = read_text(directory, id, &why);
+	close(directory);
+	j = text ? journal_parse(text, id) : NULL;
+	if (!j && (text || why) && p)
 		problem_set(p, INJECT_NOT_UNDONE,
-			    "%s: %s: what it undoes is not known; see to it, and remove it", path,
-			    text ? "not a journal" : strerror(errno));
+			    "%s/%.100s.json: %s: what it undoes is not known; see to it, and "
+			    "remove it",
+			    directory_name(), id, text ? "not a journal" : why);
 	free(text);
-	cJSON_Delete(j);
-	return NULL;
+	return j;
 }
 
 /* Takes the ID from a file's name. 0, or -1 if the file is not a journal. */
@@ -288,13 +442,18 @@ static int by_start(const void *a, const void *b)
 
 unsigned int journal_list(cJSON **list, unsigned int max, struct problem *broken)
 {
+	struct problem unsaid = {0};
 	struct dirent *e;
 	unsigned int n = 0;
-	DIR *d = opendir(directory_name());
+	int directory = open_directory(broken ? broken : &unsaid);
+	DIR *d = directory < 0 ? NULL : fdopendir(directory);
 	char id[256];
 
-	if (!d)
+	if (!d) {
+		if (directory >= 0)
+			close(directory);
 		return 0;
+	}
 	while (n < max && (e = readdir(d)))
 		if (!id_of(e->d_name, id) && (list[n] = journal_find(id, broken)))
 			n++;

@@ -36,6 +36,15 @@ uint64_t process_began(pid_t pid)
 	return s && sscanf(s, "%llu", &began) == 1 ? began : 0;
 }
 
+bool process_is_stopped(pid_t pid)
+{
+	char path[64], text[1024], *s;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	s = read_proc_file(path, text, sizeof(text)) ? strrchr(text, ')') : NULL;
+	return s && (!strncmp(s, ") T", 3) || !strncmp(s, ") t", 3));
+}
+
 static void boot_id(char id[64])
 {
 	read_proc_file("/proc/sys/kernel/random/boot_id", id, 64);
@@ -44,7 +53,7 @@ static void boot_id(char id[64])
 
 static bool process_lives(const cJSON *j, const char *pid, const char *began)
 {
-	uint64_t now = process_began((pid_t)json_number(j, pid, 0));
+	uint64_t now = process_began(json_pid(j, pid));
 
 	return now && (double)now == json_number(j, began, 0);
 }

@@ -17,3 +17,17 @@ double json_number(const cJSON *o, const char *key, double none)
 
 	return cJSON_IsNumber(n) ? n->valuedouble : none;
 }
+
+uint32_t json_uint32(const cJSON *o, const char *key)
+{
+	double n = json_number(o, key, 0);
+
+	return n >= 0 && n <= UINT32_MAX ? (uint32_t)n : 0;
+}
+
+pid_t json_pid(const cJSON *o, const char *key)
+{
+	uint32_t n = json_uint32(o, key);
+
+	return n <= INT32_MAX ? (pid_t)n : 0;
+}

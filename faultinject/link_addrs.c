@@ -24,7 +24,7 @@ struct search {
 	void *arg;
 	struct address *addresses; /* of these links */
 	size_t count;
-	bool found, nexthops;
+	bool nexthops;
 };
 
 static bool is_of_links(const struct search *s, unsigned int ifindex)
@@ -90,7 +90,7 @@ static bool leaves_through(struct nlattr *const *a, const struct search *s)
 		return false;
 	hop = nla_data(a[RTA_MULTIPATH]);
 	left = nla_len(a[RTA_MULTIPATH]);
-	for (; RTNH_OK(hop, left); left -= NLMSG_ALIGN(hop->rtnh_len), hop = RTNH_NEXT(hop))
+	for (; rtnl_hop_ok(hop, left); left -= NLMSG_ALIGN(hop->rtnh_len), hop = RTNH_NEXT(hop))
 		if (is_of_links(s, (unsigned int)hop->rtnh_ifindex))
 			return true;
 	return false;
@@ -148,18 +148,6 @@ static void see_nexthop(void *arg, struct nlmsghdr *h)
 		s->nexthops = true;
 }
 
-static void see_default(void *arg, struct nlmsghdr *h)
-{
-	struct nlattr *a[RTA_MAX + 1] = {0};
-	const struct rtmsg *r = nlmsg_data(h);
-	struct search *s = arg;
-
-	if (h->nlmsg_type != RTM_NEWROUTE || nlmsg_parse(h, sizeof(*r), a, RTA_MAX, NULL))
-		return;
-	if (!r->rtm_dst_len && r->rtm_type == RTN_UNICAST && leaves_through(a, s))
-		s->found = true;
-}
-
 static int read_routes(unsigned char family, void (*fn)(void *arg, struct nlmsghdr *h),
 		       struct search *s)
 {
@@ -205,16 +193,4 @@ int rtnl_link_addrs(const struct link_set *links, bool *has_nexthops,
 	free(s.addresses);
 	*has_nexthops = s.nexthops;
 	return err;
-}
-
-bool rtnl_has_default_route(unsigned int ifindex)
-{
-	struct link_set one = {.count = 1, .ifindex = {ifindex}};
-	struct search s = {.links = &one};
-	int err = read_routes(AF_INET, see_default, &s);
-
-	if (!err)
-		err = read_routes(AF_INET6, see_default, &s);
-	/* If the routes cannot be read, the link counts as one that is needed. */
-	return s.found || err;
 }

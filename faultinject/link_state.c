@@ -200,7 +200,7 @@ const cJSON *link_state_kept(const struct injection *in)
  * a netdev of that name is a new one, which somebody else has made. */
 static unsigned int find_again(const cJSON *step)
 {
-	unsigned int ifindex = (unsigned int)json_number(step, "ifindex", 0);
+	unsigned int ifindex = json_uint32(step, "ifindex");
 	struct link_state s;
 
 	if (cJSON_IsTrue(cJSON_GetObjectItem(step, "returns")) &&
@@ -213,12 +213,13 @@ static unsigned int find_again(const cJSON *step)
 /* Sets only what differs: a bridge whose MTU is set no longer follows the MTU of its ports. */
 static int restore_state(const cJSON *o, unsigned int ifindex)
 {
-	const cJSON *mtu = cJSON_GetObjectItem(o, "mtu"), *up = cJSON_GetObjectItem(o, "up");
+	const cJSON *up = cJSON_GetObjectItem(o, "up");
+	unsigned int mtu = json_uint32(o, "mtu");
 	struct link_state s;
 	int err = rtnl_link_get(ifindex, &s);
 
-	if (!err && cJSON_IsNumber(mtu) && s.mtu != (unsigned int)mtu->valueint)
-		err = rtnl_link_set_mtu(ifindex, (unsigned int)mtu->valueint);
+	if (!err && mtu && s.mtu != mtu)
+		err = rtnl_link_set_mtu(ifindex, mtu);
 	if (!err && cJSON_IsBool(up) && !(s.flags & IFF_UP) != !cJSON_IsTrue(up))
 		err = rtnl_link_set_up(ifindex, cJSON_IsTrue(up));
 	return err;
@@ -230,7 +231,7 @@ static int restore_uppers(const cJSON *step, struct problem *p)
 	int status = 0;
 
 	cJSON_ArrayForEach (upper, cJSON_GetObjectItem(step, "uppers")) {
-		int err = restore_state(upper, (unsigned int)json_number(upper, "ifindex", 0));
+		int err = restore_state(upper, json_uint32(upper, "ifindex"));
 
 		if (err && err != -ENODEV)
 			status = problem_set(p, INJECT_NOT_UNDONE, "%s: %s",
@@ -258,7 +259,7 @@ static int restore_one(const cJSON *step, unsigned int ifindex, struct nlmsghdr 
 {
 	int err;
 
-	rtnl_renumber(h, (unsigned int)json_number(step, "ifindex", 0), ifindex);
+	rtnl_renumber(h, json_uint32(step, "ifindex"), ifindex);
 	err = rtnl_restore(h);
 	if (!err || is_anothers(h, err))
 		return 0;

@@ -2,10 +2,10 @@
 # The faults under shift-inject.
 noinst_LTLIBRARIES += faultinject/libfaultinject.la
 faultinject_libfaultinject_la_SOURCES = \
-	faultinject/inject.h faultinject/problem.c faultinject/json.c faultinject/values.c faultinject/faults.c faultinject/run.c faultinject/nic.c \
+	faultinject/inject.h faultinject/problem.c faultinject/clock.c faultinject/json.c faultinject/values.c faultinject/faults.c faultinject/run.c faultinject/nic.c faultinject/reach.c \
 	faultinject/journal.c faultinject/journal_owner.c faultinject/netns.c faultinject/undo.c \
 	faultinject/guard.c \
-	faultinject/rtnl.h faultinject/rtnl.c faultinject/link_addrs.c faultinject/rtnl_restore.c \
+	faultinject/rtnl.h faultinject/rtnl.c faultinject/rtnl_ways.c faultinject/link_addrs.c faultinject/rtnl_restore.c \
 	faultinject/link_state.h faultinject/link_state.c faultinject/tc.c \
 	faultinject/bpf.h faultinject/bpf.c faultinject/packet_bpf.h faultinject/packet_bpf.c \
 	faultinject/link.c faultinject/packet.c faultinject/queue.c faultinject/process.c \

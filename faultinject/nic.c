@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* Finds the NIC that --nic names, and whether this host, or the user, depends on it. */
-#include <arpa/inet.h>
+/* Finds the NIC that --nic names, and what stands on it. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
-#include <ifaddrs.h>
 #include <net/if_arp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -198,8 +196,7 @@ int target_find(const struct inject_options *o, struct target *t, struct problem
 
 /* --- those that stand on it ------------------------------------------------------------------ */
 
-/* Does fn hold for the netdev or one that stands on it: a bond, a bridge, a VLAN? */
-static bool netdev_carries(const char *netdev, int depth, bool (*fn)(const char *netdev, void *arg),
+static bool carries_within(const char *netdev, int depth, bool (*fn)(const char *netdev, void *arg),
 			   void *arg)
 {
 	char path[PATH_BYTES];
@@ -211,10 +208,15 @@ static bool netdev_carries(const char *netdev, int depth, bool (*fn)(const char 
 	d = found || !depth ? NULL : opendir(path);
 	while (d && !found && (e = readdir(d)))
 		found = !strncmp(e->d_name, "upper_", 6) &&
-			netdev_carries(e->d_name + 6, depth - 1, fn, arg);
+			carries_within(e->d_name + 6, depth - 1, fn, arg);
 	if (d)
 		closedir(d);
 	return found;
+}
+
+bool netdev_carries(const char *netdev, bool (*fn)(const char *netdev, void *arg), void *arg)
+{
+	return carries_within(netdev, UPPERS_DEPTH, fn, arg);
 }
 
 static bool is_named(const char *netdev, void *arg)
@@ -227,7 +229,7 @@ static bool stands_on(const char *upper, const char *lower)
 	char name[IFNAMSIZ];
 
 	snprintf(name, sizeof(name), "%s", upper);
-	return netdev_carries(lower, UPPERS_DEPTH, is_named, name);
+	return netdev_carries(lower, is_named, name);
 }
 
 bool netdevs_are_stacked(const char *one, const char *other)
@@ -245,7 +247,7 @@ bool netdevs_share_upper(const char *one, const char *other)
 	char name[IFNAMSIZ];
 
 	snprintf(name, sizeof(name), "%s", other);
-	return netdev_carries(one, UPPERS_DEPTH, is_under, name);
+	return netdev_carries(one, is_under, name);
 }
 
 /* A bond or a bridge counts too: the netdev is only a part of it. */
@@ -310,143 +312,5 @@ bool target_has_upper(const struct target *t)
 	char name[IFNAMSIZ];
 
 	memcpy(name, t->netdev, sizeof(name));
-	return netdev_carries(t->netdev, 1, is_other, name);
-}
-
-/* --- what this host is reached by ------------------------------------------------------------ */
-
-static bool has_default_route(const char *netdev, void *arg)
-{
-	unsigned int ifindex = if_nametoindex(netdev);
-
-	(void)arg;
-	return ifindex && rtnl_has_default_route(ifindex);
-}
-
-static bool has_address(const char *netdev, void *arg)
-{
-	const char *wanted = arg;
-	char text[INET6_ADDRSTRLEN];
-	struct ifaddrs *list = NULL;
-	bool found = false;
-
-	if (getifaddrs(&list))
-		return false;
-	for (const struct ifaddrs *i = list; i && !found; i = i->ifa_next) {
-		if (!i->ifa_addr || strcmp(i->ifa_name, netdev))
-			continue;
-		if (i->ifa_addr->sa_family == AF_INET)
-			inet_ntop(AF_INET, &((const struct sockaddr_in *)i->ifa_addr)->sin_addr,
-				  text, sizeof(text));
-		else if (i->ifa_addr->sa_family == AF_INET6)
-			inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)i->ifa_addr)->sin6_addr,
-				  text, sizeof(text));
-		else
-			continue;
-		found = !strcmp(text, wanted);
-	}
-	freeifaddrs(list);
-	return found;
-}
-
-struct session {
-	char client[64], server[64];
-};
-
-/* "client port server port"; sudo takes it out of the environment, so ancestors are asked too. */
-static bool take_session(const char *text, struct session *s)
-{
-	return sscanf(text, "%63s %*s %63s", s->client, s->server) == 2;
-}
-
-static bool session_in(const char *environment, size_t bytes, struct session *found)
-{
-	static const char key[] = "SSH_CONNECTION=";
-
-	for (const char *s = environment; s < environment + bytes; s += strlen(s) + 1)
-		if (!strncmp(s, key, sizeof(key) - 1))
-			return take_session(s + sizeof(key) - 1, found);
-	return false;
-}
-
-static bool find_session(struct session *s)
-{
-	const char *own = getenv("SSH_CONNECTION");
-	static char text[65536];
-	pid_t pid = getppid();
-	char path[64];
-
-	if (own)
-		return take_session(own, s);
-	while (pid > 1) {
-		FILE *f;
-		size_t n;
-
-		snprintf(path, sizeof(path), "/proc/%d/environ", pid);
-		f = fopen(path, "re");
-		n = f ? fread(text, 1, sizeof(text) - 1, f) : 0;
-		text[n] = 0;
-		if (f)
-			fclose(f);
-		if (session_in(text, n, s))
-			return true;
-		snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-		if (!first_line(path, text, sizeof(text)) || !strrchr(text, ')') ||
-		    sscanf(strrchr(text, ')'), ") %*c %d", &pid) != 1)
-			break;
-	}
-	return false;
-}
-
-/* The zone of a link-local address, "%eth0", which is cut off; or "". */
-static const char *cut_zone(char *address)
-{
-	char *zone = strchr(address, '%');
-
-	if (!zone)
-		return "";
-	*zone = 0;
-	return zone + 1;
-}
-
-/* The interface by which packets get to the client; 0: unknown. */
-static unsigned int way_to(char *client)
-{
-	const char *zone = cut_zone(client);
-	unsigned char address[16];
-
-	if (*zone)
-		return if_nametoindex(zone);
-	if (inet_pton(AF_INET, client, address) == 1)
-		return rtnl_link_to(AF_INET, address);
-	return inet_pton(AF_INET6, client, address) == 1 ? rtnl_link_to(AF_INET6, address) : 0;
-}
-
-static bool has_number(const char *netdev, void *arg)
-{
-	return if_nametoindex(netdev) == *(unsigned int *)arg;
-}
-
-static bool carries_session(const char *netdev, struct session *s)
-{
-	unsigned int way = way_to(s->client);
-
-	cut_zone(s->server);
-	return netdev_carries(netdev, UPPERS_DEPTH, has_address, s->server) ||
-	       (way && netdev_carries(netdev, UPPERS_DEPTH, has_number, &way));
-}
-
-int target_is_safe(const struct target *t, struct problem *p)
-{
-	struct session s;
-
-	if (netdev_carries(t->netdev, UPPERS_DEPTH, has_default_route, NULL))
-		return problem_set(p, INJECT_REFUSED,
-				   "%s carries this host's default route; --yes-i-mean-it if so",
-				   t->netdev);
-	if (find_session(&s) && carries_session(t->netdev, &s))
-		return problem_set(p, INJECT_REFUSED,
-				   "%s carries this ssh session (%s); --yes-i-mean-it if so",
-				   t->netdev, s.client);
-	return 0;
+	return carries_within(t->netdev, 1, is_other, name);
 }

@@ -51,26 +51,14 @@ int sigstop_check(struct injection *in, struct problem *p)
 	return check_process(in, &began, p);
 }
 
-/* Somebody else has stopped it: after SIGCONT it would run, which is not the state before. */
-static bool is_stopped(pid_t pid)
-{
-	char path[64], text[512] = "", *s;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	f = fopen(path, "re");
-	s = f && fgets(text, sizeof(text), f) ? strrchr(text, ')') : NULL;
-	if (f)
-		fclose(f);
-	return s && (!strncmp(s, ") T", 3) || !strncmp(s, ") t", 3));
-}
-
 int sigstop_begin(struct injection *in, struct problem *p)
 {
 	uint64_t began;
 	int status = check_process(in, &began, p);
 
-	if (!status && is_stopped(in->o.pid))
+	/* Somebody else has stopped it: after SIGCONT it would run, which is not the state before.
+	 */
+	if (!status && process_is_stopped(in->o.pid))
 		status = problem_set(p, INJECT_REFUSED, "process %d is stopped already", in->o.pid);
 
 	if (!status)

@@ -255,6 +255,6 @@ int pause_release(const cJSON *step, struct problem *p)
 {
 	(void)p;
 	/* Not there (any more): as good as released. */
-	plug_message((unsigned int)json_number(step, "ifindex", 0), 0, TCQ_PLUG_RELEASE_INDEFINITE);
+	plug_message(json_uint32(step, "ifindex"), 0, TCQ_PLUG_RELEASE_INDEFINITE);
 	return 0;
 }

@@ -101,29 +101,35 @@ static int on_netlink_message(struct nl_msg *m, void *arg)
 	return NL_OK;
 }
 
+static struct nl_sock *own_socket;
+
+void rtnl_renew(void)
+{
+	nl_socket_free(own_socket);
+	own_socket = NULL;
+}
+
 static struct nl_sock *rtnl_socket(void)
 {
-	static struct nl_sock *s;
 	int one = 1;
 
-	if (s)
-		return s;
-	s = nl_socket_alloc();
-	if (!s || nl_connect(s, NETLINK_ROUTE)) {
-		nl_socket_free(s);
-		return s = NULL;
+	if (own_socket)
+		return own_socket;
+	own_socket = nl_socket_alloc();
+	if (!own_socket || nl_connect(own_socket, NETLINK_ROUTE)) {
+		nl_socket_free(own_socket);
+		return own_socket = NULL;
 	}
-	nl_socket_set_buffer_size(s, 1 << 20, 0);
-	setsockopt(nl_socket_get_fd(s), SOL_NETLINK, NETLINK_EXT_ACK, &one, sizeof(one));
-	setsockopt(nl_socket_get_fd(s), SOL_NETLINK, NETLINK_CAP_ACK, &one, sizeof(one));
-	return s;
+	nl_socket_set_buffer_size(own_socket, 1 << 20, 0);
+	setsockopt(nl_socket_get_fd(own_socket), SOL_NETLINK, NETLINK_EXT_ACK, &one, sizeof(one));
+	setsockopt(nl_socket_get_fd(own_socket), SOL_NETLINK, NETLINK_CAP_ACK, &one, sizeof(one));
+	return own_socket;
 }
 
 int rtnl_read(struct nl_msg *m, void (*fn)(void *arg, struct nlmsghdr *h), void *arg)
 {
 	struct exchange x = {.fn = fn, .arg = arg};
-	struct nl_sock *s = rtnl_socket();
-	struct nl_cb *cb = s ? nl_cb_alloc(NL_CB_DEFAULT) : NULL;
+	struct nl_cb *cb = rtnl_socket() ? nl_cb_alloc(NL_CB_DEFAULT) : NULL;
 	int err;
 
 	*said = 0;
@@ -136,9 +142,9 @@ int rtnl_read(struct nl_msg *m, void (*fn)(void *arg, struct nlmsghdr *h), void 
 	nl_cb_set(cb, NL_CB_FINISH, NL_CB_CUSTOM, on_done, &x);
 	nl_cb_set(cb, NL_CB_DUMP_INTR, NL_CB_CUSTOM, on_interrupted, &x);
 	nl_cb_set(cb, NL_CB_VALID, NL_CB_CUSTOM, on_netlink_message, &x);
-	err = nl_send_auto(s, m);
+	err = nl_send_auto(own_socket, m);
 	while (err >= 0 && !x.over)
-		err = nl_recvmsgs(s, cb);
+		err = nl_recvmsgs(own_socket, cb);
 	nl_cb_put(cb);
 	nlmsg_free(m);
 	if (x.over)

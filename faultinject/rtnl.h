@@ -14,6 +14,9 @@ struct nl_msg;
 /* The text of the last error: the kernel's, or that of the errno. */
 const char *rtnl_said(int err);
 
+/* After a fork: a socket of this process's own. */
+void rtnl_renew(void);
+
 /* Sends and frees m, and waits for the answer. */
 int rtnl_request(struct nl_msg *m);
 
@@ -57,11 +60,39 @@ int rtnl_restore_delete(struct nlmsghdr *h);
 /* Changes the number of a netdev in the message. */
 void rtnl_renumber(struct nlmsghdr *h, unsigned int old, unsigned int ifindex);
 
+/* RTNH_OK(), which looks into the hop behind the last one. */
+static inline bool rtnl_hop_ok(const struct rtnexthop *hop, int left)
+{
+	return left >= (int)sizeof(*hop) && RTNH_OK(hop, left);
+}
+
 /* The link by which packets to that address (AF_INET or AF_INET6) leave; 0: there is none. */
 unsigned int rtnl_link_to(int family, const void *address);
 
-/* Does a default route leave through it? */
-bool rtnl_has_default_route(unsigned int ifindex);
+/* What leaves through a link, by the routes of all tables. */
+struct way_out {
+	unsigned int ifindex;
+	bool has_default;
+	/* Of all addresses of IPv4, of all global ones of IPv6, and the larger one of these. */
+	double share4, share6, share;
+	int widest_bits;
+	char widest[64], host[48]; /* its widest route, a single host that has a route; or "" */
+};
+struct ways_out {
+	struct way_out *list; /* to be freed */
+	size_t count;
+};
+int rtnl_ways_out(struct ways_out *w);
+
+/* A link; where its packets go if it is a tunnel. */
+struct tunnel {
+	char netdev[16];
+	unsigned int ifindex, lower; /* the link that its packets are bound to, or 0 */
+	int remote_family;	     /* of its other end; 0: not visible */
+	unsigned char remote[16];
+	bool is_opaque; /* a tunnel that does not show its other end */
+};
+int rtnl_tunnel_get(unsigned int ifindex, struct tunnel *t);
 
 /* --- qdiscs and filters ---------------------------------------------------------------------- */
 

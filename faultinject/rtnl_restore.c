@@ -55,8 +55,9 @@ static int add_address(struct nlmsghdr *h)
 	int err = restore_request(h, RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL,
 				  was_sure ? flags | IFA_F_NODAD : flags);
 
-	if (err || !was_sure || (flags & IFA_F_NODAD))
+	if ((err && err != -EEXIST) || !was_sure || (flags & IFA_F_NODAD))
 		return err;
+	/* Also if it exists: whoever added it may have been killed before this. */
 	return restore_request(h, RTM_NEWADDR, NLM_F_REPLACE, flags);
 }
 
@@ -73,7 +74,8 @@ static void clean_route(struct nlmsghdr *h)
 	int left = hops ? nla_len(hops) : 0;
 
 	r->rtm_flags &= ~(passing | RTM_F_OFFLOAD | RTM_F_TRAP | RTM_F_OFFLOAD_FAILED);
-	for (; hop && RTNH_OK(hop, left); left -= NLMSG_ALIGN(hop->rtnh_len), hop = RTNH_NEXT(hop))
+	for (; hop && rtnl_hop_ok(hop, left);
+	     left -= NLMSG_ALIGN(hop->rtnh_len), hop = RTNH_NEXT(hop))
 		hop->rtnh_flags &= (unsigned char)~passing;
 }
 
@@ -150,7 +152,8 @@ static void renumber_route(struct nlmsghdr *h, unsigned int old, unsigned int if
 
 	if (oif && nla_get_u32(oif) == old)
 		*(uint32_t *)nla_data(oif) = ifindex;
-	for (; hop && RTNH_OK(hop, left); left -= NLMSG_ALIGN(hop->rtnh_len), hop = RTNH_NEXT(hop))
+	for (; hop && rtnl_hop_ok(hop, left);
+	     left -= NLMSG_ALIGN(hop->rtnh_len), hop = RTNH_NEXT(hop))
 		if ((unsigned int)hop->rtnh_ifindex == old)
 			hop->rtnh_ifindex = (int)ifindex;
 }

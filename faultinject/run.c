@@ -15,20 +15,27 @@
 #include "common/printable.h"
 #include "faultinject/inject.h"
 
-enum { JOURNALS_MAX = 256, CAP_NET_ADMIN_BIT = 12 };
-
-static const int64_t NEVER = INT64_MAX;
+enum {
+	JOURNALS_MAX = 256,
+	CAP_NET_ADMIN_BIT = 12,
+	GUARDS_MAX = 10,    /* killed ones */
+	PERIOD_MORE_MS = 2, /* a share of a period has 1 ms at least */
+	LETS_GO_MS = 15000, /* a driver needs up to 10 s to come back */
+};
 
 /* Why it ends. */
-enum ending { GOES_ON, BY_TIME, BY_COUNT, BY_SIGNAL, BY_EOF, BY_ERROR, BY_ITSELF };
-static const char *const ending_name[] = {"", "time", "count", "signal", "eof", "error", "done"};
+enum ending { GOES_ON, BY_TIME, BY_COUNT, BY_SIGNAL, BY_EOF, BY_ERROR, BY_GUARD };
+static const char *const ending_name[] = {"", "time", "count", "signal", "eof", "error", "guard"};
 
 struct run {
 	struct injection in;
-	int signals, guard_fd, signal;
-	pid_t guard;
+	int signals, signal;
+	struct guard guard;
 	int64_t begun_ms, end_ms, next_ms, finish_ms;
 	uint64_t periods;
+	int64_t last_ms;     /* when the guard takes it for over */
+	int64_t by_guard_ms; /* when the guard has undone it, or 0 */
+	int guards_lost;
 	bool on, is_said; /* is_said: that it has begun */
 };
 
@@ -38,14 +45,6 @@ double inject_random(struct injection *in)
 	in->random ^= in->random >> 7;
 	in->random ^= in->random << 17;
 	return (double)(in->random >> 11) / 9007199254740992.0;
-}
-
-static int64_t run_now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
 /* --- may it be? ------------------------------------------------------------------------------ */
@@ -124,7 +123,7 @@ static bool excludes_other(const struct injection *in, const cJSON *j)
 {
 	enum resource r = in->fault->resource;
 
-	if (r == RESOURCE_NONE || r != (enum resource)json_number(j, "resource", 0) ||
+	if (r == RESOURCE_NONE || r != (enum resource)json_uint32(j, "resource") ||
 	    journal_is_of_another_boot(j) || cJSON_IsTrue(cJSON_GetObjectItem(j, "waiting")))
 		return false;
 	if (r == RESOURCE_PROCESS)
@@ -231,13 +230,15 @@ static void say_wave(const struct run *r)
 static void say_end(const struct run *r, enum ending why, bool undone)
 {
 	const struct injection *in = &r->in;
-	double seconds = (double)(run_now_ms() - r->begun_ms) / 1000;
+	int64_t end_ms = r->by_guard_ms ? r->by_guard_ms : inject_now_ms();
+	double seconds = (double)(end_ms - r->begun_ms) / 1000;
 	uint64_t matched = 0, hit = 0;
 	bool counted = packet_counters(in->state_fd, &matched, &hit);
 	cJSON *o;
 
 	if (!in->o.json) {
-		printf("%s: %s after %.1f s", in->id, undone ? "undone" : "NOT UNDONE", seconds);
+		printf("%s: %s%s after %.1f s", in->id, undone ? "undone" : "NOT UNDONE",
+		       r->by_guard_ms ? " by its guard" : "", seconds);
 		if (counted)
 			printf("; %llu of %llu packets hit", (unsigned long long)hit,
 			       (unsigned long long)matched);
@@ -279,17 +280,58 @@ static int open_signals(void)
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-/* The fault is over when one of its helper processes ends, but not when its guard does. */
+static void put_number(cJSON *o, const char *key, double n)
+{
+	cJSON_DeleteItemFromObject(o, key);
+	cJSON_AddNumberToObject(o, key, n);
+}
+
+static void name_guard(struct run *r)
+{
+	cJSON *j = r->in.journal;
+
+	put_number(j, "guard", r->guard.pid);
+	put_number(j, "guard_began", (double)process_began(r->guard.pid));
+}
+
+static int write_guard(struct run *r, struct problem *p)
+{
+	int lock = journal_lock(p), status = lock < 0 ? p->status : 0;
+
+	name_guard(r);
+	if (!status)
+		status = journal_write(&r->in, p);
+	journal_unlock(lock);
+	return status;
+}
+
+/* Somebody has killed the guard: without one, the fault would outlive this process. */
+static enum ending replace_guard(struct run *r, struct problem *p)
+{
+	if (guard_has_undone(&r->guard))
+		return BY_GUARD;
+	guard_release(&r->guard);
+	if (++r->guards_lost > GUARDS_MAX || guard_start(&r->guard, r->in.id)) {
+		problem_set(p, INJECT_FAILED, "%s: it has no guard process any more", r->in.id);
+		return BY_ERROR;
+	}
+	guard_set_end(&r->guard, r->last_ms);
+	return write_guard(r, p) ? BY_ERROR : GOES_ON;
+}
+
+/* The fault is over when one of its helper processes ends. */
 static enum ending child_ended(struct run *r, struct problem *p)
 {
 	enum ending why = GOES_ON;
 	pid_t pid;
 
-	while ((pid = waitpid(-1, NULL, WNOHANG)) > 0) {
-		if (pid == r->guard)
-			continue;
-		problem_set(p, INJECT_FAILED, "%s: a process of it has ended", r->in.id);
-		why = BY_ERROR;
+	while (why == GOES_ON && (pid = waitpid(-1, NULL, WNOHANG)) > 0) {
+		if (pid != r->guard.pid) {
+			problem_set(p, INJECT_FAILED, "%s: a process of it has ended", r->in.id);
+			return BY_ERROR;
+		}
+		r->guard.pid = -1; /* the number may be another process's now */
+		why = replace_guard(r, p);
 	}
 	return why;
 }
@@ -318,12 +360,11 @@ static enum ending wait_until(struct run *r, int64_t at, struct problem *p)
 	enum ending why = GOES_ON;
 
 	while (why == GOES_ON) {
-		int64_t left = at == NEVER ? -1 : at - run_now_ms();
 		char byte[64];
 
-		if (at != NEVER && left <= 0)
+		if (inject_now_ms() >= at)
 			return GOES_ON;
-		poll(fds, 2, left > 1000000 ? 1000000 : (int)left);
+		inject_poll(fds, 2, at);
 		if (fds[0].revents)
 			why = take_signal(r, p);
 		if (why == GOES_ON && fds[1].revents && read(STDIN_FILENO, byte, sizeof(byte)) <= 0)
@@ -342,26 +383,47 @@ static int64_t phase_ms(struct run *r)
 	return ms < 1 ? 1 : (int64_t)ms;
 }
 
-static int next_wave(struct run *r, struct problem *p)
+static enum ending next_wave(struct run *r, struct problem *p)
 {
-	int status = r->in.fault->wave(&r->in, !r->on, p);
+	int status;
 
+	if (!guard_enter(&r->guard))
+		return BY_GUARD;
+	status = r->in.fault->wave(&r->in, !r->on, p);
+	guard_leave(&r->guard);
 	r->on = !r->on;
-	say_wave(r);
-	r->periods += !r->on;
 	r->next_ms += phase_ms(r);
-	return status;
+	return status ? BY_ERROR : GOES_ON;
 }
 
-static int finish_fault(struct run *r, struct problem *p)
+/* Without a lock: whoever reads may be slow, or stopped. */
+static void count_wave(struct run *r)
+{
+	say_wave(r);
+	r->periods += !r->on;
+}
+
+/* A process that was stopped does not make up for the waves of that time. */
+static void skip_missed_waves(struct run *r)
+{
+	int64_t now_ms = inject_now_ms();
+
+	if (r->next_ms + r->in.o.period_ms < now_ms)
+		r->next_ms = now_ms;
+}
+
+static enum ending finish_fault(struct run *r, struct problem *p)
 {
 	int lock = journal_lock(p), status = lock < 0 ? p->status : 0;
+	enum ending why = GOES_ON;
 
-	r->finish_ms = NEVER;
-	if (!status)
-		status = r->in.fault->finish(&r->in, p);
+	r->finish_ms = INJECT_NEVER;
+	if (guard_has_undone(&r->guard))
+		why = BY_GUARD;
+	else if (status || r->in.fault->finish(&r->in, p))
+		why = BY_ERROR;
 	journal_unlock(lock);
-	return status;
+	return why;
 }
 
 /* When something is to be done. */
@@ -377,18 +439,21 @@ static enum ending keep_up(struct run *r, struct problem *p)
 	for (;;) {
 		enum ending why = wait_until(r, next_event(r), p);
 
+		if (why == GOES_ON && inject_now_ms() >= r->end_ms)
+			why = BY_TIME;
+		if (why == GOES_ON && inject_now_ms() >= r->finish_ms)
+			why = finish_fault(r, p);
 		if (why != GOES_ON)
 			return why;
-		if (run_now_ms() >= r->end_ms)
-			return BY_TIME;
-		if (run_now_ms() >= r->finish_ms && finish_fault(r, p))
-			return BY_ERROR;
-		if (!r->in.fault->wave || run_now_ms() < r->next_ms)
+		if (!r->in.fault->wave || inject_now_ms() < r->next_ms)
 			continue;
 		if (!r->on && r->in.o.count && r->periods == r->in.o.count)
 			return BY_COUNT;
-		if (next_wave(r, p))
-			return BY_ERROR;
+		skip_missed_waves(r);
+		why = next_wave(r, p);
+		if (why != GOES_ON)
+			return why;
+		count_wave(r);
 	}
 }
 
@@ -419,41 +484,72 @@ static int start_journal(struct run *r, struct problem *p)
 	status = journal_begin(in, p);
 	if (status)
 		return status;
-	cJSON_AddNumberToObject(in->journal, "guard", r->guard);
-	cJSON_AddNumberToObject(in->journal, "guard_began", (double)process_began(r->guard));
+	name_guard(r);
 	cJSON_AddStringToObject(in->journal, "detail", in->detail);
 	return 0;
+}
+
+/* How long the fault can last, by its options; INJECT_NEVER: for ever. */
+static int64_t longest_ms(const struct inject_options *o)
+{
+	double period_ms = (double)o->period_ms * (1 + o->jitter) + PERIOD_MORE_MS;
+
+	if (o->for_ms >= 0)
+		return o->for_ms;
+	return o->count ? (int64_t)((double)o->count * period_ms) : INJECT_NEVER;
+}
+
+/* The guard waits for whoever has the lock; only if that is given away it needs to be told. */
+static void tell_guard(struct run *r, bool changing)
+{
+	int64_t longest = longest_ms(&r->in.o);
+
+	if (longest != INJECT_NEVER && changing && r->in.fault->lets_go)
+		longest += LETS_GO_MS;
+	r->last_ms = longest == INJECT_NEVER ? longest : inject_now_ms() + longest;
+	guard_set_end(&r->guard, r->last_ms);
 }
 
 /* Called when the fault is in force: on a machine under load that can take seconds. */
 static void start_clock(struct run *r)
 {
-	r->begun_ms = r->next_ms = run_now_ms();
-	r->end_ms = r->in.o.for_ms >= 0 ? r->begun_ms + r->in.o.for_ms : NEVER;
-	r->finish_ms = r->in.fault->finish ? r->begun_ms + r->in.o.time_us / 1000 : NEVER;
+	const struct inject_options *o = &r->in.o;
+
+	r->begun_ms = r->next_ms = inject_now_ms();
+	r->end_ms = o->for_ms >= 0 ? r->begun_ms + o->for_ms : INJECT_NEVER;
+	r->finish_ms = r->in.fault->finish ? r->begun_ms + o->time_us / 1000 : INJECT_NEVER;
+	tell_guard(r, false);
 }
 
 static int begin_fault(struct run *r, struct problem *p)
 {
 	struct injection *in = &r->in;
-	int lock, status;
-
 	/* Before the lock, which it must not share. */
-	r->guard_fd = guard_start(in, &r->guard);
-	if (r->guard_fd < 0)
-		return problem_set(p, INJECT_FAILED, "no guard process: %s", strerror(errno));
+	int err = guard_start(&r->guard, in->id), lock, status;
+	char left[200] = "";
+
+	if (err)
+		return problem_set(p, INJECT_FAILED, "no guard process: %s", strerror(-err));
 	lock = journal_lock(p);
-	status = lock < 0 ? p->status : undo_abandoned(p);
+	status = lock < 0 ? p->status : undo_abandoned(left, sizeof(left), p);
 	if (!status)
 		status = check_overlap(in, p);
 	if (!status)
 		status = start_journal(r, p);
+	/* Should this process be stopped amid the change. */
+	tell_guard(r, true);
 	if (!status && in->fault->begin)
 		status = in->fault->begin(in, p);
 	start_clock(r);
-	if (!status && in->fault->wave)
-		status = next_wave(r, p);
+	if (!status && in->fault->wave && next_wave(r, p) != GOES_ON)
+		status = p->status;
 	journal_unlock(lock);
+	/* Not before: nobody may read it. */
+	if (*left)
+		fprintf(stderr, "shift-inject: %s: left behind by a killed shift-inject; %s\n",
+			left, status == INJECT_NOT_UNDONE ? "not (all) undone" : "undone");
+	if (!status && in->fault->wave)
+		count_wave(r);
 	return status;
 }
 
@@ -462,14 +558,19 @@ static int undo_fault(struct run *r, struct problem *p)
 	int lock, status = 0;
 
 	if (r->in.journal) {
+		if (r->in.fault->lets_go)
+			tell_guard(r, true);
 		lock = journal_lock(p);
-		status = lock < 0 ? INJECT_NOT_UNDONE : undo_journal(r->in.journal, p);
+		/* Not twice: another fault may be there now. */
+		r->by_guard_ms = guard_has_undone(&r->guard);
+		if (!r->by_guard_ms)
+			status = lock < 0 ? INJECT_NOT_UNDONE : undo_journal(r->in.journal, p);
 		journal_unlock(lock);
 		cJSON_Delete(r->in.journal);
 		r->in.journal = NULL;
 	}
 	if (status != INJECT_NOT_UNDONE)
-		guard_release(r->guard_fd, r->guard);
+		guard_release(&r->guard);
 	return status;
 }
 
@@ -497,7 +598,7 @@ static int wait_for_it(struct run *r, enum ending *why, struct problem *p)
 
 	*why = GOES_ON;
 	if (!status)
-		*why = wait_until(r, run_now_ms() + in->o.after_ms, p);
+		*why = wait_until(r, inject_now_ms() + in->o.after_ms, p);
 	return status || *why != GOES_ON ? status : check_fault(in, p);
 }
 
@@ -519,6 +620,16 @@ static enum ending run_through(struct run *r, struct problem *p)
 	return keep_up(r, p);
 }
 
+/* What had gone wrong does not matter then: it is what the guard did, or came after it. */
+static int say_late(const struct run *r, struct problem *p)
+{
+	p->status = 0;
+	return problem_set(p, INJECT_LATE,
+			   "%s: this process stood still when the time was over; its guard has "
+			   "undone the fault",
+			   r->in.id);
+}
+
 static int run_fault(struct run *r, struct problem *p)
 {
 	struct problem undoing = {0};
@@ -538,6 +649,10 @@ static int run_fault(struct run *r, struct problem *p)
 	undone = !undo_fault(r, &undoing);
 	if (!undone)
 		*p = undoing;
+	else if (r->by_guard_ms) {
+		why = BY_GUARD;
+		status = say_late(r, p);
+	}
 	if (r->is_said)
 		say_end(r, undone ? why : BY_ERROR, undone);
 	return undone ? status : INJECT_NOT_UNDONE;
@@ -545,7 +660,7 @@ static int run_fault(struct run *r, struct problem *p)
 
 int fault_run(const struct fault *fault, const struct inject_options *o, struct problem *p)
 {
-	struct run r = {.in = {.fault = fault, .o = *o, .state_fd = -1}, .guard_fd = -1};
+	struct run r = {.in = {.fault = fault, .o = *o, .state_fd = -1}, .guard = GUARD_NONE};
 	int status;
 
 	r.in.random = o->seed * 0x9e3779b97f4a7c15ull | 1;

@@ -17,7 +17,7 @@ enum { JOURNALS_MAX = 256 };
 
 static unsigned int ifindex_of(const cJSON *step)
 {
-	return (unsigned int)json_number(step, "ifindex", 0);
+	return json_uint32(step, "ifindex");
 }
 
 /* A change of something that is gone needs no undoing. */
@@ -32,8 +32,7 @@ static int undo_result(const cJSON *step, int err, struct problem *p)
 static int undo_filter(const cJSON *step, struct problem *p)
 {
 	return undo_result(step,
-			   rtnl_filter_delete(ifindex_of(step),
-					      (uint32_t)json_number(step, "parent", 0),
+			   rtnl_filter_delete(ifindex_of(step), json_uint32(step, "parent"),
 					      json_text(step, "name")),
 			   p);
 }
@@ -55,15 +54,14 @@ static int undo_qdisc(const cJSON *step, struct problem *p)
 {
 	return undo_result(step,
 			   rtnl_qdisc_delete(ifindex_of(step), TC_H_ROOT,
-					     (uint32_t)json_number(step, "handle", 0),
-					     json_text(step, "qdisc")),
+					     json_uint32(step, "handle"), json_text(step, "qdisc")),
 			   p);
 }
 
 /* Is it still the process that we mean? */
 static pid_t process_of(const cJSON *step)
 {
-	pid_t pid = (pid_t)json_number(step, "pid", 0);
+	pid_t pid = json_pid(step, "pid");
 	uint64_t began = process_began(pid);
 
 	return began && (double)began == json_number(step, "began", 0) ? pid : 0;
@@ -72,7 +70,7 @@ static pid_t process_of(const cJSON *step)
 static int undo_signal(const cJSON *step, struct problem *p)
 {
 	pid_t pid = process_of(step);
-	int sig = (int)json_number(step, "signal", 0);
+	int sig = (int)json_uint32(step, "signal");
 
 	if (!pid || !kill(pid, sig) || errno == ESRCH)
 		return 0;
@@ -174,7 +172,7 @@ static bool is_for_us(const cJSON *j)
 	return true;
 }
 
-int undo_abandoned(struct problem *p)
+int undo_abandoned(char *left, size_t bytes, struct problem *p)
 {
 	cJSON *list[JOURNALS_MAX];
 	unsigned int n = journal_list(list, JOURNALS_MAX, p);
@@ -182,8 +180,8 @@ int undo_abandoned(struct problem *p)
 
 	for (unsigned int i = 0; i < n; i++) {
 		if (!status && is_for_us(list[i])) {
-			fprintf(stderr, "shift-inject: %s was left behind; undoing it\n",
-				json_text(list[i], "id"));
+			snprintf(left + strlen(left), bytes - strlen(left), "%s%s",
+				 *left ? ", " : "", json_text(list[i], "id"));
 			status = undo_journal(list[i], p);
 		}
 		cJSON_Delete(list[i]);

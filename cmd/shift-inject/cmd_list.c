@@ -27,7 +27,7 @@ static const char *state_of(const cJSON *j)
 
 static bool counters_of(const cJSON *j, uint64_t *matched, uint64_t *hit)
 {
-	int fd = packet_state_by_id((uint32_t)json_number(j, "state", 0));
+	int fd = packet_state_by_id(json_uint32(j, "state"));
 	bool found = fd >= 0 && packet_counters(fd, matched, hit);
 
 	if (fd >= 0)
@@ -37,7 +37,7 @@ static bool counters_of(const cJSON *j, uint64_t *matched, uint64_t *hit)
 
 static void fault_show(const cJSON *j)
 {
-	time_t started = (time_t)json_number(j, "started_unix_s", 0);
+	time_t started = (time_t)json_uint32(j, "started_unix_s");
 	const char *nic = json_text(j, "nic"), *netdev = json_text(j, "netdev");
 	uint64_t matched, hit;
 	char when[32] = "";

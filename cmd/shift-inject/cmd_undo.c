@@ -51,11 +51,15 @@ static bool fault_is_over(const cJSON *j)
 }
 
 /* The fault's process undoes it, or else its guard: both are in the network namespace of the
- * change. */
+ * change. One that is stopped is continued. */
 static bool fault_ends(const cJSON *j, int sig)
 {
-	if (journal_owner_lives(j))
-		kill((pid_t)json_number(j, "pid", 0), sig);
+	if (journal_owner_lives(j)) {
+		kill(json_pid(j, "pid"), sig);
+		kill(json_pid(j, "pid"), SIGCONT);
+	}
+	if (journal_guard_lives(j))
+		kill(json_pid(j, "guard"), SIGCONT);
 	for (int ms = 0; ms < WAIT_MS; ms += STEP_MS) {
 		if (fault_is_over(j))
 			return true;

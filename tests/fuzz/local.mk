@@ -43,3 +43,19 @@ fuzz_scenario-libfuzzer: $(srcdir)/tests/fuzz/fuzz_scenario.c $(srcdir)/faultinj
 		lib/.libs/libshiftcore.a lib/.libs/libshiftbase.a \
 		$(CJSON_LIBS) $(LIBNL_LIBS) $(IBVERBS_LIBS)
 CLEANFILES += fuzz_scenario-libfuzzer
+
+check_PROGRAMS += tests/fuzz/fuzz_journal
+TESTS += tests/fuzz/fuzz_journal
+tests_fuzz_fuzz_journal_SOURCES = tests/fuzz/fuzz_journal.c tests/fuzz/rnd.h
+tests_fuzz_fuzz_journal_CFLAGS = $(AM_CFLAGS) $(CJSON_CFLAGS) $(LIBNL_CFLAGS)
+tests_fuzz_fuzz_journal_LDADD = $(INJECT_LIBS)
+
+fuzz_journal_libfuzzer_sources = tests/fuzz/fuzz_journal.c faultinject/journal.c faultinject/json.c \
+	faultinject/link_state.c faultinject/rtnl_restore.c
+fuzz_journal-libfuzzer: $(fuzz_journal_libfuzzer_sources) faultinject/libfaultinject.la lib/libshiftreport.la
+	$(FUZZ_CC) -g -O1 -std=gnu11 -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined \
+		-DSHIFT_LIBFUZZER $(CJSON_CFLAGS) $(LIBNL_CFLAGS) -I$(srcdir) -o $@ $(filter %.c,$^) \
+		faultinject/.libs/libfaultinject.a lib/.libs/libshiftreport.a \
+		lib/.libs/libshiftcore.a lib/.libs/libshiftbase.a \
+		$(CJSON_LIBS) $(LIBNL_LIBS) $(IBVERBS_LIBS)
+CLEANFILES += fuzz_journal-libfuzzer

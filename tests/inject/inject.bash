@@ -89,10 +89,12 @@ comes_and_goes() { # FAULT [ARGS...]
 	wait_until 10 same_as before || { cat before.diff; exit 1; }
 }
 
-# As if a fault's process and its guard were killed at once: the guard first, or it would undo.
+# As if a fault's process and its guard were killed at once: the guard first, or it would undo, while its process is
+# stopped, which would replace it.
 kill_both() { # PID FAULT
 	local guard
 	guard=$(jq .guard "$SHIFT_INJECT_DIR/$2-$1.json")
+	kill -STOP "$1"
 	kill -9 $guard "$1"
 	wait "$1" || true
 	wait_until 10 dead $guard # it is no child of ours

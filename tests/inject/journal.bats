@@ -235,3 +235,153 @@ beside() { # COMMAND...
 	run in_netns gone
 	expect_status 0
 }
+
+@test "only a plain file of this user alone, in a directory of its own, is believed" {
+	foreign() {
+		shift-inject down --nic v0 >said & pid=$!
+		wait_until 10 test -s said
+		kill_both $pid down
+		journal=$SHIFT_INJECT_DIR/down-$pid.json
+		cp "$journal" kept
+		state >left
+		refused() { # TEXT: nothing is undone, and no fault begins
+			for words in list 'undo --all' "undo down-$pid" 'down --nic v1 --for 10ms'; do
+				timeout 10 shift-inject $words >answer 2>&1 && exit 1 || [ $? -eq 6 ]
+				grep "down-$pid.json: $1" answer || { cat answer; exit 1; }
+			done
+			state | diff left -
+			rm "$journal"
+		}
+		chown 65534 "$journal"
+		refused 'another user may have written it'
+		cp kept "$journal"
+		chmod 666 "$journal"
+		refused 'another user may have written it'
+		ln -s "$PWD/kept" "$journal"
+		refused 'a symbolic link'
+		mkfifo "$journal"
+		refused 'not a journal'
+		truncate -s 1T "$journal"
+		refused 'too large for a journal'
+		# Nor is a way to another directory.
+		cp kept "$journal"
+		mv "$SHIFT_INJECT_DIR" real
+		ln -s real "$SHIFT_INJECT_DIR"
+		for words in list 'undo --all' 'down --nic v1 --for 10ms'; do
+			shift-inject $words && exit 1 || [ $? -eq 5 ]
+		done
+		rm "$SHIFT_INJECT_DIR"
+		# Another user's: no process of its journals gets a signal.
+		chown -R 65534 real
+		sleep 60 & sleeper=$!
+		began=$(cut -d' ' -f22 /proc/$sleeper/stat)
+		jq ".pid = $sleeper | .pid_began = $began" kept >real/down-$pid.json
+		mv real "$SHIFT_INJECT_DIR"
+		for words in list 'undo --all' "undo down-$pid"; do
+			shift-inject $words && exit 1 || [ $? -eq 5 ]
+		done
+		kill $sleeper
+		chown -R 0 "$SHIFT_INJECT_DIR"
+		cp kept "$journal"
+		# What stands in the way of a new journal is not followed.
+		echo precious >other
+		ln -sf "$PWD/other" "$SHIFT_INJECT_DIR/lock"
+		shift-inject undo --all && exit 1 || [ $? -eq 1 ]
+		rm "$SHIFT_INJECT_DIR/lock"
+		shift-inject undo --all
+		grep -x precious other
+	}
+	mkdir -m 700 "$SHIFT_INJECT_DIR"
+	[ "$(id -u)" -eq 0 ] || skip "only root can give a file to another user"
+	run in_netns foreign
+	expect_status 0
+}
+
+@test "no room for the journal: nothing is changed, and status 1; undo needs none" {
+	no_room() {
+		state >before
+		for words in 'down --nic v0' 'flap --period 1s --nic v0' 'mtu 1300 --nic v0' 'loss --rate 1% --nic v0' cpu-stress; do
+			status=0
+			answer=$(ulimit -f 0; shift-inject $words --for 10ms 2>&1) || status=$?
+			[ $status -eq 1 ]
+			grep 'journals/.*File too large: nothing is changed' <<<"$answer"
+			same_as before
+		done
+		# The first is there already, and its state does not fit.
+		mount -t tmpfs -o size=8k,mode=700 none "$SHIFT_INJECT_DIR"
+		ip addr add 192.0.2.1/24 dev v0
+		for i in {1..99}; do ip route add 10.9.$i.0/24 via 192.0.2.9; done
+		state >before
+		shift-inject down --nic v0 --for 10ms 2>errors && exit 1 || [ $? -eq 1 ]
+		grep 'No space left on device: nothing is changed' errors
+		same_as before
+		shift-inject loss --nic v0 --rate 1% >said & pid=$!
+		wait_until 10 test -s said
+		dd if=/dev/zero of="$SHIFT_INJECT_DIR/full" 2>/dev/null || true
+		kill_both $pid loss
+		(ulimit -f 0; shift-inject undo --all)
+		rm "$SHIFT_INJECT_DIR/full"
+		same_as before
+	}
+	mkdir -m 700 "$SHIFT_INJECT_DIR"
+	run in_netns no_room
+	expect_status 0
+}
+
+@test "many at once on one NIC: one of them, the others are refused, and nothing stays" {
+	crowd() {
+		state >before
+		for i in {1..8}; do
+			shift-inject down --nic v0 --for 1s >said$i 2>&1 &
+			pids[i]=$!
+		done
+		done_ones=0
+		for i in {1..8}; do
+			status=0
+			wait ${pids[i]} || status=$?
+			[[ $status = 0 || $status = 4 ]] || { cat said$i; exit 1; }
+			[ $status -eq 4 ] || done_ones=$((done_ones + 1))
+		done
+		[ $done_ones -ge 1 ]
+		grep -l 'is active there, and excludes down' said*
+		same_as before
+	}
+	mkdir -m 700 "$SHIFT_INJECT_DIR"
+	run in_netns crowd
+	expect_status 0
+}
+
+@test "a NIC that is renamed, or gone, or in another namespace meanwhile" {
+	renamed() {
+		ip addr add 192.0.2.1/24 dev v0
+		ip route add 198.51.100.0/24 via 192.0.2.9
+		for words in down 'flap --period 40ms' 'mtu 1300' 'loss --rate 1%'; do
+			rm -f said
+			state >before
+			shift-inject $words --nic v0 >said & pid=$!
+			wait_until 10 test -s said
+			ip link set v0 name other
+			kill $pid
+			wait $pid
+			ip link set other name v0
+			wait_until 10 same_as before || { echo "$words"; cat before.diff; exit 1; }
+			[ ! -e "$SHIFT_INJECT_DIR"/*-$pid.json ]
+		done
+		for words in down 'flap --period 40ms' 'loss --rate 1%'; do
+			rm -f said
+			shift-inject $words --nic v0 --for 700ms >said & pid=$!
+			wait_until 10 test -s said
+			ip link del v0
+			status=0
+			wait $pid || status=$?
+			# A flap has nothing to go on with.
+			[[ $status = 0 || $words$status = flap*1 ]]
+			[ ! -e "$SHIFT_INJECT_DIR"/*-$pid.json ]
+			ip link add v0 type veth peer name v1
+			ip link set v0 up
+		done
+	}
+	mkdir -m 700 "$SHIFT_INJECT_DIR"
+	run in_netns renamed
+	expect_status 0
+}
