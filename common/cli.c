@@ -11,8 +11,14 @@
 #include <unistd.h>
 
 #include "common/cli.h"
+#include "common/printable.h"
 
-enum { LINE_MAX_BYTES = 8192, SHOWN_MAX = 64 };
+enum {
+	LINE_MAX_BYTES = 8192,
+	COMMAND_MAX_BYTES = 64,
+	SHOWN_TEXTS = 8,
+	SHOWN_MAX_BYTES = 4096,
+};
 
 static const char *program = "shift";
 static int failure_status = 1;
@@ -26,9 +32,20 @@ void cli_begin(const char *name, int failure)
 
 /* ---- messages ------------------------------------------------------------------------------- */
 
+const char *shown(const char *s)
+{
+	static char texts[SHOWN_TEXTS][SHOWN_MAX_BYTES];
+	static unsigned int next;
+
+	return printable(texts[next++ % SHOWN_TEXTS], SHOWN_MAX_BYTES, s ? s : "");
+}
+
+/* Whatever a message quotes, it stays one line, and a terminal obeys nothing in it. */
 void cli_write_line(const char *line)
 {
-	fprintf(stderr, "%s: %s\n", program, line);
+	char clean[LINE_MAX_BYTES];
+
+	fprintf(stderr, "%s: %s\n", program, printable(clean, sizeof(clean), line));
 }
 
 cli_line_fn *cli_messages_to(cli_line_fn *fn)
@@ -41,8 +58,10 @@ cli_line_fn *cli_messages_to(cli_line_fn *fn)
 
 static void deliver_line(const char *line)
 {
+	char clean[LINE_MAX_BYTES];
+
 	if (messages_to)
-		messages_to(line);
+		messages_to(printable(clean, sizeof(clean), line));
 	else
 		cli_write_line(line);
 }
@@ -86,10 +105,10 @@ void print_version(void)
 
 void cli_name_command(char **argv)
 {
-	static char shown[SHOWN_MAX];
+	static char name[COMMAND_MAX_BYTES];
 
-	snprintf(shown, sizeof(shown), "%s: %s", program, argv[1]);
-	argv[1] = shown;
+	snprintf(name, sizeof(name), "%s: %s", program, argv[1]);
+	argv[1] = name;
 }
 
 bool cli_run_command(const struct cli_command *commands, size_t count, int argc, char **argv,

@@ -23,7 +23,8 @@ void cli_begin(const char *program, int failure);
 
 /* ---- messages ------------------------------------------------------------------------------- */
 
-/* One line on standard error, "PROGRAM: ...", cut at 8 KB. */
+/* One line on standard error, "PROGRAM: ...", cut at 8 KB; what is not printable in it is shown as
+ * \xNN (common/printable.h). */
 void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* The same, then exit(status). */
@@ -38,6 +39,12 @@ cli_line_fn *cli_messages_to(cli_line_fn *fn);
 
 /* Standard error as say() writes to it, for the end of such a function. */
 void cli_write_line(const char *line);
+
+/*
+ * A text of somebody else, printable, for an argument of printf(): results need it, say() and die()
+ * do it. Up to 4 KB. Valid until the eighth call after this one; NULL is shown as nothing.
+ */
+const char *shown(const char *s);
 
 /* ---- help, version, subcommands ------------------------------------------------------------- */
 

@@ -3,7 +3,8 @@
 
 # What libshift.so, shift-kvd and the tools must agree on; libc only.
 noinst_LTLIBRARIES += lib/libshiftbase.la
-lib_libshiftbase_la_SOURCES = lib/base/run_dir.c lib/base/run_dir.h
+lib_libshiftbase_la_SOURCES = lib/base/run_dir.c lib/base/run_dir.h \
+	common/printable.c common/printable.h
 
 # lib/core sees no verbs: it is built and tested without a NIC, and driven by tests/sim.
 CORE_SOURCES = \

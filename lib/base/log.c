@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/printable.h"
 #include "lib/base/env.h"
 
 #define LINE_MAX_BYTES 1024
@@ -32,13 +33,13 @@ static void write_line(const char *line, size_t length)
 static void log_write(const char *word, const char *format, va_list args)
 {
 	int saved = errno;
-	char line[LINE_MAX_BYTES];
+	char text[LINE_MAX_BYTES], line[LINE_MAX_BYTES];
 	size_t room = sizeof(line) - 1; /* for the newline */
 	size_t used = (size_t)snprintf(line, room, "shift[%d]: %s", (int)getpid(), word);
-	int n = vsnprintf(line + used, room - used, format, args);
 
-	if (n > 0)
-		used += (size_t)n < room - used ? (size_t)n : room - used - 1;
+	/* A message may quote the rendezvous, a peer, or a NIC's name. */
+	vsnprintf(text, sizeof(text), format, args);
+	used += strlen(printable(line + used, room - used, text));
 	line[used++] = '\n';
 	write_line(line, used);
 	errno = saved;

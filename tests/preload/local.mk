@@ -13,7 +13,7 @@ check_LTLIBRARIES += tests/preload/libtrace.la
 tests_preload_libtrace_la_SOURCES = tests/preload/hooks_trace.c \
 	lib/preload/exports.c lib/preload/direct_verbs.c lib/preload/direct_verbs.h \
 	lib/base/real_verbs.c lib/base/dlopen.c lib/base/dlopen.S lib/base/reentry.c \
-	lib/base/env.c lib/base/log.c lib/base/rail_list.c lib/base/sysfs.c
+	lib/base/env.c lib/base/log.c common/printable.c lib/base/rail_list.c lib/base/sysfs.c
 tests_preload_libtrace_la_CFLAGS = $(lib_libshift_la_CFLAGS)
 tests_preload_libtrace_la_LDFLAGS = $(lib_libshift_la_LDFLAGS) -rpath /nowhere
 tests_preload_libtrace_la_LIBADD = $(IBVERBS_LIBS)

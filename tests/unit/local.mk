@@ -173,7 +173,7 @@ tests_unit_test_kv_proto_LDADD = kv/libkvclient.la lib/libshiftbase.la $(CMOCKA_
 check_PROGRAMS += tests/unit/test_env
 TESTS += tests/unit/test_env
 tests_unit_test_env_SOURCES = tests/unit/test_env.c \
-	lib/base/env.c lib/base/env.h lib/base/log.c lib/base/log.h \
+	lib/base/env.c lib/base/env.h lib/base/log.c lib/base/log.h common/printable.c \
 	lib/base/rail_list.c lib/base/rail_list.h lib/base/sysfs.c
 tests_unit_test_env_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_test_env_LDADD = $(CMOCKA_LIBS)
@@ -344,3 +344,10 @@ tests_unit_test_rooms_messages_SOURCES = tests/unit/test_rooms_messages.c $(meet
 tests_unit_test_rooms_messages_CFLAGS = $(rooms_cflags)
 tests_unit_test_rooms_messages_LDFLAGS = $(AM_LDFLAGS) $(meeting_wraps)
 tests_unit_test_rooms_messages_LDADD = $(rooms_libs)
+
+# What reaches a terminal.
+check_PROGRAMS += tests/unit/test_printable
+TESTS += tests/unit/test_printable
+tests_unit_test_printable_SOURCES = tests/unit/test_printable.c
+tests_unit_test_printable_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_printable_LDADD = common/libcli.la $(CMOCKA_LIBS)
