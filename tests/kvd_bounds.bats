@@ -50,3 +50,55 @@ storm() { # CLIENTS KEYS: how long an answer takes while they die and etcd is aw
 	wait_until 30 status_is A .unproved_deaths 4
 	run ! grep -h '^died b1' b2.out
 }
+
+hostile() { # with the shell's help, its process is ${PID[hostile]}
+	command -v python3 >/dev/null || skip "needs python3, for an etcd that is against us"
+	PORT=$(free_port)
+	python3 "$SRCDIR/tests/kv/hostile_etcd.py" "$PORT" >hostile.out 2>&1 3>&- &
+	PID[hostile]=$!
+	wait_until 30 requests any 2>curl.out
+}
+
+requests() { # MODE: that it has had
+	curl -sS "http://127.0.0.1:$PORT/$1"
+}
+
+ticks_of() { # PROCESS: of a processor, a hundred a second
+	sed 's/.*) //' "/proc/$1/stat" | awk '{print $12 + $13}'
+}
+
+@test "an etcd that is broken or hostile: said, bounded, survived" {
+	local mode kvd n=0 broken=(short-key empty-key foreign-key bad-base64 same-page empty-page biggest-revision
+		no-revision lease-0 lease-negative lease-text no-json wrong-types deep endless escape fields
+		short-event foreign-event no-event biggest-event)
+	# These are no errors by themselves.
+	local odd=(good lost-lease ttl-0 ttl-negative huge-key control-key key-deleted compacted chatter)
+	hostile
+	for mode in "${broken[@]}" "${odd[@]}"; do
+		JOB=$mode KV=http://127.0.0.1:$PORT/$mode
+		kvd "$mode" --lease 2s
+		client "$mode" $((n += 1))
+		tell $n put k 1
+	done
+	sleep 4
+	for mode in "${broken[@]}" "${odd[@]}"; do
+		JOB=$mode
+		kvd=$(<"$mode/kvd.pid")
+		SHIFT_RUN_DIR=$PWD/$mode run -0 timeout 5 shift-kvd status --job "$JOB"
+		echo "$mode: $(requests "$mode") requests, $(ticks_of "$kvd") ticks, $(grep VmHWM "/proc/$kvd/status"): $output" |
+			cat -v >>modes
+		# With two seconds between two tries: some five requests each. Without, it is thousands a second.
+		[ "$(requests "$mode")" -lt 500 ] || { cat modes; false; }
+		[ "$(ticks_of "$kvd")" -lt 500 ] || { cat modes; false; }
+		[ "$(awk '/VmHWM/ {print $2}' "/proc/$kvd/status")" -lt 150000 ] || { cat modes; false; }
+		[[ $output != *[$'\e\a\r']* ]] || { cat modes; false; }
+		! printf %s "$output" | tail -n +2 | grep -q '^second line' || { cat modes; false; }
+	done
+	for mode in "${broken[@]}"; do
+		JOB=$mode
+		wait_until 10 eval "[ -n \"\$(status_of $mode .error)\" ]"
+	done
+	JOB=good
+	wait_until 10 status_is good .etcd up
+	wait_until 10 status_is good .queue 0
+}
