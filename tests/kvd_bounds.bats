@@ -72,7 +72,8 @@ ticks_of() { # PROCESS: of a processor, a hundred a second
 		no-revision lease-0 lease-negative lease-text no-json wrong-types deep endless escape fields
 		short-event foreign-event no-event biggest-event)
 	# These are no errors by themselves.
-	local odd=(good lost-lease ttl-0 ttl-negative huge-key control-key key-deleted compacted chatter)
+	local odd=(good lost-lease ttl-0 ttl-negative huge-key control-key key-deleted compacted
+		compacted-page chatter)
 	hostile
 	for mode in "${broken[@]}" "${odd[@]}"; do
 		JOB=$mode KV=http://127.0.0.1:$PORT/$mode
@@ -178,4 +179,89 @@ is_lazy() { # HOST: it needs little of a processor
 	expect crowd 'ended 10 error 1 no HELLO came in 10 s'
 	: >a1.out
 	ready a1
+}
+
+fill_by() { # CLIENTS KEYS: so many in all, by the host A
+	local i
+	for ((i = 1; i <= $1; i++)); do
+		client A "$i"
+		tell "$i" fill "keys-of-$i-" $(($2 / $1))
+	done
+	wait_until 500 status_is A .keys "$2"
+	wait_until 500 status_is A .queue 0
+}
+
+@test "more keys than fit on a page, and a compacted history: a new daemon knows all, and those that went" {
+	etcd_start
+	kvd A
+	fill_by 1 3500
+	client A a2
+	tell a2 put zzz last
+	tell a2 put aaa first
+	ready a2
+	tell 1 del keys-of-1-7
+	wait_until 30 status_is A .queue 0
+	wait_until 30 status_is A .keys 3501
+	ctl compact "$(ctl get x -w json | jq .header.revision)"
+	kvd B
+	wait_until 30 status_is B .keys 3501
+	status_is B .etcd up
+	client B b1
+	tell b1 watch
+	expect b1 'put keys-of-1-3499 value-3499'
+	expect b1 'put zzz last'
+	expect b1 'put aaa first'
+	run ! grep '^put keys-of-1-7 ' b1.out
+	# What goes while B looks away is gone when it has read all again.
+	kill -STOP "$(<B/kvd.pid)"
+	tell 1 del keys-of-1-8
+	tell a2 del zzz
+	wait_until 30 status_is A .queue 0
+	ctl put x 1
+	ctl compact "$(ctl get x -w json | jq .header.revision)"
+	etcd_kill
+	etcd_start
+	kill -CONT "$(<B/kvd.pid)"
+	expect b1 'delete keys-of-1-8 '
+	expect b1 'delete zzz '
+	wait_until 30 status_is B .keys 3499
+}
+
+# bats test_tags=long
+@test "500,000 keys with a compacted history: a new daemon is up" {
+	local from
+	etcd_start
+	kvd A --lease 120s --timeout 10s
+	fill_by 8 500000
+	ctl compact "$(ctl get x -w json | jq .header.revision)"
+	from=$(date +%s%N)
+	kvd B --timeout 3s
+	wait_until 120 status_is B .etcd up
+	echo "# up after $((($(date +%s%N) - from) / 1000000)) ms, $(awk '/VmHWM/ {print $2}' "/proc/$(<B/kvd.pid)/status") kB" >&3
+	status_is B .keys 500000
+	client B b1
+	ask b1 'get keys-of-8-62499' 'got keys-of-8-62499 = value-62499'
+}
+
+@test "the job key is in no core file, and no other process of its user reads it from memory" {
+	local dir kvd
+	etcd_start
+	kvd A
+	client A a1
+	ready a1
+	kvd=$(<A/kvd.pid)
+	# dd: "do not dump"; private memory that can be written is ours, and not the kernel's.
+	awk '/^[0-9a-f]+-[0-9a-f]+ / {own = $2 == "rw-p" && NF == 5} /^VmFlags:.* dd( |$)/ && own {n++} END {exit !n}' \
+		"/proc/$kvd/smaps"
+	[ "$(id -u)" -eq 0 ] || skip "the rest needs root, to be another user"
+	dir=$(mktemp -d /tmp/shift-kvd-XXXXXX)
+	chown nobody "$dir"
+	cp "$BUILDDIR/kv/shift-kvd" "$dir"
+	SHIFT_RUN_DIR=$dir/run setpriv --reuid nobody --clear-groups "$dir/shift-kvd" --kv "$KV" --job "$JOB" --grace 1s
+	kvd=$(SHIFT_RUN_DIR=$dir/run shift-kvd status --job "$JOB" --json | jq .pid)
+	# What belongs to root there is closed to the user.
+	[ "$(stat -c %U "/proc/$kvd/mem")" = root ]
+	run ! setpriv --reuid nobody --clear-groups head -c 1 "/proc/$kvd/environ"
+	wait_until 30 eval "[ ! -e $dir/run/$JOB ]"
+	rm -r "$dir"
 }

@@ -110,7 +110,10 @@ class Etcd(BaseHTTPRequestHandler):
 
     def range(self, mode, body):
         prefix = base64.b64decode(body["key"])
+        if mode == "compacted-page" and "revision" in body:
+            return {"error": "etcdserver: mvcc: required revision has been compacted", "code": 11}
         kvs = {
+            "compacted-page": [key_value(prefix + b"k")],
             "short-key": [key_value(b"/s")],
             "empty-key": [key_value(b"")],
             "foreign-key": [key_value(b"/other/key/of/somebody")],
@@ -119,7 +122,7 @@ class Etcd(BaseHTTPRequestHandler):
             "same-page": [key_value(base64.b64decode(body["range_end"])[:-1] + b"/a")],
             "bad-base64": [{"key": "\u00e9\u00e9", "value": "====", "mod_revision": "1"}],
         }.get(mode, [])
-        more = mode in ("same-page", "empty-page")
+        more = mode in ("same-page", "empty-page", "compacted-page")
         return {"header": header(mode), "kvs": kvs, "more": more}
 
     def watch(self, mode, request):
