@@ -258,7 +258,8 @@ fill_by() { # CLIENTS KEYS: so many in all, by the host A
 	chown nobody "$dir"
 	cp "$BUILDDIR/kv/shift-kvd" "$dir"
 	SHIFT_RUN_DIR=$dir/run setpriv --reuid nobody --clear-groups "$dir/shift-kvd" --kv "$KV" --job "$JOB" --grace 1s
-	kvd=$(SHIFT_RUN_DIR=$dir/run shift-kvd status --job "$JOB" --json | jq .pid)
+	kvd=$(SHIFT_RUN_DIR=$dir/run setpriv --reuid nobody --clear-groups "$dir/shift-kvd" status --job "$JOB" --json |
+		jq .pid)
 	# What belongs to root there is closed to the user.
 	[ "$(stat -c %U "/proc/$kvd/mem")" = root ]
 	run ! setpriv --reuid nobody --clear-groups head -c 1 "/proc/$kvd/environ"
