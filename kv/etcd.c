@@ -106,27 +106,11 @@ static void free_request(struct request *r)
 	free(r);
 }
 
-/* "error" is a text in a single answer and an object in a stream. The texts are etcd's own. */
-static int code_of(const cJSON *reply, const char **text)
-{
-	const cJSON *error = cJSON_GetObjectItem(reply, "error"), *code, *message;
-	const cJSON *in = cJSON_IsObject(error) ? error : reply;
-
-	if (!error)
-		return ETCD_OK;
-	code = cJSON_GetObjectItem(in, in == error ? "grpc_code" : "code");
-	message = cJSON_GetObjectItem(in, "message");
-	if (!cJSON_IsString(message))
-		message = error;
-	*text = cJSON_IsString(message) ? message->valuestring : "an error without a text";
-	return cJSON_IsNumber(code) && code->valueint > 0 ? code->valueint : ETCD_NO_ANSWER;
-}
-
 static int deliver_answer(struct request *r, const char *json, size_t bytes)
 {
 	cJSON *reply = bytes ? cJSON_ParseWithLength(json, bytes) : NULL;
 	const char *text = ETCD_NO_JSON;
-	int code = cJSON_IsObject(reply) ? code_of(reply, &text) : ETCD_NO_ANSWER;
+	int code = cJSON_IsObject(reply) ? etcd_code_of(reply, &text) : ETCD_NO_ANSWER;
 
 	r->fn(r->arg, code ? NULL : reply, code, text);
 	cJSON_Delete(reply);

@@ -86,6 +86,10 @@ int64_t etcd_int(const struct cJSON *o, const char *name); /* 0: there is none, 
 #define ETCD_REVISION_MAX (INT64_MAX / 2)
 int64_t etcd_revision(const struct cJSON *o, const char *name);
 
+/* enum etcd_code of an answer, which is an object; if not ETCD_OK, *text is set (valid as long as
+ * the answer). */
+int etcd_code_of(const struct cJSON *reply, const char **text);
+
 /* Decodes member `name`, to be freed, NUL-terminated; NULL: not there, or no base64. */
 uint8_t *etcd_bytes(const struct cJSON *o, const char *name, size_t *bytes);
 

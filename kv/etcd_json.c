@@ -103,6 +103,22 @@ int64_t etcd_revision(const struct cJSON *o, const char *name)
 	return n > 0 && n <= ETCD_REVISION_MAX ? n : 0;
 }
 
+/* "error" is a text in a single answer and an object in a stream. The texts are etcd's own. */
+int etcd_code_of(const struct cJSON *reply, const char **text)
+{
+	const cJSON *error = cJSON_GetObjectItem(reply, "error"), *code, *message;
+	const cJSON *in = cJSON_IsObject(error) ? error : reply;
+
+	if (!error)
+		return ETCD_OK;
+	code = cJSON_GetObjectItem(in, in == error ? "grpc_code" : "code");
+	message = cJSON_GetObjectItem(in, "message");
+	if (!cJSON_IsString(message))
+		message = error;
+	*text = cJSON_IsString(message) ? message->valuestring : "an error without a text";
+	return cJSON_IsNumber(code) && code->valueint > 0 ? code->valueint : ETCD_NO_ANSWER;
+}
+
 static const int64_t presence_mark = 0x7368; /* of the upper 16 bits; a job's lease may have it */
 
 int64_t etcd_presence_lease(void)

@@ -235,8 +235,8 @@ fill_by() { # CLIENTS KEYS: so many in all, by the host A
 	fill_by 8 500000
 	ctl compact "$(ctl get x -w json | jq .header.revision)"
 	from=$(date +%s%N)
-	kvd B --timeout 3s
-	wait_until 120 status_is B .etcd up
+	kvd B --timeout 3s --grace 5m
+	wait_until 300 status_is B .etcd up
 	echo "# up after $((($(date +%s%N) - from) / 1000000)) ms, $(awk '/VmHWM/ {print $2}' "/proc/$(<B/kvd.pid)/status") kB" >&3
 	status_is B .keys 500000
 	client B b1
