@@ -36,6 +36,7 @@ enum {
 	CLIENT_KEYS_MAX = 1 << 16,
 	CLIENT_WATCHES_MAX = 256,
 	KEYS_MAX = 1 << 20,
+	STORE_BYTES_MAX = 1 << 30, /* of keys and values, without what a table needs for them */
 	GRAVES_MAX = 4096,
 	/* etcd's default --max-txn-ops is 128, which counts nested operations too: one place is
 	 * left for that of a delete. */
@@ -98,7 +99,7 @@ struct store {
 	struct kv_table items;
 	struct kv_link ready;  /* the dirty items whose lease is granted */
 	struct kv_link deaths; /* the records of deaths that are proved */
-	size_t dirty, in_flight;
+	size_t dirty, in_flight, bytes;
 	int64_t round;		       /* of reading everything again */
 	unsigned long unproved_deaths; /* that were in etcd, and ignored */
 };
@@ -186,7 +187,7 @@ void store_drop_client(struct kvd *k, struct client *c);
 void store_add_death(struct kvd *k, const char *nonce_name);
 
 /* etcd reports the value of a key since a revision; NULL: the key is deleted. False: there are
- * KEYS_MAX already. */
+ * KEYS_MAX already, or STORE_BYTES_MAX. */
 bool store_remote(struct kvd *k, const char *key, size_t key_bytes, const void *value, size_t bytes,
 		  int64_t revision);
 

@@ -19,14 +19,28 @@ struct item *store_find(struct kvd *k, const char *key, size_t bytes)
 	return kv_table_find(&k->store.items, key, bytes);
 }
 
-/* A new one if there is none. NULL: there are too many. */
-static struct item *get_item(struct kvd *k, const char *key, size_t bytes)
+/* A new one if there is none. NULL: there are too many, or no room for the value. */
+static struct item *get_item(struct kvd *k, const char *key, size_t bytes, size_t value_bytes)
 {
 	struct item *i = store_find(k, key, bytes);
 
-	if (!i && k->store.items.count >= KEYS_MAX)
+	if (k->store.bytes + (i ? 0 : bytes) + value_bytes > STORE_BYTES_MAX)
 		return NULL;
-	return i ? i : check_alloc(kv_table_get(&k->store.items, key, bytes));
+	if (i)
+		return i;
+	if (k->store.items.count >= KEYS_MAX)
+		return NULL;
+	k->store.bytes += bytes;
+	return check_alloc(kv_table_get(&k->store.items, key, bytes));
+}
+
+/* NULL: it has none any more. */
+static void set_value(struct kvd *k, struct item *i, const void *value, size_t bytes)
+{
+	k->store.bytes -= i->head.bytes;
+	if (kv_entry_set(&i->head, value, bytes))
+		check_alloc(NULL);
+	k->store.bytes += i->head.bytes;
 }
 
 static int64_t lease_of(const struct kvd *k, const struct item *i)
@@ -72,6 +86,7 @@ static void release_item(struct kvd *k, struct item *i)
 	own_item(i, NULL);
 	kv_list_remove(&i->in_ready);
 	kv_list_remove(&i->in_deaths);
+	k->store.bytes -= strlen(i->head.key);
 	kv_table_remove(&k->store.items, &i->head);
 }
 
@@ -112,15 +127,14 @@ int store_put(struct kvd *k, struct client *c, const struct kv_msg *m, const cha
 	*why = "a process has 65,536 keys at most";
 	if (c->keys >= CLIENT_KEYS_MAX && (!i || i->owner != c))
 		return KV_ERROR_FULL;
-	*why = "a job has 1,048,576 keys at most";
-	i = i ? i : get_item(k, m->key.data, m->key.bytes);
+	*why = "a job has 1,048,576 keys at most, and 1 GB";
+	i = get_item(k, m->key.data, m->key.bytes, m->value.bytes);
 	if (!i)
 		return KV_ERROR_FULL;
 	/* Told again after a reconnect: etcd has it. */
 	if (i->owner == c && kv_entry_is(&i->head, m->value.data, m->value.bytes))
 		return 0;
-	if (kv_entry_set(&i->head, m->value.data, m->value.bytes))
-		check_alloc(NULL);
+	set_value(k, i, m->value.data, m->value.bytes);
 	own_item(i, c);
 	mark_dirty(k, i);
 	publish_item(k, i, c);
@@ -138,7 +152,7 @@ int store_delete(struct kvd *k, struct client *c, const struct kv_msg *m, const 
 		return KV_ERROR_NOT_YOURS;
 	if (!i->head.value)
 		return 0;
-	kv_entry_set(&i->head, NULL, 0);
+	set_value(k, i, NULL, 0);
 	mark_dirty(k, i);
 	publish_item(k, i, c);
 	return 0;
@@ -152,7 +166,7 @@ void store_drop_client(struct kvd *k, struct client *c)
 		unmark_dirty(k, i);
 		own_item(i, NULL);
 		if (i->head.value) {
-			kv_entry_set(&i->head, NULL, 0);
+			set_value(k, i, NULL, 0);
 			publish_item(k, i, c);
 		}
 		release_item(k, i);
@@ -166,15 +180,14 @@ static void seal_death(struct kvd *k, struct item *i)
 
 	if (k->session.has_key)
 		death_tag(k, i->head.key, tag);
-	if (kv_entry_set(&i->head, tag, strlen(tag)))
-		check_alloc(NULL);
+	set_value(k, i, tag, strlen(tag));
 }
 
 void store_add_death(struct kvd *k, const char *nonce_name)
 {
 	char key[64];
 	int n = snprintf(key, sizeof(key), "%s%s", dead_prefix, nonce_name);
-	struct item *i = get_item(k, key, n);
+	struct item *i = get_item(k, key, n, DEATH_TAG_CHARS);
 
 	if (!i || i->head.value)
 		return;
@@ -198,8 +211,7 @@ static void remote_of_ours(struct kvd *k, struct item *i, const void *value, siz
 		return;
 	own_item(i, NULL); /* another host's process has put it since */
 	i->ours = false;
-	if (kv_entry_set(&i->head, value, bytes))
-		check_alloc(NULL);
+	set_value(k, i, value, bytes);
 	publish_item(k, i, NULL);
 }
 
@@ -228,8 +240,7 @@ static void remote_of_others(struct kvd *k, struct item *i, const void *value, s
 {
 	if (value ? kv_entry_is(&i->head, value, bytes) : !i->head.value)
 		return;
-	if (kv_entry_set(&i->head, value, bytes))
-		check_alloc(NULL);
+	set_value(k, i, value, bytes);
 	publish_item(k, i, NULL);
 	release_item(k, i);
 }
@@ -246,7 +257,7 @@ bool store_remote(struct kvd *k, const char *key, size_t key_bytes, const void *
 		return true;
 	if (!believe_death(k, i, key, key_bytes, value, bytes))
 		return true;
-	i = i ? i : get_item(k, key, key_bytes);
+	i = get_item(k, key, key_bytes, value ? bytes : 0);
 	if (!i)
 		return false;
 	i->seen = k->store.round;

@@ -366,25 +366,27 @@ static void answer_request(struct input *in)
 
 static void check_lists(void)
 {
-	size_t dirty = 0, in_flight = 0, owned = 0, keys_of_clients = 0;
+	size_t dirty = 0, in_flight = 0, owned = 0, keys_of_clients = 0, bytes = 0;
 	struct item *i;
 	int connections = 0;
 
 	for (i = NULL; (i = kv_table_next(&kvd.store.items, i));) {
 		dirty += i->dirty;
 		in_flight += i->in_flight;
+		bytes += strlen(i->head.key) + i->head.bytes;
 		owned += i->owner != NULL;
 		if (kv_link_is_held(&i->in_ready) && !i->dirty)
 			abort();
-		if (i->owner && kv_link_is_held(&i->in_owner) != true)
+		if (i->owner && !kv_link_is_held(&i->in_owner))
 			abort();
 	}
 	for (struct client *c = kvd.clients; c; c = c->next) {
 		keys_of_clients += c->keys;
 		connections++;
 	}
-	if (dirty != kvd.store.dirty || in_flight != kvd.store.in_flight ||
-	    owned != keys_of_clients || connections != kvd.connections)
+	if (bytes != kvd.store.bytes || dirty != kvd.store.dirty ||
+	    in_flight != kvd.store.in_flight || owned != keys_of_clients ||
+	    connections != kvd.connections)
 		abort();
 }
 
