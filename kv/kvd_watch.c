@@ -13,14 +13,15 @@
 
 #include "kv/kvd.h"
 
-enum { PAGE_KEYS = 1000 };
+/* The first page is small, for an etcd of long values; but each costs etcd a look at all keys. */
+enum { PAGE_KEYS = 1000, PAGE_KEYS_MAX = 16000 };
 
 /* Of reading all of the job. */
 struct reading {
 	char *next; /* the last key that was read, and the NUL behind it; NULL: none yet */
 	size_t next_bytes;
 	int64_t revision; /* of all pages; 0: not known yet */
-	long limit, keys;
+	long limit, limit_max, keys;
 };
 
 /* A key of the job, taken from an answer. */
@@ -163,9 +164,8 @@ static void on_page_error(struct kvd *k, int code, const char *text)
 	if (code == ETCD_CANCELLED)
 		return;
 	if (code == ETCD_TOO_LONG && r->limit > 1) {
-		r->limit /= 4;
-		if (!r->limit)
-			r->limit = 1;
+		r->limit = r->limit > 4 ? r->limit / 4 : 1;
+		r->limit_max = r->limit;
 		return read_page(k);
 	}
 	if (code == ETCD_UNAUTHENTICATED)
@@ -191,6 +191,7 @@ static void on_page(void *arg, const cJSON *reply, int code, const char *text)
 	if (!take_page(k, reply))
 		return;
 	k->session.begun_at_ms = now_ms(); /* it goes on */
+	r->limit = 2 * r->limit < r->limit_max ? 2 * r->limit : r->limit_max;
 	if (!cJSON_IsTrue(cJSON_GetObjectItem(reply, "more")))
 		end_reading(k);
 	else if (r->keys == before)
@@ -220,6 +221,7 @@ void watch_read_all(struct kvd *k)
 	s->knows_instance = false; /* until all is read */
 	s->reading = check_alloc(calloc(1, sizeof(*s->reading)));
 	s->reading->limit = PAGE_KEYS;
+	s->reading->limit_max = PAGE_KEYS_MAX;
 	store_begin_round(k);
 	read_page(k);
 }
