@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include <cjson/cJSON.h>
 #include <curl/curl.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,8 @@
 
 enum {
 	CONNECT_MS = 2000,
-	ANSWER_BYTES_MAX = 64 << 20, /* of one message */
+	CONNECTIONS_MAX = 24,
+	TOKEN_BYTES_MAX = 8192,
 };
 
 struct request {
@@ -21,7 +23,8 @@ struct request {
 	struct curl_slist *headers;
 	char *body;
 	struct kv_buf in;
-	bool stream;
+	size_t searched; /* bytes of `in` that hold no newline */
+	bool stream, too_long;
 	etcd_reply_fn *fn;
 	void *arg;
 	char error[CURL_ERROR_SIZE];
@@ -48,6 +51,7 @@ struct etcd *etcd_new(const struct etcd_options *o)
 		free(e);
 		return NULL;
 	}
+	curl_multi_setopt(e->multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, (long)CONNECTIONS_MAX);
 	return e;
 }
 
@@ -72,12 +76,19 @@ const char *etcd_endpoint(const struct etcd *e)
 	return e->o.endpoint[e->endpoint];
 }
 
-void etcd_set_token(struct etcd *e, const char *token)
+int etcd_set_token(struct etcd *e, const char *token)
 {
 	free(e->token);
 	e->token = NULL;
-	if (token && asprintf(&e->token, "Authorization: %s", token) < 0)
-		e->token = NULL;
+	if (!token)
+		return 0;
+	/* It becomes a line of a request. */
+	for (const char *p = token; *p; p++)
+		if (*p <= ' ' || *p > '~' || p - token >= TOKEN_BYTES_MAX)
+			return -EINVAL;
+	if (asprintf(&e->token, "Authorization: %s", token) < 0)
+		check_alloc(NULL);
+	return 0;
 }
 
 static void free_request(struct request *r)
@@ -95,27 +106,11 @@ static void free_request(struct request *r)
 	free(r);
 }
 
-/* "error" is a text in a single answer and an object in a stream. The texts are etcd's own. */
-static int code_of(const cJSON *reply, const char **text)
-{
-	const cJSON *error = cJSON_GetObjectItem(reply, "error"), *code, *message;
-	const cJSON *in = cJSON_IsObject(error) ? error : reply;
-
-	if (!error)
-		return ETCD_OK;
-	code = cJSON_GetObjectItem(in, in == error ? "grpc_code" : "code");
-	message = cJSON_GetObjectItem(in, "message");
-	if (!cJSON_IsString(message))
-		message = error;
-	*text = cJSON_IsString(message) ? message->valuestring : "an error without a text";
-	return cJSON_IsNumber(code) && code->valueint > 0 ? code->valueint : ETCD_NO_ANSWER;
-}
-
 static int deliver_answer(struct request *r, const char *json, size_t bytes)
 {
 	cJSON *reply = bytes ? cJSON_ParseWithLength(json, bytes) : NULL;
 	const char *text = ETCD_NO_JSON;
-	int code = cJSON_IsObject(reply) ? code_of(reply, &text) : ETCD_NO_ANSWER;
+	int code = cJSON_IsObject(reply) ? etcd_code_of(reply, &text) : ETCD_NO_ANSWER;
 
 	r->fn(r->arg, code ? NULL : reply, code, text);
 	cJSON_Delete(reply);
@@ -129,7 +124,8 @@ static size_t on_data(char *data, size_t size, size_t n, void *arg)
 	struct request *r = arg;
 	size_t bytes = size * n;
 
-	if (kv_buf_bytes(&r->in) + bytes > ANSWER_BYTES_MAX || kv_buf_reserve(&r->in, bytes))
+	r->too_long = kv_buf_bytes(&r->in) + bytes > ETCD_ANSWER_BYTES_MAX;
+	if (r->too_long || kv_buf_reserve(&r->in, bytes))
 		return 0;
 	memcpy(r->in.data + r->in.end, data, bytes);
 	r->in.end += bytes;
@@ -227,13 +223,24 @@ static bool is_alive(const struct etcd *e, const struct request *r)
 	return p;
 }
 
+/* What was looked at before is not looked at again: a message may come in many small parts. */
+static uint8_t *find_newline(struct request *r)
+{
+	size_t bytes = kv_buf_bytes(&r->in);
+	uint8_t *data = bytes ? r->in.data + r->in.start : NULL, *end = NULL;
+
+	if (bytes > r->searched)
+		end = memchr(data + r->searched, '\n', bytes - r->searched);
+	r->searched = end ? 0 : bytes;
+	return end;
+}
+
 /* The whole lines of a stream. The callback may end the request. */
 static void hand_over_lines(struct etcd *e, struct request *r)
 {
 	uint8_t *end;
 
-	while (is_alive(e, r) && kv_buf_bytes(&r->in) &&
-	       (end = memchr(r->in.data + r->in.start, '\n', kv_buf_bytes(&r->in)))) {
+	while (is_alive(e, r) && (end = find_newline(r))) {
 		size_t bytes = end - (r->in.data + r->in.start);
 		const char *line = (char *)r->in.data + r->in.start;
 		char *copy = strndup(line, bytes);
@@ -253,7 +260,9 @@ static void finish_request(struct request *r, CURLcode result)
 	memcpy(error, r->error, sizeof(error));
 	r->in = (struct kv_buf){0};
 	free_request(r);
-	if (result)
+	if (done.too_long)
+		done.fn(done.arg, NULL, ETCD_TOO_LONG, "too long an answer");
+	else if (result)
 		done.fn(done.arg, NULL, ETCD_NO_ANSWER,
 			*error ? error : curl_easy_strerror(result));
 	else if (!deliver_answer(&done, (char *)done.in.data + done.in.start,

@@ -11,7 +11,10 @@ struct cJSON;
 struct curl_waitfd;
 struct etcd;
 
-enum { ETCD_ENDPOINTS_MAX = 16 };
+enum {
+	ETCD_ENDPOINTS_MAX = 16,
+	ETCD_ANSWER_BYTES_MAX = 16 << 20, /* of an answer, or of a message of a stream */
+};
 
 /* The text of an answer that does not come from an etcd. */
 #define ETCD_NO_JSON "no JSON came: is this etcd?"
@@ -29,8 +32,10 @@ enum etcd_code {
 	ETCD_OK = 0,
 	ETCD_NO_ANSWER = -1, /* the endpoint cannot be reached, is too slow, or is not an etcd */
 	ETCD_CANCELLED = -2, /* by etcd_cancel_all() */
+	ETCD_TOO_LONG = -3,  /* an answer of more than ETCD_ANSWER_BYTES_MAX */
 	ETCD_NOT_FOUND = 5,
 	ETCD_FAILED_PRECONDITION = 9,
+	ETCD_OUT_OF_RANGE = 11, /* that revision has been compacted */
 	ETCD_UNAUTHENTICATED = 16,
 };
 
@@ -57,8 +62,8 @@ void etcd_cancel_all(struct etcd *e);
 void etcd_next_endpoint(struct etcd *e);
 const char *etcd_endpoint(const struct etcd *e);
 
-/* Sent with every request from now on; NULL: none. */
-void etcd_set_token(struct etcd *e, const char *token);
+/* Sent with every request from now on; NULL: none. 0, or -EINVAL if that is no token. */
+int etcd_set_token(struct etcd *e, const char *token);
 
 /*
  * A number for the lease by which a daemon shows that it uses this etcd: random, with a prefix by
@@ -75,7 +80,15 @@ void etcd_process(struct etcd *e);
 /* etcd's bytes are base64, its 64-bit integers strings. */
 struct cJSON *etcd_add_bytes(struct cJSON *o, const char *name, const void *data, size_t bytes);
 void etcd_add_int(struct cJSON *o, const char *name, int64_t n);
-int64_t etcd_int(const struct cJSON *o, const char *name); /* 0: there is none */
+int64_t etcd_int(const struct cJSON *o, const char *name); /* 0: there is none, or no number */
+
+/* The same for a revision: 1..ETCD_REVISION_MAX, to which numbers can be added; or 0. */
+#define ETCD_REVISION_MAX (INT64_MAX / 2)
+int64_t etcd_revision(const struct cJSON *o, const char *name);
+
+/* enum etcd_code of an answer, which is an object; if not ETCD_OK, *text is set (valid as long as
+ * the answer). */
+int etcd_code_of(const struct cJSON *reply, const char **text);
 
 /* Decodes member `name`, to be freed, NUL-terminated; NULL: not there, or no base64. */
 uint8_t *etcd_bytes(const struct cJSON *o, const char *name, size_t *bytes);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* How the gateway writes bytes and integers. */
 #include <cjson/cJSON.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,6 +35,17 @@ struct cJSON *etcd_add_bytes(struct cJSON *o, const char *name, const void *data
 	return item;
 }
 
+static int digit_of(char c)
+{
+	if (c >= 'A' && c <= 'Z')
+		return c - 'A';
+	if (c >= 'a' && c <= 'z')
+		return c - 'a' + 26;
+	if (c >= '0' && c <= '9')
+		return c - '0' + 52;
+	return c == '+' ? 62 : c == '/' ? 63 : -1;
+}
+
 uint8_t *etcd_bytes(const struct cJSON *o, const char *name, size_t *bytes)
 {
 	const cJSON *item = cJSON_GetObjectItem(o, name);
@@ -44,13 +56,13 @@ uint8_t *etcd_bytes(const struct cJSON *o, const char *name, size_t *bytes)
 
 	*bytes = 0;
 	for (size_t i = 0; data && i < n; i++) {
-		const char *d = strchr(digits, s[i]);
+		int d = digit_of(s[i]);
 
-		if (!d) {
+		if (d < 0) {
 			free(data);
 			return NULL;
 		}
-		v = v << 6 | (d - digits);
+		v = v << 6 | (uint32_t)d;
 		if (i % 4)
 			data[(*bytes)++] = v >> (6 - 2 * (i % 4));
 	}
@@ -70,10 +82,41 @@ void etcd_add_int(struct cJSON *o, const char *name, int64_t n)
 int64_t etcd_int(const struct cJSON *o, const char *name)
 {
 	const cJSON *item = cJSON_GetObjectItem(o, name);
+	char *end;
+	int64_t n;
 
 	if (cJSON_IsNumber(item))
-		return (int64_t)item->valuedouble;
-	return cJSON_IsString(item) ? strtoll(item->valuestring, NULL, 10) : 0;
+		return item->valuedouble > -0x1p53 && item->valuedouble < 0x1p53
+			       ? (int64_t)item->valuedouble
+			       : 0;
+	if (!cJSON_IsString(item))
+		return 0;
+	errno = 0;
+	n = strtoll(item->valuestring, &end, 10);
+	return *end || errno ? 0 : n;
+}
+
+int64_t etcd_revision(const struct cJSON *o, const char *name)
+{
+	int64_t n = etcd_int(o, name);
+
+	return n > 0 && n <= ETCD_REVISION_MAX ? n : 0;
+}
+
+/* "error" is a text in a single answer and an object in a stream. The texts are etcd's own. */
+int etcd_code_of(const struct cJSON *reply, const char **text)
+{
+	const cJSON *error = cJSON_GetObjectItem(reply, "error"), *code, *message;
+	const cJSON *in = cJSON_IsObject(error) ? error : reply;
+
+	if (!error)
+		return ETCD_OK;
+	code = cJSON_GetObjectItem(in, in == error ? "grpc_code" : "code");
+	message = cJSON_GetObjectItem(in, "message");
+	if (!cJSON_IsString(message))
+		message = error;
+	*text = cJSON_IsString(message) ? message->valuestring : "an error without a text";
+	return cJSON_IsNumber(code) && code->valueint > 0 ? code->valueint : ETCD_NO_ANSWER;
 }
 
 static const int64_t presence_mark = 0x7368; /* of the upper 16 bits; a job's lease may have it */

@@ -3,7 +3,9 @@
  * shift-kvd: what its parts share. One thread.
  *
  *   kvd_clients.c  the processes of this host: their sockets, lives and deaths
+ *   kvd_subs.c     what they have asked for
  *   kvd_store.c    the job's keys, here and elsewhere; which of them etcd has not got yet
+ *   kvd_deaths.c   the records of deaths, which the job key proves
  *   kvd_session.c  etcd: lease, job key, what is there, changes, puts; lost and found again
  *   kvd_crash.c    what dead processes leave in the directory
  *   kvd_run.c      the directory, the lock, the socket, the detached process
@@ -16,6 +18,7 @@
 
 #include "common/cli.h"
 #include "kv/etcd.h"
+#include "kv/list.h"
 #include "kv/proto.h"
 #include "kv/table.h"
 
@@ -29,7 +32,12 @@ enum exit_status {
 
 enum {
 	CLIENTS_MAX = 1024,
+	SILENT_MAX = 64, /* connections that have said nothing yet, or are about to end */
 	CLIENT_KEYS_MAX = 1 << 16,
+	CLIENT_WATCHES_MAX = 256,
+	KEYS_MAX = 1 << 20,
+	STORE_BYTES_MAX = 1 << 30, /* of keys and values, without what a table needs for them */
+	GRAVES_MAX = 4096,
 	/* etcd's default --max-txn-ops is 128, which counts nested operations too: one place is
 	 * left for that of a delete. */
 	TXN_OPS = 127,
@@ -48,37 +56,59 @@ struct kvd_options {
 /* A process of this host. */
 struct client {
 	struct client *next;
-	int fd, pidfd; /* -1: none */
+	int fd, pidfd;		      /* -1: none */
+	unsigned int fd_at, pidfd_at; /* of kvd_loop.c; 0: they are not polled */
 	pid_t pid;
 	uint64_t nonce; /* 0: no HELLO yet */
 	char name[17];	/* the nonce in hexadecimal */
 	struct kv_buf in, out;
-	struct kv_table gets, watches; /* the keys and prefixes that it has asked for */
+	struct kv_table gets, watches; /* struct subscription: keys and prefixes */
+	uint64_t told;		       /* see struct subscriptions */
 	bool welcomed, overrun, closing, buried;
-	bool holds;	    /* no HELLO: the daemon is to stay while it lives */
-	int64_t gone_at_ms; /* its socket closed without a goodbye, but it lives */
-	size_t keys;
+	bool more;	      /* frames wait in `in`: others were to have their turn */
+	bool holds;	      /* no HELLO: the daemon is to stay while it lives */
+	int64_t silent_at_ms; /* connected, or told that this is the end; then it must hurry */
+	int64_t gone_at_ms;   /* its socket closed without a goodbye, but it lives */
+	struct kv_link items; /* that it has put */
+	size_t keys;	      /* the number of them */
 	/* of kvd_session.c */
 	int64_t lease, keepalive_at_ms;
 	bool asking; /* a request about the lease is on its way */
+};
+
+/* The lease of a process that is gone, until it is revoked. */
+struct grave {
+	struct kv_link link;
+	uint64_t nonce;
+	int64_t lease;
+	bool asking, forgotten;
 };
 
 /* A key of the job. */
 struct item {
 	struct kv_entry head; /* no value: it is to be deleted */
 	struct client *owner; /* NULL: another host's */
-	bool ours;	      /* of this daemon: a record of a death */
-	bool dirty;	      /* must be sent to etcd */
+	struct kv_link in_owner, in_ready, in_deaths;
+	bool ours;  /* of this daemon: a record of a death */
+	bool dirty; /* must be sent to etcd */
 	bool in_flight;
-	struct item *next_dirty;
 	int64_t revision, seen;
 };
 
 struct store {
 	struct kv_table items;
-	struct item *first, *last; /* the dirty ones */
-	size_t dirty, in_flight;
-	int64_t round; /* of reading everything again */
+	struct kv_link ready;  /* the dirty items whose lease is granted */
+	struct kv_link deaths; /* the records of deaths that are proved */
+	size_t dirty, in_flight, bytes;
+	int64_t round;		       /* of reading everything again */
+	unsigned long unproved_deaths; /* that were in etcd, and ignored */
+};
+
+/* Who has asked for a key, or for all with a prefix. */
+struct subscriptions {
+	struct kv_table keys, prefixes;			/* struct topic */
+	unsigned int prefixes_of_bytes[KV_KEY_MAX + 1]; /* their number, by length */
+	uint64_t told; /* counts events: a client hears each once, whatever it has asked for */
 };
 
 enum session_state {
@@ -94,25 +124,35 @@ struct session {
 	struct etcd *etcd;
 	enum session_state state;
 	char prefix[96];
-	int64_t begun_at_ms, retry_at_ms, retry_ms, token_at_ms;
+	int64_t begun_at_ms, retry_at_ms, retry_ms, token_at_ms, up_at_ms;
 	int64_t job_lease, job_keepalive_at_ms;
 	int64_t revision;		  /* everything up to it is in the store */
+	struct reading *reading;	  /* of kvd_watch.c: all of the job */
 	int64_t presence, presence_at_ms; /* a lease: some etcds end when there are none */
 	bool has_key, asking, asking_presence, knows_instance;
 	uint8_t job_key[KV_JOB_KEY_BYTES];
 	uint8_t instance[KV_JOB_KEY_BYTES]; /* tells one etcd from another, or an emptied one */
 	struct item *batch[TXN_OPS];
 	int batch_items;
+	struct kv_link graves;
+	int grave_count, lease_requests;
 	char error[256]; /* the last one; empty while all is well */
+	char said[256];	 /* in the log, at said_at_ms */
+	int64_t said_at_ms;
 	unsigned long reconnects;
 };
 
 struct kvd {
 	struct kvd_options o;
 	struct store store;
+	struct subscriptions subs;
 	struct session session;
 	struct client *clients;
-	int client_count, listen_fd;
+	struct client *turn; /* the next one to be served; NULL: the first */
+	int connections;     /* and holders: all of `clients` */
+	int places;	     /* for processes; at most CLIENTS_MAX, fewer with few descriptors */
+	int listen_fd, spare_fd;
+	int64_t accept_at_ms; /* not before: there was no descriptor for it */
 	const char *dir;
 	int64_t idle_since_ms; /* may lie in the future */
 	bool stopping, leaving;
@@ -128,11 +168,16 @@ int64_t option_ms(const char *option, const char *s, int64_t min_ms);
 
 /* ---- kvd_store.c --------------------------------------------------------------------------- */
 
+void store_init(struct kvd *k);
+
 struct item *store_find(struct kvd *k, const char *key, size_t bytes);
 
-/* By a client of this host. 0, or enum kv_error. */
-int store_put(struct kvd *k, struct client *c, const struct kv_msg *m);
-int store_delete(struct kvd *k, struct client *c, const struct kv_msg *m);
+/* Gives all items of a client to another. */
+void store_hand_over(struct client *from, struct client *to);
+
+/* By a client of this host. 0, or enum kv_error and why. */
+int store_put(struct kvd *k, struct client *c, const struct kv_msg *m, const char **why);
+int store_delete(struct kvd *k, struct client *c, const struct kv_msg *m, const char **why);
 
 /* Deletes the keys of a client that is gone, here and at once. In etcd they are deleted with its
  * lease. */
@@ -141,8 +186,9 @@ void store_drop_client(struct kvd *k, struct client *c);
 /* Records a death for the other hosts. */
 void store_add_death(struct kvd *k, const char *nonce_name);
 
-/* etcd reports the value of a key since a revision; NULL: the key is deleted. */
-void store_remote(struct kvd *k, const char *key, size_t key_bytes, const void *value, size_t bytes,
+/* etcd reports the value of a key since a revision; NULL: the key is deleted. False: there are
+ * KEYS_MAX already, or STORE_BYTES_MAX. */
+bool store_remote(struct kvd *k, const char *key, size_t key_bytes, const void *value, size_t bytes,
 		  int64_t revision);
 
 /* Sends everything of a client to etcd again, or everything of all clients and of this daemon
@@ -160,7 +206,42 @@ struct item *store_next_dirty(struct kvd *k);
 /* etcd has stored the item with that revision, or the item must be sent again (revision 0). */
 void store_sent(struct kvd *k, struct item *i, int64_t revision);
 
+/* ---- kvd_deaths.c -------------------------------------------------------------------------- */
+
+/* Is that the key of a record of a death? The nonce of the process; 0: no. */
+uint64_t death_of_key(const char *key);
+
+/*
+ * A record's value is a tag that only those can make who have the job key: without it, whoever can
+ * write to etcd could declare any process dead. In hexadecimal, NUL-terminated.
+ */
+enum { DEATH_TAG_CHARS = 32 };
+void death_tag(const struct kvd *k, const char *key, char tag[DEATH_TAG_CHARS + 1]);
+bool death_is_proved(const struct kvd *k, const char *key, const void *value, size_t bytes);
+
+/* ---- kvd_subs.c ---------------------------------------------------------------------------- */
+
+void subs_init(struct kvd *k);
+void subs_free(struct kvd *k);
+
+/* Makes a client's empty tables, and drops all that is in them. */
+void subs_init_client(struct client *c);
+void subs_drop_client(struct kvd *k, struct client *c);
+
+/* By GET (a key) or WATCH (a prefix). Asking twice is asking once. */
+void subs_add(struct kvd *k, struct client *c, bool prefix, const struct kv_bytes *key);
+void subs_remove(struct kvd *k, struct client *c, const struct kv_bytes *key);
+
+/* Sends a changed key to all clients that have asked for it, but not to `except`. */
+void clients_publish(struct kvd *k, const struct item *i, const struct client *except);
+
 /* ---- kvd_clients.c ------------------------------------------------------------------------- */
+
+/* Finds out how many clients there can be. */
+void clients_init(struct kvd *k);
+
+/* A connection that was accepted: of this process, 0 if that cannot be seen from here. */
+struct client *clients_add(struct kvd *k, int fd, pid_t pid);
 
 void clients_accept(struct kvd *k);
 
@@ -171,8 +252,10 @@ void client_on_exit(struct kvd *k, struct client *c);
 /* Writes, ends and frees what is due. */
 void clients_tick(struct kvd *k);
 
-/* Sends a changed key to all clients that have asked for it, but not to `except`. */
-void clients_publish(struct kvd *k, const struct item *i, const struct client *except);
+/* Milliseconds until the next of that; INT_MAX: nothing ends by the clock. */
+int clients_wait_ms(const struct kvd *k);
+
+void client_send_item(struct client *c, const struct item *i);
 void clients_peer_died(struct kvd *k, uint64_t nonce);
 
 /* Answers a HELLO that could not be answered before, and reports a changed lease. */
@@ -194,7 +277,14 @@ int session_tick(struct kvd *k);
 /* True: nothing is left that etcd must get before the end. */
 bool session_is_idle(const struct kvd *k);
 
-/* Cancels all requests and starts again; after a failure later, and at the next endpoint. */
+/* Revokes the lease of a client that is gone. */
+void session_bury(struct kvd *k, const struct client *c);
+
+/* Is a process of this nonce dead, and its lease not revoked yet? */
+bool session_has_grave(const struct kvd *k, uint64_t nonce);
+
+/* Cancels all requests and starts again: at once, but later each time if it goes on like that.
+ * After a failure later, and at the next endpoint. */
 void session_restart(struct kvd *k);
 void session_fail(struct kvd *k, const char *text);
 
@@ -205,8 +295,11 @@ void txn_send(struct kvd *k);
 
 /* ---- kvd_watch.c --------------------------------------------------------------------------- */
 
-/* Reads all of the job, then SESSION_UP and watch_start(). */
+/* Reads all of the job, page by page, then watch_start() and SESSION_UP. */
 void watch_read_all(struct kvd *k);
+
+/* Gives up reading. */
+void watch_forget(struct kvd *k);
 
 /* Watches from the first revision that is not in the store. */
 void watch_start(struct kvd *k);
@@ -217,11 +310,12 @@ enum { CRASHES_KEPT = 16 };
 
 /*
  * Statistics of processes that ended without removing them become crash records; their control
- * sockets go. All that are found dead, and the one with this nonce (0: none).
+ * sockets go.
  */
-void crash_sweep(const char *dir, uint64_t nonce);
+void crash_sweep(const char *dir);
 
-/* The same for this process, which has died; quick, as all processes of a job may die at once. */
+/* The same for this process, which has died; quick, as all processes of a job may die at once. One
+ * that has another pid here, or no statistics, is found by the next crash_prune(). */
 void crash_record(const char *dir, pid_t pid, uint64_t nonce);
 
 /* After new crash records: keeps the last CRASHES_KEPT, and those that a report still needs. */

@@ -5,7 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <sys/pidfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -15,6 +18,14 @@ enum {
 	OUT_BYTES_MAX = 4 << 20, /* a stopped process does not read: then all is told again */
 	GONE_MS = 3000, /* for a process that lost its socket and lives (exec, closefrom) */
 	BLIND_HOLD_MS = 5 * 60 * 1000,
+	SILENT_MS = 10 * 1000, /* for the first words, and to read the last */
+	TURN_MS = 20,	       /* what a client may cost before the others have their turn */
+	PAUSE_MS = 200,	       /* without a descriptor for another connection */
+	/* Standard ones, lock, sockets, signals, and the connections to etcd. */
+	FDS_OF_DAEMON = 48,
+	FDS_OF_CLIENT = 3,    /* socket and process; and the process of a holder */
+	SILENT_MS_MIN = 1000, /* so long at least, when others wait */
+	ACCEPT_AGAIN_MS = 2,
 };
 
 static void send_to(struct client *c, const struct kv_msg *m)
@@ -38,46 +49,65 @@ static void refuse_for_good(struct client *c, enum kv_error code, const char *te
 {
 	refuse_request(c, code, text);
 	c->closing = true;
+	c->silent_at_ms = now_ms();
+}
+
+void clients_init(struct kvd *k)
+{
+	struct rlimit l;
+	long places = CLIENTS_MAX;
+
+	k->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	if (!getrlimit(RLIMIT_NOFILE, &l) && l.rlim_cur < 1 << 20)
+		places = ((long)l.rlim_cur - FDS_OF_DAEMON - 2 * SILENT_MAX) / FDS_OF_CLIENT;
+	k->places = places < 1 ? 1 : places < CLIENTS_MAX ? places : CLIENTS_MAX;
+	if (k->places < CLIENTS_MAX)
+		say("room for %d processes, not %d: ulimit -n is %ld", k->places, CLIENTS_MAX,
+		    (long)l.rlim_cur);
 }
 
 /* A process of a pid namespace that cannot be seen from here has no pidfd: only its socket tells
  * whether it lives. */
-void clients_accept(struct kvd *k)
+struct client *clients_add(struct kvd *k, int fd, pid_t pid)
 {
-	int fd = accept4(k->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-	struct ucred cred = {0};
-	socklen_t n = sizeof(cred);
-	struct client *c;
+	struct client *c = check_alloc(calloc(1, sizeof(*c)));
 
-	if (fd < 0)
-		return;
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &n) ||
-	    (cred.uid != 0 && cred.uid != geteuid()) || k->client_count >= CLIENTS_MAX) {
-		say("refused a process of uid %u (%d clients)", cred.uid, k->client_count);
-		close(fd);
-		return;
-	}
-	c = check_alloc(calloc(1, sizeof(*c)));
 	c->fd = fd;
-	c->pid = cred.pid;
-	c->pidfd = cred.pid > 0 ? pidfd_open(cred.pid, 0) : -1;
-	kv_table_init(&c->gets, sizeof(struct kv_entry));
-	kv_table_init(&c->watches, sizeof(struct kv_entry));
+	c->pid = pid;
+	c->pidfd = pid > 0 ? pidfd_open(pid, 0) : -1;
+	c->silent_at_ms = now_ms();
+	kv_list_init(&c->items);
+	subs_init_client(c);
 	c->next = k->clients;
 	k->clients = c;
-	k->client_count++;
+	k->connections++;
+	return c;
 }
 
-static void close_socket(struct client *c)
+static bool is_silent(const struct client *c)
+{
+	return c->fd >= 0 && (!c->nonce || c->closing);
+}
+
+/* The processes that are served, or those for which the daemon stays. */
+static int count_places(const struct kvd *k, bool holders)
+{
+	int n = 0;
+
+	for (const struct client *c = k->clients; c; c = c->next)
+		n += holders ? c->holds : c->nonce && !c->buried;
+	return n;
+}
+
+static void close_socket(struct kvd *k, struct client *c)
 {
 	if (c->fd >= 0)
 		close(c->fd);
 	c->fd = -1;
-	c->welcomed = c->overrun = false;
+	c->welcomed = c->overrun = c->more = false;
 	kv_buf_free(&c->in);
 	kv_buf_free(&c->out);
-	kv_table_free(&c->gets);
-	kv_table_free(&c->watches);
+	subs_drop_client(k, c);
 }
 
 static void free_client(struct kvd *k, struct client *c)
@@ -87,8 +117,10 @@ static void free_client(struct kvd *k, struct client *c)
 	while (*p != c)
 		p = &(*p)->next;
 	*p = c->next;
-	k->client_count--;
-	close_socket(c);
+	k->connections--;
+	if (k->turn == c)
+		k->turn = c->next;
+	close_socket(k, c);
 	if (c->pidfd >= 0)
 		close(c->pidfd);
 	free(c);
@@ -97,11 +129,14 @@ static void free_client(struct kvd *k, struct client *c)
 /* Deletes the client's keys. session_tick() revokes its lease, after which it is freed. */
 static void bury_client(struct kvd *k, struct client *c, bool died)
 {
-	close_socket(c);
+	close_socket(k, c);
 	c->gone_at_ms = 0;
 	if (c->buried || !c->nonce)
 		return;
 	c->buried = true;
+	if (c->pidfd >= 0)
+		close(c->pidfd);
+	c->pidfd = -1;
 	if (died) {
 		store_add_death(k, c->name);
 		crash_record(k->dir, c->pid, c->nonce);
@@ -125,13 +160,13 @@ static bool has_unread(const struct client *c)
  * frames. */
 static void hear_out(struct kvd *k, struct client *c)
 {
-	while (c->fd >= 0 && !c->closing && has_unread(c))
+	while (c->fd >= 0 && !c->closing && (c->more || has_unread(c)))
 		client_on_socket(k, c);
 }
 
 static void on_close(struct kvd *k, struct client *c)
 {
-	close_socket(c);
+	close_socket(k, c);
 	if (!c->nonce || c->buried)
 		return;
 	if (is_running(c))
@@ -140,16 +175,100 @@ static void on_close(struct kvd *k, struct client *c)
 		bury_client(k, c, true);
 }
 
+static void end_silent(struct kvd *k, struct client *c, const char *text)
+{
+	if (!c->closing)
+		refuse_request(c, KV_ERROR_PROTOCOL, text);
+	kv_buf_flush(&c->out, c->fd);
+	on_close(k, c);
+}
+
+/* Too many have said nothing yet, or do not read their answer: the oldest of them makes room,
+ * unless it is so new that it just had no turn. New ones are in front. False: there is no room. */
+static bool make_room(struct kvd *k)
+{
+	struct client *oldest = NULL;
+	int n = 0;
+
+	for (struct client *c = k->clients; c; c = c->next) {
+		if (!is_silent(c))
+			continue;
+		n++;
+		oldest = c;
+	}
+	if (n < SILENT_MAX)
+		return true;
+	if (now_ms() - oldest->silent_at_ms < SILENT_MS_MIN)
+		return false;
+	end_silent(k, oldest, "too many connections that say nothing");
+	return true;
+}
+
+static void take_connection(struct kvd *k, int fd)
+{
+	struct ucred cred = {0};
+	socklen_t n = sizeof(cred);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &n) ||
+	    (cred.uid != 0 && cred.uid != geteuid())) {
+		say("refused a process of uid %u", cred.uid);
+		close(fd);
+		return;
+	}
+	clients_add(k, fd, cred.pid);
+}
+
+/* There is no descriptor for the next connection, which would be reported all the time: it gets the
+ * spare one, only to be told, and the next ones wait. */
+static void refuse_connection(struct kvd *k)
+{
+	struct client c = {.pidfd = -1};
+	int err = errno;
+
+	k->accept_at_ms = now_ms() + PAUSE_MS;
+	if (err != EMFILE && err != ENFILE)
+		return;
+	close(k->spare_fd);
+	c.fd = accept4(k->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	if (c.fd >= 0) {
+		refuse_request(&c, KV_ERROR_FULL, "shift-kvd has no descriptor left: ulimit -n");
+		kv_buf_flush(&c.out, c.fd);
+		kv_buf_free(&c.out);
+		close(c.fd);
+	}
+	k->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+void clients_accept(struct kvd *k)
+{
+	while (now_ms() >= k->accept_at_ms) {
+		int fd;
+
+		if (!make_room(k)) {
+			k->accept_at_ms = now_ms() + ACCEPT_AGAIN_MS;
+			return;
+		}
+		fd = accept4(k->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		if (fd >= 0)
+			take_connection(k, fd);
+		else if (errno == EAGAIN)
+			return;
+		else if (errno != EINTR && errno != ECONNABORTED)
+			refuse_connection(k);
+	}
+}
+
 void client_on_exit(struct kvd *k, struct client *c)
 {
 	hear_out(k, c);
-	close(c->pidfd);
-	c->pidfd = -1;
 	c->holds = false;
+	if (c->pidfd >= 0)
+		close(c->pidfd);
+	c->pidfd = -1;
 	bury_client(k, c, true);
 }
 
-static void send_item(struct client *c, const struct item *i)
+void client_send_item(struct client *c, const struct item *i)
 {
 	struct kv_msg m = {
 		.type = KV_EVENT,
@@ -161,25 +280,6 @@ static void send_item(struct client *c, const struct item *i)
 	send_to(c, &m);
 }
 
-static bool client_wants(const struct client *c, const char *key)
-{
-	const struct kv_entry *e;
-
-	if (kv_table_find(&c->gets, key, strlen(key)))
-		return true;
-	for (e = NULL; (e = kv_table_next(&c->watches, e));)
-		if (!strncmp(key, e->key, strlen(e->key)))
-			return true;
-	return false;
-}
-
-void clients_publish(struct kvd *k, const struct item *i, const struct client *except)
-{
-	for (struct client *c = k->clients; c; c = c->next)
-		if (c != except && c->welcomed && client_wants(c, i->head.key))
-			send_item(c, i);
-}
-
 void clients_peer_died(struct kvd *k, uint64_t nonce)
 {
 	for (struct client *c = k->clients; c; c = c->next)
@@ -189,14 +289,12 @@ void clients_peer_died(struct kvd *k, uint64_t nonce)
 
 static void tell_deaths(struct kvd *k, struct client *c)
 {
-	struct item *i;
+	const struct kv_link *l;
 
-	for (i = NULL; (i = kv_table_next(&k->store.items, i));) {
-		uint64_t nonce = strncmp(i->head.key, "dead/", 5)
-					 ? 0
-					 : strtoull(i->head.key + 5, NULL, 16);
+	for (l = k->store.deaths.after; l != &k->store.deaths && !c->overrun; l = l->after) {
+		uint64_t nonce = death_of_key(KV_HOLDER(l, struct item, in_deaths)->head.key);
 
-		if (i->head.value && nonce && nonce != c->nonce)
+		if (nonce != c->nonce)
 			send_to(c, &(struct kv_msg){.type = KV_PEER_DIED, .nonce = nonce});
 	}
 }
@@ -204,11 +302,12 @@ static void tell_deaths(struct kvd *k, struct client *c)
 static void tell_prefix(struct kvd *k, struct client *c, const char *prefix)
 {
 	struct kv_msg synced = {.type = KV_EVENT, .event = KV_EVENT_SYNCED, .key = kv_str(prefix)};
+	size_t bytes = strlen(prefix);
 	struct item *i;
 
-	for (i = NULL; (i = kv_table_next(&k->store.items, i));)
-		if (i->head.value && !strncmp(i->head.key, prefix, strlen(prefix)))
-			send_item(c, i);
+	for (i = NULL; !c->overrun && (i = kv_table_next(&k->store.items, i));)
+		if (i->head.value && !strncmp(i->head.key, prefix, bytes))
+			client_send_item(c, i);
 	send_to(c, &synced);
 }
 
@@ -217,7 +316,7 @@ static void tell_get(struct kvd *k, struct client *c, const char *key)
 	struct item *i = store_find(k, key, strlen(key));
 	struct item none = {.head.key = (char *)key};
 
-	send_item(c, i ? i : &none);
+	client_send_item(c, i ? i : &none);
 }
 
 /* Tells the client whether others see its keys: not before its lease is granted, perhaps not while
@@ -257,19 +356,22 @@ static struct client *find_earlier(struct kvd *k, const struct client *c, uint64
 /* Moves the state of the old connection to the new one. */
 static void adopt_client(struct kvd *k, struct client *c, struct client *old)
 {
-	struct item *i;
-
 	c->lease = old->lease;
 	c->keepalive_at_ms = old->keepalive_at_ms;
-	c->keys = old->keys;
-	for (i = NULL; (i = kv_table_next(&k->store.items, i));)
-		if (i->owner == old)
-			i->owner = c;
-	close_socket(old); /* a child of the process may hold the other end open */
-	old->nonce = 0;	   /* freed by clients_tick(), once its requests are answered */
+	store_hand_over(old, c);
+	close_socket(k, old); /* a child of the process may hold the other end open */
+	old->nonce = 0;	      /* freed by clients_tick(), once its requests are answered */
 	old->lease = 0;
-	old->keys = 0;
 	old->gone_at_ms = 0;
+}
+
+static void refuse_full(struct kvd *k, struct client *c)
+{
+	char text[128];
+
+	snprintf(text, sizeof(text), "this host's shift-kvd has its %d processes%s", k->places,
+		 k->places < CLIENTS_MAX ? ": ulimit -n" : "");
+	refuse_for_good(c, KV_ERROR_FULL, text);
 }
 
 static void on_hello(struct kvd *k, struct client *c, const struct kv_msg *m)
@@ -280,8 +382,10 @@ static void on_hello(struct kvd *k, struct client *c, const struct kv_msg *m)
 		return refuse_for_good(c, KV_ERROR_VERSION, "another version of the protocol");
 	if (m->job.bytes != strlen(k->o.job) || memcmp(m->job.data, k->o.job, m->job.bytes))
 		return refuse_for_good(c, KV_ERROR_JOB, "this is another job's shift-kvd");
-	if (old && (old->buried || old->pid != c->pid))
+	if ((old && (old->buried || old->pid != c->pid)) || session_has_grave(k, m->nonce))
 		return refuse_for_good(c, KV_ERROR_PROTOCOL, "that process is dead, or another");
+	if (!old && count_places(k, false) >= k->places)
+		return refuse_full(k, c);
 	c->nonce = m->nonce;
 	snprintf(c->name, sizeof(c->name), "%016" PRIx64, m->nonce);
 	if (old)
@@ -291,36 +395,30 @@ static void on_hello(struct kvd *k, struct client *c, const struct kv_msg *m)
 
 static void on_subscription(struct kvd *k, struct client *c, const struct kv_msg *m)
 {
-	bool one = m->type == KV_GET;
-	struct kv_table *t = one ? &c->gets : &c->watches;
-	struct kv_entry *e;
+	char key[KV_KEY_MAX + 1];
 
-	if (t->count >= CLIENT_KEYS_MAX)
+	snprintf(key, sizeof(key), "%.*s", (int)m->key.bytes, (const char *)m->key.data);
+	if (m->type == KV_GET && c->gets.count >= CLIENT_KEYS_MAX)
 		return refuse_request(c, KV_ERROR_FULL, "more than 65,536 keys are asked for");
-	e = check_alloc(kv_table_get(t, m->key.data, m->key.bytes));
-	if (one)
-		tell_get(k, c, e->key);
+	if (m->type == KV_WATCH && c->watches.count >= CLIENT_WATCHES_MAX)
+		return refuse_request(c, KV_ERROR_FULL, "more than 256 prefixes are asked for");
+	subs_add(k, c, m->type == KV_WATCH, &m->key);
+	if (m->type == KV_GET)
+		tell_get(k, c, key);
 	else
-		tell_prefix(k, c, e->key);
-}
-
-static void on_unget(struct client *c, const struct kv_msg *m)
-{
-	struct kv_entry *e = kv_table_find(&c->gets, m->key.data, m->key.bytes);
-
-	if (e)
-		kv_table_remove(&c->gets, e);
+		tell_prefix(k, c, key);
 }
 
 static void on_change(struct kvd *k, struct client *c, const struct kv_msg *m)
 {
-	int err = m->type == KV_PUT ? store_put(k, c, m) : store_delete(k, c, m);
-	char text[KV_KEY_MAX + 64];
+	const char *why;
+	int err = m->type == KV_PUT ? store_put(k, c, m, &why) : store_delete(k, c, m, &why);
+	char text[KV_KEY_MAX + 128];
 
 	if (!err)
 		return;
-	snprintf(text, sizeof(text), "%s: %.*s", m->type == KV_PUT ? "put refused" : "not yours",
-		 (int)m->key.bytes, (const char *)m->key.data);
+	snprintf(text, sizeof(text), "%s refused: %s: %.*s", m->type == KV_PUT ? "put" : "delete",
+		 why, (int)m->key.bytes, (const char *)m->key.data);
 	refuse_request(c, err, text);
 }
 
@@ -331,6 +429,7 @@ static void on_status(struct kvd *k, struct client *c)
 	send_to(c, &(struct kv_msg){.type = KV_STATUS, .text = kv_str(json)});
 	free(json);
 	c->closing = true;
+	c->silent_at_ms = now_ms();
 }
 
 /*
@@ -345,6 +444,8 @@ static void on_hold(struct kvd *k, struct client *c)
 	for (struct client *other = k->clients; other; other = other->next)
 		if (other->holds && other->pid == c->pid)
 			return on_status(k, c);
+	if (count_places(k, true) >= k->places)
+		return refuse_full(k, c);
 	if (c->pidfd >= 0)
 		c->holds = true;
 	else
@@ -366,7 +467,7 @@ static void on_client_message(struct kvd *k, struct client *c, const struct kv_m
 	case KV_DELETE: return on_change(k, c, m);
 	case KV_GET:
 	case KV_WATCH: return on_subscription(k, c, m);
-	case KV_UNGET: return on_unget(c, m);
+	case KV_UNGET: return subs_remove(k, c, &m->key);
 	case KV_BYE: return bury_client(k, c, false);
 	case KV_WELCOME:
 	case KV_EVENT:
@@ -379,15 +480,21 @@ static void on_client_message(struct kvd *k, struct client *c, const struct kv_m
 
 void client_on_socket(struct kvd *k, struct client *c)
 {
-	int err = kv_buf_fill(&c->in, c->fd), n = 0;
+	int err = c->more ? 0 : kv_buf_fill(&c->in, c->fd), n = 0;
+	int64_t end = now_ms() + TURN_MS;
 	struct kv_msg m;
 
+	c->more = false;
 	if (err == -ENOMEM)
 		check_alloc(NULL);
-	while (!c->closing && c->fd >= 0 && (n = kv_buf_next(&c->in, &m)) > 0)
+	while (!c->closing && c->fd >= 0 && !c->more && (n = kv_buf_next(&c->in, &m)) > 0) {
 		on_client_message(k, c, &m);
+		c->more = c->fd >= 0 && !err && now_ms() >= end;
+	}
 	if (n < 0)
 		refuse_for_good(c, KV_ERROR_PROTOCOL, "not a frame");
+	if (c->closing) /* nothing of it counts any more */
+		c->in.start = c->in.end = 0;
 	if (err && c->fd >= 0)
 		on_close(k, c);
 }
@@ -407,6 +514,18 @@ static void tell_again(struct kvd *k, struct client *c)
 		tell_prefix(k, c, e->key);
 }
 
+/* In milliseconds from now; not negative. INT_MAX: never. */
+static int time_left(const struct client *c)
+{
+	int64_t end = is_silent(c)    ? c->silent_at_ms + SILENT_MS
+		      : c->gone_at_ms ? c->gone_at_ms + GONE_MS
+				      : INT64_MAX;
+
+	if (end == INT64_MAX)
+		return INT_MAX;
+	return end > now_ms() ? (int)(end - now_ms()) : 0;
+}
+
 static void client_tick(struct kvd *k, struct client *c)
 {
 	if (c->fd >= 0 && kv_buf_flush(&c->out, c->fd)) {
@@ -417,7 +536,11 @@ static void client_tick(struct kvd *k, struct client *c)
 		on_close(k, c);
 	if (c->fd >= 0 && c->overrun && !kv_buf_bytes(&c->out))
 		tell_again(k, c);
-	if (c->gone_at_ms && now_ms() - c->gone_at_ms >= GONE_MS)
+	if (time_left(c) > 0)
+		return;
+	if (c->fd >= 0)
+		end_silent(k, c, "no HELLO came in 10 s");
+	else
 		bury_client(k, c, true);
 }
 
@@ -429,13 +552,31 @@ void clients_tick(struct kvd *k)
 		client_tick(k, c);
 	for (c = k->clients; c; c = next) {
 		next = c->next;
-		if (c->fd < 0 && !c->asking && !c->holds && (!c->nonce || (c->buried && !c->lease)))
-			free_client(k, c);
+		if (c->fd >= 0 || c->asking || c->holds || (c->nonce && !c->buried))
+			continue;
+		if (c->lease)
+			session_bury(k, c);
+		free_client(k, c);
 	}
+}
+
+int clients_wait_ms(const struct kvd *k)
+{
+	int64_t pause = k->accept_at_ms - now_ms();
+	int ms = pause > 0 ? (int)pause : INT_MAX;
+
+	for (const struct client *c = k->clients; c && ms; c = c->next) {
+		int left = c->more ? 0 : time_left(c);
+
+		ms = left < ms ? left : ms;
+	}
+	return ms;
 }
 
 void clients_free(struct kvd *k)
 {
 	while (k->clients)
 		free_client(k, k->clients);
+	if (k->spare_fd >= 0)
+		close(k->spare_fd);
 }

@@ -13,7 +13,13 @@
 #include "kv/kvd.h"
 #include "lib/stats/read.h"
 
+enum { MISSED_MAX = 4096 };
+
 static bool has_new;
+
+/* Processes that have died, and whose statistics were not where their pid says. */
+static uint64_t missed[MISSED_MAX];
+static size_t missed_count;
 
 /* PID-TIME.stats: TIME, of the death. */
 static unsigned long long time_of(const char *path)
@@ -44,6 +50,8 @@ void crash_prune(const char *dir)
 	char pattern[PATH_MAX];
 	glob_t g = {0};
 
+	if (missed_count)
+		crash_sweep(dir);
 	if (!has_new)
 		return;
 	has_new = false;
@@ -76,6 +84,14 @@ static void keep_crash(const char *dir, const char *path)
 	}
 }
 
+static bool is_missed(uint64_t nonce)
+{
+	for (size_t i = 0; nonce && i < missed_count; i++)
+		if (missed[i] == nonce)
+			return true;
+	return false;
+}
+
 /* A process of another container is known to be dead only because its connection, with this nonce,
  * has closed. */
 static bool is_dead(const char *path, uint64_t nonce)
@@ -88,7 +104,8 @@ static bool is_dead(const char *path, uint64_t nonce)
 	       /* A process that has ended is about to remove its file, unless it died while doing
 		* so. */
 	       (copy.life == STATS_ENDED && kill((pid_t)copy.h.pid, 0) && errno == ESRCH) ||
-	       (copy.life == STATS_UNKNOWN && nonce && copy.h.nonce == nonce);
+	       (copy.life == STATS_UNKNOWN &&
+		((nonce && copy.h.nonce == nonce) || is_missed(copy.h.nonce)));
 }
 
 static bool bury_process(const char *dir, const char *stats, uint64_t nonce)
@@ -104,7 +121,7 @@ static bool bury_process(const char *dir, const char *stats, uint64_t nonce)
 	return true;
 }
 
-void crash_sweep(const char *dir, uint64_t nonce)
+void crash_sweep(const char *dir)
 {
 	char path[PATH_MAX];
 	glob_t g = {0};
@@ -112,8 +129,9 @@ void crash_sweep(const char *dir, uint64_t nonce)
 	snprintf(path, sizeof(path), "%s/*.stats", dir);
 	if (!glob(path, GLOB_NOSORT, NULL, &g))
 		for (size_t i = 0; i < g.gl_pathc; i++)
-			bury_process(dir, g.gl_pathv[i], nonce);
+			bury_process(dir, g.gl_pathv[i], 0);
 	globfree(&g);
+	missed_count = 0;
 	has_new = true; /* a report may have been made meanwhile */
 }
 
@@ -122,6 +140,10 @@ void crash_record(const char *dir, pid_t pid, uint64_t nonce)
 	char path[PATH_MAX];
 
 	snprintf(path, sizeof(path), "%s/%d.stats", dir, pid);
-	if (!bury_process(dir, path, nonce))
-		crash_sweep(dir, nonce); /* it is a container's, where it has another number */
+	if (bury_process(dir, path, nonce))
+		return;
+	/* It is a container's, where it has another number. One look at the directory for all. */
+	if (missed_count == MISSED_MAX)
+		crash_sweep(dir);
+	missed[missed_count++] = nonce;
 }

@@ -11,7 +11,8 @@
 enum {
 	FLUSH_MS = 5000,     /* at the end, for what etcd has not got yet */
 	CLOSE_LOOK_MS = 100, /* while something ends by the clock */
-	FDS_MAX = 2 + 2 * CLIENTS_MAX,
+	ROUND_MS = 50,	     /* for clients, before etcd and new ones have their turn */
+	FDS_MAX = 2 + 3 * CLIENTS_MAX + 2 * SILENT_MAX,
 };
 
 static int loop_signals(void)
@@ -64,53 +65,64 @@ static unsigned int gather_fds(struct kvd *k, int signal_fd, struct curl_waitfd 
 	unsigned int n = 0;
 
 	fds[n++] = (struct curl_waitfd){.fd = signal_fd, .events = CURL_WAIT_POLLIN};
-	fds[n++] = (struct curl_waitfd){.fd = k->listen_fd, .events = CURL_WAIT_POLLIN};
+	fds[n++] = (struct curl_waitfd){
+		.fd = k->listen_fd, .events = now_ms() < k->accept_at_ms ? 0 : CURL_WAIT_POLLIN};
 	for (struct client *c = k->clients; c; c = c->next) {
 		short out = kv_buf_bytes(&c->out) ? CURL_WAIT_POLLOUT : 0;
 
-		if (c->fd >= 0)
-			fds[n++] = (struct curl_waitfd){.fd = c->fd,
-							.events = CURL_WAIT_POLLIN | out};
-		if (c->pidfd >= 0 && !c->buried)
-			fds[n++] = (struct curl_waitfd){.fd = c->pidfd, .events = CURL_WAIT_POLLIN};
+		c->fd_at = c->pidfd_at = 0;
+		if (c->fd >= 0 && n < FDS_MAX)
+			fds[c->fd_at = n++] = (struct curl_waitfd){
+				.fd = c->fd, .events = CURL_WAIT_POLLIN | out};
+		if (c->pidfd >= 0 && n < FDS_MAX)
+			fds[c->pidfd_at = n++] = (struct curl_waitfd){.fd = c->pidfd,
+								      .events = CURL_WAIT_POLLIN};
 	}
 	return n;
 }
 
-static bool is_ready(const struct curl_waitfd *fds, unsigned int n, int fd)
+/* After the last comes the first. */
+static struct client *next_client(const struct kvd *k, const struct client *c)
 {
-	for (unsigned int i = 0; i < n; i++)
-		if (fds[i].fd == fd)
-			return fds[i].revents;
-	return false;
+	return c->next ? c->next : k->clients;
 }
 
-/* Clients are only added (in front) and never freed here. */
-static void serve_fds(struct kvd *k, const struct curl_waitfd *fds, unsigned int n)
+static void serve_client(struct kvd *k, struct client *c, const struct curl_waitfd *fds)
 {
-	unsigned int at = 2;
+	if (c->fd >= 0 && c->fd_at && (fds[c->fd_at].revents || c->more))
+		client_on_socket(k, c);
+	if (c->pidfd >= 0 && c->pidfd_at && fds[c->pidfd_at].revents)
+		client_on_exit(k, c);
+}
 
-	for (struct client *c = k->clients; c && at < n; c = c->next) {
-		bool socket = at < n && c->fd >= 0 && fds[at].fd == c->fd, gone = false;
+/*
+ * First the new ones, which may want a short answer only. Then the others, from where the last turn
+ * ended for lack of time: those behind are still ready in the next one. Clients are only added (in
+ * front) and never freed here.
+ */
+static void serve_fds(struct kvd *k, const struct curl_waitfd *fds)
+{
+	int64_t end = now_ms() + ROUND_MS;
+	struct client *c, *begin;
 
-		if (socket && fds[at++].revents)
-			client_on_socket(k, c);
-		if (at < n && c->pidfd >= 0 && fds[at].fd == c->pidfd)
-			gone = fds[at++].revents;
-		if (gone)
-			client_on_exit(k, c);
-	}
-	if (is_ready(fds, n, k->listen_fd))
+	for (c = k->clients; c; c = c->next)
+		if (!c->nonce)
+			serve_client(k, c, fds);
+	if (fds[1].revents)
 		clients_accept(k);
+	begin = c = k->turn ? k->turn : k->clients;
+	for (; c && now_ms() < end; c = next_client(k, c) == begin ? NULL : next_client(k, c))
+		serve_client(k, c, fds);
+	k->turn = c;
 }
 
 static int until_next(struct kvd *k, int timeout_ms)
 {
-	bool close_look = k->stopping || !has_clients(k);
+	int ms = clients_wait_ms(k);
 
-	for (const struct client *c = k->clients; c; c = c->next)
-		close_look |= c->gone_at_ms || c->buried;
-	return close_look && timeout_ms > CLOSE_LOOK_MS ? CLOSE_LOOK_MS : timeout_ms;
+	if ((k->stopping || !has_clients(k) || k->session.grave_count) && ms > CLOSE_LOOK_MS)
+		ms = CLOSE_LOOK_MS;
+	return timeout_ms < ms ? timeout_ms : ms;
 }
 
 void kvd_loop(struct kvd *k)
@@ -128,7 +140,7 @@ void kvd_loop(struct kvd *k)
 		clients_tick(k);
 		n = gather_fds(k, signal_fd, fds);
 		etcd_wait(k->session.etcd, fds, n, until_next(k, timeout_ms));
-		serve_fds(k, fds, n);
+		serve_fds(k, fds);
 		crash_prune(k->dir);
 		if (read(signal_fd, &info, sizeof(info)) > 0 && !k->stopping) {
 			k->stopping = true;

@@ -100,7 +100,7 @@ static void make_kvd_socket(struct run *r)
 	unlink(r->socket);
 	r->listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (r->listen_fd < 0 || bind(r->listen_fd, (struct sockaddr *)&a, sizeof(a)) ||
-	    listen(r->listen_fd, 256))
+	    listen(r->listen_fd, SOMAXCONN))
 		die(EXIT_FAILED, "cannot listen on %s: %s", r->socket, strerror(errno));
 	umask(mask);
 }

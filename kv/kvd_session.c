@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "common/printable.h"
 #include "kv/kvd.h"
 
 enum {
@@ -21,7 +22,10 @@ enum {
 	RETRY_MS_MAX = 2000,
 	TOKEN_MS = 200 * 1000, /* etcd's default: a token lasts 300 s */
 	TICK_MS_MAX = 60 * 1000,
-	BEGIN_TIMEOUTS = 5, /* from the first request to the watch */
+	BEGIN_TIMEOUTS = 5,  /* from the first request to the watch */
+	CALM_MS = 10 * 1000, /* up so long: the next failure is a new one */
+	SAY_AGAIN_MS = 60 * 1000,
+	LEASE_REQUESTS_MAX = 16, /* at once: each has a connection */
 };
 
 void session_init(struct kvd *k)
@@ -30,6 +34,7 @@ void session_init(struct kvd *k)
 	uint64_t h = 0xcbf29ce484222325;
 
 	s->etcd = check_alloc(etcd_new(&k->o.etcd));
+	kv_list_init(&s->graves);
 	snprintf(s->prefix, sizeof(s->prefix), "/shift/v1/%s/", k->o.job);
 	for (const char *p = s->prefix; *p; p++)
 		h = (h ^ (uint8_t)*p) * 0x100000001b3;
@@ -40,10 +45,23 @@ void session_init(struct kvd *k)
 	}
 }
 
+/* For callbacks whose argument is not the daemon. */
+static struct kvd *the_kvd;
+
+static void close_grave(struct kvd *k, struct grave *g)
+{
+	kv_list_remove(&g->link);
+	k->session.grave_count--;
+	free(g);
+}
+
 void session_free(struct kvd *k)
 {
 	etcd_free(k->session.etcd);
 	k->session.etcd = NULL;
+	watch_forget(k);
+	while (!kv_list_is_empty(&k->session.graves))
+		close_grave(k, KV_HOLDER(k->session.graves.after, struct grave, link));
 }
 
 static void session_stop(struct kvd *k)
@@ -51,18 +69,40 @@ static void session_stop(struct kvd *k)
 	struct session *s = &k->session;
 	bool was_up = s->state == SESSION_UP;
 
+	if (was_up && now_ms() - s->up_at_ms >= CALM_MS)
+		s->retry_ms = 0;
 	s->state = SESSION_DOWN;
 	etcd_cancel_all(s->etcd);
+	watch_forget(k);
 	s->asking = s->asking_presence = false;
 	s->presence_at_ms = 0;
 	if (was_up)
 		clients_welcome(k);
 }
 
+/* Every beginning costs etcd something: the next one is later each time, until all was well for a
+ * while. */
+static void retry_later(struct session *s)
+{
+	s->retry_at_ms = now_ms() + s->retry_ms;
+	s->retry_ms = s->retry_ms ? 2 * s->retry_ms : RETRY_MS_MIN;
+	if (s->retry_ms > RETRY_MS_MAX)
+		s->retry_ms = RETRY_MS_MAX;
+}
+
 void session_restart(struct kvd *k)
 {
 	session_stop(k);
-	k->session.retry_at_ms = 0;
+	retry_later(&k->session);
+}
+
+static void say_error(struct session *s)
+{
+	if (!strcmp(s->error, s->said) && now_ms() - s->said_at_ms < SAY_AGAIN_MS)
+		return;
+	say("%s", s->error);
+	strcpy(s->said, s->error);
+	s->said_at_ms = now_ms();
 }
 
 void session_fail(struct kvd *k, const char *text)
@@ -71,15 +111,13 @@ void session_fail(struct kvd *k, const char *text)
 	char error[sizeof(s->error)];
 
 	snprintf(error, sizeof(error), "%s: %s", etcd_endpoint(s->etcd), text);
-	if (strcmp(error, s->error))
-		say("%s", error);
 	session_stop(k);
-	strcpy(s->error, error);
+	printable(s->error, sizeof(s->error), error);
+	say_error(s);
 	etcd_next_endpoint(s->etcd);
-	s->retry_ms = s->retry_ms ? 2 * s->retry_ms : RETRY_MS_MIN;
-	if (s->retry_ms > RETRY_MS_MAX)
-		s->retry_ms = RETRY_MS_MAX;
-	s->retry_at_ms = now_ms() + s->retry_ms;
+	if (!s->retry_ms)
+		s->retry_ms = RETRY_MS_MIN;
+	retry_later(s);
 }
 
 /* For a step that must succeed. True: it failed, and the session fails or starts again. */
@@ -240,9 +278,8 @@ static void on_token(void *arg, const cJSON *reply, int code, const char *text)
 
 	if (step_failed(k, code, text))
 		return;
-	if (!cJSON_IsString(token))
+	if (!cJSON_IsString(token) || etcd_set_token(k->session.etcd, token->valuestring))
 		return session_fail(k, "no token for this user");
-	etcd_set_token(k->session.etcd, token->valuestring);
 	k->session.token_at_ms = now_ms() + TOKEN_MS;
 	if (k->session.state == SESSION_AUTH)
 		ask_for_lease(k);
@@ -273,17 +310,20 @@ static void session_begin(struct kvd *k)
 
 /* ---- leases of the processes --------------------------------------------------------------- */
 
-/* For callbacks whose argument is a client. */
-static struct kvd *the_kvd;
-
 static void on_grant(void *arg, const cJSON *reply, int code, const char *text)
 {
 	struct client *c = arg;
 
 	c->asking = false;
+	the_kvd->session.lease_requests--;
 	if (step_failed(the_kvd, code, text))
 		return;
 	c->lease = etcd_int(reply, "ID");
+	if (c->lease <= 0) {
+		c->lease = 0;
+		session_fail(the_kvd, "it granted a lease without a number");
+		return;
+	}
 	c->keepalive_at_ms = now_ms() + the_kvd->o.lease_s * 1000 / 3;
 	store_mark_dirty(the_kvd, c);
 	client_welcome(the_kvd, c);
@@ -294,6 +334,7 @@ static void on_keepalive(void *arg, const cJSON *reply, int code, const char *te
 	struct client *c = arg;
 
 	c->asking = false;
+	the_kvd->session.lease_requests--;
 	if (step_failed(the_kvd, code, text))
 		return;
 	/* The lease ran out while etcd or this daemon was away: it is granted anew, and all keys
@@ -305,12 +346,13 @@ static void on_keepalive(void *arg, const cJSON *reply, int code, const char *te
 
 static void on_revoke(void *arg, const cJSON *reply, int code, const char *text)
 {
-	struct client *c = arg;
+	struct grave *g = arg;
 
 	(void)reply;
-	c->asking = false;
-	if (code == ETCD_NOT_FOUND || !step_failed(the_kvd, code, text))
-		c->lease = 0;
+	g->asking = false;
+	the_kvd->session.lease_requests--;
+	if (code == ETCD_NOT_FOUND || g->forgotten || !step_failed(the_kvd, code, text))
+		close_grave(the_kvd, g);
 }
 
 static void on_job_keepalive(void *arg, const cJSON *reply, int code, const char *text)
@@ -382,26 +424,72 @@ static void tick_presence(struct kvd *k)
 	etcd_post(s->etcd, "/v3/lease/grant", body, on_presence, k);
 }
 
+void session_bury(struct kvd *k, const struct client *c)
+{
+	struct session *s = &k->session;
+	struct grave *g = check_alloc(calloc(1, sizeof(*g)));
+
+	g->nonce = c->nonce;
+	g->lease = c->lease;
+	kv_list_append(&s->graves, &g->link);
+	if (++s->grave_count <= GRAVES_MAX)
+		return;
+	/* etcd has been away for very long: the lease of the oldest has run out, or will. */
+	g = KV_HOLDER(s->graves.after, struct grave, link);
+	if (g->asking)
+		g->forgotten = true;
+	else
+		close_grave(k, g);
+}
+
+bool session_has_grave(const struct kvd *k, uint64_t nonce)
+{
+	const struct kv_link *graves = &k->session.graves, *l;
+
+	for (l = graves->after; l != graves; l = l->after)
+		if (KV_HOLDER(l, struct grave, link)->nonce == nonce)
+			return true;
+	return false;
+}
+
+static bool may_ask(struct kvd *k, bool *asking)
+{
+	if (*asking || k->session.lease_requests >= LEASE_REQUESTS_MAX)
+		return false;
+	*asking = true;
+	k->session.lease_requests++;
+	return true;
+}
+
+/* While no transaction is on its way, which could put a key of that lease again. */
+static void tick_graves(struct kvd *k)
+{
+	struct kv_link *graves = &k->session.graves, *l;
+
+	for (l = graves->after; l != graves && !k->store.in_flight; l = l->after) {
+		struct grave *g = KV_HOLDER(l, struct grave, link);
+
+		if (k->session.lease_requests >= LEASE_REQUESTS_MAX)
+			return;
+		if (may_ask(k, &g->asking))
+			lease_request(k, "/v3/lease/revoke", g->lease, on_revoke, g);
+	}
+}
+
 static void tick_client(struct kvd *k, struct client *c)
 {
-	if (!c->nonce || c->asking)
+	if (!c->nonce || c->buried)
 		return;
-	c->asking = true;
-	if (c->buried && c->lease && !k->store.in_flight)
-		lease_request(k, "/v3/lease/revoke", c->lease, on_revoke, c);
-	else if (!c->buried && !c->lease)
+	if (!c->lease && may_ask(k, &c->asking))
 		lease_request(k, "/v3/lease/grant", 0, on_grant, c);
-	else if (!c->buried && now_ms() >= c->keepalive_at_ms)
+	else if (c->lease && now_ms() >= c->keepalive_at_ms && may_ask(k, &c->asking))
 		lease_request(k, "/v3/lease/keepalive", c->lease, on_keepalive, c);
-	else
-		c->asking = false;
 }
 
 static void tick_up(struct kvd *k)
 {
 	struct session *s = &k->session;
 
-	s->retry_ms = 0;
 	*s->error = 0;
 	if (k->o.user && now_ms() >= s->token_at_ms)
 		ask_for_token(k);
@@ -411,7 +499,7 @@ static void tick_up(struct kvd *k)
 		lease_request(k, "/v3/lease/keepalive", s->job_lease, on_job_keepalive, k);
 	}
 	tick_presence(k);
-	/* Before the next transaction: a lease is revoked while none is on its way. */
+	tick_graves(k);
 	for (struct client *c = k->clients; c; c = c->next)
 		tick_client(k, c);
 	txn_send(k);
@@ -447,7 +535,8 @@ int session_tick(struct kvd *k)
 		next = s->job_keepalive_at_ms;
 	if (s->state == SESSION_UP && !k->leaving && s->presence_at_ms < next)
 		next = s->presence_at_ms;
-	for (struct client *c = k->clients; c && s->state == SESSION_UP; c = c->next)
+	for (struct client *c = k->clients;
+	     c && s->state == SESSION_UP && s->lease_requests < LEASE_REQUESTS_MAX; c = c->next)
 		if (c->lease && !c->asking && !c->buried && c->keepalive_at_ms < next)
 			next = c->keepalive_at_ms;
 	return next > now_ms() ? (int)(next - now_ms()) : 0;
@@ -455,6 +544,8 @@ int session_tick(struct kvd *k)
 
 bool session_is_idle(const struct kvd *k)
 {
+	if (k->session.grave_count)
+		return false;
 	for (const struct client *c = k->clients; c; c = c->next)
 		if (c->buried && c->lease)
 			return false;

@@ -48,7 +48,7 @@ static void add_clients(struct kvd *k, cJSON *o)
 		cJSON_AddItemToArray(list, item);
 		n++;
 	}
-	cJSON_AddNumberToObject(o, "client_connections", k->client_count);
+	cJSON_AddNumberToObject(o, "client_connections", k->connections);
 }
 
 char *status_json(struct kvd *k)
@@ -69,6 +69,8 @@ char *status_json(struct kvd *k)
 	cJSON_AddNumberToObject(o, "connects", k->session.reconnects);
 	cJSON_AddNumberToObject(o, "keys", k->store.items.count);
 	cJSON_AddNumberToObject(o, "queue", k->store.dirty + k->store.in_flight);
+	cJSON_AddNumberToObject(o, "unproved_deaths", k->store.unproved_deaths);
+	cJSON_AddNumberToObject(o, "places", k->places);
 	add_clients(k, o);
 	text = check_alloc(cJSON_PrintUnformatted(o));
 	cJSON_Delete(o);
@@ -79,7 +81,7 @@ static const char *json_text_of(const cJSON *o, const char *name)
 {
 	const cJSON *item = cJSON_GetObjectItem(o, name);
 
-	return cJSON_IsString(item) ? item->valuestring : "";
+	return shown(cJSON_IsString(item) ? item->valuestring : "");
 }
 
 static long json_number_of(const cJSON *o, const char *name)
@@ -100,6 +102,9 @@ static void print_status(const char *json)
 	       json_number_of(o, "queue"), json_number_of(o, "pid"));
 	if (*json_text_of(o, "error"))
 		printf("  last error: %s\n", shown(json_text_of(o, "error")));
+	if (json_number_of(o, "unproved_deaths"))
+		printf("  %ld records of deaths were ignored: the job key does not prove them\n",
+		       json_number_of(o, "unproved_deaths"));
 	cJSON_ArrayForEach (c, cJSON_GetObjectItem(o, "clients"))
 		printf("  process %ld: %ld keys, nonce %s%s%s\n", json_number_of(c, "pid"),
 		       json_number_of(c, "keys"), shown(json_text_of(c, "nonce")),

@@ -29,7 +29,9 @@ static void on_txn(void *arg, const cJSON *reply, int code, const char *text)
 	struct kvd *k = arg;
 
 	if (code == ETCD_OK) {
-		give_back(k, etcd_int(cJSON_GetObjectItem(reply, "header"), "revision"));
+		give_back(k, etcd_revision(cJSON_GetObjectItem(reply, "header"), "revision"));
+		if (!etcd_revision(cJSON_GetObjectItem(reply, "header"), "revision"))
+			session_fail(k, "an answer without a revision: is this etcd?");
 		return;
 	}
 	if (code == ETCD_NOT_FOUND)

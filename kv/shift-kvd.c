@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 
 #include "kv/kvd.h"
@@ -18,11 +20,57 @@ static void raise_limit(void)
 	setrlimit(RLIMIT_NOFILE, &l);
 }
 
-static void run_daemon(const struct kvd_options *o)
+/* The job key is in it: it goes to no core file, and to no swap if that is allowed. */
+static struct kvd *make_kvd(struct kvd_options *o)
 {
-	struct kvd k = {.o = *o};
+	struct kvd *k = mmap(NULL, sizeof(*k), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			     -1, 0);
+
+	if (k == MAP_FAILED)
+		check_alloc(NULL);
+	if (madvise(k, sizeof(*k), MADV_DONTDUMP))
+		say("the job key may get into a core file: %s", strerror(errno));
+	mlock(k, sizeof(*k));
+	k->o = *o;
+	explicit_bzero(o->job_key, sizeof(o->job_key));
+	return k;
+}
+
+static void free_kvd(struct kvd *k)
+{
+	explicit_bzero(k, sizeof(*k));
+	munmap(k, sizeof(*k));
+}
+
+static void serve_job(struct kvd *k, struct run *r)
+{
+	raise_limit();
+	k->listen_fd = r->listen_fd;
+	k->dir = r->dir;
+	crash_sweep(k->dir);
+	clients_init(k);
+	subs_init(k);
+	store_init(k);
+	session_init(k);
+	kvd_loop(k);
+	crash_sweep(k->dir);
+	crash_prune(k->dir);
+	run_leave(r);
+	session_free(k);
+	clients_free(k);
+	subs_free(k);
+	kv_table_free(&k->store.items);
+}
+
+static void run_daemon(struct kvd_options *o)
+{
+	struct kvd *k;
 	struct run r;
 
+	/* No other process of this user reads the job key from our memory, and no core file has
+	 * it. */
+	if (prctl(PR_SET_DUMPABLE, 0))
+		say("cannot forbid core files: %s", strerror(errno));
 	if (run_take(&r, o->job) == -EEXIST) {
 		if (o->foreground)
 			die(EXIT_FAILED, "a shift-kvd of job %s runs here already", o->job);
@@ -30,19 +78,9 @@ static void run_daemon(const struct kvd_options *o)
 	}
 	if (!o->foreground)
 		run_detach(&r);
-	raise_limit();
-	k.listen_fd = r.listen_fd;
-	k.dir = r.dir;
-	crash_sweep(k.dir, 0);
-	kv_table_init(&k.store.items, sizeof(struct item));
-	session_init(&k);
-	kvd_loop(&k);
-	crash_sweep(k.dir, 0);
-	crash_prune(k.dir);
-	run_leave(&r);
-	session_free(&k);
-	clients_free(&k);
-	kv_table_free(&k.store.items);
+	k = make_kvd(o);
+	serve_job(k, &r);
+	free_kvd(k);
 }
 
 int main(int argc, char **argv)

@@ -2,24 +2,27 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 
 #include "kv/proto.h"
 #include "kv/table.h"
+#include "lib/core/siphash.h"
 
 enum { FILL_BYTES = 16384, KEEP_BYTES = 1 << 18 };
 
-static uint64_t hash_of(const char *key, size_t bytes)
-{
-	uint64_t h = 0xcbf29ce484222325; /* FNV-1a; keys come from our own processes */
+static uint64_t secret[2];
 
-	for (size_t i = 0; i < bytes; i++)
-		h = (h ^ (uint8_t)key[i]) * 0x100000001b3;
-	return h ^ h >> 32;
+static size_t bucket_of(const struct kv_table *t, const char *key, size_t bytes)
+{
+	return shift_siphash(secret, key, bytes) % t->buckets;
 }
 
+/* Without random bytes, which is early in the boot of a host, keys are found all the same. */
 void kv_table_init(struct kv_table *t, size_t entry_bytes)
 {
+	if (!secret[0] && getrandom(secret, sizeof(secret), GRND_NONBLOCK) != sizeof(secret))
+		secret[0] = 1;
 	*t = (struct kv_table){.entry_bytes = entry_bytes};
 }
 
@@ -32,15 +35,11 @@ static void free_entry(struct kv_entry *e)
 
 void kv_table_free(struct kv_table *t)
 {
-	for (size_t i = 0; i < t->buckets; i++) {
-		struct kv_entry *e = t->bucket[i];
+	struct kv_entry *e = t->first, *after;
 
-		while (e) {
-			struct kv_entry *next = e->next;
-
-			free_entry(e);
-			e = next;
-		}
+	for (; e; e = after) {
+		after = e->after;
+		free_entry(e);
 	}
 	free(t->bucket);
 	kv_table_init(t, t->entry_bytes);
@@ -52,7 +51,7 @@ void *kv_table_find(const struct kv_table *t, const char *key, size_t key_bytes)
 
 	if (!t->count)
 		return NULL;
-	e = t->bucket[hash_of(key, key_bytes) % t->buckets];
+	e = t->bucket[bucket_of(t, key, key_bytes)];
 	while (e && (strncmp(e->key, key, key_bytes) || e->key[key_bytes]))
 		e = e->next;
 	return e;
@@ -60,7 +59,7 @@ void *kv_table_find(const struct kv_table *t, const char *key, size_t key_bytes)
 
 static void insert_entry(struct kv_table *t, struct kv_entry *e)
 {
-	struct kv_entry **b = &t->bucket[hash_of(e->key, strlen(e->key)) % t->buckets];
+	struct kv_entry **b = &t->bucket[bucket_of(t, e->key, strlen(e->key))];
 
 	e->next = *b;
 	*b = e;
@@ -76,14 +75,8 @@ static int grow_table(struct kv_table *t)
 	bigger.bucket = calloc(bigger.buckets, sizeof(*bigger.bucket));
 	if (!bigger.bucket)
 		return t->buckets ? 0 : -ENOMEM;
-	for (size_t i = 0; i < t->buckets; i++) {
-		struct kv_entry *e = t->bucket[i], *next;
-
-		for (; e; e = next) {
-			next = e->next;
-			insert_entry(&bigger, e);
-		}
-	}
+	for (struct kv_entry *e = t->first; e; e = e->after)
+		insert_entry(&bigger, e);
 	free(t->bucket);
 	*t = bigger;
 	return 0;
@@ -104,17 +97,22 @@ void *kv_table_get(struct kv_table *t, const char *key, size_t key_bytes)
 		return NULL;
 	}
 	insert_entry(t, e);
+	e->before = t->last;
+	*(t->last ? &t->last->after : &t->first) = e;
+	t->last = e;
 	t->count++;
 	return e;
 }
 
 void kv_table_remove(struct kv_table *t, struct kv_entry *e)
 {
-	struct kv_entry **p = &t->bucket[hash_of(e->key, strlen(e->key)) % t->buckets];
+	struct kv_entry **p = &t->bucket[bucket_of(t, e->key, strlen(e->key))];
 
 	while (*p != e)
 		p = &(*p)->next;
 	*p = e->next;
+	*(e->before ? &e->before->after : &t->first) = e->after;
+	*(e->after ? &e->after->before : &t->last) = e->before;
 	t->count--;
 	free_entry(e);
 }
@@ -142,19 +140,9 @@ bool kv_entry_is(const struct kv_entry *e, const void *data, size_t bytes)
 	return e->value && e->bytes == bytes && (!bytes || !memcmp(e->value, data, bytes));
 }
 
-void *kv_table_next(const struct kv_table *t, const void *last)
+void *kv_table_next(const struct kv_table *t, const void *e)
 {
-	const struct kv_entry *e = last;
-	size_t i = 0;
-
-	if (e && e->next)
-		return e->next;
-	if (e)
-		i = hash_of(e->key, strlen(e->key)) % t->buckets + 1;
-	for (; i < t->buckets; i++)
-		if (t->bucket[i])
-			return t->bucket[i];
-	return NULL;
+	return e ? ((const struct kv_entry *)e)->after : t->first;
 }
 
 int kv_buf_reserve(struct kv_buf *b, size_t bytes)
@@ -166,10 +154,12 @@ int kv_buf_reserve(struct kv_buf *b, size_t bytes)
 		b->start = b->end = 0;
 	if (b->size - b->end >= bytes)
 		return 0;
-	if (b->start)
+	/* Less would be moved again and again, for one that reads a few bytes at a time. */
+	if (b->start > b->size / 2) {
 		memmove(b->data, b->data + b->start, b->end - b->start);
-	b->end -= b->start;
-	b->start = 0;
+		b->end -= b->start;
+		b->start = 0;
+	}
 	while (size - b->end < bytes)
 		size *= 2;
 	if (size == b->size)

@@ -2,6 +2,9 @@
 /*
  * A hash table of entries with a key and a value, and a byte buffer, for the client in the
  * program's process and for the daemon. libc only; nothing here ends the process. One thread.
+ *
+ * Keys come from other hosts too: the hash has a secret of this process, so that nobody can choose
+ * keys that meet in one bucket.
  */
 #ifndef SHIFT_KV_TABLE_H
 #define SHIFT_KV_TABLE_H
@@ -12,15 +15,17 @@
 
 /* The head of an entry; users of the table put their own members behind it. */
 struct kv_entry {
-	struct kv_entry *next; /* in the bucket */
-	char *key;	       /* NUL-terminated, owned */
-	uint8_t *value;	       /* owned; NULL if it has none */
+	struct kv_entry *next;		 /* in the bucket */
+	struct kv_entry *before, *after; /* among all, in the order of their making */
+	char *key;			 /* NUL-terminated, owned */
+	uint8_t *value;			 /* owned; NULL if it has none */
 	size_t bytes;
 };
 
 struct kv_table {
 	struct kv_entry **bucket;
 	size_t buckets, count, entry_bytes;
+	struct kv_entry *first, *last;
 };
 
 /* entry_bytes: of the whole entry, at least sizeof(struct kv_entry). Nothing is allocated yet. */
@@ -43,8 +48,8 @@ int kv_entry_set(struct kv_entry *e, const void *data, size_t bytes);
 bool kv_entry_is(const struct kv_entry *e, const void *data, size_t bytes);
 
 /*
- * All entries, in no order: for (e = NULL; (e = kv_table_next(t, e)); ). The present one may be
- * removed if its successor is asked for before.
+ * All entries, the oldest first: for (e = NULL; (e = kv_table_next(t, e)); ). The present one may
+ * be removed if its successor is asked for before.
  */
 void *kv_table_next(const struct kv_table *t, const void *e);
 

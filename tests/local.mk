@@ -32,9 +32,11 @@ INJECT_TESTS = \
 	tests/inject/link.bats tests/inject/scenario.bats tests/inject/packet.bats tests/inject/timing.bats \
 	tests/inject/journal.bats tests/inject/process.bats tests/inject/remote.bats \
 	tests/inject/command_line.bats tests/inject/pci.bats tests/inject/guard.bats tests/inject/reach.bats
-BATS_TESTS = tests/run.bats tests/kvd.bats tests/preload.bats tests/ctl.bats tests/rundir.bats $(INJECT_TESTS) tests/style.bats tests/cli.bats
+BATS_TESTS = tests/run.bats tests/kvd.bats tests/kvd_bounds.bats tests/preload.bats tests/ctl.bats tests/rundir.bats $(INJECT_TESTS) \
+	tests/style.bats tests/cli.bats
 TESTS += $(BATS_TESTS)
-EXTRA_DIST += $(BATS_TESTS) tests/layout.py tests/helper.bash tests/wait.bash tests/driven.bash tests/etcd.bash tests/inject/inject.bash tests/inject/strike.c \
+EXTRA_DIST += $(BATS_TESTS) tests/layout.py tests/helper.bash tests/wait.bash tests/driven.bash tests/etcd.bash tests/kvd.bash tests/inject/inject.bash \
+	tests/inject/strike.c \
 	$(TESTBED_TESTS) $(LONG_TESTBED_TESTS) tests/testbed/hosts.bats tests/testbed/run-hosts tests/testbed/guests.bash \
 	tests/testbed/survive.bash tests/testbed/survive_file.bash tests/testbed/pause.bash tests/testbed/cycles \
 	tests/testbed/survive-matrix tests/testbed/inject-undone tests/testbed/inject-long

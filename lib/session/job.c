@@ -79,8 +79,8 @@ static void client_failed(void *arg, int code, const char *text)
 {
 	(void)arg;
 	if (code == KV_ERROR_FULL && !full)
-		log_warn("shift-kvd has no room for more keys of this process (%s): further "
-			 "connections are not protected",
+		log_warn("shift-kvd has no room for this process (%s): further connections are not "
+			 "protected",
 			 text);
 	else
 		log_info("shift-kvd: %s (%d)", text, code);

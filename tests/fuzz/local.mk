@@ -59,3 +59,19 @@ fuzz_journal-libfuzzer: $(fuzz_journal_libfuzzer_sources) faultinject/libfaultin
 		lib/.libs/libshiftcore.a lib/.libs/libshiftbase.a \
 		$(CJSON_LIBS) $(LIBNL_LIBS) $(IBVERBS_LIBS)
 CLEANFILES += fuzz_journal-libfuzzer
+# shift-kvd between its clients and its etcd, with a clock of the fuzzer's.
+FUZZ_KVD_SOURCES = tests/fuzz/fuzz_kvd.c kv/kvd_clients.c kv/kvd_subs.c kv/kvd_deaths.c \
+	kv/kvd_store.c kv/kvd_session.c kv/kvd_txn.c kv/kvd_watch.c kv/kvd_status.c kv/etcd_json.c \
+	kv/ask.c
+check_PROGRAMS += tests/fuzz/fuzz_kvd
+TESTS += tests/fuzz/fuzz_kvd
+tests_fuzz_fuzz_kvd_SOURCES = $(FUZZ_KVD_SOURCES) tests/fuzz/rnd.h
+tests_fuzz_fuzz_kvd_CFLAGS = $(AM_CFLAGS) $(CJSON_CFLAGS) -Dnow_ms=fuzz_now_ms
+tests_fuzz_fuzz_kvd_LDADD = common/libcli.la kv/libkvclient.la $(REPORT_LIBS)
+
+fuzz_kvd_libfuzzer_sources = $(FUZZ_KVD_SOURCES) common/cli.c common/printable.c kv/proto.c \
+	kv/table.c kv/client.c kv/client_io.c lib/base/run_dir.c lib/core/siphash.c lib/core/psn.c
+fuzz_kvd-libfuzzer: $(fuzz_kvd_libfuzzer_sources)
+	$(FUZZ_CC) -g -O1 -std=gnu11 -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined \
+		-DSHIFT_LIBFUZZER -Dnow_ms=fuzz_now_ms $(CJSON_CFLAGS) -I$(srcdir) -I. -o $@ $^ $(CJSON_LIBS)
+CLEANFILES += fuzz_kvd-libfuzzer

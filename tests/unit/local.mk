@@ -168,7 +168,7 @@ tests_unit_test_siphash_LDADD = $(core_test_libs)
 
 tests_unit_test_kv_proto_SOURCES = tests/unit/test_kv_proto.c
 tests_unit_test_kv_proto_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_unit_test_kv_proto_LDADD = kv/libkvclient.la lib/libshiftbase.la $(CMOCKA_LIBS)
+tests_unit_test_kv_proto_LDADD = kv/libkvclient.la lib/libshiftcore.la lib/libshiftbase.la $(CMOCKA_LIBS)
 
 check_PROGRAMS += tests/unit/test_env
 TESTS += tests/unit/test_env
@@ -266,7 +266,7 @@ check_PROGRAMS += tests/unit/test_run_dir
 TESTS += tests/unit/test_run_dir
 tests_unit_test_run_dir_SOURCES = tests/unit/test_run_dir.c
 tests_unit_test_run_dir_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_unit_test_run_dir_LDADD = kv/libkvclient.la lib/libshiftbase.la $(CMOCKA_LIBS)
+tests_unit_test_run_dir_LDADD = kv/libkvclient.la lib/libshiftcore.la lib/libshiftbase.la $(CMOCKA_LIBS)
 
 # The rooms above lib/core in a world that the test scripts, lib/core included (tests/unit/rooms.h).
 ROOMS_TESTS = tests/unit/test_rooms_qp tests/unit/test_rooms_meeting tests/unit/test_rooms_messages \
