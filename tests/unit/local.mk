@@ -356,4 +356,4 @@ check_PROGRAMS += tests/unit/test_kv_client_retry
 TESTS += tests/unit/test_kv_client_retry
 tests_unit_test_kv_client_retry_SOURCES = tests/unit/test_kv_client_retry.c
 tests_unit_test_kv_client_retry_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_unit_test_kv_client_retry_LDADD = kv/libkvclient.la lib/libshiftbase.la $(CMOCKA_LIBS)
+tests_unit_test_kv_client_retry_LDADD = kv/libkvclient.la lib/libshiftcore.la lib/libshiftbase.la $(CMOCKA_LIBS)
