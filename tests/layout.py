@@ -16,7 +16,7 @@ import subprocess
 import sys
 
 CIRCLE_MAX = 6
-KV_ROOMS = ("base", "stats")
+KV_ROOMS = ("base", "core", "stats")
 NO_OBJECT = {"lib/preload/mlx5.c"}  # a library of its own, without code
 ONE_WORD_MAX_PERCENT = 1
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.M)
