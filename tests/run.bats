@@ -81,8 +81,8 @@ ctl() { # the etcd at $KV
 	ETCDCTL_API=3 timeout 10 etcdctl --endpoints "$KV" "$@" 3>&-
 }
 
-own_etcd() { # [OPTION...]: of etcd; $KV is its URL, over http
-	launch_etcd data "$@"
+own_etcd() { # $KV is its URL, over http
+	launch_etcd
 	wait_until 30 eval 'ctl get --keys-only --limit 1 x >/dev/null 2>&1'
 }
 
