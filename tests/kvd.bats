@@ -599,8 +599,8 @@ fds_of() { # NONCE
 	[ "$KV" = "unix:$PWD/C/$JOB/etcd:0" ]
 	[ "$(stat -c %a "C/$JOB")" = 700 ]
 	head -c 16 /dev/zero | tr '\0' k >key
-	kvd A --key-fd 9 9<key
-	SHIFT_JOB_KEY=$(printf '6B%.0s' {1..16}) kvd B
+	kvd A --grace 1m --key-fd 9 9<key
+	SHIFT_JOB_KEY=$(printf '6B%.0s' {1..16}) kvd B --grace 1m
 	client A a1
 	client B b1
 	tell b1 watch
@@ -631,6 +631,7 @@ fds_of() { # NONCE
 	[ ! -e D ]
 	hang_up a1
 	hang_up b1
+	kill "$(<A/kvd.pid)" "$(<B/kvd.pid)"
 	wait_until 30 eval '[ ! -e "A/$JOB" ] && [ ! -e "B/$JOB" ] && [ ! -e "C/$JOB" ]'
 }
 
