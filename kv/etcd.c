@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/cli.h"
+#include "kv/endpoint.h"
 #include "kv/etcd.h"
 #include "kv/table.h"
 
@@ -145,10 +146,15 @@ static void set_tls(const struct etcd *e, CURL *c)
 static void set_request_up(struct request *r, const char *path)
 {
 	const struct etcd *e = r->etcd;
+	const char *endpoint = etcd_endpoint(e);
+	bool is_local = endpoint_is_local(endpoint);
 	char url[1024];
 
-	snprintf(url, sizeof(url), "%s%s", etcd_endpoint(e), path);
+	snprintf(url, sizeof(url), "%s%s", is_local ? "http://localhost" : endpoint, path);
 	curl_easy_setopt(r->curl, CURLOPT_URL, url);
+	if (is_local)
+		curl_easy_setopt(r->curl, CURLOPT_UNIX_SOCKET_PATH,
+				 endpoint + strlen(ENDPOINT_UNIX));
 	curl_easy_setopt(r->curl, CURLOPT_PROTOCOLS_STR, "http,https");
 	curl_easy_setopt(r->curl, CURLOPT_PROXY, ""); /* http_proxy is not for the cluster's own */
 	curl_easy_setopt(r->curl, CURLOPT_NOSIGNAL, 1L);
@@ -252,19 +258,64 @@ static void hand_over_lines(struct etcd *e, struct request *r)
 	}
 }
 
+/* GnuTLS says which way a certificate failed only by these bits, OpenSSL in its text. */
+enum { GNUTLS_SIGNER_NOT_FOUND = 1 << 6, GNUTLS_NOT_YET = 1 << 9, GNUTLS_EXPIRED = 1 << 10 };
+
+static const char *certificate_reason(CURL *c, const char *text)
+{
+	const char *library = curl_version_info(CURLVERSION_NOW)->ssl_version;
+	long bits = 0;
+
+	if (!library || strncmp(library, "GnuTLS", 6) ||
+	    curl_easy_getinfo(c, CURLINFO_SSL_VERIFYRESULT, &bits))
+		return text;
+	if (bits & GNUTLS_SIGNER_NOT_FOUND)
+		return "etcd's certificate is not signed by an authority that is trusted here";
+	if (bits & GNUTLS_EXPIRED)
+		return "etcd's certificate has expired";
+	if (bits & GNUTLS_NOT_YET)
+		return "etcd's certificate is not valid yet: is the clock right?";
+	return text;
+}
+
+/* NULL: it is no error of TLS. Else the reason. Waiting does not cure it. */
+static const char *tls_reason(CURL *c, CURLcode result, const char *text)
+{
+	switch ((int)result) {
+	case CURLE_PEER_FAILED_VERIFICATION: return certificate_reason(c, text);
+	case CURLE_SSL_CONNECT_ERROR:
+	case CURLE_SSL_CERTPROBLEM:
+	case CURLE_SSL_CACERT_BADFILE:
+	case CURLE_SSL_ISSUER_ERROR: return text;
+	}
+	/* With TLS 1.3 a server refuses our certificate after the handshake, by an alert. */
+	if (strstr(text, "alert") || strstr(text, "session has been invalidated"))
+		return "etcd wants a certificate of ours, or does not accept the one it got";
+	return NULL;
+}
+
+static void describe_failure(struct request *r, CURLcode result, char *error, size_t size)
+{
+	const char *text = *r->error ? r->error : curl_easy_strerror(result);
+	const char *tls = result ? tls_reason(r->curl, result, text) : NULL;
+
+	if (result == CURLE_GOT_NOTHING && endpoint_is_clear(etcd_endpoint(r->etcd)))
+		text = "an empty answer: does it want https://?";
+	snprintf(error, size, "%s%s", tls ? ETCD_NO_TLS : "", tls ? tls : text);
+}
+
 static void finish_request(struct request *r, CURLcode result)
 {
 	struct request done = *r;
-	char error[CURL_ERROR_SIZE];
+	char error[sizeof(ETCD_NO_TLS) + CURL_ERROR_SIZE];
 
-	memcpy(error, r->error, sizeof(error));
+	describe_failure(r, result, error, sizeof(error));
 	r->in = (struct kv_buf){0};
 	free_request(r);
 	if (done.too_long)
 		done.fn(done.arg, NULL, ETCD_TOO_LONG, "too long an answer");
 	else if (result)
-		done.fn(done.arg, NULL, ETCD_NO_ANSWER,
-			*error ? error : curl_easy_strerror(result));
+		done.fn(done.arg, NULL, ETCD_NO_ANSWER, error);
 	else if (!deliver_answer(&done, (char *)done.in.data + done.in.start,
 				 kv_buf_bytes(&done.in)) &&
 		 done.stream)

@@ -19,9 +19,12 @@ enum {
 /* The text of an answer that does not come from an etcd. */
 #define ETCD_NO_JSON "no JSON came: is this etcd?"
 
+/* How the text begins if TLS fails: a certificate is not accepted, or this is no TLS. */
+#define ETCD_NO_TLS "TLS: "
+
 /* Strings are the caller's and live as long as the etcd; NULL where not given. */
 struct etcd_options {
-	const char *endpoint[ETCD_ENDPOINTS_MAX]; /* http://HOST:PORT or https://... */
+	const char *endpoint[ETCD_ENDPOINTS_MAX]; /* as of kv/endpoint.h, without a user */
 	int endpoints;
 	const char *ca, *cert, *key; /* PEM files */
 	int timeout_ms;		     /* of every request that is not a stream */

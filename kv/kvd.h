@@ -47,8 +47,8 @@ struct kvd_options {
 	char job[KV_JOB_MAX + 1];
 	struct etcd_options etcd;
 	const char *user, *password;
-	const char *key_file;
-	uint8_t job_key[KV_JOB_KEY_BYTES]; /* from the file */
+	bool has_job_key; /* it was given, and never stands in etcd: */
+	uint8_t job_key[KV_JOB_KEY_BYTES];
 	bool foreground;
 	int64_t grace_ms, lease_s;
 };

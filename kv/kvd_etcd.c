@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "kv/endpoint.h"
 #include "kv/kvd_etcd.h"
 
 enum {
@@ -27,8 +28,8 @@ static const char help[] =
 	"Prints the address of the one that runs already, if there is one.\n"
 	"\n"
 	"  -J, --job NAME        default: $SHIFT_JOB, or \"default\"\n"
-	"  -l, --listen ADDRESS[:PORT]  default: 127.0.0.1, and a free port\n"
-	"  -a, --advertise URL   how others reach it; default: http://ADDRESS:PORT\n"
+	"  -l, --listen ADDRESS[:PORT]  default: only at a socket that this user and root reach\n"
+	"  -a, --advertise URL   how others reach that; default: http://ADDRESS:PORT\n"
 	"  -g, --grace TIME      so long after the last shift-kvd; default: 10s\n"
 	"      --help\n";
 
@@ -46,6 +47,7 @@ static void set_guard_paths(struct guard *g)
 	set_file(g->log, g, "etcd.log");
 	set_file(g->data, g, "etcd");
 	set_file(g->kvd_lock, g, "kvd.lock");
+	snprintf(g->local_url, sizeof(g->local_url), "%s%s/%s", ENDPOINT_UNIX, g->dir, ETCD_SOCKET);
 }
 
 /* ---- one per job and host ------------------------------------------------------------------ */
@@ -63,7 +65,7 @@ static bool join_other(struct guard *g, const char *wanted)
 		*url = 0;
 	if (*url && *wanted && strcmp(url, wanted))
 		die(EXIT_FAILED, "job %s has an etcd at %s here already", g->job, url);
-	there = *url && etcd_presences(url, true, 2000) >= 0;
+	there = *url && etcd_presences(g->local_url, true, 2000) >= 0;
 	close(fd);
 	if (there)
 		puts(shown(url));
@@ -94,15 +96,16 @@ static void leave_lock(const struct guard *g)
 /* True: another etcd has that port, and is as good as ours. */
 static bool check_port(struct guard *g, int err)
 {
+	const char *why;
+
 	if (!err)
 		return false;
-	if (err == -EADDRINUSE && etcd_answers(g->url, TAKEN_MS))
+	why = err == -EADDRINUSE ? etcd_port_refusal(g, TAKEN_MS)
+				 : format_text("%s: %s", g->listen, strerror(-err));
+	if (!why)
 		return true;
 	leave_lock(g);
-	if (err == -EADDRINUSE)
-		die(EXIT_FAILED,
-		    "%s is in use by something that is no etcd; another port is needed", g->listen);
-	die(EXIT_FAILED, "%s: %s", g->listen, strerror(-err));
+	die(EXIT_FAILED, "%s", why);
 }
 
 /* Prints the address that the guard reports, or its error. */
@@ -132,7 +135,6 @@ static int start_guard(struct guard *g)
 		leave_lock(g);
 		die(EXIT_FAILED, "etcd is not installed; try: apt-get install etcd-server");
 	}
-	g->peer_port = etcd_free_port();
 	if (pipe2(p, O_CLOEXEC) || (pid = fork()) < 0)
 		die(EXIT_FAILED, "cannot fork: %s", strerror(errno));
 	if (!pid) {
@@ -150,10 +152,23 @@ static int start_guard(struct guard *g)
 	return wait_for_answer(p[0]);
 }
 
+/* Ends the process if others have the port. True: an etcd there is as good as one of ours. */
+static bool take_port(struct guard *g, const struct addrinfo *listen_on, const char *advertise)
+{
+	int err = listen_on ? etcd_try_bind(g, listen_on) : 0;
+
+	if (*advertise)
+		snprintf(g->url, sizeof(g->url), "%s", advertise);
+	else if (listen_on)
+		snprintf(g->url, sizeof(g->url), "http://%s", g->listen);
+	else
+		snprintf(g->url, sizeof(g->url), "%.*s", (int)sizeof(g->url) - 1, g->local_url);
+	return check_port(g, err);
+}
+
 static int find_or_start(struct guard *g, const struct addrinfo *listen_on, const char *advertise)
 {
 	int64_t end = now_ms() + OTHER_MS;
-	int err;
 
 	for (;; poll(NULL, 0, 50)) {
 		set_guard_paths(g);
@@ -166,10 +181,7 @@ static int find_or_start(struct guard *g, const struct addrinfo *listen_on, cons
 			die(EXIT_FAILED, "the etcd of job %s here does not answer; see %s", g->job,
 			    g->log);
 	}
-	err = etcd_try_bind(g, listen_on);
-	snprintf(g->url, sizeof(g->url), *advertise ? "%s" : "http://%s",
-		 *advertise ? advertise : g->listen);
-	if (!check_port(g, err))
+	if (!take_port(g, listen_on, advertise))
 		return start_guard(g);
 	leave_lock(g);
 	puts(g->url);
@@ -186,9 +198,9 @@ int cmd_etcd(int argc, char **argv)
 		{"help", no_argument, NULL, 'h'},
 		{0},
 	};
-	const char *job = getenv("SHIFT_JOB"), *listen_on = "127.0.0.1", *advertise = "";
+	const char *job = getenv("SHIFT_JOB"), *listen_on = NULL, *advertise = "";
 	static struct guard g = {.grace_ms = 10000};
-	struct addrinfo *a;
+	struct addrinfo *a = NULL;
 	int c, status;
 
 	while ((c = getopt_long(argc, argv, "J:l:a:g:h", options, NULL)) != -1) {
@@ -209,8 +221,11 @@ int cmd_etcd(int argc, char **argv)
 	if (*advertise && (strncmp(advertise, "http://", 7) || strlen(advertise) >= sizeof(g.url)))
 		die(EXIT_BAD_USAGE, "--advertise %s: not http://HOST:PORT", advertise);
 	strcpy(g.job, job);
-	a = etcd_parse_listen(listen_on);
+	if (*advertise && !listen_on)
+		die(EXIT_BAD_USAGE, "--advertise is for --listen");
+	a = listen_on ? etcd_parse_listen(listen_on) : NULL;
 	status = find_or_start(&g, a, advertise);
-	freeaddrinfo(a);
+	if (a)
+		freeaddrinfo(a);
 	return status;
 }

@@ -14,6 +14,13 @@
 
 struct addrinfo;
 
+/*
+ * In the job's directory, which only its owner can enter; etcd takes no path in a URL, so it is
+ * started there. Both names are shorter than that of shift-kvd's socket, which fits.
+ */
+#define ETCD_SOCKET	 "etcd:0"
+#define ETCD_PEER_SOCKET "peer:0" /* etcd insists on one */
+
 struct guard {
 	char job[KV_JOB_MAX + 1];
 	char dir[PATH_MAX];	 /* of the job; in it: */
@@ -22,12 +29,11 @@ struct guard {
 				    up */
 	char log[PATH_MAX], data[PATH_MAX];
 	char program[PATH_MAX];
-	char listen[64];    /* ADDRESS:PORT */
-	char url[600];	    /* as the others name it */
-	char local_url[80]; /* where the guard asks */
+	char listen[64];	       /* ADDRESS:PORT; empty: nowhere but at local_url */
+	char url[600];		       /* as the others name it */
+	char local_url[PATH_MAX + 16]; /* its socket, where the guard asks */
 	char kvd_lock[PATH_MAX];
 	char name[32]; /* of this etcd, random */
-	unsigned int peer_port;
 	int64_t grace_ms;
 	int lock_fd, answer_fd;
 };
@@ -51,14 +57,11 @@ struct addrinfo *etcd_parse_listen(const char *words);
 /* Sets g->listen: what can be bound, also where that fails now. 0 or a negative errno. */
 int etcd_try_bind(struct guard *g, const struct addrinfo *a);
 
-/* A port of the loopback that is free now; 0: there is none. */
-int etcd_free_port(void);
-
 /*
- * Sets local_url, at the loopback if possible: the host's name may be unresolvable, or its
- * interface down, while etcd itself is well. True: etcd must listen there too.
+ * g->listen is in use. NULL: by an etcd that this user or root has started, which is as good as our
+ * own. Else why it is not, for a message. Waits for an answer for that time.
  */
-bool etcd_set_local(struct guard *g);
+const char *etcd_port_refusal(const struct guard *g, int timeout_ms);
 
 /* The detached process. When the result is known it writes one line to answer_fd: the address, or
  * '!' and the error. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* Where an etcd listens. */
+/* Where an etcd listens, and who has that port. */
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,40 +48,105 @@ int etcd_try_bind(struct guard *g, const struct addrinfo *a)
 	return err;
 }
 
-static bool has_prefix(const char *s, const char *prefix)
+/* ---- whose port is it? --------------------------------------------------------------------- */
+
+/* The port of an address, and the address as /proc/net/tcp and tcp6 write it: words of the CPU. */
+struct listener {
+	unsigned int port;
+	char v4[9], v6[33], mapped[33];
+};
+
+static void write_words(char *text, const void *address, int words)
 {
-	return !strncmp(s, prefix, strlen(prefix));
+	uint32_t w;
+
+	for (int i = 0; i < words; i++) {
+		memcpy(&w, (const char *)address + 4 * i, sizeof(w));
+		snprintf(text + 8 * i, 9, "%08X", w);
+	}
 }
 
-static bool is_free(const char *words)
+static void describe_listener(struct listener *l, const struct addrinfo *a)
 {
-	struct addrinfo *a = etcd_parse_listen(words);
-	struct guard g;
-	int err = etcd_try_bind(&g, a);
+	struct in6_addr mapped = {.s6_addr = {[10] = 0xff, [11] = 0xff}};
+	const struct sockaddr_in *four = (const void *)a->ai_addr;
+	const struct sockaddr_in6 *six = (const void *)a->ai_addr;
 
+	memset(l, 0, sizeof(*l));
+	if (a->ai_family == AF_INET6) {
+		l->port = ntohs(six->sin6_port);
+		write_words(l->v6, &six->sin6_addr, 4);
+		return;
+	}
+	l->port = ntohs(four->sin_port);
+	memcpy(&mapped.s6_addr[12], &four->sin_addr, 4);
+	write_words(l->v4, &four->sin_addr, 1);
+	write_words(l->mapped, &mapped, 4);
+}
+
+/* The address itself, or one that includes it. */
+static bool is_in_the_way(const struct listener *l, const char *address)
+{
+	return !strcmp(address, l->v4) || !strcmp(address, l->v6) || !strcmp(address, l->mapped) ||
+	       strspn(address, "0") == strlen(address);
+}
+
+/* How many listen there; *foreign: one that is neither this user's nor root's. */
+static int count_listeners(const struct listener *l, const char *table, uid_t *foreign)
+{
+	FILE *f = fopen(table, "re");
+	char line[512], address[33];
+	unsigned int port, state, uid;
+	int n = 0;
+
+	while (f && fgets(line, sizeof(line), f)) {
+		if (sscanf(line, " %*u: %32[0-9A-F]:%x %*s %x %*s %*s %*s %u", address, &port,
+			   &state, &uid) != 4)
+			continue;
+		if (state != TCP_LISTEN || port != l->port || !is_in_the_way(l, address))
+			continue;
+		n++;
+		if (uid && uid != geteuid())
+			*foreign = uid;
+	}
+	if (f)
+		fclose(f);
+	return n;
+}
+
+static const char *owner_refusal(const struct guard *g)
+{
+	struct addrinfo *a = etcd_parse_listen(g->listen);
+	const char *colon = strrchr(g->listen, ':');
+	int host = colon - g->listen, n;
+	uid_t foreign = 0;
+	struct listener l;
+
+	describe_listener(&l, a);
 	freeaddrinfo(a);
-	return !err;
+	n = count_listeners(&l, "/proc/net/tcp", &foreign);
+	n += count_listeners(&l, "/proc/net/tcp6", &foreign);
+	if (foreign)
+		return format_text("port %s on %.*s is taken by uid %u: choose another port: --kv "
+				   "start@%.*s:PORT",
+				   colon + 1, host, g->listen, foreign, host, g->listen);
+	if (!n)
+		return format_text("port %s on %.*s is taken, and /proc/net/tcp does not say by "
+				   "whom: choose another port: --kv start@%.*s:PORT",
+				   colon + 1, host, g->listen, host, g->listen);
+	return NULL;
 }
 
-bool etcd_set_local(struct guard *g)
+/* Its owner is looked at before anything is said to it, and of the one that has answered. */
+const char *etcd_port_refusal(const struct guard *g, int timeout_ms)
 {
-	bool is_all = has_prefix(g->listen, "0.0.0.0:") || has_prefix(g->listen, "[::]:");
-	bool is_local = has_prefix(g->listen, "127.") || has_prefix(g->listen, "[::1]:");
-	char here[32];
-	bool too;
+	const char *why = owner_refusal(g);
 
-	snprintf(here, sizeof(here), "127.0.0.1%s", strrchr(g->listen, ':'));
-	too = !is_all && !is_local && is_free(here); /* else it is another etcd's */
-	snprintf(g->local_url, sizeof(g->local_url), "http://%s", is_all || too ? here : g->listen);
-	return too;
-}
-
-int etcd_free_port(void)
-{
-	struct addrinfo *a = etcd_parse_listen("127.0.0.1");
-	struct guard g;
-	int err = etcd_try_bind(&g, a);
-
-	freeaddrinfo(a);
-	return err ? 0 : atoi(strrchr(g.listen, ':') + 1);
+	if (why)
+		return why;
+	if (!etcd_answers(format_text("http://%s", g->listen), timeout_ms))
+		return format_text("%s is in use by something that is no etcd; another port is "
+				   "needed",
+				   g->listen);
+	return owner_refusal(g);
 }

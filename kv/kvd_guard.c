@@ -75,9 +75,10 @@ static void forbid_fallocate(void)
 		prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
 }
 
-static void become_etcd(const struct guard *g, bool local_too, pid_t parent)
+static void become_etcd(const struct guard *g, pid_t parent)
 {
-	char client[192], peer[80], cluster[128];
+	static const char local[] = "unix://" ETCD_SOCKET, peer[] = "unix://" ETCD_PEER_SOCKET;
+	char client[192], cluster[128];
 	char *const argv[] = {
 		"etcd",
 		"--name",
@@ -87,11 +88,11 @@ static void become_etcd(const struct guard *g, bool local_too, pid_t parent)
 		"--listen-client-urls",
 		client,
 		"--advertise-client-urls",
-		(char *)g->url,
+		(char *)(*g->listen ? g->url : local),
 		"--listen-peer-urls",
-		peer,
+		(char *)peer,
 		"--initial-advertise-peer-urls",
-		peer,
+		(char *)peer,
 		"--initial-cluster",
 		cluster,
 		"--auto-compaction-mode=revision",
@@ -105,12 +106,11 @@ static void become_etcd(const struct guard *g, bool local_too, pid_t parent)
 	int log = open(g->log, O_WRONLY | O_CREAT | O_APPEND, 0600);
 	sigset_t none;
 
-	snprintf(client, sizeof(client), "http://%s%s%s", g->listen, local_too ? "," : "",
-		 local_too ? g->local_url : "");
-	snprintf(peer, sizeof(peer), "http://127.0.0.1:%u", g->peer_port);
+	snprintf(client, sizeof(client), "%s%s%s%s", *g->listen ? "http://" : "", g->listen,
+		 *g->listen ? "," : "", local);
 	snprintf(cluster, sizeof(cluster), "%s=%s", g->name, peer);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent)
+	if (getppid() != parent || chdir(g->dir))
 		_exit(1);
 	dup2(log, 1);
 	dup2(log, 2);
@@ -126,14 +126,28 @@ static void become_etcd(const struct guard *g, bool local_too, pid_t parent)
 	_exit(127);
 }
 
+static void remove_in_dir(const struct guard *g, const char *name)
+{
+	char path[PATH_MAX + 16];
+
+	snprintf(path, sizeof(path), "%s/%s", g->dir, name);
+	unlink(path);
+}
+
+static void remove_sockets(const struct guard *g)
+{
+	remove_in_dir(g, ETCD_SOCKET);
+	remove_in_dir(g, ETCD_PEER_SOCKET);
+}
+
 static void spawn_etcd(struct guard *g)
 {
-	bool local_too = etcd_set_local(g);
 	pid_t parent = getpid();
 
+	remove_sockets(g); /* etcd 3.4 does not listen where a socket of a killed one is left */
 	etcd_pid = fork();
 	if (!etcd_pid)
-		become_etcd(g, local_too, parent);
+		become_etcd(g, parent);
 }
 
 static bool etcd_is_running(void)
@@ -176,6 +190,7 @@ static _Noreturn void guard_leave(const struct guard *g, int status)
 	unlink(g->url_file);
 	nftw(g->data, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 	unlink(g->log);
+	remove_sockets(g);
 	unlink(g->lock);
 	rmdir(g->dir); /* shift-kvd may have its files there */
 	_exit(status);
@@ -221,11 +236,10 @@ static void guard_wait_for_etcd(struct guard *g)
 	for (;; poll(NULL, 0, 20)) {
 		bool runs = etcd_is_running();
 
-		if (runs && etcd_is(g->url, g->name, ASK_MS))
+		if (runs && etcd_is(g->local_url, g->name, ASK_MS))
 			return;
-		/* Another etcd has taken this port a moment earlier. It is as good, but not ours to
-		 * end. */
-		if (!runs && etcd_answers(g->url, ASK_MS)) {
+		/* Another etcd has taken this port a moment earlier. It is not ours to end. */
+		if (!runs && *g->listen && !etcd_port_refusal(g, ASK_MS)) {
 			answer_starter(g, "", g->url);
 			guard_leave(g, EXIT_OK);
 		}

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "kv/endpoint.h"
+#include "kv/job_key.h"
 #include "kv/kvd.h"
 
 static const char help[] =
@@ -16,10 +16,12 @@ static const char help[] =
 	"The rendezvous of one job on this host, over etcd. Detaches, and ends after its last "
 	"client.\n"
 	"\n"
-	"  -k, --kv URL[,URL...]  endpoints of etcd; default: $SHIFT_KV\n"
+	"  -k, --kv URL[,URL...]  endpoints of etcd (http://, https://, unix:/PATH); default: "
+	"$SHIFT_KV\n"
 	"  -J, --job NAME         default: $SHIFT_JOB, or \"default\"\n"
-	"  -K, --key-file FILE    the job key: 16 bytes, mode 0600; default: made by the first "
-	"member\n"
+	"  -K, --key-file FILE    the job key: 16 bytes, mode 0600; default: $SHIFT_JOB_KEY (32\n"
+	"                         hexadecimal digits), or made by the first member, in etcd\n"
+	"      --key-fd N         the job key from a pipe that this process has inherited\n"
 	"  -u, --user-file FILE   USER:PASSWORD for etcd, mode 0600; default: $SHIFT_KV_USER and\n"
 	"                         $SHIFT_KV_PASSWORD\n"
 	"      --ca FILE          authorities that etcd's certificate is checked against (PEM)\n"
@@ -39,16 +41,24 @@ static const char help[] =
 	"Exit status: 0 it runs (also if it did before), 1 failed, 2 bad usage, 3 (status) there "
 	"is none.\n";
 
-enum { OPT_CA = 256, OPT_CERT, OPT_KEY, OPT_HELP, OPT_VERSION };
+enum { OPT_CA = 256, OPT_CERT, OPT_KEY, OPT_KEY_FD, OPT_HELP, OPT_VERSION };
 
 static const struct option options[] = {
-	{"kv", required_argument, NULL, 'k'},	     {"job", required_argument, NULL, 'J'},
-	{"key-file", required_argument, NULL, 'K'},  {"user-file", required_argument, NULL, 'u'},
-	{"ca", required_argument, NULL, OPT_CA},     {"cert", required_argument, NULL, OPT_CERT},
-	{"key", required_argument, NULL, OPT_KEY},   {"grace", required_argument, NULL, 'g'},
-	{"lease", required_argument, NULL, 'L'},     {"timeout", required_argument, NULL, 't'},
-	{"foreground", no_argument, NULL, 'f'},	     {"help", no_argument, NULL, OPT_HELP},
-	{"version", no_argument, NULL, OPT_VERSION}, {0},
+	{"kv", required_argument, NULL, 'k'},
+	{"job", required_argument, NULL, 'J'},
+	{"key-file", required_argument, NULL, 'K'},
+	{"user-file", required_argument, NULL, 'u'},
+	{"ca", required_argument, NULL, OPT_CA},
+	{"cert", required_argument, NULL, OPT_CERT},
+	{"key", required_argument, NULL, OPT_KEY},
+	{"grace", required_argument, NULL, 'g'},
+	{"lease", required_argument, NULL, 'L'},
+	{"timeout", required_argument, NULL, 't'},
+	{"foreground", no_argument, NULL, 'f'},
+	{"key-fd", required_argument, NULL, OPT_KEY_FD},
+	{"help", no_argument, NULL, OPT_HELP},
+	{"version", no_argument, NULL, OPT_VERSION},
+	{0},
 };
 
 int64_t option_ms(const char *option, const char *s, int64_t min_ms)
@@ -60,27 +70,19 @@ int64_t option_ms(const char *option, const char *s, int64_t min_ms)
 	return ms;
 }
 
-/* A secret that others can read is none. */
-static size_t read_secret(const char *path, char *data, size_t size)
+static int option_fd(const char *s)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	struct stat st;
-	ssize_t n;
+	long fd = parse_number(s, 3, INT_MAX);
 
-	if (fd < 0 || fstat(fd, &st))
-		die(EXIT_BAD_USAGE, "%s: %s", path, strerror(errno));
-	check_secret_file(path, &st, EXIT_BAD_USAGE);
-	n = read(fd, data, size);
-	close(fd);
-	if (n < 0)
-		die(EXIT_BAD_USAGE, "%s: %s", path, strerror(errno));
-	return n;
+	if (fd < 0)
+		die(EXIT_BAD_USAGE, "--key-fd %s: not the number of an inherited descriptor", s);
+	return fd;
 }
 
 static void read_user(struct kvd_options *o, const char *path)
 {
 	static char text[1024];
-	size_t n = read_secret(path, text, sizeof(text) - 1);
+	int n = read_secret_file(path, text, sizeof(text) - 1, EXIT_BAD_USAGE);
 	char *colon = memchr(text, ':', n);
 
 	text[strcspn(text, "\n")] = 0;
@@ -91,19 +93,35 @@ static void read_user(struct kvd_options *o, const char *path)
 	o->password = colon + 1;
 }
 
-static void set_endpoints(struct kvd_options *o, const char *list)
+/* The user of the URLs is etcd's, too. */
+static void take_user(struct kvd_options *o, char *list, bool is_in_argv)
 {
-	static char copy[ETCD_ENDPOINTS_MAX * 514]; /* the endpoints point into it */
+	static struct endpoint_user u;
+
+	if (!endpoints_take_user(list, &u))
+		die(EXIT_BAD_USAGE, "--kv: the USER:PASSWORD@ of a URL is too long, or has a %% "
+				    "that is not %%XX");
+	if (!*u.name)
+		return;
+	o->user = u.name;
+	o->password = u.password;
+	if (is_in_argv)
+		say("--kv USER:PASSWORD@ shows in the list of processes; --user-file FILE does "
+		    "not");
+}
+
+/* list: is changed, and the endpoints point into it. */
+static void set_endpoints(struct kvd_options *o, char *list)
+{
+	const char *why;
 	char *save = NULL;
 
-	if (strlen(list) >= sizeof(copy))
-		die(EXIT_BAD_USAGE, "too long a list of endpoints");
-	strcpy(copy, list);
-	for (char *s = strtok_r(copy, ",", &save); s; s = strtok_r(NULL, ",", &save)) {
+	for (char *s = strtok_r(list, ",", &save); s; s = strtok_r(NULL, ",", &save)) {
 		size_t n = strlen(s);
 
-		if (strncmp(s, "http://", 7) && strncmp(s, "https://", 8))
-			die(EXIT_BAD_USAGE, "%s: an endpoint begins with http:// or https://", s);
+		why = endpoint_refusal(s);
+		if (why)
+			die(EXIT_BAD_USAGE, "%s: %s", s, why);
 		if (o->etcd.endpoints == ETCD_ENDPOINTS_MAX || n > 512)
 			die(EXIT_BAD_USAGE, "too many endpoints, or too long a one");
 		if (s[n - 1] == '/')
@@ -112,6 +130,17 @@ static void set_endpoints(struct kvd_options *o, const char *list)
 	}
 	if (!o->etcd.endpoints)
 		die(EXIT_BAD_USAGE, "no endpoint of etcd: --kv URL or SHIFT_KV is needed");
+}
+
+static void warn_of_clear_password(const struct kvd_options *o)
+{
+	for (int i = 0; o->user && i < o->etcd.endpoints; i++) {
+		if (!endpoint_is_clear(o->etcd.endpoint[i]))
+			continue;
+		say("%s: the password is not encrypted on its way; https:// would",
+		    o->etcd.endpoint[i]);
+		return;
+	}
 }
 
 /* The working directory of a detached process is /. */
@@ -126,45 +155,75 @@ static const char *readable_path(const char *path)
 	return full;
 }
 
-static void set_rest(struct kvd_options *o, const char *kv, const char *job, const char *user_file)
+static void set_job(struct kvd_options *o, const char *job)
 {
 	job = job && *job ? job : "default";
 	if (!kv_job_is_valid(job, strlen(job)))
 		die(EXIT_BAD_USAGE, "%s is no name for a job: 1 to %d letters, digits, . - _", job,
 		    KV_JOB_MAX);
 	strcpy(o->job, job);
-	set_endpoints(o, kv ? kv : "");
-	if (o->key_file) {
-		char data[KV_JOB_KEY_BYTES + 1];
+}
 
-		if (read_secret(o->key_file, data, sizeof(data)) != KV_JOB_KEY_BYTES)
-			die(EXIT_BAD_USAGE, "%s: not %d bytes; try: head -c 16 /dev/urandom",
-			    o->key_file, KV_JOB_KEY_BYTES);
-		memcpy(o->job_key, data, KV_JOB_KEY_BYTES);
-	}
-	o->user = getenv("SHIFT_KV_USER");
-	o->password = getenv("SHIFT_KV_PASSWORD");
+/* What is in the environment is taken out of it, also if something else counts. */
+static void set_job_key(struct kvd_options *o, const char *file, int fd)
+{
+	o->has_job_key = job_key_take(o->job_key, EXIT_BAD_USAGE) || file || fd >= 0;
+	if (fd >= 0)
+		job_key_receive(o->job_key, fd, EXIT_BAD_USAGE);
+	else if (file)
+		job_key_read(o->job_key, file, EXIT_BAD_USAGE);
+}
+
+/* A copy, as the environment shows it to this user's other processes for ever. */
+static const char *take_variable(const char *name)
+{
+	char *value = getenv(name), *copy;
+
+	if (!value)
+		return NULL;
+	copy = format_text("%s", value);
+	explicit_bzero(value, strlen(value));
+	unsetenv(name);
+	return copy;
+}
+
+static void set_user(struct kvd_options *o, const char *user_file)
+{
+	const char *user = take_variable("SHIFT_KV_USER");
+	const char *password = take_variable("SHIFT_KV_PASSWORD");
+
 	if (user_file)
 		read_user(o, user_file);
-	if (o->user && !o->password)
+	else if (!o->user && user && !password)
 		die(EXIT_BAD_USAGE, "SHIFT_KV_USER is set and SHIFT_KV_PASSWORD is not");
+	if (!o->user) {
+		o->user = user;
+		o->password = password;
+	}
+	warn_of_clear_password(o);
 }
 
 void kvd_options_parse(struct kvd_options *o, int argc, char **argv)
 {
-	const char *kv = getenv("SHIFT_KV"), *job = getenv("SHIFT_JOB"), *user_file = NULL;
-	int c;
+	const char *job = getenv("SHIFT_JOB"), *user_file = NULL, *key_file = NULL;
+	char *kv = getenv("SHIFT_KV"), none[] = "";
+	bool is_in_argv = false;
+	int c, key_fd = -1;
 
 	*o = (struct kvd_options){.grace_ms = 10000, .lease_s = 30, .etcd.timeout_ms = 3000};
 	while ((c = getopt_long(argc, argv, "k:J:K:u:g:L:t:f", options, NULL)) != -1) {
 		switch (c) {
-		case 'k': kv = optarg; break;
+		case 'k':
+			kv = optarg;
+			is_in_argv = true;
+			break;
 		case 'J': job = optarg; break;
-		case 'K': o->key_file = optarg; break;
+		case 'K': key_file = optarg; break;
 		case 'u': user_file = optarg; break;
 		case OPT_CA: o->etcd.ca = readable_path(optarg); break;
 		case OPT_CERT: o->etcd.cert = readable_path(optarg); break;
 		case OPT_KEY: o->etcd.key = readable_path(optarg); break;
+		case OPT_KEY_FD: key_fd = option_fd(optarg); break;
 		case 'g': o->grace_ms = option_ms("grace", optarg, 0); break;
 		case 'L': o->lease_s = option_ms("lease", optarg, 2000) / 1000; break;
 		case 't': o->etcd.timeout_ms = option_ms("timeout", optarg, 100); break;
@@ -176,5 +235,11 @@ void kvd_options_parse(struct kvd_options *o, int argc, char **argv)
 	}
 	if (optind < argc)
 		die(EXIT_BAD_USAGE, "no command %s; see shift-kvd --help", argv[optind]);
-	set_rest(o, kv, job, user_file);
+	kv = kv ? kv : none;
+	take_user(o, kv, is_in_argv);
+	kv = format_text("%s", kv);
+	set_job(o, job);
+	set_endpoints(o, kv);
+	set_job_key(o, key_file, key_fd);
+	set_user(o, user_file);
 }

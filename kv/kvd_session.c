@@ -15,6 +15,7 @@
 #include <sys/random.h>
 
 #include "common/printable.h"
+#include "kv/job_key.h"
 #include "kv/kvd.h"
 
 enum {
@@ -39,7 +40,7 @@ void session_init(struct kvd *k)
 	for (const char *p = s->prefix; *p; p++)
 		h = (h ^ (uint8_t)*p) * 0x100000001b3;
 	s->job_lease = (h >> 1) | 1;
-	if (k->o.key_file) {
+	if (k->o.has_job_key) {
 		memcpy(s->job_key, k->o.job_key, sizeof(s->job_key));
 		s->has_key = true;
 	}
@@ -135,12 +136,12 @@ static bool step_failed(struct kvd *k, int code, const char *text)
 /* ---- the job key --------------------------------------------------------------------------- */
 
 /*
- * The value of the job key in etcd: the key (zeros with --key-file, which keeps it out of etcd) and
- * 16 random bytes that name this etcd. An etcd that was emptied gets other ones. Revisions alone
- * prove nothing: two young etcds have the same.
+ * The value of the job key in etcd: the key that was made, or zeros if a key was given, which never
+ * stands in etcd; 16 random bytes that name this etcd; the id of the key. An etcd that was emptied
+ * gets another name. Revisions alone prove nothing: two young etcds have the same.
  */
 struct stored_key {
-	uint8_t key[KV_JOB_KEY_BYTES], instance[KV_JOB_KEY_BYTES];
+	uint8_t key[KV_JOB_KEY_BYTES], instance[KV_JOB_KEY_BYTES], id[JOB_KEY_ID_BYTES];
 };
 
 static void accept_key(struct kvd *k, const struct stored_key *stored, int64_t revision)
@@ -149,7 +150,7 @@ static void accept_key(struct kvd *k, const struct stored_key *stored, int64_t r
 	bool same = s->knows_instance && revision >= s->revision &&
 		    !memcmp(s->instance, stored->instance, sizeof(s->instance));
 
-	if (!k->o.key_file)
+	if (!k->o.has_job_key)
 		memcpy(s->job_key, stored->key, sizeof(s->job_key));
 	memcpy(s->instance, stored->instance, sizeof(s->instance));
 	s->has_key = s->knows_instance = true;
@@ -164,13 +165,17 @@ static const char *check_key(const struct kvd *k, const struct stored_key *store
 {
 	static const uint8_t none[KV_JOB_KEY_BYTES];
 	bool is_none = !memcmp(stored->key, none, sizeof(none));
+	uint8_t id[JOB_KEY_ID_BYTES];
 
-	if (is_none != !!k->o.key_file)
-		return "--key-file must be given on all hosts of a job, or on none";
-	if (!is_none && k->session.has_key &&
-	    memcmp(stored->key, k->session.job_key, sizeof(stored->key)))
-		return "the job has another key there: two jobs of one name?";
-	return NULL;
+	if (is_none != k->o.has_job_key)
+		return JOB_KEY_ON_SOME;
+	if (!k->session.has_key)
+		return NULL;
+	job_key_id(id, k->session.job_key);
+	if (!memcmp(id, stored->id, sizeof(id)))
+		return NULL;
+	return k->o.has_job_key ? JOB_KEY_DIFFERS
+				: "the job has another key there: two jobs of one name?";
 }
 
 static void on_key(void *arg, const cJSON *reply, int code, const char *text)
@@ -192,7 +197,9 @@ static void on_key(void *arg, const cJSON *reply, int code, const char *text)
 	value = etcd_bytes(kv, "value", &bytes);
 	if (value && bytes == sizeof(stored))
 		memcpy(&stored, value, sizeof(stored));
-	text = value && bytes == sizeof(stored) ? check_key(k, &stored) : "no job key there";
+	text = value && bytes == sizeof(stored)
+		       ? check_key(k, &stored)
+		       : "no job key there, or one of another version of shift";
 	free(value);
 	if (text)
 		session_fail(k, text);
@@ -207,10 +214,11 @@ static void propose_key(struct kvd *k, cJSON *put)
 
 	if (getrandom(&fresh, sizeof(fresh), 0) != sizeof(fresh))
 		die(EXIT_FAILED, "no random bytes");
-	if (k->o.key_file)
-		memset(fresh.key, 0, sizeof(fresh.key));
-	else if (s->has_key)
+	if (s->has_key)
 		memcpy(fresh.key, s->job_key, sizeof(fresh.key));
+	job_key_id(fresh.id, fresh.key);
+	if (k->o.has_job_key)
+		memset(fresh.key, 0, sizeof(fresh.key));
 	etcd_add_bytes(put, "value", &fresh, sizeof(fresh));
 	etcd_add_int(put, "lease", s->job_lease);
 }

@@ -10,6 +10,7 @@
 
 #include "kv/ask.h"
 #include "kv/client.h"
+#include "kv/job_key.h"
 #include "kv/kvd.h"
 #include "lib/base/run_dir.h"
 
@@ -54,7 +55,7 @@ static void add_clients(struct kvd *k, cJSON *o)
 char *status_json(struct kvd *k)
 {
 	cJSON *o = cJSON_CreateObject();
-	char *text;
+	char *text, id[2 * JOB_KEY_ID_BYTES + 1] = "";
 
 	cJSON_AddStringToObject(o, "job", k->o.job);
 	cJSON_AddNumberToObject(o, "pid", getpid());
@@ -65,7 +66,10 @@ char *status_json(struct kvd *k)
 						      k->o.etcd.endpoints));
 	cJSON_AddStringToObject(o, "error", k->session.error);
 	cJSON_AddBoolToObject(o, "job_key", k->session.has_key);
-	cJSON_AddBoolToObject(o, "key_file", k->o.key_file != NULL);
+	cJSON_AddBoolToObject(o, "key_file", k->o.has_job_key);
+	if (k->o.has_job_key)
+		job_key_id_text(id, k->o.job_key);
+	cJSON_AddStringToObject(o, "key_id", id);
 	cJSON_AddNumberToObject(o, "connects", k->session.reconnects);
 	cJSON_AddNumberToObject(o, "keys", k->store.items.count);
 	cJSON_AddNumberToObject(o, "queue", k->store.dirty + k->store.in_flight);

@@ -2,6 +2,7 @@
 /* shift-kvd: the rendezvous of one job on one host, over etcd. */
 #include <errno.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -86,12 +87,16 @@ static void run_daemon(struct kvd_options *o)
 int main(int argc, char **argv)
 {
 	static const struct cli_command commands[] = {{"status", cmd_status}, {"etcd", cmd_etcd}};
+	const char *run_dir = getenv("SHIFT_RUN_DIR");
 	struct kvd_options o;
 	int status;
 
 	cli_begin("shift-kvd", EXIT_FAILED);
 	/* Some launchers leave SIGCHLD ignored: then no child could be waited for. */
 	signal(SIGCHLD, SIG_DFL);
+	/* The working directory changes. */
+	if (run_dir && *run_dir && setenv("SHIFT_RUN_DIR", absolute_path(run_dir), 1))
+		die(EXIT_FAILED, "out of memory");
 	if (argc > 1 && cli_run_command(commands, 2, argc, argv, &status))
 		return status;
 	argv[0] = "shift-kvd"; /* getopt's messages begin with this */

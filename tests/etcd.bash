@@ -13,15 +13,16 @@ free_port() {
 }
 
 # Its process is $ETCD, its URL $KV; the same ports every time. It may take a moment to answer.
-launch_etcd() { # [DATA]
-	local peer
+launch_etcd() { # [DATA [OPTION...]]: of etcd; the last of a kind counts
+	local peer data=${1:-data}
+	shift $(($# > 0))
 	: "${PORT:=$(free_port)}" "${PEER_PORT:=$(free_port)}"
 	KV=http://127.0.0.1:$PORT
 	peer=http://127.0.0.1:$PEER_PORT
-	etcd --name t --data-dir "$PWD/${1:-data}" --listen-client-urls "$KV" \
+	etcd --name t --data-dir "$PWD/$data" --listen-client-urls "$KV" \
 		--advertise-client-urls "$KV" --listen-peer-urls "$peer" \
 		--initial-advertise-peer-urls "$peer" --initial-cluster "t=$peer" \
-		--heartbeat-interval 20 --election-timeout 200 --log-level error \
+		--heartbeat-interval 20 --election-timeout 200 --log-level error "$@" \
 		>>etcd.log 2>&1 3>&- &
 	ETCD=$!
 }

@@ -480,3 +480,88 @@ fds_of() { # NONCE
 	wait "${PID[pair]}"
 	[ "$(<pair.out)" = done ]
 }
+
+@test "an etcd at a unix socket; the job key by a descriptor and by the environment" {
+	local long
+	KV=$(SHIFT_RUN_DIR=C shift-kvd etcd --job "$JOB" --grace 2s 3>&-) # a relative one
+	[ "$KV" = "unix:$PWD/C/$JOB/etcd:0" ]
+	[ "$(stat -c %a "C/$JOB")" = 700 ]
+	head -c 16 /dev/zero | tr '\0' k >key
+	kvd A --grace 1m --key-fd 9 9<key
+	SHIFT_JOB_KEY=$(printf '6B%.0s' {1..16}) kvd B --grace 1m
+	client A a1
+	client B b1
+	tell b1 watch
+	tell a1 put k 1
+	expect b1 'put k 1'
+	[ "$(job_key a1)" = "key $(printf '6b%.0s' {1..16})" ]
+	[ "$(job_key b1)" = "$(job_key a1)" ]
+	[ "$(status_of A .key_id)" = "$(status_of B .key_id)" ]
+	[ "$(status_of A .endpoint)" = "$KV" ]
+	SHIFT_RUN_DIR=$PWD/D
+	export SHIFT_RUN_DIR
+	run shift-kvd --kv "$KV" --job "$JOB" --key-fd 9 9< <(head -c 15 key)
+	expect_status 2
+	expect_line '^shift-kvd: --key-fd 9: not 16 bytes$'
+	run shift-kvd --kv "$KV" --job "$JOB" --key-fd 2
+	expect_status 2
+	expect_line '^shift-kvd: --key-fd 2: not the number of an inherited descriptor$'
+	SHIFT_JOB_KEY=6b run shift-kvd --kv "$KV" --job "$JOB"
+	expect_status 2
+	expect_line '^shift-kvd: SHIFT_JOB_KEY: not 32 hexadecimal digits'
+	run shift-kvd --kv unix:x --job "$JOB"
+	expect_status 2
+	expect_line '^shift-kvd: unix:x: unix: needs an absolute path$'
+	long=/$(printf 'x%.0s' {1..120})
+	run shift-kvd --kv "unix:$long" --job "$JOB"
+	expect_status 2
+	expect_line ': too long a path for a socket$'
+	[ ! -e D ]
+	hang_up a1
+	hang_up b1
+	kill "$(<A/kvd.pid)" "$(<B/kvd.pid)"
+	wait_until 30 eval '[ ! -e "A/$JOB" ] && [ ! -e "B/$JOB" ] && [ ! -e "C/$JOB" ]'
+}
+
+@test "another key than the job's: nothing is believed, and the reason is said" {
+	etcd_start
+	head -c 16 /dev/urandom >key
+	head -c 16 /dev/urandom >other
+	chmod 600 key other
+	kvd A --key-file key --grace 1m
+	kvd B --key-file other --grace 1m
+	wait_until 30 eval '[[ $(status_of B .error) == *"the job has another key: --key-file of another job?" ]]'
+	kvd C --grace 1m
+	wait_until 30 eval '[[ $(status_of C .error) == *"must be given on all hosts of a job, or on none" ]]'
+	[ "$(status_of B .job_key)" = true ] # its own, from the file
+	[ "$(status_of C .job_key)" = false ]
+	[ "$(status_of B .etcd)" != up ]
+	[ "$(status_of C .etcd)" != up ]
+	ctl put "/shift/v1/old-$JOB/job-key" "$(printf 'x%.0s' {1..32})" # of another version
+	JOB=old-$JOB kvd D --grace 1m
+	JOB=old-$JOB wait_until 30 eval '[[ $(status_of D .error) == *"or one of another version of shift" ]]'
+	kill "$(<A/kvd.pid)" "$(<B/kvd.pid)" "$(<C/kvd.pid)" "$(<D/kvd.pid)"
+}
+
+@test "a user in a URL: used, warned of, and shown nowhere" {
+	local pid url
+	etcd_start
+	ctl user add root:secret
+	ctl user grant-role root root
+	ctl auth enable
+	url=http://root:sec%72et@${KV#http://}
+	mkdir A
+	SHIFT_RUN_DIR=$PWD/A shift-kvd --foreground --kv "$url" --job "$JOB" --grace 20s 2>err 3>&- &
+	PID[kvd]=$!
+	wait_until 30 status_is A .etcd up
+	grep -qx 'shift-kvd: --kv USER:PASSWORD@ shows in the list of processes; --user-file FILE does not' err
+	grep -qx "shift-kvd: $KV: the password is not encrypted on its way; https:// would" err
+	[ "$(wc -l <err)" -eq 2 ]
+	ps -o args= -p "${PID[kvd]}" >args
+	grep -q -- "--kv $KV" args
+	status_of A . >status.json
+	run ! grep -E 'sec(%72|r)et' args status.json err
+	SHIFT_RUN_DIR=$PWD/B run shift-kvd --kv 'http://root:%zz@h:1' --job "$JOB"
+	expect_status 2
+	[ ! -e B ]
+}

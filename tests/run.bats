@@ -41,6 +41,8 @@ setup() {
 
 teardown() {
 	[ -z "${JOB:-}" ] || end_daemons
+	[ -z "${ETCD:-}" ] || kill -9 "$ETCD" 2>/dev/null || true
+	[ -z "${OTHERS:-}" ] || rm -rf "$OTHERS"
 	for n in ${NETWORKS:-}; do ip netns del "$n"; done
 	! cat "$BATS_TEST_TMPDIR"/sanitizer.* 2>/dev/null
 }
@@ -53,8 +55,8 @@ program() { # FILE TEXT [FLAG...]
 	"${CC:-gcc}" -x c -o "$1" - "${@:3}" <<<"$2" 2>/dev/null
 }
 
-daemons() { # [WORD]: pids of this test's shift-kvds, the guard of etcd among them
-	pgrep -f "^([^ ]*/)?shift-kvd ${1:+.*\b$1\b}.*--job $JOB( |\$)" || true
+daemons() { # [etcd|--kv]: pids of this test's shift-kvds, the guard of etcd among them
+	pgrep -f "^([^ ]*/)?shift-kvd ${1:+$1 .*}.*--job $JOB( |\$)" || true
 }
 
 no_daemons() {
@@ -73,6 +75,29 @@ end_daemons() {
 
 srun() { # OPTION... -- COMMAND: this test's job
 	timeout 60 shift-run --job "$JOB" "$@" 3>&-
+}
+
+ctl() { # the etcd at $KV
+	ETCDCTL_API=3 timeout 10 etcdctl --endpoints "$KV" "$@" 3>&-
+}
+
+own_etcd() { # $KV is its URL, over http
+	launch_etcd
+	wait_until 30 eval 'ctl get --keys-only --limit 1 x >/dev/null 2>&1'
+}
+
+two_users() { # $OTHERS: a directory that both reach
+	[ "$(id -u)" -eq 0 ] || skip "needs root, to be two users"
+	OTHERS=$(mktemp -d /tmp/shift-run-XXXXXX)
+	chmod 755 "$OTHERS"
+}
+
+nobody() { # COMMAND...
+	timeout 20 setpriv --reuid nobody --clear-groups "$@" 3>&-
+}
+
+listens() { # PID: where, one a line
+	ss -ltnpH | awk -v pid="pid=$1," 'index($0, pid) { print $4 }'
 }
 
 patch() { # FILE OFFSET BYTE(octal)
@@ -254,7 +279,7 @@ as_root_in_namespace() {
 }
 
 @test "--dry-run starts nothing, and says all" {
-	run -0 shift-run -n --rails auto --give-up 10s --failback manual --lost-atomic continue \
+	run -0 --separate-stderr shift-run -n --rails auto --give-up 10s --failback manual --lost-atomic continue \
 		--log-level info --log-file log --kv start@127.0.0.1:4000 --report r --job x \
 		-j -- sh -c 'exit 3'
 	[ "$(jq -c '[.job, .program, .command, .meeting]' <<<"$output")" = \
@@ -281,11 +306,11 @@ SHIFT_RUN_DIR=$PWD/A" ]
 @test "the environment is honoured, options win, nonsense is refused" {
 	export SHIFT_FAILBACK=never SHIFT_GIVE_UP_MS=5000 SHIFT_LOG_FILE=log SHIFT_JOB=env-job \
 		SHIFT_KV=http://h:1
-	run -0 shift-run -nj --failback manual true
+	run -0 --separate-stderr shift-run -nj --failback manual true
 	[ "$(jq -c '[.job, .environment.SHIFT_FAILBACK, .environment.SHIFT_GIVE_UP_MS,
 		.environment.SHIFT_LOG_FILE, .meeting.endpoints[0]]' <<<"$output")" = \
 		"[\"env-job\",\"manual\",\"5000\",\"$PWD/log\",\"http://h:1\"]" ]
-	run -0 shift-run -nj --job x --kv http://i:2/,http://j:3/ true
+	run -0 --separate-stderr shift-run -nj --job x --kv http://i:2/,http://j:3/ true
 	[ "$(jq -c '[.job, .environment.SHIFT_KV]' <<<"$output")" = '["x","http://i:2,http://j:3"]' ]
 	for e in SHIFT_FAILBACK=perhaps SHIFT_GIVE_UP_MS=10s SHIFT_RAILS=mlx5_0 SHIFT_LOG=loud \
 		SHIFT_LOST_ATOMIC=retry SHIFT_JOB=../x SHIFT_KV=h:1; do
@@ -362,7 +387,7 @@ SHIFT_RUN_DIR=$PWD/A" ]
 @test "no --kv: an etcd for this host, one line, and nothing is left" {
 	run -0 --separate-stderr srun -- shift-kvd status --job "$JOB"
 	[ "$stderr" = "shift-run: no --kv: protecting only connections inside this host" ]
-	expect_line "^job $JOB: etcd up at http://127.0.0.1:[0-9]+, "
+	expect_line "^job $JOB: etcd up at unix:$SHIFT_RUN_DIR/$JOB/etcd:0, "
 	[ "$(daemons | wc -l)" -eq 2 ]
 	run -0 srun -- true
 	[ "$(daemons | wc -l)" -eq 2 ]
@@ -391,8 +416,119 @@ SHIFT_RUN_DIR=$PWD/A" ]
 	wait_until 30 grep -qx 'put k from-a' b.out
 	[ "$(daemons etcd | wc -l)" -eq 1 ]
 	wait
-	[ ! -s a.err ] && [ ! -s b.err ]
+	for h in a b; do # without a key: whose it is, in one line
+		[ "$(cat $h.err)" = "shift-run: --kv start@127.0.0.1 without --key-file: whoever can reach 127.0.0.1:$port can read the job's key; see doc/security.md" ]
+	done
 	wait_until 30 nothing_left A B
+}
+
+@test "no --kv: another user reads nothing, writes nothing, connects to nothing" {
+	local KV etcd
+	two_users
+	export SHIFT_RUN_DIR=$OTHERS/run
+	mkfifo hold
+	srun -- sh -c ': >ready; exec cat hold' &
+	wait_until 30 test -e ready
+	KV=$(shift-kvd status --job "$JOB" --json | jq -r .endpoint)
+	KV=${KV/#unix:/unix:\/\/}
+	etcd=$(ps -o pid= --ppid "$(daemons etcd)" | xargs)
+	ctl get "/shift/v1/$JOB/job-key" | grep -q "/$JOB/job-key" # so it can be asked
+	run ! nobody env ETCDCTL_API=3 etcdctl --endpoints "$KV" --command-timeout 2s \
+		get --prefix /shift/
+	[[ $output != */job-key* ]]
+	run ! nobody env ETCDCTL_API=3 etcdctl --endpoints "$KV" --command-timeout 2s \
+		put "/shift/v1/$JOB/dead/1" x
+	[ -z "$(ctl get "/shift/v1/$JOB/dead/1")" ]
+	[ -z "$(listens "$etcd")" ]
+	for f in etcd:0 peer:0 kvd.sock; do
+		test -S "$SHIFT_RUN_DIR/$JOB/$f"
+		run ! nobody test -e "$SHIFT_RUN_DIR/$JOB/$f"
+	done
+	echo >hold
+	wait
+	wait_until 30 nothing_left "$OTHERS/run"
+}
+
+@test "start@: it listens where it was told, and nowhere else" {
+	local port
+	port=$(free_port)
+	srun --kv "start@127.0.0.2:$port" -- sleep 60 &
+	wait_until 30 eval '[ -n "$(daemons --kv)" ]'
+	[ "$(listens "$(ps -o pid= --ppid "$(daemons etcd)" | xargs)")" = "127.0.0.2:$port" ]
+	pkill -P $! sleep || kill "$(pgrep -P $!)"
+	wait || true
+}
+
+# With HOST as 127.0.1.1, in a network that has these addresses.
+in_network() { # ADDRESSES COMMAND...
+	local addresses=$1
+	shift
+	printf '127.0.0.1 localhost\n127.0.1.1 head.example head\n' >hosts
+	unshare -rmn bash -ec '
+		mount --bind hosts /etc/hosts
+		ip link set lo up
+		ip link add d0 type dummy 2>/dev/null || ip link add d0 type veth peer name d1
+		ip link set d0 up
+		ip link set d1 up 2>/dev/null || true
+		for a in '"$addresses"'; do ip addr add $a/24 dev d0; done
+		exec "$@"' sh "$@" 3>&-
+}
+
+@test "start@HOST, and HOST is a loopback address there: one address, several, none" {
+	as_root_in_namespace
+	# shellcheck disable=SC2016
+	local listening='ss -ltnH "sport = :29379" | awk "{ print \$4 }"'
+	head -c 16 /dev/urandom >key
+	chmod 600 key
+	in_network "" true || skip "no network of the test's own here"
+	in_network 10.99.0.1 shift-run --job "$JOB" --key-file key --kv start@head -- sh -c "$listening" >out 2>err
+	[ "$(cat out)" = 10.99.0.1:29379 ]
+	[ "$(cat err)" = "shift-run: --kv start@head: head is 127.0.1.1 here, which no other host reaches: etcd listens on 10.99.0.1" ]
+	wait_until 30 no_daemons
+	run in_network "10.99.0.1 10.98.0.1" shift-run --job "$JOB" --key-file key --kv start@head -- true
+	expect_status 125
+	expect_line '^shift-run: --kv start@head: head is 127.0.1.1 here, which no other host reaches, and this host has several addresses \(10.99.0.1, 10.98.0.1\): say start@ADDRESS, or correct /etc/hosts$'
+	run -0 in_network "10.99.0.1 10.98.0.1" shift-run --job "$JOB" --key-file key --kv start@10.98.0.1 -- sh -c "$listening"
+	[ "$output" = 10.98.0.1:29379 ]
+	wait_until 30 no_daemons
+	run -0 in_network "" shift-run --job "$JOB" --key-file key --kv start@head -- sh -c "$listening"
+	[ "$output" = 127.0.1.1:29379 ]
+	run -0 in_network 10.99.0.1 shift-run --job "$JOB-2" --key-file key --kv start@localhost -- sh -c "$listening"
+	[ "$output" = 127.0.0.1:29379 ]
+}
+
+@test "start@: an etcd of another user at that port is not used, one of ours or root's is" {
+	local KV port own
+	two_users
+	chown nobody "$OTHERS"
+	port=$(free_port)
+	cd "$OTHERS"
+	nobody_etcd() {
+		exec setpriv --reuid nobody --clear-groups etcd --name t --data-dir "$OTHERS/data" \
+			--listen-client-urls "http://127.0.0.1:$port" --advertise-client-urls "http://127.0.0.1:$port" \
+			--listen-peer-urls unix://p:0 --initial-advertise-peer-urls unix://p:0 \
+			--initial-cluster t=unix://p:0 --log-level error >/dev/null 2>&1 3>&-
+	}
+	nobody_etcd &
+	ETCD=$!
+	KV=http://127.0.0.1:$port
+	wait_until 30 eval 'ctl get --limit 1 x >/dev/null 2>&1'
+	cd "$BATS_TEST_TMPDIR"
+	run srun --kv "start@127.0.0.1:$port" -- true
+	expect_status 125
+	expect_line "^shift-run: port $port on 127.0.0.1 is taken by uid $(id -u nobody): choose another port: --kv start@127.0.0.1:PORT$"
+	[ -z "$(ctl get --prefix --keys-only /shift/)" ]
+	[ ! -e "A/$JOB" ]
+	kill -9 "$ETCD"
+	own_etcd
+	run -0 --separate-stderr srun --kv "start@127.0.0.1:$PORT" -- shift-kvd status --job "$JOB" --json
+	[ "$(jq -r .etcd <<<"$output")" = up ]
+	[ -z "$(daemons etcd)" ]
+	own=$(mktemp -d "$OTHERS/XXXXXX") # a user takes root's
+	cp "$BIN"/* "$own"
+	chmod -R a+rx "$own"
+	run -0 nobody env SHIFT_RUN_DIR="$OTHERS/run" "$own/shift-run" --job "$JOB-2" --kv "start@127.0.0.1:$PORT" -- true
+	wait_until 30 eval '[ -z "$(pgrep -f -- "--job $JOB-2")" ]'
 }
 
 @test "start@ on another host: waited for, in a network of its own" {
@@ -440,9 +576,9 @@ SHIFT_RUN_DIR=$PWD/A" ]
 }
 
 @test "no meeting point: one line" {
-	local peer
-	peer=$(JOB=$SHARED_JOB; ps -o args= --ppid "$(daemons etcd)" |
-		sed 's/.*--listen-peer-urls http:..\([^ ]*\) .*/\1/')
+	local peer KV
+	own_etcd
+	peer=127.0.0.1:$PEER_PORT
 	run srun --kv "start@$peer" -- true # answers in HTTP, but not as etcd
 	expect_status 125
 	expect_line "^shift-run: $peer is in use by something that is no etcd; another port is needed$"
@@ -496,13 +632,240 @@ SHIFT_RUN_DIR=$PWD/A" ]
 	expect_line "^shift-run: job $JOB runs here already without --key-file$"
 }
 
+hex() { # FILE
+	od -An -v -tx1 "$1" | tr -d ' \n'
+}
+
+other_host() { # OPTION...: shift-run there
+	SHIFT_RUN_DIR=$PWD/B srun "$@"
+}
+
+@test "the job key: by the environment, seen by nobody" {
+	local KV pid key kvd
+	own_etcd
+	head -c 16 /dev/urandom >key
+	key=$(hex key)
+	mkfifo hold
+	# shellcheck disable=SC2016
+	SHIFT_JOB_KEY=$key srun --kv "$KV" -- sh -c 'tr "\0" "\n" </proc/$$/environ >environ
+		(echo sync; sleep 1; echo key; sleep 1) | "$BUILDDIR/tests/kv/kv_shell" "$SHIFT_JOB" 1 >shell.out
+		: >ready; exec cat hold' 2>err &
+	pid=$!
+	wait_until 30 test -e ready
+	kvd=$(daemons --kv)
+	grep -qx "key $key" shell.out # the processes get it from the daemon
+	grep -q "^SHIFT_JOB=$JOB$" environ
+	cat "/proc/$kvd/environ" >kvd.environ || true # only root may read it
+	ps -eo args= >args
+	ctl get --prefix "/shift/v1/$JOB/" -w json >etcd.json
+	jq -r '.kvs[].value' etcd.json | while read -r v; do base64 -d <<<"$v" | od -An -v -tx1 | tr -d ' \n'; echo; done >values
+	shift-kvd status --job "$JOB" --json >status.json
+	run ! grep -ail "$key" environ kvd.environ args values status.json err
+	[ "$(jq -c '[.key_file, (.key_id | length)]' status.json)" = '[true,16]' ]
+	grep -q "$(jq -r .key_id status.json)" values # its id is there
+	[ ! -s err ]
+	chmod 600 key
+	other_host --kv "$KV" --key-file key -- true # the same key, from a file
+	end_daemons_of_b
+	head -c 16 /dev/urandom >other
+	chmod 600 other
+	run other_host --wait 1s --kv "$KV" --key-file other -- true
+	expect_status 125
+	expect_line "^shift-run: $KV: the job has another key: --key-file of another job\?$"
+	end_daemons_of_b
+	run other_host --wait 1s --kv "$KV" -- true
+	expect_status 125
+	expect_line "^shift-run: $KV: a job key \(--key-file, SHIFT_JOB_KEY\) must be given on all hosts of a job, or on none$"
+	run srun --kv "$KV" --key-file other -- sh -c 'LD_PRELOAD= true'
+	expect_status 125
+	expect_line "^shift-run: job $JOB runs here already with another job key$"
+	echo >hold
+	wait $pid
+}
+
+end_daemons_of_b() {
+	local p
+	p=$(SHIFT_RUN_DIR=$PWD/B shift-kvd status --job "$JOB" --json | jq .pid)
+	kill "$p"
+	wait_until 30 eval "! kill -0 $p 2>/dev/null"
+}
+
+@test "the job key: what is none is refused; the file's name goes to other hosts" {
+	for k in 0 "$(printf 'ab%.0s' {1..15})" "$(printf 'ab%.0s' {1..17})" "$(printf 'ag%.0s' {1..16})"; do
+		SHIFT_JOB_KEY=$k run srun --kv "$KV" -- true
+		expect_status 125
+		expect_line '^shift-run: SHIFT_JOB_KEY: not 32 hexadecimal digits; try: openssl rand -hex 16$'
+		[[ $output != *$k* ]] || [ "$k" = 0 ]
+	done
+	head -c 16 /dev/urandom >key
+	chmod 600 key
+	run -0 srun --kv "$KV" --key-file key -- sh -c 'echo $SHIFT_KEY_FILE'
+	[ "$output" = "$PWD/key" ]
+	run -0 --separate-stderr shift-run -nj --key-file key --kv start@127.0.0.1:1 true
+	[ "$(jq -r .environment.SHIFT_KEY_FILE <<<"$output")" = "$PWD/key" ]
+	[ "$(jq -r '.key_id | length' <<<"$output")" = 16 ]
+	[ -z "$stderr" ]
+}
+
+@test "no job key, and an etcd that others reach: one line on each host" {
+	local pid line="can read the job's key; see doc/security.md$"
+	run -0 --separate-stderr srun --kv "$KV" -- true # a socket of ours
+	[ -z "$stderr" ]
+	end_daemons
+	own_etcd
+	mkfifo hold
+	srun --kv "$KV" -- sh -c ': >ready; exec cat hold' 2>first.err &
+	pid=$!
+	wait_until 30 test -e ready
+	for i in 1 2 3; do srun --kv "$KV" -- true 2>>more.err; done
+	grep -q "^shift-run: --kv $KV without --key-file: whoever can read that etcd $line" first.err
+	[ "$(wc -l <first.err)" -eq 1 ]
+	[ ! -s more.err ]
+	echo >hold
+	wait $pid
+}
+
+certificates() { # server.pem client.pem expired.pem by ca.pem, and other.pem by itself
+	command -v openssl >/dev/null || skip "openssl is not installed (apt-get install openssl)"
+	local new=(-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes) n
+	for n in ca other; do
+		openssl req -x509 "${new[@]}" -days 2 -subj "/CN=$n" -keyout $n.key -out $n.pem
+	done
+	for n in server client expired; do
+		openssl req "${new[@]}" -subj "/CN=$n" -addext subjectAltName=IP:127.0.0.1 -keyout $n.key -out $n.csr
+		openssl x509 -req -in $n.csr -CA ca.pem -CAkey ca.key -CAcreateserial -copy_extensions copy \
+			-days "$([ $n = expired ] && echo -1 || echo 2)" -out $n.pem
+	done
+}
+
+tls_etcd() { # CERTIFICATE OPTION...
+	local cert=$1
+	shift
+	[ -z "${ETCD:-}" ] || kill -9 "$ETCD"
+	rm -rf data
+	launch_etcd data --cert-file "$cert.pem" --key-file "$cert.key" \
+		--listen-client-urls "https://127.0.0.1:$PORT" --advertise-client-urls "https://127.0.0.1:$PORT" "$@"
+	KV=https://127.0.0.1:$PORT
+	wait_until 30 eval '[ -n "$(ss -ltnH "sport = :$PORT")" ]'
+}
+
+not_met() { # REGEX OPTION...: before the time for waiting is over, in one line
+	local regex=$1
+	shift
+	JOB=$JOB-x
+	run srun --wait 5m --key-file key --kv "$KV" "$@" -- touch ran
+	expect_status 125
+	# On a slow machine a line about waiting comes before it.
+	[[ ${lines[-1]} =~ ^"shift-run: $KV: "$regex ]] || { echo "$output"; return 1; }
+	[ "$(grep -cv '^shift-run: waiting up to' <<<"$output")" -eq 1 ]
+	[ ! -e ran ]
+	end_daemons
+}
+
+met() { # OPTION...
+	JOB=$JOB-y
+	run -0 srun --key-file key --kv "$KV" "$@" -- shift-kvd status --json
+	[ "$(jq -r .etcd <<<"${lines[-1]}")" = up ]
+	end_daemons
+}
+
+@test "TLS: right, wrong authority, expired, with our certificate and without" {
+	local KV PORT PEER_PORT
+	certificates 2>/dev/null
+	head -c 16 /dev/urandom >key
+	chmod 600 key
+	PORT=$(free_port)
+	tls_etcd server
+	met --kv-ca ca.pem
+	SHIFT_KV_CA=ca.pem met
+	# shellcheck disable=SC2016
+	run -0 srun --key-file key --kv "$KV" --kv-ca ca.pem -- sh -c 'echo $SHIFT_KV_CA'
+	[ "$output" = "$PWD/ca.pem" ]
+	end_daemons
+	not_met "TLS: .*(signed|issuer|certificate).* \(see --kv-ca, --kv-cert and --kv-key\)$" --kv-ca other.pem
+	not_met "TLS: .*(signed|issuer|certificate).* \(see --kv-ca, --kv-cert and --kv-key\)$"
+	tls_etcd expired
+	not_met "TLS: .*expired.* \(see --kv-ca, --kv-cert and --kv-key\)$" --kv-ca ca.pem
+	tls_etcd server --client-cert-auth --trusted-ca-file ca.pem
+	met --kv-ca ca.pem --kv-cert client.pem --kv-key client.key
+	not_met "TLS: etcd wants a certificate of ours, or does not accept the one it got \(see " --kv-ca ca.pem
+	not_met "TLS: etcd wants a certificate of ours, or does not accept the one it got \(see " \
+		--kv-ca ca.pem --kv-cert other.pem --kv-key other.key
+	JOB=$JOB-z # what was wrong is not kept
+	run srun --key-file key --kv "$KV" --kv-ca other.pem -- true
+	expect_status 125
+	run -0 srun --key-file key --kv "$KV" --kv-ca ca.pem --kv-cert client.pem --kv-key client.key -- true
+	while read -r regex arguments; do
+		# shellcheck disable=SC2086
+		run srun --key-file key $arguments -- true
+		expect_status 125
+		expect_line "^shift-run: ${regex//_/ }"
+	done <<-END
+		--kv-ca_/nowhere:_No_such_file --kv $KV --kv-ca /nowhere
+		--kv-ca:_--kv_http://h:1_is_not_https:// --kv http://h:1 --kv-ca ca.pem
+		--kv-key_without_--kv-cert --kv $KV --kv-key client.key
+		--kv-ca_is_for_an_etcd_of_your_own --kv start@127.0.0.1:1 --kv-ca ca.pem
+		--kv-user-file_is_for_an_etcd_of_your_own --kv-user-file key
+	END
+}
+
+@test "users of etcd: right, wrong password, none, one who may not" {
+	local KV pid
+	own_etcd
+	head -c 16 /dev/urandom >key
+	ctl user add root:secret
+	ctl user grant-role root root
+	ctl user add worker:pass
+	ctl role add shift
+	ctl role grant-permission shift --prefix=true readwrite /shift/
+	ctl user grant-role worker shift
+	ctl user add guest:pass
+	ctl auth enable
+	echo worker:pass >user
+	run srun --kv "$KV" --kv-user-file user -- true
+	expect_status 125
+	expect_line '^shift-run: .*/user is open to others \(mode 0644\)'
+	for f in "worker:wrong wrong" "guest:pass guest" "worker nonsense"; do echo "${f% *}" >"${f#* }"; done
+	chmod 600 user wrong guest nonsense key
+	run -0 --separate-stderr srun --key-file key --kv "$KV" --kv-user-file user -- shift-kvd status --json
+	[ "$(jq -r .etcd <<<"$output")" = up ]
+	[ "$stderr" = "shift-run: $KV: the password is not encrypted on its way; https:// would" ]
+	end_daemons
+	not_met '.*invalid user ID or password \(see --kv-user-file\)$' --kv-user-file wrong
+	not_met '.*permission denied \(its user needs a role with readwrite on the prefix /shift/\)$' --kv-user-file guest
+	not_met '.*user name is empty \(that etcd has users: see --kv-user-file\)$'
+	run srun --kv "$KV" --kv-user-file nonsense -- true
+	expect_status 125
+	expect_line '^shift-run: .*/nonsense: not USER:PASSWORD$'
+	# A user in the URL: it is used, and nowhere to be seen
+	run -0 --separate-stderr shift-run -nj --kv "http://worker:pass@${KV#http://}/" -- true
+	[[ $output$stderr != *pass[@\"]* ]]
+	[ "$(jq -c '[.meeting.endpoints[0], .environment.SHIFT_KV, .environment.SHIFT_KV_USER, .environment.SHIFT_KV_PASSWORD]' \
+		<<<"$output")" = "[\"$KV\",\"$KV\",\"worker\",\"***\"]" ]
+	[ "${stderr_lines[0]}" = "shift-run: --kv URL with USER:PASSWORD@ shows in the list of processes; --kv-user-file FILE does not" ]
+	[ "${stderr_lines[1]}" = "shift-run: $KV: the password is not encrypted on its way; https:// would" ]
+	mkfifo hold
+	shift-run --job "$JOB" --report r --key-file key --kv "http://worker:p%61ss@${KV#http://}" -- \
+		sh -c ': >ready; exec cat hold' 2>err 3>&- &
+	pid=$!
+	wait_until 30 test -e ready
+	ps -eo args= | grep -- "--job $JOB " >args
+	grep -q -- "--kv $KV" args
+	cat "/proc/$(daemons --kv)/environ" >kvd.environ || true # only root may read it
+	shift-kvd status --job "$JOB" --json >status.json
+	[ "$(jq -r .etcd status.json)" = up ]
+	run ! grep -aE '[:=](pass|p%61ss)' args kvd.environ status.json err
+	echo >hold
+	wait $pid
+}
+
 @test "what was killed: shift-kvd, etcd, its guard" {
 	local guard kvd
 	mkfifo hold
 	srun -- sh -c ': >ready; exec cat hold' &
 	wait_until 30 test -e ready
 	guard=$(daemons etcd)
-	kvd=$(daemons kv)
+	kvd=$(daemons --kv)
 	[ "$(wc -w <<<"$guard $kvd")" -eq 2 ]
 	kill -9 "$(ps -o pid= --ppid "$guard")"
 	wait_until 30 etcd_is down

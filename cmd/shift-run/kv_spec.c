@@ -2,6 +2,7 @@
 /* --kv: where the hosts of a job meet. The same words on all of them. */
 #include <arpa/inet.h>
 #include <ifaddrs.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -70,6 +71,13 @@ static bool same_address(const struct sockaddr *a, const struct sockaddr *b)
 				  &((const struct sockaddr_in6 *)b)->sin6_addr);
 }
 
+static bool is_link_local(const struct sockaddr *a)
+{
+	if (a->sa_family == AF_INET)
+		return ntohl(((const struct sockaddr_in *)a)->sin_addr.s_addr) >> 16 == 0xa9fe;
+	return IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)a)->sin6_addr);
+}
+
 static bool is_local_address(const struct sockaddr *a)
 {
 	struct ifaddrs *list = NULL, *i;
@@ -84,34 +92,127 @@ static bool is_local_address(const struct sockaddr *a)
 	return i;
 }
 
-static void set_listen(struct meeting *m, const struct place *p, const struct sockaddr *a,
-		       socklen_t bytes)
+static socklen_t address_bytes(const struct sockaddr *a)
+{
+	return a->sa_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+}
+
+static void write_address(char text[48], const struct sockaddr *a)
+{
+	getnameinfo(a, address_bytes(a), text, 48, NULL, 0, NI_NUMERICHOST);
+	text[strcspn(text, "%")] = 0;
+}
+
+static bool list_has_address(const char *list, const char *address)
+{
+	size_t n = strlen(address);
+
+	for (const char *p = list; (p = strstr(p, address)); p += n)
+		if ((p == list || p[-1] == ' ') && (!p[n] || p[n] == ','))
+			return true;
+	return false;
+}
+
+/* The addresses of this host that other hosts may reach, "A, B"; their number. */
+static int list_addresses(char *list, size_t size, int family)
+{
+	struct ifaddrs *all = NULL;
+	char address[48];
+	size_t used = 0;
+	int n = 0;
+
+	*list = 0;
+	if (getifaddrs(&all))
+		return 0;
+	for (struct ifaddrs *i = all; i && size - used > sizeof(address) + 2; i = i->ifa_next) {
+		const struct sockaddr *a = i->ifa_addr;
+
+		if (!a || a->sa_family != family || !(i->ifa_flags & IFF_RUNNING) ||
+		    is_loopback(a) || is_link_local(a))
+			continue;
+		write_address(address, a);
+		if (list_has_address(list, address))
+			continue;
+		used += snprintf(list + used, size - used, "%s%s", n++ ? ", " : "", address);
+	}
+	freeifaddrs(all);
+	return n;
+}
+
+static bool is_localhost_name(const char *host)
+{
+	size_t n = strlen(host);
+
+	return !strncmp(host, "localhost", 9) || !strcmp(host, "ip6-localhost") ||
+	       !strcmp(host, "ip6-loopback") || (n > 10 && !strcmp(host + n - 10, ".localhost"));
+}
+
+/*
+ * Many hosts resolve their own name to 127.0.1.1, which other hosts cannot reach. All addresses
+ * would be more than what was said. With one address there is no doubt which is meant.
+ */
+static void replace_loopback(struct meeting *m, const struct place *p, char address[48])
+{
+	char list[512];
+	int n = list_addresses(list, sizeof(list), AF_INET);
+
+	if (!n)
+		n = list_addresses(list, sizeof(list), AF_INET6);
+	if (!n)
+		return; /* nobody else can reach this host */
+	if (n > 1)
+		die(EXIT_OURS,
+		    "--kv start@%s: %s is %s here, which no other host reaches, and this host has "
+		    "several addresses (%s): say start@ADDRESS, or correct /etc/hosts",
+		    p->host, p->host, address, list);
+	meeting_note(m, format_text("--kv start@%s: %s is %s here, which no other host reaches: "
+				    "etcd listens on %s",
+				    p->host, p->host, address, list));
+	snprintf(address, 48, "%.47s", list);
+	snprintf(m->urls, sizeof(m->urls), strchr(list, ':') ? "http://[%s]:%s" : "http://%s:%s",
+		 list, p->port);
+}
+
+static void set_listen(struct meeting *m, const struct place *p, const struct sockaddr *a)
 {
 	char address[48];
 
-	getnameinfo(a, bytes, address, sizeof(address), NULL, 0, NI_NUMERICHOST);
-	/* Many hosts resolve their own name to 127.0.1.1, which other hosts cannot reach. */
-	if (is_loopback(a) && !p->is_number && strcmp(p->host, "localhost"))
-		strcpy(address, a->sa_family == AF_INET ? "0.0.0.0" : "::");
-	address[strcspn(address, "%")] = 0;
+	write_address(address, a);
+	if (is_loopback(a) && !p->is_number && !is_localhost_name(p->host))
+		replace_loopback(m, p, address);
 	snprintf(m->listen, sizeof(m->listen), strchr(address, ':') ? "[%s]:%s" : "%s:%s", address,
 		 p->port);
 }
 
+/* The first that is this host's, one that others reach before the loopback. */
+static const struct addrinfo *own_address(const struct addrinfo *list)
+{
+	const struct addrinfo *loopback = NULL;
+
+	for (; list; list = list->ai_next) {
+		if (!is_local_address(list->ai_addr))
+			continue;
+		if (!is_loopback(list->ai_addr))
+			return list;
+		loopback = loopback ? loopback : list;
+	}
+	return loopback;
+}
+
 static void resolve_place(struct meeting *m, struct place *p)
 {
-	struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list, *i;
+	struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list;
+	const struct addrinfo *own;
 	unsigned char binary[16];
 	int err = getaddrinfo(p->host, p->port, &hints, &list);
 
 	if (err)
 		die(EXIT_OURS, "--kv start@%s: %s", p->host, gai_strerror(err));
 	p->is_number = inet_pton(AF_INET, p->host, binary) == 1 || strchr(p->host, ':');
-	for (i = list; i && !is_local_address(i->ai_addr);)
-		i = i->ai_next;
-	m->is_host = i;
-	if (i)
-		set_listen(m, p, i->ai_addr, i->ai_addrlen);
+	own = own_address(list);
+	m->is_host = own;
+	if (own)
+		set_listen(m, p, own->ai_addr);
 	freeaddrinfo(list);
 }
 
@@ -124,25 +225,51 @@ static void copy_urls(char *to, const char *words)
 	*to = 0;
 }
 
-void kv_spec_parse(struct meeting *m, const char *words)
+static void set_urls(struct meeting *m, const char *words)
+{
+	copy_urls(m->urls, words);
+	for (const char *url = m->urls; url; url = strchr(url, ',') ? strchr(url, ',') + 1 : NULL)
+		if (endpoint_refusal(url))
+			die(EXIT_OURS, "--kv %s: neither http[s]://HOST:PORT nor start@HOST[:PORT]",
+			    words);
+}
+
+void kv_spec_parse(struct meeting *m, char *words)
 {
 	struct place p = {0};
 
 	memset(m, 0, sizeof(*m));
 	if (!words || !*words)
 		return;
+	if (!endpoints_take_user(words, &m->user))
+		die(EXIT_OURS, "--kv: the USER:PASSWORD@ of a URL is too long, or has a %% that is "
+			       "not %%XX");
 	if (strlen(words) >= sizeof(m->urls))
 		die(EXIT_OURS, "--kv: too long");
 	m->kind = !strcmp(words, "start") || !strncmp(words, "start@", 6) ? MEET_START : MEET_URLS;
 	if (m->kind == MEET_URLS) {
-		if (strncmp(words, "http://", 7) && strncmp(words, "https://", 8))
-			die(EXIT_OURS, "--kv %s: neither http[s]://HOST:PORT nor start@HOST[:PORT]",
-			    words);
-		copy_urls(m->urls, words);
+		set_urls(m, words);
 		return;
 	}
 	split_place(&p, words, words[5] ? words + 6 : "");
+	snprintf(m->place, sizeof(m->place), strchr(p.host, ':') ? "[%s]:%s" : "%s:%s", p.host,
+		 p.port);
+	snprintf(m->urls, sizeof(m->urls), "http://%s", m->place);
 	resolve_place(m, &p);
-	snprintf(m->urls, sizeof(m->urls), strchr(p.host, ':') ? "http://[%s]:%s" : "http://%s:%s",
-		 p.host, p.port);
+}
+
+void meeting_note(struct meeting *m, const char *text)
+{
+	for (int i = 0; i < NOTES_MAX; i++) {
+		if (m->notes[i])
+			continue;
+		m->notes[i] = text;
+		return;
+	}
+}
+
+void meeting_say_notes(const struct meeting *m)
+{
+	for (int i = 0; m->notes[i]; i++)
+		say("%s", m->notes[i]);
 }

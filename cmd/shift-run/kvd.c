@@ -62,7 +62,7 @@ int kvd_hold(const char *job, struct kvd_state *s)
 	s->endpoints = join_urls(cJSON_GetObjectItem(o, "endpoints"));
 	s->error = check_alloc(strdup(answer_text(o, "error")));
 	s->up = !strcmp(answer_text(o, "etcd"), "up");
-	s->has_key_file = cJSON_IsTrue(cJSON_GetObjectItem(o, "key_file"));
+	s->key_id = check_alloc(strdup(answer_text(o, "key_id")));
 	s->pid = answer_number(o, "pid");
 	s->users = cJSON_GetArraySize(cJSON_GetObjectItem(o, "clients")) +
 		   answer_number(o, "holders") - 1; /* one is this process */
@@ -74,6 +74,7 @@ void kvd_state_free(struct kvd_state *s)
 {
 	free(s->endpoints);
 	free(s->error);
+	free(s->key_id);
 }
 
 static const char *kvd_path(void)

@@ -10,10 +10,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cmd/shift-run/run.h"
 #include "kv/client.h"
 #include "kv/etcd.h"
+#include "kv/job_key.h"
 
 enum {
 	START_MS = 10000, /* a daemon may end just when it is found */
@@ -33,16 +35,29 @@ static char *start_etcd(const struct meeting *m, const char *job)
 	return kvd_run(m->kind == MEET_START ? host : here);
 }
 
-static void start_kvd(const struct meeting *m, const struct options *o, const char *job)
-{
-	const char *arguments[] = {"--kv", m->urls, "--job", job, "--grace",
-				   grace,  NULL,    NULL,    NULL};
+enum { FIXED_WORDS = 6 };
 
-	if (o->key_file) {
-		arguments[6] = "--key-file";
-		arguments[7] = o->key_file;
+static void start_kvd(struct meeting *m, const char *job)
+{
+	const char *arguments[FIXED_WORDS + 2 * ACCESS_FILES + 3] = {"--kv", m->urls,	"--job",
+								     job,    "--grace", grace};
+	int n = FIXED_WORDS, fd = -1;
+
+	for (int f = 0; f < ACCESS_FILES; f++) {
+		if (!access_value(f))
+			continue;
+		arguments[n++] = access_kvd_option(f);
+		arguments[n++] = access_value(f);
+	}
+	if (access_job_key()) {
+		fd = job_key_pipe(access_job_key(), EXIT_OURS);
+		arguments[n++] = "--key-fd";
+		arguments[n++] = format_text("%d", fd);
 	}
 	free(kvd_run(arguments));
+	if (fd >= 0)
+		close(fd);
+	m->has_started_kvd = true;
 }
 
 /* Its pid is that of its own namespace. */
@@ -59,48 +74,63 @@ static void end_kvd(int pid)
 		fclose(f);
 }
 
+/* NULL, or why it does not fit a process with that key. Without one it takes what there is. */
+static const char *key_conflict(const struct kvd_state *s)
+{
+	char id[2 * JOB_KEY_ID_BYTES + 1];
+
+	if (!access_job_key())
+		return NULL;
+	job_key_id_text(id, access_job_key());
+	if (!strcmp(s->key_id, id))
+		return NULL;
+	return *s->key_id ? "with another job key" : "without --key-file";
+}
+
 /*
  * True: the shift-kvd uses the etcd that is wanted. Otherwise, with other users it stays, and this
- * process ends; without any it is left over from an earlier run, and is told to end.
+ * process ends; without any it is left over from an earlier run, and is told to end. So is one that
+ * has not reached etcd, if a certificate or a user may be what was wrong.
  */
-static bool is_right_kvd(const struct kvd_state *s, struct meeting *m, const struct options *o,
-			 const char *job)
+static bool is_right_kvd(const struct kvd_state *s, struct meeting *m, const char *job)
 {
+	const char *conflict = key_conflict(s);
+	bool is_stuck = !s->up && !m->has_started_kvd && access_is_needed(m);
+
 	if (!*m->urls && strlen(s->endpoints) < sizeof(m->urls))
 		strcpy(m->urls, s->endpoints);
-	if (!strcmp(s->endpoints, m->urls) && (!o->key_file || s->has_key_file))
+	if (!strcmp(s->endpoints, m->urls) && !conflict && (!is_stuck || s->users > 0))
 		return true;
 	if (s->users > 0 && strcmp(s->endpoints, m->urls))
 		die(EXIT_OURS, "job %s meets at %s already, not at %s; another --job is needed",
 		    job, s->endpoints, m->urls);
 	if (s->users > 0)
-		die(EXIT_OURS, "job %s runs here already without --key-file", job);
+		die(EXIT_OURS, "job %s runs here already %s", job, conflict);
 	end_kvd(s->pid);
 	return false;
 }
 
-static void start_missing(struct meeting *m, const struct options *o, const char *job)
+static void start_missing(struct meeting *m, const char *job)
 {
 	char *url = *m->urls ? NULL : start_etcd(m, job);
 
 	if (url)
 		snprintf(m->urls, sizeof(m->urls), "%s", url);
 	free(url);
-	start_kvd(m, o, job);
+	start_kvd(m, job);
 }
 
 /* *s is to be freed afterwards. */
-static void get_kvd(struct kvd_state *s, struct meeting *m, const struct options *o,
-		    const char *job)
+static void get_kvd(struct kvd_state *s, struct meeting *m, const char *job)
 {
 	for (int64_t end = now_ms() + START_MS; now_ms() < end; poll(NULL, 0, POLL_MS)) {
 		int err = kvd_hold(job, s);
 
 		if (err == -ENOENT || err == -ECONNREFUSED) {
-			start_missing(m, o, job);
+			start_missing(m, job);
 			err = kvd_hold(job, s);
 		}
-		if (!err && is_right_kvd(s, m, o, job))
+		if (!err && is_right_kvd(s, m, job))
 			return;
 		if (!err)
 			kvd_state_free(s);
@@ -122,6 +152,39 @@ static bool is_no_etcd(const struct kvd_state *s)
 	return strstr(s->error, ETCD_NO_JSON);
 }
 
+/* Texts of etcd and of its client for what time does not cure, and what may. */
+static const struct {
+	const char *text, *advice;
+} hopeless[] = {
+	{": " ETCD_NO_TLS, "see --kv-ca, --kv-cert and --kv-key"},
+	{"invalid user ID or password", "see --kv-user-file"},
+	{"user name is empty", "that etcd has users: see --kv-user-file"},
+	{"permission denied", "its user needs a role with readwrite on the prefix /shift/"},
+	{"authentication is not enabled", "that etcd has no users: not with --kv-user-file"},
+};
+
+static void end_if_hopeless(const struct kvd_state *s, const struct meeting *m)
+{
+	if (is_no_etcd(s))
+		die(EXIT_OURS, "%s is no etcd; another port is needed", m->urls);
+	for (size_t i = 0; i < sizeof(hopeless) / sizeof(*hopeless); i++)
+		if (strstr(s->error, hopeless[i].text))
+			die(EXIT_OURS, "%s (%s)", s->error, hopeless[i].advice);
+}
+
+/* An earlier run of the job may have left its key, for a minute. */
+static bool is_of_key(const struct kvd_state *s)
+{
+	return strstr(s->error, JOB_KEY_DIFFERS) || strstr(s->error, JOB_KEY_ON_SOME);
+}
+
+static _Noreturn void end_waiting(const struct kvd_state *s, const struct meeting *m, int64_t ms)
+{
+	if (is_of_key(s))
+		die(EXIT_OURS, "%s", s->error);
+	die(EXIT_OURS, "no etcd after %g s: %s", ms / 1e3, *s->error ? s->error : m->urls);
+}
+
 static void wait_for_etcd(struct kvd_state *s, struct meeting *m, const struct options *o,
 			  const char *job)
 {
@@ -130,18 +193,17 @@ static void wait_for_etcd(struct kvd_state *s, struct meeting *m, const struct o
 
 	while (!s->up) {
 		waited = now_ms() - begun;
-		if (is_no_etcd(s) && waited > NONSENSE_MS)
-			die(EXIT_OURS, "%s is no etcd; another port is needed", m->urls);
+		if (waited > NONSENSE_MS)
+			end_if_hopeless(s, m);
 		if (waited >= o->wait_ms)
-			die(EXIT_OURS, "no etcd after %g s: %s", o->wait_ms / 1e3,
-			    *s->error ? s->error : m->urls);
+			end_waiting(s, m, o->wait_ms);
 		if (waited > PATIENCE_MS && !told)
 			say("waiting up to %g s for etcd: %s", o->wait_ms / 1e3,
 			    *s->error ? s->error : m->urls);
 		told |= waited > PATIENCE_MS;
 		poll(NULL, 0, POLL_MS);
 		kvd_state_free(s);
-		get_kvd(s, m, o, job);
+		get_kvd(s, m, job);
 	}
 }
 
@@ -163,31 +225,21 @@ static bool had_guard(const char *job, const char *url)
 	return f && !strcmp(found, url);
 }
 
-static void revive_etcd(const struct meeting *m, const char *job)
-{
-	struct meeting again = *m;
-
-	again.kind = MEET_START;
-	snprintf(again.listen, sizeof(again.listen), "%s", m->urls + strlen("http://"));
-	free(start_etcd(&again, job));
-}
-
-static bool is_private(const char *urls)
-{
-	return !strncmp(urls, "http://127.", 11);
-}
-
 void rendezvous_join(struct meeting *m, const struct options *o, const char *job)
 {
 	struct kvd_state s;
+	bool is_first;
 
 	if (m->kind == MEET_START && m->is_host)
 		free(start_etcd(m, job));
-	get_kvd(&s, m, o, job);
-	if (m->kind == MEET_HERE && is_private(m->urls))
+	get_kvd(&s, m, job);
+	is_first = !s.users;
+	if (m->kind == MEET_HERE && endpoint_is_local(m->urls))
 		say("no --kv: protecting only connections inside this host");
-	if (m->kind == MEET_HERE && is_private(m->urls) && *s.error && had_guard(job, m->urls))
-		revive_etcd(m, job);
+	if (m->kind == MEET_HERE && *s.error && had_guard(job, m->urls))
+		free(start_etcd(m, job));
 	wait_for_etcd(&s, m, o, job);
 	kvd_state_free(&s);
+	if (is_first)
+		meeting_say_notes(m);
 }

@@ -7,6 +7,7 @@
  *   target.c       can this be preloaded?     elf.c       the file of a program
  *   library.c      libshift.so                rails.c     the NICs
  *   job.c          the job's name             kv_spec.c   --kv
+ *   access.c       the job key, and what etcd asks for
  *   rendezvous.c   the daemons of the job     kvd.c       this host's shift-kvd
  *   show.c         --dry-run, --check         exec.c      exec, or fork for --report
  *   report.c       --report
@@ -21,6 +22,7 @@
 #include <time.h>
 
 #include "common/cli.h"
+#include "kv/endpoint.h"
 #include "kv/proto.h"
 
 /* Documented in shift-run(1). */
@@ -35,7 +37,8 @@ enum exit_status {
 /* ---- run_options.c ------------------------------------------------------------------------- */
 
 struct options {
-	const char *kv, *key_file, *job, *report; /* NULL: not given */
+	char *kv;			     /* its user and password are taken out of it */
+	const char *key_file, *job, *report; /* NULL: not given */
 	bool check, dry_run, json;
 	int64_t wait_ms;
 	char **command; /* NULL-terminated, not empty */
@@ -128,15 +131,66 @@ enum meeting_kind {
 	MEET_START, /* the shift-run on that host starts it */
 };
 
+enum { NOTES_MAX = 4 };
+
 struct meeting {
 	enum meeting_kind kind;
 	char urls[4096]; /* empty: not known yet */
 	bool is_host;	 /* that host is this one: */
 	char listen[64]; /* ADDRESS:PORT */
+	char place[300]; /* MEET_START: HOST:PORT, as it was given */
+	struct endpoint_user user;
+	bool has_started_kvd;
+	const char *notes[NOTES_MAX + 1]; /* what one process of this host is to say */
 };
 
-/* Of --kv or $SHIFT_KV; NULL or empty: MEET_HERE. Resolves HOST. Ends the process on nonsense. */
-void kv_spec_parse(struct meeting *m, const char *words);
+/*
+ * Of --kv or $SHIFT_KV; NULL or empty: MEET_HERE. Resolves HOST. Takes USER:PASSWORD@ out of the
+ * words. Ends the process on nonsense.
+ */
+void kv_spec_parse(struct meeting *m, char *words);
+
+/* text: as of format_text(). */
+void meeting_note(struct meeting *m, const char *text);
+void meeting_say_notes(const struct meeting *m);
+
+/* ---- access.c ------------------------------------------------------------------------------ */
+
+enum access_file {
+	ACCESS_CA,
+	ACCESS_CERT,
+	ACCESS_KEY,
+	ACCESS_USER,
+	ACCESS_FILES,
+};
+
+/* By its option. */
+void access_give(enum access_file f, const char *path);
+
+/* Takes the job key out of the environment. */
+void access_take_key(void);
+
+/*
+ * Finds the job key and the files, here or in the environment. Ends the process if one of them
+ * cannot be used. Leaves the user of a URL in the environment, for shift-kvd and for a shift-run on
+ * another host.
+ */
+void access_prepare(struct meeting *m, const struct options *o);
+
+/* NULL: none. The value is an absolute path. */
+const char *access_value(enum access_file f);
+const char *access_variable(enum access_file f);
+const char *access_kvd_option(enum access_file f);
+
+/* The file of the job key, for other hosts; NULL: it did not come from a file. */
+const char *access_key_file(void);
+
+/* NULL: there is none, and shift-kvd makes one. */
+const uint8_t *access_job_key(void);
+void access_forget_key(void);
+
+/* Was anything given that a shift-kvd can have got wrong before? */
+bool access_is_needed(const struct meeting *m);
 
 /* ---- rendezvous.c, kvd.c ------------------------------------------------------------------- */
 
@@ -147,7 +201,8 @@ void rendezvous_join(struct meeting *m, const struct options *o, const char *job
 struct kvd_state {
 	char *endpoints; /* joined by commas */
 	char *error;
-	bool up, has_key_file;
+	char *key_id; /* empty: it was given no key */
+	bool up;
 	int pid, users; /* clients and holders, without ourselves */
 };
 

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "cmd/shift-run/run.h"
 
@@ -18,8 +14,12 @@ static const char help[] =
 	"  -k, --kv URL[,URL...]     etcd, where the hosts of the job meet; default: $SHIFT_KV\n"
 	"      --kv start@HOST[:PORT]  the shift-run on HOST starts it, the others wait;\n"
 	"                            HOST may be left out where $MASTER_ADDR is set\n"
-	"  -K, --key-file FILE       the job key: 16 bytes, mode 0600; for an etcd that others "
-	"use\n"
+	"  -K, --key-file FILE       the job key: 16 bytes, mode 0600, the same on all hosts; or\n"
+	"                            $SHIFT_JOB_KEY: 32 hexadecimal digits; default: one is made,\n"
+	"                            and etcd's readers can read it\n"
+	"      --kv-ca FILE          who may sign etcd's certificate (PEM); default: the system's\n"
+	"      --kv-cert FILE        our certificate for etcd; --kv-key FILE its key\n"
+	"      --kv-user-file FILE   USER:PASSWORD for etcd, mode 0600\n"
 	"  -J, --job NAME            default: $SHIFT_JOB, the launcher's, or \"default\"\n"
 	"  -w, --wait TIME           for the meeting point; default: 60s\n"
 	"  -g, --give-up TIME|never  with no rail left; default: 30s, or twice the program's own "
@@ -39,7 +39,7 @@ static const char help[] =
 	"executed,\n"
 	"127 it is not found; --check: 0 yes, 1 no.\n";
 
-enum { OPT_HELP = 256, OPT_VERSION };
+enum { OPT_HELP = 256, OPT_VERSION, OPT_ACCESS };
 
 static const char short_options[] = "+r:k:K:J:w:g:b:a:l:o:R:cnj";
 
@@ -47,6 +47,10 @@ static const struct option options[] = {
 	{"rails", required_argument, NULL, 'r'},
 	{"kv", required_argument, NULL, 'k'},
 	{"key-file", required_argument, NULL, 'K'},
+	{"kv-ca", required_argument, NULL, OPT_ACCESS + ACCESS_CA},
+	{"kv-cert", required_argument, NULL, OPT_ACCESS + ACCESS_CERT},
+	{"kv-key", required_argument, NULL, OPT_ACCESS + ACCESS_KEY},
+	{"kv-user-file", required_argument, NULL, OPT_ACCESS + ACCESS_USER},
 	{"job", required_argument, NULL, 'J'},
 	{"wait", required_argument, NULL, 'w'},
 	{"give-up", required_argument, NULL, 'g'},
@@ -63,16 +67,6 @@ static const struct option options[] = {
 	{0},
 };
 
-/* shift-kvd checks the file too, but may run already. */
-static void check_key_file(const char *path)
-{
-	struct stat st;
-
-	if (stat(path, &st))
-		die(EXIT_OURS, "%s: %s", path, strerror(errno));
-	check_secret_file(path, &st, EXIT_OURS);
-}
-
 static void check_together(const struct options *o)
 {
 	if (o->json && !o->dry_run && !o->check)
@@ -81,8 +75,6 @@ static void check_together(const struct options *o)
 		die(EXIT_OURS, "--dry-run and --check exclude each other");
 	if (!o->command[0])
 		die(EXIT_OURS, "a command is needed; see shift-run --help");
-	if (o->key_file)
-		check_key_file(o->key_file);
 	settings_check();
 }
 
@@ -114,11 +106,16 @@ void run_options_parse(struct options *o, int argc, char **argv)
 		case 'c': o->check = true; break;
 		case 'n': o->dry_run = true; break;
 		case 'j': o->json = true; break;
+		case OPT_ACCESS + ACCESS_CA:
+		case OPT_ACCESS + ACCESS_CERT:
+		case OPT_ACCESS + ACCESS_KEY:
+		case OPT_ACCESS + ACCESS_USER: access_give(c - OPT_ACCESS, optarg); break;
 		case OPT_HELP: print_and_exit(help); break;
 		case OPT_VERSION: print_version(); break;
 		default: exit(EXIT_OURS);
 		}
 	}
+	access_take_key();
 	o->command = argv + optind;
 	check_together(o);
 }

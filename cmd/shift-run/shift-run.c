@@ -7,7 +7,7 @@
 
 #include "cmd/shift-run/run.h"
 
-enum { VARIABLES_MAX = SETTINGS + 6 };
+enum { VARIABLES_MAX = SETTINGS + ACCESS_FILES + 9 };
 
 /* Lists the variables that are added to the environment of the command. */
 static void list_variables(struct variable *v, const struct options *o, const struct meeting *m,
@@ -21,6 +21,16 @@ static void list_variables(struct variable *v, const struct options *o, const st
 		*v++ = (struct variable){"SHIFT_RUN_DIR", format_text("%s", run_dir)};
 	if (m->kind != MEET_HERE) /* for a shift-run of the job on another host */
 		*v++ = (struct variable){"SHIFT_KV", format_text("%s", m->urls)};
+	if (*m->user.name) {
+		*v++ = (struct variable){"SHIFT_KV_USER", format_text("%s", m->user.name)};
+		*v++ = (struct variable){"SHIFT_KV_PASSWORD", format_text("%s", m->user.password)};
+	}
+	if (access_key_file())
+		*v++ = (struct variable){"SHIFT_KEY_FILE", format_text("%s", access_key_file())};
+	for (int f = 0; f < ACCESS_FILES; f++)
+		if (access_value(f))
+			*v++ = (struct variable){access_variable(f),
+						 format_text("%s", access_value(f))};
 	for (int s = 0; s < SETTINGS; s++)
 		if (setting_value(s))
 			*v++ = (struct variable){setting_variable(s),
@@ -86,12 +96,14 @@ static int protect_command(const struct options *o, const struct target *target)
 		return exec_command(o->command);
 	job = r.job = job_name(o->job);
 	rails_check(setting_value(SET_RAILS));
+	access_prepare(&meeting, o);
 	if (o->dry_run) {
 		list_variables(variables, o, &meeting, library, job, "(a new directory)");
 		show_plan(&(struct plan){o, library, job, target, &meeting, variables});
 		return fflush(stdout) ? EXIT_OURS : EXIT_OK;
 	}
 	rendezvous_join(&meeting, o, job);
+	access_forget_key();
 	if (o->report)
 		report_begin(&r);
 	list_variables(variables, o, &meeting, library, job, r.dir);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cmd/shift-run/run.h"
+#include "kv/job_key.h"
 
 static void print_json_object(cJSON *o)
 {
@@ -36,6 +37,30 @@ static void add_rail(void *arg, const char *device, const char *backups)
 	add_split(arg, device, backups, "+");
 }
 
+static const char *shown_value(const struct variable *v)
+{
+	return strcmp(v->name, "SHIFT_KV_PASSWORD") ? v->value : "***";
+}
+
+/* NULL: none was given. */
+static const char *given_key_id(void)
+{
+	static char id[2 * JOB_KEY_ID_BYTES + 1];
+
+	if (!access_job_key())
+		return NULL;
+	job_key_id_text(id, access_job_key());
+	return id;
+}
+
+static void add_key_id(cJSON *o)
+{
+	if (given_key_id())
+		cJSON_AddStringToObject(o, "key_id", given_key_id());
+	else
+		cJSON_AddNullToObject(o, "key_id");
+}
+
 static void show_json(const struct plan *p)
 {
 	static const char *const kinds[] = {
@@ -52,9 +77,10 @@ static void show_json(const struct plan *p)
 	cJSON_AddBoolToObject(in, "starts_etcd",
 			      p->meeting->kind == MEET_HERE || p->meeting->is_host);
 	rails_each(setting_value(SET_RAILS), add_rail, cJSON_AddObjectToObject(o, "rails"));
+	add_key_id(o);
 	in = cJSON_AddObjectToObject(o, "environment");
 	for (const struct variable *v = p->variables; v->name; v++)
-		cJSON_AddStringToObject(in, v->name, v->value);
+		cJSON_AddStringToObject(in, v->name, shown_value(v));
 	print_json_object(o);
 }
 
@@ -82,16 +108,20 @@ void show_plan(const struct plan *p)
 {
 	int n = 0;
 
+	meeting_say_notes(p->meeting);
 	if (p->o->json)
 		return show_json(p);
 	printf("%-12s%s\n", "library", p->library);
 	printf("%-12s%s\n", "job", p->job);
 	printf("%-12s%s\n", "meeting", shown(meeting_text(p->meeting)));
+	printf("%-12s%s%s\n", "job key", given_key_id() ? "given, id " : "made, in etcd",
+	       given_key_id() ? given_key_id() : "");
 	rails_each(setting_value(SET_RAILS), print_rail, &n);
 	if (!n)
 		printf("%-12s%s\n", "rails", "none: there is no RDMA device here");
 	for (const struct variable *v = p->variables; v->name; v++)
-		printf("%-12s%s=%s\n", v == p->variables ? "environment" : "", v->name, v->value);
+		printf("%-12s%s=%s\n", v == p->variables ? "environment" : "", v->name,
+		       shown_value(v));
 	printf("%-12s%s", "command", p->target->path);
 	for (char **word = p->o->command + 1; *word; word++)
 		printf(" %s", *word);
