@@ -6,7 +6,8 @@
 
 #include "lib/base/env.h"
 #include "lib/base/log.h"
-#include "lib/conn/conn_lock.h"
+#include "lib/base/background.h"
+#include "lib/nic/ctrl_link.h"
 
 static const struct job_calls *calls;
 static uint64_t nonce;
@@ -60,18 +61,16 @@ static void client_event(void *arg, enum kv_event event, const char *key, const 
 		calls->published(key);
 }
 
-static void conn_peer_died(struct vqp *v, void *arg)
-{
-	struct shift_event ev = {.type = SHIFT_EV_PEER_DIED};
-
-	if (v->setup.met && v->setup.peer_nonce == *(uint64_t *)arg)
-		vqp_event(v, &ev);
-}
-
 static void client_peer_died(void *arg, uint64_t peer)
 {
 	(void)arg;
-	vqp_each(conn_peer_died, &peer);
+	calls->died(peer);
+}
+
+void job_refute_death(uint64_t peer)
+{
+	if (client)
+		kv_client_refute_death(client, peer);
 }
 
 static void client_failed(void *arg, int code, const char *text)

@@ -2,6 +2,7 @@
 #include "lib/session/peer_paths.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -131,4 +132,37 @@ bool peer_paths_any_silent(uint64_t nonce)
 		if (p->nonce == nonce && p->health.misses)
 			return true;
 	return false;
+}
+
+void peer_paths_send(uint64_t nonce, const struct shift_msg *m)
+{
+	for (struct tracked_path *p = paths; p; p = p->next)
+		if (p->nonce == nonce)
+			peer_path_send(&p->path, m);
+}
+
+void peer_paths_listen(uint64_t nonce)
+{
+	for (struct tracked_path *p = paths; p; p = p->next)
+		if (p->nonce == nonce)
+			p->health.unheard = 0;
+}
+
+enum peer_silence peer_paths_silence(uint64_t nonce, unsigned int *missed)
+{
+	enum peer_silence silence = SILENCE_NO_PATH;
+
+	*missed = UINT_MAX;
+	for (const struct tracked_path *p = paths; p; p = p->next) {
+		if (p->nonce != nonce)
+			continue;
+		if (silence == SILENCE_NO_PATH)
+			silence = SILENCE_NOT_PROBED;
+		if (!p->health.answered)
+			continue;
+		silence = SILENCE_PROBED;
+		if (p->health.unheard < *missed)
+			*missed = p->health.unheard;
+	}
+	return silence;
 }

@@ -40,6 +40,20 @@ void peer_path_put(struct peer_path *path); /* NULL does nothing */
  * Returns whether some are missing. */
 bool peer_paths_exchange_probes(struct kv_client *kv, uint64_t nonce);
 
+/* Sends a message to a process over every path to it. */
+void peer_paths_send(uint64_t nonce, const struct shift_msg *m);
+
+/* What can be heard of a process: nothing, as there is no path to it; nothing, as no probe was
+ * answered yet on any; or whether its NICs answer. */
+enum peer_silence { SILENCE_NO_PATH, SILENCE_NOT_PROBED, SILENCE_PROBED };
+
+/* Listens to a process: from now on the probes are counted that it does not answer. */
+void peer_paths_listen(uint64_t nonce);
+
+/* PROBED: *missed is how many in a row it has not answered, on the path that answered last. Misses
+ * that are excused count: this is not about the path. */
+enum peer_silence peer_paths_silence(uint64_t nonce, unsigned int *missed);
+
 /* Is any path to this process silent? nonce is that of the peer. */
 bool peer_paths_any_silent(uint64_t nonce);
 

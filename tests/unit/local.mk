@@ -272,7 +272,7 @@ tests_unit_test_run_dir_LDADD = kv/libkvclient.la lib/libshiftbase.la $(CMOCKA_L
 ROOMS_TESTS = tests/unit/test_rooms_qp tests/unit/test_rooms_meeting tests/unit/test_rooms_messages \
 	tests/unit/test_rooms_arm tests/unit/test_rooms_rails tests/unit/test_rooms_post \
 	tests/unit/test_rooms_poll \
-	tests/unit/test_rooms_fence
+	tests/unit/test_rooms_fence tests/unit/test_deaths
 check_PROGRAMS += $(ROOMS_TESTS)
 TESTS += $(ROOMS_TESTS)
 rooms_world = tests/unit/rooms.c tests/unit/rooms.h tests/unit/scripted_core.c
@@ -339,6 +339,11 @@ tests_unit_test_rooms_meeting_SOURCES = tests/unit/test_rooms_meeting.c $(meetin
 tests_unit_test_rooms_meeting_CFLAGS = $(rooms_cflags)
 tests_unit_test_rooms_meeting_LDFLAGS = $(AM_LDFLAGS) $(meeting_wraps)
 tests_unit_test_rooms_meeting_LDADD = $(rooms_libs)
+
+tests_unit_test_deaths_SOURCES = tests/unit/test_deaths.c $(meeting_world)
+tests_unit_test_deaths_CFLAGS = $(rooms_cflags)
+tests_unit_test_deaths_LDFLAGS = $(AM_LDFLAGS) $(meeting_wraps) $(wrap)job_refute_death
+tests_unit_test_deaths_LDADD = $(rooms_libs)
 
 tests_unit_test_rooms_messages_SOURCES = tests/unit/test_rooms_messages.c $(meeting_world)
 tests_unit_test_rooms_messages_CFLAGS = $(rooms_cflags)

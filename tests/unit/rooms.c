@@ -227,6 +227,10 @@ unsigned int rooms_run_jobs(void)
 
 void __wrap_ctrl_link_send(struct ctrl_link_peer *link, const struct shift_msg *m)
 {
+	if (m->type == SHIFT_MSG_SESSION && world.on_send) {
+		world.on_send((const char *)(void *)link, m);
+		return;
+	}
 	trace_add("send %s type %u epoch %u from %u to %u\n", (const char *)(void *)link, m->type,
 		  m->epoch, m->src_conn, m->dst_conn);
 }
