@@ -18,7 +18,7 @@ static void client_run(void *arg);
 static struct bg_timer client_timer = {.fn = client_run};
 static uint64_t job_key[2];
 static bool known; /* the job's key has come */
-static bool full;  /* shift-kvd has refused something of ours: we may miss a peer's address */
+static bool full;  /* shift-kvd has refused something of ours: peers may not find us */
 
 uint64_t job_nonce(void)
 {
@@ -54,11 +54,8 @@ static void client_event(void *arg, enum kv_event event, const char *key, const 
 			 size_t bytes)
 {
 	(void)arg;
-	(void)value;
-	(void)bytes;
-	/* A key that is deleted says nothing about a living connection. */
-	if (event == KV_EVENT_PUT)
-		calls->published(key);
+	if (event == KV_EVENT_PUT || event == KV_EVENT_DELETE)
+		calls->published(key, value, bytes);
 }
 
 static void client_peer_died(void *arg, uint64_t peer)
@@ -77,8 +74,9 @@ static void client_failed(void *arg, int code, const char *text)
 {
 	(void)arg;
 	if (code == KV_ERROR_FULL && !full)
-		log_warn("shift-kvd has no room for more keys of this process (%s): further "
-			 "connections are not protected",
+		log_warn("shift-kvd has no room for the address of this process (%s): peers that "
+			 "do not know it yet cannot find it, and connections with them are not "
+			 "protected",
 			 text);
 	else
 		log_info("shift-kvd: %s (%d)", text, code);

@@ -13,9 +13,10 @@
 #include "kv/client.h"
 
 struct job_calls {
-	void (*key_known)(void);	    /* the job's key has come */
-	void (*published)(const char *key); /* a process has published a key that we look for */
-	void (*died)(uint64_t nonce);	    /* a process is said to be dead. Once for each */
+	void (*key_known)(void); /* the job's key has come */
+	/* A key that we look for has this value, or is gone (NULL). */
+	void (*published)(const char *key, const void *value, size_t bytes);
+	void (*died)(uint64_t nonce); /* a process is said to be dead. Once for each */
 };
 
 /* Draws the nonce, a random number that no other process of the job has. Once, before anything else

@@ -469,7 +469,8 @@ static int nic_query_gid(struct ibv_context *ctx, uint8_t port, int index, union
 	if (port != world.nic[nic_of(ctx)].port)
 		return -1;
 	if (index == world.gid_at)
-		gid->raw[0] = 0xfe, gid->raw[15] = (uint8_t)(nic_of(ctx) + 1);
+		gid->raw[0] = 0xfe,
+		gid->raw[15] = world.own_gid ? world.own_gid : (uint8_t)(nic_of(ctx) + 1);
 	return 0;
 }
 
