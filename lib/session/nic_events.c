@@ -33,7 +33,7 @@ static void link_changed(struct vqp *v, void *arg)
 }
 
 /* Of its control link. */
-static bool address_changed(const struct nic *nic)
+static bool link_moved(const struct nic *nic)
 {
 	static struct ctrl_link_addr known[NICS_MAX];
 	struct ctrl_link_addr addr;
@@ -49,7 +49,7 @@ void nic_events_changed(struct nic *nic)
 {
 	static bool seen[NICS_MAX];
 	static uint8_t psn[NICS_MAX];
-	bool moved = nic->ready && address_changed(nic);
+	bool moved = nic->ready && link_moved(nic);
 
 	if (nic->ready && !seen[nic->index]) {
 		seen[nic->index] = true;

@@ -631,7 +631,7 @@ void rendezvous_published(const char *key, const void *value, size_t bytes)
 	if (!p)
 		return;
 	for (struct meeting *m = meetings; m; m = m->next)
-		if (m->place == p && !m->has_theirs && !m->settled)
+		if (m->place == p && !m->settled && !(m->has_theirs && m->told.acked))
 			told_begin(&m->told);
 	rendezvous_wake();
 }
