@@ -133,8 +133,6 @@ void directory_enter(struct nic *nic, const union ibv_gid *gid)
 
 	while (e && (e->nic != nic || memcmp(&e->gid, gid, sizeof(*gid))))
 		e = e->next;
-	if (e && e->put)
-		return;
 	if (!e) {
 		e = calloc(1, sizeof(*e));
 		if (!e)

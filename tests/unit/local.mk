@@ -273,7 +273,7 @@ ROOMS_TESTS = tests/unit/test_rooms_qp tests/unit/test_rooms_meeting tests/unit/
 	tests/unit/test_rooms_arm tests/unit/test_rooms_rails tests/unit/test_rooms_post \
 	tests/unit/test_rooms_poll \
 	tests/unit/test_rooms_fence tests/unit/test_deaths tests/unit/test_directory \
-	tests/unit/test_peer_paths
+	tests/unit/test_peer_paths tests/unit/test_two_ends
 check_PROGRAMS += $(ROOMS_TESTS)
 TESTS += $(ROOMS_TESTS)
 rooms_world = tests/unit/rooms.c tests/unit/rooms.h tests/unit/scripted_core.c
@@ -355,6 +355,14 @@ tests_unit_test_peer_paths_CFLAGS = $(rooms_cflags)
 tests_unit_test_peer_paths_LDFLAGS = $(AM_LDFLAGS) $(meeting_wraps) $(wrap)probe_new \
 	$(wrap)probe_free $(wrap)probe_address $(wrap)probe_on_address_change $(wrap)probe_connect
 tests_unit_test_peer_paths_LDADD = $(rooms_libs)
+
+tests_unit_test_two_ends_SOURCES = tests/unit/test_two_ends.c $(rooms_world)
+tests_unit_test_two_ends_CFLAGS = $(rooms_cflags)
+tests_unit_test_two_ends_LDFLAGS = $(AM_LDFLAGS) $(rooms_wraps) $(wrap)job_client $(wrap)job_nonce \
+	$(wrap)job_key_if_known $(wrap)job_is_full $(wrap)kv_client_put $(wrap)kv_client_watch \
+	$(wrap)ctrl_link_address $(wrap)ctrl_link_peer_new $(wrap)ctrl_link_peer_free \
+	$(wrap)nic_gid_like $(wrap)stats_conn_psn
+tests_unit_test_two_ends_LDADD = $(rooms_libs)
 
 tests_unit_test_rooms_messages_SOURCES = tests/unit/test_rooms_messages.c $(meeting_world)
 tests_unit_test_rooms_messages_CFLAGS = $(rooms_cflags)

@@ -21,6 +21,8 @@ void trace_add(const char *format, ...)
 {
 	va_list args;
 
+	if (world.untraced)
+		return;
 	va_start(args, format);
 	text_len += (size_t)vsnprintf(text + text_len, sizeof(text) - text_len, format, args);
 	va_end(args);

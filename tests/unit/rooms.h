@@ -110,6 +110,7 @@ struct world {
 	struct ibv_wc twin_wc[SCRIPT_MAX]; /* what the shadow CQs have, of each NIC */
 	unsigned int twin_wcs, twin_wcs_polled;
 	unsigned int twin_wc_nic;
+	bool untraced; /* too much happens */
 	/* A session speaks to another; NULL: it goes into the trace, too. */
 	void (*on_send)(const char *link, const struct shift_msg *m);
 };
