@@ -477,6 +477,24 @@ static void meeting_report_unmatched(struct meeting *m, uint64_t now)
 		conn_unprotected(m->v, why);
 }
 
+/* Both ends must be meant: programs use QPNs and GIDs again. */
+static struct meeting *meeting_find(const struct session_qp *mine, const struct session_qp *yours)
+{
+	struct meeting *m = *bucket_of(mine);
+
+	while (m && !(same_qp(&m->mine, mine) && same_qp(&m->yours, yours)))
+		m = m->next_in_bucket;
+	return m;
+}
+
+/* Is the peer a QP of this process, on the same NIC? */
+static bool is_loopback(const struct meeting *m)
+{
+	const struct meeting *peer = meeting_find(&m->yours, &m->mine);
+
+	return peer && peer->v->dev->nic[0] == m->v->dev->nic[0];
+}
+
 static void meeting_step(struct meeting *m, uint64_t now)
 {
 	const struct record *r = &m->theirs;
@@ -492,6 +510,11 @@ static void meeting_step(struct meeting *m, uint64_t now)
 	meeting_report_unmatched(m, now);
 	if ((!m->named && !meeting_name(m)) || !job_key_if_known())
 		return;
+	if (is_loopback(m)) {
+		conn_unprotected(v, STATS_UNPROTECTED_LOOPBACK);
+		m->settled = true;
+		return;
+	}
 	directory_enter(v->dev->nic[0], &m->mine.gid);
 	if (!m->place)
 		m->place = directory_look(&m->yours.gid);
@@ -502,11 +525,6 @@ static void meeting_step(struct meeting *m, uint64_t now)
 	meeting_tell(m, now);
 	if (!m->has_theirs)
 		return;
-	if (r->nonce == job_nonce() && r->rail[0].nic == v->dev->nic[0]->index) {
-		conn_unprotected(v, STATS_UNPROTECTED_LOOPBACK);
-		m->settled = true;
-		return;
-	}
 	/* If what was told is of another process, QP or life of the QP than the one we met, that
 	 * one is gone. It may be of the life that our QP's life before this one had matched, as the
 	 * peer RESETs its QP after us: lib/core refuses it, and we wait. */
@@ -522,16 +540,6 @@ static void meeting_step(struct meeting *m, uint64_t now)
 
 /* --- hearing ----------------------------------------------------------------------------------
  */
-
-/* Both ends must be meant: programs use QPNs and GIDs again. */
-static struct meeting *meeting_find(const struct session_conn *c)
-{
-	struct meeting *m = *bucket_of(&c->yours);
-
-	while (m && !(same_qp(&m->mine, &c->yours) && same_qp(&m->yours, &c->mine)))
-		m = m->next_in_bucket;
-	return m;
-}
 
 /* Takes one rail of the peer's end. true: that was the last one of a state that is newer. */
 static bool meeting_take_rail(struct meeting *m, uint64_t nonce, const struct session_conn *c)
@@ -609,7 +617,7 @@ static bool may_speak(const struct meeting *m, const struct nic *nic, uint64_t n
 
 void rendezvous_heard(const struct nic *nic, uint64_t nonce, const struct session_conn *c)
 {
-	struct meeting *m = meeting_find(c);
+	struct meeting *m = meeting_find(&c->yours, &c->mine);
 	bool news;
 
 	if (!m || m->v->life.released || !c->serial || !c->rails || c->rails > SHIFT_RAILS_MAX ||

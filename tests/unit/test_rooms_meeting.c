@@ -295,16 +295,6 @@ static void of_some_connections_none_is_looked_for(void **state)
 	}
 }
 
-static void a_peer_in_our_process_on_our_nic_is_loopback(void **state)
-{
-	(void)state;
-	theirs.nonce = NONCE;
-	theirs.rail[0].nic = 0;
-	peer_comes();
-	assert_false(v->setup.met);
-	assert_non_null(strstr(trace_text(), "protected 0: "));
-}
-
 static void a_peer_in_our_process_on_another_nic_is_a_peer(void **state)
 {
 	(void)state;
@@ -700,7 +690,6 @@ int main(void)
 		TEST(a_stranger_is_not_the_peer),
 		LATE(who_speaks_first_does_not_matter),
 		ALONE(of_some_connections_none_is_looked_for),
-		TEST(a_peer_in_our_process_on_our_nic_is_loopback),
 		TEST(a_peer_in_our_process_on_another_nic_is_a_peer),
 		ALONE(a_peer_that_does_not_come_is_reported),
 		ALONE(an_end_that_cannot_be_right_is_not_taken),

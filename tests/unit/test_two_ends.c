@@ -16,6 +16,7 @@ static struct ibv_qp qp[2 * PAIRS];
 static struct vqp conns[2 * PAIRS], *v;
 static struct vdev other_dev;
 static unsigned int pairs;
+static bool same_nic;
 static int psns[2 * PAIRS][SHIFT_RAILS_MAX]; /* that each was told of its peer */
 
 static struct letter {
@@ -197,7 +198,7 @@ static void conn_begin(unsigned int i, bool other, uint32_t qpn, uint32_t peer_q
 	attr->port_num = other ? 2 : 1;
 	memset(&attr->ah_attr.grh.dgid, 0, 16);
 	attr->ah_attr.grh.dgid.raw[0] = 0xfe;
-	attr->ah_attr.grh.dgid.raw[15] = other ? 1 : 2;
+	attr->ah_attr.grh.dgid.raw[15] = other || same_nic ? 1 : 2;
 	attr->dest_qp_num = peer_qpn;
 	rendezvous_begin(c);
 }
@@ -205,7 +206,7 @@ static void conn_begin(unsigned int i, bool other, uint32_t qpn, uint32_t peer_q
 static void pair_begin(unsigned int i)
 {
 	conn_begin(2 * i, false, 0x1000 + i, 0x5000 + i);
-	conn_begin(2 * i + 1, true, 0x5000 + i, 0x1000 + i);
+	conn_begin(2 * i + 1, !same_nic, 0x5000 + i, 0x1000 + i);
 	pairs = i + 1;
 }
 
@@ -273,6 +274,29 @@ static void two_ends_meet_at_once(void **state)
 	}
 }
 
+/* No message is needed for that. */
+static void two_ends_on_one_nic_are_loopback(void **state)
+{
+	const char *said;
+
+	(void)state;
+	world.untraced = false;
+	lost = 100;
+	same_nic = true;
+	pair_begin(0);
+	trace_clear();
+	pass_ms(20);
+	same_nic = false;
+	said = strstr(trace_text(), "protected 0: connected to itself");
+	assert_non_null(said);
+	said = strstr(said + 1, "protected 0: connected to itself");
+	assert_non_null(said);
+	trace_clear();
+	pass_ms(20000);
+	assert_traced("");
+	assert_false(conns[0].setup.met || conns[1].setup.met);
+}
+
 /* 500 at once meet as soon, put two keys (one for each NIC) and watch two GIDs. */
 static void five_hundred_meet_as_soon(void **state)
 {
@@ -332,6 +356,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 	const struct CMUnitTest tests[] = {
 		TEST(two_ends_meet_at_once),
+		TEST(two_ends_on_one_nic_are_loopback),
 		TEST(five_hundred_meet_as_soon),
 		TEST(they_meet_whatever_the_network_does),
 	};
