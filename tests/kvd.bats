@@ -164,6 +164,12 @@ gone() { # HOST
 	ask b1 'get kept' 'got kept = 1'
 	client B b2 # one that comes later hears of it too
 	expect b2 'died a1'
+	tell b2 lose # but once, unless it refutes it
+	ask b2 state 'state 1 lease 1 unsent 0'
+	run ! grep '^died' b2.out
+	tell b2 refute a1
+	tell b2 lose
+	expect b2 'died a1'
 }
 
 @test "goodbye is no death; a lost socket is none either" {
