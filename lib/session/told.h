@@ -4,8 +4,8 @@
  * the peer's own state we know. Each state has a serial. One counter of the process gives them, so
  * an older state never replaces a newer one, whatever is late, doubled or sent again by somebody
  * who has no key. A message says the serial of its state, the newest serial heard of the other
- * end, and whether it asks. Only what asks is answered, and an answer does not ask: so there is
- * no end to nothing. Background thread.
+ * end, and whether it asks. Only what asks is answered, and an answer asks only if it was due to be
+ * told anyway: so two ends cannot answer each other for ever. Background thread.
  */
 #ifndef SHIFT_SESSION_TOLD_H
 #define SHIFT_SESSION_TOLD_H
