@@ -126,11 +126,6 @@ static bool meeting_name(struct meeting *m)
 	}
 	m->mine = (struct session_qp){.gid = gid, .qpn = v->qp->qp_num};
 	m->yours = (struct session_qp){.gid = ah->grh.dgid, .qpn = attr.dest_qp_num};
-	if (same_qp(&m->mine, &m->yours)) {
-		conn_unprotected(v, STATS_UNPROTECTED_LOOPBACK);
-		m->settled = true;
-		return false;
-	}
 	m->next_in_bucket = *bucket_of(&m->mine);
 	*bucket_of(&m->mine) = m;
 	m->named = true;
@@ -487,7 +482,7 @@ static struct meeting *meeting_find(const struct session_qp *mine, const struct 
 	return m;
 }
 
-/* Is the peer a QP of this process, on the same NIC? */
+/* Is the peer a QP of this process, on the same NIC, or the QP itself? */
 static bool is_loopback(const struct meeting *m)
 {
 	const struct meeting *peer = meeting_find(&m->yours, &m->mine);
@@ -508,13 +503,15 @@ static void meeting_step(struct meeting *m, uint64_t now)
 	if (m->settled)
 		return;
 	meeting_report_unmatched(m, now);
-	if ((!m->named && !meeting_name(m)) || !job_key_if_known())
+	if (!m->named && !meeting_name(m))
 		return;
 	if (is_loopback(m)) {
 		conn_unprotected(v, STATS_UNPROTECTED_LOOPBACK);
 		m->settled = true;
 		return;
 	}
+	if (!job_key_if_known())
+		return;
 	directory_enter(v->dev->nic[0], &m->mine.gid);
 	if (!m->place)
 		m->place = directory_look(&m->yours.gid);
