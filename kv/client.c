@@ -222,6 +222,15 @@ int kv_client_watch(struct kv_client *c, const char *prefix)
 	return 0;
 }
 
+void kv_client_refute_death(struct kv_client *c, uint64_t nonce)
+{
+	char name[17];
+	struct kv_entry *e = kv_table_find(&c->dead, name, kv_client_name_dead(name, nonce));
+
+	if (e)
+		kv_table_remove(&c->dead, e);
+}
+
 const uint8_t *kv_client_job_key(const struct kv_client *c)
 {
 	return c->has_job_key ? c->job_key : NULL;

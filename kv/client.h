@@ -27,7 +27,8 @@ struct kv_callbacks {
 	 * NULL), or all there is under the watched prefix `key` is known now (KV_EVENT_SYNCED). */
 	void (*event)(void *arg, enum kv_event event, const char *key, const void *value,
 		      size_t bytes);
-	/* The process with this nonce has died. Called once for each. */
+	/* The process with this nonce has died. Called once for each, until
+	 * kv_client_refute_death(). */
 	void (*peer_died)(void *arg, uint64_t nonce);
 	/* For the log: code is of enum kv_error, or 0 for an error of this side. */
 	void (*error)(void *arg, int code, const char *text);
@@ -81,6 +82,9 @@ void kv_client_forget(struct kv_client *c, const char *key);
 
 /* Subscribes to all keys with this prefix ("" for all), now and later. */
 int kv_client_watch(struct kv_client *c, const char *prefix);
+
+/* It is known not to be dead: peer_died is called again if its death is reported again. */
+void kv_client_refute_death(struct kv_client *c, uint64_t nonce);
 
 /* The 16 bytes all members of the job share; NULL before the first WELCOME. They stay. */
 const uint8_t *kv_client_job_key(const struct kv_client *c);

@@ -244,10 +244,15 @@ static int on_event(struct kv_client *c, const struct kv_msg *m)
 	return 0;
 }
 
+size_t kv_client_name_dead(char name[17], uint64_t nonce)
+{
+	return (size_t)snprintf(name, 17, "%016" PRIx64, nonce);
+}
+
 static int on_peer_died(struct kv_client *c, uint64_t nonce)
 {
 	char name[17];
-	size_t n = snprintf(name, sizeof(name), "%016" PRIx64, nonce);
+	size_t n = kv_client_name_dead(name, nonce);
 
 	if (nonce == c->nonce || kv_table_find(&c->dead, name, n))
 		return 0;

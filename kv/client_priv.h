@@ -54,6 +54,9 @@ bool kv_client_watches(const struct kv_client *c, const struct kv_bytes *key);
  * it. */
 void kv_client_drop(struct kv_client *c, struct client_entry *e);
 
+/* The key of a process in `dead`. */
+size_t kv_client_name_dead(char name[17], uint64_t nonce);
+
 void kv_client_disconnect(struct kv_client *c);
 void kv_client_say_goodbye(struct kv_client *c);
 

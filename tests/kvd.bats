@@ -52,6 +52,12 @@ load kvd
 	ask b1 'get kept' 'got kept = 1'
 	client B b2 # one that comes later hears of it too
 	expect b2 'died a1'
+	tell b2 lose # but once, unless it refutes it
+	ask b2 state 'state 1 lease 1 unsent 0'
+	run ! grep '^died' b2.out
+	tell b2 refute a1
+	tell b2 lose
+	expect b2 'died a1'
 }
 
 @test "goodbye is no death; a lost socket is none either" {
@@ -463,17 +469,22 @@ fds_of() { # NONCE
 	expect_line '^shift-kvd: no shift-kvd of job default runs here$'
 }
 
-@test "two QPs of one process on one NIC meet, and are not protected" {
-	etcd_start
-	kvd A
+# A program under the library, over a libibverbs without RDMA, until a line comes for ${IN[pair]}.
+program() { # USE: of odd_objects
 	mkfifo in
 	sanitizer=$(ldd "$BUILDDIR/lib/.libs/libshift.so" | awk '$1 ~ /^lib[at]san/ {print $3}')
 	STAY=1 SHIFT_RUN_DIR=$PWD/A SHIFT_JOB=$JOB SHIFT_RAILS=mlx5_0=mlx5_1 SHIFT_LOG=info \
 		SHIFT_LOG_FILE=$PWD/shift.log LD_LIBRARY_PATH=$BUILDDIR/tests/nullverbs/.libs \
 		LD_PRELOAD=${sanitizer:+$sanitizer:}$BUILDDIR/lib/.libs/libshift.so \
-		"$BUILDDIR/tests/preload/odd_objects" pair <in >pair.out 3>&- &
+		"$BUILDDIR/tests/preload/odd_objects" "$1" <in >pair.out 3>&- &
 	PID[pair]=$!
 	exec {IN[pair]}>in
+}
+
+@test "two QPs of one process on one NIC meet, and are not protected" {
+	etcd_start
+	kvd A
+	program pair
 	both_are() { [ "$(grep -c 'is not protected: connected to itself,' shift.log)" -eq 2 ]; }
 	wait_until 30 both_are
 	echo >&"${IN[pair]}"
@@ -564,4 +575,24 @@ fds_of() { # NONCE
 	SHIFT_RUN_DIR=$PWD/B run shift-kvd --kv 'http://root:%zz@h:1' --job "$JOB"
 	expect_status 2
 	[ ! -e B ]
+@test "64 connections of a process put one key, and a forged one beside it is ignored" {
+	local rail
+	etcd_start
+	kvd A
+	program many
+	rails() { ctl get --prefix "/shift/v1/$JOB/rail/" --keys-only | grep .; }
+	one_is() { [ "$(rails | wc -l)" -eq 1 ]; }
+	wait_until 30 one_is
+	sleep 1 # for those that should not come
+	[ "$(ctl get --prefix "/shift/v1/$JOB/" --keys-only | grep -c -E "/(rail|conn|probe)/")" -eq 1 ]
+	rail=$(rails)
+	ctl put "${rail%/*}/0000000000000bad" "$(printf '\3%055d')"
+	forged_is() { grep -q "/0000000000000bad in the rendezvous is ignored: it was not put by a" shift.log; }
+	wait_until 10 forged_is
+	ctl put "${rail%/*}/0000000000000bae" "$(printf '\2%055d')"
+	older_is() { grep -q "/0000000000000bae in .* ignored: that process speaks version 2 of" shift.log; }
+	wait_until 10 older_is
+	echo >&"${IN[pair]}"
+	wait "${PID[pair]}"
+	[ "$(<pair.out)" = done ]
 }

@@ -36,8 +36,8 @@
 #include "lib/object/object.h"
 #include "lib/stats/stats.h"
 
-/* What the peer must know of one rail. It is published in the rendezvous, so its layout is fixed.
- */
+/* What the peer must know of one rail. It travels (lib/session/session_msg.h), so its layout is
+ * fixed. */
 struct rail_addr {
 	struct ctrl_link_addr link; /* control link of the process on that NIC */
 	union ibv_gid gid;	    /* of the QP on that NIC */

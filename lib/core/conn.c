@@ -212,6 +212,7 @@ static void dispatch_msg(struct shift_conn *c, const struct shift_msg *m, uint64
 	case SHIFT_MSG_KEY:
 	case SHIFT_MSG_KEY_GONE:
 	case SHIFT_MSG_KEY_FORGOT:
+	case SHIFT_MSG_SESSION:
 	case SHIFT_MSG_TYPE_END: return;
 	}
 }

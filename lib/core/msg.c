@@ -62,7 +62,7 @@ static const struct field layout[SHIFT_MSG_TYPE_END][FIELDS_MAX + 1] = {
 				F(rkey, 4, ANY)},
 	[SHIFT_MSG_KEY_FORGOT] = {F(rail, 1, RAIL), F(epoch, 4, ANY), F(serial, 4, ANY),
 				  F(rkey, 4, ANY)},
-	/* FAILED, UNKNOWN and NOT_YET have no body. */
+	/* FAILED, UNKNOWN and NOT_YET have no body, that of SESSION is a blob. */
 };
 
 static void put_be(uint8_t *p, uint64_t v, unsigned int width)
@@ -111,6 +111,7 @@ static void store_field(struct shift_msg *m, const struct field *f, uint64_t v)
 		memcpy(p, &v, 8);
 }
 
+/* Without a blob. */
 static size_t record_len(uint8_t type)
 {
 	size_t len = RECORD_HDR;
@@ -118,6 +119,15 @@ static size_t record_len(uint8_t type)
 	for (const struct field *f = layout[type]; f->width; f++)
 		len += f->width;
 	return len;
+}
+
+static bool record_len_fits(uint8_t type, size_t len)
+{
+	size_t least = record_len(type);
+
+	if (type == SHIFT_MSG_SESSION)
+		return len > least && len <= least + SHIFT_MSG_BLOB_MAX;
+	return len == least;
 }
 
 static int check_value(const struct shift_msg *m, const struct field *f)
@@ -189,7 +199,9 @@ int shift_msg_add(struct shift_msg_writer *w, const struct shift_msg *m)
 	err = check_msg(m);
 	if (err)
 		return err;
-	len = record_len(m->type);
+	len = record_len(m->type) + m->blob_bytes;
+	if (!record_len_fits(m->type, len))
+		return SHIFT_MSG_ERECORD;
 	if (w->len + len + TAG > w->cap)
 		return SHIFT_MSG_ESPACE;
 	put_be(p, m->type, 1);
@@ -201,6 +213,8 @@ int shift_msg_add(struct shift_msg_writer *w, const struct shift_msg *m)
 		put_be(p, load_field(m, f), f->width);
 		p += f->width;
 	}
+	if (m->blob_bytes)
+		memcpy(p, m->blob, m->blob_bytes);
 	w->len += len;
 	w->count++;
 	return 0;
@@ -257,7 +271,7 @@ int shift_msg_next(struct shift_msg_reader *r, struct shift_msg *m)
 		return SHIFT_MSG_ERECORD;
 	if (!known_type(p[0]))
 		return SHIFT_MSG_ETYPE;
-	if (p[1] != record_len(p[0]) || p[1] > left)
+	if (!record_len_fits(p[0], p[1]) || p[1] > left)
 		return SHIFT_MSG_ERECORD;
 	memset(m, 0, sizeof(*m));
 	m->src_nonce = r->src_nonce;
@@ -265,6 +279,10 @@ int shift_msg_next(struct shift_msg_reader *r, struct shift_msg *m)
 	m->type = p[0];
 	m->dst_conn = (uint32_t)get_be(p + 2, 4);
 	m->src_conn = (uint32_t)get_be(p + 6, 4);
+	if (m->type == SHIFT_MSG_SESSION) {
+		m->blob = p + RECORD_HDR;
+		m->blob_bytes = (uint8_t)(p[1] - RECORD_HDR);
+	}
 	r->pos += p[1];
 	p += RECORD_HDR;
 	for (const struct field *f = layout[m->type]; f->width; f++) {
@@ -331,6 +349,7 @@ const char *shift_msg_type_name(uint8_t type)
 	case SHIFT_MSG_KEY: return "KEY";
 	case SHIFT_MSG_KEY_GONE: return "KEY_GONE";
 	case SHIFT_MSG_KEY_FORGOT: return "KEY_FORGOT";
+	case SHIFT_MSG_SESSION: return "SESSION";
 	case SHIFT_MSG_TYPE_END: break;
 	}
 	return "?";

@@ -9,11 +9,12 @@
 
 #include "lib/core/types.h"
 
-#define SHIFT_MSG_VERSION      2
+#define SHIFT_MSG_VERSION      3
 #define SHIFT_MSG_MAGIC	       0x53485446u /* "SHTF" */
 #define SHIFT_MSG_ENVELOPE     36	   /* bytes before the first record, tag included */
 #define SHIFT_MSG_DATAGRAM_MAX 4096
-#define SHIFT_MSG_RECORD_MAX   56 /* the longest record */
+#define SHIFT_MSG_BLOB_MAX     200 /* bytes of a SESSION; with all around it fits an MTU of 256 */
+#define SHIFT_MSG_RECORD_MAX   210 /* the longest record */
 
 enum shift_msg_type {
 	SHIFT_MSG_HELLO = 1,
@@ -31,6 +32,9 @@ enum shift_msg_type {
 	SHIFT_MSG_KEY = 12,	   /* the answer */
 	SHIFT_MSG_KEY_GONE = 13,   /* the MR is gone: forget its key */
 	SHIFT_MSG_KEY_FORGOT = 14, /* done */
+	/* Between the processes, not of a connection: for the caller, who alone knows what the
+	 * bytes mean. */
+	SHIFT_MSG_SESSION = 15,
 	SHIFT_MSG_TYPE_END
 };
 
@@ -78,6 +82,8 @@ struct shift_msg {
 	uint32_t twin_rkey; /* KEY: of its twin on the rail */
 	uint8_t key_status; /* KEY: enum shift_key_status */
 	uint8_t past_matched; /* HELLO: the life before it was matched */
+	uint8_t blob_bytes;   /* SESSION: 1 .. SHIFT_MSG_BLOB_MAX */
+	const uint8_t *blob;  /* SESSION; a decoded one points into the datagram */
 };
 
 /* Is its sender fenced, and are its counts final? Only on such a SWITCH may a peer commit. */

@@ -16,15 +16,15 @@
  * each probe is one packet, so the requester is armed again at the PSN of its oldest unanswered
  * probe and sends exactly the unanswered ones again, as a NIC's own retry would. The peer's
  * responder never sends, so it never times out. It takes this for a retransmission, executes what
- * it has not executed, and acknowledges the rest again. Nothing has to be published.
+ * it has not executed, and acknowledges the rest again. Nothing has to be told.
  *
  * A responder itself must be armed again only if it has an error, or if a GID at either end has
  * changed. Then the peers must agree on a new first PSN, which follows from the requester's psn and
  * the responder's serial. The serial changes, the owner is called (probe_on_address_change) and
- * publishes the address, and the peer calls probe_connect() again.
+ * tells the address, and the peer calls probe_connect() again.
  */
 
-/* What the peer must know of our end. It is published, so its layout is fixed. */
+/* What the peer must know of our end. It travels, so its layout is fixed. */
 struct probe_addr {
 	union ibv_gid gid;
 	uint64_t remote_addr; /* scratch memory of one MTU */
@@ -51,7 +51,7 @@ struct probe *probe_new(struct nic *nic, void (*result)(void *arg, bool answered
 /* No result is reported after it returns. `result` may call it. */
 void probe_free(struct probe *p);
 
-/* Our end, to be published. 0; or -EAGAIN: it is not known yet. */
+/* Our end, to be told to the peer. 0; or -EAGAIN: it is not known yet. */
 int probe_address(const struct probe *p, struct probe_addr *addr);
 
 /* fn is called when probe_address() has an answer for the first time, and whenever the answer

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include "lib/session/dispatch.h"
 
+#include <string.h>
+
 #include "lib/conn/conn_lock.h"
 #include "lib/conn/exported_keys.h"
 #include "lib/conn/peer_keys.h"
+#include "lib/session/deaths.h"
+#include "lib/session/peer_paths.h"
+#include "lib/session/rendezvous.h"
 #include "lib/session/tombstones.h"
 
 /* Is it from the life of the peer's QP that this life of ours has met? lib/core asks the same, but
@@ -14,11 +19,36 @@ static bool is_from_peer(const struct vqp *v, const struct shift_msg *m)
 	       m->src_conn == v->setup.peer_id;
 }
 
+/* A record that is not as long as its kind is of a session that we do not understand. */
+static void dispatch_session(const struct nic *nic, const struct shift_msg *m)
+{
+	union {
+		uint8_t kind;
+		struct session_alive alive;
+		struct session_conn conn;
+		struct session_probe probe;
+	} u;
+
+	if (m->blob_bytes > sizeof(u))
+		return;
+	memcpy(&u, m->blob, m->blob_bytes);
+	if (u.kind == SESSION_ALIVE && m->blob_bytes == sizeof(u.alive))
+		alive_heard(m->src_nonce, &u.alive);
+	else if (u.kind == SESSION_CONN && m->blob_bytes == sizeof(u.conn))
+		rendezvous_heard(nic, m->src_nonce, &u.conn);
+	else if (u.kind == SESSION_PROBE && m->blob_bytes == sizeof(u.probe))
+		peer_paths_probe_heard(m->src_nonce, &u.probe);
+}
+
 void dispatch_message(struct nic *nic, const struct shift_msg *m)
 {
 	struct vqp *v = vqp_by_id(m->dst_conn);
 	int rail = v ? vqp_rail_on(v, nic) : -1;
 
+	if (m->type == SHIFT_MSG_SESSION) {
+		dispatch_session(nic, m);
+		return;
+	}
 	if (!v) {
 		tombstone_answer(nic, m);
 		return;

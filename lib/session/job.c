@@ -6,8 +6,9 @@
 
 #include "lib/base/env.h"
 #include "lib/base/log.h"
+#include "lib/base/background.h"
 #include "lib/base/run_dir.h"
-#include "lib/conn/conn_lock.h"
+#include "lib/nic/ctrl_link.h"
 
 static const struct job_calls *calls;
 static uint64_t nonce;
@@ -18,7 +19,7 @@ static void client_run(void *arg);
 static struct bg_timer client_timer = {.fn = client_run};
 static uint64_t job_key[2];
 static bool known; /* the job's key has come */
-static bool full;  /* shift-kvd has refused something of ours: we may miss a peer's address */
+static bool full;  /* shift-kvd has refused something of ours: peers may not find us */
 
 uint64_t job_nonce(void)
 {
@@ -54,32 +55,28 @@ static void client_event(void *arg, enum kv_event event, const char *key, const 
 			 size_t bytes)
 {
 	(void)arg;
-	(void)value;
-	(void)bytes;
-	/* A key that is deleted says nothing about a living connection. */
-	if (event == KV_EVENT_PUT)
-		calls->published(key);
-}
-
-static void conn_peer_died(struct vqp *v, void *arg)
-{
-	struct shift_event ev = {.type = SHIFT_EV_PEER_DIED};
-
-	if (v->setup.met && v->setup.peer_nonce == *(uint64_t *)arg)
-		vqp_event(v, &ev);
+	if (event == KV_EVENT_PUT || event == KV_EVENT_DELETE)
+		calls->published(key, value, bytes);
 }
 
 static void client_peer_died(void *arg, uint64_t peer)
 {
 	(void)arg;
-	vqp_each(conn_peer_died, &peer);
+	calls->died(peer);
+}
+
+void job_refute_death(uint64_t peer)
+{
+	if (client)
+		kv_client_refute_death(client, peer);
 }
 
 static void client_failed(void *arg, int code, const char *text)
 {
 	(void)arg;
 	if (code == KV_ERROR_FULL && !full)
-		log_warn("shift-kvd has no room for this process (%s): further connections are not "
+		log_warn("shift-kvd has no room for this process (%s): peers that do not know it "
+			 "yet cannot find it, and connections with them are not "
 			 "protected",
 			 text);
 	else

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include "lib/session/nic_events.h"
 
+#include <string.h>
+
 #include "lib/base/env.h"
 #include "lib/base/log.h"
 #include "lib/conn/conn_lock.h"
@@ -30,10 +32,24 @@ static void link_changed(struct vqp *v, void *arg)
 	vqp_leave(v);
 }
 
+/* Of its control link. */
+static bool link_moved(const struct nic *nic)
+{
+	static struct ctrl_link_addr known[NICS_MAX];
+	struct ctrl_link_addr addr;
+
+	ctrl_link_address(nic, &addr);
+	if (!memcmp(&addr, &known[nic->index], sizeof(addr)))
+		return false;
+	known[nic->index] = addr;
+	return true;
+}
+
 void nic_events_changed(struct nic *nic)
 {
 	static bool seen[NICS_MAX];
 	static uint8_t psn[NICS_MAX];
+	bool moved = nic->ready && link_moved(nic);
 
 	if (nic->ready && !seen[nic->index]) {
 		seen[nic->index] = true;
@@ -43,11 +59,13 @@ void nic_events_changed(struct nic *nic)
 		rendezvous_wake();
 	} else if (psn[nic->index] != nic->psn) {
 		psn[nic->index] = nic->psn;
-		rendezvous_psn_changed(nic);
+		rendezvous_nic_changed(nic);
 	} else if (env.link_events) {
 		log_debug("%s: link %s", nic->name, nic->link_up ? "up" : "down");
 		if (nic->link_up)
 			memory_nic_ready(nic); /* it may now take memory that it has refused */
 		vqp_each(link_changed, nic);
 	}
+	if (moved)
+		rendezvous_nic_changed(nic);
 }

@@ -106,6 +106,7 @@ void path_health_probed(void *arg, bool answered)
 	struct path_change r = {.path = p};
 	enum verdict verdict = judge_probe(p, answered);
 
+	p->health.unheard = verdict == ANSWERED ? 0 : p->health.unheard + 1;
 	if (verdict == EXCUSED) {
 		p->health.missed_ns = now_ns(); /* misses before this were no fault */
 		return;

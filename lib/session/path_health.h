@@ -14,6 +14,7 @@
 struct path_health {
 	bool answered;	    /* at least once */
 	uint32_t misses;    /* in a row */
+	uint32_t unheard;   /* in a row, excused ones too, since peer_paths_listen() */
 	uint64_t done;	    /* WRs that its connections had completed at the last miss */
 	uint32_t excused;   /* misses since the last answer that were not counted */
 	uint64_t missed_ns; /* when the silence began */

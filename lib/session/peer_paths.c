@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include "lib/session/peer_paths.h"
 
-#include <inttypes.h>
-#include <stdio.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,61 +9,79 @@
 #include "lib/session/path_health.h"
 #include "lib/session/rendezvous.h"
 
-#define PREFIX "probe/"
-
 static struct tracked_path *paths;
 
 /* --- the ends of probes find each other --------------------------------------------------------
  */
 
-static void probe_key(char *key, size_t size, uint64_t from, uint64_t to, uint8_t from_nic,
-		      uint8_t to_nic)
+static void probe_tell(struct tracked_path *p, bool ask)
 {
-	snprintf(key, size, PREFIX "%016" PRIx64 "/%016" PRIx64 "/%u-%u", from, to, from_nic,
-		 to_nic);
+	struct session_probe probe = {.kind = SESSION_PROBE,
+				      .ask = ask,
+				      .nic = p->path.nic->index,
+				      .your_nic = p->peer_nic,
+				      .serial = p->told.serial,
+				      .heard = p->told.heard,
+				      .addr = p->ours};
+	struct shift_msg m = session_msg(&probe, sizeof(probe));
+
+	peer_path_send(&p->path, &m);
 }
 
-static void probe_publish(struct tracked_path *p, struct kv_client *kv, uint64_t nonce)
+static void probe_describe(struct tracked_path *p)
 {
 	struct probe_addr addr;
-	char key[KV_KEY_MAX];
 
 	memset(&addr, 0, sizeof(addr));
 	if (probe_address(p->probe, &addr) ||
-	    (p->published && !memcmp(&addr, &p->ours, sizeof(addr))))
+	    (p->told.serial && !memcmp(&addr, &p->ours, sizeof(addr))))
 		return;
-	probe_key(key, sizeof(key), nonce, p->nonce, p->path.nic->index, p->peer_nic);
-	p->published = !kv_client_put(kv, key, &addr, sizeof(addr));
 	p->ours = addr;
+	told_change(&p->told);
 }
 
-static void probe_look_up(struct tracked_path *p, struct kv_client *kv, uint64_t nonce)
+bool peer_paths_exchange_probes(void)
 {
-	char key[KV_KEY_MAX];
-	const void *value;
-	size_t bytes;
-
-	probe_key(key, sizeof(key), p->nonce, nonce, p->peer_nic, p->path.nic->index);
-	if (!p->published || kv_client_get(kv, key, &value, &bytes) || bytes != sizeof(p->theirs) ||
-	    (p->connected && !memcmp(value, &p->theirs, sizeof(p->theirs))))
-		return;
-	memcpy(&p->theirs, value, sizeof(p->theirs));
-	p->connected = true;
-	probe_connect(p->probe, &p->theirs);
-}
-
-bool peer_paths_exchange_probes(struct kv_client *kv, uint64_t nonce)
-{
+	uint64_t now = now_ns();
 	bool missing = false;
 
 	for (struct tracked_path *p = paths; p; p = p->next) {
 		if (!p->probe)
 			continue;
-		probe_publish(p, kv, nonce);
-		probe_look_up(p, kv, nonce);
-		missing |= !p->connected;
+		probe_describe(p);
+		if (told_due(&p->told, now)) {
+			probe_tell(p, true);
+			told_sent(&p->told, now);
+		}
+		missing |= !p->told.acked;
 	}
 	return missing;
+}
+
+static struct tracked_path *path_of_probe(uint64_t nonce, const struct session_probe *m)
+{
+	struct tracked_path *p = paths;
+
+	while (p && (p->nonce != nonce || p->peer_nic != m->nic ||
+		     p->path.nic->index != m->your_nic || !p->probe))
+		p = p->next;
+	return p;
+}
+
+/* A path that the peer has and we have not yet is not answered: the peer asks again. */
+void peer_paths_probe_heard(uint64_t nonce, const struct session_probe *m)
+{
+	struct tracked_path *p = path_of_probe(nonce, m);
+
+	if (!p)
+		return;
+	told_acked(&p->told, m->heard);
+	if (told_newer(&p->told, m->serial)) {
+		p->told.heard = m->serial;
+		probe_connect(p->probe, &m->addr);
+	}
+	if (m->ask && p->told.serial)
+		probe_tell(p, false);
 }
 
 static void address_changed(void *arg)
@@ -131,4 +148,37 @@ bool peer_paths_any_silent(uint64_t nonce)
 		if (p->nonce == nonce && p->health.misses)
 			return true;
 	return false;
+}
+
+void peer_paths_send(uint64_t nonce, const struct shift_msg *m)
+{
+	for (struct tracked_path *p = paths; p; p = p->next)
+		if (p->nonce == nonce)
+			peer_path_send(&p->path, m);
+}
+
+void peer_paths_listen(uint64_t nonce)
+{
+	for (struct tracked_path *p = paths; p; p = p->next)
+		if (p->nonce == nonce)
+			p->health.unheard = 0;
+}
+
+enum peer_silence peer_paths_silence(uint64_t nonce, unsigned int *missed)
+{
+	enum peer_silence silence = SILENCE_NO_PATH;
+
+	*missed = UINT_MAX;
+	for (const struct tracked_path *p = paths; p; p = p->next) {
+		if (p->nonce != nonce)
+			continue;
+		if (silence == SILENCE_NO_PATH)
+			silence = SILENCE_NOT_PROBED;
+		if (!p->health.answered)
+			continue;
+		silence = SILENCE_PROBED;
+		if (p->health.unheard < *missed)
+			*missed = p->health.unheard;
+	}
+	return silence;
 }

@@ -7,10 +7,11 @@
 #ifndef SHIFT_SESSION_PEER_PATHS_H
 #define SHIFT_SESSION_PEER_PATHS_H
 
-#include "kv/client.h"
 #include "lib/conn/vqp.h"
 #include "lib/nic/probe.h"
 #include "lib/session/path_health.h"
+#include "lib/session/session_msg.h"
+#include "lib/session/told.h"
 
 struct tracked_path {
 	struct peer_path path; /* first: the two are cast to each other */
@@ -19,8 +20,8 @@ struct tracked_path {
 	uint64_t nonce; /* of the peer's process */
 	uint8_t peer_nic;
 	struct probe *probe;
-	struct probe_addr ours, theirs; /* published, and connected to */
-	bool published, connected;
+	struct told told; /* of our end of the probes, */
+	struct probe_addr ours;
 	struct path_health health;
 };
 
@@ -29,16 +30,33 @@ static inline struct tracked_path *tracked_path(struct peer_path *path)
 	return (struct tracked_path *)path;
 }
 
-/* The path from our NIC to the peer's rail, as the peer has published it. Paths are counted: each
+/* The path from our NIC to the peer's rail, as the peer has told it. Paths are counted: each
  * peer_path_get() or peer_path_hold() needs a peer_path_put(); the last one frees. NULL: no memory.
  */
 struct peer_path *peer_path_get(struct nic *nic, uint64_t peer_nonce, const struct rail_addr *peer);
 void peer_path_hold(struct peer_path *path);
 void peer_path_put(struct peer_path *path); /* NULL does nothing */
 
-/* Publishes our ends of the probes, and connects those whose other end the peer has published.
- * Returns whether some are missing. */
-bool peer_paths_exchange_probes(struct kv_client *kv, uint64_t nonce);
+/* Tells our ends of the probes to the peers that do not know them yet. Returns whether there are
+ * such peers. */
+bool peer_paths_exchange_probes(void);
+
+/* A process has told its end of the probes over a path: connects ours to it. */
+void peer_paths_probe_heard(uint64_t nonce, const struct session_probe *m);
+
+/* Sends a message to a process over every path to it. */
+void peer_paths_send(uint64_t nonce, const struct shift_msg *m);
+
+/* What can be heard of a process: nothing, as there is no path to it; nothing, as no probe was
+ * answered yet on any; or whether its NICs answer. */
+enum peer_silence { SILENCE_NO_PATH, SILENCE_NOT_PROBED, SILENCE_PROBED };
+
+/* Listens to a process: from now on the probes are counted that it does not answer. */
+void peer_paths_listen(uint64_t nonce);
+
+/* PROBED: *missed is how many in a row it has not answered, on the path that answered last. Misses
+ * that are excused count: this is not about the path. */
+enum peer_silence peer_paths_silence(uint64_t nonce, unsigned int *missed);
 
 /* Is any path to this process silent? nonce is that of the peer. */
 bool peer_paths_any_silent(uint64_t nonce);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include "lib/session/rendezvous.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,46 +11,47 @@
 #include "lib/conn/conn_lock.h"
 #include "lib/conn/conn_timers.h"
 #include "lib/conn/memlock.h"
+#include "lib/session/contacts.h"
+#include "lib/session/directory.h"
 #include "lib/session/job.h"
 #include "lib/session/path_health.h"
 #include "lib/session/peer_paths.h"
+#include "lib/session/told.h"
 #include "lib/session/tombstones.h"
 
 #define MS		  1000000ull
 #define INTERVAL_FIRST_NS (10 * MS)   /* how often all are checked at first; */
 #define INTERVAL_LAST_NS  (1000 * MS) /* the interval grows to this while peers do not come */
-#define ALL_MAX_NS	  (300 * MS)  /* after this we publish even if twins are missing */
+#define ALL_MAX_NS	  (300 * MS)  /* after this we are told even if twins are missing */
 #define NO_PEER_NS	  (10000 * MS)
-#define RECORD_VERSION	  1
 
-/* What is published for a connection, with as many rails as it says. */
+enum { BUCKETS = 1024 };
+
+/* An end of a connection, with as many rails as it says. */
 struct record {
-	uint8_t version;
 	uint8_t rails;
-	uint8_t pad[2];
 	uint32_t id;
 	uint64_t nonce;
 	struct rail_addr rail[SHIFT_RAILS_MAX];
 };
 
-#define RECORD_BYTES(rails) (offsetof(struct record, rail) + (rails) * sizeof(struct rail_addr))
-
-_Static_assert(sizeof(struct record) == RECORD_BYTES(SHIFT_RAILS_MAX),
-	       "a record that is not too long has no more rails than there can be");
-
 /* A connection on its way to its peer. */
 struct meeting {
 	struct vqp *v;
 	struct meeting *next;
+	struct meeting *next_in_bucket; /* of those with a name */
 	uint64_t since;
-	char key[KV_KEY_MAX / 4], peer_key[KV_KEY_MAX / 4];
-	union ibv_gid gid, dest_gid; /* what the two keys are made of, with the QPNs; constant */
-	uint32_t dest_qpn;	     /* once they are known */
-	bool named;
-	bool settled;  /* there is nothing left to wait for */
-	bool reported; /* it was reported that no peer has come, or the wrong one */
-	uint16_t published_bytes;
-	struct record published;
+	struct session_qp mine, yours; /* what the two programs call the ends; constant */
+	struct place *place;	       /* the GID of yours; NULL: not looked at yet */
+	bool named;		       /* mine and yours are known */
+	bool settled;		       /* there is nothing left to wait for */
+	bool reported;		       /* it was reported that no peer has come, or the wrong one */
+	bool has_ours, has_theirs;
+	struct told told;
+	struct record ours, theirs;
+	/* A newer one of theirs, of which not all rails have come. */
+	uint32_t coming_serial, coming_rails;
+	struct record coming;
 };
 
 static void rendezvous_run(void *arg);
@@ -59,6 +59,7 @@ static void rendezvous_run(void *arg);
 static struct bg_timer run_timer = {.fn = rendezvous_run};
 static uint64_t interval_ns = INTERVAL_FIRST_NS;
 static struct meeting *meetings;
+static struct meeting *buckets[BUCKETS]; /* by our QPN */
 
 void rendezvous_wake(void)
 {
@@ -66,16 +67,17 @@ void rendezvous_wake(void)
 	bg_timer_set(&run_timer, now_ns());
 }
 
-/* --- one connection -------------------------------------------------------------------------- */
-
-static void conn_key(char *key, size_t size, const union ibv_gid *gid, uint32_t qpn)
+/* What is under way now ends soon. All are looked at then, not once for each message. */
+static void rendezvous_soon(void)
 {
-	int n = snprintf(key, size, "conn/");
+	uint64_t at = now_ns() + INTERVAL_FIRST_NS;
 
-	for (unsigned int i = 0; i < sizeof(gid->raw); i++)
-		n += snprintf(key + n, size - (size_t)n, "%02x", gid->raw[i]);
-	snprintf(key + n, size - (size_t)n, "-%06x", qpn);
+	interval_ns = INTERVAL_FIRST_NS;
+	if (!run_timer.heap_at || run_timer.at_ns > at)
+		bg_timer_set(&run_timer, at);
 }
+
+/* --- one connection -------------------------------------------------------------------------- */
 
 static void conn_unprotected(struct vqp *v, enum stats_unprotected why)
 {
@@ -92,7 +94,17 @@ static void set_gid(struct vqp *v, uint8_t rail, const union ibv_gid *gid, int i
 	pthread_mutex_unlock(&v->lock);
 }
 
-/* Our own address on rail 0, as the peer's program knows it. */
+static bool same_qp(const struct session_qp *a, const struct session_qp *b)
+{
+	return a->qpn == b->qpn && !memcmp(&a->gid, &b->gid, sizeof(a->gid));
+}
+
+static struct meeting **bucket_of(const struct session_qp *qp)
+{
+	return &buckets[qp->qpn % BUCKETS];
+}
+
+/* The addresses of both ends on rail 0, as the programs know them. */
 static bool meeting_name(struct meeting *m)
 {
 	struct vqp *v = m->v;
@@ -112,16 +124,10 @@ static bool meeting_name(struct meeting *m)
 		m->settled = true;
 		return false;
 	}
-	conn_key(m->key, sizeof(m->key), &gid, v->qp->qp_num);
-	conn_key(m->peer_key, sizeof(m->peer_key), &ah->grh.dgid, attr.dest_qp_num);
-	if (!strcmp(m->key, m->peer_key)) {
-		conn_unprotected(v, STATS_UNPROTECTED_LOOPBACK);
-		m->settled = true;
-		return false;
-	}
-	m->gid = gid;
-	m->dest_gid = ah->grh.dgid;
-	m->dest_qpn = attr.dest_qp_num;
+	m->mine = (struct session_qp){.gid = gid, .qpn = v->qp->qp_num};
+	m->yours = (struct session_qp){.gid = ah->grh.dgid, .qpn = attr.dest_qp_num};
+	m->next_in_bucket = *bucket_of(&m->mine);
+	*bucket_of(&m->mine) = m;
 	m->named = true;
 	return true;
 }
@@ -167,39 +173,42 @@ static bool psns_known(const struct vqp *v)
 	return true;
 }
 
-static void meeting_publish(struct meeting *m, uint64_t now)
+/* Does what the peer was told lack something that is there now? To describe it anew makes system
+ * calls. */
+static bool is_outdated(const struct meeting *m)
 {
-	struct vqp *v = m->v;
-	struct record r = {.version = RECORD_VERSION,
-			   .rails = v->dev->rails,
-			   .id = v->id,
-			   .nonce = job_nonce()};
-	uint16_t bytes = (uint16_t)RECORD_BYTES(r.rails);
+	const struct vqp *v = m->v;
 
-	if (!m->published_bytes && !(twins_done(v) && psns_known(v)) && now - m->since < ALL_MAX_NS)
-		return;
-	for (uint8_t i = 0; i < r.rails; i++)
-		describe_rail(v, i, &r.rail[i]);
-	if (m->published_bytes == bytes && !memcmp(&m->published, &r, bytes))
-		return;
-	if (kv_client_put(job_client(), m->key, &r, bytes))
-		return;
-	m->published = r;
-	m->published_bytes = bytes;
+	for (uint8_t i = 0; i < m->ours.rails; i++) {
+		const struct rail_addr *r = &m->ours.rail[i];
+		const struct nic *nic = v->dev->nic[i];
+
+		if ((!r->link.qpn && nic->ready) || (!r->qpn && vqp_rail_qp((struct vqp *)v, i)) ||
+		    (nic->ready && r->psn != (uint8_t)vqp_psn(v, i)))
+			return true;
+	}
+	return false;
 }
 
-static bool meeting_find_peer(struct meeting *m, struct record *r)
+/* What the peer is to be told of our end. If that has changed, it is told. */
+static void meeting_describe(struct meeting *m, uint64_t now)
 {
-	const void *value;
-	size_t bytes;
+	struct vqp *v = m->v;
+	struct record r;
 
-	if (kv_client_get(job_client(), m->peer_key, &value, &bytes) || bytes > sizeof(*r) ||
-	    bytes < RECORD_BYTES(1))
-		return false;
-	memset(r, 0, sizeof(*r));
-	memcpy(r, value, bytes);
-	return r->version == RECORD_VERSION && r->rails && bytes == RECORD_BYTES(r->rails) &&
-	       r->nonce && r->rail[0].link.qpn;
+	if (!m->has_ours && !(twins_done(v) && psns_known(v)) && now - m->since < ALL_MAX_NS)
+		return;
+	memset(&r, 0, sizeof(r));
+	r.rails = v->dev->rails;
+	r.id = v->id;
+	r.nonce = job_nonce();
+	for (uint8_t i = 0; i < r.rails; i++)
+		describe_rail(v, i, &r.rail[i]);
+	if (m->has_ours && !memcmp(&m->ours, &r, sizeof(r)))
+		return;
+	m->ours = r;
+	m->has_ours = true;
+	told_change(&m->told);
 }
 
 /* Computes the connection's number, which is the same on both sides, and which side we are. */
@@ -207,10 +216,10 @@ static void meeting_identify(const struct meeting *m, const struct record *r,
 			     struct shift_conn_peer *p)
 {
 	struct shift_end ours = {.qpn = m->v->qp->qp_num, .id = m->v->id, .nonce = job_nonce()};
-	struct shift_end theirs = {.qpn = m->dest_qpn, .id = r->id, .nonce = r->nonce};
+	struct shift_end theirs = {.qpn = m->yours.qpn, .id = r->id, .nonce = r->nonce};
 
-	memcpy(ours.gid, m->gid.raw, sizeof(ours.gid));
-	memcpy(theirs.gid, m->dest_gid.raw, sizeof(theirs.gid));
+	memcpy(ours.gid, m->mine.gid.raw, sizeof(ours.gid));
+	memcpy(theirs.gid, m->yours.gid.raw, sizeof(theirs.gid));
 	p->conn = shift_conn_number(job_key_if_known(), &ours, &theirs, &p->side);
 }
 
@@ -343,15 +352,76 @@ static bool in_setup(struct vqp *v)
 	return view.state == SHIFT_ST_SETUP;
 }
 
-void rendezvous_published(const char *key)
-{
-	struct record r;
+/* --- telling ----------------------------------------------------------------------------------
+ */
 
-	for (struct meeting *m = meetings; m; m = m->next)
-		if (m->settled && m->v->setup.met && !strcmp(m->peer_key, key) &&
-		    meeting_find_peer(m, &r) && is_of_peer(m->v, &r))
-			report_peer_psns(m->v, &r);
-	rendezvous_wake();
+struct audience {
+	struct nic *nic;
+	uint64_t nonce;
+	const struct ctrl_link_addr *addr;
+	struct peer_path *path; /* if there is one; the others do not count then */
+};
+
+static void meeting_say(const struct meeting *m, bool ask, const struct audience *to)
+{
+	struct session_conn conn = {.kind = SESSION_CONN,
+				    .ask = ask,
+				    .rails = m->ours.rails,
+				    .serial = m->told.serial,
+				    .heard = m->told.heard,
+				    .id = m->ours.id,
+				    .mine = m->mine,
+				    .yours = m->yours};
+	struct shift_msg msg = session_msg(&conn, sizeof(conn));
+
+	for (conn.rail = 0; conn.rail < conn.rails; conn.rail++) {
+		conn.addr = m->ours.rail[conn.rail];
+		if (to->path)
+			peer_path_send(to->path, &msg);
+		else
+			contact_send(to->nic, to->nonce, to->addr, &msg);
+	}
+}
+
+/* To the process that has answered, and, until HELLO has matched, to all that might be the peer:
+ * only over the QP's own port, as GIDs may repeat elsewhere. */
+static void meeting_tell_candidates(const struct meeting *m)
+{
+	const uint64_t known = m->has_theirs ? m->theirs.nonce : 0;
+	struct audience to = {.nic = m->v->dev->nic[0]};
+
+	if (known) {
+		to.nonce = known;
+		to.addr = &m->theirs.rail[0].link;
+		meeting_say(m, true, &to);
+	}
+	for (const struct process *p = m->place ? m->place->processes : NULL; p; p = p->next) {
+		to.nonce = p->nonce;
+		to.addr = &p->link;
+		if (p->nonce != known && !p->other_version)
+			meeting_say(m, true, &to);
+	}
+}
+
+static void meeting_tell_peer(const struct meeting *m)
+{
+	for (uint8_t i = 0; i < m->v->setup.peer_rails; i++) {
+		struct audience to = {.path = m->v->rails.twin[i].path};
+
+		if (to.path)
+			meeting_say(m, true, &to);
+	}
+}
+
+static void meeting_tell(struct meeting *m, uint64_t now)
+{
+	if (!told_due(&m->told, now))
+		return;
+	if (in_setup(m->v))
+		meeting_tell_candidates(m);
+	else
+		meeting_tell_peer(m);
+	told_sent(&m->told, now);
 }
 
 /* The QP may have reached RTS only now. */
@@ -362,15 +432,27 @@ static void say_hello_again(struct vqp *v)
 	vqp_leave(v);
 }
 
-/* Why the peer has not come, or why HELLO does not match; NONE: neither is the case. */
-static enum stats_unprotected meeting_judge(struct vqp *v)
+static bool only_other_version(const struct place *p)
 {
+	const struct process *at = p ? p->processes : NULL;
+	bool any = at;
+
+	while (at && at->other_version)
+		at = at->next;
+	return any && !at;
+}
+
+/* Why the peer has not come, or why HELLO does not match; NONE: neither is the case. */
+static enum stats_unprotected meeting_judge(const struct meeting *m)
+{
+	struct vqp *v = m->v;
 	bool mismatch;
 
 	if (!v->setup.met)
-		return !job_key_if_known() ? STATS_UNPROTECTED_NO_RENDEZVOUS
-		       : job_is_full()	   ? STATS_UNPROTECTED_RENDEZVOUS_FULL
-					   : STATS_UNPROTECTED_NO_PEER_LIBRARY;
+		return !job_key_if_known()	      ? STATS_UNPROTECTED_NO_RENDEZVOUS
+		       : job_is_full()		      ? STATS_UNPROTECTED_RENDEZVOUS_FULL
+		       : only_other_version(m->place) ? STATS_UNPROTECTED_OTHER_VERSION
+						      : STATS_UNPROTECTED_NO_PEER_LIBRARY;
 	pthread_mutex_lock(&v->lock);
 	mismatch = shift_conn_stats(v->conn)->hello_mismatch;
 	pthread_mutex_unlock(&v->lock);
@@ -384,16 +466,34 @@ static void meeting_report_unmatched(struct meeting *m, uint64_t now)
 
 	if (m->reported || now - m->since < NO_PEER_NS)
 		return;
-	why = meeting_judge(m->v);
+	why = meeting_judge(m);
 	m->reported = why != STATS_UNPROTECTED_NONE;
 	if (m->reported)
 		conn_unprotected(m->v, why);
 }
 
+/* Both ends must be meant: programs use QPNs and GIDs again. */
+static struct meeting *meeting_find(const struct session_qp *mine, const struct session_qp *yours)
+{
+	struct meeting *m = *bucket_of(mine);
+
+	while (m && !(same_qp(&m->mine, mine) && same_qp(&m->yours, yours)))
+		m = m->next_in_bucket;
+	return m;
+}
+
+/* Is the peer a QP of this process, on the same NIC, or the QP itself? */
+static bool is_loopback(const struct meeting *m)
+{
+	const struct meeting *peer = meeting_find(&m->yours, &m->mine);
+
+	return peer && peer->v->dev->nic[0] == m->v->dev->nic[0];
+}
+
 static void meeting_step(struct meeting *m, uint64_t now)
 {
+	const struct record *r = &m->theirs;
 	struct vqp *v = m->v;
-	struct record r;
 
 	if (!atomic_load(&v->life.started)) {
 		m->since = now;
@@ -403,27 +503,142 @@ static void meeting_step(struct meeting *m, uint64_t now)
 	if (m->settled)
 		return;
 	meeting_report_unmatched(m, now);
-	if ((!m->named && !meeting_name(m)) || !job_key_if_known())
+	if (!m->named && !meeting_name(m))
 		return;
-	meeting_publish(m, now);
-	if (!m->published_bytes || !meeting_find_peer(m, &r))
-		return;
-	if (r.nonce == job_nonce() && r.rail[0].nic == v->dev->nic[0]->index) {
+	if (is_loopback(m)) {
 		conn_unprotected(v, STATS_UNPROTECTED_LOOPBACK);
 		m->settled = true;
 		return;
 	}
-	/* If the record is of another process, QP or life of the QP than the one we met, that one
-	 * is gone. The record of the life that our QP's life before this one had matched may still
-	 * be there, as the peer RESETs its QP after us: lib/core refuses it, and we wait. */
-	if (in_setup(v) && !is_of_peer(v, &r))
-		meeting_match(m, &r);
+	if (!job_key_if_known())
+		return;
+	directory_enter(v->dev->nic[0], &m->mine.gid);
+	if (!m->place)
+		m->place = directory_look(&m->yours.gid);
+	if (!m->has_ours || is_outdated(m))
+		meeting_describe(m, now);
+	if (!m->has_ours)
+		return;
+	meeting_tell(m, now);
+	if (!m->has_theirs)
+		return;
+	/* If what was told is of another process, QP or life of the QP than the one we met, that
+	 * one is gone. It may be of the life that our QP's life before this one had matched, as the
+	 * peer RESETs its QP after us: lib/core refuses it, and we wait. */
+	if (in_setup(v) && !is_of_peer(v, r))
+		meeting_match(m, r);
 	else if (in_setup(v))
 		say_hello_again(v);
-	if (is_of_peer(v, &r) && !in_setup(v)) {
-		report_peer_psns(v, &r);
-		m->settled = rails_ready(m, &r) && twins_done(v);
+	if (is_of_peer(v, r) && !in_setup(v)) {
+		report_peer_psns(v, r);
+		m->settled = rails_ready(m, r) && twins_done(v) && m->told.acked;
 	}
+}
+
+/* --- hearing ----------------------------------------------------------------------------------
+ */
+
+/* Takes one rail of the peer's end. true: that was the last one of a state that is newer. */
+static bool meeting_take_rail(struct meeting *m, uint64_t nonce, const struct session_conn *c)
+{
+	struct record *r = &m->coming;
+
+	if (nonce != r->nonce || c->serial != m->coming_serial || c->rails != r->rails) {
+		if (nonce == r->nonce && m->coming_serial &&
+		    !shift_serial_newer(c->serial, m->coming_serial))
+			return false;
+		memset(r, 0, sizeof(*r));
+		r->nonce = nonce;
+		r->id = c->id;
+		r->rails = c->rails;
+		m->coming_serial = c->serial;
+		m->coming_rails = 0;
+	}
+	r->rail[c->rail] = c->addr;
+	m->coming_rails |= 1u << c->rail;
+	return m->coming_rails == (1u << c->rails) - 1 && r->rail[0].link.qpn;
+}
+
+/* true: we know more than before. */
+static bool meeting_take(struct meeting *m, uint64_t nonce, const struct session_conn *c)
+{
+	bool was_acked = m->told.acked;
+	bool other = !m->has_theirs || nonce != m->theirs.nonce;
+
+	if (!other)
+		told_acked(&m->told, c->heard);
+	if ((!other && !told_newer(&m->told, c->serial)) || !meeting_take_rail(m, nonce, c))
+		return m->told.acked != was_acked;
+	m->theirs = m->coming;
+	m->has_theirs = true;
+	m->told.heard = c->serial;
+	if (other)
+		told_begin(&m->told); /* another process may have acknowledged it before */
+	told_acked(&m->told, c->heard);
+	if (m->settled && is_of_peer(m->v, &m->theirs))
+		report_peer_psns(m->v, &m->theirs);
+	return true;
+}
+
+/* The last rail of a question is answered, over the NIC that it came over. */
+static void meeting_answer(struct meeting *m, const struct nic *nic, const struct session_conn *c)
+{
+	uint64_t now = now_ns();
+	const struct vqp *v = m->v;
+	int rail = vqp_rail_on(v, nic);
+	struct audience to = {
+		.nic = v->dev->nic[0], .nonce = m->theirs.nonce, .addr = &m->theirs.rail[0].link};
+
+	if (!c->ask || c->rail != c->rails - 1 || !m->has_ours || !m->has_theirs)
+		return;
+	if (rail > 0)
+		to.path = v->rails.twin[rail].path;
+	if (rail < 0 || (rail && !to.path))
+		return;
+	/* If we are about to ask, too, this is the question. */
+	meeting_say(m, told_due(&m->told, now), &to);
+	if (told_due(&m->told, now))
+		told_sent(&m->told, now);
+}
+
+/* May it speak for the peer of this connection? The first time it must come to the QP's own port.
+ * Once HELLO has matched, the peer is the peer. */
+static bool may_speak(const struct meeting *m, const struct nic *nic, uint64_t nonce)
+{
+	struct vqp *v = m->v;
+
+	if (!in_setup(v))
+		return nonce == v->setup.peer_nonce;
+	return nic == v->dev->nic[0];
+}
+
+void rendezvous_heard(const struct nic *nic, uint64_t nonce, const struct session_conn *c)
+{
+	struct meeting *m = meeting_find(&c->yours, &c->mine);
+	bool news;
+
+	if (!m || m->v->life.released || !c->serial || !c->rails || c->rails > SHIFT_RAILS_MAX ||
+	    c->rail >= c->rails || !may_speak(m, nic, nonce))
+		return;
+	news = meeting_take(m, nonce, c);
+	if (m->has_theirs && nonce == m->theirs.nonce)
+		meeting_answer(m, nic, c);
+	if (news && !m->settled) {
+		meeting_step(m, now_ns());
+		rendezvous_soon();
+	}
+}
+
+void rendezvous_published(const char *key, const void *value, size_t bytes)
+{
+	const struct place *p = directory_event(key, value, bytes);
+
+	if (!p)
+		return;
+	for (struct meeting *m = meetings; m; m = m->next)
+		if (m->place == p && !m->settled && !(m->has_theirs && m->told.acked))
+			told_begin(&m->told);
+	rendezvous_wake();
 }
 
 /* --- all connections ------------------------------------------------------------------------- */
@@ -441,7 +656,7 @@ static void rendezvous_run(void *arg)
 			meeting_step(m, now);
 			waiting |= !m->settled;
 		}
-	waiting |= peer_paths_exchange_probes(job_client(), job_nonce());
+	waiting |= peer_paths_exchange_probes();
 	if (!waiting)
 		return;
 	bg_timer_set(&run_timer, now + interval_ns);
@@ -481,6 +696,17 @@ void rendezvous_begin(struct vqp *v)
 	bg_call(&v->setup.begin_call);
 }
 
+static void meeting_leave_bucket(struct meeting *m)
+{
+	struct meeting **p = bucket_of(&m->mine);
+
+	if (!m->named)
+		return;
+	while (*p != m)
+		p = &(*p)->next_in_bucket;
+	*p = m->next_in_bucket;
+}
+
 static void meeting_forget(struct vqp *v)
 {
 	struct meeting **p = &meetings, *m = v->setup.meeting;
@@ -491,10 +717,7 @@ static void meeting_forget(struct vqp *v)
 	while (*p != m)
 		p = &(*p)->next;
 	*p = m->next;
-	if (m->published_bytes && job_client())
-		kv_client_delete(job_client(), m->key);
-	if (m->named && job_client())
-		kv_client_forget(job_client(), m->peer_key);
+	meeting_leave_bucket(m);
 	free(m);
 	v->setup.meeting = NULL;
 	tombstone_leave(v);
@@ -531,12 +754,15 @@ void rendezvous_end(struct vqp *v)
 	pthread_mutex_unlock(&forget_call.lock);
 }
 
-/* Publishes again every record that changes by it. */
-void rendezvous_psn_changed(const struct nic *nic)
+void rendezvous_nic_changed(const struct nic *nic)
 {
-	log_debug("%s: trust in rq_psn has changed", nic->name);
-	for (struct meeting *m = meetings; m; m = m->next)
-		if (m->published_bytes && job_client())
-			meeting_publish(m, now_ns());
+	log_debug("%s: its address, or the trust in its rq_psn, has changed", nic->name);
+	directory_refresh();
+	for (struct meeting *m = meetings; m; m = m->next) {
+		if (!m->has_ours)
+			continue;
+		meeting_describe(m, now_ns());
+		m->settled &= m->told.acked;
+	}
 	rendezvous_wake();
 }

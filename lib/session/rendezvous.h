@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * How the two ends of a connection find each other. Each end publishes, under the address of its QP
- * on rail 0, who it is and what it has on each rail. The other end looks there, because that is the
- * address that its program gave to ibv_modify_qp(). Then HELLO over the control link decides
- * (doc/protocol.md, rule 22). Background thread, unless stated; nothing locked.
+ * How the two ends of a connection find each other. The rendezvous says which processes are behind
+ * the GID that the program gave to ibv_modify_qp() (directory.h). Each of them is told, over the
+ * control link, what our end is called, who we are and what we have on each rail; the one that has
+ * the other end answers with the same. Then HELLO decides (doc/protocol.md, rule 22 and 7.42).
+ * Background thread, unless stated; nothing locked.
  */
 #ifndef SHIFT_SESSION_RENDEZVOUS_H
 #define SHIFT_SESSION_RENDEZVOUS_H
 
-#include "lib/conn/vqp.h"
+#include "lib/session/session_msg.h"
 
 /* A QP that may be protected was made, or was RESET and may be connected again. Any thread. */
 void rendezvous_begin(struct vqp *v);
@@ -20,10 +21,14 @@ void rendezvous_end(struct vqp *v);
 /* Something that connections wait for may have come: looks at once. */
 void rendezvous_wake(void);
 
-/* A process has published this key. A peer that does so when all is settled has measured a NIC. */
-void rendezvous_published(const char *key);
+/* A key that we look for in the rendezvous has this value, or is gone (NULL). */
+void rendezvous_published(const char *key, const void *value, size_t bytes);
 
-/* It is known now whether the rq_psn of a NIC of ours is live: publishes it. */
-void rendezvous_psn_changed(const struct nic *nic);
+/* A process has told its end of a connection, over this NIC of ours. */
+void rendezvous_heard(const struct nic *nic, uint64_t nonce, const struct session_conn *c);
+
+/* The address of a NIC of ours has changed, or it is known now whether its rq_psn is live: all who
+ * must know are told. */
+void rendezvous_nic_changed(const struct nic *nic);
 
 #endif

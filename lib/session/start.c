@@ -13,6 +13,7 @@
 #include "lib/base/log.h"
 #include "lib/conn/key_reuse.h"
 #include "lib/conn/memlock.h"
+#include "lib/session/deaths.h"
 #include "lib/session/dispatch.h"
 #include "lib/session/job.h"
 #include "lib/session/nic_events.h"
@@ -29,7 +30,8 @@ static bool off; /* not under shift-run, or the background thread could not be s
 static void begin_on_bg(void *arg)
 {
 	static const struct job_calls calls = {.key_known = rendezvous_wake,
-					       .published = rendezvous_published};
+					       .published = rendezvous_published,
+					       .died = death_reported};
 
 	(void)arg;
 	operator_start();

@@ -35,30 +35,31 @@ enum {
 };
 
 /* Why a connection is not protected. */
-#define STATS_UNPROTECTED(X)                                                   \
-	X(NONE, "protected")                                                   \
-	X(SETUP, "not connected yet, or its peer has not answered yet")        \
-	X(NOT_RC, "not a reliable connection (UD, UC, XRC, raw)")              \
-	X(SRQ, "receives come from a shared receive queue")                    \
-	X(MEMORY_WINDOW, "memory windows")                                     \
-	X(WR_API, "posts by ibv_wr_*")                                         \
-	X(CQ_EX, "extended completion queue")                                  \
-	X(CHANNEL, "completion channel")                                       \
-	X(POSTED_AROUND, "the program posts around libibverbs (mlx5dv, DevX)") \
-	X(IMPORTED, "imported from another process")                           \
-	X(NO_PEER_LIBRARY, "the peer runs without shift, or in another job")   \
-	X(NO_BACKUP_NIC, "this host has no other NIC for it")                  \
-	X(PEER_NO_BACKUP_NIC, "the peer's host has no other NIC for it")       \
-	X(NO_TWIN, "no twin could be made on any backup NIC")                  \
-	X(NO_SHADOW, "memory could not be registered on the backup NICs")      \
-	X(NO_RENDEZVOUS, "shift-kvd cannot be reached")                        \
-	X(RENDEZVOUS_FULL, "shift-kvd takes no more of this process")          \
-	X(LOOPBACK, "connected to itself, or to the same process and NIC")     \
-	X(ATTRIBUTES, "connected in a way that we do not know")                \
-	X(TOO_LARGE, "queues or requests beyond what is logged")               \
-	X(MISMATCH, "the peer is not who the connection says")                 \
-	X(NO_MEMORY, "no memory")                                              \
-	X(OVER, "given up or closed")                                          \
+#define STATS_UNPROTECTED(X)                                                        \
+	X(NONE, "protected")                                                        \
+	X(SETUP, "not connected yet, or its peer has not answered yet")             \
+	X(NOT_RC, "not a reliable connection (UD, UC, XRC, raw)")                   \
+	X(SRQ, "receives come from a shared receive queue")                         \
+	X(MEMORY_WINDOW, "memory windows")                                          \
+	X(WR_API, "posts by ibv_wr_*")                                              \
+	X(CQ_EX, "extended completion queue")                                       \
+	X(CHANNEL, "completion channel")                                            \
+	X(POSTED_AROUND, "the program posts around libibverbs (mlx5dv, DevX)")      \
+	X(IMPORTED, "imported from another process")                                \
+	X(NO_PEER_LIBRARY, "the peer runs without shift, or in another job")        \
+	X(NO_BACKUP_NIC, "this host has no other NIC for it")                       \
+	X(PEER_NO_BACKUP_NIC, "the peer's host has no other NIC for it")            \
+	X(NO_TWIN, "no twin could be made on any backup NIC")                       \
+	X(NO_SHADOW, "memory could not be registered on the backup NICs")           \
+	X(NO_RENDEZVOUS, "shift-kvd cannot be reached")                             \
+	X(RENDEZVOUS_FULL, "shift-kvd takes no more of this process")               \
+	X(LOOPBACK, "connected to itself, or to the same process and NIC")          \
+	X(ATTRIBUTES, "connected in a way that we do not know")                     \
+	X(TOO_LARGE, "queues or requests beyond what is logged")                    \
+	X(OTHER_VERSION, "the peer's shift speaks another version of the protocol") \
+	X(MISMATCH, "the peer is not who the connection says")                      \
+	X(NO_MEMORY, "no memory")                                                   \
+	X(OVER, "given up or closed")                                               \
 	X(OTHER, "see the log")
 
 enum stats_unprotected {

@@ -65,6 +65,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 static size_t good(uint8_t *buf)
 {
 	struct shift_msg_writer w;
+	static const uint8_t blob[SHIFT_MSG_BLOB_MAX] = {1, 2, 3};
 	uint32_t n = 1 + rnd(100);
 
 	shift_msg_begin(&w, buf, SHIFT_MSG_DATAGRAM_MAX, 1 + rnd(1000), rnd(1000));
@@ -80,6 +81,10 @@ static size_t good(uint8_t *buf)
 		m.rep_epoch = rnd(m.epoch);
 		m.rep_psn = rnd(1 << 24);
 		m.recv_cum = (uint64_t)rnd(UINT32_MAX) << rnd(32);
+		if (m.type == SHIFT_MSG_SESSION) {
+			m.blob = blob;
+			m.blob_bytes = (uint8_t)(1 + rnd(SHIFT_MSG_BLOB_MAX));
+		}
 		shift_msg_add(&w, &m);
 	}
 	return shift_msg_end(&w, NULL, NULL);

@@ -5,7 +5,7 @@
  *
  *   put K V | del K | get K | forget K | watch P | fill P N (puts P0.. PN-1) | gets P N |
  *   forgets P N | sync (until all is handed over and the lease is held) | key | state | count P |
- *   lose (closes the socket behind the client's back) | fds
+ *   lose (closes the socket behind the client's back) | refute NONCE (it is not dead) | fds
  */
 #include <dirent.h>
 #include <errno.h>
@@ -152,6 +152,8 @@ static void obey(char *line)
 		       kv_client_lease(client), kv_client_unsent(client));
 	else if (!strcmp(word, "count"))
 		printf("count %lu\n", puts_seen);
+	else if (!strcmp(word, "refute") && a)
+		kv_client_refute_death(client, strtoull(a, NULL, 16));
 	else if (!strcmp(word, "lose"))
 		close(kv_client_fd(client));
 	else if (!strcmp(word, "fds"))

@@ -207,6 +207,8 @@ static void many(void)
 	for (int i = 0; i < 64; i++)
 		to_rts(qp[i], qp[i]->qp_num ^ 0x800000);
 	getppid();
+	if (getenv("STAY"))
+		getchar();
 	for (int i = 0; i < 64; i++)
 		destroy(qp[i]);
 }

@@ -272,7 +272,8 @@ tests_unit_test_run_dir_LDADD = kv/libkvclient.la lib/libshiftcore.la lib/libshi
 ROOMS_TESTS = tests/unit/test_rooms_qp tests/unit/test_rooms_meeting tests/unit/test_rooms_messages \
 	tests/unit/test_rooms_arm tests/unit/test_rooms_rails tests/unit/test_rooms_post \
 	tests/unit/test_rooms_poll \
-	tests/unit/test_rooms_fence
+	tests/unit/test_rooms_fence tests/unit/test_deaths tests/unit/test_directory \
+	tests/unit/test_peer_paths tests/unit/test_two_ends
 check_PROGRAMS += $(ROOMS_TESTS)
 TESTS += $(ROOMS_TESTS)
 rooms_world = tests/unit/rooms.c tests/unit/rooms.h tests/unit/scripted_core.c
@@ -330,15 +331,39 @@ tests_unit_test_rooms_fence_LDADD = $(rooms_libs)
 # Those that have a peer to find.
 meeting_world = tests/unit/meeting_world.c tests/unit/meeting_world.h $(rooms_world)
 meeting_wraps = $(rooms_wraps) $(wrap)job_client $(wrap)job_nonce $(wrap)job_key_if_known \
-	$(wrap)job_is_full $(wrap)kv_client_put $(wrap)kv_client_get $(wrap)kv_client_delete \
-	$(wrap)kv_client_forget $(wrap)ctrl_link_address $(wrap)ctrl_link_peer_new \
-	$(wrap)ctrl_link_peer_free $(wrap)nic_gid_like $(wrap)path_health_answers \
+	$(wrap)job_is_full $(wrap)kv_client_put $(wrap)kv_client_watch $(wrap)ctrl_link_address $(wrap)ctrl_link_peer_new \
+	$(wrap)ctrl_link_peer_free $(wrap)contact_send $(wrap)nic_gid_like $(wrap)path_health_answers \
 	$(wrap)path_health_keep_for_peer $(wrap)vqp_enter $(wrap)stats_conn_psn
 
 tests_unit_test_rooms_meeting_SOURCES = tests/unit/test_rooms_meeting.c $(meeting_world)
 tests_unit_test_rooms_meeting_CFLAGS = $(rooms_cflags)
 tests_unit_test_rooms_meeting_LDFLAGS = $(AM_LDFLAGS) $(meeting_wraps)
 tests_unit_test_rooms_meeting_LDADD = $(rooms_libs)
+
+tests_unit_test_deaths_SOURCES = tests/unit/test_deaths.c $(meeting_world)
+tests_unit_test_deaths_CFLAGS = $(rooms_cflags)
+tests_unit_test_deaths_LDFLAGS = $(AM_LDFLAGS) $(meeting_wraps) $(wrap)job_refute_death \
+	$(wrap)shift_conn_waits
+tests_unit_test_deaths_LDADD = $(rooms_libs)
+
+tests_unit_test_directory_SOURCES = tests/unit/test_directory.c $(meeting_world)
+tests_unit_test_directory_CFLAGS = $(rooms_cflags)
+tests_unit_test_directory_LDFLAGS = $(AM_LDFLAGS) $(meeting_wraps)
+tests_unit_test_directory_LDADD = $(rooms_libs)
+
+tests_unit_test_peer_paths_SOURCES = tests/unit/test_peer_paths.c $(meeting_world)
+tests_unit_test_peer_paths_CFLAGS = $(rooms_cflags)
+tests_unit_test_peer_paths_LDFLAGS = $(AM_LDFLAGS) $(meeting_wraps) $(wrap)probe_new \
+	$(wrap)probe_free $(wrap)probe_address $(wrap)probe_on_address_change $(wrap)probe_connect
+tests_unit_test_peer_paths_LDADD = $(rooms_libs)
+
+tests_unit_test_two_ends_SOURCES = tests/unit/test_two_ends.c $(rooms_world)
+tests_unit_test_two_ends_CFLAGS = $(rooms_cflags)
+tests_unit_test_two_ends_LDFLAGS = $(AM_LDFLAGS) $(rooms_wraps) $(wrap)job_client $(wrap)job_nonce \
+	$(wrap)job_key_if_known $(wrap)job_is_full $(wrap)kv_client_put $(wrap)kv_client_watch \
+	$(wrap)ctrl_link_address $(wrap)ctrl_link_peer_new $(wrap)ctrl_link_peer_free \
+	$(wrap)nic_gid_like $(wrap)stats_conn_psn
+tests_unit_test_two_ends_LDADD = $(rooms_libs)
 
 tests_unit_test_rooms_messages_SOURCES = tests/unit/test_rooms_messages.c $(meeting_world)
 tests_unit_test_rooms_messages_CFLAGS = $(rooms_cflags)

@@ -1,18 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include "tests/unit/meeting_world.h"
 
-#include <errno.h>
+#include <stdio.h>
 
+#include "lib/core/siphash.h"
+#include "lib/session/contacts.h"
+#include "lib/session/dispatch.h"
 #include "lib/session/job.h"
 #include "lib/session/peer_paths.h"
 #include "lib/session/rendezvous.h"
 #include "lib/verbs/qp.h"
 
 struct vqp *v;
-struct record ours, theirs;
-size_t our_bytes, their_bytes;
-unsigned int puts_n, gets_n;
-int put_result;
+struct end_record ours, theirs;
+uint32_t our_serial, our_heard, their_serial;
+int they_lose, they_twist, put_result;
+unsigned int puts_n, watches_n;
+char put_key[128], watched[128];
+struct rail_record put_value;
+uint32_t moved;
+unsigned int told_n, asked_n;
+const char *told_over;
 bool key_known, job_full, answers, keep_for_peer;
 void (*on_enter)(void);
 int peer_psn[SHIFT_RAILS_MAX];
@@ -24,13 +32,13 @@ uint64_t __wrap_job_nonce(void);
 const uint64_t *__wrap_job_key_if_known(void);
 bool __wrap_job_is_full(void);
 int __wrap_kv_client_put(struct kv_client *c, const char *key, const void *value, size_t bytes);
-int __wrap_kv_client_get(struct kv_client *c, const char *key, const void **value, size_t *bytes);
-int __wrap_kv_client_delete(struct kv_client *c, const char *key);
-void __wrap_kv_client_forget(struct kv_client *c, const char *key);
+int __wrap_kv_client_watch(struct kv_client *c, const char *prefix);
 void __wrap_ctrl_link_address(const struct nic *nic, struct ctrl_link_addr *addr);
 struct ctrl_link_peer *__wrap_ctrl_link_peer_new(struct nic *nic, const struct ctrl_link_addr *addr,
 						 uint64_t nonce);
 void __wrap_ctrl_link_peer_free(struct ctrl_link_peer *peer);
+void __wrap_contact_send(struct nic *nic, uint64_t nonce, const struct ctrl_link_addr *addr,
+			 const struct shift_msg *m);
 int __wrap_nic_gid_like(const struct nic *nic, const union ibv_gid *like, union ibv_gid *gid);
 bool __wrap_path_health_answers(struct peer_path *path);
 bool __wrap_path_health_keep_for_peer(struct peer_path *path);
@@ -48,11 +56,11 @@ uint64_t __wrap_job_nonce(void)
 	return NONCE;
 }
 
+static const uint64_t job_key[2] = {11, 12};
+
 const uint64_t *__wrap_job_key_if_known(void)
 {
-	static const uint64_t key[2] = {11, 12};
-
-	return key_known ? key : NULL;
+	return key_known ? job_key : NULL;
 }
 
 bool __wrap_job_is_full(void)
@@ -63,41 +71,25 @@ bool __wrap_job_is_full(void)
 int __wrap_kv_client_put(struct kv_client *c, const char *key, const void *value, size_t bytes)
 {
 	(void)c;
+	assert_int_equal(bytes, sizeof(put_value));
+	memcpy(&put_value, value, bytes);
+	snprintf(put_key, sizeof(put_key), "%s", key);
 	puts_n++;
-	assert_string_equal(key, OUR_KEY);
-	if (put_result)
-		return put_result;
-	memcpy(&ours, value, bytes);
-	our_bytes = bytes;
+	return put_result;
+}
+
+int __wrap_kv_client_watch(struct kv_client *c, const char *prefix)
+{
+	(void)c;
+	snprintf(watched, sizeof(watched), "%s", prefix);
+	watches_n++;
 	return 0;
-}
-
-int __wrap_kv_client_get(struct kv_client *c, const char *key, const void **value, size_t *bytes)
-{
-	(void)c;
-	gets_n++;
-	assert_string_equal(key, PEER_KEY);
-	*value = &theirs;
-	*bytes = their_bytes;
-	return their_bytes ? 0 : -ENOENT;
-}
-
-int __wrap_kv_client_delete(struct kv_client *c, const char *key)
-{
-	(void)c;
-	trace_add("delete %s\n", key);
-	return 0;
-}
-
-void __wrap_kv_client_forget(struct kv_client *c, const char *key)
-{
-	(void)c;
-	trace_add("forget %s\n", key);
 }
 
 void __wrap_ctrl_link_address(const struct nic *nic, struct ctrl_link_addr *addr)
 {
-	*addr = (struct ctrl_link_addr){.qpn = 0x500u + nic->index, .qkey = 0x600u + nic->index};
+	*addr = (struct ctrl_link_addr){.qpn = 0x500u + nic->index,
+					.qkey = 0x600u + nic->index + moved};
 }
 
 struct ctrl_link_peer *__wrap_ctrl_link_peer_new(struct nic *nic, const struct ctrl_link_addr *addr,
@@ -113,9 +105,18 @@ void __wrap_ctrl_link_peer_free(struct ctrl_link_peer *peer)
 	trace_add("no path over %s\n", (const char *)(void *)peer);
 }
 
+void __wrap_contact_send(struct nic *nic, uint64_t nonce, const struct ctrl_link_addr *addr,
+			 const struct shift_msg *m)
+{
+	assert_true(nonce == PEER_NONCE || nonce == theirs.nonce);
+	assert_int_equal(addr->qpn, 0x300);
+	if (world.on_send)
+		world.on_send(nic->name, m);
+}
+
 int __wrap_nic_gid_like(const struct nic *nic, const union ibv_gid *like, union ibv_gid *gid)
 {
-	assert_int_equal(like->raw[15], 1);
+	assert_int_equal(like->raw[15], world.own_gid ? world.own_gid : 1);
 	memset(gid, 0, sizeof(*gid));
 	gid->raw[15] = (uint8_t)(0x80 + nic->index);
 	return 5 + nic->index;
@@ -149,16 +150,9 @@ void __wrap_stats_conn_psn(int slot, unsigned int rail, enum stats_psn psn)
 
 /* --- begin and end ------------------------------------------------------------------------- */
 
-void set_their_rails(uint8_t rails)
-{
-	theirs.rails = rails;
-	their_bytes = offsetof(struct record, rail) + rails * sizeof(struct rail_addr);
-}
-
 void reset_theirs(void)
 {
 	memset(&theirs, 0, sizeof(theirs));
-	theirs.version = 1;
 	theirs.id = PEER_ID;
 	theirs.nonce = PEER_NONCE;
 	for (uint8_t i = 0; i < SHIFT_RAILS_MAX; i++)
@@ -169,7 +163,97 @@ void reset_theirs(void)
 						    .mtu_bytes = 2048,
 						    .nic = (uint8_t)(4 + i),
 						    .psn = STATS_PSN_LIVE};
-	set_their_rails(RAILS);
+	theirs.rails = RAILS;
+}
+
+/* What our end says, put together from its rails. */
+static void hear_us(const char *link, const struct shift_msg *m)
+{
+	struct session_conn c;
+
+	assert_int_equal(m->src_conn | m->dst_conn, 0);
+	if (m->blob[0] != SESSION_CONN)
+		return;
+	assert_int_equal(m->blob_bytes, sizeof(c));
+	memcpy(&c, m->blob, sizeof(c));
+	assert_int_equal(c.mine.qpn, QPN);
+	assert_int_equal(c.mine.gid.raw[15], 1);
+	assert_int_equal(c.yours.qpn, PEER_QPN);
+	assert_int_equal(c.yours.gid.raw[15], 0xbb);
+	if (!c.rail)
+		memset(&ours, 0, sizeof(ours));
+	ours.rails = c.rails;
+	ours.id = c.id;
+	ours.nonce = NONCE;
+	ours.rail[c.rail] = c.addr;
+	our_serial = c.serial;
+	our_heard = c.heard;
+	told_over = link;
+	if (c.rail != c.rails - 1)
+		return;
+	told_n++;
+	asked_n += c.ask;
+}
+
+void they_say(unsigned int nic, bool ask)
+{
+	struct session_conn c = {.kind = SESSION_CONN,
+				 .ask = ask,
+				 .rails = theirs.rails,
+				 .serial = their_serial,
+				 .heard = our_serial,
+				 .id = theirs.id,
+				 .mine = {.qpn = PEER_QPN},
+				 .yours = {.qpn = QPN}};
+	struct shift_msg m = session_msg(&c, sizeof(c));
+
+	c.mine.gid.raw[0] = 0xaa, c.mine.gid.raw[15] = 0xbb;
+	c.yours.gid.raw[0] = 0xfe, c.yours.gid.raw[15] = 1;
+	c.mine.qpn += they_twist == 1;
+	c.mine.gid.raw[7] += they_twist == 2;
+	c.yours.qpn += they_twist == 3;
+	c.yours.gid.raw[7] += they_twist == 4;
+	m.src_nonce = theirs.nonce;
+	m.dst_nonce = NONCE;
+	for (uint8_t i = 0; i < theirs.rails; i++) {
+		c.rail = i;
+		c.addr = theirs.rail[i % SHIFT_RAILS_MAX];
+		if (i != they_lose)
+			dispatch_message(world.nic + nic, &m);
+	}
+}
+
+void they_tell(void)
+{
+	their_serial++;
+	they_say(0, true);
+}
+
+/* Written from doc/protocol.md, 7.42, not from the library. */
+uint64_t record_tag(const char *key, const struct rail_record *r)
+{
+	struct {
+		char domain[16], key[56];
+		uint8_t record[offsetof(struct rail_record, tag)];
+	} text;
+
+	memset(&text, 0, sizeof(text));
+	memcpy(text.domain, "shift rendezvous", sizeof(text.domain));
+	memcpy(text.key, key, strlen(key));
+	memcpy(text.record, r, sizeof(text.record));
+	return shift_siphash(job_key, &text, sizeof(text));
+}
+
+void they_publish(void)
+{
+	struct rail_record r;
+
+	memset(&r, 0, sizeof(r));
+	r.version = SHIFT_MSG_VERSION;
+	r.nonce = PEER_NONCE;
+	r.link = theirs.rail[0].link;
+	r.tag = record_tag(PEER_KEY, &r);
+	rendezvous_published(PEER_KEY, &r, sizeof(r));
 }
 
 int meeting_begin(void **state)
@@ -179,8 +263,13 @@ int meeting_begin(void **state)
 	reset_theirs();
 	memset(&ours, 0, sizeof(ours));
 	memset(peer_psn, 0xff, sizeof(peer_psn));
-	their_bytes = our_bytes = puts_n = gets_n = 0;
+	our_serial = our_heard = told_n = asked_n = 0;
+	their_serial = 100;
+	they_lose = -1;
+	they_twist = 0;
+	puts_n = watches_n = moved = 0;
 	put_result = 0;
+	world.on_send = hear_us;
 	key_known = true;
 	job_full = answers = keep_for_peer = false;
 	on_enter = NULL;
@@ -194,8 +283,10 @@ void start_and_look(void)
 {
 	rooms_start_qp(v);
 	rendezvous_begin(v);
-	trace_clear();
 	rooms_pass(0);
+	they_publish();
+	rooms_pass(0);
+	trace_clear();
 }
 
 int meeting_begin_looking(void **state)
@@ -207,8 +298,8 @@ int meeting_begin_looking(void **state)
 
 void peer_comes(void)
 {
-	set_their_rails(theirs.rails);
-	rooms_pass(MS * 1000);
+	they_tell();
+	rooms_pass(0);
 }
 
 /* The two have met, and HELLO has matched. */
@@ -232,6 +323,7 @@ int meeting_end(void **state)
 	if (v->setup.meeting)
 		rendezvous_end(v);
 	hook_destroy_qp(v->qp);
+	rendezvous_published(PEER_KEY, NULL, 0);
 	rooms_pass(200ull * 1000 * MS); /* tombstones go */
 	rooms_pass(200ull * 1000 * MS);
 	return rooms_end(state);

@@ -8,38 +8,60 @@
 
 enum { NONCE = 0xa, PEER_NONCE = 0xb, PEER_ID = 70, PEER_QPN = 0x99 };
 
-#define OUR_KEY	 "conn/fe000000000000000000000000000001-000010"
-#define PEER_KEY "conn/aa0000000000000000000000000000bb-000099"
+#define PEER_KEY "rail/aa0000000000000000000000000000bb/000000000000000b"
 
-/* As it is published: its layout is fixed. */
-struct record {
-	uint8_t version, rails, pad[2];
+/* An end of a connection, as it is told. */
+struct end_record {
+	uint8_t rails;
 	uint32_t id;
 	uint64_t nonce;
 	struct rail_addr rail[SHIFT_RAILS_MAX];
 };
 
 extern struct vqp *v;
-extern struct record ours, theirs;    /* as they are published */
-extern size_t our_bytes, their_bytes; /* 0: there is none */
-extern unsigned int puts_n, gets_n;   /* calls of the rendezvous */
-extern int put_result;		      /* what a put answers */
+extern struct end_record ours, theirs; /* as they are told */
+extern uint32_t our_serial, our_heard; /* as we said last */
+extern uint32_t their_serial;
+extern int they_lose;		       /* the rail that gets lost, or -1 */
+extern int they_twist;		       /* 1 .. 4: a GID or QPN that they say is another; 0: none */
+extern unsigned int puts_n, watches_n; /* calls of the rendezvous */
+extern int put_result;		       /* what a put answers */
+extern char put_key[128], watched[128];
+extern uint32_t moved; /* our control links have another address by this */
+
+/* What a process puts into the rendezvous. Its layout is fixed. */
+struct rail_record {
+	uint8_t version, pad[7];
+	uint64_t nonce;
+	struct ctrl_link_addr link;
+	uint64_t tag;
+};
+extern struct rail_record put_value;
+uint64_t record_tag(const char *key, const struct rail_record *r);
+extern unsigned int told_n, asked_n;  /* how often our end was told whole; and asked for theirs */
+extern const char *told_over;	      /* the link it was told over last */
 extern bool key_known, job_full;      /* the job's key; has a put been refused? */
 extern bool answers, keep_for_peer;   /* the probes of all paths */
 extern void (*on_enter)(void);	      /* what comes before a thread that wants the lock */
 extern int peer_psn[SHIFT_RAILS_MAX]; /* what the statistics were told */
 
-/* cmocka's set-up and tear-down; begin_looking: the QP is in RTS, and its record is published. */
+/* cmocka's set-up and tear-down; begin_looking: the QP is in RTS, and the peer's process is known.
+ */
 int meeting_begin(void **state);
 int meeting_begin_looking(void **state);
 int meeting_end(void **state);
 
 void start_and_look(void);
 
-/* The peer's record, which is published by peer_comes() and while their_bytes is not 0. */
+/* The peer's process puts its record into the rendezvous. */
+void they_publish(void);
+
+/* The peer's end, which is told by they_tell() with a new serial, and by they_say() as it is, over
+ * our NIC; what we have told is acknowledged. */
 void reset_theirs(void);
-void set_their_rails(uint8_t rails);
-void peer_comes(void);
+void they_say(unsigned int nic, bool ask);
+void they_tell(void);
+void peer_comes(void); /* they tell, and we look */
 
 /* HELLO has matched. */
 void become_active(void);

@@ -21,6 +21,8 @@ void trace_add(const char *format, ...)
 {
 	va_list args;
 
+	if (world.untraced)
+		return;
 	va_start(args, format);
 	text_len += (size_t)vsnprintf(text + text_len, sizeof(text) - text_len, format, args);
 	va_end(args);
@@ -227,6 +229,10 @@ unsigned int rooms_run_jobs(void)
 
 void __wrap_ctrl_link_send(struct ctrl_link_peer *link, const struct shift_msg *m)
 {
+	if (m->type == SHIFT_MSG_SESSION && world.on_send) {
+		world.on_send((const char *)(void *)link, m);
+		return;
+	}
 	trace_add("send %s type %u epoch %u from %u to %u\n", (const char *)(void *)link, m->type,
 		  m->epoch, m->src_conn, m->dst_conn);
 }
@@ -465,7 +471,8 @@ static int nic_query_gid(struct ibv_context *ctx, uint8_t port, int index, union
 	if (port != world.nic[nic_of(ctx)].port)
 		return -1;
 	if (index == world.gid_at)
-		gid->raw[0] = 0xfe, gid->raw[15] = (uint8_t)(nic_of(ctx) + 1);
+		gid->raw[0] = 0xfe,
+		gid->raw[15] = world.own_gid ? world.own_gid : (uint8_t)(nic_of(ctx) + 1);
 	return 0;
 }
 

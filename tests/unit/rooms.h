@@ -98,7 +98,8 @@ struct world {
 	int post_fails_at; /* the n-th post from now, from 1; 0: each, if post_result is not 0 */
 	bool post_without_bad; /* it failed, and says of none that it was refused */
 	int lkey_result, rkey_result;
-	int gid_at; /* where the GID of the NICs is in their tables */
+	int gid_at;	 /* where the GID of the NICs is in their tables */
+	uint8_t own_gid; /* its last byte; 0: one more than the NIC's number */
 	uint32_t psn;
 	bool at_rest, flushes;	      /* a marker comes back as soon as it is posted */
 	struct ibv_wc wc[SCRIPT_MAX]; /* what the CQ of rail 0 has */
@@ -109,6 +110,9 @@ struct world {
 	struct ibv_wc twin_wc[SCRIPT_MAX]; /* what the shadow CQs have, of each NIC */
 	unsigned int twin_wcs, twin_wcs_polled;
 	unsigned int twin_wc_nic;
+	bool untraced; /* too much happens */
+	/* A session speaks to another; NULL: it goes into the trace, too. */
+	void (*on_send)(const char *link, const struct shift_msg *m);
 };
 extern struct world world;
 

@@ -101,13 +101,13 @@ static void an_older_one_is_refused_and_said_once(void **state)
 	assert_int_equal(warnings, 1);
 	assert_string_equal(warning,
 			    "mlx5_0: the peer fe80::9 speaks version 1 of the control messages, we "
-			    "speak 2: connections with it are not protected; update shift there");
+			    "speak 3: connections with it are not protected; update shift there");
 }
 
 static void a_newer_one_is_for_us_to_learn(void **state)
 {
 	(void)state;
-	receive(PEER_NONCE, 3);
+	receive(PEER_NONCE, 4);
 	assert_int_equal(warnings, 1);
 	assert_non_null(strstr(warning, "update shift here"));
 }

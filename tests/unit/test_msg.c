@@ -8,6 +8,7 @@
 
 #include "lib/core/msg.h"
 
+static const uint8_t blob[SHIFT_MSG_BLOB_MAX] = {[0] = 1, [SHIFT_MSG_BLOB_MAX - 1] = 2};
 static const uint64_t key[2] = {0x1122334455667788u, 0x99aabbccddeeff00u};
 
 static struct shift_msg sample(uint8_t type)
@@ -77,6 +78,10 @@ static struct shift_msg sample(uint8_t type)
 		m.rep_psn = 0x800000;
 		m.recv_avail = 12;
 		break;
+	case SHIFT_MSG_SESSION:
+		m.blob = blob;
+		m.blob_bytes = 7;
+		break;
 	case SHIFT_MSG_FAILED:
 	case SHIFT_MSG_UNKNOWN:
 	case SHIFT_MSG_NOT_YET:
@@ -124,6 +129,10 @@ static void round_trip(void **state)
 	for (uint8_t t = SHIFT_MSG_HELLO; t < SHIFT_MSG_TYPE_END; t++) {
 		want = sample(t);
 		assert_int_equal(shift_msg_next(&r, &m), 1);
+		if (want.blob) {
+			assert_memory_equal(m.blob, want.blob, want.blob_bytes);
+			m.blob = want.blob; /* it points into the datagram */
+		}
 		assert_memory_equal(&m, &want, sizeof(m));
 	}
 	assert_int_equal(shift_msg_next(&r, &m), 0);
@@ -213,7 +222,7 @@ static void another_version_is_refused_as_such(void **state)
 	size_t len;
 
 	(void)state;
-	assert_int_equal(SHIFT_MSG_VERSION, 2);
+	assert_int_equal(SHIFT_MSG_VERSION, 3);
 	shift_msg_begin(&w, buf, sizeof(buf), 0xa1, 0xb2);
 	shift_msg_add(&w, &m);
 	len = shift_msg_end(&w, NULL, NULL);
@@ -223,7 +232,7 @@ static void another_version_is_refused_as_such(void **state)
 	assert_true(shift_msg_sender(buf, len, &version, &nonce));
 	assert_int_equal(version, 1);
 	assert_int_equal(nonce, 0xa1);
-	buf[4] = 3;
+	buf[4] = 4;
 	assert_int_equal(shift_msg_open(&r, buf, len, NULL, NULL), SHIFT_MSG_EVERSION);
 	assert_false(shift_msg_sender(buf, SHIFT_MSG_ENVELOPE - 1, &version, &nonce));
 	buf[0]++;
@@ -248,6 +257,56 @@ static void a_full_datagram(void **state)
 	assert_true(len <= SHIFT_MSG_DATAGRAM_MAX && len > SHIFT_MSG_DATAGRAM_MAX - 60);
 	assert_int_equal(shift_msg_open(&r, buf, len, NULL, NULL), n);
 	assert_true(n >= 80); /* one datagram moves 80 connections */
+}
+
+/* What a SESSION says is for others to read. How long it is must be right at both ends. */
+static void a_blob_has_its_bounds(void **state)
+{
+	static const struct {
+		size_t bytes;
+		int err;
+	} cases[] = {{0, SHIFT_MSG_ERECORD},
+		     {1, 0},
+		     {SHIFT_MSG_BLOB_MAX, 0},
+		     {SHIFT_MSG_BLOB_MAX + 1, SHIFT_MSG_ERECORD}};
+	enum { REC = 28, HEADER = 10 };
+
+	(void)state;
+	for (unsigned int i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		uint8_t buf[512] = {0};
+		struct shift_msg m = {.type = SHIFT_MSG_SESSION,
+				      .blob = blob,
+				      .blob_bytes = (uint8_t)cases[i].bytes};
+		struct shift_msg_writer w;
+		struct shift_msg_reader r;
+		size_t len;
+
+		shift_msg_begin(&w, buf, sizeof(buf), 1, 2);
+		assert_int_equal(shift_msg_add(&w, &m), cases[i].err);
+		/* The same on the wire, from an encoder that does not look. */
+		m.blob_bytes = SHIFT_MSG_BLOB_MAX;
+		shift_msg_begin(&w, buf, sizeof(buf), 1, 2);
+		shift_msg_add(&w, &m);
+		w.len = REC + HEADER + cases[i].bytes;
+		buf[REC + 1] = (uint8_t)(HEADER + cases[i].bytes);
+		len = shift_msg_end(&w, NULL, NULL);
+		assert_int_equal(shift_msg_open(&r, buf, len, NULL, NULL),
+				 cases[i].err ? cases[i].err : 1);
+		if (cases[i].err)
+			continue;
+		assert_int_equal(shift_msg_next(&r, &m), 1);
+		assert_int_equal(m.blob_bytes, cases[i].bytes);
+		assert_ptr_equal(m.blob, buf + REC + HEADER);
+	}
+	/* Another record has none. */
+	{
+		uint8_t buf[256];
+		struct shift_msg m = {.type = SHIFT_MSG_FAILED, .blob = blob, .blob_bytes = 1};
+		struct shift_msg_writer w;
+
+		shift_msg_begin(&w, buf, sizeof(buf), 1, 2);
+		assert_int_equal(shift_msg_add(&w, &m), SHIFT_MSG_ERECORD);
+	}
 }
 
 static void encoder_refuses_nonsense(void **state)
@@ -277,6 +336,7 @@ int main(void)
 		cmocka_unit_test(each_error_has_its_code),
 		cmocka_unit_test(another_version_is_refused_as_such),
 		cmocka_unit_test(a_full_datagram),
+		cmocka_unit_test(a_blob_has_its_bounds),
 		cmocka_unit_test(encoder_refuses_nonsense),
 	};
 

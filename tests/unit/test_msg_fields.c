@@ -91,6 +91,8 @@ static const struct known_field fields[] = {
 /* --- one datagram of one record ----------------------------------------------------------------
  */
 
+static const uint8_t one_byte;
+
 /* All 0 but for what must not be. */
 static struct shift_msg plain(uint8_t type)
 {
@@ -100,6 +102,10 @@ static struct shift_msg plain(uint8_t type)
 	m.type = type;
 	if (type == SHIFT_MSG_SWITCH)
 		m.epoch = UINT32_MAX;
+	if (type == SHIFT_MSG_SESSION) {
+		m.blob = &one_byte;
+		m.blob_bytes = sizeof(one_byte);
+	}
 	return m;
 }
 
@@ -524,10 +530,10 @@ static void the_tag_is_over_all_before_it(void **state)
 
 static void types_and_errors_have_their_names(void **state)
 {
-	static const char *const types[] = {"?",      "HELLO",	   "SWITCH",	"FAILED",
-					    "CLOSED", "UNKNOWN",   "NOT_YET",	"PREPARE",
-					    "READY",  "QUERY_PSN", "PSN",	"KEY_ASK",
-					    "KEY",    "KEY_GONE",  "KEY_FORGOT"};
+	static const char *const types[] = {"?",      "HELLO",	   "SWITCH",	 "FAILED",
+					    "CLOSED", "UNKNOWN",   "NOT_YET",	 "PREPARE",
+					    "READY",  "QUERY_PSN", "PSN",	 "KEY_ASK",
+					    "KEY",    "KEY_GONE",  "KEY_FORGOT", "SESSION"};
 
 	(void)state;
 	for (uint8_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)

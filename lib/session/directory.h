@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * Which processes of the job are behind a GID: the only thing that is in the rendezvous. A process
+ * puts one record for each GID that its connections have on rail 0, and watches one prefix for each
+ * GID that they are connected to, however many they are. A record bears a tag of the job's key
+ * over its name and content. All else is said by messages. Background thread.
+ */
+#ifndef SHIFT_SESSION_DIRECTORY_H
+#define SHIFT_SESSION_DIRECTORY_H
+
+#include "kv/client.h"
+#include "lib/nic/ctrl_link.h"
+
+/* A process behind a GID, and where it listens there. */
+struct process {
+	struct process *next;
+	uint64_t nonce;
+	bool other_version; /* of the protocol: it cannot be spoken to, and nothing else is known */
+	struct ctrl_link_addr link;
+};
+
+/* A GID that is looked at. It stays as long as we do. */
+struct place {
+	struct place *next;
+	union ibv_gid gid;
+	struct process *processes;
+};
+
+/* We are at that GID of a ready NIC of ours. May be called again and again. The job's key must be
+ * known. */
+void directory_enter(struct nic *nic, const union ibv_gid *gid);
+
+/* The address of a NIC may have changed: puts what we have put again. */
+void directory_refresh(void);
+
+/* Looks at a GID from now on. NULL: no memory, or no rendezvous. */
+struct place *directory_look(const union ibv_gid *gid);
+
+/* The rendezvous says that a key has this value, or is gone (NULL). Returns the place where
+ * something has changed by it, or NULL. */
+struct place *directory_event(const char *key, const void *value, size_t bytes);
+
+#endif

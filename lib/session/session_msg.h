@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * What sessions say to each other in the records SESSION of the control messages (doc/protocol.md,
+ * 6.1). These bytes travel as they are, so their layout is fixed; a change needs a new
+ * SHIFT_MSG_VERSION. The tag of the datagram proves that a member of the job has sent them.
+ */
+#ifndef SHIFT_SESSION_SESSION_MSG_H
+#define SHIFT_SESSION_SESSION_MSG_H
+
+#include <stdint.h>
+
+#include "lib/conn/vqp.h"
+#include "lib/core/msg.h"
+#include "lib/nic/probe.h"
+
+enum session_kind {
+	SESSION_ALIVE = 1, /* struct session_alive */
+	SESSION_CONN = 2,  /* struct session_conn */
+	SESSION_PROBE = 3, /* struct session_probe */
+};
+
+/* Does your program still run? */
+struct session_alive {
+	uint8_t kind;
+	uint8_t answer; /* 0: the question */
+	uint8_t pad[6];
+	uint64_t challenge; /* a random number; the answer has that of the question */
+};
+
+/* A QP on rail 0, as programs name it. */
+struct session_qp {
+	union ibv_gid gid;
+	uint32_t qpn;
+	uint8_t pad[4];
+};
+
+/*
+ * My end of a connection, on one of its rails. All of them have the same serial, and count only
+ * together. Serials are the sender's (told.h).
+ */
+struct session_conn {
+	uint8_t kind;
+	uint8_t ask; /* 1: answer with your end, even if you have heard this before */
+	uint8_t rails, rail;
+	uint32_t serial;
+	uint32_t heard; /* the serial of your end that I know; 0: none */
+	uint32_t id;	/* of this life of my QP */
+	struct session_qp mine, yours;
+	struct rail_addr addr; /* on that rail */
+};
+
+/* My end of the probes over a path. */
+struct session_probe {
+	uint8_t kind;
+	uint8_t ask;
+	uint8_t nic, your_nic; /* the ends of the path, by the numbers of the two processes */
+	uint32_t serial, heard;
+	uint8_t pad[4];
+	struct probe_addr addr;
+};
+
+_Static_assert(sizeof(struct session_alive) == 16, "its layout is fixed");
+_Static_assert(sizeof(struct session_conn) == 128, "its layout is fixed");
+_Static_assert(sizeof(struct session_probe) == 64, "its layout is fixed");
+_Static_assert(sizeof(struct session_conn) <= SHIFT_MSG_BLOB_MAX, "it fits a record");
+
+/* A message to be sent; the bytes must live until it is. */
+static inline struct shift_msg session_msg(const void *bytes, size_t n)
+{
+	return (struct shift_msg){
+		.type = SHIFT_MSG_SESSION, .blob = bytes, .blob_bytes = (uint8_t)n};
+}
+
+#endif

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* A peer that is said to be dead: who believes it, when, and what refutes it
+ * (lib/session/deaths.c). */
+#include "lib/session/deaths.h"
+#include "lib/session/dispatch.h"
+#include "lib/session/peer_paths.h"
+#include "tests/unit/meeting_world.h"
+
+#define DIED "event PEER_DIED rail 0\n"
+
+static unsigned int asked, refuted;
+static struct session_alive said; /* the last one sent, over the last link */
+
+void __wrap_job_refute_death(uint64_t nonce);
+bool __wrap_shift_conn_waits(const struct shift_conn *c);
+
+void __wrap_job_refute_death(uint64_t nonce)
+{
+	assert_int_equal(nonce, PEER_NONCE);
+	refuted++;
+}
+
+/* Nothing is waited for: misses are excused for a while. */
+bool __wrap_shift_conn_waits(const struct shift_conn *c)
+{
+	(void)c;
+	return false;
+}
+
+static void hear(const char *link, const struct shift_msg *m)
+{
+	(void)link;
+	if (m->blob_bytes != sizeof(said) || m->blob[0] != SESSION_ALIVE)
+		return;
+	memcpy(&said, m->blob, sizeof(said));
+	asked++;
+}
+
+static void say_to_us(uint64_t nonce, const void *blob, size_t bytes)
+{
+	struct shift_msg m = session_msg(blob, bytes);
+
+	m.src_nonce = nonce;
+	m.dst_nonce = NONCE;
+	dispatch_message(world.nic, &m);
+}
+
+static void probed(uint8_t rail, bool is_answered)
+{
+	path_health_probed(v->rails.twin[rail].path, is_answered);
+}
+
+static bool is_believed(void)
+{
+	bool is = strstr(trace_text(), DIED);
+
+	trace_clear();
+	return is;
+}
+
+/* Two rails' probes have been answered, the third's never. */
+static int begin_met(void **state)
+{
+	meeting_begin_looking(state);
+	peer_comes();
+	become_active();
+	probed(0, true);
+	probed(1, true);
+	world.on_send = hear;
+	asked = refuted = 0;
+	trace_clear();
+	return 0;
+}
+
+static int end(void **state)
+{
+	rooms_pass(200 * MS); /* what was begun is decided without probes */
+	for (int i = 0; i < 3; i++)
+		for (uint8_t rail = 0; rail < RAILS; rail++)
+			if (v->rails.twin[rail].path)
+				probed(rail, false);
+	rooms_pass(1000 * MS);
+	world.on_send = NULL;
+	return meeting_end(state);
+}
+
+/* Three probes in a row on every rail, and not sooner. What is missed before the report says
+ * nothing of it. */
+static void silence_is_believed(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 5; i++) {
+		probed(0, false);
+		probed(1, false);
+	}
+	trace_clear();
+	death_reported(PEER_NONCE);
+	rooms_pass(10 * MS);
+	assert_false(is_believed());
+	for (int i = 0; i < 3; i++) {
+		probed(0, false);
+		rooms_pass(25 * MS);
+		assert_false(is_believed());
+	}
+	probed(1, false);
+	probed(1, false);
+	rooms_pass(25 * MS);
+	assert_false(is_believed());
+	probed(1, false);
+	rooms_pass(10 * MS); /* no longer */
+	assert_true(is_believed());
+	rooms_pass(1000 * MS);
+	assert_false(is_believed()); /* once */
+}
+
+/* A process that has died may leave QPs behind which answer for a while. */
+static void a_nic_that_answers_puts_it_off(void **state)
+{
+	(void)state;
+	death_reported(PEER_NONCE);
+	for (int i = 0; i < 400; i++) {
+		probed(0, false);
+		probed(1, i % 3 == 1);
+		rooms_pass(25 * MS);
+		assert_false(is_believed());
+	}
+	for (int i = 0; i < 3; i++) {
+		probed(0, false);
+		probed(1, false);
+	}
+	rooms_pass(100 * MS);
+	assert_true(is_believed());
+}
+
+static void a_process_that_answers_refutes_it(void **state)
+{
+	(void)state;
+	death_reported(PEER_NONCE);
+	assert_int_equal(asked, RAILS); /* at once, over every path */
+	assert_int_equal(said.answer, 0);
+	said.answer = 1;
+	say_to_us(PEER_NONCE, &said, sizeof(said));
+	assert_int_equal(refuted, 1);
+	for (int i = 0; i < 10; i++) {
+		probed(0, false);
+		probed(1, false);
+		rooms_pass(25 * MS);
+	}
+	assert_false(is_believed());
+	death_reported(PEER_NONCE); /* that it dies later is believed */
+	for (int i = 0; i < 3; i++) {
+		probed(0, false);
+		probed(1, false);
+	}
+	rooms_pass(10 * MS);
+	assert_true(is_believed());
+}
+
+/* The question again, the answer to an older one, another process, half of an answer. */
+static void nothing_else_refutes_it(void **state)
+{
+	struct session_alive answer;
+
+	(void)state;
+	death_reported(PEER_NONCE);
+	said.answer = 1;
+	for (int what = 0; what < 4; what++) {
+		answer = said;
+		answer.challenge += what == 0;
+		answer.kind += what == 2;
+		say_to_us(what == 1 ? PEER_NONCE + 1 : PEER_NONCE, &answer,
+			  sizeof(answer) - (what == 3));
+		assert_int_equal(refuted, 0);
+	}
+	for (int i = 0; i < 3; i++) {
+		probed(0, false);
+		probed(1, false);
+	}
+	rooms_pass(10 * MS);
+	assert_true(is_believed());
+}
+
+static void the_question_is_repeated(void **state)
+{
+	struct session_alive first;
+
+	(void)state;
+	death_reported(PEER_NONCE);
+	first = said;
+	for (int i = 0; i < 20; i++) {
+		probed(0, true);
+		rooms_pass(25 * MS);
+	}
+	assert_in_range(asked, 10 * RAILS, 21 * RAILS);
+	assert_memory_equal(&said, &first, sizeof(said));
+	death_reported(PEER_NONCE); /* the same again begins nothing anew */
+	for (int i = 0; i < 3; i++) {
+		probed(0, false);
+		probed(1, false);
+	}
+	death_reported(PEER_NONCE);
+	rooms_pass(25 * MS);
+	assert_true(is_believed());
+}
+
+/* Without probes the process itself must answer. */
+static void without_probes_the_answer_decides(void **state)
+{
+	(void)state;
+	for (uint8_t i = 0; i < 2; i++)
+		tracked_path(v->rails.twin[i].path)->health.answered = false;
+	death_reported(PEER_NONCE);
+	for (int i = 0; i < 14; i++) {
+		rooms_pass(10 * MS);
+		assert_false(is_believed());
+	}
+	rooms_pass(10 * MS);
+	assert_true(is_believed());
+}
+
+/* Nobody can be asked. */
+static void without_a_path_it_is_believed_at_once(void **state)
+{
+	(void)state;
+	death_reported(PEER_NONCE + 1);
+	assert_false(is_believed());
+	v->setup.peer_nonce++;
+	death_reported(PEER_NONCE + 1);
+	assert_true(is_believed());
+	v->setup.peer_nonce--;
+}
+
+static void we_answer(void **state)
+{
+	struct session_alive question = {.kind = SESSION_ALIVE, .challenge = 0x1234};
+
+	(void)state;
+	say_to_us(PEER_NONCE + 1, &question, sizeof(question));
+	assert_int_equal(asked, 0); /* we have no path to it */
+	say_to_us(PEER_NONCE, &question, sizeof(question));
+	assert_int_equal(asked, RAILS);
+	assert_int_equal(said.answer, 1);
+	assert_int_equal(said.challenge, 0x1234);
+}
+
+int main(void)
+{
+#define MET(name) cmocka_unit_test_setup_teardown(name, begin_met, end)
+	const struct CMUnitTest tests[] = {
+		MET(silence_is_believed),
+		MET(a_nic_that_answers_puts_it_off),
+		MET(a_process_that_answers_refutes_it),
+		MET(nothing_else_refutes_it),
+		MET(the_question_is_repeated),
+		MET(without_probes_the_answer_decides),
+		MET(without_a_path_it_is_believed_at_once),
+		MET(we_answer),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* What is in the rendezvous, what is believed of it, and what it costs
+ * (lib/session/directory.c, contacts.c). */
+#include "lib/session/directory.h"
+
+#include <stdio.h>
+
+#include "lib/session/contacts.h"
+#include "lib/session/rendezvous.h"
+#include "tests/unit/meeting_world.h"
+
+/* Places and records stay as long as the process: each test has a GID of its own. */
+static union ibv_gid next_gid(void)
+{
+	static uint8_t n;
+	union ibv_gid gid = {.raw = {[0] = 0xd0}};
+
+	gid.raw[15] = ++n;
+	return gid;
+}
+
+static void key_of(char *key, const union ibv_gid *gid, uint64_t nonce)
+{
+	sprintf(key, "rail/d00000000000000000000000000000%02x/%016llx", gid->raw[15],
+		(unsigned long long)nonce);
+}
+
+static struct rail_record record_of(const char *key)
+{
+	struct rail_record r;
+
+	memset(&r, 0, sizeof(r));
+	r.version = SHIFT_MSG_VERSION;
+	r.nonce = PEER_NONCE;
+	r.link.qpn = 0x77;
+	r.tag = record_tag(key, &r);
+	return r;
+}
+
+/* --- what we put --------------------------------------------------------------------------- */
+
+static void a_process_puts_one_record_for_a_gid(void **state)
+{
+	union ibv_gid gid = next_gid();
+	char key[128];
+
+	(void)state;
+	directory_enter(&world.nic[1], &gid);
+	key_of(key, &gid, NONCE);
+	assert_string_equal(put_key, key);
+	assert_int_equal(put_value.version, SHIFT_MSG_VERSION);
+	assert_int_equal(put_value.nonce, NONCE);
+	assert_int_equal(put_value.link.qpn, 0x501);
+	assert_true(put_value.tag == record_tag(key, &put_value));
+	for (int i = 0; i < 10; i++)
+		directory_enter(&world.nic[1], &gid);
+	assert_int_equal(puts_n, 1);
+}
+
+static void it_is_put_again_when_the_address_changes(void **state)
+{
+	union ibv_gid gid = next_gid();
+
+	(void)state;
+	directory_enter(&world.nic[0], &gid);
+	puts_n = 0;
+	directory_refresh();
+	assert_int_equal(puts_n, 0);
+	moved = 5;
+	directory_refresh();
+	assert_true(puts_n > 0);
+	assert_int_equal(put_value.link.qkey - put_value.link.qpn, 0x100 + 5);
+	assert_true(put_value.tag == record_tag(put_key, &put_value));
+	moved = 0;
+	directory_refresh();
+}
+
+static void a_put_that_fails_is_repeated(void **state)
+{
+	union ibv_gid gid = next_gid();
+
+	(void)state;
+	put_result = -1;
+	directory_enter(&world.nic[0], &gid);
+	directory_enter(&world.nic[0], &gid);
+	put_result = 0;
+	directory_enter(&world.nic[0], &gid);
+	assert_int_equal(puts_n, 3);
+	directory_enter(&world.nic[0], &gid);
+	assert_int_equal(puts_n, 3);
+}
+
+/* --- what is believed ---------------------------------------------------------------------- */
+
+static void a_member_is_found(void **state)
+{
+	union ibv_gid gid = next_gid();
+	struct place *p = directory_look(&gid);
+	struct rail_record r;
+	char key[128];
+
+	(void)state;
+	key_of(key, &gid, 0);
+	key[5 + 32 + 1] = 0;
+	assert_string_equal(watched, key);
+	assert_ptr_equal(directory_look(&gid), p);
+	assert_int_equal(watches_n, 1);
+	key_of(key, &gid, PEER_NONCE);
+	r = record_of(key);
+	assert_ptr_equal(directory_event(key, &r, sizeof(r)), p);
+	assert_int_equal(p->processes->nonce, PEER_NONCE);
+	assert_int_equal(p->processes->link.qpn, 0x77);
+	assert_null(p->processes->next);
+	r.link.qpn++; /* it has moved */
+	r.tag = record_tag(key, &r);
+	assert_ptr_equal(directory_event(key, &r, sizeof(r)), p);
+	assert_int_equal(p->processes->link.qpn, 0x78);
+	assert_null(p->processes->next);
+	assert_ptr_equal(directory_event(key, NULL, 0), p);
+	assert_null(p->processes);
+}
+
+/* Attack: a key that somebody puts who can write to the rendezvous, and has no key of the job. Any
+ * change of a good record is noticed, and so is a good one under another name. */
+static void a_forged_record_is_ignored(void **state)
+{
+	union ibv_gid gid = next_gid(), other_gid = next_gid();
+	struct place *p = directory_look(&gid);
+	struct rail_record good, r;
+	char key[128], name[160];
+
+	(void)state;
+	directory_look(&other_gid);
+	key_of(key, &gid, PEER_NONCE);
+	good = record_of(key);
+	for (unsigned int bit = 8; bit < 8 * sizeof(r); bit++) {
+		r = good;
+		((uint8_t *)&r)[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		assert_null(directory_event(key, &r, sizeof(r)));
+		assert_null(p->processes);
+	}
+	r = good;
+	r.tag = 0;
+	assert_null(directory_event(key, &r, sizeof(r)));
+	for (size_t bytes = 1; bytes < sizeof(r); bytes++)
+		assert_null(directory_event(key, &good, bytes));
+	key_of(name, &gid, PEER_NONCE + 1);
+	assert_null(directory_event(name, &good, sizeof(good)));
+	key_of(name, &other_gid, PEER_NONCE);
+	assert_null(directory_event(name, &good, sizeof(good)));
+	sprintf(name, "%s0", key);
+	assert_null(directory_event(name, &good, sizeof(good)));
+	name[strlen(key) - 1] = 0;
+	assert_null(directory_event(name, &good, sizeof(good)));
+	assert_null(directory_event("conn/aa0000000000000000000000000000bb-000099", &good,
+				    sizeof(good)));
+	assert_null(p->processes);
+	/* Nor does it take the place of a good one. */
+	assert_non_null(directory_event(key, &good, sizeof(good)));
+	r.link.qpn = 0x666;
+	assert_null(directory_event(key, &r, sizeof(r)));
+	assert_int_equal(p->processes->link.qpn, 0x77);
+	r.version++;
+	assert_null(directory_event(key, &r, sizeof(r)));
+	assert_false(p->processes->other_version);
+}
+
+static void a_process_of_another_version_is_known_as_such(void **state)
+{
+	union ibv_gid gid = next_gid();
+	struct place *p = directory_look(&gid);
+	uint8_t older[8] = {SHIFT_MSG_VERSION - 1};
+	char key[128];
+
+	(void)state;
+	key_of(key, &gid, PEER_NONCE);
+	directory_event(key, older, sizeof(older));
+	assert_true(p->processes->other_version);
+	directory_event(key, NULL, 0);
+	assert_null(p->processes);
+}
+
+static void without_the_key_nothing_is_believed(void **state)
+{
+	union ibv_gid gid = next_gid();
+	struct place *p = directory_look(&gid);
+	struct rail_record r;
+	char key[128];
+
+	(void)state;
+	key_of(key, &gid, PEER_NONCE);
+	r = record_of(key);
+	key_known = false;
+	assert_null(directory_event(key, &r, sizeof(r)));
+	assert_null(p->processes);
+}
+
+/* The rendezvous does not tell a process of itself, and a connection may be between two NICs of it.
+ * Whichever comes first. */
+static void we_find_ourselves(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		union ibv_gid gid = next_gid();
+		struct place *p = NULL;
+
+		if (i)
+			p = directory_look(&gid);
+		directory_enter(&world.nic[2], &gid);
+		if (!i)
+			p = directory_look(&gid);
+		assert_int_equal(p->processes->nonce, NONCE);
+		assert_int_equal(p->processes->link.qpn, 0x502);
+	}
+}
+
+/* --- what it costs ------------------------------------------------------------------------- */
+
+enum { MANY = 500 };
+
+static struct ibv_qp qp[MANY];
+static struct vqp conns[MANY];
+
+static void many_begin(unsigned int n, union ibv_gid peer)
+{
+	rooms_start_qp(v);
+	v->program.attr.ah_attr.grh.dgid = peer;
+	for (unsigned int i = 0; i < n; i++) {
+		qp[i] = *v->qp;
+		qp[i].qp_num = 0x1000 + i;
+		memcpy(&conns[i], v, sizeof(*v));
+		conns[i].qp = &qp[i];
+		pthread_mutex_init(&conns[i].lock, NULL);
+		rendezvous_begin(&conns[i]);
+	}
+}
+
+static void many_end(unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++)
+		rendezvous_end(&conns[i]);
+}
+
+/* 500 connections to one peer put the same key and watch the same prefix as one. */
+static void many_connections_cost_what_one_costs(void **state)
+{
+	static const unsigned int numbers[] = {1, MANY};
+
+	for (int i = 0; i < 2; i++) {
+		meeting_begin(state);
+		/* Nothing is known of these GIDs yet. */
+		world.own_gid = (uint8_t)(0x40 + i);
+		many_begin(numbers[i], next_gid());
+		for (int ms = 0; ms < 2000; ms += 10)
+			rooms_pass(10 * MS);
+		assert_int_equal(puts_n, 1);
+		assert_int_equal(watches_n, 1);
+		many_end(numbers[i]);
+		meeting_end(state);
+	}
+}
+
+/* --- contacts ------------------------------------------------------------------------------ */
+
+void __real_contact_send(struct nic *nic, uint64_t nonce, const struct ctrl_link_addr *addr,
+			 const struct shift_msg *m);
+
+static void a_contact_is_shared_and_goes(void **state)
+{
+	struct ctrl_link_addr addr = {.qpn = 0x300};
+	struct shift_msg m = {.type = SHIFT_MSG_FAILED};
+
+	(void)state;
+	trace_clear();
+	__real_contact_send(&world.nic[0], 7, &addr, &m);
+	__real_contact_send(&world.nic[0], 7, &addr, &m);
+	assert_traced("path over mlx5_0 to 0x300 of 0x7\nsend mlx5_0 type 3 epoch 0 from 0 to 0\n"
+		      "send mlx5_0 type 3 epoch 0 from 0 to 0\n");
+	__real_contact_send(&world.nic[1], 7, &addr, &m);
+	__real_contact_send(&world.nic[0], 8, &addr, &m);
+	assert_traced("path over mlx5_1 to 0x300 of 0x7\nsend mlx5_1 type 3 epoch 0 from 0 to 0\n"
+		      "path over mlx5_0 to 0x300 of 0x8\nsend mlx5_0 type 3 epoch 0 from 0 to 0\n");
+	addr.qpn++; /* it listens elsewhere now */
+	__real_contact_send(&world.nic[0], 7, &addr, &m);
+	assert_traced("no path over mlx5_0\npath over mlx5_0 to 0x301 of 0x7\n"
+		      "send mlx5_0 type 3 epoch 0 from 0 to 0\n");
+	rooms_pass(59000ull * MS);
+	__real_contact_send(&world.nic[1], 7, &addr, &m);
+	trace_clear();
+	rooms_pass(1000 * MS);
+	assert_traced("no path over mlx5_0\nno path over mlx5_0\n");
+	rooms_pass(60000ull * MS);
+	assert_traced("no path over mlx5_1\n");
+}
+
+int main(void)
+{
+#define ALONE(name) cmocka_unit_test(name)
+#define TEST(name)  cmocka_unit_test_setup_teardown(name, meeting_begin, meeting_end)
+	const struct CMUnitTest tests[] = {
+		TEST(a_process_puts_one_record_for_a_gid),
+		TEST(it_is_put_again_when_the_address_changes),
+		TEST(a_put_that_fails_is_repeated),
+		TEST(a_member_is_found),
+		TEST(a_forged_record_is_ignored),
+		TEST(a_process_of_another_version_is_known_as_such),
+		TEST(without_the_key_nothing_is_believed),
+		TEST(we_find_ourselves),
+		ALONE(many_connections_cost_what_one_costs),
+		TEST(a_contact_is_shared_and_goes),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
