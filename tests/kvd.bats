@@ -575,6 +575,8 @@ program() { # USE: of odd_objects
 	SHIFT_RUN_DIR=$PWD/B run shift-kvd --kv 'http://root:%zz@h:1' --job "$JOB"
 	expect_status 2
 	[ ! -e B ]
+}
+
 @test "64 connections of a process put one key, and a forged one beside it is ignored" {
 	local rail
 	etcd_start
