@@ -22,13 +22,15 @@ __attribute__((constructor)) static void note_process(void)
 	first = getpid();
 }
 
-static void count_step(void)
+static void count_step(const char *name)
 {
+	const char *only = getenv("STRIKE_ONLY");
 	const char *words = getenv("STRIKE"), *mark = getenv("STRUCK");
 	char who[8];
 	int n, sig;
 
-	if (!words || sscanf(words, "%7s %d %d", who, &n, &sig) != 3 ||
+	if (!words || (only && strcmp(only, name)) ||
+	    sscanf(words, "%7s %d %d", who, &n, &sig) != 3 ||
 	    (getpid() == first) != !strcmp(who, "main") || ++steps != n)
 		return;
 	if (mark)
@@ -40,7 +42,7 @@ int rename(const char *from, const char *to)
 {
 	int (*real)(const char *, const char *) = dlsym(RTLD_NEXT, "rename");
 
-	count_step();
+	count_step("rename");
 	return real(from, to);
 }
 
@@ -48,7 +50,7 @@ int unlink(const char *path)
 {
 	int (*real)(const char *) = dlsym(RTLD_NEXT, "unlink");
 
-	count_step();
+	count_step("unlink");
 	return real(path);
 }
 
@@ -56,7 +58,7 @@ pid_t fork(void)
 {
 	pid_t (*real)(void) = dlsym(RTLD_NEXT, "fork");
 
-	count_step();
+	count_step("fork");
 	return real();
 }
 
@@ -64,7 +66,7 @@ ssize_t recvmsg(int fd, struct msghdr *m, int flags)
 {
 	ssize_t (*real)(int, struct msghdr *, int) = dlsym(RTLD_NEXT, "recvmsg");
 
-	count_step();
+	count_step("recvmsg");
 	return real(fd, m, flags);
 }
 
@@ -72,6 +74,6 @@ ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
 {
 	ssize_t (*real)(int, const struct msghdr *, int) = dlsym(RTLD_NEXT, "sendmsg");
 
-	count_step();
+	count_step("sendmsg");
 	return real(fd, m, flags);
 }
