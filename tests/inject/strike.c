@@ -38,20 +38,20 @@ static void count_step(const char *name)
 	kill(getpid(), sig);
 }
 
-int rename(const char *from, const char *to)
+int renameat(int old, const char *from, int new, const char *to)
 {
-	int (*real)(const char *, const char *) = dlsym(RTLD_NEXT, "rename");
+	int (*real)(int, const char *, int, const char *) = dlsym(RTLD_NEXT, "renameat");
 
 	count_step("rename");
-	return real(from, to);
+	return real(old, from, new, to);
 }
 
-int unlink(const char *path)
+int unlinkat(int directory, const char *path, int flags)
 {
-	int (*real)(const char *) = dlsym(RTLD_NEXT, "unlink");
+	int (*real)(int, const char *, int) = dlsym(RTLD_NEXT, "unlinkat");
 
 	count_step("unlink");
-	return real(path);
+	return real(directory, path, flags);
 }
 
 pid_t fork(void)
