@@ -313,7 +313,7 @@ paused() {
 	waits() {
 		prepare
 		export ASAN_OPTIONS=verify_asan_link_order=0
-		LD_PRELOAD=$PWD/strike.so STRIKE="main 5 19" STRUCK=struck shift-inject down --nic v0 >said & pid=$!
+		LD_PRELOAD=$PWD/strike.so STRIKE="main 2 19" STRIKE_ONLY=rename STRUCK=struck shift-inject down --nic v0 >said & pid=$!
 		wait_until 10 test -e struck
 		shift-inject down --nic v1 --for 10ms 2>errors & other=$!
 		wait_until 10 grep -q "waiting for process $pid, which is stopped and holds .*/lock; kill -CONT $pid" errors

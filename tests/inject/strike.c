@@ -22,13 +22,15 @@ __attribute__((constructor)) static void note_process(void)
 	first = getpid();
 }
 
-static void count_step(void)
+static void count_step(const char *name)
 {
+	const char *only = getenv("STRIKE_ONLY");
 	const char *words = getenv("STRIKE"), *mark = getenv("STRUCK");
 	char who[8];
 	int n, sig;
 
-	if (!words || sscanf(words, "%7s %d %d", who, &n, &sig) != 3 ||
+	if (!words || (only && strcmp(only, name)) ||
+	    sscanf(words, "%7s %d %d", who, &n, &sig) != 3 ||
 	    (getpid() == first) != !strcmp(who, "main") || ++steps != n)
 		return;
 	if (mark)
@@ -36,27 +38,27 @@ static void count_step(void)
 	kill(getpid(), sig);
 }
 
-int rename(const char *from, const char *to)
+int renameat(int old, const char *from, int new, const char *to)
 {
-	int (*real)(const char *, const char *) = dlsym(RTLD_NEXT, "rename");
+	int (*real)(int, const char *, int, const char *) = dlsym(RTLD_NEXT, "renameat");
 
-	count_step();
-	return real(from, to);
+	count_step("rename");
+	return real(old, from, new, to);
 }
 
-int unlink(const char *path)
+int unlinkat(int directory, const char *path, int flags)
 {
-	int (*real)(const char *) = dlsym(RTLD_NEXT, "unlink");
+	int (*real)(int, const char *, int) = dlsym(RTLD_NEXT, "unlinkat");
 
-	count_step();
-	return real(path);
+	count_step("unlink");
+	return real(directory, path, flags);
 }
 
 pid_t fork(void)
 {
 	pid_t (*real)(void) = dlsym(RTLD_NEXT, "fork");
 
-	count_step();
+	count_step("fork");
 	return real();
 }
 
@@ -64,7 +66,7 @@ ssize_t recvmsg(int fd, struct msghdr *m, int flags)
 {
 	ssize_t (*real)(int, struct msghdr *, int) = dlsym(RTLD_NEXT, "recvmsg");
 
-	count_step();
+	count_step("recvmsg");
 	return real(fd, m, flags);
 }
 
@@ -72,6 +74,6 @@ ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
 {
 	ssize_t (*real)(int, const struct msghdr *, int) = dlsym(RTLD_NEXT, "sendmsg");
 
-	count_step();
+	count_step("sendmsg");
 	return real(fd, m, flags);
 }
