@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 # What the tests of shift-kvd share: "hosts", each a run directory, with their daemons and clients.
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2119,SC2120  # arguments are the tests'
 
 load helper
 load driven
@@ -12,7 +12,7 @@ setup_file() {
 
 setup() {
 	needs_etcd
-	cd "$BATS_TEST_TMPDIR"
+	cd "$BATS_TEST_TMPDIR" || return
 	unset SHIFT_KV SHIFT_JOB SHIFT_RUN_DIR SHIFT_KV_USER SHIFT_KV_PASSWORD
 	# A detached process has no standard error.
 	export ASAN_OPTIONS=log_path=$PWD/sanitizer UBSAN_OPTIONS=log_path=$PWD/sanitizer
@@ -22,7 +22,7 @@ setup() {
 
 teardown() {
 	local h pid
-	cd "$BATS_TEST_TMPDIR"
+	cd "$BATS_TEST_TMPDIR" || return
 	[ "${BATS_TEST_COMPLETED:-}" = 1 ] || for h in A B; do status_of "$h" .; done || true
 	for pid in "${PID[@]}"; do kill -CONT "$pid" && kill -9 "$pid"; done 2>/dev/null || true
 	for h in */kvd.pid; do
