@@ -80,7 +80,7 @@ lib_libshift_la_SOURCES = lib/base/dlopen.S lib/base/dlopen.c lib/base/dlopen.h 
 	lib/base/real_verbs.h lib/preload/direct_verbs.c \
 	lib/preload/direct_verbs.h lib/preload/exports.c
 lib_libshift_la_CFLAGS = $(SHIFT_SO_CFLAGS) $(HOOKS_CFLAGS)
-ROOMS_BELOW = lib/libshiftnic.la lib/libshiftstats.la lib/libshiftcore.la kv/libkvclient.la lib/libshiftbase.la
+ROOMS_BELOW = lib/libshiftnic.la lib/libshiftstats.la kv/libkvclient.la lib/libshiftcore.la lib/libshiftbase.la
 lib_libshift_la_LIBADD = lib/libshiftrooms.la $(ROOMS_BELOW) $(IBVERBS_LIBS)
 lib_libshift_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \
 	-Wl,--no-as-needed,-libverbs \

@@ -17,7 +17,7 @@ tests_glue_glue_SOURCES = \
 tests_glue_glue_CFLAGS = $(AM_CFLAGS) -pthread $(IBVERBS_CFLAGS)
 tests_glue_glue_LDFLAGS = $(AM_LDFLAGS) $(GLUE_WRAPS)
 tests_glue_glue_LDADD = lib/libshiftrooms.la lib/libshiftnic.la lib/libshiftstats.la \
-	lib/libshiftcore-checked.la kv/libkvclient.la lib/libshiftbase.la $(IBVERBS_LIBS)
+	kv/libkvclient.la lib/libshiftcore-checked.la lib/libshiftbase.la $(IBVERBS_LIBS)
 
 GLUE_TESTS = tests/glue/glue.test
 TESTS += $(GLUE_TESTS)

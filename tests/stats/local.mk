@@ -3,7 +3,7 @@
 noinst_PROGRAMS += tests/stats/stats_live
 tests_stats_stats_live_SOURCES = tests/stats/stats_live.c \
 	tests/unit/fake_bg.c tests/unit/fake_bg.h lib/base/control_socket.c lib/base/control_socket.h
-tests_stats_stats_live_LDADD = lib/libshiftstats.la lib/libshiftcore.la kv/libkvclient.la lib/libshiftbase.la
+tests_stats_stats_live_LDADD = lib/libshiftstats.la kv/libkvclient.la lib/libshiftcore.la lib/libshiftbase.la
 
 STATS_TESTS = tests/unit/test_stats tests/unit/test_stats_read tests/unit/test_control_socket tests/unit/test_report
 check_PROGRAMS += $(STATS_TESTS)
