@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 # What the tests of shift-kvd share: "hosts", each a run directory, with their daemons and clients.
-# shellcheck shell=bash
-# shellcheck disable=SC2119,SC2120  # the tests call etcd_start with a directory
+# shellcheck shell=bash disable=SC2119,SC2120  # arguments are the tests'
 
 load helper
 load driven

@@ -70,9 +70,10 @@ tests_fuzz_fuzz_kvd_SOURCES = $(FUZZ_KVD_SOURCES) tests/fuzz/rnd.h
 tests_fuzz_fuzz_kvd_CFLAGS = $(AM_CFLAGS) $(CJSON_CFLAGS) -Dnow_ms=fuzz_now_ms
 tests_fuzz_fuzz_kvd_LDADD = common/libcli.la kv/libkvclient.la $(REPORT_LIBS)
 
-fuzz_kvd_libfuzzer_sources = $(FUZZ_KVD_SOURCES) common/cli.c common/printable.c kv/proto.c \
-	kv/table.c kv/client.c kv/client_io.c lib/base/run_dir.c lib/core/siphash.c lib/core/psn.c
-fuzz_kvd-libfuzzer: $(fuzz_kvd_libfuzzer_sources)
+# The daemon is instrumented; what it stands on comes from the libraries.
+fuzz_kvd-libfuzzer: $(FUZZ_KVD_SOURCES) common/libcli.la kv/libkvclient.la lib/libshiftreport.la
 	$(FUZZ_CC) -g -O1 -std=gnu11 -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined \
-		-DSHIFT_LIBFUZZER -Dnow_ms=fuzz_now_ms $(CJSON_CFLAGS) -I$(srcdir) -I. -o $@ $^ $(CJSON_LIBS)
+		-DSHIFT_LIBFUZZER -Dnow_ms=fuzz_now_ms $(CJSON_CFLAGS) -I$(srcdir) -I. -o $@ \
+		$(filter %.c,$^) common/.libs/libcli.a kv/.libs/libkvclient.a \
+		lib/.libs/libshiftreport.a lib/.libs/libshiftcore.a lib/.libs/libshiftbase.a $(CJSON_LIBS)
 CLEANFILES += fuzz_kvd-libfuzzer
