@@ -706,7 +706,8 @@ sets_up() { # QPS
 	local n=$1 host said='' mute=warn
 	protected
 	start integrity --qps "$n" --ops send --size 1024 --depth 4 --receives 4 --inflight 1 --seconds 300 --stall 120 || return
-	if wait_until 120 all_protected "$n"; then
+	# A signal that comes before there is any traffic is not seen.
+	if wait_until 120 all_protected "$n" && carries a 0 && sleep 1; then
 		for host in a b; do
 			on "$host" pkill -TERM -x integrity
 		done
@@ -717,6 +718,10 @@ sets_up() { # QPS
 	fi
 	if [ "$client_status $server_status" != '0 0' ] || [ -z "$said" ]; then
 		failed "$n connections at once"
+		for host in a b; do
+			jq -c '[.processes[] | .life, (.connections[] | select(.protected | not) | [.qpn, .unprotected, .state])]' \
+				"$out/$host.status" || true
+		done
 		return 1
 	fi
 	echo "median and max of $n connections: ${said%; }"
