@@ -87,7 +87,7 @@ ticks_of() { # PROCESS: of a processor, a hundred a second
 	for mode in "${broken[@]}" "${odd[@]}"; do
 		JOB=$mode
 		kvd=$(<"$mode/kvd.pid")
-		SHIFT_RUN_DIR=$PWD/$mode run -0 timeout 5 shift-kvd status --job "$JOB"
+		SHIFT_RUN_DIR=$PWD/$mode run -0 timeout 60 shift-kvd status --job "$JOB"
 		echo "$mode: $(requests "$mode") requests, $(ticks_of "$kvd") ticks, $(grep VmHWM "/proc/$kvd/status"): $output" |
 			cat -v >>modes
 		# With two seconds between two tries, and some five requests each; and a lease of two seconds.
