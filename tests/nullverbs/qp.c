@@ -10,6 +10,23 @@ static struct null_qp *qps[NULL_QPS_MAX];
 static uint32_t qps_made;
 static pthread_mutex_t destroying = PTHREAD_MUTEX_INITIALIZER; /* it looks at all others */
 
+static void lock_destroying(void)
+{
+	pthread_mutex_lock(&destroying);
+}
+
+static void unlock_destroying(void)
+{
+	pthread_mutex_unlock(&destroying);
+}
+
+/* A child of fork() must not find the lock held by a thread of its parent's, as the preloaded
+ * library's workers destroy QPs, too. */
+__attribute__((constructor)) static void keep_lock_over_fork(void)
+{
+	pthread_atfork(lock_destroying, unlock_destroying, unlock_destroying);
+}
+
 struct null_qp *null_find_qp(uint32_t qpn)
 {
 	return qps[qpn % NULL_QPS_MAX] && qps[qpn % NULL_QPS_MAX]->base.qp_num == qpn
@@ -116,7 +133,7 @@ int ibv_destroy_qp(struct ibv_qp *base)
 {
 	struct null_qp *qp = (struct null_qp *)base;
 
-	pthread_mutex_lock(&destroying);
+	lock_destroying();
 	for (int i = 0; i < NULL_QPS_MAX; i++) {
 		if (qps[i] && qps[i]->peer == qp) {
 			qps[i]->peer = NULL;
@@ -126,7 +143,7 @@ int ibv_destroy_qp(struct ibv_qp *base)
 	reset(qp);
 	qps[base->qp_num % NULL_QPS_MAX] = NULL;
 	free_qp(qp);
-	pthread_mutex_unlock(&destroying);
+	unlock_destroying();
 	return 0;
 }
 

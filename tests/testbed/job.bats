@@ -93,7 +93,7 @@ gone() { # HOST DIRECTORY PATTERN; prints what is still there
 }
 
 @test "shift-ctl: migrate leaves the NIC, failback comes home" {
-	pair ib_write_bw -d mlx5_0 -F -s 4096 -D 25
+	pair ib_write_bw -d mlx5_0 -F -s 4096 -D 40
 	wait_until 30 protected
 	ctl a migrate --job "$job" --nic mlx5_0
 	wait_until 20 on_rail 1
