@@ -42,7 +42,14 @@ static void contacts_sweep(void *arg)
 	bg_timer_set(&sweep_timer, contacts ? now + UNUSED_NS : UINT64_MAX);
 }
 
-static struct contact *contact_add(struct nic *nic, uint64_t nonce)
+/* One of our NICs may speak to several of the other process. */
+static bool is_same_link(const struct ctrl_link_addr *a, const struct ctrl_link_addr *b)
+{
+	return a->qpn == b->qpn && a->lid == b->lid && !memcmp(&a->gid, &b->gid, sizeof(a->gid));
+}
+
+static struct contact *contact_add(struct nic *nic, uint64_t nonce,
+				   const struct ctrl_link_addr *addr)
 {
 	struct contact *c = calloc(1, sizeof(*c));
 
@@ -50,6 +57,7 @@ static struct contact *contact_add(struct nic *nic, uint64_t nonce)
 		return NULL;
 	c->nic = nic;
 	c->nonce = nonce;
+	c->addr = *addr;
 	if (!contacts)
 		bg_timer_set(&sweep_timer, now_ns() + UNUSED_NS);
 	c->next = contacts;
@@ -57,22 +65,23 @@ static struct contact *contact_add(struct nic *nic, uint64_t nonce)
 	return c;
 }
 
-static struct contact *contact_get(struct nic *nic, uint64_t nonce)
+static struct contact *contact_get(struct nic *nic, uint64_t nonce,
+				   const struct ctrl_link_addr *addr)
 {
 	for (struct contact *c = contacts; c; c = c->next)
-		if (c->nic == nic && c->nonce == nonce)
+		if (c->nic == nic && c->nonce == nonce && is_same_link(&c->addr, addr))
 			return c;
-	return contact_add(nic, nonce);
+	return contact_add(nic, nonce, addr);
 }
 
 void contact_send(struct nic *nic, uint64_t nonce, const struct ctrl_link_addr *addr,
 		  const struct shift_msg *m)
 {
-	struct contact *c = contact_get(nic, nonce);
+	struct contact *c = contact_get(nic, nonce, addr);
 
 	if (!c)
 		return; /* no memory: it is repeated */
-	if (c->link && memcmp(&c->addr, addr, sizeof(*addr))) {
+	if (c->link && (c->addr.qkey != addr->qkey || c->addr.mtu_bytes != addr->mtu_bytes)) {
 		ctrl_link_peer_free(c->link);
 		c->link = NULL;
 	}

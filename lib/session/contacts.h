@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Other processes of the job that we speak to before any of our connections has met one of theirs.
- * Each is one address handle on one of our NICs, shared by all who speak, and freed when nobody has
- * spoken for a minute. Background thread.
+ * Each is one address handle on one of our NICs for one address of theirs, shared by all who speak,
+ * and freed when nobody has spoken for a minute. Background thread.
  */
 #ifndef SHIFT_SESSION_CONTACTS_H
 #define SHIFT_SESSION_CONTACTS_H

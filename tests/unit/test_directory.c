@@ -280,9 +280,9 @@ static void a_contact_is_shared_and_goes(void **state)
 	__real_contact_send(&world.nic[0], 8, &addr, &m);
 	assert_traced("path over mlx5_1 to 0x300 of 0x7\nsend mlx5_1 type 3 epoch 0 from 0 to 0\n"
 		      "path over mlx5_0 to 0x300 of 0x8\nsend mlx5_0 type 3 epoch 0 from 0 to 0\n");
-	addr.qpn++; /* it listens elsewhere now */
+	addr.qkey++; /* it is to be spoken to in another way now */
 	__real_contact_send(&world.nic[0], 7, &addr, &m);
-	assert_traced("no path over mlx5_0\npath over mlx5_0 to 0x301 of 0x7\n"
+	assert_traced("no path over mlx5_0\npath over mlx5_0 to 0x300 of 0x7\n"
 		      "send mlx5_0 type 3 epoch 0 from 0 to 0\n");
 	rooms_pass(59000ull * MS);
 	__real_contact_send(&world.nic[1], 7, &addr, &m);
@@ -291,6 +291,35 @@ static void a_contact_is_shared_and_goes(void **state)
 	assert_traced("no path over mlx5_0\nno path over mlx5_0\n");
 	rooms_pass(60000ull * MS);
 	assert_traced("no path over mlx5_1\n");
+}
+
+/* Our NIC has connections to two NICs of a process, so it speaks to both in turn. What waits for an
+ * address handle is lost if the contact goes with each message. */
+static void a_contact_is_of_one_address(void **state)
+{
+	struct ctrl_link_addr addr[4];
+	struct shift_msg m = {.type = SHIFT_MSG_FAILED};
+	unsigned int made = 0;
+
+	(void)state;
+	memset(addr, 0, sizeof(addr));
+	addr[1].qpn = 0x301;
+	addr[2].gid.raw[15] = 1;
+	addr[3].lid = 1;
+	trace_clear();
+	for (int i = 0; i < 12; i++)
+		__real_contact_send(&world.nic[0], 7, &addr[i % 4], &m);
+	assert_null(strstr(trace_text(), "no path"));
+	for (const char *at = trace_text(); (at = strstr(at, "path over")); at++)
+		made++;
+	assert_int_equal(made, 4);
+	rooms_pass(59000ull * MS);
+	__real_contact_send(&world.nic[0], 7, &addr[1], &m);
+	trace_clear();
+	rooms_pass(1000 * MS);
+	assert_traced("no path over mlx5_0\nno path over mlx5_0\nno path over mlx5_0\n");
+	rooms_pass(60000ull * MS);
+	assert_traced("no path over mlx5_0\n");
 }
 
 int main(void)
@@ -308,6 +337,7 @@ int main(void)
 		TEST(we_find_ourselves),
 		ALONE(many_connections_cost_what_one_costs),
 		TEST(a_contact_is_shared_and_goes),
+		TEST(a_contact_is_of_one_address),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
