@@ -15,69 +15,104 @@
 #define LOOK_LATE_NS 100000000ull
 #define ASK_NS	     25000000ull
 #define ASK_LATE_NS  1000000000ull
-#define LATE_NS	     1000000000ull /* a trial that is older looks and asks at these times */
-#define UNHEARD_NS   150000000ull  /* without probes: an answer may take so long */
 
-enum { SILENT_PROBES = 3 };
+/* Questions are counted, and not the time: if we did not run, nobody could answer us. */
+enum {
+	SILENT_PROBES = 3,
+	UNHEARD_ASKS = 5, /* without probes: 150 ms */
+	EARLY_ASKS = 40,  /* a trial that has asked more often is late: it looks and asks seldom */
+	ASKS_MAX = EARLY_ASKS + 60, /* whatever its NICs say: a minute */
+	BUCKETS = 256,
+};
 
 /*
  * A report of a death that is neither believed nor refuted yet. The NIC of a dead process may
  * answer probes until the kernel has closed its QPs, and that of a stopped one answers for ever. So
- * an answered probe only puts off the verdict: a process is refuted to be dead by its own answer
- * to a number that nobody knew before.
+ * an answered probe only puts off the verdict, and not for ever: a process is refuted to be dead by
+ * its own answer to a number that nobody knew before.
  */
 struct trial {
 	struct trial *next;
 	uint64_t nonce, challenge;
-	uint64_t since, ask_ns;
+	uint64_t ask_ns; /* when the next question is due */
+	unsigned int asked;
+	bool believed; /* its connections are to be told, then it ends */
 };
 
 static void trials_run(void *arg);
 
 static struct bg_timer trial_timer = {.fn = trials_run};
-static struct trial *trials;
+static struct trial *trials[BUCKETS]; /* by nonce */
 static unsigned long refuted;
 
 static struct trial **trial_of(uint64_t nonce)
 {
-	struct trial **at = &trials;
+	struct trial **at = &trials[nonce % BUCKETS];
 
 	while (*at && (*at)->nonce != nonce)
 		at = &(*at)->next;
 	return at;
 }
 
+/* Whatever it has come to, the next report is tried again: a process that was believed dead by
+ * mistake dies one day, and what was told too early had no connections to end. */
 static void trial_end(struct trial **at)
 {
 	struct trial *t = *at;
 
 	*at = t->next;
+	job_refute_death(t->nonce);
 	free(t);
 }
 
-static void conn_peer_died(struct vqp *v, void *arg)
+static void conn_peer_died(struct vqp *v)
 {
 	struct shift_event ev = {.type = SHIFT_EV_PEER_DIED};
 
-	if (v->setup.met && v->setup.peer_nonce == *(uint64_t *)arg)
-		vqp_event(v, &ev);
+	vqp_event(v, &ev);
 }
 
-static void death_believed(uint64_t nonce)
+static void conn_of_untried(struct vqp *v, void *arg)
 {
-	vqp_each(conn_peer_died, &nonce);
+	if (v->setup.met && v->setup.peer_nonce == *(uint64_t *)arg)
+		conn_peer_died(v);
 }
 
-/* Is it as silent as the dead? */
+static void conn_of_believed(struct vqp *v, void *arg)
+{
+	const struct trial *t = v->setup.met ? *trial_of(v->setup.peer_nonce) : NULL;
+
+	(void)arg;
+	if (t && t->believed)
+		conn_peer_died(v);
+}
+
+/* All at once: if a host goes down, there are many of them. */
+static void believed_end(void)
+{
+	vqp_each(conn_of_believed, NULL);
+	for (unsigned int i = 0; i < BUCKETS; i++)
+		for (struct trial **at = &trials[i]; *at;)
+			if ((*at)->believed)
+				trial_end(at);
+			else
+				at = &(*at)->next;
+}
+
+/* Is it as silent as the dead? A question is unanswered when the next one is due. */
 static bool trial_is_over(const struct trial *t, uint64_t now)
 {
-	enum peer_silence silence;
-	unsigned int missed;
+	unsigned int missed, unanswered = t->asked - (now < t->ask_ns);
+	enum peer_silence silence = peer_paths_silence(t->nonce, &missed);
 
-	silence = peer_paths_silence(t->nonce, &missed);
 	if (silence == SILENCE_PROBED)
-		return missed >= SILENT_PROBES;
-	return silence == SILENCE_NO_PATH || now - t->since >= UNHEARD_NS;
+		return missed >= SILENT_PROBES || unanswered >= ASKS_MAX;
+	return silence == SILENCE_NO_PATH || unanswered >= UNHEARD_ASKS;
+}
+
+static bool trial_is_late(const struct trial *t)
+{
+	return t->asked > EARLY_ASKS;
 }
 
 static void trial_ask(struct trial *t, uint64_t now)
@@ -87,37 +122,44 @@ static void trial_ask(struct trial *t, uint64_t now)
 
 	if (now < t->ask_ns)
 		return;
-	t->ask_ns = now + (now - t->since < LATE_NS ? ASK_NS : ASK_LATE_NS);
+	t->asked++;
+	t->ask_ns = now + (trial_is_late(t) ? ASK_LATE_NS : ASK_NS);
 	peer_paths_send(t->nonce, &m);
 }
 
 static void trials_run(void *arg)
 {
 	uint64_t now = now_ns(), next = UINT64_MAX;
-	struct trial **at = &trials;
+	bool any_believed = false;
 
 	(void)arg;
-	while (*at) {
-		struct trial *t = *at;
-		uint64_t look = now + (now - t->since < LATE_NS ? LOOK_NS : LOOK_LATE_NS);
+	for (unsigned int i = 0; i < BUCKETS; i++)
+		for (struct trial *t = trials[i]; t; t = t->next) {
+			uint64_t look = now + (trial_is_late(t) ? LOOK_LATE_NS : LOOK_NS);
 
-		if (trial_is_over(t, now)) {
-			uint64_t nonce = t->nonce;
-
-			trial_end(at);
-			death_believed(nonce);
-			continue;
+			t->believed = trial_is_over(t, now);
+			any_believed |= t->believed;
+			if (t->believed)
+				continue;
+			trial_ask(t, now);
+			next = look < next ? look : next;
 		}
-		trial_ask(t, now);
-		next = look < next ? look : next;
-		at = &t->next;
-	}
+	if (any_believed)
+		believed_end();
 	bg_timer_set(&trial_timer, next);
+}
+
+/* A report looks at no trial. One look at all of them follows, however many reports there are. */
+static void trials_look_soon(uint64_t now)
+{
+	if (!trial_timer.heap_at || trial_timer.at_ns > now + LOOK_NS)
+		bg_timer_set(&trial_timer, now + LOOK_NS);
 }
 
 void death_reported(uint64_t nonce)
 {
-	struct trial *t = *trial_of(nonce);
+	struct trial **at = trial_of(nonce), *t = *at;
+	uint64_t now = now_ns();
 
 	if (t)
 		return;
@@ -125,15 +167,15 @@ void death_reported(uint64_t nonce)
 	if (!t ||
 	    getrandom(&t->challenge, sizeof(t->challenge), GRND_NONBLOCK) != sizeof(t->challenge)) {
 		free(t);
-		death_believed(nonce); /* it cannot be tried */
+		vqp_each(conn_of_untried, &nonce);
+		job_refute_death(nonce);
 		return;
 	}
 	t->nonce = nonce;
-	t->since = now_ns();
-	t->next = trials;
-	trials = t;
+	*at = t;
 	peer_paths_listen(nonce);
-	trials_run(NULL);
+	trial_ask(t, now);
+	trials_look_soon(now);
 }
 
 static void alive_answer(uint64_t nonce, const struct session_alive *question)
@@ -156,7 +198,6 @@ void alive_heard(uint64_t nonce, const struct session_alive *m)
 	if (!*at || (*at)->challenge != m->challenge)
 		return;
 	trial_end(at);
-	job_refute_death(nonce);
 	log_info("a peer's process (nonce %016" PRIx64 ") was reported dead, but answers: not "
 		 "believed (%lu such reports so far)",
 		 nonce, ++refuted);

@@ -16,7 +16,8 @@ struct job_calls {
 	void (*key_known)(void); /* the job's key has come */
 	/* A key that we look for has this value, or is gone (NULL). */
 	void (*published)(const char *key, const void *value, size_t bytes);
-	void (*died)(uint64_t nonce); /* a process is said to be dead. Once for each */
+	/* A process is said to be dead. Once for each, until job_refute_death(). */
+	void (*died)(uint64_t nonce);
 };
 
 /* Draws the nonce, a random number that no other process of the job has. Once, before anything else
@@ -38,7 +39,7 @@ struct kv_client *job_client(void);
 /* The job's key, two words; NULL: it has not come yet. */
 const uint64_t *job_key_if_known(void);
 
-/* It was said to be dead and is not: the next such report is passed on, too. */
+/* Nothing more follows from the report that it is dead: the next such report is passed on, too. */
 void job_refute_death(uint64_t nonce);
 
 /* Has shift-kvd refused something of ours because it has no room? */

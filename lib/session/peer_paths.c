@@ -9,7 +9,14 @@
 #include "lib/session/path_health.h"
 #include "lib/session/rendezvous.h"
 
-static struct tracked_path *paths;
+enum { BUCKETS = 256 };
+
+static struct tracked_path *buckets[BUCKETS]; /* by the peer's nonce */
+
+static struct tracked_path **paths_of(uint64_t nonce)
+{
+	return &buckets[nonce % BUCKETS];
+}
 
 /* --- the ends of probes find each other --------------------------------------------------------
  */
@@ -40,27 +47,32 @@ static void probe_describe(struct tracked_path *p)
 	told_change(&p->told);
 }
 
+static bool probe_exchange(struct tracked_path *p, uint64_t now)
+{
+	if (!p->probe)
+		return false;
+	probe_describe(p);
+	if (told_due(&p->told, now)) {
+		probe_tell(p, true);
+		told_sent(&p->told, now);
+	}
+	return !p->told.acked;
+}
+
 bool peer_paths_exchange_probes(void)
 {
 	uint64_t now = now_ns();
 	bool missing = false;
 
-	for (struct tracked_path *p = paths; p; p = p->next) {
-		if (!p->probe)
-			continue;
-		probe_describe(p);
-		if (told_due(&p->told, now)) {
-			probe_tell(p, true);
-			told_sent(&p->told, now);
-		}
-		missing |= !p->told.acked;
-	}
+	for (unsigned int i = 0; i < BUCKETS; i++)
+		for (struct tracked_path *p = buckets[i]; p; p = p->next)
+			missing |= probe_exchange(p, now);
 	return missing;
 }
 
 static struct tracked_path *path_of_probe(uint64_t nonce, const struct session_probe *m)
 {
-	struct tracked_path *p = paths;
+	struct tracked_path *p = *paths_of(nonce);
 
 	while (p && (p->nonce != nonce || p->peer_nic != m->nic ||
 		     p->path.nic->index != m->your_nic || !p->probe))
@@ -94,9 +106,9 @@ static void address_changed(void *arg)
 
 struct peer_path *peer_path_get(struct nic *nic, uint64_t peer_nonce, const struct rail_addr *peer)
 {
-	struct tracked_path *p;
+	struct tracked_path **bucket = paths_of(peer_nonce), *p;
 
-	for (p = paths; p; p = p->next)
+	for (p = *bucket; p; p = p->next)
 		if (p->path.nic == nic && p->nonce == peer_nonce && p->peer_nic == peer->nic) {
 			p->users++;
 			return &p->path;
@@ -117,8 +129,8 @@ struct peer_path *peer_path_get(struct nic *nic, uint64_t peer_nonce, const stru
 		p->probe = probe_new(nic, path_health_probed, p);
 	if (p->probe)
 		probe_on_address_change(p->probe, address_changed, p);
-	p->next = paths;
-	paths = p;
+	p->next = *bucket;
+	*bucket = p;
 	return &p->path;
 }
 
@@ -129,10 +141,11 @@ void peer_path_hold(struct peer_path *path)
 
 void peer_path_put(struct peer_path *path)
 {
-	struct tracked_path **at = &paths, *p = path ? tracked_path(path) : NULL;
+	struct tracked_path **at, *p = path ? tracked_path(path) : NULL;
 
 	if (!p || --p->users)
 		return;
+	at = paths_of(p->nonce);
 	while (*at != p)
 		at = &(*at)->next;
 	*at = p->next;
@@ -144,7 +157,7 @@ void peer_path_put(struct peer_path *path)
 
 bool peer_paths_any_silent(uint64_t nonce)
 {
-	for (const struct tracked_path *p = paths; p; p = p->next)
+	for (const struct tracked_path *p = *paths_of(nonce); p; p = p->next)
 		if (p->nonce == nonce && p->health.misses)
 			return true;
 	return false;
@@ -152,14 +165,14 @@ bool peer_paths_any_silent(uint64_t nonce)
 
 void peer_paths_send(uint64_t nonce, const struct shift_msg *m)
 {
-	for (struct tracked_path *p = paths; p; p = p->next)
+	for (struct tracked_path *p = *paths_of(nonce); p; p = p->next)
 		if (p->nonce == nonce)
 			peer_path_send(&p->path, m);
 }
 
 void peer_paths_listen(uint64_t nonce)
 {
-	for (struct tracked_path *p = paths; p; p = p->next)
+	for (struct tracked_path *p = *paths_of(nonce); p; p = p->next)
 		if (p->nonce == nonce)
 			p->health.unheard = 0;
 }
@@ -169,7 +182,7 @@ enum peer_silence peer_paths_silence(uint64_t nonce, unsigned int *missed)
 	enum peer_silence silence = SILENCE_NO_PATH;
 
 	*missed = UINT_MAX;
-	for (const struct tracked_path *p = paths; p; p = p->next) {
+	for (const struct tracked_path *p = *paths_of(nonce); p; p = p->next) {
 		if (p->nonce != nonce)
 			continue;
 		if (silence == SILENCE_NO_PATH)

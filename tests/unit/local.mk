@@ -343,7 +343,7 @@ tests_unit_test_rooms_meeting_LDADD = $(rooms_libs)
 tests_unit_test_deaths_SOURCES = tests/unit/test_deaths.c $(meeting_world)
 tests_unit_test_deaths_CFLAGS = $(rooms_cflags)
 tests_unit_test_deaths_LDFLAGS = $(AM_LDFLAGS) $(meeting_wraps) $(wrap)job_refute_death \
-	$(wrap)shift_conn_waits
+	$(wrap)shift_conn_waits $(wrap)peer_paths_silence $(wrap)vqp_each
 tests_unit_test_deaths_LDADD = $(rooms_libs)
 
 tests_unit_test_directory_SOURCES = tests/unit/test_directory.c $(meeting_world)

@@ -9,15 +9,44 @@
 #define DIED "event PEER_DIED rail 0\n"
 
 static unsigned int asked, refuted;
-static struct session_alive said; /* the last one sent, over the last link */
+static unsigned int looks, rounds; /* at a trial's paths; over all connections */
+static struct session_alive said;  /* the last one sent, over the last link */
+static uint64_t reported;	   /* and not refuted yet */
 
 void __wrap_job_refute_death(uint64_t nonce);
+enum peer_silence __wrap_peer_paths_silence(uint64_t nonce, unsigned int *missed);
+enum peer_silence __real_peer_paths_silence(uint64_t nonce, unsigned int *missed);
+void __wrap_vqp_each(void (*fn)(struct vqp *v, void *arg), void *arg);
+void __real_vqp_each(void (*fn)(struct vqp *v, void *arg), void *arg);
 bool __wrap_shift_conn_waits(const struct shift_conn *c);
 
 void __wrap_job_refute_death(uint64_t nonce)
 {
-	assert_int_equal(nonce, PEER_NONCE);
+	assert_true(nonce);
+	if (nonce == reported)
+		reported = 0;
 	refuted++;
+}
+
+/* As shift-kvd's client does: once for each, until it is refuted. */
+static void report(uint64_t nonce)
+{
+	if (nonce == reported)
+		return;
+	reported = nonce;
+	death_reported(nonce);
+}
+
+enum peer_silence __wrap_peer_paths_silence(uint64_t nonce, unsigned int *missed)
+{
+	looks++;
+	return __real_peer_paths_silence(nonce, missed);
+}
+
+void __wrap_vqp_each(void (*fn)(struct vqp *v, void *arg), void *arg)
+{
+	rounds++;
+	__real_vqp_each(fn, arg);
 }
 
 /* Nothing is waited for: misses are excused for a while. */
@@ -68,13 +97,23 @@ static int begin_met(void **state)
 	probed(1, true);
 	world.on_send = hear;
 	asked = refuted = 0;
+	reported = 0;
 	trace_clear();
 	return 0;
 }
 
+static void fall_silent(void)
+{
+	for (int i = 0; i < 3; i++) {
+		probed(0, false);
+		probed(1, false);
+	}
+}
+
 static int end(void **state)
 {
-	rooms_pass(200 * MS); /* what was begun is decided without probes */
+	for (int ms = 0; ms < 200; ms += 10)
+		rooms_pass(10 * MS); /* what was begun is decided without probes */
 	for (int i = 0; i < 3; i++)
 		for (uint8_t rail = 0; rail < RAILS; rail++)
 			if (v->rails.twin[rail].path)
@@ -218,16 +257,165 @@ static void without_probes_the_answer_decides(void **state)
 	assert_true(is_believed());
 }
 
-/* Nobody can be asked. */
+/* Nobody can be asked: at the first look, which is one for all reports. */
 static void without_a_path_it_is_believed_at_once(void **state)
 {
 	(void)state;
 	death_reported(PEER_NONCE + 1);
+	rooms_pass(10 * MS);
 	assert_false(is_believed());
 	v->setup.peer_nonce++;
 	death_reported(PEER_NONCE + 1);
+	rooms_pass(10 * MS);
 	assert_true(is_believed());
 	v->setup.peer_nonce--;
+}
+
+/* --- reports that come again --------------------------------------------------------------- */
+
+/* It was believed by mistake: the process lives, and dies later. */
+static void what_was_believed_is_believed_again(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		report(PEER_NONCE);
+		fall_silent();
+		rooms_pass(10 * MS);
+		assert_true(is_believed());
+		probed(0, true);
+		probed(1, true);
+		trace_clear();
+	}
+}
+
+/* The report came before any connection: those that come then end with the next one. */
+static void what_was_told_too_early_is_believed_later(void **state)
+{
+	(void)state;
+	v->setup.met = false;
+	report(PEER_NONCE);
+	fall_silent();
+	rooms_pass(10 * MS);
+	v->setup.met = true;
+	assert_false(is_believed());
+	report(PEER_NONCE);
+	fall_silent();
+	rooms_pass(10 * MS);
+	assert_true(is_believed());
+}
+
+/* --- a process that says nothing, while its NIC answers ------------------------------------- */
+
+static void its_nic_answers_for(unsigned int ms)
+{
+	for (unsigned int i = 0; i < ms; i += 25) {
+		probed(1, true);
+		rooms_pass(25 * MS);
+		assert_false(is_believed());
+	}
+}
+
+/* An exit that hangs in the kernel with the QPs still there. */
+static void a_nic_does_not_put_it_off_for_ever(void **state)
+{
+	bool believed = false;
+
+	(void)state;
+	report(PEER_NONCE);
+	its_nic_answers_for(60000);
+	for (unsigned int ms = 0; ms < 3000 && !believed; ms += 25) {
+		probed(1, true);
+		rooms_pass(25 * MS);
+		believed = is_believed();
+	}
+	assert_true(believed);
+}
+
+static void it_answers(void)
+{
+	said.answer = 1;
+	say_to_us(PEER_NONCE, &said, sizeof(said));
+}
+
+/* Attack: a process that lives is said to be dead as often as the rendezvous can say it. It is
+ * stopped for most of the time, or its answers get lost. */
+static void a_forged_death_of_a_living_process_is_never_believed(void **state)
+{
+	(void)state;
+	for (unsigned int i = 0; i < 10; i++) {
+		report(PEER_NONCE);
+		its_nic_answers_for(55000);
+		it_answers();
+		assert_int_equal(refuted, i + 1);
+		assert_false(is_believed());
+	}
+}
+
+/* The time in which we do not run is not the process's: its answer waits for us. */
+static void our_own_sleep_kills_nobody(void **state)
+{
+	for (int probes = 0; probes < 2; probes++) {
+		begin_met(state);
+		for (uint8_t i = 0; i < 2; i++)
+			tracked_path(v->rails.twin[i].path)->health.answered = probes;
+		report(PEER_NONCE);
+		for (int i = 0; i < 3; i++) {
+			rooms_pass(3600ull * 1000 * MS);
+			assert_false(is_believed());
+		}
+		it_answers();
+		assert_int_equal(refuted, 1);
+		rooms_pass(1000 * MS);
+		assert_false(is_believed());
+		end(state);
+	}
+}
+
+/* --- what it costs ------------------------------------------------------------------------- */
+
+enum { MANY = 300, FIRST_NONCE = 0x1000 };
+
+/* A host goes down: all its processes are reported, to a process that has a path to each. */
+static void many_deaths_cost_each_its_own(void **state)
+{
+	struct peer_path *path[MANY];
+
+	(void)state;
+	world.untraced = true;
+	for (unsigned int i = 0; i < MANY; i++)
+		path[i] = peer_path_get(world.nic, FIRST_NONCE + i, &theirs.rail[0]);
+	looks = rounds = 0;
+	for (unsigned int i = 0; i < MANY; i++) {
+		death_reported(FIRST_NONCE + i);
+		rooms_pass(0);
+	}
+	rooms_pass(10 * MS);
+	assert_in_range(looks, MANY, 2 * MANY);
+	assert_int_equal(refuted, 0);
+	assert_int_equal(asked, MANY);
+	for (int ms = 0; ms < 200; ms += 10)
+		rooms_pass(10 * MS);
+	assert_int_equal(refuted, MANY); /* the trials have ended */
+	assert_in_range(looks, MANY, 20 * MANY);
+	assert_in_range(rounds, 1, 2); /* and the connections were told of all at once */
+	for (unsigned int i = 0; i < MANY; i++)
+		peer_path_put(path[i]);
+	world.untraced = false;
+}
+
+/* Nor are the connections asked for each of those that we do not know. */
+static void many_deaths_of_strangers_cost_one_round(void **state)
+{
+	(void)state;
+	looks = rounds = 0;
+	for (unsigned int i = 0; i < MANY; i++) {
+		death_reported(FIRST_NONCE + i);
+		rooms_pass(0);
+	}
+	rooms_pass(10 * MS);
+	assert_in_range(looks, MANY, 2 * MANY);
+	assert_in_range(rounds, 1, 2);
+	assert_int_equal(refuted, MANY);
 }
 
 static void we_answer(void **state)
@@ -254,6 +442,13 @@ int main(void)
 		MET(the_question_is_repeated),
 		MET(without_probes_the_answer_decides),
 		MET(without_a_path_it_is_believed_at_once),
+		MET(what_was_believed_is_believed_again),
+		MET(what_was_told_too_early_is_believed_later),
+		MET(a_nic_does_not_put_it_off_for_ever),
+		MET(a_forged_death_of_a_living_process_is_never_believed),
+		cmocka_unit_test(our_own_sleep_kills_nobody),
+		MET(many_deaths_cost_each_its_own),
+		MET(many_deaths_of_strangers_cost_one_round),
 		MET(we_answer),
 	};
 
