@@ -7,6 +7,10 @@
 #include "lib/session/peer_paths.h"
 
 #define TOMB_AGAIN_NS 60000000000ull /* not longer than a tombstone lives */
+#define CLEAR_NS      1000000000ull  /* not more often: each time all are looked at */
+
+/* A program that makes and ends thousands of connections leaves as many. */
+enum { BUCKETS = 256 };
 
 struct tomb {
 	struct tomb *next;
@@ -20,7 +24,7 @@ struct tomb {
 
 static void tombs_clear(void *arg);
 
-static struct tomb *tombs;
+static struct tomb *tombs[BUCKETS]; /* by id */
 static struct bg_timer tomb_timer = {.fn = tombs_clear};
 
 /* Releases the paths that the peer does not need. false: some are kept. */
@@ -39,14 +43,11 @@ static bool tomb_release_paths(struct tomb *t)
 	return all;
 }
 
-/* Frees tombstones whose time is over. Without this the probes to every former peer would go on for
- * ever. */
-static void tombs_clear(void *arg)
+/* Frees those of a bucket whose time is over. The next time to look, or UINT64_MAX. */
+static uint64_t bucket_clear(struct tomb **p, uint64_t now)
 {
-	uint64_t now = now_ns(), next = UINT64_MAX;
-	struct tomb **p = &tombs;
+	uint64_t next = UINT64_MAX;
 
-	(void)arg;
 	while (*p) {
 		struct tomb *t = *p;
 		uint64_t at = t->stone.expires_ns;
@@ -61,7 +62,21 @@ static void tombs_clear(void *arg)
 		next = at < next ? at : next;
 		p = &t->next;
 	}
-	bg_timer_set(&tomb_timer, next);
+	return next;
+}
+
+/* Without this the probes to every former peer would go on for ever. */
+static void tombs_clear(void *arg)
+{
+	uint64_t now = now_ns(), next = UINT64_MAX;
+
+	(void)arg;
+	for (unsigned int i = 0; i < BUCKETS; i++) {
+		uint64_t at = bucket_clear(&tombs[i], now);
+
+		next = at < next ? at : next;
+	}
+	bg_timer_set(&tomb_timer, next < now + CLEAR_NS ? now + CLEAR_NS : next);
 }
 
 void tombstone_leave(struct vqp *v)
@@ -86,8 +101,8 @@ void tombstone_leave(struct vqp *v)
 		if (t->path[i])
 			peer_path_hold(t->path[i]);
 	}
-	t->next = tombs;
-	tombs = t;
+	t->next = tombs[t->id % BUCKETS];
+	tombs[t->id % BUCKETS] = t;
 	if (!tomb_timer.heap_at) /* if it is set, it fires earlier */
 		bg_timer_set(&tomb_timer, t->stone.expires_ns);
 }
@@ -98,7 +113,7 @@ void tombstone_answer(const struct nic *nic, const struct shift_msg *m)
 
 	if (m->type != SHIFT_MSG_SWITCH && m->type != SHIFT_MSG_QUERY_PSN)
 		return;
-	for (struct tomb *t = tombs; t; t = t->next)
+	for (struct tomb *t = tombs[m->dst_conn % BUCKETS]; t; t = t->next)
 		if (t->id == m->dst_conn && t->peer_nonce == m->src_nonce &&
 		    t->stone.answer.dst_conn == m->src_conn && t->stone.expires_ns >= now)
 			for (uint8_t i = 0; i < t->rails; i++)
