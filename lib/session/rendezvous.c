@@ -362,13 +362,15 @@ struct audience {
 	struct peer_path *path; /* if there is one; the others do not count then */
 };
 
+/* Serials are each process's own: what was heard is said to the one that we heard it from. */
 static void meeting_say(const struct meeting *m, bool ask, const struct audience *to)
 {
+	bool heard = m->has_theirs && to->nonce == m->theirs.nonce;
 	struct session_conn conn = {.kind = SESSION_CONN,
 				    .ask = ask,
 				    .rails = m->ours.rails,
 				    .serial = m->told.serial,
-				    .heard = m->told.heard,
+				    .heard = heard ? m->told.heard : 0,
 				    .id = m->ours.id,
 				    .mine = m->mine,
 				    .yours = m->yours};
@@ -406,7 +408,8 @@ static void meeting_tell_candidates(const struct meeting *m)
 static void meeting_tell_peer(const struct meeting *m)
 {
 	for (uint8_t i = 0; i < m->v->setup.peer_rails; i++) {
-		struct audience to = {.path = m->v->rails.twin[i].path};
+		struct audience to = {.nonce = m->v->setup.peer_nonce,
+				      .path = m->v->rails.twin[i].path};
 
 		if (to.path)
 			meeting_say(m, true, &to);

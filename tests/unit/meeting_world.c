@@ -21,6 +21,7 @@ struct rail_record put_value;
 uint32_t moved;
 unsigned int told_n, asked_n;
 const char *told_over;
+uint64_t contact_nonce;
 bool key_known, job_full, answers, keep_for_peer;
 void (*on_enter)(void);
 int peer_psn[SHIFT_RAILS_MAX];
@@ -108,10 +109,12 @@ void __wrap_ctrl_link_peer_free(struct ctrl_link_peer *peer)
 void __wrap_contact_send(struct nic *nic, uint64_t nonce, const struct ctrl_link_addr *addr,
 			 const struct shift_msg *m)
 {
-	assert_true(nonce == PEER_NONCE || nonce == theirs.nonce);
+	assert_true(nonce == PEER_NONCE || nonce == theirs.nonce || nonce == OTHER_NONCE);
 	assert_int_equal(addr->qpn, 0x300);
+	contact_nonce = nonce;
 	if (world.on_send)
 		world.on_send(nic->name, m);
+	contact_nonce = 0;
 }
 
 int __wrap_nic_gid_like(const struct nic *nic, const union ibv_gid *like, union ibv_gid *gid)
@@ -244,16 +247,26 @@ uint64_t record_tag(const char *key, const struct rail_record *r)
 	return shift_siphash(job_key, &text, sizeof(text));
 }
 
-void they_publish(void)
+static void publish(const char *key, uint64_t nonce)
 {
 	struct rail_record r;
 
 	memset(&r, 0, sizeof(r));
 	r.version = SHIFT_MSG_VERSION;
-	r.nonce = PEER_NONCE;
+	r.nonce = nonce;
 	r.link = theirs.rail[0].link;
-	r.tag = record_tag(PEER_KEY, &r);
-	rendezvous_published(PEER_KEY, &r, sizeof(r));
+	r.tag = record_tag(key, &r);
+	rendezvous_published(key, &r, sizeof(r));
+}
+
+void they_publish(void)
+{
+	publish(PEER_KEY, PEER_NONCE);
+}
+
+void other_publishes(void)
+{
+	publish(OTHER_KEY, OTHER_NONCE);
 }
 
 int meeting_begin(void **state)
@@ -324,6 +337,7 @@ int meeting_end(void **state)
 		rendezvous_end(v);
 	hook_destroy_qp(v->qp);
 	rendezvous_published(PEER_KEY, NULL, 0);
+	rendezvous_published(OTHER_KEY, NULL, 0);
 	rooms_pass(200ull * 1000 * MS); /* tombstones go */
 	rooms_pass(200ull * 1000 * MS);
 	return rooms_end(state);

@@ -6,9 +6,12 @@
 
 #include "tests/unit/rooms.h"
 
-enum { NONCE = 0xa, PEER_NONCE = 0xb, PEER_ID = 70, PEER_QPN = 0x99 };
+enum { NONCE = 0xa, PEER_NONCE = 0xb, OTHER_NONCE = 0xd, PEER_ID = 70, PEER_QPN = 0x99 };
 
 #define PEER_KEY "rail/aa0000000000000000000000000000bb/000000000000000b"
+
+/* Of another process behind the peer's GID. */
+#define OTHER_KEY "rail/aa0000000000000000000000000000bb/000000000000000d"
 
 /* An end of a connection, as it is told. */
 struct end_record {
@@ -40,6 +43,7 @@ extern struct rail_record put_value;
 uint64_t record_tag(const char *key, const struct rail_record *r);
 extern unsigned int told_n, asked_n;  /* how often our end was told whole; and asked for theirs */
 extern const char *told_over;	      /* the link it was told over last */
+extern uint64_t contact_nonce;	      /* to whom a contact spoke last; 0: to none */
 extern bool key_known, job_full;      /* the job's key; has a put been refused? */
 extern bool answers, keep_for_peer;   /* the probes of all paths */
 extern void (*on_enter)(void);	      /* what comes before a thread that wants the lock */
@@ -53,8 +57,10 @@ int meeting_end(void **state);
 
 void start_and_look(void);
 
-/* The peer's process puts its record into the rendezvous. */
+/* A process behind the peer's GID, the peer's own and another, puts its record into the rendezvous.
+ */
 void they_publish(void);
+void other_publishes(void);
 
 /* The peer's end, which is told by they_tell() with a new serial, and by they_say() as it is, over
  * our NIC; what we have told is acknowledged. */

@@ -156,6 +156,49 @@ static void what_is_not_acknowledged_is_told_again(void **state)
 	assert_int_equal(told_n, 0);
 }
 
+static unsigned int told_to_peer, told_to_other;
+
+static void hear_what_is_heard(const char *link, const struct shift_msg *m)
+{
+	struct session_conn c;
+
+	(void)link;
+	if (m->blob[0] != SESSION_CONN)
+		return;
+	memcpy(&c, m->blob, sizeof(c));
+	our_serial = c.serial;
+	if (contact_nonce == OTHER_NONCE) {
+		assert_int_equal(c.heard, 0);
+		told_to_other++;
+	} else {
+		assert_int_equal(c.heard, their_serial);
+		told_to_peer++;
+	}
+}
+
+/* A serial is of its process. Another that is at the same number would take it for its own, and
+ * tell its end no more. */
+static void what_was_heard_is_said_to_whom_it_is_about(void **state)
+{
+	(void)state;
+	other_publishes();
+	our_serial--; /* they have heard an older one, so they are told again */
+	they_tell();
+	world.on_send = hear_what_is_heard;
+	told_to_peer = told_to_other = 0;
+	rooms_pass(1000 * MS);
+	assert_int_equal(told_to_other, RAILS);
+	assert_int_equal(told_to_peer, RAILS);
+	become_active();
+	they_tell();
+	told_to_peer = told_to_other = 0;
+	world.nic[1].psn = STATS_PSN_STALE;
+	rendezvous_nic_changed(world.nic + 1);
+	rooms_pass(0);
+	assert_int_equal(told_to_other, 0);
+	assert_int_equal(told_to_peer, RAILS * RAILS); /* each rail over each path */
+}
+
 /* One rail of it got lost: the end is not known until it is told again. */
 static void an_end_counts_when_all_its_rails_have_come(void **state)
 {
@@ -684,6 +727,7 @@ int main(void)
 		TEST(a_late_change_is_told_over_all_paths),
 		LATE(a_twin_that_comes_late_is_told),
 		TEST(what_is_not_acknowledged_is_told_again),
+		TEST(what_was_heard_is_said_to_whom_it_is_about),
 		TEST(an_end_counts_when_all_its_rails_have_come),
 		TEST(an_older_state_never_replaces_a_newer_one),
 		TEST(only_a_question_is_answered),
