@@ -515,22 +515,29 @@ int hook_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 
 /* --- query ----------------------------------------------------------------------------------- */
 
+/* To the program its QP is the connection. What is on rail 0 is idle, or was armed by us. */
+static bool rail0_is_ours(const struct vqp *v)
+{
+	return qp_has_moved(v) || v->life.dead || v->hot.rail0_epoch;
+}
+
 int hook_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 		  struct ibv_qp_init_attr *init)
 {
 	struct vqp *v = vqp_find(qp);
+	bool ours;
 	int err;
 
 	if (!v || !v->conn || !v->life.started || v->life.bypassed || fork_in_child_warn())
 		return quietly(real.query_qp(qp, attr, mask, init));
 	vqp_enter(v);
-	err = quietly(real.query_qp(qp, attr, mask, init));
-	if (!err && (qp_has_moved(v) || v->life.dead)) {
-		/* To the program its QP is the connection, not the QP that is idle on rail 0. */
+	ours = rail0_is_ours(v);
+	/* libibverbs stores the state that it was asked for in the program's object. */
+	err = quietly(real.query_qp(qp, attr, ours ? mask & ~IBV_QP_STATE : mask, init));
+	if (!err && ours) {
 		attr_save(attr, &v->program.attr, ~0);
 		attr->qp_state = attr->cur_qp_state = v->program.state;
 	}
-	v->qp->state = v->program.state;
 	vqp_leave(v);
 	return err;
 }
