@@ -38,9 +38,9 @@ struct side {
 	uint32_t destroyed_qpn;
 	struct ibv_qp shown; /* its QP as the program's last verb has left it */
 	bool at_verb;	     /* another verb is about to change that */
-	bool ended;	    /* a completion had an error */
-	uint32_t failed_at; /* that one */
-	uint8_t reason;	    /* why the connection ended: enum shift_reason */
+	bool ended;	     /* a completion had an error */
+	uint32_t failed_at;  /* that one */
+	uint8_t reason;	     /* why the connection ended: enum shift_reason */
 	uint8_t state;
 	uint64_t since; /* of that state */
 };
