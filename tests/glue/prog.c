@@ -26,6 +26,7 @@ static struct host {
 	struct ibv_mr *local, *remote;
 	struct ibv_mr *old; /* what `remote` was before, if it is still registered */
 	struct ibv_cq *cq[2 * PAIRS_MAX];
+	struct ibv_cq shown[2 * PAIRS_MAX]; /* these, once all QPs were made */
 	unsigned int cqs;
 	pthread_mutex_t poll_lock;
 	unsigned int threads; /* that use its QPs */
@@ -115,6 +116,17 @@ static void check_object(const struct side *s)
 	if (!same || (is->state != was->state && !(v->life.dead && is->state == IBV_QPS_ERR)))
 		violation("%c%u: the program's QP shows what it has not done: state %d, was %d",
 			  'a' + s->host, s->pair, is->state, was->state);
+}
+
+static void check_cq(unsigned int h, unsigned int i)
+{
+	const struct ibv_cq *is = hosts[h].cq[i], *was = &hosts[h].shown[i];
+
+	if (is->context != was->context || is->channel != was->channel ||
+	    is->cq_context != was->cq_context || is->handle != was->handle || is->cqe != was->cqe ||
+	    is->comp_events_completed != was->comp_events_completed ||
+	    is->async_events_completed != was->async_events_completed)
+		violation("%c: the program's CQ shows what it has not done", 'a' + h);
 }
 
 static void wait_for(const char *what, bool (*is_true)(unsigned int), unsigned int arg)
@@ -350,6 +362,7 @@ static bool poll_once(unsigned int h)
 
 		pthread_mutex_lock(&me->poll_lock);
 		over = pairs_over(h);
+		check_cq(h, i);
 		for (unsigned int p = 0; p < pairs; p++)
 			check_object(&sides[p][h]);
 		got = ibv_poll_cq(me->cq[i], wanted, wc);
@@ -554,6 +567,8 @@ static void make_objects(unsigned int h)
 	me->remote = register_remote(h);
 	for (unsigned int p = 0; p < pairs; p++)
 		make_qp(h, p);
+	for (unsigned int i = 0; i < me->cqs; i++)
+		me->shown[i] = *me->cq[i];
 }
 
 static bool has_qps(unsigned int h)
