@@ -478,6 +478,16 @@ awkward() { # WHAT
 	awkward errors
 }
 
+@test "RESET and destroy take what is left of a QP's completions, and nothing of another QP's" {
+	awkward lives
+}
+
+@test "the same where the NIC's driver leaves them in the CQ" {
+	export NULLVERBS_CQ=kept
+	run -0 with_shift data_path kept
+	[ "$output" = done ]
+}
+
 # Its statistics file has only connections, so its log is read.
 measured() { # TEXT: the log's words about rq_psn
 	rm -f "$BATS_TEST_TMPDIR/in" "$BATS_TEST_TMPDIR/log"

@@ -13,9 +13,11 @@
 /* The program must not see through qp->state what we do to rail 0. */
 int vqp_modify(struct vqp *v, uint8_t rail, struct ibv_qp_attr *attr, int mask)
 {
+	enum ibv_qp_state shown = v->qp->state;
 	int err = real.modify_qp(vqp_rail_qp(v, rail), attr, mask);
 
 	if (!rail) {
+		v->qp->state = shown; /* at once: the lock may take long */
 		pthread_mutex_lock(&v->lock);
 		v->qp->state = v->program.state;
 		pthread_mutex_unlock(&v->lock);

@@ -166,6 +166,7 @@ struct shift_action *conn_emit(struct shift_conn *c, enum shift_action_type type
 void conn_send(struct shift_conn *c, struct shift_msg *m, uint8_t rail);
 void conn_hold(struct shift_conn *c);
 void conn_release(struct shift_conn *c);
+void conn_untrack(struct shift_conn *c);
 void conn_offer_completions(struct shift_conn *c);
 void conn_trouble_over(struct shift_conn *c);
 uint32_t conn_psn(const struct shift_conn *c, uint32_t epoch, unsigned int side);

@@ -106,6 +106,19 @@ void conn_release(struct shift_conn *c)
 	c->holding = false;
 	shift_sendlog_release(&c->sq);
 	conn_emit(c, SHIFT_ACT_RELEASE, c->r);
+	/* If nothing is outstanding, no completion will ask. */
+	if (c->sq.tail == c->sq.head)
+		conn_untrack(c);
+}
+
+/* Back on the NIC that the program chose, nothing left to watch: count only. */
+void conn_untrack(struct shift_conn *c)
+{
+	struct shift_sendlog *l = &c->sq;
+
+	if (l->tracked && l->tail >= l->special_end && c->r == 0 && !c->holding &&
+	    c->state == SHIFT_ST_ACTIVE)
+		l->tracked = false;
 }
 
 /* The PSN at which one side's packets of an epoch start. That of epoch 0 is the program's. */

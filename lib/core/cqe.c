@@ -316,10 +316,7 @@ bool shift_conn_completion(struct shift_conn *c, struct shift_wc *wc)
 		return true;
 	if (conn_flushing(c))
 		return next_flush(c, wc);
-	/* Back on the NIC that the program chose, nothing left to watch: count only. */
-	if (l->tracked && l->tail >= l->special_end && c->r == 0 && !c->holding &&
-	    c->state == SHIFT_ST_ACTIVE)
-		l->tracked = false;
+	conn_untrack(c);
 	return false;
 }
 

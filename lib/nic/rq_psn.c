@@ -73,7 +73,7 @@ bool rq_psn_query(struct ibv_qp *qp, uint32_t *psn)
 	struct ibv_qp_init_attr init;
 	struct ibv_qp_attr attr;
 
-	if (real.query_qp(qp, &attr, IBV_QP_RQ_PSN | IBV_QP_STATE, &init))
+	if (real.query_qp(qp, &attr, IBV_QP_RQ_PSN, &init))
 		return false;
 	*psn = attr.rq_psn;
 	return true;

@@ -16,7 +16,8 @@
 #include "lib/stats/layout.h"
 #include "lib/nic/nic.h"
 
-/* Queries rq_psn. false: the NIC does not answer. It may hang: on a worker or resolver only. */
+/* Queries rq_psn, and leaves the QP's object as it is. false: the NIC does not answer. It may hang:
+ * on a worker or resolver only. */
 bool rq_psn_query(struct ibv_qp *qp, uint32_t *psn);
 
 /*

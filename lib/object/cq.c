@@ -226,3 +226,50 @@ int vcq_take(struct vcq *cq, int n, struct ibv_wc *wc)
 	pthread_mutex_unlock(&cq->delivered_lock);
 	return got;
 }
+
+/* --- when a life of a QP is over ---------------------------------------------------------------
+ */
+
+/* With the gate shut and nobody inside. */
+static void stash_purge(struct vcq *cq, uint32_t qpn)
+{
+	bool was_empty = cq->stash_at == cq->stash_n;
+	uint32_t kept = 0;
+
+	for (uint32_t i = cq->stash_at; i < cq->stash_n; i++)
+		if (cq->stash[i].qp_num != qpn)
+			cq->stash[kept++] = cq->stash[i];
+	cq->stash_at = 0;
+	cq->stash_n = kept;
+	if (!was_empty && !kept)
+		gate_open(&cq->gate);
+}
+
+static void delivered_purge(struct vcq *cq, uint32_t qpn)
+{
+	struct wc_ring *r = &cq->delivered;
+	uint32_t kept;
+
+	pthread_mutex_lock(&cq->delivered_lock);
+	kept = r->head;
+	for (uint32_t i = r->head; i != r->tail; i++)
+		if (r->wc[i & r->mask].qp_num != qpn)
+			r->wc[kept++ & r->mask] = r->wc[i & r->mask];
+	if (r->head != r->tail && r->head == kept)
+		gate_open(&cq->gate);
+	r->tail = kept;
+	pthread_mutex_unlock(&cq->delivered_lock);
+}
+
+void vcq_purge(struct vcq *cq, uint32_t qpn)
+{
+	struct gate *gate = &cq->gate;
+
+	pthread_mutex_lock(&cq->drain_lock);
+	gate_shut(gate);
+	gate_sync(&gate, 1);
+	stash_purge(cq, qpn);
+	delivered_purge(cq, qpn);
+	gate_open(gate);
+	pthread_mutex_unlock(&cq->drain_lock);
+}

@@ -78,6 +78,10 @@ void vcq_deliver(struct vcq *cq, const struct ibv_wc *wc);
 /* Takes at most n of the delivered completions, in order. Returns how many. */
 int vcq_take(struct vcq *cq, int n, struct ibv_wc *wc);
 
+/* Drops what waits for the program of the QP of that number: the life that it was of is over. Waits
+ * for a thread that feeds completions of this CQ. Nothing locked. */
+void vcq_purge(struct vcq *cq, uint32_t qpn);
+
 /* Makes room for n more completions, for a QP; vcq_detach() gives it back. false: there is no
  * memory, or the NIC refuses. */
 bool vcq_attach(struct vcq *cq, uint32_t n);

@@ -35,10 +35,23 @@ struct census {
 	bool some, all; /* some, or all, of the connections in use are protected */
 };
 
+/* Of a connection what the program has asked for counts, wherever that is now. */
+static enum ibv_qp_state state_of(struct vqp *v)
+{
+	enum ibv_qp_state state;
+
+	if (!v->conn || v->life.bypassed)
+		return v->qp->state;
+	pthread_mutex_lock(&v->lock);
+	state = v->program.state;
+	pthread_mutex_unlock(&v->lock);
+	return state;
+}
+
 static void census_count(struct vqp *v, void *arg)
 {
 	struct census *c = arg;
-	enum ibv_qp_state state = v->qp->state;
+	enum ibv_qp_state state = state_of(v);
 
 	if (v->dev != c->dev || v->init.qp_type != IBV_QPT_RC || state == IBV_QPS_RESET ||
 	    state == IBV_QPS_INIT)

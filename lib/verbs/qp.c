@@ -13,6 +13,7 @@
 #include "lib/base/real_verbs.h"
 #include "lib/base/reentry.h"
 #include "lib/conn/actions.h"
+#include "lib/conn/arm.h"
 #include "lib/conn/conn_lock.h"
 #include "lib/conn/conn_timers.h"
 #include "lib/conn/drain.h"
@@ -262,6 +263,81 @@ void hook_created_direct_qp(struct ibv_qp *qp)
 	qp_publish(v);
 }
 
+/* --- completions of a life that is over ------------------------------------------------------- */
+
+/*
+ * RESET and destroy end a life of a QP, and what waits of it for the program ends with it, as the
+ * NIC's driver has it: libmlx5 takes its completions out of the CQ. Soft-RoCE leaves them there.
+ * So the CQ is emptied first. Rail 0 is in RESET: no more can come.
+ */
+static void life_purge(struct vqp *v)
+{
+	vqp_drain(v);
+	vcq_purge(v->send_cq, v->qpn);
+	if (v->recv_cq != v->send_cq)
+		vcq_purge(v->recv_cq, v->qpn);
+}
+
+/* The CQs of a QP that we leave to the NIC, which another thread may destroy once the QP is gone.
+ */
+struct passed_cqs {
+	struct vcq *send, *recv; /* either may be NULL */
+	uint32_t qpn;
+};
+
+static struct passed_cqs passed_get(const struct ibv_qp *qp)
+{
+	struct passed_cqs p = {vcq_find(qp->send_cq), vcq_find(qp->recv_cq), qp->qp_num};
+
+	if (p.recv == p.send)
+		p.recv = NULL;
+	if (p.send)
+		object_get(&p.send->obj);
+	if (p.recv)
+		object_get(&p.recv->obj);
+	return p;
+}
+
+static void passed_put(const struct passed_cqs *p, bool purge)
+{
+	struct vcq *cqs[] = {p->send, p->recv};
+
+	for (int i = 0; i < 2; i++) {
+		if (cqs[i] && purge)
+			vcq_purge(cqs[i], p->qpn);
+		if (cqs[i])
+			object_put(&cqs[i]->obj);
+	}
+}
+
+/* Its completions may have come to us with those of another QP of its CQ. */
+static int modify_passed(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	bool reset = (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RESET;
+	struct passed_cqs cqs;
+	int err;
+
+	if (!reset || fork_in_child())
+		return quietly(real.modify_qp(qp, attr, mask));
+	cqs = passed_get(qp);
+	err = quietly(real.modify_qp(qp, attr, mask));
+	passed_put(&cqs, !err);
+	return err;
+}
+
+static int destroy_passed(struct ibv_qp *qp)
+{
+	struct passed_cqs cqs;
+	int err;
+
+	if (fork_in_child())
+		return quietly(real.destroy_qp(qp));
+	cqs = passed_get(qp);
+	err = quietly(real.destroy_qp(qp));
+	passed_put(&cqs, !err);
+	return err;
+}
+
 /* --- modify ---------------------------------------------------------------------------------- */
 
 static void attr_save(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, int mask)
@@ -403,7 +479,7 @@ static int modify_to_reset(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 	err = quietly(real.modify_qp(v->qp, attr, mask));
 	if (err)
 		return err;
-	vqp_drain(v); /* what is left is of the life that is over */
+	life_purge(v);
 	if (vqp_renew_id(v))
 		log_error("QP %#x is not protected any more: out of memory", v->qp->qp_num);
 	life_renew(v);
@@ -446,7 +522,7 @@ static int modify_running(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 /* A bypassed QP is the NIC's alone. */
 static int modify_bypassed(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 {
-	int err = quietly(real.modify_qp(v->qp, attr, mask));
+	int err = modify_passed(v->qp, attr, mask);
 
 	if (!err && (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RESET)
 		bypass_reset(v);
@@ -506,7 +582,7 @@ int hook_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 		v = NULL;
 	}
 	if (!v || !v->conn)
-		return quietly(real.modify_qp(qp, attr, mask));
+		return modify_passed(qp, attr, mask);
 	pthread_mutex_lock(&v->life.modify_lock);
 	err = modify_locked(v, attr, mask);
 	pthread_mutex_unlock(&v->life.modify_lock);
@@ -515,22 +591,29 @@ int hook_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 
 /* --- query ----------------------------------------------------------------------------------- */
 
+/* To the program its QP is the connection. What is on rail 0 is idle, or was armed by us. */
+static bool rail0_is_ours(const struct vqp *v)
+{
+	return qp_has_moved(v) || v->life.dead || v->hot.rail0_epoch;
+}
+
 int hook_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 		  struct ibv_qp_init_attr *init)
 {
 	struct vqp *v = vqp_find(qp);
+	bool ours;
 	int err;
 
 	if (!v || !v->conn || !v->life.started || v->life.bypassed || fork_in_child_warn())
 		return quietly(real.query_qp(qp, attr, mask, init));
 	vqp_enter(v);
-	err = quietly(real.query_qp(qp, attr, mask, init));
-	if (!err && (qp_has_moved(v) || v->life.dead)) {
-		/* To the program its QP is the connection, not the QP that is idle on rail 0. */
+	ours = rail0_is_ours(v);
+	/* libibverbs stores the state that it was asked for in the program's object. */
+	err = quietly(real.query_qp(qp, attr, ours ? mask & ~IBV_QP_STATE : mask, init));
+	if (!err && ours) {
 		attr_save(attr, &v->program.attr, ~0);
 		attr->qp_state = attr->cur_qp_state = v->program.state;
 	}
-	v->qp->state = v->program.state;
 	vqp_leave(v);
 	return err;
 }
@@ -549,9 +632,24 @@ static void gates_release(struct vqp *v)
 	pthread_mutex_unlock(&v->lock);
 }
 
+/* Ends the life that the QP is in. */
+static void life_end(struct vqp *v)
+{
+	if (v->life.started) {
+		close_conn(v, SHIFT_CLOSE_DESTROY);
+		rail_jobs_stop(v);
+	}
+	/* In these states a QP has no completions. */
+	if (v->program.state == IBV_QPS_RESET || v->program.state == IBV_QPS_INIT)
+		return;
+	/* A fence that was taken for hung may have ended only now. What flushes then is known as
+	 * this QP's as long as the QP is in the tables, and its number is no other's. */
+	quietly(vqp_to_state(v, 0, IBV_QPS_RESET));
+	life_purge(v);
+}
+
 int hook_destroy_qp(struct ibv_qp *qp)
 {
-	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
 	struct vqp *v = vqp_find(qp);
 	int err;
 
@@ -560,16 +658,9 @@ int hook_destroy_qp(struct ibv_qp *qp)
 		v = NULL;
 	}
 	if (!v)
-		return quietly(real.destroy_qp(qp));
-	if (v->conn && v->life.started && !v->life.bypassed) {
-		close_conn(v, SHIFT_CLOSE_DESTROY);
-		/* A fence that was taken for hung may end only now. What flushes then is known as
-		 * this QP's, and not handed to the program, as long as the QP is in the tables. */
-		if (rail_jobs_stop(v)) {
-			quietly(real.modify_qp(qp, &reset, IBV_QP_STATE));
-			vqp_drain(v);
-		}
-	}
+		return destroy_passed(qp);
+	if (v->conn && !v->life.bypassed)
+		life_end(v);
 	pthread_mutex_lock(&v->lock);
 	v->life.gone = true;
 	pthread_mutex_unlock(&v->lock);
@@ -582,7 +673,10 @@ int hook_destroy_qp(struct ibv_qp *qp)
 		gates_release(v);
 		stats_conn_remove(v->stats, now_ns());
 	}
-	err = quietly(real.destroy_qp(qp));
+	if (v->conn && !v->life.bypassed)
+		err = quietly(real.destroy_qp(qp));
+	else
+		err = destroy_passed(qp);
 	object_put(&v->obj);
 	return err;
 }

@@ -26,6 +26,7 @@ static struct host {
 	struct ibv_mr *local, *remote;
 	struct ibv_mr *old; /* what `remote` was before, if it is still registered */
 	struct ibv_cq *cq[2 * PAIRS_MAX];
+	struct ibv_cq shown[2 * PAIRS_MAX]; /* these, once all QPs were made */
 	unsigned int cqs;
 	pthread_mutex_t poll_lock;
 	unsigned int threads; /* that use its QPs */
@@ -79,6 +80,53 @@ void prog_asked(const struct ibv_qp *qp, bool is_last, int err)
 bool prog_is_last(const struct ibv_qp *qp, uint64_t wr_id)
 {
 	return posting && posting->qp == qp && wr_id + 1 == posting->posted;
+}
+
+static void must(int err, const char *what)
+{
+	if (err)
+		violation("%s fails with %d", what, err);
+}
+
+static void modify_side(struct side *s, struct ibv_qp_attr *attr, int mask, const char *what)
+{
+	s->at_verb = true;
+	must(hook_modify_qp(s->qp, attr, mask), what);
+	s->shown = *s->qp;
+	s->at_verb = false;
+	if (s->shown.state != attr->qp_state)
+		violation("%c%u: qp->state is %d after modify to %s", 'a' + s->host, s->pair,
+			  s->shown.state, what);
+}
+
+/* Whatever the library does with the program's QP, the program's object does not show it. That its
+ * connection is over it may. */
+static void check_object(const struct side *s)
+{
+	const struct ibv_qp *is = s->qp, *was = &s->shown;
+	const struct vqp *v = prog_vqp(s->pair, s->host);
+	bool same;
+
+	if (!v || s->at_verb)
+		return;
+	same = is->context == was->context && is->qp_context == was->qp_context &&
+	       is->pd == was->pd && is->send_cq == was->send_cq && is->recv_cq == was->recv_cq &&
+	       is->srq == was->srq && is->handle == was->handle && is->qp_num == was->qp_num &&
+	       is->qp_type == was->qp_type && is->events_completed == was->events_completed;
+	if (!same || (is->state != was->state && !(v->life.dead && is->state == IBV_QPS_ERR)))
+		violation("%c%u: the program's QP shows what it has not done: state %d, was %d",
+			  'a' + s->host, s->pair, is->state, was->state);
+}
+
+static void check_cq(unsigned int h, unsigned int i)
+{
+	const struct ibv_cq *is = hosts[h].cq[i], *was = &hosts[h].shown[i];
+
+	if (is->context != was->context || is->channel != was->channel ||
+	    is->cq_context != was->cq_context || is->handle != was->handle || is->cqe != was->cqe ||
+	    is->comp_events_completed != was->comp_events_completed ||
+	    is->async_events_completed != was->async_events_completed)
+		violation("%c: the program's CQ shows what it has not done", 'a' + h);
 }
 
 static void wait_for(const char *what, bool (*is_true)(unsigned int), unsigned int arg)
@@ -271,15 +319,35 @@ static void post_receives(struct side *s)
 
 /* --- polling ---------------------------------------------------------------------------------- */
 
-static struct side *side_of_number(unsigned int h, uint32_t qpn)
+static unsigned int pair_of_number(unsigned int h, uint32_t qpn)
 {
 	for (unsigned int p = 0; p < pairs; p++)
-		if (sides[p][h].qp && sides[p][h].qp->qp_num == qpn)
-			return &sides[p][h];
-	for (unsigned int p = 0; p < pairs; p++)
-		if (sides[p][h].destroyed_qpn == qpn)
-			return NULL;
+		if (sides[p][h].qp ? sides[p][h].qp->qp_num == qpn
+				   : sides[p][h].destroyed_qpn == qpn)
+			return p;
 	violation("%c: a completion of a QP %#x that does not exist", 'a' + h, qpn);
+}
+
+/* A mask of pairs whose QP was RESET or destroyed: what is polled from now on is not theirs. */
+static unsigned int pairs_over(unsigned int h)
+{
+	unsigned int over = 0;
+
+	for (unsigned int p = 0; p < pairs; p++)
+		over |= (unsigned int)sides[p][h].closed << p;
+	return over;
+}
+
+static void polled(unsigned int h, const struct ibv_cq *cq, const struct ibv_wc *wc,
+		   unsigned int over)
+{
+	unsigned int p = pair_of_number(h, wc->qp_num);
+
+	if (over >> p & 1)
+		violation("%c%u: wr_id %lu completes after RESET or destroy", 'a' + h, p,
+			  (unsigned long)wc->wr_id);
+	if (sides[p][h].qp)
+		oracle_completion(&sides[p][h], cq, wc);
 }
 
 static bool poll_once(unsigned int h)
@@ -290,27 +358,22 @@ static bool poll_once(unsigned int h)
 
 	for (unsigned int i = 0; i < me->cqs; i++) {
 		int wanted = one_in(2) ? 1 : 1 + (int)rnd_below(16), got;
+		unsigned int over;
 
 		pthread_mutex_lock(&me->poll_lock);
+		over = pairs_over(h);
+		check_cq(h, i);
+		for (unsigned int p = 0; p < pairs; p++)
+			check_object(&sides[p][h]);
 		got = ibv_poll_cq(me->cq[i], wanted, wc);
 		if (got < 0 || got > wanted)
 			violation("%c: poll returns %d of %d", 'a' + h, got, wanted);
-		for (int k = 0; k < got; k++) {
-			struct side *s = side_of_number(h, wc[k].qp_num);
-
-			if (s)
-				oracle_completion(s, me->cq[i], &wc[k]);
-		}
+		for (int k = 0; k < got; k++)
+			polled(h, me->cq[i], &wc[k], over);
 		pthread_mutex_unlock(&me->poll_lock);
 		any |= got > 0;
 	}
 	return any;
-}
-
-static void must(int err, const char *what)
-{
-	if (err)
-		violation("%s fails with %d", what, err);
 }
 
 /* --- threads ---------------------------------------------------------------------------------- */
@@ -487,6 +550,7 @@ static void make_qp(unsigned int h, unsigned int p)
 	attr.send_cq = cqs == CQ_ONE && me->cqs ? me->cq[0] : make_cq(me);
 	attr.recv_cq = cqs == CQ_PER_QUEUE ? make_cq(me) : attr.send_cq;
 	sides[p][h].qp = hook_create_qp(me->pd, &attr);
+	sides[p][h].shown = *sides[p][h].qp;
 }
 
 static void make_objects(unsigned int h)
@@ -503,6 +567,8 @@ static void make_objects(unsigned int h)
 	me->remote = register_remote(h);
 	for (unsigned int p = 0; p < pairs; p++)
 		make_qp(h, p);
+	for (unsigned int i = 0; i < me->cqs; i++)
+		me->shown[i] = *me->cq[i];
 }
 
 static bool has_qps(unsigned int h)
@@ -529,23 +595,21 @@ static void connect_side(struct side *s)
 				   .retry_cnt = s->retries,
 				   .rnr_retry = 7};
 
-	must(hook_modify_qp(s->qp, &attr,
-			    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
-	     "INIT");
+	modify_side(s, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
+		    "INIT");
 	take_lock(s);
 	post_receives(s);
 	release_lock();
 	attr.qp_state = IBV_QPS_RTR;
-	must(hook_modify_qp(s->qp, &attr,
-			    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-				    IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-				    IBV_QP_MIN_RNR_TIMER),
-	     "RTR");
+	modify_side(s, &attr,
+		    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+			    IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+		    "RTR");
 	attr.qp_state = IBV_QPS_RTS;
-	must(hook_modify_qp(s->qp, &attr,
-			    IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-				    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
-	     "RTS");
+	modify_side(s, &attr,
+		    IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+			    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC,
+		    "RTS");
 }
 
 static bool is_protected(unsigned int h)
@@ -609,7 +673,7 @@ static void flush_side(struct side *s)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 
-	must(hook_modify_qp(s->qp, &attr, IBV_QP_STATE), "ERR");
+	modify_side(s, &attr, IBV_QP_STATE, "ERR");
 	wait_for("flushes", all_has_flushed, s->pair * HOSTS + s->host);
 }
 
@@ -625,6 +689,7 @@ static void destroy_side(struct side *s, bool flush)
 	if (flush)
 		flush_side(s);
 	s->destroyed_qpn = qp->qp_num;
+	s->at_verb = true;
 	must(hook_destroy_qp(qp), "destroy_qp");
 	s->closed = true;
 	s->qp = NULL;
@@ -680,7 +745,7 @@ static void reset_all(unsigned int h)
 
 	for (unsigned int p = 0; p < pairs; p++) {
 		sides[p][h].closing = true;
-		must(hook_modify_qp(sides[p][h].qp, &attr, IBV_QP_STATE), "RESET");
+		modify_side(&sides[p][h], &attr, IBV_QP_STATE, "RESET");
 		sides[p][h].closed = true;
 	}
 	drain_completions(h);

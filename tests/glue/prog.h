@@ -36,9 +36,11 @@ struct side {
 	uint64_t added, swapped; /* the peer's words in the end */
 	bool closing, closed;	 /* the program resets or destroys it; it has returned */
 	uint32_t destroyed_qpn;
-	bool ended;	    /* a completion had an error */
-	uint32_t failed_at; /* that one */
-	uint8_t reason;	    /* why the connection ended: enum shift_reason */
+	struct ibv_qp shown; /* its QP as the program's last verb has left it */
+	bool at_verb;	     /* another verb is about to change that */
+	bool ended;	     /* a completion had an error */
+	uint32_t failed_at;  /* that one */
+	uint8_t reason;	     /* why the connection ended: enum shift_reason */
 	uint8_t state;
 	uint64_t since; /* of that state */
 };

@@ -90,11 +90,11 @@ static int real_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	if ((mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RTR)
 		err = resolve(q->nic);
 	err = err ? err : nic_modify_qp(q, attr, mask);
-	if (!err && (mask & IBV_QP_STATE))
-		qp->state = attr->qp_state;
 	trace("%s: QP %#x: modify to %d: %d", q->nic->nic->name, qp->qp_num,
 	      mask & IBV_QP_STATE ? (int)attr->qp_state : -1, err);
 	ask_nic(q->nic, 10 * NS_US);
+	if (!err && (mask & IBV_QP_STATE))
+		qp->state = attr->qp_state; /* what libibverbs does last */
 	return err;
 }
 
@@ -103,14 +103,15 @@ static int real_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 {
 	struct fake_qp *q = (struct fake_qp *)qp;
 
-	(void)mask;
 	ask_nic(q->nic, 60 * NS_US);
 	memset(attr, 0, sizeof(*attr));
 	*init = q->init;
 	*attr = q->attr;
-	attr->qp_state = attr->cur_qp_state = qp->state = q->state;
+	attr->qp_state = attr->cur_qp_state = q->state;
 	attr->rq_psn = (q->rx_psn + q->rx) & 0xffffff;
 	thread_sleep(rnd_below(20 * NS_US)); /* the answer is of a moment ago */
+	if (mask & IBV_QP_STATE)
+		qp->state = attr->qp_state; /* what libibverbs does last */
 	return 0;
 }
 

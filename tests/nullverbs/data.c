@@ -56,12 +56,12 @@ void null_flush_receives(struct null_qp *qp)
 		complete_recv(qp, &cqe);
 }
 
-void null_purge(struct null_cq *cq, const struct null_qp *qp)
+void null_hand_over(struct null_cq *cq, const struct null_qp *from, struct null_qp *to)
 {
 	pthread_spin_lock(&cq->lock);
 	for (uint32_t i = cq->tail; i != cq->head; i++) {
-		if (cq->ring[i & cq->mask].qp == qp)
-			cq->ring[i & cq->mask].qp = NULL;
+		if (cq->ring[i & cq->mask].qp == from)
+			cq->ring[i & cq->mask].qp = to;
 	}
 	pthread_spin_unlock(&cq->lock);
 }

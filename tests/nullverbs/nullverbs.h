@@ -15,6 +15,8 @@
  * the packets of WRITEs, they move their data, and fail when the other QP is in ERR. With `lag`
  * the same, but a QP in ERR counts one packet too little; with `mute` all fail.
  * NULLVERBS_MEMLOCK: bytes that may be registered at a time, as RLIMIT_MEMLOCK; no limit if unset.
+ * NULLVERBS_CQ: with `kept` the completions of a QP stay in their CQ when the QP is RESET or
+ * destroyed, as on soft-RoCE; else they are taken back, as on mlx5.
  */
 #ifndef SHIFT_NULLVERBS_H
 #define SHIFT_NULLVERBS_H
@@ -69,6 +71,7 @@ struct null_qp {
 	bool all_signaled;
 	struct null_qp *peer; /* the QP of this process that it is connected to */
 	bool exact;	      /* NULLVERBS_PSN, and its peer is connected to it */
+	struct null_qp *next; /* of those that are gone (NULLVERBS_CQ) */
 
 	pthread_spinlock_t send_lock, recv_lock;
 	uint32_t send_mask, send_head, send_tail;
@@ -90,7 +93,8 @@ int null_poll_cq(struct ibv_cq *cq, int entries, struct ibv_wc *wc);
 int null_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
 int null_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 void null_flush_receives(struct null_qp *qp);
-void null_purge(struct null_cq *cq, const struct null_qp *qp);
+/* Its completions become those of the QP `to`; NULL: they are taken back. */
+void null_hand_over(struct null_cq *cq, const struct null_qp *from, struct null_qp *to);
 
 /* psn.c: a WRITE between QPs that are exact. */
 bool null_is_exact(const struct null_qp *qp);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tests/nullverbs/nullverbs.h"
 
@@ -118,11 +119,36 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	return &qp->base;
 }
 
-/* Its completions go too, as on mlx5. */
+static uint64_t *copy_ids(const uint64_t *ids, uint32_t mask)
+{
+	size_t bytes = (mask + 1ul) * sizeof(*ids);
+	uint64_t *copy = malloc(bytes);
+
+	return copy ? memcpy(copy, ids, bytes) : NULL;
+}
+
+/* What its completions need when it is gone. NULL: they go with it. */
+static struct null_qp *keep(const struct null_qp *qp)
+{
+	static struct null_qp *kept;
+	const char *value = getenv("NULLVERBS_CQ");
+	struct null_qp *copy = value && !strcmp(value, "kept") ? malloc(sizeof(*copy)) : NULL;
+
+	if (!copy)
+		return NULL;
+	*copy = *qp;
+	copy->send_ids = copy_ids(qp->send_ids, qp->send_mask);
+	copy->recv_ids = copy_ids(qp->recv_ids, qp->recv_mask);
+	copy->next = __atomic_exchange_n(&kept, copy, __ATOMIC_RELAXED);
+	return copy;
+}
+
 static void reset(struct null_qp *qp)
 {
-	null_purge((struct null_cq *)qp->base.send_cq, qp);
-	null_purge((struct null_cq *)qp->base.recv_cq, qp);
+	struct null_qp *kept = keep(qp);
+
+	null_hand_over((struct null_cq *)qp->base.send_cq, qp, kept);
+	null_hand_over((struct null_cq *)qp->base.recv_cq, qp, kept);
 	qp->send_head = qp->send_tail = 0;
 	qp->recv_head = qp->recv_tail = 0;
 	qp->peer = NULL;

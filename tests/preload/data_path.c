@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 /*
- * Posts and polls in ways that meet a connection at an awkward moment: pollers, refused, long or
- * errors; each must work as it does without shift. The program does not know of shift.
+ * Posts and polls in ways that meet a connection at an awkward moment: pollers, refused, long,
+ * errors, lives or kept; each must work as it does without shift. The program does not know of
+ * shift.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -298,12 +299,140 @@ static void errors(void)
 	end_by_err(false);
 }
 
+/* --- lives: what is left of one ends with it -------------------------------------------------- */
+
+static void expect_none(const char *what)
+{
+	expect(take_completions() == 0, what);
+}
+
+/* A WRITE that fails, and what flushes behind it. */
+static void fail_with_six(struct ibv_qp *qp)
+{
+	for (uint64_t i = 100; i < 103; i++)
+		post_receive(qp, i);
+	post_write(qp, 0, BAD_RKEY, IBV_SEND_SIGNALED);
+	post_write(qp, 1, 1, IBV_SEND_SIGNALED);
+	post_write(qp, 2, 1, IBV_SEND_SIGNALED);
+}
+
+static void write_and_complete(struct ibv_qp *qp, uint64_t id)
+{
+	post_write(qp, id, 1, IBV_SEND_SIGNALED);
+	expect(completion().wr_id == id, "whose completion");
+	expect_none("no more completions");
+}
+
+/* polled: so many of the six; then it is RESET and connected again, or destroyed. Another QP on the
+ * same CQ has its completions nevertheless. */
+static void end_life(struct ibv_qp *other, int polled, bool again)
+{
+	struct ibv_qp *qp = create_qp(pd, 8);
+
+	forget_completions();
+	connect_to(qp, qp->qp_num ^ 0x800000); /* somebody elsewhere */
+	fail_with_six(qp);
+	post_write(other, 50, 1, IBV_SEND_SIGNALED);
+	for (int i = 0; i < polled; i++)
+		expect(any_completion().qp_num == qp->qp_num, "whose completion");
+	if (again) {
+		modify(qp, (struct ibv_qp_attr){.qp_state = IBV_QPS_RESET}, 0);
+		connect_to(qp, qp->qp_num ^ 0x800000);
+	} else {
+		destroy(qp);
+	}
+	expect(take_completions() == 1 && of[50].status == IBV_WC_SUCCESS, "only the other QP's");
+	if (!again)
+		return;
+	write_and_complete(qp, 60);
+	destroy(qp);
+}
+
+/* It never came to RTR. */
+static void end_before_rtr(bool again)
+{
+	struct ibv_qp *qp = create_qp(pd, 8);
+
+	to_init(qp);
+	for (uint64_t i = 100; i < 103; i++)
+		post_receive(qp, i);
+	modify(qp, (struct ibv_qp_attr){.qp_state = IBV_QPS_ERR}, 0);
+	expect(any_completion().wr_id == 100, "whose completion");
+	if (again)
+		modify(qp, (struct ibv_qp_attr){.qp_state = IBV_QPS_RESET}, 0);
+	else
+		destroy(qp);
+	expect_none("no more completions");
+	if (again)
+		destroy(qp);
+}
+
+/* Of no RC QP, but on the CQ of one whose error makes us poll ahead of the program. */
+static void end_passed(bool again)
+{
+	struct ibv_qp_init_attr attr = {.send_cq = cq,
+					.recv_cq = cq,
+					.cap = {.max_send_wr = 8, .max_recv_wr = 8},
+					.qp_type = IBV_QPT_UC};
+	struct ibv_qp *qp = create_qp(pd, 8), *uc = ibv_create_qp(pd, &attr);
+
+	expect(uc != NULL, "create_qp of UC");
+	connect_to(qp, qp->qp_num ^ 0x800000);
+	to_init(uc);
+	for (uint64_t i = 110; i < 113; i++)
+		post_receive(uc, i);
+	fail_with_six(qp);
+	modify(uc, (struct ibv_qp_attr){.qp_state = IBV_QPS_ERR}, 0);
+	expect(any_completion().qp_num == qp->qp_num, "whose completion");
+	if (again)
+		modify(uc, (struct ibv_qp_attr){.qp_state = IBV_QPS_RESET}, 0);
+	else
+		destroy(uc);
+	forget_completions();
+	expect(take_completions() == 5, "only those of the RC QP");
+	for (uint64_t i = 110; i < 113; i++)
+		expect(of[i].status == (enum ibv_wc_status) - 1, "none of the UC QP");
+	if (again)
+		destroy(uc);
+	destroy(qp);
+}
+
+static void end_lives(struct ibv_qp *other)
+{
+	for (int polled = 0; polled <= 6; polled++) {
+		end_life(other, polled, false);
+		end_life(other, polled, true);
+	}
+	end_before_rtr(false);
+	end_before_rtr(true);
+}
+
+static void several_lives(void)
+{
+	struct ibv_qp *other = create_qp(pd, 8);
+
+	connect_to(other, other->qp_num ^ 0x800000);
+	end_lives(other);
+	end_passed(false);
+	end_passed(true);
+	destroy(other);
+}
+
+/* The same over a NIC whose driver takes nothing back; without shift all of it would come. */
+static void kept_lives(void)
+{
+	struct ibv_qp *other = create_qp(pd, 8);
+
+	connect_to(other, other->qp_num ^ 0x800000);
+	end_lives(other);
+	destroy(other);
+}
+
 int main(int argc, char **argv)
 {
-	static const struct use uses[] = {{"pollers", pollers},
-					  {"refused", refused},
-					  {"long", long_lists},
-					  {"errors", errors}};
+	static const struct use uses[] = {{"pollers", pollers},	    {"refused", refused},
+					  {"long", long_lists},	    {"errors", errors},
+					  {"lives", several_lives}, {"kept", kept_lives}};
 
 	return rc_main(argc, argv, uses, sizeof(uses) / sizeof(*uses));
 }

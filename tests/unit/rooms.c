@@ -456,11 +456,12 @@ static int nic_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 static int nic_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 			struct ibv_qp_init_attr *init)
 {
-	(void)qp;
-	(void)mask;
 	(void)init;
+	world.query_mask = mask;
 	memset(attr, 0, sizeof(*attr));
 	attr->qp_state = attr->cur_qp_state = IBV_QPS_INIT;
+	if (mask & IBV_QP_STATE)
+		qp->state = attr->qp_state;
 	attr->dest_qp_num = 0xeee;
 	return 0;
 }

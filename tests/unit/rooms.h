@@ -99,6 +99,7 @@ struct world {
 	bool post_without_bad; /* it failed, and says of none that it was refused */
 	int lkey_result, rkey_result;
 	int gid_at;	 /* where the GID of the NICs is in their tables */
+	int query_mask;	 /* of the last query */
 	uint8_t own_gid; /* its last byte; 0: one more than the NIC's number */
 	uint32_t psn;
 	bool at_rest, flushes;	      /* a marker comes back as soon as it is posted */

@@ -112,7 +112,9 @@ static int begin(void **st)
 		v[i] = (struct vqp){.qp = qp + i,
 				    .conn = (void *)(v + i),
 				    .dev = &dev,
+				    .program.state = IBV_QPS_RTS,
 				    .init.qp_type = IBV_QPT_RC};
+		pthread_mutex_init(&v[i].lock, NULL);
 		state[i] = SHIFT_ST_ACTIVE;
 	}
 	real.get_async_event = get_event;
@@ -203,7 +205,38 @@ static void a_port_of_others_too(void **st)
 	assert_int_equal(next(), IBV_EVENT_PORT_ACTIVE); /* as its PORT_ERR was */
 	raise_event(IBV_EVENT_PORT_ERR, NULL);
 	assert_int_equal(next(), -1);
-	qp[0].state = IBV_QPS_RESET; /* no connection at all */
+	v[0].program.state = IBV_QPS_RESET; /* no connection at all */
+	raise_event(IBV_EVENT_PORT_ERR, NULL);
+	assert_int_equal(next(), IBV_EVENT_PORT_ERR);
+}
+
+/* Whether a connection is in use is what the program has asked for. What its object says may be of
+ * a query on the NIC that it has left. */
+static void a_port_of_connections_on_a_backup(void **st)
+{
+	(void)st;
+	qp[0].state = qp[1].state = IBV_QPS_RESET;
+	raise_event(IBV_EVENT_PORT_ERR, NULL);
+	raise_event(IBV_EVENT_PORT_ACTIVE, NULL);
+	assert_int_equal(next(), -1);
+	assert_int_equal(hidden, 2);
+	state[1] = SHIFT_ST_DEAD;
+	raise_event(IBV_EVENT_PORT_ERR, NULL);
+	assert_int_equal(next(), IBV_EVENT_PORT_ERR);
+}
+
+/* We do nothing with it, and do not know what the program has asked for. */
+static void a_port_of_one_that_posts_around(void **st)
+{
+	(void)st;
+	state[1] = SHIFT_ST_SETUP;
+	v[1].life.bypassed = true;
+	v[1].program.state = IBV_QPS_RTS;
+	qp[1].state = IBV_QPS_RESET;
+	raise_event(IBV_EVENT_PORT_ERR, NULL);
+	assert_int_equal(next(), -1);
+	v[1].program.state = IBV_QPS_RESET;
+	qp[1].state = IBV_QPS_RTS;
 	raise_event(IBV_EVENT_PORT_ERR, NULL);
 	assert_int_equal(next(), IBV_EVENT_PORT_ERR);
 }
@@ -262,6 +295,8 @@ int main(void)
 		TEST(a_queue_pair_that_does_not),
 		TEST(a_port_of_connections_that_all_survive),
 		TEST(a_port_of_others_too),
+		TEST(a_port_of_connections_on_a_backup),
+		TEST(a_port_of_one_that_posts_around),
 		TEST(who_has_polled_is_not_left_standing),
 		TEST(who_waits_goes_on_waiting),
 		TEST(a_context_of_others),

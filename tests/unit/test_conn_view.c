@@ -218,6 +218,54 @@ static void the_hot_path_runs_on_rail_0(void **state)
 	assert_true(shift_conn_fast(c));
 }
 
+/* A QP that only receives, or is idle, has nothing whose completion would end the matching. */
+static void back_on_rail_0_who_is_idle_is_fast_at_once(void **state)
+{
+	(void)state;
+	w_post(&w, 0, SHIFT_OP_SEND, 10, true);
+	w_event(&w, 0, SHIFT_EV_LINK_DOWN, 0);
+	assert_true(w_settle(&w, 50));
+	for (int h = 0; h < 2; h++)
+		assert_false(shift_conn_fast(w.h[h].c));
+	w.now += 3 * SECOND;
+	w_event(&w, 0, SHIFT_EV_LINK_UP, 0);
+	w_event(&w, 0, SHIFT_EV_MIGRATE, 0);
+	assert_true(w_settle(&w, 50));
+	for (int h = 0; h < 2; h++) {
+		assert_int_equal(w_view(&w, h).r, 0);
+		assert_true(shift_conn_fast(w.h[h].c));
+	}
+	/* And what comes next is counted as before. */
+	for (int h = 0; h < 2; h++)
+		w_post(&w, h, SHIFT_OP_SEND, 10, true);
+	assert_true(w_settle(&w, 50));
+	w_event(&w, 0, SHIFT_EV_LINK_DOWN, 0);
+	assert_true(w_settle(&w, 50));
+	assert_int_equal(w_view(&w, 0).r, 1);
+}
+
+/* A planned switch away from rail 0 that comes to nothing leaves no trace, unless there is
+ * something to match: what was held meanwhile. */
+static void after_an_abandoned_plan_who_is_idle_is_fast(void **state)
+{
+	const struct shift_conn *c = w.h[1].c;
+
+	(void)state;
+	for (uint32_t held = 0; held < 2; held++) {
+		peer_says(1, SHIFT_MSG_PREPARE, 1, 1 + held, 100);
+		lose_messages();
+		assert_int_equal(w_state(&w, 1), SHIFT_ST_DRAIN);
+		if (held)
+			w_post(&w, 1, SHIFT_OP_SEND, 10, true);
+		assert_false(shift_conn_fast(c));
+		tick_at(1, w.now + SECOND);
+		assert_int_equal(w_state(&w, 1), SHIFT_ST_ACTIVE);
+		assert_true(shift_conn_fast(c) == !held);
+	}
+	assert_true(w_settle(&w, 50));
+	assert_true(shift_conn_fast(c));
+}
+
 /* A drain holds posts: the poster that asks now must be told. */
 static void held_is_not_the_hot_path(void **state)
 {
@@ -356,6 +404,8 @@ int main(void)
 		WORLD_TEST(posts_are_counted),
 		WORLD_TEST(receives_are_counted),
 		WORLD_TEST(the_hot_path_runs_on_rail_0),
+		WORLD_TEST(back_on_rail_0_who_is_idle_is_fast_at_once),
+		WORLD_TEST(after_an_abandoned_plan_who_is_idle_is_fast),
 		WORLD_TEST(held_is_not_the_hot_path),
 		WORLD_TEST(the_end_is_not_the_hot_path),
 		WORLD_TEST(the_secret_is_due_after_2_to_the_22_packets),

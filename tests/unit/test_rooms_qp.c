@@ -558,6 +558,98 @@ static void after_reset_nothing_of_the_life_before_is_left(void **state)
 	assert_int_equal(core.cfg.past.armed, 2);
 }
 
+/* --- completions of a life that is over ------------------------------------------------------ */
+
+static void waits(struct vcq *cq, uint32_t qpn, uint64_t wr_id)
+{
+	vcq_deliver(cq, &(struct ibv_wc){.qp_num = qpn, .wr_id = wr_id});
+}
+
+/* The fast way has met an error, and what it polled behind that one. */
+static void was_polled(struct vcq *cq, const uint32_t *qpn, uint32_t n)
+{
+	cq->stash = calloc(n, sizeof(*cq->stash));
+	cq->stash_size = cq->stash_n = n;
+	for (uint32_t i = 0; i < n; i++)
+		cq->stash[i] = (struct ibv_wc){.qp_num = qpn[i], .wr_id = 10 + i};
+	gate_shut(&cq->gate);
+}
+
+static void only_others_are_left(struct vcq *cq)
+{
+	struct ibv_wc wc[8];
+
+	assert_int_equal(vcq_take(cq, 8, wc), 2);
+	assert_int_equal(wc[0].wr_id, 2);
+	assert_int_equal(wc[1].wr_id, 4);
+}
+
+static void purge_takes_one_qps_completions(void **state)
+{
+	static const uint32_t qpn[] = {QPN, 7, QPN, QPN, 8};
+	struct vcq *cq = &world.send_cq;
+	uint32_t shut = cq->gate.shut & ~GATE_SHARED; /* by the connection */
+
+	(void)state;
+	was_polled(cq, qpn, 5);
+	cq->stash_at = 1;
+	for (uint64_t i = 0; i < 5; i++)
+		waits(cq, i % 2 ? QPN : 7, i);
+	vcq_purge(cq, QPN);
+	assert_int_equal(cq->stash_n - cq->stash_at, 2);
+	assert_int_equal(cq->stash[cq->stash_at].wr_id, 11);
+	assert_int_equal(cq->stash[cq->stash_at + 1].wr_id, 14);
+	assert_int_equal(vcq_take(cq, 1, &(struct ibv_wc){0}), 1); /* 0 */
+	only_others_are_left(cq);
+	assert_int_not_equal(cq->gate.shut & ~GATE_SHARED, shut); /* the stash */
+	vcq_purge(cq, 7);
+	assert_int_not_equal(cq->gate.shut & ~GATE_SHARED, shut);
+	vcq_purge(cq, 8);
+	assert_int_equal(cq->gate.shut & ~GATE_SHARED, shut);
+	waits(cq, 7, 1);
+	vcq_purge(cq, 7);
+	assert_int_equal(cq->gate.shut & ~GATE_SHARED, shut);
+	assert_int_equal(vcq_take(cq, 1, &(struct ibv_wc){0}), 0);
+	vcq_purge(cq, 7); /* nothing was there */
+	assert_int_equal(cq->gate.shut & ~GATE_SHARED, shut);
+	free(cq->stash);
+	cq->stash = NULL;
+}
+
+/* Also what the NIC has left in its CQ. */
+static void nothing_of_a_life_is_left(bool destroy)
+{
+	world.wc[0] = (struct ibv_wc){.qp_num = QPN, .wr_id = 20};
+	world.wc[1] = (struct ibv_wc){.qp_num = 7, .wr_id = 4};
+	world.wcs = 2;
+	world.recv_wc = (struct ibv_wc){.qp_num = QPN, .wr_id = 21, .opcode = IBV_WC_RECV};
+	world.recv_has = true;
+	core.delivers = true;
+	waits(&world.send_cq, QPN, 1);
+	waits(&world.send_cq, 7, 2);
+	waits(&world.recv_cq, QPN, 3);
+	if (destroy) {
+		hook_destroy_qp(v->qp);
+		v = NULL;
+	} else {
+		assert_int_equal(modify(IBV_QPS_RESET), 0);
+	}
+	only_others_are_left(&world.send_cq);
+	assert_int_equal(vcq_take(&world.recv_cq, 1, &(struct ibv_wc){0}), 0);
+}
+
+static void reset_purges(void **state)
+{
+	(void)state;
+	nothing_of_a_life_is_left(false);
+}
+
+static void destroy_purges(void **state)
+{
+	(void)state;
+	nothing_of_a_life_is_left(true);
+}
+
 static void a_qp_that_was_not_in_use_has_nothing_to_close(void **state)
 {
 	(void)state;
@@ -631,12 +723,12 @@ static void query_shows_the_connection(void **state)
 {
 	static const struct {
 		uint8_t r;
-		bool holding, dead, program;
+		bool holding, dead;
+		uint32_t rail0_epoch; /* we have armed it */
+		bool program;
 	} cases[] = {
-		{0, false, false, false},
-		{1, false, false, true},
-		{0, true, false, true},
-		{0, false, true, true},
+		{0, false, false, 0, false}, {1, false, false, 0, true}, {0, true, false, 0, true},
+		{0, false, true, 0, true},   {0, false, false, 4, true},
 	};
 
 	(void)state;
@@ -646,12 +738,16 @@ static void query_shows_the_connection(void **state)
 		core.view.r = cases[i].r;
 		core.view.holding = cases[i].holding;
 		v->life.dead = cases[i].dead;
-		v->qp->state = IBV_QPS_INIT;
+		v->hot.rail0_epoch = cases[i].rail0_epoch;
 		attr = asked();
 		assert_int_equal(attr.dest_qp_num, cases[i].program ? 0x99 : 0xeee);
 		assert_int_equal(attr.qp_state, cases[i].program ? IBV_QPS_RTS : IBV_QPS_INIT);
 		assert_int_equal(attr.cur_qp_state, attr.qp_state);
-		assert_int_equal(v->qp->state, IBV_QPS_RTS); /* the provider has written to it */
+		/* libibverbs has not written to it, not even for a moment; or as without us. */
+		assert_int_equal(world.query_mask & IBV_QP_STATE,
+				 cases[i].program ? 0 : IBV_QP_STATE);
+		assert_int_equal(v->qp->state, cases[i].program ? IBV_QPS_RTS : IBV_QPS_INIT);
+		v->qp->state = IBV_QPS_RTS;
 	}
 }
 
@@ -697,8 +793,8 @@ static void destroy_closes_and_removes_all(void **state)
 	(void)state;
 	assert_int_equal(hook_destroy_qp(qp), 0);
 	v = NULL;
-	assert_traced("event CLOSE rail 0 how 2\nwaits\na life ends\ndestroy 0x21\ndestroy 0x22\n"
-		      "destroy 0x10\n");
+	assert_traced("event CLOSE rail 0 how 2\nwaits\nmodify 0x10 to 0\na life ends\n"
+		      "destroy 0x21\ndestroy 0x22\ndestroy 0x10\n");
 	assert_null(vqp_find(qp));
 	assert_null(vqp_by_id(id));
 	assert_null(table_get(&world.dev.qps, QPN));
@@ -772,6 +868,9 @@ int main(void)
 		TEST(err_of_an_unprotected_qp_is_the_nics),
 		TEST(err_that_the_nic_refuses),
 		TEST(after_reset_nothing_of_the_life_before_is_left),
+		TEST(purge_takes_one_qps_completions),
+		TEST(reset_purges),
+		TEST(destroy_purges),
 		TEST(a_qp_that_was_not_in_use_has_nothing_to_close),
 		TEST(a_reset_that_the_nic_refuses_begins_no_life),
 		TEST(a_new_life_in_a_domain_with_windows_is_released),
