@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 # Programs that do not know of shift: built always, as they run inside the hosts.
 rc_device = tests/clients/rc_device.c tests/clients/rc_device.h
+tcp = tests/clients/tcp.c tests/clients/tcp.h
 
 noinst_PROGRAMS += tests/clients/rc_trace
 tests_clients_rc_trace_SOURCES = tests/clients/rc_trace.c $(rc_device)
@@ -20,9 +21,15 @@ tests_clients_integrity_integrity_SOURCES = \
 	tests/clients/integrity/pattern.c tests/clients/integrity/post.c \
 	tests/clients/integrity/receive.c tests/clients/integrity/report.c \
 	tests/clients/integrity/retire.c tests/clients/integrity/sequence.c \
-	tests/clients/integrity/slots.c tests/clients/integrity/traffic.c $(rc_device)
+	tests/clients/integrity/slots.c tests/clients/integrity/traffic.c $(rc_device) $(tcp)
 tests_clients_integrity_integrity_CFLAGS = $(AM_CFLAGS) -pthread $(IBVERBS_CFLAGS)
 tests_clients_integrity_integrity_LDADD = $(IBVERBS_LIBS)
+
+# Finds libibverbs by itself, so it is not linked with it.
+noinst_PROGRAMS += tests/clients/collective
+tests_clients_collective_SOURCES = tests/clients/collective.c tests/clients/verbs_table.c \
+	tests/clients/verbs_table.h $(tcp)
+tests_clients_collective_CFLAGS = $(AM_CFLAGS) -pthread $(IBVERBS_CFLAGS)
 
 # lib/nic by itself.
 noinst_PROGRAMS += tests/clients/link_test

@@ -90,7 +90,7 @@ start() { # PROGRAM OPTIONS...
 	local port=4853 options=(-F -d mlx5_0 -x 1)
 	program=$1
 	shift
-	if [ "$program" = integrity ]; then
+	if [[ $program = integrity || $program = collective ]]; then
 		port=4854
 		options=(--device mlx5_0 --gid-index 1 --json)
 	fi
@@ -108,7 +108,10 @@ launch() { # HOST PROGRAM ARGUMENTS...
 	local host=$1 program=$2
 	shift 2
 	[ "$host" != "$stock" ] || prefix=(env)
-	[ "$program" != integrity ] || program=$BUILDDIR/tests/clients/integrity/integrity
+	case $program in
+	integrity) program=$BUILDDIR/tests/clients/integrity/integrity ;;
+	collective) program=$BUILDDIR/tests/clients/collective ;;
+	esac
 	exec shift-testbed exec --name "$NAME" --timeout "${patience}s" "$host" -- \
 		"${prefix[@]}" ${host_env[$host]:+"${host_env[$host]}"} "$program" "$@" >"$out/$host.out" 2>"$out/$host.err"
 }
@@ -130,7 +133,7 @@ kill_programs() {
 	mend_all || true
 	client_status='' server_status=''
 	for host in a b; do
-		on "$host" sh -c 'pkill -KILL -x "ib_.*|integrity" || true'
+		on "$host" sh -c 'pkill -KILL -x "ib_.*|integrity|collective" || true'
 	done
 	wait "$client" "$server" 2>/dev/null || true
 }
@@ -342,7 +345,7 @@ survives() { # FAULT PROGRAM OPTIONS...; the duration is added
 		long=$((seconds * try * (try + 1) / 2))
 		[ "$long" -le 90 ] || long=90 # well below $patience
 		duration=(-n "$(count_for "$long" "$@")")
-		[ "$1" != integrity ] || duration=(--seconds "$long")
+		[[ $1 = ib_* ]] || duration=(--seconds "$long")
 		protected
 		start "$@" "${duration[@]}" || return
 		got_through=true started=$SECONDS
@@ -368,11 +371,11 @@ survives() { # FAULT PROGRAM OPTIONS...; the duration is added
 
 # Are the program's own results right?
 right() {
-	if [ "$program" = integrity ]; then
-		clean
-	else
-		full_count "${duration[1]}"
-	fi
+	case $program in
+	integrity) clean ;;
+	collective) jq -es 'all(.wrong_messages == 0 and .fatal_events == 0 and .flushes > 0)' "$out/a.out" "$out/b.out" >/dev/null ;;
+	*) full_count "${duration[1]}" ;;
+	esac
 }
 
 # perftest's line of results: bytes, iterations, ...
@@ -573,6 +576,20 @@ suffers() { # FAULT error-or-hang|stall OPTIONS...
 			jq -e ".longest_gap_ms >= $fault_ms" "$out/a.out" >/dev/null
 	fi || {
 		failed "$fault: no $effect"
+		return 1
+	}
+}
+
+# Without the library: its first error completion is the end of the program, as with NCCL.
+ends_in_error() { # FAULT PROGRAM OPTIONS...
+	local fault=$1
+	shift
+	unprotected
+	start "$@" && carries a 0 && break_it "$fault" || return
+	finish
+	mend_it "$fault"
+	[ "$client_status" -eq 3 ] || {
+		failed "$fault: no error"
 		return 1
 	}
 }

@@ -86,3 +86,11 @@ export NAME=check-survive-long
 @test "the library at the receiver only: as with none" {
 	outlives_panic lone b
 }
+
+@test "collective, verbs as NCCL uses them: cable pulled at the receiver, every byte right, no fatal event" {
+	outlives_panic survives pull:b collective
+}
+
+@test "unprotected, collective: admin down on the sender ends it with an error" {
+	outlives_panic ends_in_error down:a collective --seconds 60 --timeout 14 --retry 6
+}
