@@ -94,6 +94,7 @@ void shift_conn_view(const struct shift_conn *c, struct shift_conn_view *v)
 	v->holding = c->holding;
 	v->planned = c->plan.planned;
 	v->recv_cum = conn_flushing(c) ? c->recv_final : c->rq.done;
+	v->unfenced = c->state == SHIFT_ST_CLOSED && conn_unknown_to_peer(c);
 	v->recv_posted = c->rq.posted;
 	v->send_tail = c->sq.tracked ? c->sq.tail : shift_sendlog_done_by_signal(&c->sq);
 	v->send_sent = c->sq.sent;

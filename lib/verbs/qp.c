@@ -343,11 +343,16 @@ static void close_entered(struct vqp *v, enum shift_close how)
 		pthread_cond_wait(&v->life.closed_cond, &v->lock);
 }
 
-static void close_conn(struct vqp *v, enum shift_close how)
+/* false: the peer never knew of the connection, and its QP was not fenced. */
+static bool close_conn(struct vqp *v, enum shift_close how)
 {
+	struct shift_conn_view view;
+
 	vqp_enter(v);
 	close_entered(v, how);
+	shift_conn_view(v->conn, &view);
 	vqp_leave(v);
+	return !view.unfenced;
 }
 
 static int modify_to_err(struct vqp *v, struct ibv_qp_attr *attr, int mask)
@@ -380,6 +385,7 @@ static void life_renew(struct vqp *v)
 	exported_keys_reset(&v->keys.exported, 0, 0);
 	v->life.started = v->setup.met = v->life.dead = false;
 	v->repost.tx_next = v->repost.tx_end = 0;
+	v->repost.rx_next = v->repost.rx_end = 0;
 	v->repost.tx_stopped = false;
 	v->hot.rail0_epoch = 0;
 	memset(v->rails.armed_epoch, 0, sizeof(v->rails.armed_epoch));
@@ -537,18 +543,6 @@ int hook_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 
 /* --- destruction ----------------------------------------------------------------------------- */
 
-/* Removes this QP's reason from the gates of its CQs. */
-static void gates_release(struct vqp *v)
-{
-	pthread_mutex_lock(&v->lock);
-	if (v->hot.slow) {
-		gate_open(&v->send_cq->gate);
-		if (v->recv_cq != v->send_cq)
-			gate_open(&v->recv_cq->gate);
-	}
-	pthread_mutex_unlock(&v->lock);
-}
-
 int hook_destroy_qp(struct ibv_qp *qp)
 {
 	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
@@ -562,10 +556,11 @@ int hook_destroy_qp(struct ibv_qp *qp)
 	if (!v)
 		return quietly(real.destroy_qp(qp));
 	if (v->conn && v->life.started && !v->life.bypassed) {
-		close_conn(v, SHIFT_CLOSE_DESTROY);
+		bool alive = !close_conn(v, SHIFT_CLOSE_DESTROY);
+
 		/* A fence that was taken for hung may end only now. What flushes then is known as
 		 * this QP's, and not handed to the program, as long as the QP is in the tables. */
-		if (rail_jobs_stop(v)) {
+		if (rail_jobs_stop(v) || alive) {
 			quietly(real.modify_qp(qp, &reset, IBV_QP_STATE));
 			vqp_drain(v);
 		}
@@ -579,7 +574,7 @@ int hook_destroy_qp(struct ibv_qp *qp)
 		rail_jobs_stop(v);
 		object_jobs_wait(&v->obj, &v->dev->nic[1], v->dev->rails - 1u, twin_destroy);
 		cqs_detach(v);
-		gates_release(v);
+		vqp_release_gates(v);
 		stats_conn_remove(v->stats, now_ns());
 	}
 	err = quietly(real.destroy_qp(qp));
