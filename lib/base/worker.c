@@ -2,7 +2,6 @@
 #include "lib/base/worker.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,21 +12,29 @@
 #include "lib/base/log.h"
 #include "lib/base/thread.h"
 
+/* What one thread does now. */
+struct at_work {
+	const struct job *job; /* only compared: fn may have freed it; NULL: it is idle */
+	const void *owner;
+	uint64_t number;
+	uint64_t since_ns;
+};
+
 struct worker {
 	char name[16];
 	pthread_mutex_t lock;
-	pthread_cond_t work; /* a job was submitted */
-	pthread_cond_t done; /* a job has run */
+	pthread_cond_t work; /* a job can be taken */
+	pthread_cond_t done; /* a job has run, or was taken back */
 	/* Under the lock. */
-	bool running;
 	struct job *jobs, **tail;
+	unsigned int waiting; /* so many jobs */
 	uint64_t submitted;
-	uint64_t current; /* number of the job that runs; 0: none */
-
-	_Atomic uint64_t busy_since_ns;
+	unsigned int threads, threads_max; /* so many were started; may be */
+	unsigned int begun, idle;	   /* threads that run; that wait for a job */
+	struct at_work at[WORKER_THREADS_MAX];
 };
 
-struct worker *worker_new(const char *name)
+struct worker *worker_new(const char *name, unsigned int threads)
 {
 	struct worker *w = calloc(1, sizeof(*w));
 	pthread_condattr_t attr;
@@ -36,6 +43,7 @@ struct worker *worker_new(const char *name)
 		return NULL;
 	snprintf(w->name, sizeof(w->name), "%s", name);
 	w->tail = &w->jobs;
+	w->threads_max = threads < WORKER_THREADS_MAX ? threads : WORKER_THREADS_MAX;
 	pthread_mutex_init(&w->lock, NULL);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -45,93 +53,173 @@ struct worker *worker_new(const char *name)
 	return w;
 }
 
+/* All of these under the lock. */
+
+static bool owner_is_at_work(const struct worker *w, const void *owner)
+{
+	for (unsigned int i = 0; owner && i < w->begun; i++)
+		if (w->at[i].job && w->at[i].owner == owner)
+			return true;
+	return false;
+}
+
+/* Where the first job stands that may run now. */
+static struct job **job_ready(struct worker *w)
+{
+	struct job **at = &w->jobs;
+
+	while (*at && owner_is_at_work(w, (*at)->owner))
+		at = &(*at)->next;
+	return at;
+}
+
+static struct job *job_unlink(struct worker *w, struct job **at)
+{
+	struct job *job = *at;
+
+	*at = job->next;
+	if (w->tail == &job->next)
+		w->tail = at;
+	w->waiting--;
+	return job;
+}
+
 static struct job *job_next(struct worker *w)
 {
-	struct job *job;
+	struct job **at;
 
-	while (!w->jobs)
+	while (!*(at = job_ready(w))) {
+		w->idle++;
 		pthread_cond_wait(&w->work, &w->lock);
-	job = w->jobs;
-	w->jobs = job->next;
-	if (!w->jobs)
-		w->tail = &w->jobs;
-	return job;
+		w->idle--;
+	}
+	return job_unlink(w, at);
 }
 
 static void *worker_main(void *arg)
 {
 	struct worker *w = arg;
+	struct at_work *mine;
 
 	thread_init(w->name);
 	pthread_mutex_lock(&w->lock);
+	mine = &w->at[w->begun++];
 	for (;;) {
 		struct job *job = job_next(w);
 
-		w->current = job->number;
-		atomic_store(&w->busy_since_ns, bg_awake_ns());
+		*mine = (struct at_work){.job = job,
+					 .owner = job->owner,
+					 .number = job->number,
+					 .since_ns = bg_awake_ns()};
 		pthread_mutex_unlock(&w->lock);
 		job->fn(job);
 		pthread_mutex_lock(&w->lock);
-		atomic_store(&w->busy_since_ns, 0);
-		w->current = 0;
+		*mine = (struct at_work){0};
 		pthread_cond_broadcast(&w->done);
 	}
 	return NULL;
 }
 
-void worker_submit(struct worker *w, struct job *job)
+/* A thread for each job that could run now, as far as there may be so many. Under the lock. */
+static void thread_add(struct worker *w)
 {
 	pthread_t thread;
+
+	if (w->threads == w->threads_max || w->waiting <= w->idle + w->threads - w->begun)
+		return;
+	if (!thread_start(&thread, worker_main, w))
+		w->threads++;
+	else if (!w->threads)
+		log_error("cannot start the thread \"%s\": connections may not be protected by "
+			  "this NIC; look at the limit of threads (ulimit -u)",
+			  w->name);
+}
+
+static void job_submit(struct worker *w, struct job *job, bool first)
+{
+	struct job **at;
 
 	/* The child of a fork has no workers, and a thread of the parent may have held the lock. */
 	if (fork_in_child())
 		return;
 	pthread_mutex_lock(&w->lock);
-	job->next = NULL;
-	*w->tail = job;
-	w->tail = &job->next;
+	at = first ? &w->jobs : w->tail;
+	job->next = *at;
+	*at = job;
+	if (w->tail == at)
+		w->tail = &job->next;
 	job->number = ++w->submitted;
-	if (!w->running) {
-		w->running = !thread_start(&thread, worker_main, w);
-		if (!w->running)
-			log_error("cannot start the thread \"%s\": connections may not be "
-				  "protected by this NIC; look at the limit of threads (ulimit -u)",
-				  w->name);
-	}
+	w->waiting++;
+	thread_add(w);
 	pthread_cond_signal(&w->work);
 	pthread_mutex_unlock(&w->lock);
 }
 
-uint64_t worker_busy_since_ns(const struct worker *w)
+void worker_submit(struct worker *w, struct job *job)
 {
-	return atomic_load(&w->busy_since_ns);
+	job_submit(w, job, false);
+}
+
+void worker_submit_first(struct worker *w, struct job *job)
+{
+	job_submit(w, job, true);
+}
+
+/* Of a job that waits: the newest of those that run. If that one does not end, none does. */
+static uint64_t newest_since_ns(const struct worker *w)
+{
+	uint64_t since = 0;
+
+	for (unsigned int i = 0; i < w->begun; i++)
+		if (w->at[i].since_ns > since)
+			since = w->at[i].since_ns;
+	return since;
+}
+
+uint64_t worker_busy_since_ns(struct worker *w, const struct job *job)
+{
+	uint64_t since;
+
+	if (fork_in_child())
+		return 0;
+	pthread_mutex_lock(&w->lock);
+	since = newest_since_ns(w);
+	for (unsigned int i = 0; i < w->begun; i++)
+		if (job && w->at[i].job == job)
+			since = w->at[i].since_ns;
+	pthread_mutex_unlock(&w->lock);
+	return since;
 }
 
 bool worker_cancel(struct worker *w, struct job *job)
 {
 	struct job **at;
+	bool found;
 
 	if (fork_in_child())
 		return false;
 	pthread_mutex_lock(&w->lock);
 	for (at = &w->jobs; *at && *at != job; at = &(*at)->next)
 		;
-	if (*at) {
-		*at = job->next;
-		if (w->tail == &job->next)
-			w->tail = at;
+	found = *at;
+	if (found) {
+		job_unlink(w, at);
 		pthread_cond_broadcast(&w->done);
-	} else {
-		job = NULL;
 	}
 	pthread_mutex_unlock(&w->lock);
-	return job != NULL;
+	return found;
 }
 
 /* Has one of the first n jobs not ended yet? Under the lock. */
 static bool jobs_pending(const struct worker *w, uint64_t n)
 {
-	return (w->current && w->current <= n) || (w->jobs && w->jobs->number <= n);
+	for (unsigned int i = 0; i < w->begun; i++)
+		if (w->at[i].job && w->at[i].number <= n)
+			return true;
+	for (const struct job *job = w->jobs; job; job = job->next)
+		if (job->number <= n)
+			return true;
+	return false;
 }
 
 bool worker_drain(struct worker *w, int timeout_ms)

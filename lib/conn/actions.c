@@ -89,6 +89,7 @@ static void action_carry_out(struct vqp *v, const struct shift_action *a)
 	switch ((enum shift_action_type)a->type) {
 	case SHIFT_ACT_FENCE:
 		v->repost.tx_stopped |= v->repost.tx_rail == a->rail;
+		repost_withdraw_recvs(v, a->rail);
 		if (!pause_action(v, a))
 			fence_start(v, a);
 		return;

@@ -180,7 +180,7 @@ static bool arm_answer(struct vqp *v, struct rail_jobs *j, const struct arming *
 	}
 	if (!again && j->fence_follows) {
 		j->fence_follows = false;
-		worker_submit(v->dev->nic[j->rail]->worker, &j->fence);
+		worker_submit(v->dev->nic[j->rail]->fences, &j->fence);
 	}
 	if (!j->stale) {
 		v->rails.armed_epoch[j->rail] = done->epoch;
@@ -219,8 +219,8 @@ static void arm_run(struct job *job)
 	rail_job_ends(j);
 }
 
-/* On the resolver, not on the worker: modify to RTR waits a second and more for a neighbour that
- * does not answer, and the fences of other connections must not wait for that. */
+/* On threads of their own: modify to RTR waits a second and more for a neighbour that does not
+ * answer, and the fences of other connections must not wait for that. */
 void arm_start(struct vqp *v, const struct shift_action *a)
 {
 	struct rail_jobs *j = &v->rails.jobs[a->rail];
@@ -233,5 +233,5 @@ void arm_start(struct vqp *v, const struct shift_action *a)
 	atomic_store(&j->arming, true);
 	j->arms.fn = arm_run;
 	rail_job_begins(j);
-	worker_submit(v->dev->nic[a->rail]->resolver, &j->arms);
+	worker_submit(v->dev->nic[a->rail]->arms, &j->arms);
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* Arming: bringing the QP of a rail to RTS for an epoch. On the resolver of its NIC, as it may
- * hang. */
+/* Arming: bringing the QP of a rail to RTS for an epoch. On a thread of its NIC, as it may hang. */
 #ifndef SHIFT_CONN_ARM_H
 #define SHIFT_CONN_ARM_H
 
@@ -10,8 +9,8 @@
  */
 void arm_start(struct vqp *v, const struct shift_action *a);
 
-/* ibv_modify_qp() of a rail's QP, with its errors. The program does not see it in qp->state. On the
- * worker or the resolver of the rail's NIC, as it may hang. */
+/* ibv_modify_qp() of a rail's QP, with its errors. The program does not see it in qp->state. On a
+ * thread of the rail's NIC, as it may hang. */
 int vqp_modify(struct vqp *v, uint8_t rail, struct ibv_qp_attr *attr, int mask);
 int vqp_to_state(struct vqp *v, uint8_t rail, enum ibv_qp_state state);
 

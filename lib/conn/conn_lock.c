@@ -38,6 +38,25 @@ static void report_refused(struct vqp *v)
 	vqp_act(v);
 }
 
+static _Atomic unsigned int slow_count;
+
+static void count_slow(struct vqp *v, bool slow)
+{
+	slow &= !v->life.gone;
+	if (v->counted_slow == slow)
+		return;
+	v->counted_slow = slow;
+	if (slow)
+		atomic_fetch_add(&slow_count, 1);
+	else
+		atomic_fetch_sub(&slow_count, 1);
+}
+
+bool vqp_any_slow(void)
+{
+	return atomic_load(&slow_count);
+}
+
 /* Sends posts and completions of this QP the slow way, where they take the lock. Waits for threads
  * that are still on the fast way. */
 static void close_gates(struct vqp *v)
@@ -46,6 +65,7 @@ static void close_gates(struct vqp *v)
 	unsigned int n = gates_of(v, gates);
 
 	atomic_store(&v->hot.slow, 1);
+	count_slow(v, true);
 	for (unsigned int i = 0; i < n; i++)
 		gate_shut(gates[i]);
 	gate_sync(gates, n);
@@ -61,8 +81,21 @@ static void open_gates(struct vqp *v)
 	unsigned int n = gates_of(v, gates);
 
 	atomic_store(&v->hot.slow, 0);
+	count_slow(v, false);
 	for (unsigned int i = 0; i < n; i++)
 		gate_open(gates[i]);
+}
+
+void vqp_release_gates(struct vqp *v)
+{
+	pthread_mutex_lock(&v->lock);
+	count_slow(v, false);
+	if (v->hot.slow) {
+		gate_open(&v->send_cq->gate);
+		if (v->recv_cq != v->send_cq)
+			gate_open(&v->recv_cq->gate);
+	}
+	pthread_mutex_unlock(&v->lock);
 }
 
 void vqp_enter(struct vqp *v)
@@ -92,6 +125,8 @@ static void arm_timer(struct vqp *v, uint64_t at)
 void vqp_leave(struct vqp *v)
 {
 	vqp_act(v);
+	if (repost_pump_recvs(v))
+		vqp_act(v);
 	if (repost_pump(v))
 		vqp_act(v);
 	if (v->repost.committing && v->repost.tx_next == v->repost.tx_end) {

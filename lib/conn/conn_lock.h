@@ -16,6 +16,14 @@ void vqp_enter(struct vqp *v);
  * the timers, opens the gates if the fast way is possible again, and releases the lock. */
 void vqp_leave(struct vqp *v);
 
+/* Is any connection on the slow way? Any thread, no lock; a connection that turns slow just now may
+ * be missed. */
+bool vqp_any_slow(void);
+
+/* The QP is destroyed, and vqp.life.gone: removes its reason from the gates of its CQs, and from
+ * vqp_any_slow(). Nothing locked. */
+void vqp_release_gates(struct vqp *v);
+
 /* Tells lib/core an event: vqp_enter(), shift_conn_event(), vqp_leave(). */
 void vqp_event(struct vqp *v, const struct shift_event *ev);
 

@@ -100,8 +100,8 @@ void exported_keys_asked(struct vqp *v, const struct shift_msg *m)
 	err = vmr_rkey(v->pd, v->dev->nic[m->rail], m->rkey, &reply.twin_rkey);
 	if (err && !told)
 		exported_key_drop(t, key);
-	if (err == -EAGAIN)
-		return; /* the NIC refuses it now; the peer asks again */
+	if (err == -EAGAIN || err == -ENOBUFS)
+		return; /* not registered there yet, or refused; the peer asks again */
 	reply.type = SHIFT_MSG_KEY;
 	reply.key_status = err ? SHIFT_KEY_NONE : SHIFT_KEY_OK;
 	reply.src_conn = v->id;

@@ -150,12 +150,13 @@ void fence_start(struct vqp *v, const struct shift_action *a)
 	struct rail_jobs *j = &v->rails.jobs[a->rail];
 
 	j->fence.fn = fence_run;
+	j->fence.owner = j;
 	j->fence_epoch = a->epoch;
 	j->fence_since = bg_awake_ns();
 	rail_job_begins(j);
 	j->fence_follows = j->arming;
 	if (!j->fence_follows)
-		worker_submit(v->dev->nic[a->rail]->worker, &j->fence);
+		worker_submit(v->dev->nic[a->rail]->fences, &j->fence);
 	bg_call(&v->timers.overdue_call);
 }
 
@@ -191,6 +192,7 @@ void query_start(struct vqp *v, const struct shift_action *a)
 		return; /* the answer under way will bear the newest serial */
 	j->querying = true;
 	j->query.fn = query_run;
+	j->query.owner = j;
 	rail_job_begins(j);
-	worker_submit(v->dev->nic[a->rail]->worker, &j->query);
+	worker_submit(v->dev->nic[a->rail]->fences, &j->query);
 }

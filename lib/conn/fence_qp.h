@@ -2,8 +2,8 @@
 /*
  * The fence of a rail's QP (doc/protocol.md, rules 24 and 25), and reading its rq_psn. The fence
  * moves the QP to ERR, waits until everything has flushed and the responder has stopped, and reads
- * rq_psn. Both may hang on a dead NIC, so they run on the NIC's worker; job_deadlines.h has their
- * deadlines.
+ * rq_psn. Both may hang on a dead NIC, so they run on threads of the NIC's; job_deadlines.h has
+ * their deadlines.
  */
 #ifndef SHIFT_CONN_FENCE_QP_H
 #define SHIFT_CONN_FENCE_QP_H

@@ -12,21 +12,22 @@
  * Has the NIC taken too long? However many jobs wait in its queue, it hangs only if a single job
  * does not end. since: when it was asked for; 0: nothing is under way.
  */
-static bool job_is_overdue(uint64_t since, const struct worker *w, uint64_t max_ns)
+static bool job_is_overdue(uint64_t since, struct worker *w, const struct job *job, uint64_t max_ns)
 {
-	uint64_t busy = worker_busy_since_ns(w);
+	uint64_t busy = since ? worker_busy_since_ns(w, job) : 0;
 
 	return since && (busy > since ? busy : since) + max_ns <= bg_awake_ns();
 }
 
 static bool fence_overdue(const struct vqp *v, const struct rail_jobs *j)
 {
-	return job_is_overdue(j->fence_since, v->dev->nic[j->rail]->worker, FENCE_MAX_NS);
+	return job_is_overdue(j->fence_since, v->dev->nic[j->rail]->fences, &j->fence,
+			      FENCE_MAX_NS);
 }
 
 static bool arm_overdue(const struct vqp *v, const struct rail_jobs *j)
 {
-	return job_is_overdue(j->arm_since, v->dev->nic[j->rail]->resolver, ARM_MAX_NS);
+	return job_is_overdue(j->arm_since, v->dev->nic[j->rail]->arms, &j->arms, ARM_MAX_NS);
 }
 
 static void nic_hangs(struct vqp *v, uint8_t rail, const char *what, struct shift_event *ev)

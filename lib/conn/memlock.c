@@ -71,6 +71,20 @@ void memlock_changed(void)
 	bg_call(&call);
 }
 
+static void conn_go_on(struct vqp *v, void *arg)
+{
+	(void)arg;
+	if (!atomic_exchange(&v->repost.wants_lkey, false))
+		return;
+	vqp_enter(v);
+	vqp_leave(v);
+}
+
+void memlock_registered(void)
+{
+	vqp_each(conn_go_on, NULL);
+}
+
 /* --- trying again later ---------------------------------------------------------------------- */
 
 static bool retry_is_set; /* the timer is; background thread */

@@ -10,9 +10,11 @@
 #include "lib/base/reentry.h"
 #include "lib/conn/vqp.h"
 
-/* Three functions of memory_calls (lib/object/memory.h). Any thread, any locks held. */
+/* Four functions of memory_calls (lib/object/memory.h). Any thread; any locks held, but for
+ * memlock_registered(): none. */
 bool memlock_is_short(const struct nic *nic); /* must no shadows be made there for now? */
 void memlock_refused(const struct nic *nic, int errnum); /* tries again later */
+void memlock_registered(void); /* the connections that wait for it go on */
 void memlock_changed(void);
 
 /* Finds which rails of the connection lack memory of its domain, and tells lib/core and the

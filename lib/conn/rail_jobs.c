@@ -34,21 +34,21 @@ static void job_taken_back(struct rail_jobs *j)
 /* Takes back the jobs that have not begun. true: a fence is among them. Under vqp.lock. */
 static bool jobs_take_back(struct rail_jobs *j, const struct nic *nic)
 {
-	bool fence = j->fence_follows || worker_cancel(nic->worker, &j->fence);
+	bool fence = j->fence_follows || worker_cancel(nic->fences, &j->fence);
 
 	if (fence) {
 		j->fence_follows = false;
 		job_taken_back(j);
 	}
-	if (worker_cancel(nic->resolver, &j->arms)) {
+	if (worker_cancel(nic->arms, &j->arms)) {
 		atomic_store(&j->arming, false);
 		job_taken_back(j);
 	}
-	if (worker_cancel(nic->worker, &j->query)) {
+	if (worker_cancel(nic->fences, &j->query)) {
 		j->querying = false;
 		job_taken_back(j);
 	}
-	if (worker_cancel(nic->worker, &j->breaks)) {
+	if (worker_cancel(nic->fences, &j->breaks)) {
 		j->breaking = false;
 		job_taken_back(j);
 	}

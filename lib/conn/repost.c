@@ -40,6 +40,18 @@ static void wr_from_log(struct ibv_send_wr *wr, const struct shift_wr *from)
 	}
 }
 
+/* The second look: the registration may have ended after the first, and then it has not found us
+ * waiting. */
+static int twin_lkey(struct vqp *v, uint8_t rail, uint32_t lkey, uint32_t *twin)
+{
+	int err = vmr_lkey(v->pd, v->dev->nic[rail], lkey, twin);
+
+	if (err != -EAGAIN)
+		return err;
+	atomic_store(&v->repost.wants_lkey, true);
+	return vmr_lkey(v->pd, v->dev->nic[rail], lkey, twin);
+}
+
 /* Replaces the program's keys by those of the twin's rail. 0, -EAGAIN (later) or -ENOMEM. A key
  * that does not exist stays as it is, so that the NIC fails the request in its own way. */
 static int twin_keys(struct vqp *v, uint8_t rail, struct shift_wr *wr, struct shift_sge *sge)
@@ -48,9 +60,9 @@ static int twin_keys(struct vqp *v, uint8_t rail, struct shift_wr *wr, struct sh
 
 	if (!(wr->flags & SHIFT_F_INLINE))
 		for (uint32_t i = 0; i < wr->num_sge; i++) {
-			err = vmr_lkey(v->pd, v->dev->nic[rail], sge[i].lkey, &sge[i].lkey);
-			if (err == -EAGAIN)
-				return err;
+			err = twin_lkey(v, rail, sge[i].lkey, &sge[i].lkey);
+			if (err && err != -ENOENT)
+				return -EAGAIN;
 		}
 	if (wr->opcode == SHIFT_OP_SEND || wr->opcode == SHIFT_OP_SEND_IMM || !wr->rkey)
 		return 0;
@@ -162,7 +174,9 @@ void repost_withdraw(struct vqp *v, uint8_t rail, uint32_t epoch)
 
 /* --- receives --------------------------------------------------------------------------------- */
 
-int repost_recv(struct vqp *v, int rail, uint64_t wr_id, const struct shift_sge *sge, uint32_t n)
+/* With the keys and the wr_id of that rail. 0 or a negative errno; -EAGAIN: not yet. */
+static int repost_recv(struct vqp *v, int rail, uint64_t wr_id, const struct shift_sge *sge,
+		       uint32_t n)
 {
 	struct ibv_recv_wr wr = {.wr_id = wr_id, .num_sge = (int)n}, *bad;
 	struct shift_sge twin[SGES_MAX];
@@ -174,8 +188,10 @@ int repost_recv(struct vqp *v, int rail, uint64_t wr_id, const struct shift_sge 
 	}
 	for (uint32_t i = 0; i < n; i++) {
 		twin[i] = sge[i];
-		if (vmr_lkey(v->pd, v->dev->nic[rail], sge[i].lkey, &twin[i].lkey) == -EAGAIN)
-			return -EAGAIN;
+		int err = twin_lkey(v, (uint8_t)rail, sge[i].lkey, &twin[i].lkey);
+
+		if (err && err != -ENOENT)
+			return err;
 	}
 	wr.sg_list = (struct ibv_sge *)twin;
 	wr.wr_id = (uint64_t)v->rails.armed_epoch[rail] << TWIN_EPOCH_SHIFT | TWIN_RECV;
@@ -190,15 +206,55 @@ void repost_recv_refused(struct vqp *v, uint8_t rail, int err)
 		 v->dev->nic[rail]->name, strerror(-err));
 }
 
-void repost_recvs(struct vqp *v, const struct shift_action *a)
+void repost_withdraw_recvs(struct vqp *v, uint8_t rail)
+{
+	if (v->repost.rx_to == rail)
+		v->repost.rx_next = v->repost.rx_end;
+}
+
+bool repost_pump_recvs(struct vqp *v)
 {
 	struct shift_recv_wr wr;
-	int err = 0;
 
-	for (uint64_t i = a->first; i < a->first + a->count && !err; i++) {
-		shift_conn_recv_at(v->conn, i, &wr);
-		err = repost_recv(v, a->rail, wr.wr_id, wr.sge, wr.num_sge);
+	for (; v->repost.rx_next < v->repost.rx_end; v->repost.rx_next++) {
+		int err;
+
+		shift_conn_recv_at(v->conn, v->repost.rx_next, &wr);
+		err = repost_recv(v, v->repost.rx_to, wr.wr_id, wr.sge, wr.num_sge);
+		if (err == -EAGAIN)
+			return false; /* the next vqp_leave(), with the memory, goes on */
+		if (err) {
+			repost_withdraw_recvs(v, v->repost.rx_to);
+			repost_recv_refused(v, v->repost.rx_to, err);
+			return true;
+		}
 	}
-	if (err)
-		repost_recv_refused(v, a->rail, err);
+	return false;
+}
+
+void repost_recvs(struct vqp *v, const struct shift_action *a)
+{
+	v->repost.rx_next = a->first;
+	v->repost.rx_end = a->first + a->count;
+	v->repost.rx_to = a->rail;
+	repost_pump_recvs(v);
+}
+
+int repost_new_recv(struct vqp *v, int rail, const struct shift_recv_wr *wr)
+{
+	struct shift_conn_view view;
+	int err;
+
+	if (v->repost.rx_next < v->repost.rx_end) {
+		v->repost.rx_end++; /* it is the newest of the log, and waits behind them */
+		return 0;
+	}
+	err = repost_recv(v, rail, wr->wr_id, wr->sge, wr->num_sge);
+	if (err != -EAGAIN)
+		return err;
+	shift_conn_view(v->conn, &view);
+	v->repost.rx_next = view.recv_posted - 1;
+	v->repost.rx_end = view.recv_posted;
+	v->repost.rx_to = (uint8_t)rail;
+	return 0;
 }

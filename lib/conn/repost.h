@@ -14,7 +14,8 @@ enum { SGES_MAX = 64 }; /* more than NICs accept in practice; QPs with more are 
 #define TWIN_EPOCH_SHIFT 32
 #define TWIN_RECV	 1ull
 
-/* Carry out the actions POST_SEND and POST_RECV. The sends are posted by repost_pump(). */
+/* Carry out the actions POST_SEND and POST_RECV. The sends are posted by repost_pump(), and so, by
+ * repost_pump_recvs(), are receives whose memory is not registered on the rail yet. */
 void repost_sends(struct vqp *v, const struct shift_action *a);
 void repost_recvs(struct vqp *v, const struct shift_action *a);
 
@@ -41,9 +42,15 @@ bool repost_is_for_program(const struct vqp *v, int err);
  * epoch never reached the NIC. vqp_act() is to follow. */
 void repost_withdraw(struct vqp *v, uint8_t rail, uint32_t epoch);
 
-/* Posts a receive to the QP of a rail, with the keys and the wr_id of that rail. 0 or a negative
- * errno. */
-int repost_recv(struct vqp *v, int rail, uint64_t wr_id, const struct shift_sge *sge, uint32_t n);
+/* Posts the receives that wait for memory. true: the rail refuses one; vqp_act() is to follow. */
+bool repost_pump_recvs(struct vqp *v);
+
+/* Posts the newest receive of the log to the QP of a rail, behind those that wait. 0, also if it
+ * has to wait; or a negative errno. */
+int repost_new_recv(struct vqp *v, int rail, const struct shift_recv_wr *wr);
+
+/* The rail is fenced: no receive waits for it any more. */
+void repost_withdraw_recvs(struct vqp *v, uint8_t rail);
 
 /* The rail has refused a receive, by that negative errno. vqp_act() tells lib/core, which leaves
  * the rail (doc/protocol.md, T2). */

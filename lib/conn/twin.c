@@ -100,6 +100,16 @@ void twin_create(struct object *obj, struct nic *nic)
 	twin_report(v, rail, false);
 }
 
+static bool rail_is_at_work(struct vqp *v, uint8_t rail)
+{
+	bool at_work;
+
+	pthread_mutex_lock(&v->lock);
+	at_work = v->rails.jobs[rail].under_way;
+	pthread_mutex_unlock(&v->lock);
+	return at_work;
+}
+
 void twin_destroy(struct object *obj, struct nic *nic)
 {
 	struct vqp *v = (struct vqp *)obj;
@@ -107,8 +117,8 @@ void twin_destroy(struct object *obj, struct nic *nic)
 	int rail = vqp_rail_on(v, nic);
 	struct ibv_qp *qp;
 
-	/* If a fence was taken for hung, the resolver may still be arming the twin. */
-	while (rail >= 0 && atomic_load(&v->rails.jobs[rail].arming))
+	/* If a fence was taken for hung, it may still be under way, and so may an arming. */
+	while (rail >= 0 && rail_is_at_work(v, (uint8_t)rail))
 		nanosleep(&ms, NULL);
 	qp = rail < 0 ? NULL : atomic_exchange(&v->rails.twin[rail].qp, NULL);
 	if (!qp)

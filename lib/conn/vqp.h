@@ -124,8 +124,12 @@ struct vqp_repost {
 	uint64_t tx_next, tx_end; /* the sends of the log that wait: [tx_next, tx_end) */
 	uint32_t tx_epoch;
 	uint8_t tx_rail;
-	bool tx_stopped;   /* tx_rail is fenced: nothing more may be posted there */
-	bool committing;   /* not all requests of a commit are posted yet */
+	bool tx_stopped;	 /* tx_rail is fenced: nothing more may be posted there */
+	bool committing;	 /* not all requests of a commit are posted yet */
+	_Atomic bool wants_lkey; /* it waits for our memory to be registered on the rail */
+	/* Receives of the log that wait for that: [rx_next, rx_end). */
+	uint64_t rx_next, rx_end;
+	uint8_t rx_to;
 	bool recv_refused; /* rx_rail has refused a receive: the core is to be told. Also inside
 			    * recv_gate */
 	uint8_t rx_rail;
@@ -191,7 +195,8 @@ struct vqp {
 	uint64_t marker;	      /* wr_id of a fence's marker */
 	int stats;		      /* slot in the statistics, or -1 */
 
-	uint32_t id; /* of the connection in this process, in this life: vqp_renew_id() */
+	uint32_t id;	   /* of the connection in this process, in this life: vqp_renew_id() */
+	bool counted_slow; /* vqp_any_slow(). Under lock */
 
 	struct vqp_program program;
 	struct vqp_life life;

@@ -180,6 +180,12 @@ static inline bool conn_recv_held(const struct shift_conn *c)
 	return c->state >= SHIFT_ST_FENCE && c->state != SHIFT_ST_SWITCHING;
 }
 
+/* The peer was never told of this connection, so it cannot be protected there either. */
+static inline bool conn_unknown_to_peer(const struct shift_conn *c)
+{
+	return !c->hello_started && !c->hello_heard;
+}
+
 /* The QP is over: what is posted flushes. */
 static inline bool conn_flushing(const struct shift_conn *c)
 {

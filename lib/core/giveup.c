@@ -14,6 +14,10 @@ static void stop_timers(struct shift_conn *c)
 
 static void fence_for_good(struct shift_conn *c, enum shift_state to, enum shift_reason why)
 {
+	/* To a peer that was never told of us nothing has to be proved. The NIC's own RESET or
+	 * destruction, which follows, stops the QP as it does without us. */
+	if (to == SHIFT_ST_CLOSING && conn_unknown_to_peer(c))
+		c->rail[0].armed = false;
 	conn_hold(c);
 	stop_timers(c);
 	conn_set_state(c, to, why);

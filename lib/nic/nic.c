@@ -191,10 +191,37 @@ static void nic_job_done(void *arg)
 
 /* ---- public -------------------------------------------------------------------------------- */
 
+static struct worker *nic_worker(const struct nic *nic, const char *what, unsigned int threads)
+{
+	char thread[16];
+
+	snprintf(thread, sizeof(thread), "shift%s %.7s", what, nic->name);
+	return worker_new(thread, threads);
+}
+
+/* No thread starts yet. false: no memory. */
+static bool nic_workers_make(struct nic *nic)
+{
+	nic->worker = nic_worker(nic, "", 1);
+	nic->resolver = nic_worker(nic, "-r", 1);
+	nic->memory = nic_worker(nic, "-m", 1);
+	nic->fences = nic_worker(nic, "-f", 2);
+	nic->arms = nic_worker(nic, "-a", 2);
+	return nic->worker && nic->resolver && nic->memory && nic->fences && nic->arms;
+}
+
+static void nic_workers_free(struct nic *nic)
+{
+	free(nic->worker);
+	free(nic->resolver);
+	free(nic->memory);
+	free(nic->fences);
+	free(nic->arms);
+}
+
 static struct nic_own *nic_new(const char *name, uint8_t port, unsigned int index)
 {
 	struct nic_own *own = calloc(1, sizeof(*own));
-	char thread[16];
 
 	if (!own)
 		return NULL;
@@ -205,12 +232,8 @@ static struct nic_own *nic_new(const char *name, uint8_t port, unsigned int inde
 	own->done = (struct bg_call){.fn = nic_job_done, .arg = own};
 	own->retry = (struct bg_timer){.fn = nic_retry, .arg = own};
 	nic_measure_psn_init(own);
-	snprintf(thread, sizeof(thread), "shift %.9s", name);
-	own->nic.worker = worker_new(thread);
-	snprintf(thread, sizeof(thread), "shift-r %.7s", name);
-	own->nic.resolver = own->nic.worker ? worker_new(thread) : NULL;
-	if (!own->nic.resolver) {
-		free(own->nic.worker); /* no thread yet */
+	if (!nic_workers_make(&own->nic)) {
+		nic_workers_free(&own->nic);
 		free(own);
 		return NULL;
 	}

@@ -23,10 +23,15 @@ struct nic {
 	char name[64]; /* mlx5_0 */
 	uint8_t port;
 	uint8_t index; /* in the process: nic_at(index) */
-	struct worker *worker;
-	struct worker *resolver; /* for verbs that resolve a neighbour's address: create_ah, modify
-				  * to RTR. They wait a second or more for a neighbour that does not
-				  * answer, and on the worker they would hold up fences. */
+	/* Its threads. A switch waits for those of `fences` and `arms` alone; these have two each,
+	 * as one command of a dying NIC may hang. */
+	struct worker *worker;	 /* what is not said below */
+	struct worker *resolver; /* verbs that resolve a neighbour's address (create_ah, modify of
+				  * probes to RTR) wait a second or more for one that does not
+				  * answer */
+	struct worker *memory;	 /* registrations take as long as the memory is large */
+	struct worker *fences;	 /* fences, and reading rq_psn */
+	struct worker *arms;	 /* bringing twins to RTS, which resolves an address, too */
 	/* Constant once `ready` is true. */
 	struct ibv_context *ctx; /* ours, not the program's */
 	struct ibv_pd *pd;	 /* for the control link and the probes */

@@ -40,12 +40,24 @@ static void pd_free(struct object *obj)
 	free(obj);
 }
 
+/* The shadow on a NIC, which is made if it is not there; NULL: it cannot be. Two threads of the NIC
+ * may come here at once, and one verb that hangs must not stop the other. */
+static struct ibv_pd *pd_shadow_get(struct vpd *pd, struct nic *nic)
+{
+	struct ibv_pd *have = atomic_load(&pd->shadow[nic->index]), *made;
+
+	if (have || !nic->ready)
+		return have;
+	made = real.alloc_pd(nic->ctx);
+	if (!made || atomic_compare_exchange_strong(&pd->shadow[nic->index], &have, made))
+		return made;
+	real.dealloc_pd(made);
+	return have;
+}
+
 static void pd_shadow(struct object *obj, struct nic *nic)
 {
-	struct vpd *pd = (struct vpd *)obj;
-
-	if (nic->ctx && !pd->shadow[nic->index])
-		pd->shadow[nic->index] = real.alloc_pd(nic->ctx);
+	pd_shadow_get((struct vpd *)obj, nic);
 }
 
 static void pd_unshadow(struct object *obj, struct nic *nic)
@@ -55,6 +67,12 @@ static void pd_unshadow(struct object *obj, struct nic *nic)
 
 	if (shadow && real.dealloc_pd(shadow))
 		log_debug("%s: a shadow PD is still in use", nic->name);
+}
+
+/* Behind all that is still to be done with its memory, and then with its QPs. */
+static void pd_unshadow_behind(struct object *obj, struct nic *nic)
+{
+	object_job(obj, nic, pd_unshadow);
 }
 
 struct vpd *vpd_find(const struct ibv_pd *pd)
@@ -120,7 +138,7 @@ int hook_dealloc_pd(struct ibv_pd *real_pd)
 		return err;
 	}
 	for (unsigned int i = 1; pd->pd == real_pd && i < pd->dev->rails; i++)
-		object_job(&pd->obj, pd->dev->nic[i], pd_unshadow);
+		object_memory_job(&pd->obj, pd->dev->nic[i], pd_unshadow_behind, false);
 	object_put(&pd->obj);
 	return 0;
 }
@@ -166,27 +184,70 @@ static void mr_set_lacking(struct vmr *mr, unsigned int nic, bool lacks)
 		calls.lacking_changed();
 }
 
+/* false: the shadow is there, or not wanted any more. */
+static bool mr_begin_shadow(struct vmr *mr, unsigned int nic)
+{
+	bool begins;
+
+	pthread_mutex_lock(&mr->lock);
+	begins = !mr->gone && !mr->shadow[nic];
+	mr->begun[nic] = begins;
+	pthread_mutex_unlock(&mr->lock);
+	return begins;
+}
+
+/* Under mr->lock. NULL: it was refused. */
+static void mr_set_shadow(struct vmr *mr, unsigned int nic, struct ibv_mr *shadow)
+{
+	if (shadow)
+		atomic_store(&mr->keys[nic], (uint64_t)shadow->rkey << 32 | shadow->lkey);
+	atomic_store(&mr->shadow[nic], shadow);
+	mr_set_lacking(mr, nic, !shadow);
+}
+
+/* On the NIC's thread for registrations, which is the only one that does: so nothing is locked
+ * while the NIC works. */
 static void mr_shadow(struct object *obj, struct nic *nic)
 {
 	struct vmr *mr = (struct vmr *)obj;
-	struct ibv_pd *pd = atomic_load(&mr->pd->shadow[nic->index]);
 	struct ibv_mr *shadow;
+	struct ibv_pd *pd;
+	bool gone;
 
-	if (!pd)
+	if (!mr_begin_shadow(mr, nic->index))
 		return;
+	pd = pd_shadow_get(mr->pd, nic);
+	errno = ENOMEM;
+	shadow = !pd || calls.is_short(nic) ? NULL : register_on(mr, pd);
+	if (pd && !shadow)
+		calls.refused(nic, errno);
 	pthread_mutex_lock(&mr->lock);
-	if (!mr->gone && !mr->shadow[nic->index]) {
-		errno = ENOMEM;
-		shadow = calls.is_short(nic) ? NULL : register_on(mr, pd);
-		if (shadow)
-			atomic_store(&mr->keys[nic->index],
-				     (uint64_t)shadow->rkey << 32 | shadow->lkey);
-		else
-			calls.refused(nic, errno);
-		atomic_store(&mr->shadow[nic->index], shadow);
-		mr_set_lacking(mr, nic->index, !shadow);
-	}
+	mr->begun[nic->index] = false;
+	gone = mr->gone; /* the program has deregistered it meanwhile */
+	if (pd && !gone)
+		mr_set_shadow(mr, nic->index, shadow);
 	pthread_mutex_unlock(&mr->lock);
+	if (gone && shadow)
+		real.dereg_mr(shadow);
+}
+
+/* A connection waits for the shadow. It goes on as soon as it is there. */
+static void mr_shadow_asked(struct object *obj, struct nic *nic)
+{
+	struct vmr *mr = (struct vmr *)obj;
+
+	mr_shadow(obj, nic);
+	atomic_store(&mr->asked[nic->index], false);
+	if (atomic_load(&mr->shadow[nic->index]))
+		calls.registered();
+}
+
+/* Any lock may be held: it is registered elsewhere, before all memory that nobody waits for. */
+static void mr_ask_shadow(struct vmr *mr, struct nic *nic)
+{
+	if (!atomic_exchange(&mr->asked[nic->index], true) &&
+	    !object_memory_job(&mr->obj, nic, mr_shadow_asked, true))
+		atomic_store(&mr->asked[nic->index], false);
 }
 
 static void mr_unshadow(struct object *obj, struct nic *nic)
@@ -244,7 +305,7 @@ static void mr_publish(struct vmr *mr)
 			  "moves to another NIC",
 			  mr->lkey);
 	for (unsigned int i = 1; i < mr->pd->dev->rails; i++)
-		object_job(&mr->obj, mr->pd->dev->nic[i], mr_shadow);
+		object_memory_job(&mr->obj, mr->pd->dev->nic[i], mr_shadow, false);
 }
 
 /* The parameters of a registration. */
@@ -298,6 +359,9 @@ struct ibv_mr *hook_registered(struct ibv_mr *real_mr, uint64_t addr_or_offset, 
  * the memory any more. */
 static void mr_retire(struct vmr *mr)
 {
+	struct nic *nic[NICS_MAX];
+	unsigned int n = 0;
+
 	table_remove(&mrs, (uintptr_t)mr->mr);
 	table_remove(&by_lkey, key_of(mr->pd, mr->lkey));
 	table_remove(&by_rkey, key_of(mr->pd, mr->rkey));
@@ -305,10 +369,16 @@ static void mr_retire(struct vmr *mr)
 	atomic_store(&mr->gone, true);
 	for (unsigned int i = 0; i < NICS_MAX; i++)
 		mr_set_lacking(mr, i, false);
+	for (unsigned int i = 1; i < mr->pd->dev->rails; i++) {
+		struct nic *backup = mr->pd->dev->nic[i];
+
+		if (mr->shadow[backup->index] || mr->begun[backup->index])
+			nic[n++] = backup;
+	}
 	pthread_mutex_unlock(&mr->lock);
 	if (atomic_load(&mr->exported))
 		calls.key_gone(mr->pd->dev->nic[0], mr->rkey);
-	object_jobs_wait(&mr->obj, &mr->pd->dev->nic[1], mr->pd->dev->rails - 1u, mr_unshadow);
+	object_memory_jobs_wait(&mr->obj, nic, n, mr_unshadow);
 }
 
 int hook_dereg_mr(struct ibv_mr *real_mr)
@@ -382,18 +452,20 @@ static void mr_get(void *value)
 	object_get(&((struct vmr *)value)->obj);
 }
 
-/* The lkey and rkey of a shadow. A thread that deregisters the MR meanwhile sets `gone` first, then
- * reads `exported`. */
+/* The lkey and rkey of a shadow. Nothing is registered here, as the caller may hold a lock of the
+ * data path, or be the background thread. A thread that deregisters the MR meanwhile sets `gone`
+ * first, then reads `exported`. */
 static int shadow_keys(struct vmr *mr, struct vpd *pd, struct nic *nic, uint64_t *keys)
 {
-	if (mr->pd != pd)
-		return -ENOENT;
-	if (!atomic_load(&mr->shadow[nic->index]))
-		mr_shadow(&mr->obj, nic);
-	if (atomic_load(&mr->gone))
+	bool there = atomic_load(&mr->shadow[nic->index]);
+
+	if (mr->pd != pd || atomic_load(&mr->gone))
 		return -ENOENT;
 	*keys = atomic_load(&mr->keys[nic->index]);
-	return atomic_load(&mr->shadow[nic->index]) ? 0 : -EAGAIN;
+	if (there)
+		return 0;
+	mr_ask_shadow(mr, nic);
+	return atomic_load(&mr->lacks[nic->index]) ? -ENOBUFS : -EAGAIN;
 }
 
 int vmr_lkey(struct vpd *pd, struct nic *nic, uint32_t lkey, uint32_t *twin)
@@ -440,7 +512,7 @@ static void mr_shadow_again(void *value, void *arg)
 	struct vmr *mr = value;
 
 	if (vdev_backed_by(mr->pd->dev, arg))
-		object_job(&mr->obj, arg, mr_shadow);
+		object_memory_job(&mr->obj, arg, mr_shadow, false);
 }
 
 void memory_nic_ready(struct nic *nic)
@@ -456,7 +528,7 @@ static void mr_drop_job(void *value, void *arg)
 	struct vmr *mr = value;
 
 	if (vdev_backed_by(mr->pd->dev, arg))
-		object_job(&mr->obj, arg, mr_drop_shadow);
+		object_memory_job(&mr->obj, arg, mr_drop_shadow, false);
 }
 
 unsigned int memory_drop_shadows(struct nic *nic, int timeout_ms)
@@ -464,6 +536,6 @@ unsigned int memory_drop_shadows(struct nic *nic, int timeout_ms)
 	unsigned int before = atomic_load(&dropped[nic->index]);
 
 	table_each(&mrs, mr_drop_job, nic);
-	worker_drain(nic->worker, timeout_ms);
+	worker_drain(nic->memory, timeout_ms);
 	return atomic_load(&dropped[nic->index]) - before;
 }

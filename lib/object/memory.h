@@ -19,11 +19,12 @@
 #include "lib/object/object.h"
 
 /* What memory asks of the rooms above, or tells them. Set once, before the first domain is made;
- * called on any thread. The first three are called with vmr.lock held; the last two without any
- * lock, and key_reused may wait. */
+ * called on any thread. lacking_changed is called with vmr.lock held; the others without any lock,
+ * and key_reused may wait. */
 struct memory_calls {
 	bool (*is_short)(const struct nic *nic); /* must no shadows be made there for now? */
 	void (*refused)(const struct nic *nic, int errnum); /* a shadow could not be made there */
+	void (*registered)(void);      /* a shadow is there that was asked for */
 	void (*lacking_changed)(void); /* a vpd.lacking has become 0, or is 0 no more */
 	void (*key_gone)(const struct nic *nic, uint32_t rkey); /* a key that peers may know */
 	/* The program is about to get this key. */
@@ -36,7 +37,7 @@ struct vpd {
 	struct ibv_pd *pd;
 	struct vdev *dev;
 	_Atomic bool windows; /* it has, or had, memory windows: lib/verbs/memory_windows.h */
-	_Atomic(struct ibv_pd *) shadow[NICS_MAX]; /* by nic->index; written on that NIC's worker */
+	_Atomic(struct ibv_pd *) shadow[NICS_MAX]; /* by nic->index; written on its threads */
 	_Atomic uint32_t lacking[NICS_MAX]; /* so many of its MRs were refused there, or dropped */
 };
 
@@ -53,27 +54,29 @@ struct vmr {
 	int fd; /* of the dmabuf, a duplicate of ours; or -1 */
 	uint32_t lkey, rkey;
 
-	pthread_mutex_t lock;			   /* one registration at a time */
+	pthread_mutex_t lock;			   /* held for moments only */
 	_Atomic(struct ibv_mr *) shadow[NICS_MAX]; /* by nic->index; written under lock */
 	_Atomic uint64_t keys[NICS_MAX]; /* of the shadow: the lkey, and the rkey above it */
 	_Atomic bool exported;		 /* a peer was told a key of it */
-	bool lacks[NICS_MAX];		 /* under lock: its shadow was refused there, or dropped */
+	_Atomic bool lacks[NICS_MAX];	 /* written under lock: refused there, or dropped */
+	bool begun[NICS_MAX];		 /* under lock: it is being registered there */
+	_Atomic bool asked[NICS_MAX];	 /* somebody waits for the shadow */
 	_Atomic bool gone;		 /* set under lock: the program has deregistered it */
 };
 
 /* NULL: the PD is not one of the program's, or passes through. */
 struct vpd *vpd_find(const struct ibv_pd *pd);
 
-/* The key of the shadow on a NIC, for a key of the program. Registers the shadow now, if the worker
- * has not done so yet. 0; -ENOENT: there is no such MR in this domain; -EAGAIN: the NIC refuses it.
- */
+/* The key of the shadow on a NIC, for a key of the program. 0; -ENOENT: there is no such MR in this
+ * domain; -EAGAIN: the shadow is not there yet, is made now before all others, and `registered` is
+ * called then; -ENOBUFS: the NIC has refused it, and is asked again. Any locks held. */
 int vmr_lkey(struct vpd *pd, struct nic *nic, uint32_t lkey, uint32_t *twin);
 int vmr_rkey(struct vpd *pd, struct nic *nic, uint32_t rkey, uint32_t *twin);
 
 /* A NIC became ready, or has room again: makes the shadows there that are missing. */
 void memory_nic_ready(struct nic *nic);
 
-/* Deregisters all shadows on a NIC, on its worker, and waits for that at most timeout_ms. Returns
+/* Deregisters all shadows on a NIC, on its thread, and waits for that at most timeout_ms. Returns
  * how many were deregistered by then. */
 unsigned int memory_drop_shadows(struct nic *nic, int timeout_ms);
 

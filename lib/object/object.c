@@ -33,7 +33,7 @@ struct obj_job {
 	struct job job;
 	struct object *obj;
 	struct nic *nic;
-	void (*fn)(struct object *obj, struct nic *nic);
+	object_fn *fn;
 	struct job_group *group;
 };
 
@@ -65,23 +65,36 @@ static void obj_job_run(struct job *job)
 	free(j);
 }
 
-static bool obj_job_submit(struct object *obj, struct nic *nic,
-			   void (*fn)(struct object *, struct nic *), struct job_group *b)
+static struct obj_job *obj_job_new(struct object *obj, struct nic *nic, object_fn *fn,
+				   struct job_group *b)
 {
 	struct obj_job *j = calloc(1, sizeof(*j));
 
 	if (!j)
-		return false;
+		return NULL;
 	*j = (struct obj_job){.job.fn = obj_job_run, .obj = obj, .nic = nic, .fn = fn, .group = b};
 	object_get(obj);
-	worker_submit(nic->worker, &j->job);
-	return true;
+	return j;
 }
 
-bool object_job(struct object *obj, struct nic *nic,
-		void (*fn)(struct object *obj, struct nic *nic))
+bool object_job(struct object *obj, struct nic *nic, object_fn *fn)
 {
-	return obj_job_submit(obj, nic, fn, NULL);
+	struct obj_job *j = obj_job_new(obj, nic, fn, NULL);
+
+	if (j)
+		worker_submit(nic->worker, &j->job);
+	return j;
+}
+
+bool object_memory_job(struct object *obj, struct nic *nic, object_fn *fn, bool first)
+{
+	struct obj_job *j = obj_job_new(obj, nic, fn, NULL);
+
+	if (j && first)
+		worker_submit_first(nic->memory, &j->job);
+	else if (j)
+		worker_submit(nic->memory, &j->job);
+	return j;
 }
 
 static struct job_group *job_group_new(unsigned int jobs)
@@ -101,17 +114,24 @@ static struct job_group *job_group_new(unsigned int jobs)
 	return b;
 }
 
-void object_jobs_wait(struct object *obj, struct nic *const *nics, unsigned int n,
-		      void (*fn)(struct object *obj, struct nic *nic))
+static void jobs_wait(struct object *obj, struct nic *const *nics, unsigned int n, object_fn *fn,
+		      bool memory)
 {
 	struct job_group *b = job_group_new(n);
 	uint64_t end = now_ns() + WAIT_MAX_NS;
 	struct timespec until = {.tv_sec = (time_t)(end / 1000000000),
 				 .tv_nsec = (long)(end % 1000000000)};
 
-	for (unsigned int i = 0; i < n; i++)
-		if (!obj_job_submit(obj, nics[i], fn, b) && b)
+	for (unsigned int i = 0; i < n; i++) {
+		struct obj_job *j = obj_job_new(obj, nics[i], fn, b);
+
+		if (j && memory)
+			worker_submit_first(nics[i]->memory, &j->job);
+		else if (j)
+			worker_submit(nics[i]->worker, &j->job);
+		else if (b)
 			job_group_put(b, true);
+	}
 	if (!b)
 		return;
 	pthread_mutex_lock(&b->lock);
@@ -119,4 +139,15 @@ void object_jobs_wait(struct object *obj, struct nic *const *nics, unsigned int 
 		;
 	pthread_mutex_unlock(&b->lock);
 	job_group_put(b, false);
+}
+
+void object_jobs_wait(struct object *obj, struct nic *const *nics, unsigned int n, object_fn *fn)
+{
+	jobs_wait(obj, nics, n, fn, false);
+}
+
+void object_memory_jobs_wait(struct object *obj, struct nic *const *nics, unsigned int n,
+			     object_fn *fn)
+{
+	jobs_wait(obj, nics, n, fn, true);
 }

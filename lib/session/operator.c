@@ -142,8 +142,9 @@ static void break_start(struct vqp *v, uint8_t rail)
 		return;
 	j->breaking = true;
 	j->breaks.fn = break_run;
+	j->breaks.owner = j;
 	rail_job_begins(j);
-	worker_submit(v->dev->nic[rail]->worker, &j->breaks);
+	worker_submit(v->dev->nic[rail]->fences, &j->breaks);
 }
 
 static void break_one(struct vqp *v, void *arg)

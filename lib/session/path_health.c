@@ -121,7 +121,8 @@ void path_health_probed(void *arg, bool answered)
 	if (p->health.misses == 3 || (ok && missed))
 		log_debug("%s: probes are %s", p->path.nic->name,
 			  ok ? "answered again" : "not answered");
-	vqp_each(conn_notify, &r);
+	if (r.all || vqp_any_slow()) /* else each would be looked at, 40 times a second */
+		vqp_each(conn_notify, &r);
 }
 
 bool path_health_answers(struct peer_path *path)

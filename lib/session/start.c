@@ -43,6 +43,7 @@ static void connect_rooms(void)
 {
 	static const struct memory_calls memory = {.is_short = memlock_is_short,
 						   .refused = memlock_refused,
+						   .registered = memlock_registered,
 						   .lacking_changed = memlock_changed,
 						   .key_gone = key_reuse_announce,
 						   .key_reused = key_reuse_wait};

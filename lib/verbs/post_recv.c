@@ -26,7 +26,7 @@ static int slow_recv(struct vqp *v, const struct ibv_recv_wr *wr)
 	vqp_act(v);
 	if (rail == SHIFT_HELD)
 		return 0;
-	err = repost_recv(v, rail, log.wr_id, log.sge, log.num_sge);
+	err = repost_new_recv(v, rail, &log);
 	if (!err)
 		return 0;
 	if (!rail && repost_is_for_program(v, -err)) {

@@ -456,6 +456,7 @@ static void life_renew(struct vqp *v)
 	exported_keys_reset(&v->keys.exported, 0, 0);
 	v->life.started = v->setup.met = v->life.dead = false;
 	v->repost.tx_next = v->repost.tx_end = 0;
+	v->repost.rx_next = v->repost.rx_end = 0;
 	v->repost.tx_stopped = false;
 	v->hot.rail0_epoch = 0;
 	memset(v->rails.armed_epoch, 0, sizeof(v->rails.armed_epoch));
@@ -620,18 +621,6 @@ int hook_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 
 /* --- destruction ----------------------------------------------------------------------------- */
 
-/* Removes this QP's reason from the gates of its CQs. */
-static void gates_release(struct vqp *v)
-{
-	pthread_mutex_lock(&v->lock);
-	if (v->hot.slow) {
-		gate_open(&v->send_cq->gate);
-		if (v->recv_cq != v->send_cq)
-			gate_open(&v->recv_cq->gate);
-	}
-	pthread_mutex_unlock(&v->lock);
-}
-
 /* Ends the life that the QP is in. */
 static void life_end(struct vqp *v)
 {
@@ -670,7 +659,7 @@ int hook_destroy_qp(struct ibv_qp *qp)
 		rail_jobs_stop(v);
 		object_jobs_wait(&v->obj, &v->dev->nic[1], v->dev->rails - 1u, twin_destroy);
 		cqs_detach(v);
-		gates_release(v);
+		vqp_release_gates(v);
 		stats_conn_remove(v->stats, now_ns());
 	}
 	if (v->conn && !v->life.bypassed)

@@ -31,7 +31,7 @@
 #define FIBER_END(fake, stack, bytes)	((void)(fake), (void)(stack), (void)(bytes))
 #endif
 
-enum { THREADS = 48, STACK_BYTES = 128 * 1024, TLS_BYTES = 1024, EVENTS = 1 << 15 };
+enum { THREADS = 96, STACK_BYTES = 128 * 1024, TLS_BYTES = 1024, EVENTS = 1 << 15 };
 enum { STEPS_MAX = 3000000 };
 
 struct thread {

@@ -537,8 +537,11 @@ static void nic_begin(unsigned int h, unsigned int r)
 	strcpy(n->device.name, nic->name);
 	nic->port = 1;
 	nic->index = (uint8_t)(h * rails + r);
-	nic->worker = worker_new(nic->name);
-	nic->resolver = worker_new(nic->name);
+	nic->worker = worker_new(nic->name, 1);
+	nic->resolver = worker_new(nic->name, 1);
+	nic->memory = worker_new(nic->name, 1);
+	nic->fences = worker_new(nic->name, 2);
+	nic->arms = worker_new(nic->name, 2);
 	nic->ctx = &n->library_ctx;
 	n->own_pd.context = nic->ctx;
 	nic->pd = &n->own_pd;
@@ -577,6 +580,7 @@ void session_setup(void)
 {
 	static const struct memory_calls memory = {.is_short = memlock_is_short,
 						   .refused = memlock_refused,
+						   .registered = memlock_registered,
 						   .lacking_changed = memlock_changed,
 						   .key_gone = key_reuse_announce,
 						   .key_reused = key_reuse_wait};

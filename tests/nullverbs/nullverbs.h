@@ -14,6 +14,7 @@
  * of a real one between two QPs of the process that are connected with each other: rq_psn counts
  * the packets of WRITEs, they move their data, and fail when the other QP is in ERR. With `lag`
  * the same, but a QP in ERR counts one packet too little; with `mute` all fail.
+ * NULLVERBS_REG_MS: so long a registration takes on any device but the first.
  * NULLVERBS_MEMLOCK: bytes that may be registered at a time, as RLIMIT_MEMLOCK; no limit if unset.
  * NULLVERBS_CQ: with `kept` the completions of a QP stay in their CQ when the QP is RESET or
  * destroyed, as on soft-RoCE; else they are taken back, as on mlx5.

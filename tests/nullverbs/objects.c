@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "tests/nullverbs/nullverbs.h"
@@ -54,6 +55,14 @@ static void unlock_bytes(size_t length)
 	__atomic_sub_fetch(&locked, length, __ATOMIC_RELAXED);
 }
 
+static void register_slowly(const struct ibv_context *ctx)
+{
+	const char *ms = getenv("NULLVERBS_REG_MS");
+
+	if (ms && strcmp(ctx->device->name, "mlx5_0"))
+		usleep((useconds_t)atoi(ms) * 1000);
+}
+
 struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
 				unsigned int access)
 {
@@ -63,6 +72,7 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, ui
 	(void)access;
 	if (!mr)
 		return NULL;
+	register_slowly(pd->context);
 	mr->context = pd->context;
 	mr->pd = pd;
 	mr->addr = addr;

@@ -34,6 +34,11 @@ tests_preload_data_path_SOURCES = tests/preload/data_path.c tests/preload/rc.c t
 tests_preload_data_path_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS) -pthread
 tests_preload_data_path_LDADD = $(IBVERBS_LIBS)
 
+check_PROGRAMS += tests/preload/slow_memory
+tests_preload_slow_memory_SOURCES = tests/preload/slow_memory.c tests/preload/rc.c tests/preload/rc.h
+tests_preload_slow_memory_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS)
+tests_preload_slow_memory_LDADD = $(IBVERBS_LIBS)
+
 check_PROGRAMS += tests/preload/every_verb
 tests_preload_every_verb_SOURCES = tests/preload/every_verb.c
 tests_preload_every_verb_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS)

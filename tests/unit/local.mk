@@ -283,7 +283,7 @@ wrap = -Wl,--wrap=
 rooms_wraps = $(wrap)now_ns $(wrap)bg_awake_ns $(wrap)bg_is_self $(wrap)bg_call $(wrap)bg_timer_set \
 	$(wrap)nanosleep $(wrap)pthread_cond_wait $(wrap)pthread_cond_timedwait \
 	$(wrap)pthread_cond_broadcast $(wrap)gate_sync $(wrap)vcq_take $(wrap)log_at \
-	$(wrap)worker_submit $(wrap)worker_cancel $(wrap)worker_busy_since_ns $(wrap)ctrl_link_send \
+	$(wrap)worker_submit $(wrap)worker_submit_first $(wrap)worker_cancel $(wrap)worker_busy_since_ns $(wrap)ctrl_link_send \
 	$(wrap)ctrl_link_flush_unless_bg $(wrap)vdev_find $(wrap)vpd_find $(wrap)vcq_find \
 	$(wrap)vmr_lkey $(wrap)peer_keys_get $(wrap)peer_keys_reset $(wrap)exported_keys_reset \
 	$(wrap)rq_psn_at_rest $(wrap)rq_psn_query $(wrap)stats_conn_protect $(wrap)stats_bypass \

@@ -68,8 +68,9 @@ int __wrap_vcq_take(struct vcq *cq, int n, struct ibv_wc *wc);
 int __real_vcq_take(struct vcq *cq, int n, struct ibv_wc *wc);
 void __wrap_log_at(enum log_level level, const char *format, ...);
 void __wrap_worker_submit(struct worker *w, struct job *job);
+void __wrap_worker_submit_first(struct worker *w, struct job *job);
 bool __wrap_worker_cancel(struct worker *w, struct job *job);
-uint64_t __wrap_worker_busy_since_ns(const struct worker *w);
+uint64_t __wrap_worker_busy_since_ns(struct worker *w, const struct job *job);
 void __wrap_ctrl_link_send(struct ctrl_link_peer *link, const struct shift_msg *m);
 void __wrap_ctrl_link_flush_unless_bg(void);
 
@@ -190,6 +191,11 @@ void __wrap_worker_submit(struct worker *w, struct job *job)
 	jobs[jobs_n++].job = job;
 }
 
+void __wrap_worker_submit_first(struct worker *w, struct job *job)
+{
+	__wrap_worker_submit(w, job);
+}
+
 bool __wrap_worker_cancel(struct worker *w, struct job *job)
 {
 	for (unsigned int i = 0; i < jobs_n; i++)
@@ -201,9 +207,10 @@ bool __wrap_worker_cancel(struct worker *w, struct job *job)
 	return false;
 }
 
-uint64_t __wrap_worker_busy_since_ns(const struct worker *w)
+uint64_t __wrap_worker_busy_since_ns(struct worker *w, const struct job *job)
 {
 	(void)w;
+	(void)job;
 	return world.busy_since;
 }
 
@@ -601,6 +608,9 @@ static void nic_begin(uint8_t i)
 			    .index = i,
 			    .worker = (struct worker *)(void *)&nic->worker,
 			    .resolver = (struct worker *)(void *)&nic->resolver,
+			    .memory = (struct worker *)(void *)&nic->memory,
+			    .fences = (struct worker *)(void *)&nic->fences,
+			    .arms = (struct worker *)(void *)&nic->arms,
 			    .ctx = &world.ctx[i],
 			    .port_attr = {.gid_tbl_len = 8, .lid = (uint16_t)(0x40 + i)},
 			    .mtu_bytes = 4096,

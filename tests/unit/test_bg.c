@@ -370,7 +370,8 @@ static void run_job(struct job *job)
 {
 	struct test_job *t = (struct test_job *)job;
 
-	job_order[job_count++] = t->number;
+	job_order[job_count] = t->number; /* before it counts: only one such job runs at a time */
+	job_count++;
 	free(t);
 }
 
@@ -383,7 +384,7 @@ static void hang(struct job *job)
 
 static void jobs_run_in_order_and_may_free_themselves(void **state)
 {
-	struct worker *w = worker_new("shift a-long-name-of-a-nic");
+	struct worker *w = worker_new("shift a-long-name-of-a-nic", 1);
 
 	(void)state;
 	assert_non_null(w);
@@ -397,12 +398,12 @@ static void jobs_run_in_order_and_may_free_themselves(void **state)
 	assert_true(worker_drain(w, PATIENCE_MS));
 	for (unsigned int i = 0; i < 100; i++)
 		assert_int_equal(job_order[i], i);
-	assert_int_equal(worker_busy_since_ns(w), 0);
+	assert_int_equal(worker_busy_since_ns(w, NULL), 0);
 }
 
 static void a_job_that_hangs_is_seen(void **state)
 {
-	struct worker *w = worker_new("shift");
+	struct worker *w = worker_new("shift", 1);
 	struct job job = {.fn = hang};
 	uint64_t before = bg_awake_ns(), since = 0;
 
@@ -410,7 +411,7 @@ static void a_job_that_hangs_is_seen(void **state)
 	worker_submit(w, &job);
 	for (int i = 0; i < PATIENCE_MS && !since; i++) {
 		wait_ms(1);
-		since = worker_busy_since_ns(w);
+		since = worker_busy_since_ns(w, &job);
 	}
 	assert_true(since >= before && since <= bg_awake_ns());
 	assert_false(worker_drain(w, 20));
@@ -429,7 +430,7 @@ static struct test_job *waiting_job(struct worker *w, unsigned int number)
 
 static void a_job_that_waits_can_be_taken_back(void **state)
 {
-	struct worker *w = worker_new("shift");
+	struct worker *w = worker_new("shift", 1);
 	struct job first = {.fn = hang};
 	struct test_job *job[4];
 
@@ -437,7 +438,7 @@ static void a_job_that_waits_can_be_taken_back(void **state)
 	may_go = false;
 	job_count = 0;
 	worker_submit(w, &first);
-	while (!worker_busy_since_ns(w))
+	while (!worker_busy_since_ns(w, NULL))
 		wait_ms(1);
 	for (unsigned int i = 0; i < 4; i++)
 		job[i] = waiting_job(w, i);
@@ -455,11 +456,92 @@ static void a_job_that_waits_can_be_taken_back(void **state)
 	free(job[3]);
 }
 
+/* One command of a dying NIC hangs: the others go on, but for those of the same QP. */
+static void jobs_go_on_beside_one_that_hangs(void **state)
+{
+	struct worker *w = worker_new("shift", 2);
+	struct job hangs = {.fn = hang, .owner = w};
+	struct test_job *same;
+	uint64_t since;
+
+	(void)state;
+	may_go = false;
+	job_count = 0;
+	worker_submit(w, &hangs);
+	same = malloc(sizeof(*same));
+	*same = (struct test_job){.job = {.fn = run_job, .owner = w}, .number = 1};
+	worker_submit(w, &same->job);
+	waiting_job(w, 2);
+	for (int i = 0; i < PATIENCE_MS && !job_count; i++)
+		wait_ms(1);
+	assert_int_equal(job_count, 1);
+	assert_int_equal(job_order[0], 2);
+	since = worker_busy_since_ns(w, &hangs);
+	assert_true(since && since <= bg_awake_ns());
+	assert_false(worker_drain(w, 20));
+	may_go = true;
+	assert_true(worker_drain(w, PATIENCE_MS));
+	assert_int_equal(job_order[1], 1);
+}
+
+/* A job that waits is held up by all that run: the newest of these says for how long. */
+static void a_job_waits_for_the_newest_of_those_that_run(void **state)
+{
+	struct worker *w = worker_new("shift", 2);
+	struct job first = {.fn = hang}, second = {.fn = hang};
+	struct test_job *third;
+	uint64_t newest = 0;
+
+	(void)state;
+	may_go = false;
+	job_count = 0;
+	worker_submit(w, &first);
+	while (!worker_busy_since_ns(w, &first))
+		wait_ms(1);
+	wait_ms(5);
+	worker_submit(w, &second);
+	for (int i = 0; i < PATIENCE_MS && newest <= worker_busy_since_ns(w, &first); i++) {
+		wait_ms(1);
+		newest = worker_busy_since_ns(w, &second);
+	}
+	third = waiting_job(w, 3);
+	wait_ms(20);
+	assert_int_equal(job_count, 0); /* there are two threads, not more */
+	assert_true(newest > worker_busy_since_ns(w, &first));
+	assert_true(worker_busy_since_ns(w, &third->job) == newest);
+	may_go = true;
+	assert_true(worker_drain(w, PATIENCE_MS));
+	assert_true(worker_busy_since_ns(w, NULL) == 0);
+}
+
+static void a_job_that_somebody_waits_for_goes_first(void **state)
+{
+	struct worker *w = worker_new("shift", 1);
+	struct test_job *urgent = malloc(sizeof(*urgent));
+	struct job first = {.fn = hang};
+
+	(void)state;
+	may_go = false;
+	job_count = 0;
+	worker_submit(w, &first);
+	while (!worker_busy_since_ns(w, NULL))
+		wait_ms(1);
+	waiting_job(w, 1);
+	*urgent = (struct test_job){.job.fn = run_job, .number = 2};
+	worker_submit_first(w, &urgent->job);
+	waiting_job(w, 3);
+	may_go = true;
+	assert_true(worker_drain(w, PATIENCE_MS));
+	assert_int_equal(job_order[0], 2);
+	assert_int_equal(job_order[1], 1);
+	assert_int_equal(job_order[2], 3);
+}
+
 /* ---- fork ---------------------------------------------------------------------------------- */
 
 static int in_child(void)
 {
-	struct worker *w = worker_new("shift");
+	struct worker *w = worker_new("shift", 1);
 	struct bg_call call = {.fn = stress_call};
 	struct job job = {.fn = hang};
 
@@ -500,6 +582,9 @@ int main(void)
 		cmocka_unit_test(jobs_run_in_order_and_may_free_themselves),
 		cmocka_unit_test(a_job_that_hangs_is_seen),
 		cmocka_unit_test(a_job_that_waits_can_be_taken_back),
+		cmocka_unit_test(jobs_go_on_beside_one_that_hangs),
+		cmocka_unit_test(a_job_waits_for_the_newest_of_those_that_run),
+		cmocka_unit_test(a_job_that_somebody_waits_for_goes_first),
 		cmocka_unit_test(a_child_has_none_of_it),
 	};
 

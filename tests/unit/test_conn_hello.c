@@ -446,10 +446,24 @@ static void modify_err_before_hello_is_left_to_the_nic(void **state)
 	assert_int_equal(w.h[0].errors, 1);
 }
 
-/* RESET and destroy are ours: the QP is fenced first. */
-static void reset_before_hello_is_fenced(void **state)
+/* The peer has never heard of it: nothing is to be proved, and the NIC stops the QP by itself. */
+static void reset_before_hello_is_left_to_the_nic(void **state)
 {
 	for (int how = SHIFT_CLOSE_RESET; how <= SHIFT_CLOSE_DESTROY; how++) {
+		w_close(&w, 0, (enum shift_close)how);
+		assert_true(w.h[0].closed);
+		assert_int_equal(w.h[0].ops, 0);
+		assert_int_equal(w_state(&w, 0), SHIFT_ST_CLOSED);
+		teardown(state);
+		setup_unmet(state);
+	}
+}
+
+/* Once HELLO was sent the peer may be protected, and ask. */
+static void reset_amid_hello_is_fenced(void **state)
+{
+	for (int how = SHIFT_CLOSE_RESET; how <= SHIFT_CLOSE_DESTROY; how++) {
+		hello_of(0);
 		w_close(&w, 0, (enum shift_close)how);
 		assert_false(w.h[0].closed);
 		assert_int_equal(w_state(&w, 0), SHIFT_ST_CLOSING);
@@ -562,7 +576,8 @@ int main(void)
 		UNMET(with_an_error_it_does_not_begin),
 		UNMET(a_success_before_hello_is_not_final),
 		UNMET(modify_err_before_hello_is_left_to_the_nic),
-		UNMET(reset_before_hello_is_fenced),
+		UNMET(reset_before_hello_is_left_to_the_nic),
+		UNMET(reset_amid_hello_is_fenced),
 		UNMET(released_before_it_met_anybody),
 		UNMET(released_it_says_why),
 		UNMET(during_a_planned_switch_it_is_not_released),

@@ -186,6 +186,7 @@ static void a_living_connection_leaves_no_tombstone(void **state)
 	assert_false(stone_of(0).valid);
 	again(&unconfirmed);
 	assert_false(stone_of(0).valid); /* SETUP, and no error yet */
+	shift_conn_event(w.h[0].c, &(struct shift_event){.type = SHIFT_EV_RTS}, w.now);
 	assert_true(shift_conn_release(w.h[0].c));
 	assert_true(stone_of(0).valid);
 	w_close(&w, 0, SHIFT_CLOSE_DESTROY);

@@ -168,7 +168,7 @@ static int set_up(void **state)
 	pthread_mutex_init(&v.lock, NULL);
 	for (uint8_t i = 0; i < RAILS; i++) {
 		qp[i].context = &ctx;
-		nic[i].worker = (void *)(nic + i);
+		nic[i].fences = (void *)(nic + i);
 		v.rails.jobs[i].v = &v;
 		v.rails.jobs[i].rail = i;
 	}

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -52,6 +53,10 @@ static struct ibv_pd *pd;
 static struct ibv_mr *mr; /* the program's; NULL: it has none */
 static uint32_t twin_of_rkey;
 static bool nic_refuses;
+static _Atomic bool nic_is_slow; /* a registration does not end */
+static pthread_t caller;	 /* of the library: it has locks of connections */
+static _Atomic bool caller_registers, registering;
+static _Atomic int shadows; /* so many there are */
 static struct {
 	struct shift_msg m;
 	int to;
@@ -122,10 +127,15 @@ static struct ibv_mr *nic_reg_mr(struct ibv_pd *shadow_pd, void *addr, size_t le
 	struct ibv_mr *shadow;
 
 	(void)access;
+	registering = true;
+	caller_registers |= pthread_equal(pthread_self(), caller);
+	while (nic_is_slow)
+		usleep(1000);
 	if (nic_refuses) {
 		errno = ENOMEM;
 		return NULL;
 	}
+	shadows++;
 	shadow = calloc(1, sizeof(*shadow));
 	*shadow = (struct ibv_mr){.pd = shadow_pd,
 				  .addr = addr,
@@ -135,20 +145,34 @@ static struct ibv_mr *nic_reg_mr(struct ibv_pd *shadow_pd, void *addr, size_t le
 	return shadow;
 }
 
+static void *end_slowness(void *arg)
+{
+	(void)arg;
+	usleep(100000);
+	nic_is_slow = false;
+	return NULL;
+}
+
 static int nic_dereg_mr(struct ibv_mr *old)
 {
+	shadows -= old != mr; /* the program's own is none */
 	free(old);
 	return 0;
 }
 
-static void register_memory(void)
+static void register_slowly(void)
 {
 	static char memory[64];
 
 	mr = calloc(1, sizeof(*mr));
 	*mr = (struct ibv_mr){.context = &ctx, .pd = pd, .lkey = RKEY, .rkey = RKEY};
 	hook_registered(mr, (uintptr_t)memory, sizeof(memory), (uintptr_t)memory, 0, -1);
-	worker_drain(nic[RAIL].worker, 5000);
+}
+
+static void register_memory(void)
+{
+	register_slowly();
+	worker_drain(nic[RAIL].memory, 5000);
 }
 
 static void deregister_memory(void)
@@ -263,19 +287,19 @@ static int start_library(void **state)
 {
 	static const struct memory_calls calls = {.is_short = memlock_is_short,
 						  .refused = memlock_refused,
+						  .registered = memlock_registered,
 						  .lacking_changed = memlock_changed,
 						  .key_gone = key_reuse_announce,
 						  .key_reused = key_reuse_wait};
-	struct timespec t;
 
 	(void)state;
-	clock_gettime(CLOCK_MONOTONIC, &t); /* workers wait by the real clock */
-	now = (uint64_t)t.tv_sec * 1000000000u;
 	strcpy(env.rails, "mlx5_0=mlx5_1");
 	for (uint8_t i = 0; i < RAILS; i++) {
 		nic[i].index = i;
 		nic[i].ctx = &backup_ctx;
-		nic[i].worker = worker_new("test");
+		nic[i].ready = true;
+		nic[i].worker = worker_new("test", 1);
+		nic[i].memory = worker_new("test", 1);
 	}
 	real.alloc_pd = nic_alloc_pd;
 	real.dealloc_pd = nic_dealloc_pd;
@@ -288,12 +312,24 @@ static int start_library(void **state)
 	return !vdev_new(&ctx);
 }
 
+/* Workers are waited for by the real clock. */
+static void set_clock(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	if (now < (uint64_t)t.tv_sec * 1000000000u)
+		now = (uint64_t)t.tv_sec * 1000000000u + 1000000000u;
+}
+
 static int begin(void **state)
 {
 	(void)state;
+	set_clock();
 	twin_of_rkey = 0x1111;
 	queued = lost = 0;
-	nic_refuses = deliver_in_time = false;
+	nic_refuses = deliver_in_time = caller_registers = false;
+	caller = pthread_self();
 	pd = hook_alloc_pd(&ctx);
 	register_memory();
 	for (int i = 0; i < ENDS; i++) {
@@ -314,7 +350,7 @@ static int end(void **state)
 	for (int i = 0; i < ENDS; i++)
 		end_free(v[i]);
 	hook_dealloc_pd(pd);
-	worker_drain(nic[RAIL].worker, 5000);
+	worker_drain(nic[RAIL].memory, 5000);
 	return 0;
 }
 
@@ -394,10 +430,65 @@ static void what_is_not_there_yet_is_not_answered(void **state)
 	known();
 	deliver();
 	assert_int_equal(v[OWNER]->keys.exported.n, 0);
+	worker_drain(nic[RAIL].memory, 5000);
 	nic_refuses = false;
+	pass(30);
+	deliver(); /* the NIC is asked again, and the peer will ask again */
+	worker_drain(nic[RAIL].memory, 5000);
 	pass(30);
 	deliver();
 	assert_int_equal(known(), 0x1111);
+	assert_false(caller_registers);
+}
+
+/* The locks of a connection are held, or it is the background thread that the peer asks. */
+static void nobody_waits_for_a_registration(void **state)
+{
+	uint32_t twin = 0;
+
+	(void)state;
+	deregister_memory();
+	nic_is_slow = true;
+	alarm(30);
+	register_slowly();
+	known();
+	deliver();
+	assert_int_equal(v[OWNER]->keys.exported.n, 0);
+	assert_int_equal(vmr_lkey(v[OWNER]->pd, nic + RAIL, RKEY, &twin), -EAGAIN);
+	vqp_enter(v[OWNER]);
+	atomic_store(&v[OWNER]->repost.wants_lkey, true);
+	pthread_mutex_unlock(&v[OWNER]->lock); /* it stays slow until somebody leaves it */
+	nic_is_slow = false;
+	worker_drain(nic[RAIL].memory, 5000);
+	alarm(0);
+	assert_false(v[OWNER]->repost.wants_lkey); /* it was told */
+	assert_int_equal(v[OWNER]->hot.slow, 0);
+	assert_int_equal(vmr_lkey(v[OWNER]->pd, nic + RAIL, RKEY, &twin), 0);
+	assert_int_equal(twin, 0x1111);
+	pass(30);
+	deliver();
+	assert_int_equal(known(), 0x1111);
+	assert_false(caller_registers);
+}
+
+/* It is deregistered while the NIC registers it: no peer can reach it afterwards. */
+static void memory_that_is_gone_meanwhile_has_no_shadow(void **state)
+{
+	pthread_t thread;
+
+	(void)state;
+	deregister_memory();
+	shadows = 0;
+	registering = false;
+	nic_is_slow = true;
+	register_slowly();
+	while (!registering)
+		usleep(1000);
+	pthread_create(&thread, NULL, end_slowness, NULL);
+	deregister_memory();
+	assert_int_equal(shadows, 0);
+	assert_false(nic_is_slow); /* it was waited for */
+	pthread_join(thread, NULL);
 }
 
 static void an_unknown_key_is_said_to_be_unknown(void **state)
@@ -624,6 +715,8 @@ int main(void)
 		TEST(a_key_is_asked_for_once_and_kept),
 		TEST(questions_are_asked_again),
 		TEST(what_is_not_there_yet_is_not_answered),
+		TEST(nobody_waits_for_a_registration),
+		TEST(memory_that_is_gone_meanwhile_has_no_shadow),
 		TEST(an_unknown_key_is_said_to_be_unknown),
 		TEST(questions_of_another_life_are_not_answered),
 		TEST(questions_of_another_epoch_or_rail_are_not_answered),

@@ -158,10 +158,12 @@ static int begin(void **state)
 		nic[i].index = i;
 		nic[i].link_up = true;
 		snprintf(nic[i].name, sizeof(nic[i].name), "mlx5_%d", i);
-		if (!nic[i].worker) /* their threads never end */
-			nic[i].worker = worker_new("test");
-		if (!nic[i].resolver)
-			nic[i].resolver = worker_new("test");
+		if (!nic[i].worker) { /* their threads never end */
+			nic[i].worker = worker_new("test", 1);
+			nic[i].memory = worker_new("test", 1);
+			nic[i].fences = worker_new("test", 2);
+			nic[i].arms = worker_new("test", 2);
+		}
 	}
 	v = aligned_alloc(64, (sizeof(*v) + 63) & ~(size_t)63);
 	memset(v, 0, sizeof(*v));

@@ -552,25 +552,26 @@ static void a_twin_of_a_connection_that_is_over_is_not_reported(void **state)
 	}
 }
 
-static void the_arming_ends(void)
+static void the_job_ends(void)
 {
-	v->rails.jobs[1].arming = false;
+	v->rails.jobs[1].under_way = 0;
 	assert_non_null(v->rails.twin[1].qp);
 }
 
-static void a_twin_is_destroyed_when_its_arming_has_ended(void **state)
+/* An arming or a fence that was taken for hung. */
+static void a_twin_is_destroyed_when_its_jobs_have_ended(void **state)
 {
 	uint8_t rail;
 
 	(void)state;
-	v->rails.jobs[1].arming = true;
-	world.on_sleep = the_arming_ends;
+	v->rails.jobs[1].under_way = 1;
+	world.on_sleep = the_job_ends;
 	destroys = 0;
 	real.destroy_qp = count_destroy;
 	twin_destroy(&v->obj, world.nic + 1);
 	world.on_sleep = NULL;
 	assert_int_equal(destroys, 1);
-	assert_false(v->rails.jobs[1].arming);
+	assert_int_equal(v->rails.jobs[1].under_way, 0);
 	assert_null(v->rails.twin[1].qp);
 	assert_null(vqp_by_twin(world.nic + 1, TWIN_QPN + 1, &rail));
 	assert_int_equal(world.send_cq.shadow[1].wanted, 0);
@@ -608,7 +609,7 @@ int main(void)
 		ALONE(a_twin_without_room_for_the_marker),
 		TEST(a_twin_that_is_refused_is_reported),
 		TEST(a_twin_of_a_connection_that_is_over_is_not_reported),
-		TEST(a_twin_is_destroyed_when_its_arming_has_ended),
+		TEST(a_twin_is_destroyed_when_its_jobs_have_ended),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -72,6 +72,7 @@ static void a_fence_flushes_then_waits_for_the_responder(void **state)
 							  "psn 0x77 clean\n");
 	assert_int_equal(v->rails.jobs[1].fence_since, 0);
 	assert_int_equal(v->rails.jobs[1].under_way, 0);
+	assert_ptr_equal(v->rails.jobs[1].fence.owner, &v->rails.jobs[1]); /* as a query's */
 	fence(0, 3);
 	assert_traced("modify 0x10 to 6\n" MARKER("0x10") "rq_psn of 0x10 at rest on mlx5_0\n"
 							  "event FENCE_DONE rail 0 epoch 3 fence 0 "
@@ -360,6 +361,7 @@ static void one_answer_bears_the_newest_question(void **state)
 	(void)state;
 	ask_psn(2, 3);
 	ask_psn(4, 5);
+	assert_ptr_equal(v->rails.jobs[1].query.owner, &v->rails.jobs[1]); /* as a fence's */
 	assert_int_equal(rooms_run_jobs(), 1);
 	assert_traced("rq_psn of 0x21\nevent PSN rail 1 epoch 4 fence 0 psn 0x77 serial 5\n");
 	assert_int_equal(v->rails.jobs[1].under_way, 0);
