@@ -5,8 +5,8 @@
  * has died. It is a sparse file with room for the maximum: nothing in it ever moves.
  *
  * A header comes first, then tables. A reader finds a table by its kind and skips kinds that it
- * does not know. It takes of an entry the fields that it knows. It refuses another version, and
- * other enumerations (`shape`). Numbers have the byte order of the machine. Times are
+ * does not know. An entry may have more fields than it knows, not fewer. It refuses another
+ * version, and other enumerations (`shape`). Numbers have the byte order of the machine. Times are
  * CLOCK_MONOTONIC, in ns; the header has one moment by both clocks.
  *
  * The file may be read while it is written. What changes in place (header.now, a connection) has a
