@@ -169,6 +169,11 @@ answered() { # NAME BEFORE
 	[[ ${lines[4]} =~ SWITCHING\ -\>\ ACTIVE\ \(COMMIT\),\ rail\ 1\ mlx5_1,\ epoch\ 1$ ]]
 	[[ ${lines[5]} =~ failover\ committed,\ mlx5_0\ -\>\ mlx5_1\ \(LINK_DOWN\),\ outage ]]
 	[[ ${lines[9]} =~ given\ up ]]
+	run -0 shift-ctl status
+	expect_match '; 1 connection given up: no NIC led to the peer in time, see --give-up$'
+	run -0 shift-ctl status --json
+	jq -e '.processes[0].totals | .given_up == 1 and .given_up_for == {GIVEUP_TIME: 1} and
+		.unprotected_failed == {}' <<<"$output"
 	run -0 shift-ctl events --json
 	jq -se 'length == 10 and ([.[] | select(.type == "switch")] | length == 2 and
 		.[0].outcome == "committed" and .[1].outcome == "given up") and

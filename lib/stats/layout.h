@@ -171,7 +171,8 @@ struct stats_conn {
 	uint8_t is_protected, was_protected;
 	uint8_t unprotected; /* enum stats_unprotected */
 	uint8_t holding;
-	uint8_t unused[3];
+	uint8_t met_failure; /* while it was not protected */
+	uint8_t unused[2];
 	uint8_t psn[SHIFT_RAILS_MAX]; /* enum stats_psn */
 	char nic[SHIFT_RAILS_MAX][STATS_NIC_BYTES];
 	char peer_host[64];
@@ -194,6 +195,8 @@ struct stats_now {
 	uint64_t free_slot;   /* + 1; 0: none */
 	uint64_t conns_moved; /* at least once */
 	uint64_t committed, failovers, migrations, failbacks, abandoned, given_up;
+	uint64_t given_up_for[SHIFT_R_COUNT];	       /* given_up, by the reason */
+	uint64_t met_failure[STATS_UNPROTECTED_COUNT]; /* unprotected connections, by the reason */
 	uint64_t outage_max_ns, outage_total_ns;
 	uint64_t events_hidden; /* asynchronous events that the program did not see */
 	/* Of connections that are gone. */
@@ -204,6 +207,7 @@ struct stats_now {
 	struct stats_bypass {
 		char nic[STATS_NIC_BYTES];
 		uint32_t reason, count;
+		uint32_t met_failure, unused; /* of count */
 	} bypass[STATS_BYPASS_MAX];
 };
 
