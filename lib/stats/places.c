@@ -58,7 +58,7 @@ struct search {
 	int64_t since_ns;
 };
 
-static int64_t clock_ns(void)
+static int64_t places_now_ns(void)
 {
 	struct timespec t;
 
@@ -115,7 +115,7 @@ static void begin_user(struct search *s, uid_t uid)
 {
 	s->uid = uid;
 	s->spent = uid == (uid_t)-1 ? NULL : budget_of(s, uid);
-	s->since_ns = clock_ns();
+	s->since_ns = places_now_ns();
 }
 
 /* Spends the time since the last call. False: no more of this user. */
@@ -125,7 +125,7 @@ static bool may_go_on(struct search *s)
 
 	if (!s->spent)
 		return true;
-	now_ns = clock_ns();
+	now_ns = places_now_ns();
 	s->spent->ns -= now_ns - s->since_ns;
 	s->since_ns = now_ns;
 	if (s->spent->ns > 0 && s->spent->bytes)

@@ -139,7 +139,7 @@ static bool is_sound(const struct stats_table *t, uint64_t file_bytes)
 }
 
 /* The beginning of a small file, as a text. Returns its length, or a negative errno. */
-static ssize_t read_text(const char *path, char *text, size_t bytes)
+static ssize_t read_small_file(const char *path, char *text, size_t bytes)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	ssize_t n = fd < 0 ? -errno : read(fd, text, bytes - 1);
@@ -161,7 +161,7 @@ static int process_lives(const struct stats_header *h)
 	ssize_t n;
 
 	snprintf(path, sizeof(path), "/proc/%u/stat", h->pid);
-	n = read_text(path, text, sizeof(text));
+	n = read_small_file(path, text, sizeof(text));
 	if (n < 0)
 		return n == -ENOENT || n == -ESRCH ? 0 : (int)n;
 	p = strrchr(text, ')');
@@ -185,7 +185,7 @@ static int find_life(const struct stats_header *h, enum stats_life *life)
 	gethostname(host, sizeof(host) - 1);
 	if (strcmp(host, h->host))
 		return 0;
-	n = read_text("/proc/sys/kernel/random/boot_id", boot, sizeof(boot));
+	n = read_small_file("/proc/sys/kernel/random/boot_id", boot, sizeof(boot));
 	if (n < 0)
 		return (int)n;
 	boot[strcspn(boot, "\n")] = 0;
@@ -212,7 +212,7 @@ static int check_process(uint32_t pid, uid_t owner)
 	if (!owner)
 		return 0;
 	snprintf(path, sizeof(path), "/proc/%u/status", pid);
-	n = read_text(path, text, sizeof(text));
+	n = read_small_file(path, text, sizeof(text));
 	if (n < 0)
 		return n == -ENOENT || n == -ESRCH ? 0 : (int)n;
 	line = strstr(text, "\nUid:");
