@@ -329,8 +329,7 @@ tests_unit_test_rooms_fence_LDFLAGS = $(AM_LDFLAGS) $(rooms_wraps)
 tests_unit_test_rooms_fence_LDADD = $(rooms_libs)
 
 # Those that have a peer to find.
-meeting_world = tests/unit/meeting_world.c tests/unit/meeting_world.h tests/unit/meeting_wraps.h \
-	$(rooms_world)
+meeting_world = tests/unit/meeting_world.c tests/unit/meeting_world.h $(rooms_world)
 meeting_wraps = $(rooms_wraps) $(wrap)job_client $(wrap)job_nonce $(wrap)job_key_if_known \
 	$(wrap)job_is_full $(wrap)kv_client_put $(wrap)kv_client_watch $(wrap)ctrl_link_address $(wrap)ctrl_link_peer_new \
 	$(wrap)ctrl_link_peer_free $(wrap)contact_send $(wrap)nic_gid_like $(wrap)path_health_answers \
@@ -358,7 +357,7 @@ tests_unit_test_peer_paths_LDFLAGS = $(AM_LDFLAGS) $(meeting_wraps) $(wrap)probe
 	$(wrap)probe_free $(wrap)probe_address $(wrap)probe_on_address_change $(wrap)probe_connect
 tests_unit_test_peer_paths_LDADD = $(rooms_libs)
 
-tests_unit_test_two_ends_SOURCES = tests/unit/test_two_ends.c tests/unit/meeting_wraps.h $(rooms_world)
+tests_unit_test_two_ends_SOURCES = tests/unit/test_two_ends.c $(rooms_world)
 tests_unit_test_two_ends_CFLAGS = $(rooms_cflags)
 tests_unit_test_two_ends_LDFLAGS = $(AM_LDFLAGS) $(rooms_wraps) $(wrap)job_client $(wrap)job_nonce \
 	$(wrap)job_key_if_known $(wrap)job_is_full $(wrap)kv_client_put $(wrap)kv_client_watch \

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include "tests/unit/meeting_world.h"
-#include "tests/unit/meeting_wraps.h"
 
 #include <stdio.h>
 
@@ -28,12 +27,24 @@ int peer_psn[SHIFT_RAILS_MAX];
 
 /* --- the rendezvous, the control links ----------------------------------------------------- */
 
+struct kv_client *__wrap_job_client(void);
+uint64_t __wrap_job_nonce(void);
+const uint64_t *__wrap_job_key_if_known(void);
+bool __wrap_job_is_full(void);
+int __wrap_kv_client_put(struct kv_client *c, const char *key, const void *value, size_t bytes);
+int __wrap_kv_client_watch(struct kv_client *c, const char *prefix);
+void __wrap_ctrl_link_address(const struct nic *nic, struct ctrl_link_addr *addr);
+struct ctrl_link_peer *__wrap_ctrl_link_peer_new(struct nic *nic, const struct ctrl_link_addr *addr,
+						 uint64_t nonce);
+void __wrap_ctrl_link_peer_free(struct ctrl_link_peer *peer);
 void __wrap_contact_send(struct nic *nic, uint64_t nonce, const struct ctrl_link_addr *addr,
 			 const struct shift_msg *m);
+int __wrap_nic_gid_like(const struct nic *nic, const union ibv_gid *like, union ibv_gid *gid);
 bool __wrap_path_health_answers(struct peer_path *path);
 bool __wrap_path_health_keep_for_peer(struct peer_path *path);
 void __wrap_vqp_enter(struct vqp *of);
 void __real_vqp_enter(struct vqp *of);
+void __wrap_stats_conn_psn(int slot, unsigned int rail, enum stats_psn psn);
 
 struct kv_client *__wrap_job_client(void)
 {

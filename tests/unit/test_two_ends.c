@@ -8,7 +8,6 @@
 #include "lib/session/directory.h"
 #include "lib/session/dispatch.h"
 #include "lib/session/rendezvous.h"
-#include "tests/unit/meeting_wraps.h"
 #include "tests/unit/rooms.h"
 
 enum { PAIRS = 500, LETTERS = 1 << 16, OUR_NONCE = 0xa };
@@ -35,6 +34,19 @@ struct ctrl_link_peer {
 };
 
 /* --- the rest of the library --------------------------------------------------------------- */
+
+struct kv_client *__wrap_job_client(void);
+uint64_t __wrap_job_nonce(void);
+const uint64_t *__wrap_job_key_if_known(void);
+bool __wrap_job_is_full(void);
+int __wrap_kv_client_put(struct kv_client *c, const char *key, const void *value, size_t bytes);
+int __wrap_kv_client_watch(struct kv_client *c, const char *prefix);
+void __wrap_ctrl_link_address(const struct nic *nic, struct ctrl_link_addr *addr);
+struct ctrl_link_peer *__wrap_ctrl_link_peer_new(struct nic *nic, const struct ctrl_link_addr *addr,
+						 uint64_t nonce);
+void __wrap_ctrl_link_peer_free(struct ctrl_link_peer *peer);
+int __wrap_nic_gid_like(const struct nic *nic, const union ibv_gid *like, union ibv_gid *gid);
+void __wrap_stats_conn_psn(int slot, unsigned int rail, enum stats_psn psn);
 
 struct kv_client *__wrap_job_client(void)
 {
