@@ -371,7 +371,7 @@ int qp_error_begin(struct injection *in, struct problem *p)
 
 	snprintf(o.line, sizeof(o.line), "qp-error %lld", (long long)in->o.qpn);
 	snprintf(in->detail, sizeof(in->detail), "QP %#llx in ERR", (long long)in->o.qpn);
-	done = stats_each(NULL, in->o.pid, order_process, &o);
+	done = stats_each(NULL, in->o.pid, order_process, &o, NULL);
 	if (done)
 		return 0;
 	return problem_set(p, INJECT_NOT_FOUND, "%s",

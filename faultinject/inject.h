@@ -181,6 +181,9 @@ bool dry_run(const struct injection *in, const char *fmt, ...)
 /* Where sysfs is. */
 const char *sys_root(void);
 
+/* The first line of a file, cut at bytes - 1. False: it cannot be read, or has none. */
+bool read_first_line(const char *path, char *line, size_t bytes);
+
 int target_find(const struct inject_options *o, struct target *t, struct problem *p);
 
 /* The target and all links on top of it, the lower ones first. masters: also a bond or bridge that

@@ -22,7 +22,7 @@ const char *sys_root(void)
 	return s && strlen(s) < 128 ? s : "/sys";
 }
 
-static bool first_line(const char *path, char *line, size_t bytes)
+bool read_first_line(const char *path, char *line, size_t bytes)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	ssize_t n = fd < 0 ? -1 : read(fd, line, bytes - 1);
@@ -46,7 +46,7 @@ static bool netdev_of_gids(const char *rdma, unsigned int port, const char *want
 	for (int i = 0; i < GIDS_MAX; i++) {
 		snprintf(path, sizeof(path), "%s/class/infiniband/%s/ports/%u/gid_attrs/ndevs/%d",
 			 sys_root(), rdma, port, i);
-		if (first_line(path, netdev, IFNAMSIZ) && (!wanted || !strcmp(wanted, netdev)))
+		if (read_first_line(path, netdev, IFNAMSIZ) && (!wanted || !strcmp(wanted, netdev)))
 			return true;
 	}
 	return false;
@@ -67,7 +67,7 @@ static bool netdev_of_device(const char *rdma, unsigned int port, char netdev[IF
 			continue;
 		snprintf(path, sizeof(path), "%s/class/infiniband/%s/device/net/%s/dev_port",
 			 sys_root(), rdma, e->d_name);
-		found = !first_line(path, number, sizeof(number)) ||
+		found = !read_first_line(path, number, sizeof(number)) ||
 			(unsigned int)atoi(number) + 1 == port;
 		if (found)
 			strcpy(netdev, e->d_name);
@@ -83,8 +83,8 @@ static bool netdev_of(const char *rdma, unsigned int port, char netdev[IFNAMSIZ]
 	char path[PATH_BYTES];
 
 	snprintf(path, sizeof(path), "%s/class/infiniband/%s/parent", sys_root(), rdma);
-	return first_line(path, netdev, IFNAMSIZ) || netdev_of_gids(rdma, port, NULL, netdev) ||
-	       netdev_of_device(rdma, port, netdev);
+	return read_first_line(path, netdev, IFNAMSIZ) ||
+	       netdev_of_gids(rdma, port, NULL, netdev) || netdev_of_device(rdma, port, netdev);
 }
 
 static bool device_has(const char *rdma, const char *what)

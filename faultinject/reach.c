@@ -6,7 +6,6 @@
  */
 #include <arpa/inet.h>
 #include <dirent.h>
-#include <fcntl.h>
 #include <ifaddrs.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,20 +19,6 @@ enum { TUNNELS_DEPTH = 8 };
 
 /* So large a share of all addresses is a way out of this host; a private network is far smaller. */
 static const double SHARE_OUT = 0.25;
-
-static bool first_line(const char *path, char *line, size_t bytes)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : read(fd, line, bytes - 1);
-
-	if (fd >= 0)
-		close(fd);
-	if (n <= 0)
-		return false;
-	line[n] = 0;
-	line[strcspn(line, "\n")] = 0;
-	return *line != 0;
-}
 
 /* --- the session ----------------------------------------------------------------------------- */
 
@@ -105,7 +90,7 @@ static bool find_session(struct session *s)
 		if (session_in(text, n, s))
 			return true;
 		snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-		if (!first_line(path, text, sizeof(text)) || !strrchr(text, ')') ||
+		if (!read_first_line(path, text, sizeof(text)) || !strrchr(text, ')') ||
 		    sscanf(strrchr(text, ')'), ") %*c %d", &pid) != 1)
 			break;
 	}

@@ -11,7 +11,7 @@ setup() {
 	unset SHIFT_JOB SHIFT_KV
 	export SHIFT_RUN_DIR=$PWD/run
 	export ASAN_OPTIONS=log_path=$PWD/sanitizer UBSAN_OPTIONS=log_path=$PWD/sanitizer
-	ETCD= KVD= LISTENER= SHARED= OTHER=59871
+	ETCD= KVD= LISTENER= SHARED= BASES= OTHER=59871
 }
 
 teardown() {
@@ -20,6 +20,7 @@ teardown() {
 	for pid in "${PID[@]}" $KVD $ETCD $LISTENER; do kill -CONT "$pid" && kill -9 "$pid"; done 2>/dev/null || true
 	[ -z "$SHARED" ] || rm -rf "$SHARED"
 	[ ! -L "/tmp/shift-$OTHER" ] || rm "/tmp/shift-$OTHER"
+	[ -z "$BASES" ] || rm -rf $BASES
 	[ "${BATS_TEST_COMPLETED:-}" = 1 ] || tail -n 20 ./*.out etcd.log 2>/dev/null || true
 	! cat sanitizer.* 2>/dev/null
 }
@@ -168,6 +169,11 @@ answered() { # NAME BEFORE
 	[[ ${lines[4]} =~ SWITCHING\ -\>\ ACTIVE\ \(COMMIT\),\ rail\ 1\ mlx5_1,\ epoch\ 1$ ]]
 	[[ ${lines[5]} =~ failover\ committed,\ mlx5_0\ -\>\ mlx5_1\ \(LINK_DOWN\),\ outage ]]
 	[[ ${lines[9]} =~ given\ up ]]
+	run -0 shift-ctl status
+	expect_match '; 1 connection given up: no NIC led to the peer in time, see --give-up$'
+	run -0 shift-ctl status --json
+	jq -e '.processes[0].totals | .given_up == 1 and .given_up_for == {GIVEUP_TIME: 1} and
+		.unprotected_failed == {}' <<<"$output"
 	run -0 shift-ctl events --json
 	jq -se 'length == 10 and ([.[] | select(.type == "switch")] | length == 2 and
 		.[0].outcome == "committed" and .[1].outcome == "given up") and
@@ -525,4 +531,65 @@ begin_shared() {
 	expect_status 1
 	[ "${#lines[@]}" -eq 5 ]
 	[ $((SECONDS - begun)) -lt 20 ]
+}
+
+@test "root: silent processes that were not asked for want of time do nothing later, either" {
+	local name answered
+	begin_shared
+	for name in a b c d; do
+		WITHIN=$AS_OTHER live "$name" uj
+		order "$name" add 27
+	done
+	for name in a b c d u; do
+		order "$name" failover 27
+		kill -STOP "${PID[$name]}"
+	done
+	run timeout 60 shift-ctl failback --job uj
+	expect_status 1
+	answered=$(grep -c 'no answer; is the process stopped' <<<"$output")
+	[ "$answered" -ge 1 ] && [ "$answered" -le 3 ]
+	[ "$(grep -c 'not asked: too many others of this user' <<<"$output")" -eq $((5 - answered)) ]
+	for name in a b c d u; do kill -CONT "${PID[$name]}"; done
+	for name in a b c d u; do order "$name" bypass mlx5_0 3; done # they run again
+	sleep 1 # for what should not come: there is nothing to wait for
+	run -0 shift-ctl status --job uj --json
+	[ "$(jq '[.processes[].totals.failbacks] | add' <<<"$output")" -le "$answered" ]
+}
+
+# A run directory as a user would have it, with the file of a process that has died.
+make_base() { # DIRECTORY
+	BASES+=" $1"
+	mkdir -m 700 "$1" "$1/bj"
+	cp "$SHARED/uj/${PID[u]}.stats" "$1/bj/1.stats"
+	# It began at another time; each at its own.
+	printf '%b' "\\x$(wc -w <<<"$BASES")" | dd of="$1/bj/1.stats" bs=1 seek=43 conv=notrunc status=none
+	chown -R "$OTHER:$OTHER" "$1"
+}
+
+@test "root: of a user's directories in /tmp only the one that bears the user's number is looked into" {
+	begin_shared
+	make_base "/tmp/shift-$OTHER"
+	make_base "/var/tmp/shift-$OTHER"
+	make_base "/tmp/shift-$OTHER.2"
+	make_base "/tmp/shift-0$OTHER"
+	make_base /tmp/shift-59873
+	unset SHIFT_RUN_DIR
+	run -0 --separate-stderr shift-ctl status --job bj --json
+	[ "$(jq -r '.processes[].file' <<<"$output")" = "/tmp/shift-$OTHER/bj/1.stats
+/var/tmp/shift-$OTHER/bj/1.stats" ]
+	jq -e '.complete and .cut_uids == []' <<<"$output"
+	export SHIFT_RUN_DIR=$SHARED
+}
+
+@test "root: a user with too many files is cut short, which is said, and hides nobody" {
+	begin_shared
+	$AS_OTHER bash -c 'cd "$1/uj" && seq -f %.0f.stats 100001 104200 | xargs touch' - "$SHARED"
+	run -0 --separate-stderr timeout 60 shift-ctl status --json
+	jq -e --argjson r "${PID[r]}" --argjson uid "$OTHER" '.complete == false and .cut_uids == [$uid] and
+		([.processes[].pid] | index($r))' <<<"$output"
+	[ "$(grep -c "^shift-ctl: user $OTHER: too many files" <<<"$stderr")" -eq 1 ]
+	run timeout 60 shift-ctl failback
+	expect_status 1
+	expect_match "shift-ctl: user $OTHER: too many files, or too large ones: not all processes are seen"
+	[ "${#lines[@]}" -lt 50 ] # not one for each of them
 }

@@ -13,6 +13,7 @@ enum {
 	ANSWER_MS = 5000,
 	/* Of all processes of another user that do not answer; it may be what the user wants. */
 	ANSWERS_OF_USER_MS = 10000,
+	PATIENCE_MIN_MS = 1000, /* too little time to hear an answer: not asked */
 	USERS_MAX = 64,
 };
 
@@ -35,14 +36,14 @@ static struct waited *waited_for(uid_t user)
 	return waited + waited_users++;
 }
 
-/* As long as an answer may take; 0: no more of this user. */
+/* As long as an answer may take; 0: no more of this user are asked. */
 static int patience_ms(uid_t user)
 {
 	int64_t left = ANSWERS_OF_USER_MS - waited_for(user)->ms;
 
 	if (user == geteuid() || left > ANSWER_MS)
 		return ANSWER_MS;
-	return left > 0 ? (int)left : 0;
+	return left >= PATIENCE_MIN_MS ? (int)left : 0;
 }
 
 static const char *failure_text(int err)
@@ -52,6 +53,7 @@ static const char *failure_text(int err)
 	case -EBADMSG: return "no answer of shift";
 	case -EPERM: return "not asked: another user listens there";
 	case -ENOTSOCK: return "not asked: it is no socket";
+	case -ETIME: return "not asked: too many others of this user have not answered";
 	default: return strerror(-err);
 	}
 }
@@ -60,14 +62,13 @@ static const char *failure_text(int err)
 static int ask_by_socket(const struct process *p, const char *line, char *answer, size_t bytes)
 {
 	size_t n = strlen(p->path) - strlen(".stats");
-	char path[128];
-	int64_t begun;
-	int err;
+	int patience = patience_ms(p->copy.owner), err = -ETIME;
+	int64_t begun = now_ms();
+	char path[512]; /* more than the address of a socket has room for */
 
-	if (snprintf(path, sizeof(path), "%.*s.sock", (int)n, p->path) >= (int)sizeof(path))
-		return -ENAMETOOLONG;
-	begun = now_ms();
-	err = ask_process(p->copy.owner, path, line, answer, bytes, patience_ms(p->copy.owner));
+	snprintf(path, sizeof(path), "%.*s.sock", (int)n, p->path);
+	if (patience)
+		err = ask_process(p->copy.owner, path, line, answer, bytes, patience);
 	waited_for(p->copy.owner)->ms += now_ms() - begun;
 	if (err < 0)
 		snprintf(answer, bytes, "%s: %s", path, failure_text(err));
@@ -111,13 +112,14 @@ static bool ask_one(const struct ctl_options *o, const struct process *p, const 
 
 int ask_all(const struct ctl_options *o, const char *line)
 {
-	struct process *list = processes_read(o);
+	struct processes found = processes_read(o, true);
 	cJSON *all = cJSON_CreateObject(), *answers = cJSON_AddArrayToObject(all, "answers");
-	int asked = 0, status = EXIT_OK;
+	int asked = 0, status = found.cut.users || found.cut.err ? EXIT_FAILED : EXIT_OK;
 
-	for (const struct process *p = list; p; p = p->next)
+	for (const struct process *p = found.first; p; p = p->next)
 		asked += ask_one(o, p, line, answers, &status);
-	processes_free(list);
+	processes_add_cut(all, &found.cut);
+	processes_free(&found);
 	if (!asked)
 		die_none(o);
 	if (o->json)

@@ -179,12 +179,12 @@ static void line_show_json(const struct line *l)
 /* Returns how many of the processes live. */
 static size_t events_round(const struct ctl_options *o, struct progress **followed, size_t *found)
 {
-	struct process *list = processes_read(o);
+	struct processes list = processes_read(o, false);
 	struct lines l = {0};
 	size_t live = 0;
 
 	*found = 0;
-	for (struct process *p = list; p; p = p->next) {
+	for (const struct process *p = list.first; p; p = p->next) {
 		lines_gather(&l, progress_of(followed, &p->copy.h), &p->copy);
 		live += p->copy.life == STATS_RUNNING;
 		++*found;
@@ -194,7 +194,7 @@ static size_t events_round(const struct ctl_options *o, struct progress **follow
 	for (size_t i = 0; i < l.count; i++)
 		(o->json ? line_show_json : line_show)(l.line + i);
 	free(l.line);
-	processes_free(list);
+	processes_free(&list);
 	return live;
 }
 

@@ -116,38 +116,39 @@ static void process_show(const struct process *p)
 		puts("  it was in the middle of a change");
 }
 
-static void processes_show_json(const struct process *list)
+static void processes_show_json(const struct processes *found)
 {
 	cJSON *o = cJSON_CreateObject(), *processes;
 
 	cJSON_AddNumberToObject(o, "schema_version", STATS_SCHEMA_VERSION);
 	processes = cJSON_AddArrayToObject(o, "processes");
-	for (const struct process *p = list; p; p = p->next) {
+	for (const struct process *p = found->first; p; p = p->next) {
 		cJSON *process = stats_json_process(&p->copy);
 
 		cJSON_AddStringToObject(process, "file", p->path);
 		cJSON_AddBoolToObject(process, "crash_record", p->is_crash);
 		cJSON_AddItemToArray(processes, process);
 	}
+	processes_add_cut(o, &found->cut);
 	ctl_print_json(o, false);
 }
 
 int cmd_status(int argc, char **argv)
 {
 	struct ctl_options o;
-	struct process *list;
+	struct processes found;
 
 	ctl_options_parse(&o, "", text, argc, argv);
-	list = processes_read(&o);
+	found = processes_read(&o, false);
 	if (o.json)
-		processes_show_json(list);
-	else if (!list && !o.job && !o.pid)
+		processes_show_json(&found);
+	else if (!found.first && !o.job && !o.pid)
 		puts("no protected process runs here");
 	else
-		for (const struct process *p = list; p; p = p->next)
+		for (const struct process *p = found.first; p; p = p->next)
 			process_show(p);
-	if (!list && (o.job || o.pid))
+	if (!found.first && (o.job || o.pid))
 		die_none(&o);
-	processes_free(list);
+	processes_free(&found);
 	return fflush(stdout) ? EXIT_FAILED : EXIT_OK;
 }

@@ -7,6 +7,7 @@
 
 #include "common/cli.h"
 #include "lib/stats/json.h"
+#include "lib/stats/places.h"
 
 /* Documented in shift-ctl(1). */
 enum exit_status {
@@ -38,9 +39,18 @@ struct process {
 	bool is_crash;
 };
 
-/* In the order of their paths, crash records last. Says what could not be read. */
-struct process *processes_read(const struct ctl_options *o);
-void processes_free(struct process *list);
+struct processes {
+	struct process *first; /* in the order of their paths, crash records last */
+	struct stats_cut cut;
+};
+
+/* Says what could not be read, and, the first time, of whom not everything was. headers_only: as
+ * stats_read_header(). The caller frees it. */
+struct processes processes_read(const struct ctl_options *o, bool headers_only);
+void processes_free(struct processes *found);
+
+/* Adds "complete", and "cut_uids": those of whom not everything was read. */
+void processes_add_cut(cJSON *o, const struct stats_cut *cut);
 
 /* Ends with "no protected process of job j runs here", for the processes that were asked for. */
 _Noreturn void die_none(const struct ctl_options *o);

@@ -6,11 +6,14 @@
 #include <string.h>
 
 #include "cmd/shift-ctl/ctl.h"
-#include "lib/stats/places.h"
 
 struct gathering {
 	struct process *first, **end;
+	bool headers_only;
+	size_t refused;
 };
+
+enum { REFUSALS_SAID = 32 }; /* another user could fill root's terminal with them */
 
 static bool process_is_known(const struct process *list, const struct stats_header *h)
 {
@@ -33,44 +36,80 @@ static const char *refusal_text(int err)
 static bool process_gather(void *arg, const struct stats_place *place)
 {
 	struct gathering *g = arg;
-	struct process *p = calloc(1, sizeof(*p));
-	int err = p ? stats_read_of(place->owner, place->path, &p->copy) : -ENOMEM;
+	struct process *p = check_alloc(calloc(1, sizeof(*p)));
+	int err = (g->headers_only ? stats_read_header_of : stats_read_of)(place->owner,
+									   place->path, &p->copy);
 
 	if (!err && process_is_known(g->first, &p->copy.h)) {
 		stats_free(&p->copy);
 		err = -ENOENT;
 	}
 	if (!err) {
-		p->path = strdup(place->path);
+		p->path = check_alloc(strdup(place->path));
 		p->is_crash = place->is_crash;
+		*place->kept_bytes += sizeof(*p) + stats_copy_bytes(&p->copy);
 		*g->end = p;
 		g->end = &p->next;
 		return true;
 	}
 	free(p);
 	/* A file that is just being made or removed is not an error. */
-	if (err != -ENOENT && err != -EAGAIN)
+	if (err != -ENOENT && err != -EAGAIN && g->refused++ < REFUSALS_SAID)
 		say("%s: %s", place->path, refusal_text(err));
 	return false;
 }
 
-struct process *processes_read(const struct ctl_options *o)
+/* Of which users not everything was looked at: one line. */
+static void say_cut(const struct stats_cut *cut)
 {
-	struct gathering g = {.end = &g.first};
+	char users[STATS_CUT_USERS * 16] = "";
+	size_t n = 0;
 
-	stats_each(o->job, o->pid, process_gather, &g);
-	return g.first;
+	for (size_t i = 0; i < cut->users; i++)
+		n += (size_t)snprintf(users + n, sizeof(users) - n, "%s%u", i ? ", " : "",
+				      cut->uid[i]);
+	if (cut->users)
+		say("user %s%s: too many files, or too large ones: not all processes are seen",
+		    users, cut->has_more ? " and others" : "");
+	if (cut->err)
+		say("not all processes are seen: %s", strerror(-cut->err));
 }
 
-void processes_free(struct process *list)
+struct processes processes_read(const struct ctl_options *o, bool headers_only)
 {
-	while (list) {
-		struct process *next = list->next;
+	static bool was_said; /* --follow reads again and again */
+	struct gathering g = {.end = &g.first, .headers_only = headers_only};
+	struct processes found;
 
-		stats_free(&list->copy);
-		free(list->path);
-		free(list);
-		list = next;
+	stats_each(o->job, o->pid, process_gather, &g, &found.cut);
+	found.first = g.first;
+	if (g.refused > REFUSALS_SAID)
+		say("%zu more files are passed over", g.refused - REFUSALS_SAID);
+	if (!was_said && (found.cut.users || found.cut.err)) {
+		say_cut(&found.cut);
+		was_said = true;
+	}
+	return found;
+}
+
+void processes_add_cut(cJSON *o, const struct stats_cut *cut)
+{
+	cJSON *users = cJSON_AddArrayToObject(o, "cut_uids");
+
+	for (size_t i = 0; i < cut->users; i++)
+		cJSON_AddItemToArray(users, cJSON_CreateNumber(cut->uid[i]));
+	cJSON_AddBoolToObject(o, "complete", !cut->users && !cut->err);
+}
+
+void processes_free(struct processes *found)
+{
+	struct process *p;
+
+	while ((p = found->first)) {
+		found->first = p->next;
+		stats_free(&p->copy);
+		free(p->path);
+		free(p);
 	}
 }
 

@@ -38,6 +38,8 @@ static void vqp_completion(struct vqp *v, struct vcq *cq, uint8_t rail, struct i
 	if (shift_conn_cqe(v->conn, &cqe, &out, now_ns())) {
 		wc->wr_id = out.wr_id;
 		wc->qp_num = v->qp->qp_num;
+		if (wc->status == IBV_WC_RETRY_EXC_ERR)
+			stats_conn_met_failure(v->stats);
 		vcq_deliver(cqe.is_recv ? v->recv_cq : v->send_cq, wc);
 	}
 	vqp_leave(v);

@@ -64,6 +64,8 @@ void nic_events_changed(struct nic *nic)
 		log_debug("%s: link %s", nic->name, nic->link_up ? "up" : "down");
 		if (nic->link_up)
 			memory_nic_ready(nic); /* it may now take memory that it has refused */
+		else
+			stats_nic_met_failure(nic->name);
 		vqp_each(link_changed, nic);
 	}
 	if (moved)

@@ -102,7 +102,7 @@ struct ibv_context *hook_opened(struct ibv_context *ctx)
 
 static void say_summary(void)
 {
-	char line[256];
+	char line[512];
 
 	if (stats_close(line, sizeof(line)) > 0 && env.summary)
 		log_always("%s", line);

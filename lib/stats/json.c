@@ -243,6 +243,14 @@ cJSON *stats_json_totals(const struct stats_totals *t)
 	add_number(o, "failbacks", t->now.failbacks);
 	add_number(o, "abandoned", t->now.abandoned);
 	add_number(o, "given_up", t->now.given_up);
+	reasons = cJSON_AddObjectToObject(o, "given_up_for");
+	for (unsigned int i = 0; i < SHIFT_R_COUNT; i++)
+		if (t->now.given_up_for[i])
+			add_number(reasons, shift_reason_name(i), t->now.given_up_for[i]);
+	reasons = cJSON_AddObjectToObject(o, "unprotected_failed");
+	for (unsigned int i = 1; i < STATS_UNPROTECTED_COUNT; i++)
+		if (t->now.met_failure[i])
+			add_number(reasons, stats_unprotected_name(i), t->now.met_failure[i]);
 	add_us(o, "outage_max_us", t->now.outage_max_ns);
 	add_us(o, "outage_total_us", t->now.outage_total_ns);
 	add_number(o, "events_hidden", t->now.events_hidden);

@@ -5,8 +5,8 @@
  * has died. It is a sparse file with room for the maximum: nothing in it ever moves.
  *
  * A header comes first, then tables. A reader finds a table by its kind and skips kinds that it
- * does not know. It takes of an entry the fields that it knows. It refuses another version, and
- * other enumerations (`shape`). Numbers have the byte order of the machine. Times are
+ * does not know. An entry may have more fields than it knows, not fewer. It refuses another
+ * version, and other enumerations (`shape`). Numbers have the byte order of the machine. Times are
  * CLOCK_MONOTONIC, in ns; the header has one moment by both clocks.
  *
  * The file may be read while it is written. What changes in place (header.now, a connection) has a
@@ -171,7 +171,8 @@ struct stats_conn {
 	uint8_t is_protected, was_protected;
 	uint8_t unprotected; /* enum stats_unprotected */
 	uint8_t holding;
-	uint8_t unused[3];
+	uint8_t met_failure; /* while it was not protected */
+	uint8_t unused[2];
 	uint8_t psn[SHIFT_RAILS_MAX]; /* enum stats_psn */
 	char nic[SHIFT_RAILS_MAX][STATS_NIC_BYTES];
 	char peer_host[64];
@@ -194,6 +195,8 @@ struct stats_now {
 	uint64_t free_slot;   /* + 1; 0: none */
 	uint64_t conns_moved; /* at least once */
 	uint64_t committed, failovers, migrations, failbacks, abandoned, given_up;
+	uint64_t given_up_for[SHIFT_R_COUNT];	       /* given_up, by the reason */
+	uint64_t met_failure[STATS_UNPROTECTED_COUNT]; /* unprotected connections, by the reason */
 	uint64_t outage_max_ns, outage_total_ns;
 	uint64_t events_hidden; /* asynchronous events that the program did not see */
 	/* Of connections that are gone. */
@@ -204,6 +207,7 @@ struct stats_now {
 	struct stats_bypass {
 		char nic[STATS_NIC_BYTES];
 		uint32_t reason, count;
+		uint32_t met_failure, unused; /* of count */
 	} bypass[STATS_BYPASS_MAX];
 };
 

@@ -36,6 +36,11 @@ static uint64_t monotonic_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
+static uint64_t patience_ns(const struct stats_copy *copy)
+{
+	return copy->owner == geteuid() ? PATIENCE_NS : PATIENCE_OTHERS_NS;
+}
+
 /* Reads an object that begins with its sequence number. Three calls, as nothing promises the order
  * of the loads within one. 1: a good copy, 0: it was being changed, or a negative errno. */
 static int try_steady(int fd, void *to, size_t bytes, uint64_t at)
@@ -55,12 +60,11 @@ static int try_steady(int fd, void *to, size_t bytes, uint64_t at)
 /* A living process may have lost the processor amid a change: wait for it, but once for a file. */
 static int read_steady(int fd, void *to, size_t bytes, uint64_t at, struct stats_copy *copy)
 {
-	uint64_t patience_ns = copy->owner == geteuid() ? PATIENCE_NS : PATIENCE_OTHERS_NS;
 	uint64_t end_ns = 0;
 	int done;
 
 	while (!(done = try_steady(fd, to, bytes, at))) {
-		end_ns = end_ns ? end_ns : monotonic_ns() + patience_ns;
+		end_ns = end_ns ? end_ns : monotonic_ns() + patience_ns(copy);
 		if (copy->torn || copy->life != STATS_RUNNING || monotonic_ns() > end_ns) {
 			copy->torn = true;
 			return 0;
@@ -118,77 +122,103 @@ static uint64_t entries_max(uint32_t kind)
 					      : STATS_CONNS_MAX;
 }
 
+/* Or a small file, which takes much memory here, of entries that are too short. */
+static size_t entry_bytes_min(uint32_t kind)
+{
+	return kind == STATS_TABLE_EVENTS     ? sizeof(struct stats_event)
+	       : kind == STATS_TABLE_SWITCHES ? sizeof(struct stats_switch)
+					      : sizeof(struct stats_conn);
+}
+
 static bool is_sound(const struct stats_table *t, uint64_t file_bytes)
 {
-	return t->entry_bytes >= sizeof(uint64_t) && t->entry_bytes <= ENTRY_BYTES_MAX &&
+	return t->entry_bytes >= entry_bytes_min(t->kind) && t->entry_bytes <= ENTRY_BYTES_MAX &&
 	       t->entries && t->entries <= entries_max(t->kind) &&
 	       t->at >= sizeof(struct stats_header) && t->at <= file_bytes &&
 	       t->entries * t->entry_bytes <= file_bytes - t->at;
 }
 
-static bool same_text(const char *path, const char *text)
+/* The beginning of a small file, as a text. Returns its length, or a negative errno. */
+static ssize_t read_small_file(const char *path, char *text, size_t bytes)
 {
-	char now[64] = "";
-	FILE *f = fopen(path, "re");
-	bool same = f && fgets(now, sizeof(now), f) && !strncmp(now, text, strcspn(now, "\n"));
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -errno : read(fd, text, bytes - 1);
 
-	if (f)
-		fclose(f);
-	return same;
+	if (fd >= 0 && n < 0)
+		n = -errno;
+	if (fd >= 0)
+		close(fd);
+	text[n > 0 ? n : 0] = 0;
+	return n;
 }
 
-/* Does a process of that number live that began when the writer did, and is no zombie? */
-static bool process_lives(const struct stats_header *h)
+/* Does a process of that number live that began when the writer did, and is no zombie? 1, 0, or a
+ * negative errno: it is not known. */
+static int process_lives(const struct stats_header *h)
 {
-	char path[64], text[1024] = "", *p;
+	char path[64], text[1024], *p;
 	uint64_t ticks = 0;
-	FILE *f;
+	ssize_t n;
 
 	snprintf(path, sizeof(path), "/proc/%u/stat", h->pid);
-	f = fopen(path, "re");
-	if (!f)
-		return false;
-	p = fgets(text, sizeof(text), f) ? strrchr(text, ')') : NULL;
-	fclose(f);
+	n = read_small_file(path, text, sizeof(text));
+	if (n < 0)
+		return n == -ENOENT || n == -ESRCH ? 0 : (int)n;
+	p = strrchr(text, ')');
 	if (!p || !p[1] || strchr("ZX", p[2]))
-		return false;
+		return 0;
 	for (int field = 2; p && field < 22; field++)
 		p = strchr(p + 1, ' ');
 	ticks = p ? strtoull(p + 1, NULL, 10) : 0;
 	return ticks == h->start_ticks;
 }
 
-static enum stats_life life_of(const struct stats_header *h)
+/* 0, or a negative errno: it cannot be found out, so nothing may be done as if it were dead. */
+static int find_life(const struct stats_header *h, enum stats_life *life)
 {
-	char host[sizeof(h->host)] = "";
+	char host[sizeof(h->host)] = "", boot[64];
 	struct stat ns;
+	ssize_t n;
+	int lives;
 
+	*life = STATS_UNKNOWN;
 	gethostname(host, sizeof(host) - 1);
 	if (strcmp(host, h->host))
-		return STATS_UNKNOWN;
-	if (!same_text("/proc/sys/kernel/random/boot_id", h->boot_id))
-		return STATS_DEAD;
+		return 0;
+	n = read_small_file("/proc/sys/kernel/random/boot_id", boot, sizeof(boot));
+	if (n < 0)
+		return (int)n;
+	boot[strcspn(boot, "\n")] = 0;
+	*life = STATS_DEAD;
+	if (strcmp(boot, h->boot_id))
+		return 0;
+	*life = STATS_UNKNOWN;
 	if (stat("/proc/self/ns/pid", &ns) || ns.st_ino != h->pid_namespace)
-		return STATS_UNKNOWN;
-	return process_lives(h) ? STATS_RUNNING : STATS_DEAD;
+		return 0;
+	lives = process_lives(h);
+	*life = lives > 0 ? STATS_RUNNING : STATS_DEAD;
+	return lives < 0 ? lives : 0;
 }
 
 /* Its real, effective or saved user: a process may have changed one after it made its file. Root's
  * files are believed. True if it has just ended, too. */
-static bool is_process_of(uint32_t pid, uid_t owner)
+static int check_process(uint32_t pid, uid_t owner)
 {
 	unsigned int id[3] = {owner, owner, owner};
-	char path[64], line[128];
-	FILE *f;
+	char path[64], text[1024];
+	const char *line;
+	ssize_t n;
 
+	if (!owner)
+		return 0;
 	snprintf(path, sizeof(path), "/proc/%u/status", pid);
-	f = owner ? fopen(path, "re") : NULL;
-	while (f && fgets(line, sizeof(line), f))
-		if (sscanf(line, "Uid: %u %u %u", id, id + 1, id + 2) == 3)
-			break;
-	if (f)
-		fclose(f);
-	return id[0] == owner || id[1] == owner || id[2] == owner;
+	n = read_small_file(path, text, sizeof(text));
+	if (n < 0)
+		return n == -ENOENT || n == -ESRCH ? 0 : (int)n;
+	line = strstr(text, "\nUid:");
+	if (line)
+		sscanf(line, "\nUid: %u %u %u", id, id + 1, id + 2);
+	return id[0] == owner || id[1] == owner || id[2] == owner ? 0 : -ESRCH;
 }
 
 static int check_file(int fd, struct stats_copy *copy)
@@ -219,9 +249,11 @@ static int read_header(int fd, struct stats_copy *copy)
 	    memcmp(&h->shape, &shape, sizeof(shape)))
 		return -EPROTONOSUPPORT;
 	clean_header(h);
-	copy->life = life_of(h);
-	if (copy->life == STATS_RUNNING && !is_process_of(h->pid, copy->owner))
-		return -ESRCH;
+	err = find_life(h, &copy->life);
+	if (!err && copy->life == STATS_RUNNING)
+		err = check_process(h->pid, copy->owner);
+	if (err)
+		return err;
 	err = read_steady(fd, &h->now, sizeof(h->now), offsetof(struct stats_header, now), copy);
 	for (int i = 0; i < STATS_BYPASS_MAX; i++)
 		end_text(h->now.bypass[i].nic, STATS_NIC_BYTES);
@@ -243,30 +275,108 @@ static const struct stats_table *find_table(const struct stats_copy *copy, uint3
 	return NULL;
 }
 
+/* The same part of a table, read twice, one after the other. */
+struct two_reads {
+	uint8_t *was, *is;
+	bool *taken; /* of each entry */
+	size_t entries, entry_bytes;
+};
+
+static void free_reads(struct two_reads *r)
+{
+	free(r->was);
+	free(r->is);
+	free(r->taken);
+}
+
+static int alloc_reads(struct two_reads *r)
+{
+	r->was = calloc(r->entries + 1, r->entry_bytes);
+	r->is = calloc(r->entries + 1, r->entry_bytes);
+	r->taken = calloc(r->entries + 1, sizeof(*r->taken));
+	return r->was && r->is && r->taken ? 0 : -ENOMEM;
+}
+
+/*
+ * An entry is steady if both reads gave the same, with an even sequence number. A change that the
+ * second read saw in part began after its number was read there, so after all of the first read:
+ * that one would have the old words, or, if the change had begun before, another number. Returns
+ * how many are not steady.
+ */
+static size_t take_steady(struct two_reads *r, struct stats_conn *to)
+{
+	size_t left = 0;
+
+	for (size_t i = 0; i < r->entries; i++) {
+		const uint8_t *is = r->is + i * r->entry_bytes;
+
+		if (r->taken[i])
+			continue;
+		memcpy(to + i, is, sizeof(*to));
+		r->taken[i] = !(to[i].sequence & 1) &&
+			      !memcmp(is, r->was + i * r->entry_bytes, sizeof(*to));
+		left += !r->taken[i];
+	}
+	return left;
+}
+
+/* By whole tables: there may be many entries, and another user may have made all of them odd. */
+static int read_entries(int fd, struct two_reads *r, uint64_t at, struct stats_copy *copy)
+{
+	uint64_t end_ns = monotonic_ns() + patience_ns(copy);
+	size_t bytes = r->entries * r->entry_bytes;
+	int err = read_at(fd, r->was, bytes, at);
+
+	while (!err && !(err = read_at(fd, r->is, bytes, at)) && take_steady(r, copy->conns)) {
+		uint8_t *was = r->was;
+
+		if (copy->torn || copy->life != STATS_RUNNING || monotonic_ns() > end_ns) {
+			copy->torn = true;
+			break;
+		}
+		r->was = r->is;
+		r->is = was;
+		sched_yield();
+	}
+	return err;
+}
+
+/* Leaves the live ones of the slots, and gives back the memory of the others. */
+static void pack_conns(struct stats_copy *copy, size_t slots)
+{
+	struct stats_conn *fewer;
+
+	for (size_t i = 0; i < slots; i++) {
+		if (!copy->conns[i].id)
+			continue;
+		copy->conns[copy->conn_count] = copy->conns[i];
+		clean_conn(copy->conns + copy->conn_count++);
+	}
+	fewer = realloc(copy->conns, (copy->conn_count + 1) * sizeof(*copy->conns));
+	if (fewer)
+		copy->conns = fewer;
+}
+
 static int read_conns(int fd, struct stats_copy *copy)
 {
 	const struct stats_table *t = find_table(copy, STATS_TABLE_CONNS, fd);
-	uint64_t slots = t ? t->entries : 0;
-	size_t bytes = t && t->entry_bytes < sizeof(struct stats_conn) ? t->entry_bytes
-								       : sizeof(struct stats_conn);
+	uint64_t slots = copy->h.now.slots_used;
+	struct two_reads r;
+	int err;
 
 	if (!t)
 		return -EBADMSG;
-	if (slots > copy->h.now.slots_used)
-		slots = copy->h.now.slots_used;
-	copy->conns = calloc(slots ? slots : 1, sizeof(*copy->conns));
-	if (!copy->conns)
-		return -ENOMEM;
-	for (uint64_t i = 0; i < slots; i++) {
-		struct stats_conn *c = copy->conns + copy->conn_count;
-		int err = read_steady(fd, c, bytes, t->at + i * t->entry_bytes, copy);
-
-		if (err)
-			return err;
-		clean_conn(c);
-		copy->conn_count += c->id != 0;
-	}
-	return 0;
+	if (slots > t->entries)
+		slots = t->entries;
+	r = (struct two_reads){.entries = slots, .entry_bytes = t->entry_bytes};
+	copy->conns = calloc(slots + 1, sizeof(*copy->conns));
+	err = copy->conns ? alloc_reads(&r) : -ENOMEM;
+	if (!err)
+		err = read_entries(fd, &r, t->at, copy);
+	if (!err)
+		pack_conns(copy, slots);
+	free_reads(&r);
+	return err;
 }
 
 static int read_written(int fd, const struct stats_copy *copy, const struct stats_table *t,
@@ -281,7 +391,6 @@ static int read_written(int fd, const struct stats_copy *copy, const struct stat
 static ssize_t pick_entries(const struct stats_table *t, const uint8_t *raw, uint64_t first,
 			    uint64_t end, uint8_t *to, size_t bytes)
 {
-	size_t take = t->entry_bytes < bytes ? t->entry_bytes : bytes;
 	ssize_t count = 0;
 
 	for (uint64_t n = first; n < end; n++) {
@@ -290,7 +399,7 @@ static ssize_t pick_entries(const struct stats_table *t, const uint8_t *raw, uin
 
 		if (memcmp(entry, &seq, sizeof(seq)))
 			continue;
-		memcpy(to + (size_t)count++ * bytes, entry, take);
+		memcpy(to + (size_t)count++ * bytes, entry, bytes);
 	}
 	return count;
 }
@@ -319,10 +428,20 @@ static ssize_t read_ring_once(int fd, const struct stats_copy *copy, const struc
 	return count;
 }
 
+/* A file of a dead process can be as large as that of a living one, and have nothing in it. */
+static void shrink_ring(void **to, size_t bytes)
+{
+	void *fewer = realloc(*to, bytes ? bytes : 1);
+
+	if (fewer)
+		*to = fewer;
+}
+
 static ssize_t read_ring(int fd, struct stats_copy *copy, uint32_t kind, void **to, size_t bytes,
 			 uint64_t *written)
 {
 	const struct stats_table *t = find_table(copy, kind, fd);
+	int tries = copy->life == STATS_RUNNING ? RING_TRIES : 1;
 	ssize_t count = -ENOMEM;
 	bool whole = false;
 	uint8_t *raw;
@@ -332,11 +451,13 @@ static ssize_t read_ring(int fd, struct stats_copy *copy, uint32_t kind, void **
 	raw = malloc(t->entries * t->entry_bytes);
 	*to = calloc(t->entries, bytes);
 	/* The writer changes the record of a switch once more after it was written: try again. */
-	for (int i = 0; raw && *to && i < RING_TRIES && !whole; i++) {
+	for (int i = 0; raw && *to && i < tries && !whole; i++) {
 		count = read_ring_once(fd, copy, t, raw, *to, bytes, written, &whole);
 		whole |= count < 0;
 	}
 	free(raw);
+	if (count >= 0)
+		shrink_ring(to, (size_t)count * bytes);
 	return count;
 }
 
@@ -404,9 +525,21 @@ int stats_read(const char *path, struct stats_copy *copy)
 	return stats_read_of(geteuid(), path, copy);
 }
 
+int stats_read_header_of(uid_t owner, const char *path, struct stats_copy *copy)
+{
+	return open_and(path, owner, copy, read_header);
+}
+
 int stats_read_header(const char *path, struct stats_copy *copy)
 {
-	return open_and(path, geteuid(), copy, read_header);
+	return stats_read_header_of(geteuid(), path, copy);
+}
+
+size_t stats_copy_bytes(const struct stats_copy *copy)
+{
+	return sizeof(*copy) + copy->conn_count * sizeof(*copy->conns) +
+	       copy->event_count * sizeof(*copy->events) +
+	       copy->switch_count * sizeof(*copy->switches);
 }
 
 void stats_free(struct stats_copy *copy)

@@ -43,7 +43,8 @@ struct stats_copy {
  * Fills copy from a file of this user; the caller empties it by stats_free(), but not after an
  * error. 0, or a negative errno: -EBADMSG: this is no file of statistics, -EPROTONOSUPPORT: it is
  * of another version, -EAGAIN: it is just being made, -EPERM: it belongs to another user, -ESRCH:
- * it claims to be of a process that is another user's.
+ * it claims to be of a process that is another user's, -EMFILE and others: whether its process
+ * lives cannot be found out.
  */
 int stats_read(const char *path, struct stats_copy *copy);
 
@@ -53,9 +54,13 @@ int stats_read_of(uid_t owner, const char *path, struct stats_copy *copy);
 /* The same from any file. */
 int stats_read_fd(int fd, struct stats_copy *copy);
 
-/* Fills only .h, .owner and .life, from a file of this user: nothing to free. */
+/* Fill only .h, .owner and .life: nothing to free. From a file of this user, or of that one. */
 int stats_read_header(const char *path, struct stats_copy *copy);
+int stats_read_header_of(uid_t owner, const char *path, struct stats_copy *copy);
 void stats_free(struct stats_copy *copy);
+
+/* The memory that it takes. */
+size_t stats_copy_bytes(const struct stats_copy *copy);
 
 /* The counters of all connections, also of those that are gone. */
 struct shift_conn_stats stats_sum(const struct stats_copy *copy);

@@ -92,7 +92,7 @@ struct report *report_read(const char *dir, const struct report_run *run)
 		for (size_t i = 0; i < g.gl_pathc; i++)
 			add_file(r, g.gl_pathv[i], true);
 	globfree(&g);
-	stats_each(run->job, 0, add_other, r);
+	stats_each(run->job, 0, add_other, r, NULL);
 	return r;
 }
 
@@ -187,6 +187,6 @@ void report_remove(const char *dir, const char *job)
 		for (size_t i = 0; i < g.gl_pathc; i++)
 			unlink(g.gl_pathv[i]);
 	globfree(&g);
-	stats_each(job, 0, remove_ended, (void *)(uintptr_t)dir);
+	stats_each(job, 0, remove_ended, (void *)(uintptr_t)dir, NULL);
 	rmdir(dir);
 }

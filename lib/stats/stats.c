@@ -162,6 +162,72 @@ void stats_conn_fault(int slot, uint64_t since_ns, uint64_t now_ns)
 	change_end(c);
 }
 
+/* Within a change of c. */
+static void meet_failure(struct stats_conn *c)
+{
+	struct stats_now *now = &F->h->now;
+
+	if (c->is_protected || c->was_protected || c->met_failure)
+		return;
+	c->met_failure = true;
+	stats_write_begin(&now->sequence);
+	now->met_failure[c->unprotected]++;
+	stats_write_end(&now->sequence);
+}
+
+void stats_conn_met_failure(int slot)
+{
+	struct stats_conn *c = change_begin(slot);
+
+	if (!c)
+		return;
+	meet_failure(c);
+	change_end(c);
+}
+
+/* What is not connected does not fail with its NIC. */
+static bool fails_with_nic(unsigned int reason)
+{
+	return reason != STATS_UNPROTECTED_SETUP && reason != STATS_UNPROTECTED_NOT_RC &&
+	       reason != STATS_UNPROTECTED_LOOPBACK;
+}
+
+static void conns_meet_failure(const char *nic)
+{
+	for (uint64_t i = 0; i < F->h->now.slots_used; i++) {
+		struct stats_conn *c = F->conns + i;
+
+		if (!c->id || strcmp(c->nic[0], nic) || !fails_with_nic(c->unprotected))
+			continue;
+		stats_write_begin(&c->sequence);
+		meet_failure(c);
+		stats_write_end(&c->sequence);
+	}
+}
+
+void stats_nic_met_failure(const char *nic)
+{
+	char name[STATS_NIC_BYTES];
+	struct stats_now *now;
+
+	stats_copy_name(name, sizeof(name), nic);
+	if (!stats_lock())
+		return;
+	conns_meet_failure(name);
+	now = &F->h->now;
+	stats_write_begin(&now->sequence);
+	for (int i = 0; i < STATS_BYPASS_MAX; i++) {
+		struct stats_bypass *b = now->bypass + i;
+
+		if (strcmp(b->nic, name) || !fails_with_nic(b->reason))
+			continue;
+		now->met_failure[b->reason] += b->count - b->met_failure;
+		b->met_failure = b->count;
+	}
+	stats_write_end(&now->sequence);
+	stats_unlock();
+}
+
 static void copy_view(struct stats_conn *c, const struct shift_conn_view *view, uint64_t now_ns)
 {
 	c->updated_ns = now_ns;
@@ -278,6 +344,7 @@ void stats_bypass(const char *nic, enum stats_unprotected reason)
 		if (b->count && (b->reason != reason || strcmp(b->nic, wanted.nic)))
 			continue;
 		wanted.count = b->count + 1;
+		wanted.met_failure = b->met_failure;
 		*b = wanted;
 		break;
 	}

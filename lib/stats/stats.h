@@ -75,6 +75,12 @@ void stats_conn_setup(int slot, uint64_t setup_ns);
  */
 void stats_conn_fault(int slot, uint64_t since_ns, uint64_t now_ns);
 
+/* An error that a failing network causes reached the program, or the link of a NIC went down: the
+ * connection, or those of that NIC, count in the line at exit, once each, if they never were
+ * protected. */
+void stats_conn_met_failure(int slot);
+void stats_nic_met_failure(const char *nic);
+
 /*
  * The core changed its state: report is a SHIFT_ACT_REPORT. view and stats are those after the call
  * into the core, the same for all reports of one call. Writes the event, and keeps the record of

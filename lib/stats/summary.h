@@ -8,9 +8,11 @@
 
 /*
  * The line at exit, if anything happened: "2 connections moved 3 times (2 failovers, 1 fail-back),
- * longest outage 38 ms, 0 requests in doubt". Returns its length as snprintf does; 0: nothing to
- * say. In doubt are the requests that may have been executed twice and the atomics whose result was
- * lost. `counters` is the sum over all connections.
+ * longest outage 38 ms, 0 requests in doubt; 1 connection given up: the result of an atomic was
+ * lost, see --lost-atomic; 1 connection met a failure unprotected: receives come from a shared
+ * receive queue". Each of these parts is there only if it happened. Returns its length as snprintf
+ * does; 0: nothing to say. In doubt are the requests that may have been executed twice and the
+ * atomics whose result was lost. `counters` is the sum over all connections.
  */
 int stats_summary(char *line, size_t bytes, const struct stats_now *now,
 		  const struct shift_conn_stats *counters);

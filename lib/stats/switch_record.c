@@ -98,6 +98,12 @@ static void count_outage(struct stats_now *now, struct stats_conn *c, uint64_t l
 		now->outage_max_ns = ns;
 }
 
+static void count_given_up(struct stats_now *now, uint8_t reason)
+{
+	now->given_up++;
+	now->given_up_for[reason % SHIFT_R_COUNT]++;
+}
+
 static void count_switch(struct stats_conn *c, const struct stats_switch *s)
 {
 	struct stats_now *now = &F->h->now;
@@ -108,7 +114,8 @@ static void count_switch(struct stats_conn *c, const struct stats_switch *s)
 	c->moves += committed;
 	now->committed += committed;
 	now->abandoned += s->outcome == STATS_ABANDONED;
-	now->given_up += s->outcome == STATS_GIVEN_UP;
+	if (s->outcome == STATS_GIVEN_UP)
+		count_given_up(now, s->ended);
 	now->failovers += committed && s->kind == STATS_FAILOVER;
 	now->migrations += committed && s->kind == STATS_MIGRATION;
 	now->failbacks += committed && s->kind == STATS_FAILBACK;
@@ -127,7 +134,8 @@ static void end_record(struct stats_conn *c, const struct shift_action *report,
 
 	s->end_ns = now_ns;
 	s->outcome = (uint8_t)outcome;
-	s->ended = report->reason;
+	if (outcome != STATS_GIVEN_UP || report->from != SHIFT_ST_GIVEUP)
+		s->ended = report->reason; /* else GIVEUP's is there already */
 	s->epoch = outcome == STATS_COMMITTED ? report->epoch : view->e;
 	s->rail = outcome == STATS_COMMITTED ? report->rail : s->from_rail;
 	s->kind = s->from_rail && !s->rail ? STATS_FAILBACK
@@ -161,6 +169,8 @@ static void continue_record(struct stats_conn *c, const struct shift_action *rep
 	if (!flows && !c->now.hold_ns)
 		c->now.hold_ns = now_ns;
 	c->now.attempts += report->to == SHIFT_ST_FENCE;
+	if (report->to == SHIFT_ST_GIVEUP)
+		c->now.ended = report->reason;
 	c->now.joined |= report->reason == SHIFT_R_PEER_SWITCH;
 	overtake_planned(&c->now, report);
 }
@@ -168,14 +178,14 @@ static void continue_record(struct stats_conn *c, const struct shift_action *rep
 /* A connection ends without a switch: the peer died, or the time was up at the next failure. The
  * program's own mistake, and a peer that closed, are not counted: they end a connection of stock
  * verbs in the same way. */
-static void count_given_up(uint8_t reason)
+static void end_without_switch(uint8_t reason)
 {
 	struct stats_now *now = &F->h->now;
 
 	if (reason == SHIFT_R_PROGRAM_ERROR || reason == SHIFT_R_PEER_CLOSED)
 		return;
 	stats_write_begin(&now->sequence);
-	now->given_up++;
+	count_given_up(now, reason);
 	stats_write_end(&now->sequence);
 }
 
@@ -188,7 +198,7 @@ void stats_switch_change(struct stats_conn *c, const struct shift_action *report
 	bool is_end = to == SHIFT_ST_ACTIVE || to == SHIFT_ST_DEAD || to == SHIFT_ST_CLOSED;
 
 	if (!c->now.begin_ns && to == SHIFT_ST_GIVEUP)
-		count_given_up(report->reason);
+		end_without_switch(report->reason);
 	if (!c->now.begin_ns &&
 	    (stats_phase_of(to) < 0 || to == SHIFT_ST_GIVEUP || to == SHIFT_ST_CLOSING))
 		return;

@@ -14,6 +14,10 @@ static void add_now(struct stats_now *to, const struct stats_now *n)
 	to->failbacks += n->failbacks;
 	to->abandoned += n->abandoned;
 	to->given_up += n->given_up;
+	for (int i = 0; i < SHIFT_R_COUNT; i++)
+		to->given_up_for[i] += n->given_up_for[i];
+	for (int i = 0; i < STATS_UNPROTECTED_COUNT; i++)
+		to->met_failure[i] += n->met_failure[i];
 	to->outage_total_ns += n->outage_total_ns;
 	to->events_hidden += n->events_hidden;
 	if (n->outage_max_ns > to->outage_max_ns)

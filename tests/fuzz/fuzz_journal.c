@@ -13,7 +13,7 @@
 
 #include "faultinject/link_state.h"
 #include "faultinject/rtnl.h"
-#include "tests/fuzz/rnd.h"
+#include "tests/fuzz/mutate_text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -123,32 +123,10 @@ static void require_messages(const cJSON *j)
 	}
 }
 
-/* A byte changed, a word of the format or another piece put in, a piece left out. */
-static size_t mutate_text(char *text, size_t len, size_t room)
-{
-	static const char *const words[] = {
-		"{",	    "}",	"[",	    "]",	  "\"",	    ",",      ":",
-		"null",	    "-1",	"1e99",	    "4294967296", "\"\"",   "\"id\"", "0000",
-		"ffffffff", "08000100", "04000400", "18000900",	  "\\u0000"};
-	const char *word = words[rnd(sizeof(words) / sizeof(*words))];
-	size_t at = rnd((uint32_t)len), n = 1 + rnd(20);
-
-	switch (rnd(5)) {
-	case 0: text[at] = (char)rnd(256); return len;
-	case 1: text[at] = "0123456789abcdef"[rnd(16)]; return len;
-	case 2: word = text + rnd((uint32_t)len - 30); break;
-	case 3:
-		n = n < len - at ? n : len - at;
-		memmove(text + at, text + at + n, len - at - n);
-		return len - n;
-	default: n = strlen(word); break;
-	}
-	if (len + n >= room)
-		return len;
-	memmove(text + at + n, text + at, len - at);
-	memmove(text + at, word, n);
-	return len + n;
-}
+static const char *const words[] = {"{",	  "}",	      "[",	  "]",	     "\"",
+				    ",",	  ":",	      "null",	  "-1",	     "1e99",
+				    "4294967296", "\"\"",     "\"id\"",	  "0000",    "ffffffff",
+				    "08000100",	  "04000400", "18000900", "\\u0000", NULL};
 
 /* Messages whose length is right, and whose attributes are not. */
 static void try_message(void)
@@ -184,7 +162,7 @@ int main(int argc, char **argv)
 
 		memcpy(text, good, len);
 		for (uint32_t n = 1 + rnd(4); n; n--)
-			len = mutate_text(text, len, sizeof(text));
+			len = mutate_text(text, len, sizeof(text), words);
 		LLVMFuzzerTestOneInput((const uint8_t *)text, len);
 		try_message();
 	}

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "faultinject/scenario.h"
-#include "tests/fuzz/rnd.h"
+#include "tests/fuzz/mutate_text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -65,46 +65,26 @@ static const char good[] =
 	"  {\"at\": \"4s\", \"fault\": \"flap\", \"jitter\": true, \"count\": 3}],\n"
 	" \"expect\": [\"failover within 100ms\", \"failback within 10s\", \"no-error\"]}\n";
 
-/* A word of the format somewhere, a byte changed, a piece doubled or left out. */
-static size_t mutate(char *text, size_t len, size_t room)
-{
-	static const char *const words[] = {"{",
-					    "}",
-					    "[",
-					    "]",
-					    "\"",
-					    ",",
-					    ":",
-					    "null",
-					    "true",
-					    "-1",
-					    "1e99",
-					    "\"\"",
-					    "\"at\"",
-					    "\"fault\"",
-					    "\"do\"",
-					    "\"-x\"",
-					    "\\",
-					    "\n",
-					    "\"timeline\": 1,"};
-	const char *word = words[rnd(sizeof(words) / sizeof(*words))];
-	size_t at = rnd((uint32_t)len), n = 1 + rnd(20);
-
-	switch (rnd(4)) {
-	case 0: text[at] = (char)rnd(256); return len;
-	case 1: word = text + rnd((uint32_t)len - 30); break;
-	case 2:
-		n = n < len - at ? n : len - at;
-		memmove(text + at, text + at + n, len - at - n);
-		return len - n;
-	default: n = strlen(word); break;
-	}
-	if (len + n >= room)
-		return len;
-	memmove(text + at + n, text + at, len - at);
-	memmove(text + at, word, n);
-	return len + n;
-}
+static const char *const words[] = {"{",
+				    "}",
+				    "[",
+				    "]",
+				    "\"",
+				    ",",
+				    ":",
+				    "null",
+				    "true",
+				    "-1",
+				    "1e99",
+				    "\"\"",
+				    "\"at\"",
+				    "\"fault\"",
+				    "\"do\"",
+				    "\"-x\"",
+				    "\\",
+				    "\n",
+				    "\"timeline\": 1,",
+				    NULL};
 
 int main(int argc, char **argv)
 {
@@ -119,7 +99,7 @@ int main(int argc, char **argv)
 
 		memcpy(text, good, len);
 		for (uint32_t n = 1 + rnd(4); n; n--)
-			len = mutate(text, len, sizeof(text));
+			len = mutate_text(text, len, sizeof(text), words);
 		LLVMFuzzerTestOneInput((const uint8_t *)text, len);
 	}
 	printf("1..1\nok 1 - %" PRIu32 " mutated scenarios, seed %" PRIu64 "\n", runs, seed);

@@ -29,7 +29,7 @@ CLEANFILES += fuzz_stats-libfuzzer
 
 check_PROGRAMS += tests/fuzz/fuzz_scenario
 TESTS += tests/fuzz/fuzz_scenario
-tests_fuzz_fuzz_scenario_SOURCES = tests/fuzz/fuzz_scenario.c tests/fuzz/rnd.h
+tests_fuzz_fuzz_scenario_SOURCES = tests/fuzz/fuzz_scenario.c tests/fuzz/mutate_text.h tests/fuzz/rnd.h
 tests_fuzz_fuzz_scenario_CFLAGS = $(AM_CFLAGS) $(CJSON_CFLAGS)
 tests_fuzz_fuzz_scenario_LDADD = $(INJECT_LIBS)
 
@@ -46,7 +46,7 @@ CLEANFILES += fuzz_scenario-libfuzzer
 
 check_PROGRAMS += tests/fuzz/fuzz_journal
 TESTS += tests/fuzz/fuzz_journal
-tests_fuzz_fuzz_journal_SOURCES = tests/fuzz/fuzz_journal.c tests/fuzz/rnd.h
+tests_fuzz_fuzz_journal_SOURCES = tests/fuzz/fuzz_journal.c tests/fuzz/mutate_text.h tests/fuzz/rnd.h
 tests_fuzz_fuzz_journal_CFLAGS = $(AM_CFLAGS) $(CJSON_CFLAGS) $(LIBNL_CFLAGS)
 tests_fuzz_fuzz_journal_LDADD = $(INJECT_LIBS)
 

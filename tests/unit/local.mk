@@ -310,7 +310,7 @@ tests_unit_test_rooms_rails_LDADD = $(rooms_libs)
 
 tests_unit_test_rooms_poll_SOURCES = tests/unit/test_rooms_poll.c $(rooms_world)
 tests_unit_test_rooms_poll_CFLAGS = $(rooms_cflags)
-tests_unit_test_rooms_poll_LDFLAGS = $(AM_LDFLAGS) $(rooms_wraps)
+tests_unit_test_rooms_poll_LDFLAGS = $(AM_LDFLAGS) $(rooms_wraps) $(wrap)stats_conn_met_failure
 tests_unit_test_rooms_poll_LDADD = $(rooms_libs)
 
 tests_unit_test_rooms_post_SOURCES = tests/unit/test_rooms_post.c $(rooms_world)

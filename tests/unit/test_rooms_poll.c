@@ -97,6 +97,15 @@ static void completions_of_each_qp_are_its_own(void **state)
 	assert_int_equal(wc[4].status, IBV_WC_RETRY_EXC_ERR);
 }
 
+static unsigned int failures_met;
+
+void __wrap_stats_conn_met_failure(int slot);
+void __wrap_stats_conn_met_failure(int slot)
+{
+	(void)slot;
+	failures_met++;
+}
+
 /* What is behind an error is fed in order, before anything that is polled later. */
 static void an_error_ends_the_fast_way(void **state)
 {
@@ -104,6 +113,7 @@ static void an_error_ends_the_fast_way(void **state)
 
 	(void)state;
 	core.delivers = true;
+	failures_met = 0;
 	nic_has(1, QPN, IBV_WC_SUCCESS, IBV_WC_SEND);
 	nic_has(2, QPN, IBV_WC_RETRY_EXC_ERR, IBV_WC_SEND);
 	nic_has(3, QPN, IBV_WC_WR_FLUSH_ERR, IBV_WC_SEND);
@@ -118,6 +128,7 @@ static void an_error_ends_the_fast_way(void **state)
 		assert_int_equal(wc[i].wr_id, 0x102 + i);
 	assert_int_equal(wc[0].status, IBV_WC_RETRY_EXC_ERR);
 	assert_int_equal(wc[3].status, IBV_WC_WR_FLUSH_ERR);
+	assert_int_equal(failures_met, 1); /* the others follow from it */
 }
 
 static void an_empty_queue_leaves_the_gate(void **state)

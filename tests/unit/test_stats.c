@@ -197,8 +197,72 @@ static void given_up(void **state)
 	assert_int_equal(last_switch()->outage_ns, 4500);
 	assert_int_equal(stats_file.h->now.given_up, 1);
 	assert_true(stats_close(line, sizeof(line)) > 0);
-	assert_string_equal(line, "0 connections moved 0 times, longest outage 0.0 ms, "
-				  "0 requests in doubt, given up 1 time");
+	assert_string_equal(line, "1 connection given up: no NIC led to the peer in time, "
+				  "see --give-up");
+}
+
+/* A switch that lost the result of an atomic, and a peer that died without one. */
+static void why_it_was_given_up(void **state)
+{
+	struct world_conn a = world_conn(17), b = world_conn(18), c = world_conn(19);
+	char line[256];
+
+	(void)state;
+	world_change(&a, SHIFT_ST_FENCE, SHIFT_R_LINK_DOWN, 1000);
+	a.stats.lost_atomics = 2;
+	world_change(&a, SHIFT_ST_GIVEUP, SHIFT_R_LOST_ATOMIC, 1100);
+	world_change(&a, SHIFT_ST_DEAD, SHIFT_R_FENCED, 1200);
+	assert_int_equal(last_switch()->ended, SHIFT_R_LOST_ATOMIC);
+	world_change(&b, SHIFT_ST_GIVEUP, SHIFT_R_PEER_DIED, 1000);
+	world_change(&b, SHIFT_ST_DEAD, SHIFT_R_FENCED, 1100);
+	world_change(&c, SHIFT_ST_GIVEUP, SHIFT_R_PEER_DIED, 1000);
+	world_change(&c, SHIFT_ST_DEAD, SHIFT_R_FENCED, 1100);
+	stats_close(line, sizeof(line));
+	assert_string_equal(line, "1 connection given up: the result of an atomic was lost, "
+				  "see --lost-atomic; "
+				  "2 connections given up: the peer's process is gone or was "
+				  "replaced");
+}
+
+static void unprotected_ones_that_a_failure_met(void **state)
+{
+	struct world_conn a = world_conn(17);
+	int slot[4];
+	char line[512];
+
+	(void)state;
+	for (int i = 0; i < 4; i++)
+		slot[i] = stats_conn_add(i < 3 ? "mlx5_0" : "mlx5_1", 20, 100);
+	stats_conn_protect(slot[0], false, STATS_UNPROTECTED_NO_PEER_LIBRARY);
+	stats_conn_protect(slot[1], false, STATS_UNPROTECTED_LOOPBACK);
+	stats_conn_protect(slot[3], false, STATS_UNPROTECTED_NO_PEER_LIBRARY);
+	stats_bypass("mlx5_0", STATS_UNPROTECTED_SRQ);
+	stats_bypass("mlx5_0", STATS_UNPROTECTED_SRQ);
+	stats_bypass("mlx5_0", STATS_UNPROTECTED_NOT_RC);
+	stats_nic_met_failure("mlx5_0");
+	stats_nic_met_failure("mlx5_0");
+	stats_bypass("mlx5_0", STATS_UNPROTECTED_SRQ);
+	stats_conn_met_failure(a.slot); /* the program has its errors, as all was given up */
+	stats_conn_met_failure(slot[0]);
+	stats_conn_met_failure(slot[2]); /* not connected to one of ours yet, but to somebody */
+	stats_conn_met_failure(-1);
+	stats_close(line, sizeof(line));
+	assert_string_equal(
+		line, "1 connection met a failure unprotected: not connected yet, or its peer "
+		      "has not answered yet; 2 connections met a failure unprotected: receives "
+		      "come from a shared receive queue; 1 connection met a failure "
+		      "unprotected: the peer runs without shift, or in another job");
+}
+
+static void unprotected_ones_without_a_failure_are_not_named(void **state)
+{
+	char line[256];
+
+	(void)state;
+	stats_conn_protect(stats_conn_add("mlx5_0", 20, 100), false, STATS_UNPROTECTED_CQ_EX);
+	stats_bypass("mlx5_0", STATS_UNPROTECTED_SRQ);
+	stats_nic_met_failure("mlx5_1");
+	assert_int_equal(stats_close(line, sizeof(line)), 0);
 }
 
 static void errors_of_the_program_are_no_switch(void **state)
@@ -511,6 +575,13 @@ static void the_line_at_exit(void **state)
 	stats_summary(line, sizeof(line), &now, &counters);
 	assert_string_equal(line, "1 connection moved 1 time (1 migration), longest outage 12.3 s, "
 				  "2 requests in doubt");
+	now.given_up_for[SHIFT_R_PEER_DIED] = 1;
+	n = stats_summary(line, sizeof(line), &now, &counters);
+	assert_non_null(strstr(line, "2 requests in doubt; 1 connection given up: the peer's "));
+	assert_int_equal(stats_summary(small, sizeof(small), &now, &counters), n);
+	now = (struct stats_now){0};
+	stats_summary(line, sizeof(line), &now, &counters);
+	assert_string_equal(line, "2 requests in doubt");
 }
 
 int main(void)
@@ -528,6 +599,9 @@ int main(void)
 		TEST(an_unplanned_one_overtakes),
 		TEST(several_attempts_are_one_switch),
 		TEST(given_up),
+		TEST(why_it_was_given_up),
+		TEST(unprotected_ones_that_a_failure_met),
+		TEST(unprotected_ones_without_a_failure_are_not_named),
 		TEST(errors_of_the_program_are_no_switch),
 		TEST(removed_amid_a_switch),
 		TEST(old_faults_are_forgotten),

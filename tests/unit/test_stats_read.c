@@ -2,6 +2,7 @@
 /* Reading statistics: while they are written, torn, of other versions, and made up. */
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -233,6 +235,8 @@ static void tables_that_cannot_be(void **state)
 	t[2] = was;
 	t[2].entry_bytes = 0;
 	expect_error(-EBADMSG);
+	t[2].entry_bytes = sizeof(struct stats_conn) - 8; /* a small file, and much memory */
+	expect_error(-EBADMSG);
 	t[2] = was;
 	t[2].kind = 99;
 	expect_error(-EBADMSG);
@@ -300,6 +304,62 @@ static void a_file_too_large_is_refused_at_once(void **state)
 	t[0].entry_bytes = 512;
 	expect_error(-EBADMSG);
 	assert_true(clock_ms() - begun_ms < 500);
+}
+
+/* All slots are in use by the header's word, and there is nothing in them. */
+static void a_table_of_holes_takes_no_memory(void **state)
+{
+	struct stats_copy copy;
+
+	(void)state;
+	stats_file.h->now.slots_used = STATS_CONNS_MAX;
+	assert_int_equal(stats_read(stats_path(), &copy), 0);
+	assert_int_equal(copy.conn_count, 0);
+	assert_true(malloc_usable_size(copy.conns) <= 8192);
+	assert_true(malloc_usable_size(copy.events) <= 8192);
+	assert_true(malloc_usable_size(copy.switches) <= 8192);
+	stats_free(&copy);
+	stats_file.h->now.slots_used = 0;
+}
+
+/* A read may cost as much as a slot that is amid a change, but not for each of them. */
+static void many_slots_amid_a_change(void **state)
+{
+	int64_t begun_ms;
+	struct stats_copy copy;
+
+	(void)state;
+	for (uint32_t i = 0; i < 512; i++)
+		stats_write_begin(&stats_file.conns[world_conn(i + 1).slot].sequence);
+	begun_ms = clock_ms();
+	assert_int_equal(stats_read(stats_path(), &copy), 0);
+	assert_true(clock_ms() - begun_ms < 5000);
+	assert_true(copy.torn);
+	assert_int_equal(copy.conn_count, 512);
+	assert_int_equal(copy.conns[511].qpn, 512);
+	stats_free(&copy);
+}
+
+/* A process that lives is not taken for dead because there is no descriptor to look at it. */
+static void no_descriptor_says_nothing_of_the_process(void **state)
+{
+	struct rlimit was, one;
+	struct stats_copy copy;
+	int fd = open("/dev/null", O_RDONLY);
+
+	(void)state;
+	assert_true(fd >= 0);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+	one = was;
+	one.rlim_cur = (rlim_t)fd + 1;
+	close(fd);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &one), 0);
+	assert_int_equal(stats_read(stats_path(), &copy), -EMFILE);
+	assert_int_equal(stats_read_header(stats_path(), &copy), -EMFILE);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+	assert_int_equal(stats_read(stats_path(), &copy), 0);
+	assert_int_equal(copy.life, STATS_RUNNING);
+	stats_free(&copy);
 }
 
 static void a_file_of_another_user_is_not_believed(void **state)
@@ -395,6 +455,9 @@ int main(void)
 		TEST(tables_of_another_kind_are_passed_over),
 		TEST(a_file_cut_short),
 		TEST(a_file_too_large_is_refused_at_once),
+		TEST(a_table_of_holes_takes_no_memory),
+		TEST(many_slots_amid_a_change),
+		TEST(no_descriptor_says_nothing_of_the_process),
 		TEST(a_file_of_another_user_is_not_believed),
 		TEST(texts_end_and_numbers_are_in_range),
 		TEST(whether_its_process_lives),
