@@ -79,8 +79,24 @@ static void arm_take_input(struct vqp *v, const struct rail_jobs *j, struct arm_
 	pthread_mutex_unlock(&v->lock);
 }
 
-/* The twin's own path, and our own retries: a short timeout, and retries that end. The rest is as
- * the program asked for (doc/protocol.md, rule 27). */
+/* What a twin has at least: 67 ms, six times. */
+enum { TIMEOUT_MIN = 14, RETRIES_MIN = 6 };
+
+/* What a QP has that has not said what RTS needs: 8.6 s. It may say later, when it cannot be changed
+ * any more, and must not find its QP less patient. The retries end: to soft-RoCE 7 is for ever. */
+enum { TIMEOUT_UNSAID = 21, RETRIES_UNSAID = 6 };
+
+/* A twin is never less patient than the program's QP: what is slow is not dead, and probes, link
+ * events and progress find what is dead long before (doc/protocol.md, rule 27). */
+static void twin_patience(struct ibv_qp_attr *attr)
+{
+	if (attr->timeout && attr->timeout < TIMEOUT_MIN) /* 0: it waits for ever */
+		attr->timeout = TIMEOUT_MIN;
+	if (attr->retry_cnt < RETRIES_MIN)
+		attr->retry_cnt = RETRIES_MIN;
+}
+
+/* The twin's own path. The rest is as the program asked for (doc/protocol.md, rule 27). */
 static void twin_attr(struct vqp *v, uint8_t rail, const struct arm_input *in,
 		      struct ibv_qp_attr *attr)
 {
@@ -100,16 +116,16 @@ static void twin_attr(struct vqp *v, uint8_t rail, const struct arm_input *in,
 			.flow_label = ah->grh.flow_label},
 		.dlid = in->peer.lid,
 		.sl = ah->sl,
+		.static_rate = ah->static_rate,
 		.port_num = v->dev->nic[rail]->port,
 	};
-	attr->timeout = 14; /* 67 ms */
-	attr->retry_cnt = 6;
+	twin_patience(attr);
 }
 
 static void rts_defaults(struct ibv_qp_attr *attr)
 {
-	attr->timeout = 14;
-	attr->retry_cnt = 6;
+	attr->timeout = TIMEOUT_UNSAID;
+	attr->retry_cnt = RETRIES_UNSAID;
 	attr->rnr_retry = 7;
 	attr->max_rd_atomic = 1;
 }

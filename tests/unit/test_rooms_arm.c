@@ -50,8 +50,8 @@ static void arm(uint8_t rail, uint32_t epoch)
 #define TWIN_INIT "modify 0x21 to 0\nmodify 0x21 to 1 pkey 0 port 2 access 0xf\n"
 #define TWIN_RTR(psn)                                                                             \
 	"modify 0x21 to 2 av 1 c0.01 index 3 hops 33 class 44 flow 55 lid 33 sl 5 port 2 path 0 " \
-	"rate 0 mtu 3 dest 0x401 rq_psn " psn " max_dest_rd 12 rnr_timer 13\n"
-#define TWIN_RTS(psn) "modify 0x21 to 3 timeout 14 retry 6 rnr_retry 6 sq_psn " psn " max_rd 11\n"
+	"rate 2 mtu 3 dest 0x401 rq_psn " psn " max_dest_rd 12 rnr_timer 13\n"
+#define TWIN_RTS(psn) "modify 0x21 to 3 timeout 15 retry 6 rnr_retry 6 sq_psn " psn " max_rd 11\n"
 
 static void a_twin_is_armed_over_its_own_path(void **state)
 {
@@ -89,6 +89,29 @@ static void rail_0_is_armed_as_the_program_wanted(void **state)
 	assert_int_equal(v->hot.rail0_epoch, 3);
 }
 
+/* Else what is only slow fails on a twin, where it would not have on rail 0. */
+static void a_twin_is_never_less_patient_than_the_program(void **state)
+{
+	static const struct {
+		uint8_t timeout, retries;
+		const char *twin;
+	} cases[] = {
+		{13, 5, " timeout 14 retry 6 "}, {14, 6, " timeout 14 retry 6 "},
+		{15, 7, " timeout 15 retry 7 "}, {31, 0, " timeout 31 retry 6 "},
+		{1, 7, " timeout 14 retry 7 "},	 {0, 1, " timeout 0 retry 6 "}, /* for ever */
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		v->program.attr.timeout = cases[i].timeout;
+		v->program.attr.retry_cnt = cases[i].retries;
+		trace_clear();
+		arm(1, 2);
+		rooms_run_jobs();
+		assert_non_null(strstr(trace_text(), cases[i].twin));
+	}
+}
+
 /* 7.29: a program that only receives has not said what RTS needs. */
 static void a_qp_in_rtr_is_armed_with_defaults(void **state)
 {
@@ -97,13 +120,13 @@ static void a_qp_in_rtr_is_armed_with_defaults(void **state)
 	arm(0, 3);
 	rooms_run_jobs();
 	assert_non_null(
-		strstr(trace_text(), "to 3 timeout 14 retry 6 rnr_retry 7 sq_psn 1003 max_rd 1\n"));
+		strstr(trace_text(), "to 3 timeout 21 retry 6 rnr_retry 7 sq_psn 1003 max_rd 1\n"));
 	assert_int_equal(v->qp->state, IBV_QPS_RTR); /* as the program must see it */
 	trace_clear();
 	arm(1, 3);
 	rooms_run_jobs();
 	assert_non_null(
-		strstr(trace_text(), "to 3 timeout 14 retry 6 rnr_retry 7 sq_psn 1003 max_rd 1\n"));
+		strstr(trace_text(), "to 3 timeout 21 retry 6 rnr_retry 7 sq_psn 1003 max_rd 1\n"));
 }
 
 static void the_program_does_not_see_rail_0s_state(void **state)
@@ -586,6 +609,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_twin_is_armed_over_its_own_path),
 		TEST(rail_0_is_armed_as_the_program_wanted),
+		TEST(a_twin_is_never_less_patient_than_the_program),
 		TEST(a_qp_in_rtr_is_armed_with_defaults),
 		TEST(the_program_does_not_see_rail_0s_state),
 		TEST(hops_that_are_not_set_are_64),
