@@ -136,6 +136,8 @@ same_exports() { # NAMES FILE: those of ours that begin so are in that library t
 		create_qp
 		ibv_modify_qp:
 		modify_qp
+		ibv_set_ece:
+		set_ece
 		ibv_query_qp:
 		query_qp
 		ibv_destroy_qp:

@@ -255,6 +255,12 @@ tests_unit_test_nic_gid_SOURCES = tests/unit/test_nic_gid.c lib/nic/nic_gid.c
 tests_unit_test_nic_gid_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
 tests_unit_test_nic_gid_LDADD = $(CMOCKA_LIBS)
 
+check_PROGRAMS += tests/unit/test_nic_watch
+TESTS += tests/unit/test_nic_watch
+tests_unit_test_nic_watch_SOURCES = tests/unit/test_nic_watch.c lib/nic/nic.c lib/nic/nic_watch.c
+tests_unit_test_nic_watch_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
+tests_unit_test_nic_watch_LDADD = $(CMOCKA_LIBS)
+
 check_PROGRAMS += tests/unit/test_rq_psn_judge
 TESTS += tests/unit/test_rq_psn_judge
 tests_unit_test_rq_psn_judge_SOURCES = tests/unit/test_rq_psn_judge.c lib/nic/rq_psn_judge.c lib/nic/rq_psn.h

@@ -380,6 +380,20 @@ static void lib_core_learns_how_the_qp_is_connected(void **state)
 }
 
 /* Twice as long as the program's own retries take, and at least 30 s (rule 17). */
+static void without_a_grh_lib_core_learns_the_lid(void **state)
+{
+	static const uint8_t lid[16] = {[14] = 0x12, [15] = 0x34};
+
+	(void)state;
+	v->program.attr.ah_attr.is_global = 0;
+	v->program.attr.ah_attr.dlid = 0x1234;
+	v->program.state = IBV_QPS_RTR;
+	assert_int_equal(
+		hook_modify_qp(v->qp, &(struct ibv_qp_attr){.qp_state = IBV_QPS_RTS}, IBV_QP_STATE),
+		0);
+	assert_memory_equal(core.start.dest_gid, lid, sizeof(lid));
+}
+
 static void give_up_time(void **state)
 {
 	static const struct {
@@ -784,6 +798,7 @@ int main(void)
 		ALONE(a_qp_made_by_direct_verbs_passes_through),
 		TEST(each_attribute_is_kept_by_its_bit),
 		cmocka_unit_test(lib_core_learns_how_the_qp_is_connected),
+		TEST(without_a_grh_lib_core_learns_the_lid),
 		TEST(give_up_time),
 		TEST(away_from_rail_0_its_qp_is_left_alone),
 		TEST(what_changes_in_rts_reaches_the_nic),
