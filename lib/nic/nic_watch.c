@@ -77,7 +77,7 @@ static void look_again(void *arg)
 }
 
 /* The NIC's GID_CHANGE says the same, if it comes. */
-static void address_changed(unsigned int ifindex)
+static void netdev_moved(unsigned int ifindex)
 {
 	struct nic *nic;
 
@@ -133,7 +133,7 @@ void nic_watch(struct nic_own *own)
 	int err;
 
 	own->again = (struct bg_timer){.fn = look_again, .arg = own};
-	err = netlink_start(netdev_changed, address_changed);
+	err = netlink_start(netdev_changed, netdev_moved);
 
 	if (err)
 		log_warn("%s: the kernel's link events cannot be received (netlink: %s); a link "

@@ -120,7 +120,7 @@ static void find_pkey(struct vqp *v, const struct ibv_qp_attr *attr)
 	__be16 pkey;
 
 	if (real.query_pkey(v->dev->nic[0]->ctx, attr->port_num, attr->pkey_index, &pkey))
-		return;
+		pkey = 0;
 	pthread_mutex_lock(&v->lock);
 	v->rails.pkey = pkey;
 	pthread_mutex_unlock(&v->lock);

@@ -543,7 +543,7 @@ int hook_modify_qp_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *
 	struct vdev *dev = vdev_find(qp->context);
 	int err = 0;
 
-	if (!v || !v->conn || fork_in_child_warn())
+	if (!v || !v->conn || v->life.bypassed || fork_in_child_warn())
 		return quietly(dev->modify_qp_rate_limit(qp, attr));
 	vqp_enter(v);
 	if (!qp_has_moved(v))
