@@ -37,6 +37,7 @@ exports() { # FILE: names with versions
 		ibv_destroy_qp@@IBVERBS_1.1
 		ibv_get_async_event@@IBVERBS_1.1
 		ibv_import_device@@IBVERBS_1.10
+		ibv_set_ece@@IBVERBS_1.10
 		ibv_modify_qp@@IBVERBS_1.1
 		ibv_open_device@@IBVERBS_1.1
 		ibv_query_qp@@IBVERBS_1.1
