@@ -33,7 +33,7 @@ lib_libshiftnic_la_SOURCES = \
 	lib/base/timers.h lib/base/worker.c lib/base/worker.h lib/base/poll_deadline.h \
 	lib/nic/ctrl_link.c lib/nic/ctrl_link.h lib/nic/ctrl_link_int.h lib/nic/ctrl_link_open.c \
 	lib/nic/ctrl_link_qp.c lib/nic/netlink.c lib/nic/netlink.h lib/nic/nic.c lib/nic/nic.h \
-	lib/nic/nic_gid.c lib/nic/nic_int.h lib/nic/nic_psn.c lib/nic/nic_watch.c lib/nic/peer_path.h \
+	lib/nic/nic_gid.c lib/nic/nic_int.h lib/nic/nic_psn.c lib/nic/nic_vlan.c lib/nic/nic_watch.c lib/nic/peer_path.h \
 	lib/nic/probe.c lib/nic/probe.h lib/nic/probe_int.h lib/nic/probe_qp.c lib/nic/rq_psn.c \
 	lib/nic/rq_psn.h lib/nic/rq_psn_judge.c
 lib_libshiftnic_la_CFLAGS = $(AM_CFLAGS) -pthread $(IBVERBS_CFLAGS)

@@ -37,6 +37,7 @@ exports() { # FILE: names with versions
 		ibv_destroy_qp@@IBVERBS_1.1
 		ibv_get_async_event@@IBVERBS_1.1
 		ibv_import_device@@IBVERBS_1.10
+		ibv_set_ece@@IBVERBS_1.10
 		ibv_modify_qp@@IBVERBS_1.1
 		ibv_open_device@@IBVERBS_1.1
 		ibv_query_qp@@IBVERBS_1.1
@@ -136,6 +137,8 @@ same_exports() { # NAMES FILE: those of ours that begin so are in that library t
 		create_qp
 		ibv_modify_qp:
 		modify_qp
+		ibv_set_ece:
+		set_ece
 		ibv_query_qp:
 		query_qp
 		ibv_destroy_qp:

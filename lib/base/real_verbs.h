@@ -24,6 +24,7 @@
 	X(query_port, "IBVERBS_1.1", int,                                                          \
 	  (struct ibv_context *, uint8_t, struct _compat_ibv_port_attr *))                         \
 	X(query_gid, "IBVERBS_1.1", int, (struct ibv_context *, uint8_t, int, union ibv_gid *))    \
+	X(query_pkey, "IBVERBS_1.1", int, (struct ibv_context *, uint8_t, int, __be16 *))          \
 	X(alloc_pd, "IBVERBS_1.1", struct ibv_pd *, (struct ibv_context *))                        \
 	X(dealloc_pd, "IBVERBS_1.1", int, (struct ibv_pd *))                                       \
 	X(reg_mr, "IBVERBS_1.1", struct ibv_mr *, (struct ibv_pd *, void *, size_t, int))          \
@@ -52,6 +53,8 @@
 	  (struct ibv_qp *, struct ibv_qp_attr *, int, struct ibv_qp_init_attr *))                 \
 	X(modify_qp, "IBVERBS_1.1", int, (struct ibv_qp *, struct ibv_qp_attr *, int))             \
 	X(destroy_qp, "IBVERBS_1.1", int, (struct ibv_qp *))                                       \
+	X(set_ece, "IBVERBS_1.10", int, (struct ibv_qp *, struct ibv_ece *))                       \
+	X(query_ece, "IBVERBS_1.10", int, (struct ibv_qp *, struct ibv_ece *))                     \
 	X(create_ah, "IBVERBS_1.1", struct ibv_ah *, (struct ibv_pd *, struct ibv_ah_attr *))      \
 	X(destroy_ah, "IBVERBS_1.1", int, (struct ibv_ah *))
 

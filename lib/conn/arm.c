@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include "lib/conn/arm.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "lib/base/log.h"
@@ -32,21 +33,6 @@ int vqp_to_state(struct vqp *v, uint8_t rail, enum ibv_qp_state state)
 	return vqp_modify(v, rail, &attr, IBV_QP_STATE);
 }
 
-/* The GID's value counts, as its index moves when an address goes and comes (doc/protocol.md, V14).
- */
-static int gid_index(struct nic *nic, const union ibv_gid *gid, int hint)
-{
-	union ibv_gid have;
-
-	if (!real.query_gid(nic->ctx, nic->port, hint, &have) && !memcmp(&have, gid, sizeof(have)))
-		return hint;
-	for (int i = 0; i < nic->port_attr.gid_tbl_len; i++)
-		if (!real.query_gid(nic->ctx, nic->port, i, &have) &&
-		    !memcmp(&have, gid, sizeof(have)))
-			return i;
-	return hint;
-}
-
 /* The largest MTU that is not larger than `bytes`. */
 static enum ibv_mtu mtu_enum(uint32_t bytes)
 {
@@ -61,8 +47,9 @@ static enum ibv_mtu mtu_enum(uint32_t bytes)
 struct arm_input {
 	struct arming to;
 	struct vqp_program program;
-	union ibv_gid gid; /* of the rail */
+	struct nic_gid gid; /* of the rail */
 	int gid_index;
+	__be16 pkey;
 	uint32_t mtu;
 	struct rail_addr peer;
 };
@@ -76,44 +63,113 @@ static void arm_take_input(struct vqp *v, const struct rail_jobs *j, struct arm_
 				 .program = v->program,
 				 .gid = t->gid,
 				 .gid_index = t->gid_index,
+				 .pkey = v->rails.pkey,
 				 .mtu = t->mtu,
 				 .peer = t->peer};
 	pthread_mutex_unlock(&v->lock);
 }
 
-/* The twin's own path, and our own retries: a short timeout, and retries that end. The rest is as
- * the program asked for (doc/protocol.md, rule 27). */
+/* What a twin has at least: 67 ms, six times. */
+enum { TIMEOUT_MIN = 14, RETRIES_MIN = 6 };
+
+/* What a QP has that has not said what RTS needs: 8.6 s. It may say later, when it cannot be
+ * changed any more, and must not find its QP less patient. The retries end: to soft-RoCE 7 is for
+ * ever. */
+enum { TIMEOUT_UNSAID = 21, RETRIES_UNSAID = 6 };
+
+/* A twin is never less patient than the program's QP: what is slow is not dead, and probes, link
+ * events and progress find what is dead long before (doc/protocol.md, rule 27). */
+static void twin_patience(struct ibv_qp_attr *attr)
+{
+	if (attr->timeout && attr->timeout < TIMEOUT_MIN) /* 0: it waits for ever */
+		attr->timeout = TIMEOUT_MIN;
+	if (attr->retry_cnt < RETRIES_MIN)
+		attr->retry_cnt = RETRIES_MIN;
+}
+
+/* The GID and the P_Key count by their values, as indexes move when an address goes and comes, and
+ * differ between NICs (doc/protocol.md, V14). 0; or a negative errno: the rail cannot be used now.
+ */
+static int own_address(struct vqp *v, uint8_t rail, const struct arm_input *in,
+		       struct ibv_qp_attr *attr)
+{
+	const struct nic *nic = v->dev->nic[rail];
+	int gid = 0, pkey = 0;
+
+	if (attr->ah_attr.is_global)
+		gid = nic_gid_find(nic, &in->gid,
+				   rail ? in->gid_index : attr->ah_attr.grh.sgid_index);
+	if (rail && in->pkey)
+		pkey = nic_pkey_index(nic, in->pkey);
+	attr->ah_attr.grh.sgid_index = (uint8_t)gid;
+	if (rail)
+		attr->pkey_index = (uint16_t)pkey;
+	return gid < 0 ? gid : pkey < 0 ? pkey : 0;
+}
+
+/* Without a GRH only InfiniBand works. */
+static bool needs_grh(const struct nic *nic, const struct rail_addr *peer)
+{
+	return nic->port_attr.link_layer != IBV_LINK_LAYER_INFINIBAND || !peer->lid;
+}
+
+/* The twin's own path. The rest is as the program asked for (doc/protocol.md, rule 27). */
 static void twin_attr(struct vqp *v, uint8_t rail, const struct arm_input *in,
 		      struct ibv_qp_attr *attr)
 {
 	const struct ibv_ah_attr *ah = &in->program.attr.ah_attr;
 
 	attr->port_num = v->dev->nic[rail]->port;
-	attr->pkey_index = 0;
 	attr->path_mtu = mtu_enum(in->mtu);
 	attr->dest_qp_num = in->peer.qpn;
 	attr->ah_attr = (struct ibv_ah_attr){
-		.is_global = ah->is_global,
+		.is_global = ah->is_global || needs_grh(v->dev->nic[rail], &in->peer),
 		.grh = {.dgid = in->peer.gid,
-			.sgid_index = (uint8_t)gid_index(v->dev->nic[rail], &in->gid,
-							 in->gid_index),
 			.hop_limit = ah->grh.hop_limit ? ah->grh.hop_limit : 64,
 			.traffic_class = ah->grh.traffic_class,
 			.flow_label = ah->grh.flow_label},
 		.dlid = in->peer.lid,
 		.sl = ah->sl,
+		.static_rate = ah->static_rate,
 		.port_num = v->dev->nic[rail]->port,
 	};
-	attr->timeout = 14; /* 67 ms */
-	attr->retry_cnt = 6;
+	twin_patience(attr);
 }
 
 static void rts_defaults(struct ibv_qp_attr *attr)
 {
-	attr->timeout = 14;
-	attr->retry_cnt = 6;
+	attr->timeout = TIMEOUT_UNSAID;
+	attr->retry_cnt = RETRIES_UNSAID;
 	attr->rnr_retry = 7;
 	attr->max_rd_atomic = 1;
+}
+
+/* What the two ends have agreed on must be so at both, or they do not understand each other. */
+static int arm_ece(struct vqp *v, uint8_t rail, const struct arm_input *in)
+{
+	struct ibv_ece ece = in->program.ece;
+
+	return in->program.has_ece ? real.set_ece(vqp_rail_qp(v, rail), &ece) : 0;
+}
+
+/* A NIC that cannot do it sends faster: that is no reason to end the job. */
+static void arm_rate(struct vqp *v, uint8_t rail, const struct arm_input *in)
+{
+	struct ibv_qp *qp = vqp_rail_qp(v, rail);
+	struct ibv_qp_rate_limit_attr rate = in->program.rate;
+	const struct verbs_context *vctx;
+	int err = EOPNOTSUPP;
+
+	if (!rate.rate_limit)
+		return;
+	vctx = verbs_get_ctx_op(qp->context, modify_qp_rate_limit);
+	if (!rail)
+		err = v->dev->modify_qp_rate_limit(qp, &rate);
+	else if (vctx)
+		err = vctx->modify_qp_rate_limit(qp, &rate);
+	if (err)
+		log_warn("QP %#x: has no rate limit on %s: %s", v->qpn, v->dev->nic[rail]->name,
+			 strerror(err));
 }
 
 static int arm_qp(struct vqp *v, uint8_t rail, const struct arm_input *in)
@@ -125,15 +181,14 @@ static int arm_qp(struct vqp *v, uint8_t rail, const struct arm_input *in)
 		return -1;
 	if (rail)
 		twin_attr(v, rail, in, &attr);
-	else
-		attr.ah_attr.grh.sgid_index = (uint8_t)gid_index(
-			v->dev->nic[0], &in->gid, in->program.attr.ah_attr.grh.sgid_index);
 	if (in->program.state !=
 	    IBV_QPS_RTS) /* the program has not set what RTS needs: it only receives so far */
 		rts_defaults(&attr);
 	attr.rq_psn = in->to.rx_psn;
 	attr.sq_psn = in->to.tx_psn;
 	err = vqp_to_state(v, rail, IBV_QPS_RESET);
+	err = err ? err : own_address(v, rail, in, &attr);
+	err = err ? err : arm_ece(v, rail, in);
 	attr.qp_state = IBV_QPS_INIT;
 	err = err ? err
 		  : vqp_modify(v, rail, &attr,
@@ -146,10 +201,13 @@ static int arm_qp(struct vqp *v, uint8_t rail, const struct arm_input *in)
 				       IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
 				       IBV_QP_MIN_RNR_TIMER);
 	attr.qp_state = IBV_QPS_RTS;
-	return err ? err
-		   : vqp_modify(v, rail, &attr,
-				IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-					IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+	err = err ? err
+		  : vqp_modify(v, rail, &attr,
+			       IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				       IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+	if (!err)
+		arm_rate(v, rail, in);
+	return err;
 }
 
 /* A new epoch has keys of its own. An ARM that ends late is of an earlier one: the connection has

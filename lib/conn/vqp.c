@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include "lib/conn/vqp.h"
 
+#include <string.h>
+
 #include "lib/conn/cq_counts.h"
 
 static struct table qps = TABLE_INIT;
@@ -124,6 +126,18 @@ bool vqp_is_protected(const struct vqp *v)
 
 	shift_conn_view(v->conn, &view);
 	return view.protected_;
+}
+
+bool vqp_rail_is_up(const struct vqp *v, uint8_t rail)
+{
+	static const struct nic_gid none;
+	const struct nic_gid *gid = &v->rails.twin[rail].gid;
+
+	if (!v->dev->nic[rail]->link_up)
+		return false;
+	if (!v->program.attr.ah_attr.is_global || !memcmp(gid, &none, sizeof(none)))
+		return true;
+	return !nic_gid_is_lost(v->dev->nic[rail], gid);
 }
 
 int vqp_rail_on(const struct vqp *v, const struct nic *nic)

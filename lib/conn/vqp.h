@@ -53,8 +53,8 @@ struct twin {
 	_Atomic(struct ibv_qp *) qp; /* rails 1 and up; created and modified on the NIC's threads */
 	_Atomic bool failed;	     /* it cannot be created */
 	/* Under vqp.lock. Written by the background thread only, which reads them without. */
-	int gid_index;
-	union ibv_gid gid;
+	int gid_index;	       /* where its GID stood */
+	struct nic_gid gid;    /* of our QP on that rail */
 	uint32_t mtu;	       /* path MTU there, bytes */
 	struct rail_addr peer; /* constant once clean */
 	bool clean; /* both twins are there: RAIL_OPEN was told, or another reason is against it */
@@ -99,9 +99,12 @@ struct vqp_hot {
 
 /* What the program has asked for, and what it must see. Under vqp.lock once the QP has started. */
 struct vqp_program {
-	struct ibv_qp_attr attr;    /* all that the program has set */
-	enum ibv_qp_state state;    /* as the program must see it */
-	enum stats_unprotected why; /* why the QP cannot be protected. At creation only */
+	struct ibv_qp_attr attr; /* all that the program has set */
+	enum ibv_qp_state state; /* as the program must see it */
+	struct ibv_ece ece;	 /* as it was agreed with the peer, or wanted so far */
+	bool has_ece;
+	struct ibv_qp_rate_limit_attr rate; /* rate_limit 0: none */
+	enum stats_unprotected why;	    /* why the QP cannot be protected. At creation only */
 };
 
 /* Where a QP is between creation and destruction. Written under vqp.lock, but for `started`. */
@@ -141,6 +144,7 @@ struct vqp_rails {
 	struct rail_jobs jobs[SHIFT_RAILS_MAX];
 	pthread_cond_t job_ended; /* with vqp.lock */
 	/* Under vqp.lock. */
+	__be16 pkey;			       /* the program's, by value; 0: not known */
 	uint32_t armed_epoch[SHIFT_RAILS_MAX]; /* the tag: for which epoch its QP was armed last */
 	/* Masks of rails: */
 	uint32_t vetoed;  /* the operator has taken them out of use */
@@ -274,6 +278,10 @@ static inline enum stats_psn vqp_psn(const struct vqp *v, uint8_t rail)
 }
 
 bool vqp_is_protected(const struct vqp *v);
+
+/* Can packets leave there? The NIC's link is up, and it has the address of our QP. Background
+ * thread. */
+bool vqp_rail_is_up(const struct vqp *v, uint8_t rail);
 
 /* The rail in use: the one that carries the traffic now, or did until a switch began. */
 uint8_t vqp_rail(const struct vqp *v);

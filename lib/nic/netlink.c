@@ -2,6 +2,7 @@
 #include "lib/nic/netlink.h"
 
 #include <errno.h>
+#include <linux/if_addr.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
@@ -22,6 +23,7 @@ enum { WATCHED_MAX = 32, READS_AT_ONCE = 64 };
 
 static int fd = -1;
 static void (*changed)(unsigned int ifindex, bool up);
+static void (*moved)(unsigned int ifindex);
 static unsigned int watched[WATCHED_MAX], watched_count;
 
 static void ask_all(void *arg);
@@ -67,11 +69,21 @@ void netlink_watch(unsigned int ifindex)
 	netlink_ask(ifindex);
 }
 
+static void address_message(const struct nlmsghdr *h)
+{
+	const struct ifaddrmsg *addr = NLMSG_DATA(h);
+
+	if (h->nlmsg_len >= NLMSG_LENGTH(sizeof(*addr)) && is_watched(addr->ifa_index))
+		moved(addr->ifa_index);
+}
+
 static void netlink_message(const struct nlmsghdr *h)
 {
 	const struct ifinfomsg *info = NLMSG_DATA(h);
 	const unsigned int need = IFF_UP | IFF_RUNNING | IFF_LOWER_UP;
 
+	if (h->nlmsg_type == RTM_NEWADDR || h->nlmsg_type == RTM_DELADDR)
+		address_message(h);
 	if (h->nlmsg_type != RTM_NEWLINK && h->nlmsg_type != RTM_DELLINK)
 		return;
 	/* Messages of AF_BRIDGE are about the bridge port, not about the device. */
@@ -118,9 +130,11 @@ static void netlink_readable(void *arg, uint32_t events)
 		;
 }
 
-int netlink_start(void (*fn)(unsigned int ifindex, bool up))
+int netlink_start(void (*fn)(unsigned int ifindex, bool up), void (*address)(unsigned int ifindex))
 {
-	struct sockaddr_nl addr = {.nl_family = AF_NETLINK, .nl_groups = RTMGRP_LINK};
+	struct sockaddr_nl addr = {.nl_family = AF_NETLINK,
+				   .nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR |
+						RTMGRP_IPV6_IFADDR};
 	int err;
 
 	if (fd >= 0)
@@ -137,5 +151,6 @@ int netlink_start(void (*fn)(unsigned int ifindex, bool up))
 		return err;
 	}
 	changed = fn;
+	moved = address;
 	return 0;
 }

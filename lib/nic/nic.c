@@ -105,6 +105,7 @@ static int nic_query(struct nic_own *own)
 	own->port_active = attr.state == IBV_PORT_ACTIVE;
 	own->address_changed = ctrl_link_refresh(&own->nic);
 	own->ifindex_found = nic_ifindex(&own->nic);
+	own->gids_found_n = nic_gid_table(&own->nic, &own->gids_found);
 	return 0;
 }
 
@@ -160,6 +161,8 @@ static void nic_open_failed(struct nic_own *own)
 
 static void nic_refreshed(struct nic_own *own)
 {
+	bool other_gids = nic_gids_take(own);
+
 	if (own->asked_at == own->events)
 		own->port_err = !own->port_active;
 	own->ifindex = own->ifindex_found;
@@ -169,7 +172,7 @@ static void nic_refreshed(struct nic_own *own)
 		nic_watch(own);
 		log_info("%s: ready, link %s", own->nic.name, own->nic.link_up ? "up" : "down");
 		nic_notify_change(&own->nic);
-	} else if (own->address_changed) {
+	} else if (own->address_changed || other_gids) {
 		nic_notify_change(&own->nic);
 	}
 	nic_update(own);

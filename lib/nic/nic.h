@@ -19,6 +19,14 @@
 
 #define NICS_MAX 16
 
+/* A GID of a NIC. The same value may stand there several times: for RoCE v1 and v2, and, if it is
+ * link-local, once for each VLAN. */
+struct nic_gid {
+	union ibv_gid value;
+	uint32_t type; /* enum ibv_gid_type */
+	uint16_t vlan; /* 0: none */
+};
+
 struct nic {
 	char name[64]; /* mlx5_0 */
 	uint8_t port;
@@ -65,13 +73,33 @@ struct nic *nic_at(unsigned int index);
  */
 int nic_gid_like(const struct nic *nic, const union ibv_gid *like, union ibv_gid *gid);
 
+/* The same for a twin: on the VLAN of that GID if there is one, else on a VLAN if that one is, too.
+ */
+int nic_gid_for_twin(const struct nic *nic, const struct nic_gid *like, struct nic_gid *gid);
+
+/* What stands at an index. 0 or a negative errno. Makes system calls. */
+int nic_gid_at(const struct nic *nic, int index, struct nic_gid *gid);
+
+/* Where that GID stands now, which is most likely at `hint`: indexes move when addresses come and
+ * go. -EADDRNOTAVAIL: nowhere. Or another negative errno. Makes system calls. */
+int nic_gid_find(const struct nic *nic, const struct nic_gid *gid, int hint);
+
+/* Has the NIC no such GID any more? By what it said last, and false if it has said nothing yet.
+ * Background thread. */
+bool nic_gid_is_lost(const struct nic *nic, const struct nic_gid *gid);
+
+/* Where a P_Key stands in the NIC's table: the same index may have another one there. -ENOENT:
+ * nowhere. Makes system calls. */
+int nic_pkey_index(const struct nic *nic, __be16 pkey);
+
 /* The netdev (ifindex) under the NIC, 0 if it has none (InfiniBand). Makes system calls. */
 unsigned int nic_ifindex(const struct nic *nic);
 
 /*
  * Registers a function that is called on the background thread whenever a NIC becomes ready, its
- * link_up or psn changes, or the address of its control link does. A NIC that is ready already is
- * not reported again. At most 8 functions, each once; there is no way to remove one. Any thread.
+ * link_up, its GIDs or psn change, or the address of its control link does. A NIC that is ready
+ * already is not reported again. At most 8 functions, each once; there is no way to remove one. Any
+ * thread.
  */
 void nic_on_change(void (*fn)(struct nic *nic));
 

@@ -7,14 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/real_verbs.h"
 #include "lib/nic/nic.h"
 #include "lib/nic/nic_int.h"
 
 enum kind { IPV4_MAPPED, GLOBAL, LINK_LOCAL };
 
 /* The best rank is 0. Of our own GIDs the rank of RoCE v2 is its kind, in the order of enum kind.
- */
-enum { RANK_OTHER_V2 = 3, RANK_ANY = 4, RANK_NONE = 5 };
+ * Of those like another it is by the VLAN: the same, or both have one, or neither of it. */
+enum { RANK_BOTH_TAGGED = 1, RANK_OTHER_VLAN = 2, RANK_OTHER_V2 = 3, RANK_ANY = 4, RANK_NONE = 5 };
 
 static enum kind gid_kind(const union ibv_gid *gid)
 {
@@ -25,8 +26,7 @@ static enum kind gid_kind(const union ibv_gid *gid)
 	return gid->raw[0] == 0xfe && (gid->raw[1] & 0xc0) == 0x80 ? LINK_LOCAL : GLOBAL;
 }
 
-/* The number of valid entries of the port, or a negative errno. The caller frees *entries. */
-static ssize_t gid_table(const struct nic *nic, struct ibv_gid_entry **entries)
+ssize_t nic_gid_table(const struct nic *nic, struct ibv_gid_entry **entries)
 {
 	/* For all ports. A longer table does not fit the length field of the kernel's attribute,
 	 * and the call would fail with EINVAL. */
@@ -53,19 +53,31 @@ static unsigned int rank_own(const struct ibv_gid_entry *e)
 	return e->gid_type == IBV_GID_TYPE_ROCE_V2 ? gid_kind(&e->gid) : RANK_ANY;
 }
 
-static unsigned int rank_like(const struct ibv_gid_entry *e, const union ibv_gid *like)
+static unsigned int rank_like(const struct ibv_gid_entry *e, const struct nic_gid *like)
 {
+	uint16_t vlan;
+
 	if (e->gid_type != IBV_GID_TYPE_ROCE_V2)
 		return RANK_ANY;
-	return gid_kind(&e->gid) == gid_kind(like) ? 0 : RANK_OTHER_V2;
+	if (gid_kind(&e->gid) != gid_kind(&like->value))
+		return RANK_OTHER_V2;
+	vlan = nic_vlan(e->ndev_ifindex);
+	return vlan == like->vlan ? 0 : vlan && like->vlan ? RANK_BOTH_TAGGED : RANK_OTHER_VLAN;
+}
+
+static void gid_take(const struct ibv_gid_entry *e, struct nic_gid *gid)
+{
+	gid->value = e->gid;
+	gid->type = e->gid_type;
+	gid->vlan = nic_vlan(e->ndev_ifindex);
 }
 
 /* The lowest index of the best rank. If `like` is NULL, the ranks are those of our own GIDs. */
-static int gid_choose(const struct nic *nic, const union ibv_gid *like, union ibv_gid *gid)
+static int gid_choose(const struct nic *nic, const struct nic_gid *like, struct nic_gid *gid)
 {
 	unsigned int best = RANK_NONE, rank;
 	struct ibv_gid_entry *entries;
-	ssize_t n = gid_table(nic, &entries);
+	ssize_t n = nic_gid_table(nic, &entries);
 	int index = n < 0 ? (int)n : -ENOENT;
 
 	for (ssize_t i = 0; i < n; i++) {
@@ -78,7 +90,7 @@ static int gid_choose(const struct nic *nic, const union ibv_gid *like, union ib
 			continue;
 		best = rank;
 		index = (int)e->gid_index;
-		*gid = e->gid;
+		gid_take(e, gid);
 	}
 	if (n >= 0)
 		free(entries);
@@ -87,12 +99,105 @@ static int gid_choose(const struct nic *nic, const union ibv_gid *like, union ib
 
 int nic_gid_like(const struct nic *nic, const union ibv_gid *like, union ibv_gid *gid)
 {
+	const struct nic_gid wanted = {.value = *like};
+	struct nic_gid found;
+	int index = gid_choose(nic, &wanted, &found);
+
+	if (index >= 0)
+		*gid = found.value;
+	return index;
+}
+
+int nic_gid_for_twin(const struct nic *nic, const struct nic_gid *like, struct nic_gid *gid)
+{
 	return gid_choose(nic, like, gid);
 }
 
 int nic_gid_own(const struct nic *nic, union ibv_gid *gid)
 {
-	return gid_choose(nic, NULL, gid);
+	struct nic_gid found;
+	int index = gid_choose(nic, NULL, &found);
+
+	if (index >= 0)
+		*gid = found.value;
+	return index;
+}
+
+static bool gid_is(const struct ibv_gid_entry *e, const struct nic_gid *gid)
+{
+	return e->gid_type == gid->type && !memcmp(&e->gid, &gid->value, sizeof(e->gid));
+}
+
+int nic_gid_at(const struct nic *nic, int index, struct nic_gid *gid)
+{
+	struct ibv_gid_entry e;
+	int err = ibv_query_gid_ex(nic->ctx, nic->port, (uint32_t)index, &e, 0);
+
+	if (!err)
+		gid_take(&e, gid);
+	return -err;
+}
+
+int nic_gid_find(const struct nic *nic, const struct nic_gid *gid, int hint)
+{
+	struct ibv_gid_entry *entries;
+	ssize_t n = nic_gid_table(nic, &entries);
+	int index = n < 0 ? (int)n : -EADDRNOTAVAIL;
+
+	for (ssize_t i = 0; i < n; i++)
+		if ((index < 0 || (int)entries[i].gid_index == hint) && gid_is(&entries[i], gid) &&
+		    nic_vlan(entries[i].ndev_ifindex) == gid->vlan)
+			index = (int)entries[i].gid_index;
+	if (n >= 0)
+		free(entries);
+	return index;
+}
+
+static bool same_gids(const struct nic_own *own)
+{
+	if (own->gids_found_n != own->gids_n)
+		return false;
+	for (ssize_t i = 0; i < own->gids_n; i++)
+		if (own->gids[i].gid_type != own->gids_found[i].gid_type ||
+		    memcmp(&own->gids[i].gid, &own->gids_found[i].gid, sizeof(union ibv_gid)))
+			return false;
+	return true;
+}
+
+bool nic_gids_take(struct nic_own *own)
+{
+	bool first = !own->gids;
+
+	if (own->gids_found_n < 0)
+		return false;
+	if (!first && same_gids(own)) {
+		free(own->gids_found);
+		return false;
+	}
+	free(own->gids);
+	own->gids = own->gids_found;
+	own->gids_n = own->gids_found_n;
+	return !first;
+}
+
+bool nic_gid_is_lost(const struct nic *nic, const struct nic_gid *gid)
+{
+	const struct nic_own *own = (const struct nic_own *)nic;
+
+	for (ssize_t i = 0; i < own->gids_n; i++)
+		if (gid_is(&own->gids[i], gid))
+			return false;
+	return own->gids;
+}
+
+int nic_pkey_index(const struct nic *nic, __be16 pkey)
+{
+	__be16 have;
+
+	for (int i = 0; i < nic->port_attr.pkey_tbl_len; i++)
+		if (!real.query_pkey(nic->ctx, nic->port, i, &have) && have == pkey)
+			return i;
+	return -ENOENT;
 }
 
 /* In sysfs, soft-RoCE names its netdev in `parent`. */
@@ -115,16 +220,16 @@ unsigned int nic_ifindex(const struct nic *nic)
 {
 	struct ibv_gid_entry *entries;
 	unsigned int found = 0;
-	union ibv_gid own;
+	struct nic_gid own;
 	ssize_t n;
 
 	if (nic->port_attr.link_layer == IBV_LINK_LAYER_INFINIBAND)
 		return 0;
-	n = gid_table(nic, &entries);
+	n = nic_gid_table(nic, &entries);
 	if (gid_choose(nic, NULL, &own) < 0)
 		memset(&own, 0, sizeof(own));
 	for (ssize_t i = 0; i < n; i++) {
-		bool ours = !memcmp(&entries[i].gid, &own, sizeof(own));
+		bool ours = !memcmp(&entries[i].gid, &own.value, sizeof(own.value));
 
 		if (entries[i].ndev_ifindex && (ours || !found))
 			found = entries[i].ndev_ifindex;

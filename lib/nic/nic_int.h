@@ -22,20 +22,25 @@ struct nic_own {
 	bool port_active;
 	bool address_changed;
 	unsigned int ifindex_found;
+	struct ibv_gid_entry *gids_found; /* its table; `done` takes it */
+	ssize_t gids_found_n;		  /* negative: it cannot be read */
 
 	/* Background thread only. nic.c: */
 	struct bg_timer retry;
 	unsigned int tries;
 	bool watched; /* the first job after `ready` is done, and nic_watch() was called */
 	bool job_busy;
-	bool refresh_again; /* asked for while the job was busy */
-	uint32_t events;    /* async events so far */
-	uint32_t asked_at;  /* `events` when the job was submitted: later ones outdate it */
+	bool refresh_again;	    /* asked for while the job was busy */
+	uint32_t events;	    /* async events so far */
+	struct ibv_gid_entry *gids; /* the table when it was read last; NULL: not yet */
+	ssize_t gids_n;
+	uint32_t asked_at; /* `events` when the job was submitted: later ones outdate it */
 	/* nic_watch.c: */
 	unsigned int ifindex;
 	enum carrier carrier;
-	bool port_err; /* PORT_ERR since the last PORT_ACTIVE */
-	bool fatal;    /* DEVICE_FATAL: our context is of no more use */
+	struct bg_timer again; /* the GIDs follow an address that has changed a little later */
+	bool port_err;	       /* PORT_ERR since the last PORT_ACTIVE */
+	bool fatal;	       /* DEVICE_FATAL: our context is of no more use */
 	/* nic_psn.c: */
 	bool measuring, measured;
 	unsigned int failed_measurements; /* in a row */
@@ -61,5 +66,16 @@ void nic_measure_psn(struct nic_own *own); /* if that is not done, and the link 
 
 /* nic_gid.c, any thread: the GID that we publish as our own. Its index, or a negative errno. */
 int nic_gid_own(const struct nic *nic, union ibv_gid *gid);
+
+/* nic_gid.c, any thread: the table of the port. The number of its entries, which the caller frees,
+ * or a negative errno. */
+ssize_t nic_gid_table(const struct nic *nic, struct ibv_gid_entry **entries);
+
+/* nic_gid.c, background thread: takes in the table that was read. true: it is another than before.
+ */
+bool nic_gids_take(struct nic_own *own);
+
+/* nic_vlan.c, any thread: of a netdev; 0: it has none. */
+uint16_t nic_vlan(uint32_t ifindex);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Whether a NIC's link is up (doc/protocol.md, T3 and T4): from netlink's word on its netdev, and
- * from the NIC's own asynchronous events. */
+ * from the NIC's own asynchronous events. And when its addresses are to be looked at again. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -68,6 +68,29 @@ static void netdev_changed(unsigned int ifindex, bool up)
 	}
 }
 
+/* How long the kernel may take to change the GIDs after an address. */
+#define GIDS_FOLLOW_NS 100000000ull
+
+static void look_again(void *arg)
+{
+	nic_refresh(arg);
+}
+
+/* The NIC's GID_CHANGE says the same, if it comes. */
+static void netdev_moved(unsigned int ifindex)
+{
+	struct nic *nic;
+
+	for (unsigned int i = 0; (nic = nic_at(i)); i++) {
+		struct nic_own *own = nic_own(nic);
+
+		if (!own->watched || own->ifindex != ifindex)
+			continue;
+		nic_refresh(own);
+		bg_timer_set(&own->again, now_ns() + GIDS_FOLLOW_NS);
+	}
+}
+
 /* Takes in what an event says of the port. Events of QPs and CQs are not about the link. */
 static void port_event(struct nic_own *own, enum ibv_event_type type)
 {
@@ -107,7 +130,10 @@ static void async_ready(void *arg, uint32_t events)
 void nic_watch(struct nic_own *own)
 {
 	int fd = own->nic.ctx->async_fd;
-	int err = netlink_start(netdev_changed);
+	int err;
+
+	own->again = (struct bg_timer){.fn = look_again, .arg = own};
+	err = netlink_start(netdev_changed, netdev_moved);
 
 	if (err)
 		log_warn("%s: the kernel's link events cannot be received (netlink: %s); a link "

@@ -20,6 +20,7 @@ struct vdev {
 	struct ibv_cq_ex *(*create_cq_ex)(struct ibv_context *, struct ibv_cq_init_attr_ex *);
 	struct ibv_pd *(*alloc_parent_domain)(struct ibv_context *,
 					      struct ibv_parent_domain_init_attr *);
+	int (*modify_qp_rate_limit)(struct ibv_qp *, struct ibv_qp_rate_limit_attr *);
 	uint8_t rails;			  /* 1: nothing to move to */
 	struct nic *nic[SHIFT_RAILS_MAX]; /* [0]: this device, which we have opened, too */
 	struct table qps;		  /* the program's QPs that have a connection, by QPN */

@@ -210,6 +210,13 @@ EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_m
 	return hook_modify_qp(qp, attr, attr_mask);
 }
 
+EXPORT int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+	if (must_pass() || !real.set_ece)
+		return REAL(EOPNOTSUPP, set_ece, qp, ece);
+	return hook_set_ece(qp, ece);
+}
+
 EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
 {
 	if (must_pass())

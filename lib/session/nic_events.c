@@ -19,14 +19,18 @@ static void link_changed(struct vqp *v, void *arg)
 {
 	struct nic *nic = arg;
 	int rail = v->setup.met ? vqp_rail_on(v, nic) : -1;
-	struct shift_event ev = {.type = nic->link_up ? SHIFT_EV_LINK_UP : SHIFT_EV_LINK_DOWN,
-				 .rail = (uint8_t)rail};
+	struct shift_event ev = {.rail = (uint8_t)rail};
+	bool up;
 
 	if (rail < 0)
 		return;
 	vqp_enter(v);
+	up = vqp_rail_is_up(v, (uint8_t)rail);
+	ev.type = up ? SHIFT_EV_LINK_UP : SHIFT_EV_LINK_DOWN;
+	if (nic->link_up && !up)
+		log_info("QP %#x: its address on %s is gone", v->qpn, nic->name);
 	if (vqp_rail(v) == rail)
-		stats_conn_fault(v->stats, nic->link_up ? 0 : now_ns(), now_ns());
+		stats_conn_fault(v->stats, up ? 0 : now_ns(), now_ns());
 	if (!pause_event(v, &ev))
 		shift_conn_event(v->conn, &ev, now_ns());
 	vqp_leave(v);

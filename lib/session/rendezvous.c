@@ -86,7 +86,7 @@ static void conn_unprotected(struct vqp *v, enum stats_unprotected why)
 }
 
 /* Of our QP on that rail. The resolver reads it when it arms. */
-static void set_gid(struct vqp *v, uint8_t rail, const union ibv_gid *gid, int index)
+static void set_gid(struct vqp *v, uint8_t rail, const struct nic_gid *gid, int index)
 {
 	pthread_mutex_lock(&v->lock);
 	v->rails.twin[rail].gid = *gid;
@@ -104,32 +104,86 @@ static struct meeting **bucket_of(const struct session_qp *qp)
 	return &buckets[qp->qpn % BUCKETS];
 }
 
+/* Without a GRH a QP has no GID in its packets. It is named by its subnet and LID. No NIC has such
+ * a GID, as its GUID would be below 2^16. */
+static union ibv_gid lid_name(const union ibv_gid *of_subnet, uint16_t lid)
+{
+	union ibv_gid name = {.raw = {[14] = (uint8_t)(lid >> 8), [15] = (uint8_t)lid}};
+
+	memcpy(name.raw, of_subnet->raw, 8);
+	return name;
+}
+
+/* The program's P_Key by its value: twins have it elsewhere in their NICs' tables. */
+static void find_pkey(struct vqp *v, const struct ibv_qp_attr *attr)
+{
+	__be16 pkey;
+
+	if (real.query_pkey(v->dev->nic[0]->ctx, attr->port_num, attr->pkey_index, &pkey))
+		pkey = 0;
+	pthread_mutex_lock(&v->lock);
+	v->rails.pkey = pkey;
+	pthread_mutex_unlock(&v->lock);
+}
+
 /* The addresses of both ends on rail 0, as the programs know them. */
 static bool meeting_name(struct meeting *m)
 {
 	struct vqp *v = m->v;
 	struct ibv_qp_attr attr;
 	const struct ibv_ah_attr *ah = &attr.ah_attr;
-	union ibv_gid gid;
+	const struct nic *nic = v->dev->nic[0];
+	struct nic_gid gid;
+	int index;
 
 	pthread_mutex_lock(&v->lock);
 	attr = v->program.attr;
 	pthread_mutex_unlock(&v->lock);
-	if (!v->dev->nic[0]->ready || real.query_gid(v->dev->nic[0]->ctx, attr.port_num,
-						     ah->is_global ? ah->grh.sgid_index : 0, &gid))
-		return false;
-	set_gid(v, 0, &gid, 0);
+	index = ah->is_global ? ah->grh.sgid_index : 0;
 	if (attr.port_num != v->dev->nic[0]->port) {
 		conn_unprotected(v, STATS_UNPROTECTED_ATTRIBUTES);
 		m->settled = true;
 		return false;
 	}
-	m->mine = (struct session_qp){.gid = gid, .qpn = v->qp->qp_num};
+	if (!nic->ready || nic_gid_at(nic, index, &gid))
+		return false;
+	set_gid(v, 0, &gid, index);
+	find_pkey(v, &attr);
+	m->mine = (struct session_qp){.gid = gid.value, .qpn = v->qp->qp_num};
 	m->yours = (struct session_qp){.gid = ah->grh.dgid, .qpn = attr.dest_qp_num};
+	if (!ah->is_global) {
+		m->mine.gid = lid_name(&gid.value, nic->port_attr.lid | ah->src_path_bits);
+		m->yours.gid = lid_name(&gid.value, ah->dlid);
+	}
 	m->next_in_bucket = *bucket_of(&m->mine);
 	*bucket_of(&m->mine) = m;
 	m->named = true;
 	return true;
+}
+
+/* That of a twin is not larger than the program's: more may not get through between the hosts. */
+static uint16_t rail_mtu(const struct vqp *v, uint8_t i)
+{
+	uint32_t port = v->dev->nic[i]->mtu_bytes, asked = 128u << v->program.attr.path_mtu;
+
+	return (uint16_t)(i && asked < port ? asked : port);
+}
+
+/* Finds our GID for a twin, which stays once the peer has it. false: its NIC has none, or not the
+ * program's P_Key. */
+static bool twin_address(struct vqp *v, uint8_t i, const struct nic *nic)
+{
+	struct nic_gid gid;
+	int index;
+
+	if (v->rails.pkey && nic_pkey_index(nic, v->rails.pkey) < 0)
+		return false;
+	if (v->rails.twin[i].clean)
+		return true;
+	index = nic_gid_for_twin(nic, &v->rails.twin[0].gid, &gid);
+	if (index >= 0)
+		set_gid(v, i, &gid, index);
+	return index >= 0;
 }
 
 static void describe_rail(struct vqp *v, uint8_t i, struct rail_addr *r)
@@ -143,16 +197,11 @@ static void describe_rail(struct vqp *v, uint8_t i, struct rail_addr *r)
 		return;
 	r->psn = (uint8_t)vqp_psn(v, i);
 	ctrl_link_address(nic, &r->link);
-	r->mtu_bytes = (uint16_t)nic->mtu_bytes;
+	r->mtu_bytes = rail_mtu(v, i);
 	r->lid = nic->port_attr.lid;
-	r->gid = v->rails.twin[i].gid;
-	if (i && qp) {
-		int index = nic_gid_like(nic, &v->rails.twin[0].gid, &r->gid);
-
-		if (index < 0)
-			return;
-		set_gid(v, i, &r->gid, index);
-	}
+	if (i && qp && !twin_address(v, i, nic))
+		return;
+	r->gid = v->rails.twin[i].gid.value;
 	r->qpn = qp ? qp->qp_num : 0;
 }
 
@@ -223,9 +272,9 @@ static void meeting_identify(const struct meeting *m, const struct record *r,
 	p->conn = shift_conn_number(job_key_if_known(), &ours, &theirs, &p->side);
 }
 
-static uint32_t twin_mtu(const struct nic *nic, const struct rail_addr *peer)
+static uint32_t twin_mtu(const struct vqp *v, uint8_t rail, const struct rail_addr *peer)
 {
-	uint32_t ours = nic->ready ? nic->mtu_bytes : 1024;
+	uint32_t ours = v->dev->nic[rail]->ready ? rail_mtu(v, rail) : 1024;
 	uint32_t theirs = peer->mtu_bytes ? peer->mtu_bytes : 1024;
 
 	return ours < theirs ? ours : theirs;
@@ -244,7 +293,7 @@ static void say_hello(struct vqp *v, uint8_t rails)
 	for (uint8_t i = 0; i < rails; i++) {
 		if (i)
 			vqp_rail_event(v, SHIFT_EV_RAIL_VETO, i); /* until both twins exist */
-		if (env.link_events && v->dev->nic[i]->ready && !v->dev->nic[i]->link_up)
+		if (env.link_events && v->dev->nic[i]->ready && !vqp_rail_is_up(v, i))
 			vqp_rail_event(v, SHIFT_EV_LINK_DOWN, i);
 		if (v->rails.twin[i].path && path_health_answers(v->rails.twin[i].path))
 			vqp_rail_event(v, SHIFT_EV_PROBE_OK, i);
@@ -260,11 +309,12 @@ static void report_peer_psns(struct vqp *v, const struct record *r)
 								 : STATS_PSN_UNMEASURED);
 }
 
-static void report_peer(struct vqp *v, const struct record *r)
+static void report_peer(const struct meeting *m, const struct record *r)
 {
+	struct vqp *v = m->v;
 	const char *names[SHIFT_RAILS_MAX];
-	struct stats_peer peer = {.gid = v->rails.twin[0].gid.raw,
-				  .peer_gid = v->program.attr.ah_attr.grh.dgid.raw,
+	struct stats_peer peer = {.gid = m->mine.gid.raw,
+				  .peer_gid = m->yours.gid.raw,
 				  .peer_qpn = v->program.attr.dest_qp_num,
 				  .peer_nonce = r->nonce};
 
@@ -288,9 +338,9 @@ static void meeting_match(struct meeting *m, const struct record *r)
 	meeting_identify(m, r, &p);
 	vqp_enter(v);
 	for (uint8_t i = 1; i < p.rails; i++)
-		p.mtu[i] = v->rails.twin[i].mtu = twin_mtu(v->dev->nic[i], &r->rail[i]);
+		p.mtu[i] = v->rails.twin[i].mtu = twin_mtu(v, i, &r->rail[i]);
 	if (shift_conn_meet(v->conn, &p)) {
-		report_peer(v, r);
+		report_peer(m, r);
 		release_paths(v);
 		for (uint8_t i = 0; i < p.rails; i++)
 			if (r->rail[i].link.qpn && v->dev->nic[i]->ready)

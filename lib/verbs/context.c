@@ -51,6 +51,9 @@ static void context_take_over(struct vdev *dev)
 	dev->create_qp_ex = vctx->create_qp_ex;
 	dev->create_cq_ex = vctx->create_cq_ex;
 	dev->alloc_parent_domain = vctx->alloc_parent_domain;
+	dev->modify_qp_rate_limit = vctx->modify_qp_rate_limit;
+	if (dev->modify_qp_rate_limit)
+		vctx->modify_qp_rate_limit = hook_modify_qp_rate_limit;
 	if (dev->create_qp_ex)
 		vctx->create_qp_ex = create_qp_ex;
 	if (dev->create_cq_ex)

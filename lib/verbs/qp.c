@@ -372,6 +372,14 @@ static void attr_save(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, in
 		to->rnr_retry = from->rnr_retry;
 }
 
+/* Of the peer on rail 0, for lives that follow each other. Without a GRH it is its LID. */
+static void dest_name(const struct ibv_ah_attr *ah, uint8_t gid[16])
+{
+	union ibv_gid name = {.raw = {[14] = (uint8_t)(ah->dlid >> 8), [15] = (uint8_t)ah->dlid}};
+
+	memcpy(gid, ah->is_global ? ah->grh.dgid.raw : name.raw, sizeof(name));
+}
+
 /* Twice as long as the program's own retries take, and at least 30 s (doc/protocol.md, rule 17). */
 static uint64_t giveup_ns(const struct ibv_qp_attr *attr)
 {
@@ -397,7 +405,7 @@ static void qp_started(struct vqp *v)
 		.giveup_ns = giveup_ns(&v->program.attr),
 	};
 
-	memcpy(s.dest_gid, v->program.attr.ah_attr.grh.dgid.raw, sizeof(s.dest_gid));
+	dest_name(&v->program.attr.ah_attr, s.dest_gid);
 	vqp_enter(v);
 	shift_conn_start(v->conn, &s);
 	v->life.started_ns = now_ns();
@@ -464,6 +472,8 @@ static void life_renew(struct vqp *v)
 	 * for stays out of use, also in this life, until a fence has. */
 	v->rails.unclean &= ~1u;
 	v->program.state = IBV_QPS_RESET;
+	v->program.has_ece = false;
+	v->program.rate.rate_limit = 0;
 	if (v->life.bypassed) /* by another thread, and told to the life that has ended */
 		vqp_release(v, STATS_UNPROTECTED_POSTED_AROUND);
 	vqp_leave(v);
@@ -503,12 +513,14 @@ static bool qp_has_moved(const struct vqp *v)
 static int modify_running(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 {
 	bool to_rts = (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RTS;
-	int err = 0;
+	int err = 0, nic_mask = mask;
 
 	vqp_enter(v);
 	/* A QP that we have armed is in RTS already, whatever the program has asked for so far. */
-	if (!qp_has_moved(v) && !(to_rts && v->hot.rail0_epoch))
-		err = quietly(real.modify_qp(v->qp, attr, mask));
+	if (to_rts && v->hot.rail0_epoch && v->program.state != IBV_QPS_RTS)
+		nic_mask &= IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER;
+	if (!qp_has_moved(v) && nic_mask)
+		err = quietly(real.modify_qp(v->qp, attr, nic_mask));
 	if (!err) {
 		attr_save(&v->program.attr, attr, mask);
 		if (mask & IBV_QP_STATE)
@@ -544,6 +556,15 @@ static void rail0_wait(const struct vqp *v)
 		nanosleep(&t, NULL);
 }
 
+/* The NIC has left out what it does not know. So must the twins. Before the life starts. */
+static void ece_agreed(struct vqp *v)
+{
+	struct ibv_ece ece = v->program.ece;
+
+	if (v->program.has_ece && real.query_ece && !quietly(real.query_ece(v->qp, &ece)))
+		v->program.ece = ece;
+}
+
 static int modify_locked(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 {
 	bool state = mask & IBV_QP_STATE;
@@ -565,8 +586,10 @@ static int modify_locked(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 	attr_save(&v->program.attr, attr, mask);
 	if (state)
 		v->program.state = attr->qp_state;
-	if (state && attr->qp_state == IBV_QPS_RTR)
+	if (state && attr->qp_state == IBV_QPS_RTR) {
+		ece_agreed(v);
 		qp_started(v);
+	}
 	return 0;
 }
 
@@ -588,6 +611,39 @@ int hook_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	err = modify_locked(v, attr, mask);
 	pthread_mutex_unlock(&v->life.modify_lock);
 	return err;
+}
+
+/* Away from rail 0 it comes into force when that is armed again. */
+int hook_modify_qp_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr)
+{
+	struct vqp *v = vqp_find(qp);
+	struct vdev *dev = vdev_find(qp->context);
+	int err = 0;
+
+	if (!v || !v->conn || v->life.bypassed || fork_in_child_warn())
+		return quietly(dev->modify_qp_rate_limit(qp, attr));
+	vqp_enter(v);
+	if (!qp_has_moved(v))
+		err = quietly(dev->modify_qp_rate_limit(qp, attr));
+	if (!err)
+		v->program.rate = *attr;
+	vqp_leave(v);
+	return err;
+}
+
+/* The NIC takes it at its next change of state. */
+int hook_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+	struct vqp *v = vqp_find(qp);
+	int err = quietly(real.set_ece(qp, ece));
+
+	if (err || !v || !v->conn || fork_in_child_warn())
+		return err;
+	pthread_mutex_lock(&v->lock);
+	v->program.ece = *ece;
+	v->program.has_ece = true;
+	pthread_mutex_unlock(&v->lock);
+	return 0;
 }
 
 /* --- query ----------------------------------------------------------------------------------- */

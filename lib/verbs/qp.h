@@ -25,6 +25,8 @@ void hook_created_direct_qp(struct ibv_qp *qp);
 int hook_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
 		  struct ibv_qp_init_attr *init_attr);
 int hook_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask);
+int hook_modify_qp_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr);
+int hook_set_ece(struct ibv_qp *qp, struct ibv_ece *ece);
 int hook_destroy_qp(struct ibv_qp *qp);
 
 #endif

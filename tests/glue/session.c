@@ -190,7 +190,7 @@ static bool publish(struct meeting *m)
 					.mtu_bytes = (uint16_t)v->dev->nic[i]->mtu_bytes};
 		real.query_gid(v->dev->nic[i]->ctx, 1, i, &r->gid);
 		pthread_mutex_lock(&v->lock);
-		v->rails.twin[i].gid = r->gid;
+		v->rails.twin[i].gid.value = r->gid;
 		v->rails.twin[i].gid_index = i;
 		pthread_mutex_unlock(&v->lock);
 	}

@@ -69,6 +69,7 @@ struct null_qp {
 	struct ibv_qp base;
 	struct ibv_qp_cap cap;
 	struct ibv_qp_attr attr; /* as it was set */
+	struct ibv_ece ece;
 	bool all_signaled;
 	struct null_qp *peer; /* the QP of this process that it is connected to */
 	bool exact;	      /* NULLVERBS_PSN, and its peer is connected to it */

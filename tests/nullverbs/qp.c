@@ -226,6 +226,18 @@ int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask)
 	return 0;
 }
 
+int ibv_set_ece(struct ibv_qp *base, struct ibv_ece *ece)
+{
+	((struct null_qp *)base)->ece = *ece;
+	return 0;
+}
+
+int ibv_query_ece(struct ibv_qp *base, struct ibv_ece *ece)
+{
+	*ece = ((struct null_qp *)base)->ece;
+	return 0;
+}
+
 int ibv_query_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask,
 		 struct ibv_qp_init_attr *init)
 {

@@ -53,6 +53,7 @@ static void queues(struct ibv_context *ctx, struct ibv_pd *pd)
 	expect(cq && CALL(ibv_resize_cq, cq, 32) == 0, "resize_cq");
 	qp = CALL(ibv_create_qp, pd, &init);
 	expect(qp && CALL(ibv_modify_qp, qp, &attr, IBV_QP_STATE) == 0, "modify_qp");
+	expect(CALL(ibv_set_ece, qp, &(struct ibv_ece){.vendor_id = 1, .options = 2}) == 0, "ECE");
 	expect(CALL(ibv_query_qp, qp, &attr, IBV_QP_STATE, &init) == 0, "query_qp");
 	expect(attr.qp_state == IBV_QPS_INIT, "the state");
 	expect(CALL(ibv_destroy_qp, qp) == 0, "destroy_qp");

@@ -147,6 +147,12 @@ int hook_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
 	return real.modify_qp(qp, attr, attr_mask);
 }
 
+int hook_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+	say("set_ece");
+	return real.set_ece(qp, ece);
+}
+
 int hook_destroy_qp(struct ibv_qp *qp)
 {
 	say("destroy_qp");

@@ -428,7 +428,7 @@ static void calm(void)
 	W.ctl_loss_ppm = W.ctl_loss_ppm > 50000 ? 50000 : W.ctl_loss_ppm;
 	/* A NIC that retries for ever on a rail that stays cut: only probes tell (T6, T8). */
 	W.silence = rnd_below(&W.g_fault, 4) == 0 &&
-		    !(keep && (W.qp[0][0].retry_inf || W.qp[1][0].retry_inf));
+		    !(keep && (W.host[0].retry_inf || W.host[1].retry_inf));
 }
 
 /* The NIC dies when a fenced WR is on its way. If the peer executes it, that proves what the dead

@@ -531,7 +531,7 @@ static void arm_done(unsigned int h, unsigned int r)
 		feed_hung(h); /* the SWITCH that follows freezes the receive count */
 		feed(h, q, true, CQ_MAX);
 		qp_arm(q, m->epoch, m->tx_psn, m->rx_psn);
-		q->retry_inf = false;
+		q->retry_inf = me->retry_inf;
 	}
 	me->armed_epoch[r] = m->epoch;
 	me->answering = false;

@@ -98,7 +98,6 @@ static void streams(uint64_t seed, struct rng *g)
 void host_live(unsigned int h)
 {
 	struct host *me = &W.host[h];
-	bool inf = W.qp[h][0].retry_inf; /* retry_cnt 7 of the program */
 	uint32_t r;
 
 	me->rep_psn = me->cfg.rq_psn;
@@ -113,7 +112,7 @@ void host_live(unsigned int h)
 		if (r)
 			q->state = QP_RESET;
 	}
-	W.qp[h][0].retry_inf = inf;
+	W.qp[h][0].retry_inf = me->retry_inf;
 	me->c = shift_conn_init(conn_mem[h], sizeof(conn_mem[h]), &me->cfg, W.now);
 	if (!me->c)
 		violation("shift_conn_init refuses the configuration");
@@ -144,7 +143,7 @@ void host_setup(unsigned int h, struct rng *g)
 		if (r < W.rails)
 			ev_add(W.now + rnd_below(g, 5000000), EV_PROBE, h, r, 0);
 	}
-	W.qp[h][0].retry_inf = rnd_below(g, 3) == 0;
+	me->retry_inf = rnd_below(g, 3) == 0;
 	host_live(h);
 }
 

@@ -330,6 +330,7 @@ struct host {
 	uint64_t recv_mark;   /* wr_id of receives on rail 0; 0: they keep the program's */
 	uint32_t armed_epoch[RAILS];
 	uint8_t flavour;
+	bool retry_inf; /* retry_cnt 7 of the program, which its twins have, too */
 	bool died;
 	bool forgets;  /* died: another thread of the process still answers, UNKNOWN */
 	bool in_doubt; /* its fences do not say what it executed last */

@@ -249,6 +249,18 @@ tests_unit_test_packet_bpf_SOURCES = tests/unit/test_packet_bpf.c \
 tests_unit_test_packet_bpf_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_test_packet_bpf_LDADD = $(CMOCKA_LIBS)
 
+check_PROGRAMS += tests/unit/test_nic_gid
+TESTS += tests/unit/test_nic_gid
+tests_unit_test_nic_gid_SOURCES = tests/unit/test_nic_gid.c lib/nic/nic_gid.c
+tests_unit_test_nic_gid_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
+tests_unit_test_nic_gid_LDADD = $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_nic_watch
+TESTS += tests/unit/test_nic_watch
+tests_unit_test_nic_watch_SOURCES = tests/unit/test_nic_watch.c lib/nic/nic.c lib/nic/nic_watch.c
+tests_unit_test_nic_watch_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
+tests_unit_test_nic_watch_LDADD = $(CMOCKA_LIBS)
+
 check_PROGRAMS += tests/unit/test_rq_psn_judge
 TESTS += tests/unit/test_rq_psn_judge
 tests_unit_test_rq_psn_judge_SOURCES = tests/unit/test_rq_psn_judge.c lib/nic/rq_psn_judge.c lib/nic/rq_psn.h
@@ -288,6 +300,7 @@ rooms_wraps = $(wrap)now_ns $(wrap)bg_awake_ns $(wrap)bg_is_self $(wrap)bg_call 
 	$(wrap)vmr_lkey $(wrap)peer_keys_get $(wrap)peer_keys_reset $(wrap)exported_keys_reset \
 	$(wrap)rq_psn_at_rest $(wrap)rq_psn_query $(wrap)stats_conn_protect $(wrap)stats_bypass \
 	$(wrap)stats_conn_add $(wrap)stats_conn_reposted $(wrap)peer_keys_deadline \
+	$(wrap)nic_gid_at $(wrap)nic_gid_find $(wrap)nic_gid_is_lost \
 	$(wrap)shift_conn_init $(wrap)shift_conn_start $(wrap)shift_conn_meet $(wrap)shift_conn_past \
 	$(wrap)shift_conn_event $(wrap)shift_conn_action $(wrap)shift_conn_completion \
 	$(wrap)shift_conn_cqe $(wrap)shift_conn_post_send $(wrap)shift_conn_post_recv \
@@ -332,7 +345,7 @@ tests_unit_test_rooms_fence_LDADD = $(rooms_libs)
 meeting_world = tests/unit/meeting_world.c tests/unit/meeting_world.h $(rooms_world)
 meeting_wraps = $(rooms_wraps) $(wrap)job_client $(wrap)job_nonce $(wrap)job_key_if_known \
 	$(wrap)job_is_full $(wrap)kv_client_put $(wrap)kv_client_watch $(wrap)ctrl_link_address $(wrap)ctrl_link_peer_new \
-	$(wrap)ctrl_link_peer_free $(wrap)contact_send $(wrap)nic_gid_like $(wrap)path_health_answers \
+	$(wrap)ctrl_link_peer_free $(wrap)contact_send $(wrap)nic_gid_for_twin $(wrap)path_health_answers \
 	$(wrap)path_health_keep_for_peer $(wrap)vqp_enter $(wrap)stats_conn_psn
 
 tests_unit_test_rooms_meeting_SOURCES = tests/unit/test_rooms_meeting.c $(meeting_world)
@@ -362,7 +375,7 @@ tests_unit_test_two_ends_CFLAGS = $(rooms_cflags)
 tests_unit_test_two_ends_LDFLAGS = $(AM_LDFLAGS) $(rooms_wraps) $(wrap)job_client $(wrap)job_nonce \
 	$(wrap)job_key_if_known $(wrap)job_is_full $(wrap)kv_client_put $(wrap)kv_client_watch \
 	$(wrap)ctrl_link_address $(wrap)ctrl_link_peer_new $(wrap)ctrl_link_peer_free \
-	$(wrap)nic_gid_like $(wrap)stats_conn_psn
+	$(wrap)nic_gid_for_twin $(wrap)stats_conn_psn
 tests_unit_test_two_ends_LDADD = $(rooms_libs)
 
 tests_unit_test_rooms_messages_SOURCES = tests/unit/test_rooms_messages.c $(meeting_world)

@@ -40,7 +40,7 @@ struct ctrl_link_peer *__wrap_ctrl_link_peer_new(struct nic *nic, const struct c
 void __wrap_ctrl_link_peer_free(struct ctrl_link_peer *peer);
 void __wrap_contact_send(struct nic *nic, uint64_t nonce, const struct ctrl_link_addr *addr,
 			 const struct shift_msg *m);
-int __wrap_nic_gid_like(const struct nic *nic, const union ibv_gid *like, union ibv_gid *gid);
+int __wrap_nic_gid_for_twin(const struct nic *nic, const struct nic_gid *like, struct nic_gid *gid);
 bool __wrap_path_health_answers(struct peer_path *path);
 bool __wrap_path_health_keep_for_peer(struct peer_path *path);
 void __wrap_vqp_enter(struct vqp *of);
@@ -117,11 +117,12 @@ void __wrap_contact_send(struct nic *nic, uint64_t nonce, const struct ctrl_link
 	contact_nonce = 0;
 }
 
-int __wrap_nic_gid_like(const struct nic *nic, const union ibv_gid *like, union ibv_gid *gid)
+int __wrap_nic_gid_for_twin(const struct nic *nic, const struct nic_gid *like, struct nic_gid *gid)
 {
-	assert_int_equal(like->raw[15], world.own_gid ? world.own_gid : 1);
+	assert_int_equal(like->value.raw[15], world.own_gid ? world.own_gid : 1);
+	assert_int_equal(like->vlan, 7);
 	memset(gid, 0, sizeof(*gid));
-	gid->raw[15] = (uint8_t)(0x80 + nic->index);
+	gid->value.raw[15] = (uint8_t)(0x80 + nic->index);
 	return 5 + nic->index;
 }
 

@@ -361,6 +361,36 @@ int __wrap_stats_conn_add(const char *nic, uint32_t qpn, uint64_t now_ns)
 	return -1;
 }
 
+/* --- GIDs ---------------------------------------------------------------------------------- */
+
+int __wrap_nic_gid_at(const struct nic *nic, int index, struct nic_gid *gid);
+int __wrap_nic_gid_find(const struct nic *nic, const struct nic_gid *gid, int hint);
+bool __wrap_nic_gid_is_lost(const struct nic *nic, const struct nic_gid *gid);
+
+int __wrap_nic_gid_at(const struct nic *nic, int index, struct nic_gid *gid)
+{
+	*gid = (struct nic_gid){.type = IBV_GID_TYPE_ROCE_V2, .vlan = 7};
+	return real.query_gid(nic->ctx, nic->port, index, &gid->value) ? -ENODATA : 0;
+}
+
+int __wrap_nic_gid_find(const struct nic *nic, const struct nic_gid *gid, int hint)
+{
+	union ibv_gid have;
+
+	(void)hint;
+	if (world.gid_at >= nic->port_attr.gid_tbl_len ||
+	    real.query_gid(nic->ctx, nic->port, world.gid_at, &have) ||
+	    memcmp(&have, &gid->value, sizeof(have)) != 0)
+		return -EADDRNOTAVAIL;
+	return world.gid_at;
+}
+
+bool __wrap_nic_gid_is_lost(const struct nic *nic, const struct nic_gid *gid)
+{
+	assert_true(gid->value.raw[15]);
+	return world.lost & 1 << nic->index;
+}
+
 /* --- the NICs' verbs ----------------------------------------------------------------------- */
 
 static unsigned int nic_of(const struct ibv_context *ctx)
@@ -484,6 +514,27 @@ static int nic_query_gid(struct ibv_context *ctx, uint8_t port, int index, union
 	return 0;
 }
 
+/* The same P_Keys on each NIC, at other indexes. */
+static int nic_query_pkey(struct ibv_context *ctx, uint8_t port, int index, __be16 *pkey)
+{
+	*pkey = (__be16)(0x100 + index + (int)nic_of(ctx));
+	return port == world.nic[nic_of(ctx)].port ? 0 : -1;
+}
+
+static int nic_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+	trace_add("ECE of %#x: %#x %#x\n", qp->qp_num, ece->vendor_id, ece->options);
+	return world.ece_result;
+}
+
+/* It does not know the lowest option. */
+static int nic_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+	(void)qp;
+	ece->options &= ~1u;
+	return 0;
+}
+
 static struct ibv_cq *nic_create_cq(struct ibv_context *ctx, int cqe, void *context,
 				    struct ibv_comp_channel *channel, int vector)
 {
@@ -604,20 +655,21 @@ static void nic_begin(uint8_t i)
 {
 	struct nic *nic = world.nic + i;
 
-	*nic = (struct nic){.port = (uint8_t)(i + 1),
-			    .index = i,
-			    .worker = (struct worker *)(void *)&nic->worker,
-			    .resolver = (struct worker *)(void *)&nic->resolver,
-			    .memory = (struct worker *)(void *)&nic->memory,
-			    .fences = (struct worker *)(void *)&nic->fences,
-			    .arms = (struct worker *)(void *)&nic->arms,
-			    .ctx = &world.ctx[i],
-			    .port_attr = {.gid_tbl_len = 8, .lid = (uint16_t)(0x40 + i)},
-			    .mtu_bytes = 4096,
-			    .psn = STATS_PSN_LIVE,
-			    .psn_tried = true,
-			    .ready = true,
-			    .link_up = true};
+	*nic = (struct nic){
+		.port = (uint8_t)(i + 1),
+		.index = i,
+		.worker = (struct worker *)(void *)&nic->worker,
+		.resolver = (struct worker *)(void *)&nic->resolver,
+		.memory = (struct worker *)(void *)&nic->memory,
+		.fences = (struct worker *)(void *)&nic->fences,
+		.arms = (struct worker *)(void *)&nic->arms,
+		.ctx = &world.ctx[i],
+		.port_attr = {.gid_tbl_len = 8, .pkey_tbl_len = 16, .lid = (uint16_t)(0x40 + i)},
+		.mtu_bytes = 4096,
+		.psn = STATS_PSN_LIVE,
+		.psn_tried = true,
+		.ready = true,
+		.link_up = true};
 	snprintf(nic->name, sizeof(nic->name), "mlx5_%u", i);
 	world.ctx[i].device = &world.device;
 	world.ctx[i].ops = (struct ibv_context_ops){
@@ -651,6 +703,9 @@ int rooms_begin(void **state)
 				   .modify_qp = nic_modify_qp,
 				   .query_qp = nic_query_qp,
 				   .query_gid = nic_query_gid,
+				   .query_pkey = nic_query_pkey,
+				   .set_ece = nic_set_ece,
+				   .query_ece = nic_query_ece,
 				   .create_cq = nic_create_cq,
 				   .resize_cq = nic_resize_cq};
 	world.dev.rails = RAILS;

@@ -93,6 +93,7 @@ struct world {
 	/* What a verb answers. */
 	int modify_fails_at; /* the n-th modify from now, from 1; 0: none */
 	int create_fails;    /* so many times */
+	int ece_result;
 	int resize_fails_at; /* the n-th resize from now */
 	int post_result;
 	int post_fails_at; /* the n-th post from now, from 1; 0: each, if post_result is not 0 */
@@ -100,6 +101,7 @@ struct world {
 	int lkey_result, rkey_result;
 	int gid_at;	 /* where the GID of the NICs is in their tables */
 	int query_mask;	 /* of the last query */
+	int lost;	 /* mask of the NICs that have lost theirs */
 	uint8_t own_gid; /* its last byte; 0: one more than the NIC's number */
 	uint32_t psn;
 	bool at_rest, flushes;	      /* a marker comes back as soon as it is posted */

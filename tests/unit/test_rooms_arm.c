@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Twins are made, armed and destroyed by jobs on their NICs' threads, which end in an orderly way
  * (lib/conn/arm.c, twin.c, rail_jobs.c, job_deadlines.c). */
+#include <errno.h>
+
 #include "tests/unit/rooms.h"
 
 #include "lib/conn/conn_lock.h"
@@ -19,7 +21,7 @@ static int begin(void **state)
 	for (int i = 0; i < RAILS; i++) {
 		struct twin *t = &v->rails.twin[i];
 
-		t->gid.raw[0] = 0xfe, t->gid.raw[15] = (uint8_t)(i + 1);
+		t->gid.value.raw[0] = 0xfe, t->gid.value.raw[15] = (uint8_t)(i + 1);
 		t->gid_index = 3;
 		t->mtu = 1024;
 		t->peer = (struct rail_addr){.gid.raw = {[0] = 0xc0, [15] = (uint8_t)i},
@@ -45,13 +47,18 @@ static void arm(uint8_t rail, uint32_t epoch)
 	rooms_act(v, &a);
 }
 
+static void taken_back(void)
+{
+	v->life.closed = true;
+}
+
 /* --- arming -------------------------------------------------------------------------------- */
 
 #define TWIN_INIT "modify 0x21 to 0\nmodify 0x21 to 1 pkey 0 port 2 access 0xf\n"
 #define TWIN_RTR(psn)                                                                             \
 	"modify 0x21 to 2 av 1 c0.01 index 3 hops 33 class 44 flow 55 lid 33 sl 5 port 2 path 0 " \
-	"rate 0 mtu 3 dest 0x401 rq_psn " psn " max_dest_rd 12 rnr_timer 13\n"
-#define TWIN_RTS(psn) "modify 0x21 to 3 timeout 14 retry 6 rnr_retry 6 sq_psn " psn " max_rd 11\n"
+	"rate 2 mtu 3 dest 0x401 rq_psn " psn " max_dest_rd 12 rnr_timer 13\n"
+#define TWIN_RTS(psn) "modify 0x21 to 3 timeout 15 retry 6 rnr_retry 6 sq_psn " psn " max_rd 11\n"
 
 static void a_twin_is_armed_over_its_own_path(void **state)
 {
@@ -89,6 +96,29 @@ static void rail_0_is_armed_as_the_program_wanted(void **state)
 	assert_int_equal(v->hot.rail0_epoch, 3);
 }
 
+/* Else what is only slow fails on a twin, where it would not have on rail 0. */
+static void a_twin_is_never_less_patient_than_the_program(void **state)
+{
+	static const struct {
+		uint8_t timeout, retries;
+		const char *twin;
+	} cases[] = {
+		{13, 5, " timeout 14 retry 6 "}, {14, 6, " timeout 14 retry 6 "},
+		{15, 7, " timeout 15 retry 7 "}, {31, 0, " timeout 31 retry 6 "},
+		{1, 7, " timeout 14 retry 7 "},	 {0, 1, " timeout 0 retry 6 "}, /* for ever */
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		v->program.attr.timeout = cases[i].timeout;
+		v->program.attr.retry_cnt = cases[i].retries;
+		trace_clear();
+		arm(1, 2);
+		rooms_run_jobs();
+		assert_non_null(strstr(trace_text(), cases[i].twin));
+	}
+}
+
 /* 7.29: a program that only receives has not said what RTS needs. */
 static void a_qp_in_rtr_is_armed_with_defaults(void **state)
 {
@@ -97,13 +127,13 @@ static void a_qp_in_rtr_is_armed_with_defaults(void **state)
 	arm(0, 3);
 	rooms_run_jobs();
 	assert_non_null(
-		strstr(trace_text(), "to 3 timeout 14 retry 6 rnr_retry 7 sq_psn 1003 max_rd 1\n"));
+		strstr(trace_text(), "to 3 timeout 21 retry 6 rnr_retry 7 sq_psn 1003 max_rd 1\n"));
 	assert_int_equal(v->qp->state, IBV_QPS_RTR); /* as the program must see it */
 	trace_clear();
 	arm(1, 3);
 	rooms_run_jobs();
 	assert_non_null(
-		strstr(trace_text(), "to 3 timeout 14 retry 6 rnr_retry 7 sq_psn 1003 max_rd 1\n"));
+		strstr(trace_text(), "to 3 timeout 21 retry 6 rnr_retry 7 sq_psn 1003 max_rd 1\n"));
 }
 
 static void the_program_does_not_see_rail_0s_state(void **state)
@@ -137,8 +167,9 @@ static void the_gid_is_found_where_it_is(void **state)
 		int at, hint;
 		const char *index;
 	} cases[] = {
-		{3, 3, " index 3 "}, {3, 1, " index 3 "}, {0, 3, " index 0 "},
-		{7, 3, " index 7 "}, {8, 3, " index 3 "}, /* it is gone: the table ends at 7 */
+		{3, 3, " index 3 "}, {3, 1, " index 3 "},	 {0, 3, " index 0 "},
+		{7, 3, " index 7 "}, {8, 3, "event ARM_FAILED"}, /* it is gone: the table ends at 7
+								  */
 	};
 
 	(void)state;
@@ -153,7 +184,136 @@ static void the_gid_is_found_where_it_is(void **state)
 			arm(rail, 2);
 			rooms_run_jobs();
 			assert_non_null(strstr(trace_text(), cases[i].index));
+			assert_int_equal(!strstr(trace_text(), " av "), cases[i].at == 8);
 		}
+}
+
+/* The NIC of rail 1 has it one place before that of rail 0. What it lacks cannot be armed. */
+static void the_pkey_is_found_where_it_is(void **state)
+{
+	static const struct {
+		__be16 pkey;
+		const char *says;
+	} cases[] = {{0, "modify 0x21 to 1 pkey 0 "},	  {0x101, "modify 0x21 to 1 pkey 0 "},
+		     {0x109, "modify 0x21 to 1 pkey 8 "}, {0x110, "modify 0x21 to 1 pkey 15 "},
+		     {0x111, "event ARM_FAILED rail 1"},  {0x100, "event ARM_FAILED rail 1"}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		v->rails.pkey = cases[i].pkey;
+		trace_clear();
+		arm(1, 2);
+		rooms_run_jobs();
+		assert_non_null(strstr(trace_text(), cases[i].says));
+		trace_clear();
+		arm(0, 2); /* it stands where the program has said */
+		rooms_run_jobs();
+		assert_non_null(strstr(trace_text(), "modify 0x10 to 1 pkey 9 "));
+	}
+}
+
+/* A GID that is not used need not be there. */
+static void without_a_grh_the_lid_is_the_address(void **state)
+{
+	static const struct {
+		uint8_t link_layer;
+		uint16_t lid;
+		const char *av;
+	} cases[] = {{IBV_LINK_LAYER_INFINIBAND, 33, " av 0 c0.01 index 0 "},
+		     {IBV_LINK_LAYER_INFINIBAND, 0, " av 1 c0.01 index 3 "},
+		     {IBV_LINK_LAYER_ETHERNET, 33, " av 1 c0.01 index 3 "}};
+
+	(void)state;
+	v->program.attr.ah_attr.is_global = 0;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		world.nic[1].port_attr.link_layer = cases[i].link_layer;
+		v->rails.twin[1].peer.lid = cases[i].lid;
+		trace_clear();
+		arm(1, 2);
+		rooms_run_jobs();
+		assert_non_null(strstr(trace_text(), cases[i].av));
+	}
+	world.gid_at = 8;
+	trace_clear();
+	arm(0, 3);
+	rooms_run_jobs();
+	assert_non_null(
+		strstr(trace_text(), " av 0 aa.bb index 0 hops 33 class 44 flow 55 lid 66"));
+	assert_non_null(strstr(trace_text(), "event ARM_DONE rail 0"));
+}
+
+/* What the two NICs have agreed on, before INIT. If a NIC does not take it, the ends would differ.
+ */
+static void ece_is_as_it_was_agreed(void **state)
+{
+	struct ibv_ece ece = {.vendor_id = 0x15b3, .options = 7};
+	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
+
+	(void)state;
+	world.on_wait = taken_back;
+	assert_int_equal(hook_modify_qp(v->qp, &reset, IBV_QP_STATE), 0);
+	assert_int_equal(hook_set_ece(v->qp, &ece), 0);
+	rooms_start_qp(v);
+	for (uint8_t rail = 0; rail < 2; rail++) {
+		static const char *const says[] = {
+			"modify 0x10 to 0\nECE of 0x10: 0x15b3 0x6\nmodify 0x10 to 1 ",
+			"modify 0x21 to 0\nECE of 0x21: 0x15b3 0x6\nmodify 0x21 to 1 "};
+
+		trace_clear();
+		arm(rail, 2);
+		rooms_run_jobs();
+		assert_non_null(strstr(trace_text(), says[rail]));
+		assert_non_null(strstr(trace_text(), "event ARM_DONE"));
+	}
+	world.ece_result = EINVAL;
+	trace_clear();
+	arm(1, 3);
+	rooms_run_jobs();
+	assert_non_null(strstr(trace_text(), "event ARM_FAILED"));
+	assert_int_equal(hook_set_ece(v->qp, &ece), EINVAL);
+	world.ece_result = 0;
+	assert_int_equal(hook_modify_qp(v->qp, &reset, IBV_QP_STATE), 0);
+	rooms_start_qp(v); /* a new life */
+	arm(1, 2);
+	rooms_run_jobs();
+	assert_null(strstr(trace_text(), "ECE"));
+}
+
+static int limit_rate(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *rate)
+{
+	trace_add("rate of %#x: %u %u\n", qp->qp_num, rate->rate_limit, rate->max_burst_sz);
+	return 0;
+}
+
+/* Twins are of contexts of ours; those here have no such verb, and are armed all the same. */
+static void a_rate_limit_is_kept(void **state)
+{
+	struct ibv_qp_rate_limit_attr rate = {.rate_limit = 1000, .max_burst_sz = 4};
+	static struct verbs_context vctx;
+
+	(void)state;
+	world.dev.modify_qp_rate_limit = limit_rate;
+	assert_int_equal(hook_modify_qp_rate_limit(v->qp, &rate), 0);
+	assert_traced("rate of 0x10: 1000 4\n");
+	core.view.r = 1;
+	rate.rate_limit = 2000;
+	assert_int_equal(hook_modify_qp_rate_limit(v->qp, &rate), 0);
+	assert_traced("");
+	core.view.r = 0;
+	arm(0, 2);
+	rooms_run_jobs();
+	assert_non_null(strstr(trace_text(), "max_rd 11\nrate of 0x10: 2000 4\n"));
+	arm(1, 2);
+	rooms_run_jobs();
+	assert_non_null(strstr(trace_text(), "event ARM_DONE rail 1"));
+	assert_null(strstr(trace_text(), "rate of 0x21"));
+	vctx = (struct verbs_context){.sz = sizeof(vctx), .modify_qp_rate_limit = limit_rate};
+	vctx.context.abi_compat = __VERBS_ABI_IS_EXTENDED;
+	atomic_load(&v->rails.twin[1].qp)->context = &vctx.context;
+	arm(1, 3);
+	rooms_run_jobs();
+	atomic_load(&v->rails.twin[1].qp)->context = &world.ctx[1];
+	assert_non_null(strstr(trace_text(), "rate of 0x21: 2000 4\n"));
 }
 
 /* The largest that is not larger. */
@@ -587,10 +747,15 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_twin_is_armed_over_its_own_path),
 		TEST(rail_0_is_armed_as_the_program_wanted),
+		TEST(a_twin_is_never_less_patient_than_the_program),
 		TEST(a_qp_in_rtr_is_armed_with_defaults),
 		TEST(the_program_does_not_see_rail_0s_state),
 		TEST(hops_that_are_not_set_are_64),
 		TEST(the_gid_is_found_where_it_is),
+		TEST(the_pkey_is_found_where_it_is),
+		TEST(without_a_grh_the_lid_is_the_address),
+		TEST(ece_is_as_it_was_agreed),
+		TEST(a_rate_limit_is_kept),
 		TEST(the_twins_mtu_is_one_of_the_five),
 		TEST(an_arming_that_fails_ends_in_reset),
 		TEST(without_a_twin_arming_fails),

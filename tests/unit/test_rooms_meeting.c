@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "lib/session/job.h"
+#include "lib/session/nic_events.h"
 #include "lib/session/rendezvous.h"
 #include "tests/unit/meeting_world.h"
 
@@ -24,12 +25,78 @@ static void the_record_says_all_of_each_rail(void **state)
 		assert_int_equal(r->gid.raw[15], i ? 0x80 + i : 1);
 		assert_int_equal(r->qpn, i ? TWIN_QPN + i : QPN);
 		assert_int_equal(r->lid, 0x40 + i);
-		assert_int_equal(r->mtu_bytes, 4096);
+		assert_int_equal(r->mtu_bytes, i ? 2048 : 4096); /* not more than the program's */
 		assert_int_equal(r->nic, i);
 		assert_int_equal(r->psn, STATS_PSN_LIVE);
-		assert_int_equal(v->rails.twin[i].gid_index, i ? 5 + i : 0);
-		assert_memory_equal(&v->rails.twin[i].gid, &r->gid, sizeof(r->gid));
+		assert_int_equal(v->rails.twin[i].gid_index, i ? 5 + i : 2);
+		assert_memory_equal(&v->rails.twin[i].gid.value, &r->gid, sizeof(r->gid));
 	}
+}
+
+/* By its value, which the NIC of rail 2 lacks. */
+static void a_nic_without_the_pkey_has_no_twin(void **state)
+{
+	meeting_begin(state);
+	world.nic[2].port_attr.pkey_tbl_len = 7;
+	start_and_look();
+	assert_int_equal(v->rails.pkey, 0x109);
+	rooms_pass(400 * MS);
+	assert_int_equal(ours.rail[1].qpn, TWIN_QPN + 1);
+	assert_int_equal(ours.rail[2].qpn, 0);
+	world.nic[2].port_attr.pkey_tbl_len = 8;
+	rooms_pass(1000 * MS);
+	assert_int_equal(ours.rail[2].qpn, TWIN_QPN + 2);
+}
+
+/* The peer goes on sending to it, and ours counts as lost as long as it is. */
+static void the_gid_of_a_twin_that_the_peer_has_stays(void **state)
+{
+	(void)state;
+	peer_comes();
+	become_active();
+	rooms_pass(1000 * MS);
+	assert_true(v->rails.twin[1].clean);
+	v->rails.twin[1].gid.value.raw[14] = 0x55;
+	rendezvous_nic_changed(world.nic + 1);
+	rooms_pass(0);
+	assert_int_equal(v->rails.twin[1].gid.value.raw[14], 0x55);
+	assert_int_equal(ours.rail[1].gid.raw[14], 0x55);
+}
+
+static void hear_lids(const char *link, const struct shift_msg *m)
+{
+	struct session_conn c;
+
+	(void)link;
+	memcpy(&c, m->blob, sizeof(c));
+	if (c.kind == SESSION_CONN)
+		ours.rail[0].gid = c.mine.gid, ours.rail[1].gid = c.yours.gid;
+}
+
+/* InfiniBand without a GRH: the subnet's prefix, and the LIDs that the two QPs use. */
+static void without_a_grh_ends_are_named_by_their_lids(void **state)
+{
+	static const union ibv_gid mine = {.raw = {[0] = 0xfe, [15] = 0x43}},
+				   yours = {.raw = {[0] = 0xfe, [14] = 1, [15] = 0x42}};
+	struct rail_record r = {.version = SHIFT_MSG_VERSION, .nonce = PEER_NONCE};
+	static const char key[] = "rail/fe000000000000000000000000000142/000000000000000b";
+
+	meeting_begin(state);
+	world.on_send = hear_lids;
+	world.gid_at = 0;
+	rooms_start_qp(v);
+	v->program.attr.ah_attr.is_global = 0;
+	v->program.attr.ah_attr.dlid = 0x142;
+	rendezvous_begin(v);
+	rooms_pass(0);
+	assert_string_equal(put_key, "rail/fe000000000000000000000000000043/000000000000000a");
+	r.link = theirs.rail[0].link;
+	r.tag = record_tag(key, &r);
+	rendezvous_published(key, &r, sizeof(r));
+	rooms_pass(0);
+	assert_memory_equal(&ours.rail[0].gid, &mine, sizeof(mine));
+	assert_memory_equal(&ours.rail[1].gid, &yours, sizeof(yours));
+	rendezvous_published(key, NULL, 0);
 }
 
 static void a_nic_that_is_not_ready_is_named_only(void **state)
@@ -502,6 +569,56 @@ static void what_is_known_of_the_rails_is_told_at_once(void **state)
 	assert_int_equal(peer_psn[0], STATS_PSN_UNMEASURED);
 }
 
+/* T3: an address that is gone is as a link that is down. */
+static void a_rail_without_its_address_is_told_at_once(void **state)
+{
+	(void)state;
+	world.lost = 1 << 0 | 1 << 2;
+	peer_comes();
+	assert_non_null(strstr(trace_text(), "event LINK_DOWN rail 0\nevent RAIL_VETO rail 1\n"
+					     "event RAIL_VETO rail 2\nevent LINK_DOWN rail 2\n"));
+}
+
+static void told_of(int nic, const char *events)
+{
+	trace_clear();
+	nic_events_changed(world.nic + nic);
+	assert_non_null(strstr(trace_text(), events));
+}
+
+/* T3: the GID by its value, and only where it is used. */
+static void the_loss_of_an_address_is_an_event_of_its_rail(void **state)
+{
+	(void)state;
+	peer_comes();
+	become_active();
+	rooms_pass(1000 * MS);
+	for (int i = 0; i < RAILS; i++)
+		nic_events_changed(world.nic + i); /* these are ready */
+	for (int i = 0; i < 2; i++) {
+		char down[64], up[64];
+
+		snprintf(down, sizeof(down), "event LINK_DOWN rail %d\n", i);
+		snprintf(up, sizeof(up), "event LINK_UP rail %d\n", i);
+		told_of(i, up);
+		world.lost = 1 << i;
+		told_of(i, down);
+		told_of(1 - i, i ? "event LINK_UP rail 0\n" : "event LINK_UP rail 1\n");
+		world.lost = 0;
+		told_of(i, up);
+		world.nic[i].link_up = false;
+		told_of(i, down);
+		world.nic[i].link_up = true;
+	}
+	world.lost = 1;
+	v->program.attr.ah_attr.is_global = 0; /* it has no GID in its packets */
+	told_of(0, "event LINK_UP rail 0\n");
+	env.link_events = false;
+	trace_clear();
+	nic_events_changed(world.nic);
+	assert_null(strstr(trace_text(), "LINK"));
+}
+
 static void link_events_can_be_off(void **state)
 {
 	(void)state;
@@ -722,6 +839,11 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(the_record_says_all_of_each_rail),
 		LATE(a_nic_that_is_not_ready_is_named_only),
+		LATE(a_nic_without_the_pkey_has_no_twin),
+		TEST(the_gid_of_a_twin_that_the_peer_has_stays),
+		LATE(without_a_grh_ends_are_named_by_their_lids),
+		TEST(a_rail_without_its_address_is_told_at_once),
+		TEST(the_loss_of_an_address_is_an_event_of_its_rail),
 		ALONE(what_is_missing_is_waited_for),
 		TEST(an_end_is_told_again_when_it_changes),
 		TEST(a_late_change_is_told_over_all_paths),

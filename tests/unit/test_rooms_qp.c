@@ -380,6 +380,20 @@ static void lib_core_learns_how_the_qp_is_connected(void **state)
 }
 
 /* Twice as long as the program's own retries take, and at least 30 s (rule 17). */
+static void without_a_grh_lib_core_learns_the_lid(void **state)
+{
+	static const uint8_t lid[16] = {[14] = 0x12, [15] = 0x34};
+
+	(void)state;
+	v->program.attr.ah_attr.is_global = 0;
+	v->program.attr.ah_attr.dlid = 0x1234;
+	v->program.state = IBV_QPS_RTR;
+	assert_int_equal(
+		hook_modify_qp(v->qp, &(struct ibv_qp_attr){.qp_state = IBV_QPS_RTS}, IBV_QP_STATE),
+		0);
+	assert_memory_equal(core.start.dest_gid, lid, sizeof(lid));
+}
+
 static void give_up_time(void **state)
 {
 	static const struct {
@@ -435,6 +449,7 @@ static void away_from_rail_0_its_qp_is_left_alone(void **state)
 		struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS,
 					   .min_rnr_timer = (uint8_t)(i + 1)};
 
+		v->program.state = cases[i].mask == IBV_QP_STATE ? IBV_QPS_RTR : IBV_QPS_RTS;
 		core.view.r = cases[i].r;
 		core.view.holding = cases[i].holding;
 		v->hot.rail0_epoch = cases[i].rail0_epoch;
@@ -445,6 +460,26 @@ static void away_from_rail_0_its_qp_is_left_alone(void **state)
 		assert_int_equal(v->program.attr.min_rnr_timer,
 				 cases[i].mask == IBV_QP_STATE ? 4 : i + 1);
 	}
+}
+
+/* What a QP in RTS may change reaches the NIC also after a fail-back, and also if the program is
+ * only now on its way to RTS. */
+static void what_changes_in_rts_reaches_the_nic(void **state)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS, .min_rnr_timer = 9, .timeout = 17};
+
+	(void)state;
+	v->hot.rail0_epoch = 2;
+	trace_clear();
+	assert_int_equal(hook_modify_qp(v->qp, &attr, IBV_QP_STATE | IBV_QP_MIN_RNR_TIMER), 0);
+	assert_non_null(strstr(trace_text(), "modify 0x10 to 3 rnr_timer 9\n"));
+	v->program.state = IBV_QPS_RTR;
+	trace_clear();
+	assert_int_equal(
+		hook_modify_qp(v->qp, &attr, IBV_QP_STATE | IBV_QP_MIN_RNR_TIMER | IBV_QP_TIMEOUT),
+		0);
+	assert_non_null(strstr(trace_text(), "modify 0x10 rnr_timer 9\n"));
+	assert_int_equal(v->program.attr.timeout, 17);
 }
 
 /* SQD, say: it is not RTS. */
@@ -874,8 +909,10 @@ int main(void)
 		ALONE(a_qp_made_by_direct_verbs_passes_through),
 		TEST(each_attribute_is_kept_by_its_bit),
 		cmocka_unit_test(lib_core_learns_how_the_qp_is_connected),
+		TEST(without_a_grh_lib_core_learns_the_lid),
 		TEST(give_up_time),
 		TEST(away_from_rail_0_its_qp_is_left_alone),
+		TEST(what_changes_in_rts_reaches_the_nic),
 		TEST(an_armed_rail_0_takes_other_states),
 		TEST(what_the_nic_refuses_is_not_kept),
 		ALONE(before_it_is_started_the_nic_decides_too),

@@ -45,7 +45,7 @@ void __wrap_ctrl_link_address(const struct nic *nic, struct ctrl_link_addr *addr
 struct ctrl_link_peer *__wrap_ctrl_link_peer_new(struct nic *nic, const struct ctrl_link_addr *addr,
 						 uint64_t nonce);
 void __wrap_ctrl_link_peer_free(struct ctrl_link_peer *peer);
-int __wrap_nic_gid_like(const struct nic *nic, const union ibv_gid *like, union ibv_gid *gid);
+int __wrap_nic_gid_for_twin(const struct nic *nic, const struct nic_gid *like, struct nic_gid *gid);
 void __wrap_stats_conn_psn(int slot, unsigned int rail, enum stats_psn psn);
 
 struct kv_client *__wrap_job_client(void)
@@ -109,11 +109,11 @@ void __wrap_ctrl_link_peer_free(struct ctrl_link_peer *peer)
 	free(peer);
 }
 
-int __wrap_nic_gid_like(const struct nic *nic, const union ibv_gid *like, union ibv_gid *gid)
+int __wrap_nic_gid_for_twin(const struct nic *nic, const struct nic_gid *like, struct nic_gid *gid)
 {
 	(void)like;
 	memset(gid, 0, sizeof(*gid));
-	gid->raw[15] = (uint8_t)(0x80 + nic->index);
+	gid->value.raw[15] = (uint8_t)(0x80 + nic->index);
 	return 5;
 }
 
