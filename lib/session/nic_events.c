@@ -65,6 +65,8 @@ void nic_events_changed(struct nic *nic)
 		if (nic->link_up)
 			memory_nic_ready(nic); /* it may now take memory that it has refused */
 		vqp_each(link_changed, nic);
+		if (nic->link_up)
+			rendezvous_link_up(nic);
 	}
 	if (moved)
 		rendezvous_nic_changed(nic);

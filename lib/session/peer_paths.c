@@ -51,7 +51,7 @@ bool peer_paths_exchange_probes(void)
 		probe_describe(p);
 		if (told_due(&p->told, now)) {
 			probe_tell(p, true);
-			told_sent(&p->told, now);
+			told_sent(&p->told, now, TOLD_LONGEST_NS);
 		}
 		missing |= !p->told.acked;
 	}

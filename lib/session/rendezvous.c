@@ -24,8 +24,13 @@
 #define INTERVAL_LAST_NS  (1000 * MS) /* the interval grows to this while peers do not come */
 #define ALL_MAX_NS	  (300 * MS)  /* after this we are told even if twins are missing */
 #define NO_PEER_NS	  (10000 * MS)
+#define LONELY_NS	  (600000 * MS) /* the interval of telling those who do not answer grows to this \
+					 */
+#define TELLINGS_NS (10 * MS)
 
-enum { BUCKETS = 1024 };
+/* TELLINGS_MAX: so often in 10 ms a connection of ours is told to a process that may be the peer.
+ * With N processes behind a GID, and M connections to it, all of them are N times M. */
+enum { BUCKETS = 1024, TELLINGS_MAX = 512 };
 
 /* An end of a connection, with as many rails as it says. */
 struct record {
@@ -48,6 +53,8 @@ struct meeting {
 	bool reported;		       /* it was reported that no peer has come, or the wrong one */
 	bool has_ours, has_theirs;
 	struct told told;
+	/* Numbers of processes of the place: which was told last, of all and in this round. */
+	uint64_t newest, round;
 	struct record ours, theirs;
 	/* A newer one of theirs, of which not all rails have come. */
 	uint32_t coming_serial, coming_rails;
@@ -60,6 +67,7 @@ static struct bg_timer run_timer = {.fn = rendezvous_run};
 static uint64_t interval_ns = INTERVAL_FIRST_NS;
 static struct meeting *meetings;
 static struct meeting *buckets[BUCKETS]; /* by our QPN */
+static struct meeting *unserved;	 /* the first in this run that could not tell all */
 
 void rendezvous_wake(void)
 {
@@ -383,23 +391,61 @@ static void meeting_say(const struct meeting *m, bool ask, const struct audience
 	}
 }
 
-/* To the process that has answered, and, until HELLO has matched, to all that might be the peer:
- * only over the QP's own port, as GIDs may repeat elsewhere. */
-static void meeting_tell_candidates(const struct meeting *m)
+static bool telling_allowed(uint64_t now)
 {
-	const uint64_t known = m->has_theirs ? m->theirs.nonce : 0;
+	static uint64_t since;
+	static unsigned int left;
+
+	if (now - since >= TELLINGS_NS) {
+		since = now;
+		left = TELLINGS_MAX;
+	}
+	return left && left--;
+}
+
+/* One that is found while nobody has answered is told at once. All are told in each round. */
+static bool candidate_is_due(const struct meeting *m, const struct process *p, bool round)
+{
+	if (p->other_version || (m->has_theirs && p->nonce == m->theirs.nonce))
+		return false;
+	return (round && p->number > m->round) || (!m->has_theirs && p->number > m->newest);
+}
+
+/* To all that might be the peer: only over the QP's own port, as GIDs may repeat elsewhere. false:
+ * the rest must wait. */
+static bool meeting_tell_candidates(struct meeting *m, bool round, uint64_t now)
+{
 	struct audience to = {.nic = m->v->dev->nic[0]};
 
-	if (known) {
-		to.nonce = known;
-		to.addr = &m->theirs.rail[0].link;
-		meeting_say(m, true, &to);
-	}
 	for (const struct process *p = m->place ? m->place->processes : NULL; p; p = p->next) {
+		if (!candidate_is_due(m, p, round))
+			continue;
+		if (!telling_allowed(now))
+			return false;
 		to.nonce = p->nonce;
 		to.addr = &p->link;
-		if (p->nonce != known && !p->other_version)
-			meeting_say(m, true, &to);
+		meeting_say(m, true, &to);
+		m->newest = p->number > m->newest ? p->number : m->newest;
+		m->round = round ? p->number : m->round;
+	}
+	return true;
+}
+
+/* HELLO has not matched yet. */
+static void meeting_tell_all(struct meeting *m, uint64_t now)
+{
+	struct audience known = {.nic = m->v->dev->nic[0],
+				 .nonce = m->theirs.nonce,
+				 .addr = &m->theirs.rail[0].link};
+	bool round = told_due(&m->told, now);
+
+	if (round && m->has_theirs && !m->round)
+		meeting_say(m, true, &known);
+	if (!meeting_tell_candidates(m, round, now)) {
+		unserved = unserved ? unserved : m;
+	} else if (round) {
+		m->round = 0;
+		told_sent(&m->told, now, LONELY_NS);
 	}
 }
 
@@ -415,13 +461,14 @@ static void meeting_tell_peer(const struct meeting *m)
 
 static void meeting_tell(struct meeting *m, uint64_t now)
 {
-	if (!told_due(&m->told, now))
+	if (m->told.acked)
 		return;
-	if (in_setup(m->v))
-		meeting_tell_candidates(m);
-	else
+	if (in_setup(m->v)) {
+		meeting_tell_all(m, now);
+	} else if (told_due(&m->told, now)) {
 		meeting_tell_peer(m);
-	told_sent(&m->told, now);
+		told_sent(&m->told, now, TOLD_LONGEST_NS);
+	}
 }
 
 /* The QP may have reached RTS only now. */
@@ -598,7 +645,7 @@ static void meeting_answer(struct meeting *m, const struct nic *nic, const struc
 	/* If we are about to ask, too, this is the question. */
 	meeting_say(m, told_due(&m->told, now), &to);
 	if (told_due(&m->told, now))
-		told_sent(&m->told, now);
+		told_sent(&m->told, now, TOLD_LONGEST_NS);
 }
 
 /* May it speak for the peer of this connection? The first time it must come to the QP's own port.
@@ -631,17 +678,27 @@ void rendezvous_heard(const struct nic *nic, uint64_t nonce, const struct sessio
 
 void rendezvous_published(const char *key, const void *value, size_t bytes)
 {
-	const struct place *p = directory_event(key, value, bytes);
-
-	if (!p)
-		return;
-	for (struct meeting *m = meetings; m; m = m->next)
-		if (m->place == p && !m->settled && !(m->has_theirs && m->told.acked))
-			told_begin(&m->told);
-	rendezvous_wake();
+	if (directory_event(key, value, bytes))
+		rendezvous_wake();
 }
 
 /* --- all connections ------------------------------------------------------------------------- */
+
+/* So that whoever could not tell all comes first in the next run. */
+static void meetings_begin_with(struct meeting *first)
+{
+	struct meeting **at = &meetings, *head = meetings;
+
+	if (first == head)
+		return;
+	while (*at != first)
+		at = &(*at)->next;
+	*at = NULL;
+	meetings = first;
+	for (at = &first->next; *at;)
+		at = &(*at)->next;
+	*at = head;
+}
 
 static void rendezvous_run(void *arg)
 {
@@ -649,6 +706,7 @@ static void rendezvous_run(void *arg)
 	bool waiting = false;
 
 	(void)arg;
+	unserved = NULL;
 	if (!job_client())
 		return;
 	for (struct meeting *m = meetings; m; m = m->next)
@@ -659,6 +717,10 @@ static void rendezvous_run(void *arg)
 	waiting |= peer_paths_exchange_probes();
 	if (!waiting)
 		return;
+	if (unserved) {
+		meetings_begin_with(unserved);
+		interval_ns = INTERVAL_FIRST_NS;
+	}
 	bg_timer_set(&run_timer, now + interval_ns);
 	interval_ns = interval_ns * 5 / 4 < INTERVAL_LAST_NS ? interval_ns * 5 / 4
 							     : INTERVAL_LAST_NS;
@@ -718,6 +780,7 @@ static void meeting_forget(struct vqp *v)
 		p = &(*p)->next;
 	*p = m->next;
 	meeting_leave_bucket(m);
+	directory_leave(m->place);
 	free(m);
 	v->setup.meeting = NULL;
 	tombstone_leave(v);
@@ -764,5 +827,13 @@ void rendezvous_nic_changed(const struct nic *nic)
 		meeting_describe(m, now_ns());
 		m->settled &= m->told.acked;
 	}
+	rendezvous_wake();
+}
+
+void rendezvous_link_up(const struct nic *nic)
+{
+	for (struct meeting *m = meetings; m; m = m->next)
+		if (m->v->dev->nic[0] == nic && !m->settled && !m->told.acked)
+			told_begin(&m->told);
 	rendezvous_wake();
 }

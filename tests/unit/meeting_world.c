@@ -15,13 +15,13 @@ struct vqp *v;
 struct end_record ours, theirs;
 uint32_t our_serial, our_heard, their_serial;
 int they_lose, they_twist, put_result;
-unsigned int puts_n, watches_n;
+unsigned int puts_n, watches_n, unwatches_n;
 char put_key[128], watched[128];
 struct rail_record put_value;
 uint32_t moved;
 unsigned int told_n, asked_n;
 const char *told_over;
-bool key_known, job_full, answers, keep_for_peer;
+bool key_known, job_full, crowd, answers, keep_for_peer;
 void (*on_enter)(void);
 int peer_psn[SHIFT_RAILS_MAX];
 
@@ -31,8 +31,10 @@ struct kv_client *__wrap_job_client(void);
 uint64_t __wrap_job_nonce(void);
 const uint64_t *__wrap_job_key_if_known(void);
 bool __wrap_job_is_full(void);
+void __wrap_job_has_room(void);
 int __wrap_kv_client_put(struct kv_client *c, const char *key, const void *value, size_t bytes);
 int __wrap_kv_client_watch(struct kv_client *c, const char *prefix);
+int __wrap_kv_client_unwatch(struct kv_client *c, const char *prefix);
 void __wrap_ctrl_link_address(const struct nic *nic, struct ctrl_link_addr *addr);
 struct ctrl_link_peer *__wrap_ctrl_link_peer_new(struct nic *nic, const struct ctrl_link_addr *addr,
 						 uint64_t nonce);
@@ -68,6 +70,11 @@ bool __wrap_job_is_full(void)
 	return job_full;
 }
 
+void __wrap_job_has_room(void)
+{
+	job_full = false;
+}
+
 int __wrap_kv_client_put(struct kv_client *c, const char *key, const void *value, size_t bytes)
 {
 	(void)c;
@@ -83,6 +90,14 @@ int __wrap_kv_client_watch(struct kv_client *c, const char *prefix)
 	(void)c;
 	snprintf(watched, sizeof(watched), "%s", prefix);
 	watches_n++;
+	return 0;
+}
+
+int __wrap_kv_client_unwatch(struct kv_client *c, const char *prefix)
+{
+	(void)c;
+	(void)prefix;
+	unwatches_n++;
 	return 0;
 }
 
@@ -108,7 +123,7 @@ void __wrap_ctrl_link_peer_free(struct ctrl_link_peer *peer)
 void __wrap_contact_send(struct nic *nic, uint64_t nonce, const struct ctrl_link_addr *addr,
 			 const struct shift_msg *m)
 {
-	assert_true(nonce == PEER_NONCE || nonce == theirs.nonce);
+	assert_true(nonce == PEER_NONCE || nonce == theirs.nonce || crowd);
 	assert_int_equal(addr->qpn, 0x300);
 	if (world.on_send)
 		world.on_send(nic->name, m);
@@ -267,11 +282,11 @@ int meeting_begin(void **state)
 	their_serial = 100;
 	they_lose = -1;
 	they_twist = 0;
-	puts_n = watches_n = moved = 0;
+	puts_n = watches_n = unwatches_n = moved = 0;
 	put_result = 0;
 	world.on_send = hear_us;
 	key_known = true;
-	job_full = answers = keep_for_peer = false;
+	job_full = crowd = answers = keep_for_peer = false;
 	on_enter = NULL;
 	core.view.state = SHIFT_ST_SETUP;
 	core.view.protected_ = false;

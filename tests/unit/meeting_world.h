@@ -22,10 +22,10 @@ extern struct vqp *v;
 extern struct end_record ours, theirs; /* as they are told */
 extern uint32_t our_serial, our_heard; /* as we said last */
 extern uint32_t their_serial;
-extern int they_lose;		       /* the rail that gets lost, or -1 */
-extern int they_twist;		       /* 1 .. 4: a GID or QPN that they say is another; 0: none */
-extern unsigned int puts_n, watches_n; /* calls of the rendezvous */
-extern int put_result;		       /* what a put answers */
+extern int they_lose;  /* the rail that gets lost, or -1 */
+extern int they_twist; /* 1 .. 4: a GID or QPN that they say is another; 0: none */
+extern unsigned int puts_n, watches_n, unwatches_n; /* calls of the rendezvous */
+extern int put_result;				    /* what a put answers */
 extern char put_key[128], watched[128];
 extern uint32_t moved; /* our control links have another address by this */
 
@@ -41,6 +41,7 @@ uint64_t record_tag(const char *key, const struct rail_record *r);
 extern unsigned int told_n, asked_n;  /* how often our end was told whole; and asked for theirs */
 extern const char *told_over;	      /* the link it was told over last */
 extern bool key_known, job_full;      /* the job's key; has a put been refused? */
+extern bool crowd;		      /* there are other processes than the peer's */
 extern bool answers, keep_for_peer;   /* the probes of all paths */
 extern void (*on_enter)(void);	      /* what comes before a thread that wants the lock */
 extern int peer_psn[SHIFT_RAILS_MAX]; /* what the statistics were told */

@@ -611,6 +611,25 @@ static void of_a_connection_that_is_settled_nothing_is_told(void **state)
 	assert_int_equal(peer_psn[1], STATS_PSN_STALE);
 }
 
+/* Attack: deletions, of whatever, make nobody speak. */
+static void a_deletion_makes_nobody_speak(void **state)
+{
+	unsigned int n;
+
+	(void)state;
+	for (int i = 0; i < 2000; i++)
+		rooms_pass(MS);
+	n = told_n;
+	for (int i = 0; i < 50; i++) {
+		rendezvous_published("rail/aa0000000000000000000000000000bb/00000000000000cc", NULL,
+				     0);
+		rooms_pass(0);
+	}
+	rendezvous_published(PEER_KEY, NULL, 0);
+	rooms_pass(0);
+	assert_int_equal(told_n, n);
+}
+
 static void a_connection_that_is_released_is_settled(void **state)
 {
 	(void)state;
@@ -619,7 +638,7 @@ static void a_connection_that_is_released_is_settled(void **state)
 	assert_false(v->setup.met);
 }
 
-/* A process that comes late is told at once; one that does not answer, after a second at most. */
+/* A process that comes late is told at once; one that does not answer, ever more seldom. */
 static void processes_are_told_at_growing_intervals(void **state)
 {
 	unsigned int n = told_n;
@@ -636,11 +655,31 @@ static void processes_are_told_at_growing_intervals(void **state)
 	for (int i = 0; i < 60000; i++)
 		rooms_pass(MS);
 	n = told_n;
-	for (int i = 0; i < 1001; i++)
+	for (int i = 0; i < 20000; i++)
 		rooms_pass(MS);
 	assert_in_range(told_n, n + 1, n + 2);
 	n = told_n;
-	they_publish(); /* begins anew */
+	rendezvous_published(PEER_KEY, NULL, 0);
+	they_publish();
+	rooms_pass(0);
+	assert_int_equal(told_n, n + 1);
+	rooms_pass(10 * MS);
+	assert_int_equal(told_n, n + 1);
+}
+
+/* What may have kept us from being heard is over: it begins anew. */
+static void a_link_that_comes_up_is_used(void **state)
+{
+	unsigned int n;
+
+	(void)state;
+	for (int i = 0; i < 60000; i++)
+		rooms_pass(MS);
+	n = told_n;
+	rendezvous_link_up(world.nic + 1);
+	rooms_pass(0);
+	assert_int_equal(told_n, n);
+	rendezvous_link_up(world.nic);
 	rooms_pass(0);
 	assert_int_equal(told_n, n + 1);
 	rooms_pass(10 * MS);
@@ -704,8 +743,10 @@ int main(void)
 		ALONE(a_rail_opens_when_both_twins_are_there),
 		TEST(while_hello_is_under_way_no_rail_opens),
 		TEST(of_a_connection_that_is_settled_nothing_is_told),
+		TEST(a_deletion_makes_nobody_speak),
 		TEST(a_connection_that_is_released_is_settled),
 		TEST(processes_are_told_at_growing_intervals),
+		TEST(a_link_that_comes_up_is_used),
 		TEST(an_end_leaves_nothing),
 	};
 

@@ -41,6 +41,7 @@ const uint64_t *__wrap_job_key_if_known(void);
 bool __wrap_job_is_full(void);
 int __wrap_kv_client_put(struct kv_client *c, const char *key, const void *value, size_t bytes);
 int __wrap_kv_client_watch(struct kv_client *c, const char *prefix);
+int __wrap_kv_client_unwatch(struct kv_client *c, const char *prefix);
 void __wrap_ctrl_link_address(const struct nic *nic, struct ctrl_link_addr *addr);
 struct ctrl_link_peer *__wrap_ctrl_link_peer_new(struct nic *nic, const struct ctrl_link_addr *addr,
 						 uint64_t nonce);
@@ -85,6 +86,13 @@ int __wrap_kv_client_watch(struct kv_client *c, const char *prefix)
 	(void)c;
 	(void)prefix;
 	watches_n++;
+	return 0;
+}
+
+int __wrap_kv_client_unwatch(struct kv_client *c, const char *prefix)
+{
+	(void)c;
+	(void)prefix;
 	return 0;
 }
 
@@ -234,6 +242,7 @@ static int begin(void **state)
 	other_dev.nic[1] = world.dev.nic[0];
 	letters = calloc(LETTERS, sizeof(*letters));
 	letters_n = sent = lost = doubled = 0;
+	puts_n = watches_n = 0;
 	late_ns = 0;
 	memset(psns, 0xff, sizeof(psns));
 	return 0;
