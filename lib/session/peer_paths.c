@@ -107,6 +107,7 @@ struct peer_path *peer_path_get(struct nic *nic, uint64_t peer_nonce, const stru
 	p->path.nic = nic;
 	p->nonce = peer_nonce;
 	p->peer_nic = peer->nic;
+	p->addr = peer->link;
 	p->users = 1;
 	p->path.link = ctrl_link_peer_new(nic, &peer->link, peer_nonce);
 	if (!p->path.link) {
@@ -120,6 +121,20 @@ struct peer_path *peer_path_get(struct nic *nic, uint64_t peer_nonce, const stru
 	p->next = paths;
 	paths = p;
 	return &p->path;
+}
+
+void peer_path_follow(struct peer_path *path, const struct rail_addr *peer, uint32_t serial)
+{
+	struct tracked_path *p = tracked_path(path);
+
+	if (p->peer_nic != peer->nic || !peer->link.qpn ||
+	    (p->serial && !shift_serial_newer(serial, p->serial)))
+		return;
+	p->serial = serial;
+	if (!memcmp(&p->addr, &peer->link, sizeof(p->addr)))
+		return;
+	p->addr = peer->link;
+	ctrl_link_peer_move(path->link, &p->addr);
 }
 
 void peer_path_hold(struct peer_path *path)

@@ -24,8 +24,9 @@
 #define INTERVAL_LAST_NS  (1000 * MS) /* the interval grows to this while peers do not come */
 #define ALL_MAX_NS	  (300 * MS)  /* after this we are told even if twins are missing */
 #define NO_PEER_NS	  (10000 * MS)
-#define LONELY_NS	  (600000 * MS) /* the interval of telling those who do not answer grows to this \
-					 */
+#define LONELY_NS                                                                      \
+	(600000 * MS) /* the interval of telling those who do not answer grows to this \
+		       */
 #define TELLINGS_NS (10 * MS)
 
 /* TELLINGS_MAX: so often in 10 ms a connection of ours is told to a process that may be the peer.
@@ -56,6 +57,8 @@ struct meeting {
 	/* Numbers of processes of the place: which was told last, of all and in this round. */
 	uint64_t newest, round;
 	struct record ours, theirs;
+	/* Its NIC had no GID for that rail at the look of this number, plus 1; 0: it had. */
+	uint64_t no_gid[SHIFT_RAILS_MAX];
 	/* A newer one of theirs, of which not all rails have come. */
 	uint32_t coming_serial, coming_rails;
 	struct record coming;
@@ -140,8 +143,14 @@ static bool meeting_name(struct meeting *m)
 	return true;
 }
 
-static void describe_rail(struct vqp *v, uint8_t i, struct rail_addr *r)
+static uint64_t look_of(const struct nic *nic)
 {
+	return (uint64_t)nic->looks + 1;
+}
+
+static void describe_rail(struct meeting *m, uint8_t i, struct rail_addr *r)
+{
+	struct vqp *v = m->v;
 	struct nic *nic = v->dev->nic[i];
 	struct ibv_qp *qp = vqp_rail_qp(v, i);
 
@@ -155,8 +164,10 @@ static void describe_rail(struct vqp *v, uint8_t i, struct rail_addr *r)
 	r->lid = nic->port_attr.lid;
 	r->gid = v->rails.twin[i].gid;
 	if (i && qp) {
+		uint64_t look = look_of(nic);
 		int index = nic_gid_like(nic, &v->rails.twin[0].gid, &r->gid);
 
+		m->no_gid[i] = index < 0 ? look : 0;
 		if (index < 0)
 			return;
 		set_gid(v, i, &r->gid, index);
@@ -191,7 +202,8 @@ static bool is_outdated(const struct meeting *m)
 		const struct rail_addr *r = &m->ours.rail[i];
 		const struct nic *nic = v->dev->nic[i];
 
-		if ((!r->link.qpn && nic->ready) || (!r->qpn && vqp_rail_qp((struct vqp *)v, i)) ||
+		if ((!r->link.qpn && nic->ready) ||
+		    (!r->qpn && vqp_rail_qp((struct vqp *)v, i) && m->no_gid[i] != look_of(nic)) ||
 		    (nic->ready && r->psn != (uint8_t)vqp_psn(v, i)))
 			return true;
 	}
@@ -211,7 +223,7 @@ static void meeting_describe(struct meeting *m, uint64_t now)
 	r.id = v->id;
 	r.nonce = job_nonce();
 	for (uint8_t i = 0; i < r.rails; i++)
-		describe_rail(v, i, &r.rail[i]);
+		describe_rail(m, i, &r.rail[i]);
 	if (m->has_ours && !memcmp(&m->ours, &r, sizeof(r)))
 		return;
 	m->ours = r;
@@ -268,6 +280,17 @@ static void report_peer_psns(struct vqp *v, const struct record *r)
 								 : STATS_PSN_UNMEASURED);
 }
 
+/* The addresses of the peer that we have met may have changed: its control messages come from
+ * there, and ours must go there. The record in the rendezvous does not tell us: it bears a tag and
+ * no serial, and whoever can write there may bring an old one back. */
+static void paths_follow(const struct meeting *m)
+{
+	for (uint8_t i = 0; i < m->v->setup.peer_rails; i++)
+		if (m->v->rails.twin[i].path)
+			peer_path_follow(m->v->rails.twin[i].path, &m->theirs.rail[i],
+					 m->told.heard);
+}
+
 static void report_peer(struct vqp *v, const struct record *r)
 {
 	const char *names[SHIFT_RAILS_MAX];
@@ -300,13 +323,14 @@ static void meeting_match(struct meeting *m, const struct record *r)
 	if (shift_conn_meet(v->conn, &p)) {
 		report_peer(v, r);
 		release_paths(v);
+		v->setup.peer_rails = p.rails;
 		for (uint8_t i = 0; i < p.rails; i++)
 			if (r->rail[i].link.qpn && v->dev->nic[i]->ready)
 				v->rails.twin[i].path = peer_path_get(v->dev->nic[i], r->nonce,
 								      &r->rail[i]);
+		paths_follow(m); /* another connection may have made them, before it moved */
 		v->setup.peer_nonce = r->nonce;
 		v->setup.peer_id = r->id;
-		v->setup.peer_rails = p.rails;
 		v->setup.met = true;
 		say_hello(v, p.rails);
 	}
@@ -327,6 +351,7 @@ static bool rails_ready(struct meeting *m, const struct record *r)
 		if (!t->path && r->rail[i].link.qpn && v->dev->nic[i]->ready) {
 			vqp_enter(v);
 			t->path = peer_path_get(v->dev->nic[i], r->nonce, &r->rail[i]);
+			paths_follow(m);
 			vqp_leave(v);
 		}
 		if (!t->path || !atomic_load(&t->qp) || v->rails.jobs[i].stale || !r->rail[i].qpn ||
@@ -622,8 +647,11 @@ static bool meeting_take(struct meeting *m, uint64_t nonce, const struct session
 	if (other)
 		told_begin(&m->told); /* another process may have acknowledged it before */
 	told_acked(&m->told, c->heard);
-	if (m->settled && is_of_peer(m->v, &m->theirs))
-		report_peer_psns(m->v, &m->theirs);
+	if (is_of_peer(m->v, &m->theirs)) {
+		paths_follow(m);
+		if (m->settled)
+			report_peer_psns(m->v, &m->theirs);
+	}
 	return true;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include "tests/unit/meeting_world.h"
 
+#include <errno.h>
 #include <stdio.h>
 
 #include "lib/core/siphash.h"
@@ -19,6 +20,8 @@ unsigned int puts_n, watches_n, unwatches_n;
 char put_key[128], watched[128];
 struct rail_record put_value;
 uint32_t moved;
+unsigned int gid_looks;
+int gid_missing;
 unsigned int told_n, asked_n;
 const char *told_over;
 bool key_known, job_full, crowd, answers, keep_for_peer;
@@ -39,6 +42,7 @@ void __wrap_ctrl_link_address(const struct nic *nic, struct ctrl_link_addr *addr
 struct ctrl_link_peer *__wrap_ctrl_link_peer_new(struct nic *nic, const struct ctrl_link_addr *addr,
 						 uint64_t nonce);
 void __wrap_ctrl_link_peer_free(struct ctrl_link_peer *peer);
+void __wrap_ctrl_link_peer_move(struct ctrl_link_peer *peer, const struct ctrl_link_addr *addr);
 void __wrap_contact_send(struct nic *nic, uint64_t nonce, const struct ctrl_link_addr *addr,
 			 const struct shift_msg *m);
 int __wrap_nic_gid_like(const struct nic *nic, const union ibv_gid *like, union ibv_gid *gid);
@@ -120,6 +124,11 @@ void __wrap_ctrl_link_peer_free(struct ctrl_link_peer *peer)
 	trace_add("no path over %s\n", (const char *)(void *)peer);
 }
 
+void __wrap_ctrl_link_peer_move(struct ctrl_link_peer *peer, const struct ctrl_link_addr *addr)
+{
+	trace_add("path over %s is to %#x/%u\n", (const char *)(void *)peer, addr->qpn, addr->qkey);
+}
+
 void __wrap_contact_send(struct nic *nic, uint64_t nonce, const struct ctrl_link_addr *addr,
 			 const struct shift_msg *m)
 {
@@ -133,6 +142,9 @@ int __wrap_nic_gid_like(const struct nic *nic, const union ibv_gid *like, union 
 {
 	assert_int_equal(like->raw[15], world.own_gid ? world.own_gid : 1);
 	memset(gid, 0, sizeof(*gid));
+	gid_looks++;
+	if (nic->index == gid_missing)
+		return -ENOENT;
 	gid->raw[15] = (uint8_t)(0x80 + nic->index);
 	return 5 + nic->index;
 }
@@ -280,7 +292,8 @@ int meeting_begin(void **state)
 	memset(peer_psn, 0xff, sizeof(peer_psn));
 	our_serial = our_heard = told_n = asked_n = 0;
 	their_serial = 100;
-	they_lose = -1;
+	they_lose = gid_missing = -1;
+	gid_looks = 0;
 	they_twist = 0;
 	puts_n = watches_n = unwatches_n = moved = 0;
 	put_result = 0;

@@ -27,7 +27,9 @@ extern int they_twist; /* 1 .. 4: a GID or QPN that they say is another; 0: none
 extern unsigned int puts_n, watches_n, unwatches_n; /* calls of the rendezvous */
 extern int put_result;				    /* what a put answers */
 extern char put_key[128], watched[128];
-extern uint32_t moved; /* our control links have another address by this */
+extern unsigned int gid_looks; /* how often a NIC was asked for its GIDs */
+extern int gid_missing;	       /* the NIC that has none, or -1 */
+extern uint32_t moved;	       /* our control links have another address by this */
 
 /* What a process puts into the rendezvous. Its layout is fixed. */
 struct rail_record {

@@ -43,6 +43,25 @@ static void a_nic_that_is_not_ready_is_named_only(void **state)
 	assert_int_equal(ours.rail[1].qpn, TWIN_QPN + 1);
 }
 
+/* The kernel is asked once, and again after an event of that NIC. */
+static void a_gid_that_is_missing_is_not_looked_for_again_and_again(void **state)
+{
+	unsigned int n;
+
+	meeting_begin(state);
+	gid_missing = 2;
+	start_and_look();
+	assert_int_equal(ours.rail[2].qpn, 0);
+	n = gid_looks;
+	for (int i = 0; i < 100; i++)
+		rooms_pass(50 * MS);
+	assert_int_equal(gid_looks, n);
+	gid_missing = -1;
+	world.nic[2].looks++;
+	rooms_pass(1000 * MS);
+	assert_int_equal(ours.rail[2].qpn, TWIN_QPN + 2);
+}
+
 /* Twins that are not made yet, and NICs that are not measured yet, are waited for: 300 ms. */
 static void what_is_missing_is_waited_for(void **state)
 {
@@ -630,6 +649,33 @@ static void a_deletion_makes_nobody_speak(void **state)
 	assert_int_equal(told_n, n);
 }
 
+/* Its NIC has another GID, and so its control link another address. What is older, sent again or
+ * said by another process, moves nothing. */
+static void a_path_follows_the_peer(void **state)
+{
+	(void)state;
+	peer_comes();
+	become_active();
+	rooms_pass(1000 * MS);
+	trace_clear();
+	theirs.rail[1].link.qkey = 8;
+	their_serial++;
+	they_say(2, true);
+	assert_non_null(strstr(trace_text(), "path over mlx5_1 is to 0x301/8\n"));
+	trace_clear();
+	theirs.rail[1].link.qkey = 9;
+	they_say(0, true);
+	their_serial--;
+	they_say(0, true);
+	their_serial += 2;
+	theirs.nonce++;
+	they_say(0, true);
+	theirs.nonce--;
+	theirs.id++;
+	they_say(0, true);
+	assert_null(strstr(trace_text(), "is to 0x301/9"));
+}
+
 static void a_connection_that_is_released_is_settled(void **state)
 {
 	(void)state;
@@ -718,6 +764,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(the_record_says_all_of_each_rail),
 		LATE(a_nic_that_is_not_ready_is_named_only),
+		LATE(a_gid_that_is_missing_is_not_looked_for_again_and_again),
 		ALONE(what_is_missing_is_waited_for),
 		TEST(an_end_is_told_again_when_it_changes),
 		TEST(a_late_change_is_told_over_all_paths),
@@ -744,6 +791,7 @@ int main(void)
 		TEST(while_hello_is_under_way_no_rail_opens),
 		TEST(of_a_connection_that_is_settled_nothing_is_told),
 		TEST(a_deletion_makes_nobody_speak),
+		TEST(a_path_follows_the_peer),
 		TEST(a_connection_that_is_released_is_settled),
 		TEST(processes_are_told_at_growing_intervals),
 		TEST(a_link_that_comes_up_is_used),

@@ -46,6 +46,7 @@ void __wrap_ctrl_link_address(const struct nic *nic, struct ctrl_link_addr *addr
 struct ctrl_link_peer *__wrap_ctrl_link_peer_new(struct nic *nic, const struct ctrl_link_addr *addr,
 						 uint64_t nonce);
 void __wrap_ctrl_link_peer_free(struct ctrl_link_peer *peer);
+void __wrap_ctrl_link_peer_move(struct ctrl_link_peer *peer, const struct ctrl_link_addr *addr);
 int __wrap_nic_gid_like(const struct nic *nic, const union ibv_gid *like, union ibv_gid *gid);
 void __wrap_stats_conn_psn(int slot, unsigned int rail, enum stats_psn psn);
 
@@ -115,6 +116,11 @@ struct ctrl_link_peer *__wrap_ctrl_link_peer_new(struct nic *nic, const struct c
 void __wrap_ctrl_link_peer_free(struct ctrl_link_peer *peer)
 {
 	free(peer);
+}
+
+void __wrap_ctrl_link_peer_move(struct ctrl_link_peer *peer, const struct ctrl_link_addr *addr)
+{
+	peer->to = addr->qpn - 0x500;
 }
 
 int __wrap_nic_gid_like(const struct nic *nic, const union ibv_gid *like, union ibv_gid *gid)
