@@ -24,13 +24,11 @@
 #define INTERVAL_LAST_NS  (1000 * MS) /* the interval grows to this while peers do not come */
 #define ALL_MAX_NS	  (300 * MS)  /* after this we are told even if twins are missing */
 #define NO_PEER_NS	  (10000 * MS)
-#define LONELY_NS                                                                      \
-	(600000 * MS) /* the interval of telling those who do not answer grows to this \
-		       */
-#define TELLINGS_NS (10 * MS)
+#define LONELY_NS	  (600000 * MS) /* who does not answer is told at intervals up to this */
+#define TELLINGS_NS	  (10 * MS)
 
-/* TELLINGS_MAX: so often in 10 ms a connection of ours is told to a process that may be the peer.
- * With N processes behind a GID, and M connections to it, all of them are N times M. */
+/* TELLINGS_MAX: so often in TELLINGS_NS a connection of ours is told to a process that may be the
+ * peer. With N processes behind a GID, and M connections to it, all of them are N times M. */
 enum { BUCKETS = 1024, TELLINGS_MAX = 512 };
 
 /* An end of a connection, with as many rails as it says. */
