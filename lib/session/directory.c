@@ -110,7 +110,7 @@ static uint64_t record_tag(const char *key, const struct rail_record *r)
 /* --- places and processes ----------------------------------------------------------------------
  */
 
-static struct place **place_at(const union ibv_gid *gid)
+static struct place **place_by_gid(const union ibv_gid *gid)
 {
 	static const uint64_t no_key[2];
 	struct place **at = &places[shift_siphash(no_key, gid, sizeof(*gid)) % BUCKETS];
@@ -168,7 +168,7 @@ static bool process_put(struct place *p, uint64_t nonce, const struct ctrl_link_
 /* The rendezvous does not tell us of ourselves. A connection may be between two NICs of ours. */
 static void entry_show_ourselves(const struct entry *e)
 {
-	struct place *p = *place_at(&e->gid);
+	struct place *p = *place_by_gid(&e->gid);
 
 	if (p)
 		process_put(p, job_nonce(), &e->link);
@@ -230,7 +230,7 @@ static struct place *place_new(const union ibv_gid *gid)
 		return NULL;
 	}
 	p->gid = *gid;
-	*place_at(gid) = p;
+	*place_by_gid(gid) = p;
 	for (struct entry *e = entries; e; e = e->next)
 		entry_show_ourselves(e);
 	return p;
@@ -238,7 +238,7 @@ static struct place *place_new(const union ibv_gid *gid)
 
 struct place *directory_look(const union ibv_gid *gid)
 {
-	struct place *p = *place_at(gid);
+	struct place *p = *place_by_gid(gid);
 
 	if (!p && job_client())
 		p = place_new(gid);
@@ -262,7 +262,7 @@ static void watch_refused_again(void)
 
 static void place_free(struct place *p)
 {
-	*place_at(&p->gid) = p->next;
+	*place_by_gid(&p->gid) = p->next;
 	while (p->processes)
 		process_remove(p, p->processes->nonce);
 	free(p);
@@ -325,7 +325,7 @@ struct place *directory_event(const char *key, const void *value, size_t bytes)
 	struct rail_record r;
 	union ibv_gid gid;
 	uint64_t nonce;
-	struct place *p = rail_key_parse(key, &gid, &nonce) ? *place_at(&gid) : NULL;
+	struct place *p = rail_key_parse(key, &gid, &nonce) ? *place_by_gid(&gid) : NULL;
 
 	if (!p || !job_key_if_known())
 		return NULL;
