@@ -271,16 +271,23 @@ uint64_t record_tag(const char *key, const struct rail_record *r)
 	return shift_siphash(job_key, &text, sizeof(text));
 }
 
-void they_publish(void)
+void they_publish_as(uint64_t nonce)
 {
 	struct rail_record r;
+	char key[128];
 
+	sprintf(key, "rail/aa0000000000000000000000000000bb/%016llx", (unsigned long long)nonce);
 	memset(&r, 0, sizeof(r));
 	r.version = SHIFT_MSG_VERSION;
-	r.nonce = PEER_NONCE;
+	r.nonce = nonce;
 	r.link = theirs.rail[0].link;
-	r.tag = record_tag(PEER_KEY, &r);
-	rendezvous_published(PEER_KEY, &r, sizeof(r));
+	r.tag = record_tag(key, &r);
+	rendezvous_published(key, &r, sizeof(r));
+}
+
+void they_publish(void)
+{
+	they_publish_as(PEER_NONCE);
 }
 
 int meeting_begin(void **state)

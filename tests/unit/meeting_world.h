@@ -56,8 +56,9 @@ int meeting_end(void **state);
 
 void start_and_look(void);
 
-/* The peer's process puts its record into the rendezvous. */
+/* The peer's process puts its record into the rendezvous; or another one of that GID does. */
 void they_publish(void);
+void they_publish_as(uint64_t nonce);
 
 /* The peer's end, which is told by they_tell() with a new serial, and by they_say() as it is, over
  * our NIC; what we have told is acknowledged. */

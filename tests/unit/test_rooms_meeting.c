@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "lib/session/job.h"
+#include "lib/session/peer_paths.h"
 #include "lib/session/rendezvous.h"
 #include "tests/unit/meeting_world.h"
 
@@ -258,6 +259,9 @@ static void who_speaks_first_does_not_matter(void **state)
 	assert_true(v->setup.met);
 	assert_int_equal(told_n, 1);
 	assert_int_equal(our_heard, their_serial);
+	they_publish_as(PEER_NONCE + 1); /* nor who is found while we wait for the answer */
+	rooms_pass(0);
+	assert_int_equal(told_n, 1);
 }
 
 /* --- who is not protected ------------------------------------------------------------------ */
@@ -673,7 +677,11 @@ static void a_path_follows_the_peer(void **state)
 	theirs.nonce--;
 	theirs.id++;
 	they_say(0, true);
+	/* Nor does what another connection of theirs was told before. */
+	peer_path_follow(v->rails.twin[1].path, &theirs.rail[1], 1);
 	assert_null(strstr(trace_text(), "is to 0x301/9"));
+	peer_path_follow(v->rails.twin[1].path, &theirs.rail[1], their_serial + 1);
+	assert_non_null(strstr(trace_text(), "is to 0x301/9"));
 }
 
 static void a_connection_that_is_released_is_settled(void **state)
