@@ -95,7 +95,7 @@ bool kv_client_watches(const struct kv_client *c, const struct kv_bytes *key)
 	for (w = NULL; (w = kv_table_next(&c->watches, w));) {
 		size_t n = strlen(w->head.key);
 
-		if (n <= key->bytes && !memcmp(key->data, w->head.key, n))
+		if (!w->unwanted && n <= key->bytes && !memcmp(key->data, w->head.key, n))
 			return true;
 	}
 	return false;
@@ -106,7 +106,9 @@ void kv_client_drop(struct kv_client *c, struct client_entry *e)
 	struct kv_bytes key = kv_str(e->head.key);
 
 	e->unwanted = false;
-	if (!e->mine && !e->dropped && !kv_client_watches(c, &key))
+	if (e->is_watch)
+		kv_table_remove(&c->watches, &e->head);
+	else if (!e->mine && !e->dropped && !kv_client_watches(c, &key))
 		kv_table_remove(&c->entries, &e->head);
 }
 
@@ -124,9 +126,13 @@ void kv_client_requeue_all(struct kv_client *c)
 			kv_client_drop(c, e);
 	}
 	/* Last: what the daemon answers then includes what we put. */
-	for (e = NULL; (e = kv_table_next(&c->watches, e));) {
+	for (e = kv_table_next(&c->watches, NULL); e; e = next) {
+		next = kv_table_next(&c->watches, e);
 		e->queued = false;
-		enqueue_entry(c, e);
+		if (e->unwanted)
+			kv_client_drop(c, e);
+		else
+			enqueue_entry(c, e);
 	}
 }
 
@@ -217,8 +223,27 @@ int kv_client_watch(struct kv_client *c, const char *prefix)
 	if (!w)
 		return -ENOMEM;
 	w->is_watch = true;
+	w->unwanted = false;
 	if (!w->known)
 		enqueue_entry(c, w);
+	return 0;
+}
+
+int kv_client_unwatch(struct kv_client *c, const char *prefix)
+{
+	size_t n = strlen(prefix);
+	struct client_entry *w = n ? kv_table_find(&c->watches, prefix, n) : NULL, *e, *next;
+
+	if (!w || w->unwanted)
+		return -ENOENT;
+	w->unwanted = true;
+	w->known = false;
+	enqueue_entry(c, w);
+	for (e = kv_table_next(&c->entries, NULL); e; e = next) {
+		next = kv_table_next(&c->entries, e);
+		if (!strncmp(e->head.key, prefix, n) && !e->subscribed && !e->queued)
+			kv_client_drop(c, e);
+	}
 	return 0;
 }
 

@@ -83,6 +83,10 @@ void kv_client_forget(struct kv_client *c, const char *key);
 /* Subscribes to all keys with this prefix ("" for all), now and later. */
 int kv_client_watch(struct kv_client *c, const char *prefix);
 
+/* Ends kv_client_watch() of a prefix that is not "": no more events, and what is known by it is
+ * forgotten. -ENOENT: it is not watched. */
+int kv_client_unwatch(struct kv_client *c, const char *prefix);
+
 /* It is known not to be dead: peer_died is called again if its death is reported again. */
 void kv_client_refute_death(struct kv_client *c, uint64_t nonce);
 

@@ -146,7 +146,7 @@ static int send_entry(struct kv_client *c, struct client_entry *e)
 	int err = 0;
 
 	if (e->is_watch) {
-		m.type = KV_WATCH;
+		m.type = e->unwanted ? KV_UNGET : KV_WATCH;
 		return kv_buf_frame(&c->out, &m);
 	}
 	if (e->mine || e->dropped) {

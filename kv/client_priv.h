@@ -19,7 +19,7 @@ struct client_entry {
 	bool mine;	 /* we put it: told again after a reconnect */
 	bool dropped;	 /* it was ours: DELETE is sent, also after a reconnect */
 	bool subscribed; /* by GET */
-	bool unwanted;	 /* UNGET must be sent, then the entry may be removed */
+	bool unwanted;	 /* UNGET must be sent, then the entry or watch may be removed */
 	bool known;	 /* without a value: there is none; a watch: all of it has come */
 };
 

@@ -73,12 +73,17 @@ static void leave_topic(struct kvd *k, struct subscription *s, bool prefix)
 
 void subs_remove(struct kvd *k, struct client *c, const struct kv_bytes *key)
 {
-	struct subscription *s = kv_table_find(&c->gets, key->data, key->bytes);
+	struct kv_table *mine = &c->gets;
+	struct subscription *s = kv_table_find(mine, key->data, key->bytes);
 
+	if (!s) {
+		mine = &c->watches;
+		s = kv_table_find(mine, key->data, key->bytes);
+	}
 	if (!s)
 		return;
-	leave_topic(k, s, false);
-	kv_table_remove(&c->gets, &s->head);
+	leave_topic(k, s, mine == &c->watches);
+	kv_table_remove(mine, &s->head);
 }
 
 void subs_drop_client(struct kvd *k, struct client *c)

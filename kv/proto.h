@@ -15,7 +15,7 @@
  * - GET subscribes to one key: an EVENT (put or delete) at once, and one for each later change,
  *   until UNGET.
  * - WATCH subscribes to a prefix: what there is comes as EVENTs, KV_EVENT_SYNCED with that prefix
- *   says that this was all, and later changes follow.
+ *   says that this was all, and later changes follow, until UNGET of that prefix.
  * - PUT and DELETE have no answer unless they are refused (ERROR). Keys belong to the process
  *   that put them last, and go when it dies.
  * - A connection that ends without BYE is the death of its process, if that is gone.

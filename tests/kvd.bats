@@ -221,6 +221,40 @@ load kvd
 	expect a1 'error 5 more than 65,536 keys are asked for'
 }
 
+@test "a prefix that is not watched any more: no more events, room for another, and all again when it is" {
+	etcd_start
+	kvd A
+	client A a1
+	client A a2
+	tell a1 put p/k 1
+	tell a2 watch p/
+	expect a2 'put p/k 1'
+	tell a2 unwatch p/
+	tell a2 get other
+	tell a2 put mine 1
+	ready a2 # all of that has been said
+	tell a1 put p/k 2
+	tell a1 put other 1
+	expect a2 'put other 1'
+	run ! says a2 'put p/k 2'
+	tell a2 watch p/
+	expect a2 'put p/k 2'
+	tell a2 unwatch p/
+	tell a2 watch p/ # at once
+	tell a1 put p/k 3
+	expect a2 'put p/k 3'
+	tell a2 unwatch p/
+	for i in {1..256}; do tell a2 watch "w$i/"; done
+	ready a2
+	run ! grep '^error' a2.out
+	tell a2 watch p/
+	expect a2 'error 5 more than 256 prefixes are asked for'
+	tell a2 unwatch w7/
+	tell a2 watch p/
+	tell a1 put p/k 4
+	expect a2 'put p/k 4'
+}
+
 @test "compacted while a daemon slept: it reads all again" {
 	two_hosts
 	client A a1

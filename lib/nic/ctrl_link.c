@@ -143,9 +143,14 @@ static void ah_look_up(struct job *job)
 {
 	struct ctrl_link_peer *peer = peer_of(job);
 	struct ctrl_link *l = peer->link;
-	struct ibv_ah *ah = ah_create(peer->nic, &peer->addr), *old = NULL;
 	uint64_t delay = AH_RETRY_FIRST_NS << (peer->ah_failures < 6 ? peer->ah_failures : 6);
+	struct ibv_ah *ah, *old = NULL;
+	struct ctrl_link_addr addr;
 
+	pthread_mutex_lock(&l->lock);
+	addr = peer->addr;
+	pthread_mutex_unlock(&l->lock);
+	ah = ah_create(peer->nic, &addr);
 	if (!ah && !peer->ah_failures)
 		log_info("%s: a peer cannot be reached yet (address handle: %s); trying again",
 			 peer->nic->name, strerror(errno));
@@ -248,6 +253,16 @@ void ctrl_link_peer_free(struct ctrl_link_peer *peer)
 	pthread_mutex_unlock(&l->lock);
 	/* A look-up that is under way ends before this job, as both are on the resolver. */
 	worker_submit(peer->nic->resolver, &peer->free_job);
+}
+
+void ctrl_link_peer_move(struct ctrl_link_peer *peer, const struct ctrl_link_addr *addr)
+{
+	pthread_mutex_lock(&peer->link->lock);
+	peer->addr = *addr;
+	peer->ah_stale = true;
+	peer->ah_retry_ns = 0;
+	ah_request(peer);
+	pthread_mutex_unlock(&peer->link->lock);
 }
 
 /* ---- sending ------------------------------------------------------------------------------- */

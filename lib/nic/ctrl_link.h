@@ -41,6 +41,9 @@ struct ctrl_link_peer *ctrl_link_peer_new(struct nic *nic, const struct ctrl_lin
 					  uint64_t nonce);
 void ctrl_link_peer_free(struct ctrl_link_peer *peer);
 
+/* The peer listens elsewhere now. Any thread, any locks held. */
+void ctrl_link_peer_move(struct ctrl_link_peer *peer, const struct ctrl_link_addr *addr);
+
 /*
  * Appends a record to the peer's datagram, and sends a full one first. Any thread, any locks held
  * (leaf lock). It never waits for the NIC: a datagram that cannot be sent is dropped and counted.

@@ -166,6 +166,7 @@ static void nic_refreshed(struct nic_own *own)
 	if (own->asked_at == own->events)
 		own->port_err = !own->port_active;
 	own->ifindex = own->ifindex_found;
+	own->nic.looks++;
 	if (!own->watched) {
 		own->watched = true;
 		own->tries = 0;

@@ -52,6 +52,9 @@ struct nic {
 	_Atomic uint8_t psn;
 	_Atomic bool psn_tried; /* it was tried to measure psn: a result may still be far away */
 	_Atomic bool ready;	/* the NIC is open, and its control link is up */
+	/* How often its port was looked at: after each event of it. What is not there, as a GID,
+	 * need not be looked for again before. */
+	_Atomic uint32_t looks;
 	_Atomic bool link_up;	/* by netlink and async events; stays false after DEVICE_FATAL */
 	struct ctrl_link *link; /* lib/nic/ctrl_link.h */
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include "lib/session/directory.h"
 
+#include <endian.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +26,12 @@ struct rail_record {
 
 _Static_assert(sizeof(struct rail_record) == 56, "its layout is fixed");
 
-#define KEY_BYTES (sizeof("rail/") - 1 + 32 + 1 + 16 + 1)
+#define GID_AT	  (sizeof("rail/") - 1)
+#define NONCE_AT  (GID_AT + 32 + 1)
+#define KEY_BYTES (NONCE_AT + 16 + 1)
+
+/* OTHERS_MAX: of a GID. Anybody who can write to the rendezvous can make such records. */
+enum { BUCKETS = 1024, OTHERS_MAX = 64 };
 
 /* What we have put. */
 struct entry {
@@ -37,7 +43,8 @@ struct entry {
 };
 
 static struct entry *entries;
-static struct place *places;
+static struct place *places[BUCKETS]; /* by their GIDs */
+static uint64_t found;		      /* processes, the same one again included */
 static unsigned long refused;
 
 /* The prefix of a GID, and behind it the nonce, if it is not 0. */
@@ -50,6 +57,38 @@ static void rail_key(char key[KEY_BYTES], const union ibv_gid *gid, uint64_t non
 	n += snprintf(key + n, KEY_BYTES - (size_t)n, "/");
 	if (nonce)
 		snprintf(key + n, KEY_BYTES - (size_t)n, "%016" PRIx64, nonce);
+}
+
+static int hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static bool hex_parse(const char *text, uint8_t *bytes, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		int high = hex_digit(text[2 * i]), low = hex_digit(text[2 * i + 1]);
+
+		if (high < 0 || low < 0)
+			return false;
+		bytes[i] = (uint8_t)(high << 4 | low);
+	}
+	return true;
+}
+
+/* Of rail_key() with a nonce, and of nothing else. */
+static bool rail_key_parse(const char *key, union ibv_gid *gid, uint64_t *nonce)
+{
+	uint64_t big_endian;
+
+	if (strlen(key) != KEY_BYTES - 1 || strncmp(key, "rail/", GID_AT) ||
+	    key[NONCE_AT - 1] != '/' || !hex_parse(key + GID_AT, gid->raw, sizeof(gid->raw)) ||
+	    !hex_parse(key + NONCE_AT, (uint8_t *)&big_endian, sizeof(big_endian)))
+		return false;
+	*nonce = be64toh(big_endian);
+	return *nonce;
 }
 
 /* No other text that the job's key is used for begins like this one. */
@@ -68,42 +107,68 @@ static uint64_t record_tag(const char *key, const struct rail_record *r)
 	return shift_siphash(job_key_if_known(), &text, sizeof(text));
 }
 
-/* --- what we put -------------------------------------------------------------------------------
+/* --- places and processes ----------------------------------------------------------------------
  */
 
-static struct place *place_find(const union ibv_gid *gid)
+static struct place **place_by_gid(const union ibv_gid *gid)
 {
-	struct place *p = places;
+	static const uint64_t no_key[2];
+	struct place **at = &places[shift_siphash(no_key, gid, sizeof(*gid)) % BUCKETS];
 
-	while (p && memcmp(&p->gid, gid, sizeof(*gid)))
-		p = p->next;
-	return p;
+	while (*at && memcmp(&(*at)->gid, gid, sizeof(*gid)))
+		at = &(*at)->next;
+	return at;
 }
 
-/* Without a link: it has another version. */
-static void process_put(struct place *p, uint64_t nonce, const struct ctrl_link_addr *link)
+static struct process **process_at(struct place *p, uint64_t nonce)
 {
-	struct process *process = p->processes;
+	struct process **at = &p->processes;
 
-	while (process && process->nonce != nonce)
-		process = process->next;
-	if (!process) {
-		process = calloc(1, sizeof(*process));
-		if (!process)
-			return;
-		process->nonce = nonce;
-		process->next = p->processes;
-		p->processes = process;
-	}
-	process->other_version = !link;
+	while (*at && (*at)->nonce != nonce)
+		at = &(*at)->next;
+	return at;
+}
+
+static void process_remove(struct place *p, uint64_t nonce)
+{
+	struct process **at = process_at(p, nonce), *process = *at;
+
+	if (!process)
+		return;
+	*at = process->next;
+	p->others -= process->other_version;
+	free(process);
+}
+
+/* Without a link: it has another version. false: it is known so, or there is no memory. */
+static bool process_put(struct place *p, uint64_t nonce, const struct ctrl_link_addr *link)
+{
+	struct process **at = process_at(p, nonce);
+
+	if (*at && link && !(*at)->other_version && !memcmp(&(*at)->link, link, sizeof(*link)))
+		return false;
+	process_remove(p, nonce);
+	while (*at)
+		at = &(*at)->next;
+	*at = calloc(1, sizeof(**at));
+	if (!*at)
+		return false;
+	(*at)->nonce = nonce;
+	(*at)->number = ++found;
+	(*at)->other_version = !link;
 	if (link)
-		process->link = *link;
+		(*at)->link = *link;
+	p->others += !link;
+	return true;
 }
+
+/* --- what we put -------------------------------------------------------------------------------
+ */
 
 /* The rendezvous does not tell us of ourselves. A connection may be between two NICs of ours. */
 static void entry_show_ourselves(const struct entry *e)
 {
-	struct place *p = place_find(&e->gid);
+	struct place *p = *place_by_gid(&e->gid);
 
 	if (p)
 		process_put(p, job_nonce(), &e->link);
@@ -154,42 +219,68 @@ void directory_refresh(void)
 /* --- what we look at ---------------------------------------------------------------------------
  */
 
-struct place *directory_look(const union ibv_gid *gid)
+static struct place *place_new(const union ibv_gid *gid)
 {
-	struct place *p = place_find(gid);
+	struct place *p = calloc(1, sizeof(*p));
 	char prefix[KEY_BYTES];
 
-	if (p || !job_client())
-		return p;
 	rail_key(prefix, gid, 0);
-	p = calloc(1, sizeof(*p));
 	if (!p || kv_client_watch(job_client(), prefix)) {
 		free(p);
 		return NULL;
 	}
 	p->gid = *gid;
-	p->next = places;
-	places = p;
+	*place_by_gid(gid) = p;
 	for (struct entry *e = entries; e; e = e->next)
 		entry_show_ourselves(e);
 	return p;
 }
 
-static struct place *place_of_key(const char *key, uint64_t *nonce)
+struct place *directory_look(const union ibv_gid *gid)
 {
-	char prefix[KEY_BYTES], name[KEY_BYTES];
-	size_t n;
+	struct place *p = *place_by_gid(gid);
 
-	for (struct place *p = places; p; p = p->next) {
-		rail_key(prefix, &p->gid, 0);
-		n = strlen(prefix);
-		if (strncmp(key, prefix, n))
-			continue;
-		*nonce = strtoull(key + n, NULL, 16);
-		rail_key(name, &p->gid, *nonce);
-		return *nonce && !strcmp(key, name) ? p : NULL;
-	}
-	return NULL;
+	if (!p && job_client())
+		p = place_new(gid);
+	if (p)
+		p->users++;
+	return p;
+}
+
+/* There is room for one more: those that shift-kvd has refused are asked for again. */
+static void watch_refused_again(void)
+{
+	char prefix[KEY_BYTES];
+
+	job_has_room();
+	for (unsigned int i = 0; i < BUCKETS; i++)
+		for (const struct place *p = places[i]; p; p = p->next) {
+			rail_key(prefix, &p->gid, 0);
+			kv_client_watch(job_client(), prefix);
+		}
+}
+
+static void place_free(struct place *p)
+{
+	*place_by_gid(&p->gid) = p->next;
+	while (p->processes)
+		process_remove(p, p->processes->nonce);
+	free(p);
+}
+
+void directory_leave(struct place *p)
+{
+	char prefix[KEY_BYTES];
+
+	if (!p || --p->users)
+		return;
+	rail_key(prefix, &p->gid, 0);
+	place_free(p);
+	if (!job_client())
+		return;
+	kv_client_unwatch(job_client(), prefix);
+	if (job_is_full())
+		watch_refused_again();
 }
 
 /* At most a few lines, or whoever can write there fills the log. */
@@ -200,14 +291,13 @@ static void record_refused(const char *key, const char *why)
 }
 
 /* What it says beyond its version may be anything. That nobody can check it does no harm: a process
- * that has proved its own version is not replaced. */
+ * that has proved its own version is not replaced, and few are remembered. */
 static void other_version_seen(struct place *p, const char *key, uint64_t nonce, uint8_t version)
 {
 	char why[128];
 
-	for (const struct process *known = p->processes; known; known = known->next)
-		if (known->nonce == nonce)
-			return;
+	if (p->others >= OTHERS_MAX || *process_at(p, nonce))
+		return;
 	snprintf(why, sizeof(why),
 		 "that process speaks version %u of shift's protocol, we speak %u", version,
 		 SHIFT_MSG_VERSION);
@@ -215,7 +305,7 @@ static void other_version_seen(struct place *p, const char *key, uint64_t nonce,
 	process_put(p, nonce, NULL);
 }
 
-/* false: it is ignored. */
+/* true: a process was found by it, or has moved. */
 static bool record_take(struct place *p, const char *key, uint64_t nonce,
 			const struct rail_record *r, size_t bytes)
 {
@@ -227,35 +317,21 @@ static bool record_take(struct place *p, const char *key, uint64_t nonce,
 		record_refused(key, "it was not put by a member of this job");
 		return false;
 	}
-	if (r->link.qpn)
-		process_put(p, nonce, &r->link);
-	return r->link.qpn;
-}
-
-static void process_remove(struct place *p, uint64_t nonce)
-{
-	struct process **at = &p->processes, *process;
-
-	while (*at && (*at)->nonce != nonce)
-		at = &(*at)->next;
-	process = *at;
-	if (!process)
-		return;
-	*at = process->next;
-	free(process);
+	return r->link.qpn && process_put(p, nonce, &r->link);
 }
 
 struct place *directory_event(const char *key, const void *value, size_t bytes)
 {
 	struct rail_record r;
+	union ibv_gid gid;
 	uint64_t nonce;
-	struct place *p = place_of_key(key, &nonce);
+	struct place *p = rail_key_parse(key, &gid, &nonce) ? *place_by_gid(&gid) : NULL;
 
 	if (!p || !job_key_if_known())
 		return NULL;
 	if (!value) {
 		process_remove(p, nonce);
-		return p;
+		return NULL;
 	}
 	memset(&r, 0, sizeof(r));
 	memcpy(&r, value, bytes < sizeof(r) ? bytes : sizeof(r));

@@ -15,15 +15,18 @@
 struct process {
 	struct process *next;
 	uint64_t nonce;
+	uint64_t number;    /* one that is found, or has moved, has a higher one than all before */
 	bool other_version; /* of the protocol: it cannot be spoken to, and nothing else is known */
 	struct ctrl_link_addr link;
 };
 
-/* A GID that is looked at. It stays as long as we do. */
+/* A GID that is looked at. */
 struct place {
-	struct place *next;
+	struct place *next; /* of the same hash */
 	union ibv_gid gid;
-	struct process *processes;
+	struct process *processes; /* by their numbers, ascending */
+	unsigned int users;
+	unsigned int others; /* processes of another version */
 };
 
 /* We are at that GID of a ready NIC of ours. May be called again and again. The job's key must be
@@ -33,11 +36,13 @@ void directory_enter(struct nic *nic, const union ibv_gid *gid);
 /* The address of a NIC may have changed: puts what we have put again. */
 void directory_refresh(void);
 
-/* Looks at a GID from now on. NULL: no memory, or no rendezvous. */
+/* Looks at a GID from now on, until directory_leave() was called as often. NULL: no memory, or no
+ * rendezvous. */
 struct place *directory_look(const union ibv_gid *gid);
+void directory_leave(struct place *p); /* NULL does nothing */
 
-/* The rendezvous says that a key has this value, or is gone (NULL). Returns the place where
- * something has changed by it, or NULL. */
+/* The rendezvous says that a key has this value, or is gone (NULL). Returns the place where a
+ * process is found by it, or has moved; NULL: nobody is to be told anything. */
 struct place *directory_event(const char *key, const void *value, size_t bytes);
 
 #endif

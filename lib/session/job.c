@@ -19,7 +19,8 @@ static void client_run(void *arg);
 static struct bg_timer client_timer = {.fn = client_run};
 static uint64_t job_key[2];
 static bool known; /* the job's key has come */
-static bool full;  /* shift-kvd has refused something of ours: peers may not find us */
+/* shift-kvd has refused something of ours: peers may not find us. And: on this connection to it. */
+static bool full, refused;
 
 uint64_t job_nonce(void)
 {
@@ -39,6 +40,11 @@ const uint64_t *job_key_if_known(void)
 bool job_is_full(void)
 {
 	return full;
+}
+
+void job_has_room(void)
+{
+	full = refused = false;
 }
 
 void job_draw_nonce(void)
@@ -73,15 +79,19 @@ void job_refute_death(uint64_t peer)
 
 static void client_failed(void *arg, int code, const char *text)
 {
+	static bool said;
+
 	(void)arg;
-	if (code == KV_ERROR_FULL && !full)
+	if (code == KV_ERROR_FULL && !said)
 		log_warn("shift-kvd has no room for this process (%s): peers that do not know it "
 			 "yet cannot find it, and connections with them are not "
 			 "protected",
 			 text);
 	else
 		log_info("shift-kvd: %s (%d)", text, code);
+	said |= code == KV_ERROR_FULL;
 	full |= code == KV_ERROR_FULL;
+	refused |= code == KV_ERROR_FULL;
 }
 
 /* --- the client's descriptor and timer ---------------------------------------------------------
@@ -107,11 +117,16 @@ static void client_watch(void)
 static void client_run(void *arg)
 {
 	const uint8_t *key;
+	bool connected;
 
 	(void)arg;
 	if (!client)
 		return;
+	connected = kv_client_is_connected(client);
+	refused &= connected;
 	kv_client_process(client);
+	if (!connected && kv_client_is_connected(client))
+		full = refused; /* it was asked for all anew */
 	key = kv_client_job_key(client);
 	if (key && !known) {
 		memcpy(job_key, key, sizeof(job_key));

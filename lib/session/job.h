@@ -42,7 +42,9 @@ const uint64_t *job_key_if_known(void);
 /* Nothing more follows from the report that it is dead: the next such report is passed on, too. */
 void job_refute_death(uint64_t nonce);
 
-/* Has shift-kvd refused something of ours because it has no room? */
+/* Has shift-kvd refused something of ours because it has no room? Until it has some again: after
+ * job_has_room(), or a new connection to it. */
 bool job_is_full(void);
+void job_has_room(void);
 
 #endif

@@ -71,6 +71,8 @@ void nic_events_changed(struct nic *nic)
 		else
 			stats_nic_met_failure(nic->name);
 		vqp_each(link_changed, nic);
+		if (nic->link_up)
+			rendezvous_link_up(nic);
 	}
 	if (moved)
 		rendezvous_nic_changed(nic);

@@ -54,7 +54,7 @@ static bool probe_exchange(struct tracked_path *p, uint64_t now)
 	probe_describe(p);
 	if (told_due(&p->told, now)) {
 		probe_tell(p, true);
-		told_sent(&p->told, now);
+		told_sent(&p->told, now, TOLD_LONGEST_NS);
 	}
 	return !p->told.acked;
 }
@@ -119,6 +119,7 @@ struct peer_path *peer_path_get(struct nic *nic, uint64_t peer_nonce, const stru
 	p->path.nic = nic;
 	p->nonce = peer_nonce;
 	p->peer_nic = peer->nic;
+	p->addr = peer->link;
 	p->users = 1;
 	p->path.link = ctrl_link_peer_new(nic, &peer->link, peer_nonce);
 	if (!p->path.link) {
@@ -132,6 +133,20 @@ struct peer_path *peer_path_get(struct nic *nic, uint64_t peer_nonce, const stru
 	p->next = *bucket;
 	*bucket = p;
 	return &p->path;
+}
+
+void peer_path_follow(struct peer_path *path, const struct rail_addr *peer, uint32_t serial)
+{
+	struct tracked_path *p = tracked_path(path);
+
+	if (p->peer_nic != peer->nic || !peer->link.qpn ||
+	    (p->serial && !shift_serial_newer(serial, p->serial)))
+		return;
+	p->serial = serial;
+	if (!memcmp(&p->addr, &peer->link, sizeof(p->addr)))
+		return;
+	p->addr = peer->link;
+	ctrl_link_peer_move(path->link, &p->addr);
 }
 
 void peer_path_hold(struct peer_path *path)

@@ -19,6 +19,8 @@ struct tracked_path {
 	unsigned int users;
 	uint64_t nonce; /* of the peer's process */
 	uint8_t peer_nic;
+	struct ctrl_link_addr addr; /* where it listens, */
+	uint32_t serial; /* of the peer's state that has said its address; 0: any is newer */
 	struct probe *probe;
 	struct told told; /* of our end of the probes, */
 	struct probe_addr ours;
@@ -34,6 +36,11 @@ static inline struct tracked_path *tracked_path(struct peer_path *path)
  * peer_path_get() or peer_path_hold() needs a peer_path_put(); the last one frees. NULL: no memory.
  */
 struct peer_path *peer_path_get(struct nic *nic, uint64_t peer_nonce, const struct rail_addr *peer);
+
+/* The peer's process has said that it listens there, in a state of this serial (told.h). An older
+ * state than that which was heard last, of whatever connection, changes nothing. */
+void peer_path_follow(struct peer_path *path, const struct rail_addr *peer, uint32_t serial);
+
 void peer_path_hold(struct peer_path *path);
 void peer_path_put(struct peer_path *path); /* NULL does nothing */
 

@@ -24,8 +24,12 @@
 #define INTERVAL_LAST_NS  (1000 * MS) /* the interval grows to this while peers do not come */
 #define ALL_MAX_NS	  (300 * MS)  /* after this we are told even if twins are missing */
 #define NO_PEER_NS	  (10000 * MS)
+#define LONELY_NS	  (600000 * MS) /* who does not answer is told at intervals up to this */
+#define TELLINGS_NS	  (10 * MS)
 
-enum { BUCKETS = 1024 };
+/* TELLINGS_MAX: so often in TELLINGS_NS a connection of ours is told to a process that may be the
+ * peer. With N processes behind a GID, and M connections to it, all of them are N times M. */
+enum { BUCKETS = 1024, TELLINGS_MAX = 512 };
 
 /* An end of a connection, with as many rails as it says. */
 struct record {
@@ -48,7 +52,12 @@ struct meeting {
 	bool reported;		       /* it was reported that no peer has come, or the wrong one */
 	bool has_ours, has_theirs;
 	struct told told;
+	/* Numbers of processes of the place: which was told last, of all and in this round. */
+	uint64_t newest, round;
 	struct record ours, theirs;
+	/* Its NIC had no GID or P_Key for that rail at the look of this number, plus 1; 0: it had.
+	 */
+	uint64_t no_address[SHIFT_RAILS_MAX];
 	/* A newer one of theirs, of which not all rails have come. */
 	uint32_t coming_serial, coming_rails;
 	struct record coming;
@@ -60,6 +69,7 @@ static struct bg_timer run_timer = {.fn = rendezvous_run};
 static uint64_t interval_ns = INTERVAL_FIRST_NS;
 static struct meeting *meetings;
 static struct meeting *buckets[BUCKETS]; /* by our QPN */
+static struct meeting *unserved;	 /* the first in this run that could not tell all */
 
 void rendezvous_wake(void)
 {
@@ -169,25 +179,36 @@ static uint16_t rail_mtu(const struct vqp *v, uint8_t i)
 	return (uint16_t)(i && asked < port ? asked : port);
 }
 
+static uint64_t look_of(const struct nic *nic)
+{
+	return (uint64_t)nic->looks + 1;
+}
+
 /* Finds our GID for a twin, which stays once the peer has it. false: its NIC has none, or not the
  * program's P_Key. */
-static bool twin_address(struct vqp *v, uint8_t i, const struct nic *nic)
+static bool twin_address(struct meeting *m, uint8_t i, const struct nic *nic)
 {
+	uint64_t look = look_of(nic);
+	struct vqp *v = m->v;
 	struct nic_gid gid;
 	int index;
 
+	m->no_address[i] = look;
 	if (v->rails.pkey && nic_pkey_index(nic, v->rails.pkey) < 0)
 		return false;
-	if (v->rails.twin[i].clean)
-		return true;
-	index = nic_gid_for_twin(nic, &v->rails.twin[0].gid, &gid);
-	if (index >= 0)
+	if (!v->rails.twin[i].clean) {
+		index = nic_gid_for_twin(nic, &v->rails.twin[0].gid, &gid);
+		if (index < 0)
+			return false;
 		set_gid(v, i, &gid, index);
-	return index >= 0;
+	}
+	m->no_address[i] = 0;
+	return true;
 }
 
-static void describe_rail(struct vqp *v, uint8_t i, struct rail_addr *r)
+static void describe_rail(struct meeting *m, uint8_t i, struct rail_addr *r)
 {
+	struct vqp *v = m->v;
 	struct nic *nic = v->dev->nic[i];
 	struct ibv_qp *qp = vqp_rail_qp(v, i);
 
@@ -199,7 +220,7 @@ static void describe_rail(struct vqp *v, uint8_t i, struct rail_addr *r)
 	ctrl_link_address(nic, &r->link);
 	r->mtu_bytes = rail_mtu(v, i);
 	r->lid = nic->port_attr.lid;
-	if (i && qp && !twin_address(v, i, nic))
+	if (i && qp && !twin_address(m, i, nic))
 		return;
 	r->gid = v->rails.twin[i].gid.value;
 	r->qpn = qp ? qp->qp_num : 0;
@@ -232,7 +253,9 @@ static bool is_outdated(const struct meeting *m)
 		const struct rail_addr *r = &m->ours.rail[i];
 		const struct nic *nic = v->dev->nic[i];
 
-		if ((!r->link.qpn && nic->ready) || (!r->qpn && vqp_rail_qp((struct vqp *)v, i)) ||
+		if ((!r->link.qpn && nic->ready) ||
+		    (!r->qpn && vqp_rail_qp((struct vqp *)v, i) &&
+		     m->no_address[i] != look_of(nic)) ||
 		    (nic->ready && r->psn != (uint8_t)vqp_psn(v, i)))
 			return true;
 	}
@@ -252,7 +275,7 @@ static void meeting_describe(struct meeting *m, uint64_t now)
 	r.id = v->id;
 	r.nonce = job_nonce();
 	for (uint8_t i = 0; i < r.rails; i++)
-		describe_rail(v, i, &r.rail[i]);
+		describe_rail(m, i, &r.rail[i]);
 	if (m->has_ours && !memcmp(&m->ours, &r, sizeof(r)))
 		return;
 	m->ours = r;
@@ -309,6 +332,17 @@ static void report_peer_psns(struct vqp *v, const struct record *r)
 								 : STATS_PSN_UNMEASURED);
 }
 
+/* The addresses of the peer that we have met may have changed: its control messages come from
+ * there, and ours must go there. The record in the rendezvous does not tell us: it bears a tag and
+ * no serial, and whoever can write there may bring an old one back. */
+static void paths_follow(const struct meeting *m)
+{
+	for (uint8_t i = 0; i < m->v->setup.peer_rails; i++)
+		if (m->v->rails.twin[i].path)
+			peer_path_follow(m->v->rails.twin[i].path, &m->theirs.rail[i],
+					 m->told.heard);
+}
+
 static void report_peer(const struct meeting *m, const struct record *r)
 {
 	struct vqp *v = m->v;
@@ -342,13 +376,14 @@ static void meeting_match(struct meeting *m, const struct record *r)
 	if (shift_conn_meet(v->conn, &p)) {
 		report_peer(m, r);
 		release_paths(v);
+		v->setup.peer_rails = p.rails;
 		for (uint8_t i = 0; i < p.rails; i++)
 			if (r->rail[i].link.qpn && v->dev->nic[i]->ready)
 				v->rails.twin[i].path = peer_path_get(v->dev->nic[i], r->nonce,
 								      &r->rail[i]);
+		paths_follow(m); /* another connection may have made them, before it moved */
 		v->setup.peer_nonce = r->nonce;
 		v->setup.peer_id = r->id;
-		v->setup.peer_rails = p.rails;
 		v->setup.met = true;
 		say_hello(v, p.rails);
 	}
@@ -369,6 +404,7 @@ static bool rails_ready(struct meeting *m, const struct record *r)
 		if (!t->path && r->rail[i].link.qpn && v->dev->nic[i]->ready) {
 			vqp_enter(v);
 			t->path = peer_path_get(v->dev->nic[i], r->nonce, &r->rail[i]);
+			paths_follow(m);
 			vqp_leave(v);
 		}
 		if (!t->path || !atomic_load(&t->qp) || v->rails.jobs[i].stale || !r->rail[i].qpn ||
@@ -435,23 +471,61 @@ static void meeting_say(const struct meeting *m, bool ask, const struct audience
 	}
 }
 
-/* To the process that has answered, and, until HELLO has matched, to all that might be the peer:
- * only over the QP's own port, as GIDs may repeat elsewhere. */
-static void meeting_tell_candidates(const struct meeting *m)
+static bool telling_allowed(uint64_t now)
 {
-	const uint64_t known = m->has_theirs ? m->theirs.nonce : 0;
+	static uint64_t since;
+	static unsigned int left;
+
+	if (now - since >= TELLINGS_NS) {
+		since = now;
+		left = TELLINGS_MAX;
+	}
+	return left && left--;
+}
+
+/* One that is found while nobody has answered is told at once. All are told in each round. */
+static bool candidate_is_due(const struct meeting *m, const struct process *p, bool round)
+{
+	if (p->other_version || (m->has_theirs && p->nonce == m->theirs.nonce))
+		return false;
+	return (round && p->number > m->round) || (!m->has_theirs && p->number > m->newest);
+}
+
+/* To all that might be the peer: only over the QP's own port, as GIDs may repeat elsewhere. false:
+ * the rest must wait. */
+static bool meeting_tell_candidates(struct meeting *m, bool round, uint64_t now)
+{
 	struct audience to = {.nic = m->v->dev->nic[0]};
 
-	if (known) {
-		to.nonce = known;
-		to.addr = &m->theirs.rail[0].link;
-		meeting_say(m, true, &to);
-	}
 	for (const struct process *p = m->place ? m->place->processes : NULL; p; p = p->next) {
+		if (!candidate_is_due(m, p, round))
+			continue;
+		if (!telling_allowed(now))
+			return false;
 		to.nonce = p->nonce;
 		to.addr = &p->link;
-		if (p->nonce != known && !p->other_version)
-			meeting_say(m, true, &to);
+		meeting_say(m, true, &to);
+		m->newest = p->number > m->newest ? p->number : m->newest;
+		m->round = round ? p->number : m->round;
+	}
+	return true;
+}
+
+/* HELLO has not matched yet. */
+static void meeting_tell_all(struct meeting *m, uint64_t now)
+{
+	struct audience known = {.nic = m->v->dev->nic[0],
+				 .nonce = m->theirs.nonce,
+				 .addr = &m->theirs.rail[0].link};
+	bool round = told_due(&m->told, now);
+
+	if (round && m->has_theirs && !m->round)
+		meeting_say(m, true, &known);
+	if (!meeting_tell_candidates(m, round, now)) {
+		unserved = unserved ? unserved : m;
+	} else if (round) {
+		m->round = 0;
+		told_sent(&m->told, now, LONELY_NS);
 	}
 }
 
@@ -468,13 +542,14 @@ static void meeting_tell_peer(const struct meeting *m)
 
 static void meeting_tell(struct meeting *m, uint64_t now)
 {
-	if (!told_due(&m->told, now))
+	if (m->told.acked)
 		return;
-	if (in_setup(m->v))
-		meeting_tell_candidates(m);
-	else
+	if (in_setup(m->v)) {
+		meeting_tell_all(m, now);
+	} else if (told_due(&m->told, now)) {
 		meeting_tell_peer(m);
-	told_sent(&m->told, now);
+		told_sent(&m->told, now, TOLD_LONGEST_NS);
+	}
 }
 
 /* The QP may have reached RTS only now. */
@@ -628,8 +703,11 @@ static bool meeting_take(struct meeting *m, uint64_t nonce, const struct session
 	if (other)
 		told_begin(&m->told); /* another process may have acknowledged it before */
 	told_acked(&m->told, c->heard);
-	if (m->settled && is_of_peer(m->v, &m->theirs))
-		report_peer_psns(m->v, &m->theirs);
+	if (is_of_peer(m->v, &m->theirs)) {
+		paths_follow(m);
+		if (m->settled)
+			report_peer_psns(m->v, &m->theirs);
+	}
 	return true;
 }
 
@@ -651,7 +729,7 @@ static void meeting_answer(struct meeting *m, const struct nic *nic, const struc
 	/* If we are about to ask, too, this is the question. */
 	meeting_say(m, told_due(&m->told, now), &to);
 	if (told_due(&m->told, now))
-		told_sent(&m->told, now);
+		told_sent(&m->told, now, TOLD_LONGEST_NS);
 }
 
 /* May it speak for the peer of this connection? The first time it must come to the QP's own port.
@@ -684,17 +762,27 @@ void rendezvous_heard(const struct nic *nic, uint64_t nonce, const struct sessio
 
 void rendezvous_published(const char *key, const void *value, size_t bytes)
 {
-	const struct place *p = directory_event(key, value, bytes);
-
-	if (!p)
-		return;
-	for (struct meeting *m = meetings; m; m = m->next)
-		if (m->place == p && !m->settled && !(m->has_theirs && m->told.acked))
-			told_begin(&m->told);
-	rendezvous_wake();
+	if (directory_event(key, value, bytes))
+		rendezvous_wake();
 }
 
 /* --- all connections ------------------------------------------------------------------------- */
+
+/* So that whoever could not tell all comes first in the next run. */
+static void meetings_begin_with(struct meeting *first)
+{
+	struct meeting **at = &meetings, *head = meetings;
+
+	if (first == head)
+		return;
+	while (*at != first)
+		at = &(*at)->next;
+	*at = NULL;
+	meetings = first;
+	for (at = &first->next; *at;)
+		at = &(*at)->next;
+	*at = head;
+}
 
 static void rendezvous_run(void *arg)
 {
@@ -702,6 +790,7 @@ static void rendezvous_run(void *arg)
 	bool waiting = false;
 
 	(void)arg;
+	unserved = NULL;
 	if (!job_client())
 		return;
 	for (struct meeting *m = meetings; m; m = m->next)
@@ -712,6 +801,10 @@ static void rendezvous_run(void *arg)
 	waiting |= peer_paths_exchange_probes();
 	if (!waiting)
 		return;
+	if (unserved) {
+		meetings_begin_with(unserved);
+		interval_ns = INTERVAL_FIRST_NS;
+	}
 	bg_timer_set(&run_timer, now + interval_ns);
 	interval_ns = interval_ns * 5 / 4 < INTERVAL_LAST_NS ? interval_ns * 5 / 4
 							     : INTERVAL_LAST_NS;
@@ -771,6 +864,7 @@ static void meeting_forget(struct vqp *v)
 		p = &(*p)->next;
 	*p = m->next;
 	meeting_leave_bucket(m);
+	directory_leave(m->place);
 	free(m);
 	v->setup.meeting = NULL;
 	tombstone_leave(v);
@@ -817,5 +911,13 @@ void rendezvous_nic_changed(const struct nic *nic)
 		meeting_describe(m, now_ns());
 		m->settled &= m->told.acked;
 	}
+	rendezvous_wake();
+}
+
+void rendezvous_link_up(const struct nic *nic)
+{
+	for (struct meeting *m = meetings; m; m = m->next)
+		if (m->v->dev->nic[0] == nic && !m->settled && !m->told.acked)
+			told_begin(&m->told);
 	rendezvous_wake();
 }

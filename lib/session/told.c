@@ -4,7 +4,6 @@
 #include "lib/core/msg.h"
 
 #define INTERVAL_FIRST_NS 10000000ull
-#define INTERVAL_LAST_NS  1000000000ull
 
 void told_begin(struct told *t)
 {
@@ -26,11 +25,12 @@ bool told_due(const struct told *t, uint64_t now)
 	return t->serial && !t->acked && now >= t->next_ns;
 }
 
-void told_sent(struct told *t, uint64_t now)
+void told_sent(struct told *t, uint64_t now, uint64_t longest_ns)
 {
 	t->next_ns = now + t->interval_ns;
-	t->interval_ns = t->interval_ns * 5 / 4 < INTERVAL_LAST_NS ? t->interval_ns * 5 / 4
-								   : INTERVAL_LAST_NS;
+	t->interval_ns = t->interval_ns * 5 / 4;
+	if (t->interval_ns > longest_ns)
+		t->interval_ns = longest_ns;
 }
 
 void told_acked(struct told *t, uint32_t heard)

@@ -29,8 +29,11 @@ void told_begin(struct told *t);
 /* Is it time to tell our state (again)? */
 bool told_due(const struct told *t, uint64_t now);
 
-/* It was told: again after 10 ms, later at growing intervals, up to a second. */
-void told_sent(struct told *t, uint64_t now);
+/* Of a peer that is known to be there. */
+#define TOLD_LONGEST_NS 1000000000ull
+
+/* It was told: again after 10 ms, later at growing intervals, up to longest_ns. */
+void told_sent(struct told *t, uint64_t now, uint64_t longest_ns);
 
 /* A message of the peer has said what it has heard of us. */
 void told_acked(struct told *t, uint32_t heard);

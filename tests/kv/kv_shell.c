@@ -3,8 +3,8 @@
  * kv_shell JOB NONCE: the rendezvous client by hand. Commands come by lines on standard input,
  * events go to standard output; end of file is a goodbye.
  *
- *   put K V | del K | get K | forget K | watch P | fill P N (puts P0.. PN-1) | gets P N |
- *   forgets P N | sync (until all is handed over and the lease is held) | key | state | count P |
+ *   put K V | del K | get K | forget K | watch P | unwatch P | fill P N (puts P0.. PN-1) | gets P N
+ * | forgets P N | sync (until all is handed over and the lease is held) | key | state | count P |
  *   lose (closes the socket behind the client's back) | refute NONCE (it is not dead) | fds
  */
 #include <dirent.h>
@@ -141,6 +141,8 @@ static void obey(char *line)
 		get_all(a, atol(b), *word == 'f');
 	else if (!strcmp(word, "watch"))
 		err = kv_client_watch(client, a ? a : "");
+	else if (!strcmp(word, "unwatch") && a)
+		err = kv_client_unwatch(client, a);
 	else if (!strcmp(word, "fill") && a && b)
 		fill(a, atol(b));
 	else if (!strcmp(word, "sync"))

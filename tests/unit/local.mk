@@ -344,8 +344,9 @@ tests_unit_test_rooms_fence_LDADD = $(rooms_libs)
 # Those that have a peer to find.
 meeting_world = tests/unit/meeting_world.c tests/unit/meeting_world.h $(rooms_world)
 meeting_wraps = $(rooms_wraps) $(wrap)job_client $(wrap)job_nonce $(wrap)job_key_if_known \
-	$(wrap)job_is_full $(wrap)kv_client_put $(wrap)kv_client_watch $(wrap)ctrl_link_address $(wrap)ctrl_link_peer_new \
-	$(wrap)ctrl_link_peer_free $(wrap)contact_send $(wrap)nic_gid_for_twin $(wrap)path_health_answers \
+	$(wrap)job_is_full $(wrap)job_has_room $(wrap)kv_client_put $(wrap)kv_client_watch \
+	$(wrap)kv_client_unwatch $(wrap)ctrl_link_address $(wrap)ctrl_link_peer_new \
+	$(wrap)ctrl_link_peer_free $(wrap)ctrl_link_peer_move $(wrap)contact_send $(wrap)nic_gid_for_twin $(wrap)path_health_answers \
 	$(wrap)path_health_keep_for_peer $(wrap)vqp_enter $(wrap)stats_conn_psn
 
 tests_unit_test_rooms_meeting_SOURCES = tests/unit/test_rooms_meeting.c $(meeting_world)
@@ -374,8 +375,8 @@ tests_unit_test_two_ends_SOURCES = tests/unit/test_two_ends.c $(rooms_world)
 tests_unit_test_two_ends_CFLAGS = $(rooms_cflags)
 tests_unit_test_two_ends_LDFLAGS = $(AM_LDFLAGS) $(rooms_wraps) $(wrap)job_client $(wrap)job_nonce \
 	$(wrap)job_key_if_known $(wrap)job_is_full $(wrap)kv_client_put $(wrap)kv_client_watch \
-	$(wrap)ctrl_link_address $(wrap)ctrl_link_peer_new $(wrap)ctrl_link_peer_free \
-	$(wrap)nic_gid_for_twin $(wrap)stats_conn_psn
+	$(wrap)kv_client_unwatch $(wrap)ctrl_link_address $(wrap)ctrl_link_peer_new $(wrap)ctrl_link_peer_free \
+	$(wrap)ctrl_link_peer_move $(wrap)nic_gid_for_twin $(wrap)stats_conn_psn
 tests_unit_test_two_ends_LDADD = $(rooms_libs)
 
 tests_unit_test_rooms_messages_SOURCES = tests/unit/test_rooms_messages.c $(meeting_world)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include "tests/unit/meeting_world.h"
 
+#include <errno.h>
 #include <stdio.h>
 
 #include "lib/core/siphash.h"
@@ -15,14 +16,16 @@ struct vqp *v;
 struct end_record ours, theirs;
 uint32_t our_serial, our_heard, their_serial;
 int they_lose, they_twist, put_result;
-unsigned int puts_n, watches_n;
+unsigned int puts_n, watches_n, unwatches_n;
 char put_key[128], watched[128];
 struct rail_record put_value;
 uint32_t moved;
+unsigned int gid_looks;
+int gid_missing;
 unsigned int told_n, asked_n;
 const char *told_over;
 uint64_t contact_nonce;
-bool key_known, job_full, answers, keep_for_peer;
+bool key_known, job_full, crowd, answers, keep_for_peer;
 void (*on_enter)(void);
 int peer_psn[SHIFT_RAILS_MAX];
 
@@ -32,12 +35,15 @@ struct kv_client *__wrap_job_client(void);
 uint64_t __wrap_job_nonce(void);
 const uint64_t *__wrap_job_key_if_known(void);
 bool __wrap_job_is_full(void);
+void __wrap_job_has_room(void);
 int __wrap_kv_client_put(struct kv_client *c, const char *key, const void *value, size_t bytes);
 int __wrap_kv_client_watch(struct kv_client *c, const char *prefix);
+int __wrap_kv_client_unwatch(struct kv_client *c, const char *prefix);
 void __wrap_ctrl_link_address(const struct nic *nic, struct ctrl_link_addr *addr);
 struct ctrl_link_peer *__wrap_ctrl_link_peer_new(struct nic *nic, const struct ctrl_link_addr *addr,
 						 uint64_t nonce);
 void __wrap_ctrl_link_peer_free(struct ctrl_link_peer *peer);
+void __wrap_ctrl_link_peer_move(struct ctrl_link_peer *peer, const struct ctrl_link_addr *addr);
 void __wrap_contact_send(struct nic *nic, uint64_t nonce, const struct ctrl_link_addr *addr,
 			 const struct shift_msg *m);
 int __wrap_nic_gid_for_twin(const struct nic *nic, const struct nic_gid *like, struct nic_gid *gid);
@@ -69,6 +75,11 @@ bool __wrap_job_is_full(void)
 	return job_full;
 }
 
+void __wrap_job_has_room(void)
+{
+	job_full = false;
+}
+
 int __wrap_kv_client_put(struct kv_client *c, const char *key, const void *value, size_t bytes)
 {
 	(void)c;
@@ -84,6 +95,14 @@ int __wrap_kv_client_watch(struct kv_client *c, const char *prefix)
 	(void)c;
 	snprintf(watched, sizeof(watched), "%s", prefix);
 	watches_n++;
+	return 0;
+}
+
+int __wrap_kv_client_unwatch(struct kv_client *c, const char *prefix)
+{
+	(void)c;
+	(void)prefix;
+	unwatches_n++;
 	return 0;
 }
 
@@ -106,10 +125,15 @@ void __wrap_ctrl_link_peer_free(struct ctrl_link_peer *peer)
 	trace_add("no path over %s\n", (const char *)(void *)peer);
 }
 
+void __wrap_ctrl_link_peer_move(struct ctrl_link_peer *peer, const struct ctrl_link_addr *addr)
+{
+	trace_add("path over %s is to %#x/%u\n", (const char *)(void *)peer, addr->qpn, addr->qkey);
+}
+
 void __wrap_contact_send(struct nic *nic, uint64_t nonce, const struct ctrl_link_addr *addr,
 			 const struct shift_msg *m)
 {
-	assert_true(nonce == PEER_NONCE || nonce == theirs.nonce || nonce == OTHER_NONCE);
+	assert_true(nonce == PEER_NONCE || nonce == theirs.nonce || nonce == OTHER_NONCE || crowd);
 	assert_int_equal(addr->qpn, 0x300);
 	contact_nonce = nonce;
 	if (world.on_send)
@@ -122,6 +146,9 @@ int __wrap_nic_gid_for_twin(const struct nic *nic, const struct nic_gid *like, s
 	assert_int_equal(like->value.raw[15], world.own_gid ? world.own_gid : 1);
 	assert_int_equal(like->vlan, 7);
 	memset(gid, 0, sizeof(*gid));
+	gid_looks++;
+	if (nic->index == gid_missing)
+		return -ENOENT;
 	gid->value.raw[15] = (uint8_t)(0x80 + nic->index);
 	return 5 + nic->index;
 }
@@ -248,10 +275,12 @@ uint64_t record_tag(const char *key, const struct rail_record *r)
 	return shift_siphash(job_key, &text, sizeof(text));
 }
 
-static void publish(const char *key, uint64_t nonce)
+void they_publish_as(uint64_t nonce)
 {
 	struct rail_record r;
+	char key[128];
 
+	sprintf(key, "rail/aa0000000000000000000000000000bb/%016llx", (unsigned long long)nonce);
 	memset(&r, 0, sizeof(r));
 	r.version = SHIFT_MSG_VERSION;
 	r.nonce = nonce;
@@ -262,12 +291,12 @@ static void publish(const char *key, uint64_t nonce)
 
 void they_publish(void)
 {
-	publish(PEER_KEY, PEER_NONCE);
+	they_publish_as(PEER_NONCE);
 }
 
 void other_publishes(void)
 {
-	publish(OTHER_KEY, OTHER_NONCE);
+	they_publish_as(OTHER_NONCE);
 }
 
 int meeting_begin(void **state)
@@ -279,13 +308,14 @@ int meeting_begin(void **state)
 	memset(peer_psn, 0xff, sizeof(peer_psn));
 	our_serial = our_heard = told_n = asked_n = 0;
 	their_serial = 100;
-	they_lose = -1;
+	they_lose = gid_missing = -1;
+	gid_looks = 0;
 	they_twist = 0;
-	puts_n = watches_n = moved = 0;
+	puts_n = watches_n = unwatches_n = moved = 0;
 	put_result = 0;
 	world.on_send = hear_us;
 	key_known = true;
-	job_full = answers = keep_for_peer = false;
+	job_full = crowd = answers = keep_for_peer = false;
 	on_enter = NULL;
 	core.view.state = SHIFT_ST_SETUP;
 	core.view.protected_ = false;

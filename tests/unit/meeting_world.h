@@ -25,12 +25,14 @@ extern struct vqp *v;
 extern struct end_record ours, theirs; /* as they are told */
 extern uint32_t our_serial, our_heard; /* as we said last */
 extern uint32_t their_serial;
-extern int they_lose;		       /* the rail that gets lost, or -1 */
-extern int they_twist;		       /* 1 .. 4: a GID or QPN that they say is another; 0: none */
-extern unsigned int puts_n, watches_n; /* calls of the rendezvous */
-extern int put_result;		       /* what a put answers */
+extern int they_lose;  /* the rail that gets lost, or -1 */
+extern int they_twist; /* 1 .. 4: a GID or QPN that they say is another; 0: none */
+extern unsigned int puts_n, watches_n, unwatches_n; /* calls of the rendezvous */
+extern int put_result;				    /* what a put answers */
 extern char put_key[128], watched[128];
-extern uint32_t moved; /* our control links have another address by this */
+extern unsigned int gid_looks; /* how often a NIC was asked for its GIDs */
+extern int gid_missing;	       /* the NIC that has none, or -1 */
+extern uint32_t moved;	       /* our control links have another address by this */
 
 /* What a process puts into the rendezvous. Its layout is fixed. */
 struct rail_record {
@@ -45,6 +47,7 @@ extern unsigned int told_n, asked_n;  /* how often our end was told whole; and a
 extern const char *told_over;	      /* the link it was told over last */
 extern uint64_t contact_nonce;	      /* to whom a contact spoke last; 0: to none */
 extern bool key_known, job_full;      /* the job's key; has a put been refused? */
+extern bool crowd;		      /* there are other processes than the peer's */
 extern bool answers, keep_for_peer;   /* the probes of all paths */
 extern void (*on_enter)(void);	      /* what comes before a thread that wants the lock */
 extern int peer_psn[SHIFT_RAILS_MAX]; /* what the statistics were told */
@@ -57,10 +60,11 @@ int meeting_end(void **state);
 
 void start_and_look(void);
 
-/* A process behind the peer's GID, the peer's own and another, puts its record into the rendezvous.
- */
+/* A process behind the peer's GID, the peer's own, OTHER_NONCE or any, puts its record into the
+ * rendezvous. */
 void they_publish(void);
 void other_publishes(void);
+void they_publish_as(uint64_t nonce);
 
 /* The peer's end, which is told by they_tell() with a new serial, and by they_say() as it is, over
  * our NIC; what we have told is acknowledged. */

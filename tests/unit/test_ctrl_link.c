@@ -129,6 +129,18 @@ static int end(void **state)
 	return 0;
 }
 
+/* Its address handle is made anew. */
+static void a_peer_that_listens_elsewhere_is_followed(void **state)
+{
+	struct ctrl_link_addr addr = {.gid.raw = {0xfe, 0x80, [15] = 10}, .qpn = 7};
+
+	(void)state;
+	peer->ah_stale = false;
+	ctrl_link_peer_move(peer, &addr);
+	assert_memory_equal(&peer->addr, &addr, sizeof(addr));
+	assert_true(peer->ah_stale);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
@@ -137,6 +149,7 @@ int main(void)
 		TEST(an_older_one_is_refused_and_said_once),
 		TEST(a_newer_one_is_for_us_to_learn),
 		TEST(a_stranger_is_only_counted),
+		TEST(a_peer_that_listens_elsewhere_is_followed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,12 +4,14 @@
 #include "lib/session/directory.h"
 
 #include <stdio.h>
+#include <time.h>
 
 #include "lib/session/contacts.h"
 #include "lib/session/rendezvous.h"
+#include "lib/session/session_msg.h"
 #include "tests/unit/meeting_world.h"
 
-/* Places and records stay as long as the process: each test has a GID of its own. */
+/* What we put stays as long as the process: each test has a GID of its own. */
 static union ibv_gid next_gid(void)
 {
 	static uint8_t n;
@@ -116,7 +118,7 @@ static void a_member_is_found(void **state)
 	assert_ptr_equal(directory_event(key, &r, sizeof(r)), p);
 	assert_int_equal(p->processes->link.qpn, 0x78);
 	assert_null(p->processes->next);
-	assert_ptr_equal(directory_event(key, NULL, 0), p);
+	assert_null(directory_event(key, NULL, 0)); /* nobody is told anything by that */
 	assert_null(p->processes);
 }
 
@@ -214,7 +216,164 @@ static void we_find_ourselves(void **state)
 	}
 }
 
+/* A process that comes, and one that moves, is news; one that is there already is not, and what is
+ * not there cannot go. */
+static void only_what_is_new_is_told(void **state)
+{
+	union ibv_gid gid = next_gid();
+	struct place *p = directory_look(&gid);
+	struct rail_record r;
+	uint64_t number;
+	char key[128];
+
+	(void)state;
+	key_of(key, &gid, PEER_NONCE);
+	r = record_of(key);
+	assert_null(directory_event(key, NULL, 0));
+	assert_ptr_equal(directory_event(key, &r, sizeof(r)), p);
+	number = p->processes->number;
+	assert_null(directory_event(key, &r, sizeof(r)));
+	assert_true(p->processes->number == number);
+	r.link.qkey++;
+	r.tag = record_tag(key, &r);
+	assert_ptr_equal(directory_event(key, &r, sizeof(r)), p);
+	assert_true(p->processes->number > number);
+	assert_null(p->processes->next);
+	*strchr(key, 'd') = 'D'; /* a name that no process gives */
+	directory_event(key, NULL, 0);
+	assert_non_null(p->processes);
+	directory_leave(p);
+}
+
+/* --- places that nobody needs any more go --------------------------------------------------- */
+
+static void a_place_goes_with_its_last_connection(void **state)
+{
+	union ibv_gid gid = next_gid();
+	struct place *p = directory_look(&gid);
+	struct rail_record r;
+	char key[128];
+
+	(void)state;
+	key_of(key, &gid, PEER_NONCE);
+	r = record_of(key);
+	assert_ptr_equal(directory_look(&gid), p);
+	assert_int_equal(watches_n, 1);
+	directory_leave(p);
+	assert_int_equal(unwatches_n, 0);
+	assert_ptr_equal(directory_event(key, &r, sizeof(r)), p);
+	directory_leave(p);
+	assert_int_equal(unwatches_n, 1);
+	assert_null(directory_event(key, &r, sizeof(r)));
+	p = directory_look(&gid);
+	assert_int_equal(watches_n, 2);
+	assert_null(p->processes);
+	directory_leave(p);
+	directory_leave(NULL);
+	assert_int_equal(unwatches_n, 2);
+}
+
+/* What shift-kvd has refused is asked for again when there is room. */
+static void room_is_used_at_once(void **state)
+{
+	union ibv_gid gid[2] = {next_gid(), next_gid()};
+	struct place *p[2] = {directory_look(&gid[0]), directory_look(&gid[1])};
+
+	(void)state;
+	job_full = true;
+	watches_n = 0;
+	directory_leave(p[0]);
+	assert_false(job_full);
+	assert_true(watches_n >= 1); /* one that is known already is not asked for by the client */
+	watches_n = 0;
+	directory_leave(p[1]);
+	assert_int_equal(watches_n, 0);
+}
+
 /* --- what it costs ------------------------------------------------------------------------- */
+
+static uint64_t cpu_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static union ibv_gid gid_of_many(unsigned int i)
+{
+	union ibv_gid gid = {.raw = {[0] = 0xd1}};
+
+	gid.raw[14] = (uint8_t)(i >> 8);
+	gid.raw[15] = (uint8_t)i;
+	return gid;
+}
+
+static uint64_t events_cost(unsigned int place)
+{
+	uint64_t since = cpu_ns();
+	char key[128];
+
+	sprintf(key, "rail/d1%026x%04x/000000000000000b", 0, place);
+	for (unsigned int i = 0; i < 300; i++)
+		directory_event(key, NULL, 0);
+	return cpu_ns() - since;
+}
+
+/* With 10,000 GIDs that are looked at, an event costs about as much as with 16. */
+static void an_event_is_as_cheap_among_many_places(void **state)
+{
+	enum { FEW = 16, PLACES = 10000 };
+	static struct place *p[PLACES];
+	uint64_t few = 0, many;
+	union ibv_gid gid;
+
+	(void)state;
+	for (unsigned int i = 0; i < PLACES; i++) {
+		gid = gid_of_many(i);
+		p[i] = directory_look(&gid);
+		if (i + 1 == FEW)
+			few = events_cost(i);
+	}
+	many = events_cost(PLACES - 1);
+	assert_true(many < 20 * few + 2 * MS);
+	for (unsigned int i = 0; i < PLACES; i++)
+		directory_leave(p[i]);
+}
+
+/* Attack: records of another version need no tag, so there may be as many as somebody likes. */
+static void few_of_another_version_are_remembered(void **state)
+{
+	union ibv_gid gid = next_gid();
+	struct place *p = directory_look(&gid);
+	uint8_t older[8] = {SHIFT_MSG_VERSION - 1};
+	uint64_t since = cpu_ns();
+	struct rail_record r;
+	unsigned int n = 0;
+	char key[128];
+
+	(void)state;
+	for (uint64_t nonce = 1000; nonce < 81000; nonce++) {
+		key_of(key, &gid, nonce);
+		assert_null(directory_event(key, older, sizeof(older)));
+	}
+	for (const struct process *at = p->processes; at; at = at->next)
+		n += at->other_version;
+	assert_int_equal(n, 64);
+	assert_true(cpu_ns() - since < 5000ull * MS); /* it was quadratic */
+	key_of(key, &gid, PEER_NONCE);
+	r = record_of(key);
+	assert_ptr_equal(directory_event(key, &r, sizeof(r)), p); /* they keep nobody out */
+	key_of(key, &gid, 1000);
+	directory_event(key, NULL, 0); /* and when one goes there is room for another */
+	key_of(key, &gid, 90000);
+	directory_event(key, older, sizeof(older));
+	n = 0;
+	for (const struct process *at = p->processes; at; at = at->next)
+		n += at->nonce == 90000 || at->nonce == PEER_NONCE;
+	assert_int_equal(n, 2);
+	directory_leave(p);
+}
 
 enum { MANY = 500 };
 
@@ -256,8 +415,132 @@ static void many_connections_cost_what_one_costs(void **state)
 		assert_int_equal(puts_n, 1);
 		assert_int_equal(watches_n, 1);
 		many_end(numbers[i]);
+		assert_int_equal(unwatches_n, 1);
 		meeting_end(state);
 	}
+}
+
+/* --- a crowd behind one GID ---------------------------------------------------------------- */
+
+enum { PROCESSES = 64, CONNECTIONS = 64 };
+
+static unsigned int sent, sent_of[CONNECTIONS];
+
+static void count_sent(const char *link, const struct shift_msg *m)
+{
+	struct session_conn c;
+
+	(void)link;
+	memcpy(&c, m->blob, sizeof(c));
+	sent++;
+	sent_of[c.mine.qpn - 0x1000]++;
+}
+
+static void process_comes(const union ibv_gid *gid, uint64_t nonce)
+{
+	struct rail_record r;
+	char key[128];
+
+	key_of(key, gid, nonce);
+	r = record_of(key);
+	r.nonce = nonce;
+	r.link.qpn = 0x300;
+	r.tag = record_tag(key, &r);
+	rendezvous_published(key, &r, sizeof(r));
+}
+
+static union ibv_gid crowd_begin(void)
+{
+	union ibv_gid gid = next_gid();
+
+	crowd = true;
+	world.own_gid = (uint8_t)(0x80 + gid.raw[15]);
+	world.on_send = count_sent;
+	sent = 0;
+	memset(sent_of, 0, sizeof(sent_of));
+	many_begin(CONNECTIONS, gid);
+	rooms_pass(0);
+	for (uint64_t i = 0; i < PROCESSES; i++)
+		process_comes(&gid, 2000 + i);
+	return gid;
+}
+
+/* Returns the most that was sent within 10 ms. */
+static unsigned int pass_and_count(unsigned int ms)
+{
+	unsigned int most = 0, before;
+
+	for (unsigned int at = 0; at < ms; at += 10) {
+		before = sent;
+		rooms_pass(10 * MS);
+		most = sent - before > most ? sent - before : most;
+	}
+	return most;
+}
+
+/* Nobody answers. All are told at once, but not in one burst, and then ever more seldom: so often
+ * that an end which can be reached again soon is, and never N times M messages for ever. */
+static void a_crowd_that_does_not_answer_is_told_ever_more_seldom(void **state)
+{
+	enum { ALL = PROCESSES * CONNECTIONS * RAILS };
+	unsigned int most;
+
+	(void)state;
+	crowd_begin();
+	most = pass_and_count(110);
+	for (unsigned int i = 0; i < CONNECTIONS; i++) /* each has told all soon */
+		assert_true(sent_of[i] >= PROCESSES * RAILS);
+	assert_true(most <= 2 * 512 * RAILS);
+	pass_and_count(90);
+	pass_and_count(9800);
+	assert_true(sent <= 30 * ALL);
+	sent = 0;
+	pass_and_count(60000);
+	assert_in_range(sent, ALL, 12 * ALL);
+	sent = 0;
+	pass_and_count(600000);
+	assert_in_range(sent, ALL, 14 * ALL);
+	many_end(CONNECTIONS);
+}
+
+/* One that comes later is told by each connection, and the others are not told again. */
+static void who_comes_later_is_told_alone(void **state)
+{
+	union ibv_gid gid;
+
+	(void)state;
+	gid = crowd_begin();
+	pass_and_count(30000);
+	sent = 0;
+	process_comes(&gid, 3000);
+	rooms_pass(0);
+	assert_int_equal(sent, CONNECTIONS * RAILS);
+	process_comes(&gid, 3000); /* once */
+	rooms_pass(0);
+	assert_int_equal(sent, CONNECTIONS * RAILS);
+	many_end(CONNECTIONS);
+}
+
+/* Attack: what comes and goes in the rendezvous makes us send no more than so much. */
+static void a_storm_of_records_is_bounded(void **state)
+{
+	union ibv_gid gid;
+	char key[128];
+
+	(void)state;
+	gid = crowd_begin();
+	pass_and_count(30000);
+	sent = 0;
+	for (int ms = 0; ms < 100; ms++) {
+		for (uint64_t i = 0; i < PROCESSES; i++) {
+			key_of(key, &gid, 2000 + i);
+			rendezvous_published(key, NULL, 0);
+			process_comes(&gid, 2000 + i);
+		}
+		rooms_pass(MS);
+	}
+	assert_true(sent <= 11 * 512 * RAILS);
+	many_end(CONNECTIONS);
 }
 
 /* --- contacts ------------------------------------------------------------------------------ */
@@ -335,7 +618,15 @@ int main(void)
 		TEST(a_process_of_another_version_is_known_as_such),
 		TEST(without_the_key_nothing_is_believed),
 		TEST(we_find_ourselves),
+		TEST(only_what_is_new_is_told),
+		TEST(a_place_goes_with_its_last_connection),
+		TEST(room_is_used_at_once),
+		TEST(an_event_is_as_cheap_among_many_places),
+		TEST(few_of_another_version_are_remembered),
 		ALONE(many_connections_cost_what_one_costs),
+		TEST(a_crowd_that_does_not_answer_is_told_ever_more_seldom),
+		TEST(who_comes_later_is_told_alone),
+		TEST(a_storm_of_records_is_bounded),
 		TEST(a_contact_is_shared_and_goes),
 		TEST(a_contact_is_of_one_address),
 	};

@@ -4,6 +4,7 @@
 
 #include "lib/session/job.h"
 #include "lib/session/nic_events.h"
+#include "lib/session/peer_paths.h"
 #include "lib/session/rendezvous.h"
 #include "tests/unit/meeting_world.h"
 
@@ -108,6 +109,25 @@ static void a_nic_that_is_not_ready_is_named_only(void **state)
 	start_and_look();
 	assert_memory_equal(&ours.rail[2], &none, sizeof(none));
 	assert_int_equal(ours.rail[1].qpn, TWIN_QPN + 1);
+}
+
+/* The kernel is asked once, and again after an event of that NIC. */
+static void a_gid_that_is_missing_is_not_looked_for_again_and_again(void **state)
+{
+	unsigned int n;
+
+	meeting_begin(state);
+	gid_missing = 2;
+	start_and_look();
+	assert_int_equal(ours.rail[2].qpn, 0);
+	n = gid_looks;
+	for (int i = 0; i < 100; i++)
+		rooms_pass(50 * MS);
+	assert_int_equal(gid_looks, n);
+	gid_missing = -1;
+	world.nic[2].looks++;
+	rooms_pass(1000 * MS);
+	assert_int_equal(ours.rail[2].qpn, TWIN_QPN + 2);
 }
 
 /* Twins that are not made yet, and NICs that are not measured yet, are waited for: 300 ms. */
@@ -349,6 +369,9 @@ static void who_speaks_first_does_not_matter(void **state)
 	assert_true(v->setup.met);
 	assert_int_equal(told_n, 1);
 	assert_int_equal(our_heard, their_serial);
+	they_publish_as(PEER_NONCE + 1); /* nor who is found while we wait for the answer */
+	rooms_pass(0);
+	assert_int_equal(told_n, 1);
 }
 
 /* --- who is not protected ------------------------------------------------------------------ */
@@ -771,6 +794,56 @@ static void of_a_connection_that_is_settled_nothing_is_told(void **state)
 	assert_int_equal(peer_psn[1], STATS_PSN_STALE);
 }
 
+/* Attack: deletions, of whatever, make nobody speak. */
+static void a_deletion_makes_nobody_speak(void **state)
+{
+	unsigned int n;
+
+	(void)state;
+	for (int i = 0; i < 2000; i++)
+		rooms_pass(MS);
+	n = told_n;
+	for (int i = 0; i < 50; i++) {
+		rendezvous_published("rail/aa0000000000000000000000000000bb/00000000000000cc", NULL,
+				     0);
+		rooms_pass(0);
+	}
+	rendezvous_published(PEER_KEY, NULL, 0);
+	rooms_pass(0);
+	assert_int_equal(told_n, n);
+}
+
+/* Its NIC has another GID, and so its control link another address. What is older, sent again or
+ * said by another process, moves nothing. */
+static void a_path_follows_the_peer(void **state)
+{
+	(void)state;
+	peer_comes();
+	become_active();
+	rooms_pass(1000 * MS);
+	trace_clear();
+	theirs.rail[1].link.qkey = 8;
+	their_serial++;
+	they_say(2, true);
+	assert_non_null(strstr(trace_text(), "path over mlx5_1 is to 0x301/8\n"));
+	trace_clear();
+	theirs.rail[1].link.qkey = 9;
+	they_say(0, true);
+	their_serial--;
+	they_say(0, true);
+	their_serial += 2;
+	theirs.nonce++;
+	they_say(0, true);
+	theirs.nonce--;
+	theirs.id++;
+	they_say(0, true);
+	/* Nor does what another connection of theirs was told before. */
+	peer_path_follow(v->rails.twin[1].path, &theirs.rail[1], 1);
+	assert_null(strstr(trace_text(), "is to 0x301/9"));
+	peer_path_follow(v->rails.twin[1].path, &theirs.rail[1], their_serial + 1);
+	assert_non_null(strstr(trace_text(), "is to 0x301/9"));
+}
+
 static void a_connection_that_is_released_is_settled(void **state)
 {
 	(void)state;
@@ -779,7 +852,7 @@ static void a_connection_that_is_released_is_settled(void **state)
 	assert_false(v->setup.met);
 }
 
-/* A process that comes late is told at once; one that does not answer, after a second at most. */
+/* A process that comes late is told at once; one that does not answer, ever more seldom. */
 static void processes_are_told_at_growing_intervals(void **state)
 {
 	unsigned int n = told_n;
@@ -796,11 +869,31 @@ static void processes_are_told_at_growing_intervals(void **state)
 	for (int i = 0; i < 60000; i++)
 		rooms_pass(MS);
 	n = told_n;
-	for (int i = 0; i < 1001; i++)
+	for (int i = 0; i < 20000; i++)
 		rooms_pass(MS);
 	assert_in_range(told_n, n + 1, n + 2);
 	n = told_n;
-	they_publish(); /* begins anew */
+	rendezvous_published(PEER_KEY, NULL, 0);
+	they_publish();
+	rooms_pass(0);
+	assert_int_equal(told_n, n + 1);
+	rooms_pass(10 * MS);
+	assert_int_equal(told_n, n + 1);
+}
+
+/* What may have kept us from being heard is over: it begins anew. */
+static void a_link_that_comes_up_is_used(void **state)
+{
+	unsigned int n;
+
+	(void)state;
+	for (int i = 0; i < 60000; i++)
+		rooms_pass(MS);
+	n = told_n;
+	rendezvous_link_up(world.nic + 1);
+	rooms_pass(0);
+	assert_int_equal(told_n, n);
+	rendezvous_link_up(world.nic);
 	rooms_pass(0);
 	assert_int_equal(told_n, n + 1);
 	rooms_pass(10 * MS);
@@ -844,6 +937,7 @@ int main(void)
 		LATE(without_a_grh_ends_are_named_by_their_lids),
 		TEST(a_rail_without_its_address_is_told_at_once),
 		TEST(the_loss_of_an_address_is_an_event_of_its_rail),
+		LATE(a_gid_that_is_missing_is_not_looked_for_again_and_again),
 		ALONE(what_is_missing_is_waited_for),
 		TEST(an_end_is_told_again_when_it_changes),
 		TEST(a_late_change_is_told_over_all_paths),
@@ -870,8 +964,11 @@ int main(void)
 		ALONE(a_rail_opens_when_both_twins_are_there),
 		TEST(while_hello_is_under_way_no_rail_opens),
 		TEST(of_a_connection_that_is_settled_nothing_is_told),
+		TEST(a_deletion_makes_nobody_speak),
+		TEST(a_path_follows_the_peer),
 		TEST(a_connection_that_is_released_is_settled),
 		TEST(processes_are_told_at_growing_intervals),
+		TEST(a_link_that_comes_up_is_used),
 		TEST(an_end_leaves_nothing),
 	};
 

@@ -41,10 +41,12 @@ const uint64_t *__wrap_job_key_if_known(void);
 bool __wrap_job_is_full(void);
 int __wrap_kv_client_put(struct kv_client *c, const char *key, const void *value, size_t bytes);
 int __wrap_kv_client_watch(struct kv_client *c, const char *prefix);
+int __wrap_kv_client_unwatch(struct kv_client *c, const char *prefix);
 void __wrap_ctrl_link_address(const struct nic *nic, struct ctrl_link_addr *addr);
 struct ctrl_link_peer *__wrap_ctrl_link_peer_new(struct nic *nic, const struct ctrl_link_addr *addr,
 						 uint64_t nonce);
 void __wrap_ctrl_link_peer_free(struct ctrl_link_peer *peer);
+void __wrap_ctrl_link_peer_move(struct ctrl_link_peer *peer, const struct ctrl_link_addr *addr);
 int __wrap_nic_gid_for_twin(const struct nic *nic, const struct nic_gid *like, struct nic_gid *gid);
 void __wrap_stats_conn_psn(int slot, unsigned int rail, enum stats_psn psn);
 
@@ -88,6 +90,13 @@ int __wrap_kv_client_watch(struct kv_client *c, const char *prefix)
 	return 0;
 }
 
+int __wrap_kv_client_unwatch(struct kv_client *c, const char *prefix)
+{
+	(void)c;
+	(void)prefix;
+	return 0;
+}
+
 void __wrap_ctrl_link_address(const struct nic *nic, struct ctrl_link_addr *addr)
 {
 	*addr = (struct ctrl_link_addr){.qpn = 0x500u + nic->index, .mtu_bytes = 1024};
@@ -107,6 +116,11 @@ struct ctrl_link_peer *__wrap_ctrl_link_peer_new(struct nic *nic, const struct c
 void __wrap_ctrl_link_peer_free(struct ctrl_link_peer *peer)
 {
 	free(peer);
+}
+
+void __wrap_ctrl_link_peer_move(struct ctrl_link_peer *peer, const struct ctrl_link_addr *addr)
+{
+	peer->to = addr->qpn - 0x500;
 }
 
 int __wrap_nic_gid_for_twin(const struct nic *nic, const struct nic_gid *like, struct nic_gid *gid)
@@ -234,6 +248,7 @@ static int begin(void **state)
 	other_dev.nic[1] = world.dev.nic[0];
 	letters = calloc(LETTERS, sizeof(*letters));
 	letters_n = sent = lost = doubled = 0;
+	puts_n = watches_n = 0;
 	late_ns = 0;
 	memset(psns, 0xff, sizeof(psns));
 	return 0;
