@@ -34,7 +34,7 @@ enum {
 	CLIENTS_MAX = 1024,
 	SILENT_MAX = 64, /* connections that have said nothing yet, or are about to end */
 	CLIENT_KEYS_MAX = 1 << 16,
-	CLIENT_WATCHES_MAX = 256,
+	CLIENT_WATCHES_MAX = 4096, /* a process asks for one for each GID of its peers */
 	KEYS_MAX = 1 << 20,
 	STORE_BYTES_MAX = 1 << 30, /* of keys and values, without what a table needs for them */
 	GRAVES_MAX = 4096,

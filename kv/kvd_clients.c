@@ -401,7 +401,7 @@ static void on_subscription(struct kvd *k, struct client *c, const struct kv_msg
 	if (m->type == KV_GET && c->gets.count >= CLIENT_KEYS_MAX)
 		return refuse_request(c, KV_ERROR_FULL, "more than 65,536 keys are asked for");
 	if (m->type == KV_WATCH && c->watches.count >= CLIENT_WATCHES_MAX)
-		return refuse_request(c, KV_ERROR_FULL, "more than 256 prefixes are asked for");
+		return refuse_request(c, KV_ERROR_FULL, "more than 4,096 prefixes are asked for");
 	subs_add(k, c, m->type == KV_WATCH, &m->key);
 	if (m->type == KV_GET)
 		tell_get(k, c, key);

@@ -221,6 +221,22 @@ load kvd
 	expect a1 'error 5 more than 65,536 keys are asked for'
 }
 
+@test "a process watches a prefix for each of 1000 peers, and hears of each" {
+	two_hosts
+	client A a1
+	client B b1
+	tell a1 fill gid/ 500
+	ready a1
+	tell b1 watches gid/ 1000
+	wait_until 60 eval '[ "$(grep -c "^synced gid/" b1.out)" -eq 1000 ]'
+	tell a1 fill gid/ 1000
+	tell a1 put gid/999/x last
+	wait_until 60 eval '[ "$(grep -c "^put gid/[0-9]* value" b1.out)" -eq 1000 ]'
+	expect b1 'put gid/999/x last'
+	run ! grep '^error' a1.out b1.out
+	echo "# a daemon with them: $(grep VmHWM "/proc/$(<B/kvd.pid)/status")" >&3
+}
+
 @test "compacted while a daemon slept: it reads all again" {
 	two_hosts
 	client A a1
