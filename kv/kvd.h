@@ -318,8 +318,12 @@ void crash_sweep(const char *dir);
  * that has another pid here, or no statistics, is found by the next crash_prune(). */
 void crash_record(const char *dir, pid_t pid, uint64_t nonce);
 
-/* After new crash records: keeps the last CRASHES_KEPT, and those that a report still needs. */
+/* After new crash records: keeps the last CRASHES_KEPT, and those that a report still needs. Does
+ * not wait for it. */
 void crash_prune(const char *dir);
+
+/* Both, at the end; waits for up to two seconds. */
+void crash_finish(const char *dir);
 
 /* ---- kvd_run.c ----------------------------------------------------------------------------- */
 

@@ -911,6 +911,15 @@ etcd_is() {
 		(.processes | length == 1 and .[0].life == "crashed")' r
 }
 
+@test "--report: a TMPDIR whose path has what a shell would interpret" {
+	mkdir '[t]*\'
+	# shellcheck disable=SC2016
+	printf 'add 17\nfailover 17\n' | TMPDIR=$PWD/'[t]*\' srun --kv "$KV" --report r -- sh -c \
+		'"$BUILDDIR"/tests/stats/stats_live "$SHIFT_JOB" "$SHIFT_REPORT_DIR"; true'
+	jq -e '.totals.failovers == 1 and (.processes | length == 1)' r
+	[ -z "$(ls '[t]*\')" ]
+}
+
 @test "--report: more processes that crashed than shift-kvd keeps" {
 	# shellcheck disable=SC2016
 	srun --kv "$KV" --report r -- sh -c 'for i in $(seq 20); do
