@@ -240,7 +240,8 @@ void clients_publish(struct kvd *k, const struct item *i, const struct client *e
 /* Finds out how many clients there can be. */
 void clients_init(struct kvd *k);
 
-/* A connection that was accepted: of this process, 0 if that cannot be seen from here. */
+/* A connection that was accepted: of this process, 0 if that cannot be seen from here. NULL: there
+ * is no descriptor for the process; the connection is still the caller's. */
 struct client *clients_add(struct kvd *k, int fd, pid_t pid);
 
 void clients_accept(struct kvd *k);

@@ -158,6 +158,25 @@ is_lazy() { # HOST: it needs little of a processor
 	ready a2
 }
 
+@test "one descriptor is left, and none for the process: it is not taken for another container's" {
+	local kvd free=0
+	command -v prlimit >/dev/null || skip "needs prlimit (util-linux)"
+	etcd_start
+	kvd A
+	client A a1
+	ready a1
+	kvd=$(<A/kvd.pid)
+	while [ -e "/proc/$kvd/fd/$free" ]; do free=$((free + 1)); done
+	prlimit --pid "$kvd" --nofile="$((free + 1)):"
+	crowd A 20 silent
+	expect crowd connected
+	expect crowd 'ended 20 error 5 shift-kvd has no descriptor left: ulimit -n'
+	prlimit --pid "$kvd" --nofile=1000:
+	client A a2
+	ready a2
+	[ "$(status_of A '.clients | length')" -eq 2 ]
+}
+
 @test "connections that say nothing make room for one that does" {
 	etcd_start
 	kvd A
