@@ -859,6 +859,14 @@ met() { # OPTION...
 	wait $pid
 }
 
+@test "a shift-kvd of another etcd, left over in a container: it is told to end, by its number here" {
+	unshare --pid --fork true 2>/dev/null || skip "namespaces are not allowed here"
+	unshare --pid --fork --kill-child "$BIN/shift-kvd" --kv http://127.0.0.1:1 --job "$JOB" --grace 2m --foreground 2>/dev/null 3>&- &
+	wait_until 30 test -S "A/$JOB/kvd.sock"
+	run -0 --separate-stderr srun --kv "$KV" -- shift-kvd status --json
+	[ "$(jq -r .endpoint <<<"$output")" = "$KV" ]
+}
+
 @test "what was killed: shift-kvd, etcd, its guard" {
 	local guard kvd
 	mkfifo hold

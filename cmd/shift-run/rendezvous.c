@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <unistd.h>
 
 #include "cmd/shift-run/run.h"
@@ -60,18 +61,22 @@ static void start_kvd(struct meeting *m, const char *job)
 	m->has_started_kvd = true;
 }
 
-/* Its pid is that of its own namespace. */
-static void end_kvd(int pid)
+/* The number may be another process's by now: the name is looked at while it is held. */
+static void end_kvd(pid_t pid)
 {
+	int fd = pid > 0 ? pidfd_open(pid, 0) : -1;
 	char path[64], name[32] = "";
 	FILE *f;
 
+	if (fd < 0)
+		return;
 	snprintf(path, sizeof(path), "/proc/%d/comm", pid);
 	f = fopen(path, "re");
 	if (f && fgets(name, sizeof(name), f) && !strcmp(name, "shift-kvd\n"))
-		kill(pid, SIGTERM);
+		pidfd_send_signal(fd, SIGTERM, NULL, 0);
 	if (f)
 		fclose(f);
+	close(fd);
 }
 
 /* NULL, or why it does not fit a process with that key. Without one it takes what there is. */

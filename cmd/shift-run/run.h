@@ -19,6 +19,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 #include <time.h>
 
 #include "common/cli.h"
@@ -203,7 +204,9 @@ struct kvd_state {
 	char *error;
 	char *key_id; /* empty: it was given no key */
 	bool up;
-	int pid, users; /* clients and holders, without ourselves */
+	pid_t pid; /* of the process that listens, as the kernel says; 0: not to be seen from here
+		    */
+	int users; /* clients and holders, without ourselves */
 };
 
 /* Asks the shift-kvd for its state, and holds it. 0 or a negative errno; -ENOENT, -ECONNREFUSED:
