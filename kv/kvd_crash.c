@@ -81,7 +81,7 @@ void crash_prune(const char *dir)
 {
 	if (missed_count)
 		crash_sweep(dir);
-	if (!has_new || pruner_is_busy())
+	if (pruner_is_busy() || !has_new)
 		return;
 	has_new = false;
 	pruner = fork();

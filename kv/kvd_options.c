@@ -82,15 +82,9 @@ static int option_fd(const char *s)
 static void read_user(struct kvd_options *o, const char *path)
 {
 	static char text[1024];
-	int n = read_secret_file(path, text, sizeof(text) - 1, EXIT_BAD_USAGE);
-	char *colon = memchr(text, ':', n);
 
-	text[strcspn(text, "\n")] = 0;
-	if (!colon || colon == text)
-		die(EXIT_BAD_USAGE, "%s: not USER:PASSWORD", path);
-	*colon = 0;
+	o->password = read_user_file(path, text, sizeof(text), EXIT_BAD_USAGE);
 	o->user = text;
-	o->password = colon + 1;
 }
 
 /* The user of the URLs is etcd's, too. */
@@ -153,6 +147,14 @@ static const char *readable_path(const char *path)
 	if (!realpath(path, full) || access(full, R_OK))
 		die(EXIT_BAD_USAGE, "%s: %s", path, strerror(errno));
 	return full;
+}
+
+static void warn_of_open_key(const struct kvd_options *o)
+{
+	const char *text = o->etcd.key ? open_key_warning(o->etcd.key) : NULL;
+
+	if (text)
+		say("%s", text);
 }
 
 static void set_job(struct kvd_options *o, const char *job)
@@ -242,4 +244,5 @@ void kvd_options_parse(struct kvd_options *o, int argc, char **argv)
 	set_endpoints(o, kv);
 	set_job_key(o, key_file, key_fd);
 	set_user(o, user_file);
+	warn_of_open_key(o);
 }

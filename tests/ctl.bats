@@ -338,8 +338,8 @@ crashes() {
 		#include <unistd.h>
 		int access(const char *path, int mode)
 		{
-			while (!strncmp(path, "/dead/", 6))
-				pause();
+			if (!strncmp(path, "/dead/", 6))
+				sleep(30);
 			return faccessat(-100, path, mode, 0);
 		}
 	END
