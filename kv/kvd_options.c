@@ -27,6 +27,7 @@ static const char help[] =
 	"      --ca FILE          authorities that etcd's certificate is checked against (PEM)\n"
 	"      --cert FILE        our certificate for etcd\n"
 	"      --key FILE         its key\n"
+	"      --own-port         refuse an etcd on this host that another user has started\n"
 	"  -g, --grace TIME       without a client; default: 10s\n"
 	"  -L, --lease TIME       a dead host's keys are gone after that; default: 30s\n"
 	"  -t, --timeout TIME     of a request to etcd; default: 3s\n"
@@ -41,7 +42,7 @@ static const char help[] =
 	"Exit status: 0 it runs (also if it did before), 1 failed, 2 bad usage, 3 (status) there "
 	"is none.\n";
 
-enum { OPT_CA = 256, OPT_CERT, OPT_KEY, OPT_KEY_FD, OPT_HELP, OPT_VERSION };
+enum { OPT_CA = 256, OPT_CERT, OPT_KEY, OPT_KEY_FD, OPT_OWN_PORT, OPT_HELP, OPT_VERSION };
 
 static const struct option options[] = {
 	{"kv", required_argument, NULL, 'k'},
@@ -56,6 +57,7 @@ static const struct option options[] = {
 	{"timeout", required_argument, NULL, 't'},
 	{"foreground", no_argument, NULL, 'f'},
 	{"key-fd", required_argument, NULL, OPT_KEY_FD},
+	{"own-port", no_argument, NULL, OPT_OWN_PORT},
 	{"help", no_argument, NULL, OPT_HELP},
 	{"version", no_argument, NULL, OPT_VERSION},
 	{0},
@@ -226,6 +228,7 @@ void kvd_options_parse(struct kvd_options *o, int argc, char **argv)
 		case OPT_CERT: o->etcd.cert = readable_path(optarg); break;
 		case OPT_KEY: o->etcd.key = readable_path(optarg); break;
 		case OPT_KEY_FD: key_fd = option_fd(optarg); break;
+		case OPT_OWN_PORT: o->etcd.own_port = true; break;
 		case 'g': o->grace_ms = option_ms("grace", optarg, 0); break;
 		case 'L': o->lease_s = option_ms("lease", optarg, 2000) / 1000; break;
 		case 't': o->etcd.timeout_ms = option_ms("timeout", optarg, 100); break;

@@ -111,7 +111,10 @@ void session_fail(struct kvd *k, const char *text)
 	struct session *s = &k->session;
 	char error[sizeof(s->error)];
 
-	snprintf(error, sizeof(error), "%s: %s", etcd_endpoint(s->etcd), text);
+	snprintf(error, sizeof(error), "%s: %s%s", etcd_endpoint(s->etcd), text,
+		 strstr(text, ETCD_NO_SPACE) ? ": its quota is used up, and it takes nothing new: "
+					       "new connections are not protected"
+					     : "");
 	session_stop(k);
 	printable(s->error, sizeof(s->error), error);
 	say_error(s);

@@ -463,7 +463,8 @@ SHIFT_RUN_DIR=$PWD/A" ]
 in_network() { # ADDRESSES COMMAND...
 	local addresses=$1
 	shift
-	printf '127.0.0.1 localhost\n127.0.1.1 head.example head\n' >hosts
+	printf '%s\n' '127.0.0.1 localhost' '127.0.1.1 head.example head' '10.99.0.1 both' '10.98.0.1 both' \
+		'10.97.0.1 both' '127.0.1.1 both' >hosts
 	unshare -rmn bash -ec '
 		mount --bind hosts /etc/hosts
 		ip link set lo up
@@ -495,6 +496,26 @@ in_network() { # ADDRESSES COMMAND...
 	[ "$output" = 127.0.1.1:29379 ]
 	run -0 in_network 10.99.0.1 shift-run --job "$JOB-2" --key-file key --kv start@localhost -- sh -c "$listening"
 	[ "$output" = 127.0.0.1:29379 ]
+}
+
+@test "start@HOST, and HOST has several addresses: etcd listens at those that are here" {
+	as_root_in_namespace
+	# shellcheck disable=SC2016
+	local listening='ss -ltnH "sport = :29379" | awk "{ print \$4 }" | sort | xargs'
+	head -c 16 /dev/urandom >key
+	chmod 600 key
+	in_network "" true || skip "no network of the test's own here"
+	run -0 in_network "10.99.0.1 10.98.0.1" shift-run --job "$JOB" --key-file key --kv start@both -- sh -c "$listening"
+	[ "$output" = "10.98.0.1:29379 10.99.0.1:29379 127.0.1.1:29379" ]
+	wait_until 30 no_daemons
+	# An etcd that has only some of them leaves room for others.
+	# shellcheck disable=SC2016
+	run in_network "10.99.0.1 10.98.0.1" sh -c '
+		shift-kvd etcd --job "$1-2" --listen 10.99.0.1:29379 --grace 1s >&2 2>/dev/null
+		exec shift-run --job "$1" --key-file key --kv start@both -- true' sh "$JOB"
+	expect_status 125
+	[[ ${lines[-1]} =~ ^"shift-run: 10.99.0.1:29379 is in use, by something that does not listen at all addresses of that host; another port is needed"$ ]]
+	kill $(pgrep -f -- "--job $JOB-2")
 }
 
 @test "start@: an etcd of another user at that port is not used, one of ours or root's is" {

@@ -50,6 +50,8 @@ static void start_kvd(struct meeting *m, const char *job)
 		arguments[n++] = access_kvd_option(f);
 		arguments[n++] = access_value(f);
 	}
+	if (m->kind == MEET_START)
+		arguments[n++] = "--own-port";
 	if (access_job_key()) {
 		fd = job_key_pipe(access_job_key(), EXIT_OURS);
 		arguments[n++] = "--key-fd";
