@@ -195,8 +195,10 @@ bool access_is_needed(const struct meeting *m);
 
 /* ---- rendezvous.c, kvd.c ------------------------------------------------------------------- */
 
-/* Makes sure that this host's shift-kvd of the job runs, stays for this process, and has reached
- * etcd. Ends the process if that fails. */
+/*
+ * Makes sure that this host's shift-kvd of the job runs and stays for this process, and waits for
+ * it to reach etcd. Ends the process if there can be none; without etcd it says so and returns.
+ */
 void rendezvous_join(struct meeting *m, const struct options *o, const char *job);
 
 struct kvd_state {
