@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/files_in.h"
+#include "lib/stats/files_in.h"
 #include "kv/kvd.h"
 #include "lib/stats/read.h"
 

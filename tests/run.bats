@@ -704,7 +704,7 @@ other_host() { # OPTION...: shift-run there
 end_daemons_of_b() {
 	local p
 	p=$(SHIFT_RUN_DIR=$PWD/B shift-kvd status --job "$JOB" --json | jq .pid)
-	kill "$p"
+	kill "$p" 2>/dev/null || true # it may have ended by itself
 	wait_until 30 eval "! kill -0 $p 2>/dev/null"
 }
 

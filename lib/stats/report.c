@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/files_in.h"
+#include "lib/stats/files_in.h"
 #include "common/printable.h"
 #include "lib/stats/json.h"
 #include "lib/stats/places.h"

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/files_in.h"
+#include "lib/stats/files_in.h"
 
 int glob_files_in(const char *dir, const char *pattern, int flags, glob_t *g)
 {

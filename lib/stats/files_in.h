@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* The files of a directory whose path may contain anything, also what glob() would interpret. */
-#ifndef SHIFT_COMMON_FILES_IN_H
-#define SHIFT_COMMON_FILES_IN_H
+#ifndef SHIFT_STATS_FILES_IN_H
+#define SHIFT_STATS_FILES_IN_H
 
 #include <glob.h>
 
