@@ -123,6 +123,20 @@ static int undo_of(const char *id, struct problem *p)
 	return status;
 }
 
+/* Not to a terminal or a pipe that does not take it: the guard has more to do. A pipe that is
+ * ready takes this much. */
+static void say_if_heard(const char *id, const char *what, const char *text)
+{
+	struct pollfd p = {.fd = STDERR_FILENO, .events = POLLOUT};
+	char line[600];
+	int n = snprintf(line, sizeof(line), "shift-inject: %s: %s%s\n", id, what, text);
+
+	if (poll(&p, 1, 0) <= 0 || !(p.revents & POLLOUT))
+		return;
+	if (write(STDERR_FILENO, line, n < (int)sizeof(line) ? (size_t)n : sizeof(line) - 1) < 0)
+		return;
+}
+
 static int undo_for_owner(struct ward *w)
 {
 	struct problem p = {0};
@@ -141,13 +155,13 @@ static int undo_for_owner(struct ward *w)
 	journal_unlock(lock);
 	/* Not before: a terminal may be stopped. */
 	if (w->killed && !w->said)
-		fprintf(stderr,
-			"shift-inject: %s: its process stood still amid a change when its time was "
-			"over; it was killed\n",
-			w->id);
+		say_if_heard(w->id,
+			     "its process stood still amid a change when its time was over; it was "
+			     "killed",
+			     "");
 	w->said = w->killed;
 	if (status)
-		fprintf(stderr, "shift-inject: %s: not undone: %s\n", w->id, p.text);
+		say_if_heard(w->id, "not undone: ", p.text);
 	return status;
 }
 

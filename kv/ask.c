@@ -31,17 +31,19 @@ static int read_answer(int fd, int timeout_ms, char **text)
 }
 
 /* Another user may have put a socket where our daemon's should be. */
-static int check_owner(int fd)
+static int check_owner(int fd, pid_t *pid)
 {
 	struct ucred cred;
 	socklen_t n = sizeof(cred);
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &n))
 		return -errno;
+	if (pid)
+		*pid = cred.pid;
 	return cred.uid && cred.uid != geteuid() ? -EPERM : 0;
 }
 
-int kv_ask(const char *path, enum kv_type type, int timeout_ms, char **text)
+int kv_ask(const char *path, enum kv_type type, int timeout_ms, char **text, pid_t *pid)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
 	struct kv_buf out = {0};
@@ -53,7 +55,7 @@ int kv_ask(const char *path, enum kv_type type, int timeout_ms, char **text)
 	if (fd < 0)
 		return -errno;
 	strcpy(a.sun_path, path);
-	err = connect(fd, (struct sockaddr *)&a, sizeof(a)) ? -errno : check_owner(fd);
+	err = connect(fd, (struct sockaddr *)&a, sizeof(a)) ? -errno : check_owner(fd, pid);
 	if (!err)
 		err = kv_buf_frame(&out, &(struct kv_msg){.type = type});
 	if (!err)

@@ -9,6 +9,7 @@
 #include "common/cli.h"
 #include "kv/endpoint.h"
 #include "kv/etcd.h"
+#include "kv/listener.h"
 #include "kv/table.h"
 
 enum {
@@ -26,6 +27,7 @@ struct request {
 	struct kv_buf in;
 	size_t searched; /* bytes of `in` that hold no newline */
 	bool stream, too_long;
+	char refusal[96]; /* why the other end is not spoken to; empty: it is */
 	etcd_reply_fn *fn;
 	void *arg;
 	char error[CURL_ERROR_SIZE];
@@ -143,6 +145,38 @@ static void set_tls(const struct etcd *e, CURL *c)
 		curl_easy_setopt(c, CURLOPT_SSLKEY, e->o.key);
 }
 
+/* A port of this host can change hands when its etcd dies: so every connection is looked at, before
+ * anything is said. */
+#if LIBCURL_VERSION_NUM >= 0x075000
+static int on_connected(void *arg, char *address, char *own_address, int port, int own_port)
+{
+	struct request *r = arg;
+	long connects = 1;
+	char text[16];
+
+	(void)own_address;
+	(void)own_port;
+	curl_easy_getinfo(r->curl, CURLINFO_NUM_CONNECTS, &connects);
+	if (!connects) /* it was looked at when it was made */
+		return CURL_PREREQFUNC_OK;
+	snprintf(text, sizeof(text), "%d", port);
+	return listener_is_refused(r->refusal, sizeof(r->refusal), address, text)
+		       ? CURL_PREREQFUNC_ABORT
+		       : CURL_PREREQFUNC_OK;
+}
+
+static void check_port_owner(struct request *r)
+{
+	curl_easy_setopt(r->curl, CURLOPT_PREREQFUNCTION, on_connected);
+	curl_easy_setopt(r->curl, CURLOPT_PREREQDATA, r);
+}
+#else
+static void check_port_owner(struct request *r)
+{
+	(void)r;
+}
+#endif
+
 static void set_request_up(struct request *r, const char *path)
 {
 	const struct etcd *e = r->etcd;
@@ -178,6 +212,8 @@ static void set_request_up(struct request *r, const char *path)
 	curl_easy_setopt(r->curl, CURLOPT_WRITEDATA, r);
 	curl_easy_setopt(r->curl, CURLOPT_PRIVATE, r);
 	set_tls(e, r->curl);
+	if (e->o.own_port && !is_local)
+		check_port_owner(r);
 }
 
 static void start_request(struct etcd *e, const char *path, struct cJSON *body,
@@ -301,6 +337,8 @@ static void describe_failure(struct request *r, CURLcode result, char *error, si
 
 	if (result == CURLE_GOT_NOTHING && endpoint_is_clear(etcd_endpoint(r->etcd)))
 		text = "an empty answer: does it want https://?";
+	if (*r->refusal)
+		text = r->refusal;
 	snprintf(error, size, "%s%s", tls ? ETCD_NO_TLS : "", tls ? tls : text);
 }
 

@@ -19,6 +19,9 @@ enum {
 /* The text of an answer that does not come from an etcd. */
 #define ETCD_NO_JSON "no JSON came: is this etcd?"
 
+/* In the text if the etcd has reached its quota. */
+#define ETCD_NO_SPACE "database space exceeded"
+
 /* How the text begins if TLS fails: a certificate is not accepted, or this is no TLS. */
 #define ETCD_NO_TLS "TLS: "
 
@@ -28,6 +31,7 @@ struct etcd_options {
 	int endpoints;
 	const char *ca, *cert, *key; /* PEM files */
 	int timeout_ms;		     /* of every request that is not a stream */
+	bool own_port; /* one on this host must be listened to by this user or root, and no other */
 };
 
 /* gRPC's, as the gateway passes them on. */

@@ -28,6 +28,33 @@ int read_secret_file(const char *path, char *data, int size, int status)
 	return n;
 }
 
+const char *read_user_file(const char *path, char *data, int size, int status)
+{
+	int n = read_secret_file(path, data, size, status);
+	char *colon;
+
+	if (n == size)
+		die(status, "%s: longer than %d bytes", path, size - 1);
+	data[n] = 0;
+	data[strcspn(data, "\r\n")] = 0; /* how editors end a line is no part of a password */
+	colon = strchr(data, ':');
+	if (!colon || colon == data)
+		die(status, "%s: not USER:PASSWORD", path);
+	*colon = 0;
+	return colon + 1;
+}
+
+const char *open_key_warning(const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st) || !(st.st_mode & 077))
+		return NULL;
+	return format_text("%s: others can use the key of our certificate (mode %04o); try: chmod "
+			   "0600 %s",
+			   path, st.st_mode & 07777, path);
+}
+
 void job_key_read(uint8_t key[KV_JOB_KEY_BYTES], const char *path, int status)
 {
 	char data[KV_JOB_KEY_BYTES + 1];

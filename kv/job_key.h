@@ -39,6 +39,15 @@ void job_key_id(uint8_t id[JOB_KEY_ID_BYTES], const uint8_t key[KV_JOB_KEY_BYTES
 /* The same as 16 hexadecimal digits. */
 void job_key_id_text(char text[2 * JOB_KEY_ID_BYTES + 1], const uint8_t key[KV_JOB_KEY_BYTES]);
 
+/*
+ * USER:PASSWORD of such a file, its first line: the user becomes the text in data, the password is
+ * the result, in data too.
+ */
+const char *read_user_file(const char *path, char *data, int size, int status);
+
+/* NULL, or what to say of the key of a certificate that others can read; as of format_text(). */
+const char *open_key_warning(const char *path);
+
 /* A file with a secret, at most size bytes of it; their number. As job_key_read(). */
 int read_secret_file(const char *path, char *data, int size, int status);
 

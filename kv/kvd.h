@@ -34,7 +34,7 @@ enum {
 	CLIENTS_MAX = 1024,
 	SILENT_MAX = 64, /* connections that have said nothing yet, or are about to end */
 	CLIENT_KEYS_MAX = 1 << 16,
-	CLIENT_WATCHES_MAX = 256,
+	CLIENT_WATCHES_MAX = 4096, /* a process asks for one for each GID of its peers */
 	KEYS_MAX = 1 << 20,
 	STORE_BYTES_MAX = 1 << 30, /* of keys and values, without what a table needs for them */
 	GRAVES_MAX = 4096,
@@ -240,7 +240,8 @@ void clients_publish(struct kvd *k, const struct item *i, const struct client *e
 /* Finds out how many clients there can be. */
 void clients_init(struct kvd *k);
 
-/* A connection that was accepted: of this process, 0 if that cannot be seen from here. */
+/* A connection that was accepted: of this process, 0 if that cannot be seen from here. NULL: there
+ * is no descriptor for the process; the connection is still the caller's. */
 struct client *clients_add(struct kvd *k, int fd, pid_t pid);
 
 void clients_accept(struct kvd *k);
@@ -318,8 +319,12 @@ void crash_sweep(const char *dir);
  * that has another pid here, or no statistics, is found by the next crash_prune(). */
 void crash_record(const char *dir, pid_t pid, uint64_t nonce);
 
-/* After new crash records: keeps the last CRASHES_KEPT, and those that a report still needs. */
+/* After new crash records: keeps the last CRASHES_KEPT, and those that a report still needs. Does
+ * not wait for it. */
 void crash_prune(const char *dir);
+
+/* Both, at the end; waits for up to two seconds. */
+void crash_finish(const char *dir);
 
 /* ---- kvd_run.c ----------------------------------------------------------------------------- */
 

@@ -66,15 +66,24 @@ void clients_init(struct kvd *k)
 		    (long)l.rlim_cur);
 }
 
+static bool has_no_room(int err)
+{
+	return err == EMFILE || err == ENFILE || err == ENOMEM;
+}
+
 /* A process of a pid namespace that cannot be seen from here has no pidfd: only its socket tells
- * whether it lives. */
+ * whether it lives. One that is here must have its pidfd, or it would be taken for such a one. */
 struct client *clients_add(struct kvd *k, int fd, pid_t pid)
 {
-	struct client *c = check_alloc(calloc(1, sizeof(*c)));
+	int pidfd = pid > 0 ? pidfd_open(pid, 0) : -1;
+	struct client *c;
 
+	if (pid > 0 && pidfd < 0 && has_no_room(errno))
+		return NULL;
+	c = check_alloc(calloc(1, sizeof(*c)));
 	c->fd = fd;
 	c->pid = pid;
-	c->pidfd = pid > 0 ? pidfd_open(pid, 0) : -1;
+	c->pidfd = pidfd;
 	c->silent_at_ms = now_ms();
 	kv_list_init(&c->items);
 	subs_init_client(c);
@@ -204,6 +213,18 @@ static bool make_room(struct kvd *k)
 	return true;
 }
 
+/* It is told, and the next ones wait. */
+static void refuse_for_descriptors(struct kvd *k, int fd)
+{
+	struct client c = {.fd = fd, .pidfd = -1};
+
+	k->accept_at_ms = now_ms() + PAUSE_MS;
+	refuse_request(&c, KV_ERROR_FULL, "shift-kvd has no descriptor left: ulimit -n");
+	kv_buf_flush(&c.out, fd);
+	kv_buf_free(&c.out);
+	close(fd);
+}
+
 static void take_connection(struct kvd *k, int fd)
 {
 	struct ucred cred = {0};
@@ -215,27 +236,23 @@ static void take_connection(struct kvd *k, int fd)
 		close(fd);
 		return;
 	}
-	clients_add(k, fd, cred.pid);
+	if (!clients_add(k, fd, cred.pid))
+		refuse_for_descriptors(k, fd);
 }
 
 /* There is no descriptor for the next connection, which would be reported all the time: it gets the
- * spare one, only to be told, and the next ones wait. */
+ * spare one, only to be told. */
 static void refuse_connection(struct kvd *k)
 {
-	struct client c = {.pidfd = -1};
-	int err = errno;
+	int err = errno, fd;
 
 	k->accept_at_ms = now_ms() + PAUSE_MS;
 	if (err != EMFILE && err != ENFILE)
 		return;
 	close(k->spare_fd);
-	c.fd = accept4(k->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-	if (c.fd >= 0) {
-		refuse_request(&c, KV_ERROR_FULL, "shift-kvd has no descriptor left: ulimit -n");
-		kv_buf_flush(&c.out, c.fd);
-		kv_buf_free(&c.out);
-		close(c.fd);
-	}
+	fd = accept4(k->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	if (fd >= 0)
+		refuse_for_descriptors(k, fd);
 	k->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
@@ -401,7 +418,7 @@ static void on_subscription(struct kvd *k, struct client *c, const struct kv_msg
 	if (m->type == KV_GET && c->gets.count >= CLIENT_KEYS_MAX)
 		return refuse_request(c, KV_ERROR_FULL, "more than 65,536 keys are asked for");
 	if (m->type == KV_WATCH && c->watches.count >= CLIENT_WATCHES_MAX)
-		return refuse_request(c, KV_ERROR_FULL, "more than 256 prefixes are asked for");
+		return refuse_request(c, KV_ERROR_FULL, "more than 4,096 prefixes are asked for");
 	subs_add(k, c, m->type == KV_WATCH, &m->key);
 	if (m->type == KV_GET)
 		tell_get(k, c, key);

@@ -1,25 +1,36 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* A process that ends removes its statistics and control socket; one that crashes cannot. */
 #include <errno.h>
-#include <glob.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "lib/stats/files_in.h"
 #include "kv/kvd.h"
 #include "lib/stats/read.h"
 
-enum { MISSED_MAX = 4096 };
+enum {
+	MISSED_MAX = 4096,
+	PRUNE_MS = 2000, /* at the end */
+};
 
 static bool has_new;
 
 /* Processes that have died, and whose statistics were not where their pid says. */
 static uint64_t missed[MISSED_MAX];
 static size_t missed_count;
+
+/*
+ * A record's process has said where its report will be made: anywhere, also on a file server that
+ * does not answer any more. So a child looks, for which nothing waits.
+ */
+static pid_t pruner;
 
 /* PID-TIME.stats: TIME, of the death. */
 static unsigned long long time_of(const char *path)
@@ -45,24 +56,49 @@ static bool is_awaited(const char *path)
 	       !access(copy.h.report_dir, F_OK);
 }
 
-void crash_prune(const char *dir)
+static void prune_records(const char *dir)
 {
-	char pattern[PATH_MAX];
-	glob_t g = {0};
+	glob_t g;
 
-	if (missed_count)
-		crash_sweep(dir);
-	if (!has_new)
-		return;
-	has_new = false;
-	snprintf(pattern, sizeof(pattern), "%s/crash/*.stats", dir);
-	if (!glob(pattern, GLOB_NOSORT, NULL, &g)) {
+	if (!glob_files_in(dir, "crash/*.stats", GLOB_NOSORT, &g)) {
 		qsort(g.gl_pathv, g.gl_pathc, sizeof(*g.gl_pathv), newest_first);
 		for (size_t i = CRASHES_KEPT; i < g.gl_pathc; i++)
 			if (!is_awaited(g.gl_pathv[i]))
 				unlink(g.gl_pathv[i]);
 	}
 	globfree(&g);
+}
+
+static bool pruner_is_busy(void)
+{
+	if (pruner > 0 && !waitpid(pruner, NULL, WNOHANG))
+		return true;
+	pruner = 0;
+	return false;
+}
+
+void crash_prune(const char *dir)
+{
+	if (missed_count)
+		crash_sweep(dir);
+	if (pruner_is_busy() || !has_new)
+		return;
+	has_new = false;
+	pruner = fork();
+	if (pruner)
+		return;
+	close_range(0, ~0U, 0); /* it must not keep the lock, nor a client's connection */
+	prune_records(dir);
+	_exit(EXIT_OK);
+}
+
+void crash_finish(const char *dir)
+{
+	int64_t end = now_ms() + PRUNE_MS;
+
+	crash_sweep(dir);
+	for (crash_prune(dir); (has_new || pruner_is_busy()) && now_ms() < end; crash_prune(dir))
+		poll(NULL, 0, 5);
 }
 
 /* The pid in the name tells two processes apart that died in the same microsecond. */
@@ -123,11 +159,9 @@ static bool bury_process(const char *dir, const char *stats, uint64_t nonce)
 
 void crash_sweep(const char *dir)
 {
-	char path[PATH_MAX];
-	glob_t g = {0};
+	glob_t g;
 
-	snprintf(path, sizeof(path), "%s/*.stats", dir);
-	if (!glob(path, GLOB_NOSORT, NULL, &g))
+	if (!glob_files_in(dir, "*.stats", GLOB_NOSORT, &g))
 		for (size_t i = 0; i < g.gl_pathc; i++)
 			bury_process(dir, g.gl_pathv[i], 0);
 	globfree(&g);

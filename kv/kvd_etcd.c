@@ -23,13 +23,14 @@ enum {
 /* ---- the options --------------------------------------------------------------------------- */
 
 static const char help[] =
-	"usage: shift-kvd etcd [--job NAME] [--listen ADDRESS[:PORT]] [options]\n"
+	"usage: shift-kvd etcd [--job NAME] [--listen ADDRESS[:PORT][,...]] [options]\n"
 	"Starts an etcd for a job, and prints its address. It ends when no shift-kvd uses it.\n"
 	"Prints the address of the one that runs already, if there is one.\n"
 	"\n"
 	"  -J, --job NAME        default: $SHIFT_JOB, or \"default\"\n"
-	"  -l, --listen ADDRESS[:PORT]  default: only at a socket that this user and root reach\n"
-	"  -a, --advertise URL   how others reach that; default: http://ADDRESS:PORT\n"
+	"  -l, --listen ADDRESS[:PORT][,...]  default: only at a socket that this user and root "
+	"reach\n"
+	"  -a, --advertise URL   how others reach that; default: http://ADDRESS:PORT, the first\n"
 	"  -g, --grace TIME      so long after the last shift-kvd; default: 10s\n"
 	"      --help\n";
 
@@ -93,19 +94,40 @@ static void leave_lock(const struct guard *g)
 	rmdir(g->dir);
 }
 
-/* True: another etcd has that port, and is as good as ours. */
-static bool check_port(struct guard *g, int err)
+static _Noreturn void refuse_port(const struct guard *g, const char *why)
 {
-	const char *why;
-
-	if (!err)
-		return false;
-	why = err == -EADDRINUSE ? etcd_port_refusal(g, TAKEN_MS)
-				 : format_text("%s: %s", g->listen, strerror(-err));
-	if (!why)
-		return true;
 	leave_lock(g);
 	die(EXIT_FAILED, "%s", why);
+}
+
+/*
+ * True: another etcd has these ports, and is as good as ours. It must have all of them: others
+ * could listen at the rest.
+ */
+static bool check_ports(struct guard *g, struct addrinfo *const *listen_on)
+{
+	const char *why = NULL;
+	int taken = 0, at = 0;
+
+	for (int i = 0; i < g->listens; i++) {
+		int err = etcd_try_bind(g->listen[i], listen_on[i]);
+
+		if (err && err != -EADDRINUSE)
+			refuse_port(g, format_text("%s: %s", g->listen[i], strerror(-err)));
+		taken += err != 0;
+		at = err ? i : at;
+	}
+	if (taken == g->listens)
+		why = taken ? etcd_port_refusal(g, TAKEN_MS) : NULL;
+	else if (taken)
+		why = etcd_owner_refusal(g->listen[at]);
+	if (taken && taken < g->listens && !why)
+		why = format_text("%s is in use, by something that does not listen at all "
+				  "addresses of that host; another port is needed",
+				  g->listen[at]);
+	if (why)
+		refuse_port(g, why);
+	return taken;
 }
 
 /* Prints the address that the guard reports, or its error. */
@@ -153,20 +175,20 @@ static int start_guard(struct guard *g)
 }
 
 /* Ends the process if others have the port. True: an etcd there is as good as one of ours. */
-static bool take_port(struct guard *g, const struct addrinfo *listen_on, const char *advertise)
+static bool take_ports(struct guard *g, struct addrinfo *const *listen_on, const char *advertise)
 {
-	int err = listen_on ? etcd_try_bind(g, listen_on) : 0;
+	bool is_there = check_ports(g, listen_on);
 
 	if (*advertise)
 		snprintf(g->url, sizeof(g->url), "%s", advertise);
-	else if (listen_on)
-		snprintf(g->url, sizeof(g->url), "http://%s", g->listen);
+	else if (g->listens)
+		snprintf(g->url, sizeof(g->url), "http://%s", g->listen[0]);
 	else
 		snprintf(g->url, sizeof(g->url), "%.*s", (int)sizeof(g->url) - 1, g->local_url);
-	return check_port(g, err);
+	return is_there;
 }
 
-static int find_or_start(struct guard *g, const struct addrinfo *listen_on, const char *advertise)
+static int find_or_start(struct guard *g, struct addrinfo *const *listen_on, const char *advertise)
 {
 	int64_t end = now_ms() + OTHER_MS;
 
@@ -181,11 +203,25 @@ static int find_or_start(struct guard *g, const struct addrinfo *listen_on, cons
 			die(EXIT_FAILED, "the etcd of job %s here does not answer; see %s", g->job,
 			    g->log);
 	}
-	if (!take_port(g, listen_on, advertise))
+	if (!take_ports(g, listen_on, advertise))
 		return start_guard(g);
 	leave_lock(g);
 	puts(g->url);
 	return EXIT_OK;
+}
+
+/* words: changed. */
+static void parse_listens(struct guard *g, struct addrinfo **listen_on, char *words)
+{
+	char *save = NULL;
+
+	for (char *s = strtok_r(words, ",", &save); s; s = strtok_r(NULL, ",", &save)) {
+		if (g->listens == LISTENS_MAX)
+			die(EXIT_BAD_USAGE, "--listen: more than %d addresses", LISTENS_MAX);
+		listen_on[g->listens++] = etcd_parse_listen(s);
+	}
+	if (!g->listens)
+		die(EXIT_BAD_USAGE, "--listen: no address");
 }
 
 int cmd_etcd(int argc, char **argv)
@@ -198,15 +234,16 @@ int cmd_etcd(int argc, char **argv)
 		{"help", no_argument, NULL, 'h'},
 		{0},
 	};
-	const char *job = getenv("SHIFT_JOB"), *listen_on = NULL, *advertise = "";
+	const char *job = getenv("SHIFT_JOB"), *advertise = "";
 	static struct guard g = {.grace_ms = 10000};
-	struct addrinfo *a = NULL;
+	struct addrinfo *listen_on[LISTENS_MAX];
+	char *listens = NULL;
 	int c, status;
 
 	while ((c = getopt_long(argc, argv, "J:l:a:g:h", options, NULL)) != -1) {
 		switch (c) {
 		case 'J': job = optarg; break;
-		case 'l': listen_on = optarg; break;
+		case 'l': listens = optarg; break;
 		case 'a': advertise = optarg; break;
 		case 'g': g.grace_ms = option_ms("grace", optarg, 0); break;
 		case 'h': print_and_exit(help);
@@ -221,11 +258,12 @@ int cmd_etcd(int argc, char **argv)
 	if (*advertise && (strncmp(advertise, "http://", 7) || strlen(advertise) >= sizeof(g.url)))
 		die(EXIT_BAD_USAGE, "--advertise %s: not http://HOST:PORT", advertise);
 	strcpy(g.job, job);
-	if (*advertise && !listen_on)
+	if (*advertise && !listens)
 		die(EXIT_BAD_USAGE, "--advertise is for --listen");
-	a = listen_on ? etcd_parse_listen(listen_on) : NULL;
-	status = find_or_start(&g, a, advertise);
-	if (a)
-		freeaddrinfo(a);
+	if (listens)
+		parse_listens(&g, listen_on, listens);
+	status = find_or_start(&g, listen_on, advertise);
+	for (int i = 0; i < g.listens; i++)
+		freeaddrinfo(listen_on[i]);
 	return status;
 }

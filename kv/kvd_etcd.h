@@ -21,6 +21,11 @@ struct addrinfo;
 #define ETCD_SOCKET	 "etcd:0"
 #define ETCD_PEER_SOCKET "peer:0" /* etcd insists on one */
 
+enum {
+	LISTENS_MAX = 8,
+	LISTEN_CHARS = 64, /* ADDRESS:PORT */
+};
+
 struct guard {
 	char job[KV_JOB_MAX + 1];
 	char dir[PATH_MAX];	 /* of the job; in it: */
@@ -29,7 +34,8 @@ struct guard {
 				    up */
 	char log[PATH_MAX], data[PATH_MAX];
 	char program[PATH_MAX];
-	char listen[64];	       /* ADDRESS:PORT; empty: nowhere but at local_url */
+	char listen[LISTENS_MAX][LISTEN_CHARS];
+	int listens;		       /* their number; 0: nowhere but at local_url */
 	char url[600];		       /* as the others name it */
 	char local_url[PATH_MAX + 16]; /* its socket, where the guard asks */
 	char kvd_lock[PATH_MAX];
@@ -54,14 +60,17 @@ int etcd_presences(const char *url, bool join, int timeout_ms);
  * with freeaddrinfo(); ends the process on anything else. */
 struct addrinfo *etcd_parse_listen(const char *words);
 
-/* Sets g->listen: what can be bound, also where that fails now. 0 or a negative errno. */
-int etcd_try_bind(struct guard *g, const struct addrinfo *a);
+/* Writes what can be bound, also where that fails now. 0 or a negative errno. */
+int etcd_try_bind(char listen_text[LISTEN_CHARS], const struct addrinfo *a);
 
 /*
- * g->listen is in use. NULL: by an etcd that this user or root has started, which is as good as our
- * own. Else why it is not, for a message. Waits for an answer for that time.
+ * All of g->listen are in use. NULL: by an etcd that this user or root has started, which is as
+ * good as our own. Else why it is not, for a message. Waits for an answer of each for that time.
  */
 const char *etcd_port_refusal(const struct guard *g, int timeout_ms);
+
+/* NULL: nobody but this user and root listens there. Else who does, for a message. */
+const char *etcd_owner_refusal(const char *listen);
 
 /* The detached process. When the result is known it writes one line to answer_fd: the address, or
  * '!' and the error. */

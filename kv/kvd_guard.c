@@ -34,6 +34,8 @@ enum {
 	DEAF_MS = 60000, /* it lives and does not answer: nobody can use it */
 	RESTARTS_MAX = 20,
 	STOP_MS = 2000,
+	QUOTA_BYTES = 256 << 20,
+	LOG_BYTES_MAX = 1 << 20,
 };
 
 static pid_t etcd_pid;
@@ -75,10 +77,22 @@ static void forbid_fallocate(void)
 		prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
 }
 
+static long long quota_bytes(void)
+{
+	const char *own = getenv("SHIFT_ETCD_QUOTA"); /* tests do not fill all of it */
+
+	return own && *own ? atoll(own) : QUOTA_BYTES;
+}
+
+/*
+ * Everybody who reaches it can write to it, and its files may be in memory. What a job needs is
+ * little: some 500 bytes for each process and GID, and history for a shift-kvd that comes back. The
+ * log of requests is kept from one snapshot to the next, in files of 64 MB.
+ */
 static void become_etcd(const struct guard *g, pid_t parent)
 {
 	static const char local[] = "unix://" ETCD_SOCKET, peer[] = "unix://" ETCD_PEER_SOCKET;
-	char client[192], cluster[128];
+	char client[LISTENS_MAX * (LISTEN_CHARS + 8) + sizeof(local)] = "", cluster[128], quota[64];
 	char *const argv[] = {
 		"etcd",
 		"--name",
@@ -88,15 +102,20 @@ static void become_etcd(const struct guard *g, pid_t parent)
 		"--listen-client-urls",
 		client,
 		"--advertise-client-urls",
-		(char *)(*g->listen ? g->url : local),
+		(char *)(g->listens ? g->url : local),
 		"--listen-peer-urls",
 		(char *)peer,
 		"--initial-advertise-peer-urls",
 		(char *)peer,
 		"--initial-cluster",
 		cluster,
+		quota,
+		"--snapshot-count=500",
+		"--max-wals=2",
+		"--max-snapshots=2",
+		"--max-request-bytes=1048576",
 		"--auto-compaction-mode=revision",
-		"--auto-compaction-retention=10000",
+		"--auto-compaction-retention=1000",
 		"--log-level=error",
 		NULL,
 	};
@@ -106,8 +125,10 @@ static void become_etcd(const struct guard *g, pid_t parent)
 	int log = open(g->log, O_WRONLY | O_CREAT | O_APPEND, 0600);
 	sigset_t none;
 
-	snprintf(client, sizeof(client), "%s%s%s%s", *g->listen ? "http://" : "", g->listen,
-		 *g->listen ? "," : "", local);
+	for (int i = 0; i < g->listens; i++)
+		strcat(strcat(strcat(client, "http://"), g->listen[i]), ",");
+	strcat(client, local);
+	snprintf(quota, sizeof(quota), "--quota-backend-bytes=%lld", quota_bytes());
 	snprintf(cluster, sizeof(cluster), "%s=%s", g->name, peer);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent || chdir(g->dir))
@@ -239,7 +260,7 @@ static void guard_wait_for_etcd(struct guard *g)
 		if (runs && etcd_is(g->local_url, g->name, ASK_MS))
 			return;
 		/* Another etcd has taken this port a moment earlier. It is not ours to end. */
-		if (!runs && *g->listen && !etcd_port_refusal(g, ASK_MS)) {
+		if (!runs && g->listens && !etcd_port_refusal(g, ASK_MS)) {
 			answer_starter(g, "", g->url);
 			guard_leave(g, EXIT_OK);
 		}
@@ -274,6 +295,15 @@ static bool kvd_is_here(const struct guard *g)
 	return is_taken;
 }
 
+/* Whoever reaches etcd can make it complain. It appends, so it goes on at the beginning. */
+static void bound_log(const struct guard *g)
+{
+	struct stat st;
+
+	if (!stat(g->log, &st) && st.st_size > LOG_BYTES_MAX && truncate(g->log, 0))
+		say("%s: %s", g->log, strerror(errno));
+}
+
 static int64_t deaf_ms(void)
 {
 	const char *own = getenv("SHIFT_ETCD_DEAF_MS"); /* tests do not wait for a minute */
@@ -291,6 +321,7 @@ static void watch_etcd(struct guard *g, int signal_fd)
 	while (poll(&p, 1, CHECK_MS) <= 0) {
 		if (!etcd_is_running() && restarts++ < RESTARTS_MAX)
 			spawn_etcd(g);
+		bound_log(g);
 		n = etcd_presences(g->local_url, false, ASK_MS);
 		if (n >= 0)
 			heard_ms = now_ms();

@@ -27,6 +27,7 @@ static const char help[] =
 	"      --ca FILE          authorities that etcd's certificate is checked against (PEM)\n"
 	"      --cert FILE        our certificate for etcd\n"
 	"      --key FILE         its key\n"
+	"      --own-port         refuse an etcd on this host that another user has started\n"
 	"  -g, --grace TIME       without a client; default: 10s\n"
 	"  -L, --lease TIME       a dead host's keys are gone after that; default: 30s\n"
 	"  -t, --timeout TIME     of a request to etcd; default: 3s\n"
@@ -41,7 +42,7 @@ static const char help[] =
 	"Exit status: 0 it runs (also if it did before), 1 failed, 2 bad usage, 3 (status) there "
 	"is none.\n";
 
-enum { OPT_CA = 256, OPT_CERT, OPT_KEY, OPT_KEY_FD, OPT_HELP, OPT_VERSION };
+enum { OPT_CA = 256, OPT_CERT, OPT_KEY, OPT_KEY_FD, OPT_OWN_PORT, OPT_HELP, OPT_VERSION };
 
 static const struct option options[] = {
 	{"kv", required_argument, NULL, 'k'},
@@ -56,6 +57,7 @@ static const struct option options[] = {
 	{"timeout", required_argument, NULL, 't'},
 	{"foreground", no_argument, NULL, 'f'},
 	{"key-fd", required_argument, NULL, OPT_KEY_FD},
+	{"own-port", no_argument, NULL, OPT_OWN_PORT},
 	{"help", no_argument, NULL, OPT_HELP},
 	{"version", no_argument, NULL, OPT_VERSION},
 	{0},
@@ -82,15 +84,9 @@ static int option_fd(const char *s)
 static void read_user(struct kvd_options *o, const char *path)
 {
 	static char text[1024];
-	int n = read_secret_file(path, text, sizeof(text) - 1, EXIT_BAD_USAGE);
-	char *colon = memchr(text, ':', n);
 
-	text[strcspn(text, "\n")] = 0;
-	if (!colon || colon == text)
-		die(EXIT_BAD_USAGE, "%s: not USER:PASSWORD", path);
-	*colon = 0;
+	o->password = read_user_file(path, text, sizeof(text), EXIT_BAD_USAGE);
 	o->user = text;
-	o->password = colon + 1;
 }
 
 /* The user of the URLs is etcd's, too. */
@@ -153,6 +149,14 @@ static const char *readable_path(const char *path)
 	if (!realpath(path, full) || access(full, R_OK))
 		die(EXIT_BAD_USAGE, "%s: %s", path, strerror(errno));
 	return full;
+}
+
+static void warn_of_open_key(const struct kvd_options *o)
+{
+	const char *text = o->etcd.key ? open_key_warning(o->etcd.key) : NULL;
+
+	if (text)
+		say("%s", text);
 }
 
 static void set_job(struct kvd_options *o, const char *job)
@@ -224,6 +228,7 @@ void kvd_options_parse(struct kvd_options *o, int argc, char **argv)
 		case OPT_CERT: o->etcd.cert = readable_path(optarg); break;
 		case OPT_KEY: o->etcd.key = readable_path(optarg); break;
 		case OPT_KEY_FD: key_fd = option_fd(optarg); break;
+		case OPT_OWN_PORT: o->etcd.own_port = true; break;
 		case 'g': o->grace_ms = option_ms("grace", optarg, 0); break;
 		case 'L': o->lease_s = option_ms("lease", optarg, 2000) / 1000; break;
 		case 't': o->etcd.timeout_ms = option_ms("timeout", optarg, 100); break;
@@ -242,4 +247,5 @@ void kvd_options_parse(struct kvd_options *o, int argc, char **argv)
 	set_endpoints(o, kv);
 	set_job_key(o, key_file, key_fd);
 	set_user(o, user_file);
+	warn_of_open_key(o);
 }

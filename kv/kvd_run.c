@@ -112,7 +112,7 @@ int run_take(struct run *r, const char *job)
 
 	for (set_run_paths(r, job); !try_kvd_lock(r); set_run_paths(r, job)) {
 		/* The daemon that answers counts its time without clients from now on. */
-		if (!kv_ask(r->socket, KV_STATUS, 1000, &text)) {
+		if (!kv_ask(r->socket, KV_STATUS, 1000, &text, NULL)) {
 			free(text);
 			return -EEXIST;
 		}
@@ -169,6 +169,8 @@ void run_detach(struct run *r)
 	for (int fd = 0; fd < 3; fd++)
 		dup2(null, fd);
 	close_others(r->lock_fd, r->listen_fd);
+	/* Whoever connects from now on sees this process at the other end (SO_PEERCRED). */
+	listen(r->listen_fd, SOMAXCONN);
 	messages_to_syslog();
 }
 

@@ -111,7 +111,10 @@ void session_fail(struct kvd *k, const char *text)
 	struct session *s = &k->session;
 	char error[sizeof(s->error)];
 
-	snprintf(error, sizeof(error), "%s: %s", etcd_endpoint(s->etcd), text);
+	snprintf(error, sizeof(error), "%s: %s%s", etcd_endpoint(s->etcd), text,
+		 strstr(text, ETCD_NO_SPACE) ? ": its quota is used up, and it takes nothing new: "
+					       "new connections are not protected"
+					     : "");
 	session_stop(k);
 	printable(s->error, sizeof(s->error), error);
 	say_error(s);
@@ -387,18 +390,30 @@ static void lease_request(struct kvd *k, const char *path, int64_t lease, etcd_r
 
 /* ---- the daemon's own ---------------------------------------------------------------------- */
 
+/* The number may be in use: only this daemon can have taken it, so the lease is there. Nothing else
+ * in the answer counts, as it could ask for the next grant at once. */
 static void on_presence(void *arg, const cJSON *reply, int code, const char *text)
 {
 	struct kvd *k = arg;
-	struct session *s = &k->session;
-	const cJSON *kept = cJSON_GetObjectItem(reply, "result");
 
-	s->asking_presence = false;
-	if (kept && etcd_int(kept, "TTL") <= 0)
-		s->presence = s->presence_at_ms = 0; /* ran out, or this is another etcd */
-	/* The number is in use, and only this daemon can have taken it: the lease is there. */
+	(void)reply;
+	k->session.asking_presence = false;
 	if (code != ETCD_FAILED_PRECONDITION)
 		step_failed(k, code, text);
+}
+
+static void on_presence_kept(void *arg, const cJSON *reply, int code, const char *text)
+{
+	struct kvd *k = arg;
+	struct session *s = &k->session;
+
+	s->asking_presence = false;
+	if (step_failed(k, code, text))
+		return;
+	/* It ran out, or this is another etcd: the next one is granted at once, but not kept before
+	 * its time. */
+	if (etcd_int(cJSON_GetObjectItem(reply, "result"), "TTL") <= 0)
+		s->presence = s->presence_at_ms = 0;
 }
 
 static void on_presence_over(void *arg, const cJSON *reply, int code, const char *text)
@@ -424,7 +439,7 @@ static void tick_presence(struct kvd *k)
 	if (k->leaving)
 		return lease_request(k, "/v3/lease/revoke", s->presence, on_presence_over, k);
 	if (s->presence)
-		return lease_request(k, "/v3/lease/keepalive", s->presence, on_presence, k);
+		return lease_request(k, "/v3/lease/keepalive", s->presence, on_presence_kept, k);
 	s->presence = etcd_presence_lease();
 	body = cJSON_CreateObject();
 	etcd_add_int(body, "TTL", k->o.lease_s);

@@ -151,7 +151,7 @@ int cmd_status(int argc, char **argv)
 	err = kv_socket_path(path, sizeof(path), job);
 	if (err)
 		die(EXIT_BAD_USAGE, "%s: %s", job, run_dir_problem(err));
-	err = kv_ask(path, KV_STATUS, 5000, &text);
+	err = kv_ask(path, KV_STATUS, 5000, &text, NULL);
 	if (err == -ENOENT || err == -ECONNREFUSED)
 		die(EXIT_NOT_UP, "no shift-kvd of job %s runs here", job);
 	if (err)

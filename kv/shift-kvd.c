@@ -54,8 +54,7 @@ static void serve_job(struct kvd *k, struct run *r)
 	store_init(k);
 	session_init(k);
 	kvd_loop(k);
-	crash_sweep(k->dir);
-	crash_prune(k->dir);
+	crash_finish(k->dir);
 	run_leave(r);
 	session_free(k);
 	clients_free(k);

@@ -272,7 +272,8 @@ follow() { # FILE [OPTION...]: does not hold the others' standard input open
 start_kvd() {
 	needs_etcd
 	launch_etcd
-	timeout --foreground 30 shift-kvd --kv "$KV" --job j1 --grace 2s --foreground >kvd.out 2>&1 3>&- &
+	# shellcheck disable=SC2086
+	timeout --foreground 30 env ${WITH_HANG:+LD_PRELOAD=$WITH_HANG} shift-kvd --kv "$KV" --job j1 --grace 2s --foreground >kvd.out 2>&1 3>&- &
 	KVD=$!
 	wait_until 30 test -e run/j1/kvd.sock
 }
@@ -313,6 +314,53 @@ crashes() {
 	run -0 shift-ctl status --json
 	[ "$(jq '[.processes[] | select(.crash_record)] | length' <<<"$output")" -eq 16 ]
 	! grep -q failover <<<"$(shift-ctl events)" # the oldest is gone
+	wait "$KVD"
+	KVD=
+	[ "$(ls run/j1)" = crash ]
+}
+
+@test "crash records where the path has what a shell would interpret" {
+	export SHIFT_RUN_DIR=$PWD/'[a]*?\'
+	mkdir "$SHIFT_RUN_DIR"
+	ln -s "$SHIFT_RUN_DIR" run
+	start_kvd
+	live p j1
+	order p hello
+	order p add 17
+	murder p
+	wait_until 30 eval '[ "$(crashes)" -eq 1 ]'
+	live q j1 # never spoke to it
+	murder q
+	wait "$KVD"
+	KVD=
+	[ "$(crashes)" -eq 2 ]
+}
+
+@test "a crashed process's report was to be made on a file server that does not answer: shift-kvd does" {
+	local name
+	! nm -D "$BUILDDIR/kv/shift-kvd" | grep -qE '__(asan|tsan)' || skip "sanitized: nothing can be preloaded"
+	"${CC:-gcc}" -shared -fPIC -x c -o hang.so - <<-'END'
+		#include <string.h>
+		#include <unistd.h>
+		int access(const char *path, int mode)
+		{
+			if (!strncmp(path, "/dead/", 6))
+				sleep(30);
+			return faccessat(-100, path, mode, 0);
+		}
+	END
+	WITH_HANG=$PWD/hang.so
+	start_kvd
+	for name in c{1..17}; do
+		live "$name" j1 /dead/report
+		order "$name" hello
+		murder "$name"
+	done
+	wait_until 30 eval '[ "$(crashes)" -eq 17 ]'
+	live p j1
+	order p hello
+	run -0 timeout 10 shift-kvd status --job j1
+	hang_up p
 	wait "$KVD"
 	KVD=
 	[ "$(ls run/j1)" = crash ]

@@ -244,15 +244,31 @@ load kvd
 	tell a1 put p/k 3
 	expect a2 'put p/k 3'
 	tell a2 unwatch p/
-	for i in {1..256}; do tell a2 watch "w$i/"; done
+	tell a2 watches w 4096
 	ready a2
 	run ! grep '^error' a2.out
 	tell a2 watch p/
-	expect a2 'error 5 more than 256 prefixes are asked for'
-	tell a2 unwatch w7/
+	expect a2 'error 5 more than 4,096 prefixes are asked for'
+	tell a2 unwatch w7
 	tell a2 watch p/
 	tell a1 put p/k 4
 	expect a2 'put p/k 4'
+}
+
+@test "a process watches a prefix for each of 1000 peers, and hears of each" {
+	two_hosts
+	client A a1
+	client B b1
+	tell a1 fill gid/ 500
+	ready a1
+	tell b1 watches gid/ 1000
+	wait_until 60 eval '[ "$(grep -c "^synced gid/" b1.out)" -eq 1000 ]'
+	tell a1 fill gid/ 1000
+	tell a1 put gid/999/x last
+	wait_until 60 eval '[ "$(grep -c "^put gid/[0-9]* value" b1.out)" -eq 1000 ]'
+	expect b1 'put gid/999/x last'
+	run ! grep '^error' a1.out b1.out
+	echo "# a daemon with them: $(grep VmHWM "/proc/$(<B/kvd.pid)/status")" >&3
 }
 
 @test "compacted while a daemon slept: it reads all again" {
@@ -471,6 +487,98 @@ fds_of() { # NONCE
 	[ ! -s needed ]
 }
 
+@test "a user file: the end of its line is no part of the password, whatever it is" {
+	etcd_start
+	ctl user add root:secret
+	ctl user grant-role root root
+	ctl auth enable
+	printf 'root:secret\r\n' >user
+	printf 'root\n:secret\n' >nonsense
+	chmod 600 user nonsense
+	kvd A --user-file user --timeout 5s # etcd takes its time with passwords
+	client A a1
+	ready a1
+	SHIFT_RUN_DIR=$PWD/B run shift-kvd --kv "$KV" --job "$JOB" --user-file nonsense
+	expect_status 2
+	expect_line '^shift-kvd: nonsense: not USER:PASSWORD$'
+}
+
+@test "the key of our certificate is open to others: one line" {
+	: >key.pem
+	chmod 640 key.pem
+	SHIFT_RUN_DIR=$PWD/A run -0 shift-kvd --kv https://127.0.0.1:1 --job "$JOB" --key key.pem --grace 0
+	expect_line "^shift-kvd: $PWD/key.pem: others can use the key of our certificate \(mode 0640\); try: chmod 0600 $PWD/key.pem$"
+	wait_until 30 gone A
+	chmod 600 key.pem
+	SHIFT_RUN_DIR=$PWD/A run -0 shift-kvd --kv https://127.0.0.1:1 --job "$JOB" --key key.pem --grace 0
+	[ -z "$output" ]
+	wait_until 30 gone A
+}
+
+nobody_etcd() { # at $PORT
+	local dir
+	dir=$(mktemp -d /tmp/shift-kvd-XXXXXX)
+	chown nobody "$dir"
+	(cd "$dir" && exec setpriv --reuid nobody --clear-groups etcd --name n --data-dir data \
+		--listen-client-urls "$KV" --advertise-client-urls "$KV" --listen-peer-urls unix://p:0 \
+		--initial-advertise-peer-urls unix://p:0 --initial-cluster n=unix://p:0 --log-level error >/dev/null 2>&1 3>&-) &
+	ETCD=$!
+	FOREIGN=$dir
+	wait_until 30 etcd_answers
+}
+
+@test "etcd has died, and another user of this host has its port: nothing is said to it" {
+	[ "$(id -u)" -eq 0 ] || skip "needs root, to be another user"
+	etcd_start
+	kvd A --own-port
+	kvd B --grace 2m # one that does not look
+	client A a1
+	ready a1
+	etcd_kill
+	nobody_etcd
+	wait_until 30 eval '[ "$(status_of A .error)" = "$KV: port $PORT on 127.0.0.1 is taken by uid $(id -u nobody)" ]'
+	wait_until 30 status_is B .etcd up
+	kill "$(<B/kvd.pid)"
+	wait_until 30 gone B
+	[ -z "$(ctl get --prefix --keys-only /shift/ | grep -v job-key)" ]
+	# Nor is one started beside it, at another address of the same host.
+	SHIFT_RUN_DIR=$PWD/C run shift-kvd etcd --job "$JOB" --listen "127.0.0.2:$PORT,127.0.0.1:$PORT"
+	expect_status 1
+	expect_line "^shift-kvd: port $PORT on 127.0.0.1 is taken by uid $(id -u nobody): choose another port: --kv start@127.0.0.1:PORT$"
+	etcd_kill
+	rm -r "$FOREIGN"
+	etcd_start
+	wait_until 30 status_is A .etcd up
+}
+
+@test "somebody fills our etcd: its quota, one line, and all goes on" {
+	local n=0
+	PORT=$(free_port)
+	KV=http://127.0.0.1:$PORT
+	SHIFT_ETCD_QUOTA=3000000 SHIFT_RUN_DIR=$PWD/C shift-kvd etcd --job "$JOB" --listen "127.0.0.1:$PORT" --grace 2s 3>&-
+	SHIFT_RUN_DIR=$PWD/A shift-kvd --kv "$KV" --job "$JOB" --grace 2s --timeout 500ms --foreground >kvd.out 2>&1 3>&- &
+	PID[kvd]=$!
+	client A a1
+	ready a1
+	tell a1 put before 1
+	head -c 500000 /dev/zero | tr '\0' x >value
+	while ctl put "k$n" <value >/dev/null 2>full && [ $n -lt 20 ]; do n=$((n + 1)); done
+	grep -q 'database space exceeded' full
+	[ "$(du -sk C | cut -f1)" -lt 20000 ]
+	tell a1 put after 2
+	wait_until 30 grep -q 'quota' kvd.out
+	sleep 3
+	[ "$(grep -c . kvd.out)" -eq 1 ]
+	grep -qx "shift-kvd: $KV: etcdserver: mvcc: database space exceeded: its quota is used up, and it takes nothing new: new connections are not protected" kvd.out
+	ask a1 'get before' 'got before = 1'
+	client A a2
+	ask a2 state 'state 1 lease 2 unsent 0'
+	kill "${PID[kvd]}"
+	wait "${PID[kvd]}"
+	unset "PID[kvd]"
+	wait_until 30 gone C
+}
+
 @test "what shift-kvd does not understand" {
 	while read -r arguments; do
 		# shellcheck disable=SC2086
@@ -492,6 +600,9 @@ fds_of() { # NONCE
 		etcd --job /
 		etcd --listen localhost
 		etcd --listen 127.0.0.1:x
+		etcd --listen 127.0.0.1:1,localhost
+		etcd --listen ,
+		etcd --listen 127.0.0.1,127.0.0.2,127.0.0.3,127.0.0.4,127.0.0.5,127.0.0.6,127.0.0.7,127.0.0.8,127.0.0.9
 		etcd --advertise 127.0.0.1:1
 		etcd --grace soon
 		status --job /

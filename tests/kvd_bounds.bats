@@ -72,7 +72,7 @@ ticks_of() { # PROCESS: of a processor, a hundred a second
 		no-revision lease-0 lease-negative lease-text no-json wrong-types deep endless escape fields
 		short-event foreign-event no-event biggest-event)
 	# These are no errors by themselves.
-	local odd=(good lost-lease ttl-0 ttl-negative huge-key control-key key-deleted compacted
+	local odd=(good lost-lease ttl-0 ttl-negative granted-gone huge-key control-key key-deleted compacted
 		compacted-page chatter)
 	local most=150000 # kB; a sanitizer keeps what was freed
 	! nm -D "$BUILDDIR/kv/shift-kvd" | grep -qE '__(asan|tsan)' || most=1500000
@@ -156,6 +156,25 @@ is_lazy() { # HOST: it needs little of a processor
 	prlimit --pid "$kvd" --nofile=1000:
 	client A a2
 	ready a2
+}
+
+@test "one descriptor is left, and none for the process: it is not taken for another container's" {
+	local kvd free=0
+	command -v prlimit >/dev/null || skip "needs prlimit (util-linux)"
+	etcd_start
+	kvd A
+	client A a1
+	ready a1
+	kvd=$(<A/kvd.pid)
+	while [ -e "/proc/$kvd/fd/$free" ]; do free=$((free + 1)); done
+	prlimit --pid "$kvd" --nofile="$((free + 1)):"
+	crowd A 20 silent
+	expect crowd connected
+	expect crowd 'ended 20 error 5 shift-kvd has no descriptor left: ulimit -n'
+	prlimit --pid "$kvd" --nofile=1000:
+	client A a2
+	ready a2
+	[ "$(status_of A '.clients | length')" -eq 2 ]
 }
 
 @test "connections that say nothing make room for one that does" {

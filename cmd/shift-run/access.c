@@ -135,8 +135,10 @@ static void check_file(enum access_file f, const struct meeting *m)
 		    path, strerror(errno));
 }
 
-static void find_files(const struct meeting *m)
+static void find_files(struct meeting *m)
 {
+	const char *warning;
+
 	for (int f = 0; f < ACCESS_FILES; f++) {
 		const char *path = files[f].given;
 
@@ -154,6 +156,9 @@ static void find_files(const struct meeting *m)
 	}
 	if (files[ACCESS_KEY].value && !files[ACCESS_CERT].value)
 		die(EXIT_OURS, "--kv-key without --kv-cert");
+	warning = files[ACCESS_KEY].value ? open_key_warning(files[ACCESS_KEY].value) : NULL;
+	if (warning)
+		meeting_note(m, warning);
 }
 
 static bool has_user(const struct meeting *m)
@@ -165,15 +170,11 @@ static bool has_user(const struct meeting *m)
 static void check_user(struct meeting *m, const struct options *o)
 {
 	const char *clear = first_of(m->urls, endpoint_is_clear);
-	char text[512];
+	char text[1024];
 
 	if (files[ACCESS_USER].value) {
-		int n = read_secret_file(files[ACCESS_USER].value, text, sizeof(text), EXIT_OURS);
-		const char *colon = memchr(text, ':', n);
-
+		read_user_file(files[ACCESS_USER].value, text, sizeof(text), EXIT_OURS);
 		explicit_bzero(text, sizeof(text));
-		if (!colon || colon == text)
-			die(EXIT_OURS, "%s: not USER:PASSWORD", files[ACCESS_USER].value);
 		memset(&m->user, 0, sizeof(m->user));
 	} else if (*m->user.name) {
 		if (o->kv)

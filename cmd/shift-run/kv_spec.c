@@ -11,6 +11,9 @@
 #include <sys/socket.h>
 
 #include "cmd/shift-run/run.h"
+#include "kv/listener.h"
+
+enum { LISTENS_MAX = 8 }; /* of shift-kvd etcd */
 
 static const char port_default[] = "29379";
 
@@ -51,45 +54,11 @@ static void split_place(struct place *p, const char *words, const char *at)
 	strcpy(p->port, *rest ? rest + 1 : port_default);
 }
 
-static bool is_loopback(const struct sockaddr *a)
-{
-	if (a->sa_family == AF_INET)
-		return ntohl(((const struct sockaddr_in *)a)->sin_addr.s_addr) >> 24 == 127;
-	return a->sa_family == AF_INET6 &&
-	       IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)a)->sin6_addr);
-}
-
-static bool same_address(const struct sockaddr *a, const struct sockaddr *b)
-{
-	if (!b || a->sa_family != b->sa_family)
-		return false;
-	if (a->sa_family == AF_INET)
-		return ((const struct sockaddr_in *)a)->sin_addr.s_addr ==
-		       ((const struct sockaddr_in *)b)->sin_addr.s_addr;
-	return a->sa_family == AF_INET6 &&
-	       IN6_ARE_ADDR_EQUAL(&((const struct sockaddr_in6 *)a)->sin6_addr,
-				  &((const struct sockaddr_in6 *)b)->sin6_addr);
-}
-
 static bool is_link_local(const struct sockaddr *a)
 {
 	if (a->sa_family == AF_INET)
 		return ntohl(((const struct sockaddr_in *)a)->sin_addr.s_addr) >> 16 == 0xa9fe;
 	return IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)a)->sin6_addr);
-}
-
-static bool is_local_address(const struct sockaddr *a)
-{
-	struct ifaddrs *list = NULL, *i;
-
-	if (is_loopback(a))
-		return true;
-	if (getifaddrs(&list))
-		return false;
-	for (i = list; i && !same_address(a, i->ifa_addr);)
-		i = i->ifa_next;
-	freeifaddrs(list);
-	return i;
 }
 
 static socklen_t address_bytes(const struct sockaddr *a)
@@ -128,7 +97,7 @@ static int list_addresses(char *list, size_t size, int family)
 		const struct sockaddr *a = i->ifa_addr;
 
 		if (!a || a->sa_family != family || !(i->ifa_flags & IFF_RUNNING) ||
-		    is_loopback(a) || is_link_local(a))
+		    address_is_loopback(a) || is_link_local(a))
 			continue;
 		write_address(address, a);
 		if (list_has_address(list, address))
@@ -173,46 +142,75 @@ static void replace_loopback(struct meeting *m, const struct place *p, char addr
 		 list, p->port);
 }
 
-static void set_listen(struct meeting *m, const struct place *p, const struct sockaddr *a)
+static void add_listen(struct meeting *m, const struct place *p, const char *address)
 {
-	char address[48];
+	size_t n = strlen(m->listen);
 
-	write_address(address, a);
-	if (is_loopback(a) && !p->is_number && !is_localhost_name(p->host))
-		replace_loopback(m, p, address);
-	snprintf(m->listen, sizeof(m->listen), strchr(address, ':') ? "[%s]:%s" : "%s:%s", address,
-		 p->port);
+	snprintf(m->listen + n, sizeof(m->listen) - n,
+		 strchr(address, ':') ? "%s[%s]:%s" : "%s%s:%s", n ? "," : "", address, p->port);
 }
 
-/* The first that is this host's, one that others reach before the loopback. */
-static const struct addrinfo *own_address(const struct addrinfo *list)
+/* Of the addresses that HOST leads to, those of this host; their number. The first that others
+ * reach comes first; NULL: there is none. */
+static int own_addresses(const struct addrinfo *list, const struct sockaddr **first)
 {
-	const struct addrinfo *loopback = NULL;
+	int n = 0;
 
+	*first = NULL;
 	for (; list; list = list->ai_next) {
-		if (!is_local_address(list->ai_addr))
+		if (!address_is_here(list->ai_addr))
 			continue;
-		if (!is_loopback(list->ai_addr))
-			return list;
-		loopback = loopback ? loopback : list;
+		n++;
+		if (!*first || (address_is_loopback(*first) && !address_is_loopback(list->ai_addr)))
+			*first = list->ai_addr;
 	}
-	return loopback;
+	return n;
+}
+
+/*
+ * At all of them, as members may try any of them first: at one that was left free another user of
+ * this host could listen.
+ */
+static void set_listen(struct meeting *m, const struct place *p, const struct addrinfo *list)
+{
+	const struct sockaddr *first;
+	char address[48];
+	int n = own_addresses(list, &first);
+
+	m->is_host = n;
+	if (!n)
+		return;
+	if (n > LISTENS_MAX)
+		die(EXIT_OURS, "--kv start@%s: it has %d addresses here; say start@ADDRESS",
+		    p->host, n);
+	write_address(address, first);
+	if (address_is_loopback(first) && !p->is_number && !is_localhost_name(p->host)) {
+		replace_loopback(m, p, address);
+		add_listen(m, p, address);
+		return;
+	}
+	for (; list; list = list->ai_next) {
+		if (!address_is_here(list->ai_addr))
+			continue;
+		write_address(address, list->ai_addr);
+		add_listen(m, p, address);
+	}
+	/* libcurl does not ask where localhost is: it tries addresses that may not be meant. */
+	if (is_localhost_name(p->host))
+		snprintf(m->urls, sizeof(m->urls), "http://%.*s", (int)strcspn(m->listen, ","),
+			 m->listen);
 }
 
 static void resolve_place(struct meeting *m, struct place *p)
 {
 	struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list;
-	const struct addrinfo *own;
 	unsigned char binary[16];
 	int err = getaddrinfo(p->host, p->port, &hints, &list);
 
 	if (err)
 		die(EXIT_OURS, "--kv start@%s: %s", p->host, gai_strerror(err));
 	p->is_number = inet_pton(AF_INET, p->host, binary) == 1 || strchr(p->host, ':');
-	own = own_address(list);
-	m->is_host = own;
-	if (own)
-		set_listen(m, p, own->ai_addr);
+	set_listen(m, p, list);
 	freeaddrinfo(list);
 }
 

@@ -52,7 +52,7 @@ int kvd_hold(const char *job, struct kvd_state *s)
 
 	if (err)
 		die(EXIT_OURS, "%s", run_dir_problem(err));
-	err = kv_ask(path, KV_HOLD, ANSWER_MS, &text);
+	err = kv_ask(path, KV_HOLD, ANSWER_MS, &text, &s->pid);
 	if (err)
 		return err;
 	o = cJSON_Parse(text);
@@ -63,7 +63,6 @@ int kvd_hold(const char *job, struct kvd_state *s)
 	s->error = check_alloc(strdup(answer_text(o, "error")));
 	s->up = !strcmp(answer_text(o, "etcd"), "up");
 	s->key_id = check_alloc(strdup(answer_text(o, "key_id")));
-	s->pid = answer_number(o, "pid");
 	s->users = cJSON_GetArraySize(cJSON_GetObjectItem(o, "clients")) +
 		   answer_number(o, "holders") - 1; /* one is this process */
 	cJSON_Delete(o);

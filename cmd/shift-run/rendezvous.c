@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <unistd.h>
 
 #include "cmd/shift-run/run.h"
@@ -39,7 +40,7 @@ enum { FIXED_WORDS = 6 };
 
 static void start_kvd(struct meeting *m, const char *job)
 {
-	const char *arguments[FIXED_WORDS + 2 * ACCESS_FILES + 3] = {"--kv", m->urls,	"--job",
+	const char *arguments[FIXED_WORDS + 2 * ACCESS_FILES + 4] = {"--kv", m->urls,	"--job",
 								     job,    "--grace", grace};
 	int n = FIXED_WORDS, fd = -1;
 
@@ -49,6 +50,8 @@ static void start_kvd(struct meeting *m, const char *job)
 		arguments[n++] = access_kvd_option(f);
 		arguments[n++] = access_value(f);
 	}
+	if (m->kind == MEET_START)
+		arguments[n++] = "--own-port";
 	if (access_job_key()) {
 		fd = job_key_pipe(access_job_key(), EXIT_OURS);
 		arguments[n++] = "--key-fd";
@@ -60,18 +63,22 @@ static void start_kvd(struct meeting *m, const char *job)
 	m->has_started_kvd = true;
 }
 
-/* Its pid is that of its own namespace. */
-static void end_kvd(int pid)
+/* The number may be another process's by now: the name is looked at while it is held. */
+static void end_kvd(pid_t pid)
 {
+	int fd = pid > 0 ? pidfd_open(pid, 0) : -1;
 	char path[64], name[32] = "";
 	FILE *f;
 
+	if (fd < 0)
+		return;
 	snprintf(path, sizeof(path), "/proc/%d/comm", pid);
 	f = fopen(path, "re");
 	if (f && fgets(name, sizeof(name), f) && !strcmp(name, "shift-kvd\n"))
-		kill(pid, SIGTERM);
+		pidfd_send_signal(fd, SIGTERM, NULL, 0);
 	if (f)
 		fclose(f);
+	close(fd);
 }
 
 /* NULL, or why it does not fit a process with that key. Without one it takes what there is. */
@@ -163,13 +170,15 @@ static const struct {
 	{"authentication is not enabled", "that etcd has no users: not with --kv-user-file"},
 };
 
-static void end_if_hopeless(const struct kvd_state *s, const struct meeting *m)
+/* NULL: waiting may help. */
+static const char *hopeless_reason(const struct kvd_state *s, const struct meeting *m)
 {
 	if (is_no_etcd(s))
-		die(EXIT_OURS, "%s is no etcd; another port is needed", m->urls);
+		return format_text("%s is no etcd", m->urls);
 	for (size_t i = 0; i < sizeof(hopeless) / sizeof(*hopeless); i++)
 		if (strstr(s->error, hopeless[i].text))
-			die(EXIT_OURS, "%s (%s)", s->error, hopeless[i].advice);
+			return format_text("%s (%s)", s->error, hopeless[i].advice);
+	return NULL;
 }
 
 /* An earlier run of the job may have left its key, for a minute. */
@@ -178,25 +187,35 @@ static bool is_of_key(const struct kvd_state *s)
 	return strstr(s->error, JOB_KEY_DIFFERS) || strstr(s->error, JOB_KEY_ON_SOME);
 }
 
-static _Noreturn void end_waiting(const struct kvd_state *s, const struct meeting *m, int64_t ms)
+static const char *waiting_result(const struct kvd_state *s, const struct meeting *m, int64_t ms)
 {
 	if (is_of_key(s))
-		die(EXIT_OURS, "%s", s->error);
-	die(EXIT_OURS, "no etcd after %g s: %s", ms / 1e3, *s->error ? s->error : m->urls);
+		return s->error;
+	return format_text("no etcd after %g s: %s", ms / 1e3, *s->error ? s->error : m->urls);
 }
 
-static void wait_for_etcd(struct kvd_state *s, struct meeting *m, const struct options *o,
+/*
+ * Whatever etcd says, or does not say, the command starts: who can disturb etcd must not be able to
+ * keep programs from running. shift-kvd goes on trying. False: it starts without etcd.
+ */
+static bool wait_for_etcd(struct kvd_state *s, struct meeting *m, const struct options *o,
 			  const char *job)
 {
 	int64_t begun = now_ms(), waited;
+	const char *why;
 	bool told = false;
 
 	while (!s->up) {
 		waited = now_ms() - begun;
-		if (waited > NONSENSE_MS)
-			end_if_hopeless(s, m);
-		if (waited >= o->wait_ms)
-			end_waiting(s, m, o->wait_ms);
+		why = waited > NONSENSE_MS ? hopeless_reason(s, m) : NULL;
+		if (!why && waited >= o->wait_ms)
+			why = waiting_result(s, m, o->wait_ms);
+		if (why) {
+			say("%s; starting all the same, connections are not protected until that "
+			    "is mended",
+			    why);
+			return false;
+		}
 		if (waited > PATIENCE_MS && !told)
 			say("waiting up to %g s for etcd: %s", o->wait_ms / 1e3,
 			    *s->error ? s->error : m->urls);
@@ -205,6 +224,7 @@ static void wait_for_etcd(struct kvd_state *s, struct meeting *m, const struct o
 		kvd_state_free(s);
 		get_kvd(s, m, job);
 	}
+	return true;
 }
 
 /* Is that the address of an etcd of this job whose guard was killed? The guard leaves the address
@@ -228,7 +248,7 @@ static bool had_guard(const char *job, const char *url)
 void rendezvous_join(struct meeting *m, const struct options *o, const char *job)
 {
 	struct kvd_state s;
-	bool is_first;
+	bool is_first, has_met;
 
 	if (m->kind == MEET_START && m->is_host)
 		free(start_etcd(m, job));
@@ -238,8 +258,8 @@ void rendezvous_join(struct meeting *m, const struct options *o, const char *job
 		say("no --kv: protecting only connections inside this host");
 	if (m->kind == MEET_HERE && *s.error && had_guard(job, m->urls))
 		free(start_etcd(m, job));
-	wait_for_etcd(&s, m, o, job);
+	has_met = wait_for_etcd(&s, m, o, job);
 	kvd_state_free(&s);
-	if (is_first)
+	if (is_first && has_met)
 		meeting_say_notes(m);
 }

@@ -19,6 +19,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 #include <time.h>
 
 #include "common/cli.h"
@@ -135,10 +136,10 @@ enum { NOTES_MAX = 4 };
 
 struct meeting {
 	enum meeting_kind kind;
-	char urls[4096]; /* empty: not known yet */
-	bool is_host;	 /* that host is this one: */
-	char listen[64]; /* ADDRESS:PORT */
-	char place[300]; /* MEET_START: HOST:PORT, as it was given */
+	char urls[4096];  /* empty: not known yet */
+	bool is_host;	  /* that host is this one: */
+	char listen[600]; /* ADDRESS:PORT[,ADDRESS:PORT...], all that HOST leads to here */
+	char place[300];  /* MEET_START: HOST:PORT, as it was given */
 	struct endpoint_user user;
 	bool has_started_kvd;
 	const char *notes[NOTES_MAX + 1]; /* what one process of this host is to say */
@@ -194,8 +195,10 @@ bool access_is_needed(const struct meeting *m);
 
 /* ---- rendezvous.c, kvd.c ------------------------------------------------------------------- */
 
-/* Makes sure that this host's shift-kvd of the job runs, stays for this process, and has reached
- * etcd. Ends the process if that fails. */
+/*
+ * Makes sure that this host's shift-kvd of the job runs and stays for this process, and waits for
+ * it to reach etcd. Ends the process if there can be none; without etcd it says so and returns.
+ */
 void rendezvous_join(struct meeting *m, const struct options *o, const char *job);
 
 struct kvd_state {
@@ -203,7 +206,9 @@ struct kvd_state {
 	char *error;
 	char *key_id; /* empty: it was given no key */
 	bool up;
-	int pid, users; /* clients and holders, without ourselves */
+	pid_t pid; /* of the process that listens, as the kernel says; 0: not to be seen from here
+		    */
+	int users; /* clients and holders, without ourselves */
 };
 
 /* Asks the shift-kvd for its state, and holds it. 0 or a negative errno; -ENOENT, -ECONNREFUSED:

@@ -34,7 +34,7 @@ static bool place_at(unsigned int place, char *path, size_t bytes)
 	*path = 0;
 	switch (place) {
 	case 0:
-		if (xdg && *xdg)
+		if (xdg && *xdg == '/') /* a relative one is to be ignored, says the standard */
 			n = snprintf(path, bytes, "%s/shift", xdg);
 		break;
 	case 1: n = snprintf(path, bytes, "/run/user/%u/shift", geteuid()); break;

@@ -21,9 +21,9 @@ bool run_dir_job_is_valid(const char *job, size_t bytes);
 
 /*
  * RUNDIR, the directory of all jobs: $SHIFT_RUN_DIR, or /run/shift for root. For another user it is
- * the first of $XDG_RUNTIME_DIR/shift, /run/user/UID/shift, /tmp/shift-UID and /var/tmp/shift-UID
- * that is this user's own directory and closed to others' writing; or the first of them that can be
- * made, if none is there. -ENAMETOOLONG. -EPERM: others have all of them.
+ * the first of $XDG_RUNTIME_DIR/shift (if that is absolute), /run/user/UID/shift, /tmp/shift-UID
+ * and /var/tmp/shift-UID that is this user's own directory and closed to others' writing; or the
+ * first of them that can be made, if none is there. -ENAMETOOLONG. -EPERM: others have all of them.
  */
 int run_dir_path(char *path, size_t bytes);
 

@@ -13,6 +13,7 @@ lib_libshiftreport_la_SOURCES = \
 	lib/stats/read.c lib/stats/read.h lib/stats/places.c lib/stats/places.h \
 	lib/stats/dir_names.c lib/stats/dir_names.h \
 	lib/stats/totals.c lib/stats/totals.h lib/stats/json.c lib/stats/json.h \
-	lib/stats/report.c lib/stats/report.h lib/stats/ask_process.c lib/stats/ask_process.h
+	lib/stats/report.c lib/stats/report.h lib/stats/ask_process.c lib/stats/ask_process.h \
+	lib/stats/files_in.c lib/stats/files_in.h
 lib_libshiftreport_la_CFLAGS = $(AM_CFLAGS) $(CJSON_CFLAGS)
 REPORT_LIBS = lib/libshiftreport.la lib/libshiftcore.la lib/libshiftbase.la $(CJSON_LIBS)

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include <errno.h>
-#include <glob.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/stats/files_in.h"
 #include "common/printable.h"
 #include "lib/stats/json.h"
 #include "lib/stats/places.h"
@@ -78,8 +77,7 @@ static bool add_other(void *arg, const struct stats_place *place)
 struct report *report_read(const char *dir, const struct report_run *run)
 {
 	struct report *r = calloc(1, sizeof(*r));
-	char pattern[PATH_MAX];
-	glob_t g = {0};
+	glob_t g;
 
 	if (!r)
 		return NULL;
@@ -87,8 +85,7 @@ struct report *report_read(const char *dir, const struct report_run *run)
 	r->run = run;
 	r->processes = cJSON_CreateArray();
 	r->unreadable = cJSON_CreateArray();
-	snprintf(pattern, sizeof(pattern), "%s/*.stats", dir);
-	if (!glob(pattern, 0, NULL, &g))
+	if (!glob_files_in(dir, "*.stats", 0, &g))
 		for (size_t i = 0; i < g.gl_pathc; i++)
 			add_file(r, g.gl_pathv[i], true);
 	globfree(&g);
@@ -179,11 +176,9 @@ static bool remove_ended(void *arg, const struct stats_place *place)
 
 void report_remove(const char *dir, const char *job)
 {
-	char pattern[PATH_MAX];
-	glob_t g = {0};
+	glob_t g;
 
-	snprintf(pattern, sizeof(pattern), "%s/*.stats", dir);
-	if (!glob(pattern, 0, NULL, &g))
+	if (!glob_files_in(dir, "*.stats", 0, &g))
 		for (size_t i = 0; i < g.gl_pathc; i++)
 			unlink(g.gl_pathv[i]);
 	globfree(&g);

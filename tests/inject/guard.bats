@@ -327,3 +327,23 @@ paused() {
 	run in_netns waits
 	expect_status 0
 }
+
+@test "a guard that has killed its process says so only where that is read, and ends" {
+	mute() {
+		prepare
+		export ASAN_OPTIONS=verify_asan_link_order=0
+		mkfifo full
+		exec 9<>full
+		dd if=/dev/zero of=full bs=4096 oflag=nonblock 2>/dev/null || true
+		LD_PRELOAD=$PWD/strike.so STRIKE="main 2 19" STRIKE_ONLY=rename STRUCK=struck shift-inject down --nic v0 --for 1s \
+			>said 2>full & pid=$!
+		wait_until 10 test -e struck
+		guard=$(pgrep -P $pid -x inject-guard)
+		wait_until 60 dead $pid
+		wait_until 30 dead $guard
+		same_as before
+	}
+	mkdir -m 700 "$SHIFT_INJECT_DIR"
+	run in_netns mute
+	expect_status 0
+}

@@ -88,6 +88,9 @@ class Etcd(BaseHTTPRequestHandler):
         if path == "v3/lease/grant":
             ids = {"lease-0": "0", "lease-negative": "-7", "lease-text": "many"}
             lease = body["ID"] if body.get("ID", "0") != "0" else ids.get(mode, "4711")
+            if mode == "granted-gone":
+                gone = {"ID": lease, "TTL": "0"}
+                return self.send(json.dumps({"header": header(mode), **gone, "result": gone}).encode())
             return self.send(json.dumps({"header": header(mode), "ID": lease, "TTL": BIGGEST}).encode())
         if path == "v3/lease/keepalive":
             ttl = {"ttl-0": "0", "ttl-negative": "-1"}.get(mode, BIGGEST)

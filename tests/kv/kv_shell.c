@@ -3,9 +3,10 @@
  * kv_shell JOB NONCE: the rendezvous client by hand. Commands come by lines on standard input,
  * events go to standard output; end of file is a goodbye.
  *
- *   put K V | del K | get K | forget K | watch P | unwatch P | fill P N (puts P0.. PN-1) | gets P N
- * | forgets P N | sync (until all is handed over and the lease is held) | key | state | count P |
- *   lose (closes the socket behind the client's back) | refute NONCE (it is not dead) | fds
+ *   put K V | del K | get K | forget K | watch P | watches P N | unwatch P | fill P N
+ * (puts P0.. PN-1) | gets P N | forgets P N | sync (until all is handed over and the lease is held)
+ * | key | state | count P | lose (closes the socket behind the client's back) | refute NONCE (it is
+ * not dead) | fds
  */
 #include <dirent.h>
 #include <errno.h>
@@ -92,6 +93,16 @@ static void get_all(const char *prefix, long n, bool forget)
 	}
 }
 
+static void watch_all(const char *prefix, long n)
+{
+	char key[128];
+
+	for (long i = 0; i < n; i++) {
+		snprintf(key, sizeof(key), "%s%ld", prefix, i);
+		kv_client_watch(client, key);
+	}
+}
+
 static void count_fds(void)
 {
 	DIR *d = opendir("/proc/self/fd");
@@ -143,6 +154,8 @@ static void obey(char *line)
 		err = kv_client_watch(client, a ? a : "");
 	else if (!strcmp(word, "unwatch") && a)
 		err = kv_client_unwatch(client, a);
+	else if (!strcmp(word, "watches") && a && b)
+		watch_all(a, atol(b));
 	else if (!strcmp(word, "fill") && a && b)
 		fill(a, atol(b));
 	else if (!strcmp(word, "sync"))

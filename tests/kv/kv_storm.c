@@ -103,7 +103,7 @@ static long ask_status(struct storm *s, const char *phase)
 	int64_t from = clock_ms(CLOCK_MONOTONIC), work_from = clock_ms(s->daemon), ms, work_ms;
 	char *text, *keys;
 	long n = -1;
-	int err = kv_ask(s->path, KV_STATUS, ANSWER_MS_MAX, &text);
+	int err = kv_ask(s->path, KV_STATUS, ANSWER_MS_MAX, &text, NULL);
 
 	ms = clock_ms(CLOCK_MONOTONIC) - from;
 	work_ms = clock_ms(s->daemon) - work_from;
@@ -129,7 +129,7 @@ static long ask_status(struct storm *s, const char *phase)
 /* Whose processor time counts. */
 static void find_daemon(struct storm *s)
 {
-	char *text = NULL, *pid = kv_ask(s->path, KV_STATUS, ANSWER_MS_MAX, &text)
+	char *text = NULL, *pid = kv_ask(s->path, KV_STATUS, ANSWER_MS_MAX, &text, NULL)
 					  ? NULL
 					  : strstr(text, "\"pid\":");
 

@@ -45,6 +45,7 @@ static void a_nic_without_the_pkey_has_no_twin(void **state)
 	assert_int_equal(ours.rail[1].qpn, TWIN_QPN + 1);
 	assert_int_equal(ours.rail[2].qpn, 0);
 	world.nic[2].port_attr.pkey_tbl_len = 8;
+	world.nic[2].looks++; /* as at the event of that change */
 	rooms_pass(1000 * MS);
 	assert_int_equal(ours.rail[2].qpn, TWIN_QPN + 2);
 }

@@ -127,6 +127,11 @@ static void the_one_that_is_there_wins(void **state)
 	assert_string_equal(place_of_other(), "/var/tmp/shift-59873");
 	remove("/var/tmp/shift-59873");
 	assert_string_equal(place_of_other(), own);
+	/* A relative one is ignored, also where it leads to a place that would do. */
+	assert_int_equal(chdir("/"), 0);
+	setenv("XDG_RUNTIME_DIR", xdg + 1, 1);
+	assert_string_equal(place_of_other(), "/tmp/shift-59873");
+	setenv("XDG_RUNTIME_DIR", xdg, 1);
 	make_dir("/tmp/shift-59873", OTHER, 0700);
 	make_dir(own, OTHER, 0700);
 	assert_string_equal(place_of_other(), own);
