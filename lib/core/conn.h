@@ -449,7 +449,7 @@ struct shift_conn_view {
 	uint8_t target_r;
 	bool protected_;
 	bool holding;
-	bool planned;  /* the switch under way, or the last one, was planned with the peer */
+	bool planned; /* the switch under way, or the last one, was planned with the peer */
 	uint64_t recv_cum, recv_posted;
 	uint64_t send_tail, send_sent, send_head;
 	uint64_t packets_posted;
