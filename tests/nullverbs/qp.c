@@ -17,10 +17,10 @@ struct null_qp *null_find_qp(uint32_t qpn)
 		       : NULL;
 }
 
-/* At least as many as asked for, as providers do. */
+/* At least as many as asked for, as providers do; none, if none is asked for. */
 static uint32_t round_up(uint32_t asked)
 {
-	uint32_t size = 1;
+	uint32_t size = asked ? 1 : 0;
 
 	while (size < asked)
 		size *= 2;
@@ -99,6 +99,13 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	}
 	qp->base.handle = qp->base.qp_num;
 	return &qp->base;
+}
+
+/* Through the PLT, as providers call verbs, too. */
+struct ibv_qp *null_create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr)
+{
+	(void)ctx;
+	return ibv_create_qp(attr->pd, (struct ibv_qp_init_attr *)attr);
 }
 
 /* Its completions go too, as on mlx5. */
