@@ -50,8 +50,11 @@ exports() { # FILE: names with versions
 		mlx4dv_create_qp@@MLX4_1.0
 		mlx4dv_init_obj@@MLX4_1.0
 		mlx5dv_create_qp@@MLX5_1.3
+		mlx5dv_devx_obj_create@@MLX5_1.7
+		mlx5dv_devx_obj_destroy@@MLX5_1.7
 		mlx5dv_init_obj@@MLX5_1.2
 		mlx5dv_init_obj@MLX5_1.0
+		mlx5dv_reg_dmabuf_mr@@MLX5_1.25
 		verbs_open_device
 	END
 	)
@@ -59,8 +62,11 @@ exports() { # FILE: names with versions
 	[ -z "$(nm -D --defined-only "$library" | awk '$2 !~ /[TA]/')" ]
 }
 
-same_exports() { # NAMES FILE: those of ours that begin so are in that library too
-	[ -z "$(exports "$library" | grep "^$1.*@" | sort | comm -23 - <(exports "$2"))" ]
+same_exports() { # NAMES FILE: those of ours that begin so are in that library too, if it is not older than they
+	exports "$2" >"$BATS_TEST_TMPDIR/theirs"
+	for symbol in $(exports "$library" | grep "^$1.*@" | sort | comm -23 - "$BATS_TEST_TMPDIR/theirs"); do
+		! grep -q "@${symbol##*@}\$" "$BATS_TEST_TMPDIR/theirs" || { echo "$symbol" && return 1; }
+	done
 }
 
 @test "exports: this machine's libibverbs has the same names and versions" {
@@ -358,6 +364,12 @@ lost() { # N: connections unprotected for this reason
 	unprotected "($(lost 2)) and .passed_through == [.passed_through[0] + {count: 1, unprotected: \"POSTED_AROUND\"}]" cq
 }
 
+@test "QPs that are objects of the firmware: passed through, and counted" {
+	around devx
+	unprotected '.connections == [] and .passed_through == [.passed_through[0] + {count: 1, unprotected: "POSTED_AROUND"}]' devx
+	around -d libmlx5.so.1 devx
+}
+
 @test "mlx5dv_create_qp: passed through, and counted" {
 	around made
 	[ ! -s "$BATS_TEST_TMPDIR/log" ] || ! grep 'connection .* sends' "$BATS_TEST_TMPDIR/log"
@@ -458,6 +470,42 @@ lost() { # N: connections unprotected for this reason
 	exec 4>&- # the destruction of a QP waits for the NIC's work on it
 	wait "$pid"
 	! grep 'no twin on' "$BATS_TEST_TMPDIR/log"
+}
+
+seen() { # FILTER WHAT: of the statistics, while the objects of odd_objects are there
+	mkfifo "$BATS_TEST_TMPDIR/in"
+	STAY=1 with_shift odd_objects "$2" <"$BATS_TEST_TMPDIR/in" &
+	pid=$!
+	exec 4>"$BATS_TEST_TMPDIR/in"
+	export SHIFT_RUN_DIR=$BATS_TEST_TMPDIR
+	wait_until 30 status_says "$1"
+	exec 4>&-
+	wait "$pid"
+	rm "$BATS_TEST_TMPDIR/in"
+}
+
+@test "ibv_create_qp_ex: each QP is counted, with its reason, and the reasons are as many as the QPs" {
+	objects extended
+	seen '([.passed_through[] | {(.unprotected): .count}] | add) == {WR_API: 1, ATTRIBUTES: 1, NOT_RC: 1} and
+		(.connections | length) == 1 and
+		.totals.connections == 4 and .totals.protected + ([.totals.unprotected[]] | add) == 4' extended
+}
+
+@test "a QP without a send queue is fenced like any other" {
+	objects receiver
+	run ! grep 'the fence of mlx5_0 is not complete' "$BATS_TEST_TMPDIR/log"
+	seen '(.connections | length) == 2' receiver
+}
+
+@test "an opcode that the log does not know is the NIC's, and its QP not protected" {
+	objects opcode
+	[ "$(grep -c 'QP .* is not protected: queues or requests beyond' "$BATS_TEST_TMPDIR/log")" -eq 1 ]
+}
+
+@test "a QP in a thread domain is not protected: our threads do not post to it" {
+	objects thread
+	seen '.connections == [] and .passed_through[0].unprotected == "THREAD_DOMAIN"' thread
+	seen '(.connections | length) == 1' domain
 }
 
 @test "a parent domain is as good as its protection domain" {

@@ -129,12 +129,7 @@ void vqp_act(struct vqp *v)
 {
 	actions_drain(v);
 	while (v->repost.recv_refused) {
-		struct shift_event ev = {.type = SHIFT_EV_POST_FAILED,
-					 .rail = v->repost.rx_rail,
-					 .epoch = v->rails.armed_epoch[v->repost.rx_rail]};
-
-		v->repost.recv_refused = false;
-		shift_conn_event(v->conn, &ev, now_ns());
+		repost_tell_recv_refused(v);
 		actions_drain(v);
 	}
 }

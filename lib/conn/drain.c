@@ -108,7 +108,7 @@ static void drain_shadow(struct vcq *cq, const struct nic *nic)
  * The gate stays shut until all that was polled is fed. A receive's completion gets the wr_id that
  * is next in the log, so no other thread may poll a later one and have it counted first.
  */
-void vcq_drain(struct vcq *cq)
+int vcq_drain(struct vcq *cq)
 {
 	struct gate *gate = &cq->gate;
 	struct ibv_wc wc[BATCH];
@@ -124,6 +124,7 @@ void vcq_drain(struct vcq *cq)
 	for (unsigned int i = 1; i < cq->dev->rails; i++)
 		drain_shadow(cq, cq->dev->nic[i]);
 	gate_open(gate);
+	return n;
 }
 
 static void cq_drain_now(struct vcq *cq)

@@ -9,8 +9,9 @@
 #include "lib/conn/vqp.h"
 
 /* Feeds all completions of the CQ and its shadows to the connections. Under cq->drain_lock; shuts
- * the gate of cq meanwhile, and takes the lock of each connection in turn. Any thread. */
-void vcq_drain(struct vcq *cq);
+ * the gate of cq meanwhile, and takes the lock of each connection in turn. Any thread. 0, or what
+ * the NIC's poll_cq has failed with. */
+int vcq_drain(struct vcq *cq);
 
 /* The same for the CQs of a QP, unless the program has their queues itself. Any thread, nothing
  * locked. */

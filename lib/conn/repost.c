@@ -52,22 +52,53 @@ static int twin_lkey(struct vqp *v, uint8_t rail, uint32_t lkey, uint32_t *twin)
 	return vmr_lkey(v->pd, v->dev->nic[rail], lkey, twin);
 }
 
-/* Replaces the program's keys by those of the twin's rail. 0, -EAGAIN (later) or -ENOMEM. A key
- * that does not exist stays as it is, so that the NIC fails the request in its own way. */
+/* A key of rail 0 is never posted on a twin: there it may be that of somebody else's memory. What
+ * has no byte needs no key, and gets none. */
+static int key_or_none(int err, uint32_t length, uint32_t *key)
+{
+	if (err != -ENOENT)
+		return err;
+	if (length)
+		return -ENOKEY;
+	*key = 0;
+	return 0;
+}
+
+/* Replaces the program's lkeys by those of the twin's rail, and adds up the bytes. 0; -EAGAIN, the
+ * memory is not there yet; -ENOBUFS: the NIC refuses it; -ENOKEY. */
+static int twin_lkeys(struct vqp *v, uint8_t rail, struct shift_sge *sge, uint32_t n,
+		      uint32_t *length)
+{
+	*length = 0;
+	for (uint32_t i = 0; i < n; i++) {
+		int err = twin_lkey(v, rail, sge[i].lkey, &sge[i].lkey);
+
+		err = key_or_none(err, sge[i].length, &sge[i].lkey);
+		if (err)
+			return err;
+		*length += sge[i].length;
+	}
+	return 0;
+}
+
+/* Replaces the program's keys by those of the twin's rail. 0; -EAGAIN (later, also when the NIC has
+ * refused: it is asked again) or -ENOMEM; -ENOKEY: there is no such memory on that rail. */
 static int twin_keys(struct vqp *v, uint8_t rail, struct shift_wr *wr, struct shift_sge *sge)
 {
-	int err;
+	uint32_t length = 0;
+	int err = 0;
 
 	if (!(wr->flags & SHIFT_F_INLINE))
-		for (uint32_t i = 0; i < wr->num_sge; i++) {
-			err = twin_lkey(v, rail, sge[i].lkey, &sge[i].lkey);
-			if (err && err != -ENOENT)
-				return -EAGAIN;
-		}
-	if (wr->opcode == SHIFT_OP_SEND || wr->opcode == SHIFT_OP_SEND_IMM || !wr->rkey)
+		err = twin_lkeys(v, rail, sge, wr->num_sge, &length);
+	else if (wr->num_sge)
+		length = sge[0].length;
+	if (err || wr->opcode == SHIFT_OP_SEND || wr->opcode == SHIFT_OP_SEND_IMM)
+		return err == -ENOBUFS ? -EAGAIN : err;
+	if (wr->opcode == SHIFT_OP_LOCAL_INV || wr->opcode == SHIFT_OP_SEND_INV)
+		return -ENOKEY; /* of a memory window: there are none on a twin */
+	if (!wr->rkey && !length)
 		return 0;
-	err = peer_keys_get(v, wr->rkey, &wr->rkey);
-	return err == -ENOENT ? 0 : err;
+	return key_or_none(peer_keys_get(v, wr->rkey, &wr->rkey), length, &wr->rkey);
 }
 
 /* *taken: the NIC has the request. It may have it although the post fails, if the provider does not
@@ -130,8 +161,36 @@ int repost_one(struct vqp *v)
 	return err && taken ? -EIO : err;
 }
 
+/* Those that wait are told to the core as not taken when the fence withdraws them. */
+static void report_no_key(struct vqp *v, uint8_t rail, uint32_t epoch)
+{
+	struct shift_event ev = {.type = SHIFT_EV_NO_KEY, .rail = rail, .epoch = epoch};
+
+	log_warn("QP %#x: a request names memory that %s has no key for (not registered by "
+		 "ibv_reg_mr or a dmabuf variant, at this end or the peer's): it fails",
+		 v->qp->qp_num, v->dev->nic[rail]->name);
+	shift_conn_event(v->conn, &ev, now_ns());
+}
+
+void repost_tell_recv_refused(struct vqp *v)
+{
+	uint8_t rail = v->repost.rx_rail;
+	struct shift_event ev = {
+		.type = SHIFT_EV_POST_FAILED, .rail = rail, .epoch = v->rails.armed_epoch[rail]};
+
+	v->repost.recv_refused = false;
+	if (v->repost.recv_no_key)
+		report_no_key(v, rail, ev.epoch);
+	else
+		shift_conn_event(v->conn, &ev, now_ns());
+}
+
 void repost_refused(struct vqp *v, int err)
 {
+	if (err == -ENOKEY) {
+		report_no_key(v, v->repost.tx_rail, v->repost.tx_epoch);
+		return;
+	}
 	log_debug("QP %#x: rail %u refused a post (%d)", v->qp->qp_num, v->repost.tx_rail, -err);
 	report_not_taken(v);
 }
@@ -180,19 +239,19 @@ static int repost_recv(struct vqp *v, int rail, uint64_t wr_id, const struct shi
 {
 	struct ibv_recv_wr wr = {.wr_id = wr_id, .num_sge = (int)n}, *bad;
 	struct shift_sge twin[SGES_MAX];
+	uint32_t length;
+	int err;
 
 	wr.sg_list = (struct ibv_sge *)sge;
 	if (!rail) {
 		wr.wr_id = v->hot.recv_mark ? v->hot.recv_mark : wr_id;
 		return -v->post_recv(v->qp, &wr, &bad);
 	}
-	for (uint32_t i = 0; i < n; i++) {
-		twin[i] = sge[i];
-		int err = twin_lkey(v, (uint8_t)rail, sge[i].lkey, &twin[i].lkey);
-
-		if (err && err != -ENOENT)
-			return err;
-	}
+	if (n)
+		memcpy(twin, sge, n * sizeof(*twin));
+	err = twin_lkeys(v, (uint8_t)rail, twin, n, &length);
+	if (err)
+		return err;
 	wr.sg_list = (struct ibv_sge *)twin;
 	wr.wr_id = (uint64_t)v->rails.armed_epoch[rail] << TWIN_EPOCH_SHIFT | TWIN_RECV;
 	return -ibv_post_recv(vqp_rail_qp(v, (uint8_t)rail), &wr, &bad);
@@ -201,7 +260,10 @@ static int repost_recv(struct vqp *v, int rail, uint64_t wr_id, const struct shi
 void repost_recv_refused(struct vqp *v, uint8_t rail, int err)
 {
 	v->repost.recv_refused = true;
+	v->repost.recv_no_key = err == -ENOKEY;
 	v->repost.rx_rail = rail;
+	if (v->repost.recv_no_key)
+		return;
 	log_warn("QP %#x: %s refuses a receive (%s): the connection leaves this NIC", v->qp->qp_num,
 		 v->dev->nic[rail]->name, strerror(-err));
 }

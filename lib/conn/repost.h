@@ -27,11 +27,12 @@ bool repost_pump(struct vqp *v);
 bool repost_may_pump(const struct vqp *v);
 
 /* Posts the next send that waits. 0 or a negative errno: -EAGAIN and -ENOMEM will pass; -EIO: it
- * failed, but the NIC has taken it (doc/protocol.md, V9). */
+ * failed, but the NIC has taken it (doc/protocol.md, V9); -ENOKEY: it names memory that the rail
+ * has no key for. */
 int repost_one(struct vqp *v);
 
 /* The rail refuses the sends that wait, by that negative errno: tells lib/core, which posts them on
- * another rail. vqp_act() is to follow. */
+ * another rail, or ends the connection (-ENOKEY). vqp_act() is to follow. */
 void repost_refused(struct vqp *v, int err);
 
 /* Rail 0 has refused a request by that errno. Must the program be told? So it is if the request is
@@ -53,7 +54,10 @@ int repost_new_recv(struct vqp *v, int rail, const struct shift_recv_wr *wr);
 void repost_withdraw_recvs(struct vqp *v, uint8_t rail);
 
 /* The rail has refused a receive, by that negative errno. vqp_act() tells lib/core, which leaves
- * the rail (doc/protocol.md, T2). */
+ * the rail (doc/protocol.md, T2), or ends the connection (-ENOKEY). */
 void repost_recv_refused(struct vqp *v, uint8_t rail, int err);
+
+/* vqp_act() does so by this. */
+void repost_tell_recv_refused(struct vqp *v);
 
 #endif

@@ -135,6 +135,7 @@ struct vqp_repost {
 	uint8_t rx_to;
 	bool recv_refused; /* rx_rail has refused a receive: the core is to be told. Also inside
 			    * recv_gate */
+	bool recv_no_key;  /* it was refused because rx_rail has no key for its memory */
 	uint8_t rx_rail;
 };
 

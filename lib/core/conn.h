@@ -210,6 +210,7 @@ enum shift_state {
 	X(PEER_UNKNOWN, "the peer's process does not know the connection")  \
 	X(PEER_DIED, "the peer's process is gone or was replaced")          \
 	X(RELEASED, "the program does what cannot be moved")                \
+	X(NO_KEY, "a request names memory that the NIC has no key for")     \
 	X(CLOSE, "destroy, reset or modify(ERR) by the program")            \
 	X(OVERFLOW, "our own fault: more actions came up than the queue holds")
 
@@ -297,6 +298,7 @@ bool shift_conn_completion(struct shift_conn *c, struct shift_wc *wc);
 	X(PEER_DIED, "shift-kvd reports the peer's process gone, or another in its place")         \
 	X(CLOSE, "how: the program's destroy, reset or modify(ERR)")                               \
 	X(POST_FAILED, "rail, epoch, count: the NIC refused a post or repost")                     \
+	X(NO_KEY, "rail, epoch: what is to be posted names memory that has no key there")          \
 	X(PSN, "rail, epoch, psn, fence, serial: answer to ACT_QUERY_PSN")
 
 enum shift_event_type {

@@ -122,9 +122,10 @@ struct shift_conn {
 	uint64_t flushed;    /* error completions of sends in epoch lastc */
 	uint32_t err_status; /* first error of the QP, or 0 */
 	uint32_t err_vendor;
-	bool err_recv;	     /* the program's own error, and of a receive */
-	bool err_given;	     /* the first error completion went out */
-	uint64_t recv_final; /* receives consumed when the QP was over: flushes do not count */
+	uint32_t left_status; /* why the last rail was left, if its NIC named a cause; or 0 */
+	bool err_recv;	      /* the program's own error, and of a receive */
+	bool err_given;	      /* the first error completion went out */
+	uint64_t recv_final;  /* receives consumed when the QP was over: flushes do not count */
 	uint8_t end_reason;
 
 	uint8_t reason;
@@ -266,6 +267,8 @@ void life_matched(struct shift_conn *c, uint64_t now);
 /* giveup.c */
 void giveup_start(struct shift_conn *c, enum shift_reason reason, uint32_t status, uint32_t vendor);
 void giveup_overflowed(struct shift_conn *c);
+void giveup_no_key(struct shift_conn *c, const struct shift_event *ev);
+uint32_t giveup_cause(const struct shift_conn *c);
 void giveup_close(struct shift_conn *c, uint8_t how);
 void giveup_fenced(struct shift_conn *c);
 void giveup_msg(struct shift_conn *c, const struct shift_msg *m);

@@ -40,6 +40,29 @@ void giveup_start(struct shift_conn *c, enum shift_reason reason, uint32_t statu
 	fence_for_good(c, SHIFT_ST_GIVEUP, reason);
 }
 
+/* The error of the NIC that is being left, or was left last, if it named a cause; else 0. */
+uint32_t giveup_cause(const struct shift_conn *c)
+{
+	return c->err_status != SHIFT_WC_WR_FLUSH_ERR ? c->err_status : 0;
+}
+
+/*
+ * The request could be executed on rail 0 only (doc/protocol.md, 2). So it fails as it would have
+ * without us: with the error of the NIC that was left.
+ */
+void giveup_no_key(struct shift_conn *c, const struct shift_event *ev)
+{
+	uint32_t status = giveup_cause(c) ? giveup_cause(c) : c->left_status;
+
+	if (ev->rail != c->r || ev->epoch != c->rail[c->r].tag)
+		return;
+	if (c->state != SHIFT_ST_ACTIVE && c->state != SHIFT_ST_PREPARE &&
+	    c->state != SHIFT_ST_DRAIN && c->state != SHIFT_ST_SWITCHING)
+		return;
+	giveup_start(c, SHIFT_R_NO_KEY, status ? status : SHIFT_WC_RETRY_EXC_ERR,
+		     SHIFT_VENDOR_NO_KEY);
+}
+
 /* Some action was lost, so what the caller does is not what we believe: end it visibly (7.40). */
 void giveup_overflowed(struct shift_conn *c)
 {

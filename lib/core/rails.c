@@ -292,6 +292,7 @@ void rail_event(struct shift_conn *c, const struct shift_event *ev, uint64_t now
 	case SHIFT_EV_PEER_DIED:
 	case SHIFT_EV_CLOSE:
 	case SHIFT_EV_POST_FAILED:
+	case SHIFT_EV_NO_KEY:
 	case SHIFT_EV_PSN:
 	case SHIFT_EV_COUNT: return;
 	}

@@ -313,6 +313,7 @@ int replay_commit(struct shift_conn *c, const struct shift_msg *m)
 	c->lastc = c->e;
 	c->tx_psn = conn_psn(c, c->e, c->cfg.side);
 	c->flushed = 0;
+	c->left_status = giveup_cause(c);
 	c->err_status = c->err_vendor = 0;
 	conn_set_state(c, SHIFT_ST_ACTIVE, SHIFT_R_COMMIT);
 	repost_log(c, end);

@@ -17,6 +17,7 @@ struct vdev {
 	struct ibv_context *ctx;
 	struct ibv_context_ops ops; /* the provider's */
 	struct ibv_qp *(*create_qp_ex)(struct ibv_context *, struct ibv_qp_init_attr_ex *);
+	struct ibv_qp *(*open_qp)(struct ibv_context *, struct ibv_qp_open_attr *);
 	struct ibv_cq_ex *(*create_cq_ex)(struct ibv_context *, struct ibv_cq_init_attr_ex *);
 	struct ibv_pd *(*alloc_parent_domain)(struct ibv_context *,
 					      struct ibv_parent_domain_init_attr *);
@@ -25,8 +26,9 @@ struct vdev {
 	struct nic *nic[SHIFT_RAILS_MAX]; /* [0]: this device, which we have opened, too */
 	struct table qps;		  /* the program's QPs that have a connection, by QPN */
 	struct vdev *closed;		  /* the one that was closed before this one */
-	_Atomic bool port_err_hidden;	  /* the program was not told of a PORT_ERR */
-	_Atomic bool events_waited_for;	  /* a thread of the program has blocked for an event */
+	_Atomic uint32_t devx_qps;	/* QPs that are objects of the firmware: not in any table */
+	_Atomic bool port_err_hidden;	/* the program was not told of a PORT_ERR */
+	_Atomic bool events_waited_for; /* a thread of the program has blocked for an event */
 };
 
 /* For a context that the program has opened: finds its rails and adds it to the table. NULL: there

@@ -18,8 +18,9 @@
 
 static struct memory_calls calls;
 static struct table pds = TABLE_INIT;
-static struct table mrs = TABLE_INIT;	  /* by address */
-static struct table by_lkey = TABLE_INIT; /* by device and key, see key_of() */
+static struct table threaded = TABLE_INIT; /* parent domains with a thread domain */
+static struct table mrs = TABLE_INIT;	   /* by address */
+static struct table by_lkey = TABLE_INIT;  /* by device and key, see key_of() */
 static struct table by_rkey = TABLE_INIT;
 
 void memory_set_calls(const struct memory_calls *c)
@@ -104,8 +105,15 @@ struct ibv_pd *hook_alloc_pd(struct ibv_context *ctx)
 	return real_pd;
 }
 
+bool pd_has_thread(const struct ibv_pd *pd)
+{
+	return table_get(&threaded, (uintptr_t)pd);
+}
+
 /* A parent domain is another name of its protection domain: memory of one may be used with QPs of
- * the other. What it adds (locks of a thread, memory for rings) concerns rail 0 alone. */
+ * the other. Memory for rings that it adds concerns rail 0 alone. A thread domain says that one
+ * thread at a time uses its QPs, which share doorbells without a lock: our threads must not post.
+ */
 struct ibv_pd *hook_alloc_parent_domain(struct ibv_context *ctx,
 					struct ibv_parent_domain_init_attr *attr)
 {
@@ -115,14 +123,15 @@ struct ibv_pd *hook_alloc_parent_domain(struct ibv_context *ctx,
 	if (!pd)
 		return parent;
 	object_get(&pd->obj);
-	if (table_put(&pds, (uintptr_t)parent, pd))
+	if ((attr->td && table_put(&threaded, (uintptr_t)parent, pd)) ||
+	    table_put(&pds, (uintptr_t)parent, pd))
 		object_put(&pd->obj);
 	return parent;
 }
 
 int hook_dealloc_pd(struct ibv_pd *real_pd)
 {
-	struct vpd *pd;
+	struct vpd *pd, *with_thread;
 	int err;
 
 	if (fork_in_child_warn()) {
@@ -130,10 +139,13 @@ int hook_dealloc_pd(struct ibv_pd *real_pd)
 		return quietly(real.dealloc_pd(real_pd));
 	}
 	pd = table_remove(&pds, (uintptr_t)real_pd);
+	with_thread = table_remove(&threaded, (uintptr_t)real_pd);
 	err = quietly(real.dealloc_pd(real_pd));
 	if (!pd)
 		return err;
 	if (err) {
+		if (with_thread)
+			table_put(&threaded, (uintptr_t)real_pd, pd);
 		table_put(&pds, (uintptr_t)real_pd, pd);
 		return err;
 	}
@@ -160,6 +172,10 @@ static void mr_free(struct object *obj)
 static struct ibv_mr *register_on(struct vmr *mr, struct ibv_pd *pd)
 {
 	errno = EOPNOTSUPP;
+	if (mr->direct.reg)
+		return mr->fd >= 0 ? mr->direct.reg(pd, mr->addr, mr->length, mr->iova, mr->fd,
+						    (int)mr->access, mr->direct.access)
+				   : NULL;
 	if (mr->dmabuf)
 		return real.reg_dmabuf_mr && mr->fd >= 0
 			       ? real.reg_dmabuf_mr(pd, mr->addr, mr->length, mr->iova, mr->fd,
@@ -316,6 +332,7 @@ struct region {
 	unsigned int access;
 	bool dmabuf;
 	int fd; /* the caller's */
+	struct direct_reg direct;
 };
 
 static void region_registered(struct ibv_mr *real_mr, const struct region *r)
@@ -335,6 +352,7 @@ static void region_registered(struct ibv_mr *real_mr, const struct region *r)
 	mr->iova = r->iova;
 	mr->access = r->access;
 	mr->dmabuf = r->dmabuf;
+	mr->direct = r->direct;
 	if (r->fd >= 0)
 		mr->fd = fcntl(r->fd, F_DUPFD_CLOEXEC, 3);
 	mr_publish(mr);
@@ -350,6 +368,22 @@ struct ibv_mr *hook_registered(struct ibv_mr *real_mr, uint64_t addr_or_offset, 
 			   .access = access,
 			   .dmabuf = fd >= 0,
 			   .fd = fd};
+
+	region_registered(real_mr, &r);
+	return real_mr;
+}
+
+struct ibv_mr *hook_registered_direct(struct ibv_mr *real_mr, uint64_t offset, size_t length,
+				      uint64_t iova, int fd, unsigned int access,
+				      const struct direct_reg *direct)
+{
+	struct region r = {.addr = offset,
+			   .length = length,
+			   .iova = iova,
+			   .access = access,
+			   .dmabuf = true,
+			   .fd = fd,
+			   .direct = *direct};
 
 	region_registered(real_mr, &r);
 	return real_mr;
@@ -400,6 +434,7 @@ static struct region region_of(const struct vmr *mr)
 			       .iova = mr->iova,
 			       .access = mr->access,
 			       .dmabuf = mr->dmabuf,
+			       .direct = mr->direct,
 			       .fd = mr->fd < 0 ? -1 : fcntl(mr->fd, F_DUPFD_CLOEXEC, 3)};
 }
 
@@ -413,6 +448,7 @@ static struct region region_changed(const struct region *old, int flags, void *a
 		r.addr = r.iova = (uintptr_t)addr;
 		r.length = length;
 		r.dmabuf = false;
+		r.direct.reg = NULL;
 		r.fd = -1;
 	}
 	if (flags & IBV_REREG_MR_CHANGE_ACCESS)

@@ -41,6 +41,13 @@ struct vpd {
 	_Atomic uint32_t lacking[NICS_MAX]; /* so many of its MRs were refused there, or dropped */
 };
 
+/* A provider's own way to register a dmabuf: the function, and its last parameter. */
+struct direct_reg {
+	struct ibv_mr *(*reg)(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
+			      int fd, int access, int direct_access); /* NULL: ibv_reg_* */
+	int access;
+};
+
 struct vmr {
 	struct object obj;
 	struct ibv_mr *mr;
@@ -52,6 +59,7 @@ struct vmr {
 	unsigned int access;
 	bool dmabuf;
 	int fd; /* of the dmabuf, a duplicate of ours; or -1 */
+	struct direct_reg direct;
 	uint32_t lkey, rkey;
 
 	pthread_mutex_t lock;			   /* held for moments only */
@@ -66,6 +74,9 @@ struct vmr {
 
 /* NULL: the PD is not one of the program's, or passes through. */
 struct vpd *vpd_find(const struct ibv_pd *pd);
+
+/* Is it a parent domain with a thread domain? Then the provider takes no locks for QPs in it. */
+bool pd_has_thread(const struct ibv_pd *pd);
 
 /* The key of the shadow on a NIC, for a key of the program. 0; -ENOENT: there is no such MR in this
  * domain; -EAGAIN: the shadow is not there yet, is made now before all others, and `registered` is
@@ -92,6 +103,11 @@ struct ibv_pd *hook_alloc_parent_domain(struct ibv_context *ctx,
  * is -1 if it is no dmabuf. */
 struct ibv_mr *hook_registered(struct ibv_mr *mr, uint64_t addr_or_offset, size_t length,
 			       uint64_t iova, unsigned int access, int fd);
+
+/* The same for a dmabuf that was registered by direct verbs. */
+struct ibv_mr *hook_registered_direct(struct ibv_mr *mr, uint64_t offset, size_t length,
+				      uint64_t iova, int fd, unsigned int access,
+				      const struct direct_reg *direct);
 int hook_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
 		  int access);
 int hook_dereg_mr(struct ibv_mr *mr);

@@ -5,8 +5,8 @@
  * function is looked up there when it is called. lib/base/dlopen.c serves programs that look it up
  * through a handle of libmlx5.
  *
- * Missing here: libefa, because it has no reliable connections; and QPs that a program makes as
- * DevX objects of the firmware (mlx5dv_devx_obj_create), which we do not see at all.
+ * QPs that a program makes as DevX objects of the firmware are only counted. Missing here: libefa,
+ * because it has no reliable connections.
  */
 #include "lib/preload/direct_verbs.h"
 
@@ -16,6 +16,7 @@
 #include "lib/base/dlopen.h"
 #include "lib/base/reentry.h"
 #include "lib/conn/memlock.h"
+#include "lib/object/memory.h"
 #include "lib/verbs/bypass.h"
 #include "lib/verbs/qp.h"
 
@@ -28,6 +29,11 @@ struct ibv_qp *mlx5dv_create_qp(struct ibv_context *ctx, struct ibv_qp_init_attr
 				void *more);
 struct ibv_qp *mlx4dv_create_qp(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr,
 				void *more);
+struct ibv_mr *mlx5dv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,
+				    uint64_t iova, int fd, int access, int mlx5_access);
+void *mlx5dv_devx_obj_create(struct ibv_context *ctx, const void *in, size_t in_bytes, void *out,
+			     size_t out_bytes);
+int mlx5dv_devx_obj_destroy(void *obj);
 
 struct verb {
 	const char *library, *name, *version;
@@ -109,7 +115,7 @@ static struct ibv_qp *direct_create_qp(const struct verb *verb, struct ibv_conte
 		return real_one(ctx, attr, more);
 	qp = with_room(ctx, real_one(ctx, attr, more));
 	if (qp)
-		hook_created_direct_qp(qp);
+		hook_created_foreign_qp(qp, STATS_UNPROTECTED_POSTED_AROUND);
 	return qp;
 }
 
@@ -127,4 +133,67 @@ EXPORT struct ibv_qp *mlx4dv_create_qp(struct ibv_context *ctx, struct ibv_qp_in
 	static const struct verb verb = {"libmlx4.so.1", "mlx4dv_create_qp", "MLX4_1.0"};
 
 	return direct_create_qp(&verb, ctx, attr, more);
+}
+
+/* --- memory ----------------------------------------------------------------------------------- */
+
+EXPORT struct ibv_mr *mlx5dv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,
+					   uint64_t iova, int fd, int access, int mlx5_access)
+{
+	static const struct verb verb = {"libmlx5.so.1", "mlx5dv_reg_dmabuf_mr", "MLX5_1.25"};
+	struct direct_reg direct = {.reg = direct_verb_find(&verb), .access = mlx5_access};
+	struct ibv_mr *mr;
+
+	if (!direct.reg) {
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
+	if (hooks_off)
+		return direct.reg(pd, offset, length, iova, fd, access, mlx5_access);
+	mr = with_room(pd->context, direct.reg(pd, offset, length, iova, fd, access, mlx5_access));
+	return hook_registered_direct(mr, offset, length, iova, fd, (unsigned int)access, &direct);
+}
+
+/* --- objects of the firmware ------------------------------------------------------------------
+ */
+
+enum { CMD_CREATE_QP = 0x500, CMD_CREATE_DCT = 0x710 }; /* the first 16 bits of a command */
+
+static bool creates_qp(const uint8_t *in, size_t bytes)
+{
+	unsigned int opcode = bytes < 2 ? 0 : in[0] << 8 | in[1];
+
+	return opcode == CMD_CREATE_QP || opcode == CMD_CREATE_DCT;
+}
+
+EXPORT void *mlx5dv_devx_obj_create(struct ibv_context *ctx, const void *in, size_t in_bytes,
+				    void *out, size_t out_bytes)
+{
+	static const struct verb verb = {"libmlx5.so.1", "mlx5dv_devx_obj_create", "MLX5_1.7"};
+	void *(*real_one)(struct ibv_context *, const void *, size_t, void *,
+			  size_t) = direct_verb_find(&verb);
+	void *obj;
+
+	if (!real_one) {
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
+	if (hooks_off)
+		return real_one(ctx, in, in_bytes, out, out_bytes);
+	obj = with_room(ctx, real_one(ctx, in, in_bytes, out, out_bytes));
+	if (obj && creates_qp(in, in_bytes))
+		hook_created_devx_qp(ctx, obj);
+	return obj;
+}
+
+EXPORT int mlx5dv_devx_obj_destroy(void *obj)
+{
+	static const struct verb verb = {"libmlx5.so.1", "mlx5dv_devx_obj_destroy", "MLX5_1.7"};
+	int (*real_one)(void *) = direct_verb_find(&verb);
+
+	if (!real_one)
+		return EOPNOTSUPP;
+	if (hooks_off)
+		return real_one(obj);
+	return hook_destroy_devx(obj, real_one);
 }

@@ -228,7 +228,7 @@ cJSON *stats_json_totals(const struct stats_totals *t)
 	cJSON *o = cJSON_CreateObject(), *reasons;
 
 	add_number(o, "processes", t->processes);
-	add_number(o, "connections", t->now.conns_ever);
+	add_number(o, "connections", t->queue_pairs);
 	add_number(o, "connections_live", t->now.conns_live);
 	add_number(o, "connections_refused", t->now.conns_refused);
 	add_number(o, "protected", t->conns_protected);

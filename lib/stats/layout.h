@@ -54,10 +54,11 @@ enum {
 	X(NO_RENDEZVOUS, "shift-kvd cannot be reached")                             \
 	X(RENDEZVOUS_FULL, "shift-kvd takes no more of this process")               \
 	X(LOOPBACK, "connected to itself, or to the same process and NIC")          \
-	X(ATTRIBUTES, "connected over another port than the first of its NIC")      \
+	X(ATTRIBUTES, "made or connected in a way that we do not know")             \
 	X(TOO_LARGE, "queues or requests beyond what is logged")                    \
 	X(OTHER_VERSION, "the peer's shift speaks another version of the protocol") \
 	X(MISMATCH, "the peer is not who the connection says")                      \
+	X(THREAD_DOMAIN, "the program alone may post to it (thread domain)")        \
 	X(NO_MEMORY, "no memory")                                                   \
 	X(OVER, "given up or closed")                                               \
 	X(OTHER, "see the log")

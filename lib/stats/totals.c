@@ -41,8 +41,11 @@ void stats_totals_add(struct stats_totals *t, const struct stats_copy *copy)
 	t->conns_protected += n->gone_protected;
 	for (uint32_t i = 0; i < STATS_UNPROTECTED_COUNT; i++)
 		add_unprotected(t, i, n->gone_unprotected[i]);
-	for (int i = 0; i < STATS_BYPASS_MAX; i++)
+	t->queue_pairs += n->conns_ever;
+	for (int i = 0; i < STATS_BYPASS_MAX; i++) {
 		add_unprotected(t, n->bypass[i].reason, n->bypass[i].count);
+		t->queue_pairs += n->bypass[i].count;
+	}
 	for (size_t i = 0; i < copy->conn_count; i++) {
 		const struct stats_conn *c = copy->conns + i;
 

@@ -10,6 +10,8 @@ struct stats_totals {
 	struct stats_now now;
 	struct shift_conn_stats counters;
 	uint64_t processes, conns_protected;
+	uint64_t
+		queue_pairs; /* with those that passed through; each is protected or has a reason */
 	uint64_t unprotected[STATS_UNPROTECTED_COUNT];
 };
 

@@ -32,7 +32,8 @@ static bool conn_survives(struct vqp *v)
 
 struct census {
 	const struct vdev *dev;
-	bool some, all; /* some, or all, of the connections in use are protected */
+	bool port_only; /* the port has failed, not the NIC */
+	bool some, all; /* some, or all, of the QPs in use are protected */
 };
 
 /* Of a connection what the program has asked for counts, wherever that is now. */
@@ -48,13 +49,20 @@ static enum ibv_qp_state state_of(struct vqp *v)
 	return state;
 }
 
+/* No acknowledgement that stays away ends it. */
+static bool outlives_port(const struct vqp *v)
+{
+	return v->init.qp_type == IBV_QPT_UD || v->init.qp_type == IBV_QPT_UC ||
+	       v->init.qp_type == IBV_QPT_RAW_PACKET;
+}
+
 static void census_count(struct vqp *v, void *arg)
 {
 	struct census *c = arg;
 	enum ibv_qp_state state = state_of(v);
 
-	if (v->dev != c->dev || v->init.qp_type != IBV_QPT_RC || state == IBV_QPS_RESET ||
-	    state == IBV_QPS_INIT)
+	if (v->dev != c->dev || state == IBV_QPS_RESET || state == IBV_QPS_INIT ||
+	    (c->port_only && outlives_port(v)))
 		return;
 	if (conn_survives(v))
 		c->some = true;
@@ -62,9 +70,9 @@ static void census_count(struct vqp *v, void *arg)
 		c->all = false;
 }
 
-static bool all_survive(const struct vdev *dev)
+static bool all_survive(const struct vdev *dev, bool port_only)
 {
-	struct census c = {.dev = dev, .all = true};
+	struct census c = {.dev = dev, .port_only = port_only, .all = !dev->devx_qps};
 
 	vqp_all(census_count, &c);
 	return c.some && c.all;
@@ -80,11 +88,11 @@ static bool event_is_hidden(struct vdev *dev, const struct ibv_async_event *e)
 	case IBV_EVENT_QP_ACCESS_ERR:
 	case IBV_EVENT_PATH_MIG_ERR: v = vqp_find(e->element.qp); return v && conn_survives(v);
 	case IBV_EVENT_PORT_ERR:
-		dev->port_err_hidden = all_survive(dev);
+		dev->port_err_hidden = all_survive(dev, true);
 		return dev->port_err_hidden;
 	case IBV_EVENT_PORT_ACTIVE:
 		return dev->port_err_hidden; /* the program was not told that the port had failed */
-	case IBV_EVENT_DEVICE_FATAL: return all_survive(dev);
+	case IBV_EVENT_DEVICE_FATAL: return all_survive(dev, false);
 	/* The other events do not concern a rail. */
 	case IBV_EVENT_CQ_ERR:
 	case IBV_EVENT_COMM_EST:

@@ -14,7 +14,9 @@
 
 #include <errno.h>
 
+#include "lib/base/fork.h"
 #include "lib/base/log.h"
+#include "lib/base/reentry.h"
 #include "lib/conn/actions.h"
 #include "lib/conn/conn_lock.h"
 #include "lib/conn/cq_counts.h"
@@ -121,4 +123,34 @@ void bypass_check(struct vqp *v)
 void bypass_reset(struct vqp *v)
 {
 	forget_completions(v);
+}
+
+/* --- objects of the firmware ------------------------------------------------------------------ */
+
+static struct table devx_qps = TABLE_INIT; /* the device, by the object's address */
+
+void hook_created_devx_qp(struct ibv_context *ctx, const void *obj)
+{
+	struct vdev *dev = vdev_find(ctx);
+
+	if (!dev || fork_in_child_warn())
+		return;
+	stats_bypass(dev->ctx->device->name, STATS_UNPROTECTED_POSTED_AROUND);
+	if (!table_put(&devx_qps, (uintptr_t)obj, dev))
+		atomic_fetch_add(&dev->devx_qps, 1);
+}
+
+int hook_destroy_devx(void *obj, int (*destroy)(void *obj))
+{
+	bool forked = fork_in_child_warn();
+	struct vdev *dev = forked ? NULL : table_remove(&devx_qps, (uintptr_t)obj);
+	int err = quietly(destroy(obj));
+
+	if (!dev)
+		return err;
+	if (err)
+		table_put(&devx_qps, (uintptr_t)obj, dev);
+	else
+		atomic_fetch_sub(&dev->devx_qps, 1);
+	return err;
 }

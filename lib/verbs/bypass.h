@@ -19,4 +19,11 @@ void bypass_reset(struct vqp *v);
  * threads. */
 int hook_init_direct_obj(struct ibv_qp *qp, struct ibv_cq *cq);
 
+/* A QP was made as an object of the firmware, on a context of the program: it is counted, and known
+ * to be on its NIC until the object is destroyed. */
+void hook_created_devx_qp(struct ibv_context *ctx, const void *obj);
+
+/* Destroys an object of the firmware by destroy(); it may be such a QP. Returns what that does. */
+int hook_destroy_devx(void *obj, int (*destroy)(void *obj));
+
 #endif

@@ -3,6 +3,7 @@
 
 #include "lib/base/real_verbs.h"
 #include "lib/base/reentry.h"
+#include "lib/conn/memlock.h"
 #include "lib/object/device.h"
 #include "lib/object/memory.h"
 #include "lib/verbs/memory_windows.h"
@@ -11,15 +12,39 @@
 #include "lib/verbs/post_send.h"
 #include "lib/verbs/qp.h"
 
-/* A QP with features that we do not know passes through to the provider. */
+static enum stats_unprotected why_foreign(const struct ibv_qp_init_attr_ex *attr)
+{
+	if (attr->qp_type != IBV_QPT_RC)
+		return STATS_UNPROTECTED_NOT_RC;
+	if (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
+		return STATS_UNPROTECTED_WR_API;
+	return STATS_UNPROTECTED_ATTRIBUTES;
+}
+
+/* A QP with features that we do not know is the provider's alone. */
 static struct ibv_qp *create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr)
 {
 	struct vdev *dev = vdev_find(ctx);
-	uint32_t plain = IBV_QP_INIT_ATTR_PD;
+	struct ibv_qp *qp;
 
-	if (hooks_off || !(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || (attr->comp_mask & ~plain))
-		return quietly(dev->create_qp_ex(ctx, attr));
-	return hook_create_qp(attr->pd, (struct ibv_qp_init_attr *)attr);
+	if (hooks_off)
+		return dev->create_qp_ex(ctx, attr);
+	if (attr->comp_mask == IBV_QP_INIT_ATTR_PD)
+		return hook_create_qp(attr->pd, (struct ibv_qp_init_attr *)attr);
+	qp = with_room(ctx, dev->create_qp_ex(ctx, attr));
+	if (qp)
+		hook_created_foreign_qp(qp, why_foreign(attr));
+	return qp;
+}
+
+/* An XRC QP of another process. */
+static struct ibv_qp *open_qp(struct ibv_context *ctx, struct ibv_qp_open_attr *attr)
+{
+	struct ibv_qp *qp = quietly(vdev_find(ctx)->open_qp(ctx, attr));
+
+	if (qp && !hooks_off)
+		hook_created_foreign_qp(qp, STATS_UNPROTECTED_NOT_RC);
+	return qp;
 }
 
 static struct ibv_cq_ex *create_cq_ex(struct ibv_context *ctx, struct ibv_cq_init_attr_ex *attr)
@@ -49,6 +74,7 @@ static void context_take_over(struct vdev *dev)
 	if (!vctx)
 		return;
 	dev->create_qp_ex = vctx->create_qp_ex;
+	dev->open_qp = vctx->open_qp;
 	dev->create_cq_ex = vctx->create_cq_ex;
 	dev->alloc_parent_domain = vctx->alloc_parent_domain;
 	dev->modify_qp_rate_limit = vctx->modify_qp_rate_limit;
@@ -56,6 +82,8 @@ static void context_take_over(struct vdev *dev)
 		vctx->modify_qp_rate_limit = hook_modify_qp_rate_limit;
 	if (dev->create_qp_ex)
 		vctx->create_qp_ex = create_qp_ex;
+	if (dev->open_qp)
+		vctx->open_qp = open_qp;
 	if (dev->create_cq_ex)
 		vctx->create_cq_ex = create_cq_ex;
 	if (dev->alloc_parent_domain)

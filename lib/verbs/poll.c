@@ -21,13 +21,13 @@
 
 static int slow_poll(struct vcq *cq, int n, struct ibv_wc *wc)
 {
-	int got;
+	int got, err;
 
 	pthread_mutex_lock(&cq->drain_lock);
-	vcq_drain(cq);
+	err = vcq_drain(cq);
 	got = vcq_take(cq, n, wc);
 	pthread_mutex_unlock(&cq->drain_lock);
-	return got;
+	return got ? got : err;
 }
 
 /* --- fast ------------------------------------------------------------------------------------ */

@@ -50,19 +50,31 @@ static void to_log(struct shift_wr *to, const struct ibv_send_wr *wr)
 
 /* --- sends ----------------------------------------------------------------------------------- */
 
-/* The bind of a memory window cannot be posted from the log, so it goes straight to the NIC. */
-static int slow_bind(struct vqp *v, const struct ibv_send_wr *wr)
+/* Newer than the log. */
+static bool is_unknown(const struct ibv_send_wr *wr)
+{
+	return wr->opcode > IBV_WR_SEND_WITH_INV;
+}
+
+/* The bind of a memory window, and what the log does not know, cannot be posted from the log. So it
+ * goes straight to the NIC. The log counts it. */
+static int slow_direct(struct vqp *v, const struct ibv_send_wr *wr)
 {
 	struct ibv_send_wr one = *wr, *bad;
 	struct shift_wr log;
 	int rail, err;
 
-	if (!vqp_release(v, STATS_UNPROTECTED_MEMORY_WINDOW))
+	if (!vqp_release(v, is_unknown(wr) ? STATS_UNPROTECTED_TOO_LARGE
+					   : STATS_UNPROTECTED_MEMORY_WINDOW))
 		return -EOPNOTSUPP;
 	if (v->repost.tx_next < v->repost.tx_end)
 		return -ENOMEM; /* as if the queue were full: sends before it wait to be posted */
 	one.next = NULL;
 	to_log(&log, wr);
+	if (is_unknown(wr))
+		log = (struct shift_wr){.wr_id = wr->wr_id,
+					.opcode = SHIFT_OP_BIND_MW,
+					.flags = log.flags & SHIFT_F_SIGNALED};
 	err = shift_conn_post_send(v->conn, &log, &rail);
 	if (err < 0)
 		return err;
@@ -100,8 +112,8 @@ static int slow_send(struct vqp *v, const struct ibv_send_wr *wr)
 	/* So many sends still wait in the log to be posted that the queue counts as full. */
 	if (v->repost.tx_end - v->repost.tx_next >= v->init.cap.max_send_wr)
 		return -ENOMEM;
-	if (wr->opcode == IBV_WR_BIND_MW)
-		return slow_bind(v, wr);
+	if (wr->opcode == IBV_WR_BIND_MW || is_unknown(wr))
+		return slow_direct(v, wr);
 	to_log(&log, wr);
 	err = shift_conn_post_send(v->conn, &log, &rail);
 	if (err == -EIO) {

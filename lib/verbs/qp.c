@@ -64,7 +64,8 @@ static void qp_free(struct object *obj)
 	free(v);
 }
 
-static enum stats_unprotected qp_judge(const struct vqp *v, const struct ibv_qp_init_attr *attr)
+static enum stats_unprotected qp_judge(const struct vqp *v, const struct ibv_pd *pd,
+				       const struct ibv_qp_init_attr *attr)
 {
 	if (attr->qp_type != IBV_QPT_RC)
 		return STATS_UNPROTECTED_NOT_RC;
@@ -74,6 +75,8 @@ static enum stats_unprotected qp_judge(const struct vqp *v, const struct ibv_qp_
 		return STATS_UNPROTECTED_NO_BACKUP_NIC;
 	if (!v->pd)
 		return STATS_UNPROTECTED_OTHER;
+	if (pd_has_thread(pd))
+		return STATS_UNPROTECTED_THREAD_DOMAIN;
 	if (!v->send_cq || !v->recv_cq)
 		return STATS_UNPROTECTED_CQ_EX;
 	if (v->send_cq->bypassed || v->recv_cq->bypassed)
@@ -224,10 +227,26 @@ static void qp_publish(struct vqp *v)
 	bypass_check(v);
 }
 
+/* A fence posts a marker, for which a send queue of no entries has no room (V19). Verbs allow one
+ * larger than the program has asked for. */
+static struct ibv_qp *real_create_qp(const struct vdev *dev, struct ibv_pd *pd,
+				     struct ibv_qp_init_attr *attr)
+{
+	bool grow = dev && dev->rails > 1 && attr->qp_type == IBV_QPT_RC && !attr->srq &&
+		    !attr->cap.max_send_wr;
+	struct ibv_qp *qp;
+
+	attr->cap.max_send_wr += grow;
+	qp = with_room(pd->context, real.create_qp(pd, attr));
+	if (!qp)
+		attr->cap.max_send_wr -= grow;
+	return qp;
+}
+
 struct ibv_qp *hook_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
-	struct ibv_qp *qp = with_room(pd->context, real.create_qp(pd, attr));
 	struct vdev *dev = vdev_find(pd->context);
+	struct ibv_qp *qp = real_create_qp(dev, pd, attr);
 	struct vqp *v;
 
 	if (!qp || !dev || fork_in_child_warn())
@@ -238,7 +257,7 @@ struct ibv_qp *hook_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	v->qp = qp;
 	v->qpn = qp->qp_num;
 	v->init = *attr; /* with the capacities as accepted */
-	v->program.why = qp_judge(v, attr);
+	v->program.why = qp_judge(v, pd, attr);
 	if (v->program.why == STATS_UNPROTECTED_NONE)
 		qp_protect(v);
 	if (!v->conn)
@@ -247,19 +266,19 @@ struct ibv_qp *hook_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	return qp;
 }
 
-void hook_created_direct_qp(struct ibv_qp *qp)
+void hook_created_foreign_qp(struct ibv_qp *qp, enum stats_unprotected why)
 {
 	struct ibv_qp_init_attr attr = {
 		.send_cq = qp->send_cq, .recv_cq = qp->recv_cq, .qp_type = qp->qp_type};
 	struct vdev *dev = vdev_find(qp->context);
-	struct vqp *v = dev ? qp_new(dev, qp->pd, &attr) : NULL;
+	struct vqp *v = dev && !fork_in_child_warn() ? qp_new(dev, qp->pd, &attr) : NULL;
 
 	if (!v)
 		return;
 	v->qp = qp;
 	v->init = attr;
-	v->program.why = STATS_UNPROTECTED_POSTED_AROUND;
-	stats_bypass(dev->ctx->device->name, v->program.why);
+	v->program.why = why;
+	stats_bypass(dev->ctx->device->name, why);
 	qp_publish(v);
 }
 

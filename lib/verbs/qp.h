@@ -19,8 +19,9 @@ void qp_set_session(const struct qp_session *session);
 
 struct ibv_qp *hook_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
 
-/* To be called after a QP was made by direct verbs. */
-void hook_created_direct_qp(struct ibv_qp *qp);
+/* To be called after a QP was made in a way that can never be protected, for that reason: it is the
+ * provider's alone, but counted, and known to be on its NIC. */
+void hook_created_foreign_qp(struct ibv_qp *qp, enum stats_unprotected why);
 
 int hook_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
 		  struct ibv_qp_init_attr *init_attr);

@@ -13,6 +13,7 @@ static const uint8_t completion_of[] = {
 	[IBV_WR_ATOMIC_CMP_AND_SWP] = IBV_WC_COMP_SWAP,
 	[IBV_WR_ATOMIC_FETCH_AND_ADD] = IBV_WC_FETCH_ADD,
 	[IBV_WR_BIND_MW] = IBV_WC_BIND_MW,
+	[NULL_WR_ATOMIC_WRITE] = IBV_WC_RDMA_WRITE,
 };
 
 /* Completions that do not fit are lost, as on a NIC whose CQ is overrun. */
@@ -137,11 +138,12 @@ static int refuse_send(const struct null_qp *qp, const struct ibv_send_wr *wr)
 {
 	if (qp->attr.qp_state != IBV_QPS_RTS && qp->attr.qp_state != IBV_QPS_ERR)
 		return EINVAL;
-	if (qp->send_head - qp->send_tail > qp->send_mask)
+	if (qp->send_head - qp->send_tail >= qp->cap.max_send_wr)
 		return ENOMEM;
 	if (wr->opcode == IBV_WR_BIND_MW && !wr->bind_mw.mw)
 		return EINVAL;
-	if ((unsigned int)wr->opcode >= sizeof(completion_of) || wr->num_sge > NULL_SGE_MAX)
+	if ((wr->opcode > IBV_WR_BIND_MW && (int)wr->opcode != NULL_WR_ATOMIC_WRITE) ||
+	    wr->num_sge > NULL_SGE_MAX)
 		return EINVAL;
 	return 0;
 }
@@ -175,7 +177,7 @@ int null_post_recv(struct ibv_qp *base, struct ibv_recv_wr *wr, struct ibv_recv_
 	for (; wr; wr = wr->next) {
 		if (qp->attr.qp_state == IBV_QPS_RESET)
 			err = EINVAL;
-		else if (qp->recv_head - qp->recv_tail > qp->recv_mask)
+		else if (qp->recv_head - qp->recv_tail >= qp->cap.max_recv_wr)
 			err = ENOMEM;
 		if (err) {
 			*bad = wr;

@@ -219,6 +219,7 @@ static void set_ops(struct verbs_context *v)
 	v->context.ops.bind_mw = null_bind_mw;
 	v->query_port = query_port;
 	v->query_device_ex = query_device_ex;
+	v->create_qp_ex = null_create_qp_ex;
 	v->alloc_td = alloc_td;
 	v->dealloc_td = dealloc_td;
 	v->alloc_parent_domain = alloc_parent_domain;

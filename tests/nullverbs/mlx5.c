@@ -5,6 +5,7 @@
  */
 #include <infiniband/mlx5dv.h>
 #include <stddef.h>
+#include <stdlib.h>
 
 #include "lib/preload/direct_verbs.h"
 #include "tests/nullverbs/nullverbs.h"
@@ -46,6 +47,32 @@ struct ibv_qp *mlx5dv_create_qp(struct ibv_context *ctx, struct ibv_qp_init_attr
 	(void)ctx;
 	(void)more;
 	return ibv_create_qp(attr->pd, (struct ibv_qp_init_attr *)attr);
+}
+
+struct ibv_mr *mlx5dv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,
+				    uint64_t iova, int fd, int access, int mlx5_access);
+struct ibv_mr *mlx5dv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,
+				    uint64_t iova, int fd, int access, int mlx5_access)
+{
+	(void)mlx5_access;
+	return ibv_reg_dmabuf_mr(pd, offset, length, iova, fd, access);
+}
+
+struct mlx5dv_devx_obj *mlx5dv_devx_obj_create(struct ibv_context *ctx, const void *in,
+					       size_t in_bytes, void *out, size_t out_bytes)
+{
+	(void)ctx;
+	(void)in;
+	(void)in_bytes;
+	(void)out;
+	(void)out_bytes;
+	return calloc(1, 8);
+}
+
+int mlx5dv_devx_obj_destroy(struct mlx5dv_devx_obj *obj)
+{
+	free(obj);
+	return 0;
 }
 
 int mlx5dv_query_device(struct ibv_context *ctx, struct mlx5dv_context *attr)

@@ -34,6 +34,9 @@
 /* An RDMA WRITE that names it fails with IBV_WC_REM_ACCESS_ERR, and its QP with it. */
 #define NULL_BAD_RKEY 0xbad
 
+/* An opcode that is newer than this libibverbs; it succeeds. */
+#define NULL_WR_ATOMIC_WRITE 15
+
 /* A call of a symbol of version IBVERBS_1.0 sets this, which shows that it came through. */
 #define NULL_COMPAT_ERRNO ENOTUNIQ
 
@@ -105,6 +108,9 @@ uint32_t null_rq_psn(const struct null_qp *qp);
 
 /* qp.c: NULL if there is none of that number. */
 struct null_qp *null_find_qp(uint32_t qpn);
+
+/* Also a function of the context; features change nothing. */
+struct ibv_qp *null_create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr);
 
 /* Private to the real libibverbs too, but not in its headers. */
 struct ibv_context *verbs_open_device(struct ibv_device *device, void *private_data);

@@ -35,10 +35,10 @@ struct null_qp *null_find_qp(uint32_t qpn)
 		       : NULL;
 }
 
-/* At least as many as asked for, as providers do. */
+/* At least as many as asked for, as providers do; none, if none is asked for. */
 static uint32_t round_up(uint32_t asked)
 {
-	uint32_t size = 1;
+	uint32_t size = asked ? 1 : 0;
 
 	while (size < asked)
 		size *= 2;
@@ -141,6 +141,13 @@ static struct null_qp *keep(const struct null_qp *qp)
 	copy->recv_ids = copy_ids(qp->recv_ids, qp->recv_mask);
 	copy->next = __atomic_exchange_n(&kept, copy, __ATOMIC_RELAXED);
 	return copy;
+}
+
+/* Through the PLT, as providers call verbs, too. */
+struct ibv_qp *null_create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr)
+{
+	(void)ctx;
+	return ibv_create_qp(attr->pd, (struct ibv_qp_init_attr *)attr);
 }
 
 static void reset(struct null_qp *qp)

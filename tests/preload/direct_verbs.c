@@ -198,6 +198,21 @@ static void made(void)
 	destroy(it);
 }
 
+/* A QP as an object of the firmware, and another object. */
+static void devx(void)
+{
+	static const uint8_t create_qp_cmd[64] = {0x05, 0x00}, create_cq_cmd[64] = {0x04, 0x00};
+	uint8_t out[64];
+	struct mlx5dv_devx_obj *it = mlx5dv_devx_obj_create(
+		ctx, create_qp_cmd, sizeof(create_qp_cmd), out, sizeof(out));
+	struct mlx5dv_devx_obj *other = mlx5dv_devx_obj_create(
+		ctx, create_cq_cmd, sizeof(create_cq_cmd), out, sizeof(out));
+
+	expect(it && other, "devx_obj_create");
+	stay();
+	expect(!mlx5dv_devx_obj_destroy(it) && !mlx5dv_devx_obj_destroy(other), "devx_obj_destroy");
+}
+
 /* Only shift refuses anything: prints what it says of a QP in ERR. */
 static void over(void)
 {
@@ -213,8 +228,8 @@ static void over(void)
 int main(int argc, char **argv)
 {
 	static const struct use uses[] = {
-		{"qp", qp},	      {"old", old},   {"receives", receives},
-		{"cq", both_on_a_cq}, {"made", made}, {"over", over}};
+		{"qp", qp},	{"old", old},	{"receives", receives}, {"cq", both_on_a_cq},
+		{"made", made}, {"over", over}, {"devx", devx}};
 	bool by_name = argc > 2 && !strcmp(argv[1], "-d");
 
 	if (by_name)

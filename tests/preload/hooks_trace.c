@@ -128,10 +128,38 @@ int hook_init_direct_obj(struct ibv_qp *qp, struct ibv_cq *cq)
 	return 0;
 }
 
-void hook_created_direct_qp(struct ibv_qp *qp)
+void hook_created_foreign_qp(struct ibv_qp *qp, enum stats_unprotected why)
 {
 	(void)qp;
+	(void)why;
 	say("created around");
+}
+
+void hook_created_devx_qp(struct ibv_context *c, const void *obj)
+{
+	(void)c;
+	(void)obj;
+	say("created by DevX");
+}
+
+int hook_destroy_devx(void *obj, int (*destroy)(void *obj))
+{
+	say("destroyed by DevX");
+	return destroy(obj);
+}
+
+struct ibv_mr *hook_registered_direct(struct ibv_mr *mr, uint64_t offset, size_t length,
+				      uint64_t iova, int fd, unsigned int access,
+				      const struct direct_reg *direct)
+{
+	(void)offset;
+	(void)length;
+	(void)iova;
+	(void)fd;
+	(void)access;
+	(void)direct;
+	say("registered around");
+	return mr;
 }
 
 int hook_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 /*
  * Uses one feature of verbs that few programs use: windows, loopback, pair, again, child, largest,
- * domain or many; each must work as it does without shift. The program does not know of shift. STAY
- * in the environment: a connection stays until a line or the end comes on standard input.
+ * domain, thread, extended, receiver, opcode or many; each must work as it does without shift. The
+ * program does not know of shift. STAY in the environment: a connection stays until a line or the
+ * end comes on standard input.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -173,25 +174,112 @@ static void largest(void)
 	pair();
 }
 
-static void domain(void)
+static void stay(void)
 {
-	struct ibv_td_init_attr td_attr = {0};
-	struct ibv_td *td = ibv_alloc_td(ctx, &td_attr);
+	if (getenv("STAY"))
+		getchar();
+}
+
+static void in_parent(struct ibv_td *td)
+{
 	struct ibv_parent_domain_init_attr attr = {.pd = pd, .td = td};
 	struct ibv_pd *parent = ibv_alloc_parent_domain(ctx, &attr);
 	struct ibv_mr *of_pd = mr;
 	struct ibv_qp *qp;
 
-	expect(td && parent, "alloc_parent_domain");
+	expect(parent, "alloc_parent_domain");
 	mr = ibv_reg_mr(parent, buffer, sizeof(buffer), IBV_ACCESS_LOCAL_WRITE);
 	expect(mr && mr->pd == parent, "reg_mr on a parent domain");
 	qp = create_qp(parent, 8);
 	connect_to(qp, qp->qp_num ^ 0x800000);
 	write_one(qp, 1);
+	stay();
 	destroy(qp);
 	expect(!ibv_dereg_mr(mr), "dereg_mr");
 	mr = of_pd;
-	expect(!ibv_dealloc_pd(parent) && !ibv_dealloc_td(td), "dealloc of a parent domain");
+	expect(!ibv_dealloc_pd(parent), "dealloc of a parent domain");
+}
+
+static void domain(void)
+{
+	in_parent(NULL);
+}
+
+/* And then one without, which may be at the same address. */
+static void thread(void)
+{
+	struct ibv_td_init_attr td_attr = {0};
+	struct ibv_td *td = ibv_alloc_td(ctx, &td_attr);
+
+	expect(td, "alloc_td");
+	in_parent(td);
+	expect(!ibv_dealloc_td(td), "dealloc_td");
+}
+
+static struct ibv_qp *create_ex(enum ibv_qp_type type, uint32_t features)
+{
+	struct ibv_qp_init_attr_ex attr = {
+		.comp_mask = IBV_QP_INIT_ATTR_PD | features,
+		.pd = pd,
+		.send_cq = cq,
+		.recv_cq = cq,
+		.cap = {.max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 1, .max_recv_sge = 1},
+		.qp_type = type};
+	struct ibv_qp *qp = ibv_create_qp_ex(ctx, &attr);
+
+	expect(qp != NULL, "create_qp_ex");
+	return qp;
+}
+
+/* Each way in which a QP with features is made. */
+static void extended(void)
+{
+	struct ibv_qp *qp[] = {create_ex(IBV_QPT_RC, IBV_QP_INIT_ATTR_SEND_OPS_FLAGS),
+			       create_ex(IBV_QPT_RC, IBV_QP_INIT_ATTR_CREATE_FLAGS),
+			       create_ex(IBV_QPT_UD, IBV_QP_INIT_ATTR_SEND_OPS_FLAGS),
+			       create_ex(IBV_QPT_RC, 0)};
+
+	for (int i = 0; i < 2; i++) {
+		connect_to(qp[i], qp[i]->qp_num ^ 0x800000);
+		write_one(qp[i], 1);
+	}
+	stay();
+	for (int i = 0; i < 4; i++)
+		destroy(qp[i]);
+}
+
+/* A QP that only receives, and has no send queue. */
+static void receiver(void)
+{
+	struct ibv_qp *a = create_qp(pd, 8), *b;
+	struct ibv_qp_init_attr attr = {.send_cq = cq,
+					.recv_cq = cq,
+					.cap = {.max_recv_wr = 8, .max_recv_sge = 1},
+					.qp_type = IBV_QPT_RC};
+
+	b = ibv_create_qp(pd, &attr);
+	expect(b != NULL, "create_qp");
+	connect_to(a, b->qp_num);
+	connect_to(b, a->qp_num);
+	for (uint64_t i = 0; i < 100; i += 2)
+		send_one(a, b, i);
+	stay();
+	destroy(b);
+	destroy(a);
+}
+
+/* An opcode that the library does not know. */
+static void opcode(void)
+{
+	struct ibv_qp *qp = create_qp(pd, 8);
+
+	connect_to(qp, qp->qp_num ^ 0x800000);
+	for (uint64_t i = 0; i < 40; i += 2) {
+		post(qp, (enum ibv_wr_opcode)15, i);
+		expect(completion().wr_id == i, "whose completion");
+		write_one(qp, i + 1);
+	}
+	destroy(qp);
 }
 
 /* RTR and RTS of many QPs; strace finds them between the two calls of getppid. */
@@ -216,8 +304,10 @@ static void many(void)
 int main(int argc, char **argv)
 {
 	static const struct use uses[] = {
-		{"windows", windows}, {"loopback", loopback}, {"pair", pair},	  {"again", again},
-		{"child", child},     {"largest", largest},   {"domain", domain}, {"many", many}};
+		{"windows", windows},	{"loopback", loopback}, {"pair", pair},
+		{"again", again},	{"child", child},	{"largest", largest},
+		{"domain", domain},	{"many", many},		{"thread", thread},
+		{"extended", extended}, {"receiver", receiver}, {"opcode", opcode}};
 
 	return rc_main(argc, argv, uses, sizeof(uses) / sizeof(*uses));
 }

@@ -252,6 +252,7 @@ void __wrap_ctrl_link_flush_unless_bg(void)
 
 struct vdev *__wrap_vdev_find(const struct ibv_context *ctx);
 struct vpd *__wrap_vpd_find(const struct ibv_pd *pd);
+struct vpd *__real_vpd_find(const struct ibv_pd *pd);
 struct vcq *__wrap_vcq_find(const struct ibv_cq *cq);
 int __wrap_vmr_lkey(struct vpd *pd, struct nic *nic, uint32_t lkey, uint32_t *twin);
 int __wrap_peer_keys_get(struct vqp *v, uint32_t rkey, uint32_t *twin);
@@ -272,7 +273,7 @@ struct vdev *__wrap_vdev_find(const struct ibv_context *ctx)
 
 struct vpd *__wrap_vpd_find(const struct ibv_pd *pd)
 {
-	return pd == &world.real_pd ? &world.pd : NULL;
+	return pd == &world.real_pd ? &world.pd : __real_vpd_find(pd);
 }
 
 struct vcq *__wrap_vcq_find(const struct ibv_cq *cq)
@@ -621,7 +622,7 @@ static int nic_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 	if (nic && nic == world.twin_wc_nic)
 		while (got < n && world.twin_wcs_polled < world.twin_wcs)
 			wc[got++] = world.twin_wc[world.twin_wcs_polled++];
-	return got;
+	return got || nic ? got : world.poll_fails;
 }
 
 /* --- begin and end ------------------------------------------------------------------------- */

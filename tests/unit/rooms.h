@@ -61,7 +61,9 @@ struct core_script {
 	struct shift_conn_start start;
 	struct shift_conn_peer peer;
 	struct shift_past past;
-	bool no_rkey; /* of what it posts again */
+	bool no_rkey;	/* of what it posts again */
+	bool no_bytes;	/* likewise */
+	uint8_t opcode; /* likewise; 0: of each kind */
 	bool no_memory;
 	struct shift_alike run_of; /* a run of these may begin; length 0: none */
 };
@@ -107,6 +109,7 @@ struct world {
 	bool at_rest, flushes;	      /* a marker comes back as soon as it is posted */
 	struct ibv_wc wc[SCRIPT_MAX]; /* what the CQ of rail 0 has */
 	unsigned int wcs, wcs_polled;
+	int poll_fails;	       /* what a poll of an empty queue of rail 0 returns; 0: it is well */
 	struct ibv_wc recv_wc; /* what that of the receives has */
 	bool recv_has;
 	void (*on_rest)(void);		   /* the responder comes to rest; once */

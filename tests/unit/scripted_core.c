@@ -225,10 +225,12 @@ bool __wrap_shift_conn_repost(const struct shift_conn *c, uint64_t *index, uint6
 		.num_sge = 2,
 		.rkey = core.no_rkey ? 0 : 0x700,
 		.imm = 0x90,
-		.opcode = opcodes[i % 8],
+		.opcode = core.opcode ? core.opcode : opcodes[i % 8],
 		.flags = (uint8_t)(SHIFT_F_SIGNALED | (i % 8 == 7 ? SHIFT_F_INLINE : 0))};
 	sge[0] = (struct shift_sge){.addr = 0x100 + i, .length = 10, .lkey = 0xa};
 	sge[1] = (struct shift_sge){.addr = 0x200 + i, .length = 20, .lkey = 0xb};
+	if (core.no_bytes)
+		sge[0].length = sge[1].length = 0;
 	(*index)++;
 	return true;
 }

@@ -183,13 +183,44 @@ static void a_queue_pair_that_does_not(void **st)
 static void a_port_of_connections_that_all_survive(void **st)
 {
 	(void)st;
-	v[1].conn = NULL;
-	v[1].init.qp_type = IBV_QPT_UD; /* is none */
 	raise_event(IBV_EVENT_PORT_ERR, NULL);
 	raise_event(IBV_EVENT_PORT_ACTIVE, NULL);
 	raise_event(IBV_EVENT_DEVICE_FATAL, NULL);
 	assert_int_equal(next(), -1);
 	assert_int_equal(hidden, 3);
+}
+
+/* A port that fails ends no datagram QP; a NIC that fails does. */
+static void a_port_of_datagrams_too(void **st)
+{
+	static const enum ibv_qp_type types[] = {IBV_QPT_UD, IBV_QPT_UC, IBV_QPT_RAW_PACKET};
+
+	(void)st;
+	v[1].conn = NULL;
+	for (int i = 0; i < 3; i++) {
+		v[1].init.qp_type = types[i];
+		raise_event(IBV_EVENT_PORT_ERR, NULL);
+		raise_event(IBV_EVENT_PORT_ACTIVE, NULL);
+		assert_int_equal(next(), -1);
+		raise_event(IBV_EVENT_DEVICE_FATAL, NULL);
+		assert_int_equal(next(), IBV_EVENT_DEVICE_FATAL);
+	}
+}
+
+/* Whatever is not protected, and in use on that NIC, is to hear of it. */
+static void a_port_of_qps_of_any_kind(void **st)
+{
+	(void)st;
+	v[1].conn = NULL;
+	v[1].init.qp_type = IBV_QPT_XRC_SEND;
+	raise_event(IBV_EVENT_PORT_ERR, NULL);
+	assert_int_equal(next(), IBV_EVENT_PORT_ERR);
+	v[1].dev = NULL; /* on another NIC */
+	raise_event(IBV_EVENT_PORT_ERR, NULL);
+	assert_int_equal(next(), -1);
+	dev.devx_qps = 1;
+	raise_event(IBV_EVENT_PORT_ERR, NULL);
+	assert_int_equal(next(), IBV_EVENT_PORT_ERR);
 }
 
 static void a_port_of_others_too(void **st)
@@ -294,6 +325,8 @@ int main(void)
 		TEST(a_queue_pair_that_survives),
 		TEST(a_queue_pair_that_does_not),
 		TEST(a_port_of_connections_that_all_survive),
+		TEST(a_port_of_datagrams_too),
+		TEST(a_port_of_qps_of_any_kind),
 		TEST(a_port_of_others_too),
 		TEST(a_port_of_connections_on_a_backup),
 		TEST(a_port_of_one_that_posts_around),

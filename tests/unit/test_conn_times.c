@@ -542,6 +542,79 @@ static void a_refusal_after_the_fence_is_ignored(void **state)
 	assert_true(w_settle(&w, 50));
 }
 
+/* --- memory that the rail has no key for ------------------------------------------------------ */
+
+static void no_key(int rail, uint32_t epoch)
+{
+	struct shift_event ev = {.type = SHIFT_EV_NO_KEY, .rail = (uint8_t)rail, .epoch = epoch};
+
+	shift_conn_event(w.h[0].c, &ev, w.now);
+	w_tick(&w, 0);
+}
+
+static void ends_with(uint32_t status)
+{
+	in_state(SHIFT_ST_GIVEUP);
+	assert_int_equal(w_view(&w, 0).reason, SHIFT_R_NO_KEY);
+	w_run(&w, 20);
+	in_state(SHIFT_ST_DEAD);
+	assert_int_equal(w.h[0].first_error, status);
+	assert_int_equal(w.h[0].first_vendor, SHIFT_VENDOR_NO_KEY);
+}
+
+/* With the error of the NIC that was left; one that only flushed has named none. */
+static void a_request_without_a_key_ends_the_connection(void **state)
+{
+	static const struct {
+		uint32_t said, status;
+	} cases[] = {
+		{SHIFT_WC_LOC_QP_OP_ERR, SHIFT_WC_LOC_QP_OP_ERR},
+		{SHIFT_WC_WR_FLUSH_ERR, SHIFT_WC_RETRY_EXC_ERR},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct shift_cqe cqe = {.status = cases[i].said};
+		struct shift_wc wc;
+
+		w_post(&w, 0, SHIFT_OP_WRITE, 10, true);
+		shift_conn_cqe(w.h[0].c, &cqe, &wc, w.now);
+		assert_true(w_settle(&w, 200));
+		in_state(SHIFT_ST_ACTIVE);
+		w_post(&w, 0, SHIFT_OP_WRITE, 10, true);
+		no_key(0, 2); /* of the past */
+		no_key(1, 1);
+		in_state(SHIFT_ST_ACTIVE);
+		no_key(1, 2);
+		ends_with(cases[i].status);
+		no_key(1, 2);
+		in_state(SHIFT_ST_DEAD);
+		teardown(state);
+		setup(state);
+	}
+}
+
+/* A receive has none: it is posted before the commit. */
+static void a_receive_without_a_key_ends_the_connection(void **state)
+{
+	(void)state;
+	w_post(&w, 0, SHIFT_OP_WRITE, 10, true);
+	waits_for_an_answer();
+	no_key(1, 2);
+	ends_with(SHIFT_WC_RETRY_EXC_ERR);
+}
+
+/* The rail is being left: what is posted behind the switch may have a key. */
+static void while_a_rail_is_left_no_key_is_missed(void **state)
+{
+	(void)state;
+	w.frozen_fence = true;
+	w_event(&w, 0, SHIFT_EV_LINK_DOWN, 0);
+	in_state(SHIFT_ST_FENCE);
+	no_key(0, 0);
+	in_state(SHIFT_ST_FENCE);
+	w.frozen_fence = false;
+}
+
 static void a_refusal_before_hello_is_the_programs(void **state)
 {
 	static const struct shift_conn_cfg unconfirmed = {.exactly_once = true};
@@ -671,6 +744,9 @@ int main(void)
 		WORLD_TEST(a_refusal_before_the_commit_takes_no_send_back),
 		WORLD_TEST(a_refusal_after_the_fence_is_ignored),
 		WORLD_TEST(a_refusal_before_hello_is_the_programs),
+		WORLD_TEST(a_request_without_a_key_ends_the_connection),
+		WORLD_TEST(a_receive_without_a_key_ends_the_connection),
+		WORLD_TEST(while_a_rail_is_left_no_key_is_missed),
 		WORLD_TEST(a_migration_needs_another_rail_that_is_usable),
 		WORLD_TEST(no_migration_to_a_rail_in_quarantine),
 		WORLD_TEST(no_migration_while_posts_are_held),

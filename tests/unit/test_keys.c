@@ -5,6 +5,7 @@
  * registers), the network, which may lose and delay, and the clock.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -708,6 +709,48 @@ static void nobody_waits_in_vain(void **state)
 	assert_int_equal(warnings, 0);
 }
 
+static struct {
+	uint64_t offset, iova;
+	size_t length;
+	int access, direct_access;
+	bool fd_is_open;
+} direct_call;
+
+static struct ibv_mr *nic_reg_direct(struct ibv_pd *shadow_pd, uint64_t offset, size_t length,
+				     uint64_t iova, int fd, int access, int direct_access)
+{
+	direct_call.offset = offset;
+	direct_call.length = length;
+	direct_call.iova = iova;
+	direct_call.access = access;
+	direct_call.direct_access = direct_access;
+	direct_call.fd_is_open = fcntl(fd, F_GETFD) >= 0;
+	return nic_reg_mr(shadow_pd, NULL, length, access);
+}
+
+/* The backup NIC registers it in the same way, by a descriptor of our own. */
+static void memory_that_direct_verbs_register(void **state)
+{
+	const struct direct_reg direct = {.reg = nic_reg_direct, .access = 9};
+	int fd = open("/dev/null", O_RDONLY);
+
+	(void)state;
+	deregister_memory();
+	queued = 0;
+	mr = calloc(1, sizeof(*mr));
+	*mr = (struct ibv_mr){.context = &ctx, .pd = pd, .lkey = RKEY, .rkey = RKEY};
+	assert_ptr_equal(hook_registered_direct(mr, 0x40, 0x80, 0x1000, fd, 3, &direct), mr);
+	close(fd);
+	worker_drain(nic[RAIL].memory, 5000);
+	assert_int_equal(direct_call.offset, 0x40);
+	assert_int_equal(direct_call.length, 0x80);
+	assert_int_equal(direct_call.iova, 0x1000);
+	assert_int_equal(direct_call.access, 3);
+	assert_int_equal(direct_call.direct_access, 9);
+	assert_true(direct_call.fd_is_open);
+	learn();
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
@@ -729,6 +772,7 @@ int main(void)
 		TEST(a_key_that_was_told_is_kept_until_it_is_forgotten),
 		TEST(nobody_waits_for_ever),
 		TEST(nobody_waits_in_vain),
+		TEST(memory_that_direct_verbs_register),
 	};
 
 	return cmocka_run_group_tests(tests, start_library, NULL);

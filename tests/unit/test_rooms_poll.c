@@ -189,6 +189,27 @@ static void an_error_that_comes_first_is_looked_into_at_once(void **state)
 	assert_int_equal(hot_poll_cq(&world.real_send_cq, 8, wc), 0);
 }
 
+/* A queue that overran, say: stock verbs tell it, and so do we behind what was delivered. */
+static void a_poll_that_fails_is_told(void **state)
+{
+	struct ibv_wc wc[2];
+
+	(void)state;
+	for (int fast = 0; fast < 2; fast++) {
+		be_fast(fast);
+		world.poll_fails = -5;
+		assert_int_equal(hot_poll_cq(&world.real_send_cq, 2, wc), -5);
+		world.poll_fails = 0;
+		assert_int_equal(hot_poll_cq(&world.real_send_cq, 2, wc), 0);
+	}
+	be_fast(false);
+	core.delivers = true;
+	nic_has(1, QPN, IBV_WC_RETRY_EXC_ERR, IBV_WC_SEND);
+	world.poll_fails = -5;
+	assert_int_equal(hot_poll_cq(&world.real_send_cq, 2, wc), 1);
+	assert_int_equal(hot_poll_cq(&world.real_send_cq, 2, wc), -5);
+}
+
 int main(void)
 {
 #define ALONE(name) cmocka_unit_test(name)
@@ -201,6 +222,7 @@ int main(void)
 		FAST(the_queue_of_another_is_polled_directly),
 		FAST(what_was_drained_is_taken_by_the_same_thread),
 		FAST(an_error_that_comes_first_is_looked_into_at_once),
+		FAST(a_poll_that_fails_is_told),
 	};
 
 	return run_with_both_gates(tests, sizeof(tests) / sizeof(*tests));

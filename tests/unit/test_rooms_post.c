@@ -288,7 +288,7 @@ static void each_opcode_is_posted_from_the_log(void **state)
 	for (int i = 0; i < 5; i++)
 		assert_non_null(strstr(trace_text(), lines[i]));
 	trace_clear();
-	core.no_rkey = true;
+	core.no_rkey = core.no_bytes = true;
 	world.rkey_result = -EAGAIN; /* it would be asked for */
 	fill_lists();
 	assert_int_equal(post(0, 1), 0);
@@ -486,13 +486,74 @@ static void what_must_wait_goes_on_where_it_stopped(void **state)
 	}
 }
 
-static void a_key_that_does_not_exist_stays_as_it_is(void **state)
+/* Memory that is not on this NIC: the key of rail 0 might be that of other memory there. */
+static void a_key_of_rail_0_is_never_posted_on_a_twin(void **state)
+{
+	for (int what = 0; what < 2; what++) {
+		begin(state);
+		*(what ? &world.rkey_result : &world.lkey_result) = -ENOENT;
+		ask_to_post(1, 3, 0, 2);
+		assert_traced("event NO_KEY rail 1 epoch 3\n");
+		v->repost.tx_next = v->repost.tx_end;
+		end(state);
+	}
+}
+
+/* A key of 0 is one, too. */
+static void a_key_of_0_is_asked_for(void **state)
+{
+	(void)state;
+	core.no_rkey = true;
+	world.rkey_result = -EAGAIN;
+	ask_to_post(1, 3, 0, 1);
+	assert_int_equal(posts(), 0);
+	world.rkey_result = 0;
+	vqp_enter(v);
+	vqp_leave(v);
+	assert_int_equal(posts(), 1);
+}
+
+/* It touches no memory, and so no key is looked at. */
+static void what_has_no_byte_needs_no_key(void **state)
 {
 	(void)state;
 	world.lkey_result = world.rkey_result = -ENOENT;
+	core.no_bytes = true;
 	ask_to_post(1, 3, 0, 1);
-	assert_traced("post 0x21 id 0x300000000 op 1 flags 0x2 imm 0x90 to 0x7000 0x700 [0x100 10 "
-		      "0xa] [0x200 20 0xb]\n");
+	assert_traced("post 0x21 id 0x300000000 op 1 flags 0x2 imm 0x90 to 0x7000 0 [0x100 0 0] "
+		      "[0x200 0 0]\n");
+}
+
+/* What it invalidates is a memory window, of which a twin has none. */
+static void an_invalidation_is_not_posted_on_a_twin(void **state)
+{
+	static const uint8_t opcodes[] = {SHIFT_OP_LOCAL_INV, SHIFT_OP_SEND_INV};
+
+	for (int i = 0; i < 2; i++) {
+		begin(state);
+		core.opcode = opcodes[i];
+		ask_to_post(1, 3, 0, 1);
+		assert_traced("event NO_KEY rail 1 epoch 3\n");
+		v->repost.tx_next = v->repost.tx_end;
+		end(state);
+	}
+}
+
+static void a_receive_without_a_key_is_not_posted(void **state)
+{
+	(void)state;
+	world.lkey_result = -ENOENT;
+	v->rails.armed_epoch[1] = 3;
+	rooms_act(v, &(struct shift_action){.type = SHIFT_ACT_POST_RECV,
+					    .rail = 1,
+					    .epoch = 3,
+					    .first = 3,
+					    .count = 4});
+	assert_traced("event NO_KEY rail 1 epoch 3\n");
+	world.lkey_result = -ENOBUFS;
+	rooms_act(v, &(struct shift_action){
+			     .type = SHIFT_ACT_POST_RECV, .rail = 1, .epoch = 3, .count = 4});
+	assert_traced("event POST_FAILED rail 1 epoch 3\n");
 }
 
 static void while_its_rail_is_fenced_nothing_is_posted(void **state)
@@ -921,7 +982,11 @@ int main(void)
 		FAST(a_bind_of_a_released_qp_goes_the_fast_way),
 		SLOW(on_rail_0_the_log_posts_as_the_program_did),
 		ALONE(what_must_wait_goes_on_where_it_stopped),
-		SLOW(a_key_that_does_not_exist_stays_as_it_is),
+		ALONE(a_key_of_rail_0_is_never_posted_on_a_twin),
+		SLOW(a_key_of_0_is_asked_for),
+		SLOW(what_has_no_byte_needs_no_key),
+		ALONE(an_invalidation_is_not_posted_on_a_twin),
+		SLOW(a_receive_without_a_key_is_not_posted),
 		SLOW(while_its_rail_is_fenced_nothing_is_posted),
 		SLOW(a_new_range_begins_with_what_waits),
 		SLOW(a_fence_withdraws_what_waits_for_its_rail),

@@ -266,6 +266,81 @@ static void what_cannot_be_had_leaves_the_qp_unprotected(void **state)
 	}
 }
 
+/* Or there is no room for the marker of a fence. Verbs allow more than was asked for. */
+static void a_qp_without_a_send_queue_gets_one(void **state)
+{
+	struct ibv_qp_init_attr attr = rooms_qp_attr();
+
+	rooms_begin(state);
+	attr.cap.max_send_wr = 0;
+	v = vqp_find(hook_create_qp(&world.real_pd, &attr));
+	assert_non_null(strstr(trace_text(), "create on 0: cap 1 "));
+	assert_int_equal(attr.cap.max_send_wr, 1);
+	hook_destroy_qp(v->qp);
+	trace_clear();
+	attr.cap.max_send_wr = 0;
+	world.create_fails = 1;
+	for (int i = 0; i < RAILS; i++)
+		world.nic[i].ready = false; /* there is no room to be made */
+	v = NULL;
+	assert_null(hook_create_qp(&world.real_pd, &attr));
+	assert_int_equal(attr.cap.max_send_wr, 0);
+	attr.srq = &srq; /* not protected: as the program wants it */
+	v = vqp_find(hook_create_qp(&world.real_pd, &attr));
+	assert_int_equal(attr.cap.max_send_wr, 0);
+}
+
+static struct ibv_pd domains[RAILS], parent;
+
+static struct ibv_pd *nic_alloc_pd(struct ibv_context *ctx)
+{
+	struct ibv_pd *pd = domains + (ctx - world.ctx);
+
+	pd->context = ctx;
+	return pd;
+}
+
+static struct ibv_pd *nic_alloc_parent(struct ibv_context *ctx,
+				       struct ibv_parent_domain_init_attr *attr)
+{
+	(void)attr;
+	parent.context = ctx;
+	return &parent;
+}
+
+static int nic_dealloc_pd(struct ibv_pd *pd)
+{
+	(void)pd;
+	return 0;
+}
+
+/* The next parent domain is at the same place, and has no thread. */
+static void a_qp_in_a_thread_domain_is_not_protected(void **state)
+{
+	for (int threaded = 1; threaded >= 0; threaded--) {
+		struct ibv_qp_init_attr qp_attr = rooms_qp_attr();
+		struct ibv_parent_domain_init_attr attr;
+		struct ibv_td td;
+
+		rooms_begin(state);
+		world.dev.alloc_parent_domain = nic_alloc_parent;
+		real.alloc_pd = nic_alloc_pd;
+		real.dealloc_pd = nic_dealloc_pd;
+		attr = (struct ibv_parent_domain_init_attr){.pd = hook_alloc_pd(&world.ctx[0]),
+							    .td = threaded ? &td : NULL};
+		assert_ptr_equal(hook_alloc_parent_domain(&world.ctx[0], &attr), &parent);
+		v = vqp_find(hook_create_qp(&parent, &qp_attr));
+		assert_int_equal(v->program.why, threaded ? STATS_UNPROTECTED_THREAD_DOMAIN
+							  : STATS_UNPROTECTED_SETUP);
+		hook_destroy_qp(v->qp);
+		v = NULL;
+		hook_dealloc_pd(&parent);
+		hook_dealloc_pd(attr.pd);
+		rooms_run_jobs();
+		rooms_end(state);
+	}
+}
+
 static void a_qp_made_by_direct_verbs_passes_through(void **state)
 {
 	struct ibv_qp *qp;
@@ -278,7 +353,7 @@ static void a_qp_made_by_direct_verbs_passes_through(void **state)
 			      .recv_cq = &world.real_recv_cq,
 			      .qp_num = QPN,
 			      .qp_type = IBV_QPT_RC};
-	hook_created_direct_qp(qp);
+	hook_created_foreign_qp(qp, STATS_UNPROTECTED_POSTED_AROUND);
 	v = vqp_find(qp);
 	assert_null(v->conn);
 	assert_int_equal(v->program.why, STATS_UNPROTECTED_POSTED_AROUND);
@@ -906,6 +981,8 @@ int main(void)
 		cmocka_unit_test(lib_core_learns_what_the_qp_is_like),
 		cmocka_unit_test(the_cqs_have_room_for_all_that_can_flush),
 		cmocka_unit_test(what_cannot_be_had_leaves_the_qp_unprotected),
+		ALONE(a_qp_without_a_send_queue_gets_one),
+		cmocka_unit_test(a_qp_in_a_thread_domain_is_not_protected),
 		ALONE(a_qp_made_by_direct_verbs_passes_through),
 		TEST(each_attribute_is_kept_by_its_bit),
 		cmocka_unit_test(lib_core_learns_how_the_qp_is_connected),
