@@ -28,9 +28,10 @@ teardown() {
 	cd "$BUILDDIR" && rm -rf "$dir"
 }
 
-# Starts a pair under shift-run; $server and $client. The etcd is on the server's host.
+# Starts a pair under shift-run; $server and $client. $kv: how they meet.
+kv=(--kv start@b)
 pair() { # PROGRAM OPTIONS...
-	local run=("$BUILDDIR/cmd/shift-run/shift-run" --kv start@b --job "$job")
+	local run=("$BUILDDIR/cmd/shift-run/shift-run" "${kv[@]}" --job "$job")
 	on b "${run[@]}" --report "$PWD/b.json" -- "$@" >b.out 2>b.err 3>&- & server=$!
 	wait_until $patience listening
 	on a "${run[@]}" --report "$PWD/a.json" -- "$@" b >a.out 2>a.err 3>&- & client=$!
@@ -149,4 +150,77 @@ gone() { # HOST DIRECTORY PATTERN; prints what is still there
 	cat valgrind.*
 	run ! sh -c "grep -A30 'definitely lost in' valgrind.* | grep libshift"
 	run ! sh -c "grep -A12 'Invalid \\|uninitialised' valgrind.* | grep libshift"
+}
+
+job_key() { # in ./key
+	head -c 16 /dev/urandom >key
+	chmod 600 key
+}
+
+# Both ends protected, each exit is 0, and the launchers have said nothing.
+meets() {
+	pair ib_write_bw -d mlx5_0 -F -s 4096 -D 6
+	wait_until 30 protected
+	both_end 0 0
+	run ! grep '^shift-run:' a.err b.err
+}
+
+# bats test_tags=long
+@test "two shift-runs with start@HOST and a key file" {
+	job_key
+	kv=(--kv start@b --key-file "$PWD/key")
+	meets
+	nothing_left
+}
+
+# bats test_tags=long
+@test "two shift-runs, an etcd with TLS, certificates of both sides, and users" {
+	local url=https://10.0.255.2:2379 n
+	job_key
+	{
+		openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=ca -keyout ca.key -out ca.pem
+		for n in server client; do
+			openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj "/CN=$n" \
+				-addext subjectAltName=IP:10.0.255.2 -keyout $n.key -out $n.csr
+			openssl x509 -req -in $n.csr -CA ca.pem -CAkey ca.key -CAcreateserial -copy_extensions copy -days 2 -out $n.pem
+		done
+	} 2>openssl.err
+	on b sh -c 'cd "$1" && setsid etcd --data-dir /tmp/tls-etcd --listen-client-urls "$2" --advertise-client-urls "$2" \
+		--listen-peer-urls http://127.0.0.1:0 --cert-file server.pem --key-file server.key --client-cert-auth \
+		--trusted-ca-file ca.pem >/tmp/tls-etcd.log 2>&1 </dev/null &' sh "$PWD" "$url"
+	etcdctl_b() {
+		on b env ETCDCTL_API=3 etcdctl --endpoints "$url" --cacert "$PWD/ca.pem" --cert "$PWD/client.pem" \
+			--key "$PWD/client.key" "$@"
+	}
+	wait_until 30 etcdctl_b endpoint health
+	etcdctl_b user add root:secret
+	etcdctl_b user grant-role root root
+	etcdctl_b user add worker:pass
+	etcdctl_b role add shift
+	etcdctl_b role grant-permission shift --prefix=true readwrite /shift/
+	etcdctl_b user grant-role worker shift
+	etcdctl_b auth enable
+	echo worker:pass >user
+	chmod 600 user client.key
+	kv=(--kv "$url" --kv-ca "$PWD/ca.pem" --kv-cert "$PWD/client.pem" --kv-key "$PWD/client.key"
+		--kv-user-file "$PWD/user" --key-file "$PWD/key")
+	meets
+	on b sh -c 'pkill -x etcd; rm -rf /tmp/tls-etcd'
+	nothing_left
+}
+
+# bats test_tags=long
+@test "two shift-runs on one host and nothing else set up" {
+	local run=("$BUILDDIR/cmd/shift-run/shift-run" --job "$job")
+	on a "${run[@]}" -- ib_write_bw -d mlx5_0 -F -s 4096 -D 6 >b.out 2>b.err 3>&- & server=$!
+	wait_until $patience on a grep -q ':4853 00000000:0000 0A' /proc/net/tcp
+	on a "${run[@]}" -- ib_write_bw -d mlx5_0 -F -s 4096 -D 6 a >a.out 2>a.err 3>&- & client=$!
+	wait_until 30 both_protected
+	both_end 0 0
+	[ ! -s a.err ]
+	nothing_left
+}
+
+both_protected() {
+	ctl a status --job "$job" --json 2>/dev/null | jq -e '[.processes[].connections[].protected] == [true, true]' >/dev/null
 }

@@ -711,8 +711,7 @@ static void purge_takes_one_qps_completions(void **state)
 	assert_int_equal(cq->stash[cq->stash_at + 1].wr_id, 14);
 	assert_int_equal(vcq_take(cq, 1, &(struct ibv_wc){0}), 1); /* 0 */
 	only_others_are_left(cq);
-	assert_int_not_equal(cq->gate.shut & ~GATE_SHARED, shut); /* the stash */
-	vcq_purge(cq, 7);
+	vcq_purge(cq, 7); /* the stash has another's */
 	assert_int_not_equal(cq->gate.shut & ~GATE_SHARED, shut);
 	vcq_purge(cq, 8);
 	assert_int_equal(cq->gate.shut & ~GATE_SHARED, shut);
@@ -720,8 +719,6 @@ static void purge_takes_one_qps_completions(void **state)
 	vcq_purge(cq, 7);
 	assert_int_equal(cq->gate.shut & ~GATE_SHARED, shut);
 	assert_int_equal(vcq_take(cq, 1, &(struct ibv_wc){0}), 0);
-	vcq_purge(cq, 7); /* nothing was there */
-	assert_int_equal(cq->gate.shut & ~GATE_SHARED, shut);
 	free(cq->stash);
 	cq->stash = NULL;
 }
@@ -921,21 +918,6 @@ static void destroy_closes_and_removes_all(void **state)
 	assert_int_equal(world.recv_cq.gate.shut & ~GATE_SHARED, GATE_OPEN);
 }
 
-/* It never met its peer: no fence has stopped it, and what it completes is not the program's. */
-static void destroy_stops_a_qp_that_was_not_fenced(void **state)
-{
-	(void)state;
-	world.wc[world.wcs++] = (struct ibv_wc){
-		.qp_num = QPN, .wr_id = 1, .status = IBV_WC_WR_FLUSH_ERR};
-	assert_int_equal(hook_destroy_qp(v->qp), 0);
-	v = NULL;
-	assert_non_null(strstr(trace_text(), "modify 0x10 to 0\n"));
-	assert_true(strstr(trace_text(), "modify 0x10 to 0\n") <
-		    strstr(trace_text(), "destroy 0x10\n"));
-	assert_int_equal(world.wcs_polled, 1);
-	trace_clear();
-}
-
 static void destroy_of_a_bypassed_qp_closes_nothing(void **state)
 {
 	(void)state;
@@ -1009,7 +991,6 @@ int main(void)
 		ALONE(before_it_is_started_query_shows_the_nic),
 		TEST(a_query_that_fails_says_nothing),
 		TEST(destroy_closes_and_removes_all),
-		TEST(destroy_stops_a_qp_that_was_not_fenced),
 		TEST(destroy_of_a_bypassed_qp_closes_nothing),
 		ALONE(destroy_with_one_cq_opens_its_gate_once),
 		ALONE(a_qp_that_is_fast_leaves_its_gates_as_they_are),

@@ -9,6 +9,7 @@
 #include "lib/conn/conn_lock.h"
 #include "lib/conn/conn_timers.h"
 #include "lib/conn/cq_counts.h"
+#include "lib/conn/repost.h"
 #include "lib/nic/peer_path.h"
 #include "lib/verbs/qp.h"
 
@@ -418,10 +419,51 @@ static void a_cq_forgets_a_qp(void **state)
 	assert_int_equal(core.done, 7);
 }
 
+/* --- receives whose memory is not registered yet --------------------------------------------- */
+
+static void a_new_receive_waits_for_its_memory(void **state)
+{
+	struct shift_sge own = {.lkey = 1};
+	struct shift_recv_wr newest = {.wr_id = 5, .sge = &own, .num_sge = 1};
+
+	(void)state;
+	v->rails.armed_epoch[1] = 7;
+	world.lkey_result = -EAGAIN;
+	core.view.recv_posted = 6;
+	vqp_enter(v);
+	assert_int_equal(repost_new_recv(v, 1, &newest), 0);
+	assert_int_equal(v->repost.rx_next, 5);
+	assert_int_equal(v->repost.rx_end, 6);
+	assert_int_equal(v->repost.rx_to, 1);
+	world.lkey_result = 0;
+	vqp_leave(v);
+	assert_traced("receive 0x21 id 0x700000001 [0x300 30 0x100c] [0x400 40 0x100d]\n");
+}
+
+/* A rail that is fenced must not be posted to any more. */
+static void a_fence_ends_the_wait_of_receives(void **state)
+{
+	(void)state;
+	world.lkey_result = -EAGAIN;
+	for (uint8_t rail = 1; rail < 3; rail++)
+		rooms_act(v, &(struct shift_action){.type = SHIFT_ACT_POST_RECV,
+						    .rail = rail,
+						    .first = 3,
+						    .count = 2});
+	rooms_act(v, &(struct shift_action){.type = SHIFT_ACT_FENCE, .rail = 1});
+	assert_int_equal(v->repost.rx_end - v->repost.rx_next, 2);
+	rooms_act(v, &(struct shift_action){.type = SHIFT_ACT_FENCE, .rail = 2});
+	assert_int_equal(v->repost.rx_next, v->repost.rx_end);
+	world.lkey_result = 0;
+	rooms_run_jobs();
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 	const struct CMUnitTest tests[] = {
+		TEST(a_new_receive_waits_for_its_memory),
+		TEST(a_fence_ends_the_wait_of_receives),
 		TEST(what_lib_core_completes_reaches_the_right_cq),
 		TEST(what_flushes_reaches_the_right_cq),
 		TEST(a_fence_stops_posts_to_its_rail),
