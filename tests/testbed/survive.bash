@@ -722,7 +722,7 @@ migrates() { # TIMES
 sets_up() { # QPS
 	local n=$1 host said='' mute=warn
 	protected
-	start integrity --qps "$n" --ops send --size 1024 --depth 4 --receives 4 --inflight 1 --seconds 300 --stall 120 || return
+	patience=600 start integrity --qps "$n" --ops send --size 1024 --depth 4 --receives 4 --inflight 1 --seconds 300 --stall 120 || return
 	# A signal that comes before there is any traffic is not seen.
 	if wait_until 120 all_protected "$n" && carries a 0 && sleep 1; then
 		for host in a b; do
