@@ -5,6 +5,7 @@
 
 #include "tests/unit/rooms.h"
 
+#include "lib/conn/arm.h"
 #include "lib/conn/conn_lock.h"
 #include "lib/conn/job_deadlines.h"
 #include "lib/conn/rail_jobs.h"
@@ -116,6 +117,31 @@ static void a_twin_is_never_less_patient_than_the_program(void **state)
 		arm(1, 2);
 		rooms_run_jobs();
 		assert_non_null(strstr(trace_text(), cases[i].twin));
+	}
+}
+
+/* 7.15: of the twin, which is more patient, and four times as long as the timeout says. */
+static void lib_core_knows_how_long_a_twin_retries(void **state)
+{
+	static const struct {
+		enum ibv_qp_state state;
+		uint8_t timeout, retries;
+		uint64_t ns;
+	} cases[] = {
+		{IBV_QPS_RTS, 20, 7, 32 * (4096ull << 20)},
+		{IBV_QPS_RTS, 31, 6, 28 * (4096ull << 31)},
+		{IBV_QPS_RTS, 13, 5, 28 * (4096ull << 14)},
+		{IBV_QPS_RTS, 0, 7, 32 * (4096ull << 14)},
+		{IBV_QPS_RTR, 20, 7, 28 * (4096ull << 21)}, /* not said yet */
+	};
+
+	(void)state;
+	assert_int_equal(core.start.retries_ns, 28 * (4096ull << 15));
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		v->program.state = cases[i].state;
+		v->program.attr.timeout = cases[i].timeout;
+		v->program.attr.retry_cnt = cases[i].retries;
+		assert_int_equal(twin_retries_ns(&v->program), cases[i].ns);
 	}
 }
 
@@ -747,6 +773,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_twin_is_armed_over_its_own_path),
 		TEST(rail_0_is_armed_as_the_program_wanted),
+		TEST(lib_core_knows_how_long_a_twin_retries),
 		TEST(a_twin_is_never_less_patient_than_the_program),
 		TEST(a_qp_in_rtr_is_armed_with_defaults),
 		TEST(the_program_does_not_see_rail_0s_state),
