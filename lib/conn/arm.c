@@ -11,18 +11,21 @@
 #include "lib/conn/peer_keys.h"
 #include "lib/conn/rail_jobs.h"
 
+static void vqp_show_state(struct vqp *v)
+{
+	v->qp->state = v->program.state; /* at once: the lock may take long */
+	pthread_mutex_lock(&v->lock);
+	v->qp->state = v->program.state;
+	pthread_mutex_unlock(&v->lock);
+}
+
 /* The program must not see through qp->state what we do to rail 0. */
 int vqp_modify(struct vqp *v, uint8_t rail, struct ibv_qp_attr *attr, int mask)
 {
-	enum ibv_qp_state shown = v->qp->state;
 	int err = real.modify_qp(vqp_rail_qp(v, rail), attr, mask);
 
-	if (!rail) {
-		v->qp->state = shown; /* at once: the lock may take long */
-		pthread_mutex_lock(&v->lock);
-		v->qp->state = v->program.state;
-		pthread_mutex_unlock(&v->lock);
-	}
+	if (!rail)
+		vqp_show_state(v);
 	return err;
 }
 
