@@ -11,18 +11,21 @@
 #include "lib/conn/peer_keys.h"
 #include "lib/conn/rail_jobs.h"
 
+static void vqp_show_state(struct vqp *v)
+{
+	v->qp->state = v->program.state; /* at once: the lock may take long */
+	pthread_mutex_lock(&v->lock);
+	v->qp->state = v->program.state;
+	pthread_mutex_unlock(&v->lock);
+}
+
 /* The program must not see through qp->state what we do to rail 0. */
 int vqp_modify(struct vqp *v, uint8_t rail, struct ibv_qp_attr *attr, int mask)
 {
-	enum ibv_qp_state shown = v->qp->state;
 	int err = real.modify_qp(vqp_rail_qp(v, rail), attr, mask);
 
-	if (!rail) {
-		v->qp->state = shown; /* at once: the lock may take long */
-		pthread_mutex_lock(&v->lock);
-		v->qp->state = v->program.state;
-		pthread_mutex_unlock(&v->lock);
-	}
+	if (!rail)
+		vqp_show_state(v);
 	return err;
 }
 
@@ -77,6 +80,14 @@ enum { TIMEOUT_MIN = 14, RETRIES_MIN = 6 };
  * ever. */
 enum { TIMEOUT_UNSAID = 21, RETRIES_UNSAID = 6 };
 
+static void rts_defaults(struct ibv_qp_attr *attr)
+{
+	attr->timeout = TIMEOUT_UNSAID;
+	attr->retry_cnt = RETRIES_UNSAID;
+	attr->rnr_retry = 7;
+	attr->max_rd_atomic = 1;
+}
+
 /* A twin is never less patient than the program's QP: what is slow is not dead, and probes, link
  * events and progress find what is dead long before (doc/protocol.md, rule 27). */
 static void twin_patience(struct ibv_qp_attr *attr)
@@ -85,6 +96,19 @@ static void twin_patience(struct ibv_qp_attr *attr)
 		attr->timeout = TIMEOUT_MIN;
 	if (attr->retry_cnt < RETRIES_MIN)
 		attr->retry_cnt = RETRIES_MIN;
+}
+
+/* A NIC may take four times the timeout for each try. */
+uint64_t twin_retries_ns(const struct vqp_program *p)
+{
+	struct ibv_qp_attr attr = p->attr;
+
+	if (p->state != IBV_QPS_RTS)
+		rts_defaults(&attr);
+	twin_patience(&attr);
+	if (!attr.timeout) /* no try is ever given up */
+		attr.timeout = TIMEOUT_MIN;
+	return (4 * 4096ull << attr.timeout) * (attr.retry_cnt + 1u);
 }
 
 /* The GID and the P_Key count by their values, as indexes move when an address goes and comes, and
@@ -134,14 +158,6 @@ static void twin_attr(struct vqp *v, uint8_t rail, const struct arm_input *in,
 		.port_num = v->dev->nic[rail]->port,
 	};
 	twin_patience(attr);
-}
-
-static void rts_defaults(struct ibv_qp_attr *attr)
-{
-	attr->timeout = TIMEOUT_UNSAID;
-	attr->retry_cnt = RETRIES_UNSAID;
-	attr->rnr_retry = 7;
-	attr->max_rd_atomic = 1;
 }
 
 /* What the two ends have agreed on must be so at both, or they do not understand each other. */

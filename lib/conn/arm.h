@@ -9,6 +9,9 @@
  */
 void arm_start(struct vqp *v, const struct shift_action *a);
 
+/* How long the retries of a twin take at most that is armed now, ns. */
+uint64_t twin_retries_ns(const struct vqp_program *p);
+
 /* ibv_modify_qp() of a rail's QP, with its errors. The program does not see it in qp->state. On a
  * thread of the rail's NIC, as it may hang. */
 int vqp_modify(struct vqp *v, uint8_t rail, struct ibv_qp_attr *attr, int mask);

@@ -52,30 +52,23 @@ static int twin_lkey(struct vqp *v, uint8_t rail, uint32_t lkey, uint32_t *twin)
 	return vmr_lkey(v->pd, v->dev->nic[rail], lkey, twin);
 }
 
-/* A key of rail 0 is never posted on a twin: there it may be that of somebody else's memory. What
- * has no byte needs no key, and gets none. */
-static int key_or_none(int err, uint32_t length, uint32_t *key)
-{
-	if (err != -ENOENT)
-		return err;
-	if (length)
-		return -ENOKEY;
-	*key = 0;
-	return 0;
-}
-
-/* Replaces the program's lkeys by those of the twin's rail, and adds up the bytes. 0; -EAGAIN, the
- * memory is not there yet; -ENOBUFS: the NIC refuses it; -ENOKEY. */
+/* Replaces the program's lkeys by those of the twin's rail, and adds up the bytes. What has no byte
+ * needs no key, and gets none. A key of rail 0 is never posted on a twin: there it may be that of
+ * somebody else's memory. 0; -EAGAIN, the memory is not there yet; -ENOBUFS: the NIC refuses it;
+ * -ENOKEY. */
 static int twin_lkeys(struct vqp *v, uint8_t rail, struct shift_sge *sge, uint32_t n,
 		      uint32_t *length)
 {
 	*length = 0;
 	for (uint32_t i = 0; i < n; i++) {
-		int err = twin_lkey(v, rail, sge[i].lkey, &sge[i].lkey);
+		int err = 0;
 
-		err = key_or_none(err, sge[i].length, &sge[i].lkey);
+		if (sge[i].length)
+			err = twin_lkey(v, rail, sge[i].lkey, &sge[i].lkey);
+		else
+			sge[i].lkey = 0;
 		if (err)
-			return err;
+			return err == -ENOENT ? -ENOKEY : err;
 		*length += sge[i].length;
 	}
 	return 0;
@@ -96,9 +89,14 @@ static int twin_keys(struct vqp *v, uint8_t rail, struct shift_wr *wr, struct sh
 		return err == -ENOBUFS ? -EAGAIN : err;
 	if (wr->opcode == SHIFT_OP_LOCAL_INV || wr->opcode == SHIFT_OP_SEND_INV)
 		return -ENOKEY; /* of a memory window: there are none on a twin */
-	if (!wr->rkey && !length)
+	if (wr->opcode == SHIFT_OP_CMP_SWAP || wr->opcode == SHIFT_OP_FETCH_ADD)
+		length = 8;
+	if (!length) {
+		wr->rkey = 0;
 		return 0;
-	return key_or_none(peer_keys_get(v, wr->rkey, &wr->rkey), length, &wr->rkey);
+	}
+	err = peer_keys_get(v, wr->rkey, &wr->rkey);
+	return err == -ENOENT ? -ENOKEY : err;
 }
 
 /* *taken: the NIC has the request. It may have it although the post fails, if the provider does not

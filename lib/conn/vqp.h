@@ -100,8 +100,9 @@ struct vqp_hot {
 /* What the program has asked for, and what it must see. Under vqp.lock once the QP has started. */
 struct vqp_program {
 	struct ibv_qp_attr attr; /* all that the program has set */
-	enum ibv_qp_state state; /* as the program must see it */
-	struct ibv_ece ece;	 /* as it was agreed with the peer, or wanted so far */
+	_Atomic enum ibv_qp_state
+		state;	    /* as the program must see it; read without the lock, too */
+	struct ibv_ece ece; /* as it was agreed with the peer, or wanted so far */
 	bool has_ece;
 	struct ibv_qp_rate_limit_attr rate; /* rate_limit 0: none */
 	enum stats_unprotected why;	    /* why the QP cannot be protected. At creation only */

@@ -120,6 +120,7 @@ void shift_conn_start(struct shift_conn *c, const struct shift_conn_start *s)
 	c->cfg.rq_psn = s->rq_psn & SHIFT_PSN_MASK;
 	c->cfg.mtu[0] = s->mtu;
 	c->cfg.giveup_ns = s->giveup_ns;
+	c->cfg.retries_ns = s->retries_ns;
 	c->sq.mtu = s->mtu;
 	c->tx_psn = c->cfg.sq_psn;
 	c->rail[0].rx_psn = c->cfg.rq_psn;

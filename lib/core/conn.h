@@ -80,6 +80,7 @@ struct shift_conn_cfg {
 	uint64_t switch_timeout_ns;   /* no answer to SWITCH: try another epoch: 500 ms */
 	uint64_t quarantine_ns;	      /* after the peer is fenced, old packets live on: 1 s */
 	uint64_t giveup_ns;	      /* 30 s */
+	uint64_t retries_ns;	      /* until a twin gives up a packet, at most; 0: not known */
 	uint64_t drain_ns;	      /* planned switch: bounded wait, at first, whole ms: 200 ms */
 	uint64_t hold_down_ns;	      /* first hold-down before fail-back: 1 s */
 	uint64_t hold_down_max_ns;    /* 300 s */
@@ -122,8 +123,9 @@ struct shift_conn_start {
 	uint8_t dest_gid[16];
 	uint32_t sq_psn, rq_psn;
 	bool sq_psn_known;
-	uint32_t mtu;	    /* path MTU of rail 0, bytes */
-	uint64_t giveup_ns; /* as in the configuration, but not 0 */
+	uint32_t mtu;	     /* path MTU of rail 0, bytes */
+	uint64_t giveup_ns;  /* as in the configuration, but not 0 */
+	uint64_t retries_ns; /* as in the configuration */
 };
 void shift_conn_start(struct shift_conn *c, const struct shift_conn_start *s);
 

@@ -38,6 +38,16 @@ static const struct shift_wr_entry *at_packet(const struct shift_conn *c, uint64
 	return e;
 }
 
+/* 7.15: a twin's retries would have run out by now, so it is the program that is slow. What nobody
+ * waits for is not asked about: its completion does not come if it is well, either. */
+static bool retries_are_over(const struct shift_conn *c, uint64_t now)
+{
+	uint64_t since = conn_since(now, c->active_ns);
+
+	return since >= c->cfg.giveup_ns / 4 &&
+	       (since >= c->cfg.retries_ns || oldest_signaled(c) == NEVER);
+}
+
 /* Once per no_progress_ns while ACTIVE. */
 void progress_tick(struct shift_conn *c, uint64_t now)
 {
@@ -46,8 +56,7 @@ void progress_tick(struct shift_conn *c, uint64_t now)
 
 	if (now < c->check_at)
 		return;
-	/* A twin's retries would have run out by now, so it is the program that is slow (7.15). */
-	if (c->plan.trouble && conn_since(now, c->active_ns) >= c->cfg.giveup_ns / 4)
+	if (c->plan.trouble && retries_are_over(c, now))
 		conn_trouble_over(c);
 	c->check_at = now + c->cfg.no_progress_ns;
 	c->check_done = c->sq.sig_done + c->sq.scan;

@@ -289,9 +289,15 @@ static void mr_drop_shadow(struct object *obj, struct nic *nic)
 	shadow = atomic_exchange(&mr->shadow[nic->index], NULL);
 	if (shadow && !mr->gone)
 		mr_set_lacking(mr, nic->index, true);
+	mr->begun[nic->index] = shadow; /* mr_retire() waits for what goes on here */
 	pthread_mutex_unlock(&mr->lock);
-	if (shadow && !real.dereg_mr(shadow))
+	if (!shadow)
+		return;
+	if (!real.dereg_mr(shadow))
 		atomic_fetch_add(&dropped[nic->index], 1);
+	pthread_mutex_lock(&mr->lock);
+	mr->begun[nic->index] = false;
+	pthread_mutex_unlock(&mr->lock);
 }
 
 static struct vmr *mr_new(struct ibv_mr *real_mr, struct vpd *pd)

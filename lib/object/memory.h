@@ -67,7 +67,7 @@ struct vmr {
 	_Atomic uint64_t keys[NICS_MAX]; /* of the shadow: the lkey, and the rkey above it */
 	_Atomic bool exported;		 /* a peer was told a key of it */
 	_Atomic bool lacks[NICS_MAX];	 /* written under lock: refused there, or dropped */
-	bool begun[NICS_MAX];		 /* under lock: it is being registered there */
+	bool begun[NICS_MAX];		 /* under lock: it is being registered or dropped there */
 	_Atomic bool asked[NICS_MAX];	 /* somebody waits for the shadow */
 	_Atomic bool gone;		 /* set under lock: the program has deregistered it */
 };

@@ -422,6 +422,7 @@ static void qp_started(struct vqp *v)
 		.rq_psn = v->program.attr.rq_psn,
 		.mtu = 128u << v->program.attr.path_mtu,
 		.giveup_ns = giveup_ns(&v->program.attr),
+		.retries_ns = twin_retries_ns(&v->program),
 	};
 
 	dest_name(&v->program.attr.ah_attr, s.dest_gid);

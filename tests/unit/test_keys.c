@@ -57,6 +57,7 @@ static bool nic_refuses;
 static _Atomic bool nic_is_slow; /* a registration does not end */
 static pthread_t caller;	 /* of the library: it has locks of connections */
 static _Atomic bool caller_registers, registering;
+static _Atomic bool deregistering;
 static _Atomic int shadows; /* so many there are */
 static struct {
 	struct shift_msg m;
@@ -156,7 +157,10 @@ static void *end_slowness(void *arg)
 
 static int nic_dereg_mr(struct ibv_mr *old)
 {
-	shadows -= old != mr; /* the program's own is none */
+	deregistering = old != mr; /* the program's own is no shadow */
+	while (deregistering && nic_is_slow)
+		usleep(1000);
+	shadows -= deregistering;
 	free(old);
 	return 0;
 }
@@ -492,6 +496,32 @@ static void memory_that_is_gone_meanwhile_has_no_shadow(void **state)
 	pthread_join(thread, NULL);
 }
 
+static void *drop_shadows(void *arg)
+{
+	(void)arg;
+	memory_drop_shadows(&nic[RAIL], 5000);
+	return NULL;
+}
+
+/* Another thread's registration needs the room of the shadow, which is not gone yet. */
+static void memory_whose_shadow_is_being_dropped_is_waited_for(void **state)
+{
+	pthread_t drops, ends;
+
+	(void)state;
+	assert_int_equal(shadows, 1);
+	deregistering = false;
+	nic_is_slow = true;
+	pthread_create(&drops, NULL, drop_shadows, NULL);
+	while (!deregistering)
+		usleep(1000);
+	pthread_create(&ends, NULL, end_slowness, NULL);
+	deregister_memory();
+	assert_int_equal(shadows, 0);
+	pthread_join(ends, NULL);
+	pthread_join(drops, NULL);
+}
+
 static void an_unknown_key_is_said_to_be_unknown(void **state)
 {
 	uint32_t twin;
@@ -760,6 +790,7 @@ int main(void)
 		TEST(what_is_not_there_yet_is_not_answered),
 		TEST(nobody_waits_for_a_registration),
 		TEST(memory_that_is_gone_meanwhile_has_no_shadow),
+		TEST(memory_whose_shadow_is_being_dropped_is_waited_for),
 		TEST(an_unknown_key_is_said_to_be_unknown),
 		TEST(questions_of_another_life_are_not_answered),
 		TEST(questions_of_another_epoch_or_rail_are_not_answered),

@@ -399,6 +399,63 @@ static void the_giveup_clock_stops_after_a_quarter_of_its_time(void **state)
 	assert_false(conn()->plan.trouble);
 }
 
+/* A twin passes questions but no data, and each error comes when its retries are over. */
+static void the_giveup_clock_waits_for_the_retries_of_a_twin(void **state)
+{
+	(void)state;
+	conn()->cfg.retries_ns = 20 * SECOND;
+	w_post(&w, 0, SHIFT_OP_WRITE, 10, true);
+	break_rail_0(0);
+	while (w_op(&w, 0) || w_op(&w, 1) || w_msg(&w, 0))
+		;
+	while (w.now < conn()->active_ns + 19 * SECOND) {
+		assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
+		next_second();
+		w.msgs = 0; /* so that it is not NO_PROGRESS that sees it */
+	}
+	assert_true(conn()->plan.trouble);
+	w.now = conn()->active_ns + 20 * SECOND - 1;
+	conn()->check_at = w.now;
+	w_tick(&w, 0);
+	assert_true(conn()->plan.trouble);
+	conn()->check_at = ++w.now;
+	w_tick(&w, 0);
+	assert_false(conn()->plan.trouble);
+}
+
+static void a_path_that_passes_no_data_ends_at_the_giveup_time(void **state)
+{
+	(void)state;
+	conn()->cfg.giveup_ns = 15 * SECOND;
+	conn()->cfg.retries_ns = 20 * SECOND;
+	w_post(&w, 0, SHIFT_OP_WRITE, 10, true);
+	break_rail_0(0);
+	while (w_op(&w, 0) || w_op(&w, 1) || w_msg(&w, 0))
+		;
+	while (w.now < conn()->active_ns + 18 * SECOND) {
+		next_second();
+		w.msgs = 0;
+	}
+	assert_true(w_break(&w, 0, w_view(&w, 0).r));
+	take_cqes(0);
+	ends_dead(SHIFT_R_GIVEUP_TIME);
+}
+
+/* Of an unsignaled WR no completion comes, so it does not keep the clock going. */
+static void the_giveup_clock_waits_for_no_unsignaled_wr(void **state)
+{
+	(void)state;
+	conn()->cfg.retries_ns = 20 * SECOND;
+	w_post(&w, 0, SHIFT_OP_WRITE, 10, false);
+	break_rail_0(0);
+	while (w_op(&w, 0) || w_op(&w, 1) || w_msg(&w, 0))
+		;
+	assert_true(conn()->plan.trouble);
+	conn()->check_at = w.now = conn()->active_ns + 7500000000;
+	w_tick(&w, 0);
+	assert_false(conn()->plan.trouble);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -420,6 +477,9 @@ int main(void)
 		WORLD_TEST(only_the_nics_answer_to_the_last_question_is_told),
 		WORLD_TEST(with_an_srq_no_number_of_receives_is_told),
 		WORLD_TEST(the_giveup_clock_stops_after_a_quarter_of_its_time),
+		WORLD_TEST(the_giveup_clock_waits_for_the_retries_of_a_twin),
+		WORLD_TEST(a_path_that_passes_no_data_ends_at_the_giveup_time),
+		WORLD_TEST(the_giveup_clock_waits_for_no_unsignaled_wr),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

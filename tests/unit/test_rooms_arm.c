@@ -2,9 +2,12 @@
 /* Twins are made, armed and destroyed by jobs on their NICs' threads, which end in an orderly way
  * (lib/conn/arm.c, twin.c, rail_jobs.c, job_deadlines.c). */
 #include <errno.h>
+#include <pthread.h>
+#include <unistd.h>
 
 #include "tests/unit/rooms.h"
 
+#include "lib/conn/arm.h"
 #include "lib/conn/conn_lock.h"
 #include "lib/conn/job_deadlines.h"
 #include "lib/conn/rail_jobs.h"
@@ -119,6 +122,31 @@ static void a_twin_is_never_less_patient_than_the_program(void **state)
 	}
 }
 
+/* 7.15: of the twin, which is more patient, and four times as long as the timeout says. */
+static void lib_core_knows_how_long_a_twin_retries(void **state)
+{
+	static const struct {
+		enum ibv_qp_state state;
+		uint8_t timeout, retries;
+		uint64_t ns;
+	} cases[] = {
+		{IBV_QPS_RTS, 20, 7, 32 * (4096ull << 20)},
+		{IBV_QPS_RTS, 31, 6, 28 * (4096ull << 31)},
+		{IBV_QPS_RTS, 13, 5, 28 * (4096ull << 14)},
+		{IBV_QPS_RTS, 0, 7, 32 * (4096ull << 14)},
+		{IBV_QPS_RTR, 20, 7, 28 * (4096ull << 21)}, /* not said yet */
+	};
+
+	(void)state;
+	assert_int_equal(core.start.retries_ns, 28 * (4096ull << 15));
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		v->program.state = cases[i].state;
+		v->program.attr.timeout = cases[i].timeout;
+		v->program.attr.retry_cnt = cases[i].retries;
+		assert_int_equal(twin_retries_ns(&v->program), cases[i].ns);
+	}
+}
+
 /* 7.29: a program that only receives has not said what RTS needs. */
 static void a_qp_in_rtr_is_armed_with_defaults(void **state)
 {
@@ -144,6 +172,41 @@ static void the_program_does_not_see_rail_0s_state(void **state)
 	arm(0, 3);
 	rooms_run_jobs();
 	assert_int_equal(v->qp->state, IBV_QPS_RTS);
+}
+
+static _Atomic bool has_gone_to_err;
+
+static void the_program_goes_to_err(void)
+{
+	v->program.state = v->qp->state = IBV_QPS_ERR;
+	has_gone_to_err = true;
+}
+
+static void *resets_rail_0(void *arg)
+{
+	vqp_to_state(v, 0, IBV_QPS_RESET);
+	return arg;
+}
+
+/* The program modifies its QP meanwhile, and whoever has the lock keeps it for long. */
+static void no_older_state_is_shown(void **state)
+{
+	const volatile enum ibv_qp_state *shown = &v->qp->state;
+	enum ibv_qp_state seen;
+	pthread_t thread;
+
+	(void)state;
+	has_gone_to_err = false;
+	world.on_modify = the_program_goes_to_err;
+	pthread_mutex_lock(&v->lock);
+	pthread_create(&thread, NULL, resets_rail_0, NULL);
+	while (!has_gone_to_err)
+		usleep(1000);
+	usleep(100000); /* the verb ends */
+	seen = *shown;
+	pthread_mutex_unlock(&v->lock);
+	pthread_join(thread, NULL);
+	assert_int_equal(seen, IBV_QPS_ERR);
 }
 
 static void hops_that_are_not_set_are_64(void **state)
@@ -747,9 +810,11 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_twin_is_armed_over_its_own_path),
 		TEST(rail_0_is_armed_as_the_program_wanted),
+		TEST(lib_core_knows_how_long_a_twin_retries),
 		TEST(a_twin_is_never_less_patient_than_the_program),
 		TEST(a_qp_in_rtr_is_armed_with_defaults),
 		TEST(the_program_does_not_see_rail_0s_state),
+		TEST(no_older_state_is_shown),
 		TEST(hops_that_are_not_set_are_64),
 		TEST(the_gid_is_found_where_it_is),
 		TEST(the_pkey_is_found_where_it_is),

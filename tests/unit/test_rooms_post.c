@@ -517,7 +517,7 @@ static void a_key_of_0_is_asked_for(void **state)
 static void what_has_no_byte_needs_no_key(void **state)
 {
 	(void)state;
-	world.lkey_result = world.rkey_result = -ENOENT;
+	world.lkey_result = world.rkey_result = -EAGAIN; /* it would wait for an answer */
 	core.no_bytes = true;
 	ask_to_post(1, 3, 0, 1);
 	assert_traced("post 0x21 id 0x300000000 op 1 flags 0x2 imm 0x90 to 0x7000 0 [0x100 0 0] "
