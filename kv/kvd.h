@@ -183,7 +183,8 @@ int store_delete(struct kvd *k, struct client *c, const struct kv_msg *m, const 
  * lease. */
 void store_drop_client(struct kvd *k, struct client *c);
 
-/* Records a death for the other hosts. */
+/* Records a death for the other hosts, and tells the clients of this one. Each report counts, as
+ * the one before may have been refuted. */
 void store_add_death(struct kvd *k, const char *nonce_name);
 
 /* etcd reports the value of a key since a revision; NULL: the key is deleted. False: there are

@@ -173,6 +173,14 @@ void store_drop_client(struct kvd *k, struct client *c)
 	}
 }
 
+/* Also if it was told before: whoever has refuted it is to try it again. The clients pass over what
+ * they have not refuted. */
+static void publish_death(struct kvd *k, struct item *i)
+{
+	kv_list_remove(&i->in_deaths);
+	publish_item(k, i, NULL);
+}
+
 /* Without the job key its tag is made later, by store_next_dirty(). */
 static void seal_death(struct kvd *k, struct item *i)
 {
@@ -189,12 +197,12 @@ void store_add_death(struct kvd *k, const char *nonce_name)
 	int n = snprintf(key, sizeof(key), "%s%s", dead_prefix, nonce_name);
 	struct item *i = get_item(k, key, n, DEATH_TAG_CHARS);
 
-	if (!i || i->head.value)
+	if (!i)
 		return;
 	seal_death(k, i);
 	i->ours = true;
 	mark_dirty(k, i);
-	publish_item(k, i, NULL);
+	publish_death(k, i);
 }
 
 /* Puts a key of this host again that etcd has lost (its lease ran out) or has with another
@@ -236,10 +244,16 @@ static bool believe_death(struct kvd *k, struct item *i, const char *key, size_t
 	return false;
 }
 
-static void remote_of_others(struct kvd *k, struct item *i, const void *value, size_t bytes)
+/* Again: it was put since the last time that we heard of it. A death is put again, with the same
+ * value, if it is reported again. */
+static void remote_of_others(struct kvd *k, struct item *i, const void *value, size_t bytes,
+			     bool again)
 {
-	if (value ? kv_entry_is(&i->head, value, bytes) : !i->head.value)
+	if (value ? kv_entry_is(&i->head, value, bytes) : !i->head.value) {
+		if (value && again && death_of_key(i->head.key))
+			publish_death(k, i);
 		return;
+	}
 	set_value(k, i, value, bytes);
 	publish_item(k, i, NULL);
 	release_item(k, i);
@@ -249,6 +263,7 @@ bool store_remote(struct kvd *k, const char *key, size_t key_bytes, const void *
 		  int64_t revision)
 {
 	struct item *i = store_find(k, key, key_bytes);
+	bool again = i && i->revision && revision > i->revision;
 
 	if (i)
 		i->seen = k->store.round;
@@ -265,7 +280,7 @@ bool store_remote(struct kvd *k, const char *key, size_t key_bytes, const void *
 	if (i->owner || i->ours)
 		remote_of_ours(k, i, value, bytes);
 	else
-		remote_of_others(k, i, value, bytes);
+		remote_of_others(k, i, value, bytes, again);
 	return true;
 }
 

@@ -60,6 +60,34 @@ load kvd
 	expect b2 'died a1'
 }
 
+@test "a death that was refuted is told again when it is reported again, on each host" {
+	local c
+	two_hosts
+	for c in a2 a3; do client A "$c"; done
+	for c in b1 b2; do client B "$c"; done
+	client A a1
+	ready a1
+	murder a1
+	for c in a2 a3 b1 b2; do expect "$c" 'died a1'; done
+	for c in a2 b1; do tell "$c" refute a1; done
+	rm a1.in a1.out
+	client A a1 # it lives
+	ready a1
+	murder a1
+	for c in a2 b1; do wait_until 30 eval "[ \"\$(grep -cx 'died a1' $c.out)\" -eq 2 ]"; done
+	for c in a2 b1; do tell "$c" refute a1; done
+	for c in a2 a3 b1 b2; do # nobody echoes it, and who has not refuted it is told once
+		ready "$c"
+	done
+	wait_until 30 status_is A .queue 0
+	wait_until 30 status_is B .queue 0
+	tell a2 put last 1
+	tell b1 get last
+	expect b1 'put last 1'
+	for c in a2 b1; do [ "$(grep -cx 'died a1' "$c.out")" -eq 2 ]; done
+	for c in a3 b2; do [ "$(grep -cx 'died a1' "$c.out")" -eq 1 ]; done
+}
+
 @test "goodbye is no death; a lost socket is none either" {
 	two_hosts
 	client A a1
@@ -183,7 +211,7 @@ load kvd
 	[ "$(ctl get --prefix --keys-only "/shift/v1/$JOB/k" | xargs)" = \
 		"/shift/v1/$JOB/k1 /shift/v1/$JOB/k2 /shift/v1/$JOB/k3" ]
 	ask b1 'get k1' 'got k1 = 1'
-	: >a1.out
+	rm a1.in a1.out
 	[ "$(job_key a1)" = "$key" ]
 	client B b2
 	[ "$(job_key b2)" = "$key" ]
@@ -480,7 +508,7 @@ fds_of() { # NONCE
 	ask a1 state 'state 0 .*'
 	sleep 0.5
 	kvd A
-	: >a1.out
+	rm a1.in a1.out
 	ready a1
 	[ "$before" = "$(fds_of a1)" ]
 	readelf -d "$BUILDDIR/tests/kv/kv_shell" | grep NEEDED | grep -vE 'lib(c|asan|ubsan)\.so' >needed || true

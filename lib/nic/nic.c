@@ -149,14 +149,21 @@ static void nic_retry(void *arg)
 	nic_refresh(arg);
 }
 
-static void nic_open_failed(struct nic_own *own)
+/* The longer it has failed, the later. */
+static void nic_retry_later(struct nic_own *own)
 {
 	uint64_t delay = RETRY_FIRST_NS << (own->tries < 8 ? own->tries : 8);
 
-	if (!own->tries++)
+	own->tries++;
+	bg_timer_set(&own->retry, now_ns() + (delay < RETRY_LAST_NS ? delay : RETRY_LAST_NS));
+}
+
+static void nic_open_failed(struct nic_own *own)
+{
+	if (!own->tries)
 		log_warn("%s: cannot be used yet: %s; trying again", own->nic.name,
 			 strerror(-own->err));
-	bg_timer_set(&own->retry, now_ns() + (delay < RETRY_LAST_NS ? delay : RETRY_LAST_NS));
+	nic_retry_later(own);
 }
 
 static void nic_refreshed(struct nic_own *own)
@@ -167,9 +174,9 @@ static void nic_refreshed(struct nic_own *own)
 		own->port_err = !own->port_active;
 	own->ifindex = own->ifindex_found;
 	own->nic.looks++;
+	own->tries = 0;
 	if (!own->watched) {
 		own->watched = true;
-		own->tries = 0;
 		nic_watch(own);
 		log_info("%s: ready, link %s", own->nic.name, own->nic.link_up ? "up" : "down");
 		nic_notify_change(&own->nic);
@@ -189,6 +196,8 @@ static void nic_job_done(void *arg)
 		nic_refreshed(own);
 	else if (!own->nic.ready)
 		nic_open_failed(own);
+	else if (!own->fatal)
+		nic_retry_later(own); /* what it was to find out is not known yet */
 	if (own->refresh_again && own->nic.ready)
 		nic_refresh(own);
 }

@@ -91,6 +91,13 @@ static void netdev_moved(unsigned int ifindex)
 	}
 }
 
+/* May the port's tables have changed: GIDs, P_Keys, LIDs? */
+static bool is_of_tables(enum ibv_event_type type)
+{
+	return type == IBV_EVENT_GID_CHANGE || type == IBV_EVENT_LID_CHANGE ||
+	       type == IBV_EVENT_PKEY_CHANGE || type == IBV_EVENT_CLIENT_REREGISTER;
+}
+
 /* Takes in what an event says of the port. Events of QPs and CQs are not about the link. */
 static void port_event(struct nic_own *own, enum ibv_event_type type)
 {
@@ -101,7 +108,7 @@ static void port_event(struct nic_own *own, enum ibv_event_type type)
 		own->port_err = false;
 	else if (type == IBV_EVENT_DEVICE_FATAL)
 		own->fatal = true;
-	else if (type == IBV_EVENT_GID_CHANGE || type == IBV_EVENT_LID_CHANGE)
+	else if (is_of_tables(type))
 		nic_refresh(own);
 }
 

@@ -52,14 +52,19 @@ static bool link_moved(const struct nic *nic)
 void nic_events_changed(struct nic *nic)
 {
 	static bool seen[NICS_MAX];
+	static bool was_up[NICS_MAX];
 	static uint8_t psn[NICS_MAX];
 	bool moved = nic->ready && link_moved(nic);
+	bool rose = nic->link_up && !was_up[nic->index];
 
 	if (nic->ready && !seen[nic->index]) {
 		seen[nic->index] = true;
+		was_up[nic->index] = nic->link_up;
 		psn[nic->index] = nic->psn;
 		memory_nic_ready(nic);
 		vqp_each(twin_again, nic);
+		if (env.link_events && !nic->link_up)
+			vqp_each(link_changed, nic); /* those that have met their peer without it */
 		rendezvous_wake();
 	} else if (psn[nic->index] != nic->psn) {
 		psn[nic->index] = nic->psn;
@@ -71,8 +76,11 @@ void nic_events_changed(struct nic *nic)
 		else
 			stats_nic_met_failure(nic->name);
 		vqp_each(link_changed, nic);
-		if (nic->link_up)
+		was_up[nic->index] = nic->link_up;
+		if (rose)
 			rendezvous_link_up(nic);
+		else
+			rendezvous_wake(); /* an address may have come */
 	}
 	if (moved)
 		rendezvous_nic_changed(nic);

@@ -407,8 +407,10 @@ static bool rails_ready(struct meeting *m, const struct record *r)
 			paths_follow(m);
 			vqp_leave(v);
 		}
+		/* Ours has no QPN while its NIC lacks an address for it. */
 		if (!t->path || !atomic_load(&t->qp) || v->rails.jobs[i].stale || !r->rail[i].qpn ||
-		    r->rail[i].mtu_bytes < t->mtu || v->dev->nic[i]->mtu_bytes < t->mtu) {
+		    !m->ours.rail[i].qpn || r->rail[i].mtu_bytes < t->mtu ||
+		    v->dev->nic[i]->mtu_bytes < t->mtu) {
 			all = false;
 			continue;
 		}

@@ -28,7 +28,7 @@ static struct ibv_pd pd;
 static struct nic *nic;
 static uint64_t now = 1000000000;
 static unsigned int told, refreshed, tables_read;
-static bool gids_differ;
+static bool gids_differ, port_is_mute;
 static struct bg_timer *timer;
 static enum ibv_event_type event; /* that comes next; 0: none */
 static uint8_t event_port;
@@ -183,7 +183,7 @@ static int query_port(struct ibv_context *of, uint8_t port, struct _compat_ibv_p
 	(void)of;
 	(void)port;
 	((struct ibv_port_attr *)(void *)attr)->state = IBV_PORT_ACTIVE;
-	return 0;
+	return port_is_mute ? EIO : 0;
 }
 
 static struct ibv_pd *alloc_pd(struct ibv_context *of)
@@ -232,7 +232,7 @@ static int begin(void **state)
 		nic_on_change(count);
 	}
 	told = refreshed = tables_read = 0;
-	gids_differ = false;
+	gids_differ = port_is_mute = false;
 	timer = NULL;
 	return 0;
 }
@@ -290,6 +290,39 @@ static void a_link_that_comes_up_has_its_gids_read(void **state)
 	assert_int_equal(tables_read, 1);
 }
 
+/* Who lacked a P_Key there looks for it again, at the next look. */
+static void a_change_of_the_ports_tables_is_a_look(void **state)
+{
+	static const enum ibv_event_type types[] = {IBV_EVENT_GID_CHANGE, IBV_EVENT_LID_CHANGE,
+						    IBV_EVENT_PKEY_CHANGE,
+						    IBV_EVENT_CLIENT_REREGISTER};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++) {
+		uint32_t looks = nic->looks;
+
+		comes(types[i], 1);
+		assert_int_equal(nic->looks, looks + 1);
+	}
+}
+
+/* What the event was about is found later. */
+static void a_look_that_fails_is_repeated(void **state)
+{
+	(void)state;
+	gids_differ = port_is_mute = true;
+	comes(IBV_EVENT_GID_CHANGE, 1);
+	assert_int_equal(told, 0);
+	for (int i = 0; i < 3; i++) {
+		assert_non_null(timer);
+		assert_in_range(timer->at_ns, now + 10000000, now + 10000000000);
+		now = timer->at_ns;
+		port_is_mute = i < 2;
+		timer->fn(timer->arg);
+	}
+	assert_int_equal(told, 1);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup(name, begin)
@@ -297,6 +330,8 @@ int main(void)
 		TEST(a_gid_change_is_told_if_the_gids_have_changed),
 		TEST(after_an_address_the_gids_are_read_twice),
 		TEST(a_link_that_comes_up_has_its_gids_read),
+		TEST(a_change_of_the_ports_tables_is_a_look),
+		TEST(a_look_that_fails_is_repeated),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

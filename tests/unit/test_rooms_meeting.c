@@ -763,6 +763,26 @@ static void a_rail_opens_when_both_twins_are_there(void **state)
 	}
 }
 
+/* Nor is all settled before: the peer is told of it when it has come. */
+static void a_rail_without_an_address_of_ours_does_not_open(void **state)
+{
+	meeting_begin(state);
+	gid_missing = 1;
+	start_and_look();
+	peer_comes();
+	become_active();
+	peer_comes();
+	rooms_pass(1000 * MS);
+	assert_null(strstr(trace_text(), "RAIL_OPEN rail 1"));
+	gid_missing = -1;
+	world.nic[1].looks++;
+	rooms_pass(1000 * MS);
+	assert_int_equal(ours.rail[1].qpn, TWIN_QPN + 1);
+	assert_int_equal(ours.rail[1].gid.raw[15], 0x81);
+	peer_comes();
+	assert_non_null(strstr(trace_text(), "RAIL_OPEN rail 1"));
+}
+
 static void while_hello_is_under_way_no_rail_opens(void **state)
 {
 	(void)state;
@@ -963,6 +983,7 @@ int main(void)
 		TEST(another_life_of_the_peer_is_met_in_its_place),
 		ALONE(after_hello_only_the_peers_own_record_counts),
 		ALONE(a_rail_opens_when_both_twins_are_there),
+		LATE(a_rail_without_an_address_of_ours_does_not_open),
 		TEST(while_hello_is_under_way_no_rail_opens),
 		TEST(of_a_connection_that_is_settled_nothing_is_told),
 		TEST(a_deletion_makes_nobody_speak),

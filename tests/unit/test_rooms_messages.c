@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* What a connection takes of the peer's messages, and who answers for it when it is over
- * (lib/session/dispatch.c, tombstones.c). */
+/* What a connection takes of the peer's messages, and who answers for it when it is over;
+ * and what it is told of its NICs (lib/session/dispatch.c, tombstones.c, nic_events.c). */
 #include "lib/session/dispatch.h"
+#include "lib/session/nic_events.h"
 #include "lib/session/rendezvous.h"
 #include "lib/session/tombstones.h"
 #include "tests/unit/meeting_world.h"
@@ -263,6 +264,45 @@ static void a_connection_that_is_not_over_leaves_none(void **state)
 	}
 }
 
+/* --- a NIC's events ------------------------------------------------------------------------ */
+
+/* T3: it opens with its port down, after HELLO. Then what comes with its link up, and says that it
+ * is, does not begin all anew. */
+static void a_nic_that_opens_late_says_that_its_link_is_down(void **state)
+{
+	unsigned int n;
+
+	meeting_begin(state);
+	world.nic[2].ready = world.nic[2].link_up = false;
+	start_and_look();
+	peer_comes();
+	become_active();
+	trace_clear();
+	world.nic[2].ready = true;
+	nic_events_changed(world.nic + 2);
+	assert_non_null(strstr(trace_text(), "event LINK_DOWN rail 2\n"));
+	trace_clear();
+	world.nic[2].link_up = true;
+	nic_events_changed(world.nic + 2);
+	assert_non_null(strstr(trace_text(), "event LINK_UP rail 2\n"));
+	meeting_end(state);
+
+	meeting_begin_looking(state);
+	nic_events_changed(world.nic); /* it is ready */
+	for (int i = 0; i < 60000; i++)
+		rooms_pass(MS);
+	n = told_n;
+	nic_events_changed(world.nic);
+	rooms_pass(0);
+	assert_int_equal(told_n, n);
+	world.nic[0].link_up = false;
+	nic_events_changed(world.nic);
+	world.nic[0].link_up = true;
+	nic_events_changed(world.nic);
+	rooms_pass(0);
+	assert_int_equal(told_n, n + 1);
+}
+
 int main(void)
 {
 #define ALONE(name) cmocka_unit_test(name)
@@ -279,6 +319,8 @@ int main(void)
 		TOMB(a_tombstone_that_goes_leaves_the_others),
 		TOMB(paths_that_the_peer_needs_stay),
 		ALONE(a_connection_that_is_not_over_leaves_none),
+		cmocka_unit_test_setup_teardown(a_nic_that_opens_late_says_that_its_link_is_down,
+						NULL, meeting_end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
