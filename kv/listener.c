@@ -106,7 +106,8 @@ bool address_is_here(const struct sockaddr *a)
 {
 	struct ifaddrs *list = NULL, *i;
 
-	if (address_is_loopback(a))
+	/* All of 127/8 is, by one address of it. ::1 is not where IPv6 is off. */
+	if (a->sa_family == AF_INET && address_is_loopback(a))
 		return true;
 	if (getifaddrs(&list))
 		return false;
