@@ -44,6 +44,7 @@ setup() {
 teardown() {
 	[ -z "${JOB:-}" ] || end_daemons
 	[ -z "${ETCD:-}" ] || kill -9 "$ETCD" 2>/dev/null || true
+	[ -z "${SLOW:-}" ] || kill "$SLOW" 2>/dev/null || true
 	[ -z "${OTHERS:-}" ] || rm -rf "$OTHERS"
 	for n in ${NETWORKS:-}; do ip netns del "$n"; done
 	! cat "$BATS_TEST_TMPDIR"/sanitizer.* 2>/dev/null
@@ -861,6 +862,37 @@ met() { # OPTION...
 		--kv-ca_is_for_an_etcd_of_your_own --kv start@127.0.0.1:1 --kv-ca ca.pem
 		--kv-user-file_is_for_an_etcd_of_your_own --kv-user-file key
 	END
+}
+
+slow_server() { # at $SLOW_PORT: $PORT, whose first word to each connection comes after 3 s
+	python3 -c 'import socket, sys, threading, time
+def carry(source, to, pause):
+    data = source.recv(65536)
+    time.sleep(pause)
+    while data:
+        to.sendall(data)
+        data = source.recv(65536)
+    to.shutdown(socket.SHUT_WR)
+door = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+while True:
+    client = door.accept()[0]
+    server = socket.create_connection(("127.0.0.1", int(sys.argv[2])))
+    threading.Thread(target=carry, args=(client, server, 0), daemon=True).start()
+    threading.Thread(target=carry, args=(server, client, 3), daemon=True).start()' \
+		"$SLOW_PORT" "$PORT" 2>/dev/null 3>&- &
+	SLOW=$!
+	wait_until 30 eval '[ -n "$(ss -ltnH "sport = :$SLOW_PORT")" ]'
+}
+
+@test "TLS: a handshake may take as long as a request" {
+	local KV PORT PEER_PORT SLOW_PORT
+	certificates 2>/dev/null
+	PORT=$(free_port)
+	SLOW_PORT=$(free_port)
+	tls_etcd server
+	slow_server
+	shift-kvd --kv "https://127.0.0.1:$SLOW_PORT" --ca ca.pem --job "$JOB" --timeout 20s --grace 2m 3>&-
+	wait_until 60 etcd_is up
 }
 
 @test "users of etcd: right, wrong password, none, one who may not" {
