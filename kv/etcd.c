@@ -177,6 +177,18 @@ static void check_port_owner(struct request *r)
 }
 #endif
 
+/*
+ * libcurl's limit is for TCP and TLS together. A host that does not answer is to be left soon. A
+ * handshake takes seconds on a host that is slow or busy, and one that is broken off at its limit
+ * each time never succeeds: it may take what the request may.
+ */
+static long connect_ms_max(const struct etcd *e)
+{
+	bool is_tls = !strncmp(etcd_endpoint(e), "https://", 8);
+
+	return is_tls && e->o.timeout_ms > CONNECT_MS ? e->o.timeout_ms : CONNECT_MS;
+}
+
 static void set_request_up(struct request *r, const char *path)
 {
 	const struct etcd *e = r->etcd;
@@ -193,7 +205,7 @@ static void set_request_up(struct request *r, const char *path)
 	curl_easy_setopt(r->curl, CURLOPT_PROXY, ""); /* http_proxy is not for the cluster's own */
 	curl_easy_setopt(r->curl, CURLOPT_NOSIGNAL, 1L);
 	curl_easy_setopt(r->curl, CURLOPT_TCP_KEEPALIVE, 1L);
-	curl_easy_setopt(r->curl, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_MS);
+	curl_easy_setopt(r->curl, CURLOPT_CONNECTTIMEOUT_MS, connect_ms_max(e));
 #if LIBCURL_VERSION_NUM >= 0x075700
 	/* libcurl need not wait for its thread that asks a resolver that does not answer. */
 	curl_easy_setopt(r->curl, CURLOPT_QUICK_EXIT, 1L);

@@ -100,31 +100,55 @@ static _Noreturn void refuse_port(const struct guard *g, const char *why)
 	die(EXIT_FAILED, "%s", why);
 }
 
+static void leave_address_out(struct guard *g, struct addrinfo **listen_on, int i)
+{
+	freeaddrinfo(listen_on[i]);
+	g->listens--;
+	memmove(listen_on + i, listen_on + i + 1, (g->listens - i) * sizeof(*listen_on));
+}
+
+/* Returns how many of them others have, and where that is. An address that cannot be listened at
+ * cannot be taken by others either: the rest will do. */
+static int try_ports(struct guard *g, struct addrinfo **listen_on, int *at)
+{
+	int taken = 0;
+
+	for (int i = 0; i < g->listens;) {
+		int err = etcd_try_bind(g->listen[i], listen_on[i]);
+		bool is_missing = err == -EADDRNOTAVAIL || err == -EAFNOSUPPORT;
+
+		if (is_missing && g->listens > 1) {
+			say("%s: %s: it is left out", g->listen[i], strerror(-err));
+			leave_address_out(g, listen_on, i);
+			continue;
+		}
+		if (err && err != -EADDRINUSE)
+			refuse_port(g, format_text("%s: %s", g->listen[i], strerror(-err)));
+		taken += err != 0;
+		*at = err ? i : *at;
+		i++;
+	}
+	return taken;
+}
+
 /*
  * True: another etcd has these ports, and is as good as ours. It must have all of them: others
  * could listen at the rest.
  */
-static bool check_ports(struct guard *g, struct addrinfo *const *listen_on)
+static bool check_ports(struct guard *g, struct addrinfo **listen_on)
 {
 	const char *why = NULL;
-	int taken = 0, at = 0;
+	int at = 0, taken = try_ports(g, listen_on, &at);
 
-	for (int i = 0; i < g->listens; i++) {
-		int err = etcd_try_bind(g->listen[i], listen_on[i]);
-
-		if (err && err != -EADDRINUSE)
-			refuse_port(g, format_text("%s: %s", g->listen[i], strerror(-err)));
-		taken += err != 0;
-		at = err ? i : at;
-	}
 	if (taken == g->listens)
 		why = taken ? etcd_port_refusal(g, TAKEN_MS) : NULL;
 	else if (taken)
 		why = etcd_owner_refusal(g->listen[at]);
 	if (taken && taken < g->listens && !why)
-		why = format_text("%s is in use, by something that does not listen at all "
-				  "addresses of that host; another port is needed",
-				  g->listen[at]);
+		why = format_text(
+			"%s is in use, by something that does not listen at all "
+			"addresses of that host; another port is needed, or start@ADDRESS",
+			g->listen[at]);
 	if (why)
 		refuse_port(g, why);
 	return taken;
@@ -175,7 +199,7 @@ static int start_guard(struct guard *g)
 }
 
 /* Ends the process if others have the port. True: an etcd there is as good as one of ours. */
-static bool take_ports(struct guard *g, struct addrinfo *const *listen_on, const char *advertise)
+static bool take_ports(struct guard *g, struct addrinfo **listen_on, const char *advertise)
 {
 	bool is_there = check_ports(g, listen_on);
 
@@ -188,7 +212,7 @@ static bool take_ports(struct guard *g, struct addrinfo *const *listen_on, const
 	return is_there;
 }
 
-static int find_or_start(struct guard *g, struct addrinfo *const *listen_on, const char *advertise)
+static int find_or_start(struct guard *g, struct addrinfo **listen_on, const char *advertise)
 {
 	int64_t end = now_ms() + OTHER_MS;
 

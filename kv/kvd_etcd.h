@@ -22,7 +22,7 @@ struct addrinfo;
 #define ETCD_PEER_SOCKET "peer:0" /* etcd insists on one */
 
 enum {
-	LISTENS_MAX = 8,
+	LISTENS_MAX = 32,
 	LISTEN_CHARS = 64, /* ADDRESS:PORT */
 };
 

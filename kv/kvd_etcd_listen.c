@@ -34,9 +34,11 @@ int etcd_try_bind(char listen_text[LISTEN_CHARS], const struct addrinfo *a)
 	socklen_t bytes = a->ai_addrlen;
 	int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1, err;
 
+	err = fd < 0 ? -errno : 0;
 	memcpy(&bound, a->ai_addr, bytes);
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-	err = bind(fd, a->ai_addr, a->ai_addrlen) || listen(fd, 1) ? -errno : 0;
+	if (!err && (bind(fd, a->ai_addr, a->ai_addrlen) || listen(fd, 1)))
+		err = -errno;
 	if (!err)
 		getsockname(fd, (struct sockaddr *)&bound, &bytes);
 	getnameinfo((struct sockaddr *)&bound, bytes, host, sizeof(host), port, sizeof(port),

@@ -44,42 +44,65 @@ static void describe_listener(struct listener *l, const struct sockaddr *a)
 	write_words(l->mapped, &mapped, 4);
 }
 
-/* The address itself, or one that includes it. */
-static bool is_in_the_way(const struct listener *l, const char *address)
+/*
+ * The kernel gives a connection to the closest of them. A foreign one that is farther takes nothing
+ * from it: another user may listen at [::] for IPv6 only, beside an etcd at an IPv4 address.
+ */
+enum closeness { ITSELF, ALL_OF_FAMILY, ALL_OF_BOTH, CLOSENESSES, ELSEWHERE = CLOSENESSES };
+
+struct found {
+	int n;
+	uid_t foreign; /* 0: none */
+};
+
+static enum closeness closeness_of(const struct listener *l, const char *address)
 {
-	return !strcmp(address, l->v4) || !strcmp(address, l->v6) || !strcmp(address, l->mapped) ||
-	       strspn(address, "0") == strlen(address);
+	bool is_v4 = strlen(address) == 8;
+
+	if (!strcmp(address, l->v4) || !strcmp(address, l->v6) || !strcmp(address, l->mapped))
+		return ITSELF;
+	if (strspn(address, "0") != strlen(address))
+		return ELSEWHERE;
+	if (*l->v4)
+		return is_v4 ? ALL_OF_FAMILY : ALL_OF_BOTH;
+	return is_v4 ? ELSEWHERE : ALL_OF_FAMILY;
 }
 
-static int count_in_table(const struct listener *l, const char *table, uid_t *foreign)
+static void search_table(const struct listener *l, const char *table, struct found *found)
 {
 	FILE *f = fopen(table, "re");
 	char line[512], address[33];
 	unsigned int port, state, uid;
-	int n = 0;
+	enum closeness c;
 
 	while (f && fgets(line, sizeof(line), f)) {
 		if (sscanf(line, " %*u: %32[0-9A-F]:%x %*s %x %*s %*s %*s %u", address, &port,
 			   &state, &uid) != 4)
 			continue;
-		if (state != TCP_LISTEN || port != l->port || !is_in_the_way(l, address))
+		c = closeness_of(l, address);
+		if (state != TCP_LISTEN || port != l->port || c == ELSEWHERE)
 			continue;
-		n++;
+		found[c].n++;
 		if (uid && uid != geteuid())
-			*foreign = uid;
+			found[c].foreign = uid;
 	}
 	if (f)
 		fclose(f);
-	return n;
 }
 
 static int count_listeners(const struct sockaddr *a, uid_t *foreign)
 {
+	struct found found[CLOSENESSES] = {0};
 	struct listener l;
+	int c = ITSELF;
 
 	describe_listener(&l, a);
-	return count_in_table(&l, "/proc/net/tcp", foreign) +
-	       count_in_table(&l, "/proc/net/tcp6", foreign);
+	search_table(&l, "/proc/net/tcp", found);
+	search_table(&l, "/proc/net/tcp6", found);
+	while (c < ALL_OF_BOTH && !found[c].n)
+		c++;
+	*foreign = found[c].foreign;
+	return found[c].n;
 }
 
 static bool same_address(const struct sockaddr *a, const struct sockaddr *b)
@@ -106,7 +129,8 @@ bool address_is_here(const struct sockaddr *a)
 {
 	struct ifaddrs *list = NULL, *i;
 
-	if (address_is_loopback(a))
+	/* All of 127/8 is, by one address of it. ::1 is not where IPv6 is off. */
+	if (a->sa_family == AF_INET && address_is_loopback(a))
 		return true;
 	if (getifaddrs(&list))
 		return false;

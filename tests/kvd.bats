@@ -579,6 +579,37 @@ nobody_etcd() { # at $PORT
 	wait_until 30 status_is A .etcd up
 }
 
+nobody_listens() { # ADDRESS: at $PORT, of that family only; its process is ${PID[nobody]}
+	python3 -c 'import os, socket, sys, time
+os.setuid(int(sys.argv[3]))
+s = socket.socket(socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET)
+if ":" in sys.argv[1]: s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+s.bind((sys.argv[1], int(sys.argv[2])))
+s.listen()
+time.sleep(100)' "$1" "$PORT" "$(id -u nobody)" 3>&- &
+	PID[nobody]=$!
+	wait_until 30 eval 'ss -ltnpH "sport = :$PORT" | grep -q "pid=${PID[nobody]},"'
+}
+
+@test "another user listens beside our etcd, at all addresses of the other family: it is in nobody's way" {
+	[ "$(id -u)" -eq 0 ] || skip "needs root, to be another user"
+	[ -n "$(ip -6 addr show dev lo)" ] || skip "no IPv6 here"
+	etcd_start
+	nobody_listens ::
+	kvd A --own-port
+	wait_until 30 status_is A .etcd up
+	etcd_kill
+	kill "${PID[nobody]}"
+	wait "${PID[nobody]}" || true
+	launch_etcd data-v6 --listen-client-urls "http://[::1]:$PORT" --advertise-client-urls "http://[::1]:$PORT"
+	KV=http://[::1]:$PORT
+	wait_until 30 etcd_answers
+	nobody_listens 0.0.0.0
+	kvd B --own-port
+	wait_until 30 status_is B .etcd up
+}
+
 @test "somebody fills our etcd: its quota, one line, and all goes on" {
 	local n=0
 	PORT=$(free_port)

@@ -44,6 +44,7 @@ setup() {
 teardown() {
 	[ -z "${JOB:-}" ] || end_daemons
 	[ -z "${ETCD:-}" ] || kill -9 "$ETCD" 2>/dev/null || true
+	[ -z "${SLOW:-}" ] || kill "$SLOW" 2>/dev/null || true
 	[ -z "${OTHERS:-}" ] || rm -rf "$OTHERS"
 	for n in ${NETWORKS:-}; do ip netns del "$n"; done
 	! cat "$BATS_TEST_TMPDIR"/sanitizer.* 2>/dev/null
@@ -466,14 +467,14 @@ in_network() { # ADDRESSES COMMAND...
 	local addresses=$1
 	shift
 	printf '%s\n' '127.0.0.1 localhost' '127.0.1.1 head.example head' '10.99.0.1 both' '10.98.0.1 both' \
-		'10.97.0.1 both' '127.0.1.1 both' >hosts
+		'10.97.0.1 both' '127.0.1.1 both' ${HOSTS:+"$HOSTS"} >hosts
 	unshare -rmn bash -ec '
 		mount --bind hosts /etc/hosts
 		ip link set lo up
 		ip link add d0 type dummy 2>/dev/null || ip link add d0 type veth peer name d1
 		ip link set d0 up
 		ip link set d1 up 2>/dev/null || true
-		for a in '"$addresses"'; do ip addr add $a/24 dev d0; done
+		for a in '"$addresses"'; do ip addr add $a/24 dev d0 $([[ $a != *:* ]] || echo nodad); done
 		exec "$@"' sh "$@" 3>&-
 }
 
@@ -516,8 +517,40 @@ in_network() { # ADDRESSES COMMAND...
 		shift-kvd etcd --job "$1-2" --listen 10.99.0.1:29379 --grace 1s >&2 2>/dev/null
 		exec shift-run --job "$1" --key-file key --kv start@both -- true' sh "$JOB"
 	expect_status 125
-	[[ ${lines[-1]} =~ ^"shift-run: 10.99.0.1:29379 is in use, by something that does not listen at all addresses of that host; another port is needed"$ ]]
+	[[ ${lines[-1]} =~ ^"shift-run: 10.99.0.1:29379 is in use, by something that does not listen at all addresses of that host; another port is needed, or start@ADDRESS"$ ]]
 	kill $(pgrep -f -- "--job $JOB-2")
+}
+
+@test "start@HOST, and HOST leads to addresses that nobody can listen at, or to very many" {
+	as_root_in_namespace
+	# shellcheck disable=SC2016
+	local listening='ss -ltnH "sport = :29379" | awk "{ print \$4 }" | sort | xargs' n
+	local -a no_ipv6=(sh -c 'echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6; exec "$@"' sh)
+	head -c 16 /dev/urandom >key
+	chmod 600 key
+	in_network "" true || skip "no network of the test's own here"
+	HOSTS=$(printf '%s\n' '::1 localhost' '10.99.0.1 link' 'fe80::1234 link'
+		for n in {1..12}; do echo "10.96.0.$n many"; done)
+	# ::1 stands in /etc/hosts of most containers, also of those without IPv6.
+	run -0 in_network "" "${no_ipv6[@]}" \
+		shift-run --job "$JOB" --key-file key --kv start@localhost -- sh -c "$listening"
+	[ "$output" = 127.0.0.1:29379 ]
+	wait_until 30 no_daemons
+	run -0 in_network "" "${no_ipv6[@]}" shift-kvd etcd --job "$JOB" --grace 1s --listen "[::1]:29379,127.0.0.1:29379"
+	[ "${lines[0]}" = "shift-kvd: [::1]:29379: Cannot assign requested address: it is left out" ]
+	[ "${lines[1]}" = http://127.0.0.1:29379 ]
+	end_daemons
+	run in_network "" "${no_ipv6[@]}" shift-kvd etcd --job "$JOB" --listen "[::1]:29379"
+	expect_status 1
+	run -0 in_network "10.99.0.1 fe80::1234" \
+		shift-run --job "$JOB" --key-file key --kv start@link -- sh -c "$listening"
+	[ "$output" = 10.99.0.1:29379 ]
+	wait_until 30 no_daemons
+	run in_network "fe80::1234" shift-run --job "$JOB" --key-file key --kv 'start@[fe80::1234]' -- true
+	expect_status 125
+	expect_line '^shift-run: --kv start@\[fe80::1234\]: other hosts cannot reach an address of one link$'
+	run -0 in_network "$(echo 10.96.0.{1..12})" shift-run --job "$JOB" --key-file key --kv start@many -- sh -c "$listening"
+	[ "$(wc -w <<<"$output")" -eq 12 ]
 }
 
 @test "start@: an etcd of another user at that port is not used, one of ours or root's is" {
@@ -829,6 +862,37 @@ met() { # OPTION...
 		--kv-ca_is_for_an_etcd_of_your_own --kv start@127.0.0.1:1 --kv-ca ca.pem
 		--kv-user-file_is_for_an_etcd_of_your_own --kv-user-file key
 	END
+}
+
+slow_server() { # at $SLOW_PORT: $PORT, whose first word to each connection comes after 3 s
+	python3 -c 'import socket, sys, threading, time
+def carry(source, to, pause):
+    data = source.recv(65536)
+    time.sleep(pause)
+    while data:
+        to.sendall(data)
+        data = source.recv(65536)
+    to.shutdown(socket.SHUT_WR)
+door = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+while True:
+    client = door.accept()[0]
+    server = socket.create_connection(("127.0.0.1", int(sys.argv[2])))
+    threading.Thread(target=carry, args=(client, server, 0), daemon=True).start()
+    threading.Thread(target=carry, args=(server, client, 3), daemon=True).start()' \
+		"$SLOW_PORT" "$PORT" 2>/dev/null 3>&- &
+	SLOW=$!
+	wait_until 30 eval '[ -n "$(ss -ltnH "sport = :$SLOW_PORT")" ]'
+}
+
+@test "TLS: a handshake may take as long as a request" {
+	local KV PORT PEER_PORT SLOW_PORT
+	certificates 2>/dev/null
+	PORT=$(free_port)
+	SLOW_PORT=$(free_port)
+	tls_etcd server
+	slow_server
+	shift-kvd --kv "https://127.0.0.1:$SLOW_PORT" --ca ca.pem --job "$JOB" --timeout 20s --grace 2m 3>&-
+	wait_until 60 etcd_is up
 }
 
 @test "users of etcd: right, wrong password, none, one who may not" {

@@ -13,7 +13,7 @@
 #include "cmd/shift-run/run.h"
 #include "kv/listener.h"
 
-enum { LISTENS_MAX = 8 }; /* of shift-kvd etcd */
+enum { LISTENS_MAX = 32 }; /* of shift-kvd etcd */
 
 static const char port_default[] = "29379";
 
@@ -150,6 +150,13 @@ static void add_listen(struct meeting *m, const struct place *p, const char *add
 		 strchr(address, ':') ? "%s[%s]:%s" : "%s%s:%s", n ? "," : "", address, p->port);
 }
 
+/* HOST may lead to what is of one link (fe80::), as some resolvers know it: it means something only
+ * with a NIC's name, which is another on each host. */
+static bool is_own_address(const struct sockaddr *a)
+{
+	return address_is_here(a) && !(a->sa_family == AF_INET6 && is_link_local(a));
+}
+
 /* Of the addresses that HOST leads to, those of this host; their number. The first that others
  * reach comes first; NULL: there is none. */
 static int own_addresses(const struct addrinfo *list, const struct sockaddr **first)
@@ -158,7 +165,7 @@ static int own_addresses(const struct addrinfo *list, const struct sockaddr **fi
 
 	*first = NULL;
 	for (; list; list = list->ai_next) {
-		if (!address_is_here(list->ai_addr))
+		if (!is_own_address(list->ai_addr))
 			continue;
 		n++;
 		if (!*first || (address_is_loopback(*first) && !address_is_loopback(list->ai_addr)))
@@ -190,7 +197,7 @@ static void set_listen(struct meeting *m, const struct place *p, const struct ad
 		return;
 	}
 	for (; list; list = list->ai_next) {
-		if (!address_is_here(list->ai_addr))
+		if (!is_own_address(list->ai_addr))
 			continue;
 		write_address(address, list->ai_addr);
 		add_listen(m, p, address);
@@ -210,6 +217,9 @@ static void resolve_place(struct meeting *m, struct place *p)
 	if (err)
 		die(EXIT_OURS, "--kv start@%s: %s", p->host, gai_strerror(err));
 	p->is_number = inet_pton(AF_INET, p->host, binary) == 1 || strchr(p->host, ':');
+	if (p->is_number && list->ai_family == AF_INET6 && is_link_local(list->ai_addr))
+		die(EXIT_OURS, "--kv start@[%s]: other hosts cannot reach an address of one link",
+		    p->host);
 	set_listen(m, p, list);
 	freeaddrinfo(list);
 }

@@ -136,10 +136,10 @@ enum { NOTES_MAX = 4 };
 
 struct meeting {
 	enum meeting_kind kind;
-	char urls[4096];  /* empty: not known yet */
-	bool is_host;	  /* that host is this one: */
-	char listen[600]; /* ADDRESS:PORT[,ADDRESS:PORT...], all that HOST leads to here */
-	char place[300];  /* MEET_START: HOST:PORT, as it was given */
+	char urls[4096];   /* empty: not known yet */
+	bool is_host;	   /* that host is this one: */
+	char listen[2048]; /* ADDRESS:PORT[,ADDRESS:PORT...], all that HOST leads to here */
+	char place[300];   /* MEET_START: HOST:PORT, as it was given */
 	struct endpoint_user user;
 	bool has_started_kvd;
 	const char *notes[NOTES_MAX + 1]; /* what one process of this host is to say */
