@@ -423,7 +423,7 @@ static void a_cq_forgets_a_qp(void **state)
 
 static void a_new_receive_waits_for_its_memory(void **state)
 {
-	struct shift_sge own = {.lkey = 1};
+	struct shift_sge own = {.length = 1, .lkey = 1};
 	struct shift_recv_wr newest = {.wr_id = 5, .sge = &own, .num_sge = 1};
 
 	(void)state;
