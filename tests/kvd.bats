@@ -211,7 +211,7 @@ load kvd
 	[ "$(ctl get --prefix --keys-only "/shift/v1/$JOB/k" | xargs)" = \
 		"/shift/v1/$JOB/k1 /shift/v1/$JOB/k2 /shift/v1/$JOB/k3" ]
 	ask b1 'get k1' 'got k1 = 1'
-	rm a1.in a1.out
+	: >a1.out
 	[ "$(job_key a1)" = "$key" ]
 	client B b2
 	[ "$(job_key b2)" = "$key" ]
@@ -508,7 +508,7 @@ fds_of() { # NONCE
 	ask a1 state 'state 0 .*'
 	sleep 0.5
 	kvd A
-	rm a1.in a1.out
+	: >a1.out
 	ready a1
 	[ "$before" = "$(fds_of a1)" ]
 	readelf -d "$BUILDDIR/tests/kv/kv_shell" | grep NEEDED | grep -vE 'lib(c|asan|ubsan)\.so' >needed || true
@@ -661,7 +661,7 @@ time.sleep(100)' "$1" "$PORT" "$(id -u nobody)" 3>&- &
 		etcd --listen 127.0.0.1:x
 		etcd --listen 127.0.0.1:1,localhost
 		etcd --listen ,
-		etcd --listen 127.0.0.1,127.0.0.2,127.0.0.3,127.0.0.4,127.0.0.5,127.0.0.6,127.0.0.7,127.0.0.8,127.0.0.9
+		etcd --listen $(printf '127.0.0.%s,' {1..32})127.0.0.33
 		etcd --advertise 127.0.0.1:1
 		etcd --grace soon
 		status --job /
