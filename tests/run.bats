@@ -19,7 +19,7 @@ setup_file() {
 	program static 'int main(void) { return 0; }' -static || rm -f static
 	program plain 'int main(void) { return 0; }'
 	export SHARED_JOB=shared-$$
-	KV=$(SHIFT_RUN_DIR=$PWD/shared bin/shift-kvd etcd --job "$SHARED_JOB" --grace 2m 3>&-)
+	KV=$(SHIFT_RUN_DIR=$PWD/shared bin/shift-kvd etcd --job "$SHARED_JOB" --grace 20m 3>&-) # of no use for minutes, now and then
 }
 
 teardown_file() {
