@@ -329,16 +329,22 @@ static const char *certificate_reason(CURL *c, const char *text)
 /* NULL: it is no error of TLS. Else the reason. Waiting does not cure it. */
 static const char *tls_reason(CURL *c, CURLcode result, const char *text)
 {
+	static const char *const refused =
+		"etcd wants a certificate of ours, or does not accept the one it got";
+
 	switch ((int)result) {
 	case CURLE_PEER_FAILED_VERIFICATION: return certificate_reason(c, text);
-	case CURLE_SSL_CONNECT_ERROR:
+	case CURLE_SSL_CONNECT_ERROR: /* also for an alert that is read with the first answer */
+		if (strstr(text, "recv error") && strstr(text, "alert"))
+			return refused;
+		return text;
 	case CURLE_SSL_CERTPROBLEM:
 	case CURLE_SSL_CACERT_BADFILE:
 	case CURLE_SSL_ISSUER_ERROR: return text;
 	}
 	/* With TLS 1.3 a server refuses our certificate after the handshake, by an alert. */
 	if (strstr(text, "alert") || strstr(text, "session has been invalidated"))
-		return "etcd wants a certificate of ours, or does not accept the one it got";
+		return refused;
 	return NULL;
 }
 
