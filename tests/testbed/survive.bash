@@ -350,6 +350,8 @@ survives() { # FAULT PROGRAM OPTIONS...; the duration is added
 		start "$@" "${duration[@]}" || return
 		got_through=true started=$SECONDS
 		"$course" "$fault" >"$out/steps" 2>&1 || got_through=false
+		# A program that was over too early takes a moment to end here, too: it is to be run again, for longer.
+		$got_through || wait_until 5 ended "$client" >/dev/null || true
 		if ! $got_through && running "$client"; then
 			kill_programs
 			failed "$fault: $*"
