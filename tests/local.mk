@@ -7,9 +7,11 @@ LOG_DRIVER = $(TAP_DRIVER)
 BATS_LOG_DRIVER = $(TAP_DRIVER)
 # With the tests of the tag "long" ./check would take more than its 25 minutes; make check-long runs them.
 BATS_TAGS = !long
-BATS_LOG_COMPILER = $(BATS) --tap --timing --filter-tags '$(BATS_TAGS)'
+ONCE_MORE = $(top_srcdir)/tests/once-more
+LOG_COMPILER = $(ONCE_MORE)
+BATS_LOG_COMPILER = $(ONCE_MORE) $(BATS) --tap --timing --filter-tags '$(BATS_TAGS)'
 HOSTS_LOG_DRIVER = $(TAP_DRIVER)
-HOSTS_LOG_COMPILER = $(top_srcdir)/tests/testbed/run-hosts
+HOSTS_LOG_COMPILER = $(ONCE_MORE) $(top_srcdir)/tests/testbed/run-hosts
 AM_TESTS_ENVIRONMENT = CMOCKA_MESSAGE_OUTPUT=TAP; export CMOCKA_MESSAGE_OUTPUT; \
 	SRCDIR='$(abs_top_srcdir)'; BUILDDIR='$(abs_top_builddir)'; CC='$(CC)'; \
 	export SRCDIR BUILDDIR CC;
@@ -33,9 +35,9 @@ INJECT_TESTS = \
 	tests/inject/journal.bats tests/inject/process.bats tests/inject/remote.bats \
 	tests/inject/command_line.bats tests/inject/pci.bats tests/inject/guard.bats tests/inject/reach.bats
 BATS_TESTS = tests/run.bats tests/kvd.bats tests/kvd_bounds.bats tests/preload.bats tests/ctl.bats tests/rundir.bats $(INJECT_TESTS) \
-	tests/style.bats tests/cli.bats
+	tests/style.bats tests/cli.bats tests/once_more.bats
 TESTS += $(BATS_TESTS)
-EXTRA_DIST += $(BATS_TESTS) tests/layout.py tests/helper.bash tests/wait.bash tests/driven.bash tests/etcd.bash tests/kvd.bash tests/inject/inject.bash \
+EXTRA_DIST += $(BATS_TESTS) tests/once-more tests/layout.py tests/helper.bash tests/wait.bash tests/driven.bash tests/etcd.bash tests/kvd.bash tests/inject/inject.bash \
 	tests/inject/strike.c \
 	$(TESTBED_TESTS) $(LONG_TESTBED_TESTS) tests/testbed/hosts.bats tests/testbed/run-hosts tests/testbed/guests.bash \
 	tests/testbed/survive.bash tests/testbed/survive_file.bash tests/testbed/pause.bash tests/testbed/cycles \
@@ -61,7 +63,7 @@ CHECK_LONG_TARGETS += check-long-testbed
 check-long-testbed: all lib/libshift-hooks.la
 	BUILDDIR='$(abs_top_builddir)' $(top_srcdir)/tests/testbed/cycles 50
 	$(MAKE) -j1 check TESTS='$(LONG_TESTBED_TESTS)'
-	$(MAKE) -j1 check TESTS='tests/testbed/job.bats tests/testbed/pause.bats' BATS_TAGS=long
+	$(MAKE) -j1 check TESTS='tests/testbed/job.bats tests/testbed/pause.bats tests/testbed/survive.bats tests/testbed/tool.bats' BATS_TAGS=long
 	BUILDDIR='$(abs_top_builddir)' $(top_srcdir)/tests/testbed/survive-matrix all
 	for part in undone scenarios perftest unprotected soak; do \
 		BUILDDIR='$(abs_top_builddir)' $(top_srcdir)/tests/testbed/inject-long $$part || exit; done

@@ -51,6 +51,7 @@ export NAME=check-survive
 	outlives_panic reuses between:hole:b
 }
 
+# bats test_tags=long
 @test "SHIFT_EXACTLY_ONCE=0: admin down on the receiver, and the integrity client finds duplicates" {
 	outlives_panic duplicates down:b
 }

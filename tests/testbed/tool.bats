@@ -127,6 +127,7 @@ nothing_left() {
 	expect_match 'QEMU ended.*Kernel panic - not syncing: sysrq triggered crash'
 }
 
+# bats test_tags=long
 @test "a guest that hangs does not hang exec --timeout" {
 	up
 	kill -STOP "$(guests)"
