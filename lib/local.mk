@@ -62,7 +62,7 @@ ROOMS_SOURCES = \
 	lib/verbs/post_send.c lib/verbs/post_send.h lib/verbs/qp.c lib/verbs/qp.h \
 	lib/session/contacts.c lib/session/contacts.h lib/session/deaths.c lib/session/deaths.h \
 	lib/session/directory.c lib/session/directory.h lib/session/session_msg.h \
-	lib/session/told.c lib/session/told.h \
+	lib/session/own_address.c lib/session/own_address.h lib/session/told.c lib/session/told.h \
 	lib/session/dispatch.c lib/session/dispatch.h lib/session/job.c lib/session/job.h \
 	lib/session/nic_events.c lib/session/nic_events.h lib/session/operator.c \
 	lib/session/operator.h lib/session/path_health.c lib/session/path_health.h \

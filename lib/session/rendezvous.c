@@ -14,6 +14,7 @@
 #include "lib/session/contacts.h"
 #include "lib/session/directory.h"
 #include "lib/session/job.h"
+#include "lib/session/own_address.h"
 #include "lib/session/path_health.h"
 #include "lib/session/peer_paths.h"
 #include "lib/session/told.h"
@@ -127,10 +128,8 @@ static union ibv_gid lid_name(const union ibv_gid *of_subnet, uint16_t lid)
 /* The program's P_Key by its value: twins have it elsewhere in their NICs' tables. */
 static void find_pkey(struct vqp *v, const struct ibv_qp_attr *attr)
 {
-	__be16 pkey;
+	__be16 pkey = own_pkey_at(v->dev->nic[0], attr->port_num, attr->pkey_index);
 
-	if (real.query_pkey(v->dev->nic[0]->ctx, attr->port_num, attr->pkey_index, &pkey))
-		pkey = 0;
 	pthread_mutex_lock(&v->lock);
 	v->rails.pkey = pkey;
 	pthread_mutex_unlock(&v->lock);
@@ -155,7 +154,7 @@ static bool meeting_name(struct meeting *m)
 		m->settled = true;
 		return false;
 	}
-	if (!nic->ready || nic_gid_at(nic, index, &gid))
+	if (!nic->ready || own_gid_at(nic, index, &gid))
 		return false;
 	set_gid(v, 0, &gid, index);
 	find_pkey(v, &attr);
@@ -194,10 +193,10 @@ static bool twin_address(struct meeting *m, uint8_t i, const struct nic *nic)
 	int index;
 
 	m->no_address[i] = look;
-	if (v->rails.pkey && nic_pkey_index(nic, v->rails.pkey) < 0)
+	if (v->rails.pkey && own_pkey_index(nic, v->rails.pkey) < 0)
 		return false;
 	if (!v->rails.twin[i].clean) {
-		index = nic_gid_for_twin(nic, &v->rails.twin[0].gid, &gid);
+		index = own_gid_for_twin(nic, &v->rails.twin[0].gid, &gid);
 		if (index < 0)
 			return false;
 		set_gid(v, i, &gid, index);

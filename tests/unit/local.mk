@@ -249,6 +249,12 @@ tests_unit_test_packet_bpf_SOURCES = tests/unit/test_packet_bpf.c \
 tests_unit_test_packet_bpf_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_test_packet_bpf_LDADD = $(CMOCKA_LIBS)
 
+check_PROGRAMS += tests/unit/test_own_address
+TESTS += tests/unit/test_own_address
+tests_unit_test_own_address_SOURCES = tests/unit/test_own_address.c lib/session/own_address.c
+tests_unit_test_own_address_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
+tests_unit_test_own_address_LDADD = $(CMOCKA_LIBS)
+
 check_PROGRAMS += tests/unit/test_nic_gid
 TESTS += tests/unit/test_nic_gid
 tests_unit_test_nic_gid_SOURCES = tests/unit/test_nic_gid.c lib/nic/nic_gid.c
