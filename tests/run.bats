@@ -400,9 +400,12 @@ SHIFT_RUN_DIR=$PWD/A" ]
 @test "six at the same time start one shift-kvd and one etcd" {
 	local pids=() p
 	for _ in 1 2 3 4 5 6; do
-		srun -- sh -c 'sleep 1; shift-kvd status --json' 2>/dev/null >>out &
+		srun -- sh -c 'shift-kvd status --json >>out; until [ -e all ]; do sleep 0.05; done' 2>/dev/null &
 		pids+=($!)
 	done
+	six_are() { [ "$(jq -c .pid out | wc -l)" -eq 6 ]; }
+	wait_until 50 six_are
+	: >all
 	for p in "${pids[@]}"; do wait "$p"; done
 	[ "$(jq -c '[.pid, .etcd, .endpoint]' out | sort -u | wc -l)" -eq 1 ]
 	[ "$(jq -c .etcd out | sort | uniq -c | xargs)" = '6 up' ]
@@ -412,12 +415,14 @@ SHIFT_RUN_DIR=$PWD/A" ]
 @test "start@: two hosts at the same time, the same words" {
 	local port
 	port=$(free_port)
-	(echo put k from-a; sleep 4) | SHIFT_RUN_DIR=$PWD/A srun --kv "start@127.0.0.1:$port" -- \
+	# Each stays until they have met, however much later one of them starts.
+	(echo put k from-a; wait_until 50 test -e met) | SHIFT_RUN_DIR=$PWD/A srun --kv "start@127.0.0.1:$port" -- \
 		"$BUILDDIR/tests/kv/kv_shell" "$JOB" a1 >a.out 2>a.err &
-	(echo watch; sleep 4) | MASTER_ADDR=127.0.0.1 SHIFT_RUN_DIR=$PWD/B srun \
+	(echo watch; wait_until 50 test -e met) | MASTER_ADDR=127.0.0.1 SHIFT_RUN_DIR=$PWD/B srun \
 		--kv "start@:$port" -- "$BUILDDIR/tests/kv/kv_shell" "$JOB" b1 >b.out 2>b.err &
-	wait_until 30 grep -qx 'put k from-a' b.out
+	wait_until 50 grep -qx 'put k from-a' b.out
 	[ "$(daemons etcd | wc -l)" -eq 1 ]
+	: >met
 	wait
 	for h in a b; do # without a key: whose it is, in one line
 		[ "$(cat $h.err)" = "shift-run: --kv start@127.0.0.1 without --key-file: whoever can reach 127.0.0.1:$port can read the job's key; see doc/security.md" ]
@@ -601,7 +606,7 @@ in_network() { # ADDRESSES COMMAND...
 		"$BIN/shift-kvd" status --job "$JOB" >b.out 2>b.err 3>&- &
 	wait_until 30 grep -q '^shift-run: waiting up to 60 s for etcd: http://10.99.0.1:29379' b.err
 	SHIFT_RUN_DIR=$PWD/A ip netns exec "$a" "$BIN/shift-run" --job "$JOB" --kv start@10.99.0.1 -- \
-		sleep 2 >a.out 2>a.err 3>&-
+		timeout 50 sh -c 'until [ -s b.out ]; do sleep 0.05; done' >a.out 2>a.err 3>&-
 	wait
 	grep -q "^job $JOB: etcd up at http://10.99.0.1:29379, " b.out
 }
@@ -701,7 +706,8 @@ other_host() { # OPTION...: shift-run there
 	mkfifo hold
 	# shellcheck disable=SC2016
 	SHIFT_JOB_KEY=$key srun --kv "$KV" -- sh -c 'tr "\0" "\n" </proc/$$/environ >environ
-		(echo sync; sleep 1; echo key; sleep 1) | "$BUILDDIR/tests/kv/kv_shell" "$SHIFT_JOB" 1 >shell.out
+		said() { for i in $(seq 500); do ! grep -q "^$1" shell.out || break; sleep 0.05; done; }
+		(echo sync; said synced-all; echo key; said key) | "$BUILDDIR/tests/kv/kv_shell" "$SHIFT_JOB" 1 >shell.out
 		: >ready; exec cat hold' 2>err &
 	pid=$!
 	wait_until 30 test -e ready
@@ -954,16 +960,17 @@ while True:
 }
 
 @test "what was killed: shift-kvd, etcd, its guard" {
-	local guard kvd
+	local guard kvd connects
 	mkfifo hold
 	srun -- sh -c ': >ready; exec cat hold' &
 	wait_until 30 test -e ready
 	guard=$(daemons etcd)
 	kvd=$(daemons --kv)
 	[ "$(wc -w <<<"$guard $kvd")" -eq 2 ]
+	connects=$(connects_of)
 	kill -9 "$(ps -o pid= --ppid "$guard")"
-	wait_until 30 etcd_is down
-	wait_until 30 etcd_is up
+	reconnected() { [ "$(connects_of)" -gt "$connects" ] && etcd_is up; } # it may be down too shortly to be seen so
+	wait_until 30 reconnected
 	kill -9 "$kvd"
 	run -0 srun -- shift-kvd status --job "$JOB" --json
 	[ "$(jq -r .etcd <<<"${lines[-1]}")" = up ]
@@ -974,6 +981,10 @@ while True:
 	[ "$(jq -r .etcd <<<"${lines[-1]}")" = up ]
 	echo >hold
 	wait
+}
+
+connects_of() {
+	shift-kvd status --job "$JOB" --json | jq .connects
 }
 
 etcd_is() {
