@@ -901,6 +901,77 @@ while True:
 	wait_until 60 etcd_is up
 }
 
+resetting_server() { # at $SLOW_PORT: $PORT, but the first nine connections break within the handshake, in three ways
+	python3 -c 'import socket, struct, sys, threading
+def carry(source, to):
+    data = source.recv(65536)
+    while data:
+        to.sendall(data)
+        data = source.recv(65536)
+    to.shutdown(socket.SHUT_WR)
+def break_off(client, server, way):
+    hello = client.recv(65536)
+    if way == 2:
+        server.sendall(hello)
+        client.sendall(server.recv(65536)[:100])
+    if way != 1:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    client.close()
+    server.close()
+door = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+for n in range(1 << 30):
+    client = door.accept()[0]
+    server = socket.create_connection(("127.0.0.1", int(sys.argv[2])))
+    print(n, flush=True)
+    if n < 9:
+        break_off(client, server, n % 3)
+        continue
+    threading.Thread(target=carry, args=(client, server), daemon=True).start()
+    threading.Thread(target=carry, args=(server, client), daemon=True).start()' \
+		"$SLOW_PORT" "$PORT" >connections 2>resetting.err 3>&- &
+	SLOW=$!
+	wait_until 30 eval '[ -n "$(ss -ltnH "sport = :$SLOW_PORT")" ]'
+}
+
+@test "TLS: a connection that breaks within the handshake is no refused certificate" {
+	local KV PORT PEER_PORT SLOW_PORT
+	command -v python3 >/dev/null || skip "needs python3, for a server that breaks connections off"
+	certificates 2>/dev/null
+	head -c 16 /dev/urandom >key
+	chmod 600 key
+	PORT=$(free_port)
+	SLOW_PORT=$(free_port)
+	tls_etcd server
+	resetting_server
+	# The command runs when etcd is there, in the time of --wait.
+	run -0 timeout 200 shift-run --job "$JOB" --wait 150s --key-file key --kv "https://127.0.0.1:$SLOW_PORT" --kv-ca ca.pem -- \
+		shift-kvd status --json 3>&-
+	[ "$(sed -n '/^{/,$p' <<<"$output" | jq -r .etcd)" = up ] || { echo "$output"; return 1; }
+	[[ $output != *"$ALL_THE_SAME"* ]]
+	[ "$(wc -l <connections)" -gt 9 ]
+}
+
+@test "users of etcd, and a certificate of ours: etcd's gateway takes none that has a CommonName" {
+	local KV PORT PEER_PORT with
+	certificates 2>/dev/null
+	openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /O=shift -keyout nameless.key -out nameless.csr 2>/dev/null
+	openssl x509 -req -in nameless.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -out nameless.pem 2>/dev/null
+	head -c 16 /dev/urandom >key
+	echo root:secret >user
+	chmod 600 key user
+	PORT=$(free_port)
+	tls_etcd server --client-cert-auth --trusted-ca-file ca.pem --bcrypt-cost 4
+	with=(--cacert ca.pem --cert client.pem --key client.key)
+	wait_until 30 ctl "${with[@]}" endpoint health
+	ctl "${with[@]}" user add root:secret
+	ctl "${with[@]}" user grant-role root root
+	met --kv-ca ca.pem --kv-cert client.pem --kv-key client.key # it has no users yet
+	ctl "${with[@]}" auth enable
+	not_met "it has users, and then takes no certificate with a CommonName: ours must be made without one \(see --kv-cert\)" \
+		--kv-ca ca.pem --kv-cert client.pem --kv-key client.key --kv-user-file user
+	met --kv-ca ca.pem --kv-cert nameless.pem --kv-key nameless.key --kv-user-file user
+}
+
 @test "users of etcd: right, wrong password, none, one who may not" {
 	local KV pid
 	own_etcd
