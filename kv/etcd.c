@@ -109,10 +109,20 @@ static void free_request(struct request *r)
 	free(r);
 }
 
+/* An etcd with users says one thing in plain text: it would take the CommonName for a user, and its
+ * gateway cannot. */
+static const char *no_json_reason(const char *text, size_t bytes)
+{
+	static const char named[] = "CommonName of client sending a request against gateway";
+
+	return bytes && memmem(text, bytes, named, sizeof(named) - 1) ? ETCD_NAMED_CERT
+								      : ETCD_NO_JSON;
+}
+
 static int deliver_answer(struct request *r, const char *json, size_t bytes)
 {
 	cJSON *reply = bytes ? cJSON_ParseWithLength(json, bytes) : NULL;
-	const char *text = ETCD_NO_JSON;
+	const char *text = no_json_reason(json, bytes);
 	int code = cJSON_IsObject(reply) ? etcd_code_of(reply, &text) : ETCD_NO_ANSWER;
 
 	r->fn(r->arg, code ? NULL : reply, code, text);
@@ -326,6 +336,20 @@ static const char *certificate_reason(CURL *c, const char *text)
 	return text;
 }
 
+/* The connection broke within the handshake: nobody has refused anything. In the words of GnuTLS,
+ * of OpenSSL, and of the system. */
+static bool has_broken(const char *text)
+{
+	static const char *const words[] = {
+		"reset by peer",     "non-properly terminated", "pull function", "push function",
+		"SSL_ERROR_SYSCALL", "unexpected eof",		"Broken pipe"};
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
+		if (strstr(text, words[i]))
+			return true;
+	return false;
+}
+
 /* NULL: it is no error of TLS. Else the reason. Waiting does not cure it. */
 static const char *tls_reason(CURL *c, CURLcode result, const char *text)
 {
@@ -337,7 +361,7 @@ static const char *tls_reason(CURL *c, CURLcode result, const char *text)
 	case CURLE_SSL_CONNECT_ERROR: /* also for an alert that is read with the first answer */
 		if (strstr(text, "recv error") && strstr(text, "alert"))
 			return refused;
-		return text;
+		return has_broken(text) ? NULL : text;
 	case CURLE_SSL_CERTPROBLEM:
 	case CURLE_SSL_CACERT_BADFILE:
 	case CURLE_SSL_ISSUER_ERROR: return text;

@@ -19,6 +19,11 @@ enum {
 /* The text of an answer that does not come from an etcd. */
 #define ETCD_NO_JSON "no JSON came: is this etcd?"
 
+/* The text if etcd's gateway refuses our certificate because of the name in it. */
+#define ETCD_NAMED_CERT                                                                     \
+	"it has users, and then takes no certificate with a CommonName: ours must be made " \
+	"without one"
+
 /* In the text if the etcd has reached its quota. */
 #define ETCD_NO_SPACE "database space exceeded"
 

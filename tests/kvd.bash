@@ -62,7 +62,7 @@ etcd_kill() {
 kvd() { # HOST [OPTION...]
 	local host=$1
 	shift
-	SHIFT_RUN_DIR=$PWD/$host timeout --foreground 20 shift-kvd --kv "$KV" --job "$JOB" --grace 2s \
+	SHIFT_RUN_DIR=$PWD/$host timeout --foreground 60 shift-kvd --kv "$KV" --job "$JOB" --grace 5s \
 		--timeout 500ms "$@"
 	status_of "$host" .pid >"$host/kvd.pid"
 }
@@ -74,7 +74,7 @@ two_hosts() { # each with its daemon, and one etcd
 }
 
 status_of() { # HOST FILTER
-	SHIFT_RUN_DIR=$PWD/$1 timeout 10 shift-kvd status --job "$JOB" --json | jq -r "$2"
+	SHIFT_RUN_DIR=$PWD/$1 timeout 30 shift-kvd status --job "$JOB" --json | jq -r "$2"
 }
 
 status_is() { # HOST FILTER VALUE
@@ -94,7 +94,7 @@ expect() { # NONCE REGEX: within a time
 }
 
 ask() { # NONCE COMMAND REGEX: an answer is repeated until it is that
-	local end=$((SECONDS + 15))
+	local end=$((SECONDS + 30))
 	until : >"$1.out"; tell "$1" "$2"; sleep 0.1; says "$1" "$3"; do
 		[ $SECONDS -lt $end ] || { cat "$1.out"; return 1; }
 	done

@@ -99,11 +99,11 @@ ticks_of() { # PROCESS: of a processor, a hundred a second
 	done
 	for mode in "${broken[@]}"; do
 		JOB=$mode
-		wait_until 10 eval "[ -n \"\$(status_of $mode .error)\" ]"
+		wait_until 30 eval "[ -n \"\$(status_of $mode .error)\" ]"
 	done
 	JOB=good
-	wait_until 10 status_is good .etcd up
-	wait_until 10 status_is good .queue 0
+	wait_until 30 status_is good .etcd up
+	wait_until 30 status_is good .queue 0
 }
 
 crowd() { # HOST NUMBER hello|silent

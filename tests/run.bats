@@ -400,9 +400,12 @@ SHIFT_RUN_DIR=$PWD/A" ]
 @test "six at the same time start one shift-kvd and one etcd" {
 	local pids=() p
 	for _ in 1 2 3 4 5 6; do
-		srun -- sh -c 'sleep 1; shift-kvd status --json' 2>/dev/null >>out &
+		srun -- sh -c 'shift-kvd status --json >>out; until [ -e all ]; do sleep 0.05; done' 2>/dev/null &
 		pids+=($!)
 	done
+	six_are() { [ "$(jq -c .pid out | wc -l)" -eq 6 ]; }
+	wait_until 50 six_are
+	: >all
 	for p in "${pids[@]}"; do wait "$p"; done
 	[ "$(jq -c '[.pid, .etcd, .endpoint]' out | sort -u | wc -l)" -eq 1 ]
 	[ "$(jq -c .etcd out | sort | uniq -c | xargs)" = '6 up' ]
@@ -412,12 +415,14 @@ SHIFT_RUN_DIR=$PWD/A" ]
 @test "start@: two hosts at the same time, the same words" {
 	local port
 	port=$(free_port)
-	(echo put k from-a; sleep 4) | SHIFT_RUN_DIR=$PWD/A srun --kv "start@127.0.0.1:$port" -- \
+	# Each stays until they have met, however much later one of them starts.
+	(echo put k from-a; wait_until 50 test -e met) | SHIFT_RUN_DIR=$PWD/A srun --kv "start@127.0.0.1:$port" -- \
 		"$BUILDDIR/tests/kv/kv_shell" "$JOB" a1 >a.out 2>a.err &
-	(echo watch; sleep 4) | MASTER_ADDR=127.0.0.1 SHIFT_RUN_DIR=$PWD/B srun \
+	(echo watch; wait_until 50 test -e met) | MASTER_ADDR=127.0.0.1 SHIFT_RUN_DIR=$PWD/B srun \
 		--kv "start@:$port" -- "$BUILDDIR/tests/kv/kv_shell" "$JOB" b1 >b.out 2>b.err &
-	wait_until 30 grep -qx 'put k from-a' b.out
+	wait_until 50 grep -qx 'put k from-a' b.out
 	[ "$(daemons etcd | wc -l)" -eq 1 ]
+	: >met
 	wait
 	for h in a b; do # without a key: whose it is, in one line
 		[ "$(cat $h.err)" = "shift-run: --kv start@127.0.0.1 without --key-file: whoever can reach 127.0.0.1:$port can read the job's key; see doc/security.md" ]
@@ -601,7 +606,7 @@ in_network() { # ADDRESSES COMMAND...
 		"$BIN/shift-kvd" status --job "$JOB" >b.out 2>b.err 3>&- &
 	wait_until 30 grep -q '^shift-run: waiting up to 60 s for etcd: http://10.99.0.1:29379' b.err
 	SHIFT_RUN_DIR=$PWD/A ip netns exec "$a" "$BIN/shift-run" --job "$JOB" --kv start@10.99.0.1 -- \
-		sleep 2 >a.out 2>a.err 3>&-
+		timeout 50 sh -c 'until [ -s b.out ]; do sleep 0.05; done' >a.out 2>a.err 3>&-
 	wait
 	grep -q "^job $JOB: etcd up at http://10.99.0.1:29379, " b.out
 }
@@ -701,7 +706,8 @@ other_host() { # OPTION...: shift-run there
 	mkfifo hold
 	# shellcheck disable=SC2016
 	SHIFT_JOB_KEY=$key srun --kv "$KV" -- sh -c 'tr "\0" "\n" </proc/$$/environ >environ
-		(echo sync; sleep 1; echo key; sleep 1) | "$BUILDDIR/tests/kv/kv_shell" "$SHIFT_JOB" 1 >shell.out
+		said() { for i in $(seq 500); do ! grep -q "^$1" shell.out || break; sleep 0.05; done; }
+		(echo sync; said synced-all; echo key; said key) | "$BUILDDIR/tests/kv/kv_shell" "$SHIFT_JOB" 1 >shell.out
 		: >ready; exec cat hold' 2>err &
 	pid=$!
 	wait_until 30 test -e ready
@@ -895,6 +901,77 @@ while True:
 	wait_until 60 etcd_is up
 }
 
+resetting_server() { # at $SLOW_PORT: $PORT, but the first nine connections break within the handshake, in three ways
+	python3 -c 'import socket, struct, sys, threading
+def carry(source, to):
+    data = source.recv(65536)
+    while data:
+        to.sendall(data)
+        data = source.recv(65536)
+    to.shutdown(socket.SHUT_WR)
+def break_off(client, server, way):
+    hello = client.recv(65536)
+    if way == 2:
+        server.sendall(hello)
+        client.sendall(server.recv(65536)[:100])
+    if way != 1:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    client.close()
+    server.close()
+door = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+for n in range(1 << 30):
+    client = door.accept()[0]
+    server = socket.create_connection(("127.0.0.1", int(sys.argv[2])))
+    print(n, flush=True)
+    if n < 9:
+        break_off(client, server, n % 3)
+        continue
+    threading.Thread(target=carry, args=(client, server), daemon=True).start()
+    threading.Thread(target=carry, args=(server, client), daemon=True).start()' \
+		"$SLOW_PORT" "$PORT" >connections 2>resetting.err 3>&- &
+	SLOW=$!
+	wait_until 30 eval '[ -n "$(ss -ltnH "sport = :$SLOW_PORT")" ]'
+}
+
+@test "TLS: a connection that breaks within the handshake is no refused certificate" {
+	local KV PORT PEER_PORT SLOW_PORT
+	command -v python3 >/dev/null || skip "needs python3, for a server that breaks connections off"
+	certificates 2>/dev/null
+	head -c 16 /dev/urandom >key
+	chmod 600 key
+	PORT=$(free_port)
+	SLOW_PORT=$(free_port)
+	tls_etcd server
+	resetting_server
+	# The command runs when etcd is there, in the time of --wait.
+	run -0 timeout 200 shift-run --job "$JOB" --wait 150s --key-file key --kv "https://127.0.0.1:$SLOW_PORT" --kv-ca ca.pem -- \
+		shift-kvd status --json 3>&-
+	[ "$(sed -n '/^{/,$p' <<<"$output" | jq -r .etcd)" = up ] || { echo "$output"; return 1; }
+	[[ $output != *"$ALL_THE_SAME"* ]]
+	[ "$(wc -l <connections)" -gt 9 ]
+}
+
+@test "users of etcd, and a certificate of ours: etcd's gateway takes none that has a CommonName" {
+	local KV PORT PEER_PORT with
+	certificates 2>/dev/null
+	openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /O=shift -keyout nameless.key -out nameless.csr 2>/dev/null
+	openssl x509 -req -in nameless.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -out nameless.pem 2>/dev/null
+	head -c 16 /dev/urandom >key
+	echo root:secret >user
+	chmod 600 key user
+	PORT=$(free_port)
+	tls_etcd server --client-cert-auth --trusted-ca-file ca.pem --bcrypt-cost 4
+	with=(--cacert ca.pem --cert client.pem --key client.key)
+	wait_until 30 ctl "${with[@]}" endpoint health
+	ctl "${with[@]}" user add root:secret
+	ctl "${with[@]}" user grant-role root root
+	met --kv-ca ca.pem --kv-cert client.pem --kv-key client.key # it has no users yet
+	ctl "${with[@]}" auth enable
+	not_met "it has users, and then takes no certificate with a CommonName: ours must be made without one \(see --kv-cert\)" \
+		--kv-ca ca.pem --kv-cert client.pem --kv-key client.key --kv-user-file user
+	met --kv-ca ca.pem --kv-cert nameless.pem --kv-key nameless.key --kv-user-file user
+}
+
 @test "users of etcd: right, wrong password, none, one who may not" {
 	local KV pid
 	own_etcd
@@ -954,16 +1031,17 @@ while True:
 }
 
 @test "what was killed: shift-kvd, etcd, its guard" {
-	local guard kvd
+	local guard kvd connects
 	mkfifo hold
 	srun -- sh -c ': >ready; exec cat hold' &
 	wait_until 30 test -e ready
 	guard=$(daemons etcd)
 	kvd=$(daemons --kv)
 	[ "$(wc -w <<<"$guard $kvd")" -eq 2 ]
+	connects=$(connects_of)
 	kill -9 "$(ps -o pid= --ppid "$guard")"
-	wait_until 30 etcd_is down
-	wait_until 30 etcd_is up
+	reconnected() { [ "$(connects_of)" -gt "$connects" ] && etcd_is up; } # it may be down too shortly to be seen so
+	wait_until 30 reconnected
 	kill -9 "$kvd"
 	run -0 srun -- shift-kvd status --job "$JOB" --json
 	[ "$(jq -r .etcd <<<"${lines[-1]}")" = up ]
@@ -974,6 +1052,10 @@ while True:
 	[ "$(jq -r .etcd <<<"${lines[-1]}")" = up ]
 	echo >hold
 	wait
+}
+
+connects_of() {
+	shift-kvd status --job "$JOB" --json | jq .connects
 }
 
 etcd_is() {

@@ -164,6 +164,7 @@ static const struct {
 	const char *text, *advice;
 } hopeless[] = {
 	{": " ETCD_NO_TLS, "see --kv-ca, --kv-cert and --kv-key"},
+	{": " ETCD_NAMED_CERT, "see --kv-cert"},
 	{"invalid user ID or password", "see --kv-user-file"},
 	{"user name is empty", "that etcd has users: see --kv-user-file"},
 	{"permission denied", "its user needs a role with readwrite on the prefix /shift/"},

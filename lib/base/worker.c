@@ -165,7 +165,8 @@ void worker_submit_first(struct worker *w, struct job *job)
 	job_submit(w, job, true);
 }
 
-/* Of a job that waits: the newest of those that run. If that one does not end, none does. */
+/* Of a job that waits for none of its owner: the newest of those that run. If that one does not
+ * end, none does. */
 static uint64_t newest_since_ns(const struct worker *w)
 {
 	uint64_t since = 0;
@@ -174,6 +175,12 @@ static uint64_t newest_since_ns(const struct worker *w)
 		if (w->at[i].since_ns > since)
 			since = w->at[i].since_ns;
 	return since;
+}
+
+/* Jobs of one owner run one after the other: it waits for that one, whatever the others do. */
+static bool is_in_its_way(const struct at_work *at, const struct job *job)
+{
+	return at->job && job->owner && at->owner == job->owner;
 }
 
 uint64_t worker_busy_since_ns(struct worker *w, const struct job *job)
@@ -185,7 +192,7 @@ uint64_t worker_busy_since_ns(struct worker *w, const struct job *job)
 	pthread_mutex_lock(&w->lock);
 	since = newest_since_ns(w);
 	for (unsigned int i = 0; i < w->begun; i++)
-		if (job && w->at[i].job == job)
+		if (job && (w->at[i].job == job || is_in_its_way(&w->at[i], job)))
 			since = w->at[i].since_ns;
 	pthread_mutex_unlock(&w->lock);
 	return since;

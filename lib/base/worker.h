@@ -36,9 +36,10 @@ void worker_submit_first(struct worker *w, struct job *job);
  * any locks held; nobody may submit or free the job meanwhile. */
 bool worker_cancel(struct worker *w, struct job *job);
 
-/* When the job began, by bg_awake_ns(). If it does not run: when the newest of the jobs that run
+/* When the job, which nobody has freed, began, by bg_awake_ns(). If it does not run: when the job
+ * of its owner that runs did, which it waits for; without one, when the newest of the jobs that run
  * did, as one that does not end holds it up only where all do not; 0: none runs. Any thread, any
- * locks held. */
+ * locks held. NULL: of a job of no owner that does not run. */
 uint64_t worker_busy_since_ns(struct worker *w, const struct job *job);
 
 /* Waits until all jobs that were submitted before have run, at most for timeout_ms. false: some

@@ -5,10 +5,10 @@ load inject
 
 # Stops the process that has said something, and waits until the NIC is as before.
 stopped_is_undone() { # PID
-	wait_until 10 test -s said
+	wait_until 30 test -s said
 	kill -STOP $1
 	! same_as before || [ "${2-}" = wave ]
-	wait_until 10 same_as before || { cat before.diff; exit 1; }
+	wait_until 30 same_as before || { cat before.diff; exit 1; }
 }
 
 # Lets it go on: it says what happened, with a status of its own.
@@ -25,18 +25,18 @@ continued_says_so() { # PID
 	stopped() {
 		ip addr add 192.0.2.1/24 dev v0
 		ip addr add 2001:db8::1/64 dev v0
-		wait_until 10 calm
+		wait_until 30 calm
 		state >before
 		for words in down 'flap --period 30s' 'addr-move --time 10s'; do
 			rm -f said
-			shift-inject $words --nic v0 --for 1s >said 2>errors & pid=$!
+			shift-inject $words --nic v0 --for 3s >said 2>errors & pid=$!
 			stopped_is_undone $pid wave
 			continued_says_so $pid
 			grep -E "^${words%% *}-$pid: undone by its guard after [2-9]\.[0-9] s" said
 			grep -E "^shift-inject: ${words%% *}-$pid: this process stood still" errors
 		done
 		rm said
-		shift-inject down --nic v0 --for 1s --json >said & pid=$!
+		shift-inject down --nic v0 --for 3s --json >said & pid=$!
 		stopped_is_undone $pid
 		continued_says_so $pid
 		jq -es '.[-1] | .event == "end" and .reason == "guard" and .undone' said
@@ -65,10 +65,10 @@ continued_says_so() { # PID
 		exec 9<>full
 		dd if=/dev/zero of=full bs=4096 oflag=nonblock 2>/dev/null || true
 		for words in down 'flap --period 10s --json'; do
-			shift-inject $words --nic v0 --for 200ms >full & pid=$!
+			shift-inject $words --nic v0 --for 2s >full & pid=$!
 			begun() { ls "$SHIFT_INJECT_DIR"/*-$pid.json; }
-			wait_until 10 begun
-			wait_until 10 same_as before
+			wait_until 30 begun
+			wait_until 30 same_as before
 			# Nothing is held that others need meanwhile.
 			shift-inject mtu 1300 --nic v0 --for 10ms
 			kill -9 $pid
@@ -83,14 +83,14 @@ continued_says_so() { # PID
 @test "a scenario: its process and that of its fault are stopped, and the fault is over in time" {
 	played() {
 		state >before
-		echo '{"timeline": [{"at": "0s", "fault": "down", "nic": "v0", "for": "1s"}], "expect": ["no-switch"]}' >s.json
+		echo '{"timeline": [{"at": "0s", "fault": "down", "nic": "v0", "for": "3s"}], "expect": ["no-switch"]}' >s.json
 		shift-inject run s.json >ran 2>&1 & run=$!
 		begun() { ls "$SHIFT_INJECT_DIR"/down-*.json; }
-		wait_until 10 begun
+		wait_until 30 begun
 		fault=$(cd "$SHIFT_INJECT_DIR" && echo down-*.json)
 		fault=${fault#down-}
 		kill -STOP $run ${fault%.json}
-		wait_until 10 same_as before
+		wait_until 30 same_as before
 		kill -CONT ${fault%.json} $run
 		wait $run && exit 1 || [ $? -eq 1 ]
 	}
@@ -102,10 +102,10 @@ continued_says_so() { # PID
 @test "a fault that its guard has undone is not undone again: another one may be there" {
 	twice() {
 		state >before
-		shift-inject down --nic v0 --for 1s >said & pid=$!
+		shift-inject down --nic v0 --for 3s >said & pid=$!
 		stopped_is_undone $pid
 		shift-inject down --nic v0 >other & other=$!
-		wait_until 10 test -s other
+		wait_until 30 test -s other
 		kill -CONT $pid
 		wait $pid && exit 1 || [ $? -eq 7 ]
 		ip link show v0 | grep -q 'state DOWN'
@@ -122,7 +122,7 @@ continued_says_so() { # PID
 	guard_stopped() {
 		state >before
 		shift-inject down --nic v0 --for 2s >said & pid=$!
-		wait_until 10 test -s said
+		wait_until 30 test -s said
 		guard=$(jq .guard "$SHIFT_INJECT_DIR/down-$pid.json")
 		kill -STOP $guard
 		timeout --foreground 20 tail --pid=$pid -f /dev/null
@@ -131,7 +131,7 @@ continued_says_so() { # PID
 		# Killed, with a guard that does nothing.
 		rm said
 		shift-inject down --nic v0 >said & pid=$!
-		wait_until 10 test -s said
+		wait_until 30 test -s said
 		guard=$(jq .guard "$SHIFT_INJECT_DIR/down-$pid.json")
 		kill -STOP $guard
 		kill -9 $pid
@@ -143,7 +143,7 @@ continued_says_so() { # PID
 		# Both stopped, and no time.
 		rm said
 		shift-inject down --nic v0 >said & pid=$!
-		wait_until 10 test -s said
+		wait_until 30 test -s said
 		guard=$(jq .guard "$SHIFT_INJECT_DIR/down-$pid.json")
 		kill -STOP $guard $pid
 		start=$SECONDS
@@ -161,13 +161,13 @@ continued_says_so() { # PID
 	replaced() {
 		state >before
 		shift-inject down --nic v0 >said & pid=$!
-		wait_until 10 test -s said
+		wait_until 30 test -s said
 		journal=$SHIFT_INJECT_DIR/down-$pid.json
 		for i in {1..10}; do
 			guard=$(jq .guard "$journal")
 			kill -9 $guard
 			other() { [ "$(jq .guard "$journal")" -ne $guard ]; }
-			wait_until 10 other
+			wait_until 30 other
 		done
 		[ "$i" -eq 10 ]
 		kill -9 $(jq .guard "$journal")
@@ -177,13 +177,13 @@ continued_says_so() { # PID
 		for end in KILL STOP; do
 			rm said
 			shift-inject down --nic v0 $([ $end = KILL ] || echo --for 5s) >said & pid=$!
-			wait_until 10 test -s said
+			wait_until 30 test -s said
 			journal=$SHIFT_INJECT_DIR/down-$pid.json
 			guard=$(jq .guard "$journal")
 			kill -9 $guard
-			wait_until 10 other
+			wait_until 30 other
 			kill -$end $pid
-			wait_until 10 same_as before
+			wait_until 30 same_as before
 			kill -CONT $pid 2>/dev/null || true
 			wait $pid && exit 1 || [ $? -eq $([ $end = KILL ] && echo 137 || echo 7) ]
 		done
@@ -206,7 +206,7 @@ strike_each() { # main|guard SIGNAL FUNCTION WORDS...
 		LD_PRELOAD=$PWD/strike.so STRIKE="$who $n $(kill -l $sig)" shift-inject "$@" >said 2>errors & pid=$!
 		$after || { echo "$who $sig at step $n of $*"; cat errors; exit 1; }
 		wait $pid 2>/dev/null || true
-		wait_until 20 same_as before || { echo "$who $sig at step $n of $*"; cat before.diff; exit 1; }
+		wait_until 30 same_as before || { echo "$who $sig at step $n of $*"; cat before.diff; exit 1; }
 		[ -e struck ] || break
 	done
 	[ $n -gt 3 ] # the signal does strike
@@ -217,7 +217,7 @@ prepare() {
 	${CC:-gcc} -shared -fPIC -D_GNU_SOURCE -o strike.so "$SRCDIR/tests/inject/strike.c" -ldl
 	ip addr add 192.0.2.1/24 dev v0
 	ip route add 198.51.100.0/24 via 192.0.2.9
-	wait_until 10 calm
+	wait_until 30 calm
 	state >before
 }
 
@@ -253,8 +253,8 @@ paused() {
 	# Not begun: it has changed nothing, and goes on afterwards.
 	goes_on() {
 		struck_or_over() { [ -e struck ] || dead $pid; }
-		wait_until 20 struck_or_over
-		[ ! -e struck ] || wait_until 20 same_as before
+		wait_until 30 struck_or_over
+		[ ! -e struck ] || wait_until 30 same_as before
 		kill -CONT $pid 2>/dev/null || true
 		status=0
 		wait $pid || status=$?
@@ -284,22 +284,22 @@ paused() {
 	bereft() {
 		prepare
 		guard_struck() {
-			wait_until 10 test -s said
+			wait_until 30 test -s said
 			guard=$(jq .guard "$SHIFT_INJECT_DIR/down-$pid.json")
 			kill -9 $pid
 			guard_done() { [ -e struck ] || dead $guard; }
-			wait_until 10 guard_done
+			wait_until 30 guard_done
 			shift-inject undo --all
 		}
 		strike_each guard KILL guard_struck down --nic v0
 		STRIDE=3 strike_each guard STOP guard_struck down --nic v0
 		# At the end of its time: the process does it, when it goes on.
 		guard_late() {
-			wait_until 10 test -s said
+			wait_until 30 test -s said
 			guard=$(jq .guard "$SHIFT_INJECT_DIR/down-$pid.json")
 			kill -STOP $pid
 			guard_done() { [ -e struck ] || dead $guard; }
-			wait_until 10 guard_done
+			wait_until 30 guard_done
 			kill -CONT $pid
 		}
 		STRIDE=5 strike_each guard KILL guard_late down --nic v0 --for 1s
@@ -314,9 +314,9 @@ paused() {
 		prepare
 		export ASAN_OPTIONS=verify_asan_link_order=0
 		LD_PRELOAD=$PWD/strike.so STRIKE="main 2 19" STRIKE_ONLY=rename STRUCK=struck shift-inject down --nic v0 >said & pid=$!
-		wait_until 10 test -e struck
+		wait_until 30 test -e struck
 		shift-inject down --nic v1 --for 10ms 2>errors & other=$!
-		wait_until 10 grep -q "waiting for process $pid, which is stopped and holds .*/lock; kill -CONT $pid" errors
+		wait_until 30 grep -q "waiting for process $pid, which is stopped and holds .*/lock; kill -CONT $pid" errors
 		kill -CONT $pid
 		wait $other
 		kill $pid
@@ -337,7 +337,7 @@ paused() {
 		dd if=/dev/zero of=full bs=4096 oflag=nonblock 2>/dev/null || true
 		LD_PRELOAD=$PWD/strike.so STRIKE="main 2 19" STRIKE_ONLY=rename STRUCK=struck shift-inject down --nic v0 --for 1s \
 			>said 2>full & pid=$!
-		wait_until 10 test -e struck
+		wait_until 30 test -e struck
 		guard=$(pgrep -P $pid -x inject-guard)
 		wait_until 60 dead $pid
 		wait_until 30 dead $guard

@@ -25,7 +25,7 @@ in_netns() { # FUNCTION
 		trap "jobs -p | xargs -r kill -9" EXIT
 		. "$SRCDIR/tests/wait.bash"
 		eval "$1"
-		wait_until 10 calm
+		wait_until 30 calm
 		'"$1" bash "$(declare -f)" 3>&-
 }
 
@@ -60,7 +60,7 @@ all_faults() {
 	ip addr add 2001:db8::1/64 dev v0
 	ip route add 198.51.100.0/24 via 192.0.2.9
 	ip -6 route add 2001:db8:2::/64 via 2001:db8::9
-	wait_until 10 calm
+	wait_until 30 calm
 	state >before
 	while read -r words; do
 		for end in 'for' INT TERM HUP USR1 KILL; do
@@ -69,7 +69,7 @@ all_faults() {
 			else
 				rm -f said
 				shift-inject $words --nic v0 >said &
-				wait_until 10 test -s said || exit
+				wait_until 30 test -s said || exit
 				state >during
 				! cmp -s before during || { echo "$words: nothing is different"; exit 1; }
 				kill -$end $!
@@ -77,7 +77,7 @@ all_faults() {
 				wait $! || status=$?
 				[ $status -eq $([ $end = KILL ] && echo 137 || echo 0) ] || exit
 			fi
-			wait_until 10 same_as before || { echo "$words, $end"; cat before.diff; exit 1; }
+			wait_until 30 same_as before || { echo "$words, $end"; cat before.diff; exit 1; }
 		done
 	done
 }
@@ -86,7 +86,7 @@ all_faults() {
 comes_and_goes() { # FAULT [ARGS...]
 	state >before
 	shift-inject "$@" --for 100ms || exit
-	wait_until 10 same_as before || { cat before.diff; exit 1; }
+	wait_until 30 same_as before || { cat before.diff; exit 1; }
 }
 
 # As if a fault's process and its guard were killed at once: the guard first, or it would undo, while its process is
@@ -97,7 +97,7 @@ kill_both() { # PID FAULT
 	kill -STOP "$1"
 	kill -9 $guard "$1"
 	wait "$1" || true
-	wait_until 10 dead $guard # it is no child of ours
+	wait_until 30 dead $guard # it is no child of ours
 }
 
 dead() { # PID: gone, or a zombie

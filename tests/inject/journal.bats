@@ -36,8 +36,8 @@ load inject
 		state >before
 		shift-inject down --nic v0 >one &
 		shift-inject sigstop --pid $(sleep 60 >/dev/null & echo $!) >two & two=$!
-		wait_until 10 test -s one
-		wait_until 10 test -s two
+		wait_until 30 test -s one
+		wait_until 30 test -s two
 		# Neither the process nor its guard is left to undo it.
 		id=$(cut -d: -f1 two)
 		stopped=$(jq .process "$SHIFT_INJECT_DIR/$id.json")
@@ -60,11 +60,11 @@ load inject
 @test "a journal from before a reboot is dropped" {
 	rebooted() {
 		shift-inject down --nic v0 >said & pid=$!
-		wait_until 10 test -s said
+		wait_until 30 test -s said
 		kill -9 $pid
-		wait_until 10 sh -c "! ls $SHIFT_INJECT_DIR/*.json 2>/dev/null"
+		wait_until 30 sh -c "! ls $SHIFT_INJECT_DIR/*.json 2>/dev/null"
 		shift-inject down --nic v0 >again & pid=$!
-		wait_until 10 test -s again
+		wait_until 30 test -s again
 		cp "$SHIFT_INJECT_DIR/down-$pid.json" old
 		kill $pid
 		wait $pid
@@ -102,7 +102,7 @@ load inject
 		shift-inject list
 		# The readable journal is shown, and its fault undone.
 		shift-inject down --nic v0 >said & pid=$!
-		wait_until 10 test -s said
+		wait_until 30 test -s said
 		mkdir $broken
 		broken list | grep "^down-$pid .*active"
 		broken undo --all | grep -x "down-$pid: undone"
@@ -121,7 +121,7 @@ load inject
 		done | ip -batch -
 		ip route show | sort >before
 		shift-inject down --nic v0 >said & pid=$!
-		wait_until 10 test -s said
+		wait_until 30 test -s said
 		[ $(stat -c %s "$SHIFT_INJECT_DIR/down-$pid.json") -gt 1048576 ]
 		kill -9 $pid
 		wait $pid || true
@@ -135,12 +135,12 @@ load inject
 @test "undo: what is over by the time that the lock is free is not undone" {
 	late() {
 		shift-inject down --nic v0 >said & pid=$!
-		wait_until 10 test -s said
+		wait_until 30 test -s said
 		kill_both $pid down
 		flock "$SHIFT_INJECT_DIR/lock" sh -c 'echo >locked; until test -e go; do sleep 0.05; done' &
-		wait_until 10 test -s locked
+		wait_until 30 test -s locked
 		shift-inject undo --all >undone & undo=$!
-		wait_until 10 grep -q -- "-> FLOCK .* $undo " /proc/locks
+		wait_until 30 grep -q -- "-> FLOCK .* $undo " /proc/locks
 		# Another process has undone it, and the link is down for another reason.
 		rm "$SHIFT_INJECT_DIR/down-$pid.json"
 		touch go
@@ -156,7 +156,7 @@ load inject
 @test "undo: each ID once, also if it is said twice; those that are not there by name" {
 	shift-inject cpu-stress --cpus 1 >"$BATS_TEST_TMPDIR/said" 3>&- &
 	pid=$!
-	wait_until 10 test -s "$BATS_TEST_TMPDIR/said"
+	wait_until 30 test -s "$BATS_TEST_TMPDIR/said"
 	run --separate-stderr shift-inject undo cpu-stress-$pid loss-1 cpu-stress-$pid
 	expect_status 3
 	[ "$output" = "cpu-stress-$pid: undone" ]
@@ -176,8 +176,8 @@ beside() { # COMMAND...
 		sleep 60 >/dev/null & sleeper=$!
 		(beside shift-inject sigstop --pid $sleeper) >one & one=$!
 		(beside shift-inject down --nic v0) >two & two=$!
-		wait_until 10 test -s one
-		wait_until 10 test -s two
+		wait_until 30 test -s one
+		wait_until 30 test -s two
 		shift-inject sigstop --pid $sleeper --for 10ms && exit 1 || [ $? -eq 4 ]
 		shift-inject down --nic v0 --for 10ms
 		shift-inject undo --all
@@ -186,7 +186,7 @@ beside() { # COMMAND...
 		! grep 'State:.T' /proc/$sleeper/status
 		# Left behind there: a process is the same here.
 		(beside shift-inject sigstop --pid $sleeper) >three & three=$!
-		wait_until 10 test -s three
+		wait_until 30 test -s three
 		kill_both $three sigstop
 		shift-inject undo --all
 		! grep 'State:.T' /proc/$sleeper/status
@@ -201,7 +201,7 @@ beside() { # COMMAND...
 	gone() {
 		mkfifo hold
 		(beside sh -c 'shift-inject down --nic v0 >said & read -r word <hold') & holder=$!
-		wait_until 10 test -s said
+		wait_until 30 test -s said
 		id=$(cut -d: -f1 said)
 		kill_both ${id#down-} down
 		for words in --all $id; do
@@ -239,7 +239,7 @@ beside() { # COMMAND...
 @test "only a plain file of this user alone, in a directory of its own, is believed" {
 	foreign() {
 		shift-inject down --nic v0 >said & pid=$!
-		wait_until 10 test -s said
+		wait_until 30 test -s said
 		kill_both $pid down
 		journal=$SHIFT_INJECT_DIR/down-$pid.json
 		cp "$journal" kept
@@ -316,7 +316,7 @@ beside() { # COMMAND...
 		grep 'No space left on device: nothing is changed' errors
 		same_as before
 		shift-inject loss --nic v0 --rate 1% >said & pid=$!
-		wait_until 10 test -s said
+		wait_until 30 test -s said
 		dd if=/dev/zero of="$SHIFT_INJECT_DIR/full" 2>/dev/null || true
 		kill_both $pid loss
 		(ulimit -f 0; shift-inject undo --all)
@@ -359,18 +359,18 @@ beside() { # COMMAND...
 			rm -f said
 			state >before
 			shift-inject $words --nic v0 >said & pid=$!
-			wait_until 10 test -s said
+			wait_until 30 test -s said
 			ip link set v0 name other
 			kill $pid
 			wait $pid
 			ip link set other name v0
-			wait_until 10 same_as before || { echo "$words"; cat before.diff; exit 1; }
+			wait_until 30 same_as before || { echo "$words"; cat before.diff; exit 1; }
 			[ ! -e "$SHIFT_INJECT_DIR"/*-$pid.json ]
 		done
 		for words in down 'flap --period 40ms' 'loss --rate 1%'; do
 			rm -f said
 			shift-inject $words --nic v0 --for 700ms >said & pid=$!
-			wait_until 10 test -s said
+			wait_until 30 test -s said
 			ip link del v0
 			status=0
 			wait $pid || status=$?

@@ -23,7 +23,7 @@ load inject
 			ip addr add 192.0.2.1/24 dev v0
 			ip -6 addr add 2001:db8::1/64 dev v0 nodad
 			ip -6 addr add 2001:db8::2/64 dev v0
-			wait_until 10 calm
+			wait_until 30 calm
 			ip route add 198.51.100.0/24 via 192.0.2.9
 			ip route append 198.51.100.0/24 via 192.0.2.10
 			ip -6 route add 2001:db8:2::/64 via 2001:db8::9 src 2001:db8::2
@@ -39,7 +39,7 @@ load inject
 		# And without a carrier, which routes say.
 		ip link set v1 down
 		calm() { ! ip addr show | grep -q tentative; }
-		wait_until 10 calm
+		wait_until 30 calm
 		ip route show | grep -q linkdown
 		comes_and_goes down --nic v0
 		comes_and_goes addr-move --nic v0
@@ -64,7 +64,7 @@ load inject
 		ip addr add 192.0.2.1/24 dev v0
 		ip route add 198.51.100.0/24 via 192.0.2.9
 		shift-inject down --nic v0 >said & pid=$!
-		wait_until 10 test -s said
+		wait_until 30 test -s said
 		# The gateway cannot be reached from the addresses in the journal.
 		journal=$SHIFT_INJECT_DIR/down-$pid.json
 		kill_both $pid down
@@ -104,7 +104,7 @@ load inject
 		echo 0 >/proc/sys/net/ipv6/conf/m0/accept_dad
 		ip link set m0 up
 		ip addr add 192.0.2.1/24 dev m0
-		wait_until 10 calm
+		wait_until 30 calm
 		comes_and_goes mtu 1300 --nic v0
 		comes_and_goes down --nic v0
 		if ip link add link v0 name v0.5 type vlan id 5 2>/dev/null; then
@@ -112,12 +112,12 @@ load inject
 			echo 0 >/proc/sys/net/ipv6/conf/v0.5/accept_dad
 			ip link set v0.5 up
 			ip addr add 2001:db8:5::1/64 dev v0.5
-			wait_until 10 calm
+			wait_until 30 calm
 			comes_and_goes down --nic v0
 			comes_and_goes mtu 1300 --nic v0
 		fi
 		shift-inject mtu 1300 --nic v0 >said & pid=$!
-		wait_until 10 test -s said
+		wait_until 30 test -s said
 		shift-inject down --nic m0 --for 10ms && exit 1 || [ $? -eq 4 ]
 		shift-inject down --nic m0 --dry-run && exit 1 || [ $? -eq 4 ]
 		shift-inject down --nic v1 --for 10ms
@@ -125,7 +125,7 @@ load inject
 		wait $pid
 		rm said
 		shift-inject down --nic m0 >said & pid=$!
-		wait_until 10 test -s said
+		wait_until 30 test -s said
 		shift-inject mtu 1300 --nic v0 --for 10ms && exit 1 || [ $? -eq 4 ]
 		kill $pid
 		wait $pid
@@ -156,7 +156,7 @@ load inject
 	renewed() {
 		ip addr add 192.0.2.1/24 dev v0
 		shift-inject down --nic v0 >said & pid=$!
-		wait_until 10 test -s said
+		wait_until 30 test -s said
 		ip link del v0
 		ip link add v0 type veth peer name v1
 		kill $pid
@@ -189,26 +189,26 @@ load inject
 @test "addr-move: nobody waits for its --time, nor does SIGTERM" {
 	away() {
 		ip addr add 192.0.2.1/24 dev v0
-		wait_until 10 calm
+		wait_until 30 calm
 		state >before
 		shift-inject addr-move --nic v0 --time 10s >said & pid=$!
-		wait_until 10 test -s said
+		wait_until 30 test -s said
 		! ip addr show dev v0 | grep -q 192.0.2.1
 		start=$(date +%s%3N)
 		shift-inject down --nic v1 --for 10ms
 		kill $pid
 		wait $pid
 		[ $(($(date +%s%3N) - start)) -lt 5000 ]
-		wait_until 10 same_as before
+		wait_until 30 same_as before
 		rm said
 		shift-inject addr-move --nic v0 --time 300ms --json >said & pid=$!
 		back() { ip addr show dev v0 | grep -q 192.0.2.1; }
-		wait_until 10 test -s said
+		wait_until 30 test -s said
 		! back
-		wait_until 10 back
+		wait_until 30 back
 		kill $pid
 		wait $pid
-		wait_until 10 same_as before
+		wait_until 30 same_as before
 	}
 	run in_netns away
 	expect_status 0

@@ -32,11 +32,11 @@ packets_in_netns() { # FUNCTION
 		state() { tc qdisc show; tc filter show dev v0 ingress; }
 		state >before
 		shift-inject blackhole --nic v0 >one & one=$!
-		wait_until 10 test -s one
+		wait_until 30 test -s one
 		shift-inject loss --rate 1% --nic v0 >two & two=$!
 		shift-inject down --nic v0 >three & three=$!
-		wait_until 10 test -s two
-		wait_until 10 test -s three
+		wait_until 30 test -s two
+		wait_until 30 test -s three
 		shift-inject list
 		shift-inject flap --period 1s --nic v0 && exit 1 || [ $? -eq 4 ]
 		kill $one
@@ -45,7 +45,7 @@ packets_in_netns() { # FUNCTION
 		kill -9 $two
 		kill $three
 		wait $three
-		same_as before || wait_until 10 same_as before
+		same_as before || wait_until 30 same_as before
 	}
 	run in_netns overlap
 	expect_status 0
@@ -67,11 +67,11 @@ packets_in_netns() { # FUNCTION
 			rm -f said?
 			for i in 1 2; do
 				shift-inject duplicate --rate 100% --direction $direction --nic $nic --json >said$i &
-				wait_until 10 test -s said$i
+				wait_until 30 test -s said$i
 			done
 			before=$(cat /sys/class/net/v1/statistics/rx_packets)
 			for i in 1 2 3 4 5; do echo >/dev/udp/192.0.2.2/9; done
-			wait_until 10 sh -c "shift-inject list --json | jq -e '[.faults[].hit] == [5, 5]'"
+			wait_until 30 sh -c "shift-inject list --json | jq -e '[.faults[].hit] == [5, 5]'"
 			jobs -p | xargs kill
 			wait
 			jq -e 'select(.event == "end") | .hit == 5' said1
@@ -110,7 +110,7 @@ packets_in_netns() { # FUNCTION
 		unshare --net --mount sh -c 'mount -t sysfs sysfs /sys
 			ip link add v0 type veth peer name v1
 			exec shift-inject blackhole --nic v0' >said & pid=$!
-		wait_until 10 test -s said
+		wait_until 30 test -s said
 		jq -e --argjson number "$(cat /sys/class/net/v0/ifindex)" '.ifindex == $number' \
 			"$SHIFT_INJECT_DIR/blackhole-$pid.json"
 		for i in v0 w0; do

@@ -35,11 +35,11 @@ peek() { # PLACE
 		fake_hca
 		poke 82 01 # as a link would do
 		shift-inject pcie-downgrade --nic mlx5_0 >said & pid=$!
-		wait_until 10 test -s said
+		wait_until 30 test -s said
 		[ "$(peek 112) $(peek 80)" = '01 20' ]
 		kill -9 $pid
 		given_back() { [ "$(peek 112)" = 03 ] && ! ls "$SHIFT_INJECT_DIR"/*.json 2>/dev/null; }
-		wait_until 10 given_back
+		wait_until 30 given_back
 		poke 82 03
 		status=0
 		shift-inject pcie-downgrade --nic mlx5_0 2>errors || status=$?

@@ -8,7 +8,7 @@ load inject
 	pid=$!
 	kill -STOP $pid
 	stopped() { grep -q 'State:.T' /proc/$pid/status; }
-	wait_until 10 stopped
+	wait_until 30 stopped
 	run shift-inject sigstop --pid $pid --for 10ms
 	stopped
 	kill -9 $pid
@@ -19,7 +19,7 @@ load inject
 @test "cpu-stress: processes compute, and are gone with it, also with kill -9" {
 	shift-inject cpu-stress --cpus 2 >"$BATS_TEST_TMPDIR/said" 3>&- &
 	pid=$!
-	wait_until 10 test -s "$BATS_TEST_TMPDIR/said"
+	wait_until 30 test -s "$BATS_TEST_TMPDIR/said"
 	children=$(jq '.steps[].pid' "$SHIFT_INJECT_DIR/cpu-stress-$pid.json")
 	[ "$(wc -w <<<"$children")" -eq 2 ]
 	for child in $children; do kill -0 "$child"; done
@@ -27,15 +27,15 @@ load inject
 	gone() {
 		for child in $children; do ! kill -0 "$child" 2>/dev/null || return 1; done
 	}
-	wait_until 10 gone
+	wait_until 30 gone
 	journal_gone() { ! ls "$SHIFT_INJECT_DIR"/*.json 2>/dev/null; }
-	wait_until 10 journal_gone
+	wait_until 30 journal_gone
 }
 
 @test "a launcher that ignores SIGCHLD: a process that has ended is seen all the same" {
 	timeout --foreground 60 env --ignore-signal=CHLD shift-inject cpu-stress --cpus 1 >said 2>errors 3>&- &
 	pid=$!
-	wait_until 10 test -s said
+	wait_until 30 test -s said
 	kill -9 "$(jq '.steps[].pid' "$SHIFT_INJECT_DIR"/cpu-stress-*.json)"
 	status=0
 	wait $pid || status=$?
@@ -49,7 +49,7 @@ load inject
 	"$BUILDDIR/tests/stats/stats_live" j <"$BATS_TEST_TMPDIR/in" >"$BATS_TEST_TMPDIR/out" 3>&- &
 	exec 9>"$BATS_TEST_TMPDIR/in"
 	echo add 17 >&9
-	wait_until 10 grep -q done "$BATS_TEST_TMPDIR/out"
+	wait_until 30 grep -q done "$BATS_TEST_TMPDIR/out"
 	run shift-inject qp-error --qpn 17 --dry-run 9>&-
 	expect_status 0
 	expect_line 'would: say "qp-error 17" to .*/j/[0-9]*.sock'

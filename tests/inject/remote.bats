@@ -15,13 +15,13 @@ load inject
 		for end in TERM KILL; do
 			rm -f said
 			shift-inject down --nic v0 --host "user@node" >said 2>errors & pid=$!
-			wait_until 10 test -s said
+			wait_until 30 test -s said
 			! same_as before
 			kill -$end $pid
 			status=0
 			wait $pid || status=$?
 			[ $status -eq $([ $end = KILL ] && echo 137 || echo 0) ]
-			wait_until 10 same_as before
+			wait_until 30 same_as before
 		done
 		grep -qx user@node errors
 		shift-inject down --host node --nic "v 0; true" && exit 1 || [ $? -eq 3 ]
@@ -31,7 +31,7 @@ load inject
 		# Without --until-eof our input does not matter.
 		status=0
 		timeout --foreground 1 shift-inject down --nic v0 --host=node </dev/null || status=$?
-		[ $status -eq 124 ] && wait_until 10 same_as before
+		[ $status -eq 124 ] && wait_until 30 same_as before
 	}
 	SHIFT_TESTBED_DIR=$BATS_TEST_TMPDIR/none run in_netns there
 	expect_status 0

@@ -109,7 +109,9 @@ load inject
 		shift-inject run x.json && exit 1 || [ $? -eq 1 ]
 		same_as before
 		sed -i "s/, *$/]}/; 2d" x.json
-		shift-inject run x.json & sleep 0.5
+		shift-inject run x.json &
+		begun() { ls "$SHIFT_INJECT_DIR"/down-*.json; }
+		wait_until 30 begun
 		kill $!
 		wait $! && exit 1 || [ $? -eq 1 ]
 		same_as before
@@ -121,12 +123,12 @@ load inject
 @test "a fault that is not over when the timeline says so holds up what comes behind it" {
 	sleep 60 3>&- &
 	sleeper=$!
-	stop='"fault": "sigstop", "pid": '$sleeper', "for": "200ms"}'
-	echo '{"timeline": [{"at": "0s", '$stop', {"at": "200ms", '$stop', {"at": "400ms", '$stop']}' >x.json
+	stop='"fault": "sigstop", "pid": '$sleeper', "for": "500ms"}'
+	echo '{"timeline": [{"at": "0s", '$stop', {"at": "500ms", '$stop', {"at": "1s", '$stop']}' >x.json
 	run -0 --separate-stderr shift-inject run x.json --json
-	jq -e '.ok and ([.timeline[].status] == [0, 0, 0]) and .seconds > 0.6' <<<"$output"
+	jq -e '.ok and ([.timeline[].status] == [0, 0, 0]) and .seconds > 1.5' <<<"$output"
 	# Two that overlap on the timeline still exclude each other.
-	sed -i 's/"400ms"/"300ms"/' x.json
+	sed -i 's/"1s"/"700ms"/' x.json
 	run -1 shift-inject run x.json
 	kill -KILL $sleeper
 	expect_match 'excludes sigstop'
@@ -153,7 +155,7 @@ load inject
 	"$BUILDDIR/tests/stats/stats_live" j <in >out 3>&- &
 	exec 9>in
 	echo add 17 >&9
-	wait_until 10 grep -q done out
+	wait_until 30 grep -q done out
 	for words in 'broken beginning' 'late end'; do
 		echo '{"hosts": ["one", "'"${words% *}"'"], "expect": ["no-error", "no-switch"],
 			"timeline": [{"at": "0s", "fault": "cpu-stress", "cpus": 1, "for": "50ms"}]}' >x.json

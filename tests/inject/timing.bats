@@ -20,15 +20,15 @@ load inject
 		state >before
 		shift-inject down --nic v0 --after 60s >said & pid=$!
 		listed() { shift-inject list | grep "down-$pid .*waiting"; }
-		wait_until 10 listed
+		wait_until 30 listed
 		shift-inject down --nic v0 --for 10ms
 		shift-inject undo --all
 		wait $pid
 		[ ! -s said ]
 		same_as before
 		ip addr add 192.0.2.1/24 dev v0
-		shift-inject down --nic v0 --after 1s >said & pid=$!
-		wait_until 10 listed
+		shift-inject down --nic v0 --after 4s >said & pid=$!
+		wait_until 30 listed
 		ip route add default via 192.0.2.2
 		wait $pid && exit 1 || [ $? -eq 4 ]
 		[ ! -s said ]
@@ -55,14 +55,14 @@ load inject
 @test "end is said if begin was: with reason error too, and not for what another left behind" {
 	said() {
 		shift-inject cpu-stress --cpus 1 --json >said & pid=$!
-		wait_until 10 test -s said
+		wait_until 30 test -s said
 		kill -9 $(jq '.steps[0].pid' "$SHIFT_INJECT_DIR"/cpu-stress-$pid.json)
 		wait $pid && exit 1 || [ $? -eq 1 ]
 		jq -es '.[-1] | .event == "end" and .reason == "error" and .undone' said
 		# A journal that cannot be undone, and that bars all other faults.
 		rm said
 		shift-inject down --nic v0 >said & pid=$!
-		wait_until 10 test -s said
+		wait_until 30 test -s said
 		journal=$SHIFT_INJECT_DIR/down-$pid.json
 		kill_both $pid down
 		jq '.steps += [{"kind": "magic"}]' "$journal" >stuck

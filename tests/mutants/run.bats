@@ -25,6 +25,16 @@ mutants() { # ARGUMENT...
 	[[ $output =~ all\ +1\ +0\ +0\ +0\ +0 ]]
 }
 
+@test "the compiler's name may be of several words" {
+	mkdir "$table/bin"
+	printf '#!/bin/sh\nexec %s CC="env %s" "$@"\n' "$(command -v make)" "${CC:-gcc}" >"$table/bin/make"
+	chmod +x "$table/bin/make"
+	mutant 'return n ? (uint32_t)n : 1;' 'return (uint32_t)n;'
+	PATH=$table/bin:$PATH mutants
+	[ "$status" -eq 0 ] || { echo "$output" && return 1; }
+	[[ $output =~ ' 7 lib/core/psn.c: killed by test_psn in ' ]]
+}
+
 @test "a mutant that no test notices fails the run" {
 	mutant 'if (cand > posted)' 'if (posted < cand)'
 	mutants

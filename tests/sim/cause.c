@@ -184,10 +184,7 @@ static bool any_wr(unsigned int h, uint32_t seq)
 	return true;
 }
 
-/* An error completion does not name its WR, as some before it need no completion: the flushes
- * behind it tell which it was. A NIC whose control path hangs in the fence gives none (rule 11),
- * and then the oldest WR that is open bears the error of a later one. */
-static bool flushes_are_missing(unsigned int h)
+static bool a_fence_hung(unsigned int h)
 {
 	for (unsigned int r = 0; r < W.rails; r++)
 		if (W.host[h].was_hung[r])
@@ -195,12 +192,17 @@ static bool flushes_are_missing(unsigned int h)
 	return false;
 }
 
-/* A WR with a wrong key, or a message that waited for a receive in vain. */
+/*
+ * A WR with a wrong key, or a message that waited for a receive in vain. An error completion does
+ * not name its WR, as some before it need no completion: the flushes behind it tell which it was. A
+ * NIC whose control path hangs in the fence gives none (rule 11), and then the oldest WR that is
+ * open bears the error of a later one.
+ */
 static bool is_the_mistake(unsigned int h, uint32_t seq)
 {
 	const struct prog *p = &W.host[h].p;
 
-	if (flushes_are_missing(h))
+	if (a_fence_hung(h))
 		while (seq + 1 < p->posted && !p->wr[seq].bad && !p->wr[seq].two_sided)
 			seq++;
 	return p->wr[seq].bad || (p->wr[seq].two_sided && seq >= p->nexec);
@@ -216,6 +218,13 @@ static bool is_lost_atomic(unsigned int h, uint32_t seq)
 	return p->wr[seq].doubtful || (seq >= p->fence_exec && seq < p->nexec);
 }
 
+/* A NIC whose control path hangs goes on executing after its program has ended the QP: nobody hears
+ * of it any more, as without us. */
+static bool came_after_the_end(unsigned int h, uint32_t seq)
+{
+	return W.host[h].p.wr[seq].late && a_fence_hung(1 - h);
+}
+
 /* What the peer executed is complete, but for results that are lost with it, and for what its last
  * fence did not prove. */
 static bool is_unproved(unsigned int h, uint32_t seq)
@@ -226,6 +235,8 @@ static bool is_unproved(unsigned int h, uint32_t seq)
 	if (W.host[1 - h].in_doubt && (!w->two_sided || W.host[1 - h].cfg.srq))
 		return true;
 	if (w->doubtful && !w->two_sided) /* posted again: executed once, and again in part */
+		return true;
+	if (came_after_the_end(h, seq))
 		return true;
 	return seq >= p->nexec || w->op == SHIFT_OP_READ || is_atomic(w->op);
 }

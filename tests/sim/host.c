@@ -377,6 +377,17 @@ static void poll(unsigned int h)
 		host_poll_soon(h, next);
 }
 
+/* The program's QP is in RTS: from here on HELLO is repeated. */
+void host_rts(unsigned int h)
+{
+	struct shift_event ev = {.type = SHIFT_EV_RTS};
+
+	if (W.host[h].cfg.confirmed)
+		return;
+	W.host[h].rts = true;
+	host_give(h, &ev);
+}
+
 /* --- rails that may not be used --------------------------------------------------------------- */
 
 /* A new connection learns what bars its rails. */

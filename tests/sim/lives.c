@@ -223,11 +223,8 @@ static void life_over(void)
 /* The program's QP is in RTS again. */
 static void life_qp(unsigned int h)
 {
-	struct shift_event ev = {.type = SHIFT_EV_RTS};
-
 	host_live(h);
-	if (!W.host[h].cfg.confirmed)
-		host_give(h, &ev);
+	host_rts(h);
 	host_vetoes(h);
 }
 

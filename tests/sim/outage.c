@@ -36,7 +36,7 @@ static uint64_t timer_within(const struct host *me)
 	const struct shift_conn_cfg *cfg = &me->cfg;
 
 	switch ((enum shift_state)me->state) {
-	case SHIFT_ST_SETUP: return 1000 * NS_MS; /* HELLO is repeated */
+	case SHIFT_ST_SETUP: return me->rts ? 1000 * NS_MS : 0; /* HELLO is repeated */
 	case SHIFT_ST_ACTIVE: return cfg->no_progress_ns;
 	case SHIFT_ST_PREPARE: return 200 * NS_MS; /* a question is repeated */
 	case SHIFT_ST_QUARANTINE:

@@ -185,6 +185,7 @@ void ref_executed(unsigned int dst, const struct pkt *p)
 		s->nexec++;
 	s->two_exec += w->two_sided;
 	outage_moved(1 - dst);
+	w->late |= !w->execs && W.host[dst].p.closed;
 	w->execs++;
 	tr(dst, "nic: rail %lu executed WR %lu of the peer (opcode %lu, rq_psn now %lx)", p->r,
 	   p->seq, p->op, W.qp[dst][p->r].rx_psn + W.qp[dst][p->r].rx);

@@ -200,12 +200,11 @@ bool run_protected(void)
 /* With HELLO the workload waits until both are protected: before that, errors pass through. */
 static void start(void)
 {
-	struct shift_event ev = {.type = SHIFT_EV_RTS};
 	uint32_t h;
 
 	for (h = 0; h < HOSTS; h++)
-		if (!W.now && !W.host[h].cfg.confirmed)
-			host_give(h, &ev);
+		if (!W.now)
+			host_rts(h);
 	if (!run_protected()) {
 		if (W.now > 60000 * NS_MS)
 			violation("HELLO does not get through");

@@ -281,6 +281,7 @@ struct ref_wr {
 	uint64_t expect;
 	bool bad;      /* has a wrong rkey */
 	bool unseen;   /* executed and acknowledged, but the receive's CQE was never written */
+	bool late;     /* executed first when the peer's program had ended its QP: its NIC hangs */
 	bool doubtful; /* under way at a commit without a proof */
 };
 
@@ -356,6 +357,7 @@ struct host {
 	bool was_hung[RAILS]; /* a fence hung there: its QP may have lived on */
 	uint64_t stop_until, bg_until, app_until;
 	uint64_t tick_at, poll_at;
+	bool rts; /* the core knows that the program's QP is in RTS */
 	bool post_armed, recv_armed, arm_fails;
 	bool answering;	      /* a fence or an ARM is done, and the core is about to be told */
 	uint32_t veto[RAILS]; /* counts what bars the rail */
@@ -615,6 +617,7 @@ void host_drain(unsigned int h);
 bool host_silent(unsigned int h, unsigned int r);
 void host_post_failed(unsigned int h, unsigned int r, uint32_t epoch, uint32_t count);
 void host_poll_soon(unsigned int h, uint64_t at);
+void host_rts(unsigned int h);
 void host_vetoes(unsigned int h);
 void host_veto(unsigned int h, unsigned int r, int n);
 void host_close(unsigned int h, enum shift_close how);

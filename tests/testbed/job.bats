@@ -183,8 +183,8 @@ kvd_is_up() { # HOST
 	job_key
 	{
 		openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=ca -keyout ca.key -out ca.pem
-		for n in server client; do
-			openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj "/CN=$n" \
+		for n in server client; do # no CommonName: an etcd with users refuses a client's that has one
+			openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj "/O=$n" \
 				-addext subjectAltName=IP:10.0.255.2 -keyout $n.key -out $n.csr
 			openssl x509 -req -in $n.csr -CA ca.pem -CAkey ca.key -CAcreateserial -copy_extensions copy -days 2 -out $n.pem
 		done

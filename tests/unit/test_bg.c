@@ -514,6 +514,38 @@ static void a_job_waits_for_the_newest_of_those_that_run(void **state)
 	assert_true(worker_busy_since_ns(w, NULL) == 0);
 }
 
+/* The other thread is never busy for long. So the job of the same QP alone says that this one
+ * hangs. */
+static void a_job_behind_a_hung_one_of_its_owner_waits_for_that_one(void **state)
+{
+	struct worker *w = worker_new("shift", 2);
+	struct job hangs = {.fn = hang, .owner = &hangs}, beside = {.fn = hang, .owner = &beside};
+	struct test_job *same = malloc(sizeof(*same)), *other = malloc(sizeof(*other));
+	uint64_t since, newer;
+
+	(void)state;
+	may_go = false;
+	job_count = 0;
+	worker_submit(w, &hangs);
+	while (!worker_busy_since_ns(w, &hangs))
+		wait_ms(1);
+	since = worker_busy_since_ns(w, &hangs);
+	wait_ms(5);
+	worker_submit(w, &beside);
+	while (worker_busy_since_ns(w, &beside) == since) /* the newest, while it waits */
+		wait_ms(1);
+	newer = worker_busy_since_ns(w, &beside);
+	*same = (struct test_job){.job = {.fn = run_job, .owner = &hangs}, .number = 1};
+	worker_submit(w, &same->job);
+	*other = (struct test_job){.job = {.fn = run_job, .owner = &same}, .number = 2};
+	worker_submit(w, &other->job);
+	assert_true(newer > since);
+	assert_true(worker_busy_since_ns(w, &same->job) == since);
+	assert_true(worker_busy_since_ns(w, &other->job) == newer);
+	may_go = true;
+	assert_true(worker_drain(w, PATIENCE_MS));
+}
+
 static void a_job_that_somebody_waits_for_goes_first(void **state)
 {
 	struct worker *w = worker_new("shift", 1);
@@ -584,6 +616,7 @@ int main(void)
 		cmocka_unit_test(a_job_that_waits_can_be_taken_back),
 		cmocka_unit_test(jobs_go_on_beside_one_that_hangs),
 		cmocka_unit_test(a_job_waits_for_the_newest_of_those_that_run),
+		cmocka_unit_test(a_job_behind_a_hung_one_of_its_owner_waits_for_that_one),
 		cmocka_unit_test(a_job_that_somebody_waits_for_goes_first),
 		cmocka_unit_test(a_child_has_none_of_it),
 	};
