@@ -271,9 +271,9 @@ static void a_link_that_was_down_at_first_comes_up(void **state)
 {
 	meeting_begin_looking(state);
 	world.nic[1].link_up = false;
+	nic_events_changed(world.nic + 1); /* who has met no peer is not told */
 	peer_comes();
 	become_active();
-	nic_events_changed(world.nic + 1);
 	trace_clear();
 	world.nic[1].link_up = true;
 	nic_events_changed(world.nic + 1);
