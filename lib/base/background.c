@@ -75,14 +75,11 @@ static void loop_wake(void)
 	(void)n; /* if the eventfd is full, the loop wakes anyway */
 }
 
-void bg_call(struct bg_call *call)
+/* With the lock, which it gives back. */
+static void call_queue(struct bg_call *call)
 {
 	bool sleeping = false;
 
-	/* The child has no thread to run it, and the lock may be held by a thread of the parent. */
-	if (fork_in_child())
-		return;
-	pthread_mutex_lock(&lock);
 	if (!call->queued) {
 		call->queued = true;
 		call->next = NULL;
@@ -94,6 +91,23 @@ void bg_call(struct bg_call *call)
 	pthread_mutex_unlock(&lock);
 	if (sleeping)
 		loop_wake();
+}
+
+void bg_call(struct bg_call *call)
+{
+	/* The child has no thread to run it, and the lock may be held by a thread of the parent. */
+	if (fork_in_child())
+		return;
+	pthread_mutex_lock(&lock);
+	call_queue(call);
+}
+
+bool bg_call_try(struct bg_call *call)
+{
+	if (fork_in_child() || pthread_mutex_trylock(&lock))
+		return false;
+	call_queue(call);
+	return true;
 }
 
 /* Runs the calls that are queued now. Calls that these queue wait for the next turn, so that timers

@@ -38,6 +38,10 @@ struct bg_call {
 };
 void bg_call(struct bg_call *call);
 
+/* The same, but waits for no lock: for exit(), which the program may call anywhere. false: some
+ * thread has the lock, perhaps this one. */
+bool bg_call_try(struct bg_call *call);
+
 /* The rest: background thread only. */
 
 /* Calls fn while fd is ready (level-triggered; events as of epoll). Replaces an earlier watch of

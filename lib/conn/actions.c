@@ -58,6 +58,7 @@ static void action_report(struct vqp *v, const struct shift_action *a)
 	shift_conn_view(v->conn, &view);
 	if (a->from == SHIFT_ST_SETUP && a->to == SHIFT_ST_ACTIVE)
 		vqp_report_protection(v);
+	v->life.dead |= a->to == SHIFT_ST_DEAD;
 	if (a->to == SHIFT_ST_DEAD)
 		stats_conn_protect(v->stats, false, STATS_UNPROTECTED_OVER);
 	stats_conn_change(v->stats, a, &view, shift_conn_stats(v->conn), now_ns());

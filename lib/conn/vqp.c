@@ -140,6 +140,19 @@ bool vqp_rail_is_up(const struct vqp *v, uint8_t rail)
 	return !nic_gid_is_lost(v->dev->nic[rail], gid);
 }
 
+bool vqp_rail_was_up(const struct vqp *v, uint8_t rail)
+{
+	return !(atomic_load(&v->rails.down) >> rail & 1);
+}
+
+void vqp_rail_note_up(struct vqp *v, uint8_t rail, bool up)
+{
+	if (up)
+		atomic_fetch_and(&v->rails.down, ~(1u << rail));
+	else
+		atomic_fetch_or(&v->rails.down, 1u << rail);
+}
+
 int vqp_rail_on(const struct vqp *v, const struct nic *nic)
 {
 	for (int i = 0; i < v->dev->rails; i++)

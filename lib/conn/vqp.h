@@ -153,6 +153,9 @@ struct vqp_rails {
 	uint32_t unclean; /* their last fence did not account for everything. lib/core knows that of
 			   * its fences; a QP that begins another life needs it */
 	uint32_t lacking; /* their NIC lacks some memory of the domain: memlock.h */
+	/* lib/core was told in this life that their link is down. The background thread reads it
+	 * without the lock. */
+	_Atomic uint32_t down;
 };
 
 /* Keys of memory on backup NICs. Under vqp.lock, but for exported.n. */
@@ -284,6 +287,10 @@ bool vqp_is_protected(const struct vqp *v);
 /* Can packets leave there? The NIC's link is up, and it has the address of our QP. Background
  * thread. */
 bool vqp_rail_is_up(const struct vqp *v, uint8_t rail);
+
+/* Whether it is up as lib/core knows it; and lib/core is being told, under vqp.lock. */
+bool vqp_rail_was_up(const struct vqp *v, uint8_t rail);
+void vqp_rail_note_up(struct vqp *v, uint8_t rail, bool up);
 
 /* The rail in use: the one that carries the traffic now, or did until a switch began. */
 uint8_t vqp_rail(const struct vqp *v);

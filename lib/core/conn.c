@@ -297,6 +297,7 @@ static void dispatch_event(struct shift_conn *c, const struct shift_event *ev, u
 	case SHIFT_EV_PROBE_MISSED: rail_event(c, ev, now_ns); return;
 	case SHIFT_EV_MIGRATE: start_migration(c, ev->rail, now_ns); return;
 	case SHIFT_EV_PEER_DIED: peer_died(c); return;
+	case SHIFT_EV_PEER_LEFT: giveup_peer_left(c); return;
 	case SHIFT_EV_CLOSE: giveup_close(c, ev->how); return;
 	case SHIFT_EV_POST_FAILED: posts_refused(c, ev, now_ns); return;
 	case SHIFT_EV_NO_KEY: giveup_no_key(c, ev); return;

@@ -211,6 +211,7 @@ enum shift_state {
 	X(PEER_CLOSED, "the peer closed its QP")                            \
 	X(PEER_UNKNOWN, "the peer's process does not know the connection")  \
 	X(PEER_DIED, "the peer's process is gone or was replaced")          \
+	X(PEER_LEFT, "the peer's process has ended")                        \
 	X(RELEASED, "the program does what cannot be moved")                \
 	X(NO_KEY, "a request names memory that the NIC has no key for")     \
 	X(CLOSE, "destroy, reset or modify(ERR) by the program")            \
@@ -298,6 +299,7 @@ bool shift_conn_completion(struct shift_conn *c, struct shift_wc *wc);
 	X(PROBE_MISSED, "rail")                                                                    \
 	X(MIGRATE, "operator: planned switch to rail")                                             \
 	X(PEER_DIED, "shift-kvd reports the peer's process gone, or another in its place")         \
+	X(PEER_LEFT, "the peer's process has said that it ends")                                   \
 	X(CLOSE, "how: the program's destroy, reset or modify(ERR)")                               \
 	X(POST_FAILED, "rail, epoch, count: the NIC refused a post or repost")                     \
 	X(NO_KEY, "rail, epoch: what is to be posted names memory that has no key there")          \

@@ -72,6 +72,7 @@ struct shift_conn {
 	uint8_t r;
 	bool holding;
 	bool silent; /* the QP is over, without completions: it was reset or destroyed */
+	bool quiet;  /* the peer's process has ended; an idle program is not told (7.47) */
 	uint32_t e;
 	struct shift_sendlog sq;
 	struct shift_recvlog rq;
@@ -269,6 +270,8 @@ void giveup_start(struct shift_conn *c, enum shift_reason reason, uint32_t statu
 void giveup_overflowed(struct shift_conn *c);
 void giveup_no_key(struct shift_conn *c, const struct shift_event *ev);
 uint32_t giveup_cause(const struct shift_conn *c);
+void giveup_peer_left(struct shift_conn *c);
+void giveup_break_quiet(struct shift_conn *c);
 void giveup_close(struct shift_conn *c, uint8_t how);
 void giveup_fenced(struct shift_conn *c);
 void giveup_msg(struct shift_conn *c, const struct shift_msg *m);

@@ -21,8 +21,10 @@ int shift_conn_post_send(struct shift_conn *c, const struct shift_wr *wr, int *r
 	if (c->holding) {
 		*rail = SHIFT_HELD;
 		c->stats.held_posts++;
-		if (conn_flushing(c))
+		if (conn_flushing(c)) {
+			giveup_break_quiet(c);
 			conn_offer_completions(c);
+		}
 	}
 	conn_check_post(c);
 	return err;
@@ -315,7 +317,7 @@ bool shift_conn_completion(struct shift_conn *c, struct shift_wc *wc)
 	if (l->tracked && next_done(c, wc))
 		return true;
 	if (conn_flushing(c))
-		return next_flush(c, wc);
+		return !c->quiet && next_flush(c, wc);
 	conn_untrack(c);
 	return false;
 }

@@ -70,6 +70,25 @@ void giveup_overflowed(struct shift_conn *c)
 		giveup_start(c, SHIFT_R_OVERFLOW, SHIFT_WC_RETRY_EXC_ERR, SHIFT_VENDOR_OVERFLOW);
 }
 
+/* The peer's process has said that it ends. Stock verbs tell an idle QP nothing of it, so receives
+ * that wait do not flush before the program sends again (7.47). */
+void giveup_peer_left(struct shift_conn *c)
+{
+	if (c->state == SHIFT_ST_SETUP || c->state >= SHIFT_ST_GIVEUP)
+		return;
+	c->quiet = true;
+	giveup_start(c, SHIFT_R_PEER_LEFT, SHIFT_WC_RETRY_EXC_ERR, SHIFT_VENDOR_PEER_LEFT);
+}
+
+/* From now on it is a QP in ERR. */
+void giveup_break_quiet(struct shift_conn *c)
+{
+	if (!c->quiet)
+		return;
+	c->quiet = false;
+	conn_emit(c, SHIFT_ACT_QP_ERR, c->r);
+}
+
 void giveup_close(struct shift_conn *c, uint8_t how)
 {
 	if (c->state == SHIFT_ST_SETUP && how == SHIFT_CLOSE_ERR) {
@@ -82,12 +101,16 @@ void giveup_close(struct shift_conn *c, uint8_t how)
 	switch ((enum shift_state)c->state) {
 	case SHIFT_ST_DEAD:
 	case SHIFT_ST_CLOSED: /* already fenced: only what the program may still see changes */
+		if (c->quiet && how == SHIFT_CLOSE_ERR)
+			conn_offer_completions(c);
+		c->quiet = false;
 		c->silent = c->silent || how != SHIFT_CLOSE_ERR;
 		conn_emit(c, SHIFT_ACT_CLOSED, c->r);
 		return;
 	case SHIFT_ST_GIVEUP:
 	case SHIFT_ST_CLOSING:
 		c->silent = c->silent || how != SHIFT_CLOSE_ERR;
+		c->quiet = false;
 		conn_set_state(c, SHIFT_ST_CLOSING, SHIFT_R_CLOSE);
 		break;
 	case SHIFT_ST_SETUP:
@@ -116,7 +139,7 @@ static void announce_end(struct shift_conn *c)
 
 	giveup_answer(c, &m);
 	if (m.type != SHIFT_MSG_FAILED || c->end_reason == SHIFT_R_PEER_DIED ||
-	    c->end_reason == SHIFT_R_CLOSE)
+	    c->end_reason == SHIFT_R_PEER_LEFT || c->end_reason == SHIFT_R_CLOSE)
 		return;
 	for (uint8_t i = 0; i < c->cfg.rails; i++)
 		if (!c->rail[i].down)
@@ -135,8 +158,9 @@ void giveup_fenced(struct shift_conn *c)
 		replay_closed(c, &c->closed);
 	else
 		shift_sendlog_track(&c->sq);
+	c->quiet &= c->sq.ready == c->sq.head; /* nothing was outstanding */
 	conn_set_state(c, closing ? SHIFT_ST_CLOSED : SHIFT_ST_DEAD, SHIFT_R_FENCED);
-	if (!closing)
+	if (!closing && !c->quiet)
 		conn_emit(c, SHIFT_ACT_QP_ERR, c->r);
 	if (!c->silent)
 		conn_offer_completions(c);

@@ -290,6 +290,7 @@ void rail_event(struct shift_conn *c, const struct shift_event *ev, uint64_t now
 	case SHIFT_EV_TICK:
 	case SHIFT_EV_MIGRATE:
 	case SHIFT_EV_PEER_DIED:
+	case SHIFT_EV_PEER_LEFT:
 	case SHIFT_EV_CLOSE:
 	case SHIFT_EV_POST_FAILED:
 	case SHIFT_EV_NO_KEY:

@@ -95,4 +95,7 @@ void ctrl_link_renew_ahs(struct ctrl_link *l);
 /* ctrl_link_open.c, for nic.c, on the worker. Has our GID changed? If so, the AHs are made anew. */
 bool ctrl_link_refresh(struct nic *nic);
 
+/* ctrl_link_open.c, for nic.c: the LID of the port may be another one. */
+void ctrl_link_take_lid(struct nic *nic);
+
 #endif

@@ -152,3 +152,12 @@ bool ctrl_link_refresh(struct nic *nic)
 	pthread_mutex_unlock(&l->lock);
 	return other;
 }
+
+void ctrl_link_take_lid(struct nic *nic)
+{
+	struct ctrl_link *l = nic->link;
+
+	pthread_mutex_lock(&l->lock);
+	l->own.lid = nic->port_attr.lid;
+	pthread_mutex_unlock(&l->lock);
+}

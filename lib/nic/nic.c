@@ -104,6 +104,7 @@ static int nic_query(struct nic_own *own)
 		return err;
 	own->port_active = attr.state == IBV_PORT_ACTIVE;
 	own->address_changed = ctrl_link_refresh(&own->nic);
+	own->lid_found = attr.lid;
 	own->ifindex_found = nic_ifindex(&own->nic);
 	own->gids_found_n = nic_gid_table(&own->nic, &own->gids_found);
 	return 0;
@@ -168,11 +169,12 @@ static void nic_open_failed(struct nic_own *own)
 
 static void nic_refreshed(struct nic_own *own)
 {
-	bool other_gids = nic_gids_take(own);
+	bool other_gids = nic_gids_take(own), other_lid = own->lid_found != own->nic.port_attr.lid;
 
 	if (own->asked_at == own->events)
 		own->port_err = !own->port_active;
 	own->ifindex = own->ifindex_found;
+	own->nic.port_attr.lid = own->lid_found;
 	own->nic.looks++;
 	own->tries = 0;
 	if (!own->watched) {
@@ -180,7 +182,8 @@ static void nic_refreshed(struct nic_own *own)
 		nic_watch(own);
 		log_info("%s: ready, link %s", own->nic.name, own->nic.link_up ? "up" : "down");
 		nic_notify_change(&own->nic);
-	} else if (own->address_changed || other_gids) {
+	} else if (own->address_changed || other_lid || other_gids) {
+		ctrl_link_take_lid(&own->nic);
 		nic_notify_change(&own->nic);
 	}
 	nic_update(own);

@@ -22,6 +22,7 @@ struct nic_own {
 	bool port_active;
 	bool address_changed;
 	unsigned int ifindex_found;
+	uint16_t lid_found;
 	struct ibv_gid_entry *gids_found; /* its table; `done` takes it */
 	ssize_t gids_found_n;		  /* negative: it cannot be read */
 

@@ -6,6 +6,7 @@
 #include "lib/conn/conn_lock.h"
 #include "lib/conn/exported_keys.h"
 #include "lib/conn/peer_keys.h"
+#include "lib/session/bye.h"
 #include "lib/session/deaths.h"
 #include "lib/session/peer_paths.h"
 #include "lib/session/rendezvous.h"
@@ -27,6 +28,7 @@ static void dispatch_session(const struct nic *nic, const struct shift_msg *m)
 		struct session_alive alive;
 		struct session_conn conn;
 		struct session_probe probe;
+		struct session_bye bye;
 	} u;
 
 	if (m->blob_bytes > sizeof(u))
@@ -38,6 +40,8 @@ static void dispatch_session(const struct nic *nic, const struct shift_msg *m)
 		rendezvous_heard(nic, m->src_nonce, &u.conn);
 	else if (u.kind == SESSION_PROBE && m->blob_bytes == sizeof(u.probe))
 		peer_paths_probe_heard(m->src_nonce, &u.probe);
+	else if (u.kind == SESSION_BYE && m->blob_bytes == sizeof(u.bye))
+		bye_heard(m);
 }
 
 void dispatch_message(struct nic *nic, const struct shift_msg *m)

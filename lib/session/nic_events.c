@@ -15,6 +15,11 @@ static void twin_again(struct vqp *v, void *arg)
 		object_job(&v->obj, arg, twin_create);
 }
 
+/*
+ * Connections are told of changes only: to tell one costs a barrier of all threads, and an event of
+ * a NIC may concern few of its connections or none. Who has not met a peer is told when it does
+ * (say_hello()).
+ */
 static void link_changed(struct vqp *v, void *arg)
 {
 	struct nic *nic = arg;
@@ -24,8 +29,11 @@ static void link_changed(struct vqp *v, void *arg)
 
 	if (rail < 0)
 		return;
-	vqp_enter(v);
 	up = vqp_rail_is_up(v, (uint8_t)rail);
+	if (up == vqp_rail_was_up(v, (uint8_t)rail))
+		return;
+	vqp_enter(v);
+	vqp_rail_note_up(v, (uint8_t)rail, up);
 	ev.type = up ? SHIFT_EV_LINK_UP : SHIFT_EV_LINK_DOWN;
 	if (nic->link_up && !up)
 		log_info("QP %#x: its address on %s is gone", v->qpn, nic->name);

@@ -185,6 +185,36 @@ void peer_paths_send(uint64_t nonce, const struct shift_msg *m)
 			peer_path_send(&p->path, m);
 }
 
+bool peer_paths_say_bye(const struct shift_msg *m, uint64_t end_ns)
+{
+	bool any = false;
+
+	for (unsigned int i = 0; i < BUCKETS; i++)
+		for (struct tracked_path *p = buckets[i]; p; p = p->next) {
+			if (!p->bye)
+				continue;
+			if (now_ns() >= end_ns)
+				return false;
+			peer_path_send(&p->path, m);
+			ctrl_link_flush(p->path.link);
+			any = true;
+		}
+	return any;
+}
+
+bool peer_paths_leave(uint64_t nonce, uint64_t now)
+{
+	bool news = false;
+
+	for (struct tracked_path *p = *paths_of(nonce); p; p = p->next) {
+		if (p->nonce != nonce || p->left_ns)
+			continue;
+		p->left_ns = now;
+		news = true;
+	}
+	return news;
+}
+
 void peer_paths_listen(uint64_t nonce)
 {
 	for (struct tracked_path *p = *paths_of(nonce); p; p = p->next)

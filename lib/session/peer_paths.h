@@ -25,6 +25,8 @@ struct tracked_path {
 	struct told told; /* of our end of the probes, */
 	struct probe_addr ours;
 	struct path_health health;
+	bool bye;	  /* we end, and a connection has it: the peer is told */
+	uint64_t left_ns; /* when the peer's process has said that it ends; 0: it has not */
 };
 
 static inline struct tracked_path *tracked_path(struct peer_path *path)
@@ -53,6 +55,13 @@ void peer_paths_probe_heard(uint64_t nonce, const struct session_probe *m);
 
 /* Sends a message to a process over every path to it. */
 void peer_paths_send(uint64_t nonce, const struct shift_msg *m);
+
+/* Sends a message over every path with `bye`, and does not wait for the background thread to flush
+ * it. false: there is none, or the time was over before all were told. */
+bool peer_paths_say_bye(const struct shift_msg *m, uint64_t end_ns);
+
+/* A process ends. true: there is a path to it that did not know that. */
+bool peer_paths_leave(uint64_t nonce, uint64_t now);
 
 /* What can be heard of a process: nothing, as there is no path to it; nothing, as no probe was
  * answered yet on any; or whether its NICs answer. */

@@ -315,6 +315,8 @@ static void say_hello(struct vqp *v, uint8_t rails)
 	for (uint8_t i = 0; i < rails; i++) {
 		if (i)
 			vqp_rail_event(v, SHIFT_EV_RAIL_VETO, i); /* until both twins exist */
+		if (env.link_events && v->dev->nic[i]->ready)
+			vqp_rail_note_up(v, i, vqp_rail_is_up(v, i));
 		if (env.link_events && v->dev->nic[i]->ready && !vqp_rail_is_up(v, i))
 			vqp_rail_event(v, SHIFT_EV_LINK_DOWN, i);
 		if (v->rails.twin[i].path && path_health_answers(v->rails.twin[i].path))

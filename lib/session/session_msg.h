@@ -17,6 +17,7 @@ enum session_kind {
 	SESSION_ALIVE = 1, /* struct session_alive */
 	SESSION_CONN = 2,  /* struct session_conn */
 	SESSION_PROBE = 3, /* struct session_probe */
+	SESSION_BYE = 4,   /* struct session_bye */
 };
 
 /* Does your program still run? */
@@ -59,7 +60,14 @@ struct session_probe {
 	struct probe_addr addr;
 };
 
+/* My process ends, and with it all its connections. The envelope names the two processes. */
+struct session_bye {
+	uint8_t kind;
+	uint8_t pad[7];
+};
+
 _Static_assert(sizeof(struct session_alive) == 16, "its layout is fixed");
+_Static_assert(sizeof(struct session_bye) == 8, "its layout is fixed");
 _Static_assert(sizeof(struct session_conn) == 128, "its layout is fixed");
 _Static_assert(sizeof(struct session_probe) == 64, "its layout is fixed");
 _Static_assert(sizeof(struct session_conn) <= SHIFT_MSG_BLOB_MAX, "it fits a record");

@@ -13,6 +13,7 @@
 #include "lib/base/log.h"
 #include "lib/conn/key_reuse.h"
 #include "lib/conn/memlock.h"
+#include "lib/session/bye.h"
 #include "lib/session/deaths.h"
 #include "lib/session/dispatch.h"
 #include "lib/session/job.h"
@@ -110,26 +111,30 @@ static void say_summary(void)
 
 static void leave_on_bg(void *arg)
 {
+	bye_say();
 	job_leave();
 	atomic_store((_Atomic bool *)arg, true);
 }
 
-/* A clean exit: the peers are not told of a death. It waits at most 300 ms, as exit() must not
- * hang. */
+/*
+ * A clean exit: the peers are told, and not of a death. It waits at most 300 ms, as exit() must not
+ * hang: not even if the program calls it in a handler of a signal that came in the middle of ours.
+ */
 static __attribute__((destructor)) void session_end(void)
 {
 	static _Atomic bool done;
 	static struct bg_call call = {.fn = leave_on_bg, .arg = &done};
 	uint64_t end = now_ns() + LEAVE_MAX_NS;
+	bool called = false;
 
 	if (!job_nonce() || fork_in_child())
 		return;
 	control_remove();
 	say_summary();
-	bg_call(&call);
 	while (!done && now_ns() < end) {
 		struct timespec t = {.tv_nsec = 200000};
 
+		called = called || bg_call_try(&call);
 		nanosleep(&t, NULL);
 	}
 }

@@ -176,13 +176,14 @@ static void continue_record(struct stats_conn *c, const struct shift_action *rep
 }
 
 /* A connection ends without a switch: the peer died, or the time was up at the next failure. The
- * program's own mistake, and a peer that closed, are not counted: they end a connection of stock
- * verbs in the same way. */
+ * program's own mistake, and a peer that closed or ended, are not counted: they end a connection of
+ * stock verbs in the same way. */
 static void end_without_switch(uint8_t reason)
 {
 	struct stats_now *now = &F->h->now;
 
-	if (reason == SHIFT_R_PROGRAM_ERROR || reason == SHIFT_R_PEER_CLOSED)
+	if (reason == SHIFT_R_PROGRAM_ERROR || reason == SHIFT_R_PEER_CLOSED ||
+	    reason == SHIFT_R_PEER_LEFT)
 		return;
 	stats_write_begin(&now->sequence);
 	count_given_up(now, reason);

@@ -123,6 +123,7 @@ static bool conn_new(struct vqp *v)
 		log_info("connection %u: %zu bytes for %u sends and %u receives", v->id,
 			 sizeof(*v) + size, cfg.sq_cap, cfg.rq_cap);
 	}
+	atomic_store(&v->rails.down, 0); /* of the life before */
 	return v->conn && shift_conn_init(v->conn, size, &cfg, now_ns());
 }
 

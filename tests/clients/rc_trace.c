@@ -34,6 +34,7 @@ static struct {
 	const char *device, *peer, *port;
 	int gid_index, count, interval_ms, stall_s, timeout, retry;
 	uint32_t size, first_psn;
+	bool leave;
 } opt = {.device = "mlx5_0",
 	 .port = "18515",
 	 .count = 100,
@@ -319,7 +320,8 @@ static void usage(FILE *f)
 	      "Receive (without PEER) or send over one RC connection; print what verbs say, as "
 	      "JSON.\n"
 	      "  --device NAME  --gid-index N  --port TCP-PORT  --count N  --size BYTES\n"
-	      "  --interval MS  (between messages)  --stall S  --timeout N  --retry N  --psn N\n",
+	      "  --interval MS  (between messages)  --stall S  --timeout N  --retry N  --psn N\n"
+	      "  --leave  (exit after --count, with the connection as it is)\n",
 	      f);
 }
 
@@ -329,7 +331,8 @@ static void parse(int argc, char **argv)
 		{"device", 1, NULL, 'd'}, {"gid-index", 1, NULL, 'x'}, {"port", 1, NULL, 'p'},
 		{"count", 1, NULL, 'n'},  {"size", 1, NULL, 's'},      {"interval", 1, NULL, 'i'},
 		{"stall", 1, NULL, 'S'},  {"timeout", 1, NULL, 't'},   {"retry", 1, NULL, 'r'},
-		{"psn", 1, NULL, 'P'},	  {"help", 0, NULL, 'h'},      {NULL, 0, NULL, 0},
+		{"psn", 1, NULL, 'P'},	  {"leave", 0, NULL, 'l'},     {"help", 0, NULL, 'h'},
+		{NULL, 0, NULL, 0},
 	};
 	int o;
 
@@ -345,6 +348,7 @@ static void parse(int argc, char **argv)
 		case 't': opt.timeout = atoi(optarg); break;
 		case 'r': opt.retry = atoi(optarg); break;
 		case 'P': opt.first_psn = strtoul(optarg, NULL, 0) & 0xffffff; break;
+		case 'l': opt.leave = true; break;
 		case 'h': usage(stdout); exit(0);
 		default: usage(stderr); exit(EXIT_USAGE);
 		}
@@ -362,6 +366,8 @@ int main(int argc, char **argv)
 	exchange(&c);
 	connect_qp(&c);
 	status = traffic(&c);
+	if (opt.leave)
+		exit(status);
 	record_qp(&c, "traffic");
 	move(&c, IBV_QPS_ERR);
 	move(&c, IBV_QPS_RESET);

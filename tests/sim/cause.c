@@ -165,6 +165,11 @@ static bool peer_died(unsigned int h)
 	return W.host[1 - h].died;
 }
 
+static bool peer_left(unsigned int h)
+{
+	return W.host[1 - h].left;
+}
+
 static bool peer_forgot(unsigned int h)
 {
 	return W.host[1 - h].died && W.host[1 - h].forgets;
@@ -259,6 +264,7 @@ static const struct end {
 	[SHIFT_R_PEER_CLOSED] = {peer_closed, is_unproved, SHIFT_WC_RETRY_EXC_ERR,
 				 SHIFT_VENDOR_PEER_CLOSED},
 	[SHIFT_R_PEER_DIED] = {peer_died, any_wr, SHIFT_WC_RETRY_EXC_ERR, SHIFT_VENDOR_PEER_DIED},
+	[SHIFT_R_PEER_LEFT] = {peer_left, any_wr, SHIFT_WC_RETRY_EXC_ERR, SHIFT_VENDOR_PEER_LEFT},
 	[SHIFT_R_PEER_UNKNOWN] = {peer_forgot, any_wr, SHIFT_WC_RETRY_EXC_ERR,
 				  SHIFT_VENDOR_PEER_FAILED},
 	[SHIFT_R_CLOSE] = {asked_to_close, any_wr, SHIFT_WC_WR_FLUSH_ERR, 0},

@@ -704,7 +704,9 @@ void host_event(const struct ev *e)
 		ev.epoch = e->x;
 		ev.clean = true;
 		break;
-	case EV_PEERDEAD: ev.type = SHIFT_EV_PEER_DIED; break;
+	case EV_PEERDEAD:
+		ev.type = W.host[1 - e->h].left ? SHIFT_EV_PEER_LEFT : SHIFT_EV_PEER_DIED;
+		break;
 	default: return;
 	}
 	host_give(e->h, &ev);
@@ -723,13 +725,15 @@ void host_close(unsigned int h, enum shift_close how)
 	host_give(h, &ev);
 }
 
-/* The kernel destroys the QPs of a process that died; its shift-kvd notices. */
+/* The kernel destroys the QPs of a process that died; its shift-kvd notices, or it has said so
+ * itself. */
 void host_kill(unsigned int h)
 {
 	unsigned int r;
 
 	tr(h, "the process dies", 0, 0, 0, 0);
 	W.host[h].died = true;
+	W.host[h].left = W.now >> 10 & 1;
 	W.host[h].forgets = rnd_below(&W.g_fault, 2);
 	for (r = 0; r < W.rails; r++)
 		qp_reset(&W.qp[h][r]);

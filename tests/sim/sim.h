@@ -333,6 +333,7 @@ struct host {
 	uint8_t flavour;
 	bool retry_inf; /* retry_cnt 7 of the program, which its twins have, too */
 	bool died;
+	bool left;     /* died: it has said so itself */
 	bool forgets;  /* died: another thread of the process still answers, UNKNOWN */
 	bool in_doubt; /* its fences do not say what it executed last */
 	uint32_t rep_epoch, rep_psn;

@@ -125,7 +125,7 @@ tests_unit_test_posting_LDADD = $(core_test_libs)
 
 # What each file of lib/core promises, with its bounds.
 CORE_BOUND_TESTS = tests/unit/test_conn_config tests/unit/test_conn_hello tests/unit/test_conn_answers \
-	tests/unit/test_conn_times tests/unit/test_conn_view tests/unit/test_conn_last tests/unit/test_msg_fields \
+	tests/unit/test_conn_times tests/unit/test_conn_view tests/unit/test_conn_last tests/unit/test_conn_left tests/unit/test_msg_fields \
 	tests/unit/test_conn_actions tests/unit/test_siphash
 check_PROGRAMS += $(CORE_BOUND_TESTS)
 TESTS += $(CORE_BOUND_TESTS)
@@ -150,6 +150,9 @@ tests_unit_test_conn_view_SOURCES = tests/unit/test_conn_view.c tests/unit/plann
 tests_unit_test_conn_view_CFLAGS = $(core_test_cflags)
 tests_unit_test_conn_view_LDADD = $(core_test_libs)
 
+tests_unit_test_conn_left_SOURCES = tests/unit/test_conn_left.c $(conn_world)
+tests_unit_test_conn_left_CFLAGS = $(core_test_cflags)
+tests_unit_test_conn_left_LDADD = $(core_test_libs)
 tests_unit_test_conn_last_SOURCES = tests/unit/test_conn_last.c tests/unit/planned.h $(conn_world)
 tests_unit_test_conn_last_CFLAGS = $(core_test_cflags)
 tests_unit_test_conn_last_LDADD = $(core_test_libs)
@@ -290,7 +293,7 @@ tests_unit_test_run_dir_LDADD = kv/libkvclient.la lib/libshiftcore.la lib/libshi
 ROOMS_TESTS = tests/unit/test_rooms_qp tests/unit/test_rooms_meeting tests/unit/test_rooms_messages \
 	tests/unit/test_rooms_arm tests/unit/test_rooms_rails tests/unit/test_rooms_post \
 	tests/unit/test_rooms_poll \
-	tests/unit/test_rooms_fence tests/unit/test_deaths tests/unit/test_directory \
+	tests/unit/test_rooms_fence tests/unit/test_deaths tests/unit/test_bye tests/unit/test_directory \
 	tests/unit/test_peer_paths tests/unit/test_two_ends
 check_PROGRAMS += $(ROOMS_TESTS)
 TESTS += $(ROOMS_TESTS)
@@ -365,6 +368,11 @@ tests_unit_test_deaths_CFLAGS = $(rooms_cflags)
 tests_unit_test_deaths_LDFLAGS = $(AM_LDFLAGS) $(meeting_wraps) $(wrap)job_refute_death \
 	$(wrap)shift_conn_waits $(wrap)peer_paths_silence $(wrap)vqp_each
 tests_unit_test_deaths_LDADD = $(rooms_libs)
+
+tests_unit_test_bye_SOURCES = tests/unit/test_bye.c $(meeting_world)
+tests_unit_test_bye_CFLAGS = $(rooms_cflags)
+tests_unit_test_bye_LDFLAGS = $(AM_LDFLAGS) $(meeting_wraps) $(wrap)ctrl_link_flush $(wrap)vqp_each
+tests_unit_test_bye_LDADD = $(rooms_libs)
 
 tests_unit_test_directory_SOURCES = tests/unit/test_directory.c $(meeting_world)
 tests_unit_test_directory_CFLAGS = $(rooms_cflags)

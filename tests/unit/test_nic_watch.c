@@ -29,6 +29,7 @@ static struct nic *nic;
 static uint64_t now = 1000000000;
 static unsigned int told, refreshed, tables_read;
 static bool gids_differ, port_is_mute;
+static uint16_t port_lid, lid_told;
 static struct bg_timer *timer;
 static enum ibv_event_type event; /* that comes next; 0: none */
 static uint8_t event_port;
@@ -152,6 +153,11 @@ bool ctrl_link_refresh(struct nic *of)
 	return false;
 }
 
+void ctrl_link_take_lid(struct nic *of)
+{
+	lid_told = of->port_attr.lid;
+}
+
 /* --- verbs --------------------------------------------------------------------------------- */
 
 static struct ibv_device **get_device_list(int *n)
@@ -183,6 +189,7 @@ static int query_port(struct ibv_context *of, uint8_t port, struct _compat_ibv_p
 	(void)of;
 	(void)port;
 	((struct ibv_port_attr *)(void *)attr)->state = IBV_PORT_ACTIVE;
+	((struct ibv_port_attr *)(void *)attr)->lid = port_lid;
 	return port_is_mute ? EIO : 0;
 }
 
@@ -306,6 +313,21 @@ static void a_change_of_the_ports_tables_is_a_look(void **state)
 	}
 }
 
+/* The peers send their control messages there. */
+static void another_lid_is_told(void **state)
+{
+	(void)state;
+	for (uint16_t lid = 7; lid < 9; lid++) {
+		port_lid = lid;
+		comes(IBV_EVENT_LID_CHANGE, 1);
+		assert_int_equal(told, lid - 6);
+		assert_int_equal(lid_told, lid);
+		assert_int_equal(nic->port_attr.lid, lid);
+		comes(IBV_EVENT_LID_CHANGE, 1);
+		assert_int_equal(told, lid - 6);
+	}
+}
+
 /* What the event was about is found later. */
 static void a_look_that_fails_is_repeated(void **state)
 {
@@ -331,6 +353,7 @@ int main(void)
 		TEST(after_an_address_the_gids_are_read_twice),
 		TEST(a_link_that_comes_up_has_its_gids_read),
 		TEST(a_change_of_the_ports_tables_is_a_look),
+		TEST(another_lid_is_told),
 		TEST(a_look_that_fails_is_repeated),
 	};
 

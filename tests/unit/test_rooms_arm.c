@@ -342,6 +342,20 @@ static void ece_is_as_it_was_agreed(void **state)
 	assert_null(strstr(trace_text(), "ECE"));
 }
 
+/* The next life hears of its links when it meets a peer: no earlier one has told it. */
+static void links_are_those_of_the_life(void **state)
+{
+	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
+
+	(void)state;
+	vqp_rail_note_up(v, 1, false);
+	assert_true(vqp_rail_was_up(v, 0));
+	assert_false(vqp_rail_was_up(v, 1));
+	world.on_wait = taken_back;
+	assert_int_equal(hook_modify_qp(v->qp, &reset, IBV_QP_STATE), 0);
+	assert_true(vqp_rail_was_up(v, 1));
+}
+
 static int limit_rate(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *rate)
 {
 	trace_add("rate of %#x: %u %u\n", qp->qp_num, rate->rate_limit, rate->max_burst_sz);
@@ -820,6 +834,7 @@ int main(void)
 		TEST(the_pkey_is_found_where_it_is),
 		TEST(without_a_grh_the_lid_is_the_address),
 		TEST(ece_is_as_it_was_agreed),
+		TEST(links_are_those_of_the_life),
 		TEST(a_rate_limit_is_kept),
 		TEST(the_twins_mtu_is_one_of_the_five),
 		TEST(an_arming_that_fails_ends_in_reset),

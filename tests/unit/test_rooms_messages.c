@@ -266,6 +266,21 @@ static void a_connection_that_is_not_over_leaves_none(void **state)
 
 /* --- a NIC's events ------------------------------------------------------------------------ */
 
+/* HELLO said that it is down. */
+static void a_link_that_was_down_at_first_comes_up(void **state)
+{
+	meeting_begin_looking(state);
+	world.nic[1].link_up = false;
+	nic_events_changed(world.nic + 1); /* who has met no peer is not told */
+	peer_comes();
+	become_active();
+	trace_clear();
+	world.nic[1].link_up = true;
+	nic_events_changed(world.nic + 1);
+	assert_non_null(strstr(trace_text(), "event LINK_UP rail 1\n"));
+	meeting_end(state);
+}
+
 /* T3: it opens with its port down, after HELLO. Then what comes with its link up, and says that it
  * is, does not begin all anew. */
 static void a_nic_that_opens_late_says_that_its_link_is_down(void **state)
@@ -319,6 +334,7 @@ int main(void)
 		TOMB(a_tombstone_that_goes_leaves_the_others),
 		TOMB(paths_that_the_peer_needs_stay),
 		ALONE(a_connection_that_is_not_over_leaves_none),
+		cmocka_unit_test(a_link_that_was_down_at_first_comes_up),
 		cmocka_unit_test_setup_teardown(a_nic_that_opens_late_says_that_its_link_is_down,
 						NULL, meeting_end),
 	};

@@ -129,6 +129,23 @@ static void messages_go_over_the_path_of_their_rail(void **state)
 	v->rails.twin[1].path = NULL;
 }
 
+/* 7.47: a connection whose peer has left is over, but an idle program is not told. */
+static void an_end_that_is_not_told_is_one(void **state)
+{
+	(void)state;
+	v->program.state = v->qp->state = IBV_QPS_RTS;
+	rooms_act(v, &(struct shift_action){.type = SHIFT_ACT_REPORT,
+					    .from = SHIFT_ST_GIVEUP,
+					    .to = SHIFT_ST_CLOSED});
+	assert_false(v->life.dead);
+	rooms_act(v, &(struct shift_action){.type = SHIFT_ACT_REPORT,
+					    .from = SHIFT_ST_GIVEUP,
+					    .to = SHIFT_ST_DEAD});
+	assert_true(v->life.dead);
+	assert_int_equal(v->program.state, IBV_QPS_RTS);
+	assert_int_equal(v->qp->state, IBV_QPS_RTS);
+}
+
 static void changes_are_reported(void **state)
 {
 	static const struct {
@@ -470,6 +487,7 @@ int main(void)
 		TEST(the_end_is_seen_by_the_program),
 		TEST(messages_go_over_the_path_of_their_rail),
 		TEST(changes_are_reported),
+		TEST(an_end_that_is_not_told_is_one),
 		TEST(a_receive_that_a_rail_refuses_is_told),
 		TEST(a_rail_is_open_if_nothing_is_against_it),
 		TEST(a_release_is_lib_cores_to_allow),
