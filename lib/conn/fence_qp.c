@@ -76,6 +76,11 @@ static bool fence_flush(struct vqp *v, uint8_t rail)
 	return false;
 }
 
+bool fence_empty(struct vqp *v, uint8_t rail)
+{
+	return !vqp_to_state(v, rail, IBV_QPS_ERR) && fence_flush(v, rail);
+}
+
 /* Waits until the responder has stopped, and reads rq_psn. On soft-RoCE RESET waits for the
  * responder's task, and rq_psn survives it (kernels 6.1 and 6.12). */
 static bool fence_barrier(struct vqp *v, uint8_t rail, uint32_t *psn)
@@ -97,7 +102,7 @@ static void fence_qp(struct vqp *v, uint8_t rail, struct shift_event *ev)
 		ev->clean = true;
 		return;
 	}
-	flushed = !vqp_to_state(v, rail, IBV_QPS_ERR) && fence_flush(v, rail);
+	flushed = fence_empty(v, rail);
 	stopped = fence_barrier(v, rail, &ev->psn);
 	fence_drain_all(v);
 	if (!flushed || !stopped)

@@ -9,6 +9,7 @@
 #include "lib/conn/actions.h"
 #include "lib/conn/conn_lock.h"
 #include "lib/conn/repost.h"
+#include "lib/conn/self_qp.h"
 
 _Static_assert(sizeof(struct shift_sge) == sizeof(struct ibv_sge),
 	       "the log takes the program's SGEs as they are");
@@ -109,6 +110,12 @@ static int slow_send(struct vqp *v, const struct ibv_send_wr *wr)
 	int rail, err;
 	bool first;
 
+	if (v->self.engaged) {
+		if (wr->opcode == IBV_WR_BIND_MW || is_unknown(wr))
+			return -EOPNOTSUPP;
+		to_log(&log, wr);
+		return self_qp_post(v, &log);
+	}
 	/* So many sends still wait in the log to be posted that the queue counts as full. */
 	if (v->repost.tx_end - v->repost.tx_next >= v->init.cap.max_send_wr)
 		return -ENOMEM;
