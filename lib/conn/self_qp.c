@@ -166,25 +166,25 @@ static void self_arm_run(struct job *job)
 	struct vqp *v = j->v;
 	struct self_rail *r = rail_of(v, j->rail);
 	uint32_t psn;
-	bool used;
+	bool used, left = true;
 	int err = 0;
 
 	pthread_mutex_lock(&v->lock);
 	psn = psn_of(v, r);
 	used = r->used;
-	r->used = true;
 	pthread_mutex_unlock(&v->lock);
 	if (used && !fence_empty(v, j->rail))
 		err = -EBUSY;
 	if (!err) {
 		err = arm_to_itself(v, j->rail, psn);
 		if (err && vqp_rail_qp(v, j->rail))
-			r->used = vqp_to_state(v, j->rail, IBV_QPS_RESET);
+			left = vqp_to_state(v, j->rail, IBV_QPS_RESET);
 	}
 	if (err)
 		log_info("QP %#x: cannot be connected to itself on %s: %s", v->qpn,
 			 v->dev->nic[j->rail]->name, strerror(err < 0 ? -err : err));
 	vqp_enter(v);
+	r->used = left;
 	self_armed(v, j, !err);
 	vqp_leave(v);
 	rail_job_ends(j);
