@@ -102,7 +102,7 @@ static void fence_qp(struct vqp *v, uint8_t rail, struct shift_event *ev)
 		ev->clean = true;
 		return;
 	}
-	flushed = fence_empty(v, rail);
+	flushed = !vqp_to_state(v, rail, IBV_QPS_ERR) && fence_flush(v, rail);
 	stopped = fence_barrier(v, rail, &ev->psn);
 	fence_drain_all(v);
 	if (!flushed || !stopped)

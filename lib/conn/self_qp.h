@@ -43,6 +43,12 @@ void self_qp_renew(struct vqp *v);
 /* Background thread, nothing locked. */
 void self_qp_tick(struct vqp *v);
 
+/* Was, or may be, what is on rail 0 not as the program has set it? */
+static inline bool self_qp_has_left(const struct vqp *v)
+{
+	return v->self.engaged || v->self.rail[0].gen;
+}
+
 /* Is rail 0 not as the program has left it, so that its attributes must wait? */
 static inline bool self_qp_is_away(const struct vqp *v)
 {

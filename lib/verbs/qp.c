@@ -676,8 +676,9 @@ int hook_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 /* To the program its QP is the connection. What is on rail 0 is idle, or was armed by us. */
 static bool rail0_is_ours(const struct vqp *v)
 {
-	return qp_has_moved(v) || v->life.dead || v->hot.rail0_epoch || v->self.engaged ||
-	       v->self.rail[0].gen;
+	if (self_qp_has_left(v))
+		return true;
+	return qp_has_moved(v) || v->life.dead || v->hot.rail0_epoch;
 }
 
 int hook_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
