@@ -589,11 +589,24 @@ struct data_comes {
 	uint8_t rail;
 };
 
+/* With many connections most find it so. While it is engaged its gates are shut. */
+static bool follows_already(struct vqp *v, uint8_t rail)
+{
+	const struct self_rail *r = rail_of(v, rail);
+	bool already;
+
+	pthread_mutex_lock(&v->lock);
+	already = v->self.engaged && r->wanted && !r->left_ns;
+	v->self.follows += already;
+	pthread_mutex_unlock(&v->lock);
+	return already;
+}
+
 static void follow_one(struct vqp *v, void *arg)
 {
 	const struct data_comes *d = arg;
 
-	if (!v->self.on || v->pd != d->pd)
+	if (!v->self.on || v->pd != d->pd || follows_already(v, d->rail))
 		return;
 	vqp_enter(v);
 	if (v->self.on && (v->self.engaged || (d->rail && self_engage(v)))) {
