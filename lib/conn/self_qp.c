@@ -671,7 +671,8 @@ static void rail_review(struct vqp *v, uint8_t rail, bool carries, uint64_t now)
 
 	if (carries || (back && !r->wanted))
 		rail_want(v, rail);
-	if (r->wanted && r->state != SELF_READY && r->state != SELF_ARMING &&
+	/* Without data, any_want() says which is tried next. */
+	if (carries && (r->state == SELF_OFF || r->state == SELF_LOST) &&
 	    now - r->tried_ns >= TROUBLE_NS)
 		rail_arm(v, rail);
 	if (r->wanted && !carries)
