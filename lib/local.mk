@@ -54,7 +54,8 @@ ROOMS_SOURCES = \
 	lib/conn/job_deadlines.h lib/conn/key_reuse.c lib/conn/key_reuse.h lib/conn/memlock.c \
 	lib/conn/memlock.h lib/conn/pause_points.c lib/conn/pause_points.h lib/conn/peer_keys.c \
 	lib/conn/peer_keys.h lib/conn/protection.c lib/conn/protection.h lib/conn/rail_jobs.c \
-	lib/conn/rail_jobs.h lib/conn/repost.c lib/conn/repost.h lib/conn/twin.c lib/conn/twin.h \
+	lib/conn/rail_jobs.h lib/conn/repost.c lib/conn/repost.h \
+	lib/conn/self_qp.c lib/conn/self_qp.h lib/conn/twin.c lib/conn/twin.h \
 	lib/conn/vqp.c lib/conn/vqp.h \
 	lib/verbs/async_events.c lib/verbs/async_events.h lib/verbs/bypass.c lib/verbs/bypass.h \
 	lib/verbs/context.c lib/verbs/context.h lib/verbs/memory_windows.c lib/verbs/memory_windows.h \

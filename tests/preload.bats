@@ -419,13 +419,13 @@ lost() { # N: connections unprotected for this reason
 	! grep 'gets EBUSY' "$BATS_TEST_TMPDIR/log"
 }
 
-@test "a QP connected to itself works, and is not protected" {
+@test "a QP connected to itself works, and its READs would follow the data" {
 	objects loopback
 	mkfifo "$BATS_TEST_TMPDIR/in"
 	STAY=1 with_shift odd_objects loopback <"$BATS_TEST_TMPDIR/in" &
 	pid=$!
 	exec 4>"$BATS_TEST_TMPDIR/in"
-	wait_until 30 grep -q 'QP .* is not protected: connected to itself' "$BATS_TEST_TMPDIR/log"
+	wait_until 30 grep -q 'QP .*: connected to itself: its READs follow' "$BATS_TEST_TMPDIR/log"
 	exec 4>&-
 	wait "$pid"
 }

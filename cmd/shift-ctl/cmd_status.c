@@ -63,6 +63,8 @@ static void show_protection(const struct stats_conn *c)
 {
 	if (!c->is_protected)
 		printf("no: %s", stats_unprotected_text(c->unprotected));
+	else if (c->state == SHIFT_ST_SETUP) /* others are protected only later */
+		printf("yes, connected to itself");
 	else
 		printf("yes, rq_psn %s", stats_psn_name(c->psn[c->rail]));
 }

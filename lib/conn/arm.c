@@ -10,6 +10,7 @@
 #include "lib/conn/exported_keys.h"
 #include "lib/conn/peer_keys.h"
 #include "lib/conn/rail_jobs.h"
+#include "lib/conn/self_qp.h"
 
 static void vqp_show_state(struct vqp *v)
 {
@@ -226,6 +227,44 @@ static int arm_qp(struct vqp *v, uint8_t rail, const struct arm_input *in)
 	return err;
 }
 
+/* The GID that the program's QP has on rail 0. It is known well once the rendezvous has named it.
+ */
+static void gid_of_rail0(const struct arm_input *in, struct nic_gid *gid)
+{
+	static const struct nic_gid none;
+
+	*gid = in->gid;
+	if (!memcmp(gid, &none, sizeof(none)))
+		*gid = (struct nic_gid){.value = in->program.attr.ah_attr.grh.dgid,
+					.type = IBV_GID_TYPE_ROCE_V2};
+}
+
+int arm_to_itself(struct vqp *v, uint8_t rail, uint32_t psn)
+{
+	const struct nic *nic = v->dev->nic[rail];
+	struct ibv_qp *qp = vqp_rail_qp(v, rail);
+	struct nic_gid rail0;
+	struct arm_input in;
+	uint32_t asked;
+
+	if (!qp || !nic->ready)
+		return -ENODEV;
+	arm_take_input(v, &v->rails.jobs[0], &in);
+	in.to = (struct arming){.tx_psn = psn, .rx_psn = psn};
+	gid_of_rail0(&in, &rail0);
+	in.gid = rail0;
+	if (rail) {
+		in.gid_index = nic_gid_for_twin(nic, &rail0, &in.gid);
+		if (in.gid_index < 0)
+			return in.gid_index;
+	}
+	asked = 128u << in.program.attr.path_mtu;
+	in.mtu = asked < nic->mtu_bytes ? asked : nic->mtu_bytes;
+	in.peer = (struct rail_addr){
+		.gid = in.gid.value, .qpn = qp->qp_num, .lid = nic->port_attr.lid};
+	return arm_qp(v, rail, &in);
+}
+
 /* A new epoch has keys of its own. An ARM that ends late is of an earlier one: the connection has
  * moved to another rail meanwhile, and needs the keys that it has. */
 static void arm_reset_keys(struct vqp *v, uint8_t rail, uint32_t epoch)
@@ -278,6 +317,7 @@ static void arm_run(struct job *job)
 	do {
 		arm_take_input(v, j, &in);
 		pause_hang(v, STATS_PHASE_ARM);
+		self_qps_follow(v, j->rail); /* before the first packet can come there */
 		err = arm_qp(v, j->rail, &in);
 		if (err)
 			log_warn("QP %#x: cannot bring its twin on %s to RTS (%s); is the peer's "

@@ -9,6 +9,10 @@
  */
 void arm_start(struct vqp *v, const struct shift_action *a);
 
+/* Brings the QP of a rail to RTS, connected with itself, as the program has connected its own. 0 or
+ * an error. On a thread of the NIC's, nothing locked. */
+int arm_to_itself(struct vqp *v, uint8_t rail, uint32_t psn);
+
 /* How long the retries of a twin take at most that is armed now, ns. */
 uint64_t twin_retries_ns(const struct vqp_program *p);
 

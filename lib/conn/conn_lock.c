@@ -136,7 +136,9 @@ void vqp_leave(struct vqp *v)
 	arm_timer(v, pause_deadline(v, shift_conn_deadline(v->conn)));
 	arm_timer(v, peer_keys_deadline(v->keys.peer));
 	arm_timer(v, exported_keys_deadline(&v->keys.exported));
-	if (shift_conn_fast(v->conn) && !v->life.dead && v->repost.tx_next == v->repost.tx_end)
+	if (v->self.engaged)
+		arm_timer(v, v->self.tick_at);
+	else if (shift_conn_fast(v->conn) && !v->life.dead && v->repost.tx_next == v->repost.tx_end)
 		open_gates(v);
 	pthread_mutex_unlock(&v->lock);
 	ctrl_link_flush_unless_bg();

@@ -6,6 +6,7 @@
 #include "lib/conn/exported_keys.h"
 #include "lib/conn/job_deadlines.h"
 #include "lib/conn/peer_keys.h"
+#include "lib/conn/self_qp.h"
 
 static void set_tick_timer(void *arg)
 {
@@ -30,6 +31,7 @@ static void conn_tick(void *arg)
 	bool paused;
 
 	atomic_store(&v->timers.tick_at, UINT64_MAX);
+	self_qp_tick(v);
 	vqp_enter(v);
 	now = now_ns(); /* read here: the thread that had the lock may have begun a switch */
 	paused = pause_tick(v);

@@ -3,6 +3,7 @@
 
 #include "lib/conn/conn_lock.h"
 #include "lib/conn/repost.h"
+#include "lib/conn/self_qp.h"
 
 #define BATCH 32
 
@@ -33,6 +34,10 @@ static void vqp_completion(struct vqp *v, struct vcq *cq, uint8_t rail, struct i
 	struct shift_wc out = {.wr_id = wc->wr_id};
 
 	vqp_enter(v);
+	if (self_qp_completion(v, rail, wc)) {
+		vqp_leave(v);
+		return;
+	}
 	cqe.is_recv = is_recv(v, cq, rail, wc);
 	cqe.epoch = rail ? (uint32_t)(wc->wr_id >> TWIN_EPOCH_SHIFT) : v->hot.rail0_epoch;
 	if (shift_conn_cqe(v->conn, &cqe, &out, now_ns())) {

@@ -76,6 +76,11 @@ static bool fence_flush(struct vqp *v, uint8_t rail)
 	return false;
 }
 
+bool fence_empty(struct vqp *v, uint8_t rail)
+{
+	return !vqp_to_state(v, rail, IBV_QPS_ERR) && fence_flush(v, rail);
+}
+
 /* Waits until the responder has stopped, and reads rq_psn. On soft-RoCE RESET waits for the
  * responder's task, and rq_psn survives it (kernels 6.1 and 6.12). */
 static bool fence_barrier(struct vqp *v, uint8_t rail, uint32_t *psn)

@@ -15,4 +15,8 @@
 void fence_start(struct vqp *v, const struct shift_action *a);
 void query_start(struct vqp *v, const struct shift_action *a);
 
+/* Moves the QP of a rail to ERR and takes its completions in, until all are there. false: not all
+ * came. On a thread of the NIC's, nothing locked. */
+bool fence_empty(struct vqp *v, uint8_t rail);
+
 #endif

@@ -9,6 +9,7 @@
 #include "lib/conn/actions.h"
 #include "lib/conn/conn_lock.h"
 #include "lib/conn/protection.h"
+#include "lib/conn/self_qp.h"
 
 #define AGAIN_FIRST_NS 2000000000ull
 #define AGAIN_LAST_NS  600000000000ull
@@ -77,6 +78,7 @@ static void conn_go_on(struct vqp *v, void *arg)
 	if (!atomic_exchange(&v->repost.wants_lkey, false))
 		return;
 	vqp_enter(v);
+	self_qp_go_on(v);
 	vqp_leave(v);
 }
 

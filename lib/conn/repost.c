@@ -20,7 +20,7 @@ bool repost_is_for_program(const struct vqp *v, int err)
 
 /* --- sends ------------------------------------------------------------------------------------ */
 
-static void wr_from_log(struct ibv_send_wr *wr, const struct shift_wr *from)
+void wr_from_log(struct ibv_send_wr *wr, const struct shift_wr *from)
 {
 	memset(wr, 0, sizeof(*wr));
 	wr->wr_id = from->wr_id;
@@ -52,12 +52,9 @@ static int twin_lkey(struct vqp *v, uint8_t rail, uint32_t lkey, uint32_t *twin)
 	return vmr_lkey(v->pd, v->dev->nic[rail], lkey, twin);
 }
 
-/* Replaces the program's lkeys by those of the twin's rail, and adds up the bytes. What has no byte
- * needs no key, and gets none. A key of rail 0 is never posted on a twin: there it may be that of
- * somebody else's memory. 0; -EAGAIN, the memory is not there yet; -ENOBUFS: the NIC refuses it;
- * -ENOKEY. */
-static int twin_lkeys(struct vqp *v, uint8_t rail, struct shift_sge *sge, uint32_t n,
-		      uint32_t *length)
+/* What has no byte needs no key, and gets none. A key of rail 0 is never posted on a twin: there it
+ * may be that of somebody else's memory. */
+int twin_lkeys(struct vqp *v, uint8_t rail, struct shift_sge *sge, uint32_t n, uint32_t *length)
 {
 	*length = 0;
 	for (uint32_t i = 0; i < n; i++) {

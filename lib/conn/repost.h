@@ -57,6 +57,13 @@ void repost_withdraw_recvs(struct vqp *v, uint8_t rail);
  * the rail (doc/protocol.md, T2), or ends the connection (-ENOKEY). */
 void repost_recv_refused(struct vqp *v, uint8_t rail, int err);
 
+/* A request as verbs have it. The SGEs stay where they are. */
+void wr_from_log(struct ibv_send_wr *wr, const struct shift_wr *from);
+
+/* Replaces the program's lkeys by those of the twin's rail, and adds up the bytes. 0; -EAGAIN, the
+ * memory is not there yet: memlock_registered() goes on; -ENOBUFS: the NIC refuses it; -ENOKEY. */
+int twin_lkeys(struct vqp *v, uint8_t rail, struct shift_sge *sge, uint32_t n, uint32_t *length);
+
 /* vqp_act() does so by this. */
 void repost_tell_recv_refused(struct vqp *v);
 

@@ -181,6 +181,35 @@ struct vqp_timers {
 	_Atomic uint64_t tick_at; /* when tick is set for */
 };
 
+enum self_state { SELF_OFF, SELF_ARMING, SELF_READY, SELF_LOST };
+
+/* The QP of a rail of a QP that is connected with itself. */
+struct self_rail {
+	uint8_t state; /* enum self_state */
+	bool wanted;   /* READs must go through it */
+	bool used;     /* it was in RTS: it is emptied before it is armed again */
+	uint32_t gen;  /* how often it was armed by us; in the wr_id */
+	/* Indexes in the log: what is posted there next, and before which all has completed. */
+	uint64_t next, done;
+	uint64_t left_at;  /* the log's head when no data came there any more */
+	uint64_t left_ns;  /* and when that was; 0: data comes there */
+	uint64_t moved_ns; /* when its oldest READ became the oldest */
+	uint64_t tried_ns; /* when it was armed, or lost, last */
+};
+
+/* A QP that is connected with itself: self_qp.h. Under vqp.lock, but for the atomics. */
+struct vqp_self {
+	_Atomic bool on;      /* it is one, and survives its NIC */
+	_Atomic bool engaged; /* its READs are posted and completed by self_qp.c */
+	bool failed;	      /* it was engaged, and is over: what is posted flushes */
+	uint32_t follows;     /* how often data came to another rail */
+	uint64_t tail;	      /* index of the oldest that the program has no completion of */
+	uint64_t plain_end;   /* on rail 0 those before it were posted as the program has them */
+	uint64_t waits_ns;    /* since when the oldest waits */
+	uint64_t tick_at;     /* when self_qp_tick() is due; UINT64_MAX: never */
+	struct self_rail rail[SHIFT_RAILS_MAX];
+};
+
 struct vqp {
 	struct object obj;
 
@@ -214,6 +243,7 @@ struct vqp {
 	struct vqp_keys keys;
 	struct vqp_setup setup;
 	struct vqp_timers timers;
+	struct vqp_self self;
 #ifdef SHIFT_TEST_HOOKS
 	struct pause pause; /* under lock; asked[]: the NIC's threads */
 #endif

@@ -637,7 +637,10 @@ static void meeting_step(struct meeting *m, uint64_t now)
 	if (!m->named && !meeting_name(m))
 		return;
 	if (is_loopback(m)) {
-		conn_unprotected(v, STATS_UNPROTECTED_LOOPBACK);
+		pthread_mutex_lock(&v->lock);
+		if (!v->self.on)
+			conn_unprotected(v, STATS_UNPROTECTED_LOOPBACK);
+		pthread_mutex_unlock(&v->lock);
 		m->settled = true;
 		return;
 	}

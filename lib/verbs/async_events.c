@@ -64,6 +64,8 @@ static void census_count(struct vqp *v, void *arg)
 	if (v->dev != c->dev || state == IBV_QPS_RESET || state == IBV_QPS_INIT ||
 	    (c->port_only && outlives_port(v)))
 		return;
+	if (v->self.on)
+		return; /* it lives on, but is no reason to hide anything */
 	if (conn_survives(v))
 		c->some = true;
 	else
@@ -86,7 +88,9 @@ static bool event_is_hidden(struct vdev *dev, const struct ibv_async_event *e)
 	case IBV_EVENT_QP_FATAL:
 	case IBV_EVENT_QP_REQ_ERR:
 	case IBV_EVENT_QP_ACCESS_ERR:
-	case IBV_EVENT_PATH_MIG_ERR: v = vqp_find(e->element.qp); return v && conn_survives(v);
+	case IBV_EVENT_PATH_MIG_ERR:
+		v = vqp_find(e->element.qp);
+		return v && (v->self.on || conn_survives(v));
 	case IBV_EVENT_PORT_ERR:
 		dev->port_err_hidden = all_survive(dev, true);
 		return dev->port_err_hidden;

@@ -7,6 +7,7 @@
 #include "lib/conn/actions.h"
 #include "lib/conn/conn_lock.h"
 #include "lib/conn/repost.h"
+#include "lib/conn/self_qp.h"
 
 static int slow_recv(struct vqp *v, const struct ibv_recv_wr *wr)
 {
@@ -15,8 +16,11 @@ static int slow_recv(struct vqp *v, const struct ibv_recv_wr *wr)
 		.sge = (const struct shift_sge *)wr->sg_list,
 		.num_sge = (uint32_t)wr->num_sge,
 	};
-	int rail, err = shift_conn_post_recv(v->conn, &log, &rail);
+	int rail, err;
 
+	if (v->self.engaged)
+		self_qp_leave_alone(v, STATS_UNPROTECTED_LOOPBACK);
+	err = shift_conn_post_recv(v->conn, &log, &rail);
 	if (err == -EIO) {
 		vqp_deliver_flush(v, wr->wr_id, true);
 		return 0;

@@ -9,6 +9,7 @@
 #include "lib/conn/actions.h"
 #include "lib/conn/conn_lock.h"
 #include "lib/conn/repost.h"
+#include "lib/conn/self_qp.h"
 
 _Static_assert(sizeof(struct shift_sge) == sizeof(struct ibv_sge),
 	       "the log takes the program's SGEs as they are");
@@ -101,6 +102,17 @@ static int post_at_once(struct vqp *v)
 	return 0;
 }
 
+/* Of a QP that is connected with itself. */
+static int slow_self(struct vqp *v, const struct ibv_send_wr *wr)
+{
+	struct shift_wr log;
+
+	if (wr->opcode == IBV_WR_BIND_MW || is_unknown(wr))
+		return -EOPNOTSUPP;
+	to_log(&log, wr);
+	return self_qp_post(v, &log);
+}
+
 /* One send, between vqp_enter() and vqp_leave(). 0 or a negative errno. */
 static int slow_send(struct vqp *v, const struct ibv_send_wr *wr)
 {
@@ -109,6 +121,8 @@ static int slow_send(struct vqp *v, const struct ibv_send_wr *wr)
 	int rail, err;
 	bool first;
 
+	if (v->self.engaged)
+		return slow_self(v, wr);
 	/* So many sends still wait in the log to be posted that the queue counts as full. */
 	if (v->repost.tx_end - v->repost.tx_next >= v->init.cap.max_send_wr)
 		return -ENOMEM;

@@ -22,6 +22,7 @@
 #include "lib/conn/peer_keys.h"
 #include "lib/conn/rail_jobs.h"
 #include "lib/conn/repost.h"
+#include "lib/conn/self_qp.h"
 #include "lib/conn/twin.h"
 #include "lib/verbs/bypass.h"
 #include "lib/verbs/memory_windows.h"
@@ -431,6 +432,8 @@ static void qp_started(struct vqp *v)
 	shift_conn_start(v->conn, &s);
 	v->life.started_ns = now_ns();
 	vqp_leave(v);
+	if (s.sq_psn_known)
+		self_qp_started(v);
 	atomic_store(&v->life.started, true); /* the background thread polls it: no system call */
 }
 
@@ -442,6 +445,7 @@ static void close_entered(struct vqp *v, enum shift_close how)
 
 	v->life.closed = false;
 	v->life.dead = true;
+	self_qp_end(v, how);
 	shift_conn_event(v->conn, &ev, now_ns());
 	vqp_act(v);
 	while (!v->life.closed)
@@ -484,6 +488,7 @@ static void life_renew(struct vqp *v)
 	peer_keys_reset(v->keys.peer, 0, 0);
 	exported_keys_reset(&v->keys.exported, 0, 0);
 	v->life.started = v->setup.met = v->life.dead = false;
+	self_qp_renew(v);
 	v->repost.tx_next = v->repost.tx_end = 0;
 	v->repost.rx_next = v->repost.rx_end = 0;
 	v->repost.tx_stopped = false;
@@ -540,7 +545,7 @@ static int modify_running(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 	/* A QP that we have armed is in RTS already, whatever the program has asked for so far. */
 	if (to_rts && v->hot.rail0_epoch && v->program.state != IBV_QPS_RTS)
 		nic_mask &= IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER;
-	if (!qp_has_moved(v) && nic_mask)
+	if (!qp_has_moved(v) && !self_qp_is_away(v) && nic_mask)
 		err = quietly(real.modify_qp(v->qp, attr, nic_mask));
 	if (!err) {
 		attr_save(&v->program.attr, attr, mask);
@@ -672,6 +677,8 @@ int hook_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 /* To the program its QP is the connection. What is on rail 0 is idle, or was armed by us. */
 static bool rail0_is_ours(const struct vqp *v)
 {
+	if (self_qp_has_left(v))
+		return true;
 	return qp_has_moved(v) || v->life.dead || v->hot.rail0_epoch;
 }
 

@@ -91,6 +91,14 @@ export NAME=check-survive-long
 	outlives_panic survives pull:b collective
 }
 
+@test "collective: admin down at the sender, whose flush QPs go on elsewhere, every byte right, no fatal event" {
+	outlives_panic survives down:a collective
+}
+
+@test "collective: admin down at the receiver, whose flush QPs go on elsewhere, every byte right, no fatal event" {
+	outlives_panic survives down:b collective
+}
+
 @test "unprotected, collective: admin down on the sender ends it with an error" {
 	outlives_panic ends_in_error down:a collective --seconds 60 --timeout 14 --retry 6
 }

@@ -294,14 +294,15 @@ ROOMS_TESTS = tests/unit/test_rooms_qp tests/unit/test_rooms_meeting tests/unit/
 	tests/unit/test_rooms_arm tests/unit/test_rooms_rails tests/unit/test_rooms_post \
 	tests/unit/test_rooms_poll \
 	tests/unit/test_rooms_fence tests/unit/test_deaths tests/unit/test_bye tests/unit/test_directory \
-	tests/unit/test_peer_paths tests/unit/test_two_ends
+	tests/unit/test_peer_paths tests/unit/test_two_ends tests/unit/test_self_qp
 check_PROGRAMS += $(ROOMS_TESTS)
 TESTS += $(ROOMS_TESTS)
 rooms_world = tests/unit/rooms.c tests/unit/rooms.h tests/unit/scripted_core.c
 rooms_cflags = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
 rooms_libs = lib/libshiftrooms.la $(ROOMS_BELOW) $(IBVERBS_LIBS) $(CMOCKA_LIBS)
 wrap = -Wl,--wrap=
-rooms_wraps = $(wrap)now_ns $(wrap)bg_awake_ns $(wrap)bg_is_self $(wrap)bg_call $(wrap)bg_timer_set \
+rooms_wraps = $(world_wraps) $(core_wraps)
+world_wraps = $(wrap)now_ns $(wrap)bg_awake_ns $(wrap)bg_is_self $(wrap)bg_call $(wrap)bg_timer_set \
 	$(wrap)nanosleep $(wrap)pthread_cond_wait $(wrap)pthread_cond_timedwait \
 	$(wrap)pthread_cond_broadcast $(wrap)gate_sync $(wrap)vcq_take $(wrap)log_at \
 	$(wrap)worker_submit $(wrap)worker_submit_first $(wrap)worker_cancel $(wrap)worker_busy_since_ns $(wrap)ctrl_link_send \
@@ -309,7 +310,8 @@ rooms_wraps = $(wrap)now_ns $(wrap)bg_awake_ns $(wrap)bg_is_self $(wrap)bg_call 
 	$(wrap)vmr_lkey $(wrap)peer_keys_get $(wrap)peer_keys_reset $(wrap)exported_keys_reset \
 	$(wrap)rq_psn_at_rest $(wrap)rq_psn_query $(wrap)stats_conn_protect $(wrap)stats_bypass \
 	$(wrap)stats_conn_add $(wrap)stats_conn_reposted $(wrap)peer_keys_deadline \
-	$(wrap)nic_gid_at $(wrap)nic_gid_find $(wrap)nic_gid_is_lost \
+	$(wrap)nic_gid_at $(wrap)nic_gid_find $(wrap)nic_gid_is_lost
+core_wraps = \
 	$(wrap)shift_conn_init $(wrap)shift_conn_start $(wrap)shift_conn_meet $(wrap)shift_conn_past \
 	$(wrap)shift_conn_event $(wrap)shift_conn_action $(wrap)shift_conn_completion \
 	$(wrap)shift_conn_cqe $(wrap)shift_conn_post_send $(wrap)shift_conn_post_recv \
@@ -349,6 +351,13 @@ tests_unit_test_rooms_fence_SOURCES = tests/unit/test_rooms_fence.c $(rooms_worl
 tests_unit_test_rooms_fence_CFLAGS = $(rooms_cflags)
 tests_unit_test_rooms_fence_LDFLAGS = $(AM_LDFLAGS) $(rooms_wraps)
 tests_unit_test_rooms_fence_LDADD = $(rooms_libs)
+
+# With the real lib/core.
+tests_unit_test_self_qp_SOURCES = tests/unit/test_self_qp.c $(rooms_world)
+tests_unit_test_self_qp_CFLAGS = $(rooms_cflags)
+tests_unit_test_self_qp_LDFLAGS = $(AM_LDFLAGS) $(world_wraps) $(wrap)vmr_rkey $(wrap)nic_gid_for_twin \
+	$(wrap)stats_conn_met_failure
+tests_unit_test_self_qp_LDADD = $(rooms_libs)
 
 # Those that have a peer to find.
 meeting_world = tests/unit/meeting_world.c tests/unit/meeting_world.h $(rooms_world)

@@ -416,7 +416,7 @@ static struct ibv_qp *nic_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *
 		return NULL;
 	}
 	*qp = (struct ibv_qp){.context = pd->context,
-			      .qp_num = nic ? TWIN_QPN + nic : QPN,
+			      .qp_num = (nic ? TWIN_QPN + nic : QPN) + world.qpn_more,
 			      .pd = pd,
 			      .send_cq = attr->send_cq,
 			      .recv_cq = attr->recv_cq,

@@ -116,7 +116,8 @@ struct world {
 	struct ibv_wc twin_wc[SCRIPT_MAX]; /* what the shadow CQs have, of each NIC */
 	unsigned int twin_wcs, twin_wcs_polled;
 	unsigned int twin_wc_nic;
-	bool untraced; /* too much happens */
+	bool untraced;	   /* too much happens */
+	uint32_t qpn_more; /* the numbers of QPs that are made from now on are larger by this */
 	/* A session speaks to another; NULL: it goes into the trace, too. */
 	void (*on_send)(const char *link, const struct shift_msg *m);
 };

@@ -272,6 +272,26 @@ static void a_port_of_one_that_posts_around(void **st)
 	assert_int_equal(next(), IBV_EVENT_PORT_ERR);
 }
 
+/* It goes on over another NIC, but is no reason by itself. */
+static void one_that_is_connected_with_itself(void **st)
+{
+	(void)st;
+	state[1] = SHIFT_ST_SETUP;
+	v[1].self.on = true;
+	raise_event(IBV_EVENT_PORT_ERR, NULL);
+	raise_event(IBV_EVENT_DEVICE_FATAL, NULL);
+	raise_event(IBV_EVENT_QP_FATAL, qp + 1);
+	assert_int_equal(next(), -1);
+	assert_int_equal(hidden, 3);
+	v[0].program.state = IBV_QPS_RESET;
+	raise_event(IBV_EVENT_PORT_ERR, NULL);
+	assert_int_equal(next(), IBV_EVENT_PORT_ERR);
+	v[0].program.state = IBV_QPS_RTS;
+	v[1].self.on = false; /* it is over, or left alone */
+	raise_event(IBV_EVENT_DEVICE_FATAL, NULL);
+	assert_int_equal(next(), IBV_EVENT_DEVICE_FATAL);
+}
+
 static void who_has_polled_is_not_left_standing(void **st)
 {
 	(void)st;
@@ -330,6 +350,7 @@ int main(void)
 		TEST(a_port_of_others_too),
 		TEST(a_port_of_connections_on_a_backup),
 		TEST(a_port_of_one_that_posts_around),
+		TEST(one_that_is_connected_with_itself),
 		TEST(who_has_polled_is_not_left_standing),
 		TEST(who_waits_goes_on_waiting),
 		TEST(a_context_of_others),
