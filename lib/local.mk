@@ -9,7 +9,7 @@ lib_libshiftbase_la_SOURCES = lib/base/run_dir.c lib/base/run_dir.h \
 # lib/core sees no verbs: it is built and tested without a NIC, and driven by tests/sim.
 CORE_SOURCES = \
 	lib/core/conn.c lib/core/conn.h lib/core/conn_int.h lib/core/conn_state.c \
-	lib/core/cqe.c lib/core/failback.c lib/core/fast.c lib/core/fast.h lib/core/fence.c lib/core/giveup.c \
+	lib/core/atomics.c lib/core/cqe.c lib/core/failback.c lib/core/fast.c lib/core/fast.h lib/core/fence.c lib/core/giveup.c \
 	lib/core/hello.c lib/core/invariants.c lib/core/lives.c lib/core/msg.c lib/core/msg.h \
 	lib/core/progress.c lib/core/psn.c lib/core/psn.h lib/core/rails.c \
 	lib/core/replay.c lib/core/siphash.c lib/core/siphash.h \

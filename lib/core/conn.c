@@ -96,6 +96,7 @@ struct shift_conn *shift_conn_init(void *mem, size_t len, const struct shift_con
 	c->rep_psn = c->rail[0].rx_psn;
 	c->rto_at = c->timeout_at = c->check_at = NEVER;
 	c->plan.r = c->plan.arm_r = NO_RAIL;
+	c->waits_at = NEVER;
 	c->sq_psn_known = true;
 	c->state = SHIFT_ST_SETUP;
 	c->reason = SHIFT_R_INIT;
@@ -293,11 +294,13 @@ static void dispatch_event(struct shift_conn *c, const struct shift_event *ev, u
 	case SHIFT_EV_LINK_DOWN:
 	case SHIFT_EV_RAIL_VETO:
 	case SHIFT_EV_RAIL_OPEN:
+	case SHIFT_EV_ATOMICS_APART:
 	case SHIFT_EV_PROBE_OK:
 	case SHIFT_EV_PROBE_MISSED: rail_event(c, ev, now_ns); return;
 	case SHIFT_EV_MIGRATE: start_migration(c, ev->rail, now_ns); return;
 	case SHIFT_EV_PEER_DIED: peer_died(c); return;
 	case SHIFT_EV_PEER_LEFT: giveup_peer_left(c); return;
+	case SHIFT_EV_PEER_RELEASED: c->let_go = true; return;
 	case SHIFT_EV_CLOSE: giveup_close(c, ev->how); return;
 	case SHIFT_EV_POST_FAILED: posts_refused(c, ev, now_ns); return;
 	case SHIFT_EV_NO_KEY: giveup_no_key(c, ev); return;
@@ -332,6 +335,7 @@ static uint64_t state_deadline(const struct shift_conn *c)
 	case SHIFT_ST_SETUP: return c->rto_at;
 	case SHIFT_ST_ACTIVE:
 		end = min_ns(c->check_at, failback_deadline(c));
+		end = min_ns(end, atomics_deadline(c));
 		return min_ns(end, rail_escape_at(c));
 	case SHIFT_ST_PREPARE: return min_ns(c->rto_at, c->timeout_at);
 	case SHIFT_ST_DRAIN: return c->timeout_at;

@@ -214,6 +214,7 @@ enum shift_state {
 	X(PEER_LEFT, "the peer's process has ended")                        \
 	X(RELEASED, "the program does what cannot be moved")                \
 	X(NO_KEY, "a request names memory that the NIC has no key for")     \
+	X(ATOMICS, "an atomic that only another rail may execute")          \
 	X(CLOSE, "destroy, reset or modify(ERR) by the program")            \
 	X(OVERFLOW, "our own fault: more actions came up than the queue holds")
 
@@ -300,6 +301,8 @@ bool shift_conn_completion(struct shift_conn *c, struct shift_wc *wc);
 	X(MIGRATE, "operator: planned switch to rail")                                             \
 	X(PEER_DIED, "shift-kvd reports the peer's process gone, or another in its place")         \
 	X(PEER_LEFT, "the peer's process has said that it ends")                                   \
+	X(PEER_RELEASED, "the peer has released its end: shift_conn_release")                      \
+	X(ATOMICS_APART, "rail: atomics there are not atomic with those on rail 0")                \
 	X(CLOSE, "how: the program's destroy, reset or modify(ERR)")                               \
 	X(POST_FAILED, "rail, epoch, count: the NIC refused a post or repost")                     \
 	X(NO_KEY, "rail, epoch: what is to be posted names memory that has no key there")          \
@@ -404,10 +407,22 @@ void shift_conn_recv_at(const struct shift_conn *c, uint64_t index, struct shift
 
 /*
  * The program is about to do what cannot be moved (memory windows, direct verbs). From here on the
- * connection works as without us, for good, and answers a SWITCH with FAILED. Only before the first
- * switch has begun; false: it is too late.
+ * connection works as without us, for good, and answers a newer SWITCH with FAILED. Only before the
+ * first switch has begun, or if it is due; false: it is too late.
  */
 bool shift_conn_release(struct shift_conn *c);
+
+/*
+ * Is it to be released now? The program has posted an atomic, and each rail that it could move to
+ * is one of SHIFT_EV_ATOMICS_APART (doc/protocol.md, 7.54), or the peer has released its end. It is
+ * due only where the connection can do without us: on rail 0, all that we have posted being done.
+ * To be asked after each call.
+ */
+bool shift_conn_release_due(const struct shift_conn *c);
+
+/* Might the first atomic make a release due? Then it is to be posted under the caller's
+ * serialisation. Allowed on the hot path. */
+bool shift_conn_atomic_releases(const struct shift_conn *c);
 
 /* --- looking in ------------------------------------------------------------------------------ */
 

@@ -28,6 +28,7 @@ struct rail {
 				* posted elsewhere since */
 	bool unaccounted;      /* some WR or CQE of its QP is not accounted for: no RESET */
 	bool vetoed;	       /* RAIL_VETO by the caller */
+	bool apart;	       /* the peer's NIC there is not atomic with that of rail 0 */
 	bool down;	       /* link */
 	uint32_t tries;	       /* as a target, in this trouble */
 	uint32_t misses;       /* consecutive missed probes */
@@ -102,6 +103,12 @@ struct shift_conn {
 	bool hello_started;
 	bool sq_psn_known; /* false: the QP is in RTR, and only receives so far */
 	bool unprotected;  /* an error was passed through in SETUP: SETUP for good */
+
+	/* Atomics (7.54). */
+	bool atomic;	   /* one was posted to a NIC in this life */
+	bool let_go;	   /* the peer has released its end */
+	uint64_t waits_at; /* log index of the oldest that is held since it was posted, or NEVER */
+	uint64_t waits_since; /* since when it waits in ACTIVE; 0: not looked at yet */
 
 	/* Timers: absolute ns or NEVER. */
 	uint64_t rto_at;
@@ -202,6 +209,7 @@ static inline uint64_t conn_since(uint64_t now, uint64_t then)
 }
 
 /* rails.c */
+uint64_t rail_usable_at(const struct shift_conn *c, uint8_t i);
 bool rail_usable(const struct shift_conn *c, uint8_t i, uint64_t now);
 bool rail_possible(const struct shift_conn *c, uint8_t i);
 uint8_t rail_choose(const struct shift_conn *c, uint64_t now);
@@ -246,6 +254,15 @@ void failback_msg(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 void failback_drained(struct shift_conn *c, uint64_t now);
 void failback_tick(struct shift_conn *c, uint64_t now);
 uint64_t failback_deadline(const struct shift_conn *c);
+uint64_t failback_good_at(const struct shift_conn *c, uint8_t i);
+
+/* atomics.c */
+bool atomics_bar(const struct shift_conn *c, uint8_t i);
+void atomics_post(struct shift_conn *c);
+void atomics_unpost(struct shift_conn *c);
+uint64_t atomics_end(struct shift_conn *c);
+uint64_t atomics_deadline(const struct shift_conn *c);
+void atomics_tick(struct shift_conn *c, uint64_t now);
 
 /* progress.c */
 void progress_tick(struct shift_conn *c, uint64_t now);

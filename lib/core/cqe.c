@@ -12,7 +12,11 @@ int shift_conn_post_send(struct shift_conn *c, const struct shift_wr *wr, int *r
 	COVER(event[c->state][SHIFT_EV_POST_SEND]);
 	if (c->silent)
 		return -EIO;
+	if (shift_wr_atomic(wr->opcode))
+		atomics_post(c);
 	err = shift_sendlog_post(&c->sq, wr);
+	if (err < 0 && shift_wr_atomic(wr->opcode))
+		atomics_unpost(c);
 	if (err < 0)
 		return err;
 	if (err)

@@ -16,7 +16,7 @@ enum {
  * which doubles with each failover within the window. Side 1 waits half as long again, so that
  * the two ends seldom start together.
  */
-static uint64_t good_at(const struct shift_conn *c, uint8_t i)
+uint64_t failback_good_at(const struct shift_conn *c, uint8_t i)
 {
 	const struct rail *r = &c->rail[i];
 	uint64_t hold = r->hold_down_ns;
@@ -32,7 +32,7 @@ static uint64_t good_at(const struct shift_conn *c, uint8_t i)
 static uint8_t better_rail(const struct shift_conn *c, uint64_t now)
 {
 	for (uint8_t i = 0; i < c->r; i++)
-		if (good_at(c, i) <= now)
+		if (failback_good_at(c, i) <= now)
 			return i;
 	return NO_RAIL;
 }
@@ -42,8 +42,8 @@ uint64_t failback_deadline(const struct shift_conn *c)
 	uint64_t at = NEVER;
 
 	for (uint8_t i = 0; i < c->r && !c->holding; i++)
-		if (good_at(c, i) < at)
-			at = good_at(c, i);
+		if (failback_good_at(c, i) < at)
+			at = failback_good_at(c, i);
 	return at;
 }
 
@@ -119,17 +119,20 @@ static void resume_posts(struct shift_conn *c)
 {
 	struct shift_sendlog *l = &c->sq;
 	struct shift_action *a;
+	uint64_t end;
 
 	if (!c->holding)
 		return;
-	if (l->sent < l->head) {
+	end = atomics_end(c);
+	if (l->sent < end) {
 		a = conn_emit(c, SHIFT_ACT_POST_SEND, c->r);
 		a->epoch = c->e;
 		a->first = l->sent;
-		a->count = (uint32_t)(l->head - l->sent);
-		l->sent = l->head;
+		a->count = (uint32_t)(end - l->sent);
+		shift_sendlog_send(l, end);
 	}
-	conn_release(c);
+	if (end == l->head)
+		conn_release(c);
 }
 
 static void abandon_plan(struct shift_conn *c, uint64_t now)
@@ -306,6 +309,7 @@ void failback_tick(struct shift_conn *c, uint64_t now)
 
 	switch ((enum shift_state)c->state) {
 	case SHIFT_ST_ACTIVE:
+		atomics_tick(c, now);
 		better = better_rail(c, now);
 		if (better == NO_RAIL || c->holding)
 			return;

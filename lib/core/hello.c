@@ -84,7 +84,7 @@ void hello_void(struct shift_conn *c)
 
 bool shift_conn_release(struct shift_conn *c)
 {
-	if (c->state == SHIFT_ST_ACTIVE && !c->e)
+	if ((c->state == SHIFT_ST_ACTIVE && !c->e) || shift_conn_release_due(c))
 		conn_set_state(c, SHIFT_ST_SETUP, SHIFT_R_RELEASED);
 	if (c->state == SHIFT_ST_SETUP)
 		hello_void(c);

@@ -177,7 +177,8 @@ static void check_flags(const struct shift_conn *c)
 	bool over = c->state == SHIFT_ST_DEAD || c->state == SHIFT_ST_CLOSED;
 
 	HOLDS(c, c->holding == (c->state >= SHIFT_ST_DRAIN ||
-				(c->state != SHIFT_ST_SETUP && c->sq.lost != NEVER)));
+				(c->state != SHIFT_ST_SETUP &&
+				 (c->sq.lost != NEVER || c->waits_at != NEVER))));
 	HOLDS(c, !c->silent || over || c->state == SHIFT_ST_CLOSING);
 	HOLDS(c, !c->err_given || over);
 }

@@ -13,11 +13,12 @@ bool rail_possible(const struct shift_conn *c, uint8_t i)
 	if (i >= c->cfg.rails)
 		return false;
 	r = &c->rail[i];
-	return !r->down && !r->vetoed && !r->hung && !r->unaccounted && !r->back_at;
+	return !r->down && !r->vetoed && !r->hung && !r->unaccounted && !r->back_at &&
+	       !atomics_bar(c, i);
 }
 
 /* When it can be armed, as things stand: its QP must be fenced and its old packets dead. */
-static uint64_t usable_at(const struct shift_conn *c, uint8_t i)
+uint64_t rail_usable_at(const struct shift_conn *c, uint8_t i)
 {
 	if (!rail_possible(c, i) || c->rail[i].armed || c->rail[i].fencing)
 		return NEVER;
@@ -26,7 +27,7 @@ static uint64_t usable_at(const struct shift_conn *c, uint8_t i)
 
 bool rail_usable(const struct shift_conn *c, uint8_t i, uint64_t now)
 {
-	return usable_at(c, i) <= now;
+	return rail_usable_at(c, i) <= now;
 }
 
 /* Its probes were answered, and not missed since. */
@@ -173,8 +174,9 @@ static uint64_t alternative_at(const struct shift_conn *c)
 	uint64_t at = NEVER;
 
 	for (uint8_t i = 0; i < c->cfg.rails; i++)
-		if (i != c->r && c->rail[i].misses < c->cfg.probe_misses && usable_at(c, i) < at)
-			at = usable_at(c, i);
+		if (i != c->r && c->rail[i].misses < c->cfg.probe_misses &&
+		    rail_usable_at(c, i) < at)
+			at = rail_usable_at(c, i);
 	return at;
 }
 
@@ -277,6 +279,7 @@ void rail_event(struct shift_conn *c, const struct shift_event *ev, uint64_t now
 			rail_suspect(c, ev->rail, SHIFT_R_OPERATOR, now);
 		break;
 	case SHIFT_EV_RAIL_OPEN: r->vetoed = false; break;
+	case SHIFT_EV_ATOMICS_APART: r->apart = ev->rail; return;
 	case SHIFT_EV_PROBE_OK: rail_probe(c, ev->rail, true, now); break;
 	case SHIFT_EV_PROBE_MISSED: rail_probe(c, ev->rail, false, now); break;
 	case SHIFT_EV_POST_SEND:
@@ -291,6 +294,7 @@ void rail_event(struct shift_conn *c, const struct shift_event *ev, uint64_t now
 	case SHIFT_EV_MIGRATE:
 	case SHIFT_EV_PEER_DIED:
 	case SHIFT_EV_PEER_LEFT:
+	case SHIFT_EV_PEER_RELEASED:
 	case SHIFT_EV_CLOSE:
 	case SHIFT_EV_POST_FAILED:
 	case SHIFT_EV_NO_KEY:

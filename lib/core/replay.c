@@ -304,6 +304,8 @@ int replay_commit(struct shift_conn *c, const struct shift_msg *m)
 	end = settle_log(c, &v);
 	if (end > c->sq.lost)
 		end = c->sq.lost; /* lost in an earlier switch, waiting for what is before it */
+	if (end > atomics_end(c))
+		end = atomics_end(c);
 	watch_last(c, end);
 	shift_sendlog_advance(&c->sq);
 	if (rnr_is_programs(c, m, &v)) {
@@ -319,7 +321,7 @@ int replay_commit(struct shift_conn *c, const struct shift_msg *m)
 	repost_log(c, end);
 	if (c->sq.ready > c->sq.tail)
 		conn_offer_completions(c);
-	if (c->sq.lost == NEVER)
+	if (end == c->sq.head)
 		conn_release(c);
 	replay_lost_check(c);
 	return 0;

@@ -389,7 +389,9 @@ void switch_msg(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 	uint32_t cur = conn_switching(c) && c->plan.e > c->e ? c->plan.e : c->e;
 
 	if (c->state == SHIFT_ST_SETUP) {
-		if (c->unprotected)
+		if (c->unprotected && have_mine(c) && m->epoch <= c->e)
+			send_switch(c); /* released since; the peer may not have committed yet */
+		else if (c->unprotected)
 			giveup_msg(c, m); /* FAILED */
 		else
 			c->stats.stale_msgs++;

@@ -73,6 +73,7 @@ enum shift_vendor_err {
 	SHIFT_VENDOR_OVERFLOW = 0x53480008,    /* our own fault: SHIFT_R_OVERFLOW */
 	SHIFT_VENDOR_NO_KEY = 0x53480009,      /* memory that the NIC in use has no key for */
 	SHIFT_VENDOR_PEER_LEFT = 0x5348000a,   /* the peer's process has ended */
+	SHIFT_VENDOR_APART = 0x5348000b,       /* an atomic that no rail in reach may execute */
 };
 
 struct shift_sge { /* = struct ibv_sge */

@@ -206,6 +206,14 @@ void shift_sendlog_hold(struct shift_sendlog *l)
 	l->cum_sent = l->cum;
 }
 
+void shift_sendlog_send(struct shift_sendlog *l, uint64_t end)
+{
+	if (end == l->sent)
+		return;
+	l->sent = end;
+	l->cum_sent = shift_sendlog_at(l, end - 1)->cum;
+}
+
 void shift_sendlog_release(struct shift_sendlog *l)
 {
 	l->held = false;

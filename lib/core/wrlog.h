@@ -86,6 +86,9 @@ void shift_sendlog_init(struct shift_sendlog *l, void *mem, uint32_t cap, uint32
 int shift_sendlog_post(struct shift_sendlog *l, const struct shift_wr *wr);
 
 /* From now on what is logged is not posted; and back. */
+/* While held: those before `end` are posted to the NIC. */
+void shift_sendlog_send(struct shift_sendlog *l, uint64_t end);
+
 void shift_sendlog_hold(struct shift_sendlog *l);
 void shift_sendlog_release(struct shift_sendlog *l);
 

@@ -11,6 +11,7 @@ tests_unit_test_chan_LDADD = $(CMOCKA_LIBS)
 CORE_TESTS = tests/unit/test_conn_random tests/unit/test_psn tests/unit/test_wrlog tests/unit/test_msg \
 	tests/unit/test_conn_setup tests/unit/test_conn_trigger tests/unit/test_conn_handshake \
 	tests/unit/test_conn_proof tests/unit/test_conn_planned tests/unit/test_conn_promise tests/unit/test_conn_end \
+	tests/unit/test_conn_atomics \
 	tests/unit/test_invariants tests/unit/test_progress tests/unit/test_rails tests/unit/test_conn_fence \
 	tests/unit/test_no_progress tests/unit/test_completions tests/unit/test_conn_switch \
 	tests/unit/test_conn_timers tests/unit/test_conn_replay tests/unit/test_log_reuse \
@@ -58,6 +59,10 @@ tests_unit_test_conn_planned_LDADD = $(core_test_libs)
 tests_unit_test_invariants_SOURCES = tests/unit/test_invariants.c $(conn_world)
 tests_unit_test_invariants_CFLAGS = $(core_test_cflags)
 tests_unit_test_invariants_LDADD = $(core_test_libs)
+
+tests_unit_test_conn_atomics_SOURCES = tests/unit/test_conn_atomics.c tests/unit/planned.h $(conn_world)
+tests_unit_test_conn_atomics_CFLAGS = $(core_test_cflags)
+tests_unit_test_conn_atomics_LDADD = $(core_test_libs)
 
 tests_unit_test_conn_promise_SOURCES = tests/unit/test_conn_promise.c tests/unit/planned.h $(conn_world)
 tests_unit_test_conn_promise_CFLAGS = $(core_test_cflags)
