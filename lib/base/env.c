@@ -111,6 +111,7 @@ static void read_all(void)
 	static const char *const levels[] = {"error", "warn", "info", "debug"};
 	static const char *const failbacks[] = {"auto", "manual", "never"};
 	static const char *const lost[] = {"error", "continue"};
+	static const char *const atomics[] = {"stay", "move"};
 	int saved = errno;
 
 	/* First the log's own: what follows may have to warn. */
@@ -125,6 +126,7 @@ static void read_all(void)
 	read_switch("SHIFT_SUMMARY", &env.summary);
 	read_switch("SHIFT_EXACTLY_ONCE", &env.exactly_once);
 	env.lost_atomic_continue = read_word("SHIFT_LOST_ATOMIC", lost, 2, 0, "error or continue");
+	env.atomics_move = read_word("SHIFT_ATOMICS", atomics, 2, 0, "stay or move");
 	read_switch("SHIFT_PROBES", &env.probes);
 	read_switch("SHIFT_LINK_EVENTS", &env.link_events);
 	errno = saved;

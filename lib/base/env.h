@@ -24,6 +24,7 @@ struct env {
 	bool summary;		   /* SHIFT_SUMMARY=0: no line at exit */
 	bool exactly_once;	   /* SHIFT_EXACTLY_ONCE=0: the papers' semantics, for tests */
 	bool lost_atomic_continue; /* SHIFT_LOST_ATOMIC=continue */
+	bool atomics_move;	   /* SHIFT_ATOMICS=move */
 	bool probes;		   /* SHIFT_PROBES=0 */
 	bool link_events;	   /* SHIFT_LINK_EVENTS=0 */
 };

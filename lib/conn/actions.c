@@ -143,9 +143,19 @@ bool vqp_release(struct vqp *v, enum stats_unprotected why)
 		return false;
 	vqp_act(v);
 	v->life.released = true;
+	if (v->setup.released_call.fn)
+		bg_call(&v->setup.released_call);
 	stats_conn_protect(v->stats, false, why);
 	log_info("QP %#x is not protected: %s", v->qp->qp_num, stats_unprotected_text(why));
 	return true;
+}
+
+void vqp_release_if_due(struct vqp *v)
+{
+	if (v->repost.tx_next < v->repost.tx_end || !shift_conn_release_due(v->conn))
+		return;
+	vqp_release(v, v->setup.peer_released ? STATS_UNPROTECTED_PEER_RELEASED
+					      : STATS_UNPROTECTED_ATOMICS);
 }
 
 /* --- rails ----------------------------------------------------------------------------------- */

@@ -17,6 +17,10 @@ void vqp_act_held(struct vqp *v);
  * (doc/protocol.md, 8.7). false: it is too late, as the connection has moved or is over. */
 bool vqp_release(struct vqp *v, enum stats_unprotected why);
 
+/* lib/core may want it released: for atomics, or as the peer has released its end. Between
+ * vqp_enter() and vqp_leave(). */
+void vqp_release_if_due(struct vqp *v);
+
 /* Tells lib/core an event of a rail. */
 void vqp_rail_event(struct vqp *v, enum shift_event_type type, uint8_t rail);
 

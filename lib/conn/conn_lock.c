@@ -129,6 +129,7 @@ void vqp_leave(struct vqp *v)
 		vqp_act(v);
 	if (repost_pump(v))
 		vqp_act(v);
+	vqp_release_if_due(v);
 	if (v->repost.committing && v->repost.tx_next == v->repost.tx_end) {
 		v->repost.committing = false;
 		stats_conn_reposted(v->stats, now_ns());

@@ -46,7 +46,9 @@ struct rail_addr {
 	uint16_t mtu_bytes; /* active MTU of the port */
 	uint8_t nic;	    /* the process's number of that NIC, for probes */
 	uint8_t psn;	    /* enum stats_psn: is its rq_psn live? */
-	uint8_t pad[2];
+	uint8_t atomic_cap; /* enum ibv_atomic_cap of that NIC; 0: not known */
+	uint8_t released;   /* of rail 0: 1: this end is as without shift, for the rest of this life
+			     */
 };
 
 struct twin {
@@ -168,7 +170,10 @@ struct vqp_keys {
 struct vqp_setup {
 	struct meeting *meeting;   /* lib/session/rendezvous.h */
 	struct bg_call begin_call; /* written by the thread that begins a life */
-	_Atomic bool met;	   /* the peer was found; HELLO is under way or done */
+	/* The life was released: the peer is to be told. fn: NULL before its meeting began. */
+	struct bg_call released_call;
+	bool peer_released; /* its end is as without shift */
+	_Atomic bool met;   /* the peer was found; HELLO is under way or done */
 	uint8_t peer_rails;
 	uint32_t peer_id;
 	uint64_t peer_nonce;

@@ -67,6 +67,7 @@ static int nic_set_up(struct nic *nic)
 	if (err)
 		return err;
 	nic->is_rxe = device.vendor_id == VENDOR_RXE;
+	nic->atomic_cap = (uint8_t)(nic->is_rxe ? IBV_ATOMIC_GLOB : device.atomic_cap);
 	nic->psn = nic->is_rxe ? STATS_PSN_LIVE : STATS_PSN_UNMEASURED;
 	nic->mtu_bytes = 128u << nic->port_attr.active_mtu;
 	nic->pd = real.alloc_pd(nic->ctx);

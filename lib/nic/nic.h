@@ -46,6 +46,10 @@ struct nic {
 	struct ibv_port_attr port_attr;
 	uint32_t mtu_bytes; /* active MTU of the port: 256 .. 4096 */
 	bool is_rxe;	    /* soft-RoCE: its fence barrier is RESET */
+	/* enum ibv_atomic_cap: with what its atomics are atomic. Soft-RoCE says HCA, but one lock
+	 * of the kernel serves all its devices: as with us nothing else is at stake, that is GLOB.
+	 */
+	uint8_t atomic_cap;
 	/* enum stats_psn: is its rq_psn live? As measured (lib/nic/rq_psn.h; doc/protocol.md, A2),
 	 * or not measured yet. That of soft-RoCE is LIVE until a measurement says otherwise,
 	 * because recordings (tests/sim/traces) stand for it. */

@@ -213,9 +213,11 @@ static void describe_rail(struct meeting *m, uint8_t i, struct rail_addr *r)
 
 	memset(r, 0, sizeof(*r));
 	r->nic = nic->index;
+	r->released = !i && v->life.released;
 	if (!nic->ready)
 		return;
 	r->psn = (uint8_t)vqp_psn(v, i);
+	r->atomic_cap = nic->atomic_cap;
 	ctrl_link_address(nic, &r->link);
 	r->mtu_bytes = rail_mtu(v, i);
 	r->lid = nic->port_attr.lid;
@@ -391,6 +393,15 @@ static void meeting_match(struct meeting *m, const struct record *r)
 	vqp_leave(v);
 }
 
+/* May atomics go to the peer's NIC of that rail instead of that of rail 0? Only if both have one
+ * lock with all others of the host. What is not known counts as no. */
+static bool atomics_may_move(const struct record *r, uint8_t i)
+{
+	return env.atomics_move || r->rail[i].nic == r->rail[0].nic ||
+	       (r->rail[i].atomic_cap == IBV_ATOMIC_GLOB &&
+		r->rail[0].atomic_cap == IBV_ATOMIC_GLOB);
+}
+
 /* Tells the core of each backup rail whose twins exist at both ends. true: that is all of them. */
 static bool rails_ready(struct meeting *m, const struct record *r)
 {
@@ -418,6 +429,8 @@ static bool rails_ready(struct meeting *m, const struct record *r)
 		vqp_enter(v);
 		t->peer = r->rail[i];
 		t->clean = true;
+		if (!atomics_may_move(r, i))
+			vqp_rail_event(v, SHIFT_EV_ATOMICS_APART, i);
 		memlock_update_rails(v);
 		vqp_rail_open(v, i);
 		vqp_leave(v);
@@ -621,6 +634,22 @@ static bool is_loopback(const struct meeting *m)
 	return peer && peer->v->dev->nic[0] == m->v->dev->nic[0];
 }
 
+/* Our end is as without shift. The peer's own would switch for a fault that it survives without
+ * us, and find nobody: it is told, so that it lets go, too. */
+static void meeting_step_released(struct meeting *m, uint64_t now)
+{
+	m->settled = !m->has_ours || !m->v->setup.met;
+	if (m->settled)
+		return;
+	if (!m->ours.rail[0].released)
+		meeting_describe(m, now);
+	if (told_due(&m->told, now)) {
+		meeting_tell_peer(m);
+		told_sent(&m->told, now, TOLD_LONGEST_NS);
+	}
+	m->settled = m->told.acked;
+}
+
 static void meeting_step(struct meeting *m, uint64_t now)
 {
 	const struct record *r = &m->theirs;
@@ -630,9 +659,10 @@ static void meeting_step(struct meeting *m, uint64_t now)
 		m->since = now;
 		return;
 	}
-	m->settled = v->life.released;
-	if (m->settled)
+	if (v->life.released) {
+		meeting_step_released(m, now);
 		return;
+	}
 	meeting_report_unmatched(m, now);
 	if (!m->named && !meeting_name(m))
 		return;
@@ -693,6 +723,15 @@ static bool meeting_take_rail(struct meeting *m, uint64_t nonce, const struct se
 	return m->coming_rails == (1u << c->rails) - 1 && r->rail[0].link.qpn;
 }
 
+/* The peer has said that its end is released. */
+static void take_release(struct vqp *v)
+{
+	vqp_enter(v);
+	v->setup.peer_released = true;
+	vqp_rail_event(v, SHIFT_EV_PEER_RELEASED, 0);
+	vqp_leave(v);
+}
+
 /* true: we know more than before. */
 static bool meeting_take(struct meeting *m, uint64_t nonce, const struct session_conn *c)
 {
@@ -713,6 +752,8 @@ static bool meeting_take(struct meeting *m, uint64_t nonce, const struct session
 		paths_follow(m);
 		if (m->settled)
 			report_peer_psns(m->v, &m->theirs);
+		if (m->theirs.rail[0].released == 1)
+			take_release(m->v);
 	}
 	return true;
 }
@@ -744,7 +785,7 @@ static bool may_speak(const struct meeting *m, const struct nic *nic, uint64_t n
 {
 	struct vqp *v = m->v;
 
-	if (!in_setup(v))
+	if (v->life.released || !in_setup(v))
 		return nonce == v->setup.peer_nonce;
 	return nic == v->dev->nic[0];
 }
@@ -754,8 +795,8 @@ void rendezvous_heard(const struct nic *nic, uint64_t nonce, const struct sessio
 	struct meeting *m = meeting_find(&c->yours, &c->mine);
 	bool news;
 
-	if (!m || m->v->life.released || !c->serial || !c->rails || c->rails > SHIFT_RAILS_MAX ||
-	    c->rail >= c->rails || !may_speak(m, nic, nonce))
+	if (!m || (m->v->life.released && !m->v->setup.met) || !c->serial || !c->rails ||
+	    c->rails > SHIFT_RAILS_MAX || c->rail >= c->rails || !may_speak(m, nic, nonce))
 		return;
 	news = meeting_take(m, nonce, c);
 	if (m->has_theirs && nonce == m->theirs.nonce)
@@ -824,6 +865,17 @@ struct forget_call {
 	bool is_done;
 };
 
+static void meeting_released(void *arg)
+{
+	struct vqp *v = arg;
+	struct meeting *m = v->setup.meeting;
+
+	if (!m)
+		return;
+	m->settled = false;
+	rendezvous_wake();
+}
+
 static void meeting_add(void *arg)
 {
 	struct vqp *v = arg;
@@ -843,6 +895,8 @@ static void meeting_add(void *arg)
 
 void rendezvous_begin(struct vqp *v)
 {
+	v->setup.released_call.arg = v;
+	v->setup.released_call.fn = meeting_released;
 	v->setup.begin_call.fn = meeting_add;
 	v->setup.begin_call.arg = v;
 	bg_call(&v->setup.begin_call);

@@ -59,6 +59,8 @@ enum {
 	X(OTHER_VERSION, "the peer's shift speaks another version of the protocol") \
 	X(MISMATCH, "the peer is not who the connection says")                      \
 	X(THREAD_DOMAIN, "the program alone may post to it (thread domain)")        \
+	X(ATOMICS, "atomics, and the peer's NICs are not atomic with each other")   \
+	X(PEER_RELEASED, "the peer's end is not protected any more")                \
 	X(NO_MEMORY, "no memory")                                                   \
 	X(OVER, "given up or closed")                                               \
 	X(OTHER, "see the log")

@@ -182,6 +182,9 @@ static struct ibv_send_wr *log_sends(struct vqp *v, struct ibv_send_wr *wr)
 		if (wr->opcode == IBV_WR_BIND_MW && !v->life.released)
 			return wr;
 		to_log(&log, wr);
+		/* The first atomic, if it means that the connection may not move any more. */
+		if (shift_wr_atomic(log.opcode) && shift_conn_atomic_releases(v->conn))
+			return wr;
 		if (shift_conn_secret_due(v->conn, &log))
 			return wr;
 		if (shift_conn_post_send(v->conn, &log, &rail))
