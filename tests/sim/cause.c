@@ -102,6 +102,17 @@ static bool rails_were_cut(unsigned int h)
 	       W.now <= W.all_cut_until + W.host[0].cfg.giveup_ns;
 }
 
+/* Atomics have one rail, or some: the others do not count. */
+static bool rails_for_atomics_were_cut(unsigned int h)
+{
+	return rails_were_cut(h) || W.apart[0] || W.apart[1];
+}
+
+static bool atomics_are_apart(unsigned int h)
+{
+	return W.apart[1 - h];
+}
+
 static bool program_erred(unsigned int h)
 {
 	const struct host *me = &W.host[h];
@@ -253,7 +264,7 @@ static const struct end {
 	bool (*bears)(unsigned int h, uint32_t seq);
 	uint32_t status, vendor;
 } ends[SHIFT_R_COUNT] = {
-	[SHIFT_R_GIVEUP_TIME] = {rails_were_cut, any_wr, NIC_OWN, SHIFT_VENDOR_GIVEUP},
+	[SHIFT_R_GIVEUP_TIME] = {rails_for_atomics_were_cut, any_wr, NIC_OWN, SHIFT_VENDOR_GIVEUP},
 	[SHIFT_R_PROGRAM_ERROR] = {program_erred, is_the_mistake, NIC_OWN, 0},
 	[SHIFT_R_LOST_ATOMIC] = {atomic_is_open, is_lost_atomic, SHIFT_WC_RETRY_EXC_ERR,
 				 SHIFT_VENDOR_ATOMIC},
@@ -267,6 +278,7 @@ static const struct end {
 	[SHIFT_R_PEER_LEFT] = {peer_left, any_wr, SHIFT_WC_RETRY_EXC_ERR, SHIFT_VENDOR_PEER_LEFT},
 	[SHIFT_R_PEER_UNKNOWN] = {peer_forgot, any_wr, SHIFT_WC_RETRY_EXC_ERR,
 				  SHIFT_VENDOR_PEER_FAILED},
+	[SHIFT_R_ATOMICS] = {atomics_are_apart, any_wr, SHIFT_WC_RETRY_EXC_ERR, SHIFT_VENDOR_APART},
 	[SHIFT_R_CLOSE] = {asked_to_close, any_wr, SHIFT_WC_WR_FLUSH_ERR, 0},
 };
 

@@ -390,6 +390,18 @@ void host_rts(unsigned int h)
 
 /* --- rails that may not be used --------------------------------------------------------------- */
 
+/* A new connection learns which NICs of the peer are not atomic with that of rail 0. The host never
+ * releases it, so it goes on with the rails that are left. */
+void host_apart(unsigned int h)
+{
+	for (unsigned int r = 1; r < W.rails; r++) {
+		struct shift_event ev = {.type = SHIFT_EV_ATOMICS_APART, .rail = (uint8_t)r};
+
+		if (W.apart[1 - h] & 1u << r)
+			host_give(h, &ev);
+	}
+}
+
 /* A new connection learns what bars its rails. */
 void host_vetoes(unsigned int h)
 {

@@ -225,6 +225,7 @@ static void life_qp(unsigned int h)
 {
 	host_live(h);
 	host_rts(h);
+	host_apart(h);
 	host_vetoes(h);
 }
 

@@ -105,6 +105,9 @@ static bool waits(unsigned int h)
 
 	if (over || !prog_owed(p))
 		return false;
+	/* An atomic may wait for a rail that is not healthy. */
+	if (W.apart[0] || W.apart[1])
+		return false;
 	/* The peer's program has no receive for the next message. */
 	return !(p->nexec < p->posted && p->wr[p->nexec].two_sided &&
 		 peer->p.recv_posted <= p->two_exec);

@@ -177,6 +177,9 @@ void ref_executed(unsigned int dst, const struct pkt *p)
 	if (!is_atomic(p->op) && p->op != SHIFT_OP_READ && w->cells != cells_of(w->len))
 		violation("WR %u of %c ends with %u of %u cells", p->seq, 'B' - dst, w->cells,
 			  cells_of(w->len));
+	if (is_atomic(p->op) && W.apart[dst] & 1u << p->r)
+		violation("%c: an atomic is executed by rail %u, which is not atomic with rail 0",
+			  'A' + dst, (unsigned int)p->r);
 	if (is_atomic(p->op))
 		execute_atomic(dst, w);
 	if (p->seq == s->nexec && w->fenced)

@@ -464,6 +464,7 @@ struct world {
 	uint64_t plan_slot[HOSTS], plan_late_ns[HOSTS];
 	bool plan_met_atomics; /* a planned switch began with atomics under way */
 	bool renewing; /* one life is over, or about to be, and the next has not begun its work */
+	uint32_t apart[HOSTS]; /* mask of its NICs that are not atomic with that of rail 0 */
 	uint32_t rails;
 	struct rail rail[RAILS];
 	struct qp qp[HOSTS][RAILS];
@@ -619,6 +620,7 @@ bool host_silent(unsigned int h, unsigned int r);
 void host_post_failed(unsigned int h, unsigned int r, uint32_t epoch, uint32_t count);
 void host_poll_soon(unsigned int h, uint64_t at);
 void host_rts(unsigned int h);
+void host_apart(unsigned int h);
 void host_vetoes(unsigned int h);
 void host_veto(unsigned int h, unsigned int r, int n);
 void host_close(unsigned int h, enum shift_close how);

@@ -295,7 +295,7 @@ tests_unit_test_run_dir_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_test_run_dir_LDADD = kv/libkvclient.la lib/libshiftcore.la lib/libshiftbase.la $(CMOCKA_LIBS)
 
 # The rooms above lib/core in a world that the test scripts, lib/core included (tests/unit/rooms.h).
-ROOMS_TESTS = tests/unit/test_rooms_qp tests/unit/test_rooms_meeting tests/unit/test_rooms_messages \
+ROOMS_TESTS = tests/unit/test_rooms_qp tests/unit/test_rooms_meeting tests/unit/test_rooms_atomics tests/unit/test_rooms_messages \
 	tests/unit/test_rooms_arm tests/unit/test_rooms_rails tests/unit/test_rooms_post \
 	tests/unit/test_rooms_poll \
 	tests/unit/test_rooms_fence tests/unit/test_deaths tests/unit/test_bye tests/unit/test_directory \
@@ -321,7 +321,8 @@ core_wraps = \
 	$(wrap)shift_conn_event $(wrap)shift_conn_action $(wrap)shift_conn_completion \
 	$(wrap)shift_conn_cqe $(wrap)shift_conn_post_send $(wrap)shift_conn_post_recv \
 	$(wrap)shift_conn_unpost_send $(wrap)shift_conn_unpost_recv $(wrap)shift_conn_repost \
-	$(wrap)shift_conn_recv_at $(wrap)shift_conn_release $(wrap)shift_conn_fast \
+	$(wrap)shift_conn_recv_at $(wrap)shift_conn_release $(wrap)shift_conn_release_due \
+	$(wrap)shift_conn_atomic_releases $(wrap)shift_conn_fast \
 	$(wrap)shift_conn_secret_due $(wrap)shift_conn_head $(wrap)shift_conn_view \
 	$(wrap)shift_conn_stats $(wrap)shift_conn_deadline $(wrap)shift_conn_dump \
 	$(wrap)shift_conn_tombstone $(wrap)shift_fast_wrap $(wrap)shift_fast_fold \
@@ -371,6 +372,11 @@ meeting_wraps = $(rooms_wraps) $(wrap)job_client $(wrap)job_nonce $(wrap)job_key
 	$(wrap)kv_client_unwatch $(wrap)ctrl_link_address $(wrap)ctrl_link_peer_new \
 	$(wrap)ctrl_link_peer_free $(wrap)ctrl_link_peer_move $(wrap)contact_send $(wrap)nic_gid_for_twin $(wrap)path_health_answers \
 	$(wrap)path_health_keep_for_peer $(wrap)vqp_enter $(wrap)stats_conn_psn
+
+tests_unit_test_rooms_atomics_SOURCES = tests/unit/test_rooms_atomics.c $(meeting_world)
+tests_unit_test_rooms_atomics_CFLAGS = $(rooms_cflags)
+tests_unit_test_rooms_atomics_LDFLAGS = $(AM_LDFLAGS) $(meeting_wraps)
+tests_unit_test_rooms_atomics_LDADD = $(rooms_libs)
 
 tests_unit_test_rooms_meeting_SOURCES = tests/unit/test_rooms_meeting.c $(meeting_world)
 tests_unit_test_rooms_meeting_CFLAGS = $(rooms_cflags)

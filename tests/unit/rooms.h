@@ -55,6 +55,7 @@ struct core_script {
 	int post_result, post_rail;
 	int post_ends_after; /* so many posts it takes, then -ENOMEM; -1: all */
 	bool fast, delivers, releases, secret;
+	bool release_due, atomic_releases;
 	bool impossible; /* it will not meet the peer */
 	struct shift_tombstone tombstone;
 	struct shift_conn_cfg cfg; /* as it was given */

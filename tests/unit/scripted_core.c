@@ -33,6 +33,8 @@ bool __wrap_shift_conn_repost(const struct shift_conn *c, uint64_t *index, uint6
 void __wrap_shift_conn_recv_at(const struct shift_conn *c, uint64_t index,
 			       struct shift_recv_wr *wr);
 bool __wrap_shift_conn_release(struct shift_conn *c);
+bool __wrap_shift_conn_release_due(const struct shift_conn *c);
+bool __wrap_shift_conn_atomic_releases(const struct shift_conn *c);
 bool __wrap_shift_conn_fast(const struct shift_conn *c);
 bool __wrap_shift_conn_secret_due(const struct shift_conn *c, const struct shift_wr *wr);
 uint64_t __wrap_shift_conn_head(const struct shift_conn *c);
@@ -86,6 +88,18 @@ bool __wrap_shift_conn_release(struct shift_conn *c)
 	(void)c;
 	trace_add("release\n");
 	return core.releases;
+}
+
+bool __wrap_shift_conn_release_due(const struct shift_conn *c)
+{
+	(void)c;
+	return core.release_due;
+}
+
+bool __wrap_shift_conn_atomic_releases(const struct shift_conn *c)
+{
+	(void)c;
+	return core.atomic_releases;
 }
 
 void __wrap_shift_conn_tombstone(const struct shift_conn *c, uint64_t now_ns,
