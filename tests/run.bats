@@ -283,12 +283,14 @@ as_root_in_namespace() {
 
 @test "--dry-run starts nothing, and says all" {
 	run -0 --separate-stderr shift-run -n --rails auto --give-up 10s --failback manual --lost-atomic continue \
+		--atomics move \
 		--log-level info --log-file log --kv start@127.0.0.1:4000 --report r --job x \
 		-j -- sh -c 'exit 3'
 	[ "$(jq -c '[.job, .program, .command, .meeting]' <<<"$output")" = \
 		'["x","'"$(command -v sh)"'",["sh","-c","exit 3"],{"kind":"start","endpoints":["http://127.0.0.1:4000"],"starts_etcd":true}]' ]
 	[ "$(jq -r '.environment | to_entries[] | select(.key != "LD_PRELOAD") | "\(.key)=\(.value)"' \
-		<<<"$output" | sort)" = "SHIFT_FAILBACK=manual
+		<<<"$output" | sort)" = "SHIFT_ATOMICS=move
+SHIFT_FAILBACK=manual
 SHIFT_GIVE_UP_MS=10000
 SHIFT_JOB=x
 SHIFT_KV=http://127.0.0.1:4000
@@ -316,7 +318,7 @@ SHIFT_RUN_DIR=$PWD/A" ]
 	run -0 --separate-stderr shift-run -nj --job x --kv http://i:2/,http://j:3/ true
 	[ "$(jq -c '[.job, .environment.SHIFT_KV]' <<<"$output")" = '["x","http://i:2,http://j:3"]' ]
 	for e in SHIFT_FAILBACK=perhaps SHIFT_GIVE_UP_MS=10s SHIFT_RAILS=mlx5_0 SHIFT_LOG=loud \
-		SHIFT_LOST_ATOMIC=retry SHIFT_JOB=../x SHIFT_KV=h:1; do
+		SHIFT_LOST_ATOMIC=retry SHIFT_ATOMICS=go SHIFT_JOB=../x SHIFT_KV=h:1; do
 		run env "$e" shift-run -n true
 		expect_status 125
 		expect_line '^shift-run: '

@@ -57,6 +57,7 @@ enum setting {
 	SET_LOG_LEVEL,
 	SET_LOG_FILE,
 	SET_LOST_ATOMIC,
+	SET_ATOMICS,
 	SETTINGS,
 };
 

@@ -26,6 +26,7 @@ static const char help[] =
 	"time\n"
 	"  -b, --failback WHEN       auto (the default), manual, never\n"
 	"  -a, --lost-atomic WHAT    when its result is lost: error (the default), continue\n"
+	"      --atomics WHAT        stay (the default), move: where each word has one user\n"
 	"  -l, --log-level LEVEL     error, warn (the default), info, debug\n"
 	"  -o, --log-file FILE       default: standard error\n"
 	"  -R, --report FILE         what happened, as JSON, when the command has ended\n"
@@ -39,7 +40,7 @@ static const char help[] =
 	"executed,\n"
 	"127 it is not found; --check: 0 yes, 1 no.\n";
 
-enum { OPT_HELP = 256, OPT_VERSION, OPT_ACCESS };
+enum { OPT_HELP = 256, OPT_VERSION, OPT_ATOMICS, OPT_ACCESS };
 
 static const char short_options[] = "+r:k:K:J:w:g:b:a:l:o:R:cnj";
 
@@ -56,6 +57,7 @@ static const struct option options[] = {
 	{"give-up", required_argument, NULL, 'g'},
 	{"failback", required_argument, NULL, 'b'},
 	{"lost-atomic", required_argument, NULL, 'a'},
+	{"atomics", required_argument, NULL, OPT_ATOMICS},
 	{"log-level", required_argument, NULL, 'l'},
 	{"log-file", required_argument, NULL, 'o'},
 	{"report", required_argument, NULL, 'R'},
@@ -100,6 +102,7 @@ void run_options_parse(struct options *o, int argc, char **argv)
 		case 'g': setting_give(SET_GIVE_UP, optarg); break;
 		case 'b': setting_give(SET_FAILBACK, optarg); break;
 		case 'a': setting_give(SET_LOST_ATOMIC, optarg); break;
+		case OPT_ATOMICS: setting_give(SET_ATOMICS, optarg); break;
 		case 'l': setting_give(SET_LOG_LEVEL, optarg); break;
 		case 'o': setting_give(SET_LOG_FILE, optarg); break;
 		case 'R': o->report = optarg; break;

@@ -55,6 +55,7 @@ static const struct {
 	[SET_LOG_FILE] = {"log-file", "SHIFT_LOG_FILE", NULL, "", convert_file, NULL},
 	[SET_LOST_ATOMIC] = {"lost-atomic", "SHIFT_LOST_ATOMIC", "error|continue", "error", NULL,
 			     NULL},
+	[SET_ATOMICS] = {"atomics", "SHIFT_ATOMICS", "stay|move", "stay", NULL, NULL},
 };
 
 static const char *given[SETTINGS];

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 # The library broken on purpose: README says how. A sanitizer would make each judge ten times slower.
 MUTANT_TABLES = \
-	tests/mutants/below.mutants tests/mutants/conn.mutants tests/mutants/conn-self_qp.mutants tests/mutants/core-conn.mutants tests/mutants/core-conn_state.mutants \
+	tests/mutants/atomics.mutants tests/mutants/below.mutants tests/mutants/conn.mutants tests/mutants/conn-self_qp.mutants tests/mutants/core-atomics.mutants tests/mutants/core-conn.mutants tests/mutants/core-conn_state.mutants \
 	tests/mutants/core-cqe.mutants tests/mutants/core-failback.mutants tests/mutants/core-fast.mutants \
 	tests/mutants/core-fence.mutants tests/mutants/core-giveup.mutants tests/mutants/core-headers.mutants \
 	tests/mutants/core-hello.mutants tests/mutants/core-lives.mutants tests/mutants/core-msg.mutants \

@@ -171,6 +171,7 @@ static void set_all(void)
 		{"SHIFT_SUMMARY", "0"},
 		{"SHIFT_EXACTLY_ONCE", "0"},
 		{"SHIFT_LOST_ATOMIC", "continue"},
+		{"SHIFT_ATOMICS", "move"},
 		{"SHIFT_PROBES", "yes"},
 		{"SHIFT_LINK_EVENTS", ""},
 	};
@@ -196,6 +197,7 @@ static void reads_the_environment_once(void **state)
 	assert_false(env.summary);
 	assert_false(env.exactly_once);
 	assert_true(env.lost_atomic_continue);
+	assert_true(env.atomics_move);
 	assert_true(env.probes); /* malformed */
 	assert_true(env.link_events);
 	assert_int_equal(env_backups("a", (char[1][64]){""}, 1), 1);
