@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include "lib/conn/conn_lock.h"
 
+#include "lib/base/uncancelled.h"
 #include "lib/conn/actions.h"
 #include "lib/conn/cq_counts.h"
 #include "lib/conn/exported_keys.h"
@@ -100,6 +101,7 @@ void vqp_release_gates(struct vqp *v)
 
 void vqp_enter(struct vqp *v)
 {
+	uncancelled_begin();
 	pthread_mutex_lock(&v->lock);
 	if (!v->hot.slow)
 		close_gates(v);
@@ -143,6 +145,7 @@ void vqp_leave(struct vqp *v)
 		open_gates(v);
 	pthread_mutex_unlock(&v->lock);
 	ctrl_link_flush_unless_bg();
+	uncancelled_end();
 }
 
 void vqp_event(struct vqp *v, const struct shift_event *ev)

@@ -13,6 +13,7 @@
 
 #include "lib/base/real_verbs.h"
 #include "lib/base/reentry.h"
+#include "lib/base/uncancelled.h"
 #include "lib/conn/memlock.h"
 #include "lib/object/cq.h"
 #include "lib/object/memory.h"
@@ -47,7 +48,7 @@ EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 	hooks_off = true;
 	ctx = real.open_device(device);
 	hooks_off = false;
-	return hook_opened(ctx);
+	return uncancelled(hook_opened(ctx));
 }
 
 /* mlx5dv_open_device() and similar functions call this. */
@@ -60,7 +61,7 @@ EXPORT struct ibv_context *verbs_open_device(struct ibv_device *device, void *pr
 	hooks_off = true;
 	ctx = REAL(NULL, verbs_open_device, device, private_data);
 	hooks_off = false;
-	return hook_opened(ctx);
+	return uncancelled(hook_opened(ctx));
 }
 
 EXPORT struct ibv_context *ibv_import_device(int cmd_fd)
@@ -72,14 +73,14 @@ EXPORT struct ibv_context *ibv_import_device(int cmd_fd)
 	hooks_off = true;
 	ctx = REAL(NULL, import_device, cmd_fd);
 	hooks_off = false;
-	return hook_opened(ctx);
+	return uncancelled(hook_opened(ctx));
 }
 
 EXPORT int ibv_close_device(struct ibv_context *ctx)
 {
 	if (must_pass())
 		return REAL(EOPNOTSUPP, close_device, ctx);
-	return hook_close_device(ctx);
+	return uncancelled(hook_close_device(ctx));
 }
 
 EXPORT int ibv_get_async_event(struct ibv_context *ctx, struct ibv_async_event *event)
@@ -93,14 +94,14 @@ EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *ctx)
 {
 	if (must_pass())
 		return REAL(NULL, alloc_pd, ctx);
-	return hook_alloc_pd(ctx);
+	return uncancelled(hook_alloc_pd(ctx));
 }
 
 EXPORT int ibv_dealloc_pd(struct ibv_pd *pd)
 {
 	if (must_pass())
 		return REAL(EOPNOTSUPP, dealloc_pd, pd);
-	return hook_dealloc_pd(pd);
+	return uncancelled(hook_dealloc_pd(pd));
 }
 
 EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
@@ -111,7 +112,7 @@ EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, i
 	if (must_pass())
 		return REAL(NULL, reg_mr, pd, addr, length, access);
 	mr = with_room(pd->context, real.reg_mr(pd, addr, length, access));
-	return hook_registered(mr, at, length, at, (unsigned int)access, -1);
+	return uncancelled(hook_registered(mr, at, length, at, (unsigned int)access, -1));
 }
 
 EXPORT struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
@@ -122,7 +123,8 @@ EXPORT struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t leng
 	if (must_pass())
 		return REAL(NULL, reg_mr_iova, pd, addr, length, iova, access);
 	mr = with_room(pd->context, REAL(NULL, reg_mr_iova, pd, addr, length, iova, access));
-	return hook_registered(mr, (uintptr_t)addr, length, iova, (unsigned int)access, -1);
+	return uncancelled(
+		hook_registered(mr, (uintptr_t)addr, length, iova, (unsigned int)access, -1));
 }
 
 EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
@@ -133,7 +135,7 @@ EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t len
 	if (must_pass())
 		return REAL(NULL, reg_mr_iova2, pd, addr, length, iova, access);
 	mr = with_room(pd->context, REAL(NULL, reg_mr_iova2, pd, addr, length, iova, access));
-	return hook_registered(mr, (uintptr_t)addr, length, iova, access, -1);
+	return uncancelled(hook_registered(mr, (uintptr_t)addr, length, iova, access, -1));
 }
 
 EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,
@@ -145,7 +147,7 @@ EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size
 		return REAL(NULL, reg_dmabuf_mr, pd, offset, length, iova, fd, access);
 	mr = with_room(pd->context,
 		       REAL(NULL, reg_dmabuf_mr, pd, offset, length, iova, fd, access));
-	return hook_registered(mr, offset, length, iova, (unsigned int)access, fd);
+	return uncancelled(hook_registered(mr, offset, length, iova, (unsigned int)access, fd));
 }
 
 EXPORT int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
@@ -153,14 +155,14 @@ EXPORT int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *a
 {
 	if (must_pass())
 		return REAL(EOPNOTSUPP, rereg_mr, mr, flags, pd, addr, length, access);
-	return hook_rereg_mr(mr, flags, pd, addr, length, access);
+	return uncancelled(hook_rereg_mr(mr, flags, pd, addr, length, access));
 }
 
 EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
 {
 	if (must_pass())
 		return REAL(EOPNOTSUPP, dereg_mr, mr);
-	return hook_dereg_mr(mr);
+	return uncancelled(hook_dereg_mr(mr));
 }
 
 EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *ctx, int cqe, void *cq_context,
@@ -171,28 +173,28 @@ EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *ctx, int cqe, void *cq_c
 	if (must_pass())
 		return REAL(NULL, create_cq, ctx, cqe, cq_context, channel, comp_vector);
 	cq = with_room(ctx, real.create_cq(ctx, cqe, cq_context, channel, comp_vector));
-	return hook_created_cq(cq, channel);
+	return uncancelled(hook_created_cq(cq, channel));
 }
 
 EXPORT int ibv_resize_cq(struct ibv_cq *cq, int cqe)
 {
 	if (must_pass())
 		return REAL(EOPNOTSUPP, resize_cq, cq, cqe);
-	return hook_resize_cq(cq, cqe);
+	return uncancelled(hook_resize_cq(cq, cqe));
 }
 
 EXPORT int ibv_destroy_cq(struct ibv_cq *cq)
 {
 	if (must_pass())
 		return REAL(EOPNOTSUPP, destroy_cq, cq);
-	return hook_destroy_cq(cq);
+	return uncancelled(hook_destroy_cq(cq));
 }
 
 EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
 	if (must_pass())
 		return REAL(NULL, create_qp, pd, attr);
-	return hook_create_qp(pd, attr);
+	return uncancelled(hook_create_qp(pd, attr));
 }
 
 EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
@@ -200,26 +202,26 @@ EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_ma
 {
 	if (must_pass())
 		return REAL(EOPNOTSUPP, query_qp, qp, attr, attr_mask, init_attr);
-	return hook_query_qp(qp, attr, attr_mask, init_attr);
+	return uncancelled(hook_query_qp(qp, attr, attr_mask, init_attr));
 }
 
 EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
 {
 	if (must_pass())
 		return REAL(EOPNOTSUPP, modify_qp, qp, attr, attr_mask);
-	return hook_modify_qp(qp, attr, attr_mask);
+	return uncancelled(hook_modify_qp(qp, attr, attr_mask));
 }
 
 EXPORT int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
 	if (must_pass() || !real.set_ece)
 		return REAL(EOPNOTSUPP, set_ece, qp, ece);
-	return hook_set_ece(qp, ece);
+	return uncancelled(hook_set_ece(qp, ece));
 }
 
 EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
 {
 	if (must_pass())
 		return REAL(EOPNOTSUPP, destroy_qp, qp);
-	return hook_destroy_qp(qp);
+	return uncancelled(hook_destroy_qp(qp));
 }

@@ -390,7 +390,7 @@ bool run_schedule(const struct options *o)
 		    (W.core_events >= CORE_EVENTS_MIN || W.now > W.calm_at + NS_MS * 1000))
 			break;
 		if (W.calm && W.now > W.calm_at + 3 * W.host[0].cfg.giveup_ns && atomics_hang())
-			break;
+			return !W.failed;
 		if (W.calm && W.now > W.calm_at + 3 * W.host[0].cfg.giveup_ns)
 			violation("hang: A %s, B %s, long after calm",
 				  prog_done(0) ? "done" : "waits", prog_done(1) ? "done" : "waits");

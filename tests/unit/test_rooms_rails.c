@@ -475,6 +475,38 @@ static void a_fence_ends_the_wait_of_receives(void **state)
 	rooms_run_jobs();
 }
 
+/* --- threads that the program cancels --------------------------------------------------------- */
+
+static int cancelled_at;
+
+static void *cancel_inside(void *arg)
+{
+	vqp_enter(v);
+	(void)arg;
+	pthread_cancel(pthread_self());
+	pthread_testcancel();
+	cancelled_at = 1;
+	vqp_leave(v);
+	cancelled_at = 2;
+	pthread_testcancel();
+	cancelled_at = 3;
+	return NULL;
+}
+
+/* Nobody would release the lock. */
+static void a_thread_inside_is_not_cancelled(void **state)
+{
+	pthread_t t;
+	void *result;
+
+	(void)state;
+	cancelled_at = 0;
+	assert_int_equal(pthread_create(&t, NULL, cancel_inside, NULL), 0);
+	assert_int_equal(pthread_join(t, &result), 0);
+	assert_ptr_equal(result, PTHREAD_CANCELED);
+	assert_int_equal(cancelled_at, 2);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
@@ -499,6 +531,7 @@ int main(void)
 		TEST(what_a_refused_post_asks_for_is_carried_out),
 		TEST(completions_are_added_to_the_qp_that_they_are_of),
 		TEST(a_cq_forgets_a_qp),
+		TEST(a_thread_inside_is_not_cancelled),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
