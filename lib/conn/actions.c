@@ -113,7 +113,10 @@ static void action_carry_out(struct vqp *v, const struct shift_action *a)
 		v->life.closed = true;
 		pthread_cond_broadcast(&v->life.closed_cond);
 		return;
-	case SHIFT_ACT_REPORT: action_report(v, a); return;
+	case SHIFT_ACT_REPORT:
+		v->timers.idle = false;
+		action_report(v, a);
+		return;
 	case SHIFT_ACT_COUNT: return;
 	}
 }

@@ -838,6 +838,7 @@ static void meeting_add(void *arg)
 	m->next = meetings;
 	meetings = m;
 	v->setup.meeting = m;
+	conn_looks_start();
 	rendezvous_wake();
 }
 

@@ -14,7 +14,7 @@ CORE_TESTS = tests/unit/test_conn_random tests/unit/test_psn tests/unit/test_wrl
 	tests/unit/test_invariants tests/unit/test_progress tests/unit/test_rails tests/unit/test_conn_fence \
 	tests/unit/test_no_progress tests/unit/test_completions tests/unit/test_conn_switch \
 	tests/unit/test_conn_timers tests/unit/test_conn_replay tests/unit/test_log_reuse \
-	tests/unit/test_conn_failback tests/unit/test_log_rules tests/unit/test_posting tests/unit/test_conn_lives
+	tests/unit/test_conn_failback tests/unit/test_conn_quiet tests/unit/test_log_rules tests/unit/test_posting tests/unit/test_conn_lives
 check_PROGRAMS += $(CORE_TESTS)
 TESTS += $(CORE_TESTS)
 
@@ -110,6 +110,10 @@ tests_unit_test_conn_replay_LDADD = $(core_test_libs)
 tests_unit_test_log_reuse_SOURCES = tests/unit/test_log_reuse.c
 tests_unit_test_log_reuse_CFLAGS = $(core_test_cflags)
 tests_unit_test_log_reuse_LDADD = $(core_test_libs)
+
+tests_unit_test_conn_quiet_SOURCES = tests/unit/test_conn_quiet.c $(conn_world)
+tests_unit_test_conn_quiet_CFLAGS = $(core_test_cflags)
+tests_unit_test_conn_quiet_LDADD = $(core_test_libs)
 
 tests_unit_test_conn_failback_SOURCES = tests/unit/test_conn_failback.c tests/unit/planned.h $(conn_world)
 tests_unit_test_conn_failback_CFLAGS = $(core_test_cflags)
@@ -318,7 +322,8 @@ core_wraps = \
 	$(wrap)shift_conn_unpost_send $(wrap)shift_conn_unpost_recv $(wrap)shift_conn_repost \
 	$(wrap)shift_conn_recv_at $(wrap)shift_conn_release $(wrap)shift_conn_fast \
 	$(wrap)shift_conn_secret_due $(wrap)shift_conn_head $(wrap)shift_conn_view \
-	$(wrap)shift_conn_stats $(wrap)shift_conn_deadline $(wrap)shift_conn_dump \
+	$(wrap)shift_conn_stats $(wrap)shift_conn_lazy_deadline $(wrap)shift_conn_idle \
+	$(wrap)shift_conn_activity $(wrap)shift_conn_dump \
 	$(wrap)shift_conn_tombstone $(wrap)shift_fast_wrap $(wrap)shift_fast_fold \
 	$(wrap)shift_fast_arm $(wrap)shift_fast_done
 
