@@ -112,7 +112,7 @@ void path_health_tell_again(uint64_t nonce)
 
 struct witnesses {
 	const struct tracked_path *path;
-	bool missing, silence;
+	bool missing, silence, answers;
 };
 
 static void find_missing(struct tracked_path *p, void *arg)
@@ -122,6 +122,7 @@ static void find_missing(struct tracked_path *p, void *arg)
 
 	w->missing |= p != w->path && h->answered && !h->misses &&
 		      h->ok_ns <= w->path->health.counted_ns;
+	w->answers |= p != w->path && h->answered && !h->misses;
 	w->silence |= h->misses && !all_is_told(p);
 }
 
@@ -144,6 +145,29 @@ static bool silence_is_news(const struct tracked_path *p)
 	return w.silence;
 }
 
+/* Silence beside another path that answers: the rail is lost, and not the peer. */
+static bool is_lost(const struct tracked_path *p)
+{
+	struct witnesses w = {.path = p};
+
+	peer_paths_each(p->nonce, find_missing, &w);
+	return all_is_told(p) && w.answers;
+}
+
+static void note_rails(struct vdev *dev, void *arg)
+{
+	const struct tracked_path *p = arg;
+
+	for (uint8_t i = 0; i < dev->rails; i++) {
+		if (dev->nic[i] != p->path.nic)
+			continue;
+		if (is_lost(p))
+			vdev_rail_lost(dev, i);
+		else if (!p->health.misses)
+			vdev_rail_found(dev, i);
+	}
+}
+
 /* Takes the verdict in. Returns whether all connections must hear of it. */
 static bool take_verdict(struct tracked_path *p, bool ok)
 {
@@ -163,6 +187,8 @@ static bool take_verdict(struct tracked_path *p, bool ok)
 		h->counted++;
 		h->counted_ns = now_ns();
 	}
+	if (change || h->counted == COUNTED_MAX)
+		vdev_each(note_rails, p);
 	return news;
 }
 
