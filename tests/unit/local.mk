@@ -298,7 +298,7 @@ ROOMS_TESTS = tests/unit/test_rooms_qp tests/unit/test_rooms_meeting tests/unit/
 	tests/unit/test_rooms_arm tests/unit/test_rooms_rails tests/unit/test_rooms_post \
 	tests/unit/test_rooms_poll \
 	tests/unit/test_rooms_fence tests/unit/test_deaths tests/unit/test_bye tests/unit/test_directory \
-	tests/unit/test_peer_paths tests/unit/test_two_ends tests/unit/test_self_qp
+	tests/unit/test_peer_paths tests/unit/test_two_ends tests/unit/test_self_qp tests/unit/test_spare_rails
 check_PROGRAMS += $(ROOMS_TESTS)
 TESTS += $(ROOMS_TESTS)
 rooms_world = tests/unit/rooms.c tests/unit/rooms.h tests/unit/scripted_core.c
@@ -382,6 +382,12 @@ tests_unit_test_deaths_CFLAGS = $(rooms_cflags)
 tests_unit_test_deaths_LDFLAGS = $(AM_LDFLAGS) $(meeting_wraps) $(wrap)job_refute_death \
 	$(wrap)shift_conn_waits $(wrap)peer_paths_silence $(wrap)vqp_each
 tests_unit_test_deaths_LDADD = $(rooms_libs)
+
+tests_unit_test_spare_rails_SOURCES = tests/unit/test_spare_rails.c $(meeting_world)
+tests_unit_test_spare_rails_CFLAGS = $(rooms_cflags)
+tests_unit_test_spare_rails_LDFLAGS = $(AM_LDFLAGS) $(meeting_wraps) $(wrap)shift_conn_waits \
+	$(wrap)vdev_each $(wrap)rooms_create_qp
+tests_unit_test_spare_rails_LDADD = $(rooms_libs)
 
 tests_unit_test_bye_SOURCES = tests/unit/test_bye.c $(meeting_world)
 tests_unit_test_bye_CFLAGS = $(rooms_cflags)
