@@ -569,6 +569,38 @@ static void an_idle_connection_is_not_entered_for_a_miss(void **state)
 	assert_null(strstr(trace_text(), "PROBE_MISSED"));
 }
 
+/* The look of each second enters only connections on which something was posted or received. */
+static void an_idle_connection_is_left_alone(void **state)
+{
+	(void)state;
+	core.view.state = SHIFT_ST_ACTIVE;
+	core.deadline = UINT64_MAX;
+	core.idle = true;
+	rooms_pass(1000 * MS);
+	trace_clear();
+	enters = 0;
+	on_enter = count_enter;
+	for (int i = 0; i < 1000; i++)
+		rooms_pass(1000 * MS);
+	assert_int_equal(enters, 0);
+	core.activity++;
+	rooms_pass(1000 * MS);
+	assert_int_equal(enters, 1);
+	assert_int_equal(times_told("event TICK"), 1);
+	rooms_pass(1000 * MS);
+	assert_int_equal(enters, 1);
+	core.idle = false; /* it waits, and its state has changed */
+	rooms_act(v, &(struct shift_action){.type = SHIFT_ACT_REPORT,
+					    .from = SHIFT_ST_SWITCHING,
+					    .to = SHIFT_ST_ACTIVE,
+					    .reason = SHIFT_R_COMMIT});
+	enters = 0;
+	rooms_pass(1000 * MS);
+	rooms_pass(1000 * MS);
+	assert_int_equal(enters, 2);
+	on_enter = NULL;
+}
+
 int main(void)
 {
 #define MET(name) cmocka_unit_test_setup_teardown(name, begin_met, end)
@@ -593,6 +625,7 @@ int main(void)
 		MET(misses_without_a_witness_are_told_again),
 		MET(a_silence_is_told_again_when_something_changes),
 		MET(an_idle_connection_is_not_entered_for_a_miss),
+		MET(an_idle_connection_is_left_alone),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
