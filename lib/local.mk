@@ -69,7 +69,8 @@ ROOMS_SOURCES = \
 	lib/session/nic_events.c lib/session/nic_events.h lib/session/operator.c \
 	lib/session/operator.h lib/session/path_health.c lib/session/path_health.h \
 	lib/session/peer_paths.c lib/session/peer_paths.h lib/session/rendezvous.c \
-	lib/session/rendezvous.h lib/session/start.c lib/session/start.h lib/session/tombstones.c \
+	lib/session/rendezvous.h lib/session/spare_rails.c lib/session/spare_rails.h \
+	lib/session/start.c lib/session/start.h lib/session/tombstones.c \
 	lib/session/tombstones.h
 SHIFT_SO_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS) -fvisibility=hidden -ftls-model=initial-exec
 noinst_LTLIBRARIES += lib/libshiftrooms.la

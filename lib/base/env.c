@@ -139,12 +139,17 @@ void env_read(void)
 	pthread_once(&once, read_all);
 }
 
+bool env_rails_are_auto(void)
+{
+	return !strcmp(env.rails, "auto");
+}
+
 unsigned int env_backups(const char *device, char (*backups)[64], unsigned int max)
 {
 	struct rail_device devices[DEVICES_MAX];
 	unsigned int n;
 
-	if (strcmp(env.rails, "auto") != 0)
+	if (!env_rails_are_auto())
 		return rails_listed(env.rails, device, backups, max);
 	n = sysfs_devices("/sys/class/infiniband", devices, DEVICES_MAX);
 	return rails_auto(devices, n, device, backups, max);

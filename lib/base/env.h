@@ -43,4 +43,7 @@ void env_read(void);
  */
 unsigned int env_backups(const char *device, char (*backups)[64], unsigned int max);
 
+/* Does shift choose the backups, and none is listed? */
+bool env_rails_are_auto(void);
+
 #endif

@@ -51,11 +51,22 @@ void vqp_act_held(struct vqp *v)
 		arm_start(v, &a);
 }
 
+/* So that another backup is made, if there is a spare one. */
+static void report_rail(struct vqp *v, const struct shift_action *a,
+			const struct shift_conn_view *view)
+{
+	if (a->reason == SHIFT_R_COMMIT)
+		vdev_rail_found(v->dev, a->rail);
+	else if (a->to == SHIFT_ST_NO_RAIL || (a->to == SHIFT_ST_FENCE && !view->planned))
+		vdev_rail_lost(v->dev, a->rail);
+}
+
 static void action_report(struct vqp *v, const struct shift_action *a)
 {
 	struct shift_conn_view view;
 
 	shift_conn_view(v->conn, &view);
+	report_rail(v, a, &view);
 	if (a->from == SHIFT_ST_SETUP && a->to == SHIFT_ST_ACTIVE)
 		vqp_report_protection(v);
 	v->life.dead |= a->to == SHIFT_ST_DEAD;
@@ -113,7 +124,10 @@ static void action_carry_out(struct vqp *v, const struct shift_action *a)
 		v->life.closed = true;
 		pthread_cond_broadcast(&v->life.closed_cond);
 		return;
-	case SHIFT_ACT_REPORT: action_report(v, a); return;
+	case SHIFT_ACT_REPORT:
+		v->timers.idle = false;
+		action_report(v, a);
+		return;
 	case SHIFT_ACT_COUNT: return;
 	}
 }

@@ -39,23 +39,30 @@ static void report_refused(struct vqp *v)
 	vqp_act(v);
 }
 
-static _Atomic unsigned int slow_count;
+static _Atomic unsigned int switching_count;
 
-static void count_slow(struct vqp *v, bool slow)
+static void count_switching(struct vqp *v, bool switching)
 {
-	slow &= !v->life.gone;
-	if (v->counted_slow == slow)
+	switching &= !v->life.gone;
+	if (atomic_exchange(&v->switching, switching) == switching)
 		return;
-	v->counted_slow = slow;
-	if (slow)
-		atomic_fetch_add(&slow_count, 1);
+	if (switching)
+		atomic_fetch_add(&switching_count, 1);
 	else
-		atomic_fetch_sub(&slow_count, 1);
+		atomic_fetch_sub(&switching_count, 1);
 }
 
-bool vqp_any_slow(void)
+bool vqp_any_switching(void)
 {
-	return atomic_load(&slow_count);
+	return atomic_load(&switching_count);
+}
+
+static bool is_switching(const struct vqp *v)
+{
+	struct shift_conn_view view;
+
+	shift_conn_view(v->conn, &view);
+	return view.state >= SHIFT_ST_FENCE && view.state <= SHIFT_ST_SWITCHING;
 }
 
 /* Sends posts and completions of this QP the slow way, where they take the lock. Waits for threads
@@ -66,7 +73,6 @@ static void close_gates(struct vqp *v)
 	unsigned int n = gates_of(v, gates);
 
 	atomic_store(&v->hot.slow, 1);
-	count_slow(v, true);
 	for (unsigned int i = 0; i < n; i++)
 		gate_shut(gates[i]);
 	gate_sync(gates, n);
@@ -82,7 +88,6 @@ static void open_gates(struct vqp *v)
 	unsigned int n = gates_of(v, gates);
 
 	atomic_store(&v->hot.slow, 0);
-	count_slow(v, false);
 	for (unsigned int i = 0; i < n; i++)
 		gate_open(gates[i]);
 }
@@ -90,7 +95,7 @@ static void open_gates(struct vqp *v)
 void vqp_release_gates(struct vqp *v)
 {
 	pthread_mutex_lock(&v->lock);
-	count_slow(v, false);
+	count_switching(v, false);
 	if (v->hot.slow) {
 		gate_open(&v->send_cq->gate);
 		if (v->recv_cq != v->send_cq)
@@ -136,9 +141,10 @@ void vqp_leave(struct vqp *v)
 		v->repost.committing = false;
 		stats_conn_reposted(v->stats, now_ns());
 	}
-	arm_timer(v, pause_deadline(v, shift_conn_deadline(v->conn)));
+	arm_timer(v, pause_deadline(v, shift_conn_lazy_deadline(v->conn)));
 	arm_timer(v, peer_keys_deadline(v->keys.peer));
 	arm_timer(v, exported_keys_deadline(&v->keys.exported));
+	count_switching(v, is_switching(v));
 	if (v->self.engaged)
 		arm_timer(v, v->self.tick_at);
 	else if (shift_conn_fast(v->conn) && !v->life.dead && v->repost.tx_next == v->repost.tx_end)

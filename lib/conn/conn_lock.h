@@ -16,12 +16,11 @@ void vqp_enter(struct vqp *v);
  * the timers, opens the gates if the fast way is possible again, and releases the lock. */
 void vqp_leave(struct vqp *v);
 
-/* Is any connection on the slow way? Any thread, no lock; a connection that turns slow just now may
- * be missed. */
-bool vqp_any_slow(void);
+/* Is any connection in a switch? Any thread, no lock; one that begins just now may be missed. */
+bool vqp_any_switching(void);
 
 /* The QP is destroyed, and vqp.life.gone: removes its reason from the gates of its CQs, and from
- * vqp_any_slow(). Nothing locked. */
+ * vqp_any_switching(). Nothing locked. */
 void vqp_release_gates(struct vqp *v);
 
 /* Tells lib/core an event: vqp_enter(), shift_conn_event(), vqp_leave(). */

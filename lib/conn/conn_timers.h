@@ -9,6 +9,10 @@
 /* Before the vqp can be found. */
 void vqp_timers_init(struct vqp *v);
 
+/* From now on all connections are looked at once a second: T8 needs that of those that are idle,
+ * and so have no timer. Background thread. */
+void conn_looks_start(void);
+
 /* No timer fires after this, unless it is set again. Background thread. */
 void vqp_timers_stop(struct vqp *v);
 

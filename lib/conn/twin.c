@@ -74,6 +74,8 @@ static void twin_report(struct vqp *v, int rail, bool failed)
 		return;
 	vqp_enter(v);
 	v->rails.twin[rail].failed = failed;
+	if (failed)
+		vdev_rail_lost(v->dev, (uint8_t)rail);
 	shift_conn_view(v->conn, &view);
 	if (view.protected_ && view.state < SHIFT_ST_GIVEUP)
 		vqp_report_protection(v);

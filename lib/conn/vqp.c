@@ -153,6 +153,11 @@ void vqp_rail_note_up(struct vqp *v, uint8_t rail, bool up)
 		atomic_fetch_or(&v->rails.down, 1u << rail);
 }
 
+bool vqp_is_idle(const struct vqp *v)
+{
+	return v->timers.idle && shift_conn_activity(v->conn) == v->timers.activity;
+}
+
 int vqp_rail_on(const struct vqp *v, const struct nic *nic)
 {
 	for (int i = 0; i < v->dev->rails; i++)

@@ -184,6 +184,11 @@ struct vqp_timers {
 	struct bg_timer tick, overdue;
 	struct bg_call tick_call, overdue_call;
 	_Atomic uint64_t tick_at; /* when tick is set for */
+	/* Under vqp.lock. What the last tick has found: */
+	bool idle;	    /* there is nothing to look at, */
+	uint8_t rail;	    /* data flows on that rail; UINT8_MAX: it does not, */
+	uint64_t activity;  /* shift_conn_activity(), */
+	uint64_t send_tail; /* shift_conn_view.send_tail */
 };
 
 enum self_state { SELF_OFF, SELF_ARMING, SELF_READY, SELF_LOST };
@@ -238,8 +243,8 @@ struct vqp {
 	uint64_t marker;	      /* wr_id of a fence's marker */
 	int stats;		      /* slot in the statistics, or -1 */
 
-	uint32_t id;	   /* of the connection in this process, in this life: vqp_renew_id() */
-	bool counted_slow; /* vqp_any_slow(). Under lock */
+	uint32_t id; /* of the connection in this process, in this life: vqp_renew_id() */
+	_Atomic bool switching; /* vqp_any_switching(). Written under lock */
 
 	struct vqp_program program;
 	struct vqp_life life;
@@ -326,6 +331,10 @@ bool vqp_rail_is_up(const struct vqp *v, uint8_t rail);
 /* Whether it is up as lib/core knows it; and lib/core is being told, under vqp.lock. */
 bool vqp_rail_was_up(const struct vqp *v, uint8_t rail);
 void vqp_rail_note_up(struct vqp *v, uint8_t rail, bool up);
+
+/* Has nothing been posted or received since a tick has found the connection idle? Then nothing is
+ * outstanding that will have a completion. Under vqp.lock; the gates may be open. */
+bool vqp_is_idle(const struct vqp *v);
 
 /* The rail in use: the one that carries the traffic now, or did until a switch began. */
 uint8_t vqp_rail(const struct vqp *v);

@@ -94,7 +94,7 @@ struct shift_conn *shift_conn_init(void *mem, size_t len, const struct shift_con
 	init_rails(c);
 	c->tx_psn = cfg->sq_psn & SHIFT_PSN_MASK;
 	c->rep_psn = c->rail[0].rx_psn;
-	c->rto_at = c->timeout_at = c->check_at = NEVER;
+	c->rto_at = c->timeout_at = c->check_at = c->quiet_ns = NEVER;
 	c->plan.r = c->plan.arm_r = NO_RAIL;
 	c->waits_at = NEVER;
 	c->sq_psn_known = true;
@@ -327,14 +327,14 @@ static uint64_t min_ns(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-static uint64_t state_deadline(const struct shift_conn *c)
+static uint64_t state_deadline(const struct shift_conn *c, uint64_t check_at)
 {
 	uint64_t end = c->plan.trouble ? c->plan.trouble + c->cfg.giveup_ns : NEVER;
 
 	switch ((enum shift_state)c->state) {
 	case SHIFT_ST_SETUP: return c->rto_at;
 	case SHIFT_ST_ACTIVE:
-		end = min_ns(c->check_at, failback_deadline(c));
+		end = min_ns(check_at, failback_deadline(c));
 		end = min_ns(end, atomics_deadline(c));
 		return min_ns(end, rail_escape_at(c));
 	case SHIFT_ST_PREPARE: return min_ns(c->rto_at, c->timeout_at);
@@ -355,12 +355,36 @@ static uint64_t state_deadline(const struct shift_conn *c)
 	return NEVER;
 }
 
-/* A tick at the deadline always does something, so that the deadline moves. */
-uint64_t shift_conn_deadline(const struct shift_conn *c)
+static uint64_t deadline_with(const struct shift_conn *c, uint64_t check_at)
 {
 	if (conn_over(c))
 		return NEVER;
 	if (c->overflowed)
 		return 0;
-	return min_ns(state_deadline(c), rails_back_at(c));
+	return min_ns(state_deadline(c, check_at), rails_back_at(c));
+}
+
+/* A tick at the deadline always does something, so that the deadline moves. */
+uint64_t shift_conn_deadline(const struct shift_conn *c)
+{
+	return deadline_with(c, c->check_at);
+}
+
+/* While data has not moved the check stops the give-up clock (7.15). */
+bool shift_conn_idle(const struct shift_conn *c)
+{
+	return c->state == SHIFT_ST_ACTIVE && !c->holding && !c->plan.trouble &&
+	       c->sq.sig_posted == c->sq.sig_done;
+}
+
+uint64_t shift_conn_lazy_deadline(const struct shift_conn *c)
+{
+	return deadline_with(c, shift_conn_idle(c) ? NEVER : c->check_at);
+}
+
+uint64_t shift_conn_activity(const struct shift_conn *c)
+{
+	return __atomic_load_n(&c->sq.head, __ATOMIC_RELAXED) +
+	       __atomic_load_n(&c->rq.posted, __ATOMIC_RELAXED) +
+	       __atomic_load_n(&c->rq.done, __ATOMIC_RELAXED);
 }

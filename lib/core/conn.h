@@ -346,6 +346,19 @@ void shift_conn_event(struct shift_conn *c, const struct shift_event *ev, uint64
 /* When a TICK is wanted next, ns; UINT64_MAX: never. Changes with every call. */
 uint64_t shift_conn_deadline(const struct shift_conn *c);
 
+/*
+ * Idle: data flows, and nothing that was sent will still have a completion.
+ * shift_conn_lazy_deadline is the deadline, but while the connection is idle without the check for
+ * progress (T8), which has nothing to check. Who goes by it compares shift_conn_activity with its
+ * value at the last TICK that left the connection idle, once in no_progress_ns, and gives a TICK if
+ * it has changed.
+ */
+bool shift_conn_idle(const struct shift_conn *c);
+uint64_t shift_conn_lazy_deadline(const struct shift_conn *c);
+
+/* Changes with what is posted and received. Also beside the hot path, without quiescing it. */
+uint64_t shift_conn_activity(const struct shift_conn *c);
+
 /* --- actions -------------------------------------------------------------------------------- */
 
 #define SHIFT_ACTIONS(X)                                                                          \

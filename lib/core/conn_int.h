@@ -84,11 +84,12 @@ struct shift_conn {
 
 	/* Protocol (rule 1). */
 	uint32_t lastc;
+	uint32_t sent_e;   /* newest epoch before lastc whose packets of ours may still live */
 	uint32_t tx_psn;   /* P_tx(lastc) */
 	uint32_t heard;	   /* newest epoch whose SWITCH I have */
 	uint32_t seen_e;   /* newest epoch in any message of the peer */
 	uint32_t proved_e; /* newest that it entered: its QPs of all older ones are fenced */
-	uint32_t proved_committed; /* ... and what the peer had committed when it entered that */
+	uint32_t proved_committed; /* ... and its `committed` when it entered that */
 	uint64_t proved_ns;
 	uint32_t rep_epoch;
 	uint32_t rep_psn;
@@ -118,6 +119,10 @@ struct shift_conn {
 	uint64_t active_ns; /* of the last COMMIT */
 	uint32_t attempt;
 	uint32_t in_vain; /* planned switches abandoned since the last COMMIT */
+
+	/* All sends before this index had completed at quiet_ns, or earlier; NEVER: not known. */
+	uint64_t quiet_sent;
+	uint64_t quiet_ns;
 
 	/* No-progress question. */
 	uint64_t check_done;
@@ -216,7 +221,8 @@ uint8_t rail_choose(const struct shift_conn *c, uint64_t now);
 void rail_tried(struct shift_conn *c, uint8_t i);
 void rail_failed(struct shift_conn *c, uint8_t i, uint64_t now);
 void rail_proof(struct shift_conn *c, const struct shift_msg *m, uint64_t now);
-uint64_t rail_dirty_until(const struct shift_conn *c, uint32_t tag);
+uint64_t rail_dirty_until(const struct shift_conn *c, uint32_t tag, uint64_t now);
+uint32_t rail_live_epoch(const struct shift_conn *c, uint64_t now);
 void rail_probe(struct shift_conn *c, uint8_t i, bool ok, uint64_t now);
 bool rail_answers(const struct shift_conn *c, uint8_t i);
 bool rail_silent(const struct shift_conn *c, uint8_t i);

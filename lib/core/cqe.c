@@ -63,7 +63,7 @@ void shift_conn_unpost_recv(struct shift_conn *c, uint32_t n)
 {
 	uint64_t open = c->rq.posted - c->rq.done;
 
-	c->rq.posted -= n < open ? n : open;
+	shift_count_set(&c->rq.posted, c->rq.posted - (n < open ? n : open));
 }
 
 /* --- from the NIC ---------------------------------------------------------------------------- */
@@ -142,12 +142,15 @@ static bool recv_cqe(struct shift_conn *c, const struct shift_cqe *cqe, struct s
 	if (ok || c->state == SHIFT_ST_SETUP) {
 		wc->wr_id = cqe->wr_id;
 		if (c->cfg.srq) {
-			c->rq.done++; /* counted, but proves nothing: an SRQ is not drained */
+			shift_count_set(&c->rq.done,
+					c->rq.done +
+						1); /* but proves nothing: an SRQ is not drained */
 			return true;
 		}
 		if (c->rq.done == c->rq.posted)
 			return c->state == SHIFT_ST_SETUP; /* not ours to explain */
-		wc->wr_id = shift_recvlog_at(&c->rq, c->rq.done++)->wr_id;
+		wc->wr_id = shift_recvlog_at(&c->rq, c->rq.done)->wr_id;
+		shift_count_set(&c->rq.done, c->rq.done + 1);
 		return true;
 	}
 	cqe_error(c, cqe, now);

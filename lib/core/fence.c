@@ -53,7 +53,8 @@ static void record_rep(struct shift_conn *c, const struct rail *r, const struct 
 	}
 }
 
-static void record_rail(struct shift_conn *c, struct rail *r, const struct shift_event *ev)
+static void record_rail(struct shift_conn *c, struct rail *r, const struct shift_event *ev,
+			uint64_t now)
 {
 	r->fencing = false;
 	r->armed = false;
@@ -61,7 +62,7 @@ static void record_rail(struct shift_conn *c, struct rail *r, const struct shift
 	r->counts = r->hung;
 	r->unaccounted = !ev->clean;
 	/* A message that proves the peer fenced may have come before our own fence was done. */
-	r->dirty_until = rail_dirty_until(c, r->tag);
+	r->dirty_until = rail_dirty_until(c, r->tag, now);
 	c->stats.hung_fences += r->hung;
 }
 
@@ -94,7 +95,7 @@ void fence_done(struct shift_conn *c, const struct shift_event *ev, uint64_t now
 			clean_at_last(c, r, now);
 		return;
 	}
-	record_rail(c, r, ev);
+	record_rail(c, r, ev, now);
 	record_rep(c, r, ev);
 	/* After an overflow the log says sent of what nobody has posted. */
 	if (r->tag == c->lastc)

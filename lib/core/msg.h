@@ -65,7 +65,7 @@ struct shift_msg {
 	uint32_t src_conn;  /* id that the sender of the message allocated */
 	uint32_t epoch;	    /* SWITCH, PREPARE, READY, QUERY_PSN, PSN */
 	uint32_t heard;	    /* SWITCH: newest epoch of yours whose SWITCH I have; HELLO: 0 or 1 */
-	uint32_t committed; /* SWITCH: newest epoch I had committed when I entered this one */
+	uint32_t committed; /* SWITCH: newest epoch of which what I sent may still live (7.52) */
 	uint32_t rep_epoch; /* SWITCH, CLOSED: newest epoch in which I executed a packet of yours */
 	uint32_t rep_psn;   /* ... and its final rq_psn; PSN: the live rq_psn; 24 bits */
 	uint32_t recv_avail; /* SWITCH, PSN: receives posted and not consumed, saturating */

@@ -48,12 +48,38 @@ static bool retries_are_over(const struct shift_conn *c, uint64_t now)
 	       (since >= c->cfg.retries_ns || oldest_signaled(c) == NEVER);
 }
 
+/* Has everything completed, unsignaled WRs too, that was ever handed to a NIC? */
+static bool all_complete(const struct shift_sendlog *l)
+{
+	if (l->tracked)
+		return l->ready == l->head;
+	return l->sig_posted == l->sig_done && l->cum_signal == l->cum;
+}
+
+/* Since when is that so, at the latest? What was sent before dies of age (7.52). */
+static void note_quiet(struct shift_conn *c, uint64_t now)
+{
+	if (!all_complete(&c->sq))
+		c->quiet_ns = NEVER;
+	else if (c->quiet_ns == NEVER || c->quiet_sent != c->sq.sent)
+		c->quiet_ns = now;
+	c->quiet_sent = c->sq.sent;
+}
+
+/* Nobody has looked for so long that nothing is known of the time between: who is idle is not
+ * looked at (shift_conn_lazy_deadline()). */
+static bool is_overdue(const struct shift_conn *c, uint64_t now)
+{
+	return conn_since(now, c->check_at) >= c->cfg.no_progress_ns;
+}
+
 /* Once per no_progress_ns while ACTIVE. */
 void progress_tick(struct shift_conn *c, uint64_t now)
 {
 	struct shift_msg m = {.type = SHIFT_MSG_QUERY_PSN, .epoch = c->e};
-	bool moved = c->sq.sig_done + c->sq.scan != c->check_done;
+	bool moved = c->sq.sig_done + c->sq.scan != c->check_done || is_overdue(c, now);
 
+	note_quiet(c, now);
 	if (now < c->check_at)
 		return;
 	if (c->plan.trouble && retries_are_over(c, now))

@@ -109,17 +109,36 @@ void rail_failed(struct shift_conn *c, uint8_t i, uint64_t now)
 }
 
 /*
+ * Has what we sent in epoch lastc, and all that could answer it, died of age? Requests end with the
+ * last completion. A copy of one may arrive a quarantine later, and is answered then.
+ */
+static bool sends_are_dead(const struct shift_conn *c, uint64_t now)
+{
+	return c->quiet_ns != NEVER && c->quiet_sent == c->sq.sent &&
+	       conn_since(now, c->quiet_ns) >= 2 * c->cfg.quarantine_ns;
+}
+
+/* The newest epoch of which packets that we sent, or answers to them, may still be in the network
+ * (7.52). SWITCH says it as `committed`. */
+uint32_t rail_live_epoch(const struct shift_conn *c, uint64_t now)
+{
+	if (!shift_sendlog_cum_sent(&c->sq) || sends_are_dead(c, now))
+		return c->sent_e;
+	return c->lastc;
+}
+
+/*
  * Until when old packets of a fenced QP armed for tag may still arrive (rule 18). The peer is
  * proven fenced by any message of a newer epoch; what it sent dies within the quarantine. If
- * neither end ever committed tag, it sent no data in it, and nothing of ours that it could answer:
- * there is nothing to wait for. That is common: both ends start at once, with different epochs, on
- * the same backup rail (7.5). Above our newest commit tag was certainly not committed.
+ * neither end has sent a request in tag that may still live, there are no answers, either, and
+ * nothing to wait for (7.52). That is so if neither committed tag, which is common: both ends start
+ * at once, with different epochs, on the same backup rail (7.5).
  */
-uint64_t rail_dirty_until(const struct shift_conn *c, uint32_t tag)
+uint64_t rail_dirty_until(const struct shift_conn *c, uint32_t tag, uint64_t now)
 {
 	if (c->proved_e <= tag)
 		return NEVER;
-	if (c->proved_committed < tag && c->lastc < tag)
+	if (c->proved_committed < tag && rail_live_epoch(c, now) < tag)
 		return 0;
 	return c->proved_ns + c->cfg.quarantine_ns;
 }
@@ -136,7 +155,7 @@ void rail_proof(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 		struct rail *r = &c->rail[i];
 
 		if (!r->armed && r->dirty_until == NEVER)
-			r->dirty_until = rail_dirty_until(c, r->tag);
+			r->dirty_until = rail_dirty_until(c, r->tag, now);
 	}
 }
 

@@ -44,7 +44,7 @@ static void send_switch(struct shift_conn *c)
 }
 
 /* Rule 2. Frozen: all later copies say the same, but for heard. */
-static void freeze_switch(struct shift_conn *c)
+static void freeze_switch(struct shift_conn *c, uint64_t now)
 {
 	uint64_t avail = c->rq.posted - c->rq.done;
 
@@ -52,7 +52,7 @@ static void freeze_switch(struct shift_conn *c)
 		.type = SHIFT_MSG_SWITCH,
 		.rail = c->r,
 		.epoch = c->e,
-		.committed = c->lastc,
+		.committed = rail_live_epoch(c, now),
 		.rep_epoch = c->rep_epoch,
 		.rep_psn = c->rep_psn,
 		.recv_cum = c->rq.done,
@@ -64,14 +64,14 @@ static void freeze_switch(struct shift_conn *c)
 
 /* Says where I am going; my proof follows when it can. It commits nothing. fence: PENDING if I am
  * fenced (7.2), LEAVING if not even that (7.32). */
-static void send_unproved(struct shift_conn *c, enum shift_fence fence)
+static void send_unproved(struct shift_conn *c, enum shift_fence fence, uint64_t now)
 {
 	struct shift_msg m = {
 		.type = SHIFT_MSG_SWITCH,
 		.rail = c->plan.r,
 		.epoch = c->plan.e,
 		.heard = c->heard,
-		.committed = c->lastc,
+		.committed = rail_live_epoch(c, now),
 		.rep_epoch = c->rep_epoch,
 		.rep_psn = c->rep_psn,
 		.recv_cum = c->rq.done,
@@ -142,7 +142,7 @@ static void advance_plan(struct shift_conn *c, enum shift_reason reason, uint64_
 		conn_set_state(c, SHIFT_ST_QUARANTINE, reason);
 	restart_timers(c, now);
 	c->timeout_at += c->cfg.quarantine_ns;
-	send_unproved(c, SHIFT_FENCE_PENDING);
+	send_unproved(c, SHIFT_FENCE_PENDING, now);
 }
 
 void switch_fenced(struct shift_conn *c, uint64_t now)
@@ -160,7 +160,7 @@ static void leave_rail(struct shift_conn *c, enum shift_reason reason, uint64_t 
 	}
 	/* Then both ends fence at the same time. Said once, because what follows says more. */
 	if (c->plan.started && c->plan.r != NO_RAIL)
-		send_unproved(c, SHIFT_FENCE_LEAVING);
+		send_unproved(c, SHIFT_FENCE_LEAVING, now);
 	fence_rail(c, c->r);
 }
 
@@ -271,6 +271,8 @@ static void commit_epoch(struct shift_conn *c, const struct shift_msg *m, uint64
 	else
 		c->stats.joins++;
 	c->rto_at = c->timeout_at = NEVER;
+	c->sent_e = rail_live_epoch(c, now);
+	c->quiet_ns = NEVER;
 	if (replay_commit(c, m))
 		return;
 	c->stats.switches++;
@@ -309,7 +311,7 @@ void switch_armed(struct shift_conn *c, const struct shift_event *ev, uint64_t n
 		leave_rail(c, SHIFT_R_ARMED, now);
 		return;
 	}
-	freeze_switch(c);
+	freeze_switch(c, now);
 	post_receives(c);
 	conn_set_state(c, SHIFT_ST_SWITCHING, SHIFT_R_ARMED);
 	restart_timers(c, now);
@@ -427,7 +429,7 @@ static void retransmit_switch(struct shift_conn *c, uint64_t now)
 	if (c->state == SHIFT_ST_SWITCHING)
 		send_switch(c);
 	else
-		send_unproved(c, SHIFT_FENCE_PENDING);
+		send_unproved(c, SHIFT_FENCE_PENDING, now);
 }
 
 static bool another_answers(const struct shift_conn *c)

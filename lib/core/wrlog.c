@@ -190,7 +190,7 @@ int shift_sendlog_post(struct shift_sendlog *l, const struct shift_wr *wr)
 		l->cum_signal = l->cum;
 	}
 	l->two_posted += shift_wr_two_sided(e->opcode);
-	l->head++;
+	shift_count_set(&l->head, l->head + 1);
 	if (!l->held)
 		l->sent = l->head;
 	return (e->flags & SHIFT_F_SECRET) != 0;
@@ -256,8 +256,9 @@ void shift_sendlog_unpost(struct shift_sendlog *l, uint32_t n)
 	bool signaled = false;
 
 	while (n-- && l->head > l->tail) {
-		struct shift_wr_entry *e = shift_sendlog_at(l, --l->head);
+		struct shift_wr_entry *e = shift_sendlog_at(l, l->head - 1);
 
+		shift_count_set(&l->head, l->head - 1);
 		signaled |= shift_sendlog_signaled(l, e);
 
 		l->cum -= shift_wr_packets(e, l->mtu);
@@ -486,6 +487,6 @@ int shift_recvlog_post(struct shift_recvlog *l, const struct shift_recv_wr *wr)
 	else if (wr->num_sge > 1)
 		memcpy(l->side + (size_t)(l->posted & l->mask) * l->sge_max, wr->sge,
 		       wr->num_sge * sizeof(*wr->sge));
-	l->posted++;
+	shift_count_set(&l->posted, l->posted + 1);
 	return 0;
 }

@@ -74,6 +74,12 @@ struct shift_sendlog {
 	bool tracked;	      /* each completion is matched with its WR */
 };
 
+/* For counters that another thread may read (shift_conn_activity()) while one posts or polls. */
+static inline void shift_count_set(uint64_t *counter, uint64_t value)
+{
+	__atomic_store_n(counter, value, __ATOMIC_RELAXED);
+}
+
 /* Bytes for the ring and its side storage, a multiple of 64. Capacities as accepted. */
 size_t shift_sendlog_size(uint32_t cap, uint32_t sge_max, uint32_t inline_max);
 

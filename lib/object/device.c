@@ -3,9 +3,12 @@
 
 #include <stdlib.h>
 
+#include "lib/base/background.h"
 #include "lib/base/env.h"
 #include "lib/base/table.h"
 #include "lib/nic/nic.h"
+
+enum { DEVICES_MAX = 64, BACKUPS_FIRST = 1 }; /* of `auto`, so many are made at once */
 
 static struct table devices = TABLE_INIT;
 static _Atomic(struct vdev *) closed; /* kept reachable, so that leak checkers are quiet */
@@ -17,10 +20,66 @@ struct vdev *vdev_find(const struct ibv_context *ctx)
 
 bool vdev_backed_by(const struct vdev *dev, const struct nic *nic)
 {
-	for (unsigned int i = 1; i < dev->rails; i++)
-		if (dev->nic[i] == nic)
+	for (uint8_t i = 1; i < dev->rails; i++)
+		if (dev->nic[i] == nic && !vdev_rail_is_spare(dev, i))
 			return true;
 	return false;
+}
+
+struct device_list {
+	struct vdev *dev[DEVICES_MAX];
+	unsigned int n;
+};
+
+static void list_add(void *value, void *arg)
+{
+	struct device_list *list = arg;
+
+	if (list->n < DEVICES_MAX)
+		list->dev[list->n++] = value;
+}
+
+/* They are never freed. */
+void vdev_each(void (*fn)(struct vdev *dev, void *arg), void *arg)
+{
+	struct device_list list = {.n = 0};
+
+	table_each(&devices, list_add, &list);
+	for (unsigned int i = 0; i < list.n; i++)
+		fn(list.dev[i], arg);
+}
+
+/* --- which backups are made ------------------------------------------------------------------ */
+
+static struct bg_call rails_changed;
+
+void vdev_on_rails_changed(void (*fn)(void *arg))
+{
+	rails_changed.fn = fn;
+}
+
+static void say_changed(void)
+{
+	if (rails_changed.fn)
+		bg_call(&rails_changed);
+}
+
+void vdev_rail_lost(struct vdev *dev, uint8_t rail)
+{
+	if (!(atomic_fetch_or(&dev->lost, 1u << rail) >> rail & 1))
+		say_changed();
+}
+
+void vdev_rail_found(struct vdev *dev, uint8_t rail)
+{
+	if (atomic_fetch_and(&dev->lost, ~(1u << rail)) >> rail & 1)
+		say_changed();
+}
+
+void vdev_rail_take(struct vdev *dev, uint8_t rail)
+{
+	if (atomic_fetch_and(&dev->spare, ~(1u << rail)) >> rail & 1)
+		say_changed();
 }
 
 static void device_find_rails(struct vdev *dev, const char *name)
@@ -36,6 +95,8 @@ static void device_find_rails(struct vdev *dev, const char *name)
 		if (nic && nic != dev->nic[0])
 			dev->nic[dev->rails++] = nic;
 	}
+	if (env_rails_are_auto() && dev->rails > BACKUPS_FIRST + 1)
+		dev->spare = dev->was_spare = (1u << dev->rails) - (2u << BACKUPS_FIRST);
 }
 
 struct vdev *vdev_new(struct ibv_context *ctx)
@@ -45,12 +106,14 @@ struct vdev *vdev_new(struct ibv_context *ctx)
 	if (!dev)
 		return NULL;
 	dev->ctx = ctx;
+	dev->opened_ns = now_ns();
 	pthread_mutex_init(&dev->qps.lock, NULL);
 	device_find_rails(dev, ctx->device->name);
 	if (!dev->rails || table_put(&devices, (uintptr_t)ctx, dev)) {
 		free(dev);
 		return NULL;
 	}
+	say_changed();
 	return dev;
 }
 

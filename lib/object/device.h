@@ -24,8 +24,13 @@ struct vdev {
 	int (*modify_qp_rate_limit)(struct ibv_qp *, struct ibv_qp_rate_limit_attr *);
 	uint8_t rails;			  /* 1: nothing to move to */
 	struct nic *nic[SHIFT_RAILS_MAX]; /* [0]: this device, which we have opened, too */
-	struct table qps;		  /* the program's QPs that have a connection, by QPN */
-	struct vdev *closed;		  /* the one that was closed before this one */
+	/* Masks of rails. Spare: no shadows and no twins are made there (yet). Lost: a connection
+	 * had to leave it, or its probes are not answered, and it has not come back. */
+	_Atomic uint32_t spare, lost;
+	uint32_t was_spare; /* of these nothing is made yet. Background thread */
+	uint64_t opened_ns;
+	struct table qps;		/* the program's QPs that have a connection, by QPN */
+	struct vdev *closed;		/* the one that was closed before this one */
 	_Atomic uint32_t devx_qps;	/* QPs that are objects of the firmware: not in any table */
 	_Atomic bool port_err_hidden;	/* the program was not told of a PORT_ERR */
 	_Atomic bool events_waited_for; /* a thread of the program has blocked for an event */
@@ -42,7 +47,28 @@ void vdev_retire(struct ibv_context *ctx);
 /* NULL: the context is not one of the program's, or passes through. */
 struct vdev *vdev_find(const struct ibv_context *ctx);
 
-/* Is the NIC a backup of the device? */
+/* Is the NIC a backup of the device, and not spare? */
 bool vdev_backed_by(const struct vdev *dev, const struct nic *nic);
+
+/* Calls fn for each context that the program has opened, with no lock. At most 64. */
+void vdev_each(void (*fn)(struct vdev *dev, void *arg), void *arg);
+
+/* --- which backups are made: all that SHIFT_RAILS lists; of `auto` the best, and others when one
+ * is lost (lib/session/spare_rails.h) --- */
+
+static inline bool vdev_rail_is_spare(const struct vdev *dev, uint8_t rail)
+{
+	return atomic_load(&dev->spare) >> rail & 1;
+}
+
+/* Sets what is called on the background thread after a device was opened, and after each of the
+ * following that changes something. Once. */
+void vdev_on_rails_changed(void (*fn)(void *arg));
+
+void vdev_rail_lost(struct vdev *dev, uint8_t rail);
+void vdev_rail_found(struct vdev *dev, uint8_t rail);
+
+/* From now on the rail is not spare. The function above has its shadows and twins made. */
+void vdev_rail_take(struct vdev *dev, uint8_t rail);
 
 #endif

@@ -100,8 +100,9 @@ struct ibv_pd *hook_alloc_pd(struct ibv_context *ctx)
 		free(pd);
 		return real_pd;
 	}
-	for (unsigned int i = 1; i < dev->rails; i++)
-		object_job(&pd->obj, dev->nic[i], pd_shadow);
+	for (uint8_t i = 1; i < dev->rails; i++)
+		if (!vdev_rail_is_spare(dev, i))
+			object_job(&pd->obj, dev->nic[i], pd_shadow);
 	return real_pd;
 }
 
@@ -326,8 +327,9 @@ static void mr_publish(struct vmr *mr)
 		log_error("out of memory: a connection that uses memory region %#x breaks when it "
 			  "moves to another NIC",
 			  mr->lkey);
-	for (unsigned int i = 1; i < mr->pd->dev->rails; i++)
-		object_memory_job(&mr->obj, mr->pd->dev->nic[i], mr_shadow, false);
+	for (uint8_t i = 1; i < mr->pd->dev->rails; i++)
+		if (!vdev_rail_is_spare(mr->pd->dev, i))
+			object_memory_job(&mr->obj, mr->pd->dev->nic[i], mr_shadow, false);
 }
 
 /* The parameters of a registration. */

@@ -6,14 +6,8 @@
 #include "lib/base/env.h"
 #include "lib/base/log.h"
 #include "lib/conn/conn_lock.h"
-#include "lib/conn/twin.h"
 #include "lib/session/rendezvous.h"
-
-static void twin_again(struct vqp *v, void *arg)
-{
-	if (vdev_backed_by(v->dev, arg))
-		object_job(&v->obj, arg, twin_create);
-}
+#include "lib/session/spare_rails.h"
 
 /*
  * Connections are told of changes only: to tell one costs a barrier of all threads, and an event of
@@ -69,8 +63,7 @@ void nic_events_changed(struct nic *nic)
 		seen[nic->index] = true;
 		was_up[nic->index] = nic->link_up;
 		psn[nic->index] = nic->psn;
-		memory_nic_ready(nic);
-		vqp_each(twin_again, nic);
+		spare_rails_make_backups(nic);
 		if (env.link_events && !nic->link_up)
 			vqp_each(link_changed, nic); /* those that have met their peer without it */
 		rendezvous_wake();
@@ -92,4 +85,5 @@ void nic_events_changed(struct nic *nic)
 	}
 	if (moved)
 		rendezvous_nic_changed(nic);
+	spare_rails_look();
 }

@@ -7,19 +7,25 @@
 
 #define SILENT_NS 10000000000ull /* a peer that has not answered for so long is gone */
 
-enum { EXCUSES_MAX = 40 }; /* each is a probe's period: 1 s in all */
+enum {
+	EXCUSES_MAX = 40, /* each is a probe's period: 1 s in all */
+	/* Three misses are silence, if another rail is answered before each but the first. After
+	 * one more there is nothing new to tell, until a path of that peer changes. */
+	COUNTED_MAX = 4,
+	JUDGE_EVERY = 40, /* misses of a path of which all is told */
+};
 
 struct path_change {
 	struct tracked_path *path;
 	struct shift_event ev;
-	bool all; /* tell all connections, not only those that are on the slow way */
+	bool all; /* tell all connections, not only those that are in a switch */
 };
 
 static void conn_notify(struct vqp *v, void *arg)
 {
 	struct path_change *r = arg;
 
-	if (!v->setup.met || (!r->all && !atomic_load(&v->hot.slow)))
+	if (!v->setup.met || (!r->all && !atomic_load(&v->switching)))
 		return;
 	for (uint8_t i = 0; i < v->dev->rails; i++)
 		if (v->rails.twin[i].path == &r->path->path) {
@@ -50,12 +56,29 @@ static bool conn_uses(const struct vqp *v, const struct tracked_path *path)
 	return false;
 }
 
+/* An idle connection waits for nothing, and has completed what it had at its last tick. */
+static bool count_idle(struct vqp *v, struct traffic *t)
+{
+	bool idle;
+
+	pthread_mutex_lock(&v->lock);
+	idle = vqp_is_idle(v);
+	if (idle && v->timers.rail < v->dev->rails &&
+	    v->rails.twin[v->timers.rail].path == &t->path->path) {
+		t->used = true;
+		t->done += v->timers.send_tail;
+	}
+	pthread_mutex_unlock(&v->lock);
+	return idle;
+}
+
 static void conn_count_traffic(struct vqp *v, void *arg)
 {
 	struct traffic *t = arg;
 	struct shift_conn_view view;
 
-	if (!v->setup.met || !conn_uses(v, t->path)) /* others must not be slowed down */
+	/* Others must not be slowed down. */
+	if (!v->setup.met || !conn_uses(v, t->path) || count_idle(v, t))
 		return;
 	vqp_enter(v);
 	shift_conn_view(v->conn, &view);
@@ -68,6 +91,108 @@ static void conn_count_traffic(struct vqp *v, void *arg)
 }
 
 enum verdict { ANSWERED, EXCUSED, MISSED };
+
+/* --- what is news ---------------------------------------------------------------------------- */
+
+static bool all_is_told(const struct tracked_path *p)
+{
+	return p->health.misses && p->health.counted >= COUNTED_MAX;
+}
+
+static void begin_to_count(struct tracked_path *p, void *arg)
+{
+	(void)arg;
+	p->health.counted = 0;
+}
+
+void path_health_tell_again(uint64_t nonce)
+{
+	peer_paths_each(nonce, begin_to_count, NULL);
+}
+
+struct witnesses {
+	const struct tracked_path *path;
+	bool missing, silence, answers;
+};
+
+static void find_missing(struct tracked_path *p, void *arg)
+{
+	struct witnesses *w = arg;
+	const struct path_health *h = &p->health;
+
+	w->missing |= p != w->path && h->answered && !h->misses &&
+		      h->ok_ns <= w->path->health.counted_ns;
+	w->answers |= p != w->path && h->answered && !h->misses;
+	w->silence |= h->misses && !all_is_told(p);
+}
+
+/* Has each other path to the peer that answers done so since the last miss that counted? Whatever
+ * rails a connection has, one of them is its witness then (T6). */
+static bool is_witnessed(const struct tracked_path *p)
+{
+	struct witnesses w = {.path = p};
+
+	peer_paths_each(p->nonce, find_missing, &w);
+	return !w.missing;
+}
+
+/* Is there a path to the peer whose silence is not all told yet? Then answers of others matter. */
+static bool silence_is_news(const struct tracked_path *p)
+{
+	struct witnesses w = {.path = p};
+
+	peer_paths_each(p->nonce, find_missing, &w);
+	return w.silence;
+}
+
+/* Silence beside another path that answers: the rail is lost, and not the peer. */
+static bool is_lost(const struct tracked_path *p)
+{
+	struct witnesses w = {.path = p};
+
+	peer_paths_each(p->nonce, find_missing, &w);
+	return all_is_told(p) && w.answers;
+}
+
+static void note_rails(struct vdev *dev, void *arg)
+{
+	const struct tracked_path *p = arg;
+
+	for (uint8_t i = 0; i < dev->rails; i++) {
+		if (dev->nic[i] != p->path.nic)
+			continue;
+		if (is_lost(p))
+			vdev_rail_lost(dev, i);
+		else if (!p->health.misses)
+			vdev_rail_found(dev, i);
+	}
+}
+
+/* Takes the verdict in. Returns whether all connections must hear of it. */
+static bool take_verdict(struct tracked_path *p, bool ok)
+{
+	struct path_health *h = &p->health;
+	bool change = !h->answered || ok == (h->misses != 0), news;
+
+	h->answered = true;
+	h->misses = ok ? 0 : h->misses + 1;
+	if (h->misses == 1)
+		h->missed_ns = now_ns();
+	if (ok)
+		h->ok_ns = now_ns();
+	if (change)
+		path_health_tell_again(p->nonce);
+	news = change || (ok ? silence_is_news(p) : !all_is_told(p));
+	if (!ok && is_witnessed(p)) {
+		h->counted++;
+		h->counted_ns = now_ns();
+	}
+	if (change || h->counted == COUNTED_MAX)
+		vdev_each(note_rails, p);
+	return news;
+}
+
+/* --- probes ---------------------------------------------------------------------------------- */
 
 /*
  * A probe queues behind the traffic, so on a busy rail its answer may be hundreds of milliseconds
@@ -82,6 +207,8 @@ static enum verdict judge_unanswered(struct tracked_path *p)
 
 	if (!p->health.answered)
 		return EXCUSED; /* the peer has not come yet */
+	if (all_is_told(p) && ++p->health.unjudged % JUDGE_EVERY)
+		return MISSED;
 	vqp_each(conn_count_traffic, &t);
 	moved = t.done != p->health.done;
 	p->health.done = t.done;
@@ -98,11 +225,12 @@ static enum verdict judge_probe(struct tracked_path *p, bool answered)
 	return ANSWERED;
 }
 
-/* Connections are told of changes, not of each answer: while all is well, none is slowed down. */
+/* Connections are told of changes, not of each answer, nor of each miss of a path that stays
+ * silent: while nothing changes, none is slowed down. */
 void path_health_probed(void *arg, bool answered)
 {
 	struct tracked_path *p = arg;
-	bool missed = p->health.misses, first = !p->health.answered, ok;
+	bool missed = p->health.misses, ok;
 	struct path_change r = {.path = p};
 	enum verdict verdict = judge_probe(p, answered);
 
@@ -112,16 +240,12 @@ void path_health_probed(void *arg, bool answered)
 		return;
 	}
 	ok = verdict == ANSWERED;
-	p->health.answered = true;
-	p->health.misses = ok ? 0 : p->health.misses + 1;
-	if (p->health.misses == 1)
-		p->health.missed_ns = now_ns();
+	r.all = take_verdict(p, ok);
 	r.ev.type = ok ? SHIFT_EV_PROBE_OK : SHIFT_EV_PROBE_MISSED;
-	r.all = first || !ok || missed || peer_paths_any_silent(p->nonce);
 	if (p->health.misses == 3 || (ok && missed))
 		log_debug("%s: probes are %s", p->path.nic->name,
 			  ok ? "answered again" : "not answered");
-	if (r.all || vqp_any_slow()) /* else each would be looked at, 40 times a second */
+	if (r.all || vqp_any_switching()) /* else each would be looked at, 40 times a second */
 		vqp_each(conn_notify, &r);
 }
 

@@ -18,7 +18,17 @@ struct path_health {
 	uint64_t done;	    /* WRs that its connections had completed at the last miss */
 	uint32_t excused;   /* misses since the last answer that were not counted */
 	uint64_t missed_ns; /* when the silence began */
+	uint64_t ok_ns;	    /* the last answer */
+	/* Misses since a path of the peer has changed. One counts if all other paths that answer
+	 * have answered since the one that counted before, which was at counted_ns. */
+	uint32_t counted;
+	uint64_t counted_ns;
+	uint32_t unjudged; /* misses since its connections were looked at */
 };
+
+/* A new connection uses a path to that process, or one of its paths has changed: misses of those
+ * that are silent are told again. */
+void path_health_tell_again(uint64_t nonce);
 
 /* A probe of the path was answered or missed. The function for probe_new(); path is a struct
  * tracked_path. */

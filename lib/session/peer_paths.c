@@ -111,6 +111,7 @@ struct peer_path *peer_path_get(struct nic *nic, uint64_t peer_nonce, const stru
 	for (p = *bucket; p; p = p->next)
 		if (p->path.nic == nic && p->nonce == peer_nonce && p->peer_nic == peer->nic) {
 			p->users++;
+			path_health_tell_again(peer_nonce);
 			return &p->path;
 		}
 	p = calloc(1, sizeof(*p));
@@ -132,6 +133,7 @@ struct peer_path *peer_path_get(struct nic *nic, uint64_t peer_nonce, const stru
 		probe_on_address_change(p->probe, address_changed, p);
 	p->next = *bucket;
 	*bucket = p;
+	path_health_tell_again(peer_nonce);
 	return &p->path;
 }
 
@@ -170,12 +172,11 @@ void peer_path_put(struct peer_path *path)
 	free(p);
 }
 
-bool peer_paths_any_silent(uint64_t nonce)
+void peer_paths_each(uint64_t nonce, void (*fn)(struct tracked_path *p, void *arg), void *arg)
 {
-	for (const struct tracked_path *p = *paths_of(nonce); p; p = p->next)
-		if (p->nonce == nonce && p->health.misses)
-			return true;
-	return false;
+	for (struct tracked_path *p = *paths_of(nonce); p; p = p->next)
+		if (p->nonce == nonce)
+			fn(p, arg);
 }
 
 void peer_paths_send(uint64_t nonce, const struct shift_msg *m)

@@ -74,7 +74,7 @@ void peer_paths_listen(uint64_t nonce);
  * that are excused count: this is not about the path. */
 enum peer_silence peer_paths_silence(uint64_t nonce, unsigned int *missed);
 
-/* Is any path to this process silent? nonce is that of the peer. */
-bool peer_paths_any_silent(uint64_t nonce);
+/* Calls fn for each path to that process. */
+void peer_paths_each(uint64_t nonce, void (*fn)(struct tracked_path *p, void *arg), void *arg);
 
 #endif

@@ -230,7 +230,8 @@ static void describe_rail(struct meeting *m, uint8_t i, struct rail_addr *r)
 static bool twins_done(const struct vqp *v)
 {
 	for (uint8_t i = 1; i < v->dev->rails; i++)
-		if (!atomic_load(&v->rails.twin[i].qp) && !v->rails.twin[i].failed)
+		if (!atomic_load(&v->rails.twin[i].qp) && !v->rails.twin[i].failed &&
+		    !vdev_rail_is_spare(v->dev, i))
 			return false;
 	return true;
 }
@@ -418,6 +419,12 @@ static bool rails_ready(struct meeting *m, const struct record *r)
 			t->path = peer_path_get(v->dev->nic[i], r->nonce, &r->rail[i]);
 			paths_follow(m);
 			vqp_leave(v);
+		}
+		if (vdev_rail_is_spare(v->dev, i) && r->rail[i].qpn)
+			vdev_rail_take(v->dev, i); /* the peer has made its own */
+		if (vdev_rail_is_spare(v->dev, i)) {
+			all &= t->path || !r->rail[i].link.qpn || !v->dev->nic[i]->ready;
+			continue;
 		}
 		/* Ours has no QPN while its NIC lacks an address for it. */
 		if (!t->path || !atomic_load(&t->qp) || v->rails.jobs[i].stale || !r->rail[i].qpn ||
@@ -790,6 +797,21 @@ static bool may_speak(const struct meeting *m, const struct nic *nic, uint64_t n
 	return nic == v->dev->nic[0];
 }
 
+/* Has the peer a twin on a rail that is not open yet, or can it be reached there only now? */
+static bool has_new_rail(const struct meeting *m)
+{
+	const struct vqp *v = m->v;
+
+	for (uint8_t i = 1; i < v->setup.peer_rails && is_of_peer(v, &m->theirs); i++) {
+		const struct rail_addr *r = &m->theirs.rail[i];
+
+		if (!v->rails.twin[i].clean &&
+		    (r->qpn || (r->link.qpn && !v->rails.twin[i].path && v->dev->nic[i]->ready)))
+			return true;
+	}
+	return false;
+}
+
 void rendezvous_heard(const struct nic *nic, uint64_t nonce, const struct session_conn *c)
 {
 	struct meeting *m = meeting_find(&c->yours, &c->mine);
@@ -801,6 +823,7 @@ void rendezvous_heard(const struct nic *nic, uint64_t nonce, const struct sessio
 	news = meeting_take(m, nonce, c);
 	if (m->has_theirs && nonce == m->theirs.nonce)
 		meeting_answer(m, nic, c);
+	m->settled &= !(news && has_new_rail(m));
 	if (news && !m->settled) {
 		meeting_step(m, now_ns());
 		rendezvous_soon();
@@ -890,6 +913,7 @@ static void meeting_add(void *arg)
 	m->next = meetings;
 	meetings = m;
 	v->setup.meeting = m;
+	conn_looks_start();
 	rendezvous_wake();
 }
 
@@ -971,6 +995,14 @@ void rendezvous_nic_changed(const struct nic *nic)
 		meeting_describe(m, now_ns());
 		m->settled &= m->told.acked;
 	}
+	rendezvous_wake();
+}
+
+void rendezvous_rails_made(const struct vdev *dev)
+{
+	for (struct meeting *m = meetings; m; m = m->next)
+		if (m->v->dev == dev && m->v->setup.met && !m->v->life.released)
+			m->settled = false;
 	rendezvous_wake();
 }
 

@@ -27,6 +27,9 @@ void rendezvous_published(const char *key, const void *value, size_t bytes);
 /* A process has told its end of a connection, over this NIC of ours. */
 void rendezvous_heard(const struct nic *nic, uint64_t nonce, const struct session_conn *c);
 
+/* Rails of the device are not spare any more: their connections tell their peers of the twins. */
+void rendezvous_rails_made(const struct vdev *dev);
+
 /* The link of a NIC of ours is up again: who could not be told before may be now. */
 void rendezvous_link_up(const struct nic *nic);
 

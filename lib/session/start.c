@@ -13,6 +13,7 @@
 #include "lib/base/log.h"
 #include "lib/conn/key_reuse.h"
 #include "lib/conn/memlock.h"
+#include "lib/object/device.h"
 #include "lib/session/bye.h"
 #include "lib/session/deaths.h"
 #include "lib/session/dispatch.h"
@@ -20,6 +21,7 @@
 #include "lib/session/nic_events.h"
 #include "lib/session/operator.h"
 #include "lib/session/rendezvous.h"
+#include "lib/session/spare_rails.h"
 #include "lib/verbs/context.h"
 #include "lib/verbs/qp.h"
 
@@ -54,6 +56,7 @@ static void connect_rooms(void)
 	memory_set_calls(&memory);
 	qp_set_session(&session);
 	nic_on_change(nic_events_changed);
+	vdev_on_rails_changed(spare_rails_changed);
 	ctrl_link_on_message(dispatch_message);
 }
 

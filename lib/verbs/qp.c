@@ -222,8 +222,9 @@ static void qp_publish(struct vqp *v)
 		log_error("QP %#x is not protected: out of memory", v->qp->qp_num);
 	if (err || !v->conn)
 		return;
-	for (unsigned int i = 1; i < v->dev->rails; i++)
-		object_job(&v->obj, v->dev->nic[i], twin_create);
+	for (uint8_t i = 1; i < v->dev->rails; i++)
+		if (!vdev_rail_is_spare(v->dev, i))
+			object_job(&v->obj, v->dev->nic[i], twin_create);
 	session.begin(v);
 	memory_windows_check(v);
 	bypass_check(v);

@@ -316,6 +316,7 @@ static void meeting_add(void *arg)
 	m->next = meetings;
 	meetings = m;
 	v->setup.meeting = m;
+	conn_looks_start();
 	bg_timer_set(&meet_timer, now_ns());
 }
 

@@ -91,12 +91,13 @@ byte clo[2];   /* CLOSED was sent; its rep is repe/repn, which no longer change 
 /* -- what keeps a rail from being armed again: index p * R + rail ------------- */
 bit dirty[6];	    /* old packets of the peer may be about */
 byte dtag[6];	    /* the epoch that p's fenced QP was armed for */
-bit mine[6];	    /* p committed that epoch, so the peer's QP had data of p to answer */
+bit mine[6];	    /* p had sent in that epoch, so the peer's QP had data of p to answer */
 bit sdata[6];	    /* data that p's fenced QPs sent is still in the network */
 bit sack[6];	    /* answers that p's fenced QPs sent are */
 bit late[2];	    /* they were when the peer, 1 - p, armed what it uses now */
 byte pve[2];	    /* the newest epoch that the peer is proven to have entered ... */
-byte pvc[2];	    /* ... and what it had committed then */
+byte pvc[2];	    /* ... and its `committed` then */
+byte sente[2];	    /* the newest epoch before lastc in which p has sent (7.52) */
 byte mco[2 * NEP];  /* `committed` of the messages of epoch t */
 #endif
 #ifdef COUNTS
@@ -208,6 +209,13 @@ inline forget()
 }
 
 #ifdef QUARANTINE
+/* The newest epoch in which p has sent data. */
+#ifdef NO_RULE_OLDER
+#define SENT(p) (cnt[X(p, lastc[p])] > 0 -> lastc[p] : 0)
+#else
+#define SENT(p) (cnt[X(p, lastc[p])] > 0 -> lastc[p] : sente[p])
+#endif
+
 /* What p's QP has sent is on its way still; p may not arm it again. */
 inline soil(p)
 {
@@ -215,7 +223,7 @@ inline soil(p)
 	:: qacc[Q(p, r[p])] ->
 		late[1 - p] = 0;
 		dirty[Q(p, r[p])] = 1; dtag[Q(p, r[p])] = qtag[Q(p, r[p])];
-		mine[Q(p, r[p])] = (lastc[p] == qtag[Q(p, r[p])]);
+		mine[Q(p, r[p])] = (SENT(p) == qtag[Q(p, r[p])]);
 		if
 		:: lastc[p] == qtag[Q(p, r[p])] && cnt[X(p, lastc[p])] > 0 -> sdata[Q(p, r[p])] = 1
 		:: else
@@ -233,8 +241,8 @@ inline soil(p)
 
 /*
  * Rule 18. The quarantine is over: what the peer's fenced QPs sent on this rail is dead, though not what
- * a live one sends. There is none where the peer never committed the tag, and so sent no data; nor did p,
- * so that there was nothing to answer (7.5).
+ * a live one sends. There is none where the peer sent no data under the tag; nor did p, so that there
+ * was nothing to answer (7.5, 7.52).
  */
 inline settle(p, rail)
 {
@@ -314,7 +322,7 @@ inline arm(p)
 	mrc[X(p, e[p])] = rcv[p]; mun[X(p, e[p])] = uns[p];
 #endif
 #ifdef QUARANTINE
-	mco[X(p, e[p])] = lastc[p];
+	mco[X(p, e[p])] = SENT(p);
 	/* Nothing that the peer sent for an older arming could be executed now. */
 	assert(!sdata[Q(1 - p, r[p])]);
 	assert(!(ALIEN(1 - p, r[p], e[p]) && lastc[1 - p] == qtag[Q(1 - p, r[p])] &&
@@ -338,7 +346,7 @@ inline announce(p, ne, nr)
 #endif
 	pset[X(p, e[p])] = 1; pr[X(p, e[p])] = r[p];
 #ifdef QUARANTINE
-	mco[X(p, e[p])] = lastc[p];
+	mco[X(p, e[p])] = SENT(p);
 #endif
 	forget()
 }
@@ -437,6 +445,9 @@ inline commit(p, me)
 	if
 	:: bad -> bad = 0; die(p) /* visibly, and nothing was completed */
 	:: else ->
+#endif
+#ifdef QUARANTINE
+	sente[p] = SENT(p);
 #endif
 	lastc[p] = e[p];
 	txr[X(p, e[p])] = r[p]; base[X(p, e[p])] = comp[p]; cnt[X(p, e[p])] = 0;

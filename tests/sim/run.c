@@ -257,8 +257,7 @@ static void packet(const struct ev *e)
 		pkt_put(p);
 		return;
 	}
-	if (p->epoch < q->epoch && q->state == QP_RTS && p->type == PK_REQ &&
-	    !W.host[1 - e->h].was_hung[e->r])
+	if (p->epoch < q->epoch && q->state == QP_RTS && !W.host[1 - e->h].was_hung[e->r])
 		violation("%c: rail %u is armed for epoch %u while packets of epoch %u are alive",
 			  'A' + e->h, e->r, q->epoch, p->epoch);
 	if (p->type == PK_REQ)

@@ -15,7 +15,7 @@ CORE_TESTS = tests/unit/test_conn_random tests/unit/test_psn tests/unit/test_wrl
 	tests/unit/test_invariants tests/unit/test_progress tests/unit/test_rails tests/unit/test_conn_fence \
 	tests/unit/test_no_progress tests/unit/test_completions tests/unit/test_conn_switch \
 	tests/unit/test_conn_timers tests/unit/test_conn_replay tests/unit/test_log_reuse \
-	tests/unit/test_conn_failback tests/unit/test_log_rules tests/unit/test_posting tests/unit/test_conn_lives
+	tests/unit/test_conn_failback tests/unit/test_conn_quiet tests/unit/test_log_rules tests/unit/test_posting tests/unit/test_conn_lives
 check_PROGRAMS += $(CORE_TESTS)
 TESTS += $(CORE_TESTS)
 
@@ -115,6 +115,10 @@ tests_unit_test_conn_replay_LDADD = $(core_test_libs)
 tests_unit_test_log_reuse_SOURCES = tests/unit/test_log_reuse.c
 tests_unit_test_log_reuse_CFLAGS = $(core_test_cflags)
 tests_unit_test_log_reuse_LDADD = $(core_test_libs)
+
+tests_unit_test_conn_quiet_SOURCES = tests/unit/test_conn_quiet.c $(conn_world)
+tests_unit_test_conn_quiet_CFLAGS = $(core_test_cflags)
+tests_unit_test_conn_quiet_LDADD = $(core_test_libs)
 
 tests_unit_test_conn_failback_SOURCES = tests/unit/test_conn_failback.c tests/unit/planned.h $(conn_world)
 tests_unit_test_conn_failback_CFLAGS = $(core_test_cflags)
@@ -299,7 +303,7 @@ ROOMS_TESTS = tests/unit/test_rooms_qp tests/unit/test_rooms_meeting tests/unit/
 	tests/unit/test_rooms_arm tests/unit/test_rooms_rails tests/unit/test_rooms_post \
 	tests/unit/test_rooms_poll \
 	tests/unit/test_rooms_fence tests/unit/test_deaths tests/unit/test_bye tests/unit/test_directory \
-	tests/unit/test_peer_paths tests/unit/test_two_ends tests/unit/test_self_qp
+	tests/unit/test_peer_paths tests/unit/test_two_ends tests/unit/test_self_qp tests/unit/test_spare_rails
 check_PROGRAMS += $(ROOMS_TESTS)
 TESTS += $(ROOMS_TESTS)
 rooms_world = tests/unit/rooms.c tests/unit/rooms.h tests/unit/scripted_core.c
@@ -324,7 +328,8 @@ core_wraps = \
 	$(wrap)shift_conn_recv_at $(wrap)shift_conn_release $(wrap)shift_conn_release_due \
 	$(wrap)shift_conn_atomic_releases $(wrap)shift_conn_fast \
 	$(wrap)shift_conn_secret_due $(wrap)shift_conn_head $(wrap)shift_conn_view \
-	$(wrap)shift_conn_stats $(wrap)shift_conn_deadline $(wrap)shift_conn_dump \
+	$(wrap)shift_conn_stats $(wrap)shift_conn_lazy_deadline $(wrap)shift_conn_idle \
+	$(wrap)shift_conn_activity $(wrap)shift_conn_dump \
 	$(wrap)shift_conn_tombstone $(wrap)shift_fast_wrap $(wrap)shift_fast_fold \
 	$(wrap)shift_fast_arm $(wrap)shift_fast_done
 
@@ -388,6 +393,12 @@ tests_unit_test_deaths_CFLAGS = $(rooms_cflags)
 tests_unit_test_deaths_LDFLAGS = $(AM_LDFLAGS) $(meeting_wraps) $(wrap)job_refute_death \
 	$(wrap)shift_conn_waits $(wrap)peer_paths_silence $(wrap)vqp_each
 tests_unit_test_deaths_LDADD = $(rooms_libs)
+
+tests_unit_test_spare_rails_SOURCES = tests/unit/test_spare_rails.c $(meeting_world)
+tests_unit_test_spare_rails_CFLAGS = $(rooms_cflags)
+tests_unit_test_spare_rails_LDFLAGS = $(AM_LDFLAGS) $(meeting_wraps) $(wrap)shift_conn_waits \
+	$(wrap)vdev_each $(wrap)rooms_create_qp
+tests_unit_test_spare_rails_LDADD = $(rooms_libs)
 
 tests_unit_test_bye_SOURCES = tests/unit/test_bye.c $(meeting_world)
 tests_unit_test_bye_CFLAGS = $(rooms_cflags)

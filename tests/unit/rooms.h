@@ -51,7 +51,8 @@ struct core_script {
 	unsigned int completions, completions_taken;
 	void (*on_event)(const struct shift_event *ev);
 	uint64_t head, done;
-	uint64_t deadline;
+	uint64_t deadline, activity;
+	bool idle, waits;
 	int post_result, post_rail;
 	int post_ends_after; /* so many posts it takes, then -ENOMEM; -1: all */
 	bool fast, delivers, releases, secret;

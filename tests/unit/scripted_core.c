@@ -40,7 +40,9 @@ bool __wrap_shift_conn_secret_due(const struct shift_conn *c, const struct shift
 uint64_t __wrap_shift_conn_head(const struct shift_conn *c);
 void __wrap_shift_conn_view(const struct shift_conn *c, struct shift_conn_view *v);
 const struct shift_conn_stats *__wrap_shift_conn_stats(const struct shift_conn *c);
-uint64_t __wrap_shift_conn_deadline(const struct shift_conn *c);
+uint64_t __wrap_shift_conn_lazy_deadline(const struct shift_conn *c);
+bool __wrap_shift_conn_idle(const struct shift_conn *c);
+uint64_t __wrap_shift_conn_activity(const struct shift_conn *c);
 int __wrap_shift_conn_dump(const struct shift_conn *c, char *buf, size_t len);
 void __wrap_shift_conn_tombstone(const struct shift_conn *c, uint64_t now_ns,
 				 struct shift_tombstone *t);
@@ -291,10 +293,22 @@ const struct shift_conn_stats *__wrap_shift_conn_stats(const struct shift_conn *
 	return &core.stats;
 }
 
-uint64_t __wrap_shift_conn_deadline(const struct shift_conn *c)
+uint64_t __wrap_shift_conn_lazy_deadline(const struct shift_conn *c)
 {
 	(void)c;
 	return core.deadline;
+}
+
+bool __wrap_shift_conn_idle(const struct shift_conn *c)
+{
+	(void)c;
+	return core.idle;
+}
+
+uint64_t __wrap_shift_conn_activity(const struct shift_conn *c)
+{
+	(void)c;
+	return core.activity;
 }
 
 int __wrap_shift_conn_dump(const struct shift_conn *c, char *buf, size_t len)

@@ -163,12 +163,13 @@ static void a_starter_says_where_it_goes_and_then_its_proof(void **state)
 	assert_int_equal(said(0, 1)->m.recv_avail, W_READY_RECVS - 1);
 }
 
-static void a_later_switch_says_what_was_committed(void **state)
+static void a_later_switch_says_in_what_epoch_was_sent(void **state)
 {
 	(void)state;
 	w_event(&w, 0, SHIFT_EV_LINK_DOWN, 0);
 	no_time_passes();
 	assert_int_equal(w_view(&w, 0).lastc, 2);
+	w_post(&w, 0, SHIFT_OP_SEND, 10, true);
 	w.msgs = 0;
 	w_event(&w, 0, SHIFT_EV_LINK_DOWN, 1);
 	finish_ops(0);
@@ -587,7 +588,7 @@ int main(void)
 		WORLD_TEST(each_target_is_a_try),
 		WORLD_TEST(a_target_that_hangs_in_its_own_fence_is_none),
 		WORLD_TEST(a_starter_says_where_it_goes_and_then_its_proof),
-		WORLD_TEST(a_later_switch_says_what_was_committed),
+		WORLD_TEST(a_later_switch_says_in_what_epoch_was_sent),
 		WORLD_TEST(with_an_srq_no_count_is_said),
 		WORLD_TEST(a_repeated_switch_says_the_same_but_for_heard),
 		WORLD_TEST(a_follower_announces_nothing),

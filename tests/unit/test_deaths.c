@@ -54,7 +54,7 @@ void __wrap_vqp_each(void (*fn)(struct vqp *v, void *arg), void *arg)
 bool __wrap_shift_conn_waits(const struct shift_conn *c)
 {
 	(void)c;
-	return false;
+	return core.waits;
 }
 
 static void hear(const char *link, const struct shift_msg *m)
@@ -432,24 +432,173 @@ static void we_answer(void **state)
 	assert_int_equal(said.challenge, 0x1234);
 }
 
-static unsigned int rounds_of_an_answer(bool fast)
+static void is_in(enum shift_state state)
 {
-	core.fast = fast;
+	core.view.state = state;
 	vqp_enter(v);
 	vqp_leave(v);
+}
+
+static unsigned int rounds_of_an_answer(enum shift_state state)
+{
+	is_in(state);
 	rounds = 0;
 	probed(0, true);
 	return rounds;
 }
 
-/* Each path to each peer has 40 answers a second, and there may be thousands of connections. */
+/* Each path to each peer has 40 answers a second, and there may be thousands of connections. Those
+ * on a twin need no more than others. */
 static void an_answer_costs_nothing_while_all_is_well(void **state)
 {
 	(void)state;
-	assert_int_equal(rounds_of_an_answer(true), 0);
-	assert_int_equal(rounds_of_an_answer(false), 1); /* it may wait for that */
-	assert_int_equal(rounds_of_an_answer(true), 0);
+	core.fast = true;
+	assert_int_equal(rounds_of_an_answer(SHIFT_ST_ACTIVE), 0);
 	core.fast = false;
+	assert_int_equal(rounds_of_an_answer(SHIFT_ST_ACTIVE), 0);
+	assert_int_equal(rounds_of_an_answer(SHIFT_ST_SWITCHING), 1); /* it may wait for that */
+	assert_int_equal(rounds_of_an_answer(SHIFT_ST_ACTIVE), 0);
+}
+
+/* Rail 1 stays silent, rail 0 is answered. */
+static void silent_for(unsigned int probes)
+{
+	while (probes--) {
+		world.now += 10 * MS;
+		probed(1, false);
+		world.now += 10 * MS;
+		probed(0, true);
+	}
+}
+
+static unsigned int times_told(const char *event)
+{
+	unsigned int n = 0;
+
+	for (const char *at = trace_text(); (at = strstr(at, event)); at++)
+		n++;
+	trace_clear();
+	return n;
+}
+
+/* Of a path that stays silent (a cable that is out for a day) its connections are told as much as
+ * makes three misses count, whichever rails they have. Then that costs nothing any more. */
+static void a_silence_is_told_once(void **state)
+{
+	(void)state;
+	core.view.state = SHIFT_ST_ACTIVE;
+	core.waits = true; /* so that none is excused */
+	silent_for(3);
+	assert_int_equal(times_told("event PROBE_MISSED rail 1"), 3);
+	silent_for(1);
+	assert_int_equal(times_told("event PROBE_MISSED rail 1"), 1);
+	rounds = 0;
+	silent_for(39);
+	assert_int_equal(rounds, 0);
+	silent_for(2); /* once a second it is looked at whether data flows there */
+	assert_int_equal(rounds, 1);
+	assert_string_equal(trace_text(), "");
+	probed(1, true);
+	assert_int_equal(times_told("event PROBE_OK rail 1"), 1);
+	silent_for(3);
+	assert_int_equal(times_told("event PROBE_MISSED rail 1"), 3);
+}
+
+/* Misses without an answer of the other rail between them prove nothing, and do not count. */
+static void misses_without_a_witness_are_told_again(void **state)
+{
+	(void)state;
+	core.view.state = SHIFT_ST_ACTIVE;
+	core.waits = true;
+	world.now += 10 * MS;
+	for (int i = 0; i < 10; i++)
+		probed(1, false);
+	assert_int_equal(times_told("event PROBE_MISSED rail 1"), 10);
+	world.now += 10 * MS;
+	probed(0, true);
+	assert_int_equal(times_told("event PROBE_OK rail 0"), 1); /* it is a witness */
+	silent_for(10);
+	assert_int_equal(times_told("event PROBE_MISSED rail 1"), 3);
+}
+
+/* Whoever comes later must hear of it, and so must all if another path changes. */
+static void a_silence_is_told_again_when_something_changes(void **state)
+{
+	struct rail_addr addr = {.nic = tracked_path(v->rails.twin[1].path)->peer_nic};
+	struct peer_path *path;
+
+	(void)state;
+	core.view.state = SHIFT_ST_ACTIVE;
+	core.waits = true;
+	silent_for(10);
+	assert_int_equal(times_told("event PROBE_MISSED rail 1"), 4);
+	path = peer_path_get(world.nic + 1, PEER_NONCE, &addr);
+	assert_ptr_equal(path, v->rails.twin[1].path);
+	silent_for(10);
+	assert_int_equal(times_told("event PROBE_MISSED rail 1"), 4);
+	probed(0, false);
+	trace_clear();
+	silent_for(10);
+	assert_in_range(times_told("event PROBE_MISSED rail 1"), 4, 6);
+	peer_path_put(path);
+}
+
+static unsigned int enters;
+
+static void count_enter(void)
+{
+	enters++;
+}
+
+/* While nothing is outstanding there, the gates of a connection stay open. */
+static void an_idle_connection_is_not_entered_for_a_miss(void **state)
+{
+	(void)state;
+	core.view.state = SHIFT_ST_ACTIVE;
+	v->timers.idle = true;
+	v->timers.rail = 0;
+	enters = 0;
+	on_enter = count_enter;
+	for (int i = 0; i < 20; i++)
+		probed(0, false); /* excused */
+	assert_int_equal(enters, 0);
+	core.activity++; /* it has posted something */
+	probed(0, false);
+	on_enter = NULL;
+	assert_int_equal(enters, 1);
+	assert_null(strstr(trace_text(), "PROBE_MISSED"));
+}
+
+/* The look of each second enters only connections on which something was posted or received. */
+static void an_idle_connection_is_left_alone(void **state)
+{
+	(void)state;
+	core.view.state = SHIFT_ST_ACTIVE;
+	core.deadline = UINT64_MAX;
+	core.idle = true;
+	rooms_pass(1000 * MS);
+	trace_clear();
+	enters = 0;
+	on_enter = count_enter;
+	for (int i = 0; i < 1000; i++)
+		rooms_pass(1000 * MS);
+	assert_int_equal(enters, 0);
+	core.activity++;
+	rooms_pass(1000 * MS);
+	assert_int_equal(enters, 1);
+	assert_int_equal(times_told("event TICK"), 1);
+	rooms_pass(1000 * MS);
+	assert_int_equal(enters, 1);
+	core.idle = false; /* it waits, and its state has changed */
+	rooms_act(v, &(struct shift_action){.type = SHIFT_ACT_REPORT,
+					    .from = SHIFT_ST_SWITCHING,
+					    .to = SHIFT_ST_ACTIVE,
+					    .reason = SHIFT_R_COMMIT});
+	enters = 0;
+	rooms_pass(1000 * MS);
+	rooms_pass(1000 * MS);
+	assert_int_equal(enters, 2);
+	on_enter = NULL;
 }
 
 int main(void)
@@ -472,6 +621,11 @@ int main(void)
 		MET(many_deaths_of_strangers_cost_one_round),
 		MET(we_answer),
 		MET(an_answer_costs_nothing_while_all_is_well),
+		MET(a_silence_is_told_once),
+		MET(misses_without_a_witness_are_told_again),
+		MET(a_silence_is_told_again_when_something_changes),
+		MET(an_idle_connection_is_not_entered_for_a_miss),
+		MET(an_idle_connection_is_left_alone),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
