@@ -303,6 +303,58 @@ static void drain_over(struct shift_conn *c, uint64_t now)
 		leave_drain(c, now);
 }
 
+/* --- the first atomic on a rail that is apart (7.54) --- */
+
+/* When it could be moved to that rail for the atomic that waits. After an attempt in vain the rail
+ * must have been good for its hold-down. */
+static uint64_t may_move_at(const struct shift_conn *c, uint8_t i)
+{
+	const struct rail *r = &c->rail[i];
+
+	if (i == c->r || r->apart || r->misses >= c->cfg.probe_misses)
+		return NEVER;
+	return c->in_vain ? failback_good_at(c, i) : rail_usable_at(c, i);
+}
+
+static bool atomics_wait(const struct shift_conn *c)
+{
+	return c->waits_at != NEVER && c->sq.lost == NEVER;
+}
+
+uint64_t atomics_deadline(const struct shift_conn *c)
+{
+	uint64_t at = NEVER;
+
+	if (!atomics_wait(c))
+		return NEVER;
+	if (!c->waits_since)
+		return 0;
+	at = c->waits_since + c->cfg.giveup_ns;
+	for (uint8_t i = 0; i < c->cfg.rails; i++)
+		if (may_move_at(c, i) < at)
+			at = may_move_at(c, i);
+	return at;
+}
+
+/* In ACTIVE. */
+void atomics_tick(struct shift_conn *c, uint64_t now)
+{
+	if (!atomics_wait(c))
+		return;
+	if (!c->waits_since)
+		c->waits_since = now ? now : 1;
+	if (conn_since(now, c->waits_since) >= c->cfg.giveup_ns) {
+		giveup_start(c, SHIFT_R_ATOMICS, SHIFT_WC_RETRY_EXC_ERR, SHIFT_VENDOR_APART);
+		return;
+	}
+	for (uint8_t i = 0; i < c->cfg.rails; i++) {
+		if (may_move_at(c, i) > now)
+			continue;
+		failback_prepare(c, i, SHIFT_R_ATOMICS, now);
+		return;
+	}
+}
+
 void failback_tick(struct shift_conn *c, uint64_t now)
 {
 	uint8_t better;
