@@ -631,15 +631,12 @@ struct domain_use {
 static void use_add(struct vqp *v, void *arg)
 {
 	struct domain_use *u = arg;
-	struct shift_conn_view view;
 
 	if (v == u->v || v->pd != u->v->pd)
 		return;
 	pthread_mutex_lock(&v->lock);
-	shift_conn_view(v->conn, &view);
+	u->rails |= shift_conn_data_rails(v->conn);
 	pthread_mutex_unlock(&v->lock);
-	if (view.protected_ && view.state < SHIFT_ST_GIVEUP)
-		u->rails |= 1u << view.r | 1u << view.target_r;
 }
 
 /* The rails that carry data of its domain, or are about to. Nothing locked. */

@@ -14,9 +14,9 @@
 
 #include "tests/preload/rc.h"
 
-enum { QPS = 4, DEPTH = 16, READS = 1000, SECONDS = 60 };
+enum { QPS = 4, DEPTH = 16, READS = 1000, SECONDS = 90 };
 
-static const unsigned int lives = 100;
+static const unsigned int lives = 40;
 
 static struct user {
 	struct ibv_qp *qp;
