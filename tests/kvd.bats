@@ -677,13 +677,13 @@ time.sleep(100)' "$1" "$PORT" "$(id -u nobody)" 3>&- &
 }
 
 # A program under the library, over a libibverbs without RDMA, until a line comes for ${IN[pair]}.
-program() { # USE: of odd_objects
+program() { # USE [PROGRAM]
 	mkfifo in
 	sanitizer=$(ldd "$BUILDDIR/lib/.libs/libshift.so" | awk '$1 ~ /^lib[at]san/ {print $3}')
 	STAY=1 SHIFT_RUN_DIR=$PWD/A SHIFT_JOB=$JOB SHIFT_RAILS=mlx5_0=mlx5_1 SHIFT_LOG=info \
 		SHIFT_LOG_FILE=$PWD/shift.log LD_LIBRARY_PATH=$BUILDDIR/tests/nullverbs/.libs \
 		LD_PRELOAD=${sanitizer:+$sanitizer:}$BUILDDIR/lib/.libs/libshift.so \
-		"$BUILDDIR/tests/preload/odd_objects" "$1" <in >pair.out 3>&- &
+		"$BUILDDIR/tests/preload/${2:-odd_objects}" "$1" <in >pair.out 3>&- &
 	PID[pair]=$!
 	exec {IN[pair]}>in
 }
@@ -696,6 +696,14 @@ program() { # USE: of odd_objects
 	wait_until 30 both_are
 	echo >&"${IN[pair]}"
 	wait "${PID[pair]}"
+	[ "$(<pair.out)" = done ]
+}
+
+@test "exit() of a child that shares the memory is not the end of its parent" {
+	etcd_start
+	kvd A
+	program child ending
+	wait "${PID[pair]}" || { cat pair.out; return 1; }
 	[ "$(<pair.out)" = done ]
 }
 

@@ -626,3 +626,14 @@ milliseconds() { # COMMAND...: of fifty runs
 	echo "# /bin/true: $((plain * 20)) us, with the preload $((with * 20)) us" >&3
 	[ "$with" -lt $((plain * 5 + 1000)) ]
 }
+
+@test "QPs that are connected with themselves go on while their NIC breaks them" {
+	for cq in kept ''; do
+		run -0 env SHIFT_JOB=x SHIFT_RAILS=mlx5_0=mlx5_1+mlx5_2 NULLVERBS_DEVICES=3 NULLVERBS_CQ=$cq SHIFT_LOG=info \
+			SHIFT_LOG_FILE="$BATS_TEST_TMPDIR/log" SHIFT_RUN_DIR="$BATS_TEST_TMPDIR" LD_LIBRARY_PATH="$nullverbs" \
+			LD_PRELOAD="$preload$library" self_reads reads
+		[ "$output" = done ]
+	done
+	grep 'connected to itself, leaves mlx5_0' "$BATS_TEST_TMPDIR/log"
+	grep 'connected to itself, READs through mlx5_' "$BATS_TEST_TMPDIR/log"
+}

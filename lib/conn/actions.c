@@ -8,6 +8,7 @@
 #include "lib/conn/fence_qp.h"
 #include "lib/conn/protection.h"
 #include "lib/conn/repost.h"
+#include "lib/conn/self_qp.h"
 
 static void action_complete(struct vqp *v)
 {
@@ -153,10 +154,11 @@ bool vqp_release(struct vqp *v, enum stats_unprotected why)
 {
 	if (v->life.released)
 		return true;
-	if (!shift_conn_release(v->conn))
+	if (self_qp_has_left(v) || !shift_conn_release(v->conn))
 		return false;
 	vqp_act(v);
 	v->life.released = true;
+	v->self.on = false;
 	if (v->setup.released_call.fn)
 		bg_call(&v->setup.released_call);
 	stats_conn_protect(v->stats, false, why);

@@ -34,11 +34,11 @@ static void vqp_completion(struct vqp *v, struct vcq *cq, uint8_t rail, struct i
 	struct shift_wc out = {.wr_id = wc->wr_id};
 
 	vqp_enter(v);
-	if (self_qp_completion(v, rail, wc)) {
+	cqe.is_recv = is_recv(v, cq, rail, wc);
+	if (self_qp_completion(v, rail, cqe.is_recv, wc)) {
 		vqp_leave(v);
 		return;
 	}
-	cqe.is_recv = is_recv(v, cq, rail, wc);
 	cqe.epoch = rail ? (uint32_t)(wc->wr_id >> TWIN_EPOCH_SHIFT) : v->hot.rail0_epoch;
 	if (shift_conn_cqe(v->conn, &cqe, &out, now_ns())) {
 		wc->wr_id = out.wr_id;

@@ -47,8 +47,21 @@ static bool any_ready(const struct vqp *v)
 	bool any = false;
 
 	for (uint8_t i = 0; i < v->dev->rails; i++)
-		any |= is_ready(&v->self.rail[i]);
+		any |= is_ready(&v->self.rail[i]) && !v->self.rail[i].leaves;
 	return any;
+}
+
+/* Of the READs that were posted there. */
+static bool any_under_way(const struct self_rail *r)
+{
+	return r->done < r->next;
+}
+
+/* What is under way there may still write into the program's memory. */
+static void rail_leave(struct self_rail *r)
+{
+	r->leaves = r->wanted && r->state == SELF_READY && any_under_way(r);
+	r->wanted = r->leaves;
 }
 
 /* --- the end of our work ---------------------------------------------------------------------- */
@@ -62,7 +75,7 @@ static void self_flush(struct vqp *v, uint32_t status, uint32_t vendor)
 
 	v->self.failed = true;
 	for (uint8_t i = 0; i < v->dev->rails; i++)
-		rail_of(v, i)->wanted = false;
+		rail_of(v, i)->wanted = rail_of(v, i)->leaves = false;
 	for (; v->self.tail < head; v->self.tail++) {
 		struct ibv_wc wc = {.status = status, .vendor_err = vendor, .qp_num = v->qpn};
 
@@ -99,7 +112,7 @@ void self_qp_leave_alone(struct vqp *v, enum stats_unprotected why)
 	if (!v->self.engaged)
 		return;
 	for (uint8_t i = 1; i < v->dev->rails; i++)
-		rail_of(v, i)->wanted = false;
+		rail_leave(rail_of(v, i));
 	if (!is_ready(rail_of(v, 0)))
 		self_fail(v, IBV_WC_RETRY_EXC_ERR, 0);
 }
@@ -119,7 +132,55 @@ void self_qp_renew(struct vqp *v)
 	/* Twins stay as they are, and may have completions under way. */
 	for (uint8_t i = 0; i < SHIFT_RAILS_MAX; i++)
 		r[i] = (struct self_rail){.used = i && r[i].used, .gen = i ? r[i].gen : 0};
-	v->self.on = v->self.engaged = v->self.failed = false;
+	v->self.on = v->self.engaged = v->self.failed = v->self.ends = false;
+}
+
+/* What it had under way ends without a trace: nobody waits for its completions. It may come late,
+ * if the NIC's thread was busy for long: a life that has begun meanwhile empties the twin itself.
+ */
+static void twin_stop(struct object *obj, struct nic *nic)
+{
+	struct vqp *v = (struct vqp *)obj;
+	struct self_rail *r;
+	bool under_way;
+
+	pthread_mutex_lock(&v->lock);
+	r = rail_of(v, (uint8_t)vqp_rail_on(v, nic));
+	under_way = v->self.ends && any_under_way(r);
+	pthread_mutex_unlock(&v->lock);
+	if (!under_way || vqp_to_state(v, (uint8_t)(r - v->self.rail), IBV_QPS_RESET))
+		return;
+	pthread_mutex_lock(&v->lock);
+	if (v->self.ends) {
+		r->used = false;
+		r->next = r->done;
+	}
+	pthread_mutex_unlock(&v->lock);
+}
+
+void self_qp_stop(struct vqp *v, enum shift_close how)
+{
+	struct nic *nic[SHIFT_RAILS_MAX];
+	unsigned int n = 0;
+	bool rail0;
+
+	if (!v->self.engaged)
+		return;
+	vqp_enter(v);
+	v->self.ends = true;
+	rail0 = how == SHIFT_CLOSE_ERR && !v->self.failed && rail_of(v, 0)->state == SELF_READY &&
+		any_under_way(rail_of(v, 0));
+	vqp_leave(v);
+	rail_jobs_stop(v);
+	if (rail0)
+		fence_empty(v, 0);
+	pthread_mutex_lock(&v->lock);
+	for (uint8_t i = 1; i < v->dev->rails; i++)
+		if (any_under_way(rail_of(v, i)))
+			nic[n++] = v->dev->nic[i];
+	pthread_mutex_unlock(&v->lock);
+	if (n)
+		object_jobs_wait(&v->obj, nic, n, twin_stop);
 }
 
 /* --- rails ------------------------------------------------------------------------------------ */
@@ -197,7 +258,7 @@ static void rail_arm(struct vqp *v, uint8_t rail)
 
 	r->tried_ns = now_ns();
 	r->state = SELF_LOST;
-	if (j->under_way || v->life.gone || !vqp_rail_qp(v, rail))
+	if (j->under_way || v->life.gone || v->self.ends || !vqp_rail_qp(v, rail))
 		return; /* the next tick tries again */
 	r->state = SELF_ARMING;
 	atomic_store(&j->arming, true);
@@ -212,6 +273,7 @@ static void rail_want(struct vqp *v, uint8_t rail)
 	struct self_rail *r = rail_of(v, rail);
 
 	r->left_ns = 0;
+	r->leaves = false;
 	if (r->wanted)
 		return;
 	r->wanted = true;
@@ -244,7 +306,8 @@ static void any_want(struct vqp *v)
 	}
 	if (best < 0)
 		return;
-	rail_of(v, (uint8_t)best)->wanted = false;
+	if (!is_ready(rail_of(v, (uint8_t)best)))
+		rail_of(v, (uint8_t)best)->wanted = false;
 	rail_want(v, (uint8_t)best);
 }
 
@@ -255,7 +318,7 @@ static void rail_lose(struct vqp *v, uint8_t rail, const char *why)
 	log_info("QP %#x: connected to itself, leaves %s: %s", v->qpn, v->dev->nic[rail]->name,
 		 why);
 	r->state = SELF_LOST;
-	r->wanted = false;
+	r->wanted = r->leaves = false;
 	r->tried_ns = now_ns();
 	if (!any_ready(v))
 		any_want(v);
@@ -314,7 +377,7 @@ static void rail_pump(struct vqp *v, uint8_t rail)
 	struct self_rail *r = rail_of(v, rail);
 	int err = 0;
 
-	while (!err && is_ready(r) && r->next < shift_conn_head(v->conn))
+	while (!err && is_ready(r) && !r->leaves && r->next < shift_conn_head(v->conn))
 		err = rail_post(v, rail);
 	if (!err || err == -EAGAIN || err == -ENOMEM)
 		return; /* with the key, or with room, it goes on */
@@ -371,8 +434,10 @@ static void self_deliver(struct vqp *v)
 	uint64_t end = UINT64_MAX;
 
 	for (uint8_t i = 0; i < v->dev->rails; i++) {
-		const struct self_rail *r = rail_of(v, i);
+		struct self_rail *r = rail_of(v, i);
 
+		if (r->leaves && !any_under_way(r))
+			r->wanted = r->leaves = false;
 		if (r->wanted && (r->state != SELF_READY || r->done < end))
 			end = r->state == SELF_READY ? r->done : v->self.tail;
 	}
@@ -401,7 +466,7 @@ static void self_settle(struct vqp *v)
 /* Posts what can be posted, and completes what has completed. */
 static void self_work(struct vqp *v)
 {
-	for (int i = 0; i < 2 * v->dev->rails; i++) /* twice: one may take over from another */
+	for (int i = 0; i < 2 * v->dev->rails && !v->self.ends; i++) /* one may take over */
 		if (is_ready(rail_of(v, (uint8_t)(i % v->dev->rails))) && !v->self.failed)
 			rail_pump(v, (uint8_t)(i % v->dev->rails));
 	if (v->self.failed)
@@ -499,7 +564,7 @@ static bool is_expected(const struct vqp *v, uint8_t rail, const struct ibv_wc *
 {
 	const struct self_rail *r = &v->self.rail[rail];
 
-	return r->state == SELF_READY && r->done < r->next &&
+	return r->state == SELF_READY && any_under_way(r) &&
 	       (is_plain(v, rail) || wc->wr_id == ((uint64_t)r->gen << 32 | (uint32_t)r->done));
 }
 
@@ -530,23 +595,25 @@ static bool engage_by_error(struct vqp *v, uint8_t rail, const struct ibv_wc *wc
 	return false;
 }
 
-static bool is_receive(const struct vqp *v, const struct ibv_wc *wc)
+/* Does it go on without that rail? If it is left alone, it is rail 0's alone. */
+static bool may_lose(const struct vqp *v, uint8_t rail, const struct ibv_wc *wc)
 {
-	return wc->status == IBV_WC_SUCCESS ? wc->opcode & IBV_WC_RECV
-					    : v->hot.recv_mark && wc->wr_id == v->hot.recv_mark;
+	return (v->self.on || (rail && is_ready(&v->self.rail[0]))) && !is_mistake(wc->status);
 }
 
-bool self_qp_completion(struct vqp *v, uint8_t rail, const struct ibv_wc *wc)
+bool self_qp_completion(struct vqp *v, uint8_t rail, bool is_recv, const struct ibv_wc *wc)
 {
 	if (!v->self.engaged && !engage_by_error(v, rail, wc))
 		return false;
-	if (!rail && is_receive(v, wc))
+	if (!rail && is_recv)
 		return false;
 	if (v->self.failed || !is_expected(v, rail, wc))
 		return true;
 	if (wc->status == IBV_WC_SUCCESS)
 		rail_done(v, rail);
-	else if (v->self.on && !is_mistake(wc->status))
+	else if (v->self.ends)
+		return true;
+	else if (may_lose(v, rail, wc))
 		rail_lose(v, rail, ibv_wc_status_str(wc->status));
 	else
 		self_fail(v, wc->status, wc->vendor_err);
@@ -564,15 +631,12 @@ struct domain_use {
 static void use_add(struct vqp *v, void *arg)
 {
 	struct domain_use *u = arg;
-	struct shift_conn_view view;
 
 	if (v == u->v || v->pd != u->v->pd)
 		return;
 	pthread_mutex_lock(&v->lock);
-	shift_conn_view(v->conn, &view);
+	u->rails |= shift_conn_data_rails(v->conn);
 	pthread_mutex_unlock(&v->lock);
-	if (view.protected_ && view.state < SHIFT_ST_GIVEUP)
-		u->rails |= 1u << view.r | 1u << view.target_r;
 }
 
 /* The rails that carry data of its domain, or are about to. Nothing locked. */
@@ -660,8 +724,8 @@ static void idle_review(struct vqp *v, uint8_t rail, uint64_t now)
 	if (r->state == SELF_READY && r->done < r->next && now - r->moved_ns >= HANGS_NS &&
 	    now - r->left_ns >= HANGS_NS)
 		rail_lose(v, rail, "it hangs");
-	else if ((rail || r->state != SELF_READY) && rail_may_go(v, r, now))
-		r->wanted = false;
+	else if (!r->leaves && (rail || r->state != SELF_READY) && rail_may_go(v, r, now))
+		rail_leave(r);
 }
 
 static void rail_review(struct vqp *v, uint8_t rail, bool carries, uint64_t now)
@@ -679,6 +743,14 @@ static void rail_review(struct vqp *v, uint8_t rail, bool carries, uint64_t now)
 		idle_review(v, rail, now);
 }
 
+/* It is left alone, but what it has under way on another NIC is waited for. */
+static void alone_review(struct vqp *v, uint64_t now)
+{
+	for (uint8_t i = 1; i < v->dev->rails; i++)
+		if (rail_of(v, i)->leaves && now - rail_of(v, i)->moved_ns >= HANGS_NS)
+			rail_lose(v, i, "it hangs");
+}
+
 static bool is_in_trouble(const struct vqp *v)
 {
 	for (uint8_t i = 0; i < v->dev->rails; i++)
@@ -693,6 +765,8 @@ static void self_review(struct vqp *v, uint32_t carries, uint64_t now)
 		rail_review(v, i, carries & 1u << i, now);
 	if (v->self.on && !any_ready(v))
 		any_want(v);
+	if (!v->self.on)
+		alone_review(v, now);
 	self_work(v);
 	if (!v->self.failed && v->self.tail < shift_conn_head(v->conn) && is_in_trouble(v) &&
 	    now - v->self.waits_ns >= (env.giveup_ns ? env.giveup_ns : GIVEUP_NS))
@@ -712,7 +786,7 @@ void self_qp_tick(struct vqp *v)
 	pthread_mutex_unlock(&v->lock);
 	carries = domain_rails(v);
 	vqp_enter(v);
-	if (v->self.engaged && !v->self.failed && now_ns() >= v->self.tick_at) {
+	if (v->self.engaged && !v->self.failed && !v->self.ends && now_ns() >= v->self.tick_at) {
 		if (follows == v->self.follows) /* else data has come to a rail meanwhile */
 			self_review(v, carries, now_ns());
 		else

@@ -23,7 +23,7 @@ void self_qps_follow(const struct vqp *v, uint8_t rail);
 /* The rest but for the tick: between vqp_enter() and vqp_leave(). */
 
 /* A completion that a NIC has given. true: the program gets it from here, or not at all. */
-bool self_qp_completion(struct vqp *v, uint8_t rail, const struct ibv_wc *wc);
+bool self_qp_completion(struct vqp *v, uint8_t rail, bool is_recv, const struct ibv_wc *wc);
 
 /* While it is engaged: one send of the program's. 0 or a negative errno. */
 int self_qp_post(struct vqp *v, const struct shift_wr *wr);
@@ -34,7 +34,12 @@ void self_qp_leave_alone(struct vqp *v, enum stats_unprotected why);
 /* Memory that it waits for is registered now. */
 void self_qp_go_on(struct vqp *v);
 
-/* The program ends this life of the QP. */
+/* The program is about to end this life of the QP: waits until no READ is under way any more on
+ * another NIC than rail 0, and before ERR not there either. A NIC that hangs is waited for as long
+ * as a fence, or object_jobs_wait(), waits. Nothing locked. */
+void self_qp_stop(struct vqp *v, enum shift_close how);
+
+/* And now it does. */
 void self_qp_end(struct vqp *v, enum shift_close how);
 
 /* A new life begins, in RESET. */

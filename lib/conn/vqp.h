@@ -197,6 +197,7 @@ enum self_state { SELF_OFF, SELF_ARMING, SELF_READY, SELF_LOST };
 struct self_rail {
 	uint8_t state; /* enum self_state */
 	bool wanted;   /* READs must go through it */
+	bool leaves;   /* no more are posted there; those that were are waited for */
 	bool used;     /* it was in RTS: it is emptied before it is armed again */
 	uint32_t gen;  /* how often it was armed by us; in the wr_id */
 	/* Indexes in the log: what is posted there next, and before which all has completed. */
@@ -212,6 +213,7 @@ struct vqp_self {
 	_Atomic bool on;      /* it is one, and survives its NIC */
 	_Atomic bool engaged; /* its READs are posted and completed by self_qp.c */
 	bool failed;	      /* it was engaged, and is over: what is posted flushes */
+	bool ends;	      /* its life does: nothing more is posted or armed */
 	uint32_t follows;     /* how often data came to another rail */
 	uint64_t tail;	      /* index of the oldest that the program has no completion of */
 	uint64_t plain_end;   /* on rail 0 those before it were posted as the program has them */

@@ -511,6 +511,11 @@ bool shift_conn_tracked(const struct shift_conn *c);
 bool shift_conn_waits(const struct shift_conn *c);
 
 void shift_conn_view(const struct shift_conn *c, struct shift_conn_view *v);
+
+/* The rails that carry its data, or are about to, as a mask; none before it is protected and once
+ * it is over. It looks at nothing that the data path writes: the caller's lock is enough, and the
+ * gates may be open. */
+uint32_t shift_conn_data_rails(const struct shift_conn *c);
 const struct shift_conn_stats *shift_conn_stats(const struct shift_conn *c);
 
 /* One line of text for traces; returns what snprintf would. */

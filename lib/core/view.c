@@ -101,6 +101,13 @@ void shift_conn_view(const struct shift_conn *c, struct shift_conn_view *v)
 	v->packets_posted = shift_sendlog_cum_sent(&c->sq);
 }
 
+uint32_t shift_conn_data_rails(const struct shift_conn *c)
+{
+	if (c->state == SHIFT_ST_SETUP || c->state >= SHIFT_ST_GIVEUP)
+		return 0;
+	return 1u << c->r | 1u << (conn_switching(c) ? c->plan.r : c->r);
+}
+
 const struct shift_conn_stats *shift_conn_stats(const struct shift_conn *c)
 {
 	return &c->stats;

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "lib/base/control_socket.h"
 #include "lib/base/env.h"
@@ -28,7 +29,8 @@
 #define LEAVE_MAX_NS 300000000ull
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static bool off; /* not under shift-run, or the background thread could not be started */
+static pid_t owner; /* the process whose threads ours are */
+static bool off;    /* not under shift-run, or the background thread could not be started */
 
 static void begin_on_bg(void *arg)
 {
@@ -65,6 +67,7 @@ static void session_begin(void)
 	static struct bg_call call = {.fn = begin_on_bg};
 	int err;
 
+	owner = getpid();
 	job_draw_nonce();
 	err = stats_open(env.job, job_nonce(), env.report_dir);
 	if (err)
@@ -122,6 +125,8 @@ static void leave_on_bg(void *arg)
 /*
  * A clean exit: the peers are told, and not of a death. It waits at most 300 ms, as exit() must not
  * hang: not even if the program calls it in a handler of a signal that came in the middle of ours.
+ * A child that fork.h does not know of (vfork, _Fork, clone) must not end its parent's connections:
+ * it may share its memory, and then our threads would do as it says.
  */
 static __attribute__((destructor)) void session_end(void)
 {
@@ -130,7 +135,7 @@ static __attribute__((destructor)) void session_end(void)
 	uint64_t end = now_ns() + LEAVE_MAX_NS;
 	bool called = false;
 
-	if (!job_nonce() || fork_in_child())
+	if (!job_nonce() || fork_in_child() || getpid() != owner)
 		return;
 	control_remove();
 	say_summary();

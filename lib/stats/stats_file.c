@@ -336,6 +336,26 @@ static void leave_run_dir(void)
 	rmdir(F->path); /* fails if other processes have their files there */
 }
 
+/* Not for ever: exit() may have been called in the handler of a signal, and this thread may have
+ * had the lock when that came. Other threads keep it for microseconds. */
+static bool stats_lock_to_close(void)
+{
+	const struct timespec ms = {.tv_nsec = 1000000};
+
+	if (!__atomic_load_n(&F->h, __ATOMIC_ACQUIRE) || F->owner != getpid())
+		return false;
+	for (int i = 0; i < 100; i++) {
+		if (!pthread_mutex_trylock(&F->lock)) {
+			if (F->h)
+				return true;
+			stats_unlock();
+			return false;
+		}
+		nanosleep(&ms, NULL);
+	}
+	return false;
+}
+
 int stats_close(char *summary, size_t bytes)
 {
 	struct shift_conn_stats counters;
@@ -344,7 +364,7 @@ int stats_close(char *summary, size_t bytes)
 
 	if (bytes)
 		*summary = 0;
-	if (!stats_lock())
+	if (!stats_lock_to_close())
 		return 0;
 	now = &F->h->now;
 	stats_write_begin(&now->sequence);

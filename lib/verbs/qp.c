@@ -464,6 +464,7 @@ static int modify_to_err(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 {
 	int err = 0;
 
+	self_qp_stop(v, SHIFT_CLOSE_ERR);
 	vqp_enter(v);
 	close_entered(v, SHIFT_CLOSE_ERR);
 	if (!vqp_is_protected(v)) { /* the NIC flushes, as without shift */
@@ -511,6 +512,7 @@ static int modify_to_reset(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 {
 	int err;
 
+	self_qp_stop(v, SHIFT_CLOSE_RESET);
 	if (v->life.started)
 		close_conn(v, SHIFT_CLOSE_RESET);
 	session.end(v);
@@ -651,7 +653,7 @@ int hook_modify_qp_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *
 	if (!v || !v->conn || v->life.bypassed || fork_in_child_warn())
 		return quietly(dev->modify_qp_rate_limit(qp, attr));
 	vqp_enter(v);
-	if (!qp_has_moved(v))
+	if (!qp_has_moved(v) && !self_qp_is_away(v))
 		err = quietly(dev->modify_qp_rate_limit(qp, attr));
 	if (!err)
 		v->program.rate = *attr;

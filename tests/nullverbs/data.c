@@ -134,6 +134,15 @@ static void fail(struct null_qp *qp)
 	null_flush_receives(qp);
 }
 
+void null_break_qp(struct ibv_qp *base)
+{
+	struct null_qp *qp = (struct null_qp *)base;
+
+	pthread_spin_lock(&qp->send_lock);
+	fail(qp);
+	pthread_spin_unlock(&qp->send_lock);
+}
+
 static int refuse_send(const struct null_qp *qp, const struct ibv_send_wr *wr)
 {
 	if (qp->attr.qp_state != IBV_QPS_RTS && qp->attr.qp_state != IBV_QPS_ERR)

@@ -101,6 +101,10 @@ void null_flush_receives(struct null_qp *qp);
 /* Its completions become those of the QP `to`; NULL: they are taken back. */
 void null_hand_over(struct null_cq *cq, const struct null_qp *from, struct null_qp *to);
 
+/* As a NIC that fails: the QP is in ERR, and neither the program nor a library between them was
+ * asked. A program finds it by dlsym(). */
+void null_break_qp(struct ibv_qp *qp);
+
 /* psn.c: a WRITE between QPs that are exact. */
 bool null_is_exact(const struct null_qp *qp);
 bool null_write(struct null_qp *qp, const struct ibv_send_wr *wr, uint32_t length);

@@ -39,6 +39,16 @@ tests_preload_slow_memory_SOURCES = tests/preload/slow_memory.c tests/preload/rc
 tests_preload_slow_memory_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS)
 tests_preload_slow_memory_LDADD = $(IBVERBS_LIBS)
 
+check_PROGRAMS += tests/preload/ending
+tests_preload_ending_SOURCES = tests/preload/ending.c tests/preload/rc.c tests/preload/rc.h
+tests_preload_ending_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS)
+tests_preload_ending_LDADD = $(IBVERBS_LIBS)
+
+check_PROGRAMS += tests/preload/self_reads
+tests_preload_self_reads_SOURCES = tests/preload/self_reads.c tests/preload/rc.c tests/preload/rc.h
+tests_preload_self_reads_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS) -pthread
+tests_preload_self_reads_LDADD = $(IBVERBS_LIBS)
+
 check_PROGRAMS += tests/preload/every_verb
 tests_preload_every_verb_SOURCES = tests/preload/every_verb.c
 tests_preload_every_verb_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS)

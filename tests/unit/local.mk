@@ -303,7 +303,8 @@ ROOMS_TESTS = tests/unit/test_rooms_qp tests/unit/test_rooms_meeting tests/unit/
 	tests/unit/test_rooms_arm tests/unit/test_rooms_rails tests/unit/test_rooms_post \
 	tests/unit/test_rooms_poll \
 	tests/unit/test_rooms_fence tests/unit/test_deaths tests/unit/test_bye tests/unit/test_directory \
-	tests/unit/test_peer_paths tests/unit/test_two_ends tests/unit/test_self_qp tests/unit/test_spare_rails
+	tests/unit/test_peer_paths tests/unit/test_two_ends tests/unit/test_self_qp \
+	tests/unit/test_self_qp_end tests/unit/test_spare_rails
 check_PROGRAMS += $(ROOMS_TESTS)
 TESTS += $(ROOMS_TESTS)
 rooms_world = tests/unit/rooms.c tests/unit/rooms.h tests/unit/scripted_core.c
@@ -364,11 +365,17 @@ tests_unit_test_rooms_fence_LDFLAGS = $(AM_LDFLAGS) $(rooms_wraps)
 tests_unit_test_rooms_fence_LDADD = $(rooms_libs)
 
 # With the real lib/core.
-tests_unit_test_self_qp_SOURCES = tests/unit/test_self_qp.c $(rooms_world)
+self_world = tests/unit/self_world.h $(rooms_world)
+self_wraps = $(world_wraps) $(wrap)vmr_rkey $(wrap)nic_gid_for_twin $(wrap)stats_conn_met_failure
+tests_unit_test_self_qp_SOURCES = tests/unit/test_self_qp.c $(self_world)
 tests_unit_test_self_qp_CFLAGS = $(rooms_cflags)
-tests_unit_test_self_qp_LDFLAGS = $(AM_LDFLAGS) $(world_wraps) $(wrap)vmr_rkey $(wrap)nic_gid_for_twin \
-	$(wrap)stats_conn_met_failure
+tests_unit_test_self_qp_LDFLAGS = $(AM_LDFLAGS) $(self_wraps)
 tests_unit_test_self_qp_LDADD = $(rooms_libs)
+
+tests_unit_test_self_qp_end_SOURCES = tests/unit/test_self_qp_end.c $(self_world)
+tests_unit_test_self_qp_end_CFLAGS = $(rooms_cflags)
+tests_unit_test_self_qp_end_LDFLAGS = $(AM_LDFLAGS) $(self_wraps)
+tests_unit_test_self_qp_end_LDADD = $(rooms_libs)
 
 # Those that have a peer to find.
 meeting_world = tests/unit/meeting_world.c tests/unit/meeting_world.h $(rooms_world)

@@ -265,6 +265,22 @@ static void unprotected_ones_without_a_failure_are_not_named(void **state)
 	assert_int_equal(stats_close(line, sizeof(line)), 0);
 }
 
+/* exit() in the handler of a signal that came while this thread wrote: it must not wait for itself.
+ */
+static void closed_amid_a_change(void **state)
+{
+	char line[256];
+
+	(void)state;
+	assert_true(stats_lock());
+	alarm(10);
+	assert_int_equal(stats_close(line, sizeof(line)), 0);
+	alarm(0);
+	assert_string_equal(line, "");
+	stats_unlock();
+	assert_non_null(stats_path());
+}
+
 static void errors_of_the_program_are_no_switch(void **state)
 {
 	struct world_conn c = world_conn(17);
@@ -602,6 +618,7 @@ int main(void)
 		TEST(why_it_was_given_up),
 		TEST(unprotected_ones_that_a_failure_met),
 		TEST(unprotected_ones_without_a_failure_are_not_named),
+		TEST(closed_amid_a_change),
 		TEST(errors_of_the_program_are_no_switch),
 		TEST(removed_amid_a_switch),
 		TEST(old_faults_are_forgotten),
