@@ -23,6 +23,14 @@ bool vdev_backed_by(const struct vdev *dev, const struct nic *nic)
 	return false;
 }
 
+bool vdev_is_alone(const struct vdev *dev)
+{
+	for (unsigned int i = 1; i < dev->rails; i++)
+		if (dev->nic[i] != dev->nic[0])
+			return false;
+	return true;
+}
+
 static void device_find_rails(struct vdev *dev, const char *name)
 {
 	char backups[SHIFT_RAILS_MAX - 1][64];
@@ -33,7 +41,7 @@ static void device_find_rails(struct vdev *dev, const char *name)
 	for (unsigned int i = 0; dev->rails && i < n; i++) {
 		struct nic *nic = nic_get(backups[i], 1);
 
-		if (nic && nic != dev->nic[0])
+		if (nic && !vdev_backed_by(dev, nic))
 			dev->nic[dev->rails++] = nic;
 	}
 }

@@ -22,10 +22,12 @@ struct vdev {
 	struct ibv_pd *(*alloc_parent_domain)(struct ibv_context *,
 					      struct ibv_parent_domain_init_attr *);
 	int (*modify_qp_rate_limit)(struct ibv_qp *, struct ibv_qp_rate_limit_attr *);
-	uint8_t rails;			  /* 1: nothing to move to */
-	struct nic *nic[SHIFT_RAILS_MAX]; /* [0]: this device, which we have opened, too */
-	struct table qps;		  /* the program's QPs that have a connection, by QPN */
-	struct vdev *closed;		  /* the one that was closed before this one */
+	uint8_t rails; /* 1: nothing to move to */
+	/* [0]: this device, which we have opened, too. One of the others may be the same: twins are
+	 * made in our context, as on any backup, so memory has other keys there. */
+	struct nic *nic[SHIFT_RAILS_MAX];
+	struct table qps;		/* the program's QPs that have a connection, by QPN */
+	struct vdev *closed;		/* the one that was closed before this one */
 	_Atomic uint32_t devx_qps;	/* QPs that are objects of the firmware: not in any table */
 	_Atomic bool port_err_hidden;	/* the program was not told of a PORT_ERR */
 	_Atomic bool events_waited_for; /* a thread of the program has blocked for an event */
@@ -42,7 +44,10 @@ void vdev_retire(struct ibv_context *ctx);
 /* NULL: the context is not one of the program's, or passes through. */
 struct vdev *vdev_find(const struct ibv_context *ctx);
 
-/* Is the NIC a backup of the device? */
+/* Is the NIC a backup of the device? It may be its own. */
 bool vdev_backed_by(const struct vdev *dev, const struct nic *nic);
+
+/* Has the device no backup, or none but itself? */
+bool vdev_is_alone(const struct vdev *dev);
 
 #endif
