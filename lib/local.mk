@@ -55,6 +55,7 @@ ROOMS_SOURCES = \
 	lib/conn/memlock.h lib/conn/pause_points.c lib/conn/pause_points.h lib/conn/peer_keys.c \
 	lib/conn/peer_keys.h lib/conn/protection.c lib/conn/protection.h lib/conn/rail_jobs.c \
 	lib/conn/rail_jobs.h lib/conn/repost.c lib/conn/repost.h \
+	lib/conn/rail_links.c lib/conn/rail_links.h \
 	lib/conn/self_qp.c lib/conn/self_qp.h lib/conn/twin.c lib/conn/twin.h \
 	lib/conn/vqp.c lib/conn/vqp.h \
 	lib/verbs/async_events.c lib/verbs/async_events.h lib/verbs/bypass.c lib/verbs/bypass.h \
@@ -71,7 +72,7 @@ ROOMS_SOURCES = \
 	lib/session/peer_paths.c lib/session/peer_paths.h lib/session/rendezvous.c \
 	lib/session/rendezvous.h lib/session/spare_rails.c lib/session/spare_rails.h \
 	lib/session/start.c lib/session/start.h lib/session/tombstones.c \
-	lib/session/tombstones.h
+	lib/session/tombstones.h lib/session/twin_address.c lib/session/twin_address.h
 SHIFT_SO_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS) -fvisibility=hidden -ftls-model=initial-exec
 noinst_LTLIBRARIES += lib/libshiftrooms.la
 lib_libshiftrooms_la_SOURCES = $(ROOMS_SOURCES)

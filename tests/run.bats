@@ -350,12 +350,16 @@ SHIFT_RUN_DIR=$PWD/A" ]
 		shift-run -nj --rails mlx5_0=mlx5_1+mlx5_2,mlx5_1=mlx5_0 true | jq -c .rails
 		shift-run -n --rails mlx5_0=mlx5_1+mlx5_7 true 2>&1 || echo $?
 		rm -r /sys/class/infiniband/mlx5_[12]*
-		shift-run -n true 2>&1 >/dev/null'
+		shift-run -n true 2>&1 >/dev/null
+		shift-run -nj true 2>/dev/null | jq -c .rails
+		shift-run -nj --rails mlx5_0=mlx5_0 true | jq -c .rails'
 	[ "${lines[0]}" = '{"mlx5_0":["mlx5_2","mlx5_10","mlx5_1"],"mlx5_1":["mlx5_2","mlx5_10","mlx5_0"],"mlx5_2":["mlx5_10","mlx5_0","mlx5_1"],"mlx5_10":["mlx5_0","mlx5_2","mlx5_1"]}' ]
 	[ "${lines[1]}" = '{"mlx5_0":["mlx5_1","mlx5_2"],"mlx5_1":["mlx5_0"]}' ]
 	[ "${lines[2]}" = 'shift-run: mlx5_7: no such RDMA device; see rdma link' ]
 	[ "${lines[3]}" = 125 ]
-	[ "${lines[4]}" = 'shift-run: mlx5_0 is the only RDMA device here: its connections have nowhere to go' ]
+	[ "${lines[4]}" = 'shift-run: mlx5_0 is the only RDMA device here: its connections survive a link that flaps, not a NIC that is gone' ]
+	[ "${lines[5]}" = '{"mlx5_0":["mlx5_0"]}' ] # a second queue pair on the same NIC
+	[ "${lines[6]}" = '{"mlx5_0":["mlx5_0"]}' ]
 }
 
 @test "within itself: nothing to do; other options are an error" {

@@ -42,8 +42,6 @@ static char *entry_refusal(const char *entry, size_t bytes)
 		n = strcspn(b, "+,");
 		if (!is_device_name(b, n))
 			return format_text("%.*s: a backup without a name", (int)bytes, entry);
-		if (n == (size_t)(equal - entry) && !strncmp(b, entry, n))
-			return format_text("%.*s is its own backup", (int)n, entry);
 		if (list_has_name(equal + 1, b - equal - 1, b, n))
 			return format_text("%.*s is named twice", (int)n, b);
 	}
@@ -88,7 +86,8 @@ void rails_check(const char *words)
 
 	if (!words || !strcmp(words, "auto")) {
 		if (sysfs_devices(devices_dir, d, DEVICES_MAX) == 1)
-			say("%s is the only RDMA device here: its connections have nowhere to go",
+			say("%s is the only RDMA device here: its connections survive a link that "
+			    "flaps, not a NIC that is gone",
 			    d[0].name);
 		return;
 	}

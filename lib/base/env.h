@@ -38,8 +38,8 @@ void env_read(void);
 /*
  * The backups of a device by env.rails, best first. For auto they are all other devices of this
  * host with a port of the same link layer: first those of the same NUMA node, each group in the
- * order of names, beginning after the device itself (rail_list.h). Returns how many were stored, at
- * most max. Reads sysfs. Any thread.
+ * order of names, beginning after the device itself (rail_list.h). If there is none, it is its own
+ * backup. Returns how many were stored, at most max. Reads sysfs. Any thread.
  */
 unsigned int env_backups(const char *device, char (*backups)[64], unsigned int max);
 

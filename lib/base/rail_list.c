@@ -127,5 +127,7 @@ unsigned int rails_auto(struct rail_device *devices, unsigned int n, const char 
 				memcpy(backups[stored++], d->name, RAIL_NAME_MAX);
 		}
 	}
+	if (!stored && max) /* a second QP on it survives what its retries do not */
+		memcpy(backups[stored++], devices[self].name, RAIL_NAME_MAX);
 	return stored;
 }

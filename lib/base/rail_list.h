@@ -16,7 +16,7 @@ struct rail_device {
 	unsigned int link_layers; /* of its ports, or'ed */
 };
 
-/* Is this "auto", or a list like mlx5_0=mlx5_1+mlx5_2,mlx5_1=mlx5_0 ? */
+/* Is this "auto", or a list like mlx5_0=mlx5_1+mlx5_2,mlx5_1=mlx5_1 ? */
 bool rails_valid(const char *text);
 
 /* The backups that a valid list names for the device. Returns how many were stored. */

@@ -220,7 +220,7 @@ static bool is_first_sign(const struct vqp *v, const struct shift_event *ev)
 	if (view.state != SHIFT_ST_ACTIVE)
 		return false;
 	if (ev->type == SHIFT_EV_LINK_DOWN)
-		return ev->rail == view.r;
+		return (1u << ev->rail | ev->also) >> view.r & 1;
 	return ev->type == SHIFT_EV_MSG && ev->msg->type == SHIFT_MSG_SWITCH &&
 	       ev->msg->epoch > view.e;
 }

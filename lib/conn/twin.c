@@ -86,7 +86,7 @@ void twin_create(struct object *obj, struct nic *nic)
 {
 	struct vqp *v = (struct vqp *)obj;
 	struct ibv_pd *pd = atomic_load(&v->pd->shadow[nic->index]);
-	int rail = vqp_rail_on(v, nic);
+	int rail = vqp_twin_rail_on(v, nic);
 	struct ibv_qp *qp;
 
 	if (!pd || rail < 0 || vqp_rail_qp(v, (uint8_t)rail) || v->life.gone)
@@ -116,7 +116,7 @@ void twin_destroy(struct object *obj, struct nic *nic)
 {
 	struct vqp *v = (struct vqp *)obj;
 	const struct timespec ms = {.tv_nsec = 1000000};
-	int rail = vqp_rail_on(v, nic);
+	int rail = vqp_twin_rail_on(v, nic);
 	struct ibv_qp *qp;
 
 	/* If a fence was taken for hung, it may still be under way, and so may an arming. */

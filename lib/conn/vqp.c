@@ -93,7 +93,7 @@ void vqp_unpublish(struct vqp *v)
 struct vqp *vqp_by_twin(const struct nic *nic, uint32_t qpn, uint8_t *rail)
 {
 	struct vqp *v = table_get(&twins[nic->index], qpn);
-	int i = v ? vqp_rail_on(v, nic) : -1;
+	int i = v ? vqp_twin_rail_on(v, nic) : -1;
 
 	*rail = (uint8_t)i;
 	return i < 0 ? NULL : v;
@@ -137,6 +137,8 @@ bool vqp_rail_is_up(const struct vqp *v, uint8_t rail)
 		return false;
 	if (!v->program.attr.ah_attr.is_global || !memcmp(gid, &none, sizeof(none)))
 		return true;
+	if (v->rails.unheard >> rail & 1)
+		return false;
 	return !nic_gid_is_lost(v->dev->nic[rail], gid);
 }
 
@@ -156,6 +158,14 @@ void vqp_rail_note_up(struct vqp *v, uint8_t rail, bool up)
 bool vqp_is_idle(const struct vqp *v)
 {
 	return v->timers.idle && shift_conn_activity(v->conn) == v->timers.activity;
+}
+
+int vqp_twin_rail_on(const struct vqp *v, const struct nic *nic)
+{
+	for (int i = 1; i < v->dev->rails; i++)
+		if (v->dev->nic[i] == nic)
+			return i;
+	return -1;
 }
 
 int vqp_rail_on(const struct vqp *v, const struct nic *nic)

@@ -58,7 +58,7 @@ struct twin {
 	int gid_index;	       /* where its GID stood */
 	struct nic_gid gid;    /* of our QP on that rail */
 	uint32_t mtu;	       /* path MTU there, bytes */
-	struct rail_addr peer; /* constant once clean */
+	struct rail_addr peer; /* once clean only its address changes */
 	bool clean; /* both twins are there: RAIL_OPEN was told, or another reason is against it */
 	struct peer_path *path; /* control link and probes to the peer over this rail */
 };
@@ -158,6 +158,8 @@ struct vqp_rails {
 	/* lib/core was told in this life that their link is down. The background thread reads it
 	 * without the lock. */
 	_Atomic uint32_t down;
+	/* Their twin has another address than the peer has heard of. Background thread. */
+	uint32_t unheard;
 };
 
 /* Keys of memory on backup NICs. Under vqp.lock, but for exported.n. */
@@ -326,8 +328,8 @@ static inline enum stats_psn vqp_psn(const struct vqp *v, uint8_t rail)
 
 bool vqp_is_protected(const struct vqp *v);
 
-/* Can packets leave there? The NIC's link is up, and it has the address of our QP. Background
- * thread. */
+/* Can packets leave there, and be answered? The NIC's link is up, and it has the address of our QP,
+ * which the peer knows. Background thread. */
 bool vqp_rail_is_up(const struct vqp *v, uint8_t rail);
 
 /* Whether it is up as lib/core knows it; and lib/core is being told, under vqp.lock. */
@@ -341,7 +343,10 @@ bool vqp_is_idle(const struct vqp *v);
 /* The rail in use: the one that carries the traffic now, or did until a switch began. */
 uint8_t vqp_rail(const struct vqp *v);
 
-/* The rail on that NIC; -1: there is none. */
+/* The first rail on that NIC, as two may be on rail 0's; -1: there is none. */
 int vqp_rail_on(const struct vqp *v, const struct nic *nic);
+
+/* The rail on that NIC that has a twin there; -1: there is none. */
+int vqp_twin_rail_on(const struct vqp *v, const struct nic *nic);
 
 #endif

@@ -328,9 +328,11 @@ struct shift_event {
 	uint8_t fence; /* FENCE_DONE, PSN: enum shift_fence: SURE or UNSURE */
 	bool hung;     /* FENCE_DONE, UNSURE: the NIC did not answer: its QP may still be alive.
 			* false: the barrier held but this driver's rq_psn is not trusted */
-	bool clean;  /* FENCE_DONE: every CQE of that QP has been fed in; it may be RESET. If it is
-		      * not yet so, FENCE_DONE comes again with the same rail and epoch once it is */
-	uint8_t how; /* CLOSE: enum shift_close */
+	bool clean;   /* FENCE_DONE: every CQE of that QP has been fed in; it may be RESET. If it is
+		       * not yet so, FENCE_DONE comes again with the same rail and epoch once it is */
+	uint8_t how;  /* CLOSE: enum shift_close */
+	uint8_t also; /* LINK_UP, LINK_DOWN, PROBE_OK, PROBE_MISSED: mask of the other rails that it
+		       * is said of, as they share the NIC, or the path to the peer, with `rail` */
 	uint32_t epoch;
 	uint32_t psn; /* rq_psn */
 	uint32_t serial;

@@ -223,7 +223,6 @@ void rail_failed(struct shift_conn *c, uint8_t i, uint64_t now);
 void rail_proof(struct shift_conn *c, const struct shift_msg *m, uint64_t now);
 uint64_t rail_dirty_until(const struct shift_conn *c, uint32_t tag, uint64_t now);
 uint32_t rail_live_epoch(const struct shift_conn *c, uint64_t now);
-void rail_probe(struct shift_conn *c, uint8_t i, bool ok, uint64_t now);
 bool rail_answers(const struct shift_conn *c, uint8_t i);
 bool rail_silent(const struct shift_conn *c, uint8_t i);
 uint64_t rail_escape_at(const struct shift_conn *c);

@@ -170,21 +170,26 @@ static void probe_missed(struct rail *r, uint64_t now)
 	r->healthy_ns = NEVER;
 }
 
-void rail_probe(struct shift_conn *c, uint8_t i, bool ok, uint64_t now)
+static void rail_probe_answered(struct rail *r, uint64_t now)
 {
-	struct rail *r = &c->rail[i];
-
-	if (!ok) {
-		probe_missed(r, now);
-		return;
-	}
-	for (uint8_t j = 0; j < c->cfg.rails; j++)
-		c->rail[j].witness |= j != i;
 	r->misses = 0;
 	r->witnessed = 0;
 	r->probe_ok_ns = now ? now : 1;
 	if (r->healthy_ns == NEVER)
 		r->healthy_ns = now;
+}
+
+/* Rails of one path have the same probes: they are no witnesses to each other. */
+static void rails_probed(struct shift_conn *c, uint32_t rails, bool ok, uint64_t now)
+{
+	for (uint8_t i = 0; i < c->cfg.rails; i++) {
+		if (!(rails >> i & 1))
+			c->rail[i].witness |= ok;
+		else if (ok)
+			rail_probe_answered(&c->rail[i], now);
+		else
+			probe_missed(&c->rail[i], now);
+	}
 }
 
 /* From when on an idle rail that is not silent could take over. */
@@ -279,18 +284,38 @@ void rails_come_back(struct shift_conn *c, uint64_t now)
 		switch_retarget(c, SHIFT_R_RAIL_FOUND, now);
 }
 
+/*
+ * All rails on a NIC fail, and come back, at once (7.49): only then is it seen what that means. One
+ * after the other, the connection would flee to a rail that is down as well.
+ */
+static void rails_go_down(struct shift_conn *c, uint32_t rails, uint64_t now)
+{
+	for (uint8_t i = 0; i < SHIFT_RAILS_MAX; i++)
+		if (rails >> i & 1) {
+			c->rail[i].down = true;
+			c->rail[i].healthy_ns = NEVER;
+		}
+	for (uint8_t i = 0; i < SHIFT_RAILS_MAX; i++)
+		if (rails >> i & 1)
+			rail_suspect(c, i, SHIFT_R_LINK_DOWN, now);
+}
+
+static void rails_come_up(struct shift_conn *c, uint32_t rails)
+{
+	for (uint8_t i = 0; i < SHIFT_RAILS_MAX; i++)
+		if (rails >> i & 1)
+			c->rail[i].down = false;
+}
+
 /* Link, veto and probe events. */
 void rail_event(struct shift_conn *c, const struct shift_event *ev, uint64_t now)
 {
+	uint32_t rails = 1u << ev->rail | ev->also;
 	struct rail *r = &c->rail[ev->rail];
 
 	switch ((enum shift_event_type)ev->type) {
-	case SHIFT_EV_LINK_UP: r->down = false; break;
-	case SHIFT_EV_LINK_DOWN:
-		r->down = true;
-		r->healthy_ns = NEVER;
-		rail_suspect(c, ev->rail, SHIFT_R_LINK_DOWN, now);
-		break;
+	case SHIFT_EV_LINK_UP: rails_come_up(c, rails); break;
+	case SHIFT_EV_LINK_DOWN: rails_go_down(c, rails, now); break;
 	case SHIFT_EV_RAIL_VETO:
 		r->vetoed = true;
 		/* The rail in use is not left for it. But once left, it may be the target again. */
@@ -299,8 +324,8 @@ void rail_event(struct shift_conn *c, const struct shift_event *ev, uint64_t now
 		break;
 	case SHIFT_EV_RAIL_OPEN: r->vetoed = false; break;
 	case SHIFT_EV_ATOMICS_APART: r->apart = ev->rail; return;
-	case SHIFT_EV_PROBE_OK: rail_probe(c, ev->rail, true, now); break;
-	case SHIFT_EV_PROBE_MISSED: rail_probe(c, ev->rail, false, now); break;
+	case SHIFT_EV_PROBE_OK: rails_probed(c, rails, true, now); break;
+	case SHIFT_EV_PROBE_MISSED: rails_probed(c, rails, false, now); break;
 	case SHIFT_EV_POST_SEND:
 	case SHIFT_EV_POST_RECV:
 	case SHIFT_EV_CQE:

@@ -80,9 +80,12 @@ struct nic *nic_at(unsigned int index);
  */
 int nic_gid_like(const struct nic *nic, const union ibv_gid *like, union ibv_gid *gid);
 
-/* The same for a twin: on the VLAN of that GID if there is one, else on a VLAN if that one is, too.
- */
+/* The same for a twin: that very GID if the NIC has it, else on its VLAN if there is one, else on a
+ * VLAN if that one is, too. */
 int nic_gid_for_twin(const struct nic *nic, const struct nic_gid *like, struct nic_gid *gid);
+
+/* Are both IPv4-mapped, both link-local, or both neither? */
+bool nic_gid_same_kind(const union ibv_gid *a, const union ibv_gid *b);
 
 /* What stands at an index. 0 or a negative errno. Makes system calls. */
 int nic_gid_at(const struct nic *nic, int index, struct nic_gid *gid);

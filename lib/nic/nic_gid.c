@@ -14,8 +14,17 @@
 enum kind { IPV4_MAPPED, GLOBAL, LINK_LOCAL };
 
 /* The best rank is 0. Of our own GIDs the rank of RoCE v2 is its kind, in the order of enum kind.
- * Of those like another it is by the VLAN: the same, or both have one, or neither of it. */
-enum { RANK_BOTH_TAGGED = 1, RANK_OTHER_VLAN = 2, RANK_OTHER_V2 = 3, RANK_ANY = 4, RANK_NONE = 5 };
+ * Of those like another it is by the VLAN: the same, or both have one, or neither of it; but first
+ * comes that GID itself, for a second QP on its NIC. */
+enum {
+	RANK_ITSELF,
+	RANK_SAME_VLAN,
+	RANK_BOTH_TAGGED,
+	RANK_OTHER_VLAN,
+	RANK_OTHER_V2,
+	RANK_ANY,
+	RANK_NONE,
+};
 
 static enum kind gid_kind(const union ibv_gid *gid)
 {
@@ -53,16 +62,31 @@ static unsigned int rank_own(const struct ibv_gid_entry *e)
 	return e->gid_type == IBV_GID_TYPE_ROCE_V2 ? gid_kind(&e->gid) : RANK_ANY;
 }
 
+bool nic_gid_same_kind(const union ibv_gid *a, const union ibv_gid *b)
+{
+	return gid_kind(a) == gid_kind(b);
+}
+
+static bool gid_is(const struct ibv_gid_entry *e, const struct nic_gid *gid)
+{
+	return e->gid_type == gid->type && !memcmp(&e->gid, &gid->value, sizeof(e->gid));
+}
+
 static unsigned int rank_like(const struct ibv_gid_entry *e, const struct nic_gid *like)
 {
+	bool other_type = e->gid_type != IBV_GID_TYPE_ROCE_V2, itself = gid_is(e, like);
 	uint16_t vlan;
 
-	if (e->gid_type != IBV_GID_TYPE_ROCE_V2)
+	if (other_type && !itself)
 		return RANK_ANY;
-	if (gid_kind(&e->gid) != gid_kind(&like->value))
+	if (!nic_gid_same_kind(&e->gid, &like->value))
 		return RANK_OTHER_V2;
 	vlan = nic_vlan(e->ndev_ifindex);
-	return vlan == like->vlan ? 0 : vlan && like->vlan ? RANK_BOTH_TAGGED : RANK_OTHER_VLAN;
+	if (vlan == like->vlan)
+		return itself ? RANK_ITSELF : RANK_SAME_VLAN;
+	if (other_type)
+		return RANK_ANY;
+	return vlan && like->vlan ? RANK_BOTH_TAGGED : RANK_OTHER_VLAN;
 }
 
 static void gid_take(const struct ibv_gid_entry *e, struct nic_gid *gid)
@@ -121,11 +145,6 @@ int nic_gid_own(const struct nic *nic, union ibv_gid *gid)
 	if (index >= 0)
 		*gid = found.value;
 	return index;
-}
-
-static bool gid_is(const struct ibv_gid_entry *e, const struct nic_gid *gid)
-{
-	return e->gid_type == gid->type && !memcmp(&e->gid, &gid->value, sizeof(e->gid));
 }
 
 int nic_gid_at(const struct nic *nic, int index, struct nic_gid *gid)

@@ -82,6 +82,14 @@ void vdev_rail_take(struct vdev *dev, uint8_t rail)
 		say_changed();
 }
 
+bool vdev_is_alone(const struct vdev *dev)
+{
+	for (unsigned int i = 1; i < dev->rails; i++)
+		if (dev->nic[i] != dev->nic[0])
+			return false;
+	return true;
+}
+
 static void device_find_rails(struct vdev *dev, const char *name)
 {
 	char backups[SHIFT_RAILS_MAX - 1][64];
@@ -92,7 +100,7 @@ static void device_find_rails(struct vdev *dev, const char *name)
 	for (unsigned int i = 0; dev->rails && i < n; i++) {
 		struct nic *nic = nic_get(backups[i], 1);
 
-		if (nic && nic != dev->nic[0])
+		if (nic && !vdev_backed_by(dev, nic))
 			dev->nic[dev->rails++] = nic;
 	}
 	if (env_rails_are_auto() && dev->rails > BACKUPS_FIRST + 1)

@@ -22,8 +22,10 @@ struct vdev {
 	struct ibv_pd *(*alloc_parent_domain)(struct ibv_context *,
 					      struct ibv_parent_domain_init_attr *);
 	int (*modify_qp_rate_limit)(struct ibv_qp *, struct ibv_qp_rate_limit_attr *);
-	uint8_t rails;			  /* 1: nothing to move to */
-	struct nic *nic[SHIFT_RAILS_MAX]; /* [0]: this device, which we have opened, too */
+	uint8_t rails; /* 1: nothing to move to */
+	/* [0]: this device, which we have opened, too. One of the others may be the same: twins are
+	 * made in our context, as on any backup, so memory has other keys there. */
+	struct nic *nic[SHIFT_RAILS_MAX];
 	/* Masks of rails. Spare: no shadows and no twins are made there (yet). Lost: a connection
 	 * had to leave it, or its probes are not answered, and it has not come back. */
 	_Atomic uint32_t spare, lost;
@@ -47,7 +49,7 @@ void vdev_retire(struct ibv_context *ctx);
 /* NULL: the context is not one of the program's, or passes through. */
 struct vdev *vdev_find(const struct ibv_context *ctx);
 
-/* Is the NIC a backup of the device, and not spare? */
+/* Is the NIC a backup of the device, and not spare? It may be its own. */
 bool vdev_backed_by(const struct vdev *dev, const struct nic *nic);
 
 /* Calls fn for each context that the program has opened, with no lock. At most 64. */
@@ -70,5 +72,8 @@ void vdev_rail_found(struct vdev *dev, uint8_t rail);
 
 /* From now on the rail is not spare. The function above has its shadows and twins made. */
 void vdev_rail_take(struct vdev *dev, uint8_t rail);
+
+/* Has the device no backup, or none but itself? */
+bool vdev_is_alone(const struct vdev *dev);
 
 #endif

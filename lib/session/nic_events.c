@@ -6,36 +6,14 @@
 #include "lib/base/env.h"
 #include "lib/base/log.h"
 #include "lib/conn/conn_lock.h"
+#include "lib/conn/rail_links.h"
+#include "lib/conn/twin.h"
 #include "lib/session/rendezvous.h"
 #include "lib/session/spare_rails.h"
 
-/*
- * Connections are told of changes only: to tell one costs a barrier of all threads, and an event of
- * a NIC may concern few of its connections or none. Who has not met a peer is told when it does
- * (say_hello()).
- */
 static void link_changed(struct vqp *v, void *arg)
 {
-	struct nic *nic = arg;
-	int rail = v->setup.met ? vqp_rail_on(v, nic) : -1;
-	struct shift_event ev = {.rail = (uint8_t)rail};
-	bool up;
-
-	if (rail < 0)
-		return;
-	up = vqp_rail_is_up(v, (uint8_t)rail);
-	if (up == vqp_rail_was_up(v, (uint8_t)rail))
-		return;
-	vqp_enter(v);
-	vqp_rail_note_up(v, (uint8_t)rail, up);
-	ev.type = up ? SHIFT_EV_LINK_UP : SHIFT_EV_LINK_DOWN;
-	if (nic->link_up && !up)
-		log_info("QP %#x: its address on %s is gone", v->qpn, nic->name);
-	if (vqp_rail(v) == rail)
-		stats_conn_fault(v->stats, up ? 0 : now_ns(), now_ns());
-	if (!pause_event(v, &ev))
-		shift_conn_event(v->conn, &ev, now_ns());
-	vqp_leave(v);
+	rail_links_look(v, arg);
 }
 
 /* Of its control link. */
@@ -85,5 +63,7 @@ void nic_events_changed(struct nic *nic)
 	}
 	if (moved)
 		rendezvous_nic_changed(nic);
+	else
+		rendezvous_follow_gids(nic);
 	spare_rails_look();
 }

@@ -47,9 +47,20 @@ static bool conn_begins_to_move(struct vqp *v, uint8_t to)
 static bool conn_move_from(struct vqp *v, uint8_t rail)
 {
 	for (uint8_t i = 0; i < v->setup.peer_rails; i++)
-		if (i != rail && rail_is_usable(v, i) && conn_begins_to_move(v, i))
+		if (v->dev->nic[i] != v->dev->nic[rail] && rail_is_usable(v, i) &&
+		    conn_begins_to_move(v, i))
 			return true;
 	return false;
+}
+
+static uint32_t rails_on_nic_of(const struct vqp *v, uint8_t rail)
+{
+	uint32_t rails = 0;
+
+	for (uint8_t i = 0; i < v->setup.peer_rails; i++)
+		if (v->dev->nic[i] == v->dev->nic[rail])
+			rails |= 1u << i;
+	return rails;
 }
 
 /* Vetoes the NIC for the connection, which leaves it if it is there. The veto stays until failback.
@@ -58,14 +69,18 @@ static void migrate_one(struct vqp *v, void *arg)
 {
 	struct order *o = arg;
 	int rail = v->setup.met ? rail_named(v, o->nic) : -1;
+	uint32_t rails;
 
 	if (rail < 0)
 		return;
 	vqp_enter(v);
-	v->rails.vetoed |= 1u << rail;
-	if (vqp_rail(v) == rail)
+	rails = rails_on_nic_of(v, (uint8_t)rail);
+	v->rails.vetoed |= rails;
+	if (rails >> vqp_rail(v) & 1)
 		o->count += conn_move_from(v, (uint8_t)rail);
-	vqp_rail_event(v, SHIFT_EV_RAIL_VETO, (uint8_t)rail);
+	for (uint8_t i = 0; i < v->setup.peer_rails; i++)
+		if (rails >> i & 1)
+			vqp_rail_event(v, SHIFT_EV_RAIL_VETO, i);
 	vqp_leave(v);
 }
 

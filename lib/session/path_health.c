@@ -21,25 +21,38 @@ struct path_change {
 	bool all; /* tell all connections, not only those that are in a switch */
 };
 
+/* Two, if the connection has a second QP on the same NIC, at both ends. */
+static uint32_t conn_rails_over(const struct vqp *v, const struct tracked_path *path)
+{
+	uint32_t rails = 0;
+
+	for (uint8_t i = 0; i < v->dev->rails; i++)
+		if (v->rails.twin[i].path == &path->path)
+			rails |= 1u << i;
+	return rails;
+}
+
 static void conn_notify(struct vqp *v, void *arg)
 {
 	struct path_change *r = arg;
 
+	uint32_t rails;
+
 	if (!v->setup.met || (!r->all && !atomic_load(&v->switching)))
 		return;
-	for (uint8_t i = 0; i < v->dev->rails; i++)
-		if (v->rails.twin[i].path == &r->path->path) {
-			r->ev.rail = i;
-			vqp_enter(v);
-			if (vqp_rail(v) == i)
-				stats_conn_fault(v->stats,
-						 r->path->health.misses ? r->path->health.missed_ns
-									: 0,
-						 now_ns());
-			if (!pause_event(v, &r->ev))
-				shift_conn_event(v->conn, &r->ev, now_ns());
-			vqp_leave(v);
-		}
+	rails = conn_rails_over(v, r->path);
+	if (!rails)
+		return;
+	for (r->ev.rail = 0; !(rails >> r->ev.rail & 1);)
+		r->ev.rail++;
+	r->ev.also = (uint8_t)(rails & ~(1u << r->ev.rail));
+	vqp_enter(v);
+	if (rails >> vqp_rail(v) & 1)
+		stats_conn_fault(v->stats, r->path->health.misses ? r->path->health.missed_ns : 0,
+				 now_ns());
+	if (!pause_event(v, &r->ev))
+		shift_conn_event(v->conn, &r->ev, now_ns());
+	vqp_leave(v);
 }
 
 struct traffic {
@@ -47,14 +60,6 @@ struct traffic {
 	bool used, waiting;
 	uint64_t done;
 };
-
-static bool conn_uses(const struct vqp *v, const struct tracked_path *path)
-{
-	for (uint8_t i = 0; i < v->dev->rails; i++)
-		if (v->rails.twin[i].path == &path->path)
-			return true;
-	return false;
-}
 
 /* An idle connection waits for nothing, and has completed what it had at its last tick. */
 static bool count_idle(struct vqp *v, struct traffic *t)
@@ -78,7 +83,7 @@ static void conn_count_traffic(struct vqp *v, void *arg)
 	struct shift_conn_view view;
 
 	/* Others must not be slowed down. */
-	if (!v->setup.met || !conn_uses(v, t->path) || count_idle(v, t))
+	if (!v->setup.met || !conn_rails_over(v, t->path) || count_idle(v, t))
 		return;
 	vqp_enter(v);
 	shift_conn_view(v->conn, &view);

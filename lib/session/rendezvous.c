@@ -19,6 +19,7 @@
 #include "lib/session/peer_paths.h"
 #include "lib/session/told.h"
 #include "lib/session/tombstones.h"
+#include "lib/session/twin_address.h"
 
 #define MS		  1000000ull
 #define INTERVAL_FIRST_NS (10 * MS)   /* how often all are checked at first; */
@@ -96,15 +97,6 @@ static void conn_unprotected(struct vqp *v, enum stats_unprotected why)
 	log_info("QP %#x is not protected: %s", v->qp->qp_num, stats_unprotected_text(why));
 }
 
-/* Of our QP on that rail. The resolver reads it when it arms. */
-static void set_gid(struct vqp *v, uint8_t rail, const struct nic_gid *gid, int index)
-{
-	pthread_mutex_lock(&v->lock);
-	v->rails.twin[rail].gid = *gid;
-	v->rails.twin[rail].gid_index = index;
-	pthread_mutex_unlock(&v->lock);
-}
-
 static bool same_qp(const struct session_qp *a, const struct session_qp *b)
 {
 	return a->qpn == b->qpn && !memcmp(&a->gid, &b->gid, sizeof(a->gid));
@@ -156,7 +148,7 @@ static bool meeting_name(struct meeting *m)
 	}
 	if (!nic->ready || own_gid_at(nic, index, &gid))
 		return false;
-	set_gid(v, 0, &gid, index);
+	twin_set_gid(v, 0, &gid, index);
 	find_pkey(v, &attr);
 	m->mine = (struct session_qp){.gid = gid.value, .qpn = v->qp->qp_num};
 	m->yours = (struct session_qp){.gid = ah->grh.dgid, .qpn = attr.dest_qp_num};
@@ -183,8 +175,7 @@ static uint64_t look_of(const struct nic *nic)
 	return (uint64_t)nic->looks + 1;
 }
 
-/* Finds our GID for a twin, which stays once the peer has it. false: its NIC has none, or not the
- * program's P_Key. */
+/* Finds our GID for a twin. false: its NIC has none, or not the program's P_Key. */
 static bool twin_address(struct meeting *m, uint8_t i, const struct nic *nic)
 {
 	uint64_t look = look_of(nic);
@@ -199,7 +190,9 @@ static bool twin_address(struct meeting *m, uint8_t i, const struct nic *nic)
 		index = own_gid_for_twin(nic, &v->rails.twin[0].gid, &gid);
 		if (index < 0)
 			return false;
-		set_gid(v, i, &gid, index);
+		twin_set_gid(v, i, &gid, index);
+	} else if (twin_has_moved(v, i)) {
+		twin_take_new_gid(v, i);
 	}
 	m->no_address[i] = 0;
 	return true;
@@ -558,7 +551,7 @@ static void meeting_tell_peer(const struct meeting *m)
 		struct audience to = {.nonce = m->v->setup.peer_nonce,
 				      .path = m->v->rails.twin[i].path};
 
-		if (to.path)
+		if (to.path && (!i || to.path != m->v->rails.twin[0].path))
 			meeting_say(m, true, &to);
 	}
 }
@@ -757,6 +750,7 @@ static bool meeting_take(struct meeting *m, uint64_t nonce, const struct session
 	told_acked(&m->told, c->heard);
 	if (is_of_peer(m->v, &m->theirs)) {
 		paths_follow(m);
+		twins_follow_peer(m->v, m->theirs.rail);
 		if (m->settled)
 			report_peer_psns(m->v, &m->theirs);
 		if (m->theirs.rail[0].released == 1)
@@ -821,6 +815,8 @@ void rendezvous_heard(const struct nic *nic, uint64_t nonce, const struct sessio
 	    c->rails > SHIFT_RAILS_MAX || c->rail >= c->rails || !may_speak(m, nic, nonce))
 		return;
 	news = meeting_take(m, nonce, c);
+	if (m->told.acked)
+		twins_heard(m->v);
 	if (m->has_theirs && nonce == m->theirs.nonce)
 		meeting_answer(m, nic, c);
 	m->settled &= !(news && has_new_rail(m));
@@ -956,6 +952,7 @@ static void meeting_forget(struct vqp *v)
 	release_paths(v);
 	for (uint8_t i = 0; i < SHIFT_RAILS_MAX; i++)
 		v->rails.twin[i].clean = false;
+	v->rails.unheard = 0;
 	pthread_mutex_unlock(&v->lock);
 }
 
@@ -1004,6 +1001,19 @@ void rendezvous_rails_made(const struct vdev *dev)
 		if (m->v->dev == dev && m->v->setup.met && !m->v->life.released)
 			m->settled = false;
 	rendezvous_wake();
+}
+
+void rendezvous_follow_gids(const struct nic *nic)
+{
+	for (struct meeting *m = meetings; m; m = m->next) {
+		int i = vqp_twin_rail_on(m->v, nic);
+
+		if (i < 0 || !m->has_ours || !twin_has_moved(m->v, (uint8_t)i))
+			continue;
+		meeting_describe(m, now_ns());
+		m->settled &= m->told.acked;
+		rendezvous_wake();
+	}
 }
 
 void rendezvous_link_up(const struct nic *nic)

@@ -37,4 +37,8 @@ void rendezvous_link_up(const struct nic *nic);
  * must know are told. */
 void rendezvous_nic_changed(const struct nic *nic);
 
+/* The NIC may have other GIDs than before: twins whose GID is gone get another one, if there is one
+ * of its kind, and their peers are told. */
+void rendezvous_follow_gids(const struct nic *nic);
+
 #endif

@@ -66,7 +66,7 @@ static void census_count(struct vqp *v, void *arg)
 		return;
 	if (v->self.on)
 		return; /* it lives on, but is no reason to hide anything */
-	if (conn_survives(v))
+	if (conn_survives(v) && (c->port_only || !vdev_is_alone(v->dev)))
 		c->some = true;
 	else
 		c->all = false;

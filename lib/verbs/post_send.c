@@ -113,6 +113,21 @@ static int slow_self(struct vqp *v, const struct ibv_send_wr *wr)
 	return self_qp_post(v, &log);
 }
 
+/* Do so many sends wait in the log to be posted that the queue counts as full? Those that the last
+ * commit found done do not count: the program has their completions, and posts in their place. */
+static bool queue_is_full(struct vqp *v)
+{
+	uint64_t next = v->repost.tx_next, size = v->init.cap.max_send_wr;
+	struct shift_conn_view view;
+
+	if (v->repost.tx_end - next < size)
+		return false;
+	shift_conn_view(v->conn, &view);
+	if (next < view.send_tail)
+		next = view.send_tail;
+	return v->repost.tx_end >= next + size;
+}
+
 /* One send, between vqp_enter() and vqp_leave(). 0 or a negative errno. */
 static int slow_send(struct vqp *v, const struct ibv_send_wr *wr)
 {
@@ -123,8 +138,7 @@ static int slow_send(struct vqp *v, const struct ibv_send_wr *wr)
 
 	if (v->self.engaged)
 		return slow_self(v, wr);
-	/* So many sends still wait in the log to be posted that the queue counts as full. */
-	if (v->repost.tx_end - v->repost.tx_next >= v->init.cap.max_send_wr)
+	if (queue_is_full(v))
 		return -ENOMEM;
 	if (wr->opcode == IBV_WR_BIND_MW || is_unknown(wr))
 		return slow_direct(v, wr);

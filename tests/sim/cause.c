@@ -12,8 +12,8 @@
 /* A fault touches a rail: n is 1 at its beginning, -1 at its end, 0 if it is but a moment. */
 void cause_rail(unsigned int r, int n)
 {
-	W.rail[r].hurt += (uint32_t)n;
-	W.rail[r].hurt_at = W.now;
+	rail_at(r)->hurt += (uint32_t)n;
+	rail_at(r)->hurt_at = W.now;
 	W.changed_at = W.now;
 }
 
@@ -29,7 +29,7 @@ void cause_stall(unsigned int h, uint64_t until)
 /* Was anything wrong with the rail, or with a process, since then? */
 static bool hurt_since(unsigned int r, uint64_t then)
 {
-	const struct rail *l = &W.rail[r];
+	const struct rail *l = rail_at(r);
 
 	return l->hurt || (l->hurt_at && l->hurt_at >= then) || l->dead[0] || l->dead[1] ||
 	       l->hung[0] || l->hung[1] || (W.host[0].stalled_until > then) ||
@@ -353,12 +353,25 @@ static bool atomic_under_way(unsigned int h)
 
 /* --- changes of state ------------------------------------------------------------------------- */
 
+/* The link of a NIC went down: another QP on that NIC is no better (7.49). */
+static void check_flight(unsigned int h, const struct shift_action *a)
+{
+	struct shift_conn_view v;
+
+	shift_conn_view(W.host[h].c, &v);
+	if (a->to == SHIFT_ST_FENCE && a->reason == SHIFT_R_LINK_DOWN && v.target_r < W.rails &&
+	    rail_at(v.target_r) == rail_at(a->rail))
+		violation("%c: from rail %u it flees to rail %u, on the same NIC", 'A' + h, a->rail,
+			  v.target_r);
+}
+
 void cause_report(unsigned int h, const struct shift_action *a)
 {
 	struct host *me = &W.host[h];
 	bool ends_now = a->to == SHIFT_ST_GIVEUP || a->to == SHIFT_ST_CLOSING;
 
 	me->e = a->epoch;
+	check_flight(h, a);
 	if (a->to == SHIFT_ST_DRAIN)
 		W.plan_met_atomics |= atomic_under_way(0) || atomic_under_way(1);
 	me->state_at = W.now;

@@ -159,7 +159,7 @@ void fault_on_state(unsigned int h, uint8_t to, uint8_t rail)
 
 static void carrier(const struct fault *f, unsigned int h, int n)
 {
-	struct rail *l = &W.rail[f->r];
+	struct rail *l = rail_at(f->r);
 
 	l->no_carrier[h] += (uint32_t)n;
 	ev_add(W.now + (f->arg >> (8 * h) & 0xff) * 40 * NS_US, EV_LINK, h, f->r, 0);
@@ -167,8 +167,8 @@ static void carrier(const struct fault *f, unsigned int h, int n)
 
 static void cut(unsigned int r, int n)
 {
-	W.rail[r].dir[0].cut += (uint32_t)n;
-	W.rail[r].dir[1].cut += (uint32_t)n;
+	rail_at(r)->dir[0].cut += (uint32_t)n;
+	rail_at(r)->dir[1].cut += (uint32_t)n;
 }
 
 /* Is there another rail with two living NICs? A NIC may not die otherwise. */
@@ -177,8 +177,9 @@ static bool spare(unsigned int r)
 	unsigned int i;
 
 	for (i = 0; i < W.rails; i++)
-		if (i != r && !W.rail[i].dies[0] && !W.rail[i].dies[1] && !W.rail[i].dead[0] &&
-		    !W.rail[i].dead[1] && !W.rail[i].hung[0] && !W.rail[i].hung[1])
+		if (rail_at(i) != rail_at(r) && !rail_at(i)->dies[0] && !rail_at(i)->dies[1] &&
+		    !rail_at(i)->dead[0] && !rail_at(i)->dead[1] && !rail_at(i)->hung[0] &&
+		    !rail_at(i)->hung[1])
 			return true;
 	return false;
 }
@@ -186,14 +187,14 @@ static bool spare(unsigned int r)
 void fault_nic_dies(unsigned int h, unsigned int r)
 {
 	tr(h, "nic: rail %lu: the NIC is gone", r, 0, 0, 0);
-	W.rail[r].dies[h] = false;
-	W.rail[r].dead[h] = true;
+	rail_at(r)->dies[h] = false;
+	rail_at(r)->dead[h] = true;
 	cause_rail(r, 0);
 }
 
 static void nic_fault(const struct fault *f)
 {
-	struct rail *l = &W.rail[f->r];
+	struct rail *l = rail_at(f->r);
 
 	if (!spare(f->r))
 		return;
@@ -240,7 +241,7 @@ static void veto(const struct fault *f, int n)
 /* Faults that last: n is 1 at the beginning and -1 at the end. */
 static bool lasting(const struct fault *f, int n)
 {
-	struct rail *l = &W.rail[f->r];
+	struct rail *l = rail_at(f->r);
 	struct dirfault *d = &l->dir[f->h];
 
 	switch ((enum fault_kind)f->kind) {
@@ -404,15 +405,16 @@ static void calm(void)
 
 	W.calm = true;
 	for (r = 0; r < W.rails; r++)
-		W.rail[r].dies[0] = W.rail[r].dies[1] = false;
-	while (W.rail[good].dead[0] || W.rail[good].dead[1] || W.rail[good].hung[0] ||
-	       W.rail[good].hung[1])
+		rail_at(r)->dies[0] = rail_at(r)->dies[1] = false;
+	while (rail_at(good)->dead[0] || rail_at(good)->dead[1] || rail_at(good)->hung[0] ||
+	       rail_at(good)->hung[1])
 		good = (good + 1) % W.rails;
 	tr(HOSTS, "--- calm: rail %lu is healthy, the others %lu (1: too)", good, !keep, 0, 0);
 	for (r = 0; r < W.rails; r++) {
-		struct rail *l = &W.rail[r];
+		struct rail *l = rail_at(r);
 
-		l->dir[0] = l->dir[1] = (struct dirfault){.cut = keep && r != good};
+		l->dir[0] = l->dir[1] = (struct dirfault){.cut = keep &&
+								 rail_at(r) != rail_at(good)};
 		cause_rail(r, 0);
 		l->hurt = l->dir[0].cut;
 		for (h = 0; h < HOSTS; h++) {

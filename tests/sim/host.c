@@ -13,7 +13,7 @@
 
 bool host_silent(unsigned int h, unsigned int r)
 {
-	return W.rail[r].dead[h] || W.rail[r].hung[h];
+	return rail_at(r)->dead[h] || rail_at(r)->hung[h];
 }
 
 static void report(unsigned int h, const struct shift_action *a)
@@ -510,13 +510,16 @@ static void fence_step(unsigned int h, unsigned int r)
 /* The control path of a NIC answers again: the worker that hung in a fence comes back. */
 void host_unhang(unsigned int h, unsigned int r)
 {
-	struct fence_op *f = &W.host[h].fence[r];
+	rail_at(r)->hung[h] = false;
+	for (unsigned int i = 0; i < W.rails; i++) {
+		struct fence_op *f = &W.host[h].fence[i];
 
-	W.rail[r].hung[h] = false;
-	if (!f->owed || f->step != FS_IDLE || W.host[h].died || nic_dead(h, r))
-		return;
-	f->step = FS_ERR;
-	ev_add(W.now + NS_MS, EV_FENCE, h, r, 0);
+		if (rail_at(i) != rail_at(r) || !f->owed || f->step != FS_IDLE || W.host[h].died ||
+		    nic_dead(h, r))
+			continue;
+		f->step = FS_ERR;
+		ev_add(W.now + NS_MS, EV_FENCE, h, i, 0);
+	}
 }
 
 /* CQEs of a NIC that answered no fence, while they still count. */
@@ -567,13 +570,14 @@ static void arm_done(unsigned int h, unsigned int r)
 
 static void probe(unsigned int h, unsigned int r)
 {
-	struct shift_event ev = {.rail = (uint8_t)r};
+	struct shift_event ev = {.rail = (uint8_t)r, .also = rails_beside(r)};
 
 	if (W.silence && W.now > W.calm_at + 2 * PROBE_NS) /* the last ones are true */
 		return;
 	ev.type = !host_silent(h, r) && net_probe(h, r) ? SHIFT_EV_PROBE_OK : SHIFT_EV_PROBE_MISSED;
-	if (ev.type == SHIFT_EV_PROBE_MISSED)
-		W.host[h].missed_at[r] = W.now;
+	for (unsigned int i = 0; i < W.rails && ev.type == SHIFT_EV_PROBE_MISSED; i++)
+		if (rail_at(i) == rail_at(r))
+			W.host[h].missed_at[i] = W.now;
 	ev_add(W.now + PROBE_NS + rnd_below(&W.g_host, 100000), EV_PROBE, h, r, 0);
 	host_give(h, &ev);
 }
@@ -702,7 +706,8 @@ void host_event(const struct ev *e)
 	case EV_ARM: arm_done(e->h, e->r); return;
 	case EV_PSNQ: answer_psn(e->h, e->r, e->x); return;
 	case EV_LINK:
-		ev.type = W.rail[e->r].no_carrier[e->h] ? SHIFT_EV_LINK_DOWN : SHIFT_EV_LINK_UP;
+		ev.type = rail_at(e->r)->no_carrier[e->h] ? SHIFT_EV_LINK_DOWN : SHIFT_EV_LINK_UP;
+		ev.also = rails_beside(e->r);
 		break;
 	case EV_QPFATAL:
 		ev.type = SHIFT_EV_POST_FAILED;

@@ -105,7 +105,7 @@ static bool can_renew(void)
 		if (W.host[h].died || W.host[h].p.close_asked)
 			return false;
 		for (unsigned int r = 0; r < W.rails; r++)
-			if (W.rail[r].dead[h] || W.rail[r].hung[h] || W.rail[r].dies[h] ||
+			if (rail_at(r)->dead[h] || rail_at(r)->hung[h] || rail_at(r)->dies[h] ||
 			    W.host[h].was_hung[r])
 				return false;
 	}
@@ -116,7 +116,7 @@ static bool can_renew(void)
 static void stragglers(uint32_t ppm)
 {
 	for (unsigned int r = 0; r < W.rails; r++)
-		W.rail[r].late_ppm = ppm ? ppm : keep[r];
+		rail_at(r)->late_ppm = ppm ? ppm : keep[r];
 }
 
 /* Both programs end their QPs, one a little later than the other. */
@@ -126,7 +126,7 @@ void lives_renew(unsigned int first)
 		return;
 	W.renewing = true;
 	for (unsigned int r = 0; r < W.rails; r++)
-		keep[r] = W.rail[r].late_ppm;
+		keep[r] = rail_at(r)->late_ppm;
 	stragglers(200000);
 	ev_add(W.now + rnd(&W.g_life) % NS_MS, EV_CLOSE, first, 0, 0);
 	ev_add(W.now + rnd(&W.g_life) % (5 * NS_MS), EV_CLOSE, 1 - first, 0, 0);

@@ -30,6 +30,7 @@ static const char usage[] =
 	"  --no-op N         without this opcode of libibverbs (repeat)\n"
 	"  --planned         each schedule moves the connection as planned, under atomics\n"
 	"  --lives           in each schedule both programs use their QPs again\n"
+	"  --one-nic         in each schedule the last rail is a second QP on the NICs of rail 0\n"
 	"  --huge            in each schedule WRITEs have up to 2^21 packets\n"
 	"  --shrink          look for a smaller schedule that fails too\n"
 	"  --keep-going      one line per failing seed, and go on\n"
@@ -53,6 +54,8 @@ static void print_command(const struct options *o)
 		printf(" --planned");
 	if (o->huge)
 		printf(" --huge");
+	if (o->one_nic)
+		printf(" --one-nic");
 	if (o->lives)
 		printf(" --lives");
 	for (i = 0; i < 32; i++)
@@ -284,6 +287,7 @@ static bool one_option(int c)
 	case 'o': opt.no_ops |= 1u << (strtoul(optarg, NULL, 0) & 31); return true;
 	case 'p': opt.planned = true; return true;
 	case 'H': opt.huge = true; return true;
+	case 'O': opt.one_nic = true; return true;
 	case 'i': opt.lives = true; return true;
 	case 'k': want_shrink = true; return true;
 	case 'c': want_coverage = true; return true;
@@ -299,23 +303,15 @@ static bool one_option(int c)
 static bool options(int argc, char **argv)
 {
 	static const struct option longs[] = {
-		{"seed", 1, NULL, 's'},
-		{"seeds", 1, NULL, 'S'},
-		{"steps", 1, NULL, 'm'},
-		{"trace", 0, NULL, 't'},
-		{"lines", 1, NULL, 'l'},
-		{"wrs", 1, NULL, 'w'},
-		{"no-fault", 1, NULL, 'f'},
-		{"no-op", 1, NULL, 'o'},
-		{"planned", 0, NULL, 'p'},
-		{"lives", 0, NULL, 'i'},
-		{"huge", 0, NULL, 'H'},
-		{"shrink", 0, NULL, 'k'},
-		{"coverage", 0, NULL, 'c'},
-		{"help", 0, NULL, 'h'},
-		{"list-faults", 0, NULL, 'L'},
-		{"keep-going", 0, NULL, 'K'},
-		{NULL, 0, NULL, 0},
+		{"seed", 1, NULL, 's'},	      {"seeds", 1, NULL, 'S'},
+		{"steps", 1, NULL, 'm'},      {"trace", 0, NULL, 't'},
+		{"lines", 1, NULL, 'l'},      {"wrs", 1, NULL, 'w'},
+		{"no-fault", 1, NULL, 'f'},   {"no-op", 1, NULL, 'o'},
+		{"planned", 0, NULL, 'p'},    {"lives", 0, NULL, 'i'},
+		{"huge", 0, NULL, 'H'},	      {"one-nic", 0, NULL, 'O'},
+		{"shrink", 0, NULL, 'k'},     {"coverage", 0, NULL, 'c'},
+		{"help", 0, NULL, 'h'},	      {"list-faults", 0, NULL, 'L'},
+		{"keep-going", 0, NULL, 'K'}, {NULL, 0, NULL, 0},
 	};
 	int c;
 

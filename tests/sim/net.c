@@ -22,20 +22,20 @@ void pkt_put(struct pkt *p)
 
 bool nic_dead(unsigned int h, unsigned int r)
 {
-	return W.rail[r].dead[h];
+	return rail_at(r)->dead[h];
 }
 
 /* Is everything from src on this rail lost? */
 static bool is_cut(unsigned int src, unsigned int r)
 {
-	const struct rail *l = &W.rail[r];
+	const struct rail *l = rail_at(r);
 
 	return l->dir[src].cut || l->dead[0] || l->dead[1] || l->admin_down[0] || l->admin_down[1];
 }
 
 static bool dropped(const struct pkt *p)
 {
-	const struct dirfault *f = &W.rail[p->r].dir[p->src];
+	const struct dirfault *f = &rail_at(p->r)->dir[p->src];
 
 	if (is_cut(p->src, p->r) || rnd_ppm(&W.g_net, f->loss_ppm))
 		return true;
@@ -57,7 +57,7 @@ static uint64_t overtaken_ns(const struct rail *l)
 /* When a packet that leaves now arrives: behind those before it, unless it is reordered. */
 static uint64_t arrival(unsigned int src, unsigned int r)
 {
-	struct rail *l = &W.rail[r];
+	struct rail *l = rail_at(r);
 	uint64_t at = W.now + l->latency_ns + l->dir[src].slow_ns + rnd(&W.g_net) % l->jitter_ns;
 
 	if (rnd_ppm(&W.g_net, l->reorder_ppm))
@@ -76,7 +76,7 @@ static uint64_t late(void)
 
 void net_send(struct pkt *p)
 {
-	struct rail *l = &W.rail[p->r];
+	struct rail *l = rail_at(p->r);
 	struct pkt *copy;
 
 	W.packets++;
@@ -149,7 +149,7 @@ static uint64_t plan_late_ns(unsigned int src)
 
 void net_send_msg(unsigned int src, unsigned int r, const uint8_t *bytes, uint32_t len)
 {
-	struct rail *l = &W.rail[r];
+	struct rail *l = rail_at(r);
 
 	lives_msg(src, r, bytes, len);
 	if (is_cut(src, r) || rnd_ppm(&W.g_net, l->dir[src].loss_ppm + W.ctl_loss_ppm))
@@ -167,11 +167,11 @@ void net_send_msg(unsigned int src, unsigned int r, const uint8_t *bytes, uint32
 /* Would probes of 0 bytes up to the MTU, and their ACKs, pass now? */
 bool net_probe(unsigned int src, unsigned int r)
 {
-	const struct dirfault *there = &W.rail[r].dir[src], *back = &W.rail[r].dir[1 - src];
+	const struct dirfault *there = &rail_at(r)->dir[src], *back = &rail_at(r)->dir[1 - src];
 
 	if (is_cut(src, r) || is_cut(1 - src, r) || back->ackdrop)
 		return false;
-	if (there->bigdrop && there->bigger < W.rail[r].mtu / CELL)
+	if (there->bigdrop && there->bigger < rail_at(r)->mtu / CELL)
 		return false;
 	return !rnd_ppm(&W.g_net, there->loss_ppm / 4 + back->loss_ppm / 4);
 }
@@ -180,7 +180,7 @@ bool net_probe(unsigned int src, unsigned int r)
 static void slow_down(struct rng *g)
 {
 	for (uint32_t i = 0; i < W.rails; i++)
-		W.rail[i].latency_ns = rnd_range(g, 50, 1500) * NS_US;
+		rail_at(i)->latency_ns = rnd_range(g, 50, 1500) * NS_US;
 }
 
 void net_setup(struct rng *g)
@@ -190,8 +190,13 @@ void net_setup(struct rng *g)
 	uint32_t i;
 
 	W.rails = 2 + rnd_below(g, 3);
+	W.second_qp = 0;
+	if (W.opt.one_nic || W.opt.seed % 8 == 5) {
+		W.rails -= W.opt.seed / 8 % 2 ? W.rails - 2 : 0; /* hosts with one NIC */
+		W.second_qp = W.rails - 1;
+	}
 	for (i = 0; i < W.rails; i++) {
-		struct rail *l = &W.rail[i];
+		struct rail *l = rail_at(i);
 
 		l->mtu = 256u << rnd_below(g, 3);
 		l->latency_ns = rnd_range(g, 1, 30) * NS_US;

@@ -107,7 +107,7 @@ void qp_fatal(struct qp *q, uint32_t status)
 	   status, q->sq_pi - q->sq_ci);
 	W.host[q->h].access_nak |= status == SHIFT_WC_REM_ACCESS_ERR;
 	W.host[q->h].rnr_exhausted |= status == SHIFT_WC_RNR_RETRY_EXC_ERR;
-	W.rail[q->r].hurt_at = W.now;
+	rail_at(q->r)->hurt_at = W.now;
 	if (q->sq_ci != q->sq_pi)
 		send_cqe(q, &q->sq[q->sq_ci++ % SQ_MAX], status);
 	qp_modify_err(q);
@@ -145,7 +145,7 @@ void qp_arm(struct qp *q, uint32_t epoch, uint32_t tx_psn, uint32_t rx_psn)
 	qp_reset(q);
 	q->state = QP_RTS;
 	q->epoch = epoch;
-	q->mtu = W.rail[q->r].mtu;
+	q->mtu = rail_at(q->r)->mtu;
 	q->sq_pi = q->sq_ci = q->sq_si = q->sq_k = 0;
 	q->una = q->snd = q->snd_max = q->posted = 0;
 	if (!W.host[q->h].cfg.srq)
@@ -413,7 +413,7 @@ void qp_tx(struct qp *q)
 		kick(q);
 		return;
 	}
-	if (can_send(q) && W.rail[q->r].admin_down[q->h]) {
+	if (can_send(q) && rail_at(q->r)->admin_down[q->h]) {
 		qp_fatal(q, W.down_status); /* at once, says rxe */
 		return;
 	}
@@ -421,7 +421,7 @@ void qp_tx(struct qp *q)
 		rto_start(q); /* sending again does not put off the timer that is running */
 	while (burst && can_send(q) && send_one(q))
 		burst--;
-	q->tx_free = W.now + W.rail[q->r].gap_ns * (4 - burst);
+	q->tx_free = W.now + rail_at(q->r)->gap_ns * (4 - burst);
 	if (!burst && can_send(q))
 		kick(q);
 }

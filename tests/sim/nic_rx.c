@@ -236,7 +236,7 @@ static void execute(struct qp *q, const struct pkt *p)
 	ref_place(q->h, p, p->addr);
 	if (!p->last)
 		return;
-	if (two_sided(p->op) && W.rail[q->r].dies[q->h]) { /* A4 */
+	if (two_sided(p->op) && rail_at(q->r)->dies[q->h]) { /* A4 */
 		ref_unseen(q->h, p);
 		qp_send_ack(q);
 		fault_nic_dies(q->h, q->r);
@@ -266,7 +266,7 @@ void qp_request(struct qp *q, const struct pkt *p)
 	} else if (p->bad_key) {
 		if (q->state == QP_RTS) { /* both ends die of it (IB spec 9.9.3) */
 			answer(q, PK_NAK_ACCESS, p->psn);
-			W.rail[q->r].hurt_at = W.now;
+			rail_at(q->r)->hurt_at = W.now;
 			qp_modify_err(q);
 			q->leak = 0;
 		}

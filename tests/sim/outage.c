@@ -116,8 +116,8 @@ static bool waits(unsigned int h)
 static bool some_rail_is_healthy(void)
 {
 	for (unsigned int r = 0; r < W.rails; r++)
-		if (!W.rail[r].hurt && !W.rail[r].dead[0] && !W.rail[r].dead[1] &&
-		    !W.rail[r].hung[0] && !W.rail[r].hung[1])
+		if (!rail_at(r)->hurt && !rail_at(r)->dead[0] && !rail_at(r)->dead[1] &&
+		    !rail_at(r)->hung[0] && !rail_at(r)->hung[1])
 			return true;
 	return false;
 }

@@ -96,8 +96,8 @@ void ref_begin(unsigned int dst, const struct pkt *p)
 		violation("packet of epoch %u executed by a QP armed for %u on rail %u of %c",
 			  p->epoch, q->epoch, p->r, 'A' + dst);
 	/* A NIC whose control path hangs cannot be fenced: for it the design claims less. */
-	if ((me->p.closed || me->died || me->p.err_from != UINT32_MAX) && !W.rail[p->r].hung[dst] &&
-	    !me->fence[p->r].owed)
+	if ((me->p.closed || me->died || me->p.err_from != UINT32_MAX) &&
+	    !rail_at(p->r)->hung[dst] && !me->fence[p->r].owed)
 		violation("%c executes a packet after its program got the connection's end",
 			  'A' + dst);
 	if (s->wr[p->seq].fenced && p->seq == s->nexec)

@@ -77,7 +77,7 @@ static void configs(struct rng *g)
 		c->lost_atomic_continue = cont;
 		c->confirmed = confirmed;
 		for (i = 0; i < W.rails; i++)
-			c->mtu[i] = W.rail[i].mtu;
+			c->mtu[i] = rail_at(i)->mtu;
 		times(c, t);
 		shift_conn_cfg_defaults(c);
 	}
@@ -140,7 +140,7 @@ void host_setup(unsigned int h, struct rng *g)
 	for (r = 0; r < RAILS; r++) {
 		W.qp[h][r].h = (uint8_t)h;
 		W.qp[h][r].r = (uint8_t)r;
-		if (r < W.rails)
+		if (r < W.rails && rail_at(r) == &W.rail[r])
 			ev_add(W.now + rnd_below(g, 5000000), EV_PROBE, h, r, 0);
 	}
 	me->retry_inf = rnd_below(g, 3) == 0;

@@ -429,7 +429,7 @@ struct options {
 	uint32_t no_faults; /* mask of fault kinds */
 	uint32_t no_ops;    /* mask of enum shift_opcode */
 	uint32_t wrs_max;   /* 0: no limit */
-	bool planned, lives;
+	bool planned, lives, one_nic;
 	bool trace;
 	bool huge; /* WRITEs of up to 2^21 packets in every schedule */
 };
@@ -466,6 +466,7 @@ struct world {
 	bool renewing; /* one life is over, or about to be, and the next has not begun its work */
 	uint32_t apart[HOSTS]; /* mask of its NICs that are not atomic with that of rail 0 */
 	uint32_t rails;
+	uint32_t second_qp; /* the rail that is on the NICs of rail 0; 0: each has its own */
 	struct rail rail[RAILS];
 	struct qp qp[HOSTS][RAILS];
 	struct host host[HOSTS];
@@ -492,6 +493,20 @@ struct world {
 
 extern struct world W;
 extern struct tally T;
+
+/* The NICs, and what lies between them. The last rail may be a second QP on those of rail 0. */
+static inline struct rail *rail_at(unsigned int r)
+{
+	return &W.rail[r == W.second_qp ? 0 : r];
+}
+
+/* Mask of the other rails on its NICs. */
+static inline uint8_t rails_beside(unsigned int r)
+{
+	if (!W.second_qp || (r && r != W.second_qp))
+		return 0;
+	return (uint8_t)(r ? 1 : 1u << W.second_qp);
+}
 
 enum region { M_SRC, M_DST, M_RCV, M_RDS, M_ATM, M_REGIONS };
 extern uint8_t mem[HOSTS][M_REGIONS][SLOTS * SLOT_BYTES];

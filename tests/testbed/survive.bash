@@ -8,11 +8,12 @@
 . "$SRCDIR/tests/wait.bash"
 
 rendezvous=http://10.0.255.1:2379
+rails=${rails:-2} # NICs of a host: one_nic.bats has one
 
 survive_up() { # [KERNEL]: two guests, an etcd on a, a daemon on both
 	local host
 	export survive_kernel=${1:-6.1}
-	shift-testbed up --name "$NAME" --layout pair --kernel "$survive_kernel" --lease 2h \
+	shift-testbed up --name "$NAME" --layout pair --kernel "$survive_kernel" --rails "$rails" --lease 2h \
 		--share "$BUILDDIR" --share "$SRCDIR" || return
 	on a sh -c 'setsid etcd --data-dir /tmp/etcd --listen-client-urls '$rendezvous' \
 		--advertise-client-urls '$rendezvous' --listen-peer-urls http://127.0.0.1:0 \
@@ -244,6 +245,7 @@ break_it() { # FAULT
 	local kind=${1%%:*} host=${1##*:}
 	case $kind in
 	down) batch "$host" ip 'link set eth1 down' ;;
+	move) readdress "$host" "$(number "$host")" 77 ;;
 	pull) sleep "${delay:-0}" && shift-testbed link --name "$NAME" "$host" 0 down && { [ -z "$delay" ] || sleep 1; } ;;
 	hole) # all packets are dropped silently, at b or at both
 		drop b ingress '' && { [ "$host" = b ] || drop a ingress ''; } ;;
@@ -256,10 +258,21 @@ break_it() { # FAULT
 	esac
 }
 
+number() { # HOST: in its addresses
+	[ "$1" = a ] && echo 1 || echo 2
+}
+
+# Another address takes the place of the one on rail 0.
+readdress() { # HOST FROM TO
+	batch "$1" ip "addr del 10.0.1.$2/24 dev eth1
+		addr add 10.0.1.$3/24 dev eth1"
+}
+
 mend_it() { # FAULT
 	local kind=${1%%:*} host=${1##*:}
 	case $kind in
 	down) on "$host" ip link set eth1 up ;;
+	move) readdress "$host" 77 "$(number "$host")" ;;
 	pull) shift-testbed link --name "$NAME" "$host" 0 up ;;
 	*)
 		on b sh -c 'tc qdisc del dev eth1 clsact 2>/dev/null || true'
@@ -272,15 +285,15 @@ mend_it() { # FAULT
 mend_all() {
 	local host rail
 	for host in a b; do
-		for rail in 0 1; do
-			shift-testbed link --name "$NAME" "$host" $rail up
+		for rail in $(seq 0 $((rails - 1))); do
+			shift-testbed link --name "$NAME" "$host" "$rail" up
 		done
-		on "$host" timeout 20 sh -c 'for i in eth1 eth2; do
+		on "$host" timeout 20 sh -c 'for i in $(seq -f eth%g '"$rails"'); do
 			tc qdisc del dev $i clsact 2>/dev/null
 			ip link set $i up
 			until grep -q 1 /sys/class/net/$i/carrier; do sleep 0.1; done
 		done
-		until [ "$(rdma link | grep -c "state ACTIVE")" -eq 2 ]; do sleep 0.1; done' || return
+		until [ "$(rdma link | grep -c "state ACTIVE")" -eq '"$rails"' ]; do sleep 0.1; done' || return
 	done
 }
 

@@ -299,7 +299,7 @@ tests_unit_test_run_dir_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_test_run_dir_LDADD = kv/libkvclient.la lib/libshiftcore.la lib/libshiftbase.la $(CMOCKA_LIBS)
 
 # The rooms above lib/core in a world that the test scripts, lib/core included (tests/unit/rooms.h).
-ROOMS_TESTS = tests/unit/test_rooms_qp tests/unit/test_rooms_meeting tests/unit/test_rooms_atomics tests/unit/test_rooms_messages \
+ROOMS_TESTS = tests/unit/test_rooms_qp tests/unit/test_rooms_meeting tests/unit/test_rooms_atomics tests/unit/test_twin_address tests/unit/test_rooms_messages \
 	tests/unit/test_rooms_arm tests/unit/test_rooms_rails tests/unit/test_rooms_post \
 	tests/unit/test_rooms_poll \
 	tests/unit/test_rooms_fence tests/unit/test_deaths tests/unit/test_bye tests/unit/test_directory \
@@ -390,6 +390,10 @@ tests_unit_test_rooms_atomics_CFLAGS = $(rooms_cflags)
 tests_unit_test_rooms_atomics_LDFLAGS = $(AM_LDFLAGS) $(meeting_wraps)
 tests_unit_test_rooms_atomics_LDADD = $(rooms_libs)
 
+tests_unit_test_twin_address_SOURCES = tests/unit/test_twin_address.c $(meeting_world)
+tests_unit_test_twin_address_CFLAGS = $(rooms_cflags)
+tests_unit_test_twin_address_LDFLAGS = $(AM_LDFLAGS) $(meeting_wraps)
+tests_unit_test_twin_address_LDADD = $(rooms_libs)
 tests_unit_test_rooms_meeting_SOURCES = tests/unit/test_rooms_meeting.c $(meeting_world)
 tests_unit_test_rooms_meeting_CFLAGS = $(rooms_cflags)
 tests_unit_test_rooms_meeting_LDFLAGS = $(AM_LDFLAGS) $(meeting_wraps)

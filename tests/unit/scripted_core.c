@@ -119,6 +119,8 @@ void __wrap_shift_conn_event(struct shift_conn *c, const struct shift_event *ev,
 	(void)c;
 	assert_int_equal(now_ns, world.now);
 	trace_add("event %s rail %u", shift_event_name(ev->type), ev->rail);
+	if (ev->also)
+		trace_add(" also %#x", ev->also);
 	if (ev->epoch)
 		trace_add(" epoch %u", ev->epoch);
 	if (ev->type == SHIFT_EV_FENCE_DONE || ev->type == SHIFT_EV_PSN)

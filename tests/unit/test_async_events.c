@@ -50,6 +50,11 @@ struct vdev *vdev_find(const struct ibv_context *c)
 	return c == dev.ctx ? &dev : NULL;
 }
 
+bool vdev_is_alone(const struct vdev *d)
+{
+	return d->rails == 1;
+}
+
 struct vqp *vqp_find(const struct ibv_qp *q)
 {
 	return q == qp ? v : q == qp + 1 ? v + 1 : NULL;
@@ -106,7 +111,7 @@ static int begin(void **st)
 	ctx.async_fd = fd[0];
 	write_end = fd[1];
 	fcntl(fd[0], F_SETFL, O_NONBLOCK);
-	dev = (struct vdev){.ctx = &ctx};
+	dev = (struct vdev){.ctx = &ctx, .rails = 2};
 	for (int i = 0; i < QPS; i++) {
 		qp[i].state = IBV_QPS_RTS;
 		v[i] = (struct vqp){.qp = qp + i,

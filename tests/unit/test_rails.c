@@ -129,6 +129,91 @@ static void a_silent_rail_does_not_take_over_from_a_link_that_is_down(void **sta
 	assert_int_equal(w_state(&w, 0), SHIFT_ST_FENCE);
 }
 
+/* --- two rails on one NIC (7.49) --- */
+
+/* Rail 2 is a third one, on a NIC of its own. */
+static void event_of_nic(enum shift_event_type type)
+{
+	give_event(0, &(struct shift_event){.type = (uint8_t)type, .rail = 0, .also = 1u << 1});
+}
+
+static void a_link_that_goes_down_is_not_fled_on_the_same_nic(void **state)
+{
+	(void)state;
+	w_event(&w, 0, SHIFT_EV_LINK_DOWN, 2);
+	event_of_nic(SHIFT_EV_LINK_DOWN);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
+	event_of_nic(SHIFT_EV_LINK_UP); /* stock verbs survive that: nothing has happened */
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
+	assert_false(rail(0)->down || rail(1)->down);
+}
+
+static void another_nic_is_fled_to_from_both(void **state)
+{
+	(void)state;
+	event_of_nic(SHIFT_EV_LINK_DOWN);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_FENCE);
+	assert_int_equal(w_view(&w, 0).target_r, 2);
+}
+
+/* The second rail of the NIC is in use, and is named second. */
+static void the_second_rail_of_the_nic_is_left_too(void **state)
+{
+	(void)state;
+	w_event(&w, 0, SHIFT_EV_LINK_DOWN, 2);
+	w_post(&w, 0, SHIFT_OP_SEND, 10, true);
+	fail_over(0);
+	assert_int_equal(w_view(&w, 0).r, 1);
+	event_of_nic(SHIFT_EV_LINK_DOWN);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
+	w_event(&w, 0, SHIFT_EV_LINK_UP, 2);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_FENCE);
+	assert_int_equal(w_view(&w, 0).target_r, 2);
+}
+
+/* An error, and the link is down: it is waited for, and then the QP that is clean is taken. */
+static void after_an_error_the_link_is_waited_for(void **state)
+{
+	(void)state;
+	w_event(&w, 0, SHIFT_EV_LINK_DOWN, 2);
+	event_of_nic(SHIFT_EV_LINK_DOWN);
+	w_post(&w, 0, SHIFT_OP_SEND, 10, true);
+	break_rail_0(0);
+	finish_ops(0);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_NO_RAIL);
+	event_of_nic(SHIFT_EV_LINK_UP);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_ARM);
+	assert_int_equal(w_view(&w, 0).target_r, 1);
+}
+
+static void probes_of_one_path_are_those_of_all_its_rails(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		w.now += MS;
+		event_of_nic(SHIFT_EV_PROBE_MISSED);
+		assert_int_equal(rail(0)->misses, i + 1);
+		assert_int_equal(rail(1)->misses, i + 1);
+	}
+	w.now += MS;
+	event_of_nic(SHIFT_EV_PROBE_OK);
+	assert_true(rail_answers(w.h[0].c, 0) && rail_answers(w.h[0].c, 1));
+	assert_false(rail_answers(w.h[0].c, 2));
+	assert_int_equal(rail(1)->healthy_ns, w.now);
+}
+
+/* Nor does the answer of one count as a witness that the other is silent. */
+static void the_rails_of_one_path_are_not_silent_to_each_other(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 5; i++) {
+		w.now += MS;
+		event_of_nic(SHIFT_EV_PROBE_MISSED);
+	}
+	assert_false(rail_silent(w.h[0].c, 0) || rail_silent(w.h[0].c, 1));
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
+}
+
 static void two_misses_are_no_silence(void **state)
 {
 	(void)state;
@@ -336,8 +421,10 @@ static void a_rail_answers_if_it_ever_did_and_was_not_missed_since(void **state)
 /* A clock may begin at 0, and an answer then is an answer. */
 static void an_answer_at_time_0_counts(void **state)
 {
+	struct shift_event ev = {.type = SHIFT_EV_PROBE_OK, .rail = 1};
+
 	(void)state;
-	rail_probe(w.h[0].c, 1, true, 0);
+	rail_event(w.h[0].c, &ev, 0);
 	assert_true(rail_answers(w.h[0].c, 1));
 }
 
@@ -518,6 +605,12 @@ int main(void)
 		WORLD_TEST(the_target_is_chosen_in_the_order_of_the_rule),
 		WORLD_TEST(a_silent_rail_does_not_take_over_from_a_link_that_is_down),
 		WORLD_TEST(two_misses_are_no_silence),
+		WORLD_TEST(a_link_that_goes_down_is_not_fled_on_the_same_nic),
+		WORLD_TEST(another_nic_is_fled_to_from_both),
+		WORLD_TEST(the_second_rail_of_the_nic_is_left_too),
+		WORLD_TEST(after_an_error_the_link_is_waited_for),
+		WORLD_TEST(probes_of_one_path_are_those_of_all_its_rails),
+		WORLD_TEST(the_rails_of_one_path_are_not_silent_to_each_other),
 		WORLD_TEST(a_link_that_was_down_begins_its_hold_down_anew),
 		WORLD_TEST(a_target_lost_in_quarantine_is_replaced),
 		WORLD_TEST(a_target_lost_in_the_fence_is_replaced),

@@ -50,7 +50,7 @@ static void a_nic_without_the_pkey_has_no_twin(void **state)
 	assert_int_equal(ours.rail[2].qpn, TWIN_QPN + 2);
 }
 
-/* The peer goes on sending to it, and ours counts as lost as long as it is. */
+/* As long as its NIC has it, whatever else that may have got. */
 static void the_gid_of_a_twin_that_the_peer_has_stays(void **state)
 {
 	(void)state;

@@ -345,6 +345,21 @@ static void sends_that_wait_fill_the_queue(void **state)
 	v->repost.tx_next = v->repost.tx_end = 0;
 }
 
+/* The commit has found the first of them done, and the program posts in its place. */
+static void sends_that_are_done_leave_room(void **state)
+{
+	(void)state;
+	v->repost.tx_stopped = true;
+	for (uint64_t done = 0; done < 2; done++) {
+		v->repost.tx_next = 100;
+		v->repost.tx_end = core.head = 100 + SENDS;
+		core.view.send_tail = 100 + done;
+		fill_lists();
+		assert_int_equal(post(0, 1), done ? 0 : ENOMEM);
+	}
+	v->repost.tx_next = v->repost.tx_end = 0;
+}
+
 static void a_slow_send_that_rail_0_refuses(void **state)
 {
 	static const struct {
@@ -939,6 +954,7 @@ int main(void)
 		SLOW(after_the_end_a_send_flushes),
 		SLOW(other_errors_of_the_log_are_the_programs),
 		SLOW(sends_that_wait_fill_the_queue),
+		SLOW(sends_that_are_done_leave_room),
 		ALONE(a_slow_send_that_rail_0_refuses),
 		SLOW(a_bypassed_qp_is_posted_to_directly),
 		FAST(a_bind_releases_and_is_posted),
