@@ -30,3 +30,13 @@ cmd_shift_inject_shift_inject_SOURCES = \
 	cmd/shift-inject/watch.c
 cmd_shift_inject_shift_inject_CFLAGS = $(AM_CFLAGS) $(CJSON_CFLAGS)
 cmd_shift_inject_shift_inject_LDADD = common/libcli.la $(INJECT_LIBS)
+
+bin_PROGRAMS += cmd/shift-bench/shift-bench
+cmd_shift_bench_shift_bench_SOURCES = \
+	cmd/shift-bench/shift-bench.c cmd/shift-bench/bench.h cmd/shift-bench/options.c \
+	cmd/shift-bench/stats.c cmd/shift-bench/stats.h cmd/shift-bench/histogram.c cmd/shift-bench/histogram.h \
+	cmd/shift-bench/machine.c cmd/shift-bench/machine.h cmd/shift-bench/sample.c cmd/shift-bench/sample.h \
+	cmd/shift-bench/plan.h \
+	cmd/shift-bench/cmd_stub.c
+cmd_shift_bench_shift_bench_CFLAGS = $(AM_CFLAGS) $(CJSON_CFLAGS)
+cmd_shift_bench_shift_bench_LDADD = common/libcli.la $(CJSON_LIBS) -lm
