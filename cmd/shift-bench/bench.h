@@ -74,6 +74,13 @@ void options_parse(struct bench_options *o, const char *help, bool needs_hosts,
  * caller frees it. */
 long *parse_sizes(const char *option, const char *list, long min, long max, size_t *count);
 
+/* "write,read", each one of those in allowed. The array is the caller's to free, its texts live as
+ * long as the process. */
+const char **parse_words(const char *option, const char *list, const char *allowed, size_t *count);
+
+/* Ends the process if that is no number. */
+uint64_t parse_seed(const char *s);
+
 int cmd_latency(int argc, char **argv);
 int cmd_bandwidth(int argc, char **argv);
 int cmd_compare(int argc, char **argv);

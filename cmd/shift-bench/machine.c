@@ -114,20 +114,23 @@ void watch_begin(struct watch *w, const struct processor_time places[PLACES])
 	w->began_ms = clock_ms();
 }
 
-struct away watch_end(const struct watch *w, const struct processor_time places[PLACES])
+struct away watch_end(const struct watch *w)
 {
-	struct processor_time after[PLACES] = {0};
 	struct away a = {.at_ms = w->began_ms - clock_began_ms,
 			 .span_ms = clock_ms() - w->began_ms};
 
-	if (places)
-		memcpy(after, places, sizeof(after));
-	after[PLACE_HERE] = processor_time_here();
 	for (int i = 0; i < PLACES; i++)
-		a.steal_share[i] = steal_share(w->before[i], after[i]);
+		a.steal_share[i] = NAN;
+	a.steal_share[PLACE_HERE] = steal_share(w->before[PLACE_HERE], processor_time_here());
 	a.pause_max_ms = (double)atomic_load(&pause_max_us) / 1e3;
 	a.pause_ms = (double)atomic_load(&pause_sum_us) / 1e3;
 	return a;
+}
+
+void watch_guests(struct away *a, const struct watch *w, const struct processor_time places[PLACES])
+{
+	for (int i = PLACE_A; i < PLACES; i++)
+		a->steal_share[i] = steal_share(w->before[i], places[i]);
 }
 
 cJSON *away_json(const struct away *a)

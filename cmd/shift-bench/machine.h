@@ -41,7 +41,11 @@ void machine_begin(void);
 
 /* places: /proc/stat of a and b, which the caller has read; total 0 if there is none. */
 void watch_begin(struct watch *w, const struct processor_time places[PLACES]);
-struct away watch_end(const struct watch *w, const struct processor_time places[PLACES]);
+struct away watch_end(const struct watch *w);
+
+/* The guests' part, when their /proc/stat has been read after the end. */
+void watch_guests(struct away *a, const struct watch *w,
+		  const struct processor_time places[PLACES]);
 
 cJSON *away_json(const struct away *a);
 

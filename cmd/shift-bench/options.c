@@ -49,7 +49,7 @@ static double confidence_of(const char *s)
 	return p;
 }
 
-static uint64_t seed_of(const char *s)
+uint64_t parse_seed(const char *s)
 {
 	char *end;
 	uint64_t seed;
@@ -86,7 +86,7 @@ static void set_common(struct bench_options *o, const char *help, int c)
 	case 'r': o->repetitions = number_of("repetitions", optarg, 1, MAX_REPETITIONS); break;
 	case 'w': o->warmup = number_of("warmup", optarg, 0, MAX_REPETITIONS); break;
 	case 'C': o->confidence = confidence_of(optarg); break;
-	case 'S': o->seed = seed_of(optarg); break;
+	case 'S': o->seed = parse_seed(optarg); break;
 	case 'a': o->control = true; break;
 	case 'e': add_environment(o, optarg); break;
 	case 'q': o->quick = true; break;
@@ -175,5 +175,31 @@ long *parse_sizes(const char *option, const char *list, long min, long max, size
 		++*count;
 		if (!*end)
 			return sizes;
+	}
+}
+
+static bool is_among(const char *word, size_t length, const char *allowed)
+{
+	for (const char *s = allowed; s; s = strchr(s, ',') ? strchr(s, ',') + 1 : NULL)
+		if (strcspn(s, ",") == length && !strncmp(s, word, length))
+			return true;
+	return false;
+}
+
+const char **parse_words(const char *option, const char *list, const char *allowed, size_t *count)
+{
+	const char **words = check_alloc(calloc(strlen(list) + 2, sizeof(*words)));
+	const char *s = list;
+
+	*count = 0;
+	for (;;) {
+		size_t length = strcspn(s, ",");
+
+		if (!is_among(s, length, allowed))
+			die(EXIT_BAD_USAGE, "--%s %s: a list of %s", option, list, allowed);
+		words[(*count)++] = format_text("%.*s", (int)length, s);
+		if (!s[length])
+			return words;
+		s += length + 1;
 	}
 }

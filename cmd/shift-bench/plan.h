@@ -31,6 +31,9 @@ struct plan {
 int plan_case(struct plan *p, const char *id, cJSON *parameters, const struct metric *metrics,
 	      size_t metric_count, measure_fn *measure, void *what);
 
+/* The last save and the end of the table. Returns the exit status of the program. */
+int plan_end(struct results *r, int status);
+
 enum { FAILURES_MAX = 3 };
 
 /* SIGINT, SIGTERM, SIGHUP set a flag from now on. */

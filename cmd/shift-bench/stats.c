@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -101,17 +102,55 @@ static enum verdict verdict_of(const struct ratio *r)
 	return r->high < 1 ? VERDICT_LESS : VERDICT_NONE;
 }
 
-static void find_interval(struct ratio *r, const double *base, size_t base_count,
-			  const double *other, size_t other_count, uint64_t state)
+static double drawn_ratio(const struct samples_of *s, double *room, uint64_t *state)
 {
-	size_t larger = base_count > other_count ? base_count : other_count;
+	double base = drawn_median(s->base, s->base_count, room, state);
+
+	return drawn_median(s->other, s->other_count, room, state) / base;
+}
+
+static size_t larger(size_t a, size_t b)
+{
+	return a > b ? a : b;
+}
+
+static size_t largest(const struct samples_of *s)
+{
+	return larger(s->base_count, s->other_count);
+}
+
+static bool have_ratio(const struct samples_of *s)
+{
+	/* What is not above 0 has no ratio that means anything. */
+	return s->base_count && s->other_count && summary_of(s->base, s->base_count).min > 0 &&
+	       summary_of(s->other, s->other_count).min > 0;
+}
+
+static bool are_enough(const struct samples_of *s, double confidence)
+{
+	size_t needs = ratio_needs(confidence);
+
+	return s->base_count >= needs && s->other_count >= needs;
+}
+
+static double ratio_of(const struct samples_of *s)
+{
+	return summary_of(s->other, s->other_count).median /
+	       summary_of(s->base, s->base_count).median;
+}
+
+/* before: NULL, or what after is divided by. */
+static void find_interval(struct ratio *r, const struct samples_of *before,
+			  const struct samples_of *after, uint64_t state)
+{
+	size_t size = larger(largest(after), before ? largest(before) : 0);
 	double *ratios = check_alloc(malloc(RATIO_ROUNDS * sizeof(*ratios)));
-	double *room = check_alloc(malloc(larger * sizeof(*room)));
+	double *room = check_alloc(malloc(size * sizeof(*room)));
 
 	for (int i = 0; i < RATIO_ROUNDS; i++) {
-		double below = drawn_median(base, base_count, room, &state);
-
-		ratios[i] = drawn_median(other, other_count, room, &state) / below;
+		ratios[i] = drawn_ratio(after, room, &state);
+		if (before)
+			ratios[i] /= drawn_ratio(before, room, &state);
 	}
 	values_sort(ratios, RATIO_ROUNDS);
 	r->low = sorted_percentile(ratios, RATIO_ROUNDS, (1 - r->confidence) / 2);
@@ -123,15 +162,28 @@ static void find_interval(struct ratio *r, const double *base, size_t base_count
 struct ratio ratio_of_medians(const double *base, size_t base_count, const double *other,
 			      size_t other_count, double confidence, uint64_t seed)
 {
+	struct samples_of s = {(double *)base, (double *)other, base_count, other_count};
 	struct ratio r = {NAN, NAN, NAN, confidence, VERDICT_TOO_FEW};
-	struct summary b = summary_of(base, base_count), o = summary_of(other, other_count);
 
-	/* What is not above 0 has no ratio that means anything. */
-	if (!base_count || !other_count || b.min <= 0 || o.min < 0)
+	if (!have_ratio(&s))
 		return r;
-	r.ratio = o.median / b.median;
-	if (base_count >= ratio_needs(confidence) && other_count >= ratio_needs(confidence))
-		find_interval(&r, base, base_count, other, other_count, seed);
+	r.ratio = ratio_of(&s);
+	if (are_enough(&s, confidence))
+		find_interval(&r, NULL, &s, seed);
+	r.verdict = verdict_of(&r);
+	return r;
+}
+
+struct ratio ratio_of_ratios(const struct samples_of *before, const struct samples_of *after,
+			     double confidence, uint64_t seed)
+{
+	struct ratio r = {NAN, NAN, NAN, confidence, VERDICT_TOO_FEW};
+
+	if (!have_ratio(before) || !have_ratio(after))
+		return r;
+	r.ratio = ratio_of(after) / ratio_of(before);
+	if (are_enough(before, confidence) && are_enough(after, confidence))
+		find_interval(&r, before, after, seed);
 	r.verdict = verdict_of(&r);
 	return r;
 }

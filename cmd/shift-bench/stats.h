@@ -52,6 +52,15 @@ enum { RATIO_ROUNDS = 4000 };
 struct ratio ratio_of_medians(const double *base, size_t base_count, const double *other,
 			      size_t other_count, double confidence, uint64_t seed);
 
+struct samples_of {
+	double *base, *other;
+	size_t base_count, other_count;
+};
+
+/* The same of (other / base of after) / (other / base of before): all four are drawn again. */
+struct ratio ratio_of_ratios(const struct samples_of *before, const struct samples_of *after,
+			     double confidence, uint64_t seed);
+
 /* How many values either side must have. */
 size_t ratio_needs(double confidence);
 
