@@ -95,7 +95,8 @@ static int measure_once(struct task *t, bool with_shift, struct measurement *m)
 	if (count && !out.failure)
 		take_latencies(m, us, count);
 	else if (!status && !m->failure)
-		m->failure = "no latencies in the output of perftest";
+		m->failure = "perftest printed no latencies (it may have failed to find the rate "
+			     "of the clock)";
 	free(us);
 	pair_free(&out);
 	return status;

@@ -74,6 +74,10 @@ static bool latency_of(const char *line, double *us)
 
 	if (sscanf(line, " %ld , %lf %n", &number, us, &used) != 2 || number < 1)
 		return false;
+	/* perftest measures its clock's rate first. If the machine was away then, it takes it for
+	 * 0. */
+	if (!isfinite(*us) || *us <= 0)
+		return false;
 	return used && (line[used] == 0 || line[used - 1] == '\n' || line[used] == '\n');
 }
 
