@@ -72,13 +72,13 @@ static bool latency_of(const char *line, double *us)
 	long number;
 	int used = 0;
 
-	if (sscanf(line, " %ld , %lf %n", &number, us, &used) != 2 || number < 1)
+	if (sscanf(line, " %ld , %lf%n", &number, us, &used) != 2 || number < 1)
 		return false;
 	/* perftest measures its clock's rate first. If the machine was away then, it takes it for
 	 * 0. */
 	if (!isfinite(*us) || *us <= 0)
 		return false;
-	return used && (line[used] == 0 || line[used - 1] == '\n' || line[used] == '\n');
+	return strchr(" \t\r\n", line[used]) != NULL; /* or the end */
 }
 
 double *perftest_latencies(const char *output, size_t *count)
