@@ -40,15 +40,23 @@ results() { # FACTOR [BASE]: a file of --json, shift slower by that factor than 
 		bandwidth --qps 65
 		bandwidth --directions up
 		bandwidth --iterations 150
+		failover --faults fire
+		failover --faults down:a,
+		failover --fault-ms 10
+		timeline --ops atomic
+		timeline --faults loss:b
+		timeline --fault-ms 30000
 		compare one.json
 		measure
 	END
 }
 
 @test "a testbed that is not up: one line and status 3" {
-	run shift-bench latency --testbed nowhere
-	expect_status 3
-	expect_line 'no testbed nowhere is up'
+	for command in latency bandwidth failover timeline; do
+		run shift-bench $command --testbed nowhere
+		expect_status 3
+		expect_line 'no testbed nowhere is up'
+	done
 }
 
 @test "compare: the same is no change, slower is worse, faster is better" {

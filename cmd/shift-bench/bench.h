@@ -30,10 +30,12 @@ struct bench_options {
 	const char *json;	    /* file, or NULL */
 	const char **environment;   /* K=V for the runs with shift; NULL at the end */
 	long repetitions, warmup;
+	long quick_repetitions; /* with --quick, unless --repetitions is given */
 	uint64_t seed;
 	double confidence;
 	bool control; /* both sides are without shift */
 	bool quick;
+	bool repetitions_given, confidence_given;
 };
 
 /* An option of one command only. set() ends the process if the value is wrong; it is NULL for an
@@ -66,7 +68,7 @@ void options_parse(struct bench_options *o, const char *help, bool needs_hosts,
 	"      --seed N           of everything that is drawn at random\n"                 \
 	"      --control          both sides without shift: there must be no difference\n" \
 	"      --env K=V          for the side with shift; may be repeated\n"              \
-	"      --quick            fewer cases and repetitions\n"                           \
+	"      --quick            fewer cases and repetitions; 95 %\n"                     \
 	"      --json FILE        everything that was measured; written after each run\n"  \
 	"      --help             this text\n"
 
@@ -83,6 +85,8 @@ uint64_t parse_seed(const char *s);
 
 int cmd_latency(int argc, char **argv);
 int cmd_bandwidth(int argc, char **argv);
+int cmd_failover(int argc, char **argv);
+int cmd_timeline(int argc, char **argv);
 int cmd_compare(int argc, char **argv);
 
 #endif

@@ -20,7 +20,7 @@ static const char help[] =
 	"      --directions LIST  of one,both (default: both of them)\n"
 	"      --iterations N     messages of a queue pair in a run, in hundreds (default: what "
 	"takes\n"
-	"                         about a second)\n" OPTIONS_HELP OPTIONS_HELP_HOSTS;
+	"                         about two seconds)\n" OPTIONS_HELP OPTIONS_HELP_HOSTS;
 
 static const struct metric metrics[] = {
 	{"rate", "MiB/s", BETTER_MORE},
@@ -31,7 +31,7 @@ enum {
 	METRICS = sizeof(metrics) / sizeof(*metrics),
 	HUNDRED = 100, /* perftest 4.5 counts its last completion as a hundred, and may hang else */
 	MAX_ITERATIONS = 1000000,
-	RUN_S = 1,
+	RUN_S = 2,
 };
 
 static const char *ops = "write,send,read", *sizes, *qps, *directions;
@@ -86,6 +86,8 @@ static int measure_once(struct task *t, bool with_shift, struct measurement *m)
 	int status = perftest_run(t->hosts, &t->perftest, t->options, with_shift, &out);
 
 	m->away = out.away;
+	if (!status && !out.failure)
+		pair_protection(&out, with_shift, &m->detail);
 	m->failure = out.failure;
 	if (!status && !out.failure && perftest_bandwidth(out.out[HOST_A], &b)) {
 		m->values[0] = b.mib_per_s;
@@ -97,7 +99,7 @@ static int measure_once(struct task *t, bool with_shift, struct measurement *m)
 	return status;
 }
 
-/* A hundred messages tell how many take about a second; both directions share it. */
+/* A hundred messages tell how many take about two seconds; both directions share it. */
 static int calibrate(struct task *t)
 {
 	double values[METRICS] = {NAN, NAN}, per_qp;

@@ -29,6 +29,9 @@ static char *own_program(const char *built, const char *name)
 	if (!access(path, X_OK))
 		return check_alloc(strdup(path));
 	snprintf(path, sizeof(path), "%s/../../%s/%s", self, built, name);
+	if (!access(path, X_OK))
+		return realpath(path, NULL);
+	snprintf(path, sizeof(path), "%s/%s", PKGLIBEXECDIR, name);
 	return realpath(path, NULL);
 }
 
@@ -147,6 +150,9 @@ static void take_host(struct hosts *h, const cJSON *host)
 		return;
 	h->nic[i] = check_alloc(strdup(json_text(rail, "nic")));
 	h->gid_index[i] = (long)json_number(rail, "gid_index");
+	rail = cJSON_GetArrayItem(cJSON_GetObjectItem(host, "rails"), 1);
+	if (rail)
+		h->second_nic[i] = check_alloc(strdup(json_text(rail, "nic")));
 }
 
 static int take_status(struct hosts *h, struct results *r)
@@ -329,6 +335,17 @@ int hosts_check(const struct hosts *h)
 	return EXIT_OK;
 }
 
+int hosts_need_faults(const struct hosts *h)
+{
+	if (h->shift_ctl && h->shift_inject && h->integrity)
+		return EXIT_OK;
+	say("%s is missing: the installation is not complete", !h->shift_ctl ? "shift-ctl"
+							       : !h->shift_inject
+								       ? "shift-inject"
+								       : "the integrity client");
+	return EXIT_MISSING;
+}
+
 int hosts_open(struct hosts *h, struct results *r)
 {
 	const struct bench_options *o = r->options;
@@ -338,6 +355,9 @@ int hosts_open(struct hosts *h, struct results *r)
 	h->guardian_fd = -1;
 	h->tool = own_program("testbed", "shift-testbed");
 	h->shift_run = own_program("cmd/shift-run", "shift-run");
+	h->shift_ctl = own_program("cmd/shift-ctl", "shift-ctl");
+	h->shift_inject = own_program("cmd/shift-inject", "shift-inject");
+	h->integrity = own_program("tests/clients/integrity", "integrity");
 	if (!h->tool || !h->shift_run) {
 		say("%s is missing: the installation is not complete",
 		    h->tool ? "shift-run" : "shift-testbed");
@@ -364,8 +384,13 @@ void hosts_close(struct hosts *h)
 		close(h->guardian_fd);
 	while (h->guardian > 0 && waitpid(h->guardian, NULL, 0) < 0 && errno == EINTR)
 		;
-	for (int i = 0; i < HOSTS; i++)
+	for (int i = 0; i < HOSTS; i++) {
 		free(h->nic[i]);
+		free(h->second_nic[i]);
+	}
+	free(h->shift_ctl);
+	free(h->shift_inject);
+	free(h->integrity);
 	free(h->tool);
 	free(h->shift_run);
 }

@@ -27,9 +27,11 @@ struct hosts {
 	int guardian_fd;
 	char *nic[HOSTS];
 	long gid_index[HOSTS];
-	char *shift_run;	   /* there */
-	char *peer;		   /* b's address, as a reaches it */
-	char *job, *kv;		   /* a job of its own for each call */
+	char *second_nic[HOSTS];		    /* or NULL */
+	char *shift_run;			    /* there */
+	char *shift_ctl, *shift_inject, *integrity; /* for commands that make faults, or NULL */
+	char *peer;				    /* b's address, as a reaches it */
+	char *job, *kv;				    /* a job of its own for each call */
 	struct run meeting[HOSTS]; /* holds the job's daemons from the first run to the last */
 };
 
@@ -40,6 +42,9 @@ struct hosts {
  */
 int hosts_open(struct hosts *h, struct results *r);
 void hosts_close(struct hosts *h);
+
+/* EXIT_OK: the programs that make faults are there, or EXIT_MISSING after a line. */
+int hosts_need_faults(const struct hosts *h);
 
 /* Are both still there? EXIT_OK, or EXIT_HOST after one line. */
 int hosts_check(const struct hosts *h);
@@ -81,13 +86,23 @@ struct pair_words {
 	bool with_shift;
 	long port; /* on which the server listens */
 	int64_t limit_ms;
+	/* NULL, or what happens while both run; returns as soon as it is over, or an interrupt
+	 * came. */
+	void (*meanwhile)(void *what);
+	void *what;
+	long results_up_to; /* exit statuses up to this are results of the program; usually 0 */
 };
 
 struct pair_outcome {
 	char *out[HOSTS], *err[HOSTS];
-	struct away away;    /* from the client's start to its end */
-	const char *failure; /* NULL: both succeeded; lives as long as the process */
+	struct away away; /* from the client's start to its end */
+	int status[HOSTS];
+	cJSON *report[HOSTS]; /* with shift, what shift-run --report wrote; or NULL */
+	const char *failure;  /* NULL: both succeeded; lives as long as the process */
 };
+
+/* With shift, also if a connection was not protected. Adds "protection" to the detail. */
+void pair_protection(struct pair_outcome *out, bool with_shift, cJSON **detail);
 
 /* EXIT_OK also if the programs failed; else the hosts are gone, or we are to end: the whole ends
  * with this status. pair_free() in any case. */

@@ -8,7 +8,7 @@
 
 #include "cmd/shift-bench/bench.h"
 
-enum { OPTION_MAX = 48, MAX_REPETITIONS = 10000, FIRST_OWN = 1000 };
+enum { OPTION_MAX = 48, MAX_REPETITIONS = 10000, FIRST_OWN = 1000, QUICK_REPETITIONS = 6 };
 
 static const struct option common[] = {
 	{"repetitions", required_argument, NULL, 'r'},
@@ -83,9 +83,15 @@ static void add_environment(struct bench_options *o, const char *s)
 static void set_common(struct bench_options *o, const char *help, int c)
 {
 	switch (c) {
-	case 'r': o->repetitions = number_of("repetitions", optarg, 1, MAX_REPETITIONS); break;
+	case 'r':
+		o->repetitions = number_of("repetitions", optarg, 1, MAX_REPETITIONS);
+		o->repetitions_given = true;
+		break;
 	case 'w': o->warmup = number_of("warmup", optarg, 0, MAX_REPETITIONS); break;
-	case 'C': o->confidence = confidence_of(optarg); break;
+	case 'C':
+		o->confidence = confidence_of(optarg);
+		o->confidence_given = true;
+		break;
 	case 'S': o->seed = parse_seed(optarg); break;
 	case 'a': o->control = true; break;
 	case 'e': add_environment(o, optarg); break;
@@ -109,6 +115,17 @@ static void check_hosts(const struct bench_options *o)
 		die(EXIT_BAD_USAGE, "--layout and --kernel are for a testbed that is started here");
 	if (o->config && !o->hosts)
 		die(EXIT_BAD_USAGE, "--config is for --hosts");
+}
+
+/* As many repetitions as give an interval at 95 %. */
+static void make_quick(struct bench_options *o)
+{
+	if (!o->quick)
+		return;
+	if (!o->repetitions_given)
+		o->repetitions = o->quick_repetitions ? o->quick_repetitions : QUICK_REPETITIONS;
+	if (!o->confidence_given)
+		o->confidence = 0.95;
 }
 
 static void add_options(struct option *all, size_t *n, const struct option *more, size_t count)
@@ -139,6 +156,7 @@ void options_parse(struct bench_options *o, const char *help, bool needs_hosts,
 		else
 			set_common(o, help, c);
 	}
+	make_quick(o);
 	if (optind < argc)
 		die(EXIT_BAD_USAGE, "%s: unexpected argument %s", argv[0] + strlen("shift-bench: "),
 		    argv[optind]);

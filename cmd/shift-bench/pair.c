@@ -8,8 +8,14 @@
 
 #include "cmd/shift-bench/hosts.h"
 #include "cmd/shift-bench/plan.h"
+#include "cmd/shift-bench/protection.h"
 
 enum { LISTEN_S = 30, ASK_MS = 20000, LAST_MS = 10000 };
+
+static const char *report_file(const struct hosts *h, enum host host)
+{
+	return format_text("/tmp/shift-%s-%s.json", h->job, host_name(host));
+}
 
 /* The program's words behind shift-run, or alone. The caller frees the array. */
 static const char **words_of(const struct hosts *h, const struct pair_words *w, enum host host)
@@ -22,12 +28,14 @@ static const char **words_of(const struct hosts *h, const struct pair_words *w, 
 		own_count++;
 	while (w->environment && w->environment[env_count])
 		env_count++;
-	words = check_alloc(calloc(own_count + env_count + 8, sizeof(*words)));
+	words = check_alloc(calloc(own_count + env_count + 10, sizeof(*words)));
 	if (w->with_shift) {
 		words[n++] = "env";
 		for (size_t i = 0; i < env_count; i++)
 			words[n++] = w->environment[i];
 		words[n++] = h->shift_run;
+		words[n++] = "--report";
+		words[n++] = report_file(h, host);
 		words[n++] = "--kv";
 		words[n++] = h->kv;
 		words[n++] = "--job";
@@ -43,6 +51,22 @@ static const char listening[] =
 	"n=0; until grep -qi \":$0 0*:0000 0A\" /proc/net/tcp /proc/net/tcp6; do\n"
 	"  n=$((n + 1)); [ $n -le $1 ] || exit 1; sleep 0.1; done; head -n 1 /proc/stat";
 static const char no_listening[] = "head -n 1 /proc/stat";
+
+/* Also if the program was killed: what shift-run says when it has ended. */
+static const char leave_report[] = "cat \"$0\" && rm -f \"$0\"";
+
+static cJSON *take_report(const struct hosts *h, enum host host)
+{
+	const char *words[] = {"sh", "-c", leave_report, report_file(h, host), NULL};
+	char *out, *err;
+	cJSON *report = NULL;
+
+	if (!host_runs(h, host, words, ASK_MS, &out, &err))
+		report = cJSON_Parse(out);
+	free(out);
+	free(err);
+	return report;
+}
 
 static bool ask_time(const struct hosts *h, enum host host, long port, struct processor_time *t)
 {
@@ -70,7 +94,7 @@ static const char *last_line(char *text)
 	return strrchr(text, '\n') ? strrchr(text, '\n') + 1 : text;
 }
 
-static void note_failure(struct pair_outcome *out, const struct run runs[HOSTS])
+static void note_failure(struct pair_outcome *out, const struct run runs[HOSTS], long results_up_to)
 {
 	for (int i = 0; i < HOSTS && !out->failure; i++) {
 		char *err = check_alloc(strdup(out->err[i])), *said = strdup(out->out[i]);
@@ -78,7 +102,7 @@ static void note_failure(struct pair_outcome *out, const struct run runs[HOSTS])
 
 		if (runs[i].status == 124)
 			out->failure = format_text("host %s: not done in time", host_name(i));
-		else if (runs[i].status)
+		else if (runs[i].status > results_up_to)
 			out->failure = format_text("host %s: status %d: %s", host_name(i),
 						   runs[i].status,
 						   *line ? line : last_line(check_alloc(said)));
@@ -104,6 +128,8 @@ static int run_both(struct hosts *h, const struct pair_words *w, const char **co
 	watch_begin(&watch, places);
 	if (!run_start(&runs[HOST_A], h, HOST_A, words[HOST_A], w->limit_ms))
 		return EXIT_FAILED;
+	if (w->meanwhile)
+		w->meanwhile(w->what);
 	run_wait(&runs[HOST_A]);
 	/* A server whose client has ended ends. */
 	if (runs[HOST_B].deadline_ms > now_ms() + LAST_MS)
@@ -128,8 +154,11 @@ int pair_run(struct hosts *h, const struct pair_words *w, struct pair_outcome *o
 		run_stop(&runs[i]);
 		out->out[i] = run_output(&runs[i]);
 		out->err[i] = run_errors(&runs[i]);
+		out->status[i] = runs[i].status;
+		if (w->with_shift && !interrupted())
+			out->report[i] = take_report(h, i);
 	}
-	note_failure(out, runs);
+	note_failure(out, runs, w->results_up_to);
 	for (int i = 0; i < HOSTS; i++) {
 		run_free(&runs[i]);
 		free(words[i]);
@@ -144,6 +173,27 @@ void pair_free(struct pair_outcome *out)
 	for (int i = 0; i < HOSTS; i++) {
 		free(out->out[i]);
 		free(out->err[i]);
+		cJSON_Delete(out->report[i]);
 	}
 	memset(out, 0, sizeof(*out));
+}
+
+void pair_protection(struct pair_outcome *out, bool with_shift, cJSON **detail)
+{
+	cJSON *both;
+
+	if (!with_shift)
+		return;
+	if (!*detail)
+		*detail = check_alloc(cJSON_CreateObject());
+	both = cJSON_AddObjectToObject(*detail, "protection");
+	for (int i = 0; i < HOSTS; i++) {
+		struct protection p = protection_of(out->report[i]);
+
+		cJSON_AddItemToObject(both, host_name(i), protection_json(&p));
+		if (p.reason && !out->failure)
+			out->failure = format_text(
+				"host %s: %ld of %ld connections were protected: %s", host_name(i),
+				p.protected, p.connections, p.reason);
+	}
 }

@@ -29,9 +29,9 @@ bool interrupted(void)
 	return interrupt != 0;
 }
 
-/* One run of one side, recorded and saved. *failures counts. */
+/* One run of one side, recorded and saved. */
 static int one_run(struct plan *p, cJSON *c, enum side side, bool warmup, size_t metric_count,
-		   measure_fn *measure, void *what, int *failures)
+		   measure_fn *measure, void *what, bool *failed)
 {
 	const struct bench_options *o = p->results->options;
 	double *values = check_alloc(malloc((metric_count + 1) * sizeof(*values)));
@@ -43,7 +43,7 @@ static int one_run(struct plan *p, cJSON *c, enum side side, bool warmup, size_t
 	status = measure(what, side == SIDE_SHIFT && !o->control, &m);
 	if (!status) {
 		sample_add(c, side, warmup, values, &m.away, m.detail, m.failure);
-		*failures += m.failure != NULL;
+		*failed = m.failure != NULL;
 		if (m.failure) {
 			progress(NULL);
 			say("%s, %s: %s", json_text(c, "id"),
@@ -58,6 +58,19 @@ static int one_run(struct plan *p, cJSON *c, enum side side, bool warmup, size_t
 	return status;
 }
 
+/* Once more if it fails: it is then no failure of the case, but stays in the file. */
+static int one_run_or_two(struct plan *p, cJSON *c, enum side side, bool warmup,
+			  size_t metric_count, measure_fn *measure, void *what, int *failures)
+{
+	bool failed = false;
+	int status = one_run(p, c, side, warmup, metric_count, measure, what, &failed);
+
+	if (!status && failed)
+		status = one_run(p, c, side, warmup, metric_count, measure, what, &failed);
+	*failures += failed;
+	return status;
+}
+
 static int all_runs(struct plan *p, cJSON *c, size_t metric_count, measure_fn *measure, void *what)
 {
 	const struct bench_options *o = p->results->options;
@@ -69,8 +82,8 @@ static int all_runs(struct plan *p, cJSON *c, size_t metric_count, measure_fn *m
 				"%s (%zu of %zu): run %ld of %ld, %s", json_text(c, "id"),
 				p->case_number, p->case_count, i + 1, o->warmup + o->repetitions,
 				side == SIDE_SHIFT && !o->control ? "with shift" : "without"));
-			status = one_run(p, c, side, i < o->warmup, metric_count, measure, what,
-					 &failures);
+			status = one_run_or_two(p, c, side, i < o->warmup, metric_count, measure,
+						what, &failures);
 			if (status)
 				return status;
 			if (failures == FAILURES_MAX)

@@ -25,8 +25,9 @@ struct plan {
 
 /*
  * Measures one case, and prints its row if there is a table (table.h). Returns EXIT_OK; EXIT_FAILED
- * if a run failed FAILURES_MAX times (the case is given up, the next may be measured); anything
- * else ends the whole. EXIT_INTERRUPTED after SIGINT, SIGTERM or SIGHUP.
+ * if a run failed twice (a failed one is repeated once); after FAILURES_MAX of them the case is
+ * given up, the next may be measured; anything else ends the whole. EXIT_INTERRUPTED after SIGINT,
+ * SIGTERM or SIGHUP.
  */
 int plan_case(struct plan *p, const char *id, cJSON *parameters, const struct metric *metrics,
 	      size_t metric_count, measure_fn *measure, void *what);

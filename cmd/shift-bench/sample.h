@@ -49,10 +49,17 @@ cJSON *case_add(struct results *r, const char *id, cJSON *parameters, const stru
 		size_t metric_count);
 
 /*
- * values: one for each metric, NAN if it was not measured. detail: an object or NULL; it becomes
- * the sample's. Its members, where a command has them: "distribution" (histogram.h), "series"
- * [{name, unit, bin_ms, values}], "phases_us" {name: us}, "marks" [{at_ms, what}]; at_ms and the
- * first bin count from the sample's start. failure: why there is no value, or NULL.
+ * values: one for each metric, NAN if it was not measured. failure: why there is no value, or NULL.
+ * detail: an object or NULL; it becomes the sample's. Its members, where a command has them:
+ *   "distribution"  {unit, count, bins: [[value, count], ...]} (histogram.h)
+ *   "series"        [{name, unit, bin_ms, values}]: "a rail 0 out", a number or null for each bin,
+ *                   the first from 0 ms on
+ *   "phases_us"     {detect, prepare, drain, fence, wait, arm, handshake, repost: us or null}, of
+ *                   host a's first failover, in the order in which they ran
+ *   "marks"         [{at_ms, what, host}]: "fault" and "mended" by shift-inject; "failover" and
+ *                   "fail-back", the beginning of a switch
+ *   "protection"    with shift {a, b: {connections, protected, setup_ms, reason if not all were}}
+ * All times count from the sample's start, and are of the clock of host a.
  */
 cJSON *sample_add(cJSON *bench_case, enum side side, bool warmup, const double *values,
 		  const struct away *away, cJSON *detail, const char *failure);

@@ -3,13 +3,16 @@
  * shift-bench: what failover costs when nothing fails, and what it saves when something does.
  *
  * The rooms, from the bottom up; one file per command stands on top of them:
- *   stats      pure: median, percentiles, the interval of a ratio
- *   histogram  a distribution, in bins of one percent
- *   machine    what the machine itself was away
- *   sample     what was measured: cases and samples, as the tree that --json writes
- *   hosts      two hosts by shift-testbed; a program in one of them, a server and its client in
- * both perftest   its command lines, and what it prints plan       warm-up, baseline and shift in
- * turn, progress, saving table      the same on a terminal options    what all commands understand
+ *   stats       pure: median, percentiles, the interval of a ratio
+ *   histogram   a distribution, in bins of one percent
+ *   machine     what the machine itself was away
+ *   sample      what was measured: cases and samples, as the tree that --json writes
+ *   protection  pure: whether the report of a run shows its connections protected
+ *   hosts       two hosts by shift-testbed; a program in one of them, a server and its client in
+ * both perftest    its command lines, and what it prints scene       the integrity client and one
+ * fault under it; outage and bins read what it leaves plan        warm-up, baseline and shift in
+ * turn, progress, saving table       the same on a terminal options     what all commands
+ * understand
  */
 #include <string.h>
 
@@ -21,6 +24,8 @@ static const char text[] =
 	"\n"
 	"  latency    ib_write_lat, ib_send_lat and ib_read_lat\n"
 	"  bandwidth  ib_write_bw, ib_send_bw and ib_read_bw\n"
+	"  failover   faults: outage, phases, messages lost, duplicated, reordered\n"
+	"  timeline   throughput in bins of 100 ms, while a link goes down and up\n"
 	"  compare    two files of --json: what has become worse or better\n"
 	"\n"
 	"  --help     this text; shift-bench COMMAND --help for a command's\n"
@@ -32,9 +37,8 @@ static const char text[] =
 	"6 the hosts have different versions, 130 interrupted.\n";
 
 static const struct cli_command commands[] = {
-	{"latency", cmd_latency},
-	{"bandwidth", cmd_bandwidth},
-	{"compare", cmd_compare},
+	{"latency", cmd_latency},   {"bandwidth", cmd_bandwidth}, {"failover", cmd_failover},
+	{"timeline", cmd_timeline}, {"compare", cmd_compare},
 };
 
 int main(int argc, char **argv)
