@@ -35,7 +35,7 @@ struct bench_options {
 	double confidence;
 	bool control; /* both sides are without shift */
 	bool quick;
-	bool repetitions_given, confidence_given;
+	bool repetitions_given, warmup_given, confidence_given;
 };
 
 /* An option of one command only. set() ends the process if the value is wrong; it is NULL for an
@@ -87,6 +87,7 @@ int cmd_latency(int argc, char **argv);
 int cmd_bandwidth(int argc, char **argv);
 int cmd_failover(int argc, char **argv);
 int cmd_timeline(int argc, char **argv);
+int cmd_all(int argc, char **argv);
 int cmd_compare(int argc, char **argv);
 
 #endif

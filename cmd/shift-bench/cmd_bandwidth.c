@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cmd/shift-bench/parts.h"
 #include "cmd/shift-bench/perftest.h"
 #include "cmd/shift-bench/plan.h"
 #include "cmd/shift-bench/table.h"
@@ -169,43 +170,48 @@ static struct kind *all_kinds(size_t *count)
 	return kinds;
 }
 
-static int all_cases(struct results *r, struct hosts *h, const struct kind *kinds, size_t count)
+int bandwidth_cases(struct results *r, struct hosts *h)
 {
-	struct plan plan = {.results = r, .case_count = count};
+	struct plan plan = {.results = r};
 	struct task t = {.hosts = h, .options = r->options};
+	struct kind *kinds = all_kinds(&plan.case_count);
 	int status = EXIT_OK, worst = EXIT_OK;
 
-	for (size_t i = 0; i < count && status <= EXIT_FAILED; i++) {
+	for (size_t i = 0; i < plan.case_count && status <= EXIT_FAILED; i++) {
 		status = one_case(&plan, &t, &kinds[i]);
 		worst = status > worst ? status : worst;
 	}
+	free(kinds);
 	return worst;
+}
+
+void bandwidth_defaults(bool quick, bool of_all)
+{
+	sizes = sizes ? sizes : quick ? "4K" : "4K,64K";
+	qps = qps ? qps : !quick ? "1,8,64" : of_all ? "1" : "1,8";
+	directions = directions ? directions : quick ? "one" : "one,both";
 }
 
 int cmd_bandwidth(int argc, char **argv)
 {
 	struct bench_options o = {.repetitions = 10, .warmup = 1};
-	struct kind *kinds;
 	struct results r;
 	struct hosts h;
 	size_t count;
 	int status;
 
 	options_parse(&o, help, true, own, argc, argv);
-	sizes = sizes ? sizes : o.quick ? "4K" : "4K,64K";
-	qps = qps ? qps : o.quick ? "1,8" : "1,8,64";
-	directions = directions ? directions : o.quick ? "one" : "one,both";
-	kinds = all_kinds(&count);
+	bandwidth_defaults(o.quick, false);
+	free(all_kinds(&count));
 	interrupts_catch();
 	results_begin(&r, &o, "bandwidth", argc, argv);
 	status = hosts_open(&h, &r);
 	if (!status) {
 		table_head(&r);
-		status = all_cases(&r, &h, kinds, count);
+		status = bandwidth_cases(&r, &h);
 	}
 	hosts_close(&h);
 	status = plan_end(&r, status);
 	results_free(&r);
-	free(kinds);
 	return status;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cmd/shift-bench/outage.h"
+#include "cmd/shift-bench/parts.h"
 #include "cmd/shift-bench/perftest.h"
 #include "cmd/shift-bench/plan.h"
 #include "cmd/shift-bench/scene.h"
@@ -169,7 +170,7 @@ static int measure_round_trip(struct task *t)
 	return status;
 }
 
-static int all_cases(struct results *r, struct hosts *h)
+int failover_cases(struct results *r, struct hosts *h)
 {
 	struct task t = {.hosts = h, .options = r->options};
 	struct plan plan = {.results = r};
@@ -210,7 +211,7 @@ static void range_of(const struct results *r, const char *metric, double *low, d
 	}
 }
 
-static void add_papers(struct results *r)
+void failover_papers(struct results *r)
 {
 	cJSON *list = check_alloc(cJSON_AddArrayToObject(r->root, "papers"));
 
@@ -226,7 +227,7 @@ static void add_papers(struct results *r)
 	}
 }
 
-static void print_papers(const struct results *r)
+void failover_print_papers(const struct results *r)
 {
 	double low, high;
 
@@ -239,6 +240,14 @@ static void print_papers(const struct results *r)
 	}
 }
 
+void failover_defaults(bool quick, bool of_all)
+{
+	if (!names)
+		names = quick ? QUICK : ALL;
+	if (quick && of_all)
+		fault_ms = 1500;
+}
+
 int cmd_failover(int argc, char **argv)
 {
 	struct bench_options o = {.repetitions = 10, .warmup = 1, .quick_repetitions = 3};
@@ -248,22 +257,21 @@ int cmd_failover(int argc, char **argv)
 	int status;
 
 	options_parse(&o, help, true, own, argc, argv);
-	if (!names)
-		names = o.quick ? QUICK : ALL;
+	failover_defaults(o.quick, false);
 	free(parse_words("faults", names, ALL, &count));
 	interrupts_catch();
 	results_begin(&r, &o, "failover", argc, argv);
-	add_papers(&r);
+	failover_papers(&r);
 	status = hosts_open(&h, &r);
 	if (!status)
 		status = hosts_need_faults(&h);
 	if (!status) {
 		table_head(&r);
-		status = all_cases(&r, &h);
+		status = failover_cases(&r, &h);
 	}
 	hosts_close(&h);
 	status = plan_end(&r, status);
-	print_papers(&r);
+	failover_print_papers(&r);
 	results_free(&r);
 	return status;
 }

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "cmd/shift-bench/histogram.h"
+#include "cmd/shift-bench/parts.h"
 #include "cmd/shift-bench/perftest.h"
 #include "cmd/shift-bench/plan.h"
-#include "cmd/shift-bench/protection.h"
 #include "cmd/shift-bench/table.h"
 
 static const char help[] =
@@ -86,24 +86,11 @@ static void take_latencies(struct measurement *m, double *us, size_t count)
 	cJSON_AddItemToObject(m->detail, "distribution", histogram_json(us, count, "us"));
 }
 
-/* Connections are protected a moment after they carry data, and what is measured is from then on;
- * the side without shift leaves out as many. */
+/* A connection is protected only a moment after it carries data; the side without shift leaves out
+ * as many. */
 static size_t head_of(size_t count)
 {
 	return count / 4;
-}
-
-static void check_head(const struct task *t, const double *us, size_t head, struct measurement *m)
-{
-	double ms = 0, needed = protection_setup_ms(m->detail);
-	bool round_trip = strstr(t->perftest.program, "read") != NULL;
-
-	for (size_t i = 0; i < head; i++)
-		ms += us[i] / (round_trip ? 1000 : 500);
-	if (needed > ms)
-		m->failure = format_text("protected only after %.0f ms; what is measured begins "
-					 "after %.0f ms (see --iterations)",
-					 needed, ms);
 }
 
 static int measure_once(struct task *t, bool with_shift, struct measurement *m)
@@ -120,9 +107,7 @@ static int measure_once(struct task *t, bool with_shift, struct measurement *m)
 	if (count && !out.failure) {
 		size_t head = head_of(count);
 
-		check_head(t, us, head, m);
-		if (!m->failure)
-			take_latencies(m, us + head, count - head);
+		take_latencies(m, us + head, count - head);
 	} else if (!status && !m->failure) {
 		m->failure = "perftest printed no latencies (it may have failed to find the rate "
 			     "of the clock)";
@@ -171,7 +156,7 @@ static int one_case(struct plan *p, struct task *t, const char *op, long size)
 			 measure, t);
 }
 
-static int all_cases(struct results *r, struct hosts *h)
+int latency_cases(struct results *r, struct hosts *h)
 {
 	struct plan plan = {.results = r};
 	struct task t = {.hosts = h, .options = r->options};
@@ -191,6 +176,12 @@ static int all_cases(struct results *r, struct hosts *h)
 	return worst;
 }
 
+void latency_defaults(bool quick, bool of_all)
+{
+	if (!sizes)
+		sizes = !quick ? "1,2,4,8,16,64,1K,4K,64K" : of_all ? "8" : "8,4K";
+}
+
 int cmd_latency(int argc, char **argv)
 {
 	struct bench_options o = {.repetitions = 10, .warmup = 1};
@@ -200,8 +191,7 @@ int cmd_latency(int argc, char **argv)
 	int status;
 
 	options_parse(&o, help, true, own, argc, argv);
-	if (!sizes)
-		sizes = o.quick ? "8,4K" : "1,2,4,8,16,64,1K,4K,64K";
+	latency_defaults(o.quick, false);
 	free(parse_sizes("sizes", sizes, 1, 65536, &count));
 	free(parse_words("ops", ops, "write,send,read", &count));
 	interrupts_catch();
@@ -209,7 +199,7 @@ int cmd_latency(int argc, char **argv)
 	status = hosts_open(&h, &r);
 	if (!status) {
 		table_head(&r);
-		status = all_cases(&r, &h);
+		status = latency_cases(&r, &h);
 	}
 	hosts_close(&h);
 	status = plan_end(&r, status);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cmd/shift-bench/bins.h"
+#include "cmd/shift-bench/parts.h"
 #include "cmd/shift-bench/plan.h"
 #include "cmd/shift-bench/scene.h"
 #include "cmd/shift-bench/table.h"
@@ -34,7 +35,7 @@ static const struct metric metrics[METRICS] = {
 
 enum { AFTER_MS = 6000, SETTLE_MS = 1500, DIRECTIONS = 2 };
 
-static const char *ops = "write,send,read", *names;
+static const char *ops, *names;
 static long fault_ms = 4000;
 
 static void set_ops(const char *s)
@@ -212,7 +213,7 @@ static int measure(void *what, bool with_shift, struct measurement *m)
 	return status;
 }
 
-static int all_cases(struct results *r, struct hosts *h)
+int timeline_cases(struct results *r, struct hosts *h)
 {
 	struct task t = {.hosts = h, .options = r->options};
 	struct plan plan = {.results = r};
@@ -240,6 +241,14 @@ static int all_cases(struct results *r, struct hosts *h)
 	return worst;
 }
 
+void timeline_defaults(bool quick, bool of_all)
+{
+	if (!ops)
+		ops = quick && of_all ? "write" : "write,send,read";
+	if (!names)
+		names = quick ? "down:a" : "down:a,down:b";
+}
+
 int cmd_timeline(int argc, char **argv)
 {
 	struct bench_options o = {.repetitions = 3, .warmup = 0, .quick_repetitions = 1};
@@ -249,8 +258,7 @@ int cmd_timeline(int argc, char **argv)
 	int status;
 
 	options_parse(&o, help, true, own, argc, argv);
-	if (!names)
-		names = o.quick ? "down:a" : "down:a,down:b";
+	timeline_defaults(o.quick, false);
 	free(parse_words("ops", ops, "write,send,read", &count));
 	free(parse_words("faults", names, FAULTS, &count));
 	interrupts_catch();
@@ -260,7 +268,7 @@ int cmd_timeline(int argc, char **argv)
 		status = hosts_need_faults(&h);
 	if (!status) {
 		table_head(&r);
-		status = all_cases(&r, &h);
+		status = timeline_cases(&r, &h);
 	}
 	hosts_close(&h);
 	status = plan_end(&r, status);

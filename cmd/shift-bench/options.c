@@ -87,7 +87,10 @@ static void set_common(struct bench_options *o, const char *help, int c)
 		o->repetitions = number_of("repetitions", optarg, 1, MAX_REPETITIONS);
 		o->repetitions_given = true;
 		break;
-	case 'w': o->warmup = number_of("warmup", optarg, 0, MAX_REPETITIONS); break;
+	case 'w':
+		o->warmup = number_of("warmup", optarg, 0, MAX_REPETITIONS);
+		o->warmup_given = true;
+		break;
 	case 'C':
 		o->confidence = confidence_of(optarg);
 		o->confidence_given = true;

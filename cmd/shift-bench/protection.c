@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include <math.h>
+#include <string.h>
 
 #include "cmd/shift-bench/protection.h"
 #include "cmd/shift-bench/sample.h"
@@ -9,17 +10,20 @@ static const cJSON *member(const cJSON *o, const char *name)
 	return cJSON_GetObjectItemCaseSensitive(o, name);
 }
 
+/* Connections that were destroyed have left their events only. */
 static double slowest_setup_ms(const cJSON *report)
 {
-	const cJSON *process, *connection;
-	double slowest = NAN, us;
+	const cJSON *process, *event;
+	double slowest = NAN;
 
 	cJSON_ArrayForEach (process, member(report, "processes"))
-		cJSON_ArrayForEach (connection, member(process, "connections")) {
-			us = json_number(connection, "setup_us");
-			if (us > 0)
-				slowest = fmax(slowest,
-					       us / 1000); /* of a number and NAN, the number */
+		cJSON_ArrayForEach (event, member(process, "events")) {
+			double s = json_number(event, "unix_s") - json_number(process, "unix_s");
+
+			/* of a number and NAN, fmax() takes the number */
+			if (!strcmp(json_text(event, "from"), "SETUP") &&
+			    !strcmp(json_text(event, "to"), "ACTIVE"))
+				slowest = fmax(slowest, s * 1000);
 		}
 	return slowest;
 }
@@ -59,14 +63,4 @@ cJSON *protection_json(const struct protection *p)
 	if (p->reason)
 		cJSON_AddStringToObject(o, "reason", p->reason);
 	return o;
-}
-
-double protection_setup_ms(const cJSON *detail)
-{
-	const cJSON *host;
-	double slowest = NAN;
-
-	cJSON_ArrayForEach (host, member(detail, "protection"))
-		slowest = fmax(slowest, json_number(host, "setup_ms"));
-	return slowest;
 }

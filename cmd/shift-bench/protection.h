@@ -8,15 +8,12 @@
 
 struct protection {
 	long connections, protected; /* all that there ever were, and those of them */
-	double setup_ms;	     /* of the slowest, from RTR or RTS on; NAN: none */
-	const char *reason;	     /* NULL: all were; a name of shift(7), or ours */
+	double setup_ms;    /* from the process's first NIC until the last was; NAN: not told */
+	const char *reason; /* NULL: all were; a name of shift(7), or ours */
 };
 
 /* report: NULL if there is none, which is a reason. It must outlive p. */
 struct protection protection_of(const cJSON *report);
-
-/* Of both hosts, in a sample's detail, which may be NULL; NAN: none. */
-double protection_setup_ms(const cJSON *detail);
 
 cJSON *protection_json(const struct protection *p);
 

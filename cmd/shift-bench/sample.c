@@ -111,7 +111,11 @@ cJSON *case_add(struct results *r, const char *id, cJSON *parameters, const stru
 {
 	cJSON *c = check_alloc(cJSON_CreateObject()), *list;
 
+	if (r->part)
+		id = format_text("%s %s", r->part, id);
 	cJSON_AddStringToObject(c, "id", id);
+	if (r->part)
+		cJSON_AddStringToObject(c, "part", r->part);
 	cJSON_AddItemToObject(c, "parameters", parameters ? parameters : cJSON_CreateObject());
 	list = cJSON_AddArrayToObject(c, "metrics");
 	for (size_t i = 0; i < metric_count; i++)

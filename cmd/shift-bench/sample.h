@@ -33,6 +33,7 @@ struct metric {
 struct results {
 	cJSON *root, *cases; /* cases belongs to root */
 	const struct bench_options *options;
+	const char *part; /* NULL, or of all: the command whose cases are added now */
 	bool failed_to_write;
 };
 
@@ -42,8 +43,8 @@ void results_begin(struct results *r, const struct bench_options *o, const char 
 void results_free(struct results *r);
 
 /*
- * The case is r's. id is unique in r and the same in any later run, for compare goes by it.
- * parameters: an object, or NULL; it becomes the case's.
+ * The case is r's; its id begins with the part, if there is one. id is unique in r and the same in
+ * any later run, for compare goes by it. parameters: an object, or NULL; it becomes the case's.
  */
 cJSON *case_add(struct results *r, const char *id, cJSON *parameters, const struct metric *metrics,
 		size_t metric_count);
@@ -58,7 +59,8 @@ cJSON *case_add(struct results *r, const char *id, cJSON *parameters, const stru
  *                   host a's first failover, in the order in which they ran
  *   "marks"         [{at_ms, what, host}]: "fault" and "mended" by shift-inject; "failover" and
  *                   "fail-back", the beginning of a switch
- *   "protection"    with shift {a, b: {connections, protected, setup_ms, reason if not all were}}
+ *   "protection"    with shift {a, b: {connections, protected, setup_ms (from the first NIC that is
+ *                   opened until the last is protected), reason if not all were}}
  * All times count from the sample's start, and are of the clock of host a.
  */
 cJSON *sample_add(cJSON *bench_case, enum side side, bool warmup, const double *values,

@@ -28,12 +28,14 @@ static void all_protected(void **state)
 {
 	struct protection p = protection_in(
 		"{\"totals\":{\"connections\":2,\"protected\":2,\"unprotected\":{}},\"processes\":"
-		"[{\"connections\":[{\"setup_us\":4000},{\"setup_us\":7000}]}]}");
+		"[{\"unix_s\":10,\"events\":[{\"from\":\"SETUP\",\"to\":\"ACTIVE\",\"unix_s\":10.5}"
+		","
+		"{\"from\":\"SWITCHING\",\"to\":\"ACTIVE\",\"unix_s\":12}]}]}");
 
 	(void)state;
 	assert_null(p.reason);
 	assert_int_equal(p.connections, 2);
-	assert_true(p.setup_ms == 7);
+	assert_true(p.setup_ms == 500);
 }
 
 static void not_all_protected_is_told(void **state)
