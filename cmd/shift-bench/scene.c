@@ -147,8 +147,8 @@ static void stop_programs(const struct scene *s)
  */
 static const char count_bytes[] =
 	"n=$1; shift; exec 3<> <(:); files=(); by=1\n"
-	"for nic; do p=/sys/class/infiniband/$nic/ports/1/counters\n"
-	"  d=/sys/class/infiniband/$nic; net=$(cat $p/../gid_attrs/ndevs/0 2>/dev/null)\n"
+	"for nic; do d=/sys/class/infiniband/$nic/ports/1; p=$d/counters\n"
+	"  net=$(cat $d/gid_attrs/ndevs/0 2>/dev/null)\n"
 	"  if [ -e $p/port_rcv_data ]; then files+=($p/port_rcv_data $p/port_xmit_data); by=4\n"
 	"  else files+=(/sys/class/net/$net/statistics/{rx,tx}_bytes); fi; done\n"
 	"lines=; for ((i = 0; i < n; i++)); do line=$EPOCHREALTIME\n"
