@@ -30,3 +30,18 @@ cmd_shift_inject_shift_inject_SOURCES = \
 	cmd/shift-inject/watch.c
 cmd_shift_inject_shift_inject_CFLAGS = $(AM_CFLAGS) $(CJSON_CFLAGS)
 cmd_shift_inject_shift_inject_LDADD = common/libcli.la $(INJECT_LIBS)
+
+bin_PROGRAMS += cmd/shift-bench/shift-bench
+cmd_shift_bench_shift_bench_SOURCES = \
+	cmd/shift-bench/shift-bench.c cmd/shift-bench/bench.h cmd/shift-bench/options.c \
+	cmd/shift-bench/stats.c cmd/shift-bench/stats.h cmd/shift-bench/histogram.c cmd/shift-bench/histogram.h \
+	cmd/shift-bench/machine.c cmd/shift-bench/machine.h cmd/shift-bench/sample.c cmd/shift-bench/sample.h \
+	cmd/shift-bench/hosts.c cmd/shift-bench/hosts.h cmd/shift-bench/run.c cmd/shift-bench/pair.c \
+	cmd/shift-bench/protection.c cmd/shift-bench/protection.h cmd/shift-bench/perftest.c cmd/shift-bench/perftest.h cmd/shift-bench/plan.c cmd/shift-bench/plan.h \
+	cmd/shift-bench/table.c cmd/shift-bench/table.h cmd/shift-bench/compare.c cmd/shift-bench/compare.h \
+	cmd/shift-bench/cmd_latency.c cmd/shift-bench/cmd_bandwidth.c cmd/shift-bench/parts.h cmd/shift-bench/cmd_all.c cmd/shift-bench/cmd_failover.c \
+	cmd/shift-bench/scene.c cmd/shift-bench/scene.h cmd/shift-bench/outage.c cmd/shift-bench/outage.h \
+	cmd/shift-bench/bins.c cmd/shift-bench/bins.h cmd/shift-bench/cmd_compare.c
+cmd_shift_bench_shift_bench_CPPFLAGS = $(AM_CPPFLAGS) -DPKGLIBEXECDIR='"$(pkglibexecdir)"'
+cmd_shift_bench_shift_bench_CFLAGS = $(AM_CFLAGS) $(CJSON_CFLAGS)
+cmd_shift_bench_shift_bench_LDADD = common/libcli.la $(CJSON_LIBS) -lm

@@ -23,10 +23,11 @@ endif
 
 TESTBED_TESTS = \
 	tests/testbed/tool.bats tests/testbed/ssh.bats tests/testbed/integrity.bats \
-	tests/testbed/links.bats tests/testbed/inject.bats tests/testbed/survive.bats tests/testbed/one_nic.bats tests/testbed/job.bats \
+	tests/testbed/links.bats tests/testbed/inject.bats tests/testbed/survive.bats tests/testbed/job.bats \
 	tests/testbed/pause.bats tests/testbed/pair-6.1.hosts tests/testbed/single-6.12.hosts
 # Above, each layout and each kernel once; here, all with all (without the tests of the tag "tool" in single-6.12).
 LONG_TESTBED_TESTS = \
+	tests/testbed/one_nic.bats tests/testbed/bench.bats \
 	tests/testbed/survive_long.bats tests/testbed/pair-6.12.hosts tests/testbed/single-6.1.hosts
 # First what takes longest: else one core waits for it at the end.
 include tests/model/local.mk
@@ -35,7 +36,7 @@ INJECT_TESTS = \
 	tests/inject/journal.bats tests/inject/process.bats tests/inject/remote.bats \
 	tests/inject/command_line.bats tests/inject/pci.bats tests/inject/guard.bats tests/inject/reach.bats
 BATS_TESTS = tests/run.bats tests/kvd.bats tests/kvd_bounds.bats tests/preload.bats tests/ctl.bats tests/rundir.bats $(INJECT_TESTS) \
-	tests/style.bats tests/cli.bats tests/once_more.bats
+	tests/style.bats tests/cli.bats tests/bench.bats tests/once_more.bats
 TESTS += $(BATS_TESTS)
 EXTRA_DIST += $(BATS_TESTS) tests/once-more tests/layout.py tests/helper.bash tests/wait.bash tests/driven.bash tests/etcd.bash tests/kvd.bash tests/inject/inject.bash \
 	tests/inject/strike.c \

@@ -13,7 +13,7 @@ tests_clients_qp_record_SOURCES = tests/clients/qp_record.c $(rc_device)
 tests_clients_qp_record_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS) $(CJSON_CFLAGS)
 tests_clients_qp_record_LDADD = $(IBVERBS_LIBS) $(CJSON_LIBS)
 
-noinst_PROGRAMS += tests/clients/integrity/integrity
+pkglibexec_PROGRAMS += tests/clients/integrity/integrity
 tests_clients_integrity_integrity_SOURCES = \
 	tests/clients/integrity/integrity.h tests/clients/integrity/main.c \
 	tests/clients/integrity/breaker.c tests/clients/integrity/device.c \

@@ -452,3 +452,21 @@ TESTS += tests/unit/test_kv_client_retry
 tests_unit_test_kv_client_retry_SOURCES = tests/unit/test_kv_client_retry.c
 tests_unit_test_kv_client_retry_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_test_kv_client_retry_LDADD = kv/libkvclient.la lib/libshiftcore.la lib/libshiftbase.la $(CMOCKA_LIBS)
+
+unit_tests_of_bench = tests/unit/test_bench_stats tests/unit/test_bench_perftest \
+	tests/unit/test_bench_parts
+check_PROGRAMS += $(unit_tests_of_bench)
+TESTS += $(unit_tests_of_bench)
+tests_unit_test_bench_stats_SOURCES = tests/unit/test_bench_stats.c cmd/shift-bench/stats.c cmd/shift-bench/stats.h
+tests_unit_test_bench_stats_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_test_bench_stats_LDADD = common/libcli.la $(CMOCKA_LIBS) -lm
+
+tests_unit_test_bench_perftest_SOURCES = tests/unit/test_bench_perftest.c cmd/shift-bench/perftest.c
+tests_unit_test_bench_perftest_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(CJSON_CFLAGS)
+tests_unit_test_bench_perftest_LDADD = common/libcli.la $(CMOCKA_LIBS) -lm
+
+tests_unit_test_bench_parts_SOURCES = tests/unit/test_bench_parts.c cmd/shift-bench/protection.c cmd/shift-bench/outage.c \
+	cmd/shift-bench/outage.h cmd/shift-bench/bins.c cmd/shift-bench/bins.h \
+	cmd/shift-bench/sample.c cmd/shift-bench/stats.c cmd/shift-bench/machine.c
+tests_unit_test_bench_parts_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(CJSON_CFLAGS)
+tests_unit_test_bench_parts_LDADD = common/libcli.la $(CMOCKA_LIBS) $(CJSON_LIBS) -lm

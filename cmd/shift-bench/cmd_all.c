@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* The commands that need two hosts, one after the other, into one file. */
+#include "cmd/shift-bench/parts.h"
+#include "cmd/shift-bench/plan.h"
+#include "cmd/shift-bench/table.h"
+
+static const char help[] =
+	"usage: shift-bench all [options]\n"
+	"latency, bandwidth and failover, each with its own defaults, into one file.\n"
+	"With --quick also fewer cases than they have alone.\n"
+	"\n" OPTIONS_HELP OPTIONS_HELP_HOSTS;
+
+static const struct part {
+	const char *name;
+	part_defaults_fn *defaults;
+	part_cases_fn *cases;
+	long repetitions, quick_repetitions, warmup, quick_warmup;
+} parts[] = {
+	{"latency", latency_defaults, latency_cases, 10, 6, 1, 0},
+	{"bandwidth", bandwidth_defaults, bandwidth_cases, 10, 6, 1, 0},
+	{"failover", failover_defaults, failover_cases, 10, 3, 1, 0},
+};
+
+/* What the user has given is for all parts. */
+static struct bench_options options_of(const struct bench_options *given, const struct part *p)
+{
+	struct bench_options o = *given;
+
+	if (!given->repetitions_given)
+		o.repetitions = o.quick ? p->quick_repetitions : p->repetitions;
+	if (!given->warmup_given)
+		o.warmup = o.quick ? p->quick_warmup : p->warmup;
+	return o;
+}
+
+static int run_part(struct results *r, struct hosts *h, const struct part *p)
+{
+	const struct bench_options *given = r->options;
+	struct bench_options o = options_of(given, p);
+	int status;
+
+	r->part = p->name;
+	r->options = &o;
+	p->defaults(o.quick, true);
+	status = p->cases(r, h);
+	r->options = given;
+	r->part = NULL;
+	return status;
+}
+
+static int run_parts(struct results *r, struct hosts *h)
+{
+	int status = EXIT_OK, worst = EXIT_OK;
+
+	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts) && status <= EXIT_FAILED; i++) {
+		status = run_part(r, h, &parts[i]);
+		worst = status > worst ? status : worst;
+	}
+	return worst;
+}
+
+int cmd_all(int argc, char **argv)
+{
+	struct bench_options o = {.repetitions = 10, .warmup = 1};
+	struct results r;
+	struct hosts h;
+	int status;
+
+	options_parse(&o, help, true, NULL, argc, argv);
+	interrupts_catch();
+	results_begin(&r, &o, "all", argc, argv);
+	failover_papers(&r);
+	status = hosts_open(&h, &r);
+	if (!status)
+		status = hosts_need_faults(&h);
+	if (!status) {
+		table_head(&r);
+		status = run_parts(&r, &h);
+	}
+	hosts_close(&h);
+	status = plan_end(&r, status);
+	failover_print_papers(&r);
+	results_free(&r);
+	return status;
+}

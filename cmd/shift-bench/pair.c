@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* A server on b and its client on a, each bounded; what the guests were away is read before and
+ * after, for whatever begins in a guest stops what runs there. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cmd/shift-bench/hosts.h"
+#include "cmd/shift-bench/plan.h"
+#include "cmd/shift-bench/protection.h"
+
+enum { LISTEN_S = 30, ASK_MS = 20000, LAST_MS = 10000 };
+
+static const char *report_file(const struct hosts *h, enum host host)
+{
+	return format_text("/tmp/shift-%s-%s.json", h->job, host_name(host));
+}
+
+/* The program's words behind shift-run, or alone. The caller frees the array. */
+static const char **words_of(const struct hosts *h, const struct pair_words *w, enum host host)
+{
+	const char *const *own = w->words[host];
+	size_t own_count = 0, env_count = 0, n = 0;
+	const char **words;
+
+	while (own[own_count])
+		own_count++;
+	while (w->environment && w->environment[env_count])
+		env_count++;
+	words = check_alloc(calloc(own_count + env_count + 10, sizeof(*words)));
+	if (w->with_shift) {
+		words[n++] = "env";
+		for (size_t i = 0; i < env_count; i++)
+			words[n++] = w->environment[i];
+		words[n++] = h->shift_run;
+		words[n++] = "--report";
+		words[n++] = report_file(h, host);
+		words[n++] = "--kv";
+		words[n++] = h->kv;
+		words[n++] = "--job";
+		words[n++] = h->job;
+		words[n++] = "--";
+	}
+	memcpy(words + n, own, own_count * sizeof(*words));
+	return words;
+}
+
+/* The port, in hexadecimal, in state LISTEN; and /proc/stat, while nothing is measured yet. */
+static const char listening[] =
+	"n=0; until grep -qi \":$0 0*:0000 0A\" /proc/net/tcp /proc/net/tcp6; do\n"
+	"  n=$((n + 1)); [ $n -le $1 ] || exit 1; sleep 0.1; done; head -n 1 /proc/stat";
+static const char no_listening[] = "head -n 1 /proc/stat";
+
+/* Also if the program was killed: what shift-run says when it has ended. */
+static const char leave_report[] = "cat \"$0\" && rm -f \"$0\"";
+
+static cJSON *take_report(const struct hosts *h, enum host host)
+{
+	const char *words[] = {"sh", "-c", leave_report, report_file(h, host), NULL};
+	char *out, *err;
+	cJSON *report = NULL;
+
+	if (!host_runs(h, host, words, ASK_MS, &out, &err))
+		report = cJSON_Parse(out);
+	free(out);
+	free(err);
+	return report;
+}
+
+static bool ask_time(const struct hosts *h, enum host host, long port, struct processor_time *t)
+{
+	char hex[8], tries[16], *out, *err;
+	const char *words[] = {"sh", "-c", port ? listening : no_listening, hex, tries, NULL};
+	int status;
+
+	snprintf(hex, sizeof(hex), "%04lX", port & 0xffff);
+	snprintf(tries, sizeof(tries), "%d", LISTEN_S * 10);
+	status = host_runs(h, host, words, ASK_MS + LISTEN_S * 1000, &out, &err);
+	if (!status)
+		processor_time_parse(t, out);
+	free(out);
+	free(err);
+	return !status;
+}
+
+/* The last line of a text, for a message: cut there. */
+static const char *last_line(char *text)
+{
+	char *end = text + strlen(text);
+
+	while (end > text && (end[-1] == '\n' || end[-1] == ' '))
+		*--end = 0;
+	return strrchr(text, '\n') ? strrchr(text, '\n') + 1 : text;
+}
+
+static void note_failure(struct pair_outcome *out, const struct run runs[HOSTS], long results_up_to)
+{
+	for (int i = 0; i < HOSTS && !out->failure; i++) {
+		char *err = check_alloc(strdup(out->err[i])), *said = strdup(out->out[i]);
+		const char *line = last_line(err);
+
+		if (runs[i].status == 124)
+			out->failure = format_text("host %s: not done in time", host_name(i));
+		else if (runs[i].status > results_up_to)
+			out->failure = format_text("host %s: status %d: %s", host_name(i),
+						   runs[i].status,
+						   *line ? line : last_line(check_alloc(said)));
+		free(err);
+		free(said);
+	}
+}
+
+static int run_both(struct hosts *h, const struct pair_words *w, const char **const words[HOSTS],
+		    struct run runs[HOSTS], struct pair_outcome *out)
+{
+	struct processor_time places[PLACES] = {0};
+	struct watch watch;
+
+	if (!run_start(&runs[HOST_B], h, HOST_B, words[HOST_B], w->limit_ms))
+		return EXIT_FAILED;
+	if (!ask_time(h, HOST_B, w->port, &places[PLACE_B])) {
+		run_stop(&runs[HOST_B]);
+		out->failure = "host b: the server does not listen";
+		return hosts_check(h);
+	}
+	ask_time(h, HOST_A, 0, &places[PLACE_A]);
+	watch_begin(&watch, places);
+	if (!run_start(&runs[HOST_A], h, HOST_A, words[HOST_A], w->limit_ms))
+		return EXIT_FAILED;
+	if (w->meanwhile)
+		w->meanwhile(w->what);
+	run_wait(&runs[HOST_A]);
+	/* A server whose client has ended ends. */
+	if (runs[HOST_B].deadline_ms > now_ms() + LAST_MS)
+		runs[HOST_B].deadline_ms = now_ms() + LAST_MS;
+	run_wait(&runs[HOST_B]);
+	out->away = watch_end(&watch);
+	ask_time(h, HOST_A, 0, &places[PLACE_A]);
+	ask_time(h, HOST_B, 0, &places[PLACE_B]);
+	watch_guests(&out->away, &watch, places);
+	return EXIT_OK;
+}
+
+int pair_run(struct hosts *h, const struct pair_words *w, struct pair_outcome *out)
+{
+	const char **words[HOSTS] = {words_of(h, w, HOST_A), words_of(h, w, HOST_B)};
+	struct run runs[HOSTS] = {0};
+	int status;
+
+	memset(out, 0, sizeof(*out));
+	status = run_both(h, w, words, runs, out);
+	for (int i = 0; i < HOSTS; i++) {
+		run_stop(&runs[i]);
+		out->out[i] = run_output(&runs[i]);
+		out->err[i] = run_errors(&runs[i]);
+		out->status[i] = runs[i].status;
+		if (w->with_shift && !interrupted())
+			out->report[i] = take_report(h, i);
+	}
+	note_failure(out, runs, w->results_up_to);
+	for (int i = 0; i < HOSTS; i++) {
+		run_free(&runs[i]);
+		free(words[i]);
+	}
+	if (interrupted())
+		return EXIT_INTERRUPTED;
+	return status || !out->failure ? status : hosts_check(h);
+}
+
+void pair_free(struct pair_outcome *out)
+{
+	for (int i = 0; i < HOSTS; i++) {
+		free(out->out[i]);
+		free(out->err[i]);
+		cJSON_Delete(out->report[i]);
+	}
+	memset(out, 0, sizeof(*out));
+}
+
+void pair_protection(struct pair_outcome *out, bool with_shift, cJSON **detail)
+{
+	cJSON *both;
+
+	if (!with_shift)
+		return;
+	if (!*detail)
+		*detail = check_alloc(cJSON_CreateObject());
+	both = cJSON_AddObjectToObject(*detail, "protection");
+	for (int i = 0; i < HOSTS; i++) {
+		struct protection p = protection_of(out->report[i]);
+
+		cJSON_AddItemToObject(both, host_name(i), protection_json(&p));
+		if (p.reason && !out->failure)
+			out->failure = format_text(
+				"host %s: %ld of %ld connections were protected: %s", host_name(i),
+				p.protected, p.connections, p.reason);
+	}
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <math.h>
+#include <string.h>
+
+#include "cmd/shift-bench/protection.h"
+#include "cmd/shift-bench/sample.h"
+
+static const cJSON *member(const cJSON *o, const char *name)
+{
+	return cJSON_GetObjectItemCaseSensitive(o, name);
+}
+
+/* Connections that were destroyed have left their events only. */
+static double slowest_setup_ms(const cJSON *report)
+{
+	const cJSON *process, *event;
+	double slowest = NAN;
+
+	cJSON_ArrayForEach (process, member(report, "processes"))
+		cJSON_ArrayForEach (event, member(process, "events")) {
+			double s = json_number(event, "unix_s") - json_number(process, "unix_s");
+
+			/* of a number and NAN, fmax() takes the number */
+			if (!strcmp(json_text(event, "from"), "SETUP") &&
+			    !strcmp(json_text(event, "to"), "ACTIVE"))
+				slowest = fmax(slowest, s * 1000);
+		}
+	return slowest;
+}
+
+static const char *first_name(const cJSON *object)
+{
+	return object && object->child ? object->child->string : NULL;
+}
+
+struct protection protection_of(const cJSON *report)
+{
+	const cJSON *totals = member(report, "totals");
+	struct protection p = {.setup_ms = slowest_setup_ms(report)};
+
+	if (!totals) {
+		p.reason = "shift-run left no report";
+		return p;
+	}
+	p.connections = lround(json_number(totals, "connections"));
+	p.protected = lround(json_number(totals, "protected"));
+	if (!p.connections)
+		p.reason = "the library saw no connection";
+	else if (p.protected < p.connections)
+		p.reason = first_name(member(totals, "unprotected"));
+	if (p.protected < p.connections && !p.reason)
+		p.reason = "no reason is told";
+	return p;
+}
+
+cJSON *protection_json(const struct protection *p)
+{
+	cJSON *o = check_alloc(cJSON_CreateObject());
+
+	cJSON_AddNumberToObject(o, "connections", (double)p->connections);
+	cJSON_AddNumberToObject(o, "protected", (double)p->protected);
+	cJSON_AddItemToObject(o, "setup_ms", json_round(p->setup_ms));
+	if (p->reason)
+		cJSON_AddStringToObject(o, "reason", p->reason);
+	return o;
+}

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+# shift-bench between two guests: one case of a command, each side once.
+# shellcheck disable=SC2154  # before: set by the test
+
+load guests
+
+export NAME=check-bench
+
+setup_file() {
+	guests_up --layout pair --kernel 6.1
+}
+
+samples() { # FILTER FILE: is it true of each sample that counts, and are both sides there?
+	jq -e "[.cases[].samples[] | select(has(\"failure\") | not)] | (map(.side) | unique | length) == 2 and all($1)" "$2" >/dev/null
+}
+
+@test "failover: the link of host a goes down; shift's side is protected and loses nothing" {
+	run shift-bench failover --testbed $NAME --faults down:a --repetitions 1 --warmup 0 --fault-ms 1000 --json "$BATS_TEST_TMPDIR/f.json"
+	expect_status 0
+	expect_match 'fence..repost: .* SHIFT'
+	samples '.values.lost == 0 and .values.duplicated == 0 and (.side == "baseline" or (.values.ended == 0 and
+		.values.outage > 0 and .values["fence..repost"] > 0 and .detail.protection.b.protected == 1))' "$BATS_TEST_TMPDIR/f.json"
+}
