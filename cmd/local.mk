@@ -45,3 +45,5 @@ cmd_shift_bench_shift_bench_SOURCES = \
 cmd_shift_bench_shift_bench_CPPFLAGS = $(AM_CPPFLAGS) -DPKGLIBEXECDIR='"$(pkglibexecdir)"'
 cmd_shift_bench_shift_bench_CFLAGS = $(AM_CFLAGS) $(CJSON_CFLAGS)
 cmd_shift_bench_shift_bench_LDADD = common/libcli.la $(CJSON_LIBS) -lm
+
+include cmd/shift-bench/verbs.mk
