@@ -87,6 +87,7 @@ int cmd_latency(int argc, char **argv);
 int cmd_bandwidth(int argc, char **argv);
 int cmd_failover(int argc, char **argv);
 int cmd_timeline(int argc, char **argv);
+int cmd_verbs(int argc, char **argv);
 int cmd_compare(int argc, char **argv);
 
 #endif

@@ -26,6 +26,7 @@ static const char text[] =
 	"  bandwidth  ib_write_bw, ib_send_bw and ib_read_bw\n"
 	"  failover   faults: outage, phases, messages lost, duplicated, reordered\n"
 	"  timeline   throughput in bins of 100 ms, while a link goes down and up\n"
+	"  verbs      each verb by itself, as programs use it; needs no hosts\n"
 	"  compare    two files of --json: what has become worse or better\n"
 	"\n"
 	"  --help     this text; shift-bench COMMAND --help for a command's\n"
@@ -38,7 +39,7 @@ static const char text[] =
 
 static const struct cli_command commands[] = {
 	{"latency", cmd_latency},   {"bandwidth", cmd_bandwidth}, {"failover", cmd_failover},
-	{"timeline", cmd_timeline}, {"compare", cmd_compare},
+	{"timeline", cmd_timeline}, {"verbs", cmd_verbs},	  {"compare", cmd_compare},
 };
 
 int main(int argc, char **argv)

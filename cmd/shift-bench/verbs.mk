@@ -1,4 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+BENCH_VERBS_SOURCES = cmd/shift-bench/cmd_verbs.c cmd/shift-bench/verbs_run.c cmd/shift-bench/verbs_run.h \
+	cmd/shift-bench/verbs_callgrind.c cmd/shift-bench/verbs_table.c cmd/shift-bench/verbs_table.h \
+	cmd/shift-bench/verbs_patterns.c cmd/shift-bench/verbs_patterns.h
+
 # The program that `shift-bench verbs` measures. Its functions keep their names in the dynamic symbol table, by which
 # callgrind finds them.
 pkglibexec_PROGRAMS += cmd/shift-bench/verbs_client/verbs-client

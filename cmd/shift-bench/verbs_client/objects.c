@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,10 +46,14 @@ struct ibv_qp *client_create_qp(struct ibv_pd *pd, struct ibv_cq *send, struct i
 	return qp;
 }
 
-static void modify(struct ibv_qp *qp, struct ibv_qp_attr attr, int mask)
+static void modify(struct ibv_qp *qp, struct ibv_qp_attr attr, int mask, const char *what)
 {
-	if (ibv_modify_qp(qp, &attr, mask | IBV_QP_STATE))
-		client_fail("ibv_modify_qp");
+	int err = ibv_modify_qp(qp, &attr, mask | IBV_QP_STATE);
+
+	if (!err)
+		return;
+	errno = err;
+	client_fail(what);
 }
 
 void client_modify_init(struct ibv_qp *qp)
@@ -56,7 +61,7 @@ void client_modify_init(struct ibv_qp *qp)
 	modify(qp,
 	       (struct ibv_qp_attr){
 		       .qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = ACCESS},
-	       IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+	       IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, "ibv_modify_qp to INIT");
 }
 
 void client_modify_rtr(struct ibv_qp *qp)
@@ -81,7 +86,8 @@ void client_modify_rtr(struct ibv_qp *qp)
 		rtr.ah_attr.grh.dgid.raw[15] ^= 0x80;
 	modify(qp, rtr,
 	       IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-		       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+		       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+	       "ibv_modify_qp to RTR");
 }
 
 void client_modify_rts(struct ibv_qp *qp)
@@ -94,7 +100,8 @@ void client_modify_rts(struct ibv_qp *qp)
 				    .rnr_retry = 7,
 				    .max_rd_atomic = 1},
 	       IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-		       IBV_QP_MAX_QP_RD_ATOMIC);
+		       IBV_QP_MAX_QP_RD_ATOMIC,
+	       "ibv_modify_qp to RTS");
 }
 
 static void make_cqs(uint32_t cqs, uint32_t cqe)
