@@ -41,7 +41,9 @@ cmd_shift_bench_shift_bench_SOURCES = \
 	cmd/shift-bench/table.c cmd/shift-bench/table.h cmd/shift-bench/compare.c cmd/shift-bench/compare.h \
 	cmd/shift-bench/cmd_latency.c cmd/shift-bench/cmd_bandwidth.c cmd/shift-bench/parts.h cmd/shift-bench/cmd_all.c cmd/shift-bench/cmd_failover.c \
 	cmd/shift-bench/scene.c cmd/shift-bench/scene.h cmd/shift-bench/outage.c cmd/shift-bench/outage.h \
-	cmd/shift-bench/bins.c cmd/shift-bench/bins.h cmd/shift-bench/cmd_compare.c
-cmd_shift_bench_shift_bench_CPPFLAGS = $(AM_CPPFLAGS) -DPKGLIBEXECDIR='"$(pkglibexecdir)"'
+	cmd/shift-bench/bins.c cmd/shift-bench/bins.h cmd/shift-bench/cmd_compare.c $(BENCH_VERBS_SOURCES)
+cmd_shift_bench_shift_bench_CPPFLAGS = $(AM_CPPFLAGS) -DPKGLIBDIR='"$(pkglibdir)"' -DPKGLIBEXECDIR='"$(pkglibexecdir)"'
 cmd_shift_bench_shift_bench_CFLAGS = $(AM_CFLAGS) $(CJSON_CFLAGS)
 cmd_shift_bench_shift_bench_LDADD = common/libcli.la $(CJSON_LIBS) -lm
+
+include cmd/shift-bench/verbs.mk

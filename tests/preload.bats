@@ -6,7 +6,7 @@ load helper
 setup() {
 	library=$BUILDDIR/lib/.libs/libshift.so
 	nullverbs=$BUILDDIR/tests/nullverbs/.libs
-	PATH=$BUILDDIR/tests/preload:$BUILDDIR/tests/bench:$PATH
+	PATH=$BUILDDIR/tests/preload:$BUILDDIR/cmd/shift-bench/verbs_client:$PATH
 	# A sanitizer must come first, also in a program that was built without it.
 	sanitizer=$(ldd "$library" | awk '$1 ~ /^lib[at]san/ {print $3}')
 	preload=${sanitizer:+$sanitizer:}
@@ -97,8 +97,12 @@ same_exports() { # NAMES FILE: those of ours that begin so are in that library t
 }
 
 @test "a program does all it did without" {
-	run -0 preloaded datapath_client -n 1000 -r
-	run -0 preloaded datapath_client -n 1000
+	local with without
+	for what in '--pattern same-1qp' '--pattern send-8qp' '--pattern imm0-1qp' '--mix 7'; do
+		# shellcheck disable=SC2086
+		with=$(preloaded verbs-client $what --wrs 1000 | grep -v ^ns) && without=$(LD_LIBRARY_PATH=$nullverbs verbs-client $what --wrs 1000 | grep -v ^ns)
+		[ -n "$with" ] && [ "$with" = "$without" ]
+	done
 }
 
 @test "each verb reaches its hook, once, with what the program gave" {
@@ -595,7 +599,7 @@ measured() { # TEXT: the log's words about rq_psn
 	[ -z "$(nm "$plain" | grep -w 'pause_[a-z]*')" ]
 }
 
-@test "the data path: instructions added per pair of post and poll are bounded" {
+@test "the data path: instructions added per pair of post and poll are bounded (shift-bench verbs)" {
 	needs_unsanitized
 	run "$SRCDIR/tests/bench/datapath" --check
 	[ "$status" -ne 77 ] || skip "$output"

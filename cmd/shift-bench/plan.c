@@ -102,7 +102,7 @@ int plan_case(struct plan *p, const char *id, cJSON *parameters, const struct me
 	status = all_runs(p, c, metric_count, measure, what);
 	case_conclude(p->results, c);
 	results_save(p->results, "running");
-	table_case(c);
+	(p->row ? p->row : table_case)(c);
 	return status;
 }
 

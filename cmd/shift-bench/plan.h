@@ -20,7 +20,8 @@ typedef int measure_fn(void *what, bool with_shift, struct measurement *m);
 
 struct plan {
 	struct results *results;
-	size_t case_count, case_number; /* for the progress; case_number is counted here */
+	size_t case_count, case_number;	      /* for the progress; case_number is counted here */
+	void (*row)(const cJSON *bench_case); /* prints a case; NULL: table_case() */
 };
 
 /*

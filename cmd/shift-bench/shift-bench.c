@@ -25,7 +25,8 @@ static const char text[] =
 	"  latency    ib_write_lat, ib_send_lat and ib_read_lat\n"
 	"  bandwidth  ib_write_bw, ib_send_bw and ib_read_bw\n"
 	"  failover   faults: outage, phases, messages lost, duplicated, reordered\n"
-	"  all        these three, into one file\n"
+	"  verbs      each verb by itself, as programs use it; needs no hosts\n"
+	"  all        latency, bandwidth and failover, into one file\n"
 	"  compare    two files of --json: what has become worse or better\n"
 	"\n"
 	"  --help     this text; shift-bench COMMAND --help for a command's\n"
@@ -37,8 +38,9 @@ static const char text[] =
 	"6 the hosts have different versions, 130 interrupted.\n";
 
 static const struct cli_command commands[] = {
-	{"latency", cmd_latency}, {"bandwidth", cmd_bandwidth}, {"failover", cmd_failover},
-	{"all", cmd_all},	  {"compare", cmd_compare},
+	{"latency", cmd_latency},   {"bandwidth", cmd_bandwidth},
+	{"failover", cmd_failover}, {"verbs", cmd_verbs},
+	{"all", cmd_all},	    {"compare", cmd_compare},
 };
 
 int main(int argc, char **argv)

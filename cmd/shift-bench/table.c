@@ -34,6 +34,11 @@ void table_head(const struct results *r)
 		printf("; testbed %s, layout %s", shown(json_text(t, "name")),
 		       shown(json_text(t, "layout")));
 	printf("; seed %s\n", json_text(r->root, "seed"));
+	table_columns(r);
+}
+
+void table_columns(const struct results *r)
+{
 	printf("%-34s %-18s %10s %22s %10s %22s %7s  %s\n", "case", "metric", "baseline",
 	       "min..max", r->options->control ? "baseline'" : "shift", "min..max", "ratio",
 	       "interval");

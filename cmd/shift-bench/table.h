@@ -9,6 +9,9 @@
 /* Where it was measured, and the names of the columns. */
 void table_head(const struct results *r);
 
+/* The names of the columns alone. */
+void table_columns(const struct results *r);
+
 /* One row for each metric of a case that was concluded. */
 void table_case(const cJSON *bench_case);
 

@@ -32,6 +32,7 @@ struct points {
 
 static struct points pauses, hangs;
 static int psn_believed = -1; /* -1: what was measured counts */
+static uint64_t slow_post_ns;
 
 /* --- the environment ------------------------------------------------------------------------- */
 
@@ -116,9 +117,31 @@ static void read_psn(void)
 			 value);
 }
 
+static void read_slow_post(void)
+{
+	const char *value = secure_getenv("SHIFT_SLOW_POST");
+	char *unit;
+	unsigned long n;
+
+	if (!value || !*value)
+		return;
+	n = strtoul(value, &unit, 10);
+	if (unit == value || n > 1000000 || strcmp(unit, "us"))
+		log_warn("SHIFT_SLOW_POST=%s is not understood (expected: 2us): nothing is slow",
+			 value);
+	else
+		slow_post_ns = n * 1000;
+}
+
+uint64_t pause_post_ns(void)
+{
+	return slow_post_ns;
+}
+
 void pause_read(void)
 {
 	read_psn();
+	read_slow_post();
 	read_points("SHIFT_PAUSE", &pauses);
 	read_points("SHIFT_HANG", &hangs);
 }

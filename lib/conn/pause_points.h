@@ -19,8 +19,11 @@
  *
  * SHIFT_PSN=live|stale|unmeasured: every NIC of ours counts as that, whatever was measured.
  *
- * All functions but pause_read, pause_hang and pause_psn are called between vqp_enter() and
- * vqp_leave().
+ * SHIFT_SLOW_POST=2us: every post of sends takes that much longer, for tests of
+ * shift-bench, which must notice.
+ *
+ * All functions but pause_read, pause_hang, pause_psn and pause_post_ns are called between
+ * vqp_enter() and vqp_leave().
  */
 #ifndef SHIFT_CONN_PAUSE_POINTS_H
 #define SHIFT_CONN_PAUSE_POINTS_H
@@ -77,6 +80,9 @@ void pause_hang(struct vqp *v, enum stats_phase phase);
 
 /* What counts instead of what was measured (SHIFT_PSN). Any thread. */
 enum stats_psn pause_psn(enum stats_psn measured);
+
+/* How much longer a post takes (SHIFT_SLOW_POST); usually 0. Any thread. */
+uint64_t pause_post_ns(void);
 
 #else
 

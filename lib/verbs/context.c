@@ -53,6 +53,28 @@ static struct ibv_cq_ex *create_cq_ex(struct ibv_context *ctx, struct ibv_cq_ini
 	return quietly(vdev_find(ctx)->create_cq_ex(ctx, attr));
 }
 
+#ifdef SHIFT_TEST_HOOKS
+static int (*post_send_unslowed)(struct ibv_qp *qp, struct ibv_send_wr *wr,
+				 struct ibv_send_wr **bad);
+
+static int slowed_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	uint64_t until = now_ns() + pause_post_ns();
+
+	while (now_ns() < until)
+		;
+	return post_send_unslowed(qp, wr, bad);
+}
+
+static void slow_down(struct ibv_context *ctx)
+{
+	if (!pause_post_ns())
+		return;
+	post_send_unslowed = ctx->ops.post_send;
+	ctx->ops.post_send = slowed_post_send;
+}
+#endif
+
 static void context_take_over(struct vdev *dev)
 {
 	struct verbs_context *vctx = verbs_get_ctx(dev->ctx);
@@ -70,6 +92,9 @@ static void context_take_over(struct vdev *dev)
 		dev->ctx->ops.post_send = hot_post_send_sse41;
 		dev->ctx->ops.poll_cq = hot_poll_cq_sse41;
 	}
+#endif
+#ifdef SHIFT_TEST_HOOKS
+	slow_down(dev->ctx);
 #endif
 	if (!vctx)
 		return;
