@@ -31,6 +31,11 @@ cmd_shift_inject_shift_inject_SOURCES = \
 cmd_shift_inject_shift_inject_CFLAGS = $(AM_CFLAGS) $(CJSON_CFLAGS)
 cmd_shift_inject_shift_inject_LDADD = common/libcli.la $(INJECT_LIBS)
 
+# The page of --html.
+shift_bench_report = \
+	cmd/shift-bench/report.c cmd/shift-bench/report.h cmd/shift-bench/report_tree.c cmd/shift-bench/report_tree.h \
+	cmd/shift-bench/report_figures.c cmd/shift-bench/report_details.c cmd/shift-bench/report_tables.c \
+	cmd/shift-bench/report_style.c cmd/shift-bench/plot.c cmd/shift-bench/plot.h cmd/shift-bench/html.c cmd/shift-bench/html.h
 bin_PROGRAMS += cmd/shift-bench/shift-bench
 cmd_shift_bench_shift_bench_SOURCES = \
 	cmd/shift-bench/shift-bench.c cmd/shift-bench/bench.h cmd/shift-bench/options.c \
@@ -39,6 +44,7 @@ cmd_shift_bench_shift_bench_SOURCES = \
 	cmd/shift-bench/hosts.c cmd/shift-bench/hosts.h cmd/shift-bench/run.c cmd/shift-bench/pair.c \
 	cmd/shift-bench/perftest.c cmd/shift-bench/perftest.h cmd/shift-bench/plan.c cmd/shift-bench/plan.h \
 	cmd/shift-bench/table.c cmd/shift-bench/table.h cmd/shift-bench/compare.c cmd/shift-bench/compare.h \
-	cmd/shift-bench/cmd_latency.c cmd/shift-bench/cmd_bandwidth.c cmd/shift-bench/cmd_compare.c
+	cmd/shift-bench/cmd_latency.c cmd/shift-bench/cmd_bandwidth.c cmd/shift-bench/cmd_compare.c \
+	cmd/shift-bench/cmd_report.c $(shift_bench_report)
 cmd_shift_bench_shift_bench_CFLAGS = $(AM_CFLAGS) $(CJSON_CFLAGS)
 cmd_shift_bench_shift_bench_LDADD = common/libcli.la $(CJSON_LIBS) -lm

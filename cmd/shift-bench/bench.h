@@ -28,6 +28,7 @@ struct bench_options {
 	const char *kernel;	    /* of an own one, or NULL */
 	const char *hosts, *config; /* real machines, or NULL */
 	const char *json;	    /* file, or NULL */
+	const char *html;	    /* file, or NULL */
 	const char **environment;   /* K=V for the runs with shift; NULL at the end */
 	long repetitions, warmup;
 	uint64_t seed;
@@ -68,6 +69,7 @@ void options_parse(struct bench_options *o, const char *help, bool needs_hosts,
 	"      --env K=V          for the side with shift; may be repeated\n"              \
 	"      --quick            fewer cases and repetitions\n"                           \
 	"      --json FILE        everything that was measured; written after each run\n"  \
+	"      --html FILE        a page with plots and tables; needs gnuplot\n"           \
 	"      --help             this text\n"
 
 /* "1,4K,64K,1M", ascending or not. Ends the process if that is no list of numbers in min..max. The
@@ -84,5 +86,6 @@ uint64_t parse_seed(const char *s);
 int cmd_latency(int argc, char **argv);
 int cmd_bandwidth(int argc, char **argv);
 int cmd_compare(int argc, char **argv);
+int cmd_report(int argc, char **argv);
 
 #endif

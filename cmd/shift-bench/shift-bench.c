@@ -22,6 +22,7 @@ static const char text[] =
 	"  latency    ib_write_lat, ib_send_lat and ib_read_lat\n"
 	"  bandwidth  ib_write_bw, ib_send_bw and ib_read_bw\n"
 	"  compare    two files of --json: what has become worse or better\n"
+	"  report     the page of --html from a file of --json\n"
 	"\n"
 	"  --help     this text; shift-bench COMMAND --help for a command's\n"
 	"  --version  the version\n"
@@ -35,6 +36,7 @@ static const struct cli_command commands[] = {
 	{"latency", cmd_latency},
 	{"bandwidth", cmd_bandwidth},
 	{"compare", cmd_compare},
+	{"report", cmd_report},
 };
 
 int main(int argc, char **argv)
