@@ -116,7 +116,7 @@ static void measured_on(FILE *f, const cJSON *root, const struct tally *t)
 		t->cases == 1 ? "case" : "cases", t->runs);
 	if (*json_text(root, "began")) {
 		fputs(", on ", f);
-		html_clipped(f, json_text(root, "began"), 10);
+		html_text(f, format_text("%.10s", json_text(root, "began")));
 	}
 	fputs(". Measured ", f);
 	if (testbed) {
@@ -485,6 +485,7 @@ static void contents(FILE *f, const struct figures *figures)
 /* What gnuplot calls its points: all plots use these. */
 static const char points[] =
 	"<svg class=\"points\" aria-hidden=\"true\"><defs>"
+	"<circle id=\"gpDot\" r=\"0\"/>"
 	"<path id=\"gpPt0\" stroke-width=\".222\" stroke=\"currentColor\" d=\"M-1,0h2M0,-1v2\"/>"
 	"<path id=\"gpPt1\" stroke-width=\".222\" stroke=\"currentColor\" "
 	"d=\"M-1,-1L1,1M1,-1L-1,1\"/>"
