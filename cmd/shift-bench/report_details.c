@@ -332,7 +332,7 @@ static double median_phase(const cJSON *bench_case, const char *name)
 static long draw_stacks(struct figures *f, const struct stack *stacks, size_t count,
 			size_t part_count, bool wide)
 {
-	int row = wide ? 28 : 44, height = (int)count * row + 60;
+	int row = wide ? 28 : 44, height = (int)count * row + 70;
 	size_t number = plot_begin(&f->plots, wide ? WIDE : NARROW, height), longest = 0;
 	FILE *s = f->plots.script;
 
@@ -344,7 +344,7 @@ static long draw_stacks(struct figures *f, const struct stack *stacks, size_t co
 		"set lmargin at screen %g\nset rmargin at screen 0.96\n"
 		"set tmargin at screen %g\nset bmargin at screen %g\n",
 		(double)count + (wide ? 0.6 : 0.85), COLOUR_TEXT,
-		wide ? (double)(longest * 7 + 12) / WIDE : 0.03, 1 - 6.0 / height, 44.0 / height);
+		wide ? (double)(longest * 7 + 12) / WIDE : 0.03, 1 - 6.0 / height, 54.0 / height);
 	for (size_t i = 0; i < count; i++)
 		fprintf(s, "set label '%s' at graph 0,first %g %s front textcolor " RGB "\n",
 			plot_label(&f->plots, stacks[i].label, wide ? 34 : 48),

@@ -89,7 +89,7 @@ static long rows_begin(struct figures *f, const struct rows *rows, bool wide)
 {
 	FILE *s = f->plots.script;
 	size_t longest = 0;
-	int row = wide ? ROW : TALL_ROW, height = (int)rows->count * row + 66;
+	int row = wide ? ROW : TALL_ROW, height = (int)rows->count * row + 76;
 	size_t number = plot_begin(&f->plots, wide ? WIDE : NARROW, height);
 
 	s = f->plots.script;
@@ -103,7 +103,7 @@ static long rows_begin(struct figures *f, const struct rows *rows, bool wide)
 		"set tmargin at screen %g\nset bmargin at screen %g\n",
 		(double)rows->count + (wide ? 0.6 : 0.85),
 		wide ? (double)(longest * LETTER + 12) / WIDE : 0.03, wide ? 0.975 : 0.95,
-		1 - 6.0 / height, 44.0 / height);
+		1 - 6.0 / height, 54.0 / height);
 	for (size_t i = 0; i < rows->count; i++)
 		fprintf(s, "set label '%s' at graph 0,first %g %s front textcolor " RGB "\n",
 			plot_label(&f->plots, rows->list[i].label,

@@ -81,6 +81,8 @@ enum judgement judgement_of(const cJSON *metric, const cJSON *result)
 	const char *d = json_text(report_member(result, "ratio"), "difference");
 	bool less_is_better = strcmp(json_text(metric, "better"), "more") != 0;
 
+	if (!isfinite(json_number(report_member(result, "ratio"), "ratio")))
+		return JUDGED_UNKNOWN; /* one side has no values at all */
 	if (!strcmp(d, "none"))
 		return JUDGED_NONE;
 	if (!strcmp(d, "too few"))
