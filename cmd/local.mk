@@ -31,6 +31,11 @@ cmd_shift_inject_shift_inject_SOURCES = \
 cmd_shift_inject_shift_inject_CFLAGS = $(AM_CFLAGS) $(CJSON_CFLAGS)
 cmd_shift_inject_shift_inject_LDADD = common/libcli.la $(INJECT_LIBS)
 
+# The page of --html.
+shift_bench_report = \
+	cmd/shift-bench/report.c cmd/shift-bench/report.h cmd/shift-bench/report_tree.c cmd/shift-bench/report_tree.h \
+	cmd/shift-bench/report_figures.c cmd/shift-bench/report_details.c cmd/shift-bench/report_tables.c \
+	cmd/shift-bench/report_style.c cmd/shift-bench/plot.c cmd/shift-bench/plot.h cmd/shift-bench/html.c cmd/shift-bench/html.h
 bin_PROGRAMS += cmd/shift-bench/shift-bench
 cmd_shift_bench_shift_bench_SOURCES = \
 	cmd/shift-bench/shift-bench.c cmd/shift-bench/bench.h cmd/shift-bench/options.c \
@@ -41,7 +46,7 @@ cmd_shift_bench_shift_bench_SOURCES = \
 	cmd/shift-bench/table.c cmd/shift-bench/table.h cmd/shift-bench/compare.c cmd/shift-bench/compare.h \
 	cmd/shift-bench/cmd_latency.c cmd/shift-bench/cmd_bandwidth.c cmd/shift-bench/parts.h cmd/shift-bench/cmd_all.c cmd/shift-bench/cmd_failover.c \
 	cmd/shift-bench/scene.c cmd/shift-bench/scene.h cmd/shift-bench/outage.c cmd/shift-bench/outage.h \
-	cmd/shift-bench/bins.c cmd/shift-bench/bins.h cmd/shift-bench/cmd_compare.c $(BENCH_VERBS_SOURCES)
+	cmd/shift-bench/bins.c cmd/shift-bench/bins.h cmd/shift-bench/cmd_compare.c cmd/shift-bench/cmd_report.c $(shift_bench_report) $(BENCH_VERBS_SOURCES)
 cmd_shift_bench_shift_bench_CPPFLAGS = $(AM_CPPFLAGS) -DPKGLIBDIR='"$(pkglibdir)"' -DPKGLIBEXECDIR='"$(pkglibexecdir)"'
 cmd_shift_bench_shift_bench_CFLAGS = $(AM_CFLAGS) $(CJSON_CFLAGS)
 cmd_shift_bench_shift_bench_LDADD = common/libcli.la $(CJSON_LIBS) -lm

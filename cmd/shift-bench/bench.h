@@ -28,6 +28,7 @@ struct bench_options {
 	const char *kernel;	    /* of an own one, or NULL */
 	const char *hosts, *config; /* real machines, or NULL */
 	const char *json;	    /* file, or NULL */
+	const char *html;	    /* file, or NULL */
 	const char **environment;   /* K=V for the runs with shift; NULL at the end */
 	long repetitions, warmup;
 	long quick_repetitions; /* with --quick, unless --repetitions is given */
@@ -70,6 +71,7 @@ void options_parse(struct bench_options *o, const char *help, bool needs_hosts,
 	"      --env K=V          for the side with shift; may be repeated\n"              \
 	"      --quick            fewer cases and repetitions; 95 %\n"                     \
 	"      --json FILE        everything that was measured; written after each run\n"  \
+	"      --html FILE        a page with plots and tables; needs gnuplot\n"           \
 	"      --help             this text\n"
 
 /* "1,4K,64K,1M", ascending or not. Ends the process if that is no list of numbers in min..max. The
@@ -89,5 +91,6 @@ int cmd_failover(int argc, char **argv);
 int cmd_verbs(int argc, char **argv);
 int cmd_all(int argc, char **argv);
 int cmd_compare(int argc, char **argv);
+int cmd_report(int argc, char **argv);
 
 #endif

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "cmd/shift-bench/bench.h"
+#include "cmd/shift-bench/plot.h"
 
 enum { OPTION_MAX = 48, MAX_REPETITIONS = 10000, FIRST_OWN = 1000, QUICK_REPETITIONS = 6 };
 
@@ -19,6 +20,7 @@ static const struct option common[] = {
 	{"env", required_argument, NULL, 'e'},
 	{"quick", no_argument, NULL, 'q'},
 	{"json", required_argument, NULL, 'j'},
+	{"html", required_argument, NULL, 'm'},
 	{"help", no_argument, NULL, 'h'},
 };
 
@@ -100,6 +102,7 @@ static void set_common(struct bench_options *o, const char *help, int c)
 	case 'e': add_environment(o, optarg); break;
 	case 'q': o->quick = true; break;
 	case 'j': o->json = optarg; break;
+	case 'm': o->html = optarg; break;
 	case 't': o->testbed = optarg; break;
 	case 'l': o->layout = word_of("layout", optarg, "pair", "single"); break;
 	case 'k': o->kernel = word_of("kernel", optarg, "6.1", "6.12"); break;
@@ -164,6 +167,8 @@ void options_parse(struct bench_options *o, const char *help, bool needs_hosts,
 		die(EXIT_BAD_USAGE, "%s: unexpected argument %s", argv[0] + strlen("shift-bench: "),
 		    argv[optind]);
 	check_hosts(o);
+	if (o->html)
+		plots_need(); /* now, not when all has been measured */
 }
 
 static long size_of(const char *s, char **end)

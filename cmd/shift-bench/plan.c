@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cmd/shift-bench/plan.h"
+#include "cmd/shift-bench/report.h"
 #include "cmd/shift-bench/table.h"
 
 static volatile sig_atomic_t interrupt;
@@ -116,6 +117,9 @@ int plan_end(struct results *r, int status)
 	results_save(r, state);
 	if (cJSON_GetArraySize(r->cases))
 		table_foot(r);
+	if (r->options->html && cJSON_GetArraySize(r->cases) &&
+	    report_write(r->root, r->options->html))
+		r->failed_to_write = true;
 	if (!status && r->failed_to_write)
 		return EXIT_FAILED;
 	if (!status && r->options->control && differences(r, &of))

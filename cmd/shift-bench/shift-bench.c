@@ -28,6 +28,7 @@ static const char text[] =
 	"  verbs      each verb by itself, as programs use it; needs no hosts\n"
 	"  all        latency, bandwidth and failover, into one file\n"
 	"  compare    two files of --json: what has become worse or better\n"
+	"  report     the page of --html from a file of --json\n"
 	"\n"
 	"  --help     this text; shift-bench COMMAND --help for a command's\n"
 	"  --version  the version\n"
@@ -41,6 +42,7 @@ static const struct cli_command commands[] = {
 	{"latency", cmd_latency},   {"bandwidth", cmd_bandwidth},
 	{"failover", cmd_failover}, {"verbs", cmd_verbs},
 	{"all", cmd_all},	    {"compare", cmd_compare},
+	{"report", cmd_report},
 };
 
 int main(int argc, char **argv)

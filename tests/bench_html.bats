@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+# The page of shift-bench --html, from files that bench_results has invented.
+
+load helper
+
+setup() {
+	cd "$BATS_TEST_TMPDIR" || return
+	command -v gnuplot >/dev/null || skip "gnuplot is not installed"
+	PATH=$BUILDDIR/tests/bench:$PATH
+}
+
+page() { # KIND [TEXT]: KIND.html
+	bench_results "$1" "$1.json" ${2:+"$2"}
+	shift-bench report "$1.json" --html "$1.html"
+}
+
+# Every tag is closed by its own, no id is there twice, no attribute or element that loads or runs
+# something. Prints the names of the elements.
+check_markup() { # FILE
+	python3 - "$1" <<-'END'
+		import re, sys
+		from html.parser import HTMLParser
+		empty = {"meta", "link", "br", "path", "use", "rect", "circle", "polygon"}
+		class Page(HTMLParser):
+		    def __init__(self):
+		        super().__init__()
+		        self.open, self.ids, self.tags, self.targets = [], [], set(), []
+		    def handle_starttag(self, tag, attributes):
+		        self.tags.add(tag)
+		        names = [name for name, _ in attributes]
+		        assert len(names) == len(set(names)), (tag, names)
+		        for name, value in attributes:
+		            assert not name.startswith("on") and name not in ("src", "srcset", "xlink:href"), name
+		            if name == "href":
+		                assert value.startswith("#"), value
+		                self.targets.append(value[1:])
+		            if name == "id":
+		                self.ids.append(value)
+		        if tag not in empty:
+		            self.open.append(tag)
+		    def handle_startendtag(self, tag, attributes):
+		        self.handle_starttag(tag, attributes)
+		        if tag not in empty:
+		            self.open.pop()
+		    def handle_endtag(self, tag):
+		        if tag not in empty:
+		            assert self.open and self.open[-1] == tag, (tag, self.open, self.getpos())
+		            self.open.pop()
+		text = open(sys.argv[1]).read()
+		page = Page()
+		page.feed(text)
+		page.close()
+		assert not page.open, page.open
+		assert len(page.ids) == len(set(page.ids)), "an id is there twice"
+		assert not set(page.targets) - set(page.ids), set(page.targets) - set(page.ids)
+		assert not re.search(r"https?:|url\(|@import|javascript:", text)
+		assert not page.tags & {"script", "iframe", "img", "object", "embed", "link", "base", "form"}, page.tags
+		assert not re.search(r">S\d+S_*<", text), "a placeholder was left"
+		assert not re.search(r"rgb\(", text), "a colour that is no variable"
+		print(*sorted(page.tags))
+	END
+}
+
+@test "pages of all commands: valid, self-contained, without scripts" {
+	for kind in latency bandwidth verbs setup failover timeline; do
+		page "$kind"
+		check_markup "$kind.html"
+	done
+}
+
+@test "the figures of each command are there" {
+	page latency
+	grep -q 'id="ratios"' latency.html
+	grep -q 'id="distributions"' latency.html
+	grep -q 'no difference can be shown' latency.html
+	grep -q 'id="machine"' latency.html
+	page verbs
+	grep -q 'id="bars"' verbs.html
+	page bandwidth
+	grep -q 'id="growth"' bandwidth.html
+	page failover
+	grep -q 'id="phases"' failover.html
+	grep -q 'id="timelines"' failover.html
+	grep -q '<li>4.00 s: fault, host a</li>' failover.html
+}
+
+@test "light and dark, paper, phones: variables for colours, no widths that overflow" {
+	page latency
+	grep -q 'prefers-color-scheme:dark' latency.html
+	grep -q '@media print' latency.html
+	grep -q 'name="viewport"' latency.html
+	for name in $(grep -o 'var(--[a-z0-9]*)' latency.html | sort -u | sed 's/var(\(.*\))/\1/'); do
+		[ "$(grep -o -- "$name:#" latency.html | wc -l)" -eq 2 ] # once for either
+	done
+	run ! grep -E '<(svg|table|div|td|th|figure)[^>]* (width|style)=' latency.html
+	run ! grep -oE '[;{](min-)?width:[0-9]{3,}px' latency.html
+}
+
+@test "every figure has a title and a description" {
+	page latency
+	[ "$(grep -o '<svg role="img"' latency.html | wc -l)" -eq "$(grep -o '</title><desc ' latency.html | wc -l)" ]
+}
+
+@test "text of a hostile file is text, not markup, and no command of gnuplot" {
+	hostile=$'\'; system("touch hit"); "</title><script>alert(1)</script><img src=x onerror=x>\n`touch hit` S0S %s @\\'
+	for kind in latency verbs failover timeline; do
+		page "$kind" "$hostile"
+		check_markup "$kind.html" >tags
+		run ! grep -wE 'script|img' tags
+		grep -q '&lt;script&gt;alert(1)' "$kind.html"
+	done
+	[ ! -e hit ]
+}
+
+@test "a file whose members are of other kinds is drawn without them" {
+	bench_results failover a.json
+	jq '.cases[0] = 7 | .cases[1].samples = "x" | .cases[1].results = [3] | .cases[2].metrics = {"a": [1]}
+		| .cases[3].samples[3].detail = {series: [{values: [null, "x", 1e300]}], marks: 4, phases_us: [1, "x"],
+			distribution: {bins: [[1], 2, [-1, -1], [1e308, 1e308]]}}
+		| .machine = [] | .testbed = 1 | .confidence = "x" | .state = 5' a.json >b.json
+	shift-bench report b.json --html b.html
+	check_markup b.html
+	jq '.cases = []' a.json >c.json
+	shift-bench report c.json --html c.html
+	grep -q 'Nothing was measured' c.html
+	check_markup c.html
+}
+
+@test "cases without results get them, and a page that is not complete says so" {
+	bench_results latency a.json
+	jq 'del(.cases[].results) | .state = "interrupted"' a.json >b.json
+	shift-bench report a.json --html a.html
+	shift-bench report b.json --html b.html
+	grep -q 'was interrupted' b.html
+	diff <(sed -n '/id="numbers"/,/id="environment"/p' a.html) <(sed -n '/id="numbers"/,/id="environment"/p' b.html)
+}
+
+@test "without gnuplot: one line and status 5, before anything is measured" {
+	bench_results verbs a.json
+	mkdir bin
+	ln -s "$(command -v bash)" "$(command -v env)" bin
+	bench=$(command -v shift-bench)
+	PATH=$PWD/bin run "$bench" report a.json --html a.html
+	expect_status 5
+	expect_line 'gnuplot.* is missing; install it with: apt-get install gnuplot-nox'
+	PATH=$PWD/bin run "$bench" latency --html a.html --testbed nowhere
+	expect_status 5
+	[ ! -e a.html ]
+}
+
+@test "what is not understood, a directory that is not there" {
+	bench_results verbs a.json
+	run shift-bench report a.json
+	expect_status 2
+	run shift-bench report a.json --html nowhere/a.html
+	expect_status 1
+	expect_line 'nowhere/a.html'
+	[ -z "$(find /tmp -maxdepth 1 -name 'shift-bench.*' -newer a.json -user "$(id -un)")" ]
+}
