@@ -117,16 +117,6 @@ static union ibv_gid lid_name(const union ibv_gid *of_subnet, uint16_t lid)
 	return name;
 }
 
-/* The program's P_Key by its value: twins have it elsewhere in their NICs' tables. */
-static void find_pkey(struct vqp *v, const struct ibv_qp_attr *attr)
-{
-	__be16 pkey = own_pkey_at(v->dev->nic[0], attr->port_num, attr->pkey_index);
-
-	pthread_mutex_lock(&v->lock);
-	v->rails.pkey = pkey;
-	pthread_mutex_unlock(&v->lock);
-}
-
 /* The addresses of both ends on rail 0, as the programs know them. */
 static bool meeting_name(struct meeting *m)
 {
@@ -149,7 +139,7 @@ static bool meeting_name(struct meeting *m)
 	if (!nic->ready || own_gid_at(nic, index, &gid))
 		return false;
 	twin_set_gid(v, 0, &gid, index);
-	find_pkey(v, &attr);
+	twins_find_pkey(v, &attr);
 	m->mine = (struct session_qp){.gid = gid.value, .qpn = v->qp->qp_num};
 	m->yours = (struct session_qp){.gid = ah->grh.dgid, .qpn = attr.dest_qp_num};
 	if (!ah->is_global) {
@@ -160,14 +150,6 @@ static bool meeting_name(struct meeting *m)
 	*bucket_of(&m->mine) = m;
 	m->named = true;
 	return true;
-}
-
-/* That of a twin is not larger than the program's: more may not get through between the hosts. */
-static uint16_t rail_mtu(const struct vqp *v, uint8_t i)
-{
-	uint32_t port = v->dev->nic[i]->mtu_bytes, asked = 128u << v->program.attr.path_mtu;
-
-	return (uint16_t)(i && asked < port ? asked : port);
 }
 
 static uint64_t look_of(const struct nic *nic)
@@ -212,7 +194,7 @@ static void describe_rail(struct meeting *m, uint8_t i, struct rail_addr *r)
 	r->psn = (uint8_t)vqp_psn(v, i);
 	r->atomic_cap = nic->atomic_cap;
 	ctrl_link_address(nic, &r->link);
-	r->mtu_bytes = rail_mtu(v, i);
+	r->mtu_bytes = twin_own_mtu(v, i);
 	r->lid = nic->port_attr.lid;
 	if (i && qp && !twin_address(m, i, nic))
 		return;
@@ -288,14 +270,6 @@ static void meeting_identify(const struct meeting *m, const struct record *r,
 	memcpy(ours.gid, m->mine.gid.raw, sizeof(ours.gid));
 	memcpy(theirs.gid, m->yours.gid.raw, sizeof(theirs.gid));
 	p->conn = shift_conn_number(job_key_if_known(), &ours, &theirs, &p->side);
-}
-
-static uint32_t twin_mtu(const struct vqp *v, uint8_t rail, const struct rail_addr *peer)
-{
-	uint32_t ours = v->dev->nic[rail]->ready ? rail_mtu(v, rail) : 1024;
-	uint32_t theirs = peer->mtu_bytes ? peer->mtu_bytes : 1024;
-
-	return ours < theirs ? ours : theirs;
 }
 
 static void release_paths(struct vqp *v)

@@ -60,3 +60,28 @@ void twins_follow_peer(struct vqp *v, const struct rail_addr *rail)
 			v->rails.twin[i].peer = rail[i];
 	pthread_mutex_unlock(&v->lock);
 }
+
+void twins_find_pkey(struct vqp *v, const struct ibv_qp_attr *attr)
+{
+	__be16 pkey = own_pkey_at(v->dev->nic[0], attr->port_num, attr->pkey_index);
+
+	pthread_mutex_lock(&v->lock);
+	v->rails.pkey = pkey;
+	pthread_mutex_unlock(&v->lock);
+}
+
+/* More may not get through between the hosts. */
+uint16_t twin_own_mtu(const struct vqp *v, uint8_t i)
+{
+	uint32_t port = v->dev->nic[i]->mtu_bytes, asked = 128u << v->program.attr.path_mtu;
+
+	return (uint16_t)(i && asked < port ? asked : port);
+}
+
+uint32_t twin_mtu(const struct vqp *v, uint8_t rail, const struct rail_addr *peer)
+{
+	uint32_t ours = v->dev->nic[rail]->ready ? twin_own_mtu(v, rail) : 1024;
+	uint32_t theirs = peer->mtu_bytes ? peer->mtu_bytes : 1024;
+
+	return ours < theirs ? ours : theirs;
+}

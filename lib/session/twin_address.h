@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * The GIDs of twins, which may change while the connection lives (doc/protocol.md, 7.50): ours is
- * replaced, if there is another of its kind, and cannot be used before the peer has heard of it.
- * Background thread; nothing locked.
+ * Addresses of twins, P_Keys and MTUs. GIDs may change while the connection lives
+ * (doc/protocol.md, 7.50): ours is replaced, if there is another of its kind, and cannot be used
+ * before the peer has heard of it. Background thread; nothing locked.
  */
 #ifndef SHIFT_SESSION_TWIN_ADDRESS_H
 #define SHIFT_SESSION_TWIN_ADDRESS_H
@@ -23,5 +23,14 @@ void twins_heard(struct vqp *v);
 
 /* What the peer says of its rails, which are as many as the connection has. */
 void twins_follow_peer(struct vqp *v, const struct rail_addr *rail);
+
+/* Notes the program's P_Key by its value: twins have it elsewhere in their NICs' tables. */
+void twins_find_pkey(struct vqp *v, const struct ibv_qp_attr *attr);
+
+/* The path MTU of our end on that rail, in bytes: of a twin never larger than the program's. */
+uint16_t twin_own_mtu(const struct vqp *v, uint8_t rail);
+
+/* The smaller of both ends', as the peer says its own. */
+uint32_t twin_mtu(const struct vqp *v, uint8_t rail, const struct rail_addr *peer);
 
 #endif
