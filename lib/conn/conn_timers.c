@@ -81,7 +81,7 @@ static void connection_look(struct vqp *v, void *arg)
 		conn_tick(v);
 }
 
-static void count_one(struct vqp *v, void *arg)
+static void count_connection(struct vqp *v, void *arg)
 {
 	(void)v;
 	++*(unsigned int *)arg;
@@ -99,7 +99,7 @@ static void connections_look(void *arg)
 
 	(void)arg;
 	vqp_each(connection_look, &now);
-	vqp_each(count_one, &n);
+	vqp_each(count_connection, &n);
 	if (n)
 		bg_timer_set(&look_timer, now + LOOK_NS);
 }

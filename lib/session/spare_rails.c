@@ -10,13 +10,13 @@
 
 enum { GOOD_RAILS = 2 };
 
-static void look_again(void *arg)
+static void look_at_rails(void *arg)
 {
 	(void)arg;
 	spare_rails_look();
 }
 
-static struct bg_timer again = {.fn = look_again};
+static struct bg_timer again = {.fn = look_at_rails};
 
 static void twin_again(struct vqp *v, void *arg)
 {

@@ -36,9 +36,9 @@ int stats_open(const char *job, uint64_t nonce, const char *report_dir);
 /*
  * Clean end of the process: moves the file into report_dir (as PID-TIME.stats) or, if report_dir is
  * empty, removes it. summary gets the line of stats_summary(), without a newline. After it, every
- * function does nothing. Returns what stats_summary() did, or 0. If a change is not finished within 100
- * ms (this thread may have begun it before the signal in whose handler it ends), the file stays as it
- * is, like that of a process that was killed.
+ * function does nothing. Returns what stats_summary() did, or 0. If a change is not finished within
+ * 100 ms (this thread may have begun it before the signal in whose handler it ends), the file stays
+ * as it is, like that of a process that was killed.
  */
 int stats_close(char *summary, size_t bytes);
 

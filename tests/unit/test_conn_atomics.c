@@ -135,6 +135,28 @@ static void it_does_not_move_before_it_is_released(void **state)
 	assert_true(shift_conn_release_due(conn(0)));
 }
 
+/* Stock verbs would not have the completions that the switch has swallowed, nor post again. */
+static void what_is_posted_again_is_done_first(void **state)
+{
+	(void)state;
+	set_apart(0);
+	post_atomic(0);
+	w_event(&w, 0, SHIFT_EV_LINK_DOWN, 0);
+	w_break(&w, 0, 0);
+	take_cqes(0);
+	finish_ops(0);
+	w.ack_cut_from[1] = true;
+	w_event(&w, 0, SHIFT_EV_LINK_UP, 0);
+	for (int i = 0; i < 4000 && w_state(&w, 0) != SHIFT_ST_ACTIVE; i++)
+		w_run(&w, 1);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
+	assert_int_equal(w_view(&w, 0).r, 0);
+	assert_false(shift_conn_release_due(conn(0)));
+	w.ack_cut_from[1] = false;
+	assert_true(w_settle(&w, 2000));
+	assert_true(shift_conn_release_due(conn(0)));
+}
+
 static void the_peer_lets_go_too(void **state)
 {
 	(void)state;
@@ -377,6 +399,7 @@ int main(void)
 		WORLD_TEST(one_that_the_caller_keeps_shut_does_not_count),
 		WORLD_TEST(rail0_is_never_apart),
 		WORLD_TEST(it_does_not_move_before_it_is_released),
+		WORLD_TEST(what_is_posted_again_is_done_first),
 		WORLD_TEST(the_peer_lets_go_too),
 		WORLD_TEST(away_from_rail0_nothing_is_released),
 		WORLD_TEST(the_first_on_a_twin_waits_for_rail0),
