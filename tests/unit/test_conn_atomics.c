@@ -345,14 +345,13 @@ static void it_does_not_wait_for_ever(void **state)
 /* A post that cannot be logged holds nothing. */
 static void one_that_is_refused_holds_nothing(void **state)
 {
-	struct shift_sge sge[4] = {{.length = 8}};
-	struct shift_wr wr = {.opcode = SHIFT_OP_CMP_SWAP, .num_sge = 4, .sge = sge};
+	struct shift_sge sge[100] = {{.length = 8}};
+	struct shift_wr wr = {.opcode = SHIFT_OP_CMP_SWAP, .num_sge = 100, .sge = sge};
 	int rail;
 
 	(void)state;
 	set_apart(0);
 	move_away();
-	wr.num_sge = 100;
 	assert_true(shift_conn_post_send(conn(0), &wr, &rail) < 0);
 	assert_false(w_view(&w, 0).holding);
 	w_post(&w, 0, SHIFT_OP_WRITE, 100, true);
