@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* The style of the page. The colours can be told apart by colour-blind readers (Okabe and Ito), and
- * by dashes and shapes without colours; text has a contrast of 4.5 or more. */
+ * by dashes and shapes without colours. */
 #include "cmd/shift-bench/report.h"
 
 static const char light[] =

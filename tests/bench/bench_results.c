@@ -270,7 +270,7 @@ int main(int argc, char **argv)
 	text = argc > 3 ? argv[3] : "";
 	o.json = argv[2];
 	results_begin(&r, &o, with_text(argv[1]), argc, argv);
-	if (*text) /* the command again as it is: another would have no title */
+	if (*text)
 		cJSON_AddStringToObject(cJSON_GetObjectItem(r.root, "machine"), text, text);
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
 		if (!strcmp(argv[1], kinds[i].name))
