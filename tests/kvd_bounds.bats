@@ -31,7 +31,7 @@ storm() { # CLIENTS KEYS: how long an answer takes while they die and etcd is aw
 	ready b1
 	ctl put "/shift/v1/$JOB/dead/00000000000000a1" 1
 	ctl put "/shift/v1/$JOB/dead/00000000000000a2" "$(printf '0%.0s' {1..32})"
-	wait_until 30 status_is B .unproved_deaths 2
+	wait_until 90 status_is B .unproved_deaths 2
 	client B b2 # one that comes later hears nothing either
 	ready b2
 	SHIFT_RUN_DIR=$PWD/B run -0 shift-kvd status --job "$JOB"
@@ -44,10 +44,10 @@ storm() { # CLIENTS KEYS: how long an answer takes while they die and etcd is aw
 	[[ $death =~ ^[0-9a-f]{32}$ ]]
 	ctl put "/shift/v1/$JOB/dead/00000000000000a2" gone
 	put_back() { [ "$(ctl get --print-value-only "/shift/v1/$JOB/dead/00000000000000a2")" = "$death" ]; }
-	wait_until 30 put_back
+	wait_until 90 put_back
 	# It counts for this process only.
 	ctl put "/shift/v1/$JOB/dead/00000000000000b1" "$death"
-	wait_until 30 status_is A .unproved_deaths 4
+	wait_until 90 status_is A .unproved_deaths 4
 	run ! grep -h '^died b1' b2.out
 }
 
@@ -56,7 +56,7 @@ hostile() { # with the shell's help, its process is ${PID[hostile]}
 	PORT=$(free_port)
 	python3 "$SRCDIR/tests/kv/hostile_etcd.py" "$PORT" >hostile.out 2>&1 3>&- &
 	PID[hostile]=$!
-	wait_until 30 requests any 2>curl.out
+	wait_until 90 requests any 2>curl.out
 }
 
 requests() { # MODE: that it has had
@@ -92,18 +92,19 @@ ticks_of() { # PROCESS: of a processor, a hundred a second
 			cat -v >>modes
 		# With two seconds between two tries, and some five requests each; and a lease of two seconds.
 		[ "$(requests "$mode")" -lt $((60 + 8 * (SECONDS - from))) ] || { cat modes; false; }
-		[ "$(ticks_of "$kvd")" -lt 500 ] || { cat modes; false; }
+		# A daemon that spins has a hundred a second.
+		[ "$(ticks_of "$kvd")" -lt $((100 + 25 * (SECONDS - from))) ] || { cat modes; false; }
 		[ "$(awk '/VmHWM/ {print $2}' "/proc/$kvd/status")" -lt $most ] || { cat modes; false; }
 		[[ $output != *[$'\e\a\r']* ]] || { cat modes; false; }
 		! printf %s "$output" | tail -n +2 | grep -q '^second line' || { cat modes; false; }
 	done
 	for mode in "${broken[@]}"; do
 		JOB=$mode
-		wait_until 30 eval "[ -n \"\$(status_of $mode .error)\" ]"
+		wait_until 90 eval "[ -n \"\$(status_of $mode .error)\" ]"
 	done
 	JOB=good
-	wait_until 30 status_is good .etcd up
-	wait_until 30 status_is good .queue 0
+	wait_until 90 status_is good .etcd up
+	wait_until 90 status_is good .queue 0
 }
 
 crowd() { # HOST NUMBER hello|silent
@@ -128,11 +129,11 @@ is_lazy() { # HOST: it needs little of a processor
 	places=$(status_of A .places)
 	[ "$places" -lt 85 ]
 	crowd A 150 hello
-	wait_until 30 grep -q "^ended $((151 - places)) error 5 this host's shift-kvd has its $places processes: ulimit -n$" \
+	wait_until 90 grep -q "^ended $((151 - places)) error 5 this host's shift-kvd has its $places processes: ulimit -n$" \
 		crowd.out
 	is_lazy A
 	tell a1 put k 1
-	wait_until 30 status_is A .queue 0
+	wait_until 90 status_is A .queue 0
 	status_is A .connects "$connects"
 	hang_up crowd
 	client A a2
@@ -185,7 +186,7 @@ is_lazy() { # HOST: it needs little of a processor
 	client A a1
 	ready a1
 	status_of A .pid
-	wait_until 30 grep -q '^ended [0-9]* error 1 too many connections that say nothing$' crowd.out
+	wait_until 90 grep -q '^ended [0-9]* error 1 too many connections that say nothing$' crowd.out
 	is_lazy A
 	ready a1
 }
@@ -221,11 +222,11 @@ fill_by() { # CLIENTS KEYS: so many in all, by the host A
 	tell a2 put aaa first
 	ready a2
 	tell 1 del keys-of-1-7
-	wait_until 30 status_is A .queue 0
-	wait_until 30 status_is A .keys 3501
+	wait_until 90 status_is A .queue 0
+	wait_until 90 status_is A .keys 3501
 	ctl compact "$(ctl get x -w json | jq .header.revision)"
 	kvd B
-	wait_until 30 status_is B .keys 3501
+	wait_until 90 status_is B .keys 3501
 	status_is B .etcd up
 	client B b1
 	tell b1 watch
@@ -237,7 +238,7 @@ fill_by() { # CLIENTS KEYS: so many in all, by the host A
 	kill -STOP "$(<B/kvd.pid)"
 	tell 1 del keys-of-1-8
 	tell a2 del zzz
-	wait_until 30 status_is A .queue 0
+	wait_until 90 status_is A .queue 0
 	ctl put x 1
 	ctl compact "$(ctl get x -w json | jq .header.revision)"
 	etcd_kill
@@ -245,7 +246,7 @@ fill_by() { # CLIENTS KEYS: so many in all, by the host A
 	kill -CONT "$(<B/kvd.pid)"
 	expect b1 'delete keys-of-1-8 '
 	expect b1 'delete zzz '
-	wait_until 30 status_is B .keys 3499
+	wait_until 90 status_is B .keys 3499
 }
 
 # bats test_tags=long
@@ -284,6 +285,6 @@ fill_by() { # CLIENTS KEYS: so many in all, by the host A
 	# What belongs to root there is closed to the user.
 	[ "$(stat -c %U "/proc/$kvd/mem")" = root ]
 	run ! setpriv --reuid nobody --clear-groups head -c 1 "/proc/$kvd/environ"
-	wait_until 30 eval "[ ! -e $dir/run/$JOB ]"
+	wait_until 90 eval "[ ! -e $dir/run/$JOB ]"
 	rm -r "$dir"
 }

@@ -31,7 +31,7 @@
 enum { DEPTH = 16, EXIT_SETUP = 1, EXIT_USAGE = 2, EXIT_ERROR_WC = 3, EXIT_STALLED = 4 };
 
 static struct {
-	const char *device, *peer, *port;
+	const char *device, *peer, *port, *until;
 	int gid_index, count, interval_ms, stall_s, timeout, retry;
 	uint32_t size, first_psn;
 	bool leave;
@@ -248,12 +248,25 @@ static bool peer_left(struct connection *c)
 	return !opt.peer && poll(&p, 1, 0) > 0;
 }
 
+/* Is the file of --until there? It is looked for every 100 ms. */
+static bool enough(void)
+{
+	static double next_ms;
+	static bool seen;
+
+	if (opt.until && !seen && now_ms() >= next_ms) {
+		seen = !access(opt.until, F_OK);
+		next_ms = now_ms() + 100;
+	}
+	return seen;
+}
+
 /* Keeps the queue as full as the sending interval allows. */
 static void top_up(struct connection *c, double *next_ms)
 {
 	int room = opt.peer ? (opt.interval_ms ? 1 : DEPTH) : DEPTH;
 
-	while (!c->failed && c->posted < opt.count && c->posted - c->completed < room &&
+	while (!c->failed && !(opt.peer && enough()) && c->posted < opt.count && c->posted - c->completed < room &&
 	       (!opt.peer || now_ms() >= *next_ms)) {
 		post(c);
 		*next_ms = now_ms() + opt.interval_ms;
@@ -265,6 +278,8 @@ static int traffic(struct connection *c)
 	double next_ms = 0, progress_ms = now_ms();
 
 	while (c->completed < opt.count) {
+		if (enough() && (opt.peer ? c->completed == c->posted : opt.leave))
+			return 0;
 		top_up(c, &next_ms);
 		async_events(c);
 		if (completions(c)) {
@@ -274,7 +289,7 @@ static int traffic(struct connection *c)
 		if (c->failed)
 			return EXIT_ERROR_WC;
 		if (peer_left(c) && !completions(c))
-			return EXIT_ERROR_WC;
+			return enough() ? 0 : EXIT_ERROR_WC;
 		if (now_ms() - progress_ms > opt.stall_s * 1e3)
 			return EXIT_STALLED;
 		poll(NULL, 0, 1);
@@ -321,6 +336,7 @@ static void usage(FILE *f)
 	      "JSON.\n"
 	      "  --device NAME  --gid-index N  --port TCP-PORT  --count N  --size BYTES\n"
 	      "  --interval MS  (between messages)  --stall S  --timeout N  --retry N  --psn N\n"
+	      "  --until FILE  (stop before --count, when the file is there)\n"
 	      "  --leave  (exit after --count, with the connection as it is)\n",
 	      f);
 }
@@ -331,7 +347,8 @@ static void parse(int argc, char **argv)
 		{"device", 1, NULL, 'd'}, {"gid-index", 1, NULL, 'x'}, {"port", 1, NULL, 'p'},
 		{"count", 1, NULL, 'n'},  {"size", 1, NULL, 's'},      {"interval", 1, NULL, 'i'},
 		{"stall", 1, NULL, 'S'},  {"timeout", 1, NULL, 't'},   {"retry", 1, NULL, 'r'},
-		{"psn", 1, NULL, 'P'},	  {"leave", 0, NULL, 'l'},     {"help", 0, NULL, 'h'},
+		{"psn", 1, NULL, 'P'},	  {"leave", 0, NULL, 'l'},     {"until", 1, NULL, 'u'},
+		{"help", 0, NULL, 'h'},
 		{NULL, 0, NULL, 0},
 	};
 	int o;
@@ -348,6 +365,7 @@ static void parse(int argc, char **argv)
 		case 't': opt.timeout = atoi(optarg); break;
 		case 'r': opt.retry = atoi(optarg); break;
 		case 'P': opt.first_psn = strtoul(optarg, NULL, 0) & 0xffffff; break;
+		case 'u': opt.until = optarg; break;
 		case 'l': opt.leave = true; break;
 		case 'h': usage(stdout); exit(0);
 		default: usage(stderr); exit(EXIT_USAGE);

