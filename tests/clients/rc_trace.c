@@ -266,8 +266,8 @@ static void top_up(struct connection *c, double *next_ms)
 {
 	int room = opt.peer ? (opt.interval_ms ? 1 : DEPTH) : DEPTH;
 
-	while (!c->failed && !(opt.peer && enough()) && c->posted < opt.count && c->posted - c->completed < room &&
-	       (!opt.peer || now_ms() >= *next_ms)) {
+	while (!c->failed && !(opt.peer && enough()) && c->posted < opt.count &&
+	       c->posted - c->completed < room && (!opt.peer || now_ms() >= *next_ms)) {
 		post(c);
 		*next_ms = now_ms() + opt.interval_ms;
 	}
@@ -348,8 +348,7 @@ static void parse(int argc, char **argv)
 		{"count", 1, NULL, 'n'},  {"size", 1, NULL, 's'},      {"interval", 1, NULL, 'i'},
 		{"stall", 1, NULL, 'S'},  {"timeout", 1, NULL, 't'},   {"retry", 1, NULL, 'r'},
 		{"psn", 1, NULL, 'P'},	  {"leave", 0, NULL, 'l'},     {"until", 1, NULL, 'u'},
-		{"help", 0, NULL, 'h'},
-		{NULL, 0, NULL, 0},
+		{"help", 0, NULL, 'h'},	  {NULL, 0, NULL, 0},
 	};
 	int o;
 
