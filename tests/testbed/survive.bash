@@ -673,27 +673,28 @@ stolen_since() { # TICKS: hundredths
 	echo "$1 $(ticks)" | awk '{all = $3 - $1; print all ? int(100 * ($4 - $2) / all) : 0}'
 }
 
-# The integrity client (QPs and threads by its defaults) goes through a fault again and again: to rail 1 each time, and
-# back by shift-ctl, since the pause before an automatic fail-back doubles each time.
+# The integrity client (QPs and threads by its defaults), or $campaigner, goes through a fault again and again: to rail 1
+# each time, and back by shift-ctl, since the pause before an automatic fail-back doubles each time.
+campaigner=(integrity --allow-lost-results)
 campaign() { # FAULT TIMES OPTIONS...
 	local fault=$1 times=$2 host i=0
 	shift 2
 	protected
 	prefix+=(SHIFT_FAILBACK=manual)
-	patience=2100 start integrity --allow-lost-results --seconds 2000 "$@" || return # it is ended before
+	patience=2100 start "${campaigner[@]}" --seconds 2000 "$@" || return # it is ended before
 	if carries a 0 && wait_until 20 met_all && sleep 1; then
 		for ((i = 1; i <= times; i++)); do
 			"${round:-any_round}" "$fault" >"$out/steps" 2>&1 || break
 		done
 		on a "$BUILDDIR/cmd/shift-ctl/shift-ctl" events --job survive --json >"$out/events" || true
 		for host in a b; do
-			on "$host" pkill -TERM -x integrity
+			on "$host" pkill -TERM -x "$program"
 		done
 		finish
 	else
 		kill_programs
 	fi
-	if [ "$client_status $server_status" != '0 0' ] || [ $i -le "$times" ] || ! clean; then
+	if [ "$client_status $server_status" != '0 0' ] || [ $i -le "$times" ] || ! right; then
 		failed "campaign $fault, round $i of $times"
 		return 1
 	fi
