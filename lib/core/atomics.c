@@ -25,10 +25,12 @@ static bool atomics_bind(const struct shift_conn *c)
 	return apart;
 }
 
-/* Is it where the program has put it, with nothing that we would still have to do? */
+/* Is it where the program has put it, with nothing that we would still have to do? Away from rail
+ * 0, and while posts are held, completions are tracked.
+ */
 static bool is_at_home(const struct shift_conn *c)
 {
-	return c->state == SHIFT_ST_ACTIVE && !c->r && !c->holding && !c->sq.tracked;
+	return c->state == SHIFT_ST_ACTIVE && !c->sq.tracked;
 }
 
 bool shift_conn_release_due(const struct shift_conn *c)

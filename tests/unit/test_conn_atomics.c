@@ -329,6 +329,7 @@ static void it_does_not_wait_for_ever(void **state)
 	w.data_cut[0] = true;
 	begin = w.now;
 	post_atomic(0);
+	assert_true(shift_conn_deadline(conn(0)) <= begin); /* its wait begins with the next tick */
 	w_tick(&w, 0);
 	tick_at(0, begin + 30 * SECOND - 1);
 	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);

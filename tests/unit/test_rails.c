@@ -171,6 +171,18 @@ static void the_second_rail_of_the_nic_is_left_too(void **state)
 	assert_int_equal(w_view(&w, 0).target_r, 2);
 }
 
+/* It is what the switch under way aims at. */
+static void the_second_rail_of_the_nic_is_not_aimed_at_any_more(void **state)
+{
+	(void)state;
+	w_post(&w, 0, SHIFT_OP_SEND, 10, true);
+	break_rail_0(0);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_FENCE);
+	assert_int_equal(w_view(&w, 0).target_r, 1);
+	event_of_nic(SHIFT_EV_LINK_DOWN);
+	assert_int_equal(w_view(&w, 0).target_r, 2);
+}
+
 /* An error, and the link is down: it is waited for, and then the QP that is clean is taken. */
 static void after_an_error_the_link_is_waited_for(void **state)
 {
@@ -608,6 +620,7 @@ int main(void)
 		WORLD_TEST(a_link_that_goes_down_is_not_fled_on_the_same_nic),
 		WORLD_TEST(another_nic_is_fled_to_from_both),
 		WORLD_TEST(the_second_rail_of_the_nic_is_left_too),
+		WORLD_TEST(the_second_rail_of_the_nic_is_not_aimed_at_any_more),
 		WORLD_TEST(after_an_error_the_link_is_waited_for),
 		WORLD_TEST(probes_of_one_path_are_those_of_all_its_rails),
 		WORLD_TEST(the_rails_of_one_path_are_not_silent_to_each_other),

@@ -103,6 +103,18 @@ static void rails_on_one_nic_are_told_together(void **state)
 	v->dev->nic[2] = other;
 }
 
+/* It is what gets through at both ends, and no more than the program asks for. */
+static void a_twins_mtu_is_the_smallest(void **state)
+{
+	(void)state;
+	theirs.rail[1].mtu_bytes = 1024;
+	theirs.rail[2].mtu_bytes = 4096; /* as our NIC; the program asks for 2048 */
+	peer_comes();
+	become_active();
+	assert_int_equal(v->rails.twin[1].mtu, 1024);
+	assert_int_equal(v->rails.twin[2].mtu, 2048);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, meeting_begin_looking, meeting_end)
@@ -112,6 +124,7 @@ int main(void)
 		TEST(it_is_not_replaced_while_the_link_is_down),
 		TEST(the_peers_twins_are_followed),
 		TEST(rails_on_one_nic_are_told_together),
+		TEST(a_twins_mtu_is_the_smallest),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
