@@ -145,7 +145,7 @@ static void twin_stop(struct object *obj, struct nic *nic)
 	bool under_way;
 
 	pthread_mutex_lock(&v->lock);
-	r = rail_of(v, (uint8_t)vqp_rail_on(v, nic));
+	r = rail_of(v, (uint8_t)vqp_twin_rail_on(v, nic));
 	under_way = v->self.ends && any_under_way(r);
 	pthread_mutex_unlock(&v->lock);
 	if (!under_way || vqp_to_state(v, (uint8_t)(r - v->self.rail), IBV_QPS_RESET))

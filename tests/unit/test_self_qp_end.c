@@ -38,6 +38,23 @@ static void no_read_is_under_way_when_it_flushes(void **state)
 	assert_nothing_completes();
 }
 
+/* The twin may be on the program's NIC (7.49): the program's QP stays as it is. */
+static void the_twin_on_the_same_nic_is_stopped(void **state)
+{
+	struct nic *other = v->dev->nic[1];
+
+	(void)state;
+	data_moves_to(1);
+	post_read(0x50);
+	trace_clear();
+	v->dev->nic[1] = v->dev->nic[0];
+	modify_to(IBV_QPS_ERR);
+	v->dev->nic[1] = other;
+	assert_int_equal(lines("modify 0x21 to 0"), 1);
+	assert_int_equal(lines("modify 0x10 to 0"), 0);
+	assert_completes(0x50, IBV_WC_WR_FLUSH_ERR);
+}
+
 static bool said_too_early;
 
 static void look_whether_it_has_flushed(void)
@@ -333,6 +350,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin_both, end_both)
 	const struct CMUnitTest tests[] = {
 		TEST(no_read_is_under_way_when_it_flushes),
+		TEST(the_twin_on_the_same_nic_is_stopped),
 		TEST(it_flushes_after_that),
 		TEST(what_is_done_meanwhile),
 		TEST(nor_after_a_reset),
