@@ -157,15 +157,25 @@ int nic_gid_at(const struct nic *nic, int index, struct nic_gid *gid)
 	return -err;
 }
 
+static bool gid_stands_there(const struct ibv_gid_entry *e, const struct nic_gid *gid)
+{
+	return gid_is(e, gid) && nic_vlan(e->ndev_ifindex) == gid->vlan;
+}
+
+/* Most of the time it is where it was. Each switch asks, so the whole table is read only if not. */
 int nic_gid_find(const struct nic *nic, const struct nic_gid *gid, int hint)
 {
-	struct ibv_gid_entry *entries;
-	ssize_t n = nic_gid_table(nic, &entries);
-	int index = n < 0 ? (int)n : -EADDRNOTAVAIL;
+	struct ibv_gid_entry *entries, there;
+	ssize_t n;
+	int index;
 
+	if (hint >= 0 && !ibv_query_gid_ex(nic->ctx, nic->port, (uint32_t)hint, &there, 0) &&
+	    gid_stands_there(&there, gid))
+		return hint;
+	n = nic_gid_table(nic, &entries);
+	index = n < 0 ? (int)n : -EADDRNOTAVAIL;
 	for (ssize_t i = 0; i < n; i++)
-		if ((index < 0 || (int)entries[i].gid_index == hint) && gid_is(&entries[i], gid) &&
-		    nic_vlan(entries[i].ndev_ifindex) == gid->vlan)
+		if (index < 0 && gid_stands_there(&entries[i], gid))
 			index = (int)entries[i].gid_index;
 	if (n >= 0)
 		free(entries);
