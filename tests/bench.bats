@@ -43,13 +43,16 @@ results() { # FACTOR [BASE]: a file of --json, shift slower by that factor than 
 		failover --faults fire
 		failover --faults down:a,
 		failover --fault-ms 10
+		timeline --ops atomic
+		timeline --faults loss:b
+		timeline --fault-ms 30000
 		compare one.json
 		measure
 	END
 }
 
 @test "a testbed that is not up: one line and status 3" {
-	for command in latency bandwidth failover; do
+	for command in latency bandwidth failover timeline; do
 		run shift-bench $command --testbed nowhere
 		expect_status 3
 		expect_line 'no testbed nowhere is up'

@@ -88,6 +88,7 @@ uint64_t parse_seed(const char *s);
 int cmd_latency(int argc, char **argv);
 int cmd_bandwidth(int argc, char **argv);
 int cmd_failover(int argc, char **argv);
+int cmd_timeline(int argc, char **argv);
 int cmd_verbs(int argc, char **argv);
 int cmd_all(int argc, char **argv);
 int cmd_compare(int argc, char **argv);

@@ -6,7 +6,7 @@
 
 static const char help[] =
 	"usage: shift-bench all [options]\n"
-	"latency, bandwidth and failover, each with its own defaults, into one file.\n"
+	"latency, bandwidth, failover and timeline, each with its own defaults, into one file.\n"
 	"With --quick also fewer cases than they have alone.\n"
 	"\n" OPTIONS_HELP OPTIONS_HELP_HOSTS;
 
@@ -19,6 +19,7 @@ static const struct part {
 	{"latency", latency_defaults, latency_cases, 10, 6, 1, 0},
 	{"bandwidth", bandwidth_defaults, bandwidth_cases, 10, 6, 1, 0},
 	{"failover", failover_defaults, failover_cases, 10, 3, 1, 0},
+	{"timeline", timeline_defaults, timeline_cases, 3, 1, 0, 0},
 };
 
 /* What the user has given is for all parts. */

@@ -11,8 +11,8 @@ typedef void part_defaults_fn(bool quick, bool of_all);
 /* Measures them; the worst status. Only after the defaults. */
 typedef int part_cases_fn(struct results *r, struct hosts *h);
 
-part_defaults_fn latency_defaults, bandwidth_defaults, failover_defaults;
-part_cases_fn latency_cases, bandwidth_cases, failover_cases;
+part_defaults_fn latency_defaults, bandwidth_defaults, failover_defaults, timeline_defaults;
+part_cases_fn latency_cases, bandwidth_cases, failover_cases, timeline_cases;
 
 /* The figures of papers that stand beside those of failover: into the tree, and on the terminal. */
 void failover_papers(struct results *r);

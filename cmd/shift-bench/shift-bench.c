@@ -35,8 +35,9 @@ static const char text[] =
 	"  latency    ib_write_lat, ib_send_lat and ib_read_lat\n"
 	"  bandwidth  ib_write_bw, ib_send_bw and ib_read_bw\n"
 	"  failover   faults: outage, phases, messages lost, duplicated, reordered\n"
+	"  timeline   throughput in bins of 100 ms, while a link goes down and up\n"
 	"  verbs      each verb by itself, as programs use it; needs no hosts\n"
-	"  all        latency, bandwidth and failover, into one file\n"
+	"  all        latency, bandwidth, failover and timeline, into one file\n"
 	"  compare    two files of --json: what has become worse or better\n"
 	"  report     the page of --html from a file of --json\n"
 	"\n"
@@ -50,9 +51,9 @@ static const char text[] =
 
 static const struct cli_command commands[] = {
 	{"latency", cmd_latency},   {"bandwidth", cmd_bandwidth},
-	{"failover", cmd_failover}, {"verbs", cmd_verbs},
-	{"all", cmd_all},	    {"compare", cmd_compare},
-	{"report", cmd_report},
+	{"failover", cmd_failover}, {"timeline", cmd_timeline},
+	{"verbs", cmd_verbs},	    {"all", cmd_all},
+	{"compare", cmd_compare},   {"report", cmd_report},
 };
 
 int main(int argc, char **argv)

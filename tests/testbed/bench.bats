@@ -21,3 +21,11 @@ samples() { # FILTER FILE: is it true of each sample that counts, and are both s
 	samples '.values.lost == 0 and .values.duplicated == 0 and (.side == "baseline" or (.values.ended == 0 and
 		.values.outage > 0 and .values["fence..repost"] > 0 and .detail.protection.b.protected == 1))' "$BATS_TEST_TMPDIR/f.json"
 }
+
+@test "timeline: what rail 0 carried is on rail 1 while the link is down" {
+	run shift-bench timeline --testbed $NAME --ops send --faults down:a --repetitions 1 --fault-ms 3000 --json "$BATS_TEST_TMPDIR/t.json"
+	expect_status 0
+	samples '.side == "baseline" or ((.values | .during > .before / 10 and .after > 0) and
+		([.detail.marks[].what] | contains(["fault", "mended", "failover"])) and
+		([.detail.series[] | select(.name == "a rail 1 out").values | max] | .[0] > 0))' "$BATS_TEST_TMPDIR/t.json"
+}
