@@ -50,9 +50,8 @@ static const char text[] =
 	"6 the hosts have different versions, 130 interrupted.\n";
 
 static const struct cli_command commands[] = {
-	{"latency", cmd_latency},   {"bandwidth", cmd_bandwidth},
-	{"failover", cmd_failover}, {"timeline", cmd_timeline},
-	{"verbs", cmd_verbs},	    {"all", cmd_all},
+	{"latency", cmd_latency},   {"bandwidth", cmd_bandwidth}, {"failover", cmd_failover},
+	{"timeline", cmd_timeline}, {"verbs", cmd_verbs},	  {"all", cmd_all},
 	{"compare", cmd_compare},   {"report", cmd_report},
 };
 
