@@ -46,13 +46,15 @@ results() { # FACTOR [BASE]: a file of --json, shift slower by that factor than 
 		timeline --ops atomic
 		timeline --faults loss:b
 		timeline --fault-ms 30000
+		setup --qps 1001
+		setup --backups 3
 		compare one.json
 		measure
 	END
 }
 
 @test "a testbed that is not up: one line and status 3" {
-	for command in latency bandwidth failover timeline; do
+	for command in latency bandwidth failover timeline setup; do
 		run shift-bench $command --testbed nowhere
 		expect_status 3
 		expect_line 'no testbed nowhere is up'

@@ -26,6 +26,7 @@ struct bench_options {
 	const char *testbed;	    /* an existing one, or NULL */
 	const char *layout;	    /* of an own one: pair (default) or single */
 	const char *kernel;	    /* of an own one, or NULL */
+	long rails;		    /* of an own one; 0: 2 */
 	const char *hosts, *config; /* real machines, or NULL */
 	const char *json;	    /* file, or NULL */
 	const char *html;	    /* file, or NULL */
@@ -89,6 +90,7 @@ int cmd_latency(int argc, char **argv);
 int cmd_bandwidth(int argc, char **argv);
 int cmd_failover(int argc, char **argv);
 int cmd_timeline(int argc, char **argv);
+int cmd_setup(int argc, char **argv);
 int cmd_verbs(int argc, char **argv);
 int cmd_all(int argc, char **argv);
 int cmd_compare(int argc, char **argv);

@@ -109,7 +109,7 @@ static int status_of(int theirs)
 
 static int start_testbed(struct hosts *h, const struct bench_options *o)
 {
-	char *tree = tree_of(h->shift_run), *words[16], *output;
+	char *tree = tree_of(h->shift_run), *words[20], *output;
 	int n = 0, status;
 
 	h->name = format_text("bench-%ld", (long)getpid());
@@ -127,6 +127,8 @@ static int start_testbed(struct hosts *h, const struct bench_options *o)
 		words[n++] = (char *)(o->layout ? o->layout : "pair");
 		words[n++] = (char *)"--kernel";
 		words[n++] = (char *)(o->kernel ? o->kernel : "6.1");
+		words[n++] = (char *)"--rails";
+		words[n++] = format_text("%ld", o->rails ? o->rails : 2);
 	}
 	if (o->config) {
 		words[n++] = (char *)"--config";
@@ -150,9 +152,11 @@ static void take_host(struct hosts *h, const cJSON *host)
 		return;
 	h->nic[i] = check_alloc(strdup(json_text(rail, "nic")));
 	h->gid_index[i] = (long)json_number(rail, "gid_index");
-	rail = cJSON_GetArrayItem(cJSON_GetObjectItem(host, "rails"), 1);
-	if (rail)
-		h->second_nic[i] = check_alloc(strdup(json_text(rail, "nic")));
+	for (int k = 0; k < BACKUPS_MAX; k++) {
+		rail = cJSON_GetArrayItem(cJSON_GetObjectItem(host, "rails"), k + 1);
+		if (rail)
+			h->backup[i][k] = check_alloc(strdup(json_text(rail, "nic")));
+	}
 }
 
 static int take_status(struct hosts *h, struct results *r)
@@ -386,7 +390,8 @@ void hosts_close(struct hosts *h)
 		;
 	for (int i = 0; i < HOSTS; i++) {
 		free(h->nic[i]);
-		free(h->second_nic[i]);
+		for (int k = 0; k < BACKUPS_MAX; k++)
+			free(h->backup[i][k]);
 	}
 	free(h->shift_ctl);
 	free(h->shift_inject);

@@ -11,6 +11,7 @@
 #include "cmd/shift-bench/sample.h"
 
 enum host { HOST_A, HOST_B, HOSTS };
+enum { BACKUPS_MAX = 2 };
 
 /* One program; also one of this machine. */
 struct run {
@@ -27,7 +28,7 @@ struct hosts {
 	int guardian_fd;
 	char *nic[HOSTS];
 	long gid_index[HOSTS];
-	char *second_nic[HOSTS];		    /* or NULL */
+	char *backup[HOSTS][BACKUPS_MAX];	    /* the NICs of rails 1 and 2, or NULL */
 	char *shift_run;			    /* there */
 	char *shift_ctl, *shift_inject, *integrity; /* for commands that make faults, or NULL */
 	char *peer;				    /* b's address, as a reaches it */
@@ -88,7 +89,7 @@ struct pair_words {
 	int64_t limit_ms;
 	/* NULL, or what happens while both run; returns as soon as it is over, or an interrupt
 	 * came. */
-	void (*meanwhile)(void *what);
+	void (*meanwhile)(void *what, struct run *client);
 	void *what;
 	long results_up_to; /* exit statuses up to this are results of the program; usually 0 */
 };

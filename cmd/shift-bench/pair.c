@@ -129,7 +129,7 @@ static int run_both(struct hosts *h, const struct pair_words *w, const char **co
 	if (!run_start(&runs[HOST_A], h, HOST_A, words[HOST_A], w->limit_ms))
 		return EXIT_FAILED;
 	if (w->meanwhile)
-		w->meanwhile(w->what);
+		w->meanwhile(w->what, &runs[HOST_A]);
 	run_wait(&runs[HOST_A]);
 	/* A server whose client has ended ends. */
 	if (runs[HOST_B].deadline_ms > now_ms() + LAST_MS)

@@ -20,10 +20,11 @@ enum {
 	WORDS = 48,
 	AHEAD_MS = 2000, /* the tool of the fault starts so much before it */
 	PROTECTED_MS = 20000,
+	PROTECTED_EACH_MS = 100,
 	LOOK_MS = 300,
 	TOOL_MS = 60000,
 	STOP_MS = 20000,
-	LIMIT_S = 90, /* of the client, if nobody ends it */
+	LIMIT_S = 90, /* of the client and one connection, if nobody ends it */
 	BASELINE_MS = 1000,
 	WORST_RESULT = 5, /* of the client's exit statuses: an error, a stall, a violation */
 };
@@ -52,6 +53,11 @@ const struct fault *fault_named(const char *name)
 
 /* ---- the programs --------------------------------------------------------------------------- */
 
+static long limit_s(const struct scene *s)
+{
+	return LIMIT_S + s->connections / 2;
+}
+
 static void words_of(const char *words[WORDS], const struct scene *s, enum host host)
 {
 	const struct hosts *h = s->hosts;
@@ -67,32 +73,44 @@ static void words_of(const char *words[WORDS], const struct scene *s, enum host 
 	words[n++] = format_text("%ld", h->gid_index[host]);
 	words[n++] = "--json";
 	words[n++] = "--stall";
-	words[n++] = format_text("%ld", s->fault_ms / 1000 + 10);
+	words[n++] = format_text("%ld", s->fault_ms / 1000 + 10 + s->connections / 4);
 	words[n++] = "--outage";
 	words[n++] = "--one-way";
 	if (host == HOST_A) {
 		for (size_t i = 0; s->client && s->client[i]; i++)
 			words[n++] = s->client[i];
 		words[n++] = "--seconds";
-		words[n++] = format_text("%d", LIMIT_S);
+		words[n++] = format_text("%ld", limit_s(s));
 		words[n++] = h->peer;
 	}
 	words[n] = NULL;
 }
 
-/* The job is ours, so it is our program. */
-static const char all_protected[] =
-	"\"$0\" status --job \"$1\" --json | tr -d ' \\n\\t' | grep -q '\"protected\":true'";
-
-static bool is_protected(const struct scene *s, enum host host)
+/* The job is ours, so these are our program's. */
+static long count_protected(const cJSON *status)
 {
-	const char *words[] = {"sh", "-c", all_protected, s->hosts->shift_ctl, s->hosts->job, NULL};
-	char *out, *err;
-	int status = host_runs(s->hosts, host, words, TOOL_MS, &out, &err);
+	const cJSON *process, *c;
+	long n = 0;
 
+	cJSON_ArrayForEach (process, cJSON_GetObjectItemCaseSensitive(status, "processes"))
+		cJSON_ArrayForEach (c, cJSON_GetObjectItemCaseSensitive(process, "connections"))
+			n += cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(c, "protected"));
+	return n;
+}
+
+static bool is_protected(const struct scene *s, enum host host, struct scene_outcome *outcome)
+{
+	const char *words[] = {s->hosts->shift_ctl, "status", "--job",
+			       s->hosts->job,	    "--json", NULL};
+	char *out, *err;
+
+	cJSON_Delete(outcome->status[host]);
+	outcome->status[host] = NULL;
+	if (!host_runs(s->hosts, host, words, TOOL_MS, &out, &err))
+		outcome->status[host] = cJSON_Parse(out);
 	free(out);
 	free(err);
-	return !status;
+	return count_protected(outcome->status[host]) >= (s->connections ? s->connections : 1);
 }
 
 static double unix_ms(void)
@@ -112,15 +130,15 @@ static void wait_ms(int64_t ms)
 }
 
 /* A fault that comes before meets an unprotected connection; the sample's "protection" says so. */
-static void wait_for_protection(const struct scene *s)
+static void wait_for_protection(const struct scene *s, struct scene_outcome *out)
 {
-	int64_t until = now_ms() + PROTECTED_MS;
+	int64_t until = now_ms() + PROTECTED_MS + s->connections * PROTECTED_EACH_MS;
 
 	wait_ms(BASELINE_MS);
-	if (!s->with_shift)
+	if (!s->with_shift || s->no_backup)
 		return;
 	while (now_ms() < until && !interrupted() &&
-	       !(is_protected(s, HOST_A) && is_protected(s, HOST_B)))
+	       !(is_protected(s, HOST_A, out) && is_protected(s, HOST_B, out)))
 		wait_ms(LOOK_MS);
 }
 
@@ -162,8 +180,8 @@ static bool start_counting(const struct scene *s, enum host host, struct run *ru
 	size_t n = 5;
 
 	words[n++] = s->hosts->nic[host];
-	if (s->hosts->second_nic[host])
-		words[n++] = s->hosts->second_nic[host];
+	if (s->hosts->backup[host][0])
+		words[n++] = s->hosts->backup[host][0];
 	words[n] = NULL;
 	return run_start(run, s->hosts, host, words, ms + TOOL_MS);
 }
@@ -259,13 +277,29 @@ struct acting {
 	struct scene_outcome *out;
 };
 
-static void act(void *what)
+/* A signal that comes before there is traffic ends nothing, and 1000 QPs take their time. */
+static void wait_for_traffic(const struct scene *s, struct run *client)
+{
+	int64_t until = now_ms() + limit_s(s) * 1000;
+	bool runs = false;
+
+	while (!runs && run_alive(client) && now_ms() < until && !interrupted()) {
+		char *said = run_errors(client);
+
+		runs = strstr(said, "integrity: running");
+		free(said);
+		usleep(20000);
+	}
+}
+
+static void act(void *what, struct run *client)
 {
 	const struct acting *a = what;
 	const struct scene *s = a->scene;
 	struct run counting[HOSTS] = {0};
 
-	wait_for_protection(s);
+	wait_for_traffic(s, client);
+	wait_for_protection(s, a->out);
 	for (int i = 0; s->watch_bytes && i < HOSTS && !interrupted(); i++)
 		start_counting(s, i, &counting[i]);
 	a->out->counting_unix_ms = unix_ms();
@@ -286,10 +320,11 @@ int scene_run(struct scene *s, struct scene_outcome *out)
 {
 	const char *words[HOSTS][WORDS];
 	struct acting acting = {s, out};
-	struct pair_words w = {.environment = s->options->environment,
+	struct pair_words w = {.environment = s->environment ? s->environment
+							     : s->options->environment,
 			       .with_shift = s->with_shift,
 			       .port = PORT,
-			       .limit_ms = (LIMIT_S + 30) * 1000,
+			       .limit_ms = (limit_s(s) + 30) * 1000,
 			       .meanwhile = act,
 			       .what = &acting,
 			       .results_up_to = WORST_RESULT};
@@ -312,7 +347,9 @@ int scene_run(struct scene *s, struct scene_outcome *out)
 void scene_free(struct scene_outcome *out)
 {
 	cJSON_Delete(out->client);
-	for (int i = 0; i < HOSTS; i++)
+	for (int i = 0; i < HOSTS; i++) {
 		free(out->bytes[i]);
+		cJSON_Delete(out->status[i]);
+	}
 	pair_free(&out->pair);
 }

@@ -17,11 +17,14 @@ const struct fault *fault_named(const char *name);
 struct scene {
 	struct hosts *hosts;
 	const struct bench_options *options;
-	const struct fault *fault; /* NULL: none */
-	const char *const *client; /* more options of the client; NULL at the end */
-	long fault_ms, after_ms;   /* it lasts so long, and the program so much longer */
-	bool watch_bytes;	   /* of each rail, on both hosts */
+	const struct fault *fault;	/* NULL: none */
+	const char *const *client;	/* more options of the client; NULL at the end */
+	const char *const *environment; /* of the library; NULL: that of the options */
+	long connections;		/* of each host; 0: 1 */
+	long fault_ms, after_ms;	/* it lasts so long, and the program so much longer */
+	bool watch_bytes;		/* of each rail, on both hosts */
 	bool with_shift;
+	bool no_backup; /* for the library to find: it protects nothing */
 };
 
 struct scene_outcome {
@@ -31,6 +34,7 @@ struct scene_outcome {
 	double mended_unix_ms;
 	double counting_unix_ms; /* when counting began, by our clock */
 	char *bytes[HOSTS];	 /* a line for each moment: see bins.h; or NULL */
+	cJSON *status[HOSTS];	 /* of shift-ctl, when all were protected; or NULL */
 };
 
 /* EXIT_OK also if the run failed: pair.failure says why. scene_free() in any case. */

@@ -36,6 +36,8 @@ static const char text[] =
 	"  bandwidth  ib_write_bw, ib_send_bw and ib_read_bw\n"
 	"  failover   faults: outage, phases, messages lost, duplicated, reordered\n"
 	"  timeline   throughput in bins of 100 ms, while a link goes down and up\n"
+	"  setup      what connections cost until they are protected, and how long they take to "
+	"move\n"
 	"  verbs      each verb by itself, as programs use it; needs no hosts\n"
 	"  all        latency, bandwidth, failover and timeline, into one file\n"
 	"  compare    two files of --json: what has become worse or better\n"
@@ -51,8 +53,8 @@ static const char text[] =
 
 static const struct cli_command commands[] = {
 	{"latency", cmd_latency},   {"bandwidth", cmd_bandwidth}, {"failover", cmd_failover},
-	{"timeline", cmd_timeline}, {"verbs", cmd_verbs},	  {"all", cmd_all},
-	{"compare", cmd_compare},   {"report", cmd_report},
+	{"timeline", cmd_timeline}, {"setup", cmd_setup},	  {"verbs", cmd_verbs},
+	{"all", cmd_all},	    {"compare", cmd_compare},	  {"report", cmd_report},
 };
 
 int main(int argc, char **argv)

@@ -195,6 +195,7 @@ struct run {
 	double start_ms, duration_ms; /* of all lives */
 	double life_ms;		      /* when this one began */
 	uint64_t started_unix_ms;
+	double set_up_ms; /* from the opening of the devices to RTS of all QPs, and the peer's */
 	struct totals *peer_totals;
 	bool peer_told; /* they are what it said */
 	/* Written by any thread, with atomics. */

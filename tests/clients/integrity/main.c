@@ -22,8 +22,10 @@ int main(int argc, char **argv)
 	options_parse(argc, argv);
 	net_open(&r);
 	net_agree(&r);
+	r.set_up_ms = now_ms();
 	device_open(&r);
 	device_connect(&r);
+	r.set_up_ms = now_ms() - r.set_up_ms;
 	fprintf(stderr, "integrity: running, seed %" PRIu64 "\n", opt.w.seed);
 	for (;;) {
 		traffic(&r);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* The result: lines for a reader, or one JSON object. */
 #include <inttypes.h>
+#include <sys/resource.h>
 
 #include "tests/clients/integrity/integrity.h"
 
@@ -83,12 +84,17 @@ static void error_json(const struct run *r)
 static void report_json(const struct run *r, const struct counters *n, const struct verdict *peer,
 			int status, const struct gap *gaps)
 {
+	struct rusage usage;
+
+	getrusage(RUSAGE_SELF, &usage);
 	printf("{\"side\": \"%s\", \"device\": \"%s\", \"seed\": %" PRIu64
 	       ", \"qps\": %u, \"threads\": %u, \"exit\": %d, \"peer_exit\": %d"
 	       ", \"started_unix_ms\": %" PRIu64 ", \"duration_ms\": %.1f, \"lives\": %u"
+	       ", \"set_up_ms\": %.3f, \"max_rss_kb\": %ld"
 	       ", \"posted\": {",
 	       opt.peer ? "client" : "server", opt.devices[0], opt.w.seed, opt.w.qps, opt.threads,
-	       status, peer->status, r->started_unix_ms, r->duration_ms, r->life + 1);
+	       status, peer->status, r->started_unix_ms, r->duration_ms, r->life + 1, r->set_up_ms,
+	       usage.ru_maxrss);
 	for (int op = 0; op < OPS; op++)
 		printf("%s\"%s\": %" PRIu64, op ? ", " : "", op_name((enum op)op), n->posted[op]);
 	printf("}, \"completions\": %" PRIu64 ", \"receives\": %" PRIu64

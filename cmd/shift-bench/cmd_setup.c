@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* Figure 4a of SHIFT: what many connections cost until they are protected, and how long they take
+ * to move, by the number of backup rails. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/shift-bench/parts.h"
+#include "cmd/shift-bench/plan.h"
+#include "cmd/shift-bench/scene.h"
+#include "cmd/shift-bench/table.h"
+
+static const char help[] =
+	"usage: shift-bench setup [options]\n"
+	"What connections cost until they are protected: time, memory and operations of etcd; "
+	"and\n"
+	"how long they take to move when the link of rail 0 goes down. Without and with shift in "
+	"turn.\n"
+	"\n"
+	"      --qps LIST         connections, 1 to 1000 (default 1,10,100,1000; --quick: "
+	"1,10,100)\n"
+	"      --backups LIST     backup rails, of 0,1,2 (default: all that both hosts "
+	"have)\n" OPTIONS_HELP OPTIONS_HELP_HOSTS;
+
+enum value { INIT, MEMORY, PROTECTED, SLOWEST, MOVE, PUTS, RANGES, BYTES, METRICS };
+
+static const struct metric metrics[METRICS] = {
+	[INIT] = {"init", "ms", BETTER_LESS},
+	[MEMORY] = {"memory", "MiB", BETTER_LESS},
+	[PROTECTED] = {"protected", "ms", BETTER_LESS},
+	[SLOWEST] = {"protected_max", "ms", BETTER_LESS},
+	[MOVE] = {"move", "ms", BETTER_LESS},
+	[PUTS] = {"etcd_puts", "operations", BETTER_LESS},
+	[RANGES] = {"etcd_ranges", "operations", BETTER_LESS},
+	[BYTES] = {"etcd_bytes", "KiB", BETTER_LESS},
+};
+
+enum { ASK_MS = 20000, FAULT_MS = 2000, FAULT_EACH_MS = 10, AFTER_MS = 1000, AFTER_EACH_MS = 10 };
+
+static const char *qps_list, *backups_list;
+
+static void set_qps(const char *s)
+{
+	qps_list = s;
+}
+
+static void set_backups(const char *s)
+{
+	backups_list = s;
+}
+
+static const struct own_option own[] = {
+	{"qps", true, set_qps},
+	{"backups", true, set_backups},
+	{NULL, false, NULL},
+};
+
+struct task {
+	struct hosts *hosts;
+	const struct bench_options *options;
+	long qps, backups;
+	const char **environment; /* of the options, and SHIFT_RAILS */
+};
+
+/* ---- etcd ----------------------------------------------------------------------------------- */
+
+struct etcd_counts {
+	double puts, ranges, bytes; /* NAN: it did not answer */
+};
+
+/* As Prometheus reads them. Nothing that a host need have is used but bash. */
+static const char etcd_metrics[] =
+	"exec 3<>\"/dev/tcp/$0/29379\" && printf 'GET /metrics HTTP/1.0\\r\\n\\r\\n' >&3 && "
+	"grep -E '^etcd_(debugging_mvcc_(put|range)|mvcc_(put|range)|network_client_grpc_(received|"
+	"sent)_bytes)_total ' <&3";
+
+/* Newer versions of etcd count under other names. */
+static void add_count(double *sum, const char *line, const char *name)
+{
+	const char *at = strstr(line, name);
+
+	if (at)
+		*sum = (isnan(*sum) ? 0 : *sum) + strtod(at + strlen(name), NULL);
+}
+
+static struct etcd_counts ask_etcd(const struct hosts *h)
+{
+	const char *words[] = {"bash", "-c", etcd_metrics, h->peer, NULL};
+	struct etcd_counts c = {NAN, NAN, NAN};
+	char *out, *err, *rest = NULL;
+
+	host_runs(h, HOST_A, words, ASK_MS, &out, &err);
+	for (char *l = strtok_r(out, "\n", &rest); l; l = strtok_r(NULL, "\n", &rest)) {
+		if (strstr(l, "etcd_mvcc_") && !isnan(c.puts) && !isnan(c.ranges))
+			continue; /* counted under the old name */
+		add_count(&c.puts, l, "mvcc_put_total ");
+		add_count(&c.ranges, l, "mvcc_range_total ");
+		add_count(&c.bytes, l, "_bytes_total ");
+	}
+	free(out);
+	free(err);
+	return c;
+}
+
+/* ---- one run -------------------------------------------------------------------------------- */
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Of both hosts. The caller frees it. */
+static double *times_of(const struct scene_outcome *out, size_t *count)
+{
+	double *ms = check_alloc(calloc(1, sizeof(*ms)));
+
+	*count = 0;
+	for (int i = 0; i < HOSTS; i++) {
+		const cJSON *process, *c;
+		const cJSON *all = cJSON_GetObjectItemCaseSensitive(out->status[i], "processes");
+
+		cJSON_ArrayForEach (process, all)
+			cJSON_ArrayForEach (
+				c, cJSON_GetObjectItemCaseSensitive(process, "connections")) {
+				double us = json_number(c, "setup_us");
+
+				if (!(us > 0))
+					continue;
+				ms = check_alloc(realloc(ms, (*count + 1) * sizeof(*ms)));
+				ms[(*count)++] = us / 1000;
+			}
+	}
+	qsort(ms, *count, sizeof(*ms), by_value);
+	return ms;
+}
+
+/* The last of them goes on; they all begin with the same event. */
+static double longest_move(const cJSON *report)
+{
+	const cJSON *process;
+	double longest = NAN;
+
+	cJSON_ArrayForEach (process, cJSON_GetObjectItemCaseSensitive(report, "processes")) {
+		const cJSON *totals = cJSON_GetObjectItemCaseSensitive(process, "totals");
+		double us = json_number(totals, "outage_max_us");
+
+		if (us > 0) /* of a number and NAN, fmax() takes the number */
+			longest = fmax(longest, us / 1000);
+	}
+	return longest;
+}
+
+static void take(const struct scene_outcome *out, const struct etcd_counts *before,
+		 const struct etcd_counts *after, double *v)
+{
+	size_t count;
+	double *ms = times_of(out, &count);
+
+	v[INIT] = json_number(out->client, "set_up_ms");
+	v[MEMORY] = json_number(out->client, "max_rss_kb") / 1024;
+	if (count) {
+		v[PROTECTED] = sorted_percentile(ms, count, 0.5);
+		v[SLOWEST] = ms[count - 1];
+	}
+	v[MOVE] = longest_move(out->pair.report[HOST_A]);
+	v[PUTS] = after->puts - before->puts;
+	v[RANGES] = after->ranges - before->ranges;
+	v[BYTES] = (after->bytes - before->bytes) / 1024;
+	free(ms);
+}
+
+static int measure(void *what, bool with_shift, struct measurement *m)
+{
+	struct task *t = what;
+	bool moves = with_shift && t->backups;
+	const char *client[] = {"--qps",      format_text("%ld", t->qps),
+				"--size",     "1024",
+				"--depth",    "4",
+				"--receives", "4",
+				"--inflight", "1",
+				NULL};
+	struct scene s = {.hosts = t->hosts,
+			  .options = t->options,
+			  .fault = moves ? fault_named("down:a") : NULL,
+			  .client = client,
+			  .environment = t->environment,
+			  .connections = t->qps,
+			  .fault_ms = FAULT_MS + t->qps * FAULT_EACH_MS,
+			  .after_ms = AFTER_MS + (moves ? t->qps * AFTER_EACH_MS : 0),
+			  .with_shift = with_shift,
+			  .no_backup = !t->backups};
+	struct etcd_counts before = {NAN, NAN, NAN}, after = before;
+	struct scene_outcome out;
+	int status;
+
+	if (with_shift)
+		before = ask_etcd(t->hosts);
+	status = scene_run(&s, &out);
+	if (with_shift && !status)
+		after = ask_etcd(t->hosts);
+	if (!status) {
+		if (t->backups)
+			pair_protection(&out.pair, with_shift, &m->detail);
+		m->away = out.pair.away;
+		m->failure = out.pair.failure;
+		if (!m->failure)
+			take(&out, &before, &after, m->values);
+	}
+	scene_free(&out);
+	return status;
+}
+
+/* ---- cases ---------------------------------------------------------------------------------- */
+
+/* NICs have the same names on both hosts, or host b finds none of these and is not protected, which
+ * each run says. Without backups: those of another NIC. */
+static const char *rails_of(const struct hosts *h, long backups)
+{
+	const char *nic = h->nic[HOST_A], *one = h->backup[HOST_A][0], *two = h->backup[HOST_A][1];
+
+	if (!backups)
+		return format_text("SHIFT_RAILS=%s=%s", one ? one : "none", nic);
+	if (backups == 1)
+		return format_text("SHIFT_RAILS=%s=%s", nic, one);
+	return format_text("SHIFT_RAILS=%s=%s+%s", nic, one, two);
+}
+
+/* The caller frees the array. */
+static const char **environment_of(const struct bench_options *o, const char *rails)
+{
+	size_t n = 0;
+	const char **all;
+
+	while (o->environment && o->environment[n])
+		n++;
+	all = check_alloc(calloc(n + 2, sizeof(*all)));
+	for (size_t i = 0; i < n; i++)
+		all[i] = o->environment[i];
+	all[n] = rails;
+	return all;
+}
+
+static bool has_backups(const struct hosts *h, long backups)
+{
+	return !backups || (h->backup[HOST_A][backups - 1] && h->backup[HOST_B][backups - 1]);
+}
+
+static int measure_case(struct plan *plan, struct task *t)
+{
+	cJSON *parameters = check_alloc(cJSON_CreateObject());
+	int status;
+
+	cJSON_AddNumberToObject(parameters, "qps", (double)t->qps);
+	cJSON_AddNumberToObject(parameters, "backup_rails", (double)t->backups);
+	t->environment = environment_of(plan->results->options, rails_of(t->hosts, t->backups));
+	status = plan_case(plan,
+			   format_text("%ld QP%s, %ld backup%s", t->qps, t->qps == 1 ? "" : "s",
+				       t->backups, t->backups == 1 ? "" : "s"),
+			   parameters, metrics, METRICS, measure, t);
+	free(t->environment);
+	return status;
+}
+
+static int setup_cases(struct results *r, struct hosts *h)
+{
+	struct task t = {.hosts = h, .options = r->options};
+	struct plan plan = {.results = r};
+	size_t qp_count, backup_count, left = 0;
+	long *qps = parse_sizes("qps", qps_list, 1, 1000, &qp_count);
+	long *backups = parse_sizes("backups", backups_list, 0, BACKUPS_MAX, &backup_count);
+	int status = EXIT_OK, worst = EXIT_OK;
+
+	for (size_t k = 0; k < backup_count; k++)
+		if (has_backups(h, backups[k]))
+			left++;
+		else
+			say("the hosts have no NIC for %ld backup rails: not measured", backups[k]);
+	plan.case_count = qp_count * left;
+	for (size_t i = 0; i < qp_count * backup_count && status <= EXIT_FAILED; i++) {
+		t.qps = qps[i / backup_count];
+		t.backups = backups[i % backup_count];
+		if (!has_backups(h, t.backups))
+			continue;
+		status = measure_case(&plan, &t);
+		worst = status > worst ? status : worst;
+	}
+	free(qps);
+	free(backups);
+	return left ? worst : EXIT_FAILED;
+}
+
+int cmd_setup(int argc, char **argv)
+{
+	struct bench_options o = {
+		.repetitions = 3, .warmup = 1, .quick_repetitions = 1, .rails = BACKUPS_MAX + 1};
+	struct results r;
+	struct hosts h;
+	size_t count;
+	int status;
+
+	options_parse(&o, help, true, own, argc, argv);
+	if (!qps_list)
+		qps_list = o.quick ? "1,10,100" : "1,10,100,1000";
+	if (!backups_list)
+		backups_list = "0,1,2";
+	free(parse_sizes("qps", qps_list, 1, 1000, &count));
+	free(parse_sizes("backups", backups_list, 0, BACKUPS_MAX, &count));
+	interrupts_catch();
+	results_begin(&r, &o, "setup", argc, argv);
+	status = hosts_open(&h, &r);
+	if (!status)
+		status = hosts_need_faults(&h);
+	if (!status) {
+		table_head(&r);
+		status = setup_cases(&r, &h);
+	}
+	hosts_close(&h);
+	status = plan_end(&r, status);
+	results_free(&r);
+	return status;
+}
