@@ -31,8 +31,8 @@ static const struct metric metrics[METRICS] = {
 	[PROTECTED] = {"protected", "ms", BETTER_LESS},
 	[SLOWEST] = {"protected_max", "ms", BETTER_LESS},
 	[MOVE] = {"move", "ms", BETTER_LESS},
-	[PUTS] = {"etcd_puts", "operations", BETTER_LESS},
-	[RANGES] = {"etcd_ranges", "operations", BETTER_LESS},
+	[PUTS] = {"etcd_puts", "ops", BETTER_LESS},
+	[RANGES] = {"etcd_ranges", "ops", BETTER_LESS},
 	[BYTES] = {"etcd_bytes", "KiB", BETTER_LESS},
 };
 
@@ -60,7 +60,7 @@ struct task {
 	struct hosts *hosts;
 	const struct bench_options *options;
 	long qps, backups;
-	const char **environment; /* of the options, and SHIFT_RAILS */
+	const char **environment; /* of the options, SHIFT_RAILS, SHIFT_FAILBACK */
 };
 
 /* ---- etcd ----------------------------------------------------------------------------------- */
@@ -105,13 +105,6 @@ static struct etcd_counts ask_etcd(const struct hosts *h)
 
 /* ---- one run -------------------------------------------------------------------------------- */
 
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 /* Of both hosts. The caller frees it. */
 static double *times_of(const struct scene_outcome *out, size_t *count)
 {
@@ -133,11 +126,11 @@ static double *times_of(const struct scene_outcome *out, size_t *count)
 				ms[(*count)++] = us / 1000;
 			}
 	}
-	qsort(ms, *count, sizeof(*ms), by_value);
+	values_sort(ms, *count);
 	return ms;
 }
 
-/* The last of them goes on; they all begin with the same event. */
+/* Of the last of them; they all begin with the same event. */
 static double longest_move(const cJSON *report)
 {
 	const cJSON *process;
@@ -153,11 +146,30 @@ static double longest_move(const cJSON *report)
 	return longest;
 }
 
-static void take(const struct scene_outcome *out, const struct etcd_counts *before,
-		 const struct etcd_counts *after, double *v)
+/* NULL: nothing is wrong. */
+static const char *is_wrong(const struct scene *s, const struct scene_outcome *out, size_t timed)
+{
+	const cJSON *totals = cJSON_GetObjectItemCaseSensitive(out->pair.report[HOST_A], "totals");
+
+	if (json_number(out->client, "exit") != 0)
+		return format_text("the client ended with status %g",
+				   json_number(out->client, "exit"));
+	if (!s->with_shift || s->no_backup)
+		return NULL;
+	if (timed < (size_t)s->connections * HOSTS)
+		return "not all connections were protected in time";
+	if (json_number(totals, "moved") < (double)s->connections)
+		return format_text("only %g connections moved", json_number(totals, "moved"));
+	return NULL;
+}
+
+static const char *take(const struct scene *s, const struct scene_outcome *out,
+			const struct etcd_counts *before, const struct etcd_counts *after,
+			double *v)
 {
 	size_t count;
 	double *ms = times_of(out, &count);
+	const char *wrong = is_wrong(s, out, count);
 
 	v[INIT] = json_number(out->client, "set_up_ms");
 	v[MEMORY] = json_number(out->client, "max_rss_kb") / 1024;
@@ -170,6 +182,7 @@ static void take(const struct scene_outcome *out, const struct etcd_counts *befo
 	v[RANGES] = after->ranges - before->ranges;
 	v[BYTES] = (after->bytes - before->bytes) / 1024;
 	free(ms);
+	return wrong;
 }
 
 static int measure(void *what, bool with_shift, struct measurement *m)
@@ -207,7 +220,7 @@ static int measure(void *what, bool with_shift, struct measurement *m)
 		m->away = out.pair.away;
 		m->failure = out.pair.failure;
 		if (!m->failure)
-			take(&out, &before, &after, m->values);
+			m->failure = take(&s, &out, &before, &after, m->values);
 	}
 	scene_free(&out);
 	return status;
@@ -215,14 +228,13 @@ static int measure(void *what, bool with_shift, struct measurement *m)
 
 /* ---- cases ---------------------------------------------------------------------------------- */
 
-/* NICs have the same names on both hosts, or host b finds none of these and is not protected, which
- * each run says. Without backups: those of another NIC. */
+/* Of NICs that both hosts have under the same name. Without backups: those of another NIC. */
 static const char *rails_of(const struct hosts *h, long backups)
 {
 	const char *nic = h->nic[HOST_A], *one = h->backup[HOST_A][0], *two = h->backup[HOST_A][1];
 
 	if (!backups)
-		return format_text("SHIFT_RAILS=%s=%s", one ? one : "none", nic);
+		return format_text("SHIFT_RAILS=%s=%s", one, nic);
 	if (backups == 1)
 		return format_text("SHIFT_RAILS=%s=%s", nic, one);
 	return format_text("SHIFT_RAILS=%s=%s+%s", nic, one, two);
@@ -236,16 +248,31 @@ static const char **environment_of(const struct bench_options *o, const char *ra
 
 	while (o->environment && o->environment[n])
 		n++;
-	all = check_alloc(calloc(n + 2, sizeof(*all)));
+	all = check_alloc(calloc(n + 3, sizeof(*all)));
 	for (size_t i = 0; i < n; i++)
 		all[i] = o->environment[i];
-	all[n] = rails;
+	all[n++] = rails;
+	all[n] = "SHIFT_FAILBACK=never"; /* the move that is measured is the only one */
 	return all;
 }
 
+static bool have_both(const char *const nic[HOSTS])
+{
+	return nic[HOST_A] && nic[HOST_B] && !strcmp(nic[HOST_A], nic[HOST_B]);
+}
+
+/* One more than none is needed for none: to be named instead. */
 static bool has_backups(const struct hosts *h, long backups)
 {
-	return !backups || (h->backup[HOST_A][backups - 1] && h->backup[HOST_B][backups - 1]);
+	const char *nic[HOSTS] = {h->nic[HOST_A], h->nic[HOST_B]};
+	bool have = have_both(nic);
+
+	for (long k = 0; k < backups || !k; k++) {
+		const char *backup[HOSTS] = {h->backup[HOST_A][k], h->backup[HOST_B][k]};
+
+		have &= have_both(backup);
+	}
+	return have;
 }
 
 static int measure_case(struct plan *plan, struct task *t)
@@ -277,7 +304,9 @@ static int setup_cases(struct results *r, struct hosts *h)
 		if (has_backups(h, backups[k]))
 			left++;
 		else
-			say("the hosts have no NIC for %ld backup rails: not measured", backups[k]);
+			say("the hosts have no NICs of the same names for %ld backup rails: not "
+			    "measured",
+			    backups[k]);
 	plan.case_count = qp_count * left;
 	for (size_t i = 0; i < qp_count * backup_count && status <= EXIT_FAILED; i++) {
 		t.qps = qps[i / backup_count];

@@ -15,7 +15,7 @@ enum {
 	ROW = 24,      /* height of a row with its label beside it */
 	TALL_ROW = 40, /* with its label above it */
 	ROWS_MAX = 60,
-	PANELS_MAX = 16,
+	PANELS_MAX = 24,
 	METRICS_MAX = 3, /* of a table that are drawn; the others are in the table */
 	LABEL_WIDE = 36,
 	LABEL_NARROW = 48,

@@ -68,6 +68,14 @@ const char *metric_title(const char *name)
 		{"poll", "instructions of the poll"},
 		{"outage", "outage"},
 		{"lost", "messages lost"},
+		{"init", "from the opening of the NIC to RTS of all QPs"},
+		{"memory", "peak memory of the program"},
+		{"protected", "from RTR until protected, median"},
+		{"protected_max", "from RTR until protected, longest"},
+		{"move", "longest outage when all move"},
+		{"etcd_puts", "puts into etcd"},
+		{"etcd_ranges", "ranges read from etcd"},
+		{"etcd_bytes", "bytes to and from etcd"},
 	};
 
 	for (size_t i = 0; i < sizeof(titles) / sizeof(*titles); i++)

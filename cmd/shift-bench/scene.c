@@ -22,6 +22,7 @@ enum {
 	PROTECTED_MS = 20000,
 	PROTECTED_EACH_MS = 100,
 	LOOK_MS = 300,
+	LOOK_EACH_MS = 2, /* the answer is long, and is made while they are set up */
 	TOOL_MS = 60000,
 	STOP_MS = 20000,
 	LIMIT_S = 90, /* of the client and one connection, if nobody ends it */
@@ -92,9 +93,12 @@ static long count_protected(const cJSON *status)
 	const cJSON *process, *c;
 	long n = 0;
 
-	cJSON_ArrayForEach (process, cJSON_GetObjectItemCaseSensitive(status, "processes"))
+	cJSON_ArrayForEach (process, cJSON_GetObjectItemCaseSensitive(status, "processes")) {
+		if (strcmp(json_text(process, "life"), "running") != 0)
+			continue; /* the record of an earlier one that crashed */
 		cJSON_ArrayForEach (c, cJSON_GetObjectItemCaseSensitive(process, "connections"))
 			n += cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(c, "protected"));
+	}
 	return n;
 }
 
@@ -130,16 +134,18 @@ static void wait_ms(int64_t ms)
 }
 
 /* A fault that comes before meets an unprotected connection; the sample's "protection" says so. */
-static void wait_for_protection(const struct scene *s, struct scene_outcome *out)
+static void wait_for_protection(const struct scene *s, struct run *client,
+				struct scene_outcome *out)
 {
 	int64_t until = now_ms() + PROTECTED_MS + s->connections * PROTECTED_EACH_MS;
 
 	wait_ms(BASELINE_MS);
 	if (!s->with_shift || s->no_backup)
 		return;
-	while (now_ms() < until && !interrupted() &&
-	       !(is_protected(s, HOST_A, out) && is_protected(s, HOST_B, out)))
-		wait_ms(LOOK_MS);
+	for (int i = 0; i < HOSTS; i++)
+		while (now_ms() < until && run_alive(client) && !interrupted() &&
+		       !is_protected(s, i, out))
+			wait_ms(LOOK_MS + s->connections * LOOK_EACH_MS);
 }
 
 /* In both hosts, for the client ends only when both are told. */
@@ -278,7 +284,7 @@ struct acting {
 };
 
 /* A signal that comes before there is traffic ends nothing, and 1000 QPs take their time. */
-static void wait_for_traffic(const struct scene *s, struct run *client)
+static bool wait_for_traffic(const struct scene *s, struct run *client)
 {
 	int64_t until = now_ms() + limit_s(s) * 1000;
 	bool runs = false;
@@ -290,6 +296,7 @@ static void wait_for_traffic(const struct scene *s, struct run *client)
 		free(said);
 		usleep(20000);
 	}
+	return runs;
 }
 
 static void act(void *what, struct run *client)
@@ -298,8 +305,11 @@ static void act(void *what, struct run *client)
 	const struct scene *s = a->scene;
 	struct run counting[HOSTS] = {0};
 
-	wait_for_traffic(s, client);
-	wait_for_protection(s, a->out);
+	if (!wait_for_traffic(s, client)) {
+		stop_programs(s);
+		return;
+	}
+	wait_for_protection(s, client, a->out);
 	for (int i = 0; s->watch_bytes && i < HOSTS && !interrupted(); i++)
 		start_counting(s, i, &counting[i]);
 	a->out->counting_unix_ms = unix_ms();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/*
+/*-
  * shift-bench: what failover costs when nothing fails, and what it saves when something does.
  *
  * The rooms, from the bottom up; one file per command stands on top of them:
@@ -8,11 +8,12 @@
  *   machine     what the machine itself was away
  *   sample      what was measured: cases and samples, as the tree that --json writes
  *   protection  pure: whether the report of a run shows its connections protected
- *   hosts       two hosts by shift-testbed; a program in one of them, a server and its client in
- * both perftest    its command lines, and what it prints scene       the integrity client and one
- * fault under it; outage and bins read what it leaves plan        warm-up, baseline and shift in
- * turn, progress, saving table       the same on a terminal options     what all commands
- * understand
+ *   hosts       two hosts by shift-testbed; a program in one of them, or a server and its client
+ *   perftest    its command lines, and what it prints
+ *   scene       the integrity client and one fault under it; outage and bins read what it leaves
+ *   plan        warm-up, baseline and shift in turn, progress, saving
+ *   table       the same on a terminal
+ *   options     what all commands understand
  */
 #include <string.h>
 

@@ -97,6 +97,12 @@ static void print_away(const cJSON *bench_case)
 	putchar('\n');
 }
 
+static bool has_values(const cJSON *of_metric)
+{
+	return !isnan(json_number(member(of_metric, "baseline"), "median")) ||
+	       !isnan(json_number(member(of_metric, "shift"), "median"));
+}
+
 void table_case(const cJSON *bench_case)
 {
 	const cJSON *metric, *list = member(bench_case, "metrics");
@@ -107,13 +113,14 @@ void table_case(const cJSON *bench_case)
 		const cJSON *c = cJSON_GetArrayItem(member(bench_case, "results"), i);
 		char name[64];
 
+		if (i++ && !has_values(c))
+			continue; /* it is not of this case */
 		snprintf(name, sizeof(name), "%s %s", json_text(metric, "name"),
 			 json_text(metric, "unit"));
-		printf("%-34s %-18s", i ? "" : json_text(bench_case, "id"), name);
+		printf("%-34s %-18s", i > 1 ? "" : json_text(bench_case, "id"), name);
 		print_summary(member(c, "baseline"));
 		print_summary(member(c, "shift"));
 		print_ratio(member(c, "ratio"));
-		i++;
 	}
 	print_away(bench_case);
 	fflush(stdout);

@@ -198,23 +198,32 @@ static void verbs(struct results *r)
 
 static void setup(struct results *r)
 {
-	static const struct metric metrics[] = {{"init", "ms", BETTER_LESS},
-						{"memory", "MiB", BETTER_LESS},
-						{"protected", "ms", BETTER_LESS}};
+	static const struct metric metrics[] = {
+		{"init", "ms", BETTER_LESS},	     {"memory", "MiB", BETTER_LESS},
+		{"protected", "ms", BETTER_LESS},    {"protected_max", "ms", BETTER_LESS},
+		{"move", "ms", BETTER_LESS},	     {"etcd_puts", "ops", BETTER_LESS},
+		{"etcd_ranges", "ops", BETTER_LESS}, {"etcd_bytes", "KiB", BETTER_LESS},
+	};
 
-	for (int rails = 1; rails <= 2; rails++)
+	for (int rails = 0; rails <= 2; rails++)
 		for (int qps = 1; qps <= 1000; qps *= 10) {
 			cJSON *c, *p = cJSON_CreateObject();
 
 			cJSON_AddNumberToObject(p, "qps", qps);
 			cJSON_AddNumberToObject(p, "backup_rails", rails);
 			c = case_add(r, format_text("%d QP, %d backup rails", qps, rails), p,
-				     metrics, 3);
+				     metrics, 8);
 			for (int i = 0; i < 8; i++) {
 				double f = between(0.9, 1.2);
+				double later = i % 2 && rails ? 20 * f + qps * 3 : NAN;
 				double values[] = {(i % 2 ? 30 * rails + 27 : 27) * f + qps * .1,
 						   (10 + qps * (i % 2 ? .2 : .05)) * f,
-						   i % 2 ? 20 * f + qps * 3 : NAN};
+						   later,
+						   2 * later,
+						   later / 3,
+						   i % 2 ? 4 : NAN,
+						   i % 2 ? 6 : NAN,
+						   i % 2 ? 3 + qps * .1 : NAN};
 
 				add_sample(c, i % 2, i / 2, values, NULL);
 			}

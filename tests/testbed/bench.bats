@@ -27,13 +27,13 @@ samples() { # FILTER FILE: is it true of each sample that counts, and are both s
 	expect_status 0
 	samples '.side == "baseline" or ((.values | .during > .before / 10 and .after > 0) and
 		([.detail.marks[].what] | contains(["fault", "mended", "failover"])) and
-		([.detail.series[] | select(.name == "a rail 1 out").values | max] | .[0] > 0))' "$BATS_TEST_TMPDIR/t.json"
+		(.values.before as $before | [.detail.series[] | select(.name == "a rail 1 out").values | max] | .[0] > $before / 10))' "$BATS_TEST_TMPDIR/t.json"
 }
 
 @test "setup: eight connections are protected, and move" {
 	run shift-bench setup --testbed $NAME --qps 8 --backups 1 --repetitions 1 --warmup 0 --json "$BATS_TEST_TMPDIR/s.json"
 	expect_status 0
-	samples '(.values | .init > 0 and .memory > 0) and (.side == "baseline" or (.detail.protection.b.protected == 8 and
+	samples '(.values | .init > 0 and .memory > 0) and (.side == "baseline" or (.detail.protection.a.protected == 8 and .detail.protection.b.protected == 8 and
 		(.values | .protected > 0 and .protected <= .protected_max and .move > 0 and .etcd_puts > 0 and .etcd_bytes > 0)))' \
 		"$BATS_TEST_TMPDIR/s.json"
 }
