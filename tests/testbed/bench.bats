@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 # shift-bench between two guests: one case of a command, each side once.
-# shellcheck disable=SC2154  # before: set by the test
+# shellcheck disable=SC2154,SC2016  # before: set by the test; variables of jq
 
 load guests
 
