@@ -272,7 +272,8 @@ static void peer_died(struct shift_conn *c)
 static void start_migration(struct shift_conn *c, uint8_t rail, uint64_t now)
 {
 	/* The rail in use is armed, and so not usable. */
-	if (c->state == SHIFT_ST_ACTIVE && !c->holding && rail_usable(c, rail, now))
+	if (c->state == SHIFT_ST_ACTIVE && (!c->holding || atomics_wait(c)) &&
+	    rail_usable(c, rail, now))
 		failback_prepare(c, rail, SHIFT_R_OPERATOR, now);
 }
 

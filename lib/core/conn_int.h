@@ -118,7 +118,8 @@ struct shift_conn {
 	uint64_t check_at;
 	uint64_t active_ns; /* of the last COMMIT */
 	uint32_t attempt;
-	uint32_t in_vain; /* planned switches abandoned since the last COMMIT */
+	uint32_t in_vain;      /* planned switches abandoned since the last COMMIT */
+	uint64_t abandoned_at; /* the latest of them */
 
 	/* All sends before this index had completed at quiet_ns, or earlier; NEVER: not known. */
 	uint64_t quiet_sent;
@@ -266,6 +267,7 @@ bool atomics_bar(const struct shift_conn *c, uint8_t i);
 void atomics_post(struct shift_conn *c);
 void atomics_unpost(struct shift_conn *c);
 uint64_t atomics_end(struct shift_conn *c);
+bool atomics_wait(const struct shift_conn *c);
 uint64_t atomics_deadline(const struct shift_conn *c);
 void atomics_tick(struct shift_conn *c, uint64_t now);
 

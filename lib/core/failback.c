@@ -139,6 +139,7 @@ static void abandon_plan(struct shift_conn *c, uint64_t now)
 {
 	c->stats.abandoned++;
 	c->in_vain++;
+	c->abandoned_at = now;
 	if (!c->plan.follower) {
 		postpone_rail(c, c->plan.r, now);
 		withdraw_plan(c);
@@ -305,18 +306,21 @@ static void drain_over(struct shift_conn *c, uint64_t now)
 
 /* --- the first atomic on a rail that is apart (7.54) --- */
 
-/* When it could be moved to that rail for the atomic that waits. After an attempt in vain the rail
- * must have been good for its hold-down. */
+/* When it could be moved to that rail for the atomic that waits. After an attempt in vain the peer,
+ * which held its posts for it, has as long a time to itself. The hold-down is not waited for: it
+ * may be longer than the atomic may wait, and endless if the operator alone fails back. */
 static uint64_t may_move_at(const struct shift_conn *c, uint8_t i)
 {
 	const struct rail *r = &c->rail[i];
+	uint64_t at = rail_usable_at(c, i), again;
 
 	if (i == c->r || r->apart || r->misses >= c->cfg.probe_misses)
 		return NEVER;
-	return c->in_vain ? failback_good_at(c, i) : rail_usable_at(c, i);
+	again = c->in_vain ? c->abandoned_at + PARTS * drain_ns(c, c->in_vain) : 0;
+	return at > again ? at : again;
 }
 
-static bool atomics_wait(const struct shift_conn *c)
+bool atomics_wait(const struct shift_conn *c)
 {
 	return c->waits_at != NEVER && c->sq.lost == NEVER;
 }

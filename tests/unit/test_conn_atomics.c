@@ -2,6 +2,7 @@
 /* Atomics where the peer's NICs are not atomic with each other (doc/protocol.md, 7.54). */
 #include <string.h>
 
+#include "lib/core/conn_int.h"
 #include "tests/unit/planned.h"
 
 /* To host h the rails 1 and 2 are apart from rail 0. */
@@ -306,6 +307,45 @@ static void attempts_in_vain_have_a_gap(void **state)
 	assert_in_range(at, w.now + SECOND, w.now + 4 * SECOND);
 }
 
+/* It would be endless where the operator alone fails back. */
+static void the_hold_down_is_not_waited_for(void **state)
+{
+	uint64_t from;
+
+	(void)state;
+	set_apart(0);
+	move_away();
+	post_atomic(0);
+	rail0_is_back(0);
+	w_tick(&w, 0);
+	lose_messages();
+	tick_at(0, w.now + 600 * MS);
+	lose_messages();
+	conn(0)->rail[0].hold_down_ns = 1000 * SECOND;
+	from = w.now;
+	tick_at(0, from + SECOND);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE); /* the peer has a pause */
+	tick_at(0, from + 4 * SECOND);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_PREPARE);
+}
+
+static void nor_by_the_operator(void **state)
+{
+	(void)state;
+	set_apart(0);
+	move_away();
+	post_atomic(0);
+	rail0_is_back(0);
+	w_tick(&w, 0);
+	lose_messages();
+	tick_at(0, w.now + 600 * MS);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
+	w_event(&w, 0, SHIFT_EV_MIGRATE, 0);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_PREPARE);
+	assert_true(w_settle(&w, 200));
+	assert_int_equal(w_view(&w, 0).r, 0);
+}
+
 static void silent_rails_are_not_asked(void **state)
 {
 	(void)state;
@@ -409,6 +449,8 @@ int main(void)
 		WORLD_TEST(what_is_before_it_goes),
 		WORLD_TEST(an_abandoned_plan_on_rail0_lets_it_go),
 		WORLD_TEST(attempts_in_vain_have_a_gap),
+		WORLD_TEST(the_hold_down_is_not_waited_for),
+		WORLD_TEST(nor_by_the_operator),
 		WORLD_TEST(silent_rails_are_not_asked),
 		WORLD_TEST(it_does_not_wait_for_ever),
 		WORLD_TEST(one_that_is_refused_holds_nothing),
