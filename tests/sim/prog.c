@@ -381,11 +381,11 @@ static void check_data(unsigned int h, uint32_t seq)
 		check_atomic(h, seq);
 }
 
-/* By the peer's NIC, or by the own one. The peer may have died before it could tell. */
-static bool was_executed(const struct prog *p, uint32_t seq)
+/* All up to this one. */
+static bool were_executed(const struct prog *p, uint32_t seq)
 {
 	for (uint32_t i = p->nexec; i <= seq; i++)
-		if (!p->wr[i].unseen && !(is_local(p->wr[i].op) && p->wr[i].execs))
+		if (!was_executed(p, i))
 			return false;
 	return true;
 }
@@ -438,7 +438,7 @@ void prog_wc(unsigned int h, const struct shift_wc *wc, const struct cqe *c)
 	}
 	if (wc->status != SHIFT_WC_SUCCESS)
 		send_error(h, seq, wc);
-	else if (!was_executed(p, seq))
+	else if (!were_executed(p, seq))
 		violation("%c: WR %u completes and was not executed (%u were)", 'A' + h, seq,
 			  p->nexec);
 	else

@@ -240,13 +240,6 @@ static void check_words(unsigned int h)
 		violation("%c: the CMP_SWAP chain is broken", 'A' + h);
 }
 
-/* By its own NIC: with no CQE, as it is not signaled. A local WR is counted in nexec only when one
- * behind it is executed. */
-static bool was_acknowledged(const struct prog *p, uint32_t i)
-{
-	return i < p->nexec || p->wr[i].unseen || (is_local(p->wr[i].op) && p->wr[i].execs);
-}
-
 /* A QP that is over has given back all that was posted, unless it was reset or destroyed. */
 static void check_flushed(unsigned int h)
 {
@@ -256,7 +249,7 @@ static void check_flushed(unsigned int h)
 	if (!p->qp_err || (p->close_asked && p->how != SHIFT_CLOSE_ERR))
 		return;
 	for (uint32_t i = p->next_cqe; i < p->posted; i++)
-		if (p->err_from != UINT32_MAX || p->wr[i].signaled || !was_acknowledged(p, i))
+		if (p->err_from != UINT32_MAX || p->wr[i].signaled || !was_executed(p, i))
 			violation("%c: WR %u never flushed, %u were posted", 'A' + h, i, p->posted);
 	if (p->recv_done != p->recv_posted && !me->cfg.srq)
 		violation("%c: %u of %u receives flushed", 'A' + h, p->recv_done, p->recv_posted);

@@ -586,6 +586,13 @@ static inline bool is_atomic(uint8_t op)
 	return op == SHIFT_OP_CMP_SWAP || op == SHIFT_OP_FETCH_ADD;
 }
 
+/* By the peer's NIC, which may have died before it could tell; or by the own one: a local WR is
+ * counted in nexec only when one behind it is executed. */
+static inline bool was_executed(const struct prog *p, uint32_t i)
+{
+	return i < p->nexec || p->wr[i].unseen || (is_local(p->wr[i].op) && p->wr[i].execs);
+}
+
 /* heap.c */
 void ev_add(uint64_t at, enum ev_type type, unsigned int h, unsigned int r, uint32_t x);
 bool ev_pop(struct ev *e);
