@@ -408,6 +408,8 @@ static bool rails_ready(struct meeting *m, const struct record *r)
 		memlock_update_rails(v);
 		vqp_rail_open(v, i);
 		vqp_leave(v);
+		twin_look(v, i);
+		rendezvous_follow_gids(v->dev->nic[i]);
 	}
 	return all;
 }
@@ -673,8 +675,7 @@ static void meeting_step(struct meeting *m, uint64_t now)
 	}
 }
 
-/* --- hearing ----------------------------------------------------------------------------------
- */
+/* --- hearing ---------------------------------------------------------------------------------- */
 
 /* Takes one rail of the peer's end. true: that was the last one of a state that is newer. */
 static bool meeting_take_rail(struct meeting *m, uint64_t nonce, const struct session_conn *c)

@@ -42,6 +42,13 @@ void twin_take_new_gid(struct vqp *v, uint8_t rail)
 	log_info("QP %#x: its twin on %s has another address", v->qpn, nic->name);
 }
 
+/* While a rail is not open, nobody takes what its NIC says of an address of ours. */
+void twin_look(struct vqp *v, uint8_t rail)
+{
+	if (env.link_events)
+		rail_links_look(v, v->dev->nic[rail]);
+}
+
 void twins_heard(struct vqp *v)
 {
 	uint32_t heard = v->rails.unheard;

@@ -18,6 +18,10 @@ bool twin_has_moved(const struct vqp *v, uint8_t rail);
 /* Our twin that has moved gets another GID, if there is one. */
 void twin_take_new_gid(struct vqp *v, uint8_t rail);
 
+/* That rail opens: lib/core learns whether its link is up, and whether our address is there. On the
+ * background thread, unlocked. */
+void twin_look(struct vqp *v, uint8_t rail);
+
 /* The peer has heard of the GIDs of our twins. */
 void twins_heard(struct vqp *v);
 

@@ -72,6 +72,51 @@ static void it_is_not_replaced_while_the_link_is_down(void **state)
 	assert_int_equal(v->rails.twin[1].gid.value.raw[14], 0x55);
 }
 
+/* The peer's twin is late. What happens to ours meanwhile is seen when the rail opens. */
+static void meet_without_their_twin(void)
+{
+	theirs.rail[1].qpn = 0;
+	peer_comes();
+	become_active();
+	rooms_pass(1000 * MS);
+	for (int i = 0; i < RAILS; i++)
+		nic_events_changed(world.nic + i);
+	assert_false(v->rails.twin[1].clean);
+}
+
+static void their_twin_comes(void)
+{
+	theirs.rail[1].qpn = 0x401;
+	trace_clear();
+	they_tell();
+	rooms_pass(0);
+	assert_true(v->rails.twin[1].clean);
+}
+
+static void an_address_that_came_back_before_it_opens_is_up(void **state)
+{
+	(void)state;
+	meet_without_their_twin();
+	world.lost = 1 << 1;
+	told_of(1, "event LINK_DOWN rail 1\n");
+	world.lost = 0;
+	their_twin_comes();
+	assert_non_null(strstr(trace_text(), "event LINK_UP rail 1\n"));
+}
+
+static void an_address_that_is_lost_before_it_opens_is_replaced(void **state)
+{
+	(void)state;
+	meet_without_their_twin();
+	v->rails.twin[1].gid.value.raw[14] = 0x55;
+	world.lost = 1 << 1;
+	their_twin_comes();
+	assert_non_null(strstr(trace_text(), "event LINK_DOWN rail 1\n"));
+	world.lost = 0;
+	rooms_pass(0);
+	assert_int_equal(v->rails.twin[1].gid.value.raw[14], 0);
+}
+
 static void the_peers_twins_are_followed(void **state)
 {
 	(void)state;
@@ -122,6 +167,8 @@ int main(void)
 		TEST(a_twin_whose_gid_is_lost_gets_another),
 		TEST(a_gid_of_another_kind_does_not_replace_it),
 		TEST(it_is_not_replaced_while_the_link_is_down),
+		TEST(an_address_that_came_back_before_it_opens_is_up),
+		TEST(an_address_that_is_lost_before_it_opens_is_replaced),
 		TEST(the_peers_twins_are_followed),
 		TEST(rails_on_one_nic_are_told_together),
 		TEST(a_twins_mtu_is_the_smallest),
