@@ -80,4 +80,6 @@ void doubt_commit(unsigned int h, uint32_t epoch)
 		p->wr[i].allowed += !p->wr[i].two_sided && !is_atomic(p->wr[i].op);
 	for (uint32_t i = p->next_cqe; s->unsure && i < p->sent; i++)
 		p->wr[i].doubtful = true;
+	if (s->unsure)
+		p->again = p->next_cqe;
 }

@@ -50,12 +50,13 @@ void ref_skip_local(unsigned int src, uint32_t upto)
 }
 
 /* The NIC of src carries a local operation out. It may do so twice (7.20), but not after something
- * behind it was executed, or after it completed. */
+ * behind it was executed, or after it completed. What is executed once more without a proof begins
+ * anew in this. */
 void ref_local(unsigned int src, uint32_t seq)
 {
 	struct prog *s = &W.host[src].p;
 	struct ref_wr *w = &s->wr[seq];
-	bool may = seq >= s->next_cqe && seq >= s->nexec;
+	bool may = seq >= s->next_cqe && seq >= (w->doubtful ? s->again : s->nexec);
 
 	if (w->execs > w->allowed && !may)
 		violation("%c: the local operation %u is carried out again", 'A' + src, seq);
@@ -186,6 +187,8 @@ void ref_executed(unsigned int dst, const struct pkt *p)
 		s->fence_exec = p->seq;
 	if (p->seq == s->nexec)
 		s->nexec++;
+	if (p->seq >= s->again)
+		s->again = p->seq + 1;
 	s->two_exec += w->two_sided;
 	outage_moved(1 - dst);
 	w->late |= !w->execs && W.host[dst].p.closed;

@@ -292,6 +292,7 @@ struct prog {
 	uint32_t since_signal;
 	uint32_t next_cqe;   /* next WR whose completion may come */
 	uint32_t nexec;	     /* WRs fully executed by the peer's NIC */
+	uint32_t again;	     /* the same, since the latest commit without a proof */
 	uint32_t two_exec;   /* of them two-sided */
 	uint32_t fence_exec; /* index of the newest fenced WR that the peer executed */
 	uint32_t reused;     /* READs before that WR: the peer has used their memory again */
