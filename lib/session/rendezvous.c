@@ -409,7 +409,8 @@ static bool rails_ready(struct meeting *m, const struct record *r)
 		vqp_rail_open(v, i);
 		vqp_leave(v);
 		twin_look(v, i);
-		rendezvous_follow_gids(v->dev->nic[i]);
+		if (twin_has_moved(v, i))
+			meeting_describe(m, now_ns());
 	}
 	return all;
 }
@@ -430,8 +431,7 @@ static bool in_setup(struct vqp *v)
 	return view.state == SHIFT_ST_SETUP;
 }
 
-/* --- telling ----------------------------------------------------------------------------------
- */
+/* --- telling ---------------------------------------------------------------------------------- */
 
 struct audience {
 	struct nic *nic;
