@@ -75,6 +75,9 @@ void options_parse(struct bench_options *o, const char *help, bool needs_hosts,
 	"      --html FILE        a page with plots and tables; needs gnuplot\n"           \
 	"      --help             this text\n"
 
+/* A number from min to max, or ends the process. */
+long option_number(const char *option, const char *s, long min, long max);
+
 /* "1,4K,64K,1M", ascending or not. Ends the process if that is no list of numbers in min..max. The
  * caller frees it. */
 long *parse_sizes(const char *option, const char *list, long min, long max, size_t *count);

@@ -2,7 +2,6 @@
 /* The commands that need two hosts, one after the other, into one file. */
 #include "cmd/shift-bench/parts.h"
 #include "cmd/shift-bench/plan.h"
-#include "cmd/shift-bench/table.h"
 
 static const char help[] =
 	"usage: shift-bench all [options]\n"
@@ -64,22 +63,13 @@ int cmd_all(int argc, char **argv)
 {
 	struct bench_options o = {.repetitions = 10, .warmup = 1};
 	struct results r;
-	struct hosts h;
 	int status;
 
 	options_parse(&o, help, true, NULL, argc, argv);
 	interrupts_catch();
 	results_begin(&r, &o, "all", argc, argv);
 	failover_papers(&r);
-	status = hosts_open(&h, &r);
-	if (!status)
-		status = hosts_need_faults(&h);
-	if (!status) {
-		table_head(&r);
-		status = run_parts(&r, &h);
-	}
-	hosts_close(&h);
-	status = plan_end(&r, status);
+	status = measure_between_hosts(&r, true, run_parts);
 	failover_print_papers(&r);
 	results_free(&r);
 	return status;

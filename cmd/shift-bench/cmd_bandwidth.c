@@ -7,7 +7,6 @@
 #include "cmd/shift-bench/parts.h"
 #include "cmd/shift-bench/perftest.h"
 #include "cmd/shift-bench/plan.h"
-#include "cmd/shift-bench/table.h"
 
 static const char help[] =
 	"usage: shift-bench bandwidth [options]\n"
@@ -196,7 +195,6 @@ int cmd_bandwidth(int argc, char **argv)
 {
 	struct bench_options o = {.repetitions = 10, .warmup = 1};
 	struct results r;
-	struct hosts h;
 	size_t count;
 	int status;
 
@@ -205,13 +203,7 @@ int cmd_bandwidth(int argc, char **argv)
 	free(all_kinds(&count));
 	interrupts_catch();
 	results_begin(&r, &o, "bandwidth", argc, argv);
-	status = hosts_open(&h, &r);
-	if (!status) {
-		table_head(&r);
-		status = bandwidth_cases(&r, &h);
-	}
-	hosts_close(&h);
-	status = plan_end(&r, status);
+	status = measure_between_hosts(&r, false, bandwidth_cases);
 	results_free(&r);
 	return status;
 }

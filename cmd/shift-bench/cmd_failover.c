@@ -10,7 +10,6 @@
 #include "cmd/shift-bench/perftest.h"
 #include "cmd/shift-bench/plan.h"
 #include "cmd/shift-bench/scene.h"
-#include "cmd/shift-bench/table.h"
 
 #define QUICK "down:a,down:b,pull:a,pull:b,blackhole:b,ack-drop:b"
 #define ALL   QUICK ",blackhole:a,loss:b"
@@ -75,9 +74,7 @@ static void set_faults(const char *s)
 
 static void set_fault_ms(const char *s)
 {
-	fault_ms = parse_number(s, 500, 20000);
-	if (fault_ms < 0)
-		die(EXIT_BAD_USAGE, "--fault-ms %s: a number from 500 to 20000", s);
+	fault_ms = option_number("fault-ms", s, 500, 20000);
 }
 
 static const struct own_option own[] = {
@@ -252,7 +249,6 @@ int cmd_failover(int argc, char **argv)
 {
 	struct bench_options o = {.repetitions = 10, .warmup = 1, .quick_repetitions = 3};
 	struct results r;
-	struct hosts h;
 	size_t count;
 	int status;
 
@@ -262,15 +258,7 @@ int cmd_failover(int argc, char **argv)
 	interrupts_catch();
 	results_begin(&r, &o, "failover", argc, argv);
 	failover_papers(&r);
-	status = hosts_open(&h, &r);
-	if (!status)
-		status = hosts_need_faults(&h);
-	if (!status) {
-		table_head(&r);
-		status = failover_cases(&r, &h);
-	}
-	hosts_close(&h);
-	status = plan_end(&r, status);
+	status = measure_between_hosts(&r, true, failover_cases);
 	failover_print_papers(&r);
 	results_free(&r);
 	return status;

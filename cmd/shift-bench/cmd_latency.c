@@ -8,7 +8,6 @@
 #include "cmd/shift-bench/parts.h"
 #include "cmd/shift-bench/perftest.h"
 #include "cmd/shift-bench/plan.h"
-#include "cmd/shift-bench/table.h"
 
 static const char help[] =
 	"usage: shift-bench latency [options]\n"
@@ -51,9 +50,7 @@ static void set_sizes(const char *s)
 
 static void set_iterations(const char *s)
 {
-	iterations = parse_number(s, 100, 10000000);
-	if (iterations < 0)
-		die(EXIT_BAD_USAGE, "--iterations %s: a number from 100 to 10000000", s);
+	iterations = option_number("iterations", s, 100, 10000000);
 }
 
 static const struct own_option own[] = {
@@ -186,7 +183,6 @@ int cmd_latency(int argc, char **argv)
 {
 	struct bench_options o = {.repetitions = 10, .warmup = 1};
 	struct results r;
-	struct hosts h;
 	size_t count;
 	int status;
 
@@ -196,13 +192,7 @@ int cmd_latency(int argc, char **argv)
 	free(parse_words("ops", ops, "write,send,read", &count));
 	interrupts_catch();
 	results_begin(&r, &o, "latency", argc, argv);
-	status = hosts_open(&h, &r);
-	if (!status) {
-		table_head(&r);
-		status = latency_cases(&r, &h);
-	}
-	hosts_close(&h);
-	status = plan_end(&r, status);
+	status = measure_between_hosts(&r, false, latency_cases);
 	results_free(&r);
 	return status;
 }

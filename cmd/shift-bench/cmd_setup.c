@@ -8,8 +8,8 @@
 
 #include "cmd/shift-bench/parts.h"
 #include "cmd/shift-bench/plan.h"
+#include "cmd/shift-bench/protection.h"
 #include "cmd/shift-bench/scene.h"
-#include "cmd/shift-bench/table.h"
 
 static const char help[] =
 	"usage: shift-bench setup [options]\n"
@@ -105,51 +105,31 @@ static struct etcd_counts ask_etcd(const struct hosts *h)
 
 /* ---- one run -------------------------------------------------------------------------------- */
 
-/* Of both hosts. The caller frees it. */
+/* Of both hosts, ascending. The caller frees it. */
 static double *times_of(const struct scene_outcome *out, size_t *count)
 {
-	double *ms = check_alloc(calloc(1, sizeof(*ms)));
+	size_t counts[HOSTS];
+	double *a = protected_after_ms(out->status[HOST_A], &counts[HOST_A]);
+	double *b = protected_after_ms(out->status[HOST_B], &counts[HOST_B]);
+	double *both;
 
-	*count = 0;
-	for (int i = 0; i < HOSTS; i++) {
-		const cJSON *process, *c;
-		const cJSON *all = cJSON_GetObjectItemCaseSensitive(out->status[i], "processes");
-
-		cJSON_ArrayForEach (process, all)
-			cJSON_ArrayForEach (
-				c, cJSON_GetObjectItemCaseSensitive(process, "connections")) {
-				double us = json_number(c, "setup_us");
-
-				if (!(us > 0))
-					continue;
-				ms = check_alloc(realloc(ms, (*count + 1) * sizeof(*ms)));
-				ms[(*count)++] = us / 1000;
-			}
-	}
-	values_sort(ms, *count);
-	return ms;
+	*count = counts[HOST_A] + counts[HOST_B];
+	both = check_alloc(realloc(a, (*count + 1) * sizeof(*both)));
+	memcpy(both + counts[HOST_A], b, counts[HOST_B] * sizeof(*both));
+	free(b);
+	values_sort(both, *count);
+	return both;
 }
 
-/* Of the last of them; they all begin with the same event. */
-static double longest_move(const cJSON *report)
+static const cJSON *totals_of_a(const struct scene_outcome *out)
 {
-	const cJSON *process;
-	double longest = NAN;
-
-	cJSON_ArrayForEach (process, cJSON_GetObjectItemCaseSensitive(report, "processes")) {
-		const cJSON *totals = cJSON_GetObjectItemCaseSensitive(process, "totals");
-		double us = json_number(totals, "outage_max_us");
-
-		if (us > 0) /* of a number and NAN, fmax() takes the number */
-			longest = fmax(longest, us / 1000);
-	}
-	return longest;
+	return cJSON_GetObjectItemCaseSensitive(out->pair.report[HOST_A], "totals");
 }
 
 /* NULL: nothing is wrong. */
 static const char *is_wrong(const struct scene *s, const struct scene_outcome *out, size_t timed)
 {
-	const cJSON *totals = cJSON_GetObjectItemCaseSensitive(out->pair.report[HOST_A], "totals");
+	const cJSON *totals = totals_of_a(out);
 
 	if (json_number(out->client, "exit") != 0)
 		return format_text("the client ended with status %g",
@@ -177,7 +157,8 @@ static const char *take(const struct scene *s, const struct scene_outcome *out,
 		v[PROTECTED] = sorted_percentile(ms, count, 0.5);
 		v[SLOWEST] = ms[count - 1];
 	}
-	v[MOVE] = longest_move(out->pair.report[HOST_A]);
+	if (s->fault) /* of the last of them; they all begin with the same event */
+		v[MOVE] = json_number(totals_of_a(out), "outage_max_us") / 1000;
 	v[PUTS] = after->puts - before->puts;
 	v[RANGES] = after->ranges - before->ranges;
 	v[BYTES] = (after->bytes - before->bytes) / 1024;
@@ -261,13 +242,13 @@ static bool have_both(const char *const nic[HOSTS])
 	return nic[HOST_A] && nic[HOST_B] && !strcmp(nic[HOST_A], nic[HOST_B]);
 }
 
-/* One more than none is needed for none: to be named instead. */
 static bool has_backups(const struct hosts *h, long backups)
 {
 	const char *nic[HOSTS] = {h->nic[HOST_A], h->nic[HOST_B]};
+	long named = backups ? backups : 1; /* for none, another NIC is named in its place */
 	bool have = have_both(nic);
 
-	for (long k = 0; k < backups || !k; k++) {
+	for (long k = 0; k < named; k++) {
 		const char *backup[HOSTS] = {h->backup[HOST_A][k], h->backup[HOST_B][k]};
 
 		have &= have_both(backup);
@@ -326,7 +307,6 @@ int cmd_setup(int argc, char **argv)
 	struct bench_options o = {
 		.repetitions = 3, .warmup = 1, .quick_repetitions = 1, .rails = BACKUPS_MAX + 1};
 	struct results r;
-	struct hosts h;
 	size_t count;
 	int status;
 
@@ -339,15 +319,7 @@ int cmd_setup(int argc, char **argv)
 	free(parse_sizes("backups", backups_list, 0, BACKUPS_MAX, &count));
 	interrupts_catch();
 	results_begin(&r, &o, "setup", argc, argv);
-	status = hosts_open(&h, &r);
-	if (!status)
-		status = hosts_need_faults(&h);
-	if (!status) {
-		table_head(&r);
-		status = setup_cases(&r, &h);
-	}
-	hosts_close(&h);
-	status = plan_end(&r, status);
+	status = measure_between_hosts(&r, true, setup_cases);
 	results_free(&r);
 	return status;
 }

@@ -8,7 +8,6 @@
 #include "cmd/shift-bench/parts.h"
 #include "cmd/shift-bench/plan.h"
 #include "cmd/shift-bench/scene.h"
-#include "cmd/shift-bench/table.h"
 
 #define FAULTS "down:a,down:b,pull:a,pull:b,blackhole:b"
 
@@ -50,9 +49,7 @@ static void set_faults(const char *s)
 
 static void set_fault_ms(const char *s)
 {
-	fault_ms = parse_number(s, 1000, 20000);
-	if (fault_ms < 0)
-		die(EXIT_BAD_USAGE, "--fault-ms %s: a number from 1000 to 20000", s);
+	fault_ms = option_number("fault-ms", s, 1000, 20000);
 }
 
 static const struct own_option own[] = {
@@ -253,7 +250,6 @@ int cmd_timeline(int argc, char **argv)
 {
 	struct bench_options o = {.repetitions = 3, .warmup = 0, .quick_repetitions = 1};
 	struct results r;
-	struct hosts h;
 	size_t count;
 	int status;
 
@@ -263,15 +259,7 @@ int cmd_timeline(int argc, char **argv)
 	free(parse_words("faults", names, FAULTS, &count));
 	interrupts_catch();
 	results_begin(&r, &o, "timeline", argc, argv);
-	status = hosts_open(&h, &r);
-	if (!status)
-		status = hosts_need_faults(&h);
-	if (!status) {
-		table_head(&r);
-		status = timeline_cases(&r, &h);
-	}
-	hosts_close(&h);
-	status = plan_end(&r, status);
+	status = measure_between_hosts(&r, true, timeline_cases);
 	results_free(&r);
 	return status;
 }

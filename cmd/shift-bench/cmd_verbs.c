@@ -67,10 +67,10 @@ static struct {
 	bool ns, instructions;
 } own;
 
-static const char *number_of(const char *option, const char *s, long min, long max)
+/* The text itself is passed on. */
+static const char *number_text(const char *option, const char *s, long min, long max)
 {
-	if (parse_number(s, min, max) < 0)
-		die(EXIT_BAD_USAGE, "--%s %s: a number from %ld to %ld", option, s, min, max);
+	option_number(option, s, min, max);
 	return s;
 }
 
@@ -103,17 +103,17 @@ static void set_only(const char *s)
 
 static void set_at_most(const char *s)
 {
-	own.at_most = parse_number(number_of("at-most", s, 0, 1000000), 0, 1000000);
+	own.at_most = option_number("at-most", s, 0, 1000000);
 }
 
 static void set_qps(const char *s)
 {
-	own.qps = number_of("qps", s, 1, VERBS_QPS_MAX);
+	own.qps = number_text("qps", s, 1, VERBS_QPS_MAX);
 }
 
 static void set_wrs(const char *s)
 {
-	own.wrs = number_of("wrs", s, 1000, 100000000);
+	own.wrs = number_text("wrs", s, 1000, 100000000);
 }
 
 static void set_nic(const char *s)
@@ -123,7 +123,7 @@ static void set_nic(const char *s)
 
 static void set_gid_index(const char *s)
 {
-	own.gid_index = number_of("gid-index", s, 0, 255);
+	own.gid_index = number_text("gid-index", s, 0, 255);
 }
 
 static void set_library(const char *s)

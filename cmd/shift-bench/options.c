@@ -32,7 +32,7 @@ static const struct option of_hosts[] = {
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 
-static long number_of(const char *option, const char *s, long min, long max)
+long option_number(const char *option, const char *s, long min, long max)
 {
 	long n = parse_number(s, min, max);
 
@@ -86,11 +86,11 @@ static void set_common(struct bench_options *o, const char *help, int c)
 {
 	switch (c) {
 	case 'r':
-		o->repetitions = number_of("repetitions", optarg, 1, MAX_REPETITIONS);
+		o->repetitions = option_number("repetitions", optarg, 1, MAX_REPETITIONS);
 		o->repetitions_given = true;
 		break;
 	case 'w':
-		o->warmup = number_of("warmup", optarg, 0, MAX_REPETITIONS);
+		o->warmup = option_number("warmup", optarg, 0, MAX_REPETITIONS);
 		o->warmup_given = true;
 		break;
 	case 'C':

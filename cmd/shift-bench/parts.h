@@ -14,6 +14,10 @@ typedef int part_cases_fn(struct results *r, struct hosts *h);
 part_defaults_fn latency_defaults, bandwidth_defaults, failover_defaults, timeline_defaults;
 part_cases_fn latency_cases, bandwidth_cases, failover_cases, timeline_cases;
 
+/* A command's way between two hosts: finds or starts them, measures, ends them, and saves. Returns
+ * the exit status of the program. makes_faults: it needs what makes them, too. */
+int measure_between_hosts(struct results *r, bool makes_faults, part_cases_fn *cases);
+
 /* The figures of papers that stand beside those of failover: into the tree, and on the terminal. */
 void failover_papers(struct results *r);
 void failover_print_papers(const struct results *r);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cmd/shift-bench/protection.h"
@@ -51,6 +52,25 @@ struct protection protection_of(const cJSON *report)
 	if (p.protected < p.connections && !p.reason)
 		p.reason = "no reason is told";
 	return p;
+}
+
+double *protected_after_ms(const cJSON *status, size_t *count)
+{
+	double *ms = check_alloc(calloc(1, sizeof(*ms)));
+	const cJSON *process, *c;
+
+	*count = 0;
+	cJSON_ArrayForEach (process, member(status, "processes")) {
+		if (strcmp(json_text(process, "life"), "running") != 0)
+			continue; /* the record of an earlier one that crashed */
+		cJSON_ArrayForEach (c, member(process, "connections")) {
+			if (!cJSON_IsTrue(member(c, "protected")))
+				continue;
+			ms = check_alloc(realloc(ms, (*count + 1) * sizeof(*ms)));
+			ms[(*count)++] = json_number(c, "setup_us") / 1000;
+		}
+	}
+	return ms;
 }
 
 cJSON *protection_json(const struct protection *p)

@@ -15,6 +15,10 @@ struct protection {
 /* report: NULL if there is none, which is a reason. It must outlive p. */
 struct protection protection_of(const cJSON *report);
 
+/* How long each connection that is protected now took until it was, in ms, of the processes that
+ * run: status is what shift-ctl says, or NULL. The caller frees it. */
+double *protected_after_ms(const cJSON *status, size_t *count);
+
 cJSON *protection_json(const struct protection *p);
 
 #endif

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "cmd/shift-bench/plan.h"
+#include "cmd/shift-bench/protection.h"
 #include "cmd/shift-bench/scene.h"
 
 enum {
@@ -87,26 +88,13 @@ static void words_of(const char *words[WORDS], const struct scene *s, enum host 
 	words[n] = NULL;
 }
 
-/* The job is ours, so these are our program's. */
-static long count_protected(const cJSON *status)
-{
-	const cJSON *process, *c;
-	long n = 0;
-
-	cJSON_ArrayForEach (process, cJSON_GetObjectItemCaseSensitive(status, "processes")) {
-		if (strcmp(json_text(process, "life"), "running") != 0)
-			continue; /* the record of an earlier one that crashed */
-		cJSON_ArrayForEach (c, cJSON_GetObjectItemCaseSensitive(process, "connections"))
-			n += cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(c, "protected"));
-	}
-	return n;
-}
-
+/* The job is ours, so its connections are our program's. */
 static bool is_protected(const struct scene *s, enum host host, struct scene_outcome *outcome)
 {
 	const char *words[] = {s->hosts->shift_ctl, "status", "--job",
 			       s->hosts->job,	    "--json", NULL};
 	char *out, *err;
+	size_t count;
 
 	cJSON_Delete(outcome->status[host]);
 	outcome->status[host] = NULL;
@@ -114,7 +102,8 @@ static bool is_protected(const struct scene *s, enum host host, struct scene_out
 		outcome->status[host] = cJSON_Parse(out);
 	free(out);
 	free(err);
-	return count_protected(outcome->status[host]) >= (s->connections ? s->connections : 1);
+	free(protected_after_ms(outcome->status[host], &count));
+	return count >= (size_t)(s->connections ? s->connections : 1);
 }
 
 static double unix_ms(void)

@@ -51,6 +51,26 @@ static void not_all_protected_is_told(void **state)
 	protection_in("0");
 }
 
+/* shift-ctl keeps the record of a process that crashed. */
+static void times_are_of_protected_connections_that_live(void **state)
+{
+	cJSON *status = cJSON_Parse(
+		"{\"processes\":[{\"life\":\"crashed\",\"connections\":[{\"protected\":true,"
+		"\"setup_us\":9000}]},{\"life\":\"running\",\"connections\":[{\"protected\":true,"
+		"\"setup_us\":1500},{\"protected\":false,\"setup_us\":0},{\"protected\":true,"
+		"\"setup_us\":500}]}]}");
+	size_t count;
+	double *ms = protected_after_ms(status, &count);
+
+	(void)state;
+	assert_int_equal(count, 2);
+	assert_true(ms[0] == 1.5 && ms[1] == 0.5);
+	free(ms);
+	cJSON_Delete(status);
+	free(protected_after_ms(NULL, &count));
+	assert_int_equal(count, 0);
+}
+
 static const char client_text[] =
 	"{\"exit\":0,\"started_unix_ms\":1000000,\"error\":null,"
 	"\"found\":{\"lost\":1,\"duplicated\":0,\"reordered\":0},"
@@ -146,6 +166,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(all_protected),
 		cmocka_unit_test(not_all_protected_is_told),
+		cmocka_unit_test(times_are_of_protected_connections_that_live),
 		cmocka_unit_test(the_gap_around_the_failover),
 		cmocka_unit_test(without_a_failover_the_longest_gap),
 		cmocka_unit_test(a_program_that_ended_has_no_outage),

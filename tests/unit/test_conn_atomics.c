@@ -285,12 +285,9 @@ static void an_abandoned_plan_on_rail0_lets_it_go(void **state)
 	assert_true(shift_conn_release_due(conn(0)));
 }
 
-/* After an attempt in vain rail 0 must have been good for its hold-down. */
-static void attempts_in_vain_have_a_gap(void **state)
+/* A planned switch for an atomic that waits, which the peer does not answer. */
+static void attempt_in_vain(void)
 {
-	uint64_t at;
-
-	(void)state;
 	set_apart(0);
 	move_away();
 	post_atomic(0);
@@ -301,6 +298,15 @@ static void attempts_in_vain_have_a_gap(void **state)
 	tick_at(0, w.now + 600 * MS);
 	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
 	lose_messages();
+}
+
+/* The peer, which held its posts, has a pause. */
+static void attempts_in_vain_have_a_gap(void **state)
+{
+	uint64_t at;
+
+	(void)state;
+	attempt_in_vain();
 	w_tick(&w, 0);
 	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
 	at = shift_conn_deadline(conn(0));
@@ -313,18 +319,11 @@ static void the_hold_down_is_not_waited_for(void **state)
 	uint64_t from;
 
 	(void)state;
-	set_apart(0);
-	move_away();
-	post_atomic(0);
-	rail0_is_back(0);
-	w_tick(&w, 0);
-	lose_messages();
-	tick_at(0, w.now + 600 * MS);
-	lose_messages();
+	attempt_in_vain();
 	conn(0)->rail[0].hold_down_ns = 1000 * SECOND;
 	from = w.now;
 	tick_at(0, from + SECOND);
-	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE); /* the peer has a pause */
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
 	tick_at(0, from + 4 * SECOND);
 	assert_int_equal(w_state(&w, 0), SHIFT_ST_PREPARE);
 }
@@ -332,14 +331,7 @@ static void the_hold_down_is_not_waited_for(void **state)
 static void nor_by_the_operator(void **state)
 {
 	(void)state;
-	set_apart(0);
-	move_away();
-	post_atomic(0);
-	rail0_is_back(0);
-	w_tick(&w, 0);
-	lose_messages();
-	tick_at(0, w.now + 600 * MS);
-	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
+	attempt_in_vain();
 	w_event(&w, 0, SHIFT_EV_MIGRATE, 0);
 	assert_int_equal(w_state(&w, 0), SHIFT_ST_PREPARE);
 	assert_true(w_settle(&w, 200));
