@@ -28,7 +28,7 @@ lib_libshiftcore_checked_la_CPPFLAGS = $(AM_CPPFLAGS) -DSHIFT_CHECKED
 # them without the rooms above.
 noinst_LTLIBRARIES += lib/libshiftnic.la
 lib_libshiftnic_la_SOURCES = \
-	lib/base/background.c lib/base/background.h lib/base/control_socket.c \
+	lib/base/background.c lib/base/background.h lib/base/background_wait.c lib/base/control_socket.c \
 	lib/base/control_socket.h lib/base/thread.c lib/base/thread.h lib/base/timers.c \
 	lib/base/timers.h lib/base/worker.c lib/base/worker.h lib/base/poll_deadline.h \
 	lib/nic/ctrl_link.c lib/nic/ctrl_link.h lib/nic/ctrl_link_int.h lib/nic/ctrl_link_open.c \

@@ -42,6 +42,10 @@ void bg_call(struct bg_call *call);
  * thread has the lock, perhaps this one. */
 bool bg_call_try(struct bg_call *call);
 
+/* Runs fn(arg) on the background thread, and returns when it has run. Any thread but that one,
+ * nothing locked. */
+void bg_call_wait(void (*fn)(void *arg), void *arg);
+
 /* The rest: background thread only. */
 
 /* Calls fn while fd is ready (level-triggered; events as of epoll). Replaces an earlier watch of

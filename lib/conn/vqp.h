@@ -168,6 +168,16 @@ struct vqp_keys {
 	struct exported_keys exported; /* our keys, which the peer was told */
 };
 
+/* The QP that the program's was connected to in the newest of its lives that has met anybody: where
+ * its process listens on each rail. Background thread. */
+struct last_peer {
+	union ibv_gid gid; /* of that QP on rail 0, and */
+	uint32_t qpn;	   /* its number, as the program has them */
+	uint8_t rails;	   /* 0: none has met anybody */
+	uint64_t nonce;	   /* of its process */
+	struct ctrl_link_addr link[SHIFT_RAILS_MAX];
+};
+
 /* How the peer was found. Background thread; what others read, and RESET, write under vqp.lock. */
 struct vqp_setup {
 	struct meeting *meeting;   /* lib/session/rendezvous.h */
@@ -179,6 +189,7 @@ struct vqp_setup {
 	uint8_t peer_rails;
 	uint32_t peer_id;
 	uint64_t peer_nonce;
+	struct last_peer last;
 };
 
 /* conn_timers.h. Background thread; the calls and tick_at: any thread. */

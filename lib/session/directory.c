@@ -283,6 +283,16 @@ void directory_leave(struct place *p)
 		watch_refused_again();
 }
 
+bool directory_only_other_version(const struct place *p)
+{
+	const struct process *at = p ? p->processes : NULL;
+	bool any = at;
+
+	while (at && at->other_version)
+		at = at->next;
+	return any && !at;
+}
+
 /* At most a few lines, or whoever can write there fills the log. */
 static void record_refused(const char *key, const char *why)
 {

@@ -41,6 +41,9 @@ void directory_refresh(void);
 struct place *directory_look(const union ibv_gid *gid);
 void directory_leave(struct place *p); /* NULL does nothing */
 
+/* Is there somebody, and does nobody speak our version of the protocol? NULL: no. */
+bool directory_only_other_version(const struct place *p);
+
 /* The rendezvous says that a key has this value, or is gone (NULL). Returns the place where a
  * process is found by it, or has moved; NULL: nobody is to be told anything. */
 struct place *directory_event(const char *key, const void *value, size_t bytes);

@@ -97,24 +97,9 @@ static void conn_unprotected(struct vqp *v, enum stats_unprotected why)
 	log_info("QP %#x is not protected: %s", v->qp->qp_num, stats_unprotected_text(why));
 }
 
-static bool same_qp(const struct session_qp *a, const struct session_qp *b)
-{
-	return a->qpn == b->qpn && !memcmp(&a->gid, &b->gid, sizeof(a->gid));
-}
-
 static struct meeting **bucket_of(const struct session_qp *qp)
 {
 	return &buckets[qp->qpn % BUCKETS];
-}
-
-/* Without a GRH a QP has no GID in its packets. It is named by its subnet and LID. No NIC has such
- * a GID, as its GUID would be below 2^16. */
-static union ibv_gid lid_name(const union ibv_gid *of_subnet, uint16_t lid)
-{
-	union ibv_gid name = {.raw = {[14] = (uint8_t)(lid >> 8), [15] = (uint8_t)lid}};
-
-	memcpy(name.raw, of_subnet->raw, 8);
-	return name;
 }
 
 /* The addresses of both ends on rail 0, as the programs know them. */
@@ -143,8 +128,8 @@ static bool meeting_name(struct meeting *m)
 	m->mine = (struct session_qp){.gid = gid.value, .qpn = v->qp->qp_num};
 	m->yours = (struct session_qp){.gid = ah->grh.dgid, .qpn = attr.dest_qp_num};
 	if (!ah->is_global) {
-		m->mine.gid = lid_name(&gid.value, nic->port_attr.lid | ah->src_path_bits);
-		m->yours.gid = lid_name(&gid.value, ah->dlid);
+		m->mine.gid = session_lid_name(&gid.value, nic->port_attr.lid | ah->src_path_bits);
+		m->yours.gid = session_lid_name(&gid.value, ah->dlid);
 	}
 	m->next_in_bucket = *bucket_of(&m->mine);
 	*bucket_of(&m->mine) = m;
@@ -503,6 +488,30 @@ static bool meeting_tell_candidates(struct meeting *m, bool round, uint64_t now)
 	return true;
 }
 
+/* Was the last life's peer the QP that is looked for now? Then it is known where it listens, also
+ * if rail 0 is dead. */
+static bool is_last_peer(const struct meeting *m)
+{
+	const struct last_peer *last = &m->v->setup.last;
+
+	return last->rails && last->qpn == m->yours.qpn &&
+	       !memcmp(&last->gid, &m->yours.gid, sizeof(last->gid));
+}
+
+/* Over rail 0 it is told as all who may be the peer. */
+static void meeting_tell_last_peer(const struct meeting *m)
+{
+	const struct last_peer *last = &m->v->setup.last;
+	struct audience to = {.nonce = last->nonce};
+
+	for (uint8_t i = 1; is_last_peer(m) && i < last->rails; i++) {
+		to.nic = m->v->dev->nic[i];
+		to.addr = &last->link[i];
+		if (to.nic->ready && to.addr->qpn)
+			meeting_say(m, true, &to);
+	}
+}
+
 /* HELLO has not matched yet. */
 static void meeting_tell_all(struct meeting *m, uint64_t now)
 {
@@ -513,6 +522,8 @@ static void meeting_tell_all(struct meeting *m, uint64_t now)
 
 	if (round && m->has_theirs && !m->round)
 		meeting_say(m, true, &known);
+	if (round && !m->round)
+		meeting_tell_last_peer(m);
 	if (!meeting_tell_candidates(m, round, now)) {
 		unserved = unserved ? unserved : m;
 	} else if (round) {
@@ -552,16 +563,6 @@ static void say_hello_again(struct vqp *v)
 	vqp_leave(v);
 }
 
-static bool only_other_version(const struct place *p)
-{
-	const struct process *at = p ? p->processes : NULL;
-	bool any = at;
-
-	while (at && at->other_version)
-		at = at->next;
-	return any && !at;
-}
-
 /* Why the peer has not come, or why HELLO does not match; NONE: neither is the case. */
 static enum stats_unprotected meeting_judge(const struct meeting *m)
 {
@@ -569,10 +570,10 @@ static enum stats_unprotected meeting_judge(const struct meeting *m)
 	bool mismatch;
 
 	if (!v->setup.met)
-		return !job_key_if_known()	      ? STATS_UNPROTECTED_NO_RENDEZVOUS
-		       : job_is_full()		      ? STATS_UNPROTECTED_RENDEZVOUS_FULL
-		       : only_other_version(m->place) ? STATS_UNPROTECTED_OTHER_VERSION
-						      : STATS_UNPROTECTED_NO_PEER_LIBRARY;
+		return !job_key_if_known()			? STATS_UNPROTECTED_NO_RENDEZVOUS
+		       : job_is_full()				? STATS_UNPROTECTED_RENDEZVOUS_FULL
+		       : directory_only_other_version(m->place) ? STATS_UNPROTECTED_OTHER_VERSION
+								: STATS_UNPROTECTED_NO_PEER_LIBRARY;
 	pthread_mutex_lock(&v->lock);
 	mismatch = shift_conn_stats(v->conn)->hello_mismatch;
 	pthread_mutex_unlock(&v->lock);
@@ -597,7 +598,7 @@ static struct meeting *meeting_find(const struct session_qp *mine, const struct 
 {
 	struct meeting *m = *bucket_of(mine);
 
-	while (m && !(same_qp(&m->mine, mine) && same_qp(&m->yours, yours)))
+	while (m && !(session_qp_is(&m->mine, mine) && session_qp_is(&m->yours, yours)))
 		m = m->next_in_bucket;
 	return m;
 }
@@ -740,14 +741,14 @@ static void meeting_answer(struct meeting *m, const struct nic *nic, const struc
 	uint64_t now = now_ns();
 	const struct vqp *v = m->v;
 	int rail = vqp_rail_on(v, nic);
-	struct audience to = {
-		.nic = v->dev->nic[0], .nonce = m->theirs.nonce, .addr = &m->theirs.rail[0].link};
+	struct audience to = {.nonce = m->theirs.nonce};
 
-	if (!c->ask || c->rail != c->rails - 1 || !m->has_ours || !m->has_theirs)
+	if (!c->ask || c->rail != c->rails - 1 || !m->has_ours || !m->has_theirs || rail < 0)
 		return;
-	if (rail > 0)
-		to.path = v->rails.twin[rail].path;
-	if (rail < 0 || (rail && !to.path))
+	to.nic = v->dev->nic[rail];
+	to.addr = &m->theirs.rail[rail].link;
+	to.path = rail ? v->rails.twin[rail].path : NULL;
+	if (!to.path && !to.addr->qpn)
 		return;
 	/* If we are about to ask, too, this is the question. */
 	meeting_say(m, told_due(&m->told, now), &to);
@@ -756,14 +757,14 @@ static void meeting_answer(struct meeting *m, const struct nic *nic, const struc
 }
 
 /* May it speak for the peer of this connection? The first time it must come to the QP's own port.
- * Once HELLO has matched, the peer is the peer. */
+ * Once HELLO has matched, the peer is the peer, and stays so for the lives to come. */
 static bool may_speak(const struct meeting *m, const struct nic *nic, uint64_t nonce)
 {
 	struct vqp *v = m->v;
 
 	if (v->life.released || !in_setup(v))
 		return nonce == v->setup.peer_nonce;
-	return nic == v->dev->nic[0];
+	return nic == v->dev->nic[0] || (is_last_peer(m) && nonce == v->setup.last.nonce);
 }
 
 /* Has the peer a twin on a rail that is not open yet, or can it be reached there only now? */
@@ -851,14 +852,6 @@ static void rendezvous_run(void *arg)
 							     : INTERVAL_LAST_NS;
 }
 
-struct forget_call {
-	struct bg_call call;
-	struct vqp *v;
-	pthread_mutex_t lock;
-	pthread_cond_t done;
-	bool is_done;
-};
-
 static void meeting_released(void *arg)
 {
 	struct vqp *v = arg;
@@ -908,8 +901,25 @@ static void meeting_leave_bucket(struct meeting *m)
 	*p = m->next_in_bucket;
 }
 
-static void meeting_forget(struct vqp *v)
+/* The next life may be connected to the same QP. */
+static void meeting_note_peer(const struct meeting *m)
 {
+	struct last_peer *last = &m->v->setup.last;
+	const struct record *r = &m->theirs;
+
+	if (!is_of_peer(m->v, r))
+		return;
+	*last = (struct last_peer){.gid = m->yours.gid,
+				   .qpn = m->yours.qpn,
+				   .rails = m->v->setup.peer_rails,
+				   .nonce = r->nonce};
+	for (uint8_t i = 0; i < last->rails; i++)
+		last->link[i] = r->rail[i].link;
+}
+
+static void meeting_forget(void *arg)
+{
+	struct vqp *v = arg;
 	struct meeting **p = &meetings, *m = v->setup.meeting;
 
 	vqp_timers_stop(v);
@@ -918,6 +928,7 @@ static void meeting_forget(struct vqp *v)
 	while (*p != m)
 		p = &(*p)->next;
 	*p = m->next;
+	meeting_note_peer(m);
 	meeting_leave_bucket(m);
 	directory_leave(m->place);
 	free(m);
@@ -931,30 +942,9 @@ static void meeting_forget(struct vqp *v)
 	pthread_mutex_unlock(&v->lock);
 }
 
-static void meeting_forget_call(void *arg)
-{
-	struct forget_call *forget_call = arg;
-
-	meeting_forget(forget_call->v);
-	pthread_mutex_lock(&forget_call->lock);
-	forget_call->is_done = true;
-	pthread_cond_signal(&forget_call->done);
-	pthread_mutex_unlock(&forget_call->lock);
-}
-
 void rendezvous_end(struct vqp *v)
 {
-	struct forget_call forget_call = {.call = {.fn = meeting_forget_call},
-					  .v = v,
-					  .lock = PTHREAD_MUTEX_INITIALIZER,
-					  .done = PTHREAD_COND_INITIALIZER};
-
-	forget_call.call.arg = &forget_call;
-	bg_call(&forget_call.call);
-	pthread_mutex_lock(&forget_call.lock);
-	while (!forget_call.is_done)
-		pthread_cond_wait(&forget_call.done, &forget_call.lock);
-	pthread_mutex_unlock(&forget_call.lock);
+	bg_call_wait(meeting_forget, v);
 }
 
 void rendezvous_nic_changed(const struct nic *nic)

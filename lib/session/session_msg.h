@@ -8,6 +8,7 @@
 #define SHIFT_SESSION_SESSION_MSG_H
 
 #include <stdint.h>
+#include <string.h>
 
 #include "lib/conn/vqp.h"
 #include "lib/core/msg.h"
@@ -34,6 +35,21 @@ struct session_qp {
 	uint32_t qpn;
 	uint8_t pad[4];
 };
+
+static inline bool session_qp_is(const struct session_qp *a, const struct session_qp *b)
+{
+	return a->qpn == b->qpn && !memcmp(&a->gid, &b->gid, sizeof(a->gid));
+}
+
+/* Without a GRH a QP has no GID in its packets. It is named by its subnet and LID. No NIC has such
+ * a GID, as its GUID would be below 2^16. */
+static inline union ibv_gid session_lid_name(const union ibv_gid *of_subnet, uint16_t lid)
+{
+	union ibv_gid name = {.raw = {[14] = (uint8_t)(lid >> 8), [15] = (uint8_t)lid}};
+
+	memcpy(name.raw, of_subnet->raw, 8);
+	return name;
+}
 
 /*
  * My end of a connection, on one of its rails. All of them have the same serial, and count only

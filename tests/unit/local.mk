@@ -192,7 +192,7 @@ tests_unit_test_env_LDADD = $(CMOCKA_LIBS)
 # The sources themselves: the rest of the library needs the layers above it.
 check_PROGRAMS += tests/unit/test_bg
 TESTS += tests/unit/test_bg
-tests_unit_test_bg_SOURCES = tests/unit/test_bg.c lib/base/background.c lib/base/fork.c \
+tests_unit_test_bg_SOURCES = tests/unit/test_bg.c lib/base/background.c lib/base/background_wait.c lib/base/fork.c \
 	lib/base/reentry.c lib/base/thread.c lib/base/timers.c lib/base/worker.c
 tests_unit_test_bg_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
 tests_unit_test_bg_LDADD = $(CMOCKA_LIBS)
@@ -299,7 +299,8 @@ tests_unit_test_run_dir_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_test_run_dir_LDADD = kv/libkvclient.la lib/libshiftcore.la lib/libshiftbase.la $(CMOCKA_LIBS)
 
 # The rooms above lib/core in a world that the test scripts, lib/core included (tests/unit/rooms.h).
-ROOMS_TESTS = tests/unit/test_rooms_qp tests/unit/test_rooms_meeting tests/unit/test_rooms_atomics tests/unit/test_twin_address tests/unit/test_rooms_messages \
+ROOMS_TESTS = tests/unit/test_rooms_qp tests/unit/test_rooms_meeting tests/unit/test_rooms_lives \
+	tests/unit/test_rooms_atomics tests/unit/test_twin_address tests/unit/test_rooms_messages \
 	tests/unit/test_rooms_arm tests/unit/test_rooms_rails tests/unit/test_rooms_post \
 	tests/unit/test_rooms_poll \
 	tests/unit/test_rooms_fence tests/unit/test_deaths tests/unit/test_bye tests/unit/test_directory \
@@ -398,6 +399,11 @@ tests_unit_test_rooms_meeting_SOURCES = tests/unit/test_rooms_meeting.c $(meetin
 tests_unit_test_rooms_meeting_CFLAGS = $(rooms_cflags)
 tests_unit_test_rooms_meeting_LDFLAGS = $(AM_LDFLAGS) $(meeting_wraps)
 tests_unit_test_rooms_meeting_LDADD = $(rooms_libs)
+
+tests_unit_test_rooms_lives_SOURCES = tests/unit/test_rooms_lives.c $(meeting_world)
+tests_unit_test_rooms_lives_CFLAGS = $(rooms_cflags)
+tests_unit_test_rooms_lives_LDFLAGS = $(AM_LDFLAGS) $(meeting_wraps)
+tests_unit_test_rooms_lives_LDADD = $(rooms_libs)
 
 tests_unit_test_deaths_SOURCES = tests/unit/test_deaths.c $(meeting_world)
 tests_unit_test_deaths_CFLAGS = $(rooms_cflags)

@@ -14,7 +14,7 @@
 
 struct vqp *v;
 struct end_record ours, theirs;
-uint32_t our_serial, our_heard, their_serial;
+uint32_t our_serial, our_heard, their_serial, peer_qpn;
 int they_lose, they_twist, put_result;
 unsigned int puts_n, watches_n, unwatches_n;
 char put_key[128], watched[128];
@@ -24,6 +24,7 @@ unsigned int gid_looks;
 int gid_missing;
 unsigned int told_n, asked_n;
 const char *told_over;
+unsigned int told_nics;
 uint64_t contact_nonce;
 bool key_known, job_full, crowd, answers, keep_for_peer;
 void (*on_enter)(void);
@@ -134,7 +135,7 @@ void __wrap_contact_send(struct nic *nic, uint64_t nonce, const struct ctrl_link
 			 const struct shift_msg *m)
 {
 	assert_true(nonce == PEER_NONCE || nonce == theirs.nonce || nonce == OTHER_NONCE || crowd);
-	assert_int_equal(addr->qpn, 0x300);
+	assert_int_equal(addr->qpn, 0x300u + nic->index);
 	contact_nonce = nonce;
 	if (world.on_send)
 		world.on_send(nic->name, m);
@@ -209,7 +210,7 @@ static void hear_us(const char *link, const struct shift_msg *m)
 	memcpy(&c, m->blob, sizeof(c));
 	assert_int_equal(c.mine.qpn, QPN);
 	assert_int_equal(c.mine.gid.raw[15], 1);
-	assert_int_equal(c.yours.qpn, PEER_QPN);
+	assert_int_equal(c.yours.qpn, peer_qpn);
 	assert_int_equal(c.yours.gid.raw[15], 0xbb);
 	if (!c.rail)
 		memset(&ours, 0, sizeof(ours));
@@ -220,6 +221,7 @@ static void hear_us(const char *link, const struct shift_msg *m)
 	our_serial = c.serial;
 	our_heard = c.heard;
 	told_over = link;
+	told_nics |= 1u << (link[strlen("mlx5_")] - '0');
 	if (c.rail != c.rails - 1)
 		return;
 	told_n++;
@@ -234,7 +236,7 @@ void they_say(unsigned int nic, bool ask)
 				 .serial = their_serial,
 				 .heard = our_serial,
 				 .id = theirs.id,
-				 .mine = {.qpn = PEER_QPN},
+				 .mine = {.qpn = peer_qpn},
 				 .yours = {.qpn = QPN}};
 	struct shift_msg m = session_msg(&c, sizeof(c));
 
@@ -307,7 +309,9 @@ int meeting_begin(void **state)
 	memset(&ours, 0, sizeof(ours));
 	memset(peer_psn, 0xff, sizeof(peer_psn));
 	our_serial = our_heard = told_n = asked_n = 0;
+	told_nics = 0;
 	their_serial = 100;
+	peer_qpn = PEER_QPN;
 	they_lose = gid_missing = -1;
 	gid_looks = 0;
 	they_twist = 0;

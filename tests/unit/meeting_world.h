@@ -25,8 +25,9 @@ extern struct vqp *v;
 extern struct end_record ours, theirs; /* as they are told */
 extern uint32_t our_serial, our_heard; /* as we said last */
 extern uint32_t their_serial;
-extern int they_lose;  /* the rail that gets lost, or -1 */
-extern int they_twist; /* 1 .. 4: a GID or QPN that they say is another; 0: none */
+extern uint32_t peer_qpn; /* of the QP that ours is connected to */
+extern int they_lose;	  /* the rail that gets lost, or -1 */
+extern int they_twist;	  /* 1 .. 4: a GID or QPN that they say is another; 0: none */
 extern unsigned int puts_n, watches_n, unwatches_n; /* calls of the rendezvous */
 extern int put_result;				    /* what a put answers */
 extern char put_key[128], watched[128];
@@ -45,6 +46,7 @@ extern struct rail_record put_value;
 uint64_t record_tag(const char *key, const struct rail_record *r);
 extern unsigned int told_n, asked_n;  /* how often our end was told whole; and asked for theirs */
 extern const char *told_over;	      /* the link it was told over last */
+extern unsigned int told_nics;	      /* mask of our NICs over which it was told */
 extern uint64_t contact_nonce;	      /* to whom a contact spoke last; 0: to none */
 extern bool key_known, job_full;      /* the job's key; has a put been refused? */
 extern bool crowd;		      /* there are other processes than the peer's */

@@ -104,6 +104,21 @@ static void calls_in_order(void **state)
 	assert_false(hooks_off);
 }
 
+static void slow_call(void *arg)
+{
+	usleep(20000);
+	*(bool *)arg = bg_is_self();
+}
+
+static void a_call_is_waited_for(void **state)
+{
+	bool ran = false;
+
+	(void)state;
+	bg_call_wait(slow_call, &ran);
+	assert_true(ran);
+}
+
 static struct bg_call chain;
 static atomic_uint chain_count;
 
@@ -603,6 +618,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(calls_in_order),
+		cmocka_unit_test(a_call_is_waited_for),
 		cmocka_unit_test(a_call_may_queue_itself),
 		cmocka_unit_test(calls_from_a_busy_thread_all_run),
 		cmocka_unit_test(timers_fire_once_in_order),
