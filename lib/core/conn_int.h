@@ -130,7 +130,10 @@ struct shift_conn {
 	uint32_t query_serial;
 	uint32_t query_psn;
 	uint32_t query_same;   /* answers in a row that said so */
-	uint32_t asked_serial; /* of the peer's question that is being answered */
+	bool query_open;       /* the last question has had no answer yet */
+	uint8_t query_rail;    /* whose control link it went over */
+	uint32_t asked_serial; /* of the peer's question that is being answered, */
+	uint8_t asked_rail;    /* and whose control link brought it */
 
 	/* Errors. */
 	uint64_t flushed;    /* error completions of sends in epoch lastc */
@@ -272,6 +275,7 @@ uint64_t atomics_deadline(const struct shift_conn *c);
 void atomics_tick(struct shift_conn *c, uint64_t now);
 
 /* progress.c */
+void progress_begin(struct shift_conn *c, uint64_t now);
 void progress_tick(struct shift_conn *c, uint64_t now);
 void progress_msg(struct shift_conn *c, const struct shift_msg *m, uint64_t now);
 void progress_psn(struct shift_conn *c, const struct shift_event *ev);

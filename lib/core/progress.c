@@ -73,10 +73,31 @@ static bool is_overdue(const struct shift_conn *c, uint64_t now)
 	return conn_since(now, c->check_at) >= c->cfg.no_progress_ns;
 }
 
+void progress_begin(struct shift_conn *c, uint64_t now)
+{
+	c->check_at = now + c->cfg.no_progress_ns;
+	c->query_same = 0;
+	c->query_open = false;
+	c->query_rail = c->r;
+}
+
+/* First over the rail of the data, which may pass no messages, either. */
+static void ask(struct shift_conn *c, uint64_t now)
+{
+	struct shift_msg m = {.type = SHIFT_MSG_QUERY_PSN, .epoch = c->e};
+
+	if (c->query_open)
+		c->query_rail = (uint8_t)((c->query_rail + 1) % c->cfg.rails);
+	c->query_open = true;
+	c->check_at = now + c->cfg.no_progress_ns;
+	c->stats.no_progress_asked++;
+	m.serial = ++c->query_serial;
+	conn_send(c, &m, c->query_rail);
+}
+
 /* Once per no_progress_ns while ACTIVE. */
 void progress_tick(struct shift_conn *c, uint64_t now)
 {
-	struct shift_msg m = {.type = SHIFT_MSG_QUERY_PSN, .epoch = c->e};
 	bool moved = c->sq.sig_done + c->sq.scan != c->check_done || is_overdue(c, now);
 
 	note_quiet(c, now);
@@ -84,15 +105,11 @@ void progress_tick(struct shift_conn *c, uint64_t now)
 		return;
 	if (c->plan.trouble && retries_are_over(c, now))
 		conn_trouble_over(c);
-	c->check_at = now + c->cfg.no_progress_ns;
 	c->check_done = c->sq.sig_done + c->sq.scan;
-	if (moved || oldest_signaled(c) == NEVER) {
-		c->query_same = 0;
-		return;
-	}
-	c->stats.no_progress_asked++;
-	m.serial = ++c->query_serial;
-	conn_send(c, &m, c->r);
+	if (moved || oldest_signaled(c) == NEVER)
+		progress_begin(c, now);
+	else
+		ask(c, now);
 }
 
 static void judge_answer(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
@@ -107,6 +124,9 @@ static void judge_answer(struct shift_conn *c, const struct shift_msg *m, uint64
 	uint64_t k;
 	bool same = c->query_same && c->query_psn == m->rep_psn;
 
+	if (!c->query_open)
+		return; /* the same answer once more */
+	c->query_open = false;
 	if (oldest == NEVER || c->check_done != c->sq.sig_done + c->sq.scan)
 		return; /* moved since the question */
 	c->query_same = same ? c->query_same + 1 : 1;
@@ -145,6 +165,7 @@ void progress_msg(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 	if (c->state == SHIFT_ST_SETUP)
 		return;
 	c->asked_serial = m->serial;
+	c->asked_rail = c->msg_rail;
 	a = conn_emit(c, SHIFT_ACT_QUERY_PSN, c->r);
 	a->epoch = c->e;
 	a->serial = m->serial;
@@ -168,5 +189,5 @@ void progress_psn(struct shift_conn *c, const struct shift_event *ev)
 	if (ev->epoch != c->e || ev->rail != c->r || ev->serial != c->asked_serial ||
 	    conn_recv_held(c) || c->state == SHIFT_ST_SETUP)
 		return;
-	conn_send(c, &m, c->r);
+	conn_send(c, &m, c->asked_rail);
 }

@@ -209,12 +209,12 @@ static bool alternative_usable(const struct shift_conn *c, uint64_t now)
 	return alternative_at(c) <= now;
 }
 
-/* From when on the rail in use can be left because its link is down (T4). A link says so only once.
- * The other rail may have been in its quarantine then, as it is for a second after each fail-back.
- */
+/* From when on the rail in use can be left because its link is down (T4) or its probes are lost
+ * (T6). That is told only once. There may have been nowhere to go then: the other rail is in its
+ * quarantine for a second after each fail-back, and in a life that is not the first. */
 uint64_t rail_escape_at(const struct shift_conn *c)
 {
-	return c->rail[c->r].down ? alternative_at(c) : NEVER;
+	return c->rail[c->r].down || rail_silent(c, c->r) ? alternative_at(c) : NEVER;
 }
 
 /* The rail in use, or aimed at, looks dead: leave it if there is anywhere to go. */
@@ -250,7 +250,8 @@ static void rail_suspect(struct shift_conn *c, uint8_t i, enum shift_reason why,
 void rail_tick(struct shift_conn *c, uint64_t now)
 {
 	if (rail_escape_at(c) <= now)
-		rail_suspect(c, c->r, SHIFT_R_LINK_DOWN, now);
+		rail_suspect(c, c->r, c->rail[c->r].down ? SHIFT_R_LINK_DOWN : SHIFT_R_PROBES_LOST,
+			     now);
 }
 
 /* Is rail r more than the rail that we come from? */

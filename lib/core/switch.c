@@ -279,8 +279,7 @@ static void commit_epoch(struct shift_conn *c, const struct shift_msg *m, uint64
 	c->active_ns = now;
 	if (c->plan.planned)
 		conn_trouble_over(c);
-	c->check_at = now + c->cfg.no_progress_ns;
-	c->query_same = 0;
+	progress_begin(c, now);
 	c->in_vain = 0;
 	c->plan.r = NO_RAIL;
 }

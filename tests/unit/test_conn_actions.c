@@ -125,7 +125,7 @@ static void a_question_is_passed_to_the_nic(void **state)
 	IS(0, .type = SHIFT_ACT_QUERY_PSN, .serial = 4711);
 	take_actions(&(struct shift_event){.type = SHIFT_EV_PSN, .psn = 0x123456, .serial = 4711});
 	assert_int_equal(acts, 1);
-	IS(0, .type = SHIFT_ACT_SEND_MSG);
+	IS(0, .type = SHIFT_ACT_SEND_MSG, .rail = 2); /* where it came from */
 	assert_int_equal(act[0].msg.type, SHIFT_MSG_PSN);
 	assert_int_equal(act[0].msg.serial, 4711);
 	assert_int_equal(act[0].msg.rep_psn, 0x123456);

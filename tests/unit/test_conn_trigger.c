@@ -64,6 +64,64 @@ static void a_link_down_is_remembered_until_a_rail_is_clean(void **state)
 	assert_int_equal(w_view(&w, 1).r, 1);
 }
 
+/* Nor are we told for ever that a rail is silent (7.48). */
+static void a_silence_is_remembered_until_a_rail_is_clean(void **state)
+{
+	(void)state;
+	w_event(&w, 0, SHIFT_EV_LINK_DOWN, 2);
+	w_event(&w, 0, SHIFT_EV_MIGRATE, 1);
+	assert_true(w_settle(&w, 20));
+	w_post(&w, 0, SHIFT_OP_SEND, 10, true); /* else rail 1 is clean at once (7.52) */
+	assert_true(w_settle(&w, 20));
+	w_event(&w, 0, SHIFT_EV_MIGRATE, 0);
+	while (w_op(&w, 0) || w_op(&w, 1) || w_msg(&w, 0))
+		;
+	for (int i = 0; i < 4; i++) {
+		w_event(&w, 0, SHIFT_EV_PROBE_MISSED, 0);
+		w_event(&w, 0, SHIFT_EV_PROBE_OK, 1);
+		w.now += MS;
+	}
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
+	assert_int_equal(w_view(&w, 0).r, 0);
+	assert_in_range(shift_conn_deadline(w.h[0].c), w.now, w.now + 1000 * MS);
+	assert_true(w_settle(&w, 20));
+	assert_int_equal(w_view(&w, 0).r, 1);
+	assert_int_equal(w_view(&w, 1).r, 1);
+	assert_int_equal(w_view(&w, 0).reason, SHIFT_R_COMMIT);
+}
+
+/* Each would be told once, and in SETUP or of a rail that is shut it is told in vain. */
+static void a_silence_is_remembered_until_a_rail_opens(void **state)
+{
+	(void)state;
+	for (int r = 1; r < W_RAILS; r++)
+		w_event(&w, 0, SHIFT_EV_RAIL_VETO, r);
+	for (int i = 0; i < 4; i++) {
+		w_event(&w, 0, SHIFT_EV_PROBE_MISSED, 0);
+		w_event(&w, 0, SHIFT_EV_PROBE_OK, 1);
+		w.now += MS;
+	}
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
+	w_event(&w, 0, SHIFT_EV_RAIL_OPEN, 1);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_FENCE);
+	assert_int_equal(w_view(&w, 0).reason, SHIFT_R_PROBES_LOST);
+}
+
+static void a_silence_that_is_over_is_forgotten(void **state)
+{
+	(void)state;
+	for (int r = 1; r < W_RAILS; r++)
+		w_event(&w, 0, SHIFT_EV_RAIL_VETO, r);
+	for (int i = 0; i < 4; i++) {
+		w_event(&w, 0, SHIFT_EV_PROBE_MISSED, 0);
+		w_event(&w, 0, SHIFT_EV_PROBE_OK, 1);
+		w.now += MS;
+	}
+	w_event(&w, 0, SHIFT_EV_PROBE_OK, 0);
+	w_event(&w, 0, SHIFT_EV_RAIL_OPEN, 1);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
+}
+
 static void all_rails_miss(int times)
 {
 	for (int i = 0; i < times; i++)
@@ -406,6 +464,9 @@ int main(void)
 		WORLD_TEST(without_another_rail_it_waits),
 		WORLD_TEST(a_rail_that_comes_up_takes_over_from_one_that_is_down),
 		WORLD_TEST(a_link_down_is_remembered_until_a_rail_is_clean),
+		WORLD_TEST(a_silence_is_remembered_until_a_rail_is_clean),
+		WORLD_TEST(a_silence_is_remembered_until_a_rail_opens),
+		WORLD_TEST(a_silence_that_is_over_is_forgotten),
 		WORLD_TEST(silence_counts_only_against_another_rail),
 		WORLD_TEST(the_last_to_answer_after_a_stop_is_not_silent),
 		WORLD_TEST(a_refused_post_starts_it),

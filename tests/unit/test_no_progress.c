@@ -273,6 +273,75 @@ static void only_the_answer_to_the_last_question_counts(void **state)
 	answer_counts(&m, true);
 }
 
+/* The network brings it again and again. */
+static void an_answer_counts_once(void **state)
+{
+	struct shift_msg m;
+
+	(void)state;
+	w_post(&w, 0, SHIFT_OP_WRITE, 10, true);
+	next_second();
+	w.msgs = 0;
+	m = right_answer();
+	answer_counts(&m, true);
+	for (int i = 0; i < 5; i++)
+		answer_counts(&m, false);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
+}
+
+static void asked_over(uint8_t rail)
+{
+	next_second();
+	assert_int_equal(w.msgs, 1);
+	assert_int_equal(w.msg[0].rail, rail);
+	w.msgs = 0;
+}
+
+static void answer_came(void)
+{
+	struct shift_msg m = right_answer();
+
+	answer_counts(&m, true);
+}
+
+/* The rail of the data may pass no message, either, and may never have been probed. */
+static void a_question_that_is_not_answered_takes_another_rail(void **state)
+{
+	(void)state;
+	w_post(&w, 0, SHIFT_OP_WRITE, 10, true);
+	for (uint8_t i = 0; i < 2 * W_RAILS; i++)
+		asked_over(i % W_RAILS);
+	asked_over(0);
+	asked_over(1);
+	answer_came();
+	asked_over(1); /* it stays there */
+	asked_over(2);
+	answer_came();
+	asked_over(2);
+	w_ack(&w, 0, 0);
+	pass_packets(0, 0, 1);
+	w_ack(&w, 0, 0);
+	take_cqes(0);
+	w_post(&w, 0, SHIFT_OP_WRITE, 10, true);
+	next_second();
+	assert_int_equal(w.msgs, 0);
+	asked_over(0); /* a new trouble: first over the rail of the data */
+}
+
+static void after_a_switch_the_new_rail_is_asked_first(void **state)
+{
+	(void)state;
+	w_post(&w, 0, SHIFT_OP_WRITE, 10, true);
+	asked_over(0);
+	asked_over(1);
+	asked_over(2);
+	fail_over(0);
+	w.msgs = 0;
+	w_post(&w, 0, SHIFT_OP_WRITE, 10, true);
+	asked_over(1);
+	asked_over(2);
+}
+
 static void an_answer_of_an_older_epoch_does_not_count(void **state)
 {
 	struct shift_msg m;
@@ -348,6 +417,21 @@ static void only_the_nics_answer_to_the_last_question_is_told(void **state)
 		assert_int_equal(w.msg[0].m.fence, row[i].ev.fence);
 		assert_int_equal(w.msg[0].m.rep_psn, row[i].ev.psn & 0xffffff);
 		assert_int_equal(w.msg[0].m.recv_avail, W_READY_RECVS);
+	}
+}
+
+static void the_answer_goes_where_the_question_came_from(void **state)
+{
+	(void)state;
+	for (uint8_t rail = 0; rail < W_RAILS; rail++) {
+		struct shift_msg m = right_answer();
+
+		m.type = SHIFT_MSG_QUERY_PSN;
+		give_event(0, &(struct shift_event){.type = SHIFT_EV_MSG, .rail = rail, .msg = &m});
+		w.h[0].ops = w.msgs = 0;
+		give_event(0, &(struct shift_event){.type = SHIFT_EV_PSN, .serial = m.serial});
+		assert_int_equal(w.msgs, 1);
+		assert_int_equal(w.msg[0].rail, rail);
 	}
 }
 
@@ -472,6 +556,10 @@ int main(void)
 		WORLD_TEST(a_long_message_that_moves_is_left_alone),
 		WORLD_TEST(answers_of_the_epoch_before_do_not_count),
 		WORLD_TEST(only_the_answer_to_the_last_question_counts),
+		WORLD_TEST(an_answer_counts_once),
+		WORLD_TEST(a_question_that_is_not_answered_takes_another_rail),
+		WORLD_TEST(after_a_switch_the_new_rail_is_asked_first),
+		WORLD_TEST(the_answer_goes_where_the_question_came_from),
 		WORLD_TEST(an_answer_of_an_older_epoch_does_not_count),
 		WORLD_TEST(a_question_of_another_epoch_is_not_put_to_the_nic),
 		WORLD_TEST(only_the_nics_answer_to_the_last_question_is_told),
