@@ -568,18 +568,98 @@ static void arm_done(unsigned int h, unsigned int r)
 /* --- everything else that reaches the process
  * ------------------------------------------------------- */
 
+#define SILENCE_TOLD 4u /* misses that have had a witness */
+
+static bool is_path(unsigned int r)
+{
+	return rail_at(r) == &W.rail[r];
+}
+
+static bool silence_is_told(const struct probed *p)
+{
+	return p->misses && p->counted >= SILENCE_TOLD;
+}
+
+/* Has each other rail that answers done so since the last miss that counted? */
+static bool has_witnesses(const struct host *me, unsigned int r)
+{
+	for (unsigned int i = 0; i < W.rails; i++) {
+		const struct probed *p = &me->probed[i];
+
+		if (i != r && is_path(i) && p->known && !p->misses &&
+		    p->ok_at <= me->probed[r].counted_at)
+			return false;
+	}
+	return true;
+}
+
+static bool silence_is_news(const struct host *me)
+{
+	for (unsigned int i = 0; i < W.rails; i++)
+		if (is_path(i) && me->probed[i].misses && !silence_is_told(&me->probed[i]))
+			return true;
+	return false;
+}
+
+static void tell_again(struct host *me)
+{
+	for (unsigned int i = 0; i < W.rails; i++)
+		me->probed[i].counted = 0;
+}
+
+/* Is that news? A connection is told nothing else, unless it is in a switch (7.48). */
+static bool probe_is_news(struct host *me, unsigned int r, bool ok)
+{
+	struct probed *p = &me->probed[r];
+	bool change = !p->known || ok == (p->misses != 0), news;
+
+	p->known = true;
+	p->misses = ok ? 0 : p->misses + 1;
+	if (ok)
+		p->ok_at = W.now;
+	if (change)
+		tell_again(me);
+	news = change || (ok ? silence_is_news(me) : !silence_is_told(p));
+	if (!ok && has_witnesses(me, r)) {
+		p->counted++;
+		p->counted_at = W.now;
+	}
+	return news;
+}
+
+static bool in_switch(const struct host *me)
+{
+	return me->c && me->state != SHIFT_ST_SETUP && me->state != SHIFT_ST_ACTIVE;
+}
+
+void host_probes_known(unsigned int h)
+{
+	struct host *me = &W.host[h];
+
+	tell_again(me);
+	for (unsigned int r = 0; r < W.rails; r++)
+		if (is_path(r) && me->probed[r].known && !me->probed[r].misses)
+			host_give(h, &(struct shift_event){.type = SHIFT_EV_PROBE_OK,
+							   .rail = (uint8_t)r,
+							   .also = rails_beside(r)});
+}
+
 static void probe(unsigned int h, unsigned int r)
 {
 	struct shift_event ev = {.rail = (uint8_t)r, .also = rails_beside(r)};
+	struct host *me = &W.host[h];
 
-	if (W.silence && W.now > W.calm_at + 2 * PROBE_NS) /* the last ones are true */
+	/* The last ones are true, and enough to know a rail that is silent beside one that came
+	 * back just before. */
+	if (W.silence && W.now > W.calm_at + 8 * PROBE_NS)
 		return;
 	ev.type = !host_silent(h, r) && net_probe(h, r) ? SHIFT_EV_PROBE_OK : SHIFT_EV_PROBE_MISSED;
 	for (unsigned int i = 0; i < W.rails && ev.type == SHIFT_EV_PROBE_MISSED; i++)
 		if (rail_at(i) == rail_at(r))
-			W.host[h].missed_at[i] = W.now;
+			me->missed_at[i] = W.now;
 	ev_add(W.now + PROBE_NS + rnd_below(&W.g_host, 100000), EV_PROBE, h, r, 0);
-	host_give(h, &ev);
+	if (probe_is_news(me, r, ev.type == SHIFT_EV_PROBE_OK) || in_switch(me))
+		host_give(h, &ev);
 }
 
 /* One that is not for this connection, in this life, must leave no trace. */

@@ -163,6 +163,7 @@ static void forget_connection(unsigned int h)
 	me->app_until = old.app_until;
 	me->stalled_until = old.stalled_until;
 	memcpy(me->missed_at, old.missed_at, sizeof(me->missed_at));
+	memcpy(me->probed, old.probed, sizeof(me->probed));
 	me->recv_mark = old.recv_mark;
 	memcpy(me->veto, old.veto, sizeof(me->veto));
 	me->tombs = old.tombs;
@@ -224,6 +225,7 @@ static void life_over(void)
 static void life_qp(unsigned int h)
 {
 	host_live(h);
+	host_probes_known(h);
 	host_rts(h);
 	host_apart(h);
 	host_vetoes(h);

@@ -322,6 +322,15 @@ struct said {
 #define SAID  8u
 #define LIVES 4u
 
+/* The probes over one rail, as the process that sends them knows them. */
+struct probed {
+	bool known;	     /* one was answered, or missed */
+	uint32_t misses;     /* in a row */
+	uint32_t counted;    /* of them: had a witness since the last change */
+	uint64_t counted_at; /* the last of those */
+	uint64_t ok_at;	     /* the last answer */
+};
+
 struct host {
 	struct shift_conn *c;
 	struct shift_conn_cfg cfg;
@@ -368,8 +377,9 @@ struct host {
 	struct arm_op arm[RAILS];
 	struct shift_msg frozen;   /* the newest SWITCH that carried a proof */
 	uint64_t missed_at[RAILS]; /* last missed probe */
-	uint8_t reason;		   /* of the end */
-	uint8_t change;		   /* reason of the last change of state */
+	struct probed probed[RAILS];
+	uint8_t reason; /* of the end */
+	uint8_t change; /* reason of the last change of state */
 	uint8_t state;
 	struct prog p;
 };
@@ -640,6 +650,7 @@ void host_event(const struct ev *e);
 void host_give(unsigned int h, const struct shift_event *ev);
 void host_drain(unsigned int h);
 bool host_silent(unsigned int h, unsigned int r);
+void host_probes_known(unsigned int h); /* a life begins: it is told what is known of the rails */
 void host_post_failed(unsigned int h, unsigned int r, uint32_t epoch, uint32_t count);
 void host_poll_soon(unsigned int h, uint64_t at);
 void host_rts(unsigned int h);

@@ -86,6 +86,17 @@ static void until_it_comes_it_is_told_over_all_rails(void **state)
 	assert_true(met_over(2));
 }
 
+static void if_it_does_not_come_it_is_told_ever_more_seldom(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 60000; i++)
+		rooms_pass(MS);
+	told_n = 0;
+	for (int i = 0; i < 20000; i++)
+		rooms_pass(MS);
+	assert_in_range(told_n, RAILS, 2 * RAILS);
+}
+
 /* GIDs and QPNs repeat in other networks. What is known of one QP says nothing of another. */
 static void another_qp_is_met_on_its_own_port_only(void **state)
 {
@@ -126,8 +137,10 @@ static void a_rail_that_nobody_is_on_is_not_used(void **state)
 	world.nic[2].ready = true;
 	rooms_pass(1000 * MS);
 	assert_int_equal(told_nics, 1 | 4);
+	theirs.rail[1].link.qpn = 0;
 	told_n = 0;
 	assert_true(met_over(1)); /* its NIC has come, and it has not said where it listens */
+	assert_int_equal(told_n, 0);
 }
 
 /* The peer's twin has moved since: the newest address counts. */
@@ -153,6 +166,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(the_peer_is_met_over_any_rail),
 		TEST(until_it_comes_it_is_told_over_all_rails),
+		TEST(if_it_does_not_come_it_is_told_ever_more_seldom),
 		ALONE(another_qp_is_met_on_its_own_port_only),
 		TEST(a_life_that_met_nobody_changes_nothing),
 		LATE(a_rail_that_nobody_is_on_is_not_used),
