@@ -168,10 +168,20 @@ int vqp_twin_rail_on(const struct vqp *v, const struct nic *nic)
 	return -1;
 }
 
-int vqp_rail_on(const struct vqp *v, const struct nic *nic)
+static bool has_path(const struct vqp *v, uint32_t rails, const struct peer_path *path)
 {
-	for (int i = 0; i < v->dev->rails; i++)
-		if (v->dev->nic[i] == nic)
-			return i;
-	return -1;
+	for (uint8_t i = 0; i < v->dev->rails && path; i++)
+		if ((rails >> i & 1) && v->rails.twin[i].path == path)
+			return true;
+	return false;
+}
+
+uint32_t vqp_rails_heard(const struct vqp *v, const struct nic *nic)
+{
+	uint32_t rails = 0;
+
+	for (uint8_t i = 0; i < v->dev->rails; i++)
+		if (v->dev->nic[i] == nic && !has_path(v, rails, v->rails.twin[i].path))
+			rails |= 1u << i;
+	return rails;
 }

@@ -354,8 +354,9 @@ bool vqp_is_idle(const struct vqp *v);
 /* The rail in use: the one that carries the traffic now, or did until a switch began. */
 uint8_t vqp_rail(const struct vqp *v);
 
-/* The first rail on that NIC, as two may be on rail 0's; -1: there is none. */
-int vqp_rail_on(const struct vqp *v, const struct nic *nic);
+/* Mask of the rails that a message which came to this NIC may have come over: two may be on rail
+ * 0's. Of those with the same path to the peer only the first. Background thread. */
+uint32_t vqp_rails_heard(const struct vqp *v, const struct nic *nic);
 
 /* The rail on that NIC that has a twin there; -1: there is none. */
 int vqp_twin_rail_on(const struct vqp *v, const struct nic *nic);

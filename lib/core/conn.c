@@ -287,7 +287,7 @@ static void dispatch_event(struct shift_conn *c, const struct shift_event *ev, u
 	case SHIFT_EV_MSG:
 		if (!ev->msg)
 			return;
-		c->msg_rail = ev->rail;
+		c->msg_rails = 1u << ev->rail | ev->also;
 		dispatch_msg(c, ev->msg, now_ns);
 		return;
 	case SHIFT_EV_TICK: dispatch_tick(c, now_ns); return;

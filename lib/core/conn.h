@@ -332,7 +332,8 @@ struct shift_event {
 		       * not yet so, FENCE_DONE comes again with the same rail and epoch once it is */
 	uint8_t how;  /* CLOSE: enum shift_close */
 	uint8_t also; /* LINK_UP, LINK_DOWN, PROBE_OK, PROBE_MISSED: mask of the other rails that it
-		       * is said of, as they share the NIC, or the path to the peer, with `rail` */
+		       * is said of, as they share the NIC, or the path to the peer, with `rail`.
+		       * MSG: of those that it may have come over */
 	uint32_t epoch;
 	uint32_t psn; /* rq_psn */
 	uint32_t serial;

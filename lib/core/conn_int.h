@@ -97,7 +97,7 @@ struct shift_conn {
 	struct shift_msg mine;	 /* my SWITCH(e), frozen */
 	struct shift_msg theirs; /* newest SWITCH received that proves something */
 	struct shift_msg closed; /* CLOSED received, to be used when fenced */
-	uint8_t msg_rail;	 /* whose control link brought the message being handled */
+	uint32_t msg_rails;	 /* mask: their control link brought the message being handled */
 	bool hello_heard;
 	uint8_t rails_max;  /* as configured; cfg.rails: that both ends have */
 	uint32_t peer_life; /* the number of its life, as its HELLO that matched says */
@@ -133,7 +133,7 @@ struct shift_conn {
 	bool query_open;       /* the last question has had no answer yet */
 	uint8_t query_rail;    /* whose control link it went over */
 	uint32_t asked_serial; /* of the peer's question that is being answered, */
-	uint8_t asked_rail;    /* and whose control link brought it */
+	uint32_t asked_rails;  /* and msg_rails of it */
 
 	/* Errors. */
 	uint64_t flushed;    /* error completions of sends in epoch lastc */
@@ -182,6 +182,7 @@ static inline void conn_check_emit(const struct shift_conn *c, enum shift_action
 void conn_set_state(struct shift_conn *c, enum shift_state to, enum shift_reason reason);
 struct shift_action *conn_emit(struct shift_conn *c, enum shift_action_type type, uint8_t rail);
 void conn_send(struct shift_conn *c, struct shift_msg *m, uint8_t rail);
+void conn_answer(struct shift_conn *c, struct shift_msg *m, uint32_t rails); /* a mask */
 void conn_hold(struct shift_conn *c);
 void conn_release(struct shift_conn *c);
 void conn_untrack(struct shift_conn *c);

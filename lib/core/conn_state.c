@@ -92,6 +92,13 @@ void conn_send(struct shift_conn *c, struct shift_msg *m, uint8_t rail)
 	conn_emit(c, SHIFT_ACT_SEND_MSG, rail)->msg = *m;
 }
 
+void conn_answer(struct shift_conn *c, struct shift_msg *m, uint32_t rails)
+{
+	for (uint8_t i = 0; i < c->cfg.rails; i++)
+		if (rails >> i & 1)
+			conn_send(c, m, i);
+}
+
 void conn_hold(struct shift_conn *c)
 {
 	if (c->holding)

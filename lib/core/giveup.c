@@ -203,7 +203,7 @@ void giveup_msg(struct shift_conn *c, const struct shift_msg *m)
 		if (c->state == SHIFT_ST_GIVEUP || c->state == SHIFT_ST_CLOSING)
 			return; /* not fenced yet: the peer will ask again */
 		giveup_answer(c, &answer);
-		conn_send(c, &answer, c->msg_rail);
+		conn_answer(c, &answer, c->msg_rails);
 		return;
 	}
 	if (c->state == SHIFT_ST_SETUP || c->state >= SHIFT_ST_GIVEUP)

@@ -4,8 +4,8 @@
 
 #define HELLO_RTO_MAX_NS 1000000000ull
 
-/* Over each rail in turn: rail 0's control link may be the one that is down. */
-static void send_hello(struct shift_conn *c, uint8_t rail)
+/* In turn over each rail: rail 0's control link may be the one that is down. */
+static void send_hello(struct shift_conn *c, uint32_t rails)
 {
 	struct shift_msg m = {
 		.type = SHIFT_MSG_HELLO,
@@ -17,7 +17,7 @@ static void send_hello(struct shift_conn *c, uint8_t rail)
 	};
 
 	life_say(c, &m);
-	conn_send(c, &m, rail);
+	conn_answer(c, &m, rails);
 }
 
 void hello_start(struct shift_conn *c, uint64_t now)
@@ -28,7 +28,7 @@ void hello_start(struct shift_conn *c, uint64_t now)
 	if (!c->sq_psn_known)
 		return; /* the peer will say what it expects of us */
 	conn_arm_rto(c, now);
-	send_hello(c, 0);
+	send_hello(c, 1);
 }
 
 static bool hello_matches(const struct shift_conn *c, const struct shift_msg *m)
@@ -69,7 +69,7 @@ void hello_msg(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 		conn_set_state(c, SHIFT_ST_ACTIVE, SHIFT_R_HELLO);
 	}
 	if (!m->heard)
-		send_hello(c, c->msg_rail);
+		send_hello(c, c->msg_rails);
 }
 
 /*
@@ -99,5 +99,5 @@ void hello_tick(struct shift_conn *c, uint64_t now)
 	c->stats.retransmits++;
 	c->rto_ns = 2 * c->rto_ns < HELLO_RTO_MAX_NS ? 2 * c->rto_ns : HELLO_RTO_MAX_NS;
 	c->rto_at = now + c->rto_ns;
-	send_hello(c, (uint8_t)(c->attempt % c->cfg.rails));
+	send_hello(c, 1u << c->attempt % c->cfg.rails);
 }

@@ -165,7 +165,7 @@ void progress_msg(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 	if (c->state == SHIFT_ST_SETUP)
 		return;
 	c->asked_serial = m->serial;
-	c->asked_rail = c->msg_rail;
+	c->asked_rails = c->msg_rails;
 	a = conn_emit(c, SHIFT_ACT_QUERY_PSN, c->r);
 	a->epoch = c->e;
 	a->serial = m->serial;
@@ -189,5 +189,5 @@ void progress_psn(struct shift_conn *c, const struct shift_event *ev)
 	if (ev->epoch != c->e || ev->rail != c->r || ev->serial != c->asked_serial ||
 	    conn_recv_held(c) || c->state == SHIFT_ST_SETUP)
 		return;
-	conn_send(c, &m, c->asked_rail);
+	conn_answer(c, &m, c->asked_rails);
 }

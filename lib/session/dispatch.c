@@ -47,7 +47,7 @@ static void dispatch_session(const struct nic *nic, const struct shift_msg *m)
 void dispatch_message(struct nic *nic, const struct shift_msg *m)
 {
 	struct vqp *v = vqp_by_id(m->dst_conn);
-	int rail = v ? vqp_rail_on(v, nic) : -1;
+	uint32_t rails = v ? vqp_rails_heard(v, nic) : 0;
 
 	if (m->type == SHIFT_MSG_SESSION) {
 		dispatch_session(nic, m);
@@ -57,7 +57,7 @@ void dispatch_message(struct nic *nic, const struct shift_msg *m)
 		tombstone_answer(nic, m);
 		return;
 	}
-	if (rail < 0 || !is_from_peer(v, m))
+	if (!rails || !is_from_peer(v, m))
 		return;
 	vqp_enter(v);
 	if (m->dst_conn != v->id || !is_from_peer(v, m)) { /* RESET meanwhile */
@@ -71,8 +71,11 @@ void dispatch_message(struct nic *nic, const struct shift_msg *m)
 	} else if (m->type == SHIFT_MSG_KEY || m->type == SHIFT_MSG_KEY_GONE) {
 		peer_keys_message(v, m);
 	} else {
-		struct shift_event ev = {.type = SHIFT_EV_MSG, .rail = (uint8_t)rail, .msg = m};
+		struct shift_event ev = {.type = SHIFT_EV_MSG, .msg = m};
 
+		while (!(rails >> ev.rail & 1))
+			ev.rail++;
+		ev.also = (uint8_t)(rails & ~(1u << ev.rail));
 		if (!pause_event(v, &ev))
 			shift_conn_event(v->conn, &ev, now_ns());
 	}

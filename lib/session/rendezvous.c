@@ -740,19 +740,23 @@ static void meeting_answer(struct meeting *m, const struct nic *nic, const struc
 {
 	uint64_t now = now_ns();
 	const struct vqp *v = m->v;
-	int rail = vqp_rail_on(v, nic);
+	uint32_t rails = vqp_rails_heard(v, nic);
 	struct audience to = {.nonce = m->theirs.nonce};
+	bool said = false;
 
-	if (!c->ask || c->rail != c->rails - 1 || !m->has_ours || !m->has_theirs || rail < 0)
+	if (!c->ask || c->rail != c->rails - 1 || !m->has_ours || !m->has_theirs)
 		return;
-	to.nic = v->dev->nic[rail];
-	to.addr = &m->theirs.rail[rail].link;
-	to.path = rail ? v->rails.twin[rail].path : NULL;
-	if (!to.path && !to.addr->qpn)
-		return;
-	/* If we are about to ask, too, this is the question. */
-	meeting_say(m, told_due(&m->told, now), &to);
-	if (told_due(&m->told, now))
+	for (uint8_t i = 0; i < v->dev->rails; i++) {
+		to.nic = v->dev->nic[i];
+		to.addr = &m->theirs.rail[i].link;
+		to.path = to.nonce == v->setup.peer_nonce ? v->rails.twin[i].path : NULL;
+		if (!(rails >> i & 1) || (!to.path && !to.addr->qpn))
+			continue;
+		/* If we are about to ask, too, this is the question. */
+		meeting_say(m, told_due(&m->told, now), &to);
+		said = true;
+	}
+	if (said && told_due(&m->told, now))
 		told_sent(&m->told, now, TOLD_LONGEST_NS);
 }
 

@@ -328,6 +328,27 @@ static void closed_it_answers_closed(void **state)
 	asked(*t, rail, *t == SHIFT_MSG_SWITCH || *t == SHIFT_MSG_QUERY_PSN ? SHIFT_MSG_CLOSED : 0);
 }
 
+/* 7.49: rails 0 and 2 are on one NIC of ours. */
+static void each_rail_that_it_may_have_come_over_is_answered(void **state)
+{
+	struct shift_msg m = {.type = SHIFT_MSG_SWITCH,
+			      .src_nonce = 101,
+			      .dst_nonce = 100,
+			      .src_conn = 11,
+			      .dst_conn = 10};
+
+	(void)state;
+	w_close(&w, 0, SHIFT_CLOSE_RESET);
+	finish_ops(0);
+	w.msgs = 0;
+	give_event(0, &(struct shift_event){.type = SHIFT_EV_MSG, .also = 1u << 2, .msg = &m});
+	assert_int_equal(w.msgs, 2);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(w.msg[i].m.type, SHIFT_MSG_CLOSED);
+		assert_int_equal(w.msg[i].rail, 2 * i);
+	}
+}
+
 /* Nothing is said to a peer that does not ask. */
 static void a_close_is_not_announced(void **state)
 {
@@ -639,6 +660,7 @@ int main(void)
 		WORLD_TEST(failed_goes_over_every_rail_that_is_up),
 		WORLD_TEST(dead_it_answers_failed),
 		WORLD_TEST(closed_it_answers_closed),
+		WORLD_TEST(each_rail_that_it_may_have_come_over_is_answered),
 		WORLD_TEST(a_close_is_not_announced),
 		WORLD_TEST(closed_says_what_was_executed),
 		WORLD_TEST(closed_reports_the_newest_epoch_with_execution),

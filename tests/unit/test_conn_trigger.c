@@ -107,6 +107,52 @@ static void a_silence_is_remembered_until_a_rail_opens(void **state)
 	assert_int_equal(w_view(&w, 0).reason, SHIFT_R_PROBES_LOST);
 }
 
+static void rail_1_falls_silent(void)
+{
+	for (int i = 0; i < 4; i++) {
+		w_event(&w, 0, SHIFT_EV_PROBE_MISSED, 1);
+		w_event(&w, 0, SHIFT_EV_PROBE_OK, 2);
+		w.now += MS;
+	}
+}
+
+static void only_rail_1_is_left(void)
+{
+	w_post(&w, 0, SHIFT_OP_WRITE, 10, true);
+	w_event(&w, 0, SHIFT_EV_RAIL_VETO, 0);
+	break_rail_0(0);
+	while (w_op(&w, 0) || w_op(&w, 1) || w_msg(&w, 0))
+		;
+	assert_int_equal(w_view(&w, 0).r, 1);
+}
+
+/* Else two ends, each of which sees another rail as silent, would never stay on one. */
+static void a_rail_that_was_silent_when_it_was_chosen_has_a_second(void **state)
+{
+	(void)state;
+	w_event(&w, 0, SHIFT_EV_RAIL_VETO, 2);
+	rail_1_falls_silent();
+	only_rail_1_is_left();
+	w_event(&w, 0, SHIFT_EV_RAIL_OPEN, 2);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
+	w.now += 1000 * MS;
+	w_tick(&w, 0);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_FENCE);
+	assert_int_equal(w_view(&w, 0).reason, SHIFT_R_PROBES_LOST);
+}
+
+static void one_that_fell_silent_later_has_not(void **state)
+{
+	(void)state;
+	w_event(&w, 0, SHIFT_EV_RAIL_VETO, 2);
+	only_rail_1_is_left();
+	w.now += MS;
+	rail_1_falls_silent();
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
+	w_event(&w, 0, SHIFT_EV_RAIL_OPEN, 2);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_FENCE);
+}
+
 static void a_silence_that_is_over_is_forgotten(void **state)
 {
 	(void)state;
@@ -466,6 +512,8 @@ int main(void)
 		WORLD_TEST(a_link_down_is_remembered_until_a_rail_is_clean),
 		WORLD_TEST(a_silence_is_remembered_until_a_rail_is_clean),
 		WORLD_TEST(a_silence_is_remembered_until_a_rail_opens),
+		WORLD_TEST(a_rail_that_was_silent_when_it_was_chosen_has_a_second),
+		WORLD_TEST(one_that_fell_silent_later_has_not),
 		WORLD_TEST(a_silence_that_is_over_is_forgotten),
 		WORLD_TEST(silence_counts_only_against_another_rail),
 		WORLD_TEST(the_last_to_answer_after_a_stop_is_not_silent),

@@ -158,6 +158,28 @@ static void the_newest_address_of_the_last_life_counts(void **state)
 	assert_int_equal(told_nics, ALL_NICS);
 }
 
+static uint64_t spoken_to;
+
+static void note_whom(const char *link, const struct shift_msg *m)
+{
+	(void)link;
+	(void)m;
+	spoken_to = contact_nonce ? contact_nonce : spoken_to;
+}
+
+/* The peer's process was started anew, and has the same GID and QPN. */
+static void another_process_is_answered_where_it_listens(void **state)
+{
+	(void)state;
+	assert_true(met_over(0));
+	theirs.nonce = OTHER_NONCE;
+	their_serial++;
+	spoken_to = 0;
+	world.on_send = note_whom;
+	they_say(0, true);
+	assert_int_equal(spoken_to, OTHER_NONCE);
+}
+
 int main(void)
 {
 #define TEST(name)  cmocka_unit_test_setup_teardown(name, meeting_begin_again, meeting_end)
@@ -167,6 +189,7 @@ int main(void)
 		TEST(the_peer_is_met_over_any_rail),
 		TEST(until_it_comes_it_is_told_over_all_rails),
 		TEST(if_it_does_not_come_it_is_told_ever_more_seldom),
+		TEST(another_process_is_answered_where_it_listens),
 		ALONE(another_qp_is_met_on_its_own_port_only),
 		TEST(a_life_that_met_nobody_changes_nothing),
 		LATE(a_rail_that_nobody_is_on_is_not_used),

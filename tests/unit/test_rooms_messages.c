@@ -41,6 +41,25 @@ static void a_message_of_the_peer_is_told_with_its_rail(void **state)
 	}
 }
 
+/* 7.49: our rail 2 is a second QP on rail 0's NIC. If the peer has two NICs, it may have come from
+ * either, and one of them may be dead. */
+static void on_one_nic_it_may_have_come_over_two_rails(void **state)
+{
+	struct peer_path *path = v->rails.twin[2].path;
+	struct nic *other = v->dev->nic[2];
+	struct shift_msg m = message();
+
+	(void)state;
+	v->dev->nic[2] = v->dev->nic[0];
+	dispatch_message(world.nic, &m);
+	assert_traced("event MSG rail 0 also 0x4 msg 2\n");
+	v->rails.twin[2].path = v->rails.twin[0].path; /* as the peer has one NIC, too */
+	dispatch_message(world.nic, &m);
+	assert_traced("event MSG rail 0 msg 2\n");
+	v->rails.twin[2].path = path;
+	v->dev->nic[2] = other;
+}
+
 static void the_data_path_steps_aside(void)
 {
 	fail();
@@ -325,6 +344,7 @@ int main(void)
 #define TOMB(name)  cmocka_unit_test_setup_teardown(name, begin_tomb, meeting_end)
 	const struct CMUnitTest tests[] = {
 		MET(a_message_of_the_peer_is_told_with_its_rail),
+		MET(on_one_nic_it_may_have_come_over_two_rails),
 		MET(messages_of_others_are_not_told),
 		MET(a_message_of_the_life_before_is_not_told),
 		MET(messages_about_keys_are_not_lib_cores),
