@@ -485,6 +485,7 @@ struct shift_conn_view {
 	uint8_t r;
 	uint8_t target_r;
 	bool protected_;
+	bool matched; /* HELLO has, in this life */
 	bool holding;
 	bool planned; /* the switch under way, or the last one, was planned with the peer */
 	uint64_t recv_cum, recv_posted;

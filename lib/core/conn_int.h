@@ -38,6 +38,7 @@ struct rail {
 	uint64_t back_at;      /* its NIC hung, and is clean: not possible before (7.39); or 0 */
 	uint64_t probe_ok_ns;  /* last answered probe; 0: none yet */
 	uint64_t miss_ns;      /* first miss of the present row */
+	uint64_t silent_ns;    /* since then it is silent (rail_silent()); 0: it is not */
 	uint64_t healthy_ns;   /* answered without a miss since; NEVER: not */
 	uint64_t failed_ns;    /* last failover away from it; 0: never */
 	uint64_t hold_down_ns; /* to wait before going back to it */

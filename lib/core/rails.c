@@ -190,6 +190,11 @@ static void rails_probed(struct shift_conn *c, uint32_t rails, bool ok, uint64_t
 		else
 			probe_missed(&c->rail[i], now);
 	}
+	for (uint8_t i = 0; i < c->cfg.rails; i++)
+		if (!rail_silent(c, i))
+			c->rail[i].silent_ns = 0;
+		else if (!c->rail[i].silent_ns)
+			c->rail[i].silent_ns = now ? now : 1;
 }
 
 /* From when on an idle rail that is not silent could take over. */
@@ -209,26 +214,15 @@ static bool alternative_usable(const struct shift_conn *c, uint64_t now)
 	return alternative_at(c) <= now;
 }
 
-/* When silence of the rail in use counts, if it is silent. One that was silent when it was chosen
- * was chosen all the same: it has time to move data. */
-static uint64_t silence_counts_at(const struct shift_conn *c)
-{
-	if (!rail_silent(c, c->r))
-		return NEVER;
-	return c->rail[c->r].miss_ns > c->active_ns ? 0 : c->active_ns + c->cfg.no_progress_ns;
-}
-
-/* From when on the rail in use can be left because its link is down (T4) or its probes are lost
- * (T6). That is told only once. There may have been nowhere to go then: the other rail is in its
- * quarantine for a second after each fail-back, and in a life that is not the first. */
+/* From when on the rail in use can be left because its link is down (T4), or its probes are lost
+ * since it is in use (T6). That is told only once. There may have been nowhere to go then: the
+ * other rail is in its quarantine for a second after each fail-back, and in a life that is not the
+ * first. A rail that was silent already when it was chosen was chosen all the same. */
 uint64_t rail_escape_at(const struct shift_conn *c)
 {
-	uint64_t from = c->rail[c->r].down ? 0 : silence_counts_at(c), at;
+	const struct rail *r = &c->rail[c->r];
 
-	if (from == NEVER)
-		return NEVER;
-	at = alternative_at(c);
-	return at > from ? at : from;
+	return r->down || r->silent_ns > c->active_ns ? alternative_at(c) : NEVER;
 }
 
 /* The rail in use, or aimed at, looks dead: leave it if there is anywhere to go. */

@@ -91,6 +91,7 @@ void shift_conn_view(const struct shift_conn *c, struct shift_conn_view *v)
 	v->r = c->r;
 	v->target_r = conn_switching(c) ? c->plan.r : c->r;
 	v->protected_ = c->state != SHIFT_ST_SETUP;
+	v->matched = c->hello_heard;
 	v->holding = c->holding;
 	v->planned = c->plan.planned;
 	v->recv_cum = conn_flushing(c) ? c->recv_final : c->rq.done;

@@ -522,11 +522,10 @@ static void meeting_tell_all(struct meeting *m, uint64_t now)
 
 	if (round && m->has_theirs && !m->round)
 		meeting_say(m, true, &known);
-	if (round && !m->round)
-		meeting_tell_last_peer(m);
 	if (!meeting_tell_candidates(m, round, now)) {
 		unserved = unserved ? unserved : m;
 	} else if (round) {
+		meeting_tell_last_peer(m);
 		m->round = 0;
 		told_sent(&m->told, now, LONELY_NS);
 	}
@@ -910,8 +909,12 @@ static void meeting_note_peer(const struct meeting *m)
 {
 	struct last_peer *last = &m->v->setup.last;
 	const struct record *r = &m->theirs;
+	struct shift_conn_view view;
 
-	if (!is_of_peer(m->v, r))
+	pthread_mutex_lock(&m->v->lock);
+	shift_conn_view(m->v->conn, &view);
+	pthread_mutex_unlock(&m->v->lock);
+	if (!view.matched) /* else theirs is of that process, if perhaps of its next life */
 		return;
 	*last = (struct last_peer){.gid = m->yours.gid,
 				   .qpn = m->yours.qpn,

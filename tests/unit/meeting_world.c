@@ -322,7 +322,7 @@ int meeting_begin(void **state)
 	job_full = crowd = answers = keep_for_peer = false;
 	on_enter = NULL;
 	core.view.state = SHIFT_ST_SETUP;
-	core.view.protected_ = false;
+	core.view.protected_ = core.view.matched = false;
 	v = rooms_create_qp();
 	return 0;
 }
@@ -354,7 +354,7 @@ void peer_comes(void)
 void become_active(void)
 {
 	core.view.state = SHIFT_ST_ACTIVE;
-	core.view.protected_ = true;
+	core.view.protected_ = core.view.matched = true;
 }
 
 static void it_is_closed(void)

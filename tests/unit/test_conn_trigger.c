@@ -127,21 +127,26 @@ static void only_rail_1_is_left(void)
 }
 
 /* Else two ends, each of which sees another rail as silent, would never stay on one. */
-static void a_rail_that_was_silent_when_it_was_chosen_has_a_second(void **state)
+static void a_rail_that_was_silent_when_it_was_chosen_is_kept(void **state)
 {
 	(void)state;
 	w_event(&w, 0, SHIFT_EV_RAIL_VETO, 2);
 	rail_1_falls_silent();
 	only_rail_1_is_left();
+	w.now += MS;
+	rail_1_falls_silent(); /* it still is */
 	w_event(&w, 0, SHIFT_EV_RAIL_OPEN, 2);
-	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
-	w.now += 1000 * MS;
-	w_tick(&w, 0);
+	for (int i = 0; i < 20; i++) {
+		assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
+		w.now += 1000 * MS;
+		w_tick(&w, 0);
+	}
+	w_event(&w, 0, SHIFT_EV_PROBE_OK, 1); /* it was answered in between, */
+	rail_1_falls_silent();
 	assert_int_equal(w_state(&w, 0), SHIFT_ST_FENCE);
-	assert_int_equal(w_view(&w, 0).reason, SHIFT_R_PROBES_LOST);
 }
 
-static void one_that_fell_silent_later_has_not(void **state)
+static void one_that_fell_silent_later_is_not(void **state)
 {
 	(void)state;
 	w_event(&w, 0, SHIFT_EV_RAIL_VETO, 2);
@@ -512,8 +517,8 @@ int main(void)
 		WORLD_TEST(a_link_down_is_remembered_until_a_rail_is_clean),
 		WORLD_TEST(a_silence_is_remembered_until_a_rail_is_clean),
 		WORLD_TEST(a_silence_is_remembered_until_a_rail_opens),
-		WORLD_TEST(a_rail_that_was_silent_when_it_was_chosen_has_a_second),
-		WORLD_TEST(one_that_fell_silent_later_has_not),
+		WORLD_TEST(a_rail_that_was_silent_when_it_was_chosen_is_kept),
+		WORLD_TEST(one_that_fell_silent_later_is_not),
 		WORLD_TEST(a_silence_that_is_over_is_forgotten),
 		WORLD_TEST(silence_counts_only_against_another_rail),
 		WORLD_TEST(the_last_to_answer_after_a_stop_is_not_silent),

@@ -540,6 +540,60 @@ static void the_giveup_clock_waits_for_no_unsignaled_wr(void **state)
 	assert_false(conn()->plan.trouble);
 }
 
+/* --- T6: what is remembered of a silent rail winds no clock up ----------------------------------
+ */
+
+static void falls_silent(int h, int rail, int witness)
+{
+	for (int i = 0; i < 4; i++) {
+		w_event(&w, h, SHIFT_EV_PROBE_MISSED, rail);
+		w_event(&w, h, SHIFT_EV_PROBE_OK, witness);
+		w.now += SECOND / 40;
+	}
+}
+
+/* The probes of two rails are lost, one at each end, or those of one, and the peer may not use the
+ * other. Data passes. */
+static void stays(bool waits, bool vetoed)
+{
+	uint64_t end = w.now + 120 * SECOND;
+
+	for (int h = 0; h < 2; h++)
+		w_event(&w, h, SHIFT_EV_LINK_DOWN, 2);
+	if (waits) {
+		use_up_receives();
+		w_post(&w, 0, SHIFT_OP_SEND, 10, true);
+	}
+	if (vetoed)
+		w_event(&w, 1, SHIFT_EV_RAIL_VETO, 1);
+	else
+		falls_silent(0, 1, 0);
+	falls_silent(!vetoed, 0, 1);
+	while (w.now < end)
+		w_run(&w, 1);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
+	assert_int_equal(w_state(&w, 1), SHIFT_ST_ACTIVE);
+	assert_in_range(stats(0)->switches, 0, 5);
+}
+
+static void two_ends_that_see_other_rails_silent_stay_on_one(void **state)
+{
+	for (int waits = 0; waits < 2; waits++) {
+		stays(waits, false);
+		teardown(state);
+		setup(state);
+	}
+}
+
+static void a_peer_that_may_not_leave_a_silent_rail_is_joined_there(void **state)
+{
+	for (int waits = 0; waits < 2; waits++) {
+		stays(waits, true);
+		teardown(state);
+		setup(state);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -568,6 +622,8 @@ int main(void)
 		WORLD_TEST(the_giveup_clock_waits_for_the_retries_of_a_twin),
 		WORLD_TEST(a_path_that_passes_no_data_ends_at_the_giveup_time),
 		WORLD_TEST(the_giveup_clock_waits_for_no_unsignaled_wr),
+		WORLD_TEST(two_ends_that_see_other_rails_silent_stay_on_one),
+		WORLD_TEST(a_peer_that_may_not_leave_a_silent_rail_is_joined_there),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

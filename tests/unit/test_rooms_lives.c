@@ -11,7 +11,7 @@ static void the_life_ends(void)
 	rendezvous_end(v);
 	v->setup.met = false;
 	core.view.state = SHIFT_ST_SETUP;
-	core.view.protected_ = false;
+	core.view.protected_ = core.view.matched = false;
 	trace_clear();
 }
 
@@ -123,6 +123,31 @@ static void a_life_that_met_nobody_changes_nothing(void **state)
 	assert_true(met_over(1));
 }
 
+/* The peer has RESET its QP before us. */
+static void a_peer_that_is_in_its_next_life_is_the_last_one(void **state)
+{
+	a_life_has_met(state);
+	theirs.id++;
+	theirs.rail[1].link.qkey = 9;
+	they_tell();
+	the_life_ends();
+	the_next_begins();
+	assert_int_equal(told_nics, ALL_NICS);
+	assert_true(met_over(2));
+}
+
+/* Only HELLO says that it was the right one. */
+static void a_peer_that_hello_refused_is_not_the_last_one(void **state)
+{
+	meeting_begin_looking(state);
+	peer_comes();
+	assert_true(v->setup.met);
+	the_life_ends();
+	the_next_begins();
+	assert_int_equal(told_nics, 1);
+	assert_false(met_over(1));
+}
+
 static void a_rail_that_nobody_is_on_is_not_used(void **state)
 {
 	meeting_begin_looking(state);
@@ -192,6 +217,8 @@ int main(void)
 		TEST(another_process_is_answered_where_it_listens),
 		ALONE(another_qp_is_met_on_its_own_port_only),
 		TEST(a_life_that_met_nobody_changes_nothing),
+		LATE(a_peer_that_is_in_its_next_life_is_the_last_one),
+		LATE(a_peer_that_hello_refused_is_not_the_last_one),
 		LATE(a_rail_that_nobody_is_on_is_not_used),
 		LATE(the_newest_address_of_the_last_life_counts),
 	};
