@@ -104,7 +104,7 @@ struct shift_conn *shift_conn_init(void *mem, size_t len, const struct shift_con
 		c->state = SHIFT_ST_ACTIVE;
 		c->hello_heard = true;
 		life_matched(c, now_ns);
-		progress_begin(c, now_ns);
+		conn_watch(c, now_ns);
 	}
 	return c;
 }

@@ -184,6 +184,7 @@ void conn_set_state(struct shift_conn *c, enum shift_state to, enum shift_reason
 struct shift_action *conn_emit(struct shift_conn *c, enum shift_action_type type, uint8_t rail);
 void conn_send(struct shift_conn *c, struct shift_msg *m, uint8_t rail);
 void conn_answer(struct shift_conn *c, struct shift_msg *m, uint32_t rails); /* a mask */
+void conn_watch(struct shift_conn *c, uint64_t now);			     /* T8 begins anew */
 void conn_hold(struct shift_conn *c);
 void conn_release(struct shift_conn *c);
 void conn_untrack(struct shift_conn *c);
@@ -277,7 +278,6 @@ uint64_t atomics_deadline(const struct shift_conn *c);
 void atomics_tick(struct shift_conn *c, uint64_t now);
 
 /* progress.c */
-void progress_begin(struct shift_conn *c, uint64_t now);
 void progress_tick(struct shift_conn *c, uint64_t now);
 void progress_msg(struct shift_conn *c, const struct shift_msg *m, uint64_t now);
 void progress_psn(struct shift_conn *c, const struct shift_event *ev);

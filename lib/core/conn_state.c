@@ -99,6 +99,14 @@ void conn_answer(struct shift_conn *c, struct shift_msg *m, uint32_t rails)
 			conn_send(c, m, i);
 }
 
+void conn_watch(struct shift_conn *c, uint64_t now)
+{
+	c->check_at = now + c->cfg.no_progress_ns;
+	c->query_same = 0;
+	c->query_open = false;
+	c->query_rail = c->r;
+}
+
 void conn_hold(struct shift_conn *c)
 {
 	if (c->holding)

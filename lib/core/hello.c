@@ -65,7 +65,7 @@ void hello_msg(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 		c->peer_life = m->life;
 		life_matched(c, now);
 		c->rto_at = NEVER;
-		progress_begin(c, now);
+		conn_watch(c, now);
 		conn_set_state(c, SHIFT_ST_ACTIVE, SHIFT_R_HELLO);
 	}
 	if (!m->heard)

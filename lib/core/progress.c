@@ -73,14 +73,6 @@ static bool is_overdue(const struct shift_conn *c, uint64_t now)
 	return conn_since(now, c->check_at) >= c->cfg.no_progress_ns;
 }
 
-void progress_begin(struct shift_conn *c, uint64_t now)
-{
-	c->check_at = now + c->cfg.no_progress_ns;
-	c->query_same = 0;
-	c->query_open = false;
-	c->query_rail = c->r;
-}
-
 /* First over the rail of the data, which may pass no messages, either. */
 static void ask(struct shift_conn *c, uint64_t now)
 {
@@ -107,7 +99,7 @@ void progress_tick(struct shift_conn *c, uint64_t now)
 		conn_trouble_over(c);
 	c->check_done = c->sq.sig_done + c->sq.scan;
 	if (moved || oldest_signaled(c) == NEVER)
-		progress_begin(c, now);
+		conn_watch(c, now);
 	else
 		ask(c, now);
 }

@@ -279,7 +279,7 @@ static void commit_epoch(struct shift_conn *c, const struct shift_msg *m, uint64
 	c->active_ns = now;
 	if (c->plan.planned)
 		conn_trouble_over(c);
-	progress_begin(c, now);
+	conn_watch(c, now);
 	c->in_vain = 0;
 	c->plan.r = NO_RAIL;
 }

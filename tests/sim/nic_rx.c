@@ -266,6 +266,7 @@ void qp_request(struct qp *q, const struct pkt *p)
 	} else if (p->bad_key) {
 		if (q->state == QP_RTS) { /* both ends die of it (IB spec 9.9.3) */
 			answer(q, PK_NAK_ACCESS, p->psn);
+			W.host[1 - q->h].refused = true;
 			rail_at(q->r)->hurt_at = W.now;
 			qp_modify_err(q);
 			q->leak = 0;

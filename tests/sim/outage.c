@@ -105,6 +105,8 @@ static bool waits(unsigned int h)
 
 	if (over || !prog_owed(p))
 		return false;
+	if (run_refused(h))
+		return false;
 	/* An atomic may wait for a rail that is not healthy. */
 	if (W.apart[0] || W.apart[1])
 		return false;

@@ -371,6 +371,18 @@ static bool atomics_hang(void)
 	       (r->hurt || r->dead[0] || r->dead[1] || r->hung[0] || r->hung[1]);
 }
 
+/* The program's own mistake has ended the peer's QP, and the answer that says so, or one before it,
+ * got lost. With endless retries nobody hears of it. */
+bool run_refused(unsigned int h)
+{
+	return W.host[h].refused && W.host[h].retry_inf;
+}
+
+static bool hangs_as_stock(void)
+{
+	return atomics_hang() || run_refused(0) || run_refused(1);
+}
+
 bool run_schedule(const struct options *o)
 {
 	struct ev e;
@@ -388,7 +400,7 @@ bool run_schedule(const struct options *o)
 		if (W.started && W.calm && !W.renewing && prog_done(0) && prog_done(1) &&
 		    (W.core_events >= CORE_EVENTS_MIN || W.now > W.calm_at + NS_MS * 1000))
 			break;
-		if (W.calm && W.now > W.calm_at + 3 * W.host[0].cfg.giveup_ns && atomics_hang())
+		if (W.calm && W.now > W.calm_at + 3 * W.host[0].cfg.giveup_ns && hangs_as_stock())
 			return !W.failed;
 		if (W.calm && W.now > W.calm_at + 3 * W.host[0].cfg.giveup_ns)
 			violation("hang: A %s, B %s, long after calm",

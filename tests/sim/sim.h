@@ -359,6 +359,7 @@ struct host {
 	uint32_t nic_said;     /* mask of the error statuses that its sends got from a NIC */
 	bool excused;	       /* data left its last rail because of a fault */
 	bool access_nak, rnr_exhausted;
+	bool refused;	 /* the peer's NIC has refused a request of its, and died of it */
 	bool failed;	 /* answers FAILED */
 	uint32_t acts;	 /* actions of the core */
 	bool ended_away; /* the life before ended on another rail than 0 */
@@ -731,6 +732,7 @@ void report_add_coverage(const struct shift_coverage *c);
 /* run.c */
 bool run_schedule(const struct options *o);
 bool run_protected(void);
+bool run_refused(unsigned int h);
 void run_memory(void);
 
 #endif
