@@ -208,6 +208,11 @@ static bool a_fence_hung(unsigned int h)
 	return false;
 }
 
+static bool has_a_mistake(const struct prog *p, uint32_t seq)
+{
+	return p->wr[seq].bad || (p->wr[seq].two_sided && seq >= p->nexec);
+}
+
 /*
  * A WR with a wrong key, or a message that waited for a receive in vain. An error completion does
  * not name its WR, as some before it need no completion: the flushes behind it tell which it was. A
@@ -219,9 +224,9 @@ static bool is_the_mistake(unsigned int h, uint32_t seq)
 	const struct prog *p = &W.host[h].p;
 
 	if (a_fence_hung(h))
-		while (seq + 1 < p->posted && !p->wr[seq].bad && !p->wr[seq].two_sided)
+		while (seq + 1 < p->posted && !has_a_mistake(p, seq))
 			seq++;
-	return p->wr[seq].bad || (p->wr[seq].two_sided && seq >= p->nexec);
+	return has_a_mistake(p, seq);
 }
 
 static bool is_lost_atomic(unsigned int h, uint32_t seq)
