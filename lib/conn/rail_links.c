@@ -24,9 +24,7 @@ static void rails_tell(struct vqp *v, const struct nic *nic, uint32_t rails, boo
 
 	if (!rails)
 		return;
-	while (!(rails >> ev.rail & 1))
-		ev.rail++;
-	ev.also = (uint8_t)(rails & ~(1u << ev.rail));
+	shift_event_of(&ev, rails);
 	vqp_enter(v);
 	for (uint8_t i = 0; i < v->dev->rails; i++)
 		if (rails >> i & 1)

@@ -168,12 +168,12 @@ struct vqp_keys {
 	struct exported_keys exported; /* our keys, which the peer was told */
 };
 
-/* The QP that the program's was connected to in the newest of its lives that has met anybody: where
- * its process listens on each rail. Background thread. */
+/* The QP that the program's was connected to in the newest of its lives in which HELLO has matched:
+ * where its process listens on each rail. Background thread. */
 struct last_peer {
 	union ibv_gid gid; /* of that QP on rail 0, and */
 	uint32_t qpn;	   /* its number, as the program has them */
-	uint8_t rails;	   /* 0: none has met anybody */
+	uint8_t rails;	   /* 0: there is none */
 	uint64_t nonce;	   /* of its process */
 	struct ctrl_link_addr link[SHIFT_RAILS_MAX];
 };

@@ -343,6 +343,14 @@ struct shift_event {
 	const struct shift_msg *msg; /* borrowed */
 };
 
+/* It is said of all these rails (a mask, not 0). */
+static inline void shift_event_of(struct shift_event *ev, uint32_t rails)
+{
+	for (ev->rail = 0; !(rails >> ev->rail & 1);)
+		ev->rail++;
+	ev->also = (uint8_t)(rails & ~(1u << ev->rail));
+}
+
 /* Feed one event. Unexpected and repeated events are legal and ignored. */
 void shift_conn_event(struct shift_conn *c, const struct shift_event *ev, uint64_t now_ns);
 

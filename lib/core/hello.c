@@ -4,7 +4,7 @@
 
 #define HELLO_RTO_MAX_NS 1000000000ull
 
-/* In turn over each rail: rail 0's control link may be the one that is down. */
+/* Over each rail in turn: rail 0's control link may be the one that is down. */
 static void send_hello(struct shift_conn *c, uint32_t rails)
 {
 	struct shift_msg m = {
@@ -28,7 +28,7 @@ void hello_start(struct shift_conn *c, uint64_t now)
 	if (!c->sq_psn_known)
 		return; /* the peer will say what it expects of us */
 	conn_arm_rto(c, now);
-	send_hello(c, 1);
+	send_hello(c, 1u << 0);
 }
 
 static bool hello_matches(const struct shift_conn *c, const struct shift_msg *m)

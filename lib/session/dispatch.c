@@ -73,9 +73,7 @@ void dispatch_message(struct nic *nic, const struct shift_msg *m)
 	} else {
 		struct shift_event ev = {.type = SHIFT_EV_MSG, .msg = m};
 
-		while (!(rails >> ev.rail & 1))
-			ev.rail++;
-		ev.also = (uint8_t)(rails & ~(1u << ev.rail));
+		shift_event_of(&ev, rails);
 		if (!pause_event(v, &ev))
 			shift_conn_event(v->conn, &ev, now_ns());
 	}

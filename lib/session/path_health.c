@@ -43,9 +43,7 @@ static void conn_notify(struct vqp *v, void *arg)
 	rails = conn_rails_over(v, r->path);
 	if (!rails)
 		return;
-	for (r->ev.rail = 0; !(rails >> r->ev.rail & 1);)
-		r->ev.rail++;
-	r->ev.also = (uint8_t)(rails & ~(1u << r->ev.rail));
+	shift_event_of(&r->ev, rails);
 	vqp_enter(v);
 	if (rails >> vqp_rail(v) & 1)
 		stats_conn_fault(v->stats, r->path->health.misses ? r->path->health.missed_ns : 0,

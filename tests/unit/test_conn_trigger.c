@@ -44,10 +44,9 @@ static void a_rail_that_comes_up_takes_over_from_one_that_is_down(void **state)
 	assert_int_equal(w_view(&w, 0).r, 2);
 }
 
-/* A link that goes down while the other rail is in its quarantine is reported only once. */
-static void a_link_down_is_remembered_until_a_rail_is_clean(void **state)
+/* The connection has just come home, and rail 1 is in its quarantine. */
+static void back_on_rail_0(void)
 {
-	(void)state;
 	w_event(&w, 0, SHIFT_EV_LINK_DOWN, 2);
 	w_event(&w, 0, SHIFT_EV_MIGRATE, 1);
 	assert_true(w_settle(&w, 20));
@@ -56,64 +55,61 @@ static void a_link_down_is_remembered_until_a_rail_is_clean(void **state)
 	w_event(&w, 0, SHIFT_EV_MIGRATE, 0);
 	while (w_op(&w, 0) || w_op(&w, 1) || w_msg(&w, 0))
 		;
-	w_event(&w, 0, SHIFT_EV_LINK_DOWN, 0);
-	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
-	assert_int_equal(w_view(&w, 0).r, 0);
-	assert_true(w_settle(&w, 20));
-	assert_int_equal(w_view(&w, 0).r, 1);
-	assert_int_equal(w_view(&w, 1).r, 1);
 }
 
-/* Nor are we told for ever that a rail is silent (7.48). */
-static void a_silence_is_remembered_until_a_rail_is_clean(void **state)
+static void stays_until_rail_1_is_clean(void)
 {
-	(void)state;
-	w_event(&w, 0, SHIFT_EV_LINK_DOWN, 2);
-	w_event(&w, 0, SHIFT_EV_MIGRATE, 1);
-	assert_true(w_settle(&w, 20));
-	w_post(&w, 0, SHIFT_OP_SEND, 10, true); /* else rail 1 is clean at once (7.52) */
-	assert_true(w_settle(&w, 20));
-	w_event(&w, 0, SHIFT_EV_MIGRATE, 0);
-	while (w_op(&w, 0) || w_op(&w, 1) || w_msg(&w, 0))
-		;
-	for (int i = 0; i < 4; i++) {
-		w_event(&w, 0, SHIFT_EV_PROBE_MISSED, 0);
-		w_event(&w, 0, SHIFT_EV_PROBE_OK, 1);
-		w.now += MS;
-	}
 	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
 	assert_int_equal(w_view(&w, 0).r, 0);
 	assert_in_range(shift_conn_deadline(w.h[0].c), w.now, w.now + 1000 * MS);
 	assert_true(w_settle(&w, 20));
 	assert_int_equal(w_view(&w, 0).r, 1);
 	assert_int_equal(w_view(&w, 1).r, 1);
-	assert_int_equal(w_view(&w, 0).reason, SHIFT_R_COMMIT);
+}
+
+static void falls_silent(int rail, int witness)
+{
+	for (int i = 0; i < 4; i++) {
+		w_event(&w, 0, SHIFT_EV_PROBE_MISSED, rail);
+		w_event(&w, 0, SHIFT_EV_PROBE_OK, witness);
+		w.now += MS;
+	}
+}
+
+/* A link that goes down while the other rail is in its quarantine is reported only once. */
+static void a_link_down_is_remembered_until_a_rail_is_clean(void **state)
+{
+	(void)state;
+	back_on_rail_0();
+	w_event(&w, 0, SHIFT_EV_LINK_DOWN, 0);
+	stays_until_rail_1_is_clean();
+}
+
+/* Nor are we told for ever that a rail is silent (7.48). */
+static void a_silence_is_remembered_until_a_rail_is_clean(void **state)
+{
+	(void)state;
+	back_on_rail_0();
+	falls_silent(0, 1);
+	stays_until_rail_1_is_clean();
+}
+
+static void only_rail_0_is_open(void)
+{
+	for (int r = 1; r < W_RAILS; r++)
+		w_event(&w, 0, SHIFT_EV_RAIL_VETO, r);
 }
 
 /* Each would be told once, and in SETUP or of a rail that is shut it is told in vain. */
 static void a_silence_is_remembered_until_a_rail_opens(void **state)
 {
 	(void)state;
-	for (int r = 1; r < W_RAILS; r++)
-		w_event(&w, 0, SHIFT_EV_RAIL_VETO, r);
-	for (int i = 0; i < 4; i++) {
-		w_event(&w, 0, SHIFT_EV_PROBE_MISSED, 0);
-		w_event(&w, 0, SHIFT_EV_PROBE_OK, 1);
-		w.now += MS;
-	}
+	only_rail_0_is_open();
+	falls_silent(0, 1);
 	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
 	w_event(&w, 0, SHIFT_EV_RAIL_OPEN, 1);
 	assert_int_equal(w_state(&w, 0), SHIFT_ST_FENCE);
 	assert_int_equal(w_view(&w, 0).reason, SHIFT_R_PROBES_LOST);
-}
-
-static void rail_1_falls_silent(void)
-{
-	for (int i = 0; i < 4; i++) {
-		w_event(&w, 0, SHIFT_EV_PROBE_MISSED, 1);
-		w_event(&w, 0, SHIFT_EV_PROBE_OK, 2);
-		w.now += MS;
-	}
 }
 
 static void only_rail_1_is_left(void)
@@ -131,10 +127,10 @@ static void a_rail_that_was_silent_when_it_was_chosen_is_kept(void **state)
 {
 	(void)state;
 	w_event(&w, 0, SHIFT_EV_RAIL_VETO, 2);
-	rail_1_falls_silent();
+	falls_silent(1, 2);
 	only_rail_1_is_left();
 	w.now += MS;
-	rail_1_falls_silent(); /* it still is */
+	falls_silent(1, 2); /* it still is */
 	w_event(&w, 0, SHIFT_EV_RAIL_OPEN, 2);
 	for (int i = 0; i < 20; i++) {
 		assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
@@ -142,7 +138,7 @@ static void a_rail_that_was_silent_when_it_was_chosen_is_kept(void **state)
 		w_tick(&w, 0);
 	}
 	w_event(&w, 0, SHIFT_EV_PROBE_OK, 1); /* it was answered in between, */
-	rail_1_falls_silent();
+	falls_silent(1, 2);
 	assert_int_equal(w_state(&w, 0), SHIFT_ST_FENCE);
 }
 
@@ -152,7 +148,7 @@ static void one_that_fell_silent_later_is_not(void **state)
 	w_event(&w, 0, SHIFT_EV_RAIL_VETO, 2);
 	only_rail_1_is_left();
 	w.now += MS;
-	rail_1_falls_silent();
+	falls_silent(1, 2);
 	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
 	w_event(&w, 0, SHIFT_EV_RAIL_OPEN, 2);
 	assert_int_equal(w_state(&w, 0), SHIFT_ST_FENCE);
@@ -161,13 +157,8 @@ static void one_that_fell_silent_later_is_not(void **state)
 static void a_silence_that_is_over_is_forgotten(void **state)
 {
 	(void)state;
-	for (int r = 1; r < W_RAILS; r++)
-		w_event(&w, 0, SHIFT_EV_RAIL_VETO, r);
-	for (int i = 0; i < 4; i++) {
-		w_event(&w, 0, SHIFT_EV_PROBE_MISSED, 0);
-		w_event(&w, 0, SHIFT_EV_PROBE_OK, 1);
-		w.now += MS;
-	}
+	only_rail_0_is_open();
+	falls_silent(0, 1);
 	w_event(&w, 0, SHIFT_EV_PROBE_OK, 0);
 	w_event(&w, 0, SHIFT_EV_RAIL_OPEN, 1);
 	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);

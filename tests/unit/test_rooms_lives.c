@@ -26,20 +26,29 @@ static void the_next_begins(void)
 	rooms_pass(10 * MS);
 }
 
-static int a_life_has_met(void **state)
+static void hello_matches(void)
 {
-	meeting_begin_looking(state);
 	peer_comes();
 	become_active();
 	rooms_pass(1000 * MS);
-	return 0;
+}
+
+static void a_life_has_met(void **state)
+{
+	meeting_begin_looking(state);
+	hello_matches();
+}
+
+static void live_again(void)
+{
+	the_life_ends();
+	the_next_begins();
 }
 
 static int meeting_begin_again(void **state)
 {
 	a_life_has_met(state);
-	the_life_ends();
-	the_next_begins();
+	live_again();
 	return 0;
 }
 
@@ -50,6 +59,12 @@ static bool met_over(unsigned int nic)
 	they_say(nic, true);
 	rooms_pass(0);
 	return v->setup.met;
+}
+
+static void is_met_over(unsigned int nic)
+{
+	assert_int_equal(told_nics, ALL_NICS);
+	assert_true(met_over(nic));
 }
 
 /* Rail 0 may be a black hole. The peer of the last life is told over all rails, and answered over
@@ -117,10 +132,8 @@ static void another_qp_is_met_on_its_own_port_only(void **state)
 static void a_life_that_met_nobody_changes_nothing(void **state)
 {
 	(void)state;
-	the_life_ends();
-	the_next_begins();
-	assert_int_equal(told_nics, ALL_NICS);
-	assert_true(met_over(1));
+	live_again();
+	is_met_over(1);
 }
 
 /* The peer has RESET its QP before us. */
@@ -130,10 +143,8 @@ static void a_peer_that_is_in_its_next_life_is_the_last_one(void **state)
 	theirs.id++;
 	theirs.rail[1].link.qkey = 9;
 	they_tell();
-	the_life_ends();
-	the_next_begins();
-	assert_int_equal(told_nics, ALL_NICS);
-	assert_true(met_over(2));
+	live_again();
+	is_met_over(2);
 }
 
 /* Only HELLO says that it was the right one. */
@@ -142,8 +153,7 @@ static void a_peer_that_hello_refused_is_not_the_last_one(void **state)
 	meeting_begin_looking(state);
 	peer_comes();
 	assert_true(v->setup.met);
-	the_life_ends();
-	the_next_begins();
+	live_again();
 	assert_int_equal(told_nics, 1);
 	assert_false(met_over(1));
 }
@@ -152,9 +162,7 @@ static void a_rail_that_nobody_is_on_is_not_used(void **state)
 {
 	meeting_begin_looking(state);
 	theirs.rail[1].link.qpn = 0;
-	peer_comes();
-	become_active();
-	rooms_pass(1000 * MS);
+	hello_matches();
 	the_life_ends();
 	world.nic[2].ready = false;
 	the_next_begins();
@@ -173,13 +181,10 @@ static void the_newest_address_of_the_last_life_counts(void **state)
 {
 	meeting_begin_looking(state);
 	theirs.rail[2].link.qpn = 0;
-	peer_comes();
-	become_active();
-	rooms_pass(1000 * MS);
+	hello_matches();
 	theirs.rail[2].link.qpn = 0x302;
 	they_tell();
-	the_life_ends();
-	the_next_begins();
+	live_again();
 	assert_int_equal(told_nics, ALL_NICS);
 }
 
