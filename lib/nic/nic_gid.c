@@ -219,10 +219,19 @@ bool nic_gid_is_lost(const struct nic *nic, const struct nic_gid *gid)
 	return own->gids;
 }
 
+/* Over Ethernet all have the default P_Key at index 0, and nothing else. To read it in sysfs would
+ * cost every switch as much as to bring a QP to RTR. */
+static bool is_default_pkey(const struct nic *nic, __be16 pkey)
+{
+	return nic->port_attr.link_layer == IBV_LINK_LAYER_ETHERNET && pkey == 0xffff;
+}
+
 int nic_pkey_index(const struct nic *nic, __be16 pkey)
 {
 	__be16 have;
 
+	if (is_default_pkey(nic, pkey))
+		return 0;
 	for (int i = 0; i < nic->port_attr.pkey_tbl_len; i++)
 		if (!real.query_pkey(nic->ctx, nic->port, i, &have) && have == pkey)
 			return i;

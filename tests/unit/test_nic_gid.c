@@ -208,9 +208,12 @@ static void the_loss_of_a_gid_is_seen(void **state)
 	assert_true(nic_gid_is_lost(nic, &v2));
 }
 
+static int pkeys_asked;
+
 static int query_pkey(struct ibv_context *ctx, uint8_t port, int index, __be16 *pkey)
 {
 	(void)ctx;
+	pkeys_asked++;
 	*pkey = (__be16)(index * 10);
 	return port == 1 && index != 2 ? 0 : -1;
 }
@@ -220,10 +223,26 @@ static void a_pkey_is_found_by_its_value(void **state)
 	(void)state;
 	real.query_pkey = query_pkey;
 	own.nic.port_attr.pkey_tbl_len = 5;
+	own.nic.port_attr.link_layer = IBV_LINK_LAYER_INFINIBAND;
+	pkeys_asked = 0;
 	assert_int_equal(nic_pkey_index(nic, 10), 1);
 	assert_int_equal(nic_pkey_index(nic, 40), 4);
 	assert_int_equal(nic_pkey_index(nic, 50), -ENOENT);
 	assert_int_equal(nic_pkey_index(nic, 20), -ENOENT);
+	assert_int_equal(pkeys_asked, 2 + 5 + 5 + 5);
+	assert_int_equal(nic_pkey_index(nic, 0xffff), -ENOENT); /* InfiniBand may have none */
+}
+
+static void the_default_pkey_is_known_over_ethernet(void **state)
+{
+	(void)state;
+	real.query_pkey = query_pkey;
+	own.nic.port_attr.pkey_tbl_len = 1;
+	own.nic.port_attr.link_layer = IBV_LINK_LAYER_ETHERNET;
+	pkeys_asked = 0;
+	assert_int_equal(nic_pkey_index(nic, 0xffff), 0);
+	assert_int_equal(pkeys_asked, 0);
+	assert_int_equal(nic_pkey_index(nic, 0x7fff), -ENOENT);
 }
 
 int main(void)
@@ -236,6 +255,7 @@ int main(void)
 		TEST(what_is_gone_is_not_found),
 		TEST(the_loss_of_a_gid_is_seen),
 		TEST(a_pkey_is_found_by_its_value),
+		TEST(the_default_pkey_is_known_over_ethernet),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
