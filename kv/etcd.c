@@ -350,6 +350,13 @@ static bool has_broken(const char *text)
 	return false;
 }
 
+/* A server refuses by an alert; who reads once more after that is told that the session is invalid.
+ */
+static bool is_refusal(const char *text)
+{
+	return strstr(text, "alert") || strstr(text, "session has been invalidated");
+}
+
 /* NULL: it is no error of TLS. Else the reason. Waiting does not cure it. */
 static const char *tls_reason(CURL *c, CURLcode result, const char *text)
 {
@@ -359,17 +366,15 @@ static const char *tls_reason(CURL *c, CURLcode result, const char *text)
 	switch ((int)result) {
 	case CURLE_PEER_FAILED_VERIFICATION: return certificate_reason(c, text);
 	case CURLE_SSL_CONNECT_ERROR: /* also for an alert that is read with the first answer */
-		if (strstr(text, "recv error") && strstr(text, "alert"))
+		if (strstr(text, "recv error") && is_refusal(text))
 			return refused;
 		return has_broken(text) ? NULL : text;
 	case CURLE_SSL_CERTPROBLEM:
 	case CURLE_SSL_CACERT_BADFILE:
 	case CURLE_SSL_ISSUER_ERROR: return text;
 	}
-	/* With TLS 1.3 a server refuses our certificate after the handshake, by an alert. */
-	if (strstr(text, "alert") || strstr(text, "session has been invalidated"))
-		return refused;
-	return NULL;
+	/* With TLS 1.3 a server refuses our certificate after the handshake. */
+	return is_refusal(text) ? refused : NULL;
 }
 
 static void describe_failure(struct request *r, CURLcode result, char *error, size_t size)
