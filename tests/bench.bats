@@ -43,6 +43,8 @@ results() { # FACTOR [BASE]: a file of --json, shift slower by that factor than 
 		failover --faults fire
 		failover --faults down:a,
 		failover --fault-ms 10
+		all --parts verbs
+		all --parts latency,
 		timeline --ops atomic
 		timeline --faults loss:b
 		timeline --fault-ms 30000

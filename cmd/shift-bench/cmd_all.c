@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* The commands that need two hosts, one after the other, into one file. */
+#include <stdlib.h>
+#include <string.h>
+
 #include "cmd/shift-bench/parts.h"
 #include "cmd/shift-bench/plan.h"
 
-static const char help[] =
-	"usage: shift-bench all [options]\n"
-	"latency, bandwidth, failover and timeline, each with its own defaults, into one file.\n"
-	"With --quick also fewer cases than they have alone.\n"
-	"\n" OPTIONS_HELP OPTIONS_HELP_HOSTS;
+static const char help[] = "usage: shift-bench all [options]\n"
+			   "The commands that need two hosts, each with its own defaults, into one "
+			   "file. With --quick\n"
+			   "also fewer cases than they have alone.\n"
+			   "\n"
+			   "      --parts LIST       of latency,bandwidth,failover,timeline,setup "
+			   "(default: all)\n" OPTIONS_HELP OPTIONS_HELP_HOSTS;
 
 static const struct part {
 	const char *name;
@@ -19,7 +24,35 @@ static const struct part {
 	{"bandwidth", bandwidth_defaults, bandwidth_cases, 10, 6, 1, 0},
 	{"failover", failover_defaults, failover_cases, 10, 3, 1, 0},
 	{"timeline", timeline_defaults, timeline_cases, 3, 1, 0, 0},
+	{"setup", setup_defaults, setup_cases, 3, 1, 1, 0},
 };
+
+static const char all_names[] = "latency,bandwidth,failover,timeline,setup";
+static const char *names = all_names;
+
+static void set_parts(const char *s)
+{
+	size_t count;
+
+	free(parse_words("parts", s, all_names, &count));
+	names = s;
+}
+
+static const struct own_option own[] = {
+	{"parts", true, set_parts},
+	{NULL, false, NULL},
+};
+
+/* In the order of the table, whatever the order of the list. */
+static bool is_wanted(const struct part *p)
+{
+	size_t length = strlen(p->name);
+
+	for (const char *s = names; s; s = (s = strchr(s, ',')) ? s + 1 : NULL)
+		if (!strncmp(s, p->name, length) && (!s[length] || s[length] == ','))
+			return true;
+	return false;
+}
 
 /* What the user has given is for all parts. */
 static struct bench_options options_of(const struct bench_options *given, const struct part *p)
@@ -53,6 +86,8 @@ static int run_parts(struct results *r, struct hosts *h)
 	int status = EXIT_OK, worst = EXIT_OK;
 
 	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts) && status <= EXIT_FAILED; i++) {
+		if (!is_wanted(&parts[i]))
+			continue;
 		status = run_part(r, h, &parts[i]);
 		worst = status > worst ? status : worst;
 	}
@@ -61,11 +96,11 @@ static int run_parts(struct results *r, struct hosts *h)
 
 int cmd_all(int argc, char **argv)
 {
-	struct bench_options o = {.repetitions = 10, .warmup = 1};
+	struct bench_options o = {.repetitions = 10, .warmup = 1, .rails = BACKUPS_MAX + 1};
 	struct results r;
 	int status;
 
-	options_parse(&o, help, true, NULL, argc, argv);
+	options_parse(&o, help, true, own, argc, argv);
 	interrupts_catch();
 	results_begin(&r, &o, "all", argc, argv);
 	failover_papers(&r);

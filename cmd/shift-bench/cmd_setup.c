@@ -272,7 +272,7 @@ static int measure_case(struct plan *plan, struct task *t)
 	return status;
 }
 
-static int setup_cases(struct results *r, struct hosts *h)
+int setup_cases(struct results *r, struct hosts *h)
 {
 	struct task t = {.hosts = h, .options = r->options};
 	struct plan plan = {.results = r};
@@ -302,6 +302,15 @@ static int setup_cases(struct results *r, struct hosts *h)
 	return left ? worst : EXIT_FAILED;
 }
 
+void setup_defaults(bool quick, bool of_all)
+{
+	(void)of_all;
+	if (!qps_list)
+		qps_list = quick ? "1,10,100" : "1,10,100,1000";
+	if (!backups_list)
+		backups_list = "0,1,2";
+}
+
 int cmd_setup(int argc, char **argv)
 {
 	struct bench_options o = {
@@ -311,10 +320,7 @@ int cmd_setup(int argc, char **argv)
 	int status;
 
 	options_parse(&o, help, true, own, argc, argv);
-	if (!qps_list)
-		qps_list = o.quick ? "1,10,100" : "1,10,100,1000";
-	if (!backups_list)
-		backups_list = "0,1,2";
+	setup_defaults(o.quick, false);
 	free(parse_sizes("qps", qps_list, 1, 1000, &count));
 	free(parse_sizes("backups", backups_list, 0, BACKUPS_MAX, &count));
 	interrupts_catch();

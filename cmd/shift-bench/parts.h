@@ -11,8 +11,9 @@ typedef void part_defaults_fn(bool quick, bool of_all);
 /* Measures them; the worst status. Only after the defaults. */
 typedef int part_cases_fn(struct results *r, struct hosts *h);
 
-part_defaults_fn latency_defaults, bandwidth_defaults, failover_defaults, timeline_defaults;
-part_cases_fn latency_cases, bandwidth_cases, failover_cases, timeline_cases;
+part_defaults_fn latency_defaults, bandwidth_defaults, failover_defaults, timeline_defaults,
+	setup_defaults;
+part_cases_fn latency_cases, bandwidth_cases, failover_cases, timeline_cases, setup_cases;
 
 /* A command's way between two hosts: finds or starts them, measures, ends them, and saves. Returns
  * the exit status of the program. makes_faults: it needs what makes them, too. */

@@ -40,7 +40,7 @@ static const char text[] =
 	"  setup      what connections cost until they are protected, and how long they take to "
 	"move\n"
 	"  verbs      each verb by itself, as programs use it; needs no hosts\n"
-	"  all        latency, bandwidth, failover and timeline, into one file\n"
+	"  all        latency, bandwidth, failover, timeline and setup, into one file\n"
 	"  compare    two files of --json: what has become worse or better\n"
 	"  report     the page of --html from a file of --json\n"
 	"\n"
