@@ -11,7 +11,7 @@
 #include "cmd/shift-bench/hosts.h"
 #include "cmd/shift-bench/plan.h"
 
-enum { RUN_MS = 120000, COUNT_MS = 600000, WORDS_MAX = 64, TREE_DEPTH = 8 };
+enum { RUN_MS = 120000, COUNT_MS = 600000, TREE_DEPTH = 8 };
 
 /* ---- what is needed ------------------------------------------------------------------------- */
 
@@ -86,15 +86,15 @@ void verbs_place_leave(struct verbs_place *p)
 /* ---- a run ---------------------------------------------------------------------------------- */
 
 struct words {
-	char *at[WORDS_MAX + 1];
+	char **at; /* NULL at the end */
 	size_t n;
 };
 
 static void add(struct words *w, const char *word)
 {
-	if (w->n == WORDS_MAX)
-		die(EXIT_BAD_USAGE, "too many words");
+	w->at = check_alloc(realloc(w->at, (w->n + 2) * sizeof(*w->at)));
 	w->at[w->n++] = (char *)(uintptr_t)word;
+	w->at[w->n] = NULL;
 }
 
 /* The library is told that it is under a launcher, and of a second NIC, so that it logs and
@@ -182,6 +182,7 @@ int verbs_run(const struct verbs_place *p, bool with_shift, bool counting, const
 	struct watch watch;
 	struct run run;
 	int64_t until;
+	bool started;
 
 	memset(out, 0, sizeof(*out));
 	add(&w, "/usr/bin/env");
@@ -193,7 +194,9 @@ int verbs_run(const struct verbs_place *p, bool with_shift, bool counting, const
 		add_callgrind(&w, p);
 	add_client(&w, p, counting, words);
 	watch_begin(&watch, none);
-	if (!process_start(&run, w.at))
+	started = process_start(&run, w.at);
+	free(w.at);
+	if (!started)
 		return EXIT_FAILED;
 	until = run.deadline_ms = now_ms() + (counting ? COUNT_MS : RUN_MS);
 	run_wait(&run);
