@@ -10,6 +10,10 @@ setup_file() {
 	guests_up --layout pair --kernel 6.1
 }
 
+teardown() {
+	[ -z "${tree:-}" ] || rm -rf "$tree"
+}
+
 samples() { # FILTER FILE: is it true of each sample that counts, and are both sides there?
 	jq -e "[.cases[].samples[] | select(has(\"failure\") | not)] | (map(.side) | unique | length) == 2 and all($1)" "$2" >/dev/null
 }
@@ -36,4 +40,30 @@ samples() { # FILTER FILE: is it true of each sample that counts, and are both s
 	samples '(.values | .init > 0 and .memory > 0) and (.side == "baseline" or (.detail.protection.a.protected == 8 and .detail.protection.b.protected == 8 and
 		(.values | .protected > 0 and .protected_max > 0 and .move > 0 and .etcd_puts > 0 and .etcd_bytes > 0)))' \
 		"$BATS_TEST_TMPDIR/s.json"
+}
+
+# A build whose library is libshift-hooks.so, which can be slow; guests see it. $tree is its directory.
+slow_tree() {
+	tree=$(mktemp -d -p "$BUILDDIR" slow.XXXXXX)
+	mkdir -p "$tree"/{cmd/shift-bench,cmd/shift-run,cmd/shift-ctl,cmd/shift-inject,kv,lib/.libs,testbed}
+	cp "$BUILDDIR/cmd/shift-bench/shift-bench" "$tree/cmd/shift-bench/"
+	cp "$BUILDDIR/cmd/shift-run/shift-run" "$tree/cmd/shift-run/"
+	cp "$BUILDDIR/kv/shift-kvd" "$tree/kv/"
+	cp "$BUILDDIR/lib/.libs/libshift-hooks.so" "$tree/lib/.libs/libshift.so"
+	ln -s "$BUILDDIR/cmd/shift-ctl/shift-ctl" "$tree/cmd/shift-ctl/"
+	ln -s "$BUILDDIR/cmd/shift-inject/shift-inject" "$tree/cmd/shift-inject/"
+	ln -s "$BUILDDIR/testbed/shift-testbed" "$tree/testbed/"
+}
+
+@test "latency: two sides alike show no difference, a library slower by 2 us per post does" {
+	local common=(latency --layout single --ops write --sizes 8 --repetitions 8 --seed 1)
+	slow_tree
+	cd "$BATS_TEST_TMPDIR"
+	run -0 shift-bench "${common[@]}" --control --json control.json
+	run -0 "$tree/cmd/shift-bench/shift-bench" "${common[@]}" --json fast.json
+	run -0 "$tree/cmd/shift-bench/shift-bench" "${common[@]}" --env SHIFT_SLOW_POST=2us --json slow.json
+	jq -e '.cases[0].results[] | select(.metric == "p50").ratio | .difference == "more" and .ratio > 1.02' slow.json
+	run shift-bench compare fast.json slow.json
+	expect_status 4
+	expect_match 'write 8 B +p50 .*WORSE'
 }
