@@ -398,13 +398,13 @@ static void finish_request(struct request *r, CURLcode result)
 	r->in = (struct kv_buf){0};
 	free_request(r);
 	if (done.too_long)
-		done.fn(done.arg, NULL, ETCD_TOO_LONG, "too long an answer");
+		done.fn(done.arg, NULL, ETCD_TOO_LONG, "its answer is longer than is allowed");
 	else if (result)
 		done.fn(done.arg, NULL, ETCD_NO_ANSWER, error);
 	else if (!deliver_answer(&done, (char *)done.in.data + done.in.start,
 				 kv_buf_bytes(&done.in)) &&
 		 done.stream)
-		done.fn(done.arg, NULL, ETCD_NO_ANSWER, "the stream ended");
+		done.fn(done.arg, NULL, ETCD_NO_ANSWER, "etcd ended the stream of changes");
 	kv_buf_free(&done.in);
 }
 

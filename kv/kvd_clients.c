@@ -62,8 +62,9 @@ void clients_init(struct kvd *k)
 		places = ((long)l.rlim_cur - FDS_OF_DAEMON - 2 * SILENT_MAX) / FDS_OF_CLIENT;
 	k->places = places < 1 ? 1 : places < CLIENTS_MAX ? places : CLIENTS_MAX;
 	if (k->places < CLIENTS_MAX)
-		say("room for %d processes, not %d: ulimit -n is %ld", k->places, CLIENTS_MAX,
-		    (long)l.rlim_cur);
+		say("takes %d processes of this job, not %d: its limit of open files is %ld; raise "
+		    "ulimit -n before its start",
+		    k->places, CLIENTS_MAX, (long)l.rlim_cur);
 }
 
 static bool has_no_room(int err)
@@ -219,7 +220,8 @@ static void refuse_for_descriptors(struct kvd *k, int fd)
 	struct client c = {.fd = fd, .pidfd = -1};
 
 	k->accept_at_ms = now_ms() + PAUSE_MS;
-	refuse_request(&c, KV_ERROR_FULL, "shift-kvd has no descriptor left: ulimit -n");
+	refuse_request(&c, KV_ERROR_FULL,
+		       "shift-kvd has no file descriptor left; raise its ulimit -n");
 	kv_buf_flush(&c.out, fd);
 	kv_buf_free(&c.out);
 	close(fd);
@@ -232,7 +234,7 @@ static void take_connection(struct kvd *k, int fd)
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &n) ||
 	    (cred.uid != 0 && cred.uid != geteuid())) {
-		say("refused a process of uid %u", cred.uid);
+		say("refused a connection of another user's process (uid %u)", cred.uid);
 		close(fd);
 		return;
 	}
@@ -386,8 +388,8 @@ static void refuse_full(struct kvd *k, struct client *c)
 {
 	char text[128];
 
-	snprintf(text, sizeof(text), "this host's shift-kvd has its %d processes%s", k->places,
-		 k->places < CLIENTS_MAX ? ": ulimit -n" : "");
+	snprintf(text, sizeof(text), "this host's shift-kvd takes no more than %d processes%s",
+		 k->places, k->places < CLIENTS_MAX ? "; raise its ulimit -n" : "");
 	refuse_for_good(c, KV_ERROR_FULL, text);
 }
 

@@ -115,7 +115,7 @@ static void keep_crash(const char *dir, const char *path)
 	snprintf(to, sizeof(to), "%s/crash/%.*s-%lld.stats", dir, (int)strcspn(name, "."), name,
 		 t.tv_sec * 1000000LL + t.tv_nsec / 1000);
 	if (rename(path, to) && errno != ENOENT) {
-		say("cannot keep %s: %s", path, strerror(errno));
+		say("no crash record is made of %s: %s", path, strerror(errno));
 		unlink(path);
 	}
 }

@@ -56,7 +56,9 @@ static bool daemon_is_over(struct kvd *k)
 		return true;
 	if (idle_ms < (k->stopping ? 0 : k->o.grace_ms) + FLUSH_MS)
 		return false;
-	say("etcd was not told of %zu keys: their leases will run out", k->store.dirty);
+	say("ends before etcd has taken the last changes of %zu keys: old ones stay there until "
+	    "their leases run out",
+	    k->store.dirty);
 	return true;
 }
 

@@ -28,9 +28,9 @@ static const char help[] =
 	"      --cert FILE        our certificate for etcd\n"
 	"      --key FILE         its key\n"
 	"      --own-port         refuse an etcd on this host that another user has started\n"
-	"  -g, --grace TIME       without a client; default: 10s\n"
-	"  -L, --lease TIME       a dead host's keys are gone after that; default: 30s\n"
-	"  -t, --timeout TIME     of a request to etcd; default: 3s\n"
+	"  -g, --grace TIME       ends so long after its last client; default: 10s\n"
+	"  -L, --lease TIME       when the keys of a dead host leave etcd; default: 30s\n"
+	"  -t, --timeout TIME     how long a request to etcd may take; default: 3s\n"
 	"  -f, --foreground       do not detach; messages on stderr, not to syslog\n"
 	"\n"
 	"  status  the state of this host's daemon of a job\n"
@@ -39,8 +39,8 @@ static const char help[] =
 	"      --help             this text; shift-kvd COMMAND --help for a command's\n"
 	"      --version          the version\n"
 	"\n"
-	"Exit status: 0 it runs (also if it did before), 1 failed, 2 bad usage, 3 (status) there "
-	"is none.\n";
+	"Exit status: 0 it runs (also if it did before), 1 failed, 2 bad usage, 3 status: none "
+	"runs.\n";
 
 enum { OPT_CA = 256, OPT_CERT, OPT_KEY, OPT_KEY_FD, OPT_OWN_PORT, OPT_HELP, OPT_VERSION };
 

@@ -117,7 +117,10 @@ int run_take(struct run *r, const char *job)
 			return -EEXIST;
 		}
 		if (now_ms() > end)
-			die(EXIT_FAILED, "another shift-kvd has %s and does not answer", r->dir);
+			die(EXIT_FAILED,
+			    "another shift-kvd has %s and does not answer; is it stopped? see "
+			    "fuser -v %s",
+			    r->dir, r->lock);
 		poll(NULL, 0, 20);
 	}
 	make_kvd_socket(r);

@@ -202,7 +202,7 @@ static void on_key(void *arg, const cJSON *reply, int code, const char *text)
 		memcpy(&stored, value, sizeof(stored));
 	text = value && bytes == sizeof(stored)
 		       ? check_key(k, &stored)
-		       : "no job key there, or one of another version of shift";
+		       : "the job has no key there, or one of another version of shift";
 	free(value);
 	if (text)
 		session_fail(k, text);
@@ -216,7 +216,7 @@ static void propose_key(struct kvd *k, cJSON *put)
 	struct stored_key fresh;
 
 	if (getrandom(&fresh, sizeof(fresh), 0) != sizeof(fresh))
-		die(EXIT_FAILED, "no random bytes");
+		die(EXIT_FAILED, "the kernel gives no random bytes for the job key");
 	if (s->has_key)
 		memcpy(fresh.key, s->job_key, sizeof(fresh.key));
 	job_key_id(fresh.id, fresh.key);
@@ -532,11 +532,17 @@ static void tick_up(struct kvd *k)
 static void tick_beginning(struct kvd *k)
 {
 	struct session *s = &k->session;
+	int64_t bound_ms = BEGIN_TIMEOUTS * k->o.etcd.timeout_ms;
+	char text[128];
 
 	if (s->state == SESSION_DOWN || s->state == SESSION_UP)
 		return;
-	if (now_ms() - s->begun_at_ms > BEGIN_TIMEOUTS * k->o.etcd.timeout_ms)
-		session_fail(k, "too slow");
+	if (now_ms() - s->begun_at_ms <= bound_ms)
+		return;
+	snprintf(text, sizeof(text),
+		 "not connected after %g s: etcd is slow or stopped; see its load and its log",
+		 bound_ms / 1e3);
+	session_fail(k, text);
 }
 
 int session_tick(struct kvd *k)

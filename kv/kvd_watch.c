@@ -76,7 +76,7 @@ static void fail_for_keys(struct kvd *k)
 {
 	char text[64];
 
-	snprintf(text, sizeof(text), "more than %d keys or %d MB of this job", KEYS_MAX,
+	snprintf(text, sizeof(text), "the job has more than %d keys, or %d MB", KEYS_MAX,
 		 STORE_BYTES_MAX >> 20);
 	session_fail(k, text);
 }

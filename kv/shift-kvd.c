@@ -70,7 +70,8 @@ static void run_daemon(struct kvd_options *o)
 	/* No other process of this user reads the job key from our memory, and no core file has
 	 * it. */
 	if (prctl(PR_SET_DUMPABLE, 0))
-		say("cannot forbid core files: %s", strerror(errno));
+		say("cannot forbid core files (%s): one would contain the job key",
+		    strerror(errno));
 	if (run_take(&r, o->job) == -EEXIST) {
 		if (o->foreground)
 			die(EXIT_FAILED, "a shift-kvd of job %s runs here already", o->job);

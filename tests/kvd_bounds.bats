@@ -129,7 +129,7 @@ is_lazy() { # HOST: it needs little of a processor
 	places=$(status_of A .places)
 	[ "$places" -lt 85 ]
 	crowd A 150 hello
-	wait_until 90 grep -q "^ended $((151 - places)) error 5 this host's shift-kvd has its $places processes: ulimit -n$" \
+	wait_until 90 grep -q "^ended $((151 - places)) error 5 this host's shift-kvd takes no more than $places processes; raise its ulimit -n$" \
 		crowd.out
 	is_lazy A
 	tell a1 put k 1
@@ -153,7 +153,7 @@ is_lazy() { # HOST: it needs little of a processor
 	crowd A 20 silent
 	expect crowd connected
 	is_lazy A
-	expect crowd 'ended [0-9]+ error 5 shift-kvd has no descriptor left: ulimit -n'
+	expect crowd 'ended [0-9]+ error 5 shift-kvd has no file descriptor left; raise its ulimit -n'
 	prlimit --pid "$kvd" --nofile=1000:
 	client A a2
 	ready a2
@@ -171,7 +171,7 @@ is_lazy() { # HOST: it needs little of a processor
 	prlimit --pid "$kvd" --nofile="$((free + 1)):"
 	crowd A 20 silent
 	expect crowd connected
-	expect crowd 'ended 20 error 5 shift-kvd has no descriptor left: ulimit -n'
+	expect crowd 'ended 20 error 5 shift-kvd has no file descriptor left; raise its ulimit -n'
 	prlimit --pid "$kvd" --nofile=1000:
 	client A a2
 	ready a2
