@@ -7,7 +7,7 @@
 load helper
 load etcd
 
-ALL_THE_SAME='starting all the same, connections are not protected until that is mended'
+ALL_THE_SAME='the command starts now, and its connections are not protected until that is mended'
 
 setup_file() {
 	needs_etcd
@@ -365,7 +365,7 @@ SHIFT_RUN_DIR=$PWD/A" ]
 @test "within itself: nothing to do; other options are an error" {
 	run -0 srun --kv "$KV" --failback manual -- shift-run --job "$JOB" --kv "$KV" \
 		--failback manual -- sh -c 'echo $LD_PRELOAD'
-	[ "${lines[0]}" = "shift-run: inside job $JOB already: nothing to do" ]
+	[ "${lines[0]}" = "shift-run: inside job $JOB already: the command runs as a part of it" ]
 	[ "${lines[1]}" = "$BIN/libshift.so" ]
 	run srun --kv "$KV" -- shift-run sh -c 'exit 9'
 	expect_status 9
@@ -431,7 +431,7 @@ SHIFT_RUN_DIR=$PWD/A" ]
 	: >met
 	wait
 	for h in a b; do # without a key: whose it is, in one line
-		[ "$(cat $h.err)" = "shift-run: --kv start@127.0.0.1 without --key-file: whoever can reach 127.0.0.1:$port can read the job's key; see doc/security.md" ]
+		[ "$(cat $h.err)" = "shift-run: --kv start@127.0.0.1 without --key-file: whoever can reach 127.0.0.1:$port can read the job's key; see SECURITY in shift-run(1)" ]
 	done
 	wait_until 30 nothing_left A B
 }
@@ -771,7 +771,7 @@ end_daemons_of_b() {
 }
 
 @test "no job key, and an etcd that others reach: one line on each host" {
-	local pid line="can read the job's key; see doc/security.md$"
+	local pid line="can read the job's key; see SECURITY in shift-run(1)$"
 	run -0 --separate-stderr srun --kv "$KV" -- true # a socket of ours
 	[ -z "$stderr" ]
 	end_daemons

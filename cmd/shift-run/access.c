@@ -104,12 +104,14 @@ static void note_readers(struct meeting *m)
 		return;
 	if (m->kind == MEET_START)
 		meeting_note(m, format_text("--kv start@%.*s without --key-file: whoever can reach "
-					    "%s can read the job's key; see doc/security.md",
+					    "%s can read the job's key; see SECURITY in "
+					    "shift-run(1)",
 					    (int)(strrchr(m->place, ':') - m->place), m->place,
 					    m->place));
 	else
 		meeting_note(m, format_text("--kv %s without --key-file: whoever can read that "
-					    "etcd can read the job's key; see doc/security.md",
+					    "etcd can read the job's key; see SECURITY in "
+					    "shift-run(1)",
 					    m->urls));
 }
 

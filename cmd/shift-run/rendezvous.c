@@ -150,7 +150,8 @@ static void get_kvd(struct kvd_state *s, struct meeting *m, const char *job)
 			    job);
 		/* else it is about to end, or too busy */
 	}
-	die(EXIT_OURS, "shift-kvd of job %s ends again and again; see the system's log", job);
+	die(EXIT_OURS,
+	    "shift-kvd of job %s ends again and again; see its log: journalctl -t shift-kvd", job);
 }
 
 /* The last part of "URL: what is wrong". */
@@ -212,8 +213,8 @@ static bool wait_for_etcd(struct kvd_state *s, struct meeting *m, const struct o
 		if (!why && waited >= o->wait_ms)
 			why = waiting_result(s, m, o->wait_ms);
 		if (why) {
-			say("%s; starting all the same, connections are not protected until that "
-			    "is mended",
+			say("%s; the command starts now, and its connections are not protected "
+			    "until that is mended",
 			    why);
 			return false;
 		}

@@ -67,9 +67,9 @@ static bool is_nested(const struct options *o, const struct meeting *m)
 		conflict = "report";
 	if (conflict)
 		die(EXIT_OURS,
-		    "--%s: this is inside job %s already; the option is for the outer shift-run",
+		    "--%s: this is inside job %s already; give the option to the outer shift-run",
 		    conflict, outer);
-	say("inside job %s already: nothing to do", outer);
+	say("inside job %s already: the command runs as a part of it", outer);
 	return true;
 }
 
