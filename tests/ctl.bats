@@ -146,7 +146,7 @@ answered() { # NAME BEFORE
 	jq -e '[.processes[].totals | [.migrations, .failbacks]] | sort == [[1, 0], [1, 1]]' <<<"$output"
 	run shift-ctl migrate --nic mlx5_9
 	expect_status 1
-	expect_match "^shift-ctl: ${PID[p]}: 0 connections leave mlx5_9"
+	expect_match "^shift-ctl: process ${PID[p]}: 0 connections leave mlx5_9"
 }
 
 @test "a stopped process is not waited for for ever" {
@@ -389,7 +389,7 @@ crashes() {
 	run -0 shift-ctl status
 	expect_match 'process 1 stats_live, of host .*, or in a container'
 	run -0 shift-ctl failback
-	expect_line '^1: 0 connections move$'
+	expect_line '^process 1: 0 connections move$'
 	murder p
 	wait_until 30 eval '[ "$(crashes)" -eq 1 ]'
 	[ -z "$(find run/j1 -maxdepth 1 -name '[0-9]*')" ]
@@ -596,7 +596,7 @@ begin_shared() {
 	expect_status 1
 	answered=$(grep -c 'no answer; is the process stopped' <<<"$output")
 	[ "$answered" -ge 1 ] && [ "$answered" -le 3 ]
-	[ "$(grep -c 'not asked: too many others of this user' <<<"$output")" -eq $((5 - answered)) ]
+	[ "$(grep -c 'not asked: too many other processes of this user' <<<"$output")" -eq $((5 - answered)) ]
 	for name in a b c d u; do kill -CONT "${PID[$name]}"; done
 	for name in a b c d u; do order "$name" bypass mlx5_0 3; done # they run again
 	sleep 1 # for what should not come: there is nothing to wait for

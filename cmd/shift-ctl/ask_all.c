@@ -50,10 +50,10 @@ static const char *failure_text(int err)
 {
 	switch (err) {
 	case -ETIMEDOUT: return "no answer; is the process stopped?";
-	case -EBADMSG: return "no answer of shift";
+	case -EBADMSG: return "the answer is not one of shift's library";
 	case -EPERM: return "not asked: another user listens there";
 	case -ENOTSOCK: return "not asked: it is no socket";
-	case -ETIME: return "not asked: too many others of this user have not answered";
+	case -ETIME: return "not asked: too many other processes of this user have not answered";
 	default: return strerror(-err);
 	}
 }
@@ -104,9 +104,9 @@ static bool ask_one(const struct ctl_options *o, const struct process *p, const 
 	if (o->json)
 		cJSON_AddItemToArray(answers, answer_json(p, err > 0, answer));
 	else if (err > 0)
-		printf("%u: %s\n", p->copy.h.pid, shown(answer));
+		printf("process %u: %s\n", p->copy.h.pid, shown(answer));
 	else
-		say("%u: %s", p->copy.h.pid, answer);
+		say("process %u: %s", p->copy.h.pid, answer);
 	return true;
 }
 

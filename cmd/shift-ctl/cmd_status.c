@@ -91,7 +91,7 @@ static void show_bypass(const struct stats_now *now)
 			       shown(now->bypass[i].nic),
 			       stats_unprotected_text(now->bypass[i].reason));
 	if (now->conns_refused)
-		printf("  %" PRIu64 " more connections are not shown: there was no room\n",
+		printf("  %" PRIu64 " more connections are not shown: its statistics had no room\n",
 		       now->conns_refused);
 }
 
@@ -115,7 +115,7 @@ static void process_show(const struct process *p)
 	if (stats_summary(line, sizeof(line), &h->now, &counters))
 		printf("  %s\n", line);
 	if (p->copy.torn)
-		puts("  it was in the middle of a change");
+		puts("  it died while it changed these statistics: a part of them may be wrong");
 }
 
 static void processes_show_json(const struct processes *found)

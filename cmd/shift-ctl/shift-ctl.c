@@ -6,10 +6,10 @@
 
 static const char text[] =
 	"usage: shift-ctl COMMAND [options]\n"
-	"The protected processes of this host: what they do, and the operator's hand.\n"
+	"Shows the protected processes of this host, and moves their connections.\n"
 	"\n"
 	"  status    processes and their connections\n"
-	"  events    what happened: the flight recorder\n"
+	"  events    what happened: the last changes of state and the last switches\n"
 	"  migrate   move connections away from a NIC\n"
 	"  failback  move connections back to the NIC that their program chose\n"
 	"\n"
