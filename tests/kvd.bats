@@ -806,7 +806,7 @@ program() { # USE [PROGRAM]
 	[ "$(ctl get --prefix "/shift/v1/$JOB/" --keys-only | grep -c -E "/(rail|conn|probe)/")" -eq 1 ]
 	rail=$(rails)
 	ctl put "${rail%/*}/0000000000000bad" "$(printf '\3%055d')"
-	forged_is() { grep -q "/0000000000000bad in the rendezvous is ignored: it was not put by a" shift.log; }
+	forged_is() { grep -q "/0000000000000bad in etcd is ignored: it was not put by a" shift.log; }
 	wait_until 30 forged_is
 	ctl put "${rail%/*}/0000000000000bae" "$(printf '\2%055d')"
 	older_is() { grep -q "/0000000000000bae in .* ignored: that process speaks version 2 of" shift.log; }

@@ -448,7 +448,7 @@ lost() { # N: connections unprotected for this reason
 	for what in pair again; do
 		SHIFT_HANG=fence:2s run -0 with_shift odd_objects $what
 		[ "$output" = done ]
-		! grep 'does not answer its fence' "$BATS_TEST_TMPDIR/log"
+		! grep 'has not ended its fence' "$BATS_TEST_TMPDIR/log"
 		rm "$BATS_TEST_TMPDIR/log"
 	done
 }

@@ -185,8 +185,8 @@ static void arm_rate(struct vqp *v, uint8_t rail, const struct arm_input *in)
 	else if (vctx)
 		err = vctx->modify_qp_rate_limit(qp, &rate);
 	if (err)
-		log_warn("QP %#x: has no rate limit on %s: %s", v->qpn, v->dev->nic[rail]->name,
-			 strerror(err));
+		log_warn("QP %#x: sends without its rate limit on %s, which refuses it: %s", v->qpn,
+			 v->dev->nic[rail]->name, strerror(err));
 }
 
 static int arm_qp(struct vqp *v, uint8_t rail, const struct arm_input *in)

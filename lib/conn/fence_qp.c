@@ -108,7 +108,8 @@ static void fence_qp(struct vqp *v, uint8_t rail, struct shift_event *ev)
 	if (!flushed || !stopped)
 		log_warn("QP %#x: the fence of %s is not complete (%s): requests may be in doubt, "
 			 "and this connection avoids the NIC",
-			 v->qpn, v->dev->nic[rail]->name, flushed ? "no barrier" : "no flush");
+			 v->qpn, v->dev->nic[rail]->name,
+			 flushed ? "it may not have stopped" : "its queues did not flush");
 	ev->clean = flushed && stopped;
 	ev->hung = !ev->clean;
 	ev->fence = ev->clean && live ? SHIFT_FENCE_SURE : SHIFT_FENCE_UNSURE;

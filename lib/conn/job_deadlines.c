@@ -32,8 +32,8 @@ static bool arm_overdue(const struct vqp *v, const struct rail_jobs *j)
 
 static void nic_hangs(struct vqp *v, uint8_t rail, const char *what, struct shift_event *ev)
 {
-	log_warn("QP %#x: %s does not answer %s in time, and is taken for hung", v->qpn,
-		 v->dev->nic[rail]->name, what);
+	log_warn("QP %#x: %s has not ended %s in time, and counts as hung; dmesg may say why",
+		 v->qpn, v->dev->nic[rail]->name, what);
 	ev->rail = rail;
 	shift_conn_event(v->conn, ev, now_ns());
 	vqp_act(v);

@@ -129,8 +129,8 @@ void peer_keys_message(struct vqp *v, const struct shift_msg *m)
 	key->twin = m->twin_rkey;
 	key->state = m->key_status == SHIFT_KEY_OK ? KEY_KNOWN : KEY_NONE;
 	if (key->state == KEY_NONE)
-		log_warn("QP %#x: the peer has no memory region with rkey %#x: the request that "
-			 "names it fails",
+		log_warn("QP %#x: the peer has no memory region with rkey %#x: a request of the "
+			 "program that names it fails",
 			 v->qp->qp_num, m->rkey);
 }
 

@@ -297,7 +297,7 @@ bool directory_only_other_version(const struct place *p)
 static void record_refused(const char *key, const char *why)
 {
 	if (++refused <= 3)
-		log_warn("%s in the rendezvous is ignored: %s", key, why);
+		log_warn("the record %s in etcd is ignored: %s", key, why);
 }
 
 /* What it says beyond its version may be anything. That nobody can check it does no harm: a process
