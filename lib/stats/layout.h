@@ -52,16 +52,16 @@ enum {
 	X(NO_TWIN, "no twin could be made on any backup NIC")                       \
 	X(NO_SHADOW, "memory could not be registered on the backup NICs")           \
 	X(NO_RENDEZVOUS, "shift-kvd cannot be reached")                             \
-	X(RENDEZVOUS_FULL, "shift-kvd takes no more of this process")               \
+	X(RENDEZVOUS_FULL, "shift-kvd has no room for this process")                \
 	X(LOOPBACK, "connected to itself, or to the same process and NIC")          \
-	X(ATTRIBUTES, "made or connected in a way that we do not know")             \
-	X(TOO_LARGE, "queues or requests beyond what is logged")                    \
+	X(ATTRIBUTES, "made or connected in a way that shift does not know")        \
+	X(TOO_LARGE, "queues or requests beyond what shift can log")                \
 	X(OTHER_VERSION, "the peer's shift speaks another version of the protocol") \
 	X(MISMATCH, "the peer is not who the connection says")                      \
 	X(THREAD_DOMAIN, "the program alone may post to it (thread domain)")        \
 	X(ATOMICS, "atomics, and the peer's NICs are not atomic with each other")   \
 	X(PEER_RELEASED, "the peer's end is not protected any more")                \
-	X(NO_MEMORY, "no memory")                                                   \
+	X(NO_MEMORY, "out of memory")                                               \
 	X(OVER, "given up or closed")                                               \
 	X(OTHER, "see the log")
 
