@@ -116,6 +116,21 @@ reasons() { # why a connection is not protected: NAME "TEXT"
 	done
 }
 
+names_of() { # TABLE: the names of lib/core/conn.h's SHIFT_STATES or SHIFT_REASONS
+	sed -n "/define $1(X)/,/^\$/s/^\tX(\([A-Z_]*\), .*/\1/p" "$SRCDIR/lib/core/conn.h"
+}
+
+@test "shift-ctl(1) names every state and every reason that it shows" {
+	names_of SHIFT_STATES | grep -qx QUARANTINE
+	names_of SHIFT_REASONS | grep -qx LINK_DOWN
+	{ names_of SHIFT_STATES; names_of SHIFT_REASONS; } | while read -r name; do
+		grep -qE "^\.It Li (.* )?$name( |\$)" "$SRCDIR/man/shift-ctl.1" || {
+			echo "$name"
+			false
+		}
+	done
+}
+
 @test "links among the documents lead somewhere" {
 	sources '*.md' | while read -r file; do
 		grep -oE '\]\([^)#:]+' "$file" | sed 's/^](//' | while read -r link; do
