@@ -22,9 +22,8 @@ static const char text[] =
 	"before, also if it is killed, or stopped when the time is over.\n"
 	"\n"
 	"Exit status: 0 done and undone, 1 failed, 2 bad usage, 3 no such NIC, process or fault,\n"
-	"4 refused, 5 not permitted, 6 not (all) undone, 7 undone in time by its guard, as it "
-	"stood\n"
-	"still itself. Scenarios: 1 also if not all was as expected.\n";
+	"4 refused, 5 not permitted, 6 not (all) undone, 7 undone in time, but by its guard: the\n"
+	"process itself stood still. Scenarios: 1 also if not all was as expected.\n";
 
 static const struct cli_command commands[] = {
 	{"list", cmd_list},
