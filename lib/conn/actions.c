@@ -176,17 +176,34 @@ void vqp_release_if_due(struct vqp *v)
 
 /* --- rails ----------------------------------------------------------------------------------- */
 
+static void rail_tell(struct vqp *v, const struct shift_event *ev)
+{
+	shift_conn_event(v->conn, ev, now_ns());
+	vqp_act(v);
+}
+
 void vqp_rail_event(struct vqp *v, enum shift_event_type type, uint8_t rail)
 {
 	struct shift_event ev = {.type = (uint8_t)type, .rail = rail};
 
-	shift_conn_event(v->conn, &ev, now_ns());
-	vqp_act(v);
+	rail_tell(v, &ev);
+}
+
+static bool rail_is_shut(const struct vqp *v, uint8_t rail)
+{
+	return (v->rails.vetoed | v->rails.unclean | v->rails.lacking) >> rail & 1;
+}
+
+void vqp_rail_await(struct vqp *v, uint8_t rail)
+{
+	struct shift_event ev = {.type = SHIFT_EV_RAIL_VETO, .rail = rail};
+
+	ev.awaited = !rail_is_shut(v, rail);
+	rail_tell(v, &ev);
 }
 
 void vqp_rail_open(struct vqp *v, uint8_t rail)
 {
-	if ((!rail || v->rails.twin[rail].clean) &&
-	    !((v->rails.vetoed | v->rails.unclean | v->rails.lacking) & 1u << rail))
+	if ((!rail || v->rails.twin[rail].clean) && !rail_is_shut(v, rail))
 		vqp_rail_event(v, SHIFT_EV_RAIL_OPEN, rail);
 }

@@ -24,6 +24,10 @@ void vqp_release_if_due(struct vqp *v);
 /* Tells lib/core an event of a rail. */
 void vqp_rail_event(struct vqp *v, enum shift_event_type type, uint8_t rail);
 
+/* Tells lib/core that the rail is not to be used before vqp_rail_open(): its twins are still to
+ * come, or we have another reason to keep it out of use. */
+void vqp_rail_await(struct vqp *v, uint8_t rail);
+
 /* Tells lib/core RAIL_OPEN, unless we have another reason to keep the rail out of use. */
 void vqp_rail_open(struct vqp *v, uint8_t rail);
 

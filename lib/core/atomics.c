@@ -12,13 +12,21 @@ bool atomics_bar(const struct shift_conn *c, uint8_t i)
 	return c->atomic && c->rail[i].apart;
 }
 
+/* Could that rail take over, perhaps when it has come? A release is for good, and it may open in a
+ * moment. One that is kept shut for another reason does not count.
+ */
+static bool takes_atomics(const struct rail *r)
+{
+	return !r->apart && (!r->vetoed || r->awaited);
+}
+
 /* Is there no rail that could take over? */
 static bool atomics_bind(const struct shift_conn *c)
 {
 	bool apart = false;
 
 	for (uint8_t i = 1; c->atomic && i < c->cfg.rails; i++) {
-		if (!c->rail[i].apart && !c->rail[i].vetoed)
+		if (takes_atomics(&c->rail[i]))
 			return false;
 		apart |= c->rail[i].apart;
 	}

@@ -294,7 +294,7 @@ bool shift_conn_completion(struct shift_conn *c, struct shift_wc *wc);
 	X(TICK, "the deadline passed (early or late is harmless)")                                 \
 	X(LINK_UP, "rail")                                                                         \
 	X(LINK_DOWN, "rail: PORT_ERR, DEVICE_FATAL, carrier")                                      \
-	X(RAIL_VETO, "rail: not to be used, for a reason of the caller's, until RAIL_OPEN")        \
+	X(RAIL_VETO, "rail, awaited: not to be used, for a reason of the caller's")                \
 	X(RAIL_OPEN, "rail: the caller has no reason any more")                                    \
 	X(PROBE_OK, "rail")                                                                        \
 	X(PROBE_MISSED, "rail")                                                                    \
@@ -330,6 +330,7 @@ struct shift_event {
 			* false: the barrier held but this driver's rq_psn is not trusted */
 	bool clean;   /* FENCE_DONE: every CQE of that QP has been fed in; it may be RESET. If it is
 		       * not yet so, FENCE_DONE comes again with the same rail and epoch once it is */
+	bool awaited; /* RAIL_VETO: for no other reason than that the rail has not come yet */
 	uint8_t how;  /* CLOSE: enum shift_close */
 	uint8_t also; /* LINK_UP, LINK_DOWN, PROBE_OK, PROBE_MISSED: mask of the other rails that it
 		       * is said of, as they share the NIC, or the path to the peer, with `rail`.

@@ -28,6 +28,7 @@ struct rail {
 				* posted elsewhere since */
 	bool unaccounted;      /* some WR or CQE of its QP is not accounted for: no RESET */
 	bool vetoed;	       /* RAIL_VETO by the caller */
+	bool awaited;	       /* ... only because it has not come yet */
 	bool apart;	       /* the peer's NIC there is not atomic with that of rail 0 */
 	bool down;	       /* link */
 	uint32_t tries;	       /* as a target, in this trouble */

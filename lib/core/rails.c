@@ -327,6 +327,7 @@ void rail_event(struct shift_conn *c, const struct shift_event *ev, uint64_t now
 	case SHIFT_EV_LINK_DOWN: rails_go_down(c, rails, now); break;
 	case SHIFT_EV_RAIL_VETO:
 		r->vetoed = true;
+		r->awaited = ev->awaited;
 		/* The rail in use is not left for it. But once left, it may be the target again. */
 		if (ev->rail != c->r || !rail_in_use(c))
 			rail_suspect(c, ev->rail, SHIFT_R_OPERATOR, now);

@@ -53,6 +53,7 @@ struct meeting {
 	bool settled;		       /* there is nothing left to wait for */
 	bool reported;		       /* it was reported that no peer has come, or the wrong one */
 	bool has_ours, has_theirs;
+	uint32_t judged; /* mask of rails: lib/core was told if they are apart */
 	struct told told;
 	/* Numbers of processes of the place: which was told last, of all and in this round. */
 	uint64_t newest, round;
@@ -269,7 +270,7 @@ static void say_hello(struct vqp *v, uint8_t rails)
 {
 	for (uint8_t i = 0; i < rails; i++) {
 		if (i)
-			vqp_rail_event(v, SHIFT_EV_RAIL_VETO, i); /* until both twins exist */
+			vqp_rail_await(v, i); /* until both twins exist */
 		if (env.link_events && v->dev->nic[i]->ready)
 			vqp_rail_note_up(v, i, vqp_rail_is_up(v, i));
 		if (env.link_events && v->dev->nic[i]->ready && !vqp_rail_is_up(v, i))
@@ -355,12 +356,43 @@ static bool atomics_may_move(const struct record *r, uint8_t i)
 		r->rail[0].atomic_cap == IBV_ATOMIC_GLOB);
 }
 
+/* Those whose NIC at the peer has become known since the last look, and that are apart. */
+static uint32_t rails_found_apart(struct meeting *m, const struct record *r)
+{
+	uint32_t apart = 0;
+
+	for (uint8_t i = 1; i < m->v->setup.peer_rails; i++) {
+		if (m->judged >> i & 1 || !r->rail[i].mtu_bytes)
+			continue;
+		m->judged |= 1u << i;
+		if (!atomics_may_move(r, i))
+			apart |= 1u << i;
+	}
+	return apart;
+}
+
+/* Before one of them opens, as lib/core might go there; and without waiting for twins, as lib/core
+ * hopes for every rail that is still to come (doc/protocol.md, 7.54). */
+static void rails_tell_apart(struct meeting *m, const struct record *r)
+{
+	uint32_t apart = rails_found_apart(m, r);
+
+	if (!apart)
+		return;
+	vqp_enter(m->v);
+	for (uint8_t i = 1; i < m->v->setup.peer_rails; i++)
+		if (apart >> i & 1)
+			vqp_rail_event(m->v, SHIFT_EV_ATOMICS_APART, i);
+	vqp_leave(m->v);
+}
+
 /* Tells the core of each backup rail whose twins exist at both ends. true: that is all of them. */
 static bool rails_ready(struct meeting *m, const struct record *r)
 {
 	struct vqp *v = m->v;
 	bool all = true;
 
+	rails_tell_apart(m, r);
 	for (uint8_t i = 1; i < v->setup.peer_rails; i++) {
 		struct twin *t = &v->rails.twin[i];
 
@@ -388,8 +420,6 @@ static bool rails_ready(struct meeting *m, const struct record *r)
 		vqp_enter(v);
 		t->peer = r->rail[i];
 		t->clean = true;
-		if (!atomics_may_move(r, i))
-			vqp_rail_event(v, SHIFT_EV_ATOMICS_APART, i);
 		memlock_update_rails(v);
 		vqp_rail_open(v, i);
 		vqp_leave(v);

@@ -203,7 +203,7 @@ static void say_hello(struct vqp *v)
 {
 	for (uint8_t i = 0; i < v->dev->rails; i++) {
 		if (i)
-			vqp_rail_event(v, SHIFT_EV_RAIL_VETO, i);
+			vqp_rail_await(v, i);
 		if (!v->dev->nic[i]->link_up)
 			vqp_rail_event(v, SHIFT_EV_LINK_DOWN, i);
 		vqp_rail_event(v, SHIFT_EV_PROBE_OK, i);

@@ -126,6 +126,8 @@ void __wrap_shift_conn_event(struct shift_conn *c, const struct shift_event *ev,
 	if (ev->type == SHIFT_EV_FENCE_DONE || ev->type == SHIFT_EV_PSN)
 		trace_add(" fence %u psn %#x%s%s", ev->fence, ev->psn, ev->hung ? " hung" : "",
 			  ev->clean ? " clean" : "");
+	if (ev->awaited)
+		trace_add(" awaited");
 	if (ev->type == SHIFT_EV_CLOSE)
 		trace_add(" how %u", ev->how);
 	if (ev->serial)

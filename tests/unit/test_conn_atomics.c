@@ -105,6 +105,38 @@ static void one_that_the_caller_keeps_shut_does_not_count(void **state)
 	assert_true(shift_conn_release_due(conn(0)));
 }
 
+/* It opens in a moment; a release would be for good. */
+static void one_that_is_still_to_come_counts(void **state)
+{
+	struct shift_event awaited = {.type = SHIFT_EV_RAIL_VETO, .rail = 2, .awaited = true};
+
+	(void)state;
+	w_event(&w, 0, SHIFT_EV_ATOMICS_APART, 1);
+	shift_conn_event(conn(0), &awaited, w.now);
+	post_atomic(0);
+	assert_false(shift_conn_release_due(conn(0)));
+	w_event(&w, 0, SHIFT_EV_LINK_DOWN, 0); /* but it is no target yet */
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
+	w_event(&w, 0, SHIFT_EV_LINK_UP, 0);
+	w_event(&w, 0, SHIFT_EV_RAIL_VETO, 2);
+	assert_true(shift_conn_release_due(conn(0)));
+	w_event(&w, 0, SHIFT_EV_RAIL_OPEN, 2);
+	assert_false(shift_conn_release_due(conn(0)));
+	w_event(&w, 0, SHIFT_EV_RAIL_VETO, 2);
+	assert_true(shift_conn_release_due(conn(0)));
+}
+
+static void one_that_is_to_come_and_apart_does_not(void **state)
+{
+	struct shift_event awaited = {.type = SHIFT_EV_RAIL_VETO, .rail = 2, .awaited = true};
+
+	(void)state;
+	set_apart(0);
+	shift_conn_event(conn(0), &awaited, w.now);
+	post_atomic(0);
+	assert_true(shift_conn_release_due(conn(0)));
+}
+
 static void rail0_is_never_apart(void **state)
 {
 	(void)state;
@@ -429,6 +461,8 @@ int main(void)
 		WORLD_TEST(one_from_before_it_was_known_releases),
 		WORLD_TEST(a_rail_that_is_not_apart_is_taken),
 		WORLD_TEST(one_that_the_caller_keeps_shut_does_not_count),
+		WORLD_TEST(one_that_is_still_to_come_counts),
+		WORLD_TEST(one_that_is_to_come_and_apart_does_not),
 		WORLD_TEST(rail0_is_never_apart),
 		WORLD_TEST(it_does_not_move_before_it_is_released),
 		WORLD_TEST(what_is_posted_again_is_done_first),

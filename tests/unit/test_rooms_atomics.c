@@ -24,6 +24,15 @@ static void they_have(uint8_t of_rail0, uint8_t of_others)
 	rooms_pass(1000 * MS);
 }
 
+static unsigned int lines(const char *line)
+{
+	unsigned int n = 0;
+
+	for (const char *at = trace_text(); (at = strstr(at, line)); at++)
+		n++;
+	return n;
+}
+
 static bool is_apart(unsigned int rail)
 {
 	char line[64];
@@ -234,6 +243,137 @@ static void another_life_begins_anew(void **state)
 	assert_false(v->setup.peer_released);
 }
 
+/* --- what a real lib/core makes of it -------------------------------------------------------- */
+
+struct shift_conn *__real_shift_conn_init(void *mem, size_t len, const struct shift_conn_cfg *cfg,
+					  uint64_t now_ns);
+int __real_shift_conn_post_send(struct shift_conn *c, const struct shift_wr *wr, int *rail);
+void __real_shift_conn_event(struct shift_conn *c, const struct shift_event *ev, uint64_t now_ns);
+bool __real_shift_conn_release_due(const struct shift_conn *c);
+
+static struct shift_conn *judge;
+
+static void judge_hears(const struct shift_event *ev)
+{
+	__real_shift_conn_event(judge, ev, world.now);
+	core.release_due = __real_shift_conn_release_due(judge);
+}
+
+/* The program has posted an atomic as soon as it was protected. A real lib/core is told all that
+ * ours is, and says when it is to be released. */
+static void atomics_come_first(void)
+{
+	struct shift_conn_cfg cfg = {.nonce = NONCE,
+				     .rails = RAILS,
+				     .sq_cap = SENDS,
+				     .sq_sge_max = 1,
+				     .confirmed = true,
+				     .mtu = {1024, 1024, 1024}};
+	struct shift_wr wr = {.opcode = SHIFT_OP_FETCH_ADD};
+	int rail;
+
+	judge = __real_shift_conn_init(aligned_alloc(64, shift_conn_size(&cfg)),
+				       shift_conn_size(&cfg), &cfg, world.now);
+	assert_non_null(judge);
+	assert_int_equal(__real_shift_conn_post_send(judge, &wr, &rail), 0);
+	core.on_event = judge_hears;
+	core.releases = true;
+}
+
+static int end_judged(void **state)
+{
+	core.on_event = NULL;
+	core.release_due = false;
+	free(judge);
+	return meeting_end(state);
+}
+
+/* The NICs of the peer's rails 0 and 2 are atomic with all, that of rail 1 is not. */
+static void they_have_one_apart(void)
+{
+	theirs.rail[0].atomic_cap = theirs.rail[2].atomic_cap = IBV_ATOMIC_GLOB;
+	theirs.rail[1].atomic_cap = IBV_ATOMIC_HCA;
+}
+
+static void a_rail_that_opens_next_is_one_to_go_to(void **state)
+{
+	(void)state;
+	they_have_one_apart();
+	atomics_come_first();
+	peer_comes();
+	become_active();
+	rooms_pass(1000 * MS);
+	assert_true(is_apart(1));
+	assert_true(v->rails.twin[2].clean);
+	assert_false(v->life.released);
+}
+
+static void a_rail_whose_twin_comes_late_is_one_to_go_to(void **state)
+{
+	(void)state;
+	they_have_one_apart();
+	theirs.rail[2].qpn = 0;
+	atomics_come_first();
+	peer_comes();
+	become_active();
+	rooms_pass(1000 * MS);
+	assert_true(v->rails.twin[1].clean);
+	assert_false(v->life.released);
+	theirs.rail[2].qpn = 0x402;
+	peer_comes();
+	assert_true(v->rails.twin[2].clean);
+	assert_false(v->life.released);
+	assert_int_equal(lines("event ATOMICS_APART"), 1); /* for its gates are shut then */
+}
+
+static void a_nic_that_is_not_ready_is_waited_for(void **state)
+{
+	struct rail_addr late = theirs.rail[2];
+
+	(void)state;
+	they_have_one_apart();
+	late.atomic_cap = IBV_ATOMIC_GLOB;
+	theirs.rail[2] = (struct rail_addr){.nic = late.nic};
+	atomics_come_first();
+	peer_comes();
+	become_active();
+	rooms_pass(1000 * MS);
+	assert_true(v->rails.twin[1].clean);
+	theirs.rail[2] = late;
+	peer_comes();
+	assert_true(v->rails.twin[2].clean);
+	assert_false(is_apart(2));
+	assert_false(v->life.released);
+}
+
+/* What the peer's NIC is, is known before its twin is there. */
+static void a_late_twin_that_is_apart_is_not_waited_for(void **state)
+{
+	(void)state;
+	they_have_one_apart();
+	theirs.rail[2].atomic_cap = IBV_ATOMIC_HCA;
+	theirs.rail[2].qpn = 0;
+	atomics_come_first();
+	peer_comes();
+	become_active();
+	peer_comes();
+	assert_true(v->life.released);
+}
+
+/* A reason that does not go by itself: it is told when the other rails are. */
+static void a_rail_that_the_operator_keeps_shut_is_not_waited_for(void **state)
+{
+	(void)state;
+	they_have_one_apart();
+	v->rails.vetoed = 1u << 2; /* in a life before */
+	atomics_come_first();
+	peer_comes();
+	become_active();
+	peer_comes();
+	assert_true(v->life.released);
+	v->rails.vetoed = 0;
+}
+
 /* --- posts -------------------------------------------------------------------------------------
  */
 
@@ -265,9 +405,10 @@ static void an_atomic_that_releases_goes_the_slow_way(void **state)
 
 int main(void)
 {
-#define ALONE(name) cmocka_unit_test(name)
-#define LATE(name)  cmocka_unit_test_setup_teardown(name, NULL, meeting_end)
-#define TEST(name)  cmocka_unit_test_setup_teardown(name, meeting_begin_looking, meeting_end)
+#define ALONE(name)  cmocka_unit_test(name)
+#define LATE(name)   cmocka_unit_test_setup_teardown(name, NULL, meeting_end)
+#define TEST(name)   cmocka_unit_test_setup_teardown(name, meeting_begin_looking, meeting_end)
+#define JUDGED(name) cmocka_unit_test_setup_teardown(name, meeting_begin_looking, end_judged)
 	const struct CMUnitTest tests[] = {
 		LATE(our_nics_are_told),
 		ALONE(both_nics_of_the_peer_must_be_atomic_with_all),
@@ -281,6 +422,11 @@ int main(void)
 		TEST(the_peers_release_is_told_to_lib_core),
 		TEST(without_a_word_of_it_nothing_is_released),
 		TEST(another_life_begins_anew),
+		JUDGED(a_rail_that_opens_next_is_one_to_go_to),
+		JUDGED(a_rail_whose_twin_comes_late_is_one_to_go_to),
+		JUDGED(a_nic_that_is_not_ready_is_waited_for),
+		JUDGED(a_late_twin_that_is_apart_is_not_waited_for),
+		JUDGED(a_rail_that_the_operator_keeps_shut_is_not_waited_for),
 		TEST(an_atomic_that_releases_goes_the_slow_way),
 	};
 

@@ -548,8 +548,8 @@ static void the_peer_is_told_to_lib_core(void **state)
 	assert_int_equal(v->setup.peer_rails, RAILS);
 	assert_traced(
 		"meet 0xb 70\npath over mlx5_0 to 0x300 of 0xb\npath over mlx5_1 to 0x301 of 0xb\n"
-		"path over mlx5_2 to 0x302 of 0xb\nevent RAIL_VETO rail 1\n"
-		"event RAIL_VETO rail 2\nevent RTS rail 0\n");
+		"path over mlx5_2 to 0x302 of 0xb\nevent RAIL_VETO rail 1 awaited\n"
+		"event RAIL_VETO rail 2 awaited\nevent RTS rail 0\n");
 	for (int i = 0; i < RAILS; i++)
 		assert_int_equal(peer_psn[i], STATS_PSN_LIVE);
 }
@@ -587,8 +587,8 @@ static void what_is_known_of_the_rails_is_told_at_once(void **state)
 	answers = true;
 	peer_comes();
 	assert_non_null(strstr(trace_text(), "event LINK_DOWN rail 0\nevent PROBE_OK rail 0\n"
-					     "event RAIL_VETO rail 1\nevent LINK_DOWN rail 1\n"
-					     "event PROBE_OK rail 1\nevent RAIL_VETO rail 2\n"
+					     "event RAIL_VETO rail 1 awaited\nevent LINK_DOWN rail 1\n"
+					     "event PROBE_OK rail 1\nevent RAIL_VETO rail 2 awaited\n"
 					     "event RTS rail 0\n"));
 	assert_int_equal(peer_psn[0], STATS_PSN_UNMEASURED);
 }
@@ -599,8 +599,8 @@ static void a_rail_without_its_address_is_told_at_once(void **state)
 	(void)state;
 	world.lost = 1 << 0 | 1 << 2;
 	peer_comes();
-	assert_non_null(strstr(trace_text(), "event LINK_DOWN rail 0\nevent RAIL_VETO rail 1\n"
-					     "event RAIL_VETO rail 2\nevent LINK_DOWN rail 2\n"));
+	assert_non_null(strstr(trace_text(), "event LINK_DOWN rail 0\nevent RAIL_VETO rail 1 awaited\n"
+					     "event RAIL_VETO rail 2 awaited\nevent LINK_DOWN rail 2\n"));
 }
 
 static void told_of(int nic, const char *events) /* NULL: of no link */

@@ -218,6 +218,22 @@ static void a_rail_is_open_if_nothing_is_against_it(void **state)
 	v->rails.vetoed = v->rails.unclean = v->rails.lacking = 0;
 }
 
+/* What keeps it shut does not go when the twins come. */
+static void a_rail_that_is_shut_is_not_awaited(void **state)
+{
+	(void)state;
+	for (uint32_t mask = 0; mask < 8; mask++) {
+		v->rails.vetoed = mask & 1 ? 2 : 4;
+		v->rails.unclean = mask & 2 ? 2 : 4;
+		v->rails.lacking = mask & 4 ? 2 : 4;
+		trace_clear();
+		vqp_rail_await(v, 1);
+		assert_traced(mask ? "event RAIL_VETO rail 1\n"
+				   : "event RAIL_VETO rail 1 awaited\n");
+	}
+	v->rails.vetoed = v->rails.unclean = v->rails.lacking = 0;
+}
+
 static void a_release_is_lib_cores_to_allow(void **state)
 {
 	(void)state;
@@ -522,6 +538,7 @@ int main(void)
 		TEST(an_end_that_is_not_told_is_one),
 		TEST(a_receive_that_a_rail_refuses_is_told),
 		TEST(a_rail_is_open_if_nothing_is_against_it),
+		TEST(a_rail_that_is_shut_is_not_awaited),
 		TEST(a_release_is_lib_cores_to_allow),
 		TEST(the_gates_open_when_nothing_waits),
 		TEST(threads_inside_the_gates_are_waited_for),
