@@ -204,6 +204,9 @@ void vqp_rail_await(struct vqp *v, uint8_t rail)
 
 void vqp_rail_open(struct vqp *v, uint8_t rail)
 {
+	struct shift_event ev = {.type = SHIFT_EV_RAIL_OPEN, .rail = rail};
+
+	ev.mtu = (uint16_t)v->rails.twin[rail].mtu;
 	if ((!rail || v->rails.twin[rail].clean) && !rail_is_shut(v, rail))
-		vqp_rail_event(v, SHIFT_EV_RAIL_OPEN, rail);
+		rail_tell(v, &ev);
 }

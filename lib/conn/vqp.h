@@ -43,7 +43,7 @@ struct rail_addr {
 	union ibv_gid gid;	    /* of the QP on that NIC */
 	uint32_t qpn;		    /* of that QP; 0: there is none yet */
 	uint16_t lid;
-	uint16_t mtu_bytes; /* active MTU of the port */
+	uint16_t mtu_bytes; /* of its port; of a twin at most the program's; 0: not known yet */
 	uint8_t nic;	    /* the process's number of that NIC, for probes */
 	uint8_t psn;	    /* enum stats_psn: is its rq_psn live? */
 	uint8_t atomic_cap; /* enum ibv_atomic_cap of that NIC; 0: not known */
@@ -57,7 +57,7 @@ struct twin {
 	/* Under vqp.lock. Written by the background thread only, which reads them without. */
 	int gid_index;	       /* where its GID stood */
 	struct nic_gid gid;    /* of our QP on that rail */
-	uint32_t mtu;	       /* path MTU there, bytes */
+	uint32_t mtu;	       /* path MTU there, bytes; once clean */
 	struct rail_addr peer; /* once clean only its address changes */
 	bool clean; /* both twins are there: RAIL_OPEN was told, or another reason is against it */
 	struct peer_path *path; /* control link and probes to the peer over this rail */

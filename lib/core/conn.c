@@ -134,9 +134,6 @@ bool shift_conn_meet(struct shift_conn *c, const struct shift_conn_peer *p)
 		return false;
 	if (life_is_past(c, p))
 		return false;
-	for (unsigned int i = 1; i < p->rails; i++)
-		if (p->mtu[i] < 256 || p->mtu[i] > 4096)
-			return false;
 	if (p->nonce != c->cfg.peer_nonce || p->id != c->cfg.peer_id)
 		c->rto_at = NEVER; /* what was said to another is no HELLO to this one */
 	c->cfg.conn = p->conn;
@@ -146,8 +143,6 @@ bool shift_conn_meet(struct shift_conn *c, const struct shift_conn_peer *p)
 	c->cfg.peer_nonce = p->nonce;
 	c->cfg.peer_id = p->id;
 	c->cfg.rails = p->rails;
-	for (unsigned int i = 1; i < p->rails; i++)
-		c->cfg.mtu[i] = p->mtu[i];
 	return true;
 }
 

@@ -61,7 +61,8 @@ struct shift_conn_cfg {
 	struct shift_past past;	       /* the lives that the QP had before */
 	uint32_t sq_psn;	       /* the program's own, rail 0, epoch 0 */
 	uint32_t rq_psn;	       /* the program's own, rail 0, epoch 0 */
-	uint32_t mtu[SHIFT_RAILS_MAX]; /* path MTU of each rail, bytes: 256 .. 4096 */
+	uint32_t mtu[SHIFT_RAILS_MAX]; /* path MTU of each rail, bytes: 256 .. 4096; of a backup
+					* until RAIL_OPEN says another */
 	uint32_t sq_cap;	       /* send queue as the provider accepted it, WRs */
 	uint32_t rq_cap;	       /* receive queue as accepted; 0 with an SRQ */
 	uint32_t sq_sge_max;	       /* as accepted */
@@ -134,7 +135,6 @@ struct shift_conn_peer {
 	uint64_t conn;
 	uint64_t nonce;
 	uint32_t id;
-	uint32_t mtu[SHIFT_RAILS_MAX];
 	uint8_t rails;
 	uint8_t side;
 };
@@ -295,7 +295,7 @@ bool shift_conn_completion(struct shift_conn *c, struct shift_wc *wc);
 	X(LINK_UP, "rail")                                                                         \
 	X(LINK_DOWN, "rail: PORT_ERR, DEVICE_FATAL, carrier")                                      \
 	X(RAIL_VETO, "rail, awaited: not to be used, for a reason of the caller's")                \
-	X(RAIL_OPEN, "rail: the caller has no reason any more")                                    \
+	X(RAIL_OPEN, "rail, mtu: the caller has no reason any more")                               \
 	X(PROBE_OK, "rail")                                                                        \
 	X(PROBE_MISSED, "rail")                                                                    \
 	X(MIGRATE, "operator: planned switch to rail")                                             \
@@ -335,6 +335,7 @@ struct shift_event {
 	uint8_t also; /* LINK_UP, LINK_DOWN, PROBE_OK, PROBE_MISSED: mask of the other rails that it
 		       * is said of, as they share the NIC, or the path to the peer, with `rail`.
 		       * MSG: of those that it may have come over */
+	uint16_t mtu; /* RAIL_OPEN: path MTU there, bytes; 0: as it was */
 	uint32_t epoch;
 	uint32_t psn; /* rq_psn */
 	uint32_t serial;

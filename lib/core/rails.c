@@ -316,6 +316,13 @@ static void rails_come_up(struct shift_conn *c, uint32_t rails)
 			c->rail[i].down = false;
 }
 
+static void rail_open(struct shift_conn *c, const struct shift_event *ev)
+{
+	c->rail[ev->rail].vetoed = false;
+	if (ev->mtu)
+		c->cfg.mtu[ev->rail] = ev->mtu;
+}
+
 /* Link, veto and probe events. */
 void rail_event(struct shift_conn *c, const struct shift_event *ev, uint64_t now)
 {
@@ -332,7 +339,7 @@ void rail_event(struct shift_conn *c, const struct shift_event *ev, uint64_t now
 		if (ev->rail != c->r || !rail_in_use(c))
 			rail_suspect(c, ev->rail, SHIFT_R_OPERATOR, now);
 		break;
-	case SHIFT_EV_RAIL_OPEN: r->vetoed = false; break;
+	case SHIFT_EV_RAIL_OPEN: rail_open(c, ev); break;
 	case SHIFT_EV_ATOMICS_APART: r->apart = ev->rail; return;
 	case SHIFT_EV_PROBE_OK: rails_probed(c, rails, true, now); break;
 	case SHIFT_EV_PROBE_MISSED: rails_probed(c, rails, false, now); break;

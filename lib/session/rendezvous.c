@@ -33,6 +33,8 @@
  * peer. With N processes behind a GID, and M connections to it, all of them are N times M. */
 enum { BUCKETS = 1024, TELLINGS_MAX = 512 };
 
+enum { MTU_LEAST = 256 }; /* that verbs know */
+
 /* An end of a connection, with as many rails as it says. */
 struct record {
 	uint8_t rails;
@@ -328,8 +330,6 @@ static void meeting_match(struct meeting *m, const struct record *r)
 		p.rails = v->dev->rails;
 	meeting_identify(m, r, &p);
 	vqp_enter(v);
-	for (uint8_t i = 1; i < p.rails; i++)
-		p.mtu[i] = v->rails.twin[i].mtu = twin_mtu(v, i, &r->rail[i]);
 	if (shift_conn_meet(v->conn, &p)) {
 		report_peer(m, r);
 		release_paths(v);
@@ -386,6 +386,15 @@ static void rails_tell_apart(struct meeting *m, const struct record *r)
 	vqp_leave(m->v);
 }
 
+/* Is there all that the rail needs at both ends? Ours has no QPN while its NIC lacks an address. */
+static bool twins_exist(const struct meeting *m, const struct record *r, uint8_t i)
+{
+	const struct twin *t = &m->v->rails.twin[i];
+
+	return t->path && atomic_load(&t->qp) && !m->v->rails.jobs[i].stale && r->rail[i].qpn &&
+	       m->ours.rail[i].qpn && twin_mtu(&m->ours.rail[i], &r->rail[i]) >= MTU_LEAST;
+}
+
 /* Tells the core of each backup rail whose twins exist at both ends. true: that is all of them. */
 static bool rails_ready(struct meeting *m, const struct record *r)
 {
@@ -410,15 +419,13 @@ static bool rails_ready(struct meeting *m, const struct record *r)
 			all &= t->path || !r->rail[i].link.qpn || !v->dev->nic[i]->ready;
 			continue;
 		}
-		/* Ours has no QPN while its NIC lacks an address for it. */
-		if (!t->path || !atomic_load(&t->qp) || v->rails.jobs[i].stale || !r->rail[i].qpn ||
-		    !m->ours.rail[i].qpn || r->rail[i].mtu_bytes < t->mtu ||
-		    v->dev->nic[i]->mtu_bytes < t->mtu) {
+		if (!twins_exist(m, r, i)) {
 			all = false;
 			continue;
 		}
 		vqp_enter(v);
 		t->peer = r->rail[i];
+		t->mtu = twin_mtu(&m->ours.rail[i], &r->rail[i]);
 		t->clean = true;
 		memlock_update_rails(v);
 		vqp_rail_open(v, i);

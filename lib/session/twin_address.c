@@ -85,10 +85,7 @@ uint16_t twin_own_mtu(const struct vqp *v, uint8_t i)
 	return (uint16_t)(i && asked < port ? asked : port);
 }
 
-uint32_t twin_mtu(const struct vqp *v, uint8_t rail, const struct rail_addr *peer)
+uint32_t twin_mtu(const struct rail_addr *ours, const struct rail_addr *theirs)
 {
-	uint32_t ours = v->dev->nic[rail]->ready ? twin_own_mtu(v, rail) : 1024;
-	uint32_t theirs = peer->mtu_bytes ? peer->mtu_bytes : 1024;
-
-	return ours < theirs ? ours : theirs;
+	return ours->mtu_bytes < theirs->mtu_bytes ? ours->mtu_bytes : theirs->mtu_bytes;
 }

@@ -34,7 +34,9 @@ void twins_find_pkey(struct vqp *v, const struct ibv_qp_attr *attr);
 /* The path MTU of our end on that rail, in bytes: of a twin never larger than the program's. */
 uint16_t twin_own_mtu(const struct vqp *v, uint8_t rail);
 
-/* The smaller of both ends', as the peer says its own. */
-uint32_t twin_mtu(const struct vqp *v, uint8_t rail, const struct rail_addr *peer);
+/* The path MTU of the two twins of a rail: of what the two ends have told each other, and of
+ * nothing else, so that both come to the same. What an end says there it never changes. 0: one of
+ * them does not know its own yet. */
+uint32_t twin_mtu(const struct rail_addr *ours, const struct rail_addr *theirs);
 
 #endif

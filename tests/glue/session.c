@@ -224,8 +224,6 @@ static void match(struct meeting *m, const struct meeting *peer)
 	memcpy(theirs.gid, peer->rail[0].gid.raw, sizeof(theirs.gid));
 	p.conn = shift_conn_number(p.key, &ours, &theirs, &p.side);
 	vqp_enter(v);
-	for (uint8_t i = 1; i < p.rails; i++)
-		p.mtu[i] = v->rails.twin[i].mtu = v->dev->nic[i]->mtu_bytes;
 	if (shift_conn_meet(v->conn, &p)) {
 		for (uint8_t i = 0; i < p.rails; i++)
 			v->rails.twin[i].path = &links[h][i].path;
@@ -254,6 +252,7 @@ static bool rails_ready(struct meeting *m, const struct meeting *peer)
 		}
 		vqp_enter(v);
 		t->peer = peer->rail[i];
+		t->mtu = v->dev->nic[i]->mtu_bytes;
 		t->clean = true;
 		memlock_update_rails(v);
 		vqp_rail_open(v, i);

@@ -128,6 +128,8 @@ void __wrap_shift_conn_event(struct shift_conn *c, const struct shift_event *ev,
 			  ev->clean ? " clean" : "");
 	if (ev->awaited)
 		trace_add(" awaited");
+	if (ev->mtu)
+		trace_add(" mtu %u", ev->mtu);
 	if (ev->type == SHIFT_EV_CLOSE)
 		trace_add(" how %u", ev->how);
 	if (ev->serial)

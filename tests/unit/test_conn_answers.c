@@ -79,8 +79,7 @@ static void only_the_peer_of_this_connection_is_heard(void **state)
 static void a_nonce_is_learned_from_hello(void **state)
 {
 	static const struct shift_conn_cfg unconfirmed = {.exactly_once = true};
-	struct shift_conn_peer p = {
-		.key = {7}, .conn = 99, .id = 11, .mtu = {0, 512, 2048}, .rails = W_RAILS};
+	struct shift_conn_peer p = {.key = {7}, .conn = 99, .id = 11, .rails = W_RAILS};
 	struct shift_msg hello;
 
 	(void)state;

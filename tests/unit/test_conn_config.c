@@ -496,7 +496,6 @@ static struct shift_conn_peer peer_of(int h)
 					.conn = 72,
 					.nonce = 100 + (uint64_t)!h,
 					.id = 10 + (uint32_t)!h,
-					.mtu = {0, 512, 2048},
 					.rails = W_RAILS,
 					.side = (uint8_t)h};
 }
@@ -522,19 +521,11 @@ static void a_peer_has_bounds(void **state)
 	(void)state;
 	again(&unconfirmed);
 	more.rails = W_RAILS + 1;
-	more.mtu[W_RAILS] = 1024;
 	assert_false(shift_conn_meet(w.h[0].c, &more));
 	IMPOSSIBLE(rails, 0);
 	IMPOSSIBLE(rails, W_RAILS + 1);
 	IMPOSSIBLE(side, 2);
-	IMPOSSIBLE(mtu[1], 255);
-	IMPOSSIBLE(mtu[1], 4097);
-	IMPOSSIBLE(mtu[W_RAILS - 1], 255);
-	IMPOSSIBLE(mtu[W_RAILS - 1], 4097);
 	POSSIBLE(side, 1);
-	POSSIBLE(mtu[1], 256);
-	POSSIBLE(mtu[W_RAILS - 1], 4096);
-	POSSIBLE(mtu[0], 0); /* rail 0 is the program's */
 	POSSIBLE(rails, W_RAILS);
 	POSSIBLE(rails, 1);
 	POSSIBLE(rails, 2); /* the one that was met before may have had fewer */
@@ -557,7 +548,7 @@ static void an_impossible_peer_changes_nothing(void **state)
 	again(&unconfirmed);
 	p.nonce = 4711;
 	p.id = 4712;
-	p.mtu[2] = 0;
+	p.side = 2;
 	assert_false(shift_conn_meet(w.h[0].c, &p));
 	w_event(&w, 0, SHIFT_EV_RTS, 0);
 	w_event(&w, 1, SHIFT_EV_RTS, 0);
@@ -565,13 +556,12 @@ static void an_impossible_peer_changes_nothing(void **state)
 	assert_true(w_view(&w, 0).protected_ && w_view(&w, 1).protected_);
 }
 
-static void meet_both(uint32_t mtu_0, uint8_t rails)
+static void meet_both(uint8_t rails)
 {
 	again(&unconfirmed);
 	for (int h = 0; h < 2; h++) {
 		struct shift_conn_peer p = peer_of(h);
 
-		p.mtu[0] = mtu_0;
 		p.rails = rails;
 		assert_true(shift_conn_meet(w.h[h].c, &p));
 		w_event(&w, h, SHIFT_EV_RTS, 0);
@@ -593,7 +583,7 @@ static uint64_t packets_of(uint32_t length)
 static void each_rail_has_the_mtu_that_was_agreed(void **state)
 {
 	(void)state;
-	meet_both(256, W_RAILS);
+	meet_both(W_RAILS);
 	assert_int_equal(packets_of(4096), 4);
 	fail_over(0);
 	assert_int_equal(w_view(&w, 0).r, 1);
@@ -618,7 +608,7 @@ static void the_psns_are_made_of_what_was_agreed(void **state)
 	const uint64_t key[2] = {70, 71};
 
 	(void)state;
-	meet_both(0, W_RAILS);
+	meet_both(W_RAILS);
 	w_post(&w, 0, SHIFT_OP_SEND, 10, true);
 	fail_over(0);
 	for (int h = 0; h < 2; h++) {
@@ -631,21 +621,26 @@ static void the_psns_are_made_of_what_was_agreed(void **state)
 	}
 }
 
+static void rail_opens(int h, uint8_t rail, uint16_t mtu)
+{
+	struct shift_event ev = {.type = SHIFT_EV_RAIL_OPEN, .rail = rail, .mtu = mtu};
+
+	shift_conn_event(w.h[h].c, &ev, w.now);
+}
+
 /* Of what the two ends found out, not of what one of them was configured with. */
-static void each_rail_has_the_mtu_of_the_meeting(void **state)
+static void each_rail_has_the_mtu_with_which_it_opened(void **state)
 {
 	(void)state;
 	for (int rail = 1; rail < W_RAILS; rail++) {
-		again(&unconfirmed);
+		meet_both(W_RAILS);
 		for (int h = 0; h < 2; h++) {
-			struct shift_conn_peer p = peer_of(h);
-
-			p.mtu[1] = 256;
-			p.mtu[2] = 4096;
-			assert_true(shift_conn_meet(w.h[h].c, &p));
-			w_event(&w, h, SHIFT_EV_RTS, 0);
+			rail_opens(h, 1, 256);
+			rail_opens(h, 2, 4096);
+			w_event(&w, h, SHIFT_EV_RAIL_VETO, rail);
+			rail_opens(h, (uint8_t)rail, 0); /* whose it is does not change it */
 		}
-		w_run(&w, 0);
+		assert_int_equal(packets_of(4096), 4); /* that of rail 0 */
 		w_event(&w, 0, SHIFT_EV_MIGRATE, rail);
 		assert_true(w_settle(&w, 50));
 		assert_int_equal(w_view(&w, 0).r, rail);
@@ -698,7 +693,7 @@ static void the_same_peer_again_does_not_put_hello_back(void **state)
 static void only_common_rails_are_used(void **state)
 {
 	(void)state;
-	meet_both(0, 1);
+	meet_both(1);
 	w_event(&w, 0, SHIFT_EV_LINK_DOWN, 0);
 	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
 	w_event(&w, 0, SHIFT_EV_MIGRATE, 1);
@@ -732,7 +727,7 @@ int main(void)
 		WORLD_TEST(a_peer_is_met_before_it_is_protected),
 		WORLD_TEST(an_impossible_peer_changes_nothing),
 		WORLD_TEST(each_rail_has_the_mtu_that_was_agreed),
-		WORLD_TEST(each_rail_has_the_mtu_of_the_meeting),
+		WORLD_TEST(each_rail_has_the_mtu_with_which_it_opened),
 		WORLD_TEST(the_side_is_that_of_the_meeting),
 		WORLD_TEST(the_same_peer_again_does_not_put_hello_back),
 		WORLD_TEST(the_psns_are_made_of_what_was_agreed),

@@ -116,10 +116,7 @@ static int nothing_completes(struct ibv_cq *of, int n, struct ibv_wc *wc)
 /* The rendezvous finds the peer of a life, ... */
 static void life_begins(struct vqp *of)
 {
-	struct shift_conn_peer p = {.nonce = PEER_NONCE,
-				    .id = PEER_ID + begun++,
-				    .rails = RAILS,
-				    .mtu = {1024, 1024, 1024}};
+	struct shift_conn_peer p = {.nonce = PEER_NONCE, .id = PEER_ID + begun++, .rails = RAILS};
 
 	if (atomic_fetch_add(&alive, 1))
 		atomic_store(&begun_twice, true);

@@ -208,11 +208,12 @@ static void a_rail_is_open_if_nothing_is_against_it(void **state)
 			v->rails.unclean = mask & 2 ? bit : 4;
 			v->rails.lacking = mask & 4 ? bit : 4;
 			v->rails.twin[1].clean = !(mask & 8);
+			v->rails.twin[1].mtu = 512;
 			trace_clear();
 			vqp_rail_open(v, rail);
 			assert_int_equal(!*trace_text(), against);
 			if (!against)
-				assert_traced(rail ? "event RAIL_OPEN rail 1\n"
+				assert_traced(rail ? "event RAIL_OPEN rail 1 mtu 512\n"
 						   : "event RAIL_OPEN rail 0\n");
 		}
 	v->rails.vetoed = v->rails.unclean = v->rails.lacking = 0;

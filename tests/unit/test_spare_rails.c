@@ -83,8 +83,8 @@ static void a_spare_rail_has_no_twin(void **state)
 	assert_null(v->rails.twin[2].qp);
 	assert_int_equal(ours.rail[2].qpn, 0);
 	assert_int_not_equal(ours.rail[2].link.qpn, 0);
-	assert_true(has_happened("event RAIL_OPEN rail 1\n"));
-	assert_false(has_happened("event RAIL_OPEN rail 2\n"));
+	assert_true(has_happened("event RAIL_OPEN rail 1 mtu 2048\n"));
+	assert_false(has_happened("event RAIL_OPEN rail 2 mtu 2048\n"));
 	assert_non_null(v->rails.twin[2].path);
 	n = told_n;
 	for (int i = 0; i < 20; i++)
@@ -103,9 +103,9 @@ static void it_is_made_when_a_link_is_lost(void **state)
 		}
 		link_goes(lost, false);
 		assert_true(is_made());
-		assert_false(has_happened("event RAIL_OPEN rail 2\n"));
+		assert_false(has_happened("event RAIL_OPEN rail 2 mtu 2048\n"));
 		they_follow();
-		assert_true(has_happened("event RAIL_OPEN rail 2\n"));
+		assert_true(has_happened("event RAIL_OPEN rail 2 mtu 2048\n"));
 	}
 }
 
@@ -119,7 +119,7 @@ static void it_is_made_when_both_others_are_lost_at_once(void **state)
 	assert_true(is_made());
 	assert_string_equal(told_over, "mlx5_2");
 	they_follow();
-	assert_true(has_happened("event RAIL_OPEN rail 2\n"));
+	assert_true(has_happened("event RAIL_OPEN rail 2 mtu 2048\n"));
 }
 
 static void it_is_made_when_a_connection_leaves_its_rail(void **state)
@@ -168,7 +168,7 @@ static void it_is_made_when_the_peer_has_made_it(void **state)
 	assert_true(is_made());
 	peer_comes();
 	rooms_pass(10 * MS);
-	assert_true(has_happened("event RAIL_OPEN rail 2\n"));
+	assert_true(has_happened("event RAIL_OPEN rail 2 mtu 2048\n"));
 }
 
 static void a_nic_that_does_not_open_is_not_waited_for(void **state)

@@ -156,6 +156,7 @@ static void a_twins_mtu_is_the_smallest(void **state)
 	theirs.rail[2].mtu_bytes = 4096; /* as our NIC; the program asks for 2048 */
 	peer_comes();
 	become_active();
+	peer_comes();
 	assert_int_equal(v->rails.twin[1].mtu, 1024);
 	assert_int_equal(v->rails.twin[2].mtu, 2048);
 }

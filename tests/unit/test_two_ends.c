@@ -27,6 +27,7 @@ static struct letter {
 static unsigned int letters_n, sent;
 static unsigned int lost, doubled; /* percent */
 static uint64_t late_ns;
+static int deaf = -1; /* the NIC that nothing arrives at */
 static unsigned int puts_n, watches_n;
 
 struct ctrl_link_peer {
@@ -164,6 +165,8 @@ static void take_to_the_post(const char *link, const struct shift_msg *m)
 	const struct ctrl_link_peer *peer = (const void *)link;
 
 	sent++;
+	if ((int)peer->to == deaf)
+		return;
 	if (rnd(100) >= lost)
 		letter_post(peer->to, m);
 	if (rnd(100) < doubled)
@@ -250,6 +253,7 @@ static int begin(void **state)
 	letters_n = sent = lost = doubled = 0;
 	puts_n = watches_n = 0;
 	late_ns = 0;
+	deaf = -1;
 	memset(psns, 0xff, sizeof(psns));
 	return 0;
 }
@@ -328,6 +332,45 @@ static void five_hundred_meet_as_soon(void **state)
 	assert_int_equal(sent, 0);
 }
 
+static void nic_comes(struct nic *nic, bool ready)
+{
+	nic->ready = ready;
+	nic->looks++;
+	if (ready)
+		rendezvous_nic_changed(nic);
+}
+
+static void assert_twins_agree(unsigned int pair, uint8_t rail)
+{
+	const struct twin *a = &conns[2 * pair].rails.twin[rail],
+			  *b = &conns[2 * pair + 1].rails.twin[rail];
+
+	assert_true(a->clean && b->clean);
+	assert_int_equal(a->mtu, b->mtu);
+}
+
+/* The first end meets the second before the NIC of rail 2 is ready, the second the first after it.
+ * A twin whose path MTU is not that of its peer counts other PSNs, or loses what is too long. */
+static void a_nic_that_comes_between_the_two_matches_changes_nothing(void **state)
+{
+	(void)state;
+	nic_comes(&world.nic[2], false);
+	deaf = 1; /* rail 0 of the second */
+	pair_begin(0);
+	pass_ms(400);
+	assert_true(conns[0].setup.met);
+	assert_false(conns[1].setup.met);
+	nic_comes(&world.nic[2], true);
+	deaf = -1;
+	pass_ms(1000);
+	assert_true(conns[1].setup.met);
+	core.view.state = SHIFT_ST_ACTIVE;
+	pass_ms(3000);
+	for (uint8_t i = 1; i < RAILS; i++)
+		assert_twins_agree(0, i);
+	assert_int_equal(conns[0].rails.twin[2].mtu, 2048); /* as the program has asked */
+}
+
 /* Lost, twice, late, in any order, while what is to be told changes again and again. */
 static void they_meet_whatever_the_network_does(void **state)
 {
@@ -337,9 +380,12 @@ static void they_meet_whatever_the_network_does(void **state)
 		lost = rnd(80);
 		doubled = rnd(60);
 		late_ns = rnd(400) * 1000000ull;
+		nic_comes(&world.nic[2], rnd(2));
 		for (unsigned int i = 0; i < 3; i++) {
 			pair_begin(i);
 			pass_ms(rnd(300));
+			if (!rnd(3))
+				nic_comes(&world.nic[2], true);
 		}
 		for (unsigned int i = 0; i < 20 && !all_met(); i++)
 			pass_ms(2000);
@@ -354,6 +400,7 @@ static void they_meet_whatever_the_network_does(void **state)
 			pass_ms(rnd(600));
 		}
 		core.view.state = SHIFT_ST_ACTIVE;
+		nic_comes(&world.nic[2], true);
 		lost = 0;
 		late_ns = 0;
 		pass_ms(5000);
@@ -363,6 +410,9 @@ static void they_meet_whatever_the_network_does(void **state)
 		for (unsigned int i = 0; i < 2 * pairs; i++)
 			for (unsigned int rail = 0; rail < RAILS; rail++)
 				assert_int_equal(psns[i][rail], conns[i ^ 1].dev->nic[rail]->psn);
+		for (unsigned int i = 0; i < pairs; i++)
+			for (uint8_t rail = 1; rail < RAILS; rail++)
+				assert_twins_agree(i, rail);
 	}
 }
 
@@ -373,6 +423,7 @@ int main(void)
 		TEST(two_ends_meet_at_once),
 		TEST(two_ends_on_one_nic_are_loopback),
 		TEST(five_hundred_meet_as_soon),
+		TEST(a_nic_that_comes_between_the_two_matches_changes_nothing),
 		TEST(they_meet_whatever_the_network_does),
 	};
 

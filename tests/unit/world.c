@@ -643,7 +643,6 @@ bool w_meet(struct world *w, int h)
 	struct shift_conn_peer p = {
 		.key = {a->key[0], a->key[1]}, .nonce = b->nonce, .id = b->id, .rails = a->rails};
 
-	memcpy(p.mtu, a->mtu, sizeof(p.mtu));
 	p.conn = shift_conn_number(p.key, &mine, &theirs, &p.side);
 	if (!shift_conn_meet(w->h[h].c, &p))
 		return false;
