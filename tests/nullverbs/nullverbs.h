@@ -74,6 +74,7 @@ struct null_qp {
 	struct ibv_qp_attr attr; /* as it was set */
 	struct ibv_ece ece;
 	bool all_signaled;
+	_Atomic bool hangs;   /* null_hang() */
 	struct null_qp *peer; /* the QP of this process that it is connected to */
 	bool exact;	      /* NULLVERBS_PSN, and its peer is connected to it */
 	struct null_qp *next; /* of those that are gone (NULLVERBS_CQ) */
@@ -104,6 +105,9 @@ void null_hand_over(struct null_cq *cq, const struct null_qp *from, struct null_
 /* As a NIC that fails: the QP is in ERR, and neither the program nor a library between them was
  * asked. A program finds it by dlsym(). */
 void null_break_qp(struct ibv_qp *qp);
+
+/* A NIC that hangs in modify and query of the QP, until it does no more. Likewise. */
+void null_hang(struct ibv_qp *qp, bool hangs);
 
 /* psn.c: a WRITE between QPs that are exact. */
 bool null_is_exact(const struct null_qp *qp);

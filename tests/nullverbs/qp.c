@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "tests/nullverbs/nullverbs.h"
 
@@ -180,6 +181,17 @@ int ibv_destroy_qp(struct ibv_qp *base)
 	return 0;
 }
 
+void null_hang(struct ibv_qp *base, bool hangs)
+{
+	((struct null_qp *)base)->hangs = hangs;
+}
+
+static void wait_for_nic(const struct null_qp *qp)
+{
+	while (qp->hangs)
+		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
 static bool is_allowed(enum ibv_qp_state from, enum ibv_qp_state to)
 {
 	if (to == IBV_QPS_RESET || to == IBV_QPS_ERR || to == from)
@@ -215,9 +227,11 @@ static void copy_attr(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, in
 int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask)
 {
 	struct null_qp *qp = (struct null_qp *)base;
-	enum ibv_qp_state from = qp->attr.qp_state;
-	enum ibv_qp_state to = mask & IBV_QP_STATE ? attr->qp_state : from;
+	enum ibv_qp_state from, to;
 
+	wait_for_nic(qp);
+	from = qp->attr.qp_state;
+	to = mask & IBV_QP_STATE ? attr->qp_state : from;
 	if (!is_allowed(from, to))
 		return EINVAL;
 	copy_attr(&qp->attr, attr, mask);
@@ -251,6 +265,7 @@ int ibv_query_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask,
 	struct null_qp *qp = (struct null_qp *)base;
 
 	(void)mask;
+	wait_for_nic(qp);
 	*attr = qp->attr;
 	attr->rq_psn = null_rq_psn(qp);
 	attr->cur_qp_state = attr->qp_state;
