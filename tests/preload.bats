@@ -631,6 +631,14 @@ milliseconds() { # COMMAND...: of fifty runs
 	[ "$with" -lt $((plain * 5 + 1000)) ]
 }
 
+@test "a NIC that hangs in a verb of the program's holds up no other QP" {
+	for verb in query attributes err; do
+		run -0 with_shift hang $verb
+		[ "$output" = done ]
+	done
+	grep 'connected to itself, leaves mlx5_0' "$BATS_TEST_TMPDIR/log"
+}
+
 @test "QPs that are connected with themselves go on while their NIC breaks them" {
 	for cq in kept ''; do
 		run -0 env SHIFT_JOB=x SHIFT_RAILS=mlx5_0=mlx5_1+mlx5_2 NULLVERBS_DEVICES=3 NULLVERBS_CQ=$cq SHIFT_LOG=info \

@@ -8,6 +8,7 @@
 #include "lib/base/real_verbs.h"
 #include "lib/conn/conn_lock.h"
 #include "lib/conn/exported_keys.h"
+#include "lib/conn/fence_qp.h"
 #include "lib/conn/peer_keys.h"
 #include "lib/conn/rail_jobs.h"
 #include "lib/conn/self_qp.h"
@@ -291,10 +292,7 @@ static bool arm_answer(struct vqp *v, struct rail_jobs *j, const struct arming *
 		atomic_store(&j->arming, false);
 		j->arm_since = 0;
 	}
-	if (!again && j->fence_follows) {
-		j->fence_follows = false;
-		worker_submit(v->dev->nic[j->rail]->fences, &j->fence);
-	}
+	fence_follow(v, j);
 	if (!j->stale) {
 		v->rails.armed_epoch[j->rail] = done->epoch;
 		if (!j->rail)

@@ -151,6 +151,8 @@ static void fence_run(struct job *job)
 	rail_job_ends(j);
 }
 
+/* The job is not under way: a rail whose fence was taken for hung is armed again, and can be fenced
+ * again, only once that fence has ended clean (doc/protocol.md, 7.39; of a life before: stale). */
 void fence_start(struct vqp *v, const struct shift_action *a)
 {
 	struct rail_jobs *j = &v->rails.jobs[a->rail];
@@ -160,10 +162,28 @@ void fence_start(struct vqp *v, const struct shift_action *a)
 	j->fence_epoch = a->epoch;
 	j->fence_since = bg_awake_ns();
 	rail_job_begins(j);
-	j->fence_follows = j->arming;
-	if (!j->fence_follows)
-		worker_submit(v->dev->nic[a->rail]->fences, &j->fence);
+	j->fence_follows = true;
+	fence_follow(v, j);
 	bg_call(&v->timers.overdue_call);
+}
+
+void fence_follow(struct vqp *v, struct rail_jobs *j)
+{
+	if (!j->fence_follows || j->arming || j->modifying)
+		return;
+	j->fence_follows = false;
+	worker_submit(v->dev->nic[j->rail]->fences, &j->fence);
+}
+
+void rail0_lend(struct vqp *v)
+{
+	v->rails.jobs[0].modifying = true;
+}
+
+void rail0_return(struct vqp *v)
+{
+	v->rails.jobs[0].modifying = false;
+	fence_follow(v, &v->rails.jobs[0]);
 }
 
 /* --- query ----------------------------------------------------------------------------------- */

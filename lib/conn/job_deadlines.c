@@ -19,8 +19,11 @@ static bool job_is_overdue(uint64_t since, struct worker *w, const struct job *j
 	return since && (busy > since ? busy : since) + max_ns <= bg_awake_ns();
 }
 
+/* One that follows another verb of its QP is not in the queue: that verb has hung meanwhile. */
 static bool fence_overdue(const struct vqp *v, const struct rail_jobs *j)
 {
+	if (j->fence_follows)
+		return j->fence_since && j->fence_since + FENCE_MAX_NS <= bg_awake_ns();
 	return job_is_overdue(j->fence_since, v->dev->nic[j->rail]->fences, &j->fence,
 			      FENCE_MAX_NS);
 }

@@ -258,7 +258,7 @@ static void rail_arm(struct vqp *v, uint8_t rail)
 
 	r->tried_ns = now_ns();
 	r->state = SELF_LOST;
-	if (j->under_way || v->life.gone || v->self.ends || !vqp_rail_qp(v, rail))
+	if (j->under_way || j->modifying || v->life.gone || v->self.ends || !vqp_rail_qp(v, rail))
 		return; /* the next tick tries again */
 	r->state = SELF_ARMING;
 	atomic_store(&j->arming, true);

@@ -74,6 +74,7 @@ struct rail_jobs {
 	struct vqp *v;
 	uint8_t rail;
 	_Atomic bool arming; /* `arms` is under way; a fence asked for meanwhile follows it */
+	bool modifying;	     /* a verb of the program's own changes the QP: rail0_lend() */
 	bool fence_follows, querying, breaking;
 	unsigned int under_way; /* jobs that were asked for and have not ended */
 	_Atomic bool stale;	/* they are of the life before RESET: their results are ignored */
@@ -112,7 +113,7 @@ struct vqp_program {
 
 /* Where a QP is between creation and destruction. Written under vqp.lock, but for `started`. */
 struct vqp_life {
-	pthread_mutex_t modify_lock; /* one thread at a time ends a life and begins the next */
+	pthread_mutex_t modify_lock; /* one thread of the program at a time modifies the QP */
 	_Atomic bool started;	     /* RTR or RTS. Written by the thread that modifies the QP */
 	_Atomic bool gone;	/* being destroyed: no more twins, timers and draining of its CQs */
 	_Atomic bool released;	/* not protected any more: vqp_release() */

@@ -12,12 +12,14 @@
 #include "lib/base/log.h"
 #include "lib/base/real_verbs.h"
 #include "lib/base/reentry.h"
+#include "lib/base/uncancelled.h"
 #include "lib/conn/actions.h"
 #include "lib/conn/arm.h"
 #include "lib/conn/conn_lock.h"
 #include "lib/conn/conn_timers.h"
 #include "lib/conn/drain.h"
 #include "lib/conn/exported_keys.h"
+#include "lib/conn/fence_qp.h"
 #include "lib/conn/memlock.h"
 #include "lib/conn/peer_keys.h"
 #include "lib/conn/rail_jobs.h"
@@ -460,6 +462,38 @@ static void close_conn(struct vqp *v, enum shift_close how)
 	vqp_leave(v);
 }
 
+static bool qp_has_moved(const struct vqp *v)
+{
+	struct shift_conn_view view;
+
+	shift_conn_view(v->conn, &view);
+	return view.r || view.holding;
+}
+
+/* Do the program's verbs reach its QP on rail 0? If not, what they set comes into force when that
+ * is armed again. */
+static bool rail0_is_programs(const struct vqp *v)
+{
+	return !qp_has_moved(v) && !self_qp_is_away(v);
+}
+
+/* A verb that changes the QP of a life that has started. A NIC that hangs in it holds up this
+ * thread, and those that modify this QP after it: vqp.lock, which is held here and at the end, is
+ * free meanwhile. */
+static void verb_begins(struct vqp *v)
+{
+	rail0_lend(v);
+	vqp_leave(v);
+}
+
+/* Where the connection has left the NIC meanwhile, the NIC's answer no longer counts. */
+static int verb_ended(struct vqp *v, int err)
+{
+	vqp_enter(v);
+	rail0_return(v);
+	return rail0_is_programs(v) ? err : 0;
+}
+
 static int modify_to_err(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 {
 	int err = 0;
@@ -469,7 +503,8 @@ static int modify_to_err(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 	close_entered(v, SHIFT_CLOSE_ERR);
 	if (!vqp_is_protected(v)) { /* the NIC flushes, as without shift */
 		v->life.dead = false;
-		err = quietly(real.modify_qp(v->qp, attr, mask));
+		verb_begins(v);
+		err = verb_ended(v, quietly(real.modify_qp(v->qp, attr, mask)));
 	}
 	if (!err)
 		v->program.state = v->qp->state = IBV_QPS_ERR;
@@ -530,16 +565,7 @@ static int modify_to_reset(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 	return 0;
 }
 
-static bool qp_has_moved(const struct vqp *v)
-{
-	struct shift_conn_view view;
-
-	shift_conn_view(v->conn, &view);
-	return view.r || view.holding;
-}
-
-/* RTS, or other attributes of a QP in use. If the connection is away from rail 0, they are applied
- * when it is armed there again. */
+/* RTS, or other attributes of a QP in use. */
 static int modify_running(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 {
 	bool to_rts = (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RTS;
@@ -549,8 +575,10 @@ static int modify_running(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 	/* A QP that we have armed is in RTS already, whatever the program has asked for so far. */
 	if (to_rts && v->hot.rail0_epoch && v->program.state != IBV_QPS_RTS)
 		nic_mask &= IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER;
-	if (!qp_has_moved(v) && !self_qp_is_away(v) && nic_mask)
-		err = quietly(real.modify_qp(v->qp, attr, nic_mask));
+	if (nic_mask && rail0_is_programs(v)) {
+		verb_begins(v);
+		err = verb_ended(v, quietly(real.modify_qp(v->qp, attr, nic_mask)));
+	}
 	if (!err) {
 		attr_save(&v->program.attr, attr, mask);
 		if (mask & IBV_QP_STATE)
@@ -643,21 +671,34 @@ int hook_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	return err;
 }
 
-/* Away from rail 0 it comes into force when that is armed again. */
+static int rate_limit_locked(struct vqp *v, struct ibv_qp_rate_limit_attr *attr)
+{
+	int err = 0;
+
+	vqp_enter(v);
+	if (rail0_is_programs(v)) {
+		verb_begins(v);
+		err = verb_ended(v, quietly(v->dev->modify_qp_rate_limit(v->qp, attr)));
+	}
+	if (!err)
+		v->program.rate = *attr;
+	vqp_leave(v);
+	return err;
+}
+
 int hook_modify_qp_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr)
 {
 	struct vqp *v = vqp_find(qp);
 	struct vdev *dev = vdev_find(qp->context);
-	int err = 0;
+	int err;
 
 	if (!v || !v->conn || v->life.bypassed || fork_in_child_warn())
 		return quietly(dev->modify_qp_rate_limit(qp, attr));
-	vqp_enter(v);
-	if (!qp_has_moved(v) && !self_qp_is_away(v))
-		err = quietly(dev->modify_qp_rate_limit(qp, attr));
-	if (!err)
-		v->program.rate = *attr;
-	vqp_leave(v);
+	uncancelled_begin(); /* it is not called by name */
+	pthread_mutex_lock(&v->life.modify_lock);
+	err = rate_limit_locked(v, attr);
+	pthread_mutex_unlock(&v->life.modify_lock);
+	uncancelled_end();
 	return err;
 }
 
@@ -686,6 +727,18 @@ static bool rail0_is_ours(const struct vqp *v)
 	return qp_has_moved(v) || v->life.dead || v->hot.rail0_epoch;
 }
 
+static bool look_at_rail0(struct vqp *v)
+{
+	bool ours;
+
+	vqp_enter(v);
+	ours = rail0_is_ours(v);
+	vqp_leave(v);
+	return ours;
+}
+
+/* The NIC may hang in it, so nothing is locked meanwhile, and a switch may begin: what was ours
+ * before or is after the program does not see. */
 int hook_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 		  struct ibv_qp_init_attr *init)
 {
@@ -695,13 +748,13 @@ int hook_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 
 	if (!v || !v->conn || !v->life.started || v->life.bypassed || fork_in_child_warn())
 		return quietly(real.query_qp(qp, attr, mask, init));
-	vqp_enter(v);
-	ours = rail0_is_ours(v);
+	ours = look_at_rail0(v);
 	/* libibverbs stores the state that it was asked for in the program's object. */
 	err = quietly(real.query_qp(qp, attr, ours ? mask & ~IBV_QP_STATE : mask, init));
-	if (!err && ours) {
+	vqp_enter(v);
+	if (!err && (ours || rail0_is_ours(v))) {
 		attr_save(attr, &v->program.attr, ~0);
-		attr->qp_state = attr->cur_qp_state = v->program.state;
+		attr->qp_state = attr->cur_qp_state = qp->state = v->program.state;
 	}
 	vqp_leave(v);
 	return err;

@@ -49,6 +49,11 @@ tests_preload_self_reads_SOURCES = tests/preload/self_reads.c tests/preload/rc.c
 tests_preload_self_reads_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS) -pthread
 tests_preload_self_reads_LDADD = $(IBVERBS_LIBS)
 
+check_PROGRAMS += tests/preload/hang
+tests_preload_hang_SOURCES = tests/preload/hang.c tests/preload/rc.c tests/preload/rc.h
+tests_preload_hang_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS) -pthread
+tests_preload_hang_LDADD = $(IBVERBS_LIBS)
+
 check_PROGRAMS += tests/preload/every_verb
 tests_preload_every_verb_SOURCES = tests/preload/every_verb.c
 tests_preload_every_verb_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS)

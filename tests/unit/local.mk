@@ -305,7 +305,7 @@ ROOMS_TESTS = tests/unit/test_rooms_qp tests/unit/test_rooms_meeting tests/unit/
 	tests/unit/test_rooms_poll \
 	tests/unit/test_rooms_fence tests/unit/test_deaths tests/unit/test_bye tests/unit/test_directory \
 	tests/unit/test_peer_paths tests/unit/test_two_ends tests/unit/test_self_qp \
-	tests/unit/test_self_qp_end tests/unit/test_spare_rails
+	tests/unit/test_self_qp_end tests/unit/test_spare_rails tests/unit/test_rooms_hang
 check_PROGRAMS += $(ROOMS_TESTS)
 TESTS += $(ROOMS_TESTS)
 rooms_world = tests/unit/rooms.c tests/unit/rooms.h tests/unit/scripted_core.c
@@ -364,6 +364,11 @@ tests_unit_test_rooms_fence_SOURCES = tests/unit/test_rooms_fence.c $(rooms_worl
 tests_unit_test_rooms_fence_CFLAGS = $(rooms_cflags)
 tests_unit_test_rooms_fence_LDFLAGS = $(AM_LDFLAGS) $(rooms_wraps)
 tests_unit_test_rooms_fence_LDADD = $(rooms_libs)
+
+tests_unit_test_rooms_hang_SOURCES = tests/unit/test_rooms_hang.c $(rooms_world)
+tests_unit_test_rooms_hang_CFLAGS = $(rooms_cflags)
+tests_unit_test_rooms_hang_LDFLAGS = $(AM_LDFLAGS) $(rooms_wraps)
+tests_unit_test_rooms_hang_LDADD = $(rooms_libs)
 
 # With the real lib/core.
 self_world = tests/unit/self_world.h $(rooms_world)

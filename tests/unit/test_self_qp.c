@@ -330,16 +330,21 @@ static void die_on_rail_0(uint64_t id, uint32_t index)
 	assert_completes(id, IBV_WC_SUCCESS);
 }
 
+static void try_rail_0(void)
+{
+	for (int i = 0; i < 40 && v->self.engaged; i++) {
+		rooms_pass(100 * MS);
+		rooms_run_jobs();
+	}
+}
+
 /* It is emptied, then armed with other PSNs; then the program's posts go there as they are. */
 static void back_on_rail_0(void **state)
 {
 	(void)state;
 	die_on_rail_0(0x50, 0);
 	trace_clear();
-	for (int i = 0; i < 40 && v->self.engaged; i++) {
-		rooms_pass(100 * MS);
-		rooms_run_jobs();
-	}
+	try_rail_0();
 	assert_false(v->self.engaged);
 	assert_int_equal(markers, 1);
 	assert_true(lines("modify 0x10 to 6") == 1 && lines("modify 0x10 to 3") == 1);
@@ -350,6 +355,26 @@ static void back_on_rail_0(void **state)
 	nic_has(0x51, IBV_WC_SUCCESS);
 	assert_completes(0x51, IBV_WC_SUCCESS);
 	assert_int_equal(lines("post 0x10 id 0x51 "), 1);
+}
+
+static void it_dies_and_is_tried(void)
+{
+	die_on_rail_0(0x50, 0);
+	try_rail_0();
+}
+
+/* Its driver may not keep two modifies of one QP apart. */
+static void not_while_the_program_modifies_it(void **state)
+{
+	struct ibv_qp_attr attr = {.min_rnr_timer = 3};
+
+	(void)state;
+	world.on_modify = it_dies_and_is_tried;
+	assert_int_equal(hook_modify_qp(v->qp, &attr, IBV_QP_MIN_RNR_TIMER), 0);
+	assert_int_equal(lines("modify 0x10 "), 1);
+	assert_true(v->self.engaged);
+	try_rail_0();
+	assert_false(v->self.engaged);
 }
 
 static void not_while_its_link_is_down(void **state)
@@ -667,6 +692,7 @@ int main(void)
 		TEST(rail_0_dies),
 		TEST(its_state_is_the_programs),
 		TEST(back_on_rail_0),
+		TEST(not_while_the_program_modifies_it),
 		TEST(not_while_its_link_is_down),
 		TEST(not_before_it_is_empty),
 		TEST(completions_of_before),
