@@ -25,8 +25,8 @@ struct job {
  * have to wait; they never end. NULL: no memory. Of name 15 bytes are shown. */
 struct worker *worker_new(const char *name, unsigned int threads);
 
-/* Any thread, any locks held (leaf lock). The job belongs to the worker until fn is called. Does
- * nothing in the child of a fork(), which has no workers. */
+/* Any thread, any locks held (leaf lock). The job belongs to the worker until fn is called, and may
+ * not be submitted again before. Does nothing in the child of a fork(), which has no workers. */
 void worker_submit(struct worker *w, struct job *job);
 
 /* The same, before all jobs that wait: somebody waits for this one. */

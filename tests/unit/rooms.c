@@ -184,8 +184,11 @@ void __wrap_log_at(enum log_level level, const char *format, ...)
 	(void)format;
 }
 
+/* A job that is queued already would break the queue. */
 void __wrap_worker_submit(struct worker *w, struct job *job)
 {
+	for (unsigned int i = 0; i < jobs_n; i++)
+		assert_ptr_not_equal(jobs[i].job, job);
 	assert_true(jobs_n < JOBS_MAX);
 	jobs[jobs_n].worker = w;
 	jobs[jobs_n++].job = job;
