@@ -25,6 +25,16 @@ tests_clients_integrity_integrity_SOURCES = \
 tests_clients_integrity_integrity_CFLAGS = $(AM_CFLAGS) -pthread $(IBVERBS_CFLAGS)
 tests_clients_integrity_integrity_LDADD = $(IBVERBS_LIBS)
 
+# What shift-bench runs beside a measurement, and as a training job.
+rc_peer = tests/clients/rc_peer.c tests/clients/rc_peer.h $(rc_device) $(tcp)
+pkglibexec_PROGRAMS += tests/clients/idle-qps tests/clients/train-steps
+tests_clients_idle_qps_SOURCES = tests/clients/idle_qps.c $(rc_peer)
+tests_clients_idle_qps_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS)
+tests_clients_idle_qps_LDADD = common/libcli.la $(IBVERBS_LIBS)
+tests_clients_train_steps_SOURCES = tests/clients/train_steps.c $(rc_peer)
+tests_clients_train_steps_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS)
+tests_clients_train_steps_LDADD = common/libcli.la $(IBVERBS_LIBS)
+
 # Finds libibverbs by itself, so it is not linked with it.
 noinst_PROGRAMS += tests/clients/collective
 tests_clients_collective_SOURCES = tests/clients/collective.c tests/clients/verbs_table.c \

@@ -104,3 +104,11 @@ bool tcp_pending(int fd, int timeout_ms)
 
 	return poll(&p, 1, timeout_ms) > 0;
 }
+
+bool tcp_left(int fd)
+{
+	char byte;
+	ssize_t got = recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+
+	return !got || (got < 0 && errno != EAGAIN && errno != EINTR);
+}

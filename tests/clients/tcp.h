@@ -18,4 +18,7 @@ bool tcp_receive(int fd, void *bytes, size_t n);
 /* Has the peer said something, or left? */
 bool tcp_pending(int fd, int timeout_ms);
 
+/* Has it left? What it has said before stays to be received. */
+bool tcp_left(int fd);
+
 #endif
