@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cmd/shift-bench/bins.h"
+#include "cmd/shift-bench/marks.h"
 #include "cmd/shift-bench/parts.h"
 #include "cmd/shift-bench/plan.h"
 #include "cmd/shift-bench/scene.h"
@@ -95,31 +96,6 @@ static void add_host(cJSON *list, enum host host, const struct counts *c)
 	}
 }
 
-static void add_mark(cJSON *list, double at_ms, const char *what, enum host host)
-{
-	cJSON *o;
-
-	if (isnan(at_ms))
-		return;
-	o = check_alloc(cJSON_CreateObject());
-	cJSON_AddItemToObject(o, "at_ms", json_round(at_ms));
-	cJSON_AddStringToObject(o, "what", what);
-	cJSON_AddStringToObject(o, "host", host_name(host));
-	cJSON_AddItemToArray(list, o);
-}
-
-/* Host a's switches: failover, and fail-back. */
-static void add_switches(cJSON *list, const cJSON *report, double began_unix_ms)
-{
-	const cJSON *process, *s;
-
-	cJSON_ArrayForEach (process, cJSON_GetObjectItemCaseSensitive(report, "processes"))
-		cJSON_ArrayForEach (s, cJSON_GetObjectItemCaseSensitive(process, "switches"))
-			if (!strcmp(json_text(s, "outcome"), "committed"))
-				add_mark(list, json_number(s, "unix_s") * 1000 - began_unix_ms,
-					 json_text(s, "kind"), HOST_A);
-}
-
 /* ---- one run -------------------------------------------------------------------------------- */
 
 /* Of both rails of one host in one direction; the caller frees it. */
@@ -173,9 +149,9 @@ static void take_timeline(const struct task *t, const struct scene_outcome *out,
 	began = t->fault->words ? counts[t->fault->host].began_unix_ms : out->counting_unix_ms;
 	fault_at = out->fault_unix_ms - began;
 	mended_at = out->mended_unix_ms - began;
-	add_mark(marks, fault_at, "fault", t->fault->host);
-	add_mark(marks, mended_at, "mended", t->fault->host);
-	add_switches(marks, out->pair.report[HOST_A], counts[HOST_A].began_unix_ms);
+	marks_add(marks, fault_at, "fault", t->fault->host);
+	marks_add(marks, mended_at, "mended", t->fault->host);
+	marks_add_switches(marks, out->pair.report[HOST_A], counts[HOST_A].began_unix_ms, HOST_A);
 	if (counts[HOST_A].lines > 1 && !isnan(fault_at))
 		take_rates(t, &counts[HOST_A], fault_at, mended_at, m->values);
 	else

@@ -156,6 +156,8 @@ static void take_host(struct hosts *h, const cJSON *host)
 		rail = cJSON_GetArrayItem(cJSON_GetObjectItem(host, "rails"), k + 1);
 		if (rail)
 			h->backup[i][k] = check_alloc(strdup(json_text(rail, "nic")));
+		if (rail && !k)
+			h->backup_gid_index[i] = (long)json_number(rail, "gid_index");
 	}
 }
 
@@ -298,7 +300,7 @@ static int start_meeting(struct hosts *h)
 		int64_t until = now_ms() + MEET_MS;
 		char *said = NULL;
 
-		if (!run_start(&h->meeting[i], h, i, words, INT32_MAX / 2))
+		if (!run_start(&h->meeting[i], h, i, words, RUN_FOR_EVER_MS))
 			return EXIT_FAILED;
 		do {
 			free(said);
@@ -339,15 +341,21 @@ int hosts_check(const struct hosts *h)
 	return EXIT_OK;
 }
 
+int hosts_need(const char *program, const char *name)
+{
+	if (program)
+		return EXIT_OK;
+	say("%s is missing: the installation is not complete", name);
+	return EXIT_MISSING;
+}
+
 int hosts_need_faults(const struct hosts *h)
 {
-	if (h->shift_ctl && h->shift_inject && h->integrity)
-		return EXIT_OK;
-	say("%s is missing: the installation is not complete", !h->shift_ctl ? "shift-ctl"
-							       : !h->shift_inject
-								       ? "shift-inject"
-								       : "the integrity client");
-	return EXIT_MISSING;
+	return hosts_need(h->shift_ctl, "shift-ctl") ||
+			       hosts_need(h->shift_inject, "shift-inject") ||
+			       hosts_need(h->integrity, "the integrity client")
+		       ? EXIT_MISSING
+		       : EXIT_OK;
 }
 
 int hosts_open(struct hosts *h, struct results *r)
@@ -362,6 +370,8 @@ int hosts_open(struct hosts *h, struct results *r)
 	h->shift_ctl = own_program("cmd/shift-ctl", "shift-ctl");
 	h->shift_inject = own_program("cmd/shift-inject", "shift-inject");
 	h->integrity = own_program("tests/clients/integrity", "integrity");
+	h->idle_qps = own_program("tests/clients", "idle-qps");
+	h->train_steps = own_program("tests/clients", "train-steps");
 	if (!h->tool || !h->shift_run) {
 		say("%s is missing: the installation is not complete",
 		    h->tool ? "shift-run" : "shift-testbed");
@@ -396,6 +406,8 @@ void hosts_close(struct hosts *h)
 	free(h->shift_ctl);
 	free(h->shift_inject);
 	free(h->integrity);
+	free(h->idle_qps);
+	free(h->train_steps);
 	free(h->tool);
 	free(h->shift_run);
 }

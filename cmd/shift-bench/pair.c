@@ -10,32 +10,33 @@
 #include "cmd/shift-bench/plan.h"
 #include "cmd/shift-bench/protection.h"
 
-enum { LISTEN_S = 30, ASK_MS = 20000, LAST_MS = 10000 };
+enum { LISTEN_S = 30, ASK_MS = 20000, STATUS_MS = 60000, LAST_MS = 10000 };
 
 static const char *report_file(const struct hosts *h, enum host host)
 {
 	return format_text("/tmp/shift-%s-%s.json", h->job, host_name(host));
 }
 
-/* The program's words behind shift-run, or alone. The caller frees the array. */
-static const char **words_of(const struct hosts *h, const struct pair_words *w, enum host host)
+const char **words_under(const struct hosts *h, const char *const *environment, bool with_shift,
+			 const char *report, const char *const *own)
 {
-	const char *const *own = w->words[host];
 	size_t own_count = 0, env_count = 0, n = 0;
 	const char **words;
 
 	while (own[own_count])
 		own_count++;
-	while (w->environment && w->environment[env_count])
+	while (environment && environment[env_count])
 		env_count++;
 	words = check_alloc(calloc(own_count + env_count + 10, sizeof(*words)));
-	if (w->with_shift) {
+	if (with_shift) {
 		words[n++] = "env";
 		for (size_t i = 0; i < env_count; i++)
-			words[n++] = w->environment[i];
+			words[n++] = environment[i];
 		words[n++] = h->shift_run;
-		words[n++] = "--report";
-		words[n++] = report_file(h, host);
+		if (report) {
+			words[n++] = "--report";
+			words[n++] = report;
+		}
 		words[n++] = "--kv";
 		words[n++] = h->kv;
 		words[n++] = "--job";
@@ -44,6 +45,11 @@ static const char **words_of(const struct hosts *h, const struct pair_words *w, 
 	}
 	memcpy(words + n, own, own_count * sizeof(*words));
 	return words;
+}
+
+static const char **words_of(const struct hosts *h, const struct pair_words *w, enum host host)
+{
+	return words_under(h, w->environment, w->with_shift, report_file(h, host), w->words[host]);
 }
 
 /* The port, in hexadecimal, in state LISTEN; and /proc/stat, while nothing is measured yet. */
@@ -84,6 +90,26 @@ static bool ask_time(const struct hosts *h, enum host host, long port, struct pr
 	return !status;
 }
 
+bool host_listens(const struct hosts *h, enum host host, long port)
+{
+	struct processor_time t;
+
+	return ask_time(h, host, port, &t);
+}
+
+cJSON *job_status(const struct hosts *h, enum host host)
+{
+	const char *words[] = {h->shift_ctl, "status", "--job", h->job, "--json", NULL};
+	char *out, *err;
+	cJSON *status = NULL;
+
+	if (!host_runs(h, host, words, STATUS_MS, &out, &err))
+		status = cJSON_Parse(out);
+	free(out);
+	free(err);
+	return status;
+}
+
 /* The last line of a text, for a message: cut there. */
 static const char *last_line(char *text)
 {
@@ -94,21 +120,26 @@ static const char *last_line(char *text)
 	return strrchr(text, '\n') ? strrchr(text, '\n') + 1 : text;
 }
 
-static void note_failure(struct pair_outcome *out, const struct run runs[HOSTS], long results_up_to)
+const char *pair_reason(const struct pair_outcome *out, enum host host)
 {
-	for (int i = 0; i < HOSTS && !out->failure; i++) {
-		char *err = check_alloc(strdup(out->err[i])), *said = strdup(out->out[i]);
-		const char *line = last_line(err);
+	char *err = check_alloc(strdup(out->err[host])),
+	     *said = check_alloc(strdup(out->out[host]));
+	const char *line = last_line(err), *reason;
 
-		if (runs[i].status == 124)
+	reason = format_text("host %s: status %d: %s", host_name(host), out->status[host],
+			     *line ? line : last_line(said));
+	free(err);
+	free(said);
+	return reason;
+}
+
+static void note_failure(struct pair_outcome *out, long results_up_to)
+{
+	for (int i = 0; i < HOSTS && !out->failure; i++)
+		if (out->status[i] == 124)
 			out->failure = format_text("host %s: not done in time", host_name(i));
-		else if (runs[i].status > results_up_to)
-			out->failure = format_text("host %s: status %d: %s", host_name(i),
-						   runs[i].status,
-						   *line ? line : last_line(check_alloc(said)));
-		free(err);
-		free(said);
-	}
+		else if (out->status[i] > results_up_to)
+			out->failure = pair_reason(out, i);
 }
 
 static int run_both(struct hosts *h, const struct pair_words *w, const char **const words[HOSTS],
@@ -129,7 +160,7 @@ static int run_both(struct hosts *h, const struct pair_words *w, const char **co
 	if (!run_start(&runs[HOST_A], h, HOST_A, words[HOST_A], w->limit_ms))
 		return EXIT_FAILED;
 	if (w->meanwhile)
-		w->meanwhile(w->what, &runs[HOST_A]);
+		w->meanwhile(w->what, runs);
 	run_wait(&runs[HOST_A]);
 	/* A server whose client has ended ends. */
 	if (runs[HOST_B].deadline_ms > now_ms() + LAST_MS)
@@ -158,7 +189,7 @@ int pair_run(struct hosts *h, const struct pair_words *w, struct pair_outcome *o
 		if (w->with_shift && !interrupted())
 			out->report[i] = take_report(h, i);
 	}
-	note_failure(out, runs, w->results_up_to);
+	note_failure(out, w->results_up_to);
 	for (int i = 0; i < HOSTS; i++) {
 		run_free(&runs[i]);
 		free(words[i]);

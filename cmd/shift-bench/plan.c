@@ -3,10 +3,13 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cmd/shift-bench/plan.h"
 #include "cmd/shift-bench/report.h"
 #include "cmd/shift-bench/table.h"
+
+enum { WAIT_MS = 20 };
 
 static volatile sig_atomic_t interrupt;
 
@@ -28,6 +31,14 @@ void interrupts_catch(void)
 bool interrupted(void)
 {
 	return interrupt != 0;
+}
+
+void wait_ms(int64_t ms)
+{
+	int64_t until = now_ms() + ms, left_ms;
+
+	while ((left_ms = until - now_ms()) > 0 && !interrupted())
+		usleep((useconds_t)(left_ms < WAIT_MS ? left_ms : WAIT_MS) * 1000);
 }
 
 /* One run of one side, recorded and saved. */

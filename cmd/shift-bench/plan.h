@@ -42,4 +42,7 @@ enum { FAILURES_MAX = 3 };
 void interrupts_catch(void);
 bool interrupted(void);
 
+/* Returns earlier after an interrupt. */
+void wait_ms(int64_t ms);
+
 #endif

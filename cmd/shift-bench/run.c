@@ -21,6 +21,7 @@ enum {
 	END_MS = 5000,	  /* a program that was asked to end */
 	LOOK_MS = 100,	  /* how often an interrupt is looked for */
 	FIXED_WORDS = 8,
+	LINES_BYTES = 16384,
 };
 
 /* ---- a process of this machine -------------------------------------------------------------- */
@@ -66,7 +67,8 @@ static bool ends_within(struct run *run, int64_t ms, bool whatever)
 	struct pollfd p = {.fd = fd, .events = POLLIN};
 	int64_t until = now_ms() + ms;
 
-	while (poll(&p, 1, LOOK_MS) <= 0 && now_ms() < until && (whatever || !interrupted()))
+	while (poll(&p, 1, ms < LOOK_MS ? (int)ms : LOOK_MS) <= 0 && now_ms() < until &&
+	       (whatever || !interrupted()))
 		;
 	if (fd >= 0)
 		close(fd);
@@ -122,6 +124,24 @@ char *run_output(const struct run *run)
 char *run_errors(const struct run *run)
 {
 	return whole_text(run->err);
+}
+
+void run_lines(const struct run *run, off_t *from, void (*take)(void *what, char *line), void *what)
+{
+	char text[LINES_BYTES], *line, *end;
+	ssize_t n;
+
+	while ((n = pread(run->out, text, sizeof(text), *from)) > 0) {
+		for (line = text; (end = memchr(line, '\n', (size_t)(text + n - line)));
+		     line = end + 1) {
+			*end = 0;
+			take(what, line);
+		}
+		if (line == text && (size_t)n < sizeof(text))
+			return; /* the rest is to come */
+		/* A line that does not fit is none of ours. */
+		*from += line == text ? n : line - text;
+	}
 }
 
 void run_free(struct run *run)

@@ -19,7 +19,6 @@
 enum {
 	PORT = 18516,
 	WORDS = 48,
-	AHEAD_MS = 2000, /* the tool of the fault starts so much before it */
 	PROTECTED_MS = 20000,
 	PROTECTED_EACH_MS = 100,
 	LOOK_MS = 300,
@@ -30,28 +29,6 @@ enum {
 	BASELINE_MS = 1000,
 	WORST_RESULT = 5, /* of the client's exit statuses: an error, a stall, a violation */
 };
-
-#define WORDS_OF(...) ((const char *const[]){__VA_ARGS__, NULL})
-
-static const struct fault faults[] = {
-	{"down:a", HOST_A, WORDS_OF("down")},
-	{"down:b", HOST_B, WORDS_OF("down")},
-	{"pull:a", HOST_A, NULL},
-	{"pull:b", HOST_B, NULL},
-	{"blackhole:b", HOST_B, WORDS_OF("blackhole", "--direction", "in")},
-	{"ack-drop:b", HOST_B, WORDS_OF("ack-drop", "--direction", "out")},
-	{"blackhole:a", HOST_A, WORDS_OF("blackhole", "--direction", "both")},
-	{"loss:b", HOST_B, WORDS_OF("loss", "--rate", "20%", "--direction", "in")},
-	{NULL, HOST_A, NULL},
-};
-
-const struct fault *fault_named(const char *name)
-{
-	for (const struct fault *f = faults; f->name; f++)
-		if (!strcmp(f->name, name))
-			return f;
-	return NULL;
-}
 
 /* ---- the programs --------------------------------------------------------------------------- */
 
@@ -88,20 +65,12 @@ static void words_of(const char *words[WORDS], const struct scene *s, enum host 
 	words[n] = NULL;
 }
 
-/* The job is ours, so its connections are our program's. */
 static bool is_protected(const struct scene *s, enum host host, struct scene_outcome *outcome)
 {
-	const char *words[] = {s->hosts->shift_ctl, "status", "--job",
-			       s->hosts->job,	    "--json", NULL};
-	char *out, *err;
 	size_t count;
 
 	cJSON_Delete(outcome->status[host]);
-	outcome->status[host] = NULL;
-	if (!host_runs(s->hosts, host, words, TOOL_MS, &out, &err))
-		outcome->status[host] = cJSON_Parse(out);
-	free(out);
-	free(err);
+	outcome->status[host] = job_status(s->hosts, host);
 	free(protected_after_ms(outcome->status[host], &count));
 	return count >= (size_t)(s->connections ? s->connections : 1);
 }
@@ -112,14 +81,6 @@ static double unix_ms(void)
 
 	clock_gettime(CLOCK_REALTIME, &t);
 	return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
-
-static void wait_ms(int64_t ms)
-{
-	int64_t until = now_ms() + ms;
-
-	while (now_ms() < until && !interrupted())
-		usleep(20000);
 }
 
 /* A fault that comes before meets an unprotected connection; the sample's "protection" says so. */
@@ -170,7 +131,7 @@ static const char count_bytes[] =
 
 static bool start_counting(const struct scene *s, enum host host, struct run *run)
 {
-	long ms = AHEAD_MS + s->fault_ms + s->after_ms + 2000;
+	long ms = FAULT_AHEAD_MS + s->fault_ms + s->after_ms + 2000;
 	const char *words[8] = {"bash", "-c", count_bytes, "count", format_text("%ld", ms / 100)};
 	size_t n = 5;
 
@@ -182,27 +143,6 @@ static bool start_counting(const struct scene *s, enum host host, struct run *ru
 }
 
 /* ---- the fault ------------------------------------------------------------------------------ */
-
-static void inject(const struct scene *s, struct run *run)
-{
-	const struct fault *f = s->fault;
-	const char *words[24];
-	size_t n = 0;
-
-	words[n++] = s->hosts->shift_inject;
-	for (size_t i = 0; f->words[i]; i++)
-		words[n++] = f->words[i];
-	words[n++] = "--nic";
-	words[n++] = s->hosts->nic[f->host];
-	words[n++] = "--after";
-	words[n++] = format_text("%dms", AHEAD_MS);
-	words[n++] = "--for";
-	words[n++] = format_text("%ldms", s->fault_ms);
-	words[n++] = "--json";
-	words[n] = NULL;
-	if (run_start(run, s->hosts, f->host, words, TOOL_MS))
-		run_wait(run);
-}
 
 /* From outside: by the supervisor of the testbed, whose clock is ours. */
 static void pull(const struct scene *s, bool up)
@@ -246,7 +186,7 @@ static void make_fault(const struct scene *s, struct scene_outcome *out)
 	char *said, *err;
 
 	if (!s->fault->words) {
-		wait_ms(AHEAD_MS);
+		wait_ms(FAULT_AHEAD_MS);
 		out->fault_unix_ms = unix_ms();
 		pull(s, false);
 		wait_ms(s->fault_ms);
@@ -254,7 +194,8 @@ static void make_fault(const struct scene *s, struct scene_outcome *out)
 		out->mended_unix_ms = unix_ms();
 		return;
 	}
-	inject(s, &run);
+	if (fault_start(&run, s->hosts, s->fault, FAULT_AHEAD_MS, s->fault_ms))
+		run_wait(&run);
 	said = run_output(&run);
 	err = run_errors(&run);
 	take_times(out, said);
@@ -288,10 +229,11 @@ static bool wait_for_traffic(const struct scene *s, struct run *client)
 	return runs;
 }
 
-static void act(void *what, struct run *client)
+static void act(void *what, struct run runs[HOSTS])
 {
 	const struct acting *a = what;
 	const struct scene *s = a->scene;
+	struct run *client = &runs[HOST_A];
 	struct run counting[HOSTS] = {0};
 
 	if (!wait_for_traffic(s, client)) {

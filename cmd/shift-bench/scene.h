@@ -3,16 +3,7 @@
 #ifndef SHIFT_BENCH_SCENE_H
 #define SHIFT_BENCH_SCENE_H
 
-#include "cmd/shift-bench/hosts.h"
-
-struct fault {
-	const char *name; /* "down:a" */
-	enum host host;
-	const char *const *words; /* of shift-inject, without the NIC; NULL: the cable is pulled */
-};
-
-/* NULL: there is none. */
-const struct fault *fault_named(const char *name);
+#include "cmd/shift-bench/fault.h"
 
 struct scene {
 	struct hosts *hosts;
