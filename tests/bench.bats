@@ -29,6 +29,8 @@ results() { # FACTOR [BASE]: a file of --json, shift slower by that factor than 
 		latency --sizes 0
 		latency --sizes 4K,x
 		latency --sizes 128K
+		latency --idle-qps 1001
+		latency --idle-qps some
 		latency --repetitions 0
 		latency --confidence 1
 		latency --env X

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cmd/shift-bench/histogram.h"
+#include "cmd/shift-bench/idle.h"
 #include "cmd/shift-bench/parts.h"
 #include "cmd/shift-bench/perftest.h"
 #include "cmd/shift-bench/plan.h"
@@ -21,7 +22,9 @@ static const char help[] =
 	"      --ops LIST         of write,send,read (default: all)\n"
 	"      --sizes LIST       bytes, 1 to 64K (default 1,2,4,8,16,64,1K,4K,64K)\n"
 	"      --iterations N     messages of a run (default: what takes about two "
-	"seconds)\n" OPTIONS_HELP OPTIONS_HELP_HOSTS;
+	"seconds)\n"
+	"      --idle-qps LIST    beside so many QPs that do nothing, 0 to 1000 (default "
+	"0)\n" OPTIONS_HELP OPTIONS_HELP_HOSTS;
 
 static const struct metric metrics[] = {
 	{"p50", "us", BETTER_LESS},  {"p99", "us", BETTER_LESS}, {"p99.9", "us", BETTER_LESS},
@@ -33,9 +36,10 @@ enum {
 	FIRST_ITERATIONS = 200,
 	MAX_ITERATIONS = 100000,
 	RUN_US = 2000000,
+	IDLE_QPS_MAX = 1000,
 };
 
-static const char *ops = "write,send,read", *sizes;
+static const char *ops = "write,send,read", *sizes, *idle_list = "0";
 static long iterations;
 
 static void set_ops(const char *s)
@@ -53,10 +57,16 @@ static void set_iterations(const char *s)
 	iterations = option_number("iterations", s, 100, 10000000);
 }
 
+static void set_idle_qps(const char *s)
+{
+	idle_list = s;
+}
+
 static const struct own_option own[] = {
 	{"ops", true, set_ops},
 	{"sizes", true, set_sizes},
 	{"iterations", true, set_iterations},
+	{"idle-qps", true, set_idle_qps},
 	{NULL, false, NULL},
 };
 
@@ -64,6 +74,7 @@ struct task {
 	struct hosts *hosts;
 	const struct bench_options *options;
 	struct perftest perftest;
+	long idle_qps;
 };
 
 static void take_latencies(struct measurement *m, double *us, size_t count)
@@ -130,16 +141,37 @@ static int calibrate(struct task *t)
 	return status;
 }
 
+/* Theirs are under shift like the one that is measured. */
+static int measure_beside_idle(struct task *t, bool with_shift, struct measurement *m)
+{
+	struct idle idle;
+	const char *failure;
+	int status = EXIT_OK;
+
+	m->failure = idle_begin(&idle, t->hosts, t->options, t->idle_qps, with_shift);
+	if (!m->failure && !interrupted())
+		status = measure_once(t, with_shift, m);
+	failure = idle_end(&idle);
+	if (!m->failure)
+		m->failure = failure;
+	if (interrupted())
+		return EXIT_INTERRUPTED;
+	return status || !m->failure ? status : hosts_check(t->hosts);
+}
+
 static int measure(void *what, bool with_shift, struct measurement *m)
 {
 	struct task *t = what;
 	int status = t->perftest.iterations ? EXIT_OK : calibrate(t);
 
-	return status ? status : measure_once(t, with_shift, m);
+	if (status)
+		return status;
+	return t->idle_qps ? measure_beside_idle(t, with_shift, m) : measure_once(t, with_shift, m);
 }
 
 static int one_case(struct plan *p, struct task *t, const char *op, long size)
 {
+	const char *beside = "";
 	cJSON *parameters = cJSON_CreateObject();
 
 	t->perftest = (struct perftest){.program = format_text("ib_%s_lat", op),
@@ -149,25 +181,41 @@ static int one_case(struct plan *p, struct task *t, const char *op, long size)
 					.unsorted = true};
 	cJSON_AddStringToObject(parameters, "op", op);
 	cJSON_AddNumberToObject(parameters, "size", (double)size);
-	return plan_case(p, format_text("%s %ld B", op, size), parameters, metrics, METRICS,
-			 measure, t);
+	if (t->idle_qps) {
+		cJSON_AddNumberToObject(parameters, "idle_qps", (double)t->idle_qps);
+		beside = format_text(", %ld idle QP%s", t->idle_qps, t->idle_qps == 1 ? "" : "s");
+	}
+	return plan_case(p, format_text("%s %ld B%s", op, size, beside), parameters, metrics,
+			 METRICS, measure, t);
+}
+
+static bool any_of(const long *numbers, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (numbers[i])
+			return true;
+	return false;
 }
 
 int latency_cases(struct results *r, struct hosts *h)
 {
 	struct plan plan = {.results = r};
 	struct task t = {.hosts = h, .options = r->options};
-	size_t size_count, op_count;
+	size_t size_count, op_count, idle_count;
 	const char **op = parse_words("ops", ops, "write,send,read", &op_count);
 	long *list = parse_sizes("sizes", sizes, 1, 65536, &size_count);
-	int status = EXIT_OK, worst = EXIT_OK;
+	long *idle = parse_sizes("idle-qps", idle_list, 0, IDLE_QPS_MAX, &idle_count);
+	int status = any_of(idle, idle_count) ? hosts_need(h->idle_qps, "idle-qps") : EXIT_OK;
+	int worst = status;
 
-	plan.case_count = op_count * size_count;
-	for (size_t i = 0; i < op_count && status <= EXIT_FAILED; i++)
-		for (size_t j = 0; j < size_count && status <= EXIT_FAILED; j++) {
-			status = one_case(&plan, &t, op[i], list[j]);
-			worst = status > worst ? status : worst;
-		}
+	plan.case_count = op_count * size_count * idle_count;
+	for (size_t i = 0; i < plan.case_count && status <= EXIT_FAILED; i++) {
+		t.idle_qps = idle[i % idle_count];
+		status = one_case(&plan, &t, op[i / idle_count / size_count],
+				  list[i / idle_count % size_count]);
+		worst = status > worst ? status : worst;
+	}
+	free(idle);
 	free(list);
 	free(op);
 	return worst;
@@ -189,6 +237,7 @@ int cmd_latency(int argc, char **argv)
 	options_parse(&o, help, true, own, argc, argv);
 	latency_defaults(o.quick, false);
 	free(parse_sizes("sizes", sizes, 1, 65536, &count));
+	free(parse_sizes("idle-qps", idle_list, 0, IDLE_QPS_MAX, &count));
 	free(parse_words("ops", ops, "write,send,read", &count));
 	interrupts_catch();
 	results_begin(&r, &o, "latency", argc, argv);
