@@ -45,6 +45,7 @@ cmd_shift_bench_shift_bench_SOURCES = \
 	cmd/shift-bench/protection.c cmd/shift-bench/protection.h cmd/shift-bench/perftest.c cmd/shift-bench/perftest.h cmd/shift-bench/plan.c cmd/shift-bench/plan.h \
 	cmd/shift-bench/table.c cmd/shift-bench/table.h cmd/shift-bench/compare.c cmd/shift-bench/compare.h \
 	cmd/shift-bench/cmd_latency.c cmd/shift-bench/cmd_bandwidth.c cmd/shift-bench/parts.h cmd/shift-bench/parts.c cmd/shift-bench/cmd_all.c cmd/shift-bench/cmd_failover.c cmd/shift-bench/cmd_timeline.c cmd/shift-bench/cmd_setup.c \
+	cmd/shift-bench/cmd_training.c cmd/shift-bench/training.c cmd/shift-bench/training.h cmd/shift-bench/progress.c cmd/shift-bench/progress.h \
 	cmd/shift-bench/fault.c cmd/shift-bench/fault.h cmd/shift-bench/marks.c cmd/shift-bench/marks.h cmd/shift-bench/idle.c cmd/shift-bench/idle.h \
 	cmd/shift-bench/scene.c cmd/shift-bench/scene.h cmd/shift-bench/outage.c cmd/shift-bench/outage.h \
 	cmd/shift-bench/bins.c cmd/shift-bench/bins.h cmd/shift-bench/cmd_compare.c cmd/shift-bench/cmd_report.c $(shift_bench_report) $(BENCH_VERBS_SOURCES)

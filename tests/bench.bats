@@ -58,7 +58,7 @@ results() { # FACTOR [BASE]: a file of --json, shift slower by that factor than 
 }
 
 @test "a testbed that is not up: one line and status 3" {
-	for command in latency bandwidth failover timeline setup; do
+	for command in latency bandwidth failover timeline setup training; do
 		run shift-bench $command --testbed nowhere
 		expect_status 3
 		expect_line 'no testbed nowhere is up'

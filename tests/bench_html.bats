@@ -62,7 +62,7 @@ check_markup() { # FILE
 }
 
 @test "pages of all commands: valid, self-contained, without scripts" {
-	for kind in latency bandwidth verbs setup failover timeline; do
+	for kind in latency bandwidth verbs setup failover timeline training; do
 		page "$kind"
 		check_markup "$kind.html"
 	done
@@ -82,6 +82,11 @@ check_markup() { # FILE
 	grep -q 'id="phases"' failover.html
 	grep -q 'id="timelines"' failover.html
 	grep -q '<li>4.00 s: fault, host a</li>' failover.html
+	page training
+	[ "$(sed -n '/id="progress"/,/id="ratios"/p' training.html | grep -o '<figure' | wc -l)" -eq 4 ]
+	grep -qE '<li>without shift, [0-9.]+ s: restarted, host a</li>' training.html
+	grep -qE '<li>with shift, [0-9.]+ s: failover, host a</li>' training.html
+	grep -q 'without shift, no failure' training.html
 }
 
 @test "light and dark, paper, phones: variables for colours, no widths that overflow" {
@@ -103,7 +108,7 @@ check_markup() { # FILE
 
 @test "text of a hostile file is text, not markup, and no command of gnuplot" {
 	hostile=$'\'; system("touch hit"); "</title><script>alert(1)</script><img src=x onerror=x>\n`touch hit` S0S %s @\\'
-	for kind in latency verbs failover timeline; do
+	for kind in latency verbs failover timeline training; do
 		page "$kind" "$hostile"
 		check_markup "$kind.html" >tags
 		run ! grep -wE 'script|img' tags
@@ -116,7 +121,7 @@ check_markup() { # FILE
 	bench_results failover a.json
 	jq '.cases[0] = 7 | .cases[1].samples = "x" | .cases[1].results = [3] | .cases[2].metrics = {"a": [1]}
 		| .cases[3].samples[3].detail = {series: [{values: [null, "x", 1e300]}], marks: 4, phases_us: [1, "x"],
-			distribution: {bins: [[1], 2, [-1, -1], [1e308, 1e308]]}}
+			distribution: {bins: [[1], 2, [-1, -1], [1e308, 1e308]]}, steps: [[1], 2, ["x", 1], [1e308, -1]]}
 		| .machine = [] | .testbed = 1 | .confidence = "x" | .state = 5' a.json >b.json
 	shift-bench report b.json --html b.html
 	check_markup b.html

@@ -94,6 +94,7 @@ int cmd_bandwidth(int argc, char **argv);
 int cmd_failover(int argc, char **argv);
 int cmd_timeline(int argc, char **argv);
 int cmd_setup(int argc, char **argv);
+int cmd_training(int argc, char **argv);
 int cmd_verbs(int argc, char **argv);
 int cmd_all(int argc, char **argv);
 int cmd_compare(int argc, char **argv);

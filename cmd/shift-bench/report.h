@@ -16,6 +16,7 @@ int report_write(cJSON *root, const char *path);
 /* ---- of report*.c --------------------------------------------------------------------------- */
 
 enum section {
+	SECTION_PROGRESS,
 	SECTION_RATIOS,
 	SECTION_GROWTH,
 	SECTION_DISTRIBUTIONS,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* The plots of a sample's details: distributions, series with their marks, phases; and of what the
- * machine was away. */
+/* The plots of a sample's details: distributions, series and progress with their marks, phases; and
+ * of what the machine was away. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -167,10 +167,11 @@ static void distributions(struct figures *f, const cJSON *root)
 
 /* ---- series --------------------------------------------------------------------------------- */
 
-static size_t marks_of(const cJSON *sample, double at_ms[MARKS_MAX], const char **texts)
+/* Behind the n that are there already; whose: what each begins with. Returns how many there are. */
+static size_t marks_of(const cJSON *sample, const char *whose, size_t n, double at_ms[MARKS_MAX],
+		       const char **texts)
 {
 	const cJSON *m;
-	size_t n = 0;
 
 	cJSON_ArrayForEach (m, detail_of(sample, "marks")) {
 		const char *host = json_text(m, "host");
@@ -179,7 +180,7 @@ static size_t marks_of(const cJSON *sample, double at_ms[MARKS_MAX], const char 
 		if (n == MARKS_MAX || !isfinite(at))
 			continue;
 		at_ms[n] = at;
-		texts[n++] = format_text("%.2f s: %s%s%s", at / 1000, json_text(m, "what"),
+		texts[n++] = format_text("%s%.2f s: %s%s%s", whose, at / 1000, json_text(m, "what"),
 					 *host ? ", host " : "", host);
 	}
 	texts[n] = NULL;
@@ -218,6 +219,30 @@ static double write_series(FILE *s, const cJSON *series, int at)
 	return most;
 }
 
+/* [[ms, value], ...]: not in bins. Every so many are drawn if there are too many, and where it goes
+ * back. */
+static double write_points(FILE *s, const cJSON *points, int at)
+{
+	int apart = cJSON_GetArraySize(points) / POINTS_MAX + 1, i = 0;
+	double most = 0, before = -1;
+	const cJSON *p;
+
+	fprintf(s, "$d%d << END\n", at);
+	cJSON_ArrayForEach (p, points) {
+		double ms = cJSON_GetNumberValue(cJSON_GetArrayItem(p, 0)),
+		       value = cJSON_GetNumberValue(cJSON_GetArrayItem(p, 1));
+
+		if (!isfinite(ms) || !isfinite(value))
+			continue;
+		if (i++ % apart == 0 || value < before)
+			fprintf(s, "%.6g %.6g\n", ms / 1000, value);
+		most = fmax(most, value);
+		before = value;
+	}
+	fprintf(s, "NaN NaN\nEND\n");
+	return most;
+}
+
 static long draw_series(struct figures *f, const cJSON *const *series, size_t count,
 			const double *at_ms, size_t mark_count, bool wide)
 {
@@ -227,12 +252,15 @@ static long draw_series(struct figures *f, const cJSON *const *series, size_t co
 	double most = 0;
 
 	for (size_t i = 0; i < count; i++)
-		most = fmax(most, write_series(s, series[i], (int)i));
+		most = fmax(most, cJSON_IsArray(series[i]) ? write_points(s, series[i], (int)i)
+							   : write_series(s, series[i], (int)i));
 	fprintf(s,
 		"set yrange [0:%.9g]\nset xlabel 'seconds' textcolor " RGB "\nset tmargin 3.4\n"
 		"set label '%s' at graph 0,1.19 left textcolor " RGB "\n",
 		most > 0 ? most * 1.08 : 1, COLOUR_TEXT,
-		plot_label(&f->plots, json_text(series[0], "unit"), 24), COLOUR_TEXT);
+		plot_label(&f->plots,
+			   cJSON_IsArray(series[0]) ? "steps" : json_text(series[0], "unit"), 24),
+		COLOUR_TEXT);
 	if (!wide)
 		fprintf(s, "set ytics rotate by 0\n");
 	for (size_t i = 0; i < mark_count; i++)
@@ -256,7 +284,7 @@ static void timeline_of(struct figures *f, const cJSON *root, const cJSON *bench
 	const char **marks = check_alloc(calloc(MARKS_MAX + 1, sizeof(*marks)));
 	const char **parts = check_alloc(calloc(SERIES_MAX + 1, sizeof(*parts)));
 	double at_ms[MARKS_MAX];
-	size_t count = 0, mark_count = marks_of(sample, at_ms, marks);
+	size_t count = 0, mark_count = marks_of(sample, "", 0, at_ms, marks);
 	struct figure *one;
 
 	cJSON_ArrayForEach (s, detail_of(sample, "series")) {
@@ -301,6 +329,91 @@ static void timelines(struct figures *f, const cJSON *root)
 				drawn++;
 			}
 		}
+}
+
+/* ---- progress of a training job ------------------------------------------------------------- */
+
+/* The first run of a side that has some. */
+static const cJSON *run_with_steps(const cJSON *bench_case, enum side side)
+{
+	const cJSON *sample = next_sample(bench_case, side, NULL);
+
+	while (sample && !cJSON_GetArraySize(detail_of(sample, "steps")))
+		sample = next_sample(bench_case, side, sample);
+	return sample;
+}
+
+/* What the others are held against: the run without a failure and without shift. */
+static const cJSON *unharmed_run(const cJSON *root)
+{
+	const cJSON *c;
+
+	cJSON_ArrayForEach (c, report_cases(root))
+		if (!strcmp(json_text(report_member(c, "parameters"), "scenario"), "none"))
+			return run_with_steps(c, SIDE_BASELINE);
+	return NULL;
+}
+
+/* Of both sides together, so that neighbours are told one after the other. */
+static void sort_marks(size_t count, double *at_ms, const char **texts)
+{
+	for (size_t i = 1; i < count; i++)
+		for (size_t k = i; k && at_ms[k] < at_ms[k - 1]; k--) {
+			double at = at_ms[k];
+			const char *text = texts[k];
+
+			at_ms[k] = at_ms[k - 1];
+			texts[k] = texts[k - 1];
+			at_ms[k - 1] = at;
+			texts[k - 1] = text;
+		}
+}
+
+static void progress_of_case(struct figures *f, const cJSON *root, const cJSON *bench_case)
+{
+	const cJSON *runs[SIDES + 1], *steps[SIDES + 1];
+	const char **marks = check_alloc(calloc(MARKS_MAX + 1, sizeof(*marks)));
+	const char **parts = check_alloc(calloc(SIDES + 2, sizeof(*parts)));
+	double at_ms[MARKS_MAX];
+	size_t count = 0, mark_count = 0;
+	struct figure *one;
+
+	for (int side = 0; side < SIDES; side++) {
+		runs[count] = run_with_steps(bench_case, side);
+		if (!runs[count])
+			continue;
+		parts[count] = side_title(root, side);
+		mark_count = marks_of(runs[count], format_text("%s, ", parts[count]), mark_count,
+				      at_ms, marks);
+		count++;
+	}
+	if (!count)
+		return;
+	runs[count] = unharmed_run(root);
+	if (runs[count] && runs[count] != runs[0])
+		parts[count++] = "without shift, no failure";
+	for (size_t i = 0; i < count; i++)
+		steps[i] = detail_of(runs[i], "steps");
+	sort_marks(mark_count, at_ms, marks);
+	one = figure_add(f, SECTION_PROGRESS);
+	one->title = json_text(bench_case, "id");
+	one->description = format_text(
+		"Steps that were done, over time, in %zu runs; %zu events are marked.", count,
+		mark_count);
+	one->marks = marks;
+	one->parts = parts;
+	one->wide = draw_series(f, steps, count, at_ms, mark_count, true);
+	one->narrow = draw_series(f, steps, count, at_ms, mark_count, false);
+}
+
+static void progress_figures(struct figures *f, const cJSON *root)
+{
+	const cJSON *c;
+	int drawn = 0;
+
+	cJSON_ArrayForEach (c, report_cases(root))
+		if (drawn++ < PANELS_MAX)
+			progress_of_case(f, root, c);
 }
 
 /* ---- phases --------------------------------------------------------------------------------- */
@@ -481,6 +594,7 @@ static void machine(struct figures *f, const cJSON *root)
 void figures_of_details(struct figures *f, const cJSON *root)
 {
 	distributions(f, root);
+	progress_figures(f, root);
 	phases(f, root);
 	timelines(f, root);
 	machine(f, root);

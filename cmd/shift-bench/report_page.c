@@ -309,6 +309,9 @@ static void cards(FILE *f, const cJSON *root, const struct tally *t)
 static const struct {
 	const char *id, *title, *text;
 } sections[SECTIONS] = {
+	[SECTION_PROGRESS] = {"progress", "The job's progress over time",
+			      "The first run of each side, and the one without a failure. What "
+			      "happened is numbered above, and told below."},
 	[SECTION_RATIOS] = {"ratios", "With shift compared to without",
 			    "A point is the ratio of the medians, a line its interval. Where the "
 			    "line crosses 1, no difference can be shown."},
@@ -374,6 +377,7 @@ static void legend(FILE *f, const cJSON *root, enum section section)
 		swatch(f, "<path d=\"M0 1h30v10h-30z\" fill=\"var(--with)\"/>",
 		       format_text("%s (below)", side_title(root, SIDE_SHIFT)));
 		break;
+	case SECTION_PROGRESS:
 	case SECTION_PHASES:
 	case SECTION_TIMELINES:
 	case SECTION_MACHINE:

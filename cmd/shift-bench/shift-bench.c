@@ -10,7 +10,10 @@
  *   protection  pure: whether the report of a run shows its connections protected
  *   hosts       two hosts by shift-testbed; a program in one of them, or a server and its client
  *   perftest    its command lines, and what it prints
+ *   idle        QPs that do nothing, beside perftest
+ *   fault       shift-inject in a host; marks: when it and the switches were
  *   scene       the integrity client and one fault under it; outage and bins read what it leaves
+ *   training    a job that says its progress, a fault, and restarts; progress reads what it says
  *   plan        warm-up, baseline and shift in turn, progress, saving
  *   table       the same on a terminal
  *   options     what all commands understand
@@ -39,6 +42,7 @@ static const char text[] =
 	"  timeline   throughput in bins of 100 ms, while a link goes down and up\n"
 	"  setup      what connections cost until they are protected, and how long they take to "
 	"move\n"
+	"  training   the progress of a job while a NIC fails: standstill, restarts, lost steps\n"
 	"  verbs      each verb by itself, as programs use it; needs no hosts\n"
 	"  all        latency, bandwidth, failover, timeline and setup, into one file\n"
 	"  compare    two files of --json: what has become worse or better\n"
@@ -53,9 +57,11 @@ static const char text[] =
 	"6 the hosts have different versions, 130 interrupted.\n";
 
 static const struct cli_command commands[] = {
-	{"latency", cmd_latency},   {"bandwidth", cmd_bandwidth}, {"failover", cmd_failover},
-	{"timeline", cmd_timeline}, {"setup", cmd_setup},	  {"verbs", cmd_verbs},
-	{"all", cmd_all},	    {"compare", cmd_compare},	  {"report", cmd_report},
+	{"latency", cmd_latency},   {"bandwidth", cmd_bandwidth},
+	{"failover", cmd_failover}, {"timeline", cmd_timeline},
+	{"setup", cmd_setup},	    {"training", cmd_training},
+	{"verbs", cmd_verbs},	    {"all", cmd_all},
+	{"compare", cmd_compare},   {"report", cmd_report},
 };
 
 int main(int argc, char **argv)

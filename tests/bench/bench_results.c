@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Writes a file of shift-bench --json, by the writer of shift-bench, of values that were invented:
- *   bench_results latency|bandwidth|verbs|setup|failover|timeline FILE [TEXT]
+ *   bench_results latency|bandwidth|verbs|setup|failover|timeline|training FILE [TEXT]
  * TEXT stands wherever a file of somebody else could have one.
  */
 #include <math.h>
@@ -263,13 +263,58 @@ static void timeline(struct results *r)
 	case_conclude(r, c);
 }
 
+/* A job of 60 steps; without shift it dies after 18, and goes on from the checkpoint at 10. */
+static cJSON *training_detail(enum side side, bool fault)
+{
+	cJSON *detail = cJSON_CreateObject(), *marks = cJSON_AddArrayToObject(detail, "marks"),
+	      *steps = cJSON_AddArrayToObject(detail, "steps");
+	double at_ms = 300;
+
+	for (int step = 1; step <= 60; step++) {
+		double pair[2] = {at_ms += between(210, 260), step};
+
+		cJSON_AddItemToArray(steps, cJSON_CreateDoubleArray(pair, 2));
+		if (step != 18 || !fault)
+			continue;
+		add_mark(marks, at_ms, "fault");
+		at_ms += side == SIDE_SHIFT ? 300 : 3000;
+		add_mark(marks, at_ms - 100, side == SIDE_SHIFT ? "failover" : "restarted");
+		if (side == SIDE_BASELINE)
+			step = 10;
+		fault = false;
+	}
+	return detail;
+}
+
+static void training(struct results *r)
+{
+	static const char *const names[] = {"none", "fatal", "busy", "flap"};
+	static const struct metric metrics[] = {{"total", "s", BETTER_LESS},
+						{"lost_steps", "steps", BETTER_LESS}};
+
+	for (size_t k = 0; k < sizeof(names) / sizeof(*names); k++) {
+		cJSON *c, *p = cJSON_CreateObject();
+
+		cJSON_AddStringToObject(p, "scenario", names[k]);
+		c = case_add(r, with_text(names[k]), p, metrics, 2);
+		for (int i = 0; i < 6; i++) {
+			double values[] = {i % 2 || !k ? between(14, 15) : between(19, 20),
+					   i % 2 || !k ? 0 : 8};
+
+			add_sample(c, i % 2, i / 2, values, training_detail(i % 2, k > 0));
+		}
+		case_conclude(r, c);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
 		const char *name;
 		void (*fill)(struct results *r);
-	} kinds[] = {{"latency", latency}, {"bandwidth", bandwidth}, {"verbs", verbs},
-		     {"setup", setup},	   {"failover", failover},   {"timeline", timeline}};
+	} kinds[] = {{"latency", latency},  {"bandwidth", bandwidth}, {"verbs", verbs},
+		     {"setup", setup},	    {"failover", failover},   {"timeline", timeline},
+		     {"training", training}};
 	struct bench_options o = {.confidence = 0.99, .seed = 1};
 	struct results r;
 

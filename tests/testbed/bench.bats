@@ -67,3 +67,33 @@ slow_tree() {
 	expect_status 4
 	expect_match 'write 8 B +p50 .*WORSE'
 }
+
+@test "latency beside idle QPs: theirs are protected, too" {
+	run shift-bench latency --testbed $NAME --ops write --sizes 8 --iterations 500 --idle-qps 16 --repetitions 1 --warmup 0 --json "$BATS_TEST_TMPDIR/l.json"
+	expect_status 0
+	samples '.values.p50 > 0 and (.side == "baseline" or .detail.protection.a.protected == 1)' "$BATS_TEST_TMPDIR/l.json"
+	run ! shift-testbed exec --name $NAME b -- pgrep -x idle-qps
+}
+
+training() {
+	shift-bench training --testbed $NAME --repetitions 1 --steps 50 --compute-ms 100 --messages 16 --flaps 1 --json "$BATS_TEST_TMPDIR/p.json" "$@"
+}
+
+@test "training: without shift the job dies and is restarted, with it no step is lost" {
+	run training --scenarios none,fatal
+	expect_status 0
+	samples '.values.total > 0 and (.detail.steps | last | .[1]) == 50 and
+		(.side == "baseline" or (.values.restarts == 0 and .values.lost_steps == 0))' "$BATS_TEST_TMPDIR/p.json"
+	jq -e '.cases[1].samples | map(select(has("failure") | not)) | (map(select(.side == "baseline"))[0].values | .restarts >= 1 and .lost_steps >= 1) and
+		(map(select(.side == "shift"))[0] | .values.step_after > 0 and ([.detail.marks[].what] | contains(["fault", "failover", "mended"])))' \
+		"$BATS_TEST_TMPDIR/p.json"
+}
+
+@test "training: a busy backup NIC, and a link that flaps" {
+	run training --scenarios busy,flap
+	expect_status 0
+	samples '.side == "baseline" or (.values.restarts == 0 and .values.lost_steps == 0 and (.detail.steps | last | .[1]) == 50)' "$BATS_TEST_TMPDIR/p.json"
+	for host in a b; do
+		run ! shift-testbed exec --name $NAME $host -- pgrep -x 'train-steps|ib_write_bw'
+	done
+}
