@@ -19,7 +19,7 @@ struct gate_thread {
 	struct gate_keys *keys;	  /* NULL: that thread has ended */
 };
 
-_Thread_local struct gate_keys gate_mine;
+_Thread_local struct gate_keys gate_mine = {ASSOC_INIT, ASSOC_INIT, ASSOC_INIT};
 
 static _Thread_local struct gate_thread *self;
 /* Protects the keys of other threads, and the list of free identities. */
@@ -33,9 +33,9 @@ static bool forked; /* a child of fork(): a thread that held the lock may be gon
 
 static void keys_forget_all(void)
 {
-	atomic_store(&gate_mine.send.key, NULL);
-	atomic_store(&gate_mine.recv.key, NULL);
-	atomic_store(&gate_mine.poll.key, NULL);
+	assoc_clear(&gate_mine.send);
+	assoc_clear(&gate_mine.recv);
+	assoc_clear(&gate_mine.poll);
 }
 
 /* Runs when a thread ends. If the thread uses a gate after this, it gets a new identity. */
@@ -191,24 +191,23 @@ enum gate_how gate_enter(struct gate *g, const void *mark)
 	return GATE_LOCKED;
 }
 
-void gate_remember(struct gate_key *k, const void *key, void *object)
+void gate_remember(struct assoc *a, const void *key, void *object)
 {
-	/* In this order, because gate_forget() may come at any time for the old key. */
-	atomic_store(&k->key, NULL);
-	k->object = object;
-	atomic_store(&k->key, key);
-}
-
-static void key_forget(struct gate_key *k, const void *key)
-{
-	atomic_compare_exchange_strong(&k->key, &key, NULL);
+	assoc_forget(a, (uintptr_t)key); /* if the gate was shut, or shared, it is still there */
+	/* Another thread may make us forget one at this moment. */
+	if (assoc_is_full(a, (uintptr_t)key) && !forked) {
+		pthread_mutex_lock(&lock);
+		assoc_grow(a, (uintptr_t)key);
+		pthread_mutex_unlock(&lock);
+	}
+	assoc_put(a, (uintptr_t)key, object);
 }
 
 static void forget_keys(struct gate_keys *keys, const void *key)
 {
-	key_forget(&keys->send, key);
-	key_forget(&keys->recv, key);
-	key_forget(&keys->poll, key);
+	assoc_forget(&keys->send, (uintptr_t)key);
+	assoc_forget(&keys->recv, (uintptr_t)key);
+	assoc_forget(&keys->poll, (uintptr_t)key);
 }
 
 void gate_forget(struct gate *g, const void *key)

@@ -24,6 +24,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "lib/base/assoc.h"
+#include "lib/base/plain_read.h"
+
 /* Values of gate.shut. Open is not 0, because a comparison with 0 is compiled to a load and a test.
  */
 #define GATE_OPEN   1u
@@ -44,15 +47,9 @@ struct gate {
 	_Atomic(struct gate_thread *) owner;
 };
 
-/* A gate that a thread owns, by the program's pointer, with our object behind it. */
-struct gate_key {
-	_Atomic(const void *) key;
-	void *object;
-};
-
-/* Of each kind a thread remembers the one that it used last. */
+/* The gates that a thread owns, of each kind: our object by the program's pointer. */
 struct gate_keys {
-	struct gate_key send, recv, poll;
+	struct assoc send, recv, poll;
 };
 
 extern _Thread_local struct gate_keys gate_mine;
@@ -82,27 +79,20 @@ static inline void gate_leave(struct gate *g, enum gate_how how)
 		atomic_store_explicit(&g->inside, GATE_OUTSIDE, memory_order_release);
 }
 
-/* After entering as GATE_OWNED: from now on gate_owns(k, key) is true. */
-void gate_remember(struct gate_key *k, const void *key, void *object);
+/* After entering as GATE_OWNED: from now on gate_find(a, key) is the object, until the gate is
+ * forgotten, or, in a thread that owns very many gates, until another one takes its place. a: one
+ * of gate_mine. */
+void gate_remember(struct assoc *a, const void *key, void *object);
 
 /* Makes the owner of the gate forget this key. To be called when the gate is never used again by
  * that key. */
 void gate_forget(struct gate *g, const void *key);
 
-/*
- * Reads a word that another thread may write. The load is a plain one where the processor does not
- * reorder loads, because the compiler does not fold an atomic load into the comparison.
+/* What the program knows by that pointer, if this thread owns its gate and remembers it; or NULL.
  */
-#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
-#define GATE_READ(type, word) (*(const type *)(word))
-#else
-#define GATE_READ(type, word) atomic_load_explicit(word, memory_order_acquire)
-#endif
-
-/* Does this thread own what the program knows by that pointer? If so, our object is k->object. */
-static inline bool gate_owns(const struct gate_key *k, const void *key)
+static inline void *gate_find(const struct assoc *a, const void *key)
 {
-	return __builtin_expect(GATE_READ(void *, &k->key) == key, 1);
+	return assoc_find(a, (uintptr_t)key);
 }
 
 /*
@@ -114,7 +104,7 @@ static inline bool gate_enter_owned(struct gate *g, const void *mark)
 {
 	atomic_store_explicit(&g->inside, (uintptr_t)mark, memory_order_relaxed);
 	atomic_signal_fence(memory_order_seq_cst);
-	if (__builtin_expect(GATE_READ(uint32_t, &g->shut) == GATE_OPEN, 1)) {
+	if (__builtin_expect(PLAIN_READ(uint32_t, &g->shut) == GATE_OPEN, 1)) {
 		atomic_signal_fence(memory_order_seq_cst);
 		return true;
 	}

@@ -3,7 +3,6 @@
 
 #include "lib/base/uncancelled.h"
 #include "lib/conn/actions.h"
-#include "lib/conn/cq_counts.h"
 #include "lib/conn/exported_keys.h"
 #include "lib/conn/peer_keys.h"
 #include "lib/conn/repost.h"
@@ -76,9 +75,7 @@ static void close_gates(struct vqp *v)
 	for (unsigned int i = 0; i < n; i++)
 		gate_shut(gates[i]);
 	gate_sync(gates, n);
-	/* Add up what the data path has counted. */
 	shift_fast_fold(v->conn, &v->hot.run);
-	vcq_add_done(v->send_cq, v);
 	report_refused(v);
 }
 

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include "lib/conn/cq_counts.h"
 
-void vcq_add_done(struct vcq *cq, const struct vqp *v)
+void vcq_remember(struct vcq *cq, struct vqp *v, uint32_t qpn)
 {
-	if (!v || cq->last != v)
-		return;
-	*shift_fast_done(v->conn) += cq->done;
-	cq->done = 0;
+	if (assoc_is_full(&cq->qps, qpn))
+		assoc_grow(&cq->qps, qpn);
+	assoc_put(&cq->qps, qpn, v);
 }
 
 void vcq_forget(struct vcq *cq, const struct vqp *v)
@@ -15,10 +14,6 @@ void vcq_forget(struct vcq *cq, const struct vqp *v)
 
 	gate_shut(gate);
 	gate_sync(&gate, 1);
-	if (cq->last == v) {
-		vcq_add_done(cq, v);
-		cq->last = NULL;
-		cq->alike.qpn = 0;
-	}
+	assoc_forget(&cq->qps, v->qp->qp_num);
 	gate_open(gate);
 }

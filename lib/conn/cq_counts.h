@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * The sends that polls of a CQ have counted on the fast way (lib/verbs/poll.c) and that are not
- * added to their connection yet. vcq.done, of the QP vcq.last.
+ * The QPs whose completions a CQ has seen: polls on the fast way (lib/verbs/poll.c) find them there
+ * and count for their connections.
  */
 #ifndef SHIFT_CONN_CQ_COUNTS_H
 #define SHIFT_CONN_CQ_COUNTS_H
@@ -12,8 +12,7 @@
  * is inside the gate. */
 void vcq_forget(struct vcq *cq, const struct vqp *v);
 
-/* Adds the sends of v that polls of cq have counted to its connection. Inside the gate of cq, or
- * while it is shut and nobody is inside. */
-void vcq_add_done(struct vcq *cq, const struct vqp *v);
+/* v has completions in cq, and is not among those that it remembers. Inside the gate of cq. */
+void vcq_remember(struct vcq *cq, struct vqp *v, uint32_t qpn);
 
 #endif

@@ -1,29 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* Runs of like WRs on their way into the log (fast.h). */
-#include "lib/core/conn_int.h"
+/* Runs of WRs on their way into the log (fast.h). */
 #include "lib/core/fast.h"
 
-/* Copied with the SGE and with the remote address, in one piece each. */
-_Static_assert(offsetof(struct shift_wr_entry, length) ==
-			       offsetof(struct shift_wr_entry, addr) + 8 &&
-		       offsetof(struct shift_wr_entry, lkey) ==
-			       offsetof(struct shift_wr_entry, addr) + 12,
-	       "an SGE must be a piece of the entry");
+#include "lib/core/conn_int.h"
+
 #define GAP(type, a, b) (offsetof(type, b) - offsetof(type, a))
 
+_Static_assert(GAP(struct shift_wr_entry, addr, length) == 8 &&
+		       GAP(struct shift_wr_entry, addr, lkey) == 12,
+	       "an SGE must be a piece of the entry");
 _Static_assert(GAP(struct shift_wr_entry, imm, remote_addr) == 4 &&
 		       GAP(struct shift_wr_entry, imm, rkey) == 12 &&
 		       GAP(struct shift_raw_wr, imm, remote_addr) == 4 &&
 		       GAP(struct shift_raw_wr, imm, rkey) == 12,
 	       "imm, remote address and rkey are copied in one piece");
-_Static_assert(GAP(struct shift_raw_wr, num_sge, opcode) == 4 &&
-		       GAP(struct shift_raw_wr, num_sge, flags) == 8,
-	       "compared in one piece");
-
-static struct shift_wr_entry *ring_end(const struct shift_sendlog *l)
-{
-	return l->ring + l->mask + 1;
-}
+_Static_assert(GAP(struct shift_raw_wr, num_sge, opcode) == 4, "compared in one piece");
+_Static_assert(SHIFT_KIND_AT % 8 == 0 &&
+		       offsetof(struct shift_wr_entry, trim) == SHIFT_KIND_AT + 4 &&
+		       offsetof(struct shift_wr_entry, swap) == SHIFT_KIND_AT + 8,
+	       "what is alike in a run must be a piece of the entry");
+_Static_assert(1u << SHIFT_FAST_SHIFT == SHIFT_FAST_BYTES_MAX, "so that it can be divided by");
 
 /* May WRs of this kind be in a run at all? */
 static bool suits_run(const struct shift_raw_wr *wr)
@@ -33,126 +29,99 @@ static bool suits_run(const struct shift_raw_wr *wr)
 	return wr->num_sge == 1 && wr->opcode <= SHIFT_OP_READ && !(wr->flags & ~flags);
 }
 
-static void set_alike(struct shift_alike *a, const struct shift_raw_wr *wr)
+static bool is_signaled(const struct shift_sendlog *l, const struct shift_run *r)
 {
-	*a = (struct shift_alike){
-		.num_sge = wr->num_sge,
-		.opcode = wr->opcode,
-		.flags = wr->flags,
-		.length = wr->sge->length,
-	};
+	return l->sig_all || r->flags & SHIFT_F_SIGNALED;
 }
 
-static bool same_alike(const struct shift_alike *a, const struct shift_alike *b)
+static void add_run(struct shift_sendlog *l, struct shift_run *r)
 {
-	return !memcmp(a, b, sizeof(*a));
-}
+	uint64_t n = (uint64_t)(r->next - r->first);
 
-/* What is added when folding. */
-static void fill_entry(struct shift_wr_entry *e, const struct shift_alike *a, uint64_t cum)
-{
-	e->cum = cum;
-	e->trim = 0;
-	e->swap = 0;
-	e->length = a->length;
-	e->opcode = (uint8_t)a->opcode;
-	e->flags = (uint8_t)a->flags;
-	e->num_sge = (uint8_t)a->num_sge;
-	e->state = SHIFT_WR_PENDING;
-}
-
-static struct shift_wr_entry example_entry(const struct shift_alike *a)
-{
-	struct shift_wr_entry e;
-
-	memset(&e, 0, sizeof(e));
-	fill_entry(&e, a, 0);
-	return e;
-}
-
-static void log_run(struct shift_sendlog *l, const struct shift_alike *alike, uint64_t n)
-{
-	uint64_t ring = (uint64_t)l->mask + 1, i = n > ring ? n - ring : 0;
-	struct shift_wr_entry common = example_entry(alike);
-	uint32_t packets = shift_wr_packets(&common, l->mtu);
-
-	for (; i < n; i++)
-		fill_entry(shift_sendlog_at(l, l->head + i), alike, l->cum + (i + 1) * packets);
-	l->cum += n * packets;
-	if (shift_sendlog_signaled(l, &common)) {
+	if (!n)
+		return;
+	l->cum = r->cum;
+	if (is_signaled(l, r)) {
 		l->sig_posted += n;
 		l->cum_signal = l->cum;
 	}
-	if (shift_wr_two_sided(common.opcode))
+	if (shift_wr_two_sided(r->kind.opcode))
 		l->two_posted += n;
-	l->head += n;
+	shift_count_set(&l->head, l->head + n);
 	l->sent = l->head;
 }
 
 void shift_fast_fold(struct shift_conn *c, struct shift_run *r)
 {
-	uint64_t n = r->before + (uint64_t)(r->next - r->first);
-
-	if (n)
-		log_run(&c->sq, &r->alike, n);
+	add_run(&c->sq, r);
 	r->first = r->next = r->stop = NULL;
-	r->before = 0;
 }
 
-static void set_stop(const struct shift_sendlog *l, struct shift_run *r, uint64_t may)
+/* Packets of the longest WR. */
+static unsigned int worst_shift(const struct shift_run *r)
 {
-	uint64_t lap = (uint64_t)(ring_end(l) - r->next);
-
-	if (lap > may)
-		lap = may;
-	r->stop = r->next + lap;
-	r->left = may - lap;
+	return SHIFT_FAST_SHIFT - r->mtu_shift;
 }
 
-bool shift_fast_wrap(struct shift_conn *c, struct shift_run *r)
-{
-	if (!r->next || r->next != ring_end(&c->sq) || !r->left)
-		return false;
-	r->before += (uint64_t)(r->next - r->first);
-	r->first = r->next = c->sq.ring;
-	set_stop(&c->sq, r, r->left);
-	return true;
-}
-
-/* How many of them may come before one must be signaled in secret. */
-static uint64_t run_max(const struct shift_sendlog *l, const struct shift_alike *alike)
+/* How many of them may come before one must be signaled in secret, whatever their lengths. */
+static uint64_t run_max(const struct shift_sendlog *l, const struct shift_run *r)
 {
 	uint64_t unsignaled = l->cum - l->cum_signal;
-	struct shift_wr_entry common = example_entry(alike);
 
-	if (shift_sendlog_signaled(l, &common))
+	if (is_signaled(l, r))
 		return UINT64_MAX;
-	if (unsignaled >= SHIFT_SECRET_MAX)
-		return 0;
-	return (SHIFT_SECRET_MAX - unsignaled) / shift_wr_packets(&common, l->mtu);
+	return unsignaled < SHIFT_SECRET_MAX ? (SHIFT_SECRET_MAX - unsignaled) >> worst_shift(r)
+					     : 0;
 }
 
-void shift_fast_arm(struct shift_conn *c, struct shift_run *r, const struct shift_raw_wr *wr)
+/* false: it is no power of 2. */
+static bool set_mtu(struct shift_run *r, uint32_t mtu)
 {
-	struct shift_alike alike = {0};
+	r->mtu = mtu;
+	r->mtu_shift = (uint32_t)__builtin_ctz(mtu);
+	return 1u << r->mtu_shift == mtu;
+}
 
-	if (suits_run(wr)) {
-		set_alike(&alike, wr);
-		/* A single one may be an exception: the one in many that is signaled. */
-		if (!r->known || same_alike(&alike, &r->last)) {
-			r->alike = alike;
-			r->known = true;
-		}
-		r->last = alike;
+static void set_kind(struct shift_run *r, const struct shift_raw_wr *wr)
+{
+	memcpy(&r->one_opcode, &wr->num_sge, sizeof(r->one_opcode));
+	r->flags = wr->flags;
+	r->kind = (struct shift_kind){.opcode = (uint8_t)wr->opcode,
+				      .flags = (uint8_t)wr->flags,
+				      .num_sge = 1,
+				      .state = SHIFT_WR_PENDING};
+}
+
+static void set_stop(const struct shift_sendlog *l, struct shift_run *r)
+{
+	uint64_t may = run_max(l, r), lap;
+
+	r->cum = l->cum;
+	r->first = r->next = shift_sendlog_at(l, l->head);
+	lap = (uint64_t)(l->ring + l->mask + 1 - r->next);
+	r->stop = r->next + (may < lap ? may : lap);
+}
+
+bool shift_fast_turn(struct shift_conn *c, struct shift_run *r, const struct shift_raw_wr *wr)
+{
+	struct shift_sendlog *l = &c->sq;
+
+	add_run(l, r);
+	if (__builtin_expect(!suits_run(wr) || !set_mtu(r, l->mtu), 0)) {
+		r->first = r->next = r->stop = NULL;
+		return false;
 	}
-	if (!r->known)
-		return;
-	r->first = r->next = shift_sendlog_at(&c->sq, c->sq.head);
-	r->before = 0;
-	set_stop(&c->sq, r, run_max(&c->sq, &r->alike));
+	set_kind(r, wr);
+	set_stop(l, r);
+	return r->next != r->stop;
 }
 
 uint64_t *shift_fast_done(struct shift_conn *c)
 {
 	return &c->sq.sig_done;
+}
+
+struct shift_recvlog *shift_fast_recvs(struct shift_conn *c)
+{
+	return &c->rq;
 }

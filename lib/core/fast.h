@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Logging sends in as few instructions as possible. Most programs post the same again and again:
- * one SGE of one length, one opcode, the same flags. Of a run of such WRs only what differs is
- * written, straight into the log's next entries; what they have in common, and all counters, are
- * added when the run is folded into the log. After that the log is as if each of them had come
+ * Logging sends in as few instructions as possible: those with one SGE that are no atomics, not
+ * inline, and not longer than 4 MiB. A WR is written straight into the log's next entry. The log's
+ * own counters wait: while successive WRs have the same opcode and the same flags they are a run,
+ * and a run is added to the log at once (folded). After that the log is as if each of them had come
  * through shift_conn_post_send.
  *
  * The poster owns the run. Before another thread looks at the log, the poster is quiesced and the
- * run is folded. A WR that is not like the others: fold, shift_conn_post_send, post it,
- * shift_fast_arm.
+ * run is folded. A WR that does not go into the run: shift_fast_turn(), which folds it and begins
+ * another; if that cannot take it either, shift_conn_post_send.
  */
 #ifndef SHIFT_CORE_FAST_H
 #define SHIFT_CORE_FAST_H
 
 #include <string.h>
-#ifdef __x86_64__
-#include <smmintrin.h>
-#endif
 
 #include "lib/core/wrlog.h"
 
 struct shift_conn;
+
+/* Bytes of a WR: so that a run of unsignaled ones can be long, whatever their lengths. */
+#define SHIFT_FAST_SHIFT     22
+#define SHIFT_FAST_BYTES_MAX (1u << SHIFT_FAST_SHIFT)
 
 /* A send WR as libibverbs has it, up to the rkey. */
 struct shift_raw_wr {
@@ -34,95 +35,101 @@ struct shift_raw_wr {
 	uint32_t pad;
 } __attribute__((may_alias));
 
-/* What the WRs of a run have in common. The processor compares it in one piece. */
-struct shift_alike {
-	uint32_t num_sge, opcode, flags, length;
-} __attribute__((aligned(16)));
+/* What the entries of a run have in common, as it lies in an entry (SHIFT_KIND_AT). */
+struct shift_kind {
+	uint8_t opcode, flags, num_sge, state;
+	uint32_t trim;
+};
 
 struct shift_run {
 	struct shift_wr_entry *next, *stop; /* equal: not this way */
-	struct shift_alike alike;
-
-	struct shift_wr_entry *first; /* of this lap around the ring */
-	uint64_t before;	      /* WRs of earlier laps */
-	uint64_t left;		      /* so many more may come after this lap's end */
-	struct shift_alike last;      /* of the last one that was not in a run */
-	bool known;		      /* alike is set */
+	uint64_t one_opcode; /* num_sge and opcode of all its WRs, as they lie in a WR, */
+	uint32_t flags;	     /* and their flags */
+	struct shift_kind kind;
+	uint64_t cum; /* packets since the epoch's commit, the run included */
+	uint32_t mtu, mtu_shift;
+	struct shift_wr_entry *first;
 };
 
-static inline bool shift_is_alike(const struct shift_alike *a, const struct shift_raw_wr *wr)
+#define SHIFT_KIND_AT offsetof(struct shift_wr_entry, opcode)
+
+/* Packets of a WR that has more than one, as shift_psn_packets(). */
+static inline uint32_t shift_fast_packets(const struct shift_run *r, uint32_t length)
 {
-	return wr->num_sge == a->num_sge && wr->opcode == a->opcode && wr->flags == a->flags &&
-	       wr->sge->length == a->length;
+	return (length + r->mtu - 1) >> r->mtu_shift;
 }
 
-/* Where the next WR goes. Volatile, so that next is added to in memory and not kept until then. */
-static inline struct shift_wr_entry *shift_fast_next(const struct shift_run *r)
-{
-	return *(struct shift_wr_entry *const volatile *)&r->next;
-}
-
-/* Two pieces of a WR are copied as they are. */
-static inline void shift_fast_log(struct shift_run *r, struct shift_wr_entry *e,
-				  const struct shift_raw_wr *wr, const struct shift_sge *sge)
-{
-	uint64_t wr_id = wr->wr_id;
-
-	r->next++;
-	memcpy(&e->addr, sge, sizeof(*sge));
-	memcpy(&e->imm, &wr->imm, 16);
-	e->wr_id = wr_id;
-}
-
-/* true: logged. Holds for a list of one WR only, and while shift_conn_fast is true. */
+/* true: logged. The list is the caller's matter. While shift_conn_fast is true. Two pieces of a WR
+ * are copied, and one is compared, as they are (doc/architecture.md, "Store forwarding"). */
 static inline bool shift_fast_post(struct shift_run *r, const struct shift_raw_wr *wr)
 {
-	struct shift_wr_entry *e = shift_fast_next(r);
-
-	if (wr->next || e == r->stop || !shift_is_alike(&r->alike, wr))
-		return false;
-	shift_fast_log(r, e, wr, wr->sge);
-	return true;
-}
-
-#ifdef __x86_64__
-#define SHIFT_SSE41 __attribute__((target("sse4.1")))
-
-/* The same in fewer instructions. */
-static inline SHIFT_SSE41 bool shift_fast_post_sse41(struct shift_run *r,
-						     const struct shift_raw_wr *wr)
-{
-	const __m128i all_but_length = _mm_set_epi32(0, -1, -1, -1);
-	struct shift_wr_entry *e = shift_fast_next(r);
+	struct shift_wr_entry *e = r->next;
 	const struct shift_sge *sge;
-	__m128i head;
+	uint64_t packets = 1, one_opcode;
+	uint32_t length;
 
-	if (__builtin_expect(wr->next || e == r->stop, 0))
-		return false;
-	head = _mm_loadu_si128((const __m128i *)(const void *)&wr->num_sge);
-	head = _mm_xor_si128(head, *(const __m128i *)(const void *)&r->alike);
-	/* Only then is there an SGE to be looked at. */
-	if (__builtin_expect(!_mm_testz_si128(head, all_but_length), 0))
+	memcpy(&one_opcode, &wr->num_sge, sizeof(one_opcode));
+	if (__builtin_expect(e == r->stop || one_opcode != r->one_opcode || wr->flags != r->flags,
+			     0))
 		return false;
 	sge = wr->sge;
-	if (__builtin_expect(sge->length != r->alike.length, 0))
-		return false;
-	shift_fast_log(r, e, wr, sge);
+	length = sge->length;
+	if (length > r->mtu) {
+		if (__builtin_expect(length > SHIFT_FAST_BYTES_MAX, 0))
+			return false;
+		packets = shift_fast_packets(r, length);
+	}
+	e->wr_id = wr->wr_id;
+	memcpy(&e->addr, sge, sizeof(*sge));
+	memcpy(&e->imm, &wr->imm, 16);
+	memcpy((char *)e + SHIFT_KIND_AT, &r->kind, sizeof(r->kind));
+	e->cum = r->cum += packets;
+	r->next = e + 1;
 	return true;
 }
-#endif
 
-/* The ring's end was reached, and the run may go on at its start: try again. */
-bool shift_fast_wrap(struct shift_conn *c, struct shift_run *r);
-
-/* Adds the run to the log. Nothing goes into the run until it is armed again. */
+/* Adds the run to the log. Nothing goes into it until shift_fast_turn(). */
 void shift_fast_fold(struct shift_conn *c, struct shift_run *r);
 
-/* Under shift_conn_fast, the run folded: those like wr may come, or like those before, if wr is
- * the first of its kind. wr has been logged and posted. */
-void shift_fast_arm(struct shift_conn *c, struct shift_run *r, const struct shift_raw_wr *wr);
+/* Folds the run, and begins one for WRs like this. false: it must be logged by
+ * shift_conn_post_send. Under shift_conn_fast. */
+bool shift_fast_turn(struct shift_conn *c, struct shift_run *r, const struct shift_raw_wr *wr);
 
 /* The counter of sends that have completed, to be bumped under shift_conn_fast. */
 uint64_t *shift_fast_done(struct shift_conn *c);
+
+/* --- receives -------------------------------------------------------------------------------- */
+
+/* The log of receives, for the two below; under shift_conn_fast. One thread may post to it while
+ * another one polls. */
+struct shift_recvlog *shift_fast_recvs(struct shift_conn *c);
+
+/* true: logged. false: it has more than one SGE, or the log is full: shift_conn_post_recv. */
+static inline bool shift_fast_post_recv(struct shift_recvlog *l, const struct shift_recv_wr *wr)
+{
+	struct shift_recv_entry *e = shift_recvlog_at(l, l->posted);
+	uint64_t done = __atomic_load_n(&l->done, __ATOMIC_RELAXED);
+
+	if (__builtin_expect(wr->num_sge > 1 || l->posted - done >= l->cap, 0))
+		return false;
+	e->wr_id = wr->wr_id;
+	e->num_sge = wr->num_sge;
+	if (wr->num_sge)
+		e->sge = *wr->sge;
+	shift_count_set(&l->posted, l->posted + 1);
+	return true;
+}
+
+/* A receive has completed: its wr_id. false: none is outstanding. */
+static inline bool shift_fast_recv_done(struct shift_recvlog *l, uint64_t *wr_id)
+{
+	uint64_t done = l->done;
+
+	if (__builtin_expect(done == __atomic_load_n(&l->posted, __ATOMIC_RELAXED), 0))
+		return false;
+	*wr_id = shift_recvlog_at(l, done)->wr_id;
+	shift_count_set(&l->done, done + 1);
+	return true;
+}
 
 #endif

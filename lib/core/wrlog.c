@@ -173,7 +173,6 @@ int shift_sendlog_post(struct shift_sendlog *l, const struct shift_wr *wr)
 	} else {
 		e->imm = wr->imm;
 		e->trim = 0;
-		e->swap = 0;
 	}
 	e->length = (uint32_t)length;
 	e->rkey = wr->rkey;

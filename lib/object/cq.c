@@ -26,6 +26,7 @@ static void cq_free(struct object *obj)
 	pthread_mutex_destroy(&cq->drain_lock);
 	pthread_mutex_destroy(&cq->delivered_lock);
 	pthread_mutex_destroy(&cq->grow);
+	assoc_clear(&cq->qps);
 	free(cq->stash);
 	free(cq->delivered.wc);
 	free(cq);
@@ -42,6 +43,7 @@ static struct vcq *cq_new(struct vdev *dev, struct ibv_cq *real_cq)
 	cq->cq = real_cq;
 	cq->dev = dev;
 	cq->poll_cq = dev->ops.poll_cq;
+	cq->qps = (struct assoc)ASSOC_INIT;
 	gate_init(&cq->gate);
 	cq->stash = calloc(STASH_MIN, sizeof(*cq->stash));
 	cq->stash_size = STASH_MIN;

@@ -30,25 +30,16 @@ struct wc_ring {
 
 #define STASH_MIN 256 /* completions; the stash grows if the program polls more at once */
 
-/* What successive completions of one QP's sends have in common. */
-struct cqe_alike {
-	uint32_t status, opcode;
-	uint32_t qpn; /* 0: no QP */
-	uint32_t zero;
-} __attribute__((aligned(16)));
-
 struct vcq {
 	struct object obj;
-	/* What every poll reads. `alike`, `done` and `last` are written inside the gate. */
+	/* What every poll reads. */
 	struct ibv_cq *cq;
 	int (*poll_cq)(struct ibv_cq *, int, struct ibv_wc *);
 	struct vdev *dev;
-	struct cqe_alike alike; /* of the QP that was counted last */
+	struct assoc qps; /* vqps by QPN, of those that have completed something. Inside the gate */
 	struct gate gate; /* one thread polls the program's CQ. It is shut, which sends polls the
 			   * slow way, once for each QP that is slow, for a stash and for
 			   * deliveries that are not empty */
-	uint64_t done;	  /* sends of `last` that are not added to its connection yet */
-	struct vqp *last;
 
 	/* The slow way. */
 	pthread_mutex_t drain_lock; /* one thread at a time feeds completions, in their order */

@@ -87,12 +87,6 @@ static void context_take_over(struct vdev *dev)
 	dev->ctx->ops.post_send = hot_post_send;
 	dev->ctx->ops.post_recv = hot_post_recv;
 	dev->ctx->ops.poll_cq = hot_poll_cq;
-#ifdef __x86_64__
-	if (__builtin_cpu_supports("sse4.1")) {
-		dev->ctx->ops.post_send = hot_post_send_sse41;
-		dev->ctx->ops.poll_cq = hot_poll_cq_sse41;
-	}
-#endif
 #ifdef SHIFT_TEST_HOOKS
 	slow_down(dev->ctx);
 #endif

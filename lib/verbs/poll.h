@@ -8,8 +8,5 @@
 #include <infiniband/verbs.h>
 
 int hot_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
-#ifdef __x86_64__
-int hot_poll_cq_sse41(struct ibv_cq *cq, int n, struct ibv_wc *wc);
-#endif
 
 #endif

@@ -9,13 +9,20 @@
 #include "lib/conn/repost.h"
 #include "lib/conn/self_qp.h"
 
-static int slow_recv(struct vqp *v, const struct ibv_recv_wr *wr)
+enum { CHAIN = 16 }; /* receives that go to the provider at once: one doorbell */
+
+static struct shift_recv_wr recv_for_log(const struct ibv_recv_wr *wr)
 {
-	struct shift_recv_wr log = {
+	return (struct shift_recv_wr){
 		.wr_id = wr->wr_id,
 		.sge = (const struct shift_sge *)wr->sg_list,
 		.num_sge = (uint32_t)wr->num_sge,
 	};
+}
+
+static int slow_recv(struct vqp *v, const struct ibv_recv_wr *wr)
+{
+	const struct shift_recv_wr log = recv_for_log(wr);
 	int rail, err;
 
 	if (v->self.engaged)
@@ -58,28 +65,32 @@ static __attribute__((noinline)) int slow_post_recv(struct vqp *v, struct ibv_re
 	return -err;
 }
 
-/* Posts it with our mark, if there is one, in place of the program's wr_id, which is in the log.
- * *broken: the NIC is, and the receive stays in the log, to be posted on another rail. */
-static int fast_recv(struct vqp *v, const struct ibv_recv_wr *wr, bool *broken)
+static inline bool log_recv_fast(struct vqp *v, const struct ibv_recv_wr *wr)
 {
-	struct ibv_recv_wr one = *wr, *bad;
-	struct shift_recv_wr log = {
-		.wr_id = wr->wr_id,
-		.sge = (const struct shift_sge *)wr->sg_list,
-		.num_sge = (uint32_t)wr->num_sge,
-	};
-	int rail, err = shift_conn_post_recv(v->conn, &log, &rail);
+	const struct shift_recv_wr log = recv_for_log(wr);
 
-	if (err)
-		return err;
-	one.next = NULL;
+	return shift_fast_post_recv(v->hot.recvs, &log);
+}
+
+/* false: *err says why not. */
+static bool log_recv(struct vqp *v, const struct ibv_recv_wr *wr, int *err)
+{
+	const struct shift_recv_wr log = recv_for_log(wr);
+	int rail;
+
+	if (!shift_fast_post_recv(v->hot.recvs, &log))
+		*err = -shift_conn_post_recv(v->conn, &log, &rail);
+	return !*err;
+}
+
+/* What goes to the NIC: with our mark, if there is one, in place of the program's wr_id, which is
+ * in the log. */
+static void copy_recv(const struct vqp *v, struct ibv_recv_wr *to, const struct ibv_recv_wr *wr)
+{
+	*to = *wr;
+	to->next = NULL;
 	if (v->hot.recv_mark)
-		one.wr_id = v->hot.recv_mark;
-	err = v->post_recv(v->qp, &one, &bad);
-	*broken = err && !repost_is_for_program(v, err);
-	if (err && !*broken)
-		shift_conn_unpost_recv(v->conn, 1);
-	return -err;
+		to->wr_id = v->hot.recv_mark;
 }
 
 /* Inside the gate, which it leaves. The gate is shut until the core knows: no other thread must
@@ -94,23 +105,63 @@ static void recv_refused(struct vqp *v, enum gate_how how, int err)
 	vqp_leave(v);
 }
 
-/* Inside the gate, which it leaves. */
-static int recv_entered(struct vqp *v, enum gate_how how, struct ibv_recv_wr *wr,
-			struct ibv_recv_wr **bad)
+/* Inside the gate, which it leaves. The NIC has refused the receive wr and has not seen the
+ * `behind` ones that were logged after it. */
+static __attribute__((noinline)) int recv_failed(struct vqp *v, enum gate_how how, int err,
+						 struct ibv_recv_wr *wr, uint32_t behind,
+						 struct ibv_recv_wr **bad)
 {
-	bool broken = false;
-	int err = 0;
+	bool broken = !repost_is_for_program(v, err);
+	uint32_t taken_back = behind + !broken; /* of a broken NIC this one is for another rail */
 
-	for (; wr && !err; wr = err ? wr : wr->next)
-		err = fast_recv(v, wr, &broken);
+	if (taken_back)
+		shift_conn_unpost_recv(v->conn, taken_back);
 	if (broken) {
 		recv_refused(v, how, err);
 		return wr->next ? slow_post_recv(v, wr->next, bad) : 0;
 	}
 	gate_leave(&v->hot.recv_gate, how);
-	if (err)
+	*bad = wr;
+	return err;
+}
+
+/* Logs and copies receives from *wr on, which it moves on. Returns how many; *err: why the next one
+ * cannot be logged. */
+static uint32_t chain_recvs(struct vqp *v, struct ibv_recv_wr **wr, struct ibv_recv_wr *chain,
+			    int *err)
+{
+	uint32_t n = 0;
+
+	for (; *wr && n < CHAIN && log_recv(v, *wr, err); *wr = (*wr)->next, n++) {
+		copy_recv(v, chain + n, *wr);
+		if (n)
+			chain[n - 1].next = chain + n;
+	}
+	return n;
+}
+
+/* Inside the gate, which it leaves. */
+static __attribute__((noinline)) int recv_entered(struct vqp *v, enum gate_how how,
+						  struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	struct ibv_recv_wr chain[CHAIN], *refused = chain, *first = wr;
+	int err = 0, full = 0;
+
+	while (wr && !full) {
+		uint32_t n = chain_recvs(v, &wr, chain, &full), at = 0;
+
+		err = n ? v->post_recv(v->qp, chain, &refused) : 0;
+		if (err) {
+			for (; at + 1 < n && chain + at != refused; at++)
+				first = first->next;
+			return recv_failed(v, how, err, first, n - at - 1, bad);
+		}
+		first = wr;
+	}
+	gate_leave(&v->hot.recv_gate, how);
+	if (full)
 		*bad = wr;
-	return -err;
+	return full;
 }
 
 static __attribute__((noinline)) int any_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr,
@@ -132,12 +183,18 @@ static __attribute__((noinline)) int any_post_recv(struct ibv_qp *qp, struct ibv
 
 int hot_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
-	struct vqp *v;
+	struct vqp *v = gate_find(&gate_mine.recv, qp);
+	struct ibv_recv_wr one, *refused;
+	int err;
 
-	if (!gate_owns(&gate_mine.recv, qp))
+	if (!v || !gate_enter_owned(&v->hot.recv_gate, NULL))
 		return any_post_recv(qp, wr, bad);
-	v = gate_mine.recv.object;
-	if (!gate_enter_owned(&v->hot.recv_gate, NULL))
-		return any_post_recv(qp, wr, bad);
-	return recv_entered(v, GATE_OWNED, wr, bad);
+	if (__builtin_expect(!wr || wr->next || !log_recv_fast(v, wr), 0))
+		return recv_entered(v, GATE_OWNED, wr, bad);
+	copy_recv(v, &one, wr);
+	err = v->post_recv(qp, &one, &refused);
+	if (__builtin_expect(err, 0))
+		return recv_failed(v, GATE_OWNED, err, wr, 0, bad);
+	gate_leave(&v->hot.recv_gate, GATE_OWNED);
+	return 0;
 }

@@ -180,6 +180,34 @@ static __attribute__((noinline)) int slow_post_send(struct vqp *v, struct ibv_se
 	return -err;
 }
 
+/* One that is not for a run. false: it must go the slow way. The run is folded. */
+static bool log_single(struct vqp *v, const struct ibv_send_wr *wr)
+{
+	struct shift_wr log;
+	int rail;
+
+	if (wr->opcode == IBV_WR_BIND_MW && !v->life.released)
+		return false;
+	to_log(&log, wr);
+	/* The first atomic, if it means that the connection may not move any more. */
+	if (shift_wr_atomic(log.opcode) && shift_conn_atomic_releases(v->conn))
+		return false;
+	if (shift_conn_secret_due(v->conn, &log))
+		return false;
+	return !shift_conn_post_send(v->conn, &log, &rail);
+}
+
+/* A WR that does not go into the run as it is: it begins another, or is logged alone. */
+static __attribute__((noinline)) bool log_unlike(struct vqp *v, const struct ibv_send_wr *wr)
+{
+	if (shift_fast_turn(v->conn, &v->hot.run, raw_wr(wr))) {
+		if (shift_fast_post(&v->hot.run, raw_wr(wr)))
+			return true;
+		shift_fast_fold(v->conn, &v->hot.run);
+	}
+	return log_single(v, wr);
+}
+
 /*
  * Logs the list up to the first WR that cannot be logged on the fast way, and returns that one, or
  * NULL. It logs no more than one send queue holds: the log has room for two, and one may be
@@ -187,23 +215,9 @@ static __attribute__((noinline)) int slow_post_send(struct vqp *v, struct ibv_se
  */
 static struct ibv_send_wr *log_sends(struct vqp *v, struct ibv_send_wr *wr)
 {
-	struct shift_wr log;
-	int rail;
-
-	for (uint32_t n = 0; wr; wr = wr->next, n++) {
-		if (n >= v->init.cap.max_send_wr)
+	for (uint32_t n = v->init.cap.max_send_wr; wr; wr = wr->next)
+		if (!n-- || (!shift_fast_post(&v->hot.run, raw_wr(wr)) && !log_unlike(v, wr)))
 			return wr;
-		if (wr->opcode == IBV_WR_BIND_MW && !v->life.released)
-			return wr;
-		to_log(&log, wr);
-		/* The first atomic, if it means that the connection may not move any more. */
-		if (shift_wr_atomic(log.opcode) && shift_conn_atomic_releases(v->conn))
-			return wr;
-		if (shift_conn_secret_due(v->conn, &log))
-			return wr;
-		if (shift_conn_post_send(v->conn, &log, &rail))
-			return wr;
-	}
 	return NULL;
 }
 
@@ -259,6 +273,7 @@ static int post_failed(struct vqp *v, enum gate_how how, int err, struct ibv_sen
 {
 	uint32_t n = *bad ? count_sends(*bad, end) : 0;
 
+	shift_fast_fold(v->conn, &v->hot.run);
 	if (*bad && repost_is_for_program(v, err)) {
 		shift_conn_unpost_send(v->conn, n);
 		gate_leave(&v->hot.send_gate, how);
@@ -269,16 +284,12 @@ static int post_failed(struct vqp *v, enum gate_how how, int err, struct ibv_sen
 	return end ? slow_post_send(v, end, bad) : 0;
 }
 
-static __attribute__((noinline)) int post_entered(struct vqp *v, enum gate_how how,
-						  struct ibv_send_wr *wr, struct ibv_send_wr **bad);
-
 static __attribute__((noinline)) int fast_failed(struct vqp *v, int err)
 {
 	struct ibv_send_wr **bad = gate_mark(&v->hot.send_gate);
 
 	*bad = v->hot.fast_bad;
 	v->hot.fast_bad = NULL;
-	shift_fast_fold(v->conn, &v->hot.run);
 	return post_failed(v, GATE_OWNED, err, NULL, bad);
 }
 
@@ -301,19 +312,11 @@ static inline __attribute__((always_inline)) int post_one(struct vqp *v, struct 
 static __attribute__((noinline)) int post_entered(struct vqp *v, enum gate_how how,
 						  struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
-	struct ibv_send_wr *rest;
-	int err;
+	struct ibv_send_wr *rest = log_sends(v, wr);
+	int err = wr == rest ? 0 : post_list(v, wr, rest, bad);
 
-	if (how == GATE_OWNED && wr && shift_fast_wrap(v->conn, &v->hot.run) &&
-	    shift_fast_post(&v->hot.run, raw_wr(wr)))
-		return post_one(v, v->qp, wr);
-	shift_fast_fold(v->conn, &v->hot.run);
-	rest = log_sends(v, wr);
-	err = wr == rest ? 0 : post_list(v, wr, rest, bad);
 	if (__builtin_expect(err, 0))
 		return post_failed(v, how, err, rest, bad);
-	if (wr && !rest)
-		shift_fast_arm(v->conn, &v->hot.run, raw_wr(wr));
 	gate_leave(&v->hot.send_gate, how);
 	return rest ? slow_post_send(v, rest, bad) : 0;
 }
@@ -335,24 +338,13 @@ static __attribute__((noinline)) int any_post_send(struct ibv_qp *qp, struct ibv
 	return post_entered(v, how, wr, bad);
 }
 
-/* A macro, because the two are compiled for different processors, and what they call is inlined. */
-#define HOT_POST_SEND(name, fast_post)                                                \
-	int name(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad) \
-	{                                                                             \
-		struct vqp *v;                                                        \
-                                                                                      \
-		if (!gate_owns(&gate_mine.send, qp) || !wr)                           \
-			return any_post_send(qp, wr, bad);                            \
-		v = gate_mine.send.object;                                            \
-		if (!gate_enter_owned(&v->hot.send_gate, bad))                        \
-			return any_post_send(qp, wr, bad);                            \
-		if (__builtin_expect(!fast_post(&v->hot.run, raw_wr(wr)), 0))         \
-			return post_entered(v, GATE_OWNED, wr, bad);                  \
-		return post_one(v, qp, wr);                                           \
-	}                                                                             \
-	_Static_assert(1, "a semicolon is to follow")
+int hot_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	struct vqp *v = gate_find(&gate_mine.send, qp);
 
-HOT_POST_SEND(hot_post_send, shift_fast_post);
-#ifdef __x86_64__
-SHIFT_SSE41 HOT_POST_SEND(hot_post_send_sse41, shift_fast_post_sse41);
-#endif
+	if (!v || !wr || !gate_enter_owned(&v->hot.send_gate, bad))
+		return any_post_send(qp, wr, bad);
+	if (__builtin_expect(wr->next || !shift_fast_post(&v->hot.run, raw_wr(wr)), 0))
+		return post_entered(v, GATE_OWNED, wr, bad);
+	return post_one(v, qp, wr);
+}

@@ -7,8 +7,5 @@
 #include <infiniband/verbs.h>
 
 int hot_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
-#ifdef __x86_64__
-int hot_post_send_sse41(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
-#endif
 
 #endif

@@ -177,6 +177,8 @@ static void qp_protect(struct vqp *v)
 		v->program.why = STATS_UNPROTECTED_NO_MEMORY;
 		return;
 	}
+	v->hot.sends_done = shift_fast_done(v->conn);
+	v->hot.recvs = shift_fast_recvs(v->conn);
 	v->marker = random_number();
 	if (v->send_cq == v->recv_cq)
 		v->hot.recv_mark = random_number();

@@ -66,6 +66,8 @@ static uint32_t events;
 static uint64_t order;
 static char *tls_here; /* the variables of a thread that the library and the test have */
 static size_t tls_bytes;
+static const void *tls_first; /* their first values; those behind them are 0 */
+static size_t tls_first_bytes;
 static uint32_t yield_ppm, delay_ppm, long_ppm;
 static bool background_woken;
 static const void *scheduler_stack; /* for the address sanitizer, as the next two */
@@ -83,6 +85,8 @@ static int find_tls(struct dl_phdr_info *info, size_t size, void *arg)
 		if (info->dlpi_phdr[i].p_type == PT_TLS) {
 			tls_here = info->dlpi_tls_data;
 			tls_bytes = info->dlpi_phdr[i].p_memsz;
+			tls_first = (const void *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+			tls_first_bytes = info->dlpi_phdr[i].p_filesz;
 		}
 	return 1;
 }
@@ -155,6 +159,7 @@ void thread_begin(const char *name, void *(*fn)(void *), void *arg)
 	snprintf(t->name, sizeof(t->name), "%s", name);
 	t->fn = fn;
 	t->arg = arg;
+	memcpy(t->tls, tls_first, tls_first_bytes);
 	t->ready_at = now;
 	getcontext(&t->ctx);
 	t->ctx.uc_stack.ss_sp = stacks[count];
@@ -511,11 +516,10 @@ void __wrap_gate_forget(struct gate *g, const void *key)
 
 	for (unsigned int i = 0; i < count; i++) {
 		struct gate_keys *keys = (void *)(threads[i].tls + at);
-		struct gate_key *each[] = {&keys->send, &keys->recv, &keys->poll};
+		struct assoc *each[] = {&keys->send, &keys->recv, &keys->poll};
 
 		for (unsigned int k = 0; &threads[i] != self && k < 3; k++)
-			if (each[k]->key == key)
-				each[k]->key = NULL;
+			assoc_forget(each[k], (uintptr_t)key);
 	}
 	__real_gate_forget(g, key);
 }

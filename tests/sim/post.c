@@ -16,13 +16,7 @@
 
 /* --- between the two ways -------------------------------------------------------------------- */
 
-static void add_done(struct host *me)
-{
-	*shift_fast_done(me->c) += me->done;
-	me->done = 0;
-}
-
-/* As vqp_enter(): shuts the gates, and adds up what the data path has counted. */
+/* As vqp_enter(): shuts the gates, and adds up what the data path has logged. */
 void post_enter(unsigned int h)
 {
 	struct host *me = &W.host[h];
@@ -31,7 +25,6 @@ void post_enter(unsigned int h)
 		return;
 	me->fast = false;
 	shift_fast_fold(me->c, &me->run);
-	add_done(me);
 }
 
 /* As vqp_leave() ends: opens the gates if the fast way is possible. */
@@ -96,7 +89,7 @@ void post_tag(unsigned int h, const struct qp *q, const struct cqe *c, struct sh
 
 /* --- completions ------------------------------------------------------------------------------ */
 
-/* A completion on the fast way. One like the last does not even reach the core. */
+/* A completion on the fast way. Most do not even reach the core. */
 void post_count(unsigned int h, const struct cqe *c)
 {
 	struct host *me = &W.host[h];
@@ -109,15 +102,13 @@ void post_count(unsigned int h, const struct cqe *c)
 	};
 
 	W.core_events++;
-	if (!c->is_recv && c->opcode == me->last_opcode) {
-		me->done++;
+	if (!c->is_recv && me->counts) {
+		++*shift_fast_done(me->c);
 	} else {
-		add_done(me);
 		post_tag(h, &W.qp[h][0], c, &sc);
 		shift_conn_cqe(me->c, &sc, &wc, 0);
 		check_no_action(h);
-		if (!c->is_recv)
-			me->last_opcode = c->opcode;
+		me->counts = true;
 	}
 	prog_wc(h, &wc, c);
 }
@@ -167,25 +158,15 @@ static void to_raw(const struct shift_wr *wr, struct shift_raw_wr *raw)
 	};
 }
 
-static bool into_run(struct shift_run *run, const struct shift_raw_wr *raw)
-{
-#ifdef __x86_64__
-	if (__builtin_cpu_supports("sse4.1") && raw->wr_id & 1)
-		return shift_fast_post_sse41(run, raw);
-#endif
-	return shift_fast_post(run, raw);
-}
-
-/* Logged on the fast way? -1: no, it must go the slow way. 1: and the run can be armed behind it.
- */
+/* Logged on the fast way? -1: no, it must go the slow way. 1: it was logged alone. */
 static int log_fast(unsigned int h, const struct shift_wr *wr, const struct shift_raw_wr *raw)
 {
 	struct host *me = &W.host[h];
 	bool owner = !rnd_ppm(&W.g_host, OTHER_THREAD_PPM);
 	int rail, rc;
 
-	if (owner && (into_run(&me->run, raw) ||
-		      (shift_fast_wrap(me->c, &me->run) && into_run(&me->run, raw)))) {
+	if (owner && (shift_fast_post(&me->run, raw) ||
+		      (shift_fast_turn(me->c, &me->run, raw) && shift_fast_post(&me->run, raw)))) {
 		W.fast_posts++;
 		return 0;
 	}
@@ -226,8 +207,6 @@ static int post_fast(unsigned int h, const struct shift_wr *wr, uint32_t seq)
 		return 0;
 	}
 	post_on_nic(h, q, wr, seq);
-	if (logged)
-		shift_fast_arm(me->c, &me->run, &raw);
 	return 1;
 }
 

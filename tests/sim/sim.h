@@ -334,9 +334,8 @@ struct probed {
 struct host {
 	struct shift_conn *c;
 	struct shift_conn_cfg cfg;
-	struct shift_run run; /* sends on the fast way that are not in the log yet */
-	uint64_t done;	      /* completions on the fast way that are not in the log yet */
-	uint32_t last_opcode; /* of them */
+	struct shift_run run; /* sends on the fast way that the log does not count yet */
+	bool counts;	      /* completions of sends are only counted: one has come */
 	bool fast;	      /* the gates of the data path are open */
 	uint64_t recv_mark;   /* wr_id of receives on rail 0; 0: they keep the program's */
 	uint32_t armed_epoch[RAILS];

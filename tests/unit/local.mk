@@ -197,10 +197,17 @@ tests_unit_test_bg_SOURCES = tests/unit/test_bg.c lib/base/background.c lib/base
 tests_unit_test_bg_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
 tests_unit_test_bg_LDADD = $(CMOCKA_LIBS)
 
-check_PROGRAMS += tests/unit/test_gate tests/unit/test_fast
-TESTS += tests/unit/test_gate tests/unit/test_fast
-tests_unit_test_gate_SOURCES = tests/unit/test_gate.c lib/base/gate.c lib/base/gate.h
+check_PROGRAMS += tests/unit/test_assoc tests/unit/test_gate tests/unit/test_fast
+TESTS += tests/unit/test_assoc tests/unit/test_gate tests/unit/test_fast
+tests_unit_test_assoc_SOURCES = tests/unit/test_assoc.c lib/base/assoc.c lib/base/assoc.h \
+	lib/base/plain_read.h
+tests_unit_test_gate_SOURCES = tests/unit/test_gate.c lib/base/gate.c lib/base/gate.h \
+	lib/base/assoc.c lib/base/assoc.h lib/base/plain_read.h
+tests_unit_test_assoc_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS)
+tests_unit_test_assoc_LDFLAGS = $(AM_LDFLAGS) $(wrap)aligned_alloc
+tests_unit_test_assoc_LDADD = $(CMOCKA_LIBS)
 tests_unit_test_gate_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS)
+tests_unit_test_gate_LDFLAGS = $(AM_LDFLAGS) $(wrap)aligned_alloc
 tests_unit_test_gate_LDADD = $(CMOCKA_LIBS)
 
 tests_unit_test_fast_SOURCES = tests/unit/test_fast.c
@@ -332,8 +339,8 @@ core_wraps = \
 	$(wrap)shift_conn_secret_due $(wrap)shift_conn_head $(wrap)shift_conn_view \
 	$(wrap)shift_conn_stats $(wrap)shift_conn_lazy_deadline $(wrap)shift_conn_idle \
 	$(wrap)shift_conn_activity $(wrap)shift_conn_dump \
-	$(wrap)shift_conn_tombstone $(wrap)shift_fast_wrap $(wrap)shift_fast_fold \
-	$(wrap)shift_fast_arm $(wrap)shift_fast_done
+	$(wrap)shift_conn_tombstone $(wrap)shift_fast_turn $(wrap)shift_fast_fold \
+	$(wrap)shift_fast_recvs $(wrap)shift_fast_done
 
 tests_unit_test_rooms_qp_SOURCES = tests/unit/test_rooms_qp.c $(rooms_world)
 tests_unit_test_rooms_qp_CFLAGS = $(rooms_cflags)

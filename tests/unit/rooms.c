@@ -596,6 +596,7 @@ static int nic_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_s
 
 static int nic_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
+	world.recv_posts++;
 	for (; wr; wr = wr->next) {
 		trace_add("receive %#x id %#llx", qp->qp_num, (unsigned long long)wr->wr_id);
 		for (int i = 0; i < wr->num_sge; i++)
@@ -649,6 +650,7 @@ static void cq_begin(struct vcq *cq, struct ibv_cq *real_cq)
 	cq->cq = real_cq;
 	cq->poll_cq = nic_poll_cq;
 	cq->dev = &world.dev;
+	cq->qps = (struct assoc)ASSOC_INIT;
 	gate_init(&cq->gate);
 	pthread_mutex_init(&cq->drain_lock, NULL);
 	pthread_mutex_init(&cq->delivered_lock, NULL);
@@ -754,6 +756,8 @@ int rooms_end(void **state)
 	}
 	gate_forget(&world.send_cq.gate, &world.real_send_cq);
 	gate_forget(&world.recv_cq.gate, &world.real_recv_cq);
+	assoc_clear(&world.send_cq.qps);
+	assoc_clear(&world.recv_cq.qps);
 	free(world.send_cq.delivered.wc);
 	free(world.recv_cq.delivered.wc);
 	free(world.send_cq.stash);

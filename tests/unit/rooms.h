@@ -67,7 +67,8 @@ struct core_script {
 	bool no_bytes;	/* likewise */
 	uint8_t opcode; /* likewise; 0: of each kind */
 	bool no_memory;
-	struct shift_alike run_of; /* a run of these may begin; length 0: none */
+	uint32_t run_takes; /* a run of so many may begin */
+	struct shift_recvlog recvs;
 };
 extern struct core_script core;
 
@@ -100,6 +101,7 @@ struct world {
 	int ece_result;
 	int resize_fails_at; /* the n-th resize from now */
 	int post_result;
+	int recv_posts;	   /* calls of the provider's post_recv */
 	int post_fails_at; /* the n-th post from now, from 1; 0: each, if post_result is not 0 */
 	bool post_without_bad; /* it failed, and says of none that it was refused */
 	int lkey_result, rkey_result;

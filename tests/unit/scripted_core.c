@@ -46,10 +46,10 @@ uint64_t __wrap_shift_conn_activity(const struct shift_conn *c);
 int __wrap_shift_conn_dump(const struct shift_conn *c, char *buf, size_t len);
 void __wrap_shift_conn_tombstone(const struct shift_conn *c, uint64_t now_ns,
 				 struct shift_tombstone *t);
-bool __wrap_shift_fast_wrap(struct shift_conn *c, struct shift_run *r);
+bool __wrap_shift_fast_turn(struct shift_conn *c, struct shift_run *r,
+			    const struct shift_raw_wr *wr);
 void __wrap_shift_fast_fold(struct shift_conn *c, struct shift_run *r);
-void __wrap_shift_fast_arm(struct shift_conn *c, struct shift_run *r,
-			   const struct shift_raw_wr *wr);
+struct shift_recvlog *__wrap_shift_fast_recvs(struct shift_conn *c);
 uint64_t *__wrap_shift_fast_done(struct shift_conn *c);
 
 /* --- its life ------------------------------------------------------------------------------ */
@@ -327,16 +327,20 @@ int __wrap_shift_conn_dump(const struct shift_conn *c, char *buf, size_t len)
 
 /* --- the fast way -------------------------------------------------------------------------- */
 
-bool __wrap_shift_fast_wrap(struct shift_conn *c, struct shift_run *r)
+bool __wrap_shift_fast_turn(struct shift_conn *c, struct shift_run *r,
+			    const struct shift_raw_wr *wr)
 {
 	static struct shift_wr_entry entries[2];
 
 	(void)c;
-	if (!core.run_of.length)
+	if (!core.run_takes)
 		return false;
-	r->next = entries;
-	r->stop = entries + 2;
-	r->alike = core.run_of;
+	trace_add("turn\n");
+	memcpy(&r->one_opcode, &wr->num_sge, sizeof(r->one_opcode));
+	r->flags = wr->flags;
+	r->mtu = 1024;
+	r->first = r->next = entries;
+	r->stop = entries + core.run_takes;
 	return true;
 }
 
@@ -347,15 +351,15 @@ void __wrap_shift_fast_fold(struct shift_conn *c, struct shift_run *r)
 	trace_add("fold\n");
 }
 
-void __wrap_shift_fast_arm(struct shift_conn *c, struct shift_run *r, const struct shift_raw_wr *wr)
-{
-	(void)c;
-	(void)r;
-	trace_add("run after %#llx\n", (unsigned long long)wr->wr_id);
-}
-
 uint64_t *__wrap_shift_fast_done(struct shift_conn *c)
 {
 	(void)c;
 	return &core.done;
+}
+
+/* Of no size: receives go the other way. */
+struct shift_recvlog *__wrap_shift_fast_recvs(struct shift_conn *c)
+{
+	(void)c;
+	return &core.recvs;
 }

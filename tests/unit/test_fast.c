@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 /* Sends that are logged in runs, and the same sends one by one, leave the same log. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,6 +27,8 @@ static struct shift_conn *new_conn(uint32_t mtu, bool sig_all)
 		.nonce = 1,
 		.mtu = {mtu, mtu},
 		.sq_cap = CAP,
+		.rq_cap = CAP,
+		.rq_sge_max = 1,
 		.sq_sge_max = 3,
 		.inline_max = INLINE,
 		.rails = 2,
@@ -72,7 +75,7 @@ static int post_fast(const struct shift_raw_wr *raw)
 	int rail, err;
 
 	if (shift_fast_post(&run, raw) ||
-	    (shift_fast_wrap(fast, &run) && shift_fast_post(&run, raw))) {
+	    (shift_fast_turn(fast, &run, raw) && shift_fast_post(&run, raw))) {
 		in_runs++;
 		return 0;
 	}
@@ -81,8 +84,6 @@ static int post_fast(const struct shift_raw_wr *raw)
 	due = shift_conn_secret_due(fast, &wr);
 	err = shift_conn_post_send(fast, &wr, &rail);
 	assert_true(due || err != 1); /* never without having asked */
-	if (!err)
-		shift_fast_arm(fast, &run, raw);
 	return err;
 }
 
@@ -160,9 +161,12 @@ static void post_some(uint32_t n)
 	static const uint32_t lengths[] = {0, 8, 1024, 1025, 70000};
 
 	while (n--) {
-		bool other = rand() % 10 == 0;
+		bool other = rand() % 10 == 0, longer = rand() % 20 == 0;
 		unsigned int k = other ? (unsigned int)rand() % 12 : kind;
-		uint32_t bytes = k == 6 ? 16 : k == 9 ? 8 : lengths[length];
+		uint32_t bytes = k == 6	  ? 16
+				 : k == 9 ? 8
+				 : longer ? (uint32_t)rand() % (5u << 20)
+					  : lengths[length];
 		struct shift_sge sge[3];
 		struct shift_raw_wr wr = some_wr(sge, k);
 
@@ -235,23 +239,108 @@ static void same_after_unpost(void **state)
 	compare();
 }
 
-/* A run does not take a list, nor anything before it is armed. */
+/* As in a new life of the QP, or after a switch back. */
+static void each_run_counts_at_the_mtu_of_its_time(void **state)
+{
+	static const uint32_t mtus[] = {1024, 4096, 256, 2048, 512};
+
+	(void)state;
+	start(1024, false);
+	for (unsigned int i = 0; i < 50; i++) {
+		plain->sq.mtu = fast->sq.mtu = mtus[i % 5];
+		post_some(CAP);
+		compare();
+	}
+}
+
+/* A run takes nothing before it has begun, nor behind its end. */
 static void not_in_a_run(void **state)
 {
 	struct shift_sge sge = {.length = 8};
-	struct shift_raw_wr wr = {.sge = &sge, .num_sge = 1}, list = wr;
+	struct shift_raw_wr wr = {.sge = &sge, .num_sge = 1}, other = wr;
 
 	(void)state;
 	start(1024, false);
 	assert_false(shift_fast_post(&run, &wr));
-	assert_false(shift_fast_wrap(fast, &run));
-	post_fast(&wr);
-	list.next = &wr;
-	assert_false(shift_fast_post(&run, &list));
+	assert_true(shift_fast_turn(fast, &run, &wr));
+	assert_true(shift_fast_post(&run, &wr));
+	other.flags = SHIFT_F_SIGNALED;
+	assert_false(shift_fast_post(&run, &other));
+	sge.length = SHIFT_FAST_BYTES_MAX + 1;
+	assert_false(shift_fast_post(&run, &wr));
+	sge.length--;
 	assert_true(shift_fast_post(&run, &wr));
 	shift_fast_fold(fast, &run);
 	assert_false(shift_fast_post(&run, &wr));
 	assert_int_equal(shift_conn_head(fast), 2);
+}
+
+/* Each kind of WR but inline ones, atomics, those with several SGEs or none, and other flags. */
+static void what_can_be_in_a_run(void **state)
+{
+	struct shift_sge sge = {.length = 8};
+
+	(void)state;
+	for (uint32_t opcode = 0; opcode < 12; opcode++)
+		for (uint32_t flags = 0; flags < 64; flags++)
+			for (uint32_t sges = 0; sges < 3; sges++) {
+				struct shift_raw_wr wr = {.sge = &sge,
+							  .num_sge = sges,
+							  .opcode = opcode,
+							  .flags = flags};
+
+				start(1024, false);
+				assert_int_equal(shift_fast_turn(fast, &run, &wr),
+						 opcode <= SHIFT_OP_READ && flags < 8 && sges == 1);
+			}
+	start(1000, false); /* no MTU of a NIC */
+	assert_false(
+		shift_fast_turn(fast, &run, &(struct shift_raw_wr){.sge = &sge, .num_sge = 1}));
+}
+
+static int post_recv_plain(const struct shift_recv_wr *wr)
+{
+	int rail;
+
+	return shift_conn_post_recv(plain, wr, &rail);
+}
+
+/* Receives that are logged and completed on the fast way leave the same log. */
+static void same_receives(void **state)
+{
+	struct shift_sge sge[3] = {{.addr = 1, .length = 2, .lkey = 3}};
+	uint64_t wr_id, posted = 0;
+
+	(void)state;
+	srand(1);
+	start(1024, false);
+	for (int i = 0; i < 5000; i++) {
+		struct shift_recv_wr wr = {
+			.wr_id = (uint64_t)rand(), .sge = sge, .num_sge = (uint32_t)rand() % 2};
+		struct shift_recvlog *l = shift_fast_recvs(fast);
+
+		if (rand() % 2) {
+			bool taken = shift_fast_post_recv(l, &wr);
+
+			assert_int_equal(post_recv_plain(&wr), taken ? 0 : -ENOMEM);
+			posted += taken;
+		} else {
+			struct shift_cqe cqe = {.wr_id = 7, .is_recv = true};
+			struct shift_wc wc = {.wr_id = 7};
+
+			wr_id = 7;
+			shift_conn_cqe(plain, &cqe, &wc, 0);
+			shift_fast_recv_done(l, &wr_id);
+			assert_int_equal(wr_id, wc.wr_id);
+		}
+		assert_int_equal(plain->rq.posted, fast->rq.posted);
+		assert_int_equal(plain->rq.done, fast->rq.done);
+		assert_memory_equal(plain->rq.ring, fast->rq.ring,
+				    ((size_t)plain->rq.mask + 1) * sizeof(plain->rq.ring[0]));
+	}
+	assert_true(posted > 1000 && posted < 2500);
+	assert_false(shift_fast_post_recv(shift_fast_recvs(fast),
+					  &(struct shift_recv_wr){.sge = sge, .num_sge = 2}));
 }
 
 int main(void)
@@ -260,7 +349,10 @@ int main(void)
 		cmocka_unit_test(same_log),
 		cmocka_unit_test(same_secret),
 		cmocka_unit_test(same_after_unpost),
+		cmocka_unit_test(each_run_counts_at_the_mtu_of_its_time),
 		cmocka_unit_test(not_in_a_run),
+		cmocka_unit_test(what_can_be_in_a_run),
+		cmocka_unit_test(same_receives),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

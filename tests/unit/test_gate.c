@@ -6,7 +6,10 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -27,7 +30,7 @@ static enum gate_how enter(struct gate *g)
 {
 	enum gate_how how;
 
-	if (gate_owns(&gate_mine.send, g) && gate_enter_owned(g, NULL))
+	if (gate_find(&gate_mine.send, g) && gate_enter_owned(g, NULL))
 		return GATE_OWNED;
 	how = gate_enter(g, NULL);
 	if (how == GATE_OWNED)
@@ -135,7 +138,7 @@ static void *hasty_shutter(void *arg)
 static void reset(void)
 {
 	gate_init(&gate);
-	gate_remember(&gate_mine.send, NULL, NULL); /* it is another gate now */
+	assoc_clear(&gate_mine.send); /* it is another gate now */
 	before = after = 0;
 	entered = wrong = 0;
 	for (int i = 0; i < 3; i++)
@@ -259,14 +262,160 @@ static void another_thread_makes_forget(void **state)
 	reset();
 	assert_int_equal(enter(&gate), GATE_OWNED);
 	gate_leave(&gate, GATE_OWNED);
-	assert_true(gate_owns(&gate_mine.send, &gate));
+	assert_ptr_equal(gate_find(&gate_mine.send, &gate), &gate);
 	pthread_create(&thread, NULL, forget, &other);
 	pthread_join(thread, NULL);
-	assert_true(gate_owns(&gate_mine.send, &gate));
+	assert_ptr_equal(gate_find(&gate_mine.send, &gate), &gate);
 	pthread_create(&thread, NULL, forget, &gate);
 	pthread_join(thread, NULL);
-	assert_false(gate_owns(&gate_mine.send, &gate));
+	assert_null(gate_find(&gate_mine.send, &gate));
 	assert_int_equal(enter(&gate), GATE_IS_SHUT);
+}
+
+/* Of each kind: posts, receives and polls. */
+static void it_forgets_whatever_the_kind(void **state)
+{
+	struct assoc *kinds[] = {&gate_mine.send, &gate_mine.recv, &gate_mine.poll};
+	pthread_t thread;
+
+	(void)state;
+	reset();
+	assert_int_equal(enter(&gate), GATE_OWNED);
+	gate_leave(&gate, GATE_OWNED);
+	for (int i = 0; i < 3; i++)
+		gate_remember(kinds[i], kinds + i, kinds + i);
+	for (int i = 0; i < 3; i++) {
+		assert_ptr_equal(gate_find(kinds[i], kinds + i), kinds + i);
+		pthread_create(&thread, NULL, forget, kinds + i);
+		pthread_join(thread, NULL);
+		assert_null(gate_find(kinds[i], kinds + i));
+	}
+	assoc_clear(&gate_mine.recv);
+	assoc_clear(&gate_mine.poll);
+}
+
+/* As after each time that a gate was shut. Only the newest object counts. */
+static void what_is_remembered_again_is_there_once(void **state)
+{
+	struct assoc *a = &gate_mine.send;
+	size_t found = 0;
+
+	(void)state;
+	reset();
+	for (int i = 0; i < 3; i++) {
+		gate_remember(a, &gate, &found + i);
+		assert_ptr_equal(gate_find(a, &gate), &found + i);
+	}
+	for (size_t i = 0; i <= a->mask / sizeof(struct assoc_set); i++)
+		for (int w = 0; w < ASSOC_WAYS; w++)
+			found += a->sets[i].way[w].key == (uintptr_t)&gate;
+	assert_int_equal(found, 1);
+}
+
+static _Thread_local void (*on_growing)(void); /* the table of this thread grows; once */
+
+void *__real_aligned_alloc(size_t align, size_t bytes);
+void *__wrap_aligned_alloc(size_t align, size_t bytes);
+void *__wrap_aligned_alloc(size_t align, size_t bytes)
+{
+	void (*fn)(void) = on_growing;
+
+	on_growing = NULL;
+	if (fn)
+		fn();
+	return __real_aligned_alloc(align, bytes);
+}
+
+static pthread_t other;
+static _Atomic bool forgotten, early;
+
+static void *forget_meanwhile(void *arg)
+{
+	gate_forget(&gate, arg);
+	forgotten = true;
+	return NULL;
+}
+
+static void another_forgets(void)
+{
+	pthread_create(&other, NULL, forget_meanwhile, &gate);
+	for (int i = 0; i < 200 && !forgotten; i++)
+		pause_ns(1000000);
+	early = forgotten;
+}
+
+/* Else it would look into a table that is freed meanwhile, or forget what is copied already. */
+static void while_a_table_grows_nobody_else_forgets(void **state)
+{
+	static char keys[64];
+
+	(void)state;
+	reset();
+	forgotten = false;
+	assert_int_equal(enter(&gate), GATE_OWNED);
+	gate_leave(&gate, GATE_OWNED);
+	on_growing = another_forgets;
+	for (size_t i = 0; i < sizeof(keys); i++)
+		gate_remember(&gate_mine.send, keys + i, keys + i);
+	assert_null(on_growing);
+	pthread_join(other, NULL);
+	assert_true(forgotten);
+	assert_false(early);
+	assert_null(gate_find(&gate_mine.send, &gate));
+	for (size_t i = 0; i < sizeof(keys); i++)
+		assert_ptr_equal(gate_find(&gate_mine.send, keys + i), keys + i);
+}
+
+static _Atomic bool grows, may_go_on;
+
+static void until_forked(void)
+{
+	grows = true;
+	while (!may_go_on)
+		pause_ns(1000000);
+}
+
+static void *grow_meanwhile(void *arg)
+{
+	on_growing = until_forked;
+	gate_remember(&gate_mine.send, arg, arg);
+	return NULL;
+}
+
+/* In the child the thread is not there that had the lock when the process was forked. */
+static void remember_and_forget_in_child(void)
+{
+	static char keys[64];
+
+	alarm(20);
+	for (size_t i = 0; i < sizeof(keys); i++)
+		gate_remember(&gate_mine.send, keys + i, keys + i);
+	if (gate_find(&gate_mine.send, keys + sizeof(keys) - 1) != keys + sizeof(keys) - 1)
+		_exit(1);
+	gate_forget(&gate, &gate);
+	_exit(gate_find(&gate_mine.send, &gate) ? 2 : 0);
+}
+
+static void the_child_of_a_fork_waits_for_nobody(void **state)
+{
+	pthread_t thread;
+	int status;
+	pid_t child;
+
+	(void)state;
+	reset();
+	assert_int_equal(enter(&gate), GATE_OWNED);
+	gate_leave(&gate, GATE_OWNED);
+	pthread_create(&thread, NULL, grow_meanwhile, &status);
+	while (!grows)
+		pause_ns(1000000);
+	child = fork();
+	if (!child)
+		remember_and_forget_in_child();
+	may_go_on = true;
+	pthread_join(thread, NULL);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
 }
 
 static void without_a_barrier_all_are_shared(void **state)
@@ -298,6 +447,10 @@ int main(void)
 		cmocka_unit_test(it_is_taken_from_its_owner),
 		cmocka_unit_test(what_a_dead_thread_owned_is_free),
 		cmocka_unit_test(another_thread_makes_forget),
+		cmocka_unit_test(it_forgets_whatever_the_kind),
+		cmocka_unit_test(what_is_remembered_again_is_there_once),
+		cmocka_unit_test(while_a_table_grows_nobody_else_forgets),
+		cmocka_unit_test(the_child_of_a_fork_waits_for_nobody),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

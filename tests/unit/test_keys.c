@@ -47,7 +47,7 @@ static struct ibv_device device = {.name = "mlx5_0"};
 static struct ibv_context ctx = {.device = &device}, backup_ctx = {.device = &device};
 static struct nic nic[RAILS];
 static struct vqp *v[ENDS];
-static struct vcq cq;
+static struct vcq cq = {.qps = ASSOC_INIT};
 static struct peer_path path[ENDS];
 static struct ibv_qp qp[ENDS];
 static struct ibv_pd *pd;

@@ -169,7 +169,7 @@ static void in_runs(void **state)
 		setup(state);
 		spoil_entries(0xff);
 		assert_int_equal(shift_conn_post_send(c, &wr, &rail), 0);
-		shift_fast_arm(c, &run, &raw);
+		shift_fast_turn(c, &run, &raw);
 		while (logged < CAP && shift_fast_post(&run, &raw))
 			logged++;
 		shift_fast_fold(c, &run);

@@ -34,7 +34,7 @@ struct real_verbs real;
 static struct nic nic[RAILS];
 static struct vdev dev = {.rails = RAILS, .nic = {nic, nic + 1, nic + 2}};
 static struct vpd pd;
-static struct vcq cq;
+static struct vcq cq = {.qps = ASSOC_INIT};
 static struct tracked_path path = {.users = 1};
 static struct ibv_qp qp = {.qp_num = 0x10};
 static struct vqp *v;

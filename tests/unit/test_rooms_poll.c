@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "lib/conn/conn_lock.h"
+#include "lib/conn/cq_counts.h"
 #include "lib/verbs/poll.h"
 #include "lib/verbs/qp.h"
 
@@ -42,39 +43,30 @@ static void nic_has(uint64_t id, uint32_t qpn, enum ibv_wc_status status, enum i
 		.wr_id = id, .qp_num = qpn, .status = status, .opcode = opcode, .byte_len = 7};
 }
 
-static int (*const polls[])(struct ibv_cq *, int, struct ibv_wc *) = {
-	hot_poll_cq,
-#ifdef __x86_64__
-	hot_poll_cq_sse41,
-#endif
-};
-
-/* The first is looked into, those like it are counted. */
+/* The first of a QP is looked into, then those that are sends are counted. */
 static void completions_are_counted(void **state)
 {
-	for (size_t p = 0; p < sizeof(polls) / sizeof(*polls); p++)
-		for (int batch = 1; batch <= 5; batch += 4) {
-			struct ibv_wc wc[8];
-			int got = 0;
+	for (int batch = 1; batch <= 5; batch += 4) {
+		struct ibv_wc wc[8];
+		int got = 0;
 
-			begin_fast(state);
-			v->hot.rail0_epoch = 4;
-			for (uint64_t i = 0; i < 3; i++)
-				nic_has(0x10 + i, QPN, IBV_WC_SUCCESS, IBV_WC_RDMA_WRITE);
-			nic_has(0x20, QPN, IBV_WC_SUCCESS, IBV_WC_RECV);
-			nic_has(0x21, QPN, IBV_WC_SUCCESS, IBV_WC_RECV);
-			while (got < 5)
-				got += polls[p](&world.real_send_cq, batch, wc + got);
-			assert_traced(
-				"cqe send id 0x10 rail 0 epoch 4 status 0 vendor 0 bytes 0\n"
-				"cqe recv id 0x20 rail 0 epoch 4 status 0 vendor 0 bytes 0\n"
-				"cqe recv id 0x21 rail 0 epoch 4 status 0 vendor 0 bytes 0\n");
-			assert_int_equal(world.send_cq.done, 2);
-			assert_int_equal(wc[0].wr_id, 0x110); /* as lib/core says */
-			assert_int_equal(wc[1].wr_id, 0x11);
-			assert_int_equal(wc[3].wr_id, 0x120);
-			end(state);
-		}
+		begin_fast(state);
+		v->hot.rail0_epoch = 4;
+		for (uint64_t i = 0; i < 3; i++)
+			nic_has(0x10 + i, QPN, IBV_WC_SUCCESS, IBV_WC_RDMA_WRITE);
+		nic_has(0x20, QPN, IBV_WC_SUCCESS, IBV_WC_RECV);
+		nic_has(0x21, QPN, IBV_WC_SUCCESS, IBV_WC_RECV);
+		while (got < 5)
+			got += hot_poll_cq(&world.real_send_cq, batch, wc + got);
+		assert_traced("cqe send id 0x10 rail 0 epoch 4 status 0 vendor 0 bytes 0\n"
+			      "cqe recv id 0x20 rail 0 epoch 4 status 0 vendor 0 bytes 0\n"
+			      "cqe recv id 0x21 rail 0 epoch 4 status 0 vendor 0 bytes 0\n");
+		assert_int_equal(core.done, 2);
+		assert_int_equal(wc[0].wr_id, 0x110); /* as lib/core says */
+		assert_int_equal(wc[1].wr_id, 0x11);
+		assert_int_equal(wc[3].wr_id, 0x120);
+		end(state);
+	}
 }
 
 static void completions_of_each_qp_are_its_own(void **state)
@@ -89,10 +81,8 @@ static void completions_of_each_qp_are_its_own(void **state)
 	nic_has(4, 0x66, IBV_WC_RETRY_EXC_ERR, IBV_WC_SEND);
 	nic_has(5, QPN, IBV_WC_SUCCESS, IBV_WC_SEND);
 	assert_int_equal(hot_poll_cq(&world.real_send_cq, 8, wc), 6);
-	assert_traced("cqe send id 0x1 rail 0 epoch 0 status 0 vendor 0 bytes 0\n"
-		      "cqe send id 0x5 rail 0 epoch 0 status 0 vendor 0 bytes 0\n");
-	assert_int_equal(world.send_cq.done, 0);
-	assert_int_equal(core.done, 1); /* added when another QP's came */
+	assert_traced("cqe send id 0x1 rail 0 epoch 0 status 0 vendor 0 bytes 0\n");
+	assert_int_equal(core.done, 2); /* also of the one behind another QP's */
 	assert_int_equal(wc[2].wr_id, 3);
 	assert_int_equal(wc[4].status, IBV_WC_RETRY_EXC_ERR);
 }
@@ -136,9 +126,8 @@ static void an_empty_queue_leaves_the_gate(void **state)
 	struct ibv_wc wc[2];
 
 	(void)state;
-	for (size_t p = 0; p < sizeof(polls) / sizeof(*polls); p++)
-		for (int i = 0; i < 2; i++)
-			assert_int_equal(polls[p](&world.real_send_cq, 2, wc), 0);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(hot_poll_cq(&world.real_send_cq, 2, wc), 0);
 	be_fast(true); /* waits for those that are inside */
 	nic_has(1, QPN, IBV_WC_SUCCESS, IBV_WC_SEND);
 	assert_int_equal(hot_poll_cq(&world.real_send_cq, 2, wc), 1);
@@ -210,6 +199,147 @@ static void a_poll_that_fails_is_told(void **state)
 	assert_int_equal(hot_poll_cq(&world.real_send_cq, 2, wc), -5);
 }
 
+/* --- receives ------------------------------------------------------------------------------ */
+
+/* What the NIC says of a receive is our mark; the program's wr_id is in the log. */
+static void a_receive_has_the_programs_wr_id(void **state)
+{
+	for (int batch = 1; batch <= 4; batch += 3) {
+		struct shift_recv_entry ring[4] = {{.wr_id = 0x71}, {.wr_id = 0x72}};
+		struct ibv_wc wc[4];
+		int got = 0;
+
+		begin_fast(state);
+		core.recvs = (struct shift_recvlog){.ring = ring, .mask = 3, .cap = 4, .posted = 2};
+		nic_has(1, QPN, IBV_WC_SUCCESS, IBV_WC_SEND); /* so that it is known */
+		nic_has(0x55, QPN, IBV_WC_SUCCESS, IBV_WC_RECV);
+		nic_has(0x55, QPN, IBV_WC_SUCCESS, IBV_WC_RECV_RDMA_WITH_IMM);
+		nic_has(0x56, QPN, IBV_WC_SUCCESS, IBV_WC_RECV); /* none is outstanding */
+		while (got < 4)
+			got += hot_poll_cq(&world.real_send_cq, batch, wc + got);
+		assert_int_equal(wc[1].wr_id, 0x71);
+		assert_int_equal(wc[2].wr_id, 0x72);
+		assert_int_equal(core.recvs.done, 2);
+		assert_traced("cqe send id 0x1 rail 0 epoch 0 status 0 vendor 0 bytes 0\n"
+			      "cqe recv id 0x56 rail 0 epoch 0 status 0 vendor 0 bytes 0\n");
+		end(state);
+	}
+}
+
+/* Not even if it is the only one: a receive that failed is not done. */
+static void an_error_is_not_counted(void **state)
+{
+	struct shift_recv_entry ring[4] = {{.wr_id = 0x71}};
+	struct ibv_wc wc[2];
+
+	(void)state;
+	core.recvs = (struct shift_recvlog){.ring = ring, .mask = 3, .cap = 4, .posted = 1};
+	nic_has(1, QPN, IBV_WC_SUCCESS, IBV_WC_SEND);
+	assert_int_equal(hot_poll_cq(&world.real_send_cq, 1, wc), 1);
+	nic_has(2, QPN, IBV_WC_WR_FLUSH_ERR, IBV_WC_RECV);
+	nic_has(3, QPN, IBV_WC_WR_FLUSH_ERR, IBV_WC_SEND);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(hot_poll_cq(&world.real_send_cq, 1, wc), 0);
+	assert_int_equal(core.recvs.done, 0);
+	assert_int_equal(core.done, 0);
+}
+
+/* --- a QP that is gone --------------------------------------------------------------------- */
+
+static bool forgot_inside;
+
+static void nobody_is_inside(struct gate *const *gates, unsigned int n)
+{
+	if (n != 1 || gates[0] != &world.send_cq.gate)
+		return;
+	assert_ptr_equal(assoc_find(&world.send_cq.qps, QPN), v);
+	assert_true((gates[0]->shut & ~GATE_SHARED) > GATE_OPEN);
+	forgot_inside = true;
+}
+
+/* It is forgotten when no thread is inside that may have found it, and then the fast way goes on.
+ */
+static void a_cq_forgets_a_qp(void **state)
+{
+	struct ibv_wc wc[2];
+
+	(void)state;
+	nic_has(1, QPN, IBV_WC_SUCCESS, IBV_WC_SEND);
+	assert_int_equal(hot_poll_cq(&world.real_send_cq, 1, wc), 1);
+	trace_clear();
+	world.on_sync = nobody_is_inside;
+	forgot_inside = false;
+	vcq_forget(&world.send_cq, v);
+	world.on_sync = NULL;
+	assert_true(forgot_inside);
+	assert_null(assoc_find(&world.send_cq.qps, QPN));
+	for (uint64_t i = 2; i < 4; i++) {
+		nic_has(i, QPN, IBV_WC_SUCCESS, IBV_WC_SEND);
+		assert_int_equal(hot_poll_cq(&world.real_send_cq, 1, wc), 1);
+	}
+	assert_traced("cqe send id 0x2 rail 0 epoch 0 status 0 vendor 0 bytes 0\n");
+	assert_int_equal(core.done, 1);
+}
+
+static unsigned int forgets;
+
+static void it_cannot_be_found_again(struct gate *const *gates, unsigned int n)
+{
+	if (n != 1 || (gates[0] != &world.send_cq.gate && gates[0] != &world.recv_cq.gate) ||
+	    vqp_find(v->qp)) /* it is drained */
+		return;
+	assert_null(table_get(&world.dev.qps, QPN));
+	forgets++;
+}
+
+static void it_is_closed(void)
+{
+	v->life.closed = true;
+}
+
+/* The NIC gives the number of a QP that was destroyed to the next one. */
+static void a_number_is_used_again(void **state)
+{
+	struct ibv_wc wc[2];
+
+	(void)state;
+	nic_has(1, QPN, IBV_WC_SUCCESS, IBV_WC_SEND);
+	assert_int_equal(hot_poll_cq(&world.real_send_cq, 1, wc), 1);
+	world.recv_wc = (struct ibv_wc){.qp_num = QPN, .opcode = IBV_WC_RECV};
+	world.recv_has = true;
+	assert_int_equal(hot_poll_cq(&world.real_recv_cq, 1, wc), 1);
+	assert_ptr_equal(assoc_find(&world.send_cq.qps, QPN), v);
+	assert_ptr_equal(assoc_find(&world.recv_cq.qps, QPN), v);
+	world.on_wait = it_is_closed;
+	world.on_sync = it_cannot_be_found_again;
+	forgets = 0;
+	hook_destroy_qp(v->qp);
+	world.on_wait = NULL;
+	world.on_sync = NULL;
+	v = rooms_create_qp();
+	rooms_start_qp(v);
+	be_fast(true);
+	assert_int_equal(forgets, 2);
+	assert_null(assoc_find(&world.send_cq.qps, QPN));
+	assert_null(assoc_find(&world.recv_cq.qps, QPN));
+	nic_has(2, QPN, IBV_WC_SUCCESS, IBV_WC_SEND);
+	assert_int_equal(hot_poll_cq(&world.real_send_cq, 1, wc), 1);
+	assert_traced("cqe send id 0x2 rail 0 epoch 0 status 0 vendor 0 bytes 0\n");
+	assert_ptr_equal(assoc_find(&world.send_cq.qps, QPN), v);
+}
+
+/* More than the smallest table holds. */
+static void a_cq_has_many_qps(void **state)
+{
+	static struct vqp many[300];
+
+	(void)state;
+	for (uint32_t i = 0; i < 300; i++)
+		vcq_remember(&world.send_cq, many + i, 0x1000 + i);
+	for (uint32_t i = 0; i < 300; i++)
+		assert_ptr_equal(assoc_find(&world.send_cq.qps, 0x1000 + i), many + i);
+}
+
 int main(void)
 {
 #define ALONE(name) cmocka_unit_test(name)
@@ -223,6 +353,11 @@ int main(void)
 		FAST(what_was_drained_is_taken_by_the_same_thread),
 		FAST(an_error_that_comes_first_is_looked_into_at_once),
 		FAST(a_poll_that_fails_is_told),
+		ALONE(a_receive_has_the_programs_wr_id),
+		FAST(an_error_is_not_counted),
+		FAST(a_cq_forgets_a_qp),
+		FAST(a_number_is_used_again),
+		FAST(a_cq_has_many_qps),
 	};
 
 	return run_with_both_gates(tests, sizeof(tests) / sizeof(*tests));

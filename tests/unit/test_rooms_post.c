@@ -91,8 +91,7 @@ static void a_list_is_logged_then_posted_as_it_is(void **state)
 {
 	(void)state;
 	assert_int_equal(post(0, 2), 0);
-	assert_traced("fold\n" LOG(0, "0", "0") LOG(1, "1", "0") POST("0")
-			      POST("1") "run after 0x10\n");
+	assert_traced(LOG(0, "0", "0") LOG(1, "1", "0") POST("0") POST("1"));
 	assert_null(bad);
 	assert_int_equal(v->hot.slow, 0);
 }
@@ -108,19 +107,19 @@ static void atomics_are_logged_with_both_operands(void **state)
 		wr[i].wr.atomic.rkey = 0x800;
 	}
 	assert_int_equal(post(0, 2), 0);
-	assert_traced("fold\nlog id 0x10 op 5 flags 0x6 imm 0x90 to 0x8000 0x800 compare 3 swap 4 "
+	assert_traced("log id 0x10 op 5 flags 0x6 imm 0x90 to 0x8000 0x800 compare 3 swap 4 "
 		      "sges 2: 0\nlog id 0x11 op 6 flags 0x6 imm 0x91 to 0x8000 0x800 compare 3 "
 		      "swap 4 sges 2: 0\npost 0x10 id 0x10 op 5 flags 0x6 imm 0x90 to 0x8000 0x800 "
 		      "compare 3 swap 4 [0x100 10 0xa] [0x200 20 0xb]\npost 0x10 id 0x11 op 6 "
 		      "flags 0x6 imm 0x91 to 0x8000 0x800 compare 3 swap 4 [0x100 10 0xa] [0x200 "
-		      "20 0xb]\nrun after 0x10\n");
+		      "20 0xb]\n");
 }
 
 static void an_empty_list_is_no_post(void **state)
 {
 	(void)state;
 	assert_int_equal(hot_post_send(v->qp, NULL, &bad), 0);
-	assert_traced("fold\n");
+	assert_traced("");
 }
 
 /* What the log has no room for goes the slow way, behind what was posted. */
@@ -130,8 +129,7 @@ static void a_list_that_the_log_does_not_take_whole(void **state)
 	core.post_ends_after = 1;
 	assert_int_equal(post(0, 3), ENOMEM);
 	assert_ptr_equal(bad, wr + 1);
-	assert_traced("fold\n" LOG(0, "0", "0") LOG(1, "1", "-12")
-			      POST("0") "fold\n" LOG(1, "1", "-12"));
+	assert_traced(LOG(0, "0", "0") LOG(1, "1", "-12") POST("0") "fold\n" LOG(1, "1", "-12"));
 }
 
 static void the_rest_of_a_long_list_goes_the_slow_way(void **state)
@@ -146,7 +144,6 @@ static void the_rest_of_a_long_list_goes_the_slow_way(void **state)
 	*slow = 0;
 	assert_non_null(strstr(trace_text(), POST("6") POST("7")));
 	assert_null(strstr(trace_text(), "id 0x18"));
-	assert_null(strstr(trace_text(), "run after"));
 }
 
 static void what_is_to_be_signaled_in_secret_goes_the_slow_way(void **state)
@@ -155,7 +152,7 @@ static void what_is_to_be_signaled_in_secret_goes_the_slow_way(void **state)
 	core.secret = true;
 	core.post_result = 1; /* signal it: not an error */
 	assert_int_equal(post(0, 1), 0);
-	assert_non_null(strstr(trace_text(), "fold\nfold\n" LOG(0, "0", "1") "post 0x10"));
+	assert_non_null(strstr(trace_text(), "fold\n" LOG(0, "0", "1") "post 0x10"));
 }
 
 /* --- the NIC refuses ----------------------------------------------------------------------- */
@@ -171,8 +168,8 @@ static void what_the_program_did_wrong_it_is_told(void **state)
 		world.post_fails_at = 2;
 		assert_int_equal(post(0, 3), errs[i]);
 		assert_ptr_equal(bad, wr + 1);
-		assert_traced("fold\n" LOG(0, "0", "0") LOG(1, "1", "0") LOG(2, "2", "0") POST("0")
-				      POST("1") "unlog 2\n");
+		assert_traced(LOG(0, "0", "0") LOG(1, "1", "0") LOG(2, "2", "0") POST("0")
+				      POST("1") "fold\nunlog 2\n");
 		end(state);
 	}
 }
@@ -184,8 +181,9 @@ static void what_the_nic_did_wrong_lib_core_is_told(void **state)
 	world.post_result = EIO;
 	world.post_fails_at = 2;
 	assert_int_equal(post(0, 3), 0);
-	assert_non_null(strstr(trace_text(), POST("0") POST("1") "fold\nevent POST_FAILED rail 0 "
-								 "epoch 4 count 2\n"));
+	assert_non_null(strstr(trace_text(),
+			       POST("0") POST("1") "fold\nfold\nevent POST_FAILED rail 0 "
+						   "epoch 4 count 2\n"));
 	assert_null(strstr(trace_text(), "unlog"));
 }
 
@@ -196,8 +194,8 @@ static void without_bad_nothing_was_refused(void **state)
 	world.post_result = EINVAL;
 	world.post_without_bad = true;
 	assert_int_equal(post(0, 2), 0);
-	assert_traced("fold\n" LOG(0, "0", "0") LOG(1, "1", "0") POST("0") "fold\nevent "
-									   "POST_FAILED rail 0\n");
+	assert_traced(LOG(0, "0", "0") LOG(1, "1", "0") POST("0") "fold\nfold\nevent "
+								  "POST_FAILED rail 0\n");
 }
 
 static void behind_a_refusal_the_rest_of_the_list_is_held(void **state)
@@ -209,8 +207,8 @@ static void behind_a_refusal_the_rest_of_the_list_is_held(void **state)
 	core.post_rail = SHIFT_HELD;
 	assert_int_equal(post(0, 3), ENOMEM); /* it, too, has no room */
 	assert_ptr_equal(bad, wr + 2);
-	assert_traced("fold\n" LOG(0, "0", "0") LOG(1, "1", "0") LOG(2, "2", "-12") POST(
-		"0") "fold\nevent POST_FAILED rail 0 count 2\nfold\n" LOG(2, "2", "-12"));
+	assert_traced(LOG(0, "0", "0") LOG(1, "1", "0") LOG(2, "2", "-12") POST(
+		"0") "fold\nfold\nevent POST_FAILED rail 0 count 2\nfold\n" LOG(2, "2", "-12"));
 }
 
 /* Posted one by one, as only its begin was logged. */
@@ -222,7 +220,7 @@ static void a_list_that_was_logged_in_part_is_posted_in_part(void **state)
 	core.post_ends_after = 3;
 	assert_int_equal(post(0, 4), EINVAL);
 	assert_ptr_equal(bad, wr + 1);
-	assert_non_null(strstr(trace_text(), POST("0") POST("1") "unlog 2\n"));
+	assert_non_null(strstr(trace_text(), POST("0") POST("1") "fold\nunlog 2\n"));
 }
 
 static void a_list_in_part_without_bad(void **state)
@@ -234,7 +232,7 @@ static void a_list_in_part_without_bad(void **state)
 	core.post_ends_after = 3;
 	assert_int_equal(post(0, 4), ENOMEM);
 	assert_non_null(
-		strstr(trace_text(), POST("0") POST("1") "fold\nevent POST_FAILED rail 0\n"));
+		strstr(trace_text(), POST("0") POST("1") "fold\nfold\nevent POST_FAILED rail 0\n"));
 }
 
 /* --- sends, the slow way ------------------------------------------------------------------- */
@@ -411,7 +409,7 @@ static void a_bind_releases_and_is_posted(void **state)
 	wr[0].opcode = IBV_WR_BIND_MW;
 	assert_int_equal(post(0, 1), EOPNOTSUPP); /* it has moved: it cannot be released */
 	assert_ptr_equal(bad, wr);
-	assert_traced("fold\nfold\nrelease\n");
+	assert_traced("fold\nrelease\n");
 	core.releases = true;
 	world.post_result = EINVAL;
 	assert_int_equal(post(0, 1), EINVAL);
@@ -436,8 +434,7 @@ static void a_bind_of_a_released_qp_goes_the_fast_way(void **state)
 	wr[0].opcode = IBV_WR_BIND_MW;
 	v->life.released = true;
 	assert_int_equal(post(0, 1), 0);
-	assert_true(!strncmp(trace_text(), "fold\nlog id 0x10 op 8", 21));
-	assert_non_null(strstr(trace_text(), "run after 0x10\n"));
+	assert_true(!strncmp(trace_text(), "log id 0x10 op 8", 16));
 }
 
 /* --- from the log -------------------------------------------------------------------------- */
@@ -747,36 +744,38 @@ static void a_receive_that_is_refused_ends_the_range(void **state)
 
 /* --- runs ---------------------------------------------------------------------------------- */
 
-static int (*const sends[])(struct ibv_qp *, struct ibv_send_wr *, struct ibv_send_wr **) = {
-	hot_post_send,
-#ifdef __x86_64__
-	hot_post_send_sse41,
-#endif
-};
-
 /* The owner of the gate posts what is alike without lib/core. */
 static void a_run_goes_straight_to_the_nic(void **state)
 {
-	for (size_t p = 0; p < sizeof(sends) / sizeof(*sends); p++) {
-		begin_fast(state);
-		for (int i = 0; i < 4; i++)
-			wr[i].next = NULL;
-		assert_int_equal(sends[p](v->qp, wr, &bad), 0);
-		if (!gate_owns(&gate_mine.send, v->qp)) { /* this kernel has no membarrier */
-			end(state);
-			return;
-		}
-		trace_clear();
-		core.run_of = (struct shift_alike){
-			.num_sge = 2, .opcode = 1, .flags = 6, .length = 10};
-		assert_int_equal(sends[p](v->qp, wr + 1, &bad), 0);
-		core.run_of.length = 0;
-		assert_int_equal(sends[p](v->qp, wr + 2, &bad), 0);
-		assert_traced(POST("1") POST("2"));
-		assert_int_equal(sends[p](v->qp, wr + 3, &bad), 0); /* the run's end */
-		assert_traced("fold\n" LOG(3, "3", "0") POST("3") "run after 0x13\n");
-		end(state);
-	}
+	(void)state;
+	for (int i = 0; i < 4; i++)
+		wr[i].next = NULL;
+	core.run_takes = 2;
+	assert_int_equal(hot_post_send(v->qp, wr, &bad), 0);
+	core.run_takes = 0;
+	assert_int_equal(hot_post_send(v->qp, wr + 1, &bad), 0);
+	assert_traced("turn\n" POST("0") POST("1"));
+	assert_int_equal(hot_post_send(v->qp, wr + 2, &bad), 0); /* the run's end */
+	assert_traced(LOG(2, "2", "0") POST("2"));
+}
+
+static void a_list_goes_into_a_run(void **state)
+{
+	(void)state;
+	core.run_takes = 2;
+	assert_int_equal(post(0, 3), 0);
+	assert_traced("turn\nturn\n" POST("0") POST("1") POST("2"));
+}
+
+/* A run may begin, but this one is too long for any. */
+static void too_long_for_a_run(void **state)
+{
+	(void)state;
+	core.run_takes = 2;
+	wr[0].sg_list[0].length = SHIFT_FAST_BYTES_MAX + 1;
+	assert_int_equal(post(0, 1), 0);
+	wr[0].sg_list[0].length = 10;
+	assert_true(!strncmp(trace_text(), "turn\nfold\nlog id 0x10", 21));
 }
 
 /* The run is folded first: lib/core forgets the newest. */
@@ -784,28 +783,22 @@ static void a_run_that_the_nic_refuses(void **state)
 {
 	for (int what = 0; what < 3; what++) {
 		begin_fast(state);
-		wr[0].next = wr[1].next = NULL;
-		assert_int_equal(hot_post_send(v->qp, wr, &bad), 0);
-		if (!gate_owns(&gate_mine.send, v->qp)) {
-			end(state);
-			return;
-		}
-		trace_clear();
-		core.run_of = (struct shift_alike){
-			.num_sge = 2, .opcode = 1, .flags = 6, .length = 10};
+		wr[0].next = NULL;
+		core.run_takes = 2;
 		v->hot.rail0_epoch = 4;
 		world.post_result = what ? EIO : EINVAL;
 		world.post_without_bad = what == 2;
-		assert_int_equal(hot_post_send(v->qp, wr + 1, &bad), what ? 0 : EINVAL);
-		assert_ptr_equal(bad, what == 2 ? NULL : wr + 1);
+		assert_int_equal(hot_post_send(v->qp, wr, &bad), what ? 0 : EINVAL);
+		assert_ptr_equal(bad, what == 2 ? NULL : wr);
 		assert_null(v->hot.fast_bad);
-		assert_traced(what == 0 ? POST("1") "fold\nunlog 1\n"
-			      : what == 1
-				      ? POST("1") "fold\nfold\nevent POST_FAILED rail 0 epoch 4 "
-						  "count 1\n"
-				      : POST("1") "fold\nfold\nevent POST_FAILED rail 0 epoch "
-						  "4\n");
-		core.run_of.length = 0;
+		assert_traced(
+			what == 0 ? "turn\n" POST("0") "fold\nunlog 1\n"
+			: what == 1
+				? "turn\n" POST("0") "fold\nfold\nevent POST_FAILED rail 0 epoch 4 "
+						     "count 1\n"
+				: "turn\n" POST("0") "fold\nfold\nevent POST_FAILED rail 0 epoch "
+						     "4\n");
+		core.run_takes = 0;
 		world.post_result = 0;
 		end(state);
 	}
@@ -822,11 +815,13 @@ static int receive(unsigned int n)
 #define RECEIVE(id)	"receive 0x10 id " id " [0x100 10 0xa] [0x200 20 0xb]\n"
 #define LOG_RECEIVE(id) "log receive id " id " sges 2: 0\n"
 
-static void receives_are_logged_and_posted_one_by_one(void **state)
+static void receives_are_logged_then_posted_at_once(void **state)
 {
 	(void)state;
+	world.recv_posts = 0;
 	assert_int_equal(receive(2), 0);
-	assert_traced(LOG_RECEIVE("0x30") RECEIVE("0x30") LOG_RECEIVE("0x31") RECEIVE("0x31"));
+	assert_traced(LOG_RECEIVE("0x30") LOG_RECEIVE("0x31") RECEIVE("0x30") RECEIVE("0x31"));
+	assert_int_equal(world.recv_posts, 1);
 	v->hot.recv_mark = 0x55;
 	fill_lists();
 	assert_int_equal(receive(1), 0);
@@ -841,8 +836,8 @@ static void a_receive_that_rail_0_refuses_is_not_logged(void **state)
 	world.post_fails_at = 2;
 	assert_int_equal(receive(3), EINVAL);
 	assert_ptr_equal(recv_bad, recv_wr + 1);
-	assert_traced(LOG_RECEIVE("0x30") RECEIVE("0x30") LOG_RECEIVE("0x31")
-			      RECEIVE("0x31") "unlog receive 1\n");
+	assert_traced(LOG_RECEIVE("0x30") LOG_RECEIVE("0x31") LOG_RECEIVE("0x32") RECEIVE("0x30")
+			      RECEIVE("0x31") "unlog receive 2\n");
 }
 
 static void a_receive_queue_that_is_full(void **state)
@@ -853,8 +848,11 @@ static void a_receive_queue_that_is_full(void **state)
 		core.post_ends_after = 1;
 		assert_int_equal(receive(3), ENOMEM);
 		assert_ptr_equal(recv_bad, recv_wr + 1);
-		assert_traced(LOG_RECEIVE("0x30") RECEIVE("0x30") "log receive id 0x31 sges 2: "
-								  "-12\n");
+		assert_traced(
+			fast ? LOG_RECEIVE("0x30") "log receive id 0x31 sges 2: -12\n" RECEIVE(
+				       "0x30")
+			     : LOG_RECEIVE("0x30") RECEIVE("0x30") "log receive id 0x31 sges "
+								   "2: -12\n");
 		end(state);
 	}
 }
@@ -919,12 +917,127 @@ static void behind_a_receive_that_was_refused(void **state)
 		trace_clear();
 		assert_int_equal(receive(2), 0);
 		told = strstr(trace_text(), "event POST_FAILED rail 0");
-		next = strstr(trace_text(), "log receive id 0x31 ");
 		assert_non_null(told);
+		next = strstr(told, "log receive id 0x31 ");
 		assert_non_null(next);
-		assert_true(told < next);
-		assert_null(strstr(trace_text(), "unlog"));
+		if (fast) /* it was logged, and goes its way once more */
+			assert_non_null(strstr(trace_text(), LOG_RECEIVE("0x31") RECEIVE(
+								     "0x30") "unlog receive 1\n"));
+		else
+			assert_null(strstr(trace_text(), "unlog"));
 		world.post_result = 0;
+		end(state);
+	}
+}
+
+/* --- receives, many at once ---------------------------------------------------------------- */
+
+enum { MANY = 33, AT_ONCE = 16 };
+
+static struct ibv_recv_wr many[MANY];
+
+static int receive_many(void)
+{
+	for (unsigned int i = 0; i < MANY; i++)
+		many[i] = (struct ibv_recv_wr){.wr_id = 0x100 + i,
+					       .next = i + 1 < MANY ? many + i + 1 : NULL,
+					       .sg_list = sge,
+					       .num_sge = 1};
+	world.recv_posts = 0;
+	return hot_post_recv(v->qp, many, &recv_bad);
+}
+
+static unsigned int lines_with(const char *what)
+{
+	unsigned int n = 0;
+
+	for (const char *p = trace_text(); (p = strstr(p, what)); p++)
+		n++;
+	return n;
+}
+
+static void a_long_list_of_receives(void **state)
+{
+	(void)state;
+	for (uint64_t mark = 0; mark <= 0x55; mark += 0x55) {
+		const char *at = trace_text();
+
+		v->hot.recv_mark = mark;
+		assert_int_equal(receive_many(), 0);
+		assert_int_equal(world.recv_posts, 3);
+		for (unsigned int i = 0; i < MANY; i++) {
+			char line[64];
+
+			snprintf(line, sizeof(line), "log receive id %#x ", 0x100 + i);
+			at = strstr(at, line);
+			assert_non_null(at);
+			snprintf(line, sizeof(line), "\nreceive 0x10 id %#x ",
+				 mark ? (unsigned int)mark : 0x100 + i);
+			assert_int_equal(lines_with(line), mark ? MANY : 1);
+		}
+		trace_clear();
+	}
+	v->hot.recv_mark = 0;
+}
+
+/* How many the log has when the i-th is refused. */
+static unsigned int logged_with(unsigned int i)
+{
+	unsigned int n = (i / AT_ONCE + 1) * AT_ONCE;
+
+	return n < MANY ? n : MANY;
+}
+
+static void the_program_is_told_which_was_refused(void **state)
+{
+	for (unsigned int i = 0; i < MANY; i++) {
+		char line[64];
+
+		begin_fast(state);
+		v->hot.recv_mark = 0x55;
+		world.post_result = EINVAL;
+		world.post_fails_at = (int)i + 1;
+		assert_int_equal(receive_many(), EINVAL);
+		assert_ptr_equal(recv_bad, many + i);
+		assert_int_equal(lines_with("log receive "), logged_with(i) + 1);
+		assert_int_equal(lines_with("\nreceive 0x10 id 0x55 "), i + 1);
+		snprintf(line, sizeof(line), "\nunlog receive %u\n", logged_with(i) - i);
+		assert_non_null(strstr(trace_text(), line));
+		v->hot.recv_mark = 0;
+		end(state);
+	}
+}
+
+static void nic_is_well_again(const struct shift_event *ev)
+{
+	if (ev->type == SHIFT_EV_POST_FAILED)
+		world.post_result = 0;
+}
+
+/* The one that was refused is for another rail. Those behind it go their way once more. */
+static void a_broken_nic_keeps_the_one_that_it_refused(void **state)
+{
+	for (unsigned int i = 0; i < MANY; i++) {
+		char line[64];
+		const char *told;
+
+		begin_fast(state);
+		core.on_event = nic_is_well_again;
+		world.post_result = EIO;
+		world.post_fails_at = (int)i + 1;
+		assert_int_equal(receive_many(), 0);
+		told = strstr(trace_text(), "event POST_FAILED rail 0\n");
+		assert_non_null(told);
+		snprintf(line, sizeof(line), "\nunlog receive %u\n", logged_with(i) - i - 1);
+		assert_int_equal(lines_with(line), logged_with(i) > i + 1);
+		assert_int_equal(lines_with("unlog receive "), logged_with(i) > i + 1);
+		for (unsigned int k = 0; k < MANY; k++) {
+			snprintf(line, sizeof(line), "log receive id %#x ", 0x100 + k);
+			assert_int_equal(!strstr(told, line), k <= i);
+			snprintf(line, sizeof(line), "\nreceive 0x10 id %#x ", 0x100 + k);
+			assert_int_equal(lines_with(line), 1);
+		}
+		core.on_event = NULL;
 		end(state);
 	}
 }
@@ -974,13 +1087,18 @@ int main(void)
 		SLOW(receives_are_posted_again_in_order),
 		ALONE(a_receive_that_is_refused_ends_the_range),
 		ALONE(a_receive_waits_for_its_memory),
-		ALONE(a_run_goes_straight_to_the_nic),
+		FAST(a_run_goes_straight_to_the_nic),
+		FAST(a_list_goes_into_a_run),
+		FAST(too_long_for_a_run),
 		ALONE(a_run_that_the_nic_refuses),
-		FAST(receives_are_logged_and_posted_one_by_one),
+		FAST(receives_are_logged_then_posted_at_once),
 		FAST(a_receive_that_rail_0_refuses_is_not_logged),
 		ALONE(a_receive_queue_that_is_full),
 		ALONE(a_slow_receive),
 		ALONE(behind_a_receive_that_was_refused),
+		FAST(a_long_list_of_receives),
+		ALONE(the_program_is_told_which_was_refused),
+		ALONE(a_broken_nic_keeps_the_one_that_it_refused),
 	};
 
 	return run_with_both_gates(tests, sizeof(tests) / sizeof(*tests));
