@@ -88,6 +88,7 @@ static void a_fence_stops_posts_to_its_rail(void **state)
 	assert_false(v->repost.tx_stopped);
 	rooms_act(v, &(struct shift_action){.type = SHIFT_ACT_FENCE, .rail = 1, .epoch = 1});
 	assert_true(v->repost.tx_stopped);
+	rooms_run_jobs(); /* a rail is fenced again only when its fence has ended */
 	rooms_act(v, &(struct shift_action){.type = SHIFT_ACT_FENCE, .rail = 2, .epoch = 1});
 	assert_true(v->repost.tx_stopped);
 	rooms_act(v, &(struct shift_action){.type = SHIFT_ACT_HOLD});
