@@ -70,6 +70,7 @@ ROOMS_SOURCES = \
 	lib/session/dispatch.c lib/session/dispatch.h lib/session/job.c lib/session/job.h \
 	lib/session/nic_events.c lib/session/nic_events.h lib/session/operator.c \
 	lib/session/operator.h lib/session/path_health.c lib/session/path_health.h \
+	lib/session/meeting_rails.c lib/session/meeting_rails.h \
 	lib/session/peer_paths.c lib/session/peer_paths.h lib/session/rendezvous.c \
 	lib/session/rendezvous.h lib/session/spare_rails.c lib/session/spare_rails.h \
 	lib/session/start.c lib/session/start.h lib/session/tombstones.c \

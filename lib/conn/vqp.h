@@ -91,7 +91,7 @@ struct vqp_hot {
 	uint32_t rail0_epoch;  /* vqp_rails.armed_epoch[0] */
 	uint64_t recv_mark;    /* our wr_id of receives on rail 0, if one CQ serves both queues; 0:
 				* they keep the program's */
-	uint64_t *sends_done;	     /* shift_fast_done(); inside the gate of the send CQ */
+	uint64_t *sends_done;  /* shift_fast_done(); inside the gate of the send CQ */
 	struct shift_recvlog *recvs; /* shift_fast_recvs(); inside recv_gate, and the gate of the
 				      * receive CQ */
 	struct gate send_gate __attribute__((aligned(64)));

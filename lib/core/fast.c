@@ -34,7 +34,7 @@ static bool is_signaled(const struct shift_sendlog *l, const struct shift_run *r
 	return l->sig_all || r->flags & SHIFT_F_SIGNALED;
 }
 
-static void add_run(struct shift_sendlog *l, struct shift_run *r)
+static void count_run(struct shift_sendlog *l, struct shift_run *r)
 {
 	uint64_t n = (uint64_t)(r->next - r->first);
 
@@ -53,7 +53,7 @@ static void add_run(struct shift_sendlog *l, struct shift_run *r)
 
 void shift_fast_fold(struct shift_conn *c, struct shift_run *r)
 {
-	add_run(&c->sq, r);
+	count_run(&c->sq, r);
 	r->first = r->next = r->stop = NULL;
 }
 
@@ -106,7 +106,7 @@ bool shift_fast_turn(struct shift_conn *c, struct shift_run *r, const struct shi
 {
 	struct shift_sendlog *l = &c->sq;
 
-	add_run(l, r);
+	count_run(l, r);
 	if (__builtin_expect(!suits_run(wr) || !set_mtu(r, l->mtu), 0)) {
 		r->first = r->next = r->stop = NULL;
 		return false;

@@ -14,10 +14,10 @@
 #include "lib/session/contacts.h"
 #include "lib/session/directory.h"
 #include "lib/session/job.h"
+#include "lib/session/meeting_rails.h"
 #include "lib/session/own_address.h"
 #include "lib/session/path_health.h"
 #include "lib/session/peer_paths.h"
-#include "lib/session/told.h"
 #include "lib/session/tombstones.h"
 #include "lib/session/twin_address.h"
 
@@ -32,41 +32,6 @@
 /* TELLINGS_MAX: so often in TELLINGS_NS a connection of ours is told to a process that may be the
  * peer. With N processes behind a GID, and M connections to it, all of them are N times M. */
 enum { BUCKETS = 1024, TELLINGS_MAX = 512 };
-
-enum { MTU_LEAST = 256 }; /* that verbs know */
-
-/* An end of a connection, with as many rails as it says. */
-struct record {
-	uint8_t rails;
-	uint32_t id;
-	uint64_t nonce;
-	struct rail_addr rail[SHIFT_RAILS_MAX];
-};
-
-/* A connection on its way to its peer. */
-struct meeting {
-	struct vqp *v;
-	struct meeting *next;
-	struct meeting *next_in_bucket; /* of those with a name */
-	uint64_t since;
-	struct session_qp mine, yours; /* what the two programs call the ends; constant */
-	struct place *place;	       /* the GID of yours; NULL: not looked at yet */
-	bool named;		       /* mine and yours are known */
-	bool settled;		       /* there is nothing left to wait for */
-	bool reported;		       /* it was reported that no peer has come, or the wrong one */
-	bool has_ours, has_theirs;
-	uint32_t judged; /* mask of rails: lib/core was told if they are apart */
-	struct told told;
-	/* Numbers of processes of the place: which was told last, of all and in this round. */
-	uint64_t newest, round;
-	struct record ours, theirs;
-	/* Its NIC had no GID or P_Key for that rail at the look of this number, plus 1; 0: it had.
-	 */
-	uint64_t no_address[SHIFT_RAILS_MAX];
-	/* A newer one of theirs, of which not all rails have come. */
-	uint32_t coming_serial, coming_rails;
-	struct record coming;
-};
 
 static void rendezvous_run(void *arg);
 
@@ -347,61 +312,13 @@ static void meeting_match(struct meeting *m, const struct record *r)
 	vqp_leave(v);
 }
 
-/* May atomics go to the peer's NIC of that rail instead of that of rail 0? Only if both have one
- * lock with all others of the host. What is not known counts as no. */
-static bool atomics_may_move(const struct record *r, uint8_t i)
-{
-	return env.atomics_move || r->rail[i].nic == r->rail[0].nic ||
-	       (r->rail[i].atomic_cap == IBV_ATOMIC_GLOB &&
-		r->rail[0].atomic_cap == IBV_ATOMIC_GLOB);
-}
-
-/* Those whose NIC at the peer has become known since the last look, and that are apart. */
-static uint32_t rails_found_apart(struct meeting *m, const struct record *r)
-{
-	uint32_t apart = 0;
-
-	for (uint8_t i = 1; i < m->v->setup.peer_rails; i++) {
-		if (m->judged >> i & 1 || !r->rail[i].mtu_bytes)
-			continue;
-		m->judged |= 1u << i;
-		if (!atomics_may_move(r, i))
-			apart |= 1u << i;
-	}
-	return apart;
-}
-
-/* Before one of them opens, as lib/core might go there; and without waiting for twins, as lib/core
- * hopes for every rail that is still to come (doc/protocol.md, 7.54). */
-static void rails_tell_apart(struct meeting *m, const struct record *r)
-{
-	uint32_t apart = rails_found_apart(m, r);
-
-	if (!apart)
-		return;
-	vqp_enter(m->v);
-	for (uint8_t i = 1; i < m->v->setup.peer_rails; i++)
-		if (apart >> i & 1)
-			vqp_rail_event(m->v, SHIFT_EV_ATOMICS_APART, i);
-	vqp_leave(m->v);
-}
-
-/* Is there all that the rail needs at both ends? Ours has no QPN while its NIC lacks an address. */
-static bool twins_exist(const struct meeting *m, const struct record *r, uint8_t i)
-{
-	const struct twin *t = &m->v->rails.twin[i];
-
-	return t->path && atomic_load(&t->qp) && !m->v->rails.jobs[i].stale && r->rail[i].qpn &&
-	       m->ours.rail[i].qpn && twin_mtu(&m->ours.rail[i], &r->rail[i]) >= MTU_LEAST;
-}
-
 /* Tells the core of each backup rail whose twins exist at both ends. true: that is all of them. */
 static bool rails_ready(struct meeting *m, const struct record *r)
 {
 	struct vqp *v = m->v;
 	bool all = true;
 
-	rails_tell_apart(m, r);
+	meeting_tell_apart(m, r);
 	for (uint8_t i = 1; i < v->setup.peer_rails; i++) {
 		struct twin *t = &v->rails.twin[i];
 
@@ -419,7 +336,7 @@ static bool rails_ready(struct meeting *m, const struct record *r)
 			all &= t->path || !r->rail[i].link.qpn || !v->dev->nic[i]->ready;
 			continue;
 		}
-		if (!twins_exist(m, r, i)) {
+		if (!meeting_twins_exist(m, r, i)) {
 			all = false;
 			continue;
 		}

@@ -309,6 +309,7 @@ tests_unit_test_run_dir_LDADD = kv/libkvclient.la lib/libshiftcore.la lib/libshi
 ROOMS_TESTS = tests/unit/test_rooms_qp tests/unit/test_rooms_meeting tests/unit/test_rooms_lives \
 	tests/unit/test_rooms_atomics tests/unit/test_twin_address tests/unit/test_rooms_messages \
 	tests/unit/test_rooms_arm tests/unit/test_rooms_rails tests/unit/test_rooms_post \
+	tests/unit/test_rooms_recv tests/unit/test_rooms_rails_ready \
 	tests/unit/test_rooms_poll \
 	tests/unit/test_rooms_fence tests/unit/test_deaths tests/unit/test_bye tests/unit/test_directory \
 	tests/unit/test_peer_paths tests/unit/test_two_ends tests/unit/test_self_qp \
@@ -361,6 +362,10 @@ tests_unit_test_rooms_post_SOURCES = tests/unit/test_rooms_post.c $(rooms_world)
 tests_unit_test_rooms_post_CFLAGS = $(rooms_cflags)
 tests_unit_test_rooms_post_LDFLAGS = $(AM_LDFLAGS) $(rooms_wraps)
 tests_unit_test_rooms_post_LDADD = $(rooms_libs)
+tests_unit_test_rooms_recv_SOURCES = tests/unit/test_rooms_recv.c $(rooms_world)
+tests_unit_test_rooms_recv_CFLAGS = $(rooms_cflags)
+tests_unit_test_rooms_recv_LDFLAGS = $(AM_LDFLAGS) $(rooms_wraps)
+tests_unit_test_rooms_recv_LDADD = $(rooms_libs)
 
 tests_unit_test_rooms_arm_SOURCES = tests/unit/test_rooms_arm.c $(rooms_world)
 tests_unit_test_rooms_arm_CFLAGS = $(rooms_cflags)
@@ -411,6 +416,10 @@ tests_unit_test_rooms_meeting_SOURCES = tests/unit/test_rooms_meeting.c $(meetin
 tests_unit_test_rooms_meeting_CFLAGS = $(rooms_cflags)
 tests_unit_test_rooms_meeting_LDFLAGS = $(AM_LDFLAGS) $(meeting_wraps)
 tests_unit_test_rooms_meeting_LDADD = $(rooms_libs)
+tests_unit_test_rooms_rails_ready_SOURCES = tests/unit/test_rooms_rails_ready.c $(meeting_world)
+tests_unit_test_rooms_rails_ready_CFLAGS = $(rooms_cflags)
+tests_unit_test_rooms_rails_ready_LDFLAGS = $(AM_LDFLAGS) $(meeting_wraps)
+tests_unit_test_rooms_rails_ready_LDADD = $(rooms_libs)
 
 tests_unit_test_rooms_lives_SOURCES = tests/unit/test_rooms_lives.c $(meeting_world)
 tests_unit_test_rooms_lives_CFLAGS = $(rooms_cflags)

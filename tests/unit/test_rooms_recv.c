@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* The program's receives, on the fast way and on the slow one (lib/verbs/post_recv.c). */
+#include "tests/unit/rooms.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "lib/conn/conn_lock.h"
+#include "lib/verbs/post_recv.h"
+
+static struct vqp *v;
+static struct ibv_sge sge[2] = {{.addr = 0x100, .length = 10, .lkey = 0xa},
+				{.addr = 0x200, .length = 20, .lkey = 0xb}};
+static struct ibv_recv_wr recv_wr[4], *recv_bad;
+
+static void be_fast(bool fast)
+{
+	core.fast = fast;
+	vqp_enter(v);
+	vqp_leave(v);
+	trace_clear();
+}
+
+static void fill_lists(void)
+{
+	for (unsigned int i = 0; i < 4; i++)
+		recv_wr[i] = (struct ibv_recv_wr){.wr_id = 0x30 + i,
+						  .next = i < 3 ? recv_wr + i + 1 : NULL,
+						  .sg_list = sge,
+						  .num_sge = 2};
+	recv_bad = NULL;
+}
+
+static int begin(void **state)
+{
+	rooms_begin(state);
+	v = rooms_create_qp();
+	rooms_start_qp(v);
+	fill_lists();
+	return 0;
+}
+
+static int begin_fast(void **state)
+{
+	begin(state);
+	be_fast(true);
+	return 0;
+}
+
+static int end(void **state)
+{
+	return rooms_end_qp(state, v);
+}
+
+/* --- receives ------------------------------------------------------------------------------ */
+
+static int receive(unsigned int n)
+{
+	recv_wr[n - 1].next = NULL;
+	return hot_post_recv(v->qp, recv_wr, &recv_bad);
+}
+
+#define RECEIVE(id)	"receive 0x10 id " id " [0x100 10 0xa] [0x200 20 0xb]\n"
+#define LOG_RECEIVE(id) "log receive id " id " sges 2: 0\n"
+
+static void receives_are_logged_then_posted_at_once(void **state)
+{
+	(void)state;
+	world.recv_posts = 0;
+	assert_int_equal(receive(2), 0);
+	assert_traced(LOG_RECEIVE("0x30") LOG_RECEIVE("0x31") RECEIVE("0x30") RECEIVE("0x31"));
+	assert_int_equal(world.recv_posts, 1);
+	v->hot.recv_mark = 0x55;
+	fill_lists();
+	assert_int_equal(receive(1), 0);
+	assert_traced(LOG_RECEIVE("0x30") RECEIVE("0x55"));
+	v->hot.recv_mark = 0;
+}
+
+static void a_receive_that_rail_0_refuses_is_not_logged(void **state)
+{
+	(void)state;
+	world.post_result = EINVAL;
+	world.post_fails_at = 2;
+	assert_int_equal(receive(3), EINVAL);
+	assert_ptr_equal(recv_bad, recv_wr + 1);
+	assert_traced(LOG_RECEIVE("0x30") LOG_RECEIVE("0x31") LOG_RECEIVE("0x32") RECEIVE("0x30")
+			      RECEIVE("0x31") "unlog receive 2\n");
+}
+
+static void a_receive_queue_that_is_full(void **state)
+{
+	for (int fast = 0; fast < 2; fast++) {
+		begin(state);
+		be_fast(fast);
+		core.post_ends_after = 1;
+		assert_int_equal(receive(3), ENOMEM);
+		assert_ptr_equal(recv_bad, recv_wr + 1);
+		assert_traced(
+			fast ? LOG_RECEIVE("0x30") "log receive id 0x31 sges 2: -12\n" RECEIVE(
+				       "0x30")
+			     : LOG_RECEIVE("0x30") RECEIVE("0x30") "log receive id 0x31 sges "
+								   "2: -12\n");
+		end(state);
+	}
+}
+
+static void a_slow_receive(void **state)
+{
+	static const struct {
+		int rail, log, err;
+		bool unprotected;
+		int result;
+		const char *then;
+	} cases[] = {
+		{SHIFT_HELD, 0, 0, false, 0, ""},
+		{0, 0, 0, false, 0, RECEIVE("0x30")},
+		{1, 0, 0, false, 0,
+		 "receive 0x21 id 0x600000001 [0x100 10 0x100a] [0x200 20 0x100b]\n"},
+		{0, 0, EINVAL, false, EINVAL, RECEIVE("0x30") "unlog receive 1\n"},
+		{0, 0, EIO, false, 0, RECEIVE("0x30") "event POST_FAILED rail 0\n"},
+		{0, 0, EIO, true, EIO, RECEIVE("0x30") "unlog receive 1\n"},
+		{1, 0, EINVAL, false, 0,
+		 "receive 0x21 id 0x600000001 [0x100 10 0x100a] [0x200 20 0x100b]\n"
+		 "event POST_FAILED rail 1 epoch 6\n"},
+		{0, -EIO, 0, false, 0, ""},
+		{0, -EINVAL, 0, false, EINVAL, ""},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct ibv_wc wc;
+
+		begin(state);
+		v->rails.armed_epoch[1] = 6;
+		core.post_rail = cases[i].rail;
+		core.post_result = cases[i].log;
+		core.view.protected_ = !cases[i].unprotected;
+		world.post_result = cases[i].err;
+		assert_int_equal(receive(1), cases[i].result);
+		assert_string_equal(strchr(trace_text(), '\n') + 1, cases[i].then);
+		if (cases[i].result)
+			assert_ptr_equal(recv_bad, recv_wr);
+		assert_int_equal(vcq_take(&world.recv_cq, 1, &wc), cases[i].log == -EIO);
+		if (cases[i].log == -EIO) {
+			assert_int_equal(wc.wr_id, 0x30);
+			assert_int_equal(wc.status, IBV_WC_WR_FLUSH_ERR);
+			assert_int_equal(wc.opcode, IBV_WC_RECV);
+		}
+		world.post_result = 0;
+		end(state);
+	}
+}
+
+/* lib/core hears of the refusal before the next receive is posted, which must not take the place of
+ * the one that was refused. All of the list was taken. */
+static void behind_a_receive_that_was_refused(void **state)
+{
+	for (int fast = 0; fast < 2; fast++) {
+		const char *told, *next;
+
+		begin(state);
+		be_fast(fast);
+		world.post_result = EIO;
+		world.post_fails_at = 1;
+		trace_clear();
+		assert_int_equal(receive(2), 0);
+		told = strstr(trace_text(), "event POST_FAILED rail 0");
+		assert_non_null(told);
+		next = strstr(told, "log receive id 0x31 ");
+		assert_non_null(next);
+		if (fast) /* it was logged, and goes its way once more */
+			assert_non_null(strstr(trace_text(), LOG_RECEIVE("0x31") RECEIVE(
+								     "0x30") "unlog receive 1\n"));
+		else
+			assert_null(strstr(trace_text(), "unlog"));
+		world.post_result = 0;
+		end(state);
+	}
+}
+
+/* --- receives, many at once ---------------------------------------------------------------- */
+
+enum { MANY = 33, AT_ONCE = 16 };
+
+static struct ibv_recv_wr many[MANY];
+
+static int receive_many(void)
+{
+	for (unsigned int i = 0; i < MANY; i++)
+		many[i] = (struct ibv_recv_wr){.wr_id = 0x100 + i,
+					       .next = i + 1 < MANY ? many + i + 1 : NULL,
+					       .sg_list = sge,
+					       .num_sge = 1};
+	world.recv_posts = 0;
+	return hot_post_recv(v->qp, many, &recv_bad);
+}
+
+static unsigned int lines_with(const char *what)
+{
+	unsigned int n = 0;
+
+	for (const char *p = trace_text(); (p = strstr(p, what)); p++)
+		n++;
+	return n;
+}
+
+static void a_long_list_of_receives(void **state)
+{
+	(void)state;
+	for (uint64_t mark = 0; mark <= 0x55; mark += 0x55) {
+		const char *at = trace_text();
+
+		v->hot.recv_mark = mark;
+		assert_int_equal(receive_many(), 0);
+		assert_int_equal(world.recv_posts, 3);
+		for (unsigned int i = 0; i < MANY; i++) {
+			char line[64];
+
+			snprintf(line, sizeof(line), "log receive id %#x ", 0x100 + i);
+			at = strstr(at, line);
+			assert_non_null(at);
+			snprintf(line, sizeof(line), "\nreceive 0x10 id %#x ",
+				 mark ? (unsigned int)mark : 0x100 + i);
+			assert_int_equal(lines_with(line), mark ? MANY : 1);
+		}
+		trace_clear();
+	}
+	v->hot.recv_mark = 0;
+}
+
+/* How many the log has when the i-th is refused. */
+static unsigned int logged_with(unsigned int i)
+{
+	unsigned int n = (i / AT_ONCE + 1) * AT_ONCE;
+
+	return n < MANY ? n : MANY;
+}
+
+static void the_program_is_told_which_was_refused(void **state)
+{
+	for (unsigned int i = 0; i < MANY; i++) {
+		char line[64];
+
+		begin_fast(state);
+		v->hot.recv_mark = 0x55;
+		world.post_result = EINVAL;
+		world.post_fails_at = (int)i + 1;
+		assert_int_equal(receive_many(), EINVAL);
+		assert_ptr_equal(recv_bad, many + i);
+		assert_int_equal(lines_with("log receive "), logged_with(i) + 1);
+		assert_int_equal(lines_with("\nreceive 0x10 id 0x55 "), i + 1);
+		snprintf(line, sizeof(line), "\nunlog receive %u\n", logged_with(i) - i);
+		assert_non_null(strstr(trace_text(), line));
+		v->hot.recv_mark = 0;
+		end(state);
+	}
+}
+
+static void nic_is_well_again(const struct shift_event *ev)
+{
+	if (ev->type == SHIFT_EV_POST_FAILED)
+		world.post_result = 0;
+}
+
+/* The one that was refused is for another rail. Those behind it go their way once more. */
+static void a_broken_nic_keeps_the_one_that_it_refused(void **state)
+{
+	for (unsigned int i = 0; i < MANY; i++) {
+		char line[64];
+		const char *told;
+
+		begin_fast(state);
+		core.on_event = nic_is_well_again;
+		world.post_result = EIO;
+		world.post_fails_at = (int)i + 1;
+		assert_int_equal(receive_many(), 0);
+		told = strstr(trace_text(), "event POST_FAILED rail 0\n");
+		assert_non_null(told);
+		snprintf(line, sizeof(line), "\nunlog receive %u\n", logged_with(i) - i - 1);
+		assert_int_equal(lines_with(line), logged_with(i) > i + 1);
+		assert_int_equal(lines_with("unlog receive "), logged_with(i) > i + 1);
+		for (unsigned int k = 0; k < MANY; k++) {
+			snprintf(line, sizeof(line), "log receive id %#x ", 0x100 + k);
+			assert_int_equal(!strstr(told, line), k <= i);
+			snprintf(line, sizeof(line), "\nreceive 0x10 id %#x ", 0x100 + k);
+			assert_int_equal(lines_with(line), 1);
+		}
+		core.on_event = NULL;
+		end(state);
+	}
+}
+
+int main(void)
+{
+#define ALONE(name) cmocka_unit_test(name)
+#define FAST(name)  cmocka_unit_test_setup_teardown(name, begin_fast, end)
+	const struct CMUnitTest tests[] = {
+		FAST(receives_are_logged_then_posted_at_once),
+		FAST(a_receive_that_rail_0_refuses_is_not_logged),
+		ALONE(a_receive_queue_that_is_full),
+		ALONE(a_slow_receive),
+		ALONE(behind_a_receive_that_was_refused),
+		FAST(a_long_list_of_receives),
+		ALONE(the_program_is_told_which_was_refused),
+		ALONE(a_broken_nic_keeps_the_one_that_it_refused),
+	};
+
+	return run_with_both_gates(tests, sizeof(tests) / sizeof(*tests));
+}
