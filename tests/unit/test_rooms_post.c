@@ -151,6 +151,7 @@ static void what_is_to_be_signaled_in_secret_goes_the_slow_way(void **state)
 	core.secret = true;
 	core.post_result = 1; /* signal it: not an error */
 	assert_int_equal(post(0, 1), 0);
+	assert_null(strstr(strstr(trace_text(), "log id ") + 1, "log id ")); /* it is logged once */
 	assert_non_null(strstr(trace_text(), "fold\n" LOG(0, "0", "1") "post 0x10"));
 }
 
@@ -764,6 +765,9 @@ static void a_list_goes_into_a_run(void **state)
 	core.run_takes = 2;
 	assert_int_equal(post(0, 3), 0);
 	assert_traced("turn\nturn\n" POST("0") POST("1") POST("2"));
+	/* The run has room for the head of the next one. */
+	assert_int_equal(post(3, 2), 0);
+	assert_traced("turn\n" POST("3") POST("4"));
 }
 
 /* A run may begin, but this one is too long for any. */

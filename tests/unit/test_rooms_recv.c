@@ -3,10 +3,12 @@
 #include "tests/unit/rooms.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 
 #include "lib/conn/conn_lock.h"
 #include "lib/verbs/post_recv.h"
+#include "lib/verbs/post_send.h"
 
 static struct vqp *v;
 static struct ibv_sge sge[2] = {{.addr = 0x100, .length = 10, .lkey = 0xa},
@@ -290,6 +292,60 @@ static void a_broken_nic_keeps_the_one_that_it_refused(void **state)
 	}
 }
 
+/* --- a broken NIC, and other threads ------------------------------------------------------- */
+
+static _Atomic bool has_lock, was_shut;
+
+static bool is_inside(struct gate *g)
+{
+	return atomic_load(&g->inside) != GATE_OUTSIDE || atomic_load(&g->locked);
+}
+
+/* Keeps the thread that posts from telling lib/core, and looks at its gate meanwhile. */
+static void *look_at_the_gate(void *gate)
+{
+	struct gate *g = gate;
+
+	pthread_mutex_lock(&v->lock);
+	has_lock = true;
+	while (__atomic_load_n(&world.post_fails_at, __ATOMIC_ACQUIRE) || is_inside(g))
+		sched_yield();
+	was_shut = (atomic_load(&g->shut) & ~GATE_SHARED) > GATE_OPEN;
+	pthread_mutex_unlock(&v->lock);
+	return NULL;
+}
+
+static int send_one(void)
+{
+	struct ibv_send_wr wr = {.sg_list = sge, .num_sge = 2, .opcode = IBV_WR_SEND}, *bad;
+
+	return hot_post_send(v->qp, &wr, &bad);
+}
+
+/* What it posted might be taken, in the place of what was refused. */
+static void nobody_posts_until_lib_core_knows(void **state)
+{
+	for (int is_recv = 0; is_recv < 2; is_recv++) {
+		pthread_t thread;
+
+		begin_fast(state);
+		core.on_event = nic_is_well_again;
+		world.post_result = EIO;
+		world.post_fails_at = 1;
+		has_lock = was_shut = false;
+		pthread_create(&thread, NULL, look_at_the_gate,
+			       is_recv ? &v->hot.recv_gate : &v->hot.send_gate);
+		while (!has_lock)
+			sched_yield();
+		assert_int_equal(is_recv ? receive(1) : send_one(), 0);
+		pthread_join(thread, NULL);
+		assert_true(was_shut);
+		assert_non_null(strstr(trace_text(), "event POST_FAILED rail 0"));
+		core.on_event = NULL;
+		end(state);
+	}
+}
+
 int main(void)
 {
 #define ALONE(name) cmocka_unit_test(name)
@@ -303,6 +359,7 @@ int main(void)
 		FAST(a_long_list_of_receives),
 		ALONE(the_program_is_told_which_was_refused),
 		ALONE(a_broken_nic_keeps_the_one_that_it_refused),
+		ALONE(nobody_posts_until_lib_core_knows),
 	};
 
 	return run_with_both_gates(tests, sizeof(tests) / sizeof(*tests));
