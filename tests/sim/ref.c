@@ -243,6 +243,15 @@ static void check_words(unsigned int h)
 		violation("%c: the CMP_SWAP chain is broken", 'A' + h);
 }
 
+/* An atomic whose result is lost is not repeated, although nobody knows whether it was executed: for
+ * who wants to go on it is over (7.18; seed 142024435: nothing was posted behind it). */
+static bool was_given_up(const struct host *me, uint32_t i)
+{
+	const struct ref_wr *w = &me->p.wr[i];
+
+	return is_atomic(w->op) && w->doubtful && me->cfg.lost_atomic_continue;
+}
+
 /* A QP that is over has given back all that was posted, unless it was reset or destroyed. */
 static void check_flushed(unsigned int h)
 {
@@ -252,7 +261,8 @@ static void check_flushed(unsigned int h)
 	if (!p->qp_err || (p->close_asked && p->how != SHIFT_CLOSE_ERR))
 		return;
 	for (uint32_t i = p->next_cqe; i < p->posted; i++)
-		if (p->err_from != UINT32_MAX || p->wr[i].signaled || !was_executed(p, i))
+		if (p->err_from != UINT32_MAX || p->wr[i].signaled ||
+		    !(was_executed(p, i) || was_given_up(me, i)))
 			violation("%c: WR %u never flushed, %u were posted", 'A' + h, i, p->posted);
 	if (p->recv_done != p->recv_posted && !me->cfg.srq)
 		violation("%c: %u of %u receives flushed", 'A' + h, p->recv_done, p->recv_posted);
