@@ -243,8 +243,8 @@ static void check_words(unsigned int h)
 		violation("%c: the CMP_SWAP chain is broken", 'A' + h);
 }
 
-/* An atomic whose result is lost is not repeated, although nobody knows whether it was executed: for
- * who wants to go on it is over (7.18; seed 142024435: nothing was posted behind it). */
+/* An atomic whose result is lost is not repeated, although nobody knows whether it was executed:
+ * for who wants to go on it is over (7.18; seed 142024435: nothing was posted behind it). */
 static bool was_given_up(const struct host *me, uint32_t i)
 {
 	const struct ref_wr *w = &me->p.wr[i];
