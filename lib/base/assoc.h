@@ -21,8 +21,11 @@
 #define ASSOC_WAYS     4
 #define ASSOC_SETS_MAX 4096
 
+/* No address and no QPN. */
+#define ASSOC_FREE UINTPTR_MAX
+
 struct assoc_entry {
-	_Atomic uintptr_t key; /* 0: free */
+	_Atomic uintptr_t key; /* or ASSOC_FREE */
 	void *object;
 };
 
@@ -57,7 +60,7 @@ static inline bool assoc_has(const struct assoc_entry *e, uintptr_t key)
 	return PLAIN_READ(uintptr_t, &e->key) == key;
 }
 
-/* The object, or NULL. A key is never 0. */
+/* The object, or NULL. A key is never ASSOC_FREE. */
 static inline void *assoc_find(const struct assoc *a, uintptr_t key)
 {
 	const struct assoc_entry *e = assoc_set_of(a, key)->way;

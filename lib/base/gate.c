@@ -195,10 +195,12 @@ void gate_remember(struct assoc *a, const void *key, void *object)
 {
 	assoc_forget(a, (uintptr_t)key); /* if the gate was shut, or shared, it is still there */
 	/* Another thread may make us forget one at this moment. */
-	if (assoc_is_full(a, (uintptr_t)key) && !forked) {
-		pthread_mutex_lock(&lock);
+	if (assoc_is_full(a, (uintptr_t)key)) {
+		if (!forked)
+			pthread_mutex_lock(&lock);
 		assoc_grow(a, (uintptr_t)key);
-		pthread_mutex_unlock(&lock);
+		if (!forked)
+			pthread_mutex_unlock(&lock);
 	}
 	assoc_put(a, (uintptr_t)key, object);
 }
@@ -233,15 +235,13 @@ void gate_shut(struct gate *g)
 	atomic_fetch_add(&g->shut, GATE_REASON);
 }
 
+/* Counted before the reason goes, and each time: whoever saw that nobody was inside holds a reason,
+ * so what it saw is over before the gate can be open. To count only the last would need both words
+ * to change at once. Counting too often does no harm: gate_sync() then waits without need. */
 void gate_open(struct gate *g)
 {
-	uint32_t n = atomic_load(&g->shut);
-
-	do {
-		/* Counting once too often does no harm: gate_sync() then waits without need. */
-		if ((n & ~GATE_SHARED) == GATE_OPEN + GATE_REASON)
-			atomic_fetch_add(&g->opened, 1);
-	} while (!atomic_compare_exchange_strong(&g->shut, &n, n - GATE_REASON));
+	atomic_fetch_add(&g->opened, 1);
+	atomic_fetch_sub(&g->shut, GATE_REASON);
 }
 
 /* Has the gate been shut without a break since nobody was inside? */

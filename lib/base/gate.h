@@ -14,7 +14,8 @@
  * that is found there proves the ownership. To take a gate away, or to destroy it, is to make its
  * owner forget it (gate_forget).
  *
- * Any thread. Gates are leaves in the order of locks: no lock is taken inside.
+ * Any thread. Gates are leaves in the order of locks: no lock is taken inside, but that of the keys
+ * of threads, when a thread remembers a gate for the first time and its table has to grow.
  */
 #ifndef SHIFT_BASE_GATE_H
 #define SHIFT_BASE_GATE_H
@@ -42,7 +43,7 @@ struct gate {
 	_Atomic uintptr_t inside; /* the mark of the owner who is inside; GATE_OUTSIDE: nobody */
 	_Atomic uint32_t shut;	 /* GATE_OPEN, plus GATE_REASON for each gate_shut(); GATE_SHARED */
 	_Atomic uint32_t locked; /* by a thread that shares it, or for a change of owner */
-	_Atomic uint32_t opened; /* how often; changes before the last reason is removed */
+	_Atomic uint32_t opened; /* how many reasons were removed; changes before each */
 	_Atomic uint32_t settled; /* opened + 1 once it was shut and nobody was inside any more */
 	_Atomic(struct gate_thread *) owner;
 };

@@ -381,6 +381,7 @@ uint64_t shift_conn_lazy_deadline(const struct shift_conn *c)
 uint64_t shift_conn_activity(const struct shift_conn *c)
 {
 	return __atomic_load_n(&c->sq.head, __ATOMIC_RELAXED) +
+	       __atomic_load_n(&c->sq.turns, __ATOMIC_RELAXED) +
 	       __atomic_load_n(&c->rq.posted, __ATOMIC_RELAXED) +
 	       __atomic_load_n(&c->rq.done, __ATOMIC_RELAXED);
 }

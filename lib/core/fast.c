@@ -113,6 +113,7 @@ bool shift_fast_turn(struct shift_conn *c, struct shift_run *r, const struct shi
 	}
 	set_kind(r, wr);
 	set_stop(l, r);
+	shift_count_set(&l->turns, l->turns + 1); /* for shift_conn_activity() */
 	return r->next != r->stop;
 }
 

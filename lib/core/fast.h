@@ -108,7 +108,7 @@ struct shift_recvlog *shift_fast_recvs(struct shift_conn *c);
 static inline bool shift_fast_post_recv(struct shift_recvlog *l, const struct shift_recv_wr *wr)
 {
 	struct shift_recv_entry *e = shift_recvlog_at(l, l->posted);
-	uint64_t done = __atomic_load_n(&l->done, __ATOMIC_RELAXED);
+	uint64_t done = __atomic_load_n(&l->done, __ATOMIC_ACQUIRE); /* its entry was read */
 
 	if (__builtin_expect(wr->num_sge > 1 || l->posted - done >= l->cap, 0))
 		return false;
@@ -128,7 +128,7 @@ static inline bool shift_fast_recv_done(struct shift_recvlog *l, uint64_t *wr_id
 	if (__builtin_expect(done == __atomic_load_n(&l->posted, __ATOMIC_RELAXED), 0))
 		return false;
 	*wr_id = shift_recvlog_at(l, done)->wr_id;
-	shift_count_set(&l->done, done + 1);
+	__atomic_store_n(&l->done, done + 1, __ATOMIC_RELEASE);
 	return true;
 }
 

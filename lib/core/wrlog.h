@@ -52,6 +52,7 @@ struct shift_sendlog {
 	uint64_t cum_signal; /* ... up to the newest signaled WR */
 	uint64_t sig_posted; /* WRs logged that generate a completion */
 	uint64_t two_posted; /* WRs logged that consume a receive */
+	uint64_t turns;	     /* runs that were begun (fast.h); head waits until they end */
 	uint32_t mask;
 	uint32_t cap;
 	uint32_t mtu;

@@ -144,13 +144,19 @@ static uint32_t chain_recvs(struct vqp *v, struct ibv_recv_wr **wr, struct ibv_r
 static __attribute__((noinline)) int recv_entered(struct vqp *v, enum gate_how how,
 						  struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
-	struct ibv_recv_wr chain[CHAIN], *refused = chain, *first = wr;
+	struct ibv_recv_wr chain[CHAIN], *refused, *first = wr;
 	int err = 0, full = 0;
 
 	while (wr && !full) {
 		uint32_t n = chain_recvs(v, &wr, chain, &full), at = 0;
 
+		refused = NULL;
 		err = n ? v->post_recv(v->qp, chain, &refused) : 0;
+		if (err && n > 1 && (refused < chain || refused >= chain + n)) {
+			/* Nobody knows how many it has got. They count when the rail is left. */
+			recv_refused(v, how, err);
+			return wr ? slow_post_recv(v, wr, bad) : 0;
+		}
 		if (err) {
 			for (; at + 1 < n && chain + at != refused; at++)
 				first = first->next;

@@ -246,41 +246,44 @@ static void sends_refused(struct vqp *v, enum gate_how how, uint32_t n)
 	vqp_leave(v);
 }
 
-/* Posts what was logged, [wr, end). If that is all of the program's list, it is posted as it is. */
+/* Posts what was logged, [wr, end). If that is all of the program's list, it is posted as it is.
+ * After an error *bad is the first that the provider has refused; NULL: it has queued it, and could
+ * not ring the doorbell (V9). *left: how many it has not got. */
 static int post_list(struct vqp *v, struct ibv_send_wr *wr, const struct ibv_send_wr *end,
-		     struct ibv_send_wr **bad)
+		     struct ibv_send_wr **bad, uint32_t *left)
 {
 	int err = 0;
 
 	*bad = NULL;
-	if (!end)
-		return v->post_send(v->qp, wr, bad);
+	if (!end) {
+		err = v->post_send(v->qp, wr, bad);
+		*left = err && *bad ? count_sends(*bad, NULL) : 0;
+		return err;
+	}
 	for (; wr != end && !err; wr = err ? wr : wr->next) {
 		struct ibv_send_wr one = *wr, *one_bad = NULL;
 
 		one.next = NULL;
 		err = v->post_send(v->qp, &one, &one_bad);
-		if (err)
+		if (err) {
 			*bad = one_bad ? wr : NULL;
+			*left = count_sends(one_bad ? wr : wr->next, end);
+		}
 	}
 	return err;
 }
 
-/* A post has failed. From *bad on the provider has refused the requests up to end. If *bad is NULL,
- * it has taken all of them. */
-static int post_failed(struct vqp *v, enum gate_how how, int err, struct ibv_send_wr *end,
-		       struct ibv_send_wr **bad)
+/* A post has failed. left: see above. end: the first that was not logged. */
+static int post_failed(struct vqp *v, enum gate_how how, int err, uint32_t left,
+		       struct ibv_send_wr *end, struct ibv_send_wr **bad)
 {
-	uint32_t n = *bad ? count_sends(*bad, end) : 0;
-
 	shift_fast_fold(v->conn, &v->hot.run);
 	if (*bad && repost_is_for_program(v, err)) {
-		shift_conn_unpost_send(v->conn, n);
+		shift_conn_unpost_send(v->conn, left);
 		gate_leave(&v->hot.send_gate, how);
 		return err;
 	}
-	/* Without *bad the provider has queued all of it and could not ring the doorbell (V9). */
-	sends_refused(v, how, n);
+	sends_refused(v, how, left);
 	return end ? slow_post_send(v, end, bad) : 0;
 }
 
@@ -290,7 +293,7 @@ static __attribute__((noinline)) int fast_failed(struct vqp *v, int err)
 
 	*bad = v->hot.fast_bad;
 	v->hot.fast_bad = NULL;
-	return post_failed(v, GATE_OWNED, err, NULL, bad);
+	return post_failed(v, GATE_OWNED, err, *bad != NULL, NULL, bad);
 }
 
 /* Posts a WR that was logged, inside the gate as its owner with `bad` as the mark, and leaves the
@@ -313,10 +316,11 @@ static __attribute__((noinline)) int post_entered(struct vqp *v, enum gate_how h
 						  struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	struct ibv_send_wr *rest = log_sends(v, wr);
-	int err = wr == rest ? 0 : post_list(v, wr, rest, bad);
+	uint32_t left = 0;
+	int err = wr == rest ? 0 : post_list(v, wr, rest, bad, &left);
 
 	if (__builtin_expect(err, 0))
-		return post_failed(v, how, err, rest, bad);
+		return post_failed(v, how, err, left, rest, bad);
 	gate_leave(&v->hot.send_gate, how);
 	return rest ? slow_post_send(v, rest, bad) : 0;
 }

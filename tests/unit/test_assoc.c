@@ -48,6 +48,7 @@ static void nothing_is_found_in_an_empty_one(void **state)
 	assoc_put(&a, 17, objects); /* as if there were no memory */
 	assert_null(assoc_find(&a, 17));
 	assoc_clear(&a);
+	assert_null(assoc_find(&a, 0));
 	put(17, objects);
 	assert_ptr_equal(assoc_find(&a, 17), objects);
 	assoc_clear(&a);
@@ -89,7 +90,7 @@ static size_t firsts(void)
 	size_t n = 0;
 
 	for (size_t i = 0; i <= a.mask / sizeof(struct assoc_set); i++)
-		n += a.sets[i].way[0].key != 0;
+		n += a.sets[i].way[0].key != ASSOC_FREE;
 	return n;
 }
 
@@ -196,6 +197,31 @@ static void one_gives_way_in_the_end(void **state)
 	}
 }
 
+/* 0 is a QPN like others: nobody puts it, but a NIC may name it. */
+static void a_free_place_is_nobodys(void **state)
+{
+	(void)state;
+	for (uintptr_t i = 1; i < 10; i++)
+		put(i, objects + i);
+	for (uintptr_t i = 1; i < 10; i++)
+		assoc_forget(&a, i);
+	for (uintptr_t i = 0; i < 10; i++)
+		assert_null(assoc_find(&a, i));
+	put(0, objects);
+	assert_ptr_equal(assoc_find(&a, 0), objects);
+}
+
+/* QPs come and go: the table stays as large as those that live need. */
+static void what_was_forgotten_needs_no_room(void **state)
+{
+	(void)state;
+	for (uintptr_t i = 1; i < 100 * KEYS; i++) {
+		put(i, objects);
+		assoc_forget(&a, i);
+	}
+	assert_true(a.mask < 64 * sizeof(struct assoc_set));
+}
+
 /* A key that is put again after it was forgotten has its new object, and one place. */
 static void a_key_comes_again(void **state)
 {
@@ -261,7 +287,8 @@ int main(void)
 		TEST(nothing_is_found_in_an_empty_one), TEST(all_are_found),
 		TEST(most_are_the_first_of_their_set),	TEST(it_does_not_grow_for_ever),
 		TEST(without_memory_it_stays_as_it_is), TEST(it_stays_small),
-		TEST(one_gives_way_in_the_end),		TEST(a_key_comes_again),
+		TEST(one_gives_way_in_the_end),		TEST(a_free_place_is_nobodys),
+		TEST(what_was_forgotten_needs_no_room), TEST(a_key_comes_again),
 		TEST(another_thread_makes_it_forget),
 	};
 

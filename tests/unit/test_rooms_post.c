@@ -231,8 +231,9 @@ static void a_list_in_part_without_bad(void **state)
 	world.post_without_bad = true;
 	core.post_ends_after = 3;
 	assert_int_equal(post(0, 4), ENOMEM);
-	assert_non_null(
-		strstr(trace_text(), POST("0") POST("1") "fold\nfold\nevent POST_FAILED rail 0\n"));
+	assert_non_null(strstr(trace_text(),
+			       POST("0")
+				       POST("1") "fold\nfold\nevent POST_FAILED rail 0 count 1\n"));
 }
 
 /* --- sends, the slow way ------------------------------------------------------------------- */
