@@ -379,6 +379,7 @@ static void *grow_meanwhile(void *arg)
 {
 	on_growing = until_forked;
 	gate_remember(&gate_mine.send, arg, arg);
+	assoc_clear(&gate_mine.send); /* it owns no gate, so its end is not heard of */
 	return NULL;
 }
 
