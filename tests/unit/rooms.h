@@ -146,6 +146,10 @@ void rooms_unlock(struct vqp *v);
 
 /* Brings the program's QP to RTR and RTS with attributes of which no two are alike. */
 void rooms_start_qp(struct vqp *v);
+
+/* Its gates open if lib/core allows the fast way, and shut if not. Clears the trace. */
+void rooms_be_fast(struct vqp *v, bool fast);
+
 struct ibv_qp_attr rooms_attr(void);
 
 /* Runs the jobs that the NICs' threads were given, in order; returns how many. */

@@ -424,6 +424,23 @@ static void the_child_of_a_fork_waits_for_nobody(void **state)
 	assert_int_equal(status, 0);
 }
 
+/* Also if another reason is left: who removes the last one may have begun before, and the gate
+ * would be open while it counts as settled. */
+static void an_opening_ends_what_was_settled(void **state)
+{
+	struct gate *g = &gate;
+
+	(void)state;
+	reset();
+	gate_shut(g);
+	gate_shut(g);
+	gate_sync(&g, 1);
+	assert_int_equal(gate.settled, gate.opened + 1);
+	gate_open(g);
+	assert_int_not_equal(gate.settled, gate.opened + 1);
+	gate_open(g);
+}
+
 static void without_a_barrier_all_are_shared(void **state)
 {
 	(void)state;
@@ -449,6 +466,7 @@ int main(void)
 		cmocka_unit_test_setup(one_thread_owns_it, start),
 		cmocka_unit_test(the_owner_is_turned_away),
 		cmocka_unit_test(and_nothing_of_his_is_seen_late),
+		cmocka_unit_test(an_opening_ends_what_was_settled),
 		cmocka_unit_test(threads_exclude_each_other),
 		cmocka_unit_test(it_is_taken_from_its_owner),
 		cmocka_unit_test(what_a_dead_thread_owned_is_free),

@@ -11,14 +11,6 @@
 
 static struct vqp *v;
 
-static void be_fast(bool fast)
-{
-	core.fast = fast;
-	vqp_enter(v);
-	vqp_leave(v);
-	trace_clear();
-}
-
 static int begin_fast(void **state)
 {
 	rooms_begin(state);
@@ -26,7 +18,7 @@ static int begin_fast(void **state)
 	rooms_start_qp(v);
 	world.send_cq.stash = calloc(2, sizeof(struct ibv_wc));
 	world.send_cq.stash_size = 2;
-	be_fast(true);
+	rooms_be_fast(v, true);
 	return 0;
 }
 
@@ -128,7 +120,7 @@ static void an_empty_queue_leaves_the_gate(void **state)
 	(void)state;
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(hot_poll_cq(&world.real_send_cq, 2, wc), 0);
-	be_fast(true); /* waits for those that are inside */
+	rooms_be_fast(v, true); /* waits for those that are inside */
 	nic_has(1, QPN, IBV_WC_SUCCESS, IBV_WC_SEND);
 	assert_int_equal(hot_poll_cq(&world.real_send_cq, 2, wc), 1);
 }
@@ -185,13 +177,13 @@ static void a_poll_that_fails_is_told(void **state)
 
 	(void)state;
 	for (int fast = 0; fast < 2; fast++) {
-		be_fast(fast);
+		rooms_be_fast(v, fast);
 		world.poll_fails = -5;
 		assert_int_equal(hot_poll_cq(&world.real_send_cq, 2, wc), -5);
 		world.poll_fails = 0;
 		assert_int_equal(hot_poll_cq(&world.real_send_cq, 2, wc), 0);
 	}
-	be_fast(false);
+	rooms_be_fast(v, false);
 	core.delivers = true;
 	nic_has(1, QPN, IBV_WC_RETRY_EXC_ERR, IBV_WC_SEND);
 	world.poll_fails = -5;
@@ -318,7 +310,7 @@ static void a_number_is_used_again(void **state)
 	world.on_sync = NULL;
 	v = rooms_create_qp();
 	rooms_start_qp(v);
-	be_fast(true);
+	rooms_be_fast(v, true);
 	assert_int_equal(forgets, 2);
 	assert_null(assoc_find(&world.send_cq.qps, QPN));
 	assert_null(assoc_find(&world.recv_cq.qps, QPN));

@@ -18,14 +18,6 @@ static struct ibv_sge sge[2] = {{.addr = 0x100, .length = 10, .lkey = 0xa},
 static struct ibv_send_wr wr[16], *bad;
 static struct ibv_recv_wr recv_wr[4], *recv_bad;
 
-static void be_fast(bool fast)
-{
-	core.fast = fast;
-	vqp_enter(v);
-	vqp_leave(v);
-	trace_clear();
-}
-
 static void fill_lists(void)
 {
 	memset(wr, 0, sizeof(wr));
@@ -60,7 +52,7 @@ static int begin(void **state)
 static int begin_fast(void **state)
 {
 	begin(state);
-	be_fast(true);
+	rooms_be_fast(v, true);
 	return 0;
 }
 

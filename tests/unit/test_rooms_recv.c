@@ -15,14 +15,6 @@ static struct ibv_sge sge[2] = {{.addr = 0x100, .length = 10, .lkey = 0xa},
 				{.addr = 0x200, .length = 20, .lkey = 0xb}};
 static struct ibv_recv_wr recv_wr[4], *recv_bad;
 
-static void be_fast(bool fast)
-{
-	core.fast = fast;
-	vqp_enter(v);
-	vqp_leave(v);
-	trace_clear();
-}
-
 static void fill_lists(void)
 {
 	for (unsigned int i = 0; i < 4; i++)
@@ -45,7 +37,7 @@ static int begin(void **state)
 static int begin_fast(void **state)
 {
 	begin(state);
-	be_fast(true);
+	rooms_be_fast(v, true);
 	return 0;
 }
 
@@ -94,7 +86,7 @@ static void a_receive_queue_that_is_full(void **state)
 {
 	for (int fast = 0; fast < 2; fast++) {
 		begin(state);
-		be_fast(fast);
+		rooms_be_fast(v, fast);
 		core.post_ends_after = 1;
 		assert_int_equal(receive(3), ENOMEM);
 		assert_ptr_equal(recv_bad, recv_wr + 1);
@@ -161,7 +153,7 @@ static void behind_a_receive_that_was_refused(void **state)
 		const char *told, *next;
 
 		begin(state);
-		be_fast(fast);
+		rooms_be_fast(v, fast);
 		world.post_result = EIO;
 		world.post_fails_at = 1;
 		trace_clear();
@@ -292,6 +284,19 @@ static void a_broken_nic_keeps_the_one_that_it_refused(void **state)
 	}
 }
 
+/* Nobody knows how many the NIC has got: all stay in the log, and the rail is left. */
+static void a_chain_that_fails_without_bad(void **state)
+{
+	(void)state;
+	world.post_result = EINVAL;
+	world.post_fails_at = 2;
+	world.post_without_bad = true;
+	assert_int_equal(receive(3), 0);
+	assert_non_null(strstr(trace_text(), "event POST_FAILED rail 0\n"));
+	assert_null(strstr(trace_text(), "unlog"));
+	world.post_result = 0;
+}
+
 /* --- a broken NIC, and other threads ------------------------------------------------------- */
 
 static _Atomic bool has_lock, was_shut;
@@ -359,6 +364,7 @@ int main(void)
 		FAST(a_long_list_of_receives),
 		ALONE(the_program_is_told_which_was_refused),
 		ALONE(a_broken_nic_keeps_the_one_that_it_refused),
+		FAST(a_chain_that_fails_without_bad),
 		ALONE(nobody_posts_until_lib_core_knows),
 	};
 
