@@ -8,7 +8,7 @@
 . "$SRCDIR/tests/wait.bash"
 
 rendezvous=http://10.0.255.1:2379
-rails=${rails:-2} # NICs of a host: one_nic.bats has one
+rails=${rails:-2} # NICs of a host: 1 for one_nic.bash
 
 survive_up() { # [KERNEL]: two guests, an etcd on a, a daemon on both
 	local host
@@ -32,16 +32,19 @@ met() { # HOST: is its daemon connected?
 }
 
 # A guest whose kernel panicked or hangs (6.1 does that now and then with soft-RoCE under load, with stock programs too)
-# has shown nothing about us: that is reported, and the step repeated once, with new guests.
+# has shown nothing about us: that is reported, and the step repeated, with new guests. $panics: how often at most.
 outlives_panic() { # COMMAND...
-	local status=0 dead
-	"$@" || status=$?
-	[ $status -ne 0 ] && dead=$(panicked) || return $status
-	echo "# ${dead//$'\n'/$'\n# '}" >&3
-	survive_down
-	survive_up "$survive_kernel" || return
-	server='' client=''
-	"$@"
+	local status dead left=${panics:-1}
+	while true; do
+		status=0
+		"$@" || status=$?
+		[ $status -ne 0 ] && [ "$left" -gt 0 ] && dead=$(panicked) || return $status
+		left=$((left - 1))
+		echo "# ${dead//$'\n'/$'\n# '}" >&3
+		survive_down
+		survive_up "$survive_kernel" || return
+		server='' client=''
+	done
 }
 
 panicked() { # says which and why, or fails
