@@ -112,21 +112,24 @@ void ref_begin(unsigned int dst, const struct pkt *p)
 
 /*
  * Where the payload may go on. A WRITE: each cell once. What replays whole (messages, and in doubt
- * WRITEs) begins again: a message at its start, a WRITE where it was trimmed before.
+ * WRITEs) begins again: a message at its start, a WRITE where it was trimmed before. In doubt the
+ * QP that had begun it may go on, too, if both NICs hang (7.26).
  */
-static bool cell_is_next(const struct ref_wr *w, const struct pkt *p)
+static bool cell_is_next(const struct ref_wr *w, const struct qp *q, const struct pkt *p)
 {
 	if (p->off == w->cells)
 		return true;
-	if (!p->first || p->off > w->cells)
-		return false;
-	return w->two_sided ? p->off == 0 : w->allowed > 0;
+	if (p->first && p->off < w->cells)
+		return w->two_sided ? p->off == 0 : w->allowed > 0;
+	return !p->first && !w->two_sided && w->allowed > 0 && q->placed_seq == p->seq &&
+	       q->placed_cells == p->off && rail_at(p->r)->hung[0] && rail_at(p->r)->hung[1];
 }
 
 /* Payload was placed. */
 void ref_place(unsigned int dst, const struct pkt *p, uint64_t addr)
 {
 	struct ref_wr *w = &W.host[1 - dst].p.wr[p->seq];
+	struct qp *q = &W.qp[dst][p->r];
 	uint32_t i;
 
 	for (i = 0; i < p->cells; i++)
@@ -136,10 +139,11 @@ void ref_place(unsigned int dst, const struct pkt *p, uint64_t addr)
 	if (p->op != SHIFT_OP_SEND && p->op != SHIFT_OP_SEND_IMM && p->span &&
 	    addr != addr_of(dst, M_DST, p->seq, p->off))
 		violation("WR %u of %c: written to the wrong place", p->seq, 'B' - dst);
-	if (!cell_is_next(w, p))
+	if (!cell_is_next(w, q, p))
 		violation("WR %u of %c: cell %u placed, next is %u", p->seq, 'B' - dst, p->off,
 			  w->cells);
-	w->cells = p->off + p->span;
+	w->cells = q->placed_cells = p->off + p->span;
+	q->placed_seq = p->seq;
 	/* The program sees the flag and clears it: a second WRITE would be seen again. */
 	for (i = 0; i < p->cells && !w->two_sided; i++)
 		*cell_at(addr + (uint64_t)i * CELL) = 0;

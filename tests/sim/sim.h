@@ -172,6 +172,8 @@ struct qp {
 	uint32_t rq_pi, rq_ci;
 	uint32_t rx_psn, rx; /* first PSN; packets executed since armed */
 	uint32_t msg_off;    /* cells placed of the message being received */
+	uint32_t placed_seq,
+		placed_cells; /* the newest payload was of that WR, up to there: for the oracle */
 	uint64_t drained_at;
 	struct {
 		uint32_t psn;
