@@ -19,29 +19,29 @@
 
 /* One rail of the connection and the QP on it. */
 struct rail {
-	uint32_t tag;	       /* epoch its QP was last armed for */
-	uint32_t rx_psn;       /* where that arming starts to receive: P_rx(tag) */
-	bool armed;	       /* the QP may accept packets */
-	bool fencing;	       /* FENCE emitted, FENCE_DONE not seen */
-	bool hung;	       /* its fence hit the deadline: the NIC may still be alive */
-	bool counts;	       /* hung, and its completions still count: no receive of ours was
-				* posted elsewhere since */
-	bool unaccounted;      /* some WR or CQE of its QP is not accounted for: no RESET */
-	bool vetoed;	       /* RAIL_VETO by the caller */
-	bool awaited;	       /* ... only because it has not come yet */
-	bool apart;	       /* the peer's NIC there is not atomic with that of rail 0 */
-	bool down;	       /* link */
-	uint32_t tries;	       /* as a target, in this trouble */
-	uint32_t misses;       /* consecutive missed probes */
-	uint32_t witnessed;    /* misses that count (T6): with another rail answered in between */
-	bool witness;	       /* another rail was answered since the last miss */
-	uint64_t dirty_until;  /* old packets of its QP live until then; NEVER: not proven fenced */
-	uint64_t back_at;      /* its NIC hung, and is clean: not possible before (7.39); or 0 */
-	uint64_t probe_ok_ns;  /* last answered probe; 0: none yet */
-	uint64_t miss_ns;      /* first miss of the present row */
-	uint64_t silent_ns;    /* since then it is silent (rail_silent()); 0: it is not */
-	uint64_t healthy_ns;   /* answered without a miss since; NEVER: not */
-	uint64_t failed_ns;    /* last failover away from it; 0: never */
+	uint32_t tag;	      /* epoch its QP was last armed for */
+	uint32_t rx_psn;      /* where that arming starts to receive: P_rx(tag) */
+	bool armed;	      /* the QP may accept packets */
+	bool fencing;	      /* FENCE emitted, FENCE_DONE not seen */
+	bool hung;	      /* its fence hit the deadline: the NIC may still be alive */
+	bool counts;	      /* hung, and its completions still count: no receive of ours was
+			       * posted elsewhere since */
+	bool unaccounted;     /* some WR or CQE of its QP is not accounted for: no RESET */
+	bool vetoed;	      /* RAIL_VETO by the caller */
+	bool awaited;	      /* ... only because it has not come yet */
+	bool apart;	      /* the peer's NIC there is not atomic with that of rail 0 */
+	bool down;	      /* link */
+	uint32_t tries;	      /* as a target, in this trouble */
+	uint32_t misses;      /* consecutive missed probes */
+	uint32_t witnessed;   /* misses that count (T6): with another rail answered in between */
+	bool witness;	      /* another rail was answered since the last miss */
+	uint64_t dirty_until; /* old packets of its QP live until then; NEVER: not proven fenced */
+	uint64_t back_at;     /* its NIC hung, and is clean: not possible before (7.39); or 0 */
+	uint64_t probe_ok_ns; /* last answered probe; 0: none yet */
+	uint64_t miss_ns;     /* first miss of the present row */
+	uint64_t silent_ns;   /* first found silent (rail_silent()) since its last answer; 0: not */
+	uint64_t healthy_ns;  /* answered without a miss since; NEVER: not */
+	uint64_t failed_ns;   /* last failover away from it; 0: never */
 	uint64_t hold_down_ns; /* to wait before going back to it */
 };
 

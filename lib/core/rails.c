@@ -174,6 +174,7 @@ static void rail_probe_answered(struct rail *r, uint64_t now)
 {
 	r->misses = 0;
 	r->witnessed = 0;
+	r->silent_ns = 0;
 	r->probe_ok_ns = now ? now : 1;
 	if (r->healthy_ns == NEVER)
 		r->healthy_ns = now;
@@ -190,10 +191,9 @@ static void rails_probed(struct shift_conn *c, uint32_t rails, bool ok, uint64_t
 		else
 			probe_missed(&c->rail[i], now);
 	}
+	/* What is silent may be so by the answer of another rail. */
 	for (uint8_t i = 0; i < c->cfg.rails; i++)
-		if (!rail_silent(c, i))
-			c->rail[i].silent_ns = 0;
-		else if (!c->rail[i].silent_ns)
+		if (!c->rail[i].silent_ns && rail_silent(c, i))
 			c->rail[i].silent_ns = now ? now : 1;
 }
 
@@ -221,8 +221,9 @@ static bool alternative_usable(const struct shift_conn *c, uint64_t now)
 uint64_t rail_escape_at(const struct shift_conn *c)
 {
 	const struct rail *r = &c->rail[c->r];
+	bool silent = r->silent_ns > c->active_ns && rail_silent(c, c->r);
 
-	return r->down || r->silent_ns > c->active_ns ? alternative_at(c) : NEVER;
+	return r->down || silent ? alternative_at(c) : NEVER;
 }
 
 /* The rail in use, or aimed at, looks dead: leave it if there is anywhere to go. */
@@ -364,10 +365,6 @@ void rail_event(struct shift_conn *c, const struct shift_event *ev, uint64_t now
 	}
 	if (c->state == SHIFT_ST_NO_RAIL)
 		switch_retarget(c, SHIFT_R_RAIL_FOUND, now);
-	/* There was nowhere to go when the link of rail r went down. */
+	/* Rail r has just fallen silent, or there was nowhere to go when its link went down. */
 	rail_tick(c, now);
-	/* Silence of rail r may become evidence by the answer of another rail. */
-	if (ev->type == SHIFT_EV_PROBE_OK || ev->type == SHIFT_EV_PROBE_MISSED)
-		if (rail_silent(c, c->r))
-			rail_suspect(c, c->r, SHIFT_R_PROBES_LOST, now);
 }

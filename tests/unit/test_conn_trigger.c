@@ -137,7 +137,15 @@ static void a_rail_that_was_silent_when_it_was_chosen_is_kept(void **state)
 		w.now += 1000 * MS;
 		w_tick(&w, 0);
 	}
-	w_event(&w, 0, SHIFT_EV_PROBE_OK, 1); /* it was answered in between, */
+	w_event(&w, 0, SHIFT_EV_PROBE_OK, 2); /* nor is the other's answer news of it, */
+	w_event(&w, 0, SHIFT_EV_PROBE_MISSED, 1);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
+	for (int i = 0; i < 4; i++) /* nor that the other has no answer for a while. */
+		w_event(&w, 0, SHIFT_EV_PROBE_MISSED, 2);
+	w.now += MS;
+	w_event(&w, 0, SHIFT_EV_PROBE_OK, 2);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
+	w_event(&w, 0, SHIFT_EV_PROBE_OK, 1); /* It was answered in between, */
 	falls_silent(1, 2);
 	assert_int_equal(w_state(&w, 0), SHIFT_ST_FENCE);
 }
@@ -154,6 +162,51 @@ static void one_that_fell_silent_later_is_not(void **state)
 	assert_int_equal(w_state(&w, 0), SHIFT_ST_FENCE);
 }
 
+static void all_rails_miss(int times)
+{
+	for (int i = 0; i < times; i++)
+		for (int r = 0; r < W_RAILS; r++)
+			w_event(&w, 0, SHIFT_EV_PROBE_MISSED, r);
+	w.now += MS;
+}
+
+/* Three misses, and then the witness: its answer is what tells that we were not stopped ourselves.
+ */
+static void an_answer_of_another_rail_makes_it_silent(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		w_event(&w, 0, SHIFT_EV_PROBE_MISSED, 0);
+		w.now += MS;
+		w_event(&w, 0, SHIFT_EV_PROBE_OK, 1);
+	}
+	for (int i = 0; i < 3; i++)
+		w_event(&w, 0, SHIFT_EV_PROBE_MISSED, 1);
+	w_event(&w, 0, SHIFT_EV_PROBE_MISSED, 0);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
+	w.now += MS;
+	w_event(&w, 0, SHIFT_EV_PROBE_OK, 1);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_FENCE);
+	assert_int_equal(w_view(&w, 0).reason, SHIFT_R_PROBES_LOST);
+}
+
+/* It is remembered while no other rail is answered, but not acted upon: we may be stopped now. */
+static void a_silence_without_a_witness_is_not_left(void **state)
+{
+	(void)state;
+	only_rail_0_is_open();
+	falls_silent(0, 1);
+	for (int i = 0; i < 3; i++) {
+		w_event(&w, 0, SHIFT_EV_PROBE_MISSED, 0);
+		w_event(&w, 0, SHIFT_EV_PROBE_MISSED, 1);
+	}
+	w.now += MS;
+	w_event(&w, 0, SHIFT_EV_RAIL_OPEN, 2);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
+	w_event(&w, 0, SHIFT_EV_PROBE_OK, 2);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_FENCE);
+}
+
 static void a_silence_that_is_over_is_forgotten(void **state)
 {
 	(void)state;
@@ -162,14 +215,6 @@ static void a_silence_that_is_over_is_forgotten(void **state)
 	w_event(&w, 0, SHIFT_EV_PROBE_OK, 0);
 	w_event(&w, 0, SHIFT_EV_RAIL_OPEN, 1);
 	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
-}
-
-static void all_rails_miss(int times)
-{
-	for (int i = 0; i < times; i++)
-		for (int r = 0; r < W_RAILS; r++)
-			w_event(&w, 0, SHIFT_EV_PROBE_MISSED, r);
-	w.now += MS;
 }
 
 static void silence_counts_only_against_another_rail(void **state)
@@ -510,6 +555,8 @@ int main(void)
 		WORLD_TEST(a_silence_is_remembered_until_a_rail_opens),
 		WORLD_TEST(a_rail_that_was_silent_when_it_was_chosen_is_kept),
 		WORLD_TEST(one_that_fell_silent_later_is_not),
+		WORLD_TEST(an_answer_of_another_rail_makes_it_silent),
+		WORLD_TEST(a_silence_without_a_witness_is_not_left),
 		WORLD_TEST(a_silence_that_is_over_is_forgotten),
 		WORLD_TEST(silence_counts_only_against_another_rail),
 		WORLD_TEST(the_last_to_answer_after_a_stop_is_not_silent),
