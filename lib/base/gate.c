@@ -174,7 +174,7 @@ static bool gate_claim(struct gate *g)
 	return false;
 }
 
-enum gate_how gate_enter(struct gate *g, const void *mark)
+enum gate_how gate_enter_any(struct gate *g, const void *mark)
 {
 	gate_lock(g);
 	if (gate_claim(g) && gate_enter_owned(g, mark)) {

@@ -67,11 +67,6 @@ enum gate_how {
 	GATE_LOCKED,
 };
 
-/* Enters as the owner or with the lock, or is turned away. Waits for a thread that is inside. Not
- * from inside the same gate. mark as with gate_enter_owned(), but it is not kept when the answer is
- * GATE_LOCKED. */
-enum gate_how gate_enter(struct gate *g, const void *mark);
-
 static inline void gate_leave(struct gate *g, enum gate_how how)
 {
 	if (how == GATE_LOCKED)
@@ -111,6 +106,23 @@ static inline bool gate_enter_owned(struct gate *g, const void *mark)
 	}
 	atomic_store_explicit(&g->inside, GATE_OUTSIDE, memory_order_release);
 	return false;
+}
+
+/* gate_enter() but for the way below. */
+enum gate_how gate_enter_any(struct gate *g, const void *mark);
+
+/* Enters as the owner or with the lock, or is turned away. Waits for a thread that is inside. Not
+ * from inside the same gate. mark as with gate_enter_owned(), but it is not kept when the answer is
+ * GATE_LOCKED. */
+static inline enum gate_how gate_enter(struct gate *g, const void *mark)
+{
+	if (PLAIN_READ(uint32_t, &g->shut) != (GATE_OPEN | GATE_SHARED) ||
+	    atomic_exchange(&g->locked, 1))
+		return gate_enter_any(g, mark);
+	if (__builtin_expect(atomic_load(&g->shut) == (GATE_OPEN | GATE_SHARED), 1))
+		return GATE_LOCKED;
+	atomic_store(&g->locked, 0);
+	return gate_enter_any(g, mark);
 }
 
 /* The mark with which the owner entered. Only inside. */

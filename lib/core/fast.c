@@ -21,40 +21,69 @@ _Static_assert(SHIFT_KIND_AT % 8 == 0 &&
 	       "what is alike in a run must be a piece of the entry");
 _Static_assert(1u << SHIFT_FAST_SHIFT == SHIFT_FAST_BYTES_MAX, "so that it can be divided by");
 
-/* May WRs of this kind be in a run at all? */
-static bool suits_run(const struct shift_raw_wr *wr)
-{
-	const uint32_t flags = SHIFT_F_FENCE | SHIFT_F_SIGNALED | SHIFT_F_SOLICITED;
+#define NO_KIND UINT64_MAX /* no WR has so many SGEs */
+#define FLAGS	(SHIFT_F_FENCE | SHIFT_F_SIGNALED | SHIFT_F_SOLICITED | SHIFT_F_INLINE)
 
-	return wr->num_sge == 1 && wr->opcode <= SHIFT_OP_READ && !(wr->flags & ~flags);
+#define TWO_SIDED(op) \
+	((op) == SHIFT_OP_SEND || (op) == SHIFT_OP_SEND_IMM || (op) == SHIFT_OP_WRITE_IMM)
+
+#define KIND(op, f)                                                                              \
+	{                                                                                        \
+		{(op), (f), 1, SHIFT_WR_PENDING, 0},                                             \
+			((f)&SHIFT_F_SIGNALED ? 1 : 0) | (uint64_t)(TWO_SIDED(op) ? 1 : 0) << 32 \
+	}
+#define KINDS_4(op, f) KIND(op, f), KIND(op, f + 1), KIND(op, f + 2), KIND(op, f + 3)
+#define KINDS(op)                                                               \
+	{                                                                       \
+		KINDS_4(op, 0), KINDS_4(op, 4), KINDS_4(op, 8), KINDS_4(op, 12) \
+	}
+
+/* By opcode and flags. */
+static const struct shift_kind kinds[SHIFT_OP_READ + 1][FLAGS + 1] = {
+	KINDS(SHIFT_OP_WRITE),	  KINDS(SHIFT_OP_WRITE_IMM), KINDS(SHIFT_OP_SEND),
+	KINDS(SHIFT_OP_SEND_IMM), KINDS(SHIFT_OP_READ),
+};
+
+_Static_assert(FLAGS == 15 && SHIFT_OP_WRITE == 0 && SHIFT_OP_WRITE_IMM == 1 &&
+		       SHIFT_OP_SEND == 2 && SHIFT_OP_SEND_IMM == 3 && SHIFT_OP_READ == 4,
+	       "kinds are found by opcode and flags");
+
+static void count(struct shift_run *r, uint64_t n, uint64_t each)
+{
+	r->counts += n * each;
+	if ((uint32_t)each)
+		r->cum_signal = r->cum;
 }
 
-static bool is_signaled(const struct shift_sendlog *l, const struct shift_run *r)
-{
-	return l->sig_all || r->flags & SHIFT_F_SIGNALED;
-}
-
-static void count_run(struct shift_sendlog *l, struct shift_run *r)
+static void end_run(struct shift_run *r)
 {
 	uint64_t n = (uint64_t)(r->next - r->first);
+
+	if (n)
+		count(r, n, r->kind.counts);
+	r->first = r->next;
+}
+
+/* Adds to the log's counters what has come since the last time. */
+static void count_in_log(struct shift_sendlog *l, struct shift_run *r)
+{
+	uint64_t n = (uint64_t)(r->next - r->uncounted);
 
 	if (!n)
 		return;
 	l->cum = r->cum;
-	if (is_signaled(l, r)) {
-		l->sig_posted += n;
-		l->cum_signal = l->cum;
-	}
-	if (shift_wr_two_sided(r->kind.opcode))
-		l->two_posted += n;
+	l->cum_signal = l->sig_all ? r->cum : r->cum_signal;
+	l->sig_posted += l->sig_all ? n : (uint32_t)r->counts;
+	l->two_posted += r->counts >> 32;
 	shift_count_set(&l->head, l->head + n);
 	l->sent = l->head;
 }
 
 void shift_fast_fold(struct shift_conn *c, struct shift_run *r)
 {
-	count_run(&c->sq, r);
-	r->first = r->next = r->stop = NULL;
+	end_run(r);
+	count_in_log(&c->sq, r);
+	r->uncounted = r->first = r->next = r->stop = NULL;
 }
 
 /* Packets of the longest WR. */
@@ -63,12 +92,12 @@ static unsigned int worst_shift(const struct shift_run *r)
 	return SHIFT_FAST_SHIFT - r->mtu_shift;
 }
 
-/* How many of them may come before one must be signaled in secret, whatever their lengths. */
-static uint64_t run_max(const struct shift_sendlog *l, const struct shift_run *r)
+/* How many may come before one must be signaled in secret, whatever their kinds and lengths. */
+static uint64_t unsignaled_max(const struct shift_sendlog *l, const struct shift_run *r)
 {
 	uint64_t unsignaled = l->cum - l->cum_signal;
 
-	if (is_signaled(l, r))
+	if (l->sig_all)
 		return UINT64_MAX;
 	return unsignaled < SHIFT_SECRET_MAX ? (SHIFT_SECRET_MAX - unsignaled) >> worst_shift(r)
 					     : 0;
@@ -82,39 +111,94 @@ static bool set_mtu(struct shift_run *r, uint32_t mtu)
 	return 1u << r->mtu_shift == mtu;
 }
 
-static void set_kind(struct shift_run *r, const struct shift_raw_wr *wr)
+/* From the log's head, at most to the end of its ring. false: nothing may come now. */
+static bool begin_runs(struct shift_sendlog *l, struct shift_run *r)
 {
-	memcpy(&r->one_opcode, &wr->num_sge, sizeof(r->one_opcode));
-	r->flags = wr->flags;
-	r->kind = (struct shift_kind){.opcode = (uint8_t)wr->opcode,
-				      .flags = (uint8_t)wr->flags,
-				      .num_sge = 1,
-				      .state = SHIFT_WR_PENDING};
-}
+	uint64_t may, lap;
 
-static void set_stop(const struct shift_sendlog *l, struct shift_run *r)
-{
-	uint64_t may = run_max(l, r), lap;
-
-	r->cum = l->cum;
-	r->first = r->next = shift_sendlog_at(l, l->head);
+	count_in_log(l, r);
+	if (!set_mtu(r, l->mtu))
+		return false;
+	may = unsignaled_max(l, r);
+	r->uncounted = r->first = r->next = shift_sendlog_at(l, l->head);
 	lap = (uint64_t)(l->ring + l->mask + 1 - r->next);
 	r->stop = r->next + (may < lap ? may : lap);
+	r->one_opcode = NO_KIND;
+	r->counts = 0;
+	r->cum = l->cum;
+	r->cum_signal = l->cum_signal;
+	shift_count_set(&l->turns, l->turns + 1); /* for shift_conn_activity() */
+	return may > 0;
 }
 
-bool shift_fast_turn(struct shift_conn *c, struct shift_run *r, const struct shift_raw_wr *wr)
+/* The next entry has its data. The run may go on behind it. */
+static inline bool put_alone(struct shift_run *r, const struct shift_raw_wr *wr, uint64_t length,
+			     const struct shift_kind *kind)
+{
+	struct shift_wr_entry *e = r->next;
+	uint64_t packets = 1;
+
+	if (length > r->mtu) {
+		if (length > SHIFT_FAST_BYTES_MAX)
+			return false;
+		packets = shift_fast_packets(r, (uint32_t)length);
+	}
+	e->wr_id = wr->wr_id;
+	e->length = (uint32_t)length;
+	memcpy(&e->imm, &wr->imm, 16);
+	e->opcode = kind->as_logged.opcode;
+	e->flags = kind->as_logged.flags;
+	e->state = SHIFT_WR_PENDING;
+	e->trim = 0;
+	e->cum = r->cum += packets;
+	r->first = r->next = e + 1;
+	count(r, 1, kind->counts);
+	return true;
+}
+
+static __attribute__((noinline)) bool post_inline(const struct shift_sendlog *l,
+						  struct shift_run *r,
+						  const struct shift_raw_wr *wr,
+						  const struct shift_kind *kind)
+{
+	uint64_t length = shift_sendlog_store_inline(l, r->next, wr->sge, wr->num_sge);
+
+	return put_alone(r, wr, length, kind);
+}
+
+static __attribute__((noinline)) bool post_sges(const struct shift_sendlog *l, struct shift_run *r,
+						const struct shift_raw_wr *wr,
+						const struct shift_kind *kind)
+{
+	return put_alone(r, wr, shift_sendlog_store(l, r->next, wr->sge, wr->num_sge), kind);
+}
+
+/* false: it is too long, or more than the log has room for. */
+static bool post_kind(const struct shift_sendlog *l, struct shift_run *r,
+		      const struct shift_raw_wr *wr)
+{
+	const struct shift_kind *kind = &kinds[wr->opcode][wr->flags];
+
+	if (wr->flags & SHIFT_F_INLINE)
+		return post_inline(l, r, wr, kind);
+	if (wr->num_sge != 1)
+		return post_sges(l, r, wr, kind);
+	memcpy(&r->one_opcode, &wr->num_sge, sizeof(r->one_opcode));
+	r->flags = wr->flags;
+	r->kind = *kind;
+	return shift_fast_put(r, wr);
+}
+
+bool shift_fast_post_other(struct shift_conn *c, struct shift_run *r, const struct shift_raw_wr *wr)
 {
 	struct shift_sendlog *l = &c->sq;
 
-	count_run(l, r);
-	if (__builtin_expect(!suits_run(wr) || !set_mtu(r, l->mtu), 0)) {
-		r->first = r->next = r->stop = NULL;
+	end_run(r);
+	if (wr->opcode > SHIFT_OP_READ || wr->flags > FLAGS)
 		return false;
-	}
-	set_kind(r, wr);
-	set_stop(l, r);
-	shift_count_set(&l->turns, l->turns + 1); /* for shift_conn_activity() */
-	return r->next != r->stop;
+	if (r->next == r->stop && !begin_runs(l, r))
+		return false;
+	return post_kind(l, r, wr);
 }
 
 uint64_t *shift_fast_done(struct shift_conn *c)

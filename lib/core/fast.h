@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Logging sends in as few instructions as possible: those with one SGE that are no atomics, not
- * inline, and not longer than 4 MiB. A WR is written straight into the log's next entry. The log's
- * own counters wait: while successive WRs have the same opcode and the same flags they are a run,
- * and a run is added to the log at once (folded). After that the log is as if each of them had come
- * through shift_conn_post_send.
+ * Logging sends in as few instructions as possible: all but atomics, and none longer than 4 MiB. A
+ * WR is written straight into the log's next entry. The log's own counters wait: successive WRs
+ * with one SGE, the same opcode and the same flags are a run, and a run is added to the log's
+ * counters at once. After that the log is as if each of them had come through shift_conn_post_send.
+ *
+ * A WR of another kind begins another run (shift_fast_post_other); one with inline payload, several
+ * SGEs or none is a run of its own. What that does not take is logged by shift_conn_post_send.
  *
  * The poster owns the run. Before another thread looks at the log, the poster is quiesced and the
- * run is folded. A WR that does not go into the run: shift_fast_turn(), which folds it and begins
- * another; if that cannot take it either, shift_conn_post_send.
+ * run is folded.
  */
 #ifndef SHIFT_CORE_FAST_H
 #define SHIFT_CORE_FAST_H
@@ -35,20 +36,35 @@ struct shift_raw_wr {
 	uint32_t pad;
 } __attribute__((may_alias));
 
-/* What the entries of a run have in common, as it lies in an entry (SHIFT_KIND_AT). */
+/* A receive as libibverbs has it. */
+struct shift_raw_recv {
+	uint64_t wr_id;
+	const struct shift_raw_recv *next;
+	const struct shift_sge *sge;
+	uint32_t num_sge;
+} __attribute__((may_alias));
+
+/* What WRs with the same opcode and flags have in common. */
 struct shift_kind {
-	uint8_t opcode, flags, num_sge, state;
-	uint32_t trim;
+	struct {
+		uint8_t opcode, flags, num_sge, state;
+		uint32_t trim;
+	} as_logged;	 /* as it lies in an entry (SHIFT_KIND_AT) */
+	uint64_t counts; /* one if signaled, and 1 << 32 if two-sided */
 };
 
 struct shift_run {
 	struct shift_wr_entry *next, *stop; /* equal: not this way */
 	uint64_t one_opcode; /* num_sge and opcode of all its WRs, as they lie in a WR, */
-	uint32_t flags;	     /* and their flags */
-	struct shift_kind kind;
-	uint64_t cum; /* packets since the epoch's commit, the run included */
+	uint32_t flags;	     /* their flags, */
 	uint32_t mtu, mtu_shift;
-	struct shift_wr_entry *first;
+	struct shift_kind kind; /* and what that means */
+	uint64_t cum;		/* packets since the epoch's commit, the run included */
+	/* For the log's counters. */
+	struct shift_wr_entry *first; /* of the run */
+	uint64_t counts;	      /* of the runs before it, the sum of their kinds' */
+	uint64_t cum_signal;	      /* packets up to the newest signaled WR before it */
+	struct shift_wr_entry *uncounted;
 };
 
 #define SHIFT_KIND_AT offsetof(struct shift_wr_entry, opcode)
@@ -59,21 +75,15 @@ static inline uint32_t shift_fast_packets(const struct shift_run *r, uint32_t le
 	return (length + r->mtu - 1) >> r->mtu_shift;
 }
 
-/* true: logged. The list is the caller's matter. While shift_conn_fast is true. Two pieces of a WR
- * are copied, and one is compared, as they are (doc/architecture.md, "Store forwarding"). */
-static inline bool shift_fast_post(struct shift_run *r, const struct shift_raw_wr *wr)
+/* Two pieces of a WR are copied as they are (doc/architecture.md, "Store forwarding"). false: it is
+ * too long. */
+static inline bool shift_fast_put(struct shift_run *r, const struct shift_raw_wr *wr)
 {
 	struct shift_wr_entry *e = r->next;
-	const struct shift_sge *sge;
-	uint64_t packets = 1, one_opcode;
-	uint32_t length;
+	const struct shift_sge *sge = wr->sge;
+	uint32_t length = sge->length;
+	uint64_t packets = 1;
 
-	memcpy(&one_opcode, &wr->num_sge, sizeof(one_opcode));
-	if (__builtin_expect(e == r->stop || one_opcode != r->one_opcode || wr->flags != r->flags,
-			     0))
-		return false;
-	sge = wr->sge;
-	length = sge->length;
 	if (length > r->mtu) {
 		if (__builtin_expect(length > SHIFT_FAST_BYTES_MAX, 0))
 			return false;
@@ -82,18 +92,32 @@ static inline bool shift_fast_post(struct shift_run *r, const struct shift_raw_w
 	e->wr_id = wr->wr_id;
 	memcpy(&e->addr, sge, sizeof(*sge));
 	memcpy(&e->imm, &wr->imm, 16);
-	memcpy((char *)e + SHIFT_KIND_AT, &r->kind, sizeof(r->kind));
+	memcpy((char *)e + SHIFT_KIND_AT, &r->kind.as_logged, sizeof(r->kind.as_logged));
 	e->cum = r->cum += packets;
 	r->next = e + 1;
 	return true;
 }
 
-/* Adds the run to the log. Nothing goes into it until shift_fast_turn(). */
-void shift_fast_fold(struct shift_conn *c, struct shift_run *r);
+/* true: logged. The list is the caller's matter. While shift_conn_fast is true. One piece of a WR
+ * is compared as it is. */
+static inline bool shift_fast_post(struct shift_run *r, const struct shift_raw_wr *wr)
+{
+	uint64_t one_opcode;
 
-/* Folds the run, and begins one for WRs like this. false: it must be logged by
- * shift_conn_post_send. Under shift_conn_fast. */
-bool shift_fast_turn(struct shift_conn *c, struct shift_run *r, const struct shift_raw_wr *wr);
+	memcpy(&one_opcode, &wr->num_sge, sizeof(one_opcode));
+	if (__builtin_expect(
+		    r->next == r->stop || one_opcode != r->one_opcode || wr->flags != r->flags, 0))
+		return false;
+	return shift_fast_put(r, wr);
+}
+
+/* A WR that the run did not take. true: logged. false: it must be logged by shift_conn_post_send,
+ * after the run was folded. While shift_conn_fast is true. */
+bool shift_fast_post_other(struct shift_conn *c, struct shift_run *r,
+			   const struct shift_raw_wr *wr);
+
+/* Adds the run to the log. Nothing goes into it until shift_fast_post_other(). */
+void shift_fast_fold(struct shift_conn *c, struct shift_run *r);
 
 /* The counter of sends that have completed, to be bumped under shift_conn_fast. */
 uint64_t *shift_fast_done(struct shift_conn *c);
@@ -105,18 +129,20 @@ uint64_t *shift_fast_done(struct shift_conn *c);
 struct shift_recvlog *shift_fast_recvs(struct shift_conn *c);
 
 /* true: logged. false: it has more than one SGE, or the log is full: shift_conn_post_recv. */
-static inline bool shift_fast_post_recv(struct shift_recvlog *l, const struct shift_recv_wr *wr)
+static inline bool shift_fast_post_recv(struct shift_recvlog *l, const struct shift_raw_recv *wr)
 {
-	struct shift_recv_entry *e = shift_recvlog_at(l, l->posted);
 	uint64_t done = __atomic_load_n(&l->done, __ATOMIC_ACQUIRE); /* its entry was read */
+	uint64_t posted = l->posted;
+	struct shift_recv_entry *e = shift_recvlog_at(l, posted);
+	uint32_t num_sge = wr->num_sge;
 
-	if (__builtin_expect(wr->num_sge > 1 || l->posted - done >= l->cap, 0))
+	if (__builtin_expect(num_sge > 1 || posted - done >= l->cap, 0))
 		return false;
 	e->wr_id = wr->wr_id;
-	e->num_sge = wr->num_sge;
-	if (wr->num_sge)
+	e->num_sge = num_sge;
+	if (num_sge)
 		e->sge = *wr->sge;
-	shift_count_set(&l->posted, l->posted + 1);
+	shift_count_set(&l->posted, posted + 1);
 	return true;
 }
 

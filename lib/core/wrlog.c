@@ -58,15 +58,10 @@ void shift_sendlog_init(struct shift_sendlog *l, void *mem, uint32_t cap, uint32
 	l->cap = cap;
 	l->mtu = mtu;
 	l->side_stride = send_stride(sge_max, inline_max);
-	l->sge_max = sge_max;
+	l->sge_max = sge_max ? sge_max : 1;
 	l->inline_max = inline_max;
 	l->sig_all = sig_all;
 	l->lost = UINT64_MAX;
-}
-
-static uint8_t *side_at(const struct shift_sendlog *l, uint64_t i)
-{
-	return l->side + (size_t)(i & l->mask) * l->side_stride;
 }
 
 static bool known_opcode(uint8_t opcode)
@@ -74,46 +69,25 @@ static bool known_opcode(uint8_t opcode)
 	return opcode <= SHIFT_OP_SEND_INV;
 }
 
-/* Total length, or UINT64_MAX if the WR is not one that we can log. */
-static uint64_t checked_length(const struct shift_sendlog *l, const struct shift_wr *wr)
+uint64_t shift_sendlog_store_inline(const struct shift_sendlog *l, struct shift_wr_entry *e,
+				    const struct shift_sge *sge, uint32_t n)
 {
-	uint64_t sum = 0;
+	uint8_t *side = shift_sendlog_side(l, e), *to = side;
+	uint64_t room = l->inline_max;
 
-	if (!known_opcode(wr->opcode) || wr->num_sge > UINT8_MAX)
-		return UINT64_MAX;
-	for (uint32_t i = 0; i < wr->num_sge; i++)
-		sum += wr->sge[i].length;
-	if (wr->flags & SHIFT_F_INLINE)
-		return sum <= l->inline_max ? sum : UINT64_MAX;
-	if (wr->num_sge > (l->sge_max ? l->sge_max : 1) || sum > LENGTH_MAX)
-		return UINT64_MAX;
-	return sum;
-}
-
-static void store_data(const struct shift_sendlog *l, struct shift_wr_entry *e, uint64_t i,
-		       const struct shift_wr *wr)
-{
-	if (wr->flags & SHIFT_F_INLINE) {
-		uint8_t *to = side_at(l, i);
-
-		for (uint32_t s = 0; s < wr->num_sge; s++) {
-			if (!wr->sge[s].length)
-				continue;
-			memcpy(to, (const void *)(uintptr_t)wr->sge[s].addr, wr->sge[s].length);
-			to += wr->sge[s].length;
-		}
-		e->addr = 0;
-		e->lkey = 0;
-		e->num_sge = e->length ? 1 : 0;
-		return;
+	for (; n; n--, sge++) {
+		if (sge->length > room)
+			return UINT64_MAX;
+		room -= sge->length;
+		if (sge->length)
+			to = (uint8_t *)memcpy(to, (const void *)(uintptr_t)sge->addr,
+					       sge->length) +
+			     sge->length;
 	}
-	e->num_sge = (uint8_t)wr->num_sge;
-	if (wr->num_sge) {
-		e->addr = wr->sge[0].addr;
-		e->lkey = wr->sge[0].lkey;
-	}
-	if (wr->num_sge > 1)
-		memcpy(side_at(l, i), wr->sge, wr->num_sge * sizeof(*wr->sge));
+	e->addr = 0;
+	e->lkey = 0;
+	e->num_sge = to != side;
+	return (uint64_t)(to - side);
 }
 
 bool shift_sendlog_signaled(const struct shift_sendlog *l, const struct shift_wr_entry *e)
@@ -158,9 +132,11 @@ static void set_secret(struct shift_sendlog *l, struct shift_wr_entry *e)
 int shift_sendlog_post(struct shift_sendlog *l, const struct shift_wr *wr)
 {
 	struct shift_wr_entry *e = shift_sendlog_at(l, l->head);
-	uint64_t length = checked_length(l, wr);
+	uint64_t length = wr->flags & SHIFT_F_INLINE
+				  ? shift_sendlog_store_inline(l, e, wr->sge, wr->num_sge)
+				  : shift_sendlog_store(l, e, wr->sge, wr->num_sge);
 
-	if (length == UINT64_MAX)
+	if (length > LENGTH_MAX || !known_opcode(wr->opcode))
 		return -EINVAL;
 	if ((l->held || l->tracked) && l->head - l->tail >= l->cap)
 		return -ENOMEM;
@@ -179,7 +155,6 @@ int shift_sendlog_post(struct shift_sendlog *l, const struct shift_wr *wr)
 	e->opcode = wr->opcode;
 	e->flags = wr->flags & ~SHIFT_F_SECRET;
 	e->state = SHIFT_WR_PENDING;
-	store_data(l, e, l->head, wr);
 	l->cum += shift_wr_packets(e, l->mtu);
 	e->cum = l->cum;
 	if (needs_secret(l, e))
@@ -430,9 +405,9 @@ void shift_sendlog_repost(const struct shift_sendlog *l, uint64_t i, struct shif
 	const struct shift_sge *from = &one;
 
 	if (e->flags & SHIFT_F_INLINE)
-		one.addr = (uintptr_t)side_at(l, i);
+		one.addr = (uintptr_t)shift_sendlog_side(l, e);
 	else if (e->num_sge > 1)
-		from = (const struct shift_sge *)(const void *)side_at(l, i);
+		from = (const struct shift_sge *)(const void *)shift_sendlog_side(l, e);
 	memset(wr, 0, sizeof(*wr));
 	wr->wr_id = e->wr_id;
 	wr->remote_addr = e->remote_addr + trim;

@@ -127,6 +127,40 @@ static inline bool shift_wr_atomic(uint8_t opcode)
 	return opcode == SHIFT_OP_CMP_SWAP || opcode == SHIFT_OP_FETCH_ADD;
 }
 
+static inline uint8_t *shift_sendlog_side(const struct shift_sendlog *l,
+					  const struct shift_wr_entry *e)
+{
+	return l->side + (size_t)(e - l->ring) * l->side_stride;
+}
+
+/* The same for an inline WR: its payload. */
+uint64_t shift_sendlog_store_inline(const struct shift_sendlog *l, struct shift_wr_entry *e,
+				    const struct shift_sge *sge, uint32_t n);
+
+/* Stores the SGEs of a WR that is not inline in an entry that nothing needs any more. Their bytes;
+ * UINT64_MAX: more than can be logged. */
+static inline uint64_t shift_sendlog_store(const struct shift_sendlog *l, struct shift_wr_entry *e,
+					   const struct shift_sge *sge, uint32_t n)
+{
+	struct shift_sge *side = (struct shift_sge *)(void *)shift_sendlog_side(l, e);
+	uint64_t length = 0;
+
+	if (n > l->sge_max)
+		return UINT64_MAX;
+	e->num_sge = (uint8_t)n;
+	if (!n)
+		return 0;
+	e->addr = sge->addr;
+	e->lkey = sge->lkey;
+	if (n == 1)
+		return sge->length;
+	for (const struct shift_sge *end = sge + n; sge != end; sge++) {
+		*side++ = *sge;
+		length += sge->length;
+	}
+	return length;
+}
+
 /* Packets this WR takes when posted (again) at path MTU mtu. */
 uint32_t shift_wr_packets(const struct shift_wr_entry *e, uint32_t mtu);
 

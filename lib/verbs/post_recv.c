@@ -3,11 +3,19 @@
 #include "lib/verbs/post_recv.h"
 
 #include <errno.h>
+#include <stddef.h>
 
 #include "lib/conn/actions.h"
 #include "lib/conn/conn_lock.h"
 #include "lib/conn/repost.h"
 #include "lib/conn/self_qp.h"
+
+#define SAME_PLACE(a, b) (offsetof(struct shift_raw_recv, a) == offsetof(struct ibv_recv_wr, b))
+
+_Static_assert(SAME_PLACE(wr_id, wr_id) && SAME_PLACE(next, next) && SAME_PLACE(sge, sg_list) &&
+		       SAME_PLACE(num_sge, num_sge) &&
+		       sizeof(struct shift_raw_recv) == sizeof(struct ibv_recv_wr),
+	       "the log takes the program's receives as they are");
 
 enum { CHAIN = 16 }; /* receives that go to the provider at once: one doorbell */
 
@@ -67,30 +75,27 @@ static __attribute__((noinline)) int slow_post_recv(struct vqp *v, struct ibv_re
 
 static inline bool log_recv_fast(struct vqp *v, const struct ibv_recv_wr *wr)
 {
-	const struct shift_recv_wr log = recv_for_log(wr);
-
-	return shift_fast_post_recv(v->hot.recvs, &log);
+	return shift_fast_post_recv(v->hot.recvs, (const struct shift_raw_recv *)wr);
 }
 
-/* false: *err says why not. */
-static bool log_recv(struct vqp *v, const struct ibv_recv_wr *wr, int *err)
+/* One with several SGEs, or one too many. 0 or what the program's call returns. */
+static __attribute__((noinline)) int log_other_recv(struct vqp *v, const struct ibv_recv_wr *wr)
 {
 	const struct shift_recv_wr log = recv_for_log(wr);
 	int rail;
 
-	if (!shift_fast_post_recv(v->hot.recvs, &log))
-		*err = -shift_conn_post_recv(v->conn, &log, &rail);
-	return !*err;
+	return -shift_conn_post_recv(v->conn, &log, &rail);
 }
 
 /* What goes to the NIC: with our mark, if there is one, in place of the program's wr_id, which is
  * in the log. */
-static void copy_recv(const struct vqp *v, struct ibv_recv_wr *to, const struct ibv_recv_wr *wr)
+static inline void copy_recv(const struct vqp *v, struct ibv_recv_wr *to,
+			     const struct ibv_recv_wr *wr, struct ibv_recv_wr *next)
 {
-	*to = *wr;
-	to->next = NULL;
-	if (v->hot.recv_mark)
-		to->wr_id = v->hot.recv_mark;
+	to->wr_id = v->hot.recv_mark ? v->hot.recv_mark : wr->wr_id;
+	to->next = next;
+	to->sg_list = wr->sg_list;
+	to->num_sge = wr->num_sge;
 }
 
 /* Inside the gate, which it leaves. The gate is shut until the core knows: no other thread must
@@ -130,14 +135,20 @@ static __attribute__((noinline)) int recv_failed(struct vqp *v, enum gate_how ho
 static uint32_t chain_recvs(struct vqp *v, struct ibv_recv_wr **wr, struct ibv_recv_wr *chain,
 			    int *err)
 {
-	uint32_t n = 0;
+	struct ibv_recv_wr *one = *wr, *to = chain;
 
-	for (; *wr && n < CHAIN && log_recv(v, *wr, err); *wr = (*wr)->next, n++) {
-		copy_recv(v, chain + n, *wr);
-		if (n)
-			chain[n - 1].next = chain + n;
+	for (; one && to < chain + CHAIN; one = one->next, to++) {
+		if (!log_recv_fast(v, one)) {
+			*err = log_other_recv(v, one);
+			if (*err)
+				break;
+		}
+		copy_recv(v, to, one, to + 1);
 	}
-	return n;
+	if (to != chain)
+		to[-1].next = NULL;
+	*wr = one;
+	return (uint32_t)(to - chain);
 }
 
 /* Inside the gate, which it leaves. */
@@ -197,7 +208,7 @@ int hot_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr 
 		return any_post_recv(qp, wr, bad);
 	if (__builtin_expect(!wr || wr->next || !log_recv_fast(v, wr), 0))
 		return recv_entered(v, GATE_OWNED, wr, bad);
-	copy_recv(v, &one, wr);
+	copy_recv(v, &one, wr, NULL);
 	err = v->post_recv(qp, &one, &refused);
 	if (__builtin_expect(err, 0))
 		return recv_failed(v, GATE_OWNED, err, wr, 0, bad);

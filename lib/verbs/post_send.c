@@ -180,12 +180,13 @@ static __attribute__((noinline)) int slow_post_send(struct vqp *v, struct ibv_se
 	return -err;
 }
 
-/* One that is not for a run. false: it must go the slow way. The run is folded. */
-static bool log_single(struct vqp *v, const struct ibv_send_wr *wr)
+/* One that is for no run. false: it must go the slow way. */
+static __attribute__((noinline)) bool log_single(struct vqp *v, const struct ibv_send_wr *wr)
 {
 	struct shift_wr log;
 	int rail;
 
+	shift_fast_fold(v->conn, &v->hot.run);
 	if (wr->opcode == IBV_WR_BIND_MW && !v->life.released)
 		return false;
 	to_log(&log, wr);
@@ -197,15 +198,10 @@ static bool log_single(struct vqp *v, const struct ibv_send_wr *wr)
 	return !shift_conn_post_send(v->conn, &log, &rail);
 }
 
-/* A WR that does not go into the run as it is: it begins another, or is logged alone. */
-static __attribute__((noinline)) bool log_unlike(struct vqp *v, const struct ibv_send_wr *wr)
+static inline bool log_send(struct vqp *v, const struct ibv_send_wr *wr)
 {
-	if (shift_fast_turn(v->conn, &v->hot.run, raw_wr(wr))) {
-		if (shift_fast_post(&v->hot.run, raw_wr(wr)))
-			return true;
-		shift_fast_fold(v->conn, &v->hot.run);
-	}
-	return log_single(v, wr);
+	return shift_fast_post(&v->hot.run, raw_wr(wr)) ||
+	       shift_fast_post_other(v->conn, &v->hot.run, raw_wr(wr)) || log_single(v, wr);
 }
 
 /*
@@ -216,7 +212,7 @@ static __attribute__((noinline)) bool log_unlike(struct vqp *v, const struct ibv
 static struct ibv_send_wr *log_sends(struct vqp *v, struct ibv_send_wr *wr)
 {
 	for (uint32_t n = v->init.cap.max_send_wr; wr; wr = wr->next)
-		if (!n-- || (!shift_fast_post(&v->hot.run, raw_wr(wr)) && !log_unlike(v, wr)))
+		if (!n-- || !log_send(v, wr))
 			return wr;
 	return NULL;
 }
@@ -325,6 +321,16 @@ static __attribute__((noinline)) int post_entered(struct vqp *v, enum gate_how h
 	return rest ? slow_post_send(v, rest, bad) : 0;
 }
 
+/* One that the run has not taken; as the owner, inside the gate, which it leaves. */
+static __attribute__((noinline)) int post_other_one(struct vqp *v, struct ibv_qp *qp,
+						    struct ibv_send_wr *wr,
+						    struct ibv_send_wr **bad)
+{
+	if (!shift_fast_post_other(v->conn, &v->hot.run, raw_wr(wr)))
+		return post_entered(v, GATE_OWNED, wr, bad);
+	return post_one(v, qp, wr);
+}
+
 static __attribute__((noinline)) int any_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
 						   struct ibv_send_wr **bad)
 {
@@ -348,7 +354,9 @@ int hot_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr 
 
 	if (!v || !wr || !gate_enter_owned(&v->hot.send_gate, bad))
 		return any_post_send(qp, wr, bad);
-	if (__builtin_expect(wr->next || !shift_fast_post(&v->hot.run, raw_wr(wr)), 0))
+	if (wr->next)
 		return post_entered(v, GATE_OWNED, wr, bad);
+	if (!shift_fast_post(&v->hot.run, raw_wr(wr)))
+		return post_other_one(v, qp, wr, bad);
 	return post_one(v, qp, wr);
 }

@@ -165,8 +165,8 @@ static int log_fast(unsigned int h, const struct shift_wr *wr, const struct shif
 	bool owner = !rnd_ppm(&W.g_host, OTHER_THREAD_PPM);
 	int rail, rc;
 
-	if (owner && (shift_fast_post(&me->run, raw) ||
-		      (shift_fast_turn(me->c, &me->run, raw) && shift_fast_post(&me->run, raw)))) {
+	if (owner &&
+	    (shift_fast_post(&me->run, raw) || shift_fast_post_other(me->c, &me->run, raw))) {
 		W.fast_posts++;
 		return 0;
 	}

@@ -46,8 +46,8 @@ uint64_t __wrap_shift_conn_activity(const struct shift_conn *c);
 int __wrap_shift_conn_dump(const struct shift_conn *c, char *buf, size_t len);
 void __wrap_shift_conn_tombstone(const struct shift_conn *c, uint64_t now_ns,
 				 struct shift_tombstone *t);
-bool __wrap_shift_fast_turn(struct shift_conn *c, struct shift_run *r,
-			    const struct shift_raw_wr *wr);
+bool __wrap_shift_fast_post_other(struct shift_conn *c, struct shift_run *r,
+				  const struct shift_raw_wr *wr);
 void __wrap_shift_fast_fold(struct shift_conn *c, struct shift_run *r);
 struct shift_recvlog *__wrap_shift_fast_recvs(struct shift_conn *c);
 uint64_t *__wrap_shift_fast_done(struct shift_conn *c);
@@ -327,13 +327,16 @@ int __wrap_shift_conn_dump(const struct shift_conn *c, char *buf, size_t len)
 
 /* --- the fast way -------------------------------------------------------------------------- */
 
-bool __wrap_shift_fast_turn(struct shift_conn *c, struct shift_run *r,
-			    const struct shift_raw_wr *wr)
+static bool to_be_folded; /* the run took nothing: that is told by the WR's own line */
+
+bool __wrap_shift_fast_post_other(struct shift_conn *c, struct shift_run *r,
+				  const struct shift_raw_wr *wr)
 {
 	static struct shift_wr_entry entries[2];
 
 	(void)c;
-	if (!core.run_takes)
+	to_be_folded = !core.run_takes;
+	if (to_be_folded)
 		return false;
 	trace_add("turn\n");
 	memcpy(&r->one_opcode, &wr->num_sge, sizeof(r->one_opcode));
@@ -341,14 +344,16 @@ bool __wrap_shift_fast_turn(struct shift_conn *c, struct shift_run *r,
 	r->mtu = 1024;
 	r->first = r->next = entries;
 	r->stop = entries + core.run_takes;
-	return true;
+	return shift_fast_post(r, wr);
 }
 
 void __wrap_shift_fast_fold(struct shift_conn *c, struct shift_run *r)
 {
 	(void)c;
 	(void)r;
-	trace_add("fold\n");
+	if (!to_be_folded)
+		trace_add("fold\n");
+	to_be_folded = false;
 }
 
 uint64_t *__wrap_shift_fast_done(struct shift_conn *c)

@@ -74,8 +74,7 @@ static int post_fast(const struct shift_raw_wr *raw)
 	bool due;
 	int rail, err;
 
-	if (shift_fast_post(&run, raw) ||
-	    (shift_fast_turn(fast, &run, raw) && shift_fast_post(&run, raw))) {
+	if (shift_fast_post(&run, raw) || shift_fast_post_other(fast, &run, raw)) {
 		in_runs++;
 		return 0;
 	}
@@ -263,8 +262,7 @@ static void not_in_a_run(void **state)
 	(void)state;
 	start(1024, false);
 	assert_false(shift_fast_post(&run, &wr));
-	assert_true(shift_fast_turn(fast, &run, &wr));
-	assert_true(shift_fast_post(&run, &wr));
+	assert_true(shift_fast_post_other(fast, &run, &wr));
 	other.flags = SHIFT_F_SIGNALED;
 	assert_false(shift_fast_post(&run, &other));
 	sge.length = SHIFT_FAST_BYTES_MAX + 1;
@@ -274,6 +272,20 @@ static void not_in_a_run(void **state)
 	shift_fast_fold(fast, &run);
 	assert_false(shift_fast_post(&run, &wr));
 	assert_int_equal(shift_conn_head(fast), 2);
+}
+
+/* A run has no kind before its first WR with one SGE: no WR is like that. */
+static void a_run_begins_without_a_kind(void **state)
+{
+	struct shift_sge sge[2] = {{.length = 8}, {.length = 8}};
+	struct shift_raw_wr several = {.sge = sge, .num_sge = 2}, none = {.sge = NULL};
+
+	(void)state;
+	start(1024, false);
+	assert_int_equal(post_plain(&several), post_fast(&several));
+	assert_false(shift_fast_post(&run, &none));
+	assert_int_equal(post_plain(&none), post_fast(&none));
+	compare();
 }
 
 /* A connection that was idle is not any more with the first send, though the log does not count it
@@ -294,27 +306,31 @@ static void the_first_send_is_activity(void **state)
 	}
 }
 
-/* Each kind of WR but inline ones, atomics, those with several SGEs or none, and other flags. */
+/* Each kind of WR but atomics, and other flags. */
 static void what_can_be_in_a_run(void **state)
 {
-	struct shift_sge sge = {.length = 8};
+	struct shift_sge sge[4] = {{.length = 8}, {.length = 9}, {0}, {.length = 1}};
 
 	(void)state;
 	for (uint32_t opcode = 0; opcode < 12; opcode++)
 		for (uint32_t flags = 0; flags < 64; flags++)
-			for (uint32_t sges = 0; sges < 3; sges++) {
-				struct shift_raw_wr wr = {.sge = &sge,
+			for (uint32_t sges = 0; sges < 5; sges++) {
+				struct shift_raw_wr wr = {.sge = sge,
 							  .num_sge = sges,
 							  .opcode = opcode,
 							  .flags = flags};
 
+				bool room = sges <= 3 || flags & SHIFT_F_INLINE;
+
+				for (unsigned int i = 0; i < 4; i++)
+					sge[i].addr = (uintptr_t)payload;
 				start(1024, false);
-				assert_int_equal(shift_fast_turn(fast, &run, &wr),
-						 opcode <= SHIFT_OP_READ && flags < 8 && sges == 1);
+				assert_int_equal(shift_fast_post_other(fast, &run, &wr),
+						 opcode <= SHIFT_OP_READ && flags < 16 && room);
 			}
 	start(1000, false); /* no MTU of a NIC */
-	assert_false(
-		shift_fast_turn(fast, &run, &(struct shift_raw_wr){.sge = &sge, .num_sge = 1}));
+	assert_false(shift_fast_post_other(fast, &run,
+					   &(struct shift_raw_wr){.sge = sge, .num_sge = 1}));
 }
 
 static int post_recv_plain(const struct shift_recv_wr *wr)
@@ -339,7 +355,9 @@ static void same_receives(void **state)
 		struct shift_recvlog *l = shift_fast_recvs(fast);
 
 		if (rand() % 2) {
-			bool taken = shift_fast_post_recv(l, &wr);
+			struct shift_raw_recv raw = {
+				.wr_id = wr.wr_id, .sge = wr.sge, .num_sge = wr.num_sge};
+			bool taken = shift_fast_post_recv(l, &raw);
 
 			assert_int_equal(post_recv_plain(&wr), taken ? 0 : -ENOMEM);
 			posted += taken;
@@ -359,7 +377,7 @@ static void same_receives(void **state)
 	}
 	assert_true(posted > 1000 && posted < 2500);
 	assert_false(shift_fast_post_recv(shift_fast_recvs(fast),
-					  &(struct shift_recv_wr){.sge = sge, .num_sge = 2}));
+					  &(struct shift_raw_recv){.sge = sge, .num_sge = 2}));
 }
 
 int main(void)
@@ -370,6 +388,7 @@ int main(void)
 		cmocka_unit_test(same_after_unpost),
 		cmocka_unit_test(each_run_counts_at_the_mtu_of_its_time),
 		cmocka_unit_test(not_in_a_run),
+		cmocka_unit_test(a_run_begins_without_a_kind),
 		cmocka_unit_test(the_first_send_is_activity),
 		cmocka_unit_test(what_can_be_in_a_run),
 		cmocka_unit_test(same_receives),
