@@ -24,13 +24,12 @@ _Static_assert(1u << SHIFT_FAST_SHIFT == SHIFT_FAST_BYTES_MAX, "so that it can b
 #define NO_KIND UINT64_MAX /* no WR has so many SGEs */
 #define FLAGS	(SHIFT_F_FENCE | SHIFT_F_SIGNALED | SHIFT_F_SOLICITED | SHIFT_F_INLINE)
 
-#define TWO_SIDED(op) \
-	((op) == SHIFT_OP_SEND || (op) == SHIFT_OP_SEND_IMM || (op) == SHIFT_OP_WRITE_IMM)
+#define SIGNALED(flags) (!!(flags & SHIFT_F_SIGNALED))
+#define TWO_SIDED(op)	(op == SHIFT_OP_SEND || op == SHIFT_OP_SEND_IMM || op == SHIFT_OP_WRITE_IMM)
 
-#define KIND(op, f)                                                                              \
-	{                                                                                        \
-		{(op), (f), 1, SHIFT_WR_PENDING, 0},                                             \
-			((f)&SHIFT_F_SIGNALED ? 1 : 0) | (uint64_t)(TWO_SIDED(op) ? 1 : 0) << 32 \
+#define KIND(op, f)                                                                            \
+	{                                                                                      \
+		{op, f, 1, SHIFT_WR_PENDING, 0}, (uint64_t)TWO_SIDED(op) << 32 | SIGNALED((f)) \
 	}
 #define KINDS_4(op, f) KIND(op, f), KIND(op, f + 1), KIND(op, f + 2), KIND(op, f + 3)
 #define KINDS(op)                                                               \
@@ -116,9 +115,9 @@ static bool begin_runs(struct shift_sendlog *l, struct shift_run *r)
 {
 	uint64_t may, lap;
 
-	count_in_log(l, r);
 	if (!set_mtu(r, l->mtu))
 		return false;
+	count_in_log(l, r);
 	may = unsignaled_max(l, r);
 	r->uncounted = r->first = r->next = shift_sendlog_at(l, l->head);
 	lap = (uint64_t)(l->ring + l->mask + 1 - r->next);
