@@ -333,6 +333,33 @@ static void what_can_be_in_a_run(void **state)
 					   &(struct shift_raw_wr){.sge = sge, .num_sge = 1}));
 }
 
+/* Of all SGEs together: as of one. */
+static void several_sges_are_not_longer_than_one(void **state)
+{
+	static const struct {
+		uint32_t length[3];
+		bool in_run;
+	} cases[] = {
+		{{SHIFT_FAST_BYTES_MAX - 3, 1, 2}, true},
+		{{SHIFT_FAST_BYTES_MAX - 3, 1, 3}, false},
+		{{1u << 30, 1u << 30, 0}, false},
+		{{1u << 31, 1u << 31, 8}, false}, /* 8 in 32 bits */
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct shift_sge sge[3] = {{0}};
+		struct shift_raw_wr wr = {.sge = sge, .num_sge = 3};
+
+		for (unsigned int k = 0; k < 3; k++)
+			sge[k].length = cases[i].length[k];
+		start(256, false);
+		assert_int_equal(post_plain(&wr), post_fast(&wr));
+		assert_int_equal(in_runs, cases[i].in_run);
+		compare();
+	}
+}
+
 static int post_recv_plain(const struct shift_recv_wr *wr)
 {
 	int rail;
@@ -391,6 +418,7 @@ int main(void)
 		cmocka_unit_test(a_run_begins_without_a_kind),
 		cmocka_unit_test(the_first_send_is_activity),
 		cmocka_unit_test(what_can_be_in_a_run),
+		cmocka_unit_test(several_sges_are_not_longer_than_one),
 		cmocka_unit_test(same_receives),
 	};
 

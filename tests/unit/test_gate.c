@@ -450,6 +450,9 @@ static void without_a_barrier_all_are_shared(void **state)
 	gate_leave(&gate, GATE_LOCKED);
 	run(THREADS, 2);
 	assert_int_equal(ways[GATE_OWNED], 0);
+	/* Shut between a thread's two looks: rarely. */
+	for (int i = 0; i < 5; i++)
+		run_with(1, 1, hasty_shutter);
 }
 
 static int start(void **state)

@@ -120,6 +120,7 @@ static void check_repost(uint64_t i, const struct shift_wr *want)
 		assert_int_equal(wr.num_sge, want->num_sge ? 1 : 0);
 		if (wr.num_sge) {
 			assert_int_equal(sge[0].length, 8);
+			assert_int_equal(sge[0].lkey, 0);
 			assert_memory_equal((void *)(uintptr_t)sge[0].addr, payload, 8);
 		}
 		return;

@@ -139,6 +139,34 @@ static void inline_payload_is_copied(void **state)
 	assert_int_equal(shift_sendlog_post(&log_, &wr), -EINVAL);
 }
 
+static void empty_pieces_of_inline_payload(void **state)
+{
+	char a[] = "hello ", b[] = "world";
+	struct shift_sge in[4] = {{0}, {(uintptr_t)a, 6, 0}, {0}, {(uintptr_t)b, 5, 0}}, out[3];
+	struct shift_wr wr = {.opcode = SHIFT_OP_WRITE, .sge = in, .num_sge = 4};
+
+	(void)state;
+	wr.flags = SHIFT_F_INLINE;
+	assert_int_equal(shift_sendlog_post(&log_, &wr), 0);
+	shift_sendlog_repost(&log_, 0, &wr, out);
+	assert_int_equal(wr.num_sge, 1);
+	assert_int_equal(out[0].length, 11);
+	assert_memory_equal((void *)(uintptr_t)out[0].addr, "hello world", 11);
+}
+
+static void pieces_of_inline_payload_share_the_room(void **state)
+{
+	char bytes[100] = "";
+	struct shift_sge in[2] = {{(uintptr_t)bytes, 60, 0}, {(uintptr_t)bytes, 40, 0}};
+	struct shift_wr wr = {.opcode = SHIFT_OP_WRITE, .sge = in, .num_sge = 2};
+
+	(void)state;
+	wr.flags = SHIFT_F_INLINE;
+	assert_int_equal(shift_sendlog_post(&log_, &wr), 0);
+	in[1].length++;
+	assert_int_equal(shift_sendlog_post(&log_, &wr), -EINVAL);
+}
+
 static void atomics_keep_their_operands(void **state)
 {
 	struct shift_sge in = {0x1000, 8, 1}, out[3];
@@ -312,6 +340,8 @@ int main(void)
 		T(an_inexact_fence_believes_signals_only),
 		T(trims),
 		T(inline_payload_is_copied),
+		T(empty_pieces_of_inline_payload),
+		T(pieces_of_inline_payload_share_the_room),
 		T(atomics_keep_their_operands),
 		T(refuses_what_it_cannot_log),
 		T(unpost_takes_back),
