@@ -132,14 +132,14 @@ static void set_secret(struct shift_sendlog *l, struct shift_wr_entry *e)
 int shift_sendlog_post(struct shift_sendlog *l, const struct shift_wr *wr)
 {
 	struct shift_wr_entry *e = shift_sendlog_at(l, l->head);
-	uint64_t length = wr->flags & SHIFT_F_INLINE
-				  ? shift_sendlog_store_inline(l, e, wr->sge, wr->num_sge)
-				  : shift_sendlog_store(l, e, wr->sge, wr->num_sge);
+	uint64_t length;
 
+	if ((l->held || l->tracked) && l->head - l->tail >= l->cap)
+		return -ENOMEM; /* before anything is stored: the entry may be the oldest one's */
+	length = wr->flags & SHIFT_F_INLINE ? shift_sendlog_store_inline(l, e, wr->sge, wr->num_sge)
+					    : shift_sendlog_store(l, e, wr->sge, wr->num_sge);
 	if (length > LENGTH_MAX || !known_opcode(wr->opcode))
 		return -EINVAL;
-	if ((l->held || l->tracked) && l->head - l->tail >= l->cap)
-		return -ENOMEM;
 	e->wr_id = wr->wr_id;
 	e->remote_addr = wr->remote_addr;
 	if (shift_wr_atomic(wr->opcode)) {

@@ -197,6 +197,21 @@ static void refuses_what_it_cannot_log(void **state)
 	assert_true(log_.head == 0 && log_.cum == 0);
 }
 
+/* Twice the capacity can be in the log when the NIC breaks: there is no free entry then. */
+static void what_a_full_log_refuses_changes_nothing(void **state)
+{
+	struct shift_wr_entry oldest;
+
+	(void)state;
+	shift_sendlog_init(&log_, mem, 8, 3, 100, 1000, false);
+	for (uint64_t i = 0; i < 16; i++)
+		assert_int_equal(post(i, SHIFT_OP_WRITE, 1, SHIFT_F_SIGNALED), 0);
+	shift_sendlog_hold(&log_);
+	oldest = *shift_sendlog_at(&log_, 0);
+	assert_int_equal(post(16, SHIFT_OP_WRITE, 1, SHIFT_F_SIGNALED), -ENOMEM);
+	assert_memory_equal(shift_sendlog_at(&log_, 0), &oldest, sizeof(oldest));
+}
+
 static void unpost_takes_back(void **state)
 {
 	(void)state;
@@ -344,6 +359,7 @@ int main(void)
 		T(pieces_of_inline_payload_share_the_room),
 		T(atomics_keep_their_operands),
 		T(refuses_what_it_cannot_log),
+		T(what_a_full_log_refuses_changes_nothing),
 		T(unpost_takes_back),
 		T(unpost_does_not_end_an_unsignaled_run),
 		T(signals_in_secret),
