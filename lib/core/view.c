@@ -64,6 +64,8 @@ bool shift_conn_secret_due(const struct shift_conn *c, const struct shift_wr *wr
 {
 	uint64_t length = 0;
 
+	if (wr->num_sge > UINT8_MAX)
+		return false; /* it will be refused */
 	for (uint32_t i = 0; i < wr->num_sge; i++)
 		length += wr->sge[i].length;
 	return c->sq.cum - c->sq.cum_signal + shift_psn_packets(wr->opcode, length, c->sq.mtu) >

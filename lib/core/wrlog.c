@@ -75,6 +75,8 @@ uint64_t shift_sendlog_store_inline(const struct shift_sendlog *l, struct shift_
 	uint8_t *side = shift_sendlog_side(l, e), *to = side;
 	uint64_t room = l->inline_max;
 
+	if (n > UINT8_MAX)
+		return UINT64_MAX;
 	for (; n; n--, sge++) {
 		if (sge->length > room)
 			return UINT64_MAX;

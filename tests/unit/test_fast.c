@@ -333,6 +333,21 @@ static void what_can_be_in_a_run(void **state)
 					   &(struct shift_raw_wr){.sge = sge, .num_sge = 1}));
 }
 
+/* As a program passes them that has not set all of its WR: refused, and not looked at. */
+static void an_absurd_number_of_sges(void **state)
+{
+	(void)state;
+	for (unsigned int i = 0; i < 2; i++) {
+		struct shift_raw_wr wr = {.sge = NULL,
+					  .num_sge = UINT32_MAX,
+					  .opcode = SHIFT_OP_SEND,
+					  .flags = i ? SHIFT_F_INLINE : 0};
+
+		start(1024, false);
+		assert_int_equal(post_fast(&wr), -EINVAL);
+	}
+}
+
 /* Of all SGEs together: as of one. */
 static void several_sges_are_not_longer_than_one(void **state)
 {
@@ -418,6 +433,7 @@ int main(void)
 		cmocka_unit_test(a_run_begins_without_a_kind),
 		cmocka_unit_test(the_first_send_is_activity),
 		cmocka_unit_test(what_can_be_in_a_run),
+		cmocka_unit_test(an_absurd_number_of_sges),
 		cmocka_unit_test(several_sges_are_not_longer_than_one),
 		cmocka_unit_test(same_receives),
 	};

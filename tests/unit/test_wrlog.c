@@ -197,6 +197,23 @@ static void refuses_what_it_cannot_log(void **state)
 	assert_true(log_.head == 0 && log_.cum == 0);
 }
 
+/* No list is so long: it is not looked at. */
+static void refuses_absurd_numbers_of_sges(void **state)
+{
+	static const struct shift_sge many[UINT8_MAX + 1];
+	static const uint32_t numbers[] = {UINT8_MAX + 1, UINT32_MAX};
+
+	(void)state;
+	for (unsigned int i = 0; i < 4; i++) {
+		struct shift_wr wr = {.opcode = SHIFT_OP_SEND,
+				      .flags = i & 1 ? SHIFT_F_INLINE : 0,
+				      .sge = many,
+				      .num_sge = numbers[i / 2]};
+
+		assert_int_equal(shift_sendlog_post(&log_, &wr), -EINVAL);
+	}
+}
+
 /* Twice the capacity can be in the log when the NIC breaks: there is no free entry then. */
 static void what_a_full_log_refuses_changes_nothing(void **state)
 {
@@ -359,6 +376,7 @@ int main(void)
 		T(pieces_of_inline_payload_share_the_room),
 		T(atomics_keep_their_operands),
 		T(refuses_what_it_cannot_log),
+		T(refuses_absurd_numbers_of_sges),
 		T(what_a_full_log_refuses_changes_nothing),
 		T(unpost_takes_back),
 		T(unpost_does_not_end_an_unsignaled_run),
