@@ -451,7 +451,7 @@ static void without_a_barrier_all_are_shared(void **state)
 	run(THREADS, 2);
 	assert_int_equal(ways[GATE_OWNED], 0);
 	/* Shut between a thread's two looks: rarely. */
-	for (int i = 0; i < 5; i++)
+	for (int i = 0; i < 30; i++)
 		run_with(1, 1, hasty_shutter);
 }
 
