@@ -239,6 +239,27 @@ static void same_after_unpost(void **state)
 	compare();
 }
 
+/* ... of runs of all kinds, in their middle; some completions were seen meanwhile. */
+static void same_after_unposts_among_kinds(void **state)
+{
+	(void)state;
+	for (unsigned int seed = 1; seed <= 200; seed++) {
+		srand(seed);
+		start(1024, seed & 1);
+		for (int i = 0; i < 60 && !plain->sq.tracked; i++) {
+			uint32_t n = (uint32_t)rand() % 5;
+
+			post_some(1 + (uint32_t)rand() % CAP);
+			shift_fast_fold(fast, &run);
+			plain->sq.sig_done += (plain->sq.sig_posted - plain->sq.sig_done) / 2;
+			fast->sq.sig_done = plain->sq.sig_done;
+			shift_conn_unpost_send(plain, n);
+			shift_conn_unpost_send(fast, n);
+			compare();
+		}
+	}
+}
+
 /* As in a new life of the QP, or after a switch back. */
 static void each_run_counts_at_the_mtu_of_its_time(void **state)
 {
@@ -428,6 +449,7 @@ int main(void)
 		cmocka_unit_test(same_log),
 		cmocka_unit_test(same_secret),
 		cmocka_unit_test(same_after_unpost),
+		cmocka_unit_test(same_after_unposts_among_kinds),
 		cmocka_unit_test(each_run_counts_at_the_mtu_of_its_time),
 		cmocka_unit_test(not_in_a_run),
 		cmocka_unit_test(a_run_begins_without_a_kind),
