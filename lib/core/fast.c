@@ -21,8 +21,7 @@ _Static_assert(SHIFT_KIND_AT % 8 == 0 &&
 	       "what is alike in a run must be a piece of the entry");
 _Static_assert(1u << SHIFT_FAST_SHIFT == SHIFT_FAST_BYTES_MAX, "so that it can be divided by");
 
-#define NO_KIND UINT64_MAX /* no WR has so many SGEs */
-#define FLAGS	(SHIFT_F_FENCE | SHIFT_F_SIGNALED | SHIFT_F_SOLICITED | SHIFT_F_INLINE)
+#define FLAGS (SHIFT_F_FENCE | SHIFT_F_SIGNALED | SHIFT_F_SOLICITED | SHIFT_F_INLINE)
 
 #define SIGNALED(flags) (!!(flags & SHIFT_F_SIGNALED))
 #define TWO_SIDED(op)	(op == SHIFT_OP_SEND || op == SHIFT_OP_SEND_IMM || op == SHIFT_OP_WRITE_IMM)
@@ -110,9 +109,19 @@ static bool set_mtu(struct shift_run *r, uint32_t mtu)
 	return 1u << r->mtu_shift == mtu;
 }
 
+/* The run is of WRs like this, with one SGE that is not inline. */
+static inline void set_kind(struct shift_run *r, const struct shift_raw_wr *wr,
+			    const struct shift_kind *kind)
+{
+	memcpy(&r->one_opcode, &wr->num_sge, sizeof(r->one_opcode));
+	r->flags = wr->flags;
+	r->kind = *kind;
+}
+
 /* From the log's head, at most to the end of its ring. false: nothing may come now. */
 static bool begin_runs(struct shift_sendlog *l, struct shift_run *r)
 {
+	static const struct shift_raw_wr any = {.num_sge = 1, .opcode = SHIFT_OP_WRITE};
 	uint64_t may, lap;
 
 	if (!set_mtu(r, l->mtu))
@@ -122,7 +131,7 @@ static bool begin_runs(struct shift_sendlog *l, struct shift_run *r)
 	r->uncounted = r->first = r->next = shift_sendlog_at(l, l->head);
 	lap = (uint64_t)(l->ring + l->mask + 1 - r->next);
 	r->stop = r->next + (may < lap ? may : lap);
-	r->one_opcode = NO_KIND;
+	set_kind(r, &any, &kinds[SHIFT_OP_WRITE][0]);
 	r->counts = 0;
 	r->cum = l->cum;
 	r->cum_signal = l->cum_signal;
@@ -182,9 +191,7 @@ static bool post_kind(const struct shift_sendlog *l, struct shift_run *r,
 		return post_inline(l, r, wr, kind);
 	if (wr->num_sge != 1)
 		return post_sges(l, r, wr, kind);
-	memcpy(&r->one_opcode, &wr->num_sge, sizeof(r->one_opcode));
-	r->flags = wr->flags;
-	r->kind = *kind;
+	set_kind(r, wr, kind);
 	return shift_fast_put(r, wr);
 }
 

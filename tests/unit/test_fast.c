@@ -295,16 +295,18 @@ static void not_in_a_run(void **state)
 	assert_int_equal(shift_conn_head(fast), 2);
 }
 
-/* A run has no kind before its first WR with one SGE: no WR is like that. */
-static void a_run_begins_without_a_kind(void **state)
+/* Before its first WR with one SGE, too, a run takes nothing but such. */
+static void a_run_begins_with_a_real_kind(void **state)
 {
 	struct shift_sge sge[2] = {{.length = 8}, {.length = 8}};
 	struct shift_raw_wr several = {.sge = sge, .num_sge = 2}, none = {.sge = NULL};
+	struct shift_raw_wr absurd = {.num_sge = UINT32_MAX, .opcode = UINT32_MAX};
 
 	(void)state;
 	start(1024, false);
 	assert_int_equal(post_plain(&several), post_fast(&several));
 	assert_false(shift_fast_post(&run, &none));
+	assert_false(shift_fast_post(&run, &absurd));
 	assert_int_equal(post_plain(&none), post_fast(&none));
 	compare();
 }
@@ -452,7 +454,7 @@ int main(void)
 		cmocka_unit_test(same_after_unposts_among_kinds),
 		cmocka_unit_test(each_run_counts_at_the_mtu_of_its_time),
 		cmocka_unit_test(not_in_a_run),
-		cmocka_unit_test(a_run_begins_without_a_kind),
+		cmocka_unit_test(a_run_begins_with_a_real_kind),
 		cmocka_unit_test(the_first_send_is_activity),
 		cmocka_unit_test(what_can_be_in_a_run),
 		cmocka_unit_test(an_absurd_number_of_sges),
