@@ -242,7 +242,7 @@ void failover_defaults(bool quick, bool of_all)
 	if (!names)
 		names = quick ? QUICK : ALL;
 	if (quick && of_all)
-		fault_ms = 1500;
+		fault_ms = 1000;
 }
 
 int cmd_failover(int argc, char **argv)

@@ -304,9 +304,8 @@ int setup_cases(struct results *r, struct hosts *h)
 
 void setup_defaults(bool quick, bool of_all)
 {
-	(void)of_all;
 	if (!qps_list)
-		qps_list = quick ? "1,10,100" : "1,10,100,1000";
+		qps_list = !quick ? "1,10,100,1000" : of_all ? "1,100" : "1,10,100";
 	if (!backups_list)
 		backups_list = "0,1,2";
 }

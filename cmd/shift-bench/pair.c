@@ -56,45 +56,95 @@ static const char **words_of(const struct hosts *h, const struct pair_words *w, 
 static const char listening[] =
 	"n=0; until grep -qi \":$0 0*:0000 0A\" /proc/net/tcp /proc/net/tcp6; do\n"
 	"  n=$((n + 1)); [ $n -le $1 ] || exit 1; sleep 0.1; done; head -n 1 /proc/stat";
-static const char no_listening[] = "head -n 1 /proc/stat";
+/* /proc/stat, and what shift-run has left in a file when it ended: also if the program was killed.
+ */
+static const char statistics[] =
+	"head -n 1 /proc/stat; [ -z \"$0\" ] || ! cat \"$0\" || rm -f \"$0\"";
 
-/* Also if the program was killed: what shift-run says when it has ended. */
-static const char leave_report[] = "cat \"$0\" && rm -f \"$0\"";
-
-static cJSON *take_report(const struct hosts *h, enum host host)
+static bool start_listening(const struct hosts *h, enum host host, long port, struct run *run)
 {
-	const char *words[] = {"sh", "-c", leave_report, report_file(h, host), NULL};
-	char *out, *err;
-	cJSON *report = NULL;
+	const char *words[] = {"sh",
+			       "-c",
+			       listening,
+			       format_text("%04lX", port & 0xffff),
+			       format_text("%d", LISTEN_S * 10),
+			       NULL};
 
-	if (!host_runs(h, host, words, ASK_MS, &out, &err))
-		report = cJSON_Parse(out);
-	free(out);
-	free(err);
-	return report;
+	return run_start(run, h, host, words, ASK_MS + LISTEN_S * 1000);
 }
 
-static bool ask_time(const struct hosts *h, enum host host, long port, struct processor_time *t)
+/* report: also that of shift-run. */
+static bool start_statistics(const struct hosts *h, enum host host, bool report, struct run *run)
 {
-	char hex[8], tries[16], *out, *err;
-	const char *words[] = {"sh", "-c", port ? listening : no_listening, hex, tries, NULL};
-	int status;
+	const char *words[] = {"sh", "-c", statistics, report ? report_file(h, host) : "", NULL};
 
-	snprintf(hex, sizeof(hex), "%04lX", port & 0xffff);
-	snprintf(tries, sizeof(tries), "%d", LISTEN_S * 10);
-	status = host_runs(h, host, words, ASK_MS + LISTEN_S * 1000, &out, &err);
-	if (!status)
+	return run_start(run, h, host, words, ASK_MS);
+}
+
+/* Waits for one of these. Its text, or NULL if it has failed. */
+static char *end_asking(struct run *run, struct processor_time *t)
+{
+	char *out;
+
+	run_wait(run);
+	out = run_output(run);
+	if (run->status) {
+		free(out);
+		out = NULL;
+	} else {
 		processor_time_parse(t, out);
-	free(out);
-	free(err);
-	return !status;
+	}
+	run_free(run);
+	return out;
+}
+
+/* Both at once, for each takes a while: when the server listens, if it has a port. false: it does
+ * not. */
+static bool ask_before(const struct hosts *h, long port, struct processor_time places[PLACES])
+{
+	struct run runs[HOSTS] = {0};
+	char *said[HOSTS];
+	bool listens;
+
+	if (port)
+		start_listening(h, HOST_B, port, &runs[HOST_B]);
+	else
+		start_statistics(h, HOST_B, false, &runs[HOST_B]);
+	start_statistics(h, HOST_A, false, &runs[HOST_A]);
+	said[HOST_A] = end_asking(&runs[HOST_A], &places[PLACE_A]);
+	said[HOST_B] = end_asking(&runs[HOST_B], &places[PLACE_B]);
+	listens = said[HOST_B];
+	free(said[HOST_A]);
+	free(said[HOST_B]);
+	return listens;
+}
+
+static void ask_after(const struct hosts *h, bool report, struct processor_time places[PLACES],
+		      struct pair_outcome *out)
+{
+	static const enum place place[HOSTS] = {PLACE_A, PLACE_B};
+	struct run runs[HOSTS] = {0};
+
+	for (int i = 0; i < HOSTS; i++)
+		start_statistics(h, i, report, &runs[i]);
+	for (int i = 0; i < HOSTS; i++) {
+		char *said = end_asking(&runs[i], &places[place[i]]);
+		const char *rest = said ? strchr(said, '\n') : NULL;
+
+		out->report[i] = report && rest ? cJSON_Parse(rest) : NULL;
+		free(said);
+	}
 }
 
 bool host_listens(const struct hosts *h, enum host host, long port)
 {
 	struct processor_time t;
+	struct run run;
+	char *said = start_listening(h, host, port, &run) ? end_asking(&run, &t) : NULL;
+	bool listens = said;
 
-	return ask_time(h, host, port, &t);
+	free(said);
+	return listens;
 }
 
 cJSON *job_status(const struct hosts *h, enum host host)
@@ -143,20 +193,18 @@ static void note_failure(struct pair_outcome *out, long results_up_to)
 }
 
 static int run_both(struct hosts *h, const struct pair_words *w, const char **const words[HOSTS],
-		    struct run runs[HOSTS], struct pair_outcome *out)
+		    struct run runs[HOSTS], struct watch *watch, struct pair_outcome *out)
 {
 	struct processor_time places[PLACES] = {0};
-	struct watch watch;
 
 	if (!run_start(&runs[HOST_B], h, HOST_B, words[HOST_B], w->limit_ms))
 		return EXIT_FAILED;
-	if (!ask_time(h, HOST_B, w->port, &places[PLACE_B])) {
+	if (!ask_before(h, w->port, places)) {
 		run_stop(&runs[HOST_B]);
 		out->failure = "host b: the server does not listen";
 		return hosts_check(h);
 	}
-	ask_time(h, HOST_A, 0, &places[PLACE_A]);
-	watch_begin(&watch, places);
+	watch_begin(watch, places);
 	if (!run_start(&runs[HOST_A], h, HOST_A, words[HOST_A], w->limit_ms))
 		return EXIT_FAILED;
 	if (w->meanwhile)
@@ -166,29 +214,30 @@ static int run_both(struct hosts *h, const struct pair_words *w, const char **co
 	if (runs[HOST_B].deadline_ms > now_ms() + LAST_MS)
 		runs[HOST_B].deadline_ms = now_ms() + LAST_MS;
 	run_wait(&runs[HOST_B]);
-	out->away = watch_end(&watch);
-	ask_time(h, HOST_A, 0, &places[PLACE_A]);
-	ask_time(h, HOST_B, 0, &places[PLACE_B]);
-	watch_guests(&out->away, &watch, places);
+	out->away = watch_end(watch);
 	return EXIT_OK;
 }
 
 int pair_run(struct hosts *h, const struct pair_words *w, struct pair_outcome *out)
 {
 	const char **words[HOSTS] = {words_of(h, w, HOST_A), words_of(h, w, HOST_B)};
+	struct processor_time places[PLACES] = {0};
 	struct run runs[HOSTS] = {0};
+	struct watch watch;
 	int status;
 
 	memset(out, 0, sizeof(*out));
-	status = run_both(h, w, words, runs, out);
+	status = run_both(h, w, words, runs, &watch, out);
 	for (int i = 0; i < HOSTS; i++) {
 		run_stop(&runs[i]);
 		out->out[i] = run_output(&runs[i]);
 		out->err[i] = run_errors(&runs[i]);
 		out->status[i] = runs[i].status;
-		if (w->with_shift && !interrupted())
-			out->report[i] = take_report(h, i);
 	}
+	if (!interrupted())
+		ask_after(h, w->with_shift, places, out);
+	if (!status && !out->failure)
+		watch_guests(&out->away, &watch, places);
 	note_failure(out, w->results_up_to);
 	for (int i = 0; i < HOSTS; i++) {
 		run_free(&runs[i]);
