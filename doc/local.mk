@@ -5,5 +5,7 @@ EXTRA_DIST += \
 	doc/extending.md \
 	doc/measurements.md \
 	doc/protocol.md \
+	doc/report.html \
+	doc/report.json \
 	doc/security.md \
 	doc/soft-roce.md

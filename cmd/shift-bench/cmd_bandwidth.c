@@ -34,7 +34,7 @@ enum {
 	RUN_S = 2,
 };
 
-static const char *ops = "write,send,read", *sizes, *qps, *directions;
+static const char *ops, *sizes, *qps, *directions;
 static long iterations;
 
 static void set_ops(const char *s)
@@ -186,6 +186,7 @@ int bandwidth_cases(struct results *r, struct hosts *h)
 
 void bandwidth_defaults(bool quick, bool of_all)
 {
+	ops = ops ? ops : quick && of_all ? "write" : "write,send,read";
 	sizes = sizes ? sizes : quick ? "4K" : "4K,64K";
 	qps = qps ? qps : !quick ? "1,8,64" : of_all ? "1" : "1,8";
 	directions = directions ? directions : quick ? "one" : "one,both";

@@ -307,7 +307,7 @@ void setup_defaults(bool quick, bool of_all)
 	if (!qps_list)
 		qps_list = !quick ? "1,10,100,1000" : of_all ? "1,100" : "1,10,100";
 	if (!backups_list)
-		backups_list = "0,1,2";
+		backups_list = quick && of_all ? "0,1" : "0,1,2";
 }
 
 int cmd_setup(int argc, char **argv)
