@@ -88,11 +88,9 @@ static char *end_asking(struct run *run, struct processor_time *t)
 
 	run_wait(run);
 	out = run_output(run);
-	if (run->status) {
+	if (run->status || !processor_time_parse(t, out)) {
 		free(out);
 		out = NULL;
-	} else {
-		processor_time_parse(t, out);
 	}
 	run_free(run);
 	return out;
