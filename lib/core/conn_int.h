@@ -119,6 +119,7 @@ struct shift_conn {
 	uint64_t timeout_at;
 	uint64_t check_at;
 	uint64_t active_ns; /* of the last COMMIT */
+	uint64_t chosen_ns; /* of the last choice of a rail, by us or by the peer */
 	uint32_t attempt;
 	uint32_t in_vain;      /* planned switches abandoned since the last COMMIT */
 	uint64_t abandoned_at; /* the latest of them */

@@ -215,13 +215,13 @@ static bool alternative_usable(const struct shift_conn *c, uint64_t now)
 }
 
 /* From when on the rail in use can be left because its link is down (T4), or its probes are lost
- * since it is in use (T6). That is told only once. There may have been nowhere to go then: the
+ * since it was chosen (T6). That is told only once. There may have been nowhere to go then: the
  * other rail is in its quarantine for a second after each fail-back, and in a life that is not the
  * first. A rail that was silent already when it was chosen was chosen all the same. */
 uint64_t rail_escape_at(const struct shift_conn *c)
 {
 	const struct rail *r = &c->rail[c->r];
-	bool silent = r->silent_ns > c->active_ns && rail_silent(c, c->r);
+	bool silent = r->silent_ns > c->chosen_ns && rail_silent(c, c->r);
 
 	return r->down || silent ? alternative_at(c) : NEVER;
 }

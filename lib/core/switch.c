@@ -112,6 +112,7 @@ static void renew_plan(struct shift_conn *c, uint64_t now)
 	c->plan.e = next_epoch(c);
 	c->plan.started = true;
 	rail_tried(c, c->plan.r);
+	c->chosen_ns = now;
 }
 
 /* Must our count of receives still settle, because the NIC that we left did not answer its fence?
@@ -171,6 +172,7 @@ static void enter_epoch(struct shift_conn *c, uint32_t e, uint8_t r, enum shift_
 		c->plan.trouble = now ? now : 1;
 	c->plan.e = e;
 	c->plan.r = r;
+	c->chosen_ns = now;
 	if (r != NO_RAIL)
 		rail_tried(c, r);
 	switch ((enum shift_state)c->state) {

@@ -162,6 +162,27 @@ static void one_that_fell_silent_later_is_not(void **state)
 	assert_int_equal(w_state(&w, 0), SHIFT_ST_FENCE);
 }
 
+/* The link of the rail that we come from is back, and a third rail answers. */
+static void one_that_falls_silent_before_the_commit_is_left(void **state)
+{
+	(void)state;
+	w_post(&w, 0, SHIFT_OP_WRITE, 10, true);
+	break_rail_0(0);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_FENCE);
+	w.now += MS;
+	falls_silent(1, 2);
+	w.now += MS;
+	for (int i = 0; i < 100 && !(w_state(&w, 0) == SHIFT_ST_ACTIVE); i++)
+		if (!w_op(&w, 0) && !w_op(&w, 1) && !w_msg(&w, 0) && !w_msg(&w, 1))
+			break;
+	assert_int_equal(w_view(&w, 0).r, 1);
+	w_tick(&w, 0);
+	w_event(&w, 0, SHIFT_EV_PROBE_OK, 2);
+	assert_int_not_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
+	assert_true(w_settle(&w, 20));
+	assert_int_equal(w_view(&w, 0).r, 2);
+}
+
 static void all_rails_miss(int times)
 {
 	for (int i = 0; i < times; i++)
@@ -555,6 +576,7 @@ int main(void)
 		WORLD_TEST(a_silence_is_remembered_until_a_rail_opens),
 		WORLD_TEST(a_rail_that_was_silent_when_it_was_chosen_is_kept),
 		WORLD_TEST(one_that_fell_silent_later_is_not),
+		WORLD_TEST(one_that_falls_silent_before_the_commit_is_left),
 		WORLD_TEST(an_answer_of_another_rail_makes_it_silent),
 		WORLD_TEST(a_silence_without_a_witness_is_not_left),
 		WORLD_TEST(a_silence_that_is_over_is_forgotten),
