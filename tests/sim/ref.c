@@ -110,6 +110,15 @@ void ref_begin(unsigned int dst, const struct pkt *p)
 		check_again(dst, p);
 }
 
+/* On some rail, at fences: then its QPs live on, beside those of the rail that took over. */
+static bool both_have_hung(void)
+{
+	for (uint32_t r = 0; r < RAILS; r++)
+		if (W.host[0].was_hung[r] && W.host[1].was_hung[r])
+			return true;
+	return false;
+}
+
 /*
  * Where the payload may go on. A WRITE: each cell once. What replays whole (messages, and in doubt
  * WRITEs) begins again: a message at its start, a WRITE where it was trimmed before. In doubt the
@@ -122,7 +131,7 @@ static bool cell_is_next(const struct ref_wr *w, const struct qp *q, const struc
 	if (p->first && p->off < w->cells)
 		return w->two_sided ? p->off == 0 : w->allowed > 0;
 	return !p->first && !w->two_sided && w->allowed > 0 && q->placed_seq == p->seq &&
-	       q->placed_cells == p->off && rail_at(p->r)->hung[0] && rail_at(p->r)->hung[1];
+	       q->placed_cells == p->off && both_have_hung();
 }
 
 /* Payload was placed. */
