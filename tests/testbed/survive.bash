@@ -48,11 +48,14 @@ outlives_panic() { # COMMAND...
 }
 
 panicked() { # says which and why, or fails
-	local host
-	shift-testbed status --name "$NAME" | grep 'Kernel panic' && return
+	local host said
+	said=$(shift-testbed status --name "$NAME") || true
+	grep 'Kernel panic' <<<"$said" && return
 	for host in a b; do
-		shift-testbed exec --name "$NAME" --timeout 10s "$host" -- true 2>&1 | grep 'its kernel hangs' && return
+		said=$(shift-testbed exec --name "$NAME" --timeout 10s "$host" -- true 2>&1) || true # 125, if it hangs
+		grep 'its kernel hangs' <<<"$said" && return
 	done
+	return 1
 }
 
 survive_down() {
