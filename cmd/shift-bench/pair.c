@@ -61,7 +61,7 @@ static const char listening[] =
 static const char statistics[] =
 	"head -n 1 /proc/stat; [ -z \"$0\" ] || ! cat \"$0\" || rm -f \"$0\"";
 
-static bool start_listening(const struct hosts *h, enum host host, long port, struct run *run)
+static void start_listening(const struct hosts *h, enum host host, long port, struct run *run)
 {
 	const char *words[] = {"sh",
 			       "-c",
@@ -70,18 +70,18 @@ static bool start_listening(const struct hosts *h, enum host host, long port, st
 			       format_text("%d", LISTEN_S * 10),
 			       NULL};
 
-	return run_start(run, h, host, words, ASK_MS + LISTEN_S * 1000);
+	run_start(run, h, host, words, ASK_MS + LISTEN_S * 1000);
 }
 
 /* report: also that of shift-run. */
-static bool start_statistics(const struct hosts *h, enum host host, bool report, struct run *run)
+static void start_statistics(const struct hosts *h, enum host host, bool report, struct run *run)
 {
 	const char *words[] = {"sh", "-c", statistics, report ? report_file(h, host) : "", NULL};
 
-	return run_start(run, h, host, words, ASK_MS);
+	run_start(run, h, host, words, ASK_MS);
 }
 
-/* Waits for one of these. Its text, or NULL if it has failed. */
+/* Waits for one of these. Its text, or NULL if it has failed, or did not start. */
 static char *end_asking(struct run *run, struct processor_time *t)
 {
 	char *out;
@@ -96,24 +96,17 @@ static char *end_asking(struct run *run, struct processor_time *t)
 	return out;
 }
 
-/* Both at once, for each takes a while: when the server listens, if it has a port. false: it does
- * not. */
+/* When the server listens, if it has a port; then nothing else begins in a host. false: it does not
+ * listen. */
 static bool ask_before(const struct hosts *h, long port, struct processor_time places[PLACES])
 {
 	struct run runs[HOSTS] = {0};
-	char *said[HOSTS];
-	bool listens;
+	bool listens = port ? host_listens(h, HOST_B, port) : true;
 
-	if (port)
-		start_listening(h, HOST_B, port, &runs[HOST_B]);
-	else
-		start_statistics(h, HOST_B, false, &runs[HOST_B]);
-	start_statistics(h, HOST_A, false, &runs[HOST_A]);
-	said[HOST_A] = end_asking(&runs[HOST_A], &places[PLACE_A]);
-	said[HOST_B] = end_asking(&runs[HOST_B], &places[PLACE_B]);
-	listens = said[HOST_B];
-	free(said[HOST_A]);
-	free(said[HOST_B]);
+	for (int i = 0; listens && i < HOSTS; i++)
+		start_statistics(h, i, false, &runs[i]);
+	for (int i = 0; listens && i < HOSTS; i++)
+		free(end_asking(&runs[i], &places[i == HOST_A ? PLACE_A : PLACE_B]));
 	return listens;
 }
 
@@ -138,9 +131,12 @@ bool host_listens(const struct hosts *h, enum host host, long port)
 {
 	struct processor_time t;
 	struct run run;
-	char *said = start_listening(h, host, port, &run) ? end_asking(&run, &t) : NULL;
-	bool listens = said;
+	bool listens;
+	char *said;
 
+	start_listening(h, host, port, &run);
+	said = end_asking(&run, &t);
+	listens = said;
 	free(said);
 	return listens;
 }
