@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Logging sends in as few instructions as possible: all but atomics, and none longer than 4 MiB. A
- * WR is written straight into the log's next entry. The log's own counters wait: successive WRs
- * with one SGE, the same opcode and the same flags are a run, and a run is added to the log's
- * counters at once. After that the log is as if each of them had come through shift_conn_post_send.
+ * WR is written straight into the log's next entry. Successive WRs with one SGE, the same opcode
+ * and the same flags are a run. What a run adds to the log's counters is kept in shift_run, and the
+ * log is told at the end of its ring, or when it is folded. After that the log is as if each WR had
+ * come through shift_conn_post_send.
  *
- * A WR of another kind begins another run (shift_fast_post_other); one with inline payload, several
- * SGEs or none is a run of its own. What that does not take is logged by shift_conn_post_send.
+ * A WR of another kind begins another run (shift_fast_post_other). One with inline payload, several
+ * SGEs or none is counted by itself, and the run may go on behind it. What is not taken here is
+ * logged by shift_conn_post_send.
  *
  * The poster owns the run. Before another thread looks at the log, the poster is quiesced and the
  * run is folded.
