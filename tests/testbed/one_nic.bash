@@ -38,9 +38,5 @@ address_anew() {
 }
 
 on_one_nic() { # FAULT PROGRAM OPTIONS...
-	course=${way:-through_one_nic} outlives_panic survives_anew "$@"
-}
-
-survives_anew() { # FAULT PROGRAM OPTIONS...
-	address_anew && survives "$@"
+	course=${way:-through_one_nic} prepare=address_anew outlives_panic survives "$@"
 }

@@ -354,6 +354,7 @@ home() { # or the program is over
 # back to rail 0. A program that ended well before the fault was over has shown nothing: it is run again, for longer.
 course=through
 over=1
+prepare=true # before each try
 survives() { # FAULT PROGRAM OPTIONS...; the duration is added
 	local fault=$1 usual=16 long duration try got_through started took rate=$rate
 	shift
@@ -366,7 +367,7 @@ survives() { # FAULT PROGRAM OPTIONS...; the duration is added
 		duration=(-n "$(count_for "$long" "$@")")
 		[[ $1 = ib_* ]] || duration=(--seconds "$long")
 		protected
-		start "$@" "${duration[@]}" || return
+		$prepare && start "$@" "${duration[@]}" || return
 		got_through=true started=$SECONDS
 		"$course" "$fault" >"$out/steps" 2>&1 || got_through=false
 		# A program that was over too early takes a moment to end here, too: it is to be run again, for longer.
