@@ -205,11 +205,25 @@ static bool counts_now(const struct task *t)
 	return own.instructions && t->place.valgrind && t->calls / SIDES == t->options->warmup;
 }
 
+static bool is_of_chance(const struct task *t)
+{
+	return !strcmp(t->what, "--mix");
+}
+
+/* In a program of chance a receive is a work request like any other. In a pattern it belongs to the
+ * send that needs it. */
+static double requests_of(const struct task *t, const struct verbs_outcome *out)
+{
+	double wrs = verbs_number(out, "wrs");
+
+	return is_of_chance(t) ? wrs + verbs_number(out, "receives") : wrs;
+}
+
 static int count_instructions(struct task *t, bool with_shift, struct measurement *m)
 {
 	struct verbs_outcome out;
 	int status = run_client(t, with_shift, true, &out);
-	double wrs = verbs_number(&out, "wrs");
+	double wrs = requests_of(t, &out);
 
 	m->away = out.away;
 	m->failure = out.failure;
@@ -245,7 +259,8 @@ static int time_it(struct task *t, bool with_shift, struct measurement *m)
 	m->away = out.away;
 	m->failure = out.failure;
 	if (!out.failure) {
-		m->values[NS] = verbs_number(&out, "ns_per_wr");
+		m->values[NS] = verbs_number(&out, "ns_per_wr") * verbs_number(&out, "wrs") /
+				requests_of(t, &out);
 		m->detail = counts_json(&out);
 	}
 	verbs_outcome_free(&out);
@@ -275,8 +290,8 @@ static int data_case(struct plan *p, struct task *t, const char *what, const cha
 	if (own.qps)
 		cJSON_AddNumberToObject(parameters, "qps", atof(own.qps));
 	p->row = verbs_row;
-	return plan_case(p, format_text(*what == '-' && what[2] == 'm' ? "mix %s" : "%s", name),
-			 parameters, metrics, METRICS, measure_data, t);
+	return plan_case(p, is_of_chance(t) ? format_text("mix %s", name) : name, parameters,
+			 metrics, METRICS, measure_data, t);
 }
 
 /* ---- control verbs -------------------------------------------------------------------------- */

@@ -10,21 +10,21 @@
 #include <unistd.h>
 
 /*
- * The identity of a thread that owns gates. It outlives the thread, because gates point to it, and
- * is then given to another thread. Only one thread has it at a time, and that one may enter as the
- * owner.
+ * The identity of a thread that remembers gates. It outlives the thread, because gates point to it,
+ * and is then given to another thread. Only one thread has it at a time, and that one may enter as
+ * the owner.
  */
 struct gate_thread {
-	struct gate_thread *next; /* in the list of those that are free */
+	struct gate_thread *next; /* in the list of all */
 	struct gate_keys *keys;	  /* NULL: that thread has ended */
 };
 
 _Thread_local struct gate_keys gate_mine = {ASSOC_INIT, ASSOC_INIT, ASSOC_INIT};
 
 static _Thread_local struct gate_thread *self;
-/* Protects the keys of other threads, and the list of free identities. */
+/* Protects the keys of other threads, and the list of all identities. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct gate_thread *free_threads;
+static struct gate_thread *threads;
 static pthread_key_t at_exit;
 static bool biased; /* gates can have owners: membarrier works, and we hear of a thread's end */
 static bool forked; /* a child of fork(): a thread that held the lock may be gone */
@@ -46,10 +46,25 @@ static void thread_ended(void *arg)
 	pthread_mutex_lock(&lock);
 	keys_forget_all();
 	t->keys = NULL;
-	t->next = free_threads;
-	free_threads = t;
 	pthread_mutex_unlock(&lock);
 	self = NULL;
+}
+
+/* One that is free, or a new one; or NULL. Under the lock. */
+static struct gate_thread *thread_any(void)
+{
+	struct gate_thread *t = threads;
+
+	while (t && t->keys)
+		t = t->next;
+	if (t)
+		return t;
+	t = calloc(1, sizeof(*t));
+	if (t) {
+		t->next = threads;
+		threads = t;
+	}
+	return t;
 }
 
 static struct gate_thread *thread_new(void)
@@ -57,11 +72,7 @@ static struct gate_thread *thread_new(void)
 	struct gate_thread *t;
 
 	pthread_mutex_lock(&lock);
-	t = free_threads;
-	if (t)
-		free_threads = t->next;
-	else
-		t = calloc(1, sizeof(*t));
+	t = thread_any();
 	if (t)
 		t->keys = &gate_mine;
 	pthread_mutex_unlock(&lock);
@@ -72,7 +83,7 @@ static struct gate_thread *thread_new(void)
 	return t;
 }
 
-/* NULL: this thread cannot own anything. */
+/* NULL: this thread cannot own or remember anything. */
 static struct gate_thread *thread_self(void)
 {
 	if (!self && biased && !forked)
@@ -193,7 +204,9 @@ enum gate_how gate_enter_any(struct gate *g, const void *mark)
 
 void gate_remember(struct assoc *a, const void *key, void *object)
 {
-	assoc_forget(a, (uintptr_t)key); /* if the gate was shut, or shared, it is still there */
+	if (!thread_self()) /* nobody could make it forget */
+		return;
+	assoc_forget(a, (uintptr_t)key); /* if the gate was shut it is still there */
 	/* Another thread may make us forget one at this moment. */
 	if (assoc_is_full(a, (uintptr_t)key)) {
 		if (!forked)
@@ -214,17 +227,19 @@ static void forget_keys(struct gate_keys *keys, const void *key)
 
 void gate_forget(struct gate *g, const void *key)
 {
-	struct gate_thread *owner = atomic_load(&g->owner);
+	const struct gate_thread *owner = atomic_load(&g->owner);
+	bool shared = atomic_load(&g->shut) & GATE_SHARED;
 
 	if (forked) { /* only the thread that forked is left */
 		forget_keys(&gate_mine, key);
 		return;
 	}
-	if (!owner)
+	if (!owner && !shared)
 		return;
 	pthread_mutex_lock(&lock);
-	if (owner->keys)
-		forget_keys(owner->keys, key);
+	for (const struct gate_thread *t = threads; t; t = t->next)
+		if (t->keys && (shared || t == owner))
+			forget_keys(t->keys, key);
 	pthread_mutex_unlock(&lock);
 }
 

@@ -10,9 +10,10 @@
  * has entered is shared for good, with a lock. Where the kernel has no membarrier, every gate is
  * shared.
  *
- * A thread remembers the gates that it owns by the program's pointer (gate_remember). A pointer
- * that is found there proves the ownership. To take a gate away, or to destroy it, is to make its
- * owner forget it (gate_forget).
+ * A thread remembers by the program's pointer which gates it owns or shares (gate_remember). So it
+ * may enter what it finds there as if it were the owner: where it is not, the gate is shared, and
+ * it is turned away. To destroy a gate is to make its owner forget it, or all threads that share it
+ * (gate_forget).
  *
  * Any thread. Gates are leaves in the order of locks: no lock is taken inside, but that of the keys
  * of threads, when a thread remembers a gate for the first time and its table has to grow.
@@ -48,7 +49,7 @@ struct gate {
 	_Atomic(struct gate_thread *) owner;
 };
 
-/* The gates that a thread owns, of each kind: our object by the program's pointer. */
+/* The gates that a thread owns or shares, of each kind: our object by the program's pointer. */
 struct gate_keys {
 	struct assoc send, recv, poll;
 };
@@ -75,26 +76,24 @@ static inline void gate_leave(struct gate *g, enum gate_how how)
 		atomic_store_explicit(&g->inside, GATE_OUTSIDE, memory_order_release);
 }
 
-/* After entering as GATE_OWNED: from now on gate_find(a, key) is the object, until the gate is
- * forgotten, or, in a thread that owns very many gates, until another one takes its place. a: one
- * of gate_mine. */
+/* Inside the gate: from now on gate_find(a, key) is the object, until the gate is forgotten, or, in
+ * a thread that uses very many gates, until another one takes its place. a: one of gate_mine. */
 void gate_remember(struct assoc *a, const void *key, void *object);
 
-/* Makes the owner of the gate forget this key. To be called when the gate is never used again by
- * that key. */
+/* Makes every thread that remembers the gate forget this key. To be called when the gate is never
+ * used again by that key. */
 void gate_forget(struct gate *g, const void *key);
 
-/* What the program knows by that pointer, if this thread owns its gate and remembers it; or NULL.
- */
+/* What the program knows by that pointer, if this thread remembers its gate; or NULL. */
 static inline void *gate_find(const struct assoc *a, const void *key)
 {
 	return assoc_find(a, (uintptr_t)key);
 }
 
 /*
- * Enters; only for the owner. false: the gate is shut or shared, and gate_enter() knows which. mark
- * is a pointer of the caller's, which gate_mark() returns while the caller is inside. It saves the
- * caller from keeping it in a register over a call.
+ * Enters; only for a thread that remembers the gate. false: the gate is shut or shared, and
+ * gate_enter() knows which. mark is a pointer of the caller's, which gate_mark() returns while the
+ * caller is inside. It saves the caller from keeping it in a register over a call.
  */
 static inline bool gate_enter_owned(struct gate *g, const void *mark)
 {

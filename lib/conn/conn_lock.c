@@ -75,6 +75,8 @@ static void close_gates(struct vqp *v)
 	for (unsigned int i = 0; i < n; i++)
 		gate_shut(gates[i]);
 	gate_sync(gates, n);
+	vcq_wait_counted(v->send_cq, v);
+	vcq_wait_counted(v->recv_cq, v);
 	shift_fast_fold(v->conn, &v->hot.run);
 	report_refused(v);
 }

@@ -101,6 +101,9 @@ struct vqp_hot {
 	uint32_t refused_sends;
 	bool refused;
 	struct gate recv_gate __attribute__((aligned(64)));
+	/* Inside recv_gate: the program's receive that is being posted, and what goes to the NIC in
+	 * its place if there is a mark: that is its wr_id, and no other one follows it. */
+	struct ibv_recv_wr *recv_now, *recv_refused, recv_marked;
 };
 
 /* What the program has asked for, and what it must see. Under vqp.lock once the QP has started. */

@@ -138,7 +138,7 @@ static inline bool shift_fast_post_recv(struct shift_recvlog *l, const struct sh
 	struct shift_recv_entry *e = shift_recvlog_at(l, posted);
 	uint32_t num_sge = wr->num_sge;
 
-	if (__builtin_expect(num_sge > 1 || posted - done >= l->cap, 0))
+	if (__builtin_expect(num_sge > 1 || (uint32_t)(posted - done) >= l->cap, 0))
 		return false;
 	e->wr_id = wr->wr_id;
 	e->num_sge = num_sge;

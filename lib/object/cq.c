@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include "lib/object/cq.h"
 
+#include <sched.h>
 #include <stdlib.h>
 
 #include "lib/base/fork.h"
@@ -191,6 +192,12 @@ int hook_destroy_cq(struct ibv_cq *real_cq)
 }
 
 /* --- completions for the program ------------------------------------------------------------- */
+
+void vcq_wait_counted(const struct vcq *cq, const struct vqp *v)
+{
+	while (atomic_load(&cq->counting) == v)
+		sched_yield();
+}
 
 void vcq_deliver(struct vcq *cq, const struct ibv_wc *wc)
 {

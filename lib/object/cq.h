@@ -46,6 +46,8 @@ struct vcq {
 	struct ibv_wc *stash; /* polled on the fast way, to be fed first. Written inside the gate,
 			       * emptied under drain_lock while the gate is shut */
 	uint32_t stash_at, stash_n, stash_size;
+	/* The QP whose completion is being counted without its lock: drain.c */
+	_Atomic(const struct vqp *) counting;
 	pthread_mutex_t delivered_lock;
 	struct wc_ring delivered; /* for the program, in order; under delivered_lock */
 
@@ -61,6 +63,21 @@ struct vcq {
 
 /* NULL: the CQ is not one of the program's, or passes through. */
 struct vcq *vcq_find(const struct ibv_cq *cq);
+
+/* Begins to count a completion of v, under drain_lock with the gate shut. What the caller reads of
+ * v after this, nobody has changed who has called vcq_wait_counted() since. */
+static inline void vcq_count_begin(struct vcq *cq, const struct vqp *v)
+{
+	atomic_store(&cq->counting, v);
+}
+
+static inline void vcq_count_end(struct vcq *cq)
+{
+	atomic_store(&cq->counting, NULL);
+}
+
+/* Returns when no completion of v is being counted that way. */
+void vcq_wait_counted(const struct vcq *cq, const struct vqp *v);
 
 /* Adds a completion for the program, behind all others. This is the one narrow door through which
  * connections hand them over. Any locks held (leaf lock). */

@@ -138,11 +138,30 @@ static __attribute__((noinline)) int polled(struct vcq *cq, enum gate_how how, i
 	return counted ? counted : slow_poll(cq, got, wc);
 }
 
-static __attribute__((noinline)) int any_poll_cq(struct ibv_cq *real_cq, int n, struct ibv_wc *wc)
+/* Inside the gate, which it leaves. */
+static inline int poll_entered(struct vcq *cq, enum gate_how how, int n, struct ibv_wc *wc)
+{
+	int got = cq->poll_cq(cq->cq, n, wc);
+
+	if (got > 0 && (got > 1 || !count_known(cq, wc)))
+		return polled(cq, how, got, wc);
+	gate_leave(&cq->gate, how);
+	return got;
+}
+
+/* Another thread polls it, too, or it is slow. */
+static __attribute__((noinline)) int poll_shared(struct vcq *cq, int n, struct ibv_wc *wc)
+{
+	enum gate_how how = gate_enter(&cq->gate, wc);
+
+	return how == GATE_IS_SHUT ? slow_poll(cq, n, wc) : poll_entered(cq, how, n, wc);
+}
+
+/* A CQ that this thread does not remember. */
+static __attribute__((noinline)) int poll_unknown(struct ibv_cq *real_cq, int n, struct ibv_wc *wc)
 {
 	struct vcq *cq = vcq_find(real_cq);
 	enum gate_how how;
-	int got;
 
 	if (!cq) {
 		struct vdev *dev = vdev_find(real_cq->context);
@@ -152,22 +171,8 @@ static __attribute__((noinline)) int any_poll_cq(struct ibv_cq *real_cq, int n, 
 	how = gate_enter(&cq->gate, wc);
 	if (how == GATE_IS_SHUT)
 		return slow_poll(cq, n, wc);
-	if (how == GATE_OWNED)
-		gate_remember(&gate_mine.poll, real_cq, cq);
-	got = cq->poll_cq(real_cq, n, wc);
-	if (got > 0)
-		return polled(cq, how, got, wc);
-	gate_leave(&cq->gate, how);
-	return got;
-}
-
-/* The gate's mark is wc, so that little has to be saved over the call. */
-static inline __attribute__((always_inline)) struct vcq *enter_to_poll(struct ibv_cq *real_cq,
-								       struct ibv_wc *wc)
-{
-	struct vcq *cq = gate_find(&gate_mine.poll, real_cq);
-
-	return cq && gate_enter_owned(&cq->gate, wc) ? cq : NULL;
+	gate_remember(&gate_mine.poll, real_cq, cq);
+	return poll_entered(cq, how, n, wc);
 }
 
 static __attribute__((noinline)) int polled_unlike(struct vcq *cq, int got)
@@ -180,11 +185,14 @@ static __attribute__((noinline)) int polled_unlike(struct vcq *cq, int got)
 
 int hot_poll_cq(struct ibv_cq *real_cq, int n, struct ibv_wc *wc)
 {
-	struct vcq *cq = enter_to_poll(real_cq, wc);
+	struct vcq *cq = gate_find(&gate_mine.poll, real_cq);
 	int got;
 
 	if (__builtin_expect(!cq, 0))
-		return any_poll_cq(real_cq, n, wc);
+		return poll_unknown(real_cq, n, wc);
+	/* The gate's mark is wc, so that little has to be saved over the call. */
+	if (!gate_enter_owned(&cq->gate, wc))
+		return poll_shared(cq, n, wc);
 	got = cq->poll_cq(real_cq, n, wc);
 	if (__builtin_expect(got != 1 || !count_known(cq, gate_mark(&cq->gate)), 0))
 		return polled_unlike(cq, got);

@@ -130,6 +130,33 @@ static __attribute__((noinline)) int recv_failed(struct vqp *v, enum gate_how ho
 	return err;
 }
 
+static __attribute__((noinline)) int recv_one_failed(struct vqp *v, int err)
+{
+	return recv_failed(v, GATE_OWNED, err, v->hot.recv_now, 0, gate_mark(&v->hot.recv_gate));
+}
+
+/* Posts a receive that was logged, inside the gate as its owner with `bad` as the mark, and leaves
+ * the gate. As with post_one(), little has to be saved over the call. */
+static inline __attribute__((always_inline)) int recv_one(struct vqp *v, struct ibv_qp *qp,
+							  struct ibv_recv_wr *wr)
+{
+	struct ibv_recv_wr *to = wr;
+	int err;
+
+	v->hot.recv_now = wr;
+	v->hot.recv_marked.sg_list = wr->sg_list;
+	v->hot.recv_marked.num_sge = wr->num_sge;
+	v->hot.recv_marked.wr_id = v->hot.recv_mark;
+	if (v->hot.recv_mark)
+		to = &v->hot.recv_marked;
+	err = v->post_recv(qp, to, &v->hot.recv_refused);
+	if (__builtin_expect(err, 0))
+		return recv_one_failed(v, err);
+	__asm__("" : "+r"(err)); /* as in post_one() */
+	gate_leave(&v->hot.recv_gate, GATE_OWNED);
+	return err;
+}
+
 /* Logs and copies receives from *wr on, which it moves on. Returns how many; *err: why the next one
  * cannot be logged. */
 static uint32_t chain_recvs(struct vqp *v, struct ibv_recv_wr **wr, struct ibv_recv_wr *chain,
@@ -181,8 +208,9 @@ static __attribute__((noinline)) int recv_entered(struct vqp *v, enum gate_how h
 	return full;
 }
 
-static __attribute__((noinline)) int any_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr,
-						   struct ibv_recv_wr **bad)
+/* To a QP that this thread does not remember. */
+static __attribute__((noinline)) int recv_unknown(struct ibv_qp *qp, struct ibv_recv_wr *wr,
+						  struct ibv_recv_wr **bad)
 {
 	struct vqp *v = vqp_find(qp);
 	enum gate_how how;
@@ -193,25 +221,30 @@ static __attribute__((noinline)) int any_post_recv(struct ibv_qp *qp, struct ibv
 	how = gate_enter(&v->hot.recv_gate, NULL);
 	if (how == GATE_IS_SHUT)
 		return slow_post_recv(v, wr, bad);
-	if (how == GATE_OWNED)
-		gate_remember(&gate_mine.recv, qp, v);
+	gate_remember(&gate_mine.recv, qp, v);
+	return recv_entered(v, how, wr, bad);
+}
+
+/* Another thread posts to it, too, or it is slow. */
+static __attribute__((noinline)) int recv_shared(struct vqp *v, struct ibv_recv_wr *wr,
+						 struct ibv_recv_wr **bad)
+{
+	enum gate_how how = gate_enter(&v->hot.recv_gate, NULL);
+
+	if (how == GATE_IS_SHUT)
+		return slow_post_recv(v, wr, bad);
 	return recv_entered(v, how, wr, bad);
 }
 
 int hot_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	struct vqp *v = gate_find(&gate_mine.recv, qp);
-	struct ibv_recv_wr one, *refused;
-	int err;
 
-	if (!v || !gate_enter_owned(&v->hot.recv_gate, NULL))
-		return any_post_recv(qp, wr, bad);
-	if (__builtin_expect(!wr || wr->next || !log_recv_fast(v, wr), 0))
+	if (!v || !wr)
+		return recv_unknown(qp, wr, bad);
+	if (!gate_enter_owned(&v->hot.recv_gate, bad))
+		return recv_shared(v, wr, bad);
+	if (__builtin_expect(wr->next || !log_recv_fast(v, wr), 0))
 		return recv_entered(v, GATE_OWNED, wr, bad);
-	copy_recv(v, &one, wr, NULL);
-	err = v->post_recv(qp, &one, &refused);
-	if (__builtin_expect(err, 0))
-		return recv_failed(v, GATE_OWNED, err, wr, 0, bad);
-	gate_leave(&v->hot.recv_gate, GATE_OWNED);
-	return 0;
+	return recv_one(v, qp, wr);
 }

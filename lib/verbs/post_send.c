@@ -242,20 +242,16 @@ static void sends_refused(struct vqp *v, enum gate_how how, uint32_t n)
 	vqp_leave(v);
 }
 
-/* Posts what was logged, [wr, end). If that is all of the program's list, it is posted as it is.
- * After an error *bad is the first that the provider has refused; NULL: it has queued it, and could
- * not ring the doorbell (V9). *left: how many it has not got. */
-static int post_list(struct vqp *v, struct ibv_send_wr *wr, const struct ibv_send_wr *end,
-		     struct ibv_send_wr **bad, uint32_t *left)
+/* Posts what was logged, [wr, end), one by one. After an error *bad is the first that the provider
+ * has refused; NULL: it has queued it, and could not ring the doorbell (V9). *left: how many it has
+ * not got. */
+static int post_pieces(struct vqp *v, struct ibv_send_wr *wr, const struct ibv_send_wr *end,
+		       struct ibv_send_wr **bad, uint32_t *left)
 {
 	int err = 0;
 
 	*bad = NULL;
-	if (!end) {
-		err = v->post_send(v->qp, wr, bad);
-		*left = err && *bad ? count_sends(*bad, NULL) : 0;
-		return err;
-	}
+	*left = 0;
 	for (; wr != end && !err; wr = err ? wr : wr->next) {
 		struct ibv_send_wr one = *wr, *one_bad = NULL;
 
@@ -307,18 +303,42 @@ static inline __attribute__((always_inline)) int post_one(struct vqp *v, struct 
 	return err;
 }
 
+/* The list was logged up to `end`. Inside the gate, which it leaves. */
+static __attribute__((noinline)) int post_part(struct vqp *v, enum gate_how how,
+					       struct ibv_send_wr *wr, struct ibv_send_wr *end,
+					       struct ibv_send_wr **bad)
+{
+	uint32_t left;
+	int err = post_pieces(v, wr, end, bad, &left);
+
+	if (err)
+		return post_failed(v, how, err, left, end, bad);
+	gate_leave(&v->hot.send_gate, how);
+	return slow_post_send(v, end, bad);
+}
+
+/* All of the program's list was logged, and is posted as it is. Inside the gate, which it leaves.
+ */
+static inline int post_whole(struct vqp *v, enum gate_how how, struct ibv_send_wr *wr,
+			     struct ibv_send_wr **bad)
+{
+	int err;
+
+	*bad = NULL;
+	err = v->post_send(v->qp, wr, bad);
+	if (__builtin_expect(err, 0))
+		return post_failed(v, how, err, *bad ? count_sends(*bad, NULL) : 0, NULL, bad);
+	gate_leave(&v->hot.send_gate, how);
+	return 0;
+}
+
 /* Inside the gate, which it leaves. */
 static __attribute__((noinline)) int post_entered(struct vqp *v, enum gate_how how,
 						  struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	struct ibv_send_wr *rest = log_sends(v, wr);
-	uint32_t left = 0;
-	int err = wr == rest ? 0 : post_list(v, wr, rest, bad, &left);
 
-	if (__builtin_expect(err, 0))
-		return post_failed(v, how, err, left, rest, bad);
-	gate_leave(&v->hot.send_gate, how);
-	return rest ? slow_post_send(v, rest, bad) : 0;
+	return rest ? post_part(v, how, wr, rest, bad) : post_whole(v, how, wr, bad);
 }
 
 /* One that the run has not taken; as the owner, inside the gate, which it leaves. */
@@ -331,8 +351,9 @@ static __attribute__((noinline)) int post_other_one(struct vqp *v, struct ibv_qp
 	return post_one(v, qp, wr);
 }
 
-static __attribute__((noinline)) int any_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr,
-						   struct ibv_send_wr **bad)
+/* To a QP that this thread does not remember. */
+static __attribute__((noinline)) int post_unknown(struct ibv_qp *qp, struct ibv_send_wr *wr,
+						  struct ibv_send_wr **bad)
 {
 	struct vqp *v = vqp_find(qp);
 	enum gate_how how;
@@ -343,17 +364,31 @@ static __attribute__((noinline)) int any_post_send(struct ibv_qp *qp, struct ibv
 	how = gate_enter(&v->hot.send_gate, bad);
 	if (how == GATE_IS_SHUT)
 		return slow_post_send(v, wr, bad);
-	if (how == GATE_OWNED)
-		gate_remember(&gate_mine.send, qp, v);
+	gate_remember(&gate_mine.send, qp, v);
 	return post_entered(v, how, wr, bad);
+}
+
+/* Another thread posts to it, too, or it is slow. */
+static __attribute__((noinline)) int post_shared(struct vqp *v, struct ibv_send_wr *wr,
+						 struct ibv_send_wr **bad)
+{
+	enum gate_how how = gate_enter(&v->hot.send_gate, bad);
+
+	if (how == GATE_IS_SHUT)
+		return slow_post_send(v, wr, bad);
+	if (wr->next || !shift_fast_post(&v->hot.run, raw_wr(wr)))
+		return post_entered(v, how, wr, bad);
+	return post_whole(v, how, wr, bad);
 }
 
 int hot_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	struct vqp *v = gate_find(&gate_mine.send, qp);
 
-	if (!v || !wr || !gate_enter_owned(&v->hot.send_gate, bad))
-		return any_post_send(qp, wr, bad);
+	if (!v || !wr)
+		return post_unknown(qp, wr, bad);
+	if (!gate_enter_owned(&v->hot.send_gate, bad))
+		return post_shared(v, wr, bad);
 	if (wr->next)
 		return post_entered(v, GATE_OWNED, wr, bad);
 	if (!shift_fast_post(&v->hot.run, raw_wr(wr)))

@@ -34,7 +34,7 @@ static enum gate_how enter(struct gate *g)
 	if (gate_find(&gate_mine.send, g) && gate_enter_owned(g, NULL))
 		return GATE_OWNED;
 	how = gate_enter(g, NULL);
-	if (how == GATE_OWNED)
+	if (how != GATE_IS_SHUT)
 		gate_remember(&gate_mine.send, g, g);
 	return how;
 }
@@ -277,6 +277,57 @@ static void another_thread_makes_forget(void **state)
 	assert_int_equal(enter(&gate), GATE_IS_SHUT);
 }
 
+enum { SHARERS = 3 };
+
+static _Atomic int inside_once, forgets;
+static _Atomic bool all_forgot;
+
+/* Enters, and says in *arg what it remembers before and after the gate is forgotten. */
+static void *share_it(void *arg)
+{
+	bool *remembers = arg;
+	enum gate_how how = enter(&gate);
+
+	gate_leave(&gate, how);
+	remembers[0] = how == GATE_LOCKED && gate_find(&gate_mine.send, &gate) == &gate;
+	inside_once++;
+	while (!all_forgot)
+		pause_ns(100000);
+	remembers[1] = gate_find(&gate_mine.send, &gate) != NULL;
+	forgets++;
+	while (forgets <
+	       SHARERS) /* no thread's end makes it forget before the others have looked */
+		sched_yield();
+	return NULL;
+}
+
+/* Its memory may be another gate's afterwards. */
+static void all_that_share_it_forget_it(void **state)
+{
+	bool remembers[SHARERS][2];
+	pthread_t thread[SHARERS];
+
+	(void)state;
+	reset();
+	inside_once = forgets = 0;
+	all_forgot = false;
+	assert_int_equal(enter(&gate), GATE_OWNED);
+	gate_leave(&gate, GATE_OWNED);
+	for (int i = 0; i < SHARERS; i++)
+		pthread_create(&thread[i], NULL, share_it, remembers[i]);
+	while (inside_once < SHARERS)
+		pause_ns(100000);
+	assert_ptr_equal(gate_find(&gate_mine.send, &gate), &gate);
+	gate_forget(&gate, &gate);
+	assert_null(gate_find(&gate_mine.send, &gate));
+	all_forgot = true;
+	for (int i = 0; i < SHARERS; i++) {
+		pthread_join(thread[i], NULL);
+		assert_true(remembers[i][0]);
+		assert_false(remembers[i][1]);
+	}
+}
+
 /* Of each kind: posts, receives and polls. */
 static void it_forgets_whatever_the_kind(void **state)
 {
@@ -448,6 +499,8 @@ static void without_a_barrier_all_are_shared(void **state)
 	gate_init(&gate);
 	assert_int_equal(enter(&gate), GATE_LOCKED);
 	gate_leave(&gate, GATE_LOCKED);
+	assert_null(
+		gate_find(&gate_mine.send, &gate)); /* nobody could make this thread forget it */
 	run(THREADS, 2);
 	assert_int_equal(ways[GATE_OWNED], 0);
 	/* Shut between a thread's two looks: rarely. */
@@ -474,6 +527,7 @@ int main(void)
 		cmocka_unit_test(it_is_taken_from_its_owner),
 		cmocka_unit_test(what_a_dead_thread_owned_is_free),
 		cmocka_unit_test(another_thread_makes_forget),
+		cmocka_unit_test(all_that_share_it_forget_it),
 		cmocka_unit_test(it_forgets_whatever_the_kind),
 		cmocka_unit_test(what_is_remembered_again_is_there_once),
 		cmocka_unit_test(while_a_table_grows_nobody_else_forgets),

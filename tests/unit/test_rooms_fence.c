@@ -520,20 +520,97 @@ static void all_there_is_is_fed(void **state)
 	for (uint64_t i = 0; i < 40; i++)
 		world.send_cq.stash[i] = completion(0x1000 + i, QPN, 0, 0);
 	gate_shut(&world.send_cq.gate);
+	vqp_enter(v); /* its own gates are shut, too */
+	vqp_leave(v);
 	for (uint64_t i = 0; i < 40; i++)
 		world.wc[world.wcs++] = completion(0x1028 + i, QPN, 0, 0);
 	world.twin_wc_nic = RAILS - 1;
 	for (uint64_t i = 0; i < 33; i++)
 		world.twin_wc[world.twin_wcs++] = completion(0x1050 + i, TWIN_QPN + RAILS - 1, 0,
 							     0);
-	core.fast = true;
 	drain();
 	for (line = trace_text(); (line = strstr(line, "cqe ")); line++, at++)
 		assert_int_equal(traced_id(line), 0x1000 + at);
+	core.fast = true;
+	vqp_enter(v);
+	vqp_leave(v);
 	assert_int_equal(at, 113);
 	assert_int_equal(world.send_cq.stash_n, 0);
 	assert_int_equal(world.send_cq.stash_at, 0);
 	assert_int_equal(world.send_cq.gate.shut & ~GATE_SHARED, GATE_OPEN);
+	core.fast = false;
+}
+
+/* Where another QP of the CQ is slow. Its gates stay open, and its lock is not taken. */
+static void a_fast_qp_of_a_slow_cq_is_only_counted(void **state)
+{
+	struct shift_recv_entry ring[4] = {{.wr_id = 0x71}};
+	struct ibv_wc wc[8];
+
+	(void)state;
+	rooms_be_fast(v, true);
+	gate_shut(&world.send_cq.gate); /* by that other QP */
+	v->recv_cq = &world.send_cq;
+	core.recvs = (struct shift_recvlog){.ring = ring, .mask = 3, .cap = 4, .posted = 1};
+	world.wc[world.wcs++] = completion(0x10, QPN, 0, IBV_WC_SEND);
+	world.wc[world.wcs++] = completion(0x55, QPN, 0, IBV_WC_RECV);
+	world.wc[world.wcs++] = completion(0x11, QPN, 0, IBV_WC_RDMA_READ);
+	world.on_sync = NULL;
+	pthread_mutex_lock(&v->lock);
+	drain();
+	pthread_mutex_unlock(&v->lock);
+	assert_traced("");
+	assert_int_equal(core.done, 2);
+	assert_int_equal(core.recvs.done, 1);
+	assert_int_equal(v->hot.slow, 0);
+	assert_int_equal(vcq_take(&world.send_cq, 8, wc), 3);
+	assert_int_equal(wc[0].wr_id, 0x10);
+	assert_int_equal(wc[1].wr_id, 0x71);
+	assert_int_equal(wc[2].wr_id, 0x11);
+	/* What it did not post, and an error, are lib/core's matter. */
+	world.wc[world.wcs++] = completion(0x56, QPN, 0, IBV_WC_RECV);
+	world.wc[world.wcs++] = completion(0x12, QPN, 5, IBV_WC_SEND);
+	drain();
+	assert_non_null(strstr(trace_text(), "cqe recv id 0x56 "));
+	assert_non_null(strstr(trace_text(), "cqe send id 0x12 "));
+	assert_int_equal(core.done, 2);
+	gate_open(&world.send_cq.gate);
+	v->recv_cq = &world.recv_cq;
+	core.fast = false;
+}
+
+static _Atomic bool entered;
+
+static void *enter_v(void *arg)
+{
+	(void)arg;
+	vqp_enter(v);
+	entered = true;
+	vqp_leave(v);
+	return NULL;
+}
+
+/* Who counts has read that the QP is fast. */
+static void while_a_completion_is_counted_nobody_enters(void **state)
+{
+	const struct timespec ms = {.tv_nsec = 20000000};
+	struct vcq *cqs[] = {&world.send_cq, &world.recv_cq};
+	pthread_t thread;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		rooms_be_fast(v, true);
+		entered = false;
+		vcq_count_begin(cqs[i], v);
+		pthread_create(&thread, NULL, enter_v, NULL);
+		nanosleep(&ms, NULL);
+		assert_false(entered);
+		vcq_count_end(cqs[i]);
+		pthread_join(thread, NULL);
+		assert_true(entered);
+		vcq_count_begin(cqs[i], NULL); /* another QP's */
+		enter_v(NULL);
+	}
 	core.fast = false;
 }
 
@@ -601,6 +678,8 @@ int main(void)
 		TEST(of_qps_without_a_connection_all_is_delivered),
 		TEST(a_marker_is_its_rails),
 		TEST(all_there_is_is_fed),
+		TEST(a_fast_qp_of_a_slow_cq_is_only_counted),
+		TEST(while_a_completion_is_counted_nobody_enters),
 		TEST(the_gate_is_shut_meanwhile),
 	};
 
