@@ -113,7 +113,7 @@ all_ended() { # PID...
 	run -1 job_scale --runs "$BATS_TEST_TMPDIR/none"
 	expect_match 'no results of job-scale --json'
 	run -0 job_scale --help
-	expect_match 'without the handshake over the control links'
+	expect_match 'without the handshake over the control'
 }
 
 invented_runs() { # runs whose costs are known: a process costs etcd 2 ms and 1 kB, an event 30 us and 400 bytes

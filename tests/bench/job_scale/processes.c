@@ -38,6 +38,7 @@ enum {
 	EXIT_BAD_USAGE = 2,
 	POLL_NS = 1000000,
 	OPT_HELP = 256,
+	PEERS_MAX = 4096,
 };
 
 static const char help[] = "usage: job_processes --run-dir DIR --job NAME [options] <COMMANDS\n"
@@ -223,7 +224,7 @@ static void leave_on_bg(void *arg)
 
 static void set_up_nics(void)
 {
-	int peers[sim.peers + 1], n = peers_of(self, peers);
+	int peers[PEERS_MAX], n = peers_of(self, peers);
 
 	nics = check_alloc(calloc(sim.nics, sizeof(*nics)));
 	for (int i = 0; i < sim.nics; i++)
@@ -441,7 +442,7 @@ static void command_connect(unsigned int more)
 
 static bool knows(int process, int other)
 {
-	int peers[sim.peers + 1], n = peers_of(process, peers);
+	int peers[PEERS_MAX], n = peers_of(process, peers);
 
 	for (int i = 0; i < n; i++)
 		if (peers[i] == other)
@@ -563,7 +564,7 @@ static void parse_options(int argc, char **argv)
 		case 'h': sim.hosts = number_option("hosts", optarg, 2, 1 << 16); break;
 		case 'p': sim.processes = number_option("processes", optarg, 1, 1024); break;
 		case 'n': sim.nics = number_option("nics", optarg, 1, NICS_MAX); break;
-		case 'r': sim.peers = number_option("peers", optarg, 1, 4096); break;
+		case 'r': sim.peers = number_option("peers", optarg, 1, PEERS_MAX); break;
 		case 't': sim.timeout_ms = parse_ms(optarg); break;
 		case OPT_HELP: print_and_exit(help); break;
 		default: exit(EXIT_BAD_USAGE);
