@@ -91,7 +91,8 @@ all_ended() { # PID...
 	needs_job
 	cd "$BATS_TEST_TMPDIR"
 	mkdir tmp
-	TMPDIR=$PWD/tmp job_scale --sizes 2x4 --idle 600 --repetitions 1 >out 2>&1 3>&- &
+	# Not by the function: that would be a shell of its own.
+	TMPDIR=$PWD/tmp "$SRCDIR/tests/bench/job-scale" --sizes 2x4 --idle 600 --repetitions 1 >out 2>&1 3>&- &
 	# etcd and its guard, two daemons, the processes and what starts them
 	wait_until 300 has_descendants $! 14
 	all=$(descendants $!)
