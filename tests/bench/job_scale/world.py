@@ -43,8 +43,9 @@ GAUGES = {"db_bytes", "db_bytes_used", "open_fds", "watchers", "slow_watchers"}
 
 def namespaces():
     """The command under which inside() is run."""
-    return ["unshare", "--user", "--map-current-user", "--net", "--mount", "--pid", "--fork", "--kill-child",
-            "--mount-proc", "sh", "-c", f'mount -t tmpfs tmpfs {RUN} && ip link set lo up && exec "$@"', "sh"]
+    begin = f'mount -t tmpfs tmpfs {RUN} && ip link set lo up && exec "$@"'
+    return ["unshare", "--user", "--map-current-user", "--keep-caps", "--net", "--mount", "--pid", "--fork",
+            "--kill-child", "--mount-proc", "sh", "-c", begin, "sh"]
 
 
 class Failed(Exception):
@@ -113,6 +114,8 @@ def connections():
         counts = dict(word.split(":") for word in line.split() if word.count(":") == 1)
         headers = 52 * (int(counts.get("segs_out", 0)) + int(counts.get("segs_in", 0)))
         own_bytes += int(counts.get("bytes_sent", 0)) + int(counts.get("bytes_received", 0)) + headers
+    if not own_bytes:
+        raise Failed("ss does not say which connections are etcd's own")
     return of_daemons, own_bytes
 
 
