@@ -64,12 +64,14 @@ def idle_rate(run, name):
     return run["idle"][name] / run["idle"]["seconds"]
 
 
-def of_each_death(run, name):
-    """Without what goes on all the time."""
-    if not run.get("idle") or not run.get("death"):
-        return None
-    spent = run["death"][name] - idle_rate(run, name) * run["death"]["seconds"]
-    return max(spent, 0) / run["deaths"]
+def beyond_idle(phase, name, scale=1, each=None):
+    """Without what goes on all the time; divided by a number that the run has."""
+    def of(run):
+        if not run.get("idle") or not run.get(phase):
+            return None
+        spent = run[phase][name] - idle_rate(run, name) * run[phase]["seconds"]
+        return scale * max(spent, 0) / (run[each] if each else 1) or None
+    return of
 
 
 def of_idle(name, scale=1):
@@ -93,12 +95,11 @@ QUANTITIES = (
     Quantity("idle: etcd", "CPU s a second", ("once", "lease"), of_idle("etcd_cpu_s")),
     Quantity("idle: guard of etcd", "CPU s a second", ("once", "lease"), of_idle("guard_cpu_s")),
     Quantity("idle: bytes", "MB a second", ("lease",), of_idle("host_bytes", 1e-6)),
-    Quantity("a death: etcd", "CPU s", ("once", "event of a death"), lambda run: of_each_death(run, "etcd_cpu_s")),
-    Quantity("a death: bytes", "MB", ("once", "event of a death"),
-             lambda run: (of_each_death(run, "host_bytes") or 0) * 1e-6 or None),
-    Quantity("a late host: etcd", "CPU s", ("once", "record"), of_phase("late", "etcd_cpu_s")),
+    Quantity("a death: etcd", "CPU s", ("once", "event of a death"), beyond_idle("death", "etcd_cpu_s", 1, "deaths")),
+    Quantity("a death: bytes", "MB", ("once", "event of a death"), beyond_idle("death", "host_bytes", 1e-6, "deaths")),
+    Quantity("a late host: etcd", "CPU s", ("once", "record"), beyond_idle("late", "etcd_cpu_s")),
     Quantity("a late host: its daemon", "CPU s", ("once", "record"), of_phase("late", "kvd_cpu_max_s")),
-    Quantity("a late host: bytes", "MB", ("once", "record"), of_phase("late", "host_bytes", 1e-6)),
+    Quantity("a late host: bytes", "MB", ("once", "record"), beyond_idle("late", "host_bytes", 1e-6)),
 )
 
 

@@ -105,7 +105,7 @@ void __wrap_ctrl_link_address(const struct nic *nic, struct ctrl_link_addr *addr
 	*addr = (struct ctrl_link_addr){.qpn = 0x100 + nic->index, .qkey = 1, .mtu_bytes = 4096};
 }
 
-static union ibv_gid gid_of(int host, int nic)
+static union ibv_gid gid_of_host_nic(int host, int nic)
 {
 	return (union ibv_gid){.raw = {0xfd,
 				       0x53, [10] = (uint8_t)nic, [13] = (uint8_t)(host >> 16),
@@ -137,7 +137,7 @@ static int peers_of(int process, int peers[])
 	return n;
 }
 
-static bool is_listed(const struct place *p, uint64_t nonce)
+static bool place_has_process(const struct place *p, uint64_t nonce)
 {
 	const struct process *at = p->processes;
 
@@ -153,7 +153,7 @@ static void place_changed(const struct place *p)
 	for (int i = 0; i < acquaintances_count; i++) {
 		struct acquaintance *a = &acquaintances[i];
 
-		if (a->place != p || a->found || !is_listed(p, members[a->peer].nonce))
+		if (a->place != p || a->found || !place_has_process(p, members[a->peer].nonce))
 			continue;
 		a->found = true;
 		if (atomic_fetch_add(&m->found, 1) + 1 == (unsigned int)acquaintances_count)
@@ -167,8 +167,9 @@ static void connections_make(unsigned int connections)
 	for (unsigned int c = members[self].connections; c < connections; c++) {
 		for (int i = 0; i < acquaintances_count; i++) {
 			struct acquaintance *a = &acquaintances[i];
-			union ibv_gid mine = gid_of(self / sim.processes, i % sim.nics);
-			union ibv_gid theirs = gid_of(a->peer / sim.processes, i % sim.nics);
+			union ibv_gid mine = gid_of_host_nic(self / sim.processes, i % sim.nics);
+			union ibv_gid theirs = gid_of_host_nic(a->peer / sim.processes,
+							       i % sim.nics);
 
 			directory_enter(&nics[i % sim.nics], &mine);
 			a->place = directory_look(&theirs);
@@ -216,7 +217,7 @@ static void connect_on_bg(void *arg)
 		connections_make(*wanted);
 }
 
-static void leave_on_bg(void *arg)
+static void member_leave_on_bg(void *arg)
 {
 	(void)arg;
 	job_leave();
@@ -275,7 +276,7 @@ static _Noreturn void process_run(int begin)
 		die(EXIT_FAILED, "process %d has no background thread", self);
 	bg_call_wait(join_on_bg, NULL);
 	process_obey(&signals);
-	bg_call_wait(leave_on_bg, NULL);
+	bg_call_wait(member_leave_on_bg, NULL);
 	_exit(0);
 }
 
@@ -283,7 +284,7 @@ static _Noreturn void process_run(int begin)
 
 typedef bool member_is_fn(const struct member *m, uint64_t number);
 
-static bool is_ready(const struct member *m, uint64_t number)
+static bool has_nonce(const struct member *m, uint64_t number)
 {
 	(void)number;
 	return m->nonce;
@@ -357,7 +358,7 @@ static void start_members(int begin[2])
 		process_run(begin[0]);
 	}
 	close(begin[0]);
-	if (!wait_for_members(is_ready, 0))
+	if (!wait_for_members(has_nonce, 0))
 		die(EXIT_FAILED, "the processes do not start within %" PRId64 " ms",
 		    sim.timeout_ms);
 }
@@ -372,7 +373,7 @@ static void end_member(int i, int signal_number)
 
 /* ---- commands and answers ------------------------------------------------------------------- */
 
-static void answer_json(cJSON *o)
+static void print_answer(cJSON *o)
 {
 	char *text = check_alloc(cJSON_PrintUnformatted(o));
 
@@ -422,7 +423,7 @@ static void command_join(int begin)
 	add_times(o, "found", ns, n);
 	cJSON_AddNumberToObject(o, "records", records);
 	cJSON_AddNumberToObject(o, "errors", errors);
-	answer_json(o);
+	print_answer(o);
 	free(ns);
 }
 
@@ -437,7 +438,7 @@ static void command_connect(unsigned int more)
 	wait_for_members(has_connections, *wanted);
 	cJSON_AddNumberToObject(o, "processes", count_members(has_connections, *wanted));
 	cJSON_AddNumberToObject(o, "connections_of_each", *wanted);
-	answer_json(o);
+	print_answer(o);
 }
 
 static bool knows(int process, int other)
@@ -477,7 +478,7 @@ static void answer_death(int victim, uint64_t from, unsigned int deaths)
 	add_times(o, "peers", peers, peers_n);
 	add_times(o, "all", all, all_n);
 	cJSON_AddNumberToObject(o, "gone", count_gone());
-	answer_json(o);
+	print_answer(o);
 	free(peers);
 	free(all);
 }
@@ -503,7 +504,7 @@ static void command_leave(void)
 	for (int i = 0; i < members_count(); i++)
 		if (members[i].pid)
 			end_member(i, SIGTERM);
-	answer_json(cJSON_CreateObject());
+	print_answer(cJSON_CreateObject());
 }
 
 static void obey_commands(int begin)
