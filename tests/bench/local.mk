@@ -8,3 +8,11 @@ tests_bench_bench_results_SOURCES = tests/bench/bench_results.c \
 	cmd/shift-bench/sample.c cmd/shift-bench/histogram.c cmd/shift-bench/machine.c cmd/shift-bench/stats.c
 tests_bench_bench_results_CFLAGS = $(AM_CFLAGS) $(CJSON_CFLAGS)
 tests_bench_bench_results_LDADD = common/libcli.la $(CJSON_LIBS) -lm
+
+# The rendezvous of a job, with simulated processes: tests/bench/job-scale in the build directory.
+EXTRA_DIST += tests/bench/job-scale tests/bench/job_scale/world.py tests/bench/job_scale/model.py
+check_PROGRAMS += tests/bench/job_scale/processes
+tests_bench_job_scale_processes_SOURCES = tests/bench/job_scale/processes.c lib/base/fork.c lib/base/reentry.c
+tests_bench_job_scale_processes_CFLAGS = $(AM_CFLAGS) -pthread $(IBVERBS_CFLAGS) $(CJSON_CFLAGS)
+tests_bench_job_scale_processes_LDFLAGS = $(AM_LDFLAGS) $(wrap)ctrl_link_address
+tests_bench_job_scale_processes_LDADD = lib/libshiftrooms.la $(ROOMS_BELOW) common/libcli.la $(IBVERBS_LIBS) $(CJSON_LIBS)
