@@ -250,7 +250,6 @@ static int post_pieces(struct vqp *v, struct ibv_send_wr *wr, const struct ibv_s
 {
 	int err = 0;
 
-	*bad = NULL;
 	*left = 0;
 	for (; wr != end && !err; wr = err ? wr : wr->next) {
 		struct ibv_send_wr one = *wr, *one_bad = NULL;
@@ -317,17 +316,19 @@ static __attribute__((noinline)) int post_part(struct vqp *v, enum gate_how how,
 	return slow_post_send(v, end, bad);
 }
 
-/* All of the program's list was logged, and is posted as it is. Inside the gate, which it leaves.
- */
+/* All of the program's list was logged, and is posted as it is. *bad is written after an error
+ * only: programs that expect none may pass NULL. Inside the gate, which it leaves. */
 static inline int post_whole(struct vqp *v, enum gate_how how, struct ibv_send_wr *wr,
 			     struct ibv_send_wr **bad)
 {
-	int err;
+	struct ibv_send_wr *refused = NULL;
+	int err = v->post_send(v->qp, wr, &refused);
 
-	*bad = NULL;
-	err = v->post_send(v->qp, wr, bad);
-	if (__builtin_expect(err, 0))
-		return post_failed(v, how, err, *bad ? count_sends(*bad, NULL) : 0, NULL, bad);
+	if (__builtin_expect(err, 0)) {
+		*bad = refused;
+		return post_failed(v, how, err, refused ? count_sends(refused, NULL) : 0, NULL,
+				   bad);
+	}
 	gate_leave(&v->hot.send_gate, how);
 	return 0;
 }

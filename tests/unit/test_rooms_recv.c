@@ -57,6 +57,17 @@ static int receive(unsigned int n)
 #define RECEIVE(id)	"receive 0x10 id " id " [0x100 10 0xa] [0x200 20 0xb]\n"
 #define LOG_RECEIVE(id) "log receive id " id " sges 2: 0\n"
 
+/* Programs that expect no error pass NULL. */
+static void without_an_error_bad_may_be_null(void **state)
+{
+	(void)state;
+	for (int n = 1; n <= 2; n++) {
+		fill_lists();
+		recv_wr[n - 1].next = NULL;
+		assert_int_equal(hot_post_recv(v->qp, recv_wr, NULL), 0);
+	}
+}
+
 static void receives_are_logged_then_posted_at_once(void **state)
 {
 	(void)state;
@@ -357,6 +368,7 @@ int main(void)
 #define FAST(name)  cmocka_unit_test_setup_teardown(name, begin_fast, end)
 	const struct CMUnitTest tests[] = {
 		FAST(receives_are_logged_then_posted_at_once),
+		FAST(without_an_error_bad_may_be_null),
 		FAST(a_receive_that_rail_0_refuses_is_not_logged),
 		ALONE(a_receive_queue_that_is_full),
 		ALONE(a_slow_receive),
