@@ -39,7 +39,7 @@ enum {
 	IDLE_QPS_MAX = 1000,
 };
 
-static const char *ops = "write,send,read", *sizes, *idle_list = "0";
+static const char *ops, *sizes, *idle_list = "0";
 static long iterations;
 
 static void set_ops(const char *s)
@@ -223,6 +223,8 @@ int latency_cases(struct results *r, struct hosts *h)
 
 void latency_defaults(bool quick, bool of_all)
 {
+	if (!ops)
+		ops = quick && of_all ? "write,send" : "write,send,read";
 	if (!sizes)
 		sizes = !quick ? "1,2,4,8,16,64,1K,4K,64K" : of_all ? "8" : "8,4K";
 }

@@ -58,7 +58,7 @@ static int receive(unsigned int n)
 #define LOG_RECEIVE(id) "log receive id " id " sges 2: 0\n"
 
 /* Programs that expect no error pass NULL. */
-static void without_an_error_bad_may_be_null(void **state)
+static void without_an_error_bad_of_a_receive_may_be_null(void **state)
 {
 	(void)state;
 	for (int n = 1; n <= 2; n++) {
@@ -368,7 +368,7 @@ int main(void)
 #define FAST(name)  cmocka_unit_test_setup_teardown(name, begin_fast, end)
 	const struct CMUnitTest tests[] = {
 		FAST(receives_are_logged_then_posted_at_once),
-		FAST(without_an_error_bad_may_be_null),
+		FAST(without_an_error_bad_of_a_receive_may_be_null),
 		FAST(a_receive_that_rail_0_refuses_is_not_logged),
 		ALONE(a_receive_queue_that_is_full),
 		ALONE(a_slow_receive),
