@@ -903,6 +903,37 @@ int run_with_both_gates(const struct CMUnitTest *tests, size_t n)
 	return failed;
 }
 
+struct beside {
+	void (*fn)(void);
+	pthread_barrier_t done, end;
+};
+
+static void *do_beside(void *arg)
+{
+	struct beside *b = arg;
+
+	b->fn();
+	pthread_barrier_wait(&b->done);
+	pthread_barrier_wait(&b->end);
+	return NULL;
+}
+
+void rooms_beside(void (*other)(void), void (*mine)(void))
+{
+	struct beside b = {.fn = other};
+	pthread_t thread;
+
+	pthread_barrier_init(&b.done, NULL, 2);
+	pthread_barrier_init(&b.end, NULL, 2);
+	assert_int_equal(pthread_create(&thread, NULL, do_beside, &b), 0);
+	pthread_barrier_wait(&b.done);
+	mine();
+	pthread_barrier_wait(&b.end);
+	pthread_join(thread, NULL);
+	pthread_barrier_destroy(&b.done);
+	pthread_barrier_destroy(&b.end);
+}
+
 void rooms_be_fast(struct vqp *v, bool fast)
 {
 	core.fast = fast;

@@ -150,6 +150,9 @@ void rooms_start_qp(struct vqp *v);
 /* Its gates open if lib/core allows the fast way, and shut if not. Clears the trace. */
 void rooms_be_fast(struct vqp *v, bool fast);
 
+/* Another thread does this, and lives on while this one does that. */
+void rooms_beside(void (*other)(void), void (*mine)(void));
+
 struct ibv_qp_attr rooms_attr(void);
 
 /* Runs the jobs that the NICs' threads were given, in order; returns how many. */

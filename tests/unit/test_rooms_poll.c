@@ -191,6 +191,29 @@ static void a_poll_that_fails_is_told(void **state)
 	assert_int_equal(hot_poll_cq(&world.real_send_cq, 2, wc), -5);
 }
 
+static void poll_first(void)
+{
+	struct ibv_wc wc;
+
+	assert_int_equal(hot_poll_cq(&world.real_send_cq, 1, &wc), 0);
+}
+
+/* The gate is shut when this thread meets it for the first time. */
+static void poll_while_shut(void)
+{
+	gate_shut(&world.send_cq.gate);
+	poll_first();
+	gate_open(&world.send_cq.gate);
+	poll_first();
+}
+
+static void another_threads_cq_is_not_polled_as_ones_own(void **state)
+{
+	(void)state;
+	rooms_beside(poll_first, poll_while_shut);
+	assert_true(world.send_cq.gate.shut & GATE_SHARED);
+}
+
 /* --- receives ------------------------------------------------------------------------------ */
 
 /* What the NIC says of a receive is our mark; the program's wr_id is in the log. */
@@ -341,6 +364,7 @@ int main(void)
 		FAST(completions_of_each_qp_are_its_own),
 		FAST(an_error_ends_the_fast_way),
 		FAST(an_empty_queue_leaves_the_gate),
+		FAST(another_threads_cq_is_not_polled_as_ones_own),
 		FAST(the_queue_of_another_is_polled_directly),
 		FAST(what_was_drained_is_taken_by_the_same_thread),
 		FAST(an_error_that_comes_first_is_looked_into_at_once),

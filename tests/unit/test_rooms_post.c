@@ -751,6 +751,30 @@ static void a_receive_that_is_refused_ends_the_range(void **state)
 	}
 }
 
+/* --- two threads --------------------------------------------------------------------------- */
+
+static void post_first(void)
+{
+	assert_int_equal(post(0, 1), 0);
+}
+
+/* The gate is shut when this thread meets it for the first time. */
+static void post_while_shut(void)
+{
+	gate_shut(&v->hot.send_gate);
+	assert_int_equal(post(1, 1), 0);
+	gate_open(&v->hot.send_gate);
+	assert_int_equal(post(2, 1), 0);
+}
+
+/* What a thread has been turned away from is not its own, and not shared yet. */
+static void another_threads_gate_is_not_entered_as_ones_own(void **state)
+{
+	(void)state;
+	rooms_beside(post_first, post_while_shut);
+	assert_true(v->hot.send_gate.shut & GATE_SHARED);
+}
+
 /* --- runs ---------------------------------------------------------------------------------- */
 
 /* The owner of the gate posts what is alike without lib/core. */
@@ -831,6 +855,7 @@ int main(void)
 		ALONE(what_the_program_did_wrong_it_is_told),
 		FAST(what_the_nic_did_wrong_lib_core_is_told),
 		FAST(without_an_error_bad_may_be_null),
+		FAST(another_threads_gate_is_not_entered_as_ones_own),
 		FAST(without_bad_nothing_was_refused),
 		FAST(behind_a_refusal_the_rest_of_the_list_is_held),
 		FAST(a_list_that_was_logged_in_part_is_posted_in_part),

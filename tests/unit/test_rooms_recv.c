@@ -68,6 +68,68 @@ static void without_an_error_bad_of_a_receive_may_be_null(void **state)
 	}
 }
 
+static struct shift_recv_entry ring[4];
+
+static int receive_alone(unsigned int i)
+{
+	recv_wr[i].next = NULL;
+	return hot_post_recv(v->qp, recv_wr + i, &recv_bad);
+}
+
+/* Of one SGE or none, as most are. The first one makes the thread remember the QP. */
+static void a_receive_alone(void **state)
+{
+	for (uint64_t mark = 0; mark <= 0x55; mark += 0x55) {
+		begin_fast(state);
+		core.recvs = (struct shift_recvlog){.ring = ring, .mask = 3, .cap = 4};
+		v->hot.recv_mark = mark;
+		recv_wr[0].num_sge = recv_wr[2].num_sge = 1;
+		recv_wr[1].num_sge = 0;
+		recv_wr[2].sg_list++;
+		for (unsigned int i = 0; i < 3; i++)
+			assert_int_equal(receive_alone(i), 0);
+		assert_traced(mark ? "receive 0x10 id 0x55 [0x100 10 0xa]\n"
+				     "receive 0x10 id 0x55\n"
+				     "receive 0x10 id 0x55 [0x200 20 0xb]\n"
+				   : "receive 0x10 id 0x30 [0x100 10 0xa]\n"
+				     "receive 0x10 id 0x31\n"
+				     "receive 0x10 id 0x32 [0x200 20 0xb]\n");
+		assert_int_equal(core.recvs.posted, 3);
+		assert_int_equal(ring[2].wr_id, 0x32);
+		assert_int_equal(ring[2].sge.length, 20);
+		assert_int_equal(ring[1].num_sge, 0);
+		world.post_result = EINVAL;
+		recv_wr[3].num_sge = 1;
+		assert_int_equal(receive_alone(3), EINVAL);
+		assert_ptr_equal(recv_bad, recv_wr + 3);
+		assert_non_null(strstr(trace_text(), "unlog receive 1\n"));
+		world.post_result = 0;
+		v->hot.recv_mark = 0;
+		end(state);
+	}
+}
+
+static void receive_first(void)
+{
+	assert_int_equal(receive_alone(0), 0);
+}
+
+/* The gate is shut when this thread meets it for the first time. */
+static void receive_while_shut(void)
+{
+	gate_shut(&v->hot.recv_gate);
+	assert_int_equal(receive_alone(1), 0);
+	gate_open(&v->hot.recv_gate);
+	assert_int_equal(receive_alone(2), 0);
+}
+
+static void another_threads_receives_are_not_ones_own(void **state)
+{
+	(void)state;
+	rooms_beside(receive_first, receive_while_shut);
+	assert_true(v->hot.recv_gate.shut & GATE_SHARED);
+}
+
 static void receives_are_logged_then_posted_at_once(void **state)
 {
 	(void)state;
@@ -369,6 +431,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		FAST(receives_are_logged_then_posted_at_once),
 		FAST(without_an_error_bad_of_a_receive_may_be_null),
+		ALONE(a_receive_alone),
+		FAST(another_threads_receives_are_not_ones_own),
 		FAST(a_receive_that_rail_0_refuses_is_not_logged),
 		ALONE(a_receive_queue_that_is_full),
 		ALONE(a_slow_receive),
