@@ -767,7 +767,7 @@ static void post_while_shut(void)
 	assert_int_equal(post(2, 1), 0);
 }
 
-/* What a thread has been turned away from is not its own, and not shared yet. */
+/* It was turned away, and the gate is shared from then on. */
 static void another_threads_gate_is_not_entered_as_ones_own(void **state)
 {
 	(void)state;
