@@ -117,6 +117,8 @@ void assoc_forget(struct assoc *a, uintptr_t key)
 	for (int i = 0; i < ASSOC_WAYS; i++) {
 		uintptr_t expected = key;
 
+		if (atomic_load(&s->way[i].key) != key) /* most have never had it */
+			continue;
 		atomic_compare_exchange_strong(&s->way[i].key, &expected, ASSOC_FREE);
 	}
 }

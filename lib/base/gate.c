@@ -22,6 +22,7 @@ struct gate_thread {
 _Thread_local struct gate_keys gate_mine = {ASSOC_INIT, ASSOC_INIT, ASSOC_INIT};
 
 static _Thread_local struct gate_thread *self;
+static _Thread_local bool over; /* thread_ended() has run, and does not run again for sure */
 /* Protects the keys of other threads, and the list of all identities. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct gate_thread *threads;
@@ -38,16 +39,20 @@ static void keys_forget_all(void)
 	assoc_clear(&gate_mine.poll);
 }
 
-/* Runs when a thread ends. If the thread uses a gate after this, it gets a new identity. */
+/* Runs when a thread ends. If the thread uses a gate after this, it shares it, and remembers
+ * nothing: its keys would stay when the thread is gone. */
 static void thread_ended(void *arg)
 {
 	struct gate_thread *t = arg;
 
-	pthread_mutex_lock(&lock);
+	if (!forked) /* else a thread that is not there may have the lock */
+		pthread_mutex_lock(&lock);
 	keys_forget_all();
 	t->keys = NULL;
-	pthread_mutex_unlock(&lock);
+	if (!forked)
+		pthread_mutex_unlock(&lock);
 	self = NULL;
+	over = true;
 }
 
 /* One that is free, or a new one; or NULL. Under the lock. */
@@ -86,7 +91,7 @@ static struct gate_thread *thread_new(void)
 /* NULL: this thread cannot own or remember anything. */
 static struct gate_thread *thread_self(void)
 {
-	if (!self && biased && !forked)
+	if (!self && biased && !forked && !over)
 		self = thread_new();
 	return self;
 }

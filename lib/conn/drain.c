@@ -51,7 +51,8 @@ static void vqp_completion(struct vqp *v, struct vcq *cq, uint8_t rail, struct i
 }
 
 /* A QP that is on the fast way itself: another one of this CQ is not. Its completion is counted as
- * if the thread were inside the gate. false: it must be fed to its connection, under its lock. */
+ * if the thread were inside the gate, and delivered before a switch can deliver any behind it.
+ * false: it must be fed to its connection, under its lock. */
 static bool count_fast(struct vcq *cq, struct vqp *v, struct ibv_wc *wc)
 {
 	bool counted = false;
@@ -66,6 +67,8 @@ static bool count_fast(struct vcq *cq, struct vqp *v, struct ibv_wc *wc)
 		else
 			counted = shift_fast_recv_done(v->hot.recvs, &wc->wr_id);
 	}
+	if (counted)
+		vcq_deliver(cq, wc);
 	vcq_count_end(cq);
 	return counted;
 }
@@ -97,9 +100,7 @@ static void feed_rail0(struct vcq *cq, struct ibv_wc *wc)
 		vcq_deliver(cq, wc);
 	else if (wc->wr_id == v->marker)
 		atomic_store(&v->rails.jobs[0].marker_seen, true);
-	else if (count_fast(cq, v, wc))
-		vcq_deliver(cq, wc);
-	else
+	else if (!count_fast(cq, v, wc))
 		vqp_completion(v, cq, 0, wc);
 }
 

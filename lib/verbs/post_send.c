@@ -242,14 +242,15 @@ static void sends_refused(struct vqp *v, enum gate_how how, uint32_t n)
 	vqp_leave(v);
 }
 
-/* Posts what was logged, [wr, end), one by one. After an error *bad is the first that the provider
- * has refused; NULL: it has queued it, and could not ring the doorbell (V9). *left: how many it has
- * not got. */
+/* Posts what was logged, [wr, end), one by one. After an error *refused is the first that the
+ * provider has refused; NULL: it has queued it, and could not ring the doorbell (V9). *left: how
+ * many it has not got. */
 static int post_pieces(struct vqp *v, struct ibv_send_wr *wr, const struct ibv_send_wr *end,
-		       struct ibv_send_wr **bad, uint32_t *left)
+		       struct ibv_send_wr **refused, uint32_t *left)
 {
 	int err = 0;
 
+	*refused = NULL;
 	*left = 0;
 	for (; wr != end && !err; wr = err ? wr : wr->next) {
 		struct ibv_send_wr one = *wr, *one_bad = NULL;
@@ -257,19 +258,21 @@ static int post_pieces(struct vqp *v, struct ibv_send_wr *wr, const struct ibv_s
 		one.next = NULL;
 		err = v->post_send(v->qp, &one, &one_bad);
 		if (err) {
-			*bad = one_bad ? wr : NULL;
+			*refused = one_bad ? wr : NULL;
 			*left = count_sends(one_bad ? wr : wr->next, end);
 		}
 	}
 	return err;
 }
 
-/* A post has failed. left: see above. end: the first that was not logged. */
-static int post_failed(struct vqp *v, enum gate_how how, int err, uint32_t left,
-		       struct ibv_send_wr *end, struct ibv_send_wr **bad)
+/* A post has failed. refused, left: see above. end: the first that was not logged. *bad is written
+ * only if the program hears of the error: one that expects none may pass NULL. */
+static int post_failed(struct vqp *v, enum gate_how how, int err, struct ibv_send_wr *refused,
+		       uint32_t left, struct ibv_send_wr *end, struct ibv_send_wr **bad)
 {
 	shift_fast_fold(v->conn, &v->hot.run);
-	if (*bad && repost_is_for_program(v, err)) {
+	if (refused && repost_is_for_program(v, err)) {
+		*bad = refused;
 		shift_conn_unpost_send(v->conn, left);
 		gate_leave(&v->hot.send_gate, how);
 		return err;
@@ -280,11 +283,10 @@ static int post_failed(struct vqp *v, enum gate_how how, int err, uint32_t left,
 
 static __attribute__((noinline)) int fast_failed(struct vqp *v, int err)
 {
-	struct ibv_send_wr **bad = gate_mark(&v->hot.send_gate);
+	struct ibv_send_wr **bad = gate_mark(&v->hot.send_gate), *refused = v->hot.fast_bad;
 
-	*bad = v->hot.fast_bad;
 	v->hot.fast_bad = NULL;
-	return post_failed(v, GATE_OWNED, err, *bad != NULL, NULL, bad);
+	return post_failed(v, GATE_OWNED, err, refused, refused != NULL, NULL, bad);
 }
 
 /* Posts a WR that was logged, inside the gate as its owner with `bad` as the mark, and leaves the
@@ -307,28 +309,27 @@ static __attribute__((noinline)) int post_part(struct vqp *v, enum gate_how how,
 					       struct ibv_send_wr *wr, struct ibv_send_wr *end,
 					       struct ibv_send_wr **bad)
 {
+	struct ibv_send_wr *refused;
 	uint32_t left;
-	int err = post_pieces(v, wr, end, bad, &left);
+	int err = post_pieces(v, wr, end, &refused, &left);
 
 	if (err)
-		return post_failed(v, how, err, left, end, bad);
+		return post_failed(v, how, err, refused, left, end, bad);
 	gate_leave(&v->hot.send_gate, how);
 	return slow_post_send(v, end, bad);
 }
 
-/* All of the program's list was logged, and is posted as it is. *bad is written after an error
- * only: programs that expect none may pass NULL. Inside the gate, which it leaves. */
+/* All of the program's list was logged, and is posted as it is. Inside the gate, which it leaves.
+ */
 static inline int post_whole(struct vqp *v, enum gate_how how, struct ibv_send_wr *wr,
 			     struct ibv_send_wr **bad)
 {
 	struct ibv_send_wr *refused = NULL;
 	int err = v->post_send(v->qp, wr, &refused);
 
-	if (__builtin_expect(err, 0)) {
-		*bad = refused;
-		return post_failed(v, how, err, refused ? count_sends(refused, NULL) : 0, NULL,
-				   bad);
-	}
+	if (__builtin_expect(err, 0))
+		return post_failed(v, how, err, refused, refused ? count_sends(refused, NULL) : 0,
+				   NULL, bad);
 	gate_leave(&v->hot.send_gate, how);
 	return 0;
 }
@@ -339,6 +340,10 @@ static __attribute__((noinline)) int post_entered(struct vqp *v, enum gate_how h
 {
 	struct ibv_send_wr *rest = log_sends(v, wr);
 
+	if (__builtin_expect(!wr, 0)) { /* soft-RoCE takes an empty list for an error */
+		gate_leave(&v->hot.send_gate, how);
+		return 0;
+	}
 	return rest ? post_part(v, how, wr, rest, bad) : post_whole(v, how, wr, bad);
 }
 

@@ -374,7 +374,7 @@ tests_unit_test_rooms_arm_LDADD = $(rooms_libs)
 
 tests_unit_test_rooms_fence_SOURCES = tests/unit/test_rooms_fence.c $(rooms_world)
 tests_unit_test_rooms_fence_CFLAGS = $(rooms_cflags)
-tests_unit_test_rooms_fence_LDFLAGS = $(AM_LDFLAGS) $(rooms_wraps)
+tests_unit_test_rooms_fence_LDFLAGS = $(AM_LDFLAGS) $(rooms_wraps) -Wl,--wrap=vcq_deliver
 tests_unit_test_rooms_fence_LDADD = $(rooms_libs)
 
 tests_unit_test_rooms_hang_SOURCES = tests/unit/test_rooms_hang.c $(rooms_world)

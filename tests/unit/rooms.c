@@ -569,6 +569,10 @@ static bool post_fails(void)
 
 static int nic_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
+	if (!wr) { /* as soft-RoCE's provider does it */
+		*bad = NULL;
+		return EINVAL;
+	}
 	for (; wr; wr = wr->next) {
 		trace_add("post %#x id %#llx op %u flags %#x imm %#x", qp->qp_num,
 			  (unsigned long long)wr->wr_id, wr->opcode, wr->send_flags, wr->imm_data);

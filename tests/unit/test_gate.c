@@ -277,6 +277,45 @@ static void another_thread_makes_forget(void **state)
 	assert_int_equal(enter(&gate), GATE_IS_SHUT);
 }
 
+static pthread_key_t late_key;
+static _Atomic int late_rounds;
+static _Atomic bool late_remembers;
+
+/* A destructor of the program's own that comes back as often as it may, and uses a gate. */
+static void use_late(void *arg)
+{
+	late_rounds++;
+	pthread_setspecific(late_key, arg);
+	gate_leave(&gate, enter(&gate));
+	late_remembers = gate_find(&gate_mine.send, &gate) != NULL;
+}
+
+static void *end_late(void *arg)
+{
+	gate_leave(&gate, enter(&gate));
+	pthread_setspecific(late_key, arg);
+	return NULL;
+}
+
+/* Nobody would hear of its end any more, and its keys would be looked for where it was. */
+static void a_thread_whose_end_was_heard_of_remembers_nothing(void **state)
+{
+	pthread_t thread;
+
+	(void)state;
+	reset();
+	late_rounds = 0;
+	assert_int_equal(pthread_key_create(&late_key, use_late), 0);
+	pthread_create(&thread, NULL, end_late, &gate);
+	pthread_join(thread, NULL);
+	pthread_key_delete(late_key);
+	assert_true(late_rounds > 1);
+	assert_false(late_remembers);
+	assert_int_equal(enter(&gate), GATE_LOCKED);
+	gate_leave(&gate, GATE_LOCKED);
+	gate_forget(&gate, &gate);
+}
+
 enum { SHARERS = 3 };
 
 static _Atomic int inside_once, forgets;
@@ -528,6 +567,7 @@ int main(void)
 		cmocka_unit_test(it_is_taken_from_its_owner),
 		cmocka_unit_test(what_a_dead_thread_owned_is_free),
 		cmocka_unit_test(another_thread_makes_forget),
+		cmocka_unit_test(a_thread_whose_end_was_heard_of_remembers_nothing),
 		cmocka_unit_test(all_that_share_it_forget_it),
 		cmocka_unit_test(it_forgets_whatever_the_kind),
 		cmocka_unit_test(what_is_remembered_again_is_there_once),

@@ -580,6 +580,31 @@ static void a_fast_qp_of_a_slow_cq_is_only_counted(void **state)
 	core.fast = false;
 }
 
+static bool delivered_while_counted;
+
+void __real_vcq_deliver(struct vcq *cq, const struct ibv_wc *wc);
+void __wrap_vcq_deliver(struct vcq *cq, const struct ibv_wc *wc);
+void __wrap_vcq_deliver(struct vcq *cq, const struct ibv_wc *wc)
+{
+	delivered_while_counted = atomic_load(&cq->counting) == v;
+	__real_vcq_deliver(cq, wc);
+}
+
+/* A switch may deliver what is behind it. */
+static void what_is_counted_is_delivered_before_anybody_enters(void **state)
+{
+	struct ibv_wc wc;
+
+	(void)state;
+	rooms_be_fast(v, true);
+	world.wc[world.wcs++] = completion(0x10, QPN, 0, IBV_WC_SEND);
+	drain();
+	assert_true(delivered_while_counted);
+	assert_int_equal(vcq_take(&world.send_cq, 1, &wc), 1);
+	assert_null(world.send_cq.counting);
+	core.fast = false;
+}
+
 static _Atomic bool entered;
 
 static void *enter_v(void *arg)
@@ -679,6 +704,7 @@ int main(void)
 		TEST(a_marker_is_its_rails),
 		TEST(all_there_is_is_fed),
 		TEST(a_fast_qp_of_a_slow_cq_is_only_counted),
+		TEST(what_is_counted_is_delivered_before_anybody_enters),
 		TEST(while_a_completion_is_counted_nobody_enters),
 		TEST(the_gate_is_shut_meanwhile),
 	};

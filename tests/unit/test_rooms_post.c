@@ -193,6 +193,20 @@ static void what_the_nic_did_wrong_lib_core_is_told(void **state)
 			       POST("0") POST("1") "fold\nfold\nevent POST_FAILED rail 0 "
 						   "epoch 4 count 2\n"));
 	assert_null(strstr(trace_text(), "unlog"));
+	assert_ptr_equal(bad, &bad); /* the program hears of nothing */
+}
+
+/* Of one alone, and of a list. */
+static void of_what_is_hidden_bad_may_be_null(void **state)
+{
+	for (unsigned int n = 1; n <= 2; n++) {
+		begin_fast(state);
+		world.post_result = EIO;
+		wr[n - 1].next = NULL;
+		core.run_takes = n == 1;
+		assert_int_equal(hot_post_send(v->qp, wr, NULL), 0);
+		end(state);
+	}
 }
 
 /* V9: without bad all was queued, and the doorbell did not ring. */
@@ -825,7 +839,7 @@ static void a_run_that_the_nic_refuses(void **state)
 		world.post_result = what ? EIO : EINVAL;
 		world.post_without_bad = what == 2;
 		assert_int_equal(hot_post_send(v->qp, wr, &bad), what ? 0 : EINVAL);
-		assert_ptr_equal(bad, what == 2 ? NULL : wr);
+		assert_ptr_equal(bad, what ? (struct ibv_send_wr *)&bad : wr);
 		assert_null(v->hot.fast_bad);
 		assert_traced(
 			what == 0 ? "turn\n" POST("0") "fold\nunlog 1\n"
@@ -854,6 +868,7 @@ int main(void)
 		FAST(what_is_to_be_signaled_in_secret_goes_the_slow_way),
 		ALONE(what_the_program_did_wrong_it_is_told),
 		FAST(what_the_nic_did_wrong_lib_core_is_told),
+		ALONE(of_what_is_hidden_bad_may_be_null),
 		FAST(without_an_error_bad_may_be_null),
 		FAST(another_threads_gate_is_not_entered_as_ones_own),
 		FAST(without_bad_nothing_was_refused),
