@@ -363,18 +363,20 @@ static void run_pass(void)
 	drain(&worker[0]);
 }
 
-/* Each thread posts to each QP: what is done once is done then. */
+/* Each thread posts a WRITE, and a SEND with its receive, to each QP: what is done once is done
+ * then. */
 static void warm_up(unsigned int thread)
 {
 	struct worker *w = &worker[thread];
-	struct drawn_wr one = {.length = 8, .num_sge = 1};
+	struct drawn_wr each[] = {{.op = 0, .length = 8, .num_sge = 1},
+				  {.op = 2, .length = 8, .num_sge = 1, .recv_sge = 1}};
 	struct plan plan = w->plan;
 
-	w->plan = (struct plan){.wrs = &one, .wr_count = 1, .step_count = 1};
+	w->plan = (struct plan){.wrs = each, .wr_count = 2, .step_count = 1};
 	client_take_turn(thread);
 	for (uint32_t qp = 0; qp < client.qp_count; qp++)
 		for (unsigned int i = 0; i < 2; i++)
-			do_step(w, &(struct step){.qp = qp, .wrs = 1, .poll = 1});
+			do_step(w, &(struct step){.qp = qp, .first = i, .wrs = 1, .poll = 1});
 	client_leave_turns(thread);
 	w->plan = plan;
 }
