@@ -17,13 +17,19 @@ void cause_rail(unsigned int r, int n)
 	W.changed_at = W.now;
 }
 
+/* Something keeps data from its way until then. That alone excuses no error. */
+void cause_detour(uint64_t until)
+{
+	if (W.changed_at < until)
+		W.changed_at = until;
+}
+
 /* A process or one of its threads does not run until then. */
 void cause_stall(unsigned int h, uint64_t until)
 {
 	if (W.host[h].stalled_until < until)
 		W.host[h].stalled_until = until;
-	if (W.changed_at < until)
-		W.changed_at = until;
+	cause_detour(until);
 }
 
 /* Was anything wrong with the rail, or with a process, since then? */

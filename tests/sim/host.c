@@ -429,6 +429,15 @@ void host_veto(unsigned int h, unsigned int r, int n)
 /* --- fence and arm
  * ----------------------------------------------------------------------------------- */
 
+/* Until then it is no target: whoever is asked over to it goes elsewhere (7.39). */
+static void rail_is_unclean(unsigned int h, unsigned int r, uint32_t epoch)
+{
+	uint64_t until = W.now + rnd_range(&W.g_host, 1, 30) * NS_MS;
+
+	ev_add(until, EV_CLEAN, h, r, epoch);
+	cause_detour(until);
+}
+
 static void fence_done(unsigned int h, unsigned int r, bool hung)
 {
 	struct host *me = &W.host[h];
@@ -457,8 +466,7 @@ static void fence_done(unsigned int h, unsigned int r, bool hung)
 		ev.clean = r || rnd_below(&W.g_host, 4);
 		me->unclean[r] = !ev.clean;
 		if (!ev.clean)
-			ev_add(W.now + rnd_range(&W.g_host, 1, 30) * NS_MS, EV_CLEAN, h, r,
-			       ev.epoch);
+			rail_is_unclean(h, r, ev.epoch);
 	}
 	tr(h, "fence of rail %lu epoch %lu done: %lu (0 sure), rq_psn %lx", r, ev.epoch, ev.fence,
 	   ev.psn);

@@ -681,6 +681,7 @@ bool prog_done(unsigned int h);
 bool prog_owed(const struct prog *p);
 /* cause.c: what was injected, and what it excuses */
 void cause_rail(unsigned int r, int n);
+void cause_detour(uint64_t until);
 void cause_stall(unsigned int h, uint64_t until);
 void cause_report(unsigned int h, const struct shift_action *a);
 void cause_send_error(unsigned int h, uint32_t seq, const struct shift_wc *wc, bool first);
