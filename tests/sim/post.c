@@ -279,9 +279,9 @@ bool host_recv(unsigned int h, const struct shift_recv_wr *wr)
 	if (!rc && rail != SHIFT_HELD) {
 		bool dead = host_silent(h, (unsigned int)rail) || W.qp[h][rail].state == QP_RESET;
 
-		if (dead && !me->fast) {
+		if (dead) { /* the library says so on the fast way, too, and does not tell it */
 			refused = true;
-		} else if (dead || rnd_ppm(&W.g_host, me->p.refuse_ppm)) {
+		} else if (rnd_ppm(&W.g_host, me->p.refuse_ppm)) {
 			shift_conn_unpost_recv(me->c, 1);
 			if (!me->fast)
 				host_drain(h);
