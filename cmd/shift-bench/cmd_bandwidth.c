@@ -184,12 +184,14 @@ int bandwidth_cases(struct results *r, struct hosts *h)
 	return worst;
 }
 
-void bandwidth_defaults(bool quick, bool of_all)
+void bandwidth_defaults(struct scope scope)
 {
-	ops = ops ? ops : quick && of_all ? "write" : "write,send,read";
-	sizes = sizes ? sizes : quick ? "4K" : "4K,64K";
-	qps = qps ? qps : !quick ? "1,8,64" : of_all ? "1" : "1,8";
-	directions = directions ? directions : quick ? "one" : "one,both";
+	static const char every[] = "write,send,read";
+
+	ops = by_scope(scope, ops, every, every, every, "write");
+	sizes = by_scope(scope, sizes, "4K,64K", "4K", "64K", "4K");
+	qps = by_scope(scope, qps, "1,8,64", "1,8", "1,64", "1");
+	directions = by_scope(scope, directions, "one,both", "one", "one", "one");
 }
 
 int cmd_bandwidth(int argc, char **argv)
@@ -200,7 +202,7 @@ int cmd_bandwidth(int argc, char **argv)
 	int status;
 
 	options_parse(&o, help, true, own, argc, argv);
-	bandwidth_defaults(o.quick, false);
+	bandwidth_defaults((struct scope){.quick = o.quick});
 	free(all_kinds(&count));
 	interrupts_catch();
 	results_begin(&r, &o, "bandwidth", argc, argv);

@@ -237,11 +237,10 @@ void failover_print_papers(const struct results *r)
 	}
 }
 
-void failover_defaults(bool quick, bool of_all)
+void failover_defaults(struct scope scope)
 {
-	if (!names)
-		names = quick ? QUICK : ALL;
-	if (quick && of_all)
+	names = by_scope(scope, names, ALL, QUICK, ALL, QUICK);
+	if (scope.quick && scope.of_all)
 		fault_ms = 1000;
 }
 
@@ -253,7 +252,7 @@ int cmd_failover(int argc, char **argv)
 	int status;
 
 	options_parse(&o, help, true, own, argc, argv);
-	failover_defaults(o.quick, false);
+	failover_defaults((struct scope){.quick = o.quick});
 	free(parse_words("faults", names, ALL, &count));
 	interrupts_catch();
 	results_begin(&r, &o, "failover", argc, argv);

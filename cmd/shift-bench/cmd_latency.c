@@ -221,12 +221,12 @@ int latency_cases(struct results *r, struct hosts *h)
 	return worst;
 }
 
-void latency_defaults(bool quick, bool of_all)
+void latency_defaults(struct scope scope)
 {
-	if (!ops)
-		ops = quick && of_all ? "write,send" : "write,send,read";
-	if (!sizes)
-		sizes = !quick ? "1,2,4,8,16,64,1K,4K,64K" : of_all ? "8" : "8,4K";
+	static const char every[] = "write,send,read";
+
+	ops = by_scope(scope, ops, every, every, every, "write,send");
+	sizes = by_scope(scope, sizes, "1,2,4,8,16,64,1K,4K,64K", "8,4K", "1,64,4K,64K", "8");
 }
 
 int cmd_latency(int argc, char **argv)
@@ -237,7 +237,7 @@ int cmd_latency(int argc, char **argv)
 	int status;
 
 	options_parse(&o, help, true, own, argc, argv);
-	latency_defaults(o.quick, false);
+	latency_defaults((struct scope){.quick = o.quick});
 	free(parse_sizes("sizes", sizes, 1, 65536, &count));
 	free(parse_sizes("idle-qps", idle_list, 0, IDLE_QPS_MAX, &count));
 	free(parse_words("ops", ops, "write,send,read", &count));

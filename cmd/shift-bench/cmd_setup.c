@@ -302,12 +302,12 @@ int setup_cases(struct results *r, struct hosts *h)
 	return left ? worst : EXIT_FAILED;
 }
 
-void setup_defaults(bool quick, bool of_all)
+void setup_defaults(struct scope scope)
 {
-	if (!qps_list)
-		qps_list = !quick ? "1,10,100,1000" : of_all ? "1,100" : "1,10,100";
-	if (!backups_list)
-		backups_list = quick && of_all ? "0,1" : "0,1,2";
+	static const char most[] = "1,10,100,1000", every[] = "0,1,2";
+
+	qps_list = by_scope(scope, qps_list, most, "1,10,100", most, "1,100");
+	backups_list = by_scope(scope, backups_list, every, every, every, "0,1");
 }
 
 int cmd_setup(int argc, char **argv)
@@ -319,7 +319,7 @@ int cmd_setup(int argc, char **argv)
 	int status;
 
 	options_parse(&o, help, true, own, argc, argv);
-	setup_defaults(o.quick, false);
+	setup_defaults((struct scope){.quick = o.quick});
 	free(parse_sizes("qps", qps_list, 1, 1000, &count));
 	free(parse_sizes("backups", backups_list, 0, BACKUPS_MAX, &count));
 	interrupts_catch();

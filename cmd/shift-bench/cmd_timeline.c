@@ -214,12 +214,12 @@ int timeline_cases(struct results *r, struct hosts *h)
 	return worst;
 }
 
-void timeline_defaults(bool quick, bool of_all)
+void timeline_defaults(struct scope scope)
 {
-	if (!ops)
-		ops = quick && of_all ? "write" : "write,send,read";
-	if (!names)
-		names = quick ? "down:a" : "down:a,down:b";
+	static const char every[] = "write,send,read", both[] = "down:a,down:b";
+
+	ops = by_scope(scope, ops, every, every, every, "write");
+	names = by_scope(scope, names, both, "down:a", both, "down:a");
 }
 
 int cmd_timeline(int argc, char **argv)
@@ -230,7 +230,7 @@ int cmd_timeline(int argc, char **argv)
 	int status;
 
 	options_parse(&o, help, true, own, argc, argv);
-	timeline_defaults(o.quick, false);
+	timeline_defaults((struct scope){.quick = o.quick});
 	free(parse_words("ops", ops, "write,send,read", &count));
 	free(parse_words("faults", names, FAULTS, &count));
 	interrupts_catch();

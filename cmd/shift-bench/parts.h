@@ -5,8 +5,23 @@
 
 #include "cmd/shift-bench/hosts.h"
 
-/* Lists of cases that no option has given. of_all: with --quick fewer still. */
-typedef void part_defaults_fn(bool quick, bool of_all);
+/* Lists of cases that no option has given. As a part of `all` there are fewer: it may take an hour,
+ * with --quick ten minutes. */
+struct scope {
+	bool quick, of_all;
+};
+typedef void part_defaults_fn(struct scope scope);
+
+/* What was given, or else one of the other four. */
+static inline const char *by_scope(struct scope scope, const char *given, const char *alone,
+				   const char *alone_quick, const char *all, const char *all_quick)
+{
+	if (given)
+		return given;
+	if (scope.of_all)
+		return scope.quick ? all_quick : all;
+	return scope.quick ? alone_quick : alone;
+}
 
 /* Measures them; the worst status. Only after the defaults. */
 typedef int part_cases_fn(struct results *r, struct hosts *h);
