@@ -189,7 +189,7 @@ void bandwidth_defaults(struct scope scope)
 	static const char every[] = "write,send,read";
 
 	ops = by_scope(scope, ops, every, every, every, "write");
-	sizes = by_scope(scope, sizes, "4K,64K", "4K", "64K", "4K");
+	sizes = by_scope(scope, sizes, "4K,64K", "4K", "4K", "4K");
 	qps = by_scope(scope, qps, "1,8,64", "1,8", "1,64", "1");
 	directions = by_scope(scope, directions, "one,both", "one", "one", "one");
 }
