@@ -1,6 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-# The bound on the cost of the library; tests/bench/datapath in the build directory prints it.
-EXTRA_DIST += tests/bench/datapath
+# The bounds on the cost of the library; run in the build directory these print it.
+EXTRA_DIST += tests/bench/datapath tests/bench/scale
+
+# In front of libc for libshift.so, so that it counts what goes to the rendezvous.
+check_PROGRAMS += tests/bench/scale_ends
+tests_bench_scale_ends_SOURCES = tests/bench/scale_ends.c
+tests_bench_scale_ends_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS)
+tests_bench_scale_ends_LDFLAGS = $(AM_LDFLAGS) -Wl,--export-dynamic-symbol=send
+tests_bench_scale_ends_LDADD = common/libcli.la $(REPORT_LIBS) $(IBVERBS_LIBS)
 
 # Files of shift-bench --json for the tests of its page.
 check_PROGRAMS += tests/bench/bench_results

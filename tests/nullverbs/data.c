@@ -35,7 +35,7 @@ static void complete(struct null_cq *cq, const struct null_cqe *cqe)
 	}
 }
 
-static void complete_recv(struct null_qp *qp, const struct null_cqe *proto)
+void null_complete_recv(struct null_qp *qp, const struct null_cqe *proto)
 {
 	struct null_cqe cqe = *proto;
 
@@ -54,7 +54,7 @@ void null_flush_receives(struct null_qp *qp)
 	struct null_cqe cqe = {.status = IBV_WC_WR_FLUSH_ERR, .opcode = IBV_WC_RECV};
 
 	while (qp->recv_head != qp->recv_tail)
-		complete_recv(qp, &cqe);
+		null_complete_recv(qp, &cqe);
 }
 
 void null_hand_over(struct null_cq *cq, const struct null_qp *from, struct null_qp *to)
@@ -112,14 +112,17 @@ static bool execute(struct null_qp *qp, const struct ibv_send_wr *wr, uint32_t l
 	else if (qp->exact && wr->opcode == IBV_WR_RDMA_WRITE && !null_write(qp, wr, length))
 		cqe.status = IBV_WC_RETRY_EXC_ERR;
 	else if (is_two_sided(wr->opcode) && qp->peer)
-		complete_recv(qp->peer, &(struct null_cqe){
-						.byte_len = length,
-						.imm = wr->imm_data,
-						.has_imm = wr->opcode != IBV_WR_SEND,
-						.opcode = wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM
-								  ? IBV_WC_RECV_RDMA_WITH_IMM
-								  : IBV_WC_RECV,
-					});
+		null_complete_recv(qp->peer,
+				   &(struct null_cqe){
+					   .byte_len = length,
+					   .imm = wr->imm_data,
+					   .has_imm = wr->opcode != IBV_WR_SEND,
+					   .opcode = wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM
+							     ? IBV_WC_RECV_RDMA_WITH_IMM
+							     : IBV_WC_RECV,
+				   });
+	else if (qp->base.qp_type == IBV_QPT_UD)
+		null_ud_send(wr);
 	if (qp->all_signaled || (wr->send_flags & IBV_SEND_SIGNALED) || cqe.status)
 		complete((struct null_cq *)qp->base.send_cq, &cqe);
 	else
@@ -192,6 +195,8 @@ int null_post_recv(struct ibv_qp *base, struct ibv_recv_wr *wr, struct ibv_recv_
 			*bad = wr;
 			break;
 		}
+		if (qp->recv_sges && wr->num_sge)
+			qp->recv_sges[qp->recv_head & qp->recv_mask] = *wr->sg_list;
 		qp->recv_ids[qp->recv_head++ & qp->recv_mask] = wr->wr_id;
 	}
 	__atomic_store_n(&qp->doorbell[1], qp->recv_head, __ATOMIC_RELEASE);

@@ -115,7 +115,7 @@ int ibv_query_port(struct ibv_context *ctx, uint8_t port, struct _compat_ibv_por
 			  offsetof(struct ibv_port_attr, port_cap_flags2));
 }
 
-/* ::ffff:10.0.DEVICE.1, as RoCE v1 and v2. */
+/* ::ffff:10.0.DEVICE.HOST, as RoCE v1 and v2. */
 int ibv_query_gid(struct ibv_context *ctx, uint8_t port, int index, union ibv_gid *gid)
 {
 	memset(gid, 0, sizeof(*gid));
@@ -124,7 +124,7 @@ int ibv_query_gid(struct ibv_context *ctx, uint8_t port, int index, union ibv_gi
 	gid->raw[10] = gid->raw[11] = 0xff;
 	gid->raw[12] = 10;
 	gid->raw[14] = (uint8_t)(ctx->device - devices);
-	gid->raw[15] = 1;
+	gid->raw[15] = null_host();
 	return 0;
 }
 
@@ -233,6 +233,7 @@ struct ibv_context *verbs_open_device(struct ibv_device *device, void *private_d
 	(void)private_data;
 	if (!v)
 		return NULL;
+	null_net_start();
 	set_ops(v);
 	v->context.device = device;
 	v->context.cmd_fd = -1;

@@ -18,6 +18,9 @@
  * NULLVERBS_MEMLOCK: bytes that may be registered at a time, as RLIMIT_MEMLOCK; no limit if unset.
  * NULLVERBS_CQ: with `kept` the completions of a QP stay in their CQ when the QP is RESET or
  * destroyed, as on soft-RoCE; else they are taken back, as on mlx5.
+ * NULLVERBS_NET, NULLVERBS_HOST: processes of the same NET (a word) are hosts 1 to 255 of a
+ * network, each of which carries UD datagrams to the others and to itself. GIDs and QP numbers have
+ * the host in them. RC stays within the process. Without a NET UD goes nowhere.
  */
 #ifndef SHIFT_NULLVERBS_H
 #define SHIFT_NULLVERBS_H
@@ -85,6 +88,7 @@ struct null_qp {
 	uint32_t doorbell[2];
 	struct null_wqe *send_ring;
 	uint64_t *send_ids, *recv_ids;
+	struct ibv_sge *recv_sges; /* of a UD QP: where its receives go */
 };
 
 struct null_channel {
@@ -99,6 +103,7 @@ int null_poll_cq(struct ibv_cq *cq, int entries, struct ibv_wc *wc);
 int null_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
 int null_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 void null_flush_receives(struct null_qp *qp);
+void null_complete_recv(struct null_qp *qp, const struct null_cqe *proto);
 /* Its completions become those of the QP `to`; NULL: they are taken back. */
 void null_hand_over(struct null_cq *cq, const struct null_qp *from, struct null_qp *to);
 
@@ -109,6 +114,9 @@ void null_break_qp(struct ibv_qp *qp);
 /* A NIC that hangs in modify and query of the QP, until it does no more. Likewise. */
 void null_hang(struct ibv_qp *qp, bool hangs);
 
+/* Bytes that are registered now. Likewise. */
+uint64_t null_registered(void);
+
 /* psn.c: a WRITE between QPs that are exact. */
 bool null_is_exact(const struct null_qp *qp);
 bool null_write(struct null_qp *qp, const struct ibv_send_wr *wr, uint32_t length);
@@ -116,6 +124,14 @@ uint32_t null_rq_psn(const struct null_qp *qp);
 
 /* qp.c: NULL if there is none of that number. */
 struct null_qp *null_find_qp(uint32_t qpn);
+/* None is destroyed in between. */
+void null_lock_qps(void);
+void null_unlock_qps(void);
+
+/* ud.c */
+uint8_t null_host(void);
+void null_net_start(void); /* also again */
+void null_ud_send(const struct ibv_send_wr *wr);
 
 /* Also a function of the context; features change nothing. */
 struct ibv_qp *null_create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr);

@@ -6,18 +6,19 @@
 
 #include "tests/nullverbs/nullverbs.h"
 
-#define FIRST_QPN 0x100
+#define FIRST_QPN    0x100
+#define QPNS_OF_HOST 0x10000 /* a multiple of NULL_QPS_MAX */
 
 static struct null_qp *qps[NULL_QPS_MAX];
 static uint32_t qps_made;
 static pthread_mutex_t destroying = PTHREAD_MUTEX_INITIALIZER; /* it looks at all others */
 
-static void lock_destroying(void)
+void null_lock_qps(void)
 {
 	pthread_mutex_lock(&destroying);
 }
 
-static void unlock_destroying(void)
+void null_unlock_qps(void)
 {
 	pthread_mutex_unlock(&destroying);
 }
@@ -26,7 +27,7 @@ static void unlock_destroying(void)
  * library's workers destroy QPs, too. */
 __attribute__((constructor)) static void keep_lock_over_fork(void)
 {
-	pthread_atfork(lock_destroying, unlock_destroying, unlock_destroying);
+	pthread_atfork(null_lock_qps, null_unlock_qps, null_unlock_qps);
 }
 
 struct null_qp *null_find_qp(uint32_t qpn)
@@ -51,7 +52,18 @@ static void free_qp(struct null_qp *qp)
 	free(qp->send_ring);
 	free(qp->send_ids);
 	free(qp->recv_ids);
+	free(qp->recv_sges);
 	free(qp);
+}
+
+/* All of it is there, as that of a NIC is, where it is measured what a QP takes. */
+static void *make_ring(uint32_t n, size_t size)
+{
+	void *ring = calloc(n, size);
+
+	if (ring && getenv("NULLVERBS_NET"))
+		memset(ring, 0xff, n * size);
+	return ring;
 }
 
 static int make_rings(struct null_qp *qp, struct ibv_qp_cap *cap)
@@ -61,10 +73,15 @@ static int make_rings(struct null_qp *qp, struct ibv_qp_cap *cap)
 	qp->send_mask = cap->max_send_wr - 1;
 	qp->recv_mask = cap->max_recv_wr - 1;
 	qp->cap = *cap;
-	qp->send_ring = calloc(cap->max_send_wr, sizeof(*qp->send_ring));
-	qp->send_ids = calloc(cap->max_send_wr, sizeof(*qp->send_ids));
-	qp->recv_ids = calloc(cap->max_recv_wr, sizeof(*qp->recv_ids));
-	return qp->send_ring && qp->send_ids && qp->recv_ids ? 0 : ENOMEM;
+	qp->send_ring = make_ring(cap->max_send_wr, sizeof(*qp->send_ring));
+	qp->send_ids = make_ring(cap->max_send_wr, sizeof(*qp->send_ids));
+	qp->recv_ids = make_ring(cap->max_recv_wr, sizeof(*qp->recv_ids));
+	if (qp->base.qp_type == IBV_QPT_UD)
+		qp->recv_sges = calloc(cap->max_recv_wr, sizeof(*qp->recv_sges));
+	return qp->send_ring && qp->send_ids && qp->recv_ids &&
+			       (qp->recv_sges || qp->base.qp_type != IBV_QPT_UD)
+		       ? 0
+		       : ENOMEM;
 }
 
 static int refuse_attr(const struct ibv_qp_init_attr *attr)
@@ -79,7 +96,8 @@ static int refuse_attr(const struct ibv_qp_init_attr *attr)
 static int number_qp(struct null_qp *qp)
 {
 	for (int i = 0; i < NULL_QPS_MAX; i++) {
-		uint32_t qpn = FIRST_QPN + __atomic_fetch_add(&qps_made, 1, __ATOMIC_RELAXED);
+		uint32_t qpn = FIRST_QPN + (null_host() - 1u) * QPNS_OF_HOST +
+			       __atomic_fetch_add(&qps_made, 1, __ATOMIC_RELAXED);
 		struct null_qp *expected = NULL;
 
 		qp->base.qp_num = qpn & 0xffffff;
@@ -167,7 +185,7 @@ int ibv_destroy_qp(struct ibv_qp *base)
 {
 	struct null_qp *qp = (struct null_qp *)base;
 
-	lock_destroying();
+	null_lock_qps();
 	for (int i = 0; i < NULL_QPS_MAX; i++) {
 		if (qps[i] && qps[i]->peer == qp) {
 			qps[i]->peer = NULL;
@@ -177,7 +195,7 @@ int ibv_destroy_qp(struct ibv_qp *base)
 	reset(qp);
 	qps[base->qp_num % NULL_QPS_MAX] = NULL;
 	free_qp(qp);
-	unlock_destroying();
+	null_unlock_qps();
 	return 0;
 }
 
