@@ -264,6 +264,7 @@ struct vqp {
 	uint32_t qpn;		      /* of qp, for jobs that may outlive it */
 	uint64_t marker;	      /* wr_id of a fence's marker */
 	int stats;		      /* slot in the statistics, or -1 */
+	size_t conn_bytes;	      /* of conn */
 
 	uint32_t id; /* of the connection in this process, in this life: vqp_renew_id() */
 	_Atomic bool switching; /* vqp_any_switching(). Written under lock */

@@ -48,17 +48,32 @@ static bool cfg_possible(const struct shift_conn_cfg *cfg)
 	return true;
 }
 
-static size_t conn_bytes(void)
+/* The parts of a connection's memory. First what is always in use. What lies behind that may never
+ * be touched, and memory that is not takes no room (lib/base/pages.h): the end of the log of sends,
+ * and actions beyond the usual. */
+struct parts {
+	size_t recvs, sends, actions, end;
+};
+
+static size_t behind(size_t at, size_t bytes)
 {
-	return (sizeof(struct shift_conn) + 63) & ~(size_t)63;
+	return (at + bytes + 63) & ~(size_t)63;
+}
+
+static struct parts conn_parts(const struct shift_conn_cfg *cfg)
+{
+	struct parts p = {.recvs = behind(0, sizeof(struct shift_conn))};
+
+	p.sends = behind(p.recvs, shift_recvlog_size(cfg->rq_cap, cfg->rq_sge_max));
+	p.actions = behind(p.sends,
+			   shift_sendlog_size(cfg->sq_cap, cfg->sq_sge_max, cfg->inline_max));
+	p.end = behind(p.actions, (SHIFT_ACTIONS_MAX - ACTIONS_NEAR) * sizeof(struct shift_action));
+	return p;
 }
 
 size_t shift_conn_size(const struct shift_conn_cfg *cfg)
 {
-	if (!cfg_possible(cfg))
-		return 0;
-	return conn_bytes() + shift_sendlog_size(cfg->sq_cap, cfg->sq_sge_max, cfg->inline_max) +
-	       shift_recvlog_size(cfg->rq_cap, cfg->rq_sge_max);
+	return cfg_possible(cfg) ? conn_parts(cfg).end : 0;
 }
 
 static void init_rails(struct shift_conn *c)
@@ -77,20 +92,22 @@ struct shift_conn *shift_conn_init(void *mem, size_t len, const struct shift_con
 				   uint64_t now_ns)
 {
 	struct shift_conn *c = mem;
-	uint8_t *log = (uint8_t *)mem + conn_bytes();
-	size_t need = shift_conn_size(cfg);
+	uint8_t *bytes = mem;
+	struct parts at;
 
-	if (!need || len < need || (uintptr_t)mem % 64)
+	if (!cfg_possible(cfg) || (uintptr_t)mem % 64)
+		return NULL;
+	at = conn_parts(cfg);
+	if (len < at.end)
 		return NULL;
 	memset(c, 0, sizeof(*c));
 	c->cfg = *cfg;
 	shift_conn_cfg_defaults(&c->cfg);
 	c->rails_max = c->cfg.rails;
-	shift_sendlog_init(&c->sq, log, cfg->sq_cap, cfg->sq_sge_max, cfg->inline_max, cfg->mtu[0],
-			   cfg->sq_sig_all);
-	shift_recvlog_init(&c->rq,
-			   log + shift_sendlog_size(cfg->sq_cap, cfg->sq_sge_max, cfg->inline_max),
-			   cfg->rq_cap, cfg->rq_sge_max);
+	c->act_far = (struct shift_action *)(void *)(bytes + at.actions);
+	shift_sendlog_init(&c->sq, bytes + at.sends, cfg->sq_cap, cfg->sq_sge_max, cfg->inline_max,
+			   cfg->mtu[0], cfg->sq_sig_all);
+	shift_recvlog_init(&c->rq, bytes + at.recvs, cfg->rq_cap, cfg->rq_sge_max);
 	init_rails(c);
 	c->tx_psn = cfg->sq_psn & SHIFT_PSN_MASK;
 	c->rep_psn = c->rail[0].rx_psn;

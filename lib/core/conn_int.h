@@ -11,6 +11,8 @@
 #define NEVER	UINT64_MAX
 #define NO_RAIL UINT8_MAX
 
+enum { ACTIONS_NEAR = 8 }; /* of SHIFT_ACTIONS_MAX */
+
 #ifdef SHIFT_CHECKED
 #define COVER(cell) (shift_coverage.cell++)
 #else
@@ -152,9 +154,18 @@ struct shift_conn {
 	struct shift_conn_stats stats;
 	uint32_t act_head, act_tail;
 	bool overflowed; /* an action of this connection was lost, or the reserve was touched */
-	struct shift_action act[SHIFT_ACTIONS_MAX];
 	struct shift_action act_lost; /* for those that find no room */
+	struct shift_action act_near[ACTIONS_NEAR];
+	/* The rest, at the end of the connection's memory, which hardly any connection ever
+	 * touches.
+	 */
+	struct shift_action *act_far;
 };
+
+static inline struct shift_action *conn_action_at(struct shift_conn *c, uint32_t i)
+{
+	return i < ACTIONS_NEAR ? &c->act_near[i] : &c->act_far[i - ACTIONS_NEAR];
+}
 
 /* invariants.c: after each call, and with each action */
 #ifdef SHIFT_CHECKED

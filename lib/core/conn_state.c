@@ -52,7 +52,7 @@ static struct shift_action *emit_overflowing(struct shift_conn *c, enum shift_ac
 	c->stats.overflow++;
 	c->overflowed |= c->state > SHIFT_ST_SETUP && c->state < SHIFT_ST_GIVEUP;
 	if (ends_connection(type) && c->act_head < SHIFT_ACTIONS_MAX)
-		return &c->act[c->act_head++];
+		return conn_action_at(c, c->act_head++);
 	return &c->act_lost;
 }
 
@@ -64,7 +64,7 @@ struct shift_action *conn_emit(struct shift_conn *c, enum shift_action_type type
 	COVER(action[type]);
 	conn_check_emit(c, type, rail);
 	if (c->act_head < SHIFT_ACTIONS_USUAL)
-		a = &c->act[c->act_head++];
+		a = conn_action_at(c, c->act_head++);
 	else
 		a = emit_overflowing(c, type);
 	memset(a, 0, offsetof(struct shift_action, msg));
@@ -79,7 +79,7 @@ bool shift_conn_action(struct shift_conn *c, struct shift_action *a)
 		c->act_tail = c->act_head = 0;
 		return false;
 	}
-	*a = c->act[c->act_tail++];
+	*a = *conn_action_at(c, c->act_tail++);
 	return true;
 }
 

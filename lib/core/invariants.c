@@ -190,7 +190,7 @@ static void check_offered(const struct shift_conn *c)
 	bool due = flows && c->sq.tracked && c->sq.ready > c->sq.tail;
 
 	for (uint32_t i = c->act_tail; i < c->act_head && due; i++)
-		due = c->act[i].type != SHIFT_ACT_COMPLETE;
+		due = conn_action_at((struct shift_conn *)c, i)->type != SHIFT_ACT_COMPLETE;
 	HOLDS(c, !due);
 }
 

@@ -10,6 +10,7 @@
 #include "lib/base/env.h"
 #include "lib/base/fork.h"
 #include "lib/base/log.h"
+#include "lib/base/pages.h"
 #include "lib/base/real_verbs.h"
 #include "lib/base/reentry.h"
 #include "lib/base/uncancelled.h"
@@ -51,7 +52,7 @@ static void qp_free(struct object *obj)
 {
 	struct vqp *v = (struct vqp *)obj;
 
-	free(v->conn);
+	pages_put(v->conn, v->conn_bytes);
 	peer_keys_free(v->keys.peer);
 	exported_keys_free(&v->keys.exported);
 	if (v->pd)
@@ -122,8 +123,9 @@ static bool conn_new(struct vqp *v)
 	if (!size)
 		return false;
 	if (!v->conn) {
-		v->conn = aligned_alloc(64, (size + 63) & ~(size_t)63);
-		log_info("connection %u: %zu bytes for %u sends and %u receives", v->id,
+		v->conn = pages_get(size);
+		v->conn_bytes = size;
+		log_info("connection %u: up to %zu bytes for %u sends and %u receives", v->id,
 			 sizeof(*v) + size, cfg.sq_cap, cfg.rq_cap);
 	}
 	atomic_store(&v->rails.down, 0); /* of the life before */
@@ -169,7 +171,7 @@ static void qp_protect(struct vqp *v)
 	}
 	v->id = vqp_draw_id();
 	if (!conn_new(v)) {
-		free(v->conn);
+		pages_put(v->conn, v->conn_bytes);
 		v->conn = NULL;
 		cqs_detach(v);
 		object_put(&v->send_cq->obj);

@@ -167,6 +167,42 @@ static void it_keeps_to_its_memory(void **state)
 	free(block);
 }
 
+/* What it ends with is room for actions that hardly ever come up. Untouched it costs nothing where
+ * memory is taken page by page (lib/base/pages.h). */
+static void the_end_of_its_memory_is_not_touched(void **state)
+{
+	enum { CAP = 128, UNTOUCHED = 7000 };
+	struct shift_event rts = {.type = SHIFT_EV_RTS};
+	struct shift_sge sge = {1, 2, 3};
+	struct shift_recv_wr recv = {.sge = &sge, .num_sge = 1};
+	struct shift_wr wr = {.opcode = SHIFT_OP_SEND, .sge = &sge, .num_sge = 1};
+	struct shift_conn_cfg cfg = smallest();
+	struct shift_action a;
+	struct shift_conn *c;
+	uint8_t *mem;
+	size_t need;
+	int rail;
+
+	(void)state;
+	cfg.sq_cap = cfg.rq_cap = CAP;
+	need = shift_conn_size(&cfg);
+	mem = aligned_alloc(64, need);
+	memset(mem, 0xa5, need);
+	c = shift_conn_init(mem, need, &cfg, 0);
+	assert_non_null(c);
+	shift_conn_event(c, &rts, 1);
+	assert_true(shift_conn_action(c, &a));
+	while (shift_conn_action(c, &a))
+		;
+	for (uint64_t i = 0; i < CAP; i++) {
+		assert_int_equal(shift_conn_post_recv(c, &recv, &rail), 0);
+		assert_int_equal(shift_conn_post_send(c, &wr, &rail), 0);
+	}
+	for (size_t i = need - UNTOUCHED; i < need; i++)
+		assert_int_equal(mem[i], 0xa5);
+	free(mem);
+}
+
 /* Nothing of what stood in the memory before shows. */
 static void it_begins_from_nothing(void **state)
 {
@@ -709,6 +745,7 @@ int main(void)
 		WORLD_TEST(what_is_said_stays),
 		WORLD_TEST(memory_must_be_large_enough_and_aligned),
 		WORLD_TEST(it_keeps_to_its_memory),
+		WORLD_TEST(the_end_of_its_memory_is_not_touched),
 		WORLD_TEST(it_begins_from_nothing),
 		WORLD_TEST(confirmed_it_is_protected_at_once),
 		WORLD_TEST(confirmed_it_has_heard_hello),
