@@ -31,6 +31,8 @@ void shift_conn_cfg_defaults(struct shift_conn_cfg *cfg)
 		cfg->no_progress_answers = 4;
 	if (!cfg->rails)
 		cfg->rails = 1;
+	if (!cfg->sq_slots)
+		cfg->sq_slots = 128;
 }
 
 static bool cfg_possible(const struct shift_conn_cfg *cfg)
@@ -40,7 +42,8 @@ static bool cfg_possible(const struct shift_conn_cfg *cfg)
 	if (!cfg->nonce || !cfg->sq_cap || cfg->sq_cap > 1u << 20 || cfg->rq_cap > 1u << 20)
 		return false;
 	if (cfg->sq_sge_max > UINT8_MAX || cfg->rq_sge_max > UINT8_MAX ||
-	    cfg->inline_max > 1u << 16)
+	    cfg->inline_max > 1u << 16 || cfg->sq_slots == 1 ||
+	    (cfg->sq_slots & (cfg->sq_slots - 1)))
 		return false;
 	for (unsigned int i = 0; i < cfg->rails; i++)
 		if (cfg->mtu[i] < 256 || cfg->mtu[i] > 4096)
@@ -107,6 +110,7 @@ struct shift_conn *shift_conn_init(void *mem, size_t len, const struct shift_con
 	c->act_far = (struct shift_action *)(void *)(bytes + at.actions);
 	shift_sendlog_init(&c->sq, bytes + at.sends, cfg->sq_cap, cfg->sq_sge_max, cfg->inline_max,
 			   cfg->mtu[0], cfg->sq_sig_all);
+	shift_sendlog_begin_with(&c->sq, c->cfg.sq_slots);
 	shift_recvlog_init(&c->rq, bytes + at.recvs, cfg->rq_cap, cfg->rq_sge_max);
 	init_rails(c);
 	c->tx_psn = cfg->sq_psn & SHIFT_PSN_MASK;

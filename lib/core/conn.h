@@ -64,6 +64,8 @@ struct shift_conn_cfg {
 	uint32_t mtu[SHIFT_RAILS_MAX]; /* path MTU of each rail, bytes: 256 .. 4096; of a backup
 					* until RAIL_OPEN says another */
 	uint32_t sq_cap;	       /* send queue as the provider accepted it, WRs */
+	uint32_t sq_slots;	       /* the log of sends begins with so many, a power of 2; 0: 128
+					*/
 	uint32_t rq_cap;	       /* receive queue as accepted; 0 with an SRQ */
 	uint32_t sq_sge_max;	       /* as accepted */
 	uint32_t rq_sge_max;	       /* as accepted */

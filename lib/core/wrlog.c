@@ -54,7 +54,8 @@ void shift_sendlog_init(struct shift_sendlog *l, void *mem, uint32_t cap, uint32
 	memset(l, 0, sizeof(*l));
 	l->ring = mem;
 	l->side = (uint8_t *)mem + (size_t)slots * sizeof(struct shift_wr_entry);
-	l->mask = slots - 1;
+	l->mask = l->mask_max = slots - 1;
+	l->room_end = UINT64_MAX;
 	l->cap = cap;
 	l->mtu = mtu;
 	l->side_stride = send_stride(sge_max, inline_max);
@@ -63,6 +64,89 @@ void shift_sendlog_init(struct shift_sendlog *l, void *mem, uint32_t cap, uint32
 	l->sig_all = sig_all;
 	l->lost = UINT64_MAX;
 }
+
+/* --- room ------------------------------------------------------------------------------------- */
+
+/* All of its memory is in use: then there is room for all that is outstanding, and for a list that
+ * is logged beside it. */
+static bool is_full_size(const struct shift_sendlog *l)
+{
+	return l->mask == l->mask_max;
+}
+
+static void set_room_end(struct shift_sendlog *l)
+{
+	l->room_end = is_full_size(l) ? UINT64_MAX : l->kept + l->mask + 1;
+}
+
+void shift_sendlog_begin_with(struct shift_sendlog *l, uint32_t slots)
+{
+	if (slots <= l->mask)
+		l->mask = slots - 1;
+	set_room_end(l);
+}
+
+/* The oldest that the log still shows. */
+static uint64_t oldest_shown(const struct shift_sendlog *l)
+{
+	uint64_t ring = (uint64_t)l->mask + 1;
+	uint64_t low = l->head > ring ? l->head - ring : 0;
+
+	if (low < l->kept)
+		low = l->kept;
+	return low < l->tail ? l->tail : low;
+}
+
+static void move_entry(struct shift_sendlog *l, uint64_t from, uint64_t to)
+{
+	struct shift_wr_entry *e = &l->ring[from];
+
+	l->ring[to] = *e;
+	if ((e->flags & SHIFT_F_INLINE) || e->num_sge > 1)
+		memcpy(l->side + to * l->side_stride, l->side + from * l->side_stride,
+		       l->side_stride);
+}
+
+/* Twice the slots. An entry stays where it is, or goes where none has been yet. */
+static void use_more_slots(struct shift_sendlog *l)
+{
+	uint32_t mask = 2 * l->mask + 1;
+
+	for (uint64_t i = l->kept; i < l->head; i++)
+		if ((i & mask) != (i & l->mask))
+			move_entry(l, i & l->mask, i & mask);
+	l->mask = mask;
+}
+
+/* The newest send, and so each, has completed. */
+static inline bool all_have_completed(const struct shift_sendlog *l)
+{
+	return l->sig_posted == __atomic_load_n(&l->sig_done, __ATOMIC_RELAXED) &&
+	       shift_sendlog_signaled(l, shift_sendlog_at(l, l->head - 1));
+}
+
+/* With half of the slots in use one would have to look all the time. */
+static __attribute__((noinline)) uint64_t find_room(struct shift_sendlog *l)
+{
+	l->kept = l->tracked ? l->tail : shift_sendlog_done_by_signal(l);
+	while (l->head - l->kept > l->mask / 2 && !is_full_size(l))
+		use_more_slots(l);
+	set_room_end(l);
+	return l->room_end - l->head;
+}
+
+uint64_t shift_sendlog_room(struct shift_sendlog *l)
+{
+	if (l->head < l->room_end)
+		return l->room_end - l->head;
+	if (!all_have_completed(l))
+		return find_room(l);
+	l->kept = l->head;
+	l->room_end = l->head + l->mask + 1;
+	return l->mask + 1;
+}
+
+/* --- sends ------------------------------------------------------------------------------------ */
 
 static bool known_opcode(uint8_t opcode)
 {
@@ -133,11 +217,13 @@ static void set_secret(struct shift_sendlog *l, struct shift_wr_entry *e)
 
 int shift_sendlog_post(struct shift_sendlog *l, const struct shift_wr *wr)
 {
-	struct shift_wr_entry *e = shift_sendlog_at(l, l->head);
+	struct shift_wr_entry *e;
 	uint64_t length;
 
 	if ((l->held || l->tracked) && l->head - l->tail >= l->cap)
 		return -ENOMEM; /* before anything is stored: the entry may be the oldest one's */
+	shift_sendlog_room(l);
+	e = shift_sendlog_at(l, l->head);
 	length = wr->flags & SHIFT_F_INLINE ? shift_sendlog_store_inline(l, e, wr->sge, wr->num_sge)
 					    : shift_sendlog_store(l, e, wr->sge, wr->num_sge);
 	if (length > LENGTH_MAX || !known_opcode(wr->opcode))
@@ -211,11 +297,10 @@ void shift_sendlog_unsend(struct shift_sendlog *l, uint32_t n)
  * oldest WR that the log still shows. What is done may have had its completion in another epoch. */
 static uint64_t cum_of_last_signal(const struct shift_sendlog *l)
 {
-	uint64_t ring = (uint64_t)l->mask + 1;
-	uint64_t low = l->head > ring ? l->head - ring : 0;
+	uint64_t low = oldest_shown(l);
 	uint64_t cum = l->cum;
 
-	for (uint64_t i = l->head; i > low && i > l->tail; i--) {
+	for (uint64_t i = l->head; i > low; i--) {
 		const struct shift_wr_entry *e = shift_sendlog_at(l, i - 1);
 
 		if (e->state != SHIFT_WR_PENDING)
@@ -249,13 +334,11 @@ void shift_sendlog_unpost(struct shift_sendlog *l, uint32_t n)
 
 uint64_t shift_sendlog_done_by_signal(const struct shift_sendlog *l)
 {
-	uint64_t open = l->sig_posted - l->sig_done;
-	uint64_t ring = (uint64_t)l->mask + 1;
-	uint64_t low = l->head > ring ? l->head - ring : 0;
+	/* The poster may ask while another thread counts. */
+	uint64_t open = l->sig_posted - __atomic_load_n(&l->sig_done, __ATOMIC_RELAXED);
+	uint64_t low = oldest_shown(l);
 	uint64_t i = l->head;
 
-	if (low < l->tail)
-		low = l->tail;
 	while (i > low) {
 		if (shift_sendlog_signaled(l, shift_sendlog_at(l, i - 1)) && open-- == 0)
 			break;

@@ -2,7 +2,8 @@
 /*
  * The log of work requests (doc/protocol.md, section 5): enough of every outstanding WR to repost
  * it on another NIC, and to map a PSN to it. Indices are 64-bit counts since connect and never
- * wrap; slots are index & mask. Memory is the caller's; nothing allocates. The caller serialises,
+ * wrap; slots are index & mask. Memory is the caller's; nothing allocates. The log of sends may
+ * begin with a part of its memory, and takes more when more is outstanding. The caller serialises,
  * except that in untracked mode sends may be logged by one thread while another counts completions:
  * the two write different cache lines.
  */
@@ -53,7 +54,10 @@ struct shift_sendlog {
 	uint64_t sig_posted; /* WRs logged that generate a completion */
 	uint64_t two_posted; /* WRs logged that consume a receive */
 	uint64_t turns;	     /* runs that were begun (fast.h); head waits until they end */
-	uint32_t mask;
+	uint64_t kept;	     /* all before it is done; the ring shows nothing older */
+	uint64_t room_end;   /* before head is here, no entry is stored over one that is kept */
+	uint32_t mask;	     /* slots in use, less one */
+	uint32_t mask_max;   /* of the memory */
 	uint32_t cap;
 	uint32_t mtu;
 	uint32_t side_stride;
@@ -87,6 +91,14 @@ size_t shift_sendlog_size(uint32_t cap, uint32_t sge_max, uint32_t inline_max);
 /* mem: shift_sendlog_size() bytes, 64-byte aligned, borrowed for the log's life. */
 void shift_sendlog_init(struct shift_sendlog *l, void *mem, uint32_t cap, uint32_t sge_max,
 			uint32_t inline_max, uint32_t mtu, bool sig_all);
+
+/* Of an empty log: only so many slots are used, a power of 2, until more are needed. */
+void shift_sendlog_begin_with(struct shift_sendlog *l, uint32_t slots);
+
+/* How many may be stored from head on, 1 or more, before one must ask again. Here the log takes
+ * more slots, so no entry may be in use meanwhile. Whoever stores more than what is outstanding
+ * allows, and twice cap, loses entries. */
+uint64_t shift_sendlog_room(struct shift_sendlog *l);
 
 /* 0; 1: post it with SHIFT_F_SIGNALED, in secret; -ENOMEM (full, only when held or tracked: else
  * the provider knows better), -EINVAL. */

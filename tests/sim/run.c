@@ -65,6 +65,7 @@ static void configs(struct rng *g)
 		c->rq_psn = psn[1 - h];
 		c->sq_cap = 4 + rnd_below(g, SQ_MAX - 4 - 3);
 		c->sq_cap = W.huge ? 24 : c->sq_cap;
+		c->sq_slots = 2u << c->sq_cap % 4; /* few, so that the log takes more */
 		c->rq_cap = 4 + rnd_below(g, RQ_MAX - 4 - 3);
 		c->sq_sge_max = c->rq_sge_max = SGES;
 		c->inline_max = INLINE_CELLS * CELL;

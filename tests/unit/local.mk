@@ -15,7 +15,7 @@ CORE_TESTS = tests/unit/test_conn_random tests/unit/test_psn tests/unit/test_wrl
 	tests/unit/test_invariants tests/unit/test_progress tests/unit/test_rails tests/unit/test_conn_fence \
 	tests/unit/test_no_progress tests/unit/test_completions tests/unit/test_conn_switch \
 	tests/unit/test_conn_timers tests/unit/test_conn_replay tests/unit/test_log_reuse \
-	tests/unit/test_conn_failback tests/unit/test_conn_quiet tests/unit/test_log_rules tests/unit/test_posting tests/unit/test_conn_lives
+	tests/unit/test_conn_failback tests/unit/test_conn_quiet tests/unit/test_log_rules tests/unit/test_log_room tests/unit/test_posting tests/unit/test_conn_lives
 check_PROGRAMS += $(CORE_TESTS)
 TESTS += $(CORE_TESTS)
 
@@ -29,6 +29,10 @@ tests_unit_test_psn_LDADD = $(core_test_libs)
 tests_unit_test_wrlog_SOURCES = tests/unit/test_wrlog.c
 tests_unit_test_wrlog_CFLAGS = $(core_test_cflags)
 tests_unit_test_wrlog_LDADD = $(core_test_libs)
+
+tests_unit_test_log_room_SOURCES = tests/unit/test_log_room.c
+tests_unit_test_log_room_CFLAGS = $(core_test_cflags)
+tests_unit_test_log_room_LDADD = $(core_test_libs)
 
 tests_unit_test_msg_SOURCES = tests/unit/test_msg.c
 tests_unit_test_msg_CFLAGS = $(core_test_cflags)

@@ -55,6 +55,8 @@ static void a_configuration_has_bounds(void **state)
 	REFUSED(largest, sq_sge_max, UINT8_MAX + 1);
 	REFUSED(largest, rq_sge_max, UINT8_MAX + 1);
 	REFUSED(largest, inline_max, (1 << 16) + 1);
+	REFUSED(largest, sq_slots, 1);
+	REFUSED(largest, sq_slots, 24);
 	REFUSED(largest, mtu[0], 4097);
 	REFUSED(largest, mtu[0], 255);
 	REFUSED(largest, mtu[SHIFT_RAILS_MAX - 1], 4097);
@@ -90,6 +92,7 @@ static void each_default_is_written_where_nothing_is_said(void **state)
 	assert_int_equal(cfg.probe_misses, 3);
 	assert_int_equal(cfg.no_progress_answers, 4);
 	assert_int_equal(cfg.rails, 1);
+	assert_int_equal(cfg.sq_slots, 128);
 }
 
 static void what_is_said_stays(void **state)
@@ -106,6 +109,7 @@ static void what_is_said_stays(void **state)
 				     .tombstone_ns = 10,
 				     .probe_misses = 11,
 				     .no_progress_answers = 12,
+				     .sq_slots = 16,
 				     .rails = 2};
 	struct shift_conn_cfg before = cfg;
 
