@@ -215,8 +215,10 @@ void vcq_deliver(struct vcq *cq, const struct ibv_wc *wc)
 			  "for it for ever",
 			  wc->qp_num);
 	} else {
-		if (r->head == r->tail)
+		if (r->head == r->tail) {
 			gate_shut(&cq->gate);
+			r->head = r->tail = 0; /* the first again: the rest need not be there */
+		}
 		r->wc[r->tail++ & r->mask] = *wc;
 	}
 	pthread_mutex_unlock(&cq->delivered_lock);

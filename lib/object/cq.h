@@ -25,7 +25,7 @@ struct vqp;
 /* A queue of completions that grows. */
 struct wc_ring {
 	struct ibv_wc *wc;
-	uint32_t mask, head, tail; /* free running */
+	uint32_t mask, head, tail; /* free running while it is not empty */
 };
 
 #define STASH_MIN 256 /* completions; the stash grows if the program polls more at once */

@@ -472,6 +472,25 @@ static void what_is_delivered_reaches_the_right_cq(void **state)
 	assert_int_equal(wc[0].opcode, IBV_WC_RECV);
 }
 
+/* There is room for all that all QPs may have outstanding. Of that only what waits at a time is
+ * touched. */
+static void what_is_taken_at_once_needs_one_place(void **state)
+{
+	struct ibv_wc wc = completion(0, QPN, 0, IBV_WC_SEND), got;
+
+	(void)state;
+	assert_true(vcq_attach(&world.send_cq, 64));
+	for (uint64_t i = 0; i < 10; i++) {
+		wc.wr_id = i + 1;
+		vcq_deliver(&world.send_cq, &wc);
+		assert_int_equal(vcq_take(&world.send_cq, 1, &got), 1);
+		assert_int_equal(got.wr_id, i + 1);
+	}
+	for (uint32_t i = 1; i < 64; i++)
+		assert_int_equal(world.send_cq.delivered.wc[i].wr_id, 0);
+	vcq_detach(&world.send_cq, 64);
+}
+
 static void of_qps_without_a_connection_all_is_delivered(void **state)
 {
 	struct ibv_wc wc[2];
@@ -700,6 +719,7 @@ int main(void)
 		ALONE(errors_are_told_apart),
 		TEST(an_error_of_the_receives_cq_is_a_receives),
 		TEST(what_is_delivered_reaches_the_right_cq),
+		TEST(what_is_taken_at_once_needs_one_place),
 		TEST(of_qps_without_a_connection_all_is_delivered),
 		TEST(a_marker_is_its_rails),
 		TEST(all_there_is_is_fed),
