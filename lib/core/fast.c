@@ -37,13 +37,15 @@ _Static_assert(1u << SHIFT_FAST_SHIFT == SHIFT_FAST_BYTES_MAX, "so that it can b
 	}
 
 /* By opcode and flags. */
-static const struct shift_kind kinds[SHIFT_OP_READ + 1][FLAGS + 1] = {
-	KINDS(SHIFT_OP_WRITE),	  KINDS(SHIFT_OP_WRITE_IMM), KINDS(SHIFT_OP_SEND),
-	KINDS(SHIFT_OP_SEND_IMM), KINDS(SHIFT_OP_READ),
+static const struct shift_kind kinds[SHIFT_OP_FETCH_ADD + 1][FLAGS + 1] = {
+	KINDS(SHIFT_OP_WRITE),	   KINDS(SHIFT_OP_WRITE_IMM), KINDS(SHIFT_OP_SEND),
+	KINDS(SHIFT_OP_SEND_IMM),  KINDS(SHIFT_OP_READ),      KINDS(SHIFT_OP_CMP_SWAP),
+	KINDS(SHIFT_OP_FETCH_ADD),
 };
 
 _Static_assert(FLAGS == 15 && SHIFT_OP_WRITE == 0 && SHIFT_OP_WRITE_IMM == 1 &&
-		       SHIFT_OP_SEND == 2 && SHIFT_OP_SEND_IMM == 3 && SHIFT_OP_READ == 4,
+		       SHIFT_OP_SEND == 2 && SHIFT_OP_SEND_IMM == 3 && SHIFT_OP_READ == 4 &&
+		       SHIFT_OP_CMP_SWAP == 5 && SHIFT_OP_FETCH_ADD == 6,
 	       "kinds are found by opcode and flags");
 
 static void count(struct shift_run *r, uint64_t n, uint64_t each)
@@ -104,9 +106,14 @@ static uint64_t unsignaled_max(const struct shift_sendlog *l, const struct shift
 /* false: it is no power of 2. */
 static bool set_mtu(struct shift_run *r, uint32_t mtu)
 {
+	if (r->mtu == mtu)
+		return true;
 	r->mtu = mtu;
 	r->mtu_shift = (uint32_t)__builtin_ctz(mtu);
-	return 1u << r->mtu_shift == mtu;
+	if (1u << r->mtu_shift == mtu)
+		return true;
+	r->mtu = 0;
+	return false;
 }
 
 /* The run is of WRs like this, with one SGE that is not inline. */
@@ -213,6 +220,136 @@ bool shift_fast_post_other(struct shift_conn *c, struct shift_run *r, const stru
 	if (wr->opcode > SHIFT_OP_READ || wr->flags > FLAGS)
 		return false;
 	return r->next == r->stop ? begin_with(l, r, wr) : post_kind(l, r, wr);
+}
+
+/* --- lists ----------------------------------------------------------------------------------- */
+
+/* The data of one that is not plain. Its bytes; UINT64_MAX: more than can be logged. */
+static inline uint64_t put_data(const struct shift_sendlog *l, struct shift_wr_entry *e,
+				const struct shift_raw_wr *wr)
+{
+	if (wr->flags & SHIFT_F_INLINE)
+		return shift_sendlog_store_inline(l, e, wr->sge, wr->num_sge);
+	return shift_sendlog_store(l, e, wr->sge, wr->num_sge);
+}
+
+/* The kind of the WR before. Successive ones in a list are often alike. */
+struct last_kind {
+	uint64_t opcode_flags; /* as they lie in a WR */
+	uint64_t as_logged, counts;
+};
+
+/* Where they are logged, and what that makes of the run: in registers. */
+struct place {
+	struct shift_wr_entry *e;
+	uint64_t cum;
+};
+
+/* The entry has its data. */
+static inline void put_done(struct shift_run *r, struct place *at, uint64_t packets,
+			    uint64_t counts)
+{
+	at->cum += packets;
+	at->e->cum = at->cum;
+	at->e++;
+	r->counts += counts;
+	if ((uint32_t)counts)
+		r->cum_signal = at->cum;
+}
+
+/* false: it is not logged here. */
+static __attribute__((noinline)) bool put_atomic(const struct shift_conn *c,
+						 struct shift_wr_entry *e,
+						 const struct shift_raw_wr *wr)
+{
+	uint32_t opcode = wr->opcode, flags = wr->flags;
+
+	if (opcode != SHIFT_OP_CMP_SWAP && opcode != SHIFT_OP_FETCH_ADD)
+		return false;
+	if (!c->atomic || flags >= SHIFT_F_INLINE || wr->num_sge != 1 ||
+	    wr->sge->length > SHIFT_FAST_BYTES_MAX)
+		return false;
+	memcpy((char *)e + SHIFT_KIND_AT, &kinds[opcode][flags].as_logged, 8);
+	memcpy(&e->addr, wr->sge, sizeof(*wr->sge));
+	e->wr_id = wr->wr_id;
+	e->imm = (uint32_t)wr->atomic.compare_add;
+	e->trim = (uint32_t)(wr->atomic.compare_add >> 32);
+	e->remote_addr = wr->remote_addr;
+	e->rkey = wr->atomic.rkey;
+	e->swap = wr->atomic.swap;
+	return true;
+}
+
+/* The same of any other. */
+static inline bool put_any(const struct shift_conn *c, struct shift_run *r, struct place *at,
+			   const struct shift_raw_wr *wr, struct last_kind *last)
+{
+	const struct shift_sge *sge = wr->sge;
+	struct shift_wr_entry *e = at->e;
+	uint64_t length, packets = 1, opcode_flags;
+
+	memcpy(&opcode_flags, &wr->opcode, sizeof(opcode_flags));
+	if (opcode_flags != last->opcode_flags) {
+		uint32_t opcode = wr->opcode, flags = wr->flags;
+
+		if (opcode > SHIFT_OP_READ || flags > FLAGS) {
+			if (!put_atomic(c, e, wr))
+				return false;
+			put_done(r, at, 1, kinds[opcode][flags].counts);
+			return true;
+		}
+		last->opcode_flags = opcode_flags;
+		memcpy(&last->as_logged, &kinds[opcode][flags].as_logged, 8);
+		last->counts = kinds[opcode][flags].counts;
+	}
+	memcpy((char *)e + SHIFT_KIND_AT, &last->as_logged, 8);
+	e->wr_id = wr->wr_id;
+	memcpy(&e->imm, &wr->imm, 16);
+	if (__builtin_expect(wr->num_sge == 1 && !(wr->flags & SHIFT_F_INLINE), 1)) {
+		memcpy(&e->addr, sge, sizeof(*sge));
+		length = sge->length;
+	} else {
+		length = put_data(&c->sq, e, wr);
+		e->length = (uint32_t)length;
+	}
+	if (__builtin_expect(length > r->mtu, 0)) {
+		if (length > SHIFT_FAST_BYTES_MAX)
+			return false;
+		packets = shift_fast_packets(r, (uint32_t)length);
+	}
+	put_done(r, at, packets, last->counts);
+	return true;
+}
+
+/* From *wr on, which it moves on, as many as there are places for in the run. */
+static inline void put_list(const struct shift_conn *c, struct shift_run *r,
+			    const struct shift_raw_wr **list, uint32_t n)
+{
+	const struct shift_wr_entry *stop = r->stop - r->next < n ? r->stop : r->next + n;
+	struct last_kind last = {0, 0, kinds[0][0].counts};
+	struct place at = {r->next, r->cum};
+	const struct shift_raw_wr *wr = *list;
+
+	memcpy(&last.as_logged, &kinds[0][0].as_logged, 8);
+	for (; wr && at.e != stop && put_any(c, r, &at, wr, &last); wr = wr->next)
+		;
+	r->cum = at.cum;
+	r->first = r->next = at.e;
+	*list = wr;
+}
+
+const struct shift_raw_wr *shift_fast_post_list(struct shift_conn *c, struct shift_run *r,
+						const struct shift_raw_wr *wr, uint32_t n)
+{
+	const struct shift_wr_entry *from;
+
+	end_run(r);
+	do {
+		from = r->next;
+		put_list(c, r, &wr, n);
+		n -= (uint32_t)(r->next - from);
+	} while (wr && n && r->next == r->stop && begin_runs(&c->sq, r));
+	return wr;
 }
 
 uint64_t *shift_fast_done(struct shift_conn *c)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * Logging sends in as few instructions as possible: all but atomics, and none longer than 4 MiB. A
- * WR is written straight into the log's next entry. Successive WRs with one SGE, the same opcode
- * and the same flags are a run. What a run adds to the log's counters is kept in shift_run, and the
- * log is told at the end of its ring, or when it is folded. After that the log is as if each WR had
- * come through shift_conn_post_send.
+ * Logging sends in as few instructions as possible: none longer than 4 MiB, and no atomic before
+ * the first one was logged by shift_conn_post_send. A WR is written straight into the log's next
+ * entry. Successive WRs with one SGE, the same opcode and the same flags are a run. What a run adds
+ * to the log's counters is kept in shift_run, and the log is told at the end of its ring, or when
+ * it is folded. After that the log is as if each WR had come through shift_conn_post_send.
  *
- * A WR of another kind begins another run (shift_fast_post_other). One with inline payload, several
- * SGEs or none is counted by itself, and the run may go on behind it. What is not taken here is
- * logged by shift_conn_post_send.
+ * A list, and a WR of another kind than the run, comes in another way (shift_fast_post_list): each
+ * of its WRs may be of any kind, with inline payload, several SGEs or none. The last one begins
+ * another run. What is not taken here is logged by shift_conn_post_send.
  *
  * The poster owns the run. Before another thread looks at the log, the poster is quiesced and the
  * run is folded.
@@ -34,8 +34,13 @@ struct shift_raw_wr {
 	uint32_t num_sge, opcode;
 	uint32_t flags, imm;
 	uint64_t remote_addr;
-	uint32_t rkey;
-	uint32_t pad;
+	union {
+		uint32_t rkey;
+		struct {
+			uint64_t compare_add, swap;
+			uint32_t rkey;
+		} atomic;
+	};
 } __attribute__((may_alias));
 
 /* A receive as libibverbs has it. */
@@ -100,25 +105,34 @@ static inline bool shift_fast_put(struct shift_run *r, const struct shift_raw_wr
 	return true;
 }
 
-/* true: logged. The list is the caller's matter. While shift_conn_fast is true. One piece of a WR
- * is compared as it is. */
-static inline bool shift_fast_post(struct shift_run *r, const struct shift_raw_wr *wr)
+/* One piece of a WR is compared as it is. */
+static inline bool shift_fast_is_like(const struct shift_run *r, const struct shift_raw_wr *wr)
 {
 	uint64_t one_opcode;
 
 	memcpy(&one_opcode, &wr->num_sge, sizeof(one_opcode));
-	if (__builtin_expect(
-		    r->next == r->stop || one_opcode != r->one_opcode || wr->flags != r->flags, 0))
+	return one_opcode == r->one_opcode && wr->flags == r->flags;
+}
+
+/* true: logged. The list is the caller's matter. While shift_conn_fast is true. */
+static inline bool shift_fast_post(struct shift_run *r, const struct shift_raw_wr *wr)
+{
+	if (__builtin_expect(r->next == r->stop || !shift_fast_is_like(r, wr), 0))
 		return false;
 	return shift_fast_put(r, wr);
 }
 
-/* A WR that the run did not take. true: logged. false: it must be logged by shift_conn_post_send,
- * after the run was folded. While shift_conn_fast is true. */
+/* Logs the list from wr on, of any kinds, at most *n of it. Returns the first WR that it has not
+ * logged, or NULL; *n: how many more might have come. If that is not 0, this WR must be logged by
+ * shift_conn_post_send, after the run was folded. While shift_conn_fast is true. */
+const struct shift_raw_wr *shift_fast_post_list(struct shift_conn *c, struct shift_run *r,
+						const struct shift_raw_wr *wr, uint32_t n);
+
+/* One WR that the run did not take: the same. true: logged. The next run is of its kind. */
 bool shift_fast_post_other(struct shift_conn *c, struct shift_run *r,
 			   const struct shift_raw_wr *wr);
 
-/* Adds the run to the log. Nothing goes into it until shift_fast_post_other(). */
+/* Adds the run to the log. Nothing goes into it until shift_fast_post_list(). */
 void shift_fast_fold(struct shift_conn *c, struct shift_run *r);
 
 /* The counter of sends that have completed, to be bumped under shift_conn_fast. */

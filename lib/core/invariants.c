@@ -54,6 +54,7 @@ static void check_logs(const struct shift_conn *c)
 	HOLDS(c, l->cum_signal <= l->cum);
 	HOLDS(c, l->held || l->sent == l->head);
 	HOLDS(c, l->kept <= l->head && l->head <= l->room_end);
+	HOLDS(c, !l->tracked || l->kept <= l->tail);
 	HOLDS(c, l->held == c->holding);
 	HOLDS(c, l->tracked || (c->r == 0 && !c->holding && !conn_recv_held(c)));
 	HOLDS(c, c->cfg.srq || c->rq.done <= c->rq.posted);

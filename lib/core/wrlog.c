@@ -65,6 +65,11 @@ void shift_sendlog_init(struct shift_sendlog *l, void *mem, uint32_t cap, uint32
 	l->lost = UINT64_MAX;
 }
 
+static inline bool is_signaled(const struct shift_sendlog *l, const struct shift_wr_entry *e)
+{
+	return l->sig_all || (e->flags & (SHIFT_F_SIGNALED | SHIFT_F_SECRET));
+}
+
 /* --- room ------------------------------------------------------------------------------------- */
 
 /* All of its memory is in use: then there is room for all that is outstanding, and for a list that
@@ -122,7 +127,7 @@ static void use_more_slots(struct shift_sendlog *l)
 static inline bool all_have_completed(const struct shift_sendlog *l)
 {
 	return l->sig_posted == __atomic_load_n(&l->sig_done, __ATOMIC_RELAXED) &&
-	       shift_sendlog_signaled(l, shift_sendlog_at(l, l->head - 1));
+	       is_signaled(l, shift_sendlog_at(l, l->head - 1));
 }
 
 /* With half of the slots in use one would have to look all the time. */
@@ -139,7 +144,8 @@ uint64_t shift_sendlog_room(struct shift_sendlog *l)
 {
 	if (l->head < l->room_end)
 		return l->room_end - l->head;
-	if (!all_have_completed(l))
+	/* What is tracked may have completed, and still wait for its delivery. */
+	if (l->tracked || !all_have_completed(l))
 		return find_room(l);
 	l->kept = l->head;
 	l->room_end = l->head + l->mask + 1;
@@ -178,7 +184,7 @@ uint64_t shift_sendlog_store_inline(const struct shift_sendlog *l, struct shift_
 
 bool shift_sendlog_signaled(const struct shift_sendlog *l, const struct shift_wr_entry *e)
 {
-	return l->sig_all || (e->flags & (SHIFT_F_SIGNALED | SHIFT_F_SECRET));
+	return is_signaled(l, e);
 }
 
 bool shift_sendlog_visible(const struct shift_sendlog *l, const struct shift_wr_entry *e)
@@ -247,7 +253,7 @@ int shift_sendlog_post(struct shift_sendlog *l, const struct shift_wr *wr)
 	e->cum = l->cum;
 	if (needs_secret(l, e))
 		set_secret(l, e);
-	if (shift_sendlog_signaled(l, e)) {
+	if (is_signaled(l, e)) {
 		l->sig_posted++;
 		l->cum_signal = l->cum;
 	}
@@ -305,7 +311,7 @@ static uint64_t cum_of_last_signal(const struct shift_sendlog *l)
 
 		if (e->state != SHIFT_WR_PENDING)
 			continue;
-		if (shift_sendlog_signaled(l, e))
+		if (is_signaled(l, e))
 			return e->cum;
 		cum = e->cum - shift_wr_packets(e, l->mtu);
 	}
@@ -320,10 +326,10 @@ void shift_sendlog_unpost(struct shift_sendlog *l, uint32_t n)
 		struct shift_wr_entry *e = shift_sendlog_at(l, l->head - 1);
 
 		shift_count_set(&l->head, l->head - 1);
-		signaled |= shift_sendlog_signaled(l, e);
+		signaled |= is_signaled(l, e);
 
 		l->cum -= shift_wr_packets(e, l->mtu);
-		l->sig_posted -= shift_sendlog_signaled(l, e);
+		l->sig_posted -= is_signaled(l, e);
 		l->two_posted -= shift_wr_two_sided(e->opcode);
 	}
 	if (l->sent > l->head)
@@ -340,7 +346,7 @@ uint64_t shift_sendlog_done_by_signal(const struct shift_sendlog *l)
 	uint64_t i = l->head;
 
 	while (i > low) {
-		if (shift_sendlog_signaled(l, shift_sendlog_at(l, i - 1)) && open-- == 0)
+		if (is_signaled(l, shift_sendlog_at(l, i - 1)) && open-- == 0)
 			break;
 		i--;
 	}
@@ -386,7 +392,7 @@ void shift_sendlog_complete(struct shift_sendlog *l)
 
 		if (pending)
 			e->state = SHIFT_WR_DONE;
-		if (pending && shift_sendlog_signaled(l, e))
+		if (pending && is_signaled(l, e))
 			break;
 	}
 	shift_sendlog_advance(l);
@@ -415,7 +421,7 @@ uint64_t shift_sendlog_settle(struct shift_sendlog *l, uint64_t flushed, bool ex
 
 		/* A signaled WR without its completion was not acknowledged, whatever the flush
 		 * count says: some provider does not flush unsignaled WRs. */
-		if (e->state == SHIFT_WR_PENDING && shift_sendlog_signaled(l, e))
+		if (e->state == SHIFT_WR_PENDING && is_signaled(l, e))
 			break;
 		e->state = SHIFT_WR_DONE;
 	}
@@ -431,12 +437,12 @@ static bool renumber_pending(struct shift_sendlog *l, struct shift_wr_entry *e)
 	bool secret;
 
 	l->cum += shift_wr_packets(e, l->mtu);
-	secret = !shift_sendlog_signaled(l, e) && l->cum - l->cum_signal > SHIFT_SECRET_MAX;
+	secret = !is_signaled(l, e) && l->cum - l->cum_signal > SHIFT_SECRET_MAX;
 	if (secret) {
 		e->flags |= SHIFT_F_SECRET;
 		l->sig_posted++;
 	}
-	if (shift_sendlog_signaled(l, e))
+	if (is_signaled(l, e))
 		l->cum_signal = l->cum;
 	return secret;
 }

@@ -225,6 +225,21 @@ static __attribute__((noinline)) int recv_unknown(struct ibv_qp *qp, struct ibv_
 	return recv_entered(v, how, wr, bad);
 }
 
+/* Posts a receive that was logged. Inside the gate, which it leaves. */
+static inline int recv_logged(struct vqp *v, enum gate_how how, struct ibv_recv_wr *wr,
+			      struct ibv_recv_wr **bad)
+{
+	struct ibv_recv_wr to, *refused;
+	int err;
+
+	copy_recv(v, &to, wr, NULL);
+	err = v->post_recv(v->qp, &to, &refused);
+	if (__builtin_expect(err, 0))
+		return recv_failed(v, how, err, wr, 0, bad);
+	gate_leave(&v->hot.recv_gate, how);
+	return 0;
+}
+
 /* Another thread posts to it, too, or it is slow. */
 static __attribute__((noinline)) int recv_shared(struct vqp *v, struct ibv_recv_wr *wr,
 						 struct ibv_recv_wr **bad)
@@ -233,7 +248,9 @@ static __attribute__((noinline)) int recv_shared(struct vqp *v, struct ibv_recv_
 
 	if (how == GATE_IS_SHUT)
 		return slow_post_recv(v, wr, bad);
-	return recv_entered(v, how, wr, bad);
+	if (wr->next || !log_recv_fast(v, wr))
+		return recv_entered(v, how, wr, bad);
+	return recv_logged(v, how, wr, bad);
 }
 
 int hot_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)

@@ -21,6 +21,10 @@ _Static_assert(SAME_PLACE(wr_id, wr_id) && SAME_PLACE(next, next) && SAME_PLACE(
 		       SAME_PLACE(flags, send_flags) && SAME_PLACE(imm, imm_data) &&
 		       SAME_PLACE(remote_addr, wr.rdma.remote_addr) &&
 		       SAME_PLACE(rkey, wr.rdma.rkey) &&
+		       SAME_PLACE(remote_addr, wr.atomic.remote_addr) &&
+		       SAME_PLACE(atomic.compare_add, wr.atomic.compare_add) &&
+		       SAME_PLACE(atomic.swap, wr.atomic.swap) &&
+		       SAME_PLACE(atomic.rkey, wr.atomic.rkey) &&
 		       sizeof(struct shift_raw_wr) <= sizeof(struct ibv_send_wr),
 	       "runs take the program's WRs as they are");
 
@@ -180,7 +184,7 @@ static __attribute__((noinline)) int slow_post_send(struct vqp *v, struct ibv_se
 	return -err;
 }
 
-/* One that is for no run. false: it must go the slow way. */
+/* One that is not for this. false: it must go the slow way. */
 static __attribute__((noinline)) bool log_single(struct vqp *v, const struct ibv_send_wr *wr)
 {
 	struct shift_wr log;
@@ -198,25 +202,6 @@ static __attribute__((noinline)) bool log_single(struct vqp *v, const struct ibv
 	return !shift_conn_post_send(v->conn, &log, &rail);
 }
 
-static inline bool log_send(struct vqp *v, const struct ibv_send_wr *wr)
-{
-	return shift_fast_post(&v->hot.run, raw_wr(wr)) ||
-	       shift_fast_post_other(v->conn, &v->hot.run, raw_wr(wr)) || log_single(v, wr);
-}
-
-/*
- * Logs the list up to the first WR that cannot be logged on the fast way, and returns that one, or
- * NULL. It logs no more than one send queue holds: the log has room for two, and one may be
- * outstanding.
- */
-static struct ibv_send_wr *log_sends(struct vqp *v, struct ibv_send_wr *wr)
-{
-	for (uint32_t n = v->init.cap.max_send_wr; wr; wr = wr->next)
-		if (!n-- || !log_send(v, wr))
-			return wr;
-	return NULL;
-}
-
 static uint32_t count_sends(const struct ibv_send_wr *wr, const struct ibv_send_wr *end)
 {
 	uint32_t n = 0;
@@ -224,6 +209,50 @@ static uint32_t count_sends(const struct ibv_send_wr *wr, const struct ibv_send_
 	for (; wr != end; wr = wr->next)
 		n++;
 	return n;
+}
+
+/* Logs the list up to the first WR that is not for runs, and returns that one, or NULL. At most n.
+ */
+static inline struct ibv_send_wr *log_list(struct vqp *v, struct ibv_send_wr *wr, uint32_t n)
+{
+	return (struct ibv_send_wr *)shift_fast_post_list(v->conn, &v->hot.run, raw_wr(wr), n);
+}
+
+/* The list was logged up to `rest`. Goes on, up to the first that cannot be logged on the fast way;
+ * returns that one, or NULL. */
+static __attribute__((noinline)) struct ibv_send_wr *log_rest(struct vqp *v, struct ibv_send_wr *wr,
+							      struct ibv_send_wr *rest,
+							      uint32_t most)
+{
+	for (;;) {
+		most -= count_sends(wr, rest);
+		if (!most || !log_single(v, rest))
+			return rest;
+		wr = rest->next;
+		rest = wr ? log_list(v, wr, --most) : NULL;
+		if (!rest)
+			return NULL;
+	}
+}
+
+/* Logs the list as far as can be on the fast way; returns the next, or NULL. It logs no more than
+ * one send queue holds: the log has room for two, and one may be outstanding. */
+static inline struct ibv_send_wr *log_sends(struct vqp *v, struct ibv_send_wr *wr)
+{
+	uint32_t most = v->init.cap.max_send_wr;
+	struct ibv_send_wr *rest = log_list(v, wr, most);
+
+	return rest ? log_rest(v, wr, rest, most) : NULL;
+}
+
+static inline bool log_other(struct vqp *v, const struct ibv_send_wr *wr)
+{
+	return shift_fast_post_other(v->conn, &v->hot.run, raw_wr(wr));
+}
+
+static inline bool log_one(struct vqp *v, const struct ibv_send_wr *wr)
+{
+	return shift_fast_post(&v->hot.run, raw_wr(wr)) || log_other(v, wr);
 }
 
 /*
@@ -338,12 +367,13 @@ static inline int post_whole(struct vqp *v, enum gate_how how, struct ibv_send_w
 static __attribute__((noinline)) int post_entered(struct vqp *v, enum gate_how how,
 						  struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
-	struct ibv_send_wr *rest = log_sends(v, wr);
+	struct ibv_send_wr *rest;
 
 	if (__builtin_expect(!wr, 0)) { /* soft-RoCE takes an empty list for an error */
 		gate_leave(&v->hot.send_gate, how);
 		return 0;
 	}
+	rest = log_sends(v, wr);
 	return rest ? post_part(v, how, wr, rest, bad) : post_whole(v, how, wr, bad);
 }
 
@@ -352,9 +382,7 @@ static __attribute__((noinline)) int post_other_one(struct vqp *v, struct ibv_qp
 						    struct ibv_send_wr *wr,
 						    struct ibv_send_wr **bad)
 {
-	if (!shift_fast_post_other(v->conn, &v->hot.run, raw_wr(wr)))
-		return post_entered(v, GATE_OWNED, wr, bad);
-	return post_one(v, qp, wr);
+	return log_other(v, wr) ? post_one(v, qp, wr) : post_entered(v, GATE_OWNED, wr, bad);
 }
 
 /* To a QP that this thread does not remember. */
@@ -382,7 +410,7 @@ static __attribute__((noinline)) int post_shared(struct vqp *v, struct ibv_send_
 
 	if (how == GATE_IS_SHUT)
 		return slow_post_send(v, wr, bad);
-	if (wr->next || !shift_fast_post(&v->hot.run, raw_wr(wr)))
+	if (wr->next || !log_one(v, wr))
 		return post_entered(v, how, wr, bad);
 	return post_whole(v, how, wr, bad);
 }

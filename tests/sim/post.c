@@ -156,6 +156,19 @@ static void to_raw(const struct shift_wr *wr, struct shift_raw_wr *raw)
 		.remote_addr = wr->remote_addr,
 		.rkey = wr->rkey,
 	};
+	if (shift_wr_atomic(wr->opcode)) {
+		raw->atomic.compare_add = wr->compare_add;
+		raw->atomic.swap = wr->swap;
+		raw->atomic.rkey = wr->rkey;
+	}
+}
+
+/* In a run, or as a list of one: every other time. */
+static bool log_short(struct host *me, const struct shift_raw_wr *raw)
+{
+	if (raw->wr_id & 1)
+		return !shift_fast_post_list(me->c, &me->run, raw, 1);
+	return shift_fast_post(&me->run, raw) || shift_fast_post_other(me->c, &me->run, raw);
 }
 
 /* Logged on the fast way? -1: no, it must go the slow way. 1: it was logged alone. */
@@ -165,8 +178,7 @@ static int log_fast(unsigned int h, const struct shift_wr *wr, const struct shif
 	bool owner = !rnd_ppm(&W.g_host, OTHER_THREAD_PPM);
 	int rail, rc;
 
-	if (owner &&
-	    (shift_fast_post(&me->run, raw) || shift_fast_post_other(me->c, &me->run, raw))) {
+	if (owner && log_short(me, raw)) {
 		W.fast_posts++;
 		return 0;
 	}

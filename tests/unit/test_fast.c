@@ -65,27 +65,34 @@ static void to_log(struct shift_wr *to, const struct shift_raw_wr *from)
 	to->imm = from->imm;
 	to->remote_addr = from->remote_addr;
 	to->rkey = from->rkey;
-	if (shift_wr_atomic(to->opcode))
-		to->compare_add = to->swap = from->wr_id * 3;
+	if (shift_wr_atomic(to->opcode)) {
+		to->compare_add = from->atomic.compare_add;
+		to->swap = from->atomic.swap;
+		to->rkey = from->atomic.rkey;
+	}
 }
 
-/* Posts as the data path does. Returns the same as shift_conn_post_send. */
-static int post_fast(const struct shift_raw_wr *raw)
+static int post_long(const struct shift_raw_wr *raw)
 {
 	struct shift_wr wr;
 	bool due;
 	int rail, err;
 
-	if (shift_fast_post(&run, raw) || shift_fast_post_other(fast, &run, raw)) {
-		in_runs++;
-		return 0;
-	}
 	shift_fast_fold(fast, &run);
 	to_log(&wr, raw);
 	due = shift_conn_secret_due(fast, &wr);
 	err = shift_conn_post_send(fast, &wr, &rail);
 	assert_true(due || err != 1); /* never without having asked */
 	return err;
+}
+
+/* Posts as the data path does. Returns the same as shift_conn_post_send. */
+static int post_fast(const struct shift_raw_wr *raw)
+{
+	if (!shift_fast_post(&run, raw) && !shift_fast_post_other(fast, &run, raw))
+		return post_long(raw);
+	in_runs++;
+	return 0;
 }
 
 static int post_plain(const struct shift_raw_wr *raw)
@@ -127,7 +134,6 @@ static struct shift_raw_wr some_wr(const struct shift_sge *sge, unsigned int kin
 		.flags = SHIFT_F_SIGNALED,
 		.remote_addr = (uint64_t)rand(),
 		.rkey = (uint32_t)rand(),
-		.pad = (uint32_t)rand(),
 	};
 
 	switch (kind) {
@@ -146,7 +152,12 @@ static struct shift_raw_wr some_wr(const struct shift_sge *sge, unsigned int kin
 	case 6: wr.flags |= SHIFT_F_INLINE; break;
 	case 7: wr.num_sge = 3; break;
 	case 8: wr.num_sge = 0; break;
-	case 9: wr.opcode = SHIFT_OP_FETCH_ADD; break;
+	case 9:
+		wr.opcode = rand() % 2 ? SHIFT_OP_FETCH_ADD : SHIFT_OP_CMP_SWAP;
+		wr.atomic.compare_add = (uint64_t)rand() << 40 | (uint64_t)rand();
+		wr.atomic.swap = (uint64_t)rand();
+		wr.atomic.rkey = (uint32_t)rand();
+		break;
 	case 10: wr.opcode = SHIFT_OP_LOCAL_INV; break;
 	case 11:
 		wr.opcode = SHIFT_OP_SEND;
@@ -156,27 +167,68 @@ static struct shift_raw_wr some_wr(const struct shift_sge *sge, unsigned int kin
 	return wr;
 }
 
-/* Stretches of one kind, with exceptions, of all lengths. */
+enum { LIST = 8 };
+
+/* As post_fast() of each. */
+static void post_list(const struct shift_raw_wr *wr, const int *expected)
+{
+	while (wr) {
+		uint32_t n = 1 + (uint32_t)rand() % LIST;
+		const struct shift_raw_wr *rest = shift_fast_post_list(fast, &run, wr, n);
+
+		for (; wr != rest; wr = wr->next, n--, in_runs++)
+			assert_int_equal(*expected++, 0);
+		if (!wr || !n)
+			continue;
+		assert_int_equal(*expected++, post_long(wr));
+		wr = wr->next;
+	}
+}
+
+static void post_in_list(struct shift_raw_wr *wr, uint32_t n)
+{
+	int expected[LIST];
+
+	for (uint32_t i = 0; i < n; i++) {
+		wr[i].next = i + 1 < n ? &wr[i + 1] : NULL;
+		expected[i] = post_plain(&wr[i]);
+	}
+	post_list(wr, expected);
+}
+
+static uint32_t some_bytes(unsigned int kind, unsigned int length)
+{
+	static const uint32_t lengths[] = {0, 8, 1024, 1025, 70000};
+
+	if (kind == 6 || kind == 9)
+		return kind == 6 ? 16 : 8;
+	return rand() % 20 == 0 ? (uint32_t)rand() % (5u << 20) : lengths[length];
+}
+
+/* Stretches of one kind, with exceptions, of all lengths, one by one and in lists. */
 static void post_some(uint32_t n)
 {
 	unsigned int kind = (unsigned int)rand() % 12, length = (unsigned int)rand() % 5;
-	static const uint32_t lengths[] = {0, 8, 1024, 1025, 70000};
+	struct shift_raw_wr wr[LIST];
+	struct shift_sge sge[LIST][3];
+	bool alone = rand() % 2;
+	uint32_t at = 0;
 
 	while (n--) {
-		bool other = rand() % 10 == 0, longer = rand() % 20 == 0;
-		unsigned int k = other ? (unsigned int)rand() % 12 : kind;
-		uint32_t bytes = k == 6	  ? 16
-				 : k == 9 ? 8
-				 : longer ? (uint32_t)rand() % (5u << 20)
-					  : lengths[length];
-		struct shift_sge sge[3];
-		struct shift_raw_wr wr = some_wr(sge, k);
+		unsigned int k = rand() % 10 ? kind : (unsigned int)rand() % 12;
+		uint32_t bytes = some_bytes(k, length);
 
+		wr[at] = some_wr(sge[at], k);
 		for (unsigned int i = 0; i < 3; i++)
-			sge[i] = (struct shift_sge){.addr = (uintptr_t)payload,
-						    .length = bytes,
-						    .lkey = (uint32_t)rand()};
-		assert_int_equal(post_plain(&wr), post_fast(&wr));
+			sge[at][i] = (struct shift_sge){.addr = (uintptr_t)payload,
+							.length = bytes,
+							.lkey = (uint32_t)rand()};
+		if (alone) {
+			assert_int_equal(post_plain(&wr[at]), post_fast(&wr[at]));
+		} else if (++at == LIST || !n || rand() % 4 == 0) {
+			post_in_list(wr, at);
+			at = 0;
+		}
 	}
 }
 
