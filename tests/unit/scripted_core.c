@@ -46,8 +46,10 @@ uint64_t __wrap_shift_conn_activity(const struct shift_conn *c);
 int __wrap_shift_conn_dump(const struct shift_conn *c, char *buf, size_t len);
 void __wrap_shift_conn_tombstone(const struct shift_conn *c, uint64_t now_ns,
 				 struct shift_tombstone *t);
+bool __wrap_shift_fast_post_other(struct shift_conn *c, struct shift_run *r,
+				  const struct shift_raw_wr *wr);
 const struct shift_raw_wr *__wrap_shift_fast_post_list(struct shift_conn *c, struct shift_run *r,
-						       const struct shift_raw_wr *wr, uint32_t *n);
+						       const struct shift_raw_wr *wr, uint32_t n);
 void __wrap_shift_fast_fold(struct shift_conn *c, struct shift_run *r);
 struct shift_recvlog *__wrap_shift_fast_recvs(struct shift_conn *c);
 uint64_t *__wrap_shift_fast_done(struct shift_conn *c);
@@ -329,24 +331,32 @@ int __wrap_shift_conn_dump(const struct shift_conn *c, char *buf, size_t len)
 
 static bool to_be_folded; /* the run took nothing: that is told by the WR's own line */
 
-/* From each list it takes one, and the run takes those of the same kind behind it. */
-const struct shift_raw_wr *__wrap_shift_fast_post_list(struct shift_conn *c, struct shift_run *r,
-						       const struct shift_raw_wr *wr, uint32_t *n)
+/* The run goes on with WRs of this kind, in another turn. */
+bool __wrap_shift_fast_post_other(struct shift_conn *c, struct shift_run *r,
+				  const struct shift_raw_wr *wr)
 {
 	static struct shift_wr_entry entries[2];
 
 	(void)c;
 	to_be_folded = !core.run_takes;
 	if (to_be_folded)
-		return wr;
+		return false;
 	trace_add("turn\n");
 	memcpy(&r->one_opcode, &wr->num_sge, sizeof(r->one_opcode));
 	r->flags = wr->flags;
 	r->mtu = 1024;
 	r->first = r->next = entries;
 	r->stop = entries + core.run_takes;
-	for (; wr && *n && shift_fast_post(r, wr); wr = wr->next)
-		--*n;
+	return shift_fast_post(r, wr);
+}
+
+/* One after the other, as those that come alone. */
+const struct shift_raw_wr *__wrap_shift_fast_post_list(struct shift_conn *c, struct shift_run *r,
+						       const struct shift_raw_wr *wr, uint32_t n)
+{
+	for (; wr && n; wr = wr->next, n--)
+		if (!shift_fast_post(r, wr) && !__wrap_shift_fast_post_other(c, r, wr))
+			break;
 	return wr;
 }
 
