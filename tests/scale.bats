@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-# What many connections of one process cost (tests/bench/scale), on a libibverbs whose devices are memory.
+# What many connections of one process cost (tests/bench/scale), and one of them that moves (tests/bench/moved-path), on a libibverbs whose devices are memory.
 
 load helper
 
@@ -14,6 +14,14 @@ scale() {
 @test "200 connections: their memory, an idle process and the rendezvous stay within bounds" {
 	needs_unsanitized
 	run scale --check
+	[ "$status" -ne 77 ] || skip "$output"
+	echo "$output"
+	[ "$status" -eq 0 ]
+}
+
+@test "a queue pair that moves costs its neighbours no lock of their own, and a message on a twin stays within bounds" {
+	needs_unsanitized
+	run "$SRCDIR/tests/bench/moved-path" --check
 	[ "$status" -ne 77 ] || skip "$output"
 	echo "$output"
 	[ "$status" -eq 0 ]

@@ -339,7 +339,6 @@ static void child_exec(int parent, int other, int host, bool preload)
 	snprintf(fds, sizeof(fds), "%d,%d", parent, other);
 	snprintf(name, sizeof(name), "%d", host);
 	setenv("NULLVERBS_HOST", name, 1);
-	setenv("SHIFT_RAILS", "mlx5_0=mlx5_1", 1); /* shift-run knows none but the host's NICs */
 	if (!preload)
 		unsetenv("LD_PRELOAD");
 	execl("/proc/self/exe", "scale", "--end", fds, "--send-wr", number[0], "--recv-wr",
