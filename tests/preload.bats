@@ -599,7 +599,7 @@ measured() { # TEXT: the log's words about rq_psn
 	[ -z "$(nm "$plain" | grep -w 'pause_[a-z]*')" ]
 }
 
-@test "the data path: instructions added per pair of post and poll are bounded (shift-bench verbs)" {
+@test "the data path: instructions added are as recorded (shift-bench verbs)" {
 	needs_unsanitized
 	run "$SRCDIR/tests/bench/datapath" --check
 	[ "$status" -ne 77 ] || skip "$output"
