@@ -122,6 +122,7 @@ static void compare(void)
 	b.turns = 0;
 	assert_memory_equal(&a, &b, sizeof(a));
 	assert_memory_equal(&plain->stats, &fast->stats, sizeof(plain->stats));
+	assert_int_equal(plain->atomic, fast->atomic);
 }
 
 static struct shift_raw_wr some_wr(const struct shift_sge *sge, unsigned int kind)
@@ -176,8 +177,10 @@ static void post_list(const struct shift_raw_wr *wr, const int *expected)
 		uint32_t n = 1 + (uint32_t)rand() % LIST;
 		const struct shift_raw_wr *rest = shift_fast_post_list(fast, &run, wr, n);
 
-		for (; wr != rest; wr = wr->next, n--, in_runs++)
+		for (; wr != rest; wr = wr->next, n--, in_runs++) {
+			assert_int_not_equal(n, 0); /* not more than it may */
 			assert_int_equal(*expected++, 0);
+		}
 		if (!wr || !n)
 			continue;
 		assert_int_equal(*expected++, post_long(wr));
@@ -387,12 +390,39 @@ static void the_first_send_is_activity(void **state)
 	}
 }
 
-/* Each kind of WR but atomics, and other flags. */
+static bool is_for_runs(const struct shift_raw_wr *wr)
+{
+	bool room = wr->num_sge <= 3 || wr->flags & SHIFT_F_INLINE;
+
+	return wr->opcode <= SHIFT_OP_READ && wr->flags < 16 && room;
+}
+
+/* In a list atomics may come, too, once one was posted. */
+static bool is_for_lists(const struct shift_raw_wr *wr)
+{
+	bool atomic = wr->opcode == SHIFT_OP_CMP_SWAP || wr->opcode == SHIFT_OP_FETCH_ADD;
+
+	return is_for_runs(wr) ||
+	       (atomic && fast->atomic && wr->flags < SHIFT_F_INLINE && wr->num_sge == 1);
+}
+
+/* Behind one that can be in any list. */
+static void it_is_taken_from_a_list(struct shift_raw_wr *wr)
+{
+	struct shift_sge sge = {.length = 8};
+	struct shift_raw_wr first = {.next = wr, .sge = &sge, .num_sge = 1};
+
+	assert_ptr_equal(shift_fast_post_list(fast, &run, &first, 2), is_for_lists(wr) ? NULL : wr);
+}
+
+/* Each kind of WR, and other flags. */
 static void what_can_be_in_a_run(void **state)
 {
 	struct shift_sge sge[4] = {{.length = 8}, {.length = 9}, {0}, {.length = 1}};
 
 	(void)state;
+	for (unsigned int i = 0; i < 4; i++)
+		sge[i].addr = (uintptr_t)payload;
 	for (uint32_t opcode = 0; opcode < 12; opcode++)
 		for (uint32_t flags = 0; flags < 64; flags++)
 			for (uint32_t sges = 0; sges < 5; sges++) {
@@ -401,17 +431,76 @@ static void what_can_be_in_a_run(void **state)
 							  .opcode = opcode,
 							  .flags = flags};
 
-				bool room = sges <= 3 || flags & SHIFT_F_INLINE;
-
-				for (unsigned int i = 0; i < 4; i++)
-					sge[i].addr = (uintptr_t)payload;
 				start(1024, false);
 				assert_int_equal(shift_fast_post_other(fast, &run, &wr),
-						 opcode <= SHIFT_OP_READ && flags < 16 && room);
+						 is_for_runs(&wr));
+				it_is_taken_from_a_list(&wr);
+				fast->atomic = true;
+				it_is_taken_from_a_list(&wr);
 			}
-	start(1000, false); /* no MTU of a NIC */
-	assert_false(shift_fast_post_other(fast, &run,
-					   &(struct shift_raw_wr){.sge = sge, .num_sge = 1}));
+}
+
+/* Asked again, too. */
+static void no_run_at_an_mtu_that_no_nic_has(void **state)
+{
+	struct shift_sge sge = {.length = 8};
+	struct shift_raw_wr wr = {.sge = &sge, .num_sge = 1};
+
+	(void)state;
+	start(1000, false);
+	for (int i = 0; i < 2; i++) {
+		assert_false(shift_fast_post_other(fast, &run, &wr));
+		assert_ptr_equal(shift_fast_post_list(fast, &run, &wr, 1), &wr);
+	}
+}
+
+/* Nobody posts such; the log refuses some of them. */
+static void an_atomic_that_is_too_long(void **state)
+{
+	static const uint32_t lengths[] = {8, SHIFT_FAST_BYTES_MAX, SHIFT_FAST_BYTES_MAX + 1,
+					   UINT32_MAX};
+	struct shift_sge sge = {0};
+	struct shift_raw_wr wr = {.sge = &sge, .num_sge = 1, .opcode = SHIFT_OP_CMP_SWAP};
+
+	(void)state;
+	for (unsigned int i = 0; i < 4; i++) {
+		sge.length = lengths[i];
+		start(1024, false);
+		fast->atomic = plain->atomic = true;
+		post_in_list(&wr, 1);
+		assert_int_equal(in_runs, i < 2);
+		compare();
+	}
+}
+
+/* From the last entries of the ring to its first ones, and no further than it may. */
+static void a_list_goes_on_behind_the_rings_end(void **state)
+{
+	struct shift_sge sge = {.length = 8};
+
+	(void)state;
+	for (uint32_t before = 0; before < 4; before++)
+		for (uint32_t n = 0; n <= 5; n++) {
+			struct shift_raw_wr wr[5];
+			struct shift_raw_wr one = {
+				.sge = &sge, .num_sge = 1, .flags = SHIFT_F_SIGNALED};
+
+			start(1024, false);
+			for (uint32_t i = before; i <= fast->sq.mask; i++) {
+				post_plain(&one);
+				post_fast(&one);
+			}
+			for (uint32_t i = 0; i < 5; i++) {
+				wr[i] = one;
+				wr[i].wr_id = i;
+				wr[i].next = i < 4 ? &wr[i + 1] : NULL;
+				if (i < n)
+					post_plain(&wr[i]);
+			}
+			assert_ptr_equal(shift_fast_post_list(fast, &run, wr, n),
+					 n < 5 ? &wr[n] : NULL);
+			compare();
+		}
 }
 
 /* As a program passes them that has not set all of its WR: refused, and not looked at. */
@@ -443,16 +532,20 @@ static void several_sges_are_not_longer_than_one(void **state)
 	};
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+	for (size_t i = 0; i < 2 * sizeof(cases) / sizeof(*cases); i++) {
 		struct shift_sge sge[3] = {{0}};
 		struct shift_raw_wr wr = {.sge = sge, .num_sge = 3};
 
 		for (unsigned int k = 0; k < 3; k++)
-			sge[k].length = cases[i].length[k];
+			sge[k].length = cases[i / 2].length[k];
 		start(256, false);
-		assert_int_equal(post_plain(&wr), post_fast(&wr));
-		assert_int_equal(in_runs, cases[i].in_run);
-		compare();
+		if (i % 2)
+			post_in_list(&wr, 1);
+		else
+			assert_int_equal(post_plain(&wr), post_fast(&wr));
+		assert_int_equal(in_runs, cases[i / 2].in_run);
+		if (plain->sq.head) /* else the entry is any other's */
+			compare();
 	}
 }
 
@@ -515,6 +608,9 @@ int main(void)
 		cmocka_unit_test(a_run_begins_with_a_real_kind),
 		cmocka_unit_test(the_first_send_is_activity),
 		cmocka_unit_test(what_can_be_in_a_run),
+		cmocka_unit_test(no_run_at_an_mtu_that_no_nic_has),
+		cmocka_unit_test(an_atomic_that_is_too_long),
+		cmocka_unit_test(a_list_goes_on_behind_the_rings_end),
 		cmocka_unit_test(an_absurd_number_of_sges),
 		cmocka_unit_test(several_sges_are_not_longer_than_one),
 		cmocka_unit_test(same_receives),

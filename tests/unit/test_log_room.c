@@ -212,6 +212,24 @@ static void what_is_done_has_no_place_in_a_larger_log(void **state)
 	}
 }
 
+/* Its completion has come, and the program has not had it yet. */
+static void what_waits_for_its_delivery_is_kept(void **state)
+{
+	(void)state;
+	new_log(4);
+	for (uint64_t i = 0; i < 3; i++)
+		post(i, SHIFT_F_SIGNALED, 1);
+	shift_sendlog_track(&l);
+	for (uint64_t i = 0; i < 3; i++)
+		shift_sendlog_complete(&l);
+	assert_int_equal(l.ready, 3);
+	for (uint64_t i = 3; i < CAP; i++) {
+		post(i, SHIFT_F_SIGNALED, 1);
+		for (uint64_t k = 0; k <= i; k++)
+			is_kept(k);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -221,6 +239,7 @@ int main(void)
 		cmocka_unit_test(what_is_taken_back_makes_no_room),
 		cmocka_unit_test(held_and_delivered_it_goes_on),
 		cmocka_unit_test(what_is_done_has_no_place_in_a_larger_log),
+		cmocka_unit_test(what_waits_for_its_delivery_is_kept),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

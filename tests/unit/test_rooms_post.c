@@ -789,6 +789,40 @@ static void another_threads_gate_is_not_entered_as_ones_own(void **state)
 	assert_true(v->hot.send_gate.shut & GATE_SHARED);
 }
 
+/* What is alike and what is not, alone and in lists; each is logged once. */
+static void post_where_another_thread_has_posted(void)
+{
+	trace_clear();
+	core.run_takes = 2;
+	assert_int_equal(post(1, 1), 0); /* the thread remembers the QP */
+	assert_int_equal(post(2, 1), 0);
+	assert_traced("turn\n" POST("1") POST("2"));
+	wr[3].opcode = IBV_WR_SEND_WITH_IMM;
+	assert_int_equal(post(3, 1), 0);
+	assert_traced("turn\npost 0x10 id 0x13 op 3 flags 0x6 imm 0x93 to 0x7003 0x700 "
+		      "[0x100 10 0xa] [0x200 20 0xb]\n");
+	assert_int_equal(post(4, 2), 0);
+	assert_traced("turn\n" POST("4") POST("5"));
+	assert_ptr_equal(bad, &bad);
+	world.post_result = EINVAL;
+	assert_int_equal(post(6, 1), EINVAL);
+	assert_ptr_equal(bad, wr + 6);
+	assert_traced("turn\n" POST("6") "fold\nunlog 1\n");
+	world.post_result = 0;
+	core.run_takes = 0;
+	assert_int_equal(post(7, 1), 0); /* the run has a place left */
+	assert_traced(POST("7"));
+	assert_int_equal(post(8, 1), 0);
+	assert_traced(LOG(8, "8", "0") POST("8"));
+	assert_int_equal(v->hot.slow, 0);
+}
+
+static void sends_beside_another_thread(void **state)
+{
+	(void)state;
+	rooms_beside(post_first, post_where_another_thread_has_posted);
+}
+
 /* --- runs ---------------------------------------------------------------------------------- */
 
 /* The owner of the gate posts what is alike without lib/core. */
@@ -815,6 +849,56 @@ static void a_list_goes_into_a_run(void **state)
 	/* The run has room for the head of the next one. */
 	assert_int_equal(post(3, 2), 0);
 	assert_traced("turn\n" POST("3") POST("4"));
+}
+
+static const char *line_of(const char *format, unsigned int i)
+{
+	char line[32];
+
+	snprintf(line, sizeof(line), format, 0x10 + i);
+	return strstr(trace_text(), line);
+}
+
+/* Those that are too long for a run are logged by themselves, once, and count with the others: no
+ * more than one send queue holds is logged before the first is posted. */
+static void a_long_list_in_which_some_are_too_long(void **state)
+{
+	struct ibv_sge long_sge[2] = {{.length = SHIFT_FAST_BYTES_MAX + 1}};
+
+	for (unsigned int which = 0; which < 1u << (SENDS + 1); which += 3) {
+		begin_fast(state);
+		core.run_takes = 2;
+		for (unsigned int i = 0; i <= SENDS; i++)
+			if (which & 1u << i)
+				wr[i].sg_list = long_sge;
+		assert_int_equal(post(0, SENDS + 2), 0);
+		assert_non_null(line_of("post 0x10 id %#x ", SENDS - 1)); /* as it was given */
+		assert_null(line_of("post 0x10 id %#x ", SENDS));
+		for (unsigned int i = 0; i < SENDS + 2; i++) {
+			const char *at = line_of("log id %#x ", i);
+
+			assert_int_equal(!!at, i >= SENDS || which & 1u << i);
+			assert_true(!at || (at < line_of("post 0x10 id %#x ", 0)) == (i < SENDS));
+		}
+		end(state);
+	}
+}
+
+/* It is logged once, and the run goes on with its kind. */
+static void one_of_another_kind_alone(void **state)
+{
+	(void)state;
+	core.run_takes = 2;
+	assert_int_equal(post(0, 1), 0); /* the thread remembers the QP */
+	wr[1].opcode = wr[2].opcode = IBV_WR_SEND_WITH_IMM;
+	for (unsigned int i = 1; i < 3; i++)
+		assert_int_equal(post(i, 1), 0);
+	assert_traced("turn\n" POST(
+		"0") "turn\n"
+		     "post 0x10 id 0x11 op 3 flags 0x6 imm 0x91 to 0x7001 0x700 [0x100 10 0xa] "
+		     "[0x200 20 0xb]\n"
+		     "post 0x10 id 0x12 op 3 flags 0x6 imm 0x92 to 0x7002 0x700 [0x100 10 0xa] "
+		     "[0x200 20 0xb]\n");
 }
 
 /* A run may begin, but this one is too long for any. */
@@ -871,6 +955,7 @@ int main(void)
 		ALONE(of_what_is_hidden_bad_may_be_null),
 		FAST(without_an_error_bad_may_be_null),
 		FAST(another_threads_gate_is_not_entered_as_ones_own),
+		FAST(sends_beside_another_thread),
 		FAST(without_bad_nothing_was_refused),
 		FAST(behind_a_refusal_the_rest_of_the_list_is_held),
 		FAST(a_list_that_was_logged_in_part_is_posted_in_part),
@@ -905,6 +990,8 @@ int main(void)
 		FAST(a_run_goes_straight_to_the_nic),
 		FAST(a_list_goes_into_a_run),
 		FAST(too_long_for_a_run),
+		ALONE(a_long_list_in_which_some_are_too_long),
+		FAST(one_of_another_kind_alone),
 		ALONE(a_run_that_the_nic_refuses),
 	};
 

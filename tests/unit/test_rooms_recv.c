@@ -77,41 +77,77 @@ static int receive_alone(unsigned int i)
 }
 
 /* Of one SGE or none, as most are. The first one makes the thread remember the QP. */
-static void a_receive_alone(void **state)
+static void receives_alone(void)
 {
-	for (uint64_t mark = 0; mark <= 0x55; mark += 0x55) {
-		begin_fast(state);
-		core.recvs = (struct shift_recvlog){.ring = ring, .mask = 3, .cap = 4};
-		v->hot.recv_mark = mark;
-		recv_wr[0].num_sge = recv_wr[2].num_sge = 1;
-		recv_wr[1].num_sge = 0;
-		recv_wr[2].sg_list++;
-		for (unsigned int i = 0; i < 3; i++)
-			assert_int_equal(receive_alone(i), 0);
-		assert_traced(mark ? "receive 0x10 id 0x55 [0x100 10 0xa]\n"
-				     "receive 0x10 id 0x55\n"
-				     "receive 0x10 id 0x55 [0x200 20 0xb]\n"
-				   : "receive 0x10 id 0x30 [0x100 10 0xa]\n"
-				     "receive 0x10 id 0x31\n"
-				     "receive 0x10 id 0x32 [0x200 20 0xb]\n");
-		assert_int_equal(core.recvs.posted, 3);
-		assert_int_equal(ring[2].wr_id, 0x32);
-		assert_int_equal(ring[2].sge.length, 20);
-		assert_int_equal(ring[1].num_sge, 0);
-		world.post_result = EINVAL;
-		recv_wr[3].num_sge = 1;
-		assert_int_equal(receive_alone(3), EINVAL);
-		assert_ptr_equal(recv_bad, recv_wr + 3);
-		assert_non_null(strstr(trace_text(), "unlog receive 1\n"));
-		world.post_result = 0;
-		v->hot.recv_mark = 0;
-		end(state);
-	}
+	bool mark = v->hot.recv_mark;
+
+	trace_clear();
+	core.recvs = (struct shift_recvlog){.ring = ring, .mask = 3, .cap = 4};
+	recv_wr[0].num_sge = recv_wr[2].num_sge = recv_wr[3].num_sge = 1;
+	recv_wr[1].num_sge = 0;
+	recv_wr[2].sg_list++;
+	for (unsigned int i = 0; i < 3; i++)
+		assert_int_equal(receive_alone(i), 0);
+	assert_traced(mark ? "receive 0x10 id 0x55 [0x100 10 0xa]\n"
+			     "receive 0x10 id 0x55\n"
+			     "receive 0x10 id 0x55 [0x200 20 0xb]\n"
+			   : "receive 0x10 id 0x30 [0x100 10 0xa]\n"
+			     "receive 0x10 id 0x31\n"
+			     "receive 0x10 id 0x32 [0x200 20 0xb]\n");
+	assert_int_equal(core.recvs.posted, 3);
+	assert_int_equal(ring[2].wr_id, 0x32);
+	assert_int_equal(ring[2].sge.length, 20);
+	assert_int_equal(ring[1].num_sge, 0);
+	world.post_result = EINVAL;
+	assert_int_equal(receive_alone(3), EINVAL);
+	assert_ptr_equal(recv_bad, recv_wr + 3);
+	assert_non_null(strstr(trace_text(), "unlog receive 1\n"));
+	world.post_result = 0;
+}
+
+/* Each as one list: the fast log takes them, and the NIC gets them at once. */
+static void receives_in_a_list(void)
+{
+	trace_clear();
+	core.recvs = (struct shift_recvlog){.ring = ring, .mask = 3, .cap = 4};
+	for (unsigned int i = 0; i < 4; i++)
+		recv_wr[i].num_sge = 1;
+	assert_int_equal(receive_alone(0), 0);
+	world.recv_posts = 0;
+	assert_int_equal(hot_post_recv(v->qp, recv_wr + 1, &recv_bad), 0);
+	for (unsigned int i = 0; i < 4; i++)
+		assert_int_equal(ring[i].wr_id, 0x30 + i);
+	assert_int_equal(core.recvs.posted, 4);
+	assert_int_equal(world.recv_posts, 1);
+	assert_traced(v->hot.recv_mark ? "receive 0x10 id 0x55 [0x100 10 0xa]\n"
+					 "receive 0x10 id 0x55 [0x100 10 0xa]\n"
+					 "receive 0x10 id 0x55 [0x100 10 0xa]\n"
+					 "receive 0x10 id 0x55 [0x100 10 0xa]\n"
+				       : "receive 0x10 id 0x30 [0x100 10 0xa]\n"
+					 "receive 0x10 id 0x31 [0x100 10 0xa]\n"
+					 "receive 0x10 id 0x32 [0x100 10 0xa]\n"
+					 "receive 0x10 id 0x33 [0x100 10 0xa]\n");
 }
 
 static void receive_first(void)
 {
 	assert_int_equal(receive_alone(0), 0);
+}
+
+static void receives_of_one_sge_or_none(void **state)
+{
+	for (int what = 0; what < 8; what++) {
+		void (*fn)(void) = what & 1 ? receives_alone : receives_in_a_list;
+
+		begin_fast(state);
+		v->hot.recv_mark = what & 2 ? 0x55 : 0;
+		if (what & 4)
+			rooms_beside(receive_first, fn);
+		else
+			fn();
+		v->hot.recv_mark = 0;
+		end(state);
+	}
 }
 
 /* The gate is shut when this thread meets it for the first time. */
@@ -431,7 +467,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		FAST(receives_are_logged_then_posted_at_once),
 		FAST(without_an_error_bad_of_a_receive_may_be_null),
-		ALONE(a_receive_alone),
+		ALONE(receives_of_one_sge_or_none),
 		FAST(another_threads_receives_are_not_ones_own),
 		FAST(a_receive_that_rail_0_refuses_is_not_logged),
 		ALONE(a_receive_queue_that_is_full),
