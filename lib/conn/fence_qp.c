@@ -81,40 +81,6 @@ bool fence_empty(struct vqp *v, uint8_t rail)
 	return !vqp_to_state(v, rail, IBV_QPS_ERR) && fence_flush(v, rail);
 }
 
-/* Waits until the responder has stopped, and reads rq_psn. On soft-RoCE RESET waits for the
- * responder's task, and rq_psn survives it (kernels 6.1 and 6.12). */
-static bool fence_barrier(struct vqp *v, uint8_t rail, uint32_t *psn)
-{
-	const struct nic *nic = v->dev->nic[rail];
-
-	if (nic->is_rxe && vqp_to_state(v, rail, IBV_QPS_RESET))
-		return false;
-	return rq_psn_at_rest(nic, vqp_rail_qp(v, rail), psn);
-}
-
-static void fence_qp(struct vqp *v, uint8_t rail, struct shift_event *ev)
-{
-	bool live = vqp_psn(v, rail) == STATS_PSN_LIVE; /* unmeasured counts as stale */
-	bool flushed, stopped;
-
-	if (!vqp_rail_qp(v, rail)) {
-		ev->fence = SHIFT_FENCE_UNSURE;
-		ev->clean = true;
-		return;
-	}
-	flushed = !vqp_to_state(v, rail, IBV_QPS_ERR) && fence_flush(v, rail);
-	stopped = fence_barrier(v, rail, &ev->psn);
-	fence_drain_all(v);
-	if (!flushed || !stopped)
-		log_warn("QP %#x: the fence of %s is not complete (%s): requests may be in doubt, "
-			 "and this connection avoids the NIC",
-			 v->qpn, v->dev->nic[rail]->name,
-			 flushed ? "it may not have stopped" : "its queues did not flush");
-	ev->clean = flushed && stopped;
-	ev->hung = !ev->clean;
-	ev->fence = ev->clean && live ? SHIFT_FENCE_SURE : SHIFT_FENCE_UNSURE;
-}
-
 /* Under vqp.lock, because fences of several rails end on several workers. Also for a job of the
  * life before RESET: it speaks of the QP, which is the same, and nobody arms that until the job has
  * ended (rails_ready()). So a twin that is unclean stays so, and one that has come clean can be
@@ -127,15 +93,38 @@ static void rail_fenced(struct vqp *v, uint8_t rail, bool clean)
 		v->rails.unclean |= 1u << rail;
 }
 
-static void fence_run(struct job *job)
+/* What the core hears. No QP: there is nothing that could be in doubt. */
+static struct shift_event fence_result(struct rail_jobs *j, bool stopped)
 {
-	struct rail_jobs *j = (struct rail_jobs *)((char *)job - offsetof(struct rail_jobs, fence));
-	struct shift_event ev = {
-		.type = SHIFT_EV_FENCE_DONE, .rail = j->rail, .epoch = j->fence_epoch};
+	struct vqp *v = j->v;
+	bool live = vqp_psn(v, j->rail) == STATS_PSN_LIVE; /* unmeasured counts as stale */
+	struct shift_event ev = {.type = SHIFT_EV_FENCE_DONE,
+				 .rail = j->rail,
+				 .epoch = j->fence_now.epoch,
+				 .fence = SHIFT_FENCE_UNSURE,
+				 .clean = true};
+
+	if (!vqp_rail_qp(v, j->rail))
+		return ev;
+	fence_drain_all(v);
+	if (!j->fence_now.flushed || !stopped)
+		log_warn("QP %#x: the fence of %s is not complete (%s): requests may be in doubt, "
+			 "and this connection avoids the NIC",
+			 v->qpn, v->dev->nic[j->rail]->name,
+			 j->fence_now.flushed ? "it may not have stopped"
+					      : "its queues did not flush");
+	ev.psn = j->fence_now.looks.psn;
+	ev.clean = j->fence_now.flushed && stopped;
+	ev.hung = !ev.clean;
+	ev.fence = ev.clean && live ? SHIFT_FENCE_SURE : SHIFT_FENCE_UNSURE;
+	return ev;
+}
+
+static void fence_ends(struct rail_jobs *j, bool stopped)
+{
+	struct shift_event ev = fence_result(j, stopped);
 	struct vqp *v = j->v;
 
-	pause_hang(v, STATS_PHASE_FENCE);
-	fence_qp(v, j->rail, &ev);
 	vqp_enter(v);
 	if (vqp_rail_qp(v, j->rail))
 		rail_fenced(v, j->rail, ev.clean);
@@ -149,6 +138,41 @@ static void fence_run(struct job *job)
 	}
 	vqp_leave(v);
 	rail_job_ends(j);
+}
+
+/*
+ * Waits until the responder has stopped, and reads rq_psn. On soft-RoCE RESET waits for the
+ * responder's task, and rq_psn survives it (kernels 6.1 and 6.12). Elsewhere rq_psn must rest: the
+ * job goes behind all others that wait, which are fences of other QPs if a NIC is lost, and has
+ * little or nothing to wait for when it comes again.
+ */
+static void fence_look(struct job *job)
+{
+	struct rail_jobs *j = (struct rail_jobs *)((char *)job - offsetof(struct rail_jobs, fence));
+	const struct nic *nic = j->v->dev->nic[j->rail];
+	enum rq_psn_rest rest = rq_psn_look(nic, vqp_rail_qp(j->v, j->rail), &j->fence_now.looks);
+
+	if (rest == RQ_PSN_MOVING)
+		worker_submit(nic->fences, job);
+	else
+		fence_ends(j, rest == RQ_PSN_AT_REST);
+}
+
+static void fence_run(struct job *job)
+{
+	struct rail_jobs *j = (struct rail_jobs *)((char *)job - offsetof(struct rail_jobs, fence));
+	struct vqp *v = j->v;
+	bool is_rxe = v->dev->nic[j->rail]->is_rxe;
+
+	j->fence_now = (struct fence_under_way){.epoch = j->fence_epoch};
+	pause_hang(v, STATS_PHASE_FENCE);
+	if (!vqp_rail_qp(v, j->rail))
+		return fence_ends(j, true);
+	j->fence_now.flushed = fence_empty(v, j->rail);
+	if (is_rxe && vqp_to_state(v, j->rail, IBV_QPS_RESET))
+		return fence_ends(j, false);
+	j->fence.fn = fence_look;
+	fence_look(job);
 }
 
 /* The job is not under way: a rail whose fence was taken for hung is armed again, and can be fenced

@@ -30,6 +30,7 @@
 #include "lib/nic/ctrl_link.h"
 #include "lib/nic/nic.h"
 #include "lib/nic/peer_path.h"
+#include "lib/nic/rq_psn.h"
 #include "lib/object/cq.h"
 #include "lib/object/device.h"
 #include "lib/object/memory.h"
@@ -80,6 +81,11 @@ struct rail_jobs {
 	_Atomic bool stale;	/* they are of the life before RESET: their results are ignored */
 	struct arming arm;	/* the newest that was asked for */
 	uint32_t fence_epoch, query_epoch, query_serial;
+	struct fence_under_way {
+		uint32_t epoch;
+		bool flushed;
+		struct rq_psn_looks looks;
+	} fence_now; /* of the worker */
 	_Atomic bool marker_seen;
 	uint64_t fence_since, arm_since; /* bg_awake_ns(); 0: none, or taken for hung */
 };

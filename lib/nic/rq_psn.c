@@ -16,7 +16,8 @@
 #include "lib/nic/nic_int.h"
 
 enum {
-	REST_TRIES = 50,
+	LOOKS_MAX = 51,
+	LOOK_NS = 1000000,
 	TIMEOUT = 14, /* 4.096 us * 2^14 = 67 ms */
 	RETRIES = 6,  /* with 7 soft-RoCE retries for ever */
 	RNR_RETRIES = 7,
@@ -79,22 +80,40 @@ bool rq_psn_query(struct ibv_qp *qp, uint32_t *psn)
 	return true;
 }
 
+/* Until a look is due: at most a millisecond, whatever the clock does. */
+static void wait_for_look(const struct rq_psn_looks *all)
+{
+	uint64_t since = now_ns() - all->last_ns;
+
+	if (all->looks && since < LOOK_NS)
+		sleep_us((long)(LOOK_NS - since + 999) / 1000);
+}
+
+enum rq_psn_rest rq_psn_look(const struct nic *nic, struct ibv_qp *qp, struct rq_psn_looks *all)
+{
+	uint32_t before = all->psn;
+	bool again = all->looks;
+
+	wait_for_look(all);
+	if (!rq_psn_query(qp, &all->psn))
+		return RQ_PSN_UNKNOWN;
+	all->last_ns = now_ns();
+	all->looks++;
+	if (nic->is_rxe || (again && all->psn == before))
+		return RQ_PSN_AT_REST;
+	return all->looks < LOOKS_MAX ? RQ_PSN_MOVING : RQ_PSN_UNKNOWN;
+}
+
 bool rq_psn_at_rest(const struct nic *nic, struct ibv_qp *qp, uint32_t *psn)
 {
-	uint32_t before;
+	struct rq_psn_looks all = {0};
+	enum rq_psn_rest rest;
 
-	if (nic->is_rxe)
-		return rq_psn_query(qp, psn);
-	for (int tries = 0; tries < REST_TRIES; tries++) {
-		if (!rq_psn_query(qp, &before))
-			return false;
-		sleep_us(1000);
-		if (!rq_psn_query(qp, psn))
-			return false;
-		if (*psn == before)
-			return true;
-	}
-	return false;
+	do {
+		rest = rq_psn_look(nic, qp, &all);
+	} while (rest == RQ_PSN_MOVING);
+	*psn = all.psn;
+	return rest == RQ_PSN_AT_REST;
 }
 
 /* ---- the pair of QPs ------------------------------------------------------------------------ */

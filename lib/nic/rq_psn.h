@@ -28,6 +28,23 @@ bool rq_psn_query(struct ibv_qp *qp, uint32_t *psn);
  */
 bool rq_psn_at_rest(const struct nic *nic, struct ibv_qp *qp, uint32_t *psn);
 
+/* The same in steps, so that many QPs wait for one millisecond, and not for one each. A look waits
+ * only for what is left of it since the look before at the same QP. */
+struct rq_psn_looks {
+	uint32_t psn; /* of the last look */
+	unsigned int looks;
+	uint64_t last_ns;
+};
+
+enum rq_psn_rest {
+	RQ_PSN_MOVING, /* look again */
+	RQ_PSN_AT_REST,
+	RQ_PSN_UNKNOWN, /* as false above */
+};
+
+/* all: zeros before the first look. */
+enum rq_psn_rest rq_psn_look(const struct nic *nic, struct ibv_qp *qp, struct rq_psn_looks *all);
+
 /*
  * Measures a ready NIC, on its resolver. Between the rounds other jobs of the resolver run. A round
  * takes some milliseconds, or seconds if the NIC does not answer. `done` is called once, on the

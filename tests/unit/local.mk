@@ -331,7 +331,7 @@ world_wraps = $(wrap)now_ns $(wrap)bg_awake_ns $(wrap)bg_is_self $(wrap)bg_call 
 	$(wrap)worker_submit $(wrap)worker_submit_first $(wrap)worker_cancel $(wrap)worker_busy_since_ns $(wrap)ctrl_link_send \
 	$(wrap)ctrl_link_flush_unless_bg $(wrap)vdev_find $(wrap)vpd_find $(wrap)vcq_find \
 	$(wrap)vmr_lkey $(wrap)peer_keys_get $(wrap)peer_keys_reset $(wrap)exported_keys_reset \
-	$(wrap)rq_psn_at_rest $(wrap)rq_psn_query $(wrap)stats_conn_protect $(wrap)stats_bypass \
+	$(wrap)rq_psn_look $(wrap)rq_psn_query $(wrap)stats_conn_protect $(wrap)stats_bypass \
 	$(wrap)stats_conn_add $(wrap)stats_conn_reposted $(wrap)peer_keys_deadline \
 	$(wrap)nic_gid_at $(wrap)nic_gid_find $(wrap)nic_gid_is_lost
 core_wraps = \

@@ -263,7 +263,8 @@ void __wrap_peer_keys_reset(struct peer_keys *k, uint32_t epoch, uint8_t rail);
 void __wrap_exported_keys_reset(struct exported_keys *t, uint32_t epoch, uint8_t rail);
 uint64_t __wrap_peer_keys_deadline(const struct peer_keys *k);
 void __wrap_stats_conn_reposted(int slot, uint64_t now_ns);
-bool __wrap_rq_psn_at_rest(const struct nic *nic, struct ibv_qp *qp, uint32_t *psn);
+enum rq_psn_rest __wrap_rq_psn_look(const struct nic *nic, struct ibv_qp *qp,
+				    struct rq_psn_looks *all);
 bool __wrap_rq_psn_query(struct ibv_qp *qp, uint32_t *psn);
 void __wrap_stats_conn_protect(int slot, bool is_protected, enum stats_unprotected reason);
 void __wrap_stats_bypass(const char *nic, enum stats_unprotected reason);
@@ -314,14 +315,19 @@ void __wrap_exported_keys_reset(struct exported_keys *t, uint32_t epoch, uint8_t
 	trace_add("our keys: epoch %u rail %u\n", epoch, rail);
 }
 
-bool __wrap_rq_psn_at_rest(const struct nic *nic, struct ibv_qp *qp, uint32_t *psn)
+enum rq_psn_rest __wrap_rq_psn_look(const struct nic *nic, struct ibv_qp *qp,
+				    struct rq_psn_looks *all)
 {
 	trace_add("rq_psn of %#x at rest on %s\n", qp->qp_num, nic->name);
-	*psn = world.psn;
+	all->psn = world.psn;
+	if (world.looks_moving) {
+		world.looks_moving--;
+		return RQ_PSN_MOVING;
+	}
 	if (world.on_rest)
 		world.on_rest();
 	world.on_rest = NULL;
-	return world.at_rest;
+	return world.at_rest ? RQ_PSN_AT_REST : RQ_PSN_UNKNOWN;
 }
 
 bool __wrap_rq_psn_query(struct ibv_qp *qp, uint32_t *psn)

@@ -108,16 +108,16 @@ bool rq_psn_query(struct ibv_qp *q, uint32_t *psn)
 	return true;
 }
 
-bool rq_psn_at_rest(const struct nic *n, struct ibv_qp *q, uint32_t *psn)
+enum rq_psn_rest rq_psn_look(const struct nic *n, struct ibv_qp *q, struct rq_psn_looks *all)
 {
 	(void)n;
 	(void)q;
-	(void)psn;
+	(void)all;
 	if (meanwhile)
 		meanwhile();
 	else
 		pthread_barrier_wait(&both);
-	return responder_stops;
+	return responder_stops ? RQ_PSN_AT_REST : RQ_PSN_UNKNOWN;
 }
 
 void repost_withdraw(struct vqp *q, uint8_t rail, uint32_t epoch)

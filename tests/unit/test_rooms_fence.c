@@ -8,6 +8,7 @@
 
 #include "lib/conn/conn_lock.h"
 #include "lib/conn/drain.h"
+#include "lib/conn/rail_jobs.h"
 #include "lib/conn/repost.h"
 #include "lib/verbs/qp.h"
 
@@ -79,6 +80,49 @@ static void a_fence_flushes_then_waits_for_the_responder(void **state)
 							  "event FENCE_DONE rail 0 epoch 3 fence 0 "
 							  "psn 0x77 clean\n");
 	assert_int_equal(v->qp->state, IBV_QPS_RTS); /* the program does not see it */
+}
+
+/* While its rq_psn has to rest, the worker does what waits behind it; so many fences wait for it
+ * once. */
+static void others_have_their_turn_while_rq_psn_comes_to_rest(void **state)
+{
+	(void)state;
+	world.looks_moving = 1;
+	rooms_act(v, &(struct shift_action){.type = SHIFT_ACT_FENCE, .rail = 1, .epoch = 2});
+	rooms_act(v, &(struct shift_action){.type = SHIFT_ACT_QUERY_PSN, .rail = 1, .epoch = 2});
+	rooms_run_jobs();
+	assert_non_null(strstr(trace_text(), "rq_psn of 0x21 at rest on mlx5_1\n"
+					     "rq_psn of 0x21\n"));
+	assert_non_null(strstr(trace_text(), "rq_psn of 0x21 at rest on mlx5_1\n"
+					     "event FENCE_DONE rail 1 epoch 2 fence 0 psn 0x77 "
+					     "clean\n"));
+	assert_int_equal(v->rails.jobs[1].under_way, 0);
+}
+
+/* The program takes its QP back meanwhile: nobody looks at it any more. */
+static void a_fence_is_taken_back_between_two_looks(void **state)
+{
+	(void)state;
+	world.looks_moving = 1;
+	rooms_act(v, &(struct shift_action){.type = SHIFT_ACT_FENCE, .epoch = 2});
+	assert_true(rooms_run_job());
+	assert_true(rail_jobs_stop(v));
+	assert_int_equal(v->rails.jobs[0].under_way, 0);
+	assert_false(rooms_run_job());
+	assert_null(strstr(trace_text(), "FENCE_DONE"));
+}
+
+/* One that was asked for later begins anew. */
+static void the_next_fence_flushes_again(void **state)
+{
+	(void)state;
+	world.looks_moving = 1;
+	fence(1, 2);
+	trace_clear();
+	fence(1, 3);
+	assert_traced("modify 0x21 to 6\n" MARKER("0x21") "rq_psn of 0x21 at rest on mlx5_1\n"
+							  "event FENCE_DONE rail 1 epoch 3 fence 0 "
+							  "psn 0x77 clean\n");
 }
 
 /* What a fence proves, by what the NIC did. */
@@ -700,6 +744,9 @@ int main(void)
 #define TEST(name)  cmocka_unit_test_setup_teardown(name, begin, end)
 	const struct CMUnitTest tests[] = {
 		TEST(a_fence_flushes_then_waits_for_the_responder),
+		TEST(others_have_their_turn_while_rq_psn_comes_to_rest),
+		TEST(a_fence_is_taken_back_between_two_looks),
+		TEST(the_next_fence_flushes_again),
 		ALONE(what_a_fence_proves),
 		ALONE(soft_roce_is_fenced_by_reset),
 		TEST(a_rail_without_a_twin_has_nothing_to_fence),
