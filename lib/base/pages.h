@@ -8,10 +8,10 @@
 
 #include <stddef.h>
 
-/* It begins with a page, and holds zeros. NULL: there is no memory, errno says why. */
+/* It begins with a cache line, and holds zeros. NULL: there is no memory, errno says why. */
 void *pages_get(size_t bytes);
 
 /* The same number of bytes; NULL is none. */
-void pages_put(void *pages, size_t bytes);
+void pages_put(void *memory, size_t bytes);
 
 #endif

@@ -6,9 +6,9 @@
  * to the log's counters is kept in shift_run, and the log is told at the end of its ring, or when
  * it is folded. After that the log is as if each WR had come through shift_conn_post_send.
  *
- * A list, and a WR of another kind than the run, comes in another way (shift_fast_post_list): each
- * of its WRs may be of any kind, with inline payload, several SGEs or none. The last one begins
- * another run. What is not taken here is logged by shift_conn_post_send.
+ * A WR alone of another kind begins another run, or stands between two if it has inline payload,
+ * several SGEs or none (shift_fast_post_other). Lists come in a way of their own, which belongs to
+ * no run (shift_fast_post_list). What is not taken here is logged by shift_conn_post_send.
  *
  * The poster owns the run. Before another thread looks at the log, the poster is quiesced and the
  * run is folded.
@@ -122,9 +122,9 @@ static inline bool shift_fast_post(struct shift_run *r, const struct shift_raw_w
 	return shift_fast_put(r, wr);
 }
 
-/* Logs the list from wr on, of any kinds, at most *n of it. Returns the first WR that it has not
- * logged, or NULL; *n: how many more might have come. If that is not 0, this WR must be logged by
- * shift_conn_post_send, after the run was folded. While shift_conn_fast is true. */
+/* Logs the list from wr on, of any kinds, at most n of it. Returns the first WR that it has not
+ * logged, or NULL. If it might have logged more, that one must be logged by shift_conn_post_send,
+ * after the run was folded. While shift_conn_fast is true. */
 const struct shift_raw_wr *shift_fast_post_list(struct shift_conn *c, struct shift_run *r,
 						const struct shift_raw_wr *wr, uint32_t n);
 
@@ -132,7 +132,7 @@ const struct shift_raw_wr *shift_fast_post_list(struct shift_conn *c, struct shi
 bool shift_fast_post_other(struct shift_conn *c, struct shift_run *r,
 			   const struct shift_raw_wr *wr);
 
-/* Adds the run to the log. Nothing goes into it until shift_fast_post_list(). */
+/* Adds the run to the log. Nothing goes into it until one of the two above. */
 void shift_fast_fold(struct shift_conn *c, struct shift_run *r);
 
 /* The counter of sends that have completed, to be bumped under shift_conn_fast. */

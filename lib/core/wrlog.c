@@ -320,7 +320,12 @@ static uint64_t cum_of_last_signal(const struct shift_sendlog *l)
 
 void shift_sendlog_unpost(struct shift_sendlog *l, uint32_t n)
 {
+	uint64_t ring = (uint64_t)l->mask + 1;
 	bool signaled = false;
+
+	/* What stood in the places of these is overwritten, though they go again. */
+	if (l->head > ring && l->kept < l->head - ring)
+		l->kept = l->head - ring;
 
 	while (n-- && l->head > l->tail) {
 		struct shift_wr_entry *e = shift_sendlog_at(l, l->head - 1);

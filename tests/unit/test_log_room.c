@@ -168,6 +168,23 @@ static void what_is_taken_back_makes_no_room(void **state)
 	}
 }
 
+/* The queue was full, and a list as long as it is refused: it had the places of what is done. */
+static void a_refused_list_leaves_nothing_behind(void **state)
+{
+	(void)state;
+	new_log(SLOTS_MAX);
+	for (uint64_t i = 0; i < 2 * CAP; i++) {
+		post(i, (i + 1) % CAP ? 0 : SHIFT_F_SIGNALED, 1);
+		l.sig_done = i >= CAP;
+	}
+	for (uint64_t i = 0; i < CAP; i++)
+		post(i, 0, 1);
+	shift_sendlog_unpost(&l, CAP);
+	assert_int_equal(shift_sendlog_done_by_signal(&l), CAP);
+	for (uint64_t i = CAP; i < 2 * CAP; i++)
+		is_kept(i);
+}
+
 static void held_and_delivered_it_goes_on(void **state)
 {
 	(void)state;
@@ -237,6 +254,7 @@ int main(void)
 		cmocka_unit_test(slots_are_not_more_than_the_memory),
 		cmocka_unit_test(what_is_outstanding_is_kept),
 		cmocka_unit_test(what_is_taken_back_makes_no_room),
+		cmocka_unit_test(a_refused_list_leaves_nothing_behind),
 		cmocka_unit_test(held_and_delivered_it_goes_on),
 		cmocka_unit_test(what_is_done_has_no_place_in_a_larger_log),
 		cmocka_unit_test(what_waits_for_its_delivery_is_kept),
