@@ -27,17 +27,25 @@ scale() {
 	[ "$status" -eq 0 ]
 }
 
+@test "100 connections whose NIC is lost move all" {
+	needs_unsanitized
+	run "$SRCDIR/tests/bench/moved-path" --all 100
+	[ "$status" -ne 77 ] || skip "$output"
+	expect_status 0
+	expect_line '^100 connections moved: '
+}
+
 @test "nothing is left of a measurement" {
 	needs_unsanitized
 	TMPDIR=$BATS_TEST_TMPDIR/tmp
 	export TMPDIR
 	mkdir "$TMPDIR"
-	run scale --connections 1 --idle 0
+	NULL_JOB=left-$$ run scale --connections 1 --idle 0
 	[ "$status" -ne 77 ] || skip "$output"
 	[ "$status" -eq 0 ]
 	expect_match 'bytes resident per further connection'
 	[ -z "$(ls "$TMPDIR")" ]
-	run ! pgrep -f -- "--job scale-[0-9]+( |\$)"
+	run ! pgrep -f -- '--job left-[0-9]+( |$)'
 }
 
 @test "bad usage of the measurement is status 2" {

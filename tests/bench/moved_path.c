@@ -21,7 +21,7 @@
 #include "lib/core/conn.h"
 #include "lib/stats/read.h"
 
-enum { EXIT_USAGE = 2, PAIRS = 9, DEPTH = 128, WAIT_S = 60 };
+enum { EXIT_USAGE = 2, PAIRS_MAX = 400, PAIRS = 9, DEPTH = 128, WAIT_S = 60 };
 
 static const char help[] =
 	"usage: moved_path [options]\n"
@@ -31,12 +31,20 @@ static const char help[] =
 	"  --over WHICH    the messages: first (connection) or others, in turn (others)\n"
 	"  --two-sided     SENDs, and the receives that they need\n"
 	"  --messages N    (4000)\n"
+	"  --all N         N connections (1 to 400), and all queue pairs of one NIC break: says "
+	"how "
+	"long the first and the\n"
+	"                  last WRITE that was outstanding took\n"
 	"  --help          this text\n";
 
 static const struct option options[] = {
-	{"state", required_argument, NULL, 's'}, {"over", required_argument, NULL, 'o'},
-	{"two-sided", no_argument, NULL, '2'},	 {"messages", required_argument, NULL, 'm'},
-	{"help", no_argument, NULL, 'h'},	 {NULL, 0, NULL, 0},
+	{"state", required_argument, NULL, 's'},
+	{"over", required_argument, NULL, 'o'},
+	{"two-sided", no_argument, NULL, '2'},
+	{"messages", required_argument, NULL, 'm'},
+	{"all", required_argument, NULL, 'a'},
+	{"help", no_argument, NULL, 'h'},
+	{NULL, 0, NULL, 0},
 };
 
 struct end {
@@ -45,13 +53,22 @@ struct end {
 	struct ibv_cq *cq;
 	struct ibv_mr *mr;
 	union ibv_gid gid;
-	struct ibv_qp *qp[PAIRS];
+	struct ibv_qp *qp[PAIRS_MAX];
 	char buffer[64];
 };
 
 static struct end near, far;
+static int pairs = PAIRS;
 static bool two_sided;
 static long first, last; /* the connections that are used */
+
+static uint64_t now_us(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000u + (uint64_t)t.tv_nsec / 1000;
+}
 
 static void must(bool holds, const char *what)
 {
@@ -77,12 +94,12 @@ static void open_end(struct end *e, struct ibv_device *device)
 	e->ctx = ibv_open_device(device);
 	must(e->ctx, "open_device");
 	e->pd = ibv_alloc_pd(e->ctx);
-	e->cq = ibv_create_cq(e->ctx, 2 * PAIRS * DEPTH, NULL, NULL, 0);
+	e->cq = ibv_create_cq(e->ctx, 2 * PAIRS_MAX * DEPTH, NULL, NULL, 0);
 	must(e->pd && e->cq, "create_cq");
 	e->mr = ibv_reg_mr(e->pd, e->buffer, sizeof(e->buffer),
 			   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 	must(e->mr && !ibv_query_gid(e->ctx, 1, 1, &e->gid), "reg_mr");
-	for (int i = 0; i < PAIRS; i++) {
+	for (int i = 0; i < pairs; i++) {
 		e->qp[i] = create_qp(e);
 		must(e->qp[i], "create_qp");
 	}
@@ -235,8 +252,30 @@ static void break_first(bool hangs)
 	wait_for(1, SHIFT_ST_FENCE, 0, near.qp[0]->qp_num);
 }
 
+/* All of the NIC. */
+static void break_all(void)
+{
+	void (*break_qp)(struct ibv_qp *);
+	uint64_t begin, took[2] = {0};
+
+	*(void **)&break_qp = of_provider("null_break_qp");
+	sleep(1); /* the twins are made in the background */
+	for (int i = 0; i < pairs; i++)
+		break_qp(near.qp[i]);
+	begin = now_us();
+	for (int i = 0; i < pairs; i++)
+		post_one(i);
+	for (int i = 0; i < pairs; i++) {
+		poll_one(&near);
+		took[i > 0] = now_us() - begin;
+	}
+	wait_for((size_t)pairs, SHIFT_ST_ACTIVE, 1, 0);
+	printf("%d connections moved: the first WRITE took %.1f ms, the last %.1f ms\n", pairs,
+	       (double)took[0] / 1000, (double)took[pairs > 1] / 1000);
+}
+
 static long messages_wanted = 4000;
-static bool moving, twin, over_first;
+static bool moving, twin, over_first, all;
 
 static void parse(int argc, char **argv)
 {
@@ -256,11 +295,15 @@ static void parse(int argc, char **argv)
 				die(EXIT_USAGE, "%s: first or others", optarg);
 			break;
 		case '2': two_sided = true; break;
+		case 'a':
+			pairs = (int)parse_number(optarg, 1, PAIRS_MAX);
+			all = true;
+			break;
 		case 'm': messages_wanted = parse_number(optarg, 1, 100000000); break;
 		case 'h': print_and_exit(help);
 		default: exit(EXIT_USAGE);
 		}
-	if (optind != argc || messages_wanted < 0 || (moving && over_first))
+	if (optind != argc || messages_wanted < 0 || pairs < 1 || (moving && over_first))
 		die(EXIT_USAGE, "not understood; see moved_path --help");
 }
 
@@ -274,18 +317,22 @@ int main(int argc, char **argv)
 	must(list && list[0] && list[1], "two NICs");
 	open_end(&near, list[0]);
 	open_end(&far, list[1]);
-	for (int i = 0; i < PAIRS; i++) {
+	for (int i = 0; i < pairs; i++) {
 		connect_qp(near.qp[i], &far, far.qp[i]->qp_num);
 		connect_qp(far.qp[i], &near, near.qp[i]->qp_num);
 	}
-	wait_for(2 * (size_t)PAIRS, SHIFT_ST_ACTIVE, 0, 0);
+	wait_for(2 * (size_t)pairs, SHIFT_ST_ACTIVE, 0, 0);
 	first = 0;
-	last = PAIRS - 1;
-	messages(2 * PAIRS * DEPTH); /* each log once round */
+	last = pairs - 1;
+	messages(2 * pairs * DEPTH); /* each log once round */
+	if (all) {
+		break_all();
+		exit(EXIT_SUCCESS);
+	}
 	if (moving || twin)
 		break_first(moving);
 	first = over_first ? 0 : 1;
-	last = over_first ? 0 : PAIRS - 1;
+	last = over_first ? 0 : pairs - 1;
 	messages(4 * DEPTH);
 	messages(messages_wanted);
 	_exit(0); /* a NIC that hangs may hold up what destroys its QPs */

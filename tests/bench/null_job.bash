@@ -2,8 +2,9 @@
 # shellcheck shell=bash
 # A job of its own on the null provider, with shift-kvd, that is gone at the end. For scripts that have set $build.
 
+: "${build:?}"
 dir=$(mktemp -d)
-job=${0##*/}-$$
+job=${NULL_JOB:-${0##*/}-$$}
 trap end_job EXIT
 
 # The NICs of the null provider are named in the inner environment: shift-run knows none but the host's.
