@@ -29,10 +29,10 @@ scale() {
 
 @test "100 connections whose NIC is lost move all" {
 	needs_unsanitized
-	run "$SRCDIR/tests/bench/moved-path" --all 100
+	run --separate-stderr "$SRCDIR/tests/bench/moved-path" --all 100
 	[ "$status" -ne 77 ] || skip "$output"
 	expect_status 0
-	expect_line '^100 connections moved: '
+	expect_match "^100 connections moved: "
 }
 
 @test "nothing is left of a measurement" {
