@@ -150,19 +150,31 @@ static void one_by_one(void **state)
 	}
 }
 
+static struct shift_raw_wr raw_of(const struct shift_wr *wr)
+{
+	struct shift_raw_wr raw = {.wr_id = wr->wr_id,
+				   .sge = wr->sge,
+				   .num_sge = wr->num_sge,
+				   .opcode = wr->opcode,
+				   .flags = wr->flags,
+				   .imm = wr->imm,
+				   .remote_addr = wr->remote_addr,
+				   .rkey = wr->rkey};
+
+	if (shift_wr_atomic(wr->opcode)) {
+		raw.atomic.compare_add = wr->compare_add;
+		raw.atomic.swap = wr->swap;
+		raw.atomic.rkey = wr->rkey;
+	}
+	return raw;
+}
+
 static void in_runs(void **state)
 {
 	for (size_t i = 0; i < ROWS(kind); i++) {
 		struct shift_sge sge[SGES];
 		struct shift_wr wr = wr_of(i, sge);
-		struct shift_raw_wr raw = {.wr_id = wr.wr_id,
-					   .sge = wr.sge,
-					   .num_sge = wr.num_sge,
-					   .opcode = wr.opcode,
-					   .flags = wr.flags,
-					   .imm = wr.imm,
-					   .remote_addr = wr.remote_addr,
-					   .rkey = wr.rkey};
+		struct shift_raw_wr raw = raw_of(&wr);
 		struct shift_run run = {0};
 		int rail, logged = 0;
 
@@ -178,6 +190,39 @@ static void in_runs(void **state)
 		assert_true(shift_conn_head(c) == (uint64_t)logged + 1);
 		for (int k = 0; k <= logged; k++)
 			check_repost((uint64_t)k, &wr);
+	}
+}
+
+/* All kinds in one list. */
+static void in_lists(void **state)
+{
+	struct shift_raw_wr raw[ROWS(kind)];
+	struct shift_sge sge[ROWS(kind)][SGES];
+	struct shift_wr wr[ROWS(kind)];
+
+	for (int byte = 0; byte <= 0xff; byte += 0xff) {
+		struct shift_run run = {0};
+		uint32_t n = 0;
+
+		teardown(state);
+		setup(state);
+		spoil_entries(byte);
+		c->atomic = true;
+		for (size_t i = 0; i < ROWS(kind); i++) {
+			if (kind[i].opcode == SHIFT_OP_SEND_INV ||
+			    kind[i].opcode == SHIFT_OP_LOCAL_INV)
+				continue;
+			wr[n] = wr_of(i, sge[n]);
+			raw[n] = raw_of(&wr[n]);
+			if (n)
+				raw[n - 1].next = &raw[n];
+			n++;
+		}
+		assert_null(shift_fast_post_list(c, &run, raw, n));
+		shift_fast_fold(c, &run);
+		assert_true(shift_conn_head(c) == n && n > CAP && n <= c->sq.mask);
+		for (uint32_t i = 0; i < n; i++)
+			check_repost(i, &wr[i]);
 	}
 }
 
@@ -215,6 +260,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(one_by_one),
 		TEST(in_runs),
+		TEST(in_lists),
 		TEST(receives),
 	};
 
