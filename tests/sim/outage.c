@@ -77,11 +77,13 @@ static uint64_t max_ns(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-/* From a dead path to the decision to leave it: retries run out, or T8 has its answers. */
+/* From a dead path to the decision to leave it: retries run out, or T8 has its answers. A question
+ * that is lost is asked over each rail in turn until one answers. */
 static uint64_t detection_ns(const struct host *me)
 {
 	uint64_t retries = (W.retry_cnt + 2) * (W.rto_ns + NS_MS);
-	uint64_t answers = (me->cfg.no_progress_answers + 3) * me->cfg.no_progress_ns;
+	uint64_t questions = me->cfg.no_progress_answers + 3 + W.rails;
+	uint64_t answers = questions * me->cfg.no_progress_ns;
 
 	return max_ns(retries, answers);
 }
