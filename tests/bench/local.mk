@@ -4,7 +4,7 @@ EXTRA_DIST += tests/bench/datapath tests/bench/scale tests/bench/null_job.bash
 
 # In front of libc for libshift.so, so that it counts what goes to the rendezvous.
 check_PROGRAMS += tests/bench/scale_ends
-tests_bench_scale_ends_SOURCES = tests/bench/scale_ends.c
+tests_bench_scale_ends_SOURCES = tests/bench/scale_ends.c tests/bench/ends.h
 tests_bench_scale_ends_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS)
 tests_bench_scale_ends_LDFLAGS = $(AM_LDFLAGS) -Wl,--export-dynamic-symbol=send
 tests_bench_scale_ends_LDADD = common/libcli.la $(REPORT_LIBS) $(IBVERBS_LIBS)
@@ -12,7 +12,7 @@ tests_bench_scale_ends_LDADD = common/libcli.la $(REPORT_LIBS) $(IBVERBS_LIBS)
 # One connection of several moves: tests/bench/moved-path in the build directory.
 EXTRA_DIST += tests/bench/moved-path
 check_PROGRAMS += tests/bench/moved_path
-tests_bench_moved_path_SOURCES = tests/bench/moved_path.c
+tests_bench_moved_path_SOURCES = tests/bench/moved_path.c tests/bench/ends.h
 tests_bench_moved_path_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS)
 tests_bench_moved_path_LDADD = common/libcli.la $(REPORT_LIBS) $(IBVERBS_LIBS)
 

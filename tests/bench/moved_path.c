@@ -20,6 +20,7 @@
 #include "lib/base/run_dir.h"
 #include "lib/core/conn.h"
 #include "lib/stats/read.h"
+#include "tests/bench/ends.h"
 
 enum { EXIT_USAGE = 2, PAIRS_MAX = 400, PAIRS = 9, DEPTH = 128, WAIT_S = 60 };
 
@@ -62,20 +63,6 @@ static int pairs = PAIRS;
 static bool two_sided;
 static long first, last; /* the connections that are used */
 
-static uint64_t now_us(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000u + (uint64_t)t.tv_nsec / 1000;
-}
-
-static void must(bool holds, const char *what)
-{
-	if (!holds)
-		die(EXIT_FAILURE, "%s: %s", what, strerror(errno));
-}
-
 static struct ibv_qp *create_qp(const struct end *e)
 {
 	struct ibv_qp_init_attr attr = {.send_cq = e->cq,
@@ -103,34 +90,6 @@ static void open_end(struct end *e, struct ibv_device *device)
 		e->qp[i] = create_qp(e);
 		must(e->qp[i], "create_qp");
 	}
-}
-
-static void connect_qp(struct ibv_qp *qp, const struct end *to, uint32_t qpn)
-{
-	struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT,
-				   .port_num = 1,
-				   .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
-	struct ibv_qp_attr rtr = {.qp_state = IBV_QPS_RTR,
-				  .path_mtu = IBV_MTU_1024,
-				  .dest_qp_num = qpn,
-				  .max_dest_rd_atomic = 1,
-				  .ah_attr = {.is_global = 1,
-					      .grh = {.dgid = to->gid, .sgid_index = 1},
-					      .port_num = 1}};
-	struct ibv_qp_attr rts = {
-		.qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7};
-
-	must(!ibv_modify_qp(qp, &init,
-			    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) &&
-		     !ibv_modify_qp(qp, &rtr,
-				    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-					    IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-					    IBV_QP_MIN_RNR_TIMER) &&
-		     !ibv_modify_qp(qp, &rts,
-				    IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-					    IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-					    IBV_QP_MAX_QP_RD_ATOMIC),
-	     "modify_qp");
 }
 
 /* --- the library's own view ------------------------------------------------------------------ */
@@ -318,8 +277,8 @@ int main(int argc, char **argv)
 	open_end(&near, list[0]);
 	open_end(&far, list[1]);
 	for (int i = 0; i < pairs; i++) {
-		connect_qp(near.qp[i], &far, far.qp[i]->qp_num);
-		connect_qp(far.qp[i], &near, near.qp[i]->qp_num);
+		connect_qp(near.qp[i], &far.gid, far.qp[i]->qp_num);
+		connect_qp(far.qp[i], &near.gid, near.qp[i]->qp_num);
 	}
 	wait_for(2 * (size_t)pairs, SHIFT_ST_ACTIVE, 0, 0);
 	first = 0;

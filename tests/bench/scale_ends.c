@@ -25,6 +25,7 @@
 #include "common/cli.h"
 #include "lib/base/run_dir.h"
 #include "lib/stats/read.h"
+#include "tests/bench/ends.h"
 
 enum {
 	EXIT_USAGE = 2,
@@ -67,23 +68,9 @@ static long connections = 1000, send_wr = 128, recv_wr = 128, inline_bytes, wind
 static long idle_s = 20, wait_s = 120;
 static bool json;
 
-static uint64_t now_us(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000u + (uint64_t)t.tv_nsec / 1000;
-}
-
 static void sleep_ms(long ms)
 {
 	nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
-}
-
-static void must(bool holds, const char *what)
-{
-	if (!holds)
-		die(EXIT_FAILURE, "%s: %s", what, strerror(errno));
 }
 
 /* ---- an end --------------------------------------------------------------------------------- */
@@ -172,33 +159,6 @@ struct address {
 	uint32_t qpn;
 };
 
-static void connect_qp(struct ibv_qp *qp, const struct address *to)
-{
-	struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT, .port_num = 1};
-	struct ibv_qp_attr rtr = {.qp_state = IBV_QPS_RTR,
-				  .path_mtu = IBV_MTU_1024,
-				  .dest_qp_num = to->qpn,
-				  .max_dest_rd_atomic = 1,
-				  .ah_attr = {.is_global = 1,
-					      .grh = {.dgid = to->gid, .sgid_index = 1},
-					      .port_num = 1}};
-	struct ibv_qp_attr rts = {
-		.qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7};
-
-	must(!ibv_modify_qp(qp, &init,
-			    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
-	     "INIT");
-	must(!ibv_modify_qp(qp, &rtr,
-			    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-				    IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-				    IBV_QP_MIN_RNR_TIMER),
-	     "RTR");
-	must(!ibv_modify_qp(qp, &rts,
-			    IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-				    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
-	     "RTS");
-}
-
 /* Returns the time that the program spends in verbs. */
 static uint64_t end_connect(struct end *e, long count)
 {
@@ -216,7 +176,7 @@ static uint64_t end_connect(struct end *e, long count)
 		must(write(e->other, &mine, sizeof(mine)) == sizeof(mine), "write");
 		must(read(e->other, &to, sizeof(to)) == sizeof(to), "read");
 		begin = now_us();
-		connect_qp(e->qp[e->count], &to);
+		connect_qp(e->qp[e->count], &to.gid, to.qpn);
 		us += now_us() - begin;
 	}
 	return us;
