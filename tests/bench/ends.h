@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
