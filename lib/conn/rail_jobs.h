@@ -17,7 +17,8 @@ void rail_job_ends(struct rail_jobs *j);
 
 /* The connection is closed. Waits until no job of rail 0 is under way, as its QP is the program's
  * again. Jobs of other rails end when their NICs let them, and change nothing any more. Nothing
- * locked; not on a thread of a NIC. true: the fence of rail 0 has not run, and its QP may be alive.
+ * locked; not on a thread of a NIC. true: the fence of rail 0 has not ended, and its QP may be
+ * alive.
  */
 bool rail_jobs_stop(struct vqp *v);
 

@@ -320,6 +320,8 @@ enum rq_psn_rest __wrap_rq_psn_look(const struct nic *nic, struct ibv_qp *qp,
 {
 	trace_add("rq_psn of %#x at rest on %s\n", qp->qp_num, nic->name);
 	all->psn = world.psn;
+	world.now += world.look_ns;
+	all->looks++;
 	if (world.looks_moving) {
 		world.looks_moving--;
 		return RQ_PSN_MOVING;

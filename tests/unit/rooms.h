@@ -111,6 +111,7 @@ struct world {
 	uint8_t own_gid; /* its last byte; 0: one more than the NIC's number */
 	uint32_t psn;
 	bool at_rest, flushes;	      /* a marker comes back as soon as it is posted */
+	uint64_t look_ns;	      /* that a look at rq_psn takes */
 	unsigned int looks_moving;    /* so many looks find that rq_psn moves */
 	struct ibv_wc wc[SCRIPT_MAX]; /* what the CQ of rail 0 has */
 	unsigned int wcs, wcs_polled;

@@ -99,6 +99,24 @@ static void others_have_their_turn_while_rq_psn_comes_to_rest(void **state)
 	assert_int_equal(v->rails.jobs[1].under_way, 0);
 }
 
+/* Where a look is slow, or rq_psn does not come to rest, the fence is one piece: its deadline must
+ * see how long it takes. */
+static void a_slow_fence_is_one_piece(void **state)
+{
+	(void)state;
+	for (int slow = 0; slow <= 1; slow++) {
+		world.looks_moving = slow ? 1 : 40;
+		world.look_ns = slow ? 3000000 : 0;
+		rooms_act(v,
+			  &(struct shift_action){.type = SHIFT_ACT_FENCE, .rail = 1, .epoch = 2});
+		for (int i = 0; i < (slow ? 1 : 3); i++)
+			assert_true(rooms_run_job());
+		assert_false(rooms_run_job());
+		assert_non_null(strstr(trace_text(), "FENCE_DONE rail 1"));
+		trace_clear();
+	}
+}
+
 /* The program takes its QP back meanwhile: nobody looks at it any more. */
 static void a_fence_is_taken_back_between_two_looks(void **state)
 {
@@ -745,6 +763,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_fence_flushes_then_waits_for_the_responder),
 		TEST(others_have_their_turn_while_rq_psn_comes_to_rest),
+		TEST(a_slow_fence_is_one_piece),
 		TEST(a_fence_is_taken_back_between_two_looks),
 		TEST(the_next_fence_flushes_again),
 		ALONE(what_a_fence_proves),
