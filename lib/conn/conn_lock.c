@@ -38,6 +38,19 @@ static void report_refused(struct vqp *v)
 	vqp_act(v);
 }
 
+static _Atomic uint32_t times_awaited;
+
+void vqp_await_answers(struct vqp *v)
+{
+	atomic_store(&v->awaits_answers, UINT32_MAX);
+	atomic_fetch_add(&times_awaited, 1);
+}
+
+uint32_t vqp_times_answers_awaited(void)
+{
+	return atomic_load(&times_awaited);
+}
+
 static _Atomic unsigned int switching_count;
 
 static void count_switching(struct vqp *v, bool switching)
@@ -49,6 +62,8 @@ static void count_switching(struct vqp *v, bool switching)
 		atomic_fetch_add(&switching_count, 1);
 	else
 		atomic_fetch_sub(&switching_count, 1);
+	if (!switching)
+		vqp_await_answers(v);
 }
 
 bool vqp_any_switching(void)

@@ -36,6 +36,8 @@ static void rails_tell(struct vqp *v, const struct nic *nic, uint32_t rails, boo
 	if (!pause_event(v, &ev))
 		shift_conn_event(v->conn, &ev, now_ns());
 	vqp_leave(v);
+	if (up)
+		vqp_await_answers(v);
 }
 
 /*

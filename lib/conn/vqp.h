@@ -273,7 +273,8 @@ struct vqp {
 	size_t conn_bytes;	      /* of conn */
 
 	uint32_t id; /* of the connection in this process, in this life: vqp_renew_id() */
-	_Atomic bool switching; /* vqp_any_switching(). Written under lock */
+	_Atomic bool switching;		 /* vqp_any_switching(). Written under lock */
+	_Atomic uint32_t awaits_answers; /* mask of rails: vqp_await_answers() */
 
 	struct vqp_program program;
 	struct vqp_life life;

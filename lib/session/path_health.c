@@ -32,16 +32,18 @@ static uint32_t conn_rails_over(const struct vqp *v, const struct tracked_path *
 	return rails;
 }
 
+/* A miss counts as heard, too: the answer behind it is a change, of which all hear. */
+static bool awaits(struct vqp *v, uint32_t rails)
+{
+	return atomic_fetch_and(&v->awaits_answers, ~rails) & rails;
+}
+
 static void conn_notify(struct vqp *v, void *arg)
 {
 	struct path_change *r = arg;
+	uint32_t rails = v->setup.met ? conn_rails_over(v, r->path) : 0;
 
-	uint32_t rails;
-
-	if (!v->setup.met || (!r->all && !atomic_load(&v->switching)))
-		return;
-	rails = conn_rails_over(v, r->path);
-	if (!rails)
+	if (!rails || (!awaits(v, rails) && !r->all && !atomic_load(&v->switching)))
 		return;
 	shift_event_of(&r->ev, rails);
 	vqp_enter(v);
@@ -228,12 +230,21 @@ static enum verdict judge_probe(struct tracked_path *p, bool answered)
 	return ANSWERED;
 }
 
+/* Does any connection wait for this answer, perhaps? */
+static bool is_awaited(struct path_health *h)
+{
+	uint32_t before = h->awaited;
+
+	h->awaited = vqp_times_answers_awaited();
+	return h->awaited != before;
+}
+
 /* Connections are told of changes, not of each answer, nor of each miss of a path that stays
  * silent: while nothing changes, none is slowed down. */
 void path_health_probed(void *arg, bool answered)
 {
 	struct tracked_path *p = arg;
-	bool missed = p->health.misses, ok;
+	bool missed = p->health.misses, ok, awaited;
 	struct path_change r = {.path = p};
 	enum verdict verdict = judge_probe(p, answered);
 
@@ -248,7 +259,9 @@ void path_health_probed(void *arg, bool answered)
 	if (p->health.misses == 3 || (ok && missed))
 		log_debug("%s: probes are %s", p->path.nic->name,
 			  ok ? "answered again" : "not answered");
-	if (r.all || vqp_any_switching()) /* else each would be looked at, 40 times a second */
+	awaited = ok && is_awaited(&p->health);
+	/* Else each would be looked at, 40 times a second. */
+	if (r.all || awaited || vqp_any_switching())
 		vqp_each(conn_notify, &r);
 }
 

@@ -24,6 +24,7 @@ struct path_health {
 	uint32_t counted;
 	uint64_t counted_ns;
 	uint32_t unjudged; /* misses since its connections were looked at */
+	uint32_t awaited;  /* vqp_times_answers_awaited() at the last answer */
 };
 
 /* A new connection uses a path to that process, or one of its paths has changed: misses of those

@@ -24,6 +24,8 @@ static void report(unsigned int h, const struct shift_action *a)
 	cause_report(h, a);
 	if (a->to == SHIFT_ST_ACTIVE && a->reason == SHIFT_R_COMMIT)
 		doubt_commit(h, a->epoch);
+	if (a->to == SHIFT_ST_ACTIVE)
+		me->awaits_answers = UINT8_MAX;
 	me->state = a->to;
 	me->change = a->reason;
 	fault_on_state(h, a->to, a->rail);
@@ -640,6 +642,16 @@ static bool in_switch(const struct host *me)
 	return me->c && me->state != SHIFT_ST_SETUP && me->state != SHIFT_ST_ACTIVE;
 }
 
+/* After a switch, and after a link came back, the next answer of each rail is told. */
+static bool is_awaited(struct host *me, unsigned int r, bool ok)
+{
+	bool is = ok && (me->awaits_answers >> r & 1);
+
+	if (is)
+		me->awaits_answers &= (uint8_t) ~(1u << r);
+	return is;
+}
+
 void host_probes_known(unsigned int h)
 {
 	struct host *me = &W.host[h];
@@ -656,17 +668,19 @@ static void probe(unsigned int h, unsigned int r)
 {
 	struct shift_event ev = {.rail = (uint8_t)r, .also = rails_beside(r)};
 	struct host *me = &W.host[h];
+	bool ok;
 
 	/* The last ones are true, and enough to know a rail that is silent beside one that came
 	 * back just before. */
 	if (W.silence && W.now > W.calm_at + 8 * PROBE_NS)
 		return;
-	ev.type = !host_silent(h, r) && net_probe(h, r) ? SHIFT_EV_PROBE_OK : SHIFT_EV_PROBE_MISSED;
-	for (unsigned int i = 0; i < W.rails && ev.type == SHIFT_EV_PROBE_MISSED; i++)
+	ok = !host_silent(h, r) && net_probe(h, r);
+	ev.type = ok ? SHIFT_EV_PROBE_OK : SHIFT_EV_PROBE_MISSED;
+	for (unsigned int i = 0; i < W.rails && !ok; i++)
 		if (rail_at(i) == rail_at(r))
 			me->missed_at[i] = W.now;
 	ev_add(W.now + PROBE_NS + rnd_below(&W.g_host, 100000), EV_PROBE, h, r, 0);
-	if (probe_is_news(me, r, ev.type == SHIFT_EV_PROBE_OK) || in_switch(me))
+	if (probe_is_news(me, r, ok) || in_switch(me) || is_awaited(me, r, ok))
 		host_give(h, &ev);
 }
 
@@ -795,6 +809,8 @@ void host_event(const struct ev *e)
 	case EV_PSNQ: answer_psn(e->h, e->r, e->x); return;
 	case EV_LINK:
 		ev.type = rail_at(e->r)->no_carrier[e->h] ? SHIFT_EV_LINK_DOWN : SHIFT_EV_LINK_UP;
+		if (ev.type == SHIFT_EV_LINK_UP)
+			W.host[e->h].awaits_answers = UINT8_MAX;
 		ev.also = rails_beside(e->r);
 		break;
 	case EV_QPFATAL:

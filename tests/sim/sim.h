@@ -380,8 +380,9 @@ struct host {
 	struct shift_msg frozen;   /* the newest SWITCH that carried a proof */
 	uint64_t missed_at[RAILS]; /* last missed probe */
 	struct probed probed[RAILS];
-	uint8_t reason; /* of the end */
-	uint8_t change; /* reason of the last change of state */
+	uint8_t awaits_answers; /* mask of rails */
+	uint8_t reason;		/* of the end */
+	uint8_t change;		/* reason of the last change of state */
 	uint8_t state;
 	struct prog p;
 };

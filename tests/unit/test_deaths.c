@@ -457,6 +457,7 @@ static void an_answer_costs_nothing_while_all_is_well(void **state)
 	core.fast = false;
 	assert_int_equal(rounds_of_an_answer(SHIFT_ST_ACTIVE), 0);
 	assert_int_equal(rounds_of_an_answer(SHIFT_ST_SWITCHING), 1); /* it may wait for that */
+	assert_int_equal(rounds_of_an_answer(SHIFT_ST_ACTIVE), 1);    /* T9 waits for one more */
 	assert_int_equal(rounds_of_an_answer(SHIFT_ST_ACTIVE), 0);
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Of the backups that `auto` finds one is made, and another when one is lost
  * (lib/session/spare_rails.h; doc/protocol.md, 7.53). Three rails, the last one spare. */
+#include <stdio.h>
+
 #include "lib/conn/conn_lock.h"
 #include "lib/session/nic_events.h"
 #include "lib/session/peer_paths.h"
@@ -160,6 +162,63 @@ static void it_is_made_when_a_backup_is_silent(void **state)
 	assert_true(is_made());
 }
 
+/* --- answers that are awaited ---------------------------------------------------------------- */
+
+static bool is_told(uint8_t rail)
+{
+	char what[32];
+	bool is;
+
+	snprintf(what, sizeof(what), "event PROBE_OK rail %u", rail);
+	trace_clear();
+	path_health_probed(v->rails.twin[rail].path, true);
+	is = has_happened(what);
+	trace_clear();
+	return is;
+}
+
+static void pass_through(enum shift_state state)
+{
+	core.view.state = state;
+	vqp_enter(v);
+	vqp_leave(v);
+}
+
+/* The first of each rail is told though nothing has changed: a switch may be over before it comes,
+ * and without one the connection would never go back. */
+static void after_a_switch_one_answer_is_told(void **state)
+{
+	struct vqp other = {0};
+
+	(void)state;
+	pass_through(SHIFT_ST_ACTIVE);
+	for (uint8_t i = 0; i < 2; i++)
+		is_told(i);
+	for (int n = 0; n < 2; n++) {
+		assert_false(is_told(0) || is_told(1));
+		pass_through(SHIFT_ST_FENCE);
+		pass_through(SHIFT_ST_ACTIVE);
+		assert_true(is_told(0));
+		assert_false(is_told(0));
+		assert_true(is_told(1));
+		vqp_await_answers(&other);
+		assert_false(is_told(0) || is_told(1));
+	}
+}
+
+static void after_a_link_came_back_too(void **state)
+{
+	(void)state;
+	pass_through(SHIFT_ST_ACTIVE);
+	for (uint8_t i = 0; i < 2; i++)
+		is_told(i);
+	link_goes(0, false);
+	assert_false(is_told(0));
+	link_goes(0, true);
+	assert_true(is_told(0));
+	assert_false(is_told(0));
+}
+
 static void it_is_made_when_the_peer_has_made_it(void **state)
 {
 	(void)state;
@@ -220,6 +279,8 @@ int main(void)
 		SPARE(it_is_made_when_both_others_are_lost_at_once),
 		SPARE(it_is_made_when_a_connection_leaves_its_rail),
 		SPARE(it_is_made_when_a_backup_is_silent),
+		SPARE(after_a_switch_one_answer_is_told),
+		SPARE(after_a_link_came_back_too),
 		SPARE(it_is_made_when_the_peer_has_made_it),
 		SPARE(a_nic_that_does_not_open_is_not_waited_for),
 		SPARE(one_whose_link_is_down_helps_nobody),
