@@ -173,21 +173,20 @@ static inline bool put_alone(struct shift_run *r, const struct shift_raw_wr *wr,
 	return true;
 }
 
-static __attribute__((noinline)) bool post_inline(const struct shift_sendlog *l,
-						  struct shift_run *r,
-						  const struct shift_raw_wr *wr,
-						  const struct shift_kind *kind)
+/* The data of one that is for no run. Its bytes; UINT64_MAX: more than can be logged. */
+static inline uint64_t put_data(const struct shift_sendlog *l, struct shift_wr_entry *e,
+				const struct shift_raw_wr *wr)
 {
-	uint64_t length = shift_sendlog_store_inline(l, r->next, wr->sge, wr->num_sge);
-
-	return put_alone(r, wr, length, kind);
+	if (wr->flags & SHIFT_F_INLINE)
+		return shift_sendlog_store_inline(l, e, wr->sge, wr->num_sge);
+	return shift_sendlog_store(l, e, wr->sge, wr->num_sge);
 }
 
-static __attribute__((noinline)) bool post_sges(const struct shift_sendlog *l, struct shift_run *r,
-						const struct shift_raw_wr *wr,
-						const struct shift_kind *kind)
+static __attribute__((noinline)) bool post_alone(const struct shift_sendlog *l, struct shift_run *r,
+						 const struct shift_raw_wr *wr,
+						 const struct shift_kind *kind)
 {
-	return put_alone(r, wr, shift_sendlog_store(l, r->next, wr->sge, wr->num_sge), kind);
+	return put_alone(r, wr, put_data(l, r->next, wr), kind);
 }
 
 /* false: it is too long, or more than the log has room for. */
@@ -197,10 +196,8 @@ static inline __attribute__((always_inline)) bool post_kind(const struct shift_s
 {
 	const struct shift_kind *kind = &kinds[wr->opcode][wr->flags];
 
-	if (wr->flags & SHIFT_F_INLINE)
-		return post_inline(l, r, wr, kind);
-	if (wr->num_sge != 1)
-		return post_sges(l, r, wr, kind);
+	if (wr->num_sge != 1 || wr->flags & SHIFT_F_INLINE)
+		return post_alone(l, r, wr, kind);
 	set_kind(r, wr, kind);
 	return shift_fast_put(r, wr);
 }
@@ -223,15 +220,6 @@ bool shift_fast_post_other(struct shift_conn *c, struct shift_run *r, const stru
 }
 
 /* --- lists ----------------------------------------------------------------------------------- */
-
-/* The data of one that is not plain. Its bytes; UINT64_MAX: more than can be logged. */
-static inline uint64_t put_data(const struct shift_sendlog *l, struct shift_wr_entry *e,
-				const struct shift_raw_wr *wr)
-{
-	if (wr->flags & SHIFT_F_INLINE)
-		return shift_sendlog_store_inline(l, e, wr->sge, wr->num_sge);
-	return shift_sendlog_store(l, e, wr->sge, wr->num_sge);
-}
 
 /* The kind of the WR before. Successive ones in a list are often alike. */
 struct last_kind {
@@ -257,7 +245,7 @@ static inline void put_done(struct shift_run *r, struct place *at, uint64_t pack
 		r->cum_signal = at->cum;
 }
 
-/* false: it is not logged here. */
+/* An atomic. false: it is not logged here. */
 static __attribute__((noinline)) bool put_atomic(const struct shift_conn *c,
 						 struct shift_wr_entry *e,
 						 const struct shift_raw_wr *wr)
@@ -280,7 +268,7 @@ static __attribute__((noinline)) bool put_atomic(const struct shift_conn *c,
 	return true;
 }
 
-/* The same of any other. */
+/* Any other one. false: likewise. */
 static inline bool put_any(const struct shift_conn *c, struct shift_run *r, struct place *at,
 			   const struct shift_raw_wr *wr, struct last_kind *last)
 {
@@ -326,7 +314,7 @@ static inline void put_list(const struct shift_conn *c, struct shift_run *r,
 			    const struct shift_raw_wr **list, uint32_t n)
 {
 	const struct shift_wr_entry *stop = r->stop - r->next < n ? r->stop : r->next + n;
-	struct last_kind last = {0, 0, kinds[0][0].counts};
+	struct last_kind last = {0, 0, kinds[0][0].counts}; /* a real one: a WR may hold anything */
 	struct place at = {r->next, r->cum};
 	const struct shift_raw_wr *wr = *list;
 
