@@ -184,7 +184,7 @@ static __attribute__((noinline)) int slow_post_send(struct vqp *v, struct ibv_se
 	return -err;
 }
 
-/* One that is not for this. false: it must go the slow way. */
+/* A WR that the short ways do not take. false: it must go the slow way. */
 static __attribute__((noinline)) bool log_single(struct vqp *v, const struct ibv_send_wr *wr)
 {
 	struct shift_wr log;
@@ -211,8 +211,7 @@ static uint32_t count_sends(const struct ibv_send_wr *wr, const struct ibv_send_
 	return n;
 }
 
-/* Logs the list up to the first WR that is not for runs, and returns that one, or NULL. At most n.
- */
+/* As shift_fast_post_list(). */
 static inline struct ibv_send_wr *log_list(struct vqp *v, struct ibv_send_wr *wr, uint32_t n)
 {
 	return (struct ibv_send_wr *)shift_fast_post_list(v->conn, &v->hot.run, raw_wr(wr), n);
