@@ -40,6 +40,7 @@ static void report_refused(struct vqp *v)
 
 static _Atomic uint32_t times_awaited;
 
+/* In this order: who sees the count looks for the mask, and then not again. */
 void vqp_await_answers(struct vqp *v)
 {
 	atomic_store(&v->awaits_answers, UINT32_MAX);

@@ -18,8 +18,9 @@ void vqp_leave(struct vqp *v);
 
 /*
  * The connection is to hear of the next answered probe of each of its rails, also where nothing
- * has changed: lib/core knows a rail that was left, or whose link was down, as good only from an
- * answer on, and a switch may be over before the next one comes. Any thread, no lock.
+ * has changed. After a switch, a link that came back, or another path: lib/core knows a rail that
+ * was left, or whose link was down, as good only from an answer on, and a switch may be over before
+ * the next one comes. Any thread, no lock.
  */
 void vqp_await_answers(struct vqp *v);
 

@@ -200,6 +200,7 @@ static void pause_end(struct vqp *v, const char *why)
 	p->point = NULL;
 	p->over = p->holds;
 	p->holds = false;
+	vqp_await_answers(v); /* it may have missed one */
 }
 
 bool pause_take_held(struct vqp *v, struct shift_action *a)

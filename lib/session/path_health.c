@@ -35,7 +35,8 @@ static uint32_t conn_rails_over(const struct vqp *v, const struct tracked_path *
 /* A miss counts as heard, too: the answer behind it is a change, of which all hear. */
 static bool awaits(struct vqp *v, uint32_t rails)
 {
-	return atomic_fetch_and(&v->awaits_answers, ~rails) & rails;
+	return atomic_load(&v->awaits_answers) & rails &&
+	       atomic_fetch_and(&v->awaits_answers, ~rails) & rails;
 }
 
 static void conn_notify(struct vqp *v, void *arg)

@@ -328,6 +328,7 @@ static bool rails_ready(struct meeting *m, const struct record *r)
 			vqp_enter(v);
 			t->path = peer_path_get(v->dev->nic[i], r->nonce, &r->rail[i]);
 			paths_follow(m);
+			vqp_await_answers(v); /* others may have had it before */
 			vqp_leave(v);
 		}
 		if (vdev_rail_is_spare(v->dev, i) && r->rail[i].qpn)

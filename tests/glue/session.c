@@ -413,7 +413,8 @@ static bool answers(const struct fake_nic *n)
 	return wire_passes(n) && wire_passes(peer) && !peer->mute;
 }
 
-/* Like path_health_probed(): all hear of a change, and those on the slow way of each answer. */
+/* More than path_health_probed() tells: those on the slow way hear of each answer, others of some.
+ */
 static void tell_probe(struct vqp *v, void *arg)
 {
 	(void)arg;

@@ -24,7 +24,7 @@ static void report(unsigned int h, const struct shift_action *a)
 	cause_report(h, a);
 	if (a->to == SHIFT_ST_ACTIVE && a->reason == SHIFT_R_COMMIT)
 		doubt_commit(h, a->epoch);
-	if (a->to == SHIFT_ST_ACTIVE)
+	if (a->to == SHIFT_ST_ACTIVE && a->from >= SHIFT_ST_FENCE && a->from <= SHIFT_ST_SWITCHING)
 		me->awaits_answers = UINT8_MAX;
 	me->state = a->to;
 	me->change = a->reason;
@@ -642,13 +642,14 @@ static bool in_switch(const struct host *me)
 	return me->c && me->state != SHIFT_ST_SETUP && me->state != SHIFT_ST_ACTIVE;
 }
 
-/* After a switch, and after a link came back, the next answer of each rail is told. */
-static bool is_awaited(struct host *me, unsigned int r, bool ok)
+/* After a switch, and after a link came back, the next answer of each rail is told. A miss is told
+ * as a change. */
+static bool is_awaited(struct host *me, unsigned int r)
 {
-	bool is = ok && (me->awaits_answers >> r & 1);
+	uint8_t bit = (uint8_t)(1u << r);
+	bool is = me->awaits_answers & bit;
 
-	if (is)
-		me->awaits_answers &= (uint8_t) ~(1u << r);
+	me->awaits_answers &= (uint8_t)~bit;
 	return is;
 }
 
@@ -668,7 +669,7 @@ static void probe(unsigned int h, unsigned int r)
 {
 	struct shift_event ev = {.rail = (uint8_t)r, .also = rails_beside(r)};
 	struct host *me = &W.host[h];
-	bool ok;
+	bool ok, awaited;
 
 	/* The last ones are true, and enough to know a rail that is silent beside one that came
 	 * back just before. */
@@ -680,7 +681,8 @@ static void probe(unsigned int h, unsigned int r)
 		if (rail_at(i) == rail_at(r))
 			me->missed_at[i] = W.now;
 	ev_add(W.now + PROBE_NS + rnd_below(&W.g_host, 100000), EV_PROBE, h, r, 0);
-	if (probe_is_news(me, r, ok) || in_switch(me) || is_awaited(me, r, ok))
+	awaited = is_awaited(me, r);
+	if (probe_is_news(me, r, ok) || in_switch(me) || awaited)
 		host_give(h, &ev);
 }
 

@@ -219,6 +219,34 @@ static void after_a_link_came_back_too(void **state)
 	assert_false(is_told(0));
 }
 
+/* Another connection had it before, so its next answer is no change. */
+static void after_it_got_a_path_too(void **state)
+{
+	struct rail_addr theirs_1;
+	struct peer_path *p;
+
+	meeting_begin_looking(state);
+	theirs_1 = theirs.rail[1];
+	theirs.rail[1].link.qpn = 0; /* it is not ready yet */
+	peer_comes();
+	become_active();
+	peer_comes();
+	rooms_pass(1000 * MS);
+	assert_null(v->rails.twin[1].path);
+	p = peer_path_get(&world.nic[1], PEER_NONCE, &theirs_1);
+	pass_through(SHIFT_ST_FENCE);
+	pass_through(SHIFT_ST_ACTIVE);
+	path_health_probed(p, true);
+	path_health_probed(p, true);
+	theirs.rail[1] = theirs_1;
+	peer_comes();
+	rooms_pass(1000 * MS);
+	assert_ptr_equal(v->rails.twin[1].path, p);
+	peer_path_put(p);
+	assert_true(is_told(1));
+	assert_false(is_told(1));
+}
+
 static void it_is_made_when_the_peer_has_made_it(void **state)
 {
 	(void)state;
@@ -281,6 +309,7 @@ int main(void)
 		SPARE(it_is_made_when_a_backup_is_silent),
 		SPARE(after_a_switch_one_answer_is_told),
 		SPARE(after_a_link_came_back_too),
+		cmocka_unit_test_teardown(after_it_got_a_path_too, meeting_end),
 		SPARE(it_is_made_when_the_peer_has_made_it),
 		SPARE(a_nic_that_does_not_open_is_not_waited_for),
 		SPARE(one_whose_link_is_down_helps_nobody),
