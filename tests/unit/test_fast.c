@@ -20,7 +20,7 @@ static struct shift_conn *plain, *fast;
 static uint32_t slots; /* that the logs begin with */
 static struct shift_run run;
 static uint64_t in_runs;
-static char payload[INLINE];
+static uint8_t payload[2 * INLINE]; /* no two bytes alike */
 
 static struct shift_conn *new_conn(uint32_t mtu, bool sig_all)
 {
@@ -203,8 +203,10 @@ static uint32_t some_bytes(unsigned int kind, unsigned int length)
 {
 	static const uint32_t lengths[] = {0, 8, 1024, 1025, 70000};
 
-	if (kind == 6 || kind == 9)
-		return kind == 6 ? 16 : 8;
+	if (kind == 6) /* inline */
+		return (uint32_t)rand() % (INLINE + 1);
+	if (kind == 9)
+		return 8;
 	return rand() % 20 == 0 ? (uint32_t)rand() % (5u << 20) : lengths[length];
 }
 
@@ -223,7 +225,8 @@ static void post_some(uint32_t n)
 
 		wr[at] = some_wr(sge[at], k);
 		for (unsigned int i = 0; i < 3; i++)
-			sge[at][i] = (struct shift_sge){.addr = (uintptr_t)payload,
+			sge[at][i] = (struct shift_sge){.addr = (uintptr_t)payload +
+								(uint32_t)rand() % INLINE,
 							.length = bytes,
 							.lkey = (uint32_t)rand()};
 		if (alone) {
@@ -238,6 +241,8 @@ static void post_some(uint32_t n)
 static void same_log(void **state)
 {
 	(void)state;
+	for (unsigned int i = 0; i < sizeof(payload); i++)
+		payload[i] = (uint8_t)i;
 	for (unsigned int seed = 1; seed <= 300; seed++) {
 		srand(seed);
 		slots = seed % 3 ? 0 : 2u << seed % 5;
