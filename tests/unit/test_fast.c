@@ -523,6 +523,22 @@ static void an_absurd_number_of_sges(void **state)
 	}
 }
 
+/* Alone and behind another one in a list. */
+static void more_inline_payload_than_the_log_has_room_for(void **state)
+{
+	(void)state;
+	for (uint32_t length = INLINE - 1; length <= INLINE + 1; length++) {
+		struct shift_sge sge = {.addr = (uintptr_t)payload, .length = length};
+		struct shift_raw_wr wr = {.sge = &sge, .num_sge = 1, .flags = SHIFT_F_INLINE};
+		struct shift_raw_wr first = {.next = &wr, .sge = &sge};
+
+		start(1024, false);
+		assert_int_equal(post_fast(&wr), length > INLINE ? -EINVAL : 0);
+		assert_ptr_equal(shift_fast_post_list(fast, &run, &first, 2),
+				 length > INLINE ? &wr : NULL);
+	}
+}
+
 /* Of all SGEs together: as of one. */
 static void several_sges_are_not_longer_than_one(void **state)
 {
@@ -617,6 +633,7 @@ int main(void)
 		cmocka_unit_test(an_atomic_that_is_too_long),
 		cmocka_unit_test(a_list_goes_on_behind_the_rings_end),
 		cmocka_unit_test(an_absurd_number_of_sges),
+		cmocka_unit_test(more_inline_payload_than_the_log_has_room_for),
 		cmocka_unit_test(several_sges_are_not_longer_than_one),
 		cmocka_unit_test(same_receives),
 	};
