@@ -100,6 +100,8 @@ start() { # PROGRAM OPTIONS...
 	if [[ $program = integrity || $program = collective ]]; then
 		port=4854
 		options=(--device mlx5_0 --gid-index 1 --json)
+	elif [ $program = ibv_rc_pingpong ]; then # of the same port
+		options=(-d mlx5_0 -g 1)
 	fi
 	options+=("$@")
 	launch b "$program" "${options[@]}" & server=$!
@@ -140,7 +142,7 @@ kill_programs() {
 	mend_all || true
 	client_status='' server_status=''
 	for host in a b; do
-		on "$host" sh -c 'pkill -KILL -x "ib_.*|integrity|collective" || true'
+		on "$host" sh -c 'pkill -KILL -x "ibv?_.*|integrity|collective" || true'
 	done
 	wait "$client" "$server" 2>/dev/null || true
 }
@@ -161,6 +163,7 @@ count_for() { # SECONDS PROGRAM OPTIONS...
 	[[ " $* " != *' -s 65536 '* ]] || per=$((per / 10))
 	[[ " $* " != *' -q 4 '* ]] || per=$((per / 4))
 	[[ " $* " != *' -b '* ]] || per=$((per / 2))
+	[[ " $* " != *_lat*' -e '* && " $* " != *pingpong*' -e '* ]] || per=$((per / 2)) # it sleeps in between
 	echo $((($1 * rate * per / 10 + 99) / 100 * 100))
 }
 
@@ -396,6 +399,7 @@ right() {
 	case $program in
 	integrity) clean ;;
 	collective) jq -es 'all(.wrong_messages == 0 and .fatal_events == 0 and .flushes > 0)' "$out/a.out" "$out/b.out" >/dev/null ;;
+	ibv_rc_pingpong) grep -q "^${duration[1]} iters" "$out/a.out" && grep -q "^${duration[1]} iters" "$out/b.out" ;;
 	*) full_count "${duration[1]}" ;;
 	esac
 }
