@@ -325,39 +325,39 @@ objects() { # WHAT
 	as_without_shift odd_objects "$1"
 }
 
-events() { # WHAT
+waits_as() { # WHAT
 	as_without_shift events "$1"
 }
 
 @test "completion channels: poll, select, epoll by level and by edge, O_NONBLOCK set and cleared" {
-	events polled
-	events level
-	events edge
-	events blocking
+	waits_as polled
+	waits_as level
+	waits_as edge
+	waits_as blocking
 }
 
 @test "completion channels: threads that sleep, are cancelled, or are interrupted by signals" {
-	events threads
-	events cancelled
-	events signals
+	waits_as threads
+	waits_as cancelled
+	waits_as signals
 }
 
 @test "completion channels: many CQs on one, solicited events, events of CQs that are gone" {
-	events many
-	events solicited
-	events extended
+	waits_as many
+	waits_as solicited
+	waits_as extended
 }
 
 @test "completion channels: acks that are late, in bulk, uneven; EBUSY; destroy waits for them" {
-	events acks
-	events busy
+	waits_as acks
+	waits_as busy
 	run -0 with_shift events too-many # hangs without
 	[ "$output" = done ]
 }
 
 @test "completion channels: the numbers of descriptors, none is left, fork" {
-	events descriptors
-	events child
+	waits_as descriptors
+	waits_as child
 }
 
 @test "completion channels: QPs on them are protected, and who sleeps while the NIC fails is woken" {

@@ -573,6 +573,7 @@ static int lowest_fd(void)
 
 static void use_once(void)
 {
+	bool next_is_free = false;
 	struct user u;
 	int lowest = lowest_fd();
 
@@ -581,9 +582,10 @@ static void use_once(void)
 	expect(fcntl(channel->fd, F_GETFD) == FD_CLOEXEC, "FD_CLOEXEC");
 	expect(!(fcntl(channel->fd, F_GETFL) & O_NONBLOCK), "it blocks");
 	begin(&u);
-	for (int i = 0; i < 100 && lowest_fd() != lowest + 1; i++)
-		pause_ms(SHORT_MS / 10); /* one may be made at this moment, and moved away */
-	expect(lowest_fd() == lowest + 1, "the next number is free");
+	/* One may be made at this moment, and is moved away. */
+	for (int i = 0; i < 100 && !next_is_free; i++, pause_ms(1))
+		next_is_free = lowest_fd() == lowest + 1;
+	expect(next_is_free, "the next number is free");
 	arm(&u);
 	write_one(&u);
 	acked_event(&u);
