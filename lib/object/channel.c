@@ -39,6 +39,8 @@ struct channel {
 	unsigned int shadows;			   /* how many of them were ever made */
 	bool kernel_gone;  /* the program's NIC was removed, which the CQs' connections survive */
 	unsigned int turn; /* of the shadows, or of the kernel */
+	bool doubtful;	   /* there may be events whose completions the program has had */
+	_Atomic bool slept_in; /* a thread of the program has slept in ibv_get_cq_event */
 };
 
 static struct table channels = TABLE_INIT; /* by the program's pointer */
@@ -288,6 +290,7 @@ static void own_add(struct channel *c, struct cq_events *e)
 	uint64_t one = 1;
 	ssize_t written = write(c->own_fd, &one, sizeof(one));
 
+	c->doubtful = true;
 	(void)written; /* it fails only where 2^64 events wait */
 	if (e->listed)
 		return;
@@ -311,6 +314,23 @@ static void own_remove(struct channel *c, struct cq_events *e)
 	e->listed = false;
 	if (!c->first && read(c->own_fd, &all, sizeof(all)) < 0)
 		log_debug("an event of a completion channel was read by another");
+}
+
+void cq_events_doubt(struct cq_events *e)
+{
+	pthread_mutex_lock(&e->channel->lock);
+	e->channel->doubtful = true;
+	pthread_mutex_unlock(&e->channel->lock);
+}
+
+bool cq_events_may_be_empty(struct cq_events *e, bool slow)
+{
+	bool may;
+
+	pthread_mutex_lock(&e->channel->lock);
+	may = (slow || e->channel->doubtful) && e->channel->slept_in;
+	pthread_mutex_unlock(&e->channel->lock);
+	return may;
 }
 
 void cq_events_add(struct cq_events *e)
@@ -367,12 +387,22 @@ void hook_ack_cq_events(struct ibv_cq *cq, unsigned int n)
 	pthread_mutex_unlock(&c->lock);
 }
 
+void cq_events_take_back(struct cq_events *e)
+{
+	struct channel *c = e->channel;
+
+	pthread_mutex_lock(&c->lock);
+	events_count(e, 0, 0, 1);
+	pthread_mutex_unlock(&c->lock);
+}
+
 /* --- the next event ----------------------------------------------------------------------------
  */
 
 struct event {
 	struct ibv_cq *cq;
 	void *cq_context;
+	struct cq_events *e; /* NULL: shift does not know the CQ */
 };
 
 /* These return 0, or -1 with errno as of the verb. Under the lock. */
@@ -386,7 +416,7 @@ static int own_next(struct channel *c, struct event *ev)
 		return -1;
 	}
 	own_remove(c, e);
-	*ev = (struct event){e->cq, e->cq->cq_context};
+	*ev = (struct event){e->cq, e->cq->cq_context, e};
 	events_count(e, 0, 1, 0);
 	return 0;
 }
@@ -415,6 +445,7 @@ static int kernel_next(struct channel *c, struct event *ev)
 		return -1;
 	}
 	e = table_get(&events, (uintptr_t)ev->cq);
+	ev->e = e;
 	if (e)
 		events_count(e, 1, 1, 0);
 	return 0;
@@ -451,7 +482,7 @@ static int shadow_next(struct channel *c, struct event *ev)
 		errno = EAGAIN;
 		return -1;
 	}
-	*ev = (struct event){e->cq, e->cq->cq_context};
+	*ev = (struct event){e->cq, e->cq->cq_context, e};
 	events_count(e, 0, 1, 0);
 	return 0;
 }
@@ -471,6 +502,8 @@ static int channel_next(struct channel *c, struct event *ev)
 		err = kernel_next(c, ev);
 	if (err && errno == EAGAIN)
 		err = shadow_next(c, ev);
+	if (err) /* none is left */
+		c->doubtful = false;
 	pthread_mutex_unlock(&c->lock);
 	uncancelled_end();
 	return err;
@@ -553,7 +586,7 @@ static int wait_readable(int fd)
 
 /* Whether it blocks is for the program to say, at any time, by the flags of its descriptor. 0:
  * there may be an event now. */
-static int channel_wait(int fd)
+static int channel_wait(struct channel *c, int fd)
 {
 	int flags = fcntl(fd, F_GETFL);
 
@@ -563,6 +596,7 @@ static int channel_wait(int fd)
 		errno = EAGAIN;
 		return -1;
 	}
+	c->slept_in = true;
 	return wait_readable(fd);
 }
 
@@ -583,17 +617,19 @@ static int get_in_child(struct channel *c, int fd, struct event *ev)
 static int get_event(struct channel *c, int fd, struct event *ev)
 {
 	while (channel_next(c, ev))
-		if (errno != EAGAIN || channel_wait(fd))
+		if (errno != EAGAIN || channel_wait(c, fd))
 			return -1;
 	return 0;
 }
 
-int hook_get_cq_event(struct ibv_comp_channel *program, struct ibv_cq **cq, void **cq_context)
+int channel_get_event(struct ibv_comp_channel *program, struct ibv_cq **cq, void **cq_context,
+		      struct cq_events **e)
 {
 	struct channel *c = channel_find(program);
-	struct event ev;
+	struct event ev = {.e = NULL};
 	int err;
 
+	*e = NULL;
 	if (!c)
 		return real.get_cq_event(program, cq, cq_context);
 	err = fork_in_child() ? get_in_child(c, program->fd, &ev) : get_event(c, program->fd, &ev);
@@ -601,5 +637,6 @@ int hook_get_cq_event(struct ibv_comp_channel *program, struct ibv_cq **cq, void
 		return err;
 	*cq = ev.cq;
 	*cq_context = ev.cq_context;
+	*e = ev.e;
 	return 0;
 }

@@ -82,6 +82,22 @@ void cq_events_end(struct cq_events *e);
  * an e without a channel. */
 void cq_events_add(struct cq_events *e);
 
+/* As ibv_get_cq_event(). *e: whose event it is; NULL: of a CQ that has none of ours. */
+int channel_get_event(struct ibv_comp_channel *program, struct ibv_cq **cq, void **cq_context,
+		      struct cq_events **e);
+
+/* The completion of an event of the CQ may come to the program without it. Any locks held. */
+void cq_events_doubt(struct cq_events *e);
+
+/* May an event that the program was given be one for which nothing is there, and may it be taken
+ * back? slow: a QP of the CQ is not on the fast way. Not from a program that has never slept in
+ * ibv_get_cq_event: it has polled the descriptor before, and must not block. */
+bool cq_events_may_be_empty(struct cq_events *e, bool slow);
+
+/* The program is not told of an event that it would have been given. After that the CQ may be gone.
+ */
+void cq_events_take_back(struct cq_events *e);
+
 /* The channel on a NIC for shadows of CQs of this channel, whose cq_context must be the CQ's struct
  * cq_events. It is created if it is not there. NULL: the NIC refuses; errno says why. On that NIC's
  * worker. */
@@ -93,7 +109,6 @@ struct ibv_comp_channel *channel_shadow(struct channel *c, struct nic *nic);
 /* To be called after the real verb, which returned channel or NULL. Returns channel. */
 struct ibv_comp_channel *hook_created_channel(struct ibv_comp_channel *channel);
 int hook_destroy_channel(struct ibv_comp_channel *channel);
-int hook_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context);
 void hook_ack_cq_events(struct ibv_cq *cq, unsigned int n);
 
 #endif

@@ -241,7 +241,10 @@ void vcq_arm(struct vcq *cq, const struct nic *nic)
 	unsigned int armed = atomic_load(&cq->armed);
 	struct ibv_cq *shadow = nic ? atomic_load(&cq->shadow[nic->index].cq) : NULL;
 
-	if (cq->events.channel && armed && (shadow || !nic))
+	if (!cq->events.channel)
+		return;
+	cq_events_doubt(&cq->events);
+	if (armed && (shadow || !nic))
 		notify(cq, shadow, !(armed & ARMED_ANY));
 }
 
@@ -263,7 +266,7 @@ static void vcq_wake(struct vcq *cq, const struct ibv_wc *wc)
 	cq_events_add(&cq->events);
 }
 
-static bool has_delivered(struct vcq *cq)
+bool vcq_has_delivered(struct vcq *cq)
 {
 	bool has;
 
@@ -274,7 +277,7 @@ static bool has_delivered(struct vcq *cq)
 }
 
 /* On each rail where completions may come: on rail 0, and while a QP of the CQ is not on the fast
- * way, on all. If a QP leaves that only now, it finds `armed` (vcq_arm()). */
+ * way, on all. If a QP leaves that only now, what is armed then is known. */
 static int notify_all_rails(struct vcq *cq, bool solicited_only)
 {
 	int err = notify(cq, NULL, solicited_only);
@@ -287,9 +290,26 @@ static int notify_all_rails(struct vcq *cq, bool solicited_only)
 		if (shadow && !notify(cq, shadow, solicited_only))
 			err = 0; /* rail 0's NIC may be gone */
 	}
-	if (has_delivered(cq)) /* as of a NIC that has completions already */
-		cq_events_add(&cq->events);
 	return err;
+}
+
+static int ask(struct vcq *cq, unsigned int what)
+{
+	atomic_fetch_or(&cq->armed, what);
+	return notify_all_rails(cq, !(what & ARMED_ANY));
+}
+
+void vcq_disarm(struct vcq *cq)
+{
+	atomic_store(&cq->armed, 0);
+}
+
+void vcq_ask_again(struct vcq *cq)
+{
+	unsigned int asked = atomic_load(&cq->asked);
+
+	if (asked)
+		ask(cq, asked);
 }
 
 int hook_req_notify_cq(struct ibv_cq *real_cq, int solicited_only)
@@ -301,8 +321,10 @@ int hook_req_notify_cq(struct ibv_cq *real_cq, int solicited_only)
 	if (!cq || !cq->events.channel || fork_in_child())
 		return dev ? dev->ops.req_notify_cq(real_cq, solicited_only) : EINVAL;
 	uncancelled_begin(); /* it is not called by name */
-	atomic_fetch_or(&cq->armed, solicited_only ? ARMED_SOLICITED : ARMED_ANY);
-	err = notify_all_rails(cq, solicited_only);
+	atomic_store(&cq->asked, solicited_only ? ARMED_SOLICITED : ARMED_ANY);
+	err = ask(cq, atomic_load(&cq->asked));
+	if (gate_is_shut(&cq->gate) && vcq_has_delivered(cq))
+		cq_events_add(&cq->events); /* as of a NIC that has completions already */
 	uncancelled_end();
 	return err;
 }

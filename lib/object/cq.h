@@ -65,6 +65,7 @@ struct vcq {
 	bool has_channel;   /* QPs on it are protected only if events.channel is there, too */
 	struct cq_events events;
 	_Atomic unsigned int armed; /* ARMED_... */
+	_Atomic unsigned int asked; /* likewise, what the program has asked for last */
 	_Atomic bool bypassed;	    /* the program has the queue itself: lib/verbs/bypass.h */
 };
 
@@ -103,6 +104,15 @@ void vcq_deliver(struct vcq *cq, const struct ibv_wc *wc);
  * event of its completions: from now on they make one there. With the gate of cq shut; any locks
  * held. */
 void vcq_arm(struct vcq *cq, const struct nic *nic);
+
+/* The program gets an event, so what is delivered needs none until it asks again. */
+void vcq_disarm(struct vcq *cq);
+
+/* That event is not given to it after all: asks again for what it has asked for. */
+void vcq_ask_again(struct vcq *cq);
+
+/* Does a delivered completion wait for the program? */
+bool vcq_has_delivered(struct vcq *cq);
 
 /* Takes at most n of the delivered completions, in order. Returns how many. */
 int vcq_take(struct vcq *cq, int n, struct ibv_wc *wc);

@@ -20,6 +20,7 @@
 #include "lib/object/memory.h"
 #include "lib/session/start.h"
 #include "lib/verbs/async_events.h"
+#include "lib/verbs/completion_events.h"
 #include "lib/verbs/context.h"
 #include "lib/verbs/qp.h"
 

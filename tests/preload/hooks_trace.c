@@ -11,6 +11,7 @@
 #include "lib/session/start.h"
 #include "lib/verbs/async_events.h"
 #include "lib/verbs/bypass.h"
+#include "lib/verbs/completion_events.h"
 #include "lib/verbs/context.h"
 #include "lib/verbs/qp.h"
 

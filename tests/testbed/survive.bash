@@ -106,8 +106,9 @@ start() { # PROGRAM OPTIONS...
 	options+=("$@")
 	launch b "$program" "${options[@]}" & server=$!
 	# The port, in hexadecimal, in state LISTEN.
-	on b timeout 30 sh -c "until grep -q ':$port 00000000:0000 0A' /proc/net/tcp; do sleep 0.1; done" || {
+	on b timeout 30 sh -c "until grep -qE ':$port 0+:0000 0A' /proc/net/tcp /proc/net/tcp6; do sleep 0.1; done" || {
 		echo "$program does not listen"
+		tail -n 20 "$out/b.out" "$out/b.err"
 		return 1
 	}
 	launch a "$program" "${options[@]}" b & client=$!

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "lib/object/channel.h"
+#include "lib/verbs/completion_events.h"
 #include "lib/verbs/qp.h"
 
 enum { OURS = 512 };
@@ -424,6 +425,65 @@ static void a_rail_that_is_armed_is_asked_for_events(void **state)
 	assert_traced("notify on 1\n");
 }
 
+/* --- events for which nothing is there ---------------------------------------------------------
+ */
+
+static void *sleeper(void *arg)
+{
+	struct ibv_cq **cq = arg;
+	void *context;
+
+	return hook_get_cq_event(channel, cq, &context) ? arg : NULL;
+}
+
+/* The program has a thread that sleeps in the verb. */
+static void sleep_once(void)
+{
+	struct ibv_cq *cq = NULL;
+	pthread_t thread;
+	void *failed;
+
+	fcntl(channel->fd, F_SETFL, 0);
+	assert_int_equal(pthread_create(&thread, NULL, sleeper, &cq), 0);
+	usleep(50000);
+	kernel_has(&real_recv);
+	pthread_join(thread, &failed);
+	assert_null(failed);
+	assert_ptr_equal(cq, &real_recv);
+	hook_ack_cq_events(&real_recv, 1);
+	fcntl(channel->fd, F_SETFL, O_NONBLOCK);
+}
+
+static void who_sleeps_is_not_woken_for_nothing(void **state)
+{
+	(void)state;
+	sleep_once();
+	hook_req_notify_cq(&real_send, 1);
+	gate_shut(&vsend->gate);
+	trace_clear();
+	kernel_has(&real_send); /* a fence has flushed */
+	assert_null(event());
+	assert_traced("notify on 0, solicited\n"); /* it is asked again */
+	assert_int_equal(unacked(&real_send, 1), 0);
+	deliver(IBV_WC_SUCCESS, IBV_WC_RECV);
+	kernel_has(&real_send); /* the same completion: it was polled by us */
+	assert_ptr_equal(event(), &real_send);
+	gate_open(&vsend->gate);
+	assert_int_equal(vcq_take(vsend, 1, &(struct ibv_wc){0}), 1);
+	assert_null(event()); /* the other one is doubtful, although all is fast again */
+	kernel_has(&real_send);
+	assert_ptr_equal(event(), &real_send); /* and now nothing is */
+}
+
+static void who_has_polled_gets_an_event(void **state)
+{
+	(void)state;
+	gate_shut(&vsend->gate);
+	kernel_has(&real_send);
+	assert_ptr_equal(event(), &real_send);
+	gate_open(&vsend->gate);
+}
+
 /* --- NICs that are removed ---------------------------------------------------------------------
  */
 
@@ -510,6 +570,8 @@ int main(void)
 		TEST(what_is_not_solicited_wakes_nobody),
 		TEST(each_rail_in_use_is_asked),
 		TEST(a_rail_that_is_armed_is_asked_for_events),
+		TEST(who_sleeps_is_not_woken_for_nothing),
+		TEST(who_has_polled_gets_an_event),
 		TEST(the_programs_nic_is_removed),
 		TEST(a_backup_nic_is_removed),
 		TEST(without_descriptors_it_is_as_without_shift),
