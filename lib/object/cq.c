@@ -293,7 +293,7 @@ static int notify_all_rails(struct vcq *cq, bool solicited_only)
 	return err;
 }
 
-static int ask(struct vcq *cq, unsigned int what)
+static int cq_ask(struct vcq *cq, unsigned int what)
 {
 	atomic_fetch_or(&cq->armed, what);
 	return notify_all_rails(cq, !(what & ARMED_ANY));
@@ -309,7 +309,7 @@ void vcq_ask_again(struct vcq *cq)
 	unsigned int asked = atomic_load(&cq->asked);
 
 	if (asked)
-		ask(cq, asked);
+		cq_ask(cq, asked);
 }
 
 int hook_req_notify_cq(struct ibv_cq *real_cq, int solicited_only)
@@ -322,7 +322,7 @@ int hook_req_notify_cq(struct ibv_cq *real_cq, int solicited_only)
 		return dev ? dev->ops.req_notify_cq(real_cq, solicited_only) : EINVAL;
 	uncancelled_begin(); /* it is not called by name */
 	atomic_store(&cq->asked, solicited_only ? ARMED_SOLICITED : ARMED_ANY);
-	err = ask(cq, atomic_load(&cq->asked));
+	err = cq_ask(cq, atomic_load(&cq->asked));
 	if (gate_is_shut(&cq->gate) && vcq_has_delivered(cq))
 		cq_events_add(&cq->events); /* as of a NIC that has completions already */
 	uncancelled_end();

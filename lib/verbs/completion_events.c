@@ -9,6 +9,8 @@
  */
 #include "lib/verbs/completion_events.h"
 
+#include <stddef.h>
+
 #include "lib/base/uncancelled.h"
 #include "lib/conn/drain.h"
 
@@ -34,13 +36,13 @@ static bool is_for_nothing(struct vcq *cq)
 }
 
 /* true: the program is not to be told of this event. */
-static bool take_back(struct ibv_cq *real_cq, struct cq_events *e)
+static bool take_back(struct cq_events *e)
 {
-	struct vcq *cq = vcq_find(real_cq);
+	struct vcq *cq = (struct vcq *)((char *)e - offsetof(struct vcq, events));
 	bool nothing = false;
 
 	uncancelled_begin();
-	if (cq && !cq->bypassed && cq_events_may_be_empty(e, gate_is_shut(&cq->gate)))
+	if (!cq->bypassed && cq_events_may_be_empty(e, gate_is_shut(&cq->gate)))
 		nothing = is_for_nothing(cq);
 	if (nothing)
 		cq_events_take_back(e);
@@ -55,6 +57,6 @@ int hook_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void
 	do {
 		if (channel_get_event(channel, cq, cq_context, &e))
 			return -1;
-	} while (e && take_back(*cq, e));
+	} while (e && take_back(e));
 	return 0;
 }

@@ -100,7 +100,7 @@ start() { # PROGRAM OPTIONS...
 	if [[ $program = integrity || $program = collective ]]; then
 		port=4854
 		options=(--device mlx5_0 --gid-index 1 --json)
-	elif [ $program = ibv_rc_pingpong ]; then # of the same port
+	elif [ "$program" = ibv_rc_pingpong ]; then # of the same port
 		options=(-d mlx5_0 -g 1)
 	fi
 	options+=("$@")
@@ -369,7 +369,7 @@ survives() { # FAULT PROGRAM OPTIONS...; the duration is added
 		long=$((seconds * try * (try + 1) / 2))
 		[ "$long" -le 90 ] || long=90 # well below $patience
 		duration=(-n "$(count_for "$long" "$@")")
-		[[ $1 = ib_* ]] || duration=(--seconds "$long")
+		[[ $1 = ib_* || $1 = ibv_* ]] || duration=(--seconds "$long")
 		protected
 		$prepare && start "$@" "${duration[@]}" || return
 		got_through=true started=$SECONDS
