@@ -405,16 +405,14 @@ struct event {
 	struct cq_events *e; /* NULL: shift does not know the CQ */
 };
 
-/* These return 0, or -1 with errno as of the verb. Under the lock. */
+/* These return 0, or a negative errno. Under the lock. */
 
 static int own_next(struct channel *c, struct event *ev)
 {
 	struct cq_events *e = c->first;
 
-	if (!e) {
-		errno = EAGAIN;
-		return -1;
-	}
+	if (!e)
+		return -EAGAIN;
 	own_remove(c, e);
 	*ev = (struct event){e->cq, e->cq->cq_context, e};
 	events_count(e, 0, 1, 0);
@@ -428,21 +426,19 @@ static void kernel_lost(struct channel *c)
 	log_info("a completion channel has lost its NIC, and goes on with others");
 	c->kernel_gone = true;
 	epoll_ctl(c->fd, EPOLL_CTL_DEL, c->kernel.fd, NULL);
-	errno = EAGAIN;
 }
 
 static int kernel_next(struct channel *c, struct event *ev)
 {
 	struct cq_events *e;
 
-	if (c->kernel_gone) {
-		errno = EAGAIN;
-		return -1;
-	}
+	if (c->kernel_gone)
+		return -EAGAIN;
 	if (real.get_cq_event(&c->kernel, &ev->cq, &ev->cq_context)) {
-		if (errno == EIO && c->shadows)
-			kernel_lost(c);
-		return -1;
+		if (errno != EIO || !c->shadows)
+			return -errno;
+		kernel_lost(c);
+		return -EAGAIN;
 	}
 	e = table_get(&events, (uintptr_t)ev->cq);
 	ev->e = e;
@@ -478,10 +474,8 @@ static int shadow_next(struct channel *c, struct event *ev)
 
 	for (unsigned int i = 0; c->shadows && !e && i < NICS_MAX; i++)
 		e = shadow_next_of(c, i);
-	if (!e) {
-		errno = EAGAIN;
-		return -1;
-	}
+	if (!e)
+		return -EAGAIN;
 	*ev = (struct event){e->cq, e->cq->cq_context, e};
 	events_count(e, 0, 1, 0);
 	return 0;
@@ -500,7 +494,7 @@ static int channel_next(struct channel *c, struct event *ev)
 		err = shadow_next(c, ev);
 	if (err)
 		err = kernel_next(c, ev);
-	if (err && errno == EAGAIN)
+	if (err == -EAGAIN)
 		err = shadow_next(c, ev);
 	if (err) /* none is left */
 		c->doubtful = false;
@@ -616,10 +610,15 @@ static int get_in_child(struct channel *c, int fd, struct event *ev)
  * sleeps here. */
 static int get_event(struct channel *c, int fd, struct event *ev)
 {
-	while (channel_next(c, ev))
-		if (errno != EAGAIN || channel_wait(c, fd))
+	int err;
+
+	while ((err = channel_next(c, ev)) == -EAGAIN)
+		if (channel_wait(c, fd))
 			return -1;
-	return 0;
+	if (!err)
+		return 0;
+	errno = -err;
+	return -1;
 }
 
 int channel_get_event(struct ibv_comp_channel *program, struct ibv_cq **cq, void **cq_context,
