@@ -40,8 +40,10 @@ packets() { # that the client's rail 0 has received
 	outlives_panic survives pull:b ib_send_bw -e -s 4096
 }
 
-@test "ib_send_lat -e: all packets dropped silently" {
-	outlives_panic survives hole:ab ib_send_lat -e
+# Not ib_send_lat -e: it has one channel for both its CQs, and takes the event of a receive for that of the send it waits
+# for. That goes well only while the ACK of a message comes before its answer (seen in 1 of 3 runs: it did not).
+@test "ib_read_lat -e: all packets dropped silently" {
+	outlives_panic survives hole:ab ib_read_lat -e
 }
 
 @test "ibv_rc_pingpong -e: cable pulled at the client" {
