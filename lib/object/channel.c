@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "lib/base/fork.h"
@@ -93,6 +95,14 @@ static void close_if_open(int fd)
 		close(fd);
 }
 
+/* The last quarter is the program's: what it can open without us must not fail for our sake. */
+static bool few_are_left(int fd)
+{
+	struct rlimit limit;
+
+	return !getrlimit(RLIMIT_NOFILE, &limit) && (rlim_t)fd >= limit.rlim_cur / 4 * 3;
+}
+
 /* The program's descriptor becomes ours, under the same number. */
 static bool fds_take_over(struct channel *c, int program_fd)
 {
@@ -101,7 +111,7 @@ static bool fds_take_over(struct channel *c, int program_fd)
 
 	c->kernel.fd = fd_duplicate(program_fd);
 	c->own_fd = fd_move(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-	ok = epoll_fd >= 0 && c->kernel.fd >= 0 && c->own_fd >= 0 &&
+	ok = epoll_fd >= 0 && c->kernel.fd >= 0 && c->own_fd >= 0 && !few_are_left(c->own_fd) &&
 	     !epoll_add(epoll_fd, c->kernel.fd) && !epoll_add(epoll_fd, c->own_fd) &&
 	     !fd_unblock(c->kernel.fd) && dup3(epoll_fd, program_fd, O_CLOEXEC) >= 0;
 	close_if_open(epoll_fd);
@@ -150,11 +160,13 @@ static void channel_close(struct channel *c)
 
 struct ibv_comp_channel *hook_created_channel(struct ibv_comp_channel *program)
 {
+	static atomic_bool warned;
 	struct vdev *dev = program ? vdev_find(program->context) : NULL;
 
-	if (dev && dev->rails > 1 && !fork_in_child_warn() && !channel_new(dev, program))
-		log_warn("%s: queue pairs on a completion channel are not protected: no descriptor "
-			 "or no memory is left",
+	if (dev && dev->rails > 1 && !fork_in_child_warn() && !channel_new(dev, program) &&
+	    !atomic_exchange(&warned, true))
+		log_warn("%s: queue pairs on some completion channels are not protected: few "
+			 "descriptors (RLIMIT_NOFILE) or no memory are left",
 			 dev->nic[0]->name);
 	return program;
 }
@@ -177,19 +189,34 @@ static void channel_unshadow(struct object *obj, struct nic *nic)
 static void channel_retire(struct channel *c)
 {
 	pthread_mutex_lock(&c->lock);
-	c->fd = -1;
 	channel_close(c);
 	pthread_mutex_unlock(&c->lock);
-	for (unsigned int i = 1; c->shadows && i < c->dev->rails; i++)
+	/* Also without a shadow: a job that makes one may be under way. */
+	for (unsigned int i = 1; i < c->dev->rails; i++)
 		object_job(&c->obj, c->dev->nic[i], channel_unshadow);
 	object_put(&c->obj);
+}
+
+/* EBUSY, or closes the program's descriptor: under the lock, as its number may be another file's at
+ * once. */
+static int channel_destroy_real(struct channel *c, struct ibv_comp_channel *program)
+{
+	int err;
+
+	if (!c || fork_in_child())
+		return quietly(real.destroy_comp_channel(program));
+	pthread_mutex_lock(&c->lock);
+	err = quietly(real.destroy_comp_channel(program));
+	if (!err)
+		c->fd = -1;
+	pthread_mutex_unlock(&c->lock);
+	return err;
 }
 
 int hook_destroy_channel(struct ibv_comp_channel *program)
 {
 	struct channel *c = channel_find(program);
-	int err = quietly(
-		real.destroy_comp_channel(program)); /* EBUSY, or closes the program's fd */
+	int err = channel_destroy_real(c, program);
 
 	if (!c || err)
 		return err;
@@ -249,6 +276,36 @@ void channel_adopt_cq(struct ibv_cq *cq, struct ibv_comp_channel *program)
 	program->refcnt++;
 	cq->channel = program;
 	pthread_mutex_unlock(&program->context->mutex);
+}
+
+struct ibv_cq_init_attr_ex *channel_attr_for_kernel(struct ibv_cq_init_attr_ex *attr,
+						    struct ibv_cq_init_attr_ex *copy)
+{
+	struct ibv_comp_channel *kernel = channel_for_kernel(attr->channel);
+
+	if (kernel == attr->channel)
+		return attr;
+	*copy = (struct ibv_cq_init_attr_ex){
+		.cqe = attr->cqe,
+		.cq_context = attr->cq_context,
+		.channel = kernel,
+		.comp_vector = attr->comp_vector,
+		.wc_flags = attr->wc_flags,
+		.comp_mask = attr->comp_mask,
+	};
+	/* An older program's ends before these. */
+	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS)
+		copy->flags = attr->flags;
+	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD)
+		copy->parent_domain = attr->parent_domain;
+	return copy;
+}
+
+struct ibv_cq_ex *channel_adopt_cq_ex(struct ibv_cq_ex *cq, struct ibv_comp_channel *program)
+{
+	if (cq)
+		channel_adopt_cq(ibv_cq_ex_to_cq(cq), program);
+	return cq;
 }
 
 bool cq_events_begin(struct cq_events *e, struct ibv_cq *cq, struct ibv_comp_channel *program)
@@ -552,30 +609,61 @@ static bool is_of_the_cpu(int signal)
 	       signal == SIGTRAP || signal == SIGABRT;
 }
 
-/*
- * The kernel restarts a read that is interrupted by a handler with SA_RESTART, which is what
- * signal(3) sets, but it never restarts poll(2). Which handler has run nobody knows. So the wait
- * goes on where every handler of the program is such a one.
- */
-static bool handlers_restart(void)
+/* Signals of the program's that are not blocked, and whose handlers end a read(2). */
+static void find_interrupting(const sigset_t *blocked, sigset_t *set)
 {
 	struct sigaction act;
 
+	sigemptyset(set);
 	for (int i = 1; i < NSIG; i++)
-		if (!is_of_the_cpu(i) && !sigaction(i, NULL, &act) && act.sa_handler != SIG_DFL &&
+		if (!is_of_the_cpu(i) && sigismember(blocked, i) == 0 &&
+		    !sigaction(i, NULL, &act) && act.sa_handler != SIG_DFL &&
 		    act.sa_handler != SIG_IGN && !(act.sa_flags & SA_RESTART))
-			return false;
-	return true;
+			sigaddset(set, i);
 }
 
+struct sleep {
+	sigset_t was;
+	struct pollfd p[2]; /* the channel, and such a signal */
+};
+
+/* The handlers run here. */
+static void sleep_ends(void *arg)
+{
+	struct sleep *s = arg;
+	int err = errno;
+
+	close_if_open(s->p[1].fd);
+	pthread_sigmask(SIG_SETMASK, &s->was, NULL);
+	errno = err;
+}
+
+/*
+ * The kernel restarts a read that is interrupted by a handler with SA_RESTART, which is what
+ * signal(3) sets, but it never restarts poll(2). So those that end a read wait until the thread is
+ * awake, and a descriptor wakes it; what interrupts poll then is one of the others.
+ */
 static int wait_readable(int fd)
 {
-	struct pollfd p = {.fd = fd, .events = POLLIN};
+	struct sleep s = {.p = {{.fd = fd, .events = POLLIN}, {.fd = -1, .events = POLLIN}}};
+	sigset_t ends;
+	int n;
 
-	while (poll(&p, 1, -1) < 0)
-		if (errno != EINTR || !handlers_restart())
-			return -1;
-	return 0;
+	pthread_sigmask(SIG_SETMASK, NULL, &s.was);
+	find_interrupting(&s.was, &ends);
+	pthread_sigmask(SIG_BLOCK, &ends, NULL);
+	if (!sigisemptyset(&ends))
+		s.p[1].fd = signalfd(-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK);
+	pthread_cleanup_push(sleep_ends, &s);
+	do
+		n = poll(s.p, 2, -1);
+	while (n < 0 && errno == EINTR);
+	if (n > 0 && !s.p[0].revents) {
+		errno = EINTR;
+		n = -1;
+	}
+	pthread_cleanup_pop(1);
+	return n < 0 ? -1 : 0;
 }
 
 /* Whether it blocks is for the program to say, at any time, by the flags of its descriptor. 0:
@@ -608,13 +696,20 @@ static int get_in_child(struct channel *c, int fd, struct event *ev)
 
 /* What the program's descriptor is ready for is tried first: so a program that has polled it never
  * sleeps here. */
-static int get_event(struct channel *c, int fd, struct event *ev)
+static int get_event(struct channel *c, struct ibv_comp_channel *program, struct event *ev,
+		     bool *slept)
 {
-	int err;
+	int fd = program->fd, err;
 
-	while ((err = channel_next(c, ev)) == -EAGAIN)
+	while ((err = channel_next(c, ev)) == -EAGAIN) {
 		if (channel_wait(c, fd))
 			return -1;
+		if (channel_find(program) != c) { /* it was destroyed meanwhile */
+			errno = EBADF;
+			return -1;
+		}
+		*slept = true;
+	}
 	if (!err)
 		return 0;
 	errno = -err;
@@ -622,7 +717,7 @@ static int get_event(struct channel *c, int fd, struct event *ev)
 }
 
 int channel_get_event(struct ibv_comp_channel *program, struct ibv_cq **cq, void **cq_context,
-		      struct cq_events **e)
+		      struct cq_events **e, bool *slept)
 {
 	struct channel *c = channel_find(program);
 	struct event ev = {.e = NULL};
@@ -631,7 +726,8 @@ int channel_get_event(struct ibv_comp_channel *program, struct ibv_cq **cq, void
 	*e = NULL;
 	if (!c)
 		return real.get_cq_event(program, cq, cq_context);
-	err = fork_in_child() ? get_in_child(c, program->fd, &ev) : get_event(c, program->fd, &ev);
+	err = fork_in_child() ? get_in_child(c, program->fd, &ev)
+			      : get_event(c, program, &ev, slept);
 	if (err)
 		return err;
 	*cq = ev.cq;

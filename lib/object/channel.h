@@ -47,23 +47,13 @@ struct ibv_comp_channel *channel_for_kernel(struct ibv_comp_channel *program);
  * it is on `program`. */
 void channel_adopt_cq(struct ibv_cq *cq, struct ibv_comp_channel *program);
 
-/* The same around a verb of the provider's that creates a CQ with these attributes. A program's
- * that has no channel of ours is not written to. */
-#define channel_create_cq_ex(attr, create)                                       \
-	({                                                                       \
-		struct ibv_comp_channel *program_ = (attr)->channel;             \
-		struct ibv_comp_channel *kernel_ = channel_for_kernel(program_); \
-		struct ibv_cq_ex *cq_;                                           \
-                                                                                 \
-		if (kernel_ != program_)                                         \
-			(attr)->channel = kernel_;                               \
-		cq_ = (create);                                                  \
-		if (kernel_ != program_)                                         \
-			(attr)->channel = program_;                              \
-		if (cq_)                                                         \
-			channel_adopt_cq(ibv_cq_ex_to_cq(cq_), program_);        \
-		cq_;                                                             \
-	})
+/* The same for a verb that takes attributes, which are the program's, and may be constant: what
+ * libibverbs must be given, in *copy if it is not the same. */
+struct ibv_cq_init_attr_ex *channel_attr_for_kernel(struct ibv_cq_init_attr_ex *attr,
+						    struct ibv_cq_init_attr_ex *copy);
+
+/* cq: of that verb, or NULL. Returns cq. */
+struct ibv_cq_ex *channel_adopt_cq_ex(struct ibv_cq_ex *cq, struct ibv_comp_channel *program);
 
 /* From now on e has the events of a CQ that was adopted; takes a reference to the channel. If there
  * is nothing to be done for the CQ, e->channel stays NULL. false: no memory. */
@@ -82,9 +72,10 @@ void cq_events_end(struct cq_events *e);
  * an e without a channel. */
 void cq_events_add(struct cq_events *e);
 
-/* As ibv_get_cq_event(). *e: whose event it is; NULL: of a CQ that has none of ours. */
+/* As ibv_get_cq_event(). *e: whose event it is; NULL: of a CQ that has none of ours. *slept: set if
+ * the thread has waited for one. */
 int channel_get_event(struct ibv_comp_channel *program, struct ibv_cq **cq, void **cq_context,
-		      struct cq_events **e);
+		      struct cq_events **e, bool *slept);
 
 /* The completion of an event of the CQ may come to the program without it. Any locks held. */
 void cq_events_doubt(struct cq_events *e);

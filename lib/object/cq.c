@@ -316,13 +316,16 @@ int hook_req_notify_cq(struct ibv_cq *real_cq, int solicited_only)
 {
 	struct vcq *cq = vcq_find(real_cq);
 	struct vdev *dev = cq ? cq->dev : vdev_find(real_cq->context);
+	unsigned int what;
 	int err;
 
 	if (!cq || !cq->events.channel || fork_in_child())
 		return dev ? dev->ops.req_notify_cq(real_cq, solicited_only) : EINVAL;
 	uncancelled_begin(); /* it is not called by name */
-	atomic_store(&cq->asked, solicited_only ? ARMED_SOLICITED : ARMED_ANY);
-	err = cq_ask(cq, atomic_load(&cq->asked));
+	what = solicited_only ? ARMED_SOLICITED : ARMED_ANY;
+	/* What it asked for before, and was not told of yet, stands. */
+	atomic_store(&cq->asked, what | (atomic_load(&cq->armed) & ARMED_ANY));
+	err = cq_ask(cq, what);
 	if (gate_is_shut(&cq->gate) && vcq_has_delivered(cq))
 		cq_events_add(&cq->events); /* as of a NIC that has completions already */
 	uncancelled_end();

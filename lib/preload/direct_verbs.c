@@ -146,6 +146,7 @@ EXPORT struct ibv_cq_ex *mlx5dv_create_cq(struct ibv_context *ctx, struct ibv_cq
 					  void *more)
 {
 	static const struct verb verb = {"libmlx5.so.1", "mlx5dv_create_cq", "MLX5_1.1"};
+	struct ibv_cq_init_attr_ex copy;
 	struct ibv_cq_ex *(*real_one)(struct ibv_context *, struct ibv_cq_init_attr_ex *,
 				      void *) = direct_verb_find(&verb);
 
@@ -155,7 +156,9 @@ EXPORT struct ibv_cq_ex *mlx5dv_create_cq(struct ibv_context *ctx, struct ibv_cq
 	}
 	if (hooks_off)
 		return real_one(ctx, attr, more);
-	return channel_create_cq_ex(attr, with_room(ctx, real_one(ctx, attr, more)));
+	return channel_adopt_cq_ex(
+		with_room(ctx, real_one(ctx, channel_attr_for_kernel(attr, &copy), more)),
+		attr->channel);
 }
 
 /* --- memory ----------------------------------------------------------------------------------- */

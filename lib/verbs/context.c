@@ -53,8 +53,11 @@ static struct ibv_qp *open_qp(struct ibv_context *ctx, struct ibv_qp_open_attr *
 static struct ibv_cq_ex *create_cq_ex(struct ibv_context *ctx, struct ibv_cq_init_attr_ex *attr)
 {
 	struct vdev *dev = vdev_find(ctx);
+	struct ibv_cq_init_attr_ex copy;
+	struct ibv_cq_ex *cq = quietly(
+		dev->create_cq_ex(ctx, channel_attr_for_kernel(attr, &copy)));
 
-	return quietly(channel_create_cq_ex(attr, dev->create_cq_ex(ctx, attr)));
+	return channel_adopt_cq_ex(cq, attr->channel);
 }
 
 #ifdef SHIFT_TEST_HOOKS

@@ -5,6 +5,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -428,51 +431,89 @@ static void a_rail_that_is_armed_is_asked_for_events(void **state)
 /* --- events for which nothing is there ---------------------------------------------------------
  */
 
+static pthread_t sleeper_thread;
+static struct ibv_cq *sleeper_got; /* NULL: it sleeps, or has failed */
+static _Atomic bool sleeper_is_back;
+
 static void *sleeper(void *arg)
 {
-	struct ibv_cq **cq = arg;
+	struct ibv_cq *cq = NULL;
 	void *context;
 
-	return hook_get_cq_event(channel, cq, &context) ? arg : NULL;
+	if (!hook_get_cq_event(channel, &cq, &context))
+		sleeper_got = cq;
+	sleeper_is_back = true;
+	return arg;
 }
 
 /* The program has a thread that sleeps in the verb. */
+static void sleeper_begins(void)
+{
+	sleeper_got = NULL;
+	sleeper_is_back = false;
+	fcntl(channel->fd, F_SETFL, 0);
+	assert_int_equal(pthread_create(&sleeper_thread, NULL, sleeper, NULL), 0);
+	usleep(50000);
+}
+
+static struct ibv_cq *sleeper_ends(void)
+{
+	pthread_join(sleeper_thread, NULL);
+	fcntl(channel->fd, F_SETFL, O_NONBLOCK);
+	return sleeper_got;
+}
+
+static bool sleeper_sleeps_on(void)
+{
+	usleep(100000);
+	return !sleeper_is_back;
+}
+
 static void sleep_once(void)
 {
-	struct ibv_cq *cq = NULL;
-	pthread_t thread;
-	void *failed;
-
-	fcntl(channel->fd, F_SETFL, 0);
-	assert_int_equal(pthread_create(&thread, NULL, sleeper, &cq), 0);
-	usleep(50000);
+	sleeper_begins();
 	kernel_has(&real_recv);
-	pthread_join(thread, &failed);
-	assert_null(failed);
-	assert_ptr_equal(cq, &real_recv);
+	assert_ptr_equal(sleeper_ends(), &real_recv);
 	hook_ack_cq_events(&real_recv, 1);
-	fcntl(channel->fd, F_SETFL, O_NONBLOCK);
 }
 
 static void who_sleeps_is_not_woken_for_nothing(void **state)
 {
 	(void)state;
-	sleep_once();
 	hook_req_notify_cq(&real_send, 1);
 	gate_shut(&vsend->gate);
 	trace_clear();
+	sleeper_begins();
 	kernel_has(&real_send); /* a fence has flushed */
-	assert_null(event());
+	assert_true(sleeper_sleeps_on());
 	assert_traced("notify on 0, solicited\n"); /* it is asked again */
 	assert_int_equal(unacked(&real_send, 1), 0);
 	deliver(IBV_WC_SUCCESS, IBV_WC_RECV);
+	assert_ptr_equal(sleeper_ends(), &real_send);
 	kernel_has(&real_send); /* the same completion: it was polled by us */
-	assert_ptr_equal(event(), &real_send);
 	gate_open(&vsend->gate);
 	assert_int_equal(vcq_take(vsend, 1, &(struct ibv_wc){0}), 1);
-	assert_null(event()); /* the other one is doubtful, although all is fast again */
+	sleeper_begins();
+	kernel_has(&real_recv);
+	assert_ptr_equal(sleeper_ends(), &real_recv); /* the other one was doubtful, although all is
+						       * fast again */
+}
+
+/* In a program that sleeps in the verb, too. */
+static void who_does_not_sleep_gets_an_event_in_time(void **state)
+{
+	(void)state;
+	sleep_once();
+	gate_shut(&vsend->gate);
 	kernel_has(&real_send);
-	assert_ptr_equal(event(), &real_send); /* and now nothing is */
+	assert_ptr_equal(event(), &real_send); /* O_NONBLOCK: at once */
+	hook_ack_cq_events(&real_send, 1);
+	kernel_has(&real_send);
+	fcntl(channel->fd, F_SETFL, 0);
+	alarm(20);
+	assert_ptr_equal(event(), &real_send);
+	alarm(0);
+	gate_open(&vsend->gate);
 }
 
 static void who_has_polled_gets_an_event(void **state)
@@ -555,6 +596,170 @@ static void a_device_without_backup_is_left_alone(void **state)
 	kernel_end[0] = dup(0);
 }
 
+/* --- threads, signals, attributes --------------------------------------------------------------
+ */
+
+/* The program asks for any, then (nothing has come) for a solicited one. The first request stands:
+ * an event that is taken back must not weaken it. */
+static void what_was_asked_stands_when_an_event_is_taken_back(void **state)
+{
+	(void)state;
+	hook_req_notify_cq(&real_send, 0);
+	hook_req_notify_cq(&real_send, 1);
+	gate_shut(&vsend->gate);
+	trace_clear();
+	sleeper_begins();
+	kernel_has(&real_send); /* a fence has flushed */
+	assert_true(sleeper_sleeps_on());
+	assert_traced("notify on 0\n");
+	deliver(IBV_WC_SUCCESS, IBV_WC_SEND);
+	assert_ptr_equal(sleeper_ends(), &real_send);
+	gate_open(&vsend->gate);
+}
+
+static _Atomic int go;
+
+static void *cancelled_before(void *arg)
+{
+	struct ibv_cq *cq;
+	void *context;
+	int was;
+
+	(void)arg;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &was);
+	while (!go)
+		usleep(1000);
+	pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &was);
+	hook_get_cq_event(channel, &cq, &context);
+	return NULL;
+}
+
+/* read(2) is a cancellation point also if there is something to read. */
+static void a_cancelled_thread_takes_no_event(void **state)
+{
+	pthread_t thread;
+	void *result;
+
+	(void)state;
+	go = 0;
+	pthread_create(&thread, NULL, cancelled_before, NULL);
+	kernel_has(&real_recv);
+	pthread_cancel(thread);
+	go = 1;
+	pthread_join(thread, &result);
+	assert_ptr_equal(result, PTHREAD_CANCELED);
+	assert_ptr_equal(event(), &real_recv);
+}
+
+static void handler(int s)
+{
+	(void)s;
+}
+
+static int waiter_errno, waiter_result;
+
+static void *waiter(void *arg)
+{
+	struct ibv_cq *cq;
+	void *context;
+
+	waiter_result = hook_get_cq_event(channel, &cq, &context);
+	waiter_errno = errno;
+	go = 2;
+	return arg;
+}
+
+/* As a read(2) that is restarted. */
+static void a_channel_goes_while_a_thread_sleeps_in_it(void **state)
+{
+	struct sigaction act = {.sa_handler = handler, .sa_flags = SA_RESTART};
+	int keep = dup(kernel_end[0]); /* the kernel's file does not hang up */
+	pthread_t thread;
+
+	(void)state;
+	sigaction(SIGUSR1, &act, NULL);
+	fcntl(channel->fd, F_SETFL, 0);
+	pthread_create(&thread, NULL, waiter, NULL);
+	usleep(50000);
+	hook_destroy_cq(&real_send);
+	hook_destroy_cq(&real_recv);
+	hook_destroy_channel(channel);
+	rooms_run_jobs();
+	pthread_kill(thread, SIGUSR1);
+	pthread_join(thread, NULL);
+	close(keep);
+	assert_int_equal(waiter_result, -1);
+	assert_int_equal(waiter_errno, EBADF);
+	channel = hook_created_channel(create_channel(&world.ctx[0]));
+	vsend = cq_on_channel(&real_send);
+	vrecv = cq_on_channel(&real_recv);
+}
+
+/* The handler that runs restarts; another one of the program's would not. */
+static void another_handler_does_not_matter(void **state)
+{
+	struct sigaction act = {.sa_handler = handler, .sa_flags = SA_RESTART};
+	pthread_t thread;
+
+	(void)state;
+	sigaction(SIGUSR1, &act, NULL);
+	act.sa_flags = 0;
+	sigaction(SIGUSR2, &act, NULL);
+	fcntl(channel->fd, F_SETFL, 0);
+	go = 0;
+	pthread_create(&thread, NULL, waiter, NULL);
+	usleep(50000);
+	pthread_kill(thread, SIGUSR1);
+	usleep(50000);
+	kernel_has(&real_recv);
+	pthread_join(thread, NULL);
+	signal(SIGUSR2, SIG_DFL);
+	assert_int_equal(waiter_result, 0);
+}
+
+/* A hung NIC makes the shadow only after the program has destroyed everything. */
+static void a_late_shadow_does_not_leak(void **state)
+{
+	(void)state;
+	object_get(&vsend->obj); /* a job that makes a twin is under way */
+	assert_int_equal(hook_destroy_cq(&real_send), 0);
+	assert_int_equal(hook_destroy_cq(&real_recv), 0);
+	assert_int_equal(hook_destroy_channel(channel), 0);
+	shadow_of(vsend, 1);
+	trace_clear();
+	rooms_run_jobs();
+	object_put(&vsend->obj);
+	assert_traced("destroy CQ on 1\n"
+		      "destroy channel on 1\n");
+	channel = hook_created_channel(create_channel(&world.ctx[0]));
+	vsend = cq_on_channel(&real_send);
+	vrecv = cq_on_channel(&real_recv);
+}
+
+/* A program may share constant attributes among threads. */
+static void attributes_are_only_read(void **state)
+{
+	static const struct ibv_cq_init_attr_ex model = {
+		.cqe = 1, .comp_vector = 2, .wc_flags = 3, .comp_mask = 3, .flags = 4};
+	struct ibv_cq_init_attr_ex attr = model, copy, *given;
+
+	(void)state;
+	attr.channel = channel;
+	attr.parent_domain = (void *)&attr;
+	given = channel_attr_for_kernel(&attr, &copy);
+	assert_ptr_equal(given, &copy);
+	assert_ptr_equal(attr.channel, channel);
+	assert_ptr_not_equal(copy.channel, channel);
+	copy.channel = channel;
+	assert_memory_equal(&copy, &attr, sizeof(copy));
+	attr.comp_mask = 0; /* an older program's ends here */
+	channel_attr_for_kernel(&attr, &copy);
+	assert_int_equal(copy.flags, 0);
+	assert_null(copy.parent_domain);
+	attr.channel = NULL;
+	assert_ptr_equal(channel_attr_for_kernel(&attr, &copy), &attr);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
@@ -571,11 +776,18 @@ int main(void)
 		TEST(each_rail_in_use_is_asked),
 		TEST(a_rail_that_is_armed_is_asked_for_events),
 		TEST(who_sleeps_is_not_woken_for_nothing),
+		TEST(who_does_not_sleep_gets_an_event_in_time),
 		TEST(who_has_polled_gets_an_event),
 		TEST(the_programs_nic_is_removed),
 		TEST(a_backup_nic_is_removed),
 		TEST(without_descriptors_it_is_as_without_shift),
 		TEST(a_device_without_backup_is_left_alone),
+		TEST(what_was_asked_stands_when_an_event_is_taken_back),
+		TEST(a_cancelled_thread_takes_no_event),
+		TEST(another_handler_does_not_matter),
+		TEST(a_late_shadow_does_not_leak),
+		TEST(attributes_are_only_read),
+		TEST(a_channel_goes_while_a_thread_sleeps_in_it),
 	};
 
 	return run_with_both_gates(tests, sizeof(tests) / sizeof(tests[0]));
