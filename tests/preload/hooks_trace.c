@@ -127,6 +127,19 @@ struct ibv_comp_channel *channel_for_kernel(struct ibv_comp_channel *program)
 	return program;
 }
 
+struct ibv_cq_init_attr_ex *channel_attr_for_kernel(struct ibv_cq_init_attr_ex *attr,
+						    struct ibv_cq_init_attr_ex *copy)
+{
+	(void)copy;
+	return attr;
+}
+
+struct ibv_cq_ex *channel_adopt_cq_ex(struct ibv_cq_ex *cq, struct ibv_comp_channel *program)
+{
+	(void)program;
+	return cq;
+}
+
 void channel_adopt_cq(struct ibv_cq *cq, struct ibv_comp_channel *program)
 {
 	(void)cq;
