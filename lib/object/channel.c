@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
@@ -609,23 +610,65 @@ static bool is_of_the_cpu(int signal)
 	       signal == SIGTRAP || signal == SIGABRT;
 }
 
-/* Signals of the program's that are not blocked, and whose handlers end a read(2). */
-static void find_interrupting(const sigset_t *blocked, sigset_t *set)
+/* Signals of the program's whose handlers end a read(2). */
+static void find_interrupting(sigset_t *set)
 {
 	struct sigaction act;
 
+	memset(set, 0, sizeof(*set)); /* sets are compared */
 	sigemptyset(set);
 	for (int i = 1; i < NSIG; i++)
-		if (!is_of_the_cpu(i) && sigismember(blocked, i) == 0 &&
-		    !sigaction(i, NULL, &act) && act.sa_handler != SIG_DFL &&
+		if (!is_of_the_cpu(i) && !sigaction(i, NULL, &act) && act.sa_handler != SIG_DFL &&
 		    act.sa_handler != SIG_IGN && !(act.sa_flags & SA_RESTART))
 			sigaddset(set, i);
+}
+
+/* As they were when this thread last looked: 64 system calls are too many for each sleep. */
+static _Thread_local sigset_t interrupting;
+static _Thread_local bool interrupting_is_known;
+
+/* Are there others than when this thread last looked? */
+static bool handlers_have_changed(void)
+{
+	sigset_t now;
+
+	find_interrupting(&now);
+	if (interrupting_is_known && !memcmp(&now, &interrupting, sizeof(now)))
+		return false;
+	interrupting = now;
+	interrupting_is_known = true;
+	return true;
+}
+
+/* Those that the thread has not blocked itself. false: there is none. */
+static bool find_unblocked(const sigset_t *blocked, sigset_t *set)
+{
+	bool any = false;
+
+	sigemptyset(set);
+	for (int i = 1; i < NSIG; i++)
+		if (sigismember(&interrupting, i) == 1 && !sigismember(blocked, i))
+			any = !sigaddset(set, i);
+	return any;
 }
 
 struct sleep {
 	sigset_t was;
 	struct pollfd p[2]; /* the channel, and such a signal */
 };
+
+static void sleep_begins(struct sleep *s)
+{
+	sigset_t ends;
+
+	if (!interrupting_is_known)
+		handlers_have_changed();
+	pthread_sigmask(SIG_SETMASK, NULL, &s->was);
+	if (!find_unblocked(&s->was, &ends))
+		return;
+	pthread_sigmask(SIG_BLOCK, &ends, NULL);
+	s->p[1].fd = signalfd(-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK);
+}
 
 /* The handlers run here. */
 static void sleep_ends(void *arg)
@@ -641,24 +684,20 @@ static void sleep_ends(void *arg)
 /*
  * The kernel restarts a read that is interrupted by a handler with SA_RESTART, which is what
  * signal(3) sets, but it never restarts poll(2). So those that end a read wait until the thread is
- * awake, and a descriptor wakes it; what interrupts poll then is one of the others.
+ * awake, and a descriptor wakes it; what interrupts poll then is one of the others, or one that is
+ * new.
  */
 static int wait_readable(int fd)
 {
 	struct sleep s = {.p = {{.fd = fd, .events = POLLIN}, {.fd = -1, .events = POLLIN}}};
-	sigset_t ends;
 	int n;
 
-	pthread_sigmask(SIG_SETMASK, NULL, &s.was);
-	find_interrupting(&s.was, &ends);
-	pthread_sigmask(SIG_BLOCK, &ends, NULL);
-	if (!sigisemptyset(&ends))
-		s.p[1].fd = signalfd(-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK);
+	sleep_begins(&s);
 	pthread_cleanup_push(sleep_ends, &s);
 	do
 		n = poll(s.p, 2, -1);
-	while (n < 0 && errno == EINTR);
-	if (n > 0 && !s.p[0].revents) {
+	while (n < 0 && errno == EINTR && !handlers_have_changed());
+	if (n < 0 || !s.p[0].revents) {
 		errno = EINTR;
 		n = -1;
 	}

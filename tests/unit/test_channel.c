@@ -717,6 +717,22 @@ static void another_handler_does_not_matter(void **state)
 	assert_int_equal(waiter_result, 0);
 }
 
+/* One that is installed while a thread sleeps, and whose signal ends a read(2). */
+static void a_handler_that_comes_later(void **state)
+{
+	struct sigaction act = {.sa_handler = handler};
+
+	(void)state;
+	sleeper_begins();
+	sigaction(SIGUSR2, &act, NULL);
+	pthread_kill(sleeper_thread, SIGUSR2);
+	assert_null(sleeper_ends());
+	sleeper_begins(); /* a thread that finds it */
+	pthread_kill(sleeper_thread, SIGUSR2);
+	assert_null(sleeper_ends());
+	signal(SIGUSR2, SIG_DFL);
+}
+
 /* A hung NIC makes the shadow only after the program has destroyed everything. */
 static void a_late_shadow_does_not_leak(void **state)
 {
@@ -785,6 +801,7 @@ int main(void)
 		TEST(what_was_asked_stands_when_an_event_is_taken_back),
 		TEST(a_cancelled_thread_takes_no_event),
 		TEST(another_handler_does_not_matter),
+		TEST(a_handler_that_comes_later),
 		TEST(a_late_shadow_does_not_leak),
 		TEST(attributes_are_only_read),
 		TEST(a_channel_goes_while_a_thread_sleeps_in_it),
