@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/cancelled.h"
 #include "tests/preload/rc.h"
 
 enum { PATIENCE_MS = 20000, SHORT_MS = 100 };
@@ -277,9 +278,11 @@ static _Atomic int waiting, got;
 
 static void *waiter(void *arg)
 {
+	pthread_cleanup_push(cancelled_frames_are_gone, NULL);
 	waiting++;
 	acked_event(arg);
 	got++;
+	pthread_cleanup_pop(0);
 	return NULL;
 }
 

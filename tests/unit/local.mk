@@ -362,7 +362,7 @@ tests_unit_test_rooms_poll_CFLAGS = $(rooms_cflags)
 tests_unit_test_rooms_poll_LDFLAGS = $(AM_LDFLAGS) $(rooms_wraps) $(wrap)stats_conn_met_failure
 tests_unit_test_rooms_poll_LDADD = $(rooms_libs)
 
-tests_unit_test_channel_SOURCES = tests/unit/test_channel.c $(rooms_world)
+tests_unit_test_channel_SOURCES = tests/unit/test_channel.c tests/cancelled.h $(rooms_world)
 tests_unit_test_channel_CFLAGS = $(rooms_cflags)
 tests_unit_test_channel_LDFLAGS = $(AM_LDFLAGS) $(rooms_wraps)
 tests_unit_test_channel_LDADD = $(rooms_libs)

@@ -15,6 +15,7 @@
 #include "lib/object/channel.h"
 #include "lib/verbs/completion_events.h"
 #include "lib/verbs/qp.h"
+#include "tests/cancelled.h"
 
 enum { OURS = 512 };
 
@@ -630,7 +631,9 @@ static void *cancelled_before(void *arg)
 	while (!go)
 		usleep(1000);
 	pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &was);
+	pthread_cleanup_push(cancelled_frames_are_gone, NULL);
 	hook_get_cq_event(channel, &cq, &context);
+	pthread_cleanup_pop(0);
 	return NULL;
 }
 
