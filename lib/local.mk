@@ -42,9 +42,9 @@ lib_libshiftnic_la_CFLAGS = $(AM_CFLAGS) -pthread $(IBVERBS_CFLAGS)
 # they are, and bring verbs of their own.
 ROOMS_SOURCES = \
 	lib/base/assoc.c lib/base/assoc.h lib/base/plain_read.h \
-	lib/base/env.c lib/base/env.h lib/base/fork.c lib/base/fork.h lib/base/gate.c lib/base/gate.h \
+	lib/base/env.c lib/base/env.h lib/base/fds.h lib/base/fork.c lib/base/fork.h lib/base/gate.c lib/base/gate.h \
 	lib/base/log.c lib/base/log.h lib/base/pages.c lib/base/pages.h lib/base/rail_list.c lib/base/rail_list.h lib/base/real_verbs.h \
-	lib/base/reentry.c lib/base/reentry.h lib/base/uncancelled.h lib/base/sysfs.c lib/base/sysfs.h \
+	lib/base/read_wait.c lib/base/read_wait.h lib/base/reentry.c lib/base/reentry.h lib/base/uncancelled.h lib/base/sysfs.c lib/base/sysfs.h \
 	lib/base/table.c lib/base/table.h \
 	lib/object/channel.c lib/object/channel.h lib/object/cq.c lib/object/cq.h lib/object/device.c lib/object/device.h lib/object/memory.c \
 	lib/object/memory.h lib/object/object.c lib/object/object.h \

@@ -3,27 +3,21 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "lib/base/fds.h"
 #include "lib/base/fork.h"
 #include "lib/base/log.h"
+#include "lib/base/read_wait.h"
 #include "lib/base/real_verbs.h"
 #include "lib/base/reentry.h"
 #include "lib/base/table.h"
 #include "lib/base/uncancelled.h"
 #include "lib/object/object.h"
-
-/* Where our own descriptors begin: a program that uses select(2), or that counts on the lowest
- * numbers, does not meet them. */
-enum { FD_MIN = 512 };
 
 /* So many events of the kernel may come before the shadows are looked at: they are not starved. */
 enum { KERNEL_TURNS = 16 };
@@ -56,26 +50,6 @@ static struct channel *channel_find(const struct ibv_comp_channel *program)
 
 /* --- descriptors ------------------------------------------------------------------------------ */
 
-/* The same file under a number that is out of the way, if the limit of descriptors allows. -1:
- * there is none left; errno says so. */
-static int fd_duplicate(int fd)
-{
-	int copy = fcntl(fd, F_DUPFD_CLOEXEC, FD_MIN);
-
-	return copy < 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 3) : copy;
-}
-
-/* Moves it there. */
-static int fd_move(int fd)
-{
-	int copy = fd < 0 ? -1 : fd_duplicate(fd);
-
-	if (copy < 0)
-		return fd;
-	close(fd);
-	return copy;
-}
-
 static int fd_unblock(int fd)
 {
 	int flags = fcntl(fd, F_GETFL);
@@ -88,12 +62,6 @@ static int epoll_add(int epoll_fd, int fd)
 	struct epoll_event ev = {.events = EPOLLIN};
 
 	return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &ev);
-}
-
-static void close_if_open(int fd)
-{
-	if (fd >= 0)
-		close(fd);
 }
 
 /* The last quarter is the program's: what it can open without us must not fail for our sake. */
@@ -115,11 +83,11 @@ static bool fds_take_over(struct channel *c, int program_fd)
 	ok = epoll_fd >= 0 && c->kernel.fd >= 0 && c->own_fd >= 0 && !few_are_left(c->own_fd) &&
 	     !epoll_add(epoll_fd, c->kernel.fd) && !epoll_add(epoll_fd, c->own_fd) &&
 	     !fd_unblock(c->kernel.fd) && dup3(epoll_fd, program_fd, O_CLOEXEC) >= 0;
-	close_if_open(epoll_fd);
+	fd_close_if_open(epoll_fd);
 	if (ok)
 		return true;
-	close_if_open(c->kernel.fd);
-	close_if_open(c->own_fd);
+	fd_close_if_open(c->kernel.fd);
+	fd_close_if_open(c->own_fd);
 	return false;
 }
 
@@ -604,107 +572,6 @@ void cq_events_reopen(struct cq_events *e)
 /* --- ibv_get_cq_event --------------------------------------------------------------------------
  */
 
-static bool is_of_the_cpu(int signal)
-{
-	return signal == SIGSEGV || signal == SIGBUS || signal == SIGFPE || signal == SIGILL ||
-	       signal == SIGTRAP || signal == SIGABRT;
-}
-
-/* Signals of the program's whose handlers end a read(2). */
-static void find_interrupting(sigset_t *set)
-{
-	struct sigaction act;
-
-	memset(set, 0, sizeof(*set)); /* sets are compared */
-	sigemptyset(set);
-	for (int i = 1; i < NSIG; i++)
-		if (!is_of_the_cpu(i) && !sigaction(i, NULL, &act) && act.sa_handler != SIG_DFL &&
-		    act.sa_handler != SIG_IGN && !(act.sa_flags & SA_RESTART))
-			sigaddset(set, i);
-}
-
-/* As they were when this thread last looked: 64 system calls are too many for each sleep. */
-static _Thread_local sigset_t interrupting;
-static _Thread_local bool interrupting_is_known;
-
-/* Are there others than when this thread last looked? */
-static bool handlers_have_changed(void)
-{
-	sigset_t now;
-
-	find_interrupting(&now);
-	if (interrupting_is_known && !memcmp(&now, &interrupting, sizeof(now)))
-		return false;
-	interrupting = now;
-	interrupting_is_known = true;
-	return true;
-}
-
-/* Those that the thread has not blocked itself. false: there is none. */
-static bool find_unblocked(const sigset_t *blocked, sigset_t *set)
-{
-	bool any = false;
-
-	sigemptyset(set);
-	for (int i = 1; i < NSIG; i++)
-		if (sigismember(&interrupting, i) == 1 && !sigismember(blocked, i))
-			any = !sigaddset(set, i);
-	return any;
-}
-
-struct sleep {
-	sigset_t was;
-	struct pollfd p[2]; /* the channel, and such a signal */
-};
-
-static void sleep_begins(struct sleep *s)
-{
-	sigset_t ends;
-
-	if (!interrupting_is_known)
-		handlers_have_changed();
-	pthread_sigmask(SIG_SETMASK, NULL, &s->was);
-	if (!find_unblocked(&s->was, &ends))
-		return;
-	pthread_sigmask(SIG_BLOCK, &ends, NULL);
-	s->p[1].fd = signalfd(-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK);
-}
-
-/* The handlers run here. */
-static void sleep_ends(void *arg)
-{
-	struct sleep *s = arg;
-	int err = errno;
-
-	close_if_open(s->p[1].fd);
-	pthread_sigmask(SIG_SETMASK, &s->was, NULL);
-	errno = err;
-}
-
-/*
- * The kernel restarts a read that is interrupted by a handler with SA_RESTART, which is what
- * signal(3) sets, but it never restarts poll(2). So those that end a read wait until the thread is
- * awake, and a descriptor wakes it; what interrupts poll then is one of the others, or one that is
- * new.
- */
-static int wait_readable(int fd)
-{
-	struct sleep s = {.p = {{.fd = fd, .events = POLLIN}, {.fd = -1, .events = POLLIN}}};
-	int n;
-
-	sleep_begins(&s);
-	pthread_cleanup_push(sleep_ends, &s);
-	do
-		n = poll(s.p, 2, -1);
-	while (n < 0 && errno == EINTR && !handlers_have_changed());
-	if (n < 0 || !s.p[0].revents) {
-		errno = EINTR;
-		n = -1;
-	}
-	pthread_cleanup_pop(1);
-	return n < 0 ? -1 : 0;
-}
-
 /* Whether it blocks is for the program to say, at any time, by the flags of its descriptor. 0:
  * there may be an event now. */
 static int channel_wait(struct channel *c, int fd)
@@ -718,7 +585,7 @@ static int channel_wait(struct channel *c, int fd)
 		return -1;
 	}
 	c->slept_in = true;
-	return wait_readable(fd);
+	return read_wait(fd);
 }
 
 /* A child of fork() has no more than the kernel's events, as without us. */
@@ -727,8 +594,7 @@ static int get_in_child(struct channel *c, int fd, struct event *ev)
 	int flags = fcntl(fd, F_GETFL);
 
 	while (real.get_cq_event(&c->kernel, &ev->cq, &ev->cq_context))
-		if (errno != EAGAIN || flags < 0 || flags & O_NONBLOCK ||
-		    wait_readable(c->kernel.fd))
+		if (errno != EAGAIN || flags < 0 || flags & O_NONBLOCK || read_wait(c->kernel.fd))
 			return -1;
 	return 0;
 }

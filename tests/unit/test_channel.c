@@ -10,8 +10,10 @@
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/base/fork.h"
 #include "lib/object/channel.h"
 #include "lib/verbs/completion_events.h"
 #include "lib/verbs/qp.h"
@@ -478,19 +480,27 @@ static void sleep_once(void)
 	hook_ack_cq_events(&real_recv, 1);
 }
 
+/* A fence has flushed, and the NIC has reported it. */
+static void it_sleeps_on_over_a_fence(void)
+{
+	gate_shut(&vsend->gate);
+	trace_clear();
+	sleeper_begins();
+	kernel_has(&real_send);
+	assert_true(sleeper_sleeps_on());
+}
+
 static void who_sleeps_is_not_woken_for_nothing(void **state)
 {
 	(void)state;
 	hook_req_notify_cq(&real_send, 1);
-	gate_shut(&vsend->gate);
-	trace_clear();
-	sleeper_begins();
-	kernel_has(&real_send); /* a fence has flushed */
-	assert_true(sleeper_sleeps_on());
+	it_sleeps_on_over_a_fence();
 	assert_traced("notify on 0, solicited\n"); /* it is asked again */
 	assert_int_equal(unacked(&real_send, 1), 0);
+	trace_clear();
 	deliver(IBV_WC_SUCCESS, IBV_WC_RECV);
 	assert_ptr_equal(sleeper_ends(), &real_send);
+	assert_traced("");	/* who is woken asks by himself */
 	kernel_has(&real_send); /* the same completion: it was polled by us */
 	gate_open(&vsend->gate);
 	assert_int_equal(vcq_take(vsend, 1, &(struct ibv_wc){0}), 1);
@@ -498,6 +508,10 @@ static void who_sleeps_is_not_woken_for_nothing(void **state)
 	kernel_has(&real_recv);
 	assert_ptr_equal(sleeper_ends(), &real_recv); /* the other one was doubtful, although all is
 						       * fast again */
+	assert_null(event());
+	sleeper_begins();
+	kernel_has(&real_send);
+	assert_ptr_equal(sleeper_ends(), &real_send); /* and now none is */
 }
 
 /* In a program that sleeps in the verb, too. */
@@ -607,11 +621,7 @@ static void what_was_asked_stands_when_an_event_is_taken_back(void **state)
 	(void)state;
 	hook_req_notify_cq(&real_send, 0);
 	hook_req_notify_cq(&real_send, 1);
-	gate_shut(&vsend->gate);
-	trace_clear();
-	sleeper_begins();
-	kernel_has(&real_send); /* a fence has flushed */
-	assert_true(sleeper_sleeps_on());
+	it_sleeps_on_over_a_fence();
 	assert_traced("notify on 0\n");
 	deliver(IBV_WC_SUCCESS, IBV_WC_SEND);
 	assert_ptr_equal(sleeper_ends(), &real_send);
@@ -654,9 +664,11 @@ static void a_cancelled_thread_takes_no_event(void **state)
 	assert_ptr_equal(event(), &real_recv);
 }
 
+static _Atomic int handled;
+
 static void handler(int s)
 {
-	(void)s;
+	handled += s > 0;
 }
 
 static int waiter_errno, waiter_result;
@@ -726,14 +738,54 @@ static void a_handler_that_comes_later(void **state)
 	struct sigaction act = {.sa_handler = handler};
 
 	(void)state;
+	handled = 0;
 	sleeper_begins();
 	sigaction(SIGUSR2, &act, NULL);
 	pthread_kill(sleeper_thread, SIGUSR2);
 	assert_null(sleeper_ends());
-	sleeper_begins(); /* a thread that finds it */
+	sleeper_begins(); /* a thread that finds it, and blocks it while it sleeps */
 	pthread_kill(sleeper_thread, SIGUSR2);
 	assert_null(sleeper_ends());
+	assert_int_equal(handled, 2);
 	signal(SIGUSR2, SIG_DFL);
+}
+
+/* Nothing tells which handler has run: any signal ends the wait, as one that must end it may not be
+ * lost. */
+static void without_a_descriptor_for_signals(void **state)
+{
+	struct sigaction act = {.sa_handler = handler};
+	struct rlimit limit, none;
+
+	(void)state;
+	sigaction(SIGUSR2, &act, NULL);
+	getrlimit(RLIMIT_NOFILE, &limit);
+	none = limit;
+	none.rlim_cur = 3;
+	setrlimit(RLIMIT_NOFILE, &none);
+	sleeper_begins();
+	pthread_kill(sleeper_thread, SIGUSR2);
+	assert_null(sleeper_ends());
+	setrlimit(RLIMIT_NOFILE, &limit);
+	signal(SIGUSR2, SIG_DFL);
+}
+
+static void a_child_has_only_the_kernels_events(void **state)
+{
+	int status = 1;
+	pid_t child;
+
+	(void)state;
+	assert_int_equal(fork_watch(), 0);
+	hook_req_notify_cq(&real_send, 0);
+	deliver(IBV_WC_SUCCESS, IBV_WC_SEND);
+	child = fork();
+	if (!child)
+		_exit(event() != NULL);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	assert_ptr_equal(event(), &real_send);
+	assert_int_equal(vcq_take(vsend, 1, &(struct ibv_wc){0}), 1);
 }
 
 /* A hung NIC makes the shadow only after the program has destroyed everything. */
@@ -805,6 +857,8 @@ int main(void)
 		TEST(a_cancelled_thread_takes_no_event),
 		TEST(another_handler_does_not_matter),
 		TEST(a_handler_that_comes_later),
+		TEST(without_a_descriptor_for_signals),
+		TEST(a_child_has_only_the_kernels_events),
 		TEST(a_late_shadow_does_not_leak),
 		TEST(attributes_are_only_read),
 		TEST(a_channel_goes_while_a_thread_sleeps_in_it),
