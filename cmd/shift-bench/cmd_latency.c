@@ -243,7 +243,7 @@ void latency_defaults(struct scope scope)
 {
 	static const char every[] = "write,send,read";
 
-	ops = by_scope(scope, ops, every, every, every, "write,send");
+	ops = by_scope(scope, ops, every, every, every, "write");
 	sizes = by_scope(scope, sizes, "1,2,4,8,16,64,1K,4K,64K", "8,4K", "1,64,4K,64K", "8");
 }
 
