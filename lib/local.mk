@@ -42,8 +42,8 @@ lib_libshiftnic_la_CFLAGS = $(AM_CFLAGS) -pthread $(IBVERBS_CFLAGS)
 # they are, and bring verbs of their own.
 ROOMS_SOURCES = \
 	lib/base/assoc.c lib/base/assoc.h lib/base/plain_read.h \
-	lib/base/env.c lib/base/env.h lib/base/fds.h lib/base/fork.c lib/base/fork.h lib/base/gate.c lib/base/gate.h \
-	lib/base/log.c lib/base/log.h lib/base/pages.c lib/base/pages.h lib/base/rail_list.c lib/base/rail_list.h lib/base/real_verbs.h \
+	lib/base/env.c lib/base/env.h lib/base/fds.h lib/base/find_symbol.h lib/base/fork.c lib/base/fork.h lib/base/gate.c lib/base/gate.h \
+	lib/base/log.c lib/base/log.h lib/base/pages.c lib/base/pages.h lib/base/rail_list.c lib/base/rail_list.h lib/base/real_rdmacm.h lib/base/real_verbs.h \
 	lib/base/read_wait.c lib/base/read_wait.h lib/base/reentry.c lib/base/reentry.h lib/base/uncancelled.h lib/base/sysfs.c lib/base/sysfs.h \
 	lib/base/table.c lib/base/table.h \
 	lib/object/channel.c lib/object/channel.h lib/object/cq.c lib/object/cq.h lib/object/device.c lib/object/device.h lib/object/memory.c \
@@ -60,7 +60,7 @@ ROOMS_SOURCES = \
 	lib/conn/self_qp.c lib/conn/self_qp.h lib/conn/twin.c lib/conn/twin.h \
 	lib/conn/vqp.c lib/conn/vqp.h \
 	lib/verbs/async_events.c lib/verbs/async_events.h lib/verbs/bypass.c lib/verbs/bypass.h \
-	lib/verbs/completion_events.c lib/verbs/completion_events.h \
+	lib/verbs/cm_ids.c lib/verbs/cm_ids.h lib/verbs/completion_events.c lib/verbs/completion_events.h \
 	lib/verbs/context.c lib/verbs/context.h lib/verbs/memory_windows.c lib/verbs/memory_windows.h \
 	lib/verbs/poll.c lib/verbs/poll.h lib/verbs/post_recv.c lib/verbs/post_recv.h \
 	lib/verbs/post_send.c lib/verbs/post_send.h lib/verbs/qp.c lib/verbs/qp.h \
@@ -68,7 +68,7 @@ ROOMS_SOURCES = \
 	lib/session/contacts.c lib/session/contacts.h lib/session/deaths.c lib/session/deaths.h \
 	lib/session/directory.c lib/session/directory.h lib/session/session_msg.h \
 	lib/session/own_address.c lib/session/own_address.h lib/session/told.c lib/session/told.h \
-	lib/session/dispatch.c lib/session/dispatch.h lib/session/job.c lib/session/job.h \
+	lib/session/disconnects.c lib/session/disconnects.h lib/session/dispatch.c lib/session/dispatch.h lib/session/job.c lib/session/job.h \
 	lib/session/nic_events.c lib/session/nic_events.h lib/session/operator.c \
 	lib/session/operator.h lib/session/path_health.c lib/session/path_health.h \
 	lib/session/meeting_rails.c lib/session/meeting_rails.h \
@@ -86,9 +86,10 @@ lib_libshiftrooms_la_CFLAGS = $(SHIFT_SO_CFLAGS) $(HOOKS_CFLAGS)
 # never open an RDMA device); never unloaded, as contexts keep pointers to our functions. It depends
 # on libibverbs even if it calls nothing there by name: programs get it from a handle of ours.
 pkglib_LTLIBRARIES += lib/libshift.la
-lib_libshift_la_SOURCES = lib/base/dlopen.S lib/base/dlopen.c lib/base/dlopen.h lib/base/real_verbs.c \
+lib_libshift_la_SOURCES = lib/base/dlopen.S lib/base/dlopen.c lib/base/dlopen.h lib/base/find_symbol.c \
+	lib/base/find_symbol.h lib/base/real_rdmacm.c lib/base/real_rdmacm.h lib/base/real_verbs.c \
 	lib/base/real_verbs.h lib/preload/direct_verbs.c \
-	lib/preload/direct_verbs.h lib/preload/exports.c
+	lib/preload/direct_verbs.h lib/preload/exports.c lib/preload/rdmacm.c
 lib_libshift_la_CFLAGS = $(SHIFT_SO_CFLAGS) $(HOOKS_CFLAGS)
 ROOMS_BELOW = lib/libshiftnic.la lib/libshiftstats.la kv/libkvclient.la lib/libshiftcore.la lib/libshiftbase.la
 lib_libshift_la_LIBADD = lib/libshiftrooms.la $(ROOMS_BELOW) $(IBVERBS_LIBS)

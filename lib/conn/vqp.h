@@ -275,6 +275,7 @@ struct vqp {
 	uint32_t id; /* of the connection in this process, in this life: vqp_renew_id() */
 	_Atomic bool switching;		 /* vqp_any_switching(). Written under lock */
 	_Atomic uint32_t awaits_answers; /* mask of rails: vqp_await_answers() */
+	_Atomic uint32_t cm_number;	 /* of its RDMA-CM id (lib/verbs/cm_ids.h); 0: none */
 
 	struct vqp_program program;
 	struct vqp_life life;

@@ -10,10 +10,9 @@
  */
 #include "lib/preload/direct_verbs.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 
-#include "lib/base/dlopen.h"
+#include "lib/base/find_symbol.h"
 #include "lib/base/reentry.h"
 #include "lib/conn/memlock.h"
 #include "lib/object/channel.h"
@@ -45,20 +44,7 @@ struct verb {
 /* NULL: the library is not loaded, or too old. */
 static void *direct_verb_find(const struct verb *verb)
 {
-	void *sym = dlvsym(RTLD_NEXT, verb->name, verb->version);
-	void *handle;
-
-	if (sym)
-		return sym;
-	/* A library that was loaded by a dlopen with RTLD_LOCAL is in no scope but its own. */
-	handle = real_dlopen(verb->library, RTLD_LAZY | RTLD_NOLOAD);
-	if (handle) {
-		sym = dlvsym(handle, verb->name, verb->version);
-		dlclose(handle);
-	}
-	if (!sym)
-		dlerror(); /* forget the message: the program made no error */
-	return sym;
+	return find_symbol(verb->library, verb->name, verb->version);
 }
 
 /* --- the queues of an object ------------------------------------------------------------------ */

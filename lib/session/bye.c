@@ -5,6 +5,7 @@
 
 #include "lib/base/background.h"
 #include "lib/conn/conn_lock.h"
+#include "lib/session/disconnects.h"
 #include "lib/session/job.h"
 #include "lib/session/peer_paths.h"
 
@@ -64,10 +65,12 @@ static void conn_of_left(struct vqp *v, void *arg)
 	struct look *look = arg;
 	uint64_t left_ns = conn_left_ns(v);
 
-	if (left_ns && look->now - left_ns >= GRACE_NS)
+	if (left_ns && look->now - left_ns >= GRACE_NS) {
+		disconnect_follows(v);
 		vqp_event(v, &ev);
-	else
+	} else {
 		look->again |= left_ns != 0;
+	}
 }
 
 /* One look at all connections for all who have left: a whole job ends at once. */

@@ -8,6 +8,7 @@
 #include "lib/base/background.h"
 #include "lib/base/log.h"
 #include "lib/conn/conn_lock.h"
+#include "lib/session/disconnects.h"
 #include "lib/session/job.h"
 #include "lib/session/peer_paths.h"
 
@@ -69,6 +70,7 @@ static void conn_peer_died(struct vqp *v)
 {
 	struct shift_event ev = {.type = SHIFT_EV_PEER_DIED};
 
+	disconnect_follows(v);
 	vqp_event(v, &ev);
 }
 

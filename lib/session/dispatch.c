@@ -8,6 +8,7 @@
 #include "lib/conn/peer_keys.h"
 #include "lib/session/bye.h"
 #include "lib/session/deaths.h"
+#include "lib/session/disconnects.h"
 #include "lib/session/peer_paths.h"
 #include "lib/session/rendezvous.h"
 #include "lib/session/tombstones.h"
@@ -29,6 +30,7 @@ static void dispatch_session(const struct nic *nic, const struct shift_msg *m)
 		struct session_conn conn;
 		struct session_probe probe;
 		struct session_bye bye;
+		struct session_end end;
 	} u;
 
 	if (m->blob_bytes > sizeof(u))
@@ -42,6 +44,8 @@ static void dispatch_session(const struct nic *nic, const struct shift_msg *m)
 		peer_paths_probe_heard(m->src_nonce, &u.probe);
 	else if (u.kind == SESSION_BYE && m->blob_bytes == sizeof(u.bye))
 		bye_heard(m);
+	else if (u.kind == SESSION_END && m->blob_bytes == sizeof(u.end))
+		disconnect_heard(m, &u.end);
 }
 
 void dispatch_message(struct nic *nic, const struct shift_msg *m)

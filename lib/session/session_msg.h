@@ -19,6 +19,7 @@ enum session_kind {
 	SESSION_CONN = 2,  /* struct session_conn */
 	SESSION_PROBE = 3, /* struct session_probe */
 	SESSION_BYE = 4,   /* struct session_bye */
+	SESSION_END = 5,   /* struct session_end */
 };
 
 /* Does your program still run? */
@@ -82,8 +83,17 @@ struct session_bye {
 	uint8_t pad[7];
 };
 
+/* My program has disconnected a connection of RDMA-CM. */
+struct session_end {
+	uint8_t kind;
+	uint8_t answer; /* 1: I have heard that of yours */
+	uint8_t pad[2];
+	uint32_t mine, yours; /* ids of the lives of the two QPs */
+};
+
 _Static_assert(sizeof(struct session_alive) == 16, "its layout is fixed");
 _Static_assert(sizeof(struct session_bye) == 8, "its layout is fixed");
+_Static_assert(sizeof(struct session_end) == 12, "its layout is fixed");
 _Static_assert(sizeof(struct session_conn) == 128, "its layout is fixed");
 _Static_assert(sizeof(struct session_probe) == 64, "its layout is fixed");
 _Static_assert(sizeof(struct session_conn) <= SHIFT_MSG_BLOB_MAX, "it fits a record");

@@ -17,12 +17,14 @@
 #include "lib/object/device.h"
 #include "lib/session/bye.h"
 #include "lib/session/deaths.h"
+#include "lib/session/disconnects.h"
 #include "lib/session/dispatch.h"
 #include "lib/session/job.h"
 #include "lib/session/nic_events.h"
 #include "lib/session/operator.h"
 #include "lib/session/rendezvous.h"
 #include "lib/session/spare_rails.h"
+#include "lib/verbs/cm_ids.h"
 #include "lib/verbs/context.h"
 #include "lib/verbs/qp.h"
 
@@ -57,6 +59,7 @@ static void connect_rooms(void)
 
 	memory_set_calls(&memory);
 	qp_set_session(&session);
+	cm_set_session(disconnect_say);
 	nic_on_change(nic_events_changed);
 	vdev_on_rails_changed(spare_rails_changed);
 	ctrl_link_on_message(dispatch_message);

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * The functions of librdmacm that programs call by name. librdmacm is no dependency of ours: who
+ * calls them has loaded it. Its own calls come here, too, through its PLT: what rdma_create_ep() or
+ * a rsocket does for the program.
+ */
+#include <errno.h>
+
+#include "lib/verbs/cm_ids.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *param);
+int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *param);
+int rdma_disconnect(struct rdma_cm_id *id);
+void rdma_destroy_qp(struct rdma_cm_id *id);
+int rdma_destroy_id(struct rdma_cm_id *id);
+int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel);
+void rdma_destroy_event_channel(struct rdma_event_channel *channel);
+int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event);
+int rdma_ack_cm_event(struct rdma_cm_event *event);
+
+static bool is_missing(void)
+{
+	if (real_rdmacm())
+		return false;
+	errno = EOPNOTSUPP;
+	return true;
+}
+
+EXPORT int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *param)
+{
+	if (is_missing())
+		return -1;
+	hook_cm_connects(id, param);
+	return real_rdmacm()->connect(id, param);
+}
+
+EXPORT int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *param)
+{
+	if (is_missing())
+		return -1;
+	hook_cm_connects(id, param);
+	return real_rdmacm()->accept(id, param);
+}
+
+EXPORT int rdma_disconnect(struct rdma_cm_id *id)
+{
+	if (is_missing())
+		return -1;
+	hook_cm_disconnects(id);
+	return real_rdmacm()->disconnect(id);
+}
+
+EXPORT void rdma_destroy_qp(struct rdma_cm_id *id)
+{
+	if (is_missing())
+		return;
+	hook_cm_disconnects(id);
+	real_rdmacm()->destroy_qp(id);
+}
+
+EXPORT int rdma_destroy_id(struct rdma_cm_id *id)
+{
+	if (is_missing())
+		return -1;
+	hook_cm_destroys_id(id);
+	return real_rdmacm()->destroy_id(id);
+}
+
+EXPORT int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel)
+{
+	if (is_missing())
+		return -1;
+	return hook_cm_migrate_id(id, channel);
+}
+
+EXPORT void rdma_destroy_event_channel(struct rdma_event_channel *channel)
+{
+	if (is_missing())
+		return;
+	hook_cm_destroys_channel(channel);
+	real_rdmacm()->destroy_event_channel(channel);
+}
+
+/* It waits, and may be cancelled then. */
+EXPORT int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
+{
+	return is_missing() ? -1 : hook_cm_get_event(channel, event);
+}
+
+EXPORT int rdma_ack_cm_event(struct rdma_cm_event *event)
+{
+	return is_missing() ? -1 : hook_cm_ack_event(event);
+}
