@@ -517,23 +517,29 @@ static int event_filter(int fd, struct rdma_cm_event *e, bool slept)
 	return AGAIN;
 }
 
+/* The program's pointer is that of its id (librdmacm itself passes it): it is written only when
+ * there is an event to be acknowledged. */
 int hook_cm_get_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
 {
+	struct rdma_cm_event *e;
 	int what = AGAIN, err;
 	bool slept;
 
-	if (fork_in_child())
+	if (!event || fork_in_child())
 		return real_rdmacm()->get_cm_event(channel, event);
 	while (what == AGAIN) {
 		slept = !is_readable(channel->fd, 0);
-		err = real_rdmacm()->get_cm_event(channel, event);
+		err = real_rdmacm()->get_cm_event(channel, &e);
 		if (err)
 			return err;
-		what = event_filter(channel->fd, *event, slept);
+		what = event_filter(channel->fd, e, slept);
 	}
-	if (what == NOTHING)
+	if (what == NOTHING) {
 		errno = EAGAIN;
-	return what == NOTHING ? -1 : 0;
+		return -1;
+	}
+	*event = e;
+	return 0;
 }
 
 int hook_cm_ack_event(struct rdma_cm_event *event)
