@@ -143,7 +143,7 @@ kill_programs() {
 	mend_all || true
 	client_status='' server_status=''
 	for host in a b; do
-		on "$host" sh -c 'pkill -KILL -x "ibv?_.*|integrity|collective" || true'
+		on "$host" sh -c 'pkill -KILL -x "ibv?_.*|integrity|collective|rping|ucmatose|rstream|iperf" || true'
 	done
 	wait "$client" "$server" 2>/dev/null || true
 }
