@@ -24,7 +24,7 @@ exports() { # FILE: names with versions
 	nm -D --defined-only --with-symbol-versions "$1" | awk '$2 ~ /[TW]/ {print $3}' | sort
 }
 
-@test "exports: the verbs, in the versions of libibverbs, libmlx4 and libmlx5, and nothing else" {
+@test "exports: the verbs, in the versions of libibverbs, libmlx4, libmlx5 and librdmacm, and nothing else" {
 	diff <(exports "$library") <(sort <<-END
 		dlopen
 		ibv_ack_cq_events@@IBVERBS_1.1
@@ -60,6 +60,15 @@ exports() { # FILE: names with versions
 		mlx5dv_init_obj@@MLX5_1.2
 		mlx5dv_init_obj@MLX5_1.0
 		mlx5dv_reg_dmabuf_mr@@MLX5_1.25
+		rdma_accept@@RDMACM_1.0
+		rdma_ack_cm_event@@RDMACM_1.0
+		rdma_connect@@RDMACM_1.0
+		rdma_destroy_event_channel@@RDMACM_1.0
+		rdma_destroy_id@@RDMACM_1.0
+		rdma_destroy_qp@@RDMACM_1.0
+		rdma_disconnect@@RDMACM_1.0
+		rdma_get_cm_event@@RDMACM_1.0
+		rdma_migrate_id@@RDMACM_1.0
 		verbs_open_device
 	END
 	)
@@ -78,11 +87,11 @@ same_exports() { # NAMES FILE: those of ours that begin so are in that library t
 	same_exports ibv_ "$(ldd "$library" | awk '$1 == "libibverbs.so.1" {print $3}')"
 }
 
-@test "exports: this machine's libmlx5 and libmlx4 have the same names and versions" {
-	for name in mlx4 mlx5; do
-		file=$(ldconfig -p | awk -v name="lib$name.so.1" '$1 == name {print $NF; exit}')
-		[ -n "$file" ] || skip "lib$name is not installed"
-		same_exports ${name}dv_ "$file"
+@test "exports: this machine's libmlx5, libmlx4 and librdmacm have the same names and versions" {
+	for name in mlx4:mlx4dv mlx5:mlx5dv rdmacm:rdma; do
+		file=$(ldconfig -p | awk -v name="lib${name%:*}.so.1" '$1 == name {print $NF; exit}')
+		[ -n "$file" ] || skip "lib${name%:*} is not installed"
+		same_exports "${name#*:}_" "$file"
 	done
 }
 

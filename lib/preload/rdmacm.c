@@ -5,6 +5,8 @@
  * a rsocket does for the program.
  */
 #include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
 
 #include "lib/verbs/cm_ids.h"
 
@@ -20,8 +22,17 @@ void rdma_destroy_event_channel(struct rdma_event_channel *channel);
 int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event);
 int rdma_ack_cm_event(struct rdma_cm_event *event);
 
+static void find_real(void)
+{
+	if (real_rdmacm())
+		cm_set_real(real_rdmacm());
+}
+
 static bool is_missing(void)
 {
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, find_real);
 	if (real_rdmacm())
 		return false;
 	errno = EOPNOTSUPP;

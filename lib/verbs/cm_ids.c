@@ -49,6 +49,7 @@ struct ending {
 
 static void endings_run(void *arg);
 
+static const struct real_rdmacm *cm;
 static void (*session_disconnects)(struct vqp *v, uint32_t number);
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;	/* a leaf */
 static struct table by_id = TABLE_INIT, by_number = TABLE_INIT; /* of cm_conn; under `lock` */
@@ -56,6 +57,11 @@ static uint32_t last_number;
 static struct wake *wakes;
 static struct ending *endings;
 static struct bg_timer ending_timer = {.fn = endings_run};
+
+void cm_set_real(const struct real_rdmacm *real)
+{
+	cm = real;
+}
 
 void cm_set_session(void (*disconnects)(struct vqp *v, uint32_t number))
 {
@@ -159,17 +165,16 @@ static int wake_resolve(struct rdma_cm_id *id, struct sockaddr_storage src)
 
 	loopback_of(src.ss_family, &dst);
 	((struct sockaddr_in *)&src)->sin_port = 0; /* in the same place in IPv6 */
-	if (is_ip && !real_rdmacm()->resolve_addr(id, (struct sockaddr *)&src,
-						  (struct sockaddr *)&dst, 1000))
+	if (is_ip && !cm->resolve_addr(id, (struct sockaddr *)&src, (struct sockaddr *)&dst, 1000))
 		return 0;
-	return real_rdmacm()->resolve_addr(id, NULL, (struct sockaddr *)&dst, 1000);
+	return cm->resolve_addr(id, NULL, (struct sockaddr *)&dst, 1000);
 }
 
 static void conn_wake(struct cm_conn *c)
 {
 	struct wake *w = calloc(1, sizeof(*w));
 
-	if (!w || real_rdmacm()->create_id(c->id->channel, &w->id, NULL, CM_PORT_SPACE_TCP)) {
+	if (!w || cm->create_id(c->id->channel, &w->id, NULL, CM_PORT_SPACE_TCP)) {
 		log_warn("QP %#x: the program cannot be told that it is disconnected (%s)", c->qpn,
 			 strerror(errno));
 		free(w);
@@ -208,7 +213,7 @@ static void wake_put(struct wake *w)
 /* Nothing locked: librdmacm may close a device. */
 static void wake_free(struct wake *w)
 {
-	real_rdmacm()->destroy_id(w->id);
+	cm->destroy_id(w->id);
 	free(w);
 }
 
@@ -261,7 +266,7 @@ void hook_cm_destroys_id(struct rdma_cm_id *id)
 int hook_cm_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel)
 {
 	struct cm_conn *c;
-	int err = real_rdmacm()->migrate_id(id, channel);
+	int err = cm->migrate_id(id, channel);
 
 	if (err || fork_in_child())
 		return err;
@@ -459,7 +464,7 @@ static enum wake_up event_wakes(struct rdma_cm_event *e)
 		what = wake_becomes_event(w, e) ? BECAME_EVENT : CAME_TOO_LATE;
 	cm_unlock();
 	if (what == CAME_TOO_LATE) {
-		real_rdmacm()->ack_cm_event(e);
+		cm->ack_cm_event(e);
 		wake_free(w);
 	}
 	return what;
@@ -493,7 +498,7 @@ static void event_hide(struct rdma_cm_event *e)
 	log_info("RDMA-CM event %d is hidden from the program: its connection survives it",
 		 e->event);
 	stats_event_hidden();
-	real_rdmacm()->ack_cm_event(e);
+	cm->ack_cm_event(e);
 }
 
 /* 0; else it is to be tried again, or EAGAIN is to be said. */
@@ -526,10 +531,10 @@ int hook_cm_get_event(struct rdma_event_channel *channel, struct rdma_cm_event *
 	bool slept;
 
 	if (!event || fork_in_child())
-		return real_rdmacm()->get_cm_event(channel, event);
+		return cm->get_cm_event(channel, event);
 	while (what == AGAIN) {
 		slept = !is_readable(channel->fd, 0);
-		err = real_rdmacm()->get_cm_event(channel, &e);
+		err = cm->get_cm_event(channel, &e);
 		if (err)
 			return err;
 		what = event_filter(channel->fd, e, slept);
@@ -552,7 +557,7 @@ int hook_cm_ack_event(struct rdma_cm_event *event)
 		w = wake_take(wake_is_event, event);
 		cm_unlock();
 	}
-	err = real_rdmacm()->ack_cm_event(event);
+	err = cm->ack_cm_event(event);
 	if (w)
 		wake_free(w);
 	return err;

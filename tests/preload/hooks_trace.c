@@ -11,6 +11,7 @@
 #include "lib/session/start.h"
 #include "lib/verbs/async_events.h"
 #include "lib/verbs/bypass.h"
+#include "lib/verbs/cm_ids.h"
 #include "lib/verbs/completion_events.h"
 #include "lib/verbs/context.h"
 #include "lib/verbs/qp.h"
@@ -234,4 +235,52 @@ int hook_destroy_qp(struct ibv_qp *qp)
 {
 	say("destroy_qp");
 	return real.destroy_qp(qp);
+}
+
+void cm_set_real(const struct real_rdmacm *real)
+{
+	(void)real;
+}
+
+void hook_cm_connects(struct rdma_cm_id *id, const struct rdma_conn_param *param)
+{
+	(void)id;
+	(void)param;
+	say("cm_connects");
+}
+
+void hook_cm_disconnects(struct rdma_cm_id *id)
+{
+	(void)id;
+	say("cm_disconnects");
+}
+
+void hook_cm_destroys_id(struct rdma_cm_id *id)
+{
+	(void)id;
+	say("cm_destroys_id");
+}
+
+void hook_cm_destroys_channel(struct rdma_event_channel *channel)
+{
+	(void)channel;
+	say("cm_destroys_channel");
+}
+
+int hook_cm_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel)
+{
+	say("cm_migrate_id");
+	return real_rdmacm()->migrate_id(id, channel);
+}
+
+int hook_cm_get_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
+{
+	say("cm_get_event");
+	return real_rdmacm()->get_cm_event(channel, event);
+}
+
+int hook_cm_ack_event(struct rdma_cm_event *event)
+{
+	say("cm_ack_event");
+	return real_rdmacm()->ack_cm_event(event);
 }

@@ -12,6 +12,7 @@ tests_preload_compat_LDADD = $(IBVERBS_LIBS)
 check_LTLIBRARIES += tests/preload/libtrace.la
 tests_preload_libtrace_la_SOURCES = tests/preload/hooks_trace.c \
 	lib/preload/exports.c lib/preload/direct_verbs.c lib/preload/direct_verbs.h \
+	lib/preload/rdmacm.c lib/base/real_rdmacm.c lib/base/find_symbol.c \
 	lib/base/real_verbs.c lib/base/dlopen.c lib/base/dlopen.S lib/base/reentry.c \
 	lib/base/env.c lib/base/log.c common/printable.c lib/base/rail_list.c lib/base/sysfs.c
 tests_preload_libtrace_la_CFLAGS = $(lib_libshift_la_CFLAGS)
