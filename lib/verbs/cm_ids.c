@@ -58,9 +58,9 @@ static struct wake *wakes;
 static struct ending *endings;
 static struct bg_timer ending_timer = {.fn = endings_run};
 
-void cm_set_real(const struct real_rdmacm *real)
+void cm_set_real(const struct real_rdmacm *rdmacm)
 {
-	cm = real;
+	cm = rdmacm;
 }
 
 void cm_set_session(void (*disconnects)(struct vqp *v, uint32_t number))
@@ -103,7 +103,7 @@ static void qp_search_device(struct vdev *dev, void *arg)
 }
 
 /* The program is using the QP, and so does not destroy it now. NULL: it has no connection. */
-static struct vqp *qp_of(const struct rdma_cm_id *id, uint32_t qpn)
+static struct vqp *qp_of_id(const struct rdma_cm_id *id, uint32_t qpn)
 {
 	struct qp_search s = {.qpn = qpn};
 
@@ -131,7 +131,7 @@ static void conn_add(struct rdma_cm_id *id, struct vqp *v)
 
 void hook_cm_connects(struct rdma_cm_id *id, const struct rdma_conn_param *param)
 {
-	struct vqp *v = qp_of(id, id->qp ? id->qp->qp_num : param ? param->qp_num : 0);
+	struct vqp *v = qp_of_id(id, id->qp ? id->qp->qp_num : param ? param->qp_num : 0);
 
 	if (!v || fork_in_child())
 		return;
@@ -352,7 +352,7 @@ void hook_cm_disconnects(struct rdma_cm_id *id)
 	cm_lock();
 	c = conn_of_id(id);
 	if (c && !c->ended) {
-		d.v = qp_of(id, c->qpn);
+		d.v = qp_of_id(id, c->qpn);
 		d.number = c->number;
 	}
 	cm_unlock();
@@ -420,7 +420,7 @@ static enum verdict conn_judge(struct cm_conn *c, const struct rdma_cm_event *e)
 	return c->ended ? HIDE : HIDE_IF_SURVIVED;
 }
 
-static bool event_is_hidden(const struct rdma_cm_event *e)
+static bool cm_event_is_hidden(const struct rdma_cm_event *e)
 {
 	enum verdict verdict;
 	struct cm_conn *c;
@@ -511,7 +511,7 @@ static int event_filter(int fd, struct rdma_cm_event *e, bool slept)
 	case CAME_TOO_LATE: return must_get_something(fd, slept) ? NOTHING : AGAIN;
 	case NO_WAKE_UP: break;
 	}
-	if (!event_is_hidden(e))
+	if (!cm_event_is_hidden(e))
 		return 0;
 	if (must_get_something(fd, slept)) {
 		e->event = CM_EVENT_ADDR_CHANGE;

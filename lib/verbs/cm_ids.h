@@ -12,7 +12,7 @@
 #include "lib/conn/vqp.h"
 
 /* To be called before the first hook; the functions stay the caller's. */
-void cm_set_real(const struct real_rdmacm *real);
+void cm_set_real(const struct real_rdmacm *rdmacm);
 
 /* What the room above does: tells the peer of a connection that the program has disconnected it.
  * When the peer has heard, or nobody answers, it calls cm_ended() for this end. Background thread.

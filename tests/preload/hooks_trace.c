@@ -237,9 +237,9 @@ int hook_destroy_qp(struct ibv_qp *qp)
 	return real.destroy_qp(qp);
 }
 
-void cm_set_real(const struct real_rdmacm *real)
+void cm_set_real(const struct real_rdmacm *rdmacm)
 {
-	(void)real;
+	(void)rdmacm;
 }
 
 void hook_cm_connects(struct rdma_cm_id *id, const struct rdma_conn_param *param)
