@@ -225,8 +225,8 @@ tests_unit_test_table_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS)
 tests_unit_test_table_LDADD = $(CMOCKA_LIBS)
 
 # Parts of lib/conn and lib/verbs with the rest of the library faked.
-check_PROGRAMS += tests/unit/test_memlock tests/unit/test_keys tests/unit/test_async_events
-TESTS += tests/unit/test_memlock tests/unit/test_keys tests/unit/test_async_events
+check_PROGRAMS += tests/unit/test_memlock tests/unit/test_keys tests/unit/test_async_events tests/unit/test_cm_ids
+TESTS += tests/unit/test_memlock tests/unit/test_keys tests/unit/test_async_events tests/unit/test_cm_ids
 tests_unit_test_memlock_SOURCES = tests/unit/test_memlock.c lib/conn/memlock.c lib/conn/protection.c
 tests_unit_test_memlock_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
 tests_unit_test_memlock_LDADD = $(CMOCKA_LIBS)
@@ -258,6 +258,10 @@ tests_unit_test_fence_LDADD = $(CMOCKA_LIBS)
 tests_unit_test_async_events_SOURCES = tests/unit/test_async_events.c lib/verbs/async_events.c
 tests_unit_test_async_events_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
 tests_unit_test_async_events_LDADD = $(CMOCKA_LIBS)
+
+tests_unit_test_cm_ids_SOURCES = tests/unit/test_cm_ids.c lib/verbs/cm_ids.c lib/base/table.c
+tests_unit_test_cm_ids_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
+tests_unit_test_cm_ids_LDADD = $(CMOCKA_LIBS)
 
 check_PROGRAMS += tests/unit/test_probe
 TESTS += tests/unit/test_probe
