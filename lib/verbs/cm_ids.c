@@ -20,6 +20,7 @@
 #include "lib/base/log.h"
 #include "lib/base/table.h"
 #include "lib/base/uncancelled.h"
+#include "lib/base/worker.h"
 #include "lib/conn/conn_lock.h"
 
 /* An id that the program has connected or accepted. Under `lock`, but for what is constant. */
@@ -40,8 +41,9 @@ struct wake {
 	struct rdma_cm_event *event; /* the program has it, and has not acknowledged it */
 };
 
-/* That id is over, and the program is to hear of it by then. Background thread. */
+/* That id is over, and the program is to hear of it by then. Background thread, then the worker. */
 struct ending {
+	struct job job; /* first */
 	struct ending *next;
 	uint32_t number;
 	uint64_t at_ns;
@@ -280,30 +282,51 @@ int hook_cm_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel
 
 /* --- the end of a connection ------------------------------------------------------------------ */
 
+static void ending_tell(struct job *job)
+{
+	struct ending *e = (struct ending *)job;
+	struct cm_conn *c;
+
+	cm_lock();
+	c = table_get(&by_number, e->number);
+	if (c && !c->told && !c->waking) {
+		log_info("QP %#x: its RDMA-CM is told that it is disconnected", c->qpn);
+		conn_wake(c);
+	}
+	cm_unlock();
+	free(e);
+}
+
+/* librdmacm and the kernel may wait there for a NIC, which the background thread must not. */
+static void ending_submit(struct ending *e)
+{
+	static struct worker *worker;
+
+	worker = worker ? worker : worker_new("shift-cm", 1);
+	e->job.fn = ending_tell;
+	if (worker)
+		worker_submit(worker, &e->job);
+	else
+		free(e);
+}
+
 static void endings_run(void *arg)
 {
 	uint64_t now = now_ns(), next = UINT64_MAX;
 	struct ending **at = &endings;
 
 	(void)arg;
-	cm_lock();
 	while (*at) {
 		struct ending *e = *at;
-		struct cm_conn *c = table_get(&by_number, e->number);
 
-		if (c && e->at_ns > now) {
+		if (e->at_ns > now) {
 			next = e->at_ns < next ? e->at_ns : next;
 			at = &e->next;
 			continue;
 		}
-		if (c && !c->told && !c->waking) {
-			log_info("QP %#x: its RDMA-CM is told that it is disconnected", c->qpn);
-			conn_wake(c);
-		}
 		*at = e->next;
-		free(e);
+		ending_submit(e);
 	}
-	cm_unlock();
 	bg_timer_set(&ending_timer, next);
 }
 
