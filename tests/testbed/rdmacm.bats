@@ -107,10 +107,11 @@ as_without() { # PROGRAM OPTIONS...
 	diff "$out/a.unprotected" "$out/a.protected" && diff "$out/b.unprotected" "$out/b.protected"
 }
 
-# The cable is pulled, and the client killed.
+# The cable is pulled, and the client killed, if it has not ended by itself (UNREACHABLE).
 killed_in_silence() {
-	start_cm rping -C 100000 && carries a 0 && sleep 2 && break_it pull:a && sleep 3 &&
-		on a pkill -KILL -x rping && wait_until 10 ended "$client"
+	start_cm rping -C 100000 && carries a 0 && sleep 2 && break_it pull:a && sleep 3 || return
+	on a pkill -KILL -x rping || true
+	wait_until 10 ended "$client"
 }
 
 @test "without a fault: the same lines and status" {
@@ -153,7 +154,7 @@ killed_in_silence() {
 @test "perftest -R: cable pulled at either end" {
 	outlives_panic survives_cm pull:a ib_write_bw -s 4096 -n 100000
 	outlives_panic survives_cm pull:b ib_read_bw -s 4096 -n 100000
-	outlives_panic survives_cm pull:a ib_send_lat -n 40000
+	outlives_panic survives_cm pull:a ib_send_lat -n 8000
 }
 
 # bats test_tags=long
