@@ -17,11 +17,11 @@ start_cm() { # PROGRAM OPTIONS...
 	program=$1
 	shift
 	case $program in
-	rping) server_options=(-s -a $address -v) client_options=(-c -a $address -v) ;;
-	ucmatose) server_options=(-b $address) client_options=(-s $address) ;;
-	rstream) server_options=(-b $address) client_options=(-s $address) ;;
-	iperf) server_options=(-s -P 1) client_options=(-c $address) ;;
-	ib_*) server_options=(-R -F -d mlx5_0 -x 1) client_options=("${server_options[@]}" $address) ;;
+	rping) server_options=(-s -a "$address" -v) client_options=(-c -a "$address" -v) ;;
+	ucmatose) server_options=(-b "$address") client_options=(-s "$address") ;;
+	rstream) server_options=(-b "$address") client_options=(-s "$address") ;;
+	iperf) server_options=(-s -P 1) client_options=(-c "$address") ;;
+	ib_*) server_options=(-R -F -d mlx5_0 -x 1) client_options=("${server_options[@]}" "$address") ;;
 	esac
 	[ $program != iperf ] || under_sockets
 	launch b $program "${server_options[@]}" "$@" & server=$!
