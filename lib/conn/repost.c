@@ -219,6 +219,15 @@ void repost_sends(struct vqp *v, const struct shift_action *a)
 	v->repost.tx_stopped = false;
 }
 
+void repost_wait(struct vqp *v, uint32_t n)
+{
+	v->repost.tx_end = shift_conn_head(v->conn);
+	v->repost.tx_next = v->repost.tx_end - n;
+	v->repost.tx_rail = 0;
+	v->repost.tx_epoch = v->rails.armed_epoch[0];
+	v->repost.tx_stopped = false;
+}
+
 void repost_withdraw(struct vqp *v, uint8_t rail, uint32_t epoch)
 {
 	if (v->repost.tx_next < v->repost.tx_end && v->repost.tx_rail == rail &&

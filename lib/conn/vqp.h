@@ -106,6 +106,8 @@ struct vqp_hot {
 	/* Inside send_gate: the NIC has refused so many sends, and the core does not know yet. */
 	uint32_t refused_sends;
 	bool refused;
+	/* Likewise: it had no room for so many, which are to wait for it: repost_wait(). */
+	uint32_t waiting_sends;
 	struct gate recv_gate __attribute__((aligned(64)));
 	/* Inside recv_gate: the program's receive that is being posted, and what goes to the NIC in
 	 * its place if there is a mark: that is its wr_id, and no other one follows it. */
@@ -269,6 +271,7 @@ struct vqp {
 	struct ibv_qp_init_attr init; /* as accepted */
 	uint32_t qpn;		      /* of qp, for jobs that may outlive it */
 	uint64_t marker;	      /* wr_id of a fence's marker */
+	struct wr_builder *wr_builder; /* NULL: the program does not post by ibv_wr_* */
 	int stats;		      /* slot in the statistics, or -1 */
 	size_t conn_bytes;	      /* of conn */
 

@@ -29,6 +29,7 @@ static void cq_free(struct object *obj)
 	pthread_mutex_destroy(&cq->drain_lock);
 	pthread_mutex_destroy(&cq->delivered_lock);
 	pthread_mutex_destroy(&cq->grow);
+	pthread_mutex_destroy(&cq->poller.lock);
 	assoc_clear(&cq->qps);
 	free(cq->stash);
 	free(cq->delivered.wc);
@@ -54,6 +55,7 @@ static struct vcq *cq_new(struct vdev *dev, struct ibv_cq *real_cq)
 	pthread_mutex_init(&cq->drain_lock, NULL);
 	pthread_mutex_init(&cq->delivered_lock, NULL);
 	pthread_mutex_init(&cq->grow, NULL);
+	pthread_mutex_init(&cq->poller.lock, NULL);
 	if (!cq->stash) {
 		cq_free(&cq->obj);
 		return NULL;

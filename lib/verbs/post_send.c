@@ -117,23 +117,25 @@ static int slow_self(struct vqp *v, const struct ibv_send_wr *wr)
 	return self_qp_post(v, &log);
 }
 
-/* Do so many sends wait in the log to be posted that the queue counts as full? Those that the last
- * commit found done do not count: the program has their completions, and posts in their place. */
-static bool queue_is_full(struct vqp *v)
+/* Are so few sends waiting in the log to be posted that there is room for n more? Those that the
+ * last commit found done do not count: the program has their completions, and posts in their place.
+ */
+static bool queue_takes(struct vqp *v, uint32_t n)
 {
 	uint64_t next = v->repost.tx_next, size = v->init.cap.max_send_wr;
 	struct shift_conn_view view;
 
-	if (v->repost.tx_end - next < size)
-		return false;
+	if (v->repost.tx_end - next + n <= size)
+		return true;
 	shift_conn_view(v->conn, &view);
 	if (next < view.send_tail)
 		next = view.send_tail;
-	return v->repost.tx_end >= next + size;
+	return v->repost.tx_end + n <= next + size;
 }
 
-/* One send, between vqp_enter() and vqp_leave(). 0 or a negative errno. */
-static int slow_send(struct vqp *v, const struct ibv_send_wr *wr)
+/* One send, between vqp_enter() and vqp_leave(). 0 or a negative errno. at_once: if it is the only
+ * one that waits, so that the program hears what its NIC says; else vqp_leave() posts it. */
+static int slow_send(struct vqp *v, const struct ibv_send_wr *wr, bool at_once)
 {
 	uint64_t at = shift_conn_head(v->conn);
 	struct shift_wr log;
@@ -142,7 +144,7 @@ static int slow_send(struct vqp *v, const struct ibv_send_wr *wr)
 
 	if (v->self.engaged)
 		return slow_self(v, wr);
-	if (queue_is_full(v))
+	if (!queue_takes(v, 1))
 		return -ENOMEM;
 	if (wr->opcode == IBV_WR_BIND_MW || is_unknown(wr))
 		return slow_direct(v, wr);
@@ -164,7 +166,7 @@ static int slow_send(struct vqp *v, const struct ibv_send_wr *wr)
 		v->repost.tx_epoch = v->rails.armed_epoch[rail];
 	}
 	v->repost.tx_end = at + 1;
-	return first && !rail && repost_may_pump(v) ? post_at_once(v) : 0;
+	return at_once && first && !rail && repost_may_pump(v) ? post_at_once(v) : 0;
 }
 
 /* noinline, so that it costs posts through an open gate nothing. */
@@ -177,7 +179,7 @@ static __attribute__((noinline)) int slow_post_send(struct vqp *v, struct ibv_se
 		return v->post_send(v->qp, wr, bad);
 	vqp_enter(v);
 	for (; wr && !err; wr = err ? wr : wr->next)
-		err = slow_send(v, wr);
+		err = slow_send(v, wr, true);
 	vqp_leave(v);
 	if (err)
 		*bad = wr;
@@ -254,20 +256,24 @@ static inline bool log_one(struct vqp *v, const struct ibv_send_wr *wr)
 	return shift_fast_post(&v->hot.run, raw_wr(wr)) || log_other(v, wr);
 }
 
-/*
- * The NIC is broken: its n newest requests stay in the log, and are posted on another rail. Inside
- * the gate, which it leaves. The gate is shut until the core knows: what another thread posted
- * meanwhile the NIC might take, and it would pass for the requests that it has refused.
- */
-static void sends_refused(struct vqp *v, enum gate_how how, uint32_t n)
+/* Inside the gate, which it leaves. The gate is shut until the core knows: what another thread
+ * posted meanwhile the NIC might take, and it would pass for the requests that it has not. */
+static void tell_core(struct vqp *v, enum gate_how how)
 {
-	v->hot.refused = true;
-	v->hot.refused_sends = n;
 	gate_shut(&v->hot.send_gate);
 	gate_leave(&v->hot.send_gate, how);
 	vqp_enter(v);
 	gate_open(&v->hot.send_gate);
 	vqp_leave(v);
+}
+
+/* The NIC is broken: its n newest requests stay in the log, and are posted on another rail. Inside
+ * the gate, which it leaves. */
+static void sends_refused(struct vqp *v, enum gate_how how, uint32_t n)
+{
+	v->hot.refused = true;
+	v->hot.refused_sends = n;
+	tell_core(v, how);
 }
 
 /* Posts what was logged, [wr, end), one by one. After an error *refused is the first that the
@@ -427,4 +433,88 @@ int hot_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr 
 	if (!shift_fast_post(&v->hot.run, raw_wr(wr)))
 		return post_other_one(v, qp, wr, bad);
 	return post_one(v, qp, wr);
+}
+
+/* --- batches ---------------------------------------------------------------------------------- */
+
+/* So that none of the n is refused once the first is logged. */
+static bool takes_all(struct vqp *v, uint32_t n)
+{
+	if (v->self.engaged)
+		return shift_conn_head(v->conn) - v->self.tail + n <= v->init.cap.max_send_wr;
+	return queue_takes(v, n) && n <= shift_conn_send_room(v->conn);
+}
+
+static __attribute__((noinline)) int slow_batch(struct vqp *v, struct ibv_send_wr *wr, uint32_t n)
+{
+	struct ibv_send_wr *bad;
+	int err = 0;
+
+	if (v->life.bypassed)
+		return v->post_send(v->qp, wr, &bad);
+	vqp_enter(v);
+	if (!takes_all(v, n))
+		err = -ENOMEM;
+	for (; wr && !err; wr = wr->next)
+		err = slow_send(v, wr, false);
+	vqp_leave(v);
+	return -err;
+}
+
+/* [wr, end) was logged, and is not to be posted this way. Inside the gate, which it leaves. */
+static void batch_withdraw(struct vqp *v, enum gate_how how, const struct ibv_send_wr *wr,
+			   const struct ibv_send_wr *end)
+{
+	shift_fast_fold(v->conn, &v->hot.run);
+	shift_conn_unpost_send(v->conn, count_sends(wr, end));
+	gate_leave(&v->hot.send_gate, how);
+}
+
+/* The provider has refused a batch, or the rest of one: the program would post all of it again. So,
+ * where only room is wanting, the rest waits for it. Inside the gate, which it leaves. */
+static __attribute__((noinline)) int batch_failed(struct vqp *v, enum gate_how how, int err,
+						  const struct ibv_send_wr *wr,
+						  struct ibv_send_wr *refused)
+{
+	uint32_t left = refused ? count_sends(refused, NULL) : 0;
+	struct ibv_send_wr *bad;
+
+	if (err != ENOMEM || !refused || refused == wr)
+		return post_failed(v, how, err, refused, left, NULL, &bad);
+	v->hot.waiting_sends = left;
+	tell_core(v, how);
+	return 0;
+}
+
+static enum gate_how batch_enter(struct vqp *v, struct ibv_send_wr *wr)
+{
+	bool known = gate_find(&gate_mine.send, v->qp);
+	enum gate_how how;
+
+	if (known && gate_enter_owned(&v->hot.send_gate, wr))
+		return GATE_OWNED;
+	how = gate_enter(&v->hot.send_gate, wr);
+	if (!known && how != GATE_IS_SHUT)
+		gate_remember(&gate_mine.send, v->qp, v);
+	return how;
+}
+
+int post_send_batch(struct vqp *v, struct ibv_send_wr *wr, uint32_t n)
+{
+	enum gate_how how = batch_enter(v, wr);
+	struct ibv_send_wr *rest, *refused = NULL;
+	int err;
+
+	if (how == GATE_IS_SHUT)
+		return slow_batch(v, wr, n);
+	rest = log_sends(v, wr);
+	if (rest) {
+		batch_withdraw(v, how, wr, rest);
+		return slow_batch(v, wr, n);
+	}
+	err = v->post_send(v->qp, wr, &refused);
+	if (__builtin_expect(err, 0))
+		return batch_failed(v, how, err, wr, refused);
+	gate_leave(&v->hot.send_gate, how);
+	return 0;
 }

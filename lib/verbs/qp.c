@@ -29,6 +29,7 @@
 #include "lib/conn/twin.h"
 #include "lib/verbs/bypass.h"
 #include "lib/verbs/memory_windows.h"
+#include "lib/verbs/wr_builder.h"
 
 static struct qp_session session;
 
@@ -53,6 +54,7 @@ static void qp_free(struct object *obj)
 	struct vqp *v = (struct vqp *)obj;
 
 	pages_put(v->conn, v->conn_bytes);
+	wr_builder_free(v->wr_builder);
 	peer_keys_free(v->keys.peer);
 	exported_keys_free(&v->keys.exported);
 	if (v->pd)
@@ -236,28 +238,32 @@ static void qp_publish(struct vqp *v)
 	bypass_check(v);
 }
 
-/* A fence posts a marker, for which a send queue of no entries has no room (V19). Verbs allow one
- * larger than the program has asked for. */
-static struct ibv_qp *real_create_qp(const struct vdev *dev, struct ibv_pd *pd,
-				     struct ibv_qp_init_attr *attr)
+bool hook_creates_qp(const struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
+	const struct vdev *dev = vdev_find(pd->context);
 	bool grow = dev && dev->rails > 1 && attr->qp_type == IBV_QPT_RC && !attr->srq &&
 		    !attr->cap.max_send_wr;
-	struct ibv_qp *qp;
 
 	attr->cap.max_send_wr += grow;
-	qp = with_room(pd->context, real.create_qp(pd, attr));
-	if (!qp)
-		attr->cap.max_send_wr -= grow;
-	return qp;
+	return grow;
 }
 
-struct ibv_qp *hook_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+/* Before qp_protect(): without memory for it the QP is the provider's alone. */
+static void wr_builder_prepare(struct vqp *v)
+{
+	v->wr_builder = wr_builder_new(&v->init.cap);
+	if (!v->wr_builder)
+		v->program.why = STATS_UNPROTECTED_NO_MEMORY;
+}
+
+struct ibv_qp *hook_created_qp(struct ibv_qp *qp, struct ibv_pd *pd, struct ibv_qp_init_attr *attr,
+			       bool grown, struct ibv_qp_ex *ex)
 {
 	struct vdev *dev = vdev_find(pd->context);
-	struct ibv_qp *qp = real_create_qp(dev, pd, attr);
 	struct vqp *v;
 
+	if (!qp)
+		attr->cap.max_send_wr -= grown;
 	if (!qp || !dev || fork_in_child_warn())
 		return qp;
 	v = qp_new(dev, pd, attr);
@@ -267,12 +273,24 @@ struct ibv_qp *hook_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	v->qpn = qp->qp_num;
 	v->init = *attr; /* with the capacities as accepted */
 	v->program.why = qp_judge(v, pd, attr);
+	if (v->program.why == STATS_UNPROTECTED_NONE && ex)
+		wr_builder_prepare(v);
 	if (v->program.why == STATS_UNPROTECTED_NONE)
 		qp_protect(v);
 	if (!v->conn)
 		stats_bypass(dev->ctx->device->name, v->program.why);
+	else if (ex)
+		wr_builder_take_over(v, ex);
 	qp_publish(v);
 	return qp;
+}
+
+struct ibv_qp *hook_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	bool grown = hook_creates_qp(pd, attr);
+	struct ibv_qp *qp = with_room(pd->context, real.create_qp(pd, attr));
+
+	return hook_created_qp(qp, pd, attr, grown, NULL);
 }
 
 void hook_created_foreign_qp(struct ibv_qp *qp, enum stats_unprotected why)
