@@ -352,15 +352,6 @@ static void refuse_tso(struct ibv_qp_ex *qp, void *header, uint16_t bytes, uint1
 	refuse(qp);
 }
 
-static void refuse_atomic_write(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t addr,
-				const void *value)
-{
-	(void)rkey;
-	(void)addr;
-	(void)value;
-	refuse(qp);
-}
-
 static void refuse_ud_addr(struct ibv_qp_ex *qp, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
 {
 	(void)ah;
@@ -375,6 +366,8 @@ static void refuse_xrc_srqn(struct ibv_qp_ex *qp, uint32_t srqn)
 	refuse(qp);
 }
 
+/* The pointers that every libibverbs with ibv_wr_* has. Of an older one the struct ends behind
+ * them, and what would be written there is another member's. */
 void wr_builder_take_over(struct vqp *v, struct ibv_qp_ex *qp)
 {
 	v->wr_builder->v = v;
@@ -397,7 +390,6 @@ void wr_builder_take_over(struct vqp *v, struct ibv_qp_ex *qp)
 	qp->wr_set_inline_data_list = set_inline_list;
 	qp->wr_bind_mw = refuse_bind_mw;
 	qp->wr_send_tso = refuse_tso;
-	qp->wr_atomic_write = refuse_atomic_write;
 	qp->wr_set_ud_addr = refuse_ud_addr;
 	qp->wr_set_xrc_srqn = refuse_xrc_srqn;
 }
