@@ -106,8 +106,6 @@ struct vqp_hot {
 	/* Inside send_gate: the NIC has refused so many sends, and the core does not know yet. */
 	uint32_t refused_sends;
 	bool refused;
-	/* Likewise: it had no room for so many, which are to wait for it: repost_wait(). */
-	uint32_t waiting_sends;
 	struct gate recv_gate __attribute__((aligned(64)));
 	/* Inside recv_gate: the program's receive that is being posted, and what goes to the NIC in
 	 * its place if there is a mark: that is its wr_id, and no other one follows it. */

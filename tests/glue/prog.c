@@ -270,7 +270,7 @@ static bool may_post(const struct side *s)
 static int post_batch(struct side *s, struct ibv_send_wr *wr, uint32_t n, struct ibv_send_wr **bad)
 {
 	*bad = wr;
-	return post_send_batch(prog_vqp(s->pair, s->host), wr, n);
+	return post_send_batch(prog_vqp(s->pair, s->host), wr, n, verbs_post_all);
 }
 
 /* A list of sends. false: the queue is full, or nothing is left to be posted. */
