@@ -496,15 +496,17 @@ static __attribute__((noinline)) int batch_failed(struct vqp *v, enum gate_how h
 int post_send_batch(struct vqp *v, struct ibv_send_wr *wr, uint32_t n, post_all_fn *post_all)
 {
 	enum gate_how how = batch_enter(v, wr);
-	struct ibv_send_wr *rest;
 	int err;
 
 	if (how == GATE_IS_SHUT)
 		return slow_batch(v, wr, n, post_all);
-	rest = log_sends(v, wr);
-	if (rest) {
-		batch_withdraw(v, how, wr, rest);
-		return slow_batch(v, wr, n, post_all);
+	if (n > 1 || !log_one(v, wr)) {
+		struct ibv_send_wr *rest = log_sends(v, wr);
+
+		if (rest) {
+			batch_withdraw(v, how, wr, rest);
+			return slow_batch(v, wr, n, post_all);
+		}
 	}
 	err = post_all(v, wr);
 	if (__builtin_expect(err, 0))

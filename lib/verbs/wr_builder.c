@@ -28,6 +28,7 @@ struct builder_calls {
 	void (*local_inv)(struct ibv_qp_ex *, uint32_t);
 	void (*cmp_swap)(struct ibv_qp_ex *, uint32_t, uint64_t, uint64_t, uint64_t);
 	void (*fetch_add)(struct ibv_qp_ex *, uint32_t, uint64_t, uint64_t);
+	void (*sge)(struct ibv_qp_ex *, uint32_t, uint64_t, uint32_t);
 	void (*sge_list)(struct ibv_qp_ex *, size_t, const struct ibv_sge *);
 	void (*inline_data)(struct ibv_qp_ex *, void *, size_t);
 };
@@ -169,6 +170,8 @@ static void set_data_again(const struct builder_calls *real, struct ibv_qp_ex *q
 {
 	if (wr->send_flags & IBV_SEND_INLINE)
 		real->inline_data(qp, (void *)(uintptr_t)wr->sg_list->addr, wr->sg_list->length);
+	else if (wr->num_sge == 1)
+		real->sge(qp, wr->sg_list->lkey, wr->sg_list->addr, wr->sg_list->length);
 	else
 		real->sge_list(qp, (size_t)wr->num_sge, wr->sg_list);
 }
@@ -457,6 +460,7 @@ void wr_builder_take_over(struct vqp *v, struct ibv_qp_ex *qp)
 		.local_inv = qp->wr_local_inv,
 		.cmp_swap = qp->wr_atomic_cmp_swp,
 		.fetch_add = qp->wr_atomic_fetch_add,
+		.sge = qp->wr_set_sge,
 		.sge_list = qp->wr_set_sge_list,
 		.inline_data = qp->wr_set_inline_data,
 	};
