@@ -19,6 +19,21 @@ struct item *store_find(struct kvd *k, const char *key, size_t bytes)
 	return kv_table_find(&k->store.items, key, bytes);
 }
 
+static struct item *item_of_node(const struct kv_node *n)
+{
+	return n ? KV_HOLDER(n, struct item, in_order) : NULL;
+}
+
+struct item *store_next_of(const struct kvd *k, const struct topic *t, const struct item *i)
+{
+	const char *key = t->head.key;
+
+	if (!t->prefix)
+		return i ? NULL : store_find((struct kvd *)k, key, strlen(key));
+	i = item_of_node(kv_sorted_after(k->store.order, i ? i->head.key : key, !i));
+	return i && !strncmp(i->head.key, key, strlen(key)) ? (struct item *)i : NULL;
+}
+
 /* A new one if there is none. NULL: there are too many, or no room for the value. */
 static struct item *get_item(struct kvd *k, const char *key, size_t bytes, size_t value_bytes)
 {
@@ -31,7 +46,9 @@ static struct item *get_item(struct kvd *k, const char *key, size_t bytes, size_
 	if (k->store.items.count >= KEYS_MAX)
 		return NULL;
 	k->store.bytes += bytes;
-	return check_alloc(kv_table_get(&k->store.items, key, bytes));
+	i = check_alloc(kv_table_get(&k->store.items, key, bytes));
+	kv_sorted_add(&k->store.order, &i->in_order, i->head.key);
+	return i;
 }
 
 /* NULL: it has none any more. */
@@ -87,6 +104,7 @@ static void release_item(struct kvd *k, struct item *i)
 	kv_list_remove(&i->in_ready);
 	kv_list_remove(&i->in_deaths);
 	k->store.bytes -= strlen(i->head.key);
+	kv_sorted_remove(&k->store.order, &i->in_order);
 	kv_table_remove(&k->store.items, &i->head);
 }
 
@@ -270,6 +288,8 @@ bool store_remote(struct kvd *k, const char *key, size_t key_bytes, const void *
 	/* That one is older than what we have stored, or are about to store. */
 	if ((!i && !value) || (i && (i->dirty || i->in_flight || revision < i->revision)))
 		return true;
+	if (!i && !subs_cover(k, key, key_bytes, NULL))
+		return true;
 	if (!believe_death(k, i, key, key_bytes, value, bytes))
 		return true;
 	i = get_item(k, key, key_bytes, value ? bytes : 0);
@@ -300,24 +320,35 @@ void store_mark_dirty(struct kvd *k, const struct client *c)
 			mark_dirty(k, i);
 }
 
-void store_begin_round(struct kvd *k)
+void store_forget_revisions(struct kvd *k)
 {
 	struct item *i;
 
-	k->store.round++;
-	/* This may be another etcd, whose revisions cannot be compared with the last one's. */
 	for (i = NULL; (i = kv_table_next(&k->store.items, i));)
 		i->revision = 0;
 }
 
-void store_end_round(struct kvd *k, int64_t revision)
+void store_end_round(struct kvd *k, const struct topic *t, int64_t revision)
 {
 	struct item *i, *next;
 
-	for (i = kv_table_next(&k->store.items, NULL); i; i = next) {
-		next = kv_table_next(&k->store.items, i);
+	for (i = store_next_of(k, t, NULL); i; i = next) {
+		next = store_next_of(k, t, i);
 		if (i->seen != k->store.round && !i->dirty && !i->in_flight)
 			store_remote(k, i->head.key, strlen(i->head.key), NULL, 0, revision);
+	}
+}
+
+void store_forget_topic(struct kvd *k, const struct topic *t)
+{
+	struct item *i, *next;
+
+	for (i = store_next_of(k, t, NULL); i; i = next) {
+		next = store_next_of(k, t, i);
+		if (i->owner || i->ours || subs_cover(k, i->head.key, strlen(i->head.key), t))
+			continue;
+		set_value(k, i, NULL, 0);
+		release_item(k, i);
 	}
 }
 
