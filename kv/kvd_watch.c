@@ -17,7 +17,13 @@
 
 #include "kv/kvd.h"
 
-enum { OPEN_TIMEOUTS = 5 }; /* a stream has no timeout of its own */
+enum {
+	OPEN_TIMEOUTS = 5, /* a stream has no timeout of its own */
+	/* What nobody needs is watched for so long, and longer where that goes together with much
+	 * that is needed, as all of it has to be watched anew. */
+	UNUSED_MS = 10 * 1000,
+	UNUSED_MS_PER_TOPIC = 10,
+};
 
 struct stream {
 	struct kv_link link, topics;
@@ -25,8 +31,8 @@ struct stream {
 	struct etcd_request *request; /* NULL: it has ended */
 	struct topic **by_id;	      /* NULL: it has moved to another stream */
 	size_t watchers, created;
-	size_t count, unused; /* topics */
-	int64_t begun_at_ms;
+	size_t count, unused;		   /* topics */
+	int64_t begun_at_ms, unused_at_ms; /* the first of the unused */
 };
 
 static struct stream *stream_of_link(struct kv_link *l)
@@ -80,8 +86,8 @@ void watch_topic_begun(struct kvd *k, struct topic *t)
 /* Whoever asks for it again while it is watched finds all of it here. */
 void watch_topic_unused(struct kvd *k, struct topic *t)
 {
-	if (t->state == TOPIC_WATCHED)
-		t->stream->unused++;
+	if (t->state == TOPIC_WATCHED && !t->stream->unused++)
+		t->stream->unused_at_ms = now_ms();
 	if (t->state == TOPIC_WATCHED || t->state == TOPIC_READING)
 		return;
 	kv_list_remove(&t->in_state);
@@ -389,21 +395,36 @@ void watch_stop(struct kvd *k)
 	}
 }
 
-/* Most of what the stream watches is for nobody. */
+static int64_t drop_unused_at_ms(const struct stream *s)
+{
+	if (!s->unused)
+		return INT64_MAX;
+	return 2 * s->unused > s->count
+		       ? 0
+		       : s->unused_at_ms + UNUSED_MS + UNUSED_MS_PER_TOPIC * (int64_t)s->count;
+}
+
 static void drop_unused(struct kvd *k)
 {
 	struct kv_link *streams = &k->watches.streams, *l;
 
 	for (l = streams->after; l != streams; l = l->after)
-		if (2 * stream_of_link(l)->unused > stream_of_link(l)->count)
+		if (now_ms() >= drop_unused_at_ms(stream_of_link(l)))
 			empty_stream(k, stream_of_link(l));
 }
 
 int64_t watch_due_at_ms(const struct kvd *k)
 {
+	const struct kv_link *streams = &k->watches.streams, *l;
 	const struct stream *s = k->watches.opening;
+	int64_t due = s ? s->begun_at_ms + OPEN_TIMEOUTS * k->o.etcd.timeout_ms : INT64_MAX;
 
-	return s ? s->begun_at_ms + OPEN_TIMEOUTS * k->o.etcd.timeout_ms : INT64_MAX;
+	for (l = streams->after; !s && !k->watches.reading && l != streams; l = l->after) {
+		int64_t at = drop_unused_at_ms(stream_of_link((struct kv_link *)l));
+
+		due = at < due ? at : due;
+	}
+	return due;
 }
 
 /* At the beginning all is read first, so that one stream has all of it. */
@@ -423,7 +444,7 @@ static void watch_what_was_read(struct kvd *k)
 
 void watch_tick(struct kvd *k)
 {
-	if (now_ms() > watch_due_at_ms(k))
+	if (k->watches.opening && now_ms() > watch_due_at_ms(k))
 		return session_fail(k, "no watch begins: etcd is slow or stopped");
 	read_end(k);
 	watch_what_was_read(k);

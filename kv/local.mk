@@ -25,4 +25,4 @@ tests_kv_kv_shell_LDADD = kv/libkvclient.la lib/libshiftcore.la lib/libshiftbase
 noinst_PROGRAMS += tests/kv/kv_storm
 tests_kv_kv_storm_SOURCES = tests/kv/kv_storm.c kv/ask.c
 tests_kv_kv_storm_LDADD = kv/libkvclient.la lib/libshiftcore.la lib/libshiftbase.la
-EXTRA_DIST += tests/kv/hostile_etcd.py tests/kv/crowd.py
+EXTRA_DIST += tests/kv/hostile_etcd.py tests/kv/etcd_proxy.py tests/kv/crowd.py

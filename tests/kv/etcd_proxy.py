@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+"""Stands before a real etcd: etcd_proxy.py PORT PORT-OF-ETCD
+
+What the file `mode` in the working directory says is done with each request that comes:
+
+  (nothing)  it is passed on
+  busy       it is refused, as by an etcd that has too many
+  gateway    it is refused by what stands before etcd, and not in JSON
+  late       its answer comes too late
+  hold-watch a watch waits until the mode is another one
+
+GET / answers with the number of requests so far.
+"""
+import http.client
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+LATE_S = 3
+BUSY = b'{"error":"etcdserver: too many requests","message":"etcdserver: too many requests","code":8}'
+count = 0
+lock = threading.Lock()
+
+
+def mode():
+    try:
+        with open("mode", encoding="ascii") as f:
+            return f.read().strip()
+    except FileNotFoundError:
+        return ""
+
+
+class Proxy(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    def send(self, body, status=200):
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_GET(self):
+        self.send(str(count).encode())
+
+    def do_POST(self):
+        global count
+        with lock:
+            count += 1
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        if mode() == "busy":
+            return self.send(BUSY, 429)
+        if mode() == "gateway":
+            return self.send(b"<html>503 Service Unavailable</html>", 503)
+        if mode() == "late":
+            time.sleep(LATE_S)
+        while mode() == "hold-watch" and self.path == "/v3/watch":
+            time.sleep(0.05)
+        try:
+            self.pass_on(body)
+        except OSError:
+            self.close_connection = True
+
+    def pass_on(self, body):
+        etcd = http.client.HTTPConnection("127.0.0.1", int(sys.argv[2]))
+        etcd.request("POST", self.path, body, {"Content-Type": "application/json"})
+        answer = etcd.getresponse()
+        if self.path != "/v3/watch":
+            return self.send(answer.read(), answer.status)
+        self.send_response(answer.status)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        while data := answer.read1(65536):
+            self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
+            self.wfile.flush()
+        self.close_connection = True
+
+
+ThreadingHTTPServer.daemon_threads = True
+ThreadingHTTPServer.request_queue_size = 256
+ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Proxy).serve_forever()
