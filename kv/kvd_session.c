@@ -24,7 +24,7 @@
 enum {
 	RETRY_MS_MIN = 50,
 	RETRY_MS_MAX = 5000,
-	PAUSE_MS_MIN = 100,
+	PAUSE_MS_MIN = 200,
 	PAUSE_MS_MAX = 5000,
 	LOST_TIMEOUTS = 2, /* so long after the first request that failed, etcd is taken for lost */
 	TOKEN_MS = 200 * 1000, /* etcd's default: a token lasts 300 s */
@@ -548,9 +548,15 @@ bool session_has_grave(const struct kvd *k, uint64_t nonce)
 	return false;
 }
 
+/* One is enough to see whether a busy etcd has time again. */
+static int free_lease_requests(const struct session *s)
+{
+	return (s->failing_since_ms ? 1 : LEASE_REQUESTS_MAX) - s->lease_requests;
+}
+
 static bool may_ask(struct kvd *k, bool *asking)
 {
-	if (*asking || k->session.lease_requests >= LEASE_REQUESTS_MAX)
+	if (*asking || free_lease_requests(&k->session) <= 0)
 		return false;
 	*asking = true;
 	k->session.lease_requests++;
@@ -565,7 +571,7 @@ static void tick_graves(struct kvd *k)
 	for (l = graves->after; l != graves && !k->store.in_flight; l = l->after) {
 		struct grave *g = KV_HOLDER(l, struct grave, link);
 
-		if (k->session.lease_requests >= LEASE_REQUESTS_MAX)
+		if (free_lease_requests(&k->session) <= 0)
 			return;
 		if (may_ask(k, &g->asking))
 			lease_request(k, "/v3/lease/revoke", g->lease, on_revoke, g);
@@ -644,8 +650,7 @@ static int64_t next_of_up(const struct kvd *k)
 		next = s->job_keepalive_at_ms;
 	if (!k->leaving && s->presence_at_ms < next)
 		next = s->presence_at_ms;
-	for (struct client *c = k->clients; c && s->lease_requests < LEASE_REQUESTS_MAX;
-	     c = c->next)
+	for (struct client *c = k->clients; c && free_lease_requests(s) > 0; c = c->next)
 		if (c->lease && !c->asking && !c->buried && c->keepalive_at_ms < next)
 			next = c->keepalive_at_ms;
 	return next;
