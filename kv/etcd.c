@@ -242,6 +242,10 @@ static void set_request_up(struct etcd_request *r, const char *path)
 	curl_easy_setopt(r->curl, CURLOPT_POSTFIELDSIZE, (long)strlen(r->body));
 	r->headers = curl_slist_append(NULL, "Content-Type: application/json");
 	r->headers = curl_slist_append(r->headers, "Expect:"); /* no 100-continue round trip */
+	/* With the first answer Go's server throws away what it has not read of a request, that is,
+	 * the later messages: but not of the last request of a connection. */
+	if (r->stream)
+		r->headers = curl_slist_append(r->headers, "Connection: close");
 	if (e->token)
 		r->headers = curl_slist_append(r->headers, e->token);
 	curl_easy_setopt(r->curl, CURLOPT_HTTPHEADER, r->headers);

@@ -105,6 +105,20 @@ direct() {
 	expect b1 'put q7/x 3'
 }
 
+@test "etcd takes all of a long request" {
+	proxy_start
+	kvd A
+	kvd B
+	client A a1
+	client B b1
+	tell b1 watches w- 190
+	expect b1 'synced w-189 '
+	tell a1 fill w- 190
+	wait_until 60 status_is B .keys 190
+	wait_until 30 status_is B .watchers $((OWN + 190))
+	status_is B .connects 1
+}
+
 @test "what changes between reading and watching is heard of" {
 	proxy_start
 	kvd A
