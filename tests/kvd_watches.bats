@@ -107,8 +107,8 @@ direct() {
 
 @test "etcd takes all of a long request" {
 	proxy_start
-	kvd A
-	kvd B
+	kvd A --timeout 20s
+	kvd B --timeout 20s
 	client A a1
 	client B b1
 	tell b1 watches w- 190
