@@ -352,14 +352,26 @@ static uint8_t *find_newline(struct etcd_request *r)
 	return end;
 }
 
+/* What stands between etcd and us may answer in its place, and not in JSON. */
+static bool says_busy(CURL *c)
+{
+	long status = 0;
+
+	curl_easy_getinfo(c, CURLINFO_RESPONSE_CODE, &status);
+	return status == 429 || (status >= 502 && status <= 504);
+}
+
 /* An error is the last message. */
 static void deliver_line(struct etcd_request *r, const char *json, size_t bytes)
 {
 	cJSON *reply = cJSON_ParseWithLength(json, bytes);
 	const char *text = no_json_reason(json, bytes);
-	int code = answer_code(r, reply, &text);
 	etcd_reply_fn *fn = r->fn;
 	void *arg = r->arg;
+	int code;
+
+	r->is_busy = says_busy(r->curl);
+	code = answer_code(r, reply, &text);
 
 	if (code)
 		free_request(r);
@@ -455,15 +467,6 @@ static void describe_failure(struct etcd_request *r, CURLcode result, char *erro
 	if (*r->refusal)
 		text = r->refusal;
 	snprintf(error, size, "%s%s", tls ? ETCD_NO_TLS : "", tls ? tls : text);
-}
-
-/* What stands between etcd and us may answer in its place, and not in JSON. */
-static bool says_busy(CURL *c)
-{
-	long status = 0;
-
-	curl_easy_getinfo(c, CURLINFO_RESPONSE_CODE, &status);
-	return status == 429 || (status >= 502 && status <= 504);
 }
 
 static void finish_request(struct etcd_request *r, CURLcode result)

@@ -96,7 +96,7 @@ struct item {
 	struct kv_entry head; /* no value: it is to be deleted */
 	struct client *owner; /* NULL: another host's */
 	struct kv_node in_order;
-	struct kv_link in_owner, in_ready, in_deaths;
+	struct kv_link in_owner, in_ready, in_deaths, in_deleted;
 	bool ours;  /* of this daemon: a record of a death */
 	bool dirty; /* must be sent to etcd */
 	bool in_flight;
@@ -108,6 +108,8 @@ struct store {
 	struct kv_node *order; /* of the items */
 	struct kv_link ready;  /* the dirty items whose lease is granted */
 	struct kv_link deaths; /* the records of deaths that are proved */
+	/* Deleted while something is read, whose answer may be older: their revisions tell. */
+	struct kv_link deleted;
 	size_t dirty, in_flight, bytes;
 	int64_t round;		       /* of reading what there is */
 	unsigned long unproved_deaths; /* that were in etcd, and ignored */
@@ -250,6 +252,9 @@ void store_forget_revisions(struct kvd *k);
 /* A topic was read, as it was at that revision: store_remote() was called for each of its keys
  * since store.round was counted up. Removes the others. */
 void store_end_round(struct kvd *k, const struct topic *t, int64_t revision);
+
+/* Nothing is being read any more. */
+void store_end_reading(struct kvd *k);
 
 /* Forgets what only this topic covers, which is about to go. */
 void store_forget_topic(struct kvd *k, const struct topic *t);

@@ -23,6 +23,7 @@ struct reading {
 	char *next; /* of the first of them: its last key that was read, and the NUL behind it */
 	size_t next_bytes;
 	int64_t revision; /* of all answers; 0: not known yet */
+	int64_t job_key;  /* its mod_revision, if it was among them */
 	long limit, limit_max, keys;
 	int batch; /* topics in the first request, which is for many; the others are for one */
 	bool asked;
@@ -105,6 +106,7 @@ static void forget_place(struct reading *r)
 	free(r->next);
 	r->next = NULL;
 	r->next_bytes = 0;
+	r->keys = 0;
 }
 
 /* The next page begins behind this key. False: keys must come in order. */
@@ -134,6 +136,8 @@ static bool take_range(struct kvd *k, const cJSON *range)
 
 	for (kv = good && kvs ? kvs->child : NULL; kv && good && room; kv = kv->next) {
 		good = remote_parse(k, kv, &r);
+		if (good && remote_is_job_key(&r))
+			reading->job_key = r.revision;
 		room = !good || remote_take(k, &r, false);
 		good = !room || (good && note_place(reading, &r));
 		remote_free(&r);
@@ -158,15 +162,21 @@ void read_stop(struct kvd *k)
 	forget_place(r);
 	free(r);
 	k->watches.reading = NULL;
+	store_end_reading(k);
 }
 
-static void end_topic(struct kvd *k, struct topic *t)
+/* False: the session starts again. */
+static bool end_topic(struct kvd *k, struct topic *t)
 {
 	struct reading *r = k->watches.reading;
 
+	/* It has been lost, or made anew by another daemon, in the history that was compacted. */
+	if (t == k->subs.job_key && (!r->job_key || r->job_key > t->revision))
+		return session_restart(k), false;
 	forget_place(r);
 	store_end_round(k, t, r->revision);
 	watch_topic_read(k, t, r->revision);
+	return true;
 }
 
 static void begin_topic(struct reading *r, struct kvd *k, struct topic *t)
@@ -251,8 +261,8 @@ static void on_ranges(void *arg, const cJSON *reply, int code, const char *text)
 		if (!take_range(k, range))
 			return;
 		forget_place(r);
-		if (!has_more(range))
-			end_topic(k, KV_HOLDER(l, struct topic, in_state));
+		if (!has_more(range) && !end_topic(k, KV_HOLDER(l, struct topic, in_state)))
+			return;
 	}
 }
 

@@ -177,9 +177,12 @@ bool session_request_failed(struct kvd *k, int code, const char *text)
 
 	if (code == ETCD_UNAUTHENTICATED)
 		s->token_at_ms = 0;
-	if (code == ETCD_OK && s->state == SESSION_UP)
+	/* A host that is gone is late, too: the others are tried before it is waited for. */
+	if (code == ETCD_BUSY && k->o.etcd.endpoints > 1)
+		session_fail(k, text);
+	else if (code == ETCD_OK && s->state >= SESSION_READ)
 		end_pause(s);
-	else if (s->state == SESSION_UP && etcd_is_busy(code, text))
+	else if (s->state >= SESSION_READ && etcd_is_busy(code, text))
 		pause_longer(k, text);
 	else if (code != ETCD_OK && code != ETCD_CANCELLED)
 		session_fail(k, text);
@@ -631,7 +634,7 @@ static void tick_beginning(struct kvd *k)
 			 bound_ms / 1e3);
 		return session_fail(k, text);
 	}
-	if (s->state != SESSION_READ)
+	if (s->state != SESSION_READ || now_ms() < s->pause_until_ms)
 		return;
 	watch_tick(k);
 	if (s->state == SESSION_READ && watch_is_complete(k))
@@ -670,6 +673,7 @@ int session_tick(struct kvd *k)
 		tick_up(k);
 	due = s->state == SESSION_DOWN ? s->retry_at_ms
 	      : s->state == SESSION_UP ? next_of_up(k)
+	      : now_ms() < s->pause_until_ms ? s->pause_until_ms
 				       : now_ms() + k->o.etcd.timeout_ms;
 	if (due < next)
 		next = due;

@@ -12,6 +12,7 @@ void store_init(struct kvd *k)
 	kv_table_init(&k->store.items, sizeof(struct item));
 	kv_list_init(&k->store.ready);
 	kv_list_init(&k->store.deaths);
+	kv_list_init(&k->store.deleted);
 }
 
 struct item *store_find(struct kvd *k, const char *key, size_t bytes)
@@ -103,6 +104,7 @@ static void release_item(struct kvd *k, struct item *i)
 	own_item(i, NULL);
 	kv_list_remove(&i->in_ready);
 	kv_list_remove(&i->in_deaths);
+	kv_list_remove(&i->in_deleted);
 	k->store.bytes -= strlen(i->head.key);
 	kv_sorted_remove(&k->store.order, &i->in_order);
 	kv_table_remove(&k->store.items, &i->head);
@@ -153,6 +155,7 @@ int store_put(struct kvd *k, struct client *c, const struct kv_msg *m, const cha
 	if (i->owner == c && kv_entry_is(&i->head, m->value.data, m->value.bytes))
 		return 0;
 	set_value(k, i, m->value.data, m->value.bytes);
+	kv_list_remove(&i->in_deleted);
 	own_item(i, c);
 	mark_dirty(k, i);
 	publish_item(k, i, c);
@@ -164,7 +167,7 @@ int store_delete(struct kvd *k, struct client *c, const struct kv_msg *m, const 
 	struct item *i = store_find(k, m->key.data, m->key.bytes);
 
 	*why = "another process has put it";
-	if (!i)
+	if (!i || kv_link_is_held(&i->in_deleted))
 		return 0;
 	if (i->owner != c)
 		return KV_ERROR_NOT_YOURS;
@@ -274,7 +277,11 @@ static void remote_of_others(struct kvd *k, struct item *i, const void *value, s
 	}
 	set_value(k, i, value, bytes);
 	publish_item(k, i, NULL);
-	release_item(k, i);
+	kv_list_remove(&i->in_deleted);
+	if (!value && k->watches.reading)
+		kv_list_append(&k->store.deleted, &i->in_deleted);
+	else
+		release_item(k, i);
 }
 
 bool store_remote(struct kvd *k, const char *key, size_t key_bytes, const void *value, size_t bytes,
@@ -336,6 +343,16 @@ void store_end_round(struct kvd *k, const struct topic *t, int64_t revision)
 		next = store_next_of(k, t, i);
 		if (i->seen != k->store.round && !i->dirty && !i->in_flight)
 			store_remote(k, i->head.key, strlen(i->head.key), NULL, 0, revision);
+	}
+}
+
+void store_end_reading(struct kvd *k)
+{
+	while (!kv_list_is_empty(&k->store.deleted)) {
+		struct item *i = KV_HOLDER(k->store.deleted.after, struct item, in_deleted);
+
+		kv_list_remove(&i->in_deleted);
+		release_item(k, i);
 	}
 }
 

@@ -185,19 +185,13 @@ static void on_created(struct stream *s)
 }
 
 /* After a compaction the changes since a revision are lost, but the present state can be read. That
- * befalls all topics that have not changed for as long. */
+ * befalls each topic that has not changed for as long, when it moves to another stream. */
 static void on_cancelled(struct kvd *k, struct topic *t, const cJSON *result)
 {
-	int64_t compacted = etcd_int(result, "compact_revision");
-
-	if (!compacted)
+	if (!etcd_int(result, "compact_revision"))
 		return session_fail(k, "etcd ended the watch");
-	if (t)
-		t->revision = 0;
-	for (t = NULL; (t = subs_next(k, t));)
-		if (t->revision + 1 < compacted)
-			t->revision = 0;
-	session_restart(k);
+	if (t) /* else it has moved: its new stream hears the same */
+		topic_move(k, t, TOPIC_WANTED);
 }
 
 /* The header's revision would be wrong: events from before it may still come; and of a message in
@@ -435,6 +429,8 @@ static void watch_what_was_read(struct kvd *k)
 	if (w->opening || w->reading ||
 	    (k->session.state != SESSION_UP && !kv_list_is_empty(&w->wanted)))
 		return;
+	if (covers_all(k))
+		uncover(k);
 	drop_unused(k);
 	if (!kv_list_is_empty(&w->read))
 		open_stream(k);
