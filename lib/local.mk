@@ -42,11 +42,11 @@ lib_libshiftnic_la_CFLAGS = $(AM_CFLAGS) -pthread $(IBVERBS_CFLAGS)
 # they are, and bring verbs of their own.
 ROOMS_SOURCES = \
 	lib/base/assoc.c lib/base/assoc.h lib/base/plain_read.h \
-	lib/base/env.c lib/base/env.h lib/base/fork.c lib/base/fork.h lib/base/gate.c lib/base/gate.h \
+	lib/base/env.c lib/base/env.h lib/base/fds.h lib/base/fork.c lib/base/fork.h lib/base/gate.c lib/base/gate.h \
 	lib/base/log.c lib/base/log.h lib/base/pages.c lib/base/pages.h lib/base/rail_list.c lib/base/rail_list.h lib/base/real_verbs.h \
-	lib/base/reentry.c lib/base/reentry.h lib/base/uncancelled.h lib/base/sysfs.c lib/base/sysfs.h \
+	lib/base/read_wait.c lib/base/read_wait.h lib/base/reentry.c lib/base/reentry.h lib/base/uncancelled.h lib/base/sysfs.c lib/base/sysfs.h \
 	lib/base/table.c lib/base/table.h \
-	lib/object/cq.c lib/object/cq.h lib/object/device.c lib/object/device.h lib/object/memory.c \
+	lib/object/channel.c lib/object/channel.h lib/object/cq.c lib/object/cq.h lib/object/device.c lib/object/device.h lib/object/memory.c \
 	lib/object/memory.h lib/object/object.c lib/object/object.h \
 	lib/conn/actions.c lib/conn/actions.h lib/conn/arm.c lib/conn/arm.h lib/conn/conn_lock.c \
 	lib/conn/conn_lock.h lib/conn/conn_timers.c lib/conn/conn_timers.h lib/conn/cq_counts.c \
@@ -60,6 +60,7 @@ ROOMS_SOURCES = \
 	lib/conn/self_qp.c lib/conn/self_qp.h lib/conn/twin.c lib/conn/twin.h \
 	lib/conn/vqp.c lib/conn/vqp.h \
 	lib/verbs/async_events.c lib/verbs/async_events.h lib/verbs/bypass.c lib/verbs/bypass.h \
+	lib/verbs/completion_events.c lib/verbs/completion_events.h \
 	lib/verbs/context.c lib/verbs/context.h lib/verbs/memory_windows.c lib/verbs/memory_windows.h \
 	lib/verbs/poll.c lib/verbs/poll.h lib/verbs/post_recv.c lib/verbs/post_recv.h \
 	lib/verbs/post_send.c lib/verbs/post_send.h lib/verbs/qp.c lib/verbs/qp.h \

@@ -27,15 +27,19 @@ exports() { # FILE: names with versions
 @test "exports: the verbs, in the versions of libibverbs, libmlx4 and libmlx5, and nothing else" {
 	diff <(exports "$library") <(sort <<-END
 		dlopen
+		ibv_ack_cq_events@@IBVERBS_1.1
 		ibv_alloc_pd@@IBVERBS_1.1
 		ibv_close_device@@IBVERBS_1.1
+		ibv_create_comp_channel@@IBVERBS_1.0
 		ibv_create_cq@@IBVERBS_1.1
 		ibv_create_qp@@IBVERBS_1.1
 		ibv_dealloc_pd@@IBVERBS_1.1
 		ibv_dereg_mr@@IBVERBS_1.1
+		ibv_destroy_comp_channel@@IBVERBS_1.0
 		ibv_destroy_cq@@IBVERBS_1.1
 		ibv_destroy_qp@@IBVERBS_1.1
 		ibv_get_async_event@@IBVERBS_1.1
+		ibv_get_cq_event@@IBVERBS_1.1
 		ibv_import_device@@IBVERBS_1.10
 		ibv_set_ece@@IBVERBS_1.10
 		ibv_modify_qp@@IBVERBS_1.1
@@ -49,6 +53,7 @@ exports() { # FILE: names with versions
 		ibv_resize_cq@@IBVERBS_1.1
 		mlx4dv_create_qp@@MLX4_1.0
 		mlx4dv_init_obj@@MLX4_1.0
+		mlx5dv_create_cq@@MLX5_1.1
 		mlx5dv_create_qp@@MLX5_1.3
 		mlx5dv_devx_obj_create@@MLX5_1.7
 		mlx5dv_devx_obj_destroy@@MLX5_1.7
@@ -139,6 +144,16 @@ same_exports() { # NAMES FILE: those of ours that begin so are in that library t
 		dereg_mr
 		ibv_dereg_mr:
 		dereg_mr
+		ibv_create_comp_channel:
+		create_channel
+		ibv_get_cq_event:
+		get_cq_event
+		create_cq
+		ibv_ack_cq_events:
+		ack_cq_events of 0
+		destroy_cq
+		ibv_destroy_comp_channel:
+		destroy_channel
 		ibv_create_cq:
 		create_cq
 		ibv_resize_cq:
@@ -253,7 +268,7 @@ same_exports() { # NAMES FILE: those of ours that begin so are in that library t
 	cd "$BATS_TEST_TMPDIR"
 	sed '/ibv_create_srq/d' "$SRCDIR/tests/nullverbs/nullverbs.map" >map
 	echo 'local: ibv_create_srq; };' | sed 's/^/IBVERBS_LESS { /' >>map
-	${CC:-gcc} -std=gnu11 -D_GNU_SOURCE -shared -fPIC -I"$SRCDIR" "$SRCDIR"/tests/nullverbs/{data,device,objects,qp,ud}.c \
+	${CC:-gcc} -std=gnu11 -D_GNU_SOURCE -shared -fPIC -I"$SRCDIR" "$SRCDIR"/tests/nullverbs/{channel,data,device,objects,qp,ud}.c \
 		-Wl,-soname,libibverbs.so.1,--version-script,map -o libibverbs.so.1
 	nullverbs=$BATS_TEST_TMPDIR
 	SHIFT_JOB=j run -0 --separate-stderr preloaded lookup -c libibverbs.so.1
@@ -308,6 +323,52 @@ as_without_shift() { # PROGRAM WHAT
 
 objects() { # WHAT
 	as_without_shift odd_objects "$1"
+}
+
+waits_as() { # WHAT
+	as_without_shift events "$1"
+}
+
+@test "completion channels: poll, select, epoll by level and by edge, O_NONBLOCK set and cleared" {
+	waits_as polled
+	waits_as level
+	waits_as edge
+	waits_as blocking
+}
+
+@test "completion channels: threads that sleep, are cancelled, or are interrupted by signals" {
+	waits_as threads
+	waits_as cancelled
+	waits_as signals
+}
+
+@test "completion channels: many CQs on one, solicited events, events of CQs that are gone" {
+	waits_as many
+	waits_as solicited
+	waits_as extended
+}
+
+@test "completion channels: acks that are late, in bulk, uneven; EBUSY; destroy waits for them" {
+	waits_as acks
+	waits_as busy
+	run -0 with_shift events too-many # hangs without
+	[ "$output" = done ]
+}
+
+@test "completion channels: the numbers of descriptors, none is left, fork" {
+	waits_as descriptors
+	waits_as child
+}
+
+@test "completion channels: QPs on them are protected, and who sleeps while the NIC fails is woken" {
+	for what in moved parted; do
+		run -0 with_shift events "$what"
+		[ "$output" = done ]
+		grep 'connected to itself, leaves mlx5_0' "$BATS_TEST_TMPDIR/log"
+		rm "$BATS_TEST_TMPDIR/log"
+		LD_LIBRARY_PATH=$nullverbs run -1 events "$what"
+		expect_match '^failed: a success'
+	done
 }
 
 @test "memory windows: its connections are as without shift, before it could matter" {

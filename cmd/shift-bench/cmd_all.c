@@ -9,7 +9,7 @@
 static const char help[] = "usage: shift-bench all [options]\n"
 			   "The commands that need two hosts, with fewer cases and runs than they "
 			   "have alone, into one\n"
-			   "file: in about an hour, with --quick in less than ten minutes.\n"
+			   "file: in about 50 minutes, with --quick in less than ten minutes.\n"
 			   "\n"
 			   "      --parts LIST       of latency,bandwidth,failover,timeline,setup "
 			   "(default: all)\n" OPTIONS_HELP OPTIONS_HELP_HOSTS;

@@ -34,6 +34,7 @@ static const struct metric metrics[] = {
 enum {
 	METRICS = sizeof(metrics) / sizeof(*metrics),
 	FIRST_ITERATIONS = 200,
+	TRIES = 4, /* of a run */
 	MAX_ITERATIONS = 100000,
 	RUN_US = 2000000,
 	IDLE_QPS_MAX = 1000,
@@ -101,7 +102,10 @@ static size_t head_of(size_t count)
 	return count / 4;
 }
 
-static int measure_once(struct task *t, bool with_shift, struct measurement *m)
+static const char no_latencies[] =
+	"perftest printed no latencies (it may have failed to find the rate of the clock)";
+
+static int measure_try(struct task *t, bool with_shift, struct measurement *m)
 {
 	struct pair_outcome out;
 	int status = perftest_run(t->hosts, &t->perftest, t->options, with_shift, &out);
@@ -117,12 +121,26 @@ static int measure_once(struct task *t, bool with_shift, struct measurement *m)
 
 		take_latencies(m, us + head, count - head);
 	} else if (!status && !m->failure) {
-		m->failure = "perftest printed no latencies (it may have failed to find the rate "
-			     "of the clock)";
+		m->failure = no_latencies;
 	}
 	free(us);
 	pair_free(&out);
 	return status;
+}
+
+/* Where the processor is much in use, perftest often does not find the rate of its clock; what it
+ * measures has nothing to do with that. */
+static int measure_once(struct task *t, bool with_shift, struct measurement *m)
+{
+	for (int left = TRIES - 1;; left--) {
+		int status = measure_try(t, with_shift, m);
+
+		if (status || m->failure != no_latencies || !left)
+			return status;
+		cJSON_Delete(m->detail);
+		m->detail = NULL;
+		m->failure = NULL;
+	}
 }
 
 /* A few messages tell how many take about two seconds. */
@@ -225,7 +243,7 @@ void latency_defaults(struct scope scope)
 {
 	static const char every[] = "write,send,read";
 
-	ops = by_scope(scope, ops, every, every, every, "write,send");
+	ops = by_scope(scope, ops, every, every, every, "write");
 	sizes = by_scope(scope, sizes, "1,2,4,8,16,64,1K,4K,64K", "8,4K", "1,64,4K,64K", "8");
 }
 

@@ -306,7 +306,7 @@ void setup_defaults(struct scope scope)
 {
 	static const char most[] = "1,10,100,1000", every[] = "0,1,2";
 
-	qps_list = by_scope(scope, qps_list, most, "1,10,100", most, "1,100");
+	qps_list = by_scope(scope, qps_list, most, "1,10,100", most, "100");
 	backups_list = by_scope(scope, backups_list, every, every, every, "0,1");
 }
 

@@ -143,9 +143,8 @@ static int start_testbed(struct hosts *h, const struct bench_options *o)
 }
 
 /* NICs and GIDs of rail 0, as shift-testbed status tells them. */
-static void take_host(struct hosts *h, const cJSON *host)
+static void take_host(struct hosts *h, enum host i, const cJSON *host)
 {
-	enum host i = strcmp(json_text(host, "name"), "a") ? HOST_B : HOST_A;
 	const cJSON *rail = cJSON_GetArrayItem(cJSON_GetObjectItem(host, "rails"), 0);
 
 	if (!rail)
@@ -167,15 +166,16 @@ static int take_status(struct hosts *h, struct results *r)
 			 h->name, (char *)"--json", NULL};
 	char *output = NULL;
 	int status = status_of(succeed(words, ASK_MS, &output));
-	cJSON *all = cJSON_Parse(output ? output : ""), *host, *testbed;
+	cJSON *all = cJSON_Parse(output ? output : ""), *testbed;
 
 	free(output);
 	testbed = cJSON_DetachItemFromArray(cJSON_GetObjectItem(all, "testbeds"), 0);
 	cJSON_Delete(all);
 	if (status || !testbed)
 		return status ? status : EXIT_HOST;
-	cJSON_ArrayForEach (host, cJSON_GetObjectItem(testbed, "hosts"))
-		take_host(h, host);
+	/* Those of --hosts have any names; the first is host a. */
+	for (int i = 0; i < HOSTS; i++)
+		take_host(h, i, cJSON_GetArrayItem(cJSON_GetObjectItem(testbed, "hosts"), i));
 	cJSON_AddItemToObject(r->root, "testbed", testbed);
 	for (int i = 0; i < HOSTS; i++)
 		if (!h->nic[i]) {

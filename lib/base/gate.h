@@ -134,6 +134,12 @@ static inline void *gate_mark(const struct gate *g)
  * leaves: gate_sync() waits for it. */
 void gate_shut(struct gate *g);
 
+/* Has anybody a reason to keep it shut? The answer may be old at once. */
+static inline bool gate_is_shut(struct gate *g)
+{
+	return (atomic_load(&g->shut) & ~GATE_SHARED) != GATE_OPEN;
+}
+
 /* Removes a reason. Without any, the gate is open. */
 void gate_open(struct gate *g);
 

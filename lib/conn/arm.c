@@ -190,6 +190,16 @@ static void arm_rate(struct vqp *v, uint8_t rail, const struct arm_input *in)
 			 v->dev->nic[rail]->name, strerror(err));
 }
 
+/* A program that sleeps is to be woken by what completes there. */
+void arm_events(struct vqp *v, uint8_t rail)
+{
+	const struct nic *nic = rail ? v->dev->nic[rail] : NULL;
+
+	vcq_arm(v->send_cq, nic);
+	if (v->recv_cq != v->send_cq)
+		vcq_arm(v->recv_cq, nic);
+}
+
 static int arm_qp(struct vqp *v, uint8_t rail, const struct arm_input *in)
 {
 	struct ibv_qp_attr attr = in->program.attr;
@@ -204,6 +214,7 @@ static int arm_qp(struct vqp *v, uint8_t rail, const struct arm_input *in)
 		rts_defaults(&attr);
 	attr.rq_psn = in->to.rx_psn;
 	attr.sq_psn = in->to.tx_psn;
+	arm_events(v, rail);
 	err = vqp_to_state(v, rail, IBV_QPS_RESET);
 	err = err ? err : own_address(v, rail, in, &attr);
 	err = err ? err : arm_ece(v, rail, in);

@@ -13,6 +13,10 @@ void arm_start(struct vqp *v, const struct shift_action *a);
  * an error. On a thread of the NIC's, nothing locked. */
 int arm_to_itself(struct vqp *v, uint8_t rail, uint32_t psn);
 
+/* Before something is posted on that rail: a program that waits for an event (ibv_req_notify_cq) is
+ * woken by what completes there. Any thread, any locks held. */
+void arm_events(struct vqp *v, uint8_t rail);
+
 /* How long the retries of a twin take at most that is armed now, ns. */
 uint64_t twin_retries_ns(const struct vqp_program *p);
 

@@ -38,20 +38,6 @@ static void report_refused(struct vqp *v)
 	vqp_act(v);
 }
 
-static _Atomic uint32_t times_awaited;
-
-/* In this order: who sees the count looks for the mask, and then not again. */
-void vqp_await_answers(struct vqp *v)
-{
-	atomic_store(&v->awaits_answers, UINT32_MAX);
-	atomic_fetch_add(&times_awaited, 1);
-}
-
-uint32_t vqp_times_answers_awaited(void)
-{
-	return atomic_load(&times_awaited);
-}
-
 static _Atomic unsigned int switching_count;
 
 static void count_switching(struct vqp *v, bool switching)

@@ -16,17 +16,6 @@ void vqp_enter(struct vqp *v);
  * the timers, opens the gates if the fast way is possible again, and releases the lock. */
 void vqp_leave(struct vqp *v);
 
-/*
- * The connection is to hear of the next answered probe of each of its rails, also where nothing
- * has changed. After a switch, a link that came back, or another path: lib/core knows a rail that
- * was left, or whose link was down, as good only from an answer on, and a switch may be over before
- * the next one comes. Any thread, no lock.
- */
-void vqp_await_answers(struct vqp *v);
-
-/* How often that was. Any thread, no lock. */
-uint32_t vqp_times_answers_awaited(void);
-
 /* Is any connection in a switch? Any thread, no lock; one that begins just now may be missed. */
 bool vqp_any_switching(void);
 

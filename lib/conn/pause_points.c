@@ -2,7 +2,6 @@
 #include "lib/conn/pause_points.h"
 
 #include "lib/base/log.h"
-#include "lib/conn/conn_lock.h"
 #include "lib/conn/vqp.h"
 
 #ifdef SHIFT_TEST_HOOKS

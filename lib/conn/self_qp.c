@@ -518,6 +518,8 @@ static bool self_engage(struct vqp *v)
 	v->self.waits_ns = now_ns();
 	v->self.tick_at = now_ns() + TROUBLE_NS;
 	v->self.engaged = true;
+	for (uint8_t i = 1; i < v->dev->rails; i++)
+		arm_events(v, i); /* the program may have asked for events after they were armed */
 	return true;
 }
 

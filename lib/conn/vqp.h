@@ -376,4 +376,18 @@ uint32_t vqp_rails_heard(const struct vqp *v, const struct nic *nic);
 /* The rail on that NIC that has a twin there; -1: there is none. */
 int vqp_twin_rail_on(const struct vqp *v, const struct nic *nic);
 
+/* --- answers: any thread, no lock --------------------------------------------------------------
+ */
+
+/*
+ * The connection is to hear of the next answered probe of each of its rails, also where nothing
+ * has changed. After a switch, a link that came back, or another path: lib/core knows a rail that
+ * was left, or whose link was down, as good only from an answer on, and a switch may be over before
+ * the next one comes.
+ */
+void vqp_await_answers(struct vqp *v);
+
+/* How often that was. */
+uint32_t vqp_times_answers_awaited(void);
+
 #endif

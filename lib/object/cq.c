@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include "lib/object/cq.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
 
@@ -10,6 +11,7 @@
 #include "lib/base/real_verbs.h"
 #include "lib/base/reentry.h"
 #include "lib/base/table.h"
+#include "lib/base/uncancelled.h"
 #include "lib/object/device.h"
 #include "lib/object/object.h"
 
@@ -30,6 +32,7 @@ static void cq_free(struct object *obj)
 	assoc_clear(&cq->qps);
 	free(cq->stash);
 	free(cq->delivered.wc);
+	cq_events_end(&cq->events);
 	free(cq);
 }
 
@@ -58,19 +61,25 @@ static struct vcq *cq_new(struct vdev *dev, struct ibv_cq *real_cq)
 	return cq;
 }
 
-struct ibv_cq *hook_created_cq(struct ibv_cq *real_cq, const struct ibv_comp_channel *channel)
+struct ibv_cq *hook_created_cq(struct ibv_cq *real_cq, struct ibv_comp_channel *channel)
 {
 	struct vdev *dev = real_cq ? vdev_find(real_cq->context) : NULL;
 	struct vcq *cq;
 
+	if (real_cq)
+		channel_adopt_cq(real_cq, channel);
 	if (!dev || fork_in_child_warn())
 		return real_cq;
 	cq = cq_new(dev, real_cq);
 	if (!cq)
 		return real_cq;
 	cq->has_channel = channel != NULL;
-	if (table_put(&cqs, (uintptr_t)real_cq, cq))
+	if (table_put(&cqs, (uintptr_t)real_cq, cq)) {
 		cq_free(&cq->obj);
+		return real_cq;
+	}
+	if (!cq_events_begin(&cq->events, real_cq, channel))
+		log_warn("queue pairs on a CQ are not protected: out of memory");
 	return real_cq;
 }
 
@@ -139,13 +148,25 @@ int hook_resize_cq(struct ibv_cq *real_cq, int cqe)
 	return err;
 }
 
+static struct ibv_cq *shadow_create(struct vcq *cq, struct nic *nic, uint32_t n)
+{
+	struct ibv_comp_channel *channel = NULL;
+
+	if (cq->events.channel) {
+		channel = channel_shadow(cq->events.channel, nic);
+		if (!channel)
+			return NULL;
+	}
+	return real.create_cq(nic->ctx, (int)n, channel ? &cq->events : NULL, channel, 0);
+}
+
 struct ibv_cq *vcq_shadow(struct vcq *cq, struct nic *nic, uint32_t n)
 {
 	uint32_t wanted = cq->shadow[nic->index].wanted + n;
 	struct ibv_cq *shadow = atomic_load(&cq->shadow[nic->index].cq);
 
 	if (!shadow) {
-		shadow = real.create_cq(nic->ctx, (int)wanted, NULL, NULL, 0);
+		shadow = shadow_create(cq, nic, wanted);
 		if (!shadow)
 			return NULL;
 		atomic_store(&cq->shadow[nic->index].cq, shadow);
@@ -167,6 +188,22 @@ static void cq_unshadow(struct object *obj, struct nic *nic)
 		log_debug("%s: a shadow CQ is still in use", nic->name);
 }
 
+/* As without us, this waits until the program has acknowledged all its events. */
+static int destroy_with_events(struct vcq *cq, struct ibv_cq *real_cq)
+{
+	bool has_events = cq && cq->events.channel;
+	int err;
+
+	if (has_events)
+		cq_events_close(&cq->events);
+	err = quietly(real.destroy_cq(real_cq));
+	if (has_events && err)
+		cq_events_reopen(&cq->events);
+	else if (has_events)
+		cq_events_over(&cq->events);
+	return err;
+}
+
 int hook_destroy_cq(struct ibv_cq *real_cq)
 {
 	struct vcq *cq = vcq_find(real_cq);
@@ -179,7 +216,7 @@ int hook_destroy_cq(struct ibv_cq *real_cq)
 		table_remove_forked(&cqs, (uintptr_t)real_cq);
 		cq = NULL;
 	}
-	err = quietly(real.destroy_cq(real_cq));
+	err = destroy_with_events(cq, real_cq);
 	if (!cq || err)
 		return err;
 	/* Another thread may have created a CQ at this address already, which has replaced ours. */
@@ -189,6 +226,110 @@ int hook_destroy_cq(struct ibv_cq *real_cq)
 		object_job(&cq->obj, cq->dev->nic[i], cq_unshadow);
 	object_put(&cq->obj);
 	return 0;
+}
+
+/* --- events ---------------------------------------------------------------------------------- */
+
+static int notify(struct vcq *cq, struct ibv_cq *shadow, bool solicited_only)
+{
+	return shadow ? ibv_req_notify_cq(shadow, solicited_only)
+		      : cq->dev->ops.req_notify_cq(cq->cq, solicited_only);
+}
+
+void vcq_arm(struct vcq *cq, const struct nic *nic)
+{
+	unsigned int armed = atomic_load(&cq->armed);
+	struct ibv_cq *shadow = nic ? atomic_load(&cq->shadow[nic->index].cq) : NULL;
+
+	if (!cq->events.channel)
+		return;
+	cq_events_doubt(&cq->events);
+	if (armed && (shadow || !nic))
+		notify(cq, shadow, !(armed & ARMED_ANY));
+}
+
+/* Which sends were solicited the peer knows: their receives may have been. */
+static bool is_waited_for(unsigned int armed, const struct ibv_wc *wc)
+{
+	if (armed & ARMED_ANY)
+		return true;
+	return armed & ARMED_SOLICITED &&
+	       (wc->status != IBV_WC_SUCCESS || wc->opcode & IBV_WC_RECV);
+}
+
+/* A completion is there for the program that no NIC will report: it was polled by us. */
+static void vcq_wake(struct vcq *cq, const struct ibv_wc *wc)
+{
+	if (!cq->events.channel || !is_waited_for(atomic_load(&cq->armed), wc))
+		return;
+	atomic_store(&cq->armed, 0); /* if the program asks again now, the event is behind that */
+	cq_events_add(&cq->events);
+}
+
+bool vcq_has_delivered(struct vcq *cq)
+{
+	bool has;
+
+	pthread_mutex_lock(&cq->delivered_lock);
+	has = cq->delivered.head != cq->delivered.tail;
+	pthread_mutex_unlock(&cq->delivered_lock);
+	return has;
+}
+
+/* On each rail where completions may come: on rail 0, and while a QP of the CQ is not on the fast
+ * way, on all. If a QP leaves that only now, what is armed then is known. */
+static int notify_all_rails(struct vcq *cq, bool solicited_only)
+{
+	int err = notify(cq, NULL, solicited_only);
+
+	if (!gate_is_shut(&cq->gate))
+		return err;
+	for (unsigned int i = 1; i < cq->dev->rails; i++) {
+		struct ibv_cq *shadow = atomic_load(&cq->shadow[cq->dev->nic[i]->index].cq);
+
+		if (shadow && !notify(cq, shadow, solicited_only))
+			err = 0; /* rail 0's NIC may be gone */
+	}
+	return err;
+}
+
+static int cq_ask(struct vcq *cq, unsigned int what)
+{
+	atomic_fetch_or(&cq->armed, what);
+	return notify_all_rails(cq, !(what & ARMED_ANY));
+}
+
+void vcq_disarm(struct vcq *cq)
+{
+	atomic_store(&cq->armed, 0);
+}
+
+void vcq_ask_again(struct vcq *cq)
+{
+	unsigned int asked = atomic_load(&cq->asked);
+
+	if (asked)
+		cq_ask(cq, asked);
+}
+
+int hook_req_notify_cq(struct ibv_cq *real_cq, int solicited_only)
+{
+	struct vcq *cq = vcq_find(real_cq);
+	struct vdev *dev = cq ? cq->dev : vdev_find(real_cq->context);
+	unsigned int what;
+	int err;
+
+	if (!cq || !cq->events.channel || fork_in_child())
+		return dev ? dev->ops.req_notify_cq(real_cq, solicited_only) : EINVAL;
+	uncancelled_begin(); /* it is not called by name */
+	what = solicited_only ? ARMED_SOLICITED : ARMED_ANY;
+	/* What it asked for before, and was not told of yet, stands. */
+	atomic_store(&cq->asked, what | (atomic_load(&cq->armed) & ARMED_ANY));
+	err = cq_ask(cq, what);
+	if (gate_is_shut(&cq->gate) && vcq_has_delivered(cq))
+		cq_events_add(&cq->events); /* as of a NIC that has completions already */
+	uncancelled_end();
+	return err;
 }
 
 /* --- completions for the program ------------------------------------------------------------- */
@@ -222,6 +363,7 @@ void vcq_deliver(struct vcq *cq, const struct ibv_wc *wc)
 		r->wc[r->tail++ & r->mask] = *wc;
 	}
 	pthread_mutex_unlock(&cq->delivered_lock);
+	vcq_wake(cq, wc);
 }
 
 int vcq_take(struct vcq *cq, int n, struct ibv_wc *wc)

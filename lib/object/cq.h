@@ -4,8 +4,8 @@
  * the program. These come from lib/conn/drain.c on the slow way; on the fast way lib/verbs/poll.c
  * polls the NIC's queue itself.
  *
- * Locks: drain_lock is taken before any connection's lock (vqp.h); grow, then delivered_lock, are
- * leaves. Any thread, unless stated.
+ * Locks: drain_lock is taken before any connection's lock (vqp.h); grow, then delivered_lock, and
+ * the lock of a channel are leaves. Any thread, unless stated.
  */
 #ifndef SHIFT_OBJECT_CQ_H
 #define SHIFT_OBJECT_CQ_H
@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "lib/base/gate.h"
+#include "lib/object/channel.h"
 #include "lib/object/device.h"
 #include "lib/object/object.h"
 
@@ -29,6 +30,10 @@ struct wc_ring {
 };
 
 #define STASH_MIN 256 /* completions; the stash grows if the program polls more at once */
+
+/* What the program has asked to be told of (ibv_req_notify_cq), in vcq.armed. A NIC forgets it with
+ * the event; here it stays until an event of ours, as one too many does no harm. */
+enum { ARMED_ANY = 1, ARMED_SOLICITED = 2 };
 
 struct vcq {
 	struct object obj;
@@ -56,9 +61,12 @@ struct vcq {
 	struct {
 		_Atomic(struct ibv_cq *) cq;
 		uint32_t wanted;
-	} shadow[NICS_MAX];    /* by nic->index; written on that NIC's worker */
-	bool has_channel;      /* with a completion channel: QPs on it are not protected yet */
-	_Atomic bool bypassed; /* the program has the queue itself: lib/verbs/bypass.h */
+	} shadow[NICS_MAX]; /* by nic->index; written on that NIC's worker */
+	bool has_channel;   /* QPs on it are protected only if events.channel is there, too */
+	struct cq_events events;
+	_Atomic unsigned int armed; /* ARMED_... */
+	_Atomic unsigned int asked; /* likewise, what the program has asked for last */
+	_Atomic bool bypassed;	    /* the program has the queue itself: lib/verbs/bypass.h */
 };
 
 /* NULL: the CQ is not one of the program's, or passes through. */
@@ -79,9 +87,32 @@ static inline void vcq_count_end(struct vcq *cq)
 /* Returns when no completion of v is being counted that way. */
 void vcq_wait_counted(const struct vcq *cq, const struct vqp *v);
 
+/* Would a program that sleeps on its completion channel, if it has one, hear of completions of
+ * ours?
+ */
+static inline bool vcq_wakes(const struct vcq *cq)
+{
+	return !cq->has_channel || cq->events.channel;
+}
+
 /* Adds a completion for the program, behind all others. This is the one narrow door through which
- * connections hand them over. Any locks held (leaf lock). */
+ * connections hand them over. A program that waits for an event gets one. Any locks held (leaf
+ * locks). */
 void vcq_deliver(struct vcq *cq, const struct ibv_wc *wc);
+
+/* A QP is about to be armed on that NIC, or on rail 0 (NULL), and the program may be waiting for an
+ * event of its completions: from now on they make one there. With the gate of cq shut; any locks
+ * held. */
+void vcq_arm(struct vcq *cq, const struct nic *nic);
+
+/* The program gets an event, so what is delivered needs none until it asks again. */
+void vcq_disarm(struct vcq *cq);
+
+/* That event is not given to it after all: asks again for what it has asked for. */
+void vcq_ask_again(struct vcq *cq);
+
+/* Does a delivered completion wait for the program? */
+bool vcq_has_delivered(struct vcq *cq);
 
 /* Takes at most n of the delivered completions, in order. Returns how many. */
 int vcq_take(struct vcq *cq, int n, struct ibv_wc *wc);
@@ -102,8 +133,10 @@ struct ibv_cq *vcq_shadow(struct vcq *cq, struct nic *nic, uint32_t n);
 /* --- hooks: the verbs of the program, on its threads; parameters and results are the verbs' ----
  */
 
-/* To be called after the real verb, which returned cq or NULL. Returns cq. */
-struct ibv_cq *hook_created_cq(struct ibv_cq *cq, const struct ibv_comp_channel *channel);
+/* To be called after the real verb, which was given channel_for_kernel(channel) and returned cq or
+ * NULL. Returns cq. */
+struct ibv_cq *hook_created_cq(struct ibv_cq *cq, struct ibv_comp_channel *channel);
+int hook_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 int hook_resize_cq(struct ibv_cq *cq, int cqe);
 int hook_destroy_cq(struct ibv_cq *cq);
 

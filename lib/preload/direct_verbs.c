@@ -16,6 +16,7 @@
 #include "lib/base/dlopen.h"
 #include "lib/base/reentry.h"
 #include "lib/conn/memlock.h"
+#include "lib/object/channel.h"
 #include "lib/object/memory.h"
 #include "lib/verbs/bypass.h"
 #include "lib/verbs/qp.h"
@@ -29,6 +30,8 @@ struct ibv_qp *mlx5dv_create_qp(struct ibv_context *ctx, struct ibv_qp_init_attr
 				void *more);
 struct ibv_qp *mlx4dv_create_qp(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr,
 				void *more);
+struct ibv_cq_ex *mlx5dv_create_cq(struct ibv_context *ctx, struct ibv_cq_init_attr_ex *attr,
+				   void *more);
 struct ibv_mr *mlx5dv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,
 				    uint64_t iova, int fd, int access, int mlx5_access);
 void *mlx5dv_devx_obj_create(struct ibv_context *ctx, const void *in, size_t in_bytes, void *out,
@@ -133,6 +136,29 @@ EXPORT struct ibv_qp *mlx4dv_create_qp(struct ibv_context *ctx, struct ibv_qp_in
 	static const struct verb verb = {"libmlx4.so.1", "mlx4dv_create_qp", "MLX4_1.0"};
 
 	return direct_create_qp(&verb, ctx, attr, more);
+}
+
+/* --- CQs made by direct verbs ------------------------------------------------------------------
+ */
+
+/* Only its channel is of interest: QPs on such a CQ are not protected. */
+EXPORT struct ibv_cq_ex *mlx5dv_create_cq(struct ibv_context *ctx, struct ibv_cq_init_attr_ex *attr,
+					  void *more)
+{
+	static const struct verb verb = {"libmlx5.so.1", "mlx5dv_create_cq", "MLX5_1.1"};
+	struct ibv_cq_init_attr_ex copy;
+	struct ibv_cq_ex *(*real_one)(struct ibv_context *, struct ibv_cq_init_attr_ex *,
+				      void *) = direct_verb_find(&verb);
+
+	if (!real_one) {
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
+	if (hooks_off)
+		return real_one(ctx, attr, more);
+	return channel_adopt_cq_ex(
+		with_room(ctx, real_one(ctx, channel_attr_for_kernel(attr, &copy), more)),
+		attr->channel);
 }
 
 /* --- memory ----------------------------------------------------------------------------------- */

@@ -15,10 +15,12 @@
 #include "lib/base/reentry.h"
 #include "lib/base/uncancelled.h"
 #include "lib/conn/memlock.h"
+#include "lib/object/channel.h"
 #include "lib/object/cq.h"
 #include "lib/object/memory.h"
 #include "lib/session/start.h"
 #include "lib/verbs/async_events.h"
+#include "lib/verbs/completion_events.h"
 #include "lib/verbs/context.h"
 #include "lib/verbs/qp.h"
 
@@ -165,6 +167,36 @@ EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
 	return uncancelled(hook_dereg_mr(mr));
 }
 
+EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *ctx)
+{
+	if (must_pass())
+		return REAL(NULL, create_comp_channel, ctx);
+	return uncancelled(hook_created_channel(quietly(real.create_comp_channel(ctx))));
+}
+
+EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
+{
+	if (must_pass())
+		return REAL(EOPNOTSUPP, destroy_comp_channel, channel);
+	return uncancelled(hook_destroy_channel(channel));
+}
+
+/* It waits, and may be cancelled then. */
+EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
+{
+	if (must_pass())
+		return REAL(-1, get_cq_event, channel, cq, cq_context);
+	return hook_get_cq_event(channel, cq, cq_context);
+}
+
+EXPORT void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int n)
+{
+	if (!must_pass())
+		hook_ack_cq_events(cq, n);
+	else if (real.ack_cq_events)
+		real.ack_cq_events(cq, n);
+}
+
 EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *ctx, int cqe, void *cq_context,
 				    struct ibv_comp_channel *channel, int comp_vector)
 {
@@ -172,7 +204,8 @@ EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *ctx, int cqe, void *cq_c
 
 	if (must_pass())
 		return REAL(NULL, create_cq, ctx, cqe, cq_context, channel, comp_vector);
-	cq = with_room(ctx, real.create_cq(ctx, cqe, cq_context, channel, comp_vector));
+	cq = with_room(ctx, real.create_cq(ctx, cqe, cq_context, channel_for_kernel(channel),
+					   comp_vector));
 	return uncancelled(hook_created_cq(cq, channel));
 }
 

@@ -4,6 +4,8 @@
 #include "lib/base/real_verbs.h"
 #include "lib/base/reentry.h"
 #include "lib/conn/memlock.h"
+#include "lib/object/channel.h"
+#include "lib/object/cq.h"
 #include "lib/object/device.h"
 #include "lib/object/memory.h"
 #include "lib/verbs/memory_windows.h"
@@ -47,10 +49,15 @@ static struct ibv_qp *open_qp(struct ibv_context *ctx, struct ibv_qp_open_attr *
 	return qp;
 }
 
+/* We do not know such a CQ, so QPs on it are not protected. */
 static struct ibv_cq_ex *create_cq_ex(struct ibv_context *ctx, struct ibv_cq_init_attr_ex *attr)
 {
-	/* We do not know this CQ, so QPs on it are not protected. */
-	return quietly(vdev_find(ctx)->create_cq_ex(ctx, attr));
+	struct vdev *dev = vdev_find(ctx);
+	struct ibv_cq_init_attr_ex copy;
+	struct ibv_cq_ex *cq = quietly(
+		dev->create_cq_ex(ctx, channel_attr_for_kernel(attr, &copy)));
+
+	return channel_adopt_cq_ex(cq, attr->channel);
 }
 
 #ifdef SHIFT_TEST_HOOKS
@@ -87,6 +94,7 @@ static void context_take_over(struct vdev *dev)
 	dev->ctx->ops.post_send = hot_post_send;
 	dev->ctx->ops.post_recv = hot_post_recv;
 	dev->ctx->ops.poll_cq = hot_poll_cq;
+	dev->ctx->ops.req_notify_cq = hook_req_notify_cq;
 #ifdef SHIFT_TEST_HOOKS
 	slow_down(dev->ctx);
 #endif

@@ -87,7 +87,7 @@ static enum stats_unprotected qp_judge(const struct vqp *v, const struct ibv_pd 
 		return STATS_UNPROTECTED_POSTED_AROUND;
 	if (v->pd->windows)
 		return STATS_UNPROTECTED_MEMORY_WINDOW;
-	if (v->send_cq->has_channel || v->recv_cq->has_channel)
+	if (!vcq_wakes(v->send_cq) || !vcq_wakes(v->recv_cq))
 		return STATS_UNPROTECTED_CHANNEL;
 	if (attr->cap.max_send_sge > SGES_MAX || attr->cap.max_recv_sge > SGES_MAX)
 		return STATS_UNPROTECTED_TOO_LARGE;

@@ -261,6 +261,14 @@ static bool enough(void)
 	return seen;
 }
 
+/* The peer has left, and may have seen the file before. */
+static bool enough_soon(void)
+{
+	for (int i = 0; opt.until && i < 20 && !enough(); i++)
+		poll(NULL, 0, 100);
+	return enough();
+}
+
 /* Keeps the queue as full as the sending interval allows. */
 static void top_up(struct connection *c, double *next_ms)
 {
@@ -289,7 +297,7 @@ static int traffic(struct connection *c)
 		if (c->failed)
 			return EXIT_ERROR_WC;
 		if (peer_left(c) && !completions(c))
-			return enough() ? 0 : EXIT_ERROR_WC;
+			return enough_soon() ? 0 : EXIT_ERROR_WC;
 		if (now_ms() - progress_ms > opt.stall_s * 1e3)
 			return EXIT_STALLED;
 		poll(NULL, 0, 1);

@@ -178,6 +178,12 @@ struct fake_cq {
 	uint32_t head, tail, size;
 	uint32_t qps;
 	uint64_t newest;
+	/* Of its channel; NULL: it has none. */
+	const struct ibv_comp_channel *channel;
+	bool armed;
+	uint64_t event_at; /* the kernel has an event from then on; 0: none */
+	uint32_t reported;
+	struct fake_cq *next; /* on any channel */
 };
 
 struct wqe {
@@ -264,6 +270,7 @@ int nic_modify_qp(struct fake_qp *q, const struct ibv_qp_attr *attr, int mask);
 int nic_post_send(struct fake_qp *q, const struct ibv_send_wr *wr);
 int nic_post_recv(struct fake_qp *q, const struct ibv_recv_wr *wr);
 int nic_poll(struct fake_cq *cq, int n, struct ibv_wc *wc);
+void nic_notify(struct fake_cq *cq); /* of the next completion */
 void nic_fail_qp(struct fake_qp *q); /* it falls into ERR by itself */
 void nic_receive(struct packet *p);  /* from the wire */
 void nic_forget_entries(struct fake_cq *cq, const struct fake_qp *q);

@@ -53,6 +53,13 @@ struct fake_qp *nic_some_qp(const struct fake_nic *n)
 
 /* --- completions ------------------------------------------------------------------------------ */
 
+static void event_due(struct fake_cq *c, uint64_t at)
+{
+	c->armed = false;
+	if (c->channel && (!c->event_at || at < c->event_at))
+		c->event_at = at;
+}
+
 static void cqe_add(struct ibv_cq *cq, const struct fake_qp *q, const struct ibv_wc *wc)
 {
 	struct fake_cq *c = (struct fake_cq *)cq;
@@ -67,6 +74,19 @@ static void cqe_add(struct ibv_cq *cq, const struct fake_qp *q, const struct ibv
 	e->wc.qp_num = q->qp.qp_num;
 	e->qp = q;
 	e->visible_at = c->newest;
+	if (c->armed)
+		event_due(c, e->visible_at);
+}
+
+/* What is on its way to the queue counts as the next one. */
+void nic_notify(struct fake_cq *c)
+{
+	for (uint32_t i = c->head; i != c->tail; i++)
+		if (c->entry[i % c->size].visible_at > now) {
+			event_due(c, c->entry[i % c->size].visible_at);
+			return;
+		}
+	c->armed = true;
 }
 
 int nic_poll(struct fake_cq *c, int n, struct ibv_wc *wc)

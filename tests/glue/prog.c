@@ -5,12 +5,14 @@
  * oracle's (oracle.c).
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/real_verbs.h"
 #include "lib/object/cq.h"
 #include "lib/object/memory.h"
+#include "lib/verbs/completion_events.h"
 #include "lib/verbs/context.h"
 #include "lib/verbs/qp.h"
 #include "tests/glue/prog.h"
@@ -28,6 +30,8 @@ static struct host {
 	struct ibv_cq *cq[2 * PAIRS_MAX];
 	struct ibv_cq shown[2 * PAIRS_MAX]; /* these, once all QPs were made */
 	unsigned int cqs;
+	struct ibv_comp_channel *channel; /* NULL: it polls all the time */
+	bool awake[2 * PAIRS_MAX];	  /* the CQ is to be polled: it had an event */
 	pthread_mutex_t poll_lock;
 	unsigned int threads; /* that use its QPs */
 	uint32_t key_number;  /* counts the registrations of `remote` */
@@ -41,7 +45,7 @@ static uint64_t gap_ns, early_end_at, one_dies_at, rekey_ns;
 static uint32_t signal_ppm, late_receives_ppm, small_ppm;
 static unsigned int burst_max, stay, mix[7]; /* stay: posts in a row */
 static struct ibv_qp_cap cap;
-static bool stop, all_done;
+static bool stop, all_done, sleeps;
 
 struct vqp *prog_vqp(unsigned int pair, unsigned int host)
 {
@@ -124,7 +128,7 @@ static void check_cq(unsigned int h, unsigned int i)
 
 	if (is->context != was->context || is->channel != was->channel ||
 	    is->cq_context != was->cq_context || is->handle != was->handle || is->cqe != was->cqe ||
-	    is->comp_events_completed != was->comp_events_completed ||
+	    (!hosts[h].channel && is->comp_events_completed != was->comp_events_completed) ||
 	    is->async_events_completed != was->async_events_completed)
 		violation("%c: the program's CQ shows what it has not done", 'a' + h);
 }
@@ -350,28 +354,67 @@ static void polled(unsigned int h, const struct ibv_cq *cq, const struct ibv_wc 
 		oracle_completion(&sides[p][h], cq, wc);
 }
 
-static bool poll_once(unsigned int h)
+/* true: as many came as were asked for, and more may be there. */
+static bool poll_cq(unsigned int h, unsigned int i, bool *any)
 {
+	int wanted = one_in(2) ? 1 : 1 + (int)rnd_below(16), got;
 	struct host *me = &hosts[h];
 	struct ibv_wc wc[16];
+	unsigned int over;
+
+	pthread_mutex_lock(&me->poll_lock);
+	over = pairs_over(h);
+	check_cq(h, i);
+	for (unsigned int p = 0; p < pairs; p++)
+		check_object(&sides[p][h]);
+	got = ibv_poll_cq(me->cq[i], wanted, wc);
+	if (got < 0 || got > wanted)
+		violation("%c: poll returns %d of %d", 'a' + h, got, wanted);
+	for (int k = 0; k < got; k++)
+		polled(h, me->cq[i], &wc[k], over);
+	pthread_mutex_unlock(&me->poll_lock);
+	*any |= got > 0;
+	return got == wanted;
+}
+
+static bool poll_once(unsigned int h)
+{
 	bool any = false;
 
-	for (unsigned int i = 0; i < me->cqs; i++) {
-		int wanted = one_in(2) ? 1 : 1 + (int)rnd_below(16), got;
-		unsigned int over;
+	for (unsigned int i = 0; i < hosts[h].cqs; i++)
+		poll_cq(h, i, &any);
+	return any;
+}
 
-		pthread_mutex_lock(&me->poll_lock);
-		over = pairs_over(h);
-		check_cq(h, i);
-		for (unsigned int p = 0; p < pairs; p++)
-			check_object(&sides[p][h]);
-		got = ibv_poll_cq(me->cq[i], wanted, wc);
-		if (got < 0 || got > wanted)
-			violation("%c: poll returns %d of %d", 'a' + h, got, wanted);
-		for (int k = 0; k < got; k++)
-			polled(h, me->cq[i], &wc[k], over);
-		pthread_mutex_unlock(&me->poll_lock);
-		any |= got > 0;
+static void take_events(struct host *me)
+{
+	struct ibv_cq *cq;
+	void *context;
+
+	while (!hook_get_cq_event(me->channel, &cq, &context)) {
+		for (unsigned int i = 0; i < me->cqs; i++)
+			me->awake[i] |= me->cq[i] == cq;
+		hook_ack_cq_events(cq, 1);
+	}
+}
+
+/* A program that has a channel polls a CQ only after an event: it asks for the next one, then polls
+ * until a poll returns less than it could. Whatever wakes it too late is found as a hang. */
+static bool poll_if_woken(unsigned int h)
+{
+	struct host *me = &hosts[h];
+	bool any = false;
+
+	if (!me->channel)
+		return poll_once(h);
+	take_events(me);
+	for (unsigned int i = 0; i < me->cqs; i++) {
+		if (!me->awake[i])
+			continue;
+		me->awake[i] = false;
+		must(hook_req_notify_cq(me->cq[i], 0), "req_notify_cq");
+		while (poll_cq(h, i, &any))
+			;
 	}
 	return any;
 }
@@ -428,7 +471,7 @@ static void *thread_all(void *host)
 				busy |= work_on(&sides[p][h]);
 			next = now + rnd() % gap_ns;
 		}
-		busy |= poll_once(h);
+		busy |= poll_if_woken(h);
 		rest(&idle, busy, 200);
 	}
 	hosts[h].threads--;
@@ -455,7 +498,7 @@ static void *thread_poll(void *host)
 	uint64_t idle = 0;
 
 	while (goes_on(h)) {
-		bool busy = poll_once(h);
+		bool busy = poll_if_woken(h);
 
 		rest(&idle, busy, 200);
 	}
@@ -535,9 +578,11 @@ static void start_threads(unsigned int h)
 
 static struct ibv_cq *make_cq(struct host *me)
 {
-	struct ibv_cq *cq = hook_created_cq(
-		real.create_cq(me->ctx, (int)cap.max_send_wr, NULL, NULL, 0), NULL);
+	struct ibv_cq *cq = hook_created_cq(real.create_cq(me->ctx, (int)cap.max_send_wr, NULL,
+							   channel_for_kernel(me->channel), 0),
+					    me->channel);
 
+	me->awake[me->cqs] = true;
 	me->cq[me->cqs++] = cq;
 	return cq;
 }
@@ -561,6 +606,10 @@ static void make_objects(unsigned int h)
 
 	me->ctx = &nics[h][0].program_ctx;
 	context_opened(me->ctx);
+	if (sleeps) {
+		me->channel = hook_created_channel(real.create_comp_channel(me->ctx));
+		must(fcntl(me->channel->fd, F_SETFL, O_NONBLOCK), "fcntl");
+	}
 	me->pd = hook_alloc_pd(me->ctx);
 	me->local = hook_registered(real.reg_mr(me->pd, m, half, 0), (uintptr_t)m, half,
 				    (uintptr_t)m, 0, -1);
@@ -762,6 +811,9 @@ static void destroy_all(unsigned int h)
 	deregister_old(h);
 	for (unsigned int i = 0; i < me->cqs; i++)
 		must(hook_destroy_cq(me->cq[i]), "destroy_cq");
+	if (me->channel)
+		must(hook_destroy_channel(me->channel), "destroy_comp_channel");
+	me->channel = NULL;
 	must(hook_dereg_mr(me->local), "dereg_mr");
 	must(hook_dereg_mr(me->remote), "dereg_mr");
 	must(hook_dealloc_pd(me->pd), "dealloc_pd");
@@ -832,6 +884,7 @@ void prog_setup(void)
 	lives = one_in(6) ? 2 : 1;
 	early_end_at = one_in(3) ? 1 + rnd() % (1000 * NS_MS) : 0;
 	one_dies_at = one_in(3) ? 1 + rnd() % (500 * NS_MS) : 0;
+	sleeps = one_in(3);
 	rekey_ns = one_in(3) ? rnd_range(1, one_in(2) ? 2 : 100) * NS_MS : 0;
 	load_setup();
 	stay = 1 + rnd_below(12);

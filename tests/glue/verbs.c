@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "lib/base/real_verbs.h"
 #include "tests/glue/glue.h"
@@ -183,6 +185,71 @@ static int op_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 	return got;
 }
 
+/* --- channels --------------------------------------------------------------------------------- */
+
+static struct fake_cq *on_channels;
+
+/* Nobody polls its descriptor: the program asks for events now and then. */
+static struct ibv_comp_channel *real_create_comp_channel(struct ibv_context *ctx)
+{
+	struct ibv_comp_channel *channel = calloc(1, sizeof(*channel));
+
+	ask_nic(nic_of(ctx), 20 * NS_US);
+	channel->context = ctx;
+	channel->fd = eventfd(0, EFD_CLOEXEC);
+	objects++;
+	return channel;
+}
+
+static int real_destroy_comp_channel(struct ibv_comp_channel *channel)
+{
+	if (channel->refcnt)
+		return EBUSY;
+	close(channel->fd);
+	free(channel);
+	objects--;
+	return 0;
+}
+
+static int real_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **context)
+{
+	for (struct fake_cq *c = on_channels; c; c = c->next) {
+		if (c->channel != channel || !c->event_at || c->event_at > now)
+			continue;
+		c->event_at = 0;
+		c->reported++;
+		*cq = &c->cq;
+		*context = c->cq.cq_context;
+		return 0;
+	}
+	errno = EAGAIN;
+	return -1;
+}
+
+static void real_ack_cq_events(struct ibv_cq *cq, unsigned int n)
+{
+	cq->comp_events_completed += n;
+}
+
+static int op_req_notify_cq(struct ibv_cq *cq, int solicited_only)
+{
+	(void)solicited_only;
+	thread_step();
+	nic_notify((struct fake_cq *)cq);
+	thread_step();
+	return 0;
+}
+
+static void leave_channel(struct fake_cq *c)
+{
+	struct fake_cq **at = &on_channels;
+
+	while (*at != c)
+		at = &(*at)->next;
+	*at = c->next;
+	c->cq.channel->refcnt--;
+}
+
 /* --- CQs -------------------------------------------------------------------------------------- */
 
 static struct ibv_cq *real_create_cq(struct ibv_context *ctx, int cqe, void *context,
@@ -190,11 +257,17 @@ static struct ibv_cq *real_create_cq(struct ibv_context *ctx, int cqe, void *con
 {
 	struct fake_cq *c = calloc(1, sizeof(*c));
 
-	(void)context;
-	(void)channel;
 	(void)vector;
 	ask_nic(nic_of(ctx), 20 * NS_US);
 	c->nic = nic_of(ctx);
+	c->cq.cq_context = context;
+	c->cq.channel = channel;
+	c->channel = channel;
+	if (channel) {
+		channel->refcnt++;
+		c->next = on_channels;
+		on_channels = c;
+	}
 	c->cq.context = ctx;
 	c->cq.cqe = cqe;
 	c->size = 4096; /* a power of two, as the indexes wrap */
@@ -217,6 +290,11 @@ static int real_destroy_cq(struct ibv_cq *cq)
 	ask_nic(c->nic, 20 * NS_US);
 	if (c->qps)
 		return EBUSY;
+	if (c->reported != cq->comp_events_completed)
+		violation("destroy_cq waits for ever: %u events, %u acknowledged", c->reported,
+			  cq->comp_events_completed);
+	if (c->channel)
+		leave_channel(c);
 	free(c->entry);
 	free(c);
 	objects--;
@@ -341,6 +419,7 @@ static void context_setup(struct fake_nic *n, struct ibv_context *ctx)
 	ctx->ops.post_send = op_post_send;
 	ctx->ops.post_recv = op_post_recv;
 	ctx->ops.poll_cq = op_poll_cq;
+	ctx->ops.req_notify_cq = op_req_notify_cq;
 }
 
 void verbs_setup(void)
@@ -352,6 +431,10 @@ void verbs_setup(void)
 		.destroy_qp = real_destroy_qp,
 		.modify_qp = real_modify_qp,
 		.query_qp = real_query_qp,
+		.create_comp_channel = real_create_comp_channel,
+		.destroy_comp_channel = real_destroy_comp_channel,
+		.get_cq_event = real_get_cq_event,
+		.ack_cq_events = real_ack_cq_events,
 		.create_cq = real_create_cq,
 		.resize_cq = real_resize_cq,
 		.destroy_cq = real_destroy_cq,

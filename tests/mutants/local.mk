@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 # The library broken on purpose: README says how. A sanitizer would make each judge ten times slower.
 MUTANT_TABLES = \
-	tests/mutants/atomics.mutants tests/mutants/base.mutants tests/mutants/below.mutants tests/mutants/conn.mutants tests/mutants/conn-self_qp.mutants tests/mutants/core-atomics.mutants tests/mutants/core-conn.mutants tests/mutants/core-conn_state.mutants \
+	tests/mutants/atomics.mutants tests/mutants/base.mutants tests/mutants/below.mutants tests/mutants/channel.mutants tests/mutants/conn.mutants tests/mutants/conn-self_qp.mutants tests/mutants/core-atomics.mutants tests/mutants/core-conn.mutants tests/mutants/core-conn_state.mutants \
 	tests/mutants/core-cqe.mutants tests/mutants/core-failback.mutants tests/mutants/core-fast.mutants \
 	tests/mutants/core-fence.mutants tests/mutants/core-giveup.mutants tests/mutants/core-headers.mutants \
 	tests/mutants/core-hello.mutants tests/mutants/core-lives.mutants tests/mutants/core-msg.mutants \
@@ -21,7 +21,7 @@ MUTANT_JUDGES = tests/unit/test_bg tests/unit/test_assoc tests/unit/test_gate $(
 	tests/unit/test_nic_gid tests/unit/test_own_address tests/unit/test_nic_watch tests/unit/test_keys \
 	tests/unit/test_reset tests/unit/test_memlock tests/unit/test_async_events tests/unit/test_rq_psn tests/sim/sim tests/glue/glue \
 	tests/fuzz/fuzz_msg \
-	lib/libshift.la tests/nullverbs/libibverbs.la tests/preload/odd_objects tests/preload/data_path
+	lib/libshift.la tests/nullverbs/libibverbs.la tests/preload/odd_objects tests/preload/data_path tests/preload/events
 
 # All of them, an hour of two cores.
 MUTANT_JOBS = 2

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #include <errno.h>
-#include <unistd.h>
 
 #include "tests/nullverbs/nullverbs.h"
 
@@ -24,15 +23,12 @@ static void complete(struct null_cq *cq, const struct null_cqe *cqe)
 	pthread_spin_lock(&cq->lock);
 	if (cq->head - cq->tail <= cq->mask)
 		cq->ring[cq->head++ & cq->mask] = *cqe;
-	wake = cq->armed;
-	cq->armed = false;
+	wake = cq->armed || (cq->armed_solicited && (cqe->status || cqe->solicited));
+	if (wake)
+		cq->armed = cq->armed_solicited = false;
 	pthread_spin_unlock(&cq->lock);
-	if (wake && cq->base.channel) {
-		struct null_channel *channel = (struct null_channel *)cq->base.channel;
-		ssize_t written = write(channel->write_fd, &cq, sizeof(cq));
-
-		(void)written;
-	}
+	if (wake && cq->events)
+		null_add_event(cq);
 }
 
 void null_complete_recv(struct null_qp *qp, const struct null_cqe *proto)
@@ -117,6 +113,7 @@ static bool execute(struct null_qp *qp, const struct ibv_send_wr *wr, uint32_t l
 					   .byte_len = length,
 					   .imm = wr->imm_data,
 					   .has_imm = wr->opcode != IBV_WR_SEND,
+					   .solicited = wr->send_flags & IBV_SEND_SOLICITED,
 					   .opcode = wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM
 							     ? IBV_WC_RECV_RDMA_WITH_IMM
 							     : IBV_WC_RECV,
@@ -242,9 +239,11 @@ int null_req_notify_cq(struct ibv_cq *base, int solicited_only)
 {
 	struct null_cq *cq = (struct null_cq *)base;
 
-	(void)solicited_only;
 	pthread_spin_lock(&cq->lock);
-	cq->armed = true;
+	if (solicited_only)
+		cq->armed_solicited = true;
+	else
+		cq->armed = true;
 	pthread_spin_unlock(&cq->lock);
 	return 0;
 }

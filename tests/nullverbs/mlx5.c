@@ -49,6 +49,14 @@ struct ibv_qp *mlx5dv_create_qp(struct ibv_context *ctx, struct ibv_qp_init_attr
 	return ibv_create_qp(attr->pd, (struct ibv_qp_init_attr *)attr);
 }
 
+struct ibv_cq_ex *mlx5dv_create_cq(struct ibv_context *ctx, struct ibv_cq_init_attr_ex *attr,
+				   struct mlx5dv_cq_init_attr *more)
+{
+	(void)more;
+	return (struct ibv_cq_ex *)ibv_create_cq(ctx, (int)attr->cqe, attr->cq_context,
+						 attr->channel, (int)attr->comp_vector);
+}
+
 struct ibv_mr *mlx5dv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,
 				    uint64_t iova, int fd, int access, int mlx5_access);
 struct ibv_mr *mlx5dv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,

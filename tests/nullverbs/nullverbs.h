@@ -43,6 +43,8 @@
 /* A call of a symbol of version IBVERBS_1.0 sets this, which shows that it came through. */
 #define NULL_COMPAT_ERRNO ENOTUNIQ
 
+struct null_events;
+
 struct null_cqe {
 	struct null_qp *qp; /* NULL: taken back */
 	uint32_t index;	    /* of the WQE */
@@ -52,14 +54,21 @@ struct null_cqe {
 	uint8_t opcode; /* IBV_WC_... */
 	bool is_recv;
 	bool has_imm;
+	bool solicited;
 };
 
 struct null_cq {
-	struct ibv_cq base;
+	union {
+		struct ibv_cq base;
+		struct ibv_cq_ex ex;
+	};
 	pthread_spinlock_t lock;
 	uint32_t mask, head, tail; /* [tail, head) are there to be polled */
-	bool armed;
+	bool armed, armed_solicited;
 	struct null_cqe *ring;
+	int qps;		    /* it is of so many queues */
+	struct null_events *events; /* of its channel, or NULL */
+	uint32_t reported;	    /* so many were read */
 };
 
 struct null_wqe {
@@ -91,10 +100,11 @@ struct null_qp {
 	struct ibv_sge *recv_sges; /* of a UD QP: where its receives go */
 };
 
-struct null_channel {
-	struct ibv_comp_channel base;
-	int write_fd;
-};
+/* channel.c: 0 or an errno; the CQ's context is set. null_detach() waits as the kernel's user does.
+ */
+int null_attach(struct null_cq *cq, struct ibv_comp_channel *channel);
+void null_detach(struct null_cq *cq);
+void null_add_event(struct null_cq *cq);
 
 /* data.c */
 int null_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
-/* Protection domains, memory, address handles, completion channels and queues. */
+/* Protection domains, memory, address handles and completion queues. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -131,48 +130,6 @@ int ibv_dereg_mr(struct ibv_mr *mr)
 	return 0;
 }
 
-struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *ctx)
-{
-	struct null_channel *channel = calloc(1, sizeof(*channel));
-	int fds[2];
-
-	if (!channel)
-		return NULL;
-	if (pipe2(fds, O_CLOEXEC)) {
-		free(channel);
-		return NULL;
-	}
-	channel->base.context = ctx;
-	channel->base.fd = fds[0];
-	channel->write_fd = fds[1];
-	return &channel->base;
-}
-
-int ibv_destroy_comp_channel(struct ibv_comp_channel *base)
-{
-	struct null_channel *channel = (struct null_channel *)base;
-
-	if (base->refcnt)
-		return EBUSY;
-	close(base->fd);
-	close(channel->write_fd);
-	free(channel);
-	return 0;
-}
-
-int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
-{
-	if (read(channel->fd, cq, sizeof(*cq)) != sizeof(*cq))
-		return -1;
-	*cq_context = (*cq)->cq_context;
-	return 0;
-}
-
-void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int n)
-{
-	cq->comp_events_completed += n;
-}
-
 static int size_ring(struct null_cq *cq, int cqe)
 {
 	uint32_t size = 1;
@@ -196,18 +153,23 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *ctx, int cqe, void *cq_context,
 	int err = cq ? size_ring(cq, cqe) : ENOMEM;
 
 	(void)comp_vector;
+	if (cq)
+		cq->base.context = ctx;
+	if (!err)
+		err = null_attach(cq, channel);
 	if (err) {
+		if (cq)
+			free(cq->ring);
 		free(cq);
 		errno = err;
 		return NULL;
 	}
 	pthread_spin_init(&cq->lock, PTHREAD_PROCESS_PRIVATE);
-	cq->base.context = ctx;
+	pthread_mutex_init(&cq->base.mutex, NULL);
+	pthread_cond_init(&cq->base.cond, NULL);
 	cq->base.cq_context = cq_context;
 	cq->base.channel = channel;
 	cq->base.handle = next_handle();
-	if (channel)
-		channel->refcnt++;
 	return &cq->base;
 }
 
@@ -240,8 +202,9 @@ int ibv_destroy_cq(struct ibv_cq *base)
 {
 	struct null_cq *cq = (struct null_cq *)base;
 
-	if (base->channel)
-		base->channel->refcnt--;
+	if (__atomic_load_n(&cq->qps, __ATOMIC_ACQUIRE))
+		return EBUSY;
+	null_detach(cq);
 	free(cq->ring);
 	free(cq);
 	return 0;

@@ -108,6 +108,12 @@ static int number_qp(struct null_qp *qp)
 	return ENOMEM;
 }
 
+static void use_cqs(struct null_qp *qp, int n)
+{
+	__atomic_fetch_add(&((struct null_cq *)qp->base.send_cq)->qps, n, __ATOMIC_ACQ_REL);
+	__atomic_fetch_add(&((struct null_cq *)qp->base.recv_cq)->qps, n, __ATOMIC_ACQ_REL);
+}
+
 struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
 	int err = refuse_attr(attr);
@@ -135,6 +141,7 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 		return NULL;
 	}
 	qp->base.handle = qp->base.qp_num;
+	use_cqs(qp, 1);
 	return &qp->base;
 }
 
@@ -194,6 +201,7 @@ int ibv_destroy_qp(struct ibv_qp *base)
 	}
 	reset(qp);
 	qps[base->qp_num % NULL_QPS_MAX] = NULL;
+	use_cqs(qp, -1);
 	free_qp(qp);
 	null_unlock_qps();
 	return 0;

@@ -40,6 +40,21 @@ static void memory(struct ibv_pd *pd)
 	}
 }
 
+static void events(struct ibv_context *ctx)
+{
+	struct ibv_comp_channel *channel = CALL(ibv_create_comp_channel, ctx);
+	struct ibv_cq *cq;
+	void *context;
+
+	expect(channel && fcntl(channel->fd, F_SETFL, O_NONBLOCK) == 0, "create_comp_channel");
+	expect(CALL(ibv_get_cq_event, channel, &cq, &context) == -1 && errno == EAGAIN, "no event");
+	cq = ibv_create_cq(ctx, 16, NULL, channel, 0);
+	expect(cq != NULL, "create_cq");
+	CALL(ibv_ack_cq_events, cq, 0);
+	expect(ibv_destroy_cq(cq) == 0, "destroy_cq");
+	expect(CALL(ibv_destroy_comp_channel, channel) == 0, "destroy_comp_channel");
+}
+
 static void queues(struct ibv_context *ctx, struct ibv_pd *pd)
 {
 	struct ibv_cq *cq = CALL(ibv_create_cq, ctx, 16, NULL, NULL, 0);
@@ -80,6 +95,7 @@ int main(void)
 	pd = CALL(ibv_alloc_pd, ctx);
 	expect(pd != NULL, "alloc_pd");
 	memory(pd);
+	events(ctx);
 	queues(ctx, pd);
 	expect(CALL(ibv_dealloc_pd, pd) == 0, "dealloc_pd");
 	expect(CALL(ibv_close_device, ctx) == 0, "close_device");

@@ -11,6 +11,7 @@
 #include "lib/session/start.h"
 #include "lib/verbs/async_events.h"
 #include "lib/verbs/bypass.h"
+#include "lib/verbs/completion_events.h"
 #include "lib/verbs/context.h"
 #include "lib/verbs/qp.h"
 
@@ -97,7 +98,55 @@ int hook_dereg_mr(struct ibv_mr *mr)
 	return real.dereg_mr(mr);
 }
 
-struct ibv_cq *hook_created_cq(struct ibv_cq *cq, const struct ibv_comp_channel *channel)
+struct ibv_comp_channel *hook_created_channel(struct ibv_comp_channel *channel)
+{
+	say("create_channel");
+	return channel;
+}
+
+int hook_destroy_channel(struct ibv_comp_channel *channel)
+{
+	say("destroy_channel");
+	return real.destroy_comp_channel(channel);
+}
+
+int hook_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
+{
+	say("get_cq_event");
+	return real.get_cq_event(channel, cq, cq_context);
+}
+
+void hook_ack_cq_events(struct ibv_cq *cq, unsigned int n)
+{
+	printf("ack_cq_events of %u\n", n);
+	real.ack_cq_events(cq, n);
+}
+
+struct ibv_comp_channel *channel_for_kernel(struct ibv_comp_channel *program)
+{
+	return program;
+}
+
+struct ibv_cq_init_attr_ex *channel_attr_for_kernel(struct ibv_cq_init_attr_ex *attr,
+						    struct ibv_cq_init_attr_ex *copy)
+{
+	(void)copy;
+	return attr;
+}
+
+struct ibv_cq_ex *channel_adopt_cq_ex(struct ibv_cq_ex *cq, struct ibv_comp_channel *program)
+{
+	(void)program;
+	return cq;
+}
+
+void channel_adopt_cq(struct ibv_cq *cq, struct ibv_comp_channel *program)
+{
+	(void)cq;
+	(void)program;
+}
+
+struct ibv_cq *hook_created_cq(struct ibv_cq *cq, struct ibv_comp_channel *channel)
 {
 	(void)channel;
 	say("create_cq");

@@ -34,6 +34,11 @@ tests_preload_data_path_SOURCES = tests/preload/data_path.c tests/preload/rc.c t
 tests_preload_data_path_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS) -pthread
 tests_preload_data_path_LDADD = $(IBVERBS_LIBS)
 
+check_PROGRAMS += tests/preload/events
+tests_preload_events_SOURCES = tests/preload/events.c tests/preload/rc.c tests/preload/rc.h tests/cancelled.h
+tests_preload_events_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS) -pthread
+tests_preload_events_LDADD = $(IBVERBS_LIBS)
+
 check_PROGRAMS += tests/preload/slow_memory
 tests_preload_slow_memory_SOURCES = tests/preload/slow_memory.c tests/preload/rc.c tests/preload/rc.h
 tests_preload_slow_memory_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS)

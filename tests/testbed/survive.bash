@@ -100,12 +100,15 @@ start() { # PROGRAM OPTIONS...
 	if [[ $program = integrity || $program = collective ]]; then
 		port=4854
 		options=(--device mlx5_0 --gid-index 1 --json)
+	elif [ "$program" = ibv_rc_pingpong ]; then # of the same port
+		options=(-d mlx5_0 -g 1)
 	fi
 	options+=("$@")
 	launch b "$program" "${options[@]}" & server=$!
 	# The port, in hexadecimal, in state LISTEN.
-	on b timeout 30 sh -c "until grep -q ':$port 00000000:0000 0A' /proc/net/tcp; do sleep 0.1; done" || {
+	on b timeout 30 sh -c "until grep -qE ':$port 0+:0000 0A' /proc/net/tcp /proc/net/tcp6; do sleep 0.1; done" || {
 		echo "$program does not listen"
+		tail -n 20 "$out/b.out" "$out/b.err"
 		return 1
 	}
 	launch a "$program" "${options[@]}" b & client=$!
@@ -140,7 +143,7 @@ kill_programs() {
 	mend_all || true
 	client_status='' server_status=''
 	for host in a b; do
-		on "$host" sh -c 'pkill -KILL -x "ib_.*|integrity|collective" || true'
+		on "$host" sh -c 'pkill -KILL -x "ibv?_.*|integrity|collective" || true'
 	done
 	wait "$client" "$server" 2>/dev/null || true
 }
@@ -161,6 +164,7 @@ count_for() { # SECONDS PROGRAM OPTIONS...
 	[[ " $* " != *' -s 65536 '* ]] || per=$((per / 10))
 	[[ " $* " != *' -q 4 '* ]] || per=$((per / 4))
 	[[ " $* " != *' -b '* ]] || per=$((per / 2))
+	[[ " $* " != *_lat*' -e '* && " $* " != *pingpong*' -e '* ]] || per=$((per / 2)) # it sleeps in between
 	echo $((($1 * rate * per / 10 + 99) / 100 * 100))
 }
 
@@ -365,7 +369,7 @@ survives() { # FAULT PROGRAM OPTIONS...; the duration is added
 		long=$((seconds * try * (try + 1) / 2))
 		[ "$long" -le 90 ] || long=90 # well below $patience
 		duration=(-n "$(count_for "$long" "$@")")
-		[[ $1 = ib_* ]] || duration=(--seconds "$long")
+		[[ $1 = ib_* || $1 = ibv_* ]] || duration=(--seconds "$long")
 		protected
 		$prepare && start "$@" "${duration[@]}" || return
 		got_through=true started=$SECONDS
@@ -396,6 +400,7 @@ right() {
 	case $program in
 	integrity) clean ;;
 	collective) jq -es 'all(.wrong_messages == 0 and .fatal_events == 0 and .flushes > 0)' "$out/a.out" "$out/b.out" >/dev/null ;;
+	ibv_rc_pingpong) grep -q "^${duration[1]} iters" "$out/a.out" && grep -q "^${duration[1]} iters" "$out/b.out" ;;
 	*) full_count "${duration[1]}" ;;
 	esac
 }

@@ -314,7 +314,7 @@ ROOMS_TESTS = tests/unit/test_rooms_qp tests/unit/test_rooms_meeting tests/unit/
 	tests/unit/test_rooms_atomics tests/unit/test_twin_address tests/unit/test_rooms_messages \
 	tests/unit/test_rooms_arm tests/unit/test_rooms_rails tests/unit/test_rooms_post \
 	tests/unit/test_rooms_recv tests/unit/test_rooms_rails_ready \
-	tests/unit/test_rooms_poll \
+	tests/unit/test_rooms_poll tests/unit/test_channel \
 	tests/unit/test_rooms_fence tests/unit/test_deaths tests/unit/test_bye tests/unit/test_directory \
 	tests/unit/test_peer_paths tests/unit/test_two_ends tests/unit/test_self_qp \
 	tests/unit/test_self_qp_end tests/unit/test_spare_rails tests/unit/test_rooms_hang
@@ -361,6 +361,11 @@ tests_unit_test_rooms_poll_SOURCES = tests/unit/test_rooms_poll.c $(rooms_world)
 tests_unit_test_rooms_poll_CFLAGS = $(rooms_cflags)
 tests_unit_test_rooms_poll_LDFLAGS = $(AM_LDFLAGS) $(rooms_wraps) $(wrap)stats_conn_met_failure
 tests_unit_test_rooms_poll_LDADD = $(rooms_libs)
+
+tests_unit_test_channel_SOURCES = tests/unit/test_channel.c tests/cancelled.h $(rooms_world)
+tests_unit_test_channel_CFLAGS = $(rooms_cflags)
+tests_unit_test_channel_LDFLAGS = $(AM_LDFLAGS) $(rooms_wraps)
+tests_unit_test_channel_LDADD = $(rooms_libs)
 
 tests_unit_test_rooms_post_SOURCES = tests/unit/test_rooms_post.c $(rooms_world)
 tests_unit_test_rooms_post_CFLAGS = $(rooms_cflags)

@@ -20,7 +20,7 @@ static struct shift_conn *plain, *fast;
 static uint32_t slots; /* that the logs begin with */
 static struct shift_run run;
 static uint64_t in_runs;
-static char payload[INLINE];
+static uint8_t payload[2 * INLINE]; /* no two bytes alike */
 
 static struct shift_conn *new_conn(uint32_t mtu, bool sig_all)
 {
@@ -203,8 +203,10 @@ static uint32_t some_bytes(unsigned int kind, unsigned int length)
 {
 	static const uint32_t lengths[] = {0, 8, 1024, 1025, 70000};
 
-	if (kind == 6 || kind == 9)
-		return kind == 6 ? 16 : 8;
+	if (kind == 6) /* inline */
+		return (uint32_t)rand() % (INLINE + 1);
+	if (kind == 9)
+		return 8;
 	return rand() % 20 == 0 ? (uint32_t)rand() % (5u << 20) : lengths[length];
 }
 
@@ -223,7 +225,8 @@ static void post_some(uint32_t n)
 
 		wr[at] = some_wr(sge[at], k);
 		for (unsigned int i = 0; i < 3; i++)
-			sge[at][i] = (struct shift_sge){.addr = (uintptr_t)payload,
+			sge[at][i] = (struct shift_sge){.addr = (uintptr_t)payload +
+								(uint32_t)rand() % INLINE,
 							.length = bytes,
 							.lkey = (uint32_t)rand()};
 		if (alone) {
@@ -238,6 +241,8 @@ static void post_some(uint32_t n)
 static void same_log(void **state)
 {
 	(void)state;
+	for (unsigned int i = 0; i < sizeof(payload); i++)
+		payload[i] = (uint8_t)i;
 	for (unsigned int seed = 1; seed <= 300; seed++) {
 		srand(seed);
 		slots = seed % 3 ? 0 : 2u << seed % 5;
@@ -518,6 +523,22 @@ static void an_absurd_number_of_sges(void **state)
 	}
 }
 
+/* Alone and behind another one in a list. */
+static void more_inline_payload_than_the_log_has_room_for(void **state)
+{
+	(void)state;
+	for (uint32_t length = INLINE - 1; length <= INLINE + 1; length++) {
+		struct shift_sge sge = {.addr = (uintptr_t)payload, .length = length};
+		struct shift_raw_wr wr = {.sge = &sge, .num_sge = 1, .flags = SHIFT_F_INLINE};
+		struct shift_raw_wr first = {.next = &wr, .sge = &sge};
+
+		start(1024, false);
+		assert_int_equal(post_fast(&wr), length > INLINE ? -EINVAL : 0);
+		assert_ptr_equal(shift_fast_post_list(fast, &run, &first, 2),
+				 length > INLINE ? &wr : NULL);
+	}
+}
+
 /* Of all SGEs together: as of one. */
 static void several_sges_are_not_longer_than_one(void **state)
 {
@@ -612,6 +633,7 @@ int main(void)
 		cmocka_unit_test(an_atomic_that_is_too_long),
 		cmocka_unit_test(a_list_goes_on_behind_the_rings_end),
 		cmocka_unit_test(an_absurd_number_of_sges),
+		cmocka_unit_test(more_inline_payload_than_the_log_has_room_for),
 		cmocka_unit_test(several_sges_are_not_longer_than_one),
 		cmocka_unit_test(same_receives),
 	};

@@ -113,6 +113,24 @@ static void an_error_ends_the_fast_way(void **state)
 	assert_int_equal(failures_met, 1); /* the others follow from it */
 }
 
+/* A program that sleeps when a poll returns less than it could would miss the rest. */
+static void a_program_that_sleeps_gets_all_at_once(void **state)
+{
+	struct channel *some = (struct channel *)(void *)&world;
+	struct ibv_wc wc[8];
+
+	(void)state;
+	core.delivers = true;
+	world.send_cq.events.channel = some;
+	nic_has(1, QPN, IBV_WC_SUCCESS, IBV_WC_SEND);
+	nic_has(2, QPN, IBV_WC_RETRY_EXC_ERR, IBV_WC_SEND);
+	nic_has(3, QPN, IBV_WC_WR_FLUSH_ERR, IBV_WC_SEND);
+	assert_int_equal(hot_poll_cq(&world.real_send_cq, 8, wc), 3);
+	for (uint64_t i = 0; i < 3; i++)
+		assert_int_equal(wc[i].wr_id, 0x101 + i);
+	world.send_cq.events.channel = NULL;
+}
+
 static void an_empty_queue_leaves_the_gate(void **state)
 {
 	struct ibv_wc wc[2];
@@ -363,6 +381,7 @@ int main(void)
 		ALONE(completions_are_counted),
 		FAST(completions_of_each_qp_are_its_own),
 		FAST(an_error_ends_the_fast_way),
+		FAST(a_program_that_sleeps_gets_all_at_once),
 		FAST(an_empty_queue_leaves_the_gate),
 		FAST(another_threads_cq_is_not_polled_as_ones_own),
 		FAST(the_queue_of_another_is_polled_directly),

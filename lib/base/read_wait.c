@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include "lib/base/read_wait.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/signalfd.h>
+
+#include "lib/base/fds.h"
+
+static bool is_of_the_cpu(int signal)
+{
+	return signal == SIGSEGV || signal == SIGBUS || signal == SIGFPE || signal == SIGILL ||
+	       signal == SIGTRAP || signal == SIGABRT;
+}
+
+/* Signals of the program's whose handlers end a read(2). */
+static void find_interrupting(sigset_t *set)
+{
+	struct sigaction act;
+
+	memset(set, 0, sizeof(*set)); /* sets are compared */
+	sigemptyset(set);
+	for (int i = 1; i < NSIG; i++)
+		if (!is_of_the_cpu(i) && !sigaction(i, NULL, &act) && act.sa_handler != SIG_DFL &&
+		    act.sa_handler != SIG_IGN && !(act.sa_flags & SA_RESTART))
+			sigaddset(set, i);
+}
+
+/* As they were when this thread last looked: 64 system calls are too many for each sleep. */
+static _Thread_local sigset_t interrupting;
+static _Thread_local bool interrupting_is_known;
+
+/* Are there others than when this thread last looked? */
+static bool handlers_have_changed(void)
+{
+	sigset_t now;
+
+	find_interrupting(&now);
+	if (interrupting_is_known && !memcmp(&now, &interrupting, sizeof(now)))
+		return false;
+	interrupting = now;
+	interrupting_is_known = true;
+	return true;
+}
+
+/* Those that the thread has not blocked itself. false: there is none. */
+static bool find_unblocked(const sigset_t *blocked, sigset_t *set)
+{
+	bool any = false;
+
+	sigemptyset(set);
+	for (int i = 1; i < NSIG; i++)
+		if (sigismember(&interrupting, i) == 1 && !sigismember(blocked, i))
+			any = !sigaddset(set, i);
+	return any;
+}
+
+struct sleep {
+	sigset_t was;
+	struct pollfd p[2]; /* the descriptor, and such a signal */
+	bool any_ends;	    /* no descriptor is left for them: any signal ends the wait */
+};
+
+static void sleep_begins(struct sleep *s)
+{
+	sigset_t ends;
+
+	if (!interrupting_is_known)
+		handlers_have_changed();
+	pthread_sigmask(SIG_SETMASK, NULL, &s->was);
+	if (!find_unblocked(&s->was, &ends))
+		return;
+	s->p[1].fd = fd_move(signalfd(-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK));
+	s->any_ends = s->p[1].fd < 0;
+	if (!s->any_ends)
+		pthread_sigmask(SIG_BLOCK, &ends, NULL);
+}
+
+/* The handlers run here. */
+static void sleep_ends(void *arg)
+{
+	struct sleep *s = arg;
+	int err = errno;
+
+	fd_close_if_open(s->p[1].fd);
+	pthread_sigmask(SIG_SETMASK, &s->was, NULL);
+	errno = err;
+}
+
+int read_wait(int fd)
+{
+	struct sleep s = {.p = {{.fd = fd, .events = POLLIN}, {.fd = -1, .events = POLLIN}}};
+	int n;
+
+	sleep_begins(&s);
+	pthread_cleanup_push(sleep_ends, &s);
+	do
+		n = poll(s.p, 2, -1);
+	while (n < 0 && errno == EINTR && !s.any_ends && !handlers_have_changed());
+	if (n > 0 && !s.p[0].revents) {
+		errno = EINTR;
+		n = -1;
+	}
+	pthread_cleanup_pop(1);
+	return n < 0 ? -1 : 0;
+}

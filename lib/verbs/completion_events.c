@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * A switch makes events for which the program finds nothing: the flushes of a fence are not for it,
+ * and a completion may be reported by its NIC and, as we have polled it, by us. Most programs do
+ * not mind, as stock verbs have such events, too. But where one event of a NIC is one completion,
+ * some rely on it: ib_send_lat -e polls once, and takes it that its send queue is empty. So, while
+ * there may be such events, and as far as the program sleeps in the verb, it is not woken for
+ * nothing.
+ */
+#include "lib/verbs/completion_events.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <stddef.h>
+
+#include "lib/base/uncancelled.h"
+#include "lib/conn/drain.h"
+
+static bool nothing_is_there(struct vcq *cq)
+{
+	bool nothing;
+
+	pthread_mutex_lock(&cq->drain_lock);
+	nothing = vcq_drain(cq) >= 0 && !vcq_has_delivered(cq);
+	pthread_mutex_unlock(&cq->drain_lock);
+	return nothing;
+}
+
+/* NICs that have reported it do not report again until they are asked. What comes meanwhile the
+ * second look finds. */
+static bool is_for_nothing(struct vcq *cq)
+{
+	vcq_disarm(cq);
+	if (!nothing_is_there(cq))
+		return false;
+	vcq_ask_again(cq);
+	return nothing_is_there(cq);
+}
+
+/* A thread that has found this event without waiting may have polled the descriptor before (rpoll()
+ * of rsocket does, in a program that also sleeps in the verb), and waits for other things there. So
+ * it does not wait long: an event for nothing is better than none. */
+enum { POLLED_MS = 1000 };
+
+static bool another_comes(const struct ibv_comp_channel *channel)
+{
+	struct pollfd p = {.fd = channel->fd, .events = POLLIN};
+	int flags = fcntl(channel->fd, F_GETFL);
+
+	return flags >= 0 && !(flags & O_NONBLOCK) && poll(&p, 1, POLLED_MS) == 1;
+}
+
+/* true: the program is not to be told of this event. */
+static bool take_back(struct cq_events *e, const struct ibv_comp_channel *channel, bool slept)
+{
+	struct vcq *cq = (struct vcq *)((char *)e - offsetof(struct vcq, events));
+	bool nothing = false;
+
+	uncancelled_begin();
+	if (!cq->bypassed && cq_events_may_be_empty(e, gate_is_shut(&cq->gate)))
+		nothing = is_for_nothing(cq) && (slept || another_comes(channel));
+	if (nothing)
+		cq_events_take_back(e);
+	uncancelled_end();
+	return nothing;
+}
+
+int hook_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
+{
+	struct cq_events *e;
+	bool slept = false;
+
+	pthread_testcancel(); /* as read(2), also where there is something to read */
+	do {
+		if (channel_get_event(channel, cq, cq_context, &e, &slept))
+			return -1;
+	} while (e && take_back(e, channel, slept));
+	return 0;
+}
