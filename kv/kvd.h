@@ -153,8 +153,16 @@ struct watches {
 	struct stream *opening;	 /* etcd has not got all of it yet */
 	struct reading *reading; /* of kvd_read.c */
 	size_t watchers, streams_count;
+	size_t first;	      /* at most so many are wanted that were when the session began */
+	bool begun;	      /* a stream of this session is confirmed */
+	bool lost;	      /* history was compacted since the last reading began */
+	int losses;	      /* in a row, with no pause of CALM_MS between them */
+	int64_t lost_at_ms;   /* the last one */
+	int64_t read_at_ms;   /* no reading begins before */
 	unsigned long events; /* that etcd has sent */
 };
+
+enum { CALM_MS = 10 * 1000 }; /* all was well so long: the next failure is a new one */
 
 enum session_state {
 	SESSION_DOWN, /* waits until retry_at_ms */
@@ -379,6 +387,9 @@ void session_fail(struct kvd *k, const char *text);
  */
 bool session_request_failed(struct kvd *k, int code, const char *text);
 
+/* By half more or less, so that the daemons of a job do not all come back at once. */
+int64_t session_jitter(int64_t ms);
+
 /* etcd has answered with this revision. */
 void session_note_revision(struct kvd *k, int64_t revision);
 
@@ -438,8 +449,12 @@ int64_t watch_due_at_ms(const struct kvd *k);
 /* All requests were cancelled. */
 void watch_stop(struct kvd *k);
 
-/* Is all that is needed being watched? */
-bool watch_is_complete(const struct kvd *k);
+/* Is all being watched that was needed when the session began? */
+bool watch_has_begun(const struct kvd *k);
+
+/* History that was wanted has been compacted, and is read again: at once, but later each time if
+ * that goes on, as an etcd would have it that lies. */
+void watch_lost(struct kvd *k);
 
 /* To that state and into its list, or away if nobody needs it. */
 void topic_move(struct kvd *k, struct topic *t, enum topic_state state);

@@ -183,6 +183,7 @@ static void begin_topic(struct reading *r, struct kvd *k, struct topic *t)
 {
 	topic_move(k, t, TOPIC_READING);
 	kv_list_append(&r->topics, &t->in_state);
+	k->watches.first -= k->watches.first > 0;
 }
 
 /* If all of the job is wanted, that comes first, and is all. */
@@ -196,6 +197,7 @@ static void begin_reading(struct kvd *k)
 	r->limit = ANSWER_KEYS;
 	r->limit_max = ANSWER_KEYS_MAX;
 	k->watches.reading = r;
+	k->watches.lost = false;
 	k->store.round++;
 	if (all && all->state == TOPIC_WANTED)
 		return begin_topic(r, k, all);
@@ -225,7 +227,7 @@ static bool answer_failed(struct kvd *k, const cJSON *reply, int code, const cha
 	if (ask_for_less(r, code))
 		return true;
 	if (code == ETCD_OUT_OF_RANGE)
-		return session_restart(k), true;
+		return read_stop(k), watch_lost(k), true;
 	if (session_request_failed(k, code, text))
 		return true;
 	if (!r->revision)
@@ -323,7 +325,8 @@ void read_tick(struct kvd *k)
 {
 	struct reading *r;
 
-	if (!k->watches.reading && !kv_list_is_empty(&k->watches.wanted))
+	if (!k->watches.reading && !kv_list_is_empty(&k->watches.wanted) &&
+	    now_ms() >= k->watches.read_at_ms)
 		begin_reading(k);
 	r = k->watches.reading;
 	if (!r || r->asked)

@@ -29,8 +29,7 @@ enum {
 	LOST_TIMEOUTS = 2, /* so long after the first request that failed, etcd is taken for lost */
 	TOKEN_MS = 200 * 1000, /* etcd's default: a token lasts 300 s */
 	TICK_MS_MAX = 60 * 1000,
-	BEGIN_TIMEOUTS = 5,  /* from the first request to the watch */
-	CALM_MS = 10 * 1000, /* up so long: the next failure is a new one */
+	BEGIN_TIMEOUTS = 5, /* from the first request to the watch */
 	SAY_AGAIN_MS = 60 * 1000,
 	LEASE_REQUESTS_MAX = 16, /* at once: each has a connection */
 };
@@ -88,8 +87,7 @@ static void session_stop(struct kvd *k)
 		clients_welcome(k);
 }
 
-/* By half more or less, so that the daemons of a job do not all come back at once. */
-static int64_t jitter(int64_t ms)
+int64_t session_jitter(int64_t ms)
 {
 	uint32_t random = 0;
 
@@ -102,7 +100,7 @@ static int64_t jitter(int64_t ms)
  * while. */
 static void retry_later(struct session *s)
 {
-	s->retry_at_ms = now_ms() + jitter(s->retry_ms);
+	s->retry_at_ms = now_ms() + session_jitter(s->retry_ms);
 	s->retry_ms = s->retry_ms ? 2 * s->retry_ms : RETRY_MS_MIN;
 	if (s->retry_ms > RETRY_MS_MAX)
 		s->retry_ms = RETRY_MS_MAX;
@@ -161,7 +159,7 @@ static void pause_longer(struct kvd *k, const char *text)
 	s->pause_ms = s->pause_ms ? 2 * s->pause_ms : PAUSE_MS_MIN;
 	if (s->pause_ms > PAUSE_MS_MAX)
 		s->pause_ms = PAUSE_MS_MAX;
-	s->pause_until_ms = now_ms() + jitter(s->pause_ms);
+	s->pause_until_ms = now_ms() + session_jitter(s->pause_ms);
 }
 
 static void end_pause(struct session *s)
@@ -591,6 +589,17 @@ static void tick_client(struct kvd *k, struct client *c)
 		lease_request(k, "/v3/lease/keepalive", c->lease, on_keepalive, c);
 }
 
+/* After a failure something must tell whether etcd has time again, or the next failure would count
+ * as one that has lasted since then. What failed may not be needed any more: so the job's lease. */
+static void ask_after_failure(struct session *s, const struct watches *w)
+{
+	bool asking = s->asking || s->asking_presence || s->lease_requests || s->batch_items ||
+		      w->reading || w->opening;
+
+	if (s->failing_since_ms && !asking)
+		s->job_keepalive_at_ms = 0;
+}
+
 static void tick_up(struct kvd *k)
 {
 	struct session *s = &k->session;
@@ -608,6 +617,7 @@ static void tick_up(struct kvd *k)
 		tick_client(k, c);
 	txn_send(k);
 	watch_tick(k);
+	ask_after_failure(s, &k->watches);
 }
 
 static void session_is_up(struct kvd *k)
@@ -636,9 +646,9 @@ static void tick_beginning(struct kvd *k)
 	}
 	if (s->state != SESSION_READ || now_ms() < s->pause_until_ms)
 		return;
+	if (watch_has_begun(k))
+		return session_is_up(k);
 	watch_tick(k);
-	if (s->state == SESSION_READ && watch_is_complete(k))
-		session_is_up(k);
 }
 
 /* When the next is due of what is done while the session is up. */
@@ -659,6 +669,15 @@ static int64_t next_of_up(const struct kvd *k)
 	return next;
 }
 
+static int64_t next_of_beginning(const struct kvd *k)
+{
+	int64_t next = now_ms() + k->o.etcd.timeout_ms, due = watch_due_at_ms(k);
+
+	if (now_ms() < k->session.pause_until_ms)
+		return k->session.pause_until_ms;
+	return due < next ? due : next;
+}
+
 int session_tick(struct kvd *k)
 {
 	struct session *s = &k->session;
@@ -673,8 +692,7 @@ int session_tick(struct kvd *k)
 		tick_up(k);
 	due = s->state == SESSION_DOWN ? s->retry_at_ms
 	      : s->state == SESSION_UP ? next_of_up(k)
-	      : now_ms() < s->pause_until_ms ? s->pause_until_ms
-				       : now_ms() + k->o.etcd.timeout_ms;
+				       : next_of_beginning(k);
 	if (due < next)
 		next = due;
 	return next > now_ms() ? (int)(next - now_ms()) : 0;

@@ -23,6 +23,10 @@ enum {
 	 * that is needed, as all of it has to be watched anew. */
 	UNUSED_MS = 10 * 1000,
 	UNUSED_MS_PER_TOPIC = 10,
+	/* The topics of a few streams may be compacted one after the other, each when it moves. */
+	LOSSES_FREE = 8,
+	LOSS_MS_MIN = 50,
+	LOSS_MS_MAX = 5000,
 };
 
 struct stream {
@@ -178,10 +182,32 @@ static void on_created(struct stream *s)
 {
 	struct kvd *k = s->kvd;
 
-	if (s->created == s->watchers || ++s->created < s->watchers)
+	if (s->created == s->watchers)
+		return;
+	s->begun_at_ms = k->session.begun_at_ms = now_ms(); /* it goes on */
+	if (++s->created < s->watchers)
 		return;
 	k->watches.opening = NULL;
+	k->watches.begun = true;
+	k->watches.first = 0;
 	end_empty_streams(k);
+}
+
+void watch_lost(struct kvd *k)
+{
+	struct watches *w = &k->watches;
+	int64_t ms;
+
+	if (w->lost)
+		return; /* it befalls many at the same time */
+	w->losses = now_ms() - w->lost_at_ms < CALM_MS ? w->losses + 1 : 1;
+	w->lost = true;
+	w->lost_at_ms = now_ms();
+	if (w->losses <= LOSSES_FREE)
+		return;
+	ms = w->losses - LOSSES_FREE > 7 ? LOSS_MS_MAX
+					 : LOSS_MS_MIN << (w->losses - LOSSES_FREE - 1);
+	w->read_at_ms = now_ms() + session_jitter(ms < LOSS_MS_MAX ? ms : LOSS_MS_MAX);
 }
 
 /* After a compaction the changes since a revision are lost, but the present state can be read. That
@@ -190,8 +216,10 @@ static void on_cancelled(struct kvd *k, struct topic *t, const cJSON *result)
 {
 	if (!etcd_int(result, "compact_revision"))
 		return session_fail(k, "etcd ended the watch");
-	if (t) /* else it has moved: its new stream hears the same */
-		topic_move(k, t, TOPIC_WANTED);
+	if (!t)
+		return; /* it has moved: its new stream hears the same */
+	topic_move(k, t, TOPIC_WANTED);
+	watch_lost(k);
 }
 
 /* The header's revision would be wrong: events from before it may still come; and of a message in
@@ -335,12 +363,9 @@ void watch_init(struct kvd *k)
 	kv_list_init(&k->watches.streams);
 }
 
-bool watch_is_complete(const struct kvd *k)
+bool watch_has_begun(const struct kvd *k)
 {
-	const struct watches *w = &k->watches;
-
-	return kv_list_is_empty(&w->wanted) && kv_list_is_empty(&w->read) && !w->reading &&
-	       !w->opening;
+	return k->watches.begun;
 }
 
 /* The job has become small enough to look at its parts again. */
@@ -361,6 +386,7 @@ static void uncover(struct kvd *k)
 
 void watch_begin(struct kvd *k, bool same, int64_t revision)
 {
+	const struct kv_link *wanted = &k->watches.wanted;
 	struct topic *t;
 
 	if (!same)
@@ -376,6 +402,10 @@ void watch_begin(struct kvd *k, bool same, int64_t revision)
 	t->revision = revision;
 	t->known = true;
 	set_topic_state(k, t, TOPIC_READ);
+	k->watches.begun = false;
+	k->watches.first = 0;
+	for (const struct kv_link *l = wanted->after; l != wanted; l = l->after)
+		k->watches.first++;
 }
 
 void watch_stop(struct kvd *k)
@@ -413,6 +443,9 @@ int64_t watch_due_at_ms(const struct kvd *k)
 	const struct stream *s = k->watches.opening;
 	int64_t due = s ? s->begun_at_ms + OPEN_TIMEOUTS * k->o.etcd.timeout_ms : INT64_MAX;
 
+	if (now_ms() < k->watches.read_at_ms && k->watches.read_at_ms < due)
+		due = k->watches.read_at_ms;
+
 	for (l = streams->after; !s && !k->watches.reading && l != streams; l = l->after) {
 		int64_t at = drop_unused_at_ms(stream_of_link((struct kv_link *)l));
 
@@ -421,13 +454,13 @@ int64_t watch_due_at_ms(const struct kvd *k)
 	return due;
 }
 
-/* At the beginning all is read first, so that one stream has all of it. */
+/* At the beginning all is read first, so that one stream has all of it. What is new meanwhile waits
+ * for the next, or there would be no end to that. */
 static void watch_what_was_read(struct kvd *k)
 {
 	struct watches *w = &k->watches;
 
-	if (w->opening || w->reading ||
-	    (k->session.state != SESSION_UP && !kv_list_is_empty(&w->wanted)))
+	if (w->opening || w->reading || (w->first && !kv_list_is_empty(&w->wanted)))
 		return;
 	if (covers_all(k))
 		uncover(k);
@@ -440,7 +473,9 @@ static void watch_what_was_read(struct kvd *k)
 
 void watch_tick(struct kvd *k)
 {
-	if (k->watches.opening && now_ms() > watch_due_at_ms(k))
+	const struct stream *s = k->watches.opening;
+
+	if (s && now_ms() > s->begun_at_ms + OPEN_TIMEOUTS * k->o.etcd.timeout_ms)
 		return session_fail(k, "no watch begins: etcd is slow or stopped");
 	read_end(k);
 	watch_what_was_read(k);

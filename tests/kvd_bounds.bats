@@ -73,7 +73,7 @@ ticks_of() { # PROCESS: of a processor, a hundred a second
 		short-event foreign-event no-event biggest-event)
 	# These are no errors by themselves.
 	local odd=(good lost-lease ttl-0 ttl-negative granted-gone huge-key control-key key-deleted compacted
-		compacted-page chatter)
+		always-compacted compacted-page chatter)
 	local most=150000 # kB; a sanitizer keeps what was freed
 	! nm -D "$BUILDDIR/kv/shift-kvd" | grep -qE '__(asan|tsan)' || most=1500000
 	hostile

@@ -151,6 +151,8 @@ class Etcd(BaseHTTPRequestHandler):
             return self.send_line({"canceled": True, "compact_revision": "3"})
         for _ in requests:
             self.send_line({"created": True})
+        for r in [r for r in requests if mode == "always-compacted" and "range_end" in r]:
+            self.send_line({"canceled": True, "watch_id": r["watch_id"], "compact_revision": BIGGEST})
         if events:
             self.send_line({"events": events})
         end = time.time() + STREAM_SECONDS
