@@ -6,25 +6,6 @@ load kvd
 # Deaths and the job key.
 OWN=2
 
-proxy_start() { # etcd behind a proxy, which the hosts take for it
-	command -v python3 >/dev/null || skip "needs python3, for a proxy before etcd"
-	etcd_start
-	DIRECT=$KV
-	PROXY_PORT=$(free_port)
-	python3 "$SRCDIR/tests/kv/etcd_proxy.py" "$PROXY_PORT" "$PORT" >proxy.out 2>&1 3>&- &
-	PID[proxy]=$!
-	KV=http://127.0.0.1:$PROXY_PORT
-	wait_until 30 eval 'requests >/dev/null 2>&1'
-}
-
-requests() { # that the proxy has had
-	curl -sS "http://127.0.0.1:$PROXY_PORT/"
-}
-
-direct() {
-	KV=$DIRECT ctl "$@"
-}
-
 @test "who looks at nothing hears of nothing" {
 	two_hosts
 	client A a1
@@ -130,7 +111,7 @@ direct() {
 	tell a1 put p/gone old
 	ready a1
 	wait_until 30 status_is A .queue 0
-	echo hold-watch >mode
+	echo hold watch >mode
 	tell b1 watch p/
 	expect b1 'put p/k old'
 	expect b1 'synced p/ '
@@ -199,35 +180,6 @@ direct() {
 	kill -CONT "$ETCD"
 	expect b1 'delete p/gone '
 	ask b1 'get p/k' 'got p/k = 1'
-}
-
-@test "the history of a prefix that was quiet for long is compacted: once more, and all is heard" {
-	local connects
-	two_hosts
-	client A a1
-	client B b1
-	tell a1 put quiet/k 1
-	tell b1 watch quiet/
-	tell b1 watch busy/
-	expect b1 'put quiet/k 1'
-	tell a1 fill busy/ 50
-	expect b1 'put busy/49 value-49'
-	connects=$(status_of B .connects)
-	kill -STOP "$(<B/kvd.pid)"
-	tell a1 put quiet/k 2
-	tell a1 put busy/49 2
-	wait_until 30 status_is A .queue 0
-	ctl put x 1
-	ctl compact "$(ctl get x -w json | jq .header.revision)"
-	etcd_kill
-	etcd_start
-	kill -CONT "$(<B/kvd.pid)"
-	expect b1 'put quiet/k 2'
-	expect b1 'put busy/49 2'
-	wait_until 30 status_is B .etcd up
-	echo "# begun $(($(status_of B .connects) - connects)) times" >&3
-	tell a1 put quiet/k 3
-	expect b1 'put quiet/k 3'
 }
 
 spared() { # MODE: few requests while etcd has no time; then all goes on, and no session has begun anew
