@@ -413,6 +413,21 @@ static void answer_request(struct input *in)
 
 /* ---- what must hold ------------------------------------------------------------------------- */
 
+/* Some topic covers it, and it has a value: or it is on its way to etcd, or was deleted while
+ * something is read. */
+static void check_kept(const struct item *i)
+{
+	bool deleted = kv_link_is_held(&i->in_deleted);
+
+	if (deleted && (i->head.value || !kvd.watches.reading))
+		abort();
+	if (i->dirty || i->in_flight)
+		return;
+	if ((!i->head.value && !deleted) ||
+	    (!i->owner && !i->ours && !subs_cover(&kvd, i->head.key, strlen(i->head.key), NULL)))
+		abort();
+}
+
 /* Each is in one place, and nothing is kept that none of them covers. */
 static void check_topics(void)
 {
@@ -428,9 +443,7 @@ static void check_topics(void)
 			abort();
 	}
 	for (i = NULL; (i = kv_table_next(&kvd.store.items, i));)
-		if (!i->owner && !i->ours && !i->dirty && !i->in_flight &&
-		    !subs_cover(&kvd, i->head.key, strlen(i->head.key), NULL))
-			abort();
+		check_kept(i);
 }
 
 static void check_lists(void)
