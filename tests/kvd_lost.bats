@@ -188,32 +188,33 @@ old_answer() { # QUESTION [END]: p/k is deleted while etcd's answer to another's
 @test "watches begin slowly, one after the other: no session begins anew for that" {
 	local connects i
 	proxy_start
-	kvd A --timeout 500ms
+	kvd A --timeout 1s
 	client A a1
 	ready a1
 	connects=$(status_of A .connects)
 	echo slow watch >mode # all of them take longer than five timeouts
-	for i in {1..9}; do tell a1 watch "p$i/"; done
-	expect a1 'synced p9/ '
-	wait_until 30 status_is A .watchers $((OWN + 9))
+	for i in {1..16}; do tell a1 watch "p$i/"; done
+	expect a1 'synced p16/ '
+	wait_until 30 status_is A .watchers $((OWN + 16))
 	wait_until 30 status_is A .streams 1
 	status_is A .connects "$connects"
 }
 
+# bats test_tags=long
 @test "watches begin slowly, one after the other: a session that begins waits for them" {
 	local i
 	proxy_start
-	kvd A --timeout 500ms
+	kvd A --timeout 1s
 	client A a1
-	for i in {1..9}; do tell a1 watch "p$i/"; done
-	expect a1 'synced p9/ '
-	wait_until 30 status_is A .watchers $((OWN + 9))
+	for i in {1..16}; do tell a1 watch "p$i/"; done
+	expect a1 'synced p16/ '
+	wait_until 30 status_is A .watchers $((OWN + 16))
 	echo slow watch >mode
 	etcd_kill
 	wait_until 30 status_is A .etcd down
 	etcd_start
 	wait_until 30 status_is A .etcd up
-	status_is A .watchers $((OWN + 9))
+	status_is A .watchers $((OWN + 16))
 }
 
 @test "something new is asked for all the time while etcd is slow: the session begins all the same" {
