@@ -92,7 +92,8 @@ class Proxy(BaseHTTPRequestHandler):
 
     def pass_on(self, body, kind):
         etcd = http.client.HTTPConnection("127.0.0.1", int(sys.argv[2]))
-        etcd.request("POST", self.path, body, {"Content-Type": "application/json"})
+        headers = {"Content-Type": "application/json", "Connection": self.headers.get("Connection", "keep-alive")}
+        etcd.request("POST", self.path, body, headers)
         answer = etcd.getresponse()
         if kind != "watch":
             data = answer.read()
