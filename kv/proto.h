@@ -12,6 +12,7 @@
  *
  * - The first frame of a connection is HELLO, or STATUS or HOLD (then nothing else follows).
  * - WELCOME answers HELLO as soon as the job key is known, and comes again when `lease` changes.
+ *   A client asks for nothing before it: changes are told only to those that have got it.
  * - GET subscribes to one key: an EVENT (put or delete) as soon as that is known, and one for each
  *   later change, until UNGET.
  * - WATCH subscribes to a prefix: what there is comes as EVENTs, KV_EVENT_SYNCED with that prefix
