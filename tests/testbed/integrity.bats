@@ -74,7 +74,7 @@ pull_cable() { # CLIENT-OPTIONS...
 @test "every other way to post, to poll and to wait, and all of them together: clean" {
 	for how in --wr-api --cq-ex '--events level' '--events edge' '--events blocking' \
 		'--wr-api --cq-ex --events level' '--wr-api --cq-ex --events edge' '--wr-api --cq-ex --events blocking'; do
-		own="$how --rxe-44" both 0 "$how --rxe-44 --seconds 1 --seed 7"
+		own="$how --rxe-44 both" both 0 "$how --rxe-44 both --seconds 1 --seed 7"
 		for host in a b; do
 			says $host '[(.found, .peer_found) | del(.lost_results)[]] | add == 0'
 			says $host '[.posted[] > 0] | all'
@@ -134,7 +134,7 @@ caught_in_time() { # as caught
 }
 
 @test "--break: damage is found among WRs of ibv_wr_*, and in completions of an extended CQ" {
-	own='--wr-api --cq-ex --rxe-44'
+	own='--wr-api --cq-ex --rxe-44 both'
 	caught duplicate:send '.found.duplicated == 1 and .found.lost == 0' $own
 	caught lose:fetch-add '.found.lost + .peer_found.lost > 0' $own
 	caught reorder:send '.found.reordered == 1 and .found.lost == 0 and .found.duplicated == 0' $own
@@ -202,6 +202,7 @@ caught_in_time() { # as caught
 		--events
 		--events often
 		--wr-api=no
+		--rxe-44 none
 		--size 1000000 --receives 4000
 		a b
 	END

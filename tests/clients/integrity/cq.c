@@ -235,7 +235,7 @@ static void read_completion(struct ibv_cq_ex *ex, struct ibv_wc *wc)
 static uint32_t bite(struct poller *p, uint32_t max)
 {
 	p->random++;
-	return opt.rxe_44 ? 1 : 1 + mix(p->random) % max;
+	return opt.rxe_44_poll ? 1 : 1 + mix(p->random) % max;
 }
 
 static int poll_ex(struct cq *c, int max, struct ibv_wc *wcs)

@@ -91,8 +91,8 @@ struct options {
 	enum break_kind break_kind;
 	enum stream break_stream;
 	bool json, allow_lost_results;
-	bool wr_api, cq_ex; /* the way in which this side uses verbs */
-	bool rxe_44;	    /* only what rxe of rdma-core 44 does right: see --help */
+	bool wr_api, cq_ex;	       /* the way in which this side uses verbs */
+	bool rxe_44_post, rxe_44_poll; /* only what rxe of rdma-core 44 does right: see --help */
 	bool break_unarmed;
 	enum events events;
 	struct workload w;

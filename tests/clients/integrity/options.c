@@ -74,10 +74,11 @@ static const char *const help =
 	"  --cq-ex             CQs of ibv_create_cq_ex, polled by ibv_start_poll in bites\n"
 	"  --events HOW        sleep on completion channels: level (poll), edge (epoll, and no\n"
 	"                      descriptor that blocks), blocking (a thread in ibv_get_cq_event)\n"
-	"  --rxe-44            with --wr-api or --cq-ex, only what soft-RoCE of rdma-core 44 does\n"
-	"                      right by itself: SGEs of one length, no "
-	"ibv_wr_set_inline_data_list,\n"
-	"                      no ibv_next_poll\n"
+	"  --rxe-44 WHAT       only what soft-RoCE of rdma-core 44 does right by itself: post "
+	"(with\n"
+	"                      --wr-api: SGEs of one length, no ibv_wr_set_inline_data_list), "
+	"poll\n"
+	"                      (with --cq-ex: no ibv_next_poll) or both\n"
 	"  --json              one JSON object on standard output\n"
 	"Of the client, for both:\n"
 	"  --qps N             (4)    --seconds S (5)    --count N   per QP, instead of --seconds\n"
@@ -199,6 +200,14 @@ static enum events events_named(const char *name)
 	bad("--events %s: not level, edge or blocking", name);
 }
 
+static void rxe_44_named(const char *what)
+{
+	opt.rxe_44_post = !strcmp(what, "post") || !strcmp(what, "both");
+	opt.rxe_44_poll = !strcmp(what, "poll") || !strcmp(what, "both");
+	if (!opt.rxe_44_post && !opt.rxe_44_poll)
+		bad("--rxe-44 %s: not post, poll or both", what);
+}
+
 static void parse_break(const char *text)
 {
 	static const char *const kinds[] = {"", "duplicate", "lose", "reorder", "corrupt"};
@@ -251,7 +260,7 @@ static void take(int o, const struct option *options, int index)
 	case 'w': opt.wr_api = true; break;
 	case 'q': opt.cq_ex = true; break;
 	case 'e': opt.events = events_named(optarg); break;
-	case '4': opt.rxe_44 = true; break;
+	case '4': rxe_44_named(optarg); break;
 	case 'f': opt.w.fixed_size = 1; break;
 	case 'a': opt.w.signal_all = 1; break;
 	case '1': opt.w.one_way = 1; break;
@@ -291,7 +300,7 @@ void options_parse(int argc, char **argv)
 		{"seed", 1, NULL, 's'},	      {"outage", 0, NULL, 'O'},
 		{"json", 0, NULL, 'j'},	      {"allow-lost-results", 0, NULL, 'A'},
 		{"wr-api", 0, NULL, 'w'},     {"cq-ex", 0, NULL, 'q'},
-		{"events", 1, NULL, 'e'},     {"rxe-44", 0, NULL, '4'},
+		{"events", 1, NULL, 'e'},     {"rxe-44", 1, NULL, '4'},
 		{"fixed-size", 0, NULL, 'f'}, {"signal-all", 0, NULL, 'a'},
 		{"one-way", 0, NULL, '1'},    {"prompt", 0, NULL, 'P'},
 		{"fence", 0, NULL, 'F'},      {"help", 0, NULL, 'h'},

@@ -161,7 +161,7 @@ uint64_t bytes_bad(const struct lane *l, const char *what, uint32_t seq, const u
 void pieces_cut(struct lane *l, struct pieces *p, uint32_t at, uint32_t length)
 {
 	uint32_t n = opt.w.fixed_size ? 1 : 1 + pick(l, PIECES_MAX), rest = length;
-	bool even = opt.wr_api && opt.rxe_44;
+	bool even = opt.wr_api && opt.rxe_44_post;
 
 	if (n > length)
 		n = length; /* no empty ones: to some NICs a length of 0 means 2 GiB */

@@ -60,7 +60,7 @@ static void set_inline_bytes(struct ibv_qp_ex *qp, const struct ibv_send_wr *wr)
 static void set_data(struct lane *l, struct ibv_qp_ex *qp, const struct ibv_send_wr *wr)
 {
 	if (wr->send_flags & IBV_SEND_INLINE) {
-		if (!opt.rxe_44 && pick(l, 2))
+		if (!opt.rxe_44_post && pick(l, 2))
 			set_inline_bufs(qp, wr);
 		else
 			set_inline_bytes(qp, wr);
