@@ -187,7 +187,7 @@ static int build_all_again(struct vqp *v, const struct ibv_send_wr *wr)
 	b->real.wr_start(qp);
 	for (; wr; wr = wr->next) {
 		qp->wr_id = wr->wr_id;
-		qp->wr_flags = wr->send_flags & ~(unsigned int)IBV_SEND_INLINE;
+		qp->wr_flags = wr->send_flags; /* rxe asks them whether payload is inline */
 		build_again(&b->real, qp, wr);
 		if (wr->opcode != IBV_WR_LOCAL_INV)
 			set_data_again(&b->real, qp, wr);
