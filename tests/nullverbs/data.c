@@ -303,9 +303,9 @@ int null_poll_cq(struct ibv_cq *base, int entries, struct ibv_wc *wc)
 
 	if (!cq->has_poll_lock)
 		return null_take(cq, entries, wc);
-	pthread_spin_lock(&cq->poll_lock);
+	pthread_mutex_lock(&cq->poll_lock);
 	n = null_take(cq, entries, wc);
-	pthread_spin_unlock(&cq->poll_lock);
+	pthread_mutex_unlock(&cq->poll_lock);
 	return n;
 }
 

@@ -76,7 +76,7 @@ struct null_cq {
 	uint32_t reported;	    /* so many were read */
 	/* Of ibv_create_cq_ex(): */
 	bool has_poll_lock;
-	pthread_spinlock_t poll_lock; /* of those who poll; taken before `lock` */
+	pthread_mutex_t poll_lock; /* of those who poll; taken before `lock` */
 	struct ibv_wc wc;	      /* that is being read */
 };
 

@@ -2,9 +2,11 @@
 /*
  * Several threads post to one QP by ibv_wr_*, a fourth polls: threads, mixed (some of them by
  * ibv_post_send()), crowded (more than there is room for). Each must work as it does without shift:
- * nothing is lost, doubled or out of order, and a batch stays together. The program does not know
- * of shift.
+ * nothing is lost, doubled or out of order, and a batch stays together. `moved` needs shift: READs
+ * through a QP that is connected with itself, and breaks now and then. The program does not know of
+ * shift.
  */
+#include <dlfcn.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -141,9 +143,90 @@ static void crowd(void)
 	run();
 }
 
+/* --- while the NIC fails -----------------------------------------------------------------------
+ */
+
+static void break_qp(struct ibv_qp *qp)
+{
+	void (*null_break_qp)(struct ibv_qp *);
+
+	*(void **)&null_break_qp = dlsym(RTLD_DEFAULT, "null_break_qp");
+	expect(null_break_qp != NULL, "null_break_qp");
+	null_break_qp(qp);
+}
+
+/* More than there is room for, so that what does not fit is refused, or waits. */
+static unsigned int read_some(uint64_t first, unsigned int n, bool breaks)
+{
+	int err;
+
+	ibv_wr_start(shared);
+	for (unsigned int i = 0; i < n; i++) {
+		begin_wr(shared, first + i, IBV_SEND_SIGNALED);
+		ibv_wr_rdma_read(shared, mr->rkey, (uintptr_t)buffer + 8);
+		spoil(shared);
+		ibv_wr_set_sge(shared, mr->lkey, (uintptr_t)buffer, 8);
+		if (breaks && i == n / 2)
+			break_qp(base(shared));
+	}
+	err = ibv_wr_complete(shared);
+	expect(!err || err == ENOMEM, "wr_complete");
+	return err ? 0 : n;
+}
+
+static _Atomic uint64_t reads_done;
+
+static void *read_poller(void *arg)
+{
+	struct ibv_wc wc;
+
+	(void)arg;
+	for (uint64_t last = 0; last < WRS;) {
+		int n = ibv_poll_cq(cq, 1, &wc);
+
+		expect(n >= 0, "poll_cq");
+		if (!n) {
+			sched_yield();
+			continue;
+		}
+		expect(wc.status == IBV_WC_SUCCESS && wc.opcode == IBV_WC_RDMA_READ, "a success");
+		expect(wc.wr_id == last + 1, "the next");
+		last = wc.wr_id;
+		reads_done = last;
+	}
+	return NULL;
+}
+
+/* wr_ids from 1 on. */
+static void moved(void)
+{
+	unsigned int seed = 1, left;
+	pthread_t thread;
+
+	shared = create();
+	connect_to(base(shared), base(shared)->qp_num);
+	pause_us(500000); /* twins */
+	thread = start(read_poller, NULL);
+	for (uint64_t posted = 0; posted < WRS;) {
+		unsigned int n = (unsigned int)rand_r(&seed) % DEPTH + 1;
+
+		if (n > WRS - posted)
+			n = (unsigned int)(WRS - posted);
+		left = n ? read_some(posted + 1, n, rand_r(&seed) % 512 == 0) : 0;
+		posted += left;
+		if (!left)
+			sched_yield();
+	}
+	pthread_join(thread, NULL);
+	expect(reads_done == WRS, "each once");
+	nothing_more();
+	end(shared);
+}
+
 int main(int argc, char **argv)
 {
-	static const struct use uses[] = {{"threads", run}, {"mixed", mixed}, {"crowded", crowd}};
+	static const struct use uses[] = {
+		{"threads", run}, {"mixed", mixed}, {"crowded", crowd}, {"moved", moved}};
 
 	return ex_main(argc, argv, uses, sizeof(uses) / sizeof(*uses));
 }
