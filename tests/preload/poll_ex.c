@@ -395,14 +395,14 @@ static void wait_event(struct ibv_cq_ex *ex)
 	ibv_ack_cq_events(of, 1);
 }
 
-static void on_channel(void)
+static void events_of(uint64_t wc_flags)
 {
 	struct ibv_qp_ex *qp;
 	struct ibv_cq_ex *ex;
 
 	channel = ibv_create_comp_channel(ctx);
 	expect(channel != NULL, "create_comp_channel");
-	ex = use_cq(0, 0);
+	ex = use_cq(wc_flags, 0);
 	qp = connected();
 	for (uint64_t i = 0; i < 5000; i++) {
 		expect(!ibv_req_notify_cq(ibv_cq_ex_to_cq(ex), 0), "req_notify_cq");
@@ -414,6 +414,12 @@ static void on_channel(void)
 	end_cq(ex);
 	expect(!ibv_destroy_comp_channel(channel), "destroy_comp_channel");
 	channel = NULL;
+}
+
+static void on_channel(void)
+{
+	events_of(0);
+	events_of(IBV_WC_EX_WITH_COMPLETION_TIMESTAMP);
 }
 
 /* --- lives, child ------------------------------------------------------------------------------
