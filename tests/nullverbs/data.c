@@ -65,6 +65,28 @@ void null_hand_over(struct null_cq *cq, const struct null_qp *from, struct null_
 	pthread_spin_unlock(&cq->lock);
 }
 
+static bool is_atomic(enum ibv_wr_opcode opcode)
+{
+	return opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+void null_newest_send(const struct ibv_qp *base, struct null_sent *sent)
+{
+	const struct null_qp *qp = (const struct null_qp *)base;
+	const struct null_wqe *wqe = &qp->send_ring[(qp->send_head - 1) & qp->send_mask];
+
+	*sent = (struct null_sent){
+		.opcode = wqe->control[0] & 0xff,
+		.flags = wqe->control[2],
+		.imm = wqe->control[3],
+		.rkey = wqe->rkey,
+		.remote_addr = wqe->remote_addr,
+		.compare_add = wqe->compare_add,
+		.swap = wqe->swap,
+		.last = {.addr = wqe->addr, .length = wqe->length, .lkey = wqe->lkey},
+	};
+}
+
 static uint32_t write_wqe(struct null_qp *qp, const struct ibv_send_wr *wr)
 {
 	uint32_t index = qp->send_head++ & qp->send_mask;
@@ -78,6 +100,11 @@ static uint32_t write_wqe(struct null_qp *qp, const struct ibv_send_wr *wr)
 	wqe->control[3] = wr->imm_data;
 	wqe->remote_addr = wr->wr.rdma.remote_addr;
 	wqe->rkey = wr->wr.rdma.rkey;
+	if (is_atomic(wr->opcode)) {
+		wqe->rkey = wr->wr.atomic.rkey;
+		wqe->compare_add = wr->wr.atomic.compare_add;
+		wqe->swap = wr->wr.atomic.swap;
+	}
 	for (int i = 0; i < wr->num_sge; i++) {
 		wqe->addr = wr->sg_list[i].addr;
 		wqe->length = wr->sg_list[i].length;
@@ -276,9 +303,9 @@ int null_poll_cq(struct ibv_cq *base, int entries, struct ibv_wc *wc)
 
 	if (!cq->has_poll_lock)
 		return null_take(cq, entries, wc);
-	pthread_spin_lock(&cq->poll_lock);
+	pthread_mutex_lock(&cq->poll_lock);
 	n = null_take(cq, entries, wc);
-	pthread_spin_unlock(&cq->poll_lock);
+	pthread_mutex_unlock(&cq->poll_lock);
 	return n;
 }
 

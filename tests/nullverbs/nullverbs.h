@@ -76,15 +76,15 @@ struct null_cq {
 	uint32_t reported;	    /* so many were read */
 	/* Of ibv_create_cq_ex(): */
 	bool has_poll_lock;
-	pthread_spinlock_t poll_lock; /* of those who poll; taken before `lock` */
+	pthread_mutex_t poll_lock; /* of those who poll; taken before `lock` */
 	struct ibv_wc wc;	      /* that is being read */
 };
 
 struct null_wqe {
 	uint32_t control[4];
 	uint64_t remote_addr;
-	uint32_t rkey;
-	uint32_t atomic[5];
+	uint32_t rkey, padding;
+	uint64_t compare_add, swap;
 	uint64_t addr;
 	uint32_t length, lkey;
 };
@@ -152,6 +152,14 @@ void null_break_qp(struct ibv_qp *qp);
 
 /* A NIC that hangs in modify and query of the QP, until it does no more. Likewise. */
 void null_hang(struct ibv_qp *qp, bool hangs);
+
+/* The newest WR of its send queue, as the NIC has it. Likewise. */
+struct null_sent {
+	uint32_t opcode, flags, imm, rkey;
+	uint64_t remote_addr, compare_add, swap;
+	struct ibv_sge last; /* of its SGEs */
+};
+void null_newest_send(const struct ibv_qp *qp, struct null_sent *sent);
 
 /* Bytes that are registered now. Likewise. */
 uint64_t null_registered(void);

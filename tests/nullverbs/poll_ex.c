@@ -25,7 +25,7 @@ static int next_poll(struct ibv_cq_ex *ex)
 static void end_poll(struct ibv_cq_ex *ex)
 {
 	if (to_null(ex)->has_poll_lock)
-		pthread_spin_unlock(&to_null(ex)->poll_lock);
+		pthread_mutex_unlock(&to_null(ex)->poll_lock);
 }
 
 static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
@@ -35,7 +35,7 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 	if (attr && attr->comp_mask)
 		return EINVAL;
 	if (to_null(ex)->has_poll_lock)
-		pthread_spin_lock(&to_null(ex)->poll_lock);
+		pthread_mutex_lock(&to_null(ex)->poll_lock);
 	err = next_poll(ex);
 	if (err)
 		end_poll(ex);
@@ -138,7 +138,7 @@ struct ibv_cq_ex *null_create_cq_ex(struct ibv_context *ctx, struct ibv_cq_init_
 		return NULL;
 	cq->has_poll_lock = !(attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS &&
 			      attr->flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED);
-	pthread_spin_init(&cq->poll_lock, PTHREAD_PROCESS_PRIVATE);
+	pthread_mutex_init(&cq->poll_lock, NULL);
 	offer(&cq->ex, attr->wc_flags);
 	return &cq->ex;
 }
