@@ -441,18 +441,50 @@ static bool takes_all(struct vqp *v, uint32_t n)
 	return queue_takes(v, n) && n <= shift_conn_send_room(v->conn);
 }
 
-static __attribute__((noinline)) int slow_batch(struct vqp *v, struct ibv_send_wr *wr, uint32_t n,
+/* Is all of the batch in the log, behind nothing that waits, and to be posted to rail 0 as it is?
+ * Where completions are matched with their WRs, one of these may have to be signaled in secret. */
+static bool batch_is_home(const struct vqp *v, uint32_t n)
+{
+	return !v->self.engaged && !v->repost.tx_rail &&
+	       v->repost.tx_end - v->repost.tx_next == n && repost_may_pump(v) &&
+	       !shift_conn_tracked(v->conn);
+}
+
+/* As post_at_once(). Soft-RoCE has what it could not ring the doorbell for (V9). */
+static int batch_at_once(struct vqp *v, const struct ibv_send_wr *wr, uint32_t n,
+			 post_all_fn *post_all)
+{
+	int err = post_all(v, wr);
+
+	if (err && repost_is_for_program(v, err)) {
+		v->repost.tx_end = v->repost.tx_next;
+		shift_conn_unpost_send(v->conn, n);
+		return -err;
+	}
+	if (!err || v->dev->nic[0]->is_rxe)
+		v->repost.tx_next = v->repost.tx_end;
+	if (err) {
+		repost_refused(v, -err);
+		vqp_act(v);
+	}
+	return 0;
+}
+
+static __attribute__((noinline)) int slow_batch(struct vqp *v, struct ibv_send_wr *list, uint32_t n,
 						post_all_fn *post_all)
 {
+	struct ibv_send_wr *wr = list;
 	int err = 0;
 
 	if (v->life.bypassed)
-		return post_all(v, wr);
+		return post_all(v, list);
 	vqp_enter(v);
 	if (!takes_all(v, n))
 		err = -ENOMEM;
 	for (; wr && !err; wr = wr->next)
 		err = slow_send(v, wr, false);
+	if (!err && batch_is_home(v, n))
+		err = batch_at_once(v, list, n, post_all);
 	vqp_leave(v);
 	return -err;
 }

@@ -282,8 +282,6 @@ static void add_atomic(struct ibv_qp_ex *qp, enum ibv_wr_opcode opcode, uint32_t
 {
 	struct ibv_send_wr *wr = add_wr(qp, opcode);
 
-	if (addr & 7)
-		refuse(qp, EINVAL); /* as of some drivers; of others it is an error completion */
 	wr->wr.atomic.remote_addr = addr;
 	wr->wr.atomic.compare_add = compare_add;
 	wr->wr.atomic.swap = swap;
