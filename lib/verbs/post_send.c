@@ -450,7 +450,7 @@ static bool batch_is_home(const struct vqp *v, uint32_t n)
 	       !shift_conn_tracked(v->conn);
 }
 
-/* As post_at_once(). Soft-RoCE has what it could not ring the doorbell for (V9). */
+/* As of a single one. Soft-RoCE has what it could not ring the doorbell for (V9). */
 static int batch_at_once(struct vqp *v, const struct ibv_send_wr *wr, uint32_t n,
 			 post_all_fn *post_all)
 {
