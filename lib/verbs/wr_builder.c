@@ -123,6 +123,8 @@ static void start(struct ibv_qp_ex *qp)
 
 	if (!v)
 		v = vqp_find(&qp->qp_base);
+	if (!v)
+		return; /* in a child of fork() it may be forgotten: wr_complete says EINVAL */
 	b = v->wr_builder;
 	pthread_mutex_lock(&b->lock);
 	b->n = 0;
