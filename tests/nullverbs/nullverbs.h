@@ -77,7 +77,7 @@ struct null_cq {
 	/* Of ibv_create_cq_ex(): */
 	bool has_poll_lock;
 	pthread_mutex_t poll_lock; /* of those who poll; taken before `lock` */
-	struct ibv_wc wc;	      /* that is being read */
+	struct ibv_wc wc;	   /* that is being read */
 };
 
 struct null_wqe {
