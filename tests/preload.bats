@@ -697,7 +697,7 @@ in_job() { # COMMAND...: with shift-kvd; two NICs, each the backup of the other
 measured() { # TEXT: the log's words about rq_psn
 	rm -f "$BATS_TEST_TMPDIR/in" "$BATS_TEST_TMPDIR/log"
 	mkfifo "$BATS_TEST_TMPDIR/in"
-	STAY=1 SHIFT_LOG=debug with_shift odd_objects pair <"$BATS_TEST_TMPDIR/in" &
+	STAY=1 SHIFT_LOG=debug with_shift odd_objects receiver <"$BATS_TEST_TMPDIR/in" &
 	pid=$!
 	exec 4>"$BATS_TEST_TMPDIR/in"
 	for nic in mlx5_0 mlx5_1; do

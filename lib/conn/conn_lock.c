@@ -30,9 +30,6 @@ static void report_refused(struct vqp *v)
 				 .epoch = v->hot.rail0_epoch,
 				 .count = v->hot.refused_sends};
 
-	if (v->hot.waiting_sends)
-		repost_wait(v, v->hot.waiting_sends);
-	v->hot.waiting_sends = 0;
 	if (!v->hot.refused && !v->repost.recv_refused)
 		return;
 	if (v->hot.refused)

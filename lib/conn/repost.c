@@ -7,10 +7,11 @@
 #include "lib/base/log.h"
 #include "lib/conn/peer_keys.h"
 
-/* Is the request at fault, and not the NIC? */
+/* Is the request at fault, and not the NIC? ENOSPC is a full queue to soft-RoCE's ibv_wr_*. */
 static bool is_program_mistake(int err)
 {
-	return err == ENOMEM || err == EINVAL || err == EOPNOTSUPP || err == ENOTSUP;
+	return err == ENOMEM || err == ENOSPC || err == EINVAL || err == EOPNOTSUPP ||
+	       err == ENOTSUP;
 }
 
 bool repost_is_for_program(const struct vqp *v, int err)
@@ -216,15 +217,6 @@ void repost_sends(struct vqp *v, const struct shift_action *a)
 	v->repost.tx_epoch = a->epoch;
 	v->repost.tx_end = a->first + a->count;
 	/* READs that are asked again are posted while the program's posts are still held. */
-	v->repost.tx_stopped = false;
-}
-
-void repost_wait(struct vqp *v, uint32_t n)
-{
-	v->repost.tx_end = shift_conn_head(v->conn);
-	v->repost.tx_next = v->repost.tx_end - n;
-	v->repost.tx_rail = 0;
-	v->repost.tx_epoch = v->rails.armed_epoch[0];
 	v->repost.tx_stopped = false;
 }
 

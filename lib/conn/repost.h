@@ -39,10 +39,6 @@ void repost_refused(struct vqp *v, int err);
  * at fault, and not the NIC, or if there is no other rail. */
 bool repost_is_for_program(const struct vqp *v, int err);
 
-/* The n newest sends of the log are not posted yet, for want of room on rail 0: they are posted as
- * soon as there is. While no others wait; between vqp_enter() and vqp_leave(). */
-void repost_wait(struct vqp *v, uint32_t n);
-
 /* To be called before FENCE_DONE is told: tells lib/core that the sends that wait for that rail and
  * epoch never reached the NIC. vqp_act() is to follow. */
 void repost_withdraw(struct vqp *v, uint8_t rail, uint32_t epoch);

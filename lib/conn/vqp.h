@@ -6,10 +6,10 @@
  *
  * A vqp is an object (object.h): the program's QP has a reference, and each job under way has one.
  *
- * Locks, in this order: vqp_life.modify_lock, vcq.drain_lock or the tables of QPs (vqp_each,
- * vqp_all), vqp.lock, vcq.grow or vmr.lock, then leaves (vcq.delivered_lock, the statistics, the
- * tables of memory and of a device's QPs, the control link, a worker's queue): doc/architecture.md,
- * Locks. A gate is never held while anything else is taken.
+ * Locks, in this order: vqp_life.modify_lock or wr_builder.lock, vcq.drain_lock or the tables of
+ * QPs (vqp_each, vqp_all), vqp.lock, vcq.grow or vmr.lock, then leaves (vcq.delivered_lock, the
+ * statistics, the tables of memory and of a device's QPs, the control link, a worker's queue):
+ * doc/architecture.md, Locks. A gate is never held while anything else is taken.
  */
 #ifndef SHIFT_CONN_VQP_H
 #define SHIFT_CONN_VQP_H
@@ -106,8 +106,6 @@ struct vqp_hot {
 	/* Inside send_gate: the NIC has refused so many sends, and the core does not know yet. */
 	uint32_t refused_sends;
 	bool refused;
-	/* Likewise: it had no room for so many, which are to wait for it: repost_wait(). */
-	uint32_t waiting_sends;
 	struct gate recv_gate __attribute__((aligned(64)));
 	/* Inside recv_gate: the program's receive that is being posted, and what goes to the NIC in
 	 * its place if there is a mark: that is its wr_id, and no other one follows it. */
@@ -271,9 +269,10 @@ struct vqp {
 	struct ibv_qp_init_attr init; /* as accepted */
 	uint32_t qpn;		      /* of qp, for jobs that may outlive it */
 	uint64_t marker;	      /* wr_id of a fence's marker */
-	struct wr_builder *wr_builder; /* NULL: the program does not post by ibv_wr_* */
 	int stats;		      /* slot in the statistics, or -1 */
 	size_t conn_bytes;	      /* of conn */
+
+	struct wr_builder *wr_builder; /* NULL: the program does not post by ibv_wr_* */
 
 	uint32_t id; /* of the connection in this process, in this life: vqp_renew_id() */
 	_Atomic bool switching;		 /* vqp_any_switching(). Written under lock */

@@ -240,14 +240,21 @@ static int notify(struct vcq *cq, struct ibv_cq *shadow, bool solicited_only)
 
 void vcq_arm(struct vcq *cq, const struct nic *nic)
 {
-	unsigned int armed = atomic_load(&cq->armed);
 	struct ibv_cq *shadow = nic ? atomic_load(&cq->shadow[nic->index].cq) : NULL;
+	unsigned int armed;
 
 	if (!cq->events.channel)
 		return;
 	cq_events_doubt(&cq->events);
-	if (armed && (shadow || !nic))
-		notify(cq, shadow, !(armed & ARMED_ANY));
+	if (nic && !shadow)
+		return;
+	/* Of two requests the NIC keeps the last. So ours must not be less than what the program
+	 * asks for at this moment. */
+	do {
+		armed = atomic_load(&cq->armed);
+		if (armed)
+			notify(cq, shadow, !(armed & ARMED_ANY));
+	} while (atomic_load(&cq->armed) & ~armed & ARMED_ANY);
 }
 
 /* Which sends were solicited the peer knows: their receives may have been. */

@@ -148,7 +148,7 @@ static void take_over(struct ibv_cq_ex *ex)
 /* --- creation --------------------------------------------------------------------------------- */
 
 /* A parent domain may have the program's own locks. */
-static bool is_known(const struct ibv_cq_init_attr_ex *attr)
+static bool wc_holds_all(const struct ibv_cq_init_attr_ex *attr)
 {
 	return !(attr->wc_flags & ~(uint64_t)IBV_WC_STANDARD_FLAGS) &&
 	       !(attr->comp_mask & ~(uint32_t)IBV_CQ_INIT_ATTR_MASK_FLAGS);
@@ -178,7 +178,7 @@ struct ibv_cq_ex *hook_create_cq_ex(struct vdev *dev, struct ibv_cq_init_attr_ex
 {
 	struct ibv_cq_ex *ex;
 
-	if (!is_known(attr))
+	if (!wc_holds_all(attr))
 		return create_unknown(dev, attr);
 	ex = create_shared(dev, attr);
 	if (!ex)

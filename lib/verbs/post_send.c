@@ -256,24 +256,20 @@ static inline bool log_one(struct vqp *v, const struct ibv_send_wr *wr)
 	return shift_fast_post(&v->hot.run, raw_wr(wr)) || log_other(v, wr);
 }
 
-/* Inside the gate, which it leaves. The gate is shut until the core knows: what another thread
- * posted meanwhile the NIC might take, and it would pass for the requests that it has not. */
-static void tell_core(struct vqp *v, enum gate_how how)
+/*
+ * The NIC is broken: its n newest requests stay in the log, and are posted on another rail. Inside
+ * the gate, which it leaves. The gate is shut until the core knows: what another thread posted
+ * meanwhile the NIC might take, and it would pass for the requests that it has refused.
+ */
+static void sends_refused(struct vqp *v, enum gate_how how, uint32_t n)
 {
+	v->hot.refused = true;
+	v->hot.refused_sends = n;
 	gate_shut(&v->hot.send_gate);
 	gate_leave(&v->hot.send_gate, how);
 	vqp_enter(v);
 	gate_open(&v->hot.send_gate);
 	vqp_leave(v);
-}
-
-/* The NIC is broken: its n newest requests stay in the log, and are posted on another rail. Inside
- * the gate, which it leaves. */
-static void sends_refused(struct vqp *v, enum gate_how how, uint32_t n)
-{
-	v->hot.refused = true;
-	v->hot.refused_sends = n;
-	tell_core(v, how);
 }
 
 /* Posts what was logged, [wr, end), one by one. After an error *refused is the first that the
@@ -445,18 +441,50 @@ static bool takes_all(struct vqp *v, uint32_t n)
 	return queue_takes(v, n) && n <= shift_conn_send_room(v->conn);
 }
 
-static __attribute__((noinline)) int slow_batch(struct vqp *v, struct ibv_send_wr *wr, uint32_t n)
+/* Is all of the batch in the log, behind nothing that waits, and to be posted to rail 0 as it is?
+ * Where completions are matched with their WRs, one of these may have to be signaled in secret. */
+static bool batch_is_home(const struct vqp *v, uint32_t n)
 {
-	struct ibv_send_wr *bad;
+	return !v->self.engaged && !v->repost.tx_rail &&
+	       v->repost.tx_end - v->repost.tx_next == n && repost_may_pump(v) &&
+	       !shift_conn_tracked(v->conn);
+}
+
+/* As of a single one. Soft-RoCE has what it could not ring the doorbell for (V9). */
+static int batch_at_once(struct vqp *v, const struct ibv_send_wr *wr, uint32_t n,
+			 post_all_fn *post_all)
+{
+	int err = post_all(v, wr);
+
+	if (err && repost_is_for_program(v, err)) {
+		v->repost.tx_end = v->repost.tx_next;
+		shift_conn_unpost_send(v->conn, n);
+		return -err;
+	}
+	if (!err || v->dev->nic[0]->is_rxe)
+		v->repost.tx_next = v->repost.tx_end;
+	if (err) {
+		repost_refused(v, -err);
+		vqp_act(v);
+	}
+	return 0;
+}
+
+static __attribute__((noinline)) int slow_batch(struct vqp *v, struct ibv_send_wr *list, uint32_t n,
+						post_all_fn *post_all)
+{
+	struct ibv_send_wr *wr = list;
 	int err = 0;
 
 	if (v->life.bypassed)
-		return v->post_send(v->qp, wr, &bad);
+		return post_all(v, list);
 	vqp_enter(v);
 	if (!takes_all(v, n))
 		err = -ENOMEM;
 	for (; wr && !err; wr = wr->next)
 		err = slow_send(v, wr, false);
+	if (!err && batch_is_home(v, n))
+		err = batch_at_once(v, list, n, post_all);
 	vqp_leave(v);
 	return -err;
 }
@@ -468,22 +496,6 @@ static void batch_withdraw(struct vqp *v, enum gate_how how, const struct ibv_se
 	shift_fast_fold(v->conn, &v->hot.run);
 	shift_conn_unpost_send(v->conn, count_sends(wr, end));
 	gate_leave(&v->hot.send_gate, how);
-}
-
-/* The provider has refused a batch, or the rest of one: the program would post all of it again. So,
- * where only room is wanting, the rest waits for it. Inside the gate, which it leaves. */
-static __attribute__((noinline)) int batch_failed(struct vqp *v, enum gate_how how, int err,
-						  const struct ibv_send_wr *wr,
-						  struct ibv_send_wr *refused)
-{
-	uint32_t left = refused ? count_sends(refused, NULL) : 0;
-	struct ibv_send_wr *bad;
-
-	if (err != ENOMEM || !refused || refused == wr)
-		return post_failed(v, how, err, refused, left, NULL, &bad);
-	v->hot.waiting_sends = left;
-	tell_core(v, how);
-	return 0;
 }
 
 static enum gate_how batch_enter(struct vqp *v, struct ibv_send_wr *wr)
@@ -499,22 +511,38 @@ static enum gate_how batch_enter(struct vqp *v, struct ibv_send_wr *wr)
 	return how;
 }
 
-int post_send_batch(struct vqp *v, struct ibv_send_wr *wr, uint32_t n)
+/* Where the program is not at fault, its NIC is broken. Soft-RoCE has the requests then, and could
+ * not ring the doorbell (V9); other drivers say no before they take any. */
+static __attribute__((noinline)) int batch_failed(struct vqp *v, enum gate_how how, int err,
+						  const struct ibv_send_wr *wr, uint32_t n)
+{
+	if (repost_is_for_program(v, err)) {
+		batch_withdraw(v, how, wr, NULL);
+		return err;
+	}
+	shift_fast_fold(v->conn, &v->hot.run);
+	sends_refused(v, how, v->dev->nic[0]->is_rxe ? 0 : n);
+	return 0;
+}
+
+int post_send_batch(struct vqp *v, struct ibv_send_wr *wr, uint32_t n, post_all_fn *post_all)
 {
 	enum gate_how how = batch_enter(v, wr);
-	struct ibv_send_wr *rest, *refused = NULL;
 	int err;
 
 	if (how == GATE_IS_SHUT)
-		return slow_batch(v, wr, n);
-	rest = log_sends(v, wr);
-	if (rest) {
-		batch_withdraw(v, how, wr, rest);
-		return slow_batch(v, wr, n);
+		return slow_batch(v, wr, n, post_all);
+	if (n > 1 || !log_one(v, wr)) {
+		struct ibv_send_wr *rest = log_sends(v, wr);
+
+		if (rest) {
+			batch_withdraw(v, how, wr, rest);
+			return slow_batch(v, wr, n, post_all);
+		}
 	}
-	err = v->post_send(v->qp, wr, &refused);
+	err = post_all(v, wr);
 	if (__builtin_expect(err, 0))
-		return batch_failed(v, how, err, wr, refused);
+		return batch_failed(v, how, err, wr, n);
 	gate_leave(&v->hot.send_gate, how);
 	return 0;
 }

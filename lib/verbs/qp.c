@@ -248,7 +248,7 @@ bool hook_creates_qp(const struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	return grow;
 }
 
-/* Before it is protected: without memory for this the QP is the provider's alone. */
+/* Comes first, because without memory for it the QP is the provider's alone. */
 static void wr_builder_prepare(struct vqp *v)
 {
 	v->wr_builder = wr_builder_new(&v->init.cap);

@@ -15,11 +15,30 @@ enum { WRS_AT_ONCE = 16 };
 
 #define MESSAGE_MAX 0x80000000u /* IB spec 9.7.1 */
 
+/* The provider's own. */
+struct builder_calls {
+	void (*wr_start)(struct ibv_qp_ex *);
+	int (*wr_complete)(struct ibv_qp_ex *);
+	void (*rdma_write)(struct ibv_qp_ex *, uint32_t, uint64_t);
+	void (*rdma_write_imm)(struct ibv_qp_ex *, uint32_t, uint64_t, __be32);
+	void (*rdma_read)(struct ibv_qp_ex *, uint32_t, uint64_t);
+	void (*send)(struct ibv_qp_ex *);
+	void (*send_imm)(struct ibv_qp_ex *, __be32);
+	void (*send_inv)(struct ibv_qp_ex *, uint32_t);
+	void (*local_inv)(struct ibv_qp_ex *, uint32_t);
+	void (*cmp_swap)(struct ibv_qp_ex *, uint32_t, uint64_t, uint64_t, uint64_t);
+	void (*fetch_add)(struct ibv_qp_ex *, uint32_t, uint64_t, uint64_t);
+	void (*sge)(struct ibv_qp_ex *, uint32_t, uint64_t, uint32_t);
+	void (*sge_list)(struct ibv_qp_ex *, size_t, const struct ibv_sge *);
+	void (*inline_data)(struct ibv_qp_ex *, void *, size_t);
+};
+
 /* A WR, its SGEs and its inline payload lie behind each other. None of them ever moves, as they
  * point at each other. */
 struct wr_builder {
 	struct vqp *v;
-	const struct ibv_qp_ex *qp;
+	struct ibv_qp_ex *qp;
+	struct builder_calls real;
 	/* From ibv_wr_start() on: two threads may post to one QP, and one waits for the other. */
 	pthread_mutex_t lock;
 	struct wr_builder *outer; /* of the QP to which this thread was posting already */
@@ -123,6 +142,61 @@ static void end(struct wr_builder *b)
 	pthread_mutex_unlock(&b->lock);
 }
 
+static void build_again(const struct builder_calls *real, struct ibv_qp_ex *qp,
+			const struct ibv_send_wr *wr)
+{
+	uint32_t rkey = wr->wr.rdma.rkey;
+	uint64_t addr = wr->wr.rdma.remote_addr;
+
+	switch (wr->opcode) {
+	case IBV_WR_RDMA_WRITE: real->rdma_write(qp, rkey, addr); break;
+	case IBV_WR_RDMA_WRITE_WITH_IMM: real->rdma_write_imm(qp, rkey, addr, wr->imm_data); break;
+	case IBV_WR_RDMA_READ: real->rdma_read(qp, rkey, addr); break;
+	case IBV_WR_SEND: real->send(qp); break;
+	case IBV_WR_SEND_WITH_IMM: real->send_imm(qp, wr->imm_data); break;
+	case IBV_WR_SEND_WITH_INV: real->send_inv(qp, wr->invalidate_rkey); break;
+	case IBV_WR_LOCAL_INV: real->local_inv(qp, wr->invalidate_rkey); break;
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+		real->cmp_swap(qp, wr->wr.atomic.rkey, addr, wr->wr.atomic.compare_add,
+			       wr->wr.atomic.swap);
+		break;
+	default: real->fetch_add(qp, wr->wr.atomic.rkey, addr, wr->wr.atomic.compare_add); break;
+	}
+}
+
+/* Also no data is set: drivers finish a WR there. */
+static void set_data_again(const struct builder_calls *real, struct ibv_qp_ex *qp,
+			   const struct ibv_send_wr *wr)
+{
+	if (wr->send_flags & IBV_SEND_INLINE)
+		real->inline_data(qp, (void *)(uintptr_t)wr->sg_list->addr, wr->sg_list->length);
+	else if (wr->num_sge == 1)
+		real->sge(qp, wr->sg_list->lkey, wr->sg_list->addr, wr->sg_list->length);
+	else
+		real->sge_list(qp, (size_t)wr->num_sge, wr->sg_list);
+}
+
+/* What the program has set in its object stays so. */
+static int build_all_again(struct vqp *v, const struct ibv_send_wr *wr)
+{
+	const struct wr_builder *b = v->wr_builder;
+	struct ibv_qp_ex *qp = b->qp;
+	uint64_t wr_id = qp->wr_id;
+	unsigned int flags = qp->wr_flags;
+
+	b->real.wr_start(qp);
+	for (; wr; wr = wr->next) {
+		qp->wr_id = wr->wr_id;
+		qp->wr_flags = wr->send_flags; /* rxe asks them whether payload is inline */
+		build_again(&b->real, qp, wr);
+		if (wr->opcode != IBV_WR_LOCAL_INV)
+			set_data_again(&b->real, qp, wr);
+	}
+	qp->wr_id = wr_id;
+	qp->wr_flags = flags;
+	return b->real.wr_complete(qp);
+}
+
 static int complete(struct ibv_qp_ex *qp)
 {
 	struct wr_builder *b = builder_of(qp);
@@ -132,7 +206,7 @@ static int complete(struct ibv_qp_ex *qp)
 		return EINVAL;
 	err = b->err;
 	if (!err && b->n)
-		err = post_send_batch(b->v, b->first, b->n);
+		err = post_send_batch(b->v, b->first, b->n, build_all_again);
 	end(b);
 	return err;
 }
@@ -143,6 +217,14 @@ static void give_up(struct ibv_qp_ex *qp)
 
 	if (b)
 		end(b);
+}
+
+static void refuse(const struct ibv_qp_ex *qp, int err)
+{
+	struct wr_builder *b = builder_of(qp);
+
+	if (b && !b->err)
+		b->err = err;
 }
 
 /* --- a WR ------------------------------------------------------------------------------------- */
@@ -327,21 +409,13 @@ static void set_inline(struct ibv_qp_ex *qp, void *addr, size_t length)
 /* --- what RC, or the QP as it was created, does not have ---------------------------------------
  */
 
-static void refuse(const struct ibv_qp_ex *qp)
-{
-	struct wr_builder *b = builder_of(qp);
-
-	if (b && !b->err)
-		b->err = EOPNOTSUPP;
-}
-
 static void refuse_bind_mw(struct ibv_qp_ex *qp, struct ibv_mw *mw, uint32_t rkey,
 			   const struct ibv_mw_bind_info *info)
 {
 	(void)mw;
 	(void)rkey;
 	(void)info;
-	refuse(qp);
+	refuse(qp, EOPNOTSUPP);
 }
 
 static void refuse_tso(struct ibv_qp_ex *qp, void *header, uint16_t bytes, uint16_t mss)
@@ -349,16 +423,7 @@ static void refuse_tso(struct ibv_qp_ex *qp, void *header, uint16_t bytes, uint1
 	(void)header;
 	(void)bytes;
 	(void)mss;
-	refuse(qp);
-}
-
-static void refuse_atomic_write(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t addr,
-				const void *value)
-{
-	(void)rkey;
-	(void)addr;
-	(void)value;
-	refuse(qp);
+	refuse(qp, EOPNOTSUPP);
 }
 
 static void refuse_ud_addr(struct ibv_qp_ex *qp, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
@@ -366,19 +431,37 @@ static void refuse_ud_addr(struct ibv_qp_ex *qp, struct ibv_ah *ah, uint32_t qpn
 	(void)ah;
 	(void)qpn;
 	(void)qkey;
-	refuse(qp);
+	refuse(qp, EOPNOTSUPP);
 }
 
 static void refuse_xrc_srqn(struct ibv_qp_ex *qp, uint32_t srqn)
 {
 	(void)srqn;
-	refuse(qp);
+	refuse(qp, EOPNOTSUPP);
 }
 
+/* The pointers that every libibverbs with ibv_wr_* has. Of an older one the struct ends behind
+ * them, and what would be written there is another member's. */
 void wr_builder_take_over(struct vqp *v, struct ibv_qp_ex *qp)
 {
 	v->wr_builder->v = v;
 	v->wr_builder->qp = qp;
+	v->wr_builder->real = (struct builder_calls){
+		.wr_start = qp->wr_start,
+		.wr_complete = qp->wr_complete,
+		.rdma_write = qp->wr_rdma_write,
+		.rdma_write_imm = qp->wr_rdma_write_imm,
+		.rdma_read = qp->wr_rdma_read,
+		.send = qp->wr_send,
+		.send_imm = qp->wr_send_imm,
+		.send_inv = qp->wr_send_inv,
+		.local_inv = qp->wr_local_inv,
+		.cmp_swap = qp->wr_atomic_cmp_swp,
+		.fetch_add = qp->wr_atomic_fetch_add,
+		.sge = qp->wr_set_sge,
+		.sge_list = qp->wr_set_sge_list,
+		.inline_data = qp->wr_set_inline_data,
+	};
 	qp->wr_start = start;
 	qp->wr_complete = complete;
 	qp->wr_abort = give_up;
@@ -397,7 +480,6 @@ void wr_builder_take_over(struct vqp *v, struct ibv_qp_ex *qp)
 	qp->wr_set_inline_data_list = set_inline_list;
 	qp->wr_bind_mw = refuse_bind_mw;
 	qp->wr_send_tso = refuse_tso;
-	qp->wr_atomic_write = refuse_atomic_write;
 	qp->wr_set_ud_addr = refuse_ud_addr;
 	qp->wr_set_xrc_srqn = refuse_xrc_srqn;
 }
