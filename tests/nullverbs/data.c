@@ -246,6 +246,10 @@ int null_post_send(struct ibv_qp *base, struct ibv_send_wr *wr, struct ibv_send_
 	struct null_qp *qp = (struct null_qp *)base;
 	int err = 0;
 
+	if (!wr) { /* as soft-RoCE */
+		*bad = NULL;
+		return EINVAL;
+	}
 	pthread_spin_lock(&qp->send_lock);
 	for (; wr; wr = wr->next) {
 		err = refuse_send(qp, wr);

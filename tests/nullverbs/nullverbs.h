@@ -166,6 +166,7 @@ uint64_t null_registered(void);
 
 /* psn.c: a WRITE between QPs that are exact. */
 bool null_is_exact(const struct null_qp *qp);
+bool null_is_exact_by_peer(const struct null_qp *qp); /* its peer is connected after it */
 bool null_write(struct null_qp *qp, const struct ibv_send_wr *wr, uint32_t length);
 uint32_t null_rq_psn(const struct null_qp *qp);
 

@@ -276,8 +276,8 @@ int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask)
 	qp->attr.qp_state = base->state = to;
 	if (to == IBV_QPS_RTS)
 		qp->exact = null_is_exact(qp);
-	if (to == IBV_QPS_RTR && qp->peer && qp->peer->peer == qp) /* which was connected first */
-		qp->peer->exact = null_is_exact(qp->peer);
+	if (to == IBV_QPS_RTR && qp->peer && qp->peer->peer == qp)
+		qp->peer->exact = null_is_exact_by_peer(qp->peer);
 	if (to == IBV_QPS_RESET)
 		reset(qp);
 	if (to == IBV_QPS_ERR)

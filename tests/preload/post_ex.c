@@ -149,6 +149,17 @@ static void sends(struct ibv_qp_ex *ex)
 	expect(sent.imm == 0x4567, "the key");
 }
 
+/* The NIC is told that it is inline. */
+static void inline_flag(struct ibv_qp_ex *ex)
+{
+	begin_one(ex);
+	ibv_wr_send(ex);
+	ibv_wr_set_inline_data(ex, buffer, 8);
+	expect(!ibv_wr_complete(ex), "wr_complete");
+	expect(newest(ex).flags == (FLAGS | IBV_SEND_INLINE), "flags of inline data");
+	completes(5, IBV_WC_SEND);
+}
+
 /* Each twice, as the first atomic of a connection takes a longer way. */
 static void operations(void)
 {
@@ -158,6 +169,7 @@ static void operations(void)
 		rdma(ex);
 		atomics(ex);
 		sends(ex);
+		inline_flag(ex);
 	}
 	still_works(ex);
 	end(ex);
@@ -191,6 +203,44 @@ static void unsignaled(struct ibv_qp_ex *ex, unsigned int n)
 	nothing_more();
 }
 
+/* Messages of 2^21 packets, without a signal: the log must ask for one, in the middle of a batch.
+ * Their bytes are not read here. */
+static void long_batch(struct ibv_qp_ex *ex, unsigned int before, unsigned int n)
+{
+	ibv_wr_start(ex);
+	for (unsigned int i = 0; i < before; i++)
+		build_any(ex, i, 0);
+	for (unsigned int i = 0; i < n; i++) {
+		begin_wr(ex, 100 + i, 0);
+		ibv_wr_rdma_write(ex, remote_key, (uintptr_t)remote);
+		ibv_wr_set_sge(ex, mr->lkey, (uintptr_t)buffer, 0x80000000);
+	}
+	build_any(ex, 200, 0);
+	build_any(ex, 201, 4);
+	expect(!ibv_wr_complete(ex), "wr_complete");
+	for (unsigned int i = 0; i < before; i++)
+		completes(i, IBV_WC_RDMA_WRITE);
+	completes(200, IBV_WC_RDMA_WRITE);
+	completes(201, IBV_WC_RDMA_READ);
+	nothing_more();
+}
+
+/* Of a QP that was not slow before. */
+static void long_batches(void)
+{
+	for (unsigned int before = 0; before < 6; before++)
+		for (unsigned int n = 1; n < 12; n++) {
+			struct ibv_qp_ex *ex = connected();
+
+			long_batch(ex, before, n);
+			batch(ex, 300, n, before);
+			batch_completes(300, n, before);
+			long_batch(ex, before, n);
+			unsignaled(ex, n);
+			end(ex);
+		}
+}
+
 static void batches(void)
 {
 	struct ibv_qp_ex *ex = connected();
@@ -202,6 +252,7 @@ static void batches(void)
 			unsignaled(ex, n ? n : 1);
 		}
 	end(ex);
+	long_batches();
 }
 
 /* --- data: between two QPs, with NULLVERBS_PSN=live ------------------------------------------- */
