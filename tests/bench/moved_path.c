@@ -17,12 +17,10 @@
 #include <unistd.h>
 
 #include "common/cli.h"
-#include "lib/base/run_dir.h"
 #include "lib/core/conn.h"
-#include "lib/stats/read.h"
 #include "tests/bench/ends.h"
 
-enum { EXIT_USAGE = 2, PAIRS_MAX = 400, PAIRS = 9, DEPTH = 128, WAIT_S = 60 };
+enum { EXIT_USAGE = 2, PAIRS_MAX = 400, PAIRS = 9, DEPTH = 128 };
 
 static const char help[] =
 	"usage: moved_path [options]\n"
@@ -89,41 +87,6 @@ static void open_end(struct end *e, struct ibv_device *device)
 	for (int i = 0; i < pairs; i++) {
 		e->qp[i] = create_qp(e);
 		must(e->qp[i], "create_qp");
-	}
-}
-
-/* --- the library's own view ------------------------------------------------------------------ */
-
-/* How many connections are protected, in that state, on that rail. */
-static size_t count(uint8_t state, uint8_t rail, uint32_t qpn)
-{
-	char path[4096];
-	struct stats_copy copy;
-	size_t n = 0;
-
-	must(!run_dir_of_job(path, sizeof(path) - 32, getenv("SHIFT_JOB")), "SHIFT_JOB");
-	sprintf(path + strlen(path), "/%d.stats", getpid());
-	if (stats_read(path, &copy))
-		return 0;
-	for (size_t i = 0; i < copy.conn_count; i++) {
-		const struct stats_conn *c = &copy.conns[i];
-
-		n += c->is_protected && c->state == state && c->rail == rail &&
-		     (!qpn || c->qpn == qpn);
-	}
-	stats_free(&copy);
-	return n;
-}
-
-static void wait_for(size_t n, uint8_t state, uint8_t rail, uint32_t qpn)
-{
-	time_t end = time(NULL) + WAIT_S;
-
-	while (count(state, rail, qpn) < n) {
-		if (time(NULL) > end)
-			die(EXIT_FAILURE, "the connections do not come to state %u, rail %u", state,
-			    rail);
-		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 	}
 }
 
@@ -199,13 +162,6 @@ static void *of_provider(const char *name)
 	return fn;
 }
 
-/* They are made in the background, and nothing says when they are there. Who breaks a QP that has
- * none sees it come back on its own NIC. */
-static void await_twins(void)
-{
-	sleep(1);
-}
-
 /* Its NIC refuses it from now on. hangs: and does not answer the fence. */
 static void break_first(bool hangs)
 {
@@ -224,11 +180,11 @@ static void break_first(bool hangs)
 		await_one(&near);
 		if (two_sided)
 			await_one(&far);
-		wait_for(1, SHIFT_ST_ACTIVE, 1, near.qp[0]->qp_num);
+		await_connections(1, SHIFT_ST_ACTIVE, 1, near.qp[0]->qp_num);
 		return;
 	}
 	must(!ibv_poll_cq(near.cq, 1, &wc), "a completion that nobody expects");
-	wait_for(1, SHIFT_ST_FENCE, 0, near.qp[0]->qp_num);
+	await_connections(1, SHIFT_ST_FENCE, 0, near.qp[0]->qp_num);
 }
 
 /* All of the NIC. */
@@ -248,7 +204,7 @@ static void break_all(void)
 		poll_one(&near);
 		took[i > 0] = now_us() - begin;
 	}
-	wait_for((size_t)pairs, SHIFT_ST_ACTIVE, 1, 0);
+	await_connections((size_t)pairs, SHIFT_ST_ACTIVE, 1, 0);
 	printf("%d connections moved: the first WRITE took %.1f ms, the last %.1f ms\n", pairs,
 	       (double)took[0] / 1000, (double)took[pairs > 1] / 1000);
 }
@@ -300,7 +256,7 @@ int main(int argc, char **argv)
 		connect_qp(near.qp[i], &far.gid, far.qp[i]->qp_num);
 		connect_qp(far.qp[i], &near.gid, near.qp[i]->qp_num);
 	}
-	wait_for(2 * (size_t)pairs, SHIFT_ST_ACTIVE, 0, 0);
+	await_connections(2 * (size_t)pairs, SHIFT_ST_ACTIVE, 0, 0);
 	first = 0;
 	last = pairs - 1;
 	messages(2 * pairs * DEPTH); /* each log once round */

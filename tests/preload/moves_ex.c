@@ -21,9 +21,7 @@
 #include <unistd.h>
 
 #include "common/cli.h"
-#include "lib/base/run_dir.h"
 #include "lib/core/conn.h"
-#include "lib/stats/read.h"
 #include "tests/bench/ends.h"
 
 enum { EXIT_USAGE = 2, PAIRS = 6, DEPTH = 16, MESSAGES = 20000, SLOTS = 64, INLINE = 16 };
@@ -90,35 +88,6 @@ static void open_end(struct end *e, struct ibv_device *device)
 	must(e->mr && !ibv_query_gid(e->ctx, 1, 1, &e->gid), "reg_mr");
 	for (int i = 0; i < PAIRS; i++)
 		e->qp[i] = create_qp(e);
-}
-
-static size_t count(uint8_t rail)
-{
-	char path[4096];
-	struct stats_copy copy;
-	size_t n = 0;
-
-	must(!run_dir_of_job(path, sizeof(path) - 32, getenv("SHIFT_JOB")), "SHIFT_JOB");
-	sprintf(path + strlen(path), "/%d.stats", getpid());
-	if (stats_read(path, &copy))
-		return 0;
-	for (size_t i = 0; i < copy.conn_count; i++)
-		n += copy.conns[i].is_protected && copy.conns[i].state == SHIFT_ST_ACTIVE &&
-		     copy.conns[i].rail == rail;
-	stats_free(&copy);
-	return n;
-}
-
-/* Of all ends. */
-static void wait_for_rail(uint8_t rail)
-{
-	time_t end = time(NULL) + 60;
-
-	while (count(rail) < 2ul * PAIRS) {
-		if (time(NULL) > end)
-			die(EXIT_FAILURE, "%zu connections are on rail %u", count(rail), rail);
-		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-	}
 }
 
 /* --- completions -------------------------------------------------------------------------------
@@ -317,14 +286,14 @@ int main(int argc, char **argv)
 		breaks_at[i][0] = breaks_at[i][1] = UINT32_MAX;
 		breaks_at[i][writes ? i % 2 : 0] = 1000 + (uint32_t)rand_r(&seed) % 15000;
 	}
-	wait_for_rail(0);
-	sleep(1); /* twins are made in the background */
+	await_connections(2ul * PAIRS, SHIFT_ST_ACTIVE, 0, 0);
+	await_twins();
 	pthread_create(&thread[0], NULL, poller, &near);
 	pthread_create(&thread[1], NULL, poller, &far);
 	run();
 	while (!all_complete())
 		sched_yield();
-	wait_for_rail(1);
+	await_connections(2ul * PAIRS, SHIFT_ST_ACTIVE, 1, 0);
 	over = true;
 	pthread_join(thread[0], NULL);
 	pthread_join(thread[1], NULL);
