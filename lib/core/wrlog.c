@@ -91,6 +91,11 @@ void shift_sendlog_begin_with(struct shift_sendlog *l, uint32_t slots)
 	set_room_end(l);
 }
 
+void shift_sendlog_end(struct shift_sendlog *l)
+{
+	l->room_end = UINT64_MAX;
+}
+
 /* The oldest that the log still shows. */
 static uint64_t oldest_shown(const struct shift_sendlog *l)
 {

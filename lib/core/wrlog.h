@@ -95,6 +95,9 @@ void shift_sendlog_init(struct shift_sendlog *l, void *mem, uint32_t cap, uint32
 /* Of an empty log: only so many slots are used, a power of 2, until more are needed. */
 void shift_sendlog_begin_with(struct shift_sendlog *l, uint32_t slots);
 
+/* Nothing of it is ever posted again: from now on it has room for all. */
+void shift_sendlog_end(struct shift_sendlog *l);
+
 /* How many may be stored from head on before one must ask again. 0: all of its memory holds what
  * may be outstanding. Here the log takes more slots, so no entry may be in use meanwhile. */
 uint64_t shift_sendlog_room(struct shift_sendlog *l);
