@@ -643,7 +643,7 @@ as_without_shift_queried() { # PROGRAM WHAT...: alone, and beside a thread that 
 }
 
 @test "ibv_wr_*: many QPs at a time; RESET, another QP at the same address, other states, fork" {
-	as_without_shift_queried post_ex nested lives states child
+	as_without_shift_queried post_ex nested forsaken handed lives states child
 }
 
 @test "ibv_wr_*: threads that post to one QP, by ibv_post_send too, and more than fits" {

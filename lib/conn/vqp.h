@@ -273,6 +273,10 @@ struct vqp {
 	size_t conn_bytes;	      /* of conn */
 
 	struct wr_builder *wr_builder; /* NULL: the program does not post by ibv_wr_* */
+	/* Around RESET and RTS of rail 0's QP by a thread of ours. NULL: nothing is to be done.
+	 * begin: 0; or an errno: it cannot be done now. */
+	int (*rail0_setup_begin)(struct vqp *v);
+	void (*rail0_setup_end)(struct vqp *v);
 
 	uint32_t id; /* of the connection in this process, in this life: vqp_renew_id() */
 	_Atomic bool switching;		 /* vqp_any_switching(). Written under lock */

@@ -178,7 +178,7 @@ struct ibv_cq_ex *hook_create_cq_ex(struct vdev *dev, struct ibv_cq_init_attr_ex
 {
 	struct ibv_cq_ex *ex;
 
-	if (!wc_holds_all(attr))
+	if (!wc_holds_all(attr) || dev->rails < 2) /* nothing on it can move */
 		return create_unknown(dev, attr);
 	ex = create_shared(dev, attr);
 	if (!ex)

@@ -450,24 +450,42 @@ static bool batch_is_home(const struct vqp *v, uint32_t n)
 	       !shift_conn_tracked(v->conn);
 }
 
-/* As of a single one. Soft-RoCE has what it could not ring the doorbell for (V9). */
+/* Does the NIC have a batch for which its provider has said err? Soft-RoCE's says ENOSPC of what it
+ * does not take. Any other error of it is the doorbell's, and the requests are in its queue (V9).
+ * Other drivers say no before they take any. */
+static bool batch_is_taken(const struct vqp *v, int err)
+{
+	return !err || (v->dev->nic[0]->is_rxe && err != ENOSPC);
+}
+
+/* As of a single one. */
 static int batch_at_once(struct vqp *v, const struct ibv_send_wr *wr, uint32_t n,
 			 post_all_fn *post_all)
 {
 	int err = post_all(v, wr);
 
-	if (err && repost_is_for_program(v, err)) {
+	if (!batch_is_taken(v, err) && repost_is_for_program(v, err)) {
 		v->repost.tx_end = v->repost.tx_next;
 		shift_conn_unpost_send(v->conn, n);
 		return -err;
 	}
-	if (!err || v->dev->nic[0]->is_rxe)
+	if (batch_is_taken(v, err))
 		v->repost.tx_next = v->repost.tx_end;
 	if (err) {
 		repost_refused(v, -err);
 		vqp_act(v);
 	}
 	return 0;
+}
+
+/* The log has had no room for the rest, as a secret signal was due in the batch, and from there on
+ * it says how much is outstanding. Nothing of it is posted yet. */
+static void batch_unlog(struct vqp *v, uint32_t logged)
+{
+	if (v->self.engaged || v->repost.tx_end - v->repost.tx_next < logged)
+		return;
+	v->repost.tx_end -= logged;
+	shift_conn_unpost_send(v->conn, logged);
 }
 
 static __attribute__((noinline)) int slow_batch(struct vqp *v, struct ibv_send_wr *list, uint32_t n,
@@ -481,8 +499,10 @@ static __attribute__((noinline)) int slow_batch(struct vqp *v, struct ibv_send_w
 	vqp_enter(v);
 	if (!takes_all(v, n))
 		err = -ENOMEM;
-	for (; wr && !err; wr = wr->next)
+	for (; wr && !err; wr = err ? wr : wr->next)
 		err = slow_send(v, wr, false);
+	if (err && wr != list)
+		batch_unlog(v, count_sends(list, wr));
 	if (!err && batch_is_home(v, n))
 		err = batch_at_once(v, list, n, post_all);
 	vqp_leave(v);
@@ -511,17 +531,18 @@ static enum gate_how batch_enter(struct vqp *v, struct ibv_send_wr *wr)
 	return how;
 }
 
-/* Where the program is not at fault, its NIC is broken. Soft-RoCE has the requests then, and could
- * not ring the doorbell (V9); other drivers say no before they take any. */
+/* Where the program is not at fault, its NIC is broken. */
 static __attribute__((noinline)) int batch_failed(struct vqp *v, enum gate_how how, int err,
 						  const struct ibv_send_wr *wr, uint32_t n)
 {
-	if (repost_is_for_program(v, err)) {
+	bool taken = batch_is_taken(v, err);
+
+	if (!taken && repost_is_for_program(v, err)) {
 		batch_withdraw(v, how, wr, NULL);
 		return err;
 	}
 	shift_fast_fold(v->conn, &v->hot.run);
-	sends_refused(v, how, v->dev->nic[0]->is_rxe ? 0 : n);
+	sends_refused(v, how, taken ? 0 : n);
 	return 0;
 }
 

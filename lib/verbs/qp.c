@@ -279,9 +279,9 @@ struct ibv_qp *hook_created_qp(struct ibv_qp *qp, struct ibv_pd *pd, struct ibv_
 		qp_protect(v);
 	if (!v->conn)
 		stats_bypass(dev->ctx->device->name, v->program.why);
-	else if (ex)
-		wr_builder_take_over(v, ex);
 	qp_publish(v);
+	if (v->conn && ex && vqp_find(qp) == v)
+		wr_builder_take_over(v, ex);
 	return qp;
 }
 
@@ -516,6 +516,16 @@ static int verb_ended(struct vqp *v, int err)
 	return rail0_is_programs(v) ? err : 0;
 }
 
+/* The program's own. */
+static int modify_rail0(struct vqp *v, struct ibv_qp_attr *attr, int mask)
+{
+	int err = quietly(real.modify_qp(v->qp, attr, mask));
+
+	if (v->wr_builder)
+		wr_builder_keep(v);
+	return err;
+}
+
 static int modify_to_err(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 {
 	int err = 0;
@@ -526,7 +536,7 @@ static int modify_to_err(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 	if (!vqp_is_protected(v)) { /* the NIC flushes, as without shift */
 		v->life.dead = false;
 		verb_begins(v);
-		err = verb_ended(v, quietly(real.modify_qp(v->qp, attr, mask)));
+		err = verb_ended(v, modify_rail0(v, attr, mask));
 	}
 	if (!err)
 		v->program.state = v->qp->state = IBV_QPS_ERR;
@@ -574,7 +584,7 @@ static int modify_to_reset(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 		close_conn(v, SHIFT_CLOSE_RESET);
 	session.end(v);
 	rail_jobs_stop(v);
-	err = quietly(real.modify_qp(v->qp, attr, mask));
+	err = modify_rail0(v, attr, mask);
 	if (err)
 		return err;
 	life_purge(v);
@@ -599,7 +609,7 @@ static int modify_running(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 		nic_mask &= IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER;
 	if (nic_mask && rail0_is_programs(v)) {
 		verb_begins(v);
-		err = verb_ended(v, quietly(real.modify_qp(v->qp, attr, nic_mask)));
+		err = verb_ended(v, modify_rail0(v, attr, nic_mask));
 	}
 	if (!err) {
 		attr_save(&v->program.attr, attr, mask);
@@ -617,6 +627,8 @@ static int modify_bypassed(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 {
 	int err = modify_passed(v->qp, attr, mask);
 
+	if (v->wr_builder)
+		wr_builder_keep(v);
 	if (!err && (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RESET)
 		bypass_reset(v);
 	return err;
@@ -660,7 +672,7 @@ static int modify_locked(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 		return modify_running(v, attr, mask);
 	if (state && attr->qp_state == IBV_QPS_RTR)
 		rail0_wait(v);
-	err = quietly(real.modify_qp(v->qp, attr, mask));
+	err = modify_rail0(v, attr, mask);
 	if (err)
 		return err;
 	attr_save(&v->program.attr, attr, mask);
@@ -787,6 +799,8 @@ int hook_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 /* Ends the life that the QP is in. */
 static void life_end(struct vqp *v)
 {
+	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
+
 	if (v->life.started) {
 		close_conn(v, SHIFT_CLOSE_DESTROY);
 		rail_jobs_stop(v);
@@ -796,7 +810,8 @@ static void life_end(struct vqp *v)
 		return;
 	/* A fence that was taken for hung may have ended only now. What flushes then is known as
 	 * this QP's as long as the QP is in the tables, and its number is no other's. */
-	quietly(vqp_to_state(v, 0, IBV_QPS_RESET));
+	modify_rail0(v, &reset, IBV_QP_STATE);
+	v->qp->state = v->program.state;
 	life_purge(v);
 }
 

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "lib/base/gate.h"
 #include "lib/conn/vqp.h"
@@ -39,9 +40,11 @@ struct wr_builder {
 	struct vqp *v;
 	struct ibv_qp_ex *qp;
 	struct builder_calls real;
-	/* From ibv_wr_start() on: two threads may post to one QP, and one waits for the other. */
+	/* From ibv_wr_start() on: two threads may post to one QP, and one waits for the other. As
+	 * with a driver's lock, another thread may complete what one has begun. */
 	pthread_mutex_t lock;
-	struct wr_builder *outer; /* of the QP to which this thread was posting already */
+	bool open;     /* a batch has begun */
+	bool rewrites; /* the provider has set wr_complete anew: wr_builder_keep() */
 	struct ibv_send_wr *first, *last;
 	uint32_t n, n_max;
 	uint32_t sges_max, inline_max;
@@ -49,9 +52,6 @@ struct wr_builder {
 	int err;     /* of the first call that failed */
 	char *wrs[]; /* WRS_AT_ONCE each; NULL: not needed so far */
 };
-
-/* What this thread is posting to, the newest first. */
-static _Thread_local struct wr_builder *builders;
 
 /* --- room ------------------------------------------------------------------------------------- */
 
@@ -106,41 +106,40 @@ void wr_builder_free(struct wr_builder *b)
 
 /* --- begin and end ---------------------------------------------------------------------------- */
 
-/* NULL: the thread has not begun to post to it. */
-static struct wr_builder *builder_of(const struct ibv_qp_ex *qp)
+/* NULL: in a child of fork() it may be forgotten. */
+static struct wr_builder *find_builder(struct ibv_qp_ex *qp)
 {
-	struct wr_builder *b = builders;
+	struct vqp *v = gate_find(&gate_mine.send, &qp->qp_base);
 
-	while (b && b->qp != qp)
-		b = b->outer;
-	return b;
+	if (!v)
+		v = vqp_find(&qp->qp_base);
+	return v ? v->wr_builder : NULL;
+}
+
+/* NULL: no batch has begun. */
+static struct wr_builder *builder_of(struct ibv_qp_ex *qp)
+{
+	struct wr_builder *b = find_builder(qp);
+
+	return b && b->open ? b : NULL;
 }
 
 static void start(struct ibv_qp_ex *qp)
 {
-	struct vqp *v = gate_find(&gate_mine.send, &qp->qp_base);
-	struct wr_builder *b;
+	struct wr_builder *b = find_builder(qp);
 
-	if (!v)
-		v = vqp_find(&qp->qp_base);
-	if (!v)
-		return; /* in a child of fork() it may be forgotten: wr_complete says EINVAL */
-	b = v->wr_builder;
+	if (!b)
+		return; /* wr_complete says EINVAL */
 	pthread_mutex_lock(&b->lock);
+	b->open = true;
 	b->n = 0;
 	b->err = 0;
 	b->first = b->last = NULL;
-	b->outer = builders;
-	builders = b;
 }
 
 static void end(struct wr_builder *b)
 {
-	struct wr_builder **at = &builders;
-
-	while (*at != b)
-		at = &(*at)->outer;
-	*at = b->outer;
+	b->open = false;
 	pthread_mutex_unlock(&b->lock);
 }
 
@@ -185,6 +184,7 @@ static int build_all_again(struct vqp *v, const struct ibv_send_wr *wr)
 	struct ibv_qp_ex *qp = b->qp;
 	uint64_t wr_id = qp->wr_id;
 	unsigned int flags = qp->wr_flags;
+	int err;
 
 	b->real.wr_start(qp);
 	for (; wr; wr = wr->next) {
@@ -196,7 +196,8 @@ static int build_all_again(struct vqp *v, const struct ibv_send_wr *wr)
 	}
 	qp->wr_id = wr_id;
 	qp->wr_flags = flags;
-	return b->real.wr_complete(qp);
+	err = b->real.wr_complete(qp);
+	return err < 0 ? -err : err; /* of bnxt_re some are negative */
 }
 
 static int complete(struct ibv_qp_ex *qp)
@@ -221,7 +222,7 @@ static void give_up(struct ibv_qp_ex *qp)
 		end(b);
 }
 
-static void refuse(const struct ibv_qp_ex *qp, int err)
+static void refuse(struct ibv_qp_ex *qp, int err)
 {
 	struct wr_builder *b = builder_of(qp);
 
@@ -339,7 +340,7 @@ static void build_fetch_add(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t addr, 
 /* --- its data --------------------------------------------------------------------------------- */
 
 /* NULL: there is no WR to which data could belong. */
-static struct wr_builder *builder_with_wr(const struct ibv_qp_ex *qp)
+static struct wr_builder *builder_with_wr(struct ibv_qp_ex *qp)
 {
 	struct wr_builder *b = builder_of(qp);
 
@@ -442,10 +443,53 @@ static void refuse_xrc_srqn(struct ibv_qp_ex *qp, uint32_t srqn)
 	refuse(qp, EOPNOTSUPP);
 }
 
+/* --- the provider's wr_complete ----------------------------------------------------------------
+ */
+
+void wr_builder_keep(struct vqp *v)
+{
+	struct wr_builder *b = v->wr_builder;
+
+	if (!b->qp || b->qp->wr_complete == complete)
+		return;
+	b->real.wr_complete = b->qp->wr_complete;
+	b->qp->wr_complete = complete;
+	b->rewrites = true;
+}
+
+enum { OPEN_MAX_S = 1 };
+
+/* On a thread of ours, which brings the QP home. A batch that the program completed just when
+ * wr_complete is the provider's would be lost, and the builder stay locked. So there is none then.
+ * If one stays open for long, the QP cannot come home now. */
+static int setup_begin(struct vqp *v)
+{
+	struct wr_builder *b = v->wr_builder;
+	struct timespec until;
+
+	if (!b->rewrites)
+		return 0;
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += OPEN_MAX_S;
+	return pthread_mutex_timedlock(&b->lock, &until);
+}
+
+static void setup_end(struct vqp *v)
+{
+	struct wr_builder *b = v->wr_builder;
+	bool locked = b->rewrites;
+
+	wr_builder_keep(v);
+	if (locked)
+		pthread_mutex_unlock(&b->lock);
+}
+
 /* The pointers that every libibverbs with ibv_wr_* has. Of an older one the struct ends behind
  * them, and what would be written there is another member's. */
 void wr_builder_take_over(struct vqp *v, struct ibv_qp_ex *qp)
 {
+	v->rail0_setup_begin = setup_begin;
+	v->rail0_setup_end = setup_end;
 	v->wr_builder->v = v;
 	v->wr_builder->qp = qp;
 	v->wr_builder->real = (struct builder_calls){

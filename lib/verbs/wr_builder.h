@@ -23,8 +23,13 @@ bool wr_builder_knows(uint64_t send_ops);
 struct wr_builder *wr_builder_new(const struct ibv_qp_cap *cap);
 void wr_builder_free(struct wr_builder *b);
 
-/* From now on the program's ibv_wr_* on that QP come here. v->wr_builder is set; before the program
- * knows the QP. */
+/* From now on the program's ibv_wr_* on that QP come here. v->wr_builder is set, and v can be
+ * found; before the program knows the QP. */
 void wr_builder_take_over(struct vqp *v, struct ibv_qp_ex *qp);
+
+/* After the program's own modify of such a QP: libmlx5 sets wr_complete anew at each RESET and RTS
+ * (set_qp_operational_state() of its verbs.c). The new one is noted as the provider's, and ours put
+ * back. */
+void wr_builder_keep(struct vqp *v);
 
 #endif

@@ -179,6 +179,8 @@ int verbs_post_all(struct vqp *v, const struct ibv_send_wr *wr)
 		err = ENOMEM;
 		queued = false;
 	}
+	if (err == ENOMEM && q->nic->is_rxe)
+		err = ENOSPC; /* check_qp_queue_full() of its rxe.c */
 	for (; wr; wr = wr->next) {
 		is_last |= prog_is_last(v->qp, wr->wr_id);
 		if (queued && nic_post_send(q, wr))

@@ -49,6 +49,13 @@ static int build_complete(struct ibv_qp_ex *ex)
 	return err;
 }
 
+/* Of a QP that cannot send. */
+static int refuse_all(struct ibv_qp_ex *ex)
+{
+	pthread_spin_unlock(&to_null(ex)->send_lock);
+	return EINVAL;
+}
+
 static void build_abort(struct ibv_qp_ex *ex)
 {
 	pthread_spin_unlock(&to_null(ex)->send_lock);
@@ -238,7 +245,7 @@ static void set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn, u
 static void offer(struct ibv_qp_ex *ex, enum ibv_qp_type type, uint64_t ops)
 {
 	ex->wr_start = build_start;
-	ex->wr_complete = build_complete;
+	ex->wr_complete = refuse_all;
 	ex->wr_abort = build_abort;
 	if (ops & IBV_QP_EX_WITH_RDMA_WRITE)
 		ex->wr_rdma_write = build_write;
@@ -288,6 +295,16 @@ int null_builder_add(struct ibv_qp *base, uint64_t ops)
 		return ENOMEM;
 	offer(&qp->ex, base->qp_type, ops);
 	return 0;
+}
+
+void null_builder_set_state(struct null_qp *qp, enum ibv_qp_state state)
+{
+	if (!qp->builder)
+		return;
+	if (state == IBV_QPS_RESET)
+		qp->ex.wr_complete = refuse_all;
+	if (state == IBV_QPS_RTS)
+		qp->ex.wr_complete = build_complete;
 }
 
 void null_builder_free(struct null_builder *b)

@@ -142,6 +142,8 @@ void null_hand_over(struct null_cq *cq, const struct null_qp *from, struct null_
 /* builder.c: the QP is posted to by ibv_wr_*, too. 0 or an errno; it is freed with the QP. */
 int null_builder_add(struct ibv_qp *qp, uint64_t ops);
 void null_builder_free(struct null_builder *b);
+/* At RESET and RTS its wr_complete is set anew, as libmlx5 does (set_qp_operational_state()). */
+void null_builder_set_state(struct null_qp *qp, enum ibv_qp_state state);
 
 /* poll_ex.c: also a function of the context */
 struct ibv_cq_ex *null_create_cq_ex(struct ibv_context *ctx, struct ibv_cq_init_attr_ex *attr);

@@ -274,6 +274,8 @@ int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask)
 	if (mask & IBV_QP_DEST_QPN)
 		qp->peer = null_find_qp(attr->dest_qp_num);
 	qp->attr.qp_state = base->state = to;
+	if (mask & IBV_QP_STATE)
+		null_builder_set_state(qp, to);
 	if (to == IBV_QPS_RTS)
 		qp->exact = null_is_exact(qp);
 	if (to == IBV_QPS_RTR && qp->peer && qp->peer->peer == qp)

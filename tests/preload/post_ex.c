@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 /*
  * Posts by ibv_wr_* in every way in which a thread does: operations, batches, data, errors,
- * aborted, full, refused, nested, lives, states, child. Each must work as it does without shift.
+ * aborted, full, refused, nested, forsaken, handed, lives, states, child. Each must work as it does
+ * without shift.
  * The program does not know of shift.
  */
 #include <dlfcn.h>
@@ -600,6 +601,49 @@ static void nested(void)
 	destroy(plain);
 }
 
+/* --- forsaken, handed --------------------------------------------------------------------------
+ */
+
+/* A QP goes while a batch is being built for it. The thread's other batch does not mind. */
+static void forsaken(void)
+{
+	for (unsigned int i = 0; i < 100; i++) {
+		struct ibv_qp_ex *goes = connected(), *stays = connected();
+
+		ibv_wr_start(i % 2 ? goes : stays);
+		ibv_wr_start(i % 2 ? stays : goes);
+		build_write(goes, 1, IBV_SEND_SIGNALED);
+		build_write(stays, 2, IBV_SEND_SIGNALED);
+		end(goes);
+		build_write(stays, 3, IBV_SEND_SIGNALED);
+		expect(!ibv_wr_complete(stays), "wr_complete");
+		writes_complete(2, 2);
+		still_works(stays);
+		end(stays);
+	}
+}
+
+static void *complete_it(void *arg)
+{
+	expect(!ibv_wr_complete(arg), "wr_complete");
+	return NULL;
+}
+
+/* SPDK builds in one place and rings the doorbell in another. */
+static void handed(void)
+{
+	struct ibv_qp_ex *ex = connected();
+
+	for (uint64_t i = 0; i < 200; i++) {
+		ibv_wr_start(ex);
+		build_write(ex, i, IBV_SEND_SIGNALED);
+		pthread_join(start(complete_it, ex), NULL);
+		writes_complete(i, 1);
+	}
+	still_works(ex);
+	end(ex);
+}
+
 /* --- lives, states -----------------------------------------------------------------------------
  */
 
@@ -727,11 +771,19 @@ static void child(void)
 
 int main(int argc, char **argv)
 {
-	static const struct use uses[] = {
-		{"operations", operations}, {"batches", batches}, {"data", data},
-		{"errors", errors},	    {"aborted", aborted}, {"full", full},
-		{"refused", refused},	    {"nested", nested},	  {"lives", many_lives},
-		{"states", states},	    {"child", child}};
+	static const struct use uses[] = {{"operations", operations},
+					  {"batches", batches},
+					  {"data", data},
+					  {"errors", errors},
+					  {"aborted", aborted},
+					  {"full", full},
+					  {"refused", refused},
+					  {"nested", nested},
+					  {"forsaken", forsaken},
+					  {"handed", handed},
+					  {"lives", many_lives},
+					  {"states", states},
+					  {"child", child}};
 
 	return ex_main(argc, argv, uses, sizeof(uses) / sizeof(*uses));
 }
