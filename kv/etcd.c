@@ -18,8 +18,8 @@ enum {
 	TOKEN_BYTES_MAX = 8192,
 };
 
-struct request {
-	struct request *next;
+struct etcd_request {
+	struct etcd_request *next;
 	struct etcd *etcd;
 	CURL *curl;
 	struct curl_slist *headers;
@@ -27,6 +27,8 @@ struct request {
 	struct kv_buf in;
 	size_t searched; /* bytes of `in` that hold no newline */
 	bool stream, too_long;
+	bool has_ended;
+	bool is_busy;	  /* so says the status of the answer, whoever gave it */
 	char refusal[96]; /* why the other end is not spoken to; empty: it is */
 	etcd_reply_fn *fn;
 	void *arg;
@@ -38,7 +40,7 @@ struct etcd {
 	int endpoint;
 	char *token; /* the header line */
 	CURLM *multi;
-	struct request *requests;
+	struct etcd_request *requests;
 };
 
 struct etcd *etcd_new(const struct etcd_options *o)
@@ -94,9 +96,9 @@ int etcd_set_token(struct etcd *e, const char *token)
 	return 0;
 }
 
-static void free_request(struct request *r)
+static void free_request(struct etcd_request *r)
 {
-	struct request **p = &r->etcd->requests;
+	struct etcd_request **p = &r->etcd->requests;
 
 	while (*p != r)
 		p = &(*p)->next;
@@ -119,22 +121,36 @@ static const char *no_json_reason(const char *text, size_t bytes)
 								      : ETCD_NO_JSON;
 }
 
-static int deliver_answer(struct request *r, const char *json, size_t bytes)
+static int answer_code(const struct etcd_request *r, const cJSON *reply, const char **text)
+{
+	int code = cJSON_IsObject(reply) ? etcd_code_of(reply, text) : ETCD_NO_ANSWER;
+
+	if (!cJSON_IsObject(reply) && r->is_busy) {
+		*text = "it is too busy to answer, or what stands before it";
+		return ETCD_BUSY;
+	}
+	/* A whole message is a line, behind which more would come. */
+	if (!r->has_ended || !r->stream || (reply && code))
+		return code;
+	*text = "etcd ended the stream of changes";
+	return ETCD_NO_ANSWER;
+}
+
+static void deliver_answer(const struct etcd_request *r, const char *json, size_t bytes)
 {
 	cJSON *reply = bytes ? cJSON_ParseWithLength(json, bytes) : NULL;
 	const char *text = no_json_reason(json, bytes);
-	int code = cJSON_IsObject(reply) ? etcd_code_of(reply, &text) : ETCD_NO_ANSWER;
+	int code = answer_code(r, reply, &text);
 
 	r->fn(r->arg, code ? NULL : reply, code, text);
 	cJSON_Delete(reply);
-	return code;
 }
 
 /* Takes what arrived. A message of a stream is a line; it is handed over in etcd_process(), as
  * the callback may end requests, which libcurl does not allow here. */
 static size_t on_data(char *data, size_t size, size_t n, void *arg)
 {
-	struct request *r = arg;
+	struct etcd_request *r = arg;
 	size_t bytes = size * n;
 
 	r->too_long = kv_buf_bytes(&r->in) + bytes > ETCD_ANSWER_BYTES_MAX;
@@ -160,7 +176,7 @@ static void set_tls(const struct etcd *e, CURL *c)
 #if LIBCURL_VERSION_NUM >= 0x075000
 static int on_connected(void *arg, char *address, char *own_address, int port, int own_port)
 {
-	struct request *r = arg;
+	struct etcd_request *r = arg;
 	long connects = 1;
 	char text[16];
 
@@ -175,13 +191,13 @@ static int on_connected(void *arg, char *address, char *own_address, int port, i
 		       : CURL_PREREQFUNC_OK;
 }
 
-static void check_port_owner(struct request *r)
+static void check_port_owner(struct etcd_request *r)
 {
 	curl_easy_setopt(r->curl, CURLOPT_PREREQFUNCTION, on_connected);
 	curl_easy_setopt(r->curl, CURLOPT_PREREQDATA, r);
 }
 #else
-static void check_port_owner(struct request *r)
+static void check_port_owner(struct etcd_request *r)
 {
 	(void)r;
 }
@@ -199,7 +215,7 @@ static long connect_ms_max(const struct etcd *e)
 	return is_tls && e->o.timeout_ms > CONNECT_MS ? e->o.timeout_ms : CONNECT_MS;
 }
 
-static void set_request_up(struct request *r, const char *path)
+static void set_request_up(struct etcd_request *r, const char *path)
 {
 	const struct etcd *e = r->etcd;
 	const char *endpoint = etcd_endpoint(e);
@@ -226,6 +242,10 @@ static void set_request_up(struct request *r, const char *path)
 	curl_easy_setopt(r->curl, CURLOPT_POSTFIELDSIZE, (long)strlen(r->body));
 	r->headers = curl_slist_append(NULL, "Content-Type: application/json");
 	r->headers = curl_slist_append(r->headers, "Expect:"); /* no 100-continue round trip */
+	/* With the first answer Go's server throws away what it has not read of a request, that is,
+	 * the later messages: but not of the last request of a connection. */
+	if (r->stream)
+		r->headers = curl_slist_append(r->headers, "Connection: close");
 	if (e->token)
 		r->headers = curl_slist_append(r->headers, e->token);
 	curl_easy_setopt(r->curl, CURLOPT_HTTPHEADER, r->headers);
@@ -238,15 +258,15 @@ static void set_request_up(struct request *r, const char *path)
 		check_port_owner(r);
 }
 
-static void start_request(struct etcd *e, const char *path, struct cJSON *body,
-			  struct request model)
+/* body: is freed with the request. */
+static struct etcd_request *start_request(struct etcd *e, const char *path, char *body,
+					  struct etcd_request model)
 {
-	struct request *r = malloc(sizeof(*r));
+	struct etcd_request *r = malloc(sizeof(*r));
 
 	model.etcd = e;
 	model.curl = curl_easy_init();
-	model.body = cJSON_PrintUnformatted(body);
-	cJSON_Delete(body);
+	model.body = body;
 	if (!r || !model.curl || !model.body)
 		check_alloc(NULL); /* the cluster's leases and the clients' memory survive it */
 	*r = model;
@@ -254,22 +274,55 @@ static void start_request(struct etcd *e, const char *path, struct cJSON *body,
 	e->requests = r;
 	set_request_up(r, path);
 	curl_multi_add_handle(e->multi, r->curl);
+	return r;
 }
 
 void etcd_post(struct etcd *e, const char *path, struct cJSON *body, etcd_reply_fn *fn, void *arg)
 {
-	start_request(e, path, body, (struct request){.fn = fn, .arg = arg});
+	char *text = cJSON_PrintUnformatted(body);
+
+	cJSON_Delete(body);
+	start_request(e, path, text, (struct etcd_request){.fn = fn, .arg = arg});
 }
 
-void etcd_stream(struct etcd *e, const char *path, struct cJSON *body, etcd_reply_fn *fn, void *arg)
+/* A message a line. */
+static char *print_messages(const cJSON *messages)
 {
-	start_request(e, path, body, (struct request){.fn = fn, .arg = arg, .stream = true});
+	size_t bytes = 0;
+	const cJSON *m;
+	char *text = NULL;
+	FILE *f = check_alloc(open_memstream(&text, &bytes));
+
+	cJSON_ArrayForEach (m, messages) {
+		char *line = check_alloc(cJSON_PrintUnformatted(m));
+
+		fprintf(f, "%s\n", line);
+		free(line);
+	}
+	if (fclose(f))
+		check_alloc(NULL);
+	return text;
+}
+
+struct etcd_request *etcd_stream(struct etcd *e, const char *path, struct cJSON *messages,
+				 etcd_reply_fn *fn, void *arg)
+{
+	char *text = print_messages(messages);
+
+	cJSON_Delete(messages);
+	return start_request(e, path, text,
+			     (struct etcd_request){.fn = fn, .arg = arg, .stream = true});
+}
+
+void etcd_end(struct etcd_request *r)
+{
+	free_request(r);
 }
 
 void etcd_cancel_all(struct etcd *e)
 {
 	while (e->requests) {
-		struct request *r = e->requests;
+		struct etcd_request *r = e->requests;
 		etcd_reply_fn *fn = r->fn;
 		void *arg = r->arg;
 
@@ -278,9 +331,9 @@ void etcd_cancel_all(struct etcd *e)
 	}
 }
 
-static bool is_alive(const struct etcd *e, const struct request *r)
+static bool is_alive(const struct etcd *e, const struct etcd_request *r)
 {
-	const struct request *p = e->requests;
+	const struct etcd_request *p = e->requests;
 
 	while (p && p != r)
 		p = p->next;
@@ -288,7 +341,7 @@ static bool is_alive(const struct etcd *e, const struct request *r)
 }
 
 /* What was looked at before is not looked at again: a message may come in many small parts. */
-static uint8_t *find_newline(struct request *r)
+static uint8_t *find_newline(struct etcd_request *r)
 {
 	size_t bytes = kv_buf_bytes(&r->in);
 	uint8_t *data = bytes ? r->in.data + r->in.start : NULL, *end = NULL;
@@ -299,8 +352,35 @@ static uint8_t *find_newline(struct request *r)
 	return end;
 }
 
+/* What stands between etcd and us may answer in its place, and not in JSON. */
+static bool says_busy(CURL *c)
+{
+	long status = 0;
+
+	curl_easy_getinfo(c, CURLINFO_RESPONSE_CODE, &status);
+	return status == 429 || (status >= 502 && status <= 504);
+}
+
+/* An error is the last message. */
+static void deliver_line(struct etcd_request *r, const char *json, size_t bytes)
+{
+	cJSON *reply = cJSON_ParseWithLength(json, bytes);
+	const char *text = no_json_reason(json, bytes);
+	etcd_reply_fn *fn = r->fn;
+	void *arg = r->arg;
+	int code;
+
+	r->is_busy = says_busy(r->curl);
+	code = answer_code(r, reply, &text);
+
+	if (code)
+		free_request(r);
+	fn(arg, code ? NULL : reply, code, text);
+	cJSON_Delete(reply);
+}
+
 /* The whole lines of a stream. The callback may end the request. */
-static void hand_over_lines(struct etcd *e, struct request *r)
+static void hand_over_lines(struct etcd *e, struct etcd_request *r)
 {
 	uint8_t *end;
 
@@ -311,7 +391,7 @@ static void hand_over_lines(struct etcd *e, struct request *r)
 
 		r->in.start += bytes + 1;
 		if (copy && bytes)
-			deliver_answer(r, copy, bytes);
+			deliver_line(r, copy, bytes);
 		free(copy);
 	}
 }
@@ -377,7 +457,7 @@ static const char *tls_reason(CURL *c, CURLcode result, const char *text)
 	return is_refusal(text) ? refused : NULL;
 }
 
-static void describe_failure(struct request *r, CURLcode result, char *error, size_t size)
+static void describe_failure(struct etcd_request *r, CURLcode result, char *error, size_t size)
 {
 	const char *text = *r->error ? r->error : curl_easy_strerror(result);
 	const char *tls = result ? tls_reason(r->curl, result, text) : NULL;
@@ -389,28 +469,29 @@ static void describe_failure(struct request *r, CURLcode result, char *error, si
 	snprintf(error, size, "%s%s", tls ? ETCD_NO_TLS : "", tls ? tls : text);
 }
 
-static void finish_request(struct request *r, CURLcode result)
+static void finish_request(struct etcd_request *r, CURLcode result)
 {
-	struct request done = *r;
+	struct etcd_request done = *r;
 	char error[sizeof(ETCD_NO_TLS) + CURL_ERROR_SIZE];
 
 	describe_failure(r, result, error, sizeof(error));
+	done.is_busy = says_busy(r->curl);
+	done.has_ended = true;
 	r->in = (struct kv_buf){0};
 	free_request(r);
 	if (done.too_long)
 		done.fn(done.arg, NULL, ETCD_TOO_LONG, "its answer is longer than is allowed");
 	else if (result)
-		done.fn(done.arg, NULL, ETCD_NO_ANSWER, error);
-	else if (!deliver_answer(&done, (char *)done.in.data + done.in.start,
-				 kv_buf_bytes(&done.in)) &&
-		 done.stream)
-		done.fn(done.arg, NULL, ETCD_NO_ANSWER, "etcd ended the stream of changes");
+		done.fn(done.arg, NULL,
+			result == CURLE_OPERATION_TIMEDOUT ? ETCD_BUSY : ETCD_NO_ANSWER, error);
+	else
+		deliver_answer(&done, (char *)done.in.data + done.in.start, kv_buf_bytes(&done.in));
 	kv_buf_free(&done.in);
 }
 
 void etcd_process(struct etcd *e)
 {
-	struct request *r, *next;
+	struct etcd_request *r, *next;
 	CURLMsg *m;
 	int n;
 
@@ -421,7 +502,7 @@ void etcd_process(struct etcd *e)
 			continue;
 		hand_over_lines(e, r);
 		if (next && !is_alive(e, next))
-			break;
+			next = e->requests; /* those before it have no lines any more */
 	}
 	while ((m = curl_multi_info_read(e->multi, &n))) {
 		CURLcode result = m->data.result;

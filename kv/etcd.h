@@ -10,6 +10,7 @@
 struct cJSON;
 struct curl_waitfd;
 struct etcd;
+struct etcd_request;
 
 enum {
 	ETCD_ENDPOINTS_MAX = 16,
@@ -45,6 +46,7 @@ enum etcd_code {
 	ETCD_NO_ANSWER = -1, /* the endpoint cannot be reached, is too slow, or is not an etcd */
 	ETCD_CANCELLED = -2, /* by etcd_cancel_all() */
 	ETCD_TOO_LONG = -3,  /* an answer of more than ETCD_ANSWER_BYTES_MAX */
+	ETCD_BUSY = -4,	     /* no answer in time, or that of a proxy that there is none */
 	ETCD_NOT_FOUND = 5,
 	ETCD_FAILED_PRECONDITION = 9,
 	ETCD_OUT_OF_RANGE = 11, /* that revision has been compacted */
@@ -53,7 +55,7 @@ enum etcd_code {
 
 /*
  * An answer: `reply` (valid during the call) with ETCD_OK; else `text` is the error. For a stream
- * it is called for each message, and at last with an error, as a stream has no regular end.
+ * it is called for each message, and at last, once, with an error, as a stream has no regular end.
  */
 typedef void etcd_reply_fn(void *arg, const struct cJSON *reply, int code, const char *text);
 
@@ -64,8 +66,14 @@ void etcd_free(struct etcd *e);
 /* POSTs body (deleted here) to e.g. "/v3/kv/txn" of the present endpoint. fn is always called, from
  * etcd_process() or etcd_cancel_all(). */
 void etcd_post(struct etcd *e, const char *path, struct cJSON *body, etcd_reply_fn *fn, void *arg);
-void etcd_stream(struct etcd *e, const char *path, struct cJSON *body, etcd_reply_fn *fn,
-		 void *arg);
+
+/* The same with several messages, the elements of an array (deleted here), for an answer without
+ * end. */
+struct etcd_request *etcd_stream(struct etcd *e, const char *path, struct cJSON *messages,
+				 etcd_reply_fn *fn, void *arg);
+
+/* Ends a stream that has not ended: fn is not called any more. */
+void etcd_end(struct etcd_request *r);
 
 /* Ends all requests; the callbacks get ETCD_CANCELLED. */
 void etcd_cancel_all(struct etcd *e);
@@ -101,6 +109,10 @@ int64_t etcd_revision(const struct cJSON *o, const char *name);
 /* enum etcd_code of an answer, which is an object; if not ETCD_OK, *text is set (valid as long as
  * the answer). */
 int etcd_code_of(const struct cJSON *reply, const char **text);
+
+/* Is it late, or has it too much to do now? Then the same request may succeed later. One that is
+ * full (ETCD_NO_SPACE) stays so. */
+bool etcd_is_busy(int code, const char *text);
 
 /* Decodes member `name`, to be freed, NUL-terminated; NULL: not there, or no base64. */
 uint8_t *etcd_bytes(const struct cJSON *o, const char *name, size_t *bytes);

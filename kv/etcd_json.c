@@ -103,6 +103,15 @@ int64_t etcd_revision(const struct cJSON *o, const char *name)
 	return n > 0 && n <= ETCD_REVISION_MAX ? n : 0;
 }
 
+bool etcd_is_busy(int code, const char *text)
+{
+	enum { UNKNOWN = 2, DEADLINE_EXCEEDED = 4, RESOURCE_EXHAUSTED = 8, UNAVAILABLE = 14 };
+
+	return code == ETCD_BUSY || code == DEADLINE_EXCEEDED || code == UNAVAILABLE ||
+	       (code == RESOURCE_EXHAUSTED && !strstr(text, ETCD_NO_SPACE)) ||
+	       (code == UNKNOWN && (strstr(text, "timed out") || strstr(text, "too long")));
+}
+
 /* "error" is a text in a single answer and an object in a stream. The texts are etcd's own. */
 int etcd_code_of(const struct cJSON *reply, const char **text)
 {

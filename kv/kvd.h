@@ -3,10 +3,13 @@
  * shift-kvd: what its parts share. One thread.
  *
  *   kvd_clients.c  the processes of this host: their sockets, lives and deaths
- *   kvd_subs.c     what they have asked for
+ *   kvd_subs.c     what they have asked for: topics
  *   kvd_store.c    the job's keys, here and elsewhere; which of them etcd has not got yet
  *   kvd_deaths.c   the records of deaths, which the job key proves
- *   kvd_session.c  etcd: lease, job key, what is there, changes, puts; lost and found again
+ *   kvd_session.c  etcd: leases, job key; lost and found again
+ *   kvd_read.c     what is in etcd of the topics
+ *   kvd_watch.c    what changes there of them
+ *   kvd_txn.c      puts and deletes
  *   kvd_crash.c    what dead processes leave in the directory
  *   kvd_run.c      the directory, the lock, the socket, the detached process
  */
@@ -20,6 +23,7 @@
 #include "kv/etcd.h"
 #include "kv/list.h"
 #include "kv/proto.h"
+#include "kv/sorted.h"
 #include "kv/table.h"
 
 /* Documented in shift-kvd(1). */
@@ -41,6 +45,9 @@ enum {
 	/* etcd's default --max-txn-ops is 128, which counts nested operations too: one place is
 	 * left for that of a delete. */
 	TXN_OPS = 127,
+	/* Of a daemon. Each costs etcd memory for as long as it is watched: with more, all of the
+	 * job costs it less. */
+	TOPICS_MAX = 4096,
 };
 
 struct kvd_options {
@@ -88,7 +95,8 @@ struct grave {
 struct item {
 	struct kv_entry head; /* no value: it is to be deleted */
 	struct client *owner; /* NULL: another host's */
-	struct kv_link in_owner, in_ready, in_deaths;
+	struct kv_node in_order;
+	struct kv_link in_owner, in_ready, in_deaths, in_deleted;
 	bool ours;  /* of this daemon: a record of a death */
 	bool dirty; /* must be sent to etcd */
 	bool in_flight;
@@ -97,19 +105,64 @@ struct item {
 
 struct store {
 	struct kv_table items;
+	struct kv_node *order; /* of the items */
 	struct kv_link ready;  /* the dirty items whose lease is granted */
 	struct kv_link deaths; /* the records of deaths that are proved */
+	/* Deleted while something is read, whose answer may be older: their revisions tell. */
+	struct kv_link deleted;
 	size_t dirty, in_flight, bytes;
-	int64_t round;		       /* of reading everything again */
+	int64_t round;		       /* of reading what there is */
 	unsigned long unproved_deaths; /* that were in etcd, and ignored */
 };
 
-/* Who has asked for a key, or for all with a prefix. */
+enum topic_state {
+	TOPIC_WANTED,  /* is to be read, */
+	TOPIC_READING, /* is being read, */
+	TOPIC_READ,    /* is to be watched from the next revision on, */
+	TOPIC_WATCHED, /* is watched by a stream. */
+	TOPIC_COVERED, /* All of the job is. */
+};
+
+/* A key, or all with a prefix, that somebody has asked for, or the daemon itself. One that nobody
+ * asks for any more stays as long as it is watched. */
+struct topic {
+	struct kv_entry head;
+	struct kv_link subscribers;
+	bool prefix, own;
+	bool known; /* what is in the store is what was in etcd when it was looked at last */
+	enum topic_state state;
+	struct kv_link in_state; /* of others that are in that state, or in that stream */
+	int64_t revision;	 /* all up to it is in the store */
+	struct stream *stream;
+	size_t watch_id;
+};
+
+/* Who has asked for a key, or for all with a prefix. The daemon needs in the store, and hears of
+ * from etcd, what some topic covers, and nothing else. */
 struct subscriptions {
 	struct kv_table keys, prefixes;			/* struct topic */
 	unsigned int prefixes_of_bytes[KV_KEY_MAX + 1]; /* their number, by length */
 	uint64_t told; /* counts events: a client hears each once, whatever it has asked for */
+	struct topic *all, *job_key; /* of the daemon's own; all: NULL if there are few topics */
 };
+
+/* The topics on their way from etcd. */
+struct watches {
+	struct kv_link wanted, read;
+	struct kv_link streams;	 /* the newest last */
+	struct stream *opening;	 /* etcd has not got all of it yet */
+	struct reading *reading; /* of kvd_read.c */
+	size_t watchers, streams_count;
+	size_t first;	      /* at most so many are wanted that were when the session began */
+	bool begun;	      /* a stream of this session is confirmed */
+	bool lost;	      /* history was compacted since the last reading began */
+	int losses;	      /* in a row, with no pause of CALM_MS between them */
+	int64_t lost_at_ms;   /* the last one */
+	int64_t read_at_ms;   /* no reading begins before */
+	unsigned long events; /* that etcd has sent */
+};
+
+enum { CALM_MS = 10 * 1000 }; /* all was well so long: the next failure is a new one */
 
 enum session_state {
 	SESSION_DOWN, /* waits until retry_at_ms */
@@ -126,8 +179,9 @@ struct session {
 	char prefix[96];
 	int64_t begun_at_ms, retry_at_ms, retry_ms, token_at_ms, up_at_ms;
 	int64_t job_lease, job_keepalive_at_ms;
-	int64_t revision;		  /* everything up to it is in the store */
-	struct reading *reading;	  /* of kvd_watch.c: all of the job */
+	int64_t revision;		  /* the greatest that was heard of */
+	int64_t failing_since_ms;	  /* no request has succeeded since; 0: the last one has */
+	int64_t pause_until_ms, pause_ms; /* etcd has too much to do: nothing is asked until then */
 	int64_t presence, presence_at_ms; /* a lease: some etcds end when there are none */
 	bool has_key, asking, asking_presence, knows_instance;
 	uint8_t job_key[KV_JOB_KEY_BYTES];
@@ -146,6 +200,7 @@ struct kvd {
 	struct kvd_options o;
 	struct store store;
 	struct subscriptions subs;
+	struct watches watches;
 	struct session session;
 	struct client *clients;
 	struct client *turn; /* the next one to be served; NULL: the first */
@@ -172,6 +227,9 @@ void store_init(struct kvd *k);
 
 struct item *store_find(struct kvd *k, const char *key, size_t bytes);
 
+/* The first item of a topic, or the next one after i; NULL: there is none. */
+struct item *store_next_of(const struct kvd *k, const struct topic *t, const struct item *i);
+
 /* Gives all items of a client to another. */
 void store_hand_over(struct client *from, struct client *to);
 
@@ -187,8 +245,8 @@ void store_drop_client(struct kvd *k, struct client *c);
  * the one before may have been refuted. */
 void store_add_death(struct kvd *k, const char *nonce_name);
 
-/* etcd reports the value of a key since a revision; NULL: the key is deleted. False: there are
- * KEYS_MAX already, or STORE_BYTES_MAX. */
+/* etcd reports the value of a key since a revision; NULL: the key is deleted. What no topic covers
+ * is not kept. False: there are KEYS_MAX already, or STORE_BYTES_MAX. */
 bool store_remote(struct kvd *k, const char *key, size_t key_bytes, const void *value, size_t bytes,
 		  int64_t revision);
 
@@ -196,10 +254,18 @@ bool store_remote(struct kvd *k, const char *key, size_t key_bytes, const void *
  * (NULL). */
 void store_mark_dirty(struct kvd *k, const struct client *c);
 
-/* Brackets reading everything again: store_remote() is called for each key in between, and the end
- * removes all other keys. */
-void store_begin_round(struct kvd *k);
-void store_end_round(struct kvd *k, int64_t revision);
+/* This may be another etcd, whose revisions cannot be compared with the last one's. */
+void store_forget_revisions(struct kvd *k);
+
+/* A topic was read, as it was at that revision: store_remote() was called for each of its keys
+ * since store.round was counted up. Removes the others. */
+void store_end_round(struct kvd *k, const struct topic *t, int64_t revision);
+
+/* Nothing is being read any more. */
+void store_end_reading(struct kvd *k);
+
+/* Forgets what only this topic covers, which is about to go. */
+void store_forget_topic(struct kvd *k, const struct topic *t);
 
 /* Takes the next dirty item whose lease is granted off the list; NULL: there is none. */
 struct item *store_next_dirty(struct kvd *k);
@@ -230,8 +296,30 @@ void subs_init_client(struct client *c);
 void subs_drop_client(struct kvd *k, struct client *c);
 
 /* By GET (a key) or WATCH (a prefix). Asking twice is asking once. */
-void subs_add(struct kvd *k, struct client *c, bool prefix, const struct kv_bytes *key);
+struct topic *subs_add(struct kvd *k, struct client *c, bool prefix, const struct kv_bytes *key);
 void subs_remove(struct kvd *k, struct client *c, const struct kv_bytes *key);
+
+/* For the daemon itself, until it is freed or `own` is taken away. */
+struct topic *subs_add_own(struct kvd *k, bool prefix, const char *key);
+
+/* Does anybody need it? */
+bool topic_is_used(const struct topic *t);
+
+/* In no list of kvd_watch.c: forgets what is known by it. */
+void topic_free(struct kvd *k, struct topic *t);
+
+/* For each topic; NULL: the first one. NULL: there is none left. The present one may be freed if
+ * its successor is asked for before. */
+struct topic *subs_next(const struct kvd *k, const struct topic *t);
+
+/* Does a topic cover this key, other than `but`? */
+bool subs_cover(const struct kvd *k, const char *key, size_t bytes, const struct topic *but);
+
+/* Tells all who have asked for a topic that all of it is known now. */
+void subs_tell_known(struct kvd *k, const struct topic *t);
+
+/* Tells a client again all that it has asked for. */
+void subs_tell_again(struct kvd *k, struct client *c);
 
 /* Sends a changed key to all clients that have asked for it, but not to `except`. */
 void clients_publish(struct kvd *k, const struct item *i, const struct client *except);
@@ -258,6 +346,8 @@ void clients_tick(struct kvd *k);
 int clients_wait_ms(const struct kvd *k);
 
 void client_send_item(struct client *c, const struct item *i);
+void client_tell_topic(struct kvd *k, struct client *c, const struct topic *t);
+void client_tell_known(struct kvd *k, struct client *c, const struct topic *t);
 void clients_peer_died(struct kvd *k, uint64_t nonce);
 
 /* Answers a HELLO that could not be answered before, and reports a changed lease. */
@@ -290,21 +380,92 @@ bool session_has_grave(const struct kvd *k, uint64_t nonce);
 void session_restart(struct kvd *k);
 void session_fail(struct kvd *k, const char *text);
 
+/*
+ * For each answer. True: the request has failed. Where etcd has too much to do the session goes on:
+ * the request is to be made again by a later session_tick(), which is put off for longer each
+ * time. Else, or if that goes on for long, the session has failed.
+ */
+bool session_request_failed(struct kvd *k, int code, const char *text);
+
+/* By half more or less, so that the daemons of a job do not all come back at once. */
+int64_t session_jitter(int64_t ms);
+
+/* etcd has answered with this revision. */
+void session_note_revision(struct kvd *k, int64_t revision);
+
 /* ---- kvd_txn.c ----------------------------------------------------------------------------- */
 
 /* Sends what is dirty, at most TXN_OPS keys at once. */
 void txn_send(struct kvd *k);
 
+/* ---- kvd_read.c ---------------------------------------------------------------------------- */
+
+/* Goes on reading the topics that are wanted, if there are any. */
+void read_tick(struct kvd *k);
+
+/* Is over with the topics that have been read to their end. */
+void read_end(struct kvd *k);
+
+/* Gives up: what was being read is wanted. */
+void read_stop(struct kvd *k);
+
+/* Adds the range of a topic's keys, beginning with `from` (NULL: the first one). */
+void add_topic_range(const struct kvd *k, struct cJSON *o, const struct topic *t, const char *from,
+		     size_t from_bytes);
+
+/* A key of the job, taken from an answer of etcd. */
+struct remote {
+	char *key; /* the whole */
+	const char *name;
+	size_t key_bytes, name_bytes, bytes;
+	uint8_t *value;
+	int64_t revision;
+};
+
+/* False: that is no key of the job, or no key at all. To be freed in any case. */
+bool remote_parse(const struct kvd *k, const struct cJSON *kv, struct remote *r);
+void remote_free(struct remote *r);
+
+/* Puts it into the store, if a topic covers it. False: there are too many keys, and the session has
+ * failed. */
+bool remote_take(struct kvd *k, const struct remote *r, bool deleted);
+
+bool remote_is_job_key(const struct remote *r);
+
 /* ---- kvd_watch.c --------------------------------------------------------------------------- */
 
-/* Reads all of the job, page by page, then watch_start() and SESSION_UP. */
-void watch_read_all(struct kvd *k);
+void watch_init(struct kvd *k);
 
-/* Gives up reading. */
-void watch_forget(struct kvd *k);
+/* The session has a job key, of this revision. Same: this is the etcd that was watched before, and
+ * it goes on from there. */
+void watch_begin(struct kvd *k, bool same, int64_t revision);
 
-/* Watches from the first revision that is not in the store. */
-void watch_start(struct kvd *k);
+/* Reads and watches what is needed and is not watched yet. */
+void watch_tick(struct kvd *k);
+
+/* Milliseconds; nothing is due before. */
+int64_t watch_due_at_ms(const struct kvd *k);
+
+/* All requests were cancelled. */
+void watch_stop(struct kvd *k);
+
+/* Is all being watched that was needed when the session began? */
+bool watch_has_begun(const struct kvd *k);
+
+/* History that was wanted has been compacted, and is read again: at once, but later each time if
+ * that goes on, as an etcd would have it that lies. */
+void watch_lost(struct kvd *k);
+
+/* To that state and into its list, or away if nobody needs it. */
+void topic_move(struct kvd *k, struct topic *t, enum topic_state state);
+
+/* A topic is new, or nobody, or somebody again, asks for it. */
+void watch_topic_begun(struct kvd *k, struct topic *t);
+void watch_topic_unused(struct kvd *k, struct topic *t);
+void watch_topic_used(struct topic *t);
+
+/* All of it was read, as it was at that revision. */
+void watch_topic_read(struct kvd *k, struct topic *t, int64_t revision);
 
 /* ---- kvd_crash.c --------------------------------------------------------------------------- */
 

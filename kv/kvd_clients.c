@@ -318,24 +318,30 @@ static void tell_deaths(struct kvd *k, struct client *c)
 	}
 }
 
-static void tell_prefix(struct kvd *k, struct client *c, const char *prefix)
+/* Of a prefix, that this was all; of a key, that there is none. */
+void client_tell_known(struct kvd *k, struct client *c, const struct topic *t)
 {
-	struct kv_msg synced = {.type = KV_EVENT, .event = KV_EVENT_SYNCED, .key = kv_str(prefix)};
-	size_t bytes = strlen(prefix);
-	struct item *i;
+	struct kv_msg synced = {
+		.type = KV_EVENT, .event = KV_EVENT_SYNCED, .key = kv_str(t->head.key)};
+	struct item *i, none = {.head.key = t->head.key};
 
-	for (i = NULL; !c->overrun && (i = kv_table_next(&k->store.items, i));)
-		if (i->head.value && !strncmp(i->head.key, prefix, bytes))
-			client_send_item(c, i);
-	send_to(c, &synced);
+	if (t->prefix)
+		return send_to(c, &synced);
+	i = store_next_of(k, t, NULL);
+	if (!i || !i->head.value)
+		client_send_item(c, &none);
 }
 
-static void tell_get(struct kvd *k, struct client *c, const char *key)
+/* What is here at once. The rest comes when it has been read from etcd. */
+void client_tell_topic(struct kvd *k, struct client *c, const struct topic *t)
 {
-	struct item *i = store_find(k, key, strlen(key));
-	struct item none = {.head.key = (char *)key};
+	struct item *i;
 
-	client_send_item(c, i ? i : &none);
+	for (i = NULL; !c->overrun && (i = store_next_of(k, t, i));)
+		if (i->head.value)
+			client_send_item(c, i);
+	if (t->known)
+		client_tell_known(k, c, t);
 }
 
 /* Tells the client whether others see its keys: not before its lease is granted, perhaps not while
@@ -414,18 +420,11 @@ static void on_hello(struct kvd *k, struct client *c, const struct kv_msg *m)
 
 static void on_subscription(struct kvd *k, struct client *c, const struct kv_msg *m)
 {
-	char key[KV_KEY_MAX + 1];
-
-	snprintf(key, sizeof(key), "%.*s", (int)m->key.bytes, (const char *)m->key.data);
 	if (m->type == KV_GET && c->gets.count >= CLIENT_KEYS_MAX)
 		return refuse_request(c, KV_ERROR_FULL, "more than 65,536 keys are asked for");
 	if (m->type == KV_WATCH && c->watches.count >= CLIENT_WATCHES_MAX)
 		return refuse_request(c, KV_ERROR_FULL, "more than 4,096 prefixes are asked for");
-	subs_add(k, c, m->type == KV_WATCH, &m->key);
-	if (m->type == KV_GET)
-		tell_get(k, c, key);
-	else
-		tell_prefix(k, c, key);
+	client_tell_topic(k, c, subs_add(k, c, m->type == KV_WATCH, &m->key));
 }
 
 static void on_change(struct kvd *k, struct client *c, const struct kv_msg *m)
@@ -522,15 +521,10 @@ void client_on_socket(struct kvd *k, struct client *c)
  * again. */
 static void tell_again(struct kvd *k, struct client *c)
 {
-	struct kv_entry *e;
-
 	c->overrun = false;
 	client_welcome(k, c);
 	tell_deaths(k, c);
-	for (e = NULL; (e = kv_table_next(&c->gets, e));)
-		tell_get(k, c, e->key);
-	for (e = NULL; (e = kv_table_next(&c->watches, e));)
-		tell_prefix(k, c, e->key);
+	subs_tell_again(k, c);
 }
 
 /* In milliseconds from now; not negative. INT_MAX: never. */

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * The daemon's life with etcd: token, the job's lease, the job key, everything there is, then
- * changes. Any failure goes back to the beginning at the next endpoint, and costs nothing but time.
+ * The daemon's life with etcd: token, the job's lease, the job key, what there is of what is looked
+ * at here, then its changes. Where the connection or a lease is lost, or etcd cannot go on from
+ * where we are, all begins anew, at the next endpoint if that failed. A request that comes too late
+ * or is refused as there are too many is made again, more and more slowly, and nothing begins anew:
+ * that would cost an etcd more that has too much to do already.
  *
  * The job's lease has a number made from its name, so that all daemons of the job keep the same
  * one alive: the job key and the records of deaths live as long as the job, and no longer. Each
@@ -20,11 +23,13 @@
 
 enum {
 	RETRY_MS_MIN = 50,
-	RETRY_MS_MAX = 2000,
+	RETRY_MS_MAX = 5000,
+	PAUSE_MS_MIN = 200,
+	PAUSE_MS_MAX = 5000,
+	LOST_TIMEOUTS = 2, /* so long after the first request that failed, etcd is taken for lost */
 	TOKEN_MS = 200 * 1000, /* etcd's default: a token lasts 300 s */
 	TICK_MS_MAX = 60 * 1000,
-	BEGIN_TIMEOUTS = 5,  /* from the first request to the watch */
-	CALM_MS = 10 * 1000, /* up so long: the next failure is a new one */
+	BEGIN_TIMEOUTS = 5, /* from the first request to the watch */
 	SAY_AGAIN_MS = 60 * 1000,
 	LEASE_REQUESTS_MAX = 16, /* at once: each has a connection */
 };
@@ -60,7 +65,7 @@ void session_free(struct kvd *k)
 {
 	etcd_free(k->session.etcd);
 	k->session.etcd = NULL;
-	watch_forget(k);
+	watch_stop(k);
 	while (!kv_list_is_empty(&k->session.graves))
 		close_grave(k, KV_HOLDER(k->session.graves.after, struct grave, link));
 }
@@ -74,18 +79,28 @@ static void session_stop(struct kvd *k)
 		s->retry_ms = 0;
 	s->state = SESSION_DOWN;
 	etcd_cancel_all(s->etcd);
-	watch_forget(k);
+	watch_stop(k);
+	s->failing_since_ms = s->pause_until_ms = s->pause_ms = 0;
 	s->asking = s->asking_presence = false;
 	s->presence_at_ms = 0;
 	if (was_up)
 		clients_welcome(k);
 }
 
+int64_t session_jitter(int64_t ms)
+{
+	uint32_t random = 0;
+
+	if (ms <= 0 || getrandom(&random, sizeof(random), GRND_NONBLOCK) != sizeof(random))
+		return ms;
+	return ms / 2 + random % (ms + 1);
+}
+
 /* Every beginning costs etcd something: the next one is later each time, until all was well for a
  * while. */
 static void retry_later(struct session *s)
 {
-	s->retry_at_ms = now_ms() + s->retry_ms;
+	s->retry_at_ms = now_ms() + session_jitter(s->retry_ms);
 	s->retry_ms = s->retry_ms ? 2 * s->retry_ms : RETRY_MS_MIN;
 	if (s->retry_ms > RETRY_MS_MAX)
 		s->retry_ms = RETRY_MS_MAX;
@@ -106,34 +121,76 @@ static void say_error(struct session *s)
 	s->said_at_ms = now_ms();
 }
 
-void session_fail(struct kvd *k, const char *text)
+static void note_error(struct session *s, const char *text)
 {
-	struct session *s = &k->session;
 	char error[sizeof(s->error)];
 
 	snprintf(error, sizeof(error), "%s: %s%s", etcd_endpoint(s->etcd), text,
 		 strstr(text, ETCD_NO_SPACE) ? ": its quota is used up, and it takes nothing new: "
 					       "new connections are not protected"
 					     : "");
-	session_stop(k);
 	printable(s->error, sizeof(s->error), error);
 	say_error(s);
+}
+
+void session_fail(struct kvd *k, const char *text)
+{
+	struct session *s = &k->session;
+
+	note_error(s, text);
+	session_stop(k);
 	etcd_next_endpoint(s->etcd);
 	if (!s->retry_ms)
 		s->retry_ms = RETRY_MS_MIN;
 	retry_later(s);
 }
 
-/* For a step that must succeed. True: it failed, and the session fails or starts again. */
-static bool step_failed(struct kvd *k, int code, const char *text)
+static void pause_longer(struct kvd *k, const char *text)
 {
-	if (code == ETCD_OK)
-		return false;
+	struct session *s = &k->session;
+
+	if (!s->failing_since_ms)
+		s->failing_since_ms = now_ms();
+	if (now_ms() - s->failing_since_ms > LOST_TIMEOUTS * k->o.etcd.timeout_ms)
+		return session_fail(k, text);
+	note_error(s, text);
+	if (now_ms() < s->pause_until_ms)
+		return; /* it was asked at the same time as another */
+	s->pause_ms = s->pause_ms ? 2 * s->pause_ms : PAUSE_MS_MIN;
+	if (s->pause_ms > PAUSE_MS_MAX)
+		s->pause_ms = PAUSE_MS_MAX;
+	s->pause_until_ms = now_ms() + session_jitter(s->pause_ms);
+}
+
+static void end_pause(struct session *s)
+{
+	s->failing_since_ms = 0;
+	s->pause_ms /= 2; /* others may still be refused */
+	*s->error = 0;
+}
+
+bool session_request_failed(struct kvd *k, int code, const char *text)
+{
+	struct session *s = &k->session;
+
 	if (code == ETCD_UNAUTHENTICATED)
-		k->session.token_at_ms = 0;
-	if (code != ETCD_CANCELLED)
+		s->token_at_ms = 0;
+	/* A host that is gone is late, too: the others are tried before it is waited for. */
+	if (code == ETCD_BUSY && k->o.etcd.endpoints > 1)
 		session_fail(k, text);
-	return true;
+	else if (code == ETCD_OK && s->state >= SESSION_READ)
+		end_pause(s);
+	else if (s->state >= SESSION_READ && etcd_is_busy(code, text))
+		pause_longer(k, text);
+	else if (code != ETCD_OK && code != ETCD_CANCELLED)
+		session_fail(k, text);
+	return code != ETCD_OK;
+}
+
+void session_note_revision(struct kvd *k, int64_t revision)
+{
+	if (revision > k->session.revision)
+		k->session.revision = revision;
 }
 
 /* ---- the job key --------------------------------------------------------------------------- */
@@ -147,6 +204,15 @@ struct stored_key {
 	uint8_t key[KV_JOB_KEY_BYTES], instance[KV_JOB_KEY_BYTES], id[JOB_KEY_ID_BYTES];
 };
 
+/* It has none of what this daemon has put into the last one, nor its leases. */
+static void put_all_again(struct kvd *k)
+{
+	for (struct client *c = k->clients; c; c = c->next)
+		if (!c->buried)
+			c->lease = 0;
+	store_mark_dirty(k, NULL);
+}
+
 static void accept_key(struct kvd *k, const struct stored_key *stored, int64_t revision)
 {
 	struct session *s = &k->session;
@@ -157,11 +223,11 @@ static void accept_key(struct kvd *k, const struct stored_key *stored, int64_t r
 		memcpy(s->job_key, stored->key, sizeof(s->job_key));
 	memcpy(s->instance, stored->instance, sizeof(s->instance));
 	s->has_key = s->knows_instance = true;
+	s->revision = revision;
 	s->state = SESSION_READ;
-	if (same)
-		watch_start(k); /* goes on where we were */
-	else
-		watch_read_all(k);
+	if (!same)
+		put_all_again(k);
+	watch_begin(k, same, revision);
 }
 
 static const char *check_key(const struct kvd *k, const struct stored_key *stored)
@@ -184,13 +250,13 @@ static const char *check_key(const struct kvd *k, const struct stored_key *store
 static void on_key(void *arg, const cJSON *reply, int code, const char *text)
 {
 	struct kvd *k = arg;
-	int64_t revision = etcd_int(cJSON_GetObjectItem(reply, "header"), "revision");
+	int64_t revision = etcd_revision(cJSON_GetObjectItem(reply, "header"), "revision");
 	struct stored_key stored;
 	const cJSON *kv;
 	uint8_t *value;
 	size_t bytes;
 
-	if (step_failed(k, code, text))
+	if (session_request_failed(k, code, text))
 		return;
 	kv = cJSON_GetArrayItem(cJSON_GetObjectItem(reply, "responses"), 0);
 	if (cJSON_IsTrue(cJSON_GetObjectItem(reply, "succeeded")))
@@ -204,6 +270,8 @@ static void on_key(void *arg, const cJSON *reply, int code, const char *text)
 		       ? check_key(k, &stored)
 		       : "the job has no key there, or one of another version of shift";
 	free(value);
+	if (!text && !revision)
+		text = "an answer without a revision: is this etcd?";
 	if (text)
 		session_fail(k, text);
 	else
@@ -266,7 +334,7 @@ static void on_job_lease(void *arg, const cJSON *reply, int code, const char *te
 
 	(void)reply;
 	/* "lease already exists": a fellow daemon was first. */
-	if (code != ETCD_FAILED_PRECONDITION && step_failed(k, code, text))
+	if (code != ETCD_FAILED_PRECONDITION && session_request_failed(k, code, text))
 		return;
 	k->session.job_keepalive_at_ms = 0;
 	ask_for_key(k);
@@ -287,8 +355,10 @@ static void on_token(void *arg, const cJSON *reply, int code, const char *text)
 	struct kvd *k = arg;
 	const cJSON *token = cJSON_GetObjectItem(reply, "token");
 
-	if (step_failed(k, code, text))
+	if (session_request_failed(k, code, text)) {
+		k->session.token_at_ms = 0;
 		return;
+	}
 	if (!cJSON_IsString(token) || etcd_set_token(k->session.etcd, token->valuestring))
 		return session_fail(k, "no token for this user");
 	k->session.token_at_ms = now_ms() + TOKEN_MS;
@@ -327,7 +397,7 @@ static void on_grant(void *arg, const cJSON *reply, int code, const char *text)
 
 	c->asking = false;
 	the_kvd->session.lease_requests--;
-	if (step_failed(the_kvd, code, text))
+	if (session_request_failed(the_kvd, code, text))
 		return;
 	c->lease = etcd_int(reply, "ID");
 	if (c->lease <= 0) {
@@ -346,7 +416,7 @@ static void on_keepalive(void *arg, const cJSON *reply, int code, const char *te
 
 	c->asking = false;
 	the_kvd->session.lease_requests--;
-	if (step_failed(the_kvd, code, text))
+	if (session_request_failed(the_kvd, code, text))
 		return;
 	/* The lease ran out while etcd or this daemon was away: it is granted anew, and all keys
 	 * are put again. */
@@ -362,7 +432,7 @@ static void on_revoke(void *arg, const cJSON *reply, int code, const char *text)
 	(void)reply;
 	g->asking = false;
 	the_kvd->session.lease_requests--;
-	if (code == ETCD_NOT_FOUND || g->forgotten || !step_failed(the_kvd, code, text))
+	if (code == ETCD_NOT_FOUND || g->forgotten || !session_request_failed(the_kvd, code, text))
 		close_grave(the_kvd, g);
 }
 
@@ -371,8 +441,10 @@ static void on_job_keepalive(void *arg, const cJSON *reply, int code, const char
 	struct kvd *k = arg;
 
 	k->session.asking = false;
-	if (step_failed(k, code, text))
+	if (session_request_failed(k, code, text)) {
+		k->session.job_keepalive_at_ms = 0;
 		return;
+	}
 	if (etcd_int(cJSON_GetObjectItem(reply, "result"), "TTL") <= 0)
 		session_restart(k);
 }
@@ -398,8 +470,8 @@ static void on_presence(void *arg, const cJSON *reply, int code, const char *tex
 
 	(void)reply;
 	k->session.asking_presence = false;
-	if (code != ETCD_FAILED_PRECONDITION)
-		step_failed(k, code, text);
+	if (code != ETCD_FAILED_PRECONDITION && session_request_failed(k, code, text))
+		k->session.presence_at_ms = 0;
 }
 
 static void on_presence_kept(void *arg, const cJSON *reply, int code, const char *text)
@@ -408,8 +480,10 @@ static void on_presence_kept(void *arg, const cJSON *reply, int code, const char
 	struct session *s = &k->session;
 
 	s->asking_presence = false;
-	if (step_failed(k, code, text))
+	if (session_request_failed(k, code, text)) {
+		s->presence_at_ms = 0;
 		return;
+	}
 	/* It ran out, or this is another etcd: the next one is granted at once, but not kept before
 	 * its time. */
 	if (etcd_int(cJSON_GetObjectItem(reply, "result"), "TTL") <= 0)
@@ -423,7 +497,7 @@ static void on_presence_over(void *arg, const cJSON *reply, int code, const char
 
 	(void)reply;
 	s->asking_presence = false;
-	if (code == ETCD_NOT_FOUND || !step_failed(k, code, text))
+	if (code == ETCD_NOT_FOUND || !session_request_failed(k, code, text))
 		s->presence = s->presence_at_ms = 0;
 }
 
@@ -475,9 +549,15 @@ bool session_has_grave(const struct kvd *k, uint64_t nonce)
 	return false;
 }
 
+/* One is enough to see whether a busy etcd has time again. */
+static int free_lease_requests(const struct session *s)
+{
+	return (s->failing_since_ms ? 1 : LEASE_REQUESTS_MAX) - s->lease_requests;
+}
+
 static bool may_ask(struct kvd *k, bool *asking)
 {
-	if (*asking || k->session.lease_requests >= LEASE_REQUESTS_MAX)
+	if (*asking || free_lease_requests(&k->session) <= 0)
 		return false;
 	*asking = true;
 	k->session.lease_requests++;
@@ -492,7 +572,7 @@ static void tick_graves(struct kvd *k)
 	for (l = graves->after; l != graves && !k->store.in_flight; l = l->after) {
 		struct grave *g = KV_HOLDER(l, struct grave, link);
 
-		if (k->session.lease_requests >= LEASE_REQUESTS_MAX)
+		if (free_lease_requests(&k->session) <= 0)
 			return;
 		if (may_ask(k, &g->asking))
 			lease_request(k, "/v3/lease/revoke", g->lease, on_revoke, g);
@@ -509,11 +589,21 @@ static void tick_client(struct kvd *k, struct client *c)
 		lease_request(k, "/v3/lease/keepalive", c->lease, on_keepalive, c);
 }
 
+/* After a failure something must tell whether etcd has time again, or the next failure would count
+ * as one that has lasted since then. What failed may not be needed any more: so the job's lease. */
+static void ask_after_failure(struct session *s, const struct watches *w)
+{
+	bool asking = s->asking || s->asking_presence || s->lease_requests || s->batch_items ||
+		      w->reading || w->opening;
+
+	if (s->failing_since_ms && !asking)
+		s->job_keepalive_at_ms = 0;
+}
+
 static void tick_up(struct kvd *k)
 {
 	struct session *s = &k->session;
 
-	*s->error = 0;
 	if (k->o.user && now_ms() >= s->token_at_ms)
 		ask_for_token(k);
 	if (!s->asking && now_ms() >= s->job_keepalive_at_ms) {
@@ -526,6 +616,18 @@ static void tick_up(struct kvd *k)
 	for (struct client *c = k->clients; c; c = c->next)
 		tick_client(k, c);
 	txn_send(k);
+	watch_tick(k);
+	ask_after_failure(s, &k->watches);
+}
+
+static void session_is_up(struct kvd *k)
+{
+	struct session *s = &k->session;
+
+	s->state = SESSION_UP;
+	s->up_at_ms = now_ms();
+	*s->error = 0;
+	clients_welcome(k);
 }
 
 /* A stream has no timeout of its own, and a paused etcd may just have taken the watch. */
@@ -535,39 +637,64 @@ static void tick_beginning(struct kvd *k)
 	int64_t bound_ms = BEGIN_TIMEOUTS * k->o.etcd.timeout_ms;
 	char text[128];
 
-	if (s->state == SESSION_DOWN || s->state == SESSION_UP)
+	if (now_ms() - s->begun_at_ms > bound_ms) {
+		snprintf(text, sizeof(text),
+			 "not connected after %g s: etcd is slow or stopped; see its load and its "
+			 "log",
+			 bound_ms / 1e3);
+		return session_fail(k, text);
+	}
+	if (s->state != SESSION_READ || now_ms() < s->pause_until_ms)
 		return;
-	if (now_ms() - s->begun_at_ms <= bound_ms)
-		return;
-	snprintf(text, sizeof(text),
-		 "not connected after %g s: etcd is slow or stopped; see its load and its log",
-		 bound_ms / 1e3);
-	session_fail(k, text);
+	if (watch_has_begun(k))
+		return session_is_up(k);
+	watch_tick(k);
+}
+
+/* When the next is due of what is done while the session is up. */
+static int64_t next_of_up(const struct kvd *k)
+{
+	const struct session *s = &k->session;
+	int64_t next = watch_due_at_ms(k);
+
+	if (now_ms() < s->pause_until_ms)
+		return s->pause_until_ms;
+	if (s->job_keepalive_at_ms < next)
+		next = s->job_keepalive_at_ms;
+	if (!k->leaving && s->presence_at_ms < next)
+		next = s->presence_at_ms;
+	for (struct client *c = k->clients; c && free_lease_requests(s) > 0; c = c->next)
+		if (c->lease && !c->asking && !c->buried && c->keepalive_at_ms < next)
+			next = c->keepalive_at_ms;
+	return next;
+}
+
+static int64_t next_of_beginning(const struct kvd *k)
+{
+	int64_t next = now_ms() + k->o.etcd.timeout_ms, due = watch_due_at_ms(k);
+
+	if (now_ms() < k->session.pause_until_ms)
+		return k->session.pause_until_ms;
+	return due < next ? due : next;
 }
 
 int session_tick(struct kvd *k)
 {
 	struct session *s = &k->session;
-	int64_t next = now_ms() + TICK_MS_MAX;
+	int64_t next = now_ms() + TICK_MS_MAX, due;
 
 	the_kvd = k;
-	tick_beginning(k);
+	if (s->state != SESSION_DOWN && s->state != SESSION_UP)
+		tick_beginning(k);
 	if (s->state == SESSION_DOWN && now_ms() >= s->retry_at_ms)
 		session_begin(k);
-	if (s->state == SESSION_UP)
+	if (s->state == SESSION_UP && now_ms() >= s->pause_until_ms)
 		tick_up(k);
-	if (s->state == SESSION_DOWN)
-		next = s->retry_at_ms;
-	else if (s->state != SESSION_UP)
-		next = now_ms() + k->o.etcd.timeout_ms;
-	if (s->state == SESSION_UP && s->job_keepalive_at_ms < next)
-		next = s->job_keepalive_at_ms;
-	if (s->state == SESSION_UP && !k->leaving && s->presence_at_ms < next)
-		next = s->presence_at_ms;
-	for (struct client *c = k->clients;
-	     c && s->state == SESSION_UP && s->lease_requests < LEASE_REQUESTS_MAX; c = c->next)
-		if (c->lease && !c->asking && !c->buried && c->keepalive_at_ms < next)
-			next = c->keepalive_at_ms;
+	due = s->state == SESSION_DOWN ? s->retry_at_ms
+	      : s->state == SESSION_UP ? next_of_up(k)
+				       : next_of_beginning(k);
+	if (due < next)
+		next = due;
 	return next > now_ms() ? (int)(next - now_ms()) : 0;
 }
 

@@ -73,6 +73,9 @@ char *status_json(struct kvd *k)
 	cJSON_AddNumberToObject(o, "connects", k->session.reconnects);
 	cJSON_AddNumberToObject(o, "keys", k->store.items.count);
 	cJSON_AddNumberToObject(o, "queue", k->store.dirty + k->store.in_flight);
+	cJSON_AddNumberToObject(o, "watchers", k->watches.watchers);
+	cJSON_AddNumberToObject(o, "streams", k->watches.streams_count);
+	cJSON_AddNumberToObject(o, "events", k->watches.events);
 	cJSON_AddNumberToObject(o, "unproved_deaths", k->store.unproved_deaths);
 	cJSON_AddNumberToObject(o, "places", k->places);
 	add_clients(k, o);

@@ -12,11 +12,27 @@ void store_init(struct kvd *k)
 	kv_table_init(&k->store.items, sizeof(struct item));
 	kv_list_init(&k->store.ready);
 	kv_list_init(&k->store.deaths);
+	kv_list_init(&k->store.deleted);
 }
 
 struct item *store_find(struct kvd *k, const char *key, size_t bytes)
 {
 	return kv_table_find(&k->store.items, key, bytes);
+}
+
+static struct item *item_of_node(const struct kv_node *n)
+{
+	return n ? KV_HOLDER(n, struct item, in_order) : NULL;
+}
+
+struct item *store_next_of(const struct kvd *k, const struct topic *t, const struct item *i)
+{
+	const char *key = t->head.key;
+
+	if (!t->prefix)
+		return i ? NULL : store_find((struct kvd *)k, key, strlen(key));
+	i = item_of_node(kv_sorted_after(k->store.order, i ? i->head.key : key, !i));
+	return i && !strncmp(i->head.key, key, strlen(key)) ? (struct item *)i : NULL;
 }
 
 /* A new one if there is none. NULL: there are too many, or no room for the value. */
@@ -31,7 +47,9 @@ static struct item *get_item(struct kvd *k, const char *key, size_t bytes, size_
 	if (k->store.items.count >= KEYS_MAX)
 		return NULL;
 	k->store.bytes += bytes;
-	return check_alloc(kv_table_get(&k->store.items, key, bytes));
+	i = check_alloc(kv_table_get(&k->store.items, key, bytes));
+	kv_sorted_add(&k->store.order, &i->in_order, i->head.key);
+	return i;
 }
 
 /* NULL: it has none any more. */
@@ -86,7 +104,9 @@ static void release_item(struct kvd *k, struct item *i)
 	own_item(i, NULL);
 	kv_list_remove(&i->in_ready);
 	kv_list_remove(&i->in_deaths);
+	kv_list_remove(&i->in_deleted);
 	k->store.bytes -= strlen(i->head.key);
+	kv_sorted_remove(&k->store.order, &i->in_order);
 	kv_table_remove(&k->store.items, &i->head);
 }
 
@@ -135,6 +155,7 @@ int store_put(struct kvd *k, struct client *c, const struct kv_msg *m, const cha
 	if (i->owner == c && kv_entry_is(&i->head, m->value.data, m->value.bytes))
 		return 0;
 	set_value(k, i, m->value.data, m->value.bytes);
+	kv_list_remove(&i->in_deleted);
 	own_item(i, c);
 	mark_dirty(k, i);
 	publish_item(k, i, c);
@@ -146,7 +167,7 @@ int store_delete(struct kvd *k, struct client *c, const struct kv_msg *m, const 
 	struct item *i = store_find(k, m->key.data, m->key.bytes);
 
 	*why = "another process has put it";
-	if (!i)
+	if (!i || kv_link_is_held(&i->in_deleted))
 		return 0;
 	if (i->owner != c)
 		return KV_ERROR_NOT_YOURS;
@@ -256,7 +277,11 @@ static void remote_of_others(struct kvd *k, struct item *i, const void *value, s
 	}
 	set_value(k, i, value, bytes);
 	publish_item(k, i, NULL);
-	release_item(k, i);
+	kv_list_remove(&i->in_deleted);
+	if (!value && k->watches.reading)
+		kv_list_append(&k->store.deleted, &i->in_deleted);
+	else
+		release_item(k, i);
 }
 
 bool store_remote(struct kvd *k, const char *key, size_t key_bytes, const void *value, size_t bytes,
@@ -269,6 +294,8 @@ bool store_remote(struct kvd *k, const char *key, size_t key_bytes, const void *
 		i->seen = k->store.round;
 	/* That one is older than what we have stored, or are about to store. */
 	if ((!i && !value) || (i && (i->dirty || i->in_flight || revision < i->revision)))
+		return true;
+	if (!i && !subs_cover(k, key, key_bytes, NULL))
 		return true;
 	if (!believe_death(k, i, key, key_bytes, value, bytes))
 		return true;
@@ -300,24 +327,45 @@ void store_mark_dirty(struct kvd *k, const struct client *c)
 			mark_dirty(k, i);
 }
 
-void store_begin_round(struct kvd *k)
+void store_forget_revisions(struct kvd *k)
 {
 	struct item *i;
 
-	k->store.round++;
-	/* This may be another etcd, whose revisions cannot be compared with the last one's. */
 	for (i = NULL; (i = kv_table_next(&k->store.items, i));)
 		i->revision = 0;
 }
 
-void store_end_round(struct kvd *k, int64_t revision)
+void store_end_round(struct kvd *k, const struct topic *t, int64_t revision)
 {
 	struct item *i, *next;
 
-	for (i = kv_table_next(&k->store.items, NULL); i; i = next) {
-		next = kv_table_next(&k->store.items, i);
+	for (i = store_next_of(k, t, NULL); i; i = next) {
+		next = store_next_of(k, t, i);
 		if (i->seen != k->store.round && !i->dirty && !i->in_flight)
 			store_remote(k, i->head.key, strlen(i->head.key), NULL, 0, revision);
+	}
+}
+
+void store_end_reading(struct kvd *k)
+{
+	while (!kv_list_is_empty(&k->store.deleted)) {
+		struct item *i = KV_HOLDER(k->store.deleted.after, struct item, in_deleted);
+
+		kv_list_remove(&i->in_deleted);
+		release_item(k, i);
+	}
+}
+
+void store_forget_topic(struct kvd *k, const struct topic *t)
+{
+	struct item *i, *next;
+
+	for (i = store_next_of(k, t, NULL); i; i = next) {
+		next = store_next_of(k, t, i);
+		if (i->owner || i->ours || subs_cover(k, i->head.key, strlen(i->head.key), t))
+			continue;
+		set_value(k, i, NULL, 0);
+		release_item(k, i);
 	}
 }
 

@@ -28,21 +28,18 @@ static void on_txn(void *arg, const cJSON *reply, int code, const char *text)
 {
 	struct kvd *k = arg;
 
-	if (code == ETCD_OK) {
-		give_back(k, etcd_revision(cJSON_GetObjectItem(reply, "header"), "revision"));
-		if (!etcd_revision(cJSON_GetObjectItem(reply, "header"), "revision"))
-			session_fail(k, "an answer without a revision: is this etcd?");
-		return;
-	}
+	int64_t revision = etcd_revision(cJSON_GetObjectItem(reply, "header"), "revision");
+
 	if (code == ETCD_NOT_FOUND)
 		renew_leases(k);
-	give_back(k, 0);
-	if (code == ETCD_UNAUTHENTICATED)
-		k->session.token_at_ms = 0;
+	give_back(k, revision);
 	if (code == ETCD_NOT_FOUND)
-		session_restart(k); /* looks after the job's lease too */
-	else if (code != ETCD_CANCELLED)
-		session_fail(k, text);
+		return session_restart(k); /* looks after the job's lease too */
+	if (session_request_failed(k, code, text))
+		return;
+	if (!revision)
+		session_fail(k, "an answer without a revision: is this etcd?");
+	session_note_revision(k, revision);
 }
 
 static void add_put(struct kvd *k, cJSON *ops, const struct item *i, const char *key, size_t n)

@@ -1,312 +1,483 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * What is in etcd, and what changes there. All of it is read in pages of one revision, so that
- * neither etcd nor we need memory or time for all at once.
+ * What changes in etcd, of the topics and of nothing else: who watched the whole of a large job on
+ * each of its hosts would have etcd say everything so many times.
  *
- * An etcd that is broken, or not ours, says anything: what it says is checked before it is used,
- * and what cannot be ends the session.
+ * A topic is read (kvd_read.c), then watched from the next revision on, so nothing falls between. A
+ * stream of etcd's JSON gateway watches many topics, but takes no more of them once it has begun.
+ * So the next topics get a stream of their own, which takes over the topics of those before it that
+ * are not much larger. There are few streams, then, and a topic moves seldom: both as the logarithm
+ * of the number of topics.
+ *
+ * As on etcd's answers to reading: what cannot be is not believed.
  */
 #include <cjson/cJSON.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "kv/kvd.h"
 
-/* The first page is small, for an etcd of long values; but each costs etcd a look at all keys. */
-enum { PAGE_KEYS = 1000, PAGE_KEYS_MAX = 16000 };
-
-/* Of reading all of the job. */
-struct reading {
-	char *next; /* the last key that was read, and the NUL behind it; NULL: none yet */
-	size_t next_bytes;
-	int64_t revision; /* of all pages; 0: not known yet */
-	long limit, limit_max, keys;
+enum {
+	OPEN_TIMEOUTS = 5, /* a stream has no timeout of its own */
+	/* What nobody needs is watched for so long, and longer where that goes together with much
+	 * that is needed, as all of it has to be watched anew. */
+	UNUSED_MS = 10 * 1000,
+	UNUSED_MS_PER_TOPIC = 10,
+	/* The topics of a few streams may be compacted one after the other, each when it moves. */
+	LOSSES_FREE = 8,
+	LOSS_MS_MIN = 50,
+	LOSS_MS_MAX = 5000,
 };
 
-/* A key of the job, taken from an answer. */
-struct remote {
-	char *key; /* the whole */
-	const char *name;
-	size_t key_bytes, name_bytes, bytes;
-	uint8_t *value;
-	int64_t revision;
+struct stream {
+	struct kv_link link, topics;
+	struct kvd *kvd;
+	struct etcd_request *request; /* NULL: it has ended */
+	struct topic **by_id;	      /* NULL: it has moved to another stream */
+	size_t watchers, created;
+	size_t count, unused;		   /* topics */
+	int64_t begun_at_ms, unused_at_ms; /* the first of the unused */
 };
 
-static void free_remote(struct remote *r)
+static struct stream *stream_of_link(struct kv_link *l)
 {
-	free(r->key);
-	free(r->value);
-	*r = (struct remote){0};
+	return KV_HOLDER(l, struct stream, link);
 }
 
-/* False: that is no key of the job, or no key at all. */
-static bool read_remote(const struct kvd *k, const cJSON *kv, struct remote *r)
-{
-	size_t prefix = strlen(k->session.prefix);
+/* ---- topics -------------------------------------------------------------------------------- */
 
-	r->key = (char *)etcd_bytes(kv, "key", &r->key_bytes);
-	r->value = etcd_bytes(kv, "value", &r->bytes);
-	r->revision = etcd_revision(kv, "mod_revision");
-	if (!r->key || r->key_bytes < prefix || memcmp(r->key, k->session.prefix, prefix) ||
-	    !r->revision)
-		return false;
-	r->name = r->key + prefix;
-	r->name_bytes = r->key_bytes - prefix;
-	return true;
+static void leave_stream(struct topic *t)
+{
+	struct stream *s = t->stream;
+
+	if (!s)
+		return;
+	s->by_id[t->watch_id] = NULL;
+	s->count--;
+	s->unused -= !topic_is_used(t);
+	t->stream = NULL;
 }
 
-static bool is_job_key(const struct remote *r)
+static void set_topic_state(struct kvd *k, struct topic *t, enum topic_state state)
 {
-	return r->name_bytes == strlen("job-key") && !memcmp(r->name, "job-key", r->name_bytes);
-}
-
-/* A key or value that was put with etcdctl may be too long for a client's frame. False: there are
- * too many keys. */
-static bool take_remote(struct kvd *k, const struct remote *r, bool deleted)
-{
-	const uint8_t *value = deleted ? NULL : r->value ? r->value : (const uint8_t *)"";
-
-	if (!kv_key_is_valid(r->name, r->name_bytes) || r->bytes > KV_VALUE_MAX || is_job_key(r))
-		return true;
-	return store_remote(k, r->name, r->name_bytes, value, deleted ? 0 : r->bytes, r->revision);
-}
-
-static void fail_for_keys(struct kvd *k)
-{
-	char text[64];
-
-	snprintf(text, sizeof(text), "the job has more than %d keys, or %d MB", KEYS_MAX,
-		 STORE_BYTES_MAX >> 20);
-	session_fail(k, text);
-}
-
-/* The keys that begin with the prefix: up to the first that does not. */
-static void add_range(struct kvd *k, cJSON *o, const char *from, size_t bytes)
-{
-	char end[sizeof(k->session.prefix)];
-	size_t n = strlen(k->session.prefix);
-
-	memcpy(end, k->session.prefix, n);
-	end[n - 1]++;
-	etcd_add_bytes(o, "key", from, bytes);
-	etcd_add_bytes(o, "range_end", end, n);
-}
-
-/* ---- all of it ------------------------------------------------------------------------------ */
-
-static void read_page(struct kvd *k);
-
-void watch_forget(struct kvd *k)
-{
-	if (k->session.reading)
-		free(k->session.reading->next);
-	free(k->session.reading);
-	k->session.reading = NULL;
-}
-
-static void end_reading(struct kvd *k)
-{
-	struct session *s = &k->session;
-
-	s->revision = s->reading->revision;
-	s->knows_instance = true;
-	watch_forget(k);
-	store_end_round(k, s->revision);
-	watch_start(k);
-}
-
-/* The next page begins behind this key. False: keys must come in order. */
-static bool note_key(struct reading *r, struct remote *kv)
-{
-	size_t last = r->next ? r->next_bytes - 1 : 0;
-	int order = r->next ? memcmp(r->next, kv->key, last < kv->key_bytes ? last : kv->key_bytes)
-			    : -1;
-
-	if (order > 0 || (!order && last >= kv->key_bytes))
-		return false;
-	free(r->next);
-	r->next = kv->key; /* which has a NUL behind it */
-	r->next_bytes = kv->key_bytes + 1;
-	kv->key = NULL;
-	r->keys++;
-	return true;
-}
-
-/* False: the session has failed. */
-static bool take_page(struct kvd *k, const cJSON *reply)
-{
-	const cJSON *kv, *kvs = cJSON_GetObjectItem(reply, "kvs");
-	struct remote r = {0};
-	bool good = !kvs || cJSON_IsArray(kvs), room = true;
-
-	for (kv = good && kvs ? kvs->child : NULL; kv && good && room; kv = kv->next) {
-		good = read_remote(k, kv, &r);
-		room = !good || take_remote(k, &r, false);
-		good = good && note_key(k->session.reading, &r);
-		free_remote(&r);
+	leave_stream(t);
+	kv_list_remove(&t->in_state);
+	t->state = state;
+	switch (state) {
+	case TOPIC_WANTED: kv_list_append(&k->watches.wanted, &t->in_state); break;
+	case TOPIC_READ: kv_list_append(&k->watches.read, &t->in_state); break;
+	case TOPIC_READING: /* whoever does that has a list of them */
+	case TOPIC_WATCHED:
+	case TOPIC_COVERED: break;
 	}
-	if (!good)
-		session_fail(k, "keys came that were not asked for: is this etcd?");
-	else if (!room || k->session.reading->keys > KEYS_MAX)
-		fail_for_keys(k);
-	else
-		return true;
-	return false;
 }
 
-/* The history may have been compacted since the first page; and a page of very long values is read
- * in smaller ones. */
-static void on_page_error(struct kvd *k, int code, const char *text)
+static bool covers_all(const struct kvd *k)
 {
-	struct reading *r = k->session.reading;
+	const struct topic *all = k->subs.all;
 
-	if (code == ETCD_CANCELLED)
+	return all && (all->state == TOPIC_READ || all->state == TOPIC_WATCHED);
+}
+
+void watch_topic_begun(struct kvd *k, struct topic *t)
+{
+	t->known = covers_all(k) && k->subs.all->known;
+	set_topic_state(k, t, covers_all(k) ? TOPIC_COVERED : TOPIC_WANTED);
+	if (!k->subs.all && k->subs.keys.count + k->subs.prefixes.count > TOPICS_MAX)
+		k->subs.all = subs_add_own(k, true, "");
+}
+
+/* Whoever asks for it again while it is watched finds all of it here. */
+void watch_topic_unused(struct kvd *k, struct topic *t)
+{
+	if (t->state == TOPIC_WATCHED && !t->stream->unused++)
+		t->stream->unused_at_ms = now_ms();
+	if (t->state == TOPIC_WATCHED || t->state == TOPIC_READING)
 		return;
-	if (code == ETCD_TOO_LONG && r->limit > 1) {
-		r->limit = r->limit > 4 ? r->limit / 4 : 1;
-		r->limit_max = r->limit;
-		return read_page(k);
+	kv_list_remove(&t->in_state);
+	topic_free(k, t);
+}
+
+void watch_topic_used(struct topic *t)
+{
+	if (t->state == TOPIC_WATCHED)
+		t->stream->unused--;
+}
+
+void topic_move(struct kvd *k, struct topic *t, enum topic_state state)
+{
+	bool used = topic_is_used(t);
+
+	set_topic_state(k, t, state);
+	if (!used)
+		watch_topic_unused(k, t);
+}
+
+static void now_known(struct kvd *k, struct topic *t)
+{
+	if (t->known)
+		return;
+	t->known = true;
+	subs_tell_known(k, t);
+}
+
+/* All of the job has been read: nothing else needs to be. */
+static void cover_others(struct kvd *k)
+{
+	struct topic *t, *next;
+
+	for (t = subs_next(k, NULL); t; t = next) {
+		next = subs_next(k, t);
+		if (t == k->subs.all || t == k->subs.job_key)
+			continue;
+		now_known(k, t);
+		topic_move(k, t, TOPIC_COVERED);
 	}
-	if (code == ETCD_UNAUTHENTICATED)
-		k->session.token_at_ms = 0;
-	if (code == ETCD_OUT_OF_RANGE)
-		session_restart(k);
-	else
-		session_fail(k, text);
 }
 
-static void on_page(void *arg, const cJSON *reply, int code, const char *text)
+void watch_topic_read(struct kvd *k, struct topic *t, int64_t revision)
 {
-	struct kvd *k = arg;
-	struct reading *r = k->session.reading;
-	long before = code == ETCD_OK ? r->keys : 0;
+	t->revision = revision;
+	now_known(k, t);
+	topic_move(k, t, TOPIC_READ);
+	if (t == k->subs.all)
+		cover_others(k);
+}
 
-	if (code != ETCD_OK)
-		return on_page_error(k, code, text);
-	if (!r->revision)
-		r->revision = etcd_revision(cJSON_GetObjectItem(reply, "header"), "revision");
-	if (!r->revision)
-		return session_fail(k, "an answer without a revision: is this etcd?");
-	if (!take_page(k, reply))
+/* ---- streams ------------------------------------------------------------------------------- */
+
+static void stream_free(struct kvd *k, struct stream *s)
+{
+	if (s->request)
+		etcd_end(s->request);
+	if (k->watches.opening == s)
+		k->watches.opening = NULL;
+	kv_list_remove(&s->link);
+	k->watches.streams_count--;
+	k->watches.watchers -= s->watchers;
+	free(s->by_id);
+	free(s);
+}
+
+/* Its topics, or those that are still needed, are to be watched by the next stream. It goes on
+ * until that does. */
+static void empty_stream(struct kvd *k, struct stream *s)
+{
+	while (!kv_list_is_empty(&s->topics))
+		topic_move(k, KV_HOLDER(s->topics.after, struct topic, in_state), TOPIC_READ);
+}
+
+static void end_empty_streams(struct kvd *k)
+{
+	struct kv_link *streams = &k->watches.streams, *l, *next;
+
+	for (l = streams->after; l != streams; l = next) {
+		next = l->after;
+		if (kv_list_is_empty(&stream_of_link(l)->topics))
+			stream_free(k, stream_of_link(l));
+	}
+}
+
+static void on_created(struct stream *s)
+{
+	struct kvd *k = s->kvd;
+
+	if (s->created == s->watchers)
 		return;
-	k->session.begun_at_ms = now_ms(); /* it goes on */
-	r->limit = 2 * r->limit < r->limit_max ? 2 * r->limit : r->limit_max;
-	if (!cJSON_IsTrue(cJSON_GetObjectItem(reply, "more")))
-		end_reading(k);
-	else if (r->keys == before)
-		session_fail(k, "an empty page of keys: is this etcd?");
-	else
-		read_page(k);
-}
-
-static void read_page(struct kvd *k)
-{
-	struct reading *r = k->session.reading;
-	cJSON *body = cJSON_CreateObject();
-
-	add_range(k, body, r->next ? r->next : k->session.prefix,
-		  r->next ? r->next_bytes : strlen(k->session.prefix));
-	etcd_add_int(body, "limit", r->limit);
-	if (r->revision)
-		etcd_add_int(body, "revision", r->revision);
-	etcd_post(k->session.etcd, "/v3/kv/range", body, on_page, k);
-}
-
-void watch_read_all(struct kvd *k)
-{
-	struct session *s = &k->session;
-
-	watch_forget(k);
-	s->knows_instance = false; /* until all is read */
-	s->reading = check_alloc(calloc(1, sizeof(*s->reading)));
-	s->reading->limit = PAGE_KEYS;
-	s->reading->limit_max = PAGE_KEYS_MAX;
-	store_begin_round(k);
-	read_page(k);
-}
-
-/* ---- changes -------------------------------------------------------------------------------- */
-
-/* After a compaction the changes since that revision are lost, but the present state can be
- * read. */
-static void on_cancelled(struct kvd *k, const cJSON *result)
-{
-	k->session.knows_instance = false;
-	if (etcd_int(result, "compact_revision"))
-		session_restart(k);
-	else
-		session_fail(k, "etcd ended the watch");
-}
-
-static void on_created(struct kvd *k)
-{
-	if (k->session.state == SESSION_UP)
+	s->begun_at_ms = k->session.begun_at_ms = now_ms(); /* it goes on */
+	if (++s->created < s->watchers)
 		return;
-	k->session.state = SESSION_UP;
-	k->session.up_at_ms = now_ms();
-	clients_welcome(k);
+	k->watches.opening = NULL;
+	k->watches.begun = true;
+	k->watches.first = 0;
+	end_empty_streams(k);
+}
+
+void watch_lost(struct kvd *k)
+{
+	struct watches *w = &k->watches;
+	int64_t ms;
+
+	if (w->lost)
+		return; /* it befalls many at the same time */
+	w->losses = now_ms() - w->lost_at_ms < CALM_MS ? w->losses + 1 : 1;
+	w->lost = true;
+	w->lost_at_ms = now_ms();
+	if (w->losses <= LOSSES_FREE)
+		return;
+	ms = w->losses - LOSSES_FREE > 7 ? LOSS_MS_MAX
+					 : LOSS_MS_MIN << (w->losses - LOSSES_FREE - 1);
+	w->read_at_ms = now_ms() + session_jitter(ms < LOSS_MS_MAX ? ms : LOSS_MS_MAX);
+}
+
+/* After a compaction the changes since a revision are lost, but the present state can be read. That
+ * befalls each topic that has not changed for as long, when it moves to another stream. */
+static void on_cancelled(struct kvd *k, struct topic *t, const cJSON *result)
+{
+	if (!etcd_int(result, "compact_revision"))
+		return session_fail(k, "etcd ended the watch");
+	if (!t)
+		return; /* it has moved: its new stream hears the same */
+	topic_move(k, t, TOPIC_WANTED);
+	watch_lost(k);
 }
 
 /* The header's revision would be wrong: events from before it may still come; and of a message in
  * parts, others of the same revision. */
-static void note_revision(struct kvd *k, int64_t revision, bool in_parts)
+static void note_change(struct kvd *k, struct topic *t, int64_t revision, bool in_parts)
 {
+	session_note_revision(k, revision);
 	revision -= in_parts;
-	if (revision > k->session.revision)
-		k->session.revision = revision;
+	if (t && revision > t->revision)
+		t->revision = revision;
 }
 
 /* False: the session has failed, or starts again. */
-static bool take_event(struct kvd *k, const cJSON *event, bool in_parts)
+static bool take_event(struct kvd *k, struct topic *t, const cJSON *event, bool in_parts)
 {
 	const cJSON *type = cJSON_GetObjectItem(event, "type");
 	bool deleted = cJSON_IsString(type) && !strcmp(type->valuestring, "DELETE");
 	struct remote r = {0};
-	bool good = read_remote(k, cJSON_GetObjectItem(event, "kv"), &r);
-	bool room = !good || take_remote(k, &r, deleted);
+	bool good = remote_parse(k, cJSON_GetObjectItem(event, "kv"), &r);
+	bool room = !good || remote_take(k, &r, deleted);
 	/* It must be put again before another daemon makes another one. */
-	bool lost = good && deleted && is_job_key(&r);
+	bool lost = good && deleted && remote_is_job_key(&r);
 
 	if (good && room)
-		note_revision(k, r.revision, in_parts);
-	free_remote(&r);
+		note_change(k, t, r.revision, in_parts);
+	remote_free(&r);
+	k->watches.events++;
 	if (!good)
 		session_fail(k, "a change came that was not asked for: is this etcd?");
-	else if (!room)
-		fail_for_keys(k);
 	else if (lost)
 		session_restart(k);
 	return good && room && !lost;
 }
 
-static void on_watch(void *arg, const cJSON *reply, int code, const char *text)
+static void on_message(struct stream *s, const cJSON *result)
 {
-	struct kvd *k = arg;
-	const cJSON *result = cJSON_GetObjectItem(reply, "result"), *events, *event;
 	bool in_parts = cJSON_IsTrue(cJSON_GetObjectItem(result, "fragment"));
+	const cJSON *events = cJSON_GetObjectItem(result, "events"), *event;
+	int64_t id = etcd_int(result, "watch_id");
+	struct topic *t = id > 0 && id <= (int64_t)s->watchers ? s->by_id[id] : NULL;
+	struct kvd *k = s->kvd;
 
-	if (code == ETCD_CANCELLED)
-		return;
-	if (code != ETCD_OK)
-		return session_fail(k, text);
 	if (cJSON_IsTrue(cJSON_GetObjectItem(result, "canceled")))
-		return on_cancelled(k, result);
+		return on_cancelled(k, t, result);
 	if (cJSON_IsTrue(cJSON_GetObjectItem(result, "created")))
-		return on_created(k);
-	events = cJSON_GetObjectItem(result, "events");
+		return on_created(s);
 	for (event = cJSON_IsArray(events) ? events->child : NULL; event; event = event->next)
-		if (!take_event(k, event, in_parts))
+		if (!take_event(k, t, event, in_parts))
 			return;
 }
 
-void watch_start(struct kvd *k)
+/* One that cannot begin now is begun again later; the others go on. */
+static void on_stream(void *arg, const cJSON *reply, int code, const char *text)
 {
-	cJSON *body = cJSON_CreateObject(), *create;
+	struct stream *s = arg;
+	struct kvd *k = s->kvd;
 
-	create = cJSON_AddObjectToObject(body, "create_request");
-	add_range(k, create, k->session.prefix, strlen(k->session.prefix));
-	etcd_add_int(create, "start_revision", k->session.revision + 1);
+	if (code == ETCD_CANCELLED)
+		s->request = NULL;
+	else if (code == ETCD_OK)
+		on_message(s, cJSON_GetObjectItem(reply, "result"));
+	else {
+		s->request = NULL;
+		if (k->watches.opening != s || !etcd_is_busy(code, text))
+			return session_fail(k, text);
+		empty_stream(k, s);
+		stream_free(k, s);
+		session_request_failed(k, code, text);
+	}
+}
+
+static void add_create(const struct kvd *k, cJSON *messages, const struct topic *t)
+{
+	cJSON *m = cJSON_CreateObject(), *create = cJSON_AddObjectToObject(m, "create_request");
+
+	add_topic_range(k, create, t, NULL, 0);
+	etcd_add_int(create, "start_revision", t->revision + 1);
+	etcd_add_int(create, "watch_id", t->watch_id);
 	cJSON_AddBoolToObject(create, "fragment", true);
-	etcd_stream(k->session.etcd, "/v3/watch", body, on_watch, k);
+	cJSON_AddItemToArray(messages, m);
+}
+
+static void join_stream(struct stream *s, struct topic *t)
+{
+	set_topic_state(s->kvd, t, TOPIC_WATCHED);
+	t->stream = s;
+	t->watch_id = ++s->watchers;
+	s->by_id[t->watch_id] = t;
+	s->count++;
+	kv_list_append(&s->topics, &t->in_state);
+}
+
+/* How many are to be watched, with those that are taken over from other streams. */
+static size_t gather_topics(struct kvd *k)
+{
+	struct kv_link *streams = &k->watches.streams, *l;
+	size_t n = 0;
+
+	for (l = k->watches.read.after; l != &k->watches.read; l = l->after)
+		n++;
+	for (l = streams->before; l != streams && stream_of_link(l)->count <= 2 * n;
+	     l = l->before) {
+		size_t unused = stream_of_link(l)->unused;
+
+		n += stream_of_link(l)->count - unused;
+		empty_stream(k, stream_of_link(l));
+	}
+	return n;
+}
+
+static void open_stream(struct kvd *k)
+{
+	size_t n = gather_topics(k);
+	struct stream *s = check_alloc(calloc(1, sizeof(*s)));
+	struct kv_link *read = &k->watches.read;
+	cJSON *messages = cJSON_CreateArray();
+
+	s->kvd = k;
+	s->by_id = check_alloc(calloc(n + 1, sizeof(struct topic *)));
+	s->begun_at_ms = now_ms();
+	kv_list_init(&s->topics);
+	while (!kv_list_is_empty(read)) {
+		struct topic *t = KV_HOLDER(read->after, struct topic, in_state);
+
+		join_stream(s, t);
+		add_create(k, messages, t);
+	}
+	kv_list_append(&k->watches.streams, &s->link);
+	k->watches.streams_count++;
+	k->watches.watchers += s->watchers;
+	k->watches.opening = s;
+	s->request = etcd_stream(k->session.etcd, "/v3/watch", messages, on_stream, s);
+}
+
+/* ---- all of it ------------------------------------------------------------------------------ */
+
+void watch_init(struct kvd *k)
+{
+	kv_list_init(&k->watches.wanted);
+	kv_list_init(&k->watches.read);
+	kv_list_init(&k->watches.streams);
+}
+
+bool watch_has_begun(const struct kvd *k)
+{
+	return k->watches.begun;
+}
+
+/* The job has become small enough to look at its parts again. */
+static void uncover(struct kvd *k)
+{
+	struct topic *t, *all = k->subs.all;
+
+	if (!all || k->subs.keys.count + k->subs.prefixes.count > TOPICS_MAX / 2)
+		return;
+	for (t = NULL; (t = subs_next(k, t));)
+		if (t->state == TOPIC_COVERED)
+			set_topic_state(k, t, TOPIC_WANTED);
+	k->subs.all = NULL;
+	all->own = false;
+	if (!topic_is_used(all))
+		watch_topic_unused(k, all);
+}
+
+void watch_begin(struct kvd *k, bool same, int64_t revision)
+{
+	const struct kv_link *wanted = &k->watches.wanted;
+	struct topic *t;
+
+	if (!same)
+		store_forget_revisions(k);
+	uncover(k);
+	for (t = NULL; (t = subs_next(k, t));) {
+		if (!same)
+			t->revision = 0;
+		if (t->state == TOPIC_READ && !t->revision)
+			set_topic_state(k, t, TOPIC_WANTED);
+	}
+	t = k->subs.job_key; /* the session has just read it */
+	t->revision = revision;
+	t->known = true;
+	set_topic_state(k, t, TOPIC_READ);
+	k->watches.begun = false;
+	k->watches.first = 0;
+	for (const struct kv_link *l = wanted->after; l != wanted; l = l->after)
+		k->watches.first++;
+}
+
+void watch_stop(struct kvd *k)
+{
+	struct kv_link *streams = &k->watches.streams;
+
+	read_stop(k);
+	while (!kv_list_is_empty(streams)) {
+		empty_stream(k, stream_of_link(streams->after));
+		stream_free(k, stream_of_link(streams->after));
+	}
+}
+
+static int64_t drop_unused_at_ms(const struct stream *s)
+{
+	if (!s->unused)
+		return INT64_MAX;
+	return 2 * s->unused > s->count
+		       ? 0
+		       : s->unused_at_ms + UNUSED_MS + UNUSED_MS_PER_TOPIC * (int64_t)s->count;
+}
+
+static void drop_unused(struct kvd *k)
+{
+	struct kv_link *streams = &k->watches.streams, *l;
+
+	for (l = streams->after; l != streams; l = l->after)
+		if (now_ms() >= drop_unused_at_ms(stream_of_link(l)))
+			empty_stream(k, stream_of_link(l));
+}
+
+int64_t watch_due_at_ms(const struct kvd *k)
+{
+	const struct kv_link *streams = &k->watches.streams, *l;
+	const struct stream *s = k->watches.opening;
+	int64_t due = s ? s->begun_at_ms + OPEN_TIMEOUTS * k->o.etcd.timeout_ms : INT64_MAX;
+
+	if (now_ms() < k->watches.read_at_ms && k->watches.read_at_ms < due)
+		due = k->watches.read_at_ms;
+
+	for (l = streams->after; !s && !k->watches.reading && l != streams; l = l->after) {
+		int64_t at = drop_unused_at_ms(stream_of_link((struct kv_link *)l));
+
+		due = at < due ? at : due;
+	}
+	return due;
+}
+
+/* At the beginning all is read first, so that one stream has all of it. What is new meanwhile waits
+ * for the next, or there would be no end to that. */
+static void watch_what_was_read(struct kvd *k)
+{
+	struct watches *w = &k->watches;
+
+	if (w->opening || w->reading || (w->first && !kv_list_is_empty(&w->wanted)))
+		return;
+	if (covers_all(k))
+		uncover(k);
+	drop_unused(k);
+	if (!kv_list_is_empty(&w->read))
+		open_stream(k);
+	else
+		end_empty_streams(k);
+}
+
+void watch_tick(struct kvd *k)
+{
+	const struct stream *s = k->watches.opening;
+
+	if (s && now_ms() > s->begun_at_ms + OPEN_TIMEOUTS * k->o.etcd.timeout_ms)
+		return session_fail(k, "no watch begins: etcd is slow or stopped");
+	read_end(k);
+	watch_what_was_read(k);
+	read_tick(k);
 }

@@ -12,10 +12,12 @@
  *
  * - The first frame of a connection is HELLO, or STATUS or HOLD (then nothing else follows).
  * - WELCOME answers HELLO as soon as the job key is known, and comes again when `lease` changes.
- * - GET subscribes to one key: an EVENT (put or delete) at once, and one for each later change,
- *   until UNGET.
+ *   A client asks for nothing before it: changes are told only to those that have got it.
+ * - GET subscribes to one key: an EVENT (put or delete) as soon as that is known, and one for each
+ *   later change, until UNGET.
  * - WATCH subscribes to a prefix: what there is comes as EVENTs, KV_EVENT_SYNCED with that prefix
- *   says that this was all, and later changes follow, until UNGET of that prefix.
+ *   says that this was all, as the daemon has read it from etcd, and later changes follow, until
+ *   UNGET of that prefix.
  * - PUT and DELETE have no answer unless they are refused (ERROR). Keys belong to the process
  *   that put them last, and go when it dies.
  * - A connection that ends without BYE is the death of its process, if that is gone.

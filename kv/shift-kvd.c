@@ -50,8 +50,9 @@ static void serve_job(struct kvd *k, struct run *r)
 	k->dir = r->dir;
 	crash_sweep(k->dir);
 	clients_init(k);
-	subs_init(k);
+	watch_init(k);
 	store_init(k);
+	subs_init(k);
 	session_init(k);
 	kvd_loop(k);
 	crash_finish(k->dir);

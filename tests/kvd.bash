@@ -20,17 +20,24 @@ setup() {
 	JOB=job-$BATS_TEST_NUMBER
 }
 
+end_process() { # PID
+	{ kill -CONT "$1" && kill -9 "$1"; } 2>/dev/null || true
+}
+
 teardown() {
-	local h pid
+	local h name
 	cd "$BATS_TEST_TMPDIR" || return
 	[ "${BATS_TEST_COMPLETED:-}" = 1 ] || for h in A B; do status_of "$h" .; done || true
-	for pid in "${PID[@]}"; do kill -CONT "$pid" && kill -9 "$pid"; done 2>/dev/null || true
+	rm -f mode
+	# What is between the daemons and etcd ends last: they would wait for it to take their goodbyes.
+	for name in "${!PID[@]}"; do [[ $name == proxy* ]] || end_process "${PID[$name]}"; done
 	for h in */kvd.pid; do
 		[ ! -e "$h" ] || { kill -CONT "$(<"$h")" && kill "$(<"$h")"; } 2>/dev/null || true
 	done
 	for h in */kvd.pid; do
 		[ ! -e "$h" ] || wait_until 30 eval "! kill -0 $(<"$h") 2>/dev/null"
 	done
+	for name in "${!PID[@]}"; do [[ $name != proxy* ]] || end_process "${PID[$name]}"; done
 	[ -z "$ETCD" ] || { kill -CONT "$ETCD" && kill -9 "$ETCD"; } 2>/dev/null || true
 	[ "${BATS_TEST_COMPLETED:-}" = 1 ] || tail -n 20 ./*.out etcd.log 2>/dev/null || true
 	! cat sanitizer.* 2>/dev/null
@@ -57,6 +64,35 @@ etcd_kill() {
 	kill -9 "$ETCD"
 	wait "$ETCD" || true
 	ETCD=
+}
+
+proxy_before_etcd() { # NAME DIRECTORY: its port is in PROXY_PORT, its process in PID[NAME]
+	command -v python3 >/dev/null || skip "needs python3, for a proxy before etcd"
+	mkdir -p "$2"
+	PROXY_PORT=$(free_port)
+	(cd "$2" && exec python3 "$SRCDIR/tests/kv/etcd_proxy.py" "$PROXY_PORT" "$PORT" >proxy.out 2>&1 3>&-) &
+	PID[$1]=$!
+	wait_until 30 eval 'requests >/dev/null 2>&1'
+}
+
+proxy_start() { # etcd behind a proxy, which the hosts take for it; the file `mode` says what that does
+	etcd_start
+	DIRECT=$KV
+	proxy_before_etcd proxy .
+	KV=http://127.0.0.1:$PROXY_PORT
+}
+
+requests() { # that the proxy has had
+	curl -sS "http://127.0.0.1:$PROXY_PORT/"
+}
+
+direct() { # etcdctl, not by way of the proxy
+	KV=${DIRECT:-$KV} ctl "$@"
+}
+
+compact() { # all of the history
+	direct put x 1
+	direct compact "$(direct get x -w json | jq .header.revision)"
 }
 
 kvd() { # HOST [OPTION...]

@@ -327,11 +327,13 @@ load kvd
 	local pids=() p n=0
 	etcd_start
 	for _ in 1 2 3 4 5 6; do
-		SHIFT_RUN_DIR=$PWD/A shift-kvd --kv "$KV" --job "$JOB" --grace 1s 3>&- &
+		SHIFT_RUN_DIR=$PWD/A shift-kvd --kv "$KV" --job "$JOB" --grace 3s 3>&- &
 		pids+=($!)
 	done
 	for p in "${pids[@]}"; do wait "$p"; done
 	status_of A .pid >A/kvd.pid
+	client A a1
+	ready a1
 	for p in $(pgrep -x shift-kvd); do
 		[[ $(tr '\0' ' ' <"/proc/$p/cmdline") != *"--job $JOB "* ]] || n=$((n + 1))
 	done
@@ -340,10 +342,8 @@ load kvd
 	[ "$(ps -o ppid= -p "$p" | xargs)" != $$ ]
 	[ "$(ps -o sid= -p "$p" | xargs)" != "$(ps -o sid= -p $$ | xargs)" ]
 	[ "$(stat -c %a "A/$JOB" "A/$JOB/kvd.sock" "A/$JOB/kvd.lock" | xargs)" = "700 600 600" ]
-	client A a1
-	ready a1
 	tell a1 put k 1
-	sleep 1.5 # longer than the grace time: a client keeps it
+	sleep 3.5 # longer than the grace time: a client keeps it
 	kill -0 "$p"
 	hang_up a1
 	wait_until 30 gone A

@@ -277,7 +277,7 @@ same_exports() { # NAMES FILE: those of ours that begin so are in that library t
 	cd "$BATS_TEST_TMPDIR"
 	sed '/ibv_create_srq/d' "$SRCDIR/tests/nullverbs/nullverbs.map" >map
 	echo 'local: ibv_create_srq; };' | sed 's/^/IBVERBS_LESS { /' >>map
-	${CC:-gcc} -std=gnu11 -D_GNU_SOURCE -shared -fPIC -I"$SRCDIR" "$SRCDIR"/tests/nullverbs/{channel,data,device,objects,qp,ud}.c \
+	${CC:-gcc} -std=gnu11 -D_GNU_SOURCE -shared -fPIC -I"$SRCDIR" "$SRCDIR"/tests/nullverbs/{builder,channel,data,device,objects,poll_ex,qp,ud}.c \
 		-Wl,-soname,libibverbs.so.1,--version-script,map -o libibverbs.so.1
 	nullverbs=$BATS_TEST_TMPDIR
 	SHIFT_JOB=j run -0 --separate-stderr preloaded lookup -c libibverbs.so.1
@@ -444,10 +444,21 @@ lost() { # N: connections unprotected for this reason
 	around -d libmlx5.so.1 devx
 }
 
-@test "mlx5dv_create_qp: passed through, and counted" {
-	around made
+@test "mlx5dv_create_qp with attributes of mlx5: passed through, and counted" {
+	around special
 	[ ! -s "$BATS_TEST_TMPDIR/log" ] || ! grep 'connection .* sends' "$BATS_TEST_TMPDIR/log"
-	unprotected '.connections == [] and .passed_through == [.passed_through[0] + {count: 1, unprotected: "POSTED_AROUND"}]' made
+	unprotected '.connections == [] and .passed_through == [.passed_through[0] + {count: 1, unprotected: "POSTED_AROUND"}]' special
+}
+
+@test "mlx5dv_create_qp without: as any other QP, until its queue is asked for" {
+	around made
+	grep 'connection .* sends' "$BATS_TEST_TMPDIR/log"
+	run ! grep 'is not protected: the program posts around' "$BATS_TEST_TMPDIR/log"
+	rm "$BATS_TEST_TMPDIR/log"
+	unprotected '(.connections | length) == 1 and .passed_through == []' made
+	around -d libmlx5.so.1 made
+	around asked
+	unprotected "$(lost 1)" asked
 }
 
 @test "direct verbs by a dlopen of libmlx5: the same" {
@@ -458,7 +469,7 @@ lost() { # N: connections unprotected for this reason
 		not_protected 1
 	done
 	unprotected "$(lost 1)" -d libmlx5.so.1 old
-	unprotected '.passed_through[0].unprotected == "POSTED_AROUND"' -d libmlx5.so made
+	unprotected '.passed_through[0].unprotected == "POSTED_AROUND"' -d libmlx5.so special
 }
 
 @test "dlopen of libmlx5: ours first, then the real one" {
@@ -546,9 +557,9 @@ lost() { # N: connections unprotected for this reason
 	! grep 'no twin on' "$BATS_TEST_TMPDIR/log"
 }
 
-seen() { # FILTER WHAT: of the statistics, while the objects of odd_objects are there
+seen() { # FILTER WHAT: of the statistics, while the objects of $program (odd_objects) are there
 	mkfifo "$BATS_TEST_TMPDIR/in"
-	STAY=1 with_shift odd_objects "$2" <"$BATS_TEST_TMPDIR/in" &
+	STAY=1 with_shift "${program:-odd_objects}" "$2" <"$BATS_TEST_TMPDIR/in" &
 	pid=$!
 	exec 4>"$BATS_TEST_TMPDIR/in"
 	export SHIFT_RUN_DIR=$BATS_TEST_TMPDIR
@@ -560,9 +571,9 @@ seen() { # FILTER WHAT: of the statistics, while the objects of odd_objects are 
 
 @test "ibv_create_qp_ex: each QP is counted, with its reason, and the reasons are as many as the QPs" {
 	objects extended
-	seen '([.passed_through[] | {(.unprotected): .count}] | add) == {WR_API: 1, ATTRIBUTES: 1, NOT_RC: 1} and
-		(.connections | length) == 1 and
-		.totals.connections == 4 and .totals.protected + ([.totals.unprotected[]] | add) == 4' extended
+	seen '([.passed_through[] | {(.unprotected): .count}] | add) == {WR_API: 2, ATTRIBUTES: 3, NOT_RC: 2} and
+		(.connections | length) == 5 and
+		.totals.connections == 12 and .totals.protected + ([.totals.unprotected[]] | add) == 12' extended
 }
 
 @test "a QP without a send queue is fenced like any other" {
@@ -618,11 +629,84 @@ awkward() { # WHAT
 	[ "$output" = done ]
 }
 
+as_without_shift_queried() { # PROGRAM WHAT...: alone, and beside a thread that makes it slow again and again
+	local what program=$1
+	shift
+	for what in "$@"; do
+		as_without_shift "$program" "$what"
+		QUERIED=1 as_without_shift "$program" "$what"
+	done
+}
+
+@test "ibv_wr_*: each operation and its data, alone and in batches" {
+	as_without_shift_queried post_ex operations batches
+	NULLVERBS_PSN=live as_without_shift_queried post_ex data
+}
+
+@test "ibv_wr_*: a batch with an error in it, one that is aborted, one that does not fit: nothing of it is posted" {
+	as_without_shift_queried post_ex errors aborted full
+}
+
+@test "ibv_wr_*: of a batch that the NIC refuses nothing is posted" {
+	as_without_shift_queried post_ex refused
+}
+
+@test "ibv_wr_*: many QPs at a time; RESET, another QP at the same address, other states, fork" {
+	as_without_shift_queried post_ex nested forsaken handed lives states child
+}
+
+@test "ibv_wr_*: threads that post to one QP, by ibv_post_send too, and more than fits" {
+	as_without_shift_queried post_ex_threads threads mixed crowded
+}
+
+@test "ibv_start_poll: blocks of completions, their fields, errors, two CQs at a time" {
+	as_without_shift_queried poll_ex blocks refuses fields failed nested
+}
+
+@test "ibv_start_poll: threads that poll one CQ in both ways, completion channels" {
+	as_without_shift_queried poll_ex pollers channel
+}
+
+@test "ibv_start_poll: a QP whose life is over, another CQ at the same address, fork; one thread; timestamps" {
+	as_without_shift_queried poll_ex lives child single timestamps
+}
+
+@test "a CQ that was asked for timestamps is not protected, others of ibv_create_cq_ex are" {
+	program=poll_ex seen '([.passed_through[] | {(.unprotected): .count}] | add) == {CQ_EX: 1} and (.connections | length) == 1' stays
+}
+
+@test "ibv_wr_*: a QP that is connected with itself goes on while its NIC breaks it" {
+	for _ in {1..4}; do
+		run -0 with_shift post_ex_threads moved
+		[ "$output" = done ]
+	done
+	grep 'connected to itself, leaves mlx5_0' "$BATS_TEST_TMPDIR/log"
+}
+
+in_job() { # COMMAND...: with shift-kvd; two NICs, each the backup of the other
+	# shellcheck source=tests/bench/null_job.bash
+	(
+		build=$BUILDDIR NULL_JOB=preload-$$
+		. "$SRCDIR/tests/bench/null_job.bash"
+		run_job env SHIFT_FAILBACK=never SHIFT_SUMMARY=0 "$@"
+	)
+}
+
+@test "ibv_wr_* and ibv_start_poll: connections that move while they are used lose, double and mix up nothing" {
+	needs_unsanitized
+	for seed in 1 2 3; do
+		run -0 --separate-stderr in_job "$BUILDDIR/tests/preload/moves_ex" sends $seed
+		[ "${lines[-1]}" = done ]
+		NULLVERBS_PSN=live run -0 --separate-stderr in_job "$BUILDDIR/tests/preload/moves_ex" writes $seed
+		[ "${lines[-1]}" = done ]
+	done
+}
+
 # Its statistics file has only connections, so its log is read.
 measured() { # TEXT: the log's words about rq_psn
 	rm -f "$BATS_TEST_TMPDIR/in" "$BATS_TEST_TMPDIR/log"
 	mkfifo "$BATS_TEST_TMPDIR/in"
-	STAY=1 SHIFT_LOG=debug with_shift odd_objects pair <"$BATS_TEST_TMPDIR/in" &
+	STAY=1 SHIFT_LOG=debug with_shift odd_objects receiver <"$BATS_TEST_TMPDIR/in" &
 	pid=$!
 	exec 4>"$BATS_TEST_TMPDIR/in"
 	for nic in mlx5_0 mlx5_1; do

@@ -44,7 +44,7 @@ sources() { # PATTERN: our own files of that name
 		sources '*.bash'
 		printf '%s\n' "$SRCDIR"/demo "$SRCDIR"/check "$SRCDIR"/.ci/run "$SRCDIR"/tests/testbed/cycles "$SRCDIR"/tests/testbed/survive-matrix \
 			"$SRCDIR"/tests/testbed/inject-undone "$SRCDIR"/tests/testbed/inject-long \
-			"$SRCDIR"/tests/sim/traces/record "$SRCDIR"/tests/mutants/preloaded "$SRCDIR"/tests/model/run "$SRCDIR"/tests/bench/datapath "$SRCDIR"/tests/bench/scale "$SRCDIR"/tests/bench/moved-path
+			"$SRCDIR"/tests/sim/traces/record "$SRCDIR"/tests/mutants/preloaded "$SRCDIR"/tests/mutants/protected "$SRCDIR"/tests/model/run "$SRCDIR"/tests/bench/datapath "$SRCDIR"/tests/bench/scale "$SRCDIR"/tests/bench/moved-path
 	} | xargs shellcheck -x -P "$SRCDIR"
 }
 

@@ -25,8 +25,6 @@ static size_t words_of(const char **words, const struct hosts *h, const struct p
 	words[n++] = format_text("%ld", p->size);
 	words[n++] = "-n";
 	words[n++] = format_text("%ld", p->iterations);
-	/* What is posted by ibv_wr_* is not protected; both sides are to be the same. */
-	words[n++] = "--use_old_post_send";
 	if (p->qps > 1) {
 		words[n++] = "-q";
 		words[n++] = format_text("%ld", p->qps);

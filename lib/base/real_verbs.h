@@ -53,6 +53,7 @@
 	  (struct ibv_qp *, struct ibv_qp_attr *, int, struct ibv_qp_init_attr *))                 \
 	X(modify_qp, "IBVERBS_1.1", int, (struct ibv_qp *, struct ibv_qp_attr *, int))             \
 	X(destroy_qp, "IBVERBS_1.1", int, (struct ibv_qp *))                                       \
+	X(qp_to_qp_ex, "IBVERBS_1.6", struct ibv_qp_ex *, (struct ibv_qp *))                       \
 	X(set_ece, "IBVERBS_1.10", int, (struct ibv_qp *, struct ibv_ece *))                       \
 	X(query_ece, "IBVERBS_1.10", int, (struct ibv_qp *, struct ibv_ece *))                     \
 	X(create_ah, "IBVERBS_1.1", struct ibv_ah *, (struct ibv_pd *, struct ibv_ah_attr *))      \

@@ -21,14 +21,32 @@ static void vqp_show_state(struct vqp *v)
 	pthread_mutex_unlock(&v->lock);
 }
 
+/* Where drivers set a QP up anew for posting: those of posting by ibv_wr_*, for example. */
+static bool sets_up(const struct ibv_qp_attr *attr, int mask)
+{
+	return mask & IBV_QP_STATE &&
+	       (attr->qp_state == IBV_QPS_RESET || attr->qp_state == IBV_QPS_RTS);
+}
+
 /* The program must not see through qp->state what we do to rail 0. */
+static int rail0_modify(struct vqp *v, struct ibv_qp_attr *attr, int mask)
+{
+	bool guarded = v->rail0_setup_begin && sets_up(attr, mask);
+	int err = guarded ? v->rail0_setup_begin(v) : 0;
+
+	if (err)
+		return err;
+	err = real.modify_qp(v->qp, attr, mask);
+	if (guarded)
+		v->rail0_setup_end(v);
+	vqp_show_state(v);
+	return err;
+}
+
 int vqp_modify(struct vqp *v, uint8_t rail, struct ibv_qp_attr *attr, int mask)
 {
-	int err = real.modify_qp(vqp_rail_qp(v, rail), attr, mask);
-
-	if (!rail)
-		vqp_show_state(v);
-	return err;
+	return rail ? real.modify_qp(vqp_rail_qp(v, rail), attr, mask)
+		    : rail0_modify(v, attr, mask);
 }
 
 int vqp_to_state(struct vqp *v, uint8_t rail, enum ibv_qp_state state)

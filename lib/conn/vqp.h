@@ -6,10 +6,10 @@
  *
  * A vqp is an object (object.h): the program's QP has a reference, and each job under way has one.
  *
- * Locks, in this order: vqp_life.modify_lock, vcq.drain_lock or the tables of QPs (vqp_each,
- * vqp_all), vqp.lock, vcq.grow or vmr.lock, then leaves (vcq.delivered_lock, the statistics, the
- * tables of memory and of a device's QPs, the control link, a worker's queue): doc/architecture.md,
- * Locks. A gate is never held while anything else is taken.
+ * Locks, in this order: vqp_life.modify_lock or wr_builder.lock, vcq.drain_lock or the tables of
+ * QPs (vqp_each, vqp_all), vqp.lock, vcq.grow or vmr.lock, then leaves (vcq.delivered_lock, the
+ * statistics, the tables of memory and of a device's QPs, the control link, a worker's queue):
+ * doc/architecture.md, Locks. A gate is never held while anything else is taken.
  */
 #ifndef SHIFT_CONN_VQP_H
 #define SHIFT_CONN_VQP_H
@@ -271,6 +271,12 @@ struct vqp {
 	uint64_t marker;	      /* wr_id of a fence's marker */
 	int stats;		      /* slot in the statistics, or -1 */
 	size_t conn_bytes;	      /* of conn */
+
+	struct wr_builder *wr_builder; /* NULL: the program does not post by ibv_wr_* */
+	/* Around RESET and RTS of rail 0's QP by a thread of ours. NULL: nothing is to be done.
+	 * begin: 0; or an errno: it cannot be done now. */
+	int (*rail0_setup_begin)(struct vqp *v);
+	void (*rail0_setup_end)(struct vqp *v);
 
 	uint32_t id; /* of the connection in this process, in this life: vqp_renew_id() */
 	_Atomic bool switching;		 /* vqp_any_switching(). Written under lock */

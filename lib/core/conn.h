@@ -517,6 +517,10 @@ bool shift_conn_fast(const struct shift_conn *c);
  */
 bool shift_conn_secret_due(const struct shift_conn *c, const struct shift_wr *wr);
 
+/* So many sends may be logged now before one is refused for want of room; UINT32_MAX: the provider
+ * knows better. */
+uint32_t shift_conn_send_room(const struct shift_conn *c);
+
 /* Log index that the next send will have. */
 uint64_t shift_conn_head(const struct shift_conn *c);
 

@@ -205,6 +205,7 @@ static bool take_cqe(struct shift_conn *c, const struct shift_cqe *cqe, struct s
 		return send_ok(c, cqe, wc, now_ns);
 	if (c->state == SHIFT_ST_SETUP) {
 		hello_void(c);
+		shift_sendlog_end(&c->sq);
 		wc->wr_id = cqe->wr_id; /* unprotected: as it came */
 		return true;
 	}

@@ -72,6 +72,15 @@ bool shift_conn_secret_due(const struct shift_conn *c, const struct shift_wr *wr
 	       SHIFT_SECRET_MAX;
 }
 
+uint32_t shift_conn_send_room(const struct shift_conn *c)
+{
+	uint64_t used = c->sq.head - c->sq.tail;
+
+	if (!c->sq.held && !c->sq.tracked)
+		return UINT32_MAX;
+	return used < c->sq.cap ? (uint32_t)(c->sq.cap - used) : 0;
+}
+
 uint64_t shift_conn_head(const struct shift_conn *c)
 {
 	return c->sq.head;

@@ -23,7 +23,8 @@ static size_t round_up_64(size_t n)
 
 /*
  * Twice the capacity: a list of WRs is logged before it is posted, so the log can be ahead of
- * what the provider accepts by up to one queue.
+ * what the provider accepts by up to one queue. And a completion that a thread has polled, and not
+ * counted yet, has made room at the provider already.
  */
 static uint32_t send_slots(uint32_t cap)
 {
@@ -55,7 +56,7 @@ void shift_sendlog_init(struct shift_sendlog *l, void *mem, uint32_t cap, uint32
 	l->ring = mem;
 	l->side = (uint8_t *)mem + (size_t)slots * sizeof(struct shift_wr_entry);
 	l->mask = l->mask_max = slots - 1;
-	l->room_end = UINT64_MAX;
+	l->room_end = slots;
 	l->cap = cap;
 	l->mtu = mtu;
 	l->side_stride = send_stride(sge_max, inline_max);
@@ -72,8 +73,7 @@ static inline bool is_signaled(const struct shift_sendlog *l, const struct shift
 
 /* --- room ------------------------------------------------------------------------------------- */
 
-/* All of its memory is in use: then there is room for all that is outstanding, and for a list that
- * is logged beside it. */
+/* All of its memory is in use. */
 static bool is_full_size(const struct shift_sendlog *l)
 {
 	return l->mask == l->mask_max;
@@ -81,7 +81,7 @@ static bool is_full_size(const struct shift_sendlog *l)
 
 static void set_room_end(struct shift_sendlog *l)
 {
-	l->room_end = is_full_size(l) ? UINT64_MAX : l->kept + l->mask + 1;
+	l->room_end = l->kept + l->mask + 1;
 }
 
 void shift_sendlog_begin_with(struct shift_sendlog *l, uint32_t slots)
@@ -89,6 +89,11 @@ void shift_sendlog_begin_with(struct shift_sendlog *l, uint32_t slots)
 	if (slots <= l->mask)
 		l->mask = slots - 1;
 	set_room_end(l);
+}
+
+void shift_sendlog_end(struct shift_sendlog *l)
+{
+	l->room_end = UINT64_MAX;
 }
 
 /* The oldest that the log still shows. */
@@ -130,10 +135,20 @@ static inline bool all_have_completed(const struct shift_sendlog *l)
 	       is_signaled(l, shift_sendlog_at(l, l->head - 1));
 }
 
+/* Of WRs that are not signaled no completion says that they are done. Soft-RoCE takes more of them
+ * than its queue holds, one after the other, and then all but the newest are done. */
+static bool done_without_signal(const struct shift_sendlog *l)
+{
+	return !l->tracked && l->sig_posted == __atomic_load_n(&l->sig_done, __ATOMIC_RELAXED) &&
+	       l->head - l->kept > l->mask;
+}
+
 /* With half of the slots in use one would have to look all the time. */
 static __attribute__((noinline)) uint64_t find_room(struct shift_sendlog *l)
 {
 	l->kept = l->tracked ? l->tail : shift_sendlog_done_by_signal(l);
+	if (is_full_size(l) && done_without_signal(l))
+		l->kept = l->head - l->cap;
 	while (l->head - l->kept > l->mask / 2 && !is_full_size(l))
 		use_more_slots(l);
 	set_room_end(l);
@@ -228,7 +243,8 @@ int shift_sendlog_post(struct shift_sendlog *l, const struct shift_wr *wr)
 
 	if ((l->held || l->tracked) && l->head - l->tail >= l->cap)
 		return -ENOMEM; /* before anything is stored: the entry may be the oldest one's */
-	shift_sendlog_room(l);
+	if (!shift_sendlog_room(l))
+		return -ENOMEM;
 	e = shift_sendlog_at(l, l->head);
 	length = wr->flags & SHIFT_F_INLINE ? shift_sendlog_store_inline(l, e, wr->sge, wr->num_sge)
 					    : shift_sendlog_store(l, e, wr->sge, wr->num_sge);
@@ -320,12 +336,7 @@ static uint64_t cum_of_last_signal(const struct shift_sendlog *l)
 
 void shift_sendlog_unpost(struct shift_sendlog *l, uint32_t n)
 {
-	uint64_t ring = (uint64_t)l->mask + 1;
 	bool signaled = false;
-
-	/* What stood in the places of these is overwritten, though they go again. */
-	if (l->head > ring && l->kept < l->head - ring)
-		l->kept = l->head - ring;
 
 	while (n-- && l->head > l->tail) {
 		struct shift_wr_entry *e = shift_sendlog_at(l, l->head - 1);

@@ -95,13 +95,15 @@ void shift_sendlog_init(struct shift_sendlog *l, void *mem, uint32_t cap, uint32
 /* Of an empty log: only so many slots are used, a power of 2, until more are needed. */
 void shift_sendlog_begin_with(struct shift_sendlog *l, uint32_t slots);
 
-/* How many may be stored from head on, 1 or more, before one must ask again. Here the log takes
- * more slots, so no entry may be in use meanwhile. Whoever stores more than what is outstanding
- * allows, and twice cap, loses entries. */
+/* Nothing of it is ever posted again: from now on it has room for all. */
+void shift_sendlog_end(struct shift_sendlog *l);
+
+/* How many may be stored from head on before one must ask again. 0: all of its memory holds what
+ * may be outstanding. Here the log takes more slots, so no entry may be in use meanwhile. */
 uint64_t shift_sendlog_room(struct shift_sendlog *l);
 
-/* 0; 1: post it with SHIFT_F_SIGNALED, in secret; -ENOMEM (full, only when held or tracked: else
- * the provider knows better), -EINVAL. */
+/* 0; 1: post it with SHIFT_F_SIGNALED, in secret; -ENOMEM, -EINVAL. Full it is with cap WRs when
+ * held or tracked. Else the provider knows better, as long as there is room. */
 int shift_sendlog_post(struct shift_sendlog *l, const struct shift_wr *wr);
 
 /* From now on what is logged is not posted; and back. */

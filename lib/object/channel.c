@@ -247,17 +247,13 @@ void channel_adopt_cq(struct ibv_cq *cq, struct ibv_comp_channel *program)
 	pthread_mutex_unlock(&program->context->mutex);
 }
 
-struct ibv_cq_init_attr_ex *channel_attr_for_kernel(struct ibv_cq_init_attr_ex *attr,
+struct ibv_cq_init_attr_ex *channel_attr_for_kernel(const struct ibv_cq_init_attr_ex *attr,
 						    struct ibv_cq_init_attr_ex *copy)
 {
-	struct ibv_comp_channel *kernel = channel_for_kernel(attr->channel);
-
-	if (kernel == attr->channel)
-		return attr;
 	*copy = (struct ibv_cq_init_attr_ex){
 		.cqe = attr->cqe,
 		.cq_context = attr->cq_context,
-		.channel = kernel,
+		.channel = channel_for_kernel(attr->channel),
 		.comp_vector = attr->comp_vector,
 		.wc_flags = attr->wc_flags,
 		.comp_mask = attr->comp_mask,

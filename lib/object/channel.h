@@ -48,8 +48,8 @@ struct ibv_comp_channel *channel_for_kernel(struct ibv_comp_channel *program);
 void channel_adopt_cq(struct ibv_cq *cq, struct ibv_comp_channel *program);
 
 /* The same for a verb that takes attributes, which are the program's, and may be constant: what
- * libibverbs must be given, in *copy if it is not the same. */
-struct ibv_cq_init_attr_ex *channel_attr_for_kernel(struct ibv_cq_init_attr_ex *attr,
+ * libibverbs must be given. Returns copy. */
+struct ibv_cq_init_attr_ex *channel_attr_for_kernel(const struct ibv_cq_init_attr_ex *attr,
 						    struct ibv_cq_init_attr_ex *copy);
 
 /* cq: of that verb, or NULL. Returns cq. */

@@ -29,6 +29,7 @@ static void cq_free(struct object *obj)
 	pthread_mutex_destroy(&cq->drain_lock);
 	pthread_mutex_destroy(&cq->delivered_lock);
 	pthread_mutex_destroy(&cq->grow);
+	pthread_mutex_destroy(&cq->poller.lock);
 	assoc_clear(&cq->qps);
 	free(cq->stash);
 	free(cq->delivered.wc);
@@ -54,6 +55,7 @@ static struct vcq *cq_new(struct vdev *dev, struct ibv_cq *real_cq)
 	pthread_mutex_init(&cq->drain_lock, NULL);
 	pthread_mutex_init(&cq->delivered_lock, NULL);
 	pthread_mutex_init(&cq->grow, NULL);
+	pthread_mutex_init(&cq->poller.lock, NULL);
 	if (!cq->stash) {
 		cq_free(&cq->obj);
 		return NULL;
@@ -238,14 +240,21 @@ static int notify(struct vcq *cq, struct ibv_cq *shadow, bool solicited_only)
 
 void vcq_arm(struct vcq *cq, const struct nic *nic)
 {
-	unsigned int armed = atomic_load(&cq->armed);
 	struct ibv_cq *shadow = nic ? atomic_load(&cq->shadow[nic->index].cq) : NULL;
+	unsigned int armed;
 
 	if (!cq->events.channel)
 		return;
 	cq_events_doubt(&cq->events);
-	if (armed && (shadow || !nic))
-		notify(cq, shadow, !(armed & ARMED_ANY));
+	if (nic && !shadow)
+		return;
+	/* Of two requests the NIC keeps the last. So ours must not be less than what the program
+	 * asks for at this moment. */
+	do {
+		armed = atomic_load(&cq->armed);
+		if (armed)
+			notify(cq, shadow, !(armed & ARMED_ANY));
+	} while (atomic_load(&cq->armed) & ~armed & ARMED_ANY);
 }
 
 /* Which sends were solicited the peer knows: their receives may have been. */

@@ -35,6 +35,12 @@ struct wc_ring {
  * the event; here it stays until an event of ours, as one too many does no harm. */
 enum { ARMED_ANY = 1, ARMED_SOLICITED = 2 };
 
+/* Of a program that polls by ibv_start_poll(): lib/verbs/cq_ex.c. */
+struct cq_poller {
+	pthread_mutex_t lock; /* from there to ibv_end_poll() */
+	struct ibv_wc wc;     /* that it reads meanwhile; under the lock */
+};
+
 struct vcq {
 	struct object obj;
 	/* What every poll reads. */
@@ -67,6 +73,7 @@ struct vcq {
 	_Atomic unsigned int armed; /* ARMED_... */
 	_Atomic unsigned int asked; /* likewise, what the program has asked for last */
 	_Atomic bool bypassed;	    /* the program has the queue itself: lib/verbs/bypass.h */
+	struct cq_poller poller;
 };
 
 /* NULL: the CQ is not one of the program's, or passes through. */

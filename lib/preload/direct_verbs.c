@@ -14,11 +14,12 @@
 
 #include "lib/base/find_symbol.h"
 #include "lib/base/reentry.h"
+#include "lib/base/uncancelled.h"
 #include "lib/conn/memlock.h"
 #include "lib/object/channel.h"
 #include "lib/object/memory.h"
 #include "lib/verbs/bypass.h"
-#include "lib/verbs/qp.h"
+#include "lib/verbs/qp_ex.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -89,12 +90,12 @@ EXPORT int mlx4dv_init_obj(struct dv_obj *obj, uint64_t types)
 /* --- QPs made by direct verbs ------------------------------------------------------------------
  */
 
+/* `more` are attributes of the driver: what they make of a QP is not known. Without any the QP is
+ * like others (SPDK makes its own so), until the program asks for its queue. */
 static struct ibv_qp *direct_create_qp(const struct verb *verb, struct ibv_context *ctx,
 				       struct ibv_qp_init_attr_ex *attr, void *more)
 {
-	struct ibv_qp *(*real_one)(struct ibv_context *, struct ibv_qp_init_attr_ex *,
-				   void *) = direct_verb_find(verb);
-	struct ibv_qp *qp;
+	make_qp_fn *real_one = direct_verb_find(verb);
 
 	if (!real_one) {
 		errno = EOPNOTSUPP;
@@ -102,10 +103,9 @@ static struct ibv_qp *direct_create_qp(const struct verb *verb, struct ibv_conte
 	}
 	if (hooks_off)
 		return real_one(ctx, attr, more);
-	qp = with_room(ctx, real_one(ctx, attr, more));
-	if (qp)
-		hook_created_foreign_qp(qp, STATS_UNPROTECTED_POSTED_AROUND);
-	return qp;
+	return uncancelled(
+		hook_create_qp_ex(ctx, attr, real_one, more,
+				  more ? STATS_UNPROTECTED_POSTED_AROUND : STATS_UNPROTECTED_NONE));
 }
 
 EXPORT struct ibv_qp *mlx5dv_create_qp(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr,

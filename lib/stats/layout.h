@@ -41,8 +41,8 @@ enum {
 	X(NOT_RC, "not a reliable connection (UD, UC, XRC, raw)")                   \
 	X(SRQ, "receives come from a shared receive queue")                         \
 	X(MEMORY_WINDOW, "memory windows")                                          \
-	X(WR_API, "posts by ibv_wr_*")                                              \
-	X(CQ_EX, "extended completion queue")                                       \
+	X(WR_API, "made for requests of ibv_wr_* that cannot be moved")             \
+	X(CQ_EX, "completion queue with timestamps or the like")                    \
 	X(CHANNEL, "completion channel")                                            \
 	X(POSTED_AROUND, "the program posts around libibverbs (mlx5dv, DevX)")      \
 	X(IMPORTED, "imported from another process")                                \

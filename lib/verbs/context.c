@@ -4,7 +4,6 @@
 #include "lib/base/real_verbs.h"
 #include "lib/base/reentry.h"
 #include "lib/conn/memlock.h"
-#include "lib/object/channel.h"
 #include "lib/object/cq.h"
 #include "lib/object/device.h"
 #include "lib/object/memory.h"
@@ -12,31 +11,21 @@
 #include "lib/verbs/poll.h"
 #include "lib/verbs/post_recv.h"
 #include "lib/verbs/post_send.h"
+#include "lib/verbs/cq_ex.h"
 #include "lib/verbs/qp.h"
+#include "lib/verbs/qp_ex.h"
 
-static enum stats_unprotected why_foreign(const struct ibv_qp_init_attr_ex *attr)
+static struct ibv_qp *make_qp(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr, void *more)
 {
-	if (attr->qp_type != IBV_QPT_RC)
-		return STATS_UNPROTECTED_NOT_RC;
-	if (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
-		return STATS_UNPROTECTED_WR_API;
-	return STATS_UNPROTECTED_ATTRIBUTES;
+	(void)more;
+	return vdev_find(ctx)->create_qp_ex(ctx, attr);
 }
 
-/* A QP with features that we do not know is the provider's alone. */
 static struct ibv_qp *create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr)
 {
-	struct vdev *dev = vdev_find(ctx);
-	struct ibv_qp *qp;
-
 	if (hooks_off)
-		return dev->create_qp_ex(ctx, attr);
-	if (attr->comp_mask == IBV_QP_INIT_ATTR_PD)
-		return hook_create_qp(attr->pd, (struct ibv_qp_init_attr *)attr);
-	qp = with_room(ctx, dev->create_qp_ex(ctx, attr));
-	if (qp)
-		hook_created_foreign_qp(qp, why_foreign(attr));
-	return qp;
+		return make_qp(ctx, attr, NULL);
+	return hook_create_qp_ex(ctx, attr, make_qp, NULL, STATS_UNPROTECTED_NONE);
 }
 
 /* An XRC QP of another process. */
@@ -49,15 +38,11 @@ static struct ibv_qp *open_qp(struct ibv_context *ctx, struct ibv_qp_open_attr *
 	return qp;
 }
 
-/* We do not know such a CQ, so QPs on it are not protected. */
 static struct ibv_cq_ex *create_cq_ex(struct ibv_context *ctx, struct ibv_cq_init_attr_ex *attr)
 {
 	struct vdev *dev = vdev_find(ctx);
-	struct ibv_cq_init_attr_ex copy;
-	struct ibv_cq_ex *cq = quietly(
-		dev->create_cq_ex(ctx, channel_attr_for_kernel(attr, &copy)));
 
-	return channel_adopt_cq_ex(cq, attr->channel);
+	return hooks_off ? dev->create_cq_ex(ctx, attr) : hook_create_cq_ex(dev, attr);
 }
 
 #ifdef SHIFT_TEST_HOOKS

@@ -117,23 +117,25 @@ static int slow_self(struct vqp *v, const struct ibv_send_wr *wr)
 	return self_qp_post(v, &log);
 }
 
-/* Do so many sends wait in the log to be posted that the queue counts as full? Those that the last
- * commit found done do not count: the program has their completions, and posts in their place. */
-static bool queue_is_full(struct vqp *v)
+/* Are so few sends waiting in the log to be posted that there is room for n more? Those that the
+ * last commit found done do not count: the program has their completions, and posts in their place.
+ */
+static bool queue_takes(struct vqp *v, uint32_t n)
 {
 	uint64_t next = v->repost.tx_next, size = v->init.cap.max_send_wr;
 	struct shift_conn_view view;
 
-	if (v->repost.tx_end - next < size)
-		return false;
+	if (v->repost.tx_end - next + n <= size)
+		return true;
 	shift_conn_view(v->conn, &view);
 	if (next < view.send_tail)
 		next = view.send_tail;
-	return v->repost.tx_end >= next + size;
+	return v->repost.tx_end + n <= next + size;
 }
 
-/* One send, between vqp_enter() and vqp_leave(). 0 or a negative errno. */
-static int slow_send(struct vqp *v, const struct ibv_send_wr *wr)
+/* One send, between vqp_enter() and vqp_leave(). 0 or a negative errno. at_once: if it is the only
+ * one that waits, so that the program hears what its NIC says; else vqp_leave() posts it. */
+static int slow_send(struct vqp *v, const struct ibv_send_wr *wr, bool at_once)
 {
 	uint64_t at = shift_conn_head(v->conn);
 	struct shift_wr log;
@@ -142,7 +144,7 @@ static int slow_send(struct vqp *v, const struct ibv_send_wr *wr)
 
 	if (v->self.engaged)
 		return slow_self(v, wr);
-	if (queue_is_full(v))
+	if (!queue_takes(v, 1))
 		return -ENOMEM;
 	if (wr->opcode == IBV_WR_BIND_MW || is_unknown(wr))
 		return slow_direct(v, wr);
@@ -164,7 +166,7 @@ static int slow_send(struct vqp *v, const struct ibv_send_wr *wr)
 		v->repost.tx_epoch = v->rails.armed_epoch[rail];
 	}
 	v->repost.tx_end = at + 1;
-	return first && !rail && repost_may_pump(v) ? post_at_once(v) : 0;
+	return at_once && first && !rail && repost_may_pump(v) ? post_at_once(v) : 0;
 }
 
 /* noinline, so that it costs posts through an open gate nothing. */
@@ -177,7 +179,7 @@ static __attribute__((noinline)) int slow_post_send(struct vqp *v, struct ibv_se
 		return v->post_send(v->qp, wr, bad);
 	vqp_enter(v);
 	for (; wr && !err; wr = err ? wr : wr->next)
-		err = slow_send(v, wr);
+		err = slow_send(v, wr, true);
 	vqp_leave(v);
 	if (err)
 		*bad = wr;
@@ -427,4 +429,141 @@ int hot_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr 
 	if (!shift_fast_post(&v->hot.run, raw_wr(wr)))
 		return post_other_one(v, qp, wr, bad);
 	return post_one(v, qp, wr);
+}
+
+/* --- batches ---------------------------------------------------------------------------------- */
+
+/* So that none of the n is refused once the first is logged. */
+static bool takes_all(struct vqp *v, uint32_t n)
+{
+	if (v->self.engaged)
+		return shift_conn_head(v->conn) - v->self.tail + n <= v->init.cap.max_send_wr;
+	return queue_takes(v, n) && n <= shift_conn_send_room(v->conn);
+}
+
+/* Is all of the batch in the log, behind nothing that waits, and to be posted to rail 0 as it is?
+ * Where completions are matched with their WRs, one of these may have to be signaled in secret. */
+static bool batch_is_home(const struct vqp *v, uint32_t n)
+{
+	return !v->self.engaged && !v->repost.tx_rail &&
+	       v->repost.tx_end - v->repost.tx_next == n && repost_may_pump(v) &&
+	       !shift_conn_tracked(v->conn);
+}
+
+/* Does the NIC have a batch for which its provider has said err? Soft-RoCE's says ENOSPC of what it
+ * does not take. Any other error of it is the doorbell's, and the requests are in its queue (V9).
+ * Other drivers say no before they take any. */
+static bool batch_is_taken(const struct vqp *v, int err)
+{
+	return !err || (v->dev->nic[0]->is_rxe && err != ENOSPC);
+}
+
+/* As of a single one. */
+static int batch_at_once(struct vqp *v, const struct ibv_send_wr *wr, uint32_t n,
+			 post_all_fn *post_all)
+{
+	int err = post_all(v, wr);
+
+	if (!batch_is_taken(v, err) && repost_is_for_program(v, err)) {
+		v->repost.tx_end = v->repost.tx_next;
+		shift_conn_unpost_send(v->conn, n);
+		return -err;
+	}
+	if (batch_is_taken(v, err))
+		v->repost.tx_next = v->repost.tx_end;
+	if (err) {
+		repost_refused(v, -err);
+		vqp_act(v);
+	}
+	return 0;
+}
+
+/* The log has had no room for the rest, as a secret signal was due in the batch, and from there on
+ * it says how much is outstanding. Nothing of it is posted yet. */
+static void batch_unlog(struct vqp *v, uint32_t logged)
+{
+	if (v->self.engaged || v->repost.tx_end - v->repost.tx_next < logged)
+		return;
+	v->repost.tx_end -= logged;
+	shift_conn_unpost_send(v->conn, logged);
+}
+
+static __attribute__((noinline)) int slow_batch(struct vqp *v, struct ibv_send_wr *list, uint32_t n,
+						post_all_fn *post_all)
+{
+	struct ibv_send_wr *wr = list;
+	int err = 0;
+
+	if (v->life.bypassed)
+		return post_all(v, list);
+	vqp_enter(v);
+	if (!takes_all(v, n))
+		err = -ENOMEM;
+	for (; wr && !err; wr = err ? wr : wr->next)
+		err = slow_send(v, wr, false);
+	if (err && wr != list)
+		batch_unlog(v, count_sends(list, wr));
+	if (!err && batch_is_home(v, n))
+		err = batch_at_once(v, list, n, post_all);
+	vqp_leave(v);
+	return -err;
+}
+
+/* [wr, end) was logged, and is not to be posted this way. Inside the gate, which it leaves. */
+static void batch_withdraw(struct vqp *v, enum gate_how how, const struct ibv_send_wr *wr,
+			   const struct ibv_send_wr *end)
+{
+	shift_fast_fold(v->conn, &v->hot.run);
+	shift_conn_unpost_send(v->conn, count_sends(wr, end));
+	gate_leave(&v->hot.send_gate, how);
+}
+
+static enum gate_how batch_enter(struct vqp *v, struct ibv_send_wr *wr)
+{
+	bool known = gate_find(&gate_mine.send, v->qp);
+	enum gate_how how;
+
+	if (known && gate_enter_owned(&v->hot.send_gate, wr))
+		return GATE_OWNED;
+	how = gate_enter(&v->hot.send_gate, wr);
+	if (!known && how != GATE_IS_SHUT)
+		gate_remember(&gate_mine.send, v->qp, v);
+	return how;
+}
+
+/* Where the program is not at fault, its NIC is broken. */
+static __attribute__((noinline)) int batch_failed(struct vqp *v, enum gate_how how, int err,
+						  const struct ibv_send_wr *wr, uint32_t n)
+{
+	bool taken = batch_is_taken(v, err);
+
+	if (!taken && repost_is_for_program(v, err)) {
+		batch_withdraw(v, how, wr, NULL);
+		return err;
+	}
+	shift_fast_fold(v->conn, &v->hot.run);
+	sends_refused(v, how, taken ? 0 : n);
+	return 0;
+}
+
+int post_send_batch(struct vqp *v, struct ibv_send_wr *wr, uint32_t n, post_all_fn *post_all)
+{
+	enum gate_how how = batch_enter(v, wr);
+	int err;
+
+	if (how == GATE_IS_SHUT)
+		return slow_batch(v, wr, n, post_all);
+	if (n > 1 || !log_one(v, wr)) {
+		struct ibv_send_wr *rest = log_sends(v, wr);
+
+		if (rest) {
+			batch_withdraw(v, how, wr, rest);
+			return slow_batch(v, wr, n, post_all);
+		}
+	}
+	err = post_all(v, wr);
+	if (__builtin_expect(err, 0))
+		return batch_failed(v, how, err, wr, n);
+	gate_leave(&v->hot.send_gate, how);
+	return 0;
 }

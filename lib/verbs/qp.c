@@ -29,6 +29,7 @@
 #include "lib/conn/twin.h"
 #include "lib/verbs/bypass.h"
 #include "lib/verbs/memory_windows.h"
+#include "lib/verbs/wr_builder.h"
 
 static struct qp_session session;
 
@@ -53,6 +54,7 @@ static void qp_free(struct object *obj)
 	struct vqp *v = (struct vqp *)obj;
 
 	pages_put(v->conn, v->conn_bytes);
+	wr_builder_free(v->wr_builder);
 	peer_keys_free(v->keys.peer);
 	exported_keys_free(&v->keys.exported);
 	if (v->pd)
@@ -236,28 +238,32 @@ static void qp_publish(struct vqp *v)
 	bypass_check(v);
 }
 
-/* A fence posts a marker, for which a send queue of no entries has no room (V19). Verbs allow one
- * larger than the program has asked for. */
-static struct ibv_qp *real_create_qp(const struct vdev *dev, struct ibv_pd *pd,
-				     struct ibv_qp_init_attr *attr)
+bool hook_creates_qp(const struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
+	const struct vdev *dev = vdev_find(pd->context);
 	bool grow = dev && dev->rails > 1 && attr->qp_type == IBV_QPT_RC && !attr->srq &&
 		    !attr->cap.max_send_wr;
-	struct ibv_qp *qp;
 
 	attr->cap.max_send_wr += grow;
-	qp = with_room(pd->context, real.create_qp(pd, attr));
-	if (!qp)
-		attr->cap.max_send_wr -= grow;
-	return qp;
+	return grow;
 }
 
-struct ibv_qp *hook_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+/* Comes first, because without memory for it the QP is the provider's alone. */
+static void wr_builder_prepare(struct vqp *v)
+{
+	v->wr_builder = wr_builder_new(&v->init.cap);
+	if (!v->wr_builder)
+		v->program.why = STATS_UNPROTECTED_NO_MEMORY;
+}
+
+struct ibv_qp *hook_created_qp(struct ibv_qp *qp, struct ibv_pd *pd, struct ibv_qp_init_attr *attr,
+			       bool grown, struct ibv_qp_ex *ex)
 {
 	struct vdev *dev = vdev_find(pd->context);
-	struct ibv_qp *qp = real_create_qp(dev, pd, attr);
 	struct vqp *v;
 
+	if (!qp)
+		attr->cap.max_send_wr -= grown;
 	if (!qp || !dev || fork_in_child_warn())
 		return qp;
 	v = qp_new(dev, pd, attr);
@@ -267,12 +273,24 @@ struct ibv_qp *hook_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	v->qpn = qp->qp_num;
 	v->init = *attr; /* with the capacities as accepted */
 	v->program.why = qp_judge(v, pd, attr);
+	if (v->program.why == STATS_UNPROTECTED_NONE && ex)
+		wr_builder_prepare(v);
 	if (v->program.why == STATS_UNPROTECTED_NONE)
 		qp_protect(v);
 	if (!v->conn)
 		stats_bypass(dev->ctx->device->name, v->program.why);
 	qp_publish(v);
+	if (v->conn && ex && vqp_find(qp) == v)
+		wr_builder_take_over(v, ex);
 	return qp;
+}
+
+struct ibv_qp *hook_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	bool grown = hook_creates_qp(pd, attr);
+	struct ibv_qp *qp = with_room(pd->context, real.create_qp(pd, attr));
+
+	return hook_created_qp(qp, pd, attr, grown, NULL);
 }
 
 void hook_created_foreign_qp(struct ibv_qp *qp, enum stats_unprotected why)
@@ -498,6 +516,16 @@ static int verb_ended(struct vqp *v, int err)
 	return rail0_is_programs(v) ? err : 0;
 }
 
+/* The program's own. */
+static int modify_rail0(struct vqp *v, struct ibv_qp_attr *attr, int mask)
+{
+	int err = quietly(real.modify_qp(v->qp, attr, mask));
+
+	if (v->wr_builder)
+		wr_builder_keep(v);
+	return err;
+}
+
 static int modify_to_err(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 {
 	int err = 0;
@@ -508,7 +536,7 @@ static int modify_to_err(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 	if (!vqp_is_protected(v)) { /* the NIC flushes, as without shift */
 		v->life.dead = false;
 		verb_begins(v);
-		err = verb_ended(v, quietly(real.modify_qp(v->qp, attr, mask)));
+		err = verb_ended(v, modify_rail0(v, attr, mask));
 	}
 	if (!err)
 		v->program.state = v->qp->state = IBV_QPS_ERR;
@@ -556,7 +584,7 @@ static int modify_to_reset(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 		close_conn(v, SHIFT_CLOSE_RESET);
 	session.end(v);
 	rail_jobs_stop(v);
-	err = quietly(real.modify_qp(v->qp, attr, mask));
+	err = modify_rail0(v, attr, mask);
 	if (err)
 		return err;
 	life_purge(v);
@@ -581,7 +609,7 @@ static int modify_running(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 		nic_mask &= IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER;
 	if (nic_mask && rail0_is_programs(v)) {
 		verb_begins(v);
-		err = verb_ended(v, quietly(real.modify_qp(v->qp, attr, nic_mask)));
+		err = verb_ended(v, modify_rail0(v, attr, nic_mask));
 	}
 	if (!err) {
 		attr_save(&v->program.attr, attr, mask);
@@ -599,6 +627,8 @@ static int modify_bypassed(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 {
 	int err = modify_passed(v->qp, attr, mask);
 
+	if (v->wr_builder)
+		wr_builder_keep(v);
 	if (!err && (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RESET)
 		bypass_reset(v);
 	return err;
@@ -642,7 +672,7 @@ static int modify_locked(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 		return modify_running(v, attr, mask);
 	if (state && attr->qp_state == IBV_QPS_RTR)
 		rail0_wait(v);
-	err = quietly(real.modify_qp(v->qp, attr, mask));
+	err = modify_rail0(v, attr, mask);
 	if (err)
 		return err;
 	attr_save(&v->program.attr, attr, mask);
@@ -769,6 +799,8 @@ int hook_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 /* Ends the life that the QP is in. */
 static void life_end(struct vqp *v)
 {
+	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
+
 	if (v->life.started) {
 		close_conn(v, SHIFT_CLOSE_DESTROY);
 		rail_jobs_stop(v);
@@ -778,7 +810,8 @@ static void life_end(struct vqp *v)
 		return;
 	/* A fence that was taken for hung may have ended only now. What flushes then is known as
 	 * this QP's as long as the QP is in the tables, and its number is no other's. */
-	quietly(vqp_to_state(v, 0, IBV_QPS_RESET));
+	modify_rail0(v, &reset, IBV_QP_STATE);
+	v->qp->state = v->program.state;
 	life_purge(v);
 }
 

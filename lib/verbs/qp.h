@@ -19,6 +19,14 @@ void qp_set_session(const struct qp_session *session);
 
 struct ibv_qp *hook_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
 
+/* The same for other verbs that make one. Before it: a fence posts a marker, for which a send queue
+ * of no entries has no room (V19), so it is asked for one that is larger than the program's (verbs
+ * allow that). Returns whether. After it: qp or NULL, and attr with the capacities as accepted. ex:
+ * qp, if the program posts to it by ibv_wr_*; else NULL. Returns qp. */
+bool hook_creates_qp(const struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
+struct ibv_qp *hook_created_qp(struct ibv_qp *qp, struct ibv_pd *pd, struct ibv_qp_init_attr *attr,
+			       bool grown, struct ibv_qp_ex *ex);
+
 /* To be called after a QP was made in a way that can never be protected, for that reason: it is the
  * provider's alone, but counted, and known to be on its NIC. */
 void hook_created_foreign_qp(struct ibv_qp *qp, enum stats_unprotected why);

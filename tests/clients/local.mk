@@ -16,12 +16,14 @@ tests_clients_qp_record_LDADD = $(IBVERBS_LIBS) $(CJSON_LIBS)
 pkglibexec_PROGRAMS += tests/clients/integrity/integrity
 tests_clients_integrity_integrity_SOURCES = \
 	tests/clients/integrity/integrity.h tests/clients/integrity/main.c \
-	tests/clients/integrity/breaker.c tests/clients/integrity/device.c \
+	tests/clients/integrity/breaker.c tests/clients/integrity/cq.c \
+	tests/clients/integrity/device.c \
 	tests/clients/integrity/net.c tests/clients/integrity/options.c \
 	tests/clients/integrity/pattern.c tests/clients/integrity/post.c \
 	tests/clients/integrity/receive.c tests/clients/integrity/report.c \
 	tests/clients/integrity/retire.c tests/clients/integrity/sequence.c \
-	tests/clients/integrity/slots.c tests/clients/integrity/traffic.c $(rc_device) $(tcp)
+	tests/clients/integrity/slots.c tests/clients/integrity/traffic.c \
+	tests/clients/integrity/wr_api.c $(rc_device) $(tcp)
 tests_clients_integrity_integrity_CFLAGS = $(AM_CFLAGS) -pthread $(IBVERBS_CFLAGS)
 tests_clients_integrity_integrity_LDADD = $(IBVERBS_LIBS)
 

@@ -34,7 +34,7 @@ struct request {
 	cJSON *body;
 	etcd_reply_fn *fn;
 	void *arg;
-	bool stream;
+	uintptr_t stream; /* its number; 0: it is none */
 };
 
 struct etcd {
@@ -75,7 +75,7 @@ void etcd_free(struct etcd *e)
 }
 
 static void add_request(struct etcd *e, const char *path, cJSON *body, etcd_reply_fn *fn, void *arg,
-			bool stream)
+			uintptr_t stream)
 {
 	struct request *r = &e->request[e->count++];
 
@@ -87,12 +87,28 @@ static void add_request(struct etcd *e, const char *path, cJSON *body, etcd_repl
 
 void etcd_post(struct etcd *e, const char *path, struct cJSON *body, etcd_reply_fn *fn, void *arg)
 {
-	add_request(e, path, body, fn, arg, false);
+	add_request(e, path, body, fn, arg, 0);
 }
 
-void etcd_stream(struct etcd *e, const char *path, struct cJSON *body, etcd_reply_fn *fn, void *arg)
+/* A number instead of a pointer, as requests move in their array. */
+struct etcd_request *etcd_stream(struct etcd *e, const char *path, struct cJSON *messages,
+				 etcd_reply_fn *fn, void *arg)
 {
-	add_request(e, path, body, fn, arg, true);
+	static uintptr_t last;
+
+	add_request(e, path, messages, fn, arg, ++last);
+	return (struct etcd_request *)last;
+}
+
+void etcd_end(struct etcd_request *r)
+{
+	int n = 0;
+
+	while (n < the_etcd.count && the_etcd.request[n].stream != (uintptr_t)r)
+		n++;
+	if (n == the_etcd.count)
+		abort(); /* it has ended */
+	cJSON_Delete(take_request(&the_etcd, n).body);
 }
 
 void etcd_next_endpoint(struct etcd *e)
@@ -275,6 +291,33 @@ static cJSON *job_key_answer(const cJSON *body)
 	return reply;
 }
 
+/* As a good etcd answers a transaction of ranges: with one for each. */
+static cJSON *ranges_answer(const cJSON *body, cJSON *reply, struct input *in)
+{
+	int n = cJSON_GetArraySize(cJSON_GetObjectItem(body, "success"));
+	cJSON *responses = cJSON_AddArrayToObject(reply, "responses"), *o, *list;
+
+	for (; n; n--) {
+		uint8_t how = next_byte(in);
+
+		o = cJSON_CreateObject();
+		cJSON_AddItemToArray(responses, o);
+		o = cJSON_AddObjectToObject(o, "response_range");
+		list = cJSON_AddArrayToObject(o, "kvs");
+		for (int kvs = how & 3; kvs; kvs--)
+			add_kv(list, in);
+		cJSON_AddBoolToObject(o, "more", how & 64);
+	}
+	return reply;
+}
+
+static bool is_of_ranges(const cJSON *body)
+{
+	const cJSON *first = cJSON_GetArrayItem(cJSON_GetObjectItem(body, "success"), 0);
+
+	return cJSON_GetObjectItem(first, "request_range");
+}
+
 static cJSON *watch_answer(struct input *in)
 {
 	cJSON *reply = cJSON_CreateObject(), *result = cJSON_AddObjectToObject(reply, "result");
@@ -291,6 +334,7 @@ static cJSON *watch_answer(struct input *in)
 		return reply;
 	}
 	cJSON_AddBoolToObject(result, "fragment", how & 1);
+	cJSON_AddNumberToObject(result, "watch_id", how >> 4);
 	events = cJSON_AddArrayToObject(result, "events");
 	for (int n = 1 + (how & 3); n; n--) {
 		event = cJSON_CreateObject();
@@ -319,6 +363,8 @@ static cJSON *shaped_answer(const struct request *r, struct input *in)
 	cJSON_AddStringToObject(cJSON_AddObjectToObject(reply, "header"), "revision", number);
 	cJSON_AddStringToObject(reply, "ID", number);
 	cJSON_AddStringToObject(cJSON_AddObjectToObject(reply, "result"), "TTL", number);
+	if (!strcmp(r->path, "/v3/kv/txn") && is_of_ranges(r->body))
+		return ranges_answer(r->body, reply, in);
 	if (strcmp(r->path, "/v3/kv/range"))
 		return reply;
 	list = cJSON_AddArrayToObject(reply, "kvs");
@@ -334,20 +380,23 @@ static void deliver(int n, cJSON *reply, int failure)
 	struct request r = the_etcd.request[n];
 	const char *text = ETCD_NO_JSON;
 	int code = cJSON_IsObject(reply) ? etcd_code_of(reply, &text) : ETCD_NO_ANSWER;
+	bool is_over;
 
 	if (failure)
 		code = failure;
-	if (!r.stream)
+	is_over = !r.stream || code;
+	if (is_over)
 		take_request(&the_etcd, n);
 	r.fn(r.arg, code ? NULL : reply, code, text);
-	if (!r.stream)
+	if (is_over)
 		cJSON_Delete(r.body);
 	cJSON_Delete(reply);
 }
 
 static void answer_request(struct input *in)
 {
-	static const int failures[] = {0, 0, 0, 0, ETCD_NO_ANSWER, ETCD_TOO_LONG, 1, 5, 9, 11, 16};
+	static const int failures[] = {0, 0,  0,  0, ETCD_NO_ANSWER, ETCD_TOO_LONG, ETCD_BUSY, 1, 5,
+				       9, 11, 14, 16};
 	uint8_t which = next_byte(in), how = next_byte(in);
 	int n = the_etcd.count ? which % the_etcd.count : -1;
 	struct kv_bytes text;
@@ -364,9 +413,43 @@ static void answer_request(struct input *in)
 
 /* ---- what must hold ------------------------------------------------------------------------- */
 
+/* Some topic covers it, and it has a value: or it is on its way to etcd, or was deleted while
+ * something is read. */
+static void check_kept(const struct item *i)
+{
+	bool deleted = kv_link_is_held(&i->in_deleted);
+
+	if (deleted && (i->head.value || !kvd.watches.reading))
+		abort();
+	if (i->dirty || i->in_flight)
+		return;
+	if ((!i->head.value && !deleted) ||
+	    (!i->owner && !i->ours && !subs_cover(&kvd, i->head.key, strlen(i->head.key), NULL)))
+		abort();
+}
+
+/* Each is in one place, and nothing is kept that none of them covers. */
+static void check_topics(void)
+{
+	struct topic *t;
+	struct item *i;
+
+	for (t = NULL; (t = subs_next(&kvd, t));) {
+		if ((t->state == TOPIC_WATCHED) != (t->stream != NULL) ||
+		    (t->state == TOPIC_COVERED) == kv_link_is_held(&t->in_state) ||
+		    (t->state == TOPIC_COVERED && !kvd.subs.all))
+			abort();
+		if (!topic_is_used(t) && t->state != TOPIC_WATCHED && t->state != TOPIC_READING)
+			abort();
+	}
+	for (i = NULL; (i = kv_table_next(&kvd.store.items, i));)
+		check_kept(i);
+}
+
 static void check_lists(void)
 {
-	size_t dirty = 0, in_flight = 0, owned = 0, keys_of_clients = 0, bytes = 0;
+	size_t dirty = 0, in_flight = 0, owned = 0, keys_of_clients = 0, bytes = 0, sorted = 0;
+	const struct kv_node *n;
 	struct item *i;
 	int connections = 0;
 
@@ -380,13 +463,17 @@ static void check_lists(void)
 		if (i->owner && !kv_link_is_held(&i->in_owner))
 			abort();
 	}
+	for (n = kv_sorted_after(kvd.store.order, "", true); n;
+	     n = kv_sorted_after(kvd.store.order, n->key, false))
+		sorted++;
+	check_topics();
 	for (struct client *c = kvd.clients; c; c = c->next) {
 		keys_of_clients += c->keys;
 		connections++;
 	}
-	if (bytes != kvd.store.bytes || dirty != kvd.store.dirty ||
-	    in_flight != kvd.store.in_flight || owned != keys_of_clients ||
-	    connections != kvd.connections)
+	if (sorted != kvd.store.items.count || bytes != kvd.store.bytes ||
+	    dirty != kvd.store.dirty || in_flight != kvd.store.in_flight ||
+	    owned != keys_of_clients || connections != kvd.connections)
 		abort();
 }
 
@@ -432,8 +519,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	kvd.places = CLIENTS - 1;
 	kvd.spare_fd = kvd.listen_fd = -1;
 	memset(ends, -1, sizeof(ends));
-	subs_init(&kvd);
+	watch_init(&kvd);
 	store_init(&kvd);
+	subs_init(&kvd);
 	session_init(&kvd);
 	while (in.left)
 		one_step(&in);

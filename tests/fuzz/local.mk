@@ -61,7 +61,7 @@ fuzz_journal-libfuzzer: $(fuzz_journal_libfuzzer_sources) faultinject/libfaultin
 CLEANFILES += fuzz_journal-libfuzzer
 # shift-kvd between its clients and its etcd, with a clock of the fuzzer's.
 FUZZ_KVD_SOURCES = tests/fuzz/fuzz_kvd.c kv/kvd_clients.c kv/kvd_subs.c kv/kvd_deaths.c \
-	kv/kvd_store.c kv/kvd_session.c kv/kvd_txn.c kv/kvd_watch.c kv/kvd_status.c kv/etcd_json.c \
+	kv/kvd_store.c kv/kvd_session.c kv/kvd_txn.c kv/kvd_read.c kv/kvd_watch.c kv/sorted.c kv/kvd_status.c kv/etcd_json.c \
 	kv/job_key.c \
 	kv/ask.c
 check_PROGRAMS += tests/fuzz/fuzz_kvd

@@ -267,6 +267,7 @@ void nic_setup(void);
 struct fake_qp *nic_create_qp(struct ibv_pd *pd, const struct ibv_qp_init_attr *attr);
 void nic_destroy_qp(struct fake_qp *q);
 int nic_modify_qp(struct fake_qp *q, const struct ibv_qp_attr *attr, int mask);
+uint32_t nic_send_room(const struct fake_qp *q); /* WRs */
 int nic_post_send(struct fake_qp *q, const struct ibv_send_wr *wr);
 int nic_post_recv(struct fake_qp *q, const struct ibv_recv_wr *wr);
 int nic_poll(struct fake_cq *cq, int n, struct ibv_wc *wc);
@@ -288,6 +289,9 @@ void wire_setup(void);
 /* --- verbs: verbs.c --------------------------------------------------------------------------- */
 
 void verbs_setup(void);
+
+/* A list on the way to the program's NIC: all or none, as of ibv_wr_complete(). */
+int verbs_post_all(struct vqp *v, const struct ibv_send_wr *wr);
 unsigned int verbs_objects(void); /* that exist, of the provider */
 struct fake_mr *mr_find(const struct fake_nic *n, uint32_t key, uint64_t addr, uint64_t bytes);
 

@@ -722,6 +722,11 @@ static void wqe_fill(const struct fake_qp *q, struct wqe *w, const struct ibv_se
 	w->packets = w->length ? (w->length + q->mtu - 1) / q->mtu : 1;
 }
 
+uint32_t nic_send_room(const struct fake_qp *q)
+{
+	return q->init.cap.max_send_wr - (uint32_t)(q->sq_posted - q->sq_done);
+}
+
 int nic_post_send(struct fake_qp *q, const struct ibv_send_wr *wr)
 {
 	struct wqe *w = wqe_at(q, q->sq_posted);

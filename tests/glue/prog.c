@@ -14,6 +14,7 @@
 #include "lib/object/memory.h"
 #include "lib/verbs/completion_events.h"
 #include "lib/verbs/context.h"
+#include "lib/verbs/post_send.h"
 #include "lib/verbs/qp.h"
 #include "tests/glue/prog.h"
 
@@ -45,7 +46,7 @@ static uint64_t gap_ns, early_end_at, one_dies_at, rekey_ns;
 static uint32_t signal_ppm, late_receives_ppm, small_ppm;
 static unsigned int burst_max, stay, mix[7]; /* stay: posts in a row */
 static struct ibv_qp_cap cap;
-static bool stop, all_done, sleeps;
+static bool stop, all_done, sleeps, batches;
 
 struct vqp *prog_vqp(unsigned int pair, unsigned int host)
 {
@@ -265,6 +266,13 @@ static bool may_post(const struct side *s)
 	       s->posted - s->next_cqe < cap.max_send_wr && s->posted - s->next_cqe < SLOTS - 1;
 }
 
+/* As ibv_wr_complete() does: all, or none. */
+static int post_batch(struct side *s, struct ibv_send_wr *wr, uint32_t n, struct ibv_send_wr **bad)
+{
+	*bad = wr;
+	return post_send_batch(prog_vqp(s->pair, s->host), wr, n, verbs_post_all);
+}
+
 /* A list of sends. false: the queue is full, or nothing is left to be posted. */
 static bool post_sends(struct side *s)
 {
@@ -282,14 +290,14 @@ static bool post_sends(struct side *s)
 	if (!n)
 		return false;
 	trace("%c%u posts %u..%u", 'a' + s->host, s->pair, first, first + n - 1);
-	err = ibv_post_send(s->qp, wr, &bad);
+	err = batches && one_in(2) ? post_batch(s, wr, n, &bad) : ibv_post_send(s->qp, wr, &bad);
 	tally->sends += n;
 	if (!err)
 		return true;
 	if (!bad || bad < wr || bad >= wr + n)
 		violation("%c%u: a post fails with %d, and bad_wr is none of its requests",
 			  'a' + s->host, s->pair, err);
-	if (err != ENOMEM && !s->ended && !s->closing)
+	if (err != ENOMEM && err != ENOSPC && !s->ended && !s->closing)
 		violation("%c%u: a post fails with %d", 'a' + s->host, s->pair, err);
 	trace("%c%u: refused from %u on: %d", 'a' + s->host, s->pair, first + (uint32_t)(bad - wr),
 	      err);
@@ -885,6 +893,7 @@ void prog_setup(void)
 	early_end_at = one_in(3) ? 1 + rnd() % (1000 * NS_MS) : 0;
 	one_dies_at = one_in(3) ? 1 + rnd() % (500 * NS_MS) : 0;
 	sleeps = one_in(3);
+	batches = one_in(3);
 	rekey_ns = one_in(3) ? rnd_range(1, one_in(2) ? 2 : 100) * NS_MS : 0;
 	load_setup();
 	stay = 1 + rnd_below(12);

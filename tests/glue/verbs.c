@@ -157,6 +157,41 @@ static int op_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_se
 	return err;
 }
 
+static uint32_t length_of(const struct ibv_send_wr *wr)
+{
+	uint32_t n = 0;
+
+	for (; wr; wr = wr->next)
+		n++;
+	return n;
+}
+
+int verbs_post_all(struct vqp *v, const struct ibv_send_wr *wr)
+{
+	struct fake_qp *q = (struct fake_qp *)v->qp;
+	bool is_last = false, queued;
+	int err;
+
+	thread_step();
+	err = refuses(q->nic, q);
+	queued = !err || (err == EIO && q->nic->is_rxe); /* then its doorbell fails */
+	if (queued && nic_send_room(q) < length_of(wr)) {
+		err = ENOMEM;
+		queued = false;
+	}
+	if (err == ENOMEM && q->nic->is_rxe)
+		err = ENOSPC; /* check_qp_queue_full() of its rxe.c */
+	for (; wr; wr = wr->next) {
+		is_last |= prog_is_last(v->qp, wr->wr_id);
+		if (queued && nic_post_send(q, wr))
+			err = EINVAL; /* of its first: the QP is in the wrong state */
+	}
+	tally->refused_posts += err != 0;
+	prog_asked(v->qp, is_last, err);
+	thread_step();
+	return err;
+}
+
 static int op_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	struct fake_qp *q = (struct fake_qp *)qp;

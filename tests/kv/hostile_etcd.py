@@ -30,6 +30,10 @@ def header(mode):
     return {} if mode == "no-revision" else {"revision": BIGGEST if mode == "biggest-revision" else "9"}
 
 
+def job_prefix(request):
+    return b"/".join(base64.b64decode(request["key"]).split(b"/")[:4]) + b"/"
+
+
 class Etcd(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
@@ -59,16 +63,17 @@ class Etcd(BaseHTTPRequestHandler):
         self.send(str(counts.get(mode, 0)).encode())
 
     def do_POST(self):
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])) or b"{}")
+        lines = self.rfile.read(int(self.headers["Content-Length"])).splitlines()
+        body = [json.loads(line) for line in lines] or [{}]
         _, mode, path = self.path.split("/", 2)
         with lock:
             counts[mode] = counts.get(mode, 0) + 1
         try:
-            self.answer(mode, path, body)
+            self.answer(mode, path, body[0], body)
         except (BrokenPipeError, ConnectionResetError):
             self.close_connection = True
 
-    def answer(self, mode, path, body):
+    def answer(self, mode, path, body, messages):
         if mode == "no-json":
             return self.send(b"<html>\x1b]0;owned\x07 welcome to the wrong port</html>")
         if mode == "wrong-types":
@@ -100,10 +105,14 @@ class Etcd(BaseHTTPRequestHandler):
         if path == "v3/kv/range":
             return self.send(json.dumps(self.range(mode, body)).encode())
         if path == "v3/watch":
-            return self.watch(mode, body["create_request"])
+            return self.watch(mode, [m["create_request"] for m in messages])
         self.send(b"{}")
 
     def transaction(self, mode, body):
+        ranges = [op["request_range"] for op in body.get("success", []) if "request_range" in op]
+        if ranges and not body.get("compare"):
+            return {"header": header(mode), "succeeded": True,
+                    "responses": [{"response_range": self.range(mode, r)} for r in ranges]}
         puts = [op["request_put"] for op in body.get("success", []) if "request_put" in op]
         if mode == "lost-lease" and not body.get("compare"):
             return {"error": "etcdserver: requested lease not found", "code": 5}
@@ -112,7 +121,7 @@ class Etcd(BaseHTTPRequestHandler):
         return {"header": header(mode), "succeeded": True, "responses": [{"response_put": {}}, found]}
 
     def range(self, mode, body):
-        prefix = base64.b64decode(body["key"])
+        prefix = job_prefix(body)
         if mode == "compacted-page" and "revision" in body:
             return {"error": "etcdserver: mvcc: required revision has been compacted", "code": 11}
         kvs = {
@@ -122,14 +131,14 @@ class Etcd(BaseHTTPRequestHandler):
             "foreign-key": [key_value(b"/other/key/of/somebody")],
             "huge-key": [key_value(prefix + b"k" * 100000, b"v" * 100000)],
             "control-key": [key_value(prefix + b"\x1b[2J\0x")],
-            "same-page": [key_value(base64.b64decode(body["range_end"])[:-1] + b"/a")],
+            "same-page": [key_value(prefix + b"dead/a")],
             "bad-base64": [{"key": "\u00e9\u00e9", "value": "====", "mod_revision": "1"}],
         }.get(mode, [])
         more = mode in ("same-page", "empty-page", "compacted-page")
         return {"header": header(mode), "kvs": kvs, "more": more}
 
-    def watch(self, mode, request):
-        prefix = base64.b64decode(request["key"])
+    def watch(self, mode, requests):
+        prefix = job_prefix(requests[0])
         events = {
             "short-event": [{"kv": key_value(b"/")}],
             "foreign-event": [{"kv": key_value(b"/other/key/of/somebody")}],
@@ -140,7 +149,10 @@ class Etcd(BaseHTTPRequestHandler):
         self.begin_stream()
         if mode == "compacted":
             return self.send_line({"canceled": True, "compact_revision": "3"})
-        self.send_line({"created": True})
+        for _ in requests:
+            self.send_line({"created": True})
+        for r in [r for r in requests if mode == "always-compacted" and "range_end" in r]:
+            self.send_line({"canceled": True, "watch_id": r["watch_id"], "compact_revision": BIGGEST})
         if events:
             self.send_line({"events": events})
         end = time.time() + STREAM_SECONDS

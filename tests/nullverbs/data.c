@@ -3,6 +3,9 @@
 
 #include "tests/nullverbs/nullverbs.h"
 
+/* As long as a real provider's data path, and no longer. */
+#define ALWAYS __attribute__((always_inline))
+
 static const uint8_t completion_of[] = {
 	[IBV_WR_RDMA_WRITE] = IBV_WC_RDMA_WRITE,
 	[IBV_WR_RDMA_WRITE_WITH_IMM] = IBV_WC_RDMA_WRITE,
@@ -11,7 +14,9 @@ static const uint8_t completion_of[] = {
 	[IBV_WR_RDMA_READ] = IBV_WC_RDMA_READ,
 	[IBV_WR_ATOMIC_CMP_AND_SWP] = IBV_WC_COMP_SWAP,
 	[IBV_WR_ATOMIC_FETCH_AND_ADD] = IBV_WC_FETCH_ADD,
+	[IBV_WR_LOCAL_INV] = IBV_WC_LOCAL_INV,
 	[IBV_WR_BIND_MW] = IBV_WC_BIND_MW,
+	[IBV_WR_SEND_WITH_INV] = IBV_WC_SEND,
 	[NULL_WR_ATOMIC_WRITE] = IBV_WC_RDMA_WRITE,
 };
 
@@ -63,7 +68,29 @@ void null_hand_over(struct null_cq *cq, const struct null_qp *from, struct null_
 	pthread_spin_unlock(&cq->lock);
 }
 
-static uint32_t write_wqe(struct null_qp *qp, const struct ibv_send_wr *wr)
+static bool is_atomic(enum ibv_wr_opcode opcode)
+{
+	return opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+void null_newest_send(const struct ibv_qp *base, struct null_sent *sent)
+{
+	const struct null_qp *qp = (const struct null_qp *)base;
+	const struct null_wqe *wqe = &qp->send_ring[(qp->send_head - 1) & qp->send_mask];
+
+	*sent = (struct null_sent){
+		.opcode = wqe->control[0] & 0xff,
+		.flags = wqe->control[2],
+		.imm = wqe->control[3],
+		.rkey = wqe->rkey,
+		.remote_addr = wqe->remote_addr,
+		.compare_add = wqe->compare_add,
+		.swap = wqe->swap,
+		.last = {.addr = wqe->addr, .length = wqe->length, .lkey = wqe->lkey},
+	};
+}
+
+static inline ALWAYS uint32_t write_wqe(struct null_qp *qp, const struct ibv_send_wr *wr)
 {
 	uint32_t index = qp->send_head++ & qp->send_mask;
 	struct null_wqe *wqe = &qp->send_ring[index];
@@ -76,6 +103,11 @@ static uint32_t write_wqe(struct null_qp *qp, const struct ibv_send_wr *wr)
 	wqe->control[3] = wr->imm_data;
 	wqe->remote_addr = wr->wr.rdma.remote_addr;
 	wqe->rkey = wr->wr.rdma.rkey;
+	if (is_atomic(wr->opcode)) {
+		wqe->rkey = wr->wr.atomic.rkey;
+		wqe->compare_add = wr->wr.atomic.compare_add;
+		wqe->swap = wr->wr.atomic.swap;
+	}
 	for (int i = 0; i < wr->num_sge; i++) {
 		wqe->addr = wr->sg_list[i].addr;
 		wqe->length = wr->sg_list[i].length;
@@ -88,11 +120,11 @@ static uint32_t write_wqe(struct null_qp *qp, const struct ibv_send_wr *wr)
 static bool is_two_sided(enum ibv_wr_opcode opcode)
 {
 	return opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM ||
-	       opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+	       opcode == IBV_WR_SEND_WITH_INV || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
 }
 
 /* false: it failed. */
-static bool execute(struct null_qp *qp, const struct ibv_send_wr *wr, uint32_t length)
+static inline ALWAYS bool execute(struct null_qp *qp, const struct ibv_send_wr *wr, uint32_t length)
 {
 	struct null_cqe cqe = {
 		.qp = qp,
@@ -112,7 +144,9 @@ static bool execute(struct null_qp *qp, const struct ibv_send_wr *wr, uint32_t l
 				   &(struct null_cqe){
 					   .byte_len = length,
 					   .imm = wr->imm_data,
-					   .has_imm = wr->opcode != IBV_WR_SEND,
+					   .has_imm = wr->opcode == IBV_WR_SEND_WITH_IMM ||
+						      wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM,
+					   .has_inv = wr->opcode == IBV_WR_SEND_WITH_INV,
 					   .solicited = wr->send_flags & IBV_SEND_SOLICITED,
 					   .opcode = wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM
 							     ? IBV_WC_RECV_RDMA_WITH_IMM
@@ -123,7 +157,7 @@ static bool execute(struct null_qp *qp, const struct ibv_send_wr *wr, uint32_t l
 	if (qp->all_signaled || (wr->send_flags & IBV_SEND_SIGNALED) || cqe.status)
 		complete((struct null_cq *)qp->base.send_cq, &cqe);
 	else
-		qp->send_tail++; /* no CQE frees its place; nothing waits in the ring */
+		qp->send_freed++; /* no CQE frees its place; nothing waits in the ring */
 	return !cqe.status;
 }
 
@@ -143,18 +177,68 @@ void null_break_qp(struct ibv_qp *base)
 	pthread_spin_unlock(&qp->send_lock);
 }
 
-static int refuse_send(const struct null_qp *qp, const struct ibv_send_wr *wr)
+static inline ALWAYS uint32_t sends_outstanding(const struct null_qp *qp)
+{
+	return qp->send_head - qp->send_freed - __atomic_load_n(&qp->send_tail, __ATOMIC_RELAXED);
+}
+
+uint32_t null_sends_outstanding(const struct null_qp *qp)
+{
+	return sends_outstanding(qp);
+}
+
+static bool is_too_long(const struct null_qp *qp, const struct ibv_send_wr *wr)
+{
+	uint64_t length = 0;
+
+	if (wr->num_sge > (int)qp->cap.max_send_sge && !(wr->send_flags & IBV_SEND_INLINE))
+		return true;
+	for (int i = 0; i < wr->num_sge; i++)
+		length += wr->sg_list[i].length;
+	return wr->send_flags & IBV_SEND_INLINE && length > qp->cap.max_inline_data;
+}
+
+static bool is_invalidation(enum ibv_wr_opcode opcode)
+{
+	return opcode == IBV_WR_LOCAL_INV || opcode == IBV_WR_SEND_WITH_INV;
+}
+
+/* What most are: as quick as a real provider that is asked for them. */
+static bool is_plain(const struct ibv_send_wr *wr)
+{
+	return wr->opcode <= IBV_WR_RDMA_READ && wr->num_sge <= 1 &&
+	       !(wr->send_flags & IBV_SEND_INLINE);
+}
+
+static inline ALWAYS int refuse_send(const struct null_qp *qp, const struct ibv_send_wr *wr)
 {
 	if (qp->attr.qp_state != IBV_QPS_RTS && qp->attr.qp_state != IBV_QPS_ERR)
 		return EINVAL;
-	if (qp->send_head - qp->send_tail >= qp->cap.max_send_wr)
+	if (sends_outstanding(qp) >= qp->cap.max_send_wr)
 		return ENOMEM;
+	if (is_plain(wr))
+		return 0;
 	if (wr->opcode == IBV_WR_BIND_MW && !wr->bind_mw.mw)
 		return EINVAL;
-	if ((wr->opcode > IBV_WR_BIND_MW && (int)wr->opcode != NULL_WR_ATOMIC_WRITE) ||
-	    wr->num_sge > NULL_SGE_MAX)
+	if (is_invalidation(wr->opcode) && !wr->invalidate_rkey)
+		return EINVAL;
+	if ((wr->opcode > IBV_WR_SEND_WITH_INV && (int)wr->opcode != NULL_WR_ATOMIC_WRITE) ||
+	    wr->num_sge > NULL_SGE_MAX || is_too_long(qp, wr))
 		return EINVAL;
 	return 0;
+}
+
+int null_refuse_send(const struct null_qp *qp, const struct ibv_send_wr *wr)
+{
+	return refuse_send(qp, wr);
+}
+
+void null_execute_sends(struct null_qp *qp, const struct ibv_send_wr *wr, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (!execute(qp, &wr[i], write_wqe(qp, &wr[i])))
+			fail(qp);
+	__atomic_store_n(&qp->doorbell[0], qp->send_head, __ATOMIC_RELEASE);
 }
 
 int null_post_send(struct ibv_qp *base, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
@@ -162,6 +246,10 @@ int null_post_send(struct ibv_qp *base, struct ibv_send_wr *wr, struct ibv_send_
 	struct null_qp *qp = (struct null_qp *)base;
 	int err = 0;
 
+	if (!wr) { /* as soft-RoCE */
+		*bad = NULL;
+		return EINVAL;
+	}
 	pthread_spin_lock(&qp->send_lock);
 	for (; wr; wr = wr->next) {
 		err = refuse_send(qp, wr);
@@ -214,14 +302,13 @@ static void translate(const struct null_cqe *cqe, struct ibv_wc *wc)
 	wc->byte_len = cqe->byte_len;
 	wc->imm_data = cqe->imm;
 	wc->qp_num = qp->base.qp_num;
-	wc->wc_flags = cqe->has_imm ? IBV_WC_WITH_IMM : 0;
+	wc->wc_flags = cqe->has_imm ? IBV_WC_WITH_IMM : cqe->has_inv ? IBV_WC_WITH_INV : 0;
 	if (!cqe->is_recv)
 		qp->send_tail++;
 }
 
-int null_poll_cq(struct ibv_cq *base, int entries, struct ibv_wc *wc)
+static inline ALWAYS int take(struct null_cq *cq, int entries, struct ibv_wc *wc)
 {
-	struct null_cq *cq = (struct null_cq *)base;
 	int n = 0;
 
 	pthread_spin_lock(&cq->lock);
@@ -232,6 +319,24 @@ int null_poll_cq(struct ibv_cq *base, int entries, struct ibv_wc *wc)
 			translate(cqe, &wc[n++]);
 	}
 	pthread_spin_unlock(&cq->lock);
+	return n;
+}
+
+int null_take(struct null_cq *cq, int entries, struct ibv_wc *wc)
+{
+	return take(cq, entries, wc);
+}
+
+int null_poll_cq(struct ibv_cq *base, int entries, struct ibv_wc *wc)
+{
+	struct null_cq *cq = (struct null_cq *)base;
+	int n;
+
+	if (!cq->has_poll_lock)
+		return take(cq, entries, wc);
+	pthread_mutex_lock(&cq->poll_lock);
+	n = null_take(cq, entries, wc);
+	pthread_mutex_unlock(&cq->poll_lock);
 	return n;
 }
 

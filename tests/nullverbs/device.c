@@ -208,13 +208,6 @@ static struct ibv_pd *alloc_parent_domain(struct ibv_context *ctx,
 	return pd;
 }
 
-/* Through the PLT, as providers call verbs, too. */
-static struct ibv_cq_ex *create_cq_ex(struct ibv_context *ctx, struct ibv_cq_init_attr_ex *attr)
-{
-	return (struct ibv_cq_ex *)ibv_create_cq(ctx, (int)attr->cqe, attr->cq_context,
-						 attr->channel, (int)attr->comp_vector);
-}
-
 static void set_ops(struct verbs_context *v)
 {
 	v->context.ops.post_send = null_post_send;
@@ -227,7 +220,7 @@ static void set_ops(struct verbs_context *v)
 	v->query_port = query_port;
 	v->query_device_ex = query_device_ex;
 	v->create_qp_ex = null_create_qp_ex;
-	v->create_cq_ex = create_cq_ex;
+	v->create_cq_ex = null_create_cq_ex;
 	v->alloc_td = alloc_td;
 	v->dealloc_td = dealloc_td;
 	v->alloc_parent_domain = alloc_parent_domain;

@@ -44,9 +44,8 @@ __asm__(".symver init_obj_1_0, mlx5dv_init_obj@MLX5_1.0");
 struct ibv_qp *mlx5dv_create_qp(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr,
 				struct mlx5dv_qp_init_attr *more)
 {
-	(void)ctx;
 	(void)more;
-	return ibv_create_qp(attr->pd, (struct ibv_qp_init_attr *)attr);
+	return verbs_get_ctx(ctx)->create_qp_ex(ctx, attr);
 }
 
 struct ibv_cq_ex *mlx5dv_create_cq(struct ibv_context *ctx, struct ibv_cq_init_attr_ex *attr,

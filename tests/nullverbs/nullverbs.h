@@ -9,6 +9,10 @@
  * as long as a real provider's: a spinlock, a WQE and a doorbell record are written, the CQE is
  * translated.
  *
+ * Posting by ibv_wr_* and polling by ibv_start_poll() lock the queue as a driver does, and a batch
+ * is taken whole or not at all. Atomics and invalidations complete, and do nothing; the key 0 is
+ * none.
+ *
  * NULLVERBS_DEVICES: how many there are (mlx5_0, mlx5_1, ...); 2 if unset.
  * NULLVERBS_PSN: rq_psn stays what it was set to, as some drivers have it. With `live` RC is that
  * of a real one between two QPs of the process that are connected with each other: rq_psn counts
@@ -54,6 +58,7 @@ struct null_cqe {
 	uint8_t opcode; /* IBV_WC_... */
 	bool is_recv;
 	bool has_imm;
+	bool has_inv; /* imm is the key */
 	bool solicited;
 };
 
@@ -69,19 +74,29 @@ struct null_cq {
 	int qps;		    /* it is of so many queues */
 	struct null_events *events; /* of its channel, or NULL */
 	uint32_t reported;	    /* so many were read */
+	/* Of ibv_create_cq_ex(): */
+	bool has_poll_lock;
+	pthread_mutex_t poll_lock; /* of those who poll; taken before `lock` */
+	struct ibv_wc wc;	   /* that is being read */
 };
 
 struct null_wqe {
 	uint32_t control[4];
 	uint64_t remote_addr;
-	uint32_t rkey;
-	uint32_t atomic[5];
+	uint32_t rkey, padding;
+	uint64_t compare_add, swap;
 	uint64_t addr;
 	uint32_t length, lkey;
 };
 
+struct null_builder;
+
 struct null_qp {
-	struct ibv_qp base;
+	union {
+		struct ibv_qp base;
+		struct ibv_qp_ex ex;
+	};
+	struct null_builder *builder; /* NULL: it was not asked for */
 	struct ibv_qp_cap cap;
 	struct ibv_qp_attr attr; /* as it was set */
 	struct ibv_ece ece;
@@ -93,6 +108,7 @@ struct null_qp {
 
 	pthread_spinlock_t send_lock, recv_lock;
 	uint32_t send_mask, send_head, send_tail;
+	uint32_t send_freed; /* without a completion; under send_lock */
 	uint32_t recv_mask, recv_head, recv_tail;
 	uint32_t doorbell[2];
 	struct null_wqe *send_ring;
@@ -110,12 +126,27 @@ void null_add_event(struct null_cq *cq);
 int null_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int null_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 int null_poll_cq(struct ibv_cq *cq, int entries, struct ibv_wc *wc);
+/* Polls, nobody else is polling. */
+int null_take(struct null_cq *cq, int entries, struct ibv_wc *wc);
 int null_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
 int null_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 void null_flush_receives(struct null_qp *qp);
 void null_complete_recv(struct null_qp *qp, const struct null_cqe *proto);
+/* Under the lock of the send queue. The third does what the second, 0 or an errno, lets pass. */
+uint32_t null_sends_outstanding(const struct null_qp *qp);
+int null_refuse_send(const struct null_qp *qp, const struct ibv_send_wr *wr);
+void null_execute_sends(struct null_qp *qp, const struct ibv_send_wr *wr, uint32_t n);
 /* Its completions become those of the QP `to`; NULL: they are taken back. */
 void null_hand_over(struct null_cq *cq, const struct null_qp *from, struct null_qp *to);
+
+/* builder.c: the QP is posted to by ibv_wr_*, too. 0 or an errno; it is freed with the QP. */
+int null_builder_add(struct ibv_qp *qp, uint64_t ops);
+void null_builder_free(struct null_builder *b);
+/* At RESET and RTS its wr_complete is set anew, as libmlx5 does (set_qp_operational_state()). */
+void null_builder_set_state(struct null_qp *qp, enum ibv_qp_state state);
+
+/* poll_ex.c: also a function of the context */
+struct ibv_cq_ex *null_create_cq_ex(struct ibv_context *ctx, struct ibv_cq_init_attr_ex *attr);
 
 /* As a NIC that fails: the QP is in ERR, and neither the program nor a library between them was
  * asked. A program finds it by dlsym(). */
@@ -124,11 +155,20 @@ void null_break_qp(struct ibv_qp *qp);
 /* A NIC that hangs in modify and query of the QP, until it does no more. Likewise. */
 void null_hang(struct ibv_qp *qp, bool hangs);
 
+/* The newest WR of its send queue, as the NIC has it. Likewise. */
+struct null_sent {
+	uint32_t opcode, flags, imm, rkey;
+	uint64_t remote_addr, compare_add, swap;
+	struct ibv_sge last; /* of its SGEs */
+};
+void null_newest_send(const struct ibv_qp *qp, struct null_sent *sent);
+
 /* Bytes that are registered now. Likewise. */
 uint64_t null_registered(void);
 
 /* psn.c: a WRITE between QPs that are exact. */
 bool null_is_exact(const struct null_qp *qp);
+bool null_is_exact_by_peer(const struct null_qp *qp); /* its peer is connected after it */
 bool null_write(struct null_qp *qp, const struct ibv_send_wr *wr, uint32_t length);
 uint32_t null_rq_psn(const struct null_qp *qp);
 

@@ -18,6 +18,11 @@ bool null_is_exact(const struct null_qp *qp)
 	       (is_set("live") || is_set("lag") || is_set("mute"));
 }
 
+bool null_is_exact_by_peer(const struct null_qp *qp)
+{
+	return null_is_exact(qp) && !is_set("mute");
+}
+
 /* false: the peer does not answer. */
 bool null_write(struct null_qp *qp, const struct ibv_send_wr *wr, uint32_t length)
 {

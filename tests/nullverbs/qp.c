@@ -49,6 +49,7 @@ static uint32_t round_up(uint32_t asked)
 
 static void free_qp(struct null_qp *qp)
 {
+	null_builder_free(qp->builder);
 	free(qp->send_ring);
 	free(qp->send_ids);
 	free(qp->recv_ids);
@@ -172,8 +173,17 @@ static struct null_qp *keep(const struct null_qp *qp)
 /* Through the PLT, as providers call verbs, too. */
 struct ibv_qp *null_create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr)
 {
+	struct ibv_qp *qp = ibv_create_qp(attr->pd, (struct ibv_qp_init_attr *)attr);
+	int err = 0;
+
 	(void)ctx;
-	return ibv_create_qp(attr->pd, (struct ibv_qp_init_attr *)attr);
+	if (qp && attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
+		err = null_builder_add(qp, attr->send_ops_flags);
+	if (!err)
+		return qp;
+	ibv_destroy_qp(qp);
+	errno = err;
+	return NULL;
 }
 
 static void reset(struct null_qp *qp)
@@ -182,7 +192,7 @@ static void reset(struct null_qp *qp)
 
 	null_hand_over((struct null_cq *)qp->base.send_cq, qp, kept);
 	null_hand_over((struct null_cq *)qp->base.recv_cq, qp, kept);
-	qp->send_head = qp->send_tail = 0;
+	qp->send_head = qp->send_tail = qp->send_freed = 0;
 	qp->recv_head = qp->recv_tail = 0;
 	qp->peer = NULL;
 	qp->exact = false;
@@ -264,8 +274,12 @@ int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask)
 	if (mask & IBV_QP_DEST_QPN)
 		qp->peer = null_find_qp(attr->dest_qp_num);
 	qp->attr.qp_state = base->state = to;
+	if (mask & IBV_QP_STATE)
+		null_builder_set_state(qp, to);
 	if (to == IBV_QPS_RTS)
 		qp->exact = null_is_exact(qp);
+	if (to == IBV_QPS_RTR && qp->peer && qp->peer->peer == qp)
+		qp->peer->exact = null_is_exact_by_peer(qp->peer);
 	if (to == IBV_QPS_RESET)
 		reset(qp);
 	if (to == IBV_QPS_ERR)

@@ -177,9 +177,11 @@ static void both_on_a_cq(void)
 	destroy(later);
 }
 
-static void made(void)
+/* Posted to by ibv_wr_*, too. */
+static struct ibv_qp *make(struct mlx5dv_qp_init_attr *more)
 {
-	struct ibv_qp_init_attr_ex attr = {.comp_mask = IBV_QP_INIT_ATTR_PD,
+	struct ibv_qp_init_attr_ex attr = {.comp_mask = IBV_QP_INIT_ATTR_PD |
+							IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
 					   .pd = pd,
 					   .send_cq = cq,
 					   .recv_cq = cq,
@@ -187,14 +189,81 @@ static void made(void)
 						   .max_recv_wr = DEPTH,
 						   .max_send_sge = 1,
 						   .max_recv_sge = 1},
+					   .send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE,
 					   .qp_type = IBV_QPT_RC};
-	struct ibv_qp *it;
+	struct ibv_qp *it = create_by_mlx5dv(ctx, &attr, more);
 
-	it = create_by_mlx5dv(ctx, &attr, NULL);
 	expect(it != NULL, "mlx5dv_create_qp");
 	connect_to(it, it->qp_num ^ 0x800000);
+	return it;
+}
+
+static int build_some(struct ibv_qp *qp, uint64_t first, unsigned int n)
+{
+	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(qp);
+
+	expect(ex != NULL, "qp_to_qp_ex");
+	ibv_wr_start(ex);
+	for (unsigned int i = 0; i < n; i++) {
+		ex->wr_id = first + i;
+		ex->wr_flags = IBV_SEND_SIGNALED;
+		ibv_wr_rdma_write(ex, mr->rkey, (uintptr_t)buffer + 8);
+		ibv_wr_set_sge(ex, mr->lkey, (uintptr_t)buffer, 8);
+	}
+	return ibv_wr_complete(ex);
+}
+
+/* All of them or none. */
+static void build_batches(struct ibv_qp *qp)
+{
+	for (unsigned int n = 1; n <= DEPTH; n++) {
+		int err;
+
+		expect(!build_some(qp, 1, n), "wr_complete");
+		err = build_some(qp, 50, DEPTH + 1 - n);
+		expect(!err || err == ENOMEM, "what does not fit");
+		for (uint64_t i = 0; i < n; i++)
+			completions(0, 1 + i);
+		for (uint64_t i = 0; !err && i < DEPTH + 1 - n; i++)
+			completions(0, 50 + i);
+	}
+	expect(build_some(qp, 1, DEPTH + 1) == ENOMEM, "more than fits");
+	write_some(qp);
+}
+
+static void made(void)
+{
+	struct ibv_qp *it = make(NULL);
+
 	write_some(it);
+	build_batches(it);
 	stay();
+	destroy(it);
+}
+
+static void special(void)
+{
+	struct mlx5dv_qp_init_attr more = {.comp_mask = MLX5DV_QP_INIT_ATTR_MASK_QP_CREATE_FLAGS};
+	struct ibv_qp *it = make(&more);
+
+	write_some(it);
+	build_batches(it);
+	stay();
+	destroy(it);
+}
+
+/* Its queue is asked for, and it is posted to by verbs as before. */
+static void asked(void)
+{
+	struct ibv_qp *it = make(NULL);
+
+	build_batches(it);
+	ask_for_qp(it, init_obj, 12);
+	build_batches(it);
+	stay();
+	reset(it);
+	connect_to(it, it->qp_num ^ 0x800000);
+	build_batches(it);
 	destroy(it);
 }
 
@@ -228,8 +297,9 @@ static void over(void)
 int main(int argc, char **argv)
 {
 	static const struct use uses[] = {
-		{"qp", qp},	{"old", old},	{"receives", receives}, {"cq", both_on_a_cq},
-		{"made", made}, {"over", over}, {"devx", devx}};
+		{"qp", qp},	      {"old", old},   {"receives", receives},
+		{"cq", both_on_a_cq}, {"made", made}, {"special", special},
+		{"asked", asked},     {"over", over}, {"devx", devx}};
 	bool by_name = argc > 2 && !strcmp(argv[1], "-d");
 
 	if (by_name)

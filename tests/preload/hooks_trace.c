@@ -15,6 +15,7 @@
 #include "lib/verbs/completion_events.h"
 #include "lib/verbs/context.h"
 #include "lib/verbs/qp.h"
+#include "lib/verbs/qp_ex.h"
 
 static void say(const char *name)
 {
@@ -128,11 +129,10 @@ struct ibv_comp_channel *channel_for_kernel(struct ibv_comp_channel *program)
 	return program;
 }
 
-struct ibv_cq_init_attr_ex *channel_attr_for_kernel(struct ibv_cq_init_attr_ex *attr,
+struct ibv_cq_init_attr_ex *channel_attr_for_kernel(const struct ibv_cq_init_attr_ex *attr,
 						    struct ibv_cq_init_attr_ex *copy)
 {
-	(void)copy;
-	return attr;
+	return memcpy(copy, attr, sizeof(*copy));
 }
 
 struct ibv_cq_ex *channel_adopt_cq_ex(struct ibv_cq_ex *cq, struct ibv_comp_channel *program)
@@ -178,11 +178,11 @@ int hook_init_direct_obj(struct ibv_qp *qp, struct ibv_cq *cq)
 	return 0;
 }
 
-void hook_created_foreign_qp(struct ibv_qp *qp, enum stats_unprotected why)
+struct ibv_qp *hook_create_qp_ex(struct ibv_context *c, struct ibv_qp_init_attr_ex *attr,
+				 make_qp_fn *make, void *more, enum stats_unprotected why)
 {
-	(void)qp;
-	(void)why;
-	say("created around");
+	say(why ? "created around" : "create_qp_ex");
+	return make(c, attr, more);
 }
 
 void hook_created_devx_qp(struct ibv_context *c, const void *obj)

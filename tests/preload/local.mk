@@ -35,6 +35,25 @@ tests_preload_data_path_SOURCES = tests/preload/data_path.c tests/preload/rc.c t
 tests_preload_data_path_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS) -pthread
 tests_preload_data_path_LDADD = $(IBVERBS_LIBS)
 
+# Posting by ibv_wr_*, polling by ibv_start_poll().
+EX_SOURCES = tests/preload/ex.c tests/preload/ex.h tests/preload/rc.c tests/preload/rc.h
+check_PROGRAMS += tests/preload/post_ex tests/preload/post_ex_threads tests/preload/poll_ex
+tests_preload_post_ex_SOURCES = tests/preload/post_ex.c $(EX_SOURCES) tests/nullverbs/nullverbs.h
+tests_preload_post_ex_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS) -pthread
+tests_preload_post_ex_LDADD = $(IBVERBS_LIBS)
+tests_preload_post_ex_threads_SOURCES = tests/preload/post_ex_threads.c $(EX_SOURCES)
+tests_preload_post_ex_threads_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS) -pthread
+tests_preload_post_ex_threads_LDADD = $(IBVERBS_LIBS)
+tests_preload_poll_ex_SOURCES = tests/preload/poll_ex.c $(EX_SOURCES)
+tests_preload_poll_ex_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS) -pthread
+tests_preload_poll_ex_LDADD = $(IBVERBS_LIBS)
+
+# Both, while NICs fail.
+check_PROGRAMS += tests/preload/moves_ex
+tests_preload_moves_ex_SOURCES = tests/preload/moves_ex.c tests/bench/ends.h
+tests_preload_moves_ex_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS) -pthread
+tests_preload_moves_ex_LDADD = common/libcli.la $(REPORT_LIBS) $(IBVERBS_LIBS)
+
 check_PROGRAMS += tests/preload/events
 tests_preload_events_SOURCES = tests/preload/events.c tests/preload/rc.c tests/preload/rc.h tests/cancelled.h
 tests_preload_events_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS) -pthread

@@ -216,7 +216,8 @@ static void thread(void)
 	expect(!ibv_dealloc_td(td), "dealloc_td");
 }
 
-static struct ibv_qp *create_ex(enum ibv_qp_type type, uint32_t features)
+static struct ibv_qp *create_ex(enum ibv_qp_type type, uint32_t features, uint64_t ops,
+				uint32_t flags)
 {
 	struct ibv_qp_init_attr_ex attr = {
 		.comp_mask = IBV_QP_INIT_ATTR_PD | features,
@@ -224,6 +225,8 @@ static struct ibv_qp *create_ex(enum ibv_qp_type type, uint32_t features)
 		.send_cq = cq,
 		.recv_cq = cq,
 		.cap = {.max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 1, .max_recv_sge = 1},
+		.send_ops_flags = ops,
+		.create_flags = flags,
 		.qp_type = type};
 	struct ibv_qp *qp = ibv_create_qp_ex(ctx, &attr);
 
@@ -231,20 +234,33 @@ static struct ibv_qp *create_ex(enum ibv_qp_type type, uint32_t features)
 	return qp;
 }
 
-/* Each way in which a QP with features is made. */
+/* Each way in which a QP with features is made: 5 of them are protected. */
 static void extended(void)
 {
-	struct ibv_qp *qp[] = {create_ex(IBV_QPT_RC, IBV_QP_INIT_ATTR_SEND_OPS_FLAGS),
-			       create_ex(IBV_QPT_RC, IBV_QP_INIT_ATTR_CREATE_FLAGS),
-			       create_ex(IBV_QPT_UD, IBV_QP_INIT_ATTR_SEND_OPS_FLAGS),
-			       create_ex(IBV_QPT_RC, 0)};
+	enum { OPS = IBV_QP_INIT_ATTR_SEND_OPS_FLAGS, FLAGS = IBV_QP_INIT_ATTR_CREATE_FLAGS };
+	const uint64_t write = IBV_QP_EX_WITH_RDMA_WRITE, all_known = 0x2ff;
+	const uint32_t padding = IBV_QP_CREATE_PCI_WRITE_END_PADDING;
+	struct ibv_qp *qp[] = {
+		create_ex(IBV_QPT_RC, 0, 0, 0),
+		create_ex(IBV_QPT_RC, OPS, write, 0),
+		create_ex(IBV_QPT_RC, OPS, all_known, 0),
+		create_ex(IBV_QPT_RC, FLAGS, 0, 0),
+		create_ex(IBV_QPT_RC, OPS | FLAGS, write, padding),
+		create_ex(IBV_QPT_RC, OPS, write | IBV_QP_EX_WITH_BIND_MW, 0),
+		create_ex(IBV_QPT_RC, OPS, write | IBV_QP_EX_WITH_ATOMIC_WRITE, 0),
+		create_ex(IBV_QPT_RC, FLAGS, 0, IBV_QP_CREATE_CVLAN_STRIPPING),
+		create_ex(IBV_QPT_RC, OPS | FLAGS, write, padding | IBV_QP_CREATE_SCATTER_FCS),
+		create_ex(IBV_QPT_RC, IBV_QP_INIT_ATTR_MAX_TSO_HEADER, 0, 0),
+		create_ex(IBV_QPT_UD, OPS, IBV_QP_EX_WITH_SEND, 0),
+		create_ex(IBV_QPT_UD, 0, 0, 0)};
+	const int all = sizeof(qp) / sizeof(*qp);
 
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < all - 2; i++) {
 		connect_to(qp[i], qp[i]->qp_num ^ 0x800000);
 		write_one(qp[i], 1);
 	}
 	stay();
-	for (int i = 0; i < 4; i++)
+	for (int i = 0; i < all; i++)
 		destroy(qp[i]);
 }
 

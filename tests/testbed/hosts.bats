@@ -208,6 +208,7 @@ perftest() { # PROGRAM RAIL OPTIONS...
 	wait $sender || status=$?
 	expect_status 3
 	wait $receiver || true
+	grep -q '"async".*"port error"' "$BATS_TEST_TMPDIR/receiver"
 	grep '"event": "wc"' "$BATS_TEST_TMPDIR/sender" | tail -n 1 |
 		grep -q 'transport retry counter exceeded'
 }

@@ -21,13 +21,13 @@ peer() { # HOST OPTIONS...: JSON goes to $BATS_TEST_TMPDIR/HOST, messages to HOS
 		>"$BATS_TEST_TMPDIR/$host" 2>"$BATS_TEST_TMPDIR/$host.err"
 }
 
-both() { # STATUS CLIENT-OPTIONS...: both sides end so
+both() { # STATUS CLIENT-OPTIONS...: both sides end so; $own: options of the server
 	local want=$1 server client=0 end=0 known=
 	shift
 	# soft-RoCE 6.1 itself may complete an atomic without its result after any retransmission, and a
 	# loaded machine retransmits without a fault (doc/soft-roce.md).
 	[ "$want" -ne 0 ] || known=--allow-lost-results
-	peer b $known & server=$!
+	peer b "$known ${own:-}" & server=$!
 	peer a $known "$*" '$SHIFT_PEER_ADDR' || client=$?
 	wait $server || end=$?
 	[ "$client $end" = "$want $want" ] || {
@@ -70,14 +70,30 @@ pull_cable() { # CLIENT-OPTIONS...
 	says a '[(.found, .peer_found) | del(.lost_results)[]] | add == 0'
 }
 
+# Each way of using verbs, which a program has by itself: what soft-RoCE does not do right alone is left out.
+@test "every other way to post, to poll and to wait, and all of them together: clean" {
+	for how in --wr-api --cq-ex '--events level' '--events edge' '--events blocking' \
+		'--wr-api --cq-ex --events level' '--wr-api --cq-ex --events edge' '--wr-api --cq-ex --events blocking'; do
+		own="$how --rxe-44 both" both 0 "$how --rxe-44 both --seconds 1 --seed 7"
+		for host in a b; do
+			says $host '[(.found, .peer_found) | del(.lost_results)[]] | add == 0'
+			says $host '[.posted[] > 0] | all'
+		done
+		says a ".wr_api == $([[ $how = *wr-api* ]] && echo true || echo false)"
+		says a ".cq_ex == $([[ $how = *cq-ex* ]] && echo true || echo false)"
+		[[ $how = *events* ]] || how=none
+		says a ".events == \"${how##* }\" and (.events_taken > 0) == (.events != \"none\")"
+	done
+}
+
 @test "outage mode: every WR signaled, one completion each" {
 	both 0 --outage --count 2000
 	says a '.posted.send == 2000 and .completions == .posted.send + .posted.status'
 	says b '.receives == 2000 and .bytes_sent >= 2000 * 1024'
 }
 
-caught() { # KIND:OP EXPRESSION OF THE SERVER'S REPORT
-	both 5 --qps 1 --threads 1 --ops "${1#*:}" --count 60 --break "$1"
+caught() { # KIND:OP EXPRESSION OF THE SERVER'S REPORT, OPTIONS...
+	both 5 --qps 1 --threads 1 --ops "${1#*:}" --count 60 --break "$1" "${@:3}"
 	says b "$2"
 }
 
@@ -114,6 +130,21 @@ caught_in_time() { # as caught
 @test "--break: one bad byte is found" {
 	for op in send write flag; do
 		caught corrupt:$op '.found.bad_bytes == 1 and .found.lost == 0'
+	done
+}
+
+@test "--break: damage is found among WRs of ibv_wr_*, and in completions of an extended CQ" {
+	own='--wr-api --cq-ex --rxe-44 both'
+	caught duplicate:send '.found.duplicated == 1 and .found.lost == 0' $own
+	caught lose:fetch-add '.found.lost + .peer_found.lost > 0' $own
+	caught reorder:send '.found.reordered == 1 and .found.lost == 0 and .found.duplicated == 0' $own
+	caught corrupt:write '.found.bad_bytes == 1 and .found.lost == 0' $own
+}
+
+@test "--break: a CQ that sleeps without being armed is a lost wake-up" {
+	for how in level edge blocking; do
+		both 5 --qps 1 --threads 1 --seconds 3 --events $how --break unarmed
+		says a '.found.lost_wakeups == 1 and (.found | del(.lost_wakeups, .lost_results) | add) == 0'
 	done
 }
 
@@ -167,6 +198,11 @@ caught_in_time() { # as caught
 		--ops send,fly
 		--break reorder:flag
 		--break nonsense
+		--break unarmed
+		--events
+		--events often
+		--wr-api=no
+		--rxe-44 none
 		--size 1000000 --receives 4000
 		a b
 	END

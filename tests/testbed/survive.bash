@@ -73,7 +73,8 @@ on() { # HOST COMMAND...
 # $shift_env: more variables for the library; ${host_env[HOST]}: one for that host alone; $library: its file in
 # lib/.libs; $stock: a host that has none; $out: a directory for what programs say; $patience: seconds after which a
 # program is ended with status 124; $mute: warn, if the library is to log no more than warnings (a line takes from a guest
-# to here about as long as a phase of a switch) and shift-ctl is asked instead; $delay: see batch.
+# to here about as long as a phase of a switch) and shift-ctl is asked instead; $delay: see batch;
+# $connections: how many are to be protected at each host before a fault (met_all), if that must not be just some.
 shift_env=()
 declare -gA host_env=()
 library=libshift.so
@@ -82,6 +83,7 @@ out=
 patience=150
 mute=
 delay=
+connections=
 
 protected() {
 	prefix=(env "LD_PRELOAD=$BUILDDIR/lib/.libs/$library" SHIFT_JOB=survive SHIFT_RAILS=auto
@@ -315,7 +317,8 @@ met_all() {
 		all_on 0
 		return
 	fi
-	grep -q 'SETUP -> ACTIVE' "$out/a.err" && grep -q 'SETUP -> ACTIVE' "$out/b.err"
+	grep -q 'SETUP -> ACTIVE' "$out/a.err" && grep -q 'SETUP -> ACTIVE' "$out/b.err" || return
+	[ -z "$connections" ] || all_protected "$connections"
 }
 
 # Each step waits for its effect; the program has to outlast them all.

@@ -47,6 +47,16 @@ export NAME=check-survive
 	seconds=30 course=through_qp_errors outlives_panic survives qp-error integrity --allow-lost-results
 }
 
+# None of the four QPs may be unprotected: it might wait for the end of the fault, and look well.
+@test "integrity, by ibv_wr_* and extended CQs, asleep on their channels: cable pulled at the receiver, and nothing lost, no wake-up either" {
+	connections=4 outlives_panic survives pull:b integrity --allow-lost-results --wr-api --cq-ex --events edge --rxe-44 post
+	jq -es 'all(.wr_api and .cq_ex and .events == "edge" and .events_taken > 0)' "$out/a.out" "$out/b.out" >/dev/null
+}
+
+@test "unprotected, the same ends with an error" {
+	outlives_panic ends_in_error pull:b integrity --one-way --seconds 60 --retry 6 --wr-api --cq-ex --events edge --rxe-44 both
+}
+
 @test "integrity: its QPs are RESET and used again with the same PSNs, with a fault between two lives" {
 	outlives_panic reuses between:hole:b
 }

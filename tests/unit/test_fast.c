@@ -125,6 +125,15 @@ static void compare(void)
 	assert_int_equal(plain->atomic, fast->atomic);
 }
 
+/* All but so many of those that are signaled. */
+static void complete_but(uint64_t n)
+{
+	uint64_t posted = plain->sq.sig_posted;
+
+	if (posted - plain->sq.sig_done > n)
+		plain->sq.sig_done = fast->sq.sig_done = posted - n;
+}
+
 static struct shift_raw_wr some_wr(const struct shift_sge *sge, unsigned int kind)
 {
 	struct shift_raw_wr wr = {
@@ -250,8 +259,9 @@ static void same_log(void **state)
 		for (int i = 0; i < 30; i++) {
 			post_some((uint32_t)rand() % (4 * CAP));
 			compare();
+			complete_but((uint64_t)rand() % (2 * CAP));
 		}
-		assert_true(in_runs > 100);
+		assert_true(in_runs > 50);
 	}
 	slots = 0;
 }
@@ -495,6 +505,7 @@ static void a_list_goes_on_behind_the_rings_end(void **state)
 				post_plain(&one);
 				post_fast(&one);
 			}
+			complete_but(0);
 			for (uint32_t i = 0; i < 5; i++) {
 				wr[i] = one;
 				wr[i].wr_id = i;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* The log of sends begins with few slots, and takes more when more is outstanding: nothing that may
  * have to be posted again is ever lost (lib/core/wrlog.c). */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -185,6 +186,50 @@ static void a_refused_list_leaves_nothing_behind(void **state)
 		is_kept(i);
 }
 
+static int try_post(uint64_t id)
+{
+	struct shift_wr wr = {.wr_id = id, .opcode = SHIFT_OP_WRITE, .flags = SHIFT_F_SIGNALED};
+
+	return shift_sendlog_post(&l, &wr);
+}
+
+/* Another thread has polled completions with errors, and the log does not know yet. The provider
+ * has room, and the program fills it. */
+static void nothing_outstanding_is_stored_over(void **state)
+{
+	(void)state;
+	new_log(SLOTS_MAX);
+	for (uint64_t i = 0; i < 2 * CAP; i++)
+		post(i, SHIFT_F_SIGNALED, 1);
+	for (uint64_t end = 2 * CAP; end < 1000; end++) {
+		assert_int_equal(shift_sendlog_room(&l), 0);
+		assert_int_equal(try_post(end), -ENOMEM);
+		assert_int_equal(l.head, end);
+		assert_int_equal(shift_sendlog_done_by_signal(&l), end - 2 * CAP);
+		for (uint64_t i = end - 2 * CAP; i < end; i++)
+			is_kept(i);
+		l.sig_done++;
+		post(end, SHIFT_F_SIGNALED, 1);
+	}
+}
+
+/* Soft-RoCE takes them without end. */
+static void without_a_signaled_one_the_queue_tells_what_is_done(void **state)
+{
+	(void)state;
+	new_log(SLOTS_MAX);
+	for (uint64_t i = 0; i < 1000; i++) {
+		post(i, 0, 1);
+		for (uint64_t k = i < CAP ? 0 : i + 1 - CAP; k <= i; k++)
+			is_kept(k);
+		assert_true(shift_sendlog_done_by_signal(&l) <= (i < CAP ? 0 : i + 1 - CAP));
+	}
+	post(1000, SHIFT_F_SIGNALED, 1);
+	assert_int_equal(l.sig_posted, 1);
+	for (uint64_t k = 1001 - CAP; k <= 1000; k++)
+		is_kept(k);
+}
+
 static void held_and_delivered_it_goes_on(void **state)
 {
 	(void)state;
@@ -255,6 +300,8 @@ int main(void)
 		cmocka_unit_test(what_is_outstanding_is_kept),
 		cmocka_unit_test(what_is_taken_back_makes_no_room),
 		cmocka_unit_test(a_refused_list_leaves_nothing_behind),
+		cmocka_unit_test(nothing_outstanding_is_stored_over),
+		cmocka_unit_test(without_a_signaled_one_the_queue_tells_what_is_done),
 		cmocka_unit_test(held_and_delivered_it_goes_on),
 		cmocka_unit_test(what_is_done_has_no_place_in_a_larger_log),
 		cmocka_unit_test(what_waits_for_its_delivery_is_kept),

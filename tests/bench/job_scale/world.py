@@ -207,10 +207,25 @@ class World:
         except (FileNotFoundError, ConnectionRefusedError):
             return None
 
-    def settle(self, keys):
-        """Until each daemon has these keys, and etcd has all that is theirs. The time, since when it is so."""
+    def looked_at(self, host):
+        """Hosts whose records the daemon of this one has: its own, and those at which its processes look."""
+        s, hosts = self.spec, {host}
+        for n in range(s["peers"]):
+            away = (n // 2 + 1) * (-1 if n % 2 else 1)  # as peer_number() of processes.c
+            hosts.add((host + away) % s["hosts"])
+        return hosts if host < s["hosts"] else set()
+
+    def keys_of(self, host, joined, dead):
+        """The number of keys that the daemon has: records, but not those of the dead, and that they have died."""
+        s, hosts = self.spec, self.looked_at(host)
+        living = len(hosts) * s["processes"] - sum(victim // s["processes"] in hosts for victim in dead)
+        return len(dead) + (living * s["nics"] if joined else 0)
+
+    def settle(self, joined=True, dead=()):
+        """Until each daemon has what it is to have, and etcd all that is its. The time, since when it is so."""
         end = time.monotonic() + SETTLE_S
         for host in range(len(self.kvds)):
+            keys = self.keys_of(host, joined, dead)
             while True:
                 s = self.status_or_none(host)
                 if s and s["etcd"] == "up" and s["keys"] == keys and not s["queue"]:
@@ -244,43 +259,40 @@ class World:
 
     # ---- what happens ----------------------------------------------------------------------------
 
-    def records(self):
-        return self.spec["hosts"] * self.spec["processes"] * self.spec["nics"]
+    def victims(self):
+        """Another of its host each time, so that its peers live."""
+        s = self.spec
+        return [n * s["hosts"] // s["deaths"] * s["processes"] + n % s["processes"] for n in range(s["deaths"])]
 
     def start_daemons(self):
         for host in range(self.spec["hosts"]):
             self.start_daemon(host)
-        return {}, self.settle(0)
+        return {}, self.settle(joined=False)
 
     def join(self):
         told = self.tell("join")
-        over = self.settle(self.records())
+        over = self.settle()
         kvds = [memory_kb(pid) for pid in self.kvds]
         return {**told, "etcd_rss_kb": memory_kb(self.etcd), "kvd_rss_kb": sum(kvds) // len(kvds),
                 "kvd_rss_max_kb": max(kvds)}, over
 
     def connect(self):
         told = self.tell(f"connect {self.spec['connections'] - 1}")
-        return told, self.settle(self.records())
+        return told, self.settle()
 
     def idle(self):
         time.sleep(self.spec["idle_s"])
         return {}, None
 
     def die(self):
-        s, times = self.spec, []
-        for n in range(s["deaths"]):
-            host = n * s["hosts"] // s["deaths"]
-            # Another of its host each time, so that its peers live.
-            times.append(self.tell(f"kill {host * s['processes'] + n % s['processes']}"))
+        times = [self.tell(f"kill {victim}") for victim in self.victims()]
         # The records of the dead are gone; that they died is told to those who come later.
-        return {"deaths": times}, self.settle(self.records() + s["deaths"] * (1 - s["nics"]))
+        return {"deaths": times}, self.settle(dead=self.victims())
 
     def come_late(self):
-        s = self.spec
-        self.start_daemon(s["hosts"])
-        over = self.settle(self.records() + s["deaths"] * (1 - s["nics"]))
-        return {"kvd_rss_kb": memory_kb(self.kvds[-1])}, over
+        """A host whose processes have not started yet."""
+        self.start_daemon(self.spec["hosts"])
+        return {"kvd_rss_kb": memory_kb(self.kvds[-1])}, self.settle(dead=self.victims())
 
     def live(self):
         s, result = self.spec, dict(self.spec)
@@ -300,6 +312,8 @@ class World:
             result["keys"]["after_deaths"] = etcd_keys()
         result["late"] = self.phase(self.come_late)
         result["reconnects"] = self.reconnects()
+        result["daemons"] = [{name: self.status(host).get(name) for name in ("events", "watchers", "streams")}
+                             for host in range(len(self.kvds))]
         result["said"] = self.what_daemons_said()
         self.tell("leave")
         return result

@@ -72,7 +72,7 @@ static void to_init(struct lane *l)
 
 static void create_qp(struct lane *l, struct ibv_cq *cq)
 {
-	struct ibv_qp_init_attr attr = {
+	struct ibv_qp_init_attr_ex attr = {
 		.qp_type = IBV_QPT_RC,
 		.send_cq = cq,
 		.recv_cq = cq,
@@ -81,11 +81,19 @@ static void create_qp(struct lane *l, struct ibv_cq *cq)
 			.max_send_sge = PIECES_MAX,
 			.max_recv_sge = PIECES_MAX,
 			.max_inline_data = INLINE_MAX},
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.pd = l->device->pd,
+		.send_ops_flags = wr_api_flags(),
 	};
 
-	l->qp = ibv_create_qp(l->device->pd, &attr);
+	if (opt.wr_api)
+		l->qp = ibv_create_qp_ex(l->device->context, &attr);
+	else /* the extended attributes begin with the plain ones */
+		l->qp = ibv_create_qp(l->device->pd, (struct ibv_qp_init_attr *)&attr);
 	if (!l->qp)
 		fail("create_qp");
+	if (opt.wr_api)
+		l->qp_ex = ibv_qp_to_qp_ex(l->qp);
 	to_init(l);
 }
 
@@ -120,16 +128,17 @@ static void create_memory(struct run *r, struct lane *l)
 
 static void create_lane(struct run *r, uint32_t i)
 {
+	uint32_t d = i / opt.threads % opt.device_count;
 	struct lane *l = &r->lanes[i];
 
 	l->index = i;
-	l->device = &r->devices[i / opt.threads % opt.device_count];
+	l->device = &r->devices[d];
 	l->sends = opt.peer || !opt.w.one_way;
 	l->random = mix(opt.w.seed ^ (uint64_t)i << 32 ^ side_own());
 	for (int g = 0; g < GAPS_KEPT; g++)
 		l->gaps[g].ms = -1;
 	create_memory(r, l);
-	create_qp(l, l->device->cqs[i % opt.threads]);
+	create_qp(l, r->pollers[i % opt.threads].cqs[d].cq);
 	l->own = (struct address){.qpn = l->qp->qp_num,
 				  .psn = mix(l->random) & 0xffffff,
 				  .rkey = l->mr->rkey,
@@ -137,17 +146,13 @@ static void create_lane(struct run *r, uint32_t i)
 }
 
 /* A CQ holds all that its QPs may have outstanding. */
-static void create_cqs(struct device *d)
+static void create_pollers(struct run *r)
 {
 	uint32_t lanes = (opt.w.qps + opt.threads - 1) / opt.threads;
 
-	d->cqs = allocate(opt.threads, sizeof(*d->cqs));
-	for (uint32_t t = 0; t < opt.threads; t++) {
-		d->cqs[t] = ibv_create_cq(d->context, lanes * (opt.w.depth + opt.w.receives), NULL,
-					  NULL, 0);
-		if (!d->cqs[t])
-			fail("create_cq");
-	}
+	r->pollers = allocate(opt.threads, sizeof(*r->pollers));
+	for (uint32_t t = 0; t < opt.threads; t++)
+		poller_create(r, t, lanes * (opt.w.depth + opt.w.receives));
 }
 
 static void open_one(struct device *d, const char *name)
@@ -156,13 +161,13 @@ static void open_one(struct device *d, const char *name)
 	d->pd = ibv_alloc_pd(d->context);
 	if (!d->pd)
 		fail("alloc_pd");
-	create_cqs(d);
 }
 
 void device_open(struct run *r)
 {
 	for (uint32_t d = 0; d < opt.device_count; d++)
 		open_one(&r->devices[d], opt.devices[d]);
+	create_pollers(r);
 	r->layout = layout_of(&opt.w);
 	r->lanes = allocate(opt.w.qps, sizeof(*r->lanes));
 	r->peer_totals = allocate(opt.w.qps, sizeof(*r->peer_totals));
@@ -237,6 +242,7 @@ static void renew_lane(const struct run *r, struct lane *l)
 	struct lane fresh = {.index = l->index,
 			     .device = l->device,
 			     .qp = l->qp,
+			     .qp_ex = l->qp_ex,
 			     .mr = l->mr,
 			     .memory = l->memory,
 			     .scratch = l->scratch,
@@ -290,20 +296,20 @@ static void close_lane(struct lane *l)
 
 static void close_one(struct device *d)
 {
-	for (uint32_t t = 0; t < opt.threads; t++)
-		ibv_destroy_cq(d->cqs[t]);
 	ibv_dealloc_pd(d->pd);
 	ibv_close_device(d->context);
-	free(d->cqs);
 }
 
 void device_close(struct run *r)
 {
 	for (uint32_t i = 0; i < opt.w.qps; i++)
 		close_lane(&r->lanes[i]);
+	for (uint32_t t = 0; t < opt.threads; t++)
+		poller_destroy(&r->pollers[t]);
 	for (uint32_t d = 0; d < opt.device_count; d++)
 		close_one(&r->devices[d]);
 	close(r->tcp);
+	free(r->pollers);
 	free(r->lanes);
 	free(r->peer_totals);
 }

@@ -22,6 +22,7 @@
 #define INTEGRITY_H
 
 #include <infiniband/verbs.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -70,6 +71,11 @@ enum stream { MESSAGES, WRITES, FLAGS, READS, ADDS, SWAPS, STREAMS };
 
 enum break_kind { BREAK_NOTHING, BREAK_DUPLICATE, BREAK_LOSE, BREAK_REORDER, BREAK_CORRUPT };
 
+/* How a thread learns that there are completions: it polls all the time, or sleeps until an event
+ * makes the completion channel readable (level: poll(2); edge: epoll and a descriptor that does not
+ * block), or ends ibv_get_cq_event(). */
+enum events { EVENTS_NONE, EVENTS_LEVEL, EVENTS_EDGE, EVENTS_BLOCKING };
+
 /* What both sides must agree on: the side that connects decides. */
 struct workload {
 	uint64_t seed;
@@ -85,6 +91,10 @@ struct options {
 	enum break_kind break_kind;
 	enum stream break_stream;
 	bool json, allow_lost_results;
+	bool wr_api, cq_ex;	       /* the way in which this side uses verbs */
+	bool rxe_44_post, rxe_44_poll; /* only what rxe of rdma-core 44 does right: see --help */
+	bool break_unarmed;
+	enum events events;
 	struct workload w;
 };
 
@@ -96,6 +106,7 @@ struct counters {
 	uint64_t bad_completions; /* none, two or out of order for one signaled WR */
 	uint64_t lost_results;	  /* atomics whose result buffer was not written */
 	uint64_t error_completions;
+	uint64_t lost_wakeups; /* a CQ was asleep, had completions, and no event came */
 };
 
 struct gap {
@@ -151,6 +162,7 @@ struct lane {
 	uint32_t index;
 	struct device *device;
 	struct ibv_qp *qp;
+	struct ibv_qp_ex *qp_ex; /* with --wr-api */
 	struct ibv_mr *mr;
 	uint8_t *memory;
 	uint8_t *scratch, *expected; /* of the thread: one message each */
@@ -160,6 +172,7 @@ struct lane {
 
 	struct record *records;
 	uint32_t posted, retired, unsignaled_run, data_posted;
+	uint32_t batch_left;	/* WRs until ibv_wr_complete(); 0: none is begun */
 	uint32_t next[STREAMS]; /* number of the next of each stream */
 	int64_t add_skew;
 	struct status_block told;		     /* last posted, as plain numbers */
@@ -182,12 +195,33 @@ struct lane {
 struct device {
 	struct ibv_context *context;
 	struct ibv_pd *pd;
-	struct ibv_cq **cqs; /* one per thread */
+};
+
+enum cq_phase { CQ_POLLED, CQ_ARMED, CQ_ASLEEP };
+
+struct cq {
+	struct ibv_cq *cq;
+	struct ibv_cq_ex *ex;		  /* the same, with --cq-ex */
+	struct ibv_comp_channel *channel; /* with --events; this CQ's alone */
+	int fd;				  /* readable: there are events */
+	enum cq_phase phase;
+	double looked_ms; /* when it was last found empty */
+	uint64_t events;
+	unsigned int unacked;
+	pthread_t helper; /* with --events blocking */
+	bool stop;	  /* helper, please; with atomics */
+};
+
+struct poller { /* of a thread: a CQ of each device */
+	struct cq cqs[DEVICES_MAX];
+	int epoll;
+	uint64_t random;
 };
 
 /* All of one side. Lanes belong to their thread while the traffic runs. */
 struct run {
 	struct device devices[DEVICES_MAX];
+	struct poller *pollers; /* one per thread */
 	struct layout layout;
 	struct lane *lanes;
 	int tcp;
@@ -221,6 +255,7 @@ extern struct options opt;
 /* options.c */
 void options_parse(int argc, char **argv);
 const char *op_name(enum op op);
+const char *events_name(enum events events);
 
 /* pattern.c */
 extern uint32_t pattern_life; /* which life the messages are of */
@@ -267,7 +302,25 @@ void device_connect(struct run *r);
 void device_reuse(struct run *r);
 void device_close(struct run *r);
 
+/* cq.c */
+void poller_create(struct run *r, uint32_t thread, int entries);
+void poller_destroy(struct poller *p);
+void poller_wake(struct poller *p);
+void poller_sleep(struct poller *p); /* a moment, or until an event: if all its CQs are asleep */
+uint64_t poller_events(const struct poller *p);
+int cq_poll(struct poller *p, struct cq *c, int max, struct ibv_wc *wcs);
+bool cq_overslept(const struct cq *c, bool at_end);
+/* A CQ was asleep and had completions, which were polled. Does their event come? Wakes it. */
+bool cq_wakes(struct poller *p, struct cq *c);
+
+/* wr_api.c */
+uint64_t wr_api_flags(void); /* IBV_QP_EX_WITH_... of what is posted */
+/* These return 0 or what ibv_wr_complete() says. */
+int wr_api_post(struct lane *l, const struct ibv_send_wr *wr);
+int wr_api_complete(struct lane *l);
+
 /* post.c */
+void post_begun(struct run *r, struct lane *l); /* completes a batch that is begun */
 bool post_data(struct run *r, struct lane *l);
 bool post_status(struct run *r, struct lane *l, bool always);
 uint32_t outstanding(const struct lane *l);

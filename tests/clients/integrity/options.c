@@ -70,6 +70,15 @@ static const char *const help =
 	"  --threads N         of this side (2); QPs are dealt out to them\n"
 	"  --stall S           exit 4 when nothing completes for so long (30)\n"
 	"  --allow-lost-results   a READ or atomic may succeed without any of its result\n"
+	"  --wr-api            post by ibv_wr_*, a few WRs between start and complete\n"
+	"  --cq-ex             CQs of ibv_create_cq_ex, polled by ibv_start_poll in bites\n"
+	"  --events HOW        sleep on completion channels: level (poll), edge (epoll, and no\n"
+	"                      descriptor that blocks), blocking (a thread in ibv_get_cq_event)\n"
+	"  --rxe-44 WHAT       only what soft-RoCE of rdma-core 44 does right by itself: post "
+	"(with\n"
+	"                      --wr-api: SGEs of one length, no ibv_wr_set_inline_data_list), "
+	"poll\n"
+	"                      (with --cq-ex: no ibv_next_poll) or both\n"
 	"  --json              one JSON object on standard output\n"
 	"Of the client, for both:\n"
 	"  --qps N             (4)    --seconds S (5)    --count N   per QP, instead of --seconds\n"
@@ -94,7 +103,8 @@ static const char *const help =
 	"  --break KIND[:OP]   misbehave once: duplicate, lose or corrupt a send (the default), "
 	"write\n"
 	"                      or flag; duplicate or lose a fetch-add or cmp-swap; reorder two\n"
-	"                      sends. For tests of this program\n"
+	"                      sends; unarmed: a CQ of --events sleeps without being armed. For\n"
+	"                      tests of this program\n"
 	"\n"
 	"SIGINT or SIGTERM, to both sides: no more is sent, and it ends as usual.\n"
 	"SIGUSR2, to both sides: this life ends, and the next begins.\n"
@@ -103,6 +113,18 @@ static const char *const help =
 	"Exit status, the worse one of both sides: 0 all right, 1 set-up failed or the peer left,\n"
 	"2 bad usage, 3 an error completion, 4 stalled, 5 integrity violated,\n"
 	"6 left by SIGUSR1.\n";
+
+static const char *const events_names[] = {
+	[EVENTS_NONE] = "none",
+	[EVENTS_LEVEL] = "level",
+	[EVENTS_EDGE] = "edge",
+	[EVENTS_BLOCKING] = "blocking",
+};
+
+const char *events_name(enum events events)
+{
+	return events_names[events];
+}
 
 const char *op_name(enum op op)
 {
@@ -170,6 +192,22 @@ static void parse_ops(const char *list)
 	free(copy);
 }
 
+static enum events events_named(const char *name)
+{
+	for (int e = EVENTS_LEVEL; e <= EVENTS_BLOCKING; e++)
+		if (!strcmp(name, events_names[e]))
+			return (enum events)e;
+	bad("--events %s: not level, edge or blocking", name);
+}
+
+static void rxe_44_named(const char *what)
+{
+	opt.rxe_44_post = !strcmp(what, "post") || !strcmp(what, "both");
+	opt.rxe_44_poll = !strcmp(what, "poll") || !strcmp(what, "both");
+	if (!opt.rxe_44_post && !opt.rxe_44_poll)
+		bad("--rxe-44 %s: not post, poll or both", what);
+}
+
 static void parse_break(const char *text)
 {
 	static const char *const kinds[] = {"", "duplicate", "lose", "reorder", "corrupt"};
@@ -180,6 +218,10 @@ static void parse_break(const char *text)
 	const char *of = strchr(text, ':') ? strchr(text, ':') + 1 : "send";
 	size_t length = strcspn(text, ":");
 
+	if (!strcmp(text, "unarmed")) {
+		opt.break_unarmed = true;
+		return;
+	}
 	for (int k = BREAK_DUPLICATE; k <= BREAK_CORRUPT; k++)
 		for (int s = 0; s < STREAMS; s++)
 			if (strlen(kinds[k]) == length && !strncmp(text, kinds[k], length) &&
@@ -215,6 +257,10 @@ static void take(int o, const struct option *options, int index)
 	case 'O': outage(); break;
 	case 'j': opt.json = true; break;
 	case 'A': opt.allow_lost_results = true; break;
+	case 'w': opt.wr_api = true; break;
+	case 'q': opt.cq_ex = true; break;
+	case 'e': opt.events = events_named(optarg); break;
+	case '4': rxe_44_named(optarg); break;
 	case 'f': opt.w.fixed_size = 1; break;
 	case 'a': opt.w.signal_all = 1; break;
 	case '1': opt.w.one_way = 1; break;
@@ -237,6 +283,8 @@ static void check_options(void)
 		opt.w.depth = opt.w.inflight + 1;
 	if (memory > MEMORY_MAX)
 		bad("--size, --depth, --receives: too much memory per QP");
+	if (opt.break_unarmed && opt.events == EVENTS_NONE)
+		bad("--break unarmed: not without --events");
 	if (opt.mtu) {
 		if (opt.mtu & (opt.mtu - 1))
 			bad("--mtu %u: not a power of two", opt.mtu);
@@ -251,6 +299,8 @@ void options_parse(int argc, char **argv)
 		{"ops", 1, NULL, 'o'},	      {"break", 1, NULL, 'b'},
 		{"seed", 1, NULL, 's'},	      {"outage", 0, NULL, 'O'},
 		{"json", 0, NULL, 'j'},	      {"allow-lost-results", 0, NULL, 'A'},
+		{"wr-api", 0, NULL, 'w'},     {"cq-ex", 0, NULL, 'q'},
+		{"events", 1, NULL, 'e'},     {"rxe-44", 1, NULL, '4'},
 		{"fixed-size", 0, NULL, 'f'}, {"signal-all", 0, NULL, 'a'},
 		{"one-way", 0, NULL, '1'},    {"prompt", 0, NULL, 'P'},
 		{"fence", 0, NULL, 'F'},      {"help", 0, NULL, 'h'},

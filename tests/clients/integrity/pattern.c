@@ -156,17 +156,23 @@ uint64_t bytes_bad(const struct lane *l, const char *what, uint32_t seq, const u
 
 /* ---- pieces -------------------------------------------------------------------------------- */
 
-/* Cuts the buffer at that place into 1 to 3 pieces with something unused between them. */
+/* Cuts the buffer at that place into 1 to 3 pieces with something unused between them. rxe of
+ * rdma-core 44 takes each SGE of ibv_wr_set_sge_list() to be as long as the first. */
 void pieces_cut(struct lane *l, struct pieces *p, uint32_t at, uint32_t length)
 {
 	uint32_t n = opt.w.fixed_size ? 1 : 1 + pick(l, PIECES_MAX), rest = length;
+	bool even = opt.wr_api && opt.rxe_44_post;
 
 	if (n > length)
 		n = length; /* no empty ones: to some NICs a length of 0 means 2 GiB */
+	if (even && n && length % n)
+		n = 1;
 	p->n = n;
 	for (uint32_t i = 0; i < n; i++) {
 		p->offset[i] = at;
-		p->length[i] = i == n - 1 ? rest : 1 + pick(l, rest - (n - 1 - i));
+		p->length[i] = even	    ? length / n
+			       : i == n - 1 ? rest
+					    : 1 + pick(l, rest - (n - 1 - i));
 		rest -= p->length[i];
 		at += p->length[i] + PIECE_GAP;
 	}

@@ -63,6 +63,20 @@ static void request_start(struct run *r, struct lane *l, struct request *q, enum
 	q->wr.wr.rdma.rkey = l->peer.rkey;
 }
 
+static void post_failed(struct run *r, const char *what, int err)
+{
+	fprintf(stderr, "integrity: post of %s: %s\n", what, strerror(err));
+	__atomic_store_n(&r->abort_status, EXIT_ERROR_WC, __ATOMIC_RELEASE);
+}
+
+void post_begun(struct run *r, struct lane *l)
+{
+	int err = wr_api_complete(l);
+
+	if (err)
+		post_failed(r, "a batch", err);
+}
+
 static bool request_post(struct run *r, struct lane *l, struct request *q)
 {
 	struct ibv_send_wr *bad;
@@ -70,11 +84,9 @@ static bool request_post(struct run *r, struct lane *l, struct request *q)
 
 	q->wr.sg_list = q->sges;
 	q->wr.num_sge = pieces_sges(l, &q->record->pieces, q->sges);
-	err = ibv_post_send(l->qp, &q->wr, &bad);
+	err = opt.wr_api ? wr_api_post(l, &q->wr) : ibv_post_send(l->qp, &q->wr, &bad);
 	if (err) {
-		fprintf(stderr, "integrity: post_send of %s: %s\n", op_name(q->record->op),
-			strerror(err));
-		__atomic_store_n(&r->abort_status, EXIT_ERROR_WC, __ATOMIC_RELEASE);
+		post_failed(r, op_name(q->record->op), err);
 		return false;
 	}
 	/* A buffer that was sent inline may be used again at once: do so. */

@@ -19,12 +19,13 @@ void counters_add(struct counters *to, const struct counters *from)
 	to->bad_completions += from->bad_completions;
 	to->lost_results += from->lost_results;
 	to->error_completions += from->error_completions;
+	to->lost_wakeups += from->lost_wakeups;
 }
 
 bool violated(const struct counters *n)
 {
 	return n->lost || n->duplicated || n->reordered || n->bad_bytes || n->bad_completions ||
-	       (n->lost_results && !opt.allow_lost_results);
+	       n->lost_wakeups || (n->lost_results && !opt.allow_lost_results);
 }
 
 static void merge_gaps(const struct run *r, struct gap *gaps)
@@ -41,9 +42,9 @@ static void integrity_json(const char *name, const struct counters *n)
 	printf(", \"%s\": {\"lost\": %" PRIu64 ", \"duplicated\": %" PRIu64
 	       ", \"reordered\": %" PRIu64 ", \"bad_bytes\": %" PRIu64
 	       ", \"bad_completions\": %" PRIu64 ", \"lost_results\": %" PRIu64
-	       ", \"error_completions\": %" PRIu64 "}",
+	       ", \"error_completions\": %" PRIu64 ", \"lost_wakeups\": %" PRIu64 "}",
 	       name, n->lost, n->duplicated, n->reordered, n->bad_bytes, n->bad_completions,
-	       n->lost_results, n->error_completions);
+	       n->lost_results, n->error_completions, n->lost_wakeups);
 }
 
 static void gaps_json(const struct gap *gaps)
@@ -81,6 +82,18 @@ static void error_json(const struct run *r)
 		printf(", \"error\": null");
 }
 
+/* How this side has used verbs. */
+static void verbs_json(const struct run *r)
+{
+	uint64_t taken = 0;
+
+	for (uint32_t t = 0; t < opt.threads; t++)
+		taken += poller_events(&r->pollers[t]);
+	printf(", \"wr_api\": %s, \"cq_ex\": %s, \"events\": \"%s\", \"events_taken\": %" PRIu64,
+	       opt.wr_api ? "true" : "false", opt.cq_ex ? "true" : "false", events_name(opt.events),
+	       taken);
+}
+
 static void report_json(const struct run *r, const struct counters *n, const struct verdict *peer,
 			int status, const struct gap *gaps)
 {
@@ -102,6 +115,7 @@ static void report_json(const struct run *r, const struct counters *n, const str
 	       n->completions, n->receives, n->bytes_sent, n->bytes_sent / r->duration_ms / 1e3);
 	integrity_json("found", n);
 	integrity_json("peer_found", &peer->n);
+	verbs_json(r);
 	error_json(r);
 	gaps_json(gaps);
 	seconds_json(r);
@@ -112,9 +126,9 @@ static void counts(const char *who, const struct counters *n)
 {
 	printf("%s: %" PRIu64 " lost, %" PRIu64 " duplicated, %" PRIu64 " reordered, %" PRIu64
 	       " bad bytes, %" PRIu64 " bad completions, %" PRIu64 " results lost, %" PRIu64
-	       " error completions\n",
+	       " error completions, %" PRIu64 " wake-ups lost\n",
 	       who, n->lost, n->duplicated, n->reordered, n->bad_bytes, n->bad_completions,
-	       n->lost_results, n->error_completions);
+	       n->lost_results, n->error_completions, n->lost_wakeups);
 }
 
 static void report_lines(const struct run *r, const struct counters *n, const struct verdict *peer,

@@ -11,10 +11,11 @@
 
 #include "tests/clients/integrity/integrity.h"
 
-enum { BATCH = 16, PEER_ABORTED = -1, LEFT = -2, IDLE_PASSES = 4, IDLE_US = 50 };
+enum { BATCH = 16, BITES = 32, PEER_ABORTED = -1, LEFT = -2, IDLE_PASSES = 4, IDLE_US = 50 };
 
 struct worker {
 	struct run *run;
+	struct poller *poller;
 	uint32_t index;
 	double looked_ms; /* when it last polled */
 	double served_ms; /* when it was last through with all its lanes */
@@ -66,27 +67,56 @@ static void note_pause(struct worker *w, double t_ms)
 	w->looked_ms = t_ms;
 }
 
-static bool poll_cq(struct worker *w, struct device *d)
+static struct lane *lane_of(const struct run *r, const struct ibv_wc *wc)
+{
+	uint32_t index = wc->wr_id >> 32 & 0x7fffffff;
+
+	if (index < opt.w.qps)
+		return &r->lanes[index];
+	fprintf(stderr, "integrity: a completion of what was never posted\n");
+	exit(EXIT_VIOLATED);
+}
+
+static void completion(struct run *r, const struct ibv_wc *wc, double t_ms)
+{
+	struct lane *l = lane_of(r, wc);
+
+	if (wc->qp_num != l->qp->qp_num)
+		l->n.bad_completions++;
+	if (wc->status != IBV_WC_SUCCESS)
+		error_completion(r, l, wc, t_ms);
+	else if (wc->wr_id >> 63)
+		receive(r, l, wc);
+	else
+		retire(r, l, wc, t_ms);
+}
+
+static bool poll_cq(struct worker *w, struct cq *c)
 {
 	struct run *r = w->run;
 	struct ibv_wc wcs[BATCH];
-	int n = ibv_poll_cq(d->cqs[w->index], BATCH, wcs);
+	bool asleep = c->phase == CQ_ASLEEP;
+	int n = asleep && !cq_overslept(c, stopped(r)) ? 0 : cq_poll(w->poller, c, BATCH, wcs);
 	double t_ms = now_ms();
 
 	note_pause(w, t_ms);
 	if (n < 0)
 		abort_run(r, EXIT_ERROR_WC);
-	for (int i = 0; i < n; i++) {
-		struct lane *l = &r->lanes[wcs[i].wr_id >> 32 & 0x7fffffff];
-
-		if (wcs[i].status != IBV_WC_SUCCESS)
-			error_completion(r, l, &wcs[i], t_ms);
-		else if (wcs[i].wr_id >> 63)
-			receive(r, l, &wcs[i]);
-		else
-			retire(r, l, &wcs[i], t_ms);
-	}
+	for (int i = 0; i < n; i++)
+		completion(r, &wcs[i], t_ms);
+	if (asleep && n > 0)
+		lane_of(r, wcs)->n.lost_wakeups += !cq_wakes(w->poller, c);
 	return n > 0;
+}
+
+/* Until it is asleep, if events wake it; but the memory is to be looked at, too. */
+static bool drain_cq(struct worker *w, struct cq *c)
+{
+	bool busy = poll_cq(w, c);
+
+	for (int i = 1; i < BITES && opt.events != EVENTS_NONE && c->phase != CQ_ASLEEP; i++)
+		busy |= poll_cq(w, c);
+	return busy;
 }
 
 static bool poll_cqs(struct worker *w)
@@ -94,7 +124,7 @@ static bool poll_cqs(struct worker *w)
 	bool busy = false;
 
 	for (uint32_t d = 0; d < opt.device_count; d++)
-		busy |= poll_cq(w, &w->run->devices[d]);
+		busy |= drain_cq(w, &w->poller->cqs[d]);
 	return busy;
 }
 
@@ -136,6 +166,7 @@ static void post(struct run *r, struct lane *l)
 		l->final_status = post_status(r, l, true);
 	else
 		post_status(r, l, false);
+	post_begun(r, l);
 }
 
 static void look_at(struct run *r, struct lane *l)
@@ -215,6 +246,7 @@ static void *work(void *arg)
 	int idle = 0;
 
 	w->looked_ms = w->served_ms = now_ms();
+	poller_wake(w->poller);
 	for (uint32_t i = w->index; i < opt.w.qps; i += opt.threads)
 		start_lane(&r->lanes[i]);
 	while (!aborted(r) && !settled(r, w)) {
@@ -224,7 +256,10 @@ static void *work(void *arg)
 			serve_lane(r, &r->lanes[i]);
 		note_quiet(w, busy);
 		idle = busy ? 0 : idle + 1;
-		rest(idle);
+		if (opt.events == EVENTS_NONE)
+			rest(idle);
+		else
+			poller_sleep(w->poller);
 	}
 	/* An aborted run ends in a gap, too: how long had nothing moved? */
 	for (uint32_t i = w->index; i < opt.w.qps; i += opt.threads)
@@ -309,7 +344,7 @@ void traffic(struct run *r)
 		signal(SIGUSR2, on_signal);
 	}
 	for (uint32_t t = 0; t < opt.threads; t++) {
-		workers[t] = (struct worker){.run = r, .index = t};
+		workers[t] = (struct worker){.run = r, .poller = &r->pollers[t], .index = t};
 		errno = pthread_create(&workers[t].thread, NULL, work, &workers[t]);
 		if (errno)
 			fail("pthread_create");
