@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include "lib/base/real_rdmacm.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stddef.h>
 
+#include "lib/base/dlopen.h"
 #include "lib/base/find_symbol.h"
+
+#define LIBRARY "librdmacm.so.1"
 
 static struct real_rdmacm found;
 static const struct real_rdmacm *result;
@@ -21,10 +25,12 @@ static void find_all(void)
 	};
 
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-		*table[i].field = find_symbol("librdmacm.so.1", table[i].name, "RDMACM_1.0");
+		*table[i].field = find_symbol(LIBRARY, table[i].name, "RDMACM_1.0");
 		if (!*table[i].field)
 			return;
 	}
+	/* A program that closes it goes on with other calls here. */
+	real_dlopen(LIBRARY, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 	result = &found;
 }
 

@@ -20,7 +20,18 @@ struct rdma_cm_id { /* there is more */
 	struct rdma_event_channel *channel;
 	void *context;
 	struct ibv_qp *qp; /* NULL: none, or the program has made it itself */
-	struct sockaddr_storage src;
+	struct rdma_cm_route {
+		struct sockaddr_storage src, dst;
+		struct {
+			union ibv_gid sgid, dgid;
+			__be16 pkey;
+		} ib;
+		void *path_rec;
+		int num_paths;
+	} route;
+	int port_space;
+	uint8_t port_num;
+	struct rdma_cm_event *event; /* that librdmacm has read for the program, and acknowledges */
 };
 
 struct rdma_cm_event { /* there is more */
@@ -37,7 +48,9 @@ struct rdma_conn_param {
 };
 
 enum cm_event_type { /* those that we know */
+		     CM_EVENT_CONNECT_RESPONSE = 5,
 		     CM_EVENT_UNREACHABLE = 7,
+		     CM_EVENT_ESTABLISHED = 9,
 		     CM_EVENT_DISCONNECTED = 10,
 		     CM_EVENT_DEVICE_REMOVAL = 11,
 		     CM_EVENT_ADDR_CHANGE = 14,

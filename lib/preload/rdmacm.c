@@ -4,6 +4,7 @@
  * calls them has loaded it. Its own calls come here, too, through its PLT: what rdma_create_ep() or
  * a rsocket does for the program.
  */
+#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -28,6 +29,14 @@ static void find_real(void)
 		cm_set_real(real_rdmacm());
 }
 
+/* Without librdmacm it may be another library's function that has the same name. */
+#define CALL_OTHER(name, ...)                                        \
+	do {                                                         \
+		__typeof__(&(name)) other = dlsym(RTLD_NEXT, #name); \
+                                                                     \
+		return other ? other(__VA_ARGS__) : -1;              \
+	} while (0)
+
 static bool is_missing(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -42,7 +51,7 @@ static bool is_missing(void)
 EXPORT int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *param)
 {
 	if (is_missing())
-		return -1;
+		CALL_OTHER(rdma_connect, id, param);
 	hook_cm_connects(id, param);
 	return real_rdmacm()->connect(id, param);
 }
@@ -50,7 +59,7 @@ EXPORT int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *param)
 EXPORT int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *param)
 {
 	if (is_missing())
-		return -1;
+		CALL_OTHER(rdma_accept, id, param);
 	hook_cm_connects(id, param);
 	return real_rdmacm()->accept(id, param);
 }
@@ -58,8 +67,8 @@ EXPORT int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *param)
 EXPORT int rdma_disconnect(struct rdma_cm_id *id)
 {
 	if (is_missing())
-		return -1;
-	hook_cm_disconnects(id);
+		CALL_OTHER(rdma_disconnect, id);
+	hook_cm_disconnects(id, true);
 	return real_rdmacm()->disconnect(id);
 }
 
@@ -67,14 +76,15 @@ EXPORT void rdma_destroy_qp(struct rdma_cm_id *id)
 {
 	if (is_missing())
 		return;
-	hook_cm_disconnects(id);
+	hook_cm_disconnects(id, false);
 	real_rdmacm()->destroy_qp(id);
 }
 
 EXPORT int rdma_destroy_id(struct rdma_cm_id *id)
 {
 	if (is_missing())
-		return -1;
+		CALL_OTHER(rdma_destroy_id, id);
+	hook_cm_disconnects(id, false);
 	hook_cm_destroys_id(id);
 	return real_rdmacm()->destroy_id(id);
 }
@@ -82,7 +92,7 @@ EXPORT int rdma_destroy_id(struct rdma_cm_id *id)
 EXPORT int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel)
 {
 	if (is_missing())
-		return -1;
+		CALL_OTHER(rdma_migrate_id, id, channel);
 	return hook_cm_migrate_id(id, channel);
 }
 
@@ -97,10 +107,14 @@ EXPORT void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 /* It waits, and may be cancelled then. */
 EXPORT int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
 {
-	return is_missing() ? -1 : hook_cm_get_event(channel, event);
+	if (is_missing())
+		CALL_OTHER(rdma_get_cm_event, channel, event);
+	return hook_cm_get_event(channel, event);
 }
 
 EXPORT int rdma_ack_cm_event(struct rdma_cm_event *event)
 {
-	return is_missing() ? -1 : hook_cm_ack_event(event);
+	if (is_missing())
+		CALL_OTHER(rdma_ack_cm_event, event);
+	return hook_cm_ack_event(event);
 }

@@ -27,18 +27,24 @@
 struct cm_conn {
 	struct rdma_cm_id *id; /* constant */
 	uint32_t number;       /* constant; no other id of this process ever has it */
-	uint32_t qpn;	       /* constant */
-	bool ended;	       /* by the program, while it was protected */
-	bool told;	       /* the program has read DISCONNECTED */
-	bool waking;	       /* there is a wake-up for it that was not read yet */
+	uint32_t qpn;
+	struct rdma_event_channel *channel; /* NULL: it migrates now, or its channel is gone */
+	bool established;		    /* the program has read so, or is about to */
+	bool ended;			    /* by the program, while it was protected */
+	bool told;			    /* the program has read DISCONNECTED */
+	bool waking;			    /* there is a wake-up for it that was not read yet */
+	bool wanted;			    /* a wake-up, when it has a channel again */
+	bool watched;			    /* what was hidden may have been its end after all */
 };
 
 struct wake {
 	struct wake *next;
-	struct rdma_cm_id *id; /* ours */
-	struct rdma_event_channel *channel;
-	uint32_t number;	     /* of the id that it is for */
-	struct rdma_cm_event *event; /* the program has it, and has not acknowledged it */
+	struct rdma_cm_id *id;		    /* ours */
+	struct rdma_event_channel *channel; /* NULL: it is gone, and with it our id in the kernel */
+	uint32_t number;		    /* of the id that it is for */
+	struct rdma_cm_event *event;	    /* the program has it, and has not acknowledged it */
+	bool in_id;   /* librdmacm has it for the program, and acknowledges it */
+	bool dropped; /* its id is being destroyed */
 };
 
 /* That id is over, and the program is to hear of it by then. Background thread, then the worker. */
@@ -47,6 +53,7 @@ struct ending {
 	struct ending *next;
 	uint32_t number;
 	uint64_t at_ns;
+	bool watch; /* only if it has not survived */
 };
 
 static void endings_run(void *arg);
@@ -54,6 +61,7 @@ static void endings_run(void *arg);
 static const struct real_rdmacm *cm;
 static void (*session_disconnects)(struct vqp *v, uint32_t number);
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;	/* a leaf */
+static pthread_cond_t acknowledged = PTHREAD_COND_INITIALIZER;	/* a wake's event */
 static struct table by_id = TABLE_INIT, by_number = TABLE_INIT; /* of cm_conn; under `lock` */
 static uint32_t last_number;
 static struct wake *wakes;
@@ -100,7 +108,7 @@ static void qp_search_device(struct vdev *dev, void *arg)
 {
 	struct qp_search *s = arg;
 
-	if (!s->found && strcmp(dev->ctx->device->name, s->device) == 0)
+	if (!s->found && strcmp(dev->nic[0]->name, s->device) == 0)
 		s->found = table_get(&dev->qps, s->qpn);
 }
 
@@ -122,7 +130,8 @@ static void conn_add(struct rdma_cm_id *id, struct vqp *v)
 
 	if (!c)
 		return;
-	*c = (struct cm_conn){.id = id, .qpn = v->qpn, .number = ++last_number};
+	*c = (struct cm_conn){
+		.id = id, .channel = id->channel, .qpn = v->qpn, .number = ++last_number};
 	if (table_put(&by_id, (uintptr_t)id, c) || table_put(&by_number, c->number, c)) {
 		table_remove(&by_id, (uintptr_t)id);
 		free(c);
@@ -131,15 +140,26 @@ static void conn_add(struct rdma_cm_id *id, struct vqp *v)
 	atomic_store(&v->cm_number, c->number);
 }
 
+/* After an attempt that failed it may have another QP. */
+static void conn_renew(struct cm_conn *c, struct vqp *v)
+{
+	c->qpn = v->qpn;
+	atomic_store(&v->cm_number, c->number);
+}
+
 void hook_cm_connects(struct rdma_cm_id *id, const struct rdma_conn_param *param)
 {
 	struct vqp *v = qp_of_id(id, id->qp ? id->qp->qp_num : param ? param->qp_num : 0);
+	struct cm_conn *c;
 
 	if (!v || fork_in_child())
 		return;
 	cm_lock();
-	if (!conn_of_id(id))
+	c = conn_of_id(id);
+	if (!c)
 		conn_add(id, v);
+	else if (c->qpn != v->qpn)
+		conn_renew(c, v);
 	cm_unlock();
 }
 
@@ -172,50 +192,67 @@ static int wake_resolve(struct rdma_cm_id *id, struct sockaddr_storage src)
 	return cm->resolve_addr(id, NULL, (struct sockaddr *)&dst, 1000);
 }
 
-static void conn_wake(struct cm_conn *c)
+/* Removes it from the list. */
+static void wake_unlink(const struct wake *w)
+{
+	struct wake **at = &wakes;
+
+	while (*at != w)
+		at = &(*at)->next;
+	*at = w->next;
+}
+
+static struct wake *wake_find(bool (*fits)(const struct wake *w, const void *arg), const void *arg)
+{
+	struct wake *w = wakes;
+
+	while (w && !fits(w, arg))
+		w = w->next;
+	return w;
+}
+
+/* The first that fits, which is in the list no more. NULL: there is none. */
+static struct wake *wake_take(bool (*fits)(const struct wake *w, const void *arg), const void *arg)
+{
+	struct wake *w = wake_find(fits, arg);
+
+	if (w)
+		wake_unlink(w);
+	return w;
+}
+
+/* Returns what has failed, to be freed when nothing is locked; or NULL. */
+static struct wake *conn_wake(struct cm_conn *c)
 {
 	struct wake *w = calloc(1, sizeof(*w));
 
-	if (!w || cm->create_id(c->id->channel, &w->id, NULL, CM_PORT_SPACE_TCP)) {
-		log_warn("QP %#x: the program cannot be told that it is disconnected (%s)", c->qpn,
-			 strerror(errno));
+	c->wanted = !c->channel;
+	if (c->wanted || !w || cm->create_id(c->channel, &w->id, NULL, CM_PORT_SPACE_TCP)) {
+		if (!c->wanted)
+			log_warn("QP %#x: the program cannot be told that it is disconnected (%s)",
+				 c->qpn, strerror(errno));
 		free(w);
-		return;
+		return NULL;
 	}
-	w->channel = c->id->channel;
+	w->channel = c->channel;
 	w->number = c->number;
 	w->next = wakes;
 	wakes = w;
 	c->waking = true;
-	if (wake_resolve(w->id, c->id->src))
-		log_warn("QP %#x: the program cannot be woken (%s) to be told that it is "
-			 "disconnected",
-			 c->qpn, strerror(errno));
-}
-
-/* Removes the first that fits from the list. NULL: there is none. */
-static struct wake *wake_take(bool (*fits)(const struct wake *w, const void *arg), const void *arg)
-{
-	struct wake **at = &wakes, *w;
-
-	while (*at && !fits(*at, arg))
-		at = &(*at)->next;
-	w = *at;
-	if (w)
-		*at = w->next;
+	if (!wake_resolve(w->id, c->id->route.src))
+		return NULL;
+	log_warn("QP %#x: the program cannot be woken (%s) to be told that it is disconnected",
+		 c->qpn, strerror(errno));
+	c->waking = false;
+	wake_unlink(w);
 	return w;
-}
-
-static void wake_put(struct wake *w)
-{
-	w->next = wakes;
-	wakes = w;
 }
 
 /* Nothing locked: librdmacm may close a device. */
 static void wake_free(struct wake *w)
 {
-	cm->destroy_id(w->id);
+	if (w && w->channel) /* without one librdmacm's part stays: it would write to it */
+		cm->destroy_id(w->id);
 	free(w);
 }
 
@@ -231,7 +268,54 @@ static bool wake_is_event(const struct wake *w, const void *event)
 
 static bool wake_is_unread_on(const struct wake *w, const void *channel)
 {
-	return w->channel == channel && !w->event;
+	return w->channel == channel && !w->event && !w->dropped;
+}
+
+static bool wake_is_unread_of(const struct wake *w, const void *number)
+{
+	return w->number == *(const uint32_t *)number && !w->event && !w->dropped;
+}
+
+static bool wake_is_held_of(const struct wake *w, const void *number)
+{
+	return w->number == *(const uint32_t *)number && w->event && !w->in_id;
+}
+
+/* It stays in the list until librdmacm has destroyed its id: another thread may have read its event
+ * just now, and finds it there. Nothing locked. */
+static void wake_drop_unread(uint32_t number)
+{
+	struct wake *w;
+
+	do {
+		cm_lock();
+		w = wake_find(wake_is_unread_of, &number);
+		if (w)
+			w->dropped = true;
+		cm_unlock();
+		if (!w)
+			return;
+		cm->destroy_id(w->id);
+		cm_lock();
+		wake_unlink(w);
+		cm_unlock();
+		free(w);
+	} while (true);
+}
+
+static void conn_loses_channel(void *conn, void *channel)
+{
+	struct cm_conn *c = conn;
+
+	if (c->channel == channel)
+		c->channel = NULL;
+}
+
+static void wakes_lose_channel(const struct rdma_event_channel *channel)
+{
+	for (struct wake *w = wakes; w; w = w->next)
+		if (w->channel == channel && w->event)
+			w->channel = NULL;
 }
 
 /* The program's own destroy, which follows, drops what the kernel has not delivered. */
@@ -243,11 +327,20 @@ void hook_cm_destroys_channel(struct rdma_event_channel *channel)
 		return;
 	do {
 		cm_lock();
+		table_each(&by_number, conn_loses_channel, channel);
+		wakes_lose_channel(channel);
 		w = wake_take(wake_is_unread_on, channel);
 		cm_unlock();
-		if (w)
-			wake_free(w);
+		wake_free(w);
 	} while (w);
+}
+
+static void wait_for_acknowledgement(uint32_t number)
+{
+	cm_lock();
+	while (wake_find(wake_is_held_of, &number))
+		pthread_cond_wait(&acknowledged, &lock);
+	cm_unlock();
 }
 
 void hook_cm_destroys_id(struct rdma_cm_id *id)
@@ -261,23 +354,38 @@ void hook_cm_destroys_id(struct rdma_cm_id *id)
 	if (c)
 		table_remove(&by_number, c->number);
 	cm_unlock();
+	if (!c)
+		return;
+	wake_drop_unread(c->number);
+	wait_for_acknowledgement(c->number);
 	free(c);
 }
 
-/* A wake-up that was not read yet stays on the old channel, and is another one on the new. */
+/* librdmacm may destroy the old channel. A wake-up that was not read yet stays there, and is
+ * another one on the new. */
 int hook_cm_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel)
 {
+	struct wake *failed = NULL;
 	struct cm_conn *c;
-	int err = cm->migrate_id(id, channel);
+	int err;
 
-	if (err || fork_in_child())
-		return err;
+	if (fork_in_child())
+		return cm->migrate_id(id, channel);
 	cm_lock();
 	c = conn_of_id(id);
-	if (c && c->waking)
-		conn_wake(c);
+	if (c)
+		c->channel = NULL;
 	cm_unlock();
-	return 0;
+	err = cm->migrate_id(id, channel);
+	cm_lock();
+	c = conn_of_id(id);
+	if (c)
+		c->channel = id->channel;
+	if (c && (c->wanted || (c->waking && !err)))
+		failed = conn_wake(c);
+	cm_unlock();
+	wake_free(failed);
+	return err;
 }
 
 /* --- the end of a connection ------------------------------------------------------------------ */
@@ -285,15 +393,17 @@ int hook_cm_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel
 static void ending_tell(struct job *job)
 {
 	struct ending *e = (struct ending *)job;
+	struct wake *failed = NULL;
 	struct cm_conn *c;
 
 	cm_lock();
 	c = table_get(&by_number, e->number);
 	if (c && !c->told && !c->waking) {
 		log_info("QP %#x: its RDMA-CM is told that it is disconnected", c->qpn);
-		conn_wake(c);
+		failed = conn_wake(c);
 	}
 	cm_unlock();
+	wake_free(failed);
 	free(e);
 }
 
@@ -310,95 +420,17 @@ static void ending_submit(struct ending *e)
 		free(e);
 }
 
-static void endings_run(void *arg)
-{
-	uint64_t now = now_ns(), next = UINT64_MAX;
-	struct ending **at = &endings;
+enum fate { GONE, SURVIVES, IS_HOME, IS_OVER };
 
-	(void)arg;
-	while (*at) {
-		struct ending *e = *at;
-
-		if (e->at_ns > now) {
-			next = e->at_ns < next ? e->at_ns : next;
-			at = &e->next;
-			continue;
-		}
-		*at = e->next;
-		ending_submit(e);
-	}
-	bg_timer_set(&ending_timer, next);
-}
-
-void cm_ended(uint32_t number, uint64_t at_ns)
-{
-	struct ending *e = number ? calloc(1, sizeof(*e)) : NULL;
-
-	if (!e)
-		return;
-	*e = (struct ending){.next = endings, .number = number, .at_ns = at_ns};
-	endings = e;
-	if (!ending_timer.heap_at || at_ns < ending_timer.at_ns)
-		bg_timer_set(&ending_timer, at_ns);
-}
-
-struct disconnect {
-	struct vqp *v;
+struct fate_search {
 	uint32_t number;
+	bool alone_is_over; /* the NIC of rail 0 is gone, with all its rails */
+	enum fate fate;
 };
 
-static void disconnect_on_bg(void *arg)
+static void fate_of_qp(struct vqp *v, void *arg)
 {
-	struct disconnect *d = arg;
-
-	session_disconnects(d->v, d->number);
-}
-
-static bool is_protected(struct vqp *v)
-{
-	bool is;
-
-	vqp_enter(v);
-	is = vqp_is_protected(v);
-	vqp_leave(v);
-	return is;
-}
-
-/* The peer is told before the kernel is. That may be of no use, but costs nothing. */
-void hook_cm_disconnects(struct rdma_cm_id *id)
-{
-	struct disconnect d = {0};
-	struct cm_conn *c;
-
-	if (fork_in_child())
-		return;
-	cm_lock();
-	c = conn_of_id(id);
-	if (c && !c->ended) {
-		d.v = qp_of_id(id, c->qpn);
-		d.number = c->number;
-	}
-	cm_unlock();
-	if (!d.v || atomic_load(&d.v->cm_number) != d.number || !is_protected(d.v))
-		return;
-	cm_lock();
-	c = conn_of_id(id);
-	if (c)
-		c->ended = true;
-	cm_unlock();
-	bg_call_wait(disconnect_on_bg, &d);
-}
-
-/* --- events ----------------------------------------------------------------------------------- */
-
-struct survival {
-	uint32_t number;
-	bool survives;
-};
-
-static void qp_survives(struct vqp *v, void *arg)
-{
-	struct survival *s = arg;
+	struct fate_search *s = arg;
 	struct shift_conn_view view;
 
 	if (atomic_load(&v->cm_number) != s->number)
@@ -406,16 +438,139 @@ static void qp_survives(struct vqp *v, void *arg)
 	vqp_enter(v);
 	shift_conn_view(v->conn, &view);
 	vqp_leave(v);
-	s->survives = view.protected_ && view.state < SHIFT_ST_GIVEUP;
+	if (!view.protected_ || view.state >= SHIFT_ST_GIVEUP ||
+	    (s->alone_is_over && vdev_is_alone(v->dev)))
+		s->fate = IS_OVER;
+	else
+		s->fate = !view.r && view.state == SHIFT_ST_ACTIVE ? IS_HOME : SURVIVES;
 }
 
-static bool number_survives(uint32_t number)
+/* Nothing locked. */
+static enum fate fate_of(uint32_t number, bool alone_is_over)
 {
-	struct survival s = {.number = number};
+	struct fate_search s = {.number = number, .alone_is_over = alone_is_over};
 
-	vqp_each(qp_survives, &s);
-	return s.survives;
+	vqp_each(fate_of_qp, &s);
+	return s.fate;
 }
+
+static void conn_unwatch(uint32_t number)
+{
+	struct cm_conn *c;
+
+	cm_lock();
+	c = table_get(&by_number, number);
+	if (c)
+		c->watched = false;
+	cm_unlock();
+}
+
+/* How often one looks whether a connection of which the program has heard nothing goes on. */
+#define WATCH_NS 2000000000ull
+
+/* false: not now. */
+static bool ending_is_over(struct ending **at, uint64_t now)
+{
+	struct ending *e = *at;
+	enum fate fate = IS_OVER;
+
+	if (e->at_ns > now)
+		return false;
+	if (e->watch)
+		fate = fate_of(e->number, false);
+	if (fate == SURVIVES) {
+		e->at_ns = now + WATCH_NS;
+		return false;
+	}
+	*at = e->next;
+	if (e->watch)
+		conn_unwatch(e->number);
+	if (fate == IS_OVER)
+		ending_submit(e);
+	else
+		free(e);
+	return true;
+}
+
+static void endings_run(void *arg)
+{
+	uint64_t now = now_ns(), next = UINT64_MAX;
+	struct ending **at = &endings;
+
+	(void)arg;
+	while (*at) {
+		if (ending_is_over(at, now))
+			continue;
+		next = (*at)->at_ns < next ? (*at)->at_ns : next;
+		at = &(*at)->next;
+	}
+	bg_timer_set(&ending_timer, next);
+}
+
+static void ending_add(uint32_t number, uint64_t at_ns, bool watch)
+{
+	struct ending *e = number ? calloc(1, sizeof(*e)) : NULL;
+
+	if (!e)
+		return;
+	*e = (struct ending){.next = endings, .number = number, .at_ns = at_ns, .watch = watch};
+	endings = e;
+	if (!ending_timer.heap_at || at_ns < ending_timer.at_ns)
+		bg_timer_set(&ending_timer, at_ns);
+}
+
+void cm_ended(uint32_t number, uint64_t at_ns)
+{
+	ending_add(number, at_ns, false);
+}
+
+struct disconnect {
+	uint32_t number;
+	bool expects, said;
+};
+
+static void disconnect_qp(struct vqp *v, void *arg)
+{
+	struct disconnect *d = arg;
+
+	if (atomic_load(&v->cm_number) != d->number)
+		return;
+	vqp_enter(v);
+	d->said = vqp_is_protected(v);
+	vqp_leave(v);
+	if (d->said)
+		session_disconnects(v, d->expects ? d->number : 0);
+}
+
+static void disconnect_on_bg(void *arg)
+{
+	vqp_each(disconnect_qp, arg);
+}
+
+/* The peer is told before the kernel is. That may be of no use, but costs nothing. */
+void hook_cm_disconnects(struct rdma_cm_id *id, bool expects)
+{
+	struct disconnect d = {.expects = expects};
+	struct cm_conn *c;
+
+	if (fork_in_child())
+		return;
+	cm_lock();
+	c = conn_of_id(id);
+	if (c && !c->ended)
+		d.number = c->number;
+	cm_unlock();
+	if (!d.number)
+		return;
+	bg_call_wait(disconnect_on_bg, &d);
+	cm_lock();
+	c = conn_of_id(id);
+	if (c)
+		c->ended |= d.said;
+	cm_unlock();
+}
+
+/* --- events ----------------------------------------------------------------------------------- */
 
 enum verdict {
 	GIVE,
@@ -433,14 +588,50 @@ static enum verdict conn_judge(struct cm_conn *c, const struct rdma_cm_event *e)
 {
 	bool again = c->told;
 
-	if (e->event == CM_EVENT_DISCONNECTED) {
-		c->told = true;
-		return again ? HIDE : GIVE;
+	switch (e->event) {
+	case CM_EVENT_ESTABLISHED:
+	case CM_EVENT_CONNECT_RESPONSE: c->established = true; return GIVE;
+	case CM_EVENT_DISCONNECTED: c->told = true; return again ? HIDE : GIVE;
+	case CM_EVENT_UNREACHABLE:
+	case CM_EVENT_ADDR_CHANGE:
+	case CM_EVENT_DEVICE_REMOVAL: break;
+	default: return GIVE;
 	}
-	if (e->event != CM_EVENT_UNREACHABLE && e->event != CM_EVENT_ADDR_CHANGE &&
-	    e->event != CM_EVENT_DEVICE_REMOVAL)
+	if (!c->established) /* its own attempt has failed */
 		return GIVE;
 	return c->ended ? HIDE : HIDE_IF_SURVIVED;
+}
+
+static void watch_on_bg(void *number)
+{
+	ending_add(*(uint32_t *)number, now_ns() + WATCH_NS, true);
+}
+
+/* What was hidden does not come again. So if the connection does not survive after all, the program
+ * gets DISCONNECTED. */
+static void conn_watch(uint32_t number)
+{
+	struct cm_conn *c;
+	bool begins;
+
+	cm_lock();
+	c = table_get(&by_number, number);
+	begins = c && !c->watched;
+	if (begins)
+		c->watched = true;
+	cm_unlock();
+	if (begins)
+		bg_call_wait(watch_on_bg, &number);
+}
+
+static bool is_survived(uint32_t number, const struct rdma_cm_event *e)
+{
+	enum fate fate = fate_of(number, e->event == CM_EVENT_DEVICE_REMOVAL);
+
+	if (fate != SURVIVES && fate != IS_HOME)
+		return false;
+	conn_watch(number);
+	return true;
 }
 
 static bool cm_event_is_hidden(const struct rdma_cm_event *e)
@@ -454,42 +645,50 @@ static bool cm_event_is_hidden(const struct rdma_cm_event *e)
 	verdict = c ? conn_judge(c, e) : GIVE;
 	number = c ? c->number : 0;
 	cm_unlock();
-	return verdict == HIDE_IF_SURVIVED ? number_survives(number) : verdict == HIDE;
+	if (number && e->event == CM_EVENT_DISCONNECTED)
+		wake_drop_unread(number);
+	return verdict == HIDE_IF_SURVIVED ? is_survived(number, e) : verdict == HIDE;
 }
 
 /* false: it has come too late, and tells the program nothing. */
-static bool wake_becomes_event(struct wake *w, struct rdma_cm_event *e)
+static bool wake_becomes_event(struct wake *w, struct rdma_cm_event *e, struct rdma_cm_event **to)
 {
 	struct cm_conn *c = table_get(&by_number, w->number);
 
-	if (!c || c->told || c->id->channel != w->channel)
+	if (!c || c->told || c->channel != w->channel)
 		return false;
 	c->waking = false;
 	c->told = true;
 	w->event = e;
+	w->in_id = to == &c->id->event;
 	e->id = c->id;
 	e->event = CM_EVENT_DISCONNECTED;
 	e->status = 0;
-	wake_put(w);
 	return true;
 }
 
 enum wake_up { NO_WAKE_UP, BECAME_EVENT, CAME_TOO_LATE };
 
-static enum wake_up event_wakes(struct rdma_cm_event *e)
+/* The kernel says more than one thing of our id if its NIC goes. */
+static enum wake_up event_wakes(struct rdma_cm_event *e, struct rdma_cm_event **to)
 {
 	enum wake_up what = NO_WAKE_UP;
-	struct wake *w;
+	struct wake *w, *late = NULL;
 
 	cm_lock();
-	w = wake_take(wake_is_id, e->id);
-	if (w)
-		what = wake_becomes_event(w, e) ? BECAME_EVENT : CAME_TOO_LATE;
-	cm_unlock();
-	if (what == CAME_TOO_LATE) {
-		cm->ack_cm_event(e);
-		wake_free(w);
+	w = wake_find(wake_is_id, e->id);
+	if (w && !w->event && !w->dropped && wake_becomes_event(w, e, to))
+		what = BECAME_EVENT;
+	else if (w)
+		what = CAME_TOO_LATE;
+	if (what == CAME_TOO_LATE && !w->event && !w->dropped) {
+		late = w;
+		wake_unlink(w);
 	}
+	cm_unlock();
+	if (what == CAME_TOO_LATE)
+		cm->ack_cm_event(e);
+	wake_free(late);
 	return what;
 }
 
@@ -503,17 +702,14 @@ static bool is_readable(int fd, int timeout_ms)
 /*
  * Who has slept in the verb goes on sleeping. But a thread that has found the event without waiting
  * may have polled the descriptor, and waits for other things there. It must get something: another
- * event, if one comes soon; else a hint that programs ignore, as nothing has happened to the
+ * event, if there is one; else a hint that programs ignore, as nothing has happened to the
  * connection.
  */
-enum { POLLED_MS = 1000 };
-
 static bool must_get_something(int fd, bool slept)
 {
 	int flags = fcntl(fd, F_GETFL);
 
-	return !slept && flags >= 0 && !(flags & O_NONBLOCK) &&
-	       !uncancelled(is_readable(fd, POLLED_MS));
+	return !slept && flags >= 0 && !(flags & O_NONBLOCK) && !is_readable(fd, 0);
 }
 
 static void event_hide(struct rdma_cm_event *e)
@@ -527,9 +723,9 @@ static void event_hide(struct rdma_cm_event *e)
 /* 0; else it is to be tried again, or EAGAIN is to be said. */
 enum { AGAIN = 1, NOTHING };
 
-static int event_filter(int fd, struct rdma_cm_event *e, bool slept)
+static int event_filter(int fd, struct rdma_cm_event *e, struct rdma_cm_event **to, bool slept)
 {
-	switch (event_wakes(e)) {
+	switch (event_wakes(e, to)) {
 	case BECAME_EVENT: return 0;
 	case CAME_TOO_LATE: return must_get_something(fd, slept) ? NOTHING : AGAIN;
 	case NO_WAKE_UP: break;
@@ -560,7 +756,7 @@ int hook_cm_get_event(struct rdma_event_channel *channel, struct rdma_cm_event *
 		err = cm->get_cm_event(channel, &e);
 		if (err)
 			return err;
-		what = event_filter(channel->fd, e, slept);
+		what = event_filter(channel->fd, e, event, slept);
 	}
 	if (what == NOTHING) {
 		errno = EAGAIN;
@@ -581,7 +777,7 @@ int hook_cm_ack_event(struct rdma_cm_event *event)
 		cm_unlock();
 	}
 	err = cm->ack_cm_event(event);
-	if (w)
-		wake_free(w);
+	wake_free(w);
+	pthread_cond_broadcast(&acknowledged);
 	return err;
 }

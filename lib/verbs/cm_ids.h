@@ -15,8 +15,8 @@
 void cm_set_real(const struct real_rdmacm *rdmacm);
 
 /* What the room above does: tells the peer of a connection that the program has disconnected it.
- * When the peer has heard, or nobody answers, it calls cm_ended() for this end. Background thread.
- */
+ * When the peer has heard, or nobody answers, it calls cm_ended(number). Background thread, with
+ * the tables of QPs locked. */
 void cm_set_session(void (*disconnects)(struct vqp *v, uint32_t number));
 
 /* The id with this number (vqp.cm_number, or what `disconnects` was given) has no connection any
@@ -31,9 +31,11 @@ void cm_ended(uint32_t number, uint64_t at_ns);
 /* It is about to connect or accept. */
 void hook_cm_connects(struct rdma_cm_id *id, const struct rdma_conn_param *param);
 
-/* It is about to disconnect, or to destroy the QP. */
-void hook_cm_disconnects(struct rdma_cm_id *id);
+/* It is about to disconnect, or to destroy the QP or the id. expects: it will wait for DISCONNECTED.
+ */
+void hook_cm_disconnects(struct rdma_cm_id *id, bool expects);
 
+/* Waits until a DISCONNECTED of ours is acknowledged, as librdmacm does for the kernel's events. */
 void hook_cm_destroys_id(struct rdma_cm_id *id);
 void hook_cm_destroys_channel(struct rdma_event_channel *channel);
 
