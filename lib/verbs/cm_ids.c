@@ -674,13 +674,16 @@ static enum wake_up event_wakes(struct rdma_cm_event *e, struct rdma_cm_event **
 {
 	enum wake_up what = NO_WAKE_UP;
 	struct wake *w, *late = NULL;
+	uint32_t number = 0;
 
 	cm_lock();
 	w = wake_find(wake_is_id, e->id);
-	if (w && !w->event && !w->dropped && wake_becomes_event(w, e, to))
+	if (w && !w->event && !w->dropped && wake_becomes_event(w, e, to)) {
 		what = BECAME_EVENT;
-	else if (w)
+		number = w->number;
+	} else if (w) {
 		what = CAME_TOO_LATE;
+	}
 	if (what == CAME_TOO_LATE && !w->event && !w->dropped) {
 		late = w;
 		wake_unlink(w);
@@ -689,6 +692,7 @@ static enum wake_up event_wakes(struct rdma_cm_event *e, struct rdma_cm_event **
 	if (what == CAME_TOO_LATE)
 		cm->ack_cm_event(e);
 	wake_free(late);
+	wake_drop_unread(number); /* others, on channels that it has left */
 	return what;
 }
 
