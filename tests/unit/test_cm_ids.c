@@ -38,18 +38,18 @@ _Thread_local struct uncancelled uncancelled_mine;
 
 static struct ibv_device device = {.name = "mlx5_0"};
 static struct ibv_context ctx = {.device = &device};
-static struct vdev dev;
 static struct ibv_qp qp;
 static struct vqp v;
 static enum shift_state state;
 /* Another NIC, with a QP of the same number, and so another connection. */
 static struct ibv_device device2 = {.name = "mlx5_1"};
 static struct ibv_context ctx2 = {.device = &device2};
-static struct vdev dev2;
 static struct ibv_qp qp2;
 static struct vqp v2;
 static enum shift_state state2;
 static struct nic nic = {.name = "mlx5_0"}, nic2 = {.name = "mlx5_1"};
+static struct vdev dev = {.ctx = &ctx, .nic = {&nic}, .qps = TABLE_INIT},
+		   dev2 = {.ctx = &ctx2, .nic = {&nic2}, .qps = TABLE_INIT};
 static uint8_t rail;
 static bool alone;
 static uint64_t now;
@@ -321,12 +321,10 @@ static int begin(void **st)
 	cm_set_session(disconnects);
 	channel_open(&channel);
 	channel_open(&other);
-	dev = (struct vdev){.ctx = &ctx, .nic = {&nic}, .qps = TABLE_INIT};
 	qp = (struct ibv_qp){.qp_num = 7};
 	v = (struct vqp){.qp = &qp, .qpn = 7, .dev = &dev, .conn = (void *)&v};
 	table_put(&dev.qps, 7, &v);
 	id = (struct rdma_cm_id){.verbs = &ctx, .channel = &channel.channel, .qp = &qp};
-	dev2 = (struct vdev){.ctx = &ctx2, .nic = {&nic2}, .qps = TABLE_INIT};
 	qp2 = (struct ibv_qp){.qp_num = 7};
 	v2 = (struct vqp){.qp = &qp2, .qpn = 7, .dev = &dev2, .conn = (void *)&v2};
 	table_put(&dev2.qps, 7, &v2);
@@ -347,6 +345,8 @@ static int end(void **st)
 {
 	(void)st;
 	hook_cm_destroys_id(&id);
+	table_remove(&dev.qps, 7);
+	table_remove(&dev2.qps, 7);
 	channel_close(&channel);
 	channel_close(&other);
 	assert_int_equal(ids, 0);
@@ -676,16 +676,19 @@ static void test_channel_with_several_destroyed(void **st)
 static void test_channel_destroyed_before_the_ack(void **st)
 {
 	struct rdma_cm_event *e = NULL;
+	struct rdma_cm_id *ours;
 
 	(void)st;
 	cm_ended(v.cm_number, now);
 	time_passes(0);
+	ours = channel.queue[channel.first % EVENTS_MAX]->id;
 	assert_int_equal(hook_cm_get_event(&channel.channel, &e), 0);
 	hook_cm_destroys_channel(&channel.channel);
 	assert_int_equal(ids, 1);
 	assert_int_equal(hook_cm_ack_event(e), 0);
 	assert_int_equal(ids, 1); /* librdmacm's part of it */
 	ids = 0;
+	free(ours);
 }
 
 /* The program has ids without a channel now. */
@@ -851,6 +854,7 @@ static void test_another_qp_after_a_failed_attempt(void **st)
 	id.qp = &another;
 	hook_cm_connects(&id, NULL);
 	assert_int_equal(v8.cm_number, v.cm_number);
+	table_remove(&dev.qps, 8);
 }
 
 static void test_cannot_be_woken(void **st)
