@@ -256,6 +256,22 @@ same_exports() { # NAMES FILE: those of ours that begin so are in that library t
 	done
 }
 
+@test "librdmacm that is unloaded and loaded again by a plugin; another library's functions of its names" {
+	needs_unsanitized # whose dlopen would be the caller
+	cd "$BATS_TEST_TMPDIR"
+	printf '%s\n' 'int rdma_ack_cm_event(void *); int plug(void); int plug(void) { return rdma_ack_cm_event(0); }' |
+		${CC:-gcc} -shared -fPIC -x c - -x none -o plug.so -l:librdmacm.so.1 || skip "librdmacm is not installed"
+	printf '%s\n' '#include <dlfcn.h>' 'int main(void) { for (int i = 0; i < 3; i++) { void *h = dlopen("./plug.so", RTLD_NOW);' \
+		'int (*plug)(void) = h ? dlsym(h, "plug") : 0; if (!plug || plug() != -1 || dlclose(h)) return 1; } return 0; }' |
+		${CC:-gcc} -x c - -x none -o host -ldl
+	LD_PRELOAD=$preload$library run -0 ./host
+	printf '%s\n' 'int rdma_connect(const char *, int); int rdma_connect(const char *s, int n) { return n + *s; }' |
+		${CC:-gcc} -shared -fPIC -x c - -x none -o libown.so
+	printf '%s\n' 'int rdma_connect(const char *, int); int main(void) { return rdma_connect("!", 9); }' |
+		${CC:-gcc} -x c - -x none -o own ./libown.so
+	LD_PRELOAD=$preload$library run -42 ./own
+}
+
 @test "libmlx5 opens its devices through us" {
 	run lookup libmlx5.so.1 mlx5dv_open_device
 	[ "$status" -eq 0 ] || skip "libmlx5 is not installed"
