@@ -185,7 +185,7 @@ same_exports() { # NAMES FILE: those of ours that begin so are in that library t
 
 @test "dlopen of libibverbs: ours first, then the real one" {
 	for name in libibverbs.so.1 libibverbs.so "$nullverbs/libibverbs.so.1"; do
-		for flag in '' -g; do
+		for flag in '' -g -n -gn; do
 			# shellcheck disable=SC2086
 			run -0 preloaded lookup $flag "$name" ibv_open_device@IBVERBS_1.1 ibv_open_device \
 				ibv_get_device_list ibv_query_port@IBVERBS_1.1 ibv_open_device@IBVERBS_1.0
@@ -257,7 +257,7 @@ same_exports() { # NAMES FILE: those of ours that begin so are in that library t
 }
 
 @test "loaded by dlopen instead of preloaded" {
-	for flag in '' -g; do
+	for flag in '' -g -n -gn; do
 		# shellcheck disable=SC2086
 		LD_LIBRARY_PATH=$nullverbs run -0 lookup $flag -c "$library" ibv_open_device
 		[ "$output" = "$(printf 'libshift.so\nopened mlx5_0')" ]
@@ -465,7 +465,7 @@ lost() { # N: connections unprotected for this reason
 
 @test "dlopen of libmlx5: ours first, then the real one" {
 	[ -e "$BUILDDIR/lib/.libs/libshift-mlx5.so" ] || skip "built without libmlx5"
-	for flag in '' -g; do
+	for flag in '' -g -n -gn; do
 		# shellcheck disable=SC2086
 		run -0 --separate-stderr preloaded lookup $flag libmlx5.so.1 mlx5dv_init_obj mlx5dv_init_obj@MLX5_1.0 \
 			mlx5dv_create_qp@MLX5_1.3 mlx5dv_query_device
@@ -640,6 +640,12 @@ as_without_shift_queried() { # PROGRAM WHAT...: alone, and beside a thread that 
 
 @test "ibv_wr_*: of a batch that the NIC refuses nothing is posted" {
 	as_without_shift_queried post_ex refused
+}
+
+@test "ibv_import_device: its QPs are protected like those of a device that was opened" {
+	export IMPORTED=1
+	as_without_shift_queried post_ex operations
+	program=poll_ex seen '(.connections | length) == 1' stays
 }
 
 @test "ibv_wr_*: many QPs at a time; RESET, another QP at the same address, other states, fork" {
