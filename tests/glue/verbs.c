@@ -181,6 +181,8 @@ int verbs_post_all(struct vqp *v, const struct ibv_send_wr *wr)
 	}
 	if (err == ENOMEM && q->nic->is_rxe)
 		err = ENOSPC; /* check_qp_queue_full() of its rxe.c */
+	if (err == EIO && queued && one_in(2))
+		err = ENOMEM; /* the kernel's, of its doorbell */
 	for (; wr; wr = wr->next) {
 		is_last |= prog_is_last(v->qp, wr->wr_id);
 		if (queued && nic_post_send(q, wr))

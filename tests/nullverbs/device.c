@@ -251,16 +251,26 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 	return verbs_open_device(device, NULL);
 }
 
+/* Any file but the standard ones is the first device's. */
 struct ibv_context *ibv_import_device(int cmd_fd)
 {
-	(void)cmd_fd;
-	errno = EOPNOTSUPP;
-	return NULL;
+	struct ibv_context *ctx;
+
+	if (cmd_fd <= STDERR_FILENO) {
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
+	ctx = verbs_open_device(&devices[0], NULL);
+	if (ctx)
+		ctx->cmd_fd = cmd_fd;
+	return ctx;
 }
 
 int ibv_close_device(struct ibv_context *ctx)
 {
 	close(ctx->async_fd);
+	if (ctx->cmd_fd >= 0)
+		close(ctx->cmd_fd);
 	free(verbs_get_ctx(ctx));
 	return 0;
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 /*
  * Looks symbols up as programs do that load their libraries themselves:
- *   lookup [-g] [-c] LIBRARY|NULL [SYMBOL[@VERSION]]...
- * prints for each symbol the file that it was found in. -g: RTLD_GLOBAL; -c: then opens the first
- * device with what is found there, allocates a PD, and closes it.
+ *   lookup [-g] [-n] [-c] LIBRARY|NULL [SYMBOL[@VERSION]]...
+ * prints for each symbol the file that it was found in. -g: RTLD_GLOBAL; -n: RTLD_NOW; -c: then
+ * opens the first device with what is found there, allocates a PD, and closes it.
  */
 #include <dlfcn.h>
 #include <infiniband/verbs.h>
@@ -69,9 +69,11 @@ int main(int argc, char **argv)
 	void *handle;
 	int c, err = 0;
 
-	while ((c = getopt(argc, argv, "gc")) != -1) {
+	while ((c = getopt(argc, argv, "gnc")) != -1) {
 		if (c == 'g')
 			mode |= RTLD_GLOBAL;
+		if (c == 'n')
+			mode = (mode & ~RTLD_LAZY) | RTLD_NOW;
 		calls |= c == 'c';
 	}
 	if (optind == argc)

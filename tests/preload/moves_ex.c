@@ -2,10 +2,11 @@
 /*
  * Protected connections of this process with itself, on the null provider, each of which moves to
  * its twin while it is in use: posted to by ibv_wr_*, polled by ibv_start_poll(). Both ends are
- * here, on two NICs; each NIC is the other's backup. Usage: moves_ex sends|writes [SEED]
+ * here, on two NICs; each NIC is the other's backup. Usage: moves_ex sends|writes [SEED [home]]
  *
  * sends: each goes into a receive of its own, in order, once. writes (with NULLVERBS_PSN=live): the
- * newest into each place of the memory is what stays there.
+ * newest into each place of the memory is what stays there. home: they are used until they have
+ * come home, and some time more.
  *
  * Exit status: 0, 1 something failed, 2 bad usage.
  */
@@ -38,7 +39,7 @@ struct end {
 };
 
 static struct end near, far;
-static uint32_t posted[PAIRS];
+static uint32_t posted[PAIRS], target = MESSAGES;
 static uint32_t breaks_at[PAIRS][2]; /* of the near end, and of the far one */
 static bool writes;
 static unsigned int seed = 1;
@@ -232,7 +233,7 @@ static bool has_room(int i, uint32_t n)
 static bool all_complete(void)
 {
 	for (int i = 0; i < PAIRS; i++)
-		if (near.completed[i] < MESSAGES || (!writes && far.completed[i] < MESSAGES))
+		if (near.completed[i] < target || (!writes && far.completed[i] < target))
 			return false;
 	return true;
 }
@@ -244,9 +245,9 @@ static void run(void)
 		for (int i = 0; i < PAIRS; i++) {
 			uint32_t n = (uint32_t)rand_r(&seed) % DEPTH + 1;
 
-			if (n > MESSAGES - posted[i])
-				n = MESSAGES - posted[i];
-			left += posted[i] < MESSAGES;
+			if (n > target - posted[i])
+				n = target - posted[i];
+			left += posted[i] < target;
 			if (n && has_room(i, n))
 				batch(i, n);
 			else
@@ -255,10 +256,21 @@ static void run(void)
 	}
 }
 
+static void come_home(void)
+{
+	while (count_connections(SHIFT_ST_ACTIVE, 0, 0) < 2ul * PAIRS) {
+		target += MESSAGES / 20;
+		run();
+		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+	}
+	target += MESSAGES;
+	run();
+}
+
 static void expect_memory(void)
 {
 	for (int i = 0; i < PAIRS; i++)
-		for (uint32_t id = MESSAGES - SLOTS; id < MESSAGES; id++)
+		for (uint32_t id = target - SLOTS; id < target; id++)
 			ensure(!writes || far.memory[i][id % SLOTS] == id + 1ull,
 			       "what the newest has written");
 }
@@ -270,7 +282,7 @@ int main(int argc, char **argv)
 
 	cli_begin("moves_ex", EXIT_FAILURE);
 	if (argc < 2 || (strcmp(argv[1], "sends") != 0 && strcmp(argv[1], "writes") != 0))
-		die(EXIT_USAGE, "usage: moves_ex sends|writes [SEED]");
+		die(EXIT_USAGE, "usage: moves_ex sends|writes [SEED [home]]");
 	writes = !strcmp(argv[1], "writes");
 	seed = argc > 2 ? (unsigned int)atoi(argv[2]) : 1;
 	printf("seed %u\n", seed);
@@ -291,9 +303,11 @@ int main(int argc, char **argv)
 	pthread_create(&thread[0], NULL, poller, &near);
 	pthread_create(&thread[1], NULL, poller, &far);
 	run();
+	await_connections(2ul * PAIRS, SHIFT_ST_ACTIVE, 1, 0);
+	if (argc > 3)
+		come_home();
 	while (!all_complete())
 		sched_yield();
-	await_connections(2ul * PAIRS, SHIFT_ST_ACTIVE, 1, 0);
 	over = true;
 	pthread_join(thread[0], NULL);
 	pthread_join(thread[1], NULL);

@@ -316,7 +316,7 @@ tests_unit_test_run_dir_LDADD = kv/libkvclient.la lib/libshiftcore.la lib/libshi
 # The rooms above lib/core in a world that the test scripts, lib/core included (tests/unit/rooms.h).
 ROOMS_TESTS = tests/unit/test_rooms_qp tests/unit/test_rooms_meeting tests/unit/test_rooms_lives \
 	tests/unit/test_rooms_atomics tests/unit/test_twin_address tests/unit/test_rooms_messages \
-	tests/unit/test_rooms_arm tests/unit/test_rooms_rails tests/unit/test_rooms_post \
+	tests/unit/test_rooms_arm tests/unit/test_rooms_rails tests/unit/test_rooms_post tests/unit/test_rooms_batch \
 	tests/unit/test_rooms_recv tests/unit/test_rooms_rails_ready \
 	tests/unit/test_rooms_poll tests/unit/test_channel \
 	tests/unit/test_rooms_fence tests/unit/test_deaths tests/unit/test_bye tests/unit/test_directory \
@@ -371,6 +371,10 @@ tests_unit_test_channel_CFLAGS = $(rooms_cflags)
 tests_unit_test_channel_LDFLAGS = $(AM_LDFLAGS) $(rooms_wraps)
 tests_unit_test_channel_LDADD = $(rooms_libs)
 
+tests_unit_test_rooms_batch_SOURCES = tests/unit/test_rooms_batch.c $(rooms_world)
+tests_unit_test_rooms_batch_CFLAGS = $(rooms_cflags)
+tests_unit_test_rooms_batch_LDFLAGS = $(AM_LDFLAGS) $(rooms_wraps)
+tests_unit_test_rooms_batch_LDADD = $(rooms_libs)
 tests_unit_test_rooms_post_SOURCES = tests/unit/test_rooms_post.c $(rooms_world)
 tests_unit_test_rooms_post_CFLAGS = $(rooms_cflags)
 tests_unit_test_rooms_post_LDFLAGS = $(AM_LDFLAGS) $(rooms_wraps)

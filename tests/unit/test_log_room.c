@@ -230,6 +230,18 @@ static void without_a_signaled_one_the_queue_tells_what_is_done(void **state)
 		is_kept(k);
 }
 
+/* Its WRs flush, and errors are not counted. */
+static void a_log_that_is_over_has_room_for_all(void **state)
+{
+	(void)state;
+	new_log(SLOTS_MAX);
+	for (uint64_t i = 0; i < 2 * CAP; i++)
+		post(i, SHIFT_F_SIGNALED, 1);
+	shift_sendlog_end(&l);
+	for (uint64_t i = 2 * CAP; i < 1000; i++)
+		post(i, SHIFT_F_SIGNALED, 1);
+}
+
 static void held_and_delivered_it_goes_on(void **state)
 {
 	(void)state;
@@ -302,6 +314,7 @@ int main(void)
 		cmocka_unit_test(a_refused_list_leaves_nothing_behind),
 		cmocka_unit_test(nothing_outstanding_is_stored_over),
 		cmocka_unit_test(without_a_signaled_one_the_queue_tells_what_is_done),
+		cmocka_unit_test(a_log_that_is_over_has_room_for_all),
 		cmocka_unit_test(held_and_delivered_it_goes_on),
 		cmocka_unit_test(what_is_done_has_no_place_in_a_larger_log),
 		cmocka_unit_test(what_waits_for_its_delivery_is_kept),
