@@ -3,6 +3,8 @@
  * kernel are faked: a channel is a pipe with a byte for each event. */
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,7 +22,10 @@
 #include "lib/conn/conn_lock.h"
 #include "lib/verbs/cm_ids.h"
 
-enum { EVENTS_MAX = 16, CM_EVENT_ADDR_RESOLVED = 0 };
+enum { EVENTS_MAX = 16, CM_EVENT_ADDR_RESOLVED = 0, CM_EVENT_ADDR_ERROR = 1 };
+
+/* A program that gets no event for so long hangs; and a test. */
+enum { FOR_EVER_MS = 5000, HANGS_S = 15 };
 
 struct channel {
 	struct rdma_event_channel channel; /* first */
@@ -37,12 +42,22 @@ static struct vdev dev;
 static struct ibv_qp qp;
 static struct vqp v;
 static enum shift_state state;
+/* Another NIC, with a QP of the same number, and so another connection. */
+static struct ibv_device device2 = {.name = "mlx5_1"};
+static struct ibv_context ctx2 = {.device = &device2};
+static struct vdev dev2;
+static struct ibv_qp qp2;
+static struct vqp v2;
+static enum shift_state state2;
 static uint64_t now;
 static struct bg_timer *timer;
 static struct channel channel, other;
 static struct rdma_cm_id id;
-static int ids, events;	 /* of ours and of the kernel, not destroyed or acknowledged */
-static int said, hidden; /* to the session; counted */
+static int ids, events;		      /* of ours and of the kernel, not destroyed or acknowledged */
+static int said, hidden;	      /* to the session; counted */
+static const struct rdma_cm_id *held; /* of the event that the program has */
+static bool resolve_fails, resolve_errs; /* with the id's address; with any, later */
+static int resolved, migrate_result;
 
 /* --- the rest of the library ------------------------------------------------------------------ */
 
@@ -89,12 +104,16 @@ void worker_submit(struct worker *w, struct job *job)
 
 void vdev_each(void (*fn)(struct vdev *, void *), void *arg)
 {
+	fn(&dev2, arg);
 	fn(&dev, arg);
+	fn(&dev2, arg);
 }
 
 void vqp_each(void (*fn)(struct vqp *, void *), void *arg)
 {
+	fn(&v2, arg);
 	fn(&v, arg);
+	fn(&v2, arg);
 }
 
 void vqp_enter(struct vqp *q)
@@ -107,16 +126,20 @@ void vqp_leave(struct vqp *q)
 	(void)q;
 }
 
+static enum shift_state state_of(const void *q)
+{
+	return q == &v ? state : state2;
+}
+
 bool vqp_is_protected(const struct vqp *q)
 {
-	(void)q;
-	return state != SHIFT_ST_SETUP;
+	return state_of(q) != SHIFT_ST_SETUP;
 }
 
 void shift_conn_view(const struct shift_conn *c, struct shift_conn_view *to)
 {
-	(void)c;
-	*to = (struct shift_conn_view){.state = state, .protected_ = state != SHIFT_ST_SETUP};
+	*to = (struct shift_conn_view){.state = state_of(c),
+				       .protected_ = state_of(c) != SHIFT_ST_SETUP};
 }
 
 void stats_event_hidden(void)
@@ -139,17 +162,22 @@ static void raise_event(struct channel *on, struct rdma_cm_id *of, int type, int
 static int get_event(struct rdma_event_channel *from, struct rdma_cm_event **event)
 {
 	struct channel *c = (struct channel *)from;
+	struct pollfd p = {.fd = from->fd, .events = POLLIN};
 	char byte;
 
+	if (!(fcntl(from->fd, F_GETFL) & O_NONBLOCK))
+		assert_int_equal(poll(&p, 1, FOR_EVER_MS), 1);
 	if (read(from->fd, &byte, 1) != 1)
 		return -1;
 	*event = c->queue[c->first++ % EVENTS_MAX];
+	held = (*event)->id;
 	events++;
 	return 0;
 }
 
 static int ack_event(struct rdma_cm_event *e)
 {
+	held = NULL;
 	events--;
 	free(e);
 	return 0;
@@ -165,17 +193,36 @@ static int create_id(struct rdma_event_channel *on, struct rdma_cm_id **to, void
 	return 0;
 }
 
+/* As a bind does: with the port of the program's id it would be in use. */
 static int resolve_addr(struct rdma_cm_id *of, struct sockaddr *src, struct sockaddr *dst, int ms)
 {
-	(void)src;
-	(void)ms;
-	assert_int_equal(dst->sa_family, AF_INET);
-	raise_event((struct channel *)of->channel, of, CM_EVENT_ADDR_RESOLVED, 0);
+	const struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)dst;
+	const struct sockaddr_in *in = (struct sockaddr_in *)dst, *from = (struct sockaddr_in *)src;
+
+	resolved++;
+	assert_true(ms > 0);
+	if (src && (resolve_fails || from->sin_port)) {
+		errno = EADDRNOTAVAIL;
+		return -1;
+	}
+	assert_int_equal(dst->sa_family, id.src.ss_family == AF_INET6 ? AF_INET6 : AF_INET);
+	if (dst->sa_family == AF_INET6)
+		assert_memory_equal(&in6->sin6_addr, &in6addr_loopback, 16);
+	else
+		assert_int_equal(in->sin_addr.s_addr, htonl(INADDR_LOOPBACK));
+	if (src && dst->sa_family == AF_INET)
+		assert_int_equal(from->sin_addr.s_addr,
+				 ((struct sockaddr_in *)&id.src)->sin_addr.s_addr);
+	raise_event((struct channel *)of->channel, of,
+		    resolve_errs ? CM_EVENT_ADDR_ERROR : CM_EVENT_ADDR_RESOLVED,
+		    resolve_errs ? -ENODEV : 0);
 	return 0;
 }
 
+/* It waits until the id's events are acknowledged. */
 static int destroy_id(struct rdma_cm_id *of)
 {
+	assert_ptr_not_equal(of, held);
 	ids--;
 	free(of);
 	return 0;
@@ -183,8 +230,9 @@ static int destroy_id(struct rdma_cm_id *of)
 
 static int migrate_id(struct rdma_cm_id *of, struct rdma_event_channel *to)
 {
-	of->channel = to;
-	return 0;
+	if (!migrate_result)
+		of->channel = to;
+	return migrate_result;
 }
 
 static void disconnects(struct vqp *q, uint32_t number)
@@ -223,6 +271,7 @@ static int begin(void **st)
 						.migrate_id = migrate_id};
 
 	(void)st;
+	alarm(HANGS_S); /* what fails under the lock leaves it locked */
 	cm_set_real(&real);
 	cm_set_session(disconnects);
 	channel_open(&channel);
@@ -232,8 +281,14 @@ static int begin(void **st)
 	v = (struct vqp){.qp = &qp, .qpn = 7, .dev = &dev, .conn = (void *)&v};
 	table_put(&dev.qps, 7, &v);
 	id = (struct rdma_cm_id){.verbs = &ctx, .channel = &channel.channel, .qp = &qp};
-	state = SHIFT_ST_ACTIVE;
-	said = hidden = 0;
+	dev2 = (struct vdev){.ctx = &ctx2, .qps = TABLE_INIT};
+	qp2 = (struct ibv_qp){.qp_num = 7};
+	v2 = (struct vqp){.qp = &qp2, .qpn = 7, .dev = &dev2, .conn = (void *)&v2};
+	table_put(&dev2.qps, 7, &v2);
+	state = state2 = SHIFT_ST_ACTIVE;
+	ids = events = said = hidden = resolved = migrate_result = 0;
+	resolve_fails = resolve_errs = false;
+	held = NULL;
 	hook_cm_connects(&id, NULL);
 	assert_int_not_equal(v.cm_number, 0);
 	return 0;
@@ -449,6 +504,217 @@ static void test_own_qp(void **st)
 	hook_cm_destroys_id(&own);
 }
 
+/* Another connection is in another state. */
+static void test_state_is_its_own(void **st)
+{
+	struct rdma_cm_id other_id = {.verbs = &ctx2, .channel = &other.channel, .qp = &qp2};
+
+	(void)st;
+	hook_cm_connects(&other_id, NULL);
+	assert_int_not_equal(v2.cm_number, 0);
+	assert_int_not_equal(v2.cm_number, v.cm_number);
+	state2 = SHIFT_ST_DEAD;
+	raise_event(&channel, &id, CM_EVENT_UNREACHABLE, -110);
+	expect_none(&channel);
+	state2 = SHIFT_ST_ACTIVE;
+	state = SHIFT_ST_DEAD;
+	raise_event(&channel, &id, CM_EVENT_ADDR_CHANGE, 0);
+	expect_event(&channel, CM_EVENT_ADDR_CHANGE);
+	hook_cm_destroys_id(&other_id);
+}
+
+/* Each is told in its time. */
+static void test_ends_in_any_order(void **st)
+{
+	const uint64_t at[] = {30, 10, 40, 20};
+	struct rdma_cm_id more[4];
+
+	(void)st;
+	for (int i = 0; i < 4; i++) {
+		more[i] = (struct rdma_cm_id){.verbs = &ctx, .channel = &other.channel, .qp = &qp};
+		hook_cm_connects(&more[i], NULL);
+		cm_ended(v.cm_number, now + at[i]);
+	}
+	for (int i = 1; i <= 4; i++) {
+		time_passes(9);
+		assert_int_equal(ids, i - 1);
+		time_passes(1);
+		assert_int_equal(ids, i);
+	}
+	for (int i = 0; i < 4; i++)
+		hook_cm_destroys_id(&more[i]);
+	never_blocks(&other);
+	expect_none(&other); /* all of them are gone */
+	assert_int_equal(ids, 0);
+}
+
+/* The program may poll the descriptor: it is not to be woken for nothing. */
+static void test_nothing_wakes_for_what_was_told(void **st)
+{
+	(void)st;
+	raise_event(&channel, &id, CM_EVENT_DISCONNECTED, 0);
+	expect_event(&channel, CM_EVENT_DISCONNECTED);
+	cm_ended(v.cm_number, now);
+	time_passes(0);
+	assert_int_equal(hook_cm_migrate_id(&id, &other.channel), 0);
+	assert_int_equal(ids, 0);
+	assert_int_equal(resolved, 0);
+}
+
+static void test_read_wake_up_is_not_repeated(void **st)
+{
+	(void)st;
+	cm_ended(v.cm_number, now);
+	time_passes(0);
+	expect_event(&channel, CM_EVENT_DISCONNECTED);
+	assert_int_equal(hook_cm_migrate_id(&id, &other.channel), 0);
+	assert_int_equal(ids, 0);
+}
+
+static void test_migrated_alive(void **st)
+{
+	(void)st;
+	assert_int_equal(hook_cm_migrate_id(&id, &other.channel), 0);
+	assert_int_equal(ids, 0);
+	cm_ended(v.cm_number, now);
+	time_passes(0);
+	expect_event(&other, CM_EVENT_DISCONNECTED);
+	expect_none(&channel);
+}
+
+static void test_migration_fails(void **st)
+{
+	(void)st;
+	cm_ended(v.cm_number, now);
+	time_passes(0);
+	migrate_result = -1;
+	assert_int_equal(hook_cm_migrate_id(&id, &other.channel), -1);
+	assert_int_equal(ids, 1);
+	expect_event(&channel, CM_EVENT_DISCONNECTED);
+	expect_none(&other);
+}
+
+static void test_migrated_there_and_back(void **st)
+{
+	(void)st;
+	cm_ended(v.cm_number, now);
+	time_passes(0);
+	assert_int_equal(hook_cm_migrate_id(&id, &other.channel), 0);
+	assert_int_equal(hook_cm_migrate_id(&id, &channel.channel), 0);
+	assert_int_equal(ids, 3);
+	expect_event(&channel, CM_EVENT_DISCONNECTED);
+	hook_cm_destroys_channel(&other.channel);
+	assert_int_equal(ids, 1);
+	expect_none(&channel);
+	assert_int_equal(ids, 0);
+}
+
+static void test_channel_with_several_destroyed(void **st)
+{
+	(void)st;
+	cm_ended(v.cm_number, now);
+	time_passes(0);
+	hook_cm_migrate_id(&id, &other.channel);
+	hook_cm_migrate_id(&id, &channel.channel);
+	hook_cm_destroys_channel(&channel.channel);
+	assert_int_equal(ids, 1);
+	hook_cm_destroys_channel(&other.channel);
+	assert_int_equal(ids, 0);
+}
+
+/* Another thread destroys the channel, while the program has the event. */
+static void test_channel_destroyed_before_the_ack(void **st)
+{
+	struct rdma_cm_event *e = NULL;
+
+	(void)st;
+	cm_ended(v.cm_number, now);
+	time_passes(0);
+	assert_int_equal(hook_cm_get_event(&channel.channel, &e), 0);
+	hook_cm_destroys_channel(&channel.channel);
+	assert_int_equal(ids, 1);
+	assert_int_equal(hook_cm_ack_event(e), 0);
+	assert_int_equal(ids, 0);
+}
+
+static void test_woken_over_its_own_nic(void **st)
+{
+	struct sockaddr_in *src = (struct sockaddr_in *)&id.src;
+
+	(void)st;
+	*src = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = 7, .sin_addr.s_addr = 77};
+	cm_ended(v.cm_number, now);
+	time_passes(0);
+	assert_int_equal(resolved, 1);
+	assert_int_equal(src->sin_port, 7); /* the program's is left as it is */
+	expect_event(&channel, CM_EVENT_DISCONNECTED);
+}
+
+/* Its address went with rail 0. */
+static void test_woken_without_its_address(void **st)
+{
+	id.src.ss_family = AF_INET6;
+	resolve_fails = true;
+	test_kernel_comes_first(st);
+	assert_int_equal(resolved, 0);
+	hook_cm_destroys_id(&id);
+	hook_cm_connects(&id, NULL);
+	cm_ended(v.cm_number, now);
+	time_passes(0);
+	assert_int_equal(resolved, 2);
+	expect_event(&channel, CM_EVENT_DISCONNECTED);
+}
+
+/* There is no loopback device that is up. It wakes all the same. */
+static void test_woken_by_an_error(void **st)
+{
+	(void)st;
+	resolve_errs = true;
+	cm_ended(v.cm_number, now);
+	time_passes(0);
+	expect_event(&channel, CM_EVENT_DISCONNECTED);
+}
+
+/* The kernel has refused the first. */
+static void test_connects_again(void **st)
+{
+	uint32_t number = v.cm_number;
+
+	(void)st;
+	hook_cm_connects(&id, NULL);
+	assert_int_equal(v.cm_number, number);
+	cm_ended(number, now);
+	time_passes(0);
+	expect_event(&channel, CM_EVENT_DISCONNECTED);
+}
+
+static void test_connects_without_a_nic(void **st)
+{
+	struct rdma_conn_param param = {.qp_num = 7};
+	struct rdma_cm_id none = {.channel = &other.channel};
+	uint32_t number = v.cm_number;
+
+	(void)st;
+	hook_cm_connects(&none, &param); /* librdmacm says EINVAL */
+	hook_cm_disconnects(&none);
+	hook_cm_destroys_id(&none);
+	assert_int_equal(v.cm_number, number);
+	assert_int_equal(said, 0);
+}
+
+/* The QP is another id's by now. */
+static void test_old_id_disconnects(void **st)
+{
+	struct rdma_conn_param param = {.qp_num = 7};
+	struct rdma_cm_id own = {.verbs = &ctx, .channel = &other.channel};
+
+	(void)st;
+	hook_cm_connects(&own, &param);
+	hook_cm_disconnects(&id);
+	assert_int_equal(said, 0);
+	hook_cm_destroys_id(&own);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -465,6 +731,21 @@ int main(void)
 		TEST(test_channel_destroyed),
 		TEST(test_migrated),
 		TEST(test_own_qp),
+		TEST(test_state_is_its_own),
+		TEST(test_ends_in_any_order),
+		TEST(test_nothing_wakes_for_what_was_told),
+		TEST(test_read_wake_up_is_not_repeated),
+		TEST(test_migrated_alive),
+		TEST(test_migration_fails),
+		TEST(test_migrated_there_and_back),
+		TEST(test_channel_with_several_destroyed),
+		TEST(test_channel_destroyed_before_the_ack),
+		TEST(test_woken_over_its_own_nic),
+		TEST(test_woken_without_its_address),
+		TEST(test_woken_by_an_error),
+		TEST(test_connects_again),
+		TEST(test_connects_without_a_nic),
+		TEST(test_old_id_disconnects),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
