@@ -38,14 +38,14 @@ _Thread_local struct uncancelled uncancelled_mine;
 
 static struct ibv_device device = {.name = "mlx5_0"};
 static struct ibv_context ctx = {.device = &device};
-static struct vdev dev;
+static struct vdev dev = {.ctx = &ctx, .qps = TABLE_INIT};
 static struct ibv_qp qp;
 static struct vqp v;
 static enum shift_state state;
 /* Another NIC, with a QP of the same number, and so another connection. */
 static struct ibv_device device2 = {.name = "mlx5_1"};
 static struct ibv_context ctx2 = {.device = &device2};
-static struct vdev dev2;
+static struct vdev dev2 = {.ctx = &ctx2, .qps = TABLE_INIT};
 static struct ibv_qp qp2;
 static struct vqp v2;
 static enum shift_state state2;
@@ -276,12 +276,10 @@ static int begin(void **st)
 	cm_set_session(disconnects);
 	channel_open(&channel);
 	channel_open(&other);
-	dev = (struct vdev){.ctx = &ctx, .qps = TABLE_INIT};
 	qp = (struct ibv_qp){.qp_num = 7};
 	v = (struct vqp){.qp = &qp, .qpn = 7, .dev = &dev, .conn = (void *)&v};
 	table_put(&dev.qps, 7, &v);
 	id = (struct rdma_cm_id){.verbs = &ctx, .channel = &channel.channel, .qp = &qp};
-	dev2 = (struct vdev){.ctx = &ctx2, .qps = TABLE_INIT};
 	qp2 = (struct ibv_qp){.qp_num = 7};
 	v2 = (struct vqp){.qp = &qp2, .qpn = 7, .dev = &dev2, .conn = (void *)&v2};
 	table_put(&dev2.qps, 7, &v2);
@@ -298,6 +296,8 @@ static int end(void **st)
 {
 	(void)st;
 	hook_cm_destroys_id(&id);
+	table_remove(&dev.qps, 7);
+	table_remove(&dev2.qps, 7);
 	channel_close(&channel);
 	channel_close(&other);
 	assert_int_equal(ids, 0);
