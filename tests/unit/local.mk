@@ -225,8 +225,8 @@ tests_unit_test_table_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS)
 tests_unit_test_table_LDADD = $(CMOCKA_LIBS)
 
 # Parts of lib/conn and lib/verbs with the rest of the library faked.
-check_PROGRAMS += tests/unit/test_memlock tests/unit/test_keys tests/unit/test_async_events tests/unit/test_cm_ids
-TESTS += tests/unit/test_memlock tests/unit/test_keys tests/unit/test_async_events tests/unit/test_cm_ids
+check_PROGRAMS += tests/unit/test_memlock tests/unit/test_keys tests/unit/test_async_events tests/unit/test_cm_ids tests/unit/test_rdmacm
+TESTS += tests/unit/test_memlock tests/unit/test_keys tests/unit/test_async_events tests/unit/test_cm_ids tests/unit/test_rdmacm
 tests_unit_test_memlock_SOURCES = tests/unit/test_memlock.c lib/conn/memlock.c lib/conn/protection.c
 tests_unit_test_memlock_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
 tests_unit_test_memlock_LDADD = $(CMOCKA_LIBS)
@@ -262,6 +262,10 @@ tests_unit_test_async_events_LDADD = $(CMOCKA_LIBS)
 tests_unit_test_cm_ids_SOURCES = tests/unit/test_cm_ids.c lib/verbs/cm_ids.c lib/base/table.c
 tests_unit_test_cm_ids_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
 tests_unit_test_cm_ids_LDADD = $(CMOCKA_LIBS)
+
+tests_unit_test_rdmacm_SOURCES = tests/unit/test_rdmacm.c lib/preload/rdmacm.c
+tests_unit_test_rdmacm_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
+tests_unit_test_rdmacm_LDADD = $(CMOCKA_LIBS)
 
 check_PROGRAMS += tests/unit/test_probe
 TESTS += tests/unit/test_probe
@@ -319,7 +323,7 @@ ROOMS_TESTS = tests/unit/test_rooms_qp tests/unit/test_rooms_meeting tests/unit/
 	tests/unit/test_rooms_arm tests/unit/test_rooms_rails tests/unit/test_rooms_post tests/unit/test_rooms_batch \
 	tests/unit/test_rooms_recv tests/unit/test_rooms_rails_ready \
 	tests/unit/test_rooms_poll tests/unit/test_channel \
-	tests/unit/test_rooms_fence tests/unit/test_deaths tests/unit/test_bye tests/unit/test_directory \
+	tests/unit/test_rooms_fence tests/unit/test_deaths tests/unit/test_bye tests/unit/test_disconnects tests/unit/test_directory \
 	tests/unit/test_peer_paths tests/unit/test_two_ends tests/unit/test_self_qp \
 	tests/unit/test_self_qp_end tests/unit/test_spare_rails tests/unit/test_rooms_hang
 check_PROGRAMS += $(ROOMS_TESTS)
@@ -459,6 +463,11 @@ tests_unit_test_bye_SOURCES = tests/unit/test_bye.c $(meeting_world)
 tests_unit_test_bye_CFLAGS = $(rooms_cflags)
 tests_unit_test_bye_LDFLAGS = $(AM_LDFLAGS) $(meeting_wraps) $(wrap)ctrl_link_flush $(wrap)vqp_each
 tests_unit_test_bye_LDADD = $(rooms_libs)
+
+tests_unit_test_disconnects_SOURCES = tests/unit/test_disconnects.c $(meeting_world)
+tests_unit_test_disconnects_CFLAGS = $(rooms_cflags)
+tests_unit_test_disconnects_LDFLAGS = $(AM_LDFLAGS) $(meeting_wraps) $(wrap)cm_ended $(wrap)vqp_rail
+tests_unit_test_disconnects_LDADD = $(rooms_libs)
 
 tests_unit_test_directory_SOURCES = tests/unit/test_directory.c $(meeting_world)
 tests_unit_test_directory_CFLAGS = $(rooms_cflags)
