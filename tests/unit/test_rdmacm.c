@@ -48,9 +48,9 @@ void hook_cm_connects(struct rdma_cm_id *of, const struct rdma_conn_param *with)
 	assert_ptr_equal(with, &param);
 }
 
-void hook_cm_disconnects(struct rdma_cm_id *of)
+void hook_cm_disconnects(struct rdma_cm_id *of, bool expects)
 {
-	adds("hook_disconnects", of, &id);
+	adds(expects ? "hook_disconnects" : "hook_leaves", of, &id);
 }
 
 void hook_cm_destroys_id(struct rdma_cm_id *of)
@@ -163,9 +163,10 @@ static void each_has_its_hook_first(void **state)
 	trace[0] = 0;
 	call_all(-7, ETIMEDOUT);
 	assert_string_equal(trace, "hook_connects connect hook_connects accept "
-				   "hook_disconnects disconnect hook_destroys_id destroy_id "
+				   "hook_disconnects disconnect "
+				   "hook_leaves hook_destroys_id destroy_id "
 				   "hook_migrate_id hook_get_event hook_ack_event "
-				   "hook_disconnects destroy_qp "
+				   "hook_leaves destroy_qp "
 				   "hook_destroys_channel destroy_event_channel ");
 }
 
