@@ -83,6 +83,7 @@ static void farewells_run(void *arg)
 			told_sent(&f->told, now, TOLD_LONGEST_NS);
 		}
 		next = f->told.next_ns < next ? f->told.next_ns : next;
+		next = f->end_ns < next ? f->end_ns : next;
 		at = &f->next;
 	}
 	bg_timer_set(&farewell_timer, next);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * The end of a connection of RDMA-CM is told over the control links, because the kernel tells it
- * over rail 0 only (doc/protocol.md, 7.57). Background thread; nothing locked.
+ * over rail 0 only (doc/protocol.md, 7.58). Background thread; nothing locked.
  */
 #ifndef SHIFT_SESSION_DISCONNECTS_H
 #define SHIFT_SESSION_DISCONNECTS_H

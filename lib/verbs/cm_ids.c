@@ -60,7 +60,7 @@ static void endings_run(void *arg);
 
 static const struct real_rdmacm *cm;
 static void (*session_disconnects)(struct vqp *v, uint32_t number);
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;	/* a leaf */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;	/* also over calls of librdmacm */
 static pthread_cond_t acknowledged = PTHREAD_COND_INITIALIZER;	/* a wake's event */
 static struct table by_id = TABLE_INIT, by_number = TABLE_INIT; /* of cm_conn; under `lock` */
 static uint32_t last_number;

@@ -21,8 +21,7 @@ void cm_set_session(void (*disconnects)(struct vqp *v, uint32_t number));
 
 /* The id with this number (vqp.cm_number, or what `disconnects` was given) has no connection any
  * more. If the program has not read DISCONNECTED at that time (now_ns()), it gets one: the kernel's
- * own is lost, or late. A number that has no id any more does nothing. Background thread; nothing
- * locked. */
+ * own is lost, or late. A number that has no id any more does nothing. Background thread. */
 void cm_ended(uint32_t number, uint64_t at_ns);
 
 /* --- hooks: the program's threads, nothing locked ----------------------------------------------
@@ -31,7 +30,8 @@ void cm_ended(uint32_t number, uint64_t at_ns);
 /* It is about to connect or accept. */
 void hook_cm_connects(struct rdma_cm_id *id, const struct rdma_conn_param *param);
 
-/* It is about to disconnect, or to destroy the QP or the id. expects: it will wait for DISCONNECTED.
+/* It is about to disconnect, or to destroy the QP or the id. expects: it will wait for
+ * DISCONNECTED.
  */
 void hook_cm_disconnects(struct rdma_cm_id *id, bool expects);
 

@@ -558,6 +558,7 @@ static void life_renew(struct vqp *v)
 	exported_keys_reset(&v->keys.exported, 0, 0);
 	v->life.started = v->setup.met = v->life.dead = false;
 	v->setup.peer_released = false;
+	atomic_store(&v->cm_number, 0);
 	self_qp_renew(v);
 	v->repost.tx_next = v->repost.tx_end = 0;
 	v->repost.rx_next = v->repost.rx_end = 0;
