@@ -266,9 +266,9 @@ static bool wake_is_event(const struct wake *w, const void *event)
 	return w->event == event;
 }
 
-static bool wake_is_unread_on(const struct wake *w, const void *channel)
+static bool wake_is_on(const struct wake *w, const void *channel)
 {
-	return w->channel == channel && !w->event && !w->dropped;
+	return w->channel == channel && !w->dropped;
 }
 
 static bool wake_is_unread_of(const struct wake *w, const void *number)
@@ -329,7 +329,7 @@ void hook_cm_destroys_channel(struct rdma_event_channel *channel)
 		cm_lock();
 		table_each(&by_number, conn_loses_channel, channel);
 		wakes_lose_channel(channel);
-		w = wake_take(wake_is_unread_on, channel);
+		w = wake_take(wake_is_on, channel);
 		cm_unlock();
 		wake_free(w);
 	} while (w);

@@ -508,6 +508,7 @@ static void test_destroyed_before_it_reads(void **st)
 	cm_ended(number, now);
 	time_passes(0);
 	hook_cm_destroys_id(&id);
+	assert_int_equal(ids, 0); /* a poller is not to be woken for it */
 	expect_none(&channel);
 	assert_int_equal(ids, 0);
 	hook_cm_connects(&id, NULL); /* another id at the same address */
