@@ -249,10 +249,10 @@ void hook_cm_connects(struct rdma_cm_id *id, const struct rdma_conn_param *param
 	say("cm_connects");
 }
 
-void hook_cm_disconnects(struct rdma_cm_id *id)
+void hook_cm_disconnects(struct rdma_cm_id *id, bool expects)
 {
 	(void)id;
-	say("cm_disconnects");
+	say(expects ? "cm_disconnects" : "cm_leaves");
 }
 
 void hook_cm_destroys_id(struct rdma_cm_id *id)
