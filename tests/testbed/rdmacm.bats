@@ -114,6 +114,7 @@ killed_in_silence() {
 	wait_until 10 ended "$client"
 }
 
+# bats test_tags=long
 @test "without a fault: the same lines and status" {
 	as_without rping -C 200
 	as_without ucmatose -C 50 -S 4096
