@@ -21,14 +21,19 @@ static size_t round_up_64(size_t n)
 	return (n + 63) & ~(size_t)63;
 }
 
+/* More than the provider's queue holds: soft-RoCE of Linux 6.1 says cap and takes up to 2 * cap
+ * - 1.
+ */
+#define QUEUES_AT_NIC 2
+
 /*
- * Twice the capacity: a list of WRs is logged before it is posted, so the log can be ahead of
- * what the provider accepts by up to one queue. And a completion that a thread has polled, and not
- * counted yet, has made room at the provider already.
+ * Beside these a list of WRs is logged before it is posted, so the log can be ahead of what the
+ * provider accepts by one queue. And a completion that a thread has polled, and not counted yet,
+ * has made room at the provider already. What no program needs is never touched.
  */
 static uint32_t send_slots(uint32_t cap)
 {
-	return pow2_at_least(2 * (uint64_t)cap);
+	return pow2_at_least((QUEUES_AT_NIC + 2) * (uint64_t)cap);
 }
 
 static uint32_t send_stride(uint32_t sge_max, uint32_t inline_max)
@@ -86,8 +91,9 @@ static void set_room_end(struct shift_sendlog *l)
 
 void shift_sendlog_begin_with(struct shift_sendlog *l, uint32_t slots)
 {
-	if (slots <= l->mask)
-		l->mask = slots - 1;
+	uint32_t most = pow2_at_least(2 * (uint64_t)l->cap);
+
+	l->mask = (slots < most ? slots : most) - 1;
 	set_room_end(l);
 }
 
@@ -136,21 +142,26 @@ static inline bool all_have_completed(const struct shift_sendlog *l)
 }
 
 /* Of WRs that are not signaled no completion says that they are done. Soft-RoCE takes more of them
- * than its queue holds, one after the other, and then all but the newest are done. */
-static bool done_without_signal(const struct shift_sendlog *l)
+ * than its queue holds, one after the other, and then all but the newest are done. Those of a list
+ * are logged before the provider refuses them. */
+static uint64_t done_without_signal(const struct shift_sendlog *l)
 {
-	return !l->tracked && l->sig_posted == __atomic_load_n(&l->sig_done, __ATOMIC_RELAXED) &&
-	       l->head - l->kept > l->mask;
+	uint64_t end = l->head - (QUEUES_AT_NIC + 1) * (uint64_t)l->cap;
+	uint64_t i = l->kept;
+
+	while (i < end && !is_signaled(l, shift_sendlog_at(l, i)))
+		i++;
+	return i;
 }
 
-/* With half of the slots in use one would have to look all the time. */
+/* With more than half of the slots in use one would have to look all the time. */
 static __attribute__((noinline)) uint64_t find_room(struct shift_sendlog *l)
 {
 	l->kept = l->tracked ? l->tail : shift_sendlog_done_by_signal(l);
-	if (is_full_size(l) && done_without_signal(l))
-		l->kept = l->head - l->cap;
-	while (l->head - l->kept > l->mask / 2 && !is_full_size(l))
+	while (l->head - l->kept > (l->mask + 1) / 2 && !is_full_size(l))
 		use_more_slots(l);
+	if (!l->tracked && l->head - l->kept > l->mask)
+		l->kept = done_without_signal(l);
 	set_room_end(l);
 	return l->room_end - l->head;
 }

@@ -13,7 +13,7 @@
 
 #include "lib/core/wrlog.h"
 
-enum { CAP = 64, SLOTS_MAX = 2 * CAP, INLINE = 48, SGES = 3 };
+enum { CAP = 64, SLOTS_MAX = 4 * CAP, INLINE = 48, SGES = 3 };
 
 static _Alignas(64) uint8_t memory[1 << 16];
 static struct shift_sendlog l;
@@ -81,13 +81,26 @@ static void slots_are_not_more_than_the_memory(void **state)
 {
 	(void)state;
 	new_log(4 * SLOTS_MAX);
-	assert_int_equal(l.mask, SLOTS_MAX - 1);
+	assert_int_equal(l.mask, 2 * CAP - 1); /* what a program needs that knows its queue */
 	new_log(2);
-	for (uint64_t i = 0; i < 2 * CAP; i++)
+	for (uint64_t i = 0; i < SLOTS_MAX; i++)
 		post(i, SHIFT_F_SIGNALED, 1);
 	assert_int_equal(l.mask, SLOTS_MAX - 1);
-	for (uint64_t i = 0; i < 2 * CAP; i++)
+	for (uint64_t i = 0; i < SLOTS_MAX; i++)
 		is_kept(i);
+}
+
+/* Also not for the one that the NIC refuses. */
+static void a_full_queue_needs_no_more_slots(void **state)
+{
+	(void)state;
+	new_log(SLOTS_MAX);
+	for (uint64_t i = 0; i < 1000; i++) {
+		post(i, SHIFT_F_SIGNALED, 1);
+		if (i >= CAP)
+			l.sig_done++;
+	}
+	assert_int_equal(l.mask, 2 * CAP - 1);
 }
 
 /* A model of the queue: WRs are done when one behind them has completed, or they have. */
@@ -199,35 +212,63 @@ static void nothing_outstanding_is_stored_over(void **state)
 {
 	(void)state;
 	new_log(SLOTS_MAX);
-	for (uint64_t i = 0; i < 2 * CAP; i++)
+	for (uint64_t i = 0; i < SLOTS_MAX; i++)
 		post(i, SHIFT_F_SIGNALED, 1);
-	for (uint64_t end = 2 * CAP; end < 1000; end++) {
+	for (uint64_t end = SLOTS_MAX; end < 1000; end++) {
 		assert_int_equal(shift_sendlog_room(&l), 0);
 		assert_int_equal(try_post(end), -ENOMEM);
 		assert_int_equal(l.head, end);
-		assert_int_equal(shift_sendlog_done_by_signal(&l), end - 2 * CAP);
-		for (uint64_t i = end - 2 * CAP; i < end; i++)
+		assert_int_equal(shift_sendlog_done_by_signal(&l), end - SLOTS_MAX);
+		for (uint64_t i = end - SLOTS_MAX; i < end; i++)
 			is_kept(i);
 		l.sig_done++;
 		post(end, SHIFT_F_SIGNALED, 1);
 	}
 }
 
-/* Soft-RoCE takes them without end. */
+/* The newest that soft-RoCE's queue may hold are there. */
+static void newest_are_kept(uint64_t head)
+{
+	uint64_t first = head < 2 * CAP ? 0 : head - (2 * CAP - 1);
+
+	assert_true(shift_sendlog_done_by_signal(&l) <= first);
+	for (uint64_t i = first; i < head; i++)
+		is_kept(i);
+}
+
+/* Soft-RoCE takes them without end. Lists are logged, and refused while its queue is full. */
 static void without_a_signaled_one_the_queue_tells_what_is_done(void **state)
 {
 	(void)state;
-	new_log(SLOTS_MAX);
-	for (uint64_t i = 0; i < 1000; i++) {
-		post(i, 0, 1);
-		for (uint64_t k = i < CAP ? 0 : i + 1 - CAP; k <= i; k++)
-			is_kept(k);
-		assert_true(shift_sendlog_done_by_signal(&l) <= (i < CAP ? 0 : i + 1 - CAP));
+	for (uint32_t list = 0; list <= CAP; list += CAP / 4) {
+		new_log(SLOTS_MAX);
+		for (uint64_t i = 0; i < 1500; i++) {
+			for (uint64_t k = 0; k < list; k++)
+				post(i + k, 0, 1);
+			shift_sendlog_unpost(&l, list);
+			newest_are_kept(i);
+			post(i, 0, 1);
+			newest_are_kept(i + 1);
+		}
 	}
+}
+
+/* Its completion says what is done, and it may be the oldest for a while. */
+static void a_signaled_one_is_never_done_without_its_completion(void **state)
+{
+	(void)state;
+	new_log(SLOTS_MAX);
+	for (uint64_t i = 0; i < 1000; i++)
+		post(i, 0, 1);
 	post(1000, SHIFT_F_SIGNALED, 1);
-	assert_int_equal(l.sig_posted, 1);
-	for (uint64_t k = 1001 - CAP; k <= 1000; k++)
-		is_kept(k);
+	for (uint64_t i = 1001; i < 1000 + SLOTS_MAX; i++) {
+		post(i, 0, 1);
+		is_kept(1000);
+	}
+	assert_int_equal(try_post(1000 + SLOTS_MAX), -ENOMEM);
+	is_kept(1000);
+	l.sig_done++;
+	post(1000 + SLOTS_MAX, 0, 1);
 }
 
 /* Its WRs flush, and errors are not counted. */
@@ -235,10 +276,10 @@ static void a_log_that_is_over_has_room_for_all(void **state)
 {
 	(void)state;
 	new_log(SLOTS_MAX);
-	for (uint64_t i = 0; i < 2 * CAP; i++)
+	for (uint64_t i = 0; i < SLOTS_MAX; i++)
 		post(i, SHIFT_F_SIGNALED, 1);
 	shift_sendlog_end(&l);
-	for (uint64_t i = 2 * CAP; i < 1000; i++)
+	for (uint64_t i = SLOTS_MAX; i < 1000; i++)
 		post(i, SHIFT_F_SIGNALED, 1);
 }
 
@@ -314,6 +355,8 @@ int main(void)
 		cmocka_unit_test(a_refused_list_leaves_nothing_behind),
 		cmocka_unit_test(nothing_outstanding_is_stored_over),
 		cmocka_unit_test(without_a_signaled_one_the_queue_tells_what_is_done),
+		cmocka_unit_test(a_signaled_one_is_never_done_without_its_completion),
+		cmocka_unit_test(a_full_queue_needs_no_more_slots),
 		cmocka_unit_test(a_log_that_is_over_has_room_for_all),
 		cmocka_unit_test(held_and_delivered_it_goes_on),
 		cmocka_unit_test(what_is_done_has_no_place_in_a_larger_log),
