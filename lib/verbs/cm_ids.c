@@ -124,27 +124,26 @@ static struct vqp *qp_of_id(const struct rdma_cm_id *id, uint32_t qpn)
 	return s.found;
 }
 
+/* After an attempt that failed it may have another QP. */
+static void conn_has_qp(struct cm_conn *c, struct vqp *v)
+{
+	c->qpn = v->qpn;
+	atomic_store(&v->cm_number, c->number);
+}
+
 static void conn_add(struct rdma_cm_id *id, struct vqp *v)
 {
 	struct cm_conn *c = calloc(1, sizeof(*c));
 
 	if (!c)
 		return;
-	*c = (struct cm_conn){
-		.id = id, .channel = id->channel, .qpn = v->qpn, .number = ++last_number};
+	*c = (struct cm_conn){.id = id, .channel = id->channel, .number = ++last_number};
 	if (table_put(&by_id, (uintptr_t)id, c) || table_put(&by_number, c->number, c)) {
 		table_remove(&by_id, (uintptr_t)id);
 		free(c);
 		return;
 	}
-	atomic_store(&v->cm_number, c->number);
-}
-
-/* After an attempt that failed it may have another QP. */
-static void conn_renew(struct cm_conn *c, struct vqp *v)
-{
-	c->qpn = v->qpn;
-	atomic_store(&v->cm_number, c->number);
+	conn_has_qp(c, v);
 }
 
 void hook_cm_connects(struct rdma_cm_id *id, const struct rdma_conn_param *param)
@@ -159,7 +158,7 @@ void hook_cm_connects(struct rdma_cm_id *id, const struct rdma_conn_param *param
 	if (!c)
 		conn_add(id, v);
 	else if (c->qpn != v->qpn)
-		conn_renew(c, v);
+		conn_has_qp(c, v);
 	cm_unlock();
 }
 

@@ -377,3 +377,13 @@ int meeting_end(void **state)
 	rooms_pass(200ull * 1000 * MS);
 	return rooms_end(state);
 }
+
+unsigned int meeting_rail_of(const char *link)
+{
+	unsigned int i = 0;
+
+	while (i < RAILS && strcmp(v->dev->nic[i]->name, link))
+		i++;
+	assert_true(i < RAILS);
+	return i;
+}

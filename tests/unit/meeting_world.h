@@ -78,4 +78,7 @@ void peer_comes(void); /* they tell, and we look */
 /* HELLO has matched. */
 void become_active(void);
 
+/* The rail whose control link that is. */
+unsigned int meeting_rail_of(const char *link);
+
 #endif

@@ -20,19 +20,9 @@ void __wrap_ctrl_link_flush(struct ctrl_link_peer *peer);
 void __wrap_vqp_each(void (*fn)(struct vqp *v, void *arg), void *arg);
 void __real_vqp_each(void (*fn)(struct vqp *v, void *arg), void *arg);
 
-static unsigned int rail_of(const char *link)
-{
-	unsigned int i = 0;
-
-	while (i < RAILS && strcmp(v->dev->nic[i]->name, link))
-		i++;
-	assert_true(i < RAILS);
-	return i;
-}
-
 void __wrap_ctrl_link_flush(struct ctrl_link_peer *peer)
 {
-	unsigned int i = rail_of((const char *)peer);
+	unsigned int i = meeting_rail_of((const char *)peer);
 
 	said[i] += begun[i];
 	begun[i] = 0;
@@ -52,7 +42,7 @@ static void hear(const char *link, const struct shift_msg *m)
 
 	if (m->type == SHIFT_MSG_SESSION && m->blob_bytes == sizeof(bye) &&
 	    !memcmp(m->blob, bye, sizeof(bye)))
-		begun[rail_of(link)]++;
+		begun[meeting_rail_of(link)]++;
 }
 
 static void bye_from(uint64_t nonce, uint64_t to)

@@ -672,18 +672,27 @@ static void test_channel_with_several_destroyed(void **st)
 	assert_int_equal(ids, 0);
 }
 
+/* The program has our DISCONNECTED, and has not acknowledged it. Returns the id of ours that the
+ * kernel has told it of. */
+static struct rdma_cm_id *read_the_end(struct rdma_cm_event **e)
+{
+	struct rdma_cm_id *ours;
+
+	cm_ended(v.cm_number, now);
+	time_passes(0);
+	ours = channel.queue[channel.first % EVENTS_MAX]->id;
+	assert_int_equal(hook_cm_get_event(&channel.channel, e), 0);
+	return ours;
+}
+
 /* Another thread destroys the channel, while the program has the event. Our id would be destroyed
  * by a message to that channel. */
 static void test_channel_destroyed_before_the_ack(void **st)
 {
 	struct rdma_cm_event *e = NULL;
-	struct rdma_cm_id *ours;
+	struct rdma_cm_id *ours = read_the_end(&e);
 
 	(void)st;
-	cm_ended(v.cm_number, now);
-	time_passes(0);
-	ours = channel.queue[channel.first % EVENTS_MAX]->id;
-	assert_int_equal(hook_cm_get_event(&channel.channel, &e), 0);
 	hook_cm_destroys_channel(&channel.channel);
 	assert_int_equal(ids, 1);
 	assert_int_equal(hook_cm_ack_event(e), 0);
@@ -738,9 +747,7 @@ static void test_destroy_waits_for_the_ack(void **st)
 	pthread_t thread;
 
 	(void)st;
-	cm_ended(v.cm_number, now);
-	time_passes(0);
-	assert_int_equal(hook_cm_get_event(&channel.channel, &e), 0);
+	read_the_end(&e);
 	destroyed = false;
 	assert_int_equal(pthread_create(&thread, NULL, destroy_it, &id), 0);
 	usleep(200000);
@@ -753,9 +760,7 @@ static void test_destroy_waits_for_the_ack(void **st)
 static void test_destroy_with_the_event_in_the_id(void **st)
 {
 	(void)st;
-	cm_ended(v.cm_number, now);
-	time_passes(0);
-	assert_int_equal(hook_cm_get_event(&channel.channel, &id.event), 0);
+	read_the_end(&id.event);
 	hook_cm_destroys_id(&id);
 	assert_int_equal(hook_cm_ack_event(id.event), 0);
 }
@@ -823,13 +828,9 @@ static void test_the_only_nic_is_removed(void **st)
 static void test_our_id_has_a_second_event(void **st)
 {
 	struct rdma_cm_event *e = NULL;
-	struct rdma_cm_id *ours;
+	struct rdma_cm_id *ours = read_the_end(&e);
 
 	(void)st;
-	cm_ended(v.cm_number, now);
-	time_passes(0);
-	ours = channel.queue[channel.first % EVENTS_MAX]->id;
-	assert_int_equal(hook_cm_get_event(&channel.channel, &e), 0);
 	raise_event(&channel, ours, CM_EVENT_DEVICE_REMOVAL, 0);
 	expect_none(&channel);
 	assert_int_equal(ids, 1);

@@ -57,16 +57,6 @@ uint8_t __wrap_vqp_rail(const struct vqp *of)
 	return __real_vqp_rail(of);
 }
 
-static unsigned int rail_of(const char *link)
-{
-	unsigned int i = 0;
-
-	while (i < RAILS && strcmp(v->dev->nic[i]->name, link))
-		i++;
-	assert_true(i < RAILS);
-	return i;
-}
-
 static void hear(const char *link, const struct shift_msg *m)
 {
 	if (m->blob[0] != SESSION_END)
@@ -75,7 +65,7 @@ static void hear(const char *link, const struct shift_msg *m)
 	assert_int_equal(m->blob_bytes, 12);
 	assert_true(heard_n < HEARD_MAX);
 	memcpy(&heard[heard_n].end, m->blob, 12);
-	heard[heard_n].rail = rail_of(link);
+	heard[heard_n].rail = meeting_rail_of(link);
 	heard[heard_n++].at_ns = world.now;
 }
 

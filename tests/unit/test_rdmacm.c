@@ -13,15 +13,9 @@
 
 #include "lib/verbs/cm_ids.h"
 
-int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *param);
-int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *param);
-int rdma_disconnect(struct rdma_cm_id *id);
-void rdma_destroy_qp(struct rdma_cm_id *id);
-int rdma_destroy_id(struct rdma_cm_id *id);
-int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel);
-void rdma_destroy_event_channel(struct rdma_event_channel *channel);
-int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event);
-int rdma_ack_cm_event(struct rdma_cm_event *event);
+#define DECLARE(name, type, args) type rdma_##name args;
+REAL_RDMACM(DECLARE)
+#undef DECLARE
 
 static struct rdma_cm_id id;
 static struct rdma_conn_param param;
