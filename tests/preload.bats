@@ -265,9 +265,11 @@ same_exports() { # NAMES FILE: those of ours that begin so are in that library t
 		'int (*plug)(void) = h ? dlsym(h, "plug") : 0; if (!plug || plug() != -1 || dlclose(h)) return 1; } return 0; }' |
 		${CC:-gcc} -x c - -x none -o host -ldl
 	LD_PRELOAD=$preload$library run -0 ./host
-	printf '%s\n' 'int rdma_connect(const char *, int); int rdma_connect(const char *s, int n) { return n + *s; }' |
+	printf '%s\n' 'int rdma_connect(const char *, int); int rdma_connect(const char *s, int n) { return n + *s; }' \
+		'void rdma_destroy_qp(int *); void rdma_destroy_qp(int *n) { *n = 9; }' |
 		${CC:-gcc} -shared -fPIC -x c - -x none -o libown.so
-	printf '%s\n' 'int rdma_connect(const char *, int); int main(void) { return rdma_connect("!", 9); }' |
+	printf '%s\n' 'int rdma_connect(const char *, int); void rdma_destroy_qp(int *);' \
+		'int main(void) { int n = 0; rdma_destroy_qp(&n); return rdma_connect("!", n); }' |
 		${CC:-gcc} -x c - -x none -o own ./libown.so
 	LD_PRELOAD=$preload$library run -42 ./own
 }

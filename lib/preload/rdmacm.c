@@ -24,11 +24,11 @@ static void find_real(void)
 }
 
 /* Without librdmacm it may be another library's function that has the same name. */
-#define CALL_OTHER(name, ...)                                        \
+#define CALL_OTHER(none, name, ...)                                  \
 	do {                                                         \
 		__typeof__(&(name)) other = dlsym(RTLD_NEXT, #name); \
                                                                      \
-		return other ? other(__VA_ARGS__) : -1;              \
+		return other ? other(__VA_ARGS__) : (none);          \
 	} while (0)
 
 static bool is_missing(void)
@@ -45,7 +45,7 @@ static bool is_missing(void)
 EXPORT int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *param)
 {
 	if (is_missing())
-		CALL_OTHER(rdma_connect, id, param);
+		CALL_OTHER(-1, rdma_connect, id, param);
 	hook_cm_connects(id, param);
 	return real_rdmacm()->connect(id, param);
 }
@@ -53,7 +53,7 @@ EXPORT int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *param)
 EXPORT int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *param)
 {
 	if (is_missing())
-		CALL_OTHER(rdma_accept, id, param);
+		CALL_OTHER(-1, rdma_accept, id, param);
 	hook_cm_connects(id, param);
 	return real_rdmacm()->accept(id, param);
 }
@@ -61,7 +61,7 @@ EXPORT int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *param)
 EXPORT int rdma_disconnect(struct rdma_cm_id *id)
 {
 	if (is_missing())
-		CALL_OTHER(rdma_disconnect, id);
+		CALL_OTHER(-1, rdma_disconnect, id);
 	hook_cm_disconnects(id, true);
 	return real_rdmacm()->disconnect(id);
 }
@@ -69,7 +69,7 @@ EXPORT int rdma_disconnect(struct rdma_cm_id *id)
 EXPORT void rdma_destroy_qp(struct rdma_cm_id *id)
 {
 	if (is_missing())
-		return;
+		CALL_OTHER((void)0, rdma_destroy_qp, id);
 	hook_cm_disconnects(id, false);
 	real_rdmacm()->destroy_qp(id);
 }
@@ -77,7 +77,7 @@ EXPORT void rdma_destroy_qp(struct rdma_cm_id *id)
 EXPORT int rdma_destroy_id(struct rdma_cm_id *id)
 {
 	if (is_missing())
-		CALL_OTHER(rdma_destroy_id, id);
+		CALL_OTHER(-1, rdma_destroy_id, id);
 	hook_cm_disconnects(id, false);
 	hook_cm_destroys_id(id);
 	return real_rdmacm()->destroy_id(id);
@@ -86,14 +86,14 @@ EXPORT int rdma_destroy_id(struct rdma_cm_id *id)
 EXPORT int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel)
 {
 	if (is_missing())
-		CALL_OTHER(rdma_migrate_id, id, channel);
+		CALL_OTHER(-1, rdma_migrate_id, id, channel);
 	return hook_cm_migrate_id(id, channel);
 }
 
 EXPORT void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 {
 	if (is_missing())
-		return;
+		CALL_OTHER((void)0, rdma_destroy_event_channel, channel);
 	hook_cm_destroys_channel(channel);
 	real_rdmacm()->destroy_event_channel(channel);
 }
@@ -102,13 +102,13 @@ EXPORT void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 EXPORT int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
 {
 	if (is_missing())
-		CALL_OTHER(rdma_get_cm_event, channel, event);
+		CALL_OTHER(-1, rdma_get_cm_event, channel, event);
 	return hook_cm_get_event(channel, event);
 }
 
 EXPORT int rdma_ack_cm_event(struct rdma_cm_event *event)
 {
 	if (is_missing())
-		CALL_OTHER(rdma_ack_cm_event, event);
+		CALL_OTHER(-1, rdma_ack_cm_event, event);
 	return hook_cm_ack_event(event);
 }
