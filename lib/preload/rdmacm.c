@@ -62,8 +62,7 @@ EXPORT int rdma_disconnect(struct rdma_cm_id *id)
 {
 	if (is_missing())
 		CALL_OTHER(-1, rdma_disconnect, id);
-	hook_cm_disconnects(id, true);
-	return real_rdmacm()->disconnect(id);
+	return hook_cm_disconnect(id);
 }
 
 EXPORT void rdma_destroy_qp(struct rdma_cm_id *id)
@@ -79,8 +78,7 @@ EXPORT int rdma_destroy_id(struct rdma_cm_id *id)
 	if (is_missing())
 		CALL_OTHER(-1, rdma_destroy_id, id);
 	hook_cm_disconnects(id, false);
-	hook_cm_destroys_id(id);
-	return real_rdmacm()->destroy_id(id);
+	return hook_cm_destroy_id(id);
 }
 
 EXPORT int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel)

@@ -35,6 +35,8 @@ struct cm_conn {
 	bool waking;			    /* there is a wake-up for it that was not read yet */
 	bool wanted;			    /* a wake-up, when it has a channel again */
 	bool watched;			    /* what was hidden may have been its end after all */
+	bool lost_nic;			    /* that of rail 0, of which the program has not heard */
+	bool gone;			    /* the program destroys it */
 };
 
 struct wake {
@@ -44,7 +46,7 @@ struct wake {
 	uint32_t number;		    /* of the id that it is for */
 	struct rdma_cm_event *event;	    /* the program has it, and has not acknowledged it */
 	bool in_id;   /* librdmacm has it for the program, and acknowledges it */
-	bool dropped; /* its id is being destroyed */
+	bool dropped; /* a thread is in wake_end() for it */
 };
 
 /* That id is over, and the program is to hear of it by then. Background thread, then the worker. */
@@ -54,14 +56,15 @@ struct ending {
 	uint32_t number;
 	uint64_t at_ns;
 	bool watch; /* only if it has not survived */
+	bool tell;  /* else it has, or is none any more */
 };
 
 static void endings_run(void *arg);
 
 static const struct real_rdmacm *cm;
 static void (*session_disconnects)(struct vqp *v, uint32_t number);
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;	/* also over calls of librdmacm */
-static pthread_cond_t acknowledged = PTHREAD_COND_INITIALIZER;	/* a wake's event */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* also over calls of librdmacm */
+static pthread_cond_t wake_ended = PTHREAD_COND_INITIALIZER;
 static struct table by_id = TABLE_INIT, by_number = TABLE_INIT; /* of cm_conn; under `lock` */
 static uint32_t last_number;
 static struct wake *wakes;
@@ -155,7 +158,7 @@ void hook_cm_connects(struct rdma_cm_id *id, const struct rdma_conn_param *param
 		return;
 	cm_lock();
 	c = conn_of_id(id);
-	if (!c)
+	if (!c || c->gone) /* librdmacm has freed that one */
 		conn_add(id, v);
 	else if (c->qpn != v->qpn)
 		conn_has_qp(c, v);
@@ -191,16 +194,6 @@ static int wake_resolve(struct rdma_cm_id *id, struct sockaddr_storage src)
 	return cm->resolve_addr(id, NULL, (struct sockaddr *)&dst, 1000);
 }
 
-/* Removes it from the list. */
-static void wake_unlink(const struct wake *w)
-{
-	struct wake **at = &wakes;
-
-	while (*at != w)
-		at = &(*at)->next;
-	*at = w->next;
-}
-
 static struct wake *wake_find(bool (*fits)(const struct wake *w, const void *arg), const void *arg)
 {
 	struct wake *w = wakes;
@@ -210,17 +203,7 @@ static struct wake *wake_find(bool (*fits)(const struct wake *w, const void *arg
 	return w;
 }
 
-/* The first that fits, which is in the list no more. NULL: there is none. */
-static struct wake *wake_take(bool (*fits)(const struct wake *w, const void *arg), const void *arg)
-{
-	struct wake *w = wake_find(fits, arg);
-
-	if (w)
-		wake_unlink(w);
-	return w;
-}
-
-/* Returns what has failed, to be freed when nothing is locked; or NULL. */
+/* Returns what has failed, for wake_end(); or NULL. */
 static struct wake *conn_wake(struct cm_conn *c)
 {
 	struct wake *w = calloc(1, sizeof(*w));
@@ -243,15 +226,30 @@ static struct wake *conn_wake(struct cm_conn *c)
 	log_warn("QP %#x: the program cannot be woken (%s) to be told that it is disconnected",
 		 c->qpn, strerror(errno));
 	c->waking = false;
-	wake_unlink(w);
+	w->dropped = true;
 	return w;
 }
 
-/* Nothing locked: librdmacm may close a device. */
-static void wake_free(struct wake *w)
+/*
+ * The only way out for a wake, whose `dropped` the caller has set; or NULL. It stays in the list
+ * until librdmacm has destroyed its id. Another thread may have read an event of it just now, and
+ * finds it there; and who is to free the channel can wait. Nothing locked: librdmacm waits until
+ * all events of the id are acknowledged, and may close a device.
+ */
+static void wake_end(struct wake *w)
 {
-	if (w && w->channel) /* without one librdmacm's part stays: it would write to it */
+	struct wake **at = &wakes;
+
+	if (!w)
+		return;
+	if (w->channel) /* without one librdmacm's part stays: it would write to it */
 		cm->destroy_id(w->id);
+	cm_lock();
+	while (*at != w)
+		at = &(*at)->next;
+	*at = w->next;
+	pthread_cond_broadcast(&wake_ended);
+	cm_unlock();
 	free(w);
 }
 
@@ -262,12 +260,12 @@ static bool wake_is_id(const struct wake *w, const void *id)
 
 static bool wake_is_event(const struct wake *w, const void *event)
 {
-	return w->event == event;
+	return w->event == event && !w->dropped;
 }
 
-static bool wake_is_on(const struct wake *w, const void *channel)
+static bool wake_is_unread_on(const struct wake *w, const void *channel)
 {
-	return w->channel == channel && !w->dropped;
+	return w->channel == channel && !w->event && !w->dropped;
 }
 
 static bool wake_is_unread_of(const struct wake *w, const void *number)
@@ -275,31 +273,37 @@ static bool wake_is_unread_of(const struct wake *w, const void *number)
 	return w->number == *(const uint32_t *)number && !w->event && !w->dropped;
 }
 
-static bool wake_is_held_of(const struct wake *w, const void *number)
+static bool wake_ends_on(const struct wake *w, const void *channel)
 {
-	return w->number == *(const uint32_t *)number && w->event && !w->in_id;
+	return w->channel == channel && w->dropped;
 }
 
-/* It stays in the list until librdmacm has destroyed its id: another thread may have read its event
- * just now, and finds it there. Nothing locked. */
-static void wake_drop_unread(uint32_t number)
+/* The program cannot destroy its id meanwhile. An event of a channel that is gone holds nothing. */
+static bool wake_holds_up(const struct wake *w, const void *number)
+{
+	return w->number == *(const uint32_t *)number && w->channel && (w->dropped || !w->in_id);
+}
+
+/* Those that fit. Nothing locked. */
+static void wakes_drop(bool (*fits)(const struct wake *w, const void *arg), const void *arg)
 {
 	struct wake *w;
 
 	do {
 		cm_lock();
-		w = wake_find(wake_is_unread_of, &number);
+		w = wake_find(fits, arg);
 		if (w)
 			w->dropped = true;
 		cm_unlock();
-		if (!w)
-			return;
-		cm->destroy_id(w->id);
-		cm_lock();
-		wake_unlink(w);
-		cm_unlock();
-		free(w);
-	} while (true);
+		wake_end(w);
+	} while (w);
+}
+
+/* Locked. */
+static void wait_while(bool (*fits)(const struct wake *w, const void *arg), const void *arg)
+{
+	while (wake_find(fits, arg))
+		pthread_cond_wait(&wake_ended, &lock);
 }
 
 static void conn_loses_channel(void *conn, void *channel)
@@ -310,86 +314,124 @@ static void conn_loses_channel(void *conn, void *channel)
 		c->channel = NULL;
 }
 
-static void wakes_lose_channel(const struct rdma_event_channel *channel)
-{
-	for (struct wake *w = wakes; w; w = w->next)
-		if (w->channel == channel && w->event)
-			w->channel = NULL;
-}
-
 /* The program's own destroy, which follows, drops what the kernel has not delivered. */
 void hook_cm_destroys_channel(struct rdma_event_channel *channel)
 {
-	struct wake *w;
-
 	if (fork_in_child())
 		return;
-	do {
-		cm_lock();
-		table_each(&by_number, conn_loses_channel, channel);
-		wakes_lose_channel(channel);
-		w = wake_take(wake_is_on, channel);
-		cm_unlock();
-		wake_free(w);
-	} while (w);
-}
-
-static void wait_for_acknowledgement(uint32_t number)
-{
+	uncancelled_begin();
 	cm_lock();
-	while (wake_find(wake_is_held_of, &number))
-		pthread_cond_wait(&acknowledged, &lock);
+	table_each(&by_number, conn_loses_channel, channel);
 	cm_unlock();
+	wakes_drop(wake_is_unread_on, channel);
+	cm_lock();
+	wait_while(wake_ends_on, channel);
+	for (struct wake *w = wakes; w; w = w->next)
+		if (w->channel == channel)
+			w->channel = NULL;
+	cm_unlock();
+	uncancelled_end();
 }
 
-void hook_cm_destroys_id(struct rdma_cm_id *id)
+/* It has no number any more. NULL: it is none of ours. */
+static struct cm_conn *conn_goes(const struct rdma_cm_id *id)
 {
 	struct cm_conn *c;
 
-	if (fork_in_child())
-		return;
 	cm_lock();
-	c = table_remove(&by_id, (uintptr_t)id);
-	if (c)
+	c = conn_of_id(id);
+	if (c && c->gone)
+		c = NULL;
+	if (c) {
+		c->gone = true;
 		table_remove(&by_number, c->number);
+	}
 	cm_unlock();
-	if (!c)
-		return;
-	wake_drop_unread(c->number);
-	wait_for_acknowledgement(c->number);
+	return c;
+}
+
+/* The program may have another id at that address already. */
+static void conn_remove(struct cm_conn *c)
+{
+	cm_lock();
+	if (conn_of_id(c->id) == c)
+		table_remove(&by_id, (uintptr_t)c->id);
+	cm_unlock();
 	free(c);
 }
 
-/* librdmacm may destroy the old channel. A wake-up that was not read yet stays there, and is
- * another one on the new. */
-int hook_cm_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel)
+/* Until librdmacm has done it, other threads may read events of this id. */
+int hook_cm_destroy_id(struct rdma_cm_id *id)
+{
+	struct cm_conn *c = fork_in_child() ? NULL : conn_goes(id);
+	int err;
+
+	if (!c)
+		return cm->destroy_id(id);
+	uncancelled_begin();
+	wakes_drop(wake_is_unread_of, &c->number);
+	cm_lock();
+	wait_while(wake_holds_up, &c->number);
+	cm_unlock();
+	err = cm->destroy_id(id);
+	conn_remove(c);
+	uncancelled_end();
+	return err;
+}
+
+/* The number of the id, or 0. What wakes it now waits for conn_arrives(). */
+static uint32_t conn_leaves(const struct rdma_cm_id *id)
+{
+	struct cm_conn *c;
+	uint32_t number = 0;
+
+	cm_lock();
+	c = conn_of_id(id);
+	if (c) {
+		number = c->number;
+		c->channel = NULL;
+		c->wanted |= c->waking;
+		c->waking = false;
+	}
+	cm_unlock();
+	return number;
+}
+
+static void conn_arrives(const struct rdma_cm_id *id)
 {
 	struct wake *failed = NULL;
 	struct cm_conn *c;
-	int err;
 
-	if (fork_in_child())
-		return cm->migrate_id(id, channel);
-	cm_lock();
-	c = conn_of_id(id);
-	if (c)
-		c->channel = NULL;
-	cm_unlock();
-	err = cm->migrate_id(id, channel);
 	cm_lock();
 	c = conn_of_id(id);
 	if (c)
 		c->channel = id->channel;
-	if (c && (c->wanted || (c->waking && !err)))
+	if (c && c->wanted && !c->told)
 		failed = conn_wake(c);
 	cm_unlock();
-	wake_free(failed);
+	wake_end(failed);
+}
+
+/* A wake-up that was not read yet would stay on the old channel, and wake the program there. */
+int hook_cm_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel)
+{
+	uint32_t number;
+	int err;
+
+	if (fork_in_child())
+		return cm->migrate_id(id, channel);
+	uncancelled_begin();
+	number = conn_leaves(id);
+	wakes_drop(wake_is_unread_of, &number);
+	err = cm->migrate_id(id, channel);
+	conn_arrives(id);
+	uncancelled_end();
 	return err;
 }
 
 /* --- the end of a connection ------------------------------------------------------------------ */
 
-static void ending_tell(struct job *job)
+static void ending_told(struct job *job)
 {
 	struct ending *e = (struct ending *)job;
 	struct wake *failed = NULL;
@@ -397,22 +439,25 @@ static void ending_tell(struct job *job)
 
 	cm_lock();
 	c = table_get(&by_number, e->number);
-	if (c && !c->told && !c->waking) {
+	if (c && e->watch)
+		c->watched = false;
+	if (c && e->tell && !c->told && !c->waking) {
 		log_info("QP %#x: its RDMA-CM is told that it is disconnected", c->qpn);
 		failed = conn_wake(c);
 	}
 	cm_unlock();
-	wake_free(failed);
+	wake_end(failed);
 	free(e);
 }
 
-/* librdmacm and the kernel may wait there for a NIC, which the background thread must not. */
+/* librdmacm and the kernel may wait there for a NIC, with `lock` held, which the background thread
+ * must not. */
 static void ending_submit(struct ending *e)
 {
 	static struct worker *worker;
 
 	worker = worker ? worker : worker_new("shift-cm", 1);
-	e->job.fn = ending_tell;
+	e->job.fn = ending_told;
 	if (worker)
 		worker_submit(worker, &e->job);
 	else
@@ -453,17 +498,6 @@ static enum fate fate_of(uint32_t number, bool alone_is_over)
 	return s.fate;
 }
 
-static void conn_unwatch(uint32_t number)
-{
-	struct cm_conn *c;
-
-	cm_lock();
-	c = table_get(&by_number, number);
-	if (c)
-		c->watched = false;
-	cm_unlock();
-}
-
 /* How often one looks whether a connection of which the program has heard nothing goes on. */
 #define WATCH_NS 2000000000ull
 
@@ -482,12 +516,8 @@ static bool ending_is_over(struct ending **at, uint64_t now)
 		return false;
 	}
 	*at = e->next;
-	if (e->watch)
-		conn_unwatch(e->number);
-	if (fate == IS_OVER)
-		ending_submit(e);
-	else
-		free(e);
+	e->tell = fate == IS_OVER;
+	ending_submit(e);
 	return true;
 }
 
@@ -561,12 +591,36 @@ void hook_cm_disconnects(struct rdma_cm_id *id, bool expects)
 	cm_unlock();
 	if (!d.number)
 		return;
+	uncancelled_begin();
 	bg_call_wait(disconnect_on_bg, &d);
+	uncancelled_end();
 	cm_lock();
 	c = conn_of_id(id);
 	if (c)
 		c->ended |= d.said;
 	cm_unlock();
+}
+
+static bool conn_has_lost_nic(const struct rdma_cm_id *id)
+{
+	struct cm_conn *c;
+	bool lost;
+
+	cm_lock();
+	c = conn_of_id(id);
+	lost = c && c->lost_nic;
+	cm_unlock();
+	return lost;
+}
+
+/* For the kernel an id whose NIC was removed has no connection. The program's has one. */
+int hook_cm_disconnect(struct rdma_cm_id *id)
+{
+	int err;
+
+	hook_cm_disconnects(id, true);
+	err = cm->disconnect(id);
+	return err && !fork_in_child() && conn_has_lost_nic(id) ? 0 : err;
 }
 
 /* --- events ----------------------------------------------------------------------------------- */
@@ -608,7 +662,7 @@ static void watch_on_bg(void *number)
 
 /* What was hidden does not come again. So if the connection does not survive after all, the program
  * gets DISCONNECTED. */
-static void conn_watch(uint32_t number)
+static void conn_watch(uint32_t number, bool lost_nic)
 {
 	struct cm_conn *c;
 	bool begins;
@@ -618,6 +672,8 @@ static void conn_watch(uint32_t number)
 	begins = c && !c->watched;
 	if (begins)
 		c->watched = true;
+	if (c)
+		c->lost_nic |= lost_nic;
 	cm_unlock();
 	if (begins)
 		bg_call_wait(watch_on_bg, &number);
@@ -625,11 +681,12 @@ static void conn_watch(uint32_t number)
 
 static bool is_survived(uint32_t number, const struct rdma_cm_event *e)
 {
-	enum fate fate = fate_of(number, e->event == CM_EVENT_DEVICE_REMOVAL);
+	bool lost_nic = e->event == CM_EVENT_DEVICE_REMOVAL;
+	enum fate fate = fate_of(number, lost_nic);
 
 	if (fate != SURVIVES && fate != IS_HOME)
 		return false;
-	conn_watch(number);
+	conn_watch(number, lost_nic);
 	return true;
 }
 
@@ -645,7 +702,7 @@ static bool cm_event_is_hidden(const struct rdma_cm_event *e)
 	number = c ? c->number : 0;
 	cm_unlock();
 	if (number && e->event == CM_EVENT_DISCONNECTED)
-		wake_drop_unread(number);
+		wakes_drop(wake_is_unread_of, &number);
 	return verdict == HIDE_IF_SURVIVED ? is_survived(number, e) : verdict == HIDE;
 }
 
@@ -673,25 +730,21 @@ static enum wake_up event_wakes(struct rdma_cm_event *e, struct rdma_cm_event **
 {
 	enum wake_up what = NO_WAKE_UP;
 	struct wake *w, *late = NULL;
-	uint32_t number = 0;
 
 	cm_lock();
 	w = wake_find(wake_is_id, e->id);
-	if (w && !w->event && !w->dropped && wake_becomes_event(w, e, to)) {
-		what = BECAME_EVENT;
-		number = w->number;
-	} else if (w) {
+	if (w)
 		what = CAME_TOO_LATE;
-	}
+	if (w && !w->event && !w->dropped && wake_becomes_event(w, e, to))
+		what = BECAME_EVENT;
 	if (what == CAME_TOO_LATE && !w->event && !w->dropped) {
 		late = w;
-		wake_unlink(w);
+		w->dropped = true;
 	}
 	cm_unlock();
 	if (what == CAME_TOO_LATE)
 		cm->ack_cm_event(e);
-	wake_free(late);
-	wake_drop_unread(number); /* others, on channels that it has left */
+	wake_end(late);
 	return what;
 }
 
@@ -759,7 +812,7 @@ int hook_cm_get_event(struct rdma_event_channel *channel, struct rdma_cm_event *
 		err = cm->get_cm_event(channel, &e);
 		if (err)
 			return err;
-		what = event_filter(channel->fd, e, event, slept);
+		what = uncancelled(event_filter(channel->fd, e, event, slept));
 	}
 	if (what == NOTHING) {
 		errno = EAGAIN;
@@ -774,13 +827,16 @@ int hook_cm_ack_event(struct rdma_cm_event *event)
 	struct wake *w = NULL;
 	int err;
 
-	if (event && !fork_in_child()) {
-		cm_lock();
-		w = wake_take(wake_is_event, event);
-		cm_unlock();
-	}
+	if (!event || fork_in_child())
+		return cm->ack_cm_event(event);
+	uncancelled_begin();
+	cm_lock();
+	w = wake_find(wake_is_event, event);
+	if (w)
+		w->dropped = true;
+	cm_unlock();
 	err = cm->ack_cm_event(event);
-	wake_free(w);
-	pthread_cond_broadcast(&acknowledged);
+	wake_end(w);
+	uncancelled_end();
 	return err;
 }

@@ -24,22 +24,20 @@ void cm_set_session(void (*disconnects)(struct vqp *v, uint32_t number));
  * own is lost, or late. A number that has no id any more does nothing. Background thread. */
 void cm_ended(uint32_t number, uint64_t at_ns);
 
-/* --- hooks: the program's threads, nothing locked ----------------------------------------------
- */
+/* --- hooks: the program's threads, nothing locked --- */
 
 /* It is about to connect or accept. */
 void hook_cm_connects(struct rdma_cm_id *id, const struct rdma_conn_param *param);
 
 /* It is about to disconnect, or to destroy the QP or the id. expects: it will wait for
- * DISCONNECTED.
- */
+ * DISCONNECTED. */
 void hook_cm_disconnects(struct rdma_cm_id *id, bool expects);
-
-/* Waits until a DISCONNECTED of ours is acknowledged, as librdmacm does for the kernel's events. */
-void hook_cm_destroys_id(struct rdma_cm_id *id);
 void hook_cm_destroys_channel(struct rdma_event_channel *channel);
 
-/* The verbs themselves. */
+/* The verbs themselves. To destroy an id waits until a DISCONNECTED of ours is acknowledged, as
+ * librdmacm does for the kernel's events. */
+int hook_cm_disconnect(struct rdma_cm_id *id);
+int hook_cm_destroy_id(struct rdma_cm_id *id);
 int hook_cm_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel);
 int hook_cm_get_event(struct rdma_event_channel *channel, struct rdma_cm_event **event);
 int hook_cm_ack_event(struct rdma_cm_event *event);

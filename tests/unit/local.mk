@@ -225,8 +225,8 @@ tests_unit_test_table_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS)
 tests_unit_test_table_LDADD = $(CMOCKA_LIBS)
 
 # Parts of lib/conn and lib/verbs with the rest of the library faked.
-check_PROGRAMS += tests/unit/test_memlock tests/unit/test_keys tests/unit/test_async_events tests/unit/test_cm_ids tests/unit/test_rdmacm
-TESTS += tests/unit/test_memlock tests/unit/test_keys tests/unit/test_async_events tests/unit/test_cm_ids tests/unit/test_rdmacm
+check_PROGRAMS += tests/unit/test_memlock tests/unit/test_keys tests/unit/test_async_events tests/unit/test_rdmacm
+TESTS += tests/unit/test_memlock tests/unit/test_keys tests/unit/test_async_events tests/unit/test_rdmacm
 tests_unit_test_memlock_SOURCES = tests/unit/test_memlock.c lib/conn/memlock.c lib/conn/protection.c
 tests_unit_test_memlock_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
 tests_unit_test_memlock_LDADD = $(CMOCKA_LIBS)
@@ -259,9 +259,16 @@ tests_unit_test_async_events_SOURCES = tests/unit/test_async_events.c lib/verbs/
 tests_unit_test_async_events_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
 tests_unit_test_async_events_LDADD = $(CMOCKA_LIBS)
 
-tests_unit_test_cm_ids_SOURCES = tests/unit/test_cm_ids.c lib/verbs/cm_ids.c lib/base/table.c
+check_PROGRAMS += tests/unit/test_cm_ids tests/unit/test_cm_threads
+TESTS += tests/unit/test_cm_ids tests/unit/test_cm_threads
+cm_world = tests/unit/cm_world.c tests/unit/cm_world.h lib/verbs/cm_ids.c lib/base/table.c
+tests_unit_test_cm_ids_SOURCES = tests/unit/test_cm_ids.c $(cm_world)
 tests_unit_test_cm_ids_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
 tests_unit_test_cm_ids_LDADD = $(CMOCKA_LIBS)
+
+tests_unit_test_cm_threads_SOURCES = tests/unit/test_cm_threads.c $(cm_world)
+tests_unit_test_cm_threads_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
+tests_unit_test_cm_threads_LDADD = $(CMOCKA_LIBS)
 
 tests_unit_test_rdmacm_SOURCES = tests/unit/test_rdmacm.c lib/preload/rdmacm.c
 tests_unit_test_rdmacm_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
