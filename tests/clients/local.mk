@@ -13,8 +13,8 @@ tests_clients_qp_record_SOURCES = tests/clients/qp_record.c $(rc_device)
 tests_clients_qp_record_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS) $(CJSON_CFLAGS)
 tests_clients_qp_record_LDADD = $(IBVERBS_LIBS) $(CJSON_LIBS)
 
-pkglibexec_PROGRAMS += tests/clients/integrity/integrity
-tests_clients_integrity_integrity_SOURCES = \
+pkglibexec_PROGRAMS += tests/clients/integrity/integrity tests/clients/integrity/integrity-dlopen
+integrity = \
 	tests/clients/integrity/integrity.h tests/clients/integrity/main.c \
 	tests/clients/integrity/breaker.c tests/clients/integrity/cq.c \
 	tests/clients/integrity/device.c \
@@ -24,8 +24,14 @@ tests_clients_integrity_integrity_SOURCES = \
 	tests/clients/integrity/retire.c tests/clients/integrity/sequence.c \
 	tests/clients/integrity/slots.c tests/clients/integrity/traffic.c \
 	tests/clients/integrity/wr_api.c $(rc_device) $(tcp)
-tests_clients_integrity_integrity_CFLAGS = $(AM_CFLAGS) -pthread $(IBVERBS_CFLAGS)
-tests_clients_integrity_integrity_LDADD = $(IBVERBS_LIBS)
+tests_clients_integrity_integrity_SOURCES = $(integrity) tests/clients/integrity/cm.c
+tests_clients_integrity_integrity_CFLAGS = $(AM_CFLAGS) -pthread $(IBVERBS_CFLAGS) $(RDMACM_CFLAGS)
+tests_clients_integrity_integrity_LDADD = $(RDMACM_LIBS) $(IBVERBS_LIBS)
+
+# The same, which is linked with neither.
+tests_clients_integrity_integrity_dlopen_SOURCES = $(integrity) tests/clients/integrity/no_cm.c \
+	tests/clients/integrity/by_dlopen.c
+tests_clients_integrity_integrity_dlopen_CFLAGS = $(AM_CFLAGS) -pthread $(IBVERBS_CFLAGS)
 
 # What shift-bench runs beside a measurement, and as a training job.
 rc_peer = tests/clients/rc_peer.c tests/clients/rc_peer.h $(rc_device) $(tcp)

@@ -86,7 +86,9 @@ static void create_qp(struct lane *l, struct ibv_cq *cq)
 		.send_ops_flags = wr_api_flags(),
 	};
 
-	if (opt.wr_api)
+	if (opt.rdma_cm)
+		cm_create_qp(l, &attr);
+	else if (opt.wr_api)
 		l->qp = ibv_create_qp_ex(l->device->context, &attr);
 	else /* the extended attributes begin with the plain ones */
 		l->qp = ibv_create_qp(l->device->pd, (struct ibv_qp_init_attr *)&attr);
@@ -94,7 +96,8 @@ static void create_qp(struct lane *l, struct ibv_cq *cq)
 		fail("create_qp");
 	if (opt.wr_api)
 		l->qp_ex = ibv_qp_to_qp_ex(l->qp);
-	to_init(l);
+	if (!opt.rdma_cm)
+		to_init(l);
 }
 
 /* As a life finds it. */
@@ -155,9 +158,11 @@ static void create_pollers(struct run *r)
 		poller_create(r, t, lanes * (opt.w.depth + opt.w.receives));
 }
 
-static void open_one(struct device *d, const char *name)
+static void open_one(struct run *r, struct device *d, const char *name)
 {
 	d->context = open_named(name);
+	if (opt.rdma_cm)
+		cm_open(r, d);
 	d->pd = ibv_alloc_pd(d->context);
 	if (!d->pd)
 		fail("alloc_pd");
@@ -166,7 +171,7 @@ static void open_one(struct device *d, const char *name)
 void device_open(struct run *r)
 {
 	for (uint32_t d = 0; d < opt.device_count; d++)
-		open_one(&r->devices[d], opt.devices[d]);
+		open_one(r, &r->devices[d], opt.devices[d]);
 	create_pollers(r);
 	r->layout = layout_of(&opt.w);
 	r->lanes = allocate(opt.w.qps, sizeof(*r->lanes));
@@ -212,24 +217,33 @@ static void to_rts(struct lane *l, int max_tries)
 		fail("modify_qp to RTS");
 }
 
+static void own_path(struct lane *l)
+{
+	struct ibv_port_attr port;
+
+	if (ibv_query_port(l->device->context, opt.ib_port, &port))
+		fail("query_port");
+	l->own.lid = port.lid;
+	l->own.mtu = opt.mtu ? opt.mtu : port.active_mtu;
+	if (ibv_query_gid(l->device->context, opt.ib_port, opt.gid_index, &l->own.gid))
+		fail("query_gid");
+}
+
 /* Exchanges addresses, and returns when both sides can receive. */
 void device_connect(struct run *r)
 {
-	struct ibv_port_attr port;
 	char own = 0, peer;
 
 	for (uint32_t i = 0; i < opt.w.qps; i++) {
 		struct lane *l = &r->lanes[i];
 
-		if (ibv_query_port(l->device->context, opt.ib_port, &port))
-			fail("query_port");
-		l->own.lid = port.lid;
-		l->own.mtu = opt.mtu ? opt.mtu : port.active_mtu;
-		if (ibv_query_gid(l->device->context, opt.ib_port, opt.gid_index, &l->own.gid))
-			fail("query_gid");
+		own_path(l);
 		if (!net_swap(r, &l->own, &l->peer, sizeof(l->own)))
 			fail("the peer left");
-		to_rts(l, 1);
+		if (opt.rdma_cm)
+			cm_connect(l);
+		else
+			to_rts(l, 1);
 		receives_post(r, l, true);
 	}
 	if (!net_swap(r, &own, &peer, 1))
@@ -286,7 +300,10 @@ void device_reuse(struct run *r)
 
 static void close_lane(struct lane *l)
 {
-	ibv_destroy_qp(l->qp);
+	if (opt.rdma_cm)
+		cm_close_lane(l);
+	else
+		ibv_destroy_qp(l->qp);
 	ibv_dereg_mr(l->mr);
 	free(l->memory);
 	free(l->records);
@@ -297,7 +314,10 @@ static void close_lane(struct lane *l)
 static void close_one(struct device *d)
 {
 	ibv_dealloc_pd(d->pd);
-	ibv_close_device(d->context);
+	if (opt.rdma_cm)
+		cm_close();
+	else
+		ibv_close_device(d->context);
 }
 
 void device_close(struct run *r)

@@ -95,6 +95,8 @@ struct options {
 	bool rxe_44_post, rxe_44_poll; /* only what rxe of rdma-core 44 does right: see --help */
 	bool break_unarmed;
 	enum events events;
+	bool rdma_cm;
+	bool by_dlopen, lazy; /* how libibverbs is loaded */
 	struct workload w;
 };
 
@@ -107,6 +109,7 @@ struct counters {
 	uint64_t lost_results;	  /* atomics whose result buffer was not written */
 	uint64_t error_completions;
 	uint64_t lost_wakeups; /* a CQ was asleep, had completions, and no event came */
+	uint64_t bad_events;   /* of RDMA-CM: one that is no program's, or none of its end */
 };
 
 struct gap {
@@ -163,6 +166,8 @@ struct lane {
 	struct device *device;
 	struct ibv_qp *qp;
 	struct ibv_qp_ex *qp_ex; /* with --wr-api */
+	struct rdma_cm_id *id;	 /* with --rdma-cm */
+	bool disconnected;
 	struct ibv_mr *mr;
 	uint8_t *memory;
 	uint8_t *scratch, *expected; /* of the thread: one message each */
@@ -301,6 +306,16 @@ void device_open(struct run *r);
 void device_connect(struct run *r);
 void device_reuse(struct run *r);
 void device_close(struct run *r);
+
+extern const bool integrity_by_dlopen; /* cm.c, no_cm.c: which program this is */
+
+/* cm.c: with --rdma-cm. no_cm.c: in a program that has no such option. */
+void cm_open(struct run *r, struct device *d);
+void cm_create_qp(struct lane *l, struct ibv_qp_init_attr_ex *attr);
+void cm_connect(struct lane *l);
+void cm_disconnect(struct run *r); /* all that is verified must be over */
+void cm_close_lane(struct lane *l);
+void cm_close(void);
 
 /* cq.c */
 void poller_create(struct run *r, uint32_t thread, int entries);

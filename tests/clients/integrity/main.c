@@ -38,6 +38,8 @@ int main(int argc, char **argv)
 			break;
 		device_reuse(&r);
 	}
+	if (opt.rdma_cm)
+		cm_disconnect(&r);
 	for (uint32_t i = 0; i < opt.w.qps; i++)
 		counters_add(&own.n, &r.lanes[i].n);
 	own.status = violated(&own.n) ? EXIT_VIOLATED : r.abort_status > 0 ? r.abort_status : 0;

@@ -2,10 +2,12 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "tests/clients/integrity/integrity.h"
 
@@ -74,6 +76,11 @@ static const char *const help =
 	"  --cq-ex             CQs of ibv_create_cq_ex, polled by ibv_start_poll in bites\n"
 	"  --events HOW        sleep on completion channels: level (poll), edge (epoll, and no\n"
 	"                      descriptor that blocks), blocking (a thread in ibv_get_cq_event)\n"
+	"  --rdma-cm           connections are made and ended by librdmacm, and no event is heard "
+	"of\n"
+	"                      but ESTABLISHED and DISCONNECTED, once each\n"
+	"  --dlopen HOW        libibverbs is loaded at run time: now (RTLD_NOW, dlvsym) or lazy\n"
+	"                      (RTLD_LAZY | RTLD_LOCAL, dlsym); by the program integrity-dlopen\n"
 	"  --rxe-44 WHAT       only what soft-RoCE of rdma-core 44 does right by itself: post "
 	"(with\n"
 	"                      --wr-api: SGEs of one length, no ibv_wr_set_inline_data_list), "
@@ -200,6 +207,14 @@ static enum events events_named(const char *name)
 	bad("--events %s: not level, edge or blocking", name);
 }
 
+static void dlopen_named(const char *name)
+{
+	opt.lazy = !strcmp(name, "lazy");
+	opt.by_dlopen = true;
+	if (!opt.lazy && strcmp(name, "now"))
+		bad("--dlopen %s: not now or lazy", name);
+}
+
 static void rxe_44_named(const char *what)
 {
 	opt.rxe_44_post = !strcmp(what, "post") || !strcmp(what, "both");
@@ -260,6 +275,8 @@ static void take(int o, const struct option *options, int index)
 	case 'w': opt.wr_api = true; break;
 	case 'q': opt.cq_ex = true; break;
 	case 'e': opt.events = events_named(optarg); break;
+	case 'C': opt.rdma_cm = true; break;
+	case 'D': dlopen_named(optarg); break;
 	case '4': rxe_44_named(optarg); break;
 	case 'f': opt.w.fixed_size = 1; break;
 	case 'a': opt.w.signal_all = 1; break;
@@ -285,11 +302,26 @@ static void check_options(void)
 		bad("--size, --depth, --receives: too much memory per QP");
 	if (opt.break_unarmed && opt.events == EVENTS_NONE)
 		bad("--break unarmed: not without --events");
+	if (opt.rdma_cm && (opt.by_dlopen || opt.device_count > 1 || opt.w.lives > 1 || opt.mtu))
+		bad("--rdma-cm: not with --dlopen, --lives, --mtu or two devices");
 	if (opt.mtu) {
 		if (opt.mtu & (opt.mtu - 1))
 			bad("--mtu %u: not a power of two", opt.mtu);
 		opt.mtu = __builtin_ctz(opt.mtu) - 7; /* enum ibv_mtu */
 	}
+}
+
+/* The program that is not linked with libibverbs is beside this one. */
+static void become_by_dlopen(char **argv)
+{
+	char path[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - sizeof("-dlopen"));
+
+	if (n < 0)
+		fail("/proc/self/exe");
+	strcpy(path + n, "-dlopen");
+	execv(path, argv);
+	fail(path);
 }
 
 void options_parse(int argc, char **argv)
@@ -301,6 +333,7 @@ void options_parse(int argc, char **argv)
 		{"json", 0, NULL, 'j'},	      {"allow-lost-results", 0, NULL, 'A'},
 		{"wr-api", 0, NULL, 'w'},     {"cq-ex", 0, NULL, 'q'},
 		{"events", 1, NULL, 'e'},     {"rxe-44", 1, NULL, '4'},
+		{"rdma-cm", 0, NULL, 'C'},    {"dlopen", 1, NULL, 'D'},
 		{"fixed-size", 0, NULL, 'f'}, {"signal-all", 0, NULL, 'a'},
 		{"one-way", 0, NULL, '1'},    {"prompt", 0, NULL, 'P'},
 		{"fence", 0, NULL, 'F'},      {"help", 0, NULL, 'h'},
@@ -320,4 +353,6 @@ void options_parse(int argc, char **argv)
 		bad("%s: one peer is enough", argv[optind + 1]);
 	opt.peer = argv[optind];
 	check_options();
+	if (opt.by_dlopen && !integrity_by_dlopen)
+		become_by_dlopen(argv);
 }

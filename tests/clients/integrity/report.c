@@ -20,12 +20,13 @@ void counters_add(struct counters *to, const struct counters *from)
 	to->lost_results += from->lost_results;
 	to->error_completions += from->error_completions;
 	to->lost_wakeups += from->lost_wakeups;
+	to->bad_events += from->bad_events;
 }
 
 bool violated(const struct counters *n)
 {
 	return n->lost || n->duplicated || n->reordered || n->bad_bytes || n->bad_completions ||
-	       n->lost_wakeups || (n->lost_results && !opt.allow_lost_results);
+	       n->lost_wakeups || n->bad_events || (n->lost_results && !opt.allow_lost_results);
 }
 
 static void merge_gaps(const struct run *r, struct gap *gaps)
@@ -42,9 +43,10 @@ static void integrity_json(const char *name, const struct counters *n)
 	printf(", \"%s\": {\"lost\": %" PRIu64 ", \"duplicated\": %" PRIu64
 	       ", \"reordered\": %" PRIu64 ", \"bad_bytes\": %" PRIu64
 	       ", \"bad_completions\": %" PRIu64 ", \"lost_results\": %" PRIu64
-	       ", \"error_completions\": %" PRIu64 ", \"lost_wakeups\": %" PRIu64 "}",
+	       ", \"error_completions\": %" PRIu64 ", \"lost_wakeups\": %" PRIu64
+	       ", \"bad_events\": %" PRIu64 "}",
 	       name, n->lost, n->duplicated, n->reordered, n->bad_bytes, n->bad_completions,
-	       n->lost_results, n->error_completions, n->lost_wakeups);
+	       n->lost_results, n->error_completions, n->lost_wakeups, n->bad_events);
 }
 
 static void gaps_json(const struct gap *gaps)
@@ -89,9 +91,11 @@ static void verbs_json(const struct run *r)
 
 	for (uint32_t t = 0; t < opt.threads; t++)
 		taken += poller_events(&r->pollers[t]);
-	printf(", \"wr_api\": %s, \"cq_ex\": %s, \"events\": \"%s\", \"events_taken\": %" PRIu64,
+	printf(", \"wr_api\": %s, \"cq_ex\": %s, \"events\": \"%s\", \"events_taken\": %" PRIu64
+	       ", \"rdma_cm\": %s, \"dlopen\": %s",
 	       opt.wr_api ? "true" : "false", opt.cq_ex ? "true" : "false", events_name(opt.events),
-	       taken);
+	       taken, opt.rdma_cm ? "true" : "false",
+	       opt.by_dlopen ? opt.lazy ? "\"lazy\"" : "\"now\"" : "null");
 }
 
 static void report_json(const struct run *r, const struct counters *n, const struct verdict *peer,
@@ -126,9 +130,9 @@ static void counts(const char *who, const struct counters *n)
 {
 	printf("%s: %" PRIu64 " lost, %" PRIu64 " duplicated, %" PRIu64 " reordered, %" PRIu64
 	       " bad bytes, %" PRIu64 " bad completions, %" PRIu64 " results lost, %" PRIu64
-	       " error completions, %" PRIu64 " wake-ups lost\n",
+	       " error completions, %" PRIu64 " wake-ups lost, %" PRIu64 " bad events\n",
 	       who, n->lost, n->duplicated, n->reordered, n->bad_bytes, n->bad_completions,
-	       n->lost_results, n->error_completions, n->lost_wakeups);
+	       n->lost_results, n->error_completions, n->lost_wakeups, n->bad_events);
 }
 
 static void report_lines(const struct run *r, const struct counters *n, const struct verdict *peer,
