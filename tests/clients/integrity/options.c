@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -355,4 +356,5 @@ void options_parse(int argc, char **argv)
 	check_options();
 	if (opt.by_dlopen && !integrity_by_dlopen)
 		become_by_dlopen(argv);
+	prctl(PR_SET_NAME, "integrity"); /* whichever of the two this is */
 }
