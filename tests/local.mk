@@ -69,7 +69,7 @@ CHECK_LONG_TARGETS += check-long-testbed
 check-long-testbed: all lib/libshift-hooks.la
 	BUILDDIR='$(abs_top_builddir)' $(top_srcdir)/tests/testbed/cycles 50
 	$(MAKE) -j1 check TESTS='$(LONG_TESTBED_TESTS)'
-	$(MAKE) -j1 check TESTS='tests/testbed/job.bats tests/testbed/one_nic.bats tests/testbed/pause.bats tests/testbed/survive.bats tests/testbed/tool.bats' BATS_TAGS=long
+	$(MAKE) -j1 check TESTS='tests/testbed/job.bats tests/testbed/one_nic.bats tests/testbed/pause.bats tests/testbed/rdmacm.bats tests/testbed/survive.bats tests/testbed/tool.bats' BATS_TAGS=long
 	BUILDDIR='$(abs_top_builddir)' $(top_srcdir)/tests/testbed/survive-matrix all
 	BUILDDIR='$(abs_top_builddir)' $(top_srcdir)/tests/testbed/survive-matrix one-nic
 	for part in undone scenarios perftest unprotected soak; do \

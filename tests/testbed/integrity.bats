@@ -72,7 +72,7 @@ pull_cable() { # CLIENT-OPTIONS...
 
 # Each way of using verbs, which a program has by itself: what soft-RoCE does not do right alone is left out.
 @test "every other way to post, to poll and to wait, and all of them together: clean" {
-	for how in --wr-api --cq-ex '--events level' '--events edge' '--events blocking' \
+	for how in --wr-api --cq-ex '--events level' '--events edge' '--events blocking' '--dlopen now' '--dlopen lazy' \
 		'--wr-api --cq-ex --events level' '--wr-api --cq-ex --events edge' '--wr-api --cq-ex --events blocking'; do
 		own="$how --rxe-44 both" both 0 "$how --rxe-44 both --seconds 1 --seed 7"
 		for host in a b; do
@@ -81,6 +81,7 @@ pull_cable() { # CLIENT-OPTIONS...
 		done
 		says a ".wr_api == $([[ $how = *wr-api* ]] && echo true || echo false)"
 		says a ".cq_ex == $([[ $how = *cq-ex* ]] && echo true || echo false)"
+		says a ".dlopen == $([[ $how = *dlopen* ]] && echo "\"${how##* }\"" || echo null)"
 		[[ $how = *events* ]] || how=none
 		says a ".events == \"${how##* }\" and (.events_taken > 0) == (.events != \"none\")"
 	done

@@ -159,6 +159,24 @@ killed_in_silence() {
 }
 
 # bats test_tags=long
+@test "integrity --rdma-cm: the cable is out until the kernel calls its peer unreachable, and no event is heard of" {
+	connections=4 course=through_silence outlives_panic survives pull:a integrity --allow-lost-results --rdma-cm
+	grep -q 'RDMA-CM event .* is hidden' "$out/a.err"
+	jq -es 'all(.rdma_cm and .found.bad_events == 0)' "$out/a.out" "$out/b.out" >/dev/null
+}
+
+# bats test_tags=long
+@test "unprotected, the same hears that its connections are unreachable" {
+	unprotected
+	start integrity --allow-lost-results --rdma-cm --seconds 20
+	carries a 0 && break_it pull:a && sleep $silent_s && mend_all
+	finish
+	[ "$client_status $server_status" = '5 5' ]
+	grep -q 'RDMA_CM_EVENT_UNREACHABLE' "$out/a.err"
+	jq -e '.found.bad_events > 0' "$out/a.out" >/dev/null
+}
+
+# bats test_tags=long
 @test "rsocket: rstream, and iperf by librspreload in either order; cable pulled at the client" {
 	outlives_panic survives_cm pull:a rstream -S 65536 -C 2 -I 2000
 	sockets=first outlives_panic survives_cm pull:a iperf -t 40
