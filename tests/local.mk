@@ -41,7 +41,7 @@ TESTS += $(BATS_TESTS)
 EXTRA_DIST += $(BATS_TESTS) tests/once-more tests/layout.py tests/helper.bash tests/wait.bash tests/driven.bash tests/etcd.bash tests/kvd.bash tests/inject/inject.bash tests/bench_hosts.bash tests/bench_hosts/inject tests/bench_hosts/perftest.py \
 	tests/inject/strike.c \
 	$(TESTBED_TESTS) $(LONG_TESTBED_TESTS) tests/testbed/hosts.bats tests/testbed/run-hosts tests/testbed/guests.bash \
-	tests/testbed/survive.bash tests/testbed/survive_file.bash tests/testbed/one_nic.bash tests/testbed/pause.bash tests/testbed/cycles \
+	tests/testbed/survive.bash tests/testbed/survive_file.bash tests/testbed/one_nic.bash tests/testbed/pause.bash tests/testbed/cycles tests/testbed/sanitized \
 	tests/testbed/survive-matrix tests/testbed/inject-undone tests/testbed/inject-long
 
 include tests/unit/local.mk
@@ -74,5 +74,16 @@ check-long-testbed: all lib/libshift-hooks.la
 	BUILDDIR='$(abs_top_builddir)' $(top_srcdir)/tests/testbed/survive-matrix one-nic
 	for part in undone scenarios perftest unprotected soak; do \
 		BUILDDIR='$(abs_top_builddir)' $(top_srcdir)/tests/testbed/inject-long $$part || exit; done
+
+# The integrity client through faults, under each sanitizer and valgrind.
+CHECK_LONG_TARGETS += check-long-sanitized
+.PHONY: check-long-sanitized
+check-long-sanitized: all
+	for kind in asan tsan; do \
+		mkdir -p sanitized-$$kind && (cd sanitized-$$kind && '$(abs_top_srcdir)/configure' -q --enable-$$kind && \
+			$(MAKE) -s && '$(abs_top_srcdir)/tests/testbed/sanitized') || exit; \
+	done
+	BUILDDIR='$(abs_top_builddir)' $(top_srcdir)/tests/testbed/sanitized --valgrind
+
 check-long:
 	for target in $(CHECK_LONG_TARGETS); do $(MAKE) -j1 $$target || exit; done

@@ -114,18 +114,12 @@ void vqp_unpublish_twin(struct vqp *v, const struct nic *nic, uint32_t qpn)
 
 uint8_t vqp_rail(const struct vqp *v)
 {
-	struct shift_conn_view view;
-
-	shift_conn_view(v->conn, &view);
-	return view.r;
+	return shift_conn_rail(v->conn);
 }
 
 bool vqp_is_protected(const struct vqp *v)
 {
-	struct shift_conn_view view;
-
-	shift_conn_view(v->conn, &view);
-	return view.protected_;
+	return shift_conn_state(v->conn) != SHIFT_ST_SETUP;
 }
 
 bool vqp_rail_is_up(const struct vqp *v, uint8_t rail)

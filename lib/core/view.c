@@ -86,10 +86,25 @@ uint64_t shift_conn_head(const struct shift_conn *c)
 	return c->sq.head;
 }
 
+enum shift_state shift_conn_state(const struct shift_conn *c)
+{
+	return (enum shift_state)c->state;
+}
+
+uint8_t shift_conn_rail(const struct shift_conn *c)
+{
+	return c->r;
+}
+
+bool shift_conn_matched(const struct shift_conn *c)
+{
+	return c->hello_heard;
+}
+
 void shift_conn_view(const struct shift_conn *c, struct shift_conn_view *v)
 {
 	memset(v, 0, sizeof(*v));
-	v->state = (enum shift_state)c->state;
+	v->state = shift_conn_state(c);
 	v->reason = (enum shift_reason)c->reason;
 	v->e = c->e;
 	v->target_e = conn_switching(c) && c->plan.e > c->e ? c->plan.e : c->e;
@@ -99,10 +114,10 @@ void shift_conn_view(const struct shift_conn *c, struct shift_conn_view *v)
 	v->rep_psn = c->rep_psn;
 	for (unsigned int i = 0; i < SHIFT_RAILS_MAX; i++)
 		v->tag[i] = c->rail[i].tag;
-	v->r = c->r;
+	v->r = shift_conn_rail(c);
 	v->target_r = conn_switching(c) ? c->plan.r : c->r;
 	v->protected_ = c->state != SHIFT_ST_SETUP;
-	v->matched = c->hello_heard;
+	v->matched = shift_conn_matched(c);
 	v->holding = c->holding;
 	v->planned = c->plan.planned;
 	v->recv_cum = conn_flushing(c) ? c->recv_final : c->rq.done;

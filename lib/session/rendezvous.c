@@ -363,12 +363,12 @@ static bool is_of_peer(const struct vqp *v, const struct record *r)
 
 static bool in_setup(struct vqp *v)
 {
-	struct shift_conn_view view;
+	enum shift_state state;
 
 	pthread_mutex_lock(&v->lock);
-	shift_conn_view(v->conn, &view);
+	state = shift_conn_state(v->conn);
 	pthread_mutex_unlock(&v->lock);
-	return view.state == SHIFT_ST_SETUP;
+	return state == SHIFT_ST_SETUP;
 }
 
 /* --- telling ---------------------------------------------------------------------------------- */
@@ -864,12 +864,12 @@ static void meeting_note_peer(const struct meeting *m)
 {
 	struct last_peer *last = &m->v->setup.last;
 	const struct record *r = &m->theirs;
-	struct shift_conn_view view;
+	bool matched;
 
 	pthread_mutex_lock(&m->v->lock);
-	shift_conn_view(m->v->conn, &view);
+	matched = shift_conn_matched(m->v->conn);
 	pthread_mutex_unlock(&m->v->lock);
-	if (!view.matched) /* else theirs is of that process, if perhaps of its next life */
+	if (!matched) /* else theirs is of that process, if perhaps of its next life */
 		return;
 	*last = (struct last_peer){.gid = m->yours.gid,
 				   .qpn = m->yours.qpn,

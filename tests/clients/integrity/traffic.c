@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -129,8 +130,8 @@ static bool poll_cqs(struct worker *w)
 }
 
 /* SIGINT, SIGTERM: no more is posted; the rest is finished and verified. SIGUSR1: all is left. */
-static volatile sig_atomic_t enough, leave;
-static volatile sig_atomic_t lives_ended; /* SIGUSR2: that many lives are over */
+static atomic_int enough, leave;
+static atomic_int lives_ended; /* SIGUSR2: that many lives are over */
 
 static void on_signal(int number)
 {
