@@ -255,10 +255,16 @@ void hook_cm_disconnects(struct rdma_cm_id *id, bool expects)
 	say(expects ? "cm_disconnects" : "cm_leaves");
 }
 
-void hook_cm_destroys_id(struct rdma_cm_id *id)
+int hook_cm_disconnect(struct rdma_cm_id *id)
 {
-	(void)id;
-	say("cm_destroys_id");
+	say("cm_disconnect");
+	return real_rdmacm()->disconnect(id);
+}
+
+int hook_cm_destroy_id(struct rdma_cm_id *id)
+{
+	say("cm_destroy_id");
+	return real_rdmacm()->destroy_id(id);
 }
 
 void hook_cm_destroys_channel(struct rdma_event_channel *channel)

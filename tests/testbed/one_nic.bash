@@ -25,18 +25,6 @@ through_move() { # FAULT
 	carries a 0
 }
 
-# The addresses of the beginning, at their GID index of the beginning: an index whose address was taken away is free
-# again only when the last QP that used it is gone, so what a moved address leaves behind is not there, but beside it. The
-# kernel changes the table a moment after the address.
-address_anew() {
-	local host
-	for host in a b; do
-		on "$host" sh -c 'gids=/sys/class/infiniband/mlx5_0/ports/1/gids
-			ip -4 addr flush dev eth1 && while grep -qr :ffff: $gids; do sleep 0.1; done
-			ip addr add "10.0.1.$0/24" dev eth1 && until grep -q :ffff: $gids/1; do sleep 0.1; done' "$(number "$host")" || return
-	done
-}
-
 on_one_nic() { # FAULT PROGRAM OPTIONS...
 	course=${way:-through_one_nic} prepare=address_anew outlives_panic survives "$@"
 }

@@ -102,3 +102,10 @@ export NAME=check-survive-long
 @test "unprotected, collective: admin down on the sender ends it with an error" {
 	outlives_panic ends_in_error down:a collective --seconds 60 --timeout 14 --retry 6
 }
+
+@test "integrity: while rail 0 is dead its address comes again at another GID index; by RDMA-CM, too" {
+	prepare=address_anew outlives_panic survives readd:b integrity --allow-lost-results
+	prepare=address_anew outlives_panic survives readd:a integrity --allow-lost-results --rdma-cm --events edge
+	on a sh -c '! grep -q 0a00:0101 /sys/class/infiniband/mlx5_0/ports/1/gids/1'
+	address_anew
+}
