@@ -158,7 +158,7 @@ static inline bool shift_fast_post_recv(struct shift_recvlog *l, const struct sh
 	e->num_sge = num_sge;
 	if (num_sge)
 		e->sge = *wr->sge;
-	shift_count_set(&l->posted, posted + 1);
+	shift_count_publish(&l->posted, posted + 1);
 	return true;
 }
 
@@ -167,10 +167,10 @@ static inline bool shift_fast_recv_done(struct shift_recvlog *l, uint64_t *wr_id
 {
 	uint64_t done = l->done;
 
-	if (__builtin_expect(done == __atomic_load_n(&l->posted, __ATOMIC_RELAXED), 0))
+	if (__builtin_expect(done == __atomic_load_n(&l->posted, __ATOMIC_ACQUIRE), 0))
 		return false;
 	*wr_id = shift_recvlog_at(l, done)->wr_id;
-	__atomic_store_n(&l->done, done + 1, __ATOMIC_RELEASE);
+	shift_count_publish(&l->done, done + 1);
 	return true;
 }
 

@@ -570,7 +570,7 @@ int shift_recvlog_post(struct shift_recvlog *l, const struct shift_recv_wr *wr)
 
 	if (wr->num_sge > (l->sge_max ? l->sge_max : 1))
 		return -EINVAL;
-	if (l->posted - l->done >= l->cap)
+	if (l->posted - __atomic_load_n(&l->done, __ATOMIC_ACQUIRE) >= l->cap)
 		return -ENOMEM;
 	e->wr_id = wr->wr_id;
 	e->num_sge = wr->num_sge;
@@ -579,6 +579,6 @@ int shift_recvlog_post(struct shift_recvlog *l, const struct shift_recv_wr *wr)
 	else if (wr->num_sge > 1)
 		memcpy(l->side + (size_t)(l->posted & l->mask) * l->sge_max, wr->sge,
 		       wr->num_sge * sizeof(*wr->sge));
-	shift_count_set(&l->posted, l->posted + 1);
+	shift_count_publish(&l->posted, l->posted + 1);
 	return 0;
 }

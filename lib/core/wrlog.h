@@ -85,6 +85,12 @@ static inline void shift_count_set(uint64_t *counter, uint64_t value)
 	__atomic_store_n(counter, value, __ATOMIC_RELAXED);
 }
 
+/* And for one who then reads, or writes, the entries that it counts. */
+static inline void shift_count_publish(uint64_t *counter, uint64_t value)
+{
+	__atomic_store_n(counter, value, __ATOMIC_RELEASE);
+}
+
 /* Bytes for the ring and its side storage, a multiple of 64. Capacities as accepted. */
 size_t shift_sendlog_size(uint32_t cap, uint32_t sge_max, uint32_t inline_max);
 
