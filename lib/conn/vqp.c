@@ -119,7 +119,7 @@ uint8_t vqp_rail(const struct vqp *v)
 
 bool vqp_is_protected(const struct vqp *v)
 {
-	return shift_conn_state(v->conn) != SHIFT_ST_SETUP;
+	return shift_conn_protected(v->conn);
 }
 
 bool vqp_rail_is_up(const struct vqp *v, uint8_t rail)

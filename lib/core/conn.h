@@ -535,6 +535,7 @@ void shift_conn_view(const struct shift_conn *c, struct shift_conn_view *v);
 /* What of it no post and no completion changes: threads that log may go on meanwhile. */
 enum shift_state shift_conn_state(const struct shift_conn *c);
 uint8_t shift_conn_rail(const struct shift_conn *c);
+bool shift_conn_protected(const struct shift_conn *c);
 bool shift_conn_matched(const struct shift_conn *c); /* HELLO was heard */
 
 /* The rails that carry its data, or are about to, as a mask; none before it is protected and once

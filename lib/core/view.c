@@ -96,6 +96,11 @@ uint8_t shift_conn_rail(const struct shift_conn *c)
 	return c->r;
 }
 
+bool shift_conn_protected(const struct shift_conn *c)
+{
+	return c->state != SHIFT_ST_SETUP;
+}
+
 bool shift_conn_matched(const struct shift_conn *c)
 {
 	return c->hello_heard;
@@ -116,7 +121,7 @@ void shift_conn_view(const struct shift_conn *c, struct shift_conn_view *v)
 		v->tag[i] = c->rail[i].tag;
 	v->r = shift_conn_rail(c);
 	v->target_r = conn_switching(c) ? c->plan.r : c->r;
-	v->protected_ = c->state != SHIFT_ST_SETUP;
+	v->protected_ = shift_conn_protected(c);
 	v->matched = shift_conn_matched(c);
 	v->holding = c->holding;
 	v->planned = c->plan.planned;

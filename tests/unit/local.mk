@@ -357,6 +357,7 @@ core_wraps = \
 	$(wrap)shift_conn_recv_at $(wrap)shift_conn_release $(wrap)shift_conn_release_due \
 	$(wrap)shift_conn_atomic_releases $(wrap)shift_conn_fast \
 	$(wrap)shift_conn_secret_due $(wrap)shift_conn_head $(wrap)shift_conn_view \
+	$(wrap)shift_conn_state $(wrap)shift_conn_rail $(wrap)shift_conn_protected $(wrap)shift_conn_matched \
 	$(wrap)shift_conn_stats $(wrap)shift_conn_lazy_deadline $(wrap)shift_conn_idle \
 	$(wrap)shift_conn_activity $(wrap)shift_conn_dump \
 	$(wrap)shift_conn_tombstone $(wrap)shift_fast_post_other $(wrap)shift_fast_post_list \

@@ -39,6 +39,10 @@ bool __wrap_shift_conn_fast(const struct shift_conn *c);
 bool __wrap_shift_conn_secret_due(const struct shift_conn *c, const struct shift_wr *wr);
 uint64_t __wrap_shift_conn_head(const struct shift_conn *c);
 void __wrap_shift_conn_view(const struct shift_conn *c, struct shift_conn_view *v);
+enum shift_state __wrap_shift_conn_state(const struct shift_conn *c);
+uint8_t __wrap_shift_conn_rail(const struct shift_conn *c);
+bool __wrap_shift_conn_protected(const struct shift_conn *c);
+bool __wrap_shift_conn_matched(const struct shift_conn *c);
 const struct shift_conn_stats *__wrap_shift_conn_stats(const struct shift_conn *c);
 uint64_t __wrap_shift_conn_lazy_deadline(const struct shift_conn *c);
 bool __wrap_shift_conn_idle(const struct shift_conn *c);
@@ -293,6 +297,30 @@ void __wrap_shift_conn_view(const struct shift_conn *c, struct shift_conn_view *
 {
 	(void)c;
 	*v = core.view;
+}
+
+enum shift_state __wrap_shift_conn_state(const struct shift_conn *c)
+{
+	(void)c;
+	return core.view.state;
+}
+
+uint8_t __wrap_shift_conn_rail(const struct shift_conn *c)
+{
+	(void)c;
+	return core.view.r;
+}
+
+bool __wrap_shift_conn_protected(const struct shift_conn *c)
+{
+	(void)c;
+	return core.view.protected_;
+}
+
+bool __wrap_shift_conn_matched(const struct shift_conn *c)
+{
+	(void)c;
+	return core.view.matched;
 }
 
 const struct shift_conn_stats *__wrap_shift_conn_stats(const struct shift_conn *c)
