@@ -379,7 +379,7 @@ int hook_cm_destroy_id(struct rdma_cm_id *id)
 	return err;
 }
 
-/* The number of the id, or 0. What wakes it now waits for conn_arrives(). */
+/* The number of the id, or 0. What wakes it now waits until it has arrived. */
 static uint32_t conn_leaves(const struct rdma_cm_id *id)
 {
 	struct cm_conn *c;
