@@ -48,47 +48,64 @@ bool jobs_wait;
 
 /* --- races ------------------------------------------------------------------------------------ */
 
-enum { BLOCKED_MS = 20 }; /* who has not ended by then waits for the other */
+enum { BLOCKED_MS = 10 }; /* who has not ended by then waits for the other */
 
 static struct race {
-	unsigned int at, steps;
-	void (*other)(void);
+	unsigned int at[2], steps[2];
+	void (*another)(void);
 	pthread_t thread;
 	bool begun;
-	_Atomic bool done;
+	_Atomic bool one_done, another_stands; /* it is done, or lets the first go on */
 } race;
-static _Thread_local bool races;
+static _Thread_local enum { NONE, ONE, ANOTHER } racer;
 
-static void *race_other(void *arg)
+static void race_wait(const _Atomic bool *until)
+{
+	for (int ms = 0; !*until && ms < BLOCKED_MS; ms++)
+		usleep(1000);
+}
+
+static void *race_another(void *arg)
 {
 	(void)arg;
-	race.other();
-	race.done = true;
+	racer = ANOTHER;
+	race.another();
+	race.another_stands = true;
 	return NULL;
 }
 
 /* Between two things that cannot be divided. */
 static void step(void)
 {
-	if (!races || race.steps++ != race.at)
+	if (racer == NONE || race.steps[racer - 1]++ != race.at[racer - 1])
 		return;
-	assert_int_equal(pthread_create(&race.thread, NULL, race_other, NULL), 0);
+	if (racer == ANOTHER) {
+		race.another_stands = true;
+		race_wait(&race.one_done);
+		return;
+	}
+	assert_int_equal(pthread_create(&race.thread, NULL, race_another, NULL), 0);
 	race.begun = true;
-	for (int ms = 0; !race.done && ms < BLOCKED_MS; ms++)
-		usleep(1000);
+	race_wait(&race.another_stands);
 }
 
-bool race_at(unsigned int n, void (*one)(void), void (*another)(void))
+bool race_at(unsigned int n, unsigned int m, void (*one)(void), void (*another)(void))
 {
-	race = (struct race){.at = n, .other = another};
-	races = true;
+	race = (struct race){.at = {n, m}, .another = another};
+	racer = ONE;
 	one();
-	races = false;
+	racer = NONE;
+	race.one_done = true;
 	if (race.begun)
 		pthread_join(race.thread, NULL);
 	else
 		another();
 	return race.begun;
+}
+
+bool race_another_stood(void)
+{
+	return race.steps[1] > race.at[1];
 }
 
 int __real_pthread_mutex_lock(pthread_mutex_t *mutex);
@@ -308,9 +325,10 @@ static int get_event(struct rdma_event_channel *from, struct rdma_cm_event **eve
 		errno = EAGAIN;
 		return -1;
 	}
-	after_get = NULL;
-	if (after)
+	if (after) {
+		after_get = NULL;
 		after();
+	}
 	return 0;
 }
 

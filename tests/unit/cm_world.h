@@ -80,9 +80,10 @@ void expect_event(struct channel *c, int type); /* of `id`; and acknowledges it 
 void expect_none(struct channel *c);
 
 /* Runs one(), and when that is at its n-th step (it has released the lock, or librdmacm has done
- * something), another() in a second thread, until it has ended or waits. false: one() has no so many
- * steps, and another() has come behind it. */
-bool race_at(unsigned int n, void (*one)(void), void (*another)(void));
+ * something), another() in a second thread, until that has ended, waits, or is at its m-th step.
+ * Then the first goes on. false: one() has no so many steps, and another() has come behind it. */
+bool race_at(unsigned int n, unsigned int m, void (*one)(void), void (*another)(void));
+bool race_another_stood(void); /* it has so many steps */
 
 /* The program has our DISCONNECTED, and has not acknowledged it. Returns the id of ours that the
  * kernel has told it of. */

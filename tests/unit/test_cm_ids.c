@@ -47,6 +47,15 @@ static void test_kernel_comes_between(void **st)
 	expect_none(&channel);
 }
 
+static void test_another_event_comes_first(void **st)
+{
+	(void)st;
+	raise_event(&channel, &id, CM_EVENT_UNREACHABLE, -110);
+	cm_ended(v.cm_number, now);
+	time_passes(0);
+	expect_event(&channel, CM_EVENT_DISCONNECTED);
+}
+
 static void test_survived_rail(void **st)
 {
 	static const int types[] = {CM_EVENT_UNREACHABLE, CM_EVENT_ADDR_CHANGE,
@@ -537,6 +546,7 @@ int main(void)
 		TEST(test_end_is_told_once),
 		TEST(test_kernel_comes_first),
 		TEST(test_kernel_comes_between),
+		TEST(test_another_event_comes_first),
 		TEST(test_survived_rail),
 		TEST(test_polled),
 		TEST(test_sleeper_is_not_woken),

@@ -119,14 +119,16 @@ struct pair {
 	bool may_leak; /* what librdmacm could not destroy without the channel */
 };
 
-static bool races_at(const struct pair *p, unsigned int n, bool swapped, void **st)
+enum { TO_ITS_END = 1000 }; /* steps */
+
+static bool races_at(const struct pair *p, unsigned int n, unsigned int m, bool swapped, void **st)
 {
 	bool had;
 
 	begin(st);
 	ends = 0;
 	p->before();
-	had = swapped ? race_at(n, p->another, p->one) : race_at(n, p->one, p->another);
+	had = swapped ? race_at(n, m, p->another, p->one) : race_at(n, m, p->one, p->another);
 	reads_on(&channel);
 	reads_on(&other);
 	assert_in_range(ends, p->ends_min, p->ends_max);
@@ -142,18 +144,30 @@ static void races_everywhere(const struct pair *p, void **st)
 {
 	unsigned int n = 0;
 
-	while (races_at(p, n, false, st))
+	while (races_at(p, n, TO_ITS_END, false, st))
 		n++;
 	assert_int_not_equal(n, 0);
-	for (n = 0; !p->waits && races_at(p, n, true, st);)
+	for (n = 0; !p->waits && races_at(p, n, TO_ITS_END, true, st);)
 		n++;
 }
 
-#define RACE(name, min, max, ...)                                                               \
-	static void name(void **st)                                                             \
-	{                                                                                       \
-		races_everywhere(                                                               \
-			&(struct pair){.ends_min = (min), .ends_max = (max), __VA_ARGS__}, st); \
+/* The second thread, too, stops once. */
+static void races_to_and_fro(const struct pair *p, void **st)
+{
+	for (unsigned int n = 0, m = 0; races_at(p, n, m, false, st);) {
+		n += !race_another_stood();
+		m = race_another_stood() ? m + 1 : 0;
+	}
+}
+
+#define RACE(name, min, max, ...)                                           \
+	static void name(void **st)                                         \
+	{                                                                   \
+		static const struct pair pair = {                           \
+			.ends_min = (min), .ends_max = (max), __VA_ARGS__}; \
+                                                                            \
+		races_everywhere(&pair, st);                                \
+		races_to_and_fro(&pair, st);                                \
 	}
 
 #define PAIR(b, o, a) .before = (b), .one = (o), .another = (a)
