@@ -92,7 +92,7 @@ static void cm_unlock(void)
 	uncancelled_end();
 }
 
-/* Or one that has gone, if librdmacm has given its memory to another id. */
+/* Also one that goes, whose memory librdmacm may have given to another id already. */
 static struct cm_conn *conn_at(const struct rdma_cm_id *id)
 {
 	return table_get(&by_id, (uintptr_t)id);
