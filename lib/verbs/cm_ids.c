@@ -31,17 +31,17 @@ struct cm_conn {
 	struct rdma_event_channel *channel; /* NULL: it migrates now, or its channel is gone */
 	bool established;		    /* the program has read so, or is about to */
 	bool ended;			    /* by the program, while it was protected */
+	bool expects;			    /* so that it will get DISCONNECTED of us */
 	bool told;			    /* the program has read DISCONNECTED */
 	bool waking;			    /* there is a wake-up for it that was not read yet */
 	bool wanted;			    /* a wake-up, when it has a channel again */
-	bool watched;			    /* what was hidden may have been its end after all */
 	bool lost_nic;			    /* that of rail 0, of which the program has not heard */
 	bool gone;			    /* the program destroys it */
 };
 
 struct wake {
 	struct wake *next;
-	struct rdma_cm_id *id;		    /* ours */
+	struct rdma_cm_id *id;		    /* ours; its `context` is this wake */
 	struct rdma_event_channel *channel; /* NULL: it is gone, and with it our id in the kernel */
 	uint32_t number;		    /* of the id that it is for */
 	struct rdma_cm_event *event;	    /* the program has it, and has not acknowledged it */
@@ -56,7 +56,6 @@ struct ending {
 	uint32_t number;
 	uint64_t at_ns;
 	bool watch; /* only if it has not survived */
-	bool tell;  /* else it has, or is none any more */
 };
 
 static void endings_run(void *arg);
@@ -93,9 +92,17 @@ static void cm_unlock(void)
 	uncancelled_end();
 }
 
-static struct cm_conn *conn_of_id(const struct rdma_cm_id *id)
+/* Also one that goes, whose memory librdmacm may have given to another id already. */
+static struct cm_conn *conn_at(const struct rdma_cm_id *id)
 {
 	return table_get(&by_id, (uintptr_t)id);
+}
+
+static struct cm_conn *conn_of_id(const struct rdma_cm_id *id)
+{
+	struct cm_conn *c = conn_at(id);
+
+	return c && !c->gone ? c : NULL;
 }
 
 /* --- the QP of an id -------------------------------------------------------------------------- */
@@ -127,7 +134,7 @@ static struct vqp *qp_of_id(const struct rdma_cm_id *id, uint32_t qpn)
 	return s.found;
 }
 
-/* After an attempt that failed it may have another QP. */
+/* After an attempt that failed it may have another QP, or another life of the same. */
 static void conn_has_qp(struct cm_conn *c, struct vqp *v)
 {
 	c->qpn = v->qpn;
@@ -158,10 +165,10 @@ void hook_cm_connects(struct rdma_cm_id *id, const struct rdma_conn_param *param
 		return;
 	cm_lock();
 	c = conn_of_id(id);
-	if (!c || c->gone) /* librdmacm has freed that one */
-		conn_add(id, v);
-	else if (c->qpn != v->qpn)
+	if (c)
 		conn_has_qp(c, v);
+	else
+		conn_add(id, v);
 	cm_unlock();
 }
 
@@ -209,7 +216,7 @@ static struct wake *conn_wake(struct cm_conn *c)
 	struct wake *w = calloc(1, sizeof(*w));
 
 	c->wanted = !c->channel;
-	if (c->wanted || !w || cm->create_id(c->channel, &w->id, NULL, CM_PORT_SPACE_TCP)) {
+	if (c->wanted || !w || cm->create_id(c->channel, &w->id, w, CM_PORT_SPACE_TCP)) {
 		if (!c->wanted)
 			log_warn("QP %#x: the program cannot be told that it is disconnected (%s)",
 				 c->qpn, strerror(errno));
@@ -253,9 +260,10 @@ static void wake_end(struct wake *w)
 	free(w);
 }
 
+/* librdmacm may have freed ours, and given its memory to the program: its address is not enough. */
 static bool wake_is_id(const struct wake *w, const void *id)
 {
-	return w->id == id;
+	return w->id == id && w->id->context == w;
 }
 
 static bool wake_is_event(const struct wake *w, const void *event)
@@ -281,7 +289,7 @@ static bool wake_ends_on(const struct wake *w, const void *channel)
 /* The program cannot destroy its id meanwhile. An event of a channel that is gone holds nothing. */
 static bool wake_holds_up(const struct wake *w, const void *number)
 {
-	return w->number == *(const uint32_t *)number && w->channel && (w->dropped || !w->in_id);
+	return w->number == *(const uint32_t *)number && w->channel && !w->in_id;
 }
 
 /* Those that fit. Nothing locked. */
@@ -340,8 +348,6 @@ static struct cm_conn *conn_goes(const struct rdma_cm_id *id)
 
 	cm_lock();
 	c = conn_of_id(id);
-	if (c && c->gone)
-		c = NULL;
 	if (c) {
 		c->gone = true;
 		table_remove(&by_number, c->number);
@@ -354,7 +360,7 @@ static struct cm_conn *conn_goes(const struct rdma_cm_id *id)
 static void conn_remove(struct cm_conn *c)
 {
 	cm_lock();
-	if (conn_of_id(c->id) == c)
+	if (conn_at(c->id) == c)
 		table_remove(&by_id, (uintptr_t)c->id);
 	cm_unlock();
 	free(c);
@@ -379,7 +385,7 @@ int hook_cm_destroy_id(struct rdma_cm_id *id)
 	return err;
 }
 
-/* The number of the id, or 0. What wakes it now waits for conn_arrives(). */
+/* The number of the id, or 0. What wakes it now waits until it has arrived. */
 static uint32_t conn_leaves(const struct rdma_cm_id *id)
 {
 	struct cm_conn *c;
@@ -416,7 +422,7 @@ static void conn_arrives(const struct rdma_cm_id *id)
 int hook_cm_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel)
 {
 	uint32_t number;
-	int err;
+	int err, why;
 
 	if (fork_in_child())
 		return cm->migrate_id(id, channel);
@@ -424,14 +430,16 @@ int hook_cm_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel
 	number = conn_leaves(id);
 	wakes_drop(wake_is_unread_of, &number);
 	err = cm->migrate_id(id, channel);
+	why = errno;
 	conn_arrives(id);
+	errno = why;
 	uncancelled_end();
 	return err;
 }
 
 /* --- the end of a connection ------------------------------------------------------------------ */
 
-static void ending_told(struct job *job)
+static void ending_tell(struct job *job)
 {
 	struct ending *e = (struct ending *)job;
 	struct wake *failed = NULL;
@@ -439,9 +447,7 @@ static void ending_told(struct job *job)
 
 	cm_lock();
 	c = table_get(&by_number, e->number);
-	if (c && e->watch)
-		c->watched = false;
-	if (c && e->tell && !c->told && !c->waking) {
+	if (c && !c->told && !c->waking) {
 		log_info("QP %#x: its RDMA-CM is told that it is disconnected", c->qpn);
 		failed = conn_wake(c);
 	}
@@ -457,14 +463,14 @@ static void ending_submit(struct ending *e)
 	static struct worker *worker;
 
 	worker = worker ? worker : worker_new("shift-cm", 1);
-	e->job.fn = ending_told;
+	e->job.fn = ending_tell;
 	if (worker)
 		worker_submit(worker, &e->job);
 	else
 		free(e);
 }
 
-enum fate { GONE, SURVIVES, IS_HOME, IS_OVER };
+enum fate { GONE, UNPROTECTED, SURVIVES, IS_HOME, IS_OVER };
 
 struct fate_search {
 	uint32_t number;
@@ -482,8 +488,9 @@ static void fate_of_qp(struct vqp *v, void *arg)
 	vqp_enter(v);
 	shift_conn_view(v->conn, &view);
 	vqp_leave(v);
-	if (!view.protected_ || view.state >= SHIFT_ST_GIVEUP ||
-	    (s->alone_is_over && vdev_is_alone(v->dev)))
+	if (!view.protected_) /* it is on rail 0 */
+		s->fate = UNPROTECTED;
+	else if (view.state >= SHIFT_ST_GIVEUP || (s->alone_is_over && vdev_is_alone(v->dev)))
 		s->fate = IS_OVER;
 	else
 		s->fate = !view.r && view.state == SHIFT_ST_ACTIVE ? IS_HOME : SURVIVES;
@@ -516,8 +523,10 @@ static bool ending_is_over(struct ending **at, uint64_t now)
 		return false;
 	}
 	*at = e->next;
-	e->tell = fate == IS_OVER;
-	ending_submit(e);
+	if (fate == IS_OVER)
+		ending_submit(e);
+	else
+		free(e);
 	return true;
 }
 
@@ -596,8 +605,10 @@ void hook_cm_disconnects(struct rdma_cm_id *id, bool expects)
 	uncancelled_end();
 	cm_lock();
 	c = conn_of_id(id);
-	if (c)
+	if (c) {
 		c->ended |= d.said;
+		c->expects |= d.said && expects;
+	}
 	cm_unlock();
 }
 
@@ -608,12 +619,13 @@ static bool conn_has_lost_nic(const struct rdma_cm_id *id)
 
 	cm_lock();
 	c = conn_of_id(id);
-	lost = c && c->lost_nic;
+	lost = c && c->lost_nic && (c->expects || c->told);
 	cm_unlock();
 	return lost;
 }
 
-/* For the kernel an id whose NIC was removed has no connection. The program's has one. */
+/* For the kernel an id whose NIC was removed has no connection. The program's has one, and gets
+ * DISCONNECTED. */
 int hook_cm_disconnect(struct rdma_cm_id *id)
 {
 	int err;
@@ -655,9 +667,15 @@ static enum verdict conn_judge(struct cm_conn *c, const struct rdma_cm_event *e)
 	return c->ended ? HIDE : HIDE_IF_SURVIVED;
 }
 
-static void watch_on_bg(void *number)
+static void watch_on_bg(void *arg)
 {
-	ending_add(*(uint32_t *)number, now_ns() + WATCH_NS, true);
+	uint32_t number = *(uint32_t *)arg;
+	const struct ending *e = endings;
+
+	while (e && !(e->watch && e->number == number))
+		e = e->next;
+	if (!e)
+		ending_add(number, now_ns() + WATCH_NS, true);
 }
 
 /* What was hidden does not come again. So if the connection does not survive after all, the program
@@ -665,18 +683,13 @@ static void watch_on_bg(void *number)
 static void conn_watch(uint32_t number, bool lost_nic)
 {
 	struct cm_conn *c;
-	bool begins;
 
 	cm_lock();
 	c = table_get(&by_number, number);
-	begins = c && !c->watched;
-	if (begins)
-		c->watched = true;
 	if (c)
 		c->lost_nic |= lost_nic;
 	cm_unlock();
-	if (begins)
-		bg_call_wait(watch_on_bg, &number);
+	bg_call_wait(watch_on_bg, &number);
 }
 
 static bool is_survived(uint32_t number, const struct rdma_cm_event *e)
@@ -697,7 +710,7 @@ static bool cm_event_is_hidden(const struct rdma_cm_event *e)
 	uint32_t number;
 
 	cm_lock();
-	c = conn_of_id(e->id);
+	c = conn_at(e->id); /* librdmacm destroys it when this event is acknowledged */
 	verdict = c ? conn_judge(c, e) : GIVE;
 	number = c ? c->number : 0;
 	cm_unlock();
@@ -711,7 +724,7 @@ static bool wake_becomes_event(struct wake *w, struct rdma_cm_event *e, struct r
 {
 	struct cm_conn *c = table_get(&by_number, w->number);
 
-	if (!c || c->told || c->channel != w->channel)
+	if (!c || c->told)
 		return false;
 	c->waking = false;
 	c->told = true;

@@ -40,14 +40,102 @@ struct rdma_cm_id id;
 int said, hidden;
 uint32_t said_number;
 bool resolve_fails, resolve_fails_always, resolve_errs;
-int resolved, migrate_result, disconnect_result;
+bool create_fails;
+int resolved, migrate_result, disconnect_result, destroy_result, said_before_the_kernel;
 void (*during_migration)(void), (*during_create)(void);
 void (*during_destroy)(struct rdma_cm_id *of), (*after_get)(void);
 bool jobs_wait;
 
+/* --- races ------------------------------------------------------------------------------------ */
+
+enum { BLOCKED_MS = 10 }; /* who has not ended by then waits for the other */
+
+static struct race {
+	unsigned int at[2], steps[2];
+	void (*another)(void);
+	pthread_t thread;
+	bool begun;
+	_Atomic bool one_done, another_stands; /* it is done, or lets the first go on */
+} race;
+static _Thread_local enum { NONE, ONE, ANOTHER } racer;
+
+static void race_wait(const _Atomic bool *until)
+{
+	for (int ms = 0; !*until && ms < BLOCKED_MS; ms++)
+		usleep(1000);
+}
+
+static void *race_another(void *arg)
+{
+	(void)arg;
+	racer = ANOTHER;
+	race.another();
+	race.another_stands = true;
+	return NULL;
+}
+
+/* Between two things that cannot be divided. */
+static void step(void)
+{
+	if (racer == NONE || race.steps[racer - 1]++ != race.at[racer - 1])
+		return;
+	if (racer == ANOTHER) {
+		race.another_stands = true;
+		race_wait(&race.one_done);
+		return;
+	}
+	assert_int_equal(pthread_create(&race.thread, NULL, race_another, NULL), 0);
+	race.begun = true;
+	race_wait(&race.another_stands);
+}
+
+bool race_at(unsigned int n, unsigned int m, void (*one)(void), void (*another)(void))
+{
+	race = (struct race){.at = {n, m}, .another = another};
+	racer = ONE;
+	one();
+	racer = NONE;
+	race.one_done = true;
+	if (race.begun)
+		pthread_join(race.thread, NULL);
+	else
+		another();
+	return race.begun;
+}
+
+bool race_another_stood(void)
+{
+	return race.steps[1] > race.at[1];
+}
+
+int __real_pthread_mutex_lock(pthread_mutex_t *mutex);
+int __real_pthread_mutex_unlock(pthread_mutex_t *mutex);
+int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex);
+int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex);
+
+static _Thread_local unsigned int held;
+
+int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
+{
+	held++;
+	return __real_pthread_mutex_lock(mutex);
+}
+
+int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex)
+{
+	int err = __real_pthread_mutex_unlock(mutex);
+
+	if (!--held)
+		step();
+	return err;
+}
+
 /* Of the kernel: the queues of the channels, and what was read and not acknowledged. */
 static pthread_mutex_t kernel = PTHREAD_MUTEX_INITIALIZER;
-static struct rdma_cm_event *outstanding[OUTSTANDING_MAX];
+static struct {
+	struct rdma_cm_event *event;
+	const struct rdma_cm_id *of; /* as the kernel has said: ours is given as another's */
+} outstanding[OUTSTANDING_MAX];
 _Atomic int ids;
 
 /* --- the rest of the library ------------------------------------------------------------------ */
@@ -168,13 +256,18 @@ void stats_event_hidden(void)
 
 /* --- librdmacm and the kernel ----------------------------------------------------------------- */
 
+/* What was acknowledged last: its memory is used again by the next. */
+static struct rdma_cm_event *spare;
+
 void raise_event(struct channel *on, struct rdma_cm_id *of, int type, int status)
 {
-	struct rdma_cm_event *e = calloc(1, sizeof(*e));
+	struct rdma_cm_event *e;
 
+	pthread_mutex_lock(&kernel);
+	e = spare ? spare : malloc(sizeof(*e));
+	spare = NULL;
 	assert_non_null(e);
 	*e = (struct rdma_cm_event){.id = of, .event = type, .status = status};
-	pthread_mutex_lock(&kernel);
 	on->queue[on->end++ % EVENTS_MAX] = e;
 	assert_int_equal(write(on->write_end, "", 1), 1);
 	pthread_mutex_unlock(&kernel);
@@ -187,12 +280,17 @@ bool has_event(const struct channel *c)
 	return poll(&p, 1, 0) == 1;
 }
 
-static struct rdma_cm_event **outstanding_of(const struct rdma_cm_id *of)
+/* NULL: of any. */
+static bool is_acknowledged(const struct rdma_cm_id *of)
 {
+	bool is = true;
+
+	pthread_mutex_lock(&kernel);
 	for (int i = 0; i < OUTSTANDING_MAX; i++)
-		if (outstanding[i] && (!of || outstanding[i]->id == of))
-			return &outstanding[i];
-	return NULL;
+		if (outstanding[i].event && (!of || outstanding[i].of == of))
+			is = false;
+	pthread_mutex_unlock(&kernel);
+	return is;
 }
 
 static struct rdma_cm_event *deliver(struct channel *c)
@@ -204,9 +302,10 @@ static struct rdma_cm_event *deliver(struct channel *c)
 	pthread_mutex_lock(&kernel);
 	if (has_event(c) && read(c->channel.fd, &byte, 1) == 1) {
 		e = c->queue[c->first++ % EVENTS_MAX];
-		while (outstanding[i])
+		while (outstanding[i].event)
 			i++;
-		outstanding[i] = e;
+		outstanding[i].event = e;
+		outstanding[i].of = e->id;
 	}
 	pthread_mutex_unlock(&kernel);
 	return e;
@@ -226,9 +325,10 @@ static int get_event(struct rdma_event_channel *from, struct rdma_cm_event **eve
 		errno = EAGAIN;
 		return -1;
 	}
-	after_get = NULL;
-	if (after)
+	if (after) {
+		after_get = NULL;
 		after();
+	}
 	return 0;
 }
 
@@ -237,11 +337,12 @@ static int ack_event(struct rdma_cm_event *e)
 	int i = 0;
 
 	pthread_mutex_lock(&kernel);
-	while (outstanding[i] != e)
-		i++;
-	outstanding[i] = NULL;
+	while (outstanding[i].event != e)
+		assert_true(++i < OUTSTANDING_MAX);
+	outstanding[i].event = NULL;
+	free(spare);
+	spare = e;
 	pthread_mutex_unlock(&kernel);
-	free(e);
 	return 0;
 }
 
@@ -249,6 +350,10 @@ static int create_id(struct rdma_event_channel *on, struct rdma_cm_id **to, void
 {
 	(void)ps;
 	assert_false(can_be_cancelled());
+	if (create_fails) {
+		errno = ENOMEM;
+		return -1;
+	}
 	*to = calloc(1, sizeof(**to));
 	assert_non_null(*to);
 	**to = (struct rdma_cm_id){.channel = on, .context = context, .port_num = OURS};
@@ -302,22 +407,14 @@ static void forget_events(struct channel *c, const struct rdma_cm_id *of)
 	}
 }
 
-static bool is_acknowledged(const struct rdma_cm_id *of)
-{
-	bool is;
-
-	pthread_mutex_lock(&kernel);
-	is = !outstanding_of(of);
-	pthread_mutex_unlock(&kernel);
-	return is;
-}
-
 /* It waits until the id's events are acknowledged. */
 static int destroy_id(struct rdma_cm_id *of)
 {
 	bool ours = of->port_num == OURS;
 
 	assert_true(!ours || !can_be_cancelled());
+	if (!ours && destroy_result)
+		return destroy_result;
 	pthread_mutex_lock(&kernel);
 	forget_events((struct channel *)of->channel, of);
 	pthread_mutex_unlock(&kernel);
@@ -330,10 +427,11 @@ static int destroy_id(struct rdma_cm_id *of)
 		assert_true(ms < FOR_EVER_MS);
 		usleep(1000);
 	}
-	if (!ours)
-		return 0;
-	ids--;
-	free(of);
+	if (ours) {
+		ids--;
+		free(of);
+	}
+	step();
 	return 0;
 }
 
@@ -343,12 +441,16 @@ static int migrate_id(struct rdma_cm_id *of, struct rdma_event_channel *to)
 		during_migration();
 	if (!migrate_result)
 		of->channel = to;
+	else
+		errno = EBADF;
+	step();
 	return migrate_result;
 }
 
 static int disconnect(struct rdma_cm_id *of)
 {
 	assert_ptr_equal(of, &id);
+	said_before_the_kernel = said;
 	return disconnect_result;
 }
 
@@ -360,8 +462,7 @@ static void disconnects(struct vqp *q, uint32_t number)
 	said++;
 }
 
-/* --- what tests do
- * -------------------------------------------------------------------------------- */
+/* --- what tests do ---------------------------------------------------------------------------- */
 
 static void channel_open(struct channel *c)
 {
@@ -420,8 +521,8 @@ int begin(void **st)
 	v2 = (struct vqp){.qp = &qp2, .qpn = 7, .dev = &dev2, .conn = (void *)&v2};
 	table_put(&dev2.qps, 7, &v2);
 	state = state2 = SHIFT_ST_ACTIVE;
-	said = hidden = resolved = migrate_result = 0;
-	resolve_fails = resolve_errs = false;
+	said = hidden = resolved = migrate_result = destroy_result = 0;
+	resolve_fails = resolve_errs = resolve_fails_always = create_fails = false;
 	rail = 1;
 	alone = false;
 	during_migration = during_create = after_get = NULL;
@@ -443,7 +544,9 @@ int end(void **st)
 	channel_close(&channel);
 	channel_close(&other);
 	assert_int_equal(ids, 0);
-	assert_null(outstanding_of(NULL));
+	assert_true(is_acknowledged(NULL));
+	free(spare);
+	spare = NULL;
 	return 0;
 }
 

@@ -59,7 +59,10 @@ extern uint32_t said_number;
 extern bool resolve_fails; /* with the id's address */
 extern bool resolve_errs;  /* with any, later */
 extern bool resolve_fails_always;
+extern bool create_fails;
 extern int resolved, migrate_result, disconnect_result;
+extern int destroy_result; /* of an id of the program */
+extern int said_before_the_kernel;
 
 /* What happens meanwhile; after_get: once, when the kernel has given an event to a thread. */
 extern void (*during_migration)(void), (*during_create)(void);
@@ -75,6 +78,12 @@ void destroy(struct rdma_cm_id *of);
 void never_blocks(struct channel *c);
 void expect_event(struct channel *c, int type); /* of `id`; and acknowledges it */
 void expect_none(struct channel *c);
+
+/* Runs one(), and when that is at its n-th step (it has released the lock, or librdmacm has done
+ * something), another() in a second thread, until that has ended, waits, or is at its m-th step.
+ * Then the first goes on. false: one() has no so many steps, and another() has come behind it. */
+bool race_at(unsigned int n, unsigned int m, void (*one)(void), void (*another)(void));
+bool race_another_stood(void); /* it has so many steps */
 
 /* The program has our DISCONNECTED, and has not acknowledged it. Returns the id of ours that the
  * kernel has told it of. */

@@ -259,16 +259,24 @@ tests_unit_test_async_events_SOURCES = tests/unit/test_async_events.c lib/verbs/
 tests_unit_test_async_events_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
 tests_unit_test_async_events_LDADD = $(CMOCKA_LIBS)
 
-check_PROGRAMS += tests/unit/test_cm_ids tests/unit/test_cm_threads
-TESTS += tests/unit/test_cm_ids tests/unit/test_cm_threads
+check_PROGRAMS += tests/unit/test_cm_ids tests/unit/test_cm_threads tests/unit/test_cm_races
+TESTS += tests/unit/test_cm_ids tests/unit/test_cm_threads tests/unit/test_cm_races
 cm_world = tests/unit/cm_world.c tests/unit/cm_world.h lib/verbs/cm_ids.c lib/base/table.c
+cm_wraps = $(AM_LDFLAGS) -Wl,--wrap=pthread_mutex_lock,--wrap=pthread_mutex_unlock
 tests_unit_test_cm_ids_SOURCES = tests/unit/test_cm_ids.c $(cm_world)
 tests_unit_test_cm_ids_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
+tests_unit_test_cm_ids_LDFLAGS = $(cm_wraps)
 tests_unit_test_cm_ids_LDADD = $(CMOCKA_LIBS)
 
 tests_unit_test_cm_threads_SOURCES = tests/unit/test_cm_threads.c $(cm_world)
 tests_unit_test_cm_threads_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
+tests_unit_test_cm_threads_LDFLAGS = $(cm_wraps)
 tests_unit_test_cm_threads_LDADD = $(CMOCKA_LIBS)
+
+tests_unit_test_cm_races_SOURCES = tests/unit/test_cm_races.c $(cm_world)
+tests_unit_test_cm_races_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
+tests_unit_test_cm_races_LDFLAGS = $(cm_wraps)
+tests_unit_test_cm_races_LDADD = $(CMOCKA_LIBS)
 
 tests_unit_test_rdmacm_SOURCES = tests/unit/test_rdmacm.c lib/preload/rdmacm.c
 tests_unit_test_rdmacm_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)

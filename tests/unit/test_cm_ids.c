@@ -42,7 +42,18 @@ static void test_kernel_comes_between(void **st)
 	cm_ended(v.cm_number, now);
 	time_passes(0);
 	expect_event(&channel, CM_EVENT_DISCONNECTED);
+	assert_int_equal(ids, 0);
+	assert_false(has_event(&channel)); /* which would wake who polls it */
 	expect_none(&channel);
+}
+
+static void test_another_event_comes_first(void **st)
+{
+	(void)st;
+	raise_event(&channel, &id, CM_EVENT_UNREACHABLE, -110);
+	cm_ended(v.cm_number, now);
+	time_passes(0);
+	expect_event(&channel, CM_EVENT_DISCONNECTED);
 }
 
 static void test_survived_rail(void **st)
@@ -227,6 +238,78 @@ static void test_hidden_and_home(void **st)
 	}
 }
 
+/* It is hidden between the look that finds it at home and the next move. */
+static void test_hidden_again_when_it_is_home(void **st)
+{
+	(void)st;
+	raise_event(&channel, &id, CM_EVENT_UNREACHABLE, -110);
+	expect_none(&channel);
+	rail = 0;
+	jobs_wait = true;
+	job_waits = NULL;
+	time_passes(3 * S);
+	rail = 1;
+	raise_event(&channel, &id, CM_EVENT_UNREACHABLE, -110);
+	expect_none(&channel);
+	jobs_wait = false;
+	if (job_waits)
+		run_job(job_waits);
+	state = SHIFT_ST_GIVEUP;
+	time_passes(3 * S);
+	expect_event(&channel, CM_EVENT_DISCONNECTED);
+}
+
+/* Each is looked after. */
+static void test_two_are_hidden(void **st)
+{
+	struct rdma_cm_id more = {.verbs = &ctx2, .channel = &other.channel, .qp = &qp2};
+	struct rdma_cm_event *e = NULL;
+
+	(void)st;
+	never_blocks(&other);
+	hook_cm_connects(&more, NULL);
+	raise_event(&other, &more, CM_EVENT_ESTABLISHED, 0);
+	assert_int_equal(hook_cm_get_event(&other.channel, &e), 0);
+	hook_cm_ack_event(e);
+	raise_event(&channel, &id, CM_EVENT_UNREACHABLE, -110);
+	expect_none(&channel);
+	raise_event(&other, &more, CM_EVENT_UNREACHABLE, -110);
+	expect_none(&other);
+	state2 = SHIFT_ST_GIVEUP;
+	time_passes(3 * S);
+	expect_none(&channel);
+	assert_true(has_event(&other));
+	destroy(&more);
+}
+
+/* The watch is not the end that was told. */
+static void test_hidden_before_an_end(void **st)
+{
+	(void)st;
+	cm_ended(v.cm_number, now + 60 * S);
+	raise_event(&channel, &id, CM_EVENT_UNREACHABLE, -110);
+	expect_none(&channel);
+	state = SHIFT_ST_GIVEUP;
+	time_passes(3 * S);
+	expect_event(&channel, CM_EVENT_DISCONNECTED);
+	time_passes(60 * S);
+	expect_none(&channel);
+}
+
+/* The program has posted what cannot be moved, on rail 0, and goes on as without us. */
+static void test_released_after_it_was_hidden(void **st)
+{
+	(void)st;
+	raise_event(&channel, &id, CM_EVENT_UNREACHABLE, -110);
+	expect_none(&channel);
+	state = SHIFT_ST_SETUP;
+	rail = 0;
+	time_passes(3 * S);
+	assert_int_equal(ids, 0);
+	assert_int_equal(timer->heap_at, 0);
+	expect_none(&channel);
+}
+
 static void test_the_only_nic_is_removed(void **st)
 {
 	(void)st;
@@ -363,25 +446,75 @@ static void test_old_id_disconnects(void **st)
 	destroy(&own);
 }
 
+/* The first attempt has failed, and the program has RESET the QP. */
+static void test_another_life_of_the_qp(void **st)
+{
+	uint32_t number = v.cm_number;
+
+	(void)st;
+	v.cm_number = 0;
+	hook_cm_connects(&id, NULL);
+	assert_int_equal(v.cm_number, number);
+}
+
+static void test_peer_hears_before_the_kernel(void **st)
+{
+	(void)st;
+	said_before_the_kernel = 0;
+	assert_int_equal(hook_cm_disconnect(&id), 0);
+	assert_int_equal(said_before_the_kernel, 1);
+}
+
+static void loses_its_nic(void)
+{
+	never_blocks(&channel);
+	raise_event(&channel, &id, CM_EVENT_ESTABLISHED, 0);
+	expect_event(&channel, CM_EVENT_ESTABLISHED);
+	raise_event(&channel, &id, CM_EVENT_DEVICE_REMOVAL, 0);
+	expect_none(&channel);
+}
+
 /* For the kernel its id has no connection any more. */
 static void test_disconnects_after_a_removal(void **st)
 {
 	(void)st;
 	disconnect_result = -1;
-	assert_int_equal(hook_cm_disconnect(&id), -1);
+	never_blocks(&channel);
 	raise_event(&channel, &id, CM_EVENT_ADDR_CHANGE, 0);
-	expect_event(&channel, CM_EVENT_ADDR_CHANGE);
+	expect_none(&channel);
 	assert_int_equal(hook_cm_disconnect(&id), -1);
 	destroy(&id);
 	hook_cm_connects(&id, NULL);
-	raise_event(&channel, &id, CM_EVENT_ESTABLISHED, 0);
-	expect_event(&channel, CM_EVENT_ESTABLISHED);
-	raise_event(&channel, &id, CM_EVENT_DEVICE_REMOVAL, 0);
+	loses_its_nic();
+	raise_event(&channel, &id, CM_EVENT_ADDR_CHANGE, 0);
 	expect_none(&channel);
 	said = 0;
 	assert_int_equal(hook_cm_disconnect(&id), 0);
 	assert_int_equal(said, 1);
 	assert_int_equal(said_number, v.cm_number); /* who is to hear of it */
+}
+
+/* So the program is not to wait for DISCONNECTED. */
+static void test_disconnects_after_a_removal_and_its_qp(void **st)
+{
+	(void)st;
+	loses_its_nic();
+	disconnect_result = -1;
+	hook_cm_disconnects(&id, false); /* rdma_destroy_qp() */
+	assert_int_equal(hook_cm_disconnect(&id), -1);
+}
+
+/* Its peer was first, and the program has read so. */
+static void test_disconnects_after_a_removal_and_the_end(void **st)
+{
+	(void)st;
+	loses_its_nic();
+	disconnect_result = -1;
+	cm_ended(v.cm_number, now);
+	time_passes(0);
+	expect_event(&channel, CM_EVENT_DISCONNECTED);
+	state = SHIFT_ST_SETUP;
+	assert_int_equal(hook_cm_disconnect(&id), 0);
 }
 
 static void home_timer_runs(void)
@@ -403,7 +536,6 @@ static void test_timer_needs_no_lock(void **st)
 	during_create = home_timer_runs;
 	run_job(job_waits);
 	assert_int_equal(timer->heap_at, 0);
-	run_job(job_waits);
 	expect_event(&channel, CM_EVENT_DISCONNECTED);
 }
 
@@ -414,6 +546,7 @@ int main(void)
 		TEST(test_end_is_told_once),
 		TEST(test_kernel_comes_first),
 		TEST(test_kernel_comes_between),
+		TEST(test_another_event_comes_first),
 		TEST(test_survived_rail),
 		TEST(test_polled),
 		TEST(test_sleeper_is_not_woken),
@@ -423,6 +556,10 @@ int main(void)
 		TEST(test_unreachable_before_established),
 		TEST(test_hidden_and_over_later),
 		TEST(test_hidden_and_home),
+		TEST(test_hidden_again_when_it_is_home),
+		TEST(test_two_are_hidden),
+		TEST(test_hidden_before_an_end),
+		TEST(test_released_after_it_was_hidden),
 		TEST(test_the_only_nic_is_removed),
 		TEST(test_our_id_has_a_second_event),
 		TEST(test_destroys_without_a_disconnect),
@@ -436,7 +573,11 @@ int main(void)
 		TEST(test_connects_again),
 		TEST(test_connects_without_a_nic),
 		TEST(test_old_id_disconnects),
+		TEST(test_another_life_of_the_qp),
+		TEST(test_peer_hears_before_the_kernel),
 		TEST(test_disconnects_after_a_removal),
+		TEST(test_disconnects_after_a_removal_and_its_qp),
+		TEST(test_disconnects_after_a_removal_and_the_end),
 		TEST(test_timer_needs_no_lock),
 	};
 

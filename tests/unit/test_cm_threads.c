@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 /* Ids and channels of RDMA-CM that go, or move, while other threads use them. */
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -32,6 +33,61 @@ static void test_channel_destroyed(void **st)
 	assert_int_equal(ids, 1);
 	hook_cm_destroys_channel(&channel.channel);
 	assert_int_equal(ids, 0);
+}
+
+/* Another id has a wake-up on the other channel; the program has read it, or not. */
+static void test_channel_of_others_destroyed(void **st)
+{
+	struct rdma_cm_id more = {.verbs = &ctx2, .channel = &other.channel, .qp = &qp2};
+	struct rdma_cm_event *e = NULL;
+
+	(void)st;
+	hook_cm_connects(&more, NULL);
+	for (int read = 0; read < 2; read++) {
+		if (read)
+			assert_int_equal(hook_cm_get_event(&other.channel, &e), 0);
+		hook_cm_destroys_channel(&channel.channel);
+		if (!read)
+			cm_ended(v2.cm_number, now);
+		time_passes(0);
+		hook_cm_destroys_channel(&channel.channel);
+		assert_int_equal(ids, 1);
+	}
+	assert_ptr_equal(e->id, &more);
+	assert_int_equal(hook_cm_ack_event(e), 0);
+	assert_int_equal(ids, 0);
+	destroy(&more);
+}
+
+static void test_number_of_a_destroyed_id(void **st)
+{
+	uint32_t number = v.cm_number;
+
+	(void)st;
+	destroy(&id);
+	cm_ended(number, now);
+	time_passes(0);
+	assert_int_equal(ids, 0);
+	assert_false(has_event(&channel));
+}
+
+/* It has a QP that is none of ours. */
+static void test_address_of_a_destroyed_id(void **st)
+{
+	(void)st;
+	for (int i = 0; i < 2; i++) {
+		raise_event(&channel, &id, CM_EVENT_DISCONNECTED, 0);
+		expect_event(&channel, CM_EVENT_DISCONNECTED);
+		destroy(&id);
+	}
+}
+
+static void test_not_destroyed(void **st)
+{
+	(void)st;
+	destroy_result = -1;
+	assert_int_equal(hook_cm_destroy_id(&id), -1);
+	destroy_result = 0;
 }
 
 static void test_migrated(void **st)
@@ -91,6 +147,45 @@ static void test_migration_fails(void **st)
 	expect_none(&other);
 }
 
+static void test_migration_that_fails_says_why(void **st)
+{
+	(void)st;
+	cm_ended(v.cm_number, now);
+	time_passes(0);
+	migrate_result = -1;
+	resolve_fails_always = true;
+	assert_int_equal(hook_cm_migrate_id(&id, &other.channel), -1);
+	assert_int_equal(errno, EBADF);
+	assert_int_equal(ids, 0);
+}
+
+/* The next end does. */
+static void test_cannot_be_woken_where_it_has_migrated_to(void **st)
+{
+	(void)st;
+	cm_ended(v.cm_number, now);
+	time_passes(0);
+	create_fails = true;
+	assert_int_equal(hook_cm_migrate_id(&id, &other.channel), 0);
+	create_fails = false;
+	assert_false(has_event(&other));
+	cm_ended(v.cm_number, now);
+	time_passes(0);
+	expect_event(&other, CM_EVENT_DISCONNECTED);
+}
+
+static void test_nothing_wakes_for_what_the_kernel_told(void **st)
+{
+	(void)st;
+	raise_event(&channel, &id, CM_EVENT_DISCONNECTED, 0);
+	cm_ended(v.cm_number, now);
+	time_passes(0);
+	expect_event(&channel, CM_EVENT_DISCONNECTED);
+	assert_int_equal(hook_cm_migrate_id(&id, &other.channel), 0);
+	assert_int_equal(ids, 0);
+	assert_false(has_event(&other));
+}
+
 /* What was read is not to be read again, on whatever channel. */
 static void test_migrated_there_and_back(void **st)
 {
@@ -133,6 +228,20 @@ static void test_channel_destroyed_before_the_ack(void **st)
 	assert_int_equal(ids, 1);
 	assert_int_equal(hook_cm_ack_event(e), 0);
 	assert_int_equal(ids, 1); /* librdmacm's part of it */
+	ids = 0;
+	free(ours);
+}
+
+/* Its event holds up nothing: our id has gone with the channel. */
+static void test_destroyed_after_its_channel(void **st)
+{
+	struct rdma_cm_event *e = NULL;
+	struct rdma_cm_id *ours = read_the_end(&e);
+
+	(void)st;
+	hook_cm_destroys_channel(&channel.channel);
+	destroy(&id);
+	assert_int_equal(hook_cm_ack_event(e), 0);
 	ids = 0;
 	free(ours);
 }
@@ -192,6 +301,42 @@ static void test_destroy_waits_for_the_ack(void **st)
 	pthread_join(thread, NULL);
 }
 
+/* Two threads wait, each for another event. */
+static void test_two_destroys_wait_for_the_ack(void **st)
+{
+	struct rdma_cm_id more = {.verbs = &ctx2, .channel = &other.channel, .qp = &qp2};
+	struct rdma_cm_event *e = NULL, *e2 = NULL;
+	pthread_t thread, thread2;
+
+	(void)st;
+	read_the_end(&e);
+	hook_cm_connects(&more, NULL);
+	cm_ended(v2.cm_number, now);
+	time_passes(0);
+	assert_int_equal(hook_cm_get_event(&other.channel, &e2), 0);
+	assert_int_equal(pthread_create(&thread, NULL, destroy_it, &id), 0);
+	usleep(50000);
+	assert_int_equal(pthread_create(&thread2, NULL, destroy_it, &more), 0);
+	usleep(50000);
+	assert_int_equal(hook_cm_ack_event(e2), 0);
+	pthread_join(thread2, NULL);
+	assert_int_equal(hook_cm_ack_event(e), 0);
+	pthread_join(thread, NULL);
+}
+
+/* Another id is destroyed. */
+static void test_destroy_waits_for_no_other_ack(void **st)
+{
+	struct rdma_cm_id more = {.verbs = &ctx2, .channel = &channel.channel, .qp = &qp2};
+	struct rdma_cm_event *e = NULL;
+
+	(void)st;
+	hook_cm_connects(&more, NULL);
+	read_the_end(&e);
+	destroy(&more);
+	assert_int_equal(hook_cm_ack_event(e), 0);
+}
+
 /* librdmacm acknowledges it in its own destroy. */
 static void test_destroy_with_the_event_in_the_id(void **st)
 {
@@ -236,14 +381,26 @@ static void *acknowledge(void *event)
 	return NULL;
 }
 
+static _Atomic bool may_end;
+
+static void takes_until_it_may_end(struct rdma_cm_id *of)
+{
+	(void)of;
+	begun = true;
+	for (int ms = 0; !may_end; ms++) {
+		assert_true(ms < FOR_EVER_MS);
+		usleep(1000);
+	}
+}
+
 /* Another thread acknowledges our event, and our id goes with it. */
-static void acknowledge_in_thread(void)
+static void acknowledge_in_thread(void (*during)(struct rdma_cm_id *of))
 {
 	struct rdma_cm_event *e = NULL;
 
 	read_the_end(&e);
-	begun = done = false;
-	during_destroy = takes_long;
+	begun = done = may_end = false;
+	during_destroy = during;
 	assert_int_equal(pthread_create(&thread, NULL, acknowledge, e), 0);
 	wait_until_begun();
 }
@@ -251,7 +408,7 @@ static void acknowledge_in_thread(void)
 static void test_destroy_waits_for_our_id(void **st)
 {
 	(void)st;
-	acknowledge_in_thread();
+	acknowledge_in_thread(takes_long);
 	destroy(&id);
 	assert_true(done);
 	pthread_join(thread, NULL);
@@ -260,11 +417,20 @@ static void test_destroy_waits_for_our_id(void **st)
 static void test_channel_waits_for_our_id(void **st)
 {
 	(void)st;
-	acknowledge_in_thread();
+	acknowledge_in_thread(takes_long);
 	hook_cm_destroys_channel(&channel.channel);
 	assert_true(done);
 	pthread_join(thread, NULL);
 	assert_int_equal(ids, 0);
+}
+
+static void test_another_channel_waits_for_nothing(void **st)
+{
+	(void)st;
+	acknowledge_in_thread(takes_until_it_may_end);
+	hook_cm_destroys_channel(&other.channel);
+	may_end = true;
+	pthread_join(thread, NULL);
 }
 
 /* Runs what destroys our id, while this thread has read an event of that and no more. */
@@ -348,24 +514,127 @@ static void test_second_end_read_before_it_is_destroyed(void **st)
 	pthread_join(thread, NULL);
 }
 
+/* librdmacm has freed the id, and given the memory to another thread. */
+static void (*at_the_address)(struct rdma_cm_id *of);
+
+static void runs_at_the_address(struct rdma_cm_id *of)
+{
+	if (of->port_num == OURS)
+		return;
+	during_destroy = NULL;
+	at_the_address(of);
+}
+
+static void destroy_while(void (*fn)(struct rdma_cm_id *of))
+{
+	at_the_address = fn;
+	during_destroy = runs_at_the_address;
+	destroy(&id);
+	assert_null(during_destroy);
+}
+
 static void connect_another(struct rdma_cm_id *of)
 {
-	during_destroy = NULL;
 	hook_cm_connects(of, NULL);
 }
 
-/* librdmacm has freed it, and given the memory to another thread. */
 static void test_another_id_at_the_address(void **st)
 {
 	uint32_t number = v.cm_number;
 
 	(void)st;
-	during_destroy = connect_another;
-	destroy(&id);
+	destroy_while(connect_another);
 	assert_int_not_equal(v.cm_number, number);
 	cm_ended(v.cm_number, now);
 	time_passes(0);
 	expect_event(&channel, CM_EVENT_DISCONNECTED);
+	hook_cm_disconnects(&id, true);
+	assert_int_equal(said_number, v.cm_number);
+}
+
+static void test_another_id_at_the_address_is_destroyed(void **st)
+{
+	(void)st;
+	destroy_while(destroy);
+}
+
+/* As librdmacm does when it accepts for rdma_get_request(). */
+static void migrate_another(struct rdma_cm_id *of)
+{
+	assert_int_equal(hook_cm_migrate_id(of, &other.channel), 0);
+	assert_int_equal(ids, 0);
+	assert_false(has_event(&other));
+}
+
+static void test_another_id_at_the_address_migrates(void **st)
+{
+	(void)st;
+	cm_ended(v.cm_number, now);
+	time_passes(0);
+	destroy_while(migrate_another);
+}
+
+static void disconnect_another(struct rdma_cm_id *of)
+{
+	hook_cm_disconnects(of, true);
+}
+
+static void test_another_id_at_the_address_disconnects(void **st)
+{
+	(void)st;
+	said = 0;
+	destroy_while(disconnect_another);
+	assert_int_equal(said, 0);
+}
+
+/* The memory of our id, too, may be the program's before we know that it is free. */
+static void *event_of_another(void *of)
+{
+	struct rdma_cm_event *e = NULL;
+
+	raise_event(&other, of, CM_EVENT_ADDR_RESOLVED, 0);
+	assert_int_equal(hook_cm_get_event(&other.channel, &e), 0);
+	assert_ptr_equal(e->id, of);
+	assert_int_equal(e->event, CM_EVENT_ADDR_RESOLVED);
+	assert_int_equal(hook_cm_ack_event(e), 0);
+	return NULL;
+}
+
+static void event_at_our_address(struct rdma_cm_id *of)
+{
+	if (of->port_num != OURS)
+		return;
+	during_destroy = NULL;
+	of->context = NULL;
+	assert_int_equal(pthread_create(&thread, NULL, event_of_another, of), 0);
+	pthread_join(thread, NULL);
+}
+
+static void test_another_id_at_the_address_of_ours(void **st)
+{
+	(void)st;
+	never_blocks(&other);
+	cm_ended(v.cm_number, now);
+	time_passes(0);
+	during_destroy = event_at_our_address;
+	destroy(&id);
+	assert_null(during_destroy);
+}
+
+/* The program has freed what its `context` points to, and we have got that memory. */
+static void test_context_of_ours(void **st)
+{
+	struct rdma_cm_event *e = NULL, *e2 = NULL;
+	struct rdma_cm_id more = {.channel = &channel.channel};
+	struct rdma_cm_id *ours = read_the_end(&e);
+
+	(void)st;
+	more.context = ours->context;
+	raise_event(&channel, &more, CM_EVENT_ADDR_RESOLVED, 0);
+	assert_int_equal(hook_cm_get_event(&channel.channel, &e2), 0);
+	assert_ptr_equal(e2->id, &more);
+	assert_int_equal(hook_cm_ack_event(e2), 0);
+	assert_int_equal(hook_cm_ack_event(e), 0);
 }
 
 int main(void)
@@ -394,6 +663,22 @@ int main(void)
 		TEST(test_second_end_while_it_is_destroyed),
 		TEST(test_second_end_read_before_it_is_destroyed),
 		TEST(test_another_id_at_the_address),
+		TEST(test_channel_of_others_destroyed),
+		TEST(test_number_of_a_destroyed_id),
+		TEST(test_address_of_a_destroyed_id),
+		TEST(test_not_destroyed),
+		TEST(test_migration_that_fails_says_why),
+		TEST(test_cannot_be_woken_where_it_has_migrated_to),
+		TEST(test_nothing_wakes_for_what_the_kernel_told),
+		TEST(test_destroyed_after_its_channel),
+		TEST(test_two_destroys_wait_for_the_ack),
+		TEST(test_destroy_waits_for_no_other_ack),
+		TEST(test_another_channel_waits_for_nothing),
+		TEST(test_another_id_at_the_address_is_destroyed),
+		TEST(test_another_id_at_the_address_migrates),
+		TEST(test_another_id_at_the_address_disconnects),
+		TEST(test_another_id_at_the_address_of_ours),
+		TEST(test_context_of_ours),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
