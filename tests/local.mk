@@ -27,7 +27,7 @@ TESTBED_TESTS = \
 	tests/testbed/pause.bats tests/testbed/pair-6.1.hosts tests/testbed/single-6.12.hosts
 # Above, each layout and each kernel once; here, all with all (without the tests of the tag "tool" in single-6.12).
 LONG_TESTBED_TESTS = \
-	tests/testbed/one_nic.bats tests/testbed/bench.bats tests/testbed/bench_ssh.bats \
+	tests/testbed/one_nic.bats tests/testbed/pyverbs.bats tests/testbed/bench.bats tests/testbed/bench_ssh.bats \
 	tests/testbed/survive_long.bats tests/testbed/pair-6.12.hosts tests/testbed/single-6.1.hosts
 # First what takes longest: else one core waits for it at the end.
 include tests/model/local.mk
@@ -41,8 +41,9 @@ TESTS += $(BATS_TESTS)
 EXTRA_DIST += $(BATS_TESTS) tests/once-more tests/layout.py tests/helper.bash tests/wait.bash tests/driven.bash tests/etcd.bash tests/kvd.bash tests/inject/inject.bash tests/bench_hosts.bash tests/bench_hosts/inject tests/bench_hosts/perftest.py \
 	tests/inject/strike.c \
 	$(TESTBED_TESTS) $(LONG_TESTBED_TESTS) tests/testbed/hosts.bats tests/testbed/run-hosts tests/testbed/guests.bash \
-	tests/testbed/survive.bash tests/testbed/survive_file.bash tests/testbed/one_nic.bash tests/testbed/pause.bash tests/testbed/cycles tests/testbed/sanitized \
-	tests/testbed/survive-matrix tests/testbed/inject-undone tests/testbed/inject-long
+	tests/testbed/survive.bash tests/testbed/survive_file.bash tests/testbed/one_nic.bash tests/testbed/pause.bash tests/testbed/cycles \
+	tests/testbed/sanitized tests/testbed/survive-matrix tests/testbed/inject-undone tests/testbed/inject-long \
+	tests/testbed/pyverbs-suite
 
 include tests/unit/local.mk
 include tests/clients/local.mk
