@@ -31,6 +31,7 @@ results() { # FACTOR [BASE]: a file of --json, shift slower by that factor than 
 		latency --sizes 128K
 		latency --idle-qps 1001
 		latency --idle-qps some
+		latency --events --ops write
 		latency --repetitions 0
 		latency --confidence 1
 		latency --env X

@@ -24,7 +24,9 @@ static const char help[] =
 	"      --iterations N     messages of a run (default: what takes about two "
 	"seconds)\n"
 	"      --idle-qps LIST    beside so many QPs that do nothing, 0 to 1000 (default "
-	"0)\n" OPTIONS_HELP OPTIONS_HELP_HOSTS;
+	"0)\n"
+	"      --events           asleep on completion channels, for send and read (default: "
+	"read)\n" OPTIONS_HELP OPTIONS_HELP_HOSTS;
 
 static const struct metric metrics[] = {
 	{"p50", "us", BETTER_LESS},  {"p99", "us", BETTER_LESS}, {"p99.9", "us", BETTER_LESS},
@@ -42,6 +44,13 @@ enum {
 
 static const char *ops, *sizes, *idle_list = "0";
 static long iterations;
+static bool events;
+
+/* perftest sleeps for no WRITE. */
+static const char *every_op(void)
+{
+	return events ? "send,read" : "write,send,read";
+}
 
 static void set_ops(const char *s)
 {
@@ -63,11 +72,18 @@ static void set_idle_qps(const char *s)
 	idle_list = s;
 }
 
+static void set_events(const char *s)
+{
+	(void)s;
+	events = true;
+}
+
 static const struct own_option own[] = {
 	{"ops", true, set_ops},
 	{"sizes", true, set_sizes},
 	{"iterations", true, set_iterations},
 	{"idle-qps", true, set_idle_qps},
+	{"events", false, set_events},
 	{NULL, false, NULL},
 };
 
@@ -196,15 +212,18 @@ static int one_case(struct plan *p, struct task *t, const char *op, long size)
 					.size = size,
 					.qps = 1,
 					.iterations = iterations,
-					.unsorted = true};
+					.unsorted = true,
+					.events = events};
 	cJSON_AddStringToObject(parameters, "op", op);
 	cJSON_AddNumberToObject(parameters, "size", (double)size);
 	if (t->idle_qps) {
 		cJSON_AddNumberToObject(parameters, "idle_qps", (double)t->idle_qps);
 		beside = format_text(", %ld idle QP%s", t->idle_qps, t->idle_qps == 1 ? "" : "s");
 	}
-	return plan_case(p, format_text("%s %ld B%s", op, size, beside), parameters, metrics,
-			 METRICS, measure, t);
+	if (events)
+		cJSON_AddTrueToObject(parameters, "events");
+	return plan_case(p, format_text("%s %ld B%s%s", op, size, events ? ", events" : "", beside),
+			 parameters, metrics, METRICS, measure, t);
 }
 
 static bool any_of(const long *numbers, size_t count)
@@ -220,7 +239,7 @@ int latency_cases(struct results *r, struct hosts *h)
 	struct plan plan = {.results = r};
 	struct task t = {.hosts = h, .options = r->options};
 	size_t size_count, op_count, idle_count;
-	const char **op = parse_words("ops", ops, "write,send,read", &op_count);
+	const char **op = parse_words("ops", ops, every_op(), &op_count);
 	long *list = parse_sizes("sizes", sizes, 1, 65536, &size_count);
 	long *idle = parse_sizes("idle-qps", idle_list, 0, IDLE_QPS_MAX, &idle_count);
 	int status = any_of(idle, idle_count) ? hosts_need(h->idle_qps, "idle-qps") : EXIT_OK;
@@ -241,9 +260,9 @@ int latency_cases(struct results *r, struct hosts *h)
 
 void latency_defaults(struct scope scope)
 {
-	static const char every[] = "write,send,read";
+	const char *every = events ? "read" : every_op();
 
-	ops = by_scope(scope, ops, every, every, every, "write");
+	ops = by_scope(scope, ops, every, every, every, events ? every : "write");
 	sizes = by_scope(scope, sizes, "1,2,4,8,16,64,1K,4K,64K", "8,4K", "1,64,4K,64K", "8");
 }
 
@@ -258,7 +277,7 @@ int cmd_latency(int argc, char **argv)
 	latency_defaults((struct scope){.quick = o.quick});
 	free(parse_sizes("sizes", sizes, 1, 65536, &count));
 	free(parse_sizes("idle-qps", idle_list, 0, IDLE_QPS_MAX, &count));
-	free(parse_words("ops", ops, "write,send,read", &count));
+	free(parse_words("ops", ops, every_op(), &count));
 	interrupts_catch();
 	results_begin(&r, &o, "latency", argc, argv);
 	status = measure_between_hosts(&r, false, latency_cases);

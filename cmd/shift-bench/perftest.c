@@ -33,6 +33,8 @@ static size_t words_of(const char **words, const struct hosts *h, const struct p
 		words[n++] = "-b";
 	if (p->unsorted)
 		words[n++] = "-U";
+	if (p->events)
+		words[n++] = "-e";
 	if (host == HOST_A)
 		words[n++] = h->peer;
 	words[n] = NULL;

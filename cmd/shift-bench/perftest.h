@@ -14,6 +14,7 @@ struct perftest {
 	const char *program; /* "ib_write_lat" */
 	long size, qps, iterations;
 	bool both_ways, unsorted; /* -b; -U, every single latency */
+	bool events;		  /* -e: it sleeps on completion channels */
 };
 
 /* Runs it on both hosts, on rail 0. limit_ms: as pair_words. */
