@@ -8,7 +8,7 @@ load survive
 
 setup_file() {
 	cd "$BUILDDIR" || return
-	survive_up
+	survive_up "${KERNEL:-6.1}"
 	out=$BATS_FILE_TMPDIR
 	calibrate
 	export rate
