@@ -158,16 +158,16 @@ running() { # PID of a shift-testbed exec
 # perftest 4.5 counts the last completion as a hundred. With several QPs, one of them late, it then stops polling too
 # early and hangs, on any NIC.
 count_for() { # SECONDS PROGRAM OPTIONS...
-	local per=10 # tenths of $rate
+	local per=10 qps=1 # tenths of $rate
 	case $2 in
 	ib_atomic_bw) per=25 ;;
 	*_bw) per=50 ;; # of one packet
 	esac
 	[[ " $* " != *' -s 65536 '* ]] || per=$((per / 10))
-	[[ " $* " != *' -q 4 '* ]] || per=$((per / 4))
+	[[ ! " $* " =~ ' -q '([0-9]+) ]] || qps=${BASH_REMATCH[1]}
 	[[ " $* " != *' -b '* ]] || per=$((per / 2))
 	[[ " $* " != *_lat*' -e '* && " $* " != *pingpong*' -e '* ]] || per=$((per / 2)) # it sleeps in between
-	echo $((($1 * rate * per / 10 + 99) / 100 * 100))
+	echo $((($1 * rate * per / 10 / qps + 99) / 100 * 100))
 }
 
 # $rate: 2-byte WRITE ping-pongs per second, which is about the latency programs' messages per second.
@@ -374,6 +374,7 @@ home() { # or the program is over
 
 # The protected program gets through the fault (by the steps of $course): status 0, all iterations, over rail $over and
 # back to rail 0. A program that ended well before the fault was over has shown nothing: it is run again, for longer.
+starter=start
 course=through
 over=1
 prepare=true # before each try
@@ -389,7 +390,7 @@ survives() { # FAULT PROGRAM OPTIONS...; the duration is added
 		duration=(-n "$(count_for "$long" "$@")")
 		[[ $1 = ib_* || $1 = ibv_* ]] || duration=(--seconds "$long")
 		protected
-		$prepare && start "$@" "${duration[@]}" || return
+		$prepare && "$starter" "$@" "${duration[@]}" || return
 		got_through=true started=$SECONDS
 		"$course" "$fault" >"$out/steps" 2>&1 || got_through=false
 		# A program that was over too early takes a moment to end here, too: it is to be run again, for longer.
