@@ -804,7 +804,10 @@ certificates() { # server.pem client.pem expired.pem by ca.pem, and other.pem by
 tls_etcd() { # CERTIFICATE OPTION...
 	local cert=$1
 	shift
-	[ -z "${ETCD:-}" ] || kill -9 "$ETCD"
+	if [ -n "${ETCD:-}" ]; then
+		kill -9 "$ETCD"
+		wait "$ETCD" || true # it has the port until then, and the next one would end for want of it
+	fi
 	rm -rf data
 	launch_etcd data --cert-file "$cert.pem" --key-file "$cert.key" \
 		--listen-client-urls "https://127.0.0.1:$PORT" --advertise-client-urls "https://127.0.0.1:$PORT" "$@"
