@@ -145,7 +145,7 @@ kill_programs() {
 	mend_all || true
 	client_status='' server_status=''
 	for host in a b; do
-		on "$host" sh -c 'pkill -KILL -x "ibv?_.*|integrity|collective|rping|ucmatose|rstream|iperf" || true'
+		on "$host" sh -c 'pkill -KILL -x "ibv?_.*|integrity.*|collective|rping|ucmatose|rstream|iperf" || true'
 	done
 	wait "$client" "$server" 2>/dev/null || true
 }
@@ -181,7 +181,7 @@ calibrate() {
 # --- traffic --------------------------------------------------------------------------------------
 
 # Waits (in the guest) until the rail carries more than probes do: a probe and its ACK each way every 25 ms
-# are 160 packets per second. Gives up at once when the program has ended. $busy: another bound, for a program that is slow.
+# are 160 packets per second. Gives up at once when the program has ended (integrity may still become integrity-dlopen). $busy: another bound, for a program that is slow.
 carries() { # HOST RAIL
 	on "$1" timeout 30 sh -c '
 		cd /sys/class/net/eth'$(($2 + 1))'/statistics || exit
@@ -191,7 +191,7 @@ carries() { # HOST RAIL
 		}
 		now
 		while t0=$t n0=$n; sleep 0.3; now; [ $(((n - n0) * 100 / (t - t0))) -lt '"${busy:-350}"' ]; do
-			pgrep -x '"$program"' >/dev/null || exit
+			pgrep '"'^$program'"' >/dev/null || exit
 		done' || {
 		echo "no traffic over rail $2 at host $1"
 		return 1
