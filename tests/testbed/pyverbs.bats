@@ -85,17 +85,19 @@ results() { # RUN...
 	(cd "$out" && cut -f1-3 "$@" | sort -u)
 }
 
-# A result that is another with us has to be among those of some more runs without us, of this test alone.
+# A result that is another with us has to be among those that this test has without us, alone, in 30 more runs. The guest is
+# busy meanwhile: test_resize_cq does not wait for what it has posted, and fails in half of the runs then (else in 1 of 15).
 explained() { # LOT
-	local lot=$1 try
+	local lot=$1
 	comm -13 <(results "without.$lot") <(results "with.$lot") >"$out/other"
 	[ -s "$out/other" ] || return 0
 	cut -f1 "$out/other" >"$out/names"
-	unprotected
-	for try in 1 2 3 4 5; do
-		suite "again.$lot.$try" --lot "$lot" --only /dev/stdin <"$out/names" || return
-	done
-	results "without.$lot" "again.$lot".{1,2,3,4,5} >"$out/known"
+	busy
+	suite "again.$lot" --lot "$lot" --only /dev/stdin --times 30 <"$out/names" || {
+		cat "$out/other"
+		return 1
+	}
+	results "without.$lot" "again.$lot" >"$out/known"
 	sed 's/^/# differs from run to run without us, too: /' <(comm -12 "$out/other" "$out/known") >&3
 	comm -23 "$out/other" "$out/known" >"$out/ours"
 	[ -s "$out/ours" ] || return 0
@@ -105,6 +107,10 @@ explained() { # LOT
 	grep -wFf <(cut -f1 "$out/ours") "$out/known"
 	tail -n 20 "$out/with.$lot.err"
 	return 1
+}
+
+busy() {
+	prefix=(sh -c 'for i in 1 2 3; do while :; do :; done & p="$p $!"; done; "$@"; status=$?; kill $p; exit $status' sh)
 }
 
 @test "kernel 6.1: rdma-core's own tests have the same results with and without us" {

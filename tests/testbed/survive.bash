@@ -181,7 +181,8 @@ calibrate() {
 # --- traffic --------------------------------------------------------------------------------------
 
 # Waits (in the guest) until the rail carries more than probes do: a probe and its ACK each way every 25 ms
-# are 160 packets per second. Gives up at once when the program has ended (integrity may still become integrity-dlopen). $busy: another bound, for a program that is slow.
+# are 160 packets per second. Gives up at once when the program has ended (integrity may still become integrity-dlopen).
+# $busy: another bound, for a program that is slow.
 carries() { # HOST RAIL
 	on "$1" timeout 30 sh -c '
 		cd /sys/class/net/eth'$(($2 + 1))'/statistics || exit
