@@ -29,8 +29,7 @@ tests_clients_integrity_integrity_CFLAGS = $(AM_CFLAGS) -pthread $(IBVERBS_CFLAG
 tests_clients_integrity_integrity_LDADD = $(RDMACM_LIBS) $(IBVERBS_LIBS)
 
 # The same, which is linked with neither.
-tests_clients_integrity_integrity_dlopen_SOURCES = $(integrity) tests/clients/integrity/no_cm.c \
-	tests/clients/integrity/by_dlopen.c
+tests_clients_integrity_integrity_dlopen_SOURCES = $(integrity) tests/clients/integrity/by_dlopen.c
 tests_clients_integrity_integrity_dlopen_CFLAGS = $(AM_CFLAGS) -pthread $(IBVERBS_CFLAGS)
 
 # What shift-bench runs beside a measurement, and as a training job.

@@ -583,12 +583,17 @@ void expect_none(struct channel *c)
 	assert_ptr_equal(e, &id); /* librdmacm acknowledges what stands there */
 }
 
+void the_peer_ends(void)
+{
+	cm_ended(v.cm_number, now);
+	time_passes(0);
+}
+
 struct rdma_cm_id *read_the_end(struct rdma_cm_event **e)
 {
 	struct rdma_cm_id *ours;
 
-	cm_ended(v.cm_number, now);
-	time_passes(0);
+	the_peer_ends();
 	ours = channel.queue[channel.first % EVENTS_MAX]->id;
 	assert_int_equal(hook_cm_get_event(&channel.channel, e), 0);
 	return ours;

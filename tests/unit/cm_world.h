@@ -85,6 +85,9 @@ void expect_none(struct channel *c);
 bool race_at(unsigned int n, unsigned int m, void (*one)(void), void (*another)(void));
 bool race_another_stood(void); /* it has so many steps */
 
+/* The connection is over, and the program is to hear so now. */
+void the_peer_ends(void);
+
 /* The program has our DISCONNECTED, and has not acknowledged it. Returns the id of ours that the
  * kernel has told it of. */
 struct rdma_cm_id *read_the_end(struct rdma_cm_event **e);

@@ -20,8 +20,7 @@ static void test_end_is_told_once(void **st)
 	raise_event(&channel, &id, CM_EVENT_DISCONNECTED,
 		    -ETIMEDOUT); /* the kernel's, a minute later */
 	expect_none(&channel);
-	cm_ended(v.cm_number, now);
-	time_passes(0);
+	the_peer_ends();
 	expect_none(&channel);
 }
 
@@ -39,8 +38,7 @@ static void test_kernel_comes_between(void **st)
 {
 	(void)st;
 	raise_event(&channel, &id, CM_EVENT_DISCONNECTED, 0);
-	cm_ended(v.cm_number, now);
-	time_passes(0);
+	the_peer_ends();
 	expect_event(&channel, CM_EVENT_DISCONNECTED);
 	assert_int_equal(ids, 0);
 	assert_false(has_event(&channel)); /* which would wake who polls it */
@@ -51,8 +49,7 @@ static void test_another_event_comes_first(void **st)
 {
 	(void)st;
 	raise_event(&channel, &id, CM_EVENT_UNREACHABLE, -110);
-	cm_ended(v.cm_number, now);
-	time_passes(0);
+	the_peer_ends();
 	expect_event(&channel, CM_EVENT_DISCONNECTED);
 }
 
@@ -117,8 +114,7 @@ static void test_program_has_disconnected(void **st)
 	never_blocks(&channel);
 	raise_event(&channel, &id, CM_EVENT_UNREACHABLE, -110); /* read late */
 	expect_none(&channel);
-	cm_ended(v.cm_number, now);
-	time_passes(0);
+	the_peer_ends();
 	expect_event(&channel, CM_EVENT_DISCONNECTED);
 }
 
@@ -359,12 +355,10 @@ static void test_cannot_be_woken(void **st)
 {
 	(void)st;
 	resolve_fails_always = true;
-	cm_ended(v.cm_number, now);
-	time_passes(0);
+	the_peer_ends();
 	assert_int_equal(ids, 0);
 	resolve_fails_always = false;
-	cm_ended(v.cm_number, now);
-	time_passes(0);
+	the_peer_ends();
 	expect_event(&channel, CM_EVENT_DISCONNECTED);
 }
 
@@ -374,8 +368,7 @@ static void test_woken_over_its_own_nic(void **st)
 
 	(void)st;
 	*src = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = 7, .sin_addr.s_addr = 77};
-	cm_ended(v.cm_number, now);
-	time_passes(0);
+	the_peer_ends();
 	assert_int_equal(resolved, 1);
 	assert_int_equal(src->sin_port, 7); /* the program's is left as it is */
 	expect_event(&channel, CM_EVENT_DISCONNECTED);
@@ -390,8 +383,7 @@ static void test_woken_without_its_address(void **st)
 	assert_int_equal(resolved, 0);
 	destroy(&id);
 	hook_cm_connects(&id, NULL);
-	cm_ended(v.cm_number, now);
-	time_passes(0);
+	the_peer_ends();
 	assert_int_equal(resolved, 2);
 	expect_event(&channel, CM_EVENT_DISCONNECTED);
 }
@@ -401,8 +393,7 @@ static void test_woken_by_an_error(void **st)
 {
 	(void)st;
 	resolve_errs = true;
-	cm_ended(v.cm_number, now);
-	time_passes(0);
+	the_peer_ends();
 	expect_event(&channel, CM_EVENT_DISCONNECTED);
 }
 
@@ -510,8 +501,7 @@ static void test_disconnects_after_a_removal_and_the_end(void **st)
 	(void)st;
 	loses_its_nic();
 	disconnect_result = -1;
-	cm_ended(v.cm_number, now);
-	time_passes(0);
+	the_peer_ends();
 	expect_event(&channel, CM_EVENT_DISCONNECTED);
 	state = SHIFT_ST_SETUP;
 	assert_int_equal(hook_cm_disconnect(&id), 0);
@@ -530,8 +520,7 @@ static void test_timer_needs_no_lock(void **st)
 	raise_event(&channel, &id, CM_EVENT_UNREACHABLE, -110);
 	expect_none(&channel);
 	jobs_wait = true;
-	cm_ended(v.cm_number, now);
-	time_passes(0);
+	the_peer_ends();
 	rail = 0;
 	during_create = home_timer_runs;
 	run_job(job_waits);

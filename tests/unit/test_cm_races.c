@@ -68,21 +68,15 @@ static void gets_another(void)
 
 /* --- what is before --------------------------------------------------------------------------- */
 
-static void ended(void)
-{
-	cm_ended(v.cm_number, now);
-	time_passes(0);
-}
-
 static void ended_twice(void)
 {
 	raise_event(&channel, &id, CM_EVENT_DISCONNECTED, 0);
-	ended();
+	the_peer_ends();
 }
 
 static void ended_and_stays(void)
 {
-	ended();
+	the_peer_ends();
 	migrate_result = -1;
 }
 
@@ -95,7 +89,7 @@ static void has_read_it(void)
 static void ends_soon(void)
 {
 	jobs_wait = true;
-	ended();
+	the_peer_ends();
 }
 
 static void ends_soon_by_the_kernel_too(void)
@@ -172,8 +166,8 @@ static void races_to_and_fro(const struct pair *p, void **st)
 
 #define PAIR(b, o, a) .before = (b), .one = (o), .another = (a)
 
-RACE(test_read_and_destroyed, 0, 1, PAIR(ended, reads, destroys))
-RACE(test_read_and_migrated, 1, 1, PAIR(ended, reads, migrates))
+RACE(test_read_and_destroyed, 0, 1, PAIR(the_peer_ends, reads, destroys))
+RACE(test_read_and_migrated, 1, 1, PAIR(the_peer_ends, reads, migrates))
 RACE(test_read_and_not_migrated, 1, 1, PAIR(ended_and_stays, reads, migrates))
 RACE(test_read_by_two, 1, 1, PAIR(ended_twice, reads, reads))
 RACE(test_both_read_and_destroyed, 0, 1, PAIR(ended_twice, reads, destroys))

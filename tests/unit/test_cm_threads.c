@@ -28,8 +28,7 @@ static void test_destroyed_before_it_reads(void **st)
 static void test_channel_destroyed(void **st)
 {
 	(void)st;
-	cm_ended(v.cm_number, now);
-	time_passes(0);
+	the_peer_ends();
 	assert_int_equal(ids, 1);
 	hook_cm_destroys_channel(&channel.channel);
 	assert_int_equal(ids, 0);
@@ -93,8 +92,7 @@ static void test_not_destroyed(void **st)
 static void test_migrated(void **st)
 {
 	(void)st;
-	cm_ended(v.cm_number, now);
-	time_passes(0);
+	the_peer_ends();
 	assert_int_equal(hook_cm_migrate_id(&id, &other.channel), 0);
 	assert_false(has_event(&channel)); /* nobody is to be woken there */
 	expect_event(&other, CM_EVENT_DISCONNECTED);
@@ -107,8 +105,7 @@ static void test_nothing_wakes_for_what_was_told(void **st)
 	(void)st;
 	raise_event(&channel, &id, CM_EVENT_DISCONNECTED, 0);
 	expect_event(&channel, CM_EVENT_DISCONNECTED);
-	cm_ended(v.cm_number, now);
-	time_passes(0);
+	the_peer_ends();
 	assert_int_equal(hook_cm_migrate_id(&id, &other.channel), 0);
 	assert_int_equal(ids, 0);
 	assert_int_equal(resolved, 0);
@@ -117,8 +114,7 @@ static void test_nothing_wakes_for_what_was_told(void **st)
 static void test_read_wake_up_is_not_repeated(void **st)
 {
 	(void)st;
-	cm_ended(v.cm_number, now);
-	time_passes(0);
+	the_peer_ends();
 	expect_event(&channel, CM_EVENT_DISCONNECTED);
 	assert_int_equal(hook_cm_migrate_id(&id, &other.channel), 0);
 	assert_int_equal(ids, 0);
@@ -129,8 +125,7 @@ static void test_migrated_alive(void **st)
 	(void)st;
 	assert_int_equal(hook_cm_migrate_id(&id, &other.channel), 0);
 	assert_int_equal(ids, 0);
-	cm_ended(v.cm_number, now);
-	time_passes(0);
+	the_peer_ends();
 	expect_event(&other, CM_EVENT_DISCONNECTED);
 	expect_none(&channel);
 }
@@ -138,8 +133,7 @@ static void test_migrated_alive(void **st)
 static void test_migration_fails(void **st)
 {
 	(void)st;
-	cm_ended(v.cm_number, now);
-	time_passes(0);
+	the_peer_ends();
 	migrate_result = -1;
 	assert_int_equal(hook_cm_migrate_id(&id, &other.channel), -1);
 	assert_int_equal(ids, 1);
@@ -150,8 +144,7 @@ static void test_migration_fails(void **st)
 static void test_migration_that_fails_says_why(void **st)
 {
 	(void)st;
-	cm_ended(v.cm_number, now);
-	time_passes(0);
+	the_peer_ends();
 	migrate_result = -1;
 	resolve_fails_always = true;
 	assert_int_equal(hook_cm_migrate_id(&id, &other.channel), -1);
@@ -163,14 +156,12 @@ static void test_migration_that_fails_says_why(void **st)
 static void test_cannot_be_woken_where_it_has_migrated_to(void **st)
 {
 	(void)st;
-	cm_ended(v.cm_number, now);
-	time_passes(0);
+	the_peer_ends();
 	create_fails = true;
 	assert_int_equal(hook_cm_migrate_id(&id, &other.channel), 0);
 	create_fails = false;
 	assert_false(has_event(&other));
-	cm_ended(v.cm_number, now);
-	time_passes(0);
+	the_peer_ends();
 	expect_event(&other, CM_EVENT_DISCONNECTED);
 }
 
@@ -178,8 +169,7 @@ static void test_nothing_wakes_for_what_the_kernel_told(void **st)
 {
 	(void)st;
 	raise_event(&channel, &id, CM_EVENT_DISCONNECTED, 0);
-	cm_ended(v.cm_number, now);
-	time_passes(0);
+	the_peer_ends();
 	expect_event(&channel, CM_EVENT_DISCONNECTED);
 	assert_int_equal(hook_cm_migrate_id(&id, &other.channel), 0);
 	assert_int_equal(ids, 0);
@@ -190,8 +180,7 @@ static void test_nothing_wakes_for_what_the_kernel_told(void **st)
 static void test_migrated_there_and_back(void **st)
 {
 	(void)st;
-	cm_ended(v.cm_number, now);
-	time_passes(0);
+	the_peer_ends();
 	assert_int_equal(hook_cm_migrate_id(&id, &other.channel), 0);
 	assert_int_equal(hook_cm_migrate_id(&id, &channel.channel), 0);
 	assert_int_equal(ids, 1);
@@ -208,8 +197,7 @@ static void test_channel_with_several_destroyed(void **st)
 	(void)st;
 	cm_ended(v.cm_number, now);
 	hook_cm_connects(&more, NULL);
-	cm_ended(v.cm_number, now);
-	time_passes(0);
+	the_peer_ends();
 	assert_int_equal(ids, 2);
 	hook_cm_destroys_channel(&channel.channel);
 	assert_int_equal(ids, 0);
@@ -251,15 +239,13 @@ static void test_channel_destroyed_before_the_end(void **st)
 {
 	(void)st;
 	hook_cm_destroys_channel(&channel.channel);
-	cm_ended(v.cm_number, now);
-	time_passes(0);
+	the_peer_ends();
 	assert_int_equal(ids, 0);
 }
 
-static void the_peer_ends(void)
+static void the_peer_ends_meanwhile(void)
 {
-	cm_ended(v.cm_number, now);
-	time_passes(0);
+	the_peer_ends();
 	assert_int_equal(ids, 0); /* on which channel would it be? */
 }
 
@@ -267,7 +253,7 @@ static void test_end_while_it_migrates(void **st)
 {
 	(void)st;
 	for (int fails = 0; fails < 2; fails++) {
-		during_migration = the_peer_ends;
+		during_migration = the_peer_ends_meanwhile;
 		migrate_result = fails ? -1 : 0;
 		hook_cm_migrate_id(&id, fails ? &channel.channel : &other.channel);
 		expect_event(&other, CM_EVENT_DISCONNECTED);
@@ -447,8 +433,7 @@ static void runs_meanwhile(void)
 static void read_ours_while(void *(*fn)(void *of))
 {
 	never_blocks(&channel);
-	cm_ended(v.cm_number, now);
-	time_passes(0);
+	the_peer_ends();
 	meanwhile = fn;
 	after_get = runs_meanwhile;
 	expect_none(&channel);
@@ -545,8 +530,7 @@ static void test_another_id_at_the_address(void **st)
 	(void)st;
 	destroy_while(connect_another);
 	assert_int_not_equal(v.cm_number, number);
-	cm_ended(v.cm_number, now);
-	time_passes(0);
+	the_peer_ends();
 	expect_event(&channel, CM_EVENT_DISCONNECTED);
 	hook_cm_disconnects(&id, true);
 	assert_int_equal(said_number, v.cm_number);
@@ -569,8 +553,7 @@ static void migrate_another(struct rdma_cm_id *of)
 static void test_another_id_at_the_address_migrates(void **st)
 {
 	(void)st;
-	cm_ended(v.cm_number, now);
-	time_passes(0);
+	the_peer_ends();
 	destroy_while(migrate_another);
 }
 
@@ -614,8 +597,7 @@ static void test_another_id_at_the_address_of_ours(void **st)
 {
 	(void)st;
 	never_blocks(&other);
-	cm_ended(v.cm_number, now);
-	time_passes(0);
+	the_peer_ends();
 	during_destroy = event_at_our_address;
 	destroy(&id);
 	assert_null(during_destroy);

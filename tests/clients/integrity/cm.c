@@ -14,8 +14,6 @@
 
 #include "tests/clients/integrity/integrity.h"
 
-const bool integrity_by_dlopen = false;
-
 enum { RESOLVE_MS = 5000, EVENT_MS = 30000, BACKLOG = 1024 };
 
 static struct rdma_event_channel *channel;
@@ -108,7 +106,7 @@ static struct rdma_cm_id *id_resolved(void)
 }
 
 /* librdmacm has a context of its own. */
-void cm_open(struct run *r, struct device *d)
+static void cm_open(struct run *r, struct device *d)
 {
 	own_address(d, &own);
 	ibv_close_device(d->context);
@@ -155,7 +153,7 @@ static struct rdma_cm_id *id_of(const struct lane *l)
 }
 
 /* The client asks for the connection at once. */
-void cm_create_qp(struct lane *l, struct ibv_qp_init_attr_ex *attr)
+static void cm_create_qp(struct lane *l, struct ibv_qp_init_attr_ex *attr)
 {
 	struct rdma_conn_param param = param_of(l);
 	uint8_t timeout = opt.timeout;
@@ -176,7 +174,7 @@ void cm_create_qp(struct lane *l, struct ibv_qp_init_attr_ex *attr)
 }
 
 /* The connection manager has a timer of its own for receivers that are not ready: 655 ms. */
-void cm_connect(struct lane *l)
+static void cm_connect(struct lane *l)
 {
 	struct ibv_qp_attr attr = {.min_rnr_timer = opt.min_rnr_timer};
 	struct rdma_conn_param param = param_of(l);
@@ -222,7 +220,7 @@ static void disconnect_all(struct run *r)
 
 /* All connections are alive, and nobody has said anything else. The client ends them, and both
  * sides hear so. */
-void cm_disconnect(struct run *r)
+static void cm_disconnect(struct run *r)
 {
 	struct rdma_cm_event *e;
 	uint32_t ended = 0;
@@ -245,15 +243,24 @@ void cm_disconnect(struct run *r)
 		disconnect_all(r);
 }
 
-void cm_close_lane(struct lane *l)
+static void cm_close_lane(struct lane *l)
 {
 	rdma_destroy_qp(l->id);
 	rdma_destroy_id(l->id);
 }
 
-void cm_close(void)
+static void cm_close(void)
 {
 	if (listener)
 		rdma_destroy_id(listener);
 	rdma_destroy_event_channel(channel);
 }
+
+static const struct cm_calls calls = {.open = cm_open,
+				      .create_qp = cm_create_qp,
+				      .connect = cm_connect,
+				      .disconnect = cm_disconnect,
+				      .close_lane = cm_close_lane,
+				      .close = cm_close};
+
+const struct cm_calls *const cm = &calls;

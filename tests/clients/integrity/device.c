@@ -87,7 +87,7 @@ static void create_qp(struct lane *l, struct ibv_cq *cq)
 	};
 
 	if (opt.rdma_cm)
-		cm_create_qp(l, &attr);
+		cm->create_qp(l, &attr);
 	else if (opt.wr_api)
 		l->qp = ibv_create_qp_ex(l->device->context, &attr);
 	else /* the extended attributes begin with the plain ones */
@@ -162,7 +162,7 @@ static void open_one(struct run *r, struct device *d, const char *name)
 {
 	d->context = open_named(name);
 	if (opt.rdma_cm)
-		cm_open(r, d);
+		cm->open(r, d);
 	d->pd = ibv_alloc_pd(d->context);
 	if (!d->pd)
 		fail("alloc_pd");
@@ -241,7 +241,7 @@ void device_connect(struct run *r)
 		if (!net_swap(r, &l->own, &l->peer, sizeof(l->own)))
 			fail("the peer left");
 		if (opt.rdma_cm)
-			cm_connect(l);
+			cm->connect(l);
 		else
 			to_rts(l, 1);
 		receives_post(r, l, true);
@@ -301,7 +301,7 @@ void device_reuse(struct run *r)
 static void close_lane(struct lane *l)
 {
 	if (opt.rdma_cm)
-		cm_close_lane(l);
+		cm->close_lane(l);
 	else
 		ibv_destroy_qp(l->qp);
 	ibv_dereg_mr(l->mr);
@@ -315,7 +315,7 @@ static void close_one(struct device *d)
 {
 	ibv_dealloc_pd(d->pd);
 	if (opt.rdma_cm)
-		cm_close();
+		cm->close();
 	else
 		ibv_close_device(d->context);
 }

@@ -307,15 +307,15 @@ void device_connect(struct run *r);
 void device_reuse(struct run *r);
 void device_close(struct run *r);
 
-extern const bool integrity_by_dlopen; /* cm.c, no_cm.c: which program this is */
-
-/* cm.c: with --rdma-cm. no_cm.c: in a program that has no such option. */
-void cm_open(struct run *r, struct device *d);
-void cm_create_qp(struct lane *l, struct ibv_qp_init_attr_ex *attr);
-void cm_connect(struct lane *l);
-void cm_disconnect(struct run *r); /* all that is verified must be over */
-void cm_close_lane(struct lane *l);
-void cm_close(void);
+/* cm.c: --rdma-cm. NULL in integrity-dlopen: librdmacm would load libibverbs before that does. */
+extern const struct cm_calls {
+	void (*open)(struct run *r, struct device *d);
+	void (*create_qp)(struct lane *l, struct ibv_qp_init_attr_ex *attr);
+	void (*connect)(struct lane *l);
+	void (*disconnect)(struct run *r); /* all that is verified must be over */
+	void (*close_lane)(struct lane *l);
+	void (*close)(void);
+} *const cm;
 
 /* cq.c */
 void poller_create(struct run *r, uint32_t thread, int entries);

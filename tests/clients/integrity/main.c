@@ -39,7 +39,7 @@ int main(int argc, char **argv)
 		device_reuse(&r);
 	}
 	if (opt.rdma_cm)
-		cm_disconnect(&r);
+		cm->disconnect(&r);
 	for (uint32_t i = 0; i < opt.w.qps; i++)
 		counters_add(&own.n, &r.lanes[i].n);
 	own.status = violated(&own.n) ? EXIT_VIOLATED : r.abort_status > 0 ? r.abort_status : 0;

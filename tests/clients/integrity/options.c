@@ -303,6 +303,7 @@ static void check_options(void)
 		bad("--size, --depth, --receives: too much memory per QP");
 	if (opt.break_unarmed && opt.events == EVENTS_NONE)
 		bad("--break unarmed: not without --events");
+	opt.by_dlopen |= !cm;
 	if (opt.rdma_cm && (opt.by_dlopen || opt.device_count > 1 || opt.w.lives > 1 || opt.mtu))
 		bad("--rdma-cm: not with --dlopen, --lives, --mtu or two devices");
 	if (opt.mtu) {
@@ -354,7 +355,7 @@ void options_parse(int argc, char **argv)
 		bad("%s: one peer is enough", argv[optind + 1]);
 	opt.peer = argv[optind];
 	check_options();
-	if (opt.by_dlopen && !integrity_by_dlopen)
+	if (opt.by_dlopen && cm)
 		become_by_dlopen(argv);
 	prctl(PR_SET_NAME, "integrity"); /* whichever of the two this is */
 }
