@@ -78,7 +78,7 @@ check-long-testbed: all lib/libshift-hooks.la
 	for part in undone scenarios perftest unprotected soak; do \
 		BUILDDIR='$(abs_top_builddir)' $(top_srcdir)/tests/testbed/inject-long $$part || exit; done
 
-# The integrity client through faults, under each sanitizer and valgrind.
+# The integrity client through faults, under each sanitizer.
 CHECK_LONG_TARGETS += check-long-sanitized
 .PHONY: check-long-sanitized
 check-long-sanitized: all
@@ -86,7 +86,6 @@ check-long-sanitized: all
 		mkdir -p sanitized-$$kind && (cd sanitized-$$kind && '$(abs_top_srcdir)/configure' -q --enable-$$kind && \
 			$(MAKE) -s && '$(abs_top_srcdir)/tests/testbed/sanitized') || exit; \
 	done
-	BUILDDIR='$(abs_top_builddir)' $(top_srcdir)/tests/testbed/sanitized --valgrind
 
 check-long:
 	for target in $(CHECK_LONG_TARGETS); do $(MAKE) -j1 $$target || exit; done
