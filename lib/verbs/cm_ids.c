@@ -366,23 +366,82 @@ static void conn_remove(struct cm_conn *c)
 	free(c);
 }
 
-/* Until librdmacm has done it, other threads may read events of this id. */
-int hook_cm_destroy_id(struct rdma_cm_id *id)
+static bool wake_is_in(const struct wake *w, const void *conn)
 {
-	struct cm_conn *c = fork_in_child() ? NULL : conn_goes(id);
+	const struct cm_conn *c = conn;
+
+	return wake_is_unread_of(w, &c->number) && c->id->event && c->id->event->id == w->id;
+}
+
+/*
+ * Ubuntu links its librdmacm with -Bsymbolic-functions: that does not call itself through its PLT,
+ * and reads the channel of an id that has no other around us. If it has read a wake-up there, its
+ * rdma_disconnect() has returned as with DISCONNECTED. It would acknowledge that around us, too,
+ * and later than we need it.
+ */
+static void event_leaves_id(struct rdma_cm_id *id)
+{
+	struct rdma_cm_event *e = NULL;
+	struct wake *w = NULL;
+	struct cm_conn *c;
+
+	cm_lock();
+	c = conn_of_id(id);
+	if (c)
+		w = wake_find(wake_is_in, c);
+	if (w) {
+		w->dropped = true;
+		c->waking = false;
+		c->told = true;
+		e = id->event;
+		id->event = NULL;
+	}
+	cm_unlock();
+	if (w)
+		cm->ack_cm_event(e);
+	wake_end(w);
+}
+
+/* Until librdmacm has done it, other threads may read events of this id. */
+static int destroy(struct rdma_cm_id *id, int (*real)(struct rdma_cm_id *id))
+{
+	struct cm_conn *c;
 	int err;
 
+	uncancelled_begin();
+	event_leaves_id(id);
+	uncancelled_end();
+	c = conn_goes(id);
 	if (!c)
-		return cm->destroy_id(id);
+		return real(id);
 	uncancelled_begin();
 	wakes_drop(wake_is_unread_of, &c->number);
 	cm_lock();
 	wait_while(wake_holds_up, &c->number);
 	cm_unlock();
-	err = cm->destroy_id(id);
+	err = real(id);
 	conn_remove(c);
 	uncancelled_end();
 	return err;
+}
+
+int hook_cm_destroy_id(struct rdma_cm_id *id)
+{
+	return fork_in_child() ? cm->destroy_id(id) : destroy(id, cm->destroy_id);
+}
+
+static int real_destroy_ep(struct rdma_cm_id *id)
+{
+	cm->destroy_ep(id);
+	return 0;
+}
+
+void hook_cm_destroy_ep(struct rdma_cm_id *id)
+{
+	if (fork_in_child())
+		cm->destroy_ep(id);
+	else
+		destroy(id, real_destroy_ep);
 }
 
 /* The number of the id, or 0. What wakes it now waits until it has arrived. */
@@ -427,6 +486,7 @@ int hook_cm_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel
 	if (fork_in_child())
 		return cm->migrate_id(id, channel);
 	uncancelled_begin();
+	event_leaves_id(id);
 	number = conn_leaves(id);
 	wakes_drop(wake_is_unread_of, &number);
 	err = cm->migrate_id(id, channel);

@@ -637,6 +637,78 @@ static void test_context_of_ours(void **st)
 	assert_int_equal(hook_cm_ack_event(e), 0);
 }
 
+/* --- a librdmacm that does not call itself through its PLT ------------------------------------ */
+
+/* As in its rdma_disconnect() of an id that has no channel of the program's. */
+static void librdmacm_reads_the_end(void)
+{
+	cm_ended(v.cm_number, now);
+	time_passes(0);
+	get_unhooked(&channel, &id.event);
+}
+
+static void test_read_around_us_and_destroyed(void **st)
+{
+	(void)st;
+	librdmacm_reads_the_end();
+	destroy(&id);
+	assert_int_equal(ids, 0);
+}
+
+static void test_read_around_us_and_migrated(void **st)
+{
+	(void)st;
+	librdmacm_reads_the_end();
+	assert_int_equal(hook_cm_migrate_id(&id, &other.channel), 0);
+	assert_int_equal(ids, 0);
+	assert_false(has_event(&other)); /* it has heard */
+}
+
+/* Another id's event there is librdmacm's own matter. */
+static void test_read_of_another_and_destroyed(void **st)
+{
+	struct rdma_cm_event *e;
+
+	(void)st;
+	raise_event(&channel, &id, CM_EVENT_DISCONNECTED, 0);
+	cm_ended(v.cm_number, now);
+	time_passes(0);
+	get_unhooked(&channel, &id.event);
+	e = id.event;
+	assert_int_equal(hook_cm_migrate_id(&id, &other.channel), 0);
+	assert_ptr_equal(id.event, e);
+	assert_int_equal(ids, 1);
+}
+
+/* Its rdma_destroy_ep() calls no function of ours. */
+static void test_endpoint_destroyed(void **st)
+{
+	uint32_t number = v.cm_number;
+
+	(void)st;
+	cm_ended(number, now);
+	time_passes(0);
+	hook_cm_destroy_ep(&id);
+	assert_int_equal(ids, 0);
+	cm_ended(number, now);
+	time_passes(0);
+	assert_int_equal(ids, 0);
+	hook_cm_connects(&id, NULL); /* another id at the same address */
+	assert_int_not_equal(v.cm_number, number);
+}
+
+/* With no connection of ours. */
+static void test_another_endpoint_destroyed(void **st)
+{
+	struct rdma_cm_id more = {.channel = &other.channel};
+
+	(void)st;
+	hook_cm_destroy_ep(&more);
+	cm_ended(v.cm_number, now);
+	time_passes(0);
+	expect_event(&channel, CM_EVENT_DISCONNECTED);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -679,6 +751,11 @@ int main(void)
 		TEST(test_another_id_at_the_address_disconnects),
 		TEST(test_another_id_at_the_address_of_ours),
 		TEST(test_context_of_ours),
+		TEST(test_read_around_us_and_destroyed),
+		TEST(test_read_around_us_and_migrated),
+		TEST(test_read_of_another_and_destroyed),
+		TEST(test_endpoint_destroyed),
+		TEST(test_another_endpoint_destroyed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
