@@ -286,7 +286,8 @@ static bool wake_ends_on(const struct wake *w, const void *channel)
 	return w->channel == channel && w->dropped;
 }
 
-/* The program cannot destroy its id meanwhile. An event of a channel that is gone holds nothing. */
+/* The program cannot destroy or migrate its id meanwhile. An event of a channel that is gone holds
+ * nothing. */
 static bool wake_holds_up(const struct wake *w, const void *number)
 {
 	return w->number == *(const uint32_t *)number && w->channel && !w->in_id;
@@ -312,6 +313,14 @@ static void wait_while(bool (*fits)(const struct wake *w, const void *arg), cons
 {
 	while (wake_find(fits, arg))
 		pthread_cond_wait(&wake_ended, &lock);
+}
+
+/* Of that id's events that are ours. What was not read is no more. */
+static void wait_for_acks(uint32_t number)
+{
+	cm_lock();
+	wait_while(wake_holds_up, &number);
+	cm_unlock();
 }
 
 static void conn_loses_channel(void *conn, void *channel)
@@ -416,9 +425,7 @@ static int destroy(struct rdma_cm_id *id, int (*real)(struct rdma_cm_id *id))
 		return real(id);
 	uncancelled_begin();
 	wakes_drop(wake_is_unread_of, &c->number);
-	cm_lock();
-	wait_while(wake_holds_up, &c->number);
-	cm_unlock();
+	wait_for_acks(c->number);
 	err = real(id);
 	conn_remove(c);
 	uncancelled_end();
@@ -477,7 +484,8 @@ static void conn_arrives(const struct rdma_cm_id *id)
 	wake_end(failed);
 }
 
-/* A wake-up that was not read yet would stay on the old channel, and wake the program there. */
+/* A wake-up that was not read yet would stay on the old channel, and wake the program there. One
+ * that was read is waited for, as librdmacm does for the kernel's events. */
 int hook_cm_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel)
 {
 	uint32_t number;
@@ -491,6 +499,8 @@ int hook_cm_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel
 	wakes_drop(wake_is_unread_of, &number);
 	err = cm->migrate_id(id, channel);
 	why = errno;
+	if (!err)
+		wait_for_acks(number);
 	conn_arrives(id);
 	errno = why;
 	uncancelled_end();

@@ -285,6 +285,13 @@ static void *destroy_it(void *of)
 	return NULL;
 }
 
+static void *migrate_and_tell(void *of)
+{
+	assert_int_equal(hook_cm_migrate_id(of, &other.channel), 0);
+	destroyed = true;
+	return NULL;
+}
+
 /* It frees what the event's id->context is when that has returned. */
 static void test_destroy_waits_for_the_ack(void **st)
 {
@@ -299,6 +306,45 @@ static void test_destroy_waits_for_the_ack(void **st)
 	assert_false(destroyed);
 	assert_int_equal(hook_cm_ack_event(e), 0);
 	pthread_join(thread, NULL);
+}
+
+/* As librdmacm's does for the kernel's events: no other thread is to have one of the old channel
+ * when it returns. */
+static void test_migration_waits_for_the_ack(void **st)
+{
+	struct rdma_cm_event *e = NULL;
+	pthread_t thread;
+
+	(void)st;
+	read_the_end(&e);
+	destroyed = false;
+	assert_int_equal(pthread_create(&thread, NULL, migrate_and_tell, &id), 0);
+	usleep(200000);
+	assert_false(destroyed);
+	assert_int_equal(hook_cm_ack_event(e), 0);
+	pthread_join(thread, NULL);
+	assert_int_equal(ids, 0);
+}
+
+/* If it fails, librdmacm does not wait, either. */
+static void test_failed_migration_waits_for_no_ack(void **st)
+{
+	struct rdma_cm_event *e = NULL;
+
+	(void)st;
+	read_the_end(&e);
+	migrate_result = -1;
+	assert_int_equal(hook_cm_migrate_id(&id, &other.channel), -1);
+	assert_int_equal(hook_cm_ack_event(e), 0);
+}
+
+/* librdmacm acknowledges it in its own migrate. */
+static void test_migration_with_the_event_in_the_id(void **st)
+{
+	(void)st;
+	read_the_end(&id.event);
+	assert_int_equal(hook_cm_migrate_id(&id, &other.channel), 0);
+	assert_int_equal(ids, 1); /* the fake leaves it to the destroy */
 }
 
 /* Two threads wait, each for another event. */
@@ -719,6 +765,9 @@ int main(void)
 		TEST(test_channel_destroyed_before_the_end),
 		TEST(test_end_while_it_migrates),
 		TEST(test_destroy_waits_for_the_ack),
+		TEST(test_migration_waits_for_the_ack),
+		TEST(test_failed_migration_waits_for_no_ack),
+		TEST(test_migration_with_the_event_in_the_id),
 		TEST(test_destroy_with_the_event_in_the_id),
 		TEST(test_nothing_wakes_for_what_was_told),
 		TEST(test_read_wake_up_is_not_repeated),
