@@ -55,7 +55,8 @@ struct ending {
 	struct ending *next;
 	uint32_t number;
 	uint64_t at_ns;
-	bool watch; /* only if it has not survived */
+	bool watch;   /* only if it has not survived */
+	bool qp_gone; /* only if its NIC, too, was removed: else the kernel will tell */
 };
 
 static void endings_run(void *arg);
@@ -517,7 +518,7 @@ static void ending_tell(struct job *job)
 
 	cm_lock();
 	c = table_get(&by_number, e->number);
-	if (c && !c->told && !c->waking) {
+	if (c && !c->told && !c->waking && (!e->qp_gone || c->lost_nic)) {
 		log_info("QP %#x: its RDMA-CM is told that it is disconnected", c->qpn);
 		failed = conn_wake(c);
 	}
@@ -593,7 +594,8 @@ static bool ending_is_over(struct ending **at, uint64_t now)
 		return false;
 	}
 	*at = e->next;
-	if (fate == IS_OVER)
+	e->qp_gone = fate == GONE;
+	if (fate == IS_OVER || fate == GONE)
 		ending_submit(e);
 	else
 		free(e);
@@ -734,7 +736,11 @@ static enum verdict conn_judge(struct cm_conn *c, const struct rdma_cm_event *e)
 	}
 	if (!c->established) /* its own attempt has failed */
 		return GIVE;
-	return c->ended ? HIDE : HIDE_IF_SURVIVED;
+	if (!c->ended)
+		return HIDE_IF_SURVIVED;
+	if (e->event == CM_EVENT_DEVICE_REMOVAL && !c->expects && !c->told)
+		return GIVE; /* nothing else will come: the kernel has no connection any more */
+	return HIDE;
 }
 
 static void watch_on_bg(void *arg)
