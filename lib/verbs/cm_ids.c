@@ -395,6 +395,7 @@ static void event_leaves_id(struct rdma_cm_id *id)
 	struct wake *w = NULL;
 	struct cm_conn *c;
 
+	uncancelled_begin();
 	cm_lock();
 	c = conn_of_id(id);
 	if (c)
@@ -410,6 +411,7 @@ static void event_leaves_id(struct rdma_cm_id *id)
 	if (w)
 		cm->ack_cm_event(e);
 	wake_end(w);
+	uncancelled_end();
 }
 
 /* Until librdmacm has done it, other threads may read events of this id. */
@@ -418,9 +420,7 @@ static int destroy(struct rdma_cm_id *id, int (*real)(struct rdma_cm_id *id))
 	struct cm_conn *c;
 	int err;
 
-	uncancelled_begin();
 	event_leaves_id(id);
-	uncancelled_end();
 	c = conn_goes(id);
 	if (!c)
 		return real(id);
