@@ -63,6 +63,7 @@ exports() { # FILE: names with versions
 		rdma_accept@@RDMACM_1.0
 		rdma_ack_cm_event@@RDMACM_1.0
 		rdma_connect@@RDMACM_1.0
+		rdma_destroy_ep@@RDMACM_1.0
 		rdma_destroy_event_channel@@RDMACM_1.0
 		rdma_destroy_id@@RDMACM_1.0
 		rdma_destroy_qp@@RDMACM_1.0

@@ -65,6 +65,7 @@ enum { CM_PORT_SPACE_TCP = 0x0106 };
 	X(disconnect, int, (struct rdma_cm_id * id))                                               \
 	X(destroy_qp, void, (struct rdma_cm_id * id))                                              \
 	X(destroy_id, int, (struct rdma_cm_id * id))                                               \
+	X(destroy_ep, void, (struct rdma_cm_id * id))                                              \
 	X(migrate_id, int, (struct rdma_cm_id * id, struct rdma_event_channel * channel))          \
 	X(destroy_event_channel, void, (struct rdma_event_channel * channel))                      \
 	X(get_cm_event, int, (struct rdma_event_channel * channel, struct rdma_cm_event * *event)) \

@@ -2,7 +2,8 @@
 /*
  * The functions of librdmacm that programs call by name. librdmacm is no dependency of ours: who
  * calls them has loaded it. Its own calls come here, too, through its PLT: what rdma_create_ep() or
- * a rsocket does for the program.
+ * a rsocket does for the program. But not those of Ubuntu's, which is linked with
+ * -Bsymbolic-functions.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -79,6 +80,14 @@ EXPORT int rdma_destroy_id(struct rdma_cm_id *id)
 		CALL_OTHER(-1, rdma_destroy_id, id);
 	hook_cm_disconnects(id, false);
 	return hook_cm_destroy_id(id);
+}
+
+EXPORT void rdma_destroy_ep(struct rdma_cm_id *id)
+{
+	if (is_missing())
+		CALL_OTHER((void)0, rdma_destroy_ep, id);
+	hook_cm_disconnects(id, false);
+	hook_cm_destroy_ep(id);
 }
 
 EXPORT int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel)

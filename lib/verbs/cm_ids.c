@@ -55,7 +55,8 @@ struct ending {
 	struct ending *next;
 	uint32_t number;
 	uint64_t at_ns;
-	bool watch; /* only if it has not survived */
+	bool watch;   /* only if it has not survived */
+	bool qp_gone; /* only if its NIC, too, was removed: else the kernel will tell */
 };
 
 static void endings_run(void *arg);
@@ -286,7 +287,8 @@ static bool wake_ends_on(const struct wake *w, const void *channel)
 	return w->channel == channel && w->dropped;
 }
 
-/* The program cannot destroy its id meanwhile. An event of a channel that is gone holds nothing. */
+/* The program cannot destroy or migrate its id meanwhile. An event of a channel that is gone holds
+ * nothing. */
 static bool wake_holds_up(const struct wake *w, const void *number)
 {
 	return w->number == *(const uint32_t *)number && w->channel && !w->in_id;
@@ -312,6 +314,14 @@ static void wait_while(bool (*fits)(const struct wake *w, const void *arg), cons
 {
 	while (wake_find(fits, arg))
 		pthread_cond_wait(&wake_ended, &lock);
+}
+
+/* Of that id's events that are ours. What was not read is no more. */
+static void wait_for_acks(uint32_t number)
+{
+	cm_lock();
+	wait_while(wake_holds_up, &number);
+	cm_unlock();
 }
 
 static void conn_loses_channel(void *conn, void *channel)
@@ -366,23 +376,80 @@ static void conn_remove(struct cm_conn *c)
 	free(c);
 }
 
-/* Until librdmacm has done it, other threads may read events of this id. */
-int hook_cm_destroy_id(struct rdma_cm_id *id)
+static bool wake_is_in(const struct wake *w, const void *conn)
 {
-	struct cm_conn *c = fork_in_child() ? NULL : conn_goes(id);
+	const struct cm_conn *c = conn;
+
+	return wake_is_unread_of(w, &c->number) && c->id->event && c->id->event->id == w->id;
+}
+
+/*
+ * Ubuntu links its librdmacm with -Bsymbolic-functions: that does not call itself through its PLT,
+ * and reads the channel of an id that has no other around us. If it has read a wake-up there, its
+ * rdma_disconnect() has returned as with DISCONNECTED. It would acknowledge that around us, too,
+ * and later than we need it.
+ */
+static void event_leaves_id(struct rdma_cm_id *id)
+{
+	struct rdma_cm_event *e = NULL;
+	struct wake *w = NULL;
+	struct cm_conn *c;
+
+	uncancelled_begin();
+	cm_lock();
+	c = conn_of_id(id);
+	if (c)
+		w = wake_find(wake_is_in, c);
+	if (w) {
+		w->dropped = true;
+		c->waking = false;
+		c->told = true;
+		e = id->event;
+		id->event = NULL;
+	}
+	cm_unlock();
+	if (w)
+		cm->ack_cm_event(e);
+	wake_end(w);
+	uncancelled_end();
+}
+
+/* Until librdmacm has done it, other threads may read events of this id. */
+static int destroy(struct rdma_cm_id *id, int (*real)(struct rdma_cm_id *id))
+{
+	struct cm_conn *c;
 	int err;
 
+	event_leaves_id(id);
+	c = conn_goes(id);
 	if (!c)
-		return cm->destroy_id(id);
+		return real(id);
 	uncancelled_begin();
 	wakes_drop(wake_is_unread_of, &c->number);
-	cm_lock();
-	wait_while(wake_holds_up, &c->number);
-	cm_unlock();
-	err = cm->destroy_id(id);
+	wait_for_acks(c->number);
+	err = real(id);
 	conn_remove(c);
 	uncancelled_end();
 	return err;
+}
+
+int hook_cm_destroy_id(struct rdma_cm_id *id)
+{
+	return fork_in_child() ? cm->destroy_id(id) : destroy(id, cm->destroy_id);
+}
+
+static int real_destroy_ep(struct rdma_cm_id *id)
+{
+	cm->destroy_ep(id);
+	return 0;
+}
+
+void hook_cm_destroy_ep(struct rdma_cm_id *id)
+{
+	if (fork_in_child())
+		cm->destroy_ep(id);
+	else
+		destroy(id, real_destroy_ep);
 }
 
 /* The number of the id, or 0. What wakes it now waits until it has arrived. */
@@ -418,7 +485,8 @@ static void conn_arrives(const struct rdma_cm_id *id)
 	wake_end(failed);
 }
 
-/* A wake-up that was not read yet would stay on the old channel, and wake the program there. */
+/* A wake-up that was not read yet would stay on the old channel, and wake the program there. One
+ * that was read is waited for, as librdmacm does for the kernel's events. */
 int hook_cm_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel)
 {
 	uint32_t number;
@@ -427,10 +495,13 @@ int hook_cm_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel
 	if (fork_in_child())
 		return cm->migrate_id(id, channel);
 	uncancelled_begin();
+	event_leaves_id(id);
 	number = conn_leaves(id);
 	wakes_drop(wake_is_unread_of, &number);
 	err = cm->migrate_id(id, channel);
 	why = errno;
+	if (!err)
+		wait_for_acks(number);
 	conn_arrives(id);
 	errno = why;
 	uncancelled_end();
@@ -447,7 +518,7 @@ static void ending_tell(struct job *job)
 
 	cm_lock();
 	c = table_get(&by_number, e->number);
-	if (c && !c->told && !c->waking) {
+	if (c && !c->told && !c->waking && (!e->qp_gone || c->lost_nic)) {
 		log_info("QP %#x: its RDMA-CM is told that it is disconnected", c->qpn);
 		failed = conn_wake(c);
 	}
@@ -523,7 +594,8 @@ static bool ending_is_over(struct ending **at, uint64_t now)
 		return false;
 	}
 	*at = e->next;
-	if (fate == IS_OVER)
+	e->qp_gone = fate == GONE;
+	if (fate == IS_OVER || fate == GONE)
 		ending_submit(e);
 	else
 		free(e);
@@ -664,7 +736,11 @@ static enum verdict conn_judge(struct cm_conn *c, const struct rdma_cm_event *e)
 	}
 	if (!c->established) /* its own attempt has failed */
 		return GIVE;
-	return c->ended ? HIDE : HIDE_IF_SURVIVED;
+	if (!c->ended)
+		return HIDE_IF_SURVIVED;
+	if (e->event == CM_EVENT_DEVICE_REMOVAL && !c->expects && !c->told)
+		return GIVE; /* nothing else will come: the kernel has no connection any more */
+	return HIDE;
 }
 
 static void watch_on_bg(void *arg)

@@ -38,6 +38,7 @@ void hook_cm_destroys_channel(struct rdma_event_channel *channel);
  * librdmacm does for the kernel's events. */
 int hook_cm_disconnect(struct rdma_cm_id *id);
 int hook_cm_destroy_id(struct rdma_cm_id *id);
+void hook_cm_destroy_ep(struct rdma_cm_id *id); /* and its QP, of which the peer was told */
 int hook_cm_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel);
 int hook_cm_get_event(struct rdma_event_channel *channel, struct rdma_cm_event **event);
 int hook_cm_ack_event(struct rdma_cm_event *event);

@@ -267,6 +267,12 @@ int hook_cm_destroy_id(struct rdma_cm_id *id)
 	return real_rdmacm()->destroy_id(id);
 }
 
+void hook_cm_destroy_ep(struct rdma_cm_id *id)
+{
+	(void)id;
+	say("cm_destroy_ep");
+}
+
 void hook_cm_destroys_channel(struct rdma_event_channel *channel)
 {
 	(void)channel;

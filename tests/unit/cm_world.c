@@ -332,6 +332,11 @@ static int get_event(struct rdma_event_channel *from, struct rdma_cm_event **eve
 	return 0;
 }
 
+void get_unhooked(struct channel *c, struct rdma_cm_event **event)
+{
+	assert_int_equal(get_event(&c->channel, event), 0);
+}
+
 static int ack_event(struct rdma_cm_event *e)
 {
 	int i = 0;
@@ -407,6 +412,8 @@ static void forget_events(struct channel *c, const struct rdma_cm_id *of)
 	}
 }
 
+static bool calls_itself; /* not through its PLT */
+
 /* It waits until the id's events are acknowledged. */
 static int destroy_id(struct rdma_cm_id *of)
 {
@@ -420,7 +427,9 @@ static int destroy_id(struct rdma_cm_id *of)
 	pthread_mutex_unlock(&kernel);
 	if (during_destroy)
 		during_destroy(of);
-	if (!ours && of->event)
+	if (!ours && of->event && calls_itself)
+		ack_event(of->event);
+	else if (!ours && of->event)
 		hook_cm_ack_event(of->event);
 	of->event = NULL;
 	for (int ms = 0; !is_acknowledged(of); ms++) {
@@ -433,6 +442,13 @@ static int destroy_id(struct rdma_cm_id *of)
 	}
 	step();
 	return 0;
+}
+
+static void destroy_ep(struct rdma_cm_id *of)
+{
+	calls_itself = true;
+	assert_int_equal(destroy_id(of), 0);
+	calls_itself = false;
 }
 
 static int migrate_id(struct rdma_cm_id *of, struct rdma_event_channel *to)
@@ -504,6 +520,7 @@ int begin(void **st)
 						.create_id = create_id,
 						.resolve_addr = resolve_addr,
 						.destroy_id = destroy_id,
+						.destroy_ep = destroy_ep,
 						.disconnect = disconnect,
 						.migrate_id = migrate_id};
 

@@ -72,6 +72,7 @@ int begin(void **st);
 int end(void **st);
 
 void raise_event(struct channel *on, struct rdma_cm_id *of, int type, int status);
+void get_unhooked(struct channel *c, struct rdma_cm_event **event); /* librdmacm, for itself */
 bool has_event(const struct channel *c);
 void time_passes(uint64_t ns);
 void destroy(struct rdma_cm_id *of);

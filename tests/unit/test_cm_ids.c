@@ -316,6 +316,71 @@ static void test_the_only_nic_is_removed(void **st)
 	expect_event(&channel, CM_EVENT_DEVICE_REMOVAL);
 }
 
+static void destroys_qp(void)
+{
+	hook_cm_disconnects(&id, false);
+	v.cm_number = 0; /* it is found no more */
+}
+
+/* Without having disconnected. The kernel has no connection any more that could end. */
+static void test_the_nic_is_removed_behind_the_qp(void **st)
+{
+	(void)st;
+	never_blocks(&channel);
+	destroys_qp();
+	raise_event(&channel, &id, CM_EVENT_UNREACHABLE, -110);
+	expect_none(&channel);
+	raise_event(&channel, &id, CM_EVENT_DEVICE_REMOVAL, 0);
+	expect_event(&channel, CM_EVENT_DEVICE_REMOVAL);
+}
+
+/* It needs it no more. */
+static void test_the_nic_is_removed_at_the_end(void **st)
+{
+	(void)st;
+	never_blocks(&channel);
+	hook_cm_disconnects(&id, true);
+	raise_event(&channel, &id, CM_EVENT_DEVICE_REMOVAL, 0);
+	expect_none(&channel);
+}
+
+static void test_the_nic_is_removed_behind_the_end(void **st)
+{
+	(void)st;
+	never_blocks(&channel);
+	hook_cm_disconnects(&id, false);
+	raise_event(&channel, &id, CM_EVENT_DISCONNECTED, 0);
+	expect_event(&channel, CM_EVENT_DISCONNECTED);
+	raise_event(&channel, &id, CM_EVENT_DEVICE_REMOVAL, 0);
+	expect_none(&channel);
+}
+
+/* It has heard nothing of the NIC, and waits for the peer to disconnect, say. */
+static void test_the_qp_goes_behind_the_nic(void **st)
+{
+	(void)st;
+	never_blocks(&channel);
+	raise_event(&channel, &id, CM_EVENT_DEVICE_REMOVAL, 0);
+	expect_none(&channel);
+	destroys_qp();
+	time_passes(3 * S);
+	expect_event(&channel, CM_EVENT_DISCONNECTED);
+}
+
+/* The kernel still has the connection, and will tell of its end. */
+static void test_the_qp_goes_behind_the_path(void **st)
+{
+	(void)st;
+	never_blocks(&channel);
+	raise_event(&channel, &id, CM_EVENT_UNREACHABLE, -110);
+	expect_none(&channel);
+	destroys_qp();
+	time_passes(3 * S);
+	assert_int_equal(ids, 0);
+	assert_int_equal(timer->heap_at, 0);
+	expect_none(&channel);
+}
+
 /* Of the NIC to which our id is bound, while the program has its first event. */
 static void test_our_id_has_a_second_event(void **st)
 {
@@ -547,6 +612,11 @@ int main(void)
 		TEST(test_hidden_and_home),
 		TEST(test_hidden_again_when_it_is_home),
 		TEST(test_two_are_hidden),
+		TEST(test_the_nic_is_removed_behind_the_qp),
+		TEST(test_the_nic_is_removed_at_the_end),
+		TEST(test_the_nic_is_removed_behind_the_end),
+		TEST(test_the_qp_goes_behind_the_nic),
+		TEST(test_the_qp_goes_behind_the_path),
 		TEST(test_hidden_before_an_end),
 		TEST(test_released_after_it_was_hidden),
 		TEST(test_the_only_nic_is_removed),

@@ -181,7 +181,7 @@ RACE(test_not_told_and_migrated, 0, 0, PAIR(ends_soon_unheard, is_told, migrates
 RACE(test_not_told_and_channel_destroyed, 0, 0, PAIR(ends_soon_unheard, is_told, destroys_channel))
 RACE(test_acknowledged_and_destroyed, 0, 0, PAIR(has_read_it, acknowledges, destroys),
      .waits = true)
-RACE(test_acknowledged_and_migrated, 0, 0, PAIR(has_read_it, acknowledges, migrates))
+RACE(test_acknowledged_and_migrated, 0, 0, PAIR(has_read_it, acknowledges, migrates), .waits = true)
 RACE(test_acknowledged_and_another, 0, 0, PAIR(has_read_it, acknowledges, gets_another))
 RACE(test_acknowledged_and_channel_destroyed, 0, 0,
      PAIR(has_read_it, acknowledges, destroys_channel), .may_leak = true)

@@ -271,6 +271,13 @@ static void *destroy_it(void *of)
 	return NULL;
 }
 
+static void *migrate_and_tell(void *of)
+{
+	assert_int_equal(hook_cm_migrate_id(of, &other.channel), 0);
+	destroyed = true;
+	return NULL;
+}
+
 /* It frees what the event's id->context is when that has returned. */
 static void test_destroy_waits_for_the_ack(void **st)
 {
@@ -285,6 +292,45 @@ static void test_destroy_waits_for_the_ack(void **st)
 	assert_false(destroyed);
 	assert_int_equal(hook_cm_ack_event(e), 0);
 	pthread_join(thread, NULL);
+}
+
+/* As librdmacm's does for the kernel's events: no other thread is to have one of the old channel
+ * when it returns. */
+static void test_migration_waits_for_the_ack(void **st)
+{
+	struct rdma_cm_event *e = NULL;
+	pthread_t thread;
+
+	(void)st;
+	read_the_end(&e);
+	destroyed = false;
+	assert_int_equal(pthread_create(&thread, NULL, migrate_and_tell, &id), 0);
+	usleep(200000);
+	assert_false(destroyed);
+	assert_int_equal(hook_cm_ack_event(e), 0);
+	pthread_join(thread, NULL);
+	assert_int_equal(ids, 0);
+}
+
+/* If it fails, librdmacm does not wait, either. */
+static void test_failed_migration_waits_for_no_ack(void **st)
+{
+	struct rdma_cm_event *e = NULL;
+
+	(void)st;
+	read_the_end(&e);
+	migrate_result = -1;
+	assert_int_equal(hook_cm_migrate_id(&id, &other.channel), -1);
+	assert_int_equal(hook_cm_ack_event(e), 0);
+}
+
+/* librdmacm acknowledges it in its own migrate. */
+static void test_migration_with_the_event_in_the_id(void **st)
+{
+	(void)st;
+	read_the_end(&id.event);
+	assert_int_equal(hook_cm_migrate_id(&id, &other.channel), 0);
+	assert_int_equal(ids, 1); /* the fake leaves it to the destroy */
 }
 
 /* Two threads wait, each for another event. */
@@ -619,6 +665,78 @@ static void test_context_of_ours(void **st)
 	assert_int_equal(hook_cm_ack_event(e), 0);
 }
 
+/* --- a librdmacm that does not call itself through its PLT ------------------------------------ */
+
+/* As in its rdma_disconnect() of an id that has no channel of the program's. */
+static void librdmacm_reads_the_end(void)
+{
+	cm_ended(v.cm_number, now);
+	time_passes(0);
+	get_unhooked(&channel, &id.event);
+}
+
+static void test_read_around_us_and_destroyed(void **st)
+{
+	(void)st;
+	librdmacm_reads_the_end();
+	destroy(&id);
+	assert_int_equal(ids, 0);
+}
+
+static void test_read_around_us_and_migrated(void **st)
+{
+	(void)st;
+	librdmacm_reads_the_end();
+	assert_int_equal(hook_cm_migrate_id(&id, &other.channel), 0);
+	assert_int_equal(ids, 0);
+	assert_false(has_event(&other)); /* it has heard */
+}
+
+/* Another id's event there is librdmacm's own matter. */
+static void test_read_of_another_and_destroyed(void **st)
+{
+	struct rdma_cm_event *e;
+
+	(void)st;
+	raise_event(&channel, &id, CM_EVENT_DISCONNECTED, 0);
+	cm_ended(v.cm_number, now);
+	time_passes(0);
+	get_unhooked(&channel, &id.event);
+	e = id.event;
+	assert_int_equal(hook_cm_migrate_id(&id, &other.channel), 0);
+	assert_ptr_equal(id.event, e);
+	assert_int_equal(ids, 1);
+}
+
+/* Its rdma_destroy_ep() calls no function of ours. */
+static void test_endpoint_destroyed(void **st)
+{
+	uint32_t number = v.cm_number;
+
+	(void)st;
+	cm_ended(number, now);
+	time_passes(0);
+	hook_cm_destroy_ep(&id);
+	assert_int_equal(ids, 0);
+	cm_ended(number, now);
+	time_passes(0);
+	assert_int_equal(ids, 0);
+	hook_cm_connects(&id, NULL); /* another id at the same address */
+	assert_int_not_equal(v.cm_number, number);
+}
+
+/* With no connection of ours. */
+static void test_another_endpoint_destroyed(void **st)
+{
+	struct rdma_cm_id more = {.channel = &other.channel};
+
+	(void)st;
+	hook_cm_destroy_ep(&more);
+	cm_ended(v.cm_number, now);
+	time_passes(0);
+	expect_event(&channel, CM_EVENT_DISCONNECTED);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -629,6 +747,9 @@ int main(void)
 		TEST(test_channel_destroyed_before_the_end),
 		TEST(test_end_while_it_migrates),
 		TEST(test_destroy_waits_for_the_ack),
+		TEST(test_migration_waits_for_the_ack),
+		TEST(test_failed_migration_waits_for_no_ack),
+		TEST(test_migration_with_the_event_in_the_id),
 		TEST(test_destroy_with_the_event_in_the_id),
 		TEST(test_nothing_wakes_for_what_was_told),
 		TEST(test_read_wake_up_is_not_repeated),
@@ -661,6 +782,11 @@ int main(void)
 		TEST(test_another_id_at_the_address_disconnects),
 		TEST(test_another_id_at_the_address_of_ours),
 		TEST(test_context_of_ours),
+		TEST(test_read_around_us_and_destroyed),
+		TEST(test_read_around_us_and_migrated),
+		TEST(test_read_of_another_and_destroyed),
+		TEST(test_endpoint_destroyed),
+		TEST(test_another_endpoint_destroyed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -58,6 +58,11 @@ int hook_cm_destroy_id(struct rdma_cm_id *of)
 	return adds("hook_destroy_id", of, &id);
 }
 
+void hook_cm_destroy_ep(struct rdma_cm_id *of)
+{
+	adds("hook_destroy_ep", of, &id);
+}
+
 void hook_cm_destroys_channel(struct rdma_event_channel *of)
 {
 	adds("hook_destroys_channel", of, &channel);
@@ -139,6 +144,7 @@ static void call_all(int result, int error)
 	CALL(rdma_get_cm_event(&channel, &got));
 	CALL(rdma_ack_cm_event(&event));
 	rdma_destroy_qp(&id);
+	rdma_destroy_ep(&id);
 	rdma_destroy_event_channel(&channel);
 }
 
@@ -153,7 +159,7 @@ static void each_has_its_hook_first(void **state)
 	assert_string_equal(trace, "hook_connects connect hook_connects accept "
 				   "hook_disconnect hook_leaves hook_destroy_id "
 				   "hook_migrate_id hook_get_event hook_ack_event "
-				   "hook_leaves destroy_qp "
+				   "hook_leaves destroy_qp hook_leaves hook_destroy_ep "
 				   "hook_destroys_channel destroy_event_channel ");
 }
 
