@@ -670,8 +670,7 @@ static void test_context_of_ours(void **st)
 /* As in its rdma_disconnect() of an id that has no channel of the program's. */
 static void librdmacm_reads_the_end(void)
 {
-	cm_ended(v.cm_number, now);
-	time_passes(0);
+	the_peer_ends();
 	get_unhooked(&channel, &id.event);
 }
 
@@ -690,6 +689,11 @@ static void test_read_around_us_and_migrated(void **st)
 	assert_int_equal(hook_cm_migrate_id(&id, &other.channel), 0);
 	assert_int_equal(ids, 0);
 	assert_false(has_event(&other)); /* it has heard */
+	the_peer_ends();
+	assert_int_equal(ids, 0); /* and is not told again */
+	raise_event(&other, &id, CM_EVENT_DISCONNECTED, 0);
+	never_blocks(&other);
+	expect_none(&other);
 }
 
 /* Another id's event there is librdmacm's own matter. */
