@@ -45,7 +45,7 @@ struct wake {
 	struct rdma_event_channel *channel; /* NULL: it is gone, and with it our id in the kernel */
 	uint32_t number;		    /* of the id that it is for */
 	struct rdma_cm_event *event;	    /* the program has it, and has not acknowledged it */
-	bool in_id;   /* librdmacm has it for the program, and acknowledges it */
+	bool in_id; /* it was read to the program's id, and librdmacm acknowledges what is there */
 	bool dropped; /* a thread is in wake_end() for it */
 };
 
@@ -272,6 +272,17 @@ static bool wake_is_event(const struct wake *w, const void *event)
 	return w->event == event && !w->dropped;
 }
 
+/* An event of it is in the program's id: librdmacm has read it around us, or its caller to there.
+ * It cannot end until that is acknowledged: see event_leaves_id(). The program may have left there
+ * what it has acknowledged, at whose address the next event, `read`, is now. */
+static bool wake_is_in_id(const struct wake *w, const struct rdma_cm_event *read)
+{
+	const struct cm_conn *c = table_get(&by_number, w->number);
+	const struct rdma_cm_event *e = c ? c->id->event : NULL;
+
+	return e && e != read && (w->event ? w->in_id && w->event == e : e->id == w->id);
+}
+
 static bool wake_is_unread_on(const struct wake *w, const void *channel)
 {
 	return w->channel == channel && !w->event && !w->dropped;
@@ -279,7 +290,8 @@ static bool wake_is_unread_on(const struct wake *w, const void *channel)
 
 static bool wake_is_unread_of(const struct wake *w, const void *number)
 {
-	return w->number == *(const uint32_t *)number && !w->event && !w->dropped;
+	return w->number == *(const uint32_t *)number && !w->event && !w->dropped &&
+	       !wake_is_in_id(w, NULL);
 }
 
 static bool wake_ends_on(const struct wake *w, const void *channel)
@@ -291,7 +303,7 @@ static bool wake_ends_on(const struct wake *w, const void *channel)
  * nothing. */
 static bool wake_holds_up(const struct wake *w, const void *number)
 {
-	return w->number == *(const uint32_t *)number && w->channel && !w->in_id;
+	return w->number == *(const uint32_t *)number && w->channel;
 }
 
 /* Those that fit. Nothing locked. */
@@ -376,18 +388,16 @@ static void conn_remove(struct cm_conn *c)
 	free(c);
 }
 
-static bool wake_is_in(const struct wake *w, const void *conn)
+static bool wake_leaves(const struct wake *w, const void *number)
 {
-	const struct cm_conn *c = conn;
-
-	return wake_is_unread_of(w, &c->number) && c->id->event && c->id->event->id == w->id;
+	return w->number == *(const uint32_t *)number && !w->dropped && wake_is_in_id(w, NULL);
 }
 
 /*
  * Ubuntu links its librdmacm with -Bsymbolic-functions: that does not call itself through its PLT,
  * and reads the channel of an id that has no other around us. If it has read a wake-up there, its
  * rdma_disconnect() has returned as with DISCONNECTED. It would acknowledge that around us, too,
- * and later than we need it.
+ * and later than we need it. So it would what the program has read to there itself.
  */
 static void event_leaves_id(struct rdma_cm_id *id)
 {
@@ -399,7 +409,7 @@ static void event_leaves_id(struct rdma_cm_id *id)
 	cm_lock();
 	c = conn_of_id(id);
 	if (c)
-		w = wake_find(wake_is_in, c);
+		w = wake_find(wake_leaves, &c->number);
 	if (w) {
 		w->dropped = true;
 		c->waking = false;
@@ -800,7 +810,7 @@ static bool wake_becomes_event(struct wake *w, struct rdma_cm_event *e, struct r
 {
 	struct cm_conn *c = table_get(&by_number, w->number);
 
-	if (!c || c->told)
+	if (!c || c->told || wake_is_in_id(w, e))
 		return false;
 	c->waking = false;
 	c->told = true;
@@ -826,7 +836,7 @@ static enum wake_up event_wakes(struct rdma_cm_event *e, struct rdma_cm_event **
 		what = CAME_TOO_LATE;
 	if (w && !w->event && !w->dropped && wake_becomes_event(w, e, to))
 		what = BECAME_EVENT;
-	if (what == CAME_TOO_LATE && !w->event && !w->dropped) {
+	if (what == CAME_TOO_LATE && !w->event && !w->dropped && !wake_is_in_id(w, e)) {
 		late = w;
 		w->dropped = true;
 	}
