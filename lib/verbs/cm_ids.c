@@ -56,6 +56,7 @@ struct ending {
 	uint32_t number;
 	uint64_t at_ns;
 	bool watch;   /* only if it has not survived */
+	bool no_home; /* the kernel will not tell, though it is on rail 0: its NIC was removed */
 	bool qp_gone; /* only if its NIC, too, was removed: else the kernel will tell */
 };
 
@@ -273,7 +274,7 @@ static bool wake_is_event(const struct wake *w, const void *event)
 }
 
 /* An event of it is in the program's id: librdmacm has read it around us, or its caller to there.
- * It cannot end until that is acknowledged: see event_leaves_id(). The program may have left there
+ * It cannot end until that is acknowledged, when it leaves that. The program may have left there
  * what it has acknowledged, at whose address the next event, `read`, is now. */
 static bool wake_is_in_id(const struct wake *w, const struct rdma_cm_event *read)
 {
@@ -599,7 +600,7 @@ static bool ending_is_over(struct ending **at, uint64_t now)
 		return false;
 	if (e->watch)
 		fate = fate_of(e->number, false);
-	if (fate == SURVIVES) {
+	if (fate == SURVIVES || (fate == IS_HOME && e->no_home)) {
 		e->at_ns = now + WATCH_NS;
 		return false;
 	}
@@ -753,21 +754,37 @@ static enum verdict conn_judge(struct cm_conn *c, const struct rdma_cm_event *e)
 	return HIDE;
 }
 
-static void watch_on_bg(void *arg)
+struct watch {
+	uint32_t number;
+	bool lost_nic;
+};
+
+static struct ending *ending_watched(uint32_t number)
 {
-	uint32_t number = *(uint32_t *)arg;
-	const struct ending *e = endings;
+	struct ending *e = endings;
 
 	while (e && !(e->watch && e->number == number))
 		e = e->next;
-	if (!e)
-		ending_add(number, now_ns() + WATCH_NS, true);
+	return e;
+}
+
+static void watch_on_bg(void *arg)
+{
+	const struct watch *w = arg;
+	struct ending *e;
+
+	if (!ending_watched(w->number))
+		ending_add(w->number, now_ns() + WATCH_NS, true);
+	e = ending_watched(w->number);
+	if (e)
+		e->no_home |= w->lost_nic;
 }
 
 /* What was hidden does not come again. So if the connection does not survive after all, the program
  * gets DISCONNECTED. */
 static void conn_watch(uint32_t number, bool lost_nic)
 {
+	struct watch watch = {number, lost_nic};
 	struct cm_conn *c;
 
 	cm_lock();
@@ -775,7 +792,7 @@ static void conn_watch(uint32_t number, bool lost_nic)
 	if (c)
 		c->lost_nic |= lost_nic;
 	cm_unlock();
-	bg_call_wait(watch_on_bg, &number);
+	bg_call_wait(watch_on_bg, &watch);
 }
 
 static bool is_survived(uint32_t number, const struct rdma_cm_event *e)

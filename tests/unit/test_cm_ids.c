@@ -367,6 +367,23 @@ static void test_the_qp_goes_behind_the_nic(void **st)
 	expect_event(&channel, CM_EVENT_DISCONNECTED);
 }
 
+/* It does not notice at once that its NIC was removed. The kernel knows no connection already. */
+static void test_home_without_a_connection(void **st)
+{
+	(void)st;
+	never_blocks(&channel);
+	raise_event(&channel, &id, CM_EVENT_UNREACHABLE, -110);
+	expect_none(&channel);
+	raise_event(&channel, &id, CM_EVENT_DEVICE_REMOVAL, 0);
+	expect_none(&channel);
+	rail = 0;
+	time_passes(3 * S);
+	expect_none(&channel);
+	state = SHIFT_ST_GIVEUP;
+	time_passes(3 * S);
+	expect_event(&channel, CM_EVENT_DISCONNECTED);
+}
+
 /* The kernel still has the connection, and will tell of its end. */
 static void test_the_qp_goes_behind_the_path(void **st)
 {
@@ -617,6 +634,7 @@ int main(void)
 		TEST(test_the_nic_is_removed_behind_the_end),
 		TEST(test_the_qp_goes_behind_the_nic),
 		TEST(test_the_qp_goes_behind_the_path),
+		TEST(test_home_without_a_connection),
 		TEST(test_hidden_before_an_end),
 		TEST(test_released_after_it_was_hidden),
 		TEST(test_the_only_nic_is_removed),
