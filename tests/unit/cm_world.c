@@ -558,6 +558,10 @@ int end(void **st)
 	destroy(&id);
 	table_remove(&dev.qps, 7);
 	table_remove(&dev2.qps, 7);
+	v.cm_number = v2.cm_number = 0;
+	jobs_wait = false;
+	time_passes(10000000000ull); /* what is looked after is no more */
+	assert_true(!timer || !timer->heap_at);
 	channel_close(&channel);
 	channel_close(&other);
 	assert_int_equal(ids, 0);
