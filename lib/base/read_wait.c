@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <unistd.h>
 
 #include "lib/base/fds.h"
 
@@ -59,18 +60,28 @@ static bool find_unblocked(const sigset_t *blocked, sigset_t *set)
 	return any;
 }
 
+static bool none_interrupts(void)
+{
+	static const sigset_t none;
+
+	return !memcmp(&interrupting, &none, sizeof(none));
+}
+
 struct sleep {
-	sigset_t was;
-	struct pollfd p[2]; /* the descriptor, and such a signal */
+	sigset_t was;	    /* if such signals are blocked meanwhile */
+	struct pollfd p[2]; /* the descriptor, and such a signal; -1: they are not blocked */
 	bool any_ends;	    /* no descriptor is left for them: any signal ends the wait */
 };
 
+/* The usual sleep, without such handlers, costs no other system call than poll(2). */
 static void sleep_begins(struct sleep *s)
 {
 	sigset_t ends;
 
 	if (!interrupting_is_known)
 		handlers_have_changed();
+	if (none_interrupts())
+		return;
 	pthread_sigmask(SIG_SETMASK, NULL, &s->was);
 	if (!find_unblocked(&s->was, &ends))
 		return;
@@ -86,8 +97,10 @@ static void sleep_ends(void *arg)
 	struct sleep *s = arg;
 	int err = errno;
 
-	fd_close_if_open(s->p[1].fd);
-	pthread_sigmask(SIG_SETMASK, &s->was, NULL);
+	if (s->p[1].fd >= 0) {
+		close(s->p[1].fd);
+		pthread_sigmask(SIG_SETMASK, &s->was, NULL);
+	}
 	errno = err;
 }
 

@@ -345,12 +345,17 @@ void cq_events_doubt(struct cq_events *e)
 	pthread_mutex_unlock(&e->channel->lock);
 }
 
+bool cq_events_slept_for(const struct cq_events *e)
+{
+	return e->channel->slept_in;
+}
+
 bool cq_events_may_be_empty(struct cq_events *e, bool slow)
 {
 	bool may;
 
 	pthread_mutex_lock(&e->channel->lock);
-	may = (slow || e->channel->doubtful) && e->channel->slept_in;
+	may = slow || e->channel->doubtful;
 	pthread_mutex_unlock(&e->channel->lock);
 	return may;
 }

@@ -80,9 +80,12 @@ int channel_get_event(struct ibv_comp_channel *program, struct ibv_cq **cq, void
 /* The completion of an event of the CQ may come to the program without it. Any locks held. */
 void cq_events_doubt(struct cq_events *e);
 
-/* May an event that the program was given be one for which nothing is there, and may it be taken
- * back? slow: a QP of the CQ is not on the fast way. Not from a program that has never slept in
- * ibv_get_cq_event: it has polled the descriptor before, and must not block. */
+/* Has a thread of the program ever slept in ibv_get_cq_event for events of the CQ's channel? If
+ * not, it polls the descriptor before, and must not block. */
+bool cq_events_slept_for(const struct cq_events *e);
+
+/* May an event that the program was given be one for which nothing is there? slow: a QP of the CQ
+ * is not on the fast way. */
 bool cq_events_may_be_empty(struct cq_events *e, bool slow);
 
 /* The program is not told of an event that it would have been given. After that the CQ may be gone.

@@ -72,7 +72,8 @@ struct vcq {
 	struct cq_events events;
 	_Atomic unsigned int armed; /* ARMED_... */
 	_Atomic unsigned int asked; /* likewise, what the program has asked for last */
-	_Atomic bool bypassed;	    /* the program has the queue itself: lib/verbs/bypass.h */
+	_Atomic bool woken;    /* an event was given to the program unseen: completion_events.c */
+	_Atomic bool bypassed; /* the program has the queue itself: lib/verbs/bypass.h */
 	struct cq_poller poller;
 };
 

@@ -6,6 +6,10 @@
  * some rely on it: ib_send_lat -e polls once, and takes it that its send queue is empty. So, while
  * there may be such events, and as far as the program sleeps in the verb, it is not woken for
  * nothing.
+ *
+ * While nothing fails, events are not looked into, as that would cost something. So the one that
+ * tells of the first error comes to the program, which polls, and is not to see the error. That
+ * poll waits (poll.c).
  */
 #include "lib/verbs/completion_events.h"
 
@@ -54,11 +58,14 @@ static bool another_comes(const struct ibv_comp_channel *channel)
 static bool take_back(struct cq_events *e, const struct ibv_comp_channel *channel, bool slept)
 {
 	struct vcq *cq = (struct vcq *)((char *)e - offsetof(struct vcq, events));
-	bool nothing = false;
+	bool doubtful, nothing;
 
+	if (cq->bypassed || !cq_events_slept_for(e))
+		return false;
 	uncancelled_begin();
-	if (!cq->bypassed && cq_events_may_be_empty(e, gate_is_shut(&cq->gate)))
-		nothing = is_for_nothing(cq) && (slept || another_comes(channel));
+	doubtful = cq_events_may_be_empty(e, gate_is_shut(&cq->gate));
+	atomic_store_explicit(&cq->woken, !doubtful, memory_order_relaxed);
+	nothing = doubtful && is_for_nothing(cq) && (slept || another_comes(channel));
 	if (nothing)
 		cq_events_take_back(e);
 	uncancelled_end();

@@ -12,14 +12,17 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#include "lib/base/background.h"
 #include "lib/base/log.h"
+#include "lib/base/uncancelled.h"
 #include "lib/conn/cq_counts.h"
 #include "lib/conn/drain.h"
 
 /* --- slow ------------------------------------------------------------------------------------ */
 
-static int slow_poll(struct vcq *cq, int n, struct ibv_wc *wc)
+static int drained_poll(struct vcq *cq, int n, struct ibv_wc *wc)
 {
 	int got, err;
 
@@ -28,6 +31,36 @@ static int slow_poll(struct vcq *cq, int n, struct ibv_wc *wc)
 	got = vcq_take(cq, n, wc);
 	pthread_mutex_unlock(&cq->drain_lock);
 	return got ? got : err;
+}
+
+/* A poll that finds nothing, though an event has said that a completion is there, waits at most so
+ * long for one. */
+#define WOKEN_NS 1000000000ull
+
+/* It was an error, which the program is not to see. What the switch brings in its place comes soon:
+ * some programs poll once for an event, and take it that their WR is done (ib_read_lat -e). */
+static int awaited_poll(struct vcq *cq, int n, struct ibv_wc *wc)
+{
+	const struct timespec ms = {.tv_nsec = 1000000};
+	uint64_t end = now_ns() + WOKEN_NS;
+	int got;
+
+	uncancelled_begin(); /* no poll is a cancellation point */
+	do {
+		nanosleep(&ms, NULL);
+		got = drained_poll(cq, n, wc);
+	} while (!got && gate_is_shut(&cq->gate) && now_ns() < end);
+	uncancelled_end();
+	return got;
+}
+
+static int slow_poll(struct vcq *cq, int n, struct ibv_wc *wc)
+{
+	int got = drained_poll(cq, n, wc);
+
+	if (atomic_load(&cq->woken) && atomic_exchange(&cq->woken, false) && !got)
+		got = awaited_poll(cq, n, wc);
+	return got;
 }
 
 /* --- fast ------------------------------------------------------------------------------------ */
@@ -135,8 +168,9 @@ static int poll_rest(struct vcq *cq, int counted, int n, struct ibv_wc *wc)
 {
 	int got = 0;
 
+	atomic_store(&cq->woken, false);
 	if (cq->events.channel && counted < n)
-		got = slow_poll(cq, n - counted, wc + counted);
+		got = drained_poll(cq, n - counted, wc + counted);
 	return got > 0 ? counted + got : counted;
 }
 

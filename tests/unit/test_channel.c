@@ -574,6 +574,25 @@ static void who_sleeps_is_not_woken_for_nothing(void **state)
 	assert_ptr_equal(sleeper_ends(), &real_send); /* and now none is */
 }
 
+/* A poll must know whether the event that it follows was looked into: lib/verbs/poll.c. */
+static void an_event_of_the_fast_way_is_given_unseen(void **state)
+{
+	(void)state;
+	kernel_has(&real_recv);
+	assert_ptr_equal(event(), &real_recv);
+	assert_false(vrecv->woken); /* this program polls the descriptor */
+	sleep_once();
+	kernel_has(&real_recv);
+	assert_ptr_equal(event(), &real_recv);
+	assert_true(vrecv->woken);
+	assert_false(vsend->woken);
+	gate_shut(&vrecv->gate);
+	kernel_has(&real_recv);
+	assert_ptr_equal(event(), &real_recv);
+	assert_false(vrecv->woken);
+	gate_open(&vrecv->gate);
+}
+
 /* In a program that sleeps in the verb, too. */
 static void who_does_not_sleep_gets_an_event_in_time(void **state)
 {
@@ -913,6 +932,7 @@ int main(void)
 		TEST(a_rail_that_is_armed_is_asked_for_events),
 		TEST(what_the_program_asks_for_meanwhile_is_not_made_less),
 		TEST(who_sleeps_is_not_woken_for_nothing),
+		TEST(an_event_of_the_fast_way_is_given_unseen),
 		TEST(who_does_not_sleep_gets_an_event_in_time),
 		TEST(who_has_polled_gets_an_event),
 		TEST(the_programs_nic_is_removed),

@@ -131,6 +131,99 @@ static void a_program_that_sleeps_gets_all_at_once(void **state)
 	world.send_cq.events.channel = NULL;
 }
 
+/* --- who was woken for an error -------------------------------------------------------------- */
+
+static unsigned int sleeps, sleeps_of_the_switch;
+
+/* A switch, which ends after so many sleeps. */
+static void the_switch_goes_on(void)
+{
+	if (++sleeps == sleeps_of_the_switch)
+		vcq_deliver(&world.send_cq, &(struct ibv_wc){.wr_id = 9, .qp_num = QPN});
+}
+
+/* The program sees nothing of the error that its poll finds. */
+static int poll_meets_an_error(unsigned int sleeps_to_end)
+{
+	struct ibv_wc wc[8];
+	int got;
+
+	sleeps = 0;
+	sleeps_of_the_switch = sleeps_to_end;
+	world.on_sleep = the_switch_goes_on;
+	gate_shut(&world.send_cq.gate); /* as its QP is slow from then on */
+	nic_has(2, QPN, IBV_WC_RETRY_EXC_ERR, IBV_WC_SEND);
+	got = hot_poll_cq(&world.real_send_cq, 8, wc);
+	gate_open(&world.send_cq.gate);
+	world.on_sleep = NULL;
+	if (got)
+		assert_int_equal(wc[0].wr_id, 9);
+	return got;
+}
+
+static void who_was_woken_for_an_error_waits_for_the_switch(void **state)
+{
+	(void)state;
+	assert_int_equal(poll_meets_an_error(3), 0);
+	assert_int_equal(sleeps, 0); /* who polls without an event does not wait */
+	world.send_cq.woken = true;
+	assert_int_equal(poll_meets_an_error(3), 1);
+	assert_int_equal(sleeps, 3);
+	assert_int_equal(poll_meets_an_error(3), 0); /* it was one event */
+	assert_int_equal(sleeps, 0);
+}
+
+static void it_does_not_wait_long(void **state)
+{
+	uint64_t before = world.now;
+
+	(void)state;
+	world.send_cq.woken = true;
+	assert_int_equal(poll_meets_an_error(UINT32_MAX), 0);
+	assert_in_range(world.now - before, 900 * MS, 2000ull * MS);
+	assert_int_equal(poll_meets_an_error(UINT32_MAX), 0);
+	assert_in_range(world.now - before, 900 * MS, 2000ull * MS);
+}
+
+/* Nothing is slow: it is another QP's that it was woken for. */
+static void it_does_not_wait_if_no_switch_is_under_way(void **state)
+{
+	struct ibv_wc wc[8];
+
+	(void)state;
+	sleeps = 0;
+	sleeps_of_the_switch = UINT32_MAX;
+	world.on_sleep = the_switch_goes_on;
+	world.send_cq.woken = true;
+	nic_has(2, QPN, IBV_WC_RETRY_EXC_ERR, IBV_WC_SEND);
+	assert_int_equal(hot_poll_cq(&world.real_send_cq, 8, wc), 0);
+	world.on_sleep = NULL;
+	assert_in_range(sleeps, 0, 1);
+}
+
+/* Each has its completion, polled on the fast way, or delivered: what it polls after that is more.
+ */
+static void who_has_had_the_completion_does_not_wait(void **state)
+{
+	struct ibv_wc wc[8];
+
+	(void)state;
+	world.send_cq.woken = true;
+	nic_has(1, QPN, IBV_WC_SUCCESS, IBV_WC_SEND);
+	nic_has(2, QPN, IBV_WC_RETRY_EXC_ERR, IBV_WC_SEND);
+	world.on_sleep = the_switch_goes_on;
+	sleeps = 0;
+	assert_int_equal(hot_poll_cq(&world.real_send_cq, 8, wc), 1);
+	assert_int_equal(sleeps, 0);
+	assert_int_equal(poll_meets_an_error(3), 0);
+	assert_int_equal(sleeps, 0);
+	world.send_cq.woken = true;
+	vcq_deliver(&world.send_cq, &(struct ibv_wc){.wr_id = 9, .qp_num = QPN});
+	assert_int_equal(poll_meets_an_error(3), 1);
+	assert_int_equal(poll_meets_an_error(3), 0);
+	assert_int_equal(sleeps, 0);
+}
+
 static void an_empty_queue_leaves_the_gate(void **state)
 {
 	struct ibv_wc wc[2];
@@ -382,6 +475,10 @@ int main(void)
 		FAST(completions_of_each_qp_are_its_own),
 		FAST(an_error_ends_the_fast_way),
 		FAST(a_program_that_sleeps_gets_all_at_once),
+		FAST(who_was_woken_for_an_error_waits_for_the_switch),
+		FAST(it_does_not_wait_long),
+		FAST(it_does_not_wait_if_no_switch_is_under_way),
+		FAST(who_has_had_the_completion_does_not_wait),
 		FAST(an_empty_queue_leaves_the_gate),
 		FAST(another_threads_cq_is_not_polled_as_ones_own),
 		FAST(the_queue_of_another_is_polled_directly),
