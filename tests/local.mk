@@ -27,7 +27,7 @@ TESTBED_TESTS = \
 	tests/testbed/pause.bats tests/testbed/pair-6.1.hosts tests/testbed/single-6.12.hosts
 # Above, each layout and each kernel once; here, all with all (without the tests of the tag "tool" in single-6.12).
 LONG_TESTBED_TESTS = \
-	tests/testbed/one_nic.bats tests/testbed/pyverbs.bats tests/testbed/bench.bats tests/testbed/bench_ssh.bats \
+	tests/testbed/one_nic.bats tests/testbed/programs.bats tests/testbed/pyverbs.bats tests/testbed/bench.bats tests/testbed/bench_ssh.bats \
 	tests/testbed/survive_long.bats tests/testbed/pair-6.12.hosts tests/testbed/single-6.1.hosts
 # First what takes longest: else one core waits for it at the end.
 include tests/model/local.mk

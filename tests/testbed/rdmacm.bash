@@ -31,24 +31,32 @@ rejected() {
 }
 
 start_pair_cm() { # PROGRAM OPTIONS...
-	local server_options client_options
+	local server_options client_options listens='rdma resource show cm_id | grep -q "state LISTEN"'
 	program=$1
 	shift
 	case $program in
-	rping) server_options=(-s -a "$address" -v) client_options=(-c -a "$address" -v) ;;
-	ucmatose) server_options=(-b "$address") client_options=(-s "$address") ;;
-	rstream) server_options=(-b "$address") client_options=(-s "$address") ;;
-	iperf) server_options=(-s -P 1) client_options=(-c "$address") ;;
-	ib_*) server_options=(-R -F -d mlx5_0 -x 1) client_options=("${server_options[@]}" "$address") ;;
+	rping) server_options=(-s -a "$address" -v "$@") client_options=(-c -a "$address" -v "$@") ;;
+	ucmatose | rstream) server_options=(-b "$address" "$@") client_options=(-s "$address" "$@") ;;
+	iperf) server_options=(-s -P 1 "$@") client_options=(-c "$address" "$@") ;;
+	ib_*) server_options=(-R -F -d mlx5_0 -x 1 "$@") client_options=("${server_options[@]}" "$address") ;;
+	qperf) # TEST SECONDS; port 19765
+		listens='grep -q ":4D35 0*:0000 0A" /proc/net/tcp /proc/net/tcp6'
+		server_options=() client_options=("$address" -cm1 -t "$2" "$1" quit)
+		;;
+	fio) # VERB MB. Not send: it meets RNR, and ends, also with stock verbs.
+		set -- "$1" --name=job --ioengine=rdma --port=7777 --bs=16k --size="$2m"
+		server_options=("${@:2}" --rw=read --iodepth=8)
+		client_options=("${@:2}" --rw=write --iodepth=8 --verb="$1" --hostname="$address")
+		;;
 	esac
 	[ "$program" != iperf ] || under_sockets
-	launch b "$program" "${server_options[@]}" "$@" & server=$!
-	on b timeout 30 sh -c 'until rdma resource show cm_id | grep -q "state LISTEN"; do sleep 0.1; done' || {
+	launch b "$program" "${server_options[@]}" & server=$!
+	on b timeout 30 sh -c "until $listens; do sleep 0.1; done" || {
 		echo "$program does not listen"
 		tail -n 20 "$out/b.out" "$out/b.err"
 		return 1
 	}
-	launch a "$program" "${client_options[@]}" "$@" & client=$!
+	launch a "$program" "${client_options[@]}" & client=$!
 }
 
 # librspreload.so, before or behind ours in LD_PRELOAD.
@@ -104,6 +112,8 @@ right_cm() {
 	ucmatose) grep -q '^return status 0' "$out/a.out" && grep -q '^return status 0' "$out/b.out" && ! grep -q '^cmatose: event' "$out"/[ab].out ;;
 	rstream) grep -q '^custom' "$out/b.out" ;;
 	iperf) grep -q 'sec .*bits/sec' "$out/a.out" && grep -q 'sec .*bits/sec' "$out/b.out" ;;
+	qperf) grep -qE '^ +(bw|latency) += ' "$out/a.out" ;;
+	fio) grep -q 'err= 0' "$out/a.out" && grep -q 'err= 0' "$out/b.out" && ! grep -q '^fio: ' "$out"/[ab].err ;;
 	ib_*) grep -q '^ [0-9]' "$out/a.out" && ! grep -q 'RDMA CM event error' "$out"/[ab].err ;;
 	esac
 }

@@ -145,7 +145,7 @@ kill_programs() {
 	mend_all || true
 	client_status='' server_status=''
 	for host in a b; do
-		on "$host" sh -c 'pkill -KILL -x "ibv?_.*|integrity.*|collective|rping|ucmatose|rstream|iperf" || true'
+		on "$host" sh -c 'pkill -KILL -x "ibv?_.*|integrity.*|collective|rping|ucmatose|rstream|iperf|qperf|fio" || true'
 	done
 	wait "$client" "$server" 2>/dev/null || true
 }
@@ -197,6 +197,15 @@ carries() { # HOST RAIL
 		echo "no traffic over rail $2 at host $1"
 		return 1
 	}
+}
+
+# Does host a's rail 0 receive nothing?
+still() {
+	[ "$(rail0_packets)" = "$(sleep 3 && rail0_packets)" ]
+}
+
+rail0_packets() {
+	on a cat /sys/class/net/eth1/statistics/rx_packets
 }
 
 # The rail of each QP at that host after its latest switch, as the library says: one line "QP RAIL" each.

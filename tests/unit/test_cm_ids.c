@@ -84,6 +84,43 @@ static void test_polled(void **st)
 	expect_event(&channel, CM_EVENT_DISCONNECTED);
 }
 
+static unsigned int disconnected_after_ms;
+
+static void *disconnected_later(void *arg)
+{
+	usleep(disconnected_after_ms * 1000);
+	raise_event(&channel, &id, CM_EVENT_DISCONNECTED, 0);
+	return arg;
+}
+
+/* One that has not polled, and reads what is there for long: the event that it waits for comes
+ * soon. */
+static void test_old_event_is_read(void **st)
+{
+	pthread_t thread;
+
+	(void)st;
+	disconnected_after_ms = 200;
+	raise_event(&channel, &id, CM_EVENT_UNREACHABLE, -110);
+	pthread_create(&thread, NULL, disconnected_later, NULL);
+	expect_event(&channel, CM_EVENT_DISCONNECTED);
+	pthread_join(thread, NULL);
+}
+
+/* Who has disconnected gets DISCONNECTED, however long that takes. */
+static void test_old_event_is_read_behind_a_disconnect(void **st)
+{
+	pthread_t thread;
+
+	(void)st;
+	disconnected_after_ms = 1500;
+	raise_event(&channel, &id, CM_EVENT_UNREACHABLE, -110);
+	assert_int_equal(hook_cm_disconnect(&id), 0);
+	pthread_create(&thread, NULL, disconnected_later, NULL);
+	expect_event(&channel, CM_EVENT_DISCONNECTED);
+	pthread_join(thread, NULL);
+}
+
 static void *unreachable_then_disconnected(void *arg)
 {
 	(void)arg;
@@ -620,6 +657,8 @@ int main(void)
 		TEST(test_another_event_comes_first),
 		TEST(test_survived_rail),
 		TEST(test_polled),
+		TEST(test_old_event_is_read),
+		TEST(test_old_event_is_read_behind_a_disconnect),
 		TEST(test_sleeper_is_not_woken),
 		TEST(test_program_has_disconnected),
 		TEST(test_unprotected),
