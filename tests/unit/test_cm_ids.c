@@ -121,6 +121,19 @@ static void test_old_event_is_read_behind_a_disconnect(void **st)
 	pthread_join(thread, NULL);
 }
 
+/* Who has had DISCONNECTED, and polls for events of other ids, is not held up for ever. */
+static void test_polled_behind_the_end(void **st)
+{
+	(void)st;
+	assert_int_equal(hook_cm_disconnect(&id), 0);
+	raise_event(&channel, &id, CM_EVENT_DISCONNECTED, 0);
+	expect_event(&channel, CM_EVENT_DISCONNECTED);
+	raise_event(&channel, &id, CM_EVENT_UNREACHABLE, -110);
+	alarm(20);
+	expect_event(&channel, CM_EVENT_ADDR_CHANGE);
+	alarm(0);
+}
+
 static void *unreachable_then_disconnected(void *arg)
 {
 	(void)arg;
@@ -659,6 +672,7 @@ int main(void)
 		TEST(test_polled),
 		TEST(test_old_event_is_read),
 		TEST(test_old_event_is_read_behind_a_disconnect),
+		TEST(test_polled_behind_the_end),
 		TEST(test_sleeper_is_not_woken),
 		TEST(test_program_has_disconnected),
 		TEST(test_unprotected),
