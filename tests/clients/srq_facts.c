@@ -147,6 +147,14 @@ static void try_connect(struct linked *l, struct end *e, const char *link, const
 
 	p.kind = l->kind;
 	to_state(e->qp, IBV_QPS_RESET);
+	find_gids(&here);
+	if (here.gid_index[l->kind] < 0) {
+		fact(2,
+		     "\"link\": \"%s\", \"gid\": \"%s\", \"drainer\": \"%s\", "
+		     "\"connect\": -1, \"at\": \"GID\", \"taken\": 0",
+		     link, kind_names[l->kind], which);
+		return;
+	}
 	start = now_us();
 	err = connect_end(e, e, next_psn(), &p, &at);
 	if (!err) {
@@ -167,6 +175,14 @@ static void try_link(struct linked *l, const char *link)
 	try_connect(l, &l->again, link, "RESET and connected again");
 	try_connect(l, &fresh, link, "new");
 	drop_end(&fresh);
+}
+
+/* Administratively. */
+static void set_link(bool up)
+{
+	shell("ip link set dev %s %s", here.netdev, up ? "up" : "down");
+	/* The port's state follows a moment later, and an address comes back with it. */
+	pause_ms(500);
 }
 
 static int carrier_of(const struct nic *n)
@@ -191,7 +207,6 @@ static void wait_carrier(int value, const char *please)
 		pause_ms(100);
 	if (carrier_of(&here) != value)
 		fail(please);
-	/* The port's state follows a moment later, and an address comes back with it. */
 	pause_ms(500);
 }
 
@@ -199,7 +214,7 @@ static void with_each(void (*what)(struct linked *, const char *), struct linked
 		      const char *link)
 {
 	for (int k = 0; k < KINDS; k++)
-		if (here.gid_index[k] >= 0)
+		if (l[k].srq)
 			what(&l[k], link);
 }
 
@@ -218,26 +233,25 @@ static void ask_link(void)
 	for (int round = 0; round < 2; round++) {
 		const char *down = round ? "admin down" : "no carrier";
 
+		memset(l, 0, sizeof(l));
 		for (int k = 0; k < KINDS; k++)
 			if (here.gid_index[k] >= 0)
 				make_linked(&l[k], k);
 		with_each(try_link, l, "up");
 		if (round) {
-			shell("ip link set dev %s down", here.netdev);
-			pause_ms(500);
+			set_link(false);
 		} else {
 			wait_carrier(0, "pull");
 		}
 		with_each(try_link, l, down);
 		if (round) {
-			shell("ip link set dev %s up", here.netdev);
-			pause_ms(1500);
+			set_link(true);
 		} else {
 			wait_carrier(1, "plug");
 		}
 		with_each(try_after, l, round ? "up after admin down" : "up after no carrier");
 		for (int k = 0; k < KINDS; k++)
-			if (here.gid_index[k] >= 0)
+			if (l[k].srq)
 				drop_linked(&l[k]);
 	}
 	events_within(&here, 0);
@@ -321,7 +335,7 @@ static void drop_the_rest(bool on)
 }
 
 struct cut {
-	const char *peer;  /* what becomes of the sender: "retries", "ERR", "destroyed" */
+	const char *peer;  /* "retries", "ERR", "destroyed"; "link down": at the responder */
 	int delay_ms;	   /* between the responder's ERR and its end; -1: no ERR */
 	bool destroy;	   /* the end: destroy instead of RESET */
 	bool send_between; /* a good SEND in the next life, before the error */
@@ -351,6 +365,8 @@ static bool hold_one(struct held *h, const char *peer)
 		to_state(h->peer.qp, IBV_QPS_ERR);
 	else if (!strcmp(peer, "destroyed"))
 		drop_qp(&h->peer);
+	else if (!strcmp(peer, "link down"))
+		set_link(false);
 	return rq_psn_of(&h->responder) == psn + 1;
 }
 
@@ -407,6 +423,8 @@ static void cut_once(const struct cut *c)
 	if (h.peer.qp)
 		drop_qp(&h.peer);
 	drop_the_rest(false);
+	if (!strcmp(c->peer, "link down"))
+		set_link(true);
 	if (!c->destroy)
 		live_again(&h, c);
 	drain_all(&here, h.srq, &d);
@@ -422,9 +440,9 @@ static void cut_once(const struct cut *c)
 static void ask_cut(void)
 {
 	static const int delays[] = {-1, 0, 1, 100};
-	static const char *const peers[] = {"retries", "ERR", "destroyed"};
+	static const char *const peers[] = {"retries", "ERR", "destroyed", "link down"};
 
-	for (int p = 0; p < 3; p++)
+	for (int p = 0; p < 4; p++)
 		for (int d = 0; d < 4; d++)
 			for (int destroy = 0; destroy < 2; destroy++)
 				cut_once(&(struct cut){.peer = peers[p],

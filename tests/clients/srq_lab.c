@@ -62,7 +62,7 @@ void shell(const char *fmt, ...)
 
 /* ---- NICs ---------------------------------------------------------------------------------- */
 
-static void find_gids(struct nic *n)
+void find_gids(struct nic *n)
 {
 	union ibv_gid g;
 

@@ -58,6 +58,8 @@ double now_us(void);
 void pause_ms(int ms);
 void shell(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
+/* Looks again at which GIDs there are. */
+void find_gids(struct nic *n);
 void open_nic(struct nic *n, const char *name, const char *netdev);
 
 struct events {
