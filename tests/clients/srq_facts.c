@@ -261,7 +261,7 @@ static void ask_link(void)
 
 static void drain_empty(int min_rnr_timer)
 {
-	struct path p = {.rnr_retry = 0, .min_rnr_timer = min_rnr_timer};
+	struct path p = {.retry = 3, .rnr_retry = 0, .min_rnr_timer = min_rnr_timer};
 	struct ibv_srq *s = make_srq(&here, 64, 0);
 	struct end e = make_end(&here, s);
 	struct drained d;
@@ -435,6 +435,11 @@ static void cut_once(const struct cut *c)
 	drop_end(&h.peer);
 	drop_srq(h.srq);
 	events_within(&here, 0);
+}
+
+static void mend(void)
+{
+	drop_the_rest(false);
 }
 
 static void ask_cut(void)
@@ -951,6 +956,7 @@ int main(int argc, char **argv)
 	}
 	open_nic(&here, argv[1], argv[2]);
 	open_nic(&there, argv[3], argv[4]);
+	atexit(mend);
 	for (int i = 5; i < argc && !status; i++)
 		status = ask(argv[i]);
 	return status;

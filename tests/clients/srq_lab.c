@@ -12,8 +12,8 @@
 #include "tests/clients/rc_device.h"
 #include "tests/clients/srq_lab.h"
 
-const struct path usual = {.rnr_retry = 7, .min_rnr_timer = 12};
-const struct path at_once = {.rnr_retry = 0, .min_rnr_timer = 12};
+const struct path usual = {.retry = 7, .rnr_retry = 7, .min_rnr_timer = 12};
+const struct path at_once = {.retry = 3, .rnr_retry = 0, .min_rnr_timer = 12};
 bool busy;
 
 _Noreturn void fail(const char *what)
@@ -250,7 +250,7 @@ int connect_end(struct end *e, const struct end *peer, uint32_t psn, const struc
 {
 	struct ibv_qp_attr rts = {.sq_psn = psn,
 				  .timeout = 14,
-				  .retry_cnt = 7,
+				  .retry_cnt = p->retry,
 				  .rnr_retry = p->rnr_retry,
 				  .max_rd_atomic = 1};
 	int err;
@@ -372,7 +372,8 @@ void drain(struct end *e, int count, int wait_ms, struct drained *d)
 	double start = now_us();
 	int n;
 
-	*d = (struct drained){.status = -1};
+	d->count = d->wrong = 0;
+	d->status = -1;
 	if (send_nothing(e, count))
 		fail("post_send");
 	if (take(e->send_cq, wc, 1, wait_ms))

@@ -40,11 +40,11 @@ struct end {
 
 struct path {
 	enum kind kind;
-	int rnr_retry, min_rnr_timer;
+	int retry, rnr_retry, min_rnr_timer;
 };
 
-extern const struct path usual;	  /* rnr_retry 7: for ever */
-extern const struct path at_once; /* rnr_retry 0 */
+extern const struct path usual;	  /* both retries for ever */
+extern const struct path at_once; /* rnr_retry 0, retry 3: 0.3 s */
 
 /* Completions are polled for without giving the processor away. */
 extern bool busy;
