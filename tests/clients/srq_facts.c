@@ -11,450 +11,13 @@
  * usage: srq_facts NIC NETDEV PEER_NIC PEER_NETDEV QUESTION...
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "tests/clients/srq_lab.h"
+#include "tests/clients/srq_facts.h"
 
-enum {
-	BIG = 8192, /* bytes of a message of several packets */
-	UNTOUCHED = 0xa5,
-};
-
-static const char *const kind_names[] = {"link-local", "IPv4"};
-
-static struct nic here, there;
-
-/* ---- 1: the drainer ------------------------------------------------------------------------ */
-
-static bool untouched(const struct nic *n)
-{
-	for (int i = 0; i < SLOTS * SLOT_BYTES; i++)
-		if ((unsigned char)n->memory[i] != UNTOUCHED)
-			return false;
-	return true;
-}
-
-static void time_drainer(int depth)
-{
-	enum { ALL = 1024 };
-	struct ibv_srq *s = make_srq(&here, ALL, 0);
-	struct end e = make_end(&here, s);
-	struct drained d, all = {0};
-	double us = 0;
-
-	memset(here.memory, UNTOUCHED, SLOTS * SLOT_BYTES);
-	connect_ends(&e, &e, &at_once);
-	if (fill(&here, s, 7000, ALL) != ALL)
-		fail("post_srq_recv");
-	while (all.count < ALL) {
-		drain(&e, depth, 10000, &d);
-		us += d.us;
-		all.wrong += d.wrong;
-		if (d.count != depth)
-			break;
-		memcpy(all.id + all.count, d.id, depth * sizeof(*d.id));
-		all.count += depth;
-	}
-	fact(1,
-	     "\"drainer\": \"self\", \"depth\": %d, \"busy\": %s, \"taken\": %d, \"wrong\": %d, "
-	     "\"in_order\": %s, \"untouched\": %s, \"us_per_receive\": %.1f",
-	     depth, busy ? "true" : "false", all.count, all.wrong,
-	     in_order(&all, 7000) ? "true" : "false", untouched(&here) ? "true" : "false",
-	     us / ALL);
-	drop_end(&e);
-	drop_srq(s);
-}
-
-/* Receives that no message could be put into. */
-static void drain_odd_receives(void)
-{
-	struct ibv_srq *s = make_srq(&here, 16, 0);
-	struct drained d;
-
-	post_receive(&here, s, 1, 0, 0);
-	post_receive(&here, s, 2, 1, BAD_KEY);
-	post_receive(&here, s, 3, 2, here.mr->lkey);
-	drain_all(&here, s, &d);
-	fact(1,
-	     "\"drainer\": \"no SGE, bad key, two SGEs\", \"taken\": %d, \"wrong\": %d, "
-	     "\"in_order\": %s",
-	     d.count, d.wrong, in_order(&d, 1) ? "true" : "false");
-	drop_srq(s);
-}
-
-static void ask_drainer(void)
-{
-	static const int depths[] = {1, 64, 1024};
-
-	for (int i = 0; i < 6; i++) {
-		busy = i >= 3;
-		time_drainer(depths[i % 3]);
-	}
-	busy = false;
-	drain_odd_receives();
-}
-
-/* ---- 2: without a link --------------------------------------------------------------------- */
-
-struct linked {
-	enum kind kind;
-	struct ibv_srq *srq;
-	struct end before, again;
-};
-
-static void make_linked(struct linked *l, enum kind k)
-{
-	struct path p = at_once;
-
-	p.kind = k;
-	l->kind = k;
-	l->srq = make_srq(&here, 64, 0);
-	fill(&here, l->srq, 1, 64);
-	l->before = make_end(&here, l->srq);
-	l->again = make_end(&here, l->srq);
-	connect_ends(&l->before, &l->before, &p);
-	connect_ends(&l->again, &l->again, &p);
-}
-
-static void drop_linked(struct linked *l)
-{
-	drop_end(&l->before);
-	drop_end(&l->again);
-	drop_srq(l->srq);
-}
-
-static void try_drain(struct linked *l, struct end *e, const char *link, const char *which)
-{
-	struct drained d;
-
-	drain(e, 4, 3000, &d);
-	fact(2,
-	     "\"link\": \"%s\", \"gid\": \"%s\", \"drainer\": \"%s\", \"connect\": 0, \"taken\": "
-	     "%d, \"wrong\": %d, \"status\": %d, \"us\": %.0f, \"state\": \"%s\"",
-	     link, kind_names[l->kind], which, d.count, d.wrong, d.status, d.us, state_of(e));
-}
-
-static void try_connect(struct linked *l, struct end *e, const char *link, const char *which)
-{
-	struct path p = at_once;
-	double start;
-	const char *at;
-	int err;
-
-	p.kind = l->kind;
-	to_state(e->qp, IBV_QPS_RESET);
-	find_gids(&here);
-	if (here.gid_index[l->kind] < 0) {
-		fact(2,
-		     "\"link\": \"%s\", \"gid\": \"%s\", \"drainer\": \"%s\", "
-		     "\"connect\": -1, \"at\": \"GID\", \"taken\": 0",
-		     link, kind_names[l->kind], which);
-		return;
-	}
-	start = now_us();
-	err = connect_end(e, e, next_psn(), &p, &at);
-	if (!err) {
-		try_drain(l, e, link, which);
-		return;
-	}
-	fact(2,
-	     "\"link\": \"%s\", \"gid\": \"%s\", \"drainer\": \"%s\", \"connect\": %d, \"at\": "
-	     "\"%s\", \"us\": %.0f, \"taken\": 0",
-	     link, kind_names[l->kind], which, err, at, now_us() - start);
-}
-
-static void try_link(struct linked *l, const char *link)
-{
-	struct end fresh = make_end(&here, l->srq);
-
-	try_drain(l, &l->before, link, "connected before");
-	try_connect(l, &l->again, link, "RESET and connected again");
-	try_connect(l, &fresh, link, "new");
-	drop_end(&fresh);
-}
-
-/* Administratively. */
-static void set_link(bool up)
-{
-	shell("ip link set dev %s %s", here.netdev, up ? "up" : "down");
-	/* The port's state follows a moment later, and an address comes back with it. */
-	pause_ms(500);
-}
-
-static int carrier_of(const struct nic *n)
-{
-	char path[256], text[8] = "";
-	int fd, got;
-
-	snprintf(path, sizeof(path), "/sys/class/net/%s/carrier", n->netdev);
-	fd = open(path, O_RDONLY);
-	got = fd < 0 ? -1 : (int)read(fd, text, sizeof(text) - 1);
-	if (fd >= 0)
-		close(fd);
-	return got > 0 ? atoi(text) : -1;
-}
-
-/* The cable is pulled from outside. */
-static void wait_carrier(int value, const char *please)
-{
-	printf("{\"please\": \"%s\"}\n", please);
-	fflush(stdout);
-	for (int i = 0; i < 600 && carrier_of(&here) != value; i++)
-		pause_ms(100);
-	if (carrier_of(&here) != value)
-		fail(please);
-	pause_ms(500);
-}
-
-static void with_each(void (*what)(struct linked *, const char *), struct linked *l,
-		      const char *link)
-{
-	for (int k = 0; k < KINDS; k++)
-		if (l[k].srq)
-			what(&l[k], link);
-}
-
-/* Whoever was connected before the link went, when it is back. */
-static void try_after(struct linked *l, const char *link)
-{
-	if (strcmp(state_of(&l->before), "ERR"))
-		try_drain(l, &l->before, link, "connected before");
-	try_connect(l, &l->again, link, "RESET and connected again");
-}
-
-static void ask_link(void)
-{
-	struct linked l[KINDS];
-
-	for (int round = 0; round < 2; round++) {
-		const char *down = round ? "admin down" : "no carrier";
-
-		memset(l, 0, sizeof(l));
-		for (int k = 0; k < KINDS; k++)
-			if (here.gid_index[k] >= 0)
-				make_linked(&l[k], k);
-		with_each(try_link, l, "up");
-		if (round) {
-			set_link(false);
-		} else {
-			wait_carrier(0, "pull");
-		}
-		with_each(try_link, l, down);
-		if (round) {
-			set_link(true);
-		} else {
-			wait_carrier(1, "plug");
-		}
-		with_each(try_after, l, round ? "up after admin down" : "up after no carrier");
-		for (int k = 0; k < KINDS; k++)
-			if (l[k].srq)
-				drop_linked(&l[k]);
-	}
-	events_within(&here, 0);
-}
-
-/* ---- 3: RNR means empty -------------------------------------------------------------------- */
-
-static void drain_empty(int min_rnr_timer)
-{
-	struct path p = {.retry = 3, .rnr_retry = 0, .min_rnr_timer = min_rnr_timer};
-	struct ibv_srq *s = make_srq(&here, 64, 0);
-	struct end e = make_end(&here, s);
-	struct drained d;
-
-	connect_ends(&e, &e, &p);
-	drain(&e, 1, 5000, &d);
-	fact(3,
-	     "\"empty\": \"one send\", \"min_rnr_timer\": %d, \"status\": %d, \"us\": %.0f, "
-	     "\"taken\": %d, \"state\": \"%s\"",
-	     min_rnr_timer, d.status, d.us, d.count, state_of(&e));
-	drop_end(&e);
-	drop_srq(s);
-}
-
-/* A batch that is larger than what is there, again and again by one QP. */
-static void drain_batches(int batch, int posted)
-{
-	enum { ROUNDS = 20 };
-	struct ibv_srq *s = make_srq(&here, 64, 0);
-	struct end e = make_end(&here, s);
-	int right = 0, rnr = 0;
-	double reset_us = 0, drain_us = 0, start;
-	struct drained d;
-
-	connect_ends(&e, &e, &at_once);
-	for (int i = 0; i < ROUNDS; i++) {
-		fill(&here, s, 100 * i, posted);
-		drain(&e, batch, 5000, &d);
-		right += d.count == posted && !d.wrong && in_order(&d, 100 * i);
-		rnr += d.status == IBV_WC_RNR_RETRY_EXC_ERR;
-		drain_us += d.us;
-		start = now_us();
-		to_state(e.qp, IBV_QPS_RESET);
-		connect_ends(&e, &e, &at_once);
-		reset_us += now_us() - start;
-	}
-	fact(3,
-	     "\"empty\": \"batch\", \"batch\": %d, \"posted\": %d, \"rounds\": %d, \"all_taken\": "
-	     "%d, \"rnr\": %d, \"drain_us\": %.0f, \"reset_to_rts_us\": %.0f",
-	     batch, posted, ROUNDS, right, rnr, drain_us / ROUNDS, reset_us / ROUNDS);
-	drop_end(&e);
-	drop_srq(s);
-	events_within(&here, 0);
-}
-
-static void ask_rnr(void)
-{
-	drain_empty(12);
-	drain_empty(0); /* the longest: 655 ms */
-	drain_batches(64, 40);
-	drain_batches(1, 0);
-}
-
-/* ---- 4: a message that is cut in the middle ------------------------------------------------ */
-
-static bool drops;
-
-/* Of SENDs only the first packet gets in: opcodes 1 and 2 are middle and last. GID 0 is IPv6. */
-static void drop_the_rest(bool on)
-{
-	if (on == drops)
-		return;
-	if (on)
-		shell("tc qdisc add dev %s clsact && for op in 0x01 0x02; do "
-		      "tc filter add dev %s ingress protocol ipv6 u32 match u8 17 0xff at 6 "
-		      "match u16 0x12b7 0xffff at 42 match u8 $op 0xff at 48 action drop; done",
-		      here.netdev, here.netdev);
-	else
-		shell("tc qdisc del dev %s clsact", here.netdev);
-	drops = on;
-}
-
-struct cut {
-	const char *peer;  /* "retries", "ERR", "destroyed"; "link down": at the responder */
-	int delay_ms;	   /* between the responder's ERR and its end; -1: no ERR */
-	bool destroy;	   /* the end: destroy instead of RESET */
-	bool send_between; /* a good SEND in the next life, before the error */
-};
-
-struct held {
-	struct ibv_srq *srq;
-	struct end responder, peer;
-};
-
-/* Returns false if the first packet did not come. */
-static bool hold_one(struct held *h, const char *peer)
-{
-	uint32_t psn;
-
-	h->srq = make_srq(&here, 64, 0);
-	fill(&here, h->srq, 100, 8);
-	h->responder = make_end(&here, h->srq);
-	h->peer = make_end(&there, NULL);
-	psn = connect_ends(&h->responder, &h->peer, &usual);
-	drop_the_rest(true);
-	if (send_bytes(&h->peer, there.memory, BIG))
-		fail("post_send");
-	for (int i = 0; i < 200 && rq_psn_of(&h->responder) == psn; i++)
-		pause_ms(10);
-	if (!strcmp(peer, "ERR"))
-		to_state(h->peer.qp, IBV_QPS_ERR);
-	else if (!strcmp(peer, "destroyed"))
-		drop_qp(&h->peer);
-	else if (!strcmp(peer, "link down"))
-		set_link(false);
-	return rq_psn_of(&h->responder) == psn + 1;
-}
-
-static void print_ids(const char *what, const struct ibv_wc *wc, int n)
-{
-	printf(", \"%s\": [", what);
-	for (int i = 0; i < n; i++)
-		printf("%s{\"wr_id\": %lu, \"status\": %d}", i ? ", " : "",
-		       (unsigned long)wc[i].wr_id, wc[i].status);
-	printf("]");
-}
-
-static void show(const char *what, struct ibv_cq *cq, int wait_ms)
-{
-	struct ibv_wc wc[8];
-
-	print_ids(what, wc, take(cq, wc, 8, wait_ms));
-}
-
-/* The responder lives again with a new peer. What does its first error complete? */
-static void live_again(struct held *h, const struct cut *c)
-{
-	struct end peer = make_end(&there, NULL);
-
-	connect_ends(&h->responder, &peer, &usual);
-	if (c->send_between) {
-		send_bytes(&peer, there.memory, 64);
-		show("good_send", h->responder.recv_cq, 200);
-	}
-	write_wrongly(&peer);
-	show("next_life_error", h->responder.recv_cq, 300);
-	drop_end(&peer);
-}
-
-static void cut_once(const struct cut *c)
-{
-	struct held h;
-	struct drained d;
-	bool held = hold_one(&h, c->peer);
-
-	printf("{\"question\": 4, \"peer\": \"%s\", \"delay_ms\": %d, \"end\": \"%s\", "
-	       "\"send_between\": %s, \"held\": %s",
-	       c->peer, c->delay_ms, c->destroy ? "destroy" : "RESET",
-	       c->send_between ? "true" : "false", held ? "true" : "false");
-	if (c->delay_ms >= 0) {
-		to_state(h.responder.qp, IBV_QPS_ERR);
-		pause_ms(c->delay_ms);
-	}
-	if (c->destroy)
-		drop_qp(&h.responder);
-	else
-		to_state(h.responder.qp, IBV_QPS_RESET);
-	show("flushed", h.responder.recv_cq, 100);
-	if (h.peer.qp)
-		drop_qp(&h.peer);
-	drop_the_rest(false);
-	if (!strcmp(c->peer, "link down"))
-		set_link(true);
-	if (!c->destroy)
-		live_again(&h, c);
-	drain_all(&here, h.srq, &d);
-	printf(", \"left\": %d, \"first_left\": %lu}\n", d.count,
-	       d.count ? (unsigned long)d.id[0] : 0);
-	fflush(stdout);
-	drop_end(&h.responder);
-	drop_end(&h.peer);
-	drop_srq(h.srq);
-	events_within(&here, 0);
-}
-
-static void mend(void)
-{
-	drop_the_rest(false);
-}
-
-static void ask_cut(void)
-{
-	static const int delays[] = {-1, 0, 1, 100};
-	static const char *const peers[] = {"retries", "ERR", "destroyed", "link down"};
-
-	for (int p = 0; p < 4; p++)
-		for (int d = 0; d < 4; d++)
-			for (int destroy = 0; destroy < 2; destroy++)
-				cut_once(&(struct cut){.peer = peers[p],
-						       .delay_ms = delays[d],
-						       .destroy = destroy});
-	cut_once(&(struct cut){.peer = "ERR", .delay_ms = 100, .send_between = true});
-}
+struct nic here, there;
 
 /* ---- 5: LAST_WQE_REACHED ------------------------------------------------------------------- */
 
@@ -525,7 +88,7 @@ static void count_rest(void)
 	drop_end(&e);
 	count_events("ERR and destroyed at once");
 	drop_srq(s);
-	hold_one(&h, "retries");
+	hold_one(&h, "retries", IBV_WR_SEND);
 	to_state(h.responder.qp, IBV_QPS_ERR);
 	count_events("to ERR with a receive held, which is not flushed before");
 	drop_the_rest(false);
@@ -698,11 +261,6 @@ static void ask_outlive(void)
 	outlive("ERR, RESET");
 	outlive("destroy");
 	reuse_qpn("one at a time", 200);
-}
-
-static void ask_qpn_wrap(void)
-{
-	reuse_qpn("until one comes again", 200000);
 }
 
 /* ---- 8: sizes ------------------------------------------------------------------------------ */
@@ -923,15 +481,20 @@ static const struct {
 	{"link", ask_link},
 	{"rnr", ask_rnr},
 	{"cut", ask_cut},
+	{"settle", ask_settle},
 	{"last-wqe", ask_last_wqe},
 	{"limit", ask_limit},
 	{"outlive", ask_outlive},
-	{"qpn-wrap", ask_qpn_wrap},
 	{"sizes", ask_sizes},
 	{"shrink", ask_shrink},
 	{"owner", ask_owner_of_completions},
 };
 enum { QUESTIONS = sizeof(questions) / sizeof(questions[0]) };
+
+static void mend(void)
+{
+	drop_the_rest(false);
+}
 
 static int ask(const char *name)
 {

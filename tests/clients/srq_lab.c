@@ -95,7 +95,6 @@ void open_nic(struct nic *n, const char *name, const char *netdev)
 	find_gids(n);
 }
 
-/* All that come within that time. */
 struct events events_within(struct nic *n, int wait_ms)
 {
 	struct events e = {0};
@@ -151,7 +150,6 @@ int post_receive(struct nic *n, struct ibv_srq *s, uint64_t id, int sges, uint32
 	return ibv_post_srq_recv(s, &wr, &bad);
 }
 
-/* Returns how many were accepted. */
 int fill(struct nic *n, struct ibv_srq *s, uint64_t first, int count)
 {
 	for (int i = 0; i < count; i++)
@@ -244,7 +242,6 @@ static int to_rtr(struct end *e, const struct end *peer, uint32_t psn, const str
 	return rc_device_rtr(e->qp, &rtr);
 }
 
-/* From RESET to RTS; returns 0 or the error, with the state in which it came. */
 int connect_end(struct end *e, const struct end *peer, uint32_t psn, const struct path *p,
 		const char **at)
 {
@@ -267,7 +264,6 @@ int connect_end(struct end *e, const struct end *peer, uint32_t psn, const struc
 	return rc_device_rts(e->qp, &rts);
 }
 
-/* What is late from a life before must not be taken for the next. */
 uint32_t next_psn(void)
 {
 	static uint32_t psn = 1000;
@@ -308,8 +304,7 @@ uint32_t rq_psn_of(const struct end *e)
 
 /* ---- work and completions ------------------------------------------------------------------ */
 
-/* A list of sends of 0 bytes, of which only the last is signaled. */
-static int send_nothing(struct end *e, int count)
+int send_nothing(struct end *e, int count)
 {
 	struct ibv_send_wr *bad, wr[1024];
 
@@ -334,21 +329,30 @@ int send_bytes(struct end *e, char *from, uint32_t bytes)
 	return ibv_post_send(e->qp, &wr, &bad);
 }
 
-/* To memory that does not exist: an error of the responder. */
-int write_wrongly(struct end *e)
+static int write_to(struct end *e, uint64_t addr, uint32_t rkey, uint32_t bytes,
+		    enum ibv_wr_opcode opcode)
 {
 	struct ibv_sge sge = {
-		.addr = (uintptr_t)e->nic->memory, .length = 8, .lkey = e->nic->mr->lkey};
+		.addr = (uintptr_t)e->nic->memory, .length = bytes, .lkey = e->nic->mr->lkey};
 	struct ibv_send_wr *bad, wr = {.sg_list = &sge,
 				       .num_sge = 1,
-				       .opcode = IBV_WR_RDMA_WRITE,
+				       .opcode = opcode,
 				       .send_flags = IBV_SEND_SIGNALED,
-				       .wr.rdma = {.remote_addr = 64, .rkey = BAD_KEY}};
+				       .wr.rdma = {.remote_addr = addr, .rkey = rkey}};
 
 	return ibv_post_send(e->qp, &wr, &bad);
 }
 
-/* Up to max completions, or what comes within the time. */
+int write_imm(struct end *e, const struct nic *to, uint32_t bytes)
+{
+	return write_to(e, (uintptr_t)to->memory, to->mr->rkey, bytes, IBV_WR_RDMA_WRITE_WITH_IMM);
+}
+
+int write_wrongly(struct end *e)
+{
+	return write_to(e, 64, BAD_KEY, 8, IBV_WR_RDMA_WRITE);
+}
+
 int take(struct ibv_cq *cq, struct ibv_wc *wc, int max, int wait_ms)
 {
 	double end = now_us() + wait_ms * 1e3;
@@ -365,7 +369,6 @@ int take(struct ibv_cq *cq, struct ibv_wc *wc, int max, int wait_ms)
 	return n;
 }
 
-/* Lets the drainer take up to count receives at once; it errs where there are fewer. */
 void drain(struct end *e, int count, int wait_ms, struct drained *d)
 {
 	static struct ibv_wc wc[CQ_DEPTH];
@@ -390,7 +393,6 @@ void drain(struct end *e, int count, int wait_ms, struct drained *d)
 		;
 }
 
-/* What is left in the SRQ, by a fresh drainer, until RNR proves it empty. */
 void drain_all(struct nic *n, struct ibv_srq *s, struct drained *all)
 {
 	struct end e = make_end(n, s);

@@ -103,7 +103,12 @@ uint32_t connect_ends(struct end *a, struct end *b, const struct path *p);
 const char *state_of(const struct end *e);
 uint32_t rq_psn_of(const struct end *e);
 
+/* A list of SENDs of 0 bytes, 1024 at most; only the last is signaled. */
+int send_nothing(struct end *e, int count);
 int send_bytes(struct end *e, char *from, uint32_t bytes);
+
+/* A WRITE with immediate data, to the beginning of that NIC's memory. */
+int write_imm(struct end *e, const struct nic *to, uint32_t bytes);
 
 /* A WRITE to memory that does not exist: an error of the responder. */
 int write_wrongly(struct end *e);
