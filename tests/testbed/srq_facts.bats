@@ -47,7 +47,7 @@ pleases() { # QUESTION WHAT: does it ask for that?
 }
 
 @test "receives are taken back without a carrier, not while the NIC is admin down; none is lost" {
-	ask link &
+	ask link 3>&- &
 	wait_until 30 pleases link pull
 	shift-testbed link --name "$NAME" a 0 down
 	wait_until 30 pleases link plug
