@@ -40,7 +40,7 @@ BATS_TESTS = tests/run.bats tests/kvd.bats tests/kvd_bounds.bats tests/kvd_watch
 TESTS += $(BATS_TESTS)
 EXTRA_DIST += $(BATS_TESTS) tests/once-more tests/layout.py tests/helper.bash tests/wait.bash tests/driven.bash tests/etcd.bash tests/kvd.bash tests/inject/inject.bash tests/bench_hosts.bash tests/bench_hosts/inject tests/bench_hosts/perftest.py \
 	tests/inject/strike.c \
-	$(TESTBED_TESTS) $(LONG_TESTBED_TESTS) tests/testbed/hosts.bats tests/testbed/run-hosts tests/testbed/guests.bash \
+	$(TESTBED_TESTS) $(LONG_TESTBED_TESTS) tests/testbed/srq_facts.bats tests/testbed/hosts.bats tests/testbed/run-hosts tests/testbed/guests.bash \
 	tests/testbed/survive.bash tests/testbed/survive_file.bash tests/testbed/one_nic.bash tests/testbed/pause.bash tests/testbed/rdmacm.bash tests/testbed/cycles \
 	tests/testbed/sanitized tests/testbed/survive-matrix tests/testbed/inject-undone tests/testbed/inject-long \
 	tests/testbed/pyverbs-suite
@@ -70,9 +70,9 @@ CHECK_LONG_TARGETS += check-long-testbed
 check-long-testbed: all lib/libshift-hooks.la
 	BUILDDIR='$(abs_top_builddir)' $(top_srcdir)/tests/testbed/cycles 50
 	$(MAKE) -j1 check TESTS='$(LONG_TESTBED_TESTS)'
-	$(MAKE) -j1 check TESTS='tests/testbed/channels.bats tests/testbed/job.bats tests/testbed/one_nic.bats tests/testbed/pause.bats tests/testbed/rdmacm.bats tests/testbed/survive.bats tests/testbed/tool.bats' BATS_TAGS=long
+	$(MAKE) -j1 check TESTS='tests/testbed/channels.bats tests/testbed/job.bats tests/testbed/one_nic.bats tests/testbed/pause.bats tests/testbed/rdmacm.bats tests/testbed/srq_facts.bats tests/testbed/survive.bats tests/testbed/tool.bats' BATS_TAGS=long
 	KERNEL=6.12 SRCDIR='$(abs_top_srcdir)' BUILDDIR='$(abs_top_builddir)' $(BATS) \
-		$(top_srcdir)/tests/testbed/channels.bats $(top_srcdir)/tests/testbed/rdmacm.bats
+		$(top_srcdir)/tests/testbed/channels.bats $(top_srcdir)/tests/testbed/rdmacm.bats $(top_srcdir)/tests/testbed/srq_facts.bats
 	BUILDDIR='$(abs_top_builddir)' $(top_srcdir)/tests/testbed/survive-matrix all
 	BUILDDIR='$(abs_top_builddir)' $(top_srcdir)/tests/testbed/survive-matrix one-nic
 	for part in undone scenarios perftest unprotected soak; do \
