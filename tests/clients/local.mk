@@ -17,7 +17,7 @@ noinst_PROGRAMS += tests/clients/srq_facts
 tests_clients_srq_facts_SOURCES = tests/clients/srq_facts.c tests/clients/srq_facts.h \
 	tests/clients/srq_drainer.c tests/clients/srq_cut.c \
 	tests/clients/srq_lab.c tests/clients/srq_lab.h $(rc_device)
-tests_clients_srq_facts_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS)
+tests_clients_srq_facts_CFLAGS = $(AM_CFLAGS) -pthread $(IBVERBS_CFLAGS)
 tests_clients_srq_facts_LDADD = $(IBVERBS_LIBS)
 
 pkglibexec_PROGRAMS += tests/clients/integrity/integrity tests/clients/integrity/integrity-dlopen
