@@ -150,7 +150,7 @@ void ask_cut(void)
 
 /* ---- 4: when all completions of a responder are there -------------------------------------- */
 
-enum { STREAM = 1000, ROUNDS = 30 };
+enum { STREAM = 1000, ROUNDS = 15 };
 
 struct settled {
 	int cut; /* rounds in which the stream did not end before */
