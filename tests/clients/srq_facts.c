@@ -477,17 +477,10 @@ static const struct {
 	const char *name;
 	void (*ask)(void);
 } questions[] = {
-	{"drainer", ask_drainer},
-	{"link", ask_link},
-	{"rnr", ask_rnr},
-	{"cut", ask_cut},
-	{"settle", ask_settle},
-	{"last-wqe", ask_last_wqe},
-	{"limit", ask_limit},
-	{"outlive", ask_outlive},
-	{"sizes", ask_sizes},
-	{"shrink", ask_shrink},
-	{"owner", ask_owner_of_completions},
+	{"drainer", ask_drainer},   {"link", ask_link},	    {"rnr", ask_rnr},
+	{"cut", ask_cut},	    {"settle", ask_settle}, {"reset", ask_reset},
+	{"last-wqe", ask_last_wqe}, {"limit", ask_limit},   {"outlive", ask_outlive},
+	{"sizes", ask_sizes},	    {"shrink", ask_shrink}, {"owner", ask_owner_of_completions},
 };
 enum { QUESTIONS = sizeof(questions) / sizeof(questions[0]) };
 

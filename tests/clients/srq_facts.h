@@ -30,8 +30,10 @@ struct held {
 bool hold_one(struct held *h, const char *peer, enum ibv_wr_opcode opcode);
 void drop_the_rest(bool on);
 
-/* 4, and when the completions of a QP that errs are all there */
+/* 4, and when the receives of a QP in a stream are all completed: after ERR, after RESET without it
+ */
 void ask_cut(void);
 void ask_settle(void);
+void ask_reset(void); /* 6.1 may lose the NIC */
 
 #endif
