@@ -167,8 +167,10 @@ static void *send_stream(void *peer)
 	return NULL;
 }
 
-/* A stream of messages of one packet; in the middle the responder goes to that state. */
-static void settle_once(enum ibv_qp_state state, struct settled *s)
+enum way { ERR = 1, RESET = 2 };
+
+/* A stream of messages of one packet; in the middle the responder goes to ERR, RESET, or both. */
+static void settle_once(int way, struct settled *s)
 {
 	static struct ibv_wc wc[CQ_DEPTH];
 	struct ibv_srq *srq = make_srq(&here, 1023, 0);
@@ -182,7 +184,10 @@ static void settle_once(enum ibv_qp_state state, struct settled *s)
 	fill(&here, srq, 0, STREAM);
 	pthread_create(&sender, NULL, send_stream, &peer);
 	n = take(e.recv_cq, wc, 100, 2000);
-	to_state(e.qp, state);
+	if (way & ERR)
+		to_state(e.qp, IBV_QPS_ERR);
+	if (way & RESET)
+		to_state(e.qp, IBV_QPS_RESET);
 	start = now_us();
 	n += take(e.recv_cq, wc, CQ_DEPTH, 0);
 	s->wrong_at_return += n != (int)(rq_psn_of(&e) - psn);
@@ -217,13 +222,13 @@ static bool is_there(const struct nic *n)
 	return c;
 }
 
-static void settle(enum ibv_qp_state state, const char *name)
+static void settle(int way, const char *name)
 {
 	struct settled s = {0};
 	int round = 0;
 
 	while (round++ < ROUNDS && is_there(&here))
-		settle_once(state, &s);
+		settle_once(way, &s);
 	fact(4,
 	     "\"settle\": \"%s\", \"rounds\": %d, \"cut\": %d, \"late\": %d, "
 	     "\"last_late_us\": %.0f, \"behind_last_wqe\": %d, \"not_rq_psn_at_return\": %d, "
@@ -234,10 +239,11 @@ static void settle(enum ibv_qp_state state, const char *name)
 
 void ask_settle(void)
 {
-	settle(IBV_QPS_ERR, "ERR");
+	settle(ERR, "ERR");
+	settle(ERR | RESET, "ERR, RESET");
 }
 
 void ask_reset(void)
 {
-	settle(IBV_QPS_RESET, "RESET");
+	settle(RESET, "RESET");
 }
