@@ -167,30 +167,36 @@ static void *send_stream(void *peer)
 	return NULL;
 }
 
-enum way { ERR = 1, RESET = 2 };
+enum way { ERR = 1, RESET = 2, DESTROY = 4, NO_SRQ = 8 };
 
-/* A stream of messages of one packet; in the middle the responder goes to ERR, RESET, or both. */
+/* A stream of messages of one packet; in the middle the responder goes that way. */
 static void settle_once(int way, struct settled *s)
 {
 	static struct ibv_wc wc[CQ_DEPTH];
 	struct ibv_srq *srq = make_srq(&here, 1023, 0);
-	struct end e = make_end(&here, srq), peer = make_end(&there, NULL);
+	struct end e = make_end(&here, way & NO_SRQ ? NULL : srq), peer = make_end(&there, NULL);
 	uint32_t psn = connect_ends(&e, &peer, &usual);
 	pthread_t sender;
 	bool event = false;
 	double start;
 	int n, got;
 
-	fill(&here, srq, 0, STREAM);
+	if (way & NO_SRQ)
+		post_receives(&here, e.qp, 0, STREAM);
+	else
+		fill(&here, srq, 0, STREAM);
 	pthread_create(&sender, NULL, send_stream, &peer);
 	n = take(e.recv_cq, wc, 100, 2000);
 	if (way & ERR)
 		to_state(e.qp, IBV_QPS_ERR);
 	if (way & RESET)
 		to_state(e.qp, IBV_QPS_RESET);
+	if (way & DESTROY)
+		drop_qp(&e);
 	start = now_us();
 	n += take(e.recv_cq, wc, CQ_DEPTH, 0);
-	s->wrong_at_return += n != (int)(rq_psn_of(&e) - psn);
+	if (e.qp)
+		s->wrong_at_return += n != (int)(rq_psn_of(&e) - psn);
 	while (now_us() < start + 100e3) {
 		/* What comes behind the event is found by a poll behind the one that follows it. */
 		bool before = event;
@@ -204,7 +210,8 @@ static void settle_once(int way, struct settled *s)
 		if (before)
 			s->after_event += got;
 	}
-	s->wrong_at_end += n != (int)(rq_psn_of(&e) - psn);
+	if (e.qp)
+		s->wrong_at_end += n != (int)(rq_psn_of(&e) - psn);
 	s->cut += n < STREAM;
 	pthread_join(sender, NULL);
 	drop_end(&e);
@@ -246,4 +253,14 @@ void ask_settle(void)
 void ask_reset(void)
 {
 	settle(RESET, "RESET");
+}
+
+void ask_reset_plain(void)
+{
+	settle(RESET | NO_SRQ, "RESET, without an SRQ");
+}
+
+void ask_destroy(void)
+{
+	settle(DESTROY, "destroy");
 }

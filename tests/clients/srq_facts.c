@@ -413,19 +413,6 @@ struct letter {
 	uint32_t sender, seq;
 };
 
-static void post_plain_receives(struct nic *n, struct ibv_qp *qp, uint64_t first, int count)
-{
-	for (int i = 0; i < count; i++) {
-		struct ibv_sge sge = {.addr = (uintptr_t)slot_of(n, first + i),
-				      .length = SLOT_BYTES,
-				      .lkey = n->mr->lkey};
-		struct ibv_recv_wr *bad, wr = {.wr_id = first + i, .sg_list = &sge, .num_sge = 1};
-
-		if (ibv_post_recv(qp, &wr, &bad))
-			fail("post_recv");
-	}
-}
-
 static void ask_owner_of_completions(void)
 {
 	enum { QPS = 4, EACH = 12, PLAIN = QPS - 1 };
@@ -443,7 +430,7 @@ static void ask_owner_of_completions(void)
 		connect_ends(&e[i], &peer[i], &usual);
 	}
 	fill(&here, s, 0, PLAIN * EACH);
-	post_plain_receives(&here, e[PLAIN].qp, PLAIN * EACH, EACH);
+	post_receives(&here, e[PLAIN].qp, PLAIN * EACH, EACH);
 	for (uint32_t k = 0; k < QPS * EACH; k++) {
 		struct letter *l = (struct letter *)slot_of(&there, k);
 
@@ -477,10 +464,20 @@ static const struct {
 	const char *name;
 	void (*ask)(void);
 } questions[] = {
-	{"drainer", ask_drainer},   {"link", ask_link},	    {"rnr", ask_rnr},
-	{"cut", ask_cut},	    {"settle", ask_settle}, {"reset", ask_reset},
-	{"last-wqe", ask_last_wqe}, {"limit", ask_limit},   {"outlive", ask_outlive},
-	{"sizes", ask_sizes},	    {"shrink", ask_shrink}, {"owner", ask_owner_of_completions},
+	{"drainer", ask_drainer},
+	{"link", ask_link},
+	{"rnr", ask_rnr},
+	{"cut", ask_cut},
+	{"settle", ask_settle},
+	{"reset", ask_reset},
+	{"reset-plain", ask_reset_plain},
+	{"destroy", ask_destroy},
+	{"last-wqe", ask_last_wqe},
+	{"limit", ask_limit},
+	{"outlive", ask_outlive},
+	{"sizes", ask_sizes},
+	{"shrink", ask_shrink},
+	{"owner", ask_owner_of_completions},
 };
 enum { QUESTIONS = sizeof(questions) / sizeof(questions[0]) };
 

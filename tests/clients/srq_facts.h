@@ -34,6 +34,9 @@ void drop_the_rest(bool on);
  */
 void ask_cut(void);
 void ask_settle(void);
-void ask_reset(void); /* 6.1 may lose the NIC */
+/* These may cost the NIC on 6.1. */
+void ask_reset(void);
+void ask_reset_plain(void);
+void ask_destroy(void);
 
 #endif

@@ -158,6 +158,19 @@ int fill(struct nic *n, struct ibv_srq *s, uint64_t first, int count)
 	return count;
 }
 
+void post_receives(struct nic *n, struct ibv_qp *qp, uint64_t first, int count)
+{
+	for (int i = 0; i < count; i++) {
+		struct ibv_sge sge = {.addr = (uintptr_t)slot_of(n, first + i),
+				      .length = SLOT_BYTES,
+				      .lkey = n->mr->lkey};
+		struct ibv_recv_wr *bad, wr = {.wr_id = first + i, .sg_list = &sge, .num_sge = 1};
+
+		if (ibv_post_recv(qp, &wr, &bad))
+			fail("post_recv");
+	}
+}
+
 /* ---- QPs ----------------------------------------------------------------------------------- */
 
 struct ibv_cq *make_cq(struct nic *n)
@@ -177,7 +190,7 @@ struct ibv_qp *make_qp(struct nic *n, struct ibv_srq *s, struct ibv_cq *send_cq,
 					.send_cq = send_cq,
 					.recv_cq = recv_cq,
 					.cap = {.max_send_wr = 1024,
-						.max_recv_wr = s ? 0 : 64,
+						.max_recv_wr = s ? 0 : 1024,
 						.max_send_sge = 2,
 						.max_recv_sge = s ? 0 : 1}};
 	struct ibv_qp *qp = ibv_create_qp(n->pd, &attr);

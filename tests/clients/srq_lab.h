@@ -81,6 +81,9 @@ int post_receive(struct nic *n, struct ibv_srq *s, uint64_t id, int sges, uint32
 /* With wr_ids from first on; returns how many were accepted. */
 int fill(struct nic *n, struct ibv_srq *s, uint64_t first, int count);
 
+/* To a QP without an SRQ. */
+void post_receives(struct nic *n, struct ibv_qp *qp, uint64_t first, int count);
+
 struct ibv_cq *make_cq(struct nic *n);
 struct ibv_qp *make_qp(struct nic *n, struct ibv_srq *s, struct ibv_cq *send_cq,
 		       struct ibv_cq *recv_cq);
