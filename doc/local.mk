@@ -8,4 +8,5 @@ EXTRA_DIST += \
 	doc/report.html \
 	doc/report.json \
 	doc/security.md \
-	doc/soft-roce.md
+	doc/soft-roce.md \
+	doc/srq.md

@@ -13,6 +13,7 @@ CORE_SOURCES = \
 	lib/core/hello.c lib/core/invariants.c lib/core/lives.c lib/core/msg.c lib/core/msg.h \
 	lib/core/progress.c lib/core/psn.c lib/core/psn.h lib/core/rails.c \
 	lib/core/replay.c lib/core/siphash.c lib/core/siphash.h \
+	lib/core/srq.c lib/core/srq.h lib/core/srq_int.h lib/core/srq_share.c \
 	lib/core/switch.c lib/core/types.h lib/core/view.c \
 	lib/core/wrlog.c lib/core/wrlog.h
 

@@ -15,7 +15,8 @@ CORE_TESTS = tests/unit/test_conn_random tests/unit/test_psn tests/unit/test_wrl
 	tests/unit/test_invariants tests/unit/test_progress tests/unit/test_rails tests/unit/test_conn_fence \
 	tests/unit/test_no_progress tests/unit/test_completions tests/unit/test_conn_switch \
 	tests/unit/test_conn_timers tests/unit/test_conn_replay tests/unit/test_log_reuse \
-	tests/unit/test_conn_failback tests/unit/test_conn_quiet tests/unit/test_log_rules tests/unit/test_log_room tests/unit/test_posting tests/unit/test_conn_lives
+	tests/unit/test_conn_failback tests/unit/test_conn_quiet tests/unit/test_log_rules tests/unit/test_log_room tests/unit/test_posting tests/unit/test_conn_lives \
+	tests/unit/test_srq
 check_PROGRAMS += $(CORE_TESTS)
 TESTS += $(CORE_TESTS)
 
@@ -25,6 +26,10 @@ core_test_libs = lib/libshiftcore-checked.la $(CMOCKA_LIBS)
 tests_unit_test_psn_SOURCES = tests/unit/test_psn.c
 tests_unit_test_psn_CFLAGS = $(core_test_cflags)
 tests_unit_test_psn_LDADD = $(core_test_libs)
+
+tests_unit_test_srq_SOURCES = tests/unit/test_srq.c
+tests_unit_test_srq_CFLAGS = $(core_test_cflags)
+tests_unit_test_srq_LDADD = $(core_test_libs)
 
 tests_unit_test_wrlog_SOURCES = tests/unit/test_wrlog.c
 tests_unit_test_wrlog_CFLAGS = $(core_test_cflags)
