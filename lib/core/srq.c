@@ -267,7 +267,7 @@ static void srq_opens(struct shift_srq *s, unsigned int k, uint64_t now)
 
 	n->state = SHIFT_SRQ_OPEN;
 	n->empty_since = n->had_since = now;
-	n->drain_at = n->post_at = 0;
+	n->drain_at = n->post_at = n->shut_until = 0;
 	n->swept = false;
 }
 
@@ -290,7 +290,7 @@ bool shift_srq_join(struct shift_srq *s, unsigned int k, uint64_t now_ns)
 {
 	struct shift_srq_nic *n = &s->nic[k];
 
-	if (n->state == SHIFT_SRQ_GHOSTS)
+	if (!srq_may_join(n, now_ns))
 		return false;
 	if (n->state == SHIFT_SRQ_EMPTY)
 		srq_opens(s, k, now_ns);

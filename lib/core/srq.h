@@ -51,7 +51,8 @@ struct shift_srq_nic {
 	uint64_t had_since;   /* the newest was posted there */
 	uint64_t drain_at;    /* not before: the last drain failed */
 	uint64_t post_at;     /* not before: it refused a receive */
-	uint64_t evict_at;
+	uint64_t evict_at;    /* its QPs are asked to leave, if nothing comes before (S18) */
+	uint64_t shut_until;  /* after that nobody may join for a while */
 };
 
 #define SHIFT_SRQ_STATS(X)                                                            \
@@ -168,7 +169,8 @@ bool shift_srq_back(struct shift_srq *s, unsigned int k, uint64_t id, uint64_t n
 
 /* --- QPs ------------------------------------------------------------------------------------- */
 
-/* A QP may accept packets on NIC k from now on (S4). false: it must not, as ghosts are there (S6).
+/* A QP may accept packets on NIC k from now on (S4). false: it must not, as ghosts are there (S6),
+ * or its QPs are just asked to leave (S18).
  */
 bool shift_srq_join(struct shift_srq *s, unsigned int k, uint64_t now_ns);
 

@@ -16,6 +16,18 @@ static inline uint32_t srq_good(const struct shift_srq_nic *n)
 	return n->on - n->cut;
 }
 
+/* S18: as many are suspect as there are. */
+static inline bool srq_all_suspect(const struct shift_srq_nic *n)
+{
+	return n->state == SHIFT_SRQ_OPEN && n->live && n->cut && !srq_good(n);
+}
+
+/* S6; and S18: those that are asked to leave must not meet others that come. */
+static inline bool srq_may_join(const struct shift_srq_nic *n, uint64_t now)
+{
+	return n->state != SHIFT_SRQ_GHOSTS && !(srq_all_suspect(n) && now < n->shut_until);
+}
+
 /* NICs with live QPs. */
 static inline uint32_t srq_in_use(const struct shift_srq *s)
 {

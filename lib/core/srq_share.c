@@ -65,10 +65,9 @@ static unsigned int find_needy(const struct shift_srq *s, uint64_t now)
 	return to;
 }
 
-/* The one that has most, and more than its share. */
-static unsigned int find_donor(const struct shift_srq *s, uint64_t now)
+/* Of those that can be drained now the one that has most, and more than so many. */
+static unsigned int find_donor(const struct shift_srq *s, uint64_t now, uint32_t most)
 {
-	uint32_t most = fair_share(s);
 	unsigned int from = NO_NIC;
 
 	for (unsigned int k = 0; k < s->cfg.nics; k++) {
@@ -111,10 +110,10 @@ static bool drain(struct shift_srq *s, struct shift_srq_action *a, unsigned int 
 }
 
 /* S6: what the caller believes. */
-static bool tell(struct shift_srq *s, struct shift_srq_action *a)
+static bool tell(struct shift_srq *s, uint64_t now, struct shift_srq_action *a)
 {
 	for (unsigned int k = 0; k < s->cfg.nics; k++) {
-		bool may = s->nic[k].state != SHIFT_SRQ_GHOSTS;
+		bool may = srq_may_join(&s->nic[k], now);
 
 		if (s->nic[k].told == may)
 			continue;
@@ -143,18 +142,12 @@ static bool give(struct shift_srq *s, uint64_t now, struct shift_srq_action *a)
 	return true;
 }
 
-/* S18: as many are suspect as there are. */
-static bool all_suspect(const struct shift_srq_nic *n)
-{
-	return n->state == SHIFT_SRQ_OPEN && n->live && n->cut && !srq_good(n);
-}
-
 static bool sweep(struct shift_srq *s, uint64_t now, struct shift_srq_action *a)
 {
 	for (unsigned int k = 0; k < s->cfg.nics; k++) {
 		const struct shift_srq_nic *n = &s->nic[k];
 
-		if (all_suspect(n) && !n->swept && may_drain(n, now))
+		if (srq_all_suspect(n) && !n->swept && may_drain(n, now))
 			return drain(s, a, k, n->on);
 	}
 	return false;
@@ -165,24 +158,38 @@ static bool evict(struct shift_srq *s, uint64_t now, struct shift_srq_action *a)
 	for (unsigned int k = 0; k < s->cfg.nics; k++) {
 		struct shift_srq_nic *n = &s->nic[k];
 
-		if (!all_suspect(n) || !n->swept || now < n->evict_at)
+		if (!srq_all_suspect(n) || !n->swept || now < n->evict_at)
 			continue;
 		n->evict_at = now + s->cfg.evict_ns;
+		n->shut_until = now + s->cfg.evict_ns / 2;
 		s->stats.evictions++;
 		return act(a, SHIFT_SRQ_ACT_EVICT, k, 0);
 	}
 	return false;
 }
 
+static bool steal_from(struct shift_srq *s, struct shift_srq_action *a, unsigned int to,
+		       unsigned int from, uint32_t share)
+{
+	uint32_t lacks = share - srq_good(&s->nic[to]);
+	uint32_t has = srq_good(&s->nic[from]) - share;
+
+	return drain(s, a, from, least(least(lacks, has), STEAL_MAX));
+}
+
+/* Who has more than its share may be out of reach: then who has two gives one. */
 static bool steal(struct shift_srq *s, uint64_t now, struct shift_srq_action *a)
 {
-	unsigned int to = find_needy(s, now), from = find_donor(s, now);
-	uint32_t share = fair_share(s), n;
+	unsigned int to = find_needy(s, now), from;
+	uint32_t share = fair_share(s);
 
-	if (to == NO_NIC || from == NO_NIC)
+	if (to == NO_NIC)
 		return false;
-	n = least(share - srq_good(&s->nic[to]), srq_good(&s->nic[from]) - share);
-	return drain(s, a, from, least(n, STEAL_MAX));
+	from = find_donor(s, now, share);
+	if (from != NO_NIC)
+		return steal_from(s, a, to, from, share);
+	from = srq_good(&s->nic[to]) ? NO_NIC : find_donor(s, now, 1);
+	return from != NO_NIC && drain(s, a, from, 1);
 }
 
 /* --- turns (S16) ------------------------------------------------------------------------------ */
@@ -243,11 +250,13 @@ static bool turn(struct shift_srq *s, uint64_t now, struct shift_srq_action *a)
 bool shift_srq_action(struct shift_srq *s, uint64_t now_ns, struct shift_srq_action *a)
 {
 	s->seen_ns = now_ns;
-	if (tell(s, a) || drain_ghosts(s, now_ns, a))
+	if (tell(s, now_ns, a) || drain_ghosts(s, now_ns, a))
 		return true;
 	if (!s->counted)
 		return false;
-	if (give(s, now_ns, a) || evict(s, now_ns, a))
+	if (give(s, now_ns, a))
+		return true;
+	if (evict(s, now_ns, a))
 		return true;
 	if (steals(s)) /* one at a time */
 		return false;
@@ -275,7 +284,8 @@ uint64_t shift_srq_deadline(const struct shift_srq *s)
 			continue;
 		earlier(s, &at, n->drain_at);
 		earlier(s, &at, n->post_at);
-		if (all_suspect(n) && n->swept)
+		earlier(s, &at, n->shut_until);
+		if (srq_all_suspect(n) && n->swept)
 			earlier(s, &at, n->evict_at);
 	}
 	return at;
@@ -388,7 +398,7 @@ const char *shift_srq_rests(const struct shift_srq *s, uint64_t now_ns)
 
 		if (n->state == SHIFT_SRQ_GHOSTS && may_drain(n, now_ns))
 			return "ghosts are left alone (S6)";
-		if (n->told == (n->state == SHIFT_SRQ_GHOSTS))
+		if (n->told != srq_may_join(n, now_ns))
 			return "the caller was not told whether QPs may join (S6)";
 		if (!n->live || srq_good(n) || !may_post(n, now_ns) || steals(s))
 			continue;
