@@ -316,6 +316,8 @@ void shift_srq_leave(struct shift_srq *s, unsigned int k, bool cut, uint64_t now
 	n->live--;
 	if (cut)
 		srq_suspect(s, n, now_ns);
+	if (now_ns < n->shut_until) /* S18: as long as they go, nobody comes */
+		n->shut_until = now_ns + s->cfg.evict_ns / 2;
 	srq_look_at_lives(s, now_ns);
 }
 
@@ -369,7 +371,9 @@ void shift_srq_drain_ends(struct shift_srq *s, unsigned int k, enum shift_srq_dr
 
 bool shift_srq_fast(const struct shift_srq *s)
 {
-	if (s->free || s->nic[0].state != SHIFT_SRQ_OPEN || s->nic[0].draining)
+	const struct shift_srq_nic *home = &s->nic[0];
+
+	if (s->free || home->state != SHIFT_SRQ_OPEN || home->draining || srq_all_suspect(home))
 		return false;
 	for (unsigned int k = 1; k < s->cfg.nics; k++)
 		if (s->nic[k].state == SHIFT_SRQ_OPEN)
