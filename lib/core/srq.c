@@ -146,7 +146,6 @@ int shift_srq_post(struct shift_srq *s, const struct shift_recv_wr *wr, uint64_t
 	if (wr->num_sge > 1)
 		memcpy(srq_side(s, e), wr->sge, wr->num_sge * sizeof(*wr->sge));
 	*id = s->counted ? 0 : s->next;
-	e->nic = 0;
 	__atomic_store_n(&e->id, s->next++, __ATOMIC_RELEASE);
 	if (s->counted) {
 		s->total++;
@@ -208,6 +207,7 @@ bool shift_srq_done(struct shift_srq *s, unsigned int k, uint64_t *wr_id, uint64
 		return false;
 	}
 	*wr_id = e->wr_id;
+	e->nic = 0;
 	e->id = 0;
 	s->total--;
 	srq_gone(s, k, now_ns);

@@ -28,7 +28,7 @@ struct shift_srq_entry {
 	uint64_t wr_id;	      /* the program's */
 	struct shift_sge sge; /* the only one; more are in the side storage */
 	uint16_t num_sge;
-	uint16_t nic; /* or SHIFT_SRQ_NOWHERE */
+	uint16_t nic; /* or SHIFT_SRQ_NOWHERE; 0 in an empty slot */
 	uint32_t next_free;
 };
 
@@ -111,19 +111,17 @@ void shift_srq_grow(struct shift_srq *s, void *mem, uint32_t cap);
 
 /* --- posting --------------------------------------------------------------------------------- */
 
-/* The fast way: its id, with which it is to be posted to NIC 0; 0: try shift_srq_post. */
+/* The fast way, one SGE: its id, with which it is to be posted to NIC 0; 0: try shift_srq_post. */
 static inline uint64_t shift_srq_post_fast(struct shift_srq *s, const struct shift_raw_recv *wr)
 {
 	uint64_t id = s->next;
 	struct shift_srq_entry *e = &s->ring[id & s->mask];
 
-	if (__builtin_expect(wr->num_sge > 1 || __atomic_load_n(&e->id, __ATOMIC_ACQUIRE), 0))
+	if (__builtin_expect(wr->num_sge != 1 || __atomic_load_n(&e->id, __ATOMIC_ACQUIRE), 0))
 		return 0;
 	e->wr_id = wr->wr_id;
-	if (wr->num_sge)
-		memcpy(&e->sge, wr->sge, sizeof(e->sge));
-	e->num_sge = (uint16_t)wr->num_sge;
-	e->nic = 0;
+	memcpy(&e->sge, wr->sge, sizeof(e->sge));
+	e->num_sge = 1;
 	s->next = id + 1;
 	__atomic_store_n(&e->id, id, __ATOMIC_RELEASE);
 	return id;

@@ -316,6 +316,8 @@ static const char *check_slots(const struct shift_srq *s)
 	for (uint32_t i = 0; i <= s->mask; i++) {
 		const struct shift_srq_entry *e = &s->ring[i];
 
+		if (!e->id && e->nic)
+			return "an empty slot names a NIC";
 		if (!e->id)
 			continue;
 		if ((e->id & s->mask) != i || e->id >= s->next)
