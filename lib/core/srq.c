@@ -162,6 +162,13 @@ static struct shift_srq_entry *srq_find(struct shift_srq *s, unsigned int k, uin
 	return id && e->id == id && e->nic == k ? e : NULL;
 }
 
+/* Something came or went: S18 begins anew. */
+static void srq_news(const struct shift_srq *s, struct shift_srq_nic *n, uint64_t now)
+{
+	n->swept = false;
+	n->evict_at = now + s->cfg.evict_ns;
+}
+
 /* NIC k does not have it any more. */
 static void srq_gone(struct shift_srq *s, unsigned int k, uint64_t now)
 {
@@ -169,7 +176,7 @@ static void srq_gone(struct shift_srq *s, unsigned int k, uint64_t now)
 	bool had = srq_good(n);
 
 	n->on--;
-	n->swept = false;
+	srq_news(s, n, now);
 	if (n->cut > n->on)
 		n->cut = n->on; /* S17: those that are missing are among those that are on */
 	if (had && !srq_good(n))
@@ -305,8 +312,10 @@ static void srq_suspect(struct shift_srq *s, struct shift_srq_nic *n, uint64_t n
 		return;
 	n->cut++;
 	s->stats.suspects++;
-	if (!srq_good(n))
-		n->empty_since = now;
+	if (srq_good(n))
+		return;
+	n->empty_since = now;
+	n->evict_at = now + s->cfg.evict_ns;
 }
 
 void shift_srq_leave(struct shift_srq *s, unsigned int k, bool cut, uint64_t now_ns)
@@ -363,8 +372,7 @@ void shift_srq_drain_ends(struct shift_srq *s, unsigned int k, enum shift_srq_dr
 		n->drain_at = now_ns + s->cfg.retry_ns;
 		srq_suspect(s, n, now_ns); /* S19 */
 	}
-	n->swept = how == SHIFT_SRQ_RNR && n->on;
-	n->evict_at = now_ns + s->cfg.evict_ns;
+	n->swept = how == SHIFT_SRQ_RNR;
 }
 
 /* --- fast and slow --------------------------------------------------------------------------- */
@@ -403,7 +411,7 @@ void shift_srq_recount(struct shift_srq *s, uint64_t now_ns)
 		return;
 	s->counted = true;
 	s->total = n->on = srq_count(s);
-	n->swept = false;
+	srq_news(s, n, now_ns);
 	n->had_since = n->empty_since = now_ns;
 	if (n->cut > n->on)
 		n->cut = n->on;

@@ -158,7 +158,7 @@ static bool evict(struct shift_srq *s, uint64_t now, struct shift_srq_action *a)
 	for (unsigned int k = 0; k < s->cfg.nics; k++) {
 		struct shift_srq_nic *n = &s->nic[k];
 
-		if (!srq_all_suspect(n) || !n->swept || now < n->evict_at)
+		if (!srq_all_suspect(n) || now < n->evict_at)
 			continue;
 		n->evict_at = now + s->cfg.evict_ns;
 		n->shut_until = now + s->cfg.evict_ns / 2;
@@ -285,7 +285,7 @@ uint64_t shift_srq_deadline(const struct shift_srq *s)
 		earlier(s, &at, n->drain_at);
 		earlier(s, &at, n->post_at);
 		earlier(s, &at, n->shut_until);
-		if (srq_all_suspect(n) && n->swept)
+		if (srq_all_suspect(n))
 			earlier(s, &at, n->evict_at);
 	}
 	return at;

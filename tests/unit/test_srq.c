@@ -718,6 +718,26 @@ static void the_last_one_is_missing(void **state)
 	assert_int_equal(nic[1].n, 1);
 }
 
+/* A drainer that does not work keeps nobody from being helped. */
+static void a_sweep_that_fails(void **state)
+{
+	(void)state;
+	join(0);
+	join(0);
+	post(1);
+	leave(0, true);
+	for (int i = 0; i < 10; i++) {
+		assert_int_equal(nic[0].drain, 1);
+		assert_int_equal(nic[0].evict, 0);
+		nic[0].drain = 0;
+		shift_srq_drain_ends(&s, 0, SHIFT_SRQ_FAILED, now);
+		run();
+		now += 100 * MS;
+		run();
+	}
+	assert_int_equal(nic[0].evict, 1);
+}
+
 static void none_was_cut(void **state)
 {
 	(void)state;
@@ -1148,6 +1168,7 @@ int main(void)
 		TEST(a_turn_that_took_nothing),
 		TEST(no_turns_where_nobody_waits),
 		TEST(the_last_one_is_missing),
+		TEST(a_sweep_that_fails),
 		TEST(none_was_cut),
 		TEST(it_was_in_the_middle),
 		TEST(many_suspects_disturb_nobody),
