@@ -563,6 +563,48 @@ static void none_while_another_has_two(void **state)
 	assert_int_equal(nic[0].drain, 0);
 }
 
+static void the_one_that_has_most_gives_and_one_at_a_time(void **state)
+{
+	(void)state;
+	start(16);
+	join(0);
+	join(1);
+	post(10);
+	assert_true(completes(1));
+	join(2);
+	assert_int_equal(nic[0].drain, 2);
+	assert_int_equal(nic[1].drain, 0);
+	drains(0);
+	assert_int_equal(nic[2].n, 2);
+	assert_int_equal(nic[1].drain, 0);
+}
+
+/* On rail 0 the peer may not be patient. */
+static void few_are_not_enough(void **state)
+{
+	(void)state;
+	start(ALL);
+	join(0);
+	post(ALL);
+	join(1);
+	assert_int_equal(nic[0].drain, 64); /* equal to a quarter of 256: enough */
+	drains(0);
+	assert_int_equal(nic[0].drain, 0);
+	assert_true(completes(1));
+	assert_int_equal(nic[0].drain, 64);
+}
+
+static void nobody_waits_for_what_is_not_to_be_had(void **state)
+{
+	(void)state;
+	join(0);
+	assert_true(shift_srq_supplied(&s, 0));
+	join(1);
+	post(1);
+	assert_true(shift_srq_supplied(&s, 0));
+	assert_false(shift_srq_supplied(&s, 1));
+}
+
 static void one_step_is_bounded(void **state)
 {
 	(void)state;
@@ -598,6 +640,7 @@ static void alone_it_waits_for_its_drain(void **state)
 	join(1);
 	leave(1, false);
 	assert_int_equal(nic[0].drain, 4);
+	assert_false(shift_srq_fast(&s));
 	shift_srq_drained(&s, 0, takes(0), now);
 	run();
 	assert_int_equal(s.free, 1);
@@ -645,6 +688,22 @@ static void turns(void **state)
 	}
 	assert_int_equal(s.stats.turns, 6);
 	assert_true(now < 1000 * MS + 6 * 25 * MS);
+}
+
+static void the_turn_that_began_first_ends_first(void **state)
+{
+	(void)state;
+	join(0);
+	join(1);
+	post(1);
+	now += 5 * MS;
+	post(1);
+	assert_int_equal(nic[1].n, 1);
+	join(2);
+	now += 15 * MS;
+	run();
+	assert_int_equal(nic[0].drain, 1);
+	assert_int_equal(nic[1].drain, 0);
 }
 
 static void a_turn_is_not_cut_short(void **state)
@@ -826,6 +885,35 @@ static void suspects_are_no_supply(void **state)
 	assert_int_equal(nic[1].n, 1);
 }
 
+/* What completes shows that the NIC is not out of receives for good. */
+static void progress_puts_it_off(void **state)
+{
+	uint64_t wr_id;
+
+	(void)state;
+	join(0);
+	join(0);
+	join(0);
+	post(2);
+	wr_id = takes(0); /* in the middle */
+	takes(0);
+	leave(0, true);
+	leave(0, true);
+	assert_int_equal(s.nic[0].cut, 2);
+	drains(0);
+	now += 900 * MS;
+	assert_true(shift_srq_done(&s, 0, &wr_id, now));
+	run();
+	assert_int_equal(s.nic[0].cut, 1);
+	drains(0);
+	now += 999 * MS;
+	run();
+	assert_int_equal(nic[0].evict, 0);
+	now += MS;
+	run();
+	assert_int_equal(nic[0].evict, 1);
+}
+
 /* Those who leave must not meet others who come, or the life never ends. */
 static void nobody_comes_while_they_leave(void **state)
 {
@@ -961,6 +1049,8 @@ static void the_fast_way(void **state)
 	wr_id = id;
 	assert_false(shift_srq_done_fast(&s, &wr_id));
 	assert_int_equal(wr_id, id);
+	wr_id = nic[0].id[0] + 2ull * CAP; /* of that slot, but not yet */
+	assert_false(shift_srq_done_fast(&s, &wr_id));
 	assert_int_equal(post_fast(8, 0), 0);
 	assert_int_equal(post_fast(9, 2), 0);
 	assert_int_equal(post_wr(9, 2), 0); /* the id comes at once */
@@ -1159,11 +1249,15 @@ int main(void)
 		TEST(among_those_without_the_one_that_waits_longest),
 		TEST(a_newcomer_gets_its_share),
 		TEST(none_while_another_has_two),
+		TEST(the_one_that_has_most_gives_and_one_at_a_time),
+		TEST(few_are_not_enough),
+		TEST(nobody_waits_for_what_is_not_to_be_had),
 		TEST(one_step_is_bounded),
 		TEST(nothing_is_posted_while_it_is_drained),
 		TEST(alone_it_waits_for_its_drain),
 		TEST(a_donor_that_fails_is_asked_later),
 		TEST(turns),
+		TEST(the_turn_that_began_first_ends_first),
 		TEST(a_turn_is_not_cut_short),
 		TEST(a_turn_that_took_nothing),
 		TEST(no_turns_where_nobody_waits),
@@ -1174,6 +1268,7 @@ int main(void)
 		TEST(many_suspects_disturb_nobody),
 		TEST(a_flush_tells),
 		TEST(suspects_are_no_supply),
+		TEST(progress_puts_it_off),
 		TEST(nobody_comes_while_they_leave),
 		TEST(a_supply_ends_the_eviction),
 		TEST(who_has_two_gives_one),
