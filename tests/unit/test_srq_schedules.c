@@ -84,6 +84,7 @@ static struct {
 	unsigned int nics, qps;
 	uint32_t cap;
 	bool healing, trace;
+	bool settled;	/* all actions that were due have been carried out */
 	uint32_t batch; /* the program posts again when it has so many */
 	struct buffer buf[CAP_MAX];
 	uint32_t own[CAP_MAX], owned; /* buffers that the program has */
@@ -149,6 +150,7 @@ static bool fault(uint32_t n)
 
 static void slow(void)
 {
+	w.settled &= s.counted;
 	shift_srq_recount(&s, w.now);
 }
 
@@ -223,6 +225,7 @@ static void act(void)
 		shift_srq_let_go(&s);
 		seen.fast++;
 	}
+	w.settled = true;
 }
 
 /* --- the program ------------------------------------------------------------------------------ */
@@ -575,10 +578,13 @@ static void nic_step(unsigned int k)
 static void time_step(void)
 {
 	uint64_t at = shift_srq_deadline(&s);
+	struct shift_srq_action a;
 
 	w.now += rnd(20) ? rnd(2000000) : rnd(50) * MS;
-	if (w.now > at)
+	if (w.now >= at)
 		act();
+	else if (w.settled && shift_srq_action(&s, w.now, &a))
+		wrong("action %d is due before the time that was named", a.type);
 	if (at != UINT64_MAX && at > w.now && !rnd(20)) {
 		w.now = at;
 		act();
