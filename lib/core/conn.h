@@ -73,7 +73,7 @@ struct shift_conn_cfg {
 	uint8_t rails;		       /* 1 .. SHIFT_RAILS_MAX */
 	uint8_t side;		       /* 0: smaller (gid, qpn); 1: the other */
 	bool sq_sig_all;	       /* every send is signaled */
-	bool srq;		       /* receives come from an SRQ: not logged, not counted */
+	bool srq;		       /* receives come from an SRQ: counted, not logged */
 	bool exactly_once;	       /* false: replay all that is unacknowledged (the papers) */
 	bool lost_atomic_continue;     /* SHIFT_LOST_ATOMIC=continue */
 	bool confirmed; /* skip HELLO: the caller has matched nonces and PSNs itself */

@@ -188,7 +188,7 @@ void giveup_answer(const struct shift_conn *c, struct shift_msg *m)
 	if (failed)
 		return;
 	m->fence = c->rep_unsure ? SHIFT_FENCE_UNSURE : SHIFT_FENCE_SURE;
-	m->recv_valid = !c->cfg.srq;
+	m->recv_valid = true;
 	m->rep_epoch = c->rep_epoch;
 	m->rep_psn = c->rep_psn;
 	m->recv_cum = c->recv_final;

@@ -84,7 +84,7 @@ static int by_count(struct shift_conn *c, const struct shift_msg *m, struct verd
 
 	v->by_count = true;
 	v->end = v->first;
-	if (!m->recv_valid) /* an SRQ and no PSN: fine only if no receive is at stake */
+	if (!m->recv_valid) /* no number at all: fine only if no receive is at stake (7.19) */
 		return two_sided(c, v->first, c->sq.sent) ? -ERANGE : 0;
 	if (m->recv_cum < have)
 		return -ERANGE;

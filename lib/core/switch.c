@@ -56,7 +56,7 @@ static void freeze_switch(struct shift_conn *c, uint64_t now)
 		.rep_epoch = c->rep_epoch,
 		.rep_psn = c->rep_psn,
 		.recv_cum = c->rq.done,
-		.recv_valid = !c->cfg.srq,
+		.recv_valid = true,
 		.recv_avail = c->cfg.srq || avail > UINT32_MAX ? UINT32_MAX : (uint32_t)avail,
 		.fence = c->rep_unsure ? SHIFT_FENCE_UNSURE : SHIFT_FENCE_SURE,
 	};
@@ -75,7 +75,7 @@ static void send_unproved(struct shift_conn *c, enum shift_fence fence, uint64_t
 		.rep_epoch = c->rep_epoch,
 		.rep_psn = c->rep_psn,
 		.recv_cum = c->rq.done,
-		.recv_valid = !c->cfg.srq,
+		.recv_valid = true,
 		.fence = (uint8_t)fence,
 	};
 

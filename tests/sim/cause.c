@@ -134,15 +134,6 @@ static bool atomic_is_open(unsigned int h)
 	return !me->cfg.lost_atomic_continue && me->lost_atomics;
 }
 
-/* Two-sided WRs that the peer may not have executed yet, as far as the program knows. */
-static bool receive_at_stake(const struct prog *p)
-{
-	for (uint32_t i = p->next_cqe; i < p->sent; i++)
-		if (p->wr[i].two_sided)
-			return true;
-	return false;
-}
-
 static bool was_unseen(const struct prog *p)
 {
 	for (uint32_t i = 0; i < p->sent; i++)
@@ -153,7 +144,7 @@ static bool was_unseen(const struct prog *p)
 
 /*
  * A NIC of the peer died after it had acknowledged a message, before it wrote the receive's CQE:
- * the counts disagree (A4). Or there is no count at all, with an SRQ (7.19).
+ * the counts disagree (A4).
  */
 static bool proof_is_lost(unsigned int h)
 {
@@ -162,8 +153,6 @@ static bool proof_is_lost(unsigned int h)
 
 	if (!s)
 		return false;
-	if (W.host[1 - h].cfg.srq)
-		return s->unsure && receive_at_stake(p);
 	return was_unseen(p);
 }
 
@@ -259,7 +248,7 @@ static bool is_unproved(unsigned int h, uint32_t seq)
 	const struct prog *p = &W.host[h].p;
 	const struct ref_wr *w = &p->wr[seq];
 
-	if (W.host[1 - h].in_doubt && (!w->two_sided || W.host[1 - h].cfg.srq))
+	if (W.host[1 - h].in_doubt && !w->two_sided)
 		return true;
 	if (w->doubtful && !w->two_sided) /* posted again: executed once, and again in part */
 		return true;

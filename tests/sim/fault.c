@@ -204,7 +204,7 @@ static void nic_fault(const struct fault *f)
 	}
 	if (f->arg & 3)
 		carrier(f, f->h, 1);
-	if (f->arg & 4 && !W.host[f->h].cfg.srq) /* with an SRQ there is no count to tell (V17) */
+	if (f->arg & 4)
 		l->dies[f->h] = true;
 	else
 		fault_nic_dies(f->h, f->r);

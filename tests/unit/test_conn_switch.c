@@ -179,19 +179,21 @@ static void a_later_switch_says_in_what_epoch_was_sent(void **state)
 	assert_int_equal(said(0, 1)->m.committed, 2);
 }
 
-static void with_an_srq_no_count_is_said(void **state)
+static void with_an_srq_a_count_is_said(void **state)
 {
 	struct shift_conn_cfg cfg = {.exactly_once = true, .confirmed = true, .srq = true};
 
 	(void)state;
-	w_free(&w);
-	w_init(&w, &cfg, 1);
-	w_event(&w, 0, SHIFT_EV_LINK_DOWN, 0);
-	finish_ops(0);
-	assert_int_equal(messages_of(0), 2);
-	for (int i = 0; i < 2; i++)
-		assert_int_equal(said(0, i)->m.recv_valid, false);
-	assert_true(said(0, 1)->m.recv_avail == UINT32_MAX);
+	for (int unsure = 0; unsure < 2; unsure++) {
+		w_free(&w);
+		w_init(&w, &cfg, 1);
+		w.fence_unsure[0] = unsure;
+		w_event(&w, 0, SHIFT_EV_LINK_DOWN, 0);
+		finish_ops(0);
+		assert_int_equal(messages_of(0), 2);
+		assert_int_equal(said(0, 1)->m.recv_valid, true);
+		assert_true(said(0, 1)->m.recv_avail == UINT32_MAX);
+	}
 }
 
 /* Frozen: what happens after it was said is of the new epoch. */
@@ -589,7 +591,7 @@ int main(void)
 		WORLD_TEST(a_target_that_hangs_in_its_own_fence_is_none),
 		WORLD_TEST(a_starter_says_where_it_goes_and_then_its_proof),
 		WORLD_TEST(a_later_switch_says_in_what_epoch_was_sent),
-		WORLD_TEST(with_an_srq_no_count_is_said),
+		WORLD_TEST(with_an_srq_a_count_is_said),
 		WORLD_TEST(a_repeated_switch_says_the_same_but_for_heard),
 		WORLD_TEST(a_follower_announces_nothing),
 		WORLD_TEST(a_follower_that_takes_another_rail_starts),
