@@ -373,6 +373,7 @@ void shift_srq_drain_ends(struct shift_srq *s, unsigned int k, enum shift_srq_dr
 		srq_suspect(s, n, now_ns); /* S19 */
 	}
 	n->swept = how == SHIFT_SRQ_RNR;
+	srq_look_at_lives(s, now_ns); /* home may be left with a suspect and without QPs */
 }
 
 /* --- fast and slow --------------------------------------------------------------------------- */

@@ -666,6 +666,27 @@ static void a_donor_that_fails_is_asked_later(void **state)
 	assert_int_equal(nic[0].drain, 1);
 }
 
+static void a_drain_fails_when_all_have_left_home(void **state)
+{
+	(void)state;
+	join(0);
+	post(4);
+	join(1);
+	assert_int_equal(nic[0].drain, 2);
+	leave(1, false);
+	leave(0, false);
+	assert_int_equal(s.nic[0].state, SHIFT_SRQ_OPEN);
+	nic[0].drain = 0;
+	shift_srq_drain_ends(&s, 0, SHIFT_SRQ_FAILED, now);
+	run();
+	assert_int_equal(s.nic[0].state, SHIFT_SRQ_GHOSTS);
+	assert_int_equal(s.free, 4);
+	now += 100 * MS;
+	run();
+	drains(0);
+	assert_int_equal(nic[0].n, 4);
+}
+
 static void turns(void **state)
 {
 	(void)state;
@@ -1256,6 +1277,7 @@ int main(void)
 		TEST(nothing_is_posted_while_it_is_drained),
 		TEST(alone_it_waits_for_its_drain),
 		TEST(a_donor_that_fails_is_asked_later),
+		TEST(a_drain_fails_when_all_have_left_home),
 		TEST(turns),
 		TEST(the_turn_that_began_first_ends_first),
 		TEST(a_turn_is_not_cut_short),
