@@ -81,7 +81,7 @@ static unsigned int find_donor(const struct shift_srq *s, uint64_t now, uint32_t
 	return from;
 }
 
-static bool steals(const struct shift_srq *s)
+static bool steal_under_way(const struct shift_srq *s)
 {
 	for (unsigned int k = 0; k < s->cfg.nics; k++)
 		if (s->nic[k].draining && s->nic[k].state == SHIFT_SRQ_OPEN)
@@ -89,28 +89,29 @@ static bool steals(const struct shift_srq *s)
 	return false;
 }
 
-static uint32_t least(uint32_t a, uint32_t b)
+static uint32_t least_of(uint32_t a, uint32_t b)
 {
 	return a < b ? a : b;
 }
 
 /* --- one kind of action each ------------------------------------------------------------------ */
 
-static bool act(struct shift_srq_action *a, enum shift_srq_action_type type, unsigned int k,
-		uint32_t count)
+static bool action_set(struct shift_srq_action *a, enum shift_srq_action_type type, unsigned int k,
+		       uint32_t count)
 {
 	*a = (struct shift_srq_action){.type = type, .nic = k, .count = count};
 	return true;
 }
 
-static bool drain(struct shift_srq *s, struct shift_srq_action *a, unsigned int k, uint32_t count)
+static bool drain_begin(struct shift_srq *s, struct shift_srq_action *a, unsigned int k,
+			uint32_t count)
 {
 	s->nic[k].draining = true;
-	return act(a, SHIFT_SRQ_ACT_DRAIN, k, count);
+	return action_set(a, SHIFT_SRQ_ACT_DRAIN, k, count);
 }
 
 /* S6: what the caller believes. */
-static bool tell(struct shift_srq *s, uint64_t now, struct shift_srq_action *a)
+static bool tell_joinable(struct shift_srq *s, uint64_t now, struct shift_srq_action *a)
 {
 	for (unsigned int k = 0; k < s->cfg.nics; k++) {
 		bool may = srq_may_join(&s->nic[k], now);
@@ -118,7 +119,7 @@ static bool tell(struct shift_srq *s, uint64_t now, struct shift_srq_action *a)
 		if (s->nic[k].told == may)
 			continue;
 		s->nic[k].told = may;
-		return act(a, may ? SHIFT_SRQ_ACT_READY : SHIFT_SRQ_ACT_SHUT, k, 0);
+		return action_set(a, may ? SHIFT_SRQ_ACT_READY : SHIFT_SRQ_ACT_SHUT, k, 0);
 	}
 	return false;
 }
@@ -127,33 +128,33 @@ static bool drain_ghosts(struct shift_srq *s, uint64_t now, struct shift_srq_act
 {
 	for (unsigned int k = 0; k < s->cfg.nics; k++)
 		if (s->nic[k].state == SHIFT_SRQ_GHOSTS && may_drain(&s->nic[k], now))
-			return drain(s, a, k, s->nic[k].ghosts);
+			return drain_begin(s, a, k, s->nic[k].ghosts);
 	return false;
 }
 
-static bool give(struct shift_srq *s, uint64_t now, struct shift_srq_action *a)
+static bool give_free(struct shift_srq *s, uint64_t now, struct shift_srq_action *a)
 {
 	unsigned int k = s->free ? post_target(s, now) : NO_NIC;
 
 	if (k == NO_NIC)
 		return false;
-	act(a, SHIFT_SRQ_ACT_POST, k, 0);
+	action_set(a, SHIFT_SRQ_ACT_POST, k, 0);
 	a->id = srq_give(s, k, now);
 	return true;
 }
 
-static bool sweep(struct shift_srq *s, uint64_t now, struct shift_srq_action *a)
+static bool sweep_suspects(struct shift_srq *s, uint64_t now, struct shift_srq_action *a)
 {
 	for (unsigned int k = 0; k < s->cfg.nics; k++) {
 		const struct shift_srq_nic *n = &s->nic[k];
 
 		if (srq_all_suspect(n) && !n->swept && may_drain(n, now))
-			return drain(s, a, k, n->on);
+			return drain_begin(s, a, k, n->on);
 	}
 	return false;
 }
 
-static bool evict(struct shift_srq *s, uint64_t now, struct shift_srq_action *a)
+static bool evict_qps(struct shift_srq *s, uint64_t now, struct shift_srq_action *a)
 {
 	for (unsigned int k = 0; k < s->cfg.nics; k++) {
 		struct shift_srq_nic *n = &s->nic[k];
@@ -163,7 +164,7 @@ static bool evict(struct shift_srq *s, uint64_t now, struct shift_srq_action *a)
 		n->evict_at = now + s->cfg.evict_ns;
 		n->shut_until = now + s->cfg.evict_ns / 2;
 		s->stats.evictions++;
-		return act(a, SHIFT_SRQ_ACT_EVICT, k, 0);
+		return action_set(a, SHIFT_SRQ_ACT_EVICT, k, 0);
 	}
 	return false;
 }
@@ -174,11 +175,11 @@ static bool steal_from(struct shift_srq *s, struct shift_srq_action *a, unsigned
 	uint32_t lacks = share - srq_good(&s->nic[to]);
 	uint32_t has = srq_good(&s->nic[from]) - share;
 
-	return drain(s, a, from, least(least(lacks, has), STEAL_MAX));
+	return drain_begin(s, a, from, least_of(least_of(lacks, has), STEAL_MAX));
 }
 
 /* Who has more than its share may be out of reach: then who has two gives one. */
-static bool steal(struct shift_srq *s, uint64_t now, struct shift_srq_action *a)
+static bool steal_receives(struct shift_srq *s, uint64_t now, struct shift_srq_action *a)
 {
 	unsigned int to = find_needy(s, now), from;
 	uint32_t share = fair_share(s);
@@ -189,7 +190,7 @@ static bool steal(struct shift_srq *s, uint64_t now, struct shift_srq_action *a)
 	if (from != NO_NIC)
 		return steal_from(s, a, to, from, share);
 	from = srq_good(&s->nic[to]) ? NO_NIC : find_donor(s, now, 1);
-	return from != NO_NIC && drain(s, a, from, 1);
+	return from != NO_NIC && drain_begin(s, a, from, 1);
 }
 
 /* --- turns (S16) ------------------------------------------------------------------------------ */
@@ -232,17 +233,17 @@ static unsigned int turn_of(const struct shift_srq *s)
 
 static uint64_t turn_due(const struct shift_srq *s)
 {
-	unsigned int from = too_few(s) && !steals(s) ? turn_of(s) : NO_NIC;
+	unsigned int from = too_few(s) && !steal_under_way(s) ? turn_of(s) : NO_NIC;
 
 	return from == NO_NIC ? NEVER : turn_end(s, &s->nic[from]);
 }
 
-static bool turn(struct shift_srq *s, uint64_t now, struct shift_srq_action *a)
+static bool turn_next(struct shift_srq *s, uint64_t now, struct shift_srq_action *a)
 {
 	if (now < turn_due(s))
 		return false;
 	s->stats.turns++;
-	return drain(s, a, turn_of(s), 1);
+	return drain_begin(s, a, turn_of(s), 1);
 }
 
 /* --- all of them ------------------------------------------------------------------------------ */
@@ -250,21 +251,22 @@ static bool turn(struct shift_srq *s, uint64_t now, struct shift_srq_action *a)
 bool shift_srq_action(struct shift_srq *s, uint64_t now_ns, struct shift_srq_action *a)
 {
 	s->seen_ns = now_ns;
-	if (tell(s, now_ns, a) || drain_ghosts(s, now_ns, a))
+	if (tell_joinable(s, now_ns, a) || drain_ghosts(s, now_ns, a))
 		return true;
 	if (!s->counted)
 		return false;
-	if (give(s, now_ns, a))
+	if (give_free(s, now_ns, a))
 		return true;
-	if (evict(s, now_ns, a))
+	if (evict_qps(s, now_ns, a))
 		return true;
-	if (steals(s)) /* one at a time */
+	if (steal_under_way(s)) /* one at a time */
 		return false;
-	return sweep(s, now_ns, a) || steal(s, now_ns, a) || turn(s, now_ns, a);
+	return sweep_suspects(s, now_ns, a) || steal_receives(s, now_ns, a) ||
+	       turn_next(s, now_ns, a);
 }
 
 /* What was due already has been looked at. */
-static void earlier(const struct shift_srq *s, uint64_t *at, uint64_t other)
+static void time_earlier(const struct shift_srq *s, uint64_t *at, uint64_t other)
 {
 	if (other > s->seen_ns && other < *at)
 		*at = other;
@@ -276,17 +278,17 @@ uint64_t shift_srq_deadline(const struct shift_srq *s)
 	uint64_t at = NEVER;
 
 	if (s->counted)
-		earlier(s, &at, turn_due(s));
+		time_earlier(s, &at, turn_due(s));
 	for (unsigned int k = 0; k < s->cfg.nics; k++) {
 		const struct shift_srq_nic *n = &s->nic[k];
 
 		if (n->state == SHIFT_SRQ_EMPTY)
 			continue;
-		earlier(s, &at, n->drain_at);
-		earlier(s, &at, n->post_at);
-		earlier(s, &at, n->shut_until);
+		time_earlier(s, &at, n->drain_at);
+		time_earlier(s, &at, n->post_at);
+		time_earlier(s, &at, n->shut_until);
 		if (srq_all_suspect(n))
-			earlier(s, &at, n->evict_at);
+			time_earlier(s, &at, n->evict_at);
 	}
 	return at;
 }
@@ -402,7 +404,7 @@ const char *shift_srq_rests(const struct shift_srq *s, uint64_t now_ns)
 			return "ghosts are left alone (S6)";
 		if (n->told != srq_may_join(n, now_ns))
 			return "the caller was not told whether QPs may join (S6)";
-		if (!n->live || srq_good(n) || !may_post(n, now_ns) || steals(s))
+		if (!n->live || srq_good(n) || !may_post(n, now_ns) || steal_under_way(s))
 			continue;
 		for (unsigned int j = 0; j < s->cfg.nics; j++)
 			if (may_drain(&s->nic[j], now_ns) && srq_good(&s->nic[j]) > 1)
