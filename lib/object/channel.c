@@ -558,6 +558,18 @@ void cq_events_close(struct cq_events *e)
 	pthread_mutex_unlock(&c->lock);
 }
 
+bool cq_events_closing(struct cq_events *e)
+{
+	bool closing;
+
+	if (!e->channel)
+		return false;
+	pthread_mutex_lock(&e->channel->lock);
+	closing = e->closing;
+	pthread_mutex_unlock(&e->channel->lock);
+	return closing;
+}
+
 /* It may have had an event of a shadow: one too many does no harm. */
 void cq_events_reopen(struct cq_events *e)
 {

@@ -65,6 +65,9 @@ void cq_events_close(struct cq_events *e);
 void cq_events_reopen(struct cq_events *e);
 void cq_events_over(struct cq_events *e);
 
+/* Is the program destroying the CQ? false without a channel. */
+bool cq_events_closing(struct cq_events *e);
+
 /* Puts the reference to the channel. No event of a shadow of the CQ can come any more. */
 void cq_events_end(struct cq_events *e);
 

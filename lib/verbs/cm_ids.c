@@ -871,9 +871,21 @@ static bool is_readable(int fd, int timeout_ms)
 	return poll(&p, 1, timeout_ms) == 1;
 }
 
-/* A thread that has polled the descriptor waits so long for an event that it can be given, in ms.
- */
-enum { POLLED_MS = 1000 };
+/* A thread that has polled the descriptor waits so long for an event that it can be given, in ms;
+ * if DISCONNECTED is due, longer. */
+enum { POLLED_MS = 1000, DUE_MS = 3000, SLICE_MS = 100 };
+
+/* It has waited in vain so lately that it does not wait again: the service thread of rsockets has
+ * the events of all of them. */
+#define WAITED_LATELY_NS 30000000000ull
+
+static bool comes_within(int fd, int ms)
+{
+	for (; ms > 0; ms -= SLICE_MS) /* a signal ends no more than a slice */
+		if (is_readable(fd, SLICE_MS))
+			return true;
+	return false;
+}
 
 /*
  * Who has slept in the verb goes on sleeping. But a thread that has found the event without waiting
@@ -882,11 +894,19 @@ enum { POLLED_MS = 1000 };
  * connection. (Not at once: qperf polls nothing, reads what was there for long only when it expects
  * DISCONNECTED, and ends with an error if it gets the hint.)
  */
-static bool must_get_something(int fd, bool slept)
+static bool must_get_something(int fd, bool slept, bool due)
 {
+	static _Thread_local uint64_t waited; /* in vain, until then; 0: never */
 	int flags = fcntl(fd, F_GETFL);
 
-	return !slept && flags >= 0 && !(flags & O_NONBLOCK) && !is_readable(fd, POLLED_MS);
+	if (slept || flags < 0 || flags & O_NONBLOCK || is_readable(fd, 0))
+		return false;
+	if (!due && waited && now_ns() - waited < WAITED_LATELY_NS)
+		return true;
+	if (comes_within(fd, due ? DUE_MS : POLLED_MS))
+		return false;
+	waited = now_ns();
+	return true;
 }
 
 /* The program has said rdma_disconnect(), and has not had the event of that. */
@@ -897,7 +917,7 @@ static bool disconnected_is_due(const struct rdma_cm_event *e)
 
 	cm_lock();
 	c = conn_at(e->id);
-	due = c && c->expects && !c->told;
+	due = c && !c->gone && c->expects && !c->told;
 	cm_unlock();
 	return due;
 }
@@ -917,12 +937,12 @@ static int event_filter(int fd, struct rdma_cm_event *e, struct rdma_cm_event **
 {
 	switch (event_wakes(e, to)) {
 	case BECAME_EVENT: return 0;
-	case CAME_TOO_LATE: return must_get_something(fd, slept) ? NOTHING : AGAIN;
+	case CAME_TOO_LATE: return must_get_something(fd, slept, false) ? NOTHING : AGAIN;
 	case NO_WAKE_UP: break;
 	}
 	if (!cm_event_is_hidden(e))
 		return 0;
-	if (!disconnected_is_due(e) && must_get_something(fd, slept)) {
+	if (must_get_something(fd, slept, disconnected_is_due(e))) {
 		e->event = CM_EVENT_ADDR_CHANGE;
 		e->status = 0;
 		return 0;

@@ -17,6 +17,7 @@
 #include "lib/base/background.h"
 #include "lib/base/log.h"
 #include "lib/base/uncancelled.h"
+#include "lib/conn/conn_lock.h"
 #include "lib/conn/cq_counts.h"
 #include "lib/conn/drain.h"
 
@@ -34,23 +35,33 @@ static int drained_poll(struct vcq *cq, int n, struct ibv_wc *wc)
 }
 
 /* A poll that finds nothing, though an event has said that a completion is there, waits at most so
- * long for one. */
-#define WOKEN_NS 1000000000ull
+ * long for one. Less than a switch waits for the program at ibv_wr_start (wr_builder.c). */
+#define WOKEN_NS 500000000ull
 
-/* It was an error, which the program is not to see. What the switch brings in its place comes soon:
- * some programs poll once for an event, and take it that their WR is done (ib_read_lat -e). */
+/*
+ * It was an error, which the program is not to see. What the switch brings in its place comes soon:
+ * some programs poll once for an event, and take it that their WR is done (ib_read_lat -e). Without
+ * a switch there is nothing to wait for: `woken` may be of long ago, as the fast way does not clear
+ * it, and the gate is shut for many reasons.
+ */
 static int awaited_poll(struct vcq *cq, int n, struct ibv_wc *wc)
 {
 	const struct timespec ms = {.tv_nsec = 1000000};
 	uint64_t end = now_ns() + WOKEN_NS;
-	int got;
+	int got = 0;
 
-	uncancelled_begin(); /* no poll is a cancellation point */
+	if (!vqp_any_switching())
+		return 0;
+	object_get(&cq->obj); /* a careless program may destroy it meanwhile */
+	uncancelled_begin();  /* no poll is a cancellation point */
 	do {
 		nanosleep(&ms, NULL);
+		if (cq_events_closing(&cq->events))
+			break;
 		got = drained_poll(cq, n, wc);
 	} while (!got && gate_is_shut(&cq->gate) && now_ns() < end);
 	uncancelled_end();
+	object_put(&cq->obj);
 	return got;
 }
 
@@ -168,7 +179,7 @@ static int poll_rest(struct vcq *cq, int counted, int n, struct ibv_wc *wc)
 {
 	int got = 0;
 
-	atomic_store(&cq->woken, false);
+	atomic_store_explicit(&cq->woken, false, memory_order_relaxed);
 	if (cq->events.channel && counted < n)
 		got = drained_poll(cq, n - counted, wc + counted);
 	return got > 0 ? counted + got : counted;

@@ -400,7 +400,8 @@ tests_unit_test_rooms_rails_LDADD = $(rooms_libs)
 
 tests_unit_test_rooms_poll_SOURCES = tests/unit/test_rooms_poll.c $(rooms_world)
 tests_unit_test_rooms_poll_CFLAGS = $(rooms_cflags)
-tests_unit_test_rooms_poll_LDFLAGS = $(AM_LDFLAGS) $(rooms_wraps) $(wrap)stats_conn_met_failure
+tests_unit_test_rooms_poll_LDFLAGS = $(AM_LDFLAGS) $(rooms_wraps) $(wrap)stats_conn_met_failure \
+	$(wrap)vqp_any_switching
 tests_unit_test_rooms_poll_LDADD = $(rooms_libs)
 
 tests_unit_test_channel_SOURCES = tests/unit/test_channel.c tests/cancelled.h $(rooms_world)

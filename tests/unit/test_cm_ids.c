@@ -84,54 +84,106 @@ static void test_polled(void **st)
 	expect_event(&channel, CM_EVENT_DISCONNECTED);
 }
 
-static unsigned int disconnected_after_ms;
-
-static void *disconnected_later(void *arg)
+static uint64_t ms_now(void)
 {
-	usleep(disconnected_after_ms * 1000);
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+/* A thread that has never waited in vain. */
+static void *reader(void *arg)
+{
+	struct rdma_cm_event *e = NULL;
+
+	if (!hook_cm_get_event(&channel.channel, &e)) {
+		*(int *)arg = e->event;
+		hook_cm_ack_event(e);
+	}
+	return NULL;
+}
+
+/* What it reads, if an old UNREACHABLE is there, and DISCONNECTED comes so much later. */
+static int reads_with_disconnected_after(unsigned int ms)
+{
+	pthread_t thread;
+	int type = -1;
+
+	raise_event(&channel, &id, CM_EVENT_UNREACHABLE, -110);
+	pthread_create(&thread, NULL, reader, &type);
+	usleep(ms * 1000);
 	raise_event(&channel, &id, CM_EVENT_DISCONNECTED, 0);
-	return arg;
+	pthread_join(thread, NULL);
+	return type;
 }
 
 /* One that has not polled, and reads what is there for long: the event that it waits for comes
  * soon. */
 static void test_old_event_is_read(void **st)
 {
-	pthread_t thread;
-
 	(void)st;
-	disconnected_after_ms = 200;
-	raise_event(&channel, &id, CM_EVENT_UNREACHABLE, -110);
-	pthread_create(&thread, NULL, disconnected_later, NULL);
-	expect_event(&channel, CM_EVENT_DISCONNECTED);
-	pthread_join(thread, NULL);
+	assert_int_equal(reads_with_disconnected_after(200), CM_EVENT_DISCONNECTED);
 }
 
-/* Who has disconnected gets DISCONNECTED, however long that takes. */
+static void test_old_event_is_read_late(void **st)
+{
+	(void)st;
+	assert_int_equal(reads_with_disconnected_after(2500), CM_EVENT_ADDR_CHANGE);
+}
+
+/* Who has disconnected waits longer. */
 static void test_old_event_is_read_behind_a_disconnect(void **st)
 {
+	(void)st;
+	assert_int_equal(hook_cm_disconnect(&id), 0);
+	assert_int_equal(reads_with_disconnected_after(1500), CM_EVENT_DISCONNECTED);
+}
+
+struct many {
+	int types[2];
+	uint64_t second_ms; /* that the second one took */
+};
+
+static void *reader_of_many(void *arg)
+{
+	struct many *m = arg;
+
+	reader(&m->types[0]);
+	raise_event(&channel, &id, CM_EVENT_UNREACHABLE, -110);
+	m->second_ms = ms_now();
+	reader(&m->types[1]);
+	m->second_ms = ms_now() - m->second_ms;
+	return NULL;
+}
+
+/* A thread that serves many is not held up for a second by each. */
+static void test_a_thread_waits_in_vain_once(void **st)
+{
+	struct many m = {{-1, -1}, 0};
 	pthread_t thread;
 
 	(void)st;
-	disconnected_after_ms = 1500;
 	raise_event(&channel, &id, CM_EVENT_UNREACHABLE, -110);
-	assert_int_equal(hook_cm_disconnect(&id), 0);
-	pthread_create(&thread, NULL, disconnected_later, NULL);
-	expect_event(&channel, CM_EVENT_DISCONNECTED);
+	pthread_create(&thread, NULL, reader_of_many, &m);
 	pthread_join(thread, NULL);
+	assert_int_equal(m.types[0], CM_EVENT_ADDR_CHANGE);
+	assert_int_equal(m.types[1], CM_EVENT_ADDR_CHANGE);
+	assert_true(m.second_ms < 900);
 }
 
-/* Who has had DISCONNECTED, and polls for events of other ids, is not held up for ever. */
+/* Who has had DISCONNECTED, and polls for events of other ids, is not held up for long. */
 static void test_polled_behind_the_end(void **st)
 {
+	uint64_t before = ms_now();
+
 	(void)st;
 	assert_int_equal(hook_cm_disconnect(&id), 0);
 	raise_event(&channel, &id, CM_EVENT_DISCONNECTED, 0);
 	expect_event(&channel, CM_EVENT_DISCONNECTED);
 	raise_event(&channel, &id, CM_EVENT_UNREACHABLE, -110);
-	alarm(20);
 	expect_event(&channel, CM_EVENT_ADDR_CHANGE);
-	alarm(0);
+	assert_true(ms_now() - before < 2000);
 }
 
 static void *unreachable_then_disconnected(void *arg)
@@ -671,6 +723,8 @@ int main(void)
 		TEST(test_survived_rail),
 		TEST(test_polled),
 		TEST(test_old_event_is_read),
+		TEST(test_old_event_is_read_late),
+		TEST(test_a_thread_waits_in_vain_once),
 		TEST(test_old_event_is_read_behind_a_disconnect),
 		TEST(test_polled_behind_the_end),
 		TEST(test_sleeper_is_not_woken),
