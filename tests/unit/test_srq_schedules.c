@@ -759,9 +759,11 @@ int main(int argc, char **argv)
 		else
 			return 2;
 	}
+	printf("1..1\n"); /* TAP: a schedule that fails ends the program */
 	for (seed = first; seed <= last; seed++)
 		schedule();
-	printf("%lu schedules: %lu lives ended, %lu drained, %lu suspects, %lu evictions, %lu "
+	printf("ok 1 - all schedules\n");
+	printf("# %lu schedules: %lu lives ended, %lu drained, %lu suspects, %lu evictions, %lu "
 	       "turns, "
 	       "%lu back, %lu stale, %lu times fast\n",
 	       last - first + 1, (unsigned long)seen.lives, (unsigned long)seen.drained,
