@@ -113,6 +113,8 @@ static void a_slow_fence_is_one_piece(void **state)
 			assert_true(rooms_run_job());
 		assert_false(rooms_run_job());
 		assert_non_null(strstr(trace_text(), "FENCE_DONE rail 1"));
+		assert_non_null(
+			strstr(trace_text(), " clean\n")); /* it has looked until it rested */
 		trace_clear();
 	}
 }
