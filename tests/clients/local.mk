@@ -9,14 +9,14 @@ tests_clients_rc_trace_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS)
 tests_clients_rc_trace_LDADD = $(IBVERBS_LIBS)
 
 noinst_PROGRAMS += tests/clients/qp_record
-tests_clients_qp_record_SOURCES = tests/clients/qp_record.c $(rc_device)
+tests_clients_qp_record_SOURCES = tests/clients/qp_record.c tests/clients/shell.h $(rc_device)
 tests_clients_qp_record_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS) $(CJSON_CFLAGS)
 tests_clients_qp_record_LDADD = $(IBVERBS_LIBS) $(CJSON_LIBS)
 
 noinst_PROGRAMS += tests/clients/srq_facts
 tests_clients_srq_facts_SOURCES = tests/clients/srq_facts.c tests/clients/srq_facts.h \
 	tests/clients/srq_drainer.c tests/clients/srq_cut.c \
-	tests/clients/srq_lab.c tests/clients/srq_lab.h $(rc_device)
+	tests/clients/srq_lab.c tests/clients/srq_lab.h tests/clients/shell.h $(rc_device)
 tests_clients_srq_facts_CFLAGS = $(AM_CFLAGS) -pthread $(IBVERBS_CFLAGS)
 tests_clients_srq_facts_LDADD = $(IBVERBS_LIBS)
 

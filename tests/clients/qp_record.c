@@ -12,7 +12,6 @@
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <poll.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +20,7 @@
 #include <unistd.h>
 
 #include "tests/clients/rc_device.h"
+#include "tests/clients/shell.h"
 
 enum { SIDES = 2, DEPTH = 256, SLOT_BYTES = 16384, TIMEOUT = 14 };
 
@@ -39,7 +39,7 @@ struct side {
 
 static struct side sides[SIDES];
 
-static _Noreturn void fail(const char *what)
+_Noreturn void fail(const char *what)
 {
 	fprintf(stderr, "qp_record: %s: %s\n", what, strerror(errno));
 	exit(1);
@@ -65,20 +65,6 @@ static struct side *side_of(const cJSON *o, const char *key)
 }
 
 /* ---- faults, as a network makes them ------------------------------------------------------- */
-
-static void shell(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-
-static void shell(const char *fmt, ...)
-{
-	char command[512];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(command, sizeof(command), fmt, ap);
-	va_end(ap);
-	if (system(command))
-		fail(command);
-}
 
 /* GID 0 is IPv6: UDP to port 4791, and the BTH's opcode behind it (0x11: RC acknowledge). */
 static void drop(struct side *at, const char *hook, const char *only)

@@ -48,18 +48,6 @@ void pause_ms(int ms)
 		poll(NULL, 0, ms);
 }
 
-void shell(const char *fmt, ...)
-{
-	char command[512];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(command, sizeof(command), fmt, ap);
-	va_end(ap);
-	if (system(command))
-		fail(command);
-}
-
 /* ---- NICs ---------------------------------------------------------------------------------- */
 
 void find_gids(struct nic *n)

@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "tests/clients/shell.h"
+
 enum {
 	SLOTS = 64, /* the memory of a NIC; a receive's wr_id modulo SLOTS is its slot */
 	SLOT_BYTES = 16384,
@@ -49,14 +51,11 @@ extern const struct path at_once; /* rnr_retry 0, retry 3: 0.3 s */
 /* Completions are polled for without giving the processor away. */
 extern bool busy;
 
-_Noreturn void fail(const char *what);
-
 /* One line of the answer to a question; fmt makes the inside of a JSON object. */
 void fact(int question, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 double now_us(void);
 void pause_ms(int ms);
-void shell(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* Looks again at which GIDs there are. */
 void find_gids(struct nic *n);
