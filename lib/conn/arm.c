@@ -56,6 +56,14 @@ int vqp_to_state(struct vqp *v, uint8_t rail, enum ibv_qp_state state)
 	return vqp_modify(v, rail, &attr, IBV_QP_STATE);
 }
 
+/* As nic_reset_qp(). */
+int vqp_to_reset(struct vqp *v, uint8_t rail)
+{
+	if (v->dev->nic[rail]->is_rxe)
+		vqp_to_state(v, rail, IBV_QPS_ERR);
+	return vqp_to_state(v, rail, IBV_QPS_RESET);
+}
+
 /* The largest MTU that is not larger than `bytes`. */
 static enum ibv_mtu mtu_enum(uint32_t bytes)
 {
@@ -355,7 +363,7 @@ static void arm_run(struct job *job)
 		late = !j->arm_since;
 		pthread_mutex_unlock(&v->lock);
 		if ((err || late) && vqp_rail_qp(v, j->rail))
-			vqp_to_state(v, j->rail, IBV_QPS_RESET);
+			vqp_to_reset(v, j->rail);
 	} while (!arm_answer(v, j, &in.to, !err && !late, late));
 	rail_job_ends(j);
 }

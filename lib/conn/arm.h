@@ -25,4 +25,8 @@ uint64_t twin_retries_ns(const struct vqp_program *p);
 int vqp_modify(struct vqp *v, uint8_t rail, struct ibv_qp_attr *attr, int mask);
 int vqp_to_state(struct vqp *v, uint8_t rail, enum ibv_qp_state state);
 
+/* RESET of a QP that may have traffic and was not fenced: on soft-RoCE by ERR (doc/soft-roce.md,
+ * "RESET without ERR may cost the NIC"). What it has outstanding may flush. */
+int vqp_to_reset(struct vqp *v, uint8_t rail);
+
 #endif

@@ -148,7 +148,7 @@ static void twin_stop(struct object *obj, struct nic *nic)
 	r = rail_of(v, (uint8_t)vqp_twin_rail_on(v, nic));
 	under_way = v->self.ends && any_under_way(r);
 	pthread_mutex_unlock(&v->lock);
-	if (!under_way || vqp_to_state(v, (uint8_t)(r - v->self.rail), IBV_QPS_RESET))
+	if (!under_way || vqp_to_reset(v, (uint8_t)(r - v->self.rail)))
 		return;
 	pthread_mutex_lock(&v->lock);
 	if (v->self.ends) {
@@ -239,7 +239,7 @@ static void self_arm_run(struct job *job)
 	if (!err) {
 		err = arm_to_itself(v, j->rail, psn);
 		if (err && vqp_rail_qp(v, j->rail))
-			left = vqp_to_state(v, j->rail, IBV_QPS_RESET);
+			left = vqp_to_reset(v, j->rail);
 	}
 	if (err)
 		log_info("QP %#x: cannot be connected to itself on %s: %s", v->qpn,

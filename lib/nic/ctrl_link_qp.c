@@ -214,8 +214,7 @@ static void link_rebuild(struct job *job)
 {
 	struct ctrl_link *l = (struct ctrl_link *)((char *)job -
 						   offsetof(struct ctrl_link, rebuild_job));
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
-	int err = -real.modify_qp(l->qp, &attr, IBV_QP_STATE);
+	int err = -nic_reset_qp(l->nic, l->qp);
 
 	pthread_mutex_lock(&l->lock);
 	ctrl_link_discard_all(l);

@@ -57,6 +57,18 @@ static int query_port(const struct nic *nic, struct ibv_port_attr *attr)
 	return -real.query_port(nic->ctx, nic->port, (struct _compat_ibv_port_attr *)attr);
 }
 
+/* Soft-RoCE's RESET may run the responder while a packet runs it, too, and the NIC may be lost by
+ * that (doc/soft-roce.md). In ERR no packet does. */
+int nic_reset_qp(const struct nic *nic, struct ibv_qp *qp)
+{
+	struct ibv_qp_attr err = {.qp_state = IBV_QPS_ERR};
+	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
+
+	if (nic->is_rxe) /* refused in RESET, where it is not needed */
+		real.modify_qp(qp, &err, IBV_QP_STATE);
+	return real.modify_qp(qp, &reset, IBV_QP_STATE);
+}
+
 static int nic_set_up(struct nic *nic)
 {
 	struct ibv_device_attr device;

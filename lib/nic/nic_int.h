@@ -53,6 +53,10 @@ static inline struct nic_own *nic_own(struct nic *nic)
 	return (struct nic_own *)nic;
 }
 
+/* nic.c: RESET of a QP of ours that may have traffic. What it has outstanding may flush. 0 or an
+ * errno. On a thread that may hang. */
+int nic_reset_qp(const struct nic *nic, struct ibv_qp *qp);
+
 /* nic.c, background thread */
 void nic_refresh(struct nic_own *own);	 /* queries port, GID and netdev again, on the worker */
 void nic_notify_change(struct nic *nic); /* calls the functions of nic_on_change() */

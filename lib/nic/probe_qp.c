@@ -146,12 +146,11 @@ static enum ibv_mtu mtu_code(uint32_t bytes)
 
 static int reset_to_init(struct probe *p, struct ibv_qp *qp)
 {
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET,
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT,
 				   .port_num = p->nic->port,
 				   .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
-	int err = real.modify_qp(qp, &attr, IBV_QP_STATE);
+	int err = nic_reset_qp(p->nic, qp);
 
-	attr.qp_state = IBV_QPS_INIT;
 	if (!err)
 		err = real.modify_qp(qp, &attr,
 				     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |

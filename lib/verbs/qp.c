@@ -797,11 +797,33 @@ int hook_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 
 /* --- destruction ----------------------------------------------------------------------------- */
 
+/* What flushes is not for the program: a thread that sleeps for an event of its CQs sleeps on. */
+static void events_doubt(struct vqp *v)
+{
+	struct vcq *cqs[] = {v->send_cq, v->recv_cq};
+
+	for (int i = 0; i < 2; i++)
+		if (cqs[i]->events.channel)
+			cq_events_doubt(&cqs[i]->events);
+}
+
+/* The program, which destroys it, does not go to RESET. So we must do it so that the NIC survives
+ * (vqp_to_reset()). */
+static void reset_rail0(struct vqp *v)
+{
+	struct ibv_qp_attr err = {.qp_state = IBV_QPS_ERR};
+	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
+
+	if (v->dev->nic[0]->is_rxe)
+		modify_rail0(v, &err, IBV_QP_STATE);
+	modify_rail0(v, &reset, IBV_QP_STATE);
+	v->qp->state = v->program.state;
+}
+
 /* Ends the life that the QP is in. */
 static void life_end(struct vqp *v)
 {
-	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
-
+	events_doubt(v);
 	if (v->life.started) {
 		close_conn(v, SHIFT_CLOSE_DESTROY);
 		rail_jobs_stop(v);
@@ -811,8 +833,7 @@ static void life_end(struct vqp *v)
 		return;
 	/* A fence that was taken for hung may have ended only now. What flushes then is known as
 	 * this QP's as long as the QP is in the tables, and its number is no other's. */
-	modify_rail0(v, &reset, IBV_QP_STATE);
-	v->qp->state = v->program.state;
+	reset_rail0(v);
 	life_purge(v);
 }
 

@@ -317,6 +317,9 @@ void prog_unsure(unsigned int host); /* that host's fences may prove nothing fro
 void prog_asked(const struct ibv_qp *qp, bool is_last, int err);
 bool prog_is_last(const struct ibv_qp *qp, uint64_t wr_id);
 
+/* Is the program about to RESET that QP? */
+bool prog_resets(const struct ibv_qp *qp);
+
 /* The oracle sees every packet that the NIC of a host executes. */
 void oracle_execute(unsigned int host, const struct fake_qp *q, const struct packet *p);
 const char *oracle_hang(void); /* who waits for what */

@@ -766,6 +766,16 @@ int nic_post_recv(struct fake_qp *q, const struct ibv_recv_wr *wr)
 	return 0;
 }
 
+/* RESET of a soft-RoCE QP that has traffic may cost the NIC (doc/soft-roce.md). It is the program's
+ * if the program asks for it, as without us. */
+static void check_reset(const struct fake_qp *q)
+{
+	if (q->nic->is_rxe && (q->state == IBV_QPS_RTR || q->state == IBV_QPS_RTS) &&
+	    !prog_resets(&q->qp))
+		violation("%s: RESET of QP %#x, which is in use, without ERR", q->nic->nic->name,
+			  q->qp.qp_num);
+}
+
 /* RESET ends everything. mlx5 removes the QP's completions from its CQs (V8). */
 static void enter_reset(struct fake_qp *q)
 {
@@ -825,10 +835,13 @@ int nic_modify_qp(struct fake_qp *q, const struct ibv_qp_attr *attr, int mask)
 	enum ibv_qp_state to = mask & IBV_QP_STATE ? attr->qp_state : q->state;
 
 	if (to == IBV_QPS_ERR) {
+		if (q->state == IBV_QPS_RESET) /* the kernel knows no such step */
+			return EINVAL;
 		enter_err(q);
 		return 0;
 	}
 	if (to == IBV_QPS_RESET) {
+		check_reset(q);
 		enter_reset(q);
 		return 0;
 	}

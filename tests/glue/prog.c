@@ -87,6 +87,14 @@ bool prog_is_last(const struct ibv_qp *qp, uint64_t wr_id)
 	return posting && posting->qp == qp && wr_id + 1 == posting->posted;
 }
 
+bool prog_resets(const struct ibv_qp *qp)
+{
+	for (unsigned int i = 0; i < pairs * HOSTS; i++)
+		if (sides[i / HOSTS][i % HOSTS].qp == qp)
+			return sides[i / HOSTS][i % HOSTS].resets;
+	return false;
+}
+
 static void must(int err, const char *what)
 {
 	if (err)
@@ -96,9 +104,10 @@ static void must(int err, const char *what)
 static void modify_side(struct side *s, struct ibv_qp_attr *attr, int mask, const char *what)
 {
 	s->at_verb = true;
+	s->resets = attr->qp_state == IBV_QPS_RESET;
 	must(hook_modify_qp(s->qp, attr, mask), what);
 	s->shown = *s->qp;
-	s->at_verb = false;
+	s->at_verb = s->resets = false;
 	if (s->shown.state != attr->qp_state)
 		violation("%c%u: qp->state is %d after modify to %s", 'a' + s->host, s->pair,
 			  s->shown.state, what);

@@ -38,6 +38,7 @@ struct side {
 	uint32_t destroyed_qpn;
 	struct ibv_qp shown; /* its QP as the program's last verb has left it */
 	bool at_verb;	     /* another verb is about to change that */
+	bool resets;	     /* that verb is its RESET */
 	bool ended;	     /* a completion had an error */
 	uint32_t failed_at;  /* that one */
 	uint8_t reason;	     /* why the connection ended: enum shift_reason */

@@ -390,7 +390,7 @@ core_wraps = \
 
 tests_unit_test_rooms_qp_SOURCES = tests/unit/test_rooms_qp.c $(rooms_world)
 tests_unit_test_rooms_qp_CFLAGS = $(rooms_cflags)
-tests_unit_test_rooms_qp_LDFLAGS = $(AM_LDFLAGS) $(rooms_wraps)
+tests_unit_test_rooms_qp_LDFLAGS = $(AM_LDFLAGS) $(rooms_wraps) $(wrap)cq_events_doubt
 tests_unit_test_rooms_qp_LDADD = $(rooms_libs)
 
 tests_unit_test_rooms_rails_SOURCES = tests/unit/test_rooms_rails.c $(rooms_world)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Datagrams that a control link refuses, and what it says about them. There is no NIC. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -141,6 +142,47 @@ static void a_peer_that_listens_elsewhere_is_followed(void **state)
 	assert_true(peer->ah_stale);
 }
 
+/* --- RESET of a QP of ours ------------------------------------------------------------------- */
+
+static enum ibv_qp_state states[4];
+static unsigned int modified;
+
+/* In RESET already, it refuses ERR. */
+static int nic_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	(void)mask;
+	assert_true(modified < 4);
+	states[modified++] = attr->qp_state;
+	if (qp->state == IBV_QPS_RESET && attr->qp_state == IBV_QPS_ERR)
+		return EINVAL;
+	qp->state = attr->qp_state;
+	return 0;
+}
+
+static void reset_from(enum ibv_qp_state state)
+{
+	struct ibv_qp qp = {.state = state};
+
+	modified = 0;
+	real.modify_qp = nic_modify_qp;
+	assert_int_equal(nic_reset_qp(&nic, &qp), 0);
+	assert_int_equal(qp.state, IBV_QPS_RESET);
+}
+
+/* RESET alone may cost the NIC: doc/soft-roce.md. */
+static void soft_roce_goes_to_err_before_reset(void **state)
+{
+	(void)state;
+	nic.is_rxe = true;
+	reset_from(IBV_QPS_RTS);
+	assert_int_equal(modified, 2);
+	assert_int_equal(states[0], IBV_QPS_ERR);
+	reset_from(IBV_QPS_RESET);
+	nic.is_rxe = false;
+	reset_from(IBV_QPS_RTS);
+	assert_int_equal(modified, 1);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
@@ -150,6 +192,7 @@ int main(void)
 		TEST(a_newer_one_is_for_us_to_learn),
 		TEST(a_stranger_is_only_counted),
 		TEST(a_peer_that_listens_elsewhere_is_followed),
+		TEST(soft_roce_goes_to_err_before_reset),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

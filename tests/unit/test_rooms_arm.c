@@ -437,6 +437,18 @@ static void an_arming_that_fails_ends_in_reset(void **state)
 	}
 }
 
+/* RESET without ERR before it may cost the NIC: doc/soft-roce.md. */
+static void on_soft_roce_it_ends_by_err(void **state)
+{
+	(void)state;
+	world.nic[1].is_rxe = true;
+	world.modify_fails_at = 4;
+	arm(1, 2);
+	rooms_run_jobs();
+	assert_traced(TWIN_INIT TWIN_RTR("2002") TWIN_RTS("1002") "modify 0x21 to 6\n" FAILED);
+	assert_int_equal(atomic_load(&v->rails.twin[1].qp)->state, IBV_QPS_RESET);
+}
+
 static void without_a_twin_arming_fails(void **state)
 {
 	struct ibv_qp *qp = v->rails.twin[1].qp;
@@ -838,6 +850,7 @@ int main(void)
 		TEST(a_rate_limit_is_kept),
 		TEST(the_twins_mtu_is_one_of_the_five),
 		TEST(an_arming_that_fails_ends_in_reset),
+		TEST(on_soft_roce_it_ends_by_err),
 		TEST(without_a_twin_arming_fails),
 		TEST(an_arming_that_was_given_up_ends_in_reset),
 		TEST(an_arming_that_is_overtaken),

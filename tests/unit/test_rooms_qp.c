@@ -918,6 +918,60 @@ static void destroy_closes_and_removes_all(void **state)
 	assert_int_equal(world.recv_cq.gate.shut & ~GATE_SHARED, GATE_OPEN);
 }
 
+static const struct cq_events *doubtful;
+
+void __wrap_cq_events_doubt(struct cq_events *e);
+void __wrap_cq_events_doubt(struct cq_events *e)
+{
+	doubtful = e;
+	trace_add("doubt\n");
+}
+
+/* The flushes of a destroy wake no thread that sleeps for events. */
+static void destroy_makes_events_doubtful(void **state)
+{
+	struct vcq *cqs[] = {&world.send_cq, &world.recv_cq};
+
+	for (int i = 0; i < 2; i++) {
+		begin(state);
+		cqs[i]->events.channel = (struct channel *)(void *)&world;
+		doubtful = NULL;
+		trace_clear();
+		hook_destroy_qp(v->qp);
+		v = NULL;
+		cqs[i]->events.channel = NULL;
+		assert_ptr_equal(doubtful, &cqs[i]->events);
+		assert_non_null(strstr(trace_text(), "doubt\nevent CLOSE"));
+		end(state);
+	}
+}
+
+/* RESET without ERR before it may cost the NIC: doc/soft-roce.md. */
+static void soft_roce_is_destroyed_by_err(void **state)
+{
+	(void)state;
+	world.nic[0].is_rxe = true;
+	hook_destroy_qp(v->qp);
+	v = NULL;
+	assert_traced("event CLOSE rail 0 how 2\nwaits\nmodify 0x10 to 6\nmodify 0x10 to 0\n"
+		      "a life ends\ndestroy 0x21\ndestroy 0x22\ndestroy 0x10\n");
+}
+
+/* It is in RESET already, after a fence. */
+static void soft_roce_may_refuse_err(void **state)
+{
+	struct ibv_wc wc;
+
+	(void)state;
+	world.nic[0].is_rxe = true;
+	world.modify_fails_at = 1;
+	waits(&world.send_cq, QPN, 1);
+	hook_destroy_qp(v->qp);
+	v = NULL;
+	assert_non_null(strstr(trace_text(), "modify 0x10 to 6\nmodify 0x10 to 0\n"));
+	assert_int_equal(vcq_take(&world.send_cq, 1, &wc), 0);
+}
+
 static void destroy_of_a_bypassed_qp_closes_nothing(void **state)
 {
 	(void)state;
@@ -991,6 +1045,9 @@ int main(void)
 		ALONE(before_it_is_started_query_shows_the_nic),
 		TEST(a_query_that_fails_says_nothing),
 		TEST(destroy_closes_and_removes_all),
+		cmocka_unit_test(destroy_makes_events_doubtful),
+		TEST(soft_roce_is_destroyed_by_err),
+		TEST(soft_roce_may_refuse_err),
 		TEST(destroy_of_a_bypassed_qp_closes_nothing),
 		ALONE(destroy_with_one_cq_opens_its_gate_once),
 		ALONE(a_qp_that_is_fast_leaves_its_gates_as_they_are),

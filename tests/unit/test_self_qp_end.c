@@ -38,6 +38,22 @@ static void no_read_is_under_way_when_it_flushes(void **state)
 	assert_nothing_completes();
 }
 
+/* RESET of a responder under traffic may cost the NIC: doc/soft-roce.md. */
+static void on_soft_roce_it_is_stopped_by_err(void **state)
+{
+	(void)state;
+	world.nic[1].is_rxe = true;
+	data_moves_to(1);
+	post_read(0x50);
+	trace_clear();
+	modify_to(IBV_QPS_ERR);
+	assert_int_equal(lines("modify 0x21 to 6"), 1);
+	assert_true(trace_has("modify 0x21 to 6") < trace_has("modify 0x21 to 0"));
+	twin_has(1, ours(1, 1), IBV_WC_WR_FLUSH_ERR);
+	assert_completes(0x50, IBV_WC_WR_FLUSH_ERR);
+	assert_nothing_completes();
+}
+
 /* The twin may be on the program's NIC (7.49): the program's QP stays as it is. */
 static void the_twin_on_the_same_nic_is_stopped(void **state)
 {
@@ -350,6 +366,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin_both, end_both)
 	const struct CMUnitTest tests[] = {
 		TEST(no_read_is_under_way_when_it_flushes),
+		TEST(on_soft_roce_it_is_stopped_by_err),
 		TEST(the_twin_on_the_same_nic_is_stopped),
 		TEST(it_flushes_after_that),
 		TEST(what_is_done_meanwhile),
