@@ -45,15 +45,25 @@ void shift_srq_init(struct shift_srq *s, void *mem, const struct shift_srq_cfg *
 	s->cfg.retry_ns = cfg->retry_ns ? cfg->retry_ns : 100000000;
 	s->cfg.evict_ns = cfg->evict_ns ? cfg->evict_ns : 1000000000;
 	s->next = (uint64_t)s->mask + 1; /* 0 is no id */
-	s->counted = true;
 	s->nic[0].state = SHIFT_SRQ_OPEN;
-	for (unsigned int k = 0; k < SHIFT_SRQ_NICS; k++)
-		s->nic[k].told = true;
+	s->alone = true;
 }
 
 static struct shift_sge *srq_side(const struct shift_srq *s, const struct shift_srq_entry *e)
 {
 	return s->side + (size_t)(e - s->ring) * s->cfg.sge_max;
+}
+
+/* Appends a receive to the list of free ones. */
+static void srq_list(struct shift_srq *s, struct shift_srq_entry *e)
+{
+	uint32_t slot = (uint32_t)(e - s->ring);
+
+	if (s->free++)
+		s->ring[s->free_last].next_free = slot;
+	else
+		s->free_first = slot;
+	s->free_last = slot;
 }
 
 /* Entries that lie in different slots do so in a larger ring, too. The list of free ones goes by
@@ -80,18 +90,33 @@ void shift_srq_grow(struct shift_srq *s, void *mem, uint32_t cap)
 		srq_list(s, srq_at(s, old.ring[at].id));
 }
 
-/* --- receives -------------------------------------------------------------------------------- */
+/* --- the usual case (S24) -------------------------------------------------------------------- */
 
-void srq_list(struct shift_srq *s, struct shift_srq_entry *e)
+bool srq_is_alone(const struct shift_srq *s)
 {
-	uint32_t slot = (uint32_t)(e - s->ring);
+	const struct shift_srq_nic *home = &s->nic[0];
 
-	if (s->free++)
-		s->ring[s->free_last].next_free = slot;
-	else
-		s->free_first = slot;
-	s->free_last = slot;
+	if (s->free || home->state != SHIFT_SRQ_OPEN || home->draining || home->look)
+		return false;
+	if (home->held || (home->cut && home->cut == home->on))
+		return false;
+	for (unsigned int k = 1; k < s->cfg.nics; k++)
+		if (s->nic[k].state == SHIFT_SRQ_OPEN)
+			return false;
+	return true;
 }
+
+/* While it is alone nobody looks at its times, and none are kept. */
+void srq_settle(struct shift_srq *s, uint64_t now)
+{
+	bool alone = srq_is_alone(s);
+
+	if (s->alone && !alone)
+		s->nic[0].empty_since = s->nic[0].had_since = now;
+	s->alone = alone;
+}
+
+/* --- receives -------------------------------------------------------------------------------- */
 
 /* It lies nowhere now, and waits for a NIC. */
 static void srq_free(struct shift_srq *s, struct shift_srq_entry *e)
@@ -100,58 +125,77 @@ static void srq_free(struct shift_srq *s, struct shift_srq_entry *e)
 	srq_list(s, e);
 }
 
-/* The oldest free one goes to NIC k, under an id that no posting ever had (S1). */
-uint64_t srq_give(struct shift_srq *s, unsigned int k, uint64_t now)
+static void srq_forget(struct shift_srq *s, struct shift_srq_entry *e)
 {
-	struct shift_srq_entry *e = &s->ring[s->free_first];
+	e->id = 0;
+	e->nic = e->refused = 0;
+	s->total--;
+}
+
+/* S1. At a slot that next has reached the id is next itself. */
+void srq_lies_on(struct shift_srq *s, struct shift_srq_entry *e, unsigned int k, uint64_t now)
+{
 	struct shift_srq_nic *n = &s->nic[k];
 
-	s->free_first = e->next_free;
-	s->free--;
-	e->id = s->next + ((e->id - s->next) & s->mask);
+	e->id = s->next + (((uint64_t)(e - s->ring) - s->next) & s->mask);
 	s->next = e->id + 1;
-	e->nic = (uint16_t)k;
+	e->nic = (uint8_t)k;
 	n->on++;
-	n->swept = false;
 	n->had_since = now;
-	return e->id;
 }
 
 static struct shift_srq_entry *srq_empty_slot(struct shift_srq *s)
 {
-	for (uint32_t i = 0; i <= s->mask; i++, s->next++) {
-		struct shift_srq_entry *e = srq_at(s, s->next);
-
-		if (!__atomic_load_n(&e->id, __ATOMIC_ACQUIRE))
-			return e;
-	}
+	for (uint32_t i = 0; i <= s->mask; i++, s->next++)
+		if (!srq_at(s, s->next)->id)
+			return srq_at(s, s->next);
 	return NULL;
 }
 
-int shift_srq_post(struct shift_srq *s, const struct shift_recv_wr *wr, uint64_t *id)
+static void srq_store(const struct shift_srq *s, struct shift_srq_entry *e,
+		      const struct shift_raw_recv *wr)
 {
-	struct shift_srq_entry *e;
-
-	if (wr->num_sge > s->cfg.sge_max)
-		return -EINVAL;
-	if (s->counted && s->total >= s->cfg.cap)
-		return -ENOMEM;
-	e = srq_empty_slot(s);
-	if (!e)
-		return -ENOMEM;
 	e->wr_id = wr->wr_id;
 	e->num_sge = (uint16_t)wr->num_sge;
 	if (wr->num_sge)
 		e->sge = wr->sge[0];
 	if (wr->num_sge > 1)
 		memcpy(srq_side(s, e), wr->sge, wr->num_sge * sizeof(*wr->sge));
-	*id = s->counted ? 0 : s->next;
-	__atomic_store_n(&e->id, s->next++, __ATOMIC_RELEASE);
-	if (s->counted) {
-		s->total++;
+}
+
+/* Where a new receive goes: alone its NIC decides whether there is room, and those that wait are
+ * not passed. */
+static unsigned int srq_first_target(const struct shift_srq *s, const struct shift_srq_entry *e,
+				     uint64_t now)
+{
+	if (s->alone)
+		return 0;
+	return s->free ? SHIFT_SRQ_NOWHERE : srq_target(s, e, now);
+}
+
+int shift_srq_post_any(struct shift_srq *s, const struct shift_raw_recv *wr, uint64_t now_ns,
+		       uint64_t *id)
+{
+	struct shift_srq_entry *e;
+	unsigned int k;
+
+	if (wr->num_sge > s->cfg.sge_max)
+		return -EINVAL;
+	e = s->alone || s->total < s->cfg.cap ? srq_empty_slot(s) : NULL;
+	if (!e)
+		return -ENOMEM;
+	srq_store(s, e, wr);
+	k = srq_first_target(s, e, now_ns);
+	s->total++;
+	if (k == SHIFT_SRQ_NOWHERE) {
+		e->id = s->next++;
 		srq_free(s, e);
+	} else {
+		srq_lies_on(s, e, k, now_ns);
 	}
-	return 0;
+	*id = e->id;
+	srq_settle(s, now_ns);
+	return (int)k;
 }
 
 /* The posting of that id on NIC k; NULL: there is none (S2). */
@@ -162,38 +206,53 @@ static struct shift_srq_entry *srq_find(struct shift_srq *s, unsigned int k, uin
 	return id && e->id == id && e->nic == k ? e : NULL;
 }
 
-/* Something came or went: S18 begins anew. */
-static void srq_news(const struct shift_srq *s, struct shift_srq_nic *n, uint64_t now)
+/* The one of that id, wherever it lies. */
+static struct shift_srq_entry *srq_posted(struct shift_srq *s, uint64_t id)
 {
-	n->swept = false;
-	n->evict_at = now + s->cfg.evict_ns;
+	unsigned int k = srq_at(s, id)->nic;
+
+	return k == SHIFT_SRQ_NOWHERE ? NULL : srq_find(s, k, id);
 }
 
-/* NIC k does not have it any more. */
-static void srq_gone(struct shift_srq *s, unsigned int k, uint64_t now)
+static void srq_at_most(uint32_t *n, uint32_t most)
+{
+	if (*n > most)
+		*n = most;
+}
+
+/* S17: those that are missing are among those that are there. */
+static void srq_fewer_suspects(struct shift_srq_nic *n)
+{
+	srq_at_most(&n->doubt, n->on);
+	srq_at_most(&n->cut, n->on);
+	srq_at_most(&n->cut, n->held + n->doubt);
+}
+
+/* NIC k does not have it any more. S18: only what was looked for puts that off. */
+static void srq_gone(struct shift_srq *s, unsigned int k, uint64_t id, uint64_t now)
 {
 	struct shift_srq_nic *n = &s->nic[k];
 	bool had = srq_good(n);
 
 	n->on--;
-	srq_news(s, n, now);
-	if (n->cut > n->on)
-		n->cut = n->on; /* S17: those that are missing are among those that are on */
+	if (id < n->horizon)
+		n->held--;
+	if (id < n->horizon || n->failed)
+		n->evict_at = now + s->cfg.evict_ns;
+	srq_fewer_suspects(n);
 	if (had && !srq_good(n))
 		n->empty_since = now;
 }
 
-void shift_srq_unpost(struct shift_srq *s, uint64_t id)
+void shift_srq_unpost(struct shift_srq *s, uint64_t id, uint64_t now_ns)
 {
-	struct shift_srq_entry *e = srq_find(s, 0, id);
+	struct shift_srq_entry *e = srq_posted(s, id);
 
 	if (!e)
 		return;
-	e->id = 0;
-	if (!s->counted)
-		return;
-	srq_gone(s, 0, 0);
-	s->total--;
+	srq_gone(s, e->nic, id, now_ns);
+	srq_forget(s, e);
+	srq_settle(s, now_ns);
 }
 
 void shift_srq_recv_at(const struct shift_srq *s, uint64_t id, struct shift_recv_wr *wr)
@@ -205,7 +264,7 @@ void shift_srq_recv_at(const struct shift_srq *s, uint64_t id, struct shift_recv
 	wr->sge = e->num_sge > 1 ? srq_side(s, e) : &e->sge;
 }
 
-bool shift_srq_done(struct shift_srq *s, unsigned int k, uint64_t *wr_id, uint64_t now_ns)
+bool shift_srq_done_any(struct shift_srq *s, unsigned int k, uint64_t *wr_id, uint64_t now_ns)
 {
 	struct shift_srq_entry *e = srq_find(s, k, *wr_id);
 
@@ -213,11 +272,10 @@ bool shift_srq_done(struct shift_srq *s, unsigned int k, uint64_t *wr_id, uint64
 		s->stats.stale++;
 		return false;
 	}
+	srq_gone(s, k, *wr_id, now_ns);
 	*wr_id = e->wr_id;
-	e->nic = 0;
-	e->id = 0;
-	s->total--;
-	srq_gone(s, k, now_ns);
+	srq_forget(s, e);
+	srq_settle(s, now_ns);
 	return true;
 }
 
@@ -230,8 +288,9 @@ static bool srq_take_back(struct shift_srq *s, unsigned int k, uint64_t id, uint
 		s->stats.stale++;
 		return false;
 	}
-	srq_gone(s, k, now);
+	srq_gone(s, k, id, now);
 	srq_free(s, e);
+	srq_settle(s, now);
 	return true;
 }
 
@@ -243,26 +302,53 @@ bool shift_srq_back(struct shift_srq *s, unsigned int k, uint64_t id, uint64_t n
 	return true;
 }
 
+/* S22 */
 void shift_srq_refused(struct shift_srq *s, uint64_t id, uint64_t now_ns)
 {
-	unsigned int k = srq_at(s, id)->nic;
+	struct shift_srq_entry *e = srq_posted(s, id);
+	struct shift_srq_nic *n;
 
-	if (k < s->cfg.nics && srq_take_back(s, k, id, now_ns))
-		s->nic[k].post_at = now_ns + s->cfg.retry_ns;
+	if (!e)
+		return;
+	n = &s->nic[e->nic];
+	e->refused |= (uint8_t)(1u << e->nic);
+	if (!n->refuses)
+		n->offer_at = now_ns + s->cfg.retry_ns;
+	n->refuses = true;
+	s->stats.refused++;
+	srq_take_back(s, e->nic, id, now_ns);
+}
+
+void srq_offer_again(struct shift_srq *s, unsigned int k)
+{
+	s->nic[k].refuses = false;
+	for (uint32_t i = 0; i <= s->mask; i++)
+		s->ring[i].refused &= (uint8_t) ~(1u << k);
 }
 
 /* --- lives ----------------------------------------------------------------------------------- */
 
-/* S5: nobody is left who could take what lies there. */
+/* What is said of the receives of a life, and of the drains in it. */
+static void srq_forget_life(struct shift_srq *s, unsigned int k)
+{
+	struct shift_srq_nic *n = &s->nic[k];
+
+	n->on = n->cut = n->held = n->doubt = n->unnamed = 0;
+	n->horizon = n->drain_at = n->shut_until = 0;
+	n->failed = n->blamed = n->look = false;
+	if (n->refuses)
+		srq_offer_again(s, k);
+}
+
+/* S5: nobody is left who could take one of what lies there. */
 static void srq_life_ends(struct shift_srq *s, unsigned int k)
 {
 	struct shift_srq_nic *n = &s->nic[k];
 
 	n->state = n->on ? SHIFT_SRQ_GHOSTS : SHIFT_SRQ_EMPTY;
 	n->ghosts = n->on;
-	n->on = n->cut = 0;
-	n->drain_at = 0;
 	s->stats.lives += n->ghosts > 0;
+	srq_forget_life(s, k);
 	for (uint32_t i = 0; i <= s->mask; i++)
 		if (s->ring[i].id && s->ring[i].nic == k)
 			srq_free(s, &s->ring[i]);
@@ -272,10 +358,9 @@ static void srq_opens(struct shift_srq *s, unsigned int k, uint64_t now)
 {
 	struct shift_srq_nic *n = &s->nic[k];
 
+	srq_forget_life(s, k);
 	n->state = SHIFT_SRQ_OPEN;
 	n->empty_since = n->had_since = now;
-	n->drain_at = n->post_at = n->shut_until = 0;
-	n->swept = false;
 }
 
 /* S5, S7. */
@@ -291,13 +376,14 @@ static void srq_look_at_lives(struct shift_srq *s, uint64_t now)
 	}
 	if (!used && s->nic[0].state == SHIFT_SRQ_EMPTY)
 		srq_opens(s, 0, now);
+	srq_settle(s, now);
 }
 
 bool shift_srq_join(struct shift_srq *s, unsigned int k, uint64_t now_ns)
 {
 	struct shift_srq_nic *n = &s->nic[k];
 
-	if (!srq_may_join(n, now_ns))
+	if (n->state == SHIFT_SRQ_GHOSTS || srq_is_shut(n, now_ns))
 		return false;
 	if (n->state == SHIFT_SRQ_EMPTY)
 		srq_opens(s, k, now_ns);
@@ -306,16 +392,27 @@ bool shift_srq_join(struct shift_srq *s, unsigned int k, uint64_t now_ns)
 	return true;
 }
 
+/* S17: one more of those there may be missing. */
 static void srq_suspect(struct shift_srq *s, struct shift_srq_nic *n, uint64_t now)
 {
-	if (n->cut == n->on)
-		return;
+	bool had = srq_good(n);
+
+	s->stats.suspects += n->cut < n->on;
 	n->cut++;
-	s->stats.suspects++;
-	if (srq_good(n))
+	n->doubt++;
+	srq_fewer_suspects(n);
+	if (had && !srq_good(n))
+		n->empty_since = now;
+}
+
+/* S18: as long as they go, nobody comes, within bounds. */
+static void srq_stays_shut(const struct shift_srq *s, struct shift_srq_nic *n, uint64_t now)
+{
+	if (now >= n->shut_until)
 		return;
-	n->empty_since = now;
-	n->evict_at = now + s->cfg.evict_ns;
+	n->shut_until = now + s->cfg.evict_ns / 2;
+	if (n->shut_until > n->shut_end)
+		n->shut_until = n->shut_end;
 }
 
 void shift_srq_leave(struct shift_srq *s, unsigned int k, bool cut, uint64_t now_ns)
@@ -325,8 +422,7 @@ void shift_srq_leave(struct shift_srq *s, unsigned int k, bool cut, uint64_t now
 	n->live--;
 	if (cut)
 		srq_suspect(s, n, now_ns);
-	if (now_ns < n->shut_until) /* S18: as long as they go, nobody comes */
-		n->shut_until = now_ns + s->cfg.evict_ns / 2;
+	srq_stays_shut(s, n, now_ns);
 	srq_look_at_lives(s, now_ns);
 }
 
@@ -344,17 +440,62 @@ void shift_srq_drained(struct shift_srq *s, unsigned int k, uint64_t id, uint64_
 	}
 }
 
+static bool srq_drain_failed(enum shift_srq_drain how)
+{
+	return how == SHIFT_SRQ_FAILED || how == SHIFT_SRQ_FAILED_SENT;
+}
+
 /* S6. RNR is a proof also if that drain began before the life ended: nothing was posted since. */
 static void srq_ghosts_drained(struct shift_srq *s, struct shift_srq_nic *n,
 			       enum shift_srq_drain how, uint64_t now)
 {
 	if (how != SHIFT_SRQ_RNR && n->ghosts) {
-		n->drain_at = how == SHIFT_SRQ_FAILED ? now + s->cfg.retry_ns : now;
+		n->drain_at = srq_drain_failed(how) ? now + s->cfg.retry_ns : now;
 		return;
 	}
 	n->ghosts = 0;
 	n->state = SHIFT_SRQ_EMPTY;
-	srq_look_at_lives(s, now);
+}
+
+/* S23: none of what is there is in its queue. */
+static void srq_queue_is_empty(struct shift_srq *s, struct shift_srq_nic *n, uint64_t now)
+{
+	bool known = n->held || n->failed;
+
+	if (srq_good(n))
+		n->empty_since = now;
+	n->held = n->on;
+	n->horizon = s->next;
+	n->cut += n->unnamed;
+	n->doubt = n->unnamed = 0;
+	srq_fewer_suspects(n);
+	if (!known) /* of some it was known before */
+		n->evict_at = now + s->cfg.evict_ns;
+}
+
+/* S19 */
+static void srq_drain_fails(struct shift_srq *s, struct shift_srq_nic *n, bool sent, uint64_t now)
+{
+	n->drain_at = now + s->cfg.retry_ns;
+	if (!n->failed && !n->held)
+		n->evict_at = now + s->cfg.evict_ns;
+	if (sent && n->blamed)
+		n->unnamed++;
+	if (sent && !n->blamed)
+		srq_suspect(s, n, now);
+	n->blamed |= sent;
+}
+
+static void srq_life_drained(struct shift_srq *s, struct shift_srq_nic *n, enum shift_srq_drain how,
+			     uint64_t now)
+{
+	n->had_since = now; /* the next turn is a turn later (S16) */
+	if (how == SHIFT_SRQ_RNR)
+		srq_queue_is_empty(s, n, now);
+	if (srq_drain_failed(how))
+		srq_drain_fails(s, n, how == SHIFT_SRQ_FAILED_SENT, now);
+	else
+		n->blamed = false;
 }
 
 void shift_srq_drain_ends(struct shift_srq *s, unsigned int k, enum shift_srq_drain how,
@@ -363,62 +504,23 @@ void shift_srq_drain_ends(struct shift_srq *s, unsigned int k, enum shift_srq_dr
 	struct shift_srq_nic *n = &s->nic[k];
 
 	n->draining = false;
-	if (n->state == SHIFT_SRQ_GHOSTS) {
+	if (n->state == SHIFT_SRQ_GHOSTS)
 		srq_ghosts_drained(s, n, how, now_ns);
-		return;
-	}
-	n->had_since = now_ns; /* the next turn is a turn later (S16) */
-	if (how == SHIFT_SRQ_FAILED) {
-		n->drain_at = now_ns + s->cfg.retry_ns;
-		srq_suspect(s, n, now_ns); /* S19 */
-	}
-	n->swept = how == SHIFT_SRQ_RNR;
+	else if (n->state == SHIFT_SRQ_OPEN)
+		srq_life_drained(s, n, how, now_ns);
+	n->failed = srq_drain_failed(how);
 	srq_look_at_lives(s, now_ns); /* home may be left with a suspect and without QPs */
 }
 
-/* --- fast and slow --------------------------------------------------------------------------- */
-
-bool shift_srq_fast(const struct shift_srq *s)
+/* S23. If nothing lies elsewhere, and nothing can be missing, it would not help. */
+void shift_srq_look(struct shift_srq *s, unsigned int k, uint64_t now_ns)
 {
-	const struct shift_srq_nic *home = &s->nic[0];
+	struct shift_srq_nic *n = &s->nic[k];
 
-	if (s->free || home->state != SHIFT_SRQ_OPEN || home->draining || srq_all_suspect(home))
-		return false;
-	for (unsigned int k = 1; k < s->cfg.nics; k++)
-		if (s->nic[k].state == SHIFT_SRQ_OPEN)
-			return false;
-	return true;
-}
-
-void shift_srq_let_go(struct shift_srq *s)
-{
-	s->counted = false;
-}
-
-static uint32_t srq_count(const struct shift_srq *s)
-{
-	uint32_t n = 0;
-
-	for (uint32_t i = 0; i <= s->mask; i++)
-		n += __atomic_load_n(&s->ring[i].id, __ATOMIC_RELAXED) != 0;
-	return n;
-}
-
-void shift_srq_recount(struct shift_srq *s, uint64_t now_ns)
-{
-	struct shift_srq_nic *n = &s->nic[0];
-
-	if (s->counted)
+	if (n->state != SHIFT_SRQ_OPEN || n->draining || !n->on || srq_swept(n))
 		return;
-	s->counted = true;
-	s->total = n->on = srq_count(s);
-	srq_news(s, n, now_ns);
-	n->had_since = n->empty_since = now_ns;
-	if (n->cut > n->on)
-		n->cut = n->on;
-}
-
-bool shift_srq_suspicious(const struct shift_srq *s)
-{
-	return s->nic[0].cut && srq_count(s) <= s->nic[0].cut;
+	if (s->total == n->on && !n->cut && !n->unnamed)
+		return;
+	n->look = true;
+	srq_settle(s, now_ns);
 }

@@ -10,22 +10,30 @@ static inline struct shift_srq_entry *srq_at(const struct shift_srq *s, uint64_t
 	return &s->ring[id & s->mask];
 }
 
-/* Receives there that a message can certainly meet (S17). */
+/* Receives there that a message may meet, or has met and will complete (S17, S23). */
 static inline uint32_t srq_good(const struct shift_srq_nic *n)
 {
-	return n->on - n->cut;
+	uint32_t bad = n->held + n->doubt;
+
+	return bad < n->on ? n->on - bad : 0;
 }
 
-/* S18: as many are suspect as there are. */
-static inline bool srq_all_suspect(const struct shift_srq_nic *n)
+/* S23: nothing is in its queue: that was seen, and all that came later has gone. */
+static inline bool srq_swept(const struct shift_srq_nic *n)
 {
-	return n->state == SHIFT_SRQ_OPEN && n->live && n->cut && !srq_good(n);
+	return n->horizon && n->on == n->held;
 }
 
-/* S6; and S18: those that are asked to leave must not meet others that come. */
-static inline bool srq_may_join(const struct shift_srq_nic *n, uint64_t now)
+/* S18: as many may be missing as there are. */
+static inline bool srq_all_missing(const struct shift_srq_nic *n)
 {
-	return n->state != SHIFT_SRQ_GHOSTS && !(srq_all_suspect(n) && now < n->shut_until);
+	return n->state == SHIFT_SRQ_OPEN && n->live && n->cut && n->cut == n->on;
+}
+
+/* S18: its QPs leave, and must not meet others that come. */
+static inline bool srq_is_shut(const struct shift_srq_nic *n, uint64_t now)
+{
+	return srq_all_missing(n) && now < n->shut_until;
 }
 
 /* NICs with live QPs. */
@@ -38,10 +46,18 @@ static inline uint32_t srq_in_use(const struct shift_srq *s)
 	return used;
 }
 
-/* Appends a receive to the list of free ones. */
-void srq_list(struct shift_srq *s, struct shift_srq_entry *e);
+/* To be called when anything has changed: is the usual way open (S24)? */
+void srq_settle(struct shift_srq *s, uint64_t now);
 
-/* Gives the first of them to NIC k. Returns the id of the posting. */
-uint64_t srq_give(struct shift_srq *s, unsigned int k, uint64_t now);
+bool srq_is_alone(const struct shift_srq *s);
+
+/* The entry lies on NIC k from now on, under an id of its slot that no posting ever had. */
+void srq_lies_on(struct shift_srq *s, struct shift_srq_entry *e, unsigned int k, uint64_t now);
+
+/* The NIC that a free receive goes to now, or SHIFT_SRQ_NOWHERE (S8). */
+unsigned int srq_target(const struct shift_srq *s, const struct shift_srq_entry *e, uint64_t now);
+
+/* S22: what NIC k has refused may be offered again. */
+void srq_offer_again(struct shift_srq *s, unsigned int k);
 
 #endif

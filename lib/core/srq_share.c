@@ -3,17 +3,32 @@
 #include "lib/core/srq_int.h"
 
 #define STEAL_MAX 64u
+#define HANG_NS	  1000000000u /* of a drain: then nobody waits for it any more (S10) */
 #define NEVER	  UINT64_MAX
 #define NO_NIC	  SHIFT_SRQ_NOWHERE
 
-static bool may_post(const struct shift_srq_nic *n, uint64_t now)
+static bool drain_hangs(const struct shift_srq_nic *n, uint64_t now)
 {
-	return n->state == SHIFT_SRQ_OPEN && !n->draining && now >= n->post_at; /* S11 */
+	return n->draining && now >= n->drain_since + HANG_NS;
 }
 
 static bool may_drain(const struct shift_srq_nic *n, uint64_t now)
 {
 	return !n->draining && now >= n->drain_at;
+}
+
+/* S19: what lies there can be had again. */
+static bool gives_back(const struct shift_srq_nic *n, uint64_t now)
+{
+	return n->state == SHIFT_SRQ_OPEN && !n->failed && !drain_hangs(n, now);
+}
+
+static bool any_gives_back(const struct shift_srq *s, uint64_t now)
+{
+	for (unsigned int k = 0; k < s->cfg.nics; k++)
+		if (gives_back(&s->nic[k], now))
+			return true;
+	return false;
 }
 
 static bool gets_before(const struct shift_srq_nic *a, const struct shift_srq_nic *b)
@@ -23,15 +38,29 @@ static bool gets_before(const struct shift_srq_nic *a, const struct shift_srq_ni
 	return has != srq_good(b) ? has < srq_good(b) : !has && a->empty_since < b->empty_since;
 }
 
-/* S8 */
-static unsigned int post_target(const struct shift_srq *s, uint64_t now)
+/* It may lie there, now or when no drainer is at work any more. */
+static bool may_have(const struct shift_srq *s, unsigned int k, const struct shift_srq_entry *e)
+{
+	return s->nic[k].state == SHIFT_SRQ_OPEN && s->nic[k].on < s->cfg.cap &&
+	       !(e->refused & 1u << k);
+}
+
+/* S8. A NIC that gives nothing back gets it only if no other may have it; S11. */
+unsigned int srq_target(const struct shift_srq *s, const struct shift_srq_entry *e, uint64_t now)
 {
 	unsigned int to = NO_NIC;
+	bool comes_back = false;
 
 	for (unsigned int k = 0; k < s->cfg.nics; k++)
-		if (may_post(&s->nic[k], now) &&
-		    (to == NO_NIC || gets_before(&s->nic[k], &s->nic[to])))
+		comes_back |= may_have(s, k, e) && gives_back(&s->nic[k], now);
+	for (unsigned int k = 0; k < s->cfg.nics; k++) {
+		const struct shift_srq_nic *n = &s->nic[k];
+
+		if (!may_have(s, k, e) || n->draining || (comes_back && !gives_back(n, now)))
+			continue;
+		if (to == NO_NIC || gets_before(n, &s->nic[to]))
 			to = k;
+	}
 	return to;
 }
 
@@ -53,13 +82,22 @@ static bool is_needy(const struct shift_srq *s, unsigned int k)
 	return n->live && 4 * (uint64_t)srq_good(n) < fair_share(s);
 }
 
-/* Of those in use which may have receives posted, the one that lacks most. */
+/* What is taken elsewhere for NIC k would come to it. */
+static bool would_get(const struct shift_srq *s, unsigned int k, uint64_t now)
+{
+	const struct shift_srq_nic *n = &s->nic[k];
+
+	return n->live && !n->draining && !n->refuses && n->on < s->cfg.cap &&
+	       (gives_back(n, now) || !any_gives_back(s, now));
+}
+
+/* The one that lacks most. */
 static unsigned int find_needy(const struct shift_srq *s, uint64_t now)
 {
 	unsigned int to = NO_NIC;
 
 	for (unsigned int k = 0; k < s->cfg.nics; k++)
-		if (is_needy(s, k) && may_post(&s->nic[k], now) &&
+		if (is_needy(s, k) && would_get(s, k, now) &&
 		    (to == NO_NIC || gets_before(&s->nic[k], &s->nic[to])))
 			to = k;
 	return to;
@@ -81,10 +119,12 @@ static unsigned int find_donor(const struct shift_srq *s, uint64_t now, uint32_t
 	return from;
 }
 
-static bool steal_under_way(const struct shift_srq *s)
+/* One that hangs keeps nobody from being helped. */
+static bool steal_under_way(const struct shift_srq *s, uint64_t now)
 {
 	for (unsigned int k = 0; k < s->cfg.nics; k++)
-		if (s->nic[k].draining && s->nic[k].state == SHIFT_SRQ_OPEN)
+		if (s->nic[k].state == SHIFT_SRQ_OPEN && s->nic[k].draining &&
+		    !drain_hangs(&s->nic[k], now))
 			return true;
 	return false;
 }
@@ -103,44 +143,85 @@ static bool action_set(struct shift_srq_action *a, enum shift_srq_action_type ty
 	return true;
 }
 
-static bool drain_begin(struct shift_srq *s, struct shift_srq_action *a, unsigned int k,
-			uint32_t count)
+static bool drain_begin(struct shift_srq *s, uint64_t now, struct shift_srq_action *a,
+			unsigned int k, uint32_t count)
 {
-	s->nic[k].draining = true;
+	struct shift_srq_nic *n = &s->nic[k];
+
+	n->draining = true;
+	n->drain_id = s->next;
+	n->drain_since = now;
 	return action_set(a, SHIFT_SRQ_ACT_DRAIN, k, count);
-}
-
-/* S6: what the caller believes. */
-static bool tell_joinable(struct shift_srq *s, uint64_t now, struct shift_srq_action *a)
-{
-	for (unsigned int k = 0; k < s->cfg.nics; k++) {
-		bool may = srq_may_join(&s->nic[k], now);
-
-		if (s->nic[k].told == may)
-			continue;
-		s->nic[k].told = may;
-		return action_set(a, may ? SHIFT_SRQ_ACT_READY : SHIFT_SRQ_ACT_SHUT, k, 0);
-	}
-	return false;
 }
 
 static bool drain_ghosts(struct shift_srq *s, uint64_t now, struct shift_srq_action *a)
 {
 	for (unsigned int k = 0; k < s->cfg.nics; k++)
 		if (s->nic[k].state == SHIFT_SRQ_GHOSTS && may_drain(&s->nic[k], now))
-			return drain_begin(s, a, k, s->nic[k].ghosts);
+			return drain_begin(s, now, a, k, s->nic[k].ghosts);
 	return false;
 }
 
+static void list_remove(struct shift_srq *s, uint32_t before, uint32_t at)
+{
+	if (at == s->free_first)
+		s->free_first = s->ring[at].next_free;
+	else
+		s->ring[before].next_free = s->ring[at].next_free;
+	if (at == s->free_last)
+		s->free_last = before;
+	s->free--;
+}
+
+/* The oldest that a NIC may have. */
 static bool give_free(struct shift_srq *s, uint64_t now, struct shift_srq_action *a)
 {
-	unsigned int k = s->free ? post_target(s, now) : NO_NIC;
+	uint32_t at = s->free_first, before = at;
 
-	if (k == NO_NIC)
-		return false;
-	action_set(a, SHIFT_SRQ_ACT_POST, k, 0);
-	a->id = srq_give(s, k, now);
-	return true;
+	for (uint32_t i = 0; i < s->free; i++, before = at, at = s->ring[at].next_free) {
+		struct shift_srq_entry *e = &s->ring[at];
+		unsigned int k = srq_target(s, e, now);
+
+		if (k == NO_NIC)
+			continue;
+		list_remove(s, before, at);
+		srq_lies_on(s, e, k, now);
+		action_set(a, SHIFT_SRQ_ACT_POST, k, 0);
+		a->id = e->id;
+		return true;
+	}
+	return false;
+}
+
+/* S22 */
+static void forget_refusals(struct shift_srq *s, uint64_t now)
+{
+	for (unsigned int k = 0; k < s->cfg.nics; k++)
+		if (s->nic[k].refuses && now >= s->nic[k].offer_at)
+			srq_offer_again(s, k);
+}
+
+/* --- missing ones ----------------------------------------------------------------------------- */
+
+/* S23: one message tells whether there is any. */
+static bool look_at_queues(struct shift_srq *s, uint64_t now, struct shift_srq_action *a)
+{
+	for (unsigned int k = 0; k < s->cfg.nics; k++) {
+		struct shift_srq_nic *n = &s->nic[k];
+
+		if (!n->look || !may_drain(n, now))
+			continue;
+		n->look = false;
+		s->stats.looks++;
+		return drain_begin(s, now, a, k, 1);
+	}
+	return false;
+}
+
+/* S18 */
+static bool is_to_sweep(const struct shift_srq_nic *n)
+{
+	return n->state == SHIFT_SRQ_OPEN && n->live && n->cut && !srq_good(n) && !srq_swept(n);
 }
 
 static bool sweep_suspects(struct shift_srq *s, uint64_t now, struct shift_srq_action *a)
@@ -148,8 +229,28 @@ static bool sweep_suspects(struct shift_srq *s, uint64_t now, struct shift_srq_a
 	for (unsigned int k = 0; k < s->cfg.nics; k++) {
 		const struct shift_srq_nic *n = &s->nic[k];
 
-		if (srq_all_suspect(n) && !n->swept && may_drain(n, now))
-			return drain_begin(s, a, k, n->on);
+		if (is_to_sweep(n) && may_drain(n, now))
+			return drain_begin(s, now, a, k, n->on - n->held);
+	}
+	return false;
+}
+
+static bool is_to_evict(const struct shift_srq_nic *n)
+{
+	return srq_all_missing(n) && (srq_swept(n) || n->failed);
+}
+
+/* Where would they go, if the others are shut, or are just being emptied? */
+static bool others_closed(const struct shift_srq *s, unsigned int k, uint64_t now)
+{
+	for (unsigned int j = 0; j < s->cfg.nics; j++) {
+		const struct shift_srq_nic *n = &s->nic[j];
+
+		if (j == k)
+			continue;
+		if (srq_is_shut(n, now) ||
+		    (n->state == SHIFT_SRQ_GHOSTS && !n->failed && !drain_hangs(n, now)))
+			return true;
 	}
 	return false;
 }
@@ -159,23 +260,26 @@ static bool evict_qps(struct shift_srq *s, uint64_t now, struct shift_srq_action
 	for (unsigned int k = 0; k < s->cfg.nics; k++) {
 		struct shift_srq_nic *n = &s->nic[k];
 
-		if (!srq_all_suspect(n) || now < n->evict_at)
+		if (!is_to_evict(n) || now < n->evict_at || others_closed(s, k, now))
 			continue;
-		n->evict_at = now + s->cfg.evict_ns;
+		n->evict_at = now + 2 * s->cfg.evict_ns;
 		n->shut_until = now + s->cfg.evict_ns / 2;
+		n->shut_end = now + s->cfg.evict_ns;
 		s->stats.evictions++;
 		return action_set(a, SHIFT_SRQ_ACT_EVICT, k, 0);
 	}
 	return false;
 }
 
-static bool steal_from(struct shift_srq *s, struct shift_srq_action *a, unsigned int to,
-		       unsigned int from, uint32_t share)
+/* --- sharing (S9) ----------------------------------------------------------------------------- */
+
+static bool steal_from(struct shift_srq *s, uint64_t now, struct shift_srq_action *a,
+		       unsigned int to, unsigned int from, uint32_t share)
 {
 	uint32_t lacks = share - srq_good(&s->nic[to]);
 	uint32_t has = srq_good(&s->nic[from]) - share;
 
-	return drain_begin(s, a, from, least_of(least_of(lacks, has), STEAL_MAX));
+	return drain_begin(s, now, a, from, least_of(least_of(lacks, has), STEAL_MAX));
 }
 
 /* Who has more than its share may be out of reach: then who has two gives one. */
@@ -188,22 +292,38 @@ static bool steal_receives(struct shift_srq *s, uint64_t now, struct shift_srq_a
 		return false;
 	from = find_donor(s, now, share);
 	if (from != NO_NIC)
-		return steal_from(s, a, to, from, share);
+		return steal_from(s, now, a, to, from, share);
 	from = srq_good(&s->nic[to]) ? NO_NIC : find_donor(s, now, 1);
-	return from != NO_NIC && drain_begin(s, a, from, 1);
+	return from != NO_NIC && drain_begin(s, now, a, from, 1);
+}
+
+/* S19: it needs some, and gets none before its drainer has worked. */
+static bool is_to_probe(const struct shift_srq *s, unsigned int k, uint64_t now)
+{
+	const struct shift_srq_nic *n = &s->nic[k];
+
+	return n->failed && may_drain(n, now) && is_needy(s, k) && any_gives_back(s, now);
+}
+
+static bool probe_needy(struct shift_srq *s, uint64_t now, struct shift_srq_action *a)
+{
+	for (unsigned int k = 0; k < s->cfg.nics; k++)
+		if (is_to_probe(s, k, now))
+			return drain_begin(s, now, a, k, 1);
+	return false;
 }
 
 /* --- turns (S16) ------------------------------------------------------------------------------ */
 
 /* Some NIC in use has none, and none has two. */
-static bool too_few(const struct shift_srq *s)
+static bool too_few(const struct shift_srq *s, uint64_t now)
 {
 	bool lacks = false;
 
 	for (unsigned int k = 0; k < s->cfg.nics; k++) {
 		if (s->nic[k].live && srq_good(&s->nic[k]) > 1)
 			return false;
-		lacks |= s->nic[k].live && !srq_good(&s->nic[k]);
+		lacks |= !srq_good(&s->nic[k]) && would_get(s, k, now);
 	}
 	return lacks && !s->free;
 }
@@ -224,45 +344,50 @@ static unsigned int turn_of(const struct shift_srq *s)
 	for (unsigned int k = 0; k < s->cfg.nics; k++) {
 		const struct shift_srq_nic *n = &s->nic[k];
 
-		if (n->live && srq_good(n) &&
+		if (n->live && !n->draining && srq_good(n) &&
 		    (from == NO_NIC || turn_end(s, n) < turn_end(s, &s->nic[from])))
 			from = k;
 	}
 	return from;
 }
 
-static uint64_t turn_due(const struct shift_srq *s)
+static uint64_t turn_due(const struct shift_srq *s, uint64_t now)
 {
-	unsigned int from = too_few(s) && !steal_under_way(s) ? turn_of(s) : NO_NIC;
+	unsigned int from = too_few(s, now) && !steal_under_way(s, now) ? turn_of(s)
+									: (unsigned int)NO_NIC;
 
 	return from == NO_NIC ? NEVER : turn_end(s, &s->nic[from]);
 }
 
 static bool turn_next(struct shift_srq *s, uint64_t now, struct shift_srq_action *a)
 {
-	if (now < turn_due(s))
+	if (now < turn_due(s, now))
 		return false;
 	s->stats.turns++;
-	return drain_begin(s, a, turn_of(s), 1);
+	return drain_begin(s, now, a, turn_of(s), 1);
 }
 
 /* --- all of them ------------------------------------------------------------------------------ */
 
+static bool next_action(struct shift_srq *s, uint64_t now, struct shift_srq_action *a)
+{
+	forget_refusals(s, now);
+	if (drain_ghosts(s, now, a) || give_free(s, now, a) || evict_qps(s, now, a))
+		return true;
+	if (steal_under_way(s, now)) /* one at a time */
+		return false;
+	return look_at_queues(s, now, a) || sweep_suspects(s, now, a) || probe_needy(s, now, a) ||
+	       steal_receives(s, now, a) || turn_next(s, now, a);
+}
+
 bool shift_srq_action(struct shift_srq *s, uint64_t now_ns, struct shift_srq_action *a)
 {
+	bool due;
+
 	s->seen_ns = now_ns;
-	if (tell_joinable(s, now_ns, a) || drain_ghosts(s, now_ns, a))
-		return true;
-	if (!s->counted)
-		return false;
-	if (give_free(s, now_ns, a))
-		return true;
-	if (evict_qps(s, now_ns, a))
-		return true;
-	if (steal_under_way(s)) /* one at a time */
-		return false;
-	return sweep_suspects(s, now_ns, a) || steal_receives(s, now_ns, a) ||
-	       turn_next(s, now_ns, a);
+	due = next_action(s, now_ns, a);
+	srq_settle(s, now_ns);
+	return due;
 }
 
 /* What was due already has been looked at. */
@@ -277,17 +402,19 @@ uint64_t shift_srq_deadline(const struct shift_srq *s)
 {
 	uint64_t at = NEVER;
 
-	if (s->counted)
-		time_earlier(s, &at, turn_due(s));
+	time_earlier(s, &at, turn_due(s, s->seen_ns));
 	for (unsigned int k = 0; k < s->cfg.nics; k++) {
 		const struct shift_srq_nic *n = &s->nic[k];
 
 		if (n->state == SHIFT_SRQ_EMPTY)
 			continue;
 		time_earlier(s, &at, n->drain_at);
-		time_earlier(s, &at, n->post_at);
 		time_earlier(s, &at, n->shut_until);
-		if (srq_all_suspect(n))
+		if (n->draining)
+			time_earlier(s, &at, n->drain_since + HANG_NS);
+		if (n->refuses)
+			time_earlier(s, &at, n->offer_at);
+		if (is_to_evict(n))
 			time_earlier(s, &at, n->evict_at);
 	}
 	return at;
@@ -295,51 +422,72 @@ uint64_t shift_srq_deadline(const struct shift_srq *s)
 
 bool shift_srq_supplied(const struct shift_srq *s, unsigned int k)
 {
-	return !s->counted || !s->total || srq_good(&s->nic[k]);
-}
+	bool any = s->free;
 
-uint32_t shift_srq_limit(const struct shift_srq *s, unsigned int k, uint32_t limit)
-{
-	uint32_t used = srq_in_use(s), part;
-
-	if (!limit || s->total < limit || s->nic[k].state != SHIFT_SRQ_OPEN)
-		return 0;
-	used = used ? used : 1;
-	part = (s->total - limit + used) / used; /* rounded up */
-	return part <= s->nic[k].on ? s->nic[k].on - part + 1 : 0;
+	for (unsigned int j = 0; j < s->cfg.nics; j++)
+		any |= srq_good(&s->nic[j]) > 0;
+	return !any || srq_good(&s->nic[k]);
 }
 
 /* --- what must hold --------------------------------------------------------------------------- */
 
-static const char *check_slots(const struct shift_srq *s)
+struct srq_counts {
+	uint32_t on[SHIFT_SRQ_NICS], held[SHIFT_SRQ_NICS], free;
+	uint64_t marks; /* of those that are free */
+};
+
+/* So that the sums of two lists that differ do. */
+static uint64_t slot_mark(uint32_t slot)
 {
-	uint32_t on[SHIFT_SRQ_NICS] = {0}, free = 0;
+	return (slot + 1) * 0x9e3779b97f4a7c15ull >> 20;
+}
 
-	for (uint32_t i = 0; i <= s->mask; i++) {
-		const struct shift_srq_entry *e = &s->ring[i];
+static const char *check_entry(const struct shift_srq *s, uint32_t slot, struct srq_counts *c)
+{
+	const struct shift_srq_entry *e = &s->ring[slot];
+	unsigned int k = e->nic;
 
-		if (!e->id && e->nic)
-			return "an empty slot names a NIC";
-		if (!e->id)
-			continue;
-		if ((e->id & s->mask) != i || e->id >= s->next)
-			return "an id is not in its slot";
-		if (e->nic == SHIFT_SRQ_NOWHERE)
-			free++;
-		else if (e->nic >= s->cfg.nics)
-			return "a receive is on a NIC that there is not";
-		else
-			on[e->nic]++;
+	if (!e->id)
+		return e->nic || e->refused ? "an empty slot says something" : NULL;
+	if ((e->id & s->mask) != slot || e->id >= s->next)
+		return "an id is not in its slot";
+	for (unsigned int j = 0; j < SHIFT_SRQ_NICS; j++)
+		if (e->refused & 1u << j && !s->nic[j].refuses)
+			return "a refusal is never forgotten (S22)";
+	if (k == SHIFT_SRQ_NOWHERE) {
+		c->free++;
+		c->marks += slot_mark(slot);
+		return NULL;
 	}
-	for (unsigned int k = 0; k < s->cfg.nics; k++)
-		if (on[k] != s->nic[k].on)
+	if (k >= s->cfg.nics)
+		return "a receive is on a NIC that there is not";
+	if (s->nic[k].draining && e->id >= s->nic[k].drain_id)
+		return "posted to a NIC that is being drained (S11)";
+	c->on[k]++;
+	c->held[k] += e->id < s->nic[k].horizon;
+	return NULL;
+}
+
+static const char *check_slots(const struct shift_srq *s, struct srq_counts *c)
+{
+	for (uint32_t i = 0; i <= s->mask; i++) {
+		const char *what = check_entry(s, i, c);
+
+		if (what)
+			return what;
+	}
+	for (unsigned int k = 0; k < s->cfg.nics; k++) {
+		if (c->on[k] != s->nic[k].on)
 			return "a NIC has another number of receives than is counted";
-	return free == s->free ? NULL : "another number is free than is counted";
+		if (c->held[k] != s->nic[k].held)
+			return "a NIC holds another number of receives than is counted (S23)";
+	}
+	return c->free == s->free ? NULL : "another number is free than is counted";
 }
 
 static const char *check_nic(const struct shift_srq_nic *n, unsigned int k)
 {
-	if (n->cut > n->on)
+	if (n->cut > n->on || n->doubt > n->cut || n->cut > n->held + n->doubt)
 		return "more are suspect than are there (S17)";
 	switch (n->state) {
 	case SHIFT_SRQ_EMPTY:
@@ -358,22 +506,25 @@ static const char *check_nic(const struct shift_srq_nic *n, unsigned int k)
 	return "no such state";
 }
 
-static bool free_list_ends(const struct shift_srq *s)
+static bool free_list_ends(const struct shift_srq *s, uint64_t marks)
 {
 	uint32_t at = s->free_first;
 
 	for (uint32_t i = 0; i < s->free; i++) {
-		if (s->ring[at].nic != SHIFT_SRQ_NOWHERE || !s->ring[at].id)
+		marks -= slot_mark(at);
+		if (i + 1 == s->free)
+			break;
+		at = s->ring[at].next_free;
+		if (at > s->mask)
 			return false;
-		if (i + 1 < s->free)
-			at = s->ring[at].next_free;
 	}
-	return !s->free || at == s->free_last;
+	return !s->free || (at == s->free_last && !marks);
 }
 
 const char *shift_srq_check(const struct shift_srq *s)
 {
-	const char *what = check_slots(s);
+	struct srq_counts c = {0};
+	const char *what = check_slots(s, &c);
 	uint32_t sum = s->free;
 
 	for (unsigned int k = 0; !what && k < s->cfg.nics; k++) {
@@ -384,31 +535,56 @@ const char *shift_srq_check(const struct shift_srq *s)
 	}
 	if (!what && sum != s->total)
 		what = "the sum is not the total";
-	if (!what && s->total > s->cfg.cap)
-		what = "more receives than there is room for";
-	if (!what && !free_list_ends(s))
+	if (!what && !free_list_ends(s, c.marks))
 		what = "the list of free receives is broken";
+	if (!what && s->alone != srq_is_alone(s))
+		what = "the usual way is open or shut, and should not be (S24)";
 	return what;
+}
+
+static bool any_may_go(const struct shift_srq *s, uint64_t now)
+{
+	uint32_t at = s->free_first;
+
+	for (uint32_t i = 0; i < s->free; i++, at = s->ring[at].next_free)
+		if (srq_target(s, &s->ring[at], now) != NO_NIC)
+			return true;
+	return false;
+}
+
+static const char *rests_nic(const struct shift_srq *s, unsigned int k, uint64_t now)
+{
+	const struct shift_srq_nic *n = &s->nic[k];
+
+	if (n->state == SHIFT_SRQ_GHOSTS && may_drain(n, now))
+		return "ghosts are left alone (S6)";
+	if (n->refuses && now >= n->offer_at)
+		return "a refusal is not forgotten (S22)";
+	if (steal_under_way(s, now))
+		return NULL;
+	if (is_to_sweep(n) && may_drain(n, now))
+		return "missing ones are not looked for (S18)";
+	if (n->look && may_drain(n, now))
+		return "a peer waits, and nobody looks (S23)";
+	if (is_to_probe(s, k, now))
+		return "a NIC needs some, and its drainer is not tried (S19)";
+	if (srq_good(n) || !would_get(s, k, now))
+		return NULL;
+	return find_donor(s, now, 1) == NO_NIC ? NULL
+					       : "a NIC in use has none while another has two (S9)";
 }
 
 const char *shift_srq_rests(const struct shift_srq *s, uint64_t now_ns)
 {
-	if (s->free && post_target(s, now_ns) != NO_NIC)
+	if (any_may_go(s, now_ns))
 		return "a receive is free, and a NIC may have it (S8)";
 	if (!srq_in_use(s) && s->nic[0].state == SHIFT_SRQ_EMPTY)
 		return "nobody is at home (S7)";
 	for (unsigned int k = 0; k < s->cfg.nics; k++) {
-		const struct shift_srq_nic *n = &s->nic[k];
+		const char *what = rests_nic(s, k, now_ns);
 
-		if (n->state == SHIFT_SRQ_GHOSTS && may_drain(n, now_ns))
-			return "ghosts are left alone (S6)";
-		if (n->told != srq_may_join(n, now_ns))
-			return "the caller was not told whether QPs may join (S6)";
-		if (!n->live || srq_good(n) || !may_post(n, now_ns) || steal_under_way(s))
-			continue;
-		for (unsigned int j = 0; j < s->cfg.nics; j++)
-			if (may_drain(&s->nic[j], now_ns) && srq_good(&s->nic[j]) > 1)
-				return "a NIC in use has none while another has two (S9)";
+		if (what)
+			return what;
 	}
 	return NULL;
 }
