@@ -31,7 +31,7 @@ noinst_LTLIBRARIES += lib/libshiftnic.la
 lib_libshiftnic_la_SOURCES = \
 	lib/base/background.c lib/base/background.h lib/base/background_wait.c lib/base/control_socket.c \
 	lib/base/control_socket.h lib/base/thread.c lib/base/thread.h lib/base/timers.c \
-	lib/base/timers.h lib/base/worker.c lib/base/worker.h lib/base/poll_deadline.h \
+	lib/base/timers.h lib/base/worker.c lib/base/worker.h lib/base/poll_deadline.h lib/base/readable.h \
 	lib/nic/ctrl_link.c lib/nic/ctrl_link.h lib/nic/ctrl_link_int.h lib/nic/ctrl_link_open.c \
 	lib/nic/ctrl_link_qp.c lib/nic/netlink.c lib/nic/netlink.h lib/nic/nic.c lib/nic/nic.h \
 	lib/nic/nic_gid.c lib/nic/nic_int.h lib/nic/nic_psn.c lib/nic/nic_vlan.c lib/nic/nic_watch.c lib/nic/peer_path.h \

@@ -64,7 +64,8 @@ int nic_reset_qp(const struct nic *nic, struct ibv_qp *qp)
 	struct ibv_qp_attr err = {.qp_state = IBV_QPS_ERR};
 	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
 
-	if (nic->is_rxe) /* refused in RESET, where it is not needed */
+	/* In RESET already it is refused, and not needed. */
+	if (nic->is_rxe)
 		real.modify_qp(qp, &err, IBV_QP_STATE);
 	return real.modify_qp(qp, &reset, IBV_QP_STATE);
 }

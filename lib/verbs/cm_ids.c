@@ -12,12 +12,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/fork.h"
 #include "lib/base/log.h"
+#include "lib/base/readable.h"
 #include "lib/base/table.h"
 #include "lib/base/uncancelled.h"
 #include "lib/base/worker.h"
@@ -864,28 +864,20 @@ static enum wake_up event_wakes(struct rdma_cm_event *e, struct rdma_cm_event **
 	return what;
 }
 
-static bool is_readable(int fd, int timeout_ms)
-{
-	struct pollfd p = {.fd = fd, .events = POLLIN};
-
-	return poll(&p, 1, timeout_ms) == 1;
-}
-
 /* A thread that has polled the descriptor waits so long for an event that it can be given, in ms;
  * if DISCONNECTED is due, longer. */
-enum { POLLED_MS = 1000, DUE_MS = 3000, SLICE_MS = 100 };
+enum { POLLED_MS = 1000, DUE_MS = 3000 };
 
 /* It has waited in vain so lately that it does not wait again: the service thread of rsockets has
  * the events of all of them. */
 #define WAITED_LATELY_NS 30000000000ull
 
-static bool comes_within(int fd, int ms)
-{
-	for (; ms > 0; ms -= SLICE_MS) /* a signal ends no more than a slice */
-		if (is_readable(fd, SLICE_MS))
-			return true;
-	return false;
-}
+/* One call of the verb. */
+struct reading {
+	int fd;
+	bool slept;	   /* for some event: the thread waits for nothing else */
+	uint64_t since_ms; /* it waits for an event that it can be given; 0: it does not */
+};
 
 /*
  * Who has slept in the verb goes on sleeping. But a thread that has found the event without waiting
@@ -894,16 +886,18 @@ static bool comes_within(int fd, int ms)
  * connection. (Not at once: qperf polls nothing, reads what was there for long only when it expects
  * DISCONNECTED, and ends with an error if it gets the hint.)
  */
-static bool must_get_something(int fd, bool slept, bool due)
+static bool must_get_something(struct reading *r, bool due)
 {
 	static _Thread_local uint64_t waited; /* in vain, until then; 0: never */
-	int flags = fcntl(fd, F_GETFL);
+	int flags = fcntl(r->fd, F_GETFL);
 
-	if (slept || flags < 0 || flags & O_NONBLOCK || is_readable(fd, 0))
+	if (r->slept || flags < 0 || flags & O_NONBLOCK || readable_now(r->fd))
 		return false;
 	if (!due && waited && now_ns() - waited < WAITED_LATELY_NS)
 		return true;
-	if (comes_within(fd, due ? DUE_MS : POLLED_MS))
+	if (!r->since_ms)
+		r->since_ms = readable_clock_ms();
+	if (readable_until(r->fd, r->since_ms + (due ? DUE_MS : POLLED_MS)))
 		return false;
 	waited = now_ns();
 	return true;
@@ -933,16 +927,16 @@ static void event_hide(struct rdma_cm_event *e)
 /* 0; else it is to be tried again, or EAGAIN is to be said. */
 enum { AGAIN = 1, NOTHING };
 
-static int event_filter(int fd, struct rdma_cm_event *e, struct rdma_cm_event **to, bool slept)
+static int event_filter(struct reading *r, struct rdma_cm_event *e, struct rdma_cm_event **to)
 {
 	switch (event_wakes(e, to)) {
 	case BECAME_EVENT: return 0;
-	case CAME_TOO_LATE: return must_get_something(fd, slept, false) ? NOTHING : AGAIN;
+	case CAME_TOO_LATE: return must_get_something(r, false) ? NOTHING : AGAIN;
 	case NO_WAKE_UP: break;
 	}
 	if (!cm_event_is_hidden(e))
 		return 0;
-	if (must_get_something(fd, slept, disconnected_is_due(e))) {
+	if (must_get_something(r, disconnected_is_due(e))) {
 		e->event = CM_EVENT_ADDR_CHANGE;
 		e->status = 0;
 		return 0;
@@ -957,16 +951,17 @@ int hook_cm_get_event(struct rdma_event_channel *channel, struct rdma_cm_event *
 {
 	struct rdma_cm_event *e;
 	int what = AGAIN, err;
-	bool slept;
+	struct reading r;
 
 	if (!event || fork_in_child())
 		return cm->get_cm_event(channel, event);
+	r = (struct reading){.fd = channel->fd};
 	while (what == AGAIN) {
-		slept = !is_readable(channel->fd, 0);
+		r.slept |= !readable_now(r.fd); /* that others have come meanwhile is no matter */
 		err = cm->get_cm_event(channel, &e);
 		if (err)
 			return err;
-		what = uncancelled(event_filter(channel->fd, e, event, slept));
+		what = uncancelled(event_filter(&r, e, event));
 	}
 	if (what == NOTHING) {
 		errno = EAGAIN;

@@ -14,9 +14,9 @@
 #include "lib/verbs/completion_events.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <stddef.h>
 
+#include "lib/base/readable.h"
 #include "lib/base/uncancelled.h"
 #include "lib/conn/drain.h"
 
@@ -41,21 +41,32 @@ static bool is_for_nothing(struct vcq *cq)
 	return nothing_is_there(cq);
 }
 
-/* A thread that has found this event without waiting may have polled the descriptor before (rpoll()
+/* A thread that has found an event without waiting may have polled the descriptor before (rpoll()
  * of rsocket does, in a program that also sleeps in the verb), and waits for other things there. So
  * it does not wait long: an event for nothing is better than none. */
 enum { POLLED_MS = 1000 };
 
-static bool another_comes(const struct ibv_comp_channel *channel)
+/* *until_ms: by readable_clock_ms(), for the whole call of the verb; 0: not yet. */
+static bool another_comes(const struct ibv_comp_channel *channel, uint64_t *until_ms)
 {
-	struct pollfd p = {.fd = channel->fd, .events = POLLIN};
 	int flags = fcntl(channel->fd, F_GETFL);
 
-	return flags >= 0 && !(flags & O_NONBLOCK) && poll(&p, 1, POLLED_MS) == 1;
+	if (flags < 0 || flags & O_NONBLOCK)
+		return false;
+	if (!*until_ms)
+		*until_ms = readable_clock_ms() + POLLED_MS;
+	return readable_until(channel->fd, *until_ms);
 }
 
+/* A call of the verb. */
+struct asking {
+	const struct ibv_comp_channel *channel;
+	bool slept;
+	uint64_t until_ms; /* another_comes() */
+};
+
 /* true: the program is not to be told of this event. */
-static bool take_back(struct cq_events *e, const struct ibv_comp_channel *channel, bool slept)
+static bool take_back(struct cq_events *e, struct asking *a)
 {
 	struct vcq *cq = (struct vcq *)((char *)e - offsetof(struct vcq, events));
 	bool doubtful, nothing;
@@ -65,7 +76,8 @@ static bool take_back(struct cq_events *e, const struct ibv_comp_channel *channe
 	uncancelled_begin();
 	doubtful = cq_events_may_be_empty(e, gate_is_shut(&cq->gate));
 	atomic_store_explicit(&cq->woken, !doubtful, memory_order_relaxed);
-	nothing = doubtful && is_for_nothing(cq) && (slept || another_comes(channel));
+	nothing = doubtful && is_for_nothing(cq) &&
+		  (a->slept || another_comes(a->channel, &a->until_ms));
 	if (nothing)
 		cq_events_take_back(e);
 	uncancelled_end();
@@ -74,13 +86,13 @@ static bool take_back(struct cq_events *e, const struct ibv_comp_channel *channe
 
 int hook_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
 {
+	struct asking a = {.channel = channel};
 	struct cq_events *e;
-	bool slept = false;
 
 	pthread_testcancel(); /* as read(2), also where there is something to read */
 	do {
-		if (channel_get_event(channel, cq, cq_context, &e, &slept))
+		if (channel_get_event(channel, cq, cq_context, &e, &a.slept))
 			return -1;
-	} while (e && take_back(e, channel, slept));
+	} while (e && take_back(e, &a));
 	return 0;
 }

@@ -38,19 +38,29 @@ static int drained_poll(struct vcq *cq, int n, struct ibv_wc *wc)
  * long for one. Less than a switch waits for the program at ibv_wr_start (wr_builder.c). */
 #define WOKEN_NS 500000000ull
 
+/* A thread that has done so in vain does not wait again so soon. It may serve many connections: if
+ * those to a host that is gone held it up one after the other, all others would stand still. */
+#define VAIN_NS 30000000000ull
+
+static bool vain_lately(uint64_t vain_ns)
+{
+	return vain_ns && now_ns() - vain_ns < VAIN_NS;
+}
+
 /*
  * It was an error, which the program is not to see. What the switch brings in its place comes soon:
  * some programs poll once for an event, and take it that their WR is done (ib_read_lat -e). Without
- * a switch there is nothing to wait for: `woken` may be of long ago, as the fast way does not clear
- * it, and the gate is shut for many reasons.
+ * a switch there is nothing to wait for: `woken` may be of long ago, as a completion that is
+ * counted on the fast way does not clear it, and the gate is shut for many reasons.
  */
 static int awaited_poll(struct vcq *cq, int n, struct ibv_wc *wc)
 {
 	const struct timespec ms = {.tv_nsec = 1000000};
+	static _Thread_local uint64_t vain_ns; /* when it did last; 0: never */
 	uint64_t end = now_ns() + WOKEN_NS;
 	int got = 0;
 
-	if (!vqp_any_switching())
+	if (!vqp_any_switching() || vain_lately(vain_ns))
 		return 0;
 	object_get(&cq->obj); /* a careless program may destroy it meanwhile */
 	uncancelled_begin();  /* no poll is a cancellation point */
@@ -60,6 +70,8 @@ static int awaited_poll(struct vcq *cq, int n, struct ibv_wc *wc)
 			break;
 		got = drained_poll(cq, n, wc);
 	} while (!got && gate_is_shut(&cq->gate) && now_ns() < end);
+	if (!got && now_ns() >= end)
+		vain_ns = now_ns();
 	uncancelled_end();
 	object_put(&cq->obj);
 	return got;
@@ -197,6 +209,13 @@ static __attribute__((noinline)) int polled(struct vcq *cq, enum gate_how how, i
 	return counted ? poll_rest(cq, counted, got, wc) : slow_poll(cq, got, wc);
 }
 
+/* Inside the gate. Nothing is there: the completion that an event has told of was polled before. */
+static void event_was_answered(struct vcq *cq)
+{
+	if (atomic_load_explicit(&cq->woken, memory_order_relaxed))
+		atomic_store_explicit(&cq->woken, false, memory_order_relaxed);
+}
+
 /* Inside the gate, which it leaves. */
 static inline int poll_entered(struct vcq *cq, enum gate_how how, int n, struct ibv_wc *wc)
 {
@@ -204,6 +223,8 @@ static inline int poll_entered(struct vcq *cq, enum gate_how how, int n, struct 
 
 	if (got > 0 && (got > 1 || !count_known(cq, wc)))
 		return polled(cq, how, got, wc);
+	if (!got)
+		event_was_answered(cq);
 	gate_leave(&cq->gate, how);
 	return got;
 }
@@ -238,6 +259,8 @@ static __attribute__((noinline)) int polled_unlike(struct vcq *cq, int got)
 {
 	if (got > 0)
 		return polled(cq, GATE_OWNED, got, gate_mark(&cq->gate));
+	if (!got)
+		event_was_answered(cq);
 	gate_leave(&cq->gate, GATE_OWNED);
 	return got;
 }

@@ -610,6 +610,57 @@ static void who_does_not_sleep_gets_an_event_in_time(void **state)
 	gate_open(&vsend->gate);
 }
 
+static void no_signal(int s)
+{
+	(void)s;
+}
+
+/* It has found an event for nothing without waiting, and waits for another one. */
+static void sleeper_finds_nothing(void)
+{
+	sleep_once();
+	gate_shut(&vsend->gate);
+	kernel_has(&real_send);
+	sleeper_begins();
+}
+
+/* A profiler's timer. */
+static void signals_do_not_end_that_time(void **state)
+{
+	struct sigaction act = {.sa_handler = no_signal, .sa_flags = SA_RESTART};
+
+	(void)state;
+	sigaction(SIGUSR1, &act, NULL);
+	sleeper_finds_nothing();
+	for (int i = 0; i < 50; i++) {
+		pthread_kill(sleeper_thread, SIGUSR1);
+		usleep(3000);
+	}
+	assert_false(sleeper_is_back);
+	hook_req_notify_cq(&real_send, 0);
+	deliver(IBV_WC_SUCCESS, IBV_WC_RECV);
+	assert_ptr_equal(sleeper_ends(), &real_send);
+	signal(SIGUSR1, SIG_DFL);
+	assert_int_equal(vcq_take(vsend, 1, &(struct ibv_wc){0}), 1);
+	gate_open(&vsend->gate);
+}
+
+/* One more for nothing every now and then does not make it longer. */
+static void others_for_nothing_do_not_make_that_time_longer(void **state)
+{
+	(void)state;
+	sleeper_finds_nothing();
+	for (int i = 0; i < 6 && !sleeper_is_back; i++) {
+		usleep(400000);
+		kernel_has(&real_send);
+	}
+	assert_true(sleeper_is_back);
+	assert_ptr_equal(sleeper_ends(), &real_send);
+	while (event())
+		;
+	gate_open(&vsend->gate);
+}
+
 static void who_has_polled_gets_an_event(void **state)
 {
 	(void)state;
@@ -934,6 +985,8 @@ int main(void)
 		TEST(who_sleeps_is_not_woken_for_nothing),
 		TEST(an_event_of_the_fast_way_is_given_unseen),
 		TEST(who_does_not_sleep_gets_an_event_in_time),
+		TEST(signals_do_not_end_that_time),
+		TEST(others_for_nothing_do_not_make_that_time_longer),
 		TEST(who_has_polled_gets_an_event),
 		TEST(the_programs_nic_is_removed),
 		TEST(a_backup_nic_is_removed),

@@ -2,6 +2,7 @@
 /* Events of RDMA-CM that the program is not to see, and those that we make. */
 #include <netinet/in.h>
 #include <pthread.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include "tests/unit/cm_world.h"
@@ -204,6 +205,72 @@ static void test_sleeper_is_not_woken(void **st)
 	assert_int_equal(pthread_create(&thread, NULL, unreachable_then_disconnected, NULL), 0);
 	expect_event(&channel, CM_EVENT_DISCONNECTED);
 	pthread_join(thread, NULL);
+}
+
+static void another_comes_at_once(void)
+{
+	raise_event(&channel, &id, CM_EVENT_UNREACHABLE, -110);
+}
+
+/* A NIC that dies makes an event for each connection. Who has slept for the first has not polled
+ * for the others. */
+static void test_sleeper_is_not_woken_by_many(void **st)
+{
+	pthread_t thread;
+
+	(void)st;
+	after_get = another_comes_at_once;
+	assert_int_equal(pthread_create(&thread, NULL, unreachable_then_disconnected, NULL), 0);
+	expect_event(&channel, CM_EVENT_DISCONNECTED);
+	pthread_join(thread, NULL);
+}
+
+/* A path that comes and goes makes events for hours. Who has polled gets something all the same. */
+static void test_polled_while_events_go_on(void **st)
+{
+	struct rdma_cm_event *e;
+	pthread_t thread;
+	int type = -1;
+
+	(void)st;
+	raise_event(&channel, &id, CM_EVENT_UNREACHABLE, -110);
+	pthread_create(&thread, NULL, reader, &type);
+	for (int i = 0; i < 5; i++) {
+		usleep(400000);
+		raise_event(&channel, &id, CM_EVENT_UNREACHABLE, -110);
+	}
+	raise_event(&channel, &id, CM_EVENT_DISCONNECTED, 0);
+	pthread_join(thread, NULL);
+	never_blocks(&channel);
+	while (!hook_cm_get_event(&channel.channel, &e))
+		hook_cm_ack_event(e);
+	assert_int_equal(type, CM_EVENT_ADDR_CHANGE);
+}
+
+static void nothing(int s)
+{
+	(void)s;
+}
+
+/* A profiler's timer. */
+static void test_signals_end_no_wait(void **st)
+{
+	struct sigaction act = {.sa_handler = nothing, .sa_flags = SA_RESTART};
+	pthread_t thread;
+	int type = -1;
+
+	(void)st;
+	sigaction(SIGUSR1, &act, NULL);
+	raise_event(&channel, &id, CM_EVENT_UNREACHABLE, -110);
+	pthread_create(&thread, NULL, reader, &type);
+	for (int i = 0; i < 100; i++) {
+		usleep(3000);
+		pthread_kill(thread, SIGUSR1);
+	}
+	raise_event(&channel, &id, CM_EVENT_DISCONNECTED, 0);
+	pthread_join(thread, NULL);
+	signal(SIGUSR1, SIG_DFL);
+	assert_int_equal(type, CM_EVENT_DISCONNECTED);
 }
 
 static void test_program_has_disconnected(void **st)
@@ -728,6 +795,9 @@ int main(void)
 		TEST(test_old_event_is_read_behind_a_disconnect),
 		TEST(test_polled_behind_the_end),
 		TEST(test_sleeper_is_not_woken),
+		TEST(test_sleeper_is_not_woken_by_many),
+		TEST(test_polled_while_events_go_on),
+		TEST(test_signals_end_no_wait),
 		TEST(test_program_has_disconnected),
 		TEST(test_unprotected),
 		TEST(test_own_qp),

@@ -194,6 +194,38 @@ static void it_does_not_wait_long(void **state)
 	assert_in_range(world.now - before, 400 * MS, 600 * MS);
 }
 
+/* It may serve many connections: those to a host that is gone, and others. */
+static void a_thread_waits_in_vain_once(void **state)
+{
+	uint64_t before;
+
+	(void)state;
+	world.send_cq.woken = true;
+	assert_int_equal(poll_meets_an_error(UINT32_MAX), 0);
+	before = world.now;
+	world.send_cq.woken = true;
+	assert_int_equal(poll_meets_an_error(3), 0);
+	assert_int_equal(sleeps, 0);
+	assert_int_equal(world.now, before);
+	world.now += 31000ull * MS;
+	world.send_cq.woken = true;
+	assert_int_equal(poll_meets_an_error(3), 1);
+	world.send_cq.woken = true;
+	assert_int_equal(poll_meets_an_error(3), 1); /* that one was not in vain */
+}
+
+/* Its completion was polled before the event. What is to come is no answer to that. */
+static void who_has_found_nothing_on_the_fast_way_does_not_wait(void **state)
+{
+	struct ibv_wc wc[8];
+
+	(void)state;
+	world.send_cq.woken = true;
+	assert_int_equal(hot_poll_cq(&world.real_send_cq, 8, wc), 0);
+	assert_int_equal(poll_meets_an_error(3), 0);
+	assert_int_equal(sleeps, 0);
+}
+
 /* The gate is shut for other reasons: a QP that the program has put into ERR, or one on its twin.
  */
 static void it_does_not_wait_if_no_switch_is_under_way(void **state)
@@ -490,6 +522,8 @@ int main(void)
 		FAST(a_program_that_sleeps_gets_all_at_once),
 		FAST(who_was_woken_for_an_error_waits_for_the_switch),
 		FAST(it_does_not_wait_long),
+		FAST(a_thread_waits_in_vain_once),
+		FAST(who_has_found_nothing_on_the_fast_way_does_not_wait),
 		FAST(it_does_not_wait_if_no_switch_is_under_way),
 		FAST(who_has_had_the_completion_does_not_wait),
 		FAST(an_empty_queue_leaves_the_gate),
