@@ -106,6 +106,16 @@ bool srq_is_alone(const struct shift_srq *s)
 	return true;
 }
 
+/* S18: when as many are left as may be missing, they are looked for. */
+static uint32_t srq_few(const struct shift_srq *s)
+{
+	uint32_t cut = s->nic[0].cut;
+
+	if (!s->alone)
+		return UINT32_MAX;
+	return cut ? cut + 1 : 0;
+}
+
 /* While it is alone nobody looks at its times, and none are kept. */
 void srq_settle(struct shift_srq *s, uint64_t now)
 {
@@ -114,6 +124,7 @@ void srq_settle(struct shift_srq *s, uint64_t now)
 	if (s->alone && !alone)
 		s->nic[0].empty_since = s->nic[0].had_since = now;
 	s->alone = alone;
+	s->few = srq_few(s);
 }
 
 /* --- receives -------------------------------------------------------------------------------- */
@@ -220,10 +231,16 @@ static void srq_at_most(uint32_t *n, uint32_t most)
 		*n = most;
 }
 
-/* S17: those that are missing are among those that are there. */
-static void srq_fewer_suspects(struct shift_srq_nic *n)
+/* S17: those that are missing are among those that are there. When none of these is in the queue,
+ * each may be one of them for which something speaks. */
+static void srq_weigh_suspects(struct shift_srq_nic *n)
 {
-	srq_at_most(&n->doubt, n->on);
+	if (srq_swept(n)) {
+		srq_at_most(&n->maybe, n->on);
+		n->cut += n->maybe;
+		n->maybe = 0;
+	}
+	srq_at_most(&n->doubt, n->on - n->held);
 	srq_at_most(&n->cut, n->on);
 	srq_at_most(&n->cut, n->held + n->doubt);
 }
@@ -239,7 +256,7 @@ static void srq_gone(struct shift_srq *s, unsigned int k, uint64_t id, uint64_t 
 		n->held--;
 	if (id < n->horizon || n->failed)
 		n->evict_at = now + s->cfg.evict_ns;
-	srq_fewer_suspects(n);
+	srq_weigh_suspects(n);
 	if (had && !srq_good(n))
 		n->empty_since = now;
 }
@@ -333,7 +350,7 @@ static void srq_forget_life(struct shift_srq *s, unsigned int k)
 {
 	struct shift_srq_nic *n = &s->nic[k];
 
-	n->on = n->cut = n->held = n->doubt = n->unnamed = 0;
+	n->on = n->cut = n->held = n->doubt = n->maybe = 0;
 	n->horizon = n->drain_at = n->shut_until = 0;
 	n->failed = n->blamed = n->look = false;
 	if (n->refuses)
@@ -400,9 +417,16 @@ static void srq_suspect(struct shift_srq *s, struct shift_srq_nic *n, uint64_t n
 	s->stats.suspects += n->cut < n->on;
 	n->cut++;
 	n->doubt++;
-	srq_fewer_suspects(n);
+	srq_weigh_suspects(n);
 	if (had && !srq_good(n))
 		n->empty_since = now;
+}
+
+/* The same, but it is not worth a look. */
+static void srq_may_lack(struct shift_srq_nic *n)
+{
+	n->maybe++;
+	srq_weigh_suspects(n);
 }
 
 /* S18: as long as they go, nobody comes, within bounds. */
@@ -422,6 +446,8 @@ void shift_srq_leave(struct shift_srq *s, unsigned int k, bool cut, uint64_t now
 	n->live--;
 	if (cut)
 		srq_suspect(s, n, now_ns);
+	else
+		srq_may_lack(n); /* the program has ended it, perhaps in the middle */
 	srq_stays_shut(s, n, now_ns);
 	srq_look_at_lives(s, now_ns);
 }
@@ -466,9 +492,7 @@ static void srq_queue_is_empty(struct shift_srq *s, struct shift_srq_nic *n, uin
 		n->empty_since = now;
 	n->held = n->on;
 	n->horizon = s->next;
-	n->cut += n->unnamed;
-	n->doubt = n->unnamed = 0;
-	srq_fewer_suspects(n);
+	srq_weigh_suspects(n);
 	if (!known) /* of some it was known before */
 		n->evict_at = now + s->cfg.evict_ns;
 }
@@ -480,7 +504,7 @@ static void srq_drain_fails(struct shift_srq *s, struct shift_srq_nic *n, bool s
 	if (!n->failed && !n->held)
 		n->evict_at = now + s->cfg.evict_ns;
 	if (sent && n->blamed)
-		n->unnamed++;
+		srq_may_lack(n);
 	if (sent && !n->blamed)
 		srq_suspect(s, n, now);
 	n->blamed |= sent;
@@ -519,7 +543,7 @@ void shift_srq_look(struct shift_srq *s, unsigned int k, uint64_t now_ns)
 
 	if (n->state != SHIFT_SRQ_OPEN || n->draining || !n->on || srq_swept(n))
 		return;
-	if (s->total == n->on && !n->cut && !n->unnamed)
+	if (s->total == n->on && !n->cut && !n->maybe)
 		return;
 	n->look = true;
 	srq_settle(s, now_ns);

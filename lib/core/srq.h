@@ -5,8 +5,8 @@
  *
  * Pure: no verbs, no threads, no clock, no allocation. The caller has one lock for all calls. It
  * keeps it until a receive that it was given for a NIC is posted there, and until the actions
- * (shift_srq_action) are carried out in order. These are asked for after each call, unless
- * shift_srq_alone(): then there are none.
+ * (shift_srq_action) are carried out in order. These are asked for after each call; after
+ * shift_srq_post and shift_srq_done only if it is not shift_srq_alone() then.
  */
 #ifndef SHIFT_CORE_SRQ_H
 #define SHIFT_CORE_SRQ_H
@@ -39,13 +39,13 @@ enum shift_srq_state {
 
 struct shift_srq_nic {
 	enum shift_srq_state state;
-	uint32_t live;	  /* QPs (S4) */
-	uint32_t on;	  /* receives that lie there */
-	uint32_t cut;	  /* of them, may be missing at most (S17) */
-	uint32_t held;	  /* of them, are not in its queue for certain: ids below horizon (S23) */
-	uint32_t doubt;	  /* of those above, may be missing at most */
-	uint32_t unnamed; /* drains that failed, may have taken one, and are not in cut (S19) */
-	uint32_t ghosts;  /* postings of the past that it may have */
+	uint32_t live;	/* QPs (S4) */
+	uint32_t on;	/* receives that lie there */
+	uint32_t cut;	/* of them, may be missing at most (S17) */
+	uint32_t held;	/* of them, are not in its queue for certain: ids below horizon (S23) */
+	uint32_t doubt; /* of the others, may be missing at most */
+	uint32_t maybe; /* QPs and drains besides: they go to cut when none is in its queue (S17) */
+	uint32_t ghosts; /* postings of the past that it may have */
 	bool draining;
 	bool look;	   /* its peer waits: is anything in its queue (S23)? */
 	bool failed;	   /* the last drain did (S19) */
@@ -97,6 +97,7 @@ struct shift_srq {
 	uint32_t mask;
 	uint32_t total; /* receives in the books */
 	bool alone;	/* shift_srq_alone() */
+	uint32_t few;	/* that many on NIC 0, or fewer, is not the usual case of shift_srq_done */
 	uint32_t free;	/* receives on no NIC: a list, the oldest first */
 	uint32_t free_first, free_last;
 	uint64_t seen_ns; /* when actions were last asked for */
@@ -116,7 +117,7 @@ void shift_srq_init(struct shift_srq *s, void *mem, const struct shift_srq_cfg *
 void shift_srq_grow(struct shift_srq *s, void *mem, uint32_t cap);
 
 /* The usual case (S24): all receives lie on NIC 0, none of them is looked for, and no action is due
- * but for ghosts. While it is so, 0 does for now_ns in shift_srq_post, _unpost and _done. */
+ * but for ghosts. While it is so, 0 will do for now_ns in shift_srq_post, _unpost and _done. */
 static inline bool shift_srq_alone(const struct shift_srq *s)
 {
 	return s->alone;
@@ -173,8 +174,7 @@ static inline bool shift_srq_done(struct shift_srq *s, unsigned int k, uint64_t 
 	uint64_t id = *wr_id;
 	struct shift_srq_entry *e = &s->ring[id & s->mask];
 
-	if (__builtin_expect(!s->alone || k || e->id != id || !id, 0) ||
-	    __builtin_expect(s->nic[0].on <= s->nic[0].cut, 0))
+	if (__builtin_expect(s->nic[0].on <= s->few || k || e->id != id || !id, 0))
 		return shift_srq_done_any(s, k, wr_id, now_ns);
 	*wr_id = e->wr_id;
 	e->id = 0;

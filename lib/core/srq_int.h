@@ -13,9 +13,7 @@ static inline struct shift_srq_entry *srq_at(const struct shift_srq *s, uint64_t
 /* Receives there that a message may meet, or has met and will complete (S17, S23). */
 static inline uint32_t srq_good(const struct shift_srq_nic *n)
 {
-	uint32_t bad = n->held + n->doubt;
-
-	return bad < n->on ? n->on - bad : 0;
+	return n->on - n->held - n->doubt;
 }
 
 /* S23: nothing is in its queue: that was seen, and all that came later has gone. */

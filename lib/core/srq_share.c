@@ -487,7 +487,7 @@ static const char *check_slots(const struct shift_srq *s, struct srq_counts *c)
 
 static const char *check_nic(const struct shift_srq_nic *n, unsigned int k)
 {
-	if (n->cut > n->on || n->doubt > n->cut || n->cut > n->held + n->doubt)
+	if (n->doubt > n->on - n->held || n->doubt > n->cut || n->cut > n->held + n->doubt)
 		return "more are suspect than are there (S17)";
 	switch (n->state) {
 	case SHIFT_SRQ_EMPTY:

@@ -16,7 +16,7 @@ CORE_TESTS = tests/unit/test_conn_random tests/unit/test_psn tests/unit/test_wrl
 	tests/unit/test_no_progress tests/unit/test_completions tests/unit/test_conn_switch \
 	tests/unit/test_conn_timers tests/unit/test_conn_replay tests/unit/test_log_reuse \
 	tests/unit/test_conn_failback tests/unit/test_conn_quiet tests/unit/test_log_rules tests/unit/test_log_room tests/unit/test_posting tests/unit/test_conn_lives \
-	tests/unit/test_srq tests/unit/test_srq_share tests/unit/test_srq_schedules tests/unit/test_srq_threads
+	tests/unit/test_srq tests/unit/test_srq_share tests/unit/test_srq_schedules
 check_PROGRAMS += $(CORE_TESTS)
 TESTS += $(CORE_TESTS)
 
@@ -38,10 +38,6 @@ tests_unit_test_srq_share_LDADD = $(core_test_libs)
 tests_unit_test_srq_schedules_SOURCES = tests/unit/test_srq_schedules.c
 tests_unit_test_srq_schedules_CFLAGS = $(core_test_cflags)
 tests_unit_test_srq_schedules_LDADD = $(core_test_libs)
-
-tests_unit_test_srq_threads_SOURCES = tests/unit/test_srq_threads.c
-tests_unit_test_srq_threads_CFLAGS = $(core_test_cflags) -pthread
-tests_unit_test_srq_threads_LDADD = $(core_test_libs)
 
 tests_unit_test_wrlog_SOURCES = tests/unit/test_wrlog.c
 tests_unit_test_wrlog_CFLAGS = $(core_test_cflags)
