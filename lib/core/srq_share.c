@@ -425,7 +425,7 @@ bool shift_srq_supplied(const struct shift_srq *s, unsigned int k)
 	bool any = s->free;
 
 	for (unsigned int j = 0; j < s->cfg.nics; j++)
-		any |= srq_good(&s->nic[j]) > 0;
+		any |= s->nic[j].on > s->nic[j].held;
 	return !any || srq_good(&s->nic[k]);
 }
 

@@ -577,7 +577,7 @@ static void qp_step(int i)
 	case GONE:
 		if (w.healing || rnd(50))
 			return;
-		*q = (struct fake_qp){.life = q->life + 1, .foreign = !rnd(6)};
+		*q = (struct fake_qp){.life = q->life + 1, .foreign = i && !rnd(6)};
 		return;
 	}
 }
