@@ -46,7 +46,7 @@ void shift_srq_init(struct shift_srq *s, void *mem, const struct shift_srq_cfg *
 	s->cfg.evict_ns = cfg->evict_ns ? cfg->evict_ns : 1000000000;
 	s->next = (uint64_t)s->mask + 1; /* 0 is no id */
 	s->nic[0].state = SHIFT_SRQ_OPEN;
-	s->alone = true;
+	srq_settle(s, 0);
 }
 
 static struct shift_sge *srq_side(const struct shift_srq *s, const struct shift_srq_entry *e)
@@ -124,6 +124,7 @@ void srq_settle(struct shift_srq *s, uint64_t now)
 	if (s->alone && !alone)
 		s->nic[0].empty_since = s->nic[0].had_since = now;
 	s->alone = alone;
+	s->sges = alone ? 1 + (s->cfg.sge_max > 0) : 0;
 	s->few = srq_few(s);
 }
 

@@ -97,7 +97,8 @@ struct shift_srq {
 	uint32_t mask;
 	uint32_t total; /* receives in the books */
 	bool alone;	/* shift_srq_alone() */
-	uint32_t few;	/* that many on NIC 0, or fewer, is not the usual case of shift_srq_done */
+	uint32_t sges;	/* so many or more are not the usual case of shift_srq_post, */
+	uint32_t few;	/* so many or fewer on NIC 0 are not that of shift_srq_done */
 	uint32_t free;	/* receives on no NIC: a list, the oldest first */
 	uint32_t free_first, free_last;
 	uint64_t seen_ns; /* when actions were last asked for */
@@ -138,7 +139,7 @@ static inline int shift_srq_post(struct shift_srq *s, const struct shift_raw_rec
 	struct shift_srq_entry *e = &s->ring[next & s->mask];
 	uint32_t num_sge = wr->num_sge;
 
-	if (__builtin_expect(!s->alone || num_sge > 1 || e->id, 0))
+	if (__builtin_expect(num_sge >= s->sges || e->id, 0))
 		return shift_srq_post_any(s, wr, now_ns, id);
 	e->wr_id = wr->wr_id;
 	e->num_sge = (uint16_t)num_sge;
@@ -178,7 +179,6 @@ static inline bool shift_srq_done(struct shift_srq *s, unsigned int k, uint64_t 
 		return shift_srq_done_any(s, k, wr_id, now_ns);
 	*wr_id = e->wr_id;
 	e->id = 0;
-	e->refused = 0;
 	s->total--;
 	s->nic[0].on--;
 	return true;

@@ -452,7 +452,7 @@ static const char *check_entry(const struct shift_srq *s, uint32_t slot, struct 
 	if ((e->id & s->mask) != slot || e->id >= s->next)
 		return "an id is not in its slot";
 	for (unsigned int j = 0; j < SHIFT_SRQ_NICS; j++)
-		if (e->refused & 1u << j && !s->nic[j].refuses)
+		if (e->refused & 1u << j && (s->alone || !s->nic[j].refuses))
 			return "a refusal is never forgotten (S22)";
 	if (k == SHIFT_SRQ_NOWHERE) {
 		c->free++;

@@ -602,7 +602,7 @@ static void suspects_in_the_usual_way(void **state)
 	assert_false(shift_srq_alone(&s));
 }
 
-/* NIC 1 has refused it; it went to NIC 0, and out of the books. */
+/* NIC 1 has refused it, and its life is over: nothing of that is left in the slot. */
 static void a_slot_forgets_refusals(void **state)
 {
 	(void)state;
@@ -614,11 +614,20 @@ static void a_slot_forgets_refusals(void **state)
 	assert_int_equal(nic[0].n, 2);
 	leave(1, true);
 	assert_true(shift_srq_alone(&s));
-	s.ring[nic[0].id[1] & s.mask].refused = 2;
-	s.nic[1].refuses = true;
 	assert_true(completes(0));
-	assert_int_equal(post_wr(1, 1), 0);
 	join(1);
+	post(1);
+	assert_int_equal(nic[1].n, 1);
+}
+
+static void no_sges_at_all(void **state)
+{
+	struct shift_srq_cfg cfg = {.cap = CAP, .nics = NICS};
+
+	(void)state;
+	shift_srq_init(&s, mem, &cfg);
+	assert_int_equal(post_wr(1, 1), -EINVAL);
+	assert_int_equal(post_wr(1, 0), 0);
 }
 
 /* --- what the check sees ---------------------------------------------------------------------- */
@@ -744,6 +753,7 @@ int main(void)
 		BOOKS_TEST(what_is_not_usual),
 		BOOKS_TEST(suspects_in_the_usual_way),
 		BOOKS_TEST(a_slot_forgets_refusals),
+		BOOKS_TEST(no_sges_at_all),
 		BOOKS_TEST(the_check_sees_a_post_to_a_drained_nic),
 		BOOKS_TEST(the_check_sees_a_list_that_is_wrong),
 		BOOKS_TEST(the_check_sees_counts_that_are_wrong),
