@@ -104,20 +104,52 @@ static void sleep_ends(void *arg)
 	errno = err;
 }
 
-int read_wait(int fd)
+/* Of the signals that end a read(2), as it is now: has one come? */
+static bool one_has_come(const struct sleep *s)
+{
+	sigset_t come, ends;
+
+	sigpending(&come);
+	find_unblocked(&s->was, &ends);
+	for (int i = 1; i < NSIG; i++)
+		if (sigismember(&ends, i) == 1 && sigismember(&come, i) == 1)
+			return true;
+	return false;
+}
+
+/* A signal has come that was blocked. *again: the program has since let its handler go on, or has
+ * taken it away. */
+static int sleep_is_interrupted(const struct sleep *s, bool *again)
+{
+	*again = handlers_have_changed() && !one_has_come(s);
+	errno = EINTR;
+	return -1;
+}
+
+static int sleep_once(int fd, bool *again)
 {
 	struct sleep s = {.p = {{.fd = fd, .events = POLLIN}, {.fd = -1, .events = POLLIN}}};
 	int n;
 
+	*again = false;
 	sleep_begins(&s);
 	pthread_cleanup_push(sleep_ends, &s);
 	do
 		n = poll(s.p, 2, -1);
 	while (n < 0 && errno == EINTR && !s.any_ends && !handlers_have_changed());
-	if (n > 0 && !s.p[0].revents) {
-		errno = EINTR;
-		n = -1;
-	}
+	if (n > 0 && !s.p[0].revents)
+		n = sleep_is_interrupted(&s, again);
 	pthread_cleanup_pop(1);
 	return n < 0 ? -1 : 0;
+}
+
+int read_wait(int fd)
+{
+	bool again;
+	int err;
+
+	do
+		err = sleep_once(fd, &again);
+	while (again);
+	return err;
 }

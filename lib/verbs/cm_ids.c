@@ -866,11 +866,35 @@ static enum wake_up event_wakes(struct rdma_cm_event *e, struct rdma_cm_event **
 
 /* A thread that has polled the descriptor waits so long for an event that it can be given, in ms;
  * if DISCONNECTED is due, longer. */
-enum { POLLED_MS = 1000, DUE_MS = 3000 };
+enum { POLLED_MS = 1000, DUE_MS = 3000, LOOK_MS = 50 };
 
 /* It has waited in vain so lately that it does not wait again: the service thread of rsockets has
  * the events of all of them. */
 #define WAITED_LATELY_NS 30000000000ull
+
+/* The program destroys or migrates it, which waits until its events are acknowledged. */
+static bool id_is_going(const struct rdma_cm_id *id)
+{
+	const struct cm_conn *c;
+	bool going;
+
+	cm_lock();
+	c = conn_at(id);
+	going = c && (c->gone || !c->channel);
+	cm_unlock();
+	return going;
+}
+
+/* While the thread holds an event of id, which may be NULL. */
+static bool comes_until(int fd, uint64_t until_ms, const struct rdma_cm_id *id)
+{
+	uint64_t now;
+
+	while ((now = readable_clock_ms()) < until_ms && !(id && id_is_going(id)))
+		if (readable_until(fd, now + LOOK_MS < until_ms ? now + LOOK_MS : until_ms))
+			return true;
+	return false;
+}
 
 /* One call of the verb. */
 struct reading {
@@ -886,7 +910,7 @@ struct reading {
  * connection. (Not at once: qperf polls nothing, reads what was there for long only when it expects
  * DISCONNECTED, and ends with an error if it gets the hint.)
  */
-static bool must_get_something(struct reading *r, bool due)
+static bool must_get_something(struct reading *r, const struct rdma_cm_id *id, bool due)
 {
 	static _Thread_local uint64_t waited; /* in vain, until then; 0: never */
 	int flags = fcntl(r->fd, F_GETFL);
@@ -897,7 +921,7 @@ static bool must_get_something(struct reading *r, bool due)
 		return true;
 	if (!r->since_ms)
 		r->since_ms = readable_clock_ms();
-	if (readable_until(r->fd, r->since_ms + (due ? DUE_MS : POLLED_MS)))
+	if (comes_until(r->fd, r->since_ms + (due ? DUE_MS : POLLED_MS), id))
 		return false;
 	waited = now_ns();
 	return true;
@@ -931,12 +955,12 @@ static int event_filter(struct reading *r, struct rdma_cm_event *e, struct rdma_
 {
 	switch (event_wakes(e, to)) {
 	case BECAME_EVENT: return 0;
-	case CAME_TOO_LATE: return must_get_something(r, false) ? NOTHING : AGAIN;
+	case CAME_TOO_LATE: return must_get_something(r, NULL, false) ? NOTHING : AGAIN;
 	case NO_WAKE_UP: break;
 	}
 	if (!cm_event_is_hidden(e))
 		return 0;
-	if (must_get_something(r, disconnected_is_due(e))) {
+	if (must_get_something(r, e->id, disconnected_is_due(e))) {
 		e->event = CM_EVENT_ADDR_CHANGE;
 		e->status = 0;
 		return 0;

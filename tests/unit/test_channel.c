@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "lib/base/fork.h"
+#include "lib/base/readable.h"
 #include "lib/object/channel.h"
 #include "lib/verbs/completion_events.h"
 #include "lib/verbs/qp.h"
@@ -628,11 +629,13 @@ static void sleeper_finds_nothing(void)
 static void signals_do_not_end_that_time(void **state)
 {
 	struct sigaction act = {.sa_handler = no_signal, .sa_flags = SA_RESTART};
+	uint64_t end_ms;
 
 	(void)state;
 	sigaction(SIGUSR1, &act, NULL);
+	end_ms = readable_clock_ms() + 250;
 	sleeper_finds_nothing();
-	for (int i = 0; i < 50; i++) {
+	while (readable_clock_ms() < end_ms) {
 		pthread_kill(sleeper_thread, SIGUSR1);
 		usleep(3000);
 	}
@@ -885,6 +888,49 @@ static void a_handler_that_comes_later(void **state)
 	signal(SIGUSR2, SIG_DFL);
 }
 
+/* The next sleep of a thread knows a handler that the program has replaced since. */
+static void a_handler_that_is_taken_away(void **state)
+{
+	struct sigaction act = {.sa_handler = handler};
+
+	(void)state;
+	for (int ignored = 0; ignored < 2; ignored++) {
+		act.sa_handler = handler;
+		act.sa_flags = 0;
+		sigaction(SIGUSR2, &act, NULL);
+		sleeper_begins();
+		act.sa_handler = ignored ? SIG_IGN : handler;
+		act.sa_flags = SA_RESTART;
+		sigaction(SIGUSR2, &act, NULL);
+		handled = 0;
+		pthread_kill(sleeper_thread, SIGUSR2);
+		assert_true(sleeper_sleeps_on());
+		assert_int_equal(handled, !ignored);
+		kernel_has(&real_recv);
+		assert_ptr_equal(sleeper_ends(), &real_recv);
+		hook_ack_cq_events(&real_recv, 1);
+	}
+	signal(SIGUSR2, SIG_DFL);
+}
+
+/* It is another one that has come, and ends the wait. */
+static void one_of_two_handlers_is_taken_away(void **state)
+{
+	struct sigaction act = {.sa_handler = handler};
+
+	(void)state;
+	sigaction(SIGUSR1, &act, NULL);
+	sigaction(SIGUSR2, &act, NULL);
+	sleeper_begins();
+	handled = 0;
+	signal(SIGUSR2, SIG_IGN);
+	pthread_kill(sleeper_thread, SIGUSR1);
+	assert_null(sleeper_ends());
+	assert_int_equal(handled, 1);
+	signal(SIGUSR1, SIG_DFL);
+	signal(SIGUSR2, SIG_DFL);
+}
+
 /* Nothing tells which handler has run: any signal ends the wait, as one that must end it may not be
  * lost. */
 static void without_a_descriptor_for_signals(void **state)
@@ -996,6 +1042,8 @@ int main(void)
 		TEST(a_cancelled_thread_takes_no_event),
 		TEST(another_handler_does_not_matter),
 		TEST(a_handler_that_comes_later),
+		TEST(a_handler_that_is_taken_away),
+		TEST(one_of_two_handlers_is_taken_away),
 		TEST(without_a_descriptor_for_signals),
 		TEST(a_child_has_only_the_kernels_events),
 		TEST(a_late_shadow_does_not_leak),

@@ -247,6 +247,52 @@ static void test_polled_while_events_go_on(void **st)
 	assert_int_equal(type, CM_EVENT_ADDR_CHANGE);
 }
 
+/* Two threads: one has polled, and waits for a better event than that; another destroys or migrates
+ * the id, which waits until it is acknowledged. */
+static void goes_while_another_has_its_event(void (*go)(void))
+{
+	uint64_t before;
+	pthread_t thread;
+	int type = -1;
+
+	raise_event(&channel, &id, CM_EVENT_UNREACHABLE, -110);
+	pthread_create(&thread, NULL, reader, &type);
+	usleep(100000);
+	before = ms_now();
+	go();
+	pthread_join(thread, NULL);
+	assert_true(ms_now() - before < 700);
+	assert_int_equal(type, CM_EVENT_ADDR_CHANGE);
+}
+
+static void destroys_it(void)
+{
+	destroy(&id);
+}
+
+static void until_it_is_acknowledged(void)
+{
+	usleep(200000);
+}
+
+static void migrates_it(void)
+{
+	during_migration = until_it_is_acknowledged;
+	assert_int_equal(hook_cm_migrate_id(&id, &other.channel), 0);
+}
+
+static void test_destroys_while_another_has_its_event(void **st)
+{
+	(void)st;
+	goes_while_another_has_its_event(destroys_it);
+}
+
+static void test_migrates_while_another_has_its_event(void **st)
+{
+	(void)st;
+	goes_while_another_has_its_event(migrates_it);
+}
+
 static void nothing(int s)
 {
 	(void)s;
@@ -256,6 +302,7 @@ static void nothing(int s)
 static void test_signals_end_no_wait(void **st)
 {
 	struct sigaction act = {.sa_handler = nothing, .sa_flags = SA_RESTART};
+	uint64_t before = ms_now();
 	pthread_t thread;
 	int type = -1;
 
@@ -263,7 +310,7 @@ static void test_signals_end_no_wait(void **st)
 	sigaction(SIGUSR1, &act, NULL);
 	raise_event(&channel, &id, CM_EVENT_UNREACHABLE, -110);
 	pthread_create(&thread, NULL, reader, &type);
-	for (int i = 0; i < 100; i++) {
+	while (ms_now() - before < 300) {
 		usleep(3000);
 		pthread_kill(thread, SIGUSR1);
 	}
@@ -798,6 +845,8 @@ int main(void)
 		TEST(test_sleeper_is_not_woken_by_many),
 		TEST(test_polled_while_events_go_on),
 		TEST(test_signals_end_no_wait),
+		TEST(test_destroys_while_another_has_its_event),
+		TEST(test_migrates_while_another_has_its_event),
 		TEST(test_program_has_disconnected),
 		TEST(test_unprotected),
 		TEST(test_own_qp),

@@ -220,8 +220,11 @@ static void who_has_found_nothing_on_the_fast_way_does_not_wait(void **state)
 	struct ibv_wc wc[8];
 
 	(void)state;
-	world.send_cq.woken = true;
-	assert_int_equal(hot_poll_cq(&world.real_send_cq, 8, wc), 0);
+	for (int i = 0; i < 2; i++) { /* the second knows the CQ */
+		world.send_cq.woken = true;
+		assert_int_equal(hot_poll_cq(&world.real_send_cq, 8, wc), 0);
+		assert_false(world.send_cq.woken);
+	}
 	assert_int_equal(poll_meets_an_error(3), 0);
 	assert_int_equal(sleeps, 0);
 }
