@@ -242,7 +242,6 @@ static void srq_weigh_suspects(struct shift_srq_nic *n)
 		n->maybe = 0;
 	}
 	srq_at_most(&n->doubt, n->on - n->held);
-	srq_at_most(&n->cut, n->on);
 	srq_at_most(&n->cut, n->held + n->doubt);
 }
 
@@ -255,7 +254,7 @@ static void srq_gone(struct shift_srq *s, unsigned int k, uint64_t id, uint64_t 
 	n->on--;
 	if (id < n->horizon)
 		n->held--;
-	if (id < n->horizon || n->failed)
+	if (id < n->watched)
 		n->evict_at = now + s->cfg.evict_ns;
 	srq_weigh_suspects(n);
 	if (had && !srq_good(n))
@@ -352,7 +351,7 @@ static void srq_forget_life(struct shift_srq *s, unsigned int k)
 	struct shift_srq_nic *n = &s->nic[k];
 
 	n->on = n->cut = n->held = n->doubt = n->maybe = 0;
-	n->horizon = n->drain_at = n->shut_until = 0;
+	n->horizon = n->watched = n->drain_at = n->shut_until = 0;
 	n->failed = n->blamed = n->look = false;
 	if (n->refuses)
 		srq_offer_again(s, k);
@@ -410,24 +409,38 @@ bool shift_srq_join(struct shift_srq *s, unsigned int k, uint64_t now_ns)
 	return true;
 }
 
+/* S18: if that is all of them now, and was not before, the time begins. */
+static void srq_all_suspect_since(const struct shift_srq *s, struct shift_srq_nic *n,
+				  uint32_t cut_before, uint64_t now)
+{
+	if (n->cut > cut_before && n->cut == n->on)
+		n->evict_at = now + s->cfg.evict_ns;
+}
+
 /* S17: one more of those there may be missing. */
 static void srq_suspect(struct shift_srq *s, struct shift_srq_nic *n, uint64_t now)
 {
-	bool had = srq_good(n);
+	uint32_t cut = n->cut, good = srq_good(n);
 
-	s->stats.suspects += n->cut < n->on;
+	if (cut == n->on)
+		return;
+	s->stats.suspects++;
 	n->cut++;
 	n->doubt++;
 	srq_weigh_suspects(n);
-	if (had && !srq_good(n))
+	srq_all_suspect_since(s, n, cut, now);
+	if (good && !srq_good(n))
 		n->empty_since = now;
 }
 
-/* The same, but it is not worth a look. */
-static void srq_may_lack(struct shift_srq_nic *n)
+/* The same, but nobody is to look for it. */
+static void srq_may_lack(const struct shift_srq *s, struct shift_srq_nic *n, uint64_t now)
 {
+	uint32_t cut = n->cut;
+
 	n->maybe++;
 	srq_weigh_suspects(n);
+	srq_all_suspect_since(s, n, cut, now);
 }
 
 /* S18: as long as they go, nobody comes, within bounds. */
@@ -448,7 +461,7 @@ void shift_srq_leave(struct shift_srq *s, unsigned int k, bool cut, uint64_t now
 	if (cut)
 		srq_suspect(s, n, now_ns);
 	else
-		srq_may_lack(n); /* the program has ended it, perhaps in the middle */
+		srq_may_lack(s, n, now_ns); /* the program has ended it, perhaps in the middle */
 	srq_stays_shut(s, n, now_ns);
 	srq_look_at_lives(s, now_ns);
 }
@@ -492,7 +505,7 @@ static void srq_queue_is_empty(struct shift_srq *s, struct shift_srq_nic *n, uin
 	if (srq_good(n))
 		n->empty_since = now;
 	n->held = n->on;
-	n->horizon = s->next;
+	n->horizon = n->watched = s->next;
 	srq_weigh_suspects(n);
 	if (!known) /* of some it was known before */
 		n->evict_at = now + s->cfg.evict_ns;
@@ -502,10 +515,12 @@ static void srq_queue_is_empty(struct shift_srq *s, struct shift_srq_nic *n, uin
 static void srq_drain_fails(struct shift_srq *s, struct shift_srq_nic *n, bool sent, uint64_t now)
 {
 	n->drain_at = now + s->cfg.retry_ns;
-	if (!n->failed && !n->held)
+	if (!n->failed && !n->held) {
+		n->watched = s->next;
 		n->evict_at = now + s->cfg.evict_ns;
+	}
 	if (sent && n->blamed)
-		srq_may_lack(n);
+		srq_may_lack(s, n, now);
 	if (sent && !n->blamed)
 		srq_suspect(s, n, now);
 	n->blamed |= sent;

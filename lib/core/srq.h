@@ -52,6 +52,7 @@ struct shift_srq_nic {
 	bool blamed;	   /* one such is in cut already */
 	bool refuses;	   /* some receives, until offer_at (S22) */
 	uint64_t horizon;  /* the next id, when its queue was seen empty; 0: never in this life */
+	uint64_t watched;  /* the next id, when a drain first found none, or failed (S18) */
 	uint64_t drain_id; /* the next id, when the drain began */
 	uint64_t drain_since;
 	uint64_t empty_since; /* it has had no good one */

@@ -636,6 +636,27 @@ static void progress_of_newer_ones_puts_nothing_off(void **state)
 	assert_int_equal(nic[0].evict, 1);
 }
 
+/* What was wrong before says nothing of who leaves now. */
+static void a_new_suspect_has_its_second(void **state)
+{
+	(void)state;
+	join(0);
+	join(0);
+	join(1);
+	post(2);
+	takes(0);
+	shift_srq_look(&s, 0, now);
+	run();
+	drains(0); /* in the middle of a long message */
+	now += 3000 * MS;
+	leave(0, true);
+	assert_int_equal(s.nic[0].cut, 1);
+	assert_int_equal(nic[0].evict, 0);
+	now += 1000 * MS;
+	run();
+	assert_int_equal(nic[0].evict, 1);
+}
+
 /* Nor does one that the NIC would not have (B5). */
 static void a_refusal_puts_nothing_off(void **state)
 {
@@ -662,6 +683,29 @@ static void a_refusal_puts_nothing_off(void **state)
 	assert_int_equal(nic[0].evict, 0);
 	shift_srq_unpost(&s, s.ring[s.free_first].id, now); /* is free: nothing */
 	now++;
+	run();
+	shift_srq_refused(&s, takes(0), now);
+	run();
+	assert_int_equal(nic[0].evict, 1);
+}
+
+static void a_refusal_puts_nothing_off_when_drains_fail(void **state)
+{
+	(void)state;
+	join(0);
+	join(0);
+	post(1);
+	takes(0);
+	leave(0, true);
+	drain_ends(0, SHIFT_SRQ_FAILED);
+	now += 900 * MS;
+	run();
+	drain_ends(0, SHIFT_SRQ_FAILED);
+	post(1);
+	shift_srq_refused(&s, takes(0), now);
+	run();
+	assert_int_equal(nic[0].evict, 0);
+	now += 100 * MS;
 	run();
 	shift_srq_refused(&s, takes(0), now);
 	run();
@@ -991,6 +1035,8 @@ int main(void)
 		BOOKS_TEST(a_turn_that_took_nothing_is_not_over_at_once),
 		BOOKS_TEST(progress_of_newer_ones_puts_nothing_off),
 		BOOKS_TEST(a_refusal_puts_nothing_off),
+		BOOKS_TEST(a_new_suspect_has_its_second),
+		BOOKS_TEST(a_refusal_puts_nothing_off_when_drains_fail),
 		BOOKS_TEST(one_nic_at_a_time),
 		BOOKS_TEST(not_while_another_is_emptied),
 		BOOKS_TEST(a_peer_waits),
