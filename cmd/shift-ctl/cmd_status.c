@@ -95,6 +95,72 @@ static void show_bypass(const struct stats_now *now)
 		       now->conns_refused);
 }
 
+/* "380 on mlx5_0 (12 queue pairs)"; *before is put before it, and is another for the next one. */
+static void show_srq_nic(const struct stats_srq *q, unsigned int rail, const char **before)
+{
+	const struct stats_srq_nic *n = q->now.nic + rail;
+	bool has_all = q->now.uncounted && !rail;
+
+	if (!has_all && !n->receives && !n->live)
+		return;
+	fputs(*before, stdout);
+	*before = ", ";
+	if (has_all)
+		printf("all that are posted");
+	else
+		printf("%" PRIu32, n->receives);
+	printf(" on %s", shown(q->nic[rail]));
+	if (n->live)
+		printf(" (%" PRIu32 " queue pair%s)", n->live, n->live == 1 ? "" : "s");
+}
+
+/* What is not as it should be there. */
+static void show_srq_trouble(const struct stats_srq *q, unsigned int rail)
+{
+	const struct stats_srq_nic *n = q->now.nic + rail;
+	const char *nic = shown(q->nic[rail]);
+
+	if (n->held)
+		printf("    %" PRIu32 " on %s that it does not give back\n", n->held, nic);
+	if (n->stuck)
+		printf("    %s gave nothing back when it was asked last; it is asked again\n", nic);
+	if (n->ghosts)
+		printf("    %" PRIu32
+		       " old ones may still be in %s: no queue pair moves there before"
+		       " they are out\n",
+		       n->ghosts, nic);
+}
+
+static void show_srq(const struct stats_srq *q)
+{
+	const char *before = ": ";
+
+	printf("  shared receive queue %" PRIu64 ": ", q->id);
+	if (q->now.uncounted)
+		printf("room for %" PRIu32 " receives", q->now.room);
+	else
+		printf("%" PRIu32 " receives posted, room for %" PRIu32, q->now.posted,
+		       q->now.room);
+	for (unsigned int i = 0; i < q->rails; i++)
+		show_srq_nic(q, i, &before);
+	if (q->now.waiting)
+		printf("%s%" PRIu32 " wait for a NIC", before, q->now.waiting);
+	putchar('\n');
+	for (unsigned int i = 0; i < q->rails; i++)
+		show_srq_trouble(q, i);
+}
+
+static void show_srqs(const struct stats_copy *copy)
+{
+	for (size_t i = 0; i < copy->srq_count; i++)
+		show_srq(copy->srqs + i);
+	if (copy->h.now.srqs_refused)
+		printf("  %" PRIu64
+		       " more shared receive queues are not shown: its statistics had no"
+		       " room\n",
+		       copy->h.now.srqs_refused);
+}
+
 static void process_show(const struct process *p)
 {
 	const struct stats_header *h = &p->copy.h;
@@ -111,6 +177,7 @@ static void process_show(const struct process *p)
 		       "EPOCH", "MOVES, OUTAGE", "PROTECTED");
 	for (size_t i = 0; i < p->copy.conn_count; i++)
 		show_conn(p->copy.conns + i);
+	show_srqs(&p->copy);
 	show_bypass(&h->now);
 	if (stats_summary(line, sizeof(line), &h->now, &counters))
 		printf("  %s\n", line);

@@ -68,6 +68,16 @@ static cJSON *counters_json(const struct shift_conn_stats *stats)
 	return o;
 }
 
+static cJSON *srq_counters_json(const struct shift_srq_stats *stats)
+{
+	cJSON *o = cJSON_CreateObject();
+
+#define COUNTER(name) add_number(o, #name, stats->name);
+	SHIFT_SRQ_STATS(COUNTER)
+#undef COUNTER
+	return o;
+}
+
 static cJSON *phases_json(const struct stats_switch *s)
 {
 	cJSON *o = cJSON_CreateObject();
@@ -223,6 +233,53 @@ static cJSON *conn_json(const struct stats_copy *copy, const struct stats_conn *
 	return o;
 }
 
+static void add_srq_nics(cJSON *o, const struct stats_srq *q)
+{
+	cJSON *list = cJSON_AddArrayToObject(o, "nics");
+
+	for (unsigned int i = 0; i < q->rails; i++) {
+		const struct stats_srq_nic *n = q->now.nic + i;
+		cJSON *nic = cJSON_CreateObject();
+
+		cJSON_AddStringToObject(nic, "nic", q->nic[i]);
+		if (q->now.uncounted && !i)
+			cJSON_AddNullToObject(nic, "receives");
+		else
+			add_number(nic, "receives", n->receives);
+		add_number(nic, "held", n->held);
+		add_number(nic, "ghosts", n->ghosts);
+		add_number(nic, "queue_pairs", n->live);
+		cJSON_AddBoolToObject(nic, "gives_back", !n->stuck);
+		cJSON_AddItemToArray(list, nic);
+	}
+}
+
+static cJSON *srq_json(const struct stats_srq *q)
+{
+	cJSON *o = cJSON_CreateObject();
+
+	add_number(o, "queue", q->id);
+	add_number(o, "room", q->now.room);
+	if (q->now.uncounted)
+		cJSON_AddNullToObject(o, "posted");
+	else
+		add_number(o, "posted", q->now.posted);
+	add_number(o, "waiting", q->now.waiting);
+	add_srq_nics(o, q);
+	cJSON_AddItemToObject(o, "counters", srq_counters_json(&q->now.counters));
+	return o;
+}
+
+static void add_srq_totals(cJSON *o, const struct stats_totals *t)
+{
+	cJSON *srqs = cJSON_AddObjectToObject(o, "shared_receive_queues");
+
+	add_number(srqs, "ever", t->now.srqs_ever);
+	add_number(srqs, "live", t->now.srqs_live);
+	add_number(srqs, "refused", t->now.srqs_refused);
+	cJSON_AddItemToObject(srqs, "counters", srq_counters_json(&t->srq_counters));
+}
+
 cJSON *stats_json_totals(const struct stats_totals *t)
 {
 	cJSON *o = cJSON_CreateObject(), *reasons;
@@ -256,6 +313,8 @@ cJSON *stats_json_totals(const struct stats_totals *t)
 	add_number(o, "events_hidden", t->now.events_hidden);
 	add_number(o, "in_doubt", t->counters.maybe_twice + t->counters.lost_atomics);
 	cJSON_AddItemToObject(o, "counters", counters_json(&t->counters));
+	if (t->now.srqs_ever + t->now.srqs_refused)
+		add_srq_totals(o, t);
 	return o;
 }
 
@@ -286,6 +345,9 @@ static void add_lists(cJSON *o, const struct stats_copy *copy)
 	for (size_t i = 0; i < copy->conn_count; i++)
 		cJSON_AddItemToArray(list, conn_json(copy, copy->conns + i));
 	add_bypass(o, copy);
+	list = cJSON_AddArrayToObject(o, "shared_receive_queues");
+	for (size_t i = 0; i < copy->srq_count; i++)
+		cJSON_AddItemToArray(list, srq_json(copy->srqs + i));
 	list = cJSON_AddArrayToObject(o, "switches");
 	for (size_t i = 0; i < copy->switch_count; i++)
 		cJSON_AddItemToArray(list, stats_json_switch(copy, copy->switches + i));

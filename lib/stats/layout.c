@@ -12,6 +12,7 @@ struct stats_shape stats_shape(void)
 		.unprotected = STATS_UNPROTECTED_COUNT,
 		.phases = STATS_PHASE_COUNT,
 		.switch_counters = 0 STATS_SWITCH_COUNTERS(ONE),
+		.srq_counters = 0 SHIFT_SRQ_STATS(ONE),
 	};
 }
 

@@ -9,9 +9,9 @@
  * version, and other enumerations (`shape`). Numbers have the byte order of the machine. Times are
  * CLOCK_MONOTONIC, in ns; the header has one moment by both clocks.
  *
- * The file may be read while it is written. What changes in place (header.now, a connection) has a
- * sequence number that is odd during a change. Tables of events and switches are rings: entry n is
- * at n % entries and its `seq` is n + 1. The oldest of the newest `entries` may just be
+ * The file may be read while it is written. What changes in place (header.now, a connection, an
+ * SRQ) has a sequence number that is odd during a change. Tables of events and switches are rings:
+ * entry n is at n % entries and its `seq` is n + 1. The oldest of the newest `entries` may just be
  * overwritten.
  *
  * The functions below are for any thread and take no lock.
@@ -20,11 +20,12 @@
 #define SHIFT_STATS_LAYOUT_H
 
 #include "lib/core/conn.h"
+#include "lib/core/srq.h"
 
 #define STATS_MAGIC "shiftST"
 
 enum {
-	STATS_VERSION = 1,
+	STATS_VERSION = 2,
 	STATS_HEADER_BYTES = 8192, /* the first table begins there */
 	STATS_TABLES_MAX = 16,
 	STATS_NIC_BYTES = 24, /* longer names are cut */
@@ -32,6 +33,7 @@ enum {
 	STATS_EVENTS = 1024,
 	STATS_SWITCHES = 256,
 	STATS_BYPASS_MAX = 32,
+	STATS_SRQS_MAX = 128,
 };
 
 /* Why a connection is not protected. */
@@ -189,6 +191,35 @@ struct stats_conn {
 	uint64_t fault_seen_ns;	 /* when now.fault_ns was last reported */
 };
 
+/* A NIC of a shared receive queue. */
+struct stats_srq_nic {
+	uint32_t receives; /* of the program, that lie there */
+	uint32_t held;	   /* of them, that may be missing: it does not give them back */
+	uint32_t ghosts;   /* postings of the past that it may still have */
+	uint32_t live;	   /* queue pairs that may take receives there */
+	uint32_t stuck;	   /* it gives nothing back: the last drain failed */
+	uint32_t unused;
+};
+
+/* What changes of a shared receive queue (doc/srq.md). */
+struct stats_srq_state {
+	uint32_t room;	    /* for so many receives */
+	uint32_t posted;    /* the program's, wherever they lie */
+	uint32_t waiting;   /* of them, that lie on no NIC */
+	uint32_t uncounted; /* NIC 0 has all of them, and nobody counts them: posted and
+			       nic[0].receives say nothing */
+	struct stats_srq_nic nic[SHIFT_RAILS_MAX];
+	struct shift_srq_stats counters;
+};
+
+struct stats_srq {
+	uint64_t sequence;
+	uint64_t id; /* unique in the process, from 1; 0: a free slot */
+	uint8_t rails, unused[7];
+	char nic[SHIFT_RAILS_MAX][STATS_NIC_BYTES];
+	struct stats_srq_state now;
+};
+
 /* The part of the header that changes, under one sequence number. */
 struct stats_now {
 	uint64_t sequence;
@@ -206,6 +237,10 @@ struct stats_now {
 	uint64_t gone, gone_protected;
 	uint64_t gone_unprotected[STATS_UNPROTECTED_COUNT];
 	struct shift_conn_stats gone_counters;
+	/* Shared receive queues. */
+	uint64_t srqs_ever, srqs_live, srqs_refused; /* as for connections */
+	uint64_t srq_slots_used;
+	struct shift_srq_stats gone_srq_counters; /* of those that are gone */
 	/* QPs without a slot, counted by NIC and reason. */
 	struct stats_bypass {
 		char nic[STATS_NIC_BYTES];
@@ -214,7 +249,12 @@ struct stats_now {
 	} bypass[STATS_BYPASS_MAX];
 };
 
-enum stats_table_kind { STATS_TABLE_CONNS = 1, STATS_TABLE_EVENTS, STATS_TABLE_SWITCHES };
+enum stats_table_kind {
+	STATS_TABLE_CONNS = 1,
+	STATS_TABLE_EVENTS,
+	STATS_TABLE_SWITCHES,
+	STATS_TABLE_SRQS,
+};
 
 struct stats_table {
 	uint32_t kind, entry_bytes;
@@ -225,7 +265,8 @@ struct stats_table {
 /* How many values the enumerations above and those of lib/core have. Two builds mean the same by a
  * number only if all of these are equal. */
 struct stats_shape {
-	uint16_t states, reasons, counters, unprotected, phases, switch_counters, unused[2];
+	uint16_t states, reasons, counters, unprotected, phases, switch_counters;
+	uint16_t srq_counters, unused;
 };
 
 struct stats_header {
@@ -245,7 +286,8 @@ struct stats_header {
 
 _Static_assert(sizeof(struct stats_header) <= STATS_HEADER_BYTES, "the header has grown");
 _Static_assert(sizeof(struct stats_now) % 8 == 0 && sizeof(struct stats_conn) % 8 == 0 &&
-		       sizeof(struct stats_switch) % 8 == 0 && sizeof(struct stats_event) == 64,
+		       sizeof(struct stats_srq) % 8 == 0 && sizeof(struct stats_switch) % 8 == 0 &&
+		       sizeof(struct stats_event) == 64,
 	       "entries are read in words of 8 bytes");
 
 /* Of this build. */

@@ -114,11 +114,19 @@ static void clean_conn(struct stats_conn *c)
 	clean_switch(&c->now);
 }
 
+static void clean_srq(struct stats_srq *q)
+{
+	for (int i = 0; i < SHIFT_RAILS_MAX; i++)
+		end_text(q->nic[i], STATS_NIC_BYTES);
+	q->rails = at_most(q->rails, SHIFT_RAILS_MAX);
+}
+
 /* Another user may have made the file as large as it could be, of holes. */
 static uint64_t entries_max(uint32_t kind)
 {
 	return kind == STATS_TABLE_EVENTS     ? STATS_EVENTS
 	       : kind == STATS_TABLE_SWITCHES ? STATS_SWITCHES
+	       : kind == STATS_TABLE_SRQS     ? STATS_SRQS_MAX
 					      : STATS_CONNS_MAX;
 }
 
@@ -127,6 +135,7 @@ static size_t entry_bytes_min(uint32_t kind)
 {
 	return kind == STATS_TABLE_EVENTS     ? sizeof(struct stats_event)
 	       : kind == STATS_TABLE_SWITCHES ? sizeof(struct stats_switch)
+	       : kind == STATS_TABLE_SRQS     ? sizeof(struct stats_srq)
 					      : sizeof(struct stats_conn);
 }
 
@@ -275,11 +284,23 @@ static const struct stats_table *find_table(const struct stats_copy *copy, uint3
 	return NULL;
 }
 
+/* What the entries of a table of slots begin with. */
+struct slot_head {
+	uint64_t sequence;
+	uint64_t id; /* 0: a free slot */
+};
+
+_Static_assert(offsetof(struct stats_conn, id) == offsetof(struct slot_head, id) &&
+		       offsetof(struct stats_srq, id) == offsetof(struct slot_head, id),
+	       "connections and SRQs are read alike");
+
 /* The same part of a table, read twice, one after the other. */
 struct two_reads {
 	uint8_t *was, *is;
 	bool *taken; /* of each entry */
 	size_t entries, entry_bytes;
+	uint8_t *to; /* of each entry so many bytes */
+	size_t to_bytes;
 };
 
 static void free_reads(struct two_reads *r)
@@ -303,18 +324,20 @@ static int alloc_reads(struct two_reads *r)
  * that one would have the old words, or, if the change had begun before, another number. Returns
  * how many are not steady.
  */
-static size_t take_steady(struct two_reads *r, struct stats_conn *to)
+static size_t take_steady(struct two_reads *r)
 {
 	size_t left = 0;
 
 	for (size_t i = 0; i < r->entries; i++) {
 		const uint8_t *is = r->is + i * r->entry_bytes;
+		struct slot_head head;
 
 		if (r->taken[i])
 			continue;
-		memcpy(to + i, is, sizeof(*to));
-		r->taken[i] = !(to[i].sequence & 1) &&
-			      !memcmp(is, r->was + i * r->entry_bytes, sizeof(*to));
+		memcpy(&head, is, sizeof(head));
+		memcpy(r->to + i * r->to_bytes, is, r->to_bytes);
+		r->taken[i] = !(head.sequence & 1) &&
+			      !memcmp(is, r->was + i * r->entry_bytes, r->to_bytes);
 		left += !r->taken[i];
 	}
 	return left;
@@ -327,7 +350,7 @@ static int read_entries(int fd, struct two_reads *r, uint64_t at, struct stats_c
 	size_t bytes = r->entries * r->entry_bytes;
 	int err = read_at(fd, r->was, bytes, at);
 
-	while (!err && !(err = read_at(fd, r->is, bytes, at)) && take_steady(r, copy->conns)) {
+	while (!err && !(err = read_at(fd, r->is, bytes, at)) && take_steady(r)) {
 		uint8_t *was = r->was;
 
 		if (copy->torn || copy->life != STATS_RUNNING || monotonic_ns() > end_ns) {
@@ -341,26 +364,31 @@ static int read_entries(int fd, struct two_reads *r, uint64_t at, struct stats_c
 	return err;
 }
 
-/* Leaves the live ones of the slots, and gives back the memory of the others. */
-static void pack_conns(struct stats_copy *copy, size_t slots)
+/* Leaves the live ones of the slots, and gives back the memory of the others. Returns how many. */
+static size_t pack_slots(void **slots, size_t count, size_t bytes)
 {
-	struct stats_conn *fewer;
+	uint8_t *first = *slots;
+	struct slot_head head;
+	size_t live = 0;
+	void *fewer;
 
-	for (size_t i = 0; i < slots; i++) {
-		if (!copy->conns[i].id)
-			continue;
-		copy->conns[copy->conn_count] = copy->conns[i];
-		clean_conn(copy->conns + copy->conn_count++);
+	for (size_t i = 0; i < count; i++) {
+		memcpy(&head, first + i * bytes, sizeof(head));
+		if (head.id)
+			memmove(first + live++ * bytes, first + i * bytes, bytes);
 	}
-	fewer = realloc(copy->conns, (copy->conn_count + 1) * sizeof(*copy->conns));
+	fewer = realloc(first, (live + 1) * bytes);
 	if (fewer)
-		copy->conns = fewer;
+		*slots = fewer;
+	return live;
 }
 
-static int read_conns(int fd, struct stats_copy *copy)
+/* *to gets the live ones of the first `slots` of a table, as far as there are so many. Returns how
+ * many, or a negative errno. */
+static ssize_t read_slots(int fd, struct stats_copy *copy, uint32_t kind, uint64_t slots, void **to,
+			  size_t bytes)
 {
-	const struct stats_table *t = find_table(copy, STATS_TABLE_CONNS, fd);
-	uint64_t slots = copy->h.now.slots_used;
+	const struct stats_table *t = find_table(copy, kind, fd);
 	struct two_reads r;
 	int err;
 
@@ -368,15 +396,40 @@ static int read_conns(int fd, struct stats_copy *copy)
 		return -EBADMSG;
 	if (slots > t->entries)
 		slots = t->entries;
-	r = (struct two_reads){.entries = slots, .entry_bytes = t->entry_bytes};
-	copy->conns = calloc(slots + 1, sizeof(*copy->conns));
-	err = copy->conns ? alloc_reads(&r) : -ENOMEM;
+	*to = calloc(slots + 1, bytes);
+	r = (struct two_reads){
+		.entries = slots, .entry_bytes = t->entry_bytes, .to = *to, .to_bytes = bytes};
+	err = *to ? alloc_reads(&r) : -ENOMEM;
 	if (!err)
 		err = read_entries(fd, &r, t->at, copy);
-	if (!err)
-		pack_conns(copy, slots);
 	free_reads(&r);
-	return err;
+	return err ? err : (ssize_t)pack_slots(to, slots, bytes);
+}
+
+static int read_conns(int fd, struct stats_copy *copy)
+{
+	ssize_t n = read_slots(fd, copy, STATS_TABLE_CONNS, copy->h.now.slots_used,
+			       (void **)&copy->conns, sizeof(*copy->conns));
+
+	if (n < 0)
+		return (int)n;
+	copy->conn_count = (size_t)n;
+	for (size_t i = 0; i < copy->conn_count; i++)
+		clean_conn(copy->conns + i);
+	return 0;
+}
+
+static int read_srqs(int fd, struct stats_copy *copy)
+{
+	ssize_t n = read_slots(fd, copy, STATS_TABLE_SRQS, copy->h.now.srq_slots_used,
+			       (void **)&copy->srqs, sizeof(*copy->srqs));
+
+	if (n < 0)
+		return (int)n;
+	copy->srq_count = (size_t)n;
+	for (size_t i = 0; i < copy->srq_count; i++)
+		clean_srq(copy->srqs + i);
+	return 0;
 }
 
 static int read_written(int fd, const struct stats_copy *copy, const struct stats_table *t,
@@ -491,6 +544,8 @@ int stats_read_fd(int fd, struct stats_copy *copy)
 	if (!err)
 		err = read_conns(fd, copy);
 	if (!err)
+		err = read_srqs(fd, copy);
+	if (!err)
 		err = read_rings(fd, copy);
 	if (err)
 		stats_free(copy);
@@ -538,13 +593,14 @@ int stats_read_header(const char *path, struct stats_copy *copy)
 size_t stats_copy_bytes(const struct stats_copy *copy)
 {
 	return sizeof(*copy) + copy->conn_count * sizeof(*copy->conns) +
-	       copy->event_count * sizeof(*copy->events) +
+	       copy->srq_count * sizeof(*copy->srqs) + copy->event_count * sizeof(*copy->events) +
 	       copy->switch_count * sizeof(*copy->switches);
 }
 
 void stats_free(struct stats_copy *copy)
 {
 	free(copy->conns);
+	free(copy->srqs);
 	free(copy->events);
 	free(copy->switches);
 	memset(copy, 0, sizeof(*copy));
@@ -557,6 +613,18 @@ struct shift_conn_stats stats_sum(const struct stats_copy *copy)
 #define ADD(name) sum.name += copy->conns[i].counters.name;
 	for (size_t i = 0; i < copy->conn_count; i++) {
 		SHIFT_STATS(ADD)
+	}
+#undef ADD
+	return sum;
+}
+
+struct shift_srq_stats stats_sum_srqs(const struct stats_copy *copy)
+{
+	struct shift_srq_stats sum = copy->h.now.gone_srq_counters;
+
+#define ADD(name) sum.name += copy->srqs[i].now.counters.name;
+	for (size_t i = 0; i < copy->srq_count; i++) {
+		SHIFT_SRQ_STATS(ADD)
 	}
 #undef ADD
 	return sum;

@@ -30,7 +30,9 @@ struct stats_copy {
 	enum stats_life life;
 	bool torn; /* some part was amid a change all the time: the process died there */
 	struct stats_conn *conns;
-	size_t conn_count; /* live ones only */
+	size_t conn_count;	/* live ones only */
+	struct stats_srq *srqs; /* live ones only */
+	size_t srq_count;
 	struct stats_event *events;
 	size_t event_count; /* oldest first; .seq - 1 is the number of an event */
 	uint64_t events_written;
@@ -64,6 +66,9 @@ size_t stats_copy_bytes(const struct stats_copy *copy);
 
 /* The counters of all connections, also of those that are gone. */
 struct shift_conn_stats stats_sum(const struct stats_copy *copy);
+
+/* The counters of all shared receive queues, also of those that are gone. */
+struct shift_srq_stats stats_sum_srqs(const struct stats_copy *copy);
 
 /* Are these headers of one process, read at two times or in two places? */
 bool stats_same_process(const struct stats_header *a, const struct stats_header *b);

@@ -2,7 +2,7 @@
 /*
  * Counters and flight recorder of this process: the writer, inside libshift.so (libc only).
  * layout.h says where they are and what is in them. All of the room lib/stats that libshift.so
- * calls is here; stats.c, stats_file.c and switch_record.c do it.
+ * calls is here; stats.c, srq_stats.c, stats_file.c and switch_record.c do it.
  *
  * Every function is for any thread and may be called with locks held, as it takes one leaf lock.
  * None waits for another process; none is for the data path. Without a file (/run is read-only, or
@@ -109,5 +109,18 @@ void stats_event_hidden(void);
 
 /* A QP without a slot: the library lets its calls through. */
 void stats_bypass(const char *nic, enum stats_unprotected reason);
+
+/*
+ * The slot of a new shared receive queue, or -1. NICs of rails 0 .. rails - 1; room: for so many
+ * receives. The caller serializes the calls of one SRQ by that SRQ's own lock.
+ */
+int stats_srq_add(unsigned int rails, const char *const *nics, uint32_t room);
+
+/* Now and then, for shift-ctl, and right before it is removed, for its counters. All of
+ * *state counts, its room too. */
+void stats_srq_update(int slot, const struct stats_srq_state *state);
+
+/* Adds the SRQ's counters to the totals; the slot may be used again. */
+void stats_srq_remove(int slot);
 
 #endif

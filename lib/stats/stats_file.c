@@ -17,6 +17,7 @@ enum {
 	PAGE = 4096,
 	GROW_SLOTS = 64, /* memory is taken for so many at once */
 	COPY_BYTES = 1 << 16,
+	TABLES = 4,
 };
 
 struct stats_file stats_file = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -114,9 +115,12 @@ static uint64_t lay_out(struct stats_table *t)
 	t[1] = (struct stats_table){STATS_TABLE_SWITCHES, sizeof(struct stats_switch),
 				    round_up(t[0].at + t[0].entries * t[0].entry_bytes),
 				    STATS_SWITCHES, 0};
-	/* Last, as it is hardly ever full. */
-	t[2] = (struct stats_table){STATS_TABLE_CONNS, sizeof(struct stats_conn),
+	t[3] = (struct stats_table){STATS_TABLE_SRQS, sizeof(struct stats_srq),
 				    round_up(t[1].at + t[1].entries * t[1].entry_bytes),
+				    STATS_SRQS_MAX, 0};
+	/* Last in the file, as it is hardly ever full. */
+	t[2] = (struct stats_table){STATS_TABLE_CONNS, sizeof(struct stats_conn),
+				    round_up(t[3].at + t[3].entries * t[3].entry_bytes),
 				    STATS_CONNS_MAX, 0};
 	return round_up(t[2].at + t[2].entries * t[2].entry_bytes);
 }
@@ -136,13 +140,14 @@ static int map_file(int fd, uint64_t bytes, const struct stats_table *t)
 	F->events = (struct stats_event *)(base + t[0].at);
 	F->switches = (struct stats_switch *)(base + t[1].at);
 	F->conns = (struct stats_conn *)(base + t[2].at);
+	F->srqs = (struct stats_srq *)(base + t[3].at);
 	__atomic_store_n(&F->h, (struct stats_header *)base, __ATOMIC_RELEASE);
 	return 0;
 }
 
 static int init_file(int fd, const char *job, uint64_t nonce, const char *report_dir)
 {
-	struct stats_table table[3];
+	struct stats_table table[TABLES];
 	uint64_t bytes = lay_out(table);
 	struct stat st;
 	int err;
@@ -153,7 +158,7 @@ static int init_file(int fd, const char *job, uint64_t nonce, const char *report
 	F->ino = st.st_ino;
 	F->owner = getpid();
 	F->conns_ready = 0;
-	F->last_id = 0;
+	F->last_id = F->last_srq_id = 0;
 	err = map_file(fd, bytes, table);
 	if (err)
 		return err;
@@ -161,7 +166,7 @@ static int init_file(int fd, const char *job, uint64_t nonce, const char *report
 	memcpy(F->h->magic, STATS_MAGIC, sizeof(STATS_MAGIC));
 	F->h->header_bytes = sizeof(struct stats_header);
 	F->h->shape = stats_shape();
-	F->h->tables = 3;
+	F->h->tables = TABLES;
 	memcpy(F->h->table, table, sizeof(table));
 	/* Last: readers refuse the file until then. */
 	__atomic_store_n(&F->h->version, STATS_VERSION, __ATOMIC_RELEASE);
@@ -290,7 +295,7 @@ int stats_grow(void)
 static int copy_file(const char *to)
 {
 	static const char zeros[COPY_BYTES];
-	uint64_t bytes = lay_out((struct stats_table[3]){0});
+	uint64_t bytes = lay_out((struct stats_table[TABLES]){0});
 	uint64_t used = (uint64_t)((uint8_t *)(F->conns + F->conns_ready) - (uint8_t *)F->h);
 	int fd = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600), err = 0;
 

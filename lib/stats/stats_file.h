@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * The file of this process, for the parts of the writer: stats.c (slots, totals, flight recorder)
- * and switch_record.c (records of switches). stats.h has what the library calls.
+ * The file of this process, for the parts of the writer: stats.c (slots, totals, flight recorder),
+ * srq_stats.c (shared receive queues) and switch_record.c (records of switches). stats.h has what
+ * the library calls.
  *
  * There is one file in a process and one lock, a leaf: nothing else is locked while it is held. All
  * that the mapping contains is written under that lock alone. The mapping is never undone, as a
@@ -21,9 +22,10 @@ struct stats_file {
 	struct stats_conn *conns;
 	struct stats_event *events;
 	struct stats_switch *switches;
+	struct stats_srq *srqs;
 	pid_t owner;	    /* a child of fork() has the mapping too, and may not write */
 	size_t conns_ready; /* slots that have memory: writing there cannot raise SIGBUS */
-	uint64_t last_id;
+	uint64_t last_id, last_srq_id;
 	dev_t dev; /* of our file: path may be another's by now */
 	ino_t ino;
 	char path[128];

@@ -11,6 +11,13 @@ void stats_add_counters(struct shift_conn_stats *to, const struct shift_conn_sta
 #undef ADD
 }
 
+void stats_add_srq_counters(struct shift_srq_stats *to, const struct shift_srq_stats *from)
+{
+#define ADD(name) to->name += from->name;
+	SHIFT_SRQ_STATS(ADD)
+#undef ADD
+}
+
 /* Appends to a line of which n bytes are there already, and perhaps more than fit. */
 static int append_count(char *line, size_t bytes, int n, const char *before, uint64_t count,
 			const char *what)

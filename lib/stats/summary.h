@@ -19,5 +19,6 @@ int stats_summary(char *line, size_t bytes, const struct stats_now *now,
 
 /* *to += *from. */
 void stats_add_counters(struct shift_conn_stats *to, const struct shift_conn_stats *from);
+void stats_add_srq_counters(struct shift_srq_stats *to, const struct shift_srq_stats *from);
 
 #endif

@@ -20,6 +20,9 @@ static void add_now(struct stats_now *to, const struct stats_now *n)
 		to->met_failure[i] += n->met_failure[i];
 	to->outage_total_ns += n->outage_total_ns;
 	to->events_hidden += n->events_hidden;
+	to->srqs_ever += n->srqs_ever;
+	to->srqs_live += n->srqs_live;
+	to->srqs_refused += n->srqs_refused;
 	if (n->outage_max_ns > to->outage_max_ns)
 		to->outage_max_ns = n->outage_max_ns;
 }
@@ -34,10 +37,12 @@ void stats_totals_add(struct stats_totals *t, const struct stats_copy *copy)
 {
 	const struct stats_now *n = &copy->h.now;
 	struct shift_conn_stats sum = stats_sum(copy);
+	struct shift_srq_stats srq_sum = stats_sum_srqs(copy);
 
 	t->processes++;
 	add_now(&t->now, n);
 	stats_add_counters(&t->counters, &sum);
+	stats_add_srq_counters(&t->srq_counters, &srq_sum);
 	t->conns_protected += n->gone_protected;
 	for (uint32_t i = 0; i < STATS_UNPROTECTED_COUNT; i++)
 		add_unprotected(t, i, n->gone_unprotected[i]);

@@ -9,6 +9,7 @@
 struct stats_totals {
 	struct stats_now now;
 	struct shift_conn_stats counters;
+	struct shift_srq_stats srq_counters;
 	uint64_t processes, conns_protected;
 	uint64_t
 		queue_pairs; /* with those that passed through; each is protected or has a reason */

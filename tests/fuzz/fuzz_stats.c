@@ -23,6 +23,9 @@ static void check(const struct stats_copy *copy)
 	for (size_t i = 0; i < copy->conn_count; i++)
 		if (!copy->conns[i].id || copy->conns[i].rail >= SHIFT_RAILS_MAX)
 			abort();
+	for (size_t i = 0; i < copy->srq_count; i++)
+		if (!copy->srqs[i].id || copy->srqs[i].rails > SHIFT_RAILS_MAX)
+			abort();
 	for (size_t i = 1; i < copy->event_count; i++)
 		if (copy->events[i].seq <= copy->events[i - 1].seq)
 			abort();
@@ -46,13 +49,14 @@ static void read_one(const uint8_t *data, size_t size)
 	}
 }
 
-enum { CONNS = 8, EVENTS = 16, SWITCHES = 8 };
+enum { CONNS = 8, EVENTS = 16, SWITCHES = 8, SRQS = 4 };
 
 struct file {
 	struct stats_header h;
 	struct stats_event event[EVENTS];
 	struct stats_switch sw[SWITCHES];
 	struct stats_conn conn[CONNS];
+	struct stats_srq srq[SRQS];
 };
 
 static void scribble(void *at, size_t bytes)
@@ -74,15 +78,18 @@ static void good(struct file *f)
 	h->version = STATS_VERSION;
 	h->header_bytes = sizeof(*h);
 	h->shape = stats_shape();
-	h->tables = 3;
+	h->tables = 4;
 	h->table[0] = (struct stats_table){STATS_TABLE_EVENTS, sizeof(*f->event),
 					   offsetof(struct file, event), EVENTS, rings};
 	h->table[1] = (struct stats_table){STATS_TABLE_SWITCHES, sizeof(*f->sw),
 					   offsetof(struct file, sw), SWITCHES, rings};
 	h->table[2] = (struct stats_table){STATS_TABLE_CONNS, sizeof(*f->conn),
 					   offsetof(struct file, conn), CONNS, 0};
+	h->table[3] = (struct stats_table){STATS_TABLE_SRQS, sizeof(*f->srq),
+					   offsetof(struct file, srq), SRQS, 0};
 	h->now.sequence = rnd(50) ? 2 : 1; /* an odd one costs a thousand tries */
 	h->now.slots_used = rnd(CONNS + 2);
+	h->now.srq_slots_used = rnd(SRQS + 2);
 	for (uint32_t n = rings > EVENTS ? rings - EVENTS : 0; n < rings; n++)
 		f->event[n % EVENTS].seq = n + 1;
 	for (uint32_t n = rings > SWITCHES ? rings - SWITCHES : 0; n < rings; n++)
@@ -90,6 +97,10 @@ static void good(struct file *f)
 	for (int i = 0; i < CONNS; i++) {
 		f->conn[i].sequence &= ~1ull;
 		f->conn[i].id = rnd(3);
+	}
+	for (int i = 0; i < SRQS; i++) {
+		f->srq[i].sequence &= ~1ull;
+		f->srq[i].id = rnd(3);
 	}
 }
 
@@ -116,7 +127,7 @@ static size_t mutate(uint8_t *buf, size_t len)
 
 		if (at >= offsetof(struct stats_header, job) && rnd(2))
 			at = offsetof(struct stats_header, table) +
-			     rnd(4 * sizeof(struct stats_table));
+			     rnd(5 * sizeof(struct stats_table));
 		if (rnd(2))
 			buf[at] ^= (uint8_t)(1u << rnd(8));
 		else
