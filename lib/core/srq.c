@@ -500,15 +500,16 @@ static void srq_ghosts_drained(struct shift_srq *s, struct shift_srq_nic *n,
 /* S23: none of what is there is in its queue. */
 static void srq_queue_is_empty(struct shift_srq *s, struct shift_srq_nic *n, uint64_t now)
 {
-	bool known = n->held || n->failed;
+	uint32_t cut = n->cut;
 
 	if (srq_good(n))
 		n->empty_since = now;
+	if (!n->held && !n->failed) /* else of some it was known before */
+		n->evict_at = now + s->cfg.evict_ns;
 	n->held = n->on;
 	n->horizon = n->watched = s->next;
 	srq_weigh_suspects(n);
-	if (!known) /* of some it was known before */
-		n->evict_at = now + s->cfg.evict_ns;
+	srq_all_suspect_since(s, n, cut, now);
 }
 
 /* S19 */
