@@ -345,6 +345,13 @@ void cq_events_doubt(struct cq_events *e)
 	pthread_mutex_unlock(&e->channel->lock);
 }
 
+void cq_events_settle(struct cq_events *e)
+{
+	pthread_mutex_lock(&e->channel->lock);
+	e->channel->doubtful = false;
+	pthread_mutex_unlock(&e->channel->lock);
+}
+
 bool cq_events_slept_for(const struct cq_events *e)
 {
 	return e->channel->slept_in;

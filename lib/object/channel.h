@@ -83,6 +83,9 @@ int channel_get_event(struct ibv_comp_channel *program, struct ibv_cq **cq, void
 /* The completion of an event of the CQ may come to the program without it. Any locks held. */
 void cq_events_doubt(struct cq_events *e);
 
+/* No event is left on its channel: what comes later has a completion. Any locks held. */
+void cq_events_settle(struct cq_events *e);
+
 /* Has a thread of the program ever slept in ibv_get_cq_event for events of the CQ's channel? If
  * not, it polls the descriptor before, and must not block. */
 bool cq_events_slept_for(const struct cq_events *e);

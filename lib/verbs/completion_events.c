@@ -46,24 +46,27 @@ static bool is_for_nothing(struct vcq *cq)
  * it does not wait long: an event for nothing is better than none. */
 enum { POLLED_MS = 1000 };
 
-/* *until_ms: by readable_clock_ms(), for the whole call of the verb; 0: not yet. */
-static bool another_comes(const struct ibv_comp_channel *channel, uint64_t *until_ms)
-{
-	int flags = fcntl(channel->fd, F_GETFL);
-
-	if (flags < 0 || flags & O_NONBLOCK)
-		return false;
-	if (!*until_ms)
-		*until_ms = readable_clock_ms() + POLLED_MS;
-	return readable_until(channel->fd, *until_ms);
-}
-
 /* A call of the verb. */
 struct asking {
 	const struct ibv_comp_channel *channel;
 	bool slept;
-	uint64_t until_ms; /* another_comes() */
+	uint64_t until_ms; /* it waits for another event; 0: it does not */
 };
+
+/* If none does, the next event need not be doubted: or each would hold up such a thread. */
+static bool another_comes(struct cq_events *e, struct asking *a)
+{
+	int flags = fcntl(a->channel->fd, F_GETFL);
+
+	if (flags < 0 || flags & O_NONBLOCK)
+		return false;
+	if (!a->until_ms)
+		a->until_ms = readable_clock_ms() + POLLED_MS;
+	if (readable_until(a->channel->fd, a->until_ms))
+		return true;
+	cq_events_settle(e);
+	return false;
+}
 
 /* true: the program is not to be told of this event. */
 static bool take_back(struct cq_events *e, struct asking *a)
@@ -76,8 +79,7 @@ static bool take_back(struct cq_events *e, struct asking *a)
 	uncancelled_begin();
 	doubtful = cq_events_may_be_empty(e, gate_is_shut(&cq->gate));
 	atomic_store_explicit(&cq->woken, !doubtful, memory_order_relaxed);
-	nothing = doubtful && is_for_nothing(cq) &&
-		  (a->slept || another_comes(a->channel, &a->until_ms));
+	nothing = doubtful && is_for_nothing(cq) && (a->slept || another_comes(e, a));
 	if (nothing)
 		cq_events_take_back(e);
 	uncancelled_end();

@@ -823,8 +823,8 @@ static void reset_rail0(struct vqp *v)
 /* Ends the life that the QP is in. */
 static void life_end(struct vqp *v)
 {
-	events_doubt(v);
 	if (v->life.started) {
+		events_doubt(v);
 		close_conn(v, SHIFT_CLOSE_DESTROY);
 		rail_jobs_stop(v);
 	}

@@ -664,6 +664,23 @@ static void others_for_nothing_do_not_make_that_time_longer(void **state)
 	gate_open(&vsend->gate);
 }
 
+/* After a switch, or when a QP was destroyed. */
+static void one_event_for_nothing_holds_it_up(void **state)
+{
+	uint64_t before;
+
+	(void)state;
+	sleep_once();
+	cq_events_doubt(&vsend->events);
+	fcntl(channel->fd, F_SETFL, 0);
+	kernel_has(&real_send);
+	assert_ptr_equal(event(), &real_send);
+	before = readable_clock_ms();
+	kernel_has(&real_send);
+	assert_ptr_equal(event(), &real_send);
+	assert_true(readable_clock_ms() - before < 700);
+}
+
 static void who_has_polled_gets_an_event(void **state)
 {
 	(void)state;
@@ -1033,6 +1050,7 @@ int main(void)
 		TEST(who_does_not_sleep_gets_an_event_in_time),
 		TEST(signals_do_not_end_that_time),
 		TEST(others_for_nothing_do_not_make_that_time_longer),
+		TEST(one_event_for_nothing_holds_it_up),
 		TEST(who_has_polled_gets_an_event),
 		TEST(the_programs_nic_is_removed),
 		TEST(a_backup_nic_is_removed),
