@@ -199,6 +199,10 @@ bool shift_srq_join(struct shift_srq *s, unsigned int k, uint64_t now_ns);
  * with it (S17). Of one whose fence hung: cut, when it is armed elsewhere. */
 void shift_srq_leave(struct shift_srq *s, unsigned int k, bool cut, uint64_t now_ns);
 
+/* Receives on NIC k that a message may meet, or has met and will complete, as far as is known
+ * (S14, S17, S23). */
+uint32_t shift_srq_good(const struct shift_srq *s, unsigned int k);
+
 /* NIC k has a receive, or none is to be had (S9). */
 bool shift_srq_supplied(const struct shift_srq *s, unsigned int k);
 

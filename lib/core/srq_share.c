@@ -420,6 +420,11 @@ uint64_t shift_srq_deadline(const struct shift_srq *s)
 	return at;
 }
 
+uint32_t shift_srq_good(const struct shift_srq *s, unsigned int k)
+{
+	return srq_good(&s->nic[k]);
+}
+
 bool shift_srq_supplied(const struct shift_srq *s, unsigned int k)
 {
 	bool any = s->free;

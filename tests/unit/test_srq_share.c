@@ -778,8 +778,10 @@ static void a_peer_waits(void **state)
 	run();
 	assert_int_equal(nic[0].drain, 1);
 	assert_int_equal(s.stats.looks, 1);
+	assert_int_equal(shift_srq_good(&s, 0), 2);
 	drains(0);
 	assert_int_equal(s.nic[0].held, 2);
+	assert_int_equal(shift_srq_good(&s, 0), 0);
 	assert_int_equal(nic[1].drain, 1);
 	shift_srq_look(&s, 0, now); /* that is known */
 	run();
