@@ -61,7 +61,7 @@ ROOMS_SOURCES = \
 	lib/conn/self_qp.c lib/conn/self_qp.h lib/conn/twin.c lib/conn/twin.h \
 	lib/conn/vqp.c lib/conn/vqp.h \
 	lib/verbs/async_events.c lib/verbs/async_events.h lib/verbs/bypass.c lib/verbs/bypass.h \
-	lib/verbs/cm_ids.c lib/verbs/cm_ids.h lib/verbs/completion_events.c lib/verbs/completion_events.h \
+	lib/verbs/cm_ids.c lib/verbs/cm_ids.h lib/verbs/cm_reading.c lib/verbs/cm_reading.h lib/verbs/completion_events.c lib/verbs/completion_events.h \
 	lib/verbs/context.c lib/verbs/context.h lib/verbs/cq_ex.c lib/verbs/cq_ex.h lib/verbs/memory_windows.c lib/verbs/memory_windows.h \
 	lib/verbs/poll.c lib/verbs/poll.h lib/verbs/post_recv.c lib/verbs/post_recv.h \
 	lib/verbs/post_send.c lib/verbs/post_send.h lib/verbs/qp.c lib/verbs/qp.h \

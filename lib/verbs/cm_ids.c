@@ -10,7 +10,6 @@
 #include "lib/verbs/cm_ids.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +21,7 @@
 #include "lib/base/uncancelled.h"
 #include "lib/base/worker.h"
 #include "lib/conn/conn_lock.h"
+#include "lib/verbs/cm_reading.h"
 
 /* An id that the program has connected or accepted. Under `lock`, but for what is constant. */
 struct cm_conn {
@@ -864,14 +864,6 @@ static enum wake_up event_wakes(struct rdma_cm_event *e, struct rdma_cm_event **
 	return what;
 }
 
-/* A thread that has polled the descriptor waits so long for an event that it can be given, in ms;
- * if DISCONNECTED is due, longer. */
-enum { POLLED_MS = 1000, DUE_MS = 3000, LOOK_MS = 50 };
-
-/* It has waited in vain so lately that it does not wait again: the service thread of rsockets has
- * the events of all of them. */
-#define WAITED_LATELY_NS 30000000000ull
-
 /* The program destroys or migrates it, which waits until its events are acknowledged. */
 static bool id_is_going(const struct rdma_cm_id *id)
 {
@@ -883,48 +875,6 @@ static bool id_is_going(const struct rdma_cm_id *id)
 	going = c && (c->gone || !c->channel);
 	cm_unlock();
 	return going;
-}
-
-/* While the thread holds an event of id, which may be NULL. */
-static bool comes_until(int fd, uint64_t until_ms, const struct rdma_cm_id *id)
-{
-	uint64_t now;
-
-	while ((now = readable_clock_ms()) < until_ms && !(id && id_is_going(id)))
-		if (readable_until(fd, now + LOOK_MS < until_ms ? now + LOOK_MS : until_ms))
-			return true;
-	return false;
-}
-
-/* One call of the verb. */
-struct reading {
-	int fd;
-	bool slept;	   /* for some event: the thread waits for nothing else */
-	uint64_t since_ms; /* it waits for an event that it can be given; 0: it does not */
-};
-
-/*
- * Who has slept in the verb goes on sleeping. But a thread that has found the event without waiting
- * may have polled the descriptor, and waits for other things there. It must get something: another
- * event, if one comes soon; else a hint that programs ignore, as nothing has happened to the
- * connection. (Not at once: qperf polls nothing, reads what was there for long only when it expects
- * DISCONNECTED, and ends with an error if it gets the hint.)
- */
-static bool must_get_something(struct reading *r, const struct rdma_cm_id *id, bool due)
-{
-	static _Thread_local uint64_t waited; /* in vain, until then; 0: never */
-	int flags = fcntl(r->fd, F_GETFL);
-
-	if (r->slept || flags < 0 || flags & O_NONBLOCK || readable_now(r->fd))
-		return false;
-	if (!due && waited && now_ns() - waited < WAITED_LATELY_NS)
-		return true;
-	if (!r->since_ms)
-		r->since_ms = readable_clock_ms();
-	if (comes_until(r->fd, r->since_ms + (due ? DUE_MS : POLLED_MS), id))
-		return false;
-	waited = now_ns();
-	return true;
 }
 
 /* The program has said rdma_disconnect(), and has not had the event of that. */
@@ -951,16 +901,16 @@ static void event_hide(struct rdma_cm_event *e)
 /* 0; else it is to be tried again, or EAGAIN is to be said. */
 enum { AGAIN = 1, NOTHING };
 
-static int event_filter(struct reading *r, struct rdma_cm_event *e, struct rdma_cm_event **to)
+static int event_filter(struct cm_reading *r, struct rdma_cm_event *e, struct rdma_cm_event **to)
 {
 	switch (event_wakes(e, to)) {
 	case BECAME_EVENT: return 0;
-	case CAME_TOO_LATE: return must_get_something(r, NULL, false) ? NOTHING : AGAIN;
+	case CAME_TOO_LATE: return cm_must_get_something(r, NULL, false) ? NOTHING : AGAIN;
 	case NO_WAKE_UP: break;
 	}
 	if (!cm_event_is_hidden(e))
 		return 0;
-	if (must_get_something(r, e->id, disconnected_is_due(e))) {
+	if (cm_must_get_something(r, e->id, disconnected_is_due(e))) {
 		e->event = CM_EVENT_ADDR_CHANGE;
 		e->status = 0;
 		return 0;
@@ -975,11 +925,11 @@ int hook_cm_get_event(struct rdma_event_channel *channel, struct rdma_cm_event *
 {
 	struct rdma_cm_event *e;
 	int what = AGAIN, err;
-	struct reading r;
+	struct cm_reading r;
 
 	if (!event || fork_in_child())
 		return cm->get_cm_event(channel, event);
-	r = (struct reading){.fd = channel->fd};
+	r = (struct cm_reading){.fd = channel->fd, .is_going = id_is_going};
 	while (what == AGAIN) {
 		r.slept |= !readable_now(r.fd); /* that others have come meanwhile is no matter */
 		err = cm->get_cm_event(channel, &e);

@@ -274,7 +274,7 @@ tests_unit_test_async_events_LDADD = $(CMOCKA_LIBS)
 
 check_PROGRAMS += tests/unit/test_cm_ids tests/unit/test_cm_threads tests/unit/test_cm_races
 TESTS += tests/unit/test_cm_ids tests/unit/test_cm_threads tests/unit/test_cm_races
-cm_world = tests/unit/cm_world.c tests/unit/cm_world.h lib/verbs/cm_ids.c lib/base/table.c
+cm_world = tests/unit/cm_world.c tests/unit/cm_world.h lib/verbs/cm_ids.c lib/verbs/cm_reading.c lib/base/table.c
 cm_wraps = $(AM_LDFLAGS) -Wl,--wrap=pthread_mutex_lock,--wrap=pthread_mutex_unlock
 tests_unit_test_cm_ids_SOURCES = tests/unit/test_cm_ids.c $(cm_world)
 tests_unit_test_cm_ids_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
