@@ -8,7 +8,7 @@ MUTANT_TABLES = \
 	tests/mutants/core-progress.mutants \
 	tests/mutants/core-psn.mutants tests/mutants/core-rails.mutants tests/mutants/core-replay.mutants \
 	tests/mutants/core-siphash.mutants tests/mutants/core-srq.mutants tests/mutants/core-switch.mutants tests/mutants/core-view.mutants \
-	tests/mutants/core-wrlog.mutants tests/mutants/nic.mutants tests/mutants/rdmacm.mutants tests/mutants/session.mutants tests/mutants/verbs.mutants \
+	tests/mutants/core-wrlog.mutants tests/mutants/nic.mutants tests/mutants/rdmacm.mutants tests/mutants/session.mutants tests/mutants/stats.mutants tests/mutants/verbs.mutants \
 	tests/mutants/wr.mutants
 EXTRA_DIST += tests/mutants/README tests/mutants/run tests/mutants/judges tests/mutants/open tests/mutants/preloaded tests/mutants/protected \
 	tests/mutants/mutants.test tests/mutants/run.bats $(MUTANT_TABLES)
@@ -19,7 +19,7 @@ endif
 
 # What the judges are, and what their commands need besides.
 MUTANT_JUDGES = tests/unit/test_bg tests/unit/test_assoc tests/unit/test_gate $(CORE_TESTS) $(CORE_BOUND_TESTS) $(ROOMS_TESTS) tests/unit/test_fast tests/unit/test_fence \
-	tests/unit/test_nic_gid tests/unit/test_own_address tests/unit/test_nic_watch tests/unit/test_keys \
+	tests/unit/test_nic_gid tests/unit/test_own_address tests/unit/test_nic_watch tests/unit/test_keys tests/unit/test_stats_srq \
 	tests/unit/test_reset tests/unit/test_memlock tests/unit/test_async_events tests/unit/test_cm_ids tests/unit/test_cm_threads tests/unit/test_cm_races tests/unit/test_rdmacm tests/unit/test_rq_psn tests/sim/sim tests/glue/glue \
 	tests/fuzz/fuzz_msg \
 	lib/libshift.la tests/nullverbs/libibverbs.la tests/preload/odd_objects tests/preload/data_path tests/preload/events tests/preload/post_ex \

@@ -21,6 +21,7 @@ tests_unit_test_stats_read_LDADD = lib/libshiftstats.la $(REPORT_LIBS) $(CMOCKA_
 
 tests_unit_test_stats_srq_SOURCES = tests/unit/test_stats_srq.c $(world)
 tests_unit_test_stats_srq_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(CJSON_CFLAGS)
+tests_unit_test_stats_srq_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=pread
 tests_unit_test_stats_srq_LDADD = lib/libshiftstats.la $(REPORT_LIBS) $(CMOCKA_LIBS)
 
 tests_unit_test_places_SOURCES = tests/unit/test_places.c

@@ -6,6 +6,8 @@
  *
  *   add QPN | failover QPN | failback QPN | migrate QPN | giveup QPN | remove QPN |
  *   unprotect QPN REASON | bypass NIC REASON (numbers) | hello (to shift-kvd, waits) | crash
+ *   srq ROOM | srq_at SLOT ROOM POSTED WAITING (RECEIVES HELD GHOSTS LIVE STUCK)... (of each NIC) |
+ *   srq_fast SLOT ROOM LIVE | srq_remove SLOT
  */
 #include <poll.h>
 #include <signal.h>
@@ -144,6 +146,57 @@ static int on_failback(const char *nic, char *answer, size_t bytes)
 
 static const struct control_calls calls = {.migrate = on_migrate, .failback = on_failback};
 
+static const char *const srq_nics[] = {"mlx5_0", "mlx5_1"};
+
+/* Numbers in the order of the struct's; *text is behind them then. 0 where there are no more. */
+static uint32_t next_number(char **text)
+{
+	return (uint32_t)strtoul(*text, text, 0);
+}
+
+static void tell_srq(char *numbers)
+{
+	int slot = (int)next_number(&numbers);
+	struct stats_srq_state s = {.room = next_number(&numbers)};
+
+	s.posted = next_number(&numbers);
+	s.waiting = next_number(&numbers);
+	for (int i = 0; i < 2; i++) {
+		s.nic[i].receives = next_number(&numbers);
+		s.nic[i].held = next_number(&numbers);
+		s.nic[i].ghosts = next_number(&numbers);
+		s.nic[i].live = next_number(&numbers);
+		s.nic[i].stuck = next_number(&numbers);
+	}
+	s.counters.drained = s.waiting;
+	stats_srq_update(slot, &s);
+}
+
+static void tell_fast_srq(char *numbers)
+{
+	int slot = (int)next_number(&numbers);
+	struct stats_srq_state s = {.room = next_number(&numbers), .uncounted = true};
+
+	s.nic[0].live = next_number(&numbers);
+	stats_srq_update(slot, &s);
+}
+
+/* False: it is no command for SRQs. */
+static bool obey_srq(const char *command, char *numbers)
+{
+	if (!strcmp(command, "srq"))
+		stats_srq_add(2, srq_nics, next_number(&numbers));
+	else if (!strcmp(command, "srq_at"))
+		tell_srq(numbers);
+	else if (!strcmp(command, "srq_fast"))
+		tell_fast_srq(numbers);
+	else if (!strcmp(command, "srq_remove"))
+		stats_srq_remove((int)next_number(&numbers));
+	else
+		return false;
+	return true;
+}
+
 static void obey_conn(const char *command, struct conn *c, unsigned int reason)
 {
 	if (!strcmp(command, "failover"))
@@ -175,6 +228,8 @@ static void obey(char *line)
 		hello();
 	else if (!strcmp(command, "bypass"))
 		stats_bypass(word, reason);
+	else if (obey_srq(command, line + strlen(command)))
+		;
 	else if (!strcmp(command, "add"))
 		add((uint32_t)strtoul(word, NULL, 0));
 	else

@@ -36,6 +36,8 @@ static int end(void **state)
 /* A process with two connections, of which one fails over and back; crash: it is killed then. */
 static void live(const char *report_dir, bool crash)
 {
+	static const struct stats_srq_state srq = {.room = 15, .posted = 3};
+	const char *nic = "mlx5_0";
 	struct world_conn a, b;
 	int status;
 	pid_t pid = fork();
@@ -55,6 +57,7 @@ static void live(const char *report_dir, bool crash)
 		stats_conn_psn(a.slot, 1, STATS_PSN_STALE);
 		stats_conn_remove(b.slot, 70000);
 		stats_bypass("mlx5_0", STATS_UNPROTECTED_SRQ);
+		stats_srq_update(stats_srq_add(1, &nic, 15), &srq);
 		if (crash)
 			raise(SIGKILL);
 		stats_close(NULL, 0);
@@ -140,6 +143,8 @@ static void a_run_that_ended_well(void **state)
 	assert_int_equal(number(o, "totals.unprotected.SRQ"), 1);
 	assert_int_equal(number(o, "totals.counters.at_least_once"), 1);
 	assert_int_equal(number(o, "totals.in_doubt"), 2);
+	assert_int_equal(number(o, "totals.shared_receive_queues.ever"), 1);
+	assert_int_equal(number(o, "processes.0.shared_receive_queues.0.posted"), 3);
 	assert_string_equal(string(o, "processes.0.connections.0.rails.1.rq_psn"), "stale");
 	assert_string_equal(string(o, "processes.0.switches.0.cause"), "LINK_DOWN");
 	assert_string_equal(string(o, "processes.0.switches.0.to.nic"), "mlx5_1");

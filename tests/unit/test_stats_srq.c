@@ -115,6 +115,7 @@ static void more_rails_than_there_can_be(void **state)
 	assert_int_equal(copy.srqs[0].rails, SHIFT_RAILS_MAX);
 	assert_string_equal(copy.srqs[0].nic[SHIFT_RAILS_MAX - 1], nics[SHIFT_RAILS_MAX - 1]);
 	assert_int_equal(copy.srqs[0].now.room, 15);
+	assert_int_equal(copy.srqs[0].now.posted, 0); /* names that do not fit would lie there */
 	stats_free(&copy);
 }
 
@@ -169,7 +170,9 @@ static void calls_of_a_free_slot_do_nothing(void **state)
 	stats_srq_remove(0);
 	stats_srq_update(0, &s);
 	stats_srq_remove(0);
+	stats_file.srqs[1].id = 77; /* behind those in use */
 	stats_srq_update(1, &s);
+	assert_int_equal(stats_file.srqs[1].now.posted, 0);
 	stats_srq_remove(STATS_SRQS_MAX);
 	stats_srq_update(-1, &s);
 	stats_srq_remove(-1);
@@ -193,10 +196,28 @@ static void what_does_not_fit_is_counted(void **state)
 	assert_int_equal(copy.h.now.srqs_refused, 1);
 	assert_int_equal(copy.h.now.srqs_ever, STATS_SRQS_MAX);
 	assert_int_equal(copy.h.now.srqs_live, STATS_SRQS_MAX);
-	assert_int_equal(copy.conn_count, 0); /* the next table */
+	assert_int_equal(copy.conn_count, 0);
 	stats_free(&copy);
 	stats_srq_remove(77);
 	assert_int_equal(stats_srq_add(1, nics, 15), 77);
+}
+
+static void the_largest_is_not_in_the_way_of_connections(void **state)
+{
+	struct stats_srq_state s = some_state();
+	struct stats_copy copy;
+
+	(void)state;
+	for (int i = 0; i < STATS_SRQS_MAX; i++)
+		stats_srq_update(stats_srq_add(2, nics, 15), &s);
+	world_conn(17);
+	copy = copy_now();
+	assert_int_equal(copy.srq_count, STATS_SRQS_MAX);
+	for (int i = 0; i < STATS_SRQS_MAX; i++)
+		assert_memory_equal(&copy.srqs[i].now, &s, sizeof(s));
+	assert_int_equal(copy.conn_count, 1);
+	assert_int_equal(copy.conns[0].qpn, 17);
+	stats_free(&copy);
 }
 
 static void a_child_of_fork_has_none(void **state)
@@ -247,6 +268,46 @@ static void one_amid_a_change_is_shown_as_it_is(void **state)
 	stats_write_end(&stats_file.srqs[0].sequence);
 	copy = copy_now();
 	stats_free(&copy);
+}
+
+/* So many reads of the table on, the SRQ in slot 0 looks as if its number had been read before a
+ * change, and the rest after it. */
+static int reads_until_change;
+
+ssize_t __real_pread(int fd, void *to, size_t bytes, off_t at);
+ssize_t __wrap_pread(int fd, void *to, size_t bytes, off_t at);
+ssize_t __wrap_pread(int fd, void *to, size_t bytes, off_t at)
+{
+	ssize_t n = __real_pread(fd, to, bytes, at);
+	struct stats_srq *q = to;
+
+	if (reads_until_change && at == (off_t)stats_file.h->table[3].at && !--reads_until_change)
+		q->now.posted++;
+	return n;
+}
+
+static void a_change_behind_the_number_is_seen(void **state)
+{
+	struct stats_srq_state s = some_state();
+	struct stats_copy copy;
+
+	(void)state;
+	stats_srq_update(stats_srq_add(2, nics, 15), &s);
+	for (int reads = 1; reads <= 2; reads++) {
+		reads_until_change = reads;
+		copy = copy_now();
+		assert_int_equal(reads_until_change, 0);
+		assert_int_equal(copy.srqs[0].now.posted, s.posted);
+		stats_free(&copy);
+	}
+}
+
+/* Numbers of another build could mean something else. */
+static void its_counters_are_of_this_build(void **state)
+{
+	(void)state;
+	assert_int_equal(stats_file.h->shape.srq_counters,
+			 sizeof(struct shift_srq_stats) / sizeof(uint64_t));
 }
 
 static void what_it_claims_is_checked(void **state)
@@ -410,10 +471,13 @@ int main(void)
 		TEST(a_slot_is_used_again_and_is_empty_then),
 		TEST(calls_of_a_free_slot_do_nothing),
 		TEST(what_does_not_fit_is_counted),
+		TEST(the_largest_is_not_in_the_way_of_connections),
 		TEST(a_child_of_fork_has_none),
 		cmocka_unit_test_setup_teardown(without_a_file_nothing_happens, world_begin,
 						world_end),
 		TEST(one_amid_a_change_is_shown_as_it_is),
+		TEST(a_change_behind_the_number_is_seen),
+		TEST(its_counters_are_of_this_build),
 		TEST(what_it_claims_is_checked),
 		TEST(copies_are_consistent_while_it_is_written),
 		TEST(totals_are_of_all_processes),
