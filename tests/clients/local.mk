@@ -24,12 +24,13 @@ pkglibexec_PROGRAMS += tests/clients/integrity/integrity tests/clients/integrity
 integrity = \
 	tests/clients/integrity/integrity.h tests/clients/integrity/main.c \
 	tests/clients/integrity/breaker.c tests/clients/integrity/cq.c \
-	tests/clients/integrity/device.c \
+	tests/clients/integrity/device.c tests/clients/integrity/drain.c \
 	tests/clients/integrity/net.c tests/clients/integrity/options.c \
 	tests/clients/integrity/pattern.c tests/clients/integrity/post.c \
 	tests/clients/integrity/receive.c tests/clients/integrity/report.c \
 	tests/clients/integrity/retire.c tests/clients/integrity/sequence.c \
-	tests/clients/integrity/slots.c tests/clients/integrity/traffic.c \
+	tests/clients/integrity/slots.c tests/clients/integrity/srq.c \
+	tests/clients/integrity/srq_limit.c tests/clients/integrity/traffic.c \
 	tests/clients/integrity/wr_api.c $(rc_device) $(tcp)
 tests_clients_integrity_integrity_SOURCES = $(integrity) tests/clients/integrity/cm.c
 tests_clients_integrity_integrity_CFLAGS = $(AM_CFLAGS) -pthread $(IBVERBS_CFLAGS) $(RDMACM_CFLAGS)

@@ -52,6 +52,7 @@ static void *find(const char *name, const char *version)
 		return real arguments;                         \
 	}
 
+FORWARD(void, ibv_ack_async_event, "IBVERBS_1.1", (struct ibv_async_event *event), (event))
 FORWARD(void, ibv_ack_cq_events, "IBVERBS_1.1", (struct ibv_cq *cq, unsigned int n), (cq, n))
 FORWARD(struct ibv_pd *, ibv_alloc_pd, "IBVERBS_1.1", (struct ibv_context *ctx), (ctx))
 FORWARD(int, ibv_close_device, "IBVERBS_1.1", (struct ibv_context *ctx), (ctx))
@@ -63,19 +64,26 @@ FORWARD(struct ibv_cq *, ibv_create_cq, "IBVERBS_1.1",
 	(ctx, cqe, own, channel, vector))
 FORWARD(struct ibv_qp *, ibv_create_qp, "IBVERBS_1.1",
 	(struct ibv_pd *pd, struct ibv_qp_init_attr *attr), (pd, attr))
+FORWARD(struct ibv_srq *, ibv_create_srq, "IBVERBS_1.1",
+	(struct ibv_pd *pd, struct ibv_srq_init_attr *attr), (pd, attr))
 FORWARD(int, ibv_dealloc_pd, "IBVERBS_1.1", (struct ibv_pd *pd), (pd))
 FORWARD(int, ibv_dereg_mr, "IBVERBS_1.1", (struct ibv_mr *mr), (mr))
 FORWARD(int, ibv_destroy_comp_channel, "IBVERBS_1.0", (struct ibv_comp_channel *channel),
 	(channel))
 FORWARD(int, ibv_destroy_cq, "IBVERBS_1.1", (struct ibv_cq *cq), (cq))
 FORWARD(int, ibv_destroy_qp, "IBVERBS_1.1", (struct ibv_qp *qp), (qp))
+FORWARD(int, ibv_destroy_srq, "IBVERBS_1.1", (struct ibv_srq *srq), (srq))
 FORWARD(void, ibv_free_device_list, "IBVERBS_1.1", (struct ibv_device **list), (list))
+FORWARD(int, ibv_get_async_event, "IBVERBS_1.1",
+	(struct ibv_context *ctx, struct ibv_async_event *event), (ctx, event))
 FORWARD(int, ibv_get_cq_event, "IBVERBS_1.1",
 	(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **own), (channel, cq, own))
 FORWARD(struct ibv_device **, ibv_get_device_list, "IBVERBS_1.1", (int *n), (n))
 FORWARD(const char *, ibv_get_device_name, "IBVERBS_1.1", (struct ibv_device *device), (device))
 FORWARD(int, ibv_modify_qp, "IBVERBS_1.1", (struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask),
 	(qp, attr, mask))
+FORWARD(int, ibv_modify_srq, "IBVERBS_1.1",
+	(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask), (srq, attr, mask))
 FORWARD(struct ibv_context *, ibv_open_device, "IBVERBS_1.1", (struct ibv_device *device),
 	(device))
 FORWARD(struct ibv_qp_ex *, ibv_qp_to_qp_ex, "IBVERBS_1.6", (struct ibv_qp *qp), (qp))

@@ -35,9 +35,10 @@ static uint32_t place(uint32_t *end, uint32_t bytes)
 
 static struct layout layout_of(const struct workload *w)
 {
+	uint32_t receives = w->srqs ? w->srq_depth : w->receives;
 	struct layout m = {
 		.slot_stride = (w->size + 16 + 63) & ~63u,
-		.imm_slots = w->receives + 4, /* what is posted, one under way, and for --break */
+		.imm_slots = receives + 4, /* what is posted, one under way, and for --break */
 		.imm_stride = (w->size + 63) & ~63u,
 		.read_bytes = 2 * w->size + 64,
 		.buffer_stride = (w->size + 16 + PIECES_MAX * PIECE_GAP + 63) & ~63u,
@@ -52,7 +53,7 @@ static struct layout layout_of(const struct workload *w)
 	m.imm = place(&end, m.imm_slots * m.imm_stride);
 	m.read = place(&end, m.read_bytes);
 	m.send = place(&end, w->depth * m.buffer_stride);
-	m.receive = place(&end, w->receives * m.buffer_stride);
+	m.receive = place(&end, w->srqs ? 0 : w->receives * m.buffer_stride);
 	m.total = end;
 	return m;
 }
@@ -76,10 +77,11 @@ static void create_qp(struct lane *l, struct ibv_cq *cq)
 		.qp_type = IBV_QPT_RC,
 		.send_cq = cq,
 		.recv_cq = cq,
+		.srq = l->srq ? l->srq->srq : NULL,
 		.cap = {.max_send_wr = opt.w.depth,
-			.max_recv_wr = opt.w.receives,
+			.max_recv_wr = l->srq ? 0 : opt.w.receives,
 			.max_send_sge = PIECES_MAX,
-			.max_recv_sge = PIECES_MAX,
+			.max_recv_sge = l->srq ? 0 : PIECES_MAX,
 			.max_inline_data = INLINE_MAX},
 		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
 		.pd = l->device->pd,
@@ -136,6 +138,7 @@ static void create_lane(struct run *r, uint32_t i)
 
 	l->index = i;
 	l->device = &r->devices[d];
+	l->srq = opt.w.srqs ? &r->srqs[i % opt.w.srqs] : NULL;
 	l->sends = opt.peer || !opt.w.one_way;
 	l->random = mix(opt.w.seed ^ (uint64_t)i << 32 ^ side_own());
 	for (int g = 0; g < GAPS_KEPT; g++)
@@ -152,10 +155,11 @@ static void create_lane(struct run *r, uint32_t i)
 static void create_pollers(struct run *r)
 {
 	uint32_t lanes = (opt.w.qps + opt.threads - 1) / opt.threads;
+	uint32_t receives = opt.w.srqs ? srq_receives() : lanes * opt.w.receives;
 
 	r->pollers = allocate(opt.threads, sizeof(*r->pollers));
 	for (uint32_t t = 0; t < opt.threads; t++)
-		poller_create(r, t, lanes * (opt.w.depth + opt.w.receives));
+		poller_create(r, t, lanes * opt.w.depth + receives);
 }
 
 static void open_one(struct run *r, struct device *d, const char *name)
@@ -174,6 +178,8 @@ void device_open(struct run *r)
 		open_one(r, &r->devices[d], opt.devices[d]);
 	create_pollers(r);
 	r->layout = layout_of(&opt.w);
+	if (opt.w.srqs)
+		srqs_create(r);
 	r->lanes = allocate(opt.w.qps, sizeof(*r->lanes));
 	r->peer_totals = allocate(opt.w.qps, sizeof(*r->peer_totals));
 	for (uint32_t i = 0; i < opt.w.qps; i++)
@@ -265,6 +271,7 @@ static void renew_lane(const struct run *r, struct lane *l)
 			     .peer = l->peer,
 			     .random = l->random,
 			     .sends = l->sends,
+			     .srq = l->srq,
 			     .records = l->records,
 			     .receive_pieces = l->receive_pieces,
 			     .n = l->n};
@@ -284,6 +291,7 @@ void device_reuse(struct run *r)
 	char own = 0, peer;
 
 	pattern_life = r->life;
+	srqs_reuse(r);
 	for (uint32_t i = 0; i < opt.w.qps; i++) {
 		if (ibv_modify_qp(r->lanes[i].qp, &reset, IBV_QP_STATE))
 			fail("modify_qp to RESET");
@@ -324,6 +332,8 @@ void device_close(struct run *r)
 {
 	for (uint32_t i = 0; i < opt.w.qps; i++)
 		close_lane(&r->lanes[i]);
+	if (opt.w.srqs)
+		srqs_destroy(r);
 	for (uint32_t t = 0; t < opt.threads; t++)
 		poller_destroy(&r->pollers[t]);
 	for (uint32_t d = 0; d < opt.device_count; d++)

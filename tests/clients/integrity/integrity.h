@@ -17,6 +17,12 @@
  *
  * The status block is a small WRITE with which each side says how many writes are announced and
  * how many slots are free again. Messages need no credit: without a receive the NIC waits (RNR).
+ *
+ * With --srq the lanes share their receives: lane i takes them from SRQ i % M. Each receive has a
+ * buffer that is posted or free, and comes back once for each time it was posted. Where the NIC may
+ * not wait (--rnr-retry below 7) messages do need credit: each receive that is posted is granted to
+ * one lane, and the status block says so. At the end of a life no more are posted, and each side
+ * sends as many messages as the other's SRQs have receives: all must be met (drain.c).
  */
 #ifndef INTEGRITY_H
 #define INTEGRITY_H
@@ -29,6 +35,7 @@
 #include <stdio.h>
 
 enum {
+	PEER_ABORTED = -1, /* as abort_status */
 	EXIT_SETUP = 1,
 	EXIT_USAGE = 2,
 	EXIT_ERROR_WC = 3,
@@ -49,6 +56,7 @@ enum {
 	BREAK_AT = 20,	    /* the number in its stream at which --break strikes */
 	LATE_REPORTS = 250, /* ms in which none of the last receive completions shows: lost */
 	LOOK_COUNTS = 10,   /* ms of them at most between two looks */
+	POLL_BATCH = 16,    /* completions */
 	RTR_TRIES = 100,    /* of a QP that is used again: its port may come up only now */
 	RTR_PAUSE_US = 100000,
 };
@@ -71,6 +79,9 @@ enum stream { MESSAGES, WRITES, FLAGS, READS, ADDS, SWAPS, STREAMS };
 
 enum break_kind { BREAK_NOTHING, BREAK_DUPLICATE, BREAK_LOSE, BREAK_REORDER, BREAK_CORRUPT };
 
+/* Of an SRQ: one is not posted that counts as posted; a completion of one counts twice. */
+enum break_receive { BREAK_NO_RECEIVE, BREAK_LOST_RECEIVE, BREAK_REPEATED_RECEIVE };
+
 /* How a thread learns that there are completions: it polls all the time, or sleeps until an event
  * makes the completion channel readable (level: poll(2); edge: epoll and a descriptor that does not
  * block), or ends ibv_get_cq_event(). */
@@ -80,7 +91,9 @@ enum events { EVENTS_NONE, EVENTS_LEVEL, EVENTS_EDGE, EVENTS_BLOCKING };
 struct workload {
 	uint64_t seed;
 	uint32_t qps, depth, inflight, receives, hold_ms, size, ops, count, seconds, lives;
+	uint32_t srqs, srq_depth; /* --srq: 0 of them: none */
 	uint8_t fixed_size, signal_all, one_way, prompt_receives, fence;
+	uint8_t credits, same_ids; /* of SRQs */
 };
 
 struct options {
@@ -94,6 +107,8 @@ struct options {
 	bool wr_api, cq_ex;	       /* the way in which this side uses verbs */
 	bool rxe_44_post, rxe_44_poll; /* only what rxe of rdma-core 44 does right: see --help */
 	bool break_unarmed;
+	enum break_receive break_receive;
+	uint32_t srq_limit;
 	enum events events;
 	bool rdma_cm;
 	bool by_dlopen, lazy; /* how libibverbs is loaded */
@@ -110,6 +125,11 @@ struct counters {
 	uint64_t error_completions;
 	uint64_t lost_wakeups; /* a CQ was asleep, had completions, and no event came */
 	uint64_t bad_events;   /* of RDMA-CM: one that is no program's, or none of its end */
+	/* Of SRQs: */
+	uint64_t bad_receives;	/* one came back that was not posted, or came back twice */
+	uint64_t lost_receives; /* one was posted, and no message meets it */
+	uint64_t late_writes;	/* into the buffer of one that is not posted */
+	uint64_t lost_limits;	/* fewer than the limit were left, and no event came */
 };
 
 struct gap {
@@ -147,6 +167,8 @@ struct layout {
 /* Words that can be read while a NIC writes them: see word_encode. */
 struct status_block {
 	uint64_t announced, writes_free, flags_free;
+	uint64_t granted; /* messages, from the first on, for which there are receives */
+	uint64_t last;	  /* 0: more will follow; else 1 more than the messages that were sent */
 };
 
 struct address { /* over TCP, in the machine's own layout: both are the same program */
@@ -182,12 +204,15 @@ struct lane {
 	int64_t add_skew;
 	struct status_block told;		     /* last posted, as plain numbers */
 	uint32_t announced, writes_free, flags_free; /* heard from the peer */
+	uint32_t credit, last;			     /* likewise: `granted` and `last` */
 	int break_phase;
 	bool finished, final_status, drained;
 
 	struct pieces *receive_pieces;
 	uint32_t receives_posted, receives_completed;
 	double receives_held_until_ms;
+	struct srq *srq;  /* NULL: its receives are its own */
+	uint32_t granted; /* to the peer's messages; under the lock of the SRQ */
 	struct sequence messages, slots[STREAMS];
 	bool front_seen;
 
@@ -203,6 +228,34 @@ struct device {
 };
 
 enum cq_phase { CQ_POLLED, CQ_ARMED, CQ_ASLEEP };
+
+struct srq_buffer {
+	bool posted;
+	uint16_t life; /* how often it was posted */
+	struct pieces pieces;
+};
+
+/* Its lanes may be of several threads. */
+struct srq {
+	uint32_t index;
+	struct ibv_srq *srq;
+	struct ibv_mr *mr;
+	uint8_t *memory;
+	pthread_mutex_t lock; /* of all that follows */
+	struct srq_buffer *buffers;
+	uint32_t *free, free_count; /* buffers that are not posted, and that nobody reads */
+	uint32_t posted;	    /* now */
+	uint64_t random;
+	double held_until_ms;
+	uint32_t ungranted, turn; /* receives that are posted; the lane that is granted the next */
+	/* Of --srq-limit: it is armed; an event has come; since when there are fewer. */
+	bool armed, low, overdue;
+	double below_ms;
+	struct srq_counters {
+		uint64_t posts, posted, handed_out, drained, limit_events, late_limits;
+	} n;
+	struct counters found; /* those of SRQs only */
+};
 
 struct cq {
 	struct ibv_cq *cq;
@@ -229,6 +282,9 @@ struct run {
 	struct poller *pollers; /* one per thread */
 	struct layout layout;
 	struct lane *lanes;
+	struct srq *srqs;
+	pthread_t limit_thread; /* of --srq-limit */
+	bool limit_stop;	/* with atomics */
 	int tcp;
 	uint32_t life;		      /* from 0: how often the QPs were RESET */
 	double start_ms, duration_ms; /* of all lives */
@@ -267,6 +323,7 @@ extern uint32_t pattern_life; /* which life the messages are of */
 double now_ms(void);
 uint64_t mix(uint64_t x);
 uint32_t pick(struct lane *l, uint32_t below);
+uint32_t pick_by(uint64_t *random, uint32_t below);
 uint64_t word_encode(uint32_t value);
 bool word_decode(uint64_t word, uint32_t *value);
 uint64_t memory_load(const uint8_t *p);
@@ -281,10 +338,10 @@ uint64_t swap_value(int side, uint32_t lane, uint32_t seq);
 /* How many of a message's bytes are not as expected; the first few messages are told of. */
 uint64_t bytes_bad(const struct lane *l, const char *what, uint32_t seq, const uint8_t *got,
 		   const uint8_t *expected, uint32_t length);
-void pieces_cut(struct lane *l, struct pieces *p, uint32_t at, uint32_t length);
-void pieces_scatter(const struct lane *l, const struct pieces *p, const uint8_t *from);
-void pieces_gather(const struct lane *l, const struct pieces *p, uint8_t *to, uint32_t length);
-int pieces_sges(const struct lane *l, const struct pieces *p, struct ibv_sge *sges);
+void pieces_cut(uint64_t *random, struct pieces *p, uint32_t at, uint32_t length);
+void pieces_scatter(uint8_t *memory, const struct pieces *p, const uint8_t *from);
+void pieces_gather(const uint8_t *memory, const struct pieces *p, uint8_t *to, uint32_t length);
+int pieces_sges(const struct ibv_mr *mr, const struct pieces *p, struct ibv_sge *sges);
 
 /* sequence.c */
 void sequence_note(struct sequence *s, uint32_t seq, struct counters *n);
@@ -337,6 +394,7 @@ int wr_api_complete(struct lane *l);
 /* post.c */
 void post_begun(struct run *r, struct lane *l); /* completes a batch that is begun */
 bool post_data(struct run *r, struct lane *l);
+bool post_message(struct run *r, struct lane *l); /* one more, whatever the credit; signaled */
 bool post_status(struct run *r, struct lane *l, bool always);
 uint32_t outstanding(const struct lane *l);
 
@@ -355,12 +413,40 @@ void retire(struct run *r, struct lane *l, const struct ibv_wc *wc, double t_ms)
 void receives_post(struct run *r, struct lane *l, bool all);
 void receive(struct run *r, struct lane *l, const struct ibv_wc *wc);
 
+/* srq.c: --srq. Those of a lane are called by its thread. */
+void srqs_create(struct run *r);
+void srqs_post_all(struct run *r);
+void srqs_reuse(struct run *r); /* a new life: nothing is granted */
+void srqs_destroy(struct run *r);
+uint32_t srq_buffers(void);
+uint32_t srq_receives(void); /* of all SRQs */
+/* Those that are free; or none, some or all of them, and sometimes none for a while. */
+void srq_post(struct run *r, struct srq *s, bool all);
+/* The buffer of a completion, which nobody else uses until it is put back; NULL: it is of none that
+ * is posted, which was counted. With --srq-same-ids: any, and nothing is in it. */
+struct srq_buffer *srq_take(struct srq *s, uint64_t wr_id);
+void srq_put_back(struct srq *s, struct srq_buffer *b);
+uint32_t srq_granted(struct run *r, struct lane *l);
+void srq_last_heard(struct lane *l); /* the peer says how many messages it has sent in all */
+
+/* srq_limit.c: --srq-limit */
+void srq_limit_start(struct run *r);
+void srq_limit_stop(struct run *r);
+/* Under the lock of the SRQ: may receives be posted? And: they have been. */
+bool srq_limit_due(struct srq *s);
+void srq_limit_arm(struct srq *s);
+
+/* drain.c: the end of a life. Until each receive of both sides has met a message, or cannot. */
+void drain(struct run *r);
+
 /* slots.c */
 void slots_poll(struct run *r, struct lane *l);
 void slots_close(struct run *r, struct lane *l, const struct totals *sent);
 
 /* traffic.c */
 void traffic(struct run *r);
+void traffic_abort(struct run *r, int status);
+void traffic_completion(struct run *r, const struct ibv_wc *wc, double t_ms);
 bool traffic_left(void); /* it was told to leave all as it is */
 bool traffic_next_life(struct run *r);
 void verify(struct run *r);

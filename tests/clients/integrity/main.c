@@ -33,6 +33,8 @@ int main(int argc, char **argv)
 			device_close(&r);
 			return EXIT_LEFT;
 		}
+		if (opt.w.srqs)
+			drain(&r);
 		verify(&r);
 		if (!traffic_next_life(&r))
 			break;
@@ -42,6 +44,8 @@ int main(int argc, char **argv)
 		cm->disconnect(&r);
 	for (uint32_t i = 0; i < opt.w.qps; i++)
 		counters_add(&own.n, &r.lanes[i].n);
+	for (uint32_t i = 0; i < opt.w.srqs; i++)
+		counters_add(&own.n, &r.srqs[i].found);
 	own.status = violated(&own.n) ? EXIT_VIOLATED : r.abort_status > 0 ? r.abort_status : 0;
 	if (!net_swap(&r, &own, &peer, sizeof(own)))
 		peer = (struct verdict){.status = EXIT_SETUP};

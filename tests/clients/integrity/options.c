@@ -32,6 +32,7 @@ struct options opt = {
 	      .receives = 64,
 	      .hold_ms = 2,
 	      .size = 16384,
+	      .srq_depth = 64,
 	      .ops = ALL_OPS,
 	      .seconds = 5,
 	      .lives = 1},
@@ -42,16 +43,28 @@ static const struct number {
 	const char *name;
 	uint32_t *to, low, high;
 } numbers[] = {
-	{"gid-index", &opt.gid_index, 0, 255},	{"ib-port", &opt.ib_port, 1, 255},
-	{"threads", &opt.threads, 1, 64},	{"stall", &opt.stall_s, 1, 86400},
-	{"timeout", &opt.timeout, 0, 31},	{"retry", &opt.retry, 0, 7},
-	{"rnr-retry", &opt.rnr_retry, 0, 7},	{"min-rnr-timer", &opt.min_rnr_timer, 0, 31},
-	{"rd-atomic", &opt.rd_atomic, 1, 128},	{"mtu", &opt.mtu, 256, 4096},
-	{"qps", &opt.w.qps, 1, 1024},		{"depth", &opt.w.depth, 4, 4096},
-	{"inflight", &opt.w.inflight, 1, 4095}, {"receives", &opt.w.receives, 1, 4096},
-	{"size", &opt.w.size, 8, 1 << 20},	{"count", &opt.w.count, 1, 1u << 31},
-	{"seconds", &opt.w.seconds, 1, 864000}, {"hold", &opt.w.hold_ms, 0, 10000},
+	{"gid-index", &opt.gid_index, 0, 255},
+	{"ib-port", &opt.ib_port, 1, 255},
+	{"threads", &opt.threads, 1, 64},
+	{"stall", &opt.stall_s, 1, 86400},
+	{"timeout", &opt.timeout, 0, 31},
+	{"retry", &opt.retry, 0, 7},
+	{"rnr-retry", &opt.rnr_retry, 0, 7},
+	{"min-rnr-timer", &opt.min_rnr_timer, 0, 31},
+	{"rd-atomic", &opt.rd_atomic, 1, 128},
+	{"mtu", &opt.mtu, 256, 4096},
+	{"qps", &opt.w.qps, 1, 1024},
+	{"depth", &opt.w.depth, 4, 4096},
+	{"inflight", &opt.w.inflight, 1, 4095},
+	{"receives", &opt.w.receives, 1, 4096},
+	{"size", &opt.w.size, 8, 1 << 20},
+	{"count", &opt.w.count, 1, 1u << 31},
+	{"seconds", &opt.w.seconds, 1, 864000},
+	{"hold", &opt.w.hold_ms, 0, 10000},
 	{"lives", &opt.w.lives, 1, 10000},
+	{"srq", &opt.w.srqs, 1, 1024},
+	{"srq-depth", &opt.w.srq_depth, 1, 4096},
+	{"srq-limit", &opt.srq_limit, 1, 4095},
 };
 
 static const char *const op_names[OPS] = {
@@ -82,6 +95,7 @@ static const char *const help =
 	"                      but ESTABLISHED and DISCONNECTED, once each\n"
 	"  --dlopen HOW        libibverbs is loaded at run time: now (RTLD_NOW, dlvsym) or lazy\n"
 	"                      (RTLD_LAZY | RTLD_LOCAL, dlsym); by the program integrity-dlopen\n"
+	"  --srq-limit L       receives are posted when the event says that fewer than L are left\n"
 	"  --rxe-44 WHAT       only what soft-RoCE of rdma-core 44 does right by itself: post "
 	"(with\n"
 	"                      --wr-api: SGEs of one length, no ibv_wr_set_inline_data_list), "
@@ -95,6 +109,11 @@ static const char *const help =
 	"  --size BYTES        longest message (16384)    --fixed-size   all are that long\n"
 	"  --depth N           send queue (32)    --inflight N   (what the queue holds)\n"
 	"  --receives N        receive queue (64)    --prompt   post receives at once\n"
+	"  --srq M             receives come from M shared receive queues, and QP i uses SRQ i % "
+	"M\n"
+	"  --srq-depth D       (64) receives of each\n"
+	"  --srq-same-ids      all of them have the same wr_id, and no SGE: no send, no send-imm\n"
+	"  --credits           messages wait for receives of the SRQ; always with --rnr-retry < 7\n"
 	"  --hold MS           (2) for how long receives are withheld now and then\n"
 	"  --signal-all        every WR; else at random\n"
 	"  --one-way           only the client sends\n"
@@ -111,8 +130,9 @@ static const char *const help =
 	"  --break KIND[:OP]   misbehave once: duplicate, lose or corrupt a send (the default), "
 	"write\n"
 	"                      or flag; duplicate or lose a fetch-add or cmp-swap; reorder two\n"
-	"                      sends; unarmed: a CQ of --events sleeps without being armed. For\n"
-	"                      tests of this program\n"
+	"                      sends; unarmed: a CQ of --events sleeps without being armed;\n"
+	"                      lost-receive, repeated-receive: of an SRQ. For tests of this "
+	"program\n"
 	"\n"
 	"SIGINT or SIGTERM, to both sides: no more is sent, and it ends as usual.\n"
 	"SIGUSR2, to both sides: this life ends, and the next begins.\n"
@@ -238,6 +258,10 @@ static void parse_break(const char *text)
 		opt.break_unarmed = true;
 		return;
 	}
+	if (!strcmp(text, "lost-receive") || !strcmp(text, "repeated-receive")) {
+		opt.break_receive = *text == 'l' ? BREAK_LOST_RECEIVE : BREAK_REPEATED_RECEIVE;
+		return;
+	}
 	for (int k = BREAK_DUPLICATE; k <= BREAK_CORRUPT; k++)
 		for (int s = 0; s < STREAMS; s++)
 			if (strlen(kinds[k]) == length && !strncmp(text, kinds[k], length) &&
@@ -284,6 +308,8 @@ static void take(int o, const struct option *options, int index)
 	case '1': opt.w.one_way = 1; break;
 	case 'P': opt.w.prompt_receives = 1; break;
 	case 'F': opt.w.fence = 1; break;
+	case 'i': opt.w.same_ids = 1; break;
+	case 'c': opt.w.credits = 1; break;
 	case 'h': fputs(help, stdout); exit(0);
 	case NUMBER:
 		*numbers[index].to = option_number(options[index].name, optarg, numbers[index].low,
@@ -293,16 +319,37 @@ static void take(int o, const struct option *options, int index)
 	}
 }
 
+static void check_srq(void)
+{
+	uint32_t sends = 1u << OP_SEND | 1u << OP_SEND_IMM, imm = 1u << OP_WRITE_IMM;
+
+	if (opt.w.srqs > opt.w.qps)
+		bad("--srq %u: more than QPs", opt.w.srqs);
+	if (opt.device_count > 1)
+		bad("--srq: not with two devices");
+	if (!(opt.w.ops & (sends | imm)))
+		bad("--srq: not without send, send-imm or write-imm");
+	if (opt.w.same_ids && opt.w.ops & sends)
+		bad("--srq-same-ids: not with send or send-imm");
+	if (opt.rnr_retry < 7)
+		opt.w.credits = 1;
+}
+
 static void check_options(void)
 {
-	uint64_t memory = (opt.w.size + 512ull) * (opt.w.depth + 2ull * opt.w.receives + 24);
+	uint32_t receives = opt.w.srqs ? opt.w.srq_depth : opt.w.receives;
+	uint64_t memory = (opt.w.size + 512ull) * (opt.w.depth + 2ull * receives + 24);
 
 	if (opt.w.depth < opt.w.inflight && opt.w.inflight != UINT32_MAX)
 		opt.w.depth = opt.w.inflight + 1;
 	if (memory > MEMORY_MAX)
-		bad("--size, --depth, --receives: too much memory per QP");
+		bad("--size, --depth, --receives, --srq-depth: too much memory");
 	if (opt.break_unarmed && opt.events == EVENTS_NONE)
 		bad("--break unarmed: not without --events");
+	if (opt.w.srqs)
+		check_srq();
+	if (opt.srq_limit && opt.peer && opt.srq_limit > opt.w.srq_depth)
+		bad("--srq-limit %u: more than the receives", opt.srq_limit);
 	opt.by_dlopen |= !cm;
 	if (opt.rdma_cm && (opt.by_dlopen || opt.device_count > 1 || opt.w.lives > 1 || opt.mtu))
 		bad("--rdma-cm: not with --dlopen, --lives, --mtu or two devices");
@@ -329,16 +376,28 @@ static void become_by_dlopen(char **argv)
 void options_parse(int argc, char **argv)
 {
 	static const struct option words[] = {
-		{"device", 1, NULL, 'd'},     {"port", 1, NULL, 'p'},
-		{"ops", 1, NULL, 'o'},	      {"break", 1, NULL, 'b'},
-		{"seed", 1, NULL, 's'},	      {"outage", 0, NULL, 'O'},
-		{"json", 0, NULL, 'j'},	      {"allow-lost-results", 0, NULL, 'A'},
-		{"wr-api", 0, NULL, 'w'},     {"cq-ex", 0, NULL, 'q'},
-		{"events", 1, NULL, 'e'},     {"rxe-44", 1, NULL, '4'},
-		{"rdma-cm", 0, NULL, 'C'},    {"dlopen", 1, NULL, 'D'},
-		{"fixed-size", 0, NULL, 'f'}, {"signal-all", 0, NULL, 'a'},
-		{"one-way", 0, NULL, '1'},    {"prompt", 0, NULL, 'P'},
-		{"fence", 0, NULL, 'F'},      {"help", 0, NULL, 'h'},
+		{"device", 1, NULL, 'd'},
+		{"port", 1, NULL, 'p'},
+		{"ops", 1, NULL, 'o'},
+		{"break", 1, NULL, 'b'},
+		{"seed", 1, NULL, 's'},
+		{"outage", 0, NULL, 'O'},
+		{"json", 0, NULL, 'j'},
+		{"allow-lost-results", 0, NULL, 'A'},
+		{"wr-api", 0, NULL, 'w'},
+		{"cq-ex", 0, NULL, 'q'},
+		{"events", 1, NULL, 'e'},
+		{"rxe-44", 1, NULL, '4'},
+		{"rdma-cm", 0, NULL, 'C'},
+		{"dlopen", 1, NULL, 'D'},
+		{"fixed-size", 0, NULL, 'f'},
+		{"signal-all", 0, NULL, 'a'},
+		{"one-way", 0, NULL, '1'},
+		{"prompt", 0, NULL, 'P'},
+		{"fence", 0, NULL, 'F'},
+		{"help", 0, NULL, 'h'},
+		{"srq-same-ids", 0, NULL, 'i'},
+		{"credits", 0, NULL, 'c'},
 		{NULL, 0, NULL, 0},
 	};
 	enum { N = sizeof(numbers) / sizeof(*numbers), M = sizeof(words) / sizeof(*words) };

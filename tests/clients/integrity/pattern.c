@@ -25,10 +25,15 @@ uint64_t mix(uint64_t x) /* splitmix64's finalizer */
 }
 
 /* A random number in [0, below). */
+uint32_t pick_by(uint64_t *random, uint32_t below)
+{
+	*random += 0x9e3779b97f4a7c15;
+	return below ? (mix(*random) >> 16) % below : 0;
+}
+
 uint32_t pick(struct lane *l, uint32_t below)
 {
-	l->random += 0x9e3779b97f4a7c15;
-	return below ? (mix(l->random) >> 16) % below : 0;
+	return pick_by(&l->random, below);
 }
 
 /*
@@ -158,9 +163,9 @@ uint64_t bytes_bad(const struct lane *l, const char *what, uint32_t seq, const u
 
 /* Cuts the buffer at that place into 1 to 3 pieces with something unused between them. rxe of
  * rdma-core 44 takes each SGE of ibv_wr_set_sge_list() to be as long as the first. */
-void pieces_cut(struct lane *l, struct pieces *p, uint32_t at, uint32_t length)
+void pieces_cut(uint64_t *random, struct pieces *p, uint32_t at, uint32_t length)
 {
-	uint32_t n = opt.w.fixed_size ? 1 : 1 + pick(l, PIECES_MAX), rest = length;
+	uint32_t n = opt.w.fixed_size ? 1 : 1 + pick_by(random, PIECES_MAX), rest = length;
 	bool even = opt.wr_api && opt.rxe_44_post;
 
 	if (n > length)
@@ -172,34 +177,34 @@ void pieces_cut(struct lane *l, struct pieces *p, uint32_t at, uint32_t length)
 		p->offset[i] = at;
 		p->length[i] = even	    ? length / n
 			       : i == n - 1 ? rest
-					    : 1 + pick(l, rest - (n - 1 - i));
+					    : 1 + pick_by(random, rest - (n - 1 - i));
 		rest -= p->length[i];
 		at += p->length[i] + PIECE_GAP;
 	}
 }
 
-void pieces_scatter(const struct lane *l, const struct pieces *p, const uint8_t *from)
+void pieces_scatter(uint8_t *memory, const struct pieces *p, const uint8_t *from)
 {
 	for (int i = 0; i < p->n; from += p->length[i], i++)
-		memcpy(l->memory + p->offset[i], from, p->length[i]);
+		memcpy(memory + p->offset[i], from, p->length[i]);
 }
 
-void pieces_gather(const struct lane *l, const struct pieces *p, uint8_t *to, uint32_t length)
+void pieces_gather(const uint8_t *memory, const struct pieces *p, uint8_t *to, uint32_t length)
 {
 	for (int i = 0; i < p->n && length; i++) {
 		uint32_t n = p->length[i] < length ? p->length[i] : length;
 
-		memcpy(to, l->memory + p->offset[i], n);
+		memcpy(to, memory + p->offset[i], n);
 		to += n;
 		length -= n;
 	}
 }
 
-int pieces_sges(const struct lane *l, const struct pieces *p, struct ibv_sge *sges)
+int pieces_sges(const struct ibv_mr *mr, const struct pieces *p, struct ibv_sge *sges)
 {
 	for (int i = 0; i < p->n; i++)
-		sges[i] = (struct ibv_sge){.addr = (uintptr_t)l->memory + p->offset[i],
+		sges[i] = (struct ibv_sge){.addr = (uintptr_t)mr->addr + p->offset[i],
 					   .length = p->length[i],
-					   .lkey = l->mr->lkey};
+					   .lkey = mr->lkey};
 	return p->n;
 }

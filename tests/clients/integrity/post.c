@@ -83,7 +83,7 @@ static bool request_post(struct run *r, struct lane *l, struct request *q)
 	int err;
 
 	q->wr.sg_list = q->sges;
-	q->wr.num_sge = pieces_sges(l, &q->record->pieces, q->sges);
+	q->wr.num_sge = pieces_sges(l->mr, &q->record->pieces, q->sges);
 	err = opt.wr_api ? wr_api_post(l, &q->wr) : ibv_post_send(l->qp, &q->wr, &bad);
 	if (err) {
 		post_failed(r, op_name(q->record->op), err);
@@ -106,8 +106,8 @@ static bool request_post(struct run *r, struct lane *l, struct request *q)
 static void load(struct lane *l, struct request *q, uint32_t bytes)
 {
 	q->record->length = bytes;
-	pieces_cut(l, &q->record->pieces, q->buffer, bytes);
-	pieces_scatter(l, &q->record->pieces, l->scratch);
+	pieces_cut(&l->random, &q->record->pieces, q->buffer, bytes);
+	pieces_scatter(l->memory, &q->record->pieces, l->scratch);
 	if (bytes && bytes <= INLINE_MAX && pick(l, 2))
 		q->wr.send_flags |= IBV_SEND_INLINE;
 }
@@ -151,7 +151,7 @@ static void prepare_slot(struct run *r, struct lane *l, struct request *q, enum 
 static void poison(struct lane *l, struct request *q, uint32_t bytes)
 {
 	memset(l->scratch, 0xa5, bytes);
-	pieces_scatter(l, &q->record->pieces, l->scratch);
+	pieces_scatter(l->memory, &q->record->pieces, l->scratch);
 }
 
 static void prepare_read(struct run *r, struct lane *l, struct request *q)
@@ -161,7 +161,7 @@ static void prepare_read(struct run *r, struct lane *l, struct request *q)
 	q->record->length = length;
 	q->record->read_offset = pick(l, (r->layout.read_bytes - length) / 8) * 8;
 	q->wr.wr.rdma.remote_addr = l->peer.memory + r->layout.read + q->record->read_offset;
-	pieces_cut(l, &q->record->pieces, q->buffer, length);
+	pieces_cut(&l->random, &q->record->pieces, q->buffer, length);
 	poison(l, q, length);
 }
 
@@ -208,6 +208,8 @@ static bool credit(const struct lane *l, enum stream s)
 {
 	if (s == WRITES)
 		return breaker_ready(l, s, l->writes_free);
+	if (s == MESSAGES && opt.w.credits)
+		return l->next[MESSAGES] < l->credit;
 	return s != FLAGS || breaker_ready(l, s, l->flags_free);
 }
 
@@ -235,24 +237,63 @@ bool post_data(struct run *r, struct lane *l)
 	return request_post(r, l, &q);
 }
 
+static enum op pick_message(struct lane *l)
+{
+	enum op op;
+
+	do
+		op = pick_op(l);
+	while (stream_of[op] != MESSAGES);
+	return op;
+}
+
+bool post_message(struct run *r, struct lane *l)
+{
+	struct request q;
+
+	if (outstanding(l) >= room())
+		return false;
+	request_start(r, l, &q, pick_message(l));
+	q.record->signaled = true;
+	q.wr.send_flags |= IBV_SEND_SIGNALED;
+	prepare_message(r, l, &q);
+	if (!request_post(r, l, &q))
+		return false;
+	post_begun(r, l);
+	return true;
+}
+
+/* The peer has at most half of the credit that it might have. */
+static bool peer_is_short(const struct lane *l, const struct status_block *now)
+{
+	uint64_t left = l->told.granted - l->receives_completed;
+
+	return now->granted != l->told.granted &&
+	       left <= (now->granted - l->receives_completed) / 2;
+}
+
 /*
  * Tells the peer how many writes are announced and how many slots are free again: if half of the
- * slots have changed (so that the peer never has to wait), or any at random, or always.
+ * slots have changed (so that the peer never has to wait), or it needs credit, or any at random, or
+ * always.
  */
 bool post_status(struct run *r, struct lane *l, bool always)
 {
 	struct status_block now = {.announced = breaker_writes(l),
 				   .writes_free = l->slots[WRITES].next,
-				   .flags_free = l->slots[FLAGS].next};
+				   .flags_free = l->slots[FLAGS].next,
+				   .granted = srq_granted(r, l),
+				   .last = l->finished ? l->next[MESSAGES] + 1 : 0};
 	uint32_t news = now.announced - l->told.announced + now.writes_free - l->told.writes_free +
-			now.flags_free - l->told.flags_free;
+			now.flags_free - l->told.flags_free + now.granted - l->told.granted;
 	struct status_block encoded = {word_encode(now.announced), word_encode(now.writes_free),
-				       word_encode(now.flags_free)};
+				       word_encode(now.flags_free), word_encode(now.granted),
+				       word_encode(now.last)};
 	struct request q;
 
 	if (outstanding(l) >= opt.w.depth)
 		return false;
-	if (!always && (!news || (news < SLOTS / 2 && pick(l, 64))))
+	if (!always && !peer_is_short(l, &now) && (!news || (news < SLOTS / 2 && pick(l, 64))))
 		return false;
 	request_start(r, l, &q, OP_STATUS);
 	memcpy(l->memory + q.buffer, &encoded, sizeof(encoded));

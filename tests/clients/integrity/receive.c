@@ -13,9 +13,9 @@ static void post_one(struct run *r, struct lane *l)
 	struct ibv_recv_wr *bad, wr = {.sg_list = sges};
 	int err;
 
-	pieces_cut(l, &l->receive_pieces[i], r->layout.receive + i * r->layout.buffer_stride,
-		   opt.w.size);
-	wr.num_sge = pieces_sges(l, &l->receive_pieces[i], sges);
+	pieces_cut(&l->random, &l->receive_pieces[i],
+		   r->layout.receive + i * r->layout.buffer_stride, opt.w.size);
+	wr.num_sge = pieces_sges(l->mr, &l->receive_pieces[i], sges);
 	wr.wr_id = UINT64_C(1) << 63 | (uint64_t)l->index << 32 | l->receives_posted;
 	err = ibv_post_recv(l->qp, &wr, &bad);
 	if (err) {
@@ -30,6 +30,10 @@ void receives_post(struct run *r, struct lane *l, bool all)
 {
 	uint32_t n = opt.w.receives - (l->receives_posted - l->receives_completed);
 
+	if (l->srq) {
+		srq_post(r, l->srq, all);
+		return;
+	}
 	if (!n)
 		return;
 	if (!all && !opt.w.prompt_receives) {
@@ -70,19 +74,13 @@ static void check_message(struct lane *l, uint32_t seq, const uint8_t *message, 
 	l->n.bad_bytes += length + right - 2 * shorter;
 }
 
-void receive(struct run *r, struct lane *l, const struct ibv_wc *wc)
+/* Its data is in the buffer of the receive, of which l->scratch is a copy; or in the lane's memory.
+ */
+static void check_receive(struct run *r, struct lane *l, const struct ibv_wc *wc, uint32_t length)
 {
-	const struct pieces *p = &l->receive_pieces[l->receives_completed % opt.w.receives];
 	const uint8_t *message = l->scratch;
-	uint32_t seq, length = wc->byte_len <= opt.w.size ? wc->byte_len : opt.w.size;
+	uint32_t seq = message_number(l, wc, l->scratch);
 
-	if ((uint32_t)wc->wr_id != l->receives_completed) {
-		l->n.bad_completions++;
-		if (l->receives_posted - l->receives_completed == 0)
-			return;
-	}
-	pieces_gather(l, p, l->scratch, length);
-	seq = message_number(l, wc, l->scratch);
 	if (wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM)
 		message = l->memory + r->layout.imm +
 			  seq % r->layout.imm_slots * r->layout.imm_stride;
@@ -92,4 +90,35 @@ void receive(struct run *r, struct lane *l, const struct ibv_wc *wc)
 	sequence_note(&l->messages, seq, &l->n);
 	l->n.receives++;
 	l->receives_completed++;
+}
+
+/* One whose receive is not posted is not looked at: nobody knows where it is. */
+static void receive_from_srq(struct run *r, struct lane *l, const struct ibv_wc *wc)
+{
+	struct srq_buffer *b = srq_take(l->srq, wc->wr_id);
+	uint32_t length = wc->byte_len <= opt.w.size ? wc->byte_len : opt.w.size;
+
+	if (!b)
+		return;
+	pieces_gather(l->srq->memory, &b->pieces, l->scratch, length);
+	check_receive(r, l, wc, length);
+	srq_put_back(l->srq, b);
+}
+
+void receive(struct run *r, struct lane *l, const struct ibv_wc *wc)
+{
+	const struct pieces *p = &l->receive_pieces[l->receives_completed % opt.w.receives];
+	uint32_t length = wc->byte_len <= opt.w.size ? wc->byte_len : opt.w.size;
+
+	if (l->srq) {
+		receive_from_srq(r, l, wc);
+		return;
+	}
+	if ((uint32_t)wc->wr_id != l->receives_completed) {
+		l->n.bad_completions++;
+		if (l->receives_posted - l->receives_completed == 0)
+			return;
+	}
+	pieces_gather(l->memory, p, l->scratch, length);
+	check_receive(r, l, wc, length);
 }

@@ -21,12 +21,17 @@ void counters_add(struct counters *to, const struct counters *from)
 	to->error_completions += from->error_completions;
 	to->lost_wakeups += from->lost_wakeups;
 	to->bad_events += from->bad_events;
+	to->bad_receives += from->bad_receives;
+	to->lost_receives += from->lost_receives;
+	to->late_writes += from->late_writes;
+	to->lost_limits += from->lost_limits;
 }
 
 bool violated(const struct counters *n)
 {
 	return n->lost || n->duplicated || n->reordered || n->bad_bytes || n->bad_completions ||
-	       n->lost_wakeups || n->bad_events || (n->lost_results && !opt.allow_lost_results);
+	       n->lost_wakeups || n->bad_events || n->bad_receives || n->lost_receives ||
+	       n->late_writes || n->lost_limits || (n->lost_results && !opt.allow_lost_results);
 }
 
 static void merge_gaps(const struct run *r, struct gap *gaps)
@@ -44,9 +49,12 @@ static void integrity_json(const char *name, const struct counters *n)
 	       ", \"reordered\": %" PRIu64 ", \"bad_bytes\": %" PRIu64
 	       ", \"bad_completions\": %" PRIu64 ", \"lost_results\": %" PRIu64
 	       ", \"error_completions\": %" PRIu64 ", \"lost_wakeups\": %" PRIu64
-	       ", \"bad_events\": %" PRIu64 "}",
+	       ", \"bad_events\": %" PRIu64 ", \"bad_receives\": %" PRIu64
+	       ", \"lost_receives\": %" PRIu64 ", \"late_writes\": %" PRIu64
+	       ", \"lost_limits\": %" PRIu64 "}",
 	       name, n->lost, n->duplicated, n->reordered, n->bad_bytes, n->bad_completions,
-	       n->lost_results, n->error_completions, n->lost_wakeups, n->bad_events);
+	       n->lost_results, n->error_completions, n->lost_wakeups, n->bad_events,
+	       n->bad_receives, n->lost_receives, n->late_writes, n->lost_limits);
 }
 
 static void gaps_json(const struct gap *gaps)
@@ -98,6 +106,29 @@ static void verbs_json(const struct run *r)
 	       opt.by_dlopen ? opt.lazy ? "\"lazy\"" : "\"now\"" : "null");
 }
 
+static void srq_json(const struct run *r)
+{
+	struct srq_counters n = {0};
+
+	for (uint32_t i = 0; i < opt.w.srqs; i++) {
+		const struct srq_counters *s = &r->srqs[i].n;
+
+		n.posts += s->posts;
+		n.posted += s->posted;
+		n.handed_out += s->handed_out;
+		n.drained += s->drained;
+		n.limit_events += s->limit_events;
+		n.late_limits += s->late_limits;
+	}
+	printf(", \"srqs\": %u, \"srq\": {\"depth\": %u, \"credits\": %s, \"same_ids\": %s"
+	       ", \"limit\": %u, \"posts\": %" PRIu64 ", \"posted\": %" PRIu64
+	       ", \"handed_out\": %" PRIu64 ", \"drained\": %" PRIu64 ", \"limit_events\": %" PRIu64
+	       ", \"late_limits\": %" PRIu64 "}",
+	       opt.w.srqs, opt.w.srq_depth, opt.w.credits ? "true" : "false",
+	       opt.w.same_ids ? "true" : "false", opt.srq_limit, n.posts, n.posted, n.handed_out,
+	       n.drained, n.limit_events, n.late_limits);
+}
+
 static void report_json(const struct run *r, const struct counters *n, const struct verdict *peer,
 			int status, const struct gap *gaps)
 {
@@ -120,6 +151,8 @@ static void report_json(const struct run *r, const struct counters *n, const str
 	integrity_json("found", n);
 	integrity_json("peer_found", &peer->n);
 	verbs_json(r);
+	if (opt.w.srqs)
+		srq_json(r);
 	error_json(r);
 	gaps_json(gaps);
 	seconds_json(r);
@@ -130,9 +163,12 @@ static void counts(const char *who, const struct counters *n)
 {
 	printf("%s: %" PRIu64 " lost, %" PRIu64 " duplicated, %" PRIu64 " reordered, %" PRIu64
 	       " bad bytes, %" PRIu64 " bad completions, %" PRIu64 " results lost, %" PRIu64
-	       " error completions, %" PRIu64 " wake-ups lost, %" PRIu64 " bad events\n",
+	       " error completions, %" PRIu64 " wake-ups lost, %" PRIu64 " bad events, %" PRIu64
+	       " bad receives, %" PRIu64 " receives lost, %" PRIu64 " late writes, %" PRIu64
+	       " limits lost\n",
 	       who, n->lost, n->duplicated, n->reordered, n->bad_bytes, n->bad_completions,
-	       n->lost_results, n->error_completions, n->lost_wakeups, n->bad_events);
+	       n->lost_results, n->error_completions, n->lost_wakeups, n->bad_events,
+	       n->bad_receives, n->lost_receives, n->late_writes, n->lost_limits);
 }
 
 static void report_lines(const struct run *r, const struct counters *n, const struct verdict *peer,

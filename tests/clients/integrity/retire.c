@@ -23,7 +23,7 @@ static void check_read(struct lane *l, const struct record *record)
 {
 	message_fill(l->expected, message_key(!side_own(), l->index, READS, 0), record->read_offset,
 		     record->length);
-	pieces_gather(l, &record->pieces, l->scratch, record->length);
+	pieces_gather(l->memory, &record->pieces, l->scratch, record->length);
 	if (record->length && all_untouched(l->scratch, record->length) &&
 	    memcmp(l->scratch, l->expected, record->length)) {
 		l->n.lost_results++;

@@ -116,19 +116,21 @@ static void poll_writes(struct run *r, struct lane *l)
 	}
 }
 
-/* A number that the peer tells; it never shrinks, unless an old status block was written again. */
-static void hear(struct lane *l, const uint8_t *p, uint32_t *known)
+/* A number that the peer tells; it never shrinks, unless an old status block was written again.
+ * Returns whether it is news. */
+static bool hear(struct lane *l, const uint8_t *p, uint32_t *known)
 {
 	uint32_t value;
 
 	if (!word_decode(memory_load(p), &value) || value == *known)
-		return;
+		return false;
 	if (value > *known) {
 		*known = value;
 		l->progress_ms = now_ms();
-	} else {
-		l->n.duplicated++;
+		return true;
 	}
+	l->n.duplicated++;
+	return false;
 }
 
 void slots_poll(struct run *r, struct lane *l)
@@ -138,6 +140,9 @@ void slots_poll(struct run *r, struct lane *l)
 	hear(l, status + offsetof(struct status_block, announced), &l->announced);
 	hear(l, status + offsetof(struct status_block, writes_free), &l->writes_free);
 	hear(l, status + offsetof(struct status_block, flags_free), &l->flags_free);
+	hear(l, status + offsetof(struct status_block, granted), &l->credit);
+	if (!l->last && hear(l, status + offsetof(struct status_block, last), &l->last))
+		srq_last_heard(l);
 	if (opt.w.ops & 1u << OP_WRITE) {
 		poll_writes(r, l);
 		watch(r, l, WRITES);

@@ -12,7 +12,7 @@
 
 #include "tests/clients/integrity/integrity.h"
 
-enum { BATCH = 16, BITES = 32, PEER_ABORTED = -1, LEFT = -2, IDLE_PASSES = 4, IDLE_US = 50 };
+enum { BITES = 32, LEFT = -2, IDLE_PASSES = 4, IDLE_US = 50 };
 
 struct worker {
 	struct run *run;
@@ -24,7 +24,7 @@ struct worker {
 	pthread_t thread;
 };
 
-static void abort_run(struct run *r, int status)
+void traffic_abort(struct run *r, int status)
 {
 	int none = 0;
 
@@ -54,7 +54,7 @@ static void error_completion(struct run *r, struct lane *l, const struct ibv_wc 
 		r->error.on_receive = wc->wr_id >> 63;
 		r->error.at_ms = t_ms - r->start_ms;
 	}
-	abort_run(r, EXIT_ERROR_WC);
+	traffic_abort(r, EXIT_ERROR_WC);
 }
 
 /* How long did this thread not look? A gap is no longer the network's if the machine was away. */
@@ -68,7 +68,7 @@ static void note_pause(struct worker *w, double t_ms)
 	w->looked_ms = t_ms;
 }
 
-static struct lane *lane_of(const struct run *r, const struct ibv_wc *wc)
+static struct lane *lane_of_id(const struct run *r, const struct ibv_wc *wc)
 {
 	uint32_t index = wc->wr_id >> 32 & 0x7fffffff;
 
@@ -78,7 +78,22 @@ static struct lane *lane_of(const struct run *r, const struct ibv_wc *wc)
 	exit(EXIT_VIOLATED);
 }
 
-static void completion(struct run *r, const struct ibv_wc *wc, double t_ms)
+/* A receive of an SRQ does not say whose it is. */
+static struct lane *lane_of_qp(const struct run *r, const struct ibv_wc *wc)
+{
+	for (uint32_t i = 0; i < opt.w.qps; i++)
+		if (r->lanes[i].qp->qp_num == wc->qp_num)
+			return &r->lanes[i];
+	fprintf(stderr, "integrity: a completion of no QP of ours\n");
+	exit(EXIT_VIOLATED);
+}
+
+static struct lane *lane_of(const struct run *r, const struct ibv_wc *wc)
+{
+	return opt.w.srqs && wc->wr_id >> 63 ? lane_of_qp(r, wc) : lane_of_id(r, wc);
+}
+
+void traffic_completion(struct run *r, const struct ibv_wc *wc, double t_ms)
 {
 	struct lane *l = lane_of(r, wc);
 
@@ -95,16 +110,16 @@ static void completion(struct run *r, const struct ibv_wc *wc, double t_ms)
 static bool poll_cq(struct worker *w, struct cq *c)
 {
 	struct run *r = w->run;
-	struct ibv_wc wcs[BATCH];
+	struct ibv_wc wcs[POLL_BATCH];
 	bool asleep = c->phase == CQ_ASLEEP;
-	int n = asleep && !cq_overslept(c, stopped(r)) ? 0 : cq_poll(w->poller, c, BATCH, wcs);
+	int n = asleep && !cq_overslept(c, stopped(r)) ? 0 : cq_poll(w->poller, c, POLL_BATCH, wcs);
 	double t_ms = now_ms();
 
 	note_pause(w, t_ms);
 	if (n < 0)
-		abort_run(r, EXIT_ERROR_WC);
+		traffic_abort(r, EXIT_ERROR_WC);
 	for (int i = 0; i < n; i++)
-		completion(r, &wcs[i], t_ms);
+		traffic_completion(r, &wcs[i], t_ms);
 	if (asleep && n > 0)
 		lane_of(r, wcs)->n.lost_wakeups += !cq_wakes(w->poller, c);
 	return n > 0;
@@ -181,7 +196,7 @@ static void look_at(struct run *r, struct lane *l)
 	} else if (now_ms() - l->progress_ms > opt.stall_s * 1e3) {
 		fprintf(stderr, "integrity: qp %u: no completion for %u s\n", l->index,
 			opt.stall_s);
-		abort_run(r, EXIT_STALLED);
+		traffic_abort(r, EXIT_STALLED);
 	}
 }
 
@@ -298,9 +313,9 @@ static void hear_totals(struct run *r)
 		       net_receive(r, r->peer_totals, opt.w.qps * sizeof(*r->peer_totals));
 	if (!r->peer_told) {
 		fprintf(stderr, "integrity: the peer left\n");
-		abort_run(r, EXIT_SETUP);
+		traffic_abort(r, EXIT_SETUP);
 	} else if (gave_up) {
-		abort_run(r, PEER_ABORTED);
+		traffic_abort(r, PEER_ABORTED);
 	}
 }
 
@@ -311,7 +326,7 @@ static bool supervise(struct run *r)
 
 	while (!aborted(r) && !(told && r->peer_told)) {
 		if (leave)
-			abort_run(r, LEFT);
+			traffic_abort(r, LEFT);
 		if (!told && __atomic_load_n(&r->drained, __ATOMIC_ACQUIRE) == opt.w.qps) {
 			tell(r, false);
 			told = true;
