@@ -228,8 +228,10 @@ static int count_instructions(struct task *t, bool with_shift, struct measuremen
 	m->away = out.away;
 	m->failure = out.failure;
 	if (!out.failure && wrs > 0) {
-		m->values[POST] =
-			(out.instructions[CALL_POST_SEND] + out.instructions[CALL_POST_RECV]) / wrs;
+		m->values[POST] = (out.instructions[CALL_POST_SEND] +
+				   out.instructions[CALL_POST_RECV] +
+				   out.instructions[CALL_POST_SRQ_RECV]) /
+				  wrs;
 		m->values[POLL] = out.instructions[CALL_POLL] / wrs;
 		m->values[INSTRUCTIONS] = m->values[POST] + m->values[POLL];
 	}

@@ -13,7 +13,7 @@
 #include "cmd/shift-bench/verbs_run.h"
 
 static const char *const names[CALLS] = {"collect_post_send", "collect_post_recv",
-					 "collect_poll_cq"};
+					 "collect_post_srq_recv", "collect_poll_cq"};
 
 struct reader {
 	long id[CALLS]; /* its number in the file; 0: not seen */

@@ -16,6 +16,7 @@ enum verbs_op {
 	VERBS_WRITE_INLINE,
 	VERBS_READ,
 	VERBS_SEND,	 /* with a receive posted before, and its completion polled */
+	VERBS_SEND_SRQ,	 /* likewise, from one shared receive queue of all QPs */
 	VERBS_WRITE_IMM, /* the same, and the receive has no SGE */
 	VERBS_NO_OP,	 /* nothing is posted: polls of an empty CQ */
 };

@@ -24,7 +24,7 @@ void verbs_place_find(struct verbs_place *p, const char *library);
 /* Removes what verbs_place_find() has made. */
 void verbs_place_leave(struct verbs_place *p);
 
-enum verbs_call { CALL_POST_SEND, CALL_POST_RECV, CALL_POLL, CALLS };
+enum verbs_call { CALL_POST_SEND, CALL_POST_RECV, CALL_POST_SRQ_RECV, CALL_POLL, CALLS };
 
 struct verbs_outcome {
 	char *text;		    /* lines of a name and a number */

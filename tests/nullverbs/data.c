@@ -36,10 +36,25 @@ static void complete(struct null_cq *cq, const struct null_cqe *cqe)
 		null_add_event(cq);
 }
 
+static void complete_srq(struct null_qp *qp, const struct null_cqe *proto)
+{
+	struct null_cqe cqe = *proto;
+
+	if (!null_srq_take((struct null_srq *)qp->base.srq, &cqe.wr_id))
+		return;
+	cqe.qp = qp;
+	cqe.is_recv = cqe.from_srq = true;
+	complete((struct null_cq *)qp->base.recv_cq, &cqe);
+}
+
 void null_complete_recv(struct null_qp *qp, const struct null_cqe *proto)
 {
 	struct null_cqe cqe = *proto;
 
+	if (qp->base.srq) {
+		complete_srq(qp, proto);
+		return;
+	}
 	pthread_spin_lock(&qp->recv_lock);
 	if (qp->recv_head != qp->recv_tail) {
 		cqe.qp = qp;
@@ -272,7 +287,7 @@ int null_post_recv(struct ibv_qp *base, struct ibv_recv_wr *wr, struct ibv_recv_
 
 	pthread_spin_lock(&qp->recv_lock);
 	for (; wr; wr = wr->next) {
-		if (qp->attr.qp_state == IBV_QPS_RESET)
+		if (qp->attr.qp_state == IBV_QPS_RESET || base->srq)
 			err = EINVAL;
 		else if (qp->recv_head - qp->recv_tail >= qp->cap.max_recv_wr)
 			err = ENOMEM;
@@ -295,7 +310,9 @@ static void translate(const struct null_cqe *cqe, struct ibv_wc *wc)
 {
 	struct null_qp *qp = cqe->qp;
 
-	wc->wr_id = cqe->is_recv ? qp->recv_ids[cqe->index] : qp->send_ids[cqe->index];
+	wc->wr_id = cqe->from_srq  ? cqe->wr_id
+		    : cqe->is_recv ? qp->recv_ids[cqe->index]
+				   : qp->send_ids[cqe->index];
 	wc->status = cqe->status;
 	wc->opcode = cqe->opcode;
 	wc->vendor_err = 0;

@@ -212,6 +212,7 @@ static void set_ops(struct verbs_context *v)
 {
 	v->context.ops.post_send = null_post_send;
 	v->context.ops.post_recv = null_post_recv;
+	v->context.ops.post_srq_recv = null_post_srq_recv;
 	v->context.ops.poll_cq = null_poll_cq;
 	v->context.ops.req_notify_cq = null_req_notify_cq;
 	v->context.ops.alloc_mw = alloc_mw;

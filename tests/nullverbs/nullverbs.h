@@ -9,6 +9,9 @@
  * as long as a real provider's: a spinlock, a WQE and a doorbell record are written, the CQE is
  * translated.
  *
+ * An SRQ is as a real one: any of its QPs takes the oldest receive, and none flushes it. Its limit
+ * is kept, but raises no event.
+ *
  * Posting by ibv_wr_* and polling by ibv_start_poll() lock the queue as a driver does, and a batch
  * is taken whole or not at all. Atomics and invalidations complete, and do nothing; the key 0 is
  * none.
@@ -57,6 +60,8 @@ struct null_cqe {
 	uint8_t status;
 	uint8_t opcode; /* IBV_WC_... */
 	bool is_recv;
+	bool from_srq; /* the wr_id is here, as its place may be taken again */
+	uint64_t wr_id;
 	bool has_imm;
 	bool has_inv; /* imm is the key */
 	bool solicited;
@@ -87,6 +92,16 @@ struct null_wqe {
 	uint64_t compare_add, swap;
 	uint64_t addr;
 	uint32_t length, lkey;
+};
+
+struct null_srq {
+	struct ibv_srq base;
+	pthread_spinlock_t lock;
+	uint32_t mask, head, tail;
+	struct ibv_srq_attr attr; /* srq_limit: 0: not armed */
+	uint32_t doorbell;
+	uint64_t *ids;
+	int qps;
 };
 
 struct null_builder;
@@ -171,6 +186,10 @@ bool null_is_exact(const struct null_qp *qp);
 bool null_is_exact_by_peer(const struct null_qp *qp); /* its peer is connected after it */
 bool null_write(struct null_qp *qp, const struct ibv_send_wr *wr, uint32_t length);
 uint32_t null_rq_psn(const struct null_qp *qp);
+
+/* srq.c: false if it has no receive. */
+bool null_srq_take(struct null_srq *srq, uint64_t *wr_id);
+int null_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 
 /* qp.c: NULL if there is none of that number. */
 struct null_qp *null_find_qp(uint32_t qpn);

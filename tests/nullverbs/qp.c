@@ -90,7 +90,7 @@ static int refuse_attr(const struct ibv_qp_init_attr *attr)
 	if (!attr->send_cq || !attr->recv_cq || attr->cap.max_send_wr > 32768 ||
 	    attr->cap.max_recv_wr > 32768 || attr->cap.max_send_sge > NULL_SGE_MAX)
 		return EINVAL;
-	return attr->srq || attr->qp_type == IBV_QPT_DRIVER ? EOPNOTSUPP : 0;
+	return attr->qp_type == IBV_QPT_DRIVER ? EOPNOTSUPP : 0;
 }
 
 /* A number that is free; a place of the table is taken for good while its QP lives. */
@@ -109,10 +109,12 @@ static int number_qp(struct null_qp *qp)
 	return ENOMEM;
 }
 
-static void use_cqs(struct null_qp *qp, int n)
+static void use_queues(struct null_qp *qp, int n)
 {
 	__atomic_fetch_add(&((struct null_cq *)qp->base.send_cq)->qps, n, __ATOMIC_ACQ_REL);
 	__atomic_fetch_add(&((struct null_cq *)qp->base.recv_cq)->qps, n, __ATOMIC_ACQ_REL);
+	if (qp->base.srq)
+		__atomic_fetch_add(&((struct null_srq *)qp->base.srq)->qps, n, __ATOMIC_ACQ_REL);
 }
 
 struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
@@ -129,6 +131,9 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	qp->base.qp_context = attr->qp_context;
 	qp->base.send_cq = attr->send_cq;
 	qp->base.recv_cq = attr->recv_cq;
+	qp->base.srq = attr->srq;
+	if (attr->srq)
+		attr->cap.max_recv_wr = 0;
 	qp->base.qp_type = attr->qp_type;
 	qp->all_signaled = attr->sq_sig_all;
 	pthread_spin_init(&qp->send_lock, PTHREAD_PROCESS_PRIVATE);
@@ -142,13 +147,13 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 		return NULL;
 	}
 	qp->base.handle = qp->base.qp_num;
-	use_cqs(qp, 1);
+	use_queues(qp, 1);
 	return &qp->base;
 }
 
 static uint64_t *copy_ids(const uint64_t *ids, uint32_t mask)
 {
-	size_t bytes = (mask + 1ul) * sizeof(*ids);
+	size_t bytes = (size_t)(uint32_t)(mask + 1) * sizeof(*ids); /* none: the mask is all ones */
 	uint64_t *copy = malloc(bytes);
 
 	return copy ? memcpy(copy, ids, bytes) : NULL;
@@ -211,7 +216,7 @@ int ibv_destroy_qp(struct ibv_qp *base)
 	}
 	reset(qp);
 	qps[base->qp_num % NULL_QPS_MAX] = NULL;
-	use_cqs(qp, -1);
+	use_queues(qp, -1);
 	free_qp(qp);
 	null_unlock_qps();
 	return 0;
@@ -314,19 +319,12 @@ int ibv_query_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask,
 		.qp_context = base->qp_context,
 		.send_cq = base->send_cq,
 		.recv_cq = base->recv_cq,
+		.srq = base->srq,
 		.cap = qp->cap,
 		.qp_type = base->qp_type,
 		.sq_sig_all = qp->all_signaled,
 	};
 	return 0;
-}
-
-struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
-{
-	(void)pd;
-	(void)attr;
-	errno = EOPNOTSUPP;
-	return NULL;
 }
 
 struct ibv_qp *create_qp_1_0(void *pd, void *attr);

@@ -28,6 +28,14 @@ COLLECTED void collect_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr)
 		client_fail("ibv_post_recv");
 }
 
+COLLECTED void collect_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr)
+{
+	struct ibv_recv_wr *bad;
+
+	if (__builtin_expect(ibv_post_srq_recv(srq, wr, &bad), 0))
+		client_fail("ibv_post_srq_recv");
+}
+
 COLLECTED int collect_poll_cq(struct ibv_cq *cq, int entries, struct ibv_wc *wc)
 {
 	int n = ibv_poll_cq(cq, entries, wc);

@@ -37,6 +37,8 @@ struct client {
 	char *buffer;
 	struct ibv_cq **cqs;
 	struct ibv_qp **qps;
+	bool shared;	     /* the QPs are to have one shared receive queue: */
+	struct ibv_srq *srq; /* or NULL */
 	uint32_t cq_count, qp_count;
 	uint32_t depth; /* of each QP's send queue, and of its receive queue */
 };
@@ -103,6 +105,7 @@ void client_destroy_objects(void);
 void collect_begin(void);
 void collect_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr);
 void collect_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr);
+void collect_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr);
 
 /* How many it returned; all are good ones. */
 int collect_poll_cq(struct ibv_cq *cq, int entries, struct ibv_wc *wc);

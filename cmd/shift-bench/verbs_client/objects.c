@@ -32,6 +32,7 @@ struct ibv_qp *client_create_qp(struct ibv_pd *pd, struct ibv_cq *send, struct i
 	struct ibv_qp_init_attr attr = {
 		.send_cq = send,
 		.recv_cq = recv,
+		.srq = client.srq,
 		.cap = {.max_send_wr = client.depth,
 			.max_recv_wr = client.depth,
 			.max_send_sge = CLIENT_SGES,
@@ -117,6 +118,15 @@ static void make_cqs(uint32_t cqs, uint32_t cqe)
 		client_fail("calloc");
 }
 
+static void make_srq(void)
+{
+	struct ibv_srq_init_attr attr = {.attr = {.max_wr = client.depth, .max_sge = 1}};
+
+	client.srq = ibv_create_srq(client.pd, &attr);
+	if (!client.srq)
+		client_fail("ibv_create_srq");
+}
+
 void client_make_objects(uint32_t qps, uint32_t cqs, uint32_t cqe, uint32_t depth)
 {
 	client.depth = depth;
@@ -130,6 +140,8 @@ void client_make_objects(uint32_t qps, uint32_t cqs, uint32_t cqe, uint32_t dept
 	if (!client.mr)
 		client_fail("ibv_reg_mr");
 	make_cqs(cqs, cqe);
+	if (client.shared)
+		make_srq();
 	client.qp_count = qps;
 	client.qps = calloc(qps, sizeof(struct ibv_qp *));
 	for (uint32_t i = 0; client.qps && i < qps; i++) {
@@ -148,6 +160,8 @@ void client_destroy_objects(void)
 	for (uint32_t i = 0; i < client.qp_count; i++)
 		if (ibv_destroy_qp(client.qps[i]))
 			client_fail("ibv_destroy_qp");
+	if (client.srq && ibv_destroy_srq(client.srq))
+		client_fail("ibv_destroy_srq");
 	for (uint32_t i = 0; i < client.cq_count; i++)
 		if (ibv_destroy_cq(client.cqs[i]))
 			client_fail("ibv_destroy_cq");

@@ -41,14 +41,15 @@ static struct {
 
 static bool is_two_sided(void)
 {
-	return p.op == VERBS_SEND || p.op == VERBS_WRITE_IMM;
+	return p.op == VERBS_SEND || p.op == VERBS_SEND_SRQ || p.op == VERBS_WRITE_IMM;
 }
 
 static enum ibv_wr_opcode opcode(void)
 {
 	switch (p.op) {
 	case VERBS_READ: return IBV_WR_RDMA_READ;
-	case VERBS_SEND: return IBV_WR_SEND;
+	case VERBS_SEND:
+	case VERBS_SEND_SRQ: return IBV_WR_SEND;
 	case VERBS_WRITE_IMM: return IBV_WR_RDMA_WRITE_WITH_IMM;
 	case VERBS_WRITE:
 	case VERBS_WRITE_INLINE:
@@ -83,7 +84,7 @@ static void prepare(struct poster *o)
 		o->wr[i].next = last ? NULL : &o->wr[i + 1];
 		o->recv[i].next = last ? NULL : &o->recv[i + 1];
 		o->recv[i].sg_list = &o->recv_sge;
-		o->recv[i].num_sge = p.op == VERBS_SEND;
+		o->recv[i].num_sge = p.op != VERBS_WRITE_IMM;
 	}
 }
 
@@ -103,7 +104,10 @@ static inline uint32_t post(struct poster *o)
 	if (is_two_sided()) {
 		for (uint32_t i = 0; i < p.list; i++)
 			o->recv[i].wr_id = o->receives++;
-		collect_post_recv(qp, o->recv);
+		if (client.srq)
+			collect_post_srq_recv(client.srq, o->recv);
+		else
+			collect_post_recv(qp, o->recv);
 		completions += p.list;
 	}
 	for (uint32_t i = 0; i < p.list; i++) {
@@ -274,6 +278,7 @@ void client_pattern(const struct verbs_pattern *pattern)
 	uint32_t cqe = pattern->qps * 2 * DEPTH;
 
 	p = *pattern;
+	client.shared = p.op == VERBS_SEND_SRQ;
 	client_make_objects(p.qps, 1, cqe < CQE_MAX ? cqe : CQE_MAX, DEPTH);
 	for (uint32_t i = 0; i < LENGTHS; i++)
 		lengths[i] = 1 + (i * 1103u + 12345u) % 4096u;
