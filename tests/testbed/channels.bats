@@ -7,27 +7,6 @@ load survive_file
 
 export NAME=check-channels
 
-# Nobody is woken any more: within 15 s of the pull the program has ended with an error, or stands still.
-stock_errs_or_hangs() { # FAULT PROGRAM OPTIONS...
-	local fault=$1
-	shift
-	unprotected
-	start "$@" -n "$(count_for 30 "$@")" && carries a 0 && break_it "$fault" || return
-	wait_until 15 over_or_still || {
-		failed "$fault: stock verbs go on"
-		return 1
-	}
-	kill_programs
-}
-
-over_or_still() {
-	if ! running "$client"; then
-		wait "$client" && return 1
-		return 0
-	fi
-	still
-}
-
 # bats test_tags=long
 @test "ib_read_bw -e: cable pulled at the client" {
 	outlives_panic survives pull:a ib_read_bw -e -s 4096

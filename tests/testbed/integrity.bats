@@ -149,6 +149,36 @@ caught_in_time() { # as caught
 	done
 }
 
+@test "shared receive queues, few and many receives, senders that may not wait: clean, each receive met" {
+	local how
+	for how in '--srq 1 --srq-depth 1' '--srq 2 --srq-depth 2' '--srq 1 --srq-depth 1 --rnr-retry 0' \
+		'--srq 2 --srq-depth 64 --rnr-retry 0' '--srq 1 --srq-depth 1024 --size 2048' \
+		'--srq 2 --srq-same-ids --ops write-imm' '--srq 2 --srq-depth 8 --lives 3'; do
+		own="--rnr-retry $([[ $how = *rnr-retry* ]] && echo 0 || echo 7)" both 0 "$how --seconds 1 --seed 7"
+		for host in a b; do
+			says $host '[(.found, .peer_found) | del(.lost_results)[]] | add == 0'
+			says $host '.srq.handed_out == .srq.posted and .srq.posted == .receives'
+			says $host '.srq.drained == .srqs * .srq.depth * .lives'
+			says $host ".srq.credits == $([[ $how = *rnr-retry* ]] && echo true || echo false)"
+		done
+	done
+}
+
+@test "shared receive queues: receives that are posted at the event of the limit only" {
+	own='--srq-limit 16' both 0 --srq 2 --srq-limit 16 --seconds 2
+	for host in a b; do
+		says $host '[(.found, .peer_found) | del(.lost_results)[]] | add == 0'
+		says $host '.srq.limit_events > 3'
+	done
+}
+
+@test "--break: a receive that is lost, and one that comes back twice, are found" {
+	own='--stall 3' both 5 --srq 1 --stall 3 --seconds 1 --break lost-receive
+	says a '.found.lost_receives == 1 and .found.bad_receives == 0'
+	both 5 --srq 1 --seconds 1 --break repeated-receive
+	says a '.found.bad_receives == 1 and .found.lost_receives == 0 and .found.lost == 0'
+}
+
 @test "unprotected, retry_cnt 6: a pulled cable is an error completion, status 3" {
 	pull_cable --retry 6 --seconds 40
 	status=0

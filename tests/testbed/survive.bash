@@ -102,8 +102,11 @@ start() { # PROGRAM OPTIONS...
 	if [[ $program = integrity || $program = collective ]]; then
 		port=4854
 		options=(--device mlx5_0 --gid-index 1 --json)
-	elif [ "$program" = ibv_rc_pingpong ]; then # of the same port
+	elif [[ $program = ibv_*_pingpong ]]; then # of the same port
 		options=(-d mlx5_0 -g 1)
+	elif [ "$program" = ucx_perftest ]; then
+		port=3419
+		options=(-w 100)
 	fi
 	options+=("$@")
 	launch b "$program" "${options[@]}" & server=$!
@@ -145,7 +148,7 @@ kill_programs() {
 	mend_all || true
 	client_status='' server_status=''
 	for host in a b; do
-		on "$host" sh -c 'pkill -KILL -x "ibv?_.*|integrity.*|collective|rping|ucmatose|rstream|iperf|qperf|fio" || true'
+		on "$host" sh -c 'pkill -KILL -x "ibv?_.*|integrity.*|collective|ucx_perftest|rping|ucmatose|rstream|iperf|qperf|fio" || true'
 	done
 	wait "$client" "$server" 2>/dev/null || true
 }
@@ -398,7 +401,7 @@ survives() { # FAULT PROGRAM OPTIONS...; the duration is added
 		long=$((seconds * try * (try + 1) / 2))
 		[ "$long" -le 90 ] || long=90 # well below $patience
 		duration=(-n "$(count_for "$long" "$@")")
-		[[ $1 = ib_* || $1 = ibv_* ]] || duration=(--seconds "$long")
+		[[ $1 = ib_* || $1 = ibv_* || $1 = ucx_* ]] || duration=(--seconds "$long")
 		protected
 		$prepare && "$starter" "$@" "${duration[@]}" || return
 		got_through=true started=$SECONDS
@@ -429,7 +432,8 @@ right() {
 	case $program in
 	integrity) clean ;;
 	collective) jq -es 'all(.wrong_messages == 0 and .fatal_events == 0 and .flushes > 0)' "$out/a.out" "$out/b.out" >/dev/null ;;
-	ibv_rc_pingpong) grep -q "^${duration[1]} iters" "$out/a.out" && grep -q "^${duration[1]} iters" "$out/b.out" ;;
+	ibv_*_pingpong) grep -q "^${duration[1]} iters" "$out/a.out" && grep -q "^${duration[1]} iters" "$out/b.out" ;;
+	ucx_perftest) grep -q '^Final: ' "$out/a.out" && ! grep -q ERROR "$out"/[ab].{out,err} ;;
 	*) full_count "${duration[1]}" ;;
 	esac
 }

@@ -29,3 +29,24 @@ teardown() {
 	kill_programs
 	outlives_panic mend_all # a program that ended with its link down leaves packets that panic 6.1 now
 }
+
+# Within 15 s of the fault the program has ended with an error, or stands still.
+stock_errs_or_hangs() { # FAULT PROGRAM OPTIONS...
+	local fault=$1
+	shift
+	unprotected
+	start "$@" -n "$(count_for 30 "$@")" && carries a 0 && break_it "$fault" || return
+	wait_until 15 over_or_still || {
+		failed "$fault: stock verbs go on"
+		return 1
+	}
+	kill_programs
+}
+
+over_or_still() {
+	if ! running "$client"; then
+		wait "$client" && return 1
+		return 0
+	fi
+	still
+}
