@@ -6,6 +6,12 @@
 load survive_file
 
 export NAME=check-srq
+shared=$BUILDDIR/srq-bats # what the guests see, and may write
+
+teardown_file() {
+	survive_down
+	rm -rf "$shared"
+}
 
 # Queue pairs on an SRQ are not protected yet.
 protects_srqs() {
@@ -14,18 +20,55 @@ protects_srqs() {
 
 # UCX, without the transports that shift has nothing to do with. Its own messages (-t tag_...) need UD to connect.
 ucx() { # COMMAND...
-	command -v ucx_perftest >/dev/null || skip "no ucx_perftest (Debian: ucx-utils)"
-	# It measures until its count is reached, and has one packet under way at a time.
+	[ "${UCX_ROOT:-}" ] || command -v ucx_perftest >/dev/null || skip "no ucx_perftest (Debian: ucx-utils)"
 	shift_env+=("${ucx_env[@]}")
 	"$@"
 }
 ucx_env=(UCX_TLS=rc_v UCX_NET_DEVICES=mlx5_0:1 UCX_IB_GID_INDEX=1)
+# Where UCX and Open MPI are unpacked, if they are not installed.
+if [ "${UCX_ROOT:-}" ]; then
+	libraries=$UCX_ROOT/usr/lib/$(uname -m)-linux-gnu
+	away_env=("PATH=$UCX_ROOT/usr/bin:/usr/sbin:/usr/bin:/sbin:/bin" "LD_LIBRARY_PATH=$libraries" "OPAL_PREFIX=$UCX_ROOT/usr")
+	ucx_env+=("${away_env[@]}")
+fi
 by_uct='ucx_perftest -x rc_verbs -d mlx5_0:1 -t am_lat'
+
+# Open MPI over UCX. mpirun on host a starts its daemon on b by a remote shell; here that leaves the command in the shared
+# directory, where b finds it.
+start_mpi() { # mpi_pingpong -n COUNT
+	local agent=$shared/mpi-agent
+	program=$1
+	rm -f "$shared/mpi-command"
+	cat >"$agent" <<-END
+		#!/bin/sh
+		shift
+		echo "\$*" >$shared/mpi-command.new
+		mv $shared/mpi-command.new $shared/mpi-command
+		until [ -e $shared/mpi-ended ]; do sleep 0.2; done
+	END
+	chmod +x "$agent"
+	rm -f "$shared/mpi-ended"
+	shift-testbed exec --name "$NAME" --timeout "${patience}s" b -- env "${away_env[@]}" sh -c "
+		until [ -e $shared/mpi-command ]; do sleep 0.1; done
+		sh $shared/mpi-command; status=\$?; touch $shared/mpi-ended; exit \$status" >"$out/b.out" 2>"$out/b.err" & server=$!
+	shift-testbed exec --name "$NAME" --timeout "${patience}s" a -- env "${away_env[@]}" mpirun.openmpi --allow-run-as-root \
+		-np 2 --host a,b --mca plm_rsh_agent "$agent" --mca oob_tcp_if_include eth0 --mca pml ucx --mca osc '^ucx' \
+		"${prefix[@]}" "$shared/mpi_pingpong" "$3" >"$out/a.out" 2>"$out/a.err" & client=$!
+}
+
+mpi() { # COMMAND...
+	local mpicc=${MPICC:-mpicc} starter=start_mpi
+	command -v "${mpicc%% *}" >/dev/null || skip "no mpicc (Debian: libopenmpi-dev, openmpi-bin)"
+	mkdir -p "$shared"
+	# shellcheck disable=SC2086
+	$mpicc -O2 -o "$shared/mpi_pingpong" "$SRCDIR/tests/testbed/mpi_pingpong.c" ${MPILIBS:-}
+	ucx "$@"
+}
 
 stock_runs() { # PROGRAM OPTIONS...
 	unprotected
 	prefix+=("${ucx_env[@]}")
-	start "$@" -n "$(count_for 4 "$@")" && finish
+	"${starter:-start}" "$@" -n "$(count_for 4 "$@")" && finish
 	[ "$client_status $server_status" = '0 0' ] || {
 		failed "stock: $*"
 		return 1
@@ -45,6 +88,11 @@ stock_runs() { # PROGRAM OPTIONS...
 	# shellcheck disable=SC2086
 	ucx stock_runs $by_uct
 	ucx stock_runs ucx_perftest -t tag_lat
+}
+
+@test "stock verbs, no fault: Open MPI over UCX runs" {
+	mpi stock_runs mpi_pingpong
+	[ "$(grep -c 'exchanges, 0 bytes wrong' "$out/a.out")" -eq 2 ]
 }
 
 @test "with stock verbs they err or hang when the cable is pulled" {
@@ -86,4 +134,10 @@ stock_runs() { # PROGRAM OPTIONS...
 	# shellcheck disable=SC2086
 	ucx outlives_panic survives pull:a $by_uct
 	ucx outlives_panic survives pull:b ucx_perftest -t tag_lat
+}
+
+@test "Open MPI over UCX: cable pulled at either end" {
+	protects_srqs
+	mpi outlives_panic survives pull:a mpi_pingpong
+	mpi outlives_panic survives pull:b mpi_pingpong
 }

@@ -148,7 +148,7 @@ kill_programs() {
 	mend_all || true
 	client_status='' server_status=''
 	for host in a b; do
-		on "$host" sh -c 'pkill -KILL -x "ibv?_.*|integrity.*|collective|ucx_perftest|rping|ucmatose|rstream|iperf|qperf|fio" || true'
+		on "$host" sh -c 'pkill -KILL -x "ibv?_.*|integrity.*|collective|ucx_perftest|mpi_.*|mpirun.*|orted|rping|ucmatose|rstream|iperf|qperf|fio" || true'
 	done
 	wait "$client" "$server" 2>/dev/null || true
 }
@@ -401,7 +401,7 @@ survives() { # FAULT PROGRAM OPTIONS...; the duration is added
 		long=$((seconds * try * (try + 1) / 2))
 		[ "$long" -le 90 ] || long=90 # well below $patience
 		duration=(-n "$(count_for "$long" "$@")")
-		[[ $1 = ib_* || $1 = ibv_* || $1 = ucx_* ]] || duration=(--seconds "$long")
+		[[ $1 = ib_* || $1 = ibv_* || $1 = ucx_* || $1 = mpi_* ]] || duration=(--seconds "$long")
 		protected
 		$prepare && "$starter" "$@" "${duration[@]}" || return
 		got_through=true started=$SECONDS
@@ -433,6 +433,7 @@ right() {
 	integrity) clean ;;
 	collective) jq -es 'all(.wrong_messages == 0 and .fatal_events == 0 and .flushes > 0)' "$out/a.out" "$out/b.out" >/dev/null ;;
 	ibv_*_pingpong) grep -q "^${duration[1]} iters" "$out/a.out" && grep -q "^${duration[1]} iters" "$out/b.out" ;;
+	mpi_pingpong) [ "$(grep -c 'exchanges, 0 bytes wrong' "$out/a.out")" -eq 2 ] ;;
 	ucx_perftest) grep -q '^Final: ' "$out/a.out" && ! grep -q ERROR "$out"/[ab].{out,err} ;;
 	*) full_count "${duration[1]}" ;;
 	esac
