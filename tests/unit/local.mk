@@ -16,7 +16,7 @@ CORE_TESTS = tests/unit/test_conn_random tests/unit/test_psn tests/unit/test_wrl
 	tests/unit/test_no_progress tests/unit/test_completions tests/unit/test_conn_switch \
 	tests/unit/test_conn_timers tests/unit/test_conn_replay tests/unit/test_log_reuse \
 	tests/unit/test_conn_failback tests/unit/test_conn_quiet tests/unit/test_log_rules tests/unit/test_log_room tests/unit/test_posting tests/unit/test_conn_lives \
-	tests/unit/test_srq tests/unit/test_srq_share tests/unit/test_srq_schedules
+	tests/unit/test_srq tests/unit/test_srq_share tests/unit/test_srq_missing tests/unit/test_srq_schedules
 check_PROGRAMS += $(CORE_TESTS)
 TESTS += $(CORE_TESTS)
 
@@ -34,6 +34,10 @@ tests_unit_test_srq_LDADD = $(core_test_libs)
 tests_unit_test_srq_share_SOURCES = tests/unit/test_srq_share.c tests/unit/srq_books.h
 tests_unit_test_srq_share_CFLAGS = $(core_test_cflags)
 tests_unit_test_srq_share_LDADD = $(core_test_libs)
+
+tests_unit_test_srq_missing_SOURCES = tests/unit/test_srq_missing.c tests/unit/srq_books.h
+tests_unit_test_srq_missing_CFLAGS = $(core_test_cflags)
+tests_unit_test_srq_missing_LDADD = $(core_test_libs)
 
 tests_unit_test_srq_schedules_SOURCES = tests/unit/test_srq_schedules.c
 tests_unit_test_srq_schedules_CFLAGS = $(core_test_cflags)
