@@ -350,7 +350,7 @@ tests_unit_test_run_dir_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_test_run_dir_LDADD = kv/libkvclient.la lib/libshiftcore.la lib/libshiftbase.la $(CMOCKA_LIBS)
 
 # The rooms above lib/core in a world that the test scripts, lib/core included (tests/unit/rooms.h).
-ROOMS_TESTS = tests/unit/test_rooms_qp tests/unit/test_rooms_meeting tests/unit/test_rooms_lives \
+ROOMS_TESTS = tests/unit/test_rooms_qp tests/unit/test_rooms_destroy tests/unit/test_rooms_meeting tests/unit/test_rooms_lives \
 	tests/unit/test_rooms_atomics tests/unit/test_twin_address tests/unit/test_rooms_messages \
 	tests/unit/test_rooms_arm tests/unit/test_rooms_rails tests/unit/test_rooms_post tests/unit/test_rooms_batch \
 	tests/unit/test_rooms_recv tests/unit/test_rooms_rails_ready \
@@ -390,8 +390,13 @@ core_wraps = \
 
 tests_unit_test_rooms_qp_SOURCES = tests/unit/test_rooms_qp.c $(rooms_world)
 tests_unit_test_rooms_qp_CFLAGS = $(rooms_cflags)
-tests_unit_test_rooms_qp_LDFLAGS = $(AM_LDFLAGS) $(rooms_wraps) $(wrap)cq_events_doubt
+tests_unit_test_rooms_qp_LDFLAGS = $(AM_LDFLAGS) $(rooms_wraps)
 tests_unit_test_rooms_qp_LDADD = $(rooms_libs)
+
+tests_unit_test_rooms_destroy_SOURCES = tests/unit/test_rooms_destroy.c $(rooms_world)
+tests_unit_test_rooms_destroy_CFLAGS = $(rooms_cflags)
+tests_unit_test_rooms_destroy_LDFLAGS = $(AM_LDFLAGS) $(rooms_wraps) $(wrap)cq_events_doubt
+tests_unit_test_rooms_destroy_LDADD = $(rooms_libs)
 
 tests_unit_test_rooms_rails_SOURCES = tests/unit/test_rooms_rails.c $(rooms_world)
 tests_unit_test_rooms_rails_CFLAGS = $(rooms_cflags)
@@ -404,7 +409,7 @@ tests_unit_test_rooms_poll_LDFLAGS = $(AM_LDFLAGS) $(rooms_wraps) $(wrap)stats_c
 	$(wrap)vqp_any_switching
 tests_unit_test_rooms_poll_LDADD = $(rooms_libs)
 
-tests_unit_test_channel_SOURCES = tests/unit/test_channel.c tests/cancelled.h $(rooms_world)
+tests_unit_test_channel_SOURCES = tests/unit/test_channel.c tests/unit/channel_world.h tests/cancelled.h $(rooms_world)
 tests_unit_test_channel_CFLAGS = $(rooms_cflags)
 tests_unit_test_channel_LDFLAGS = $(AM_LDFLAGS) $(rooms_wraps)
 tests_unit_test_channel_LDADD = $(rooms_libs)
