@@ -24,7 +24,9 @@ enum {
 	PAIRS_MAX = 2, /* connections */
 	SLOTS = 64,    /* of memory: more than WRs can be outstanding */
 	SLOT_BYTES = 2048,
-	WRS_MAX = 128,
+	WRS_MAX = 2048,
+	POOLS_MAX = 3, /* SRQs of a host */
+	POOL_DEPTH_MAX = 1024,
 	NS_US = 1000,
 	NS_MS = 1000000
 };
@@ -35,6 +37,7 @@ struct options {
 	uint64_t seed;
 	uint32_t without, only; /* masks of enum fault_kind; only: 0: all */
 	bool trace;
+	bool srq, no_srq; /* all schedules with SRQs, or none */
 };
 
 extern struct options opt;
@@ -83,7 +86,13 @@ enum fault_kind {
 	X(rekeys)              \
 	X(abandoned)           \
 	X(held_posts)          \
-	X(leaked_packets)
+	X(leaked_packets)      \
+	X(srq_receives)        \
+	X(srq_drained)         \
+	X(srq_cuts)            \
+	X(srq_named_late)      \
+	X(srq_probed)          \
+	X(srq_lost)
 
 struct tally {
 #define TALLY_FIELD(name) uint64_t name;
@@ -155,7 +164,8 @@ struct fake_nic {
 	bool broken;	       /* it refuses posts */
 	bool cut;	       /* nothing leaves it */
 	uint32_t last_packets; /* so many leave it, and then nothing; 0: no such limit */
-	bool mute;	       /* its ACKs and responses do not leave it */
+	enum { CUT_FLUSHED, CUT_DROPPED, CUT_NAMED_LATE } cut_how; /* receives of an SRQ */
+	bool mute; /* its ACKs and responses do not leave it */
 	bool carrier;
 	uint32_t loss_ppm;
 	struct ibv_device device;
@@ -204,6 +214,16 @@ struct rqe {
 	struct ibv_sge sge[4];
 };
 
+struct fake_srq {
+	struct ibv_srq srq;
+	struct fake_nic *nic;
+	struct rqe *rq;
+	uint32_t max, posted, taken;
+	uint32_t held; /* by messages that have begun */
+	uint32_t qps, refuse_ppm;
+	bool any_order;
+};
+
 struct fake_qp {
 	struct ibv_qp qp;
 	struct fake_nic *nic;
@@ -219,11 +239,18 @@ struct fake_qp {
 	uint32_t tx_psn, una, next, next_max, all; /* packets since armed */
 	uint32_t retries;
 	uint64_t rto_at, rnr_until;
+	uint32_t rnrs, rnrs_at;
 	bool tx_set, rto_set;
 	/* responder */
 	struct rqe *rq;
 	uint32_t rq_posted, rq_done;
 	uint32_t rx_psn, rx, offset;
+	struct fake_srq *srq;
+	struct rqe rqe; /* that it has taken from the SRQ, if it holds one */
+	bool holds;
+	struct rqe late; /* that was cut with it, to be named in a later life */
+	bool is_late;
+	uint32_t late_life;
 	bool nak_sent, leaks;
 	uint64_t leak_until;
 	struct {
@@ -254,6 +281,7 @@ struct packet {
 	uint32_t qpn, psn;
 	enum op op;
 	bool first, last;
+	bool to_itself;
 	uint32_t rkey, imm, packets, length, bytes, offset;
 	uint64_t remote, a, b;
 	unsigned int life;
@@ -276,6 +304,27 @@ void nic_fail_qp(struct fake_qp *q); /* it falls into ERR by itself */
 void nic_receive(struct packet *p);  /* from the wire */
 void nic_forget_entries(struct fake_cq *cq, const struct fake_qp *q);
 struct fake_qp *nic_some_qp(const struct fake_nic *n);
+void nic_check_keys(const struct fake_nic *nic, const struct ibv_sge *sge, uint32_t n);
+void nic_completes(struct ibv_cq *cq, const struct fake_qp *q, const struct ibv_wc *wc);
+
+static inline bool is_self_connected(const struct fake_qp *q)
+{
+	return q->srq && q->attr.dest_qp_num == q->qp.qp_num;
+}
+
+/* --- shared receive queues: nic_srq.c --------------------------------------------------------- */
+
+extern uint32_t srq_refusals; /* of posts, by any NIC */
+bool srq_is_empty(const struct fake_srq *s);
+void srq_take(struct fake_qp *q); /* into q->rqe; it is not empty */
+void srq_release(struct fake_qp *q);
+void srq_flush(struct fake_qp *q);
+void srq_reset(struct fake_qp *q);
+struct ibv_srq *real_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr);
+int real_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask);
+int real_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr);
+int real_destroy_srq(struct ibv_srq *srq);
+int op_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 
 /* --- the network: wire.c ---------------------------------------------------------------------- */
 
@@ -293,6 +342,8 @@ void verbs_setup(void);
 /* A list on the way to the program's NIC: all or none, as of ibv_wr_complete(). */
 int verbs_post_all(struct vqp *v, const struct ibv_send_wr *wr);
 unsigned int verbs_objects(void); /* that exist, of the provider */
+void verbs_made(int n);
+void verbs_ask(const struct fake_nic *n, uint64_t max_ns); /* a system call */
 struct fake_mr *mr_find(const struct fake_nic *n, uint32_t key, uint64_t addr, uint64_t bytes);
 
 /* --- what takes the place of lib/session: session.c ------------------------------------------- */
@@ -323,6 +374,10 @@ bool prog_resets(const struct ibv_qp *qp);
 /* The oracle sees every packet that the NIC of a host executes. */
 void oracle_execute(unsigned int host, const struct fake_qp *q, const struct packet *p);
 const char *oracle_hang(void); /* who waits for what */
+
+/* The program's SRQs (pool.c): a QP of a NIC has taken a receive; a NIC names one in an error. */
+void pool_taken(struct fake_qp *q);
+void pool_named(const struct rqe *r);
 
 /* --- faults: fault.c -------------------------------------------------------------------------- */
 

@@ -7,11 +7,12 @@ GLUE_WRAPS = \
 	-Wl,--wrap=nanosleep,--wrap=sched_yield,--wrap=clock_gettime,--wrap=getrandom \
 	-Wl,--wrap=epoll_wait,--wrap=write,--wrap=thread_start,--wrap=thread_init,--wrap=gate_forget,--wrap=worker_submit \
 	-Wl,--wrap=ctrl_link_send,--wrap=ctrl_link_flush_unless_bg,--wrap=tombstone_answer \
+	-Wl,--wrap=short_lock_wait,--wrap=short_lock_wake,--wrap=ibv_query_gid,--wrap=gate_forget_key \
 	-Wl,--wrap=nic_get,--wrap=nic_gid_find,--wrap=nic_at,--wrap=log_at,--wrap=stats_conn_change
 
 check_PROGRAMS += tests/glue/glue
 tests_glue_glue_SOURCES = \
-	tests/glue/fault.c tests/glue/glue.h tests/glue/main.c tests/glue/nic.c tests/glue/oracle.c \
+	tests/glue/fault.c tests/glue/glue.h tests/glue/main.c tests/glue/nic.c tests/glue/nic_srq.c tests/glue/oracle.c tests/glue/pool.c \
 	tests/glue/prog.c tests/glue/prog.h tests/glue/sched.c tests/glue/session.c tests/glue/verbs.c \
 	tests/glue/wire.c
 tests_glue_glue_CFLAGS = $(AM_CFLAGS) -pthread $(IBVERBS_CFLAGS)

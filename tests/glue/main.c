@@ -29,6 +29,8 @@ static const char usage[] =
 	"  --trace           print everything as it happens\n"
 	"  --no-fault NAME   without this kind of fault (repeat; --list-faults)\n"
 	"  --only NAME       with this kind of fault only (repeat)\n"
+	"  --srq, --no-srq   every schedule has shared receive queues, or none (else: every "
+	"second)\n"
 	"  --keep-going      one line per failing seed, and go on\n"
 	"  --list-faults     kinds of fault\n"
 	"  -q                say nothing unless something fails\n"
@@ -87,7 +89,7 @@ static void print_replay(void)
 	for (unsigned int i = 0; i < FAULT_COUNT; i++)
 		if (opt.only & 1u << i)
 			printf(" --only %s", fault_name(i));
-	printf(" --trace\n");
+	printf("%s%s --trace\n", opt.srq ? " --srq" : "", opt.no_srq ? " --no-srq" : "");
 }
 
 void violation(const char *format, ...)
@@ -204,6 +206,8 @@ static bool one_option(int c)
 	case 't': return opt.trace = true;
 	case 'f': return fault_by_name(optarg, &opt.without);
 	case 'o': return fault_by_name(optarg, &opt.only);
+	case 'R': return opt.srq = true;
+	case 'N': return opt.no_srq = true;
 	case 'K': return keep_going = true;
 	case 'q': return quiet = true;
 	case 'L': list_faults(); exit(0);
@@ -215,15 +219,10 @@ static bool one_option(int c)
 static bool options(int argc, char **argv)
 {
 	static const struct option longs[] = {
-		{"seed", 1, NULL, 's'},
-		{"seeds", 1, NULL, 'S'},
-		{"trace", 0, NULL, 't'},
-		{"no-fault", 1, NULL, 'f'},
-		{"only", 1, NULL, 'o'},
-		{"help", 0, NULL, 'h'},
-		{"list-faults", 0, NULL, 'L'},
-		{"keep-going", 0, NULL, 'K'},
-		{NULL, 0, NULL, 0},
+		{"seed", 1, NULL, 's'},	       {"seeds", 1, NULL, 'S'}, {"trace", 0, NULL, 't'},
+		{"no-fault", 1, NULL, 'f'},    {"only", 1, NULL, 'o'},	{"help", 0, NULL, 'h'},
+		{"list-faults", 0, NULL, 'L'}, {"srq", 0, NULL, 'R'},	{"no-srq", 0, NULL, 'N'},
+		{"keep-going", 0, NULL, 'K'},  {NULL, 0, NULL, 0},
 	};
 	int c;
 

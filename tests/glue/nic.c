@@ -60,7 +60,7 @@ static void event_due(struct fake_cq *c, uint64_t at)
 		c->event_at = at;
 }
 
-static void cqe_add(struct ibv_cq *cq, const struct fake_qp *q, const struct ibv_wc *wc)
+void nic_completes(struct ibv_cq *cq, const struct fake_qp *q, const struct ibv_wc *wc)
 {
 	struct fake_cq *c = (struct fake_cq *)cq;
 	uint64_t at = now + rnd() % (1 + cqe_lag_ns);
@@ -141,7 +141,7 @@ static void send_completes(struct fake_qp *q, const struct wqe *w, enum ibv_wc_s
 	if (status != IBV_WC_SUCCESS) /* the opcode of an error is undefined */
 		wc.opcode = one_in(2) ? IBV_WC_RECV : IBV_WC_SEND;
 	if (status != IBV_WC_SUCCESS || q->init.sq_sig_all || (w->flags & IBV_SEND_SIGNALED))
-		cqe_add(q->qp.send_cq, q, &wc);
+		nic_completes(q->qp.send_cq, q, &wc);
 }
 
 /* --- errors ----------------------------------------------------------------------------------- */
@@ -158,9 +158,13 @@ static void flush_receives(struct fake_qp *q)
 {
 	struct ibv_wc wc = {.status = IBV_WC_WR_FLUSH_ERR, .opcode = IBV_WC_SEND};
 
+	if (q->srq) {
+		srq_flush(q);
+		return;
+	}
 	while (q->rq_done != q->rq_posted) {
 		wc.wr_id = q->rq[q->rq_done++ % q->init.cap.max_recv_wr].wr_id;
-		cqe_add(q->qp.recv_cq, q, &wc);
+		nic_completes(q->qp.recv_cq, q, &wc);
 	}
 }
 
@@ -461,6 +465,20 @@ static void take_data(struct fake_qp *q, const struct packet *p, uint32_t at)
 		take_response(q, p);
 }
 
+/* rnr_retry: so often for one packet; 7: without end. */
+static bool rnr_is_borne(struct fake_qp *q)
+{
+	if (q->attr.rnr_retry == 7)
+		return true;
+	if (q->rnrs_at != q->una)
+		q->rnrs = 0;
+	q->rnrs_at = q->una;
+	if (q->rnrs++ < q->attr.rnr_retry)
+		return true;
+	qp_fails(q, IBV_WC_RNR_RETRY_EXC_ERR);
+	return false;
+}
+
 static void take_answer(struct fake_qp *q, const struct packet *p)
 {
 	uint32_t una = q->una, d = (p->psn - q->tx_psn - una) & PSN_MASK, at = una + d;
@@ -476,6 +494,8 @@ static void take_answer(struct fake_qp *q, const struct packet *p)
 		return;
 	case NAK_RNR:
 		advance(q, at);
+		if (!rnr_is_borne(q))
+			return;
 		q->rnr_until = now + rnd_range(200, 5000) * NS_US;
 		rewind_sends(q);
 		rto_start(q);
@@ -569,17 +589,26 @@ static void repeated(struct fake_qp *q, const struct packet *p)
 	}
 }
 
+static bool needs_receive(const struct packet *p)
+{
+	return (is_send(p->op) && p->first) || (p->op == OP_WRITE_IMM && p->last);
+}
+
 static bool receive_is_there(const struct fake_qp *q, const struct packet *p)
 {
-	bool needs = (is_send(p->op) && p->first) || (p->op == OP_WRITE_IMM && p->last);
+	if (!needs_receive(p))
+		return true;
+	return q->srq ? !srq_is_empty(q->srq) : q->rq_done != q->rq_posted;
+}
 
-	return !needs || q->rq_done != q->rq_posted;
+static const struct rqe *rqe_now(const struct fake_qp *q)
+{
+	return q->srq ? &q->rqe : &q->rq[q->rq_done % q->init.cap.max_recv_wr];
 }
 
 static void receive_completes(struct fake_qp *q, const struct packet *p)
 {
-	const struct rqe *r = &q->rq[q->rq_done++ % q->init.cap.max_recv_wr];
-	struct ibv_wc wc = {.wr_id = r->wr_id,
+	struct ibv_wc wc = {.wr_id = rqe_now(q)->wr_id,
 			    .opcode = is_send(p->op) ? IBV_WC_RECV : IBV_WC_RECV_RDMA_WITH_IMM,
 			    .byte_len = p->length};
 
@@ -587,14 +616,21 @@ static void receive_completes(struct fake_qp *q, const struct packet *p)
 		wc.wc_flags = IBV_WC_WITH_IMM;
 		wc.imm_data = p->imm;
 	}
-	cqe_add(q->qp.recv_cq, q, &wc);
+	nic_completes(q->qp.recv_cq, q, &wc);
+	if (q->srq)
+		srq_release(q);
+	else
+		q->rq_done++;
 }
 
 static void place(struct fake_qp *q, const struct packet *p)
 {
-	const struct rqe *r = &q->rq[q->rq_done % q->init.cap.max_recv_wr];
+	const struct rqe *r;
 
-	if (!is_send(p->op))
+	if (!p->bytes)
+		return;
+	r = is_send(p->op) ? rqe_now(q) : NULL;
+	if (!r)
 		memcpy((void *)(uintptr_t)p->remote, p->data, p->bytes);
 	else
 		scatter(r->sge, r->num_sge, q->offset, p->data, p->bytes);
@@ -605,7 +641,12 @@ static void execute(struct fake_qp *q, const struct packet *p)
 {
 	if (p->first)
 		q->offset = 0;
-	oracle_execute(q->nic->host, q, p);
+	if (q->srq && needs_receive(p))
+		srq_take(q);
+	if (!p->to_itself)
+		oracle_execute(q->nic->host, q, p);
+	else
+		tally->srq_drained++;
 	q->nak_sent = false;
 	q->rx += p->packets; /* before the CQE is written (V5) */
 	if (p->op == OP_READ) {
@@ -689,12 +730,12 @@ static enum op op_of(enum ibv_wr_opcode opcode)
 	}
 }
 
-static void check_keys(const struct fake_qp *q, const struct ibv_sge *sge, uint32_t n)
+void nic_check_keys(const struct fake_nic *nic, const struct ibv_sge *sge, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
-		if (!mr_find(q->nic, sge[i].lkey, sge[i].addr, sge[i].length))
+		if (!mr_find(nic, sge[i].lkey, sge[i].addr, sge[i].length))
 			violation("%s: lkey %#x is not of this NIC, or not of this memory",
-				  q->nic->nic->name, sge[i].lkey);
+				  nic->nic->name, sge[i].lkey);
 }
 
 static void wqe_fill(const struct fake_qp *q, struct wqe *w, const struct ibv_send_wr *wr)
@@ -704,7 +745,7 @@ static void wqe_fill(const struct fake_qp *q, struct wqe *w, const struct ibv_se
 			  .flags = (uint8_t)wr->send_flags,
 			  .num_sge = (uint32_t)wr->num_sge,
 			  .imm = wr->imm_data,
-			  .marker = !wr->num_sge,
+			  .marker = !wr->num_sge && !is_self_connected(q),
 			  .first = q->all};
 	for (uint32_t i = 0; i < w->num_sge; i++) {
 		w->sge[i] = wr->sg_list[i];
@@ -737,7 +778,7 @@ int nic_post_send(struct fake_qp *q, const struct ibv_send_wr *wr)
 		return ENOMEM;
 	wqe_fill(q, w, wr);
 	if (q->state == IBV_QPS_RTS)
-		check_keys(q, w->sge, w->num_sge);
+		nic_check_keys(q->nic, w->sge, w->num_sge);
 	q->all += w->packets;
 	q->sq_posted++;
 	if (q->state == IBV_QPS_ERR)
@@ -759,7 +800,7 @@ int nic_post_recv(struct fake_qp *q, const struct ibv_recv_wr *wr)
 	r->num_sge = (uint32_t)wr->num_sge;
 	for (uint32_t i = 0; i < r->num_sge; i++)
 		r->sge[i] = wr->sg_list[i];
-	check_keys(q, r->sge, r->num_sge);
+	nic_check_keys(q->nic, r->sge, r->num_sge);
 	q->rq_posted++;
 	if (q->state == IBV_QPS_ERR && !q->nic->is_rxe)
 		event_at(now + LEAK_NS, flush_receives_later, q, q->life);
@@ -781,6 +822,7 @@ static void enter_reset(struct fake_qp *q)
 {
 	struct fake_cq *cqs[] = {(struct fake_cq *)q->qp.send_cq, (struct fake_cq *)q->qp.recv_cq};
 
+	srq_reset(q);
 	q->life++;
 	q->state = IBV_QPS_RESET;
 	q->sq_posted = q->sq_done = q->sq_sending = q->sq_packet = 0;
@@ -810,6 +852,7 @@ static void enter_rts(struct fake_qp *q)
 	q->una = q->next = q->next_max = q->all = 0;
 	q->retries = q->attr.retry_cnt;
 	q->rnr_until = 0;
+	q->rnrs = 0;
 }
 
 static void attr_take(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, int mask)
@@ -828,6 +871,8 @@ static void attr_take(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, in
 		to->timeout = from->timeout;
 	if (mask & IBV_QP_RETRY_CNT)
 		to->retry_cnt = from->retry_cnt;
+	if (mask & IBV_QP_RNR_RETRY)
+		to->rnr_retry = from->rnr_retry;
 }
 
 int nic_modify_qp(struct fake_qp *q, const struct ibv_qp_attr *attr, int mask)
@@ -865,12 +910,14 @@ struct fake_qp *nic_create_qp(struct ibv_pd *pd, const struct ibv_qp_init_attr *
 
 	q->nic = nic_of(pd->context);
 	q->init = *attr;
+	q->srq = (struct fake_srq *)attr->srq;
 	q->sq = calloc(attr->cap.max_send_wr + 1, sizeof(*q->sq));
 	q->rq = calloc(attr->cap.max_recv_wr + 1, sizeof(*q->rq));
 	q->qp = (struct ibv_qp){.context = pd->context,
 				.pd = pd,
 				.send_cq = attr->send_cq,
 				.recv_cq = attr->recv_cq,
+				.srq = attr->srq,
 				.qp_num = next_qpn++,
 				.qp_type = attr->qp_type};
 	q->next_qp = all_qps;

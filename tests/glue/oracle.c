@@ -40,6 +40,7 @@ void side_begin(struct side *s, unsigned int n)
 	s->receives = s->received = s->next_two_sided = 0;
 	s->added = s->swapped = 0;
 	s->closing = s->closed = s->ended = false;
+	s->pool_over = s->probing = false;
 	s->failed_at = UINT32_MAX;
 	s->reason = s->state = 0;
 	m->word[s->pair][0] = m->word[s->pair][1] = 0;
@@ -60,6 +61,11 @@ static uint32_t two_sided_posted(const struct side *s)
 	for (uint32_t i = 0; i < s->posted; i++)
 		n += is_two_sided(s->work[i].op);
 	return n;
+}
+
+uint32_t oracle_unreceived(const struct side *s)
+{
+	return two_sided_posted(s->peer) - s->received;
 }
 
 bool side_is_owed(const struct side *s)
@@ -265,8 +271,12 @@ void oracle_execute(unsigned int host, const struct fake_qp *q, const struct pac
 		violation(NAME ": READ %u is executed again after its completion", NAMED(s), seq);
 	if (p->op != OP_READ && !is_atomic(p->op))
 		placed(s, seq, at, p);
+	if (q->srq && (p->op == OP_SEND || p->op == OP_SEND_IMM))
+		pool_place(s->peer, q);
 	if (p->last)
 		executed(s, seq);
+	if (q->srq && p->last && is_two_sided(w->op))
+		s->work[seq].buffer = pool_landed(s->peer, q);
 }
 
 /* --- at the program --------------------------------------------------------------------------- */
@@ -300,10 +310,12 @@ static void check_result(const struct side *s, uint32_t seq)
 
 static void first_error(struct side *s, const char *what, uint64_t wr_id, unsigned int status)
 {
-	if (!s->reason && !s->closing)
+	if (!s->reason && !s->closing &&
+	    !(status == IBV_WC_RNR_RETRY_EXC_ERR && pool_rnr_is_fair(s->peer)))
 		violation(NAME ": %s %lu fails with %u on a living connection", NAMED(s), what,
 			  (unsigned long)wr_id, status);
 	s->ended = true;
+	pool_side_over(s, 1);
 }
 
 static void send_completion(struct side *s, const struct ibv_wc *wc)
@@ -337,19 +349,28 @@ static void send_completion(struct side *s, const struct ibv_wc *wc)
 		check_result(s, s->next_cqe);
 }
 
+static const uint8_t *received_bytes(const struct side *s, const struct work *w)
+{
+	if (s->pool)
+		return pool_bytes(s, w->buffer);
+	return memory[s->host].receive[s->pair][(s->received - 1) % SLOTS];
+}
+
 static void receive_completion(struct side *s, const struct ibv_wc *wc)
 {
 	const struct side *peer = s->peer;
 	const struct work *w;
 	uint32_t seq;
 
-	if (wc->wr_id != s->received || s->received == s->receives)
+	if (!s->pool && (wc->wr_id != s->received || s->received == s->receives))
 		violation(NAME ": receive %lu completes, %u is next of %u", NAMED(s),
 			  (unsigned long)wc->wr_id, s->received, s->receives);
 	s->received++;
 	tally->receives++;
 	if (wc->status) {
 		first_error(s, "receive", wc->wr_id, wc->status);
+		if (s->pool)
+			pool_received(s, wc, -1);
 		return;
 	}
 	while (s->next_two_sided < peer->posted && !is_two_sided(peer->work[s->next_two_sided].op))
@@ -360,8 +381,9 @@ static void receive_completion(struct side *s, const struct ibv_wc *wc)
 		violation(NAME ": a receive completes for request %u, %u were executed", NAMED(s),
 			  seq, peer->executed);
 	if (w->op != OP_WRITE_IMM)
-		check_bytes(peer, seq, memory[s->host].receive[s->pair][(s->received - 1) % SLOTS],
-			    "what was received");
+		check_bytes(peer, seq, received_bytes(s, w), "what was received");
+	if (s->pool)
+		pool_received(s, wc, w->buffer);
 	if (wc->byte_len != w->bytes)
 		violation(NAME ": receive %u has %u bytes, request %u %u", NAMED(s),
 			  s->received - 1, wc->byte_len, seq, w->bytes);
@@ -372,6 +394,8 @@ static void receive_completion(struct side *s, const struct ibv_wc *wc)
 /* The opcode of an error says nothing. A receive that flushes follows those before it. */
 static bool is_receive(const struct side *s, const struct ibv_cq *cq, const struct ibv_wc *wc)
 {
+	if (wc->status && s->pool)
+		return wc->wr_id >= POOL_ID;
 	if (!wc->status || s->qp->send_cq == s->qp->recv_cq)
 		return wc->opcode & IBV_WC_RECV;
 	return cq == s->qp->recv_cq;
@@ -417,8 +441,8 @@ void oracle_end(unsigned int host)
 
 const char *oracle_hang(void)
 {
-	static char text[512];
-	int n = 0;
+	static char text[1024];
+	int n = pool_hang(text, sizeof(text));
 
 	for (unsigned int p = 0; p < pairs; p++)
 		for (unsigned int h = 0; h < HOSTS; h++) {

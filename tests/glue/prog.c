@@ -227,11 +227,13 @@ static void make_work(struct side *s, uint32_t seq, struct ibv_send_wr *wr, stru
 	struct work *w = &s->work[seq];
 	uint8_t *buffer = memory[s->host].local[s->pair][seq % SLOTS];
 
-	*w = (struct work){.op = some_op(), .imm = (uint32_t)rnd()};
+	*w = (struct work){.op = s->probing ? OP_SEND : some_op(), .imm = (uint32_t)rnd()};
 	w->bytes = is_atomic(w->op) ? 8 : 1 + rnd_below(rnd_ppm(small_ppm) ? 64 : SLOT_BYTES);
 	w->signaled = rnd_ppm(signal_ppm) || seq + 1 == s->total ||
 		      s->unsignaled + 2 >= cap.max_send_wr / 2;
 	s->unsignaled = w->signaled ? 0 : s->unsignaled + 1;
+	if (s->peer->pool)
+		s->peer->pool->promised += is_two_sided(w->op);
 	if (w->op == OP_CMP_SWAP) {
 		w->compare = s->swapped;
 		s->swapped += seq + 1;
@@ -258,6 +260,8 @@ static void make_work(struct side *s, uint32_t seq, struct ibv_send_wr *wr, stru
 static void unmake_work(struct side *s, uint32_t from)
 {
 	for (uint32_t i = s->posted; i-- > from;) {
+		if (s->peer->pool && is_two_sided(s->work[i].op))
+			s->peer->pool->promised--;
 		if (s->work[i].op == OP_CMP_SWAP)
 			s->swapped -= i + 1;
 		if (s->work[i].op == OP_FETCH_ADD)
@@ -272,7 +276,8 @@ static void unmake_work(struct side *s, uint32_t from)
 static bool may_post(const struct side *s)
 {
 	return !stop && !s->ended && !s->closing && s->posted < s->total &&
-	       s->posted - s->next_cqe < cap.max_send_wr && s->posted - s->next_cqe < SLOTS - 1;
+	       pool_has_credit(s->peer) && s->posted - s->next_cqe < cap.max_send_wr &&
+	       s->posted - s->next_cqe < SLOTS - 1;
 }
 
 /* As ibv_wr_complete() does: all, or none. */
@@ -316,6 +321,10 @@ static bool post_sends(struct side *s)
 
 static void post_receives(struct side *s)
 {
+	while (s->pool && !stop && !s->closing && pool_post(s->pool, hosts[s->host].local->lkey))
+		;
+	if (s->pool)
+		return;
 	while (!stop && !s->ended && !s->closing && s->receives - s->received < cap.max_recv_wr) {
 		uint32_t slot = s->receives % SLOTS, cut = 1 + rnd_below(SLOT_BYTES - 1);
 		uint8_t *buffer = memory[s->host].receive[s->pair][slot];
@@ -446,10 +455,15 @@ static bool host_is_done(unsigned int h)
 	return true;
 }
 
+static uint64_t progress(const struct side *s)
+{
+	return s->posted + s->receives + (s->pool ? s->pool->posts : 0);
+}
+
 /* true: something was posted. */
 static bool work_on(struct side *s)
 {
-	uint32_t before = s->posted + s->receives;
+	uint64_t before = progress(s);
 	bool any;
 
 	take_lock(s);
@@ -458,7 +472,7 @@ static bool work_on(struct side *s)
 	take_lock(s);
 	while (may_post(s) && post_sends(s) && !one_in(stay))
 		take_lock(s);
-	any = s->posted + s->receives != before;
+	any = progress(s) != before;
 	release_lock();
 	return any;
 }
@@ -466,6 +480,7 @@ static bool work_on(struct side *s)
 static bool goes_on(unsigned int h)
 {
 	all_done |= host_is_done(h) && host_is_done(!h);
+	stop |= pool_starves(h);
 	return !stop && !all_done;
 }
 
@@ -593,11 +608,22 @@ static void start_threads(unsigned int h)
 
 /* --- the life of a host ----------------------------------------------------------------------- */
 
+/* The program's duty: any QP may have all of them, and some are named twice. */
+static uint32_t room_for_srqs(unsigned int h)
+{
+	uint32_t n = pool_count[h] ? 64 : 0;
+
+	for (unsigned int i = 0; i < pool_count[h]; i++)
+		n += pools[h][i].depth;
+	return n;
+}
+
 static struct ibv_cq *make_cq(struct host *me)
 {
-	struct ibv_cq *cq = hook_created_cq(real.create_cq(me->ctx, (int)cap.max_send_wr, NULL,
-							   channel_for_kernel(me->channel), 0),
-					    me->channel);
+	int cqe = (int)(cap.max_send_wr + room_for_srqs((unsigned int)(me - hosts)));
+	struct ibv_cq *cq = hook_created_cq(
+		real.create_cq(me->ctx, cqe, NULL, channel_for_kernel(me->channel), 0),
+		me->channel);
 
 	me->awake[me->cqs] = true;
 	me->cq[me->cqs++] = cq;
@@ -610,6 +636,7 @@ static void make_qp(unsigned int h, unsigned int p)
 	struct ibv_qp_init_attr attr = {.qp_type = IBV_QPT_RC, .cap = cap};
 
 	attr.send_cq = cqs == CQ_ONE && me->cqs ? me->cq[0] : make_cq(me);
+	attr.srq = sides[p][h].pool ? sides[p][h].pool->srq : NULL;
 	attr.recv_cq = cqs == CQ_PER_QUEUE ? make_cq(me) : attr.send_cq;
 	sides[p][h].qp = hook_create_qp(me->pd, &attr);
 	sides[p][h].shown = *sides[p][h].qp;
@@ -631,6 +658,8 @@ static void make_objects(unsigned int h)
 	me->local = hook_registered(real.reg_mr(me->pd, m, half, 0), (uintptr_t)m, half,
 				    (uintptr_t)m, 0, -1);
 	me->remote = register_remote(h);
+	for (unsigned int i = 0; i < pool_count[h]; i++)
+		pool_create(&pools[h][i], me->pd);
 	for (unsigned int p = 0; p < pairs; p++)
 		make_qp(h, p);
 	for (unsigned int i = 0; i < me->cqs; i++)
@@ -660,6 +689,9 @@ static void connect_side(struct side *s)
 				   .timeout = s->timeout,
 				   .retry_cnt = s->retries,
 				   .rnr_retry = 7};
+
+	if (s->peer->pool && s->peer->pool->credits)
+		attr.rnr_retry = 0;
 
 	modify_side(s, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
 		    "INIT");
@@ -694,7 +726,7 @@ static bool is_protected(unsigned int h)
 	return true;
 }
 
-static unsigned int met[8]; /* hosts that have come to a point */
+static unsigned int met[16]; /* hosts that have come to a point */
 
 static bool both_are_at(unsigned int point)
 {
@@ -715,7 +747,7 @@ static bool threads_are_gone(unsigned int h)
 static void end_early(void *unused, uint64_t life)
 {
 	(void)unused;
-	stop |= life == life_now && !all_done;
+	stop |= life == life_now && !all_done && !pool_no_posts;
 }
 
 static bool all_has_flushed(unsigned int pair_and_host)
@@ -723,7 +755,7 @@ static bool all_has_flushed(unsigned int pair_and_host)
 	const struct side *s = &sides[pair_and_host / HOSTS][pair_and_host % HOSTS];
 
 	poll_once(s->host); /* the other threads may have ended */
-	return s->received == s->receives && !side_is_owed(s);
+	return (s->pool || s->received == s->receives) && !side_is_owed(s);
 }
 
 static bool in_switch(const struct side *s)
@@ -758,6 +790,7 @@ static void destroy_side(struct side *s, bool flush)
 	s->at_verb = true;
 	must(hook_destroy_qp(qp), "destroy_qp");
 	s->closed = true;
+	pool_side_over(s, oracle_unreceived(s));
 	s->qp = NULL;
 }
 
@@ -768,7 +801,8 @@ static void traffic(unsigned int h)
 	if (pairs > 1 && one_dies_at && life_now + 1 == lives) {
 		thread_sleep(rnd() % one_dies_at);
 		tally->destroyed_alone++;
-		destroy_side(&sides[pairs - 1][h], !stop && !all_done && one_in(2));
+		destroy_side(&sides[pairs - 1][h],
+			     (!stop && !all_done && one_in(2)) || sides[pairs - 1][h].pool);
 	}
 	wait_for("its threads", threads_are_gone, h);
 }
@@ -813,6 +847,7 @@ static void reset_all(unsigned int h)
 		sides[p][h].closing = true;
 		modify_side(&sides[p][h], &attr, IBV_QP_STATE, "RESET");
 		sides[p][h].closed = true;
+		pool_side_over(&sides[p][h], oracle_unreceived(&sides[p][h]));
 	}
 	drain_completions(h);
 	deregister_old(h);
@@ -826,6 +861,8 @@ static void destroy_all(unsigned int h)
 		if (sides[p][h].qp)
 			destroy_side(&sides[p][h], false);
 	deregister_old(h);
+	for (unsigned int i = 0; i < pool_count[h]; i++)
+		must(hook_destroy_srq(pools[h][i].srq), "destroy_srq");
 	for (unsigned int i = 0; i < me->cqs; i++)
 		must(hook_destroy_cq(me->cq[i]), "destroy_cq");
 	if (me->channel)
@@ -842,6 +879,30 @@ static bool nothing_is_left(unsigned int unused)
 	return !verbs_objects();
 }
 
+/* Healed and quiet: as many messages as receives are outstanding still arrive. */
+static void probe_pools(unsigned int h, unsigned int life)
+{
+	if (!pool_count[0] && !pool_count[1])
+		return;
+	meet_other(8 + 3 * life);
+	if (stop)
+		return;
+	if (!h) {
+		fault_end();
+		all_done = false;
+		pool_no_posts = true;
+		pool_probe_all(0);
+		pool_probe_all(1);
+	}
+	meet_other(9 + 3 * life);
+	start_threads(h);
+	wait_for("its threads", threads_are_gone, h);
+	meet_other(10 + 3 * life);
+	pool_no_posts = false;
+	if (!stop)
+		oracle_end(h);
+}
+
 static void *host_main(void *host)
 {
 	unsigned int h = (unsigned int)(uintptr_t)host;
@@ -853,6 +914,7 @@ static void *host_main(void *host)
 		traffic(h);
 		if (!stop)
 			oracle_end(h);
+		probe_pools(h, life);
 		if (life + 1 == lives)
 			break;
 		meet_other(4 * life + 3);
@@ -906,6 +968,8 @@ void prog_setup(void)
 	rekey_ns = one_in(3) ? rnd_range(1, one_in(2) ? 2 : 100) * NS_MS : 0;
 	load_setup();
 	stay = 1 + rnd_below(12);
+	if (pool_setup(lives > 1 || one_dies_at))
+		mix[OP_SEND] += 3;
 	for (unsigned int p = 0; p < pairs; p++)
 		for (unsigned int h = 0; h < HOSTS; h++) {
 			struct side *s = &sides[p][h];

@@ -16,6 +16,31 @@ struct work {
 	uint32_t placed; /* bytes */
 	uint32_t executed;
 	uint64_t result; /* of an atomic: what it must return */
+	int buffer;	 /* of an SRQ, in which it lies */
+};
+
+/* A buffer of an SRQ. */
+struct pool_buffer {
+	uint64_t wr_id;
+	bool posted;		      /* and the program has not got it back */
+	bool named;		      /* a NIC has named it in an error */
+	const struct side *landed;    /* whose message lies there, not yet received */
+	const struct fake_qp *holder; /* for a message in its middle */
+};
+
+#define POOL_ID (1ull << 40) /* no send has such a wr_id */
+
+/* An SRQ of the program. */
+struct pool {
+	struct ibv_srq *srq;
+	unsigned int host, number;
+	uint32_t depth, sges, list_max;
+	bool equal_ids; /* all receives have the same wr_id */
+	bool credits;	/* peers send only what a receive is posted for */
+	bool weak;	/* a QP has ended: less is claimed */
+	uint32_t posted, granted, promised, lost, look;
+	uint64_t posts, generation;
+	struct pool_buffer buffer[POOL_DEPTH_MAX];
 };
 
 /* One end of a connection. */
@@ -25,6 +50,8 @@ struct side {
 	struct side *peer;
 	pthread_mutex_t lock; /* the program's: one thread posts at a time */
 	uint32_t first_psn;
+	struct pool *pool; /* NULL: it has receives of its own */
+	bool pool_over, probing;
 	uint8_t timeout, retries;
 
 	struct work work[WRS_MAX];
@@ -51,6 +78,7 @@ struct memory {
 	uint8_t local[PAIRS_MAX][SLOTS]
 		     [SLOT_BYTES]; /* sources, and what READs and atomics return */
 	uint8_t receive[PAIRS_MAX][SLOTS][SLOT_BYTES];
+	uint8_t srq[POOLS_MAX][POOL_DEPTH_MAX][SLOT_BYTES];
 	uint8_t write[PAIRS_MAX][SLOTS][SLOT_BYTES]; /* from here on the peer may write */
 	uint8_t read[PAIRS_MAX][SLOTS][SLOT_BYTES];
 	uint64_t word[PAIRS_MAX][2];
@@ -86,6 +114,26 @@ void side_count(const struct side *s);	 /* adds up its statistics */
 void oracle_completion(struct side *s, const struct ibv_cq *cq, const struct ibv_wc *wc);
 void oracle_end(unsigned int host);
 void oracle_fill_read(const struct side *s, uint32_t seq); /* what a READ shall find */
+
+uint32_t oracle_unreceived(const struct side *s); /* messages of the peer */
+
+/* pool.c */
+extern struct pool pools[HOSTS][POOLS_MAX];
+extern unsigned int pool_count[HOSTS];
+extern bool pool_no_posts;
+bool pool_setup(bool ends_early); /* false: a schedule without SRQs */
+void pool_create(struct pool *p, struct ibv_pd *pd);
+bool pool_post(struct pool *p, uint32_t lkey);
+void pool_place(const struct side *s, const struct fake_qp *q);
+int pool_landed(const struct side *s, const struct fake_qp *q); /* the buffer */
+const uint8_t *pool_bytes(const struct side *s, int buffer);
+void pool_received(struct side *s, const struct ibv_wc *wc, int buffer); /* -1: an error */
+void pool_side_over(struct side *s, uint32_t unreceived);
+bool pool_starves(unsigned int h);
+bool pool_has_credit(const struct side *receiver);
+bool pool_rnr_is_fair(const struct side *receiver);
+void pool_probe_all(unsigned int h);
+int pool_hang(char *text, size_t bytes);
 
 /* fault.c: from now on; no more. */
 void fault_begin(void);

@@ -18,6 +18,7 @@
 
 #include "lib/base/gate.h"
 #include "lib/base/reentry.h"
+#include "lib/base/short_lock.h"
 #include "lib/base/worker.h"
 #include "tests/glue/glue.h"
 
@@ -361,6 +362,8 @@ void __wrap_thread_init(const char *name);
 ssize_t __wrap_getrandom(void *to, size_t bytes, unsigned int flags);
 void __real_gate_forget(struct gate *g, const void *key);
 void __wrap_gate_forget(struct gate *g, const void *key);
+void __real_gate_forget_key(const void *key);
+void __wrap_gate_forget_key(const void *key);
 
 /* A mutex that the library has initialized is all zeros, but for its kind. */
 struct fake_mutex {
@@ -510,18 +513,47 @@ ssize_t __wrap_getrandom(void *to, size_t bytes, unsigned int flags)
 
 /* The owner's keys are among the variables of its thread, which lie elsewhere while it does not
  * run. */
-void __wrap_gate_forget(struct gate *g, const void *key)
+static void others_forget(const void *key)
 {
 	size_t at = (size_t)((char *)&gate_mine - tls_here);
 
 	for (unsigned int i = 0; i < count; i++) {
 		struct gate_keys *keys = (void *)(threads[i].tls + at);
-		struct assoc *each[] = {&keys->send, &keys->recv, &keys->poll};
+		struct assoc *each[] = {&keys->send, &keys->recv, &keys->poll, &keys->srq};
 
-		for (unsigned int k = 0; &threads[i] != self && k < 3; k++)
+		for (unsigned int k = 0; &threads[i] != self && k < 4; k++)
 			assoc_forget(each[k], (uintptr_t)key);
 	}
+}
+
+void __wrap_gate_forget(struct gate *g, const void *key)
+{
+	others_forget(key);
 	__real_gate_forget(g, key);
+}
+
+void __wrap_gate_forget_key(const void *key)
+{
+	others_forget(key);
+	__real_gate_forget_key(key);
+}
+
+/* --- locks of the data path ------------------------------------------------------------------- */
+
+void __wrap_short_lock_wait(struct short_lock *l);
+void __wrap_short_lock_wake(struct short_lock *l);
+
+void __wrap_short_lock_wait(struct short_lock *l)
+{
+	if (!self)
+		violation("test: a short lock is taken");
+	while (atomic_exchange(&l->state, SHORT_LOCK_AWAITED) != SHORT_LOCK_FREE)
+		thread_wait(l, UINT64_MAX);
+}
+
+void __wrap_short_lock_wake(struct short_lock *l)
+{
+	thread_wake(l, false);
 }
 
 /* --- jobs ------------------------------------------------------------------------------------- */

@@ -19,6 +19,7 @@
 #include "lib/conn/conn_timers.h"
 #include "lib/conn/key_reuse.h"
 #include "lib/conn/memlock.h"
+#include "lib/conn/srq_qps.h"
 #include "lib/session/dispatch.h"
 #include "lib/session/nic_events.h"
 #include "lib/session/tombstones.h"
@@ -187,7 +188,8 @@ static bool publish(struct meeting *m)
 		struct rail_addr *r = &m->rail[i];
 
 		*r = (struct rail_addr){.qpn = vqp_rail_qp(v, i)->qp_num,
-					.mtu_bytes = (uint16_t)v->dev->nic[i]->mtu_bytes};
+					.mtu_bytes = (uint16_t)v->dev->nic[i]->mtu_bytes,
+					.flags = v->hot.srq ? RAIL_SRQ : 0};
 		real.query_gid(v->dev->nic[i]->ctx, 1, i, &r->gid);
 		pthread_mutex_lock(&v->lock);
 		v->rails.twin[i].gid.value = r->gid;
@@ -588,6 +590,7 @@ void session_setup(void)
 	const struct qp_session session = {
 		.nonce = NONCE, .begin = session_begin, .end = session_end};
 	static struct bg_call call = {.fn = probe_begin};
+	static const struct srq_calls srqs = {.evict = srq_qps_evict, .feed = srq_qps_feed};
 	bool same = one_in(2), rxe = one_in(2);
 
 	env.exactly_once = env.link_events = true;
@@ -603,6 +606,7 @@ void session_setup(void)
 	probe_timer.fn = probe;
 	memory_set_calls(&memory);
 	qp_set_session(&session);
+	vsrq_set_calls(&srqs);
 	gate_start();
 	if (bg_start())
 		violation("test: bg_start");

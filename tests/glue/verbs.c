@@ -33,8 +33,13 @@ struct fake_nic *nic_of(const struct ibv_context *ctx)
 	violation("a context that does not exist");
 }
 
+void verbs_made(int n)
+{
+	objects += (unsigned int)n;
+}
+
 /* A system call that asks the NIC. */
-static void ask_nic(const struct fake_nic *n, uint64_t max_ns)
+void verbs_ask(const struct fake_nic *n, uint64_t max_ns)
 {
 	thread_sleep(rnd() % max_ns);
 	while (n->hung)
@@ -47,12 +52,14 @@ static struct ibv_qp *real_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr 
 {
 	struct fake_qp *q;
 
-	ask_nic(nic_of(pd->context), 50 * NS_US);
+	verbs_ask(nic_of(pd->context), 50 * NS_US);
 	q = nic_create_qp(pd, attr);
 	q->program = pd->context == &q->nic->program_ctx;
 	objects++;
 	((struct fake_cq *)attr->send_cq)->qps++;
 	((struct fake_cq *)attr->recv_cq)->qps++;
+	if (q->srq)
+		q->srq->qps++;
 	return &q->qp;
 }
 
@@ -60,10 +67,12 @@ static int real_destroy_qp(struct ibv_qp *qp)
 {
 	struct fake_qp *q = (struct fake_qp *)qp;
 
-	ask_nic(q->nic, 50 * NS_US);
+	verbs_ask(q->nic, 50 * NS_US);
 	nic_destroy_qp(q);
 	((struct fake_cq *)qp->send_cq)->qps--;
 	((struct fake_cq *)qp->recv_cq)->qps--;
+	if (q->srq)
+		q->srq->qps--;
 	free(q->sq);
 	free(q->rq);
 	q->sq = NULL;
@@ -88,13 +97,13 @@ static int real_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	struct fake_qp *q = (struct fake_qp *)qp;
 	int err = 0;
 
-	ask_nic(q->nic, 100 * NS_US);
+	verbs_ask(q->nic, 100 * NS_US);
 	if ((mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RTR)
 		err = resolve(q->nic);
 	err = err ? err : nic_modify_qp(q, attr, mask);
 	trace("%s: QP %#x: modify to %d: %d", q->nic->nic->name, qp->qp_num,
 	      mask & IBV_QP_STATE ? (int)attr->qp_state : -1, err);
-	ask_nic(q->nic, 10 * NS_US);
+	verbs_ask(q->nic, 10 * NS_US);
 	if (!err && (mask & IBV_QP_STATE))
 		qp->state = attr->qp_state; /* what libibverbs does last */
 	return err;
@@ -105,7 +114,7 @@ static int real_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 {
 	struct fake_qp *q = (struct fake_qp *)qp;
 
-	ask_nic(q->nic, 60 * NS_US);
+	verbs_ask(q->nic, 60 * NS_US);
 	memset(attr, 0, sizeof(*attr));
 	*init = q->init;
 	*attr = q->attr;
@@ -231,7 +240,7 @@ static struct ibv_comp_channel *real_create_comp_channel(struct ibv_context *ctx
 {
 	struct ibv_comp_channel *channel = calloc(1, sizeof(*channel));
 
-	ask_nic(nic_of(ctx), 20 * NS_US);
+	verbs_ask(nic_of(ctx), 20 * NS_US);
 	channel->context = ctx;
 	channel->fd = eventfd(0, EFD_CLOEXEC);
 	objects++;
@@ -295,7 +304,7 @@ static struct ibv_cq *real_create_cq(struct ibv_context *ctx, int cqe, void *con
 	struct fake_cq *c = calloc(1, sizeof(*c));
 
 	(void)vector;
-	ask_nic(nic_of(ctx), 20 * NS_US);
+	verbs_ask(nic_of(ctx), 20 * NS_US);
 	c->nic = nic_of(ctx);
 	c->cq.cq_context = context;
 	c->cq.channel = channel;
@@ -315,7 +324,7 @@ static struct ibv_cq *real_create_cq(struct ibv_context *ctx, int cqe, void *con
 
 static int real_resize_cq(struct ibv_cq *cq, int cqe)
 {
-	ask_nic(nic_of(cq->context), 20 * NS_US);
+	verbs_ask(nic_of(cq->context), 20 * NS_US);
 	cq->cqe = cqe;
 	return 0;
 }
@@ -324,7 +333,7 @@ static int real_destroy_cq(struct ibv_cq *cq)
 {
 	struct fake_cq *c = (struct fake_cq *)cq;
 
-	ask_nic(c->nic, 20 * NS_US);
+	verbs_ask(c->nic, 20 * NS_US);
 	if (c->qps)
 		return EBUSY;
 	if (c->reported != cq->comp_events_completed)
@@ -353,7 +362,7 @@ static struct ibv_pd *real_alloc_pd(struct ibv_context *ctx)
 {
 	struct ibv_pd *pd = calloc(1, sizeof(*pd));
 
-	ask_nic(nic_of(ctx), 20 * NS_US);
+	verbs_ask(nic_of(ctx), 20 * NS_US);
 	pd->context = ctx;
 	objects++;
 	return pd;
@@ -361,7 +370,7 @@ static struct ibv_pd *real_alloc_pd(struct ibv_context *ctx)
 
 static int real_dealloc_pd(struct ibv_pd *pd)
 {
-	ask_nic(nic_of(pd->context), 20 * NS_US);
+	verbs_ask(nic_of(pd->context), 20 * NS_US);
 	free(pd);
 	objects--;
 	return 0;
@@ -405,7 +414,7 @@ static int real_dereg_mr(struct ibv_mr *mr)
 {
 	struct fake_mr **p = &mrs, *m = (struct fake_mr *)mr;
 
-	ask_nic(m->nic, 50 * NS_US);
+	verbs_ask(m->nic, 50 * NS_US);
 	while (*p != m)
 		p = &(*p)->next;
 	*p = m->next;
@@ -455,6 +464,7 @@ static void context_setup(struct fake_nic *n, struct ibv_context *ctx)
 	ctx->device = &n->device;
 	ctx->ops.post_send = op_post_send;
 	ctx->ops.post_recv = op_post_recv;
+	ctx->ops.post_srq_recv = op_post_srq_recv;
 	ctx->ops.poll_cq = op_poll_cq;
 	ctx->ops.req_notify_cq = op_req_notify_cq;
 }
@@ -472,6 +482,10 @@ void verbs_setup(void)
 		.destroy_comp_channel = real_destroy_comp_channel,
 		.get_cq_event = real_get_cq_event,
 		.ack_cq_events = real_ack_cq_events,
+		.create_srq = real_create_srq,
+		.modify_srq = real_modify_srq,
+		.query_srq = real_query_srq,
+		.destroy_srq = real_destroy_srq,
 		.create_cq = real_create_cq,
 		.resize_cq = real_resize_cq,
 		.destroy_cq = real_destroy_cq,

@@ -21,6 +21,7 @@ struct packet *packet_new(const struct fake_qp *from, enum packet_type type, uin
 	p->qpn = from->attr.dest_qp_num;
 	p->psn = psn;
 	p->bytes = bytes;
+	p->to_itself = is_self_connected(from);
 	return p;
 }
 
@@ -31,7 +32,7 @@ static void arrive(void *packet, uint64_t unused)
 	(void)unused;
 	/* On rail 0 the programs choose the PSNs, the same in each life: a hazard of their own
 	 * (7.34). */
-	if (p->life == prog_life() || p->to->rail)
+	if (p->life == prog_life() || p->to->rail || p->to_itself)
 		nic_receive(packet);
 	free(packet);
 }
@@ -60,10 +61,24 @@ bool wire_passes(const struct fake_nic *from)
 	return !from->cut && !rnd_ppm(from->loss_ppm);
 }
 
+/* It does not leave the NIC, so it passes without a carrier. */
+static void send_to_itself(struct fake_nic *from, struct packet *p)
+{
+	p->to = from;
+	if (rnd_ppm(from->loss_ppm))
+		free(p);
+	else
+		event_at(now + wire_delay(), arrive, p, 0);
+}
+
 void wire_send(struct fake_nic *from, struct packet *p)
 {
 	struct packet *again;
 
+	if (p->to_itself) {
+		send_to_itself(from, p);
+		return;
+	}
 	tally->packets++;
 	if (from->last_packets && !--from->last_packets)
 		from->cut = true;
