@@ -137,6 +137,7 @@ struct ibv_srq *real_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *att
 	s->refuse_ppm = one_in(8) ? rnd_below(20000) : 0;
 	s->max = attr->attr.max_wr;
 	s->rq = calloc(s->max, sizeof(*s->rq));
+	trace("%s: SRQ %p is made", s->nic->nic->name, (void *)s);
 	verbs_made(1);
 	return &s->srq;
 }
@@ -148,6 +149,7 @@ int real_destroy_srq(struct ibv_srq *srq)
 	verbs_ask(s->nic, 20 * NS_US);
 	if (s->qps)
 		return EBUSY;
+	trace("%s: SRQ %p is destroyed", s->nic->nic->name, (void *)s);
 	free(s->rq);
 	free(s);
 	verbs_made(-1);

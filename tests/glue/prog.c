@@ -887,6 +887,7 @@ static void probe_pools(unsigned int h, unsigned int life)
 	meet_other(8 + 3 * life);
 	if (stop)
 		return;
+	deregister_old(h);
 	if (!h) {
 		fault_end();
 		all_done = false;

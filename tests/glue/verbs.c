@@ -60,6 +60,7 @@ static struct ibv_qp *real_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr 
 	((struct fake_cq *)attr->recv_cq)->qps++;
 	if (q->srq)
 		q->srq->qps++;
+	trace("%s: QP %#x is made", q->nic->nic->name, q->qp.qp_num);
 	return &q->qp;
 }
 
@@ -73,6 +74,7 @@ static int real_destroy_qp(struct ibv_qp *qp)
 	((struct fake_cq *)qp->recv_cq)->qps--;
 	if (q->srq)
 		q->srq->qps--;
+	trace("%s: QP %#x is destroyed", q->nic->nic->name, q->qp.qp_num);
 	free(q->sq);
 	free(q->rq);
 	q->sq = NULL;
@@ -98,7 +100,8 @@ static int real_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	int err = 0;
 
 	verbs_ask(q->nic, 100 * NS_US);
-	if ((mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RTR)
+	if ((mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RTR &&
+	    attr->dest_qp_num != qp->qp_num)
 		err = resolve(q->nic);
 	err = err ? err : nic_modify_qp(q, attr, mask);
 	trace("%s: QP %#x: modify to %d: %d", q->nic->nic->name, qp->qp_num,
@@ -317,6 +320,7 @@ static struct ibv_cq *real_create_cq(struct ibv_context *ctx, int cqe, void *con
 	c->cq.context = ctx;
 	c->cq.cqe = cqe;
 	c->size = 4096; /* a power of two, as the indexes wrap */
+	trace("%s: CQ %p is made", c->nic->nic->name, (void *)c);
 	c->entry = calloc(c->size, sizeof(*c->entry));
 	objects++;
 	return &c->cq;
@@ -341,6 +345,7 @@ static int real_destroy_cq(struct ibv_cq *cq)
 			  cq->comp_events_completed);
 	if (c->channel)
 		leave_channel(c);
+	trace("%s: CQ %p is destroyed", c->nic->nic->name, (void *)c);
 	free(c->entry);
 	free(c);
 	objects--;
@@ -364,6 +369,7 @@ static struct ibv_pd *real_alloc_pd(struct ibv_context *ctx)
 
 	verbs_ask(nic_of(ctx), 20 * NS_US);
 	pd->context = ctx;
+	trace("%s: PD %p is made", nic_of(ctx)->nic->name, (void *)pd);
 	objects++;
 	return pd;
 }
@@ -371,6 +377,7 @@ static struct ibv_pd *real_alloc_pd(struct ibv_context *ctx)
 static int real_dealloc_pd(struct ibv_pd *pd)
 {
 	verbs_ask(nic_of(pd->context), 20 * NS_US);
+	trace("%s: PD %p is destroyed", nic_of(pd->context)->nic->name, (void *)pd);
 	free(pd);
 	objects--;
 	return 0;
@@ -404,6 +411,7 @@ static struct ibv_mr *real_reg_mr(struct ibv_pd *pd, void *addr, size_t length, 
 				.length = length,
 				.lkey = make_key(pd->context == &m->nic->program_ctx)};
 	m->mr.rkey = m->mr.lkey;
+	trace("%s: MR %#x is made", m->nic->nic->name, m->mr.lkey);
 	m->next = mrs;
 	mrs = m;
 	objects++;
@@ -420,6 +428,7 @@ static int real_dereg_mr(struct ibv_mr *mr)
 	*p = m->next;
 	if (mr->context == &m->nic->program_ctx && frees < 16)
 		free_keys[frees++] = mr->lkey;
+	trace("%s: MR %#x is destroyed", m->nic->nic->name, m->mr.lkey);
 	free(m);
 	objects--;
 	return 0;
