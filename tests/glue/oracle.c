@@ -76,12 +76,18 @@ bool side_is_owed(const struct side *s)
 	return false;
 }
 
+/* A QP on an SRQ flushes no receive: a program that sends nothing more may never hear of its end. */
+static bool is_over_unheard(const struct side *s)
+{
+	return s->pool && (s->state == SHIFT_ST_GIVEUP || s->state == SHIFT_ST_DEAD);
+}
+
 bool side_is_done(const struct side *s)
 {
 	if (s->closed || s->peer->closed)
 		return true;
 	if (s->ended || s->peer->ended)
-		return !side_is_owed(s) && s->ended;
+		return !side_is_owed(s) && (s->ended || is_over_unheard(s));
 	return s->posted == s->total && s->next_cqe == s->total &&
 	       s->peer->posted == s->peer->total && s->received == two_sided_posted(s->peer);
 }
@@ -165,6 +171,8 @@ void __wrap_stats_conn_change(int slot, const struct shift_action *a,
 		s->reason = s->reason ? s->reason : a->reason;
 	}
 	s->state = a->to;
+	if (is_over_unheard(s))
+		pool_side_over(s, 1);
 }
 
 void side_count(const struct side *s)

@@ -41,6 +41,8 @@ static void pool_choose(struct pool *p, unsigned int h, unsigned int number, boo
 	p->host = h;
 	p->number = number;
 	p->depth = depths[from + pool_rnd(12 - from)];
+	if (p->depth == POOL_DEPTH_MAX && pool_rnd(4)) /* they take long */
+		p->depth = 64;
 	p->equal_ids = !pool_rnd(3);
 	p->credits = !ends_early && !pool_rnd(4);
 	p->sges = 1 + pool_rnd(2);

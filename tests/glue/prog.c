@@ -969,8 +969,10 @@ void prog_setup(void)
 	rekey_ns = one_in(3) ? rnd_range(1, one_in(2) ? 2 : 100) * NS_MS : 0;
 	load_setup();
 	stay = 1 + rnd_below(12);
-	if (pool_setup(lives > 1 || one_dies_at))
-		mix[OP_SEND] += 3;
+	if (pool_setup(lives > 1 || one_dies_at)) {
+		mix[OP_SEND] += 8;
+		small_ppm /= 4; /* only messages of several packets hold a receive */
+	}
 	for (unsigned int p = 0; p < pairs; p++)
 		for (unsigned int h = 0; h < HOSTS; h++) {
 			struct side *s = &sides[p][h];

@@ -138,7 +138,7 @@ static int refuses(const struct fake_nic *n, const struct fake_qp *q)
 		return 0;
 	if (n->broken && !one_in(3))
 		return EIO;
-	return rnd_ppm(refuse_ppm) ? ENOMEM : 0;
+	return !is_self_connected(q) && rnd_ppm(refuse_ppm) ? ENOMEM : 0;
 }
 
 static int op_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
