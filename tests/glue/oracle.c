@@ -82,12 +82,17 @@ static bool is_over_unheard(const struct side *s)
 	return s->pool && (s->state == SHIFT_ST_GIVEUP || s->state == SHIFT_ST_DEAD);
 }
 
+bool side_is_over(const struct side *s)
+{
+	return s->ended || is_over_unheard(s);
+}
+
 bool side_is_done(const struct side *s)
 {
 	if (s->closed || s->peer->closed)
 		return true;
-	if (s->ended || s->peer->ended)
-		return !side_is_owed(s) && (s->ended || is_over_unheard(s));
+	if (side_is_over(s) || side_is_over(s->peer))
+		return !side_is_owed(s) && side_is_over(s);
 	return s->posted == s->total && s->next_cqe == s->total &&
 	       s->peer->posted == s->peer->total && s->received == two_sided_posted(s->peer);
 }
@@ -425,7 +430,7 @@ static void side_ends(const struct side *s)
 {
 	const uint64_t *word = memory[!s->host].word[s->pair];
 
-	if (s->ended || s->peer->ended || s->closing || s->peer->closing)
+	if (side_is_over(s) || side_is_over(s->peer) || s->closing || s->peer->closing)
 		return;
 	if (s->executed != s->total)
 		violation(NAME ": %u of %u requests were executed", NAMED(s), s->executed,

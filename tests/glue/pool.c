@@ -322,7 +322,8 @@ static uint32_t receivable(const struct pool *p)
 
 static bool takes_part(const struct side *s, const struct pool *p)
 {
-	return s->pool == p && !s->ended && !s->closing && !s->peer->ended && !s->peer->closing;
+	return s->pool == p && !side_is_over(s) && !s->closing && !side_is_over(s->peer) &&
+	       !s->peer->closing;
 }
 
 /* As many messages more as receives are outstanding, and nothing is posted meanwhile. */

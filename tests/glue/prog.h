@@ -109,6 +109,7 @@ static inline uint8_t pattern(unsigned int host, unsigned int pair, uint32_t seq
 
 void side_begin(struct side *s, unsigned int life);
 bool side_is_done(const struct side *s);
+bool side_is_over(const struct side *s); /* its connection has ended */
 bool side_is_owed(const struct side *s); /* the completion of a signaled send */
 void side_count(const struct side *s);	 /* adds up its statistics */
 void oracle_completion(struct side *s, const struct ibv_cq *cq, const struct ibv_wc *wc);
