@@ -92,6 +92,7 @@ enum fault_kind {
 	X(srq_cuts)            \
 	X(srq_named_late)      \
 	X(srq_probed)          \
+	X(srq_strays)          \
 	X(srq_lost)
 
 struct tally {
@@ -249,7 +250,7 @@ struct fake_qp {
 	struct rqe rqe; /* that it has taken from the SRQ, if it holds one */
 	bool holds;
 	struct rqe late; /* that was cut with it, to be named in a later life */
-	bool is_late;
+	bool is_late, stray;
 	uint32_t late_life;
 	bool nak_sent, leaks;
 	uint64_t leak_until;
@@ -281,7 +282,7 @@ struct packet {
 	uint32_t qpn, psn;
 	enum op op;
 	bool first, last;
-	bool to_itself;
+	bool to_itself, stray;
 	uint32_t rkey, imm, packets, length, bytes, offset;
 	uint64_t remote, a, b;
 	unsigned int life;
@@ -378,6 +379,7 @@ const char *oracle_hang(void); /* who waits for what */
 /* The program's SRQs (pool.c): a QP of a NIC has taken a receive; a NIC names one in an error. */
 void pool_taken(struct fake_qp *q);
 void pool_named(const struct rqe *r);
+void stray_execute(const struct fake_qp *q); /* a message of a QP that is not protected */
 
 /* --- faults: fault.c -------------------------------------------------------------------------- */
 

@@ -14,7 +14,7 @@ check_PROGRAMS += tests/glue/glue
 tests_glue_glue_SOURCES = \
 	tests/glue/fault.c tests/glue/glue.h tests/glue/main.c tests/glue/nic.c tests/glue/nic_srq.c tests/glue/oracle.c tests/glue/pool.c \
 	tests/glue/prog.c tests/glue/prog.h tests/glue/sched.c tests/glue/session.c tests/glue/verbs.c \
-	tests/glue/wire.c
+	tests/glue/stray.c tests/glue/wire.c
 tests_glue_glue_CFLAGS = $(AM_CFLAGS) -pthread $(IBVERBS_CFLAGS)
 tests_glue_glue_LDFLAGS = $(AM_LDFLAGS) $(GLUE_WRAPS)
 tests_glue_glue_LDADD = lib/libshiftrooms.la lib/libshiftnic.la lib/libshiftstats.la \

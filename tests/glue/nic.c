@@ -46,7 +46,7 @@ struct fake_qp *nic_some_qp(const struct fake_nic *n)
 	struct fake_qp *found = NULL;
 
 	for (struct fake_qp *q = all_qps; q; q = q->next_qp)
-		if (q->nic == n && q->state == IBV_QPS_RTS && (!found || one_in(2)))
+		if (q->nic == n && q->state == IBV_QPS_RTS && !q->stray && (!found || one_in(2)))
 			found = q;
 	return found;
 }
@@ -255,6 +255,7 @@ static void send_packet(struct fake_qp *q, const struct wqe *w, uint32_t k)
 	bytes = bytes > q->mtu ? q->mtu : bytes;
 	p = packet_new(q, REQUEST, (q->tx_psn + w->first + k) & PSN_MASK, bytes);
 	p->op = w->op;
+	p->stray = q->stray;
 	p->first = k == 0;
 	p->last = reads || k + 1 == w->packets;
 	p->rkey = w->rkey;
@@ -645,6 +646,8 @@ static void execute(struct fake_qp *q, const struct packet *p)
 		srq_take(q);
 	if (!p->to_itself)
 		oracle_execute(q->nic->host, q, p);
+	else if (q->stray)
+		stray_execute(q);
 	else
 		tally->srq_drained++;
 	q->nak_sent = false;

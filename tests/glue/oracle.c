@@ -76,7 +76,8 @@ bool side_is_owed(const struct side *s)
 	return false;
 }
 
-/* A QP on an SRQ flushes no receive: a program that sends nothing more may never hear of its end. */
+/* A QP on an SRQ flushes no receive: a program that sends nothing more may never hear of its end.
+ */
 static bool is_over_unheard(const struct side *s)
 {
 	return s->pool && (s->state == SHIFT_ST_GIVEUP || s->state == SHIFT_ST_DEAD);

@@ -63,14 +63,17 @@ bool pool_setup(bool ends_early)
 		for (unsigned int p = 0; p < pairs && pool_count[h]; p++)
 			if (pool_rnd(4))
 				sides[p][h].pool = &pools[h][pool_rnd(pool_count[h])];
+		if (pool_count[h] && !pool_rnd(4))
+			stray_choose(h, &pools[h][0]);
 	}
 	return true;
 }
 
-void pool_create(struct pool *p, struct ibv_pd *pd)
+void pool_create(struct pool *p, struct ibv_pd *pd, uint32_t lkey)
 {
 	struct ibv_srq_init_attr attr = {.attr = {.max_wr = p->depth, .max_sge = 2}};
 
+	p->lkey = lkey;
 	p->srq = hook_created_srq(real_create_srq(pd, &attr), pd, &attr);
 	trace(POOL_NAME " has %u, %s ids%s", POOL_NAMED(p), p->depth,
 	      p->equal_ids ? "equal" : "own", p->credits ? ", credits" : "");
@@ -182,7 +185,7 @@ void pool_taken(struct fake_qp *q)
 
 	trace("%s: QP %#x takes receive %lx, buffer %u of SRQ %c%u", q->nic->nic->name,
 	      q->qp.qp_num, (unsigned long)q->rqe.wr_id, i, POOL_NAMED(p));
-	if (is_self_connected(q))
+	if (is_self_connected(q) && !q->stray)
 		return;
 	if (!b->posted)
 		violation(POOL_NAME ": %s takes buffer %u, which the program has got back (P3)",
@@ -269,6 +272,15 @@ void pool_received(struct side *s, const struct ibv_wc *wc, int buffer)
 	hand_out(p, b);
 }
 
+/* After the QP was destroyed. */
+void pool_received_late(struct side *s, const struct ibv_wc *wc, int buffer)
+{
+	struct pool_buffer *b = &s->pool->buffer[buffer];
+
+	if (b->posted && b->wr_id == wc->wr_id)
+		hand_out(s->pool, b);
+}
+
 /* What lay in the CQ for a QP that the program ends is lost, and so may be what the QP held. */
 void pool_side_over(struct side *s, uint32_t unreceived)
 {
@@ -331,20 +343,26 @@ static void pool_probe(struct pool *p)
 {
 	struct side *to[PAIRS_MAX];
 	uint32_t n = receivable(p), count = 0;
+	bool stray = stray_may_be_probed(p->host, p);
 
 	for (unsigned int i = 0; i < pairs; i++)
 		if (takes_part(&sides[i][p->host], p))
 			to[count++] = &sides[i][p->host];
 	trace(POOL_NAME ": %u are posted, %u may be lost, %u more messages come by %u QPs",
 	      POOL_NAMED(p), p->posted, p->lost, n, count);
-	for (uint32_t i = 0; count && i < n; i++) {
-		struct side *from = to[rnd_below(count)]->peer;
+	for (uint32_t i = 0; count + stray && i < n; i++) {
+		unsigned int to_whom = rnd_below(count + stray);
+		struct side *from = to_whom < count ? to[to_whom]->peer : NULL;
 
-		if (from->total == WRS_MAX)
+		if (from ? from->total == WRS_MAX : !stray_may_be_probed(p->host, p))
 			break;
+		tally->srq_probed++;
+		if (!from) {
+			stray_add_probe(p->host);
+			continue;
+		}
 		from->total++;
 		from->probing = true;
-		tally->srq_probed++;
 	}
 }
 
@@ -356,7 +374,7 @@ void pool_probe_all(unsigned int h)
 
 int pool_hang(char *text, size_t bytes)
 {
-	int n = 0;
+	int n = stray_hang(text, bytes);
 
 	for (unsigned int h = 0; h < HOSTS; h++)
 		for (unsigned int i = 0; i < pool_count[h]; i++) {

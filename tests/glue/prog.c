@@ -371,7 +371,11 @@ static unsigned int pairs_over(unsigned int h)
 static void polled(unsigned int h, const struct ibv_cq *cq, const struct ibv_wc *wc,
 		   unsigned int over)
 {
-	unsigned int p = pair_of_number(h, wc->qp_num);
+	unsigned int p;
+
+	if (stray_polled(h, wc))
+		return;
+	p = pair_of_number(h, wc->qp_num);
 
 	if (over >> p & 1)
 		violation("%c%u: wr_id %lu completes after RESET or destroy", 'a' + h, p,
@@ -452,7 +456,7 @@ static bool host_is_done(unsigned int h)
 	for (unsigned int p = 0; p < pairs; p++)
 		if (!side_is_done(&sides[p][h]))
 			return false;
-	return true;
+	return stray_is_done(h);
 }
 
 static uint64_t progress(const struct side *s)
@@ -473,6 +477,7 @@ static bool work_on(struct side *s)
 	while (may_post(s) && post_sends(s) && !one_in(stay))
 		take_lock(s);
 	any = progress(s) != before;
+	stray_post(s->host);
 	release_lock();
 	return any;
 }
@@ -659,7 +664,7 @@ static void make_objects(unsigned int h)
 				    (uintptr_t)m, 0, -1);
 	me->remote = register_remote(h);
 	for (unsigned int i = 0; i < pool_count[h]; i++)
-		pool_create(&pools[h][i], me->pd);
+		pool_create(&pools[h][i], me->pd, me->local->lkey);
 	for (unsigned int p = 0; p < pairs; p++)
 		make_qp(h, p);
 	for (unsigned int i = 0; i < me->cqs; i++)
@@ -818,6 +823,7 @@ static void begin_life(unsigned int h, unsigned int life)
 	fault_end(); /* a program cannot connect over a dead link */
 	for (unsigned int p = 0; p < pairs; p++)
 		connect_side(&sides[p][h]);
+	stray_make(h, hosts[h].pd, hosts[h].cq[0]);
 	wait_for("to be protected", is_protected, h);
 	meet_other(4 * life + 2);
 	if (h == 0 && early_end_at && one_in(2))
@@ -849,6 +855,7 @@ static void reset_all(unsigned int h)
 		sides[p][h].closed = true;
 		pool_side_over(&sides[p][h], oracle_unreceived(&sides[p][h]));
 	}
+	stray_destroy(h);
 	drain_completions(h);
 	deregister_old(h);
 }
@@ -860,6 +867,7 @@ static void destroy_all(unsigned int h)
 	for (unsigned int p = 0; p < pairs; p++)
 		if (sides[p][h].qp)
 			destroy_side(&sides[p][h], false);
+	stray_destroy(h);
 	deregister_old(h);
 	for (unsigned int i = 0; i < pool_count[h]; i++)
 		must(hook_destroy_srq(pools[h][i].srq), "destroy_srq");

@@ -38,6 +38,7 @@ struct pool {
 	bool equal_ids; /* all receives have the same wr_id */
 	bool credits;	/* peers send only what a receive is posted for */
 	bool weak;	/* a QP has ended: less is claimed */
+	uint32_t lkey;
 	uint32_t posted, granted, promised, lost, look;
 	uint64_t posts, generation;
 	struct pool_buffer buffer[POOL_DEPTH_MAX];
@@ -79,6 +80,7 @@ struct memory {
 		     [SLOT_BYTES]; /* sources, and what READs and atomics return */
 	uint8_t receive[PAIRS_MAX][SLOTS][SLOT_BYTES];
 	uint8_t srq[POOLS_MAX][POOL_DEPTH_MAX][SLOT_BYTES];
+	uint8_t stray[16][256];
 	uint8_t write[PAIRS_MAX][SLOTS][SLOT_BYTES]; /* from here on the peer may write */
 	uint8_t read[PAIRS_MAX][SLOTS][SLOT_BYTES];
 	uint64_t word[PAIRS_MAX][2];
@@ -123,18 +125,30 @@ extern struct pool pools[HOSTS][POOLS_MAX];
 extern unsigned int pool_count[HOSTS];
 extern bool pool_no_posts;
 bool pool_setup(bool ends_early); /* false: a schedule without SRQs */
-void pool_create(struct pool *p, struct ibv_pd *pd);
+void pool_create(struct pool *p, struct ibv_pd *pd, uint32_t lkey);
 bool pool_post(struct pool *p, uint32_t lkey);
 void pool_place(const struct side *s, const struct fake_qp *q);
 int pool_landed(const struct side *s, const struct fake_qp *q); /* the buffer */
 const uint8_t *pool_bytes(const struct side *s, int buffer);
 void pool_received(struct side *s, const struct ibv_wc *wc, int buffer); /* -1: an error */
+void pool_received_late(struct side *s, const struct ibv_wc *wc, int buffer);
 void pool_side_over(struct side *s, uint32_t unreceived);
 bool pool_starves(unsigned int h);
 bool pool_has_credit(const struct side *receiver);
 bool pool_rnr_is_fair(const struct side *receiver);
 void pool_probe_all(unsigned int h);
 int pool_hang(char *text, size_t bytes);
+
+/* stray.c */
+void stray_choose(unsigned int h, struct pool *p);
+void stray_make(unsigned int h, struct ibv_pd *pd, struct ibv_cq *cq);
+void stray_destroy(unsigned int h);
+bool stray_is_done(unsigned int h);
+bool stray_may_be_probed(unsigned int h, const struct pool *p);
+void stray_add_probe(unsigned int h);
+int stray_hang(char *text, size_t bytes);
+void stray_post(unsigned int h);
+bool stray_polled(unsigned int h, const struct ibv_wc *wc);
 
 /* fault.c: from now on; no more. */
 void fault_begin(void);

@@ -133,6 +133,8 @@ static int real_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 
 static int refuses(const struct fake_nic *n, const struct fake_qp *q)
 {
+	if (q->stray)
+		return 0;
 	if (q->state ==
 	    IBV_QPS_ERR) /* the fence's marker waits for room only if the queue is full */
 		return 0;

@@ -65,7 +65,7 @@ bool wire_passes(const struct fake_nic *from)
 static void send_to_itself(struct fake_nic *from, struct packet *p)
 {
 	p->to = from;
-	if (rnd_ppm(from->loss_ppm))
+	if (!p->stray && rnd_ppm(from->loss_ppm))
 		free(p);
 	else
 		event_at(now + wire_delay(), arrive, p, 0);
