@@ -379,6 +379,7 @@ const char *oracle_hang(void); /* who waits for what */
 /* The program's SRQs (pool.c): a QP of a NIC has taken a receive; a NIC names one in an error. */
 void pool_taken(struct fake_qp *q);
 void pool_named(const struct rqe *r);
+void pool_cut(const struct fake_qp *q);	     /* it takes its receive with it */
 void stray_execute(const struct fake_qp *q); /* a message of a QP that is not protected */
 
 /* --- faults: fault.c -------------------------------------------------------------------------- */

@@ -61,6 +61,7 @@ static void cut(struct fake_qp *q)
 	tally->srq_cuts++;
 	trace("%s: QP %#x is cut, it has receive %lx", q->nic->nic->name, q->qp.qp_num,
 	      (unsigned long)q->rqe.wr_id);
+	pool_cut(q);
 	if (q->nic->cut_how == CUT_NAMED_LATE) {
 		q->late = q->rqe;
 		q->late_life = q->life;
@@ -119,6 +120,8 @@ int op_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_rec
 			r->sge[i] = wr->sg_list[i];
 		nic_check_keys(s->nic, r->sge, r->num_sge);
 		s->posted++;
+		trace("%s: SRQ %p gets receive %lx", s->nic->nic->name, (void *)s,
+		      (unsigned long)r->wr_id);
 	}
 	srq_refusals += err != 0;
 	tally->refused_posts += err != 0;

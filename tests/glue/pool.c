@@ -63,7 +63,7 @@ bool pool_setup(bool ends_early)
 		for (unsigned int p = 0; p < pairs && pool_count[h]; p++)
 			if (pool_rnd(4))
 				sides[p][h].pool = &pools[h][pool_rnd(pool_count[h])];
-		if (pool_count[h] && !pool_rnd(4))
+		if (pool_count[h] && !pool_rnd(4) && !pools[h][0].credits)
 			stray_choose(h, &pools[h][0]);
 	}
 	return true;
@@ -222,6 +222,18 @@ int pool_landed(const struct side *s, const struct fake_qp *q)
 	b->landed = s->closed ? NULL : s;
 	p->lost += s->closed;
 	return (int)(b - p->buffer);
+}
+
+/* As long as a QP that cannot be fenced is live on that NIC, nobody can tell whether that holds the
+ * receive (doc/srq.md, S18): it may stay missing. */
+void pool_cut(const struct fake_qp *q)
+{
+	struct pool *p;
+
+	if (is_self_connected(q))
+		return;
+	buffer_at(q->rqe.sge[0].addr, &p);
+	p->lost += !q->nic->rail && stray_is_on(p);
 }
 
 void pool_named(const struct rqe *r)

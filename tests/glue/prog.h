@@ -144,6 +144,7 @@ void stray_choose(unsigned int h, struct pool *p);
 void stray_make(unsigned int h, struct ibv_pd *pd, struct ibv_cq *cq);
 void stray_destroy(unsigned int h);
 bool stray_is_done(unsigned int h);
+bool stray_is_on(const struct pool *p);
 bool stray_may_be_probed(unsigned int h, const struct pool *p);
 void stray_add_probe(unsigned int h);
 int stray_hang(char *text, size_t bytes);

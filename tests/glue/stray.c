@@ -96,6 +96,11 @@ bool stray_is_done(unsigned int h)
 	return !strays[h].qp || (s->received == s->total && s->next_cqe == s->total);
 }
 
+bool stray_is_on(const struct pool *p)
+{
+	return strays[p->host].qp && strays[p->host].side.pool == p;
+}
+
 bool stray_may_be_probed(unsigned int h, const struct pool *p)
 {
 	return strays[h].qp && strays[h].side.pool == p && strays[h].side.total < WRS_MAX;
