@@ -298,15 +298,17 @@ void pool_side_over(struct side *s, uint32_t unreceived)
 {
 	struct pool *p = s->pool;
 
-	if (!p || s->pool_over)
+	if (!p)
 		return;
-	s->pool_over = true;
-	for (uint32_t i = 0; i < p->depth && s->closing; i++)
+	for (uint32_t i = 0; i < p->depth && s->closed; i++)
 		if (p->buffer[i].posted && p->buffer[i].landed == s) {
 			p->buffer[i].landed = NULL;
 			p->lost++;
 			tally->srq_lost++;
 		}
+	if (s->pool_over)
+		return;
+	s->pool_over = true;
 	p->lost += unreceived != 0;
 	p->weak |= unreceived != 0;
 	p->promised -= unreceived < p->promised ? unreceived : p->promised;

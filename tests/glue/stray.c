@@ -14,6 +14,7 @@ enum { SENDS_AT_ONCE = 4, BUFFERS = 16, BYTES = 256 };
 static struct stray {
 	struct side side; /* for the oracle of the SRQ; its pool: NULL: there is none */
 	struct ibv_qp *qp;
+	bool posting; /* a thread is at it */
 	uint32_t qpn;
 	int buffer[WRS_MAX]; /* in which each message lies */
 	uint32_t bytes[WRS_MAX];
@@ -122,8 +123,8 @@ void stray_post(unsigned int h)
 	if (t->qp && !s->closing) /* no other QP may be there to do it */
 		pool_post(s->pool, s->pool->lkey);
 	seq = s->posted;
-	if (!t->qp || s->closing || seq == s->total || seq - s->next_cqe == SENDS_AT_ONCE ||
-	    !pool_has_credit(s) || !one_in(4))
+	if (t->posting || !t->qp || s->closing || seq == s->total ||
+	    seq - s->next_cqe == SENDS_AT_ONCE || !pool_has_credit(s) || !one_in(4))
 		return;
 	s->posted++;
 	s->pool->promised++;
@@ -134,8 +135,10 @@ void stray_post(unsigned int h)
 	wr.wr_id = seq;
 	wr.sg_list = &sge;
 	wr.num_sge = 1;
+	t->posting = true;
 	if (ibv_post_send(t->qp, &wr, &bad))
 		violation("a QP that is not protected: a post fails");
+	t->posting = false;
 }
 
 /* At the NIC. */
