@@ -52,7 +52,7 @@ static void pool_choose(struct pool *p, unsigned int h, unsigned int number, boo
 bool pool_setup(bool ends_early)
 {
 	state = opt.seed * 0x9fb21c651e98df25ull + 1;
-	if (opt.no_srq || (pool_rnd(2) && !opt.srq))
+	if (opt.no_srq || (pool_rnd(4) && !opt.srq))
 		return false;
 	for (unsigned int h = 0; h < HOSTS; h++) {
 		for (unsigned int r = 0; r < rails; r++)
