@@ -377,6 +377,7 @@ void oracle_execute(unsigned int host, const struct fake_qp *q, const struct pac
 const char *oracle_hang(void); /* who waits for what */
 
 /* The program's SRQs (pool.c): a QP of a NIC has taken a receive; a NIC names one in an error. */
+bool pool_is_used(void); /* by this schedule */
 void pool_taken(struct fake_qp *q);
 void pool_named(const struct rqe *r);
 void pool_cut(const struct fake_qp *q);	     /* it takes its receive with it */

@@ -29,6 +29,8 @@ EXTRA_DIST += $(GLUE_TESTS)
 CHECK_LONG_TARGETS += check-long-glue
 check-long-glue: tests/glue/glue
 	tests/glue/glue --seeds 1..200000
+	tests/glue/glue --seeds 1..20000 --srq
+	tests/glue/glue --seeds 1..20000 --srq --only HANG --only QPERR
 	tests/glue/glue --seeds 1..20000 --only BROKEN
 	tests/glue/glue --seeds 1..20000 --only HANG --only QPERR
 	setarch -R $(VALGRIND_OF_GLUE) tests/glue/glue --seeds 1..300 -q

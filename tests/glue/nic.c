@@ -497,6 +497,9 @@ static void take_answer(struct fake_qp *q, const struct packet *p)
 		advance(q, at);
 		if (!rnr_is_borne(q))
 			return;
+		if (pool_is_used()) /* an RNR NAK is an answer; elsewhere recorded seeds would
+				       change */
+			q->retries = q->attr.retry_cnt;
 		q->rnr_until = now + rnd_range(200, 5000) * NS_US;
 		rewind_sends(q);
 		rto_start(q);

@@ -323,6 +323,11 @@ bool pool_starves(unsigned int h)
 }
 
 /* With credits a peer sends only what a receive is posted for: its rnr_retry is 0. */
+bool pool_is_used(void)
+{
+	return pool_count[0] || pool_count[1];
+}
+
 bool pool_has_credit(const struct side *receiver)
 {
 	const struct pool *p = receiver->pool;
