@@ -351,6 +351,10 @@ void srqs_create(struct run *r)
 	r->srqs = memory_of(opt.w.srqs, sizeof(*r->srqs));
 	for (uint32_t i = 0; i < opt.w.srqs; i++)
 		create(r, i);
+	if (opt.srq_limit > opt.w.srq_depth) { /* the client may have said so only now */
+		errno = EINVAL;
+		fail("--srq-limit: more than the receives");
+	}
 	if (opt.srq_limit)
 		srq_limit_start(r);
 }
