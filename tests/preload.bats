@@ -296,7 +296,7 @@ same_exports() { # NAMES FILE: those of ours that begin so are in that library t
 	cd "$BATS_TEST_TMPDIR"
 	sed '/ibv_create_srq/d' "$SRCDIR/tests/nullverbs/nullverbs.map" >map
 	echo 'local: ibv_create_srq; };' | sed 's/^/IBVERBS_LESS { /' >>map
-	${CC:-gcc} -std=gnu11 -D_GNU_SOURCE -shared -fPIC -I"$SRCDIR" "$SRCDIR"/tests/nullverbs/{builder,channel,data,device,objects,poll_ex,qp,ud}.c \
+	${CC:-gcc} -std=gnu11 -D_GNU_SOURCE -shared -fPIC -I"$SRCDIR" "$SRCDIR"/tests/nullverbs/{builder,channel,data,device,objects,poll_ex,qp,srq,ud}.c \
 		-Wl,-soname,libibverbs.so.1,--version-script,map -o libibverbs.so.1
 	nullverbs=$BATS_TEST_TMPDIR
 	SHIFT_JOB=j run -0 --separate-stderr preloaded lookup -c libibverbs.so.1
