@@ -51,7 +51,9 @@ start_mpi() { # mpi_pingpong -n COUNT
 	shift-testbed exec --name "$NAME" --timeout "${patience}s" b -- env "${away_env[@]}" sh -c "
 		until [ -e $shared/mpi-command ]; do sleep 0.1; done
 		sh $shared/mpi-command; status=\$?; touch $shared/mpi-ended; exit \$status" >"$out/b.out" 2>"$out/b.err" & server=$!
-	shift-testbed exec --name "$NAME" --timeout "${patience}s" a -- env "${away_env[@]}" mpirun.openmpi --allow-run-as-root \
+	shift-testbed exec --name "$NAME" --timeout "${patience}s" a -- env "${away_env[@]}" sh -c "
+		\"\$@\"; status=\$?; [ -e $shared/mpi-command ] || echo 'exit 1' >$shared/mpi-command; exit \$status" sh \
+		mpirun.openmpi --allow-run-as-root \
 		-np 2 --host a,b --mca plm_rsh_agent "$agent" --mca oob_tcp_if_include eth0 --mca pml ucx --mca osc '^ucx' \
 		"${prefix[@]}" "$shared/mpi_pingpong" "$3" >"$out/a.out" 2>"$out/a.err" & client=$!
 }
