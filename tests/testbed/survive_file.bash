@@ -30,11 +30,14 @@ teardown() {
 	outlives_panic mend_all # a program that ended with its link down leaves packets that panic 6.1 now
 }
 
+# $stock_env: what goes into the program's environment.
+stock_env=()
 # Within 15 s of the fault the program has ended with an error, or stands still.
 stock_errs_or_hangs() { # FAULT PROGRAM OPTIONS...
 	local fault=$1
 	shift
 	unprotected
+	prefix+=("${stock_env[@]}")
 	start "$@" -n "$(count_for 30 "$@")" && carries a 0 && break_it "$fault" || return
 	wait_until 15 over_or_still || {
 		failed "$fault: stock verbs go on"
