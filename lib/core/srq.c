@@ -96,9 +96,9 @@ bool srq_is_alone(const struct shift_srq *s)
 {
 	const struct shift_srq_nic *home = &s->nic[0];
 
-	if (s->free || home->state != SHIFT_SRQ_OPEN || home->draining || home->look)
+	if (s->free || home->state != SHIFT_SRQ_OPEN || home->draining)
 		return false;
-	if (home->held || (home->cut && home->cut == home->on))
+	if (home->watch || (home->cut && home->cut == home->on))
 		return false;
 	for (unsigned int k = 1; k < s->cfg.nics; k++)
 		if (s->nic[k].state == SHIFT_SRQ_OPEN)
@@ -245,7 +245,25 @@ static void srq_weigh_suspects(struct shift_srq_nic *n)
 	srq_at_most(&n->cut, n->held + n->doubt);
 }
 
-/* NIC k does not have it any more. S18: only what was looked for puts that off. */
+/* S18: the second begins for those that are watched. */
+static void srq_watch(const struct shift_srq *s, struct shift_srq_nic *n, uint64_t below,
+		      uint32_t count, uint64_t now)
+{
+	n->watched = below;
+	n->watch = count;
+	n->evict_at = now + s->cfg.evict_ns;
+}
+
+/* Progress. When the last of them has gone, those are next that were held since. */
+static void srq_watched_gone(const struct shift_srq *s, struct shift_srq_nic *n, uint64_t now)
+{
+	if (--n->watch)
+		srq_watch(s, n, n->watched, n->watch, now);
+	else
+		srq_watch(s, n, n->horizon, n->held, now);
+}
+
+/* NIC k does not have it any more. */
 static void srq_gone(struct shift_srq *s, unsigned int k, uint64_t id, uint64_t now)
 {
 	struct shift_srq_nic *n = &s->nic[k];
@@ -255,7 +273,7 @@ static void srq_gone(struct shift_srq *s, unsigned int k, uint64_t id, uint64_t 
 	if (id < n->horizon)
 		n->held--;
 	if (id < n->watched)
-		n->evict_at = now + s->cfg.evict_ns;
+		srq_watched_gone(s, n, now);
 	srq_weigh_suspects(n);
 	if (had && !srq_good(n))
 		n->empty_since = now;
@@ -350,7 +368,7 @@ static void srq_forget_life(struct shift_srq *s, unsigned int k)
 {
 	struct shift_srq_nic *n = &s->nic[k];
 
-	n->on = n->cut = n->held = n->doubt = n->maybe = 0;
+	n->on = n->cut = n->held = n->doubt = n->maybe = n->watch = 0;
 	n->horizon = n->watched = n->drain_at = n->shut_until = 0;
 	n->failed = n->blamed = n->look = false;
 	if (n->refuses)
@@ -422,12 +440,10 @@ static void srq_suspect(struct shift_srq *s, struct shift_srq_nic *n, uint64_t n
 {
 	uint32_t cut = n->cut, good = srq_good(n);
 
-	if (cut == n->on)
-		return;
-	s->stats.suspects++;
 	n->cut++;
 	n->doubt++;
 	srq_weigh_suspects(n);
+	s->stats.suspects += n->cut > cut;
 	srq_all_suspect_since(s, n, cut, now);
 	if (good && !srq_good(n))
 		n->empty_since = now;
@@ -504,10 +520,10 @@ static void srq_queue_is_empty(struct shift_srq *s, struct shift_srq_nic *n, uin
 
 	if (srq_good(n))
 		n->empty_since = now;
-	if (!n->held && !n->failed) /* else of some it was known before */
-		n->evict_at = now + s->cfg.evict_ns;
+	if (!n->watch)
+		srq_watch(s, n, s->next, n->on, now);
 	n->held = n->on;
-	n->horizon = n->watched = s->next;
+	n->horizon = s->next;
 	srq_weigh_suspects(n);
 	srq_all_suspect_since(s, n, cut, now);
 }
@@ -516,15 +532,13 @@ static void srq_queue_is_empty(struct shift_srq *s, struct shift_srq_nic *n, uin
 static void srq_drain_fails(struct shift_srq *s, struct shift_srq_nic *n, bool sent, uint64_t now)
 {
 	n->drain_at = now + s->cfg.retry_ns;
-	if (!n->failed && !n->held) {
-		n->watched = s->next;
-		n->evict_at = now + s->cfg.evict_ns;
-	}
 	if (sent && n->blamed)
 		srq_may_lack(s, n, now);
 	if (sent && !n->blamed)
 		srq_suspect(s, n, now);
 	n->blamed |= sent;
+	if (!n->watch && n->cut == n->on) /* S18 */
+		srq_watch(s, n, s->next, n->on, now);
 }
 
 static void srq_life_drained(struct shift_srq *s, struct shift_srq_nic *n, enum shift_srq_drain how,
@@ -554,7 +568,7 @@ void shift_srq_drain_ends(struct shift_srq *s, unsigned int k, enum shift_srq_dr
 }
 
 /* S23. If nothing lies elsewhere, and nothing can be missing, it would not help. */
-void shift_srq_look(struct shift_srq *s, unsigned int k, uint64_t now_ns)
+void shift_srq_look(struct shift_srq *s, unsigned int k)
 {
 	struct shift_srq_nic *n = &s->nic[k];
 
@@ -563,5 +577,4 @@ void shift_srq_look(struct shift_srq *s, unsigned int k, uint64_t now_ns)
 	if (s->total == n->on && !n->cut && !n->maybe)
 		return;
 	n->look = true;
-	srq_settle(s, now_ns);
 }

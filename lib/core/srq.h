@@ -45,6 +45,7 @@ struct shift_srq_nic {
 	uint32_t held;	/* of them, are not in its queue for certain: ids below horizon (S23) */
 	uint32_t doubt; /* of the others, may be missing at most */
 	uint32_t maybe; /* QPs and drains besides: they go to cut when none is in its queue (S17) */
+	uint32_t watch; /* receives there with ids below watched */
 	uint32_t ghosts; /* postings of the past that it may have */
 	bool draining;
 	bool look;	   /* its peer waits: is anything in its queue (S23)? */
@@ -52,7 +53,7 @@ struct shift_srq_nic {
 	bool blamed;	   /* one such is in cut already */
 	bool refuses;	   /* some receives, until offer_at (S22) */
 	uint64_t horizon;  /* the next id, when its queue was seen empty; 0: never in this life */
-	uint64_t watched;  /* the next id, when a drain first found none, or failed (S18) */
+	uint64_t watched;  /* an id: nothing below it has gone for a second at evict_at (S18) */
 	uint64_t drain_id; /* the next id, when the drain began */
 	uint64_t drain_since;
 	uint64_t empty_since; /* it has had no good one */
@@ -207,7 +208,7 @@ uint32_t shift_srq_good(const struct shift_srq *s, unsigned int k);
 bool shift_srq_supplied(const struct shift_srq *s, unsigned int k);
 
 /* The peer of a QP on NIC k makes no progress: is NIC k out of receives (S23)? */
-void shift_srq_look(struct shift_srq *s, unsigned int k, uint64_t now_ns);
+void shift_srq_look(struct shift_srq *s, unsigned int k);
 
 /* --- the drainer ----------------------------------------------------------------------------- */
 

@@ -437,7 +437,7 @@ bool shift_srq_supplied(const struct shift_srq *s, unsigned int k)
 /* --- what must hold --------------------------------------------------------------------------- */
 
 struct srq_counts {
-	uint32_t on[SHIFT_SRQ_NICS], held[SHIFT_SRQ_NICS], free;
+	uint32_t on[SHIFT_SRQ_NICS], held[SHIFT_SRQ_NICS], watch[SHIFT_SRQ_NICS], free;
 	uint64_t marks; /* of those that are free */
 };
 
@@ -470,6 +470,7 @@ static const char *check_entry(const struct shift_srq *s, uint32_t slot, struct 
 		return "posted to a NIC that is being drained (S11)";
 	c->on[k]++;
 	c->held[k] += e->id < s->nic[k].horizon;
+	c->watch[k] += e->id < s->nic[k].watched;
 	return NULL;
 }
 
@@ -486,6 +487,8 @@ static const char *check_slots(const struct shift_srq *s, struct srq_counts *c)
 			return "a NIC has another number of receives than is counted";
 		if (c->held[k] != s->nic[k].held)
 			return "a NIC holds another number of receives than is counted (S23)";
+		if (c->watch[k] != s->nic[k].watch)
+			return "another number is watched than is counted (S18)";
 	}
 	return c->free == s->free ? NULL : "another number is free than is counted";
 }

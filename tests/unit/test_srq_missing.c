@@ -204,7 +204,7 @@ static void a_new_suspect_has_its_second(void **state)
 	join(1);
 	post(2);
 	takes(0);
-	shift_srq_look(&s, 0, now);
+	shift_srq_look(&s, 0);
 	run();
 	drains(0); /* in the middle of a long message */
 	now += 3000 * MS;
@@ -333,7 +333,7 @@ static void a_peer_waits(void **state)
 	takes(0);
 	takes(0);
 	assert_int_equal(nic[1].drain, 0);
-	shift_srq_look(&s, 0, now);
+	shift_srq_look(&s, 0);
 	run();
 	assert_int_equal(nic[0].drain, 1);
 	assert_int_equal(s.stats.looks, 1);
@@ -342,12 +342,12 @@ static void a_peer_waits(void **state)
 	assert_int_equal(s.nic[0].held, 2);
 	assert_int_equal(shift_srq_good(&s, 0), 0);
 	assert_int_equal(nic[1].drain, 1);
-	shift_srq_look(&s, 0, now); /* that is known */
+	shift_srq_look(&s, 0); /* that is known */
 	run();
 	assert_int_equal(nic[0].drain, 0);
 	drains(1);
 	assert_int_equal(nic[0].n, 1);
-	shift_srq_look(&s, 0, now);
+	shift_srq_look(&s, 0);
 	run();
 	assert_int_equal(nic[0].drain, 1);
 	drains(0);
@@ -358,20 +358,164 @@ static void a_peer_waits(void **state)
 static void nobody_looks_where_it_would_not_help(void **state)
 {
 	(void)state;
-	shift_srq_look(&s, 1, now);
+	shift_srq_look(&s, 1);
 	join(0);
-	shift_srq_look(&s, 0, now);
+	shift_srq_look(&s, 0);
 	post(2);
-	shift_srq_look(&s, 0, now);
+	shift_srq_look(&s, 0);
 	run();
 	assert_true(shift_srq_alone(&s));
 	assert_int_equal(nic[0].drain, 0);
 	join(1);
 	assert_int_equal(nic[0].drain, 1);
-	shift_srq_look(&s, 0, now); /* it is being looked at */
+	shift_srq_look(&s, 0); /* it is being looked at */
 	drains(0);
 	assert_int_equal(nic[0].drain, 0);
 	assert_int_equal(s.stats.looks, 0);
+}
+
+static void alone_there_is_a_look_if_one_may_be_missing(void **state)
+{
+	(void)state;
+	join(0);
+	join(0);
+	post(3);
+	takes(0);
+	leave(0, true);
+	takes(0);
+	takes(0);
+	shift_srq_look(&s, 0);
+	run();
+	assert_int_equal(nic[0].drain, 1);
+	drains(0);
+	assert_int_equal(s.nic[0].held, 3);
+	assert_int_equal(s.nic[0].cut, 1);
+	assert_false(shift_srq_alone(&s));
+}
+
+/* The first look counts: that a peer asks again puts nothing off (C2). */
+static void looks_put_nothing_off(void **state)
+{
+	uint64_t wr_id;
+
+	(void)state;
+	join(0);
+	join(0);
+	post(2);
+	takes(0);
+	leave(0, true);
+	wr_id = takes(0);
+	shift_srq_look(&s, 0);
+	run();
+	drains(0);
+	assert_int_equal(s.nic[0].held, 2);
+	assert_true(shift_srq_done(&s, 0, &wr_id, now));
+	run();
+	for (int i = 0; i < 2; i++) {
+		now += 400 * MS;
+		post(1);
+		wr_id = takes(0);
+		shift_srq_look(&s, 0);
+		run();
+		drains(0);
+		assert_int_equal(s.nic[0].held, 2);
+		assert_true(shift_srq_done(&s, 0, &wr_id, now));
+		run();
+	}
+	now += 200 * MS - 1;
+	run();
+	assert_int_equal(nic[0].evict, 0);
+	now++;
+	run();
+	assert_int_equal(nic[0].evict, 1);
+}
+
+/* When those of the first look have gone, the next ones have a second of their own. */
+static void those_of_the_next_look_are_next(void **state)
+{
+	uint64_t first, second;
+
+	(void)state;
+	join(0);
+	join(0);
+	join(0);
+	join(1);
+	post(2);
+	first = takes(0);
+	shift_srq_look(&s, 0);
+	run();
+	drains(0);
+	post(1);
+	second = takes(0);
+	leave(0, true);
+	leave(0, true);
+	drains(0);
+	assert_int_equal(s.nic[0].held, 2);
+	assert_int_equal(s.nic[0].cut, 2);
+	now += 900 * MS;
+	assert_true(shift_srq_done(&s, 0, &first, now));
+	run();
+	now += 900 * MS;
+	run();
+	assert_int_equal(nic[0].evict, 0);
+	assert_int_equal(shift_srq_deadline(&s), now + 100 * MS);
+	now += 100 * MS;
+	run();
+	assert_int_equal(nic[0].evict, 1);
+	assert_true(shift_srq_done(&s, 0, &second, now));
+	run();
+}
+
+static void completions_put_it_off_while_drains_fail(void **state)
+{
+	uint64_t wr_id;
+
+	(void)state;
+	for (int i = 0; i < 3; i++)
+		join(0);
+	post(2);
+	takes(0);
+	wr_id = takes(0);
+	leave(0, true);
+	leave(0, true);
+	drain_ends(0, SHIFT_SRQ_FAILED);
+	now += 900 * MS;
+	assert_true(shift_srq_done(&s, 0, &wr_id, now));
+	run();
+	drain_ends(0, SHIFT_SRQ_FAILED);
+	now += 999 * MS;
+	run();
+	assert_int_equal(nic[0].evict, 0);
+	now += MS;
+	run();
+	assert_int_equal(nic[0].evict, 1);
+}
+
+/* The time began when the first drain failed, though others come and go. */
+static void newer_ones_put_nothing_off_while_drains_fail(void **state)
+{
+	(void)state;
+	join(0);
+	join(0);
+	post(2);
+	takes(0);
+	leave(0, true);
+	assert_true(completes(0));
+	drain_ends(0, SHIFT_SRQ_FAILED);
+	now += 500 * MS;
+	run();
+	drain_ends(0, SHIFT_SRQ_FAILED);
+	post(1);
+	assert_false(shift_srq_alone(&s));
+	now += 400 * MS;
+	assert_true(completes(0));
+	drain_ends(0, SHIFT_SRQ_FAILED);
+	now += 100 * MS - 1;
+	run();
+	assert_int_equal(nic[0].evict, 0);
+	now++;
+	run();
+	assert_int_equal(nic[0].evict, 1);
 }
 
 static void the_program_has_ended_one_in_the_middle(void **state)
@@ -384,7 +528,7 @@ static void the_program_has_ended_one_in_the_middle(void **state)
 	takes(0);
 	leave(0, false);
 	assert_int_equal(nic[0].drain, 0);
-	shift_srq_look(&s, 0, now);
+	shift_srq_look(&s, 0);
 	run();
 	drains(0);
 	assert_int_equal(s.nic[0].cut, 1);
@@ -402,7 +546,7 @@ static void it_is_ended_after_the_look(void **state)
 	join(1);
 	post(2);
 	takes(0);
-	shift_srq_look(&s, 0, now);
+	shift_srq_look(&s, 0);
 	run();
 	drains(0);
 	assert_int_equal(s.nic[0].cut, 0);
@@ -422,7 +566,7 @@ static void a_sweep_ends_doubts(void **state)
 	join(1);
 	post(2);
 	takes(0);
-	shift_srq_look(&s, 0, now);
+	shift_srq_look(&s, 0);
 	run();
 	drains(0);
 	post(1);
@@ -493,6 +637,9 @@ static void half_a_second_if_nobody_leaves(void **state)
 	assert_false(shift_srq_join(&s, 0, now));
 	now++;
 	join(0);
+	now += 100 * MS;
+	leave(0, true);
+	join(0);
 }
 
 static void a_supply_ends_the_eviction(void **state)
@@ -550,6 +697,11 @@ int main(void)
 		BOOKS_TEST(not_while_another_is_emptied),
 		BOOKS_TEST(a_peer_waits),
 		BOOKS_TEST(nobody_looks_where_it_would_not_help),
+		BOOKS_TEST(alone_there_is_a_look_if_one_may_be_missing),
+		BOOKS_TEST(looks_put_nothing_off),
+		BOOKS_TEST(those_of_the_next_look_are_next),
+		BOOKS_TEST(completions_put_it_off_while_drains_fail),
+		BOOKS_TEST(newer_ones_put_nothing_off_while_drains_fail),
 		BOOKS_TEST(the_program_has_ended_one_in_the_middle),
 		BOOKS_TEST(it_is_ended_after_the_look),
 		BOOKS_TEST(a_sweep_ends_doubts),

@@ -215,6 +215,43 @@ static void who_fails_gets_nothing_while_others_are_drained(void **state)
 	assert_int_equal(nic[1].n, 5);
 }
 
+/* But it does not wait for one that hangs. */
+static void who_fails_gets_it_while_others_hang(void **state)
+{
+	(void)state;
+	start(16);
+	join(0);
+	join(1);
+	post(8);
+	join(2);
+	drain_ends(0, SHIFT_SRQ_FAILED);
+	leave(2, false);
+	post(1);
+	assert_int_equal(s.free, 1);
+	now += 1000 * MS;
+	run();
+	assert_int_equal(nic[0].n, 5);
+}
+
+/* Nor in a new life. */
+static void a_new_life_has_not_failed(void **state)
+{
+	(void)state;
+	join(0);
+	join(1);
+	post(4);
+	assert_true(completes(1));
+	assert_true(completes(1));
+	drain_ends(0, SHIFT_SRQ_FAILED);
+	post(4);
+	assert_true(completes(0));
+	assert_true(completes(0));
+	leave(0, true);
+	assert_int_equal(s.nic[0].state, SHIFT_SRQ_EMPTY);
+	join(0);
+	assert_int_equal(nic[1].drain, 2);
+}
+
 /* Not for ever: as soon as its drainer works, it has its share. */
 static void who_fails_is_tried_when_it_needs_some(void **state)
 {
@@ -493,6 +530,8 @@ int main(void)
 		BOOKS_TEST(who_fails_gets_nothing),
 		BOOKS_TEST(who_fails_gets_what_others_refuse),
 		BOOKS_TEST(who_fails_gets_nothing_while_others_are_drained),
+		BOOKS_TEST(who_fails_gets_it_while_others_hang),
+		BOOKS_TEST(a_new_life_has_not_failed),
 		BOOKS_TEST(who_fails_is_tried_when_it_needs_some),
 		BOOKS_TEST(failures_in_a_row_are_one_suspect),
 		BOOKS_TEST(failures_in_a_row_may_have_taken_more),
