@@ -568,7 +568,7 @@ void shift_srq_drain_ends(struct shift_srq *s, unsigned int k, enum shift_srq_dr
 }
 
 /* S23. If nothing lies elsewhere, and nothing can be missing, it would not help. */
-void shift_srq_look(struct shift_srq *s, unsigned int k)
+void shift_srq_look(struct shift_srq *s, unsigned int k, uint64_t now_ns)
 {
 	struct shift_srq_nic *n = &s->nic[k];
 
@@ -577,4 +577,5 @@ void shift_srq_look(struct shift_srq *s, unsigned int k)
 	if (s->total == n->on && !n->cut && !n->maybe)
 		return;
 	n->look = true;
+	srq_settle(s, now_ns);
 }

@@ -208,7 +208,7 @@ uint32_t shift_srq_good(const struct shift_srq *s, unsigned int k);
 bool shift_srq_supplied(const struct shift_srq *s, unsigned int k);
 
 /* The peer of a QP on NIC k makes no progress: is NIC k out of receives (S23)? */
-void shift_srq_look(struct shift_srq *s, unsigned int k);
+void shift_srq_look(struct shift_srq *s, unsigned int k, uint64_t now_ns);
 
 /* --- the drainer ----------------------------------------------------------------------------- */
 

@@ -204,7 +204,7 @@ static void a_new_suspect_has_its_second(void **state)
 	join(1);
 	post(2);
 	takes(0);
-	shift_srq_look(&s, 0);
+	shift_srq_look(&s, 0, now);
 	run();
 	drains(0); /* in the middle of a long message */
 	now += 3000 * MS;
@@ -333,7 +333,7 @@ static void a_peer_waits(void **state)
 	takes(0);
 	takes(0);
 	assert_int_equal(nic[1].drain, 0);
-	shift_srq_look(&s, 0);
+	shift_srq_look(&s, 0, now);
 	run();
 	assert_int_equal(nic[0].drain, 1);
 	assert_int_equal(s.stats.looks, 1);
@@ -342,12 +342,12 @@ static void a_peer_waits(void **state)
 	assert_int_equal(s.nic[0].held, 2);
 	assert_int_equal(shift_srq_good(&s, 0), 0);
 	assert_int_equal(nic[1].drain, 1);
-	shift_srq_look(&s, 0); /* that is known */
+	shift_srq_look(&s, 0, now); /* that is known */
 	run();
 	assert_int_equal(nic[0].drain, 0);
 	drains(1);
 	assert_int_equal(nic[0].n, 1);
-	shift_srq_look(&s, 0);
+	shift_srq_look(&s, 0, now);
 	run();
 	assert_int_equal(nic[0].drain, 1);
 	drains(0);
@@ -358,17 +358,17 @@ static void a_peer_waits(void **state)
 static void nobody_looks_where_it_would_not_help(void **state)
 {
 	(void)state;
-	shift_srq_look(&s, 1);
+	shift_srq_look(&s, 1, now);
 	join(0);
-	shift_srq_look(&s, 0);
+	shift_srq_look(&s, 0, now);
 	post(2);
-	shift_srq_look(&s, 0);
+	shift_srq_look(&s, 0, now);
 	run();
 	assert_true(shift_srq_alone(&s));
 	assert_int_equal(nic[0].drain, 0);
 	join(1);
 	assert_int_equal(nic[0].drain, 1);
-	shift_srq_look(&s, 0); /* it is being looked at */
+	shift_srq_look(&s, 0, now); /* it is being looked at */
 	drains(0);
 	assert_int_equal(nic[0].drain, 0);
 	assert_int_equal(s.stats.looks, 0);
@@ -384,7 +384,7 @@ static void alone_there_is_a_look_if_one_may_be_missing(void **state)
 	leave(0, true);
 	takes(0);
 	takes(0);
-	shift_srq_look(&s, 0);
+	shift_srq_look(&s, 0, now);
 	run();
 	assert_int_equal(nic[0].drain, 1);
 	drains(0);
@@ -405,7 +405,7 @@ static void looks_put_nothing_off(void **state)
 	takes(0);
 	leave(0, true);
 	wr_id = takes(0);
-	shift_srq_look(&s, 0);
+	shift_srq_look(&s, 0, now);
 	run();
 	drains(0);
 	assert_int_equal(s.nic[0].held, 2);
@@ -415,7 +415,7 @@ static void looks_put_nothing_off(void **state)
 		now += 400 * MS;
 		post(1);
 		wr_id = takes(0);
-		shift_srq_look(&s, 0);
+		shift_srq_look(&s, 0, now);
 		run();
 		drains(0);
 		assert_int_equal(s.nic[0].held, 2);
@@ -442,7 +442,7 @@ static void those_of_the_next_look_are_next(void **state)
 	join(1);
 	post(2);
 	first = takes(0);
-	shift_srq_look(&s, 0);
+	shift_srq_look(&s, 0, now);
 	run();
 	drains(0);
 	post(1);
@@ -528,7 +528,7 @@ static void the_program_has_ended_one_in_the_middle(void **state)
 	takes(0);
 	leave(0, false);
 	assert_int_equal(nic[0].drain, 0);
-	shift_srq_look(&s, 0);
+	shift_srq_look(&s, 0, now);
 	run();
 	drains(0);
 	assert_int_equal(s.nic[0].cut, 1);
@@ -546,7 +546,7 @@ static void it_is_ended_after_the_look(void **state)
 	join(1);
 	post(2);
 	takes(0);
-	shift_srq_look(&s, 0);
+	shift_srq_look(&s, 0, now);
 	run();
 	drains(0);
 	assert_int_equal(s.nic[0].cut, 0);
@@ -566,7 +566,7 @@ static void a_sweep_ends_doubts(void **state)
 	join(1);
 	post(2);
 	takes(0);
-	shift_srq_look(&s, 0);
+	shift_srq_look(&s, 0, now);
 	run();
 	drains(0);
 	post(1);

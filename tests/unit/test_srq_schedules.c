@@ -380,7 +380,7 @@ static void qp_waits(struct fake_qp *q)
 	if (w.now - q->waits < 5 * MS || rnd(4))
 		return;
 	q->waits = w.now;
-	shift_srq_look(&s, q->nic);
+	shift_srq_look(&s, q->nic, w.now);
 	act();
 }
 
