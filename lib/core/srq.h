@@ -52,7 +52,7 @@ struct shift_srq_nic {
 	bool failed;	   /* the last drain did (S19) */
 	bool blamed;	   /* one such is in cut already */
 	bool refuses;	   /* some receives, until offer_at (S22) */
-	uint64_t horizon;  /* the next id, when its queue was seen empty; 0: never in this life */
+	uint64_t horizon;  /* the next id, when its queue was last seen empty */
 	uint64_t watched;  /* an id: nothing below it has gone for a second at evict_at (S18) */
 	uint64_t drain_id; /* the next id, when the drain began */
 	uint64_t drain_since;

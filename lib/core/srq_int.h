@@ -19,7 +19,7 @@ static inline uint32_t srq_good(const struct shift_srq_nic *n)
 /* S23: nothing is in its queue: that was seen, and all that came later has gone. */
 static inline bool srq_swept(const struct shift_srq_nic *n)
 {
-	return n->horizon && n->on == n->held;
+	return n->on == n->held;
 }
 
 /* S18: as many may be missing as there are. */

@@ -240,16 +240,15 @@ static bool is_to_evict(const struct shift_srq_nic *n)
 	return srq_all_missing(n) && (srq_swept(n) || n->failed);
 }
 
-/* Where would they go, if the others are shut, or are just being emptied? */
-static bool others_closed(const struct shift_srq *s, unsigned int k, uint64_t now)
+/* Where would they go, if another is shut, or is just being emptied? (Itself it is not shut at that
+ * time.) */
+static bool any_is_closed(const struct shift_srq *s, uint64_t now)
 {
-	for (unsigned int j = 0; j < s->cfg.nics; j++) {
-		const struct shift_srq_nic *n = &s->nic[j];
+	for (unsigned int k = 0; k < s->cfg.nics; k++) {
+		const struct shift_srq_nic *n = &s->nic[k];
+		bool empties = n->state == SHIFT_SRQ_GHOSTS && !n->failed && !drain_hangs(n, now);
 
-		if (j == k)
-			continue;
-		if (srq_is_shut(n, now) ||
-		    (n->state == SHIFT_SRQ_GHOSTS && !n->failed && !drain_hangs(n, now)))
+		if (empties || srq_is_shut(n, now))
 			return true;
 	}
 	return false;
@@ -260,7 +259,7 @@ static bool evict_qps(struct shift_srq *s, uint64_t now, struct shift_srq_action
 	for (unsigned int k = 0; k < s->cfg.nics; k++) {
 		struct shift_srq_nic *n = &s->nic[k];
 
-		if (!is_to_evict(n) || now < n->evict_at || others_closed(s, k, now))
+		if (!is_to_evict(n) || now < n->evict_at || any_is_closed(s, now))
 			continue;
 		n->evict_at = now + 2 * s->cfg.evict_ns;
 		n->shut_until = now + s->cfg.evict_ns / 2;

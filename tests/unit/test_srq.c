@@ -575,6 +575,18 @@ static void what_is_not_usual(void **state)
 	assert_true(shift_srq_alone(&s));
 }
 
+static void a_drain_that_failed_is_no_reason(void **state)
+{
+	(void)state;
+	join(0);
+	post(4);
+	join(1);
+	drain_ends(0, SHIFT_SRQ_FAILED_SENT);
+	leave(1, false);
+	assert_int_equal(s.nic[0].cut, 1);
+	assert_true(shift_srq_alone(&s));
+}
+
 /* As long as there are more than may be missing nobody looks for these. */
 static void suspects_in_the_usual_way(void **state)
 {
@@ -751,6 +763,7 @@ int main(void)
 		BOOKS_TEST(the_usual_way),
 		BOOKS_TEST(the_usual_way_passes_slots_in_use),
 		BOOKS_TEST(what_is_not_usual),
+		BOOKS_TEST(a_drain_that_failed_is_no_reason),
 		BOOKS_TEST(suspects_in_the_usual_way),
 		BOOKS_TEST(a_slot_forgets_refusals),
 		BOOKS_TEST(no_sges_at_all),

@@ -298,6 +298,33 @@ static void one_nic_at_a_time(void **state)
 	assert_int_equal(nic[0].evict, 1);
 }
 
+/* Nor is it waited for one whose drainer hangs. */
+static void but_if_that_hangs(void **state)
+{
+	(void)state;
+	join(0);
+	join(0);
+	join(1);
+	post(1);
+	takes(0);
+	leave(0, true);
+	drains(0);
+	now += 500 * MS;
+	post(2);
+	assert_int_equal(nic[1].n, 1);
+	assert_true(completes(0));
+	leave(1, true);
+	assert_int_equal(nic[1].drain, 1);
+	assert_true(completes(0));
+	now += 999 * MS;
+	run();
+	assert_int_equal(nic[0].evict, 0);
+	assert_int_equal(shift_srq_deadline(&s), now + MS);
+	now += MS;
+	run();
+	assert_int_equal(nic[0].evict, 1);
+}
+
 static void not_while_another_is_emptied(void **state)
 {
 	(void)state;
@@ -695,6 +722,7 @@ int main(void)
 		BOOKS_TEST(a_refusal_puts_nothing_off_when_drains_fail),
 		BOOKS_TEST(one_nic_at_a_time),
 		BOOKS_TEST(not_while_another_is_emptied),
+		BOOKS_TEST(but_if_that_hangs),
 		BOOKS_TEST(a_peer_waits),
 		BOOKS_TEST(nobody_looks_where_it_would_not_help),
 		BOOKS_TEST(alone_there_is_a_look_if_one_may_be_missing),
