@@ -22,10 +22,10 @@ static inline bool srq_swept(const struct shift_srq_nic *n)
 	return n->on == n->held;
 }
 
-/* S18: as many may be missing as there are. */
+/* S18: as many may be missing as there are (and so there are live QPs, S5). */
 static inline bool srq_all_missing(const struct shift_srq_nic *n)
 {
-	return n->state == SHIFT_SRQ_OPEN && n->live && n->cut && n->cut == n->on;
+	return n->cut && n->cut == n->on;
 }
 
 /* S18: its QPs leave, and must not meet others that come. */

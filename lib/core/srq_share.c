@@ -221,7 +221,7 @@ static bool look_at_queues(struct shift_srq *s, uint64_t now, struct shift_srq_a
 /* S18 */
 static bool is_to_sweep(const struct shift_srq_nic *n)
 {
-	return n->state == SHIFT_SRQ_OPEN && n->live && n->cut && !srq_good(n) && !srq_swept(n);
+	return n->cut && !srq_good(n) && !srq_swept(n);
 }
 
 static bool sweep_suspects(struct shift_srq *s, uint64_t now, struct shift_srq_action *a)
