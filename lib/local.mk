@@ -46,9 +46,10 @@ ROOMS_SOURCES = \
 	lib/base/env.c lib/base/env.h lib/base/fds.h lib/base/find_symbol.h lib/base/fork.c lib/base/fork.h lib/base/gate.c lib/base/gate.h \
 	lib/base/log.c lib/base/log.h lib/base/pages.c lib/base/pages.h lib/base/rail_list.c lib/base/rail_list.h lib/base/real_rdmacm.h lib/base/real_verbs.h \
 	lib/base/read_wait.c lib/base/read_wait.h lib/base/reentry.c lib/base/reentry.h lib/base/uncancelled.h lib/base/sysfs.c lib/base/sysfs.h \
-	lib/base/table.c lib/base/table.h \
+	lib/base/short_lock.c lib/base/short_lock.h lib/base/table.c lib/base/table.h \
 	lib/object/channel.c lib/object/channel.h lib/object/cq.c lib/object/cq.h lib/object/device.c lib/object/device.h lib/object/memory.c \
-	lib/object/memory.h lib/object/object.c lib/object/object.h \
+	lib/object/memory.h lib/object/object.c lib/object/object.h lib/object/passed_cq.c lib/object/passed_cq.h lib/object/vsrq.c lib/object/vsrq.h \
+	lib/object/srq_drainer.c lib/object/srq_drainer.h \
 	lib/conn/actions.c lib/conn/actions.h lib/conn/arm.c lib/conn/arm.h lib/conn/conn_lock.c \
 	lib/conn/conn_lock.h lib/conn/conn_timers.c lib/conn/conn_timers.h lib/conn/cq_counts.c \
 	lib/conn/cq_counts.h lib/conn/drain.c lib/conn/drain.h lib/conn/exported_keys.c \
@@ -58,7 +59,8 @@ ROOMS_SOURCES = \
 	lib/conn/peer_keys.h lib/conn/protection.c lib/conn/protection.h lib/conn/rail_jobs.c \
 	lib/conn/rail_jobs.h lib/conn/repost.c lib/conn/repost.h \
 	lib/conn/rail_links.c lib/conn/rail_links.h \
-	lib/conn/self_qp.c lib/conn/self_qp.h lib/conn/twin.c lib/conn/twin.h \
+	lib/conn/self_qp.c lib/conn/self_qp.h lib/conn/srq_all.c lib/conn/srq_all.h lib/conn/srq_qps.c lib/conn/srq_qps.h \
+	lib/conn/twin.c lib/conn/twin.h \
 	lib/conn/vqp.c lib/conn/vqp.h \
 	lib/verbs/async_events.c lib/verbs/async_events.h lib/verbs/bypass.c lib/verbs/bypass.h \
 	lib/verbs/cm_ids.c lib/verbs/cm_ids.h lib/verbs/cm_reading.c lib/verbs/cm_reading.h lib/verbs/completion_events.c lib/verbs/completion_events.h \

@@ -33,18 +33,22 @@ exports() { # FILE: names with versions
 		ibv_create_comp_channel@@IBVERBS_1.0
 		ibv_create_cq@@IBVERBS_1.1
 		ibv_create_qp@@IBVERBS_1.1
+		ibv_create_srq@@IBVERBS_1.1
 		ibv_dealloc_pd@@IBVERBS_1.1
 		ibv_dereg_mr@@IBVERBS_1.1
 		ibv_destroy_comp_channel@@IBVERBS_1.0
 		ibv_destroy_cq@@IBVERBS_1.1
 		ibv_destroy_qp@@IBVERBS_1.1
+		ibv_destroy_srq@@IBVERBS_1.1
 		ibv_get_async_event@@IBVERBS_1.1
 		ibv_get_cq_event@@IBVERBS_1.1
 		ibv_import_device@@IBVERBS_1.10
 		ibv_set_ece@@IBVERBS_1.10
 		ibv_modify_qp@@IBVERBS_1.1
+		ibv_modify_srq@@IBVERBS_1.1
 		ibv_open_device@@IBVERBS_1.1
 		ibv_query_qp@@IBVERBS_1.1
+		ibv_query_srq@@IBVERBS_1.1
 		ibv_reg_dmabuf_mr@@IBVERBS_1.12
 		ibv_reg_mr@@IBVERBS_1.1
 		ibv_reg_mr_iova2@@IBVERBS_1.8

@@ -19,7 +19,7 @@ struct gate_thread {
 	struct gate_keys *keys;	  /* NULL: that thread has ended */
 };
 
-_Thread_local struct gate_keys gate_mine = {ASSOC_INIT, ASSOC_INIT, ASSOC_INIT};
+_Thread_local struct gate_keys gate_mine = {ASSOC_INIT, ASSOC_INIT, ASSOC_INIT, ASSOC_INIT};
 
 static _Thread_local struct gate_thread *self;
 static _Thread_local bool over; /* thread_ended() has run, and does not run again for sure */
@@ -37,6 +37,7 @@ static void keys_forget_all(void)
 	assoc_clear(&gate_mine.send);
 	assoc_clear(&gate_mine.recv);
 	assoc_clear(&gate_mine.poll);
+	assoc_clear(&gate_mine.srq);
 }
 
 /* Runs when a thread ends. If the thread uses a gate after this, it shares it, and remembers
@@ -228,6 +229,25 @@ static void forget_keys(struct gate_keys *keys, const void *key)
 	assoc_forget(&keys->send, (uintptr_t)key);
 	assoc_forget(&keys->recv, (uintptr_t)key);
 	assoc_forget(&keys->poll, (uintptr_t)key);
+	assoc_forget(&keys->srq, (uintptr_t)key);
+}
+
+/* By those threads alone that may know it: all of them, or one. */
+static void threads_forget(const struct gate_thread *only, const void *key)
+{
+	pthread_mutex_lock(&lock);
+	for (const struct gate_thread *t = threads; t; t = t->next)
+		if (t->keys && (!only || t == only))
+			forget_keys(t->keys, key);
+	pthread_mutex_unlock(&lock);
+}
+
+void gate_forget_key(const void *key)
+{
+	if (forked)
+		forget_keys(&gate_mine, key);
+	else
+		threads_forget(NULL, key);
 }
 
 void gate_forget(struct gate *g, const void *key)
@@ -241,11 +261,7 @@ void gate_forget(struct gate *g, const void *key)
 	}
 	if (!owner && !shared)
 		return;
-	pthread_mutex_lock(&lock);
-	for (const struct gate_thread *t = threads; t; t = t->next)
-		if (t->keys && (shared || t == owner))
-			forget_keys(t->keys, key);
-	pthread_mutex_unlock(&lock);
+	threads_forget(shared ? NULL : owner, key);
 }
 
 /* --- shutting -------------------------------------------------------------------------------- */

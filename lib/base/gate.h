@@ -52,6 +52,7 @@ struct gate {
 /* The gates that a thread owns or shares, of each kind: our object by the program's pointer. */
 struct gate_keys {
 	struct assoc send, recv, poll;
+	struct assoc srq; /* that has a lock, and no gate */
 };
 
 extern _Thread_local struct gate_keys gate_mine;
@@ -83,6 +84,9 @@ void gate_remember(struct assoc *a, const void *key, void *object);
 /* Makes every thread that remembers the gate forget this key. To be called when the gate is never
  * used again by that key. */
 void gate_forget(struct gate *g, const void *key);
+
+/* Makes every thread forget a key of what has no gate (gate_keys.srq). */
+void gate_forget_key(const void *key);
 
 /* What the program knows by that pointer, if this thread remembers its gate; or NULL. */
 static inline void *gate_find(const struct assoc *a, const void *key)

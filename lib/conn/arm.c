@@ -12,6 +12,7 @@
 #include "lib/conn/peer_keys.h"
 #include "lib/conn/rail_jobs.h"
 #include "lib/conn/self_qp.h"
+#include "lib/conn/srq_qps.h"
 
 static void vqp_show_state(struct vqp *v)
 {
@@ -186,6 +187,9 @@ static void twin_attr(struct vqp *v, uint8_t rail, const struct arm_input *in,
 		.port_num = v->dev->nic[rail]->port,
 	};
 	twin_patience(attr);
+	/* Its receives may lie on another NIC for a moment (doc/srq.md, S14). */
+	if (in->peer.flags & RAIL_SRQ)
+		attr->rnr_retry = 7;
 }
 
 /* What the two ends have agreed on must be so at both, or they do not understand each other. */
@@ -335,6 +339,8 @@ static bool arm_answer(struct vqp *v, struct rail_jobs *j, const struct arming *
 		if (!j->rail)
 			v->hot.rail0_epoch = done->epoch;
 		arm_reset_keys(v, j->rail, done->epoch);
+		if (armed && !again)
+			srq_qp_leave_others(v, j->rail);
 		shift_conn_event(v->conn, &ev, now_ns()); /* the core ignores an overdue answer */
 	}
 	vqp_leave(v);
@@ -346,15 +352,17 @@ static void arm_run(struct job *job)
 	struct rail_jobs *j = (struct rail_jobs *)((char *)job - offsetof(struct rail_jobs, arms));
 	struct vqp *v = j->v;
 	struct arm_input in;
-	bool late;
+	bool late, ended;
 	int err;
 
 	do {
 		arm_take_input(v, j, &in);
 		pause_hang(v, STATS_PHASE_ARM);
 		self_qps_follow(v, j->rail); /* before the first packet can come there */
-		err = arm_qp(v, j->rail, &in);
-		if (err)
+		err = srq_qp_join(v, j->rail, SRQ_JOIN_NS) ? arm_qp(v, j->rail, &in) : EAGAIN;
+		if (!err)
+			srq_qp_await_supply(v, j->rail);
+		else
 			log_warn("QP %#x: cannot bring its twin on %s to RTS (%s); is the peer's "
 				 "rail %u reachable from there?",
 				 v->qpn, v->dev->nic[j->rail]->name, strerror(err > 0 ? err : -err),
@@ -362,9 +370,14 @@ static void arm_run(struct job *job)
 		pthread_mutex_lock(&v->lock);
 		late = !j->arm_since;
 		pthread_mutex_unlock(&v->lock);
-		if ((err || late) && vqp_rail_qp(v, j->rail))
+		if ((err || late) && vqp_rail_qp(v, j->rail)) {
 			vqp_to_reset(v, j->rail);
-	} while (!arm_answer(v, j, &in.to, !err && !late, late));
+			srq_qp_leave(v, j->rail);
+		}
+		ended = arm_answer(v, j, &in.to, !err && !late, late);
+		if (!ended && !err && !late) /* it is armed for an epoch that is over */
+			vqp_to_reset(v, j->rail);
+	} while (!ended);
 	rail_job_ends(j);
 }
 

@@ -100,6 +100,7 @@ static void connections_look(void *arg)
 	(void)arg;
 	vqp_each(connection_look, &now);
 	vqp_each(count_connection, &n);
+	vsrq_tell_all();
 	if (n)
 		bg_timer_set(&look_timer, now + LOOK_NS);
 }

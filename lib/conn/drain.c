@@ -4,6 +4,7 @@
 #include "lib/conn/conn_lock.h"
 #include "lib/conn/repost.h"
 #include "lib/conn/self_qp.h"
+#include "lib/conn/srq_qps.h"
 
 #define BATCH 32
 
@@ -15,11 +16,23 @@ static bool is_recv(const struct vqp *v, const struct vcq *cq, uint8_t rail,
 {
 	if (wc->status == IBV_WC_SUCCESS)
 		return wc->opcode & IBV_WC_RECV;
+	if (v->hot.srq)
+		return vsrq_owns(v->hot.srq, wc->wr_id);
 	if (rail)
 		return wc->wr_id & TWIN_RECV;
 	if (v->send_cq != v->recv_cq)
 		return cq == v->recv_cq;
 	return wc->wr_id == v->hot.recv_mark;
+}
+
+/* A receive of an SRQ bears no epoch. A QP is RESET only when all its completions were fed. */
+static uint32_t epoch_of(const struct vqp *v, uint8_t rail, const struct shift_cqe *cqe)
+{
+	if (!rail)
+		return v->hot.rail0_epoch;
+	if (v->hot.srq && cqe->is_recv)
+		return v->rails.armed_epoch[rail];
+	return (uint32_t)(cqe->wr_id >> TWIN_EPOCH_SHIFT);
 }
 
 static void vqp_completion(struct vqp *v, struct vcq *cq, uint8_t rail, struct ibv_wc *wc)
@@ -32,6 +45,7 @@ static void vqp_completion(struct vqp *v, struct vcq *cq, uint8_t rail, struct i
 		.rail = rail,
 	};
 	struct shift_wc out = {.wr_id = wc->wr_id};
+	bool deliver;
 
 	vqp_enter(v);
 	cqe.is_recv = is_recv(v, cq, rail, wc);
@@ -39,9 +53,12 @@ static void vqp_completion(struct vqp *v, struct vcq *cq, uint8_t rail, struct i
 		vqp_leave(v);
 		return;
 	}
-	cqe.epoch = rail ? (uint32_t)(wc->wr_id >> TWIN_EPOCH_SHIFT) : v->hot.rail0_epoch;
-	if (shift_conn_cqe(v->conn, &cqe, &out, now_ns())) {
-		wc->wr_id = out.wr_id;
+	cqe.epoch = epoch_of(v, rail, &cqe);
+	deliver = shift_conn_cqe(v->conn, &cqe, &out, now_ns());
+	wc->wr_id = out.wr_id;
+	if (cqe.is_recv)
+		deliver = srq_qp_completed(v, rail, wc, deliver);
+	if (deliver) {
 		wc->qp_num = v->qp->qp_num;
 		if (wc->status == IBV_WC_RETRY_EXC_ERR)
 			stats_conn_met_failure(v->stats);
@@ -65,7 +82,8 @@ static bool count_fast(struct vcq *cq, struct vqp *v, struct ibv_wc *wc)
 		if (counted)
 			PLAIN_INCREMENT(v->hot.sends_done);
 		else
-			counted = shift_fast_recv_done(v->hot.recvs, &wc->wr_id);
+			counted = shift_fast_recv_done(v->hot.recvs, &wc->wr_id) ||
+				  srq_qp_count(v, &wc->wr_id);
 	}
 	if (counted)
 		vcq_deliver(cq, wc);
@@ -96,9 +114,10 @@ static void feed_rail0(struct vcq *cq, struct ibv_wc *wc)
 {
 	struct vqp *v = table_get(&cq->dev->qps, wc->qp_num);
 
-	if (!v || !v->conn)
+	if (!v || !v->conn) {
+		vsrq_translate(wc);
 		vcq_deliver(cq, wc);
-	else if (wc->wr_id == v->marker)
+	} else if (wc->wr_id == v->marker)
 		atomic_store(&v->rails.jobs[0].marker_seen, true);
 	else if (!count_fast(cq, v, wc))
 		vqp_completion(v, cq, 0, wc);
@@ -109,8 +128,10 @@ static void feed_twin(struct vcq *cq, const struct nic *nic, struct ibv_wc *wc)
 	uint8_t rail;
 	struct vqp *v = vqp_by_twin(nic, wc->qp_num, &rail);
 
-	if (!v)
-		return; /* the twin is gone, and so is its connection */
+	if (!v) { /* the twin is gone, and so is its connection */
+		vsrq_came_late(nic, wc->wr_id);
+		return;
+	}
 	if (wc->wr_id == v->marker)
 		atomic_store(&v->rails.jobs[rail].marker_seen, true);
 	else
@@ -169,4 +190,19 @@ void vqp_drain(struct vqp *v)
 	cq_drain_now(v->send_cq);
 	if (v->recv_cq != v->send_cq)
 		cq_drain_now(v->recv_cq);
+}
+
+static void cq_drain_for(struct vqp *v, struct vcq *cq)
+{
+	pthread_mutex_lock(&cq->drain_lock);
+	if (!v->life.gone)
+		vcq_drain(cq);
+	pthread_mutex_unlock(&cq->drain_lock);
+}
+
+void vqp_drain_unless_gone(struct vqp *v)
+{
+	cq_drain_for(v, v->send_cq);
+	if (v->recv_cq != v->send_cq)
+		cq_drain_for(v, v->recv_cq);
 }

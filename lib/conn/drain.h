@@ -17,4 +17,9 @@ int vcq_drain(struct vcq *cq);
  * locked. */
 void vqp_drain(struct vqp *v);
 
+/* The same for a thread that has a reference only. A program that destroys the QP may destroy its
+ * CQs next. It waits for drain_lock after it has set v->life.gone, so a drain after that must not
+ * touch the CQ. */
+void vqp_drain_unless_gone(struct vqp *v);
+
 #endif

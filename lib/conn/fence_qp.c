@@ -12,6 +12,7 @@
 #include "lib/conn/drain.h"
 #include "lib/conn/rail_jobs.h"
 #include "lib/conn/repost.h"
+#include "lib/conn/srq_qps.h"
 #include "lib/nic/rq_psn.h"
 
 #define FLUSH_MAX_NS 300000000ull /* until the marker must have come back */
@@ -27,23 +28,6 @@ static void fence_sleep_us(long us)
 }
 
 /* --- fence ----------------------------------------------------------------------------------- */
-
-/* A program that destroys the QP may destroy its CQs next. It waits for drain_lock after it has set
- * v->life.gone, so a drain after that must not touch the CQ. */
-static void fence_drain(struct vqp *v, struct vcq *cq)
-{
-	pthread_mutex_lock(&cq->drain_lock);
-	if (!v->life.gone)
-		vcq_drain(cq);
-	pthread_mutex_unlock(&cq->drain_lock);
-}
-
-static void fence_drain_all(struct vqp *v)
-{
-	fence_drain(v, v->send_cq);
-	if (v->recv_cq != v->send_cq)
-		fence_drain(v, v->recv_cq);
-}
 
 static bool post_marker(struct vqp *v, uint8_t rail)
 {
@@ -71,7 +55,7 @@ static bool fence_flush(struct vqp *v, uint8_t rail)
 	do {
 		if (!posted)
 			posted = post_marker(v, rail); /* a full queue has room once it flushes */
-		fence_drain_all(v);
+		vqp_drain_unless_gone(v);
 		if (atomic_load(&v->rails.jobs[rail].marker_seen))
 			return true;
 		fence_sleep_us(50);
@@ -109,7 +93,7 @@ static struct shift_event fence_result(struct rail_jobs *j, bool stopped)
 
 	if (!vqp_rail_qp(v, j->rail))
 		return ev;
-	fence_drain_all(v);
+	vqp_drain_unless_gone(v);
 	if (!j->fence_now.flushed || !stopped)
 		log_warn("QP %#x: the fence of %s is not complete (%s): requests may be in doubt, "
 			 "and this connection avoids the NIC",
@@ -128,6 +112,8 @@ static void fence_ends(struct rail_jobs *j, bool stopped)
 	struct shift_event ev = fence_result(j, stopped);
 	struct vqp *v = j->v;
 
+	if (ev.clean)
+		srq_qp_leave(v, j->rail);
 	vqp_enter(v);
 	if (vqp_rail_qp(v, j->rail))
 		rail_fenced(v, j->rail, ev.clean);

@@ -830,7 +830,7 @@ static void self_catch_up(struct vqp *v)
 
 void self_qp_started(struct vqp *v)
 {
-	if (v->self.on || v->self.engaged || v->life.released || v->life.bypassed ||
+	if (v->hot.srq || v->self.on || v->self.engaged || v->life.released || v->life.bypassed ||
 	    !names_itself(v))
 		return;
 	vqp_enter(v);

@@ -22,6 +22,12 @@ static uint32_t twin_receives(const struct vqp *v)
 	return v->init.cap.max_recv_wr + !v->init.cap.max_recv_wr;
 }
 
+/* Completions of an SRQ's receives: as many as the program has made room for in its own CQ. */
+static uint32_t shared_receives(const struct vqp *v)
+{
+	return v->hot.srq ? (uint32_t)v->recv_cq->cq->cqe : 0;
+}
+
 static void twin_release_cqes(struct vqp *v, const struct nic *nic)
 {
 	v->send_cq->shadow[nic->index].wanted -= twin_sends(v);
@@ -51,8 +57,13 @@ static struct ibv_qp *twin_make(struct vqp *v, struct nic *nic, struct ibv_pd *p
 
 	attr.qp_context = NULL;
 	attr.cap.max_recv_wr = twin_receives(v);
-	attr.send_cq = vcq_shadow(v->send_cq, nic, twin_sends(v));
-	attr.recv_cq = vcq_shadow(v->recv_cq, nic, twin_receives(v));
+	if (v->hot.srq) {
+		attr.srq = vsrq_shadow(v->hot.srq, (unsigned int)vqp_twin_rail_on(v, nic));
+		if (!attr.srq)
+			return NULL;
+	}
+	attr.send_cq = vcq_shadow(v->send_cq, nic, twin_sends(v), 0);
+	attr.recv_cq = vcq_shadow(v->recv_cq, nic, twin_receives(v), shared_receives(v));
 	if (!attr.send_cq || !attr.recv_cq)
 		return NULL;
 	qp = twin_try_create(pd, &attr);

@@ -35,6 +35,7 @@
 #include "lib/object/device.h"
 #include "lib/object/memory.h"
 #include "lib/object/object.h"
+#include "lib/object/vsrq.h"
 #include "lib/stats/stats.h"
 
 /* What the peer must know of one rail. It travels (lib/session/session_msg.h), so its layout is
@@ -48,8 +49,12 @@ struct rail_addr {
 	uint8_t nic;	    /* the process's number of that NIC, for probes */
 	uint8_t psn;	    /* enum stats_psn: is its rq_psn live? */
 	uint8_t atomic_cap; /* enum ibv_atomic_cap of that NIC; 0: not known */
-	uint8_t released;   /* of rail 0: 1: this end is as without shift, for the rest of this life
-			     */
+	uint8_t flags;	    /* enum rail_flag */
+};
+
+enum rail_flag {
+	RAIL_RELEASED = 1, /* of rail 0: this end is as without shift, for the rest of this life */
+	RAIL_SRQ = 2,	   /* the QP takes its receives from an SRQ that shift moves */
 };
 
 struct twin {
@@ -100,6 +105,7 @@ struct vqp_hot {
 	uint64_t *sends_done;  /* shift_fast_done(); inside the gate of the send CQ */
 	struct shift_recvlog *recvs; /* shift_fast_recvs(); inside recv_gate, and the gate of the
 				      * receive CQ */
+	struct vsrq *srq;	     /* constant. NULL: none, or one that passes through */
 	struct gate send_gate __attribute__((aligned(64)));
 	struct shift_run run;	      /* inside send_gate; empty while the QP is slow */
 	struct ibv_send_wr *fast_bad; /* inside send_gate; the mark is the program's `bad` */
@@ -173,6 +179,9 @@ struct vqp_rails {
 	_Atomic uint32_t down;
 	/* Their twin has another address than the peer has heard of. Background thread. */
 	uint32_t unheard;
+	/* With an SRQ (srq_qps.h): where its QP is live, and where a flush has named its receive
+	 * since. */
+	_Atomic uint32_t joined, recv_flushed;
 };
 
 /* Keys of memory on backup NICs. Under vqp.lock, but for exported.n. */

@@ -44,7 +44,7 @@ void shift_srq_init(struct shift_srq *s, void *mem, const struct shift_srq_cfg *
 	s->cfg.turn_ns = cfg->turn_ns ? cfg->turn_ns : 20000000;
 	s->cfg.retry_ns = cfg->retry_ns ? cfg->retry_ns : 100000000;
 	s->cfg.evict_ns = cfg->evict_ns ? cfg->evict_ns : 1000000000;
-	s->next = (uint64_t)s->mask + 1; /* 0 is no id */
+	s->next = cfg->first_id ? cfg->first_id : (uint64_t)s->mask + 1; /* 0 is no id */
 	s->nic[0].state = SHIFT_SRQ_OPEN;
 	srq_settle(s, 0);
 }

@@ -90,6 +90,7 @@ struct shift_srq_cfg {
 	uint64_t turn_ns;  /* 0: 20 ms. Twice the largest min_rnr_timer of its QPs at least (S16) */
 	uint64_t retry_ns; /* 0: 100 ms (S19, S22) */
 	uint64_t evict_ns; /* 0: 1 s (S18) */
+	uint64_t first_id; /* 0: any. So that ids can be told from other wr_ids */
 };
 
 struct shift_srq {

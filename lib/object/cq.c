@@ -14,6 +14,7 @@
 #include "lib/base/uncancelled.h"
 #include "lib/object/device.h"
 #include "lib/object/object.h"
+#include "lib/object/passed_cq.h"
 
 static struct table cqs = TABLE_INIT;
 
@@ -162,9 +163,11 @@ static struct ibv_cq *shadow_create(struct vcq *cq, struct nic *nic, uint32_t n)
 	return real.create_cq(nic->ctx, (int)n, channel ? &cq->events : NULL, channel, 0);
 }
 
-struct ibv_cq *vcq_shadow(struct vcq *cq, struct nic *nic, uint32_t n)
+struct ibv_cq *vcq_shadow(struct vcq *cq, struct nic *nic, uint32_t n, uint32_t shared)
 {
-	uint32_t wanted = cq->shadow[nic->index].wanted + n;
+	uint32_t had = cq->shadow[nic->index].shared;
+	uint32_t most = shared > had ? shared : had;
+	uint32_t wanted = cq->shadow[nic->index].wanted + n + most;
 	struct ibv_cq *shadow = atomic_load(&cq->shadow[nic->index].cq);
 
 	if (!shadow) {
@@ -175,7 +178,8 @@ struct ibv_cq *vcq_shadow(struct vcq *cq, struct nic *nic, uint32_t n)
 	} else if (wanted > (uint32_t)shadow->cqe && real.resize_cq(shadow, (int)wanted)) {
 		return NULL;
 	}
-	cq->shadow[nic->index].wanted = wanted;
+	cq->shadow[nic->index].wanted += n;
+	cq->shadow[nic->index].shared = most;
 	return shadow;
 }
 
@@ -194,11 +198,13 @@ static void cq_unshadow(struct object *obj, struct nic *nic)
 static int destroy_with_events(struct vcq *cq, struct ibv_cq *real_cq)
 {
 	bool has_events = cq && cq->events.channel;
+	void *passed = cq ? NULL : passed_cq_ends(real_cq);
 	int err;
 
 	if (has_events)
 		cq_events_close(&cq->events);
 	err = quietly(real.destroy_cq(real_cq));
+	passed_cq_ended(real_cq, passed, err);
 	if (has_events && err)
 		cq_events_reopen(&cq->events);
 	else if (has_events)

@@ -66,7 +66,7 @@ struct vcq {
 	uint32_t wanted; /* completions that its QPs may have outstanding; under `grow` */
 	struct {
 		_Atomic(struct ibv_cq *) cq;
-		uint32_t wanted;
+		uint32_t wanted, shared;
 	} shadow[NICS_MAX]; /* by nic->index; written on that NIC's worker */
 	bool has_channel;   /* QPs on it are protected only if events.channel is there, too */
 	struct cq_events events;
@@ -134,9 +134,10 @@ void vcq_purge(struct vcq *cq, uint32_t qpn);
 bool vcq_attach(struct vcq *cq, uint32_t n);
 void vcq_detach(struct vcq *cq, uint32_t n);
 
-/* The shadow on a NIC, created or grown so that it has room for n more completions. NULL: the NIC
- * refuses; errno says why. On that NIC's worker. */
-struct ibv_cq *vcq_shadow(struct vcq *cq, struct nic *nic, uint32_t n);
+/* The shadow on a NIC, created or grown so that it has room for n more completions, and for
+ * `shared` ones that are not counted by QP. NULL: the NIC refuses; errno says why. On that NIC's
+ * worker. */
+struct ibv_cq *vcq_shadow(struct vcq *cq, struct nic *nic, uint32_t n, uint32_t shared);
 
 /* --- hooks: the verbs of the program, on its threads; parameters and results are the verbs' ----
  */

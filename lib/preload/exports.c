@@ -18,6 +18,7 @@
 #include "lib/object/channel.h"
 #include "lib/object/cq.h"
 #include "lib/object/memory.h"
+#include "lib/object/vsrq.h"
 #include "lib/session/start.h"
 #include "lib/verbs/async_events.h"
 #include "lib/verbs/completion_events.h"
@@ -221,6 +222,37 @@ EXPORT int ibv_destroy_cq(struct ibv_cq *cq)
 	if (must_pass())
 		return REAL(EOPNOTSUPP, destroy_cq, cq);
 	return uncancelled(hook_destroy_cq(cq));
+}
+
+EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
+{
+	struct ibv_srq *srq;
+
+	if (must_pass())
+		return REAL(NULL, create_srq, pd, attr);
+	srq = with_room(pd->context, real.create_srq(pd, attr));
+	return uncancelled(hook_created_srq(srq, pd, attr));
+}
+
+EXPORT int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
+{
+	if (must_pass())
+		return REAL(EOPNOTSUPP, modify_srq, srq, attr, mask);
+	return uncancelled(hook_modify_srq(srq, attr, mask));
+}
+
+EXPORT int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
+{
+	if (must_pass())
+		return REAL(EOPNOTSUPP, query_srq, srq, attr);
+	return uncancelled(hook_query_srq(srq, attr));
+}
+
+EXPORT int ibv_destroy_srq(struct ibv_srq *srq)
+{
+	if (must_pass())
+		return REAL(EOPNOTSUPP, destroy_srq, srq);
+	return uncancelled(hook_destroy_srq(srq));
 }
 
 EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)

@@ -141,7 +141,8 @@ static void describe_rail(struct meeting *m, uint8_t i, struct rail_addr *r)
 
 	memset(r, 0, sizeof(*r));
 	r->nic = nic->index;
-	r->released = !i && v->life.released;
+	r->flags = (uint8_t)((!i && v->life.released ? RAIL_RELEASED : 0) |
+			     (v->hot.srq ? RAIL_SRQ : 0));
 	if (!nic->ready)
 		return;
 	r->psn = (uint8_t)vqp_psn(v, i);
@@ -572,7 +573,7 @@ static void meeting_step_released(struct meeting *m, uint64_t now)
 	m->settled = !m->has_ours || !m->v->setup.met;
 	if (m->settled)
 		return;
-	if (!m->ours.rail[0].released)
+	if (!(m->ours.rail[0].flags & RAIL_RELEASED))
 		meeting_describe(m, now);
 	if (told_due(&m->told, now)) {
 		meeting_tell_peer(m);
@@ -683,7 +684,7 @@ static bool meeting_take(struct meeting *m, uint64_t nonce, const struct session
 		twins_follow_peer(m->v, m->theirs.rail);
 		if (m->settled)
 			report_peer_psns(m->v, &m->theirs);
-		if (m->theirs.rail[0].released == 1)
+		if (m->theirs.rail[0].flags & RAIL_RELEASED)
 			take_release(m->v);
 	}
 	return true;

@@ -14,6 +14,7 @@
 #include "lib/base/log.h"
 #include "lib/conn/key_reuse.h"
 #include "lib/conn/memlock.h"
+#include "lib/conn/srq_all.h"
 #include "lib/object/device.h"
 #include "lib/session/bye.h"
 #include "lib/session/deaths.h"
@@ -54,12 +55,14 @@ static void connect_rooms(void)
 						   .lacking_changed = memlock_changed,
 						   .key_gone = key_reuse_announce,
 						   .key_reused = key_reuse_wait};
+	static const struct srq_calls srqs = {.evict = srq_qps_evict, .feed = srq_qps_feed};
 	struct qp_session session = {
 		.nonce = job_nonce(), .begin = rendezvous_begin, .end = rendezvous_end};
 
 	memory_set_calls(&memory);
 	qp_set_session(&session);
 	cm_set_session(disconnect_say);
+	vsrq_set_calls(&srqs);
 	nic_on_change(nic_events_changed);
 	vdev_on_rails_changed(spare_rails_changed);
 	ctrl_link_on_message(dispatch_message);

@@ -80,10 +80,23 @@ static bool all_survive(const struct vdev *dev, bool port_only)
 	return c.some && c.all;
 }
 
+static bool is_of_drainer(const struct ibv_async_event *e)
+{
+	switch (e->event_type) {
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+	case IBV_EVENT_QP_LAST_WQE_REACHED: return vsrq_is_drainer(e->element.qp);
+	default: return false;
+	}
+}
+
 static bool event_is_hidden(struct vdev *dev, const struct ibv_async_event *e)
 {
 	struct vqp *v;
 
+	if (is_of_drainer(e))
+		return true;
 	switch (e->event_type) {
 	case IBV_EVENT_QP_FATAL:
 	case IBV_EVENT_QP_REQ_ERR:
@@ -91,6 +104,10 @@ static bool event_is_hidden(struct vdev *dev, const struct ibv_async_event *e)
 	case IBV_EVENT_PATH_MIG_ERR:
 		v = vqp_find(e->element.qp);
 		return v && (v->self.on || conn_survives(v));
+	case IBV_EVENT_QP_LAST_WQE_REACHED: /* by a fence of ours, unless its program has ended it
+					     */
+		v = vqp_find(e->element.qp);
+		return v && conn_survives(v);
 	case IBV_EVENT_PORT_ERR:
 		dev->port_err_hidden = all_survive(dev, true);
 		return dev->port_err_hidden;
@@ -107,7 +124,6 @@ static bool event_is_hidden(struct vdev *dev, const struct ibv_async_event *e)
 	case IBV_EVENT_SM_CHANGE:
 	case IBV_EVENT_SRQ_ERR:
 	case IBV_EVENT_SRQ_LIMIT_REACHED:
-	case IBV_EVENT_QP_LAST_WQE_REACHED:
 	case IBV_EVENT_CLIENT_REREGISTER:
 	case IBV_EVENT_GID_CHANGE:
 	case IBV_EVENT_WQ_FATAL: break;

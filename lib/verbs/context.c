@@ -7,6 +7,7 @@
 #include "lib/object/cq.h"
 #include "lib/object/device.h"
 #include "lib/object/memory.h"
+#include "lib/object/vsrq.h"
 #include "lib/verbs/memory_windows.h"
 #include "lib/verbs/poll.h"
 #include "lib/verbs/post_recv.h"
@@ -45,6 +46,20 @@ static struct ibv_cq_ex *create_cq_ex(struct ibv_context *ctx, struct ibv_cq_ini
 	return hooks_off ? dev->create_cq_ex(ctx, attr) : hook_create_cq_ex(dev, attr);
 }
 
+/* Those for XRC and for tag matching stay the NIC's alone. */
+static struct ibv_srq *create_srq_ex(struct ibv_context *ctx, struct ibv_srq_init_attr_ex *attr)
+{
+	struct vdev *dev = vdev_find(ctx);
+	struct ibv_srq *srq = with_room(ctx, dev->create_srq_ex(ctx, attr));
+	bool basic = attr->comp_mask & IBV_SRQ_INIT_ATTR_PD &&
+		     (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) ||
+		      attr->srq_type == IBV_SRQT_BASIC);
+
+	if (!srq || hooks_off || !basic)
+		return srq;
+	return hook_created_srq(srq, attr->pd, (struct ibv_srq_init_attr *)attr);
+}
+
 #ifdef SHIFT_TEST_HOOKS
 static int (*post_send_unslowed)(struct ibv_qp *qp, struct ibv_send_wr *wr,
 				 struct ibv_send_wr **bad);
@@ -78,6 +93,8 @@ static void context_take_over(struct vdev *dev)
 		dev->ctx->ops.bind_mw = hook_bind_mw;
 	dev->ctx->ops.post_send = hot_post_send;
 	dev->ctx->ops.post_recv = hot_post_recv;
+	if (dev->ops.post_srq_recv)
+		dev->ctx->ops.post_srq_recv = hot_post_srq_recv;
 	dev->ctx->ops.poll_cq = hot_poll_cq;
 	dev->ctx->ops.req_notify_cq = hook_req_notify_cq;
 #ifdef SHIFT_TEST_HOOKS
@@ -98,6 +115,9 @@ static void context_take_over(struct vdev *dev)
 		vctx->open_qp = open_qp;
 	if (dev->create_cq_ex)
 		vctx->create_cq_ex = create_cq_ex;
+	dev->create_srq_ex = vctx->create_srq_ex;
+	if (dev->create_srq_ex)
+		vctx->create_srq_ex = create_srq_ex;
 	if (dev->alloc_parent_domain)
 		vctx->alloc_parent_domain = hook_alloc_parent_domain;
 }

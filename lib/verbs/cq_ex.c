@@ -10,6 +10,7 @@
 #include "lib/conn/memlock.h"
 #include "lib/object/channel.h"
 #include "lib/object/cq.h"
+#include "lib/object/passed_cq.h"
 #include "lib/verbs/poll.h"
 
 /* --- polling ---------------------------------------------------------------------------------- */
@@ -168,10 +169,10 @@ static struct ibv_cq_ex *create_unknown(struct vdev *dev, struct ibv_cq_init_att
 {
 	struct ibv_cq_init_attr_ex copy;
 
-	return channel_adopt_cq_ex(
+	return passed_cq_created(channel_adopt_cq_ex(
 		with_room(dev->ctx,
 			  dev->create_cq_ex(dev->ctx, channel_attr_for_kernel(attr, &copy))),
-		attr->channel);
+		attr->channel));
 }
 
 struct ibv_cq_ex *hook_create_cq_ex(struct vdev *dev, struct ibv_cq_init_attr_ex *attr)

@@ -20,6 +20,7 @@
 #include "lib/conn/conn_lock.h"
 #include "lib/conn/cq_counts.h"
 #include "lib/conn/drain.h"
+#include "lib/conn/srq_qps.h"
 
 /* --- slow ------------------------------------------------------------------------------------ */
 
@@ -100,6 +101,12 @@ static struct vqp *qp_of(struct vcq *cq, uint32_t qpn)
 	return v;
 }
 
+/* A receive of an SRQ. Nothing is in the log of such a QP. */
+static __attribute__((noinline)) bool count_shared(struct vqp *v, struct ibv_wc *wc)
+{
+	return srq_qp_count(v, &wc->wr_id);
+}
+
 /*
  * Counts a completion without an error, if the CQ has seen its QP before, as is so for most. The
  * provider has stored each field just now. If a field were read together with its neighbour, it
@@ -109,7 +116,7 @@ static struct vqp *qp_of(struct vcq *cq, uint32_t qpn)
  */
 static inline bool count_known(struct vcq *cq, struct ibv_wc *wc)
 {
-	const struct vqp *v;
+	struct vqp *v;
 
 	if (__builtin_expect(wc->status != IBV_WC_SUCCESS, 0))
 		return false;
@@ -117,7 +124,7 @@ static inline bool count_known(struct vcq *cq, struct ibv_wc *wc)
 	if (!v)
 		return false;
 	if (wc->opcode & IBV_WC_RECV)
-		return shift_fast_recv_done(v->hot.recvs, &wc->wr_id);
+		return shift_fast_recv_done(v->hot.recvs, &wc->wr_id) || count_shared(v, wc);
 	PLAIN_INCREMENT(v->hot.sends_done);
 	return true;
 }
@@ -132,6 +139,8 @@ static void count_one(struct vqp *v, struct ibv_wc *wc)
 	};
 	struct shift_wc out = {.wr_id = wc->wr_id};
 
+	if (cqe.is_recv && srq_qp_count(v, &wc->wr_id))
+		return;
 	shift_conn_cqe(v->conn, &cqe, &out, 0);
 	wc->wr_id = out.wr_id;
 }
@@ -145,8 +154,10 @@ static int count_completions(struct vcq *cq, int n, struct ibv_wc *wc)
 		if (count_known(cq, &wc[i]))
 			continue;
 		v = qp_of(cq, wc[i].qp_num);
-		if (!v)
+		if (!v) {
+			vsrq_translate(&wc[i]);
 			continue;
+		}
 		if (__builtin_expect(wc[i].status != IBV_WC_SUCCESS, 0))
 			return i;
 		count_one(v, &wc[i]);
@@ -237,6 +248,16 @@ static __attribute__((noinline)) int poll_shared(struct vcq *cq, int n, struct i
 	return how == GATE_IS_SHUT ? slow_poll(cq, n, wc) : poll_entered(cq, how, n, wc);
 }
 
+/* A CQ that is the NIC's alone may have completions of an SRQ that is not. */
+static int poll_passed(struct vdev *dev, struct ibv_cq *real_cq, int n, struct ibv_wc *wc)
+{
+	int got = dev->ops.poll_cq(real_cq, n, wc);
+
+	for (int i = 0; i < got; i++)
+		vsrq_translate(&wc[i]);
+	return got;
+}
+
 /* A CQ that this thread does not remember. */
 static __attribute__((noinline)) int poll_unknown(struct ibv_cq *real_cq, int n, struct ibv_wc *wc)
 {
@@ -246,7 +267,7 @@ static __attribute__((noinline)) int poll_unknown(struct ibv_cq *real_cq, int n,
 	if (!cq) {
 		struct vdev *dev = vdev_find(real_cq->context);
 
-		return dev ? dev->ops.poll_cq(real_cq, n, wc) : 0;
+		return dev ? poll_passed(dev, real_cq, n, wc) : 0;
 	}
 	how = gate_enter(&cq->gate, wc);
 	if (how == GATE_IS_SHUT)

@@ -26,10 +26,14 @@
 #include "lib/conn/rail_jobs.h"
 #include "lib/conn/repost.h"
 #include "lib/conn/self_qp.h"
+#include "lib/conn/srq_qps.h"
 #include "lib/conn/twin.h"
 #include "lib/verbs/bypass.h"
 #include "lib/verbs/memory_windows.h"
 #include "lib/verbs/wr_builder.h"
+
+/* How long the program's modify to RTR waits for its NIC (doc/srq.md, S6). */
+#define JOIN_MAX_NS 2000000000ull
 
 static struct qp_session session;
 
@@ -59,6 +63,8 @@ static void qp_free(struct object *obj)
 	exported_keys_free(&v->keys.exported);
 	if (v->pd)
 		object_put(&v->pd->obj);
+	if (v->hot.srq)
+		object_put(&v->hot.srq->obj);
 	if (v->conn) {
 		object_put(&v->send_cq->obj);
 		object_put(&v->recv_cq->obj);
@@ -75,7 +81,7 @@ static enum stats_unprotected qp_judge(const struct vqp *v, const struct ibv_pd 
 {
 	if (attr->qp_type != IBV_QPT_RC)
 		return STATS_UNPROTECTED_NOT_RC;
-	if (attr->srq)
+	if (attr->srq && !v->hot.srq)
 		return STATS_UNPROTECTED_SRQ;
 	if (v->dev->rails < 2)
 		return STATS_UNPROTECTED_NO_BACKUP_NIC;
@@ -110,6 +116,7 @@ static bool conn_new(struct vqp *v)
 		.inline_max = v->init.cap.max_inline_data,
 		.rails = v->dev->rails,
 		.sq_sig_all = v->init.sq_sig_all,
+		.srq = v->hot.srq,
 		.exactly_once = env.exactly_once,
 		.lost_atomic_continue = env.lost_atomic_continue,
 		/* Without automatic fail-back the hold-down never ends: 2^61 ns do not pass, and
@@ -210,6 +217,9 @@ static struct vqp *qp_new(struct vdev *dev, struct ibv_pd *pd, const struct ibv_
 	v->pd = vpd_find(pd);
 	if (v->pd)
 		object_get(&v->pd->obj);
+	v->hot.srq = attr->srq ? vsrq_find(attr->srq) : NULL;
+	if (v->hot.srq)
+		object_get(&v->hot.srq->obj);
 	v->send_cq = vcq_find(attr->send_cq);
 	v->recv_cq = vcq_find(attr->recv_cq);
 	v->stats = -1;
@@ -241,8 +251,8 @@ static void qp_publish(struct vqp *v)
 bool hook_creates_qp(const struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
 	const struct vdev *dev = vdev_find(pd->context);
-	bool grow = dev && dev->rails > 1 && attr->qp_type == IBV_QPT_RC && !attr->srq &&
-		    !attr->cap.max_send_wr;
+	bool grow = dev && dev->rails > 1 && attr->qp_type == IBV_QPT_RC &&
+		    (!attr->srq || vsrq_find(attr->srq)) && !attr->cap.max_send_wr;
 
 	attr->cap.max_send_wr += grow;
 	return grow;
@@ -272,6 +282,8 @@ struct ibv_qp *hook_created_qp(struct ibv_qp *qp, struct ibv_pd *pd, struct ibv_
 	v->qp = qp;
 	v->qpn = qp->qp_num;
 	v->init = *attr; /* with the capacities as accepted */
+	if (v->hot.srq)
+		v->init.cap.max_recv_wr = v->init.cap.max_recv_sge = 0;
 	v->program.why = qp_judge(v, pd, attr);
 	if (v->program.why == STATS_UNPROTECTED_NONE && ex)
 		wr_builder_prepare(v);
@@ -295,8 +307,10 @@ struct ibv_qp *hook_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 
 void hook_created_foreign_qp(struct ibv_qp *qp, enum stats_unprotected why)
 {
-	struct ibv_qp_init_attr attr = {
-		.send_cq = qp->send_cq, .recv_cq = qp->recv_cq, .qp_type = qp->qp_type};
+	struct ibv_qp_init_attr attr = {.send_cq = qp->send_cq,
+					.recv_cq = qp->recv_cq,
+					.srq = qp->srq,
+					.qp_type = qp->qp_type};
 	struct vdev *dev = vdev_find(qp->context);
 	struct vqp *v = dev && !fork_in_child_warn() ? qp_new(dev, qp->pd, &attr) : NULL;
 
@@ -368,6 +382,20 @@ static int modify_passed(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	cqs = passed_get(qp);
 	err = quietly(real.modify_qp(qp, attr, mask));
 	passed_put(&cqs, !err);
+	return err;
+}
+
+/* Its receives may come from an SRQ whose other QPs move. */
+static int modify_unprotected(struct vqp *v, struct ibv_qp_attr *attr, int mask)
+{
+	bool state = mask & IBV_QP_STATE;
+	int err;
+
+	if (state && attr->qp_state == IBV_QPS_RTR && !srq_qp_join(v, 0, JOIN_MAX_NS))
+		return ETIMEDOUT;
+	err = modify_passed(v->qp, attr, mask);
+	if (!err && state && attr->qp_state == IBV_QPS_RESET)
+		srq_qp_ended(v);
 	return err;
 }
 
@@ -589,6 +617,7 @@ static int modify_to_reset(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 	if (err)
 		return err;
 	life_purge(v);
+	srq_qp_ended(v);
 	if (vqp_renew_id(v))
 		log_error("QP %#x is not protected any more: out of memory", v->qp->qp_num);
 	life_renew(v);
@@ -626,7 +655,7 @@ static int modify_running(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 /* A bypassed QP is the NIC's alone. */
 static int modify_bypassed(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 {
-	int err = modify_passed(v->qp, attr, mask);
+	int err = modify_unprotected(v, attr, mask);
 
 	if (v->wr_builder)
 		wr_builder_keep(v);
@@ -671,8 +700,11 @@ static int modify_locked(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 		return modify_to_reset(v, attr, mask);
 	if (v->life.started)
 		return modify_running(v, attr, mask);
-	if (state && attr->qp_state == IBV_QPS_RTR)
+	if (state && attr->qp_state == IBV_QPS_RTR) {
 		rail0_wait(v);
+		if (!srq_qp_join(v, 0, JOIN_MAX_NS))
+			return ETIMEDOUT;
+	}
 	err = modify_rail0(v, attr, mask);
 	if (err)
 		return err;
@@ -698,8 +730,10 @@ int hook_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 			vqp_unpublish_forked(v);
 		v = NULL;
 	}
-	if (!v || !v->conn)
+	if (!v)
 		return modify_passed(qp, attr, mask);
+	if (!v->conn)
+		return modify_unprotected(v, attr, mask);
 	pthread_mutex_lock(&v->life.modify_lock);
 	err = modify_locked(v, attr, mask);
 	pthread_mutex_unlock(&v->life.modify_lock);
@@ -866,6 +900,7 @@ int hook_destroy_qp(struct ibv_qp *qp)
 		err = quietly(real.destroy_qp(qp));
 	else
 		err = destroy_passed(qp);
+	srq_qp_ended(v);
 	object_put(&v->obj);
 	return err;
 }

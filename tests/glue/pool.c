@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "lib/object/srq.h"
+#include "lib/object/vsrq.h"
 #include "tests/glue/prog.h"
 
 #define LIST_MAX 8

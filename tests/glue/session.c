@@ -19,7 +19,7 @@
 #include "lib/conn/conn_timers.h"
 #include "lib/conn/key_reuse.h"
 #include "lib/conn/memlock.h"
-#include "lib/conn/srq_qps.h"
+#include "lib/conn/srq_all.h"
 #include "lib/session/dispatch.h"
 #include "lib/session/nic_events.h"
 #include "lib/session/tombstones.h"

@@ -8,6 +8,7 @@
 #include "lib/conn/memlock.h"
 #include "lib/object/cq.h"
 #include "lib/object/memory.h"
+#include "lib/object/vsrq.h"
 #include "lib/session/start.h"
 #include "lib/verbs/async_events.h"
 #include "lib/verbs/bypass.h"
@@ -164,6 +165,33 @@ int hook_destroy_cq(struct ibv_cq *cq)
 {
 	say("destroy_cq");
 	return real.destroy_cq(cq);
+}
+
+struct ibv_srq *hook_created_srq(struct ibv_srq *srq, struct ibv_pd *pd,
+				 const struct ibv_srq_init_attr *attr)
+{
+	(void)pd;
+	(void)attr;
+	say("created_srq");
+	return srq;
+}
+
+int hook_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
+{
+	say("modify_srq");
+	return real.modify_srq(srq, attr, mask);
+}
+
+int hook_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
+{
+	say("query_srq");
+	return real.query_srq(srq, attr);
+}
+
+int hook_destroy_srq(struct ibv_srq *srq)
+{
+	say("destroy_srq");
+	return real.destroy_srq(srq);
 }
 
 struct ibv_qp *hook_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)

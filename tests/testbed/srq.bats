@@ -13,11 +13,6 @@ teardown_file() {
 	rm -rf "$shared"
 }
 
-# Queue pairs on an SRQ are not protected yet.
-protects_srqs() {
-	[ "${SRQ_PROTECTED:-}" ] || skip "receives from a shared receive queue are not protected yet (SRQ_PROTECTED=1 tries)"
-}
-
 # UCX's RC by itself, which connects over TCP. Its messages (-t tag_...), and so Open MPI's, are connected over its UD, and no packet
 # of that arrives over soft-RoCE: "unhandled timeout error", also with stock verbs.
 ucx() { # COMMAND...
@@ -84,6 +79,7 @@ stock_runs() { # PROGRAM OPTIONS...
 	}
 }
 
+# bats test_tags=long
 @test "stock verbs, no fault: all of them run" {
 	local words
 	for words in 'ib_send_bw --use-srq -s 4096' 'ib_send_bw --use-srq -s 4096 -q 4' 'ib_send_bw --use-srq -e -s 4096' \
@@ -93,11 +89,13 @@ stock_runs() { # PROGRAM OPTIONS...
 	done
 }
 
+# bats test_tags=long
 @test "stock verbs, no fault: UCX runs" {
 	# shellcheck disable=SC2086
 	ucx stock_runs $by_uct
 }
 
+# bats test_tags=long
 @test "stock verbs, no fault: Open MPI runs" {
 	mpi stock_runs mpi_pingpong
 	[ "$(grep -c 'exchanges, 0 bytes wrong' "$out/a.out")" -eq 2 ]
@@ -106,49 +104,56 @@ stock_runs() { # PROGRAM OPTIONS...
 @test "with stock verbs they err or hang when the cable is pulled" {
 	stock_errs_or_hangs pull:b ib_send_bw --use-srq -s 4096
 	stock_errs_or_hangs pull:a ibv_srq_pingpong -e
+}
+
+# bats test_tags=long
+@test "with stock verbs UCX errs or hangs when the cable is pulled" {
 	# shellcheck disable=SC2086
 	ucx stock_errs_or_hangs pull:a $by_uct
 }
 
-@test "ib_send_bw --use-srq: cable pulled at either end" {
-	protects_srqs
-	outlives_panic survives pull:a ib_send_bw --use-srq -s 4096
+@test "ib_send_bw --use-srq: cable pulled at the receiver" {
 	outlives_panic survives pull:b ib_send_bw --use-srq -s 4096
 }
 
+# bats test_tags=long
+@test "ib_send_bw --use-srq: cable pulled at the client" {
+	outlives_panic survives pull:a ib_send_bw --use-srq -s 4096
+}
+
+# bats test_tags=long
 @test "ib_send_bw --use-srq -q 4: cable pulled at the receiver" {
-	protects_srqs
 	connections=4
 	outlives_panic survives pull:b ib_send_bw --use-srq -s 4096 -q 4
 }
 
+# bats test_tags=long
 @test "ib_send_bw --use-srq -e: cable pulled at the receiver" {
-	protects_srqs
 	outlives_panic survives pull:b ib_send_bw --use-srq -e -s 4096
 }
 
+# bats test_tags=long
 @test "ib_send_lat --use-srq: cable pulled at the client" {
-	protects_srqs
 	outlives_panic survives pull:a ib_send_lat --use-srq
 }
 
+# bats test_tags=long
 @test "ibv_srq_pingpong: cable pulled at either end" {
-	protects_srqs
 	connections=16
 	outlives_panic survives pull:a ibv_srq_pingpong
 	outlives_panic survives pull:b ibv_srq_pingpong -e
 }
 
+# bats test_tags=long
 @test "ucx_perftest over rc_verbs: cable pulled at either end" {
-	protects_srqs
 	# shellcheck disable=SC2086
 	ucx outlives_panic survives pull:a $by_uct
 	# shellcheck disable=SC2086
 	ucx outlives_panic survives pull:b $by_uct
 }
 
+# bats test_tags=long
 @test "Open MPI: cable pulled at either end" {
-	protects_srqs
 	mpi outlives_panic survives pull:a mpi_pingpong
 	mpi outlives_panic survives pull:b mpi_pingpong
 }

@@ -164,6 +164,7 @@ count_for() { # SECONDS PROGRAM OPTIONS...
 	local per=10 qps=1 # tenths of $rate
 	case $2 in
 	ib_atomic_bw) per=25 ;;
+	ibv_srq_pingpong) per=50 ;; # of 16 QPs
 	*_bw) per=50 ;; # of one packet
 	esac
 	[[ " $* " != *' -s 65536 '* ]] || per=$((per / 10))

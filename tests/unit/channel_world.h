@@ -201,7 +201,7 @@ static int end(void **state)
 
 static struct ibv_cq *shadow_of(struct vcq *cq, unsigned int nic)
 {
-	struct ibv_cq *shadow = vcq_shadow(cq, &world.nic[nic], 8);
+	struct ibv_cq *shadow = vcq_shadow(cq, &world.nic[nic], 8, 0);
 
 	assert_non_null(shadow);
 	assert_ptr_equal(shadow_context, &cq->events);

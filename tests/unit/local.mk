@@ -218,6 +218,12 @@ tests_unit_test_bg_SOURCES = tests/unit/test_bg.c lib/base/background.c lib/base
 tests_unit_test_bg_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
 tests_unit_test_bg_LDADD = $(CMOCKA_LIBS)
 
+check_PROGRAMS += tests/unit/test_short_lock
+TESTS += tests/unit/test_short_lock
+tests_unit_test_short_lock_SOURCES = tests/unit/test_short_lock.c lib/base/short_lock.c lib/base/short_lock.h
+tests_unit_test_short_lock_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS)
+tests_unit_test_short_lock_LDADD = $(CMOCKA_LIBS)
+
 check_PROGRAMS += tests/unit/test_assoc tests/unit/test_gate tests/unit/test_fast
 TESTS += tests/unit/test_assoc tests/unit/test_gate tests/unit/test_fast
 tests_unit_test_assoc_SOURCES = tests/unit/test_assoc.c lib/base/assoc.c lib/base/assoc.h \

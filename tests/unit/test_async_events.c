@@ -27,7 +27,7 @@ static struct ibv_device device = {.name = "mlx5_0"};
 static struct ibv_context ctx = {.device = &device};
 static struct vdev dev;
 static struct vqp v[QPS];
-static struct ibv_qp qp[QPS], unknown;
+static struct ibv_qp qp[QPS], unknown, drainer;
 static enum shift_state state[QPS];
 static int write_end;
 static unsigned int acked, hidden;
@@ -53,6 +53,11 @@ struct vdev *vdev_find(const struct ibv_context *c)
 bool vdev_is_alone(const struct vdev *d)
 {
 	return d->rails == 1;
+}
+
+bool vsrq_is_drainer(const struct ibv_qp *q)
+{
+	return q == &drainer;
 }
 
 struct vqp *vqp_find(const struct ibv_qp *q)
@@ -183,6 +188,34 @@ static void a_queue_pair_that_does_not(void **st)
 	raise_event(IBV_EVENT_QP_FATAL, &unknown);
 	assert_int_equal(next(), IBV_EVENT_QP_FATAL);
 	assert_int_equal(acked, 0);
+}
+
+/* Rail 0's QP goes to ERR at each switch: that is not its end. */
+static void the_last_receive_of_one_that_survives(void **st)
+{
+	(void)st;
+	raise_event(IBV_EVENT_QP_LAST_WQE_REACHED, qp);
+	assert_int_equal(next(), -1);
+	state[0] = SHIFT_ST_CLOSED;
+	raise_event(IBV_EVENT_QP_LAST_WQE_REACHED, qp);
+	assert_int_equal(next(), IBV_EVENT_QP_LAST_WQE_REACHED);
+	raise_event(IBV_EVENT_QP_LAST_WQE_REACHED, &unknown);
+	assert_int_equal(next(), IBV_EVENT_QP_LAST_WQE_REACHED);
+}
+
+/* The program has never made it. */
+static void a_drainer(void **st)
+{
+	static const enum ibv_event_type types[] = {IBV_EVENT_QP_FATAL, IBV_EVENT_QP_REQ_ERR,
+						    IBV_EVENT_QP_ACCESS_ERR,
+						    IBV_EVENT_QP_LAST_WQE_REACHED};
+
+	(void)st;
+	for (int i = 0; i < 4; i++)
+		raise_event(types[i], &drainer);
+	assert_int_equal(next(), -1);
+	assert_int_equal(hidden, 4);
+	assert_int_equal(acked, 4);
 }
 
 static void a_port_of_connections_that_all_survive(void **st)
@@ -349,6 +382,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_queue_pair_that_survives),
 		TEST(a_queue_pair_that_does_not),
+		TEST(the_last_receive_of_one_that_survives),
+		TEST(a_drainer),
 		TEST(a_port_of_connections_that_all_survive),
 		TEST(a_port_of_datagrams_too),
 		TEST(a_port_of_qps_of_any_kind),

@@ -16,6 +16,7 @@
 #include "lib/conn/arm.h"
 #include "lib/conn/conn_lock.h"
 #include "lib/conn/drain.h"
+#include "lib/conn/srq_qps.h"
 #include "lib/conn/fence_qp.h"
 #include "lib/conn/rail_jobs.h"
 #include "lib/conn/repost.h"
@@ -99,6 +100,18 @@ int vcq_drain(struct vcq *c)
 	for (int i = 0; i < RAILS; i++)
 		v.rails.jobs[i].marker_seen = true;
 	return 0;
+}
+
+void vqp_drain_unless_gone(struct vqp *q)
+{
+	if (!q->life.gone)
+		vcq_drain(q->send_cq);
+}
+
+void srq_qp_leave(struct vqp *q, uint8_t rail)
+{
+	(void)q;
+	(void)rail;
 }
 
 bool rq_psn_query(struct ibv_qp *q, uint32_t *psn)

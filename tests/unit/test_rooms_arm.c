@@ -494,9 +494,10 @@ static void an_arming_that_is_overtaken(void **state)
 	assert_int_equal(rooms_run_jobs(), 1);
 	assert_traced(TWIN_INIT TWIN_RTR("2002") TWIN_RTS(
 		"1002") "peer's keys: epoch 2 rail 1\nour keys: epoch 2 rail 1\n"
-			"event ARM_DONE rail 1 epoch 2\n" TWIN_INIT TWIN_RTR("2005") TWIN_RTS(
-				"1005") "peer's keys: epoch 5 rail 1\nour keys: epoch 5 rail 1\n"
-					"event ARM_DONE rail 1 epoch 5\n");
+			"event ARM_DONE rail 1 epoch 2\nmodify 0x21 to 0\n" TWIN_INIT TWIN_RTR(
+				"2005") TWIN_RTS("1005") "peer's keys: epoch 5 rail 1\nour keys: "
+							 "epoch 5 rail 1\n"
+							 "event ARM_DONE rail 1 epoch 5\n");
 	assert_false(v->rails.jobs[1].arming);
 	assert_int_equal(v->rails.armed_epoch[1], 5);
 	assert_int_equal(v->rails.jobs[1].under_way, 0);

@@ -50,7 +50,7 @@ static void our_nics_are_told(void **state)
 	assert_int_equal(ours.rail[0].atomic_cap, IBV_ATOMIC_GLOB);
 	assert_int_equal(ours.rail[1].atomic_cap, IBV_ATOMIC_HCA);
 	assert_int_equal(ours.rail[2].atomic_cap, IBV_ATOMIC_NONE);
-	assert_int_equal(ours.rail[0].released, 0);
+	assert_int_equal(ours.rail[0].flags, 0);
 }
 
 /* A NIC that is atomic with all is no help if that of rail 0 is not. An older shift says nothing.
@@ -151,12 +151,12 @@ static void the_peer_is_told_until_it_has_heard(void **state)
 
 	(void)state;
 	they_have(IBV_ATOMIC_HCA, IBV_ATOMIC_HCA);
-	assert_int_equal(ours.rail[0].released, 0);
+	assert_int_equal(ours.rail[0].flags, 0);
 	n = told_n;
 	release();
 	rooms_pass(0);
-	assert_int_equal(ours.rail[0].released, 1);
-	assert_int_equal(ours.rail[1].released, 0);
+	assert_int_equal(ours.rail[0].flags, 1);
+	assert_int_equal(ours.rail[1].flags, 0);
 	assert_true(told_n > n);
 	n = told_n;
 	rooms_pass(1000 * MS);
@@ -209,7 +209,7 @@ static void the_peers_release_is_told_to_lib_core(void **state)
 	(void)state;
 	they_have(IBV_ATOMIC_HCA, IBV_ATOMIC_HCA);
 	trace_clear();
-	theirs.rail[0].released = 1;
+	theirs.rail[0].flags = 1;
 	core.release_due = core.releases = true;
 	they_tell();
 	it_lets_go();

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include "lib/conn/srq_all.h"
+
+#include <stdlib.h>
+
+#include "lib/conn/actions.h"
+#include "lib/conn/conn_lock.h"
+#include "lib/conn/drain.h"
+
+struct srq_qps {
+	struct vsrq *s;
+	struct vqp **qps; /* with a reference each */
+	size_t n, room;
+};
+
+static void note_qp(struct vqp *v, void *arg)
+{
+	struct srq_qps *e = arg;
+
+	if (v->hot.srq != e->s || v->life.gone || e->n == e->room)
+		return;
+	object_get(&v->obj);
+	e->qps[e->n++] = v;
+}
+
+static void count_qp(struct vqp *v, void *arg)
+{
+	struct srq_qps *e = arg;
+
+	e->room += v->hot.srq == e->s;
+}
+
+/* The QPs of an SRQ, so that each can be worked on without the lock of the table. */
+static void find_qps(struct srq_qps *e)
+{
+	vqp_each(count_qp, e);
+	e->qps = calloc(e->room + 1, sizeof(*e->qps));
+	if (!e->qps)
+		e->room = 0;
+	vqp_each(note_qp, e);
+}
+
+/* lib/core takes no order while a switch is under way, nor for a rail that cannot take over. */
+static void qp_leaves_nic(struct vqp *v, unsigned int k)
+{
+	struct shift_conn_view view;
+
+	vqp_enter(v);
+	for (uint8_t i = 0; i < v->setup.peer_rails && vqp_rail(v) == k; i++) {
+		shift_conn_view(v->conn, &view);
+		if (view.state != SHIFT_ST_ACTIVE)
+			break;
+		if (i != k)
+			vqp_rail_event(v, SHIFT_EV_MIGRATE, i);
+	}
+	vqp_leave(v);
+}
+
+static void with_qps(struct vsrq *s, void (*fn)(struct vqp *v, unsigned int k), unsigned int k)
+{
+	struct srq_qps e = {.s = s};
+
+	find_qps(&e);
+	for (size_t i = 0; i < e.n; i++) {
+		if (!e.qps[i]->life.gone)
+			fn(e.qps[i], k);
+		object_put(&e.qps[i]->obj);
+	}
+	free(e.qps);
+}
+
+void srq_qps_evict(struct vsrq *s, unsigned int k)
+{
+	with_qps(s, qp_leaves_nic, k);
+}
+
+static void feed_qp(struct vqp *v, unsigned int k)
+{
+	(void)k;
+	if (!v->send_cq->bypassed && !v->recv_cq->bypassed)
+		vqp_drain_unless_gone(v);
+}
+
+void srq_qps_feed(struct vsrq *s)
+{
+	with_qps(s, feed_qp, 0);
+}

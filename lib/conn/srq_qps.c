@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include "lib/conn/srq_qps.h"
+
+#include <time.h>
+
+#include "lib/base/log.h"
+
+#define SUPPLY_NS 200000000ull
+
+static void srq_pause(void)
+{
+	const struct timespec ms = {.tv_nsec = 1000000};
+
+	nanosleep(&ms, NULL);
+}
+
+/* --- live ------------------------------------------------------------------------------------- */
+
+bool srq_qp_join(struct vqp *v, uint8_t rail, uint64_t max_ns)
+{
+	uint64_t end = now_ns() + max_ns;
+
+	if (!v->hot.srq)
+		return true;
+	atomic_fetch_and(&v->rails.recv_flushed, ~(1u << rail));
+	if (atomic_load(&v->rails.joined) >> rail & 1)
+		return true;
+	while (!vsrq_join(v->hot.srq, rail)) {
+		if (v->life.gone || now_ns() >= end)
+			return false;
+		srq_pause();
+	}
+	atomic_fetch_or(&v->rails.joined, 1u << rail);
+	return true;
+}
+
+void srq_qp_await_supply(struct vqp *v, uint8_t rail)
+{
+	uint64_t end = now_ns() + SUPPLY_NS;
+
+	while (v->hot.srq && !v->life.gone && !vsrq_supplied(v->hot.srq, rail) && now_ns() < end)
+		srq_pause();
+}
+
+/* Returns whether it was there: two threads may find that it has gone. */
+static bool has_left(struct vqp *v, uint8_t rail)
+{
+	uint32_t bit = 1u << rail;
+
+	return v->hot.srq && atomic_fetch_and(&v->rails.joined, ~bit) & bit;
+}
+
+/* A flush that has named its receive has given that back. */
+static bool may_be_cut(const struct vqp *v, uint8_t rail)
+{
+	return !(atomic_load(&v->rails.recv_flushed) >> rail & 1);
+}
+
+void srq_qp_leave(struct vqp *v, uint8_t rail)
+{
+	if (has_left(v, rail))
+		vsrq_leave(v->hot.srq, rail, may_be_cut(v, rail));
+}
+
+void srq_qp_leave_others(struct vqp *v, uint8_t rail)
+{
+	for (uint8_t i = 0; i < v->dev->rails; i++)
+		if (i != rail)
+			srq_qp_leave(v, i);
+}
+
+void srq_qp_ended(struct vqp *v)
+{
+	for (uint8_t i = 0; i < v->dev->rails; i++)
+		if (has_left(v, i))
+			vsrq_leave_ended(v->hot.srq, i);
+}
+
+/* --- completions ------------------------------------------------------------------------------ */
+
+/* An error that names no receive of the program is not given to it: its first send has the error.
+ */
+bool srq_qp_completed(struct vqp *v, uint8_t rail, struct ibv_wc *wc, bool deliver)
+{
+	if (!v->hot.srq)
+		return deliver;
+	if (wc->status != IBV_WC_SUCCESS)
+		atomic_fetch_or(&v->rails.recv_flushed, 1u << rail);
+	if (!deliver) {
+		vsrq_back(v->hot.srq, rail, wc->wr_id);
+		return false;
+	}
+	if (vsrq_done(v->hot.srq, rail, &wc->wr_id))
+		return true;
+	if (wc->status == IBV_WC_SUCCESS)
+		log_error("QP %#x: %s has put a message into a receive that it does not have",
+			  v->qpn, v->dev->nic[rail]->name);
+	return wc->status == IBV_WC_SUCCESS;
+}

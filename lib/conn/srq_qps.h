@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/*
+ * QPs on a shared receive queue (doc/srq.md): which of them are live on which NIC, and whose
+ * receive a completion names. All functions do nothing for a QP without an SRQ of ours.
+ */
+#ifndef SHIFT_CONN_SRQ_QPS_H
+#define SHIFT_CONN_SRQ_QPS_H
+
+#include "lib/conn/vqp.h"
+
+#define SRQ_JOIN_NS 500000000ull /* how long an arming waits until its NIC is empty (S6) */
+
+/* The QP of that rail may accept packets from now on. Waits for the NIC, at most max_ns; false: it
+ * must not be used now. One thread at a time for each rail; nothing locked. */
+bool srq_qp_join(struct vqp *v, uint8_t rail, uint64_t max_ns);
+
+/* Waits a moment until the NIC has a receive for it: the peer sends at once (S9). Nothing locked.
+ */
+void srq_qp_await_supply(struct vqp *v, uint8_t rail);
+
+/* It cannot accept any more: its fence is done, or it was RESET. Any thread, any locks held. */
+void srq_qp_leave(struct vqp *v, uint8_t rail);
+
+/* It is armed on that rail: where a fence has hung it counts as gone. Likewise. */
+void srq_qp_leave_others(struct vqp *v, uint8_t rail);
+
+/* The program has RESET or destroyed it. Likewise. */
+void srq_qp_ended(struct vqp *v);
+
+/* A receive's completion that lib/core has judged (S13). Returns whether the program gets it, with
+ * its own wr_id then. Likewise. */
+bool srq_qp_completed(struct vqp *v, uint8_t rail, struct ibv_wc *wc, bool deliver);
+
+/* A receive of rail 0 has completed with success, on the fast way: counts it, and gives it the
+ * program's wr_id. false: no receive of ours has that id. Inside the gate of the CQ. */
+static inline bool srq_qp_count(struct vqp *v, uint64_t *wr_id)
+{
+	if (!v->hot.srq || !vsrq_done(v->hot.srq, 0, wr_id))
+		return false;
+	shift_fast_srq_done(v->hot.recvs);
+	return true;
+}
+
+#endif

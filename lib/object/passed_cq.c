@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include "lib/object/passed_cq.h"
+
+#include <stdlib.h>
+
+#include "lib/base/table.h"
+#include "lib/object/vsrq.h"
+
+/* The provider's functions of a CQ. */
+struct passed_cq {
+	int (*start_poll)(struct ibv_cq_ex *cq, struct ibv_poll_cq_attr *attr);
+	int (*next_poll)(struct ibv_cq_ex *cq);
+};
+
+static struct table passed = TABLE_INIT;
+
+static int passed_polled(struct ibv_cq_ex *cq, int err)
+{
+	struct ibv_wc wc = {.wr_id = cq->wr_id};
+
+	if (!err)
+		vsrq_translate(&wc);
+	cq->wr_id = wc.wr_id;
+	return err;
+}
+
+static const struct passed_cq *find_passed(const struct ibv_cq_ex *cq)
+{
+	return table_get(&passed, (uintptr_t)cq);
+}
+
+static int start_passed(struct ibv_cq_ex *cq, struct ibv_poll_cq_attr *attr)
+{
+	return passed_polled(cq, find_passed(cq)->start_poll(cq, attr));
+}
+
+static int next_passed(struct ibv_cq_ex *cq)
+{
+	return passed_polled(cq, find_passed(cq)->next_poll(cq));
+}
+
+struct ibv_cq_ex *passed_cq_created(struct ibv_cq_ex *cq)
+{
+	struct passed_cq *p = cq ? malloc(sizeof(*p)) : NULL;
+
+	if (!p)
+		return cq;
+	*p = (struct passed_cq){cq->start_poll, cq->next_poll};
+	if (table_put(&passed, (uintptr_t)cq, p)) {
+		free(p);
+		return cq;
+	}
+	cq->start_poll = start_passed;
+	cq->next_poll = next_passed;
+	return cq;
+}
+
+void *passed_cq_ends(const struct ibv_cq *cq)
+{
+	return table_get(&passed, (uintptr_t)cq) ? table_remove(&passed, (uintptr_t)cq) : NULL;
+}
+
+void passed_cq_ended(const struct ibv_cq *cq, void *kept, int err)
+{
+	/* There is room for it: it was there a moment ago. */
+	if (!kept || (err && !table_put(&passed, (uintptr_t)cq, kept)))
+		return;
+	free(kept);
+}

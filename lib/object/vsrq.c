@@ -1,0 +1,734 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include "lib/object/vsrq.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "lib/base/fork.h"
+#include "lib/base/gate.h"
+#include "lib/base/log.h"
+#include "lib/base/pages.h"
+#include "lib/base/real_verbs.h"
+#include "lib/base/reentry.h"
+
+enum { SRQ_SGES_MAX = 64 }; /* more than NICs accept in practice */
+
+static struct table srqs = TABLE_INIT;	 /* by the program's pointer */
+static struct table by_tag = TABLE_INIT; /* by the upper bits of ids */
+static struct srq_calls calls;
+
+void vsrq_set_calls(const struct srq_calls *c)
+{
+	calls = *c;
+}
+
+struct vsrq *vsrq_find(const struct ibv_srq *srq)
+{
+	return table_get(&srqs, (uintptr_t)srq);
+}
+
+struct vsrq *vsrq_by_id(uint64_t wr_id)
+{
+	return wr_id >> 48 ? table_get(&by_tag, wr_id >> 48) : NULL;
+}
+
+struct drainer_search {
+	const struct ibv_qp *qp;
+	bool found;
+};
+
+static void is_its_drainer(void *value, void *arg)
+{
+	struct vsrq *s = value;
+	struct drainer_search *search = arg;
+
+	search->found |= atomic_load(&s->rail[0].drainer.qp) == search->qp;
+}
+
+bool vsrq_is_drainer(const struct ibv_qp *qp)
+{
+	struct drainer_search search = {.qp = qp};
+
+	table_each(&srqs, is_its_drainer, &search);
+	return search.found;
+}
+
+/* --- posting to a NIC ------------------------------------------------------------------------- */
+
+/* The program's keys become those of the NIC. What has no byte needs none. 0 or a negative errno.
+ */
+static int translate_keys(struct vsrq *s, unsigned int k, struct ibv_sge *sge, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t key = 0;
+		int err = sge[i].length ? vmr_lkey(s->pd, s->dev->nic[k], sge[i].lkey, &key) : 0;
+
+		if (err)
+			return err;
+		sge[i].lkey = key;
+	}
+	return 0;
+}
+
+/* Under the lock. 0 or an errno. */
+static int give_receive(struct vsrq *s, unsigned int k, uint64_t id)
+{
+	struct ibv_sge sge[SRQ_SGES_MAX];
+	struct shift_recv_wr from;
+	struct ibv_recv_wr wr = {.wr_id = id}, *bad;
+	int err;
+
+	shift_srq_recv_at(&s->books, id, &from);
+	wr.num_sge = (int)from.num_sge;
+	wr.sg_list = sge;
+	if (from.num_sge)
+		memcpy(sge, from.sge, from.num_sge * sizeof(*sge));
+	if (!k)
+		return s->post(s->srq, &wr, &bad);
+	err = translate_keys(s, k, sge, from.num_sge);
+	return err ? -err : ibv_post_srq_recv(atomic_load(&s->rail[k].srq), &wr, &bad);
+}
+
+/* --- actions ---------------------------------------------------------------------------------- */
+
+static void take_action(struct vsrq *s, const struct shift_srq_action *a)
+{
+	switch (a->type) {
+	case SHIFT_SRQ_ACT_POST:
+		if (give_receive(s, a->nic, a->id))
+			shift_srq_refused(&s->books, a->id, now_ns());
+		return;
+	case SHIFT_SRQ_ACT_DRAIN:
+		s->rail[a->nic].to_drain = a->count;
+		s->rail[a->nic].asked = true;
+		return;
+	case SHIFT_SRQ_ACT_EVICT: s->evict |= 1u << a->nic; return;
+	case SHIFT_SRQ_ACT_COUNT: return;
+	}
+}
+
+static void drain_job(struct object *obj, struct nic *nic);
+static void drain_home_job(struct object *obj, struct nic *nic);
+
+static void submit_drain(struct vsrq *s, unsigned int k)
+{
+	if (object_job(&s->obj, s->dev->nic[k], k ? drain_job : drain_home_job))
+		return;
+	short_lock_take(&s->lock);
+	shift_srq_drain_ends(&s->books, k, SHIFT_SRQ_FAILED, now_ns());
+	short_lock_give(&s->lock);
+}
+
+/* Wakes the background thread, which then looks at what is due. */
+static void call_background(struct vsrq *s)
+{
+	if (atomic_exchange(&s->called, true))
+		return;
+	object_get(&s->obj);
+	bg_call(&s->call);
+}
+
+/* Under the lock. true: something is due before the background thread would look. */
+static bool note_deadline(struct vsrq *s)
+{
+	uint64_t at = shift_srq_deadline(&s->books);
+
+	if (at >= s->timer_at)
+		return false;
+	s->timer_at = at;
+	return true;
+}
+
+/* Carries out what the books ask for, and gives the lock. */
+static __attribute__((noinline)) void srq_act(struct vsrq *s)
+{
+	struct shift_srq_action a;
+	uint32_t drains = 0;
+	bool call;
+
+	while (!s->ending && shift_srq_action(&s->books, now_ns(), &a))
+		take_action(s, &a);
+	for (unsigned int k = 0; k < s->dev->rails; k++) {
+		drains |= (uint32_t)s->rail[k].asked << k;
+		s->rail[k].asked = false;
+	}
+	call = !s->ending && (s->evict || note_deadline(s));
+	short_lock_give(&s->lock);
+	for (unsigned int k = 0; drains >> k; k++)
+		if (drains >> k & 1)
+			submit_drain(s, k);
+	if (call)
+		call_background(s);
+}
+
+/* The time is asked for only where the books need it. */
+static inline uint64_t srq_now(const struct vsrq *s)
+{
+	return shift_srq_alone(&s->books) ? 0 : now_ns();
+}
+
+/* While all is on the program's own NIC there is nothing to do. */
+static inline void srq_give(struct vsrq *s)
+{
+	if (__builtin_expect(!shift_srq_alone(&s->books), 0))
+		srq_act(s);
+	else
+		short_lock_give(&s->lock);
+}
+
+/* --- the background thread -------------------------------------------------------------------- */
+
+static void set_timer(struct vsrq *s, uint64_t at)
+{
+	bool set = at != UINT64_MAX;
+
+	if (set && !s->timer_set)
+		object_get(&s->obj);
+	bg_timer_set(&s->timer, at);
+	if (!set && s->timer_set)
+		object_put(&s->obj); /* the caller has another reference */
+	s->timer_set = set;
+}
+
+static uint32_t take_evict(struct vsrq *s)
+{
+	uint32_t evict;
+
+	short_lock_take(&s->lock);
+	evict = s->evict;
+	s->evict = 0;
+	short_lock_give(&s->lock);
+	return evict;
+}
+
+static void srq_look(struct vsrq *s)
+{
+	uint32_t evict = take_evict(s);
+	uint64_t at;
+
+	for (unsigned int k = 0; evict >> k; k++)
+		if (evict >> k & 1)
+			calls.evict(s, k);
+	short_lock_take(&s->lock);
+	at = s->timer_at = shift_srq_deadline(&s->books);
+	short_lock_give(&s->lock);
+	set_timer(s, at);
+}
+
+static void srq_called(void *arg)
+{
+	struct vsrq *s = arg;
+
+	atomic_store(&s->called, false);
+	srq_look(s);
+	object_put(&s->obj);
+}
+
+static void srq_tick(void *arg)
+{
+	struct vsrq *s = arg;
+
+	object_get(&s->obj);
+	set_timer(s, UINT64_MAX);
+	short_lock_take(&s->lock);
+	srq_act(s);
+	srq_look(s);
+	object_put(&s->obj);
+}
+
+/* --- the drainers ----------------------------------------------------------------------------- */
+
+struct drain_told {
+	struct vsrq *s;
+	unsigned int k;
+};
+
+static void drain_took(void *arg, uint64_t id)
+{
+	const struct drain_told *t = arg;
+
+	short_lock_take(&t->s->lock);
+	shift_srq_drained(&t->s->books, t->k, id, now_ns());
+	short_lock_give(&t->s->lock);
+}
+
+static bool drain_place(struct vsrq *s, unsigned int k, struct srq_place *at)
+{
+	struct nic *nic = s->dev->nic[k];
+
+	*at = (struct srq_place){.nic = nic};
+	if (!nic->ready)
+		return false;
+	if (k) {
+		at->srq = atomic_load(&s->rail[k].srq);
+		at->pd = atomic_load(&s->pd->shadow[nic->index]);
+		at->ctx = nic->ctx;
+		at->ops = &nic->ctx->ops;
+	} else {
+		at->srq = s->srq;
+		at->pd = s->srq->pd;
+		at->ctx = s->srq->context;
+		at->ops = &s->dev->ops;
+	}
+	return at->srq && at->pd;
+}
+
+static void drain_rail(struct vsrq *s, unsigned int k)
+{
+	struct srq_drainer *d = &s->rail[k].drainer;
+	struct drain_told told = {s, k};
+	enum shift_srq_drain how = SHIFT_SRQ_FAILED;
+	struct srq_place at;
+	uint32_t count;
+	bool ending;
+
+	short_lock_take(&s->lock);
+	count = s->rail[k].to_drain;
+	ending = s->ending;
+	short_lock_give(&s->lock);
+	if (drain_place(s, k, &at) && !ending)
+		how = srq_drainer_run(d, &at, count, drain_took, &told);
+	log_debug("SRQ %p: drain of %u from %s: %d", (void *)s->srq, count, at.nic->name, how);
+	if (how == SHIFT_SRQ_RNR)
+		calls.feed(s);
+	short_lock_take(&s->lock);
+	shift_srq_drain_ends(&s->books, k, how, now_ns());
+	srq_act(s);
+}
+
+static void drain_job(struct object *obj, struct nic *nic)
+{
+	struct vsrq *s = (struct vsrq *)obj;
+
+	for (unsigned int k = 1; k < s->dev->rails; k++)
+		if (s->dev->nic[k] == nic)
+			return drain_rail(s, k);
+}
+
+/* The program's own NIC. Its drainer would keep the program from destroying its SRQ. */
+static void drain_home_job(struct object *obj, struct nic *nic)
+{
+	struct vsrq *s = (struct vsrq *)obj;
+
+	(void)nic;
+	drain_rail(s, 0);
+}
+
+/* --- completions ------------------------------------------------------------------------------ */
+
+bool vsrq_done(struct vsrq *s, unsigned int k, uint64_t *wr_id)
+{
+	bool ok;
+
+	short_lock_take(&s->lock);
+	ok = shift_srq_done(&s->books, k, wr_id, srq_now(s));
+	srq_give(s);
+	return ok;
+}
+
+void vsrq_back(struct vsrq *s, unsigned int k, uint64_t wr_id)
+{
+	short_lock_take(&s->lock);
+	shift_srq_back(&s->books, k, wr_id, now_ns());
+	srq_act(s);
+}
+
+void vsrq_came_late(const struct nic *nic, uint64_t wr_id)
+{
+	struct vsrq *s = vsrq_by_id(wr_id);
+
+	for (unsigned int k = 1; s && k < s->dev->rails; k++)
+		if (s->dev->nic[k] == nic)
+			vsrq_back(s, k, wr_id);
+}
+
+void vsrq_translate(struct ibv_wc *wc)
+{
+	struct vsrq *s = vsrq_by_id(wc->wr_id);
+
+	if (s)
+		vsrq_done(s, 0, &wc->wr_id);
+}
+
+/* --- QPs -------------------------------------------------------------------------------------- */
+
+bool vsrq_join(struct vsrq *s, unsigned int k)
+{
+	bool ok;
+
+	short_lock_take(&s->lock);
+	ok = shift_srq_join(&s->books, k, now_ns());
+	srq_act(s);
+	return ok;
+}
+
+void vsrq_leave(struct vsrq *s, unsigned int k, bool cut)
+{
+	short_lock_take(&s->lock);
+	shift_srq_leave(&s->books, k, cut, now_ns());
+	srq_act(s);
+}
+
+void vsrq_leave_ended(struct vsrq *s, unsigned int k)
+{
+	short_lock_take(&s->lock);
+	shift_srq_leave(&s->books, k, !shift_srq_alone(&s->books), now_ns());
+	srq_act(s);
+}
+
+bool vsrq_supplied(struct vsrq *s, unsigned int k)
+{
+	bool ok;
+
+	short_lock_take(&s->lock);
+	ok = shift_srq_supplied(&s->books, k);
+	short_lock_give(&s->lock);
+	return ok;
+}
+
+/* --- shadows ---------------------------------------------------------------------------------- */
+
+/* It must have room for all that SRQ 0 can have: some providers give more than they were asked for.
+ */
+struct ibv_srq *vsrq_shadow(struct vsrq *s, unsigned int k)
+{
+	const struct nic *nic = s->dev->nic[k];
+	struct ibv_pd *pd = atomic_load(&s->pd->shadow[nic->index]);
+	struct ibv_srq_init_attr attr = {
+		.attr = {.max_wr = s->attr.max_wr, .max_sge = s->attr.max_sge}};
+	struct ibv_srq *srq = atomic_load(&s->rail[k].srq);
+
+	if (srq || !pd)
+		return srq;
+	srq = real.create_srq(pd, &attr);
+	if (srq && (attr.attr.max_wr < s->attr.max_wr || attr.attr.max_sge < s->attr.max_sge)) {
+		real.destroy_srq(srq);
+		errno = EINVAL;
+		return NULL;
+	}
+	atomic_store(&s->rail[k].srq, srq);
+	return srq;
+}
+
+static void srq_unshadow(struct object *obj, struct nic *nic)
+{
+	struct vsrq *s = (struct vsrq *)obj;
+	struct ibv_srq *srq;
+
+	for (unsigned int k = 1; k < s->dev->rails; k++) {
+		if (s->dev->nic[k] != nic)
+			continue;
+		srq_drainer_end(&s->rail[k].drainer);
+		srq = atomic_exchange(&s->rail[k].srq, NULL);
+		if (srq && real.destroy_srq(srq))
+			log_debug("%s: a shadow SRQ is still in use", nic->name);
+	}
+}
+
+/* --- statistics ------------------------------------------------------------------------------- */
+
+static void add_stats(struct vsrq *s)
+{
+	const char *nics[SHIFT_RAILS_MAX];
+
+	for (unsigned int k = 0; k < s->dev->rails; k++)
+		nics[k] = s->dev->nic[k]->name;
+	s->stats = stats_srq_add(s->dev->rails, nics, s->attr.max_wr);
+}
+
+static void read_books(struct vsrq *s, struct stats_srq_state *state)
+{
+	short_lock_take(&s->lock);
+	*state = (struct stats_srq_state){.room = s->books.cfg.cap,
+					  .posted = s->books.total,
+					  .waiting = s->books.free,
+					  .counters = s->books.stats};
+	for (unsigned int k = 0; k < s->dev->rails; k++) {
+		const struct shift_srq_nic *n = &s->books.nic[k];
+
+		state->nic[k].receives = n->on;
+		state->nic[k].held = n->held > n->cut ? n->held : n->cut;
+		state->nic[k].ghosts = n->ghosts;
+		state->nic[k].live = n->live;
+		state->nic[k].stuck = n->failed;
+	}
+	short_lock_give(&s->lock);
+}
+
+static void srq_tell(void *srq, void *arg)
+{
+	struct stats_srq_state state;
+	struct vsrq *s = srq;
+
+	(void)arg;
+	read_books(s, &state);
+	stats_srq_update(s->stats, &state);
+}
+
+void vsrq_tell_all(void)
+{
+	table_each(&srqs, srq_tell, NULL);
+}
+
+/* --- creation --------------------------------------------------------------------------------- */
+
+static void vsrq_free(struct object *obj)
+{
+	struct vsrq *s = (struct vsrq *)obj;
+
+	pages_put(s->memory, s->bytes);
+	object_put(&s->pd->obj);
+	free(s);
+}
+
+static struct vsrq *srq_new(struct ibv_srq *srq, struct vdev *dev, struct vpd *pd,
+			    const struct ibv_srq_init_attr *attr)
+{
+	struct vsrq *s = aligned_alloc(64, (sizeof(*s) + 63) & ~(size_t)63);
+	struct shift_srq_cfg cfg = {
+		.cap = attr->attr.max_wr, .sge_max = attr->attr.max_sge, .nics = dev->rails};
+
+	if (!s)
+		return NULL;
+	memset(s, 0, sizeof(*s));
+	s->obj.refs = 1;
+	s->obj.free = vsrq_free;
+	s->srq = srq;
+	s->dev = dev;
+	s->pd = pd;
+	s->attr = attr->attr;
+	s->post = dev->ops.post_srq_recv;
+	s->timer_at = UINT64_MAX;
+	s->stats = -1;
+	s->call = (struct bg_call){.fn = srq_called, .arg = s};
+	s->timer = (struct bg_timer){.fn = srq_tick, .arg = s};
+	object_get(&pd->obj);
+	s->bytes = shift_srq_size(cfg.cap, cfg.sge_max);
+	s->memory = s->bytes ? pages_get(s->bytes) : NULL;
+	if (!s->memory || getrandom(&s->first_id, sizeof(s->first_id), 0) != sizeof(s->first_id)) {
+		vsrq_free(&s->obj);
+		return NULL;
+	}
+	s->first_id &= ~(1ull << 47); /* so that ids never run into the next tag */
+	cfg.first_id = s->first_id;
+	shift_srq_init(&s->books, s->memory, &cfg);
+	return s;
+}
+
+/* Under a tag that no other SRQ has. */
+static bool srq_publish(struct vsrq *s)
+{
+	uint64_t tag = s->first_id >> 48;
+
+	if (!tag || table_get(&by_tag, tag) || table_put(&by_tag, tag, s))
+		return false;
+	if (!table_put(&srqs, (uintptr_t)s->srq, s))
+		return true;
+	table_remove(&by_tag, tag);
+	return false;
+}
+
+/* Receives of an SRQ that we leave alone bear the program's wr_id, and its QPs are not protected.
+ */
+static bool can_manage(const struct vdev *dev, const struct ibv_pd *pd,
+		       const struct ibv_srq_init_attr *attr)
+{
+	return dev && dev->rails > 1 && !pd_has_thread(pd) && vpd_find(pd) &&
+	       dev->ops.post_srq_recv && real.destroy_srq && attr->attr.max_sge <= SRQ_SGES_MAX;
+}
+
+struct ibv_srq *hook_created_srq(struct ibv_srq *srq, struct ibv_pd *pd,
+				 const struct ibv_srq_init_attr *attr)
+{
+	struct vdev *dev = srq ? vdev_find(pd->context) : NULL;
+	struct vsrq *s = NULL;
+
+	if (!srq || fork_in_child_warn() || !can_manage(dev, pd, attr))
+		return srq;
+	for (int tries = 0; !s && tries < 8; tries++) {
+		s = srq_new(srq, dev, vpd_find(pd), attr);
+		if (s && !srq_publish(s)) {
+			object_put(&s->obj);
+			s = NULL;
+		}
+	}
+	if (s)
+		add_stats(s);
+	else
+		log_warn("queue pairs on a shared receive queue are not protected: out of memory");
+	return srq;
+}
+
+/* --- the end ---------------------------------------------------------------------------------- */
+
+static void end_home_drainer(struct object *obj, struct nic *nic)
+{
+	(void)nic;
+	srq_drainer_end(&((struct vsrq *)obj)->rail[0].drainer);
+}
+
+static void set_ending(struct vsrq *s, bool ending)
+{
+	short_lock_take(&s->lock);
+	s->ending = ending;
+	srq_act(s);
+}
+
+/* Our drainer would make the verb fail. If the program's own QPs do, it is made again when it is
+ * needed. A drain may be under way that is about to make it: so this waits for the NIC's worker. */
+int hook_destroy_srq(struct ibv_srq *srq)
+{
+	struct vsrq *s = vsrq_find(srq);
+	int err;
+
+	if (s && fork_in_child_warn()) {
+		table_remove_forked(&srqs, (uintptr_t)srq);
+		s = NULL;
+	}
+	if (!s)
+		return quietly(real.destroy_srq(srq));
+	set_ending(s, true);
+	object_jobs_wait(&s->obj, &s->dev->nic[0], 1, end_home_drainer);
+	gate_forget_key(srq); /* after the verb another SRQ may be made at this address */
+	err = quietly(real.destroy_srq(srq));
+	if (err) {
+		set_ending(s, false);
+		return err;
+	}
+	if (vsrq_find(srq) == s)
+		table_remove(&srqs, (uintptr_t)srq);
+	table_remove(&by_tag, s->first_id >> 48);
+	srq_tell(s, NULL); /* nobody else does any more */
+	stats_srq_remove(s->stats);
+	for (unsigned int k = 1; k < s->dev->rails; k++)
+		object_job(&s->obj, s->dev->nic[k], srq_unshadow);
+	object_put(&s->obj);
+	return 0;
+}
+
+/* --- size and limit --------------------------------------------------------------------------- */
+
+int hook_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
+{
+	return quietly(real.query_srq(srq, attr));
+}
+
+/* On the NIC's worker. A shadow that cannot grow refuses what is too much for it, and that stays on
+ * other NICs. */
+static void grow_shadow(struct object *obj, struct nic *nic)
+{
+	struct vsrq *s = (struct vsrq *)obj;
+	struct ibv_srq_attr attr = {.max_wr = s->attr.max_wr};
+
+	for (unsigned int k = 1; k < s->dev->rails; k++) {
+		struct ibv_srq *shadow = atomic_load(&s->rail[k].srq);
+
+		if (s->dev->nic[k] == nic && shadow &&
+		    real.modify_srq(shadow, &attr, IBV_SRQ_MAX_WR))
+			log_warn("%s: the shared receive queue cannot grow there (%s)", nic->name,
+				 strerror(errno));
+	}
+}
+
+/* The provider of the program's own NIC has room for so many now. */
+static void books_grow(struct vsrq *s, uint32_t room)
+{
+	size_t bytes = shift_srq_size(room, s->attr.max_sge), old_bytes = s->bytes;
+	void *memory = bytes ? pages_get(bytes) : NULL, *old = s->memory;
+
+	if (!memory) {
+		log_error("out of memory: a shared receive queue stays as small as it was");
+		return;
+	}
+	short_lock_take(&s->lock);
+	shift_srq_grow(&s->books, memory, room);
+	s->memory = memory;
+	s->bytes = bytes;
+	s->attr.max_wr = room;
+	short_lock_give(&s->lock);
+	pages_put(old, old_bytes);
+	for (unsigned int k = 1; k < s->dev->rails; k++)
+		object_job(&s->obj, s->dev->nic[k], grow_shadow);
+}
+
+int hook_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
+{
+	struct vsrq *s = vsrq_find(srq);
+	int err = quietly(real.modify_srq(srq, attr, mask));
+
+	if (!err && s && !fork_in_child() && mask & IBV_SRQ_MAX_WR && attr->max_wr > s->attr.max_wr)
+		books_grow(s, attr->max_wr);
+	return err;
+}
+
+/* --- posting ---------------------------------------------------------------------------------- */
+
+/* The NIC has refused a new receive. 0: it is not the program's mistake, and the receive waits for
+ * another NIC. Under the lock. */
+static int new_refused(struct vsrq *s, int nic, uint64_t id, int err)
+{
+	if (nic || err != ENOMEM) {
+		shift_srq_refused(&s->books, id, now_ns());
+		return 0;
+	}
+	shift_srq_unpost(&s->books, id, srq_now(s));
+	return err;
+}
+
+/* Under the lock. */
+static int post_new(struct vsrq *s, const struct ibv_recv_wr *wr)
+{
+	uint64_t id;
+	int nic = shift_srq_post(&s->books, (const struct shift_raw_recv *)wr, srq_now(s), &id);
+	int err;
+
+	if (nic < 0)
+		return -nic;
+	if (nic == SHIFT_SRQ_NOWHERE)
+		return 0;
+	if (nic) {
+		err = give_receive(s, (unsigned int)nic, id);
+	} else {
+		struct ibv_recv_wr to = *wr, *bad;
+
+		to.wr_id = id;
+		to.next = NULL;
+		err = s->post(s->srq, &to, &bad);
+	}
+	return err ? new_refused(s, nic, id, err) : 0;
+}
+
+static __attribute__((noinline)) struct vsrq *srq_unknown(const struct ibv_srq *srq)
+{
+	struct vsrq *s = vsrq_find(srq);
+
+	if (s)
+		gate_remember(&gate_mine.srq, srq, s);
+	return s;
+}
+
+int hot_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	struct vsrq *s = gate_find(&gate_mine.srq, srq);
+	int err = 0;
+
+	if (__builtin_expect(!s, 0)) {
+		s = srq_unknown(srq);
+		if (!s)
+			return vdev_find(srq->context)->ops.post_srq_recv(srq, wr, bad);
+	}
+	short_lock_take(&s->lock);
+	while (wr) {
+		err = post_new(s, wr);
+		if (__builtin_expect(err, 0)) {
+			*bad = wr;
+			break;
+		}
+		wr = wr->next;
+	}
+	srq_give(s);
+	return err;
+}
