@@ -133,17 +133,17 @@ static inline bool shift_srq_alone(const struct shift_srq *s)
 int shift_srq_post_any(struct shift_srq *s, const struct shift_raw_recv *wr, uint64_t now_ns,
 		       uint64_t *id);
 
-/* One WR. A NIC: it is to be posted there at once, under *id; SHIFT_SRQ_NOWHERE: an action does
- * that later. -EINVAL: too many SGEs; -ENOMEM: full. */
-static inline int shift_srq_post(struct shift_srq *s, const struct shift_raw_recv *wr,
-				 uint64_t now_ns, uint64_t *id)
+/* One WR, while it is shift_srq_alone(), of a usual shape: it is to be posted to NIC 0 at once,
+ * under *id. false: nothing was done, and shift_srq_post is for it. */
+static inline bool shift_srq_post_usual(struct shift_srq *s, const struct shift_raw_recv *wr,
+					uint64_t *id)
 {
 	uint64_t next = s->next;
 	struct shift_srq_entry *e = &s->ring[next & s->mask];
 	uint32_t num_sge = wr->num_sge;
 
 	if (__builtin_expect(num_sge >= s->sges || e->id, 0))
-		return shift_srq_post_any(s, wr, now_ns, id);
+		return false;
 	e->wr_id = wr->wr_id;
 	e->num_sge = (uint16_t)num_sge;
 	if (num_sge)
@@ -152,7 +152,17 @@ static inline int shift_srq_post(struct shift_srq *s, const struct shift_raw_rec
 	s->next = next + 1;
 	s->total++;
 	s->nic[0].on++;
-	return 0;
+	return true;
+}
+
+/* One WR. A NIC: it is to be posted there at once, under *id; SHIFT_SRQ_NOWHERE: an action does
+ * that later. -EINVAL: too many SGEs; -ENOMEM: full. */
+static inline int shift_srq_post(struct shift_srq *s, const struct shift_raw_recv *wr,
+				 uint64_t now_ns, uint64_t *id)
+{
+	if (s->alone && shift_srq_post_usual(s, wr, id))
+		return 0;
+	return shift_srq_post_any(s, wr, now_ns, id);
 }
 
 /* The NIC has refused it, which is the program's mistake, or there is no room: forget it. */

@@ -143,7 +143,7 @@ static bool note_deadline(struct vsrq *s)
 }
 
 /* Carries out what the books ask for, and gives the lock. */
-static __attribute__((noinline)) void srq_act(struct vsrq *s)
+void vsrq_act(struct vsrq *s)
 {
 	struct shift_srq_action a;
 	uint32_t drains = 0;
@@ -162,21 +162,6 @@ static __attribute__((noinline)) void srq_act(struct vsrq *s)
 			submit_drain(s, k);
 	if (call)
 		call_background(s);
-}
-
-/* The time is asked for only where the books need it. */
-static inline uint64_t srq_now(const struct vsrq *s)
-{
-	return shift_srq_alone(&s->books) ? 0 : now_ns();
-}
-
-/* While all is on the program's own NIC there is nothing to do. */
-static inline void srq_give(struct vsrq *s)
-{
-	if (__builtin_expect(!shift_srq_alone(&s->books), 0))
-		srq_act(s);
-	else
-		short_lock_give(&s->lock);
 }
 
 /* --- the background thread -------------------------------------------------------------------- */
@@ -234,7 +219,7 @@ static void srq_tick(void *arg)
 	object_get(&s->obj);
 	set_timer(s, UINT64_MAX);
 	short_lock_take(&s->lock);
-	srq_act(s);
+	vsrq_act(s);
 	srq_look(s);
 	object_put(&s->obj);
 }
@@ -296,7 +281,7 @@ static void drain_rail(struct vsrq *s, unsigned int k)
 		calls.feed(s);
 	short_lock_take(&s->lock);
 	shift_srq_drain_ends(&s->books, k, how, now_ns());
-	srq_act(s);
+	vsrq_act(s);
 }
 
 static void drain_job(struct object *obj, struct nic *nic)
@@ -319,21 +304,11 @@ static void drain_home_job(struct object *obj, struct nic *nic)
 
 /* --- completions ------------------------------------------------------------------------------ */
 
-bool vsrq_done(struct vsrq *s, unsigned int k, uint64_t *wr_id)
-{
-	bool ok;
-
-	short_lock_take(&s->lock);
-	ok = shift_srq_done(&s->books, k, wr_id, srq_now(s));
-	srq_give(s);
-	return ok;
-}
-
 void vsrq_back(struct vsrq *s, unsigned int k, uint64_t wr_id)
 {
 	short_lock_take(&s->lock);
 	shift_srq_back(&s->books, k, wr_id, now_ns());
-	srq_act(s);
+	vsrq_act(s);
 }
 
 void vsrq_came_late(const struct nic *nic, uint64_t wr_id)
@@ -361,7 +336,7 @@ bool vsrq_join(struct vsrq *s, unsigned int k)
 
 	short_lock_take(&s->lock);
 	ok = shift_srq_join(&s->books, k, now_ns());
-	srq_act(s);
+	vsrq_act(s);
 	return ok;
 }
 
@@ -369,14 +344,14 @@ void vsrq_leave(struct vsrq *s, unsigned int k, bool cut)
 {
 	short_lock_take(&s->lock);
 	shift_srq_leave(&s->books, k, cut, now_ns());
-	srq_act(s);
+	vsrq_act(s);
 }
 
 void vsrq_leave_ended(struct vsrq *s, unsigned int k)
 {
 	short_lock_take(&s->lock);
 	shift_srq_leave(&s->books, k, !shift_srq_alone(&s->books), now_ns());
-	srq_act(s);
+	vsrq_act(s);
 }
 
 bool vsrq_supplied(struct vsrq *s, unsigned int k)
@@ -574,7 +549,7 @@ static void set_ending(struct vsrq *s, bool ending)
 {
 	short_lock_take(&s->lock);
 	s->ending = ending;
-	srq_act(s);
+	vsrq_act(s);
 }
 
 /* Our drainer would make the verb fail. If the program's own QPs do, it is made again when it is
@@ -674,7 +649,7 @@ static int new_refused(struct vsrq *s, int nic, uint64_t id, int err)
 		shift_srq_refused(&s->books, id, now_ns());
 		return 0;
 	}
-	shift_srq_unpost(&s->books, id, srq_now(s));
+	shift_srq_unpost(&s->books, id, vsrq_now(s));
 	return err;
 }
 
@@ -682,7 +657,7 @@ static int new_refused(struct vsrq *s, int nic, uint64_t id, int err)
 static int post_new(struct vsrq *s, const struct ibv_recv_wr *wr)
 {
 	uint64_t id;
-	int nic = shift_srq_post(&s->books, (const struct shift_raw_recv *)wr, srq_now(s), &id);
+	int nic = shift_srq_post(&s->books, (const struct shift_raw_recv *)wr, vsrq_now(s), &id);
 	int err;
 
 	if (nic < 0)
@@ -710,25 +685,62 @@ static __attribute__((noinline)) struct vsrq *srq_unknown(const struct ibv_srq *
 	return s;
 }
 
-int hot_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+/* All that is not usual. */
+static __attribute__((noinline)) int post_list(struct ibv_srq *srq, struct ibv_recv_wr *wr,
+					       struct ibv_recv_wr **bad)
 {
 	struct vsrq *s = gate_find(&gate_mine.srq, srq);
 	int err = 0;
 
-	if (__builtin_expect(!s, 0)) {
+	if (!s)
 		s = srq_unknown(srq);
-		if (!s)
-			return vdev_find(srq->context)->ops.post_srq_recv(srq, wr, bad);
-	}
+	if (!s)
+		return vdev_find(srq->context)->ops.post_srq_recv(srq, wr, bad);
 	short_lock_take(&s->lock);
-	while (wr) {
+	for (; wr; wr = wr->next) {
 		err = post_new(s, wr);
-		if (__builtin_expect(err, 0)) {
+		if (err) {
 			*bad = wr;
 			break;
 		}
-		wr = wr->next;
 	}
-	srq_give(s);
+	vsrq_give(s);
 	return err;
+}
+
+/* Under the lock, which it gives: the program's own NIC has refused the receive of s->marked. */
+static __attribute__((noinline)) int one_refused(struct vsrq *s, int err, struct ibv_recv_wr *wr,
+						 struct ibv_recv_wr **bad)
+{
+	err = new_refused(s, 0, s->marked.wr_id, err);
+	vsrq_give(s);
+	if (err)
+		*bad = wr;
+	return err;
+}
+
+/* One receive, which goes to the program's own NIC, as all do. */
+int hot_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	struct vsrq *s = gate_find(&gate_mine.srq, srq);
+	int err;
+
+	if (__builtin_expect(!s || !wr || wr->next, 0))
+		return post_list(srq, wr, bad);
+	short_lock_take(&s->lock);
+	if (__builtin_expect(!shift_srq_alone(&s->books) ||
+				     !shift_srq_post_usual(&s->books,
+							   (const struct shift_raw_recv *)wr,
+							   &s->marked.wr_id),
+			     0)) {
+		short_lock_give(&s->lock);
+		return post_list(srq, wr, bad);
+	}
+	s->marked.sg_list = wr->sg_list;
+	s->marked.num_sge = wr->num_sge;
+	err = s->post(srq, &s->marked, &s->refused);
+	if (__builtin_expect(err, 0))
+		return one_refused(s, err, wr, bad);
+	short_lock_give(&s->lock);
+	return 0;
 }

@@ -55,9 +55,11 @@ struct vsrq {
 	int stats; /* slot in the statistics, or -1 */
 
 	struct vsrq_rail rail[SHIFT_RAILS_MAX];
-	uint32_t evict;	     /* under lock: mask of NICs that QPs are to be asked to leave */
-	uint64_t timer_at;   /* under lock: when the background thread will look at it */
-	bool ending;	     /* under lock: the program destroys it: nothing is done with it */
+	uint32_t evict;	   /* under lock: mask of NICs that QPs are to be asked to leave */
+	uint64_t timer_at; /* under lock: when the background thread will look at it */
+	bool ending;	   /* under lock: the program destroys it: nothing is done with it */
+	/* Under the lock: what goes to the program's NIC in place of its receive. */
+	struct ibv_recv_wr marked, *refused;
 	_Atomic bool called; /* `call` is queued, with a reference */
 	struct bg_call call;
 	struct bg_timer timer; /* background thread; while it is set it has a reference */
@@ -88,8 +90,36 @@ static inline bool vsrq_owns(const struct vsrq *s, uint64_t wr_id)
 /* A completion that NIC k reports. Delivered: *wr_id becomes the program's; false: that receive is
  * not there any more, and *wr_id stays. Back: it is not delivered, and the receive is the program's
  * still. */
-bool vsrq_done(struct vsrq *s, unsigned int k, uint64_t *wr_id);
+static inline bool vsrq_done(struct vsrq *s, unsigned int k, uint64_t *wr_id);
 void vsrq_back(struct vsrq *s, unsigned int k, uint64_t wr_id);
+
+/* The books say what is to be done, and it is; gives the lock. */
+void vsrq_act(struct vsrq *s);
+
+/* The time is asked for only where the books need it. */
+static inline uint64_t vsrq_now(const struct vsrq *s)
+{
+	return shift_srq_alone(&s->books) ? 0 : now_ns();
+}
+
+/* Gives the lock. While all is on the program's own NIC there is nothing to do. */
+static inline void vsrq_give(struct vsrq *s)
+{
+	if (__builtin_expect(!shift_srq_alone(&s->books), 0))
+		vsrq_act(s);
+	else
+		short_lock_give(&s->lock);
+}
+
+static inline bool vsrq_done(struct vsrq *s, unsigned int k, uint64_t *wr_id)
+{
+	bool ok;
+
+	short_lock_take(&s->lock);
+	ok = shift_srq_done(&s->books, k, wr_id, vsrq_now(s));
+	vsrq_give(s);
+	return ok;
+}
 
 /* A completion of a twin on that NIC that is gone: likewise. */
 void vsrq_came_late(const struct nic *nic, uint64_t wr_id);
