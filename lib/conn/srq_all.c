@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "lib/base/log.h"
 #include "lib/conn/actions.h"
 #include "lib/conn/conn_lock.h"
 #include "lib/conn/drain.h"
@@ -40,18 +41,36 @@ static void find_qps(struct srq_qps *e)
 	vqp_each(note_qp, e);
 }
 
-/* lib/core takes no order while a switch is under way, nor for a rail that cannot take over. */
-static void qp_leaves_nic(struct vqp *v, unsigned int k)
+/* Can the connection be had to leave its rail? lib/core takes no order while a switch is under way,
+ * nor for a rail that cannot take over. */
+static bool can_move(struct vqp *v, unsigned int k)
 {
 	struct shift_conn_view view;
 
-	vqp_enter(v);
-	for (uint8_t i = 0; i < v->setup.peer_rails && vqp_rail(v) == k; i++) {
-		shift_conn_view(v->conn, &view);
-		if (view.state != SHIFT_ST_ACTIVE)
-			break;
+	shift_conn_view(v->conn, &view);
+	if (view.state != SHIFT_ST_ACTIVE || vqp_rail(v) != k)
+		return false;
+	for (uint8_t i = 0; i < v->setup.peer_rails && view.state == SHIFT_ST_ACTIVE; i++) {
 		if (i != k)
 			vqp_rail_event(v, SHIFT_EV_MIGRATE, i);
+		shift_conn_view(v->conn, &view);
+	}
+	return view.state != SHIFT_ST_ACTIVE;
+}
+
+/* A planned switch would wait for what is outstanding, and that waits for the receive that is
+ * missing: so this is a switch as if the NIC had refused a request. */
+static void qp_leaves_nic(struct vqp *v, unsigned int k)
+{
+	struct shift_event ev = {.type = SHIFT_EV_POST_FAILED, .rail = (uint8_t)k};
+
+	vqp_enter(v);
+	if (can_move(v, k)) {
+		ev.epoch = v->rails.armed_epoch[k];
+		log_info("QP %#x: leaves %s, where receives of its shared receive queue are "
+			 "missing",
+			 v->qpn, v->dev->nic[k]->name);
+		shift_conn_event(v->conn, &ev, now_ns());
 	}
 	vqp_leave(v);
 }

@@ -84,10 +84,9 @@ bool srq_qp_completed(struct vqp *v, uint8_t rail, struct ibv_wc *wc, bool deliv
 {
 	if (!v->hot.srq)
 		return deliver;
-	if (wc->status != IBV_WC_SUCCESS)
-		atomic_fetch_or(&v->rails.recv_flushed, 1u << rail);
 	if (!deliver) {
-		vsrq_back(v->hot.srq, rail, wc->wr_id);
+		if (vsrq_back(v->hot.srq, rail, wc->wr_id) && wc->status != IBV_WC_SUCCESS)
+			atomic_fetch_or(&v->rails.recv_flushed, 1u << rail);
 		return false;
 	}
 	if (vsrq_done(v->hot.srq, rail, &wc->wr_id))

@@ -304,11 +304,14 @@ static void drain_home_job(struct object *obj, struct nic *nic)
 
 /* --- completions ------------------------------------------------------------------------------ */
 
-void vsrq_back(struct vsrq *s, unsigned int k, uint64_t wr_id)
+bool vsrq_back(struct vsrq *s, unsigned int k, uint64_t wr_id)
 {
+	bool ok;
+
 	short_lock_take(&s->lock);
-	shift_srq_back(&s->books, k, wr_id, now_ns());
+	ok = shift_srq_back(&s->books, k, wr_id, now_ns());
 	vsrq_act(s);
+	return ok;
 }
 
 void vsrq_came_late(const struct nic *nic, uint64_t wr_id)

@@ -91,7 +91,7 @@ static inline bool vsrq_owns(const struct vsrq *s, uint64_t wr_id)
  * not there any more, and *wr_id stays. Back: it is not delivered, and the receive is the program's
  * still. */
 static inline bool vsrq_done(struct vsrq *s, unsigned int k, uint64_t *wr_id);
-void vsrq_back(struct vsrq *s, unsigned int k, uint64_t wr_id);
+bool vsrq_back(struct vsrq *s, unsigned int k, uint64_t wr_id); /* false likewise */
 
 /* The books say what is to be done, and it is; gives the lock. */
 void vsrq_act(struct vsrq *s);

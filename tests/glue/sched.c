@@ -33,7 +33,7 @@
 #endif
 
 enum { THREADS = 96, STACK_BYTES = 128 * 1024, TLS_BYTES = 1024, EVENTS = 1 << 15 };
-enum { STEPS_MAX = 3000000 };
+enum { STEPS_MAX = 6000000 };
 
 struct thread {
 	ucontext_t ctx;

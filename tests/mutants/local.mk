@@ -8,7 +8,7 @@ MUTANT_TABLES = \
 	tests/mutants/core-progress.mutants \
 	tests/mutants/core-psn.mutants tests/mutants/core-rails.mutants tests/mutants/core-replay.mutants \
 	tests/mutants/core-siphash.mutants tests/mutants/core-srq.mutants tests/mutants/core-switch.mutants tests/mutants/core-view.mutants \
-	tests/mutants/core-wrlog.mutants tests/mutants/nic.mutants tests/mutants/rdmacm.mutants tests/mutants/session.mutants tests/mutants/stats.mutants tests/mutants/verbs.mutants \
+	tests/mutants/core-wrlog.mutants tests/mutants/nic.mutants tests/mutants/rdmacm.mutants tests/mutants/session.mutants tests/mutants/srq.mutants tests/mutants/stats.mutants tests/mutants/verbs.mutants \
 	tests/mutants/wr.mutants
 EXTRA_DIST += tests/mutants/README tests/mutants/run tests/mutants/judges tests/mutants/open tests/mutants/preloaded tests/mutants/protected \
 	tests/mutants/mutants.test tests/mutants/run.bats $(MUTANT_TABLES)
