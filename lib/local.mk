@@ -35,14 +35,14 @@ lib_libshiftnic_la_SOURCES = \
 	lib/nic/ctrl_link.c lib/nic/ctrl_link.h lib/nic/ctrl_link_int.h lib/nic/ctrl_link_open.c \
 	lib/nic/ctrl_link_qp.c lib/nic/netlink.c lib/nic/netlink.h lib/nic/nic.c lib/nic/nic.h \
 	lib/nic/nic_gid.c lib/nic/nic_int.h lib/nic/nic_psn.c lib/nic/nic_vlan.c lib/nic/nic_watch.c lib/nic/peer_path.h \
-	lib/nic/probe.c lib/nic/probe.h lib/nic/probe_int.h lib/nic/probe_qp.c lib/nic/rq_psn.c \
+	lib/nic/probe.c lib/nic/probe.h lib/nic/probe_int.h lib/nic/probe_qp.c lib/nic/rc_qp.c lib/nic/rc_qp.h lib/nic/rq_psn.c \
 	lib/nic/rq_psn.h lib/nic/rq_psn_judge.c
 lib_libshiftnic_la_CFLAGS = $(AM_CFLAGS) -pthread $(IBVERBS_CFLAGS)
 
 # All rooms of the library but what it exports, and the real libibverbs; unit tests link with them as
 # they are, and bring verbs of their own.
 ROOMS_SOURCES = \
-	lib/base/assoc.c lib/base/assoc.h lib/base/plain_read.h \
+	lib/base/assoc.c lib/base/assoc.h lib/base/plain_read.h lib/base/post_errors.h \
 	lib/base/env.c lib/base/env.h lib/base/fds.h lib/base/find_symbol.h lib/base/fork.c lib/base/fork.h lib/base/gate.c lib/base/gate.h \
 	lib/base/log.c lib/base/log.h lib/base/pages.c lib/base/pages.h lib/base/rail_list.c lib/base/rail_list.h lib/base/real_rdmacm.h lib/base/real_verbs.h \
 	lib/base/read_wait.c lib/base/read_wait.h lib/base/reentry.c lib/base/reentry.h lib/base/uncancelled.h lib/base/sysfs.c lib/base/sysfs.h \

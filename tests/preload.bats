@@ -48,7 +48,6 @@ exports() { # FILE: names with versions
 		ibv_modify_srq@@IBVERBS_1.1
 		ibv_open_device@@IBVERBS_1.1
 		ibv_query_qp@@IBVERBS_1.1
-		ibv_query_srq@@IBVERBS_1.1
 		ibv_reg_dmabuf_mr@@IBVERBS_1.12
 		ibv_reg_mr@@IBVERBS_1.1
 		ibv_reg_mr_iova2@@IBVERBS_1.8

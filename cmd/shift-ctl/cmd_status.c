@@ -99,17 +99,12 @@ static void show_bypass(const struct stats_now *now)
 static void show_srq_nic(const struct stats_srq *q, unsigned int rail, const char **before)
 {
 	const struct stats_srq_nic *n = q->now.nic + rail;
-	bool has_all = q->now.uncounted && !rail;
 
-	if (!has_all && !n->receives && !n->live)
+	if (!n->receives && !n->live)
 		return;
 	fputs(*before, stdout);
 	*before = ", ";
-	if (has_all)
-		printf("all that are posted");
-	else
-		printf("%" PRIu32, n->receives);
-	printf(" on %s", shown(q->nic[rail]));
+	printf("%" PRIu32 " on %s", n->receives, shown(q->nic[rail]));
 	if (n->live)
 		printf(" (%" PRIu32 " queue pair%s)", n->live, n->live == 1 ? "" : "s");
 }
@@ -135,12 +130,8 @@ static void show_srq(const struct stats_srq *q)
 {
 	const char *before = ": ";
 
-	printf("  shared receive queue %" PRIu64 ": ", q->id);
-	if (q->now.uncounted)
-		printf("room for %" PRIu32 " receives", q->now.room);
-	else
-		printf("%" PRIu32 " receives posted, room for %" PRIu32, q->now.posted,
-		       q->now.room);
+	printf("  shared receive queue %" PRIu64 ": %" PRIu32 " receives posted, room for %" PRIu32,
+	       q->id, q->now.posted, q->now.room);
 	for (unsigned int i = 0; i < q->rails; i++)
 		show_srq_nic(q, i, &before);
 	if (q->now.waiting)

@@ -16,7 +16,9 @@
  * (gate_forget).
  *
  * Any thread. Gates are leaves in the order of locks: no lock is taken inside, but that of the keys
- * of threads, when a thread remembers a gate for the first time and its table has to grow.
+ * of threads, when a thread remembers a gate for the first time and its table has to grow, and that
+ * of an SRQ (lib/object/vsrq.h), with the leaves below it. Nobody who has one of these waits for a
+ * gate.
  */
 #ifndef SHIFT_BASE_GATE_H
 #define SHIFT_BASE_GATE_H

@@ -49,7 +49,6 @@
 	X(create_srq, "IBVERBS_1.1", struct ibv_srq *,                                             \
 	  (struct ibv_pd *, struct ibv_srq_init_attr *))                                           \
 	X(modify_srq, "IBVERBS_1.1", int, (struct ibv_srq *, struct ibv_srq_attr *, int))          \
-	X(query_srq, "IBVERBS_1.1", int, (struct ibv_srq *, struct ibv_srq_attr *))                \
 	X(destroy_srq, "IBVERBS_1.1", int, (struct ibv_srq *))                                     \
 	X(create_qp, "IBVERBS_1.1", struct ibv_qp *, (struct ibv_pd *, struct ibv_qp_init_attr *)) \
 	X(query_qp, "IBVERBS_1.1", int,                                                            \

@@ -347,6 +347,17 @@ static bool arm_answer(struct vqp *v, struct rail_jobs *j, const struct arming *
 	return !again;
 }
 
+static int arm_or_warn(struct vqp *v, uint8_t rail, const struct arm_input *in)
+{
+	int err = arm_qp(v, rail, in);
+
+	if (err)
+		log_warn("QP %#x: cannot bring its twin on %s to RTS (%s); is the peer's rail %u "
+			 "reachable from there?",
+			 v->qpn, v->dev->nic[rail]->name, strerror(err > 0 ? err : -err), rail);
+	return err;
+}
+
 static void arm_run(struct job *job)
 {
 	struct rail_jobs *j = (struct rail_jobs *)((char *)job - offsetof(struct rail_jobs, arms));
@@ -359,14 +370,9 @@ static void arm_run(struct job *job)
 		arm_take_input(v, j, &in);
 		pause_hang(v, STATS_PHASE_ARM);
 		self_qps_follow(v, j->rail); /* before the first packet can come there */
-		err = srq_qp_join(v, j->rail, SRQ_JOIN_NS) ? arm_qp(v, j->rail, &in) : EAGAIN;
+		err = srq_qp_join(v, j->rail, SRQ_JOIN_NS) ? arm_or_warn(v, j->rail, &in) : EAGAIN;
 		if (!err)
 			srq_qp_await_supply(v, j->rail);
-		else
-			log_warn("QP %#x: cannot bring its twin on %s to RTS (%s); is the peer's "
-				 "rail %u reachable from there?",
-				 v->qpn, v->dev->nic[j->rail]->name, strerror(err > 0 ? err : -err),
-				 j->rail);
 		pthread_mutex_lock(&v->lock);
 		late = !j->arm_since;
 		pthread_mutex_unlock(&v->lock);

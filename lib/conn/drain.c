@@ -195,7 +195,7 @@ void vqp_drain(struct vqp *v)
 static void cq_drain_for(struct vqp *v, struct vcq *cq)
 {
 	pthread_mutex_lock(&cq->drain_lock);
-	if (!v->life.gone)
+	if (!v->life.gone && !cq->bypassed)
 		vcq_drain(cq);
 	pthread_mutex_unlock(&cq->drain_lock);
 }

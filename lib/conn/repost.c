@@ -5,18 +5,12 @@
 #include <string.h>
 
 #include "lib/base/log.h"
+#include "lib/base/post_errors.h"
 #include "lib/conn/peer_keys.h"
-
-/* Is the request at fault, and not the NIC? ENOSPC is a full queue to soft-RoCE's ibv_wr_*. */
-static bool is_program_mistake(int err)
-{
-	return err == ENOMEM || err == ENOSPC || err == EINVAL || err == EOPNOTSUPP ||
-	       err == ENOTSUP;
-}
 
 bool repost_is_for_program(const struct vqp *v, int err)
 {
-	return is_program_mistake(err) || !vqp_is_protected(v);
+	return post_is_mistaken(err) || !vqp_is_protected(v);
 }
 
 /* --- sends ------------------------------------------------------------------------------------ */

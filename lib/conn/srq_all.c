@@ -48,7 +48,7 @@ static bool can_move(struct vqp *v, unsigned int k)
 	struct shift_conn_view view;
 
 	shift_conn_view(v->conn, &view);
-	if (view.state != SHIFT_ST_ACTIVE || vqp_rail(v) != k)
+	if (v->life.gone || view.state != SHIFT_ST_ACTIVE || view.r != k)
 		return false;
 	for (uint8_t i = 0; i < v->setup.peer_rails && view.state == SHIFT_ST_ACTIVE; i++) {
 		if (i != k)
@@ -81,8 +81,7 @@ static void with_qps(struct vsrq *s, void (*fn)(struct vqp *v, unsigned int k), 
 
 	find_qps(&e);
 	for (size_t i = 0; i < e.n; i++) {
-		if (!e.qps[i]->life.gone)
-			fn(e.qps[i], k);
+		fn(e.qps[i], k);
 		object_put(&e.qps[i]->obj);
 	}
 	free(e.qps);
@@ -96,8 +95,7 @@ void srq_qps_evict(struct vsrq *s, unsigned int k)
 static void feed_qp(struct vqp *v, unsigned int k)
 {
 	(void)k;
-	if (!v->send_cq->bypassed && !v->recv_cq->bypassed)
-		vqp_drain_unless_gone(v);
+	vqp_drain_unless_gone(v);
 }
 
 void srq_qps_feed(struct vsrq *s)

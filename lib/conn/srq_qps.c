@@ -26,8 +26,12 @@ bool srq_qp_join(struct vqp *v, uint8_t rail, uint64_t max_ns)
 	if (atomic_load(&v->rails.joined) >> rail & 1)
 		return true;
 	while (!vsrq_join(v->hot.srq, rail)) {
-		if (v->life.gone || now_ns() >= end)
+		if (v->life.gone || now_ns() >= end) {
+			log_warn("QP %#x: cannot use %s yet: receives that its shared receive "
+				 "queue had there before are not out",
+				 v->qpn, v->dev->nic[rail]->name);
 			return false;
+		}
 		srq_pause();
 	}
 	atomic_fetch_or(&v->rails.joined, 1u << rail);
@@ -73,7 +77,7 @@ void srq_qp_ended(struct vqp *v)
 {
 	for (uint8_t i = 0; i < v->dev->rails; i++)
 		if (has_left(v, i))
-			vsrq_leave_ended(v->hot.srq, i);
+			vsrq_leave(v->hot.srq, i, false);
 }
 
 /* --- completions ------------------------------------------------------------------------------ */

@@ -14,6 +14,7 @@
 #include "lib/base/worker.h"
 #include "lib/core/psn.h"
 #include "lib/nic/nic_int.h"
+#include "lib/nic/rc_qp.h"
 
 enum {
 	LOOKS_MAX = 51,
@@ -193,8 +194,7 @@ static bool pair_arm(const struct rq_psn_measurement *m, struct ibv_qp *qp,
 		     const struct ibv_qp *peer, uint32_t first)
 {
 	const struct nic *nic = m->nic;
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT,
-				   .port_num = nic->port,
+	struct ibv_qp_attr attr = {.port_num = nic->port,
 				   .qp_access_flags = IBV_ACCESS_REMOTE_WRITE,
 				   .path_mtu = nic->port_attr.active_mtu,
 				   .dest_qp_num = peer->qp_num,
@@ -216,20 +216,7 @@ static bool pair_arm(const struct rq_psn_measurement *m, struct ibv_qp *qp,
 		attr.ah_attr.grh.sgid_index = (uint8_t)m->gid_index;
 		attr.ah_attr.grh.hop_limit = 64;
 	}
-	if (!to_state(qp, IBV_QPS_RESET) ||
-	    real.modify_qp(qp, &attr,
-			   IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS))
-		return false;
-	attr.qp_state = IBV_QPS_RTR;
-	if (real.modify_qp(qp, &attr,
-			   IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-				   IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-				   IBV_QP_MIN_RNR_TIMER))
-		return false;
-	attr.qp_state = IBV_QPS_RTS;
-	return !real.modify_qp(qp, &attr,
-			       IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-				       IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+	return to_state(qp, IBV_QPS_RESET) && rc_qp_to_rts(qp, &attr);
 }
 
 /* ---- a round -------------------------------------------------------------------------------- */

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include "lib/object/srq_drainer.h"
 
-#include <string.h>
 #include <sys/random.h>
 #include <time.h>
 
-#include "lib/base/log.h"
 #include "lib/base/poll_deadline.h"
 #include "lib/base/real_verbs.h"
+#include "lib/nic/rc_qp.h"
 
 /* wr_id of its sends. No receive has it (struct vsrq). */
 #define SEND_ID 0
@@ -85,7 +84,6 @@ static bool drainer_arm(struct srq_drainer *d, const struct srq_place *at)
 {
 	struct ibv_qp *qp = d->qp;
 	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT,
 		.port_num = at->nic->port,
 		.path_mtu = at->nic->port_attr.active_mtu,
 		.dest_qp_num = qp->qp_num,
@@ -101,23 +99,9 @@ static bool drainer_arm(struct srq_drainer *d, const struct srq_place *at)
 		attr.sq_psn = 1;
 	attr.rq_psn = attr.sq_psn;
 	own_path(at, &attr);
-	drainer_to_state(
-		d, IBV_QPS_ERR); /* if it could not be before: soft-RoCE must not be RESET in RTS */
-	if (drainer_to_state(d, IBV_QPS_RESET) ||
-	    real.modify_qp(qp, &attr,
-			   IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS))
-		return false;
-	attr.qp_state = IBV_QPS_RTR;
-	if (real.modify_qp(qp, &attr,
-			   IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-				   IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-				   IBV_QP_MIN_RNR_TIMER))
-		return false;
-	attr.qp_state = IBV_QPS_RTS;
-	d->armed = !real.modify_qp(qp, &attr,
-				   IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-					   IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-					   IBV_QP_MAX_QP_RD_ATOMIC);
+	/* If it could not be before: soft-RoCE must not be RESET in RTS. */
+	drainer_to_state(d, IBV_QPS_ERR);
+	d->armed = !drainer_to_state(d, IBV_QPS_RESET) && rc_qp_to_rts(qp, &attr);
 	return d->armed;
 }
 

@@ -11,6 +11,7 @@
 #include "lib/base/gate.h"
 #include "lib/base/log.h"
 #include "lib/base/pages.h"
+#include "lib/base/post_errors.h"
 #include "lib/base/real_verbs.h"
 #include "lib/base/reentry.h"
 
@@ -103,7 +104,7 @@ static void take_action(struct vsrq *s, const struct shift_srq_action *a)
 		return;
 	case SHIFT_SRQ_ACT_DRAIN:
 		s->rail[a->nic].to_drain = a->count;
-		s->rail[a->nic].asked = true;
+		s->rail[a->nic].asked = s->rail[a->nic].has_drainer = true;
 		return;
 	case SHIFT_SRQ_ACT_EVICT: s->evict |= 1u << a->nic; return;
 	case SHIFT_SRQ_ACT_COUNT: return;
@@ -198,7 +199,8 @@ static void srq_look(struct vsrq *s)
 		if (evict >> k & 1)
 			calls.evict(s, k);
 	short_lock_take(&s->lock);
-	at = s->timer_at = shift_srq_deadline(&s->books);
+	/* What is due of an SRQ that is being destroyed would be due for ever. */
+	at = s->timer_at = s->ending ? UINT64_MAX : shift_srq_deadline(&s->books);
 	short_lock_give(&s->lock);
 	set_timer(s, at);
 }
@@ -350,13 +352,6 @@ void vsrq_leave(struct vsrq *s, unsigned int k, bool cut)
 	vsrq_act(s);
 }
 
-void vsrq_leave_ended(struct vsrq *s, unsigned int k)
-{
-	short_lock_take(&s->lock);
-	shift_srq_leave(&s->books, k, !shift_srq_alone(&s->books), now_ns());
-	vsrq_act(s);
-}
-
 bool vsrq_supplied(struct vsrq *s, unsigned int k)
 {
 	bool ok;
@@ -497,11 +492,22 @@ static struct vsrq *srq_new(struct ibv_srq *srq, struct vdev *dev, struct vpd *p
 }
 
 /* Under a tag that no other SRQ has. */
+static bool take_tag(struct vsrq *s, uint64_t tag)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	bool ok;
+
+	pthread_mutex_lock(&lock);
+	ok = tag && !table_get(&by_tag, tag) && !table_put(&by_tag, tag, s);
+	pthread_mutex_unlock(&lock);
+	return ok;
+}
+
 static bool srq_publish(struct vsrq *s)
 {
 	uint64_t tag = s->first_id >> 48;
 
-	if (!tag || table_get(&by_tag, tag) || table_put(&by_tag, tag, s))
+	if (!take_tag(s, tag))
 		return false;
 	if (!table_put(&srqs, (uintptr_t)s->srq, s))
 		return true;
@@ -548,11 +554,13 @@ static void end_home_drainer(struct object *obj, struct nic *nic)
 	srq_drainer_end(&((struct vsrq *)obj)->rail[0].drainer);
 }
 
-static void set_ending(struct vsrq *s, bool ending)
+/* Returns whether there may be a drainer on the program's NIC. */
+static bool set_ending(struct vsrq *s, bool ending)
 {
 	short_lock_take(&s->lock);
 	s->ending = ending;
 	vsrq_act(s);
+	return s->rail[0].has_drainer; /* while it is ending no drain begins */
 }
 
 /* Our drainer would make the verb fail. If the program's own QPs do, it is made again when it is
@@ -564,12 +572,13 @@ int hook_destroy_srq(struct ibv_srq *srq)
 
 	if (s && fork_in_child_warn()) {
 		table_remove_forked(&srqs, (uintptr_t)srq);
+		gate_forget_key(srq);
 		s = NULL;
 	}
 	if (!s)
 		return quietly(real.destroy_srq(srq));
-	set_ending(s, true);
-	object_jobs_wait(&s->obj, &s->dev->nic[0], 1, end_home_drainer);
+	if (set_ending(s, true))
+		object_jobs_wait(&s->obj, &s->dev->nic[0], 1, end_home_drainer);
 	gate_forget_key(srq); /* after the verb another SRQ may be made at this address */
 	err = quietly(real.destroy_srq(srq));
 	if (err) {
@@ -587,12 +596,7 @@ int hook_destroy_srq(struct ibv_srq *srq)
 	return 0;
 }
 
-/* --- size and limit --------------------------------------------------------------------------- */
-
-int hook_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
-{
-	return quietly(real.query_srq(srq, attr));
-}
+/* --- size ------------------------------------------------------------------------------------- */
 
 /* On the NIC's worker. A shadow that cannot grow refuses what is too much for it, and that stays on
  * other NICs. */
@@ -648,7 +652,7 @@ int hook_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
  * another NIC. Under the lock. */
 static int new_refused(struct vsrq *s, int nic, uint64_t id, int err)
 {
-	if (nic || err != ENOMEM) {
+	if (nic || !post_is_mistaken(err)) {
 		shift_srq_refused(&s->books, id, now_ns());
 		return 0;
 	}

@@ -30,6 +30,7 @@ struct vsrq_rail {
 	struct srq_drainer drainer;    /* of the NIC's worker */
 	uint32_t to_drain;	       /* under lock: so many are asked of the drainer */
 	bool asked;		       /* under lock: its job is to be submitted */
+	bool has_drainer;	       /* under lock: it was asked for one, ever */
 };
 
 /*
@@ -42,24 +43,23 @@ struct vsrq {
 	struct ibv_srq *srq; /* the program's */
 	int (*post)(struct ibv_srq *, struct ibv_recv_wr *, struct ibv_recv_wr **);
 	struct short_lock lock;
-	struct shift_srq books; /* under lock */
+	/* Under lock: */
+	struct ibv_recv_wr marked, *refused; /* what goes to the program's NIC for its receive */
+	struct shift_srq books;
 
 	/* Constant. */
 	struct vdev *dev;
 	struct vpd *pd;
-	struct ibv_srq_attr
-		attr; /* as accepted; srq_limit: under lock, as the program has armed it */
-	void *memory; /* of the books; under lock */
+	struct ibv_srq_attr attr; /* as accepted; max_wr: under lock */
+	void *memory;		  /* of the books; under lock */
 	size_t bytes;
 	uint64_t first_id;
 	int stats; /* slot in the statistics, or -1 */
 
 	struct vsrq_rail rail[SHIFT_RAILS_MAX];
-	uint32_t evict;	   /* under lock: mask of NICs that QPs are to be asked to leave */
-	uint64_t timer_at; /* under lock: when the background thread will look at it */
-	bool ending;	   /* under lock: the program destroys it: nothing is done with it */
-	/* Under the lock: what goes to the program's NIC in place of its receive. */
-	struct ibv_recv_wr marked, *refused;
+	uint32_t evict;	     /* under lock: mask of NICs that QPs are to be asked to leave */
+	uint64_t timer_at;   /* under lock: when the background thread will look at it */
+	bool ending;	     /* under lock: the program destroys it: nothing is done with it */
 	_Atomic bool called; /* `call` is queued, with a reference */
 	struct bg_call call;
 	struct bg_timer timer; /* background thread; while it is set it has a reference */
@@ -132,10 +132,6 @@ void vsrq_translate(struct ibv_wc *wc);
 bool vsrq_join(struct vsrq *s, unsigned int k);
 void vsrq_leave(struct vsrq *s, unsigned int k, bool cut);
 
-/* The same at an end of the program's own making: it may have cut a message only where stock verbs
- * would have lost the receive, too. */
-void vsrq_leave_ended(struct vsrq *s, unsigned int k);
-
 /* Has NIC k a receive, or is none to be had? */
 bool vsrq_supplied(struct vsrq *s, unsigned int k);
 
@@ -155,7 +151,6 @@ void vsrq_tell_all(void);
 struct ibv_srq *hook_created_srq(struct ibv_srq *srq, struct ibv_pd *pd,
 				 const struct ibv_srq_init_attr *attr);
 int hook_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask);
-int hook_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr);
 int hook_destroy_srq(struct ibv_srq *srq);
 int hot_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 

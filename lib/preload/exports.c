@@ -241,13 +241,6 @@ EXPORT int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int ma
 	return uncancelled(hook_modify_srq(srq, attr, mask));
 }
 
-EXPORT int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
-{
-	if (must_pass())
-		return REAL(EOPNOTSUPP, query_srq, srq, attr);
-	return uncancelled(hook_query_srq(srq, attr));
-}
-
 EXPORT int ibv_destroy_srq(struct ibv_srq *srq)
 {
 	if (must_pass())

@@ -242,10 +242,7 @@ static void add_srq_nics(cJSON *o, const struct stats_srq *q)
 		cJSON *nic = cJSON_CreateObject();
 
 		cJSON_AddStringToObject(nic, "nic", q->nic[i]);
-		if (q->now.uncounted && !i)
-			cJSON_AddNullToObject(nic, "receives");
-		else
-			add_number(nic, "receives", n->receives);
+		add_number(nic, "receives", n->receives);
 		add_number(nic, "held", n->held);
 		add_number(nic, "ghosts", n->ghosts);
 		add_number(nic, "queue_pairs", n->live);
@@ -260,10 +257,7 @@ static cJSON *srq_json(const struct stats_srq *q)
 
 	add_number(o, "queue", q->id);
 	add_number(o, "room", q->now.room);
-	if (q->now.uncounted)
-		cJSON_AddNullToObject(o, "posted");
-	else
-		add_number(o, "posted", q->now.posted);
+	add_number(o, "posted", q->now.posted);
 	add_number(o, "waiting", q->now.waiting);
 	add_srq_nics(o, q);
 	cJSON_AddItemToObject(o, "counters", srq_counters_json(&q->now.counters));

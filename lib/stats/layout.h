@@ -203,11 +203,10 @@ struct stats_srq_nic {
 
 /* What changes of a shared receive queue (doc/srq.md). */
 struct stats_srq_state {
-	uint32_t room;	    /* for so many receives */
-	uint32_t posted;    /* the program's, wherever they lie */
-	uint32_t waiting;   /* of them, that lie on no NIC */
-	uint32_t uncounted; /* NIC 0 has all of them, and nobody counts them: posted and
-			       nic[0].receives say nothing */
+	uint32_t room;	  /* for so many receives */
+	uint32_t posted;  /* the program's, wherever they lie */
+	uint32_t waiting; /* of them, that lie on no NIC */
+	uint32_t unused;
 	struct stats_srq_nic nic[SHIFT_RAILS_MAX];
 	struct shift_srq_stats counters;
 };

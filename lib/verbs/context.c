@@ -50,13 +50,17 @@ static struct ibv_cq_ex *create_cq_ex(struct ibv_context *ctx, struct ibv_cq_ini
 static struct ibv_srq *create_srq_ex(struct ibv_context *ctx, struct ibv_srq_init_attr_ex *attr)
 {
 	struct vdev *dev = vdev_find(ctx);
-	struct ibv_srq *srq = with_room(ctx, dev->create_srq_ex(ctx, attr));
+	struct ibv_srq *srq;
 	bool basic = attr->comp_mask & IBV_SRQ_INIT_ATTR_PD &&
 		     (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) ||
 		      attr->srq_type == IBV_SRQT_BASIC);
 
-	if (!srq || hooks_off || !basic)
+	if (hooks_off)
+		return dev->create_srq_ex(ctx, attr);
+	srq = with_room(ctx, dev->create_srq_ex(ctx, attr));
+	if (!basic)
 		return srq;
+	/* The extended attributes begin with the plain ones. */
 	return hook_created_srq(srq, attr->pd, (struct ibv_srq_init_attr *)attr);
 }
 

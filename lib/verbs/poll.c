@@ -131,16 +131,6 @@ static inline bool count_known(struct vcq *cq, struct ibv_wc *wc)
 	return v && count_for(v, wc);
 }
 
-/* Likewise a receive of an SRQ. Not above: who polls one completion would save a register for it.
- */
-static inline bool count_shared(struct vcq *cq, struct ibv_wc *wc)
-{
-	struct vqp *v = assoc_find(&cq->qps, wc->qp_num);
-
-	return v && v->hot.srq && wc->status == IBV_WC_SUCCESS && wc->opcode & IBV_WC_RECV &&
-	       srq_qp_count(v, &wc->wr_id);
-}
-
 /* Counts any other completion. */
 static void count_one(struct vqp *v, struct ibv_wc *wc)
 {
@@ -151,8 +141,6 @@ static void count_one(struct vqp *v, struct ibv_wc *wc)
 	};
 	struct shift_wc out = {.wr_id = wc->wr_id};
 
-	if (cqe.is_recv && srq_qp_count(v, &wc->wr_id))
-		return;
 	shift_conn_cqe(v->conn, &cqe, &out, 0);
 	wc->wr_id = out.wr_id;
 }
@@ -163,7 +151,7 @@ static int count_completions(struct vcq *cq, int n, struct ibv_wc *wc)
 	for (int i = 0; i < n; i++) {
 		struct vqp *v;
 
-		if (count_known(cq, &wc[i]) || count_shared(cq, &wc[i]))
+		if (count_known(cq, &wc[i]))
 			continue;
 		v = qp_of(cq, wc[i].qp_num);
 		if (!v) {
@@ -172,7 +160,8 @@ static int count_completions(struct vcq *cq, int n, struct ibv_wc *wc)
 		}
 		if (__builtin_expect(wc[i].status != IBV_WC_SUCCESS, 0))
 			return i;
-		count_one(v, &wc[i]);
+		if (!(wc[i].opcode & IBV_WC_RECV) || !srq_qp_count(v, &wc[i].wr_id))
+			count_one(v, &wc[i]);
 	}
 	return n;
 }
@@ -299,6 +288,7 @@ static __attribute__((noinline)) int polled_unlike(struct vcq *cq, int got)
 	return got;
 }
 
+/* One receive, which is in no log: of an SRQ? */
 static __attribute__((noinline)) int polled_shared(struct vcq *cq, struct vqp *v)
 {
 	struct ibv_wc *wc = gate_mark(&cq->gate);

@@ -323,7 +323,6 @@ void srq_flush(struct fake_qp *q);
 void srq_reset(struct fake_qp *q);
 struct ibv_srq *real_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr);
 int real_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask);
-int real_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr);
 int real_destroy_srq(struct ibv_srq *srq);
 int op_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 

@@ -159,15 +159,6 @@ int real_destroy_srq(struct ibv_srq *srq)
 	return 0;
 }
 
-int real_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
-{
-	const struct fake_srq *s = (struct fake_srq *)srq;
-
-	verbs_ask(s->nic, 20 * NS_US);
-	*attr = (struct ibv_srq_attr){.max_wr = s->max, .max_sge = 4};
-	return 0;
-}
-
 int real_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
 {
 	(void)srq;

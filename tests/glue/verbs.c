@@ -495,7 +495,6 @@ void verbs_setup(void)
 		.ack_cq_events = real_ack_cq_events,
 		.create_srq = real_create_srq,
 		.modify_srq = real_modify_srq,
-		.query_srq = real_query_srq,
 		.destroy_srq = real_destroy_srq,
 		.create_cq = real_create_cq,
 		.resize_cq = real_resize_cq,

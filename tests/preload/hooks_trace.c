@@ -182,12 +182,6 @@ int hook_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
 	return real.modify_srq(srq, attr, mask);
 }
 
-int hook_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
-{
-	say("query_srq");
-	return real.query_srq(srq, attr);
-}
-
 int hook_destroy_srq(struct ibv_srq *srq)
 {
 	say("destroy_srq");

@@ -7,7 +7,7 @@
  *   add QPN | failover QPN | failback QPN | migrate QPN | giveup QPN | remove QPN |
  *   unprotect QPN REASON | bypass NIC REASON (numbers) | hello (to shift-kvd, waits) | crash
  *   srq ROOM | srq_at SLOT ROOM POSTED WAITING (RECEIVES HELD GHOSTS LIVE STUCK)... (of each NIC) |
- *   srq_fast SLOT ROOM LIVE | srq_remove SLOT
+ *   srq_remove SLOT
  */
 #include <poll.h>
 #include <signal.h>
@@ -172,15 +172,6 @@ static void tell_srq(char *numbers)
 	stats_srq_update(slot, &s);
 }
 
-static void tell_fast_srq(char *numbers)
-{
-	int slot = (int)next_number(&numbers);
-	struct stats_srq_state s = {.room = next_number(&numbers), .uncounted = true};
-
-	s.nic[0].live = next_number(&numbers);
-	stats_srq_update(slot, &s);
-}
-
 /* False: it is no command for SRQs. */
 static bool obey_srq(const char *command, char *numbers)
 {
@@ -188,8 +179,6 @@ static bool obey_srq(const char *command, char *numbers)
 		stats_srq_add(2, srq_nics, next_number(&numbers));
 	else if (!strcmp(command, "srq_at"))
 		tell_srq(numbers);
-	else if (!strcmp(command, "srq_fast"))
-		tell_fast_srq(numbers);
 	else if (!strcmp(command, "srq_remove"))
 		stats_srq_remove((int)next_number(&numbers));
 	else

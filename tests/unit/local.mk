@@ -345,7 +345,7 @@ tests_unit_test_rq_psn_judge_LDADD = lib/libshiftcore.la $(CMOCKA_LIBS)
 check_PROGRAMS += tests/unit/test_rq_psn
 TESTS += tests/unit/test_rq_psn
 tests_unit_test_rq_psn_SOURCES = tests/unit/test_rq_psn.c \
-	lib/nic/rq_psn.c lib/nic/rq_psn.h lib/nic/rq_psn_judge.c
+	lib/nic/rc_qp.c lib/nic/rc_qp.h lib/nic/rq_psn.c lib/nic/rq_psn.h lib/nic/rq_psn_judge.c
 tests_unit_test_rq_psn_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
 tests_unit_test_rq_psn_LDADD = lib/libshiftcore.la $(CMOCKA_LIBS)
 

@@ -436,13 +436,6 @@ static void as_json(void **state)
 	assert_non_null(strstr(text, "\"shared_receive_queues\":{\"ever\":1,\"live\":1,"
 				     "\"refused\":0,\"counters\":{"));
 	free(text);
-	s.uncounted = true;
-	stats_srq_update(0, &s);
-	text = json_now();
-	assert_non_null(strstr(text, "\"room\":1023,\"posted\":null,"));
-	assert_non_null(strstr(text, "\"mlx5_0\",\"receives\":null,"));
-	assert_non_null(strstr(text, "\"mlx5_1\",\"receives\":132,"));
-	free(text);
 }
 
 static void none_of_it_without_one(void **state)
