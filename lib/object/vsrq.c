@@ -199,7 +199,7 @@ static void srq_look(struct vsrq *s)
 		if (evict >> k & 1)
 			calls.evict(s, k);
 	short_lock_take(&s->lock);
-	/* What is due of an SRQ that is being destroyed would be due for ever. */
+	/* At its end no action is taken, so one that is due would be due for ever. */
 	at = s->timer_at = s->ending ? UINT64_MAX : shift_srq_deadline(&s->books);
 	short_lock_give(&s->lock);
 	set_timer(s, at);

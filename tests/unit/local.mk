@@ -224,6 +224,13 @@ tests_unit_test_short_lock_SOURCES = tests/unit/test_short_lock.c lib/base/short
 tests_unit_test_short_lock_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS)
 tests_unit_test_short_lock_LDADD = $(CMOCKA_LIBS)
 
+check_PROGRAMS += tests/unit/test_vsrq
+TESTS += tests/unit/test_vsrq
+tests_unit_test_vsrq_SOURCES = tests/unit/test_vsrq.c lib/object/vsrq.c lib/base/short_lock.c lib/base/table.c \
+	lib/base/gate.c lib/base/assoc.c
+tests_unit_test_vsrq_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS) -DSHIFT_CHECKED
+tests_unit_test_vsrq_LDADD = $(core_test_libs)
+
 check_PROGRAMS += tests/unit/test_assoc tests/unit/test_gate tests/unit/test_fast
 TESTS += tests/unit/test_assoc tests/unit/test_gate tests/unit/test_fast
 tests_unit_test_assoc_SOURCES = tests/unit/test_assoc.c lib/base/assoc.c lib/base/assoc.h \
