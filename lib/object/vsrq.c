@@ -276,9 +276,11 @@ static void drain_rail(struct vsrq *s, unsigned int k)
 	count = s->rail[k].to_drain;
 	ending = s->ending;
 	short_lock_give(&s->lock);
-	if (drain_place(s, k, &at) && !ending)
+	/* The program's may be gone by now. */
+	if (!ending && drain_place(s, k, &at))
 		how = srq_drainer_run(d, &at, count, drain_took, &told);
-	log_debug("SRQ %p: drain of %u from %s: %d", (void *)s->srq, count, at.nic->name, how);
+	log_debug("SRQ %p: drain of %u from %s: %d", (void *)s->srq, count, s->dev->nic[k]->name,
+		  how);
 	if (how == SHIFT_SRQ_RNR)
 		calls.feed(s);
 	short_lock_take(&s->lock);
