@@ -617,24 +617,41 @@ static void grow_shadow(struct object *obj, struct nic *nic)
 	}
 }
 
+struct books_memory {
+	void *memory;
+	size_t bytes;
+};
+
+/* Under the lock. Returns what is not needed any more: another thread may have grown them further.
+ */
+static struct books_memory books_take(struct vsrq *s, struct books_memory m, uint32_t room)
+{
+	struct books_memory old = {s->memory, s->bytes};
+
+	if (room <= s->attr.max_wr)
+		return m;
+	shift_srq_grow(&s->books, m.memory, room);
+	s->memory = m.memory;
+	s->bytes = m.bytes;
+	s->attr.max_wr = room;
+	return old;
+}
+
 /* The provider of the program's own NIC has room for so many now. */
 static void books_grow(struct vsrq *s, uint32_t room)
 {
-	size_t bytes = shift_srq_size(room, s->attr.max_sge), old_bytes = s->bytes;
-	void *memory = bytes ? pages_get(bytes) : NULL, *old = s->memory;
+	struct books_memory m = {.bytes = shift_srq_size(room, s->attr.max_sge)}, old;
 
-	if (!memory) {
+	m.memory = m.bytes ? pages_get(m.bytes) : NULL;
+	if (!m.memory) {
 		log_error("out of memory: a shared receive queue stays as small as it was");
 		return;
 	}
 	short_lock_take(&s->lock);
-	shift_srq_grow(&s->books, memory, room);
-	s->memory = memory;
-	s->bytes = bytes;
-	s->attr.max_wr = room;
+	old = books_take(s, m, room);
 	short_lock_give(&s->lock);
-	pages_put(old, old_bytes);
-	for (unsigned int k = 1; k < s->dev->rails; k++)
+	pages_put(old.memory, old.bytes);
+	for (unsigned int k = 1; k < s->dev->rails && old.memory != m.memory; k++)
 		object_job(&s->obj, s->dev->nic[k], grow_shadow);
 }
 
