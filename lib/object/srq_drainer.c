@@ -107,10 +107,13 @@ static bool drainer_arm(struct srq_drainer *d, const struct srq_place *at)
 
 void srq_drainer_end(struct srq_drainer *d)
 {
-	struct ibv_qp *qp = atomic_exchange(&d->qp, NULL);
+	struct ibv_qp *qp = atomic_load(&d->qp);
 
+	/* It waits until events of the QP are acknowledged. A thread of the program may have one in
+	 * its hand, and is asking whose it is. */
 	if (qp)
 		real.destroy_qp(qp);
+	atomic_store(&d->qp, NULL);
 	if (d->cq)
 		real.destroy_cq(d->cq);
 	d->cq = NULL;

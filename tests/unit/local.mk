@@ -224,8 +224,11 @@ tests_unit_test_short_lock_SOURCES = tests/unit/test_short_lock.c lib/base/short
 tests_unit_test_short_lock_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS)
 tests_unit_test_short_lock_LDADD = $(CMOCKA_LIBS)
 
-check_PROGRAMS += tests/unit/test_vsrq
-TESTS += tests/unit/test_vsrq
+check_PROGRAMS += tests/unit/test_vsrq tests/unit/test_srq_drainer
+TESTS += tests/unit/test_vsrq tests/unit/test_srq_drainer
+tests_unit_test_srq_drainer_SOURCES = tests/unit/test_srq_drainer.c lib/object/srq_drainer.c
+tests_unit_test_srq_drainer_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
+tests_unit_test_srq_drainer_LDADD = $(IBVERBS_LIBS) $(CMOCKA_LIBS)
 tests_unit_test_vsrq_SOURCES = tests/unit/test_vsrq.c lib/object/vsrq.c lib/base/short_lock.c lib/base/table.c \
 	lib/base/gate.c lib/base/assoc.c
 tests_unit_test_vsrq_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS) -DSHIFT_CHECKED
