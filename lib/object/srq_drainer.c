@@ -26,10 +26,11 @@ enum {
 struct drain {
 	struct srq_drainer *d;
 	const struct srq_place *at;
-	void (*took)(void *arg, uint64_t id);
+	bool (*took)(void *arg, uint64_t id);
 	void *arg;
 	uint32_t posted, ended, done; /* sends: all, those with a completion, with success */
 	uint32_t taken;
+	bool unwanted;		   /* took() said so */
 	enum ibv_wc_status status; /* the first that was no success */
 };
 
@@ -132,7 +133,7 @@ static void drain_take(struct drain *r, const struct ibv_wc *wc)
 			r->status = wc->status;
 	} else if (ok) { /* what an error names may be of an earlier life (doc/srq.md, S6) */
 		r->taken++;
-		r->took(r->arg, wc->wr_id);
+		r->unwanted |= !r->took(r->arg, wc->wr_id);
 	}
 }
 
@@ -197,8 +198,8 @@ static enum shift_srq_drain drain_result(const struct drain *r, uint32_t count)
 }
 
 static enum shift_srq_drain drain_once(struct srq_drainer *d, const struct srq_place *at,
-				       uint32_t count, void (*took)(void *arg, uint64_t id),
-				       void *arg)
+				       uint32_t count, bool (*took)(void *arg, uint64_t id),
+				       void *arg, bool *unwanted)
 {
 	struct drain r = {.d = d, .at = at, .took = took, .arg = arg};
 
@@ -212,25 +213,27 @@ static enum shift_srq_drain drain_once(struct srq_drainer *d, const struct srq_p
 		drain_wait(&r, LATE_MAX_NS);
 	if (r.posted < count || r.done < r.posted || !drain_has_all(&r))
 		drain_settle(&r);
+	*unwanted = r.unwanted;
 	return drain_result(&r, count);
 }
 
 /* Where nobody has measured it, one RNR is no proof that nothing is there: a NIC may have answered
  * so while a receive was on its way to it. */
 enum shift_srq_drain srq_drainer_run(struct srq_drainer *d, const struct srq_place *at,
-				     uint32_t count, void (*took)(void *arg, uint64_t id),
+				     uint32_t count, bool (*took)(void *arg, uint64_t id),
 				     void *arg)
 {
 	enum shift_srq_drain how;
+	bool unwanted = false;
 
 	do {
 		uint32_t n = count < SRQ_DRAIN_MAX ? count : SRQ_DRAIN_MAX;
 
-		how = drain_once(d, at, n, took, arg);
+		how = drain_once(d, at, n, took, arg, &unwanted);
 		count -= n;
-	} while (how == SHIFT_SRQ_TOOK_ALL && count);
+	} while (how == SHIFT_SRQ_TOOK_ALL && count && !unwanted);
 	if (how != SHIFT_SRQ_RNR || at->nic->is_rxe)
 		return how;
 	drain_pause(1000);
-	return drain_once(d, at, 1, took, arg);
+	return drain_once(d, at, 1, took, arg, &unwanted);
 }

@@ -33,10 +33,11 @@ struct srq_place {
 	const struct nic *nic;
 };
 
-/* Takes `count` receives out, and tells each by took(). Ends by itself, within two seconds of the
- * last one if the NIC answers at all. */
+/* Takes `count` receives out, and tells each by took(), which returns false if no more are wanted:
+ * a few may come nevertheless, and it ends as if it had taken all. Ends by itself, within two
+ * seconds of the last one if the NIC answers at all. */
 enum shift_srq_drain srq_drainer_run(struct srq_drainer *d, const struct srq_place *at,
-				     uint32_t count, void (*took)(void *arg, uint64_t id),
+				     uint32_t count, bool (*took)(void *arg, uint64_t id),
 				     void *arg);
 
 /* Destroys it. It can be run again. */

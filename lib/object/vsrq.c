@@ -233,13 +233,17 @@ struct drain_told {
 	unsigned int k;
 };
 
-static void drain_took(void *arg, uint64_t id)
+/* The program may wait for this drain to end, to destroy its SRQ. */
+static bool drain_took(void *arg, uint64_t id)
 {
 	const struct drain_told *t = arg;
+	bool ending;
 
 	short_lock_take(&t->s->lock);
 	shift_srq_drained(&t->s->books, t->k, id, now_ns());
+	ending = t->s->ending;
 	short_lock_give(&t->s->lock);
+	return !ending;
 }
 
 static bool drain_place(struct vsrq *s, unsigned int k, struct srq_place *at)

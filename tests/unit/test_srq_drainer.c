@@ -111,24 +111,26 @@ static int set_up(void **state)
 	return 0;
 }
 
-static unsigned int taken;
+static unsigned int taken, goes_on_until;
 
-static void took(void *arg, uint64_t id)
+static bool took(void *arg, uint64_t id)
 {
 	(void)arg;
 	assert_int_equal(id, ++taken);
+	return taken < goes_on_until;
 }
 
-static enum shift_srq_drain drain(uint32_t count)
+static enum shift_srq_drain drain(uint32_t count, unsigned int until)
 {
 	taken = 0;
+	goes_on_until = until;
 	return srq_drainer_run(&drainer, &place, count, took, NULL);
 }
 
 static void it_takes_as_many_as_it_is_told(void **state)
 {
 	(void)state;
-	assert_int_equal(drain(1000), SHIFT_SRQ_TOOK_ALL);
+	assert_int_equal(drain(1000, 10000), SHIFT_SRQ_TOOK_ALL);
 	assert_int_equal(taken, 1000);
 	srq_drainer_end(&drainer);
 	assert_true(destroyed);
@@ -137,10 +139,19 @@ static void it_takes_as_many_as_it_is_told(void **state)
 static void it_is_known_until_it_is_destroyed(void **state)
 {
 	(void)state;
-	assert_int_equal(drain(1), SHIFT_SRQ_TOOK_ALL);
+	assert_int_equal(drain(1, 10000), SHIFT_SRQ_TOOK_ALL);
 	srq_drainer_end(&drainer);
 	assert_true(destroyed);
 	assert_null(atomic_load(&drainer.qp));
+}
+
+/* The program waits for it, to destroy its SRQ. */
+static void it_ends_early_if_nobody_needs_it(void **state)
+{
+	(void)state;
+	drain(30000, 100);
+	assert_in_range(taken, 100, 100 + SRQ_DRAIN_MAX);
+	srq_drainer_end(&drainer);
 }
 
 int main(void)
@@ -148,6 +159,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(it_takes_as_many_as_it_is_told, set_up),
 		cmocka_unit_test_setup(it_is_known_until_it_is_destroyed, set_up),
+		cmocka_unit_test_setup(it_ends_early_if_nobody_needs_it, set_up),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

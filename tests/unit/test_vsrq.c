@@ -210,7 +210,7 @@ static unsigned int turn_background(unsigned int most)
 static unsigned int drains;
 
 enum shift_srq_drain srq_drainer_run(struct srq_drainer *d, const struct srq_place *at,
-				     uint32_t count, void (*took)(void *arg, uint64_t id),
+				     uint32_t count, bool (*took)(void *arg, uint64_t id),
 				     void *arg)
 {
 	(void)d;
