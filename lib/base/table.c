@@ -139,6 +139,18 @@ void *table_remove(struct table *t, uint64_t key)
 	return value;
 }
 
+bool table_remove_value(struct table *t, uint64_t key, const void *value)
+{
+	bool there;
+
+	pthread_mutex_lock(&t->lock);
+	there = value && table_get(t, key) == value;
+	if (there)
+		atomic_store(&slot_find(atomic_load(&t->array), key)->value, NULL);
+	pthread_mutex_unlock(&t->lock);
+	return there;
+}
+
 void table_remove_forked(struct table *t, uint64_t key)
 {
 	struct table_array *a = atomic_load_explicit(&t->array, memory_order_acquire);

@@ -10,6 +10,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -83,6 +84,9 @@ int table_put(struct table *t, uint64_t key, void *value);
 
 /* Removes the object and returns it, or NULL if there is none. */
 void *table_remove(struct table *t, uint64_t key);
+
+/* Removes this object, unless another has taken its place. Returns whether it was there. */
+bool table_remove_value(struct table *t, uint64_t key, const void *value);
 
 /* Removes the object without taking the lock: only in the child of a fork(), where no other thread
  * writes, and a thread of the parent may have held the lock. */

@@ -198,13 +198,14 @@ static void cq_unshadow(struct object *obj, struct nic *nic)
 static int destroy_with_events(struct vcq *cq, struct ibv_cq *real_cq)
 {
 	bool has_events = cq && cq->events.channel;
-	void *passed = cq ? NULL : passed_cq_ends(real_cq);
+	void *passed = cq ? NULL : passed_cq_find(real_cq);
 	int err;
 
 	if (has_events)
 		cq_events_close(&cq->events);
 	err = quietly(real.destroy_cq(real_cq));
-	passed_cq_ended(real_cq, passed, err);
+	if (!err)
+		passed_cq_ended(real_cq, passed);
 	if (has_events && err)
 		cq_events_reopen(&cq->events);
 	else if (has_events)

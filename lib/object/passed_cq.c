@@ -24,19 +24,19 @@ static int passed_polled(struct ibv_cq_ex *cq, int err)
 	return err;
 }
 
-static const struct passed_cq *find_passed(const struct ibv_cq_ex *cq)
+static const struct passed_cq *functions_of(const struct ibv_cq_ex *cq)
 {
 	return table_get(&passed, (uintptr_t)cq);
 }
 
 static int start_passed(struct ibv_cq_ex *cq, struct ibv_poll_cq_attr *attr)
 {
-	return passed_polled(cq, find_passed(cq)->start_poll(cq, attr));
+	return passed_polled(cq, functions_of(cq)->start_poll(cq, attr));
 }
 
 static int next_passed(struct ibv_cq_ex *cq)
 {
-	return passed_polled(cq, find_passed(cq)->next_poll(cq));
+	return passed_polled(cq, functions_of(cq)->next_poll(cq));
 }
 
 struct ibv_cq_ex *passed_cq_created(struct ibv_cq_ex *cq)
@@ -55,15 +55,13 @@ struct ibv_cq_ex *passed_cq_created(struct ibv_cq_ex *cq)
 	return cq;
 }
 
-void *passed_cq_ends(const struct ibv_cq *cq)
+void *passed_cq_find(const struct ibv_cq *cq)
 {
-	return table_get(&passed, (uintptr_t)cq) ? table_remove(&passed, (uintptr_t)cq) : NULL;
+	return table_get(&passed, (uintptr_t)cq);
 }
 
-void passed_cq_ended(const struct ibv_cq *cq, void *kept, int err)
+void passed_cq_ended(const struct ibv_cq *cq, void *kept)
 {
-	/* There is room for it: it was there a moment ago. */
-	if (!kept || (err && !table_put(&passed, (uintptr_t)cq, kept)))
-		return;
+	table_remove_value(&passed, (uintptr_t)cq, kept);
 	free(kept);
 }

@@ -12,9 +12,10 @@
 /* cq: a new one, or NULL. Returns cq. */
 struct ibv_cq_ex *passed_cq_created(struct ibv_cq_ex *cq);
 
-/* It is about to be destroyed, before another thread can make one at this address; and it was, or
- * err says that it was not. Around the verb; kept: what the first has returned. */
-void *passed_cq_ends(const struct ibv_cq *cq);
-void passed_cq_ended(const struct ibv_cq *cq, void *kept, int err);
+/* Around the verb that destroys it: what is kept of it, or NULL; and the verb has done so. Until
+ * then another thread may poll it, as the verb may fail. After it another thread may make a CQ at
+ * this address at once, of which something else is kept. */
+void *passed_cq_find(const struct ibv_cq *cq);
+void passed_cq_ended(const struct ibv_cq *cq, void *kept);
 
 #endif

@@ -224,8 +224,11 @@ tests_unit_test_short_lock_SOURCES = tests/unit/test_short_lock.c lib/base/short
 tests_unit_test_short_lock_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS)
 tests_unit_test_short_lock_LDADD = $(CMOCKA_LIBS)
 
-check_PROGRAMS += tests/unit/test_vsrq tests/unit/test_srq_drainer
-TESTS += tests/unit/test_vsrq tests/unit/test_srq_drainer
+check_PROGRAMS += tests/unit/test_vsrq tests/unit/test_srq_drainer tests/unit/test_passed_cq
+TESTS += tests/unit/test_vsrq tests/unit/test_srq_drainer tests/unit/test_passed_cq
+tests_unit_test_passed_cq_SOURCES = tests/unit/test_passed_cq.c lib/object/passed_cq.c lib/base/table.c
+tests_unit_test_passed_cq_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
+tests_unit_test_passed_cq_LDADD = $(CMOCKA_LIBS)
 tests_unit_test_srq_drainer_SOURCES = tests/unit/test_srq_drainer.c lib/object/srq_drainer.c
 tests_unit_test_srq_drainer_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
 tests_unit_test_srq_drainer_LDADD = $(IBVERBS_LIBS) $(CMOCKA_LIBS)
