@@ -591,8 +591,7 @@ int hook_destroy_srq(struct ibv_srq *srq)
 		set_ending(s, false);
 		return err;
 	}
-	if (vsrq_find(srq) == s)
-		table_remove(&srqs, (uintptr_t)srq);
+	table_remove_value(&srqs, (uintptr_t)srq, s); /* another may be there by now */
 	table_remove(&by_tag, s->first_id >> 48);
 	srq_tell(s, NULL); /* nobody else does any more */
 	stats_srq_remove(s->stats);
