@@ -561,6 +561,11 @@ lost() { # N: connections unprotected for this reason
 	[ "$output" = done ]
 }
 
+@test "completions of a shared receive queue that is gone have the program's wr_ids, where the NIC keeps them" {
+	as_without_shift srq late
+	NULLVERBS_CQ=kept as_without_shift srq late
+}
+
 @test "a child of fork() has its verbs straight from libibverbs, and waits for nobody" {
 	[ "$(LD_LIBRARY_PATH=$nullverbs odd_objects child)" = done ]
 	run -0 with_shift timeout 30 odd_objects child

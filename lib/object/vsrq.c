@@ -15,7 +15,10 @@
 #include "lib/base/real_verbs.h"
 #include "lib/base/reentry.h"
 
-enum { SRQ_SGES_MAX = 64 }; /* more than NICs accept in practice */
+enum {
+	SRQ_SGES_MAX = 64, /* more than NICs accept in practice */
+	ENDED_KEPT = 8,
+};
 
 static struct table srqs = TABLE_INIT;	 /* by the program's pointer */
 static struct table by_tag = TABLE_INIT; /* by the upper bits of ids */
@@ -569,6 +572,23 @@ static bool set_ending(struct vsrq *s, bool ending)
 	return s->rail[0].has_drainer; /* while it is ending no drain begins */
 }
 
+/*
+ * Where the NIC keeps the completions of a QP that is destroyed, the program may poll some when the
+ * SRQ is gone, too, and their wr_ids are to be its own. And another thread may be just reading one.
+ * So the last few SRQs are known by their ids still. Takes the reference.
+ */
+static void vsrq_bury(struct vsrq *s)
+{
+	static _Atomic(struct vsrq *) ended[ENDED_KEPT];
+	static _Atomic unsigned int next;
+	struct vsrq *old = atomic_exchange(&ended[atomic_fetch_add(&next, 1) % ENDED_KEPT], s);
+
+	if (!old)
+		return;
+	table_remove(&by_tag, old->first_id >> 48);
+	object_put(&old->obj);
+}
+
 /* Our drainer would make the verb fail. If the program's own QPs do, it is made again when it is
  * needed. A drain may be under way that is about to make it: so this waits for the NIC's worker. */
 int hook_destroy_srq(struct ibv_srq *srq)
@@ -592,12 +612,11 @@ int hook_destroy_srq(struct ibv_srq *srq)
 		return err;
 	}
 	table_remove_value(&srqs, (uintptr_t)srq, s); /* another may be there by now */
-	table_remove(&by_tag, s->first_id >> 48);
-	srq_tell(s, NULL); /* nobody else does any more */
+	srq_tell(s, NULL);			      /* nobody else does any more */
 	stats_srq_remove(s->stats);
 	for (unsigned int k = 1; k < s->dev->rails; k++)
 		object_job(&s->obj, s->dev->nic[k], srq_unshadow);
-	object_put(&s->obj);
+	vsrq_bury(s);
 	return 0;
 }
 

@@ -30,6 +30,11 @@ tests_preload_odd_objects_SOURCES = tests/preload/odd_objects.c tests/preload/rc
 tests_preload_odd_objects_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS)
 tests_preload_odd_objects_LDADD = $(IBVERBS_LIBS)
 
+check_PROGRAMS += tests/preload/srq
+tests_preload_srq_SOURCES = tests/preload/srq.c tests/preload/rc.c tests/preload/rc.h
+tests_preload_srq_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS) -pthread
+tests_preload_srq_LDADD = $(IBVERBS_LIBS)
+
 check_PROGRAMS += tests/preload/data_path
 tests_preload_data_path_SOURCES = tests/preload/data_path.c tests/preload/rc.c tests/preload/rc.h
 tests_preload_data_path_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS) -pthread

@@ -267,17 +267,26 @@ static void evict_none(struct vsrq *of, unsigned int k)
 	(void)k;
 }
 
+static struct vsrq *create(void)
+{
+	struct ibv_srq_init_attr attr = {.attr = {.max_wr = ROOM, .max_sge = 1}};
+
+	srq = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_true(srq != MAP_FAILED);
+	*srq = (struct ibv_srq){.context = &ctx, .pd = &pd};
+	assert_ptr_equal(hook_created_srq(srq, &pd, &attr), srq);
+	return vsrq_find(srq);
+}
+
 static int set_up(void **state)
 {
 	static const struct srq_calls none = {.evict = evict_none, .feed = feed_none};
-	struct ibv_srq_init_attr attr = {.attr = {.max_wr = ROOM, .max_sge = 1}};
 
 	(void)state;
 	clock_ns = 1000000000;
 	timer_at = UINT64_MAX;
 	called = NULL;
 	jobs = drains = 0;
-	pages_had = 0;
 	nics[0] = (struct nic){.name = "mlx5_0", .index = 0, .ready = true, .ctx = &ctx};
 	nics[1] = (struct nic){.name = "mlx5_1", .index = 1, .ready = true, .ctx = &backup_ctx};
 	dev = (struct vdev){.ctx = &ctx, .rails = 2, .nic = {&nics[0], &nics[1]}};
@@ -289,11 +298,7 @@ static int set_up(void **state)
 	real.destroy_srq = fake_destroy;
 	real.modify_srq = fake_modify;
 	vsrq_set_calls(&none);
-	srq = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	assert_true(srq != MAP_FAILED);
-	*srq = (struct ibv_srq){.context = &ctx, .pd = &pd};
-	assert_ptr_equal(hook_created_srq(srq, &pd, &attr), srq);
-	s = vsrq_find(srq);
+	s = create();
 	assert_non_null(s);
 	return 0;
 }
@@ -317,13 +322,24 @@ static void leave_ghosts(void)
 	vsrq_leave(s, 1, true);
 }
 
+/* The last eight are kept, and nothing else. */
+static void forget_ended(void)
+{
+	for (unsigned int i = 0; i < 8; i++) {
+		create();
+		assert_int_equal(hook_destroy_srq(srq), 0);
+		run_jobs();
+	}
+	assert_int_equal(pages_had, 8);
+}
+
 static void destroy_all(void)
 {
 	assert_int_equal(hook_destroy_srq(srq), 0);
 	run_jobs();
 	clock_ns += 10000ull * MS;
 	turn_background(100);
-	assert_int_equal(pages_had, 0);
+	forget_ended();
 }
 
 /* --- tests ------------------------------------------------------------------------------------ */
@@ -341,7 +357,7 @@ static void an_end_with_a_drain_under_way_is_an_end(void **state)
 		assert_in_range(turn_background(10), 0, 2);
 	}
 	assert_int_equal(timer_at, UINT64_MAX);
-	assert_int_equal(pages_had, 0); /* it has gone */
+	forget_ended();
 }
 
 static void another_grows_it_further(void)
@@ -354,13 +370,14 @@ static void another_grows_it_further(void)
 static void two_threads_may_grow_it(void **state)
 {
 	struct ibv_srq_attr attr = {.max_wr = 2 * ROOM};
+	int before = pages_had;
 
 	(void)state;
 	for (unsigned int i = 0; i < ROOM; i++)
 		post_one(i);
 	meanwhile = another_grows_it_further;
 	assert_int_equal(hook_modify_srq(srq, &attr, IBV_SRQ_MAX_WR), 0);
-	assert_int_equal(pages_had, 1);
+	assert_int_equal(pages_had, before);
 	assert_int_equal(s->books.cfg.cap, 64 * ROOM);
 	for (unsigned int i = ROOM; i < 64 * ROOM; i++)
 		post_one(i);
@@ -380,12 +397,30 @@ static void a_drain_that_comes_too_late_touches_nothing(void **state)
 	assert_int_equal(drains, 0);
 }
 
+/* The NIC has kept the completions of a QP that is gone, as soft-RoCE does. */
+static void a_completion_after_the_end_has_the_programs_wr_id(void **state)
+{
+	struct ibv_wc wc = {.status = IBV_WC_SUCCESS};
+	uint64_t id = s->first_id;
+
+	(void)state;
+	post_one(77);
+	wc.wr_id = s->books.next - 1;
+	assert_int_equal(hook_destroy_srq(srq), 0);
+	run_jobs();
+	vsrq_translate(&wc);
+	assert_int_equal(wc.wr_id, 77);
+	forget_ended();
+	assert_null(vsrq_by_id(id));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(an_end_with_a_drain_under_way_is_an_end, set_up),
 		cmocka_unit_test_setup(two_threads_may_grow_it, set_up),
 		cmocka_unit_test_setup(a_drain_that_comes_too_late_touches_nothing, set_up),
+		cmocka_unit_test_setup(a_completion_after_the_end_has_the_programs_wr_id, set_up),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
