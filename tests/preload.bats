@@ -566,6 +566,14 @@ lost() { # N: connections unprotected for this reason
 	NULLVERBS_CQ=kept as_without_shift srq late
 }
 
+@test "shared receive queues: refused lists, EBUSY, QPs in any state, threads, the child of a fork" {
+	for what in lists busy churn threads child; do
+		as_without_shift srq $what
+		rm "$BATS_TEST_TMPDIR/log"
+	done
+	NULLVERBS_CQ=kept as_without_shift srq churn
+}
+
 @test "a child of fork() has its verbs straight from libibverbs, and waits for nobody" {
 	[ "$(LD_LIBRARY_PATH=$nullverbs odd_objects child)" = done ]
 	run -0 with_shift timeout 30 odd_objects child
