@@ -39,6 +39,17 @@ struct vsrq *vsrq_by_id(uint64_t wr_id)
 	return wr_id >> 48 ? table_get(&by_tag, wr_id >> 48) : NULL;
 }
 
+/* Not by the tag alone: of a program's sends that bear random wr_ids one in 65536 has that. */
+bool vsrq_owns(struct vsrq *s, uint64_t wr_id)
+{
+	bool owns;
+
+	short_lock_take(&s->lock);
+	owns = wr_id >= s->first_id && wr_id < s->books.next;
+	short_lock_give(&s->lock);
+	return owns;
+}
+
 struct drainer_search {
 	const struct ibv_qp *qp;
 	bool found;

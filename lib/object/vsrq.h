@@ -81,11 +81,8 @@ struct vsrq *vsrq_find(const struct ibv_srq *srq);
 /* The one whose receive has that wr_id; NULL: it is no id of ours. */
 struct vsrq *vsrq_by_id(uint64_t wr_id);
 
-/* Is it an id of this SRQ? */
-static inline bool vsrq_owns(const struct vsrq *s, uint64_t wr_id)
-{
-	return (wr_id ^ s->first_id) >> 48 == 0;
-}
+/* Is it an id that this SRQ has given? */
+bool vsrq_owns(struct vsrq *s, uint64_t wr_id);
 
 /* A completion that NIC k reports. Delivered: *wr_id becomes the program's; false: that receive is
  * not there any more, and *wr_id stays. Back: it is not delivered, and the receive is the program's

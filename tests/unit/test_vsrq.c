@@ -414,6 +414,20 @@ static void a_completion_after_the_end_has_the_programs_wr_id(void **state)
 	assert_null(vsrq_by_id(id));
 }
 
+/* The program's sends may bear anything. */
+static void an_id_that_was_never_given_is_none(void **state)
+{
+	(void)state;
+	post_one(1);
+	assert_true(vsrq_owns(s, s->first_id));
+	assert_false(vsrq_owns(s, s->first_id + 1));
+	assert_false(vsrq_owns(s, s->first_id - 1));
+	assert_false(vsrq_owns(s, s->first_id >> 48 << 48 | 0xffffffffffff));
+	post_one(2);
+	assert_true(vsrq_owns(s, s->first_id + 1));
+	destroy_all();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -421,6 +435,7 @@ int main(void)
 		cmocka_unit_test_setup(two_threads_may_grow_it, set_up),
 		cmocka_unit_test_setup(a_drain_that_comes_too_late_touches_nothing, set_up),
 		cmocka_unit_test_setup(a_completion_after_the_end_has_the_programs_wr_id, set_up),
+		cmocka_unit_test_setup(an_id_that_was_never_given_is_none, set_up),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
