@@ -871,6 +871,14 @@ static void life_end(struct vqp *v)
 	life_purge(v);
 }
 
+/* The verb has failed, as the QP is in a multicast group, for example: it still takes receives, and
+ * is what it was. false: no memory. */
+static bool passed_qp_stays(struct vqp *v)
+{
+	v->life.gone = false;
+	return !vqp_publish(v);
+}
+
 int hook_destroy_qp(struct ibv_qp *qp)
 {
 	struct vqp *v = vqp_find(qp);
@@ -900,6 +908,8 @@ int hook_destroy_qp(struct ibv_qp *qp)
 		err = quietly(real.destroy_qp(qp));
 	else
 		err = destroy_passed(qp);
+	if (err && !v->conn && passed_qp_stays(v))
+		return err;
 	srq_qp_ended(v);
 	object_put(&v->obj);
 	return err;

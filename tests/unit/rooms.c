@@ -438,6 +438,8 @@ static struct ibv_qp *nic_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *
 static int nic_destroy_qp(struct ibv_qp *qp)
 {
 	trace_add("destroy %#x\n", qp->qp_num);
+	if (world.destroy_err)
+		return world.destroy_err;
 	free(qp);
 	return 0;
 }

@@ -97,6 +97,7 @@ struct world {
 	uint64_t busy_since;	 /* of the NICs' threads; 0: they are at no job */
 	/* What a verb answers. */
 	int modify_fails_at; /* the n-th modify from now, from 1; 0: none */
+	int destroy_err;     /* of QPs */
 	int create_fails;    /* so many times */
 	int ece_result;
 	int resize_fails_at; /* the n-th resize from now */

@@ -168,6 +168,28 @@ static void not_every_qp_is_protected(void **state)
 	}
 }
 
+/* A UD QP is in a multicast group, for example. */
+static void a_qp_that_cannot_be_destroyed_stays(void **state)
+{
+	struct ibv_qp *qp;
+
+	rooms_begin(state);
+	wanted = rooms_qp_attr();
+	not_rc();
+	qp = hook_create_qp(&world.real_pd, &wanted);
+	v = vqp_find(qp);
+	assert_non_null(v);
+	world.destroy_err = EBUSY;
+	assert_int_equal(hook_destroy_qp(qp), EBUSY);
+	assert_ptr_equal(vqp_find(qp), v);
+	assert_false(v->life.gone);
+	world.destroy_err = 0;
+	assert_int_equal(hook_destroy_qp(qp), 0);
+	assert_null(vqp_find(qp));
+	v = NULL;
+	rooms_end(state);
+}
+
 static void a_qp_in_a_foreign_domain_is_not_protected(void **state)
 {
 	struct ibv_pd foreign = {.context = &world.ctx[0]};
@@ -896,6 +918,7 @@ int main(void)
 #define ALONE(name) cmocka_unit_test_setup_teardown(name, NULL, end)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(not_every_qp_is_protected),
+		cmocka_unit_test(a_qp_that_cannot_be_destroyed_stays),
 		ALONE(a_qp_in_a_foreign_domain_is_not_protected),
 		cmocka_unit_test(lib_core_learns_what_the_qp_is_like),
 		cmocka_unit_test(the_cqs_have_room_for_all_that_can_flush),
