@@ -15,15 +15,20 @@
 
 #include "tests/preload/rc.h"
 
-enum { ROOM = 8, ROUNDS = 2000 };
+enum { ROOM = 8, ROUNDS = 2000, MANY = 20 };
 
-static struct ibv_srq *create_srq(void)
+static struct ibv_srq *create_srq_for(uint32_t room)
 {
-	struct ibv_srq_init_attr attr = {.attr = {.max_wr = ROOM, .max_sge = 1}};
+	struct ibv_srq_init_attr attr = {.attr = {.max_wr = room, .max_sge = 1}};
 	struct ibv_srq *srq = ibv_create_srq(pd, &attr);
 
 	expect(srq != NULL, "create_srq");
 	return srq;
+}
+
+static struct ibv_srq *create_srq(void)
+{
+	return create_srq_for(ROOM);
 }
 
 static struct ibv_qp *create_qp_on(struct ibv_srq *srq, enum ibv_qp_type type)
@@ -235,30 +240,38 @@ static void threads(void)
 	expect(!ibv_destroy_srq(shared), "destroy_srq");
 }
 
+/* Some are made where others were. */
+static void in_child(struct ibv_srq **srqs)
+{
+	for (int i = 0; i < MANY; i++)
+		expect(!ibv_destroy_srq(srqs[i]), "destroy in the child");
+	for (int i = 0; i < MANY; i++) {
+		struct ibv_srq *other = create_srq_for(8 * ROOM);
+
+		for (int k = 0; k < 8 * ROOM; k++)
+			expect(!post_to(other, 7), "post in the child");
+		expect(post_to(other, 7) == ENOMEM, "full in the child");
+	}
+	fflush(stdout);
+	_exit(0);
+}
+
 static void child(void)
 {
-	struct ibv_srq *srq = create_srq();
+	struct ibv_srq *srqs[MANY];
 	pid_t pid;
 	int status;
 
-	expect(!post_to(srq, 1), "post");
-	pid = fork();
-	if (!pid) {
-		expect(!ibv_destroy_srq(srq), "destroy in the child");
-		for (int i = 0; i < 10; i++) {
-			struct ibv_srq *other = create_srq();
-
-			for (int k = 0; k < ROOM; k++)
-				expect(!post_to(other, 7), "post in the child");
-			expect(post_to(other, 7) == ENOMEM, "full in the child");
-			expect(!ibv_destroy_srq(other), "destroy in the child");
-		}
-		fflush(stdout);
-		_exit(0);
+	for (int i = 0; i < MANY; i++) {
+		srqs[i] = create_srq();
+		expect(!post_to(srqs[i], 1), "post");
 	}
+	pid = fork();
+	if (!pid)
+		in_child(srqs);
 	expect(waitpid(pid, &status, 0) == pid && !status, "the child");
-	expect(!post_to(srq, 2), "post");
-	expect(!ibv_destroy_srq(srq), "destroy_srq");
+	for (int i = 0; i < MANY; i++)
+		expect(!post_to(srqs[i], 2) && !ibv_destroy_srq(srqs[i]), "post, destroy");
 }
 
 int main(int argc, char **argv)
