@@ -376,7 +376,7 @@ ROOMS_TESTS = tests/unit/test_rooms_qp tests/unit/test_rooms_destroy tests/unit/
 	tests/unit/test_rooms_poll tests/unit/test_channel \
 	tests/unit/test_rooms_fence tests/unit/test_deaths tests/unit/test_bye tests/unit/test_disconnects tests/unit/test_directory \
 	tests/unit/test_peer_paths tests/unit/test_two_ends tests/unit/test_self_qp \
-	tests/unit/test_self_qp_end tests/unit/test_spare_rails tests/unit/test_rooms_hang
+	tests/unit/test_self_qp_end tests/unit/test_spare_rails tests/unit/test_rooms_hang tests/unit/test_rooms_srq
 check_PROGRAMS += $(ROOMS_TESTS)
 TESTS += $(ROOMS_TESTS)
 rooms_world = tests/unit/rooms.c tests/unit/rooms.h tests/unit/scripted_core.c
@@ -421,6 +421,11 @@ tests_unit_test_rooms_rails_SOURCES = tests/unit/test_rooms_rails.c $(rooms_worl
 tests_unit_test_rooms_rails_CFLAGS = $(rooms_cflags)
 tests_unit_test_rooms_rails_LDFLAGS = $(AM_LDFLAGS) $(rooms_wraps)
 tests_unit_test_rooms_rails_LDADD = $(rooms_libs)
+
+tests_unit_test_rooms_srq_SOURCES = tests/unit/test_rooms_srq.c $(rooms_world)
+tests_unit_test_rooms_srq_CFLAGS = $(rooms_cflags)
+tests_unit_test_rooms_srq_LDFLAGS = $(AM_LDFLAGS) $(rooms_wraps)
+tests_unit_test_rooms_srq_LDADD = $(rooms_libs)
 
 tests_unit_test_rooms_poll_SOURCES = tests/unit/test_rooms_poll.c $(rooms_world)
 tests_unit_test_rooms_poll_CFLAGS = $(rooms_cflags)

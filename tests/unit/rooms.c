@@ -152,7 +152,7 @@ int __wrap_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *lock,
 	(void)cond;
 	(void)until;
 	pthread_mutex_unlock(lock);
-	while (rooms_run_job())
+	while (!world.workers_stuck && rooms_run_job())
 		;
 	pthread_mutex_lock(lock);
 	return ETIMEDOUT;

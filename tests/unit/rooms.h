@@ -93,6 +93,7 @@ struct world {
 	void (*on_take)(struct vcq *cq);			    /* it takes completions */
 	const pthread_cond_t *woken;				    /* what was signalled last */
 	void (*on_modify)(void); /* a modify is under way; once */
+	bool workers_stuck;	 /* who waits for jobs at most for a time waits in vain */
 	uint64_t keys_deadline;	 /* when the peer is to be asked for keys again */
 	uint64_t busy_since;	 /* of the NICs' threads; 0: they are at no job */
 	/* What a verb answers. */

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* Shared receive queues and their QPs while jobs are late, and when they end
+ * (lib/object/vsrq.c, lib/conn/srq_qps.c). */
+#include <errno.h>
+#include <sys/mman.h>
+
+#include "tests/unit/rooms.h"
+
+#include "lib/conn/srq_qps.h"
+#include "lib/object/vsrq.h"
+#include "lib/verbs/qp.h"
+
+enum { DEPTH = 4, PAGE = 4096 };
+
+static struct ibv_srq *real_srq; /* in a page of its own: who touches it later crashes */
+static struct vsrq *s;
+static int srq_posts;
+
+/* --- the NICs' SRQs -------------------------------------------------------------------------- */
+
+static struct ibv_srq *srq_of(struct ibv_pd *pd)
+{
+	struct ibv_srq *srq = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+				   -1, 0);
+
+	assert_ptr_not_equal(srq, MAP_FAILED);
+	srq->pd = pd;
+	srq->context = pd->context;
+	return srq;
+}
+
+static struct ibv_srq *nic_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
+{
+	(void)attr;
+	return srq_of(pd);
+}
+
+static int nic_destroy_srq(struct ibv_srq *srq)
+{
+	return munmap(srq, PAGE);
+}
+
+static int nic_post_srq(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	(void)srq;
+	(void)wr;
+	(void)bad;
+	srq_posts++;
+	return 0;
+}
+
+static void make_srq(void)
+{
+	struct ibv_srq_init_attr attr = {.attr = {.max_wr = DEPTH, .max_sge = 1}};
+
+	real_srq = srq_of(&world.real_pd);
+	assert_ptr_equal(hook_created_srq(real_srq, &world.real_pd, &attr), real_srq);
+	s = vsrq_find(real_srq);
+	assert_non_null(s);
+}
+
+static int begin(void **state)
+{
+	rooms_begin(state);
+	for (int i = 0; i < RAILS; i++)
+		world.ctx[i].ops.post_srq_recv = nic_post_srq;
+	world.dev.ops = world.ctx[0].ops;
+	real.create_srq = nic_create_srq;
+	real.destroy_srq = nic_destroy_srq;
+	make_srq();
+	return 0;
+}
+
+static void post(void)
+{
+	struct ibv_recv_wr wr = {.wr_id = 7}, *bad;
+
+	assert_int_equal(hot_post_srq_recv(real_srq, &wr, &bad), 0);
+}
+
+/* All that lies on NIC 0 is of a life that is over, and its drain waits for the worker. */
+static void leave_ghosts(void)
+{
+	assert_true(vsrq_join(s, 0));
+	post();
+	assert_int_equal(srq_posts, 1);
+	vsrq_leave(s, 0, true);
+	srq_posts = 0;
+	assert_true(s->books.nic[0].draining);
+}
+
+/* --- the end of an SRQ ----------------------------------------------------------------------- */
+
+static void a_destroyed_srq_has_nothing_left_to_do(void **state)
+{
+	int refs = world.pd.obj.refs;
+
+	(void)state;
+	leave_ghosts();
+	assert_int_equal(hook_destroy_srq(real_srq), 0);
+	rooms_run_jobs();
+	rooms_pass(5000ull * MS);
+	assert_int_equal(world.pd.obj.refs, refs - 1);
+}
+
+static void a_late_drain_does_not_touch_a_destroyed_srq(void **state)
+{
+	int refs = world.pd.obj.refs;
+
+	(void)state;
+	leave_ghosts();
+	world.workers_stuck = true;
+	assert_int_equal(hook_destroy_srq(real_srq), 0);
+	rooms_run_jobs();
+	rooms_pass(5000ull * MS);
+	assert_int_equal(world.pd.obj.refs, refs - 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(a_destroyed_srq_has_nothing_left_to_do, begin,
+						rooms_end),
+		cmocka_unit_test_setup_teardown(a_late_drain_does_not_touch_a_destroyed_srq, begin,
+						rooms_end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
