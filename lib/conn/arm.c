@@ -317,10 +317,15 @@ static void arm_reset_keys(struct vqp *v, uint8_t rail, uint32_t epoch)
 	exported_keys_reset(&v->keys.exported, epoch, rail);
 }
 
-/* Tells lib/core how an ARM ended. false: this one took too long, another was asked for meanwhile,
- * and the caller carries out that one next. */
-static bool arm_answer(struct vqp *v, struct rail_jobs *j, const struct arming *done, bool armed,
-		       bool late)
+enum arm_end {
+	ARM_ENDS,
+	ARM_AGAIN, /* another was asked for meanwhile, and the caller carries out that one next */
+	ARM_LATE,  /* it was taken for hung just now, and lib/core was told nothing yet */
+};
+
+/* Tells lib/core how an ARM ended. One that is not waited for any more must not stay armed. */
+static enum arm_end arm_answer(struct vqp *v, struct rail_jobs *j, const struct arming *done,
+			       bool armed, bool late)
 {
 	struct shift_event ev = {.type = armed ? SHIFT_EV_ARM_DONE : SHIFT_EV_ARM_FAILED,
 				 .rail = j->rail,
@@ -328,6 +333,10 @@ static bool arm_answer(struct vqp *v, struct rail_jobs *j, const struct arming *
 	bool again;
 
 	vqp_enter(v);
+	if (armed && !j->arm_since) {
+		vqp_leave(v);
+		return ARM_LATE;
+	}
 	again = j->arm_since && (late || j->arm.epoch != done->epoch);
 	if (!again) {
 		atomic_store(&j->arming, false);
@@ -344,7 +353,15 @@ static bool arm_answer(struct vqp *v, struct rail_jobs *j, const struct arming *
 		shift_conn_event(v->conn, &ev, now_ns()); /* the core ignores an overdue answer */
 	}
 	vqp_leave(v);
-	return !again;
+	return again ? ARM_AGAIN : ARM_ENDS;
+}
+
+/* If the NIC refuses even that, its QP may accept packets still: it leaves when another rail is
+ * armed, as one whose fence hung. */
+static void arm_undo(struct vqp *v, uint8_t rail)
+{
+	if (!vqp_rail_qp(v, rail) || !vqp_to_reset(v, rail))
+		srq_qp_leave(v, rail);
 }
 
 static int arm_or_warn(struct vqp *v, uint8_t rail, const struct arm_input *in)
@@ -363,7 +380,8 @@ static void arm_run(struct job *job)
 	struct rail_jobs *j = (struct rail_jobs *)((char *)job - offsetof(struct rail_jobs, arms));
 	struct vqp *v = j->v;
 	struct arm_input in;
-	bool late, ended;
+	enum arm_end end;
+	bool late;
 	int err;
 
 	do {
@@ -376,14 +394,15 @@ static void arm_run(struct job *job)
 		pthread_mutex_lock(&v->lock);
 		late = !j->arm_since;
 		pthread_mutex_unlock(&v->lock);
-		if ((err || late) && vqp_rail_qp(v, j->rail)) {
+		do {
+			if (err || late)
+				arm_undo(v, j->rail);
+			end = arm_answer(v, j, &in.to, !err && !late, late);
+			late |= end == ARM_LATE;
+		} while (end == ARM_LATE);
+		if (end == ARM_AGAIN && !err && !late) /* for an epoch that is over */
 			vqp_to_reset(v, j->rail);
-			srq_qp_leave(v, j->rail);
-		}
-		ended = arm_answer(v, j, &in.to, !err && !late, late);
-		if (!ended && !err && !late) /* it is armed for an epoch that is over */
-			vqp_to_reset(v, j->rail);
-	} while (!ended);
+	} while (end == ARM_AGAIN);
 	rail_job_ends(j);
 }
 

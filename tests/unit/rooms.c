@@ -496,8 +496,11 @@ static int nic_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 		world.on_modify = NULL;
 		fn();
 	}
-	if (world.modify_fails_at && !--world.modify_fails_at)
+	if (world.modify_fails_at && !--world.modify_fails_at) {
+		world.modify_fails_at = world.next_fails_at;
+		world.next_fails_at = 0;
 		return EINVAL;
+	}
 	if (mask & IBV_QP_STATE)
 		qp->state = attr->qp_state;
 	return 0;

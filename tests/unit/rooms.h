@@ -99,6 +99,7 @@ struct world {
 	/* What a verb answers. */
 	int modify_fails_at; /* the n-th modify from now, from 1; 0: none */
 	int destroy_err;     /* of QPs */
+	int next_fails_at;   /* and then the n-th from there */
 	int create_fails;    /* so many times */
 	int ece_result;
 	int resize_fails_at; /* the n-th resize from now */

@@ -116,6 +116,114 @@ static void a_late_drain_does_not_touch_a_destroyed_srq(void **state)
 	assert_int_equal(world.pd.obj.refs, refs - 1);
 }
 
+/* --- QPs ------------------------------------------------------------------------------------- */
+
+static struct vqp *v;
+
+static int begin_qp(void **state)
+{
+	struct ibv_qp_init_attr attr = rooms_qp_attr();
+
+	begin(state);
+	attr.srq = real_srq;
+	v = vqp_find(hook_create_qp(&world.real_pd, &attr));
+	assert_non_null(v);
+	assert_non_null(v->conn);
+	assert_ptr_equal(v->hot.srq, s);
+	rooms_run_jobs();
+	for (int i = 0; i < RAILS; i++) {
+		struct twin *t = &v->rails.twin[i];
+
+		t->gid.value.raw[0] = 0xfe;
+		t->gid.value.raw[15] = (uint8_t)(i + 1);
+		t->gid_index = 3;
+		t->mtu = 1024;
+	}
+	rooms_start_qp(v);
+	return 0;
+}
+
+static int end_qp(void **state)
+{
+	return rooms_end_qp(state, v);
+}
+
+static void arm(uint8_t rail, uint32_t epoch)
+{
+	struct shift_action a = {.type = SHIFT_ACT_ARM, .rail = rail, .epoch = epoch};
+
+	rooms_act(v, &a);
+}
+
+static void assert_live(unsigned int k, unsigned int live)
+{
+	assert_int_equal(v->rails.joined >> k & 1, live);
+	assert_int_equal(s->books.nic[k].live, live);
+}
+
+static void armed_elsewhere_it_has_left(void **state)
+{
+	(void)state;
+	assert_live(0, 1);
+	arm(1, 2);
+	rooms_run_jobs();
+	assert_live(0, 0);
+	assert_live(1, 1);
+	assert_int_equal(vqp_rail_qp(v, 1)->state, IBV_QPS_RTS);
+}
+
+/* The background thread has the lock first. The connection goes to another NIC then. */
+static void it_was_taken_for_hung(struct gate *const *gates, unsigned int n)
+{
+	(void)gates;
+	(void)n;
+	world.on_sync = NULL;
+	v->rails.jobs[1].arm_since = 0;
+	assert_true(srq_qp_join(v, 2, 0));
+}
+
+static void one_armed_too_late_is_not_live(void **state)
+{
+	(void)state;
+	arm(1, 2);
+	rooms_be_fast(v, true);
+	world.on_sync = it_was_taken_for_hung;
+	rooms_run_jobs();
+	assert_null(world.on_sync);
+	assert_live(2, 1);
+	assert_live(1, 0);
+	assert_int_equal(vqp_rail_qp(v, 1)->state, IBV_QPS_RESET);
+	assert_int_equal(v->rails.jobs[1].under_way, 0);
+}
+
+/* RESET, INIT, RTR, and the RESET that is to undo it. */
+static void one_that_cannot_be_undone_is_live_until_it_is_elsewhere(void **state)
+{
+	(void)state;
+	arm(1, 2);
+	world.modify_fails_at = 3;
+	world.next_fails_at = 1;
+	rooms_run_jobs();
+	assert_live(1, 1);
+	arm(2, 3);
+	rooms_run_jobs();
+	assert_live(2, 1);
+	assert_live(1, 0);
+}
+
+static void one_without_a_twin_is_not_live(void **state)
+{
+	struct ibv_qp *qp = atomic_exchange(&v->rails.twin[1].qp, NULL);
+
+	(void)state;
+	arm(1, 2);
+	rooms_run_jobs();
+	assert_live(1, 0);
+	atomic_store(&v->rails.twin[1].qp, qp);
+}
+
+#define QP_TEST(test) cmocka_unit_test_setup_teardown(test, begin_qp, end_qp)
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -123,6 +231,10 @@ int main(void)
 						rooms_end),
 		cmocka_unit_test_setup_teardown(a_late_drain_does_not_touch_a_destroyed_srq, begin,
 						rooms_end),
+		QP_TEST(armed_elsewhere_it_has_left),
+		QP_TEST(one_armed_too_late_is_not_live),
+		QP_TEST(one_that_cannot_be_undone_is_live_until_it_is_elsewhere),
+		QP_TEST(one_without_a_twin_is_not_live),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
