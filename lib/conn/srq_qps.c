@@ -73,11 +73,30 @@ void srq_qp_leave_others(struct vqp *v, uint8_t rail)
 			srq_qp_leave(v, i);
 }
 
-void srq_qp_ended(struct vqp *v)
+void srq_qp_leave_ended(struct vqp *v, uint8_t rail)
 {
-	for (uint8_t i = 0; i < v->dev->rails; i++)
-		if (has_left(v, i))
-			vsrq_leave(v->hot.srq, i, false);
+	if (has_left(v, rail))
+		vsrq_leave(v->hot.srq, rail, false);
+}
+
+/* A fence of it is under way or was not complete, or an arming is under way that is undone when it
+ * ends: then it leaves, or when it is armed elsewhere or destroyed. */
+static bool may_still_accept(struct vqp *v, uint8_t rail)
+{
+	bool may;
+
+	pthread_mutex_lock(&v->lock);
+	may = v->rails.jobs[rail].under_way || v->rails.unclean >> rail & 1;
+	pthread_mutex_unlock(&v->lock);
+	return may;
+}
+
+void srq_qp_reset(struct vqp *v)
+{
+	srq_qp_leave_ended(v, 0);
+	for (uint8_t i = 1; i < v->dev->rails; i++)
+		if (!may_still_accept(v, i))
+			srq_qp_leave_ended(v, i);
 }
 
 /* --- completions ------------------------------------------------------------------------------ */

@@ -24,8 +24,11 @@ void srq_qp_leave(struct vqp *v, uint8_t rail);
 /* It is armed on that rail: where a fence has hung it counts as gone. Likewise. */
 void srq_qp_leave_others(struct vqp *v, uint8_t rail);
 
-/* The program has RESET or destroyed it. Likewise. */
-void srq_qp_ended(struct vqp *v);
+/* The same when its QP there was destroyed for the program. Likewise. */
+void srq_qp_leave_ended(struct vqp *v, uint8_t rail);
+
+/* The program has RESET it. Any thread, nothing locked. */
+void srq_qp_reset(struct vqp *v);
 
 /* A receive's completion that lib/core has judged (S13). Returns whether the program gets it, with
  * its own wr_id then. Likewise. */

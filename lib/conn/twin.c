@@ -10,6 +10,7 @@
 #include "lib/conn/actions.h"
 #include "lib/conn/conn_lock.h"
 #include "lib/conn/protection.h"
+#include "lib/conn/srq_qps.h"
 
 /* How many completions of sends a twin may have outstanding, the marker's included. */
 static uint32_t twin_sends(const struct vqp *v)
@@ -138,5 +139,6 @@ void twin_destroy(struct object *obj, struct nic *nic)
 		return;
 	vqp_unpublish_twin(v, nic, qp->qp_num);
 	real.destroy_qp(qp);
+	srq_qp_leave_ended(v, (uint8_t)rail); /* the program may have been answered long ago */
 	twin_release_cqes(v, nic);
 }

@@ -395,7 +395,7 @@ static int modify_unprotected(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 		return ETIMEDOUT;
 	err = modify_passed(v->qp, attr, mask);
 	if (!err && state && attr->qp_state == IBV_QPS_RESET)
-		srq_qp_ended(v);
+		srq_qp_reset(v);
 	return err;
 }
 
@@ -617,7 +617,7 @@ static int modify_to_reset(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 	if (err)
 		return err;
 	life_purge(v);
-	srq_qp_ended(v);
+	srq_qp_reset(v);
 	if (vqp_renew_id(v))
 		log_error("QP %#x is not protected any more: out of memory", v->qp->qp_num);
 	life_renew(v);
@@ -910,7 +910,7 @@ int hook_destroy_qp(struct ibv_qp *qp)
 		err = destroy_passed(qp);
 	if (err && !v->conn && passed_qp_stays(v))
 		return err;
-	srq_qp_ended(v);
+	srq_qp_leave_ended(v, 0);
 	object_put(&v->obj);
 	return err;
 }

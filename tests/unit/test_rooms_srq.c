@@ -222,6 +222,58 @@ static void one_without_a_twin_is_not_live(void **state)
 	atomic_store(&v->rails.twin[1].qp, qp);
 }
 
+static void it_is_closed(void)
+{
+	v->life.closed = true;
+}
+
+static void fence(uint8_t rail, uint32_t epoch)
+{
+	struct shift_action a = {.type = SHIFT_ACT_FENCE, .rail = rail, .epoch = epoch};
+
+	rooms_act(v, &a);
+}
+
+/* The marker comes back at once. */
+static int post_and_flush(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	(void)bad;
+	world.twin_wc_nic = qp->qp_num - TWIN_QPN;
+	world.twin_wc[world.twin_wcs++] = (struct ibv_wc){
+		.wr_id = wr->wr_id, .status = IBV_WC_WR_FLUSH_ERR, .qp_num = qp->qp_num};
+	return 0;
+}
+
+static void a_reset_qp_is_live_until_its_fence_has_ended(void **state)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
+
+	(void)state;
+	arm(1, 2);
+	rooms_run_jobs();
+	fence(1, 2);
+	world.ctx[1].ops.post_send = post_and_flush;
+	world.on_wait = it_is_closed;
+	assert_int_equal(hook_modify_qp(v->qp, &attr, IBV_QP_STATE), 0);
+	assert_live(1, 1);
+	rooms_run_jobs();
+	assert_live(1, 0);
+}
+
+static void a_destroyed_qp_is_live_until_its_twin_has_gone(void **state)
+{
+	(void)state;
+	arm(1, 2);
+	rooms_run_jobs();
+	assert_live(1, 1);
+	world.on_wait = it_is_closed;
+	world.workers_stuck = true;
+	assert_int_equal(hook_destroy_qp(v->qp), 0);
+	assert_int_equal(s->books.nic[1].live, 1);
+	rooms_run_jobs();
+	assert_int_equal(s->books.nic[1].live, 0);
+}
+
 #define QP_TEST(test) cmocka_unit_test_setup_teardown(test, begin_qp, end_qp)
 
 int main(void)
@@ -235,6 +287,9 @@ int main(void)
 		QP_TEST(one_armed_too_late_is_not_live),
 		QP_TEST(one_that_cannot_be_undone_is_live_until_it_is_elsewhere),
 		QP_TEST(one_without_a_twin_is_not_live),
+		QP_TEST(a_reset_qp_is_live_until_its_fence_has_ended),
+		cmocka_unit_test_setup_teardown(a_destroyed_qp_is_live_until_its_twin_has_gone,
+						begin_qp, rooms_end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
