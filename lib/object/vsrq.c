@@ -22,6 +22,7 @@ enum {
 
 static struct table srqs = TABLE_INIT;	 /* by the program's pointer */
 static struct table by_tag = TABLE_INIT; /* by the upper bits of ids */
+static struct short_lock by_tag_lock;	 /* to change it, and to get a reference */
 static struct srq_calls calls;
 
 void vsrq_set_calls(const struct srq_calls *c)
@@ -34,9 +35,28 @@ struct vsrq *vsrq_find(const struct ibv_srq *srq)
 	return table_get(&srqs, (uintptr_t)srq);
 }
 
-struct vsrq *vsrq_by_id(uint64_t wr_id)
+/* The one whose receive has that wr_id, with a reference: its QPs may be gone, and the program may
+ * destroy it at any moment. NULL: it is no id of ours. */
+static struct vsrq *hold_by_id(uint64_t wr_id)
 {
-	return wr_id >> 48 ? table_get(&by_tag, wr_id >> 48) : NULL;
+	struct vsrq *s;
+
+	if (!(wr_id >> 48) || !table_get(&by_tag, wr_id >> 48))
+		return NULL;
+	short_lock_take(&by_tag_lock);
+	s = table_get(&by_tag, wr_id >> 48);
+	if (s)
+		object_get(&s->obj);
+	short_lock_give(&by_tag_lock);
+	return s;
+}
+
+/* After this nobody gets another reference by an id. */
+static void forget_tag(const struct vsrq *s)
+{
+	short_lock_take(&by_tag_lock);
+	table_remove(&by_tag, s->first_id >> 48);
+	short_lock_give(&by_tag_lock);
 }
 
 /* Not by the tag alone: of a program's sends that bear random wr_ids one in 65536 has that. */
@@ -338,19 +358,24 @@ bool vsrq_back(struct vsrq *s, unsigned int k, uint64_t wr_id)
 
 void vsrq_came_late(const struct nic *nic, uint64_t wr_id)
 {
-	struct vsrq *s = vsrq_by_id(wr_id);
+	struct vsrq *s = hold_by_id(wr_id);
 
-	for (unsigned int k = 1; s && k < s->dev->rails; k++)
+	if (!s)
+		return;
+	for (unsigned int k = 1; k < s->dev->rails; k++)
 		if (s->dev->nic[k] == nic)
 			vsrq_back(s, k, wr_id);
+	object_put(&s->obj);
 }
 
 void vsrq_translate(struct ibv_wc *wc)
 {
-	struct vsrq *s = vsrq_by_id(wc->wr_id);
+	struct vsrq *s = hold_by_id(wc->wr_id);
 
-	if (s)
-		vsrq_done(s, 0, &wc->wr_id);
+	if (!s)
+		return;
+	vsrq_done(s, 0, &wc->wr_id);
+	object_put(&s->obj);
 }
 
 /* --- QPs -------------------------------------------------------------------------------------- */
@@ -514,12 +539,11 @@ static struct vsrq *srq_new(struct ibv_srq *srq, struct vdev *dev, struct vpd *p
 /* Under a tag that no other SRQ has. */
 static bool take_tag(struct vsrq *s, uint64_t tag)
 {
-	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	bool ok;
 
-	pthread_mutex_lock(&lock);
+	short_lock_take(&by_tag_lock);
 	ok = tag && !table_get(&by_tag, tag) && !table_put(&by_tag, tag, s);
-	pthread_mutex_unlock(&lock);
+	short_lock_give(&by_tag_lock);
 	return ok;
 }
 
@@ -531,7 +555,7 @@ static bool srq_publish(struct vsrq *s)
 		return false;
 	if (!table_put(&srqs, (uintptr_t)s->srq, s))
 		return true;
-	table_remove(&by_tag, tag);
+	forget_tag(s);
 	return false;
 }
 
@@ -596,7 +620,7 @@ static void vsrq_bury(struct vsrq *s)
 
 	if (!old)
 		return;
-	table_remove(&by_tag, old->first_id >> 48);
+	forget_tag(old);
 	object_put(&old->obj);
 }
 

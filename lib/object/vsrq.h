@@ -78,9 +78,6 @@ void vsrq_set_calls(const struct srq_calls *calls);
 /* NULL: the SRQ is not one of the program's, or passes through. */
 struct vsrq *vsrq_find(const struct ibv_srq *srq);
 
-/* The one whose receive has that wr_id; NULL: it is no id of ours. */
-struct vsrq *vsrq_by_id(uint64_t wr_id);
-
 /* Is it an id that this SRQ has given? */
 bool vsrq_owns(struct vsrq *s, uint64_t wr_id);
 

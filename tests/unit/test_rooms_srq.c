@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Shared receive queues and their QPs while jobs are late, and when they end
  * (lib/object/vsrq.c, lib/conn/srq_qps.c). */
-#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
 #include <sys/mman.h>
 
 #include "tests/unit/rooms.h"
@@ -10,7 +11,7 @@
 #include "lib/object/vsrq.h"
 #include "lib/verbs/qp.h"
 
-enum { DEPTH = 4, PAGE = 4096 };
+enum { DEPTH = 4, PAGE = 4096, DESTROYED = 50 };
 
 static struct ibv_srq *real_srq; /* in a page of its own: who touches it later crashes */
 static struct vsrq *s;
@@ -114,6 +115,36 @@ static void a_late_drain_does_not_touch_a_destroyed_srq(void **state)
 	rooms_run_jobs();
 	rooms_pass(5000ull * MS);
 	assert_int_equal(world.pd.obj.refs, refs - 1);
+}
+
+/* A completion of a QP that is gone may be polled while its SRQ is destroyed. */
+static void *poll_late_one(void *arg)
+{
+	struct ibv_wc wc = {.wr_id = s->first_id};
+
+	vsrq_translate(&wc);
+	return arg;
+}
+
+static void a_late_completion_does_not_meet_a_freed_srq(void **state)
+{
+	(void)state;
+	for (int i = 0; i < DESTROYED; i++) {
+		pthread_t poller;
+
+		short_lock_take(&s->lock);
+		assert_int_equal(pthread_create(&poller, NULL, poll_late_one, NULL), 0);
+		while (s->lock.state != SHORT_LOCK_AWAITED)
+			sched_yield();
+		short_lock_give(&s->lock); /* the poller wakes later than this goes on */
+		assert_int_equal(hook_destroy_srq(real_srq), 0);
+		rooms_run_jobs();
+		pthread_join(poller, NULL);
+		make_srq();
+	}
+	assert_int_equal(hook_destroy_srq(real_srq), 0);
+	rooms_run_jobs();
+	assert_int_equal(world.pd.obj.refs, 1000);
 }
 
 /* --- QPs ------------------------------------------------------------------------------------- */
@@ -282,6 +313,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_destroyed_srq_has_nothing_left_to_do, begin,
 						rooms_end),
 		cmocka_unit_test_setup_teardown(a_late_drain_does_not_touch_a_destroyed_srq, begin,
+						rooms_end),
+		cmocka_unit_test_setup_teardown(a_late_completion_does_not_meet_a_freed_srq, begin,
 						rooms_end),
 		QP_TEST(armed_elsewhere_it_has_left),
 		QP_TEST(one_armed_too_late_is_not_live),
