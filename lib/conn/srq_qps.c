@@ -5,7 +5,7 @@
 
 #include "lib/base/log.h"
 
-#define SUPPLY_NS 200000000ull
+#define SUPPLY_MAX_NS 200000000ull
 
 static void srq_pause(void)
 {
@@ -40,7 +40,7 @@ bool srq_qp_join(struct vqp *v, uint8_t rail, uint64_t max_ns)
 
 void srq_qp_await_supply(struct vqp *v, uint8_t rail)
 {
-	uint64_t end = now_ns() + SUPPLY_NS;
+	uint64_t end = now_ns() + SUPPLY_MAX_NS;
 
 	while (v->hot.srq && !v->life.gone && !vsrq_supplied(v->hot.srq, rail) && now_ns() < end)
 		srq_pause();

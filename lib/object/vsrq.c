@@ -15,6 +15,8 @@
 #include "lib/base/real_verbs.h"
 #include "lib/base/reentry.h"
 
+#define SUPPLY_NS 200000000ull
+
 enum {
 	SRQ_SGES_MAX = 64, /* more than NICs accept in practice */
 	ENDED_KEPT = 8,
@@ -402,7 +404,8 @@ bool vsrq_supplied(struct vsrq *s, unsigned int k)
 	bool ok;
 
 	short_lock_take(&s->lock);
-	ok = shift_srq_supplied(&s->books, k);
+	ok = shift_srq_supplied(&s->books, k) ||
+	     now_ns() - s->books.nic[k].empty_since >= SUPPLY_NS;
 	short_lock_give(&s->lock);
 	return ok;
 }

@@ -126,7 +126,8 @@ void vsrq_translate(struct ibv_wc *wc);
 bool vsrq_join(struct vsrq *s, unsigned int k);
 void vsrq_leave(struct vsrq *s, unsigned int k, bool cut);
 
-/* Has NIC k a receive, or is none to be had? */
+/* Has NIC k a receive, or is none to be had? Or has it been without for 200 ms: who waits for it
+ * keeps the armings of others waiting, so this is once for all QPs. */
 bool vsrq_supplied(struct vsrq *s, unsigned int k);
 
 /* The SRQ on a backup, made if it is not there; NULL: it cannot be. On that NIC's worker. */

@@ -253,6 +253,19 @@ static void one_without_a_twin_is_not_live(void **state)
 	atomic_store(&v->rails.twin[1].qp, qp);
 }
 
+/* The drainer of NIC 0 does not answer. A hundred QPs may arrive at NIC 1, on two threads that arm
+ * QPs without an SRQ, too. */
+static void all_qps_wait_once_for_a_receive(void **state)
+{
+	(void)state;
+	post();
+	assert_true(srq_qp_join(v, 1, 0));
+	srq_qp_await_supply(v, 1);
+	assert_int_equal(world.now, START_NS + 200ull * MS);
+	srq_qp_await_supply(v, 1);
+	assert_int_equal(world.now, START_NS + 200ull * MS);
+}
+
 static void it_is_closed(void)
 {
 	v->life.closed = true;
@@ -320,6 +333,7 @@ int main(void)
 		QP_TEST(one_armed_too_late_is_not_live),
 		QP_TEST(one_that_cannot_be_undone_is_live_until_it_is_elsewhere),
 		QP_TEST(one_without_a_twin_is_not_live),
+		QP_TEST(all_qps_wait_once_for_a_receive),
 		QP_TEST(a_reset_qp_is_live_until_its_fence_has_ended),
 		cmocka_unit_test_setup_teardown(a_destroyed_qp_is_live_until_its_twin_has_gone,
 						begin_qp, rooms_end),
