@@ -229,7 +229,8 @@ TESTS += tests/unit/test_vsrq tests/unit/test_srq_drainer tests/unit/test_passed
 tests_unit_test_passed_cq_SOURCES = tests/unit/test_passed_cq.c lib/object/passed_cq.c lib/base/table.c
 tests_unit_test_passed_cq_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
 tests_unit_test_passed_cq_LDADD = $(CMOCKA_LIBS)
-tests_unit_test_srq_drainer_SOURCES = tests/unit/test_srq_drainer.c lib/object/srq_drainer.c
+tests_unit_test_srq_drainer_SOURCES = tests/unit/test_srq_drainer.c lib/object/srq_drainer.c \
+	lib/nic/rc_qp.c
 tests_unit_test_srq_drainer_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
 tests_unit_test_srq_drainer_LDADD = $(IBVERBS_LIBS) $(CMOCKA_LIBS)
 tests_unit_test_vsrq_SOURCES = tests/unit/test_vsrq.c lib/object/vsrq.c lib/base/short_lock.c lib/base/table.c \

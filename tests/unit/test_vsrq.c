@@ -405,13 +405,16 @@ static void a_completion_after_the_end_has_the_programs_wr_id(void **state)
 
 	(void)state;
 	post_one(77);
-	wc.wr_id = s->books.next - 1;
+	post_one(78);
+	wc.wr_id = id;
 	assert_int_equal(hook_destroy_srq(srq), 0);
 	run_jobs();
 	vsrq_translate(&wc);
 	assert_int_equal(wc.wr_id, 77);
 	forget_ended();
-	assert_null(vsrq_by_id(id));
+	wc.wr_id = id + 1;
+	vsrq_translate(&wc);
+	assert_int_equal(wc.wr_id, id + 1);
 }
 
 /* The program's sends may bear anything. */
