@@ -11,7 +11,7 @@
 #include "lib/object/vsrq.h"
 #include "lib/verbs/qp.h"
 
-enum { DEPTH = 4, PAGE = 4096, DESTROYED = 50 };
+enum { DEPTH = 4, PAGE = 4096, DESTROYED = 50, KNOWN_STILL = 8 };
 
 static struct ibv_srq *real_srq; /* in a page of its own: who touches it later crashes */
 static struct vsrq *s;
@@ -60,6 +60,16 @@ static void make_srq(void)
 	assert_non_null(s);
 }
 
+/* The library knows the last few that ended by their ids still. With these more it is none of ours. */
+static void end_some_more(void)
+{
+	for (int i = 0; i < KNOWN_STILL; i++) {
+		make_srq();
+		assert_int_equal(hook_destroy_srq(real_srq), 0);
+		rooms_run_jobs();
+	}
+}
+
 static int begin(void **state)
 {
 	rooms_begin(state);
@@ -68,6 +78,7 @@ static int begin(void **state)
 	world.dev.ops = world.ctx[0].ops;
 	real.create_srq = nic_create_srq;
 	real.destroy_srq = nic_destroy_srq;
+	end_some_more(); /* those of the test before have gone */
 	make_srq();
 	return 0;
 }
@@ -101,6 +112,7 @@ static void a_destroyed_srq_has_nothing_left_to_do(void **state)
 	assert_int_equal(hook_destroy_srq(real_srq), 0);
 	rooms_run_jobs();
 	rooms_pass(5000ull * MS);
+	end_some_more();
 	assert_int_equal(world.pd.obj.refs, refs - 1);
 }
 
@@ -114,6 +126,7 @@ static void a_late_drain_does_not_touch_a_destroyed_srq(void **state)
 	assert_int_equal(hook_destroy_srq(real_srq), 0);
 	rooms_run_jobs();
 	rooms_pass(5000ull * MS);
+	end_some_more();
 	assert_int_equal(world.pd.obj.refs, refs - 1);
 }
 
@@ -128,6 +141,8 @@ static void *poll_late_one(void *arg)
 
 static void a_late_completion_does_not_meet_a_freed_srq(void **state)
 {
+	int refs = world.pd.obj.refs;
+
 	(void)state;
 	for (int i = 0; i < DESTROYED; i++) {
 		pthread_t poller;
@@ -144,7 +159,8 @@ static void a_late_completion_does_not_meet_a_freed_srq(void **state)
 	}
 	assert_int_equal(hook_destroy_srq(real_srq), 0);
 	rooms_run_jobs();
-	assert_int_equal(world.pd.obj.refs, 1000);
+	end_some_more();
+	assert_int_equal(world.pd.obj.refs, refs - 1);
 }
 
 /* --- QPs ------------------------------------------------------------------------------------- */
