@@ -60,7 +60,8 @@ static void make_srq(void)
 	assert_non_null(s);
 }
 
-/* The library knows the last few that ended by their ids still. With these more it is none of ours. */
+/* The library knows the last few that ended by their ids still. With these more it is none of ours.
+ */
 static void end_some_more(void)
 {
 	for (int i = 0; i < KNOWN_STILL; i++) {
