@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 # What the shift-* commands share. Never in libshift.so.
 noinst_LTLIBRARIES += common/libcli.la
-common_libcli_la_SOURCES = common/cli.c common/cli.h common/printable.c common/printable.h
+common_libcli_la_SOURCES = common/cli.c common/cli.h common/printable.c common/printable.h \
+	common/shell_command.c common/shell_command.h

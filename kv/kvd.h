@@ -11,6 +11,7 @@
  *   kvd_watch.c    what changes there of them
  *   kvd_txn.c      puts and deletes
  *   kvd_crash.c    what dead processes leave in the directory
+ *   kvd_switch.c   the command of --on-switch
  *   kvd_run.c      the directory, the lock, the socket, the detached process
  */
 #ifndef SHIFT_KVD_H
@@ -58,6 +59,27 @@ struct kvd_options {
 	uint8_t job_key[KV_JOB_KEY_BYTES];
 	bool foreground;
 	int64_t grace_ms, lease_s;
+	const char *on_switch;	      /* a command for the shell; NULL: none */
+	char on_switch_cwd[PATH_MAX]; /* where it runs */
+	int64_t on_switch_limit_ms;
+};
+
+/* A switch that the command is told of. */
+struct switch_note {
+	uint32_t pid, qpn;
+	uint64_t count; /* that have come together */
+	char kind[16], outcome[16], cause[32], from[32], to[32], peer[64];
+};
+
+/* Of kvd_switch.c. */
+struct on_switch {
+	struct switcher *switchers;
+	bool has_looked, has_waiting, killed_for_time, killed_hard;
+	struct switch_note waiting;
+	pid_t child; /* 0: none */
+	int64_t look_at_ms, over_at_ms;
+	unsigned long runs, failed;
+	int last_status;
 };
 
 /* A process of this host. */
@@ -211,6 +233,7 @@ struct kvd {
 	const char *dir;
 	int64_t idle_since_ms; /* may lie in the future */
 	bool stopping, leaving;
+	struct on_switch on_switch;
 };
 
 /* ---- kvd_options.c ------------------------------------------------------------------------- */
@@ -522,5 +545,16 @@ void run_leave(struct run *r);
 void kvd_loop(struct kvd *k);
 int cmd_status(int argc, char **argv);
 int cmd_etcd(int argc, char **argv);
+
+/* ---- kvd_switch.c -------------------------------------------------------------------------- */
+
+/* Runs the command, if there is one and something has happened. ms until it is to look again. */
+int on_switch_tick(struct kvd *k);
+
+/* Nothing runs, or waits to run. */
+bool on_switch_is_idle(const struct kvd *k);
+
+/* A command that still runs is told to end. */
+void on_switch_free(struct kvd *k);
 
 #endif

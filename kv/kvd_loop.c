@@ -52,9 +52,9 @@ static bool daemon_is_over(struct kvd *k)
 	if (!k->stopping && idle_ms < k->o.grace_ms)
 		return false;
 	k->leaving = true;
-	if (session_is_idle(k))
+	if (session_is_idle(k) && (k->stopping || on_switch_is_idle(k)))
 		return true;
-	if (idle_ms < (k->stopping ? 0 : k->o.grace_ms) + FLUSH_MS)
+	if (idle_ms < (k->stopping ? 0 : k->o.grace_ms) + FLUSH_MS || session_is_idle(k))
 		return false;
 	say("ends before etcd has taken the last changes of %zu keys: old ones stay there until "
 	    "their leases run out",
@@ -130,7 +130,7 @@ static int until_next(struct kvd *k, int timeout_ms)
 void kvd_loop(struct kvd *k)
 {
 	static struct curl_waitfd fds[FDS_MAX];
-	int signal_fd = loop_signals(), timeout_ms;
+	int signal_fd = loop_signals(), timeout_ms, switch_ms;
 	struct signalfd_siginfo info;
 
 	k->idle_since_ms = now_ms();
@@ -140,6 +140,8 @@ void kvd_loop(struct kvd *k)
 		clients_tick(k);
 		timeout_ms = session_tick(k);
 		clients_tick(k);
+		switch_ms = on_switch_tick(k);
+		timeout_ms = switch_ms < timeout_ms ? switch_ms : timeout_ms;
 		n = gather_fds(k, signal_fd, fds);
 		etcd_wait(k->session.etcd, fds, n, until_next(k, timeout_ms));
 		serve_fds(k, fds);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/shell_command.h"
 #include "kv/endpoint.h"
 #include "kv/job_key.h"
 #include "kv/kvd.h"
@@ -31,6 +32,9 @@ static const char help[] =
 	"  -g, --grace TIME       ends so long after its last client; default: 10s\n"
 	"  -L, --lease TIME       when the keys of a dead host leave etcd; default: 30s\n"
 	"  -t, --timeout TIME     how long a request to etcd may take; default: 3s\n"
+	"      --on-switch CMD    what a shell runs on this host after each switch of the job's\n"
+	"                         processes here, as this user: see shift-run(1)\n"
+	"      --on-switch-limit TIME  how long it may take; default: 60s\n"
 	"  -f, --foreground       do not detach; messages on stderr, not to syslog\n"
 	"\n"
 	"  status  the state of this host's daemon of a job\n"
@@ -42,7 +46,17 @@ static const char help[] =
 	"Exit status: 0 it runs (also if it did before), 1 failed, 2 bad usage, 3 status: none "
 	"runs.\n";
 
-enum { OPT_CA = 256, OPT_CERT, OPT_KEY, OPT_KEY_FD, OPT_OWN_PORT, OPT_HELP, OPT_VERSION };
+enum {
+	OPT_CA = 256,
+	OPT_CERT,
+	OPT_KEY,
+	OPT_KEY_FD,
+	OPT_OWN_PORT,
+	OPT_ON_SWITCH,
+	OPT_SWITCH_LIMIT,
+	OPT_HELP,
+	OPT_VERSION
+};
 
 static const struct option options[] = {
 	{"kv", required_argument, NULL, 'k'},
@@ -58,6 +72,8 @@ static const struct option options[] = {
 	{"foreground", no_argument, NULL, 'f'},
 	{"key-fd", required_argument, NULL, OPT_KEY_FD},
 	{"own-port", no_argument, NULL, OPT_OWN_PORT},
+	{"on-switch", required_argument, NULL, OPT_ON_SWITCH},
+	{"on-switch-limit", required_argument, NULL, OPT_SWITCH_LIMIT},
 	{"help", no_argument, NULL, OPT_HELP},
 	{"version", no_argument, NULL, OPT_VERSION},
 	{0},
@@ -207,6 +223,18 @@ static void set_user(struct kvd_options *o, const char *user_file)
 	warn_of_clear_password(o);
 }
 
+/* The daemon's own directory will be /. */
+static void set_on_switch(struct kvd_options *o, const char *command)
+{
+	const char *why = shell_command_problem(command);
+
+	if (why)
+		die(EXIT_BAD_USAGE, "--on-switch %s: %s", command, why);
+	if (!getcwd(o->on_switch_cwd, sizeof(o->on_switch_cwd)))
+		strcpy(o->on_switch_cwd, "/");
+	o->on_switch = command;
+}
+
 void kvd_options_parse(struct kvd_options *o, int argc, char **argv)
 {
 	const char *job = getenv("SHIFT_JOB"), *user_file = NULL, *key_file = NULL;
@@ -214,7 +242,10 @@ void kvd_options_parse(struct kvd_options *o, int argc, char **argv)
 	bool is_in_argv = false;
 	int c, key_fd = -1;
 
-	*o = (struct kvd_options){.grace_ms = 10000, .lease_s = 30, .etcd.timeout_ms = 3000};
+	*o = (struct kvd_options){.grace_ms = 10000,
+				  .lease_s = 30,
+				  .etcd.timeout_ms = 3000,
+				  .on_switch_limit_ms = 60000};
 	while ((c = getopt_long(argc, argv, "k:J:K:u:g:L:t:f", options, NULL)) != -1) {
 		switch (c) {
 		case 'k':
@@ -229,6 +260,10 @@ void kvd_options_parse(struct kvd_options *o, int argc, char **argv)
 		case OPT_KEY: o->etcd.key = readable_path(optarg); break;
 		case OPT_KEY_FD: key_fd = option_fd(optarg); break;
 		case OPT_OWN_PORT: o->etcd.own_port = true; break;
+		case OPT_ON_SWITCH: set_on_switch(o, optarg); break;
+		case OPT_SWITCH_LIMIT:
+			o->on_switch_limit_ms = option_ms("on-switch-limit", optarg, 1);
+			break;
 		case 'g': o->grace_ms = option_ms("grace", optarg, 0); break;
 		case 'L': o->lease_s = option_ms("lease", optarg, 2000) / 1000; break;
 		case 't': o->etcd.timeout_ms = option_ms("timeout", optarg, 100); break;

@@ -52,6 +52,25 @@ static void add_clients(struct kvd *k, cJSON *o)
 	cJSON_AddNumberToObject(o, "client_connections", k->connections);
 }
 
+static void add_on_switch(const struct kvd *k, cJSON *o)
+{
+	const struct on_switch *w = &k->on_switch;
+	cJSON *s;
+
+	if (!k->o.on_switch)
+		return;
+	s = cJSON_AddObjectToObject(o, "on_switch");
+	cJSON_AddStringToObject(s, "command", k->o.on_switch);
+	cJSON_AddNumberToObject(s, "runs", w->runs);
+	cJSON_AddNumberToObject(s, "failed", w->failed);
+	cJSON_AddNumberToObject(s, "running_pid", w->child);
+	cJSON_AddBoolToObject(s, "waiting", w->has_waiting);
+	if (w->runs > (w->child != 0))
+		cJSON_AddNumberToObject(s, "last_status", w->last_status);
+	else
+		cJSON_AddNullToObject(s, "last_status");
+}
+
 char *status_json(struct kvd *k)
 {
 	cJSON *o = cJSON_CreateObject();
@@ -78,6 +97,7 @@ char *status_json(struct kvd *k)
 	cJSON_AddNumberToObject(o, "events", k->watches.events);
 	cJSON_AddNumberToObject(o, "unproved_deaths", k->store.unproved_deaths);
 	cJSON_AddNumberToObject(o, "places", k->places);
+	add_on_switch(k, o);
 	add_clients(k, o);
 	text = check_alloc(cJSON_PrintUnformatted(o));
 	cJSON_Delete(o);
@@ -112,6 +132,11 @@ static void print_status(const char *json)
 	if (json_number_of(o, "unproved_deaths"))
 		printf("  %ld records of deaths were ignored: the job key does not prove them\n",
 		       json_number_of(o, "unproved_deaths"));
+	c = cJSON_GetObjectItem(o, "on_switch");
+	if (c)
+		printf("  --on-switch %s: run %ld times, %ld failed\n",
+		       shown(json_text_of(c, "command")), json_number_of(c, "runs"),
+		       json_number_of(c, "failed"));
 	cJSON_ArrayForEach (c, cJSON_GetObjectItem(o, "clients"))
 		printf("  process %ld: %ld keys, nonce %s%s%s\n", json_number_of(c, "pid"),
 		       json_number_of(c, "keys"), shown(json_text_of(c, "nonce")),

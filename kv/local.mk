@@ -10,7 +10,7 @@ kv_libkvclient_la_SOURCES = \
 bin_PROGRAMS += kv/shift-kvd
 kv_shift_kvd_SOURCES = \
 	kv/shift-kvd.c kv/kvd.h kv/kvd_options.c kv/kvd_run.c kv/kvd_loop.c kv/kvd_status.c \
-	kv/kvd_clients.c kv/kvd_subs.c kv/kvd_deaths.c kv/kvd_store.c kv/kvd_session.c kv/kvd_txn.c kv/kvd_read.c kv/kvd_watch.c kv/kvd_crash.c \
+	kv/kvd_clients.c kv/kvd_subs.c kv/kvd_deaths.c kv/kvd_store.c kv/kvd_session.c kv/kvd_txn.c kv/kvd_read.c kv/kvd_watch.c kv/kvd_crash.c kv/kvd_switch.c \
 	kv/sorted.c kv/sorted.h \
 	kv/etcd.c kv/etcd.h kv/etcd_json.c kv/ask.c kv/ask.h \
 	kv/job_key.c kv/job_key.h kv/endpoint.c kv/endpoint.h kv/listener.c kv/listener.h \

@@ -60,6 +60,7 @@ static void serve_job(struct kvd *k, struct run *r)
 	session_free(k);
 	clients_free(k);
 	subs_free(k);
+	on_switch_free(k);
 	kv_table_free(&k->store.items);
 }
 

@@ -13,7 +13,7 @@
 #include "kv/client.h"
 #include "lib/base/run_dir.h"
 
-enum { ANSWER_MS = 5000, WORDS_MAX = 24 };
+enum { ANSWER_MS = 5000, WORDS_MAX = 28 };
 
 static char *join_urls(const cJSON *list)
 {
@@ -48,7 +48,7 @@ int kvd_hold(const char *job, struct kvd_state *s)
 {
 	char path[PATH_MAX], *text;
 	int err = kv_socket_path(path, sizeof(path), job);
-	cJSON *o;
+	cJSON *o, *on_switch;
 
 	if (err)
 		die(EXIT_OURS, "%s", run_dir_problem(err));
@@ -62,6 +62,9 @@ int kvd_hold(const char *job, struct kvd_state *s)
 	s->endpoints = join_urls(cJSON_GetObjectItem(o, "endpoints"));
 	s->error = check_alloc(strdup(answer_text(o, "error")));
 	s->up = !strcmp(answer_text(o, "etcd"), "up");
+	on_switch = cJSON_GetObjectItem(o, "on_switch");
+	s->on_switch = check_alloc(strdup(answer_text(on_switch, "command")));
+	s->on_switch_json = on_switch ? check_alloc(cJSON_PrintUnformatted(on_switch)) : NULL;
 	s->key_id = check_alloc(strdup(answer_text(o, "key_id")));
 	s->users = cJSON_GetArraySize(cJSON_GetObjectItem(o, "clients")) +
 		   answer_number(o, "holders") - 1; /* one is this process */
@@ -74,6 +77,8 @@ void kvd_state_free(struct kvd_state *s)
 	free(s->endpoints);
 	free(s->error);
 	free(s->key_id);
+	free(s->on_switch);
+	free(s->on_switch_json);
 }
 
 static const char *kvd_path(void)

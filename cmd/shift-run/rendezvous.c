@@ -38,9 +38,9 @@ static char *start_etcd(const struct meeting *m, const char *job)
 
 enum { FIXED_WORDS = 6 };
 
-static void start_kvd(struct meeting *m, const char *job)
+static void start_kvd(struct meeting *m, const struct options *o, const char *job)
 {
-	const char *arguments[FIXED_WORDS + 2 * ACCESS_FILES + 4] = {"--kv", m->urls,	"--job",
+	const char *arguments[FIXED_WORDS + 2 * ACCESS_FILES + 8] = {"--kv", m->urls,	"--job",
 								     job,    "--grace", grace};
 	int n = FIXED_WORDS, fd = -1;
 
@@ -52,6 +52,14 @@ static void start_kvd(struct meeting *m, const char *job)
 	}
 	if (m->kind == MEET_START)
 		arguments[n++] = "--own-port";
+	if (o->on_switch) {
+		arguments[n++] = "--on-switch";
+		arguments[n++] = o->on_switch;
+	}
+	if (o->on_switch_limit) {
+		arguments[n++] = "--on-switch-limit";
+		arguments[n++] = o->on_switch_limit;
+	}
 	if (access_job_key()) {
 		fd = job_key_pipe(access_job_key(), EXIT_OURS);
 		arguments[n++] = "--key-fd";
@@ -117,24 +125,25 @@ static bool is_right_kvd(const struct kvd_state *s, struct meeting *m, const cha
 	return false;
 }
 
-static void start_missing(struct meeting *m, const char *job)
+static void start_missing(struct meeting *m, const struct options *o, const char *job)
 {
 	char *url = *m->urls ? NULL : start_etcd(m, job);
 
 	if (url)
 		snprintf(m->urls, sizeof(m->urls), "%s", url);
 	free(url);
-	start_kvd(m, job);
+	start_kvd(m, o, job);
 }
 
 /* *s is to be freed afterwards. */
-static void get_kvd(struct kvd_state *s, struct meeting *m, const char *job)
+static void get_kvd(struct kvd_state *s, struct meeting *m, const struct options *o,
+		    const char *job)
 {
 	for (int64_t end = now_ms() + START_MS; now_ms() < end; poll(NULL, 0, POLL_MS)) {
 		int err = kvd_hold(job, s);
 
 		if (err == -ENOENT || err == -ECONNREFUSED) {
-			start_missing(m, job);
+			start_missing(m, o, job);
 			err = kvd_hold(job, s);
 		}
 		if (!err && is_right_kvd(s, m, job))
@@ -224,7 +233,7 @@ static bool wait_for_etcd(struct kvd_state *s, struct meeting *m, const struct o
 		told |= waited > PATIENCE_MS;
 		poll(NULL, 0, POLL_MS);
 		kvd_state_free(s);
-		get_kvd(s, m, job);
+		get_kvd(s, m, o, job);
 	}
 	return true;
 }
@@ -254,8 +263,11 @@ void rendezvous_join(struct meeting *m, const struct options *o, const char *job
 
 	if (m->kind == MEET_START && m->is_host)
 		free(start_etcd(m, job));
-	get_kvd(&s, m, job);
+	get_kvd(&s, m, o, job);
 	is_first = !s.users;
+	if (o->on_switch && strcmp(s.on_switch, o->on_switch))
+		say("--on-switch: the job runs on this host already %s: this command is not run",
+		    *s.on_switch ? "with another one" : "without it");
 	if (m->kind == MEET_HERE && endpoint_is_local(m->urls))
 		say("no --kv: protecting only connections inside this host");
 	if (m->kind == MEET_HERE && *s.error && had_guard(job, m->urls))

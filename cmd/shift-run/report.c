@@ -40,16 +40,20 @@ static uint64_t real_ns(const struct timespec *t)
 void collect_report(struct run_report *r)
 {
 	struct report_run run = {.job = r->job, .command = r->command, .status = r->wait_status};
+	struct kvd_state s = {0};
 	struct report *report;
 	FILE *out;
 
 	clock_gettime(CLOCK_REALTIME, &r->ended);
 	run.started_real_ns = real_ns(&r->begun);
 	run.ended_real_ns = real_ns(&r->ended);
+	if (!kvd_hold(r->job, &s))
+		run.on_switch_json = s.on_switch_json;
 	report = check_alloc(report_read(r->dir, &run));
 	out = fopen(r->file, "we");
 	if (!out || report_write(report, out) || fclose(out))
 		say("--report %s: %s", r->file, strerror(errno));
 	report_free(report);
+	kvd_state_free(&s);
 	report_remove(r->dir, r->job);
 }

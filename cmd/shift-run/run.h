@@ -38,8 +38,9 @@ enum exit_status {
 /* ---- run_options.c ------------------------------------------------------------------------- */
 
 struct options {
-	char *kv;			     /* its user and password are taken out of it */
-	const char *key_file, *job, *report; /* NULL: not given */
+	char *kv;				 /* its user and password are taken out of it */
+	const char *key_file, *job, *report;	 /* NULL: not given */
+	const char *on_switch, *on_switch_limit; /* as shift-kvd takes them; NULL: not given */
 	bool check, dry_run, json;
 	int64_t wait_ms;
 	char **command; /* NULL-terminated, not empty */
@@ -205,7 +206,9 @@ void rendezvous_join(struct meeting *m, const struct options *o, const char *job
 struct kvd_state {
 	char *endpoints; /* joined by commas */
 	char *error;
-	char *key_id; /* empty: it was given no key */
+	char *key_id;	      /* empty: it was given no key */
+	char *on_switch;      /* its command; empty: none */
+	char *on_switch_json; /* what has become of it; NULL: there is none */
 	bool up;
 	pid_t pid; /* of the process that listens, as the kernel says; 0: not to be seen from here
 		    */

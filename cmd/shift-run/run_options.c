@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "cmd/shift-run/run.h"
+#include "common/shell_command.h"
 
 static const char help[] =
 	"usage: shift-run [options] [--] COMMAND [ARGUMENT...]\n"
@@ -35,6 +36,10 @@ static const char help[] =
 	"                            which is right only if each word has one user\n"
 	"  -l, --log-level LEVEL     of the library: error, warn (the default), info, debug\n"
 	"  -o, --log-file FILE       where the library writes; default: standard error\n"
+	"      --on-switch CMD       what a shell runs on this host after each switch, as you: "
+	"for\n"
+	"                            a checkpoint; SHIFT_SWITCH_... in its environment say which\n"
+	"      --on-switch-limit TIME  how long it may take; default: 60s\n"
 	"  -R, --report FILE         write what happened, as JSON, when the command has ended\n"
 	"  -c, --check               can this command be protected? says why not\n"
 	"  -n, --dry-run             print what would be done, and which NICs back up which\n"
@@ -45,7 +50,7 @@ static const char help[] =
 	"Exit status: the command's own; 125 shift-run failed, and the command was not started;\n"
 	"126 the command cannot be executed; 127 it is not found; --check: 0 yes, 1 no.\n";
 
-enum { OPT_HELP = 256, OPT_VERSION, OPT_ATOMICS, OPT_ACCESS };
+enum { OPT_HELP = 256, OPT_VERSION, OPT_ATOMICS, OPT_ON_SWITCH, OPT_SWITCH_LIMIT, OPT_ACCESS };
 
 static const char short_options[] = "+r:k:K:J:w:g:b:a:l:o:R:cnj";
 
@@ -65,6 +70,8 @@ static const struct option options[] = {
 	{"atomics", required_argument, NULL, OPT_ATOMICS},
 	{"log-level", required_argument, NULL, 'l'},
 	{"log-file", required_argument, NULL, 'o'},
+	{"on-switch", required_argument, NULL, OPT_ON_SWITCH},
+	{"on-switch-limit", required_argument, NULL, OPT_SWITCH_LIMIT},
 	{"report", required_argument, NULL, 'R'},
 	{"check", no_argument, NULL, 'c'},
 	{"dry-run", no_argument, NULL, 'n'},
@@ -74,8 +81,21 @@ static const struct option options[] = {
 	{0},
 };
 
+static void check_on_switch(const struct options *o)
+{
+	const char *why = o->on_switch ? shell_command_problem(o->on_switch) : NULL;
+
+	if (why)
+		die(EXIT_OURS, "--on-switch %s: %s", o->on_switch, why);
+	if (o->on_switch_limit && !o->on_switch)
+		die(EXIT_OURS, "--on-switch-limit is for --on-switch");
+	if (o->on_switch_limit && parse_ms(o->on_switch_limit) < 1)
+		die(EXIT_OURS, "--on-switch-limit %s: not a time; try 60s", o->on_switch_limit);
+}
+
 static void check_together(const struct options *o)
 {
+	check_on_switch(o);
 	if (o->json && !o->dry_run && !o->check)
 		die(EXIT_OURS, "--json is for --dry-run and --check; see shift-run --help");
 	if (o->dry_run && o->check)
@@ -110,6 +130,8 @@ void run_options_parse(struct options *o, int argc, char **argv)
 		case OPT_ATOMICS: setting_give(SET_ATOMICS, optarg); break;
 		case 'l': setting_give(SET_LOG_LEVEL, optarg); break;
 		case 'o': setting_give(SET_LOG_FILE, optarg); break;
+		case OPT_ON_SWITCH: o->on_switch = optarg; break;
+		case OPT_SWITCH_LIMIT: o->on_switch_limit = optarg; break;
 		case 'R': o->report = optarg; break;
 		case 'c': o->check = true; break;
 		case 'n': o->dry_run = true; break;

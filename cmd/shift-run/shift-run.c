@@ -65,6 +65,8 @@ static bool is_nested(const struct options *o, const struct meeting *m)
 		conflict = "kv";
 	if (o->report)
 		conflict = "report";
+	if (o->on_switch)
+		conflict = "on-switch";
 	if (conflict)
 		die(EXIT_OURS,
 		    "--%s: this is inside job %s already; give the option to the outer shift-run",

@@ -139,6 +139,8 @@ int report_write(const struct report *r, FILE *out)
 	add_run(o, r->run);
 	cJSON_AddStringToObject(o, "summary", line);
 	cJSON_AddNumberToObject(o, "crashed", (double)r->crashed);
+	if (r->run->on_switch_json)
+		cJSON_AddItemToObject(o, "on_switch", cJSON_Parse(r->run->on_switch_json));
 	cJSON_AddItemToObject(o, "totals", stats_json_totals(&r->totals));
 	cJSON_AddItemReferenceToObject(o, "processes", r->processes);
 	cJSON_AddItemReferenceToObject(o, "unreadable", r->unreadable);

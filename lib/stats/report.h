@@ -19,6 +19,7 @@ struct report_run {
 	char *const *command; /* ends with NULL */
 	int status;	      /* as of waitpid() */
 	uint64_t started_real_ns, ended_real_ns;
+	const char *on_switch_json; /* of shift-kvd; NULL: there was no such command */
 };
 
 struct report;

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+# --on-switch of shift-kvd and shift-run, with processes that only look as if they had NICs (tests/stats/stats_live).
+
+load helper
+load driven
+load etcd
+
+setup() {
+	cd "$BATS_TEST_TMPDIR"
+	unset SHIFT_JOB SHIFT_KV
+	export SHIFT_RUN_DIR=$PWD/run
+	export ASAN_OPTIONS=log_path=$PWD/sanitizer UBSAN_OPTIONS=log_path=$PWD/sanitizer
+	KVD=
+}
+
+teardown() {
+	local pid
+	cd "$BATS_TEST_TMPDIR"
+	for pid in "${PID[@]}" $KVD; do kill -CONT "$pid" && kill -9 "$pid"; done 2>/dev/null || true
+	[ "${BATS_TEST_COMPLETED:-}" = 1 ] || tail -n 20 ./*.out told kvd.err 2>/dev/null || true
+	! cat sanitizer.* 2>/dev/null
+}
+
+kvd() { # OPTIONS...: for job j, in the foreground
+	shift-kvd --kv http://127.0.0.1:1 --job j --foreground --grace 1h "$@" 2>kvd.err 3>&- &
+	KVD=$!
+	wait_until 10 knows_command
+}
+
+knows_command() {
+	shift-kvd status --job j --json 2>/dev/null | jq -e .on_switch >/dev/null
+}
+
+live() { # NAME
+	drive "$1" "$BUILDDIR/tests/stats/stats_live" j
+	wait_until 30 grep -q ready "$1.out"
+	order "$1" add 0x11
+}
+
+order() { # NAME COMMAND...: it is told, and has done it
+	local name=$1 before
+	before=$(grep -c done "$name.out" || true)
+	tell "$@"
+	wait_until 30 eval "[ \$(grep -c done $name.out) -gt $before ]"
+}
+
+runs() { # how many there were, and how many failed
+	shift-kvd status --job j --json | jq -r '.on_switch | "\(.runs) \(.failed) \(.last_status) \(.running_pid > 0) \(.waiting)"'
+}
+
+ran() { # WORDS of runs
+	[ "$(runs)" = "$1" ]
+}
+
+@test "each switch runs the command, which is told what has happened" {
+	kvd --on-switch 'env | grep ^SHIFT_SWITCH_ | sort >told.new; pwd >>told.new; mv told.new told'
+	live p
+	sleep 0.5
+	[ ! -e told ]
+	order p failover 0x11
+	wait_until 10 test -e told
+	[ "$(sed "s/=${PID[p]}\$/=PID/" told)" = "SHIFT_SWITCH_CAUSE=LINK_DOWN
+SHIFT_SWITCH_COUNT=1
+SHIFT_SWITCH_KIND=failover
+SHIFT_SWITCH_NIC=mlx5_0
+SHIFT_SWITCH_OUTCOME=committed
+SHIFT_SWITCH_PEER=
+SHIFT_SWITCH_PID=PID
+SHIFT_SWITCH_QPN=17
+SHIFT_SWITCH_TO=mlx5_1
+$PWD" ]
+	wait_until 10 ran '1 0 0 false false'
+	rm told
+	order p failback 0x11
+	wait_until 10 grep -qx SHIFT_SWITCH_KIND=fail-back told
+	run -0 shift-kvd status --job j
+	expect_match '--on-switch env .*: run 2 times, 0 failed'
+}
+
+@test "one runs at a time; what comes meanwhile is one more run, told of the newest" {
+	kvd --on-switch 'echo $SHIFT_SWITCH_COUNT $SHIFT_SWITCH_QPN $SHIFT_SWITCH_KIND >>told; until [ -e go ]; do sleep 0.05; done'
+	live p
+	order p add 0x12
+	order p failover 0x11
+	wait_until 10 test -e told
+	order p failover 0x12
+	order p failback 0x11
+	order p failback 0x12
+	wait_until 10 ran '1 0 null true true'
+	touch go
+	wait_until 10 ran '2 0 0 false false'
+	[ "$(xargs <told)" = "1 17 failover 3 18 fail-back" ]
+}
+
+@test "many processes; one that dies at once; what was before the daemon is not told of" {
+	local i
+	live p
+	order p failover 0x11
+	kvd --on-switch 'echo $SHIFT_SWITCH_PID >>told; sleep 0.2'
+	sleep 0.5
+	[ ! -e told ]
+	for i in q r s; do live $i; done
+	for i in q r s; do order $i failover 0x11; done
+	tell s crash
+	wait_until 10 eval '[ "$(runs | cut -d" " -f5)" = false ] && [ "$(runs | cut -d" " -f4)" = false ]'
+	[ -s told ] && [ "$(wc -l <told)" -le 3 ] && ! grep -qx "${PID[p]}" told
+}
+
+@test "a command that fails, or takes too long, is counted and said; it is ended with its children" {
+	kvd --on-switch-limit 300ms --on-switch '[ "$SHIFT_SWITCH_KIND" = failover ] && exit 7; sleep 4327 & sleep 4327'
+	live p
+	order p failover 0x11
+	wait_until 10 ran '1 1 7 false false'
+	grep -q -- '--on-switch: the command failed with status 7' kvd.err
+	order p failback 0x11
+	wait_until 20 ran '2 2 143 false false'
+	grep -q -- '--on-switch: the command took longer than 0.3 s, and was ended' kvd.err
+	wait_until 10 sh -c '! pgrep -x -f "sleep 4327"'
+}
+
+@test "the daemon ends the command when it is told to end" {
+	kvd --on-switch 'echo x >told; exec sleep 4328'
+	live p
+	order p failover 0x11
+	wait_until 10 pgrep -x -f 'sleep 4328'
+	kill "$KVD"
+	wait_until 20 sh -c '! pgrep -x -f "sleep 4328"'
+	wait_until 20 eval '! kill -0 $KVD 2>/dev/null'
+}
+
+@test "a command that cannot be run is refused before anything is started" {
+	local c
+	while read -r c; do
+		run shift-run --on-switch "$c" -- true
+		expect_status 125
+		expect_line '^shift-run: --on-switch .*: (no command for a shell|its first word is no command here)$'
+		run shift-kvd --kv http://127.0.0.1:1 --job j --on-switch "$c"
+		expect_status 2
+		expect_line '^shift-kvd: --on-switch .*: (no command for a shell|its first word is no command here)$'
+	done <<-'END'
+
+		if true
+		no-such-command --now
+		./no-such-file
+		echo "
+	END
+	run shift-run --on-switch-limit 5s -- true
+	expect_status 125
+	expect_line '^shift-run: --on-switch-limit is for --on-switch$'
+	run shift-run --on-switch true --on-switch-limit soon -- true
+	expect_status 125
+	expect_line '^shift-run: --on-switch-limit soon: not a time; try 60s$'
+	[ ! -e run ]
+}
+
+@test "shift-run gives it to the daemon, says if there is another, and reports what became of it" {
+	needs_etcd
+	drive p shift-run --job j --report r.json --on-switch 'echo "$SHIFT_SWITCH_NIC $SHIFT_JOB" >>told; exit 3' -- "$BUILDDIR/tests/stats/stats_live" j
+	wait_until 60 grep -q ready p.out
+	order p add 0x11
+	order p failover 0x11
+	wait_until 10 grep -qx 'mlx5_0 j' told
+	run -0 --separate-stderr shift-run --job j --on-switch 'echo other' -- true
+	[[ $stderr == *"--on-switch: the job runs on this host already with another one: this command is not run"* ]]
+	exec {IN[p]}>&- # its standard input ends
+	wait_until 30 test -s r.json
+	wait_until 10 jq -e '.on_switch | .runs == 1 and .failed == 1 and .last_status == 3 and (.command | startswith("echo "))' r.json
+}
