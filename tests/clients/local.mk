@@ -62,3 +62,13 @@ tests_clients_link_test_SOURCES = tests/clients/link_test.c tests/clients/standi
 	tests/clients/standin.h lib/base/fork.c lib/base/reentry.c
 tests_clients_link_test_CFLAGS = $(AM_CFLAGS) -pthread $(IBVERBS_CFLAGS)
 tests_clients_link_test_LDADD = lib/libshiftnic.la lib/libshiftcore.la $(IBVERBS_LIBS)
+
+# Plugins of NCCL's interface 9 and 10, for the tests of examples/nccl.
+noinst_LTLIBRARIES += tests/clients/libnet9.la tests/clients/libnet10.la
+net_wrapped = tests/clients/net_wrapped.c examples/nccl/net_plugin.h
+tests_clients_libnet9_la_SOURCES = $(net_wrapped)
+tests_clients_libnet9_la_CPPFLAGS = $(AM_CPPFLAGS) -DNET_VERSION=9
+tests_clients_libnet9_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -rpath /nowhere
+tests_clients_libnet10_la_SOURCES = $(net_wrapped)
+tests_clients_libnet10_la_CPPFLAGS = $(AM_CPPFLAGS) -DNET_VERSION=10
+tests_clients_libnet10_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -rpath /nowhere

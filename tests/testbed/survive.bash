@@ -126,6 +126,7 @@ launch() { # HOST PROGRAM ARGUMENTS...
 	case $program in
 	integrity) program=$BUILDDIR/tests/clients/integrity/integrity ;;
 	collective) program=$BUILDDIR/tests/clients/collective ;;
+	net-allreduce) program=$BUILDDIR/examples/nccl/net-allreduce ;;
 	esac
 	exec shift-testbed exec --name "$NAME" --timeout "${patience}s" "$host" -- \
 		"${prefix[@]}" ${host_env[$host]:+"${host_env[$host]}"} "$program" "$@" >"$out/$host.out" 2>"$out/$host.err"
@@ -148,7 +149,7 @@ kill_programs() {
 	mend_all || true
 	client_status='' server_status=''
 	for host in a b; do
-		on "$host" sh -c 'pkill -KILL -x "ibv?_.*|integrity.*|collective|ucx_perftest|mpi_.*|mpirun.*|orted|rping|ucmatose|rstream|iperf|qperf|fio" || true'
+		on "$host" sh -c 'pkill -KILL -x "ibv?_.*|integrity.*|collective|ucx_perftest|net-allreduce|mpi_.*|mpirun.*|orted|rping|ucmatose|rstream|iperf|qperf|fio" || true'
 	done
 	wait "$client" "$server" 2>/dev/null || true
 }
@@ -165,6 +166,7 @@ count_for() { # SECONDS PROGRAM OPTIONS...
 	case $2 in
 	ib_atomic_bw) per=25 ;;
 	ibv_srq_pingpong) per=50 ;; # of 16 QPs
+	net-allreduce) per=1 ;;
 	*_bw) per=50 ;; # of one packet
 	esac
 	[[ " $* " != *' -s 65536 '* ]] || per=$((per / 10))
@@ -402,7 +404,7 @@ survives() { # FAULT PROGRAM OPTIONS...; the duration is added
 		long=$((seconds * try * (try + 1) / 2))
 		[ "$long" -le 90 ] || long=90 # well below $patience
 		duration=(-n "$(count_for "$long" "$@")")
-		[[ $1 = ib_* || $1 = ibv_* || $1 = ucx_* || $1 = mpi_* ]] || duration=(--seconds "$long")
+		[[ $1 = ib_* || $1 = ibv_* || $1 = ucx_* || $1 = mpi_* || $1 = net-* ]] || duration=(--seconds "$long")
 		protected
 		$prepare && "$starter" "$@" "${duration[@]}" || return
 		got_through=true started=$SECONDS
@@ -434,6 +436,7 @@ right() {
 	integrity) clean ;;
 	collective) jq -es 'all(.wrong_messages == 0 and .fatal_events == 0 and .flushes > 0)' "$out/a.out" "$out/b.out" >/dev/null ;;
 	ibv_*_pingpong) grep -q "^${duration[1]} iters" "$out/a.out" && grep -q "^${duration[1]} iters" "$out/b.out" ;;
+	net-allreduce) jq -es 'all(.wrong == 0 and .iterations == '"${duration[1]}"')' "$out/a.out" "$out/b.out" >/dev/null ;;
 	mpi_pingpong) [ "$(grep -c 'exchanges, 0 bytes wrong' "$out/a.out")" -eq 2 ] ;;
 	ucx_perftest) grep -q '^Final: ' "$out/a.out" && ! grep -q ERROR "$out"/[ab].{out,err} ;;
 	*) full_count "${duration[1]}" ;;

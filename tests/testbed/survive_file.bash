@@ -38,7 +38,7 @@ stock_errs_or_hangs() { # FAULT PROGRAM OPTIONS...
 	shift
 	unprotected
 	prefix+=("${stock_env[@]}")
-	start "$@" -n "$(count_for 30 "$@")" && carries a 0 && break_it "$fault" || return
+	"$starter" "$@" -n "$(count_for 30 "$@")" && carries a 0 && break_it "$fault" || return
 	wait_until 15 over_or_still || {
 		failed "$fault: stock verbs go on"
 		return 1
