@@ -117,3 +117,30 @@ teardown_file() {
 	! ls /tmp/shift-testbed-agent.* 2>/dev/null
 	shift-testbed up --name "$NAME" --ssh left,right --config "$BATS_FILE_TMPDIR/testbed.conf"
 }
+
+on_hosts() { # COMMAND...: examples/ssh, on this machine twice
+	mkdir -p "$BATS_FILE_TMPDIR/direct"
+	printf '#!/bin/sh\nexec %s/bin/ssh -p %s -i %s/key -l %s "$@"\n' "$BATS_FILE_TMPDIR" "$PORT" "$BATS_FILE_TMPDIR" "$(id -un)" \
+		>"$BATS_FILE_TMPDIR/direct/ssh"
+	chmod +x "$BATS_FILE_TMPDIR/direct/ssh"
+	${directly:+exec} env PATH="$BATS_FILE_TMPDIR/direct:$PATH" SHIFT_RUN="$BUILDDIR/cmd/shift-run/shift-run" SHIFT_KV=start@127.0.0.1:23790 \
+		"$SRCDIR/examples/ssh/shift-on-hosts" 127.0.0.1 localhost -- "$@"
+}
+
+@test "examples/ssh: one job on all hosts, which share a key" {
+	run -0 --separate-stderr on_hosts sh -c 'echo "$RANK of $WORLD_SIZE at $MASTER_ADDR, $SHIFT_JOB ${SHIFT_JOB_KEY-no key} ${LD_PRELOAD##*/}"'
+	[ "$(sort <<<"$output" | sed 's/ssh-[0-9-]*/JOB/')" = "127.0.0.1: 0 of 2 at 127.0.0.1, JOB no key libshift.so
+localhost: 1 of 2 at 127.0.0.1, JOB no key libshift.so" ]
+	[ "$(grep -o 'ssh-[0-9-]*' <<<"$output" | sort -u | wc -l)" -eq 1 ]
+}
+
+@test "examples/ssh: a host that fails ends it on all, with its status; so does the end of the script" {
+	run -7 on_hosts sh -c '[ "$RANK" = 0 ] || exit 7; exec sleep 4325'
+	wait_until 10 sh -c '! pgrep -x -f "sleep 4325"'
+	directly=1 on_hosts sleep 4326 3>&- &
+	wait_until 20 sh -c '[ "$(pgrep -c -x -f "sleep 4326")" -eq 2 ]'
+	kill $!
+	wait_until 10 sh -c '! pgrep -x -f "sleep 4326"'
+	run -2 "$SRCDIR/examples/ssh/shift-on-hosts" host
+	run -2 "$SRCDIR/examples/ssh/shift-on-hosts" -- true
+}

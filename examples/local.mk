@@ -11,4 +11,5 @@ noinst_PROGRAMS += examples/nccl/net-allreduce
 examples_nccl_net_allreduce_SOURCES = examples/nccl/net_allreduce.c examples/nccl/net_any.c \
 	examples/nccl/net_any.h examples/nccl/net_plugin.h
 
-EXTRA_DIST += examples/nccl/README.md
+EXTRA_DIST += examples/README.md examples/nccl/README.md examples/ssh/shift-on-hosts examples/slurm/job.sbatch \
+	examples/kubernetes/job.yaml
