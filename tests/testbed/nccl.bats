@@ -24,7 +24,7 @@ start_ring() { # net-allreduce OPTIONS...
 	launch a net-allreduce "${options[@]}" --rank 1 "$@" & client=$!
 }
 
-# Through interface 9 or 10, with a bit of the 30th message wrong.
+# Through interface 9 or 10, with a bit of a message wrong.
 wrong_by() { # VERSION [NAME=VALUE]
 	unprotected
 	nccl_env=("NET_WRAPPED=$plugin" "${@:2}")
@@ -40,7 +40,7 @@ wrong_by() { # VERSION [NAME=VALUE]
 	jq -es 'all(.wrong == 0 and .iterations == 20 and .version == 8)' "$out/a.out" "$out/b.out"
 	wrong='[0, 0]' wrong_by 9
 	[ "$client_status $server_status" = '0 0' ]
-	wrong='[1, 1]' wrong_by 10 NET_WRONG_AT=1 # both: the wrong sum goes round
+	wrong='[2, 2]' wrong_by 10 NET_WRONG_AT=1 # both ranks make one, and each sum goes round
 	[ "$client_status $server_status" = '3 3' ]
 }
 
