@@ -288,7 +288,7 @@ as_root_in_namespace() {
 		-j -- sh -c 'exit 3'
 	[ "$(jq -c '[.job, .program, .command, .meeting]' <<<"$output")" = \
 		'["x","'"$(command -v sh)"'",["sh","-c","exit 3"],{"kind":"start","endpoints":["http://127.0.0.1:4000"],"starts_etcd":true}]' ]
-	[ "$(jq -r '.environment | to_entries[] | select(.key != "LD_PRELOAD") | "\(.key)=\(.value)"' \
+	[ "$(jq -r '.environment | to_entries[] | select(.key | startswith("SHIFT_")) | "\(.key)=\(.value)"' \
 		<<<"$output" | sort)" = "SHIFT_ATOMICS=move
 SHIFT_FAILBACK=manual
 SHIFT_GIVE_UP_MS=10000
@@ -306,6 +306,19 @@ SHIFT_RUN_DIR=$PWD/A" ]
 	expect_match "meeting  *a private etcd, for this host only"
 	expect_match "SHIFT_GIVE_UP_MS=never"
 	[ ! -e A ] && [ ! -e r ]
+}
+
+@test "mpirun's daemons on other hosts start under shift-run, too" {
+	agent() { shift-run -nj "$@" true 2>/dev/null | jq -r .environment.OMPI_MCA_orte_launch_agent; }
+	[ "$(agent --kv http://h:1 --job x --give-up 10s --report r)" = \
+		"env SHIFT_JOB=x SHIFT_RUN_DIR=$PWD/A SHIFT_KV=http://h:1 SHIFT_GIVE_UP_MS=10000 $BIN/shift-run -- orted" ]
+	[[ "$(agent --kv http://user:secret@h:1)" = *' SHIFT_KV_USER=user '*' -- orted' ]]
+	[[ "$(agent --kv http://user:secret@h:1)" != *secret* ]]
+	# A meeting point of this host; words that mpirun would split; the user's own.
+	[ "$(agent)" = null ]
+	[ "$(agent --kv unix:/tmp/x)" = null ]
+	[ "$(agent --kv http://h:1 --log-file 'a log')" = null ]
+	[ "$(OMPI_MCA_orte_launch_agent=valgrind\ orted agent --kv http://h:1)" = null ]
 }
 
 @test "the environment is honoured, options win, nonsense is refused" {

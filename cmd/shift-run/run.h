@@ -10,7 +10,7 @@
  *   access.c       the job key, and what etcd asks for
  *   rendezvous.c   the daemons of the job     kvd.c       this host's shift-kvd
  *   show.c         --dry-run, --check         exec.c      exec, or fork for --report
- *   report.c       --report
+ *   report.c       --report                   launchers.c   ranks on other hosts
  */
 #ifndef SHIFT_RUN_H
 #define SHIFT_RUN_H
@@ -244,6 +244,12 @@ int run_command(char **command);
 
 /* Ends this process as the child has ended: with the same status, or by the same signal. */
 _Noreturn void end_as(int wait_status);
+
+/* ---- launchers.c ----------------------------------------------------------------------------- */
+
+/* The one by which Open MPI's mpirun starts its daemons on other hosts under shift-run, with v, the
+ * variables so far. No name: it is not needed, or not possible, or the user has set it. */
+struct variable mpirun_variable(const struct variable *v, const struct meeting *m);
 
 /* ---- show.c -------------------------------------------------------------------------------- */
 

@@ -7,13 +7,14 @@
 
 #include "cmd/shift-run/run.h"
 
-enum { VARIABLES_MAX = SETTINGS + ACCESS_FILES + 9 };
+enum { VARIABLES_MAX = SETTINGS + ACCESS_FILES + 10 };
 
 /* Lists the variables that are added to the environment of the command. */
-static void list_variables(struct variable *v, const struct options *o, const struct meeting *m,
+static void list_variables(struct variable *first, const struct options *o, const struct meeting *m,
 			   const char *library, const char *job, const char *report_dir)
 {
 	const char *run_dir = getenv("SHIFT_RUN_DIR");
+	struct variable *v = first;
 
 	*v++ = (struct variable){"LD_PRELOAD", library_preload(library)};
 	*v++ = (struct variable){"SHIFT_JOB", format_text("%s", job)};
@@ -38,6 +39,9 @@ static void list_variables(struct variable *v, const struct options *o, const st
 	if (o->report)
 		*v++ = (struct variable){"SHIFT_REPORT_DIR", format_text("%s", report_dir)};
 	*v = (struct variable){0};
+	*v = mpirun_variable(first, m);
+	if (v->name)
+		v[1] = (struct variable){0};
 }
 
 static void set_variables(const struct variable *v)
