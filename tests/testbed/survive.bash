@@ -70,11 +70,13 @@ on() { # HOST COMMAND...
 
 # --- programs -------------------------------------------------------------------------------------
 
-# $shift_env: more variables for the library; ${host_env[HOST]}: one for that host alone; $library: its file in
+# $job: its name for shift-ctl; $shift_env: more variables for the library; ${host_env[HOST]}: one for that host alone; $library: its file in
 # lib/.libs; $stock: a host that has none; $out: a directory for what programs say; $patience: seconds after which a
 # program is ended with status 124; $mute: warn, if the library is to log no more than warnings (a line takes from a guest
 # to here about as long as a phase of a switch) and shift-ctl is asked instead; $delay: see batch;
-# $connections: how many are to be protected at each host before a fault (met_all), if that must not be just some.
+# $connections: how many are to be protected at each host before a fault (met_all), and all that lead to another host, if that must not
+# be just some.
+job=survive
 shift_env=()
 declare -gA host_env=()
 library=libshift.so
@@ -167,6 +169,7 @@ count_for() { # SECONDS PROGRAM OPTIONS...
 	ib_atomic_bw) per=25 ;;
 	ibv_srq_pingpong) per=50 ;; # of 16 QPs
 	net-allreduce) per=1 ;;
+	mpi_train) per=2 ;; # 40 KB each way
 	*_bw) per=50 ;; # of one packet
 	esac
 	[[ " $* " != *' -s 65536 '* ]] || per=$((per / 10))
@@ -438,6 +441,7 @@ right() {
 	ibv_*_pingpong) grep -q "^${duration[1]} iters" "$out/a.out" && grep -q "^${duration[1]} iters" "$out/b.out" ;;
 	net-allreduce) jq -es 'all(.wrong == 0 and .iterations == '"${duration[1]}"')' "$out/a.out" "$out/b.out" >/dev/null ;;
 	mpi_pingpong) [ "$(grep -c 'exchanges, 0 bytes wrong' "$out/a.out")" -eq 2 ] ;;
+	mpi_train) trained "${duration[@]}" ;;
 	ucx_perftest) grep -q '^Final: ' "$out/a.out" && ! grep -q ERROR "$out"/[ab].{out,err} ;;
 	*) full_count "${duration[1]}" ;;
 	esac
@@ -810,12 +814,13 @@ sets_up() { # QPS
 	echo "median and max of $n connections: ${said%; }"
 }
 
-all_protected() { # CONNECTIONS: at each host; what the program of an earlier test has left behind does not count
+all_protected() { # CONNECTIONS: at each host, and no other RC queue pair to another host; what the program of an earlier test has left behind does not count
 	local host
 	for host in a b; do
 		status_of "$host" >"$out/$host.status" || return
-		[ "$(jq '[.processes[] | select(.life == "running") | .connections[] | select(.protected and .setup_us > 0)] | length' "$out/$host.status")" -eq "$1" ] ||
-			return
+		jq -e --argjson n "$1" '[.processes[] | select(.life == "running")] |
+			all(.[].passed_through[]; .unprotected == "NOT_RC") and all(.[].connections[]; .protected or .unprotected == "LOOPBACK") and
+			([.[].connections[] | select(.protected and .setup_us > 0)] | length) == $n' "$out/$host.status" >/dev/null || return
 	done
 }
 
@@ -824,7 +829,7 @@ median_max() {
 }
 
 status_of() { # HOST
-	on "$1" "$BUILDDIR/cmd/shift-ctl/shift-ctl" status --job survive --json
+	on "$1" "$BUILDDIR/cmd/shift-ctl/shift-ctl" status --job "$job" --json
 }
 
 # Are all QPs on that rail at both hosts, and at rest? A QP between two states is not among latest_rails.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 # The hooks of a .bats file that uses survive.bash: one pair of guests for all its tests. Each test finds no fault, and no
 # program of the test before.
-# shellcheck shell=bash disable=SC2034  # variables for survive.bash
+# shellcheck shell=bash disable=SC2034,SC2154  # variables for, and of, survive.bash
 
 load ../helper
 load survive
@@ -52,4 +52,26 @@ over_or_still() {
 		return 0
 	fi
 	still
+}
+
+# No fault: status 0, and standard output and error are as with stock verbs, but for numbers, lines of UCX's progress and shift-run's
+# own.
+same_as_stock() { # PROGRAM OPTIONS...
+	local host what shift_env=("${shift_env[@]}" SHIFT_LOG_FILE=/tmp/same.log)
+	duration=(-n "$(count_for 4 "$@")")
+	for what in unprotected protected; do
+		$what
+		[ "$what" = protected ] || prefix+=("${stock_env[@]}")
+		"$starter" "$@" "${duration[@]}" && finish || return
+		[ "$client_status $server_status" = '0 0' ] || {
+			failed "$what: $*"
+			return 1
+		}
+		for host in a b; do
+			shape_of <(sed '/^\[thread/d; /^shift-run: /d' "$out/$host.out" "$out/$host.err") >"$out/$host.$what"
+		done
+	done
+	for host in a b; do
+		diff "$out/$host."{unprotected,protected} || return
+	done
 }

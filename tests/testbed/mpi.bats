@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+# Open MPI over UCX, one rank on each of two guests, with a network that is trained (examples/mpi): its losses and weights
+# are the same to the bit in any run, so a run through a fault is compared with one of one rank, without a network.
+# shellcheck disable=SC2034,SC2154  # variables for, and of, survive.bash
+
+load survive_file
+
+export NAME=check-mpi
+load mpi
+
+teardown_file() {
+	survive_down
+	rm -rf "$shared"
+}
+
+# Instead of survive.bash's. One shift-run for all: host b knows nothing of the job before.
+# shellcheck disable=SC2317
+protected() {
+	prefix=() job=training
+	before_mpirun=(env "${shift_env[@]}" "${shift_run[@]}" --job "$job" --log-level debug --)
+}
+
+# A shift-run for each rank.
+protected_by_ranks() {
+	prefix=(env "${shift_env[@]}" "${shift_run[@]}" --job "$job" --log-level debug --)
+	before_mpirun=()
+}
+
+shift_run=("$BUILDDIR/cmd/shift-run/shift-run" --kv "$rendezvous")
+
+survives_each() { # FAULT...
+	local fault
+	for fault; do
+		training outlives_panic survives "$fault" mpi_train
+	done
+}
+
+@test "a training with stock verbs ends or hangs when the cable is pulled" {
+	training stock_errs_or_hangs pull:a mpi_train
+}
+
+@test "shift-run mpirun: the cable is pulled, and a training's losses and weights are as without" {
+	survives_each pull:b
+}
+
+# bats test_tags=long
+@test "mpirun shift-run: the cable is pulled, and a training's losses and weights are as without" {
+	protected() { protected_by_ranks; }
+	survives_each pull:a
+}
+
+# bats test_tags=long
+@test "no fault: a training's losses, weights and lines are the same with stock verbs and with shift" {
+	training same_as_stock mpi_train
+	trained "${duration[@]}"
+}
+
+# bats test_tags=long
+@test "a training: link down at either end" {
+	survives_each down:a down:b
+}
+
+# bats test_tags=long
+@test "a training: flapping link" {
+	survives_each flap:b
+}
+
+# bats test_tags=long
+@test "a training: acknowledgements or all packets dropped" {
+	survives_each acks:b hole:ab
+}
+
+# bats test_tags=long
+@test "a training: both NICs of a host down, 100 ms apart" {
+	course=through_two survives_each two:a two:b
+}
+
+through_two() { # two:HOST
+	local host=${1#*:}
+	carries a 0 && wait_until 20 met_all && sleep 1 || return
+	on "$host" sh -c 'ip link set eth1 down; sleep 0.1; ip link set eth2 down; sleep 3; ip link set eth2 up' &&
+		carries a 1 && on "$host" ip link set eth1 up && wait_until 60 home && carries a 0
+}
+
+# bats test_tags=long
+@test "a training: the cable is out for a while as it begins" {
+	protected
+	duration=(-n "$(count_for 10 mpi_train)")
+	training start_mpi mpi_train "${duration[@]}"
+	wait_until 60 connected
+	break_it pull:b
+	sleep 4
+	mend_it pull:b
+	finish
+	right_to_the_end
+}
+
+# A program's queue pair that sends.
+connected() {
+	on a sh -c "rdma resource show qp link mlx5_0 | grep 'type RC state RTS' | grep -q mpi_train"
+}
+
+# bats test_tags=long
+@test "a training: the cable is pulled just before it ends, and stays out" {
+	local step
+	for step in 290 300; do
+		protected
+		duration=(-n 300 -e 10)
+		training start_mpi mpi_train "${duration[@]}"
+		wait_until 100 grep -q "^step $step," "$out/a.out"
+		break_it pull:b
+		finish
+		mend_all
+		right_to_the_end
+	done
+}
+
+right_to_the_end() {
+	if [ "$client_status $server_status" != '0 0' ] || ! right; then
+		failed training
+		return 1
+	fi
+}
+
+# bats test_tags=long
+@test "a rank on a host without shift: it works, and is shown as not protected, with its host's address" {
+	protected
+	before_mpirun=(env OMPI_MCA_orte_launch_agent=orted "${before_mpirun[@]}")
+	duration=(-n "$(count_for 20 mpi_train)")
+	training start_mpi mpi_train "${duration[@]}"
+	wait_until 60 lone_rank
+	finish
+	right_to_the_end
+	run ! grep shift "$out/b.err"
+}
+
+lone_rank() {
+	status_of a >"$out/status" && jq -e '[.processes[] | select(.life == "running") | .connections[]] |
+		length == 1 and .[0].unprotected == "NO_PEER_LIBRARY" and (.[0].peer.gid | endswith("ff:fe00:2"))' "$out/status"
+}
+
+pingpong() { # COMMAND...
+	local starter=start_mpi
+	mpi_program tests/testbed/mpi_pingpong.c mpi_pingpong
+	"$@"
+}
+
+# bats test_tags=long
+@test "messages of all lengths over UCX: cable pulled at either end" {
+	pingpong outlives_panic survives pull:a mpi_pingpong
+	pingpong outlives_panic survives pull:b mpi_pingpong
+}
+
+# bats test_tags=long
+@test "messages of all lengths over libfabric: stock verbs err or hang, with shift they survive" {
+	over=("${over_libfabric[@]}")
+	pingpong stock_errs_or_hangs pull:a mpi_pingpong
+	mend_all
+	pingpong outlives_panic survives pull:a mpi_pingpong
+	pingpong outlives_panic survives pull:b mpi_pingpong
+}
