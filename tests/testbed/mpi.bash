@@ -13,8 +13,8 @@ over_ucx=(--mca pml ucx --mca pml_ucx_tls any --mca pml_ucx_devices any --mca os
 over_libfabric=(--mca osc '^ucx' --mca btl self --mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include 'verbs;ofi_rxm'
 	-x FI_VERBS_IFACE=eth1 -x FI_OFI_RXM_USE_SRX=1 -x FI_UNIVERSE_SIZE=4 -x FI_OFI_RXM_MSG_TX_SIZE=128 -x FI_OFI_RXM_MSG_RX_SIZE=128)
 
-# $over: one of these two. $before_mpirun: what mpirun is started by.
-over=("${over_ucx[@]}")
+# $transport: one of these two. $before_mpirun: what mpirun is started by.
+transport=("${over_ucx[@]}")
 before_mpirun=()
 
 # Compiles a program into $shared, under a name that kill_programs knows.
@@ -51,7 +51,7 @@ start_mpi() { # mpi_NAME OPTIONS...
 	shift-testbed exec --name "$NAME" --timeout "${patience}s" a -- sh -c "
 		\"\$@\"; status=\$?; [ -e $shared/command ] || echo 'exit 1' >$shared/command; exit \$status" sh \
 		"${before_mpirun[@]}" mpirun --allow-run-as-root -np 2 --host a,b --mca plm_rsh_agent "$agent" \
-		--mca oob_tcp_if_include eth0 "${over[@]}" \
+		--mca oob_tcp_if_include eth0 "${transport[@]}" \
 		sh -c "$on_host" sh "${prefix[@]}" "$shared/$program" "$@" >"$out/a.out" 2>&1 & client=$!
 	wait_until 60 has_started
 }

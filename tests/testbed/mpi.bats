@@ -153,7 +153,7 @@ pingpong() { # COMMAND...
 
 # bats test_tags=long
 @test "messages of all lengths over libfabric: stock verbs err or hang, with shift they survive" {
-	over=("${over_libfabric[@]}")
+	transport=("${over_libfabric[@]}")
 	pingpong stock_errs_or_hangs pull:a mpi_pingpong
 	mend_all
 	pingpong outlives_panic survives pull:a mpi_pingpong
