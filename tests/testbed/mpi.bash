@@ -76,5 +76,5 @@ trained() { # OPTIONS...
 }
 
 curve() { # FILE
-	sed -nE 's/, [0-9]+ samples.s$//; s/ on [0-9]+ ranks//; /^(step|[0-9]+ steps) /p' "$1"
+	sed -nE 's/, [0-9]+ samples.s$//; s/ on [0-9]+ ranks//; /^(step [0-9]+|[0-9]+ steps),/p' "$1"
 }
