@@ -14,7 +14,7 @@ over_libfabric=(--mca osc '^ucx' --mca btl self --mca pml cm --mca mtl ofi --mca
 	-x FI_VERBS_IFACE=eth1 -x FI_OFI_RXM_USE_SRX=1 -x FI_UNIVERSE_SIZE=4 -x FI_OFI_RXM_MSG_TX_SIZE=128 -x FI_OFI_RXM_MSG_RX_SIZE=128)
 
 # $transport: one of these two. $before_mpirun: what mpirun is started by.
-transport=("${over_ucx[@]}")
+transport=("${over_ucx[@]}") gid=0
 before_mpirun=()
 
 # Compiles a program into $shared, under a name that kill_programs knows.

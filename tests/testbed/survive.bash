@@ -250,7 +250,15 @@ went_to() { # RAIL: has each connection been there, on both hosts?
 
 # --- faults ---------------------------------------------------------------------------------------
 
-roce='protocol ip u32 match ip protocol 17 0xff match u16 0x12b7 0xffff at 22'
+# Which of its GIDs the program uses. With 0, which is link-local, packets are IPv6.
+gid=1
+roce() {
+	if [ "$gid" -eq 0 ]; then
+		echo 'protocol ipv6 u32 match ip6 protocol 17 0xff match u16 0x12b7 0xffff at 42'
+	else
+		echo 'protocol ip u32 match ip protocol 17 0xff match u16 0x12b7 0xffff at 22'
+	fi
+}
 
 # Lines for ip or tc. The start and the end of a process stop the guest's other programs for tens of milliseconds: with
 # $delay it starts that many seconds before the lines come, and ends a second after them.
@@ -263,9 +271,11 @@ drop() { # HOST DIRECTION MATCH...
 	local host=$1 direction=$2 filters='' match
 	shift 2
 	for match; do
-		filters+="filter add dev eth1 $direction chain 1 $roce $match action drop"$'\n'
+		[ "$gid" -ne 0 ] || match=${match/ at 28/ at 48} # the opcode in the BTH
+		[ "$gid" -ne 0 ] || match=${match/% at 2/ at 4} # the length
+		filters+="filter add dev eth1 $direction chain 1 $(roce) $match action drop"$'\n'
 	done
-	filters+="filter add dev eth1 $direction $roce action goto chain 1"
+	filters+="filter add dev eth1 $direction $(roce) action goto chain 1"
 	on "$host" sh -c 'tc qdisc add dev eth1 clsact 2>/dev/null || tc qdisc show dev eth1 | grep -q clsact' &&
 		batch "$host" tc "$filters"
 }
