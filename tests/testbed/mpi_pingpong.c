@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * mpi_pingpong COUNT: an MPI program of two ranks that exchange so many messages, of all lengths up
- * to some packets, and check each byte. Compiled by srq.bats, where mpicc is.
+ * mpi_pingpong -n COUNT: an MPI program of two ranks that exchange so many messages, of all lengths up
+ * to some packets, and check each byte. Compiled by mpi.bats.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -38,7 +38,7 @@ static long exchange(int rank, long message)
 
 int main(int argc, char **argv)
 {
-	long count = argc > 1 ? atol(argv[1]) : 1000, wrong = 0;
+	long count = argc > 2 ? atol(argv[2]) : 1000, wrong = 0;
 	int rank;
 
 	MPI_Init(&argc, &argv);
