@@ -170,6 +170,7 @@ count_for() { # SECONDS PROGRAM OPTIONS...
 	ibv_srq_pingpong) per=50 ;; # of 16 QPs
 	net-allreduce) per=1 ;;
 	mpi_train) per=2 ;; # 40 KB each way
+	ucx_perftest) [[ " $* " != *_bw\ * ]] || per=100 ;;
 	*_bw) per=50 ;; # of one packet
 	esac
 	[[ " $* " != *' -s 65536 '* ]] || per=$((per / 10))
