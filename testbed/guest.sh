@@ -41,7 +41,8 @@ names() {
 	# Core files stay where the program ran, as without a testbed.
 	echo core.%e.%p >/proc/sys/kernel/core_pattern
 	{
-		echo "127.0.0.1 localhost $1"
+		echo "127.0.0.1 localhost${2:+ $2}"
+		# Only here: who asks which name this host has (torchrun) and tells others must not say "localhost".
 		echo "10.0.255.1 a"
 		echo "10.0.255.2 b"
 	} >/etc/hosts
@@ -89,7 +90,7 @@ link add mlx5_$r type rxe netdev $dev"
 # With addresses of its own the kernel would route between the two inside; so GID 0 (fe80::) only, and
 # no RDMA-CM: what asks for it is told at once that there is none.
 single() {
-	names single
+	names single single
 	echo "install rdma_ucm echo 'no RDMA-CM in layout single: use layout pair' >&2; false" \
 		>/etc/modprobe.d/shift-testbed.conf
 	r=0 links='' nics=''
