@@ -12,38 +12,10 @@ as_root() {
 	if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi
 }
 
-missing_packages() {
-	sed 's/#.*//' "$top/build-aux/debian-packages" | while read -r package; do
-		[ -z "$package" ] ||
-			[ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] ||
-			echo "$package"
-	done
-}
-
-install_missing() {
-	command -v apt-get >/dev/null || {
-		echo "setup: this is no Debian: install by hand what build-aux/debian-packages lists" >&2
-		exit 1
-	}
-	missing=$(missing_packages | xargs)
-	if [ -z "$missing" ]; then
-		echo "setup: everything needed is installed"
-	else
-		echo "setup: installing $missing"
-		as_root apt-get -qq update
-		# shellcheck disable=SC2086  # a list of words
-		as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y \
-			--no-install-recommends $missing >"$build/apt.log" 2>&1 || {
-			tail -n 5 "$build/apt.log" >&2
-			exit 1
-		}
-	fi
-	# The guests' kernels are looked up among apt's packages, which a bare machine has no list of.
-	apt-cache pkgnames linux-image-6.12 | grep -q . || as_root apt-get -qq update
-}
-
 mkdir -p "$build"
-install_missing
+"$top/build-aux/install.sh" "$build" debian-packages
+# The guests' kernels are looked up among apt's packages, which a bare machine has no list of.
+apt-cache pkgnames linux-image-6.12 | grep -q . || as_root apt-get -qq update
 cd "$build"
 echo "setup: building in $build"
 if [ ! -x "$top/configure" ]; then

@@ -40,7 +40,7 @@ BATS_TESTS = tests/run.bats tests/on_switch.bats tests/kvd.bats tests/kvd_bounds
 TESTS += $(BATS_TESTS)
 EXTRA_DIST += $(BATS_TESTS) tests/once-more tests/layout.py tests/helper.bash tests/wait.bash tests/driven.bash tests/etcd.bash tests/kvd.bash tests/inject/inject.bash tests/bench_hosts.bash tests/bench_hosts/inject tests/bench_hosts/perftest.py \
 	tests/inject/strike.c \
-	$(TESTBED_TESTS) $(LONG_TESTBED_TESTS) tests/testbed/srq_facts.bats tests/testbed/mpi_pingpong.c tests/testbed/mpi.bash tests/testbed/hosts.bats tests/testbed/run-hosts tests/testbed/guests.bash \
+	$(TESTBED_TESTS) $(LONG_TESTBED_TESTS) tests/testbed/srq_facts.bats tests/testbed/torch.bats tests/testbed/torch.bash tests/testbed/mpi_pingpong.c tests/testbed/mpi.bash tests/testbed/hosts.bats tests/testbed/run-hosts tests/testbed/guests.bash \
 	tests/testbed/survive.bash tests/testbed/survive_file.bash tests/testbed/one_nic.bash tests/testbed/pause.bash tests/testbed/rdmacm.bash tests/testbed/cycles \
 	tests/testbed/sanitized tests/testbed/survive-matrix tests/testbed/inject-undone tests/testbed/inject-long \
 	tests/testbed/pyverbs-suite
@@ -77,6 +77,13 @@ check-long-testbed: all lib/libshift-hooks.la
 	BUILDDIR='$(abs_top_builddir)' $(top_srcdir)/tests/testbed/survive-matrix one-nic
 	for part in undone scenarios perftest unprotected soak; do \
 		BUILDDIR='$(abs_top_builddir)' $(top_srcdir)/tests/testbed/inject-long $$part || exit; done
+
+# With packages of its own.
+CHECK_LONG_TARGETS += check-long-training
+.PHONY: check-long-training
+check-long-training: all
+	$(top_srcdir)/build-aux/install.sh . training-packages
+	$(MAKE) -j1 check TESTS=tests/testbed/torch.bats BATS_TAGS=long
 
 # The integrity client through faults, under each sanitizer.
 CHECK_LONG_TARGETS += check-long-sanitized

@@ -7,8 +7,8 @@ ranks by torch.distributed.rpc, whose TensorPipe carries them by RDMA (its trans
 sums them in the order of the ranks, so that all have the same weights, to the bit, and a run gives the same
 weights as the next, whatever happened on the way.
 
-A checkpoint is written by rank 0 every so many steps, and soon after any rank got SIGUSR1. A run that finds
-one goes on from there. Nothing here knows of shift.
+A checkpoint is written by rank 0 every so many steps, and at once when any rank gets SIGUSR1. A run that finds
+one goes on from there. If a rank gets SIGUSR2, all end after this epoch. Nothing here knows of shift.
 """
 
 import argparse
@@ -91,7 +91,8 @@ class Trainer:
     def __init__(self, args, rank, world_size):
         self.args, self.rank, self.world_size = args, rank, world_size
         self.step = 0
-        self.wanted = False  # a checkpoint, before the next one is due
+        self.epoch, self.order = None, None  # of the samples
+        self.wanted = {"checkpoint": False, "end": False}  # by a signal, sooner than it is due
         torch.manual_seed(args.seed)
         self.model = torch.nn.Sequential(
             torch.nn.Linear(64, args.hidden), torch.nn.ReLU(),
@@ -109,28 +110,30 @@ class Trainer:
     def share(self):
         """This rank's samples of the present step."""
         epoch, batch = divmod(self.step, self.steps_per_epoch)
-        order = list(range(self.train_samples))
-        random.Random(f"{self.args.seed} {epoch}").shuffle(order)
-        whole = order[batch * self.args.batch:(batch + 1) * self.args.batch]
+        if epoch != self.epoch:
+            self.epoch, self.order = epoch, list(range(self.train_samples))
+            random.Random(f"{self.args.seed} {epoch}").shuffle(self.order)
+        whole = self.order[batch * self.args.batch:(batch + 1) * self.args.batch]
         mine = whole[self.rank::self.world_size]
         return self.images[mine], self.labels[mine]
 
     def one_step(self):
-        """Returns the loss of the whole batch, and whether anybody wants a checkpoint."""
+        """Returns the loss of the whole batch, and what any rank wants."""
         images, labels = self.share()
         self.optimizer.zero_grad()
         loss = torch.nn.functional.cross_entropy(self.model(images), labels, reduction="sum") / self.args.batch
         loss.backward()
-        wanted, self.wanted = self.wanted, False
+        wanted = dict(self.wanted)
+        self.wanted["checkpoint"] = False
         gradients = [p.grad.flatten() for p in self.model.parameters()]
-        total = self.exchange(torch.cat(gradients + [torch.tensor([loss.item(), wanted])]))
+        total = self.exchange(torch.cat(gradients + [torch.tensor([loss.item(), *wanted.values()])]))
         at = 0
         for p in self.model.parameters():
             p.grad.copy_(total[at:at + p.numel()].view_as(p))
             at += p.numel()
         self.optimizer.step()
         self.step += 1
-        return total[at].item(), total[at + 1].item() > 0
+        return total[at].item(), dict(zip(wanted, total[at + 1:] > 0))
 
     def exchange(self, words):
         """The sum of the words of all ranks."""
@@ -163,16 +166,22 @@ class Trainer:
             print(f"resumed at step {self.step}", flush=True)
 
     def train(self):
-        while self.step < self.last_step:
+        enough = False
+        while self.step < self.last_step and not enough:
             started = time.monotonic()
             loss, wanted = self.one_step()
-            if self.rank != 0:
-                continue
-            # The loss with all its digits: two runs are the same if these lines are, but for the speed.
-            print(f"step {self.step} of {self.last_step} loss {loss!r} "
-                  f"{self.args.batch / (time.monotonic() - started):.0f} samples/s", flush=True)
-            if self.args.checkpoint and (wanted or self.step % self.args.every == 0):
+            self.tell(loss, time.monotonic() - started)
+            if self.rank == 0 and self.args.checkpoint and (wanted["checkpoint"] or self.step % self.args.every == 0):
                 self.save()
+            if self.step % self.steps_per_epoch == 0:
+                self.report()
+                enough = wanted["end"]
+
+    def tell(self, loss, seconds):
+        """The loss has all its digits: two runs are the same if these lines are, but for the speed."""
+        if self.rank == 0:
+            print(f"step {self.step} of {self.last_step} loss {loss!r} {self.args.batch / seconds:.0f} samples/s",
+                  flush=True)
 
     def report(self):
         with torch.no_grad():
@@ -181,7 +190,7 @@ class Trainer:
         checksum = hashlib.sha256()
         for p in self.model.parameters():
             checksum.update(p.detach().numpy().tobytes())
-        print(f"rank {self.rank}: {right} of {TEST_SAMPLES} test images right, "
+        print(f"epoch {self.step // self.steps_per_epoch}: {right} of {TEST_SAMPLES} test images right, "
               f"weights {checksum.hexdigest()}", flush=True)
 
 
@@ -193,9 +202,8 @@ def main():
     inbox = Inbox(world_size)
     trainer = Trainer(args, rank, world_size)
 
-    def want_checkpoint(*_):
-        trainer.wanted = True
-    signal.signal(signal.SIGUSR1, want_checkpoint)
+    signal.signal(signal.SIGUSR1, lambda *_: trainer.wanted.update(checkpoint=True))
+    signal.signal(signal.SIGUSR2, lambda *_: trainer.wanted.update(end=True))
     if rank == 0 and args.checkpoint and os.path.exists(args.checkpoint):
         checkpoint = torch.load(args.checkpoint)
     rpc.init_rpc(f"rank{rank}", rank=rank, world_size=world_size,
@@ -203,7 +211,6 @@ def main():
                      rpc_timeout=args.timeout, _transports=[args.transport], _channels=["basic"]))
     trainer.resume()
     trainer.train()
-    trainer.report()
     rpc.shutdown()
 
 

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+# Training by torchrun (examples/torch), between two guests: its tensors go over RDMA. Under shift-run it outlives each fault,
+# with the losses and weights of a run without faults, to the bit. For build-aux/training-packages.
+# shellcheck disable=SC2034,SC2154  # variables for, and of, survive.bash
+
+load ../helper
+load survive
+load torch
+
+export NAME=check-torch
+
+setup_file() {
+	cd "$BUILDDIR" || return
+	survive_up "${KERNEL:-6.1}"
+}
+
+teardown_file() {
+	survive_down
+}
+
+setup() {
+	cd "$BUILDDIR" || return
+	out=$BATS_TEST_TMPDIR
+	client='' server=''
+}
+
+teardown() {
+	kill_programs
+	outlives_panic mend_all
+}
+
+# From one fault to the next the connections come home: by shift-ctl, as the pause before an automatic fail-back doubles.
+outlive() { # FAULT...
+	local fault
+	for fault; do
+		if ! { "through_${fault%%:*}" "$fault" && goes_on 2 && wait_until 60 sent_home && goes_on 2; }; then
+			echo "through $fault"
+			tail -n 3 "$out/a.out" "$out/a.err" "$out/b.err"
+			return 1
+		fi
+	done
+}
+
+trains_through() { # FAULT...
+	shift_run
+	start_training --epochs 1000
+	trains
+	outlive "$@"
+	end_training
+	as_without_faults
+	grep 'shift.*0 requests in doubt' "$out/a.err" # it says that it moved
+}
+
+away() { # FAULT
+	break_it "$1" && wait_until 30 all_on 1 && goes_on 2 && mend_it "$1"
+}
+through_pull() { away "$1"; }
+through_down() { away "$1"; }
+through_acks() { away "$1"; }
+
+through_flap() {
+	on "${1##*:}" sh -c 'for i in 1 2 3; do ip link set eth1 down; sleep 1; ip link set eth1 up; sleep 1; done'
+}
+
+# Both cables, the second 100 ms after the first; and then one at either end, as soon.
+through_twice() {
+	shift-testbed link --name "$NAME" all 0 down && sleep 0.1 && shift-testbed link --name "$NAME" all 1 down && sleep 2 &&
+		shift-testbed link --name "$NAME" all 1 up && wait_until 30 all_on 1 && goes_on 2 && mend_all &&
+		wait_until 60 sent_home && goes_on 2 &&
+		shift-testbed link --name "$NAME" a 0 down && sleep 0.1 && on b ip link set eth1 down && away_already && mend_all
+}
+away_already() { wait_until 30 all_on 1 && goes_on 2; }
+
+# bats test_tags=long
+@test "training outlives a cable pulled and a link taken down at either end" {
+	trains_through pull:a down:b pull:b down:a
+}
+
+# bats test_tags=long
+@test "training outlives lost ACKs at either end, flaps, and two failures in 100 ms" {
+	trains_through acks:b flap:a acks:a twice
+}
+
+# bats test_tags=long
+@test "training outlives a failure while it starts, and one while it ends" {
+	shift_run --log-level info
+	start_training --epochs 2
+	wait_until 240 grep -q 'connection 1: ' "$out/a.err" # a queue pair has been made, and has carried nothing yet
+	shift-testbed link --name "$NAME" all 0 down
+	wait_until 120 at_step 5
+	shift-testbed link --name "$NAME" all 0 up
+	wait_until 120 grep -q '^epoch 2' "$out/a.out"
+	shift-testbed link --name "$NAME" all 0 down
+	both_right
+	as_without_faults
+}
+
+# bats test_tags=long
+@test "without shift the same pull ends the training by its timeout, and torchrun starts it again from the checkpoint" {
+	unprotected
+	torchrun=(--max_restarts 1)
+	start_training --epochs 3 --timeout 10 --every 10 --checkpoint /tmp/checkpoint
+	wait_until 240 at_step 13
+	shift-testbed link --name "$NAME" all 0 down
+	wait_until 60 grep 'RPC ran for more than set timeout\|not all ranks have sent' "$out/a.err"
+	shift-testbed link --name "$NAME" all 0 up
+	both_right
+	grep '^resumed at step 10' "$out/a.out"
+	[ "$(grep -c '^step 12 ' "$out/a.out")" -eq 2 ] # work that was lost
+}
