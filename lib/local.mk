@@ -47,7 +47,8 @@ ROOMS_SOURCES = \
 	lib/base/log.c lib/base/log.h lib/base/pages.c lib/base/pages.h lib/base/rail_list.c lib/base/rail_list.h lib/base/real_rdmacm.h lib/base/real_verbs.h \
 	lib/base/read_wait.c lib/base/read_wait.h lib/base/reentry.c lib/base/reentry.h lib/base/uncancelled.h lib/base/sysfs.c lib/base/sysfs.h \
 	lib/base/short_lock.c lib/base/short_lock.h lib/base/table.c lib/base/table.h \
-	lib/object/channel.c lib/object/channel.h lib/object/cq.c lib/object/cq.h lib/object/device.c lib/object/device.h lib/object/memory.c \
+	lib/object/channel.c lib/object/channel.h lib/object/cq.c lib/object/cq.h lib/object/device.c lib/object/device.h \
+	lib/object/event_waker.c lib/object/event_waker.h lib/object/made_events.c lib/object/made_events.h lib/object/memory.c \
 	lib/object/memory.h lib/object/object.c lib/object/object.h lib/object/passed_cq.c lib/object/passed_cq.h lib/object/vsrq.c lib/object/vsrq.h \
 	lib/object/srq_drainer.c lib/object/srq_drainer.h \
 	lib/conn/actions.c lib/conn/actions.h lib/conn/arm.c lib/conn/arm.h lib/conn/conn_lock.c \

@@ -135,6 +135,8 @@ same_exports() { # NAMES FILE: those of ours that begin so are in that library t
 		not opened
 		ibv_get_async_event:
 		get_async_event
+		ibv_ack_async_event:
+		ack_async_event
 		ibv_alloc_pd:
 		alloc_pd
 		ibv_reg_mr:

@@ -9,6 +9,7 @@
 #include "lib/conn/protection.h"
 #include "lib/conn/repost.h"
 #include "lib/conn/self_qp.h"
+#include "lib/conn/srq_qps.h"
 
 static void action_complete(struct vqp *v)
 {
@@ -119,6 +120,7 @@ static void action_carry_out(struct vqp *v, const struct shift_action *a)
 	case SHIFT_ACT_QP_ERR:
 		v->life.dead = true;
 		v->program.state = v->qp->state = IBV_QPS_ERR;
+		srq_qp_in_err(v);
 		return;
 	case SHIFT_ACT_QUERY_PSN: query_start(v, a); return;
 	case SHIFT_ACT_CLOSED:

@@ -99,6 +99,12 @@ void srq_qp_reset(struct vqp *v)
 			srq_qp_leave_ended(v, i);
 }
 
+void srq_qp_in_err(struct vqp *v)
+{
+	if (v->hot.srq && made_event_say(&v->last_wqe))
+		made_event_raise(v->dev, &v->last_wqe);
+}
+
 /* --- completions ------------------------------------------------------------------------------ */
 
 /* An error that names no receive of the program is not given to it: its first send has the error.

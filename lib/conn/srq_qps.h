@@ -30,6 +30,10 @@ void srq_qp_leave_ended(struct vqp *v, uint8_t rail);
 /* The program has RESET it. Any thread, nothing locked. */
 void srq_qp_reset(struct vqp *v);
 
+/* To the program it is in ERR now, and on no NIC any more: LAST_WQE_REACHED, once in each life. Any
+ * thread, any locks held. */
+void srq_qp_in_err(struct vqp *v);
+
 /* A receive's completion that lib/core has judged (S13). Returns whether the program gets it, with
  * its own wr_id then. Likewise. */
 bool srq_qp_completed(struct vqp *v, uint8_t rail, struct ibv_wc *wc, bool deliver);

@@ -33,6 +33,7 @@
 #include "lib/nic/rq_psn.h"
 #include "lib/object/cq.h"
 #include "lib/object/device.h"
+#include "lib/object/made_events.h"
 #include "lib/object/memory.h"
 #include "lib/object/object.h"
 #include "lib/object/vsrq.h"
@@ -300,6 +301,7 @@ struct vqp {
 	struct vqp_setup setup;
 	struct vqp_timers timers;
 	struct vqp_self self;
+	struct made_event last_wqe; /* with an SRQ of ours: srq_qp_in_err() */
 #ifdef SHIFT_TEST_HOOKS
 	struct pause pause; /* under lock; asked[]: the NIC's threads */
 #endif

@@ -11,6 +11,7 @@
 #include "lib/base/table.h"
 #include "lib/core/conn.h"
 #include "lib/nic/nic.h"
+#include "lib/object/made_events.h"
 
 /* A context that the program has opened. Constant, but for the atomics; never freed. */
 struct vdev {
@@ -37,6 +38,7 @@ struct vdev {
 	_Atomic uint32_t devx_qps;	/* QPs that are objects of the firmware: not in any table */
 	_Atomic bool port_err_hidden;	/* the program was not told of a PORT_ERR */
 	_Atomic bool events_waited_for; /* a thread of the program has blocked for an event */
+	struct made_events made;	/* events of ours that wait for the program */
 };
 
 /* For a context that the program has opened: finds its rails and adds it to the table. NULL: there

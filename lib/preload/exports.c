@@ -93,6 +93,14 @@ EXPORT int ibv_get_async_event(struct ibv_context *ctx, struct ibv_async_event *
 	return hook_get_async_event(ctx, event);
 }
 
+EXPORT void ibv_ack_async_event(struct ibv_async_event *event)
+{
+	if (!must_pass())
+		hook_ack_async_event(event);
+	else if (real.ack_async_event)
+		real.ack_async_event(event);
+}
+
 EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *ctx)
 {
 	if (must_pass())

@@ -91,6 +91,21 @@ static bool is_of_drainer(const struct ibv_async_event *e)
 	}
 }
 
+/* While a connection is protected it is our fences that take its QP to ERR, and the program gets an
+ * event that is made. Otherwise the NIC's is the program's, the first of each life: soft-RoCE
+ * raises it again and again (doc/soft-roce.md). */
+static bool last_wqe_is_hidden(struct vqp *v)
+{
+	bool is_ours;
+
+	if (!v->conn || v->life.bypassed)
+		return false;
+	vqp_enter(v);
+	is_ours = vqp_is_protected(v);
+	vqp_leave(v);
+	return is_ours || !made_event_say(&v->last_wqe);
+}
+
 static bool event_is_hidden(struct vdev *dev, const struct ibv_async_event *e)
 {
 	struct vqp *v;
@@ -104,10 +119,9 @@ static bool event_is_hidden(struct vdev *dev, const struct ibv_async_event *e)
 	case IBV_EVENT_PATH_MIG_ERR:
 		v = vqp_find(e->element.qp);
 		return v && (v->self.on || conn_survives(v));
-	case IBV_EVENT_QP_LAST_WQE_REACHED: /* by a fence of ours, unless its program has ended it
-					     */
+	case IBV_EVENT_QP_LAST_WQE_REACHED:
 		v = vqp_find(e->element.qp);
-		return v && conn_survives(v);
+		return v && last_wqe_is_hidden(v);
 	case IBV_EVENT_PORT_ERR:
 		dev->port_err_hidden = all_survive(dev, true);
 		return dev->port_err_hidden;
@@ -145,10 +159,41 @@ static bool event_is_pending(int fd)
  */
 static bool may_wait_again(struct vdev *dev, int fd)
 {
-	if (dev->events_waited_for || event_is_pending(fd) || fcntl(fd, F_GETFL) & O_NONBLOCK)
+	if (made_events_waiting(dev) || dev->events_waited_for || event_is_pending(fd) ||
+	    fcntl(fd, F_GETFL) & O_NONBLOCK)
 		return true;
 	errno = EAGAIN;
 	return false;
+}
+
+/* The descriptor is readable as long as a made event waits (lib/object/event_waker.h). So the last
+ * one comes behind what the kernel has: else that would be left, for nothing. */
+static bool made_is_next(const struct vdev *dev, int fd)
+{
+	uint32_t n = made_events_waiting(dev);
+
+	return n > 1 || (n && !event_is_pending(fd));
+}
+
+/* Before it is acknowledged its QP can be told: destroy waits for that. */
+static void hide_event(struct vdev *dev, struct ibv_async_event *event)
+{
+	bool is_wakers = event_waker_heard(dev, event);
+
+	if (!is_wakers) {
+		log_info("%s: asynchronous event %d is hidden from the program: its connections "
+			 "survive it",
+			 dev->ctx->device->name, event->event_type);
+		stats_event_hidden();
+	}
+	real.ack_async_event(event);
+	if (is_wakers)
+		event_waker_look(dev);
+}
+
+static bool event_is_not_for_program(struct vdev *dev, const struct ibv_async_event *e)
+{
+	return event_waker_owns(dev, e) || event_is_hidden(dev, e);
 }
 
 int hook_get_async_event(struct ibv_context *ctx, struct ibv_async_event *event)
@@ -158,17 +203,31 @@ int hook_get_async_event(struct ibv_context *ctx, struct ibv_async_event *event)
 
 	if (!dev || fork_in_child())
 		return quietly(real.get_async_event(ctx, event));
-	if (!event_is_pending(ctx->async_fd) && !(fcntl(ctx->async_fd, F_GETFL) & O_NONBLOCK))
+	if (!made_events_waiting(dev) && !event_is_pending(ctx->async_fd) &&
+	    !(fcntl(ctx->async_fd, F_GETFL) & O_NONBLOCK))
 		dev->events_waited_for = true;
 	do {
+		if (made_is_next(dev, ctx->async_fd) && made_event_take(dev, event))
+			return 0;
 		err = quietly(real.get_async_event(ctx, event));
-		if (err || !event_is_hidden(dev, event))
-			return err;
-		log_info("%s: asynchronous event %d is hidden from the program: its connections "
-			 "survive it",
-			 ctx->device->name, event->event_type);
-		stats_event_hidden();
-		real.ack_async_event(event);
+		if (err) /* such a NIC's descriptor may be readable for ever */
+			return made_event_take(dev, event) ? 0 : err;
+		if (!event_is_not_for_program(dev, event)) {
+			event_waker_look(dev); /* it may have been the last in the kernel */
+			return 0;
+		}
+		hide_event(dev, event);
 	} while (may_wait_again(dev, ctx->async_fd));
 	return -1;
+}
+
+/* libibverbs counts acknowledgements, and made events are not in its count. */
+void hook_ack_async_event(struct ibv_async_event *event)
+{
+	struct vqp *v = NULL;
+
+	if (event->event_type == IBV_EVENT_QP_LAST_WQE_REACHED && !fork_in_child())
+		v = vqp_find(event->element.qp);
+	if (!v || !made_event_acked(&v->last_wqe))
+		real.ack_async_event(event);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include "lib/verbs/context.h"
 
+#include "lib/base/fork.h"
 #include "lib/base/real_verbs.h"
 #include "lib/base/reentry.h"
 #include "lib/conn/memlock.h"
@@ -136,6 +137,10 @@ void context_opened(struct ibv_context *ctx)
 
 int hook_close_device(struct ibv_context *ctx)
 {
+	struct vdev *dev = vdev_find(ctx);
+
+	if (dev && !fork_in_child())
+		event_waker_end(dev);
 	vdev_retire(ctx);
 	return quietly(real.close_device(ctx));
 }

@@ -281,6 +281,8 @@ struct ibv_qp *hook_created_qp(struct ibv_qp *qp, struct ibv_pd *pd, struct ibv_
 		return qp;
 	v->qp = qp;
 	v->qpn = qp->qp_num;
+	v->last_wqe.event = (struct ibv_async_event){.element.qp = qp,
+						     .event_type = IBV_EVENT_QP_LAST_WQE_REACHED};
 	v->init = *attr; /* with the capacities as accepted */
 	if (v->hot.srq)
 		v->init.cap.max_recv_wr = v->init.cap.max_recv_sge = 0;
@@ -568,6 +570,8 @@ static int modify_to_err(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 	}
 	if (!err)
 		v->program.state = v->qp->state = IBV_QPS_ERR;
+	if (v->life.dead) /* else its NIC says so */
+		srq_qp_in_err(v);
 	vqp_leave(v);
 	return err;
 }
@@ -585,6 +589,7 @@ static void life_renew(struct vqp *v)
 	peer_keys_reset(v->keys.peer, 0, 0);
 	exported_keys_reset(&v->keys.exported, 0, 0);
 	v->life.started = v->setup.met = v->life.dead = false;
+	made_event_renew(&v->last_wqe);
 	v->setup.peer_released = false;
 	atomic_store(&v->cm_number, 0);
 	self_qp_renew(v);
@@ -890,6 +895,8 @@ int hook_destroy_qp(struct ibv_qp *qp)
 	}
 	if (!v)
 		return destroy_passed(qp);
+	if (v->conn)
+		made_event_end(v->dev, &v->last_wqe);
 	if (v->conn && !v->life.bypassed)
 		life_end(v);
 	pthread_mutex_lock(&v->lock);

@@ -50,6 +50,12 @@ tests_clients_train_steps_SOURCES = tests/clients/train_steps.c $(rc_peer)
 tests_clients_train_steps_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS)
 tests_clients_train_steps_LDADD = common/libcli.la $(IBVERBS_LIBS)
 
+# Events of QPs on an SRQ, to a program that sleeps.
+noinst_PROGRAMS += tests/clients/srq_events
+tests_clients_srq_events_SOURCES = tests/clients/srq_events.c $(rc_peer)
+tests_clients_srq_events_CFLAGS = $(AM_CFLAGS) -pthread $(IBVERBS_CFLAGS)
+tests_clients_srq_events_LDADD = common/libcli.la $(IBVERBS_LIBS)
+
 # Finds libibverbs by itself, so it is not linked with it.
 noinst_PROGRAMS += tests/clients/collective
 tests_clients_collective_SOURCES = tests/clients/collective.c tests/clients/verbs_table.c \

@@ -25,6 +25,7 @@ static _Noreturn void fail(const char *what)
 void rc_peer_open(struct rc_peer *p, int tcp, const char *device, int gid_index, int cqe)
 {
 	p->tcp = tcp;
+	p->srq = NULL;
 	p->gid_index = gid_index;
 	p->context = rc_device_open(device);
 	if (!p->context)
@@ -40,6 +41,7 @@ static struct ibv_qp *create_qp(struct rc_peer *p, uint32_t depth)
 	struct ibv_qp_init_attr attr = {.qp_type = IBV_QPT_RC,
 					.send_cq = p->cq,
 					.recv_cq = p->cq,
+					.srq = p->srq,
 					.cap = {.max_send_wr = depth,
 						.max_recv_wr = depth,
 						.max_send_sge = 1,

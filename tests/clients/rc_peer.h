@@ -9,7 +9,8 @@
 struct rc_peer {
 	struct ibv_context *context;
 	struct ibv_pd *pd;
-	struct ibv_cq *cq; /* of all its QPs */
+	struct ibv_cq *cq;   /* of all its QPs */
+	struct ibv_srq *srq; /* likewise; NULL: they have queues of their own */
 	int tcp, gid_index;
 };
 

@@ -52,6 +52,12 @@ int hook_get_async_event(struct ibv_context *ctx, struct ibv_async_event *event)
 	return real.get_async_event(ctx, event);
 }
 
+void hook_ack_async_event(struct ibv_async_event *event)
+{
+	say("ack_async_event");
+	real.ack_async_event(event);
+}
+
 struct ibv_pd *hook_alloc_pd(struct ibv_context *ctx)
 {
 	say("alloc_pd");

@@ -134,3 +134,46 @@ stock_runs() { # PROGRAM OPTIONS...
 	ucx_survives pull:a '-t ucp_am_lat' "$uct -t am_lat"
 	ucx_survives pull:b '-t ucp_am_lat' "$uct -t am_lat" '-t ucp_am_bw -s 65536'
 }
+
+# --- events ---------------------------------------------------------------------------------------
+
+# srq_events sleeps for events, takes its QPs to ERR at SIGUSR1, and wants LAST_WQE_REACHED of each, once.
+start_events() { # OPTIONS...
+	local events=(srq_events --device mlx5_0 --gid-index 1 "$@")
+	program=srq_events
+	launch b "${events[@]}" & server=$!
+	on b timeout 30 sh -c "until grep -qE ':4856 0+:0000 0A' /proc/net/tcp /proc/net/tcp6; do sleep 0.1; done" || return
+	launch a "${events[@]}" b & client=$!
+}
+
+end_events() {
+	local host
+	for host in a b; do
+		on "$host" pkill -USR1 -x srq_events || return
+	done
+	finish
+}
+
+# What host says of its events.
+told() { # HOST JQ-EXPRESSION
+	jq -e "$2" "$out/$1.out" >/dev/null || {
+		cat "$out/$1.out"
+		return 1
+	}
+}
+
+# All QPs are on rail 1, and rail 0's cable is out, when the program ends them.
+ends_when_moved() { # OPTIONS...
+	connections=4
+	protected
+	start_events "$@" && carries a 0 && wait_until 20 met_all && sleep 1 && break_it pull:a && carries a 1 || return
+	wait_until 20 all_on 1 && end_events || return
+	[ "$client_status $server_status" = '0 0' ] && told a '.events == 4' && told b '.events == 4'
+}
+
+@test "LAST_WQE_REACHED of QPs that were moved: to a program that sleeps in epoll" {
+	busy=200 ends_when_moved || {
+		failed 'in epoll, by level'
+		return 1
+	}
+}

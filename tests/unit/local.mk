@@ -292,9 +292,17 @@ tests_unit_test_fence_SOURCES = tests/unit/test_fence.c lib/conn/fence_qp.c
 tests_unit_test_fence_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
 tests_unit_test_fence_LDADD = $(CMOCKA_LIBS)
 
-tests_unit_test_async_events_SOURCES = tests/unit/test_async_events.c lib/verbs/async_events.c
+tests_unit_test_async_events_SOURCES = tests/unit/test_async_events.c lib/verbs/async_events.c lib/object/made_events.c \
+	lib/base/short_lock.c
 tests_unit_test_async_events_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
 tests_unit_test_async_events_LDADD = $(CMOCKA_LIBS)
+
+check_PROGRAMS += tests/unit/test_event_waker
+TESTS += tests/unit/test_event_waker
+tests_unit_test_event_waker_SOURCES = tests/unit/test_event_waker.c lib/object/event_waker.c lib/object/made_events.c \
+	lib/base/short_lock.c
+tests_unit_test_event_waker_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
+tests_unit_test_event_waker_LDADD = $(CMOCKA_LIBS)
 
 check_PROGRAMS += tests/unit/test_cm_ids tests/unit/test_cm_threads tests/unit/test_cm_races
 TESTS += tests/unit/test_cm_ids tests/unit/test_cm_threads tests/unit/test_cm_races

@@ -2,6 +2,7 @@
 /* Asynchronous events that the program is not to see; its device is a pipe. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,10 +28,11 @@ static struct ibv_device device = {.name = "mlx5_0"};
 static struct ibv_context ctx = {.device = &device};
 static struct vdev dev;
 static struct vqp v[QPS];
-static struct ibv_qp qp[QPS], unknown, drainer;
+static struct ibv_qp qp[QPS], unknown, drainer, waker;
 static enum shift_state state[QPS];
+static bool protected_[QPS];
 static int write_end;
-static unsigned int acked, hidden;
+static unsigned int acked, hidden, heard, looks;
 
 /* --- the rest of the library ----------------------------------------------------------------- */
 
@@ -88,6 +90,31 @@ void shift_conn_view(const struct shift_conn *c, struct shift_conn_view *to)
 	*to = (struct shift_conn_view){.state = state[i], .protected_ = state[i] != SHIFT_ST_SETUP};
 }
 
+bool vqp_is_protected(const struct vqp *q)
+{
+	return protected_[q - v];
+}
+
+void event_waker_look(struct vdev *d)
+{
+	assert_ptr_equal(d, &dev);
+	looks++;
+}
+
+bool event_waker_owns(const struct vdev *d, const struct ibv_async_event *e)
+{
+	return d == &dev && e->event_type == IBV_EVENT_QP_LAST_WQE_REACHED &&
+	       e->element.qp == &waker;
+}
+
+bool event_waker_heard(struct vdev *d, const struct ibv_async_event *e)
+{
+	bool ours = event_waker_owns(d, e);
+
+	heard += ours;
+	return ours;
+}
+
 void stats_event_hidden(void)
 {
 	hidden++;
@@ -125,11 +152,14 @@ static int begin(void **st)
 				    .program.state = IBV_QPS_RTS,
 				    .init.qp_type = IBV_QPT_RC};
 		pthread_mutex_init(&v[i].lock, NULL);
+		v[i].last_wqe.event = (struct ibv_async_event){
+			.element.qp = qp + i, .event_type = IBV_EVENT_QP_LAST_WQE_REACHED};
 		state[i] = SHIFT_ST_ACTIVE;
+		protected_[i] = true;
 	}
 	real.get_async_event = get_event;
 	real.ack_async_event = ack_event;
-	acked = hidden = 0;
+	acked = hidden = heard = looks = 0;
 	return 0;
 }
 
@@ -190,17 +220,209 @@ static void a_queue_pair_that_does_not(void **st)
 	assert_int_equal(acked, 0);
 }
 
-/* Rail 0's QP goes to ERR at each switch: that is not its end. */
-static void the_last_receive_of_one_that_survives(void **st)
+/* Rail 0's QP goes to ERR at each switch, and when the connection is over: the program gets the one
+ * that is made. */
+static void the_last_receive_of_a_protected_one(void **st)
 {
 	(void)st;
 	raise_event(IBV_EVENT_QP_LAST_WQE_REACHED, qp);
 	assert_int_equal(next(), -1);
 	state[0] = SHIFT_ST_CLOSED;
 	raise_event(IBV_EVENT_QP_LAST_WQE_REACHED, qp);
-	assert_int_equal(next(), IBV_EVENT_QP_LAST_WQE_REACHED);
+	assert_int_equal(next(), -1);
 	raise_event(IBV_EVENT_QP_LAST_WQE_REACHED, &unknown);
 	assert_int_equal(next(), IBV_EVENT_QP_LAST_WQE_REACHED);
+}
+
+/* Its NIC's is the program's, and soft-RoCE says it again and again. */
+static void the_last_receive_of_one_that_is_not_protected(void **st)
+{
+	(void)st;
+	protected_[0] = false;
+	for (int life = 0; life < 2; life++) {
+		raise_event(IBV_EVENT_QP_LAST_WQE_REACHED, qp);
+		raise_event(IBV_EVENT_QP_LAST_WQE_REACHED, qp);
+		assert_int_equal(next(), IBV_EVENT_QP_LAST_WQE_REACHED);
+		assert_int_equal(next(), -1);
+		made_event_renew(&v[0].last_wqe);
+	}
+	v[0].life.bypassed = true;
+	v[1].conn = NULL;
+	for (int i = 0; i < 4; i++) {
+		raise_event(IBV_EVENT_QP_LAST_WQE_REACHED, qp + i % 2);
+		assert_int_equal(next(), IBV_EVENT_QP_LAST_WQE_REACHED);
+	}
+}
+
+/* --- events that are made -------------------------------------------------------------------- */
+
+static void make(int i)
+{
+	made_event_raise(&dev, &v[i].last_wqe);
+}
+
+static void raise_wakers(void)
+{
+	raise_event(IBV_EVENT_QP_LAST_WQE_REACHED, &waker);
+}
+
+/* Which of the QPs the program hears of next, or -1. */
+static int next_qp(void)
+{
+	struct ibv_async_event e;
+
+	if (hook_get_async_event(&ctx, &e))
+		return -1;
+	assert_int_equal(e.event_type, IBV_EVENT_QP_LAST_WQE_REACHED);
+	assert_true(e.element.qp == qp || e.element.qp == qp + 1);
+	return e.element.qp == qp + 1;
+}
+
+static bool is_readable(void)
+{
+	struct pollfd p = {.fd = ctx.async_fd, .events = POLLIN};
+
+	return poll(&p, 1, 0) > 0;
+}
+
+/* Who reads one event whenever the descriptor is readable gets all, and none for nothing. */
+static void one_that_is_made_is_read_with_the_wakers(void **st)
+{
+	(void)st;
+	make(1);
+	assert_int_equal(looks, 1);
+	raise_wakers();
+	make(0);
+	make(0);
+	assert_int_equal(next_qp(), 1);
+	assert_true(is_readable());
+	assert_int_equal(next_qp(), 0);
+	assert_true(is_readable());
+	assert_int_equal(next_qp(), 0);
+	assert_false(is_readable());
+	assert_int_equal(heard, 1);
+	assert_int_equal(acked, 1);
+	assert_int_equal(hidden, 0); /* nothing was survived */
+	assert_int_equal(made_events_waiting(&dev), 0);
+	assert_int_equal(next(), -1);
+	assert_int_equal(errno, EAGAIN);
+}
+
+static void one_that_is_made_does_not_wait_for_the_wakers(void **st)
+{
+	(void)st;
+	fcntl(ctx.async_fd, F_SETFL, 0);
+	make(0);
+	assert_int_equal(next_qp(), 0);
+	looks = 0;
+	raise_wakers(); /* it comes late, to one that has polled */
+	assert_int_equal(next(), -1);
+	assert_int_equal(errno, EAGAIN);
+	assert_int_equal(looks, 1); /* its QP can go */
+}
+
+/* Then who looks whether that was all must be told again. */
+static void the_kernels_own_come_before_the_last(void **st)
+{
+	(void)st;
+	make(0);
+	raise_event(IBV_EVENT_LID_CHANGE, NULL);
+	looks = 0;
+	assert_int_equal(next(), IBV_EVENT_LID_CHANGE);
+	assert_int_equal(looks, 1);
+	assert_int_equal(next_qp(), 0);
+}
+
+static int get_none(struct ibv_context *c, struct ibv_async_event *e)
+{
+	(void)c;
+	(void)e;
+	errno = EIO;
+	return -1;
+}
+
+/* The descriptor of a NIC that was removed is readable for ever. */
+static void a_nic_that_is_gone(void **st)
+{
+	(void)st;
+	real.get_async_event = get_none;
+	raise_event(IBV_EVENT_LID_CHANGE, NULL);
+	make(0);
+	assert_int_equal(next_qp(), 0);
+	assert_int_equal(next(), -1);
+	assert_int_equal(errno, EIO);
+}
+
+static void *make_later(void *arg)
+{
+	usleep(30000);
+	make(0);
+	raise_wakers();
+	return arg;
+}
+
+static void who_sleeps_in_the_verb_is_woken(void **st)
+{
+	pthread_t thread;
+
+	(void)st;
+	fcntl(ctx.async_fd, F_SETFL, 0);
+	assert_int_equal(pthread_create(&thread, NULL, make_later, NULL), 0);
+	assert_int_equal(next_qp(), 0);
+	pthread_join(thread, NULL);
+}
+
+/* Those of libibverbs are counted there, and destroy waits until the count is right. */
+static void acknowledgements(void **st)
+{
+	struct ibv_async_event e = v[0].last_wqe.event;
+	struct ibv_async_event other = {.event_type = IBV_EVENT_COMM_EST, .element.qp = qp};
+
+	(void)st;
+	protected_[0] = false;
+	raise_event(IBV_EVENT_QP_LAST_WQE_REACHED, qp);
+	assert_int_equal(next_qp(), 0);
+	make(0);
+	make(0);
+	next_qp();
+	next_qp();
+	hook_ack_async_event(&e);
+	hook_ack_async_event(&other);
+	assert_int_equal(acked, 1);
+	hook_ack_async_event(&e);
+	assert_int_equal(acked, 1);
+	hook_ack_async_event(&e);
+	assert_int_equal(acked, 2);
+}
+
+static void *ack_later(void *arg)
+{
+	struct ibv_async_event e = v[0].last_wqe.event;
+
+	usleep(30000);
+	*(bool *)arg = true;
+	hook_ack_async_event(&e);
+	return NULL;
+}
+
+static void a_qp_that_is_destroyed(void **st)
+{
+	bool is_acked = false;
+	pthread_t thread;
+
+	(void)st;
+	make(0);
+	next_qp();
+	make(0);
+	make(1);
+	make(0);
+	assert_int_equal(pthread_create(&thread, NULL, ack_later, &is_acked), 0);
+	made_event_end(&dev, &v[0].last_wqe);
+	assert_true(is_acked);
+	pthread_join(thread, NULL);
+	make(0); /* its connection ends */
+	assert_int_equal(next_qp(), 1);
+	assert_int_equal(next(), -1);
 }
 
 /* The program has never made it. */
@@ -382,7 +604,15 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_queue_pair_that_survives),
 		TEST(a_queue_pair_that_does_not),
-		TEST(the_last_receive_of_one_that_survives),
+		TEST(the_last_receive_of_a_protected_one),
+		TEST(the_last_receive_of_one_that_is_not_protected),
+		TEST(one_that_is_made_is_read_with_the_wakers),
+		TEST(one_that_is_made_does_not_wait_for_the_wakers),
+		TEST(the_kernels_own_come_before_the_last),
+		TEST(a_nic_that_is_gone),
+		TEST(who_sleeps_in_the_verb_is_woken),
+		TEST(acknowledgements),
+		TEST(a_qp_that_is_destroyed),
 		TEST(a_drainer),
 		TEST(a_port_of_connections_that_all_survive),
 		TEST(a_port_of_datagrams_too),

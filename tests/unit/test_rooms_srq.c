@@ -50,6 +50,13 @@ static int nic_post_srq(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_
 	return 0;
 }
 
+/* No program sleeps here. */
+static struct ibv_pd *nic_alloc_no_pd(struct ibv_context *ctx)
+{
+	(void)ctx;
+	return NULL;
+}
+
 static void make_srq(void)
 {
 	struct ibv_srq_init_attr attr = {.attr = {.max_wr = DEPTH, .max_sge = 1}};
@@ -79,6 +86,7 @@ static int begin(void **state)
 	world.dev.ops = world.ctx[0].ops;
 	real.create_srq = nic_create_srq;
 	real.destroy_srq = nic_destroy_srq;
+	real.alloc_pd = nic_alloc_no_pd;
 	end_some_more(); /* those of the test before have gone */
 	make_srq();
 	return 0;
@@ -335,6 +343,115 @@ static void a_destroyed_qp_is_live_until_its_twin_has_gone(void **state)
 	assert_int_equal(s->books.nic[1].live, 0);
 }
 
+/* --- LAST_WQE_REACHED ------------------------------------------------------------------------- */
+
+static int modify(enum ibv_qp_state state)
+{
+	struct ibv_qp_attr attr = {.qp_state = state};
+
+	world.on_wait = it_is_closed;
+	return hook_modify_qp(v->qp, &attr, IBV_QP_STATE);
+}
+
+/* How many of the program's QP wait for it; they are taken. */
+static int last_wqes(void)
+{
+	struct ibv_async_event e;
+	int n = 0;
+
+	for (; made_event_take(&world.dev, &e); n++) {
+		assert_int_equal(e.event_type, IBV_EVENT_QP_LAST_WQE_REACHED);
+		assert_ptr_equal(e.element.qp, v->qp);
+		assert_true(made_event_acked(&v->last_wqe));
+	}
+	return n;
+}
+
+static void err_by_the_program_says_so_once(void **state)
+{
+	(void)state;
+	core.view.protected_ = true;
+	assert_int_equal(last_wqes(), 0);
+	assert_int_equal(modify(IBV_QPS_ERR), 0);
+	assert_int_equal(last_wqes(), 1);
+	assert_int_equal(modify(IBV_QPS_ERR), 0);
+	assert_int_equal(last_wqes(), 0);
+}
+
+static void a_connection_that_is_over_says_so_once(void **state)
+{
+	(void)state;
+	core.view.protected_ = true;
+	rooms_act(v, &(struct shift_action){.type = SHIFT_ACT_QP_ERR});
+	assert_int_equal(last_wqes(), 1);
+	assert_int_equal(modify(IBV_QPS_ERR), 0);
+	assert_int_equal(last_wqes(), 0);
+}
+
+static void each_life_says_so(void **state)
+{
+	(void)state;
+	core.view.protected_ = true;
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(modify(IBV_QPS_ERR), 0);
+		assert_int_equal(last_wqes(), 1);
+		assert_int_equal(modify(IBV_QPS_RESET), 0);
+		assert_int_equal(last_wqes(), 0);
+		rooms_start_qp(v);
+	}
+}
+
+/* It is on its own NIC, which says so, or does not, as without us. */
+static void of_one_that_is_not_protected_the_nic_says_so(void **state)
+{
+	(void)state;
+	core.view.protected_ = false;
+	assert_int_equal(modify(IBV_QPS_ERR), 0);
+	assert_int_equal(last_wqes(), 0);
+}
+
+static void of_a_destroyed_qp_nothing_is_said(void **state)
+{
+	(void)state;
+	core.view.protected_ = true;
+	assert_int_equal(modify(IBV_QPS_ERR), 0);
+	assert_int_equal(made_events_waiting(&world.dev), 1);
+	assert_int_equal(hook_destroy_qp(v->qp), 0);
+	assert_int_equal(made_events_waiting(&world.dev), 0);
+}
+
+static bool acked;
+
+static void ack_it(void)
+{
+	acked |= made_event_acked(&v->last_wqe);
+}
+
+/* A thread of the program has it in its hand, and uses the QP. */
+static void destroy_waits_until_it_is_acknowledged(void **state)
+{
+	struct ibv_async_event e;
+
+	(void)state;
+	core.view.protected_ = true;
+	assert_int_equal(modify(IBV_QPS_ERR), 0);
+	assert_true(made_event_take(&world.dev, &e));
+	acked = false;
+	world.on_sleep = ack_it;
+	assert_int_equal(hook_destroy_qp(v->qp), 0);
+	assert_true(acked);
+}
+
+static void a_qp_without_an_srq_says_nothing(void **state)
+{
+	(void)state;
+	core.view.protected_ = true;
+	v = rooms_create_qp();
+	rooms_start_qp(v);
+	assert_int_equal(modify(IBV_QPS_ERR), 0);
+	assert_int_equal(made_events_waiting(&world.dev), 0);
+}
+
 #define QP_TEST(test) cmocka_unit_test_setup_teardown(test, begin_qp, end_qp)
 
 int main(void)
@@ -354,6 +471,15 @@ int main(void)
 		QP_TEST(a_reset_qp_is_live_until_its_fence_has_ended),
 		cmocka_unit_test_setup_teardown(a_destroyed_qp_is_live_until_its_twin_has_gone,
 						begin_qp, rooms_end),
+		QP_TEST(err_by_the_program_says_so_once),
+		QP_TEST(a_connection_that_is_over_says_so_once),
+		QP_TEST(each_life_says_so),
+		QP_TEST(of_one_that_is_not_protected_the_nic_says_so),
+		cmocka_unit_test_setup_teardown(of_a_destroyed_qp_nothing_is_said, begin_qp,
+						rooms_end),
+		cmocka_unit_test_setup_teardown(destroy_waits_until_it_is_acknowledged, begin_qp,
+						rooms_end),
+		cmocka_unit_test_setup_teardown(a_qp_without_an_srq_says_nothing, begin, end_qp),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
