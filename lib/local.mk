@@ -50,7 +50,7 @@ ROOMS_SOURCES = \
 	lib/object/channel.c lib/object/channel.h lib/object/cq.c lib/object/cq.h lib/object/device.c lib/object/device.h \
 	lib/object/event_waker.c lib/object/event_waker.h lib/object/made_events.c lib/object/made_events.h lib/object/memory.c \
 	lib/object/memory.h lib/object/object.c lib/object/object.h lib/object/passed_cq.c lib/object/passed_cq.h lib/object/vsrq.c lib/object/vsrq.h \
-	lib/object/srq_drainer.c lib/object/srq_drainer.h \
+	lib/object/srq_drainer.c lib/object/srq_drainer.h lib/object/srq_limit.c lib/object/srq_limit.h \
 	lib/conn/actions.c lib/conn/actions.h lib/conn/arm.c lib/conn/arm.h lib/conn/conn_lock.c \
 	lib/conn/conn_lock.h lib/conn/conn_timers.c lib/conn/conn_timers.h lib/conn/cq_counts.c \
 	lib/conn/cq_counts.h lib/conn/drain.c lib/conn/drain.h lib/conn/exported_keys.c \

@@ -92,13 +92,25 @@ void srq_qps_evict(struct vsrq *s, unsigned int k)
 	with_qps(s, qp_leaves_nic, k);
 }
 
-static void feed_qp(struct vqp *v, unsigned int k)
+/* Most QPs of an SRQ share their CQs. */
+static bool has_its_cqs(const struct vqp *v, const struct vqp *fed)
 {
-	(void)k;
-	vqp_drain_unless_gone(v);
+	return fed && !fed->life.gone && v->send_cq == fed->send_cq && v->recv_cq == fed->recv_cq;
 }
 
 void srq_qps_feed(struct vsrq *s)
 {
-	with_qps(s, feed_qp, 0);
+	struct srq_qps e = {.s = s};
+	struct vqp *fed = NULL;
+
+	find_qps(&e);
+	for (size_t i = 0; i < e.n; i++) {
+		if (has_its_cqs(e.qps[i], fed))
+			continue;
+		fed = e.qps[i];
+		vqp_drain_unless_gone(fed);
+	}
+	for (size_t i = 0; i < e.n; i++)
+		object_put(&e.qps[i]->obj);
+	free(e.qps);
 }

@@ -91,36 +91,49 @@ bool made_event_acked(struct made_event *e)
 }
 
 /* Under the lock. */
-static void withdraw(struct vdev *dev, struct made_event *e)
+static uint32_t withdraw(struct vdev *dev, struct made_event *e)
 {
 	struct made_event **at = &dev->made.first;
+	uint32_t n = e->waiting;
 
 	while (*at && *at != e)
 		at = &(*at)->next;
 	if (!*at)
-		return;
+		return 0;
 	*at = e->next;
-	atomic_fetch_sub(&dev->made.waiting, e->waiting);
+	atomic_fetch_sub(&dev->made.waiting, n);
 	e->waiting = 0;
+	return n;
 }
 
-static bool all_acked(struct vdev *dev, struct made_event *e)
+static bool all_acked(struct vdev *dev, struct made_event *e, uint32_t *dropped)
 {
 	bool all;
 
 	short_lock_take(&lock);
 	e->over = true;
-	withdraw(dev, e);
+	*dropped += withdraw(dev, e);
 	all = !e->unacked;
 	short_lock_give(&lock);
 	return all;
 }
 
-void made_event_end(struct vdev *dev, struct made_event *e)
+uint32_t made_event_end(struct vdev *dev, struct made_event *e)
 {
 	const struct timespec ms = {.tv_nsec = 1000000};
+	uint32_t dropped = 0;
 
-	while (!all_acked(dev, e))
+	while (!all_acked(dev, e, &dropped))
 		nanosleep(&ms, NULL);
 	event_waker_look(dev);
+	return dropped;
+}
+
+void made_event_resume(struct vdev *dev, struct made_event *e, uint32_t dropped)
+{
+	short_lock_take(&lock);
+	e->over = false;
+	short_lock_give(&lock);
+	for (uint32_t i = 0; i < dropped; i++)
+		made_event_raise(dev, e);
 }

@@ -51,7 +51,11 @@ uint32_t made_events_waiting(const struct vdev *dev);
 bool made_event_acked(struct made_event *e);
 
 /* The program destroys the object: what waits is dropped, and what it has got it must acknowledge
- * first, as libibverbs has it. The program's thread, nothing locked. */
-void made_event_end(struct vdev *dev, struct made_event *e);
+ * first, as libibverbs has it. Returns how many were dropped. The program's thread, nothing locked.
+ */
+uint32_t made_event_end(struct vdev *dev, struct made_event *e);
+
+/* It could not be destroyed: they wait again. */
+void made_event_resume(struct vdev *dev, struct made_event *e, uint32_t dropped);
 
 #endif

@@ -168,10 +168,18 @@ static void call_background(struct vsrq *s)
 	bg_call(&s->call);
 }
 
+/* Under the lock. */
+static uint64_t vsrq_deadline(const struct vsrq *s)
+{
+	uint64_t at = shift_srq_deadline(&s->books), limit = srq_limit_deadline(s);
+
+	return limit < at ? limit : at;
+}
+
 /* Under the lock. true: something is due before the background thread would look. */
 static bool note_deadline(struct vsrq *s)
 {
-	uint64_t at = shift_srq_deadline(&s->books);
+	uint64_t at = vsrq_deadline(s);
 
 	if (at >= s->timer_at)
 		return false;
@@ -183,6 +191,7 @@ static bool note_deadline(struct vsrq *s)
 void vsrq_act(struct vsrq *s)
 {
 	struct shift_srq_action a;
+	unsigned int todo;
 	uint32_t drains = 0;
 	bool call;
 
@@ -192,8 +201,10 @@ void vsrq_act(struct vsrq *s)
 		drains |= (uint32_t)s->rail[k].asked << k;
 		s->rail[k].asked = false;
 	}
+	todo = srq_limit_look(s, now_ns());
 	call = !s->ending && (s->evict || note_deadline(s));
 	short_lock_give(&s->lock);
+	srq_limit_do(s, todo);
 	for (unsigned int k = 0; drains >> k; k++)
 		if (drains >> k & 1)
 			submit_drain(s, k);
@@ -236,7 +247,7 @@ static void srq_look(struct vsrq *s)
 			calls.evict(s, k);
 	short_lock_take(&s->lock);
 	/* At its end no action is taken, so one that is due would be due for ever. */
-	at = s->timer_at = s->ending ? UINT64_MAX : shift_srq_deadline(&s->books);
+	at = s->timer_at = s->ending ? UINT64_MAX : vsrq_deadline(s);
 	short_lock_give(&s->lock);
 	set_timer(s, at);
 }
@@ -260,6 +271,11 @@ static void srq_tick(void *arg)
 	vsrq_act(s);
 	srq_look(s);
 	object_put(&s->obj);
+}
+
+void vsrq_feed(struct vsrq *s)
+{
+	calls.feed(s);
 }
 
 /* --- the drainers ----------------------------------------------------------------------------- */
@@ -322,7 +338,7 @@ static void drain_rail(struct vsrq *s, unsigned int k)
 	log_debug("SRQ %p: drain of %u from %s: %d", (void *)s->srq, count, s->dev->nic[k]->name,
 		  how);
 	if (how == SHIFT_SRQ_RNR)
-		calls.feed(s);
+		vsrq_feed(s);
 	short_lock_take(&s->lock);
 	shift_srq_drain_ends(&s->books, k, how, now_ns());
 	vsrq_act(s);
@@ -521,6 +537,7 @@ static struct vsrq *srq_new(struct ibv_srq *srq, struct vdev *dev, struct vpd *p
 	s->dev = dev;
 	s->pd = pd;
 	s->attr = attr->attr;
+	srq_limit_init(s, attr->attr.srq_limit);
 	s->post = dev->ops.post_srq_recv;
 	s->timer_at = UINT64_MAX;
 	s->stats = -1;
@@ -632,6 +649,7 @@ static void vsrq_bury(struct vsrq *s)
 int hook_destroy_srq(struct ibv_srq *srq)
 {
 	struct vsrq *s = vsrq_find(srq);
+	uint32_t events;
 	int err;
 
 	if (s && fork_in_child_warn()) {
@@ -644,8 +662,10 @@ int hook_destroy_srq(struct ibv_srq *srq)
 	if (set_ending(s, true))
 		object_jobs_wait(&s->obj, &s->dev->nic[0], 1, end_home_drainer);
 	gate_forget_key(srq); /* after the verb another SRQ may be made at this address */
+	events = made_event_end(s->dev, &s->limit.event);
 	err = quietly(real.destroy_srq(srq));
 	if (err) {
+		made_event_resume(s->dev, &s->limit.event, events);
 		set_ending(s, false);
 		return err;
 	}
@@ -717,10 +737,16 @@ static void books_grow(struct vsrq *s, uint32_t room)
 
 int hook_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
 {
-	struct vsrq *s = vsrq_find(srq);
-	int err = quietly(real.modify_srq(srq, attr, mask));
+	struct vsrq *s = fork_in_child() ? NULL : vsrq_find(srq);
+	uint32_t was = 0;
+	int err;
 
-	if (!err && s && !fork_in_child() && mask & IBV_SRQ_MAX_WR && attr->max_wr > s->attr.max_wr)
+	if (s && mask & IBV_SRQ_LIMIT) /* first: its event may come before the verb returns */
+		was = srq_limit_arm(s, attr->srq_limit);
+	err = quietly(real.modify_srq(srq, attr, mask));
+	if (err && s && mask & IBV_SRQ_LIMIT)
+		srq_limit_arm(s, was);
+	if (!err && s && mask & IBV_SRQ_MAX_WR && attr->max_wr > s->attr.max_wr)
 		books_grow(s, attr->max_wr);
 	return err;
 }

@@ -23,6 +23,7 @@
 #include "lib/object/memory.h"
 #include "lib/object/object.h"
 #include "lib/object/srq_drainer.h"
+#include "lib/object/srq_limit.h"
 #include "lib/stats/stats.h"
 
 struct vsrq_rail {
@@ -30,7 +31,8 @@ struct vsrq_rail {
 	struct srq_drainer drainer;    /* of the NIC's worker */
 	uint32_t to_drain;	       /* under lock: so many are asked of the drainer */
 	bool asked;		       /* under lock: its job is to be submitted */
-	bool has_drainer;	       /* under lock: it was asked for one, ever */
+	bool has_drainer;	       /* under lock: it was asked for one, ever (rail 0: or for any
+					* job that uses the program's SRQ) */
 };
 
 /*
@@ -57,6 +59,7 @@ struct vsrq {
 	int stats; /* slot in the statistics, or -1 */
 
 	struct vsrq_rail rail[SHIFT_RAILS_MAX];
+	struct srq_limit limit;
 	uint32_t evict;	     /* under lock: mask of NICs that QPs are to be asked to leave */
 	uint64_t timer_at;   /* under lock: when the background thread will look at it */
 	bool ending;	     /* under lock: the program destroys it: nothing is done with it */
@@ -125,6 +128,9 @@ void vsrq_translate(struct ibv_wc *wc);
 /* A QP may accept packets on NIC k from now on, and cannot any more (lib/core/srq.h). */
 bool vsrq_join(struct vsrq *s, unsigned int k);
 void vsrq_leave(struct vsrq *s, unsigned int k, bool cut);
+
+/* All completions of its QPs are fed. On a NIC's worker, nothing locked. */
+void vsrq_feed(struct vsrq *s);
 
 /* Has NIC k a receive, or is none to be had? Or has it been without for 200 ms: who waits for it
  * keeps the armings of others waiting, so this is once for all QPs. */

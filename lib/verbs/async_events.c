@@ -106,6 +106,14 @@ static bool last_wqe_is_hidden(struct vqp *v)
 	return is_ours || !made_event_say(&v->last_wqe);
 }
 
+/* The NIC counts what lies there, and receives lie elsewhere, or it has answered already. */
+static bool limit_is_hidden(const struct ibv_srq *srq)
+{
+	struct vsrq *s = vsrq_find(srq);
+
+	return s && !srq_limit_is_due(s);
+}
+
 static bool event_is_hidden(struct vdev *dev, const struct ibv_async_event *e)
 {
 	struct vqp *v;
@@ -122,6 +130,7 @@ static bool event_is_hidden(struct vdev *dev, const struct ibv_async_event *e)
 	case IBV_EVENT_QP_LAST_WQE_REACHED:
 		v = vqp_find(e->element.qp);
 		return v && last_wqe_is_hidden(v);
+	case IBV_EVENT_SRQ_LIMIT_REACHED: return limit_is_hidden(e->element.srq);
 	case IBV_EVENT_PORT_ERR:
 		dev->port_err_hidden = all_survive(dev, true);
 		return dev->port_err_hidden;
@@ -137,7 +146,6 @@ static bool event_is_hidden(struct vdev *dev, const struct ibv_async_event *e)
 	case IBV_EVENT_PKEY_CHANGE:
 	case IBV_EVENT_SM_CHANGE:
 	case IBV_EVENT_SRQ_ERR:
-	case IBV_EVENT_SRQ_LIMIT_REACHED:
 	case IBV_EVENT_CLIENT_REREGISTER:
 	case IBV_EVENT_GID_CHANGE:
 	case IBV_EVENT_WQ_FATAL: break;
@@ -221,13 +229,21 @@ int hook_get_async_event(struct ibv_context *ctx, struct ibv_async_event *event)
 	return -1;
 }
 
+static bool made_was_acked(const struct ibv_async_event *e)
+{
+	struct vqp *v = NULL;
+	struct vsrq *s = NULL;
+
+	if (e->event_type == IBV_EVENT_QP_LAST_WQE_REACHED)
+		v = vqp_find(e->element.qp);
+	else if (e->event_type == IBV_EVENT_SRQ_LIMIT_REACHED)
+		s = vsrq_find(e->element.srq);
+	return (v && made_event_acked(&v->last_wqe)) || (s && made_event_acked(&s->limit.event));
+}
+
 /* libibverbs counts acknowledgements, and made events are not in its count. */
 void hook_ack_async_event(struct ibv_async_event *event)
 {
-	struct vqp *v = NULL;
-
-	if (event->event_type == IBV_EVENT_QP_LAST_WQE_REACHED && !fork_in_child())
-		v = vqp_find(event->element.qp);
-	if (!v || !made_event_acked(&v->last_wqe))
+	if (fork_in_child() || !made_was_acked(event))
 		real.ack_async_event(event);
 }

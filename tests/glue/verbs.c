@@ -473,6 +473,7 @@ int __wrap_nic_gid_find(const struct nic *nic, const struct nic_gid *gid, int hi
 static void context_setup(struct fake_nic *n, struct ibv_context *ctx)
 {
 	ctx->device = &n->device;
+	ctx->async_fd = -1;
 	ctx->ops.post_send = op_post_send;
 	ctx->ops.post_recv = op_post_recv;
 	ctx->ops.post_srq_recv = op_post_srq_recv;

@@ -233,7 +233,7 @@ tests_unit_test_srq_drainer_SOURCES = tests/unit/test_srq_drainer.c lib/object/s
 	lib/nic/rc_qp.c
 tests_unit_test_srq_drainer_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
 tests_unit_test_srq_drainer_LDADD = $(IBVERBS_LIBS) $(CMOCKA_LIBS)
-tests_unit_test_vsrq_SOURCES = tests/unit/test_vsrq.c lib/object/vsrq.c lib/base/short_lock.c lib/base/table.c \
+tests_unit_test_vsrq_SOURCES = tests/unit/test_vsrq.c lib/object/vsrq.c lib/object/srq_limit.c lib/object/made_events.c lib/base/short_lock.c lib/base/table.c \
 	lib/base/gate.c lib/base/assoc.c
 tests_unit_test_vsrq_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS) -DSHIFT_CHECKED
 tests_unit_test_vsrq_LDADD = $(core_test_libs)

@@ -208,6 +208,13 @@ static unsigned int turn_background(unsigned int most)
 }
 
 static unsigned int drains;
+static enum shift_srq_drain drain_finds;
+
+/* Nobody sleeps for events here. */
+void event_waker_look(struct vdev *d)
+{
+	assert_ptr_equal(d, &dev);
+}
 
 enum shift_srq_drain srq_drainer_run(struct srq_drainer *d, const struct srq_place *at,
 				     uint32_t count, bool (*took)(void *arg, uint64_t id),
@@ -219,7 +226,7 @@ enum shift_srq_drain srq_drainer_run(struct srq_drainer *d, const struct srq_pla
 	(void)took;
 	(void)arg;
 	drains++;
-	return SHIFT_SRQ_TOOK_ALL;
+	return drain_finds;
 }
 
 void srq_drainer_end(struct srq_drainer *d)
@@ -242,23 +249,38 @@ static struct ibv_srq *fake_create(struct ibv_pd *in, struct ibv_srq_init_attr *
 	return &shadow;
 }
 
+static int modify_err;
+static uint32_t nic_limit; /* as the program's NIC has it */
+
 static int fake_modify(struct ibv_srq *q, struct ibv_srq_attr *attr, int mask)
 {
 	(void)q;
-	(void)attr;
-	(void)mask;
+	if (modify_err)
+		return modify_err;
+	if (mask & IBV_SRQ_LIMIT)
+		nic_limit = attr->srq_limit;
 	return 0;
 }
+
+static int destroy_err;
 
 /* What still looks at it then dies of it. */
 static int fake_destroy(struct ibv_srq *q)
 {
+	if (destroy_err && q != &shadow)
+		return destroy_err;
 	return q == &shadow ? 0 : munmap(q, PAGE);
 }
+
+static unsigned int feeds;
+static void (*on_feed)(void);
 
 static void feed_none(struct vsrq *of)
 {
 	(void)of;
+	feeds++;
+	if (on_feed)
+		on_feed();
 }
 
 static void evict_none(struct vsrq *of, unsigned int k)
@@ -267,9 +289,12 @@ static void evict_none(struct vsrq *of, unsigned int k)
 	(void)k;
 }
 
+static uint32_t created_limit;
+
 static struct vsrq *create(void)
 {
-	struct ibv_srq_init_attr attr = {.attr = {.max_wr = ROOM, .max_sge = 1}};
+	struct ibv_srq_init_attr attr = {
+		.attr = {.max_wr = ROOM, .max_sge = 1, .srq_limit = created_limit}};
 
 	srq = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	assert_true(srq != MAP_FAILED);
@@ -286,7 +311,10 @@ static int set_up(void **state)
 	clock_ns = 1000000000;
 	timer_at = UINT64_MAX;
 	called = NULL;
-	jobs = drains = 0;
+	jobs = drains = feeds = nic_limit = 0;
+	modify_err = destroy_err = 0;
+	drain_finds = SHIFT_SRQ_TOOK_ALL;
+	on_feed = NULL;
 	nics[0] = (struct nic){.name = "mlx5_0", .index = 0, .ready = true, .ctx = &ctx};
 	nics[1] = (struct nic){.name = "mlx5_1", .index = 1, .ready = true, .ctx = &backup_ctx};
 	dev = (struct vdev){.ctx = &ctx, .rails = 2, .nic = {&nics[0], &nics[1]}};
@@ -431,6 +459,293 @@ static void an_id_that_was_never_given_is_none(void **state)
 	destroy_all();
 }
 
+/* --- its limit -------------------------------------------------------------------------------- */
+
+enum { LIMIT = 3 };
+
+static int arm(uint32_t limit)
+{
+	struct ibv_srq_attr attr = {.srq_limit = limit};
+
+	return hook_modify_srq(srq, &attr, IBV_SRQ_LIMIT);
+}
+
+/* Its only QP moves, and all receives follow. */
+static void move(void)
+{
+	if (!s->books.nic[0].live)
+		assert_true(vsrq_join(s, 0));
+	assert_ptr_equal(vsrq_shadow(s, 1), &shadow);
+	vsrq_leave(s, 0, true);
+	assert_true(vsrq_join(s, 1));
+	drain_finds = SHIFT_SRQ_RNR;
+	run_jobs();
+	assert_false(shift_srq_alone(&s->books));
+}
+
+static void come_home(void)
+{
+	vsrq_leave(s, 1, true);
+	assert_true(vsrq_join(s, 0));
+	assert_true(shift_srq_alone(&s->books));
+}
+
+static void post_many(unsigned int n)
+{
+	while (n--)
+		post_one(n);
+}
+
+/* A message, wherever there is a receive. */
+static void message(void)
+{
+	for (uint32_t i = 0; i <= s->books.mask; i++) {
+		const struct shift_srq_entry *e = &s->books.ring[i];
+		uint64_t id = e->id;
+
+		if (!id || e->nic == SHIFT_SRQ_NOWHERE)
+			continue;
+		assert_true(vsrq_done(s, e->nic, &id));
+		return;
+	}
+	assert_true(false);
+}
+
+static void messages(unsigned int n)
+{
+	while (n--)
+		message();
+}
+
+/* How many events were made; they are read and acknowledged. */
+static int made(void)
+{
+	struct ibv_async_event e;
+	int n = 0;
+
+	for (; made_event_take(&dev, &e); n++) {
+		assert_int_equal(e.event_type, IBV_EVENT_SRQ_LIMIT_REACHED);
+		assert_ptr_equal(e.element.srq, srq);
+		assert_true(made_event_acked(&s->limit.event));
+	}
+	return n;
+}
+
+static void at_home_the_nic_counts(void **state)
+{
+	(void)state;
+	post_many(ROOM);
+	assert_int_equal(arm(LIMIT), 0);
+	assert_int_equal(nic_limit, LIMIT);
+	messages(ROOM);
+	assert_int_equal(made(), 0);
+	assert_true(srq_limit_is_due(s));
+	assert_int_equal(s->limit.armed, 0);
+	destroy_all();
+}
+
+static void elsewhere_the_books_count(void **state)
+{
+	(void)state;
+	move();
+	post_many(ROOM);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(arm(LIMIT), 0);
+		assert_false(srq_limit_is_due(s)); /* a drainer has tripped the NIC's */
+		messages(ROOM - LIMIT);
+		assert_int_equal(made(), 0);
+		message();
+		assert_int_equal(made(), 1);
+		assert_false(srq_limit_is_due(s)); /* once for each arming */
+		post_one(1);
+		messages(2);
+		assert_int_equal(made(), 0);
+		post_many(ROOM - LIMIT + 2);
+	}
+	destroy_all();
+}
+
+/* The NIC may have said so first, of what was not polled yet. */
+static void elsewhere_the_nics_is_taken_if_it_is_true(void **state)
+{
+	(void)state;
+	move();
+	post_many(LIMIT);
+	assert_int_equal(arm(LIMIT), 0);
+	short_lock_take(&s->lock);
+	s->books.total--; /* another thread has it, and is about to look */
+	short_lock_give(&s->lock);
+	assert_true(srq_limit_is_due(s));
+	s->books.total++;
+	message();
+	assert_int_equal(made(), 0);
+	destroy_all();
+}
+
+static void armed_too_late_it_comes_at_once(void **state)
+{
+	(void)state;
+	move();
+	post_many(LIMIT - 1);
+	assert_int_equal(arm(LIMIT), 0);
+	assert_int_equal(made(), 1);
+	assert_int_equal(arm(0), 0);
+	assert_int_equal(made(), 0);
+	destroy_all();
+}
+
+static void a_limit_of_creation(void **state)
+{
+	(void)state;
+	destroy_all();
+	created_limit = LIMIT;
+	s = create();
+	created_limit = 0;
+	post_many(LIMIT);
+	move();
+	message();
+	assert_int_equal(made(), 1);
+	destroy_all();
+}
+
+/* The drainer may have tripped it, and the NIC has counted nothing meanwhile. */
+static void at_home_again_the_nic_is_armed_again(void **state)
+{
+	(void)state;
+	post_many(ROOM);
+	arm(LIMIT);
+	move();
+	nic_limit = 0;
+	come_home();
+	run_jobs();
+	assert_int_equal(nic_limit, LIMIT);
+	assert_int_equal(made(), 0);
+	assert_true(srq_limit_is_due(s));
+	move();
+	messages(ROOM);
+	nic_limit = 0;
+	come_home();
+	run_jobs();
+	assert_int_equal(nic_limit, 0); /* it was answered */
+	assert_int_equal(made(), 0);
+	destroy_all();
+}
+
+/* What was taken before the NIC was armed is told by feeding, for some NICs say nothing of it. */
+static void at_home_again_none_is_missed(void **state)
+{
+	(void)state;
+	post_many(LIMIT);
+	arm(LIMIT);
+	move();
+	come_home();
+	on_feed = message;
+	run_jobs();
+	assert_int_equal(made(), 1);
+	assert_false(srq_limit_is_due(s));
+	on_feed = NULL;
+	destroy_all();
+}
+
+static void a_destroyed_srq_is_not_armed_again(void **state)
+{
+	(void)state;
+	post_many(ROOM);
+	arm(LIMIT);
+	move();
+	nic_limit = 0;
+	come_home();
+	destroy_all();
+	assert_int_equal(nic_limit, 0);
+}
+
+/* 20 ms pass in small steps. Returns how often all CQs were fed. */
+static unsigned int feeds_in_20_ms(void)
+{
+	unsigned int before = feeds;
+
+	for (int i = 0; i < 20; i++) {
+		clock_ns += MS;
+		turn_background(10);
+		run_jobs();
+	}
+	return feeds - before;
+}
+
+static void a_program_that_does_not_poll_hears_of_it(void **state)
+{
+	(void)state;
+	post_many(LIMIT);
+	assert_int_equal(feeds_in_20_ms(), 0);
+	move();
+	assert_int_equal(feeds_in_20_ms(), 0); /* it is not armed */
+	arm(LIMIT);
+	assert_in_range(feeds_in_20_ms(), 1, 2);
+	on_feed = message;
+	feeds_in_20_ms();
+	assert_int_equal(made(), 1);
+	on_feed = NULL;
+	assert_int_equal(feeds_in_20_ms(), 0); /* it was answered */
+	arm(1);
+	assert_in_range(feeds_in_20_ms(), 1, 2);
+	come_home();
+	run_jobs();
+	assert_int_equal(feeds_in_20_ms(), 0);
+	destroy_all();
+}
+
+/* One at a time, however long it takes. */
+static void a_feed_that_hangs(void **state)
+{
+	unsigned int before;
+
+	(void)state;
+	post_many(LIMIT);
+	move();
+	run_jobs();
+	arm(LIMIT);
+	before = jobs;
+	for (int i = 0; i < 100; i++) {
+		clock_ns += MS;
+		turn_background(10);
+	}
+	assert_int_equal(jobs, before + 1);
+	run_jobs();
+	assert_in_range(feeds_in_20_ms(), 1, 2);
+	destroy_all();
+}
+
+static void a_limit_that_the_nic_refuses(void **state)
+{
+	(void)state;
+	move();
+	post_many(LIMIT);
+	arm(LIMIT);
+	modify_err = EINVAL;
+	assert_int_equal(arm(1), EINVAL);
+	message();
+	assert_int_equal(made(), 1);
+	destroy_all();
+}
+
+static void an_srq_that_cannot_be_destroyed_keeps_its_event(void **state)
+{
+	struct ibv_async_event e;
+
+	(void)state;
+	move();
+	arm(LIMIT);
+	destroy_err = EBUSY;
+	assert_int_equal(hook_destroy_srq(srq), EBUSY);
+	assert_int_equal(made(), 1);
+	arm(LIMIT);
+	assert_int_equal(made(), 1);
+	arm(LIMIT);
+	destroy_err = 0;
+	destroy_all();
+	assert_false(made_event_take(&dev, &e));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -439,6 +754,18 @@ int main(void)
 		cmocka_unit_test_setup(a_drain_that_comes_too_late_touches_nothing, set_up),
 		cmocka_unit_test_setup(a_completion_after_the_end_has_the_programs_wr_id, set_up),
 		cmocka_unit_test_setup(an_id_that_was_never_given_is_none, set_up),
+		cmocka_unit_test_setup(at_home_the_nic_counts, set_up),
+		cmocka_unit_test_setup(elsewhere_the_books_count, set_up),
+		cmocka_unit_test_setup(elsewhere_the_nics_is_taken_if_it_is_true, set_up),
+		cmocka_unit_test_setup(armed_too_late_it_comes_at_once, set_up),
+		cmocka_unit_test_setup(a_limit_of_creation, set_up),
+		cmocka_unit_test_setup(at_home_again_the_nic_is_armed_again, set_up),
+		cmocka_unit_test_setup(at_home_again_none_is_missed, set_up),
+		cmocka_unit_test_setup(a_destroyed_srq_is_not_armed_again, set_up),
+		cmocka_unit_test_setup(a_program_that_does_not_poll_hears_of_it, set_up),
+		cmocka_unit_test_setup(a_feed_that_hangs, set_up),
+		cmocka_unit_test_setup(a_limit_that_the_nic_refuses, set_up),
+		cmocka_unit_test_setup(an_srq_that_cannot_be_destroyed_keeps_its_event, set_up),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
