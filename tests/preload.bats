@@ -301,7 +301,7 @@ same_exports() { # NAMES FILE: those of ours that begin so are in that library t
 	cd "$BATS_TEST_TMPDIR"
 	sed '/ibv_create_srq/d' "$SRCDIR/tests/nullverbs/nullverbs.map" >map
 	echo 'local: ibv_create_srq; };' | sed 's/^/IBVERBS_LESS { /' >>map
-	${CC:-gcc} -std=gnu11 -D_GNU_SOURCE -shared -fPIC -I"$SRCDIR" "$SRCDIR"/tests/nullverbs/{builder,channel,data,device,objects,poll_ex,qp,srq,ud}.c \
+	${CC:-gcc} -std=gnu11 -D_GNU_SOURCE -shared -fPIC -I"$SRCDIR" "$SRCDIR"/tests/nullverbs/{builder,channel,data,device,events,objects,poll_ex,qp,srq,ud}.c \
 		-Wl,-soname,libibverbs.so.1,--version-script,map -o libibverbs.so.1
 	nullverbs=$BATS_TEST_TMPDIR
 	SHIFT_JOB=j run -0 --separate-stderr preloaded lookup -c libibverbs.so.1
@@ -749,6 +749,21 @@ in_job() { # COMMAND...: with shift-kvd; two NICs, each the backup of the other
 	needs_unsanitized
 	failback=auto run -0 --separate-stderr in_job "$BUILDDIR/tests/preload/moves_ex" sends 1 home
 	[ "${lines[-1]}" = done ]
+}
+
+# A NIC that raises no event of a QP in ERR nor of a full CQ wakes nobody; who looks nevertheless gets the event.
+@test "SRQs: their events wake a program whose queue pairs have moved, once each" {
+	needs_unsanitized
+	for where in moved home; do
+		for events in limit,last_wqe limit,cq_err; do
+			NULLVERBS_EVENTS=$events run -0 --separate-stderr in_job "$BUILDDIR/tests/preload/srq_events" $where
+			[ "${lines[-1]}" = done ]
+		done
+	done
+	NULLVERBS_EVENTS=limit run -0 --separate-stderr in_job "$BUILDDIR/tests/preload/srq_events" moved polls
+	[ "${lines[-1]}" = done ]
+	NULLVERBS_EVENTS=limit run -1 --separate-stderr in_job "$BUILDDIR/tests/preload/srq_events" moved
+	[[ $stderr = *'cannot be woken (no event comes)'* && $stderr = *'srq_events: an event of'* ]]
 }
 
 # Its statistics file has only connections, so its log is read.

@@ -20,13 +20,14 @@ static const uint8_t completion_of[] = {
 	[NULL_WR_ATOMIC_WRITE] = IBV_WC_RDMA_WRITE,
 };
 
-/* Completions that do not fit are lost, as on a NIC whose CQ is overrun. */
+/* Completions that do not fit are lost, as on a NIC whose CQ is overrun, which says so. */
 static void complete(struct null_cq *cq, const struct null_cqe *cqe)
 {
-	bool wake;
+	bool wake, full;
 
 	pthread_spin_lock(&cq->lock);
-	if (cq->head - cq->tail <= cq->mask)
+	full = cq->head - cq->tail > cq->mask;
+	if (!full)
 		cq->ring[cq->head++ & cq->mask] = *cqe;
 	wake = cq->armed || (cq->armed_solicited && (cqe->status || cqe->solicited));
 	if (wake)
@@ -34,6 +35,8 @@ static void complete(struct null_cq *cq, const struct null_cqe *cqe)
 	pthread_spin_unlock(&cq->lock);
 	if (wake && cq->events)
 		null_add_event(cq);
+	if (full)
+		null_raise(cq->base.context, IBV_EVENT_CQ_ERR, cq, &cq->errs_reported);
 }
 
 static void complete_srq(struct null_qp *qp, const struct null_cqe *proto)

@@ -276,23 +276,6 @@ int ibv_close_device(struct ibv_context *ctx)
 	return 0;
 }
 
-/* Nothing ever happens to these devices: waits for ever, or EAGAIN. */
-int ibv_get_async_event(struct ibv_context *ctx, struct ibv_async_event *event)
-{
-	uint64_t value;
-	ssize_t n = read(ctx->async_fd, &value, sizeof(value));
-
-	(void)event;
-	if (n >= 0)
-		errno = EAGAIN;
-	return -1;
-}
-
-void ibv_ack_async_event(struct ibv_async_event *event)
-{
-	(void)event;
-}
-
 struct ibv_context *open_device_1_0(void *device);
 struct ibv_context *open_device_1_0(void *device)
 {

@@ -4,7 +4,7 @@
 nulldir = $(pkglibdir)/null
 null_LTLIBRARIES = tests/nullverbs/libibverbs.la
 tests_nullverbs_libibverbs_la_SOURCES = \
-	tests/nullverbs/nullverbs.h tests/nullverbs/builder.c tests/nullverbs/channel.c tests/nullverbs/device.c tests/nullverbs/objects.c \
+	tests/nullverbs/nullverbs.h tests/nullverbs/builder.c tests/nullverbs/channel.c tests/nullverbs/device.c tests/nullverbs/events.c tests/nullverbs/objects.c \
 	tests/nullverbs/poll_ex.c tests/nullverbs/qp.c tests/nullverbs/data.c tests/nullverbs/psn.c tests/nullverbs/srq.c tests/nullverbs/ud.c
 tests_nullverbs_libibverbs_la_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS)
 tests_nullverbs_libibverbs_la_LDFLAGS = $(AM_LDFLAGS) -version-info 1:0:0 \

@@ -9,8 +9,7 @@
  * as long as a real provider's: a spinlock, a WQE and a doorbell record are written, the CQE is
  * translated.
  *
- * An SRQ is as a real one: any of its QPs takes the oldest receive, and none flushes it. Its limit
- * is kept, but raises no event.
+ * An SRQ is as a real one: any of its QPs takes the oldest receive, and none flushes it.
  *
  * Posting by ibv_wr_* and polling by ibv_start_poll() lock the queue as a driver does, and a batch
  * is taken whole or not at all. Atomics and invalidations complete, and do nothing; the key 0 is
@@ -25,6 +24,9 @@
  * NULLVERBS_MEMLOCK: bytes that may be registered at a time, as RLIMIT_MEMLOCK; no limit if unset.
  * NULLVERBS_CQ: with `kept` the completions of a QP stay in their CQ when the QP is RESET or
  * destroyed, as on soft-RoCE; else they are taken back, as on mlx5.
+ * NULLVERBS_EVENTS: which asynchronous events are raised; none if unset. Words: limit, of an SRQ;
+ * last_wqe, of a QP on an SRQ that goes to ERR; cq_err, for each completion that a CQ has no room
+ * for.
  * NULLVERBS_NET, NULLVERBS_HOST: processes of the same NET (a word) are hosts 1 to 255 of a
  * network, each of which carries UD datagrams to the others and to itself. GIDs and QP numbers have
  * the host in them. RC stays within the process. Without a NET UD goes nowhere.
@@ -77,6 +79,7 @@ struct null_cq {
 	bool armed, armed_solicited;
 	struct null_cqe *ring;
 	int qps;		    /* it is of so many queues */
+	uint32_t errs_reported;	    /* CQ_ERR: so many were read */
 	struct null_events *events; /* of its channel, or NULL */
 	uint32_t reported;	    /* so many were read */
 	/* Of ibv_create_cq_ex(): */
@@ -102,6 +105,7 @@ struct null_srq {
 	uint32_t doorbell;
 	uint64_t *ids;
 	int qps;
+	uint32_t events_reported;
 };
 
 struct null_builder;
@@ -120,6 +124,7 @@ struct null_qp {
 	struct null_qp *peer; /* the QP of this process that it is connected to */
 	bool exact;	      /* NULLVERBS_PSN, and its peer is connected to it */
 	struct null_qp *next; /* of those that are gone (NULLVERBS_CQ) */
+	uint32_t events_reported;
 
 	pthread_spinlock_t send_lock, recv_lock;
 	uint32_t send_mask, send_head, send_tail;
@@ -136,6 +141,12 @@ struct null_qp {
 int null_attach(struct null_cq *cq, struct ibv_comp_channel *channel);
 void null_detach(struct null_cq *cq);
 void null_add_event(struct null_cq *cq);
+
+/* events.c: element: the QP, CQ or SRQ; reported: its count of those that were read. Drop: it is
+ * destroyed, which waits until these are acknowledged, as the kernel's user does. */
+void null_raise(struct ibv_context *ctx, enum ibv_event_type type, void *element,
+		uint32_t *reported);
+void null_drop_events(const void *element, const uint32_t *reported, const uint32_t *completed);
 
 /* data.c */
 int null_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);

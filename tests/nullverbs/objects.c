@@ -204,6 +204,7 @@ int ibv_destroy_cq(struct ibv_cq *base)
 
 	if (__atomic_load_n(&cq->qps, __ATOMIC_ACQUIRE))
 		return EBUSY;
+	null_drop_events(cq, &cq->errs_reported, &cq->base.async_events_completed);
 	null_detach(cq);
 	free(cq->ring);
 	free(cq);

@@ -207,6 +207,7 @@ int ibv_destroy_qp(struct ibv_qp *base)
 {
 	struct null_qp *qp = (struct null_qp *)base;
 
+	null_drop_events(qp, &qp->events_reported, &base->events_completed);
 	null_lock_qps();
 	for (int i = 0; i < NULL_QPS_MAX; i++) {
 		if (qps[i] && qps[i]->peer == qp) {
@@ -289,6 +290,8 @@ int ibv_modify_qp(struct ibv_qp *base, struct ibv_qp_attr *attr, int mask)
 		reset(qp);
 	if (to == IBV_QPS_ERR)
 		null_flush_receives(qp);
+	if (to == IBV_QPS_ERR && base->srq)
+		null_raise(base->context, IBV_EVENT_QP_LAST_WQE_REACHED, qp, &qp->events_reported);
 	return 0;
 }
 

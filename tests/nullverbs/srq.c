@@ -25,6 +25,7 @@ struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr
 	attr->attr.max_wr = size;
 	srq->attr = (struct ibv_srq_attr){.max_wr = size, .max_sge = attr->attr.max_sge};
 	pthread_spin_init(&srq->lock, PTHREAD_PROCESS_PRIVATE);
+	srq->attr.srq_limit = attr->attr.srq_limit;
 	srq->base.context = pd->context;
 	srq->base.pd = pd;
 	srq->base.srq_context = attr->srq_context;
@@ -37,6 +38,7 @@ int ibv_destroy_srq(struct ibv_srq *base)
 
 	if (__atomic_load_n(&srq->qps, __ATOMIC_ACQUIRE))
 		return EBUSY;
+	null_drop_events(srq, &srq->events_reported, &base->events_completed);
 	free(srq->ids);
 	free(srq);
 	return 0;
@@ -83,12 +85,18 @@ int null_post_srq_recv(struct ibv_srq *base, struct ibv_recv_wr *wr, struct ibv_
 
 bool null_srq_take(struct null_srq *srq, uint64_t *wr_id)
 {
-	bool any;
+	bool any, low;
 
 	pthread_spin_lock(&srq->lock);
 	any = srq->head != srq->tail;
 	if (any)
 		*wr_id = srq->ids[srq->tail++ & srq->mask];
+	low = any && srq->head - srq->tail < srq->attr.srq_limit;
+	if (low)
+		srq->attr.srq_limit = 0;
 	pthread_spin_unlock(&srq->lock);
+	if (low)
+		null_raise(srq->base.context, IBV_EVENT_SRQ_LIMIT_REACHED, srq,
+			   &srq->events_reported);
 	return any;
 }

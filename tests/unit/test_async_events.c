@@ -95,6 +95,21 @@ bool vqp_is_protected(const struct vqp *q)
 	return protected_[q - v];
 }
 
+static struct ibv_srq srq, foreign_srq;
+static struct vsrq shared;
+static bool limit_is_due;
+
+struct vsrq *vsrq_find(const struct ibv_srq *s)
+{
+	return s == &srq ? &shared : NULL;
+}
+
+bool srq_limit_is_due(struct vsrq *s)
+{
+	assert_ptr_equal(s, &shared);
+	return limit_is_due;
+}
+
 void event_waker_look(struct vdev *d)
 {
 	assert_ptr_equal(d, &dev);
@@ -395,6 +410,36 @@ static void acknowledgements(void **st)
 	assert_int_equal(acked, 2);
 }
 
+/* Receives that are elsewhere are not what the NIC counts. */
+static void the_limit_of_an_srq(void **st)
+{
+	struct ibv_async_event e = {.event_type = IBV_EVENT_SRQ_LIMIT_REACHED};
+
+	(void)st;
+	shared.limit.event.event = (struct ibv_async_event){.event_type = e.event_type,
+							    .element.srq = &srq};
+	e.element.srq = &srq;
+	assert_int_equal(write(write_end, &e, sizeof(e)), sizeof(e));
+	limit_is_due = false;
+	assert_int_equal(next(), -1);
+	assert_int_equal(acked, 1);
+	assert_int_equal(write(write_end, &e, sizeof(e)), sizeof(e));
+	limit_is_due = true;
+	assert_int_equal(next(), IBV_EVENT_SRQ_LIMIT_REACHED);
+	made_event_raise(&dev, &shared.limit.event);
+	assert_int_equal(next(), IBV_EVENT_SRQ_LIMIT_REACHED);
+	hook_ack_async_event(&e);
+	assert_int_equal(acked, 1);
+	hook_ack_async_event(&e);
+	assert_int_equal(acked, 2);
+	e.element.srq = &foreign_srq;
+	limit_is_due = false;
+	assert_int_equal(write(write_end, &e, sizeof(e)), sizeof(e));
+	assert_int_equal(next(), IBV_EVENT_SRQ_LIMIT_REACHED);
+	hook_ack_async_event(&e);
+	assert_int_equal(acked, 3);
+}
+
 static void *ack_later(void *arg)
 {
 	struct ibv_async_event e = v[0].last_wqe.event;
@@ -612,6 +657,7 @@ int main(void)
 		TEST(a_nic_that_is_gone),
 		TEST(who_sleeps_in_the_verb_is_woken),
 		TEST(acknowledgements),
+		TEST(the_limit_of_an_srq),
 		TEST(a_qp_that_is_destroyed),
 		TEST(a_drainer),
 		TEST(a_port_of_connections_that_all_survive),
