@@ -38,8 +38,8 @@ struct nic {
 				  * probes to RTR) wait a second or more for one that does not
 				  * answer */
 	struct worker *memory;	 /* registrations take as long as the memory is large */
-	struct worker *fences;	 /* fences, and reading rq_psn */
-	struct worker *arms;	 /* bringing twins to RTS, which resolves an address, too */
+	struct worker *fences; /* fences, and reading rq_psn; waking the program (event_waker.h) */
+	struct worker *arms;   /* bringing twins to RTS, which resolves an address, too */
 	/* Constant once `ready` is true. */
 	struct ibv_context *ctx; /* ours, not the program's */
 	struct ibv_pd *pd;	 /* for the control link and the probes */

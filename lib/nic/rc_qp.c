@@ -10,6 +10,19 @@ static bool qp_steps_to(struct ibv_qp *qp, struct ibv_qp_attr *attr, enum ibv_qp
 	return !real.modify_qp(qp, attr, IBV_QP_STATE | mask);
 }
 
+/* Any address of the NIC does: the first one outlives those that an operator sets
+ * (doc/soft-roce.md). */
+void rc_qp_own_path(const struct nic *nic, struct ibv_context *ctx, struct ibv_qp_attr *attr)
+{
+	bool ib = nic->port_attr.link_layer == IBV_LINK_LAYER_INFINIBAND;
+
+	attr->ah_attr = (struct ibv_ah_attr){
+		.is_global = !ib, .dlid = nic->port_attr.lid, .port_num = nic->port};
+	attr->ah_attr.grh.hop_limit = 64;
+	if (!ib)
+		ibv_query_gid(ctx, nic->port, 0, &attr->ah_attr.grh.dgid);
+}
+
 bool rc_qp_to_rts(struct ibv_qp *qp, struct ibv_qp_attr *attr)
 {
 	return qp_steps_to(qp, attr, IBV_QPS_INIT,

@@ -11,6 +11,7 @@
 #include "lib/base/readable.h"
 #include "lib/base/real_verbs.h"
 #include "lib/nic/nic.h"
+#include "lib/nic/rc_qp.h"
 #include "lib/object/device.h"
 #include "lib/object/made_events.h"
 
@@ -98,15 +99,36 @@ static bool event_comes(struct event_waker *w, const struct vdev *dev)
 	return false;
 }
 
+/* Where soft-RoCE has the event at all INIT is enough, and what is behind that needs the link. Of
+ * others nobody knows, so it is in RTS if it can be, as a program's is. */
+static void leave_reset(struct event_waker *w, const struct vdev *dev)
+{
+	const struct nic *nic = dev->nic[0];
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_INIT,
+		.port_num = nic->port,
+		.path_mtu = nic->port_attr.active_mtu,
+		.dest_qp_num = w->qp->qp_num,
+		.max_rd_atomic = 1,
+		.max_dest_rd_atomic = 1,
+	};
+
+	if (nic->is_rxe || !nic->ready) {
+		real.modify_qp(w->qp, &attr,
+			       IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+				       IBV_QP_ACCESS_FLAGS);
+		return;
+	}
+	rc_qp_own_path(nic, dev->ctx, &attr);
+	rc_qp_to_rts(w->qp, &attr);
+}
+
 static bool to_err(struct event_waker *w, const struct vdev *dev)
 {
-	struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT, .port_num = dev->nic[0]->port};
 	struct ibv_qp_attr err = {.qp_state = IBV_QPS_ERR};
 
-	return !real.modify_qp(w->qp, &init,
-			       IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-				       IBV_QP_ACCESS_FLAGS) &&
-	       !real.modify_qp(w->qp, &err, IBV_QP_STATE);
+	leave_reset(w, dev);
+	return !real.modify_qp(w->qp, &err, IBV_QP_STATE);
 }
 
 /* What is posted to a QP in ERR flushes. */
@@ -208,7 +230,9 @@ void event_waker_look(struct vdev *dev)
 	if (!submit)
 		return;
 	w->job.fn = waker_run;
-	worker_submit(dev->nic[0]->worker, &w->job);
+	/* The drainer is at work on the other one, for a second at a time while the link is down.
+	 */
+	worker_submit(dev->nic[0]->fences, &w->job);
 }
 
 bool event_waker_owns(const struct vdev *dev, const struct ibv_async_event *e)

@@ -24,7 +24,7 @@ struct vdev;
 
 /* Of a context of the program's. */
 struct event_waker {
-	struct job job; /* on the NIC's worker */
+	struct job job; /* on the NIC's worker for fences */
 	struct short_lock lock;
 	/* Under lock: */
 	bool busy;  /* the job waits or runs */

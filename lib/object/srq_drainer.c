@@ -67,20 +67,6 @@ static int drainer_to_state(struct srq_drainer *d, enum ibv_qp_state state)
 	return real.modify_qp(d->qp, &attr, IBV_QP_STATE);
 }
 
-/* It is connected with itself, so any address of the NIC does: the first one outlives those that
- * an operator sets (doc/soft-roce.md). */
-static void own_path(const struct srq_place *at, struct ibv_qp_attr *attr)
-{
-	const struct nic *nic = at->nic;
-	bool ib = nic->port_attr.link_layer == IBV_LINK_LAYER_INFINIBAND;
-
-	attr->ah_attr = (struct ibv_ah_attr){
-		.is_global = !ib, .dlid = nic->port_attr.lid, .port_num = nic->port};
-	attr->ah_attr.grh.hop_limit = 64;
-	if (!ib)
-		ibv_query_gid(at->ctx, nic->port, 0, &attr->ah_attr.grh.dgid);
-}
-
 static bool drainer_arm(struct srq_drainer *d, const struct srq_place *at)
 {
 	struct ibv_qp *qp = d->qp;
@@ -99,7 +85,7 @@ static bool drainer_arm(struct srq_drainer *d, const struct srq_place *at)
 	if (getrandom(&attr.sq_psn, 3, 0) != 3)
 		attr.sq_psn = 1;
 	attr.rq_psn = attr.sq_psn;
-	own_path(at, &attr);
+	rc_qp_own_path(at->nic, at->ctx, &attr);
 	/* If it could not be before: soft-RoCE must not be RESET in RTS. */
 	drainer_to_state(d, IBV_QPS_ERR);
 	d->armed = !drainer_to_state(d, IBV_QPS_RESET) && rc_qp_to_rts(qp, &attr);

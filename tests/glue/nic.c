@@ -66,6 +66,8 @@ void nic_completes(struct ibv_cq *cq, const struct fake_qp *q, const struct ibv_
 	uint64_t at = now + rnd() % (1 + cqe_lag_ns);
 	struct cq_entry *e;
 
+	if (c->tail - c->head >= (uint32_t)c->cq.cqe && c->cq.cqe == 1)
+		return; /* it is made to overrun: lib/object/event_waker.c */
 	if (c->tail - c->head >= (uint32_t)c->cq.cqe)
 		violation("a CQ of %d entries overruns (V10)", c->cq.cqe);
 	e = &c->entry[c->tail++ % c->size];

@@ -300,9 +300,9 @@ tests_unit_test_async_events_LDADD = $(CMOCKA_LIBS)
 check_PROGRAMS += tests/unit/test_event_waker
 TESTS += tests/unit/test_event_waker
 tests_unit_test_event_waker_SOURCES = tests/unit/test_event_waker.c lib/object/event_waker.c lib/object/made_events.c \
-	lib/base/short_lock.c
+	lib/base/short_lock.c lib/nic/rc_qp.c
 tests_unit_test_event_waker_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
-tests_unit_test_event_waker_LDADD = $(CMOCKA_LIBS)
+tests_unit_test_event_waker_LDADD = $(IBVERBS_LIBS) $(CMOCKA_LIBS)
 
 check_PROGRAMS += tests/unit/test_cm_ids tests/unit/test_cm_threads tests/unit/test_cm_races
 TESTS += tests/unit/test_cm_ids tests/unit/test_cm_threads tests/unit/test_cm_races
@@ -369,7 +369,7 @@ TESTS += tests/unit/test_rq_psn
 tests_unit_test_rq_psn_SOURCES = tests/unit/test_rq_psn.c \
 	lib/nic/rc_qp.c lib/nic/rc_qp.h lib/nic/rq_psn.c lib/nic/rq_psn.h lib/nic/rq_psn_judge.c
 tests_unit_test_rq_psn_CFLAGS = $(AM_CFLAGS) -pthread $(CMOCKA_CFLAGS) $(IBVERBS_CFLAGS)
-tests_unit_test_rq_psn_LDADD = lib/libshiftcore.la $(CMOCKA_LIBS)
+tests_unit_test_rq_psn_LDADD = lib/libshiftcore.la $(IBVERBS_LIBS) $(CMOCKA_LIBS)
 
 check_PROGRAMS += tests/unit/test_run_dir
 TESTS += tests/unit/test_run_dir

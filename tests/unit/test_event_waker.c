@@ -24,7 +24,8 @@ struct real_verbs real;
 
 static struct ibv_device device = {.name = "mlx5_0"};
 static struct ibv_context ctx = {.device = &device};
-static struct nic nic = {.port = 2};
+static char fences[1];
+static struct nic nic = {.port = 2, .fences = (struct worker *)fences};
 static struct vdev dev;
 static struct made_event a, b;
 static struct ibv_qp program_qp;
@@ -34,8 +35,9 @@ static uint64_t clock_ns;
 /* --- the NIC ---------------------------------------------------------------------------------- */
 
 static struct {
-	bool raises_last_wqe, raises_cq_err, other_first;
-	int refuses; /* the n-th verb that makes something, from 1; 0: none */
+	bool raises_last_wqe, raises_cq_err, link_is_down;
+	enum ibv_qp_state reached; /* before ERR */
+	int refuses;		   /* the n-th verb that makes something, from 1; 0: none */
 	int made, posts, warned;
 	struct ibv_pd *pd;
 	struct ibv_cq *cq;
@@ -58,7 +60,7 @@ void log_at(enum log_level level, const char *format, ...)
 
 void worker_submit(struct worker *w, struct job *job)
 {
-	(void)w;
+	assert_ptr_equal(w, nic.fences); /* a drainer may be at work on the other one for seconds */
 	assert_null(world.job);
 	world.job = job;
 }
@@ -178,6 +180,7 @@ static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr
 	assert_true(attr->cap.max_send_wr > CQE);
 	assert_true(attr->sq_sig_all);
 	world.posts = 0;
+	world.reached = IBV_QPS_RESET;
 	world.qp = refused() ? NULL : calloc(1, sizeof(*world.qp));
 	return world.qp;
 }
@@ -199,7 +202,15 @@ static int modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 		assert_int_equal(attr->port_num, nic.port);
 	if (refused())
 		return ENOMEM;
-	if (attr->qp_state == IBV_QPS_ERR && world.raises_last_wqe)
+	if (attr->qp_state == IBV_QPS_RTR) {
+		assert_int_equal(attr->dest_qp_num, qp->qp_num);
+		assert_int_equal(attr->ah_attr.dlid, nic.port_attr.lid);
+		if (world.link_is_down)
+			return ENETUNREACH;
+	}
+	if (attr->qp_state != IBV_QPS_ERR)
+		world.reached = attr->qp_state;
+	if (attr->qp_state == IBV_QPS_ERR && world.reached && world.raises_last_wqe)
 		raise_event(IBV_EVENT_QP_LAST_WQE_REACHED, qp);
 	return 0;
 }
@@ -224,6 +235,8 @@ static int begin(void **st)
 	ctx.async_fd = fd[0];
 	write_end = fd[1];
 	memset(&world, 0, sizeof(world));
+	nic.is_rxe = nic.ready = true;
+	nic.port_attr = (struct ibv_port_attr){.lid = 7, .link_layer = IBV_LINK_LAYER_INFINIBAND};
 	dev = (struct vdev){.ctx = &ctx, .rails = 2, .nic = {&nic}, .ops.post_send = post_send};
 	a = b = (struct made_event){.event = {.element.qp = &program_qp}};
 	real = (struct real_verbs){.alloc_pd = alloc_pd,
@@ -288,6 +301,32 @@ static void a_nic_that_says_last_wqe_reached(void **st)
 	assert_true(run_job());
 	assert_null(world.qp);
 	assert_false(run_job());
+}
+
+/* It may say so only of a QP that was in use; and it may be asked while its link is down. */
+static void of_a_qp_in_rts_where_that_can_be(void **st)
+{
+	static const struct {
+		bool rxe, ready, down;
+		enum ibv_qp_state reached;
+	} cases[] = {{true, true, false, IBV_QPS_INIT},
+		     {false, true, false, IBV_QPS_RTS},
+		     {false, true, true, IBV_QPS_INIT},
+		     {false, false, false, IBV_QPS_INIT}};
+
+	(void)st;
+	world.raises_last_wqe = true;
+	for (int i = 0; i < 4; i++) {
+		nic.is_rxe = cases[i].rxe;
+		nic.ready = cases[i].ready;
+		world.link_is_down = cases[i].down;
+		made_event_raise(&dev, &a);
+		run_job();
+		assert_int_equal(world.reached, cases[i].reached);
+		assert_true(read_wakers());
+		assert_true(take());
+		run_job();
+	}
 }
 
 static void a_nic_that_says_cq_err_only(void **st)
@@ -499,6 +538,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 	const struct CMUnitTest tests[] = {
 		TEST(a_nic_that_says_last_wqe_reached),
+		TEST(of_a_qp_in_rts_where_that_can_be),
 		TEST(a_nic_that_says_cq_err_only),
 		TEST(a_nic_that_says_neither),
 		TEST(a_nic_that_refuses),
