@@ -53,4 +53,12 @@ cmd_shift_bench_shift_bench_CPPFLAGS = $(AM_CPPFLAGS) -DPKGLIBDIR='"$(pkglibdir)
 cmd_shift_bench_shift_bench_CFLAGS = $(AM_CFLAGS) $(CJSON_CFLAGS)
 cmd_shift_bench_shift_bench_LDADD = common/libcli.la $(CJSON_LIBS) -lm
 
+bin_PROGRAMS += cmd/shift-diag/shift-diag
+cmd_shift_diag_shift_diag_SOURCES = \
+	cmd/shift-diag/shift-diag.c cmd/shift-diag/diag.h cmd/shift-diag/diag_options.c \
+	cmd/shift-diag/cmd_explain.c cmd/shift-diag/explain.h cmd/shift-diag/explain_wc.c \
+	cmd/shift-diag/explain_vendor.c cmd/shift-diag/explain_shift.c
+cmd_shift_diag_shift_diag_CFLAGS = $(AM_CFLAGS) -pthread $(IBVERBS_CFLAGS) $(CJSON_CFLAGS)
+cmd_shift_diag_shift_diag_LDADD = common/libcli.la $(REPORT_LIBS)
+
 include cmd/shift-bench/verbs.mk

@@ -9,7 +9,7 @@ bats_require_minimum_version 1.5.0
 : "${BUILDDIR:=$SRCDIR}"
 SRCDIR=$(cd "$SRCDIR" && pwd)
 BUILDDIR=$(cd "$BUILDDIR" && pwd)
-PATH=$BUILDDIR/testbed:$BUILDDIR/kv:$BUILDDIR/cmd/shift-ctl:$BUILDDIR/cmd/shift-run:$BUILDDIR/cmd/shift-inject:$BUILDDIR/cmd/shift-bench:$BUILDDIR/tests/clients:$PATH
+PATH=$BUILDDIR/testbed:$BUILDDIR/kv:$BUILDDIR/cmd/shift-ctl:$BUILDDIR/cmd/shift-run:$BUILDDIR/cmd/shift-inject:$BUILDDIR/cmd/shift-bench:$BUILDDIR/cmd/shift-diag:$BUILDDIR/tests/clients:$PATH
 export PATH SRCDIR BUILDDIR
 
 # Fails with the output that did not match.

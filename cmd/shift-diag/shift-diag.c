@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* shift-diag: what is wrong, where, and is this host fit to start? */
+#include <string.h>
+
+#include "cmd/shift-diag/diag.h"
+
+static const char text[] =
+	"usage: shift-diag COMMAND [options]\n"
+	"Finds out what is wrong with the RDMA NICs, paths and jobs of this host.\n"
+	"\n"
+	"  explain   a completion status, vendor error, event, reason or log line in plain words\n"
+	"\n"
+	"  --help     this text; shift-diag COMMAND --help for a command's\n"
+	"  --version  the version\n"
+	"\n"
+	"Exit status: 0 fine, 1 a warning, 2 a culprit was found, 3 could not decide;\n"
+	"64 bad usage, 70 shift-diag itself failed.\n";
+
+static const struct cli_command commands[] = {
+	{"explain", cmd_explain},
+};
+
+int main(int argc, char **argv)
+{
+	int status;
+
+	cli_begin("shift-diag", EXIT_FAILED);
+	if (argc < 2)
+		die(EXIT_BAD_USAGE, "a command is needed; see shift-diag --help");
+	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))
+		print_and_exit(text);
+	if (!strcmp(argv[1], "--version"))
+		print_version();
+	if (!cli_run_command(commands, sizeof(commands) / sizeof(*commands), argc, argv, &status))
+		die(EXIT_BAD_USAGE, "no command %s; see shift-diag --help", argv[1]);
+	return status;
+}
