@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 # The shift-* commands, one file each.
 
+# Whose backups are which NICs: for shift-run and shift-diag.
+RAILS_SOURCES = common/rails.c common/rails.h lib/base/rail_list.c lib/base/rail_list.h lib/base/sysfs.c lib/base/sysfs.h
+
 bin_PROGRAMS += cmd/shift-ctl/shift-ctl
 cmd_shift_ctl_shift_ctl_SOURCES = \
 	cmd/shift-ctl/shift-ctl.c cmd/shift-ctl/ctl.h cmd/shift-ctl/ctl_options.c \
@@ -18,6 +21,8 @@ cmd_shift_run_shift_run_SOURCES = \
 	cmd/shift-run/report.c cmd/shift-run/launchers.c cmd/shift-run/access.c kv/ask.c kv/ask.h \
 	kv/job_key.c kv/job_key.h kv/endpoint.c kv/endpoint.h kv/listener.c kv/listener.h lib/base/rail_list.c lib/base/rail_list.h \
 	lib/base/sysfs.c lib/base/sysfs.h
+	cmd/shift-run/report.c cmd/shift-run/access.c kv/ask.c kv/ask.h \
+	kv/job_key.c kv/job_key.h kv/endpoint.c kv/endpoint.h kv/listener.c kv/listener.h $(RAILS_SOURCES)
 cmd_shift_run_shift_run_CPPFLAGS = $(AM_CPPFLAGS) -DPKGLIBDIR='"$(pkglibdir)"' -DBINDIR='"$(bindir)"'
 cmd_shift_run_shift_run_CFLAGS = $(AM_CFLAGS) $(CJSON_CFLAGS)
 cmd_shift_run_shift_run_LDADD = common/libcli.la kv/libkvclient.la lib/libshiftcore.la $(REPORT_LIBS)
@@ -57,8 +62,10 @@ bin_PROGRAMS += cmd/shift-diag/shift-diag
 cmd_shift_diag_shift_diag_SOURCES = \
 	cmd/shift-diag/shift-diag.c cmd/shift-diag/diag.h cmd/shift-diag/diag_options.c \
 	cmd/shift-diag/cmd_explain.c cmd/shift-diag/explain.h cmd/shift-diag/explain_wc.c \
-	cmd/shift-diag/explain_vendor.c cmd/shift-diag/explain_shift.c
+	cmd/shift-diag/explain_vendor.c cmd/shift-diag/explain_shift.c \
+	cmd/shift-diag/nics.c cmd/shift-diag/nics.h cmd/shift-diag/cmd_rails.c cmd/shift-diag/cmd_rq_psn.c \
+	$(RAILS_SOURCES) $(NIC_ALONE)
 cmd_shift_diag_shift_diag_CFLAGS = $(AM_CFLAGS) -pthread $(IBVERBS_CFLAGS) $(CJSON_CFLAGS)
-cmd_shift_diag_shift_diag_LDADD = common/libcli.la $(REPORT_LIBS)
+cmd_shift_diag_shift_diag_LDADD = common/libcli.la lib/libshiftnic.la $(REPORT_LIBS) $(IBVERBS_LIBS)
 
 include cmd/shift-bench/verbs.mk

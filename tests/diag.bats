@@ -24,6 +24,10 @@ teardown() {
 		explain --format xml 12
 		explain --nonsense
 		explain status
+		rails x
+		rails --rails mlx5_0
+		rq-psn --timeout soon
+		rq-psn --timeout 0
 	END
 }
 
@@ -93,4 +97,93 @@ teardown() {
 	expect_status 3
 	jq -e '.schema_version == 1 and (.found | length == 1) and .found[0].name == "NO_TWIN" and
 		.found[0].checks[0] and .unknown[0].word == "NONSENSE" and (.unknown[0].nearest | length == 3)' <<<"$output"
+}
+
+# Devices of memory (tests/nullverbs) with a sysfs that a test makes up: NAME:NODE:STATE:LAYER:GBPS...
+on_host() { # 'NAME:...' COMMAND: a shell's
+	unshare -rm true 2>/dev/null || skip "user namespaces are not allowed here"
+	LD_LIBRARY_PATH=$BUILDDIR/tests/nullverbs/.libs unshare -rm bash -c '
+		mount -t tmpfs none /sys/class || exit 99
+		for d in $1; do
+			IFS=: read -r name node state layer gbps <<<"$d"
+			dir=/sys/class/infiniband/$name
+			mkdir -p $dir/device $dir/ports/1
+			echo $layer >$dir/ports/1/link_layer
+			echo $node >$dir/device/numa_node
+			echo "4: $state" >$dir/ports/1/state
+			echo "$gbps Gb/sec (4X EDR)" >$dir/ports/1/rate
+			echo 20.43.1014 >$dir/fw_ver
+		done
+		eval "$2"' bash "$@"
+}
+
+two='mlx5_0:0:ACTIVE:Ethernet:100 mlx5_1:0:ACTIVE:Ethernet:100'
+
+@test "no RDMA device: it says so, and cannot decide" {
+	for c in rails rq-psn; do
+		run --separate-stderr on_host '' "shift-diag $c"
+		[ "$status" -eq 3 ] && [ -z "$output" ]
+		[ "$stderr" = "shift-diag: $c: there is no RDMA device here; see rdma link" ]
+		run --separate-stderr on_host '' "shift-diag $c --json"
+		[ "$status" -eq 3 ]
+		jq -e '.schema_version == 1 and .nics == []' <<<"$output"
+	done
+}
+
+@test "rails: two NICs that fit" {
+	run -0 on_host "$two" 'shift-diag rails'
+	expect_match 'mlx5_0 +1 +ACTIVE +100 Gb/sec \(4X EDR\) +4096 +0 .* 20\.43\.1014 +1: 10\.0\.0\.1, RoCE v2'
+	expect_match 'mlx5_0 is backed up by.  mlx5_1.*mlx5_1 is backed up by.  mlx5_0'
+	run -0 on_host "$two" 'shift-diag rails --json'
+	jq -e '.nics[1] | .device == "mlx5_1" and .state == "ACTIVE" and .mtu_bytes == 4096 and .trouble == null
+		and .rate_bits_per_second == 100e9 and .gid == {index: 1, address: "10.0.1.1", type: "RoCE v2", vlan: 0}' <<<"$output"
+	jq -e '.rails == [{device: "mlx5_0", backups: [{device: "mlx5_1", listed: true, unsuitable: null, remarks: []}]},
+		{device: "mlx5_1", backups: [{device: "mlx5_0", listed: true, unsuitable: null, remarks: []}]}]' <<<"$output"
+}
+
+@test "rails: the same backups as shift-run --dry-run, and why not the others" {
+	local hosts='mlx5_0:0:ACTIVE:Ethernet:100 mlx5_1:1:ACTIVE:Ethernet:25 mlx5_2:0:ACTIVE:InfiniBand:100
+		mlx5_3:0:ACTIVE:Ethernet:100' list
+	for list in '' '--rails mlx5_0=mlx5_3+mlx5_1,mlx5_1=mlx5_1'; do
+		run on_host "$hosts" "NULLVERBS_DEVICES=4 shift-diag rails --json $list |
+			jq -c '[.rails[] | {key: .device, value: [.backups[] | select(.listed).device]}] | from_entries'
+			shift-run -nj $list true | jq -c .rails"
+		[ "${lines[0]}" = "${lines[1]}" ] && [ "${#lines[0]}" -gt 20 ]
+	done
+	run on_host "$hosts" 'NULLVERBS_DEVICES=4 shift-diag rails'
+	expect_status 1
+	expect_match 'mlx5_1.    it is slower: 25 Gb/sec.*    it is on NUMA node 1, mlx5_0 on 0'
+	expect_match '  not mlx5_2: another link layer'
+	run on_host "$hosts" 'NULLVERBS_DEVICES=4 shift-diag rails --rails mlx5_0=mlx5_3'
+	expect_match '  not mlx5_1: --rails does not name it'
+}
+
+@test "rails: one NIC alone is a warning, a port that is down or a NIC that cannot be opened the culprit" {
+	run on_host mlx5_0:0:ACTIVE:Ethernet:100 'shift-diag rails'
+	expect_status 1
+	expect_match 'the same NIC: a link that flaps is survived, a dead NIC is not'
+	run on_host "$two" 'NULLVERBS_DEVICES=1 shift-diag rails'
+	expect_status 2
+	expect_match 'mlx5_1: it cannot be opened: No such device'
+	expect_match 'mlx5_1, but not now: it cannot be opened'
+	for words in mlx5_0 mlx5_0=mlx5_9; do
+		run on_host "$two" "shift-diag rails --rails $words"
+		expect_status 64
+		expect_line '^shift-diag: rails: '
+	done
+}
+
+@test "rq-psn: live, stale and no answer" {
+	run -0 on_host "$two" 'NULLVERBS_PSN=live shift-diag rq-psn'
+	[ "$output" = "mlx5_0     live
+mlx5_1     live" ]
+	run on_host "$two" 'NULLVERBS_PSN=lag shift-diag rq-psn mlx5_1'
+	expect_status 2
+	expect_line '^mlx5_1     stale: '
+	run on_host "$two" 'NULLVERBS_PSN=mute shift-diag rq-psn --json mlx5_0'
+	expect_status 3
+	jq -e '.nics | length == 1 and .[0].device == "mlx5_0" and .[0].rq_psn == "unmeasured" and .[0].why != null' <<<"$output"
+	run on_host "$two" 'shift-diag rq-psn mlx5_7'
+	expect_status 64
+	expect_line '^shift-diag: rq-psn: mlx5_7: no such RDMA device'
 }

@@ -68,5 +68,7 @@ void diag_print_json(cJSON *o);
 int diag_worse(int a, int b);
 
 int cmd_explain(int argc, char **argv);
+int cmd_rails(int argc, char **argv);
+int cmd_rq_psn(int argc, char **argv);
 
 #endif

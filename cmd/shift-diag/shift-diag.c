@@ -9,6 +9,8 @@ static const char text[] =
 	"Finds out what is wrong with the RDMA NICs, paths and jobs of this host.\n"
 	"\n"
 	"  explain   a completion status, vendor error, event, reason or log line in plain words\n"
+	"  rails     the NICs of this host, who backs whom, and why not\n"
+	"  rq-psn    do the NICs tell truly what they have received?\n"
 	"\n"
 	"  --help     this text; shift-diag COMMAND --help for a command's\n"
 	"  --version  the version\n"
@@ -18,6 +20,8 @@ static const char text[] =
 
 static const struct cli_command commands[] = {
 	{"explain", cmd_explain},
+	{"rails", cmd_rails},
+	{"rq-psn", cmd_rq_psn},
 };
 
 int main(int argc, char **argv)

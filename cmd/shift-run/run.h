@@ -23,6 +23,7 @@
 #include <time.h>
 
 #include "common/cli.h"
+#include "common/rails.h"
 #include "kv/endpoint.h"
 #include "kv/proto.h"
 
@@ -111,16 +112,8 @@ bool library_is_active(void);
 
 /* ---- rails.c ------------------------------------------------------------------------------- */
 
-/* Of --rails: NULL: it is well-formed; else the reason, as of format_text(). */
-char *rails_refusal(const char *words);
-
 /* Ends the process if a device in it does not exist here. Warns if there is no backup. */
 void rails_check(const char *words);
-
-/* Calls back for each device, with its backups ("mlx5_1+mlx5_2", or ""). */
-void rails_each(const char *words, void (*fn)(void *arg, const char *device, const char *backups),
-		void *arg);
-
 /* ---- job.c --------------------------------------------------------------------------------- */
 
 /* --job, $SHIFT_JOB, the launcher's, or "default". Ends the process if that is no name. */

@@ -8,8 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Reads the first line of a file; false if it cannot be read. */
-static bool read_line(const char *path, char *line, size_t size)
+bool sysfs_read_line(const char *path, char *line, size_t size)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	ssize_t n;
@@ -32,7 +31,7 @@ static unsigned int link_layers(const char *root, const char *device)
 
 	for (unsigned int port = 1;; port++) {
 		snprintf(path, sizeof(path), "%s/%s/ports/%u/link_layer", root, device, port);
-		if (!read_line(path, line, sizeof(line)))
+		if (!sysfs_read_line(path, line, sizeof(line)))
 			return layers;
 		layers |= strcmp(line, "Ethernet") == 0 ? RAIL_ETHERNET : RAIL_INFINIBAND;
 	}
@@ -44,7 +43,7 @@ static int numa_node(const char *root, const char *device)
 	char path[512], line[32];
 
 	snprintf(path, sizeof(path), "%s/%s/device/numa_node", root, device);
-	return read_line(path, line, sizeof(line)) ? atoi(line) : -1;
+	return sysfs_read_line(path, line, sizeof(line)) ? atoi(line) : -1;
 }
 
 unsigned int sysfs_devices(const char *root, struct rail_device *devices, unsigned int max)

@@ -70,7 +70,7 @@ int nic_reset_qp(const struct nic *nic, struct ibv_qp *qp)
 	return real.modify_qp(qp, &reset, IBV_QP_STATE);
 }
 
-static int nic_set_up(struct nic *nic)
+static int nic_describe(struct nic *nic)
 {
 	struct ibv_device_attr device;
 	int err = -real.query_device(nic->ctx, &device);
@@ -84,28 +84,41 @@ static int nic_set_up(struct nic *nic)
 	nic->psn = nic->is_rxe ? STATS_PSN_LIVE : STATS_PSN_UNMEASURED;
 	nic->mtu_bytes = 128u << nic->port_attr.active_mtu;
 	nic->pd = real.alloc_pd(nic->ctx);
-	if (!nic->pd)
-		return -(errno ? errno : EIO);
-	err = ctrl_link_open(nic);
-	if (!err)
-		return 0;
-	real.dealloc_pd(nic->pd);
-	nic->pd = NULL;
-	return err;
+	return nic->pd ? 0 : -(errno ? errno : EIO);
 }
 
-static int nic_open(struct nic *nic)
+int nic_open_verbs(struct nic *nic)
 {
 	int err;
 
 	nic->ctx = open_by_name(nic->name, &err);
 	if (err)
 		return err;
-	err = nic_set_up(nic);
+	err = nic_describe(nic);
 	if (!err)
 		return 0;
 	real.close_device(nic->ctx);
 	nic->ctx = NULL;
+	return err;
+}
+
+void nic_close_verbs(struct nic *nic)
+{
+	real.dealloc_pd(nic->pd);
+	real.close_device(nic->ctx);
+	nic->pd = NULL;
+	nic->ctx = NULL;
+}
+
+static int nic_open(struct nic *nic)
+{
+	int err = nic_open_verbs(nic);
+
+	if (err)
+		return err;
+	err = ctrl_link_open(nic);
+	if (err)
+		nic_close_verbs(nic);
 	return err;
 }
 

@@ -68,6 +68,12 @@ struct nic {
  */
 struct nic *nic_get(const char *name, uint8_t port);
 
+/* Opens the device alone, with a PD, for a NIC that only the caller knows: name and port are given;
+ * ctx, pd and what the device and the port say of themselves are filled in. 0 or a negative errno,
+ * and nothing is open. It may hang. */
+int nic_open_verbs(struct nic *nic);
+void nic_close_verbs(struct nic *nic);
+
 /* The NIC of that number in the process; NULL past the last one. Any thread. */
 struct nic *nic_at(unsigned int index);
 

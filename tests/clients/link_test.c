@@ -28,7 +28,7 @@
 #include "lib/base/background.h"
 #include "lib/nic/ctrl_link.h"
 #include "lib/nic/nic.h"
-#include "tests/clients/standin.h"
+#include "common/standin.h"
 
 enum {
 	RECORDS = 5,

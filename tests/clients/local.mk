@@ -64,8 +64,7 @@ tests_clients_collective_CFLAGS = $(AM_CFLAGS) -pthread $(IBVERBS_CFLAGS)
 
 # lib/nic by itself.
 noinst_PROGRAMS += tests/clients/link_test
-tests_clients_link_test_SOURCES = tests/clients/link_test.c tests/clients/standin.c \
-	tests/clients/standin.h lib/base/fork.c lib/base/reentry.c
+tests_clients_link_test_SOURCES = tests/clients/link_test.c $(NIC_ALONE)
 tests_clients_link_test_CFLAGS = $(AM_CFLAGS) -pthread $(IBVERBS_CFLAGS)
 tests_clients_link_test_LDADD = lib/libshiftnic.la lib/libshiftcore.la $(IBVERBS_LIBS)
 
