@@ -4,11 +4,14 @@
 # Whose backups are which NICs: for shift-run and shift-diag.
 RAILS_SOURCES = common/rails.c common/rails.h lib/base/rail_list.c lib/base/rail_list.h lib/base/sysfs.c lib/base/sysfs.h
 
+# The protected processes of this host: for shift-ctl and shift-diag.
+LIVE_SOURCES = cmd/live/live.h cmd/live/processes.c cmd/live/live_show.c cmd/live/live_status.c cmd/live/live_events.c
+
 bin_PROGRAMS += cmd/shift-ctl/shift-ctl
 cmd_shift_ctl_shift_ctl_SOURCES = \
 	cmd/shift-ctl/shift-ctl.c cmd/shift-ctl/ctl.h cmd/shift-ctl/ctl_options.c \
-	cmd/shift-ctl/processes.c cmd/shift-ctl/ctl_show.c cmd/shift-ctl/ask_all.c cmd/shift-ctl/cmd_status.c cmd/shift-ctl/cmd_events.c \
-	cmd/shift-ctl/cmd_migrate.c cmd/shift-ctl/cmd_failback.c
+	cmd/shift-ctl/ask_all.c cmd/shift-ctl/cmd_status.c cmd/shift-ctl/cmd_events.c \
+	cmd/shift-ctl/cmd_migrate.c cmd/shift-ctl/cmd_failback.c $(LIVE_SOURCES)
 cmd_shift_ctl_shift_ctl_CFLAGS = $(AM_CFLAGS) $(CJSON_CFLAGS)
 cmd_shift_ctl_shift_ctl_LDADD = common/libcli.la $(REPORT_LIBS)
 

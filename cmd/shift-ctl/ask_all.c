@@ -112,7 +112,7 @@ static bool ask_one(const struct ctl_options *o, const struct process *p, const 
 
 int ask_all(const struct ctl_options *o, const char *line)
 {
-	struct processes found = processes_read(o, true);
+	struct processes found = processes_read(&o->which, true);
 	cJSON *all = cJSON_CreateObject(), *answers = cJSON_AddArrayToObject(all, "answers");
 	int asked = 0, status = found.cut.users || found.cut.err ? EXIT_FAILED : EXIT_OK;
 
@@ -121,9 +121,9 @@ int ask_all(const struct ctl_options *o, const char *line)
 	processes_add_cut(all, &found.cut);
 	processes_free(&found);
 	if (!asked)
-		die_none(o);
+		die_none(&o->which, EXIT_NONE);
 	if (o->json)
-		ctl_print_json(all, false);
+		live_print_json(all, false);
 	else
 		cJSON_Delete(all);
 	return fflush(stdout) ? EXIT_FAILED : status;

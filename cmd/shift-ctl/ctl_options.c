@@ -5,23 +5,6 @@
 #include <string.h>
 
 #include "cmd/shift-ctl/ctl.h"
-#include "lib/base/run_dir.h"
-
-static pid_t parse_pid(const char *s)
-{
-	long n = parse_number(s, 1, INT32_MAX);
-
-	if (n < 0)
-		die(EXIT_BAD_USAGE, "--pid %s: not a process number", s);
-	return (pid_t)n;
-}
-
-static const char *parse_job(const char *s)
-{
-	if (!run_dir_job_is_valid(s, strlen(s)))
-		die(EXIT_BAD_USAGE, "%s is no name for a job", s);
-	return s;
-}
 
 /* It goes into a line of the protocol. */
 static const char *parse_nic(const char *s)
@@ -52,8 +35,8 @@ void ctl_options_parse(struct ctl_options *o, const char *allowed, const char *t
 	memset(o, 0, sizeof(*o));
 	while ((c = getopt_long(argc, argv, letters, options, NULL)) != -1) {
 		switch (c) {
-		case 'J': o->job = parse_job(optarg); break;
-		case 'p': o->pid = parse_pid(optarg); break;
+		case 'J': o->which.job = live_parse_job(optarg, EXIT_BAD_USAGE); break;
+		case 'p': o->which.pid = live_parse_pid(optarg, EXIT_BAD_USAGE); break;
 		case 'j': o->json = true; break;
 		case 'n': o->nic = parse_nic(optarg); break;
 		case 'f': o->follow = true; break;

@@ -5,7 +5,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd/shift-ctl/ctl.h"
+#include "cmd/live/live.h"
+#include "lib/base/run_dir.h"
+
+pid_t live_parse_pid(const char *s, int status)
+{
+	long n = parse_number(s, 1, INT32_MAX);
+
+	if (n < 0)
+		die(status, "--pid %s: not a process number", s);
+	return (pid_t)n;
+}
+
+const char *live_parse_job(const char *s, int status)
+{
+	if (!run_dir_job_is_valid(s, strlen(s)))
+		die(status, "%s is no name for a job", s);
+	return s;
+}
 
 struct gathering {
 	struct process *first, **end;
@@ -75,13 +92,13 @@ static void say_cut(const struct stats_cut *cut)
 		say("not all processes are seen: %s", strerror(-cut->err));
 }
 
-struct processes processes_read(const struct ctl_options *o, bool headers_only)
+struct processes processes_read(const struct live_select *which, bool headers_only)
 {
 	static bool was_said; /* --follow reads again and again */
 	struct gathering g = {.end = &g.first, .headers_only = headers_only};
 	struct processes found;
 
-	stats_each(o->job, o->pid, process_gather, &g, &found.cut);
+	stats_each(which->job, which->pid, process_gather, &g, &found.cut);
 	found.first = g.first;
 	if (g.refused > REFUSALS_SAID)
 		say("%zu more files are passed over", g.refused - REFUSALS_SAID);
@@ -113,13 +130,13 @@ void processes_free(struct processes *found)
 	}
 }
 
-void die_none(const struct ctl_options *o)
+void die_none(const struct live_select *which, int status)
 {
 	char pid[32] = "", job[96] = "";
 
-	if (o->pid)
-		snprintf(pid, sizeof(pid), " %d", o->pid);
-	if (o->job)
-		snprintf(job, sizeof(job), " of job %.64s", o->job);
-	die(EXIT_NONE, "no protected process%s%s runs here", pid, job);
+	if (which->pid)
+		snprintf(pid, sizeof(pid), " %d", which->pid);
+	if (which->job)
+		snprintf(job, sizeof(job), " of job %.64s", which->job);
+	die(status, "no protected process%s%s runs here", pid, job);
 }
