@@ -3,6 +3,7 @@
 EXTRA_DIST += \
 	doc/architecture.md \
 	doc/extending.md \
+	doc/grafana-dashboard.json \
 	doc/measurements.md \
 	doc/protocol.md \
 	doc/report.html \

@@ -37,6 +37,7 @@ struct processes {
  * stats_read_header(). The caller frees it. */
 struct processes processes_read(const struct live_select *which, bool headers_only);
 void processes_free(struct processes *found);
+void process_free(struct process *p); /* that is in no list */
 
 /* Adds "complete", and "cut_uids": those of whom not everything was read. */
 void processes_add_cut(cJSON *o, const struct stats_cut *cut);

@@ -118,15 +118,20 @@ void processes_add_cut(cJSON *o, const struct stats_cut *cut)
 	cJSON_AddBoolToObject(o, "complete", !cut->users && !cut->err);
 }
 
+void process_free(struct process *p)
+{
+	stats_free(&p->copy);
+	free(p->path);
+	free(p);
+}
+
 void processes_free(struct processes *found)
 {
 	struct process *p;
 
 	while ((p = found->first)) {
 		found->first = p->next;
-		stats_free(&p->copy);
-		free(p->path);
-		free(p);
+		process_free(p);
 	}
 }
 

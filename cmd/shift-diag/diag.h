@@ -43,7 +43,8 @@ enum { DIAG_OPTIONS_MAX = 16 };
 
 struct diag_syntax {
 	const char *help;
-	unsigned int formats; /* FORMAT_BIT() of those beside text; 0: none */
+	unsigned int formats;	    /* FORMAT_BIT() of those beside text; 0: none */
+	enum diag_format otherwise; /* without --format; if it is not text, there is no text */
 	struct diag_option own[DIAG_OPTIONS_MAX];
 	void (*take)(void *arg, int letter, const char *value); /* of own */
 	void *arg;
@@ -70,5 +71,6 @@ int diag_worse(int a, int b);
 int cmd_explain(int argc, char **argv);
 int cmd_rails(int argc, char **argv);
 int cmd_rq_psn(int argc, char **argv);
+int cmd_export(int argc, char **argv);
 
 #endif

@@ -25,7 +25,7 @@ static enum diag_format parse_format(const struct diag_syntax *s, const char *na
 	char known[128] = "";
 
 	for (unsigned int i = 0; i < sizeof(format_names) / sizeof(*format_names); i++) {
-		if (i != FORMAT_TEXT && !(s->formats & FORMAT_BIT(i)))
+		if (!((s->formats | FORMAT_BIT(s->otherwise)) & FORMAT_BIT(i)))
 			continue;
 		if (!strcmp(name, format_names[i]))
 			return i;
@@ -41,8 +41,9 @@ static void options_list(const struct diag_syntax *s, struct option *list, char 
 	*list++ = (struct option){"help", no_argument, NULL, 'h'};
 	if (s->formats) {
 		*list++ = (struct option){"format", required_argument, NULL, OPTION_FORMAT};
-		if (s->formats & FORMAT_BIT(FORMAT_JSON))
-			*list++ = (struct option){"json", no_argument, NULL, 'j'};
+	}
+	if (s->formats & FORMAT_BIT(FORMAT_JSON)) {
+		*list++ = (struct option){"json", no_argument, NULL, 'j'};
 		*letters++ = 'j';
 	}
 	for (const struct diag_option *o = s->own; o->name; o++) {
@@ -60,7 +61,7 @@ enum diag_format diag_options_parse(const struct diag_syntax *s, int argc, char 
 {
 	struct option list[DIAG_OPTIONS_MAX + 4] = {0};
 	char letters[2 * DIAG_OPTIONS_MAX + 4] = "";
-	enum diag_format format = FORMAT_TEXT;
+	enum diag_format format = s->otherwise;
 	int c;
 
 	options_list(s, list, letters);

@@ -107,13 +107,13 @@ static void find_gid(struct diag_nic *n)
 		n->gid_index = -EADDRNOTAVAIL;
 }
 
-static void nic_look(struct diag_nic *n, const struct rail_device *rail, uint8_t port)
+static void nic_look(struct diag_nic *n, const struct rail_device *rail, uint8_t port, bool open)
 {
 	n->rail = *rail;
 	n->nic.port = port;
 	n->gid_index = -ENODEV;
 	snprintf(n->nic.name, sizeof(n->nic.name), "%.63s", rail->name);
-	n->err = nic_open_verbs(&n->nic);
+	n->err = open ? nic_open_verbs(&n->nic) : -ENODEV;
 	if (!n->err)
 		n->err = -real.query_device(n->nic.ctx, &n->attr);
 	if (!n->err)
@@ -129,7 +129,7 @@ static bool port_exists(const struct rail_device *rail, unsigned int port)
 	return !access(path, F_OK);
 }
 
-struct diag_nics diag_nics_open(void)
+static struct diag_nics nics_find(bool open)
 {
 	struct diag_nics nics = {.nic = check_alloc(calloc(DIAG_NICS_MAX, sizeof(*nics.nic)))};
 	struct rail_device d[DIAG_NICS_MAX];
@@ -142,8 +142,18 @@ struct diag_nics diag_nics_open(void)
 	for (unsigned int i = 0; i < n; i++)
 		for (unsigned int port = 1; port_exists(d + i, port); port++)
 			if (nics.count < DIAG_NICS_MAX)
-				nic_look(nics.nic + nics.count++, d + i, (uint8_t)port);
+				nic_look(nics.nic + nics.count++, d + i, (uint8_t)port, open);
 	return nics;
+}
+
+struct diag_nics diag_nics_open(void)
+{
+	return nics_find(true);
+}
+
+struct diag_nics diag_nics_list(void)
+{
+	return nics_find(false);
 }
 
 void diag_nics_close(struct diag_nics *nics)

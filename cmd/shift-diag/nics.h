@@ -35,8 +35,10 @@ struct diag_nics {
 	unsigned int count;
 };
 
-/* Finds and opens all. Ends the process if there is no memory. */
+/* Finds and opens all, or only finds them, which cannot hang: err is -ENODEV then. Ends the process
+ * if there is no memory. */
 struct diag_nics diag_nics_open(void);
+struct diag_nics diag_nics_list(void);
 void diag_nics_close(struct diag_nics *nics);
 
 /* The first port of a device; NULL: there is none of that name. */

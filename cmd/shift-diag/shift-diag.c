@@ -10,6 +10,7 @@ static const char text[] =
 	"\n"
 	"  explain   a completion status, vendor error, event, reason or log line in plain words\n"
 	"  rails     the NICs of this host, who backs whom, and why not\n"
+	"  export    counters of processes and NICs, for Prometheus\n"
 	"  rq-psn    do the NICs tell truly what they have received?\n"
 	"\n"
 	"  --help     this text; shift-diag COMMAND --help for a command's\n"
@@ -22,6 +23,7 @@ static const struct cli_command commands[] = {
 	{"explain", cmd_explain},
 	{"rails", cmd_rails},
 	{"rq-psn", cmd_rq_psn},
+	{"export", cmd_export},
 };
 
 int main(int argc, char **argv)

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
+# shift-diag export, status, top and events, with processes that only look as if they had NICs
+# (tests/stats/stats_live).
+
+load helper
+load driven
+
+setup() {
+	cd "$BATS_TEST_TMPDIR"
+	unset SHIFT_JOB SHIFT_KV
+	export SHIFT_RUN_DIR=$PWD/run
+	export ASAN_OPTIONS=log_path=$PWD/sanitizer UBSAN_OPTIONS=log_path=$PWD/sanitizer
+}
+
+teardown() {
+	local pid
+	cd "$BATS_TEST_TMPDIR"
+	for pid in "${PID[@]}"; do kill -9 "$pid"; done 2>/dev/null || true
+	[ "${BATS_TEST_COMPLETED:-}" = 1 ] || tail -n 20 ./*.out 2>/dev/null || true
+	! cat sanitizer.* 2>/dev/null
+}
+
+live() { # NAME JOB
+	drive "$1" "$BUILDDIR/tests/stats/stats_live" "$2"
+	wait_until 30 grep -q ready "$1.out"
+}
+
+order() { # NAME COMMAND...: it is told, and has done it
+	local name=$1 before
+	before=$(grep -c done "$name.out" || true)
+	tell "$@"
+	wait_until 30 answered "$name" "$before"
+}
+
+answered() { # NAME BEFORE
+	[ "$(grep -c done "$1.out")" -gt "$2" ]
+}
+
+# A process with a connection that has moved, and one that is not protected.
+moved() { # NAME JOB
+	live "$1" "$2"
+	order "$1" add 17
+	order "$1" add 18
+	order "$1" failover 17
+	order "$1" unprotect 18 10
+}
+
+# The counters that an mlx5 and a soft-RoCE device have.
+with_counters() { # COMMAND: a shell's
+	unshare -rm true 2>/dev/null || skip "user namespaces are not allowed here"
+	unshare -rm bash -c '
+		mount -t tmpfs none /sys/class || exit 99
+		put() { # DEVICE DIRECTORY NAME...: the third is 3, and so on
+			local dir=/sys/class/infiniband/$1/ports/1/$2 n=1
+			mkdir -p $dir
+			shift 2
+			for name; do echo $((n++)) >$dir/$name; done
+		}
+		put mlx5_0 . dummy
+		put mlx5_0 counters port_rcv_data port_xmit_data port_rcv_packets port_xmit_packets port_xmit_wait
+		put mlx5_0 hw_counters out_of_sequence packet_seq_err local_ack_timeout_err lifespan rnr_nak_retry_err
+		put rxe-0 hw_counters sent_pkts rcvd_pkts out_of_seq_request rcvd_seq_err completer_retry_err
+		echo "4: ACTIVE" >/sys/class/infiniband/mlx5_0/ports/1/state
+		echo "1: DOWN" >/sys/class/infiniband/rxe-0/ports/1/state
+		echo "100 Gb/sec (4X EDR)" >/sys/class/infiniband/mlx5_0/ports/1/rate
+		echo "N/A (no PMA)" >/sys/class/infiniband/mlx5_0/ports/1/counters/VL15_dropped
+		eval "$1"' bash "$1"
+}
+
+@test "export: what promtool checks, of processes and of NICs" {
+	moved p 'j1'
+	with_counters 'shift-diag export' >metrics
+	promtool check metrics <metrics >lint 2>&1 || {
+		cat lint
+		false
+	}
+	[ ! -s lint ]
+	who="shift_job=\"j1\",pid=\"${PID[p]}\""
+	for line in "shift_switches_total{$who,kind=\"failover\"} 1" "shift_switches_total{$who,kind=\"failback\"} 0" \
+		"shift_connections{$who,device=\"mlx5_1\",port=\"1\",state=\"protected\"} 1" \
+		"shift_connections{$who,device=\"mlx5_0\",port=\"1\",state=\"unprotected\"} 1" \
+		"shift_proved_total{$who} 3" "shift_queue_pairs_opened_total{$who} 2" 'shift_processes_complete 1' \
+		'shift_infiniband_port_data_received_bytes_total{device="mlx5_0",port="1"} 4' \
+		'shift_infiniband_port_packets_received_total{device="mlx5_0",port="1"} 3' \
+		'shift_infiniband_hw_out_of_sequence_total{device="mlx5_0",port="1"} 1' \
+		'shift_infiniband_hw_sent_pkts_total{device="rxe-0",port="1"} 1' \
+		'shift_infiniband_port_active{device="rxe-0",port="1"} 0' \
+		'shift_infiniband_rate_bytes_per_second{device="mlx5_0",port="1"} 12500000000'; do
+		grep -qxF "$line" metrics || {
+			echo "no line $line"
+			false
+		}
+	done
+	run ! grep -q 'lifespan\|vl15_dropped{' metrics # a setting; not a number
+	awk -F'[ {]' '/^shift_outage_seconds_total/ {exit !($NF > 0.005 && $NF < 60)}' metrics
+}
+
+@test "export: promtool would have complained" {
+	printf '# TYPE shift_x counter\nshift_x{a="b} 1\n' >metrics
+	run promtool check metrics <metrics
+	[ "$status" -ne 0 ]
+}
+
+@test "export: OpenMetrics is the same, with the families' names and an end" {
+	moved p j1
+	with_counters 'shift-diag export; shift-diag export --format openmetrics' >both
+	awk '/^# HELP shift_processes_complete/ {n++} {print >("part" n)}' both
+	[ "$(tail -n 1 part2)" = '# EOF' ]
+	[ "$(grep -c '# EOF' both)" -eq 1 ]
+	# Samples are the same; of the rest, only the names of counters and of information differ.
+	diff <(grep -v '^#' part1) <(grep -v '^#' part2)
+	diff <(sed -nE 's/^# TYPE (.*)_total counter/# TYPE \1 counter/p' part1) <(grep 'counter$' part2)
+	diff <(sed -nE 's/^# TYPE (.*)_info gauge/# TYPE \1 info/p' part1) <(grep 'info$' part2)
+	[ "$(grep -c 'info$' part2)" -eq 2 ]
+}
+
+@test "export: names that a process has chosen do no harm" {
+	live p j1
+	order p add 17
+	cp "$BUILDDIR/tests/stats/stats_live" 'a"b\c'
+	drive q ./'a"b\c' j2
+	wait_until 30 grep -q ready q.out
+	shift-diag export >metrics
+	grep -qF 'comm="a\"b\\c"' metrics
+	promtool check metrics <metrics
+}
+
+@test "export: the textfile is replaced in one step, and nothing is left beside it" {
+	live p j1
+	mkdir dir
+	echo old >dir/shift.prom
+	exec {old}<dir/shift.prom # whoever reads it, reads all of the old one
+	run -0 shift-diag export --textfile dir/shift.prom
+	[ -z "$output" ]
+	[ "$(cat <&"$old")" = old ]
+	[ "$(ls dir)" = shift.prom ]
+	[ "$(stat -c %a dir/shift.prom)" = 644 ]
+	grep -q '^shift_switches_total' dir/shift.prom
+	run shift-diag export --textfile nowhere/shift.prom
+	expect_status 70
+	expect_line '^shift-diag: export: nowhere/shift.prom.*No such file'
+	mkdir dir/taken
+	run shift-diag export --textfile dir/taken
+	expect_status 70
+	expect_line '^shift-diag: export: dir/taken: '
+	[ "$(ls dir | tr '\n' ' ')" = 'shift.prom taken ' ]
+	for c in '--format json' '--format text' '--textfile x/' '--textfile x --format openmetrics' x; do
+		# shellcheck disable=SC2086
+		run shift-diag export $c
+		expect_status 64
+		expect_line '^shift-diag: export: '
+	done
+	[ ! -e x ]
+}
+
+@test "export: the dashboard asks for nothing that is not exported" {
+	moved p j1
+	with_counters 'shift-diag export' | grep -v '^#' | sed 's/[{ ].*//' | sort -u >exported
+	jq -r '.panels[].targets[].expr, .templating.list[].query.query?' "$SRCDIR/doc/grafana-dashboard.json" |
+		grep -oE 'shift_[a-z0-9_]+' | sort -u >asked
+	[ "$(wc -l <asked)" -gt 15 ]
+	comm -13 exported asked >missing
+	[ ! -s missing ] || {
+		cat missing
+		false
+	}
+	jq -e '[.panels[].id] | length == (unique | length)' "$SRCDIR/doc/grafana-dashboard.json"
+}
