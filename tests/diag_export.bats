@@ -166,3 +166,78 @@ with_counters() { # COMMAND: a shell's
 	}
 	jq -e '[.panels[].id] | length == (unique | length)' "$SRCDIR/doc/grafana-dashboard.json"
 }
+
+@test "status and events: as shift-ctl, with a verdict" {
+	live p j1
+	order p add 17
+	run -0 shift-diag status
+	[ "$output" = "$(shift-ctl status)" ]
+	order p failover 17
+	run -0 shift-diag status --job j1
+	expect_match '17 +10\.0\.1\.2/18 +1 mlx5_1 +ACTIVE'
+	run -0 shift-diag events
+	expect_match 'failover committed, mlx5_0 -> mlx5_1 \(LINK_DOWN\)'
+	run -0 shift-diag events --json --pid "${PID[p]}"
+	jq -es '.[-1].type == "switch"' <<<"$output"
+	order p add 18
+	order p unprotect 18 10
+	run shift-diag status
+	expect_status 1
+	[ "$output" = "$(shift-ctl status)" ]
+	order p remove 18
+	run -0 shift-diag status
+	order p giveup 17
+	run shift-diag status --json
+	expect_status 1
+	jq -e '.processes[0].totals.given_up == 1' <<<"$output"
+	for c in 'status --pid 1' 'events --job other'; do
+		# shellcheck disable=SC2086
+		run shift-diag $c
+		expect_status 3
+		expect_line '^shift-diag: no protected process .*runs here$'
+	done
+}
+
+@test "top: rates of connections and NICs" {
+	live p j1
+	order p add 17
+	order p add 18
+	shift-diag top --json --interval 1s --count 2 >top &
+	local top=$!
+	while kill -0 "$top" 2>/dev/null; do
+		order p work 17 500
+		sleep 0.1
+	done
+	wait "$top"
+	[ "$(wc -l <top)" -eq 2 ]
+	# At most 500 each 0.1 s, as the order itself takes time; the other one does nothing.
+	jq -es '.[1].processes[0].connections | (.[0] | .qpn == 17 and .sends_per_second > 500 and .sends_per_second < 5100 and
+		.receives_per_second == .sends_per_second and .sends_waiting == 0 and .protected) and .[1].sends_per_second == 0' top
+	with_counters '
+		sed -i s/.*/100000000/ /sys/class/infiniband/mlx5_0/ports/1/counters/port_rcv_data
+		{ sleep 0.3; echo 200000000 >/sys/class/infiniband/mlx5_0/ports/1/counters/port_rcv_data; } &
+		shift-diag top --json --interval 1s --count 1' >top
+	# 100 million words of 4 bytes in a second or a little more
+	jq -e '.nics[0] | .device == "mlx5_0" and .received_bytes_per_second > 2e8 and .received_bytes_per_second <= 4e8 and
+		.sent_bytes_per_second == 0' top
+	jq -e '.nics[1] | .device == "rxe-0" and .state == "DOWN" and .received_bytes_per_second == null' top
+	run -0 shift-diag top -i 50ms -n 2
+	expect_match 'NIC +PORT +STATE +RECEIVED B/s'
+	expect_match '  17 +\?/18 +mlx5_0 +ACTIVE +0 +0 +0 +0 +-  yes'
+	[ "$(grep -c 'rates over' <<<"$output")" -eq 2 ]
+	run ! grep -q $'\033' <<<"$output" # a terminal's alone
+	for c in '--interval soon' '--interval 1ms' '--count 0' x; do
+		# shellcheck disable=SC2086
+		run shift-diag top $c
+		expect_status 64
+		expect_line '^shift-diag: top: '
+	done
+}
+
+@test "top: on a terminal it clears the screen, and ends when interrupted" {
+	live p j1
+	order p add 17
+	timeout --foreground 20 script -qec 'stty rows 8 cols 120; timeout --preserve-status -s INT 1 shift-diag top -i 100ms' typescript >screen
+	grep -q $'\033\[H\033\[2J' screen
+	grep -q 'process [0-9]* stats_live, job j1, running' screen
+}

@@ -51,7 +51,10 @@ const char *show_ns(char *text, uint64_t ns);
 /* Prints and frees. */
 void live_print_json(cJSON *o, bool one_line);
 
-/* Each process with its connections. Ends the process with that status if some were asked for by
+/* Each process with its connections. */
+void live_show_status(const struct processes *found, const struct live_select *which, bool json);
+
+/* The same of what is there now. Ends the process with that status if some were asked for by
  * name and there is none. Returns whether all could be written. */
 bool live_status(const struct live_select *which, bool json, int none_status);
 

@@ -184,17 +184,22 @@ static void processes_show_json(const struct processes *found)
 	live_print_json(o, false);
 }
 
+void live_show_status(const struct processes *found, const struct live_select *which, bool json)
+{
+	if (json)
+		processes_show_json(found);
+	else if (!found->first && !which->job && !which->pid)
+		puts("no protected process runs here");
+	else
+		for (const struct process *p = found->first; p; p = p->next)
+			process_show(p);
+}
+
 bool live_status(const struct live_select *which, bool json, int none_status)
 {
 	struct processes found = processes_read(which, false);
 
-	if (json)
-		processes_show_json(&found);
-	else if (!found.first && !which->job && !which->pid)
-		puts("no protected process runs here");
-	else
-		for (const struct process *p = found.first; p; p = p->next)
-			process_show(p);
+	live_show_status(&found, which, json);
 	if (!found.first && (which->job || which->pid))
 		die_none(which, none_status);
 	processes_free(&found);

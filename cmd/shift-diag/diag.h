@@ -72,5 +72,8 @@ int cmd_explain(int argc, char **argv);
 int cmd_rails(int argc, char **argv);
 int cmd_rq_psn(int argc, char **argv);
 int cmd_export(int argc, char **argv);
+int cmd_status(int argc, char **argv);
+int cmd_events(int argc, char **argv);
+int cmd_top(int argc, char **argv);
 
 #endif

@@ -10,6 +10,9 @@ static const char text[] =
 	"\n"
 	"  explain   a completion status, vendor error, event, reason or log line in plain words\n"
 	"  rails     the NICs of this host, who backs whom, and why not\n"
+	"  status    protected processes and their connections, with a verdict\n"
+	"  top       the same live, with rates\n"
+	"  events    what happened to connections\n"
 	"  export    counters of processes and NICs, for Prometheus\n"
 	"  rq-psn    do the NICs tell truly what they have received?\n"
 	"\n"
@@ -20,10 +23,9 @@ static const char text[] =
 	"64 bad usage, 70 shift-diag itself failed.\n";
 
 static const struct cli_command commands[] = {
-	{"explain", cmd_explain},
-	{"rails", cmd_rails},
-	{"rq-psn", cmd_rq_psn},
-	{"export", cmd_export},
+	{"explain", cmd_explain}, {"rails", cmd_rails},	  {"rq-psn", cmd_rq_psn},
+	{"export", cmd_export},	  {"status", cmd_status}, {"events", cmd_events},
+	{"top", cmd_top},
 };
 
 int main(int argc, char **argv)

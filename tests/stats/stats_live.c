@@ -6,6 +6,7 @@
  *
  *   add QPN | failover QPN | failback QPN | migrate QPN | giveup QPN | remove QPN |
  *   unprotect QPN REASON | bypass NIC REASON (numbers) | hello (to shift-kvd, waits) | crash
+ *   work QPN N: so many more sends and receives are done |
  *   srq ROOM | srq_at SLOT ROOM POSTED WAITING (RECEIVES HELD GHOSTS LIVE STUCK)... (of each NIC) |
  *   srq_remove SLOT
  */
@@ -90,6 +91,15 @@ static void move(struct conn *c, enum shift_reason reason, uint8_t rail)
 	c->stats.replayed += 4;
 	change(c, SHIFT_ST_ACTIVE, SHIFT_R_COMMIT);
 	stats_conn_reposted(c->slot, now_ns());
+}
+
+static void work(struct conn *c, unsigned int n)
+{
+	c->view.send_head += n;
+	c->view.send_tail += n;
+	c->view.recv_posted += n;
+	c->view.recv_cum += n;
+	stats_conn_update(c->slot, &c->view, &c->stats, now_ns());
 }
 
 static void give_up(struct conn *c)
@@ -196,6 +206,8 @@ static void obey_conn(const char *command, struct conn *c, unsigned int reason)
 		move(c, SHIFT_R_OPERATOR, 1);
 	else if (!strcmp(command, "giveup"))
 		give_up(c);
+	else if (!strcmp(command, "work"))
+		work(c, reason);
 	else if (!strcmp(command, "unprotect"))
 		stats_conn_protect(c->slot, false, reason);
 	else if (!strcmp(command, "remove"))
