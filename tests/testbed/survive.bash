@@ -152,7 +152,7 @@ kill_programs() {
 	mend_all || true
 	client_status='' server_status=''
 	for host in a b; do
-		on "$host" sh -c 'pkill -KILL -x "ibv?_.*|integrity.*|collective|srq_events|ucx_perftest|mpi_.*|mpirun.*|orted|rping|ucmatose|rstream|iperf|qperf|fio" "ibv?_.*|integrity.*|collective|ucx_perftest|mpi_.*|mpirun.*|orted|torchrun|python3.*|rping|ucmatose|rstream|iperf|qperf|fio" "ibv?_.*|integrity.*|collective|ucx_perftest|net-allreduce|mpi_.*|mpirun.*|orted|rping|ucmatose|rstream|iperf|qperf|fio" || true'
+		on "$host" sh -c 'pkill -KILL -x "ibv?_.*|integrity.*|collective|srq_events|ucx_perftest|net-allreduce|mpi_.*|mpirun.*|orted|torchrun|python3.*|rping|ucmatose|rstream|iperf|qperf|fio" || true'
 	done
 	wait "$client" "$server" 2>/dev/null || true
 }
