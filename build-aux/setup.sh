@@ -13,7 +13,7 @@ as_root() {
 }
 
 mkdir -p "$build"
-"$top/build-aux/packages.sh" "$build" debian-packages
+"$top/build-aux/install-packages.sh" "$build" debian-packages
 # The guests' kernels are looked up among apt's packages, which a bare machine has no list of.
 apt-cache pkgnames linux-image-6.12 | grep -q . || as_root apt-get -qq update
 cd "$build"

@@ -82,7 +82,7 @@ check-long-testbed: all lib/libshift-hooks.la
 CHECK_LONG_TARGETS += check-long-training
 .PHONY: check-long-training
 check-long-training: all
-	$(top_srcdir)/build-aux/packages.sh . training-packages
+	$(top_srcdir)/build-aux/install-packages.sh . training-packages
 	$(MAKE) -j1 check TESTS=tests/testbed/torch.bats BATS_TAGS=long
 
 # The integrity client through faults, under each sanitizer.

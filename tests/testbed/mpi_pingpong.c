@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
- * mpi_pingpong -n COUNT: an MPI program of two ranks that exchange so many messages, of all lengths up
- * to some packets, and check each byte. Compiled by mpi.bats.
+ * mpi_pingpong -n COUNT: an MPI program of two ranks that exchange so many messages, of all lengths
+ * up to some packets, and check each byte. Compiled by mpi.bats.
  */
 #include <mpi.h>
 #include <stdio.h>

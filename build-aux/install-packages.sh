@@ -1,14 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 #
-# packages.sh BUILD LIST: installs what is missing of the packages in build-aux/LIST, one a line. A line
+# install-packages.sh BUILD LIST: installs what is missing of the packages in build-aux/LIST, one a line. A line
 # PACKAGE:FILE is no package to be installed: that one file of it is put into the directory BUILD.
 # Idempotent; prints what it installs.
 set -eu
 
 top=$(cd "$(dirname "$0")/.." && pwd)
-build=${1:?usage: packages.sh BUILD LIST}
-list=$top/build-aux/${2:?usage: packages.sh BUILD LIST}
+build=${1:?usage: install-packages.sh BUILD LIST}
+list=$top/build-aux/${2:?usage: install-packages.sh BUILD LIST}
 
 as_root() {
 	if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi
