@@ -92,7 +92,8 @@ static bool event_comes(struct event_waker *w, const struct vdev *dev)
 	struct poll_deadline deadline = {.left_ns = COMES_NS};
 
 	do {
-		if (!waker_is_rung(w) || readable_now(dev->ctx->async_fd))
+		if (!waker_is_rung(w) || readable_now(dev->ctx->async_fd) ||
+		    !made_events_waiting(dev))
 			return true;
 		waker_pause(200);
 	} while (poll_deadline_left(&deadline));
@@ -123,11 +124,10 @@ static void leave_reset(struct event_waker *w, const struct vdev *dev)
 	rc_qp_to_rts(w->qp, &attr);
 }
 
-static bool to_err(struct event_waker *w, const struct vdev *dev)
+static bool to_err(struct event_waker *w)
 {
 	struct ibv_qp_attr err = {.qp_state = IBV_QPS_ERR};
 
-	leave_reset(w, dev);
 	return !real.modify_qp(w->qp, &err, IBV_QP_STATE);
 }
 
@@ -145,9 +145,19 @@ static bool overflow(struct event_waker *w, const struct vdev *dev)
 
 static void ring(struct event_waker *w, struct vdev *dev)
 {
+	bool ready;
+
 	waker_unmake(w);
 	set_rung(w, true); /* its event may be read at once */
-	if (waker_make(w, dev) && to_err(w, dev) && (event_comes(w, dev) || overflow(w, dev))) {
+	ready = waker_make(w, dev);
+	if (ready)
+		leave_reset(w, dev);
+	if (!made_events_waiting(dev)) { /* all were taken meanwhile: nobody is to be woken */
+		waker_unmake(w);
+		set_rung(w, false);
+		return;
+	}
+	if (ready && to_err(w) && (event_comes(w, dev) || overflow(w, dev))) {
 		log_debug("%s: a program that waits for asynchronous events is woken",
 			  dev->ctx->device->name);
 		return;

@@ -462,7 +462,9 @@ static void a_qp_that_is_destroyed(void **st)
 	make(1);
 	make(0);
 	assert_int_equal(pthread_create(&thread, NULL, ack_later, &is_acked), 0);
+	alarm(10);
 	made_event_end(&dev, &v[0].last_wqe);
+	alarm(0);
 	assert_true(is_acked);
 	pthread_join(thread, NULL);
 	make(0); /* its connection ends */

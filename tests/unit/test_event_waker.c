@@ -38,7 +38,7 @@ static struct {
 	bool raises_last_wqe, raises_cq_err, link_is_down;
 	enum ibv_qp_state reached; /* before ERR */
 	int refuses;		   /* the n-th verb that makes something, from 1; 0: none */
-	int made, posts, warned;
+	int made, posts, warned, errs;
 	struct ibv_pd *pd;
 	struct ibv_cq *cq;
 	struct ibv_srq *srq;
@@ -208,7 +208,9 @@ static int modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 		if (world.link_is_down)
 			return ENETUNREACH;
 	}
-	if (attr->qp_state != IBV_QPS_ERR)
+	if (attr->qp_state == IBV_QPS_ERR)
+		world.errs++;
+	else
 		world.reached = attr->qp_state;
 	if (attr->qp_state == IBV_QPS_ERR && world.reached && world.raises_last_wqe)
 		raise_event(IBV_EVENT_QP_LAST_WQE_REACHED, qp);
@@ -420,6 +422,21 @@ static void an_event_that_passes_for_ours(void **st)
 	assert_true(read_wakers());
 }
 
+/* It was read, but not for what is still to come; what is readable now is another one. */
+static void one_that_was_heard_rings_again(void **st)
+{
+	(void)st;
+	world.raises_last_wqe = true;
+	made_event_raise(&dev, &a);
+	run_job();
+	raise_event(IBV_EVENT_LID_CHANGE, NULL);
+	assert_true(read_wakers());
+	event_waker_look(&dev);
+	assert_true(run_job());
+	assert_false(read_wakers());
+	assert_true(read_wakers());
+}
+
 static void take_now(void)
 {
 	assert_true(take());
@@ -437,6 +454,28 @@ static void taken_while_it_rings(void **st)
 	assert_null(world.qp);
 	assert_false(readable_now(ctx.async_fd));
 	assert_false(run_job());
+}
+
+static struct ibv_qp *qp_taken_meanwhile(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	struct ibv_qp *qp = create_qp(pd, attr);
+
+	assert_true(take());
+	return qp;
+}
+
+/* Then it does not. */
+static void taken_just_before_it_rings(void **st)
+{
+	(void)st;
+	world.raises_last_wqe = true;
+	real.create_qp = qp_taken_meanwhile;
+	made_event_raise(&dev, &a);
+	run_job();
+	assert_int_equal(world.errs, 0);
+	assert_false(readable_now(ctx.async_fd));
+	assert_null(world.pd);
+	assert_int_equal(world.warned, 0);
 }
 
 static void taken_before_it_rings(void **st)
@@ -544,7 +583,9 @@ int main(void)
 		TEST(a_nic_that_refuses),
 		TEST(the_descriptor_stays_readable),
 		TEST(an_event_that_passes_for_ours),
+		TEST(one_that_was_heard_rings_again),
 		TEST(taken_while_it_rings),
+		TEST(taken_just_before_it_rings),
 		TEST(taken_before_it_rings),
 		TEST(raised_while_it_rings),
 		TEST(only_ours),

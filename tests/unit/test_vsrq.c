@@ -644,6 +644,8 @@ static void at_home_again_none_is_missed(void **state)
 	assert_int_equal(made(), 1);
 	assert_false(srq_limit_is_due(s));
 	on_feed = NULL;
+	arm(LIMIT); /* it is the NIC's again */
+	assert_true(srq_limit_is_due(s));
 	destroy_all();
 }
 
