@@ -126,7 +126,7 @@ right_to_the_end() {
 @test "a rank on a host without shift: it works, and is shown as not protected, with its host's address" {
 	protected
 	before_mpirun=(env OMPI_MCA_orte_launch_agent=orted "${before_mpirun[@]}")
-	duration=(-n "$(count_for 20 mpi_train)")
+	duration=(-n "$(count_for 40 mpi_train)")
 	training start_mpi mpi_train "${duration[@]}"
 	wait_until 60 lone_rank
 	finish
@@ -134,9 +134,9 @@ right_to_the_end() {
 	run ! grep shift "$out/b.err"
 }
 
-lone_rank() {
-	status_of a >"$out/status" && jq -e '[.processes[] | select(.life == "running") | .connections[]] |
-		length == 1 and .[0].unprotected == "NO_PEER_LIBRARY" and (.[0].peer.gid | endswith("ff:fe00:2"))' "$out/status"
+lone_rank() { # UCX has a queue pair that is connected to itself, too
+	status_of a >"$out/status" 2>/dev/null && jq -e '[.processes[] | select(.life == "running") | .connections[] | select(.unprotected != "LOOPBACK")] |
+		length == 1 and .[0].unprotected == "NO_PEER_LIBRARY" and (.[0].peer.gid | endswith("ff:fe00:2"))' "$out/status" >/dev/null
 }
 
 pingpong() { # COMMAND...
