@@ -23,7 +23,7 @@ endif
 
 TESTBED_TESTS = \
 	tests/testbed/tool.bats tests/testbed/ssh.bats tests/testbed/integrity.bats \
-	tests/testbed/links.bats tests/testbed/inject.bats tests/testbed/survive.bats tests/testbed/channels.bats tests/testbed/rdmacm.bats tests/testbed/srq.bats tests/testbed/mpi.bats tests/testbed/nccl.bats tests/testbed/job.bats \
+	tests/testbed/links.bats tests/testbed/inject.bats tests/testbed/diag.bats tests/testbed/survive.bats tests/testbed/channels.bats tests/testbed/rdmacm.bats tests/testbed/srq.bats tests/testbed/mpi.bats tests/testbed/nccl.bats tests/testbed/job.bats \
 	tests/testbed/pause.bats tests/testbed/pair-6.1.hosts tests/testbed/single-6.12.hosts
 # Above, each layout and each kernel once; here, all with all (without the tests of the tag "tool" in single-6.12).
 LONG_TESTBED_TESTS = \
@@ -35,7 +35,7 @@ INJECT_TESTS = \
 	tests/inject/link.bats tests/inject/scenario.bats tests/inject/packet.bats tests/inject/timing.bats \
 	tests/inject/journal.bats tests/inject/process.bats tests/inject/remote.bats \
 	tests/inject/command_line.bats tests/inject/pci.bats tests/inject/guard.bats tests/inject/reach.bats
-BATS_TESTS = tests/run.bats tests/on_switch.bats tests/kvd.bats tests/kvd_bounds.bats tests/kvd_watches.bats tests/kvd_lost.bats tests/job_scale.bats tests/preload.bats tests/ctl.bats tests/rundir.bats tests/diag.bats tests/diag_export.bats $(INJECT_TESTS) \
+BATS_TESTS = tests/run.bats tests/on_switch.bats tests/kvd.bats tests/kvd_bounds.bats tests/kvd_watches.bats tests/kvd_lost.bats tests/job_scale.bats tests/preload.bats tests/ctl.bats tests/rundir.bats tests/diag.bats tests/diag_export.bats tests/diag_ping.bats $(INJECT_TESTS) \
 	tests/style.bats tests/cli.bats tests/bench.bats tests/bench_verbs.bats tests/bench_html.bats tests/bench_hosts.bats tests/bench_training.bats tests/scale.bats tests/once_more.bats
 TESTS += $(BATS_TESTS)
 EXTRA_DIST += $(BATS_TESTS) tests/once-more tests/layout.py tests/helper.bash tests/wait.bash tests/driven.bash tests/etcd.bash tests/kvd.bash tests/inject/inject.bash tests/bench_hosts.bash tests/bench_hosts/inject tests/bench_hosts/perftest.py \

@@ -75,5 +75,6 @@ int cmd_export(int argc, char **argv);
 int cmd_status(int argc, char **argv);
 int cmd_events(int argc, char **argv);
 int cmd_top(int argc, char **argv);
+int cmd_ping(int argc, char **argv);
 
 #endif

@@ -14,6 +14,7 @@ static const char text[] =
 	"  top       the same live, with rates\n"
 	"  events    what happened to connections\n"
 	"  export    counters of processes and NICs, for Prometheus\n"
+	"  ping      do datagrams of all sizes arrive at other hosts, and come back?\n"
 	"  rq-psn    do the NICs tell truly what they have received?\n"
 	"\n"
 	"  --help     this text; shift-diag COMMAND --help for a command's\n"
@@ -24,8 +25,8 @@ static const char text[] =
 
 static const struct cli_command commands[] = {
 	{"explain", cmd_explain}, {"rails", cmd_rails},	  {"rq-psn", cmd_rq_psn},
-	{"export", cmd_export},	  {"status", cmd_status}, {"events", cmd_events},
-	{"top", cmd_top},
+	{"ping", cmd_ping},	  {"export", cmd_export}, {"status", cmd_status},
+	{"events", cmd_events},	  {"top", cmd_top},
 };
 
 int main(int argc, char **argv)

@@ -30,6 +30,7 @@
  * NULLVERBS_NET, NULLVERBS_HOST: processes of the same NET (a word) are hosts 1 to 255 of a
  * network, each of which carries UD datagrams to the others and to itself. GIDs and QP numbers have
  * the host in them. RC stays within the process. Without a NET UD goes nowhere.
+ * NULLVERBS_DROP: datagrams of this process with more bytes than that are lost.
  */
 #ifndef SHIFT_NULLVERBS_H
 #define SHIFT_NULLVERBS_H

@@ -119,6 +119,13 @@ void null_net_start(void)
 
 /* --- sending --------------------------------------------------------------------------------- */
 
+static bool is_dropped(size_t bytes)
+{
+	const char *most = getenv("NULLVERBS_DROP");
+
+	return most && bytes > (size_t)atol(most);
+}
+
 /* To the host that the address names, itself included. It waits for a host that is slow, and loses
  * what is for one that is not there. */
 void null_ud_send(const struct ibv_send_wr *wr)
@@ -134,7 +141,7 @@ void null_ud_send(const struct ibv_send_wr *wr)
 		       wr->sg_list[i].length);
 		bytes += wr->sg_list[i].length;
 	}
-	if (net_fd >= 0)
+	if (net_fd >= 0 && !is_dropped(bytes))
 		sendto(net_fd, &d, offsetof(struct datagram, payload) + bytes, MSG_NOSIGNAL,
 		       (struct sockaddr *)&addr, length);
 }
