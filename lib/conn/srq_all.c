@@ -41,31 +41,26 @@ static void find_qps(struct srq_qps *e)
 	vqp_each(note_qp, e);
 }
 
-/* Can the connection be had to leave its rail? lib/core takes no order while a switch is under way,
- * nor for a rail that cannot take over. */
-static bool can_move(struct vqp *v, unsigned int k)
+/* Does its data use NIC k? A planned switch may be under way: it waits for what is outstanding, and
+ * that may wait for the receive that is missing. In other states it leaves anyway, or is over. */
+static bool qp_is_on(const struct vqp *v, unsigned int k)
 {
 	struct shift_conn_view view;
 
 	shift_conn_view(v->conn, &view);
-	if (v->life.gone || view.state != SHIFT_ST_ACTIVE || view.r != k)
-		return false;
-	for (uint8_t i = 0; i < v->setup.peer_rails && view.state == SHIFT_ST_ACTIVE; i++) {
-		if (i != k)
-			vqp_rail_event(v, SHIFT_EV_MIGRATE, i);
-		shift_conn_view(v->conn, &view);
-	}
-	return view.state != SHIFT_ST_ACTIVE;
+	return !v->life.gone && view.r == k &&
+	       (view.state == SHIFT_ST_ACTIVE || view.state == SHIFT_ST_PREPARE ||
+		view.state == SHIFT_ST_DRAIN);
 }
 
-/* A planned switch would wait for what is outstanding, and that waits for the receive that is
- * missing: so this is a switch as if the NIC had refused a request. */
+/* It is told that the NIC has refused a request. If no other rail can take over it comes back to
+ * this one: what counts is that its QP has been fenced (S5). */
 static void qp_leaves_nic(struct vqp *v, unsigned int k)
 {
 	struct shift_event ev = {.type = SHIFT_EV_POST_FAILED, .rail = (uint8_t)k};
 
 	vqp_enter(v);
-	if (can_move(v, k)) {
+	if (qp_is_on(v, k)) {
 		ev.epoch = v->rails.armed_epoch[k];
 		log_info("QP %#x: leaves %s, where receives of its shared receive queue are "
 			 "missing",

@@ -7,6 +7,7 @@
 
 #include "tests/unit/rooms.h"
 
+#include "lib/conn/srq_all.h"
 #include "lib/conn/srq_qps.h"
 #include "lib/object/vsrq.h"
 #include "lib/verbs/qp.h"
@@ -510,6 +511,39 @@ static void an_error_that_names_no_receive_is_not_for_the_program(void **state)
 	assert_int_equal(wc.wr_id, 7);
 }
 
+/* S18: also in the middle of a planned switch, which waits for what is missing, and also if no
+ * other rail could take over. */
+static void whoever_has_its_data_there_leaves(void **state)
+{
+	static const struct {
+		enum shift_state state;
+		uint8_t r;
+		bool leaves;
+	} cases[] = {
+		{SHIFT_ST_ACTIVE, 1, true},	{SHIFT_ST_PREPARE, 1, true},
+		{SHIFT_ST_DRAIN, 1, true},	{SHIFT_ST_ACTIVE, 0, false},
+		{SHIFT_ST_SETUP, 1, false},	{SHIFT_ST_FENCE, 1, false},
+		{SHIFT_ST_SWITCHING, 1, false}, {SHIFT_ST_DEAD, 1, false},
+	};
+
+	(void)state;
+	arm(1, 2);
+	rooms_run_jobs();
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		core.view.state = cases[i].state;
+		core.view.r = cases[i].r;
+		trace_clear();
+		srq_qps_evict(s, 1);
+		assert_traced(cases[i].leaves ? "event POST_FAILED rail 1 epoch 2\n" : "");
+	}
+	core.view.state = SHIFT_ST_ACTIVE;
+	core.view.r = 1;
+	v->life.gone = true;
+	srq_qps_evict(s, 1);
+	v->life.gone = false;
+	assert_traced("");
+}
+
 #define QP_TEST(test) cmocka_unit_test_setup_teardown(test, begin_qp, end_qp)
 
 int main(void)
@@ -530,6 +564,7 @@ int main(void)
 		QP_TEST(of_a_cut_qp_one_receive_is_suspect),
 		QP_TEST(a_flush_that_names_its_receive_leaves_none_suspect),
 		QP_TEST(an_error_that_names_no_receive_is_not_for_the_program),
+		QP_TEST(whoever_has_its_data_there_leaves),
 		cmocka_unit_test_setup_teardown(a_destroyed_qp_is_live_until_its_twin_has_gone,
 						begin_qp, rooms_end),
 		QP_TEST(err_by_the_program_says_so_once),
