@@ -84,7 +84,18 @@ struct arm_input {
 	__be16 pkey;
 	uint32_t mtu;
 	struct rail_addr peer;
+	bool peer_srq; /* its QP takes its receives from one */
 };
+
+/* A backup rail of the peer says so. */
+static bool peer_has_srq(const struct vqp *v)
+{
+	bool has = false;
+
+	for (uint8_t i = 1; i < v->dev->rails; i++)
+		has |= v->rails.twin[i].peer.flags & RAIL_SRQ;
+	return has;
+}
 
 static void arm_take_input(struct vqp *v, const struct rail_jobs *j, struct arm_input *in)
 {
@@ -97,7 +108,8 @@ static void arm_take_input(struct vqp *v, const struct rail_jobs *j, struct arm_
 				 .gid_index = t->gid_index,
 				 .pkey = v->rails.pkey,
 				 .mtu = t->mtu,
-				 .peer = t->peer};
+				 .peer = t->peer,
+				 .peer_srq = peer_has_srq(v)};
 	pthread_mutex_unlock(&v->lock);
 }
 
@@ -187,9 +199,6 @@ static void twin_attr(struct vqp *v, uint8_t rail, const struct arm_input *in,
 		.port_num = v->dev->nic[rail]->port,
 	};
 	twin_patience(attr);
-	/* Its receives may lie on another NIC for a moment (doc/srq.md, S14). */
-	if (in->peer.flags & RAIL_SRQ)
-		attr->rnr_retry = 7;
 }
 
 /* What the two ends have agreed on must be so at both, or they do not understand each other. */
@@ -242,6 +251,10 @@ static int arm_qp(struct vqp *v, uint8_t rail, const struct arm_input *in)
 	if (in->program.state !=
 	    IBV_QPS_RTS) /* the program has not set what RTS needs: it only receives so far */
 		rts_defaults(&attr);
+	/* Its receives may lie on another NIC for a moment, also when it is back on rail 0
+	 * (doc/srq.md, S14). */
+	if (in->peer_srq)
+		attr.rnr_retry = 7;
 	attr.rq_psn = in->to.rx_psn;
 	attr.sq_psn = in->to.tx_psn;
 	arm_events(v, rail);

@@ -544,6 +544,20 @@ static void whoever_has_its_data_there_leaves(void **state)
 	assert_traced("");
 }
 
+/* The receives may lie on another NIC for a moment, also when the QP is back on rail 0. */
+static void who_is_armed_waits_for_the_receives_of_an_srq(void **state)
+{
+	(void)state;
+	for (uint8_t rail = 0; rail < 2; rail++)
+		for (int srq = 0; srq < 2; srq++) {
+			v->rails.twin[2].peer.flags = srq ? RAIL_SRQ : 0;
+			trace_clear();
+			arm(rail, 2u + rail);
+			rooms_run_jobs();
+			assert_int_equal(strstr(trace_text(), " rnr_retry 7 ") != NULL, srq);
+		}
+}
+
 #define QP_TEST(test) cmocka_unit_test_setup_teardown(test, begin_qp, end_qp)
 
 int main(void)
@@ -565,6 +579,7 @@ int main(void)
 		QP_TEST(a_flush_that_names_its_receive_leaves_none_suspect),
 		QP_TEST(an_error_that_names_no_receive_is_not_for_the_program),
 		QP_TEST(whoever_has_its_data_there_leaves),
+		QP_TEST(who_is_armed_waits_for_the_receives_of_an_srq),
 		cmocka_unit_test_setup_teardown(a_destroyed_qp_is_live_until_its_twin_has_gone,
 						begin_qp, rooms_end),
 		QP_TEST(err_by_the_program_says_so_once),
