@@ -222,6 +222,9 @@ static void query_run(struct job *job)
 	if (vqp_rail_qp(v, j->rail) && rq_psn_query(vqp_rail_qp(v, j->rail), &ev.psn) &&
 	    vqp_psn(v, j->rail) == STATS_PSN_LIVE)
 		ev.fence = SHIFT_FENCE_SURE;
+	if (v->hot.srq) /* what was taken and not polled counts as there */
+		vqp_drain_unless_gone(v);
+	ev.count = srq_qp_look(v, j->rail);
 	vqp_enter(v);
 	j->querying = false;
 	ev.epoch = j->query_epoch;

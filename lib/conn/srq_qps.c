@@ -105,6 +105,11 @@ void srq_qp_in_err(struct vqp *v)
 		made_event_raise(v->dev, &v->last_wqe);
 }
 
+uint32_t srq_qp_look(struct vqp *v, uint8_t rail)
+{
+	return v->hot.srq ? vsrq_look(v->hot.srq, rail) : 0;
+}
+
 /* --- completions ------------------------------------------------------------------------------ */
 
 /* An error that names no receive of the program is not given to it: its first send has the error.

@@ -34,6 +34,10 @@ void srq_qp_reset(struct vqp *v);
  * thread, any locks held. */
 void srq_qp_in_err(struct vqp *v);
 
+/* The peer makes no progress, and asks. Returns how many receives the NIC has for it, and has
+ * looked at that when it asks again (S14, S23); 0 without an SRQ. Likewise. */
+uint32_t srq_qp_look(struct vqp *v, uint8_t rail);
+
 /* A receive's completion that lib/core has judged (S13). Returns whether the program gets it, with
  * its own wr_id then. Likewise. */
 bool srq_qp_completed(struct vqp *v, uint8_t rail, struct ibv_wc *wc, bool deliver);

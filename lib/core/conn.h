@@ -343,7 +343,8 @@ struct shift_event {
 	uint32_t serial;
 	uint32_t count; /* POST_FAILED: newest sends that the NIC did not take (they stay logged);
 			 * to be told before the FENCE_DONE of that QP;
-			 * mind that *bad_wr == NULL may mean taken (V9) */
+			 * mind that *bad_wr == NULL may mean taken (V9).
+			 * PSN, with an SRQ: receives of it that the NIC has (doc/srq.md, S14) */
 	const struct shift_msg *msg; /* borrowed */
 };
 

@@ -166,7 +166,7 @@ void progress_msg(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 /* Our NIC's answer to the peer's question. */
 void progress_psn(struct shift_conn *c, const struct shift_event *ev)
 {
-	uint64_t avail = c->rq.posted - c->rq.done;
+	uint64_t avail = c->cfg.srq ? ev->count : c->rq.posted - c->rq.done;
 	struct shift_msg m = {
 		.type = SHIFT_MSG_PSN,
 		.epoch = c->e,
@@ -176,8 +176,6 @@ void progress_psn(struct shift_conn *c, const struct shift_event *ev)
 		.serial = ev->serial,
 	};
 
-	if (c->cfg.srq)
-		m.recv_avail = 0; /* not known: rather wait for a slow program than switch */
 	if (ev->epoch != c->e || ev->rail != c->r || ev->serial != c->asked_serial ||
 	    conn_recv_held(c) || c->state == SHIFT_ST_SETUP)
 		return;

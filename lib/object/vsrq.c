@@ -415,6 +415,17 @@ void vsrq_leave(struct vsrq *s, unsigned int k, bool cut)
 	vsrq_act(s);
 }
 
+uint32_t vsrq_look(struct vsrq *s, unsigned int k)
+{
+	uint32_t good;
+
+	short_lock_take(&s->lock);
+	good = shift_srq_good(&s->books, k);
+	shift_srq_look(&s->books, k, now_ns());
+	vsrq_act(s);
+	return good;
+}
+
 bool vsrq_supplied(struct vsrq *s, unsigned int k)
 {
 	bool ok;

@@ -132,6 +132,10 @@ void vsrq_leave(struct vsrq *s, unsigned int k, bool cut);
 /* All completions of its QPs are fed. On a NIC's worker, nothing locked. */
 void vsrq_feed(struct vsrq *s);
 
+/* The peer of a QP on NIC k makes no progress: starts a look whether NIC k is out of receives
+ * (S23). Returns how many it has, as far as is known so far (S14). */
+uint32_t vsrq_look(struct vsrq *s, unsigned int k);
+
 /* Has NIC k a receive, or is none to be had? Or has it been without for 200 ms: who waits for it
  * keeps the armings of others waiting, so this is once for all QPs. */
 bool vsrq_supplied(struct vsrq *s, unsigned int k);

@@ -435,7 +435,8 @@ static void the_answer_goes_where_the_question_came_from(void **state)
 	}
 }
 
-static void with_an_srq_no_number_of_receives_is_told(void **state)
+/* doc/srq.md, S14: as many as its caller says that the NIC has. */
+static void with_an_srq_the_callers_number_of_receives_is_told(void **state)
 {
 	struct shift_conn_cfg cfg = {.exactly_once = true, .confirmed = true, .srq = true};
 	struct shift_cqe cqe = {.is_recv = true};
@@ -445,10 +446,14 @@ static void with_an_srq_no_number_of_receives_is_told(void **state)
 	w_free(&w);
 	w_init(&w, &cfg, 1);
 	assert_true(shift_conn_cqe(w.h[0].c, &cqe, &wc, w.now));
-	peer_asks(0, 7);
-	finish_ops(0);
-	assert_int_equal(w.msgs, 1);
-	assert_int_equal(w.msg[0].m.recv_avail, 0);
+	for (uint32_t count = 0; count < 3; count++) {
+		peer_asks(0, 7 + count);
+		w.h[0].ops = w.msgs = 0;
+		give_event(0, &(struct shift_event){
+				      .type = SHIFT_EV_PSN, .serial = 7 + count, .count = count});
+		assert_int_equal(w.msgs, 1);
+		assert_int_equal(w.msg[0].m.recv_avail, count);
+	}
 }
 
 /* --- 7.15: the give-up clock --------------------------------------------------------------------
@@ -617,7 +622,7 @@ int main(void)
 		WORLD_TEST(an_answer_of_an_older_epoch_does_not_count),
 		WORLD_TEST(a_question_of_another_epoch_is_not_put_to_the_nic),
 		WORLD_TEST(only_the_nics_answer_to_the_last_question_is_told),
-		WORLD_TEST(with_an_srq_no_number_of_receives_is_told),
+		WORLD_TEST(with_an_srq_the_callers_number_of_receives_is_told),
 		WORLD_TEST(the_giveup_clock_stops_after_a_quarter_of_its_time),
 		WORLD_TEST(the_giveup_clock_waits_for_the_retries_of_a_twin),
 		WORLD_TEST(a_path_that_passes_no_data_ends_at_the_giveup_time),

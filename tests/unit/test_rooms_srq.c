@@ -544,6 +544,45 @@ static void whoever_has_its_data_there_leaves(void **state)
 	assert_traced("");
 }
 
+/* --- a peer that waits (S14, S23) ------------------------------------------------------------ */
+
+static void ask_psn(uint32_t serial)
+{
+	struct shift_action a = {.type = SHIFT_ACT_QUERY_PSN, .epoch = 3, .serial = serial};
+
+	trace_clear();
+	rooms_act(v, &a);
+	rooms_run_jobs();
+}
+
+static void the_answer_says_how_many_the_nic_has(void **state)
+{
+	(void)state;
+	assert_true(vsrq_join(s, 1));
+	post();
+	post();
+	assert_int_equal(s->books.nic[0].on, 1);
+	no_drains();
+	ask_psn(5);
+	assert_non_null(strstr(trace_text(), " serial 5 count 1\n"));
+	assert_int_equal(s->books.stats.looks, 1);
+	vsrq_leave(s, 1, false);
+}
+
+/* It has been taken, and nobody has polled: it does not count as there. */
+static void what_has_completed_is_fed_before_the_answer(void **state)
+{
+	const char *fed;
+
+	(void)state;
+	world.wc[world.wcs++] = (struct ibv_wc){
+		.wr_id = s->first_id, .opcode = IBV_WC_RECV, .qp_num = v->qpn};
+	ask_psn(6);
+	fed = strstr(trace_text(), "cqe recv ");
+	assert_non_null(fed);
+	assert_non_null(strstr(fed, " serial 6\n"));
+}
+
 /* The receives may lie on another NIC for a moment, also when the QP is back on rail 0. */
 static void who_is_armed_waits_for_the_receives_of_an_srq(void **state)
 {
@@ -579,6 +618,8 @@ int main(void)
 		QP_TEST(a_flush_that_names_its_receive_leaves_none_suspect),
 		QP_TEST(an_error_that_names_no_receive_is_not_for_the_program),
 		QP_TEST(whoever_has_its_data_there_leaves),
+		QP_TEST(the_answer_says_how_many_the_nic_has),
+		QP_TEST(what_has_completed_is_fed_before_the_answer),
 		QP_TEST(who_is_armed_waits_for_the_receives_of_an_srq),
 		cmocka_unit_test_setup_teardown(a_destroyed_qp_is_live_until_its_twin_has_gone,
 						begin_qp, rooms_end),
