@@ -61,7 +61,7 @@ static void draw(struct rng *g, struct fault *f, bool second)
 	f->reps = f->kind == FK_FLAP ? (uint8_t)(1 + rnd_below(g, 5)) : 0;
 	f->ns = rnd_range(g, 100, 1000) * NS_US << rnd_below(g, 8);
 	f->arg = (uint32_t)rnd(g);
-	f->inside = false;
+	f->inside = f->copied = false;
 	if (f->kind == FK_ALLRAILS)
 		f->ns = W.host[0].cfg.giveup_ns * 3 / 2;
 	if (f->kind == FK_SLOW)
@@ -184,28 +184,48 @@ static bool spare(unsigned int r)
 	return false;
 }
 
+/* A NIC is that of all connections. */
 void fault_nic_dies(unsigned int h, unsigned int r)
 {
+	struct world *back = wp;
+
 	tr(h, "nic: rail %lu: the NIC is gone", r, 0, 0, 0);
-	rail_at(r)->dies[h] = false;
-	rail_at(r)->dead[h] = true;
-	cause_rail(r, 0);
+	for (uint32_t i = 0; i < conns; i++) {
+		wp = &worlds[i];
+		rail_at(r)->dies[h] = false;
+		rail_at(r)->dead[h] = true;
+		cause_rail(r, 0);
+	}
+	wp = back;
+}
+
+/* Its control path hangs, or it is about to die. */
+static void nic_ails(const struct fault *f)
+{
+	struct world *back = wp;
+
+	for (uint32_t i = 0; i < conns; i++) {
+		wp = &worlds[i];
+		rail_at(f->r)->hung[f->h] |= f->kind == FK_NICHUNG;
+		rail_at(f->r)->dies[f->h] |= f->kind == FK_NICDEAD;
+		if (wp != back)
+			cause_rail(f->r, 0);
+	}
+	wp = back;
 }
 
 static void nic_fault(const struct fault *f)
 {
-	struct rail *l = rail_at(f->r);
-
 	if (!spare(f->r))
 		return;
 	if (f->kind == FK_NICHUNG) {
-		l->hung[f->h] = true;
+		nic_ails(f);
 		return;
 	}
 	if (f->arg & 3)
 		carrier(f, f->h, 1);
 	if (f->arg & 4)
-		l->dies[f->h] = true;
+		nic_ails(f);
 	else
 		fault_nic_dies(f->h, f->r);
 }
@@ -283,6 +303,22 @@ static bool lasting(const struct fault *f, int n)
 	}
 }
 
+/* It has all connections. Before the first life and between two it could concern none. */
+static void kill_process(unsigned int h)
+{
+	struct world *back = wp;
+
+	for (uint32_t i = 0; i < conns; i++)
+		if (worlds[i].renewing || !worlds[i].started || worlds[i].host[1 - h].died)
+			return;
+	for (uint32_t i = 0; i < conns; i++) {
+		wp = &worlds[i];
+		if (!W.host[h].died)
+			host_kill(h);
+	}
+	wp = back;
+}
+
 static void moment(const struct fault *f)
 {
 	static const uint32_t qp_errors[] = {SHIFT_WC_WR_FLUSH_ERR, SHIFT_WC_LOC_QP_OP_ERR,
@@ -310,10 +346,7 @@ static void moment(const struct fault *f)
 			ev.rail = (uint8_t)((f->r + 1) % W.rails);
 		host_give(f->h, &ev);
 		break;
-	case FK_KILL:
-		if (!W.host[1 - f->h].died && !me->died)
-			host_kill(f->h);
-		break;
+	case FK_KILL: kill_process(f->h); break;
 	case FK_CLOSE: ev_add(W.now, EV_CLOSE, f->h, 0, 0); break;
 	case FK_ARMFAIL: me->arm_fails = true; break;
 	case FK_RENEW: lives_renew(f->h); break;
@@ -346,6 +379,44 @@ static bool lasts(uint8_t kind)
 	return kind <= FK_ADMIN || kind == FK_ALLRAILS || kind == FK_PATH;
 }
 
+/* What hits a NIC or a process hits all connections, a path may be that of some peers alone. */
+static bool hits_all(const struct fault *f)
+{
+	switch ((enum fault_kind)f->kind) {
+	case FK_ADMIN:
+	case FK_STOP:
+	case FK_BGSTALL: return true;
+	case FK_CABLE:
+	case FK_LOSS:
+	case FK_ONEWAY:
+	case FK_ACKDROP:
+	case FK_BIGDROP:
+	case FK_FLAP:
+	case FK_LOSSY:
+	case FK_SLOW:
+	case FK_MIGRATE:
+	case FK_VETO:
+	case FK_ALLRAILS: return f->arg >> 20 & 1;
+	default: return false;
+	}
+}
+
+/* A fault begins in one connection, and in the others now, too. */
+static void spread(const struct fault *f)
+{
+	struct world *back = wp;
+
+	for (uint32_t i = 0; i < conns; i++) {
+		wp = &worlds[i];
+		if (wp == back || W.faults == FAULT_MAX || !W.started)
+			continue;
+		W.fault[W.faults] = *f;
+		W.fault[W.faults].copied = true;
+		ev_add(W.now, EV_FAULT, 0, 0, W.faults++);
+	}
+	wp = back;
+}
+
 static void begin(uint32_t i)
 {
 	struct fault *f = &W.fault[i];
@@ -363,6 +434,10 @@ static void begin(uint32_t i)
 	if ((in_switch(0) || in_switch(1)) && f->kind != FK_BGSTALL && f->kind != FK_APPSTALL &&
 	    f->kind != FK_KILL && f->kind != FK_CLOSE)
 		W.second = true;
+	if (conns > 1 && !f->copied && hits_all(f)) {
+		f->copied = true; /* also when it comes again: the others have it themselves */
+		spread(f);
+	}
 	T.fault[f->kind]++;
 	tr(HOSTS, tr_fault, i, f->kind, f->h, f->r);
 	if (f->kind == FK_NICHUNG && f->arg & 1)
@@ -384,6 +459,17 @@ static void begin_waiting(void)
 	begin(i);
 }
 
+static void nic_answers(unsigned int h, unsigned int r)
+{
+	struct world *back = wp;
+
+	for (uint32_t i = 0; i < conns; i++) {
+		wp = &worlds[i];
+		host_unhang(h, r);
+	}
+	wp = back;
+}
+
 static void heal(uint32_t i)
 {
 	struct fault *f = &W.fault[i];
@@ -393,7 +479,7 @@ static void heal(uint32_t i)
 	tr(HOSTS, tr_heal, i, f->kind, f->h, f->r);
 	hurt(f, lasting(f, -1) ? -1 : 0);
 	if (f->kind == FK_NICHUNG)
-		host_unhang(f->h, f->r);
+		nic_answers(f->h, f->r);
 	if (f->reps && f->reps--)
 		ev_add(W.now + f->ns / 2, EV_FAULT, 0, 0, i);
 }
@@ -420,7 +506,9 @@ static void calm(void)
 		for (h = 0; h < HOSTS; h++) {
 			while (W.host[h].veto[r])
 				host_veto(h, r, -1);
-			if (l->hung[h] && rnd_below(&W.g_fault, 2))
+			/* A QP that its program has ended there takes receives as long as it hangs.
+			 */
+			if (l->hung[h] && (rnd_below(&W.g_fault, 2) || W.host[h].cfg.srq))
 				host_unhang(h, r);
 			l->admin_down[h] = 0;
 			l->no_carrier[h] = l->dead[h];
@@ -431,6 +519,23 @@ static void calm(void)
 	/* A NIC that retries for ever on a rail that stays cut: only probes tell (T6, T8). */
 	W.silence = rnd_below(&W.g_fault, 4) == 0 &&
 		    !(keep && (W.host[0].retry_inf || W.host[1].retry_inf));
+}
+
+/* When it is time for all connections. */
+static void calm_for_all(void)
+{
+	struct world *back = wp;
+
+	W.calm_due = true;
+	for (uint32_t i = 0; i < conns; i++)
+		if (!worlds[i].calm_due)
+			return;
+	for (uint32_t i = 0; i < conns; i++) {
+		wp = &worlds[i];
+		W.calm_at = W.now;
+		calm();
+	}
+	wp = back;
 }
 
 /* The NIC dies when a fenced WR is on its way. If the peer executes it, that proves what the dead
@@ -447,7 +552,14 @@ static void nic_dies_behind(const struct pkt *p)
 	ev_add(W.now + 1, EV_FAULT, 0, 0, W.inside | WAITED);
 }
 
-/* A packet leaves while a fault waits for one that is not the first of its WRITE. */
+/* A SEND holds a receive from its first packet on. */
+static bool takes_of_srq(const struct pkt *p)
+{
+	return W.host[1 - p->src].cfg.srq && (p->op == SHIFT_OP_SEND || p->op == SHIFT_OP_SEND_IMM);
+}
+
+/* A packet leaves while a fault waits for one that is not the first of its WRITE, or SEND to an
+ * SRQ. */
 void fault_inside(const struct pkt *p)
 {
 	struct fault *f = &W.fault[W.inside];
@@ -456,7 +568,7 @@ void fault_inside(const struct pkt *p)
 		nic_dies_behind(p);
 		return;
 	}
-	if (p->type != PK_REQ || p->first || p->op != SHIFT_OP_WRITE)
+	if (p->type != PK_REQ || p->first || !(p->op == SHIFT_OP_WRITE || takes_of_srq(p)))
 		return;
 	f->r = p->r;
 	f->h = f->kind == FK_ONEWAY || f->kind == FK_PATH ? p->src : f->h;
@@ -476,5 +588,5 @@ void fault_event(const struct ev *e)
 	else if (e->type == EV_HEAL)
 		heal(e->x);
 	else
-		calm();
+		calm_for_all();
 }

@@ -49,7 +49,8 @@ static void act_arm(unsigned int h, const struct shift_action *a)
 	struct arm_op *m = &W.host[h].arm[a->rail];
 	const struct qp *q = &W.qp[h][a->rail];
 
-	if (q->state == QP_RTS && !host_silent(h, a->rail))
+	/* One that waits for a receive is armed anew. */
+	if (q->state == QP_RTS && !m->armed && !host_silent(h, a->rail))
 		violation("%c: rail %u is armed for epoch %u without a fence", 'A' + h, a->rail,
 			  a->epoch);
 	if (W.host[h].veto[a->rail] || W.host[h].unclean[a->rail])
@@ -207,6 +208,7 @@ static void act_closed(unsigned int h)
 	for (r = 0; r < W.rails; r++)
 		if (!host_silent(h, r))
 			qp_reset(&W.qp[h][r]);
+	srq_closed(h);
 	lives_closed(h);
 }
 
@@ -300,7 +302,7 @@ void host_poll_soon(unsigned int h, uint64_t at)
 }
 
 /* Feed the completions in the CQ of one rail to the core; returns whether some are left. */
-static bool feed(unsigned int h, struct qp *q, bool all, uint32_t budget)
+bool host_feed(unsigned int h, struct qp *q, bool all, uint32_t budget)
 {
 	struct cqe c;
 	uint8_t state;
@@ -323,6 +325,8 @@ static bool feed(unsigned int h, struct qp *q, bool all, uint32_t budget)
 		state = W.host[h].state;
 		deliver = shift_conn_cqe(W.host[h].c, &sc, &wc, W.now);
 
+		if (W.host[h].cfg.srq && c.is_recv)
+			deliver = srq_completed(h, q, &wc, deliver);
 		if (deliver)
 			prog_wc(h, &wc, &c);
 		host_drain(h);
@@ -369,7 +373,7 @@ static void poll(unsigned int h)
 	for (i = 0; i < W.rails; i++) {
 		struct qp *q = &W.qp[h][(first + i) % W.rails];
 
-		if (feed(h, q, false, 16) && !nic_dead(h, q->r)) {
+		if (host_feed(h, q, false, 16) && !nic_dead(h, q->r)) {
 			uint64_t at = q->cq[q->cq_ci % CQ_MAX].visible_at;
 
 			next = at < next ? at : next;
@@ -461,10 +465,10 @@ static void fence_done(unsigned int h, unsigned int r, bool hung)
 	me->was_hung[r] |= hung;
 	me->fence[r].owed = hung;
 	if (hung) /* only its control path hangs: its CQ can be read */
-		feed(h, q, false, CQ_MAX);
+		host_feed(h, q, false, CQ_MAX);
 	if (!hung) {
 		ev.psn = qp_rq_psn(q);
-		feed(h, q, true, CQ_MAX); /* rq_psn moves before the CQE */
+		host_feed(h, q, true, CQ_MAX); /* rq_psn moves before the CQE */
 		ev.clean = r || rnd_below(&W.g_host, 4);
 		me->unclean[r] = !ev.clean;
 		if (!ev.clean)
@@ -472,6 +476,8 @@ static void fence_done(unsigned int h, unsigned int r, bool hung)
 	}
 	tr(h, "fence of rail %lu epoch %lu done: %lu (0 sure), rq_psn %lx", r, ev.epoch, ev.fence,
 	   ev.psn);
+	if (!hung && me->cfg.srq)
+		srq_leave(h, r, false);
 	if (!again)
 		doubt_fenced(h, &ev, q->rx_psn);
 	me->answering = false;
@@ -504,7 +510,7 @@ static void fence_step(unsigned int h, unsigned int r)
 		f->step = FS_BARRIER;
 		q->drained_at = W.now;
 		qp_modify_err(q);
-		feed(h, q, false, CQ_MAX);
+		host_feed(h, q, false, CQ_MAX);
 		ev_add(W.now + rnd_range(&W.g_host, 30, 300) * NS_US, EV_FENCE, h, r, 0);
 		return;
 	}
@@ -532,47 +538,35 @@ void host_unhang(unsigned int h, unsigned int r)
 	}
 }
 
-/* CQEs of a NIC that answered no fence, while they still count. */
-static void feed_hung(unsigned int h)
-{
-	unsigned int r;
+/* --- what its SRQ asks of it ------------------------------------------------------------------ */
 
-	for (r = 0; r < W.rails; r++)
-		if (W.host[h].fence[r].owed)
-			feed(h, &W.qp[h][r], false, CQ_MAX);
+/* The CQs of NIC r are read (S23). */
+void host_feed_nic(unsigned int h, unsigned int r)
+{
+	if (!W.host[h].died && W.host[h].c)
+		host_feed(h, &W.qp[h][r], false, CQ_MAX);
 }
 
-static void arm_done(unsigned int h, unsigned int r)
+/* As lib/conn/srq_all.c has it. */
+static bool is_on(unsigned int h, unsigned int r)
+{
+	struct shift_conn_view v;
+
+	shift_conn_view(W.host[h].c, &v);
+	return v.r == r && (v.state == SHIFT_ST_ACTIVE || v.state == SHIFT_ST_PREPARE ||
+			    v.state == SHIFT_ST_DRAIN);
+}
+
+/* S18 */
+void host_evict(unsigned int h, unsigned int r)
 {
 	struct host *me = &W.host[h];
-	struct arm_op *m = &me->arm[r];
-	struct qp *q = &W.qp[h][r];
-	struct shift_event ev = {
-		.type = SHIFT_EV_ARM_DONE,
-		.rail = (uint8_t)r,
-		.epoch = m->epoch,
-	};
 
-	if (!m->busy)
+	if (me->died || !me->c || !is_on(h, r))
 		return;
-	m->busy = false;
-	me->answering = true;
-	if (host_silent(h, r) || me->arm_fails) {
-		ev.type = SHIFT_EV_ARM_FAILED;
-		me->arm_fails = false;
-	} else if (me->p.closed) {
-		me->answering = false;
-		return;
-	} else {
-		feed_hung(h); /* the SWITCH that follows freezes the receive count */
-		feed(h, q, true, CQ_MAX);
-		qp_arm(q, m->epoch, m->tx_psn, m->rx_psn);
-		q->retry_inf = me->retry_inf;
-	}
-	me->armed_epoch[r] = m->epoch;
-	me->answering = false;
-	tr(h, "rail %lu: arm for epoch %lu: event %lu, psn %lx", r, m->epoch, ev.type, m->rx_psn);
-	host_give(h, &ev);
+	tr(h, "is asked to leave rail %lu", r, 0, 0, 0);
+	cause_rail(r, 0);
+	host_post_failed(h, r, me->armed_epoch[r], 0);
 }
 
 /* --- everything else that reaches the process
@@ -753,13 +747,20 @@ static void tick(unsigned int h, const struct ev *e)
 static void answer_psn(unsigned int h, unsigned int r, uint32_t serial)
 {
 	const struct qp *q = &W.qp[h][r];
-	struct shift_event ev = {
+	struct shift_event ev;
+
+	if (W.host[h].cfg.srq) { /* S12, S23 */
+		host_feed(h, &W.qp[h][r], false, CQ_MAX);
+		srq_look(h, r);
+	}
+	ev = (struct shift_event){
 		.type = SHIFT_EV_PSN,
 		.rail = (uint8_t)r,
 		.epoch = q->epoch,
 		.psn = qp_rq_psn(q),
 		.fence = nic_is_trusted(h) ? SHIFT_FENCE_SURE : SHIFT_FENCE_UNSURE,
 		.serial = serial,
+		.count = W.host[h].cfg.srq ? srq_good(h, r) : 0,
 	};
 
 	if (!host_silent(h, r))
@@ -807,7 +808,7 @@ void host_event(const struct ev *e)
 	case EV_TICK: tick(e->h, e); return;
 	case EV_PROBE: probe(e->h, e->r); return;
 	case EV_FENCE: fence_step(e->h, e->r); return;
-	case EV_ARM: arm_done(e->h, e->r); return;
+	case EV_ARM: arm_event(e->h, e->r); return;
 	case EV_PSNQ: answer_psn(e->h, e->r, e->x); return;
 	case EV_LINK:
 		ev.type = rail_at(e->r)->no_carrier[e->h] ? SHIFT_EV_LINK_DOWN : SHIFT_EV_LINK_UP;
@@ -860,5 +861,7 @@ void host_kill(unsigned int h)
 	W.host[h].forgets = rnd_below(&W.g_fault, 2);
 	for (r = 0; r < W.rails; r++)
 		qp_reset(&W.qp[h][r]);
+	if (W.host[h].cfg.srq)
+		srq_killed(h);
 	ev_add(W.now + rnd_range(&W.g_fault, 1, 20) * NS_MS, EV_PEERDEAD, 1 - h, 0, 0);
 }

@@ -12,12 +12,12 @@
 #define BAG 32u
 
 /* Control messages that were sent, to come again. */
-static struct {
+static struct bagged_msg {
 	uint8_t bytes[SHIFT_MSG_ENVELOPE + SHIFT_MSG_RECORD_MAX];
 	uint8_t len, src, r;
-} bag[BAG];
-static uint32_t bagged;
-static uint32_t keep[RAILS]; /* of each rail: late_ppm */
+} bags[CONNS][BAG];
+static uint32_t bagged[CONNS];
+static uint32_t keep[CONNS][RAILS]; /* of each rail: late_ppm */
 
 /* --- messages that are meant for others ------------------------------------------------------- */
 
@@ -48,26 +48,29 @@ static void send_foreign(unsigned int src, unsigned int r, const uint8_t *bytes,
 
 static void send_again(void)
 {
-	uint32_t i = rnd_below(&W.g_life, bagged < BAG ? bagged : BAG);
+	uint32_t n = bagged[W.conn], i = rnd_below(&W.g_life, n < BAG ? n : BAG);
+	const struct bagged_msg *m = &bags[W.conn][i];
+	uint64_t at = W.now + rnd(&W.g_life) % (50 * NS_MS);
 
-	net_msg_at(bag[i].src, bag[i].r, bag[i].bytes, bag[i].len,
-		   W.now + rnd(&W.g_life) % (50 * NS_MS));
+	/* Two ends that commit over a rail which passes nothing else would wait there for ever. */
+	if (!net_is_cut(m->src, m->r))
+		net_msg_at(m->src, m->r, m->bytes, m->len, at);
 }
 
 /* A control message leaves. */
 void lives_msg(unsigned int src, unsigned int r, const uint8_t *bytes, uint32_t len)
 {
-	uint32_t i = bagged % BAG;
+	struct bagged_msg *m = &bags[W.conn][bagged[W.conn] % BAG];
 
 	if (rnd_ppm(&W.g_life, W.foreign_ppm))
 		send_foreign(src, r, bytes, len);
 	if (!rnd_ppm(&W.g_life, W.bag_ppm))
 		return;
-	memcpy(bag[i].bytes, bytes, len);
-	bag[i].len = (uint8_t)len;
-	bag[i].src = (uint8_t)src;
-	bag[i].r = (uint8_t)r;
-	bagged++;
+	memcpy(m->bytes, bytes, len);
+	m->len = (uint8_t)len;
+	m->src = (uint8_t)src;
+	m->r = (uint8_t)r;
+	bagged[W.conn]++;
 	send_again();
 }
 
@@ -116,7 +119,7 @@ static bool can_renew(void)
 static void stragglers(uint32_t ppm)
 {
 	for (unsigned int r = 0; r < W.rails; r++)
-		rail_at(r)->late_ppm = ppm ? ppm : keep[r];
+		rail_at(r)->late_ppm = ppm ? ppm : keep[W.conn][r];
 }
 
 /* Both programs end their QPs, one a little later than the other. */
@@ -126,7 +129,7 @@ void lives_renew(unsigned int first)
 		return;
 	W.renewing = true;
 	for (unsigned int r = 0; r < W.rails; r++)
-		keep[r] = rail_at(r)->late_ppm;
+		keep[W.conn][r] = rail_at(r)->late_ppm;
 	stragglers(200000);
 	ev_add(W.now + rnd(&W.g_life) % NS_MS, EV_CLOSE, first, 0, 0);
 	ev_add(W.now + rnd(&W.g_life) % (5 * NS_MS), EV_CLOSE, 1 - first, 0, 0);
@@ -165,6 +168,7 @@ static void forget_connection(unsigned int h)
 	memcpy(me->missed_at, old.missed_at, sizeof(me->missed_at));
 	memcpy(me->probed, old.probed, sizeof(me->probed));
 	me->recv_mark = old.recv_mark;
+	me->joined = old.joined;
 	memcpy(me->veto, old.veto, sizeof(me->veto));
 	me->tombs = old.tombs;
 	memcpy(me->tomb_id, old.tomb_id, sizeof(me->tomb_id));
@@ -217,13 +221,34 @@ static void life_over(void)
 	for (unsigned int h = 0; h < HOSTS; h++)
 		W.host[h].cfg.conn = number(h);
 	ev_add(last + 1, EV_LIFE, 0, 0, LIFE_WORK);
-	for (uint32_t i = 0; i < 8 && bagged; i++)
+	for (uint32_t i = 0; i < 8 && bagged[W.conn]; i++)
 		send_again();
+}
+
+/* What lay in the SRQ before is never out of a NIC that is gone (S6): the program's modify fails,
+ * and both give up. */
+static void no_life(void)
+{
+	W.over = true;
+	for (unsigned int h = 0; h < HOSTS; h++) {
+		W.host[h].p.close_asked = W.host[h].p.closed = true;
+		W.host[h].c = NULL;
+		for (unsigned int r = 0; r < W.rails; r++)
+			qp_reset(&W.qp[h][r]);
+		srq_closed(h);
+	}
 }
 
 /* The program's QP is in RTS again. */
 static void life_qp(unsigned int h)
 {
+	if (W.host[h].cfg.srq && !srq_join(h, 0)) {
+		if (nic_dead(h, 0))
+			no_life();
+		else
+			ev_add(W.now + NS_MS, EV_LIFE, h, 0, LIFE_QP);
+		return;
+	}
 	host_live(h);
 	host_probes_known(h);
 	host_rts(h);
@@ -233,6 +258,8 @@ static void life_qp(unsigned int h)
 
 static void life_work(void)
 {
+	if (W.over)
+		return;
 	if (W.host[0].died || W.host[1].died) {
 		W.renewing = false;
 		return;
@@ -257,7 +284,7 @@ void lives_event(const struct ev *e)
 	switch ((enum life_step)e->x) {
 	case LIFE_OVER: life_over(); return;
 	case LIFE_QP:
-		if (!W.host[e->h].died)
+		if (!W.host[e->h].died && !W.over)
 			life_qp(e->h);
 		return;
 	case LIFE_WORK: life_work(); return;
@@ -266,9 +293,9 @@ void lives_event(const struct ev *e)
 
 void lives_setup(struct rng *g)
 {
-	bagged = 0;
+	bagged[W.conn] = 0;
 	W.life = 0;
-	W.renewing = false;
+	W.renewing = W.over = false;
 	W.foreign_ppm = rnd_below(g, 3) ? 0 : 200000;
 	W.bag_ppm = rnd_below(g, 2) ? 0 : 100000;
 	W.planned = rnd_below(g, 6) && !W.opt.planned ? PLANNED_NO

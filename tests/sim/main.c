@@ -29,6 +29,8 @@ static const char usage[] =
 	"  --no-fault NAME   without this kind of fault (repeat; --list-faults)\n"
 	"  --no-op N         without this opcode of libibverbs (repeat)\n"
 	"  --planned         each schedule moves the connection as planned, under atomics\n"
+	"  --srq             in each schedule receives come from SRQs, shared by some connections\n"
+	"  --conns N         at most N connections\n"
 	"  --lives           in each schedule both programs use their QPs again\n"
 	"  --one-nic         in each schedule the last rail is a second QP on the NICs of rail 0\n"
 	"  --huge            in each schedule WRITEs have up to 2^21 packets\n"
@@ -58,6 +60,10 @@ static void print_command(const struct options *o)
 		printf(" --one-nic");
 	if (o->lives)
 		printf(" --lives");
+	if (o->srq)
+		printf(" --srq");
+	if (o->conns_max)
+		printf(" --conns %u", o->conns_max);
 	for (i = 0; i < 32; i++)
 		if (o->no_ops & 1u << i)
 			printf(" --no-op %u", i);
@@ -71,11 +77,15 @@ static void print_failure(const struct options *o)
 
 	if (!o->trace)
 		tr_show(lines);
-	for (h = 0; h < HOSTS; h++)
-		if (W.host[h].c && shift_conn_dump(W.host[h].c, line, sizeof(line)) > 0)
-			printf("%c: %s\n", 'A' + h, line);
+	for (h = 0; h < HOSTS * conns; h++) {
+		const struct host *me = &worlds[h / HOSTS].host[h % HOSTS];
+
+		if (me->c && shift_conn_dump(me->c, line, sizeof(line)) > 0)
+			printf("%c%u: %s\n", 'A' + h % HOSTS, h / HOSTS, line);
+	}
+	srq_dump();
 	printf("seed %lu: VIOLATION after %lu events: %s\n", (unsigned long)o->seed,
-	       (unsigned long)W.steps, W.why);
+	       (unsigned long)worlds[0].steps, worlds[0].why);
 	print_command(o);
 }
 
@@ -117,6 +127,13 @@ static void shrink(struct options *o)
 		if (fails(&t))
 			*o = t;
 	}
+	for (n = 1; conns > 1 && n < conns; n++) {
+		struct options t = *o;
+
+		t.conns_max = n;
+		if (fails(&t))
+			*o = t;
+	}
 	for (n = 1; n < 120 && best == WRS; n++) {
 		struct options t = *o;
 
@@ -142,7 +159,7 @@ static bool run_range(uint64_t from, uint64_t to, uint64_t step)
 		if (!run_schedule(&o)) {
 			good = false;
 			if (keep_going) {
-				printf("seed %lu: %s\n", (unsigned long)o.seed, W.why);
+				printf("seed %lu: %s\n", (unsigned long)o.seed, worlds[0].why);
 				continue;
 			}
 			if (want_shrink)
@@ -289,6 +306,8 @@ static bool one_option(int c)
 	case 'H': opt.huge = true; return true;
 	case 'O': opt.one_nic = true; return true;
 	case 'i': opt.lives = true; return true;
+	case 'r': opt.srq = true; return true;
+	case 'n': opt.conns_max = (uint32_t)strtoul(optarg, NULL, 0); return true;
 	case 'k': want_shrink = true; return true;
 	case 'c': want_coverage = true; return true;
 	case 'q': quiet = true; return true;
@@ -311,6 +330,7 @@ static bool options(int argc, char **argv)
 		{"huge", 0, NULL, 'H'},	      {"one-nic", 0, NULL, 'O'},
 		{"shrink", 0, NULL, 'k'},     {"coverage", 0, NULL, 'c'},
 		{"help", 0, NULL, 'h'},	      {"list-faults", 0, NULL, 'L'},
+		{"srq", 0, NULL, 'r'},	      {"conns", 1, NULL, 'n'},
 		{"keep-going", 0, NULL, 'K'}, {NULL, 0, NULL, 0},
 	};
 	int c;

@@ -26,7 +26,7 @@ bool nic_dead(unsigned int h, unsigned int r)
 }
 
 /* Is everything from src on this rail lost? */
-static bool is_cut(unsigned int src, unsigned int r)
+bool net_is_cut(unsigned int src, unsigned int r)
 {
 	const struct rail *l = rail_at(r);
 
@@ -37,7 +37,7 @@ static bool dropped(const struct pkt *p)
 {
 	const struct dirfault *f = &rail_at(p->r)->dir[p->src];
 
-	if (is_cut(p->src, p->r) || rnd_ppm(&W.g_net, f->loss_ppm))
+	if (net_is_cut(p->src, p->r) || rnd_ppm(&W.g_net, f->loss_ppm))
 		return true;
 	if ((f->ackdrop || f->qp_acks) && p->type != PK_REQ)
 		return true;
@@ -152,7 +152,7 @@ void net_send_msg(unsigned int src, unsigned int r, const uint8_t *bytes, uint32
 	struct rail *l = rail_at(r);
 
 	lives_msg(src, r, bytes, len);
-	if (is_cut(src, r) || rnd_ppm(&W.g_net, l->dir[src].loss_ppm + W.ctl_loss_ppm))
+	if (net_is_cut(src, r) || rnd_ppm(&W.g_net, l->dir[src].loss_ppm + W.ctl_loss_ppm))
 		return;
 	if (rnd_ppm(&W.g_net, l->dup_ppm))
 		net_msg_at(src, r, bytes, len, late() + (rnd(&W.g_net) & 0xffffff));
@@ -169,7 +169,7 @@ bool net_probe(unsigned int src, unsigned int r)
 {
 	const struct dirfault *there = &rail_at(r)->dir[src], *back = &rail_at(r)->dir[1 - src];
 
-	if (is_cut(src, r) || is_cut(1 - src, r) || back->ackdrop)
+	if (net_is_cut(src, r) || net_is_cut(1 - src, r) || back->ackdrop)
 		return false;
 	if (there->bigdrop && there->bigger < rail_at(r)->mtu / CELL)
 		return false;
@@ -194,6 +194,10 @@ void net_setup(struct rng *g)
 	if (W.opt.one_nic || W.opt.seed % 8 == 5) {
 		W.rails -= W.opt.seed / 8 % 2 ? W.rails - 2 : 0; /* hosts with one NIC */
 		W.second_qp = W.rails - 1;
+	}
+	if (W.conn) { /* on the same NICs */
+		W.rails = worlds[0].rails;
+		W.second_qp = worlds[0].second_qp;
 	}
 	for (i = 0; i < W.rails; i++) {
 		struct rail *l = rail_at(i);

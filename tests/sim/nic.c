@@ -106,7 +106,9 @@ void qp_fatal(struct qp *q, uint32_t status)
 	tr(q->h, "nic: rail %lu epoch %lu: fatal, status %lu, %lu WRs outstanding", q->r, q->epoch,
 	   status, q->sq_pi - q->sq_ci);
 	W.host[q->h].access_nak |= status == SHIFT_WC_REM_ACCESS_ERR;
-	W.host[q->h].rnr_exhausted |= status == SHIFT_WC_RNR_RETRY_EXC_ERR;
+	/* With an SRQ there is always one, but perhaps on another NIC (doc/srq.md, S14). */
+	W.host[q->h].rnr_exhausted |= status == SHIFT_WC_RNR_RETRY_EXC_ERR &&
+				      !W.host[1 - q->h].cfg.srq;
 	rail_at(q->r)->hurt_at = W.now;
 	if (q->sq_ci != q->sq_pi)
 		send_cqe(q, &q->sq[q->sq_ci++ % SQ_MAX], status);
@@ -126,6 +128,7 @@ void qp_modify_err(struct qp *q)
 	q->leak = (uint8_t)rnd_below(&W.g_nic, 2);
 	q->drained_at = W.now + rnd_range(&W.g_nic, 1, 60) * NS_US;
 	flush_sends(q);
+	srq_stale(q);
 	ev_add(q->drained_at, EV_DRAINED, q->h, q->r, q->epoch);
 }
 
@@ -135,8 +138,8 @@ void qp_reset(struct qp *q)
 	q->state = QP_RESET;
 	q->leak = 0;
 	q->sq_ci = q->sq_pi;
-	if (!W.host[q->h].cfg.srq)
-		q->rq_ci = q->rq_pi;
+	q->rq_ci = q->rq_pi;
+	srq_cut(q, false);
 }
 
 /* RESET -> INIT -> RTR -> RTS */
@@ -148,8 +151,7 @@ void qp_arm(struct qp *q, uint32_t epoch, uint32_t tx_psn, uint32_t rx_psn)
 	q->mtu = rail_at(q->r)->mtu;
 	q->sq_pi = q->sq_ci = q->sq_si = q->sq_k = 0;
 	q->una = q->snd = q->snd_max = q->posted = 0;
-	if (!W.host[q->h].cfg.srq)
-		q->rq_pi = q->rq_ci = 0;
+	q->rq_pi = q->rq_ci = 0;
 	q->rx = q->msg_off = q->atomics = 0;
 	q->tx_psn = tx_psn;
 	q->rx_psn = rx_psn;
@@ -158,6 +160,7 @@ void qp_arm(struct qp *q, uint32_t epoch, uint32_t tx_psn, uint32_t rx_psn)
 	q->rnr = W.rnr_retry;
 	q->rnr_until = 0;
 	q->nak_sent = q->tx_armed = q->rto_armed = q->ack_armed = q->retried = false;
+	q->rnr_inf = q->after_rnr = false;
 }
 
 /* Does rq_psn say what was executed, behind the barrier? */
@@ -360,6 +363,8 @@ static bool can_send(const struct qp *q)
 	if (q->state != QP_RTS || q->sq_si == q->sq_pi || W.now < q->rnr_until)
 		return false;
 	if (q->snd - q->una >= WINDOW || nic_dead(q->h, q->r))
+		return false;
+	if (q->after_rnr && q->sq_si != q->sq_ci) /* what comes behind would be in vain */
 		return false;
 	return !must_wait(q, &q->sq[q->sq_si % SQ_MAX]) &&
 	       !too_many_reads(q, &q->sq[q->sq_si % SQ_MAX]);
@@ -581,11 +586,14 @@ void qp_ack(struct qp *q, const struct pkt *p)
 		advance(q, q->una + d);
 		if (q->una != una + d)
 			return; /* of a response before it that was lost it is an implied NAK */
-		if (W.rnr_retry != 7 && q->rnr-- == 0) {
+		if (W.rnr_retry != 7 && !q->rnr_inf && q->rnr-- == 0) {
 			qp_fatal(q, SHIFT_WC_RNR_RETRY_EXC_ERR);
 			return;
 		}
-		q->rnr_until = W.now + rnd_range(&W.g_nic, 10, 300) * NS_US;
+		/* min_rnr_timer of the peer: half a turn of an SRQ at most (S16) */
+		q->after_rnr = W.host[1 - q->h].cfg.srq;
+		q->rnr_until = W.now + rnd_range(&W.g_nic, 10, 300) * NS_US *
+					       (W.host[1 - q->h].cfg.srq ? 3 : 1);
 		rewind_to_una(q);
 	} else {
 		advance(q, q->una + d);
@@ -595,8 +603,10 @@ void qp_ack(struct qp *q, const struct pkt *p)
 		    (is_atomic(w->wr.opcode) || w->wr.opcode == SHIFT_OP_READ))
 			take_response(q, p);
 	}
-	if (q->una != una)
+	if (q->una != una) {
 		q->rnr = W.rnr_retry;
+		q->after_rnr = false;
+	}
 	if (q->una != una || p->type == PK_NAK_RNR)
 		rto_start(q);
 	kick(q);

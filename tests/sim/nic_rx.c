@@ -70,8 +70,10 @@ void qp_drained(struct qp *q)
 	if (q->state != QP_ERR || nic_dead(q->h, q->r))
 		return;
 	q->leak = 0;
-	if (W.host[q->h].cfg.srq)
-		return; /* an SRQ does not flush */
+	if (W.host[q->h].cfg.srq) { /* an SRQ does not flush, but for what was taken */
+		srq_cut(q, true);
+		return;
+	}
 	q->rq_ci = q->rq_pi;
 	if (q->r && rnd_below(&W.g_nic, 2)) /* on rail 0 they would make it not clean */
 		ev_add(W.now + rnd(&W.g_nic) % (40 * NS_MS), EV_FLUSH, q->h, q->r,
@@ -140,20 +142,15 @@ static void duplicate(struct qp *q, const struct pkt *p)
 	}
 }
 
-/* With an SRQ all QPs of the host take from one queue, which is kept in rail 0's. */
-static struct qp *rq_of(struct qp *q)
-{
-	return W.host[q->h].cfg.srq ? &W.qp[q->h][0] : q;
-}
-
-/* Takes a receive for this packet? false: none is there, RNR. */
-static bool need_recv(struct qp *q, const struct pkt *p)
+/* The receive of this packet. It is taken from an SRQ when the message needs it. false: none is
+ * there, RNR. */
+static bool has_recv(struct qp *q, const struct pkt *p)
 {
 	bool send = p->op == SHIFT_OP_SEND || p->op == SHIFT_OP_SEND_IMM;
 
 	if (!(send && p->first) && !(p->op == SHIFT_OP_WRITE_IMM && p->last))
 		return true;
-	return rq_of(q)->rq_ci != rq_of(q)->rq_pi;
+	return W.host[q->h].cfg.srq ? srq_take(q) : q->rq_ci != q->rq_pi;
 }
 
 static uint64_t scatter_addr(const struct rqe *e, uint32_t cell)
@@ -172,10 +169,12 @@ static uint64_t scatter_addr(const struct rqe *e, uint32_t cell)
 
 static void place(struct qp *q, const struct pkt *p)
 {
-	const struct rqe *e = &rq_of(q)->rq[rq_of(q)->rq_ci % RQ_MAX];
+	const struct rqe *e = q->holds ? &q->held.e : &q->rq[q->rq_ci % RQ_MAX];
 	bool send = p->op == SHIFT_OP_SEND || p->op == SHIFT_OP_SEND_IMM;
 	uint32_t i;
 
+	if (send && W.host[q->h].cfg.srq && !srq_may_write(q))
+		return;
 	for (i = 0; i < p->cells; i++) {
 		uint64_t a = send ? scatter_addr(e, q->msg_off + i) : p->addr + (uint64_t)i * CELL;
 
@@ -191,9 +190,8 @@ static void place(struct qp *q, const struct pkt *p)
 
 static void recv_done(struct qp *q, const struct pkt *p)
 {
-	const struct rqe *e = &rq_of(q)->rq[rq_of(q)->rq_ci++ % RQ_MAX];
 	struct cqe c = {
-		.wr_id = e->wr_id,
+		.wr_id = W.host[q->h].cfg.srq ? srq_executed(q) : q->rq[q->rq_ci++ % RQ_MAX].wr_id,
 		.byte_len = p->len,
 		.epoch = q->epoch,
 		.seq = p->seq,
@@ -271,7 +269,7 @@ void qp_request(struct qp *q, const struct pkt *p)
 			qp_modify_err(q);
 			q->leak = 0;
 		}
-	} else if (!need_recv(q, p)) {
+	} else if (!has_recv(q, p)) {
 		if (q->state == QP_RTS)
 			answer(q, PK_NAK_RNR, p->psn);
 	} else {

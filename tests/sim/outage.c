@@ -112,6 +112,9 @@ static bool waits(unsigned int h)
 	/* An atomic may wait for a rail that is not healthy. */
 	if (W.apart[0] || W.apart[1])
 		return false;
+	/* Its SRQ may have none on that NIC for a while (S9, S16, S18). */
+	if (peer->cfg.srq && p->nexec < p->posted && p->wr[p->nexec].two_sided)
+		return false;
 	/* The peer's program has no receive for the next message. */
 	return !(p->nexec < p->posted && p->wr[p->nexec].two_sided &&
 		 peer->p.recv_posted <= p->two_exec);

@@ -78,8 +78,8 @@ void post_tag(unsigned int h, const struct qp *q, const struct cqe *c, struct sh
 		.rail = q->r,
 		.is_recv = is_recv(me, q, c),
 	};
-	if (me->cfg.srq && c->is_recv) { /* the library has no way for them yet (V17) */
-		sc->epoch = c->epoch;
+	if (me->cfg.srq && c->is_recv) { /* its id tells that (doc/srq.md, S13) */
+		sc->epoch = me->armed_epoch[q->r];
 		sc->is_recv = true;
 	}
 	if (sc->is_recv != c->is_recv)
@@ -110,7 +110,8 @@ void post_count(unsigned int h, const struct cqe *c)
 		check_no_action(h);
 		me->counts = true;
 	}
-	prog_wc(h, &wc, c);
+	if (!me->cfg.srq || !c->is_recv || srq_completed(h, &W.qp[h][0], &wc, true))
+		prog_wc(h, &wc, c);
 }
 
 /* --- sends ------------------------------------------------------------------------------------ */
@@ -285,8 +286,6 @@ bool host_recv(unsigned int h, const struct shift_recv_wr *wr)
 	bool refused = false;
 	int rail, rc;
 
-	if (me->cfg.srq) /* belongs to no QP: the core does not see it */
-		return !qp_post_recv(&W.qp[h][0], wr);
 	rc = shift_conn_post_recv(me->c, wr, &rail);
 	if (!rc && rail != SHIFT_HELD) {
 		bool dead = host_silent(h, (unsigned int)rail) || W.qp[h][rail].state == QP_RESET;

@@ -216,7 +216,7 @@ static void arm_recv(unsigned int h)
 	struct host *me = &W.host[h];
 	struct rng *g = &W.g_prog[h];
 
-	if (me->recv_armed || over(h))
+	if (me->recv_armed || over(h) || me->cfg.srq) /* srq.c posts to an SRQ */
 		return;
 	me->recv_armed = true;
 	ev_add(W.now + (rnd_ppm(g, me->p.late_ppm) ? rnd(g) % (2 * NS_MS) : rnd_below(g, 20000)),
@@ -295,9 +295,11 @@ static void recv_wc(unsigned int h, const struct shift_wc *wc, const struct cqe 
 {
 	struct prog *p = &W.host[h].p, *peer = &W.host[1 - h].p;
 	const struct ref_wr *w;
+	uint64_t buf = W.host[h].cfg.srq ? srq_buffer(h, wc->wr_id)
+					 : addr_of(h, M_RCV, p->recv_done, 0);
 	uint32_t i, seq;
 
-	if (wc->wr_id != p->recv_done)
+	if (!W.host[h].cfg.srq && wc->wr_id != p->recv_done)
 		violation("%c: receive %lu completes, %u is next", 'A' + h,
 			  (unsigned long)wc->wr_id, p->recv_done);
 	p->recv_done++;
@@ -324,7 +326,7 @@ static void recv_wc(unsigned int h, const struct shift_wc *wc, const struct cqe 
 	if (c && w->op != SHIFT_OP_SEND && c->imm != w->imm)
 		violation("%c: receive %u has a wrong immediate", 'A' + h, p->recv_done - 1);
 	for (i = 0; w->op != SHIFT_OP_WRITE_IMM && i < cells_of(w->len); i++)
-		if (*cell_at(addr_of(h, M_RCV, p->recv_done - 1, i)) != stamp(1 - h, seq, i)) {
+		if (*cell_at(buf + (uint64_t)i * CELL) != stamp(1 - h, seq, i)) {
 			violation("%c: message %u has a wrong payload in cell %u", 'A' + h, seq, i);
 			break;
 		}
@@ -485,6 +487,8 @@ void prog_setup(unsigned int h, struct rng *g)
 	uint32_t i, sum = 0;
 
 	p->total = 20 + rnd_below(g, 100);
+	if (conns > 1) /* they have as much to do as one alone, and wait for each other */
+		p->total = 8 + p->total / conns;
 	if (W.opt.wrs_max && p->total > W.opt.wrs_max)
 		p->total = W.opt.wrs_max;
 	p->err_from = UINT32_MAX;
@@ -516,6 +520,11 @@ void prog_setup(unsigned int h, struct rng *g)
 		p->mix[SHIFT_OP_WRITE] += W.opt.no_ops & 1 ? 0 : 20;
 		p->big_ppm = 1000000;
 	}
+	if (W.host[1 - h].cfg.srq &&
+	    rnd_below(g, 4)) { /* the same of SENDs, which hold a receive */
+		p->mix[SHIFT_OP_SEND] += W.opt.no_ops & 1u << SHIFT_OP_SEND ? 0 : 30;
+		p->big_ppm = 700000;
+	}
 	p->late_ppm = rnd_below(g, 2) ? 0 : rnd_below(g, 600000);
 	p->bad_ppm = rnd_below(g, 50) ? 0 : 30000;
 	p->refuse_ppm = rnd_below(g, 8) ? 0 : 20000;
@@ -527,6 +536,7 @@ void prog_setup(unsigned int h, struct rng *g)
 
 void prog_start(unsigned int h)
 {
-	recv(h);
+	if (!W.host[h].cfg.srq)
+		recv(h);
 	arm_post(h, rnd_below(&W.g_prog[h], 100000));
 }

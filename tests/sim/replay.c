@@ -11,9 +11,10 @@
 
 #include "tests/sim/sim.h"
 
-struct world W;
+struct world worlds[CONNS], *wp = worlds;
+uint32_t conns = 1;
 struct tally T;
-uint8_t mem[HOSTS][M_REGIONS][SLOTS * SLOT_BYTES] __attribute__((aligned(4096)));
+uint8_t mem[CONNS][HOSTS][M_REGIONS][SLOTS * SLOT_BYTES] __attribute__((aligned(4096)));
 static uint32_t seqs, recvs, down_status;
 static const char *file;
 static unsigned int line_no;
@@ -79,6 +80,36 @@ const char *fault_name(unsigned int k)
 void fault_inside(const struct pkt *p)
 {
 	(void)p;
+}
+
+/* No trace has an SRQ. */
+bool srq_take(struct qp *q)
+{
+	(void)q;
+	return false;
+}
+
+bool srq_may_write(const struct qp *q)
+{
+	(void)q;
+	return false;
+}
+
+uint64_t srq_executed(struct qp *q)
+{
+	(void)q;
+	return 0;
+}
+
+void srq_cut(struct qp *q, bool stopped)
+{
+	(void)q;
+	(void)stopped;
+}
+
+void srq_stale(struct qp *q)
+{
+	(void)q;
 }
 
 void host_poll_soon(unsigned int h, uint64_t at)

@@ -32,6 +32,13 @@ void report_tally(double secs)
 	printf("%lu WRs (%.1f %% posted in runs), %lu receives, %lu packets\n",
 	       (unsigned long)T.wrs, 100 * (double)T.fast_posts / (double)(T.wrs ? T.wrs : 1),
 	       (unsigned long)T.recvs, (unsigned long)T.packets);
+	printf("%.1f %% with SRQs", 100 * (double)T.srqs / n);
+	if (T.srqs)
+		printf(" (%.1f connections each):", (double)T.conns / (double)T.srqs);
+#define SHOW_SRQ(name) printf(T.srqs ? " " #name " %lu" : "", (unsigned long)T.srq.name);
+	SHIFT_SRQ_STATS(SHOW_SRQ)
+#undef SHOW_SRQ
+	printf("\n");
 #define SHOW(name) printf("  %-18s %lu\n", #name, (unsigned long)T.stats.name);
 	SHIFT_STATS(SHOW)
 #undef SHOW

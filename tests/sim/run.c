@@ -7,10 +7,11 @@
 #define STEPS_MAX	1000000u
 #define CORE_EVENTS_MIN 300u /* an idle connection is probed until it has had as many */
 
-struct world W;
+struct world worlds[CONNS], *wp = worlds;
+uint32_t conns = 1;
 struct tally T;
-uint8_t mem[HOSTS][M_REGIONS][SLOTS * SLOT_BYTES] __attribute__((aligned(4096)));
-static uint8_t conn_mem[HOSTS][1u << 18] __attribute__((aligned(64)));
+uint8_t mem[CONNS][HOSTS][M_REGIONS][SLOTS * SLOT_BYTES] __attribute__((aligned(4096)));
+static uint8_t conn_mem[CONNS][HOSTS][1u << 18] __attribute__((aligned(64)));
 
 /* The rest is written before it is read: sources when a WR is made. What an earlier life or
  * schedule left there has another salt. */
@@ -73,7 +74,6 @@ static void configs(struct rng *g)
 		c->side = (uint8_t)(h ^ swap);
 		c->sq_sig_all = rnd_below(g, 8) == 0;
 		c->srq = rnd_below(g, 12) == 0;
-
 		c->exactly_once = true;
 		c->lost_atomic_continue = cont;
 		c->confirmed = confirmed;
@@ -114,7 +114,7 @@ void host_live(unsigned int h)
 			q->state = QP_RESET;
 	}
 	W.qp[h][0].retry_inf = me->retry_inf;
-	me->c = shift_conn_init(conn_mem[h], sizeof(conn_mem[h]), &me->cfg, W.now);
+	me->c = shift_conn_init(conn_mem[W.conn][h], sizeof(conn_mem[W.conn][h]), &me->cfg, W.now);
 	if (!me->c)
 		violation("shift_conn_init refuses the configuration");
 	else
@@ -136,15 +136,21 @@ void host_setup(unsigned int h, struct rng *g)
 		      : x < 18 ? NIC_LAG
 		      : x < 19 ? NIC_IRDMA
 			       : NIC_STALE;
+	if (W.conn)
+		me->flavour = worlds[0].host[h].flavour; /* the same NICs */
 	me->recv_mark = rnd_below(g, 2) && !cfg.srq ? rnd(g) | 1ull << 63 : 0;
 	me->tick_at = me->poll_at = UINT64_MAX;
 	for (r = 0; r < RAILS; r++) {
 		W.qp[h][r].h = (uint8_t)h;
 		W.qp[h][r].r = (uint8_t)r;
+		W.qp[h][r].holds = W.qp[h][r].lost = false;
+		W.qp[h][r].stale_id = 0;
 		if (r < W.rails && rail_at(r) == &W.rail[r])
 			ev_add(W.now + rnd_below(g, 5000000), EV_PROBE, h, r, 0);
 	}
 	me->retry_inf = rnd_below(g, 3) == 0;
+	if (me->cfg.srq)
+		srq_join(h, 0);
 	host_live(h);
 }
 
@@ -158,21 +164,36 @@ static void apart_setup(uint64_t seed)
 		W.apart[h] = some ? rnd_below(&g, 1u << W.rails) & ~1u : 0;
 }
 
-static void world_setup(const struct options *o)
+/* All connections of a host are on its SRQ. */
+static void on_srqs(const struct options *o, uint32_t conn)
+{
+	if (!conn)
+		srq_setup(o);
+	for (uint32_t h = 0; h < HOSTS; h++) {
+		struct shift_conn_cfg *c = &W.host[h].cfg;
+
+		c->srq = worlds[0].host[h].cfg.srq;
+		c->rq_cap = c->srq ? 0 : c->rq_cap;
+	}
+}
+
+static void world_setup(const struct options *o, uint32_t conn)
 {
 	struct rng g;
 	uint32_t h;
 
+	wp = &worlds[conn];
 	W.opt = *o;
+	W.conn = conn;
 	W.now = W.seq = W.steps = W.core_events = W.packets = W.fast_posts = W.writes_again =
 		W.tr_n = 0;
 	W.heap_n = W.faults = W.second_left = 0;
 	W.inside = FAULT_MAX;
-	W.started = W.calm = W.failed = W.second = W.silence = false;
+	W.started = W.calm = W.calm_due = W.failed = W.second = W.silence = false;
 	W.all_cut_from = W.all_cut_until = W.changed_at = 0;
 	memset(W.rail, 0, sizeof(W.rail));
 	memset(W.fault, 0, sizeof(W.fault));
-	streams(o->seed, &g);
+	streams(o->seed + conn * 0x1000000000ull, &g);
 	lives_setup(&W.g_life);
 	run_memory();
 	W.huge = rnd_below(&g, 40) == 0 || o->huge;
@@ -188,6 +209,7 @@ static void world_setup(const struct options *o)
 	if (W.planned)
 		W.rto_ns += 8 * NS_MS;
 	configs(&g);
+	on_srqs(o, conn);
 	apart_setup(o->seed);
 	for (h = 0; h < HOSTS; h++) {
 		host_setup(h, &g);
@@ -279,6 +301,7 @@ static bool of_the_past(const struct ev *e)
 	case EV_FAULT:
 	case EV_HEAL:
 	case EV_CALM:
+	case EV_SRQ:
 	case EV_PEERDEAD: return false;
 	default: return e->life != W.life;
 	}
@@ -321,33 +344,25 @@ static void dispatch(const struct ev *e)
 	case EV_CALM: fault_event(e); break;
 	case EV_START: start(); break;
 	case EV_LIFE: lives_event(e); break;
+	case EV_SRQ: srq_event(e); break;
 	default: host_event(e); break;
 	}
 }
 
-static void tally(void)
+/* What a connection adds. */
+static void tally_conn(void)
 {
 	struct shift_conn_stats *sum = &T.stats;
-	uint32_t h;
-	bool switched = false, cut = false;
 
-	T.schedules++;
-	T.events += W.steps;
-	T.core_events += W.core_events;
 	T.packets += W.packets;
 	T.fast_posts += W.fast_posts;
 	T.writes_again += W.writes_again;
-	T.few += W.core_events < 300;
-	if (!T.core_events_min || W.core_events < T.core_events_min)
-		T.core_events_min = W.core_events;
-	for (h = 0; h < HOSTS; h++) {
+	for (uint32_t h = 0; h < HOSTS; h++) {
 		const struct shift_conn_stats *s;
 
 		if (!W.host[h].c)
 			continue;
 		s = shift_conn_stats(W.host[h].c);
-		switched |= s->switches > 0;
-		cut |= s->trimmed > 0;
 		T.wrs += W.host[h].p.posted;
 		T.recvs += W.host[h].p.recv_done;
 		T.ended[W.host[h].reason]++;
@@ -355,12 +370,56 @@ static void tally(void)
 		SHIFT_STATS(ADD)
 #undef ADD
 	}
-	T.switched += switched;
-	T.second += W.second;
-	T.cut += cut;
-	T.huge += W.huge;
-	T.lives += W.life > 0;
-	T.plan_met_atomics += W.plan_met_atomics;
+}
+
+static bool was_so(bool (*one)(const struct shift_conn_stats *s))
+{
+	for (uint32_t i = 0; i < conns * HOSTS; i++) {
+		const struct host *me = &worlds[i / HOSTS].host[i % HOSTS];
+
+		if (me->c && one(shift_conn_stats(me->c)))
+			return true;
+	}
+	return false;
+}
+
+static bool has_switched(const struct shift_conn_stats *s)
+{
+	return s->switches > 0;
+}
+
+static bool has_trimmed(const struct shift_conn_stats *s)
+{
+	return s->trimmed > 0;
+}
+
+static void tally(void)
+{
+	uint64_t core_events = 0;
+	bool second = false, huge = false, lives = false, plan = false;
+
+	for (uint32_t i = 0; i < conns; i++) {
+		wp = &worlds[i];
+		tally_conn();
+		core_events += W.core_events;
+		second |= W.second;
+		huge |= W.huge;
+		lives |= W.life > 0;
+		plan |= W.plan_met_atomics;
+	}
+	wp = worlds;
+	T.schedules++;
+	T.events += W.steps;
+	T.core_events += core_events;
+	T.few += core_events < 300;
+	if (!T.core_events_min || core_events < T.core_events_min)
+		T.core_events_min = core_events;
+	T.switched += was_so(has_switched);
+	T.second += second;
+	T.cut += was_so(has_trimmed);
+	T.huge += huge;
+	T.lives += lives;
+	T.plan_met_atomics += plan;
 }
 
 /* A QP with retry_cnt 7 on rail 0, which its atomics bar from leaving: so it does without us. */
@@ -384,32 +443,100 @@ static bool hangs_as_stock(void)
 	return atomics_hang() || run_refused(0) || run_refused(1);
 }
 
+/* The connection whose event is next is W from here on. false: there is none. */
+static bool next_event(struct ev *e)
+{
+	const struct world *first = NULL;
+
+	for (uint32_t i = 0; i < conns; i++)
+		if (worlds[i].heap_n && (!first || worlds[i].heap[0].at < first->heap[0].at))
+			first = &worlds[i];
+	if (!first)
+		return false;
+	wp = &worlds[first - worlds];
+	ev_pop(e);
+	for (uint32_t i = 0; i < conns; i++)
+		worlds[i].now = e->at;
+	worlds[0].steps++;
+	return true;
+}
+
+/* Nothing is to be awaited of it. */
+static bool conn_is_done(const struct world *w)
+{
+	struct world *back = wp;
+	bool done;
+
+	wp = &worlds[w - worlds];
+	done = W.over ||
+	       (W.started && W.calm && !W.renewing && prog_done(0) && prog_done(1) &&
+		(W.core_events >= CORE_EVENTS_MIN / conns || W.now > W.calm_at + NS_MS * 1000));
+	wp = back;
+	return done;
+}
+
+static bool all_are_done(void)
+{
+	for (uint32_t i = 0; i < conns; i++)
+		if (!conn_is_done(&worlds[i]))
+			return false;
+	return true;
+}
+
+/* Long after calm. true: as stock verbs would. */
+static bool may_hang(void)
+{
+	for (uint32_t i = 0; i < conns; i++) {
+		if (conn_is_done(&worlds[i]))
+			continue;
+		wp = &worlds[i];
+		if (hangs_as_stock())
+			return true;
+		violation("hang: A %s, B %s, long after calm", prog_done(0) ? "done" : "waits",
+			  prog_done(1) ? "done" : "waits");
+	}
+	return false;
+}
+
+static void worlds_setup(const struct options *o)
+{
+	world_setup(o, 0);
+	for (uint32_t i = 1; i < conns; i++)
+		world_setup(o, i);
+	wp = worlds;
+	srq_start();
+}
+
+static void end_of_schedule(const struct options *o)
+{
+	for (uint32_t i = 0; i < conns && !W.failed && !o->steps; i++) {
+		wp = &worlds[i];
+		ref_end();
+	}
+	wp = worlds;
+	if (!W.failed && !o->steps)
+		srq_end();
+	if (!W.failed)
+		tally();
+}
+
 bool run_schedule(const struct options *o)
 {
 	struct ev e;
 
-	world_setup(o);
-	while (!W.failed && ev_pop(&e)) {
-		W.now = e.at;
-		W.steps++;
+	worlds_setup(o);
+	while (!W.failed && next_event(&e)) {
 		dispatch(&e);
 		ref_step();
-		if (o->steps && W.steps >= o->steps)
+		if (o->steps && worlds[0].steps >= o->steps)
 			break;
-		if (W.steps > STEPS_MAX)
-			violation("livelock: %u events and no end", STEPS_MAX);
-		if (W.started && W.calm && !W.renewing && prog_done(0) && prog_done(1) &&
-		    (W.core_events >= CORE_EVENTS_MIN || W.now > W.calm_at + NS_MS * 1000))
+		if (worlds[0].steps > STEPS_MAX * conns)
+			violation("livelock: %u events and no end", STEPS_MAX * conns);
+		if (W.calm && all_are_done())
 			break;
-		if (W.calm && W.now > W.calm_at + 3 * W.host[0].cfg.giveup_ns && hangs_as_stock())
+		if (W.calm && W.now > W.calm_at + 3 * W.host[0].cfg.giveup_ns && may_hang())
 			return !W.failed;
-		if (W.calm && W.now > W.calm_at + 3 * W.host[0].cfg.giveup_ns)
-			violation("hang: A %s, B %s, long after calm",
-				  prog_done(0) ? "done" : "waits", prog_done(1) ? "done" : "waits");
 	}
-	if (!W.failed && !o->steps)
-		ref_end();
-	if (!W.failed)
-		tally();
-	return !W.failed;
+	end_of_schedule(o);
+	return !worlds[0].failed;
 }

@@ -2,7 +2,9 @@
 /*
  * Deterministic simulator of two hosts, their NICs and the rails between them, around the real
  * object files of lib/core. One schedule is a function of its seed and options alone: no clock, no
- * allocation, no address matters. Everything lives in one static world, W.
+ * allocation, no address matters. Everything of a connection lives in a static world, W. Several
+ * connections have as many worlds, with the same NICs and the same time: W is the one whose event
+ * it is. What they share besides are the SRQs (srq.c).
  *
  * Memory is real (the core copies inline payloads), but only the first word of each 64-byte cell
  * means something: a stamp that names the WR and the cell. So a packet of 1 KB costs 16 words, and
@@ -13,8 +15,10 @@
 
 #include "lib/core/conn.h"
 #include "lib/core/fast.h"
+#include "lib/core/srq.h"
 
 #define HOSTS	     2
+#define CONNS	     6u
 #define RAILS	     4
 #define CELL	     64u
 #define SLOTS	     64u
@@ -99,7 +103,16 @@ enum ev_type {
 	EV_PEERDEAD, /* shift-kvd says that the peer's process is gone */
 	EV_START,    /* workload begins */
 	EV_LIFE,     /* x: enum life_step of the next life */
+	EV_SRQ,	     /* x: enum srq_step */
 	EV_TYPES
+};
+
+enum srq_step {
+	SRQ_POSTS,  /* the program posts to its SRQ */
+	SRQ_DRAINS, /* the drainer of a NIC takes some, or ends */
+	SRQ_TICK,   /* deadline of the books */
+	SRQ_EVICTS, /* QPs are asked to leave a NIC */
+	SRQ_BURIES, /* the program destroys what is over */
 };
 
 enum life_step {
@@ -142,6 +155,12 @@ struct rqe {
 	struct shift_sge sge[SGES];
 };
 
+/* In an SRQ: which buffer of the program that really is, and of which posting. */
+struct posting {
+	struct rqe e;
+	uint32_t buf, turn;
+};
+
 struct cqe {
 	uint64_t wr_id;
 	uint64_t visible_at; /* the write of the CQE may lag behind rq_psn */
@@ -156,7 +175,7 @@ struct cqe {
 
 struct qp {
 	uint8_t h, r, state, leak;
-	bool tx_armed, rto_armed, ack_armed, nak_sent, retry_inf;
+	bool tx_armed, rto_armed, ack_armed, nak_sent, retry_inf, rnr_inf, after_rnr;
 	bool retried;	/* a NAK has made it send again, and nothing has moved since */
 	uint32_t epoch; /* armed for: only the oracle and the glue look at it */
 	uint32_t mtu;	/* bytes */
@@ -175,6 +194,10 @@ struct qp {
 	uint32_t placed_seq,
 		placed_cells; /* the newest payload was of that WR, up to there: for the oracle */
 	uint64_t drained_at;
+	bool holds; /* has taken a receive from an SRQ */
+	bool lost;  /* and dropped it; not in the books yet */
+	struct posting held;
+	uint64_t stale_id; /* receive of a message that was cut, to be named by a later error */
 	struct {
 		uint32_t psn;
 		uint64_t val;
@@ -262,6 +285,8 @@ struct fence_op {
 
 struct arm_op {
 	bool busy;
+	bool armed;	/* for its epoch: waits for a receive in its SRQ */
+	uint64_t until; /* it waits for its SRQ no longer; 0: it does not */
 	uint32_t epoch, tx_psn, rx_psn;
 };
 
@@ -368,6 +393,8 @@ struct host {
 	uint32_t tomb_id[LIVES];
 	struct shift_tombstone tomb[LIVES];
 	bool was_hung[RAILS]; /* a fence hung there: its QP may have lived on */
+	uint8_t joined;	      /* mask of rails: is live there, say the books of its SRQ */
+	uint8_t recv_flushed; /* likewise: a flush has named its receive */
 	uint64_t stop_until, bg_until, app_until;
 	uint64_t tick_at, poll_at;
 	bool rts; /* the core knows that the program's QP is in RTS */
@@ -432,6 +459,7 @@ struct fault {
 	uint64_t ns;
 	uint32_t arg;
 	bool inside; /* begins in the middle of a message */
+	bool copied; /* the other connections have it, too */
 };
 #define FAULT_MAX 24
 
@@ -443,7 +471,8 @@ struct options {
 	uint32_t no_faults; /* mask of fault kinds */
 	uint32_t no_ops;    /* mask of enum shift_opcode */
 	uint32_t wrs_max;   /* 0: no limit */
-	bool planned, lives, one_nic;
+	bool planned, lives, one_nic, srq;
+	uint32_t conns_max; /* 0: no limit */
 	bool trace;
 	bool huge; /* WRITEs of up to 2^21 packets in every schedule */
 };
@@ -454,6 +483,8 @@ struct tally { /* of many schedules */
 	uint64_t lives;		   /* schedules with a second life */
 	uint64_t pause_ppm[2],
 		pause_seed[2]; /* the longest pause, of its bound: switching, ACTIVE */
+	uint64_t srqs, conns;  /* schedules with SRQs, connections in them */
+	struct shift_srq_stats srq;
 	uint64_t fault[FK_COUNT], ended[SHIFT_R_COUNT], wrs, recvs, packets, fast_posts,
 		writes_again;
 	struct shift_conn_stats stats;
@@ -462,12 +493,13 @@ struct tally { /* of many schedules */
 struct trace_rec {
 	uint64_t at;
 	const char *fmt;
-	uint8_t h;
+	uint8_t h, conn;
 	uint64_t a[4];
 };
 
 struct world {
 	struct options opt;
+	uint32_t conn; /* its number */
 	uint64_t now, seq, steps, core_events;
 	struct ev heap[HEAP_MAX];
 	uint32_t heap_n;
@@ -477,6 +509,7 @@ struct world {
 	uint32_t plan_late_ppm; /* PREPARE and READY that come up to 2 s later */
 	uint64_t plan_slot[HOSTS], plan_late_ns[HOSTS];
 	bool plan_met_atomics; /* a planned switch began with atomics under way */
+	bool over;	       /* the next life cannot begin */
 	bool renewing; /* one life is over, or about to be, and the next has not begun its work */
 	uint32_t apart[HOSTS]; /* mask of its NICs that are not atomic with that of rail 0 */
 	uint32_t rails;
@@ -493,7 +526,7 @@ struct world {
 	uint32_t inside; /* fault that waits for the middle of a message, or FAULT_MAX */
 	uint32_t salt;	 /* of the stamps: what an earlier schedule left in memory matches none */
 	bool huge;	 /* WRITEs of up to 2^21 packets */
-	bool started, calm, failed, second;
+	bool started, calm, calm_due, failed, second;
 	bool silence; /* soon after calm probes stop: timers alone must bring data back */
 	uint64_t all_cut_from, all_cut_until; /* every rail */
 	uint64_t changed_at;		      /* the last time that a fault began or ended */
@@ -505,7 +538,9 @@ struct world {
 	char why[256];
 };
 
-extern struct world W;
+extern struct world worlds[CONNS], *wp;
+extern uint32_t conns;
+#define W (*wp)
 extern struct tally T;
 
 /* The NICs, and what lies between them. The last rail may be a second QP on those of rail 0. */
@@ -523,14 +558,15 @@ static inline uint8_t rails_beside(unsigned int r)
 }
 
 enum region { M_SRC, M_DST, M_RCV, M_RDS, M_ATM, M_REGIONS };
-extern uint8_t mem[HOSTS][M_REGIONS][SLOTS * SLOT_BYTES];
+extern uint8_t mem[CONNS][HOSTS][M_REGIONS][SLOTS * SLOT_BYTES];
 
 /* --- memory and stamps ------------------------------------------------------------------------ */
 
 static inline uint64_t addr_of(unsigned int h, enum region m, uint32_t slot, uint32_t cell)
 {
 	/* A huge WRITE goes beyond its slot: only the addresses of its first cells are used. */
-	return (uint64_t)(uintptr_t)&mem[h][m][(slot % SLOTS) * SLOT_BYTES] + (uint64_t)cell * CELL;
+	return (uint64_t)(uintptr_t)&mem[W.conn][h][m][(slot % SLOTS) * SLOT_BYTES] +
+	       (uint64_t)cell * CELL;
 }
 
 static inline uint32_t *cell_at(uint64_t addr)
@@ -623,6 +659,7 @@ void net_send(struct pkt *p);
 void net_send_msg(unsigned int src, unsigned int r, const uint8_t *bytes, uint32_t len);
 void net_msg_at(unsigned int src, unsigned int r, const uint8_t *bytes, uint32_t len, uint64_t at);
 void net_setup(struct rng *g);
+bool net_is_cut(unsigned int src, unsigned int r);
 bool net_probe(unsigned int src, unsigned int r);
 bool nic_dead(unsigned int h, unsigned int r);
 /* nic.c: requester and verbs */
@@ -664,6 +701,11 @@ void host_close(unsigned int h, enum shift_close how);
 void host_kill(unsigned int h);
 void host_unhang(unsigned int h, unsigned int r);
 bool host_frozen(unsigned int h, const struct ev *e, uint64_t until);
+bool host_feed(unsigned int h, struct qp *q, bool all, uint32_t budget);
+void host_feed_nic(unsigned int h, unsigned int r);
+void host_evict(unsigned int h, unsigned int r);
+/* arm.c */
+void arm_event(unsigned int h, unsigned int r);
 /* post.c: the data path */
 void post_enter(unsigned int h);
 void post_leave(unsigned int h);
@@ -687,6 +729,28 @@ void cause_stall(unsigned int h, uint64_t until);
 void cause_report(unsigned int h, const struct shift_action *a);
 void cause_send_error(unsigned int h, uint32_t seq, const struct shift_wc *wc, bool first);
 void cause_recv_error(unsigned int h, const struct shift_wc *wc);
+/* srq.c: the SRQs, their NICs' and the library's part */
+void srq_setup(const struct options *o);
+void srq_start(void);
+void srq_event(const struct ev *e);
+bool srq_take(struct qp *q);
+bool srq_may_write(const struct qp *q);
+uint64_t srq_executed(struct qp *q);
+void srq_cut(struct qp *q, bool stopped);
+void srq_stale(struct qp *q);
+bool srq_join(unsigned int h, unsigned int r);
+void srq_leave(unsigned int h, unsigned int r, bool ended);
+void srq_leave_others(unsigned int h, unsigned int r);
+void srq_closed(unsigned int h);
+void srq_killed(unsigned int h);
+uint64_t srq_join_ns(unsigned int h);
+bool srq_supplied(unsigned int h, unsigned int r);
+void srq_look(unsigned int h, unsigned int r);
+uint32_t srq_good(unsigned int h, unsigned int r);
+bool srq_completed(unsigned int h, struct qp *q, struct shift_wc *wc, bool deliver);
+uint64_t srq_buffer(unsigned int h, uint64_t wr_id);
+void srq_end(void);
+void srq_dump(void);
 /* outage.c: data moves again in time */
 void outage_timer(unsigned int h, uint64_t deadline);
 void outage_moved(unsigned int h);

@@ -50,16 +50,20 @@ static void show(const struct trace_rec *t)
 
 	if (!show_named(t, line, sizeof(line)))
 		show_plain(t, line, sizeof(line));
-	printf("%11.3f us  %c  %s\n", (double)t->at / 1000, t->h < HOSTS ? 'A' + t->h : '-', line);
+	printf("%11.3f us  %c", (double)t->at / 1000, t->h < HOSTS ? 'A' + t->h : '-');
+	if (conns > 1)
+		printf("%u", t->conn);
+	printf("  %s\n", line);
 }
 
 void tr(unsigned int h, const char *fmt, uint64_t a, uint64_t b, uint64_t c, uint64_t d)
 {
-	struct trace_rec *t = &W.tr[W.tr_n++ % TRACE_MAX];
+	struct trace_rec *t = &worlds[0].tr[worlds[0].tr_n++ % TRACE_MAX];
 
 	t->at = W.now;
 	t->fmt = fmt;
 	t->h = (uint8_t)h;
+	t->conn = (uint8_t)W.conn;
 	t->a[0] = a;
 	t->a[1] = b;
 	t->a[2] = c;
@@ -70,12 +74,13 @@ void tr(unsigned int h, const char *fmt, uint64_t a, uint64_t b, uint64_t c, uin
 
 void tr_show(uint32_t last)
 {
-	uint64_t i = W.tr_n > last ? W.tr_n - last : 0;
+	const struct world *w = &worlds[0];
+	uint64_t i = w->tr_n > last ? w->tr_n - last : 0;
 
-	if (W.tr_n > TRACE_MAX && i < W.tr_n - TRACE_MAX)
-		i = W.tr_n - TRACE_MAX;
-	for (; i < W.tr_n; i++)
-		show(&W.tr[i % TRACE_MAX]);
+	if (w->tr_n > TRACE_MAX && i < w->tr_n - TRACE_MAX)
+		i = w->tr_n - TRACE_MAX;
+	for (; i < w->tr_n; i++)
+		show(&w->tr[i % TRACE_MAX]);
 }
 
 void violation(const char *fmt, ...)
@@ -84,9 +89,10 @@ void violation(const char *fmt, ...)
 
 	if (W.failed)
 		return; /* the first one tells */
-	W.failed = true;
+	for (uint32_t i = 0; i < conns; i++)
+		worlds[i].failed = true;
 	va_start(ap, fmt);
-	vsnprintf(W.why, sizeof(W.why), fmt, ap);
+	vsnprintf(worlds[0].why, sizeof(worlds[0].why), fmt, ap);
 	va_end(ap);
 	tr(HOSTS, "*** violation", 0, 0, 0, 0);
 }
