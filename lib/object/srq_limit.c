@@ -147,6 +147,6 @@ bool srq_limit_is_due(struct vsrq *s)
 	due = !s->limit.made && (nic_counts(s) || books_are_low(s));
 	if (due)
 		s->limit.armed = 0;
-	short_lock_give(&s->lock);
+	vsrq_give(s);
 	return due;
 }

@@ -99,10 +99,11 @@ static inline uint64_t vsrq_now(const struct vsrq *s)
 	return shift_srq_alone(&s->books) ? 0 : now_ns();
 }
 
-/* Gives the lock. While all is on the program's own NIC there is nothing to do. */
+/* Gives the lock. While all is on the program's own NIC there is nothing to do, but when it has
+ * just come there. */
 static inline void vsrq_give(struct vsrq *s)
 {
-	if (__builtin_expect(!shift_srq_alone(&s->books), 0))
+	if (__builtin_expect(!shift_srq_alone(&s->books) || s->limit.away, 0))
 		vsrq_act(s);
 	else
 		short_lock_give(&s->lock);

@@ -17,7 +17,15 @@
 #include "lib/core/conn.h"
 #include "tests/bench/ends.h"
 
-enum { EXIT_USAGE = 2, PAIRS = 3, RECEIVES = 8, LIMIT = 4, COMES_MS = 5000, NONE_MS = 50 };
+enum {
+	EXIT_USAGE = 2,
+	PAIRS = 3,
+	RECEIVES = 8,
+	LIMIT = 4,
+	COMES_MS = 5000,
+	NONE_MS = 50,
+	MOVES_MS = 10000
+};
 
 struct end {
 	struct ibv_context *ctx;
@@ -31,7 +39,7 @@ struct end {
 static struct end near, far;
 static int ep;
 static bool polls;
-static unsigned int received, sent; /* by the near end */
+static unsigned int received, posted, sent; /* by the near end */
 static unsigned int fences, empty;
 
 static void ensure(bool holds, const char *what)
@@ -99,6 +107,20 @@ static void messages(unsigned int n)
 	}
 }
 
+static bool have_moved(int within_ms)
+{
+	uint64_t end = now_us() + (uint64_t)within_ms * 1000;
+
+	do {
+		poll_end(&far);
+		poll_end(&near);
+		if (sent == posted && count_connections(SHIFT_ST_ACTIVE, 1, 0) == 2ul * PAIRS)
+			return true;
+	} while (now_us() < end);
+	return false;
+}
+
+/* One that has no twin yet comes back on its own NIC. */
 static void move(void)
 {
 	struct ibv_send_wr *bad, wr = {.opcode = IBV_WR_SEND};
@@ -106,17 +128,15 @@ static void move(void)
 
 	*(void **)&null_break_qp = dlsym(RTLD_DEFAULT, "null_break_qp");
 	ensure(null_break_qp, "null_break_qp");
-	fences = PAIRS;
-	post_receives(&far, PAIRS);
-	for (int i = 0; i < PAIRS; i++) {
-		null_break_qp(near.qp[i]);
-		must(!ibv_post_send(near.qp[i], &wr, &bad), "post_send");
-	}
-	while (sent < PAIRS) {
-		poll_end(&far);
-		poll_end(&near);
-	}
-	await_connections(2ul * PAIRS, SHIFT_ST_ACTIVE, 1, 0);
+	do {
+		fences += PAIRS;
+		post_receives(&far, PAIRS);
+		for (int i = 0; i < PAIRS; i++) {
+			null_break_qp(near.qp[i]);
+			must(!ibv_post_send(near.qp[i], &wr, &bad), "post_send");
+			posted++;
+		}
+	} while (!have_moved(MOVES_MS));
 }
 
 /* --- events ------------------------------------------------------------------------------------

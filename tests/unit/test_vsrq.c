@@ -649,6 +649,26 @@ static void at_home_again_none_is_missed(void **state)
 	destroy_all();
 }
 
+/* It may be a completion that brings them home, after which nothing else is to be done. */
+static void at_home_by_a_completion_the_nic_is_armed_again(void **state)
+{
+	(void)state;
+	post_many(ROOM);
+	arm(LIMIT);
+	nic_limit = 0;
+	s->limit.away = true;
+	message();
+	run_jobs();
+	assert_int_equal(nic_limit, LIMIT);
+	nic_limit = 0;
+	s->limit.away = true;
+	assert_false(srq_limit_is_due(s));
+	run_jobs();
+	assert_int_equal(nic_limit, LIMIT);
+	assert_true(srq_limit_is_due(s));
+	destroy_all();
+}
+
 static void a_destroyed_srq_is_not_armed_again(void **state)
 {
 	(void)state;
@@ -763,6 +783,7 @@ int main(void)
 		cmocka_unit_test_setup(a_limit_of_creation, set_up),
 		cmocka_unit_test_setup(at_home_again_the_nic_is_armed_again, set_up),
 		cmocka_unit_test_setup(at_home_again_none_is_missed, set_up),
+		cmocka_unit_test_setup(at_home_by_a_completion_the_nic_is_armed_again, set_up),
 		cmocka_unit_test_setup(a_destroyed_srq_is_not_armed_again, set_up),
 		cmocka_unit_test_setup(a_program_that_does_not_poll_hears_of_it, set_up),
 		cmocka_unit_test_setup(a_feed_that_hangs, set_up),
