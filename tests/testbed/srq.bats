@@ -214,11 +214,20 @@ ends_when_moved() { # OPTIONS...
 	fi
 }
 
+# integrity ends with a violation where the event of an arming does not come. It may be a second late: with stock verbs, too (4 of
+# 169 on 6.1).
 # bats test_tags=long
-@test "SRQ_LIMIT_REACHED: a program that posts only then goes on while its receives are on another NIC" {
+@test "SRQ_LIMIT_REACHED comes while all receives are on another NIC" {
 	local host
-	outlives_panic survives pull:b integrity --allow-lost-results --qps 4 --size 4096 --srq 1 --srq-limit 16
+	connections=4
+	protected
+	start integrity --allow-lost-results --qps 4 --size 4096 --srq 1 --srq-limit 16 --seconds 30 && carries a 0 && wait_until 20 met_all &&
+		sleep 1 && break_it pull:b && carries a 1 && sleep 15 && mend_it pull:b && finish
+	[ "$client_status $server_status" = '0 0' ] || {
+		failed 'the limit of an SRQ'
+		return 1
+	}
 	for host in a b; do
-		told $host '.srq.limit_events > 10 and .srq.late_limits == 0'
+		told $host '.srq.limit_events > 20 and .found.lost_limits == 0'
 	done
 }
