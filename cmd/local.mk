@@ -68,8 +68,11 @@ cmd_shift_diag_shift_diag_SOURCES = \
 	cmd/shift-diag/metrics_nics.c cmd/shift-diag/cmd_export.c \
 	cmd/shift-diag/cmd_live.c cmd/shift-diag/diag_live.h cmd/shift-diag/cmd_top.c \
 	cmd/shift-diag/ping.h cmd/shift-diag/ping_end.c cmd/shift-diag/ping_listen.c cmd/shift-diag/ping_paths.c \
-	cmd/shift-diag/ping_show.c cmd/shift-diag/cmd_ping.c $(LIVE_SOURCES) \
+	cmd/shift-diag/ping_show.c cmd/shift-diag/cmd_ping.c \
+	cmd/shift-diag/precheck.h cmd/shift-diag/precheck_nics.c cmd/shift-diag/precheck_host.c cmd/shift-diag/cmd_precheck.c \
+	kv/endpoint.c kv/endpoint.h $(LIVE_SOURCES) \
 	$(RAILS_SOURCES) $(NIC_ALONE)
+cmd_shift_diag_shift_diag_CPPFLAGS = $(AM_CPPFLAGS) -DBINDIR='"$(bindir)"'
 cmd_shift_diag_shift_diag_CFLAGS = $(AM_CFLAGS) -pthread $(IBVERBS_CFLAGS) $(CJSON_CFLAGS)
 cmd_shift_diag_shift_diag_LDADD = common/libcli.la lib/libshiftnic.la $(REPORT_LIBS) $(IBVERBS_LIBS) -lm
 

@@ -26,6 +26,8 @@ teardown() {
 		explain status
 		rails x
 		rails --rails mlx5_0
+		precheck x
+		precheck --format openmetrics
 		rq-psn --timeout soon
 		rq-psn --timeout 0
 	END
@@ -186,4 +188,110 @@ mlx5_1     live" ]
 	run on_host "$two" 'shift-diag rq-psn mlx5_7'
 	expect_status 64
 	expect_line '^shift-diag: rq-psn: mlx5_7: no such RDMA device'
+}
+
+check_of() { # CHECK: its lines of the output
+	grep -E "^(pass|warn|fail|skip)  $1 " <<<"$output"
+}
+
+@test "precheck: a host that is well" {
+	run on_host "$two" 'mkdir run; SHIFT_RUN_DIR=$PWD/run shift-diag precheck'
+	[ -z "$(grep ^fail <<<"$output" | grep -v memlock)" ] # that is this machine's
+	[ "$(check_of nic)" = "pass  nic          mlx5_0: port 1 active, RoCE v2 10.0.0.1
+pass  nic          mlx5_1: port 1 active, RoCE v2 10.0.1.1" ]
+	[ "$(check_of backup | cut -c1-4 | uniq)" = pass ]
+	[[ $(check_of mtu) == pass*4096* && $(check_of library) == pass* && $(check_of run-dir) == pass* ]]
+	[[ $(check_of etcd) == skip*'no --kv'* && $(check_of pcie) == skip* && $(check_of ecn) == skip* ]]
+	[[ $(check_of clock) =~ ^(pass|warn) ]]
+	run on_host "$two" 'shift-diag precheck --json --light'
+	jq -e '.schema_version == 1 and ([.checks[].result | select(. == "fail")] == [] or .verdict == "fail") and
+		(.checks | length > 10 and all(.check != "library" and .text != ""))' <<<"$output"
+}
+
+@test "precheck: what is wrong, with its reason" {
+	run on_host mlx5_0:0:ACTIVE:Ethernet:100 'ulimit -n 1000; ulimit -l 1024; shift-diag precheck'
+	expect_status 2
+	[[ $(check_of backup) == warn*mlx5_0* && $(check_of descriptors) == warn*1000* ]]
+	[[ $(check_of memlock) == fail*'1024 kB'* ]]
+	run on_host "$two" 'NULLVERBS_DEVICES=1 shift-diag precheck
+		echo "status $?"; sed -i s/1014/1015/ /sys/class/infiniband/mlx5_1/fw_ver
+		for f in current_link_speed max_link_speed current_link_width; do
+			echo 16 >/sys/class/infiniband/mlx5_0/device/$f
+		done
+		echo 8 >/sys/class/infiniband/mlx5_0/device/max_link_width
+		shift-diag precheck --light'
+	expect_match 'fail  nic +mlx5_1: it cannot be opened: No such device'
+	expect_match 'status 2'
+	expect_match 'warn  driver +mlx5_0 has firmware 20.43.1014, mlx5_1 has 20.43.1015'
+	expect_match 'warn  pcie +mlx5_0: x16 at 16, it could have x8 at 16'
+	run on_host '' 'shift-diag precheck'
+	expect_status 2
+	if ulimit -l 100000 2>/dev/null; then
+		[[ $(on_host "$two" 'shift-diag precheck --light') == *'warn  memlock      97 MB'* ]]
+	fi
+	[[ $(check_of nic) == fail*'no RDMA device'* && $(check_of backup) == skip* ]]
+	run on_host "$two" 'cp $(type -p shift-diag) alone; ./alone precheck'
+	expect_status 2
+	[[ $(check_of library) == fail*'shift-run is neither in'* ]]
+}
+
+etcd_says() { # TEXT: an etcd that says that of its health, once; $url is its address
+	: >url
+	python3 -c '
+import socket, sys
+socket.setdefaulttimeout(20)
+s = socket.create_server(("127.0.0.1", 0))
+print("http://127.0.0.1:%d" % s.getsockname()[1], flush=True)
+c = s.accept()[0]
+c.recv(1000)
+c.sendall(b"HTTP/1.0 200 OK\r\n\r\n" + sys.argv[1].encode())' "$1" >url 3>&- &
+	wait_until 10 test -s url
+	server=$!
+	url=$(<url)
+}
+
+@test "precheck: etcd" {
+	for answer in 'pass {"health":"true"}' 'fail {"health":"false"}' 'fail nonsense'; do
+		etcd_says "${answer#* }"
+		run on_host "$two" "shift-diag precheck --light --kv $url"
+		[[ $(check_of etcd) == ${answer%% *}*$url* ]]
+		wait "$server"
+		run on_host "$two" "SHIFT_KV=$url shift-diag precheck --light" # it has ended
+		[[ $(check_of etcd) == fail*"$url: Connection refused" ]]
+	done
+	for words in http://no-such-host.invalid:1 nonsense start@no-such-host.invalid unix:/nowhere; do
+		run on_host "$two" "shift-diag precheck --light --kv $words"
+		[[ $(check_of etcd) == fail* ]]
+	done
+	run on_host "$two" "shift-diag precheck --light --kv start@127.0.0.1:1"
+	[[ $(check_of etcd) == pass*'none runs there yet' ]]
+	run on_host "$two" "shift-diag precheck --light --kv http://me:secret@127.0.0.1:1"
+	[[ $(check_of etcd) == fail*http://127.0.0.1:1:* && $output != *secret* ]]
+}
+
+@test "precheck: one line for node-problem-detector, also if a NIC hangs" {
+	run on_host "$two" 'shift-diag precheck --light --format npd'
+	[ "$status" -eq 0 ] || [[ $output == memlock:* ]] # that is this machine's
+	[ "${#lines[@]}" -eq 1 ] && [ "${#output}" -le 80 ]
+	run on_host "mlx5_$(printf 'x%.0s' {1..50}):0:ACTIVE:Ethernet:100" 'shift-diag precheck --light --format npd'
+	expect_status 1
+	[ "${#lines[@]}" -eq 1 ] && [ "${#output}" -eq 80 ] && [[ $output == 'nic: mlx5_xxx'* ]]
+	local before=$SECONDS
+	run on_host "$two" 'rm /sys/class/infiniband/mlx5_1/fw_ver; mkfifo /sys/class/infiniband/mlx5_1/fw_ver
+		shift-diag precheck --light --format npd'
+	expect_status 1
+	expect_line '^fail: it hangs: the NICs$'
+	[ $((SECONDS - before)) -le 30 ]
+}
+
+@test "explain: what the checks name are commands that there are" {
+	local words command
+	shift-diag explain --json | jq -r '.known[].checks[]' | grep -oE 'shift-(diag|ctl|run|kvd) [a-z-]+' | sort -u >named
+	[ -s named ]
+	while read -r command words; do
+		"$command" --help | grep -qE -- "(^|[ ,])$words([ |]|\$)" || {
+			echo "no $command $words"
+			false
+		}
+	done <named
 }

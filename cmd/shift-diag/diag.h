@@ -76,5 +76,6 @@ int cmd_status(int argc, char **argv);
 int cmd_events(int argc, char **argv);
 int cmd_top(int argc, char **argv);
 int cmd_ping(int argc, char **argv);
+int cmd_precheck(int argc, char **argv);
 
 #endif

@@ -14,6 +14,7 @@ static const char text[] =
 	"  top       the same live, with rates\n"
 	"  events    what happened to connections\n"
 	"  export    counters of processes and NICs, for Prometheus\n"
+	"  precheck  is this host fit to start a job?\n"
 	"  ping      do datagrams of all sizes arrive at other hosts, and come back?\n"
 	"  rq-psn    do the NICs tell truly what they have received?\n"
 	"\n"
@@ -24,9 +25,9 @@ static const char text[] =
 	"64 bad usage, 70 shift-diag itself failed.\n";
 
 static const struct cli_command commands[] = {
-	{"explain", cmd_explain}, {"rails", cmd_rails},	  {"rq-psn", cmd_rq_psn},
-	{"ping", cmd_ping},	  {"export", cmd_export}, {"status", cmd_status},
-	{"events", cmd_events},	  {"top", cmd_top},
+	{"explain", cmd_explain}, {"rails", cmd_rails},	      {"rq-psn", cmd_rq_psn},
+	{"ping", cmd_ping},	  {"precheck", cmd_precheck}, {"export", cmd_export},
+	{"status", cmd_status},	  {"events", cmd_events},     {"top", cmd_top},
 };
 
 int main(int argc, char **argv)

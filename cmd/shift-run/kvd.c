@@ -85,9 +85,9 @@ static const char *kvd_path(void)
 {
 	static char path[PATH_MAX];
 
-	if (!*path && !find_own(path, "shift-kvd", "../../kv", BINDIR))
+	if (!*path && !find_own(path, "shift-kvd", "../../kv", BINDIR, EXIT_OURS))
 		die(EXIT_OURS, "shift-kvd is neither in %s nor in %s: is shift installed?",
-		    own_directory(), BINDIR);
+		    own_directory(EXIT_OURS), BINDIR);
 	return path;
 }
 

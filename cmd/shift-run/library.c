@@ -11,36 +11,6 @@
 
 enum { LOAD_S_MAX = 20 };
 
-const char *own_directory(void)
-{
-	static char self[PATH_MAX];
-	int err;
-
-	if (*self)
-		return self;
-	err = program_path(self);
-	if (err)
-		die(EXIT_OURS, "/proc/self/exe: %s; /proc is needed", strerror(-err));
-	*strrchr(self, '/') = 0;
-	return self;
-}
-
-bool find_own(char path[PATH_MAX], const char *name, const char *in_build_tree,
-	      const char *installed)
-{
-	char found[PATH_MAX];
-
-	if (snprintf(found, PATH_MAX, "%s/%s", own_directory(), name) < PATH_MAX &&
-	    realpath(found, path))
-		return true;
-	if (snprintf(found, PATH_MAX, "%s/%s/%s", own_directory(), in_build_tree, name) <
-		    PATH_MAX &&
-	    realpath(found, path))
-		return true;
-	return snprintf(found, PATH_MAX, "%s/%s", installed, name) < PATH_MAX &&
-	       realpath(found, path);
-}
-
 /* Runs in a child, so that nothing of the library stays in this process. */
 static void load_library(const char *path, int fd)
 {
@@ -82,9 +52,9 @@ const char *library_find(void)
 {
 	static char path[PATH_MAX];
 
-	if (!find_own(path, "libshift.so", "../../lib/.libs", PKGLIBDIR))
+	if (!find_own(path, "libshift.so", "../../lib/.libs", PKGLIBDIR, EXIT_OURS))
 		die(EXIT_OURS, "libshift.so is neither in %s nor in %s: is shift installed?",
-		    own_directory(), PKGLIBDIR);
+		    own_directory(EXIT_OURS), PKGLIBDIR);
 	if (strpbrk(path, " \t\n:$"))
 		die(EXIT_OURS,
 		    "%s: LD_PRELOAD cannot name a path with a blank, a colon or a $; install shift "

@@ -23,6 +23,7 @@
 #include <time.h>
 
 #include "common/cli.h"
+#include "common/own_files.h"
 #include "common/rails.h"
 #include "kv/endpoint.h"
 #include "kv/proto.h"
@@ -93,13 +94,6 @@ int find_command(const char *name, char path[PATH_MAX]);
 const char *elf_refusal(const char *path);
 
 /* ---- library.c ----------------------------------------------------------------------------- */
-
-/* The directory of this program's file. */
-const char *own_directory(void);
-
-/* A file of ours: beside this program, in the build tree, or installed. False: nowhere. */
-bool find_own(char path[PATH_MAX], const char *name, const char *in_build_tree,
-	      const char *installed);
 
 /* Finds it, and sees in a child that it can be loaded. Ends the process if not. */
 const char *library_find(void);
