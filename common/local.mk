@@ -2,7 +2,7 @@
 # What the shift-* commands share. Never in libshift.so.
 noinst_LTLIBRARIES += common/libcli.la
 common_libcli_la_SOURCES = common/cli.c common/cli.h common/printable.c common/printable.h \
-	common/shell_command.c common/shell_command.h
+	common/shell_command.c common/shell_command.h \
 	common/own_files.c common/own_files.h
 
 # What programs add that use lib/nic without the rooms above it.

@@ -44,8 +44,8 @@ struct variable mpirun_variable(const struct variable *v, const struct meeting *
 			return (struct variable){0};
 		agent = format_text("%s %s=%s", agent, v->name, v->value);
 	}
-	if (!is_plain(own_directory()))
+	if (!is_plain(own_directory(EXIT_OURS)))
 		return (struct variable){0};
-	agent = format_text("%s %s/shift-run -- orted", agent, own_directory());
+	agent = format_text("%s %s/shift-run -- orted", agent, own_directory(EXIT_OURS));
 	return (struct variable){agent_variable, agent};
 }
