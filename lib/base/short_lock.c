@@ -2,28 +2,33 @@
 #include "lib/base/short_lock.h"
 
 #include <errno.h>
-#include <linux/futex.h>
-#include <stddef.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
-/* The way of "Futexes Are Tricky" (Drepper 2011), mutex 2: who has waited once takes the lock as
- * awaited, as it cannot know whether others wait, too. errno is the program's. */
-void short_lock_wait(struct short_lock *l)
+enum { SPINS = 100, NAP_NS = 50000, NAP_MAX_NS = 1600000 };
+
+/* nanosleep() by name is a point of cancellation. errno is the program's. */
+static void short_lock_nap(long ns)
 {
+	const struct timespec t = {.tv_nsec = ns};
 	int saved = errno;
 
-	while (atomic_exchange_explicit(&l->state, SHORT_LOCK_AWAITED, memory_order_acquire) !=
-	       SHORT_LOCK_FREE)
-		syscall(SYS_futex, &l->state, FUTEX_WAIT_PRIVATE, SHORT_LOCK_AWAITED, NULL, NULL,
-			0);
+	syscall(SYS_nanosleep, &t, NULL);
 	errno = saved;
 }
 
-void short_lock_wake(struct short_lock *l)
+void short_lock_wait(struct short_lock *l)
 {
-	int saved = errno;
+	long nap_ns = NAP_NS;
+	int spins = 0;
 
-	syscall(SYS_futex, &l->state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
-	errno = saved;
+	do {
+		while (atomic_load_explicit(&l->taken, memory_order_relaxed)) {
+			if (++spins <= SPINS)
+				continue;
+			short_lock_nap(nap_ns);
+			nap_ns = nap_ns < NAP_MAX_NS ? 2 * nap_ns : nap_ns;
+		}
+	} while (!short_lock_try(l));
 }

@@ -7,7 +7,7 @@ GLUE_WRAPS = \
 	-Wl,--wrap=nanosleep,--wrap=sched_yield,--wrap=clock_gettime,--wrap=getrandom \
 	-Wl,--wrap=epoll_wait,--wrap=write,--wrap=thread_start,--wrap=thread_init,--wrap=gate_forget,--wrap=worker_submit \
 	-Wl,--wrap=ctrl_link_send,--wrap=ctrl_link_flush_unless_bg,--wrap=tombstone_answer \
-	-Wl,--wrap=short_lock_wait,--wrap=short_lock_wake,--wrap=ibv_query_gid,--wrap=gate_forget_key \
+	-Wl,--wrap=short_lock_wait,--wrap=ibv_query_gid,--wrap=gate_forget_key \
 	-Wl,--wrap=nic_get,--wrap=nic_gid_find,--wrap=nic_at,--wrap=log_at,--wrap=stats_conn_change
 
 check_PROGRAMS += tests/glue/glue
