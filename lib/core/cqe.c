@@ -143,7 +143,7 @@ static bool recv_cqe(struct shift_conn *c, const struct shift_cqe *cqe, struct s
 	if (ok || c->state == SHIFT_ST_SETUP) {
 		wc->wr_id = cqe->wr_id;
 		if (c->cfg.srq) {
-			shift_fast_srq_done(&c->rq);
+			shift_count_set(&c->rq.done, c->rq.done + 1);
 			return true;
 		}
 		if (c->rq.done == __atomic_load_n(&c->rq.posted, __ATOMIC_ACQUIRE))

@@ -91,8 +91,8 @@ static inline bool shift_fast_put(struct shift_run *r, const struct shift_raw_wr
 	uint32_t length = sge->length;
 	uint64_t packets = 1;
 
-	if (length > r->mtu) {
-		if (__builtin_expect(length > SHIFT_FAST_BYTES_MAX, 0))
+	if (__builtin_expect(length > r->mtu, 0)) {
+		if (length > SHIFT_FAST_BYTES_MAX)
 			return false;
 		packets = shift_fast_packets(r, length);
 	}
@@ -141,7 +141,7 @@ uint64_t *shift_fast_done(struct shift_conn *c);
 /* --- receives -------------------------------------------------------------------------------- */
 
 /* The log of receives, for the two below; under shift_conn_fast. One thread may post to it while
- * another one polls. */
+ * another one polls. With an SRQ nothing is logged, and it is not for them: only `done` counts. */
 struct shift_recvlog *shift_fast_recvs(struct shift_conn *c);
 
 /* true: logged. false: it has more than one SGE, or the log is full: shift_conn_post_recv. */
@@ -172,16 +172,6 @@ static inline bool shift_fast_recv_done(struct shift_recvlog *l, uint64_t *wr_id
 	*wr_id = shift_recvlog_at(l, done)->wr_id;
 	shift_count_publish(&l->done, done + 1);
 	return true;
-}
-
-/* The same with an SRQ, where nothing is logged: it is counted as posted and as completed, so that
- * the log is always empty, and none of the two above finds anything in it. */
-static inline void shift_fast_srq_done(struct shift_recvlog *l)
-{
-	uint64_t done = l->done + 1;
-
-	shift_count_publish(&l->posted, done);
-	shift_count_publish(&l->done, done);
 }
 
 #endif

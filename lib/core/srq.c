@@ -19,51 +19,67 @@ static uint32_t srq_slots(uint32_t cap)
 	return n;
 }
 
+/* With one SGE it is a cache line. */
+static size_t srq_stride(uint32_t sge_max)
+{
+	return sizeof(struct shift_srq_entry) + (sge_max ? sge_max : 1) * sizeof(struct shift_sge);
+}
+
 size_t shift_srq_size(uint32_t cap, uint32_t sge_max)
 {
-	size_t side = sge_max > 1 ? sge_max * sizeof(struct shift_sge) : 0;
-
 	if (!cap || cap > CAP_MAX || sge_max > UINT16_MAX)
 		return 0;
-	return srq_slots(cap) * (sizeof(struct shift_srq_entry) + side);
+	return srq_slots(cap) * srq_stride(sge_max);
 }
 
 static void srq_place(struct shift_srq *s, void *mem, uint32_t cap)
 {
 	s->cfg.cap = cap;
-	s->mask = srq_slots(cap) - 1;
-	s->ring = mem;
-	s->side = (void *)(s->ring + s->mask + 1);
+	s->stride = srq_stride(s->cfg.sge_max);
+	s->ring = (struct shift_srq_slots){mem, srq_slots(cap) - 1};
+	for (uint64_t i = 0; i <= s->ring.mask; i++) {
+		struct shift_srq_entry *e = shift_srq_at(s, i);
+
+		e->id = SHIFT_SRQ_NO_ID;
+		e->wr.sge = e->sge;
+	}
 }
 
 void shift_srq_init(struct shift_srq *s, void *mem, const struct shift_srq_cfg *cfg)
 {
 	memset(s, 0, sizeof(*s));
 	s->cfg = *cfg;
+	s->cfg.sge_max = cfg->sge_max ? cfg->sge_max : 1;
 	srq_place(s, mem, cfg->cap);
 	s->cfg.turn_ns = cfg->turn_ns ? cfg->turn_ns : 20000000;
 	s->cfg.retry_ns = cfg->retry_ns ? cfg->retry_ns : 100000000;
 	s->cfg.evict_ns = cfg->evict_ns ? cfg->evict_ns : 1000000000;
-	s->next = cfg->first_id ? cfg->first_id : (uint64_t)s->mask + 1; /* 0 is no id */
+	s->next = cfg->first_id ? cfg->first_id : s->ring.mask + 1;
 	s->nic[0].state = SHIFT_SRQ_OPEN;
 	srq_settle(s, 0);
-}
-
-static struct shift_sge *srq_side(const struct shift_srq *s, const struct shift_srq_entry *e)
-{
-	return s->side + (size_t)(e - s->ring) * s->cfg.sge_max;
 }
 
 /* Appends a receive to the list of free ones. */
 static void srq_list(struct shift_srq *s, struct shift_srq_entry *e)
 {
-	uint32_t slot = (uint32_t)(e - s->ring);
+	uint32_t slot = (uint32_t)(e->id & s->ring.mask);
 
 	if (s->free++)
-		s->ring[s->free_last].next_free = slot;
+		shift_srq_at(s, s->free_last)->next_free = slot;
 	else
 		s->free_first = slot;
 	s->free_last = slot;
+}
+
+/* The usual way does not count what may be missing (S17), so it is shut while something may. */
+static void srq_open_usual(struct shift_srq *s)
+{
+	static struct shift_srq_entry shut = {.id = SHIFT_SRQ_NO_ID - 1};
+
+	if (s->alone && !s->nic[0].cut)
+		s->usual = s->ring;
+	else
+		s->usual = (struct shift_srq_slots){(char *)&shut, 0};
 }
 
 /* Entries that lie in different slots do so in a larger ring, too. The list of free ones goes by
@@ -74,20 +90,19 @@ void shift_srq_grow(struct shift_srq *s, void *mem, uint32_t cap)
 	uint32_t at = old.free_first;
 
 	srq_place(s, mem, cap);
-	for (uint32_t i = 0; i <= old.mask; i++) {
-		const struct shift_srq_entry *from = &old.ring[i];
-		struct shift_srq_entry *to = srq_at(s, from->id);
+	for (uint64_t i = 0; i <= old.ring.mask; i++) {
+		const struct shift_srq_entry *from = shift_srq_at(&old, i);
+		struct shift_srq_entry *to = shift_srq_at(s, from->id);
 
-		if (!from->id)
+		if (from->id == SHIFT_SRQ_NO_ID)
 			continue;
-		*to = *from;
-		if (from->num_sge > 1)
-			memcpy(srq_side(s, to), srq_side(&old, from),
-			       from->num_sge * sizeof(struct shift_sge));
+		memcpy(to, from, s->stride);
+		to->wr.sge = to->sge;
 	}
 	s->free = 0;
-	for (uint32_t n = old.free; n; n--, at = old.ring[at].next_free)
-		srq_list(s, srq_at(s, old.ring[at].id));
+	for (uint32_t n = old.free; n; n--, at = shift_srq_at(&old, at)->next_free)
+		srq_list(s, shift_srq_at(s, shift_srq_at(&old, at)->id));
+	srq_open_usual(s);
 }
 
 /* --- the usual case (S24) -------------------------------------------------------------------- */
@@ -106,16 +121,6 @@ bool srq_is_alone(const struct shift_srq *s)
 	return true;
 }
 
-/* S18: when as many are left as may be missing, they are looked for. */
-static uint32_t srq_few(const struct shift_srq *s)
-{
-	uint32_t cut = s->nic[0].cut;
-
-	if (!s->alone)
-		return UINT32_MAX;
-	return cut ? cut + 1 : 0;
-}
-
 /* While it is alone nobody looks at its times, and none are kept. */
 void srq_settle(struct shift_srq *s, uint64_t now)
 {
@@ -124,8 +129,16 @@ void srq_settle(struct shift_srq *s, uint64_t now)
 	if (s->alone && !alone)
 		s->nic[0].empty_since = s->nic[0].had_since = now;
 	s->alone = alone;
-	s->sges = alone ? 1 + (s->cfg.sge_max > 0) : 0;
-	s->few = srq_few(s);
+	srq_open_usual(s);
+}
+
+uint32_t shift_srq_total(const struct shift_srq *s)
+{
+	uint32_t total = s->free;
+
+	for (unsigned int k = 0; k < s->cfg.nics; k++)
+		total += s->nic[k].on;
+	return total;
 }
 
 /* --- receives -------------------------------------------------------------------------------- */
@@ -137,19 +150,18 @@ static void srq_free(struct shift_srq *s, struct shift_srq_entry *e)
 	srq_list(s, e);
 }
 
-static void srq_forget(struct shift_srq *s, struct shift_srq_entry *e)
+static void srq_forget(struct shift_srq_entry *e)
 {
-	e->id = 0;
+	e->id = SHIFT_SRQ_NO_ID;
 	e->nic = e->refused = 0;
-	s->total--;
 }
 
-/* S1. At a slot that next has reached the id is next itself. */
+/* S1. The next id that has this slot. */
 void srq_lies_on(struct shift_srq *s, struct shift_srq_entry *e, unsigned int k, uint64_t now)
 {
 	struct shift_srq_nic *n = &s->nic[k];
 
-	e->id = s->next + (((uint64_t)(e - s->ring) - s->next) & s->mask);
+	e->id = s->next + ((e->id - s->next) & s->ring.mask);
 	s->next = e->id + 1;
 	e->nic = (uint8_t)k;
 	n->on++;
@@ -158,21 +170,18 @@ void srq_lies_on(struct shift_srq *s, struct shift_srq_entry *e, unsigned int k,
 
 static struct shift_srq_entry *srq_empty_slot(struct shift_srq *s)
 {
-	for (uint32_t i = 0; i <= s->mask; i++, s->next++)
-		if (!srq_at(s, s->next)->id)
-			return srq_at(s, s->next);
+	for (uint64_t i = 0; i <= s->ring.mask; i++, s->next++)
+		if (shift_srq_at(s, s->next)->id == SHIFT_SRQ_NO_ID)
+			return shift_srq_at(s, s->next);
 	return NULL;
 }
 
-static void srq_store(const struct shift_srq *s, struct shift_srq_entry *e,
-		      const struct shift_raw_recv *wr)
+static void srq_store(struct shift_srq_entry *e, const struct shift_raw_recv *wr)
 {
 	e->wr_id = wr->wr_id;
-	e->num_sge = (uint16_t)wr->num_sge;
+	e->wr.num_sge = wr->num_sge;
 	if (wr->num_sge)
-		e->sge = wr->sge[0];
-	if (wr->num_sge > 1)
-		memcpy(srq_side(s, e), wr->sge, wr->num_sge * sizeof(*wr->sge));
+		memcpy(e->sge, wr->sge, wr->num_sge * sizeof(*wr->sge));
 }
 
 /* Where a new receive goes: alone its NIC decides whether there is room, and those that wait are
@@ -193,14 +202,14 @@ int shift_srq_post_any(struct shift_srq *s, const struct shift_raw_recv *wr, uin
 
 	if (wr->num_sge > s->cfg.sge_max)
 		return -EINVAL;
-	e = s->alone || s->total < s->cfg.cap ? srq_empty_slot(s) : NULL;
+	e = s->alone || shift_srq_total(s) < s->cfg.cap ? srq_empty_slot(s) : NULL;
 	if (!e)
 		return -ENOMEM;
-	srq_store(s, e, wr);
+	srq_store(e, wr);
 	k = srq_first_target(s, e, now_ns);
-	s->total++;
+	e->id = s->next;
 	if (k == SHIFT_SRQ_NOWHERE) {
-		e->id = s->next++;
+		s->next++;
 		srq_free(s, e);
 	} else {
 		srq_lies_on(s, e, k, now_ns);
@@ -213,15 +222,15 @@ int shift_srq_post_any(struct shift_srq *s, const struct shift_raw_recv *wr, uin
 /* The posting of that id on NIC k; NULL: there is none (S2). */
 static struct shift_srq_entry *srq_find(struct shift_srq *s, unsigned int k, uint64_t id)
 {
-	struct shift_srq_entry *e = srq_at(s, id);
+	struct shift_srq_entry *e = shift_srq_at(s, id);
 
-	return id && e->id == id && e->nic == k ? e : NULL;
+	return id != SHIFT_SRQ_NO_ID && e->id == id && e->nic == k ? e : NULL;
 }
 
 /* The one of that id, wherever it lies. */
 static struct shift_srq_entry *srq_posted(struct shift_srq *s, uint64_t id)
 {
-	unsigned int k = srq_at(s, id)->nic;
+	unsigned int k = shift_srq_at(s, id)->nic;
 
 	return k == SHIFT_SRQ_NOWHERE ? NULL : srq_find(s, k, id);
 }
@@ -286,17 +295,8 @@ void shift_srq_unpost(struct shift_srq *s, uint64_t id, uint64_t now_ns)
 	if (!e)
 		return;
 	srq_gone(s, e->nic, id, now_ns);
-	srq_forget(s, e);
+	srq_forget(e);
 	srq_settle(s, now_ns);
-}
-
-void shift_srq_recv_at(const struct shift_srq *s, uint64_t id, struct shift_recv_wr *wr)
-{
-	const struct shift_srq_entry *e = &s->ring[id & s->mask];
-
-	wr->wr_id = e->wr_id;
-	wr->num_sge = e->num_sge;
-	wr->sge = e->num_sge > 1 ? srq_side(s, e) : &e->sge;
 }
 
 bool shift_srq_done_any(struct shift_srq *s, unsigned int k, uint64_t *wr_id, uint64_t now_ns)
@@ -309,7 +309,7 @@ bool shift_srq_done_any(struct shift_srq *s, unsigned int k, uint64_t *wr_id, ui
 	}
 	srq_gone(s, k, *wr_id, now_ns);
 	*wr_id = e->wr_id;
-	srq_forget(s, e);
+	srq_forget(e);
 	srq_settle(s, now_ns);
 	return true;
 }
@@ -357,8 +357,8 @@ void shift_srq_refused(struct shift_srq *s, uint64_t id, uint64_t now_ns)
 void srq_offer_again(struct shift_srq *s, unsigned int k)
 {
 	s->nic[k].refuses = false;
-	for (uint32_t i = 0; i <= s->mask; i++)
-		s->ring[i].refused &= (uint8_t) ~(1u << k);
+	for (uint64_t i = 0; i <= s->ring.mask; i++)
+		shift_srq_at(s, i)->refused &= (uint8_t) ~(1u << k);
 }
 
 /* --- lives ----------------------------------------------------------------------------------- */
@@ -384,9 +384,12 @@ static void srq_life_ends(struct shift_srq *s, unsigned int k)
 	n->ghosts = n->on;
 	s->stats.lives += n->ghosts > 0;
 	srq_forget_life(s, k);
-	for (uint32_t i = 0; i <= s->mask; i++)
-		if (s->ring[i].id && s->ring[i].nic == k)
-			srq_free(s, &s->ring[i]);
+	for (uint64_t i = 0; i <= s->ring.mask; i++) {
+		struct shift_srq_entry *e = shift_srq_at(s, i);
+
+		if (e->id != SHIFT_SRQ_NO_ID && e->nic == k)
+			srq_free(s, e);
+	}
 }
 
 static void srq_opens(struct shift_srq *s, unsigned int k, uint64_t now)
@@ -574,7 +577,7 @@ void shift_srq_look(struct shift_srq *s, unsigned int k, uint64_t now_ns)
 
 	if (n->state != SHIFT_SRQ_OPEN || n->draining || !n->on || srq_swept(n))
 		return;
-	if (s->total == n->on && !n->cut && !n->maybe)
+	if (shift_srq_total(s) == n->on && !n->cut && !n->maybe)
 		return;
 	n->look = true;
 	srq_settle(s, now_ns);

@@ -20,15 +20,19 @@ enum {
 	SHIFT_SRQ_NOWHERE = 0xff, /* in place of a NIC: free */
 };
 
+#define SHIFT_SRQ_NO_ID UINT64_MAX
+
 /* A receive of the program. */
 struct shift_srq_entry {
-	uint64_t id;	      /* of its posting, or of the last one; 0: the slot is empty (S1) */
-	uint64_t wr_id;	      /* the program's */
-	struct shift_sge sge; /* the only one; more are in the side storage */
-	uint16_t num_sge;
+	union {
+		uint64_t id; /* of its posting, or of the last one; NO_ID: the slot is empty (S1) */
+		struct shift_raw_recv wr; /* which NIC 0 is given as it is: its wr_id is the id */
+	};
+	uint64_t wr_id; /* the program's */
+	uint32_t next_free;
 	uint8_t nic;	 /* or SHIFT_SRQ_NOWHERE; 0 in an empty slot */
 	uint8_t refused; /* a bit for each NIC that would not have it (S22) */
-	uint32_t next_free;
+	struct shift_sge sge[];
 };
 
 enum shift_srq_state {
@@ -85,7 +89,7 @@ struct shift_srq_stats {
 
 struct shift_srq_cfg {
 	uint32_t cap;	   /* receives, as the provider of NIC 0 accepted it */
-	uint32_t sge_max;  /* likewise */
+	uint32_t sge_max;  /* likewise; there is always room for one */
 	uint8_t nics;	   /* 1 .. SHIFT_SRQ_NICS */
 	uint64_t turn_ns;  /* 0: 20 ms. Twice the largest min_rnr_timer of its QPs at least (S16) */
 	uint64_t retry_ns; /* 0: 100 ms (S19, S22) */
@@ -93,16 +97,21 @@ struct shift_srq_cfg {
 	uint64_t first_id; /* 0: any. So that ids can be told from other wr_ids */
 };
 
+/* Where the slots of receives are. */
+struct shift_srq_slots {
+	char *first;
+	uint64_t mask; /* of their numbers */
+};
+
 struct shift_srq {
-	struct shift_srq_entry *ring;
-	struct shift_sge *side;
-	uint64_t next; /* the next id, if its slot is empty */
-	uint32_t mask;
-	uint32_t total; /* receives in the books */
-	bool alone;	/* shift_srq_alone() */
-	uint32_t sges;	/* so many or more are not the usual case of shift_srq_post, */
-	uint32_t few;	/* so many or fewer on NIC 0 are not that of shift_srq_done */
-	uint32_t free;	/* receives on no NIC: a list, the oldest first */
+	struct shift_srq_slots ring;
+	/* The ring, while the usual way is open (S24). Else one slot that is not empty, and has no
+	 * receive that a NIC could name: so who goes that way finds that it is shut. */
+	struct shift_srq_slots usual;
+	uint64_t stride; /* bytes from slot to slot */
+	uint64_t next;	 /* the next id, if its slot is empty */
+	bool alone;	 /* shift_srq_alone() */
+	uint32_t free;	 /* receives on no NIC: a list, the oldest first */
 	uint32_t free_first, free_last;
 	uint64_t seen_ns; /* when actions were last asked for */
 	struct shift_srq_nic nic[SHIFT_SRQ_NICS];
@@ -110,7 +119,7 @@ struct shift_srq {
 	struct shift_srq_stats stats;
 };
 
-/* Bytes for the slots and their side storage; 0: impossible. */
+/* Bytes for the slots; 0: impossible. */
 size_t shift_srq_size(uint32_t cap, uint32_t sge_max);
 
 /* mem: shift_srq_size() bytes, 64-byte aligned, zeroed, borrowed. NIC 0 is open. */
@@ -120,12 +129,28 @@ void shift_srq_init(struct shift_srq *s, void *mem, const struct shift_srq_cfg *
  * memory is the caller's again. Not smaller than before. */
 void shift_srq_grow(struct shift_srq *s, void *mem, uint32_t cap);
 
-/* The usual case (S24): all receives lie on NIC 0, none of them is looked for, and no action is due
- * but for ghosts. While it is so, 0 will do for now_ns in shift_srq_post, _unpost and _done. */
+/* Alone (S24): all receives lie on NIC 0, none of them is looked for, and no action is due but for
+ * ghosts. While it is so, 0 will do for now_ns in shift_srq_post, _unpost and _done. It is the
+ * usual case if none of them may be missing, either. */
 static inline bool shift_srq_alone(const struct shift_srq *s)
 {
 	return s->alone;
 }
+
+static inline struct shift_srq_entry *shift_srq_in(const struct shift_srq *s,
+						   const struct shift_srq_slots *slots, uint64_t id)
+{
+	return (struct shift_srq_entry *)(void *)(slots->first + (id & slots->mask) * s->stride);
+}
+
+/* The slot of an id: of a POST, its receive, which is lent. */
+static inline struct shift_srq_entry *shift_srq_at(const struct shift_srq *s, uint64_t id)
+{
+	return shift_srq_in(s, &s->ring, id);
+}
+
+/* Receives in the books. */
+uint32_t shift_srq_total(const struct shift_srq *s);
 
 /* --- posting --------------------------------------------------------------------------------- */
 
@@ -133,26 +158,23 @@ static inline bool shift_srq_alone(const struct shift_srq *s)
 int shift_srq_post_any(struct shift_srq *s, const struct shift_raw_recv *wr, uint64_t now_ns,
 		       uint64_t *id);
 
-/* One WR, while it is shift_srq_alone(), of a usual shape: it is to be posted to NIC 0 at once,
- * under *id. false: nothing was done, and shift_srq_post is for it. */
-static inline bool shift_srq_post_usual(struct shift_srq *s, const struct shift_raw_recv *wr,
-					uint64_t *id)
+/* One WR with one SGE, in the usual case: entry.wr is to be posted to NIC 0 at once. NULL: nothing
+ * was done, and shift_srq_post is for it. */
+static inline struct shift_srq_entry *shift_srq_post_usual(struct shift_srq *s,
+							   const struct shift_raw_recv *wr)
 {
 	uint64_t next = s->next;
-	struct shift_srq_entry *e = &s->ring[next & s->mask];
-	uint32_t num_sge = wr->num_sge;
+	struct shift_srq_entry *e = shift_srq_in(s, &s->usual, next);
 
-	if (__builtin_expect(num_sge >= s->sges || e->id, 0))
-		return false;
+	if (__builtin_expect(wr->num_sge != 1 || e->id != SHIFT_SRQ_NO_ID, 0))
+		return NULL;
 	e->wr_id = wr->wr_id;
-	e->num_sge = (uint16_t)num_sge;
-	if (num_sge)
-		memcpy(&e->sge, wr->sge, sizeof(e->sge));
-	e->id = *id = next;
-	s->next = next + 1;
-	s->total++;
+	e->wr.num_sge = 1;
+	memcpy(e->sge, wr->sge, sizeof(*e->sge));
+	e->id = next;
+	s->next++;
 	s->nic[0].on++;
-	return true;
+	return e;
 }
 
 /* One WR. A NIC: it is to be posted there at once, under *id; SHIFT_SRQ_NOWHERE: an action does
@@ -160,9 +182,12 @@ static inline bool shift_srq_post_usual(struct shift_srq *s, const struct shift_
 static inline int shift_srq_post(struct shift_srq *s, const struct shift_raw_recv *wr,
 				 uint64_t now_ns, uint64_t *id)
 {
-	if (s->alone && shift_srq_post_usual(s, wr, id))
-		return 0;
-	return shift_srq_post_any(s, wr, now_ns, id);
+	const struct shift_srq_entry *e = shift_srq_post_usual(s, wr);
+
+	if (!e)
+		return shift_srq_post_any(s, wr, now_ns, id);
+	*id = e->id;
+	return 0;
 }
 
 /* The NIC has refused it, which is the program's mistake, or there is no room: forget it. */
@@ -172,29 +197,33 @@ void shift_srq_unpost(struct shift_srq *s, uint64_t id, uint64_t now_ns);
  */
 void shift_srq_refused(struct shift_srq *s, uint64_t id, uint64_t now_ns);
 
-/* The receive of a POST; the SGEs are borrowed from the books. */
-void shift_srq_recv_at(const struct shift_srq *s, uint64_t id, struct shift_recv_wr *wr);
-
 /* --- completions ----------------------------------------------------------------------------- */
 
 /* The way of shift_srq_done for all that is not usual. */
 bool shift_srq_done_any(struct shift_srq *s, unsigned int k, uint64_t *wr_id, uint64_t now_ns);
+
+/* The same of NIC 0 with success, in the usual case. false: nothing was done. */
+static inline bool shift_srq_done_usual(struct shift_srq *s, uint64_t *wr_id)
+{
+	uint64_t id = *wr_id;
+	struct shift_srq_entry *e = shift_srq_in(s, &s->usual, id);
+
+	if (__builtin_expect(e->id != id, 0))
+		return false;
+	*wr_id = e->wr_id;
+	e->id = SHIFT_SRQ_NO_ID;
+	s->nic[0].on--;
+	return true;
+}
 
 /* A completion of NIC k is delivered to the program: *wr_id is an id, and becomes the program's
  * wr_id. false: stale (S2), nothing of it counts. */
 static inline bool shift_srq_done(struct shift_srq *s, unsigned int k, uint64_t *wr_id,
 				  uint64_t now_ns)
 {
-	uint64_t id = *wr_id;
-	struct shift_srq_entry *e = &s->ring[id & s->mask];
-
-	if (__builtin_expect(s->nic[0].on <= s->few || k || e->id != id || !id, 0))
-		return shift_srq_done_any(s, k, wr_id, now_ns);
-	*wr_id = e->wr_id;
-	e->id = 0;
-	s->total--;
-	s->nic[0].on--;
-	return true;
+	if (!k && *wr_id != SHIFT_SRQ_NO_ID && shift_srq_done_usual(s, wr_id))
+		return true;
+	return shift_srq_done_any(s, k, wr_id, now_ns);
 }
 
 /* A completion of NIC k is not delivered, and its receive is the program's still (S13). false:

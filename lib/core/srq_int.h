@@ -5,11 +5,6 @@
 
 #include "lib/core/srq.h"
 
-static inline struct shift_srq_entry *srq_at(const struct shift_srq *s, uint64_t id)
-{
-	return &s->ring[id & s->mask];
-}
-
 /* Receives there that a message may meet, or has met and will complete (S17, S23). */
 static inline uint32_t srq_good(const struct shift_srq_nic *n)
 {

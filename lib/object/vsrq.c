@@ -2,6 +2,7 @@
 #include "lib/object/vsrq.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -26,6 +27,11 @@ static struct table srqs = TABLE_INIT;	 /* by the program's pointer */
 static struct table by_tag = TABLE_INIT; /* by the upper bits of ids */
 static struct short_lock by_tag_lock;	 /* to change it, and to get a reference */
 static struct srq_calls calls;
+
+static struct vsrq *srq_of(struct object *obj)
+{
+	return (struct vsrq *)(void *)((char *)obj - offsetof(struct vsrq, obj));
+}
 
 void vsrq_set_calls(const struct srq_calls *c)
 {
@@ -113,19 +119,15 @@ static int translate_keys(struct vsrq *s, unsigned int k, struct ibv_sge *sge, u
 /* Under the lock. 0 or an errno. */
 static int give_receive(struct vsrq *s, unsigned int k, uint64_t id)
 {
+	struct ibv_recv_wr *kept = (struct ibv_recv_wr *)&shift_srq_at(&s->books, id)->wr;
 	struct ibv_sge sge[SRQ_SGES_MAX];
-	struct shift_recv_wr from;
-	struct ibv_recv_wr wr = {.wr_id = id}, *bad;
+	struct ibv_recv_wr wr = *kept, *bad;
 	int err;
 
-	shift_srq_recv_at(&s->books, id, &from);
-	wr.num_sge = (int)from.num_sge;
-	wr.sg_list = sge;
-	if (from.num_sge)
-		memcpy(sge, from.sge, from.num_sge * sizeof(*sge));
 	if (!k)
-		return s->post(s->srq, &wr, &bad);
-	err = translate_keys(s, k, sge, from.num_sge);
+		return s->post(s->srq, kept, &bad);
+	wr.sg_list = memcpy(sge, kept->sg_list, (size_t)kept->num_sge * sizeof(*sge));
+	err = translate_keys(s, k, sge, (uint32_t)kept->num_sge);
 	return err ? -err : ibv_post_srq_recv(atomic_load(&s->rail[k].srq), &wr, &bad);
 }
 
@@ -346,7 +348,7 @@ static void drain_rail(struct vsrq *s, unsigned int k)
 
 static void drain_job(struct object *obj, struct nic *nic)
 {
-	struct vsrq *s = (struct vsrq *)obj;
+	struct vsrq *s = srq_of(obj);
 
 	for (unsigned int k = 1; k < s->dev->rails; k++)
 		if (s->dev->nic[k] == nic)
@@ -356,7 +358,7 @@ static void drain_job(struct object *obj, struct nic *nic)
 /* The program's own NIC. Its drainer would keep the program from destroying its SRQ. */
 static void drain_home_job(struct object *obj, struct nic *nic)
 {
-	struct vsrq *s = (struct vsrq *)obj;
+	struct vsrq *s = srq_of(obj);
 
 	(void)nic;
 	drain_rail(s, 0);
@@ -463,7 +465,7 @@ struct ibv_srq *vsrq_shadow(struct vsrq *s, unsigned int k)
 
 static void srq_unshadow(struct object *obj, struct nic *nic)
 {
-	struct vsrq *s = (struct vsrq *)obj;
+	struct vsrq *s = srq_of(obj);
 	struct ibv_srq *srq;
 
 	for (unsigned int k = 1; k < s->dev->rails; k++) {
@@ -491,7 +493,7 @@ static void read_books(struct vsrq *s, struct stats_srq_state *state)
 {
 	short_lock_take(&s->lock);
 	*state = (struct stats_srq_state){.room = s->books.cfg.cap,
-					  .posted = s->books.total,
+					  .posted = shift_srq_total(&s->books),
 					  .waiting = s->books.free,
 					  .counters = s->books.stats};
 	for (unsigned int k = 0; k < s->dev->rails; k++) {
@@ -525,7 +527,7 @@ void vsrq_tell_all(void)
 
 static void vsrq_free(struct object *obj)
 {
-	struct vsrq *s = (struct vsrq *)obj;
+	struct vsrq *s = srq_of(obj);
 
 	pages_put(s->memory, s->bytes);
 	object_put(&s->pd->obj);
@@ -626,7 +628,7 @@ struct ibv_srq *hook_created_srq(struct ibv_srq *srq, struct ibv_pd *pd,
 static void end_home_drainer(struct object *obj, struct nic *nic)
 {
 	(void)nic;
-	srq_drainer_end(&((struct vsrq *)obj)->rail[0].drainer);
+	srq_drainer_end(&srq_of(obj)->rail[0].drainer);
 }
 
 /* Returns whether there may be a drainer on the program's NIC. */
@@ -695,7 +697,7 @@ int hook_destroy_srq(struct ibv_srq *srq)
  * other NICs. */
 static void grow_shadow(struct object *obj, struct nic *nic)
 {
-	struct vsrq *s = (struct vsrq *)obj;
+	struct vsrq *s = srq_of(obj);
 	struct ibv_srq_attr attr = {.max_wr = s->attr.max_wr};
 
 	for (unsigned int k = 1; k < s->dev->rails; k++) {
@@ -787,15 +789,7 @@ static int post_new(struct vsrq *s, const struct ibv_recv_wr *wr)
 		return -nic;
 	if (nic == SHIFT_SRQ_NOWHERE)
 		return 0;
-	if (nic) {
-		err = give_receive(s, (unsigned int)nic, id);
-	} else {
-		struct ibv_recv_wr to = *wr, *bad;
-
-		to.wr_id = id;
-		to.next = NULL;
-		err = s->post(s->srq, &to, &bad);
-	}
+	err = give_receive(s, (unsigned int)nic, id);
 	return err ? new_refused(s, nic, id, err) : 0;
 }
 
@@ -831,39 +825,41 @@ static __attribute__((noinline)) int post_list(struct ibv_srq *srq, struct ibv_r
 	return err;
 }
 
-/* Under the lock, which it gives: the program's own NIC has refused the receive of s->marked. */
-static __attribute__((noinline)) int one_refused(struct vsrq *s, int err, struct ibv_recv_wr *wr,
-						 struct ibv_recv_wr **bad)
+/* Under the lock, which it gives: the program's own NIC has refused the newest receive. */
+static __attribute__((noinline)) int newest_refused(struct vsrq *s, int err)
 {
-	err = new_refused(s, 0, s->marked.wr_id, err);
+	struct ibv_recv_wr *wr = s->now, **bad = s->bad;
+
+	err = new_refused(s, 0, s->books.next - 1, err);
 	vsrq_give(s);
 	if (err)
 		*bad = wr;
 	return err;
 }
 
-/* One receive, which goes to the program's own NIC, as all do. */
+/* One receive, which goes to the program's own NIC, as all do. What an error needs is kept in s, so
+ * that nothing else has to be saved over the call. */
 int hot_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	struct vsrq *s = gate_find(&gate_mine.srq, srq);
+	struct shift_srq_entry *e;
 	int err;
 
-	if (__builtin_expect(!s || !wr || wr->next, 0))
+	if (!s || !wr)
 		return post_list(srq, wr, bad);
-	short_lock_take(&s->lock);
-	if (__builtin_expect(!shift_srq_alone(&s->books) ||
-				     !shift_srq_post_usual(&s->books,
-							   (const struct shift_raw_recv *)wr,
-							   &s->marked.wr_id),
-			     0)) {
+	if (wr->next || !short_lock_try(&s->lock))
+		return post_list(srq, wr, bad);
+	s->now = wr;
+	s->bad = bad;
+	e = shift_srq_post_usual(&s->books, (const struct shift_raw_recv *)wr);
+	if (__builtin_expect(!e, 0)) {
 		short_lock_give(&s->lock);
 		return post_list(srq, wr, bad);
 	}
-	s->marked.sg_list = wr->sg_list;
-	s->marked.num_sge = wr->num_sge;
-	err = s->post(srq, &s->marked, &s->refused);
+	err = s->post(srq, (struct ibv_recv_wr *)&e->wr, &s->refused);
 	if (__builtin_expect(err, 0))
-		return one_refused(s, err, wr, bad);
+		return newest_refused(s, err);
+	__asm__("" : "+r"(err)); /* as in post_one() */
 	short_lock_give(&s->lock);
-	return 0;
+	return err;
 }

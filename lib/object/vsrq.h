@@ -41,12 +41,12 @@ struct vsrq_rail {
  * receive even where its opcode is undefined, and to be of this SRQ even where its QP is not known.
  */
 struct vsrq {
+	struct short_lock lock; /* first, so that its address is there when it is taken */
 	struct object obj;
 	struct ibv_srq *srq; /* the program's */
 	int (*post)(struct ibv_srq *, struct ibv_recv_wr *, struct ibv_recv_wr **);
-	struct short_lock lock;
 	/* Under lock: */
-	struct ibv_recv_wr marked, *refused; /* what goes to the program's NIC for its receive */
+	struct ibv_recv_wr *now, **bad, *refused; /* what the program posts, and where it hears */
 	struct shift_srq books;
 
 	/* Constant. */
@@ -107,6 +107,19 @@ static inline void vsrq_give(struct vsrq *s)
 		vsrq_act(s);
 	else
 		short_lock_give(&s->lock);
+}
+
+/* A completion of the program's NIC with success, in the usual case (S24). false: nothing was done,
+ * and vsrq_done() is for it. */
+static inline bool vsrq_done_usual(struct vsrq *s, uint64_t *wr_id)
+{
+	bool ok;
+
+	if (__builtin_expect(!short_lock_try(&s->lock), 0))
+		return false;
+	ok = shift_srq_done_usual(&s->books, wr_id);
+	short_lock_give(&s->lock);
+	return ok;
 }
 
 static inline bool vsrq_done(struct vsrq *s, unsigned int k, uint64_t *wr_id)

@@ -110,18 +110,26 @@ static struct vqp *qp_of(struct vcq *cq, uint32_t qpn)
  */
 static inline struct vqp *known_qp(struct vcq *cq, const struct ibv_wc *wc)
 {
-	if (__builtin_expect(wc->status != IBV_WC_SUCCESS, 0))
+	if (__builtin_expect(wc->status & 0xff, 0)) /* all of them are below that */
 		return NULL;
 	return assoc_find(&cq->qps, wc->qp_num);
 }
 
-/* false: it is a receive, and not in the log. */
-static inline bool count_for(const struct vqp *v, struct ibv_wc *wc)
+/* false: it is a receive, and not in the QP's log. */
+static inline bool count_own(const struct vqp *v, struct ibv_wc *wc)
 {
 	if (wc->opcode & IBV_WC_RECV)
-		return shift_fast_recv_done(v->hot.recvs, &wc->wr_id);
+		return !v->hot.srq && shift_fast_recv_done(v->hot.recvs, &wc->wr_id);
 	PLAIN_INCREMENT(v->hot.sends_done);
 	return true;
+}
+
+/* The same, but one of an SRQ is counted, too, in the usual case. */
+static inline bool count_for(const struct vqp *v, struct ibv_wc *wc)
+{
+	if (wc->opcode & IBV_WC_RECV && v->hot.srq)
+		return srq_qp_count_usual(v, &wc->wr_id);
+	return count_own(v, wc);
 }
 
 static inline bool count_known(struct vcq *cq, struct ibv_wc *wc)
@@ -129,6 +137,13 @@ static inline bool count_known(struct vcq *cq, struct ibv_wc *wc)
 	const struct vqp *v = known_qp(cq, wc);
 
 	return v && count_for(v, wc);
+}
+
+static inline bool count_known_own(struct vcq *cq, struct ibv_wc *wc)
+{
+	const struct vqp *v = known_qp(cq, wc);
+
+	return v && count_own(v, wc);
 }
 
 /* Counts any other completion. */
@@ -229,11 +244,12 @@ static void event_was_answered(struct vcq *cq)
 }
 
 /* Inside the gate, which it leaves. */
-static inline int poll_entered(struct vcq *cq, enum gate_how how, int n, struct ibv_wc *wc)
+static inline __attribute__((always_inline)) int poll_entered(struct vcq *cq, enum gate_how how,
+							      int n, struct ibv_wc *wc)
 {
 	int got = cq->poll_cq(cq->cq, n, wc);
 
-	if (got > 0 && (got > 1 || !count_known(cq, wc)))
+	if (got > 0 && (got > 1 || !count_known_own(cq, wc)))
 		return polled(cq, how, got, wc);
 	if (!got)
 		event_was_answered(cq);
@@ -288,21 +304,10 @@ static __attribute__((noinline)) int polled_unlike(struct vcq *cq, int got)
 	return got;
 }
 
-/* One receive, which is in no log: of an SRQ? */
-static __attribute__((noinline)) int polled_shared(struct vcq *cq, struct vqp *v)
-{
-	struct ibv_wc *wc = gate_mark(&cq->gate);
-
-	if (!v->hot.srq || !srq_qp_count(v, &wc->wr_id))
-		return polled_unlike(cq, 1);
-	gate_leave(&cq->gate, GATE_OWNED);
-	return 1;
-}
-
 int hot_poll_cq(struct ibv_cq *real_cq, int n, struct ibv_wc *wc)
 {
 	struct vcq *cq = gate_find(&gate_mine.poll, real_cq);
-	struct vqp *v;
+	const struct vqp *v;
 	int got;
 
 	if (__builtin_expect(!cq, 0))
@@ -311,11 +316,13 @@ int hot_poll_cq(struct ibv_cq *real_cq, int n, struct ibv_wc *wc)
 	if (!gate_enter_owned(&cq->gate, wc))
 		return poll_shared(cq, n, wc);
 	got = cq->poll_cq(real_cq, n, wc);
-	if (__builtin_expect(got != 1 || !(v = known_qp(cq, gate_mark(&cq->gate))), 0))
+	if (__builtin_expect(got != 1, 0))
 		return polled_unlike(cq, got);
-	if (__builtin_expect(!count_for(v, gate_mark(&cq->gate)), 0))
-		return polled_shared(cq, v);
-	__asm__("" : "+r"(got)); /* it is 1 already: the compiler must not load it again */
+	__asm__("" : "+a"(got)); /* it is 1 already: the compiler must not load it again */
+	wc = gate_mark(&cq->gate);
+	v = known_qp(cq, wc);
+	if (__builtin_expect(!v || !count_for(v, wc), 0))
+		return polled_unlike(cq, 1);
 	gate_leave(&cq->gate, GATE_OWNED);
 	return got;
 }

@@ -240,7 +240,7 @@ static void a_refusal_puts_nothing_off(void **state)
 	now += 100 * MS - 1;
 	run();
 	assert_int_equal(nic[0].evict, 0);
-	shift_srq_unpost(&s, s.ring[s.free_first].id, now); /* is free: nothing */
+	shift_srq_unpost(&s, shift_srq_at(&s, s.free_first)->id, now); /* is free: nothing */
 	now++;
 	run();
 	shift_srq_refused(&s, takes(0), now);

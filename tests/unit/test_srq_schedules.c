@@ -131,7 +131,7 @@ static __attribute__((format(printf, 1, 2), noreturn)) void wrong(const char *fo
 			: w.qp[q].foreign ? " foreign"
 					  : "");
 	fprintf(stderr, "free %u of %u, the program has %u of %u, cap %u; alone %d, %u gone\n",
-		s.free, s.total, w.owned, w.bufs, w.cap, s.alone, w.gone);
+		s.free, shift_srq_total(&s), w.owned, w.bufs, w.cap, s.alone, w.gone);
 	abort();
 }
 
@@ -217,13 +217,12 @@ static void evict(unsigned int k)
 
 static void carry_out(const struct shift_srq_action *a)
 {
-	struct shift_recv_wr wr;
+	uint32_t buf;
 
 	switch (a->type) {
 	case SHIFT_SRQ_ACT_POST:
-		shift_srq_recv_at(&s, a->id, &wr);
-		if (refuses(a->nic, (uint32_t)wr.wr_id) ||
-		    !nic_gets(a->nic, a->id, (uint32_t)wr.wr_id))
+		buf = (uint32_t)shift_srq_at(&s, a->id)->wr_id;
+		if (refuses(a->nic, buf) || !nic_gets(a->nic, a->id, buf))
 			shift_srq_refused(&s, a->id, w.now);
 		return;
 	case SHIFT_SRQ_ACT_DRAIN: drain_begins(a->nic, a->count); return;
@@ -277,7 +276,7 @@ static bool post_one(uint32_t buf)
 
 	if (k == SHIFT_SRQ_NOWHERE)
 		return true;
-	if (k == -ENOMEM && s.total >= w.cap && !alone)
+	if (k == -ENOMEM && shift_srq_total(&s) >= w.cap && !alone)
 		return false;
 	if (k < 0 || k >= (int)w.nics)
 		wrong("a receive is refused: %d", k);
@@ -761,11 +760,11 @@ static void count_receives(void)
 		if (w.qp[i].foreign && w.qp[i].state != LIVE)
 			w.qp[i].state = GONE;
 	all = w.bufs < w.cap ? w.bufs : w.cap;
-	while (s.total < all)
+	while (shift_srq_total(&s) < all)
 		program_posts();
 	w.batch = UINT32_MAX;
 	q = a_living_qp();
-	all = s.total - w.gone;
+	all = shift_srq_total(&s) - w.gone;
 	w.qp[q].pending += all;
 	w.sent += all;
 	for (int i = 0; w.arrived < w.sent; i++) {
@@ -782,8 +781,8 @@ static void count_receives(void)
 		case 3: time_step(); break;
 		}
 	}
-	if (s.total > w.gone)
-		wrong("all were handed out, and the books have %u", s.total);
+	if (shift_srq_total(&s) > w.gone)
+		wrong("all were handed out, and the books have %u", shift_srq_total(&s));
 }
 
 static void set_up(void)
