@@ -793,6 +793,68 @@ static int post_new(struct vsrq *s, const struct ibv_recv_wr *wr)
 	return err ? new_refused(s, nic, id, err) : 0;
 }
 
+/* An entry's WR is alone but while it is posted. Returns the one that was behind it. */
+static inline struct shift_raw_recv *chain_next(struct shift_raw_recv *at)
+{
+	struct shift_raw_recv *next = (struct shift_raw_recv *)at->next;
+
+	at->next = NULL;
+	return next;
+}
+
+/* The NIC has refused `refused` with err, and has not seen those behind it; those before it are in
+ * its queue. *wr: where the program has the first of the chain; as post_chain(). If it is none of
+ * the chain, nobody knows which the NIC has: they count as posted. Under the lock. */
+static __attribute__((noinline)) int chain_refused(struct vsrq *s, struct shift_raw_recv *at,
+						   const struct ibv_recv_wr *refused, int err,
+						   struct ibv_recv_wr **wr)
+{
+	struct ibv_recv_wr *from = *wr;
+	int told = 0;
+
+	for (; at && (const void *)at != refused; at = chain_next(at))
+		from = from->next;
+	*wr = from;
+	while (at) {
+		uint64_t id = at->wr_id;
+
+		at = chain_next(at);
+		told = new_refused(s, 0, id, err);
+		from = from->next;
+	}
+	if (!told)
+		*wr = from;
+	return told;
+}
+
+/* Posts to the program's own NIC what can go the usual way, at once: one doorbell. Moves *wr on to
+ * the first that it has not taken; or returns what the program hears of that one. Under the lock.
+ */
+static int post_chain(struct vsrq *s, struct ibv_recv_wr **wr)
+{
+	struct ibv_recv_wr *one = *wr, *refused = NULL;
+	struct shift_raw_recv first = {0}, *last = &first;
+	struct shift_srq_entry *e;
+	int err;
+
+	for (; one; one = one->next) {
+		e = shift_srq_post_usual(&s->books, (const struct shift_raw_recv *)one);
+		if (!e)
+			break;
+		last->next = &e->wr;
+		last = &e->wr;
+	}
+	if (!first.next)
+		return 0;
+	err = s->post(s->srq, (struct ibv_recv_wr *)first.next, &refused);
+	if (err)
+		return chain_refused(s, chain_next(&first), refused, err, wr);
+	for (last = &first; last; last = chain_next(last))
+		;
+	*wr = one;
+	return 0;
+}
+
 static __attribute__((noinline)) struct vsrq *srq_unknown(const struct ibv_srq *srq)
 {
 	struct vsrq *s = vsrq_find(srq);
@@ -814,14 +876,15 @@ static __attribute__((noinline)) int post_list(struct ibv_srq *srq, struct ibv_r
 	if (!s)
 		return vdev_find(srq->context)->ops.post_srq_recv(srq, wr, bad);
 	short_lock_take(&s->lock);
-	for (; wr; wr = wr->next) {
-		err = post_new(s, wr);
-		if (err) {
-			*bad = wr;
+	for (; !err && wr; wr = err ? wr : wr->next) {
+		err = post_chain(s, &wr);
+		if (err || !wr)
 			break;
-		}
+		err = post_new(s, wr);
 	}
 	vsrq_give(s);
+	if (err)
+		*bad = wr;
 	return err;
 }
 

@@ -234,11 +234,24 @@ void srq_drainer_end(struct srq_drainer *d)
 	(void)d;
 }
 
+/* What the program's NIC was posted. It has room for so many, and refuses the next. */
+static struct {
+	unsigned int calls, taken, room;
+	int err;
+	bool says_which;
+	uint64_t id[ROOM];
+} home;
+
 static int fake_post(struct ibv_srq *q, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
-	(void)q;
-	(void)wr;
-	(void)bad;
+	home.calls += q == srq;
+	for (; q == srq && wr; wr = wr->next) {
+		if (home.taken == home.room) {
+			*bad = home.says_which ? wr : NULL;
+			return home.err;
+		}
+		home.id[home.taken++] = wr->wr_id;
+	}
 	return 0;
 }
 
@@ -315,6 +328,8 @@ static int set_up(void **state)
 	modify_err = destroy_err = 0;
 	drain_finds = SHIFT_SRQ_TOOK_ALL;
 	on_feed = NULL;
+	memset(&home, 0, sizeof(home));
+	home.room = ROOM;
 	nics[0] = (struct nic){.name = "mlx5_0", .index = 0, .ready = true, .ctx = &ctx};
 	nics[1] = (struct nic){.name = "mlx5_1", .index = 1, .ready = true, .ctx = &backup_ctx};
 	dev = (struct vdev){.ctx = &ctx, .rails = 2, .nic = {&nics[0], &nics[1]}};
@@ -768,6 +783,106 @@ static void an_srq_that_cannot_be_destroyed_keeps_its_event(void **state)
 	assert_false(made_event_take(&dev, &e));
 }
 
+/* --- lists ------------------------------------------------------------------------------------ */
+
+enum { LIST = 4 };
+
+static struct ibv_recv_wr list[LIST], *bad;
+static struct ibv_sge sges[LIST][2];
+
+/* Of WRs with so many SGEs. What the program's call returns. */
+static int post_list_of(const int *num_sge)
+{
+	for (unsigned int i = 0; i < LIST; i++)
+		list[i] = (struct ibv_recv_wr){.wr_id = 70 + i,
+					       .next = i + 1 < LIST ? &list[i + 1] : NULL,
+					       .sg_list = sges[i],
+					       .num_sge = num_sge[i]};
+	bad = NULL;
+	return hot_post_srq_recv(srq, list, &bad);
+}
+
+static const int ones[LIST] = {1, 1, 1, 1};
+
+/* What NIC 0 has are the first of the list, each alone in its entry. */
+static void home_has(unsigned int n)
+{
+	assert_int_equal(home.taken, n);
+	assert_int_equal(s->books.nic[0].on, n);
+	assert_null(shift_srq_check(&s->books));
+	for (unsigned int i = 0; i < n; i++) {
+		struct shift_srq_entry *e = shift_srq_at(&s->books, home.id[i]);
+
+		assert_int_equal(e->id, home.id[i]);
+		assert_int_equal(e->wr_id, 70 + i);
+		assert_null(e->wr.next);
+	}
+}
+
+static void a_list_is_posted_at_once(void **state)
+{
+	(void)state;
+	assert_int_equal(post_list_of(ones), 0);
+	assert_int_equal(home.calls, 1);
+	home_has(LIST);
+	assert_int_equal(post_list_of(ones), 0);
+	assert_int_equal(home.calls, 2);
+	destroy_all();
+}
+
+static void a_list_of_many_kinds_is_posted_in_order(void **state)
+{
+	(void)state;
+	assert_int_equal(post_list_of((const int[LIST]){1, 0, 1, 1}), 0);
+	assert_int_equal(home.calls, 3);
+	home_has(LIST);
+	assert_int_equal(post_list_of((const int[LIST]){1, 1, 2, 1}), EINVAL);
+	assert_ptr_equal(bad, &list[2]);
+	assert_int_equal(home.taken, LIST + 2);
+	assert_int_equal(shift_srq_total(&s->books), LIST + 2);
+	destroy_all();
+}
+
+static void of_a_list_that_is_too_long_the_rest_is_not_posted(void **state)
+{
+	(void)state;
+	home.room = 2;
+	home.err = ENOMEM;
+	home.says_which = true;
+	assert_int_equal(post_list_of(ones), ENOMEM);
+	assert_ptr_equal(bad, &list[2]);
+	home_has(2);
+	assert_int_equal(shift_srq_total(&s->books), 2);
+	destroy_all();
+}
+
+/* A NIC that is out of order has the first: the others wait for another one. */
+static void what_a_broken_nic_refuses_is_free(void **state)
+{
+	(void)state;
+	home.room = 2;
+	home.err = EIO;
+	home.says_which = true;
+	assert_int_equal(post_list_of(ones), 0);
+	assert_null(bad);
+	home_has(2);
+	assert_int_equal(s->books.free, 2);
+	destroy_all();
+}
+
+/* They may be in its queue. */
+static void what_nobody_knows_counts_as_posted(void **state)
+{
+	(void)state;
+	home.room = 2;
+	home.err = EIO;
+	assert_int_equal(post_list_of(ones), 0);
+	assert_null(bad);
+	assert_int_equal(s->books.nic[0].on, LIST);
+	assert_null(shift_srq_check(&s->books));
+	destroy_all();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -789,6 +904,11 @@ int main(void)
 		cmocka_unit_test_setup(a_feed_that_hangs, set_up),
 		cmocka_unit_test_setup(a_limit_that_the_nic_refuses, set_up),
 		cmocka_unit_test_setup(an_srq_that_cannot_be_destroyed_keeps_its_event, set_up),
+		cmocka_unit_test_setup(a_list_is_posted_at_once, set_up),
+		cmocka_unit_test_setup(a_list_of_many_kinds_is_posted_in_order, set_up),
+		cmocka_unit_test_setup(of_a_list_that_is_too_long_the_rest_is_not_posted, set_up),
+		cmocka_unit_test_setup(what_a_broken_nic_refuses_is_free, set_up),
+		cmocka_unit_test_setup(what_nobody_knows_counts_as_posted, set_up),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
