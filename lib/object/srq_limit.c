@@ -22,7 +22,7 @@ static bool nic_counts(const struct vsrq *s)
 
 static bool books_are_low(const struct vsrq *s)
 {
-	return s->limit.armed && s->books.total < s->limit.armed;
+	return s->limit.armed && shift_srq_total(&s->books) < s->limit.armed;
 }
 
 static unsigned int look_away(struct vsrq *s, uint64_t now)
@@ -73,7 +73,7 @@ uint64_t srq_limit_deadline(const struct vsrq *s)
 
 static void srq_limit_feed(struct object *obj, struct nic *nic)
 {
-	struct vsrq *s = (struct vsrq *)obj;
+	struct vsrq *s = vsrq_of(obj);
 
 	(void)nic;
 	vsrq_feed(s);
@@ -86,7 +86,7 @@ static void srq_limit_feed(struct object *obj, struct nic *nic)
  * and some say nothing when they are armed too late: so the books are looked at once more. */
 static void srq_limit_rearm(struct object *obj, struct nic *nic)
 {
-	struct vsrq *s = (struct vsrq *)obj;
+	struct vsrq *s = vsrq_of(obj);
 	struct ibv_srq_attr attr = {0};
 	bool low;
 

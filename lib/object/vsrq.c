@@ -2,7 +2,6 @@
 #include "lib/object/vsrq.h"
 
 #include <errno.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -27,11 +26,6 @@ static struct table srqs = TABLE_INIT;	 /* by the program's pointer */
 static struct table by_tag = TABLE_INIT; /* by the upper bits of ids */
 static struct short_lock by_tag_lock;	 /* to change it, and to get a reference */
 static struct srq_calls calls;
-
-static struct vsrq *srq_of(struct object *obj)
-{
-	return (struct vsrq *)(void *)((char *)obj - offsetof(struct vsrq, obj));
-}
 
 void vsrq_set_calls(const struct srq_calls *c)
 {
@@ -348,7 +342,7 @@ static void drain_rail(struct vsrq *s, unsigned int k)
 
 static void drain_job(struct object *obj, struct nic *nic)
 {
-	struct vsrq *s = srq_of(obj);
+	struct vsrq *s = vsrq_of(obj);
 
 	for (unsigned int k = 1; k < s->dev->rails; k++)
 		if (s->dev->nic[k] == nic)
@@ -358,7 +352,7 @@ static void drain_job(struct object *obj, struct nic *nic)
 /* The program's own NIC. Its drainer would keep the program from destroying its SRQ. */
 static void drain_home_job(struct object *obj, struct nic *nic)
 {
-	struct vsrq *s = srq_of(obj);
+	struct vsrq *s = vsrq_of(obj);
 
 	(void)nic;
 	drain_rail(s, 0);
@@ -465,7 +459,7 @@ struct ibv_srq *vsrq_shadow(struct vsrq *s, unsigned int k)
 
 static void srq_unshadow(struct object *obj, struct nic *nic)
 {
-	struct vsrq *s = srq_of(obj);
+	struct vsrq *s = vsrq_of(obj);
 	struct ibv_srq *srq;
 
 	for (unsigned int k = 1; k < s->dev->rails; k++) {
@@ -527,7 +521,7 @@ void vsrq_tell_all(void)
 
 static void vsrq_free(struct object *obj)
 {
-	struct vsrq *s = srq_of(obj);
+	struct vsrq *s = vsrq_of(obj);
 
 	pages_put(s->memory, s->bytes);
 	object_put(&s->pd->obj);
@@ -628,7 +622,7 @@ struct ibv_srq *hook_created_srq(struct ibv_srq *srq, struct ibv_pd *pd,
 static void end_home_drainer(struct object *obj, struct nic *nic)
 {
 	(void)nic;
-	srq_drainer_end(&srq_of(obj)->rail[0].drainer);
+	srq_drainer_end(&vsrq_of(obj)->rail[0].drainer);
 }
 
 /* Returns whether there may be a drainer on the program's NIC. */
@@ -697,7 +691,7 @@ int hook_destroy_srq(struct ibv_srq *srq)
  * other NICs. */
 static void grow_shadow(struct object *obj, struct nic *nic)
 {
-	struct vsrq *s = srq_of(obj);
+	struct vsrq *s = vsrq_of(obj);
 	struct ibv_srq_attr attr = {.max_wr = s->attr.max_wr};
 
 	for (unsigned int k = 1; k < s->dev->rails; k++) {

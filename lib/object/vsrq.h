@@ -14,6 +14,7 @@
 #include <infiniband/verbs.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "lib/base/background.h"
@@ -77,6 +78,12 @@ struct srq_calls {
 	void (*feed)(struct vsrq *s);
 };
 void vsrq_set_calls(const struct srq_calls *calls);
+
+/* Whose part that is: for its jobs. */
+static inline struct vsrq *vsrq_of(struct object *obj)
+{
+	return (struct vsrq *)(void *)((char *)obj - offsetof(struct vsrq, obj));
+}
 
 /* NULL: the SRQ is not one of the program's, or passes through. */
 struct vsrq *vsrq_find(const struct ibv_srq *srq);

@@ -236,7 +236,7 @@ void srq_stale(struct qp *q)
 
 static bool books_have(const struct srq *s, unsigned int k, uint64_t id)
 {
-	const struct shift_srq_entry *e = &s->books.ring[id & s->books.mask];
+	const struct shift_srq_entry *e = shift_srq_at(&s->books, id);
 
 	return e->id == id && e->nic == k;
 }
@@ -298,9 +298,9 @@ static bool refuses(struct srq *s, unsigned int k, uint32_t buf)
 
 static void act_post(struct srq *s, const struct shift_srq_action *a)
 {
-	struct shift_recv_wr wr;
+	const struct shift_srq_entry *e = shift_srq_at(&s->books, a->id);
+	struct shift_recv_wr wr = {.wr_id = e->wr_id, .sge = e->sge, .num_sge = e->wr.num_sge};
 
-	shift_srq_recv_at(&s->books, a->id, &wr);
 	if ((a->nic && refuses(s, a->nic, (uint32_t)wr.wr_id)) || !nic_gets(s, a->nic, a->id, &wr))
 		shift_srq_refused(&s->books, a->id, W.now);
 }
@@ -392,7 +392,7 @@ static bool post_buffer(struct srq *s, unsigned int h, uint32_t buf)
 
 	if (k == SHIFT_SRQ_NOWHERE)
 		return true;
-	if (k == -ENOMEM && !alone && s->books.total >= s->books.cfg.cap)
+	if (k == -ENOMEM && !alone && shift_srq_total(&s->books) >= s->books.cfg.cap)
 		return false;
 	if (k < 0 || k >= (int)W.rails) {
 		violation("%c: a receive is refused: %d", 'A' + h, k);
@@ -431,13 +431,13 @@ static void program_posts(struct srq *s, unsigned int h)
 			s->buf[buf].posted = false;
 			s->own[s->owned++] = buf;
 		}
-		if (!rnd_below(&s->g, 10) && s->books.total > s->batch)
+		if (!rnd_below(&s->g, 10) && shift_srq_total(&s->books) > s->batch)
 			break;
 	}
 	srq_act_unless_alone(h);
 	if (room) {
 		arm_posts(s, h);
-	} else if (!W.calm || s->books.total < s->books.cfg.cap) {
+	} else if (!W.calm || shift_srq_total(&s->books) < s->books.cfg.cap) {
 		s->post_armed = true;
 		srq_later(h, 0, SRQ_POSTS, NS_MS);
 	}
@@ -851,7 +851,7 @@ void srq_dump(void)
 		if (!s->used)
 			continue;
 		printf("SRQ of %c: %u of %u, %u free, the program has %u\n", 'A' + h,
-		       s->books.total, s->books.cfg.cap, s->books.free, s->owned);
+		       shift_srq_total(&s->books), s->books.cfg.cap, s->books.free, s->owned);
 		for (unsigned int k = 0; k < W.rails; k++)
 			dump_nic(s, h, k);
 	}
@@ -872,9 +872,9 @@ void srq_end(void)
 			continue;
 		for (uint32_t b = 0; b < s->bufs; b++)
 			posted += s->buf[b].posted;
-		if (posted != s->books.total)
+		if (posted != shift_srq_total(&s->books))
 			violation("%c: %u receives are posted, the books have %u", 'A' + h, posted,
-				  s->books.total);
+				  shift_srq_total(&s->books));
 		for (unsigned int k = 0; k < W.rails; k++)
 			check_missing(h, k);
 #define ADD(name) T.srq.name += s->books.stats.name;
