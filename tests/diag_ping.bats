@@ -97,7 +97,7 @@ c.recv(1)" >python.out 3>&- &
 
 @test "ping: the responder survives nonsense" {
 	run -0 with_responder '
-		for words in "" "x" "pair" "pair mlx5_0 00 1 2" "counts" "counts 1" "$(printf "%01000d" 0)"; do
+		for words in "" "x" "pair" "pair mlx5_0 00 0 1 2" "counts" "counts 1" "$(printf "%01000d" 0)"; do
 			exec 5<>/dev/tcp/127.0.0.1/$port
 			printf "%s\n" "$words" >&5
 			timeout 0.3 cat <&5 >>answers

@@ -7,9 +7,9 @@
  * A responder's line of greeting, then requests of the pinger with an answer each:
  *
  *   shift-ping 1 HOST                        first, from the responder
- *   rail NAME GID MTU QPN QKEY               for each NIC, then
+ *   rail NAME GID LID MTU QPN QKEY           for each NIC, then
  *   end
- *   pair NAME GID QPN QKEY                   answer: session N, or error TEXT
+ *   pair NAME GID LID QPN QKEY               answer: session N, or error TEXT
  *   counts N                                 answer: counts C0 C1 ... of each size
  */
 #ifndef SHIFT_DIAG_PING_H
@@ -56,8 +56,9 @@ struct ping_to {
 	uint32_t qpn, qkey;
 };
 
-/* Resolves the address, which may take a second or more. */
-int ping_to_make(struct ping_to *to, const struct ping_end *e, const union ibv_gid *gid);
+/* By the LID, if it is not 0. Resolves the address, which may take a second or more. */
+int ping_to_make(struct ping_to *to, const struct ping_end *e, const union ibv_gid *gid,
+		 uint16_t lid);
 
 struct ping_head {
 	uint32_t magic, session, seq, size, part, kind;
@@ -105,6 +106,7 @@ struct ping_path {
 	char host[256], peer_host[256]; /* as the user called it; as it calls itself */
 	char rail[RAIL_NAME_MAX];	/* the peer's */
 	union ibv_gid gid;
+	uint16_t lid; /* 0: RoCE */
 	struct ping_to to;
 	uint32_t mtu, session; /* mtu: of a datagram, bytes */
 	uint32_t other_mtu;    /* the peer's; 0: the same */

@@ -131,7 +131,8 @@ int ping_end_mend(struct ping_end *e)
 	return err ? -err : end_to_rts(e);
 }
 
-int ping_to_make(struct ping_to *to, const struct ping_end *e, const union ibv_gid *gid)
+int ping_to_make(struct ping_to *to, const struct ping_end *e, const union ibv_gid *gid,
+		 uint16_t lid)
 {
 	struct ibv_ah_attr attr = {.is_global = 1,
 				   .port_num = e->nic->nic.port,
@@ -142,6 +143,8 @@ int ping_to_make(struct ping_to *to, const struct ping_end *e, const union ibv_g
 	if (index < 0)
 		return index;
 	attr.grh.sgid_index = (uint8_t)index;
+	attr.dlid = lid;
+	attr.is_global = !lid;
 	errno = 0;
 	to->ah = ibv_create_ah(e->nic->nic.pd, &attr);
 	return to->ah ? 0 : -(errno ? errno : EIO);

@@ -75,8 +75,8 @@ static void greet(struct responder *r, struct client *c)
 		const struct ping_end *e = r->end + i;
 
 		ping_gid_write(gid, &e->nic->gid.value);
-		answer(c, "rail %s %s %u %u %u\n", e->nic->rail.name, gid, e->nic->nic.mtu_bytes,
-		       e->qp->qp_num, e->qkey);
+		answer(c, "rail %s %s %u %u %u %u\n", e->nic->rail.name, gid,
+		       e->nic->nic.port_attr.lid, e->nic->nic.mtu_bytes, e->qp->qp_num, e->qkey);
 	}
 	answer(c, "end\n");
 }
@@ -94,16 +94,17 @@ static void obey_pair(struct responder *r, struct client *c, const char *line)
 	struct session s = {0};
 	char name[RAIL_NAME_MAX], text[33];
 	union ibv_gid gid;
+	uint16_t lid;
 	int err;
 
-	if (sscanf(line, "pair %63s %32s %" SCNu32 " %" SCNu32, name, text, &s.to.qpn,
-		   &s.to.qkey) != 4 ||
+	if (sscanf(line, "pair %63s %32s %" SCNu16 " %" SCNu32 " %" SCNu32, name, text, &lid,
+		   &s.to.qpn, &s.to.qkey) != 5 ||
 	    !ping_gid_read(text, &gid) || c->sessions == SESSIONS_MAX ||
 	    !(s.end = end_named(r, name))) {
 		answer(c, "error no such NIC, or too many paths\n");
 		return;
 	}
-	err = ping_to_make(&s.to, s.end, &gid);
+	err = ping_to_make(&s.to, s.end, &gid, lid);
 	if (err) {
 		answer(c, "error %s cannot reach %s: %s\n", name, diag_gid_text(&gid),
 		       strerror(-err));

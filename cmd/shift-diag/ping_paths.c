@@ -82,6 +82,7 @@ static FILE *connect_to(const char *place)
 struct peer_rail {
 	char name[RAIL_NAME_MAX];
 	union ibv_gid gid;
+	uint16_t lid;
 	uint32_t mtu, qpn, qkey;
 };
 
@@ -100,8 +101,8 @@ static bool read_rail(struct peer *p, const char *line)
 	char gid[33];
 
 	if (p->rails == RAILS_MAX ||
-	    sscanf(line, "rail %63s %32s %" SCNu32 " %" SCNu32 " %" SCNu32, r->name, gid, &r->mtu,
-		   &r->qpn, &r->qkey) != 5 ||
+	    sscanf(line, "rail %63s %32s %" SCNu16 " %" SCNu32 " %" SCNu32 " %" SCNu32, r->name,
+		   gid, &r->lid, &r->mtu, &r->qpn, &r->qkey) != 6 ||
 	    !ping_gid_read(gid, &r->gid) || r->mtu < 256 || r->mtu > 4096)
 		return false;
 	p->rails++;
@@ -141,14 +142,14 @@ static bool belong_together(const struct ping_mesh *m, const struct ping_end *e,
 static const char *path_join(struct ping_path *path)
 {
 	char line[PING_LINE_BYTES], gid[33], *end;
-	int err = ping_to_make(&path->to, path->end, &path->gid);
+	int err = ping_to_make(&path->to, path->end, &path->gid, path->lid);
 
 	if (err)
 		return format_text("%s cannot reach %s: %s", path->end->nic->rail.name,
 				   diag_gid_text(&path->gid), strerror(-err));
 	ping_gid_write(gid, &path->end->nic->gid.value);
-	fprintf(path->control, "pair %s %s %u %u\n", path->rail, gid, path->end->qp->qp_num,
-		path->end->qkey);
+	fprintf(path->control, "pair %s %s %u %u %u\n", path->rail, gid,
+		path->end->nic->nic.port_attr.lid, path->end->qp->qp_num, path->end->qkey);
 	if (fflush(path->control) || !fgets(line, sizeof(line), path->control))
 		return "the responder does not answer";
 	if (sscanf(line, "session %" SCNu32, &path->session) == 1)
@@ -169,6 +170,7 @@ static void path_add(struct ping_mesh *m, struct ping_end *e, const struct peer 
 
 	path->end = e;
 	path->gid = r->gid;
+	path->lid = r->lid;
 	path->to = (struct ping_to){.qpn = r->qpn, .qkey = r->qkey};
 	path->mtu = own < r->mtu ? own : r->mtu;
 	path->other_mtu = own == r->mtu ? 0 : r->mtu;
