@@ -131,21 +131,32 @@ static void mesh_open(struct ping_mesh *m)
 	}
 }
 
+static void path_free(struct ping_path *p, unsigned int sizes)
+{
+	if (p->to.ah)
+		ibv_destroy_ah(p->to.ah);
+	for (unsigned int s = 0; s < sizes; s++)
+		free(p->result[s].rtt_ns);
+	free(p->sent_ns);
+	free(p->parts);
+	free(p);
+}
+
 static void mesh_close(struct ping_mesh *m)
 {
-	FILE *closed = NULL;
+	struct ping_path *p;
 
 	/* All paths to a host follow one another, and share its connection. */
-	for (struct ping_path *p = m->paths; p; p = p->next) {
-		if (p->control != closed)
+	while ((p = m->paths)) {
+		m->paths = p->next;
+		if (!p->next || p->next->control != p->control)
 			fclose(p->control);
-		closed = p->control;
-		if (p->to.ah)
-			ibv_destroy_ah(p->to.ah);
+		path_free(p, m->plan->sizes);
 	}
 	for (unsigned int i = 0; i < m->nics.count; i++)
 		if (m->end[i].nic)
 			ping_end_close(m->end + i);
+	diag_nics_close(&m->nics);
 }
 
 int cmd_ping(int argc, char **argv)
@@ -178,8 +189,11 @@ int cmd_ping(int argc, char **argv)
 		die(EXIT_BAD_USAGE, "ping: %s: no such RDMA device; see rdma link", o.plan.nic);
 	if (!m.nics.count)
 		say("ping: there is no RDMA device here; see rdma link");
-	if (o.listen)
-		return ping_listen(o.bind, o.port ? o.port : PING_PORT, &m.nics);
+	if (o.listen) {
+		status = ping_listen(o.bind, o.port ? o.port : PING_PORT, &m.nics);
+		diag_nics_close(&m.nics);
+		return status;
+	}
 	mesh_open(&m);
 	for (int i = optind; i < argc; i++)
 		ping_meet(&m, argv[i]);

@@ -159,11 +159,13 @@ int cmd_rq_psn(int argc, char **argv)
 					   .take = take_timeout,
 					   .arg = &timeout_ms};
 	enum diag_format format = diag_options_parse(&syntax, argc, argv);
-	struct diag_nics nics = diag_nics_open();
+	static struct diag_nics nics; /* see the end */
 	cJSON *o = format == FORMAT_JSON ? diag_json() : NULL;
 	cJSON *array = o ? cJSON_AddArrayToObject(o, "nics") : NULL;
-	int verdict = nics.count ? EXIT_FINE : EXIT_UNDECIDED;
+	int verdict;
 
+	nics = diag_nics_open();
+	verdict = nics.count ? EXIT_FINE : EXIT_UNDECIDED;
 	check_devices(&nics, argc, argv);
 	prepare();
 	if (!nics.count)

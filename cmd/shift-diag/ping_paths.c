@@ -188,6 +188,14 @@ static void path_add(struct ping_mesh *m, struct ping_end *e, const struct peer 
 	*at = path;
 }
 
+static bool path_has(const struct ping_mesh *m, const FILE *control)
+{
+	for (const struct ping_path *p = m->paths; p; p = p->next)
+		if (p->control == control)
+			return true;
+	return false;
+}
+
 bool ping_meet(struct ping_mesh *m, const char *place)
 {
 	struct peer *p = check_alloc(calloc(1, sizeof(*p)));
@@ -204,6 +212,8 @@ bool ping_meet(struct ping_mesh *m, const char *place)
 			if (m->plan->cross || belong_together(m, m->end + i, p, k))
 				path_add(m, m->end + i, p, p->rail + k);
 	m->incomplete |= !ok;
+	if (p->control && (!ok || !path_has(m, p->control)))
+		fclose(p->control);
 	free(p);
 	return ok;
 }

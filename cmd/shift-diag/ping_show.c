@@ -144,8 +144,8 @@ static void show_direction(const struct direction *d, const struct ping_plan *pl
 {
 	char name[128];
 
-	snprintf(name, sizeof(name), "%.24s %.20s -> %.24s %.20s", shown(d->from), d->from_nic,
-		 shown(d->to), shown(d->to_nic));
+	snprintf(name, sizeof(name), "%.24s %.20s -> %.24s %.20s", shown(d->from),
+		 shown(d->from_nic), shown(d->to), shown(d->to_nic));
 	printf("%-38s lost ", name);
 	for (unsigned int s = 0; s < plan->sizes; s++)
 		if (d->loss[s] < 0)
@@ -180,8 +180,8 @@ static void show_rtt(const struct ping_path *p, const struct ping_plan *plan, co
 static void show_verdict(const struct direction *d)
 {
 	if (d->rule)
-		printf("  %s %s -> %s %s: %s; %s\n", shown(d->from), d->from_nic, shown(d->to),
-		       shown(d->to_nic), d->text, d->action);
+		printf("  %s %s -> %s %s: %s; %s\n", shown(d->from), shown(d->from_nic),
+		       shown(d->to), shown(d->to_nic), d->text, d->action);
 }
 
 static int show_path(const struct ping_path *p, const struct ping_plan *plan)
@@ -190,7 +190,7 @@ static int show_path(const struct ping_path *p, const struct ping_plan *plan)
 
 	if (p->error) {
 		printf("%s %s -> %s %s: not tried: %s\n", own_host(), p->end->nic->rail.name,
-		       shown(p->host), shown(p->rail), p->error);
+		       shown(p->host), shown(p->rail), shown(p->error));
 		return EXIT_UNDECIDED;
 	}
 	show_direction(&there, plan);
