@@ -72,7 +72,7 @@ check-long-testbed: all lib/libshift-hooks.la
 	$(MAKE) -j1 check TESTS='$(LONG_TESTBED_TESTS)'
 	$(MAKE) -j1 check TESTS='tests/testbed/channels.bats tests/testbed/job.bats tests/testbed/mpi.bats tests/testbed/nccl.bats tests/testbed/one_nic.bats tests/testbed/pause.bats tests/testbed/rdmacm.bats tests/testbed/srq.bats tests/testbed/srq_facts.bats tests/testbed/survive.bats tests/testbed/tool.bats' BATS_TAGS=long
 	KERNEL=6.12 SRCDIR='$(abs_top_srcdir)' BUILDDIR='$(abs_top_builddir)' $(BATS) \
-		$(top_srcdir)/tests/testbed/channels.bats $(top_srcdir)/tests/testbed/rdmacm.bats $(top_srcdir)/tests/testbed/srq_facts.bats
+		$(top_srcdir)/tests/testbed/channels.bats $(top_srcdir)/tests/testbed/diag.bats $(top_srcdir)/tests/testbed/rdmacm.bats $(top_srcdir)/tests/testbed/srq_facts.bats
 	BUILDDIR='$(abs_top_builddir)' $(top_srcdir)/tests/testbed/survive-matrix all
 	BUILDDIR='$(abs_top_builddir)' $(top_srcdir)/tests/testbed/survive-matrix one-nic
 	for part in undone scenarios perftest unprotected soak; do \

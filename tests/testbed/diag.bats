@@ -64,7 +64,6 @@ port_is_up() {
 @test "ping: all sizes arrive on both rails" {
 	run -0 diag ping --wait 5s b
 	[ "$(grep -c 'lost      0 %     0 %     0 %     0 %     0 %     0 %$' <<<"$output")" -eq 4 ]
-	echo "$output" >&3
 }
 
 @test "ping: the loss of large packets alone is found, its direction too, and not by 64 bytes alone" {
@@ -73,7 +72,6 @@ port_is_up() {
 	run diag ping b
 	expect_status 2
 	expect_match 'mlx5_0 -> b mlx5_0: datagrams of 512 bytes arrive, those of 1024 and more are lost'
-	echo "$output" >&3
 	on b tc qdisc del dev eth1 clsact
 	drop_big a
 	run -0 diag ping --wait 5s --size 64 b
