@@ -38,6 +38,7 @@ train() { # RUN [WRAPPER...]: rank 0 is host a
 	shift
 	local settings=(OMP_NUM_THREADS=1 GLOO_SOCKET_IFNAME=eth0 TP_SOCKET_IFNAME=eth0)
 	echo "$EPOCHREALTIME" >"$log/$run.began"
+	: >"$log/$run.a"
 	for host in b a; do
 		# "-r 1:1 -t 1:1": torch 1.13 with Python 3.11 fails at the default. Sockets go over eth0, tensors over RDMA.
 		on $host env "${settings[@]}" "$@" torchrun --nnodes 2 --rdzv_backend c10d --rdzv_endpoint a:29500 \

@@ -7,6 +7,7 @@ EXTRA_DIST += \
 	doc/measurements.md \
 	doc/protocol.md \
 	doc/report.html \
+	doc/training.svg \
 	doc/report.json \
 	doc/security.md \
 	doc/soft-roce.md \
