@@ -270,7 +270,7 @@ void shift_srq_drain_ends(struct shift_srq *s, unsigned int k, enum shift_srq_dr
 /* --- actions --------------------------------------------------------------------------------- */
 
 #define SHIFT_SRQ_ACTIONS(X)                                                         \
-	X(POST, "nic, id: post that receive there (shift_srq_at)   ")              \
+	X(POST, "nic, id: post that receive there (shift_srq_at)   ")                \
 	X(DRAIN, "nic, count: let the drainer take so many; answer with drain_ends") \
 	X(EVICT, "nic: receives are missing there: its QPs are to leave it, if they can")
 
