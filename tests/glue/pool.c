@@ -316,9 +316,13 @@ void pool_side_over(struct side *s, uint32_t unreceived)
 
 bool pool_starves(unsigned int h)
 {
-	for (unsigned int i = 0; i < pool_count[h]; i++)
-		if (pools[h][i].lost >= pools[h][i].depth)
+	for (unsigned int i = 0; i < pool_count[h]; i++) {
+		const struct pool *p = &pools[h][i];
+
+		/* Of the last messages, one for each receive, one has none now. */
+		if (p->lost >= p->depth || (pool_no_posts && p->lost > p->lost_before))
 			return true;
+	}
 	return false;
 }
 
@@ -364,6 +368,7 @@ static void pool_probe(struct pool *p)
 	uint32_t n = receivable(p), count = 0;
 	bool stray = stray_may_be_probed(p->host, p);
 
+	p->lost_before = p->lost;
 	for (unsigned int i = 0; i < pairs; i++)
 		if (takes_part(&sides[i][p->host], p))
 			to[count++] = &sides[i][p->host];

@@ -40,6 +40,7 @@ struct pool {
 	bool weak;	/* a QP has ended: less is claimed */
 	uint32_t lkey;
 	uint32_t posted, granted, promised, lost, look;
+	uint32_t lost_before; /* the last messages were counted */
 	uint64_t posts, generation;
 	struct pool_buffer buffer[POOL_DEPTH_MAX];
 };
