@@ -10,5 +10,6 @@ EXTRA_DIST += \
 	doc/training.svg \
 	doc/report.json \
 	doc/security.md \
+	doc/shift-diag.md \
 	doc/soft-roce.md \
 	doc/srq.md

@@ -223,7 +223,7 @@ with_counters() { # COMMAND: a shell's
 	jq -e '.nics[1] | .device == "rxe-0" and .state == "DOWN" and .received_bytes_per_second == null' top
 	run -0 shift-diag top -i 50ms -n 2
 	expect_match 'NIC +PORT +STATE +RECEIVED B/s'
-	expect_match '  17 +\?/18 +mlx5_0 +ACTIVE +0 +0 +0 +0 +-  yes'
+	expect_match '  17 +10\.0\.1\.2/18 +mlx5_0 +ACTIVE +0 +0 +0 +0 +-  yes'
 	[ "$(grep -c 'rates over' <<<"$output")" -eq 2 ]
 	run ! grep -q $'\033' <<<"$output" # a terminal's alone
 	for c in '--interval soon' '--interval 1ms' '--count 0' x; do

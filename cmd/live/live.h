@@ -48,6 +48,9 @@ _Noreturn void die_none(const struct live_select *which, int status);
 /* "38.2 ms"; at most 15 bytes with the NUL. */
 const char *show_ns(char *text, uint64_t ns);
 
+/* "node1/282", or the address; "-": it is not known. Returns to, or a static text. */
+const char *live_peer(char *to, size_t bytes, const struct stats_conn *c);
+
 /* Prints and frees. */
 void live_print_json(cJSON *o, bool one_line);
 

@@ -30,7 +30,7 @@ static void show_life(const struct process *p)
 	printf("of host %s, or in a container, began %s", shown(h->host), when);
 }
 
-static const char *show_peer(char *to, size_t bytes, const struct stats_conn *c)
+const char *live_peer(char *to, size_t bytes, const struct stats_conn *c)
 {
 	static const uint8_t v4[12] = {[10] = 0xff, 0xff}, none[16];
 	char address[INET6_ADDRSTRLEN] = "";
@@ -69,7 +69,7 @@ static void show_conn(const struct stats_conn *c)
 		snprintf(moves, sizeof(moves), "%" PRIu64 ", <= %s", c->moves,
 			 show_ns(outage, c->outage_max_ns));
 	printf("  %-8" PRIu32 " %-22s %-11s %-10s %5" PRIu32 "  %-14s ", c->qpn,
-	       show_peer(peer, sizeof(peer), c), rail, shift_state_name(c->state), c->epoch, moves);
+	       live_peer(peer, sizeof(peer), c), rail, shift_state_name(c->state), c->epoch, moves);
 	show_protection(c);
 	putchar('\n');
 }

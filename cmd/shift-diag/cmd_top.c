@@ -248,13 +248,11 @@ static void show_conn(const struct sample *before, const struct process *p,
 	struct conn_rates r = conn_rates(before, p, c);
 	char peer[80], a[16], b[16], moves[16], outage[16];
 
-	snprintf(peer, sizeof(peer), "%.60s/%" PRIu32, *c->peer_host ? shown(c->peer_host) : "?",
-		 c->peer_qpn);
 	snprintf(moves, sizeof(moves), "%" PRIu64, c->moves);
-	printf("  %-8" PRIu32 " %-20s %-10s %-10s %8s %8s %8" PRIu64 " %5s %9s  %s\n", c->qpn, peer,
-	       shown(c->nic[c->rail]), shift_state_name(c->state), show_rate(a, r.sends),
-	       show_rate(b, r.receives), c->send_posted - c->send_done, moves,
-	       c->moves ? show_ns(outage, c->outage_max_ns) : "-",
+	printf("  %-8" PRIu32 " %-20s %-10s %-10s %8s %8s %8" PRIu64 " %5s %9s  %s\n", c->qpn,
+	       live_peer(peer, sizeof(peer), c), shown(c->nic[c->rail]), shift_state_name(c->state),
+	       show_rate(a, r.sends), show_rate(b, r.receives), c->send_posted - c->send_done,
+	       moves, c->moves ? show_ns(outage, c->outage_max_ns) : "-",
 	       c->is_protected ? "yes" : stats_unprotected_name(c->unprotected));
 }
 
