@@ -70,6 +70,17 @@ static struct meeting **bucket_of(const struct session_qp *qp)
 	return &buckets[qp->qpn % BUCKETS];
 }
 
+/* nonce: the peer's process; 0: it is not known, and perhaps it runs without us. */
+static void report_ends(const struct meeting *m, uint64_t nonce)
+{
+	struct stats_peer peer = {.gid = m->mine.gid.raw,
+				  .peer_gid = m->yours.gid.raw,
+				  .peer_qpn = m->yours.qpn,
+				  .peer_nonce = nonce};
+
+	stats_conn_peer(m->v->stats, &peer);
+}
+
 /* The addresses of both ends on rail 0, as the programs know them. */
 static bool meeting_name(struct meeting *m)
 {
@@ -102,6 +113,7 @@ static bool meeting_name(struct meeting *m)
 	m->next_in_bucket = *bucket_of(&m->mine);
 	*bucket_of(&m->mine) = m;
 	m->named = true;
+	report_ends(m, 0);
 	return true;
 }
 
@@ -272,16 +284,12 @@ static void report_peer(const struct meeting *m, const struct record *r)
 {
 	struct vqp *v = m->v;
 	const char *names[SHIFT_RAILS_MAX];
-	struct stats_peer peer = {.gid = m->mine.gid.raw,
-				  .peer_gid = m->yours.gid.raw,
-				  .peer_qpn = v->program.attr.dest_qp_num,
-				  .peer_nonce = r->nonce};
 
 	for (uint8_t i = 0; i < v->dev->rails; i++)
 		names[i] = v->dev->nic[i]->name;
 	report_peer_psns(v, r);
 	stats_conn_rails(v->stats, v->dev->rails, names);
-	stats_conn_peer(v->stats, &peer);
+	report_ends(m, r->nonce);
 }
 
 static void meeting_match(struct meeting *m, const struct record *r)

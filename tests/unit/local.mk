@@ -494,7 +494,7 @@ meeting_wraps = $(rooms_wraps) $(wrap)job_client $(wrap)job_nonce $(wrap)job_key
 	$(wrap)job_is_full $(wrap)job_has_room $(wrap)kv_client_put $(wrap)kv_client_watch \
 	$(wrap)kv_client_unwatch $(wrap)ctrl_link_address $(wrap)ctrl_link_peer_new \
 	$(wrap)ctrl_link_peer_free $(wrap)ctrl_link_peer_move $(wrap)contact_send $(wrap)nic_gid_for_twin $(wrap)path_health_answers \
-	$(wrap)path_health_keep_for_peer $(wrap)vqp_enter $(wrap)stats_conn_psn
+	$(wrap)path_health_keep_for_peer $(wrap)vqp_enter $(wrap)stats_conn_psn $(wrap)stats_conn_peer
 
 tests_unit_test_rooms_atomics_SOURCES = tests/unit/test_rooms_atomics.c $(meeting_world)
 tests_unit_test_rooms_atomics_CFLAGS = $(rooms_cflags)

@@ -29,6 +29,7 @@ uint64_t contact_nonce;
 bool key_known, job_full, crowd, answers, keep_for_peer;
 void (*on_enter)(void);
 int peer_psn[SHIFT_RAILS_MAX];
+struct shown_peer shown_peer;
 
 /* --- the rendezvous, the control links ----------------------------------------------------- */
 
@@ -53,6 +54,7 @@ bool __wrap_path_health_keep_for_peer(struct peer_path *path);
 void __wrap_vqp_enter(struct vqp *of);
 void __real_vqp_enter(struct vqp *of);
 void __wrap_stats_conn_psn(int slot, unsigned int rail, enum stats_psn psn);
+void __wrap_stats_conn_peer(int slot, const struct stats_peer *peer);
 
 struct kv_client *__wrap_job_client(void)
 {
@@ -178,6 +180,14 @@ void __wrap_stats_conn_psn(int slot, unsigned int rail, enum stats_psn psn)
 {
 	(void)slot;
 	peer_psn[rail] = (int)psn;
+}
+
+void __wrap_stats_conn_peer(int slot, const struct stats_peer *peer)
+{
+	(void)slot;
+	shown_peer.qpn = peer->peer_qpn;
+	shown_peer.nonce = peer->peer_nonce;
+	memcpy(&shown_peer.gid, peer->peer_gid, sizeof(shown_peer.gid));
 }
 
 /* --- begin and end ------------------------------------------------------------------------- */
@@ -308,6 +318,7 @@ int meeting_begin(void **state)
 	reset_theirs();
 	memset(&ours, 0, sizeof(ours));
 	memset(peer_psn, 0xff, sizeof(peer_psn));
+	memset(&shown_peer, 0, sizeof(shown_peer));
 	our_serial = our_heard = told_n = asked_n = 0;
 	told_nics = 0;
 	their_serial = 100;

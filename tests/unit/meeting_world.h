@@ -53,6 +53,11 @@ extern bool crowd;		      /* there are other processes than the peer's */
 extern bool answers, keep_for_peer;   /* the probes of all paths */
 extern void (*on_enter)(void);	      /* what comes before a thread that wants the lock */
 extern int peer_psn[SHIFT_RAILS_MAX]; /* what the statistics were told */
+extern struct shown_peer {
+	union ibv_gid gid;
+	uint32_t qpn;
+	uint64_t nonce;
+} shown_peer; /* they, too */
 
 /* cmocka's set-up and tear-down; begin_looking: the QP is in RTS, and the peer's process is known.
  */

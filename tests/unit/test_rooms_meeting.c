@@ -437,6 +437,19 @@ static void a_peer_in_our_process_on_another_nic_is_a_peer(void **state)
 	assert_true(v->setup.met);
 }
 
+/* Who runs without us is looked for by this. */
+static void the_peer_is_shown_before_it_has_come(void **state)
+{
+	(void)state;
+	assert_int_equal(shown_peer.qpn, PEER_QPN);
+	assert_int_equal(shown_peer.gid.raw[15], 0xbb);
+	assert_int_equal(shown_peer.nonce, 0);
+	peer_comes();
+	assert_int_equal(shown_peer.qpn, PEER_QPN);
+	assert_int_equal(shown_peer.gid.raw[15], 0xbb);
+	assert_true(shown_peer.nonce == PEER_NONCE);
+}
+
 static void they_have_another_version(void)
 {
 	struct rail_record r = {.version = SHIFT_MSG_VERSION + 1};
@@ -735,6 +748,7 @@ int main(void)
 		LATE(who_speaks_first_does_not_matter),
 		ALONE(of_some_connections_none_is_looked_for),
 		TEST(a_peer_in_our_process_on_another_nic_is_a_peer),
+		TEST(the_peer_is_shown_before_it_has_come),
 		ALONE(a_peer_that_does_not_come_is_reported),
 		ALONE(an_end_that_cannot_be_right_is_not_taken),
 		TEST(the_peer_is_told_to_lib_core),
