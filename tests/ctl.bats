@@ -4,6 +4,7 @@
 
 load helper
 load driven
+load live
 load etcd
 
 setup() {
@@ -23,25 +24,6 @@ teardown() {
 	[ -z "$BASES" ] || rm -rf $BASES
 	[ "${BATS_TEST_COMPLETED:-}" = 1 ] || tail -n 20 ./*.out etcd.log 2>/dev/null || true
 	! cat sanitizer.* 2>/dev/null
-}
-
-live() { # NAME JOB [REPORT_DIR]; $WITHIN: words before it
-	local name=$1
-	shift
-	# shellcheck disable=SC2086
-	drive "$name" ${WITHIN:-} "$BUILDDIR/tests/stats/stats_live" "$@"
-	wait_until 30 grep -q ready "$name.out"
-}
-
-order() { # NAME COMMAND...: it is told, and has done it
-	local name=$1 before
-	before=$(grep -c done "$name.out" || true)
-	tell "$@"
-	wait_until 30 answered "$name" "$before"
-}
-
-answered() { # NAME BEFORE
-	[ "$(grep -c done "$1.out")" -gt "$2" ]
 }
 
 has_line() { # TEXT: exactly that is a line of the output

@@ -4,6 +4,7 @@
 
 load helper
 load driven
+load live
 
 setup() {
 	cd "$BATS_TEST_TMPDIR"
@@ -18,22 +19,6 @@ teardown() {
 	for pid in "${PID[@]}"; do kill -9 "$pid"; done 2>/dev/null || true
 	[ "${BATS_TEST_COMPLETED:-}" = 1 ] || tail -n 20 ./*.out 2>/dev/null || true
 	! cat sanitizer.* 2>/dev/null
-}
-
-live() { # NAME JOB
-	drive "$1" "$BUILDDIR/tests/stats/stats_live" "$2"
-	wait_until 30 grep -q ready "$1.out"
-}
-
-order() { # NAME COMMAND...: it is told, and has done it
-	local name=$1 before
-	before=$(grep -c done "$name.out" || true)
-	tell "$@"
-	wait_until 30 answered "$name" "$before"
-}
-
-answered() { # NAME BEFORE
-	[ "$(grep -c done "$1.out")" -gt "$2" ]
 }
 
 # A process with a connection that has moved, and one that is not protected.

@@ -3,6 +3,7 @@
 
 load helper
 load driven
+load live
 load etcd
 
 setup() {
@@ -31,19 +32,6 @@ knows_command() {
 	shift-kvd status --job j --json 2>/dev/null | jq -e .on_switch >/dev/null
 }
 
-live() { # NAME
-	drive "$1" "$BUILDDIR/tests/stats/stats_live" j
-	wait_until 30 grep -q ready "$1.out"
-	order "$1" add 0x11
-}
-
-order() { # NAME COMMAND...: it is told, and has done it
-	local name=$1 before
-	before=$(grep -c done "$name.out" || true)
-	tell "$@"
-	wait_until 30 eval "[ \$(grep -c done $name.out) -gt $before ]"
-}
-
 runs() { # how many there were, and how many failed
 	shift-kvd status --job j --json | jq -r '.on_switch | "\(.runs) \(.failed) \(.last_status) \(.running_pid > 0) \(.waiting)"'
 }
@@ -54,7 +42,8 @@ ran() { # WORDS of runs
 
 @test "each switch runs the command, which is told what has happened" {
 	kvd --on-switch 'env | grep ^SHIFT_SWITCH_ | sort >told.new; pwd >>told.new; mv told.new told'
-	live p
+	live p j
+	order p add 0x11
 	sleep 0.5
 	[ ! -e told ]
 	order p failover 0x11
@@ -79,7 +68,8 @@ $PWD" ]
 
 @test "one runs at a time; what comes meanwhile is one more run, told of the newest" {
 	kvd --on-switch 'echo $SHIFT_SWITCH_COUNT $SHIFT_SWITCH_QPN $SHIFT_SWITCH_KIND >>told; until [ -e go ]; do sleep 0.05; done'
-	live p
+	live p j
+	order p add 0x11
 	order p add 0x12
 	order p failover 0x11
 	wait_until 10 test -e told
@@ -94,12 +84,13 @@ $PWD" ]
 
 @test "many processes; one that dies at once; what was before the daemon is not told of" {
 	local i
-	live p
+	live p j
+	order p add 0x11
 	order p failover 0x11
 	kvd --on-switch 'echo $SHIFT_SWITCH_PID >>told; sleep 0.2'
 	sleep 0.5
 	[ ! -e told ]
-	for i in q r s; do live $i; done
+	for i in q r s; do live $i j && order $i add 0x11; done
 	for i in q r s; do order $i failover 0x11; done
 	tell s crash
 	wait_until 10 eval '[ "$(runs | cut -d" " -f5)" = false ] && [ "$(runs | cut -d" " -f4)" = false ]'
@@ -108,7 +99,8 @@ $PWD" ]
 
 @test "a command that fails, or takes too long, is counted and said; it is ended with its children" {
 	kvd --on-switch-limit 300ms --on-switch '[ "$SHIFT_SWITCH_KIND" = failover ] && exit 7; sleep 4327 & sleep 4327'
-	live p
+	live p j
+	order p add 0x11
 	order p failover 0x11
 	wait_until 10 ran '1 1 7 false false'
 	grep -q -- '--on-switch: the command failed with status 7' kvd.err
@@ -120,7 +112,8 @@ $PWD" ]
 
 @test "the daemon ends the command when it is told to end" {
 	kvd --on-switch 'echo x >told; exec sleep 4328'
-	live p
+	live p j
+	order p add 0x11
 	order p failover 0x11
 	wait_until 10 pgrep -x -f 'sleep 4328'
 	kill "$KVD"
