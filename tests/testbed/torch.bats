@@ -107,6 +107,20 @@ met_six() {
 }
 
 # bats test_tags=long
+@test "--on-switch: a checkpoint as soon as the NIC has failed, and the training goes on" {
+	job=early # another than that of the daemons that run already
+	shift_run --job $job --on-switch "pkill -USR1 -x $program"
+	start_training --epochs 1000 --every 100000 --checkpoint /tmp/early
+	trains
+	run ! grep '^checkpoint' "$out/a.out"
+	break_it pull:a && wait_until 30 all_on 1
+	wait_until 30 grep '^checkpoint at step' "$out/a.out"
+	goes_on 2 && mend_it pull:a
+	end_training
+	as_without_faults
+}
+
+# bats test_tags=long
 @test "without shift the same pull ends the training by its timeout, and torchrun starts it again from the checkpoint" {
 	unprotected
 	torchrun=(--max_restarts 1)
