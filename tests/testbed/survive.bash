@@ -222,7 +222,7 @@ rail0_packets() {
 # The rail of each QP at that host after its latest switch, as the library says: one line "QP RAIL" each.
 latest_rails() { # HOST
 	if [ "$mute" ]; then
-		on "$1" "$BUILDDIR/cmd/shift-ctl/shift-ctl" status --job survive --json |
+		on "$1" "$BUILDDIR/cmd/shift-ctl/shift-ctl" status --job "$job" --json |
 			jq -r '.processes[].connections[] | select(.protected and .state == "ACTIVE") | "\(.qpn) \(.rail)"'
 		return
 	fi
@@ -857,7 +857,7 @@ moved() { # HOST RAIL ORDER...
 	local host=$1 rail=$2
 	shift 2
 	together_on "$rail" && return
-	on "$host" "$BUILDDIR/cmd/shift-ctl/shift-ctl" "$@" --job survive
+	on "$host" "$BUILDDIR/cmd/shift-ctl/shift-ctl" "$@" --job "$job"
 	sleep 0.3
 	together_on "$rail"
 }
