@@ -652,7 +652,21 @@ static void vsrq_bury(struct vsrq *s)
 }
 
 /* Our drainer would make the verb fail. If the program's own QPs do, it is made again when it is
- * needed. A drain may be under way that is about to make it: so this waits for the NIC's worker. */
+ * needed. A drain may be under way that is about to make it: so this waits for the NIC's worker. If
+ * the NIC hung for longer than that, it does not any more when the verb returns. */
+static int destroy_at_home(struct vsrq *s)
+{
+	bool drains = set_ending(s, true);
+	int err = EBUSY;
+
+	for (int i = 0; i <= drains && err == EBUSY; i++) {
+		if (drains)
+			object_jobs_wait(&s->obj, &s->dev->nic[0], 1, end_home_drainer);
+		err = quietly(real.destroy_srq(s->srq));
+	}
+	return err;
+}
+
 int hook_destroy_srq(struct ibv_srq *srq)
 {
 	struct vsrq *s = vsrq_find(srq);
@@ -666,11 +680,9 @@ int hook_destroy_srq(struct ibv_srq *srq)
 	}
 	if (!s)
 		return quietly(real.destroy_srq(srq));
-	if (set_ending(s, true))
-		object_jobs_wait(&s->obj, &s->dev->nic[0], 1, end_home_drainer);
 	gate_forget_key(srq); /* after the verb another SRQ may be made at this address */
 	events = made_event_end(s->dev, &s->limit.event);
-	err = quietly(real.destroy_srq(srq));
+	err = destroy_at_home(s);
 	if (err) {
 		made_event_resume(s->dev, &s->limit.event, events);
 		set_ending(s, false);

@@ -276,10 +276,13 @@ static int fake_modify(struct ibv_srq *q, struct ibv_srq_attr *attr, int mask)
 }
 
 static int destroy_err;
+static unsigned int destroys, busy_destroys; /* the first of them find the drainer there */
 
 /* What still looks at it then dies of it. */
 static int fake_destroy(struct ibv_srq *q)
 {
+	if (q != &shadow && ++destroys <= busy_destroys)
+		return EBUSY;
 	if (destroy_err && q != &shadow)
 		return destroy_err;
 	return q == &shadow ? 0 : munmap(q, PAGE);
@@ -326,6 +329,7 @@ static int set_up(void **state)
 	called = NULL;
 	jobs = drains = feeds = nic_limit = 0;
 	modify_err = destroy_err = 0;
+	destroys = busy_destroys = 0;
 	drain_finds = SHIFT_SRQ_TOOK_ALL;
 	on_feed = NULL;
 	memset(&home, 0, sizeof(home));
@@ -386,6 +390,31 @@ static void destroy_all(void)
 }
 
 /* --- tests ------------------------------------------------------------------------------------ */
+
+/* The NIC hung, the drainer was there still, and when the verb returns it hangs no more. */
+static void an_end_that_meets_the_drainer_waits_for_it_once_more(void **state)
+{
+	(void)state;
+	leave_ghosts();
+	s->rail[0].has_drainer = true;
+	busy_destroys = 1;
+	assert_int_equal(hook_destroy_srq(srq), 0);
+	assert_int_equal(destroys, 2);
+	run_jobs();
+	forget_ended();
+}
+
+/* It is not our drainer that is in the way. */
+static void an_end_that_is_refused_twice_is_refused(void **state)
+{
+	(void)state;
+	leave_ghosts();
+	s->rail[0].has_drainer = true;
+	busy_destroys = 2;
+	assert_int_equal(hook_destroy_srq(srq), EBUSY);
+	assert_int_equal(destroys, 2);
+	destroy_all();
+}
 
 static void an_end_with_a_drain_under_way_is_an_end(void **state)
 {
@@ -886,6 +915,9 @@ static void what_nobody_knows_counts_as_posted(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(an_end_that_meets_the_drainer_waits_for_it_once_more,
+				       set_up),
+		cmocka_unit_test_setup(an_end_that_is_refused_twice_is_refused, set_up),
 		cmocka_unit_test_setup(an_end_with_a_drain_under_way_is_an_end, set_up),
 		cmocka_unit_test_setup(two_threads_may_grow_it, set_up),
 		cmocka_unit_test_setup(a_drain_that_comes_too_late_touches_nothing, set_up),
