@@ -110,7 +110,7 @@ static struct vqp *qp_of(struct vcq *cq, uint32_t qpn)
  */
 static inline struct vqp *known_qp(struct vcq *cq, const struct ibv_wc *wc)
 {
-	if (__builtin_expect(wc->status & 0xff, 0)) /* all of them are below that */
+	if (__builtin_expect(wc->status != IBV_WC_SUCCESS, 0))
 		return NULL;
 	return assoc_find(&cq->qps, wc->qp_num);
 }
