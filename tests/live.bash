@@ -12,11 +12,11 @@ live() { # NAME JOB [REPORT_DIR]; $WITHIN: words before it
 
 order() { # NAME COMMAND...: it is told, and has done it
 	local name=$1 before
-	before=$(grep -c done "$name.out" || true)
+	before=$(grep -c 'done' "$name.out" || true)
 	tell "$@"
 	wait_until 30 answered "$name" "$before"
 }
 
 answered() { # NAME BEFORE
-	[ "$(grep -c done "$1.out")" -gt "$2" ]
+	[ "$(grep -c 'done' "$1.out")" -gt "$2" ]
 }
