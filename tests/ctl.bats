@@ -8,22 +8,16 @@ load live
 load etcd
 
 setup() {
-	cd "$BATS_TEST_TMPDIR"
-	unset SHIFT_JOB SHIFT_KV
-	export SHIFT_RUN_DIR=$PWD/run
-	export ASAN_OPTIONS=log_path=$PWD/sanitizer UBSAN_OPTIONS=log_path=$PWD/sanitizer
+	live_setup
 	ETCD= KVD= LISTENER= SHARED= BASES= OTHER=59871
 }
 
 teardown() {
-	local pid
-	cd "$BATS_TEST_TMPDIR"
-	for pid in "${PID[@]}" $KVD $ETCD $LISTENER; do kill -CONT "$pid" && kill -9 "$pid"; done 2>/dev/null || true
-	[ -z "$SHARED" ] || rm -rf "$SHARED"
+	# shellcheck disable=SC2086
+	[ -z "$SHARED$BASES" ] || rm -rf $SHARED $BASES
 	[ ! -L "/tmp/shift-$OTHER" ] || rm "/tmp/shift-$OTHER"
-	[ -z "$BASES" ] || rm -rf $BASES
-	[ "${BATS_TEST_COMPLETED:-}" = 1 ] || tail -n 20 ./*.out etcd.log 2>/dev/null || true
-	! cat sanitizer.* 2>/dev/null
+	# shellcheck disable=SC2086
+	live_teardown $KVD $ETCD $LISTENER
 }
 
 has_line() { # TEXT: exactly that is a line of the output

@@ -7,18 +7,11 @@ load driven
 load live
 
 setup() {
-	cd "$BATS_TEST_TMPDIR"
-	unset SHIFT_JOB SHIFT_KV
-	export SHIFT_RUN_DIR=$PWD/run
-	export ASAN_OPTIONS=log_path=$PWD/sanitizer UBSAN_OPTIONS=log_path=$PWD/sanitizer
+	live_setup
 }
 
 teardown() {
-	local pid
-	cd "$BATS_TEST_TMPDIR"
-	for pid in "${PID[@]}"; do kill -9 "$pid"; done 2>/dev/null || true
-	[ "${BATS_TEST_COMPLETED:-}" = 1 ] || tail -n 20 ./*.out 2>/dev/null || true
-	! cat sanitizer.* 2>/dev/null
+	live_teardown
 }
 
 # A process with a connection that has moved, and one that is not protected.

@@ -2,6 +2,22 @@
 # Processes that only look as if they had NICs (tests/stats/stats_live), and do what they are told. On top of driven.bash.
 # shellcheck shell=bash
 
+live_setup() {
+	cd "$BATS_TEST_TMPDIR"
+	unset SHIFT_JOB SHIFT_KV
+	export SHIFT_RUN_DIR=$PWD/run
+	# What is started by shift-run has libshift.so before the sanitizer.
+	export ASAN_OPTIONS=log_path=$PWD/sanitizer:verify_asan_link_order=0 UBSAN_OPTIONS=log_path=$PWD/sanitizer
+}
+
+live_teardown() { # PID...: processes to end, besides those that were driven
+	local pid
+	cd "$BATS_TEST_TMPDIR"
+	for pid in "${PID[@]}" "$@"; do kill -CONT "$pid" && kill -9 "$pid"; done 2>/dev/null || true
+	[ "${BATS_TEST_COMPLETED:-}" = 1 ] || tail -n 20 ./*.out told ./*.err etcd.log 2>/dev/null || true
+	! cat sanitizer.* 2>/dev/null
+}
+
 live() { # NAME JOB [REPORT_DIR]; $WITHIN: words before it
 	local name=$1
 	shift

@@ -7,19 +7,13 @@ load live
 load etcd
 
 setup() {
-	cd "$BATS_TEST_TMPDIR"
-	unset SHIFT_JOB SHIFT_KV
-	export SHIFT_RUN_DIR=$PWD/run
-	export ASAN_OPTIONS=log_path=$PWD/sanitizer UBSAN_OPTIONS=log_path=$PWD/sanitizer
+	live_setup
 	KVD=
 }
 
 teardown() {
-	local pid
-	cd "$BATS_TEST_TMPDIR"
-	for pid in "${PID[@]}" $KVD; do kill -CONT "$pid" && kill -9 "$pid"; done 2>/dev/null || true
-	[ "${BATS_TEST_COMPLETED:-}" = 1 ] || tail -n 20 ./*.out told kvd.err 2>/dev/null || true
-	! cat sanitizer.* 2>/dev/null
+	# shellcheck disable=SC2086
+	live_teardown $KVD
 }
 
 kvd() { # OPTIONS...: for job j, in the foreground
