@@ -19,9 +19,10 @@ static void kick(struct qp *q)
 	ev_add(q->tx_free > W.now ? q->tx_free : W.now, EV_TX, q->h, q->r, q->epoch);
 }
 
+/* While it waits for the peer's receive nothing is under way. */
 static void rto_start(struct qp *q)
 {
-	q->rto_at = W.now + W.rto_ns;
+	q->rto_at = (W.now < q->rnr_until ? q->rnr_until : W.now) + W.rto_ns;
 	if (!q->rto_armed) {
 		q->rto_armed = true;
 		ev_add(q->rto_at, EV_RTO, q->h, q->r, q->epoch);
@@ -451,11 +452,11 @@ void qp_rto(struct qp *q)
 		ev_add(q->rto_at, EV_RTO, q->h, q->r, q->epoch);
 		return;
 	}
-	if (q->retry == 0 && W.now >= q->rnr_until) {
+	if (q->retry == 0) {
 		qp_fatal(q, SHIFT_WC_RETRY_EXC_ERR);
 		return;
 	}
-	if (!q->retry_inf && W.now >= q->rnr_until)
+	if (!q->retry_inf)
 		q->retry--;
 	q->retried = false;
 	rto_start(q);

@@ -99,6 +99,16 @@ static uint64_t switch_ns(const struct host *me)
 	return tries * (8 * me->cfg.switch_timeout_ns * 3 / 2 + 2 * me->cfg.quarantine_ns);
 }
 
+/* The next WR that the peer is to execute is two-sided. */
+static bool message_is_next(const struct prog *p)
+{
+	uint32_t seq = p->nexec;
+
+	while (seq < p->posted && is_local(p->wr[seq].op))
+		seq++;
+	return seq < p->posted && p->wr[seq].two_sided;
+}
+
 static bool waits(unsigned int h)
 {
 	const struct host *me = &W.host[h], *peer = &W.host[1 - h];
@@ -113,11 +123,10 @@ static bool waits(unsigned int h)
 	if (W.apart[0] || W.apart[1])
 		return false;
 	/* Its SRQ may have none on that NIC for a while (S9, S16, S18). */
-	if (peer->cfg.srq && p->nexec < p->posted && p->wr[p->nexec].two_sided)
+	if (peer->cfg.srq && message_is_next(p))
 		return false;
 	/* The peer's program has no receive for the next message. */
-	return !(p->nexec < p->posted && p->wr[p->nexec].two_sided &&
-		 peer->p.recv_posted <= p->two_exec);
+	return !message_is_next(p) || peer->p.recv_posted > p->two_exec;
 }
 
 static bool some_rail_is_healthy(void)
