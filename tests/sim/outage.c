@@ -99,12 +99,20 @@ static uint64_t switch_ns(const struct host *me)
 	return tries * (8 * me->cfg.switch_timeout_ns * 3 / 2 + 2 * me->cfg.quarantine_ns);
 }
 
-/* The next WR that the peer is to execute is two-sided. */
-static bool message_is_next(const struct prog *p)
+/* The peer never sees it: it is carried out here, or was given up (ref_skip_doubtful). */
+static bool is_passed_over(const struct host *me, const struct ref_wr *w)
 {
+	return is_local(w->op) ||
+	       (me->cfg.lost_atomic_continue && is_atomic(w->op) && w->doubtful);
+}
+
+/* The next WR that the peer is to execute is two-sided. */
+static bool message_is_next(const struct host *me)
+{
+	const struct prog *p = &me->p;
 	uint32_t seq = p->nexec;
 
-	while (seq < p->posted && is_local(p->wr[seq].op))
+	while (seq < p->posted && is_passed_over(me, &p->wr[seq]))
 		seq++;
 	return seq < p->posted && p->wr[seq].two_sided;
 }
@@ -123,10 +131,10 @@ static bool waits(unsigned int h)
 	if (W.apart[0] || W.apart[1])
 		return false;
 	/* Its SRQ may have none on that NIC for a while (S9, S16, S18). */
-	if (peer->cfg.srq && message_is_next(p))
+	if (peer->cfg.srq && message_is_next(me))
 		return false;
 	/* The peer's program has no receive for the next message. */
-	return !message_is_next(p) || peer->p.recv_posted > p->two_exec;
+	return !message_is_next(me) || peer->p.recv_posted > p->two_exec;
 }
 
 static bool some_rail_is_healthy(void)
