@@ -102,7 +102,7 @@ static bool a_mistake_stands_behind_a_read(unsigned int h)
 static bool rails_were_cut(unsigned int h)
 {
 	if (W.host[1 - h].state == SHIFT_ST_SETUP || a_mistake_stands_behind_a_read(0) ||
-	    a_mistake_stands_behind_a_read(1))
+	    a_mistake_stands_behind_a_read(1) || outage_was_barred(h) || outage_was_barred(1 - h))
 		return true;
 	return W.all_cut_until && W.now >= W.all_cut_from &&
 	       W.now <= W.all_cut_until + W.host[0].cfg.giveup_ns;

@@ -137,13 +137,60 @@ static bool waits(unsigned int h)
 	return !message_is_next(me) || peer->p.recv_posted > p->two_exec;
 }
 
+static bool is_healthy(unsigned int r)
+{
+	return !rail_at(r)->hurt && !rail_at(r)->dead[0] && !rail_at(r)->dead[1] &&
+	       !rail_at(r)->hung[0] && !rail_at(r)->hung[1];
+}
+
 static bool some_rail_is_healthy(void)
 {
 	for (unsigned int r = 0; r < W.rails; r++)
-		if (!rail_at(r)->hurt && !rail_at(r)->dead[0] && !rail_at(r)->dead[1] &&
-		    !rail_at(r)->hung[0] && !rail_at(r)->hung[1])
+		if (is_healthy(r))
 			return true;
 	return false;
+}
+
+/* --- shared receive queues -------------------------------------------------------------------- */
+
+/* A rail works, and may not be used: its NIC cannot be emptied. */
+static bool all_keep_out(void)
+{
+	bool any = false;
+
+	for (unsigned int r = 0; r < W.rails; r++) {
+		bool out = srq_keeps_out(0, r) || srq_keeps_out(1, r);
+
+		if (is_healthy(r) && !out)
+			return false;
+		any |= out;
+	}
+	return any;
+}
+
+static bool no_receive_is_to_be_had(unsigned int h)
+{
+	return srq_out_of_reach(1 - h) && !srq_good(1 - h, shift_conn_rail(W.host[h].c));
+}
+
+static void look_what_bars(unsigned int h)
+{
+	struct host *me = &W.host[h];
+
+	if (!me->c || !W.host[1 - h].c || !(all_keep_out() || no_receive_is_to_be_had(h)))
+		me->barred_from = 0;
+	else if (!me->barred_from)
+		me->barred_from = W.now;
+	else if (W.now > me->barred_from + me->cfg.giveup_ns / 4)
+		me->barred_at = W.now;
+}
+
+/* What was injected kept the host's messages from the peer for a good part of the give-up time. */
+bool outage_was_barred(unsigned int h)
+{
+	const struct host *me = &W.host[h];
+
+	return me->barred_at && W.now <= me->barred_at + me->cfg.giveup_ns;
 }
 
 static void check_pause(unsigned int h)
@@ -181,6 +228,8 @@ void outage_moved(unsigned int h)
 /* Each timer and probe asks; packets need not. */
 void outage_check(void)
 {
+	look_what_bars(0);
+	look_what_bars(1);
 	check_pause(0);
 	check_pause(1);
 }

@@ -392,6 +392,7 @@ struct host {
 	uint32_t tombs;
 	uint32_t tomb_id[LIVES];
 	struct shift_tombstone tomb[LIVES];
+	uint64_t barred_from, barred_at; /* no receive, or no rail, could be had (outage.c) */
 	bool was_hung[RAILS]; /* a fence hung there: its QP may have lived on */
 	uint8_t joined;	      /* mask of rails: is live there, say the books of its SRQ */
 	uint8_t recv_flushed; /* likewise: a flush has named its receive */
@@ -747,6 +748,8 @@ uint64_t srq_join_ns(unsigned int h);
 bool srq_supplied(unsigned int h, unsigned int r);
 void srq_look(unsigned int h, unsigned int r);
 uint32_t srq_good(unsigned int h, unsigned int r);
+bool srq_out_of_reach(unsigned int h);
+bool srq_keeps_out(unsigned int h, unsigned int r);
 bool srq_completed(unsigned int h, struct qp *q, struct shift_wc *wc, bool deliver);
 uint64_t srq_buffer(unsigned int h, uint64_t wr_id);
 void srq_end(void);
@@ -755,6 +758,7 @@ void srq_dump(void);
 void outage_timer(unsigned int h, uint64_t deadline);
 void outage_moved(unsigned int h);
 void outage_check(void);
+bool outage_was_barred(unsigned int h);
 /* lives.c: several lives, several connections */
 void lives_setup(struct rng *g);
 void lives_msg(unsigned int src, unsigned int r, const uint8_t *bytes, uint32_t len);

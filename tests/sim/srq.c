@@ -678,6 +678,32 @@ static bool drainer_works(unsigned int h, unsigned int k)
 	return !l->dead[h] && !l->hung[h] && !l->admin_down[h];
 }
 
+static bool drain_may_end(const struct srq *s, unsigned int h, unsigned int k)
+{
+	return drainer_works(h, k) && s->nic[k].stuck <= W.now;
+}
+
+/* No NIC that has receives can give them back (S19), and those that none has are refused (S22). */
+bool srq_out_of_reach(unsigned int h)
+{
+	const struct srq *s = srq_of(h);
+
+	if (!s->used || !shift_srq_total(&s->books))
+		return false;
+	for (unsigned int k = 0; k < W.rails; k++)
+		if (s->books.nic[k].on && drain_may_end(s, h, k))
+			return false;
+	return !s->books.free || (s->bad_keys && !W.calm);
+}
+
+/* A NIC that cannot be emptied takes no QP (S6). */
+bool srq_keeps_out(unsigned int h, unsigned int r)
+{
+	const struct srq *s = srq_of(h);
+
+	return s->used && s->books.nic[r].state == SHIFT_SRQ_GHOSTS && !drain_may_end(s, h, r);
+}
+
 static void drain_step(struct srq *s, unsigned int h, unsigned int k)
 {
 	struct srq_nic *n = &s->nic[k];
