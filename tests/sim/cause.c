@@ -97,11 +97,19 @@ static bool a_mistake_stands_behind_a_read(unsigned int h)
 	return false;
 }
 
-/* Or the peer is not protected yet in this life: HELLO is repeated once a second at last, each time
- * on another rail, and the give-up time here is but four. */
+/* The peer was not protected yet in this life when the time began to run: HELLO is repeated once a
+ * second at last, each time on another rail, and the give-up time here is but four. */
+static bool peer_met_late(unsigned int h)
+{
+	const struct host *peer = &W.host[1 - h];
+
+	return peer->state == SHIFT_ST_SETUP ||
+	       W.now <= peer->setup_until + W.host[h].cfg.giveup_ns;
+}
+
 static bool rails_were_cut(unsigned int h)
 {
-	if (W.host[1 - h].state == SHIFT_ST_SETUP || a_mistake_stands_behind_a_read(0) ||
+	if (peer_met_late(h) || a_mistake_stands_behind_a_read(0) ||
 	    a_mistake_stands_behind_a_read(1) || outage_was_barred(h) || outage_was_barred(1 - h))
 		return true;
 	return W.all_cut_until && W.now >= W.all_cut_from &&
@@ -391,6 +399,8 @@ void cause_report(unsigned int h, const struct shift_action *a)
 	if (a->to == SHIFT_ST_ACTIVE && a->reason == SHIFT_R_COMMIT)
 		me->commit_at = W.now;
 	check_lost(h);
+	if (a->from == SHIFT_ST_SETUP)
+		me->setup_until = W.now;
 	if (a->to == SHIFT_ST_ACTIVE)
 		me->abandoned = a->reason == SHIFT_R_ABANDONED;
 	if (ends_now && (!me->reason || a->reason == SHIFT_R_CLOSE))

@@ -392,6 +392,7 @@ struct host {
 	uint32_t tombs;
 	uint32_t tomb_id[LIVES];
 	struct shift_tombstone tomb[LIVES];
+	uint64_t setup_until;
 	uint64_t barred_from, barred_at; /* no receive, or no rail, could be had (outage.c) */
 	bool was_hung[RAILS]; /* a fence hung there: its QP may have lived on */
 	uint8_t joined;	      /* mask of rails: is live there, say the books of its SRQ */

@@ -579,6 +579,8 @@ static void bury(unsigned int h)
 	for (unsigned int r = 0; r < W.rails; r++)
 		if (nic_dead(h, r))
 			srq_leave(h, r, true);
+	if (me->p.closed) /* also where a fence has hung until now */
+		srq_closed(h);
 }
 
 void srq_killed(unsigned int h)

@@ -703,6 +703,178 @@ static void all_suspect_is_not_usual(void **state)
 	assert_false(shift_srq_alone(&s));
 }
 
+/* --- S19: a NIC that gives nothing back, while another starves --------------------------------- */
+
+/* All receives on NIC 0; NIC 1 has a QP and none, and the drain that is to help it fails. */
+static void nic_0_keeps_all(void)
+{
+	join(0);
+	post(4);
+	join(1);
+	assert_int_equal(nic[0].drain, 2);
+	drain_ends(0, SHIFT_SRQ_FAILED);
+}
+
+static void fail_until(uint64_t end)
+{
+	while (now < end) {
+		now += now + 100 * MS < end ? 100 * MS : end - now;
+		run();
+		if (nic[0].drain)
+			drain_ends(0, SHIFT_SRQ_FAILED);
+	}
+}
+
+static void who_gives_nothing_back_is_left(void **state)
+{
+	uint64_t began;
+
+	(void)state;
+	now += 60000 * MS; /* however long nothing has come before */
+	began = now;
+	nic_0_keeps_all();
+	fail_until(began + 999 * MS);
+	assert_int_equal(nic[0].evict, 0);
+	fail_until(began + 1000 * MS);
+	assert_int_equal(nic[0].evict, 1);
+	assert_int_equal(nic[1].evict, 0);
+	assert_false(shift_srq_join(&s, 0, now));
+	leave(0, true);
+	assert_int_equal(nic[1].n, 4);
+	fail_until(began + 5000 * MS);
+	assert_int_equal(nic[1].evict, 0);
+}
+
+static void but_not_while_anything_comes_from_it(void **state)
+{
+	uint64_t began = now;
+
+	(void)state;
+	nic_0_keeps_all();
+	fail_until(began + 900 * MS);
+	assert_true(completes(0));
+	fail_until(began + 1899 * MS);
+	assert_int_equal(nic[0].evict, 0);
+	fail_until(began + 1900 * MS);
+	assert_int_equal(nic[0].evict, 1);
+}
+
+static void nor_where_nobody_starves(void **state)
+{
+	uint64_t began = now;
+
+	(void)state;
+	nic_0_keeps_all();
+	post(1);
+	assert_int_equal(nic[1].n, 1);
+	fail_until(began + 5000 * MS);
+	assert_int_equal(nic[0].evict, 0);
+	now += MS;
+	assert_true(completes(1));
+	assert_int_equal(nic[0].evict, 1);
+}
+
+static void nor_if_its_drainer_works_again(void **state)
+{
+	uint64_t began = now;
+
+	(void)state;
+	nic_0_keeps_all();
+	fail_until(began + 800 * MS);
+	now += 100 * MS;
+	run();
+	drains(0);
+	assert_int_equal(nic[0].evict, 0);
+	assert_int_equal(nic[1].n, 2);
+}
+
+static void a_drainer_that_hangs_is_no_better(void **state)
+{
+	(void)state;
+	join(0);
+	post(4);
+	join(1);
+	assert_int_equal(nic[0].drain, 2);
+	now += 1000 * MS - 1;
+	run();
+	assert_int_equal(nic[0].evict, 0);
+	assert_int_equal(shift_srq_deadline(&s), now + 1);
+	now++;
+	run();
+	assert_int_equal(nic[0].evict, 1);
+	assert_false(shift_srq_join(&s, 0, now));
+}
+
+/* Who cannot leave is asked every two seconds, and others may come in between. */
+static void some_cannot_leave(void **state)
+{
+	uint64_t began = now;
+
+	(void)state;
+	nic_0_keeps_all();
+	fail_until(began + 1000 * MS);
+	fail_until(began + 1499 * MS);
+	assert_false(shift_srq_join(&s, 0, now));
+	fail_until(began + 1500 * MS);
+	join(0);
+	fail_until(began + 2999 * MS);
+	assert_int_equal(nic[0].evict, 1);
+	fail_until(began + 3000 * MS);
+	assert_int_equal(nic[0].evict, 2);
+}
+
+/* Once its drainer works it is open: what it has is shared out. */
+static void a_drainer_that_works_opens_it(void **state)
+{
+	uint64_t began = now;
+
+	(void)state;
+	nic_0_keeps_all();
+	fail_until(began + 1000 * MS);
+	assert_int_equal(nic[0].evict, 1);
+	now += 100 * MS;
+	run();
+	assert_int_equal(nic[0].drain, 2);
+	drains(0);
+	join(0);
+	assert_int_equal(nic[1].n, 2);
+}
+
+static void not_where_nothing_lies(void **state)
+{
+	(void)state;
+	join(0);
+	join(1);
+	drain_ends(1, SHIFT_SRQ_FAILED);
+	now += 5000 * MS;
+	run();
+	assert_int_equal(nic[1].evict, 0);
+}
+
+/* Two are in the middle of messages, one may have been taken by its drainer. */
+static void nor_for_its_own_sake(void **state)
+{
+	(void)state;
+	join(0);
+	join(0);
+	join(0);
+	post(2);
+	leave(0, false); /* the program's own end */
+	takes(0);
+	takes(0);
+	shift_srq_look(&s, 0, now);
+	run();
+	drains(0);
+	post(1);
+	shift_srq_look(&s, 0, now);
+	run();
+	assert_int_equal(nic[0].drain, 1);
+	drain_ends(0, SHIFT_SRQ_FAILED_SENT);
+	assert_int_equal(shift_srq_good(&s, 0), 0);
+	fail_until(now + 5000 * MS);
+	assert_int_equal(nic[0].evict, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -735,6 +907,15 @@ int main(void)
 		BOOKS_TEST(a_sweep_ends_doubts),
 		BOOKS_TEST(half_a_second_if_nobody_leaves),
 		BOOKS_TEST(all_suspect_is_not_usual),
+		BOOKS_TEST(who_gives_nothing_back_is_left),
+		BOOKS_TEST(but_not_while_anything_comes_from_it),
+		BOOKS_TEST(nor_where_nobody_starves),
+		BOOKS_TEST(nor_if_its_drainer_works_again),
+		BOOKS_TEST(a_drainer_that_hangs_is_no_better),
+		BOOKS_TEST(some_cannot_leave),
+		BOOKS_TEST(a_drainer_that_works_opens_it),
+		BOOKS_TEST(not_where_nothing_lies),
+		BOOKS_TEST(nor_for_its_own_sake),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
