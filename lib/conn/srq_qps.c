@@ -16,17 +16,44 @@ static void srq_pause(void)
 
 /* --- live ------------------------------------------------------------------------------------- */
 
+/* A drainer is at work on the NIC: so long, anew with each step that it makes, and five times that
+ * in all. */
+struct emptying {
+	uint32_t ghosts;
+	uint64_t step_ns, step_end, end;
+};
+
+static struct emptying emptying_begins(struct vqp *v, uint8_t rail, uint64_t max_ns)
+{
+	uint64_t now = now_ns();
+
+	return (struct emptying){vsrq_ghosts(v->hot.srq, rail), max_ns, now + max_ns,
+				 now + 5 * max_ns};
+}
+
+static bool emptying_is_over(struct emptying *e, struct vqp *v, uint8_t rail)
+{
+	uint64_t now = now_ns();
+	uint32_t ghosts = vsrq_ghosts(v->hot.srq, rail);
+
+	if (ghosts < e->ghosts)
+		e->step_end = now + e->step_ns;
+	e->ghosts = ghosts;
+	return now >= e->step_end || now >= e->end;
+}
+
 bool srq_qp_join(struct vqp *v, uint8_t rail, uint64_t max_ns)
 {
-	uint64_t end = now_ns() + max_ns;
+	struct emptying e;
 
 	if (!v->hot.srq)
 		return true;
 	atomic_fetch_and(&v->rails.recv_flushed, ~(1u << rail));
 	if (atomic_load(&v->rails.joined) >> rail & 1)
 		return true;
+	e = emptying_begins(v, rail, max_ns);
 	while (!vsrq_join(v->hot.srq, rail)) {
-		if (v->life.gone || now_ns() >= end) {
+		if (v->life.gone || emptying_is_over(&e, v, rail)) {
 			log_warn("QP %#x: cannot use %s yet: receives that its shared receive "
 				 "queue had there before are not out",
 				 v->qpn, v->dev->nic[rail]->name);

@@ -245,6 +245,9 @@ void shift_srq_leave(struct shift_srq *s, unsigned int k, bool cut, uint64_t now
  * (S14, S17, S23). */
 uint32_t shift_srq_good(const struct shift_srq *s, unsigned int k);
 
+/* Postings of the past that NIC k may still have: nobody joins before they are out (S6). */
+uint32_t shift_srq_ghosts(const struct shift_srq *s, unsigned int k);
+
 /* NIC k has a receive, or none is to be had (S9). */
 bool shift_srq_supplied(const struct shift_srq *s, unsigned int k);
 

@@ -449,6 +449,11 @@ uint32_t shift_srq_good(const struct shift_srq *s, unsigned int k)
 	return srq_good(&s->nic[k]);
 }
 
+uint32_t shift_srq_ghosts(const struct shift_srq *s, unsigned int k)
+{
+	return s->nic[k].ghosts;
+}
+
 bool shift_srq_supplied(const struct shift_srq *s, unsigned int k)
 {
 	bool any = s->free;

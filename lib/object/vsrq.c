@@ -404,6 +404,16 @@ bool vsrq_join(struct vsrq *s, unsigned int k)
 	return ok;
 }
 
+uint32_t vsrq_ghosts(struct vsrq *s, unsigned int k)
+{
+	uint32_t n;
+
+	short_lock_take(&s->lock);
+	n = shift_srq_ghosts(&s->books, k);
+	short_lock_give(&s->lock);
+	return n;
+}
+
 void vsrq_leave(struct vsrq *s, unsigned int k, bool cut)
 {
 	short_lock_take(&s->lock);

@@ -150,6 +150,9 @@ void vsrq_translate(struct ibv_wc *wc);
 bool vsrq_join(struct vsrq *s, unsigned int k);
 void vsrq_leave(struct vsrq *s, unsigned int k, bool cut);
 
+/* Postings of the past that keep it from joining (S6). */
+uint32_t vsrq_ghosts(struct vsrq *s, unsigned int k);
+
 /* All completions of its QPs are fed. On a NIC's worker, nothing locked. */
 void vsrq_feed(struct vsrq *s);
 

@@ -27,6 +27,21 @@ static bool arm_waits(unsigned int h, unsigned int r, uint64_t max_ns)
 	return true;
 }
 
+/* Until its NIC has been emptied: so long, anew with each step that the drainer makes, and five
+ * times that in all (lib/conn/srq_qps.c). */
+static bool arm_waits_to_join(unsigned int h, unsigned int r)
+{
+	struct arm_op *m = &W.host[h].arm[r];
+	uint32_t ghosts = srq_ghosts(h, r);
+
+	if (!m->until)
+		m->join_end = W.now + 5 * srq_join_ns(h);
+	else if (ghosts < m->ghosts)
+		m->until = W.now + srq_join_ns(h);
+	m->ghosts = ghosts;
+	return W.now < m->join_end && arm_waits(h, r, srq_join_ns(h));
+}
+
 static void arm_qp(unsigned int h, unsigned int r)
 {
 	struct host *me = &W.host[h];
@@ -58,7 +73,7 @@ static enum arm_end arm_on_srq(unsigned int h, unsigned int r)
 	if (!m->armed) {
 		host_feed(h, q, true, CQ_MAX);
 		if (!srq_join(h, r))
-			return arm_waits(h, r, srq_join_ns(h)) ? ARM_WAITS : ARM_FAILS;
+			return arm_waits_to_join(h, r) ? ARM_WAITS : ARM_FAILS;
 		arm_qp(h, r);
 		m->armed = true;
 		m->until = 0;

@@ -170,7 +170,9 @@ static bool all_keep_out(void)
 
 static bool no_receive_is_to_be_had(unsigned int h)
 {
-	return srq_out_of_reach(1 - h) && !srq_good(1 - h, shift_conn_rail(W.host[h].c));
+	uint8_t r = shift_conn_rail(W.host[h].c);
+
+	return srq_out_of_reach(1 - h) && !(is_healthy(r) && srq_good(1 - h, r));
 }
 
 static void look_what_bars(unsigned int h)

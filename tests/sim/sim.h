@@ -287,6 +287,8 @@ struct arm_op {
 	bool busy;
 	bool armed;	/* for its epoch: waits for a receive in its SRQ */
 	uint64_t until; /* it waits for its SRQ no longer; 0: it does not */
+	uint64_t join_end;
+	uint32_t ghosts;
 	uint32_t epoch, tx_psn, rx_psn;
 };
 
@@ -749,6 +751,7 @@ uint64_t srq_join_ns(unsigned int h);
 bool srq_supplied(unsigned int h, unsigned int r);
 void srq_look(unsigned int h, unsigned int r);
 uint32_t srq_good(unsigned int h, unsigned int r);
+uint32_t srq_ghosts(unsigned int h, unsigned int r);
 bool srq_out_of_reach(unsigned int h);
 bool srq_keeps_out(unsigned int h, unsigned int r);
 bool srq_completed(unsigned int h, struct qp *q, struct shift_wc *wc, bool deliver);

@@ -604,6 +604,11 @@ uint32_t srq_good(unsigned int h, unsigned int r)
 	return srq_of(h)->used ? shift_srq_good(&srq_of(h)->books, r) : 0;
 }
 
+uint32_t srq_ghosts(unsigned int h, unsigned int r)
+{
+	return shift_srq_ghosts(&srq_of(h)->books, r);
+}
+
 void srq_look(unsigned int h, unsigned int r)
 {
 	if (!srq_of(h)->used)
