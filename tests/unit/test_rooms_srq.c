@@ -283,6 +283,39 @@ static void one_without_a_twin_is_not_live(void **state)
 	atomic_store(&v->rails.twin[1].qp, qp);
 }
 
+/* NIC 1 has postings of the past, and its drainer takes one in 400 ms. */
+static void one_in_400_ms(void)
+{
+	struct shift_srq_nic *n = &s->books.nic[1];
+
+	if (n->state == SHIFT_SRQ_GHOSTS && (world.now - START_NS) % (400ull * MS) == 0 && !--n->ghosts)
+		*n = (struct shift_srq_nic){.state = SHIFT_SRQ_EMPTY};
+}
+
+static bool joins_after(uint32_t ghosts, void (*drainer)(void))
+{
+	bool joins;
+
+	world.now = START_NS;
+	s->books.nic[1] = (struct shift_srq_nic){
+		.state = SHIFT_SRQ_GHOSTS, .ghosts = ghosts, .draining = true};
+	world.on_sleep = drainer;
+	joins = srq_qp_join(v, 1, 500ull * MS);
+	world.on_sleep = NULL;
+	return joins;
+}
+
+static void who_joins_waits_while_the_drainer_gets_on(void **state)
+{
+	(void)state;
+	assert_false(joins_after(3, NULL));
+	assert_int_equal(world.now, START_NS + 500ull * MS);
+	assert_false(joins_after(30, one_in_400_ms));
+	assert_int_equal(world.now, START_NS + 2500ull * MS);
+	assert_true(joins_after(3, one_in_400_ms));
+	assert_int_equal(world.now, START_NS + 1200ull * MS);
+}
+
 /* The drainer of NIC 0 does not answer. A hundred QPs may arrive at NIC 1, on two threads that arm
  * QPs without an SRQ, too. */
 static void all_qps_wait_once_for_a_receive(void **state)
@@ -614,6 +647,7 @@ int main(void)
 		QP_TEST(one_that_cannot_be_undone_is_live_until_it_is_elsewhere),
 		QP_TEST(one_without_a_twin_is_not_live),
 		QP_TEST(all_qps_wait_once_for_a_receive),
+		QP_TEST(who_joins_waits_while_the_drainer_gets_on),
 		QP_TEST(a_reset_qp_is_live_until_its_fence_has_ended),
 		QP_TEST(of_a_cut_qp_one_receive_is_suspect),
 		QP_TEST(a_flush_that_names_its_receive_leaves_none_suspect),
