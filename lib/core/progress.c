@@ -104,16 +104,30 @@ void progress_tick(struct shift_conn *c, uint64_t now)
 		ask(c, now);
 }
 
+/*
+ * The peer's NIC stands still, and so do our completions. If its rq_psn is beyond my oldest
+ * signaled WR, that was executed and its completion does not come: the ACK path is dead. If not,
+ * the data path is dead, unless the WR waits for a receive.
+ */
+static bool waits_for_a_receive(const struct shift_conn *c, const struct shift_msg *m,
+				uint64_t oldest)
+{
+	const struct shift_wr_entry *e = shift_sendlog_at(&c->sq, oldest), *stuck = e;
+	uint64_t k;
+
+	if (!shift_psn_unwrap(m->rep_psn, c->tx_psn,
+			      shift_sendlog_cum_before(&c->sq, oldest_open(c)),
+			      shift_sendlog_cum_sent(&c->sq), &k)) {
+		if (k >= e->cum && e->cum)
+			return false;
+		stuck = at_packet(c, k);
+	}
+	return !m->recv_avail && shift_wr_two_sided(stuck->opcode);
+}
+
 static void judge_answer(struct shift_conn *c, const struct shift_msg *m, uint64_t now)
 {
-	/*
-	 * The peer's NIC stands still, and so do our completions. If its rq_psn is beyond my oldest
-	 * signaled WR, that was executed and its completion does not come: the ACK path is dead. If
-	 * not, the data path is dead, unless the WR waits for a receive.
-	 */
 	uint64_t oldest = oldest_signaled(c);
-	const struct shift_wr_entry *e, *stuck;
-	uint64_t k;
 	bool same = c->query_same && c->query_psn == m->rep_psn;
 
 	if (!c->query_open)
@@ -121,22 +135,14 @@ static void judge_answer(struct shift_conn *c, const struct shift_msg *m, uint64
 	c->query_open = false;
 	if (oldest == NEVER || c->check_done != c->sq.sig_done + c->sq.scan)
 		return; /* moved since the question */
+	/* When it is there, the NIC has its time to come again: what was counted before is void. */
+	if (waits_for_a_receive(c, m, oldest)) {
+		c->query_same = 0;
+		return;
+	}
 	c->query_same = same ? c->query_same + 1 : 1;
 	c->query_psn = m->rep_psn;
-	if (c->query_same < c->cfg.no_progress_answers)
-		return;
-	e = shift_sendlog_at(&c->sq, oldest);
-	stuck = e;
-	if (!shift_psn_unwrap(m->rep_psn, c->tx_psn,
-			      shift_sendlog_cum_before(&c->sq, oldest_open(c)),
-			      shift_sendlog_cum_sent(&c->sq), &k)) {
-		if (k >= e->cum && e->cum) {
-			switch_start(c, SHIFT_R_NO_PROGRESS, NO_RAIL, now);
-			return;
-		}
-		stuck = at_packet(c, k);
-	}
-	if (m->recv_avail || !shift_wr_two_sided(stuck->opcode))
+	if (c->query_same >= c->cfg.no_progress_answers)
 		switch_start(c, SHIFT_R_NO_PROGRESS, NO_RAIL, now);
 }
 

@@ -169,6 +169,20 @@ static void a_send_with_receives_at_the_peer_is_a_dead_path(void **state)
 /* --- four equal answers in a row, and no completion between them -------------------------------
  */
 
+/* The peer's program is late. Then its NIC has to be given the time to be asked again. */
+static void a_receive_that_comes_late_begins_the_count_anew(void **state)
+{
+	(void)state;
+	use_up_receives();
+	w_post(&w, 0, SHIFT_OP_SEND, 10, true);
+	is_left_alone();
+	assert_true(w_recv(&w, 1));
+	answered_seconds(3);
+	assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
+	answered_seconds(1);
+	assert_int_equal(w_view(&w, 0).reason, SHIFT_R_NO_PROGRESS);
+}
+
 static void a_completion_begins_the_count_anew(void **state)
 {
 	(void)state;
@@ -610,6 +624,7 @@ int main(void)
 		WORLD_TEST(a_send_whose_ack_is_lost_is_not_waited_for),
 		WORLD_TEST(a_local_operation_is_not_beyond_anything),
 		WORLD_TEST(a_send_with_receives_at_the_peer_is_a_dead_path),
+		WORLD_TEST(a_receive_that_comes_late_begins_the_count_anew),
 		WORLD_TEST(a_completion_begins_the_count_anew),
 		WORLD_TEST(a_completion_before_the_answer_makes_it_void),
 		WORLD_TEST(a_long_message_that_moves_is_left_alone),
