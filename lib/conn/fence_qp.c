@@ -212,14 +212,27 @@ void rail0_return(struct vqp *v)
 
 /* --- query ----------------------------------------------------------------------------------- */
 
+/* A QP that only receives may have erred, and no completion says so. */
+static void query_finds_err(struct vqp *v, const struct rail_jobs *j)
+{
+	struct shift_event ev = {.type = SHIFT_EV_POST_FAILED,
+				 .rail = j->rail,
+				 .epoch = v->rails.armed_epoch[j->rail]};
+
+	log_info("QP %#x: it is in ERR on %s", v->qpn, v->dev->nic[j->rail]->name);
+	shift_conn_event(v->conn, &ev, now_ns());
+}
+
 static void query_run(struct job *job)
 {
 	struct rail_jobs *j = (struct rail_jobs *)((char *)job - offsetof(struct rail_jobs, query));
 	struct shift_event ev = {
 		.type = SHIFT_EV_PSN, .rail = j->rail, .fence = SHIFT_FENCE_UNSURE};
 	struct vqp *v = j->v;
+	uint32_t epoch = j->query_epoch;
+	bool in_err = false;
 
-	if (vqp_rail_qp(v, j->rail) && rq_psn_query(vqp_rail_qp(v, j->rail), &ev.psn) &&
+	if (vqp_rail_qp(v, j->rail) && rq_psn_query(vqp_rail_qp(v, j->rail), &ev.psn, &in_err) &&
 	    vqp_psn(v, j->rail) == STATS_PSN_LIVE)
 		ev.fence = SHIFT_FENCE_SURE;
 	if (v->hot.srq) /* what was taken and not polled counts as there */
@@ -231,6 +244,9 @@ static void query_run(struct job *job)
 	ev.serial = j->query_serial;
 	if (!j->stale)
 		shift_conn_event(v->conn, &ev, now_ns());
+	/* Our own fence takes it to ERR, too: then the epoch is another one. */
+	if (!j->stale && in_err && v->rails.armed_epoch[j->rail] == epoch)
+		query_finds_err(v, j);
 	vqp_leave(v);
 	rail_job_ends(j);
 }

@@ -135,11 +135,8 @@ static void judge_answer(struct shift_conn *c, const struct shift_msg *m, uint64
 	c->query_open = false;
 	if (oldest == NEVER || c->check_done != c->sq.sig_done + c->sq.scan)
 		return; /* moved since the question */
-	/* When it is there, the NIC has its time to come again: what was counted before is void. */
-	if (waits_for_a_receive(c, m, oldest)) {
-		c->query_same = 0;
-		return;
-	}
+	if (waits_for_a_receive(c, m, oldest))
+		return; /* when one is there the NIC has its time to come again */
 	c->query_same = same ? c->query_same + 1 : 1;
 	c->query_psn = m->rep_psn;
 	if (c->query_same >= c->cfg.no_progress_answers)

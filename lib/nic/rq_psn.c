@@ -70,14 +70,17 @@ static void sleep_us(long us)
 	nanosleep(&t, NULL);
 }
 
-bool rq_psn_query(struct ibv_qp *qp, uint32_t *psn)
+/* The kernel says the state, too. Asked for, libibverbs would store it in the program's object. */
+bool rq_psn_query(struct ibv_qp *qp, uint32_t *psn, bool *in_err)
 {
 	struct ibv_qp_init_attr init;
-	struct ibv_qp_attr attr;
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_UNKNOWN};
 
 	if (real.query_qp(qp, &attr, IBV_QP_RQ_PSN, &init))
 		return false;
 	*psn = attr.rq_psn;
+	if (in_err)
+		*in_err = attr.qp_state == IBV_QPS_ERR;
 	return true;
 }
 
@@ -96,7 +99,7 @@ enum rq_psn_rest rq_psn_look(const struct nic *nic, struct ibv_qp *qp, struct rq
 	bool again = all->looks;
 
 	wait_for_look(all);
-	if (!rq_psn_query(qp, &all->psn))
+	if (!rq_psn_query(qp, &all->psn, NULL))
 		return RQ_PSN_UNKNOWN;
 	all->last_ns = now_ns();
 	all->looks++;
@@ -284,7 +287,7 @@ static const char *round_execute(struct rq_psn_measurement *m, const struct plan
 		m->sink[i * f->mtu / sizeof(*m->sink)] = 0;
 	if (!pair_arm(m, m->b, m->a, f->first) || !pair_arm(m, m->a, m->b, f->first))
 		return "the QPs cannot be connected";
-	if (!rq_psn_query(m->b, &f->armed))
+	if (!rq_psn_query(m->b, &f->armed, NULL))
 		return "no answer to a query";
 	if (!round_post(m, 0, plan->idle) || !wait_completions(m, plan->idle, &f->acked) ||
 	    f->acked != plan->idle)
@@ -300,7 +303,7 @@ static const char *round_execute(struct rq_psn_measurement *m, const struct plan
 	    !wait_completions(m, RQ_PSN_WRITES - plan->idle, &f->acked))
 		return "requests do not flush";
 	sleep_us(1000);
-	if (!rq_psn_query(m->b, &f->later))
+	if (!rq_psn_query(m->b, &f->later, NULL))
 		return "no answer to a query";
 	for (unsigned int i = 0; i < RQ_PSN_PARTS; i++)
 		f->seen[i] = m->sink[i * f->mtu / sizeof(*m->sink)];

@@ -16,9 +16,9 @@
 #include "lib/stats/layout.h"
 #include "lib/nic/nic.h"
 
-/* Queries rq_psn, and leaves the QP's object as it is. false: the NIC does not answer. It may hang:
- * on a worker or resolver only. */
-bool rq_psn_query(struct ibv_qp *qp, uint32_t *psn);
+/* Queries rq_psn, and leaves the QP's object as it is. in_err (or NULL): is it in ERR? false: the
+ * NIC does not answer. It may hang: on a worker or resolver only. */
+bool rq_psn_query(struct ibv_qp *qp, uint32_t *psn, bool *in_err);
 
 /*
  * The second half of the fence's barrier (doc/protocol.md, rule 24): rq_psn when the responder of a

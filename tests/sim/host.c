@@ -763,8 +763,14 @@ static void answer_psn(unsigned int h, unsigned int r, uint32_t serial)
 		.count = W.host[h].cfg.srq ? srq_good(h, r) : 0,
 	};
 
-	if (!host_silent(h, r))
+	if (host_silent(h, r))
+		return;
+	host_give(h, &ev);
+	if (q->state == QP_ERR && q->epoch == W.host[h].armed_epoch[r]) {
+		ev = (struct shift_event){
+			.type = SHIFT_EV_POST_FAILED, .rail = (uint8_t)r, .epoch = q->epoch};
 		host_give(h, &ev);
+	}
 }
 
 /* A stopped process or thread takes the event when it runs again. */

@@ -564,6 +564,11 @@ void srq_closed(unsigned int h)
 	}
 }
 
+static bool is_gone(const struct host *peer)
+{
+	return peer->died || peer->p.closed || peer->state == SHIFT_ST_DEAD;
+}
+
 /* A connection that is over is destroyed by its program at last, also where its NIC is gone; and
  * so is one whose peer is gone, which may hold a receive of a message that never ends. */
 static void bury(unsigned int h)
@@ -572,7 +577,7 @@ static void bury(unsigned int h)
 
 	if (!me->c || me->died || W.renewing)
 		return;
-	if (W.calm && (peer->died || peer->p.closed) && !me->p.close_asked && prog_done(h))
+	if (W.calm && is_gone(peer) && !me->p.close_asked && prog_done(h))
 		host_close(h, SHIFT_CLOSE_DESTROY);
 	if (!me->p.closed && me->state != SHIFT_ST_DEAD)
 		return;

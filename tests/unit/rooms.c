@@ -265,7 +265,7 @@ uint64_t __wrap_peer_keys_deadline(const struct peer_keys *k);
 void __wrap_stats_conn_reposted(int slot, uint64_t now_ns);
 enum rq_psn_rest __wrap_rq_psn_look(const struct nic *nic, struct ibv_qp *qp,
 				    struct rq_psn_looks *all);
-bool __wrap_rq_psn_query(struct ibv_qp *qp, uint32_t *psn);
+bool __wrap_rq_psn_query(struct ibv_qp *qp, uint32_t *psn, bool *in_err);
 void __wrap_stats_conn_protect(int slot, bool is_protected, enum stats_unprotected reason);
 void __wrap_stats_bypass(const char *nic, enum stats_unprotected reason);
 int __wrap_stats_conn_add(const char *nic, uint32_t qpn, uint64_t now_ns);
@@ -332,10 +332,11 @@ enum rq_psn_rest __wrap_rq_psn_look(const struct nic *nic, struct ibv_qp *qp,
 	return world.at_rest ? RQ_PSN_AT_REST : RQ_PSN_UNKNOWN;
 }
 
-bool __wrap_rq_psn_query(struct ibv_qp *qp, uint32_t *psn)
+bool __wrap_rq_psn_query(struct ibv_qp *qp, uint32_t *psn, bool *in_err)
 {
 	trace_add("rq_psn of %#x\n", qp->qp_num);
 	*psn = world.psn;
+	*in_err = world.in_err;
 	return world.at_rest;
 }
 

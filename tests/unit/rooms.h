@@ -113,6 +113,7 @@ struct world {
 	int lost;	 /* mask of the NICs that have lost theirs */
 	uint8_t own_gid; /* its last byte; 0: one more than the NIC's number */
 	uint32_t psn;
+	bool in_err;		      /* a QP that is asked for its rq_psn */
 	bool at_rest, flushes;	      /* a marker comes back as soon as it is posted */
 	uint64_t look_ns;	      /* that a look at rq_psn takes */
 	unsigned int looks_moving;    /* so many looks find that rq_psn moves */

@@ -121,9 +121,10 @@ void srq_qp_leave(struct vqp *q, uint8_t rail)
 	(void)rail;
 }
 
-bool rq_psn_query(struct ibv_qp *q, uint32_t *psn)
+bool rq_psn_query(struct ibv_qp *q, uint32_t *psn, bool *in_err)
 {
 	(void)q;
+	(void)in_err;
 	(void)psn;
 	return true;
 }

@@ -255,6 +255,24 @@ static struct shift_msg right_answer(void)
 				  .serial = conn()->query_serial};
 }
 
+/* Of an SRQ, say: it is there, it is not, it is there again, and the QP never takes it. */
+static void receives_that_come_and_go(void **state)
+{
+	struct shift_msg m;
+
+	(void)state;
+	w_post(&w, 0, SHIFT_OP_SEND, 10, true);
+	next_second();
+	for (uint32_t i = 0; i < 8; i++) {
+		assert_int_equal(w_state(&w, 0), SHIFT_ST_ACTIVE);
+		next_second();
+		m = right_answer();
+		m.recv_avail = i % 2;
+		give_event(0, &(struct shift_event){.type = SHIFT_EV_MSG, .msg = &m});
+	}
+	assert_int_equal(w_view(&w, 0).reason, SHIFT_R_NO_PROGRESS);
+}
+
 static void answer_counts(const struct shift_msg *m, bool counts)
 {
 	const uint32_t before = conn()->query_same;
@@ -625,6 +643,7 @@ int main(void)
 		WORLD_TEST(a_local_operation_is_not_beyond_anything),
 		WORLD_TEST(a_send_with_receives_at_the_peer_is_a_dead_path),
 		WORLD_TEST(a_receive_that_comes_late_begins_the_count_anew),
+		WORLD_TEST(receives_that_come_and_go),
 		WORLD_TEST(a_completion_begins_the_count_anew),
 		WORLD_TEST(a_completion_before_the_answer_makes_it_void),
 		WORLD_TEST(a_long_message_that_moves_is_left_alone),

@@ -421,6 +421,22 @@ static void a_query_is_sure_if_the_psn_is_live(void **state)
 	v->rails.twin[1].qp = qp;
 }
 
+/* It only receives, so that no completion says it. */
+static void a_query_finds_a_qp_in_err(void **state)
+{
+	(void)state;
+	world.in_err = true;
+	v->rails.armed_epoch[1] = 2;
+	ask_psn(2, 3);
+	assert_int_equal(rooms_run_jobs(), 1);
+	assert_traced("rq_psn of 0x21\nevent PSN rail 1 epoch 2 fence 0 psn 0x77 serial 3\n"
+		      "event POST_FAILED rail 1 epoch 2\n");
+	v->rails.armed_epoch[1] = 4; /* meanwhile: it was the fence that took it to ERR */
+	ask_psn(2, 3);
+	assert_int_equal(rooms_run_jobs(), 1);
+	assert_traced("rq_psn of 0x21\nevent PSN rail 1 epoch 2 fence 0 psn 0x77 serial 3\n");
+}
+
 static void one_answer_bears_the_newest_question(void **state)
 {
 	(void)state;
@@ -783,6 +799,7 @@ int main(void)
 		TEST(a_fence_that_was_overtaken_leaves_the_deadline),
 		TEST(a_fence_has_a_deadline),
 		TEST(a_query_is_sure_if_the_psn_is_live),
+		TEST(a_query_finds_a_qp_in_err),
 		TEST(one_answer_bears_the_newest_question),
 		ALONE(errors_are_told_apart),
 		TEST(an_error_of_the_receives_cq_is_a_receives),
