@@ -92,6 +92,7 @@ static void srq_limit_rearm(struct object *obj, struct nic *nic)
 
 	short_lock_take(&s->lock);
 	attr.srq_limit = s->ending ? 0 : s->limit.armed;
+	s->limit.again |= attr.srq_limit != 0;
 	short_lock_give(&s->lock);
 	if (!attr.srq_limit)
 		return;
@@ -109,6 +110,7 @@ static void srq_limit_rearm(struct object *obj, struct nic *nic)
 		made_event_raise(s->dev, &s->limit.event);
 }
 
+/* No memory: it is tried again. */
 static void feed_is_off(struct vsrq *s)
 {
 	short_lock_take(&s->lock);
@@ -116,15 +118,28 @@ static void feed_is_off(struct vsrq *s)
 	short_lock_give(&s->lock);
 }
 
-void srq_limit_do(struct vsrq *s, unsigned int todo)
+/* Likewise. */
+static void rearm_is_off(struct vsrq *s)
 {
+	short_lock_take(&s->lock);
+	s->limit.away = true;
+	s->limit.feed_at = now_ns() + FEED_NS;
+	short_lock_give(&s->lock);
+}
+
+bool srq_limit_do(struct vsrq *s, unsigned int todo)
+{
+	bool off;
+
 	if (todo & SRQ_LIMIT_RAISE)
 		made_event_raise(s->dev, &s->limit.event);
-	if (todo & SRQ_LIMIT_REARM)
-		object_job(&s->obj, s->dev->nic[0], srq_limit_rearm);
+	off = todo & SRQ_LIMIT_REARM && !object_job(&s->obj, s->dev->nic[0], srq_limit_rearm);
+	if (off)
+		rearm_is_off(s);
 	/* The program's own NIC may be the one that hangs. */
 	if (todo & SRQ_LIMIT_FEED && !object_job(&s->obj, s->dev->nic[1], srq_limit_feed))
 		feed_is_off(s);
+	return off;
 }
 
 uint32_t srq_limit_arm(struct vsrq *s, uint32_t armed)
@@ -134,7 +149,7 @@ uint32_t srq_limit_arm(struct vsrq *s, uint32_t armed)
 	short_lock_take(&s->lock);
 	was = s->limit.armed;
 	s->limit.armed = armed;
-	s->limit.made = false;
+	s->limit.made = s->limit.again = false;
 	vsrq_give(s);
 	return was;
 }
@@ -144,7 +159,8 @@ bool srq_limit_is_due(struct vsrq *s)
 	bool due;
 
 	short_lock_take(&s->lock);
-	due = !s->limit.made && (nic_counts(s) || books_are_low(s));
+	due = !s->limit.made && (s->limit.armed || !s->limit.again) &&
+	      (nic_counts(s) || books_are_low(s));
 	if (due)
 		s->limit.armed = 0;
 	vsrq_give(s);

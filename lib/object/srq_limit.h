@@ -18,6 +18,7 @@ struct vsrq;
 struct srq_limit {
 	uint32_t armed;	  /* by the program, and not answered yet; 0: not */
 	bool made;	  /* a made event has answered the last arming: the NIC's is not to, too */
+	bool again;	  /* we have armed the NIC, too: only its first event is the program's */
 	bool away;	  /* receives were elsewhere since the NIC was armed: it may miss some */
 	bool feeding;	  /* srq_limit_feed() is submitted */
 	uint64_t feed_at; /* when the CQs are to be fed, as the program may poll after it only */
@@ -33,7 +34,9 @@ enum srq_limit_todo {
 	SRQ_LIMIT_FEED = 4,  /* and srq_limit_feed() on that of another */
 };
 unsigned int srq_limit_look(struct vsrq *s, uint64_t now); /* a mask */
-void srq_limit_do(struct vsrq *s, unsigned int todo);	   /* without the lock */
+
+/* Without the lock. Returns whether the deadline is nearer than it was. */
+bool srq_limit_do(struct vsrq *s, unsigned int todo);
 
 /* Under the lock: when to look again; UINT64_MAX: when something happens. */
 uint64_t srq_limit_deadline(const struct vsrq *s);

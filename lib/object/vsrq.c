@@ -14,6 +14,7 @@
 #include "lib/base/post_errors.h"
 #include "lib/base/real_verbs.h"
 #include "lib/base/reentry.h"
+#include "lib/base/uncancelled.h"
 
 #define SUPPLY_NS 200000000ull
 
@@ -183,6 +184,22 @@ static bool note_deadline(struct vsrq *s)
 	return true;
 }
 
+/* Without the lock. The caller may be the program's post or poll, and those are no points of
+ * cancellation. It may have other locks, that of a CQ for example. */
+static void hand_on(struct vsrq *s, unsigned int todo, uint32_t drains, bool call)
+{
+	if (!todo && !drains && !call)
+		return;
+	uncancelled_begin();
+	call |= srq_limit_do(s, todo);
+	for (unsigned int k = 0; drains >> k; k++)
+		if (drains >> k & 1)
+			submit_drain(s, k);
+	if (call)
+		call_background(s);
+	uncancelled_end();
+}
+
 /* Carries out what the books ask for, and gives the lock. */
 void vsrq_act(struct vsrq *s)
 {
@@ -200,12 +217,7 @@ void vsrq_act(struct vsrq *s)
 	todo = srq_limit_look(s, now_ns());
 	call = !s->ending && (s->evict || note_deadline(s));
 	short_lock_give(&s->lock);
-	srq_limit_do(s, todo);
-	for (unsigned int k = 0; drains >> k; k++)
-		if (drains >> k & 1)
-			submit_drain(s, k);
-	if (call)
-		call_background(s);
+	hand_on(s, todo, drains, call);
 }
 
 /* --- the background thread -------------------------------------------------------------------- */

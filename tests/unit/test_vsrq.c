@@ -2,6 +2,7 @@
 /* The program's shared receive queues (lib/object/vsrq.c): their end, their growth, their timers.
  * NICs' threads and the clock are the test's. */
 #include <errno.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,12 +17,14 @@
 #include "lib/base/pages.h"
 #include "lib/base/real_verbs.h"
 #include "lib/base/reentry.h"
+#include "lib/base/uncancelled.h"
 #include "lib/object/vsrq.h"
 
 enum { ROOM = 8, JOBS_MAX = 16, PAGE = 4096, MS = 1000000 };
 
 struct real_verbs real;
 _Thread_local bool hooks_off;
+_Thread_local struct uncancelled uncancelled_mine;
 
 static uint64_t clock_ns;
 static struct vdev dev;
@@ -146,9 +149,12 @@ static struct waiting_job {
 	object_fn *fn;
 } waiting[JOBS_MAX];
 static unsigned int jobs;
+static bool no_memory;
 
 bool object_job(struct object *obj, struct nic *nic, object_fn *fn)
 {
+	if (no_memory)
+		return false;
 	assert_true(jobs < JOBS_MAX);
 	object_get(obj);
 	waiting[jobs++] = (struct waiting_job){obj, nic, fn};
@@ -176,8 +182,13 @@ static struct bg_call *called;
 static struct bg_timer *timer;
 static uint64_t timer_at;
 
+/* It may write(2), which is a point of cancellation. A post and a poll have none. */
 void bg_call(struct bg_call *call)
 {
+	int was;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &was);
+	assert_int_equal(was, PTHREAD_CANCEL_DISABLE);
 	assert_null(called);
 	called = call;
 }
@@ -328,6 +339,7 @@ static int set_up(void **state)
 	timer_at = UINT64_MAX;
 	called = NULL;
 	jobs = drains = feeds = nic_limit = 0;
+	no_memory = false;
 	modify_err = destroy_err = 0;
 	destroys = busy_destroys = 0;
 	drain_finds = SHIFT_SRQ_TOOK_ALL;
@@ -604,6 +616,8 @@ static void elsewhere_the_books_count(void **state)
 		assert_int_equal(made(), 0);
 		post_many(ROOM - LIMIT + 2);
 	}
+	come_home();
+	assert_false(srq_limit_is_due(s)); /* nor at home */
 	destroy_all();
 }
 
@@ -721,6 +735,45 @@ static void a_destroyed_srq_is_not_armed_again(void **state)
 	come_home();
 	destroy_all();
 	assert_int_equal(nic_limit, 0);
+}
+
+/* The NIC has said so before they left, and nobody has read that; and says so again. */
+static void at_home_again_it_is_said_once(void **state)
+{
+	(void)state;
+	post_many(ROOM);
+	for (int i = 0; i < 2; i++) {
+		arm(LIMIT);
+		move();
+		come_home();
+		run_jobs();
+		assert_int_equal(nic_limit, LIMIT);
+		assert_true(srq_limit_is_due(s));
+		assert_false(srq_limit_is_due(s));
+	}
+	arm(LIMIT);
+	arm(LIMIT);
+	assert_true(srq_limit_is_due(s) && srq_limit_is_due(s)); /* once for each arming */
+	destroy_all();
+}
+
+static void without_memory_the_nic_is_armed_later(void **state)
+{
+	(void)state;
+	post_many(ROOM);
+	arm(LIMIT);
+	move();
+	nic_limit = 0;
+	no_memory = true;
+	come_home();
+	turn_background(10);
+	no_memory = false;
+	clock_ns += 20ull * MS;
+	turn_background(10);
+	run_jobs();
+	assert_int_equal(nic_limit, LIMIT);
+	assert_true(srq_limit_is_due(s));
+	destroy_all();
 }
 
 /* 20 ms pass in small steps. Returns how often all CQs were fed. */
@@ -928,6 +981,8 @@ int main(void)
 		cmocka_unit_test_setup(a_limit_of_creation, set_up),
 		cmocka_unit_test_setup(at_home_again_the_nic_is_armed_again, set_up),
 		cmocka_unit_test_setup(at_home_again_none_is_missed, set_up),
+		cmocka_unit_test_setup(at_home_again_it_is_said_once, set_up),
+		cmocka_unit_test_setup(without_memory_the_nic_is_armed_later, set_up),
 		cmocka_unit_test_setup(at_home_by_a_completion_the_nic_is_armed_again, set_up),
 		cmocka_unit_test_setup(a_destroyed_srq_is_not_armed_again, set_up),
 		cmocka_unit_test_setup(a_program_that_does_not_poll_hears_of_it, set_up),
