@@ -10,6 +10,7 @@
 #include "lib/base/poll_deadline.h"
 #include "lib/base/readable.h"
 #include "lib/base/real_verbs.h"
+#include "lib/base/uncancelled.h"
 #include "lib/nic/nic.h"
 #include "lib/nic/rc_qp.h"
 #include "lib/object/device.h"
@@ -223,13 +224,11 @@ static void waker_run(struct job *job)
 	} while (job_goes_on(w));
 }
 
-void event_waker_look(struct vdev *dev)
+/* Returns whether the job is to be submitted. */
+static bool job_is_wanted(struct event_waker *w, const struct vdev *dev)
 {
-	struct event_waker *w = &dev->made.waker;
 	bool submit = false;
 
-	if (!made_events_waiting(dev) && !w->qp)
-		return;
 	short_lock_take(&w->lock);
 	if (!w->ended && (must_ring(w, dev) || must_unmake(w, dev))) {
 		submit = !w->busy;
@@ -237,12 +236,24 @@ void event_waker_look(struct vdev *dev)
 		w->busy = true;
 	}
 	short_lock_give(&w->lock);
-	if (!submit)
+	return submit;
+}
+
+/* poll(2) is a point of cancellation, and nobody would give the lock. */
+void event_waker_look(struct vdev *dev)
+{
+	struct event_waker *w = &dev->made.waker;
+
+	if (!made_events_waiting(dev) && !w->qp)
 		return;
-	w->job.fn = waker_run;
-	/* The drainer is at work on the other one, for a second at a time while the link is down.
-	 */
-	worker_submit(dev->nic[0]->fences, &w->job);
+	uncancelled_begin();
+	if (job_is_wanted(w, dev)) {
+		w->job.fn = waker_run;
+		/* The drainer is at work on the other one, for a second at a time while the link is
+		 * down. */
+		worker_submit(dev->nic[0]->fences, &w->job);
+	}
+	uncancelled_end();
 }
 
 bool event_waker_owns(const struct vdev *dev, const struct ibv_async_event *e)

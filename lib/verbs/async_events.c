@@ -15,6 +15,7 @@
 #include "lib/base/log.h"
 #include "lib/base/real_verbs.h"
 #include "lib/base/reentry.h"
+#include "lib/base/uncancelled.h"
 #include "lib/conn/conn_lock.h"
 
 /* Is it protected, and not over? */
@@ -195,7 +196,9 @@ static void hide_event(struct vdev *dev, struct ibv_async_event *event)
 		stats_event_hidden();
 	}
 	real.ack_async_event(event);
-	if (is_wakers)
+	/* If one waits, this thread takes it next, or gives the program another and looks then.
+	 * Rung for now, the descriptor would be readable for nothing. */
+	if (is_wakers && !made_events_waiting(dev))
 		event_waker_look(dev);
 }
 
@@ -204,20 +207,25 @@ static bool event_is_not_for_program(struct vdev *dev, const struct ibv_async_ev
 	return event_waker_owns(dev, e) || event_is_hidden(dev, e);
 }
 
-int hook_get_async_event(struct ibv_context *ctx, struct ibv_async_event *event)
+/* The point of cancellation of the verb. */
+static int read_event(struct ibv_context *ctx, struct ibv_async_event *event)
 {
-	struct vdev *dev = vdev_find(ctx);
 	int err;
 
-	if (!dev || fork_in_child())
-		return quietly(real.get_async_event(ctx, event));
-	if (!made_events_waiting(dev) && !event_is_pending(ctx->async_fd) &&
-	    !(fcntl(ctx->async_fd, F_GETFL) & O_NONBLOCK))
-		dev->events_waited_for = true;
+	uncancelled_end();
+	err = quietly(real.get_async_event(ctx, event));
+	uncancelled_begin();
+	return err;
+}
+
+static int next_for_program(struct vdev *dev, struct ibv_async_event *event)
+{
+	int err;
+
 	do {
-		if (made_is_next(dev, ctx->async_fd) && made_event_take(dev, event))
+		if (made_is_next(dev, dev->ctx->async_fd) && made_event_take(dev, event))
 			return 0;
-		err = quietly(real.get_async_event(ctx, event));
+		err = read_event(dev->ctx, event);
 		if (err) /* such a NIC's descriptor may be readable for ever */
 			return made_event_take(dev, event) ? 0 : err;
 		if (!event_is_not_for_program(dev, event)) {
@@ -225,8 +233,22 @@ int hook_get_async_event(struct ibv_context *ctx, struct ibv_async_event *event)
 			return 0;
 		}
 		hide_event(dev, event);
-	} while (may_wait_again(dev, ctx->async_fd));
+	} while (may_wait_again(dev, dev->ctx->async_fd));
 	return -1;
+}
+
+/* A thread that is cancelled takes no event with it: the destroy of its object would wait for the
+ * acknowledgement for ever. */
+int hook_get_async_event(struct ibv_context *ctx, struct ibv_async_event *event)
+{
+	struct vdev *dev = vdev_find(ctx);
+
+	if (!dev || fork_in_child())
+		return quietly(real.get_async_event(ctx, event));
+	if (!made_events_waiting(dev) && !event_is_pending(ctx->async_fd) &&
+	    !(fcntl(ctx->async_fd, F_GETFL) & O_NONBLOCK))
+		dev->events_waited_for = true;
+	return uncancelled(next_for_program(dev, event));
 }
 
 static bool made_was_acked(const struct ibv_async_event *e)

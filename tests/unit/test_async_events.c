@@ -16,12 +16,15 @@
 #include "lib/base/log.h"
 #include "lib/base/real_verbs.h"
 #include "lib/base/reentry.h"
+#include "lib/base/uncancelled.h"
 #include "lib/conn/conn_lock.h"
 #include "lib/verbs/async_events.h"
+#include "tests/cancelled.h"
 
 enum { QPS = 2 };
 
 _Thread_local bool hooks_off;
+_Thread_local struct uncancelled uncancelled_mine;
 struct real_verbs real;
 
 static struct ibv_device device = {.name = "mlx5_0"};
@@ -32,7 +35,7 @@ static struct ibv_qp qp[QPS], unknown, drainer, waker;
 static enum shift_state state[QPS];
 static bool protected_[QPS];
 static int write_end;
-static unsigned int acked, hidden, heard, looks;
+static unsigned int acked, hidden, heard, looks, rings;
 
 /* --- the rest of the library ----------------------------------------------------------------- */
 
@@ -41,10 +44,12 @@ bool fork_in_child(void)
 	return false;
 }
 
+/* It writes, which is a point of cancellation. */
 void log_at(enum log_level level, const char *format, ...)
 {
 	(void)level;
 	(void)format;
+	pthread_testcancel();
 }
 
 struct vdev *vdev_find(const struct ibv_context *c)
@@ -110,10 +115,38 @@ bool srq_limit_is_due(struct vsrq *s)
 	return limit_is_due;
 }
 
+static void raise_event(enum ibv_event_type type, struct ibv_qp *q)
+{
+	struct ibv_async_event e = {.event_type = type};
+
+	if (q)
+		e.element.qp = q;
+	else
+		e.element.port_num = 1;
+	assert_int_equal(write(write_end, &e, sizeof(e)), sizeof(e));
+}
+
+static void raise_wakers(void)
+{
+	raise_event(IBV_EVENT_QP_LAST_WQE_REACHED, &waker);
+}
+
+static bool is_readable(void)
+{
+	struct pollfd p = {.fd = ctx.async_fd, .events = POLLIN};
+
+	return poll(&p, 1, 0) > 0;
+}
+
+/* The waker, which is quick, as often as it is to ring. */
 void event_waker_look(struct vdev *d)
 {
 	assert_ptr_equal(d, &dev);
 	looks++;
+	if (rings && made_events_waiting(d) && !is_readable()) {
+		rings--;
+		raise_wakers();
+	}
 }
 
 bool event_waker_owns(const struct vdev *d, const struct ibv_async_event *e)
@@ -174,7 +207,7 @@ static int begin(void **st)
 	}
 	real.get_async_event = get_event;
 	real.ack_async_event = ack_event;
-	acked = hidden = heard = looks = 0;
+	acked = hidden = heard = looks = rings = 0;
 	return 0;
 }
 
@@ -184,17 +217,6 @@ static int end(void **st)
 	close(ctx.async_fd);
 	close(write_end);
 	return 0;
-}
-
-static void raise_event(enum ibv_event_type type, struct ibv_qp *q)
-{
-	struct ibv_async_event e = {.event_type = type};
-
-	if (q)
-		e.element.qp = q;
-	else
-		e.element.port_num = 1;
-	assert_int_equal(write(write_end, &e, sizeof(e)), sizeof(e));
 }
 
 /* What the program gets next, or -1. */
@@ -276,11 +298,6 @@ static void make(int i)
 	made_event_raise(&dev, &v[i].last_wqe);
 }
 
-static void raise_wakers(void)
-{
-	raise_event(IBV_EVENT_QP_LAST_WQE_REACHED, &waker);
-}
-
 /* Which of the QPs the program hears of next, or -1. */
 static int next_qp(void)
 {
@@ -291,13 +308,6 @@ static int next_qp(void)
 	assert_int_equal(e.event_type, IBV_EVENT_QP_LAST_WQE_REACHED);
 	assert_true(e.element.qp == qp || e.element.qp == qp + 1);
 	return e.element.qp == qp + 1;
-}
-
-static bool is_readable(void)
-{
-	struct pollfd p = {.fd = ctx.async_fd, .events = POLLIN};
-
-	return poll(&p, 1, 0) > 0;
 }
 
 /* Who reads one event whenever the descriptor is readable gets all, and none for nothing. */
@@ -321,6 +331,60 @@ static void one_that_is_made_is_read_with_the_wakers(void **st)
 	assert_int_equal(made_events_waiting(&dev), 0);
 	assert_int_equal(next(), -1);
 	assert_int_equal(errno, EAGAIN);
+}
+
+/* If it rang when its event was read, who polls would find the descriptor readable, and nothing to
+ * read: that is taken back at any moment. */
+static void who_reads_the_wakers_event_needs_no_other(void **st)
+{
+	(void)st;
+	rings = 8;
+	make(0);
+	assert_true(is_readable());
+	assert_int_equal(next_qp(), 0);
+	assert_false(is_readable());
+	assert_int_equal(heard, 1);
+	make(0);
+	make(1);
+	for (int i = 0; i < 2; i++) {
+		assert_true(is_readable());
+		assert_int_equal(next_qp(), i);
+	}
+	assert_false(is_readable());
+	assert_int_equal(heard, 2);
+}
+
+static int read_and_cancel(struct ibv_context *c, struct ibv_async_event *e)
+{
+	int err = get_event(c, e);
+
+	pthread_cancel(pthread_self());
+	return err;
+}
+
+static void *read_one(void *arg)
+{
+	pthread_cleanup_push(cancelled_frames_are_gone, NULL);
+	next();
+	pthread_cleanup_pop(0);
+	return arg;
+}
+
+/* Else its object cannot be destroyed: that waits for the acknowledgement. */
+static void a_cancelled_thread_takes_no_event(void **st)
+{
+	pthread_t thread;
+	void *result;
+
+	(void)st;
+	real.get_async_event = read_and_cancel;
+	raise_event(IBV_EVENT_QP_FATAL, qp);
+	assert_int_equal(pthread_create(&thread, NULL, read_one, NULL), 0);
+	pthread_join(thread, &result);
+	assert_int_equal(acked, 1);
+	assert_int_equal(hidden, 1);
+	pthread_create(&thread, NULL, read_one, NULL);
+	pthread_join(thread, &result);
 }
 
 static void one_that_is_made_does_not_wait_for_the_wakers(void **st)
@@ -654,6 +718,8 @@ int main(void)
 		TEST(the_last_receive_of_a_protected_one),
 		TEST(the_last_receive_of_one_that_is_not_protected),
 		TEST(one_that_is_made_is_read_with_the_wakers),
+		TEST(who_reads_the_wakers_event_needs_no_other),
+		TEST(a_cancelled_thread_takes_no_event),
 		TEST(one_that_is_made_does_not_wait_for_the_wakers),
 		TEST(the_kernels_own_come_before_the_last),
 		TEST(a_nic_that_is_gone),

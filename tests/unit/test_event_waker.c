@@ -2,6 +2,7 @@
 /* Who sleeps on the device's descriptor is woken for events that are made; its device is a pipe. */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,11 +17,14 @@
 #include "lib/base/log.h"
 #include "lib/base/readable.h"
 #include "lib/base/real_verbs.h"
+#include "lib/base/uncancelled.h"
 #include "lib/object/device.h"
+#include "tests/cancelled.h"
 
 enum { CQE = 3, NS_PER_US = 1000 };
 
 struct real_verbs real;
+_Thread_local struct uncancelled uncancelled_mine;
 
 static struct ibv_device device = {.name = "mlx5_0"};
 static struct ibv_context ctx = {.device = &device};
@@ -531,6 +535,40 @@ static void only_ours(void **st)
 	assert_true(event_waker_owns(&dev, &e));
 }
 
+static bool raised;
+
+static void *raise_cancelled(void *arg)
+{
+	pthread_cleanup_push(cancelled_frames_are_gone, NULL);
+	pthread_cancel(pthread_self());
+	made_event_raise(&dev, &a);
+	raised = true;
+	pthread_testcancel();
+	pthread_cleanup_pop(0);
+	return arg;
+}
+
+/* It may be in a poll of the program's, which is no point of cancellation, with locks. */
+static void a_thread_that_raises_is_not_cancelled(void **st)
+{
+	pthread_t thread;
+	void *result;
+
+	(void)st;
+	raised = false;
+	world.raises_last_wqe = true;
+	made_event_raise(&dev, &b);
+	assert_true(run_job());
+	assert_int_equal(pthread_create(&thread, NULL, raise_cancelled, NULL), 0);
+	pthread_join(thread, &result);
+	assert_ptr_equal(result, PTHREAD_CANCELED);
+	assert_true(raised);
+	assert_true(short_lock_try(&dev.made.waker.lock));
+	short_lock_give(&dev.made.waker.lock);
+	assert_true(take());
+	assert_true(take());
+}
+
 static void job_runs(void)
 {
 	run_job();
@@ -589,6 +627,7 @@ int main(void)
 		TEST(taken_before_it_rings),
 		TEST(raised_while_it_rings),
 		TEST(only_ours),
+		TEST(a_thread_that_raises_is_not_cancelled),
 		TEST(the_device_is_closed),
 		TEST(the_device_is_closed_while_it_rings),
 		TEST(the_device_is_closed_while_its_nic_hangs),
