@@ -177,7 +177,7 @@ int vcq_drain(struct vcq *cq)
 	return n;
 }
 
-static void cq_drain_now(struct vcq *cq)
+void vcq_feed(struct vcq *cq)
 {
 	if (cq->bypassed)
 		return;
@@ -188,9 +188,9 @@ static void cq_drain_now(struct vcq *cq)
 
 void vqp_drain(struct vqp *v)
 {
-	cq_drain_now(v->send_cq);
+	vcq_feed(v->send_cq);
 	if (v->recv_cq != v->send_cq)
-		cq_drain_now(v->recv_cq);
+		vcq_feed(v->recv_cq);
 }
 
 static void cq_drain_for(struct vqp *v, struct vcq *cq)

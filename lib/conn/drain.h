@@ -13,8 +13,9 @@
  * the NIC's poll_cq has failed with. */
 int vcq_drain(struct vcq *cq);
 
-/* The same for the CQs of a QP, unless the program has their queues itself. Any thread, nothing
+/* The same, unless the program has its queue itself; also for the CQs of a QP. Any thread, nothing
  * locked. */
+void vcq_feed(struct vcq *cq);
 void vqp_drain(struct vqp *v);
 
 /* The same for a thread that has a reference only. A program that destroys the QP may destroy its

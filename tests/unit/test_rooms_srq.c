@@ -204,6 +204,57 @@ static int begin_qp(void **state)
 	return 0;
 }
 
+/* The NIC takes what was not polled of a QP out of its CQ. */
+static int (*destroys)(struct ibv_qp *qp);
+
+static int drop_and_destroy(struct ibv_qp *qp)
+{
+	world.wcs_polled = world.wcs;
+	return destroys(qp);
+}
+
+static int (*modifies)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
+
+static int drop_and_modify(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	world.wcs_polled = world.wcs;
+	return modifies(qp, attr, mask);
+}
+
+/* Its receive is not there any more, and was nobody's whom we protect. */
+static void what_a_qp_of_another_kind_has_taken_does_not_stay(void **state)
+{
+	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
+	struct ibv_qp_init_attr attr = rooms_qp_attr();
+	struct ibv_qp *ud;
+
+	(void)state;
+	attr.srq = real_srq;
+	attr.qp_type = IBV_QPT_UD;
+	destroys = real.destroy_qp;
+	modifies = real.modify_qp;
+	for (int i = 0; i < 2; i++) {
+		ud = hook_create_qp(&world.real_pd, &attr);
+		assert_null(vqp_find(ud)->conn);
+		ud->srq = real_srq;
+		post();
+		assert_int_equal(shift_srq_total(&s->books), 1);
+		world.wc[0] = (struct ibv_wc){
+			.wr_id = s->books.next - 1, .opcode = IBV_WC_RECV, .qp_num = ud->qp_num};
+		world.wcs_polled = 0;
+		world.wcs = 1;
+		real.modify_qp = i ? modifies : drop_and_modify;
+		real.destroy_qp = i ? drop_and_destroy : destroys;
+		assert_int_equal(i ? hook_destroy_qp(ud) : hook_modify_qp(ud, &reset, IBV_QP_STATE),
+				 0);
+		assert_int_equal(shift_srq_total(&s->books), 0);
+		real.modify_qp = modifies;
+		real.destroy_qp = destroys;
+		if (!i)
+			assert_int_equal(hook_destroy_qp(ud), 0);
+	}
+}
+
 static int end_qp(void **state)
 {
 	return rooms_end_qp(state, v);
@@ -642,6 +693,8 @@ int main(void)
 						rooms_end),
 		cmocka_unit_test_setup_teardown(a_late_completion_does_not_meet_a_freed_srq, begin,
 						rooms_end),
+		cmocka_unit_test_setup_teardown(what_a_qp_of_another_kind_has_taken_does_not_stay,
+						begin, rooms_end),
 		QP_TEST(armed_elsewhere_it_has_left),
 		QP_TEST(one_armed_too_late_is_not_live),
 		QP_TEST(one_that_cannot_be_undone_is_live_until_it_is_elsewhere),
