@@ -3,10 +3,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { SYNTAX = 3, NOT_FOUND = 4 };
+enum {
+	SYNTAX = 3,
+	NOT_FOUND = 4,
+	BYTES_MAX = 4096, /* shift-kvd says it in one frame, each byte escaped in up to six */
+};
 
 /* The first word may be something that only running it would tell: then only the syntax counts. */
 static const char script[] = "sh -n -c \"$1\" || exit 3\n"
@@ -27,8 +32,11 @@ static _Noreturn void try_it(const char *command)
 const char *shell_command_problem(const char *command)
 {
 	int status;
-	pid_t pid = fork();
+	pid_t pid;
 
+	if (strlen(command) > BYTES_MAX)
+		return "too long: put it into a script";
+	pid = fork();
 	if (!pid)
 		try_it(command);
 	if (pid < 0)
