@@ -74,7 +74,7 @@ struct switch_note {
 /* Of kvd_switch.c. */
 struct on_switch {
 	struct switcher *switchers;
-	bool has_looked, has_waiting, killed_for_time, killed_hard;
+	bool has_looked, has_waiting, has_ended, killed_for_time, killed_hard;
 	struct switch_note waiting;
 	pid_t child; /* 0: none */
 	int64_t look_at_ms, over_at_ms;

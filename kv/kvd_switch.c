@@ -66,12 +66,12 @@ static const char *peer_of(const struct stats_copy *copy, uint64_t conn)
 
 /* The newest is told of; those that it takes the place of are counted with it. */
 static void take_switch(struct on_switch *w, const struct stats_copy *copy,
-			const struct stats_switch *s)
+			const struct stats_switch *s, uint64_t more)
 {
 	struct switch_note *n = &w->waiting;
 	uint64_t count = w->has_waiting ? n->count : 0;
 
-	*n = (struct switch_note){.pid = copy->h.pid, .qpn = s->qpn, .count = count + 1};
+	*n = (struct switch_note){.pid = copy->h.pid, .qpn = s->qpn, .count = count + more};
 	snprintf(n->kind, sizeof(n->kind), "%s", stats_kind_name(s->kind));
 	snprintf(n->outcome, sizeof(n->outcome), "%s", stats_outcome_name(s->outcome));
 	snprintf(n->cause, sizeof(n->cause), "%s", shift_reason_name(s->cause));
@@ -81,11 +81,13 @@ static void take_switch(struct on_switch *w, const struct stats_copy *copy,
 	w->has_waiting = true;
 }
 
+/* The statistics keep the last ones only, but say how many there were. */
 static void take_switches(struct on_switch *w, struct switcher *s, const struct stats_copy *copy)
 {
-	for (size_t i = 0; i < copy->switch_count; i++)
-		if (copy->switches[i].seq > s->switches)
-			take_switch(w, copy, &copy->switches[i]);
+	const struct stats_switch *newest = copy->switches + copy->switch_count;
+
+	if (copy->switch_count && (--newest)->seq > s->switches)
+		take_switch(w, copy, newest, copy->switches_written - s->switches);
 	s->switches = copy->switches_written;
 }
 
@@ -116,7 +118,8 @@ static void look(struct kvd *k)
 
 	for (s = w->switchers; s; s = s->next)
 		s->there = false;
-	stats_each(k->o.job, 0, look_at_process, w, NULL);
+	/* Root's command is not for others to start, nor its time for them to take. */
+	stats_each_own(k->o.job, look_at_process, w);
 	w->has_looked = true;
 	while ((s = *at)) {
 		if (s->there) {
@@ -185,7 +188,7 @@ static void run_waiting(struct kvd *k)
 	w->runs++;
 	w->has_waiting = false;
 	w->over_at_ms = now_ms() + k->o.on_switch_limit_ms;
-	w->killed_for_time = w->killed_hard = false;
+	w->has_ended = w->killed_for_time = w->killed_hard = false;
 }
 
 /* As a shell has it. */
@@ -194,16 +197,34 @@ static int shell_status(int status)
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
+/* It has a group of its own as soon as it has begun. */
+static bool signal_command(const struct on_switch *w, int sig)
+{
+	return !kill(-w->child, sig) || (!w->has_ended && !kill(w->child, sig));
+}
+
+static bool shell_has_ended(struct on_switch *w)
+{
+	int status;
+	pid_t pid = w->has_ended ? 0 : waitpid(w->child, &status, WNOHANG);
+
+	if (pid) {
+		w->has_ended = pid > 0 || errno != EINTR;
+		w->last_status = pid < 0 ? 127 : shell_status(status);
+	}
+	return w->has_ended;
+}
+
 static void reap(struct kvd *k)
 {
 	struct on_switch *w = &k->on_switch;
-	int status;
-	pid_t pid = waitpid(w->child, &status, WNOHANG);
 
-	if (!pid || (pid < 0 && errno == EINTR))
+	if (!shell_has_ended(w))
+		return;
+	/* What it has started may go on after SIGTERM: SIGKILL comes. */
+	if (w->killed_for_time && !w->killed_hard && signal_command(w, 0))
 		return;
 	w->child = 0;
-	w->last_status = pid < 0 ? 127 : shell_status(status);
 	if (!w->last_status)
 		return;
 	w->failed++;
@@ -220,7 +241,7 @@ static void end_overdue(struct on_switch *w)
 		return;
 	w->killed_hard = w->killed_for_time;
 	w->killed_for_time = true;
-	kill(-w->child, w->killed_hard ? SIGKILL : SIGTERM);
+	signal_command(w, w->killed_hard ? SIGKILL : SIGTERM);
 	w->over_at_ms = now_ms() + KILL_MS;
 }
 
@@ -256,7 +277,7 @@ void on_switch_free(struct kvd *k)
 	struct switcher *s;
 
 	if (k->on_switch.child)
-		kill(-k->on_switch.child, SIGTERM);
+		signal_command(&k->on_switch, SIGTERM);
 	while ((s = k->on_switch.switchers)) {
 		k->on_switch.switchers = s->next;
 		free(s);

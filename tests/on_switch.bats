@@ -104,6 +104,68 @@ $PWD" ]
 	wait_until 10 sh -c '! pgrep -x -f "sleep 4327"'
 }
 
+goes_on() { # PID: it may be a zombie that nobody waits for
+	grep -q '^State:[[:space:]][RSD]' "/proc/$1/status" 2>/dev/null
+}
+
+@test "what of a command goes on after SIGTERM gets SIGKILL, and until then no other runs" {
+	cat >stubborn <<-'END'
+		echo $$ >>told
+		trap 'echo $$ >>termed' TERM
+		while :; do sleep 0.1; done
+	END
+	kvd --on-switch-limit 300ms --on-switch 'sh stubborn; :'
+	live p j
+	order p add 0x11
+	order p failover 0x11
+	wait_until 10 test -s termed
+	order p failback 0x11
+	sleep 1.5
+	[ "$(runs)" = '1 0 null true true' ] # that the shell above it has ended is no reason
+	wait_until 20 eval '[ "$(wc -l <told)" -eq 2 ]'
+	run ! goes_on "$(head -n 1 told)"
+	wait_until 10 eval '[ "$(wc -l <termed)" -eq 2 ]'
+	wait_until 20 eval '! goes_on "$(tail -n 1 told)"'
+}
+
+@test "more switches than the statistics keep: all are counted" {
+	local i
+	kvd --on-switch 'echo $SHIFT_SWITCH_COUNT $SHIFT_SWITCH_KIND >>told'
+	live p j
+	order p add 0x11
+	kill -STOP "$KVD"
+	for i in {1..150}; do
+		tell p failover 0x11
+		tell p failback 0x11
+	done
+	wait_until 60 eval '[ "$(grep -c done p.out)" -eq 301 ]'
+	kill -CONT "$KVD"
+	wait_until 10 test -s told
+	[ "$(cat told)" = '300 fail-back' ]
+}
+
+@test "root: what another user writes runs nothing" {
+	local other=54321
+	[ "$(id -u)" -eq 0 ] || skip "needs root, to be two users"
+	setpriv --reuid $other --regid $other --clear-groups test -x "$BUILDDIR/tests/stats/stats_live" ||
+		skip "the build directory is closed to others"
+	# Where root looks for the processes of other users.
+	unshare -m bash -c '
+		set -e
+		mount -t tmpfs none /run
+		mount -t tmpfs none /var/tmp
+		install -d -m 0700 -o $1 -g $1 /var/tmp/shift-$1
+		other="setpriv --reuid $1 --regid $1 --clear-groups -- env SHIFT_RUN_DIR=/var/tmp/shift-$1"
+		unset SHIFT_RUN_DIR
+		shift-kvd --kv http://127.0.0.1:1 --job j --on-switch "echo \$SHIFT_SWITCH_PID >>$PWD/told" 2>/dev/null
+		{ sleep 0.5; printf "add 17\nfailover 17\n"; sleep 1; } | $other "$BUILDDIR/tests/stats/stats_live" j >other.out
+		grep -c done other.out >/dev/null
+		{ sleep 0.5; printf "add 17\nfailover 17\n"; sleep 1; } | "$BUILDDIR/tests/stats/stats_live" j >own.out
+		shift-kvd status --job j --json >status
+		kill "$(jq .pid status)"' bash $other 3>&-
+	[ "$(sed -n "s/^ready //p" own.out)" = "$(cat told)" ]
+}
+
 @test "the daemon ends the command when it is told to end" {
 	kvd --on-switch 'echo x >told; exec sleep 4328'
 	live p j
@@ -137,6 +199,9 @@ $PWD" ]
 	run shift-run --on-switch true --on-switch-limit soon -- true
 	expect_status 125
 	expect_line '^shift-run: --on-switch-limit soon: not a time; try 60s$'
+	run shift-run --on-switch "true $(printf '%05000d' 0)" -- true
+	expect_status 125
+	expect_line "too long: put it into a script\$"
 	[ ! -e run ]
 }
 

@@ -286,6 +286,17 @@ static void visit_others(struct search *s, const struct common_place *c)
 	dir_names_free(&names);
 }
 
+void stats_each_own(const char *job, bool (*fn)(void *arg, const struct stats_place *place),
+		    void *arg)
+{
+	struct stats_cut unused = {0};
+	struct search s = {.job = job, .fn = fn, .arg = arg, .cut = &unused};
+	char base[PATH_MAX];
+
+	if (!run_dir_path(base, sizeof(base)))
+		visit_base(&s, base, geteuid());
+}
+
 size_t stats_each(const char *job, pid_t pid,
 		  bool (*fn)(void *arg, const struct stats_place *place), void *arg,
 		  struct stats_cut *cut)

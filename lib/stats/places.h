@@ -48,4 +48,8 @@ size_t stats_each(const char *job, pid_t pid,
 		  bool (*fn)(void *arg, const struct stats_place *place), void *arg,
 		  struct stats_cut *cut);
 
+/* The same for the files of this user only, also for root. */
+void stats_each_own(const char *job, bool (*fn)(void *arg, const struct stats_place *place),
+		    void *arg);
+
 #endif
