@@ -95,6 +95,53 @@ c.recv(1)" >python.out 3>&- &
 	expect_line 'what answers there is no shift-diag ping --listen of this version$'
 }
 
+# A responder as its own words are, which goes on by the code in $bad: c is the connection, pairs what has been asked for, and
+# echo(session, seq, size, kind) sends a datagram to the one who asked.
+bad_responder='
+import os, socket, struct, sys
+port = int(sys.argv[1])
+s = socket.create_server(("127.0.0.1", port + 20000))
+print("ready", flush=True)
+c = s.accept()[0]
+gid = "00000000000000000000ffff0a000002"
+c.sendall(b"shift-ping 1 x\n" + b"".join(b"rail mlx5_%d %s 0 4096 5 5\n" % (i, gid.encode()) for i in (0, 1)) + b"end\n")
+f, pairs = c.makefile("rb"), []
+def pair():
+    pairs.append(f.readline().split())
+    c.sendall(b"session %d\n" % len(pairs))
+net = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+def echo(session, seq, size, kind=2):
+    head = struct.pack("!6I", 0x73706e67, session, seq, size, 0, kind)
+    net.sendto(struct.pack("=I", int(pairs[session - 1][4])) + head.ljust(64, b"."), "\0nullverbs/ping-%d/1" % port)
+'
+with_bad_responder() { # CODE COMMAND
+	bad=$bad_responder$1 command=$2 with_responder '
+		: >python.out
+		python3 -c "$bad" $port >python.out 2>&1 3>&- &
+		until grep -q ready python.out; do sleep 0.1; done
+		peer=127.0.0.1:$((port + 20000))
+		eval "$command"'
+}
+
+@test "ping: a responder that goes away is told of, for each NIC" {
+	run with_bad_responder 'pair(); pair(); f.readline(); c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)); os._exit(0)' \
+		'shift-diag ping --wait 1ms --count 1 --size 64 $peer'
+	expect_status 3
+	[ "$(grep -c ': not tried: the responder does not answer any more$' <<<"$output")" -eq 2 ]
+}
+
+@test "ping: echoes that cannot be are none" {
+	run --separate-stderr with_bad_responder 'pair()
+for _ in range(3):
+    for seq in range(40): echo(1, seq, 0)
+echo(1, 4000000000, 0); echo(1, 0, 4000000000); echo(1, 2, 1); echo(1, 3, 1)
+f.readline(); c.sendall(b"counts 2 2 2 2 2 2 2 2 2 2 2 2 2 2 2 2\n"); f.readline()' \
+		'shift-diag ping --wait 1s --count 2 --nic mlx5_0 --json \
+			--size 64,65,66,67,68,69,70,71,72,73,74,75,76,77,78,79 $peer'
+	jq -e '.paths[0] | .error == null and (.sizes | .[0].echoed == 6 and .[1].echoed == 2 and (.[2:] | all(.echoed == 0)) and
+		.[0].rtt_us.max > 0 and .[2].rtt_us.max == null)' <<<"$output"
+}
+
 @test "ping: the responder survives nonsense" {
 	run -0 with_responder '
 		for words in "" "x" "pair" "pair mlx5_0 00 0 1 2" "counts" "counts 1" "$(printf "%01000d" 0)"; do

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <netdb.h>
 #include <sched.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -139,6 +140,21 @@ static bool belong_together(const struct ping_mesh *m, const struct ping_end *e,
 	return place == rail;
 }
 
+/* Asks the responder; false: there is no answer. One that has gone does not end us by SIGPIPE. */
+static bool ask(FILE *control, char line[PING_LINE_BYTES], const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+static bool ask(FILE *control, char line[PING_LINE_BYTES], const char *fmt, ...)
+{
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vsnprintf(line, PING_LINE_BYTES, fmt, ap);
+	va_end(ap);
+	return send(fileno(control), line, (size_t)n, MSG_NOSIGNAL) == n &&
+	       fgets(line, PING_LINE_BYTES, control);
+}
+
 static const char *path_join(struct ping_path *path)
 {
 	char line[PING_LINE_BYTES], gid[33], *end;
@@ -148,9 +164,8 @@ static const char *path_join(struct ping_path *path)
 		return format_text("%s cannot reach %s: %s", path->end->nic->rail.name,
 				   diag_gid_text(&path->gid), strerror(-err));
 	ping_gid_write(gid, &path->end->nic->gid.value);
-	fprintf(path->control, "pair %s %s %u %u %u\n", path->rail, gid,
-		path->end->nic->nic.port_attr.lid, path->end->qp->qp_num, path->end->qkey);
-	if (fflush(path->control) || !fgets(line, sizeof(line), path->control))
+	if (!ask(path->control, line, "pair %s %s %u %u %u\n", path->rail, gid,
+		 path->end->nic->nic.port_attr.lid, path->end->qp->qp_num, path->end->qkey))
 		return "the responder does not answer";
 	if (sscanf(line, "session %" SCNu32, &path->session) == 1)
 		return NULL;
@@ -238,8 +253,9 @@ static void take_echo(struct ping_mesh *m, const struct ping_head *head)
 	const struct ping_plan *plan = m->plan;
 	uint64_t now = clock_ns();
 
+	/* Whoever knows the queue pair can send what was never sent there. */
 	if (head->kind != PING_ECHO || head->size >= plan->sizes ||
-	    head->seq >= plan->sizes * plan->count)
+	    head->seq / plan->count != head->size)
 		return;
 	for (struct ping_path *p = m->paths; p; p = p->next) {
 		struct ping_result *r = p->result + head->size;
@@ -247,7 +263,8 @@ static void take_echo(struct ping_mesh *m, const struct ping_head *head)
 		if (p->error || p->session != head->session)
 			continue;
 		r->echoed++;
-		if (++p->parts[head->seq] == parts_of(p, plan->size[head->size]))
+		if (++p->parts[head->seq] == parts_of(p, plan->size[head->size]) &&
+		    r->messages < plan->count)
 			r->rtt_ns[r->messages++] = now - p->sent_ns[head->seq];
 		return;
 	}
@@ -315,8 +332,7 @@ static const char *read_counts(struct ping_path *p, unsigned int sizes)
 {
 	char line[PING_LINE_BYTES], *at = line + strlen("counts");
 
-	fprintf(p->control, "counts %" PRIu32 "\n", p->session);
-	if (fflush(p->control) || !fgets(line, sizeof(line), p->control) ||
+	if (!ask(p->control, line, "counts %" PRIu32 "\n", p->session) ||
 	    strncmp(line, "counts ", 7))
 		return "the responder does not answer any more";
 	for (unsigned int s = 0; s < sizes; s++)
