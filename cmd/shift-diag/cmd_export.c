@@ -29,6 +29,25 @@ static void take_textfile(void *arg, int letter, const char *value)
 		die(EXIT_BAD_USAGE, "export: --textfile %s: not the name of a file", value);
 }
 
+static void make_printable(char *text, size_t bytes)
+{
+	snprintf(text, bytes, "%.*s", (int)bytes - 1, shown(text));
+}
+
+/* Labels are told apart as they will be printed: else a process could have the same series twice,
+ * for which node_exporter gives up all that it has. */
+static void make_labels_printable(struct processes *found)
+{
+	for (struct process *p = found->first; p; p = p->next) {
+		make_printable(p->copy.h.job, sizeof(p->copy.h.job));
+		for (size_t i = 0; i < p->copy.conn_count; i++) {
+			struct stats_conn *c = p->copy.conns + i;
+
+			make_printable(c->nic[c->rail], STATS_NIC_BYTES);
+		}
+	}
+}
+
 /* A number may have been used again: by the labels the two would be one. The crash record goes, as
  * it stands behind the process that lives. */
 static void drop_doubles(struct processes *found)
@@ -55,6 +74,7 @@ static bool export_to(FILE *out, enum diag_format format)
 	struct processes found = processes_read(&all, false);
 	struct diag_nics nics = diag_nics_list();
 
+	make_labels_printable(&found);
 	drop_doubles(&found);
 	metrics_of_processes(&m, &found);
 	metrics_of_nics(&m, &nics);
