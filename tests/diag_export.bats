@@ -247,4 +247,6 @@ with_counters() { # COMMAND: a shell's
 	timeout --foreground 20 script -qec 'stty rows 8 cols 120; timeout --preserve-status -s INT 1 shift-diag top -i 100ms' typescript >screen
 	grep -q $'\033\[H\033\[2J' screen
 	grep -q 'process [0-9]* stats_live, job j1, running' screen
+	# A line that is longer than the terminal is wide must not become two: the first ones would leave the screen.
+	awk -v RS=$'\033' '/^\[\?7l/ {cut = 1} /^\[\?7h/ {cut = 0} !cut && /process/ {bad = 1} END {exit bad || cut || !NR}' screen
 }

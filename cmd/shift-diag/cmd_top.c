@@ -288,7 +288,7 @@ static void show_text(const struct sample *before, const struct sample *now)
 	struct tm tm;
 
 	if (isatty(STDOUT_FILENO)) {
-		fputs("\033[H\033[2J", stdout);
+		fputs("\033[H\033[2J\033[?7l", stdout); /* lines are cut: each is one row */
 		s.rows = terminal_rows() - 1;
 	}
 	if (localtime_r(&t, &tm))
@@ -301,8 +301,7 @@ static void show_text(const struct sample *before, const struct sample *now)
 		puts("no protected process runs here");
 	for (const struct process *p = now->found.first; p; p = p->next)
 		show_process(&s, before, p);
-	if (!isatty(STDOUT_FILENO))
-		putchar('\n'); /* behind each table */
+	fputs(isatty(STDOUT_FILENO) ? "\033[?7h" : "\n", stdout); /* behind each table */
 }
 
 static void add_rate(cJSON *o, const char *name, double n)
