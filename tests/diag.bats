@@ -282,6 +282,10 @@ c.sendall(b"HTTP/1.0 200 OK\r\n\r\n" + sys.argv[1].encode())' "$1" >url 3>&- &
 	expect_status 1
 	expect_line '^fail: it hangs: the NICs$'
 	[ $((SECONDS - before)) -le 30 ]
+	run on_host "$two" 'rm /sys/class/infiniband/mlx5_1/fw_ver; mkfifo /sys/class/infiniband/mlx5_1/fw_ver
+		shift-diag precheck --light --json'
+	expect_status 2
+	jq -e '.schema_version == 1 and .verdict == "fail" and .checks == [{check: "hang", result: "fail", text: "it hangs: the NICs"}]' <<<"$output"
 }
 
 @test "explain: what the checks name are commands that there are" {

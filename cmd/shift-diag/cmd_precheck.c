@@ -106,27 +106,34 @@ static int precheck_tell(struct telling *t, cJSON *o)
 /* ---- a check that hangs --------------------------------------------------------------------- */
 
 static const char *running = "the NICs"; /* what is tried now */
-static bool for_npd;
+static enum diag_format hang_format;
+
+static void write_text(const char *text)
+{
+	ssize_t n = write(STDOUT_FILENO, text, strlen(text));
+
+	(void)n;
+}
 
 /* A NIC that hangs is no fit host, and there is no other way out of a system call of its driver. */
 static void on_alarm(int sig)
 {
-	static const char before[] = "fail: it hangs: ";
-	ssize_t n;
+	static const char json[] = "{\"schema_version\": 1, \"checks\": [{\"check\": \"hang\", "
+				   "\"result\": \"fail\", \"text\": \"it hangs: ";
+	bool is_json = hang_format == FORMAT_JSON; /* of which nothing is printed yet */
 
 	(void)sig;
-	n = write(STDOUT_FILENO, before, sizeof(before) - 1);
-	n = write(STDOUT_FILENO, running, strlen(running));
-	n = write(STDOUT_FILENO, "\n", 1);
-	(void)n;
-	_exit(for_npd ? NPD_PROBLEM : EXIT_CULPRIT);
+	write_text(is_json ? json : "fail: it hangs: ");
+	write_text(running);
+	write_text(is_json ? "\"}], \"verdict\": \"fail\"}\n" : "\n");
+	_exit(hang_format == FORMAT_NPD ? NPD_PROBLEM : EXIT_CULPRIT);
 }
 
-static void limit_time(bool light, bool npd)
+static void limit_time(bool light, enum diag_format format)
 {
 	struct sigaction action = {.sa_handler = on_alarm};
 
-	for_npd = npd;
+	hang_format = format;
 	sigaction(SIGALRM, &action, NULL);
 	alarm(light ? LIGHT_S : FULL_S);
 }
@@ -177,7 +184,7 @@ int cmd_precheck(int argc, char **argv)
 
 	diag_no_arguments(argc, argv);
 	t.checks = o ? cJSON_AddArrayToObject(o, "checks") : NULL;
-	limit_time(given.light, t.format == FORMAT_NPD);
+	limit_time(given.light, t.format);
 	p.nics = diag_nics_open();
 	for (size_t i = 0; i < sizeof(checks) / sizeof(*checks); i++) {
 		if (given.light && checks[i].slow)
