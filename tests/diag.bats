@@ -288,6 +288,20 @@ c.sendall(b"HTTP/1.0 200 OK\r\n\r\n" + sys.argv[1].encode())' "$1" >url 3>&- &
 	jq -e '.schema_version == 1 and .verdict == "fail" and .checks == [{check: "hang", result: "fail", text: "it hangs: the NICs"}]' <<<"$output"
 }
 
+@test "precheck: the manual's script for Slurm drains a node that fails, and no other" {
+	local s
+	mandoc -T utf8 "$SRCDIR/man/shift-diag.1" | col -bx | sed -n '/^ *#!\/bin\/sh$/,/^$/p' >health
+	mkdir bin
+	printf '#!/bin/sh\necho "$*" >>drained\n' >bin/scontrol
+	printf '#!/bin/sh\necho "it is so"\nexit $S\n' >bin/shift-diag
+	chmod +x bin/*
+	for s in 0 2 64 70 127 1; do # and 127: it is not installed
+		[ ! -e drained ]
+		S=$s SLURMD_NODENAME=n7 PATH=$PWD/bin:$PATH sh health # else slurmd does not register the node
+	done
+	[ "$(cat drained)" = 'update nodename=n7 state=drain reason=shift-diag: it is so' ]
+}
+
 @test "explain: what the checks name are commands that there are" {
 	local words command
 	shift-diag explain --json | jq -r '.known[].checks[]' | grep -oE 'shift-(diag|ctl|run|kvd) [a-z-]+' | sort -u >named
