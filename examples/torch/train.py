@@ -124,7 +124,8 @@ class Trainer:
         loss = torch.nn.functional.cross_entropy(self.model(images), labels, reduction="sum") / self.args.batch
         loss.backward()
         wanted = dict(self.wanted)
-        self.wanted["checkpoint"] = False
+        if wanted["checkpoint"]:  # not otherwise: a signal may just have come
+            self.wanted["checkpoint"] = False
         gradients = [p.grad.flatten() for p in self.model.parameters()]
         total = self.exchange(torch.cat(gradients + [torch.tensor([loss.item(), *wanted.values()])]))
         at = 0

@@ -109,7 +109,7 @@ met_six() {
 # bats test_tags=long
 @test "--on-switch: a checkpoint as soon as the NIC has failed, and the training goes on" {
 	job=early # another than that of the daemons that run already
-	shift_run --job $job --on-switch "pkill -USR1 -x $program"
+	shift_run --job $job --on-switch 'kill -USR1 "$SHIFT_SWITCH_PID"'
 	start_training --epochs 1000 --every 100000 --checkpoint /tmp/early
 	trains
 	run ! grep '^checkpoint' "$out/a.out"
