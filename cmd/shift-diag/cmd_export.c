@@ -84,6 +84,15 @@ static bool export_to(FILE *out, enum diag_format format)
 	return !ferror(out) && !fflush(out);
 }
 
+/* A rename would put a file in the place of /dev/stdout. */
+static void check_textfile(const char *path)
+{
+	struct stat st;
+
+	if (!lstat(path, &st) && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
+		die(EXIT_BAD_USAGE, "export: --textfile %s: it is there, and no file", path);
+}
+
 /* Under a name that does not end in .prom, which node_exporter would read half written. */
 static int export_file(const char *path, enum diag_format format)
 {
@@ -120,7 +129,8 @@ int cmd_export(int argc, char **argv)
 	diag_no_arguments(argc, argv);
 	if (path && format == FORMAT_OPENMETRICS)
 		die(EXIT_BAD_USAGE, "export: --textfile: node_exporter reads no OpenMetrics there");
-	if (path)
-		return export_file(path, format);
-	return export_to(stdout, format) ? EXIT_FINE : EXIT_FAILED;
+	if (!path)
+		return export_to(stdout, format) ? EXIT_FINE : EXIT_FAILED;
+	check_textfile(path);
+	return export_file(path, format);
 }
