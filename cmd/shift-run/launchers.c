@@ -19,11 +19,11 @@ static bool is_plain(const char *text)
 }
 
 /* The library's path and the reports' directory are this host's; a password is not for command
- * lines. */
+ * lines, and its user without it would end the shift-run there. */
 static bool goes_along(const char *name)
 {
 	return strcmp(name, "LD_PRELOAD") && strcmp(name, "SHIFT_REPORT_DIR") &&
-	       strcmp(name, "SHIFT_KV_PASSWORD");
+	       strcmp(name, "SHIFT_KV_USER") && strcmp(name, "SHIFT_KV_PASSWORD");
 }
 
 static bool reaches_other_hosts(const struct meeting *m)
