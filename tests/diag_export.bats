@@ -47,6 +47,8 @@ with_counters() { # COMMAND: a shell's
 
 @test "export: what promtool checks, of processes and of NICs" {
 	moved p 'j1'
+	order p add 19
+	order p fence 19
 	with_counters 'shift-diag export' >metrics
 	promtool check metrics <metrics >lint 2>&1 || {
 		cat lint
@@ -57,8 +59,10 @@ with_counters() { # COMMAND: a shell's
 	for line in "shift_switches_total{$who,kind=\"failover\"} 1" "shift_switches_total{$who,kind=\"failback\"} 0" \
 		"shift_connections{$who,device=\"mlx5_1\",port=\"1\",state=\"protected\"} 1" \
 		"shift_connections{$who,device=\"mlx5_0\",port=\"1\",state=\"unprotected\"} 1" \
-		"shift_proved_total{$who} 3" "shift_queue_pairs_opened_total{$who} 2" 'shift_processes_complete 1' \
+		"shift_connections{$who,device=\"mlx5_0\",port=\"1\",state=\"switching\"} 1" \
+		"shift_proved_total{$who} 3" "shift_queue_pairs_opened_total{$who} 3" 'shift_processes_complete 1' \
 		'shift_infiniband_port_data_received_bytes_total{device="mlx5_0",port="1"} 4' \
+		'shift_infiniband_port_data_transmitted_bytes_total{device="mlx5_0",port="1"} 8' \
 		'shift_infiniband_port_packets_received_total{device="mlx5_0",port="1"} 3' \
 		'shift_infiniband_hw_out_of_sequence_total{device="mlx5_0",port="1"} 1' \
 		'shift_infiniband_hw_sent_pkts_total{device="rxe-0",port="1"} 1' \
@@ -150,6 +154,11 @@ with_counters() { # COMMAND: a shell's
 	run shift-diag export --textfile dir/taken
 	expect_status 70
 	expect_line '^shift-diag: export: dir/taken: '
+	ln -s /dev/null dir/null
+	run shift-diag export --textfile dir/null
+	expect_status 64
+	expect_line '^shift-diag: export: --textfile dir/null: it is there, and no file$'
+	[ -L dir/null ] && rm dir/null
 	[ "$(ls dir | tr '\n' ' ')" = 'shift.prom taken ' ]
 	for c in '--format json' '--format text' '--textfile x/' '--textfile x --format openmetrics' x; do
 		# shellcheck disable=SC2086

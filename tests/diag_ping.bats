@@ -99,12 +99,12 @@ c.recv(1)" >python.out 3>&- &
 # echo(session, seq, size, kind) sends a datagram to the one who asked.
 bad_responder='
 import os, socket, struct, sys
-port = int(sys.argv[1])
+port, mtu = int(sys.argv[1]), int(os.environ.get("MTU", 4096))
 s = socket.create_server(("127.0.0.1", port + 20000))
 print("ready", flush=True)
 c = s.accept()[0]
 gid = "00000000000000000000ffff0a000002"
-c.sendall(b"shift-ping 1 x\n" + b"".join(b"rail mlx5_%d %s 0 4096 5 5\n" % (i, gid.encode()) for i in (0, 1)) + b"end\n")
+c.sendall(b"shift-ping 1 x\n" + b"".join(b"rail mlx5_%d %s 0 %d 5 5\n" % (i, gid.encode(), mtu) for i in (0, 1)) + b"end\n")
 f, pairs = c.makefile("rb"), []
 def pair():
     pairs.append(f.readline().split())
@@ -128,6 +128,13 @@ with_bad_responder() { # CODE COMMAND
 		'shift-diag ping --wait 1ms --count 1 --size 64 $peer'
 	expect_status 3
 	[ "$(grep -c ': not tried: the responder does not answer any more$' <<<"$output")" -eq 2 ]
+}
+
+@test "ping: NICs of another MTU are told of" {
+	MTU=1024 run with_bad_responder 'pair(); echo(1, 0, 0); f.readline(); c.sendall(b"counts 1\n"); f.readline()' \
+		'shift-diag ping --wait 20s --count 1 --size 64 --nic mlx5_0 $peer'
+	expect_status 1
+	expect_match 'the MTU of mlx5_0 is 4096, that of 127.0.0.1:[0-9]+ mlx5_0 is 1024'
 }
 
 @test "ping: echoes that cannot be are none" {

@@ -60,6 +60,28 @@ $PWD" ]
 	expect_match '--on-switch env .*: run 2 times, 0 failed'
 }
 
+@test "the command has nothing of the daemon: no descriptors, no signals blocked, a broken pipe ends it" {
+	kvd --on-switch 'grep -E "^Sig(Blk|Ign)" /proc/$$/status >told.new; [ ! -e /proc/$$/fd/7 ] || echo 7 >>told.new; mv told.new told' 7</dev/null
+	live p j
+	order p add 0x11
+	order p failover 0x11
+	wait_until 10 test -e told
+	[ "$(wc -l <told)" -eq 2 ]
+	while read -r _ mask; do
+		[ $((0x$mask & 0x5001)) -eq 0 ] # HUP, PIPE, TERM; others may be ignored here, too
+	done <told
+}
+
+@test "the daemon stays while the command runs" {
+	live p j
+	order p add 0x11
+	kvd --grace 5s --on-switch 'echo begun >told; sleep 10; echo done >>told'
+	order p failover 0x11
+	wait_until 10 test -s told
+	wait "$KVD"
+	[ "$(xargs <told)" = 'begun done' ]
+}
+
 @test "one runs at a time; what comes meanwhile is one more run, told of the newest" {
 	kvd --on-switch 'echo $SHIFT_SWITCH_COUNT $SHIFT_SWITCH_QPN $SHIFT_SWITCH_KIND >>told; until [ -e go ]; do sleep 0.05; done'
 	live p j

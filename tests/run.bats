@@ -312,8 +312,8 @@ SHIFT_RUN_DIR=$PWD/A" ]
 	agent() { shift-run -nj "$@" true 2>/dev/null | jq -r .environment.OMPI_MCA_orte_launch_agent; }
 	[ "$(agent --kv http://h:1 --job x --give-up 10s --report r)" = \
 		"env SHIFT_JOB=x SHIFT_RUN_DIR=$PWD/A SHIFT_KV=http://h:1 SHIFT_GIVE_UP_MS=10000 $BIN/shift-run -- orted" ]
-	[[ "$(agent --kv http://user:secret@h:1)" = *' SHIFT_KV_USER=user '*' -- orted' ]]
-	[[ "$(agent --kv http://user:secret@h:1)" != *secret* ]]
+	# A user without a password would end shift-run there.
+	[ "$(agent --kv http://user:secret@h:1)" = "$(agent --kv http://h:1)" ]
 	# A meeting point of this host; words that mpirun would split; the user's own.
 	[ "$(agent)" = null ]
 	[ "$(agent --kv unix:/tmp/x)" = null ]
@@ -382,7 +382,7 @@ SHIFT_RUN_DIR=$PWD/A" ]
 	[ "${lines[1]}" = "$BIN/libshift.so" ]
 	run srun --kv "$KV" -- shift-run sh -c 'exit 9'
 	expect_status 9
-	for o in "--job other" "--failback never" "--kv http://127.0.0.1:1" "--report r"; do
+	for o in "--job other" "--failback never" "--kv http://127.0.0.1:1" "--report r" "--on-switch true"; do
 		# shellcheck disable=SC2086
 		run srun --kv "$KV" -- shift-run $o -- true
 		expect_status 125

@@ -4,7 +4,7 @@
  * without NICs: a live statistics file, a control socket, and a client of shift-kvd if there is
  * one. Commands by lines on standard input, each answered with "done"; end of file is a clean exit.
  *
- *   add QPN | failover QPN | failback QPN | migrate QPN | giveup QPN | remove QPN |
+ *   add QPN | fence QPN (a switch that does not end) | failover QPN | failback QPN | migrate QPN | giveup QPN | remove QPN |
  *   unprotect QPN REASON | bypass NIC REASON (numbers) | hello (to shift-kvd, waits) | crash
  *   work QPN N: so many more sends and receives are done |
  *   srq ROOM | srq_at SLOT ROOM POSTED WAITING (RECEIVES HELD GHOSTS LIVE STUCK)... (of each NIC) |
@@ -204,6 +204,8 @@ static void obey_conn(const char *command, struct conn *c, unsigned int reason)
 		move(c, SHIFT_R_FAIL_BACK, 0);
 	else if (!strcmp(command, "migrate"))
 		move(c, SHIFT_R_OPERATOR, 1);
+	else if (!strcmp(command, "fence"))
+		change(c, SHIFT_ST_FENCE, SHIFT_R_LINK_DOWN);
 	else if (!strcmp(command, "giveup"))
 		give_up(c);
 	else if (!strcmp(command, "work"))
