@@ -321,6 +321,18 @@ SHIFT_RUN_DIR=$PWD/A" ]
 	[ "$(OMPI_MCA_orte_launch_agent=valgrind\ orted agent --kv http://h:1)" = null ]
 }
 
+@test "examples/slurm: what srun gets is a job that shift-run takes" {
+	mkdir fake home
+	printf '#!/bin/sh\necho 127.0.0.1\n' >fake/scontrol
+	printf '#!/bin/sh\n' >fake/torchrun
+	printf '#!/bin/sh\n[ "$1 $2" = "--kill-on-bad-exit=1 shift-run" ] && shift 2 && exec shift-run -nj "$@"\n' >fake/srun
+	chmod +x fake/*
+	HOME=$PWD/home SLURM_JOB_ID=77 SLURM_JOB_NODELIST=n1 SLURM_JOB_NUM_NODES=1 PATH=$PWD/fake:$PATH \
+		run -0 --separate-stderr bash "$SRCDIR/examples/slurm/job.sbatch"
+	jq -e '.job == "77" and .meeting.kind == "start" and .key_id != null and .command[0] == "torchrun"' <<<"$output"
+	[ -z "$(ls -A home)" ]
+}
+
 @test "the environment is honoured, options win, nonsense is refused" {
 	export SHIFT_FAILBACK=never SHIFT_GIVE_UP_MS=5000 SHIFT_LOG_FILE=log SHIFT_JOB=env-job \
 		SHIFT_KV=http://h:1
