@@ -77,6 +77,10 @@ static void run_daemon(struct kvd_options *o)
 	if (run_take(&r, o->job) == -EEXIST) {
 		if (o->foreground)
 			die(EXIT_FAILED, "a shift-kvd of job %s runs here already", o->job);
+		if (o->on_switch)
+			say("--on-switch: a shift-kvd of job %s runs here already: this command is "
+			    "not run",
+			    o->job);
 		return;
 	}
 	if (!o->foreground)

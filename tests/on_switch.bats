@@ -19,11 +19,11 @@ teardown() {
 kvd() { # OPTIONS...: for job j, in the foreground
 	shift-kvd --kv http://127.0.0.1:1 --job j --foreground --grace 1h "$@" 2>kvd.err 3>&- &
 	KVD=$!
-	wait_until 10 knows_command
+	wait_until 10 kvd_answers
 }
 
-knows_command() {
-	shift-kvd status --job j --json 2>/dev/null | jq -e .on_switch >/dev/null
+kvd_answers() {
+	shift-kvd status --job j --json >/dev/null 2>&1
 }
 
 runs() { # how many there were, and how many failed
@@ -61,11 +61,11 @@ $PWD" ]
 }
 
 @test "the command has nothing of the daemon: no descriptors, no signals blocked, a broken pipe ends it" {
-	kvd --on-switch 'grep -E "^Sig(Blk|Ign)" /proc/$$/status >told.new; [ ! -e /proc/$$/fd/7 ] || echo 7 >>told.new; mv told.new told' 7</dev/null
+	kvd --on-switch '[ ! -e /proc/$$/fd/7 ] || echo 7 >>told; exec grep -E "^Sig(Blk|Ign)" /proc/self/status >>told' 7</dev/null
 	live p j
 	order p add 0x11
 	order p failover 0x11
-	wait_until 10 test -e told
+	wait_until 10 grep -q SigIgn told
 	[ "$(wc -l <told)" -eq 2 ]
 	while read -r _ mask; do
 		[ $((0x$mask & 0x5001)) -eq 0 ] # HUP, PIPE, TERM; others may be ignored here, too
@@ -225,6 +225,14 @@ goes_on() { # PID: it may be a zombie that nobody waits for
 	expect_status 125
 	expect_line "too long: put it into a script\$"
 	[ ! -e run ]
+}
+
+@test "shift-kvd says that another runs already, and that its command is not run" {
+	kvd
+	run -0 shift-kvd --kv http://127.0.0.1:1 --job j --on-switch 'echo other'
+	expect_line '^shift-kvd: --on-switch: a shift-kvd of job j runs here already: this command is not run$'
+	run -0 shift-kvd --kv http://127.0.0.1:1 --job j
+	[ -z "$output" ]
 }
 
 @test "shift-run gives it to the daemon, says if there is another, and reports what became of it" {
