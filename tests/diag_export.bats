@@ -202,6 +202,17 @@ with_counters() { # COMMAND: a shell's
 	[ "$output" = "$(shift-ctl status)" ]
 	order p remove 18
 	run -0 shift-diag status
+	live q j2
+	order q bypass mlx5_0 2
+	run shift-diag status --job j2
+	expect_status 1
+	hang_up q
+	live r j3
+	run -0 shift-diag status --job j3
+	murder r
+	run shift-diag status --job j3
+	expect_status 1
+	rm run/j3/*.stats
 	order p giveup 17
 	run shift-diag status --json
 	expect_status 1

@@ -80,6 +80,8 @@ with_responder() { # COMMAND: a shell's
 	run with_responder 'shift-diag ping --wait 20s --count 2 127.0.0.1:1 $peer'
 	expect_status 3 # the other one is tried
 	expect_match 'lost      0 %'
+	run with_responder 'NULLVERBS_DROP=0 shift-diag ping --wait 1s --count 2 127.0.0.1:1 $peer'
+	expect_status 2 # a culprit is worse than what is not known
 	run with_responder '
 		: >python.out
 		python3 -c "
@@ -135,6 +137,19 @@ with_bad_responder() { # CODE COMMAND
 		'shift-diag ping --wait 20s --count 1 --size 64 --nic mlx5_0 $peer'
 	expect_status 1
 	expect_match 'the MTU of mlx5_0 is 4096, that of 127.0.0.1:[0-9]+ mlx5_0 is 1024'
+}
+
+@test "ping: some losses are a warning, many a culprit" {
+	local counts
+	for counts in '19 1 few-lost' '17 2 lossy'; do
+		read -r arrived expected rule <<<"$counts"
+		run with_bad_responder "pair()
+for i in range($arrived): echo(1, i, 0)
+f.readline(); c.sendall(b'counts $arrived\\n'); f.readline()" \
+			'shift-diag ping --wait 1ms --count 20 --size 64 --nic mlx5_0 --json $peer'
+		expect_status "$expected"
+		jq -e --arg rule "$rule" '.verdicts | length == 1 and .[0].rule == $rule and .[0].culprit == ($rule == "lossy")' <<<"$output"
+	done
 }
 
 @test "ping: echoes that cannot be are none" {
