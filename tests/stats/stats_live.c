@@ -4,7 +4,8 @@
  * without NICs: a live statistics file, a control socket, and a client of shift-kvd if there is
  * one. Commands by lines on standard input, each answered with "done"; end of file is a clean exit.
  *
- *   add QPN | fence QPN (a switch that does not end) | failover QPN | failback QPN | migrate QPN | giveup QPN | remove QPN |
+ *   add QPN | failover QPN | failback QPN | migrate QPN | giveup QPN | remove QPN |
+ *   fence QPN (a switch that does not end) |
  *   unprotect QPN REASON | bypass NIC REASON (numbers) | hello (to shift-kvd, waits) | crash
  *   work QPN N: so many more sends and receives are done |
  *   srq ROOM | srq_at SLOT ROOM POSTED WAITING (RECEIVES HELD GHOSTS LIVE STUCK)... (of each NIC) |
