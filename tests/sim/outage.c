@@ -102,8 +102,7 @@ static uint64_t switch_ns(const struct host *me)
 /* The peer never sees it: it is carried out here, or was given up (ref_skip_doubtful). */
 static bool is_passed_over(const struct host *me, const struct ref_wr *w)
 {
-	return is_local(w->op) ||
-	       (me->cfg.lost_atomic_continue && is_atomic(w->op) && w->doubtful);
+	return is_local(w->op) || (me->cfg.lost_atomic_continue && is_atomic(w->op) && w->doubtful);
 }
 
 /* The next WR that the peer is to execute is two-sided. */

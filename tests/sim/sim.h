@@ -396,7 +396,7 @@ struct host {
 	struct shift_tombstone tomb[LIVES];
 	uint64_t setup_until;
 	uint64_t barred_from, barred_at; /* no receive, or no rail, could be had (outage.c) */
-	bool was_hung[RAILS]; /* a fence hung there: its QP may have lived on */
+	bool was_hung[RAILS];		 /* a fence hung there: its QP may have lived on */
 	uint8_t joined;	      /* mask of rails: is live there, say the books of its SRQ */
 	uint8_t recv_flushed; /* likewise: a flush has named its receive */
 	uint64_t stop_until, bg_until, app_until;

@@ -339,7 +339,8 @@ static void one_in_400_ms(void)
 {
 	struct shift_srq_nic *n = &s->books.nic[1];
 
-	if (n->state == SHIFT_SRQ_GHOSTS && (world.now - START_NS) % (400ull * MS) == 0 && !--n->ghosts)
+	if (n->state == SHIFT_SRQ_GHOSTS && (world.now - START_NS) % (400ull * MS) == 0 &&
+	    !--n->ghosts)
 		*n = (struct shift_srq_nic){.state = SHIFT_SRQ_EMPTY};
 }
 
