@@ -190,6 +190,7 @@ static void world_setup(const struct options *o, uint32_t conn)
 	W.heap_n = W.faults = W.second_left = 0;
 	W.inside = FAULT_MAX;
 	W.started = W.calm = W.calm_due = W.failed = W.second = W.silence = false;
+	W.limited = false;
 	W.all_cut_from = W.all_cut_until = W.changed_at = 0;
 	memset(W.rail, 0, sizeof(W.rail));
 	memset(W.fault, 0, sizeof(W.fault));
@@ -516,7 +517,7 @@ static void end_of_schedule(const struct options *o)
 	wp = worlds;
 	if (!W.failed && !o->steps)
 		srq_end();
-	if (!W.failed)
+	if (!W.failed || W.limited)
 		tally();
 }
 
@@ -538,5 +539,5 @@ bool run_schedule(const struct options *o)
 			return !W.failed;
 	}
 	end_of_schedule(o);
-	return !worlds[0].failed;
+	return !worlds[0].failed || worlds[0].limited;
 }

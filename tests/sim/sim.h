@@ -296,6 +296,7 @@ struct arm_op {
 struct ref_wr {
 	uint8_t op;
 	bool signaled, two_sided;
+	uint8_t by;	/* the rail that executed it last */
 	bool on_nic;	/* some NIC has had it */
 	bool fenced;	/* waits for the READs and atomics in front of it */
 	bool back;	/* READ, atomic: its result is here */
@@ -488,6 +489,7 @@ struct tally { /* of many schedules */
 	uint64_t pause_ppm[2],
 		pause_seed[2]; /* the longest pause, of its bound: switching, ACTIVE */
 	uint64_t srqs, conns;  /* schedules with SRQs, connections in them */
+	uint64_t limits;       /* schedules that ended where nothing is promised (7.26) */
 	struct shift_srq_stats srq;
 	uint64_t fault[FK_COUNT], ended[SHIFT_R_COUNT], wrs, recvs, packets, fast_posts,
 		writes_again;
@@ -531,6 +533,7 @@ struct world {
 	uint32_t salt;	 /* of the stamps: what an earlier schedule left in memory matches none */
 	bool huge;	 /* WRITEs of up to 2^21 packets */
 	bool started, calm, calm_due, failed, second;
+	bool limited; /* failed is set, but by known_limit() */
 	bool silence; /* soon after calm probes stop: timers alone must bring data back */
 	uint64_t all_cut_from, all_cut_until; /* every rail */
 	uint64_t changed_at;		      /* the last time that a fault began or ended */
@@ -655,6 +658,7 @@ extern const char tr_state[], tr_send[], tr_got[], tr_fault[], tr_heal[];
 void tr(unsigned int h, const char *fmt, uint64_t a, uint64_t b, uint64_t c, uint64_t d);
 void tr_show(uint32_t last);
 void violation(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void known_limit(void);
 /* net.c */
 struct pkt *pkt_get(void);
 void pkt_put(struct pkt *p);

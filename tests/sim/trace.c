@@ -96,3 +96,14 @@ void violation(const char *fmt, ...)
 	va_end(ap);
 	tr(HOSTS, "*** violation", 0, 0, 0, 0);
 }
+
+/* From here on the design promises nothing: the schedule ends, and is counted. */
+void known_limit(void)
+{
+	if (W.failed)
+		return;
+	for (uint32_t i = 0; i < conns; i++)
+		worlds[i].failed = worlds[i].limited = true;
+	T.limits++;
+	tr(HOSTS, "*** no promise holds from here on (7.26)", 0, 0, 0, 0);
+}
