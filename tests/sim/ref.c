@@ -37,15 +37,20 @@ static bool both_have_hung(void)
 	return false;
 }
 
+/* A message that waits for a receive of an SRQ does, and a NIC that retries for ever, and so does
+ * what is behind them. */
+static bool outlives_quarantine(unsigned int dst)
+{
+	return W.host[dst].cfg.srq || W.host[1 - dst].retry_inf;
+}
+
 /* A packet of a WR that was executed to its end already. */
 static void check_again(unsigned int dst, const struct pkt *p)
 {
 	const struct prog *s = &W.host[1 - dst].p;
 	const struct ref_wr *w = &s->wr[p->seq];
 
-	/* A message that waits for a receive of an SRQ outlives the quarantine, and so does what
-	 * is behind it. */
-	if (W.host[dst].cfg.srq && (both_have_hung_on(p->r) || both_have_hung_on(w->by))) {
+	if (outlives_quarantine(dst) && (both_have_hung_on(p->r) || both_have_hung_on(w->by))) {
 		known_limit();
 		return;
 	}
