@@ -695,7 +695,25 @@ static bool drain_may_end(const struct srq *s, unsigned int h, unsigned int k)
 	return drainer_works(h, k) && s->nic[k].stuck <= W.now;
 }
 
-/* No NIC that has receives can give them back (S19), and those that none has are refused (S22). */
+/* A QP there is not protected yet: it cannot be fenced, and nobody is asked to leave in vain (S18).
+ */
+static bool some_cannot_leave(unsigned int h, unsigned int k)
+{
+	for (uint32_t i = 0; i < conns; i++)
+		if (worlds[i].host[h].joined & 1u << k && worlds[i].host[h].state == SHIFT_ST_SETUP)
+			return true;
+	return false;
+}
+
+static bool gives_back(const struct srq *s, unsigned int h, unsigned int k)
+{
+	if (!shift_srq_good(&s->books, k) && some_cannot_leave(h, k))
+		return false;
+	return drain_may_end(s, h, k);
+}
+
+/* No NIC that has receives can give them back (S18, S19), and those that none has are refused
+ * (S22). */
 bool srq_out_of_reach(unsigned int h)
 {
 	const struct srq *s = srq_of(h);
@@ -703,7 +721,7 @@ bool srq_out_of_reach(unsigned int h)
 	if (!s->used || !shift_srq_total(&s->books))
 		return false;
 	for (unsigned int k = 0; k < W.rails; k++)
-		if (s->books.nic[k].on && drain_may_end(s, h, k))
+		if (s->books.nic[k].on && gives_back(s, h, k))
 			return false;
 	return !s->books.free || (s->bad_keys && !W.calm);
 }
