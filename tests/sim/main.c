@@ -361,6 +361,11 @@ int main(int argc, char **argv)
 	secs = (double)(b.tv_sec - a.tv_sec) + (double)(b.tv_nsec - a.tv_nsec) / 1e9;
 	if ((good || keep_going) && !quiet)
 		report_tally(secs);
+	if (T.limits > 2 + T.schedules / 10000) {
+		printf("too many schedules end where nothing is promised: %lu\n",
+		       (unsigned long)T.limits);
+		good = false;
+	}
 	if (want_coverage)
 		report_coverage();
 	return good ? 0 : 1;
