@@ -223,13 +223,24 @@ static void query_finds_err(struct vqp *v, const struct rail_jobs *j)
 	shift_conn_event(v->conn, &ev, now_ns());
 }
 
+/* A newer question may change it at any time. */
+static uint32_t query_epoch(const struct rail_jobs *j)
+{
+	uint32_t epoch;
+
+	pthread_mutex_lock(&j->v->lock);
+	epoch = j->query_epoch;
+	pthread_mutex_unlock(&j->v->lock);
+	return epoch;
+}
+
 static void query_run(struct job *job)
 {
 	struct rail_jobs *j = (struct rail_jobs *)((char *)job - offsetof(struct rail_jobs, query));
 	struct shift_event ev = {
 		.type = SHIFT_EV_PSN, .rail = j->rail, .fence = SHIFT_FENCE_UNSURE};
 	struct vqp *v = j->v;
-	uint32_t epoch = j->query_epoch;
+	uint32_t epoch = query_epoch(j);
 	bool in_err = false;
 
 	if (vqp_rail_qp(v, j->rail) && rq_psn_query(vqp_rail_qp(v, j->rail), &ev.psn, &in_err) &&

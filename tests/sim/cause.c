@@ -150,15 +150,6 @@ static bool was_unseen(const struct prog *p)
 	return false;
 }
 
-/* On some rail, at fences: its QPs live on. */
-static bool both_have_hung(void)
-{
-	for (unsigned int r = 0; r < W.rails; r++)
-		if (W.host[0].was_hung[r] && W.host[1].was_hung[r])
-			return true;
-	return false;
-}
-
 /*
  * A NIC of the peer died after it had acknowledged a message, before it wrote the receive's CQE:
  * the counts disagree (A4).

@@ -23,20 +23,6 @@ void ref_skip_doubtful(unsigned int src, uint32_t upto)
 	}
 }
 
-static bool both_have_hung_on(uint32_t r)
-{
-	return W.host[0].was_hung[r] && W.host[1].was_hung[r];
-}
-
-/* On some rail, at fences: then its QPs live on, beside those of the rail that took over. */
-static bool both_have_hung(void)
-{
-	for (uint32_t r = 0; r < RAILS; r++)
-		if (both_have_hung_on(r))
-			return true;
-	return false;
-}
-
 /* A message that waits for a receive of an SRQ does, and a NIC that retries for ever, and so does
  * what is behind them. */
 static bool outlives_quarantine(unsigned int dst)

@@ -633,6 +633,21 @@ static inline bool is_huge(uint32_t bytes)
 	return bytes > SLOT_BYTES;
 }
 
+/* At fences of that rail: nothing but the quarantine stops a packet of the old QPs (7.26). */
+static inline bool both_have_hung_on(uint32_t r)
+{
+	return W.host[0].was_hung[r] && W.host[1].was_hung[r];
+}
+
+/* On some rail: its QPs live on, beside those of the rail that took over. */
+static inline bool both_have_hung(void)
+{
+	for (uint32_t r = 0; r < RAILS; r++)
+		if (both_have_hung_on(r))
+			return true;
+	return false;
+}
+
 static inline bool is_local(uint8_t op)
 {
 	return op == SHIFT_OP_LOCAL_INV;

@@ -165,12 +165,6 @@ bool srq_take(struct qp *q)
 	return true;
 }
 
-/* Both ends' NICs hang: nothing but the quarantine stops a packet of the old QP (7.26). */
-static bool hangs_excuse(const struct qp *q)
-{
-	return W.host[0].was_hung[q->r] && W.host[1].was_hung[q->r];
-}
-
 /* P1, P3: the buffer of a message is the program's no more, and nobody else's. */
 bool srq_may_write(const struct qp *q)
 {
@@ -178,7 +172,7 @@ bool srq_may_write(const struct qp *q)
 
 	if (q->holds && b->posted && b->turn == q->held.turn && has_writer(b, q))
 		return true;
-	if (!hangs_excuse(q))
+	if (!both_have_hung_on(q->r))
 		violation("%c: rail %u writes into buffer %u, which it must not have", 'A' + q->h,
 			  q->r, q->held.buf);
 	return false;
@@ -485,7 +479,7 @@ bool srq_completed(unsigned int h, struct qp *q, struct shift_wc *wc, bool deliv
 		return false;
 	}
 	if (!shift_srq_done(&s->books, q->r, &wc->wr_id, now_if_needed(s))) {
-		if (wc->status == SHIFT_WC_SUCCESS && !hangs_excuse(q))
+		if (wc->status == SHIFT_WC_SUCCESS && !both_have_hung_on(q->r))
 			violation(
 				"%c: rail %u has put a message into a receive that it has not: %lx",
 				'A' + h, q->r, (unsigned long)id);

@@ -703,8 +703,7 @@ static void all_suspect_is_not_usual(void **state)
 	assert_false(shift_srq_alone(&s));
 }
 
-/* --- S19: a NIC that gives nothing back, while another starves ---------------------------------
- */
+/* --- S19: a NIC that gives nothing back while another starves --------------------------------- */
 
 /* All receives on NIC 0; NIC 1 has a QP and none, and the drain that is to help it fails. */
 static void nic_0_keeps_all(void)
