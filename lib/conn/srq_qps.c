@@ -16,7 +16,7 @@ static void srq_pause(void)
 
 /* --- live ------------------------------------------------------------------------------------- */
 
-/* A drainer is at work on the NIC: so long, anew with each step that it makes, and five times that
+/* A drainer is at work on the NIC: so long, anew with each step that it makes, and three times that
  * in all. */
 struct emptying {
 	uint32_t ghosts;
@@ -28,7 +28,7 @@ static struct emptying emptying_begins(struct vqp *v, uint8_t rail, uint64_t max
 	uint64_t now = now_ns();
 
 	return (struct emptying){vsrq_ghosts(v->hot.srq, rail), max_ns, now + max_ns,
-				 now + 5 * max_ns};
+				 now + 3 * max_ns};
 }
 
 static bool emptying_is_over(struct emptying *e, struct vqp *v, uint8_t rail)

@@ -9,10 +9,13 @@
 #include "lib/base/plain_read.h"
 #include "lib/conn/vqp.h"
 
-#define SRQ_JOIN_NS 500000000ull /* how long an arming waits until its NIC is empty (S6) */
+/* How long an arming waits for its NIC to be emptied (S6). Three times that, and what it may wait
+ * for besides, is less than ARM_MAX_NS of job_deadlines.c. */
+#define SRQ_JOIN_NS 500000000ull
 
-/* The QP of that rail may accept packets from now on. Waits for the NIC, at most max_ns; false: it
- * must not be used now. One thread at a time for each rail; nothing locked. */
+/* The QP of that rail may accept packets from now on. Waits for the NIC to be emptied: max_ns after
+ * the last receive that came out, and three times that at most. false: it must not be used now. One
+ * thread at a time for each rail; nothing locked. */
 bool srq_qp_join(struct vqp *v, uint8_t rail, uint64_t max_ns);
 
 /* Waits a moment until the NIC has a receive for it: the peer sends at once (S9). Nothing locked.

@@ -27,7 +27,7 @@ static bool arm_waits(unsigned int h, unsigned int r, uint64_t max_ns)
 	return true;
 }
 
-/* Until its NIC has been emptied: so long, anew with each step that the drainer makes, and five
+/* Until its NIC has been emptied: so long, anew with each step that the drainer makes, and three
  * times that in all (lib/conn/srq_qps.c). */
 static bool arm_waits_to_join(unsigned int h, unsigned int r)
 {
@@ -35,7 +35,7 @@ static bool arm_waits_to_join(unsigned int h, unsigned int r)
 	uint32_t ghosts = srq_ghosts(h, r);
 
 	if (!m->until)
-		m->join_end = W.now + 5 * srq_join_ns(h);
+		m->join_end = W.now + 3 * srq_join_ns(h);
 	else if (ghosts < m->ghosts)
 		m->until = W.now + srq_join_ns(h);
 	m->ghosts = ghosts;

@@ -363,7 +363,7 @@ static void who_joins_waits_while_the_drainer_gets_on(void **state)
 	assert_false(joins_after(3, NULL));
 	assert_int_equal(world.now, START_NS + 500ull * MS);
 	assert_false(joins_after(30, one_in_400_ms));
-	assert_int_equal(world.now, START_NS + 2500ull * MS);
+	assert_int_equal(world.now, START_NS + 1500ull * MS);
 	assert_true(joins_after(3, one_in_400_ms));
 	assert_int_equal(world.now, START_NS + 1200ull * MS);
 }
