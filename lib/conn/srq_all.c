@@ -63,7 +63,7 @@ static void qp_leaves_nic(struct vqp *v, unsigned int k)
 	if (qp_is_on(v, k)) {
 		ev.epoch = v->rails.armed_epoch[k];
 		log_info("QP %#x: leaves %s, where receives of its shared receive queue are "
-			 "out of reach",
+			 "missing",
 			 v->qpn, v->dev->nic[k]->name);
 		shift_conn_event(v->conn, &ev, now_ns());
 	}

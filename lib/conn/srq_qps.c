@@ -42,6 +42,17 @@ static bool emptying_is_over(struct emptying *e, struct vqp *v, uint8_t rail)
 	return now >= e->step_end || now >= e->end;
 }
 
+/* A fence has been asked for, and waits for the arming: what it arms would be fenced at once. */
+static bool fence_waits(struct vqp *v, uint8_t rail)
+{
+	bool follows;
+
+	pthread_mutex_lock(&v->lock);
+	follows = v->rails.jobs[rail].fence_follows;
+	pthread_mutex_unlock(&v->lock);
+	return follows;
+}
+
 bool srq_qp_join(struct vqp *v, uint8_t rail, uint64_t max_ns)
 {
 	struct emptying e;
@@ -53,6 +64,8 @@ bool srq_qp_join(struct vqp *v, uint8_t rail, uint64_t max_ns)
 		return true;
 	e = emptying_begins(v, rail, max_ns);
 	while (!vsrq_join(v->hot.srq, rail)) {
+		if (fence_waits(v, rail))
+			return false;
 		if (v->life.gone || emptying_is_over(&e, v, rail)) {
 			log_warn("QP %#x: cannot use %s yet: receives that its shared receive "
 				 "queue had there before are not out",

@@ -14,8 +14,8 @@
 #define SRQ_JOIN_NS 500000000ull
 
 /* The QP of that rail may accept packets from now on. Waits for the NIC to be emptied: max_ns after
- * the last receive that came out, and three times that at most. false: it must not be used now. One
- * thread at a time for each rail; nothing locked. */
+ * the last receive that came out, and three times that at most, or until a fence is asked for.
+ * false: it must not be used now. One thread at a time for each rail; nothing locked. */
 bool srq_qp_join(struct vqp *v, uint8_t rail, uint64_t max_ns);
 
 /* Waits a moment until the NIC has a receive for it: the peer sends at once (S9). Nothing locked.

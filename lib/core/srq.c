@@ -279,7 +279,6 @@ static void srq_gone(struct shift_srq *s, unsigned int k, uint64_t id, uint64_t 
 	bool had = srq_good(n);
 
 	n->on--;
-	n->quiet_since = now;
 	if (id < n->horizon)
 		n->held--;
 	if (id < n->watched)
@@ -567,8 +566,6 @@ void shift_srq_drain_ends(struct shift_srq *s, unsigned int k, enum shift_srq_dr
 		srq_ghosts_drained(s, n, how, now_ns);
 	else if (n->state == SHIFT_SRQ_OPEN)
 		srq_life_drained(s, n, how, now_ns);
-	if (!n->failed)
-		n->quiet_since = now_ns;
 	n->failed = srq_drain_failed(how);
 	srq_look_at_lives(s, now_ns); /* home may be left with a suspect and without QPs */
 }

@@ -63,7 +63,6 @@ struct shift_srq_nic {
 	uint64_t empty_since; /* it has had no good one */
 	uint64_t had_since;   /* the newest was posted there */
 	uint64_t drain_at;    /* not before: the last drain failed */
-	uint64_t quiet_since; /* of one that fails: nothing has come from it (S19) */
 	uint64_t offer_at;
 	uint64_t evict_at;   /* its QPs are asked to leave (S18) */
 	uint64_t shut_until; /* nobody may join for a while, as they leave, */
@@ -80,7 +79,7 @@ struct shift_srq_nic {
 	X(turns)     /* receives moved as there were too few for all NICs */          \
 	X(looks)     /* for peers that waited */                                      \
 	X(suspects)  /* QPs that left and may have taken one with them */             \
-	X(evictions) /* NICs that QPs were asked to leave, as receives were out of reach */
+	X(evictions) /* NICs that QPs were asked to leave, as receives were missing */
 
 struct shift_srq_stats {
 #define SHIFT_SRQ_STAT_FIELD(name) uint64_t name;

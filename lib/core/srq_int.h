@@ -23,10 +23,10 @@ static inline bool srq_all_missing(const struct shift_srq_nic *n)
 	return n->cut && n->cut == n->on;
 }
 
-/* S18, S19: its QPs leave, and must not meet others that come. */
+/* S18: its QPs leave, and must not meet others that come. */
 static inline bool srq_is_shut(const struct shift_srq_nic *n, uint64_t now)
 {
-	return now < n->shut_until && (srq_all_missing(n) || n->failed || n->draining);
+	return srq_all_missing(n) && now < n->shut_until;
 }
 
 /* NICs with live QPs. */

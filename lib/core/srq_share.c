@@ -240,29 +240,6 @@ static bool is_to_evict(const struct shift_srq_nic *n)
 	return srq_all_missing(n) && (srq_swept(n) || n->failed);
 }
 
-/* S19: one in use has none, and what the others lack it would get. */
-static bool another_starves(const struct shift_srq *s, unsigned int than, uint64_t now)
-{
-	for (unsigned int k = 0; k < s->cfg.nics; k++)
-		if (k != than && !srq_good(&s->nic[k]) && would_get(s, k, now))
-			return true;
-	return false;
-}
-
-/* S19: for a second nothing has come from it, neither to the program nor to its drainer. */
-static bool is_mute(const struct shift_srq *s, const struct shift_srq_nic *n, uint64_t now)
-{
-	return n->live && n->on && !gives_back(n, now) && now >= n->quiet_since + s->cfg.evict_ns;
-}
-
-static bool evict_is_due(const struct shift_srq *s, unsigned int k, uint64_t now)
-{
-	const struct shift_srq_nic *n = &s->nic[k];
-
-	return now >= n->evict_at &&
-	       (is_to_evict(n) || (is_mute(s, n, now) && another_starves(s, k, now)));
-}
-
 /* Where would they go, if another is shut, or is just being emptied? (Itself it is not shut at that
  * time.) */
 static bool any_is_closed(const struct shift_srq *s, uint64_t now)
@@ -282,7 +259,7 @@ static bool evict_qps(struct shift_srq *s, uint64_t now, struct shift_srq_action
 	for (unsigned int k = 0; k < s->cfg.nics; k++) {
 		struct shift_srq_nic *n = &s->nic[k];
 
-		if (!evict_is_due(s, k, now) || any_is_closed(s, now))
+		if (!is_to_evict(n) || now < n->evict_at || any_is_closed(s, now))
 			continue;
 		n->evict_at = now + 2 * s->cfg.evict_ns;
 		n->shut_until = now + s->cfg.evict_ns / 2;
@@ -436,9 +413,7 @@ uint64_t shift_srq_deadline(const struct shift_srq *s)
 			time_earlier(s, &at, n->drain_since + HANG_NS);
 		if (n->refuses)
 			time_earlier(s, &at, n->offer_at);
-		if (n->live && !gives_back(n, s->seen_ns))
-			time_earlier(s, &at, n->quiet_since + s->cfg.evict_ns);
-		if (is_to_evict(n) || !gives_back(n, s->seen_ns))
+		if (is_to_evict(n))
 			time_earlier(s, &at, n->evict_at);
 	}
 	return at;
@@ -598,8 +573,6 @@ static const char *rests_nic(const struct shift_srq *s, unsigned int k, uint64_t
 		return "ghosts are left alone (S6)";
 	if (n->refuses && now >= n->offer_at)
 		return "a refusal is not forgotten (S22)";
-	if (evict_is_due(s, k, now) && !any_is_closed(s, now))
-		return "what lies on a NIC is out of reach, and its QPs stay (S18, S19)";
 	if (steal_under_way(s, now))
 		return NULL;
 	if (is_to_sweep(n) && may_drain(n, now))

@@ -489,7 +489,7 @@ struct tally { /* of many schedules */
 	uint64_t pause_ppm[2],
 		pause_seed[2]; /* the longest pause, of its bound: switching, ACTIVE */
 	uint64_t srqs, conns;  /* schedules with SRQs, connections in them */
-	uint64_t limits;       /* schedules that ended where nothing is promised (7.26) */
+	uint64_t limits;       /* schedules that ended where nothing is promised (doc/srq.md, 9) */
 	struct shift_srq_stats srq;
 	uint64_t fault[FK_COUNT], ended[SHIFT_R_COUNT], wrs, recvs, packets, fast_posts,
 		writes_again;
@@ -673,7 +673,7 @@ extern const char tr_state[], tr_send[], tr_got[], tr_fault[], tr_heal[];
 void tr(unsigned int h, const char *fmt, uint64_t a, uint64_t b, uint64_t c, uint64_t d);
 void tr_show(uint32_t last);
 void violation(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-void known_limit(void);
+void known_limit(const char *why);
 /* net.c */
 struct pkt *pkt_get(void);
 void pkt_put(struct pkt *p);

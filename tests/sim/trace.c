@@ -98,12 +98,13 @@ void violation(const char *fmt, ...)
 }
 
 /* From here on the design promises nothing: the schedule ends, and is counted. */
-void known_limit(void)
+void known_limit(const char *why)
 {
 	if (W.failed)
 		return;
 	for (uint32_t i = 0; i < conns; i++)
 		worlds[i].failed = worlds[i].limited = true;
 	T.limits++;
-	tr(HOSTS, "*** no promise holds from here on (7.26)", 0, 0, 0, 0);
+	tr(HOSTS, "*** no promise holds from here on", 0, 0, 0, 0);
+	tr(HOSTS, why, 0, 0, 0, 0);
 }

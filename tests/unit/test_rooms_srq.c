@@ -368,6 +368,30 @@ static void who_joins_waits_while_the_drainer_gets_on(void **state)
 	assert_int_equal(world.now, START_NS + 1200ull * MS);
 }
 
+static void a_fence_is_asked_for_at_300_ms(void)
+{
+	if (world.now - START_NS == 300ull * MS)
+		v->rails.jobs[1].fence_follows = true;
+}
+
+/* What it arms would be fenced at once, and the fence waits for it. */
+static void who_joins_does_not_hold_up_a_fence(void **state)
+{
+	(void)state;
+	assert_false(joins_after(3, a_fence_is_asked_for_at_300_ms));
+	assert_int_equal(world.now, START_NS + 300ull * MS);
+	v->rails.jobs[1].fence_follows = false;
+}
+
+/* Its QP accepts packets as soon as the arming has got it that far. */
+static void where_it_is_empty_a_fence_comes_after_the_join(void **state)
+{
+	(void)state;
+	v->rails.jobs[1].fence_follows = true;
+	assert_true(srq_qp_join(v, 1, 500ull * MS));
+	v->rails.jobs[1].fence_follows = false;
+}
+
 /* The drainer of NIC 0 does not answer. A hundred QPs may arrive at NIC 1, on two threads that arm
  * QPs without an SRQ, too. */
 static void all_qps_wait_once_for_a_receive(void **state)
@@ -702,6 +726,8 @@ int main(void)
 		QP_TEST(one_without_a_twin_is_not_live),
 		QP_TEST(all_qps_wait_once_for_a_receive),
 		QP_TEST(who_joins_waits_while_the_drainer_gets_on),
+		QP_TEST(who_joins_does_not_hold_up_a_fence),
+		QP_TEST(where_it_is_empty_a_fence_comes_after_the_join),
 		QP_TEST(a_reset_qp_is_live_until_its_fence_has_ended),
 		QP_TEST(of_a_cut_qp_one_receive_is_suspect),
 		QP_TEST(a_flush_that_names_its_receive_leaves_none_suspect),
