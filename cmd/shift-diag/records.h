@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 enum { RECORDS_VERSION = 1, REC_NAME_BYTES = 64 };
 
@@ -139,7 +140,12 @@ struct records {
  */
 int records_read(const char *path, struct records *r);
 
-/* An empty file in r, to be filled. NULL: out of memory. It moves with the next one. */
+/* The same of what is open; path is for messages. Returns 1, 0: it could not be used, or a negative
+ * errno. */
+int records_read_stream(FILE *in, const char *path, struct records *r);
+
+/* An empty file in r, to be filled; rank and clock_error_ns are REC_NONE. NULL: out of memory. It
+ * moves with the next one. */
 struct rec_file *records_add(struct records *r);
 
 /* A zeroed record at the end of a file's array: rec_add_coll(f) and so on, for each type. NULL: out
@@ -147,6 +153,11 @@ struct rec_file *records_add(struct records *r);
 #define RECORDS_ADD(type) struct rec_##type *rec_add_##type(struct rec_file *f);
 RECORDS_TYPES(RECORDS_ADD)
 #undef RECORDS_ADD
+
+/* Free what a record or the last file has; for who reads them. */
+void rec_comm_clear(struct rec_comm *c);
+void rec_epochs_clear(struct rec_epochs *e);
+void records_drop_last(struct records *r);
 
 void records_free(struct records *r);
 

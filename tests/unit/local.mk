@@ -595,3 +595,16 @@ tests_unit_test_bench_parts_SOURCES = tests/unit/test_bench_parts.c cmd/shift-be
 	cmd/shift-bench/sample.c cmd/shift-bench/stats.c cmd/shift-bench/machine.c
 tests_unit_test_bench_parts_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(CJSON_CFLAGS)
 tests_unit_test_bench_parts_LDADD = common/libcli.la $(CMOCKA_LIBS) $(CJSON_LIBS) -lm
+
+unit_tests_of_diag = tests/unit/test_records tests/unit/test_verdict
+check_PROGRAMS += $(unit_tests_of_diag)
+TESTS += $(unit_tests_of_diag)
+diag_test_cflags = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(CJSON_CFLAGS)
+diag_test_libs = common/libcli.la $(CMOCKA_LIBS) $(CJSON_LIBS) -lm
+tests_unit_test_records_SOURCES = tests/unit/test_records.c $(DIAG_RECORDS_SOURCES)
+tests_unit_test_records_CFLAGS = $(diag_test_cflags)
+tests_unit_test_records_LDADD = $(diag_test_libs)
+
+tests_unit_test_verdict_SOURCES = tests/unit/test_verdict.c $(DIAG_RECORDS_SOURCES)
+tests_unit_test_verdict_CFLAGS = $(diag_test_cflags)
+tests_unit_test_verdict_LDADD = $(diag_test_libs)
