@@ -62,6 +62,9 @@ cmd_shift_bench_shift_bench_LDADD = common/libcli.la $(CJSON_LIBS) -lm
 DIAG_RECORDS_SOURCES = cmd/shift-diag/records.h cmd/shift-diag/records.c cmd/shift-diag/records_add.c \
 	cmd/shift-diag/verdict.h cmd/shift-diag/verdict.c
 
+AEGIS_SOURCES = cmd/shift-diag/aegis.h cmd/shift-diag/aegis_view.c cmd/shift-diag/aegis_hang.c \
+	cmd/shift-diag/aegis_fail.c cmd/shift-diag/aegis_slow.c cmd/shift-diag/logs.h cmd/shift-diag/logs.c
+
 bin_PROGRAMS += cmd/shift-diag/shift-diag
 cmd_shift_diag_shift_diag_SOURCES = \
 	cmd/shift-diag/shift-diag.c cmd/shift-diag/diag.h cmd/shift-diag/diag_options.c \
@@ -74,7 +77,7 @@ cmd_shift_diag_shift_diag_SOURCES = \
 	cmd/shift-diag/ping.h cmd/shift-diag/ping_end.c cmd/shift-diag/ping_listen.c cmd/shift-diag/ping_paths.c \
 	cmd/shift-diag/ping_show.c cmd/shift-diag/cmd_ping.c \
 	cmd/shift-diag/precheck.h cmd/shift-diag/precheck_nics.c cmd/shift-diag/precheck_host.c cmd/shift-diag/cmd_precheck.c \
-	$(DIAG_RECORDS_SOURCES) \
+	$(DIAG_RECORDS_SOURCES) $(AEGIS_SOURCES) cmd/shift-diag/cmd_aegis.c \
 	kv/endpoint.c kv/endpoint.h $(LIVE_SOURCES) \
 	$(RAILS_SOURCES) $(NIC_ALONE)
 cmd_shift_diag_shift_diag_CPPFLAGS = $(AM_CPPFLAGS) -DBINDIR='"$(bindir)"'

@@ -77,5 +77,8 @@ int cmd_events(int argc, char **argv);
 int cmd_top(int argc, char **argv);
 int cmd_ping(int argc, char **argv);
 int cmd_precheck(int argc, char **argv);
+int cmd_hang(int argc, char **argv);
+int cmd_fail(int argc, char **argv);
+int cmd_slow(int argc, char **argv);
 
 #endif

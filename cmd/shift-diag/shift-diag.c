@@ -16,6 +16,9 @@ static const char text[] =
 	"  export    counters of processes and NICs, for Prometheus\n"
 	"  precheck  is this host fit to start a job?\n"
 	"  ping      do datagrams of all sizes arrive at other hosts, and come back?\n"
+	"  hang      which rank keeps the others of a job waiting? From what was recorded\n"
+	"  fail      which host or NIC made a job fail?\n"
+	"  slow      which rank, host or NIC makes a job slow?\n"
 	"  rq-psn    do the NICs tell truly what they have received?\n"
 	"\n"
 	"  --help     this text; shift-diag COMMAND --help for a command's\n"
@@ -28,6 +31,7 @@ static const struct cli_command commands[] = {
 	{"explain", cmd_explain}, {"rails", cmd_rails},	      {"rq-psn", cmd_rq_psn},
 	{"ping", cmd_ping},	  {"precheck", cmd_precheck}, {"export", cmd_export},
 	{"status", cmd_status},	  {"events", cmd_events},     {"top", cmd_top},
+	{"hang", cmd_hang},	  {"fail", cmd_fail},	      {"slow", cmd_slow},
 };
 
 int main(int argc, char **argv)
