@@ -16,6 +16,7 @@
 static const double alpha = 0.8, beta = 1.5, slack = 1.2, usual_share = 0.5;
 static const double cost_least = 0.01; /* of the time, that a late rank costs */
 static const double degradation_least = 0.05;
+static const double errors_least = 4; /* standard errors, by which a mean is above 0 */
 static const double deviations = 2, deviation_least = 0.1;
 
 enum { COLLECTIVES_LEAST = 5, SLICES = 5, SLICES_LEAST = 3 };
@@ -308,8 +309,8 @@ struct share {
 
 /* What a member did in those collectives that are known of all members that are seen. */
 struct tally {
-	double td, n_sum;
-	size_t early, slow, n_known;
+	double td, late, late_squares; /* late: the mean less its own */
+	size_t early, slow;
 	uint64_t first_ns, last_ns;
 };
 
@@ -386,6 +387,8 @@ static void tally_durations(struct comparison *c, const struct share *of, size_t
 		double td = (double)(of[i].coll->end_ns - of[i].coll->launch_ns);
 
 		t->td += td;
+		t->late += sum / (double)n - td;
+		t->late_squares += (sum / (double)n - td) * (sum / (double)n - td);
 		t->early += td < alpha * sum / (double)n;
 		if (!t->first_ns)
 			t->first_ns = of[i].coll->launch_ns;
@@ -445,13 +448,22 @@ static double mean_td(const struct comparison *c)
 	return sum / (double)c->comm->members;
 }
 
+/* Of ranks that compute for random times one is the last on average, too. */
+static bool is_certain(const struct comparison *c, const struct tally *t)
+{
+	double n = (double)c->collectives, mean = t->late / n;
+	double variance = fmax(t->late_squares / n - mean * mean, 0);
+
+	return mean > errors_least * sqrt(variance / n);
+}
+
 /* Its collectives are short as it comes last: so it is late by what the others wait longer. */
 static bool is_late(const struct comparison *c, const struct tally *t, double *cost)
 {
 	double mean = mean_td(c), span = (double)(t->last_ns - t->first_ns);
 
 	*cost = span > 0 ? (mean - t->td) / span : 0;
-	return t->td < alpha * mean && *cost >= cost_least &&
+	return t->td < alpha * mean && *cost >= cost_least && is_certain(c, t) &&
 	       (double)t->early > usual_share * (double)c->collectives;
 }
 
@@ -657,6 +669,7 @@ static void tell_thresholds(struct verdict *v, const struct aegis_options *o)
 	verdict_threshold(v, "beta", beta);
 	verdict_threshold(v, "deviations", deviations);
 	verdict_threshold(v, "cost_least", cost_least);
+	verdict_threshold(v, "errors_least", errors_least);
 }
 
 struct verdict aegis_slow(const struct records *r, const struct aegis_options *o)

@@ -596,7 +596,8 @@ tests_unit_test_bench_parts_SOURCES = tests/unit/test_bench_parts.c cmd/shift-be
 tests_unit_test_bench_parts_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(CJSON_CFLAGS)
 tests_unit_test_bench_parts_LDADD = common/libcli.la $(CMOCKA_LIBS) $(CJSON_LIBS) -lm
 
-unit_tests_of_diag = tests/unit/test_records tests/unit/test_verdict
+unit_tests_of_diag = tests/unit/test_records tests/unit/test_verdict \
+	tests/unit/test_aegis_hang tests/unit/test_aegis_fail tests/unit/test_aegis_slow
 check_PROGRAMS += $(unit_tests_of_diag)
 TESTS += $(unit_tests_of_diag)
 diag_test_cflags = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(CJSON_CFLAGS)
@@ -608,3 +609,14 @@ tests_unit_test_records_LDADD = $(diag_test_libs)
 tests_unit_test_verdict_SOURCES = tests/unit/test_verdict.c $(DIAG_RECORDS_SOURCES)
 tests_unit_test_verdict_CFLAGS = $(diag_test_cflags)
 tests_unit_test_verdict_LDADD = $(diag_test_libs)
+
+aegis_test = tests/unit/diag_job.c tests/unit/diag_job.h $(AEGIS_SOURCES) $(DIAG_RECORDS_SOURCES)
+tests_unit_test_aegis_hang_SOURCES = tests/unit/test_aegis_hang.c $(aegis_test)
+tests_unit_test_aegis_hang_CFLAGS = $(diag_test_cflags)
+tests_unit_test_aegis_hang_LDADD = $(diag_test_libs)
+tests_unit_test_aegis_fail_SOURCES = tests/unit/test_aegis_fail.c $(aegis_test)
+tests_unit_test_aegis_fail_CFLAGS = $(diag_test_cflags)
+tests_unit_test_aegis_fail_LDADD = $(diag_test_libs)
+tests_unit_test_aegis_slow_SOURCES = tests/unit/test_aegis_slow.c $(aegis_test)
+tests_unit_test_aegis_slow_CFLAGS = $(diag_test_cflags)
+tests_unit_test_aegis_slow_LDADD = $(diag_test_libs)

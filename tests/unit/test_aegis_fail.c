@@ -278,7 +278,7 @@ static void the_common_host_is_the_root(void **state)
 	/* the cascade comes later */
 	for (int i = 1; i < 6; i++)
 		for (int k = 1; k < 6; k++) {
-			char peer[8];
+			char peer[16];
 
 			snprintf(peer, sizeof(peer), "h%d", k);
 			if (i != k)
@@ -296,7 +296,7 @@ static void a_source_is_a_root_too(void **state)
 	(void)state;
 	begin(6);
 	for (int i = 1; i < 5; i++) {
-		char peer[8];
+		char peer[16];
 
 		snprintf(peer, sizeof(peer), "h%d", i);
 		job_error(&j, 0, "RETRY_EXC_ERR", peer, s_ns);
