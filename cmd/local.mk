@@ -63,7 +63,8 @@ DIAG_RECORDS_SOURCES = cmd/shift-diag/records.h cmd/shift-diag/records.c cmd/shi
 	cmd/shift-diag/verdict.h cmd/shift-diag/verdict.c
 
 AEGIS_SOURCES = cmd/shift-diag/aegis.h cmd/shift-diag/aegis_view.c cmd/shift-diag/aegis_hang.c \
-	cmd/shift-diag/aegis_fail.c cmd/shift-diag/aegis_slow.c cmd/shift-diag/logs.h cmd/shift-diag/logs.c
+	cmd/shift-diag/aegis_fail.c cmd/shift-diag/aegis_slow.c cmd/shift-diag/logs.h cmd/shift-diag/logs.c \
+	cmd/shift-diag/timeline.h cmd/shift-diag/timeline.c
 
 bin_PROGRAMS += cmd/shift-diag/shift-diag
 cmd_shift_diag_shift_diag_SOURCES = \

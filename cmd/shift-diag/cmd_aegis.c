@@ -1,44 +1,57 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Which rank or host hangs, has failed or is slow, from what was recorded. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "cmd/shift-diag/aegis.h"
 #include "cmd/shift-diag/diag.h"
+#include "cmd/shift-diag/timeline.h"
 
-#define OPTIONS                                                                             \
+#define PATHS                                                                               \
 	"\n"                                                                                \
 	"A PATH is a file of shift-records(5), a log HOST.log, or a directory with files\n" \
 	"NAME.records and HOST.log.\n"                                                      \
-	"\n"                                                                                \
-	"  -w, --window TIME    how far back from the last event records count (10m)\n"     \
-	"  -j, --json           short for --format json\n"                                  \
-	"      --format FORMAT  text or json\n"                                             \
+	"\n"
+#define OPTIONS                                                                         \
+	"  -w, --window TIME    how far back from the last event records count (10m)\n" \
+	"  -j, --json           short for --format json\n"                              \
+	"      --format FORMAT  text or json\n"                                         \
 	"      --help           this text\n"
 
+enum { OPTION_TIMELINE = 1004 };
+
 static const char hang_help[] = "usage: shift-diag hang [options] PATH ...\n"
-				"Which rank keeps the others of a job waiting?\n" OPTIONS;
+				"Which rank keeps the others of a job waiting?\n" PATHS OPTIONS;
 static const char fail_help[] = "usage: shift-diag fail [options] PATH ...\n"
-				"Which host or NIC made a job fail?\n" OPTIONS;
+				"Which host or NIC made a job fail?\n" PATHS OPTIONS;
 static const char slow_help[] = "usage: shift-diag slow [options] PATH ...\n"
-				"Which rank, host or NIC makes a job slow?\n" OPTIONS;
+				"       shift-diag slow --timeline FILE\n"
+				"Which rank, host or NIC makes a job slow?\n" PATHS
+				"      --timeline FILE  of a training in a pipeline, a trace for "
+				"Chrome, and no PATH\n" OPTIONS;
 
 struct inputs {
 	struct records records;
 	struct logs logs;
 	struct aegis_options options;
+	const char *timeline; /* NULL: none */
 };
 
-static void take_window(void *arg, int letter, const char *value)
+static void take_option(void *arg, int letter, const char *value)
 {
-	struct aegis_options *o = arg;
-	int64_t ms = parse_ms(value);
+	struct inputs *in = arg;
+	int64_t ms;
 
-	(void)letter;
+	if (letter == OPTION_TIMELINE) {
+		in->timeline = value;
+		return;
+	}
+	ms = parse_ms(value);
 	if (ms <= 0)
 		die(EXIT_BAD_USAGE, "--window %s: not a time; say 10m", value);
-	o->window_ns = (uint64_t)ms * 1000000;
+	in->options.window_ns = (uint64_t)ms * 1000000;
 }
 
 static bool is_log(const char *path)
@@ -91,29 +104,30 @@ static int tell(struct verdict *v, enum diag_format format)
 	return fflush(stdout) ? EXIT_FAILED : status;
 }
 
-static enum diag_format begin(struct inputs *in, const char *help, int argc, char **argv)
+static enum diag_format begin(struct inputs *in, struct diag_syntax syntax, int argc, char **argv)
 {
-	const struct diag_syntax syntax = {.help = help,
-					   .formats = FORMAT_BIT(FORMAT_JSON),
-					   .own = {{"window", 'w', true}},
-					   .take = take_window,
-					   .arg = &in->options};
+	const char *command = argv[0] + strlen("shift-diag: ");
 	enum diag_format format;
 
 	*in = (struct inputs){.options.window_ns = AEGIS_WINDOW_S * 1000000000ull};
+	syntax.formats = FORMAT_BIT(FORMAT_JSON);
+	syntax.take = take_option;
+	syntax.arg = in;
 	format = diag_options_parse(&syntax, argc, argv);
-	if (optind == argc)
-		die(EXIT_BAD_USAGE, "%s: a file or directory of records is needed",
-		    argv[0] + strlen("shift-diag: "));
+	if (in->timeline && optind < argc)
+		die(EXIT_BAD_USAGE, "%s: --timeline, or records; not both", command);
+	if (!in->timeline && optind == argc)
+		die(EXIT_BAD_USAGE, "%s: a file or directory of records is needed", command);
 	for (int i = optind; i < argc; i++)
-		read_path(in, argv[0] + strlen("shift-diag: "), argv[i]);
+		read_path(in, command, argv[i]);
 	return format;
 }
 
 int cmd_hang(int argc, char **argv)
 {
+	const struct diag_syntax syntax = {.help = hang_help, .own = {{"window", 'w', true}}};
 	struct inputs in;
-	enum diag_format format = begin(&in, hang_help, argc, argv);
+	enum diag_format format = begin(&in, syntax, argc, argv);
 	struct verdict v = aegis_hang(&in.records, &in.options);
 	int status = tell(&v, format);
 
@@ -123,8 +137,9 @@ int cmd_hang(int argc, char **argv)
 
 int cmd_fail(int argc, char **argv)
 {
+	const struct diag_syntax syntax = {.help = fail_help, .own = {{"window", 'w', true}}};
 	struct inputs in;
-	enum diag_format format = begin(&in, fail_help, argc, argv);
+	enum diag_format format = begin(&in, syntax, argc, argv);
 	struct verdict v = aegis_fail(&in.records, &in.logs, &in.options);
 	int status = tell(&v, format);
 
@@ -132,11 +147,36 @@ int cmd_fail(int argc, char **argv)
 	return status;
 }
 
+static struct verdict judge_timeline(const char *path)
+{
+	FILE *file = fopen(path, "re");
+	struct timeline t = {0};
+	int status = file ? timeline_read(file, &t) : -errno;
+	struct verdict v;
+
+	if (file)
+		fclose(file);
+	if (status == -EINVAL)
+		die(EXIT_BAD_USAGE,
+		    "slow: %s: no trace with threads \"PP rank P, TP rank T, "
+		    "compute\"; see shift-diag(1)",
+		    path);
+	if (status)
+		die(EXIT_BAD_USAGE, "slow: %s: %s", path, strerror(-status));
+	v = timeline_judge(&t);
+	timeline_free(&t);
+	return v;
+}
+
 int cmd_slow(int argc, char **argv)
 {
+	const struct diag_syntax syntax = {
+		.help = slow_help,
+		.own = {{"window", 'w', true}, {"timeline", OPTION_TIMELINE, true}}};
 	struct inputs in;
-	enum diag_format format = begin(&in, slow_help, argc, argv);
-	struct verdict v = aegis_slow(&in.records, &in.options);
+	enum diag_format format = begin(&in, syntax, argc, argv);
+	struct verdict v = in.timeline ? judge_timeline(in.timeline)
+				       : aegis_slow(&in.records, &in.options);
 	int status = tell(&v, format);
 
 	inputs_free(&in);
