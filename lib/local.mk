@@ -125,9 +125,11 @@ lib_libshift_hooks_la_DEPENDENCIES = $(ROOMS_BELOW) lib/preload/libshift.map
 # They are preloaded or loaded, never linked with; and without the .la, libtool would leave it behind.
 install-exec-hook:
 	rm -f $(DESTDIR)$(pkglibdir)/libshift.la $(DESTDIR)$(pkglibdir)/libshift-mlx5.la
+	for name in $(COLL_INSTALLED); do rm -f $(DESTDIR)$(pkglibdir)/$$name.la || exit; done
 	rm -f $(DESTDIR)$(nulldir)/libibverbs.la $(DESTDIR)$(nulldir)/libibverbs.so
 uninstall-hook:
 	rm -f $(DESTDIR)$(pkglibdir)/libshift.so $(DESTDIR)$(pkglibdir)/libshift-mlx5.so
+	for name in $(COLL_INSTALLED); do rm -f $(DESTDIR)$(pkglibdir)/$$name.so || exit; done
 	rm -f $(DESTDIR)$(nulldir)/libibverbs.so.1*
 
 include lib/stats/local.mk

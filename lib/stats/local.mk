@@ -4,6 +4,7 @@ noinst_LTLIBRARIES += lib/libshiftstats.la
 lib_libshiftstats_la_SOURCES = \
 	lib/stats/layout.c lib/stats/layout.h lib/stats/summary.c lib/stats/summary.h \
 	lib/stats/stats.c lib/stats/stats.h lib/stats/stats_file.c lib/stats/stats_file.h \
+	lib/stats/process_file.c lib/stats/process_file.h \
 	lib/stats/srq_stats.c lib/stats/switch_record.c lib/stats/switch_record.h
 
 # The reader and its JSON: for the tools, which link REPORT_LIBS.

@@ -42,7 +42,7 @@ struct budget {
 };
 
 struct search {
-	const char *job;
+	const char *ending, *job;
 	pid_t pid;
 	bool (*fn)(void *arg, const struct stats_place *place);
 	void *arg;
@@ -146,7 +146,7 @@ static void read_dir(struct search *s, struct dir_names *names, const char *dir,
 		s->cut->err = err;
 }
 
-/* The name is PID.stats, or PID-TIME.stats of a crash record. */
+/* The name is PID.stats, or PID-TIME.stats of a crash record; or the same with another ending. */
 static enum dir_choice choose_file(void *arg, const char *name)
 {
 	struct search *s = arg;
@@ -155,7 +155,7 @@ static enum dir_choice choose_file(void *arg, const char *name)
 
 	if (!may_go_on(s))
 		return DIR_STOP;
-	if (!end || strcmp(end, ".stats") || pid <= 0 || (s->pid && s->pid != pid))
+	if (!end || strcmp(end, s->ending) || pid <= 0 || (s->pid && s->pid != pid))
 		return DIR_SKIP;
 	return spend_name(s, s->uid) ? DIR_KEEP : DIR_STOP;
 }
@@ -290,20 +290,24 @@ void stats_each_own(const char *job, bool (*fn)(void *arg, const struct stats_pl
 		    void *arg)
 {
 	struct stats_cut unused = {0};
-	struct search s = {.job = job, .fn = fn, .arg = arg, .cut = &unused};
+	struct search s = {.ending = ".stats", .job = job, .fn = fn, .arg = arg, .cut = &unused};
 	char base[PATH_MAX];
 
 	if (!run_dir_path(base, sizeof(base)))
 		visit_base(&s, base, geteuid());
 }
 
-size_t stats_each(const char *job, pid_t pid,
-		  bool (*fn)(void *arg, const struct stats_place *place), void *arg,
-		  struct stats_cut *cut)
+size_t stats_each_of_ending(const char *ending, const char *job, pid_t pid,
+			    bool (*fn)(void *arg, const struct stats_place *place), void *arg,
+			    struct stats_cut *cut)
 {
 	struct stats_cut unused;
-	struct search s = {
-		.job = job, .pid = pid, .fn = fn, .arg = arg, .cut = cut ? cut : &unused};
+	struct search s = {.ending = ending,
+			   .job = job,
+			   .pid = pid,
+			   .fn = fn,
+			   .arg = arg,
+			   .cut = cut ? cut : &unused};
 	const char *own = getenv("SHIFT_RUN_DIR");
 	char base[PATH_MAX];
 
@@ -316,4 +320,11 @@ size_t stats_each(const char *job, pid_t pid,
 	for (size_t i = 0; i < sizeof(common_places) / sizeof(*common_places); i++)
 		visit_others(&s, common_places + i);
 	return s.found;
+}
+
+size_t stats_each(const char *job, pid_t pid,
+		  bool (*fn)(void *arg, const struct stats_place *place), void *arg,
+		  struct stats_cut *cut)
+{
+	return stats_each_of_ending(".stats", job, pid, fn, arg, cut);
 }

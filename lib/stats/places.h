@@ -48,7 +48,12 @@ size_t stats_each(const char *job, pid_t pid,
 		  bool (*fn)(void *arg, const struct stats_place *place), void *arg,
 		  struct stats_cut *cut);
 
-/* The same for the files of this user only, also for root. */
+/* The same for files with another ending, ".coll" (collectives/coll_file.h). */
+size_t stats_each_of_ending(const char *ending, const char *job, pid_t pid,
+			    bool (*fn)(void *arg, const struct stats_place *place), void *arg,
+			    struct stats_cut *cut);
+
+/* The same as stats_each() for the files of this user only, also for root. */
 void stats_each_own(const char *job, bool (*fn)(void *arg, const struct stats_place *place),
 		    void *arg);
 

@@ -182,8 +182,7 @@ static int process_lives(const struct stats_header *h)
 	return ticks == h->start_ticks;
 }
 
-/* 0, or a negative errno: it cannot be found out, so nothing may be done as if it were dead. */
-static int find_life(const struct stats_header *h, enum stats_life *life)
+int stats_find_life(const struct stats_header *h, enum stats_life *life)
 {
 	char host[sizeof(h->host)] = "", boot[64];
 	struct stat ns;
@@ -210,8 +209,8 @@ static int find_life(const struct stats_header *h, enum stats_life *life)
 }
 
 /* Its real, effective or saved user: a process may have changed one after it made its file. Root's
- * files are believed. True if it has just ended, too. */
-static int check_process(uint32_t pid, uid_t owner)
+ * files are believed. */
+int stats_check_process(uint32_t pid, uid_t owner)
 {
 	unsigned int id[3] = {owner, owner, owner};
 	char path[64], text[1024];
@@ -258,9 +257,9 @@ static int read_header(int fd, struct stats_copy *copy)
 	    memcmp(&h->shape, &shape, sizeof(shape)))
 		return -EPROTONOSUPPORT;
 	clean_header(h);
-	err = find_life(h, &copy->life);
+	err = stats_find_life(h, &copy->life);
 	if (!err && copy->life == STATS_RUNNING)
-		err = check_process(h->pid, copy->owner);
+		err = stats_check_process(h->pid, copy->owner);
 	if (err)
 		return err;
 	err = read_steady(fd, &h->now, sizeof(h->now), offsetof(struct stats_header, now), copy);

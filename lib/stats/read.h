@@ -61,6 +61,16 @@ int stats_read_header(const char *path, struct stats_copy *copy);
 int stats_read_header_of(uid_t owner, const char *path, struct stats_copy *copy);
 void stats_free(struct stats_copy *copy);
 
+/*
+ * Whether the process of a header lives, of which this uses pid, start_ticks, pid_namespace, host
+ * and boot_id. STATS_ENDED is not for this to say. 0, or a negative errno: it cannot be found out,
+ * so nothing may be done as if it were dead.
+ */
+int stats_find_life(const struct stats_header *h, enum stats_life *life);
+
+/* -ESRCH: that running process is not the owner's. 0 also if it has just ended. */
+int stats_check_process(uint32_t pid, uid_t owner);
+
 /* The memory that it takes. */
 size_t stats_copy_bytes(const struct stats_copy *copy);
 

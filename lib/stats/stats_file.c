@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "lib/base/run_dir.h"
+#include "lib/stats/process_file.h"
 #include "lib/stats/stats_file.h"
 #include "lib/stats/summary.h"
 
@@ -29,50 +29,6 @@ static uint64_t round_up(uint64_t n)
 	return (n + PAGE - 1) & ~(uint64_t)(PAGE - 1);
 }
 
-static void read_proc_text(const char *path, char *text, size_t bytes)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : read(fd, text, bytes - 1);
-
-	text[n > 0 ? n : 0] = 0;
-	if (fd >= 0)
-		close(fd);
-}
-
-/* NULs separate the arguments in /proc; here blanks do. */
-static void read_command(char *text, size_t bytes)
-{
-	int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : read(fd, text, bytes - 1);
-
-	for (ssize_t i = 0; i + 1 < n; i++)
-		if (!text[i])
-			text[i] = ' ';
-	text[n > 0 ? n : 0] = 0;
-	if (fd >= 0)
-		close(fd);
-}
-
-/* Field 22, behind the name in parentheses, which may contain anything. */
-static uint64_t start_ticks(void)
-{
-	char text[1024], *p;
-
-	read_proc_text("/proc/self/stat", text, sizeof(text));
-	p = strrchr(text, ')');
-	for (int field = 2; p && field < 22; field++)
-		p = strchr(p + 1, ' ');
-	return p ? strtoull(p + 1, NULL, 10) : 0;
-}
-
-static uint64_t clock_ns(clockid_t clock)
-{
-	struct timespec t;
-
-	clock_gettime(clock, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
-
 void stats_copy_name(char *to, size_t bytes, const char *from)
 {
 	size_t n = from ? strnlen(from, bytes - 1) : 0;
@@ -81,27 +37,20 @@ void stats_copy_name(char *to, size_t bytes, const char *from)
 	memset(to + n, 0, bytes - n);
 }
 
-static uint64_t pid_namespace(void)
-{
-	struct stat st;
-
-	return stat("/proc/self/ns/pid", &st) ? 0 : st.st_ino;
-}
-
 static void describe_process(struct stats_header *h, const char *job, uint64_t nonce,
 			     const char *report)
 {
 	h->pid = (uint32_t)getpid();
-	h->start_ticks = start_ticks();
-	h->pid_namespace = pid_namespace();
+	h->start_ticks = process_start_ticks();
+	h->pid_namespace = process_pid_namespace();
 	h->nonce = nonce;
-	h->opened_ns = clock_ns(CLOCK_MONOTONIC);
-	h->opened_real_ns = clock_ns(CLOCK_REALTIME);
-	read_proc_text("/proc/sys/kernel/random/boot_id", h->boot_id, sizeof(h->boot_id));
+	h->opened_ns = process_clock_ns(CLOCK_MONOTONIC);
+	h->opened_real_ns = process_clock_ns(CLOCK_REALTIME);
+	process_read_text("/proc/sys/kernel/random/boot_id", h->boot_id, sizeof(h->boot_id));
 	h->boot_id[strcspn(h->boot_id, "\n")] = 0;
-	read_proc_text("/proc/self/comm", h->comm, sizeof(h->comm));
+	process_read_text("/proc/self/comm", h->comm, sizeof(h->comm));
 	h->comm[strcspn(h->comm, "\n")] = 0;
-	read_command(h->command, sizeof(h->command));
+	process_read_command(h->command, sizeof(h->command));
 	gethostname(h->host, sizeof(h->host) - 1);
 	stats_copy_name(h->job, sizeof(h->job), job);
 	stats_copy_name(h->report_dir, sizeof(h->report_dir), report);
@@ -173,63 +122,6 @@ static int init_file(int fd, const char *job, uint64_t nonce, const char *report
 	return 0;
 }
 
-/* Makes and checks a directory by the rules of shift-kvd (kv/): it must be root's or ours, and
- * closed to others as `forbidden` says. */
-static int make_dir(const char *path, mode_t forbidden)
-{
-	struct stat st;
-
-	if (mkdir(path, 0700) && errno != EEXIST)
-		return -errno;
-	if (lstat(path, &st))
-		return -errno;
-	if (!S_ISDIR(st.st_mode))
-		return -ENOTDIR;
-	if (st.st_uid != geteuid() && (forbidden == 077 || st.st_uid))
-		return -EPERM;
-	return st.st_mode & forbidden && !(forbidden == 022 && st.st_mode & S_ISVTX) ? -EPERM : 0;
-}
-
-static int make_dirs(char *path)
-{
-	char *job = strrchr(path, '/'), *base;
-	int err;
-
-	*job = 0;
-	base = strrchr(path, '/');
-	*base = 0;
-	err = make_dir(path, 022);
-	*base = '/';
-	if (!err)
-		err = make_dir(path, 077);
-	*job = '/';
-	return err;
-}
-
-static int create_file(const char *job)
-{
-	int err = run_dir_of_job(F->path, sizeof(F->path), job), fd = -1;
-	size_t n = err ? 0 : strlen(F->path), room = sizeof(F->path) - n;
-
-	if (err)
-		return err;
-	if ((size_t)snprintf(F->path + n, room, "/%d.stats", getpid()) >= room)
-		return -ENAMETOOLONG;
-	/* A shift-kvd that ends may remove the directory between make_dirs() and open(). */
-	for (int i = 0; i < 5 && fd < 0; i++) {
-		err = make_dirs(F->path);
-		if (err && err != -ENOENT)
-			return err;
-		/* There may be a file of a dead process of our number, or of this process before
-		 * exec(). */
-		unlink(F->path);
-		fd = open(F->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-		if (fd < 0 && errno != ENOENT && errno != EEXIST)
-			return -errno;
-	}
-	return fd < 0 ? -ENOENT : fd;
-}
-
 int stats_open(const char *job, uint64_t nonce, const char *report_dir)
 {
 	int fd, err = 0;
@@ -238,7 +130,7 @@ int stats_open(const char *job, uint64_t nonce, const char *report_dir)
 		return 0; /* it may be the parent's, and its lock may be held for ever */
 	pthread_mutex_lock(&F->lock);
 	if (!F->h) {
-		fd = create_file(job);
+		fd = process_file_create(F->path, sizeof(F->path), job, "stats");
 		err = fd < 0 ? fd : init_file(fd, job, nonce, report_dir);
 		if (fd >= 0 && err)
 			unlink(F->path);
@@ -373,7 +265,7 @@ int stats_close(char *summary, size_t bytes)
 		return 0;
 	now = &F->h->now;
 	stats_write_begin(&now->sequence);
-	now->closed_ns = clock_ns(CLOCK_MONOTONIC);
+	now->closed_ns = process_clock_ns(CLOCK_MONOTONIC);
 	stats_write_end(&now->sequence);
 	counters = now->gone_counters;
 	for (uint64_t i = 0; i < now->slots_used; i++)
