@@ -80,5 +80,6 @@ int cmd_precheck(int argc, char **argv);
 int cmd_hang(int argc, char **argv);
 int cmd_fail(int argc, char **argv);
 int cmd_slow(int argc, char **argv);
+int cmd_collect(int argc, char **argv);
 
 #endif

@@ -13,6 +13,7 @@ static const char text[] =
 	"  status    protected processes and their connections, with a verdict\n"
 	"  top       the same live, with rates\n"
 	"  events    what happened to connections\n"
+	"  collect   what processes have recorded, as files for the analysers\n"
 	"  export    counters of processes and NICs, for Prometheus\n"
 	"  precheck  is this host fit to start a job?\n"
 	"  ping      do datagrams of all sizes arrive at other hosts, and come back?\n"
@@ -32,6 +33,7 @@ static const struct cli_command commands[] = {
 	{"ping", cmd_ping},	  {"precheck", cmd_precheck}, {"export", cmd_export},
 	{"status", cmd_status},	  {"events", cmd_events},     {"top", cmd_top},
 	{"hang", cmd_hang},	  {"fail", cmd_fail},	      {"slow", cmd_slow},
+	{"collect", cmd_collect},
 };
 
 int main(int argc, char **argv)

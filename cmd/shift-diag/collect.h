@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+/* shift-diag collect: the processes of this host as files of shift-records(5). One thread. */
+#ifndef SHIFT_DIAG_COLLECT_H
+#define SHIFT_DIAG_COLLECT_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "collectives/coll_read.h"
+#include "lib/stats/read.h"
+
+enum { COLLECTED_COLLS_MAX = 4 };
+
+/* What is known of one process. At least one of the two is there. */
+struct collected {
+	struct collected *next;
+	struct stats_copy *stats; /* NULL: it has opened no RDMA device */
+	struct coll_copy *coll[COLLECTED_COLLS_MAX];
+	unsigned int colls;
+};
+
+/* Writes its records. False: not all could be written. */
+bool collect_write(FILE *out, const struct collected *c);
+
+#endif
