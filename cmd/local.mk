@@ -21,7 +21,7 @@ cmd_shift_run_shift_run_SOURCES = \
 	cmd/shift-run/settings.c cmd/shift-run/target.c cmd/shift-run/elf.c \
 	cmd/shift-run/library.c cmd/shift-run/rails.c cmd/shift-run/job.c cmd/shift-run/kv_spec.c \
 	cmd/shift-run/rendezvous.c cmd/shift-run/kvd.c cmd/shift-run/show.c cmd/shift-run/exec.c \
-	cmd/shift-run/report.c cmd/shift-run/launchers.c cmd/shift-run/access.c kv/ask.c kv/ask.h \
+	cmd/shift-run/report.c cmd/shift-run/collectives.c cmd/shift-run/launchers.c cmd/shift-run/access.c kv/ask.c kv/ask.h \
 	kv/job_key.c kv/job_key.h kv/endpoint.c kv/endpoint.h kv/listener.c kv/listener.h $(RAILS_SOURCES)
 cmd_shift_run_shift_run_CPPFLAGS = $(AM_CPPFLAGS) -DPKGLIBDIR='"$(pkglibdir)"' -DBINDIR='"$(bindir)"'
 cmd_shift_run_shift_run_CFLAGS = $(AM_CFLAGS) $(CJSON_CFLAGS)

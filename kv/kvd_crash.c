@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "collectives/coll_read.h"
 #include "lib/stats/files_in.h"
 #include "kv/kvd.h"
 #include "lib/stats/read.h"
@@ -32,7 +33,7 @@ static size_t missed_count;
  */
 static pid_t pruner;
 
-/* PID-TIME.stats: TIME, of the death. */
+/* PID-TIME.stats, PID-TIME.mpi.coll: TIME, of the death. */
 static unsigned long long time_of(const char *path)
 {
 	const char *name = strrchr(path, '/') + 1, *dash = strchr(name, '-');
@@ -56,17 +57,24 @@ static bool is_awaited(const char *path)
 	       !access(copy.h.report_dir, F_OK);
 }
 
-static void prune_records(const char *dir)
+static void prune_files(const char *dir, const char *pattern)
 {
 	glob_t g;
 
-	if (!glob_files_in(dir, "crash/*.stats", GLOB_NOSORT, &g)) {
+	if (!glob_files_in(dir, pattern, GLOB_NOSORT, &g)) {
 		qsort(g.gl_pathv, g.gl_pathc, sizeof(*g.gl_pathv), newest_first);
 		for (size_t i = CRASHES_KEPT; i < g.gl_pathc; i++)
 			if (!is_awaited(g.gl_pathv[i]))
 				unlink(g.gl_pathv[i]);
 	}
 	globfree(&g);
+}
+
+static void prune_records(const char *dir)
+{
+	prune_files(dir, "crash/*.stats");
+	prune_files(dir, "crash/*.mpi" COLL_ENDING);
+	prune_files(dir, "crash/*.nccl" COLL_ENDING);
 }
 
 static bool pruner_is_busy(void)
@@ -112,8 +120,8 @@ static void keep_crash(const char *dir, const char *path)
 	snprintf(to, sizeof(to), "%s/crash", dir);
 	if (mkdir(to, 0700) && errno != EEXIST)
 		say("cannot create %s: %s", to, strerror(errno));
-	snprintf(to, sizeof(to), "%s/crash/%.*s-%lld.stats", dir, (int)strcspn(name, "."), name,
-		 t.tv_sec * 1000000LL + t.tv_nsec / 1000);
+	snprintf(to, sizeof(to), "%s/crash/%.*s-%lld%s", dir, (int)strcspn(name, "."), name,
+		 t.tv_sec * 1000000LL + t.tv_nsec / 1000, strchrnul(name, '.'));
 	if (rename(path, to) && errno != ENOENT) {
 		say("no crash record is made of %s: %s", path, strerror(errno));
 		unlink(path);
@@ -144,6 +152,28 @@ static bool is_dead(const char *path, uint64_t nonce)
 		((nonce && copy.h.nonce == nonce) || is_missed(copy.h.nonce)));
 }
 
+/* Collectives, which lie beside statistics, or alone: not every process opens an RDMA device. One
+ * of another container that has no statistics stays until it is removed with the directory. */
+static void bury_collectives(const char *dir, const char *path)
+{
+	struct coll_copy copy;
+
+	if (coll_read_header_of(geteuid(), path, &copy) || copy.life != STATS_DEAD)
+		return;
+	keep_crash(dir, path);
+	has_new = true;
+}
+
+static void bury_all_collectives(const char *dir, const char *pattern)
+{
+	glob_t g;
+
+	if (!glob_files_in(dir, pattern, GLOB_NOSORT, &g))
+		for (size_t i = 0; i < g.gl_pathc; i++)
+			bury_collectives(dir, g.gl_pathv[i]);
+	globfree(&g);
+}
+
 static bool bury_process(const char *dir, const char *stats, uint64_t nonce)
 {
 	char path[PATH_MAX];
@@ -165,6 +195,7 @@ void crash_sweep(const char *dir)
 		for (size_t i = 0; i < g.gl_pathc; i++)
 			bury_process(dir, g.gl_pathv[i], 0);
 	globfree(&g);
+	bury_all_collectives(dir, "*" COLL_ENDING);
 	missed_count = 0;
 	has_new = true; /* a report may have been made meanwhile */
 }
@@ -174,8 +205,11 @@ void crash_record(const char *dir, pid_t pid, uint64_t nonce)
 	char path[PATH_MAX];
 
 	snprintf(path, sizeof(path), "%s/%d.stats", dir, pid);
-	if (bury_process(dir, path, nonce))
+	if (bury_process(dir, path, nonce)) {
+		snprintf(path, sizeof(path), "%d.*" COLL_ENDING, pid);
+		bury_all_collectives(dir, path);
 		return;
+	}
 	/* It is a container's, where it has another number. One look at the directory for all. */
 	if (missed_count == MISSED_MAX)
 		crash_sweep(dir);

@@ -14,6 +14,7 @@ kv_shift_kvd_SOURCES = \
 	kv/sorted.c kv/sorted.h \
 	kv/etcd.c kv/etcd.h kv/etcd_json.c kv/ask.c kv/ask.h \
 	kv/job_key.c kv/job_key.h kv/endpoint.c kv/endpoint.h kv/listener.c kv/listener.h \
+	$(COLL_READER) \
 	kv/kvd_etcd.c kv/kvd_etcd.h kv/kvd_etcd_query.c kv/kvd_etcd_listen.c kv/kvd_guard.c
 kv_shift_kvd_CFLAGS = $(AM_CFLAGS) $(CJSON_CFLAGS) $(CURL_CFLAGS)
 kv_shift_kvd_LDADD = common/libcli.la kv/libkvclient.la lib/libshiftcore.la $(REPORT_LIBS) $(CURL_LIBS)

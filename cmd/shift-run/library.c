@@ -41,11 +41,32 @@ static void check_loads(const char *path)
 		if (errno != EINTR)
 			die(EXIT_OURS, "%s could not be tried: %s", path, strerror(errno));
 	if (n)
-		die(EXIT_OURS, "libshift.so cannot be loaded: %s", text);
+		die(EXIT_OURS, "%s cannot be loaded: %s", strrchr(path, '/') + 1, text);
 	if (status)
 		die(EXIT_OURS, "%s: a process that loads it ends at once (%s %d)", path,
 		    WIFSIGNALED(status) ? "signal" : "status",
 		    WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+}
+
+/* Ends the process if LD_PRELOAD cannot name it, or if it cannot be loaded. */
+static void check_library(const char *path)
+{
+	if (strpbrk(path, " \t\n:$"))
+		die(EXIT_OURS,
+		    "%s: LD_PRELOAD cannot name a path with a blank, a colon or a $; install shift "
+		    "elsewhere",
+		    path);
+	check_loads(path);
+}
+
+const char *library_optional(const char *name)
+{
+	char path[PATH_MAX];
+
+	if (!find_own(path, name, "../../collectives/.libs", PKGLIBDIR, EXIT_OURS))
+		return NULL;
+	check_library(path);
+	return format_text("%s", path);
 }
 
 const char *library_find(void)
@@ -55,12 +76,7 @@ const char *library_find(void)
 	if (!find_own(path, "libshift.so", "../../lib/.libs", PKGLIBDIR, EXIT_OURS))
 		die(EXIT_OURS, "libshift.so is neither in %s nor in %s: is shift installed?",
 		    own_directory(EXIT_OURS), PKGLIBDIR);
-	if (strpbrk(path, " \t\n:$"))
-		die(EXIT_OURS,
-		    "%s: LD_PRELOAD cannot name a path with a blank, a colon or a $; install shift "
-		    "elsewhere",
-		    path);
-	check_loads(path);
+	check_library(path);
 	return path;
 }
 
@@ -84,14 +100,27 @@ bool library_is_active(void)
 	return false;
 }
 
-char *library_preload(const char *library)
+static bool is_in(const char *list, const char *library)
 {
-	const char *before = getenv("LD_PRELOAD"), *list = before, *p;
+	const char *p;
 	size_t n;
 
 	while (list && (p = next_preload(&list, &n)))
 		if (n == strlen(library) && !strncmp(p, library, n))
-			return format_text("%s", before);
-	return before && *before ? format_text("%s:%s", before, library)
-				 : format_text("%s", library);
+			return true;
+	return false;
+}
+
+char *library_preload(const char *library, const char *const *others, size_t count)
+{
+	const char *before = getenv("LD_PRELOAD");
+	char *list = format_text("%s", before ? before : "");
+
+	for (size_t i = 0; i <= count; i++) {
+		const char *add = i ? others[i - 1] : library;
+
+		if (!is_in(list, add))
+			list = format_text("%s%s%s", list, *list ? ":" : "", add);
+	}
+	return list;
 }

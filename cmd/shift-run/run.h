@@ -11,6 +11,7 @@
  *   rendezvous.c   the daemons of the job     kvd.c       this host's shift-kvd
  *   show.c         --dry-run, --check         exec.c      exec, or fork for --report
  *   report.c       --report                   launchers.c   ranks on other hosts
+ *   collectives.c  --collectives
  */
 #ifndef SHIFT_RUN_H
 #define SHIFT_RUN_H
@@ -61,6 +62,7 @@ enum setting {
 	SET_LOG_FILE,
 	SET_LOST_ATOMIC,
 	SET_ATOMICS,
+	SET_COLLECTIVES,
 	SETTINGS,
 };
 
@@ -80,7 +82,8 @@ const char *settings_conflict(void);
 /* ---- target.c, elf.c ----------------------------------------------------------------------- */
 
 struct target {
-	char path[PATH_MAX]; /* of the file that is executed first */
+	char path[PATH_MAX];	/* of the file that is executed first */
+	char program[PATH_MAX]; /* of the program that it comes to, behind #! lines and env */
 	char why[PATH_MAX + 256];
 };
 
@@ -98,11 +101,22 @@ const char *elf_refusal(const char *path);
 /* Finds it, and sees in a child that it can be loaded. Ends the process if not. */
 const char *library_find(void);
 
+/* Another library that is installed beside it; NULL: it was not built. As format_text(). */
+const char *library_optional(const char *name);
+
 /* The new value of LD_PRELOAD, which is appended to, never overwritten. As format_text(). */
-char *library_preload(const char *library);
+char *library_preload(const char *library, const char *const *others, size_t count);
 
 /* Is a libshift.so in LD_PRELOAD? */
 bool library_is_active(void);
+
+/* ---- collectives.c ------------------------------------------------------------------------- */
+
+enum { COLLECTIVES_LIBRARIES_MAX = 3 };
+
+/* The libraries that record collectives, by --collectives. Returns how many. Ends the process if
+ * one that is asked for by name was not built. */
+size_t collectives_libraries(const struct target *t, const char **libraries);
 
 /* ---- rails.c ------------------------------------------------------------------------------- */
 
@@ -243,6 +257,8 @@ struct variable mpirun_variable(const struct variable *v, const struct meeting *
 struct plan {
 	const struct options *o;
 	const char *library, *job;
+	const char **recorders; /* of collectives */
+	size_t recorder_count;
 	const struct target *target;
 	const struct meeting *meeting;
 	const struct variable *variables; /* ends with name of NULL */

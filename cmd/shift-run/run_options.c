@@ -34,6 +34,9 @@ static const char help[] =
 	"      --atomics WHAT        a connection that posts atomics: stay (the default), or "
 	"move,\n"
 	"                            which is right only if each word has one user\n"
+	"      --collectives WHAT    record collective operations, for shift-diag collect: auto\n"
+	"                            (the default: if the program's file is linked with Open MPI,\n"
+	"                            MPICH or NCCL), mpi, mpich, nccl, off\n"
 	"  -l, --log-level LEVEL     of the library: error, warn (the default), info, debug\n"
 	"  -o, --log-file FILE       where the library writes; default: standard error\n"
 	"      --on-switch CMD       what a shell runs on this host after each switch, as you: "
@@ -50,7 +53,15 @@ static const char help[] =
 	"Exit status: the command's own; 125 shift-run failed, and the command was not started;\n"
 	"126 the command cannot be executed; 127 it is not found; --check: 0 yes, 1 no.\n";
 
-enum { OPT_HELP = 256, OPT_VERSION, OPT_ATOMICS, OPT_ON_SWITCH, OPT_SWITCH_LIMIT, OPT_ACCESS };
+enum {
+	OPT_HELP = 256,
+	OPT_VERSION,
+	OPT_ATOMICS,
+	OPT_COLLECTIVES,
+	OPT_ON_SWITCH,
+	OPT_SWITCH_LIMIT,
+	OPT_ACCESS
+};
 
 static const char short_options[] = "+r:k:K:J:w:g:b:a:l:o:R:cnj";
 
@@ -68,6 +79,7 @@ static const struct option options[] = {
 	{"failback", required_argument, NULL, 'b'},
 	{"lost-atomic", required_argument, NULL, 'a'},
 	{"atomics", required_argument, NULL, OPT_ATOMICS},
+	{"collectives", required_argument, NULL, OPT_COLLECTIVES},
 	{"log-level", required_argument, NULL, 'l'},
 	{"log-file", required_argument, NULL, 'o'},
 	{"on-switch", required_argument, NULL, OPT_ON_SWITCH},
@@ -128,6 +140,7 @@ void run_options_parse(struct options *o, int argc, char **argv)
 		case 'b': setting_give(SET_FAILBACK, optarg); break;
 		case 'a': setting_give(SET_LOST_ATOMIC, optarg); break;
 		case OPT_ATOMICS: setting_give(SET_ATOMICS, optarg); break;
+		case OPT_COLLECTIVES: setting_give(SET_COLLECTIVES, optarg); break;
 		case 'l': setting_give(SET_LOG_LEVEL, optarg); break;
 		case 'o': setting_give(SET_LOG_FILE, optarg); break;
 		case OPT_ON_SWITCH: o->on_switch = optarg; break;

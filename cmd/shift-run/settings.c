@@ -56,6 +56,8 @@ static const struct {
 	[SET_LOST_ATOMIC] = {"lost-atomic", "SHIFT_LOST_ATOMIC", "error|continue", "error", NULL,
 			     NULL},
 	[SET_ATOMICS] = {"atomics", "SHIFT_ATOMICS", "stay|move", "stay", NULL, NULL},
+	[SET_COLLECTIVES] = {"collectives", "SHIFT_COLLECTIVES", "auto|mpi|mpich|nccl|off", "auto",
+			     NULL, NULL},
 };
 
 static const char *given[SETTINGS];

@@ -11,12 +11,12 @@ enum { VARIABLES_MAX = SETTINGS + ACCESS_FILES + 10 };
 
 /* Lists the variables that are added to the environment of the command. */
 static void list_variables(struct variable *first, const struct options *o, const struct meeting *m,
-			   const char *library, const char *job, const char *report_dir)
+			   const char *preload, const char *job, const char *report_dir)
 {
 	const char *run_dir = getenv("SHIFT_RUN_DIR");
 	struct variable *v = first;
 
-	*v++ = (struct variable){"LD_PRELOAD", library_preload(library)};
+	*v++ = (struct variable){"LD_PRELOAD", format_text("%s", preload)};
 	*v++ = (struct variable){"SHIFT_JOB", format_text("%s", job)};
 	if (run_dir && *run_dir)
 		*v++ = (struct variable){"SHIFT_RUN_DIR", format_text("%s", run_dir)};
@@ -94,7 +94,9 @@ static int protect_command(const struct options *o, const struct target *target)
 {
 	struct run_report r = {.file = o->report, .command = o->command};
 	struct variable variables[VARIABLES_MAX + 1];
-	const char *library = library_find(), *job;
+	const char *library = library_find(), *job, *recorders[COLLECTIVES_LIBRARIES_MAX];
+	size_t count = collectives_libraries(target, recorders);
+	const char *preload = library_preload(library, recorders, count);
 	struct meeting meeting;
 
 	kv_spec_parse(&meeting, o->kv ? o->kv : getenv("SHIFT_KV"));
@@ -104,15 +106,16 @@ static int protect_command(const struct options *o, const struct target *target)
 	rails_check(setting_value(SET_RAILS));
 	access_prepare(&meeting, o);
 	if (o->dry_run) {
-		list_variables(variables, o, &meeting, library, job, "(a new directory)");
-		show_plan(&(struct plan){o, library, job, target, &meeting, variables});
+		list_variables(variables, o, &meeting, preload, job, "(a new directory)");
+		show_plan(&(struct plan){o, library, job, recorders, count, target, &meeting,
+					 variables});
 		return fflush(stdout) ? EXIT_OURS : EXIT_OK;
 	}
 	rendezvous_join(&meeting, o, job);
 	access_forget_key();
 	if (o->report)
 		report_begin(&r);
-	list_variables(variables, o, &meeting, library, job, r.dir);
+	list_variables(variables, o, &meeting, preload, job, r.dir);
 	return run_with_variables(o, variables, &r);
 }
 

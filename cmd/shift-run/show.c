@@ -68,6 +68,9 @@ static void show_json(const struct plan *p)
 	cJSON *o = cJSON_CreateObject(), *in;
 
 	cJSON_AddStringToObject(o, "library", p->library);
+	in = cJSON_AddArrayToObject(o, "collectives");
+	for (size_t i = 0; i < p->recorder_count; i++)
+		cJSON_AddItemToArray(in, cJSON_CreateString(p->recorders[i]));
 	add_words(o, "command", p->o->command);
 	cJSON_AddStringToObject(o, "program", p->target->path);
 	cJSON_AddStringToObject(o, "job", p->job);
@@ -112,6 +115,8 @@ void show_plan(const struct plan *p)
 	if (p->o->json)
 		return show_json(p);
 	printf("%-12s%s\n", "library", p->library);
+	for (size_t i = 0; i < p->recorder_count; i++)
+		printf("%-12s%s\n", i ? "" : "collectives", p->recorders[i]);
 	printf("%-12s%s\n", "job", p->job);
 	printf("%-12s%s\n", "meeting", shown(meeting_text(p->meeting)));
 	printf("%-12s%s%s\n", "job key", given_key_id() ? "given, id " : "made, in etcd",

@@ -199,6 +199,7 @@ static int check_file(struct walk *w, const char *path, const char *const *words
 		return check_script(w, head + 2, words, path);
 	if (n >= 0 && (n < 4 || memcmp(head, "\177ELF", 4)))
 		return check_words(w, shell); /* as execvp() does */
+	snprintf(w->t->program, sizeof(w->t->program), "%s", path);
 	why = elf_refusal(path);
 	if (why)
 		return refuse_target(w, EXIT_OURS, "%s cannot be protected: %s", path, why);
