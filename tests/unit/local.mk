@@ -624,3 +624,9 @@ tests_unit_test_timeline_SOURCES = tests/unit/test_timeline.c $(AEGIS_SOURCES) $
 tests_unit_test_timeline_CPPFLAGS = $(AM_CPPFLAGS) -DDATA='"$(abs_srcdir)/tests/data"'
 tests_unit_test_timeline_CFLAGS = $(diag_test_cflags)
 tests_unit_test_timeline_LDADD = $(diag_test_libs)
+# The file of collectives (collectives/).
+check_PROGRAMS += tests/unit/test_coll_ring
+TESTS += tests/unit/test_coll_ring
+tests_unit_test_coll_ring_SOURCES = tests/unit/test_coll_ring.c $(COLL_WRITER) $(COLL_READER)
+tests_unit_test_coll_ring_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) -pthread
+tests_unit_test_coll_ring_LDADD = $(REPORT_LIBS) $(CMOCKA_LIBS)
