@@ -4,9 +4,9 @@
  * for its standard input to end (rank 0's does: mpirun gives the others none), or for the end.
  *
  *   mpi_ranks MODE FILE   all      every collective once, and those that do not wait
- *                         stop     rank 1 does not come to the last barrier
+ *                         stop     rank 0 waits in a barrier to which rank 1 does not come
  *                         fork     a child does nothing to the records
- *                         many N   N barriers
+ *                         many N   N allreduces
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -129,6 +129,7 @@ static void say(const char *path)
 int main(int argc, char **argv)
 {
 	const char *mode = argc > 2 ? argv[1] : "";
+	double one = 1, sum;
 
 	MPI_Init(&argc, &argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -141,7 +142,7 @@ int main(int argc, char **argv)
 		with_a_child();
 	if (!strcmp(mode, "many"))
 		for (int i = 0; i < atoi(argv[3]); i++)
-			MPI_Barrier(MPI_COMM_WORLD);
+			MPI_Allreduce(&one, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
 	if (argc > 2)
 		say(argv[2]);
 	if (!strcmp(mode, "stop")) {
@@ -149,7 +150,7 @@ int main(int argc, char **argv)
 		while (rank == 1)
 			pause();
 	}
-	if (!rank)
+	if (!rank && strcmp(mode, "stop"))
 		while (getchar() != EOF)
 			;
 	MPI_Barrier(MPI_COMM_WORLD);
