@@ -172,7 +172,7 @@ static void fill(struct coll_entry *e, const struct coll_call *c, uint64_t n)
 	e->op = (uint8_t)c->op;
 	e->flags = c->flags;
 	if (c->dtype)
-		copy_text(e->dtype, sizeof(e->dtype), c->dtype);
+		memcpy(e->dtype, c->dtype, sizeof(e->dtype));
 	else
 		*e->dtype = 0;
 	e->launch_ns = process_clock_ns(CLOCK_MONOTONIC);

@@ -27,7 +27,7 @@ struct coll_call {
 	int root;
 	enum coll_op op;
 	uint8_t flags;
-	const char *dtype; /* NULL: not known */
+	const char *dtype; /* COLL_DTYPE_BYTES, zeros behind the name; NULL: not known */
 };
 
 /* The launch of an operation. Returns its number + 1, for coll_end(); 0: it is not recorded. */

@@ -77,6 +77,8 @@ static struct known_type *learn_type(MPI_Datatype type, uint32_t bytes)
 	return handle_put(&type_map, MPI_KEY(type), i + 1) ? t : NULL;
 }
 
+static const char derived[COLL_DTYPE_BYTES] = "derived";
+
 static void describe_type(struct coll_call *call, MPI_Datatype type)
 {
 	struct handle_slot *s = handle_find(&type_map, MPI_KEY(type));
@@ -90,7 +92,7 @@ static void describe_type(struct coll_call *call, MPI_Datatype type)
 		t = combiner == MPI_COMBINER_NAMED ? learn_type(type, (uint32_t)bytes) : NULL;
 	}
 	call->element_bytes = t ? t->bytes : (uint32_t)(bytes > 0 ? bytes : 0);
-	call->dtype = t ? t->name : "derived";
+	call->dtype = t ? t->name : derived;
 }
 
 /* ---- operations -------------------------------------------------------------------------------

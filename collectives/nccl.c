@@ -227,11 +227,11 @@ nccl_result_t ncclGroupEnd(void)
  */
 
 struct known_type {
-	const char *name;
+	char name[COLL_DTYPE_BYTES];
 	uint32_t bytes;
 };
 
-static struct known_type type_of(int type)
+static const struct known_type *type_of(int type)
 {
 	static const struct known_type types[] = {
 		{"int8", 1},	{"uint8", 1},	 {"int32", 4},	    {"uint32", 4},
@@ -239,23 +239,21 @@ static struct known_type type_of(int type)
 		{"float64", 8}, {"bfloat16", 2}, {"float8e4m3", 1}, {"float8e5m2", 1},
 	};
 
-	if (type < 0 || (size_t)type >= sizeof(types) / sizeof(*types))
-		return (struct known_type){NULL, 0};
-	return types[type];
+	return type < 0 || (size_t)type >= sizeof(types) / sizeof(*types) ? NULL : types + type;
 }
 
 static void record(enum coll_op op, nccl_comm_t comm, size_t count, int type, int root)
 {
 	struct known_comm *c = find_comm(comm);
-	struct known_type t = type_of(type);
+	const struct known_type *t = type_of(type);
 	struct coll_call call = {
 		.count = count,
 		.group = group.depth ? group.id : 0,
-		.element_bytes = t.bytes,
+		.element_bytes = t ? t->bytes : 0,
 		.root = root,
 		.op = op,
 		.flags = COLL_LAUNCH_ONLY,
-		.dtype = t.name,
+		.dtype = t ? t->name : NULL,
 	};
 
 	if (!c) {

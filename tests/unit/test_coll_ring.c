@@ -41,13 +41,14 @@ static int end(void **state)
 
 static uint64_t launch(uint64_t seq)
 {
+	static const char dtype[COLL_DTYPE_BYTES] = "double";
 	const struct coll_call call = {.comm = 1,
 				       .coll_seq = seq,
 				       .count = seq * 3,
 				       .element_bytes = 8,
 				       .root = COLL_NO_ROOT,
 				       .op = COLL_ALLREDUCE,
-				       .dtype = "double"};
+				       .dtype = dtype};
 
 	return coll_begin(&call);
 }
