@@ -5,7 +5,7 @@
 RAILS_SOURCES = common/rails.c common/rails.h lib/base/rail_list.c lib/base/rail_list.h lib/base/sysfs.c lib/base/sysfs.h
 
 # The protected processes of this host: for shift-ctl and shift-diag.
-LIVE_SOURCES = cmd/live/live.h cmd/live/processes.c cmd/live/live_show.c cmd/live/live_status.c cmd/live/live_events.c
+LIVE_SOURCES = cmd/live/live.h cmd/live/processes.c cmd/live/live_show.c cmd/live/live_status.c cmd/live/live_events.c cmd/live/live_notes.c
 
 bin_PROGRAMS += cmd/shift-ctl/shift-ctl
 cmd_shift_ctl_shift_ctl_SOURCES = \

@@ -49,11 +49,11 @@ ROOMS_SOURCES = \
 	lib/base/short_lock.c lib/base/short_lock.h lib/base/table.c lib/base/table.h \
 	lib/object/channel.c lib/object/channel.h lib/object/cq.c lib/object/cq.h lib/object/device.c lib/object/device.h \
 	lib/object/event_waker.c lib/object/event_waker.h lib/object/made_events.c lib/object/made_events.h lib/object/memory.c \
-	lib/object/memory.h lib/object/object.c lib/object/object.h lib/object/passed_cq.c lib/object/passed_cq.h lib/object/vsrq.c lib/object/vsrq.h \
+	lib/object/memory.h lib/object/object.c lib/object/object.h lib/object/passed_cq.c lib/object/passed_cq.h lib/object/passed_errors.c lib/object/passed_errors.h lib/object/vsrq.c lib/object/vsrq.h \
 	lib/object/srq_drainer.c lib/object/srq_drainer.h lib/object/srq_limit.c lib/object/srq_limit.h \
 	lib/conn/actions.c lib/conn/actions.h lib/conn/arm.c lib/conn/arm.h lib/conn/conn_lock.c \
 	lib/conn/conn_lock.h lib/conn/conn_timers.c lib/conn/conn_timers.h lib/conn/cq_counts.c \
-	lib/conn/cq_counts.h lib/conn/drain.c lib/conn/drain.h lib/conn/exported_keys.c \
+	lib/conn/cq_counts.h lib/conn/drain.c lib/conn/drain.h lib/conn/error_notes.c lib/conn/error_notes.h lib/conn/exported_keys.c \
 	lib/conn/exported_keys.h lib/conn/fence_qp.c lib/conn/fence_qp.h lib/conn/job_deadlines.c \
 	lib/conn/job_deadlines.h lib/conn/key_reuse.c lib/conn/key_reuse.h lib/conn/memlock.c \
 	lib/conn/memlock.h lib/conn/pause_points.c lib/conn/pause_points.h lib/conn/peer_keys.c \
@@ -68,7 +68,7 @@ ROOMS_SOURCES = \
 	lib/verbs/context.c lib/verbs/context.h lib/verbs/cq_ex.c lib/verbs/cq_ex.h lib/verbs/memory_windows.c lib/verbs/memory_windows.h \
 	lib/verbs/poll.c lib/verbs/poll.h lib/verbs/post_recv.c lib/verbs/post_recv.h \
 	lib/verbs/post_send.c lib/verbs/post_send.h lib/verbs/qp.c lib/verbs/qp.h \
-	lib/verbs/qp_ex.c lib/verbs/qp_ex.h lib/verbs/wr_builder.c lib/verbs/wr_builder.h \
+	lib/verbs/qp_ex.c lib/verbs/qp_ex.h lib/verbs/qp_life.c lib/verbs/qp_life.h lib/verbs/wr_builder.c lib/verbs/wr_builder.h \
 	lib/session/bye.c lib/session/bye.h \
 	lib/session/contacts.c lib/session/contacts.h lib/session/deaths.c lib/session/deaths.h \
 	lib/session/directory.c lib/session/directory.h lib/session/session_msg.h \

@@ -203,6 +203,42 @@ has_line() { # TEXT: exactly that is a line of the output
 		([.[] | .unix_s] | min > 1600000000) and ([.[] | select(.lost_before > 0)] == [])' <<<"$output"
 }
 
+@test "events: error completions, asynchronous events and lives, with what became of each" {
+	live p j1
+	order p add 17
+	order p state mlx5_0 17 2 18
+	order p wcerr mlx5_0 17 12 0x81 0
+	order p wcerr mlx5_0 17 5 0 0
+	order p wcerr mlx5_0 17 5 0 0
+	order p qp mlx5_1 99 2
+	order p wcerr mlx5_1 99 13 0 1
+	order p async mlx5_0 0 10 1 3
+	order p async mlx5_0 17 1 0 0
+	order p gone mlx5_1 99
+	run -0 shift-ctl events
+	[ "${#lines[@]}" -eq 5 ]
+	[[ ${lines[1]} =~ \ ${PID[p]}\ qpn\ 17\ error\ completion\ RETRY_EXC_ERR\ \(vendor_err\ 0x81\)\ in\ the\ send\ queue,\ NIC\ mlx5_0,\ peer\ 10.0.1.2/18:\ kept\ from\ the\ program\;\ then\ 2\ flushed\ within\ [0-9.]+\ [mun]*s$ ]]
+	[[ ${lines[2]} =~ qpn\ 99\ error\ completion\ RNR_RETRY_EXC_ERR\ in\ the\ send\ queue,\ NIC\ mlx5_1:\ given\ to\ the\ program,\ not\ protected\ \(NOT_RC\)$ ]]
+	[[ ${lines[3]} =~ \ event\ PORT_ERR,\ NIC\ mlx5_0\ port\ 1:\ seen\ by\ shift,\ which\ watches\ the\ NIC\ itself$ ]]
+	[[ ${lines[4]} =~ \ qpn\ 17\ event\ QP_FATAL,\ NIC\ mlx5_0:\ kept\ from\ the\ program$ ]]
+	run -0 shift-ctl events --all
+	[ "${#lines[@]}" -eq 9 ]
+	expect_match 'qpn 17 brought to RTR, NIC mlx5_0, peer 10.0.1.2/18$'
+	expect_match 'qpn 99 created, NIC mlx5_1, not protected \(NOT_RC\)$'
+	expect_match 'qpn 99 destroyed, NIC mlx5_1$'
+	run -0 shift-ctl events --all --json
+	jq -se '[.[].type] | sort == ["async", "async", "event", "qp", "qp", "qp", "qp", "wcerr", "wcerr"]' <<<"$output"
+	jq -se '.[] | select(.type == "wcerr" and .qpn == 17) | .status == "RETRY_EXC_ERR" and .fate == "hidden" and .protected and
+		.flushed == 2 and .more == 0 and .peer.qpn == 18 and .queue == "send" and .opcode == null' <<<"$output"
+	jq -se '.[] | select(.type == "wcerr" and .qpn == 99) | .unprotected == "NOT_RC" and .fate == "given"' <<<"$output"
+	jq -se '[.[] | select(.type == "async") | .event] == ["PORT_ERR", "QP_FATAL"]' <<<"$output"
+	jq -se '[.[] | select(.qpn == 99 and .type == "qp") | .state] == ["created", "destroyed"]' <<<"$output"
+	run -0 shift-ctl status --json
+	jq -e '.processes[0].totals | .error_completions == {hidden: 3, given: 1, made: 0, watched: 0, flushes: 2, unprotected: 1} and
+		.async_events == {hidden: 1, given: 0, made: 0, watched: 1}' <<<"$output"
+	for word in RETRY_EXC_ERR NOT_RC PORT_ERR QP_FATAL; do run -0 shift-diag explain $word; done
+}
+
 # --foreground: without it timeout sends SIGCONT behind the signal that ends the command. That undoes the stop by which
 # the leak check of a sanitized command waits for itself.
 follow() { # FILE [OPTION...]: does not hold the others' standard input open

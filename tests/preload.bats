@@ -329,6 +329,13 @@ with_shift() { # COMMAND...: as under shift-run, with a backup NIC, talking
 		SHIFT_LOG=${SHIFT_LOG:-info} SHIFT_LOG_FILE=$BATS_TEST_TMPDIR/log preloaded "$@"
 }
 
+@test "the flight recorder: lives and errors of queue pairs, with a connection and without" {
+	for what in connection other; do
+		run -0 with_shift notes $what
+		[[ $output = *done ]]
+	done
+}
+
 @test "memory: copies on the backup NIC make way for what the program registers, and come back" {
 	export NULLVERBS_MEMLOCK=$((64 << 20))
 	mkfifo "$BATS_TEST_TMPDIR/in"

@@ -61,9 +61,24 @@ void live_show_status(const struct processes *found, const struct live_select *w
  * name and there is none. Returns whether all could be written. */
 bool live_status(const struct live_select *which, bool json, int none_status);
 
-/* What happened; follow: until interrupted, or until the process of which->pid has ended. The rest
- * is as for live_status(). */
-bool live_events(const struct live_select *which, bool json, bool follow, int none_status);
+/* "10.0.1.2/18": the peer of the QP of a note; "-": it is not known. Returns to, or a static text.
+ */
+const char *live_note_peer(char *to, size_t bytes, const struct stats_copy *copy,
+			   const struct stats_note *n);
+
+/* A note as a line, with its end. */
+void live_show_error(const struct stats_copy *copy, const struct stats_note *n);
+void live_show_async(const struct stats_copy *copy, const struct stats_note *n);
+void live_show_life(const struct stats_copy *copy, const struct stats_note *n);
+
+struct live_how {
+	bool json;
+	bool follow; /* until interrupted, or until the process of which->pid has ended */
+	bool lives;  /* of all queue pairs, too */
+};
+
+/* What happened. The rest is as for live_status(). */
+bool live_events(const struct live_select *which, const struct live_how *how, int none_status);
 
 /* Sets a flag at SIGINT and SIGTERM instead of ending. */
 void live_catch_end(void);

@@ -18,12 +18,12 @@ enum exit_status {
 struct ctl_options {
 	struct live_select which;
 	const char *nic; /* NULL: none was named */
-	bool json, follow;
+	bool json, follow, all;
 };
 
 /*
- * --job, --pid, --json and --help for every command; allowed: "f" --follow, "n" --nic. Ends the
- * process on anything else.
+ * --job, --pid, --json and --help for every command; allowed: "f" --follow, "a" --all, "n"
+ * --nic. Ends the process on anything else.
  */
 void ctl_options_parse(struct ctl_options *o, const char *allowed, const char *text, int argc,
 		       char **argv);

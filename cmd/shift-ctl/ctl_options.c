@@ -21,17 +21,19 @@ void ctl_options_parse(struct ctl_options *o, const char *allowed, const char *t
 		{"job", required_argument, NULL, 'J'}, {"pid", required_argument, NULL, 'p'},
 		{"json", no_argument, NULL, 'j'},      {"help", no_argument, NULL, 'h'},
 		{"nic", required_argument, NULL, 'n'}, {"follow", no_argument, NULL, 'f'},
+		{"all", no_argument, NULL, 'a'},
 	};
-	struct option options[7] = {0};
+	struct option options[8] = {0};
 	char letters[16] = "J:p:j";
 	int c, n = 4;
 
 	memcpy(options, all, 4 * sizeof(*all));
-	for (int i = 4; i < 6; i++)
+	for (int i = 4; i < 7; i++)
 		if (strchr(allowed, all[i].val))
 			options[n++] = all[i];
 	strcat(letters, strchr(allowed, 'n') ? "n:" : "");
 	strcat(letters, strchr(allowed, 'f') ? "f" : "");
+	strcat(letters, strchr(allowed, 'a') ? "a" : "");
 	memset(o, 0, sizeof(*o));
 	while ((c = getopt_long(argc, argv, letters, options, NULL)) != -1) {
 		switch (c) {
@@ -40,6 +42,7 @@ void ctl_options_parse(struct ctl_options *o, const char *allowed, const char *t
 		case 'j': o->json = true; break;
 		case 'n': o->nic = parse_nic(optarg); break;
 		case 'f': o->follow = true; break;
+		case 'a': o->all = true; break;
 		case 'h': print_and_exit(text);
 		default: exit(EXIT_BAD_USAGE);
 		}

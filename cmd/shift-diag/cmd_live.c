@@ -17,8 +17,11 @@ static const char status_help[] = "usage: shift-diag status [options]\n"
 
 static const char events_help[] =
 	"usage: shift-diag events [options]\n"
-	"What happened to connections, as shift-ctl events tells it.\n"
+	"What happened to connections, as shift-ctl events tells it: changes of state, switches, "
+	"error\n"
+	"completions, asynchronous events. shift-diag explain says what their words mean.\n"
 	"\n"
+	"  -a, --all            also the life of every queue pair, protected or not\n"
 	"  -f, --follow         go on until interrupted, or until the process of --pid ends\n"
 	"  -J, --job NAME       only of this job\n"
 	"  -p, --pid PID        only this process\n"
@@ -28,7 +31,7 @@ static const char events_help[] =
 
 struct live_options {
 	struct live_select which;
-	bool follow;
+	bool follow, all;
 };
 
 void diag_take_select(struct live_select *which, int letter, const char *value)
@@ -44,6 +47,7 @@ static void take_option(void *arg, int letter, const char *value)
 	struct live_options *o = arg;
 
 	o->follow |= letter == 'f';
+	o->all |= letter == 'a';
 	diag_take_select(&o->which, letter, value);
 }
 
@@ -98,15 +102,17 @@ int cmd_status(int argc, char **argv)
 int cmd_events(int argc, char **argv)
 {
 	struct live_options o = {0};
-	const struct diag_syntax syntax = {
-		.help = events_help,
-		.formats = FORMAT_BIT(FORMAT_JSON),
-		.own = {{"job", 'J', true}, {"pid", 'p', true}, {"follow", 'f', false}},
-		.take = take_option,
-		.arg = &o};
+	const struct diag_syntax syntax = {.help = events_help,
+					   .formats = FORMAT_BIT(FORMAT_JSON),
+					   .own = {{"job", 'J', true},
+						   {"pid", 'p', true},
+						   {"follow", 'f', false},
+						   {"all", 'a', false}},
+					   .take = take_option,
+					   .arg = &o};
 	enum diag_format format = diag_options_parse(&syntax, argc, argv);
+	struct live_how how = {.json = format == FORMAT_JSON, .follow = o.follow, .lives = o.all};
 
 	diag_no_arguments(argc, argv);
-	return live_events(&o.which, format == FORMAT_JSON, o.follow, EXIT_UNDECIDED) ? EXIT_FINE
-										      : EXIT_FAILED;
+	return live_events(&o.which, &how, EXIT_UNDECIDED) ? EXIT_FINE : EXIT_FAILED;
 }

@@ -5,11 +5,19 @@
 
 #include "lib/base/log.h"
 #include "lib/conn/arm.h"
+#include "lib/conn/error_notes.h"
 #include "lib/conn/fence_qp.h"
 #include "lib/conn/protection.h"
 #include "lib/conn/repost.h"
 #include "lib/conn/self_qp.h"
 #include "lib/conn/srq_qps.h"
+
+/* A completion that no NIC has made. */
+static void deliver_made(struct vqp *v, bool is_recv, const struct ibv_wc *wc)
+{
+	error_note_made(v, is_recv, wc);
+	vcq_deliver(is_recv ? v->recv_cq : v->send_cq, wc);
+}
 
 static void action_complete(struct vqp *v)
 {
@@ -25,7 +33,7 @@ static void action_complete(struct vqp *v)
 			.qp_num = v->qp->qp_num,
 		};
 
-		vcq_deliver(c.is_recv ? v->recv_cq : v->send_cq, &wc);
+		deliver_made(v, c.is_recv, &wc);
 	}
 }
 
@@ -38,7 +46,7 @@ void vqp_deliver_flush(struct vqp *v, uint64_t wr_id, bool is_recv)
 		.qp_num = v->qp->qp_num,
 	};
 
-	vcq_deliver(is_recv ? v->recv_cq : v->send_cq, &wc);
+	deliver_made(v, is_recv, &wc);
 }
 
 void vqp_act_held(struct vqp *v)
@@ -120,6 +128,7 @@ static void action_carry_out(struct vqp *v, const struct shift_action *a)
 	case SHIFT_ACT_QP_ERR:
 		v->life.dead = true;
 		v->program.state = v->qp->state = IBV_QPS_ERR;
+		stats_qp_state(v->dev->ctx->device->name, v->qpn, IBV_QPS_ERR, NULL, now_ns());
 		srq_qp_in_err(v);
 		return;
 	case SHIFT_ACT_QUERY_PSN: query_start(v, a); return;

@@ -2,9 +2,11 @@
 #include "lib/conn/drain.h"
 
 #include "lib/conn/conn_lock.h"
+#include "lib/conn/error_notes.h"
 #include "lib/conn/repost.h"
 #include "lib/conn/self_qp.h"
 #include "lib/conn/srq_qps.h"
+#include "lib/object/passed_errors.h"
 
 #define BATCH 32
 
@@ -50,11 +52,13 @@ static void vqp_completion(struct vqp *v, struct vcq *cq, uint8_t rail, struct i
 	vqp_enter(v);
 	cqe.is_recv = is_recv(v, cq, rail, wc);
 	if (self_qp_completion(v, rail, cqe.is_recv, wc)) {
+		error_note(v, rail, cqe.is_recv, wc, false);
 		vqp_leave(v);
 		return;
 	}
 	cqe.epoch = epoch_of(v, rail, &cqe);
 	deliver = shift_conn_cqe(v->conn, &cqe, &out, now_ns());
+	error_note(v, rail, cqe.is_recv, wc, deliver);
 	wc->wr_id = out.wr_id;
 	if (cqe.is_recv)
 		deliver = srq_qp_completed(v, rail, wc, deliver);
@@ -117,6 +121,7 @@ static void feed_rail0(struct vcq *cq, struct ibv_wc *wc)
 
 	if (!v || !v->conn) {
 		vsrq_translate(wc);
+		passed_errors_note(cq->dev, wc, 1);
 		vcq_deliver(cq, wc);
 	} else if (wc->wr_id == v->marker)
 		atomic_store(&v->rails.jobs[0].marker_seen, true);

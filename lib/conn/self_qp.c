@@ -11,6 +11,7 @@
 #include "lib/conn/actions.h"
 #include "lib/conn/arm.h"
 #include "lib/conn/conn_lock.h"
+#include "lib/conn/error_notes.h"
 #include "lib/conn/fence_qp.h"
 #include "lib/conn/rail_jobs.h"
 #include "lib/conn/repost.h"
@@ -82,6 +83,7 @@ static void self_flush(struct vqp *v, uint32_t status, uint32_t vendor)
 		log_at_index(v, v->self.tail, &wr, sge);
 		wc.wr_id = wr.wr_id;
 		wc.opcode = IBV_WC_RDMA_READ;
+		error_note_made(v, false, &wc);
 		vcq_deliver(v->send_cq, &wc);
 		status = IBV_WC_WR_FLUSH_ERR;
 		vendor = 0;

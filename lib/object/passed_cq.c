@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "lib/base/table.h"
+#include "lib/object/passed_errors.h"
 #include "lib/object/vsrq.h"
 
 /* The provider's functions of a CQ. */
@@ -14,12 +15,26 @@ struct passed_cq {
 
 static struct table passed = TABLE_INIT;
 
+/* Of the completion that is being read. */
+static __attribute__((noinline)) void note_error(struct ibv_cq_ex *cq)
+{
+	const struct vdev *dev = vdev_find(cq->context);
+	struct ibv_wc wc = {.status = cq->status,
+			    .qp_num = ibv_wc_read_qp_num(cq),
+			    .vendor_err = ibv_wc_read_vendor_err(cq)};
+
+	if (dev)
+		passed_errors_note(dev, &wc, 1);
+}
+
 static int passed_polled(struct ibv_cq_ex *cq, int err)
 {
 	struct ibv_wc wc = {.wr_id = cq->wr_id};
 
 	if (!err)
 		vsrq_translate(&wc);
+	if (!err && cq->status != IBV_WC_SUCCESS)
+		note_error(cq);
 	cq->wr_id = wc.wr_id;
 	return err;
 }

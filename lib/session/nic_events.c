@@ -29,6 +29,19 @@ static bool link_moved(const struct nic *nic)
 	return true;
 }
 
+/* The program may ask for no events at all, or long after they have come. */
+void nic_events_happened(struct nic *nic, const struct ibv_async_event *event)
+{
+	struct stats_async e = {
+		.nic = nic->name, .event = event->event_type, .fate = STATS_FATE_WATCHED};
+
+	if (event->event_type == IBV_EVENT_PORT_ERR || event->event_type == IBV_EVENT_PORT_ACTIVE)
+		e.port = (uint8_t)event->element.port_num;
+	else if (event->event_type != IBV_EVENT_DEVICE_FATAL)
+		return; /* our own QPs', or of no link */
+	stats_async_event(&e, now_ns());
+}
+
 void nic_events_changed(struct nic *nic)
 {
 	static bool seen[NICS_MAX];

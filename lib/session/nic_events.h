@@ -9,4 +9,7 @@
 /* For nic_on_change(): background thread, nothing locked. */
 void nic_events_changed(struct nic *nic);
 
+/* For nic_on_event(): background thread, nothing locked. */
+void nic_events_happened(struct nic *nic, const struct ibv_async_event *event);
+
 #endif

@@ -64,6 +64,7 @@ static void connect_rooms(void)
 	cm_set_session(disconnect_say);
 	vsrq_set_calls(&srqs);
 	nic_on_change(nic_events_changed);
+	nic_on_event(nic_events_happened);
 	vdev_on_rails_changed(spare_rails_changed);
 	ctrl_link_on_message(dispatch_message);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "lib/stats/json.h"
+#include "lib/stats/note_names.h"
 #include "lib/stats/totals.h"
 
 /* Exact below 2^53, which is 104 days in ns. */
@@ -161,6 +162,133 @@ cJSON *stats_json_events(const struct stats_copy *copy)
 	return list;
 }
 
+/* --- notes ------------------------------------------------------------------------------------ */
+
+const struct stats_conn *stats_conn_of(const struct stats_copy *copy, const struct stats_note *n)
+{
+	for (size_t i = 0; i < copy->conn_count; i++)
+		if (n->qp && copy->conns[i].id == n->qp)
+			return copy->conns + i;
+	return NULL;
+}
+
+static void add_note_peer(cJSON *o, const struct stats_copy *copy, const struct stats_note *n)
+{
+	const struct stats_conn *c = stats_conn_of(copy, n);
+	cJSON *peer;
+
+	if (!n->peer_qpn) {
+		cJSON_AddNullToObject(o, "peer");
+		return;
+	}
+	peer = cJSON_AddObjectToObject(o, "peer");
+	cJSON_AddStringToObject(peer, "host", c ? c->peer_host : "");
+	add_gid(peer, "gid", n->peer_gid);
+	add_number(peer, "qpn", n->peer_qpn);
+}
+
+static cJSON *note_json(const struct stats_copy *copy, const struct stats_note *n)
+{
+	cJSON *o = cJSON_CreateObject();
+
+	add_number(o, "number", n->seq - 1);
+	add_moment(o, copy, n->time_ns);
+	if (n->qp)
+		add_number(o, "qp", n->qp);
+	else
+		cJSON_AddNullToObject(o, "qp");
+	if (n->qpn)
+		add_number(o, "qpn", n->qpn);
+	else
+		cJSON_AddNullToObject(o, "qpn");
+	cJSON_AddStringToObject(o, "nic", n->nic);
+	return o;
+}
+
+/* Of a QP. */
+static void add_note_protection(cJSON *o, const struct stats_note *n)
+{
+	cJSON_AddBoolToObject(o, "protected", n->is_protected);
+	if (n->is_protected || !n->qp)
+		cJSON_AddNullToObject(o, "unprotected");
+	else
+		cJSON_AddStringToObject(o, "unprotected", stats_unprotected_name(n->unprotected));
+}
+
+static void add_name_or_null(cJSON *o, const char *key, const char *name)
+{
+	if (*name == '?')
+		cJSON_AddNullToObject(o, key);
+	else
+		cJSON_AddStringToObject(o, key, name);
+}
+
+cJSON *stats_json_error(const struct stats_copy *copy, const struct stats_note *n)
+{
+	cJSON *o = note_json(copy, n);
+
+	add_name_or_null(o, "status", stats_status_name(n->what));
+	add_number(o, "status_number", n->what);
+	add_number(o, "vendor_err", n->vendor_err);
+	add_name_or_null(o, "queue", stats_queue_name(n->queue));
+	add_name_or_null(o, "opcode", stats_opcode_name(n->opcode));
+	cJSON_AddStringToObject(o, "fate", stats_fate_name(n->fate));
+	add_note_protection(o, n);
+	add_number(o, "rail", n->rail);
+	add_number(o, "epoch", n->epoch);
+	add_note_peer(o, copy, n);
+	add_number(o, "more", n->more);
+	add_number(o, "flushed", n->flushed);
+	add_us(o, "lasted_us", n->last_ns > n->time_ns ? n->last_ns - n->time_ns : 0);
+	return o;
+}
+
+cJSON *stats_json_async(const struct stats_copy *copy, const struct stats_note *n)
+{
+	cJSON *o = note_json(copy, n);
+
+	add_name_or_null(o, "event", stats_async_name(n->what));
+	add_number(o, "event_number", n->what);
+	if (n->port)
+		add_number(o, "port", n->port);
+	else
+		cJSON_AddNullToObject(o, "port");
+	cJSON_AddStringToObject(o, "fate", stats_fate_name(n->fate));
+	return o;
+}
+
+cJSON *stats_json_life(const struct stats_copy *copy, const struct stats_note *n)
+{
+	cJSON *o = note_json(copy, n);
+
+	add_name_or_null(o, "state", stats_qp_state_name(n->what));
+	add_note_protection(o, n);
+	add_note_peer(o, copy, n);
+	return o;
+}
+
+static void add_note_list(cJSON *o, const char *key, const struct stats_copy *copy,
+			  const struct stats_notes *notes,
+			  cJSON *(*json)(const struct stats_copy *copy, const struct stats_note *n))
+{
+	cJSON *list = cJSON_AddArrayToObject(o, key);
+	char lost[64];
+
+	for (size_t i = 0; i < notes->count; i++)
+		cJSON_AddItemToArray(list, json(copy, notes->note + i));
+	snprintf(lost, sizeof(lost), "%s_lost", key);
+	add_number(o, lost, notes->written - notes->count);
+}
+
+void stats_json_add_notes(cJSON *o, const struct stats_copy *copy)
+{
+	add_note_list(o, "error_completions", copy, &copy->errors, stats_json_error);
+	add_note_list(o, "async_events", copy, &copy->asyncs, stats_json_async);
+	add_note_list(o, "queue_pairs", copy, &copy->lives, stats_json_life);
+}
+
+/* --- connections ------------------------------------------------------------------------------ */
+
 static void add_peer(cJSON *o, const struct stats_conn *c)
 {
 	cJSON *peer = cJSON_AddObjectToObject(o, "peer");
@@ -274,6 +402,25 @@ static void add_srq_totals(cJSON *o, const struct stats_totals *t)
 	cJSON_AddItemToObject(srqs, "counters", srq_counters_json(&t->srq_counters));
 }
 
+static void add_fates(cJSON *o, const uint64_t *count)
+{
+	for (unsigned int i = 0; i < STATS_FATE_COUNT; i++)
+		add_number(o, stats_fate_name(i), count[i]);
+}
+
+static void add_note_totals(cJSON *o, const struct stats_now *now)
+{
+	cJSON *errors = cJSON_AddObjectToObject(o, "error_completions");
+	uint64_t flushes = 0;
+
+	add_fates(errors, now->errors);
+	for (unsigned int i = 0; i < STATS_FATE_COUNT; i++)
+		flushes += now->flushes[i];
+	add_number(errors, "flushes", flushes);
+	add_number(errors, "unprotected", now->errors_unprotected);
+	add_fates(cJSON_AddObjectToObject(o, "async_events"), now->asyncs);
+}
+
 cJSON *stats_json_totals(const struct stats_totals *t)
 {
 	cJSON *o = cJSON_CreateObject(), *reasons;
@@ -305,6 +452,7 @@ cJSON *stats_json_totals(const struct stats_totals *t)
 	add_us(o, "outage_max_us", t->now.outage_max_ns);
 	add_us(o, "outage_total_us", t->now.outage_total_ns);
 	add_number(o, "events_hidden", t->now.events_hidden);
+	add_note_totals(o, &t->now);
 	add_number(o, "in_doubt", t->counters.maybe_twice + t->counters.lost_atomics);
 	cJSON_AddItemToObject(o, "counters", counters_json(&t->counters));
 	if (t->now.srqs_ever + t->now.srqs_refused)

@@ -16,6 +16,15 @@ cJSON *stats_json_switch(const struct stats_copy *copy, const struct stats_switc
 cJSON *stats_json_event(const struct stats_copy *copy, const struct stats_event *e);
 cJSON *stats_json_events(const struct stats_copy *copy);
 
+/* Notes, and all that are kept of a process, under names of their own, with how many are not. */
+cJSON *stats_json_error(const struct stats_copy *copy, const struct stats_note *n);
+cJSON *stats_json_async(const struct stats_copy *copy, const struct stats_note *n);
+cJSON *stats_json_life(const struct stats_copy *copy, const struct stats_note *n);
+void stats_json_add_notes(cJSON *o, const struct stats_copy *copy);
+
+/* The connection of a note, if it is still there; else NULL. */
+const struct stats_conn *stats_conn_of(const struct stats_copy *copy, const struct stats_note *n);
+
 struct stats_totals; /* totals.h */
 cJSON *stats_json_totals(const struct stats_totals *t);
 

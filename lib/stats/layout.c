@@ -13,6 +13,7 @@ struct stats_shape stats_shape(void)
 		.phases = STATS_PHASE_COUNT,
 		.switch_counters = 0 STATS_SWITCH_COUNTERS(ONE),
 		.srq_counters = 0 SHIFT_SRQ_STATS(ONE),
+		.fates = STATS_FATE_COUNT,
 	};
 }
 
@@ -69,4 +70,26 @@ const char *stats_kind_name(unsigned int kind)
 	static const char *const name[] = {"failover", "migration", "fail-back"};
 
 	return kind < sizeof(name) / sizeof(*name) ? name[kind] : "?";
+}
+
+const char *stats_fate_name(unsigned int fate)
+{
+	static const char *const name[] = {
+#define NAME(n, word, what) [STATS_FATE_##n] = #word,
+		STATS_FATES(NAME)
+#undef NAME
+	};
+
+	return fate < STATS_FATE_COUNT ? name[fate] : "?";
+}
+
+const char *stats_fate_text(unsigned int fate)
+{
+	static const char *const text[] = {
+#define TEXT(n, word, what) [STATS_FATE_##n] = what,
+		STATS_FATES(TEXT)
+#undef TEXT
+	};
+
+	return fate < STATS_FATE_COUNT ? text[fate] : "?";
 }

@@ -10,9 +10,9 @@
  * CLOCK_MONOTONIC, in ns; the header has one moment by both clocks.
  *
  * The file may be read while it is written. What changes in place (header.now, a connection, an
- * SRQ) has a sequence number that is odd during a change. Tables of events and switches are rings:
- * entry n is at n % entries and its `seq` is n + 1. The oldest of the newest `entries` may just be
- * overwritten.
+ * SRQ) has a sequence number that is odd during a change. Tables of events, switches and notes are
+ * rings: entry n is at n % entries and its `seq` is n + 1. The oldest of the newest `entries` may
+ * just be overwritten.
  *
  * The functions below are for any thread and take no lock.
  */
@@ -25,13 +25,16 @@
 #define STATS_MAGIC "shiftST"
 
 enum {
-	STATS_VERSION = 2,
+	STATS_VERSION = 3,
 	STATS_HEADER_BYTES = 8192, /* the first table begins there */
 	STATS_TABLES_MAX = 16,
 	STATS_NIC_BYTES = 24, /* longer names are cut */
 	STATS_CONNS_MAX = 16384,
 	STATS_EVENTS = 1024,
 	STATS_SWITCHES = 256,
+	STATS_ERRORS = 1024,   /* notes of error completions, */
+	STATS_ASYNCS = 128,    /* of asynchronous events, */
+	STATS_QP_LIVES = 1024, /* of the life of QPs */
 	STATS_BYPASS_MAX = 32,
 	STATS_SRQS_MAX = 128,
 };
@@ -159,6 +162,61 @@ struct stats_event {
 	char nic[STATS_NIC_BYTES];
 };
 
+/* What became of an error completion, or of an asynchronous event. */
+#define STATS_FATES(X)                                                 \
+	X(HIDDEN, hidden, "kept from the program")                     \
+	X(GIVEN, given, "given to the program")                        \
+	X(MADE, made, "given to the program by shift, not by the NIC") \
+	X(WATCHED, watched, "seen by shift, which watches the NIC itself")
+
+enum stats_fate {
+#define STATS_FATE_ENUM(name, word, what) STATS_FATE_##name,
+	STATS_FATES(STATS_FATE_ENUM)
+#undef STATS_FATE_ENUM
+		STATS_FATE_COUNT
+};
+
+/* Beyond those of enum ibv_qp_state: IBV_QPS_UNKNOWN is the last one there. */
+enum { STATS_QP_CREATED = 0x40, STATS_QP_DESTROYED };
+
+/* Which queue of a QP. An error completion of a NIC does not tell (its opcode is undefined). */
+enum stats_queue { STATS_QUEUE_UNKNOWN, STATS_QUEUE_SEND, STATS_QUEUE_RECV };
+
+enum { STATS_OPCODE_UNKNOWN = 0xff };
+
+/*
+ * The flight recorder, too: what happened to queue pairs, also to those that are not protected. It
+ * has a ring for each kind, so that many of one kind do not push out the others.
+ *
+ * Of an error completion the first of a run is noted. The others that have the same fate, the same
+ * status or WR_FLUSH_ERR, and the same epoch are counted there, as long as no second passes
+ * without one. `last_ns` and the counts change in place, without `seq`.
+ */
+struct stats_note {
+	uint64_t seq;
+	uint64_t time_ns;
+	uint64_t last_ns; /* of the run */
+	uint64_t qp;	  /* stats_conn.id, or a number of that kind; 0: of the NIC, or not known */
+	uint32_t more;	  /* of the run, not flushed */
+	uint32_t flushed; /* of the run, besides the first */
+	uint32_t qpn, peer_qpn; /* peer_qpn 0: not known */
+	/* enum ibv_wc_status, ibv_event_type; of a life enum ibv_qp_state or STATS_QP_CREATED... */
+	uint32_t what;
+	uint32_t vendor_err;
+	uint32_t epoch;
+	uint8_t fate;	/* enum stats_fate */
+	uint8_t queue;	/* enum stats_queue */
+	uint8_t opcode; /* enum ibv_wc_opcode, or STATS_OPCODE_UNKNOWN */
+	uint8_t from;	/* of a life: the state before */
+	uint8_t is_protected;
+	uint8_t unprotected; /* enum stats_unprotected, if it is not */
+	uint8_t rail;
+	uint8_t port; /* of an event of a port; else 0 */
+	uint8_t unused[4];
+	uint8_t peer_gid[16];	   /* zeros: not known */
+	char nic[STATS_NIC_BYTES]; /* where it happened */
+};
+
 struct stats_conn {
 	uint64_t sequence;
 	uint64_t id; /* unique in the process, from 1; 0: a free slot */
@@ -232,6 +290,10 @@ struct stats_now {
 	uint64_t met_failure[STATS_UNPROTECTED_COUNT]; /* unprotected connections, by the reason */
 	uint64_t outage_max_ns, outage_total_ns;
 	uint64_t events_hidden; /* asynchronous events that the program did not see */
+	/* Whether a note was written of it or not: error completions, those of them that are
+	 * flushes, and asynchronous events that the program has asked for, by their fate. */
+	uint64_t errors[STATS_FATE_COUNT], flushes[STATS_FATE_COUNT], asyncs[STATS_FATE_COUNT];
+	uint64_t errors_unprotected; /* of errors[]: of QPs that were not protected then */
 	/* Of connections that are gone. */
 	uint64_t gone, gone_protected;
 	uint64_t gone_unprotected[STATS_UNPROTECTED_COUNT];
@@ -253,6 +315,10 @@ enum stats_table_kind {
 	STATS_TABLE_EVENTS,
 	STATS_TABLE_SWITCHES,
 	STATS_TABLE_SRQS,
+	/* Of notes: */
+	STATS_TABLE_ERRORS,
+	STATS_TABLE_ASYNCS,
+	STATS_TABLE_QP_LIVES,
 };
 
 struct stats_table {
@@ -265,7 +331,7 @@ struct stats_table {
  * number only if all of these are equal. */
 struct stats_shape {
 	uint16_t states, reasons, counters, unprotected, phases, switch_counters;
-	uint16_t srq_counters, unused;
+	uint16_t srq_counters, fates;
 };
 
 struct stats_header {
@@ -286,7 +352,7 @@ struct stats_header {
 _Static_assert(sizeof(struct stats_header) <= STATS_HEADER_BYTES, "the header has grown");
 _Static_assert(sizeof(struct stats_now) % 8 == 0 && sizeof(struct stats_conn) % 8 == 0 &&
 		       sizeof(struct stats_srq) % 8 == 0 && sizeof(struct stats_switch) % 8 == 0 &&
-		       sizeof(struct stats_event) == 64,
+		       sizeof(struct stats_event) == 64 && sizeof(struct stats_note) == 112,
 	       "entries are read in words of 8 bytes");
 
 /* Of this build. */
@@ -298,5 +364,7 @@ const char *stats_psn_name(unsigned int psn);		 /* unmeasured, live, stale */
 const char *stats_phase_name(unsigned int phase);	 /* detect */
 const char *stats_outcome_name(unsigned int outcome);	 /* committed */
 const char *stats_kind_name(unsigned int kind);		 /* failover, migration, fail-back */
+const char *stats_fate_name(unsigned int fate);		 /* hidden, given, made */
+const char *stats_fate_text(unsigned int fate);		 /* kept from the program */
 
 #endif

@@ -121,12 +121,23 @@ static void clean_srq(struct stats_srq *q)
 	q->rails = at_most(q->rails, SHIFT_RAILS_MAX);
 }
 
+/* An operand of a name, or an index, of whoever shows it. */
+static void clean_note(struct stats_note *n)
+{
+	end_text(n->nic, sizeof(n->nic));
+	n->rail = at_most(n->rail, SHIFT_RAILS_MAX - 1);
+	n->fate = at_most(n->fate, STATS_FATE_COUNT - 1);
+}
+
 /* Another user may have made the file as large as it could be, of holes. */
 static uint64_t entries_max(uint32_t kind)
 {
 	return kind == STATS_TABLE_EVENTS     ? STATS_EVENTS
 	       : kind == STATS_TABLE_SWITCHES ? STATS_SWITCHES
 	       : kind == STATS_TABLE_SRQS     ? STATS_SRQS_MAX
+	       : kind == STATS_TABLE_ERRORS   ? STATS_ERRORS
+	       : kind == STATS_TABLE_ASYNCS   ? STATS_ASYNCS
+	       : kind == STATS_TABLE_QP_LIVES ? STATS_QP_LIVES
 					      : STATS_CONNS_MAX;
 }
 
@@ -136,7 +147,8 @@ static size_t entry_bytes_min(uint32_t kind)
 	return kind == STATS_TABLE_EVENTS     ? sizeof(struct stats_event)
 	       : kind == STATS_TABLE_SWITCHES ? sizeof(struct stats_switch)
 	       : kind == STATS_TABLE_SRQS     ? sizeof(struct stats_srq)
-					      : sizeof(struct stats_conn);
+	       : kind == STATS_TABLE_CONNS    ? sizeof(struct stats_conn)
+					      : sizeof(struct stats_note);
 }
 
 static bool is_sound(const struct stats_table *t, uint64_t file_bytes)
@@ -513,6 +525,29 @@ static ssize_t read_ring(int fd, struct stats_copy *copy, uint32_t kind, void **
 	return count;
 }
 
+static int read_notes(int fd, struct stats_copy *copy, uint32_t kind, struct stats_notes *to)
+{
+	ssize_t n = read_ring(fd, copy, kind, (void **)&to->note, sizeof(*to->note), &to->written);
+
+	if (n < 0)
+		return (int)n;
+	to->count = (size_t)n;
+	for (size_t i = 0; i < to->count; i++)
+		clean_note(to->note + i);
+	return 0;
+}
+
+static int read_all_notes(int fd, struct stats_copy *copy)
+{
+	int err = read_notes(fd, copy, STATS_TABLE_ERRORS, &copy->errors);
+
+	if (!err)
+		err = read_notes(fd, copy, STATS_TABLE_ASYNCS, &copy->asyncs);
+	if (!err)
+		err = read_notes(fd, copy, STATS_TABLE_QP_LIVES, &copy->lives);
+	return err;
+}
+
 static int read_rings(int fd, struct stats_copy *copy)
 {
 	ssize_t n;
@@ -546,6 +581,8 @@ int stats_read_fd(int fd, struct stats_copy *copy)
 		err = read_srqs(fd, copy);
 	if (!err)
 		err = read_rings(fd, copy);
+	if (!err)
+		err = read_all_notes(fd, copy);
 	if (err)
 		stats_free(copy);
 	return err;
@@ -593,7 +630,9 @@ size_t stats_copy_bytes(const struct stats_copy *copy)
 {
 	return sizeof(*copy) + copy->conn_count * sizeof(*copy->conns) +
 	       copy->srq_count * sizeof(*copy->srqs) + copy->event_count * sizeof(*copy->events) +
-	       copy->switch_count * sizeof(*copy->switches);
+	       copy->switch_count * sizeof(*copy->switches) +
+	       (copy->errors.count + copy->asyncs.count + copy->lives.count) *
+		       sizeof(struct stats_note);
 }
 
 void stats_free(struct stats_copy *copy)
@@ -602,6 +641,9 @@ void stats_free(struct stats_copy *copy)
 	free(copy->srqs);
 	free(copy->events);
 	free(copy->switches);
+	free(copy->errors.note);
+	free(copy->asyncs.note);
+	free(copy->lives.note);
 	memset(copy, 0, sizeof(*copy));
 }
 

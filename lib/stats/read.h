@@ -39,6 +39,12 @@ struct stats_copy {
 	struct stats_switch *switches;
 	size_t switch_count;
 	uint64_t switches_written;
+	/* Of error completions, asynchronous events and the lives of QPs; the same. */
+	struct stats_notes {
+		struct stats_note *note;
+		size_t count;
+		uint64_t written;
+	} errors, asyncs, lives;
 };
 
 /*

@@ -61,6 +61,7 @@ static bool add_file(struct report *r, const char *path, bool is_ours)
 		cJSON_AddItemToObject(o, "events", stats_json_events(&copy));
 		cJSON_AddNumberToObject(o, "events_lost",
 					(double)(copy.events_written - copy.event_count));
+		stats_json_add_notes(o, &copy);
 		cJSON_AddItemToArray(r->processes, o);
 		stats_totals_add(&r->totals, &copy);
 		r->crashed += copy.life == STATS_DEAD;

@@ -248,7 +248,7 @@ static void copy_view(struct stats_conn *c, const struct shift_conn_view *view, 
 static void record_event(const struct stats_conn *c, const struct shift_action *report,
 			 uint64_t now_ns)
 {
-	struct stats_table *t = &F->h->table[0];
+	struct stats_table *t = &F->h->table[TABLE_EVENTS];
 	uint64_t n = t->written;
 	struct stats_event *e = F->events + n % STATS_EVENTS;
 

@@ -2,7 +2,7 @@
 /*
  * Counters and flight recorder of this process: the writer, inside libshift.so (libc only).
  * layout.h says where they are and what is in them. All of the room lib/stats that libshift.so
- * calls is here; stats.c, srq_stats.c, stats_file.c and switch_record.c do it.
+ * calls is here; stats.c, srq_stats.c, notes.c, stats_file.c and switch_record.c do it.
  *
  * Every function is for any thread and may be called with locks held, as it takes one leaf lock.
  * None waits for another process; none is for the data path. Without a file (/run is read-only, or
@@ -106,6 +106,51 @@ void stats_conn_remove(int slot, uint64_t now_ns);
 
 /* The library survived an asynchronous event of a NIC and hid it from the program. */
 void stats_event_hidden(void);
+
+/*
+ * What happens to queue pairs, also to those without a slot, for the flight recorder (struct
+ * stats_note). A QP is known by its NIC, the program's, and its number, from its creation to its
+ * destruction. What is said of another is noted, but nothing is known of it.
+ *
+ * slot: that of its connection, which was added before; or -1, and why it has none.
+ */
+void stats_qp_created(const char *nic, uint32_t qpn, int slot, enum stats_unprotected why,
+		      uint64_t now_ns);
+
+/* The program has brought it to this state (enum ibv_qp_state). peer: its peer_qpn and peer_gid are
+ * known now; else NULL. */
+void stats_qp_state(const char *nic, uint32_t qpn, uint8_t state, const struct stats_peer *peer,
+		    uint64_t now_ns);
+
+/* Its number in notes, to be asked for before the QP is destroyed, as after that another may have
+ * its QPN at once; 0: it is not known. Then: it was destroyed. */
+uint64_t stats_qp_number(const char *nic, uint32_t qpn);
+void stats_qp_destroyed(const char *nic, uint32_t qpn, uint64_t number, uint64_t now_ns);
+
+/* A completion that is no success. */
+struct stats_error {
+	const char *nic; /* and qpn: of the program's QP */
+	uint32_t qpn;
+	const char *at; /* the NIC that it is of; NULL: the same */
+	uint32_t status, vendor_err;
+	uint32_t epoch;
+	bool is_flush; /* the status is IBV_WC_WR_FLUSH_ERR */
+	uint8_t rail;
+	uint8_t opcode; /* STATS_OPCODE_UNKNOWN: the NIC does not tell */
+	enum stats_queue queue;
+	enum stats_fate fate;
+};
+void stats_wc_error(const struct stats_error *e, uint64_t now_ns);
+
+/* An asynchronous event that the program has asked for. */
+struct stats_async {
+	const char *nic;
+	uint32_t qpn;	/* 0: it is not of a QP */
+	uint32_t event; /* enum ibv_event_type */
+	uint8_t port;	/* 0: it is not of a port */
+	enum stats_fate fate;
+};
+void stats_async_event(const struct stats_async *e, uint64_t now_ns);
 
 /* A QP without a slot: the library lets its calls through. */
 void stats_bypass(const char *nic, enum stats_unprotected reason);

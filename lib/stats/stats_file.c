@@ -17,8 +17,9 @@ enum {
 	PAGE = 4096,
 	GROW_SLOTS = 64, /* memory is taken for so many at once */
 	COPY_BYTES = 1 << 16,
-	TABLES = 4,
 };
+
+const uint64_t stats_note_room[STATS_NOTE_KINDS] = {STATS_ERRORS, STATS_ASYNCS, STATS_QP_LIVES};
 
 struct stats_file stats_file = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -56,22 +57,33 @@ static void describe_process(struct stats_header *h, const char *job, uint64_t n
 	stats_copy_name(h->report_dir, sizeof(h->report_dir), report);
 }
 
+/* A table behind what there is so far; *end moves behind it. */
+static struct stats_table lay_table(uint32_t kind, size_t entry_bytes, uint64_t entries,
+				    uint64_t *end)
+{
+	struct stats_table t = {kind, (uint32_t)entry_bytes, *end, entries, 0};
+
+	*end = round_up(*end + entries * entry_bytes);
+	return t;
+}
+
 /* Fills in where each table is. Returns the size of the file. */
 static uint64_t lay_out(struct stats_table *t)
 {
-	t[0] = (struct stats_table){STATS_TABLE_EVENTS, sizeof(struct stats_event),
-				    STATS_HEADER_BYTES, STATS_EVENTS, 0};
-	t[1] = (struct stats_table){STATS_TABLE_SWITCHES, sizeof(struct stats_switch),
-				    round_up(t[0].at + t[0].entries * t[0].entry_bytes),
-				    STATS_SWITCHES, 0};
-	t[3] = (struct stats_table){STATS_TABLE_SRQS, sizeof(struct stats_srq),
-				    round_up(t[1].at + t[1].entries * t[1].entry_bytes),
-				    STATS_SRQS_MAX, 0};
+	uint64_t end = STATS_HEADER_BYTES;
+
+	t[TABLE_EVENTS] = lay_table(STATS_TABLE_EVENTS, sizeof(struct stats_event), STATS_EVENTS,
+				    &end);
+	t[TABLE_SWITCHES] = lay_table(STATS_TABLE_SWITCHES, sizeof(struct stats_switch),
+				      STATS_SWITCHES, &end);
+	t[TABLE_SRQS] = lay_table(STATS_TABLE_SRQS, sizeof(struct stats_srq), STATS_SRQS_MAX, &end);
+	for (uint32_t i = 0; i < STATS_NOTE_KINDS; i++)
+		t[TABLE_NOTES + i] = lay_table(STATS_TABLE_ERRORS + i, sizeof(struct stats_note),
+					       stats_note_room[i], &end);
 	/* Last in the file, as it is hardly ever full. */
-	t[2] = (struct stats_table){STATS_TABLE_CONNS, sizeof(struct stats_conn),
-				    round_up(t[3].at + t[3].entries * t[3].entry_bytes),
-				    STATS_CONNS_MAX, 0};
-	return round_up(t[2].at + t[2].entries * t[2].entry_bytes);
+	t[TABLE_CONNS] = lay_table(STATS_TABLE_CONNS, sizeof(struct stats_conn), STATS_CONNS_MAX,
+				   &end);
+	return end;
 }
 
 static int map_file(int fd, uint64_t bytes, const struct stats_table *t)
@@ -79,17 +91,19 @@ static int map_file(int fd, uint64_t bytes, const struct stats_table *t)
 	uint8_t *base;
 
 	/* Now, as writing to a page that the file system has no room for raises SIGBUS. */
-	int err = posix_fallocate(fd, 0, (off_t)t[2].at);
+	int err = posix_fallocate(fd, 0, (off_t)t[TABLE_CONNS].at);
 
 	if (err)
 		return -err;
 	base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
 	if (base == MAP_FAILED)
 		return -errno;
-	F->events = (struct stats_event *)(base + t[0].at);
-	F->switches = (struct stats_switch *)(base + t[1].at);
-	F->conns = (struct stats_conn *)(base + t[2].at);
-	F->srqs = (struct stats_srq *)(base + t[3].at);
+	F->events = (struct stats_event *)(base + t[TABLE_EVENTS].at);
+	F->switches = (struct stats_switch *)(base + t[TABLE_SWITCHES].at);
+	F->conns = (struct stats_conn *)(base + t[TABLE_CONNS].at);
+	F->srqs = (struct stats_srq *)(base + t[TABLE_SRQS].at);
+	for (int i = 0; i < STATS_NOTE_KINDS; i++)
+		F->notes[i] = (struct stats_note *)(base + t[TABLE_NOTES + i].at);
 	__atomic_store_n(&F->h, (struct stats_header *)base, __ATOMIC_RELEASE);
 	return 0;
 }
@@ -108,6 +122,7 @@ static int init_file(int fd, const char *job, uint64_t nonce, const char *report
 	F->owner = getpid();
 	F->conns_ready = 0;
 	F->last_id = F->last_srq_id = 0;
+	stats_forget_qps();
 	err = map_file(fd, bytes, table);
 	if (err)
 		return err;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * The file of this process, for the parts of the writer: stats.c (slots, totals, flight recorder),
- * srq_stats.c (shared receive queues) and switch_record.c (records of switches). stats.h has what
- * the library calls.
+ * srq_stats.c (shared receive queues), switch_record.c (records of switches) and notes.c (notes of
+ * queue pairs). stats.h has what the library calls.
  *
  * There is one file in a process and one lock, a leaf: nothing else is locked while it is held. All
  * that the mapping contains is written under that lock alone. The mapping is never undone, as a
@@ -16,6 +16,21 @@
 
 #include "lib/stats/stats.h"
 
+/* The rings of notes, in the order of their tables. */
+enum stats_note_kind { STATS_NOTE_ERROR, STATS_NOTE_ASYNC, STATS_NOTE_LIFE, STATS_NOTE_KINDS };
+
+/* Where the tables are in header.table. */
+enum {
+	TABLE_EVENTS,
+	TABLE_SWITCHES,
+	TABLE_CONNS,
+	TABLE_SRQS,
+	TABLE_NOTES,
+	TABLES = TABLE_NOTES + STATS_NOTE_KINDS
+};
+
+extern const uint64_t stats_note_room[STATS_NOTE_KINDS]; /* entries of each ring */
+
 struct stats_file {
 	pthread_mutex_t lock;	/* leaf; around every change */
 	struct stats_header *h; /* the mapping; NULL: there is no file */
@@ -23,6 +38,7 @@ struct stats_file {
 	struct stats_event *events;
 	struct stats_switch *switches;
 	struct stats_srq *srqs;
+	struct stats_note *notes[STATS_NOTE_KINDS];
 	pid_t owner;	    /* a child of fork() has the mapping too, and may not write */
 	size_t conns_ready; /* slots that have memory: writing there cannot raise SIGBUS */
 	uint64_t last_id, last_srq_id;
@@ -61,5 +77,9 @@ int stats_grow(void);
 
 /* Copies at most bytes - 1 characters and fills the rest with zeros. from may be NULL. */
 void stats_copy_name(char *to, size_t bytes, const char *from);
+
+/* Locked, as the file was just made: no QP is known. Also in a child of fork(), where the parent's
+ * are forgotten, and their memory with them. */
+void stats_forget_qps(void);
 
 #endif

@@ -74,7 +74,7 @@ static void set_outage(struct stats_switch *s, uint64_t now_ns)
 /* Copies the record to the ring; the slot keeps where it is. */
 static void keep_record(struct stats_conn *c)
 {
-	struct stats_table *t = &F->h->table[1];
+	struct stats_table *t = &F->h->table[TABLE_SWITCHES];
 	uint64_t n = t->written;
 	struct stats_switch *s = F->switches + n % STATS_SWITCHES;
 

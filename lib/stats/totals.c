@@ -20,6 +20,12 @@ static void add_now(struct stats_now *to, const struct stats_now *n)
 		to->met_failure[i] += n->met_failure[i];
 	to->outage_total_ns += n->outage_total_ns;
 	to->events_hidden += n->events_hidden;
+	for (int i = 0; i < STATS_FATE_COUNT; i++) {
+		to->errors[i] += n->errors[i];
+		to->flushes[i] += n->flushes[i];
+		to->asyncs[i] += n->asyncs[i];
+	}
+	to->errors_unprotected += n->errors_unprotected;
 	to->srqs_ever += n->srqs_ever;
 	to->srqs_live += n->srqs_live;
 	to->srqs_refused += n->srqs_refused;

@@ -184,6 +184,36 @@ static bool made_is_next(const struct vdev *dev, int fd)
 	return n > 1 || (n && !event_is_pending(fd));
 }
 
+static bool is_of_qp(enum ibv_event_type type)
+{
+	return type == IBV_EVENT_QP_FATAL || type == IBV_EVENT_QP_REQ_ERR ||
+	       type == IBV_EVENT_QP_ACCESS_ERR || type == IBV_EVENT_COMM_EST ||
+	       type == IBV_EVENT_SQ_DRAINED || type == IBV_EVENT_PATH_MIG ||
+	       type == IBV_EVENT_PATH_MIG_ERR || type == IBV_EVENT_QP_LAST_WQE_REACHED;
+}
+
+static bool is_of_port(enum ibv_event_type type)
+{
+	return type == IBV_EVENT_PORT_ACTIVE || type == IBV_EVENT_PORT_ERR ||
+	       type == IBV_EVENT_LID_CHANGE || type == IBV_EVENT_PKEY_CHANGE ||
+	       type == IBV_EVENT_SM_CHANGE || type == IBV_EVENT_CLIENT_REREGISTER ||
+	       type == IBV_EVENT_GID_CHANGE;
+}
+
+/* For the flight recorder. Before it is acknowledged. */
+static void note_event(const struct vdev *dev, const struct ibv_async_event *e,
+		       enum stats_fate fate)
+{
+	struct stats_async a = {
+		.nic = dev->ctx->device->name, .event = e->event_type, .fate = fate};
+
+	if (is_of_qp(e->event_type))
+		a.qpn = e->element.qp->qp_num;
+	if (is_of_port(e->event_type))
+		a.port = (uint8_t)e->element.port_num;
+	stats_async_event(&a, now_ns());
+}
+
 /* Before it is acknowledged its QP can be told: destroy waits for that. */
 static void hide_event(struct vdev *dev, struct ibv_async_event *event)
 {
@@ -194,6 +224,8 @@ static void hide_event(struct vdev *dev, struct ibv_async_event *event)
 			 "survive it",
 			 dev->ctx->device->name, event->event_type);
 		stats_event_hidden();
+		if (!is_of_drainer(event))
+			note_event(dev, event, STATS_FATE_HIDDEN);
 	}
 	real.ack_async_event(event);
 	/* If one waits, this thread takes it next, or gives the program another and looks then.
@@ -218,17 +250,27 @@ static int read_event(struct ibv_context *ctx, struct ibv_async_event *event)
 	return err;
 }
 
+/* One of ours, if one waits. */
+static bool take_made(struct vdev *dev, struct ibv_async_event *event)
+{
+	if (!made_event_take(dev, event))
+		return false;
+	note_event(dev, event, STATS_FATE_MADE);
+	return true;
+}
+
 static int next_for_program(struct vdev *dev, struct ibv_async_event *event)
 {
 	int err;
 
 	do {
-		if (made_is_next(dev, dev->ctx->async_fd) && made_event_take(dev, event))
+		if (made_is_next(dev, dev->ctx->async_fd) && take_made(dev, event))
 			return 0;
 		err = read_event(dev->ctx, event);
 		if (err) /* such a NIC's descriptor may be readable for ever */
-			return made_event_take(dev, event) ? 0 : err;
+			return take_made(dev, event) ? 0 : err;
 		if (!event_is_not_for_program(dev, event)) {
+			note_event(dev, event, STATS_FATE_GIVEN);
 			event_waker_look(dev); /* it may have been the last in the kernel */
 			return 0;
 		}

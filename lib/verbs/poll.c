@@ -21,6 +21,7 @@
 #include "lib/conn/cq_counts.h"
 #include "lib/conn/drain.h"
 #include "lib/conn/srq_qps.h"
+#include "lib/object/passed_errors.h"
 
 /* --- slow ------------------------------------------------------------------------------------ */
 
@@ -160,8 +161,9 @@ static void count_one(struct vqp *v, struct ibv_wc *wc)
 	wc->wr_id = out.wr_id;
 }
 
-/* Counts completions until one has an error. Returns how many. */
-static int count_completions(struct vcq *cq, int n, struct ibv_wc *wc)
+/* Counts completions until one has an error. Returns how many. *passed: there is an error among
+ * these, of a QP that is left alone. */
+static int count_completions(struct vcq *cq, int n, struct ibv_wc *wc, bool *passed)
 {
 	for (int i = 0; i < n; i++) {
 		struct vqp *v;
@@ -171,6 +173,7 @@ static int count_completions(struct vcq *cq, int n, struct ibv_wc *wc)
 		v = qp_of(cq, wc[i].qp_num);
 		if (!v) {
 			vsrq_translate(&wc[i]);
+			*passed |= wc[i].status != IBV_WC_SUCCESS;
 			continue;
 		}
 		if (__builtin_expect(wc[i].status != IBV_WC_SUCCESS, 0))
@@ -228,11 +231,14 @@ static int poll_rest(struct vcq *cq, int counted, int n, struct ibv_wc *wc)
 static __attribute__((noinline)) int polled(struct vcq *cq, enum gate_how how, int got,
 					    struct ibv_wc *wc)
 {
-	int counted = count_completions(cq, got, wc);
+	bool passed = false;
+	int counted = count_completions(cq, got, wc, &passed);
 
 	if (counted < got)
 		stash_completions(cq, got - counted, wc + counted);
 	gate_leave(&cq->gate, how);
+	if (__builtin_expect(passed, 0))
+		passed_errors_note(cq->dev, wc, counted);
 	return counted ? poll_rest(cq, counted, got, wc) : slow_poll(cq, got, wc);
 }
 
@@ -272,6 +278,7 @@ static int poll_passed(struct vdev *dev, struct ibv_cq *real_cq, int n, struct i
 
 	for (int i = 0; i < got; i++)
 		vsrq_translate(&wc[i]);
+	passed_errors_note(dev, wc, got);
 	return got;
 }
 

@@ -30,6 +30,7 @@
 #include "lib/conn/twin.h"
 #include "lib/verbs/bypass.h"
 #include "lib/verbs/memory_windows.h"
+#include "lib/verbs/qp_life.h"
 #include "lib/verbs/wr_builder.h"
 
 /* How long the program's modify to RTR waits for its NIC (doc/srq.md, S6). */
@@ -293,6 +294,7 @@ struct ibv_qp *hook_created_qp(struct ibv_qp *qp, struct ibv_pd *pd, struct ibv_
 		qp_protect(v);
 	if (!v->conn)
 		stats_bypass(dev->ctx->device->name, v->program.why);
+	qp_life_created(v);
 	qp_publish(v);
 	if (v->conn && ex && vqp_find(qp) == v)
 		wr_builder_take_over(v, ex);
@@ -322,6 +324,7 @@ void hook_created_foreign_qp(struct ibv_qp *qp, enum stats_unprotected why)
 	v->init = attr;
 	v->program.why = why;
 	stats_bypass(dev->ctx->device->name, why);
+	qp_life_created(v);
 	qp_publish(v);
 }
 
@@ -739,7 +742,7 @@ static int modify_locked(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 
 /* Two threads may modify a QP at once, and the NIC's driver lets one wait for the other. So do we:
  * else two RESETs would end one life and begin two. */
-int hook_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+static int modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
 	struct vqp *v = vqp_find(qp);
 	int err;
@@ -756,6 +759,15 @@ int hook_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	pthread_mutex_lock(&v->life.modify_lock);
 	err = modify_locked(v, attr, mask);
 	pthread_mutex_unlock(&v->life.modify_lock);
+	return err;
+}
+
+int hook_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	int err = modify_qp(qp, attr, mask);
+
+	if (!err && mask & IBV_QP_STATE)
+		qp_life_state(qp, attr, mask);
 	return err;
 }
 
@@ -898,7 +910,7 @@ static bool passed_qp_stays(struct vqp *v)
 	return !vqp_publish(v);
 }
 
-int hook_destroy_qp(struct ibv_qp *qp)
+static int destroy_qp(struct ibv_qp *qp)
 {
 	struct vqp *v = vqp_find(qp);
 	int err;
@@ -933,5 +945,15 @@ int hook_destroy_qp(struct ibv_qp *qp)
 		return err;
 	srq_qp_leave_ended(v, 0);
 	object_put(&v->obj);
+	return err;
+}
+
+int hook_destroy_qp(struct ibv_qp *qp)
+{
+	struct qp_life_name name = qp_life_name(qp);
+	int err = destroy_qp(qp);
+
+	if (!err)
+		qp_life_destroyed(&name);
 	return err;
 }

@@ -18,7 +18,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void check(const struct stats_copy *copy)
 {
 	cJSON *o = stats_json_process(copy), *events = stats_json_events(copy);
-	char *text = cJSON_PrintUnformatted(o);
+	char *text;
+	const struct stats_notes *notes[] = {&copy->errors, &copy->asyncs, &copy->lives};
+
+	stats_json_add_notes(o, copy);
+	text = cJSON_PrintUnformatted(o);
+	for (int kind = 0; kind < 3; kind++)
+		for (size_t i = 0; i < notes[kind]->count; i++) {
+			const struct stats_note *n = notes[kind]->note + i;
+
+			if (n->rail >= SHIFT_RAILS_MAX || n->fate >= STATS_FATE_COUNT ||
+			    n->nic[STATS_NIC_BYTES - 1] || (i && n->seq <= n[-1].seq))
+				abort();
+		}
 
 	for (size_t i = 0; i < copy->conn_count; i++)
 		if (!copy->conns[i].id || copy->conns[i].rail >= SHIFT_RAILS_MAX)
@@ -49,7 +61,7 @@ static void read_one(const uint8_t *data, size_t size)
 	}
 }
 
-enum { CONNS = 8, EVENTS = 16, SWITCHES = 8, SRQS = 4 };
+enum { CONNS = 8, EVENTS = 16, SWITCHES = 8, SRQS = 4, NOTES = 8 };
 
 struct file {
 	struct stats_header h;
@@ -57,6 +69,7 @@ struct file {
 	struct stats_switch sw[SWITCHES];
 	struct stats_conn conn[CONNS];
 	struct stats_srq srq[SRQS];
+	struct stats_note note[3][NOTES];
 };
 
 static void scribble(void *at, size_t bytes)
@@ -78,7 +91,7 @@ static void good(struct file *f)
 	h->version = STATS_VERSION;
 	h->header_bytes = sizeof(*h);
 	h->shape = stats_shape();
-	h->tables = 4;
+	h->tables = 7;
 	h->table[0] = (struct stats_table){STATS_TABLE_EVENTS, sizeof(*f->event),
 					   offsetof(struct file, event), EVENTS, rings};
 	h->table[1] = (struct stats_table){STATS_TABLE_SWITCHES, sizeof(*f->sw),
@@ -87,6 +100,13 @@ static void good(struct file *f)
 					   offsetof(struct file, conn), CONNS, 0};
 	h->table[3] = (struct stats_table){STATS_TABLE_SRQS, sizeof(*f->srq),
 					   offsetof(struct file, srq), SRQS, 0};
+	for (uint32_t kind = 0; kind < 3; kind++) {
+		h->table[4 + kind] = (struct stats_table){
+			STATS_TABLE_ERRORS + kind, sizeof(**f->note),
+			offsetof(struct file, note) + kind * sizeof(*f->note), NOTES, rings};
+		for (uint32_t n = rings > NOTES ? rings - NOTES : 0; n < rings; n++)
+			f->note[kind][n % NOTES].seq = n + 1;
+	}
 	h->now.sequence = rnd(50) ? 2 : 1; /* an odd one costs a thousand tries */
 	h->now.slots_used = rnd(CONNS + 2);
 	h->now.srq_slots_used = rnd(SRQS + 2);
@@ -127,7 +147,7 @@ static size_t mutate(uint8_t *buf, size_t len)
 
 		if (at >= offsetof(struct stats_header, job) && rnd(2))
 			at = offsetof(struct stats_header, table) +
-			     rnd(5 * sizeof(struct stats_table));
+			     rnd(8 * sizeof(struct stats_table));
 		if (rnd(2))
 			buf[at] ^= (uint8_t)(1u << rnd(8));
 		else

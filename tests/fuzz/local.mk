@@ -20,7 +20,7 @@ tests_fuzz_fuzz_stats_SOURCES = tests/fuzz/fuzz_stats.c tests/fuzz/rnd.h
 tests_fuzz_fuzz_stats_CFLAGS = $(AM_CFLAGS) $(CJSON_CFLAGS)
 tests_fuzz_fuzz_stats_LDADD = $(REPORT_LIBS)
 
-fuzz_stats_libfuzzer_sources = tests/fuzz/fuzz_stats.c lib/stats/read.c lib/stats/json.c \
+fuzz_stats_libfuzzer_sources = tests/fuzz/fuzz_stats.c lib/stats/read.c lib/stats/json.c lib/stats/note_names.c \
 	lib/stats/totals.c lib/stats/layout.c lib/stats/summary.c $(filter %.c,$(CORE_SOURCES))
 fuzz_stats-libfuzzer: $(fuzz_stats_libfuzzer_sources)
 	$(FUZZ_CC) -g -O1 -std=gnu11 -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined \

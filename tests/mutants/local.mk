@@ -22,7 +22,7 @@ MUTANT_JUDGES = tests/unit/test_bg tests/unit/test_assoc tests/unit/test_gate $(
 	tests/unit/test_nic_gid tests/unit/test_own_address tests/unit/test_nic_watch tests/unit/test_keys tests/unit/test_stats_srq \
 	tests/unit/test_ctrl_link tests/unit/test_reset tests/unit/test_memlock tests/unit/test_async_events tests/unit/test_event_waker tests/unit/test_vsrq tests/unit/test_cm_ids tests/unit/test_cm_threads tests/unit/test_cm_races tests/unit/test_rdmacm tests/unit/test_rq_psn tests/sim/sim tests/glue/glue \
 	tests/fuzz/fuzz_msg \
-	lib/libshift.la tests/nullverbs/libibverbs.la tests/preload/odd_objects tests/preload/data_path tests/preload/events tests/preload/post_ex \
+	lib/libshift.la tests/nullverbs/libibverbs.la tests/preload/odd_objects tests/preload/notes tests/preload/data_path tests/preload/events tests/preload/post_ex \
 	tests/preload/post_ex_threads tests/preload/poll_ex
 
 # All of them, an hour of two cores.

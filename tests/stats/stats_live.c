@@ -9,7 +9,9 @@
  *   unprotect QPN REASON | bypass NIC REASON (numbers) | hello (to shift-kvd, waits) | crash
  *   work QPN N: so many more sends and receives are done |
  *   srq ROOM | srq_at SLOT ROOM POSTED WAITING (RECEIVES HELD GHOSTS LIVE STUCK)... (of each NIC) |
- *   srq_remove SLOT
+ *   srq_remove SLOT |
+ *   qp NIC QPN REASON (not protected) | state NIC QPN STATE PEER_QPN | gone NIC QPN |
+ *   wcerr NIC QPN STATUS VENDOR_ERR FATE | async NIC QPN EVENT PORT FATE (numbers)
  */
 #include <poll.h>
 #include <signal.h>
@@ -69,6 +71,7 @@ static void add(uint32_t qpn)
 	struct conn *c = find_conn(0);
 
 	*c = (struct conn){.qpn = qpn, .slot = stats_conn_add("mlx5_0", qpn, now_ns())};
+	stats_qp_created("mlx5_0", qpn, c->slot, STATS_UNPROTECTED_NONE, now_ns());
 	stats_conn_rails(c->slot, 2, nics);
 	stats_conn_peer(c->slot, &peer);
 	stats_conn_psn(c->slot, 0, STATS_PSN_LIVE);
@@ -197,6 +200,62 @@ static bool obey_srq(const char *command, char *numbers)
 	return true;
 }
 
+static void tell_error(const char *nic, uint32_t qpn, char *numbers)
+{
+	struct stats_error e = {.nic = nic, .qpn = qpn, .opcode = STATS_OPCODE_UNKNOWN};
+
+	e.status = next_number(&numbers);
+	e.is_flush = e.status == 5;
+	e.vendor_err = next_number(&numbers);
+	e.fate = next_number(&numbers);
+	e.queue = STATS_QUEUE_SEND;
+	stats_wc_error(&e, now_ns());
+}
+
+static void tell_async(const char *nic, uint32_t qpn, char *numbers)
+{
+	struct stats_async e = {.nic = nic, .qpn = qpn};
+
+	e.event = next_number(&numbers);
+	e.port = (uint8_t)next_number(&numbers);
+	e.fate = next_number(&numbers);
+	stats_async_event(&e, now_ns());
+}
+
+static void tell_state(const char *nic, uint32_t qpn, char *numbers)
+{
+	static const uint8_t gid[16] = {[10] = 0xff, 0xff, 10, 0, 1, 2};
+	uint8_t state = (uint8_t)next_number(&numbers);
+	struct stats_peer peer = {.peer_gid = gid, .peer_qpn = next_number(&numbers)};
+
+	stats_qp_state(nic, qpn, state, peer.peer_qpn ? &peer : NULL, now_ns());
+}
+
+/* False: it is no command for notes of queue pairs. */
+static bool obey_note(const char *command, char *rest)
+{
+	char nic[32] = "";
+	uint32_t qpn;
+	int n = 0;
+
+	if (sscanf(rest, "%31s %u%n", nic, &qpn, &n) < 2)
+		return false;
+	rest += n;
+	if (!strcmp(command, "qp"))
+		stats_qp_created(nic, qpn, -1, next_number(&rest), now_ns());
+	else if (!strcmp(command, "state"))
+		tell_state(nic, qpn, rest);
+	else if (!strcmp(command, "gone"))
+		stats_qp_destroyed(nic, qpn, stats_qp_number(nic, qpn), now_ns());
+	else if (!strcmp(command, "wcerr"))
+		tell_error(nic, qpn, rest);
+	else if (!strcmp(command, "async"))
+		tell_async(nic, qpn, rest);
+	else
+		return false;
+	return true;
+}
+
 static void obey_conn(const char *command, struct conn *c, unsigned int reason)
 {
 	if (!strcmp(command, "failover"))
@@ -232,7 +291,8 @@ static void obey(char *line)
 		hello();
 	else if (!strcmp(command, "bypass"))
 		stats_bypass(word, reason);
-	else if (obey_srq(command, line + strlen(command)))
+	else if (obey_srq(command, line + strlen(command)) ||
+		 obey_note(command, line + strlen(command)))
 		;
 	else if (!strcmp(command, "add"))
 		add((uint32_t)strtoul(word, NULL, 0));

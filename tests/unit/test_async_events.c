@@ -168,6 +168,22 @@ void stats_event_hidden(void)
 	hidden++;
 }
 
+static struct stats_async noted;
+static unsigned int notes[STATS_FATE_COUNT];
+
+void stats_async_event(const struct stats_async *e, uint64_t ns)
+{
+	assert_int_equal(ns, 12345);
+	assert_string_equal(e->nic, "mlx5_0");
+	noted = *e;
+	notes[e->fate]++;
+}
+
+uint64_t now_ns(void)
+{
+	return 12345;
+}
+
 static int get_event(struct ibv_context *c, struct ibv_async_event *e)
 {
 	return read(c->async_fd, e, sizeof(*e)) == sizeof(*e) ? 0 : -1;
@@ -194,6 +210,7 @@ static int begin(void **st)
 	dev = (struct vdev){.ctx = &ctx, .rails = 2};
 	for (int i = 0; i < QPS; i++) {
 		qp[i].state = IBV_QPS_RTS;
+		qp[i].qp_num = 17 + (uint32_t)i;
 		v[i] = (struct vqp){.qp = qp + i,
 				    .conn = (void *)(v + i),
 				    .dev = &dev,
@@ -208,6 +225,8 @@ static int begin(void **st)
 	real.get_async_event = get_event;
 	real.ack_async_event = ack_event;
 	acked = hidden = heard = looks = rings = 0;
+	noted = (struct stats_async){0};
+	memset(notes, 0, sizeof(notes));
 	return 0;
 }
 
@@ -238,6 +257,31 @@ static void a_queue_pair_that_survives(void **st)
 	assert_int_equal(acked, 2); /* what the program sees it acknowledges itself */
 	assert_int_equal(next(), -1);
 	assert_int_equal(errno, EAGAIN);
+}
+
+/* For the flight recorder: but not what is ours. */
+static void what_is_noted(void **st)
+{
+	(void)st;
+	raise_event(IBV_EVENT_QP_FATAL, qp + 1);
+	assert_int_equal(next(), -1);
+	assert_int_equal(notes[STATS_FATE_HIDDEN], 1);
+	assert_int_equal(noted.event, IBV_EVENT_QP_FATAL);
+	assert_int_equal(noted.qpn, 18);
+	assert_int_equal(noted.port, 0);
+	raise_event(IBV_EVENT_LID_CHANGE, NULL);
+	assert_int_equal(next(), IBV_EVENT_LID_CHANGE);
+	assert_int_equal(notes[STATS_FATE_GIVEN], 1);
+	assert_int_equal(noted.qpn, 0);
+	assert_int_equal(noted.port, 1);
+	raise_event(IBV_EVENT_QP_FATAL, &drainer);
+	raise_wakers();
+	assert_int_equal(next(), -1);
+	assert_int_equal(notes[STATS_FATE_HIDDEN], 1);
+	made_event_raise(&dev, &v[0].last_wqe);
+	assert_int_equal(next(), IBV_EVENT_QP_LAST_WQE_REACHED);
+	assert_int_equal(notes[STATS_FATE_MADE], 1);
+	assert_int_equal(noted.qpn, 17);
 }
 
 static void a_queue_pair_that_does_not(void **st)
@@ -714,6 +758,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 	const struct CMUnitTest tests[] = {
 		TEST(a_queue_pair_that_survives),
+		TEST(what_is_noted),
 		TEST(a_queue_pair_that_does_not),
 		TEST(the_last_receive_of_a_protected_one),
 		TEST(the_last_receive_of_one_that_is_not_protected),

@@ -276,7 +276,7 @@ static void tables_that_cannot_be(void **state)
 	t[0] = was;
 	stats_file.h->tables = STATS_TABLES_MAX + 1;
 	expect_error(-EBADMSG);
-	stats_file.h->tables = 4;
+	stats_file.h->tables = TABLES;
 }
 
 /* The file of a later build: its additional entries are left out. */
@@ -287,9 +287,9 @@ static void tables_of_another_kind_are_passed_over(void **state)
 
 	(void)state;
 	world_conn(17);
-	t[4] = t[2];
+	t[TABLES] = t[TABLE_CONNS];
 	t[2] = (struct stats_table){.kind = 77, .entry_bytes = 3, .at = 1, .entries = 1};
-	stats_file.h->tables = 5;
+	stats_file.h->tables = TABLES + 1;
 	assert_int_equal(stats_read(stats_path(), &copy), 0);
 	assert_int_equal(copy.conn_count, 1);
 	stats_free(&copy);

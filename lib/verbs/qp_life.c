@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include "lib/verbs/qp_life.h"
+
+#include "lib/base/background.h"
+
+void qp_life_created(const struct vqp *v)
+{
+	stats_qp_created(v->dev->ctx->device->name, v->qp->qp_num, v->conn ? v->stats : -1,
+			 v->program.why, now_ns());
+}
+
+void qp_life_state(const struct ibv_qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+	struct stats_peer peer = {.peer_qpn = attr->dest_qp_num};
+
+	if (mask & IBV_QP_AV && attr->ah_attr.is_global)
+		peer.peer_gid = attr->ah_attr.grh.dgid.raw;
+	stats_qp_state(qp->context->device->name, qp->qp_num, (uint8_t)attr->qp_state,
+		       mask & IBV_QP_DEST_QPN ? &peer : NULL, now_ns());
+}
+
+struct qp_life_name qp_life_name(const struct ibv_qp *qp)
+{
+	const char *nic = qp->context->device->name;
+
+	return (struct qp_life_name){nic, qp->qp_num, stats_qp_number(nic, qp->qp_num)};
+}
+
+void qp_life_destroyed(const struct qp_life_name *name)
+{
+	stats_qp_destroyed(name->nic, name->qpn, name->number, now_ns());
+}
