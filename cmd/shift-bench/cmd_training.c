@@ -17,6 +17,7 @@ static const char help[] =
 	"The progress of a job on both hosts while a NIC fails, without and with shift in turn. A "
 	"job\n"
 	"that has died is started again, from its last checkpoint; the NIC is restored for that.\n"
+	"What shift costs a job that nothing happens to: --scenarios none --repetitions 8\n"
 	"\n"
 	"      --scenarios LIST   of none,fatal,busy,flap (default: all)\n"
 	"      --fault FAULT      down:a (default), down:b or blackhole:b\n"
@@ -35,10 +36,23 @@ static const char help[] =
 	"      --port N           of that job: host b listens there before host a begins\n" //
 	OPTIONS_HELP OPTIONS_HELP_HOSTS;
 
-enum value { TOTAL, STEP, STEP_AFTER, STANDSTILL, RESTARTS, LOST_STEPS, LOST_TIME, METRICS };
+enum value {
+	TOTAL,
+	FIRST_STEP,
+	TRAINING,
+	STEP,
+	STEP_AFTER,
+	STANDSTILL,
+	RESTARTS,
+	LOST_STEPS,
+	LOST_TIME,
+	METRICS
+};
 
 static const struct metric metrics[METRICS] = {
 	[TOTAL] = {"total", "s", BETTER_LESS},
+	[FIRST_STEP] = {"first_step", "s", BETTER_LESS},
+	[TRAINING] = {"training", "s", BETTER_LESS},
 	[STEP] = {"step", "ms", BETTER_LESS},
 	[STEP_AFTER] = {"step_after", "ms", BETTER_LESS},
 	[STANDSTILL] = {"standstill", "ms", BETTER_LESS},
@@ -223,6 +237,8 @@ static void take(const struct training_outcome *out, struct measurement *m)
 	double *v = m->values;
 
 	v[TOTAL] = f.total_s;
+	v[FIRST_STEP] = f.first_step_s;
+	v[TRAINING] = f.training_s;
 	v[STEP] = f.step_ms;
 	v[STEP_AFTER] = f.step_after_ms;
 	v[STANDSTILL] = f.standstill_ms;

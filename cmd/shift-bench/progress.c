@@ -113,7 +113,7 @@ static double lost_steps(const struct progress_points *p)
 struct progress_figures progress_figures_of(const struct progress *p, double fault_ms)
 {
 	const struct progress_points *s = &p->steps;
-	struct progress_figures f = {NAN, NAN, NAN, NAN, NAN, NAN};
+	struct progress_figures f = {NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN};
 	const struct progress_point *first, *last;
 
 	if (s->count < 2)
@@ -121,6 +121,8 @@ struct progress_figures progress_figures_of(const struct progress *p, double fau
 	first = s->list;
 	last = s->list + s->count - 1;
 	f.total_s = last->at_ms / 1000;
+	f.first_step_s = first->at_ms / 1000;
+	f.training_s = (last->at_ms - first->at_ms) / 1000;
 	f.step_ms = median_step_ms(s, 0, isnan(fault_ms) ? INFINITY : fault_ms);
 	f.standstill_ms = longest_gap_ms(s);
 	f.lost_steps = lost_steps(s);

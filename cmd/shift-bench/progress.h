@@ -28,6 +28,8 @@ void progress_free(struct progress *p);
 
 struct progress_figures {
 	double total_s;	      /* until the last step was done */
+	double first_step_s;  /* of that until the first one was told */
+	double training_s;    /* and from then on */
 	double step_ms;	      /* median time of a step, until the fault */
 	double step_after_ms; /* the same from the fault on; NAN: no fault */
 	double standstill_ms; /* the longest time between two lines */

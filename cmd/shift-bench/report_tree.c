@@ -69,6 +69,8 @@ const char *metric_title(const char *name)
 		{"outage", "outage"},
 		{"lost", "messages lost"},
 		{"total", "total time"},
+		{"first_step", "from the start to the first step"},
+		{"training", "from the first step to the last"},
 		{"step", "time of a step until the fault"},
 		{"step_after", "time of a step from the fault on"},
 		{"standstill", "longest time without a step"},

@@ -289,6 +289,7 @@ break_it() { # FAULT
 	case $kind in
 	down | readd) batch "$host" ip 'link set eth1 down' ;;
 	move) readdress "$host" "$(number "$host")" 77 ;;
+	two) on "$host" sh -c 'ip link set eth1 down; sleep 0.1; ip link set eth2 down' ;;
 	pull) sleep "${delay:-0}" && shift-testbed link --name "$NAME" "$host" 0 down && { [ -z "$delay" ] || sleep 1; } ;;
 	hole) # all packets are dropped silently, at b or at both
 		drop b ingress '' && { [ "$host" = b ] || drop a ingress ''; } ;;
