@@ -42,10 +42,10 @@ BATS_TESTS = tests/run.bats tests/collectives.bats tests/on_switch.bats tests/kv
 TESTS += $(BATS_TESTS)
 EXTRA_DIST += $(BATS_TESTS) tests/once-more tests/layout.py tests/helper.bash tests/wait.bash tests/driven.bash tests/live.bash tests/etcd.bash tests/kvd.bash tests/inject/inject.bash tests/bench_hosts.bash tests/bench_hosts/inject tests/bench_hosts/perftest.py \
 	tests/inject/strike.c tests/collectives/mpi_ranks.c tests/collectives/nccl_ranks.c tests/collectives/fake_nccl.c \
-	$(TESTBED_TESTS) $(LONG_TESTBED_TESTS) tests/testbed/srq_facts.bats tests/testbed/torch.bats tests/testbed/torch.bash tests/testbed/mpi_pingpong.c tests/testbed/mpi.bash tests/testbed/hosts.bats tests/testbed/run-hosts tests/testbed/guests.bash \
+	$(TESTBED_TESTS) $(LONG_TESTBED_TESTS) tests/testbed/srq_facts.bats tests/testbed/torch.bats tests/testbed/one_nic_training.bats tests/testbed/torch.bash tests/testbed/busy.bash tests/testbed/mpi_pingpong.c tests/testbed/mpi.bash tests/testbed/hosts.bats tests/testbed/run-hosts tests/testbed/guests.bash \
 	tests/testbed/survive.bash tests/testbed/survive_file.bash tests/testbed/one_nic.bash tests/testbed/pause.bash tests/testbed/rdmacm.bash tests/testbed/cycles \
 	tests/testbed/sanitized tests/testbed/survive-matrix tests/testbed/inject-undone tests/testbed/inject-long \
-	tests/testbed/pyverbs-suite \
+	tests/testbed/pyverbs-suite tests/testbed/training-cost \
 	tests/data/straggler/README tests/data/straggler/LICENSE tests/data/straggler/timeline-AR.json \
 	tests/data/straggler/timeline-ST.json
 
@@ -87,7 +87,7 @@ CHECK_LONG_TARGETS += check-long-training
 .PHONY: check-long-training
 check-long-training: all
 	$(top_srcdir)/build-aux/install-packages.sh . training-packages
-	$(MAKE) -j1 check TESTS=tests/testbed/torch.bats BATS_TAGS=long
+	$(MAKE) -j1 check TESTS='tests/testbed/torch.bats tests/testbed/one_nic_training.bats' BATS_TAGS=long
 
 # The integrity client through faults, under each sanitizer.
 CHECK_LONG_TARGETS += check-long-sanitized

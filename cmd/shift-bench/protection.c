@@ -29,14 +29,21 @@ static double slowest_setup_ms(const cJSON *report)
 	return slowest;
 }
 
-static const char *first_name(const cJSON *object)
+static const char loopback[] = "LOOPBACK";
+
+static const char *reason_of(const cJSON *unprotected)
 {
-	return object && object->child ? object->child->string : NULL;
+	const cJSON *o = unprotected ? unprotected->child : NULL;
+
+	while (o && !strcmp(o->string, loopback))
+		o = o->next;
+	return o ? o->string : NULL;
 }
 
 struct protection protection_of(const cJSON *report)
 {
-	const cJSON *totals = member(report, "totals");
+	const cJSON *totals = member(report, "totals"),
+		    *unprotected = member(totals, "unprotected");
 	struct protection p = {.setup_ms = slowest_setup_ms(report)};
 
 	if (!totals) {
@@ -44,11 +51,14 @@ struct protection protection_of(const cJSON *report)
 		return p;
 	}
 	p.connections = lround(json_number(totals, "connections"));
+	/* UCX connects a queue pair with itself, which leads to no other host. */
+	if (member(unprotected, loopback))
+		p.connections -= lround(json_number(unprotected, loopback));
 	p.protected = lround(json_number(totals, "protected"));
 	if (!p.connections)
 		p.reason = "the library saw no connection";
 	else if (p.protected < p.connections)
-		p.reason = first_name(member(totals, "unprotected"));
+		p.reason = reason_of(unprotected);
 	if (p.protected < p.connections && !p.reason)
 		p.reason = "no reason is told";
 	return p;

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 struct protection {
-	long connections, protected; /* all that there ever were, and those of them */
+	long connections, protected; /* all there ever were, but to themselves; and those of them */
 	double setup_ms;    /* from the process's first NIC until the last was; NAN: not told */
 	const char *reason; /* NULL: all were; a name of shift(7), or ours */
 };

@@ -78,3 +78,38 @@ trained() { # OPTIONS...
 curve() { # FILE
 	sed -nE 's/, [0-9]+ samples.s$//; s/ on [0-9]+ ranks//; /^(step [0-9]+|[0-9]+ steps),/p' "$1"
 }
+
+# Instead of survive.bash's. One shift-run for all: host b knows nothing of the job before.
+# shellcheck disable=SC2317
+protected() {
+	prefix=() job=training
+	before_mpirun=(env "${shift_env[@]}" "${shift_run[@]}" --job "$job" --log-level debug --)
+}
+
+unprotected() {
+	prefix=(env) before_mpirun=()
+}
+
+# A shift-run for each rank.
+protected_by_ranks() {
+	prefix=(env "${shift_env[@]}" "${shift_run[@]}" --job "$job" --log-level debug --)
+	before_mpirun=()
+}
+
+shift_run=("$BUILDDIR/cmd/shift-run/shift-run" --kv "$rendezvous")
+
+# With a retry count of 7 soft-RoCE never gives up, other NICs do with any: 0.9 s.
+few_retries=(-x UCX_RC_RETRY_COUNT=6 -x UCX_RC_TIMEOUT=100ms)
+
+stock_ends_by_flaps() { # HOST
+	unprotected
+	"$starter" mpi_train -n "$(count_for 30 mpi_train)" && carries a 0 || return
+	on "$1" sh -c "$flaps" &
+	wait_until 30 ended "$client"
+	wait $! && finish
+	[ "$client_status" -ne 0 ] || {
+		failed "a flapping link: stock verbs go on"
+		return 1
+	}
+}
+flaps='for i in 1 2 3; do ip link set eth1 down; sleep 3; ip link set eth1 up; sleep 3; done'

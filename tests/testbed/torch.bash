@@ -3,9 +3,10 @@
 # shellcheck shell=bash disable=SC2034,SC2154  # variables for, and of, survive.bash
 
 program=python3.11 # torchrun's worker, for carries
+gid=0              # TensorPipe's: link-local addresses
 busy=250           # packets per second: what a rail carries of a slow training, more than probes
 mute=warn          # ask shift-ctl where the connections are
-patience=400
+patience=900
 
 shift_run() { # OPTIONS of shift-run
 	prefix=("$BUILDDIR/cmd/shift-run/shift-run" --kv "$rendezvous" --job survive --log-level warn "$@" --)
@@ -43,6 +44,34 @@ goes_on() { # N
 		running "$client" && echo "it stands still at step $from"
 		return 1
 	}
+}
+
+# For how long a fault lasts, in seconds, and the --timeout of the training that it has to be longer than.
+lasts=20 timeout=15
+
+# Without shift: the training is at work when the fault begins, and ends with an error before the fault does.
+ends_by() { # COMMAND that makes the fault
+	unprotected
+	start_training --epochs 1000 --timeout $timeout
+	wait_until 240 at_step 3 && "$@" && ends_by_timeout && mend_all
+}
+
+ends_by_timeout() {
+	wait_until $((timeout + 60)) either_ended || {
+		echo "without shift the training goes on"
+		return 1
+	}
+	wait_until $((timeout + 60)) timeout_said || return
+	mend_all && finish || return
+	[ "$client_status" -ne 0 ]
+}
+
+either_ended() {
+	! running "$client" || ! running "$server"
+}
+
+timeout_said() {
+	grep -q 'RPC ran for more than set timeout\|not all ranks have sent' "$out/a.err" "$out/b.err"
 }
 
 # All six queue pairs (TensorPipe makes them as it starts) of both processes are protected, and none is not.

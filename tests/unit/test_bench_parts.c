@@ -48,6 +48,13 @@ static void not_all_protected_is_told(void **state)
 	assert_non_null(protection_in("{\"totals\":{\"connections\":0,\"protected\":0}}").reason);
 	assert_non_null(protection_in("{\"totals\":{\"connections\":1,\"protected\":0}}").reason);
 	assert_non_null(protection_in("killed").reason);
+	assert_null(protection_in("{\"totals\":{\"connections\":2,\"protected\":1,"
+				  "\"unprotected\":{\"LOOPBACK\":1,\"NOT_RC\":1}}}")
+			    .reason);
+	assert_string_equal(protection_in("{\"totals\":{\"connections\":3,\"protected\":1,"
+					  "\"unprotected\":{\"LOOPBACK\":1,\"SETUP\":1}}}")
+				    .reason,
+			    "SETUP");
 	protection_in("0");
 }
 
