@@ -27,7 +27,7 @@ backup_is_filled() {
 empty_backup() {
 	local host
 	for host in a b; do
-		on $host pkill -KILL -x ib_write_bw || true
+		on "$host" pkill -KILL -x ib_write_bw || true
 	done
 	wait "${filler[@]}" 2>/dev/null || true
 	filler=()

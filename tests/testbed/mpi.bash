@@ -101,15 +101,15 @@ shift_run=("$BUILDDIR/cmd/shift-run/shift-run" --kv "$rendezvous")
 # With a retry count of 7 soft-RoCE never gives up, other NICs do with any: 0.9 s.
 few_retries=(-x UCX_RC_RETRY_COUNT=6 -x UCX_RC_TIMEOUT=100ms)
 
-stock_ends_by_flaps() { # HOST
+stock_ends_by() { # COMMAND that makes the fault
 	unprotected
-	"$starter" mpi_train -n "$(count_for 30 mpi_train)" && carries a 0 || return
-	on "$1" sh -c "$flaps" &
-	wait_until 30 ended "$client"
-	wait $! && finish
+	"$starter" mpi_train -n "$(count_for 30 mpi_train)" && carries a 0 && "$@" && wait_until 30 ended "$client" && finish
 	[ "$client_status" -ne 0 ] || {
-		failed "a flapping link: stock verbs go on"
+		failed "$*: stock verbs go on"
 		return 1
 	}
 }
-flaps='for i in 1 2 3; do ip link set eth1 down; sleep 3; ip link set eth1 up; sleep 3; done'
+
+flaps() { # HOST
+	on "$1" sh -c 'for i in 1 2 3; do ip link set eth1 down; sleep 3; ip link set eth1 up; sleep 3; done'
+}

@@ -52,7 +52,7 @@ lasts=20 timeout=15
 # Without shift: the training is at work when the fault begins, and ends with an error before the fault does.
 ends_by() { # COMMAND that makes the fault
 	unprotected
-	start_training --epochs 1000 --timeout $timeout
+	start_training --epochs 1000 --timeout "$timeout"
 	wait_until 240 at_step 3 && "$@" && ends_by_timeout && mend_all
 }
 
