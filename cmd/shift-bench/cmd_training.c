@@ -177,21 +177,25 @@ static void words_of_own(const char *words[WORDS], const struct hosts *h, enum h
 	words[n] = NULL;
 }
 
+/* Not by env: shift-run takes no command whose env sets variables SHIFT_*. */
+static const char with_variables[] = "command=$1; shift; export \"$@\"; exec sh -c \"$command\"";
+
 /* Host b, which is started first, is rank 0, and its address is the one that both reach. */
 static void words_of_command(const char *words[WORDS], const struct hosts *h, enum host host)
 {
 	size_t n = 0;
 
-	words[n++] = "env";
+	words[n++] = "sh";
+	words[n++] = "-c";
+	words[n++] = with_variables;
+	words[n++] = "sh";
+	words[n++] = command;
 	words[n++] = format_text("SHIFT_BENCH_RANK=%d", host == HOST_A);
 	words[n++] = format_text("SHIFT_BENCH_MASTER=%s", h->peer);
 	words[n++] = format_text("SHIFT_BENCH_NIC=%s", h->nic[host]);
 	words[n++] = format_text("SHIFT_BENCH_CHECKPOINT=%s", training_checkpoint(host));
 	words[n++] = format_text("SHIFT_BENCH_STEPS=%ld", steps);
 	words[n++] = format_text("SHIFT_BENCH_CHECKPOINT_EVERY=%ld", every);
-	words[n++] = "sh";
-	words[n++] = "-c";
-	words[n++] = command;
 	words[n] = NULL;
 }
 
