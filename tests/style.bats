@@ -27,8 +27,11 @@ sources() { # PATTERN: our own files of that name
 }
 
 @test "headers stand on their own" {
+	local mpi
+	read -ra mpi <<<"$(pkg-config --cflags ompi-c 2>/dev/null || pkg-config --cflags mpich 2>/dev/null)"
 	sources '*.h' | while read -r header; do
-		${CC:-gcc} -std=gnu11 -D_GNU_SOURCE -DHAVE_CONFIG_H -I"$BUILDDIR" -I"$SRCDIR" -fsyntax-only \
+		[[ $header != */collectives/mpi_* || ${#mpi[@]} -gt 0 ]] || continue # there is no mpi.h here
+		${CC:-gcc} -std=gnu11 -D_GNU_SOURCE -DHAVE_CONFIG_H -I"$BUILDDIR" -I"$SRCDIR" "${mpi[@]}" -fsyntax-only \
 			-x c "$header"
 	done
 }
