@@ -65,6 +65,11 @@ DIAG_RECORDS_SOURCES = cmd/shift-diag/records.h cmd/shift-diag/records.c cmd/shi
 AEGIS_SOURCES = cmd/shift-diag/aegis.h cmd/shift-diag/aegis_view.c cmd/shift-diag/aegis_hang.c \
 	cmd/shift-diag/aegis_fail.c cmd/shift-diag/aegis_slow.c cmd/shift-diag/logs.h cmd/shift-diag/logs.c \
 	cmd/shift-diag/timeline.h cmd/shift-diag/timeline.c
+# Vedrfolnir's: the engine, and its readers. Also for their tests.
+DIAG_PATH_SOURCES = cmd/shift-diag/path.h cmd/shift-diag/path_graph.c cmd/shift-diag/path_telemetry.c \
+	cmd/shift-diag/path_provenance.c cmd/shift-diag/path_rating.c cmd/shift-diag/path_signatures.c \
+	cmd/shift-diag/path_sim.h cmd/shift-diag/path_sim.c cmd/shift-diag/path_topology.c \
+	cmd/shift-diag/path_telemetry_read.c cmd/shift-diag/path_records.c
 
 bin_PROGRAMS += cmd/shift-diag/shift-diag
 cmd_shift_diag_shift_diag_SOURCES = \
@@ -80,6 +85,7 @@ cmd_shift_diag_shift_diag_SOURCES = \
 	cmd/shift-diag/ping_show.c cmd/shift-diag/cmd_ping.c \
 	cmd/shift-diag/precheck.h cmd/shift-diag/precheck_nics.c cmd/shift-diag/precheck_host.c cmd/shift-diag/cmd_precheck.c \
 	$(DIAG_RECORDS_SOURCES) $(AEGIS_SOURCES) cmd/shift-diag/cmd_aegis.c \
+	$(DIAG_PATH_SOURCES) cmd/shift-diag/path_verdict.c cmd/shift-diag/path_verdict.h cmd/shift-diag/cmd_path.c \
 	kv/endpoint.c kv/endpoint.h $(LIVE_SOURCES) \
 	$(RAILS_SOURCES) $(NIC_ALONE)
 cmd_shift_diag_shift_diag_CPPFLAGS = $(AM_CPPFLAGS) -DBINDIR='"$(bindir)"'

@@ -81,5 +81,6 @@ int cmd_hang(int argc, char **argv);
 int cmd_fail(int argc, char **argv);
 int cmd_slow(int argc, char **argv);
 int cmd_collect(int argc, char **argv);
+int cmd_path(int argc, char **argv);
 
 #endif

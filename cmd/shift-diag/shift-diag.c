@@ -20,6 +20,7 @@ static const char text[] =
 	"  hang      which rank keeps the others of a job waiting? From what was recorded\n"
 	"  fail      which host or NIC made a job fail?\n"
 	"  slow      which rank, host or NIC makes a job slow?\n"
+	"  path      what made a collective slow, and whose traffic did it\n"
 	"  rq-psn    do the NICs tell truly what they have received?\n"
 	"\n"
 	"  --help     this text; shift-diag COMMAND --help for a command's\n"
@@ -34,6 +35,7 @@ static const struct cli_command commands[] = {
 	{"status", cmd_status},	  {"events", cmd_events},     {"top", cmd_top},
 	{"hang", cmd_hang},	  {"fail", cmd_fail},	      {"slow", cmd_slow},
 	{"collect", cmd_collect},
+	{"path", cmd_path},
 };
 
 int main(int argc, char **argv)

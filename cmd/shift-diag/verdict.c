@@ -42,6 +42,7 @@ static const char *level_name(enum verdict_level l)
 	case LEVEL_LINK: return "link";
 	case LEVEL_PORT: return "port";
 	case LEVEL_GROUP: return "group";
+	case LEVEL_FLOW: return "flow";
 	}
 	return "group";
 }

@@ -12,7 +12,15 @@
 #include "cmd/shift-diag/records.h"
 
 /* How near to the cause. */
-enum verdict_level { LEVEL_RANK, LEVEL_NIC, LEVEL_MACHINE, LEVEL_LINK, LEVEL_PORT, LEVEL_GROUP };
+enum verdict_level {
+	LEVEL_RANK,
+	LEVEL_NIC,
+	LEVEL_MACHINE,
+	LEVEL_LINK,
+	LEVEL_PORT,
+	LEVEL_GROUP,
+	LEVEL_FLOW, /* somebody else's traffic */
+};
 
 /* What went wrong: nothing; it stands still; it is slow; it has failed; it cannot be decided. */
 enum verdict_class { CLASS_FINE, CLASS_STOPPED, CLASS_SLOW, CLASS_FAILED, CLASS_UNDECIDED };
