@@ -218,13 +218,20 @@ static size_t first_pp(const struct provenance *g, int from)
 	return i;
 }
 
-static bool node_is_sampled(const struct search *s, int port)
+/* Is it known where the traffic of a halted port goes, or are all ports of the switch behind it
+ * known? Else contention there may have been missed. */
+static bool is_traced(const struct search *s, int port)
 {
+	const char *node = s->t->port[s->t->port[port].peer].node;
+	size_t edge = first_pp(s->g, port);
+
+	if (edge < s->g->pp_n && s->g->pp[edge].from == port)
+		return true;
 	for (size_t i = 0; i < s->t->port_n; i++)
-		if (s->g->sample_of[i] != PATH_NONE &&
-		    !strcmp(s->t->port[i].node, s->t->port[port].node))
-			return true;
-	return false;
+		if ((int)i != s->t->port[port].peer && s->g->sample_of[i] == PATH_NONE &&
+		    !strcmp(s->t->port[i].node, node))
+			return false;
+	return true;
 }
 
 struct roots {
@@ -240,7 +247,7 @@ static void end_of_chain(const struct search *s, int port, struct roots *r)
 
 	if (peer == PATH_NONE)
 		r->untraced = true;
-	else if (s->t->port[peer].is_host || node_is_sampled(s, peer))
+	else if (s->t->port[peer].is_host || is_traced(s, port))
 		r->source = r->source == PATH_NONE ? peer : r->source;
 	else
 		r->untraced = true;

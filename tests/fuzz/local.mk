@@ -73,6 +73,19 @@ fuzz_records-libfuzzer: $(FUZZ_RECORDS_SOURCES) common/libcli.la
 		$(filter %.c,$^) common/.libs/libcli.a $(CJSON_LIBS) -lm
 CLEANFILES += fuzz_records-libfuzzer
 
+check_PROGRAMS += tests/fuzz/fuzz_telemetry
+TESTS += tests/fuzz/fuzz_telemetry
+FUZZ_TELEMETRY_SOURCES = tests/fuzz/fuzz_telemetry.c $(DIAG_PATH_SOURCES)
+tests_fuzz_fuzz_telemetry_SOURCES = $(FUZZ_TELEMETRY_SOURCES) tests/fuzz/mutate_text.h tests/fuzz/rnd.h
+tests_fuzz_fuzz_telemetry_CFLAGS = $(AM_CFLAGS) $(CJSON_CFLAGS)
+tests_fuzz_fuzz_telemetry_LDADD = common/libcli.la $(CJSON_LIBS) -lm
+
+fuzz_telemetry-libfuzzer: $(FUZZ_TELEMETRY_SOURCES) common/libcli.la
+	$(FUZZ_CC) -g -O1 -std=gnu11 -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined \
+		-DSHIFT_LIBFUZZER $(CJSON_CFLAGS) -I$(srcdir) -I. -o $@ \
+		$(filter %.c,$^) common/.libs/libcli.a $(CJSON_LIBS) -lm
+CLEANFILES += fuzz_telemetry-libfuzzer
+
 # shift-kvd between its clients and its etcd, with a clock of the fuzzer's.
 FUZZ_KVD_SOURCES = tests/fuzz/fuzz_kvd.c kv/kvd_clients.c kv/kvd_subs.c kv/kvd_deaths.c \
 	kv/kvd_store.c kv/kvd_session.c kv/kvd_txn.c kv/kvd_read.c kv/kvd_watch.c kv/sorted.c kv/kvd_status.c kv/etcd_json.c \

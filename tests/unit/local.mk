@@ -598,6 +598,7 @@ tests_unit_test_bench_parts_LDADD = common/libcli.la $(CMOCKA_LIBS) $(CJSON_LIBS
 
 unit_tests_of_diag = tests/unit/test_records tests/unit/test_verdict \
 	tests/unit/test_aegis_hang tests/unit/test_aegis_fail tests/unit/test_aegis_slow tests/unit/test_timeline
+unit_tests_of_diag += tests/unit/test_path_graph tests/unit/test_path_provenance
 check_PROGRAMS += $(unit_tests_of_diag)
 TESTS += $(unit_tests_of_diag)
 diag_test_cflags = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(CJSON_CFLAGS)
@@ -630,3 +631,9 @@ TESTS += tests/unit/test_coll_ring
 tests_unit_test_coll_ring_SOURCES = tests/unit/test_coll_ring.c $(COLL_WRITER) $(COLL_READER)
 tests_unit_test_coll_ring_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) -pthread
 tests_unit_test_coll_ring_LDADD = $(REPORT_LIBS) $(CMOCKA_LIBS)
+tests_unit_test_path_graph_SOURCES = tests/unit/test_path_graph.c $(DIAG_PATH_SOURCES)
+tests_unit_test_path_graph_CFLAGS = $(diag_test_cflags)
+tests_unit_test_path_graph_LDADD = $(diag_test_libs)
+tests_unit_test_path_provenance_SOURCES = tests/unit/test_path_provenance.c $(DIAG_PATH_SOURCES)
+tests_unit_test_path_provenance_CFLAGS = $(diag_test_cflags)
+tests_unit_test_path_provenance_LDADD = $(diag_test_libs)
