@@ -70,6 +70,10 @@ DIAG_PATH_SOURCES = cmd/shift-diag/path.h cmd/shift-diag/path_graph.c cmd/shift-
 	cmd/shift-diag/path_provenance.c cmd/shift-diag/path_rating.c cmd/shift-diag/path_signatures.c \
 	cmd/shift-diag/path_sim.h cmd/shift-diag/path_sim.c cmd/shift-diag/path_topology.c \
 	cmd/shift-diag/path_telemetry_read.c cmd/shift-diag/path_records.c
+# The analyser Pulse, without its command line.
+DIAG_PULSE_SOURCES = cmd/shift-diag/pulse.h cmd/shift-diag/pulse_segments.c cmd/shift-diag/pulse_algorithms.c \
+	cmd/shift-diag/pulse_traffic.c cmd/shift-diag/pulse_comms.c cmd/shift-diag/pulse_ops.c cmd/shift-diag/pulse_infer.c \
+	cmd/shift-diag/pulse_stops.c cmd/shift-diag/pulse_slow.c cmd/shift-diag/pulse_verdict.c cmd/shift-diag/pulse_parallelism.c
 
 bin_PROGRAMS += cmd/shift-diag/shift-diag
 cmd_shift_diag_shift_diag_SOURCES = \
@@ -86,6 +90,7 @@ cmd_shift_diag_shift_diag_SOURCES = \
 	cmd/shift-diag/precheck.h cmd/shift-diag/precheck_nics.c cmd/shift-diag/precheck_host.c cmd/shift-diag/cmd_precheck.c \
 	$(DIAG_RECORDS_SOURCES) $(AEGIS_SOURCES) cmd/shift-diag/cmd_aegis.c \
 	$(DIAG_PATH_SOURCES) cmd/shift-diag/path_verdict.c cmd/shift-diag/path_verdict.h cmd/shift-diag/cmd_path.c \
+	$(DIAG_PULSE_SOURCES) cmd/shift-diag/cmd_pulse.c \
 	kv/endpoint.c kv/endpoint.h $(LIVE_SOURCES) \
 	$(RAILS_SOURCES) $(NIC_ALONE)
 cmd_shift_diag_shift_diag_CPPFLAGS = $(AM_CPPFLAGS) -DBINDIR='"$(bindir)"'

@@ -82,5 +82,6 @@ int cmd_fail(int argc, char **argv);
 int cmd_slow(int argc, char **argv);
 int cmd_collect(int argc, char **argv);
 int cmd_path(int argc, char **argv);
+int cmd_pulse(int argc, char **argv);
 
 #endif

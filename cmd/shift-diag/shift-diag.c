@@ -21,6 +21,7 @@ static const char text[] =
 	"  fail      which host or NIC made a job fail?\n"
 	"  slow      which rank, host or NIC makes a job slow?\n"
 	"  path      what made a collective slow, and whose traffic did it\n"
+	"  pulse     who stops or slows down a job, from records of its traffic\n"
 	"  rq-psn    do the NICs tell truly what they have received?\n"
 	"\n"
 	"  --help     this text; shift-diag COMMAND --help for a command's\n"
@@ -36,6 +37,7 @@ static const struct cli_command commands[] = {
 	{"hang", cmd_hang},	  {"fail", cmd_fail},	      {"slow", cmd_slow},
 	{"collect", cmd_collect},
 	{"path", cmd_path},
+	{"pulse", cmd_pulse},
 };
 
 int main(int argc, char **argv)

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include "cmd/shift-diag/pulse.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cli.h"
+
+static uint64_t size_of(const uint64_t *size, size_t sizes, size_t i)
+{
+	if (!sizes)
+		return 0;
+	return size[i < sizes ? i : sizes - 1];
+}
+
+size_t pulse_segment(const struct pulse_sample *s, size_t n, const uint64_t *size, size_t sizes,
+		     uint64_t delta_ns, struct pulse_segment **segments)
+{
+	struct pulse_segment *list = check_alloc(calloc(n ? n : 1, sizeof(*list))), *last = list;
+	bool open = false;
+
+	for (size_t i = 0; i < n; i++) {
+		if (open && s[i].t_ns - last->end_ns >= delta_ns && last->complete) {
+			last++;
+			open = false;
+		}
+		if (!open)
+			last->start_ns = s[i].t_ns;
+		open = true;
+		last->end_ns = s[i].t_ns;
+		last->bytes += s[i].bytes;
+		last->epochs++;
+		last->complete = last->bytes >= size_of(size, sizes, (size_t)(last - list));
+	}
+	*segments = list;
+	return (size_t)(last - list) + open;
+}
+
+/* ---- cross-check with the hooks ------------------------------------------------------------- */
+
+/* The parts of a member that sends something, in one communicator. */
+struct parts {
+	const struct pulse_part **part;
+	uint64_t *size;
+	size_t n;
+};
+
+static struct parts parts_of(const struct pulse *p, size_t comm, int member)
+{
+	struct parts l = {0};
+
+	for (size_t i = 0; i < p->ops; i++) {
+		const struct pulse_part *part = p->op[i].part + member;
+
+		if (p->op[i].comm != comm || p->op[i].kind != KIND_COLLECTIVE || !part->expected ||
+		    !part->started)
+			continue;
+		l.part = check_alloc(realloc(l.part, (l.n + 1) * sizeof(*l.part)));
+		l.size = check_alloc(realloc(l.size, (l.n + 1) * sizeof(*l.size)));
+		l.part[l.n] = part;
+		l.size[l.n++] = part->expected;
+	}
+	return l;
+}
+
+/* Gaps within an operation and operations without a gap between them make the two differ by design,
+ * so one that begins where a hook's did, or lies within one, agrees. */
+static bool agrees(const struct pulse_segment *s, const struct pulse_part *part, uint64_t slack)
+{
+	uint64_t until = part->ended ? part->end_ns : UINT64_MAX - slack;
+
+	return s->start_ns + slack >= part->start_ns && s->start_ns <= until + slack &&
+	       (!part->ended || s->end_ns <= until + slack);
+}
+
+static void check_member(struct pulse *p, size_t comm, int member)
+{
+	const struct pulse_comm *c = p->comm + comm;
+	const struct pulse_curve *curve = p->curve + c->file[member];
+	struct parts l = parts_of(p, comm, member);
+	struct pulse_segment *segment = NULL;
+	struct pulse_sample *s;
+	size_t n, found;
+
+	s = pulse_curve_to(curve, c->has_rank, p->ranks, &n);
+	found = n && l.n ? pulse_segment(s, n, l.size, l.n, p->options.delta_ns, &segment) : 0;
+	for (size_t i = 0; n && i < l.n; i++) {
+		p->compared++;
+		p->disagreements += i >= found ||
+				    !agrees(segment + i, l.part[i],
+					    p->options.delta_ns + 2 * curve->epoch_ns);
+	}
+	free(segment);
+	free(s);
+	free(l.part);
+	free(l.size);
+}
+
+/* Where a rank is in two communicators with the same others, whose traffic it is cannot be told. */
+static bool is_alone(const struct pulse *p, size_t comm, int member)
+{
+	for (size_t i = 0; i < p->comms; i++) {
+		const struct pulse_comm *c = p->comm + i;
+		int shared = 0;
+
+		for (int m = 0; i != comm && m < c->size; m++)
+			shared += c->rank[m] >= 0 && p->comm[comm].has_rank[c->rank[m]];
+		for (int m = 0; shared > 1 && m < c->size; m++)
+			if (c->file[m] == p->comm[comm].file[member])
+				return false;
+	}
+	return true;
+}
+
+void pulse_cross_check(struct pulse *p)
+{
+	for (size_t i = 0; i < p->comms; i++)
+		for (int m = 0; m < p->comm[i].size; m++)
+			if (p->comm[i].file[m] >= 0 && is_alone(p, i, m))
+				check_member(p, i, m);
+}
