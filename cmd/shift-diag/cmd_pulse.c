@@ -14,7 +14,7 @@ static const char help[] =
 	"Who stops or slows down a job: from its records, see shift-records(5).\n"
 	"\n"
 	"  -k, --kappa NUMBER   slow is what takes so many times what is usual (1.15)\n"
-	"  -r, --repeat COUNT   in so many successive operations (3)\n"
+	"  -r, --repeat COUNT   ... in so many of 10 operations (3)\n"
 	"      --delta TIME     silence between two operations (1ms; soft-RoCE: 5ms)\n"
 	"      --hang TIME      what is silent for so long stands still (1s)\n"
 	"      --slice BYTES    a collective sends and waits by so many (1048576)\n"

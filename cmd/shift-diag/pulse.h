@@ -18,11 +18,12 @@ struct pulse_options {
 	uint64_t delta_ns;    /* silence between two operations; smaller differences are noise */
 	uint64_t hang_ns;     /* what is silent for so long stands still */
 	uint64_t slice_bytes; /* a collective sends and waits by slices of so many */
-	unsigned int repeat;  /* an operation is slow so many times in succession */
+	unsigned int repeat;  /* slow operations, of PULSE_WINDOW, that are more than a hiccup */
 };
 
-/* The rates of so many custom collectives are averaged, as the paper does. */
-enum { PULSE_MEAN_OF = 10 };
+/* Successive operations that are looked at together; the rates of so many custom collectives are
+ * averaged, as the paper does. */
+enum { PULSE_WINDOW = 10 };
 
 struct pulse_options pulse_defaults(void);
 

@@ -133,10 +133,12 @@ static void read_comms(struct pulse *p)
 		for (size_t j = 0; j < f->comm_n; j++) {
 			const struct rec_comm *k = f->comm + j;
 			struct pulse_comm *c;
+			size_t n;
 
 			if (k->size < 1 || k->rank < 0 || k->rank >= k->size)
 				continue;
-			c = p->comm + pulse_comm_find(p, k->comm, k->size);
+			n = pulse_comm_find(p, k->comm, k->size); /* p->comm moves */
+			c = p->comm + n;
 			c->file[k->rank] = (int)i;
 			c->rank[k->rank] = f->rank;
 			for (int m = 0; k->hosts && m < k->size; m++)

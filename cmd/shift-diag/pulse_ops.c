@@ -442,6 +442,39 @@ static void find_traffic(struct pulse *p, struct pulse_op *o)
 	}
 }
 
+/* One sends to all: then its messages are compared with each other, by who gets them. */
+static void find_traffic_of_one(struct pulse *p, struct pulse_op *o)
+{
+	const struct pulse_comm *c = p->comm + o->comm;
+	int from = o->message[0].from;
+	bool *to = check_alloc(calloc((size_t)p->ranks + 1, 1));
+
+	for (size_t i = 0; i < o->messages; i++) {
+		struct pulse_part *part = o->part + o->message[i].to;
+		int rank = c->rank[o->message[i].to];
+
+		if (rank < 0)
+			continue;
+		to[rank] = true;
+		part->sent = pulse_traffic(p->curve + c->file[from], to, p->ranks,
+					   o->part[from].sent.first_ns, o->part[from].sent.last_ns);
+		to[rank] = false;
+	}
+	o->part[from].sent.act_ns = 0;
+	free(to);
+}
+
+static bool is_from_one(const struct pulse *p, const struct pulse_op *o)
+{
+	const struct pulse_comm *c = p->comm + o->comm;
+
+	for (size_t i = 1; i < o->messages; i++)
+		if (o->message[i].from != o->message[0].from)
+			return false;
+	return o->messages > 1 && c->file[o->message[0].from] >= 0 &&
+	       p->curve[c->file[o->message[0].from]].n;
+}
+
 static bool has_bytes(const struct pulse_op *o, int member)
 {
 	for (size_t i = 0; i < o->messages; i++)
@@ -492,6 +525,8 @@ static void make_p2ps(struct pulse *p, bool grouped)
 			fill_p2p(o, l.item + j);
 		find_traffic(p, o);
 		find_missing(p, o);
+		if (is_from_one(p, o))
+			find_traffic_of_one(p, o);
 		find_start(p, o);
 		if (!o->start_ns)
 			o->start_ns = l.item[i].p2p->launch_ns;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Who is slow. Each rule compares the members of one operation, and asks for the same one several
- * times in succession: a single hiccup is nobody's fault. Computation is compared by the time from
+ * times within a few: a single hiccup is nobody's fault. Computation is compared by the time from
  * the end of one operation to the start of the next at the same rank, so that clocks of hosts and
  * ranks that were waited for do not matter.
  */
@@ -163,35 +163,41 @@ static size_t window_of(size_t wanted, size_t n)
 	return n < wanted ? n : wanted;
 }
 
-/* The first stretch of operations in which all were over kappa. */
-static bool all_over(const struct pulse *p, const double *times, size_t n, struct finding *f)
+/* The first stretch of operations with enough that were over kappa. Not all of them need to be: those
+ * of several layers, or of dispatch and combine, are in one series, and only some follow what is slow. */
+static bool often_over(const struct pulse *p, const double *times, size_t n, struct finding *f)
 {
-	size_t window = window_of(p->options.repeat, n), run = 0, seen = 0;
+	size_t wanted = window_of(p->options.repeat, n), hits = 0;
 	double sum = 0;
 
-	f->times = 0;
+	f->seen = 0;
 	for (size_t i = 0; i < n; i++) {
-		run = times[i] > p->options.kappa ? run + 1 : 0;
-		if (run == window && !f->times) {
-			f->at = i + 1 - window;
-			f->times = 1;
-		}
-		if (times[i] > p->options.kappa) {
-			sum += times[i];
-			seen++;
+		hits += times[i] > p->options.kappa;
+		if (i >= PULSE_WINDOW)
+			hits -= times[i - PULSE_WINDOW] > p->options.kappa;
+		if (wanted && hits >= wanted && !f->seen) {
+			f->at = i >= PULSE_WINDOW ? i + 1 - PULSE_WINDOW : 0;
+			f->seen = 1;
 		}
 	}
-	if (!f->times)
+	if (!f->seen)
 		return false;
-	f->times = sum / (double)seen;
-	f->seen = seen;
+	while (times[f->at] <= p->options.kappa)
+		f->at++;
+	f->seen = 0;
+	for (size_t i = 0; i < n; i++)
+		if (times[i] > p->options.kappa) {
+			sum += times[i];
+			f->seen++;
+		}
+	f->times = sum / (double)f->seen;
 	return true;
 }
 
 /* The first window whose mean is over kappa: members of a custom collective differ each time. */
 static bool mean_over(const struct pulse *p, const double *times, size_t n, struct finding *f)
 {
-	size_t window = window_of(PULSE_MEAN_OF, n);
+	size_t window = window_of(PULSE_WINDOW, n);
 
 	for (size_t i = 0; window && i + window <= n; i++) {
 		double sum = 0;
@@ -231,7 +237,7 @@ static size_t find_in(const struct pulse *p, const struct series *s, quantity *q
 
 			times[i] = x;
 		}
-		if (mean ? mean_over(p, times, s->n, &f) : all_over(p, times, s->n, &f))
+		if (mean ? mean_over(p, times, s->n, &f) : often_over(p, times, s->n, &f))
 			worse(best, &f, list, &found);
 	}
 	free(times);
@@ -369,7 +375,7 @@ static bool stage_is_late(const struct pulse *p, const struct series_list *l,
 		times[n++] = excess_of_stage(p, l, o);
 	}
 	*f = (struct finding){.series = s, .member = member};
-	found = n && all_over(p, times, n, f);
+	found = n && often_over(p, times, n, f);
 	f->at = at[f->at];
 	free(times);
 	free(at);
@@ -491,7 +497,7 @@ static bool find_long(const struct pulse *p, const struct series_list *l, const 
 	}
 	f->series = s;
 	found = s->kind == KIND_COLLECTIVE && s->n >= p->options.repeat &&
-		all_over(p, times, s->n, f);
+		often_over(p, times, s->n, f);
 	free(times);
 	return found;
 }
