@@ -15,7 +15,7 @@
 
 struct pulse_options {
 	double kappa;	      /* so many times what is usual is slow */
-	uint64_t delta_ns;    /* silence between two operations; smaller differences are noise */
+	uint64_t delta_ns;    /* silence between two operations; a tenth of it is noise */
 	uint64_t hang_ns;     /* what is silent for so long stands still */
 	uint64_t slice_bytes; /* a collective sends and waits by slices of so many */
 	unsigned int repeat;  /* slow operations, of PULSE_WINDOW, that are more than a hiccup */
@@ -90,7 +90,8 @@ void pulse_curve_free(struct pulse_curve *c);
 
 /* What a rank has sent within a time. */
 struct pulse_traffic {
-	uint64_t act_ns; /* actual communication time: epochs in which something was sent */
+	uint64_t act_ns; /* actual communication time: epochs in which something was sent; of the
+			  * first and last ones without a gap, the part that was used */
 	uint64_t cv;	 /* communication volume, in bytes */
 	uint64_t first_ns, last_ns;
 };
@@ -99,6 +100,9 @@ struct pulse_traffic {
  * have begun in from_ns .. to_ns. */
 struct pulse_traffic pulse_traffic(const struct pulse_curve *c, const bool *to, int ranks,
 				   uint64_t from_ns, uint64_t to_ns);
+
+/* Has this process posted a work request meanwhile, as its epochs tell? */
+bool pulse_posted(const struct rec_file *f, uint64_t from_ns, uint64_t to_ns);
 
 /* The same samples, those of an epoch as one. To be freed. */
 struct pulse_sample *pulse_curve_to(const struct pulse_curve *c, const bool *to, int ranks,

@@ -503,8 +503,9 @@ static void find_missing(struct pulse *p, struct pulse_op *o)
 
 			if (!part->takes_part)
 				part->takes_part = !f || is_hooked(f);
-			if (o->kind == KIND_GROUP && some && !has_bytes(o, ends[k]) &&
-			    !part->sent.cv)
+			if (o->kind == KIND_GROUP && some && f && part->started && !part->sent.cv &&
+			    !has_bytes(o, ends[k]) &&
+			    !pulse_posted(f, part->launch_ns, until(p, file, 0)))
 				part->started = false;
 		}
 	}

@@ -88,10 +88,12 @@ static enum pulse_parallelism of_collectives(const struct use *u, const struct u
 	size_t least = SIZE_MAX, most = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		if (!all[i].large || all[i].groups)
+		size_t often = all[i].mesh ? all[i].groups : all[i].large;
+
+		if (!often || (all[i].groups && !all[i].mesh))
 			continue;
-		least = all[i].large < least ? all[i].large : least;
-		most = all[i].large > most ? all[i].large : most;
+		least = often < least ? often : least;
+		most = often > most ? often : most;
 	}
 	if (!u->large)
 		return PARALLEL_NONE;

@@ -38,46 +38,58 @@ size_t pulse_segment(const struct pulse_sample *s, size_t n, const uint64_t *siz
 
 /* ---- cross-check with the hooks ------------------------------------------------------------- */
 
-/* The parts of a member that sends something, in one communicator. */
+/* What a member has to send, in operations that have delta of silence between them. */
 struct parts {
-	const struct pulse_part **part;
+	struct pulse_part *part;
 	uint64_t *size;
 	size_t n;
 };
 
-static struct parts parts_of(const struct pulse *p, size_t comm, int member)
+static void add_part(struct parts *l, const struct pulse_part *part, uint64_t delta_ns)
+{
+	struct pulse_part *last = l->n ? l->part + l->n - 1 : NULL;
+
+	if (last && last->ended && part->start_ns < last->end_ns + delta_ns) {
+		last->ended = part->ended;
+		last->end_ns = part->end_ns > last->end_ns ? part->end_ns : last->end_ns;
+		l->size[l->n - 1] += part->expected;
+		return;
+	}
+	l->part = check_alloc(realloc(l->part, (l->n + 1) * sizeof(*l->part)));
+	l->size = check_alloc(realloc(l->size, (l->n + 1) * sizeof(*l->size)));
+	l->part[l->n] = *part;
+	l->size[l->n++] = part->expected;
+}
+
+static struct parts parts_of(const struct pulse *p, size_t comm, int member, uint64_t delta_ns)
 {
 	struct parts l = {0};
 
 	for (size_t i = 0; i < p->ops; i++) {
 		const struct pulse_part *part = p->op[i].part + member;
 
-		if (p->op[i].comm != comm || p->op[i].kind != KIND_COLLECTIVE || !part->expected ||
-		    !part->started)
-			continue;
-		l.part = check_alloc(realloc(l.part, (l.n + 1) * sizeof(*l.part)));
-		l.size = check_alloc(realloc(l.size, (l.n + 1) * sizeof(*l.size)));
-		l.part[l.n] = part;
-		l.size[l.n++] = part->expected;
+		if (p->op[i].comm == comm && p->op[i].kind == KIND_COLLECTIVE && part->expected &&
+		    part->started)
+			add_part(&l, part, delta_ns);
 	}
 	return l;
 }
 
-/* Gaps within an operation and operations without a gap between them make the two differ by design,
- * so one that begins where a hook's did, or lies within one, agrees. */
+/* A hook's end may come after the last byte: the program waits for others. */
 static bool agrees(const struct pulse_segment *s, const struct pulse_part *part, uint64_t slack)
 {
 	uint64_t until = part->ended ? part->end_ns : UINT64_MAX - slack;
 
-	return s->start_ns + slack >= part->start_ns && s->start_ns <= until + slack &&
-	       (!part->ended || s->end_ns <= until + slack);
+	return s->start_ns + slack >= part->start_ns && s->start_ns <= until &&
+	       s->end_ns <= until + slack;
 }
 
 static void check_member(struct pulse *p, size_t comm, int member)
 {
 	const struct pulse_comm *c = p->comm + comm;
 	const struct pulse_curve *curve = p->curve + c->file[member];
-	struct parts l = parts_of(p, comm, member);
+	uint64_t slack = 2 * curve->epoch_ns;
+	struct parts l = parts_of(p, comm, member, p->options.delta_ns + slack);
 	struct pulse_segment *segment = NULL;
 	struct pulse_sample *s;
 	size_t n, found;
@@ -86,9 +98,7 @@ static void check_member(struct pulse *p, size_t comm, int member)
 	found = n && l.n ? pulse_segment(s, n, l.size, l.n, p->options.delta_ns, &segment) : 0;
 	for (size_t i = 0; n && i < l.n; i++) {
 		p->compared++;
-		p->disagreements += i >= found ||
-				    !agrees(segment + i, l.part[i],
-					    p->options.delta_ns + 2 * curve->epoch_ns);
+		p->disagreements += i >= found || !agrees(segment + i, l.part + i, slack);
 	}
 	free(segment);
 	free(s);

@@ -12,6 +12,9 @@
 
 #include "common/cli.h"
 
+/* Such a part of delta is a difference that schedulers and interrupts make. */
+#define NOISE 10
+
 /* Operations of a kind, one after the other. */
 struct series {
 	size_t comm;
@@ -163,8 +166,9 @@ static size_t window_of(size_t wanted, size_t n)
 	return n < wanted ? n : wanted;
 }
 
-/* The first stretch of operations with enough that were over kappa. Not all of them need to be: those
- * of several layers, or of dispatch and combine, are in one series, and only some follow what is slow. */
+/* The first stretch of operations with enough that were over kappa. Not all of them need to be:
+ * those of several layers, or of dispatch and combine, are in one series, and only some follow what
+ * is slow. */
 static bool often_over(const struct pulse *p, const double *times, size_t n, struct finding *f)
 {
 	size_t wanted = window_of(p->options.repeat, n), hits = 0;
@@ -303,7 +307,7 @@ static void consider(const struct pulse *p, const struct series *s, const struct
 	size_t size = (size_t)p->comm[s->comm].size;
 	struct finding *list = check_alloc(calloc(size + 1, sizeof(*list))), best;
 	bool by_rate = rule == &low_rate, mean = by_rate && s->kind == KIND_GROUP;
-	double least = rule == &late_start ? (double)p->options.delta_ns
+	double least = rule == &late_start ? (double)p->options.delta_ns / NOISE
 		       : by_rate	   ? 0
 					   : 2 * (double)pulse_epoch(p);
 	size_t n = find_in(p, s, rule->q, least, mean, list, &best);
@@ -354,7 +358,7 @@ static double excess_of_stage(const struct pulse *p, const struct series_list *l
 	}
 	others = n ? median(v, n) : -1;
 	free(v);
-	if (mine < 0 || others < 0 || mine - others < (double)p->options.delta_ns)
+	if (mine < 0 || others < 0 || mine - others < (double)p->options.delta_ns / NOISE)
 		return 0;
 	return others > 0 ? mine / others : 1e3;
 }
@@ -411,7 +415,8 @@ static void says(const struct pulse *p, const struct result *r, const struct fin
 		     s->n, shown(s->op));
 }
 
-/* Two that are slow are both told, but not those that are so only beside the slowest. */
+/* Two that compute slowly are both told, but not those that are so only beside the slowest. One
+ * that sends slowly makes others do so, too: only the slowest is told. */
 static void conclude(const struct pulse *p, const struct result *r, struct verdict *v)
 {
 	const struct series *s = r->best.series;
@@ -426,7 +431,7 @@ static void conclude(const struct pulse *p, const struct result *r, struct verdi
 								 : .9;
 	pulse_blame(p, p->comm + s->comm, r->best.member, v);
 	says(p, r, &r->best, v);
-	for (size_t i = 0; i < r->n; i++) {
+	for (size_t i = 0; r->rule == &late_start && i < r->n; i++) {
 		const struct finding *f = r->list + i;
 
 		if (f->member == r->best.member || f->times - 1 < (r->best.times - 1) / 2)
@@ -493,7 +498,7 @@ static bool find_long(const struct pulse *p, const struct series_list *l, const 
 	for (size_t i = 0; base > 0 && i < s->n; i++) {
 		double d = duration(p, s->item[i]);
 
-		times[i] = d - base >= (double)p->options.delta_ns ? d / base : 0;
+		times[i] = d - base >= (double)p->options.delta_ns / NOISE ? d / base : 0;
 	}
 	f->series = s;
 	found = s->kind == KIND_COLLECTIVE && s->n >= p->options.repeat &&

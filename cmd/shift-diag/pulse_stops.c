@@ -180,7 +180,7 @@ static uint64_t received(const struct pulse *p, const struct pulse_op *o, int m)
 /* Of members that have sent as little: the one to whom most was sent, which went no further. */
 static int smallest_volume(const struct pulse *p, const struct pulse_op *o, uint64_t *second)
 {
-	uint64_t slack = p->options.slice_bytes, best = UINT64_MAX, got = 0;
+	uint64_t best = UINT64_MAX, got = 0;
 	int size = p->comm[o->comm].size, who = REC_NONE;
 
 	for (int m = 0; m < size; m++)
@@ -201,7 +201,6 @@ static int smallest_volume(const struct pulse *p, const struct pulse_op *o, uint
 	for (int m = 0; m < size; m++)
 		if (m != who && o->part[m].started && o->part[m].sent.cv < *second)
 			*second = o->part[m].sent.cv;
-	(void)slack;
 	return who;
 }
 
@@ -247,6 +246,44 @@ static int *unfinished_of(const struct pulse *p, const struct pulse_op *o, int *
 	return n;
 }
 
+/* Its own NIC has said that it failed, or lost its link. */
+static bool nic_failed(const struct pulse *p, const struct pulse_comm *c, int m)
+{
+	const struct rec_file *f;
+
+	if (c->file[m] < 0)
+		return false;
+	f = p->records->file + c->file[m];
+	for (size_t i = 0; i < f->async_n; i++)
+		if (strstr(f->async[i].event, "PORT_ERR") ||
+		    strstr(f->async[i].event, "DEVICE_FATAL"))
+			return true;
+	return false;
+}
+
+/* Of two ends of the same messages: the one whose NIC failed. */
+static void look_at_nics(const struct pulse *p, const struct pulse_op *o, int all, int *n,
+			 int *common, struct verdict *v)
+{
+	const struct pulse_comm *c = p->comm + o->comm;
+	int failed = 0;
+
+	for (int m = 0; m < c->size; m++)
+		failed += n[m] == all && nic_failed(p, c, m);
+	if (*common < 2 || failed != 1)
+		return;
+	for (int m = 0; m < c->size; m++) {
+		if (n[m] != all)
+			continue;
+		if (nic_failed(p, c, m))
+			verdict_says(v, "of the two ends the NIC of %s has reported an error",
+				     pulse_who(p, c, m));
+		else
+			n[m] = 0;
+	}
+	*common = 1;
+}
+
 static void blame_common(const struct pulse *p, const struct pulse_op *o, struct verdict *v)
 {
 	const struct pulse_comm *c = p->comm + o->comm;
@@ -254,6 +291,8 @@ static void blame_common(const struct pulse *p, const struct pulse_op *o, struct
 
 	for (int m = 0; m < c->size; m++)
 		common += all && n[m] == all;
+	if (all)
+		look_at_nics(p, o, all, n, &common, v);
 	v->rule = "unfinished-p2p";
 	v->component = COMPONENT_COMMUNICATION;
 	v->level = common == 1 ? LEVEL_MACHINE : common ? LEVEL_LINK : LEVEL_GROUP;

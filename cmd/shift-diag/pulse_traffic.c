@@ -154,24 +154,6 @@ static size_t first_from(const struct pulse_curve *c, uint64_t from_ns)
 	return low;
 }
 
-struct pulse_traffic pulse_traffic(const struct pulse_curve *c, const bool *to, int ranks,
-				   uint64_t from_ns, uint64_t to_ns)
-{
-	struct pulse_traffic t = {0};
-
-	for (size_t i = first_from(c, from_ns); i < c->n && c->sample[i].t_ns <= to_ns; i++) {
-		if (!is_to(c->sample + i, to, ranks))
-			continue;
-		if (!t.cv || c->sample[i].t_ns != t.last_ns)
-			t.act_ns += c->epoch_ns;
-		if (!t.cv)
-			t.first_ns = c->sample[i].t_ns;
-		t.last_ns = c->sample[i].t_ns;
-		t.cv += c->sample[i].bytes;
-	}
-	return t;
-}
-
 struct pulse_sample *pulse_curve_to(const struct pulse_curve *c, const bool *to, int ranks,
 				    size_t *n)
 {
@@ -187,4 +169,81 @@ struct pulse_sample *pulse_curve_to(const struct pulse_curve *c, const bool *to,
 			s[(*n)++] = c->sample[i];
 	}
 	return s;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+/* What an epoch in the midst of sending has: the ninth tenth. */
+static uint64_t full_epoch(const struct pulse_sample *s, size_t n)
+{
+	uint64_t *bytes = check_alloc(calloc(n + 1, sizeof(*bytes))), full;
+
+	for (size_t i = 0; i < n; i++)
+		bytes[i] = s[i].bytes;
+	qsort(bytes, n, sizeof(*bytes), by_value);
+	full = n ? bytes[n - 1 - n / 10] : 0;
+	free(bytes);
+	return full;
+}
+
+/* Of an epoch beside one in which nothing was sent only a part was used. Counted as a whole, a rank
+ * that sends slice by slice would seem to send for longer than one that sends them in one go. */
+static uint64_t actual_time(const struct pulse_sample *s, size_t n, uint64_t epoch_ns)
+{
+	uint64_t full = full_epoch(s, n), sum = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		bool inner = i && i + 1 < n && s[i].t_ns - s[i - 1].t_ns <= epoch_ns &&
+			     s[i + 1].t_ns - s[i].t_ns <= epoch_ns;
+
+		if (inner || s[i].bytes >= full)
+			sum += epoch_ns;
+		else
+			sum += (uint64_t)((double)epoch_ns * (double)s[i].bytes / (double)full);
+	}
+	return sum;
+}
+
+struct pulse_traffic pulse_traffic(const struct pulse_curve *c, const bool *to, int ranks,
+				   uint64_t from_ns, uint64_t to_ns)
+{
+	struct pulse_curve part = *c;
+	struct pulse_traffic t = {0};
+	struct pulse_sample *s;
+	size_t n;
+
+	part.sample += first_from(c, from_ns);
+	part.n = first_from(c, to_ns + 1) - (size_t)(part.sample - c->sample);
+	if (to_ns < from_ns || !part.n)
+		return t;
+	s = pulse_curve_to(&part, to, ranks, &n);
+	for (size_t i = 0; i < n; i++)
+		t.cv += s[i].bytes;
+	if (n) {
+		t.act_ns = actual_time(s, n, c->epoch_ns);
+		t.first_ns = s[0].t_ns;
+		t.last_ns = s[n - 1].t_ns;
+	}
+	free(s);
+	return t;
+}
+
+bool pulse_posted(const struct rec_file *f, uint64_t from_ns, uint64_t to_ns)
+{
+	for (size_t i = 0; i < f->epochs_n; i++) {
+		const struct rec_epochs *e = f->epochs + i;
+
+		for (size_t k = 0; e->wr && k < e->n; k++) {
+			uint64_t t = e->t_ns + k * f->epoch_ns;
+
+			if (e->wr[k] && t + f->epoch_ns > from_ns && t <= to_ns)
+				return true;
+		}
+	}
+	return false;
 }

@@ -102,8 +102,8 @@ static void side(struct world *w, int rank, struct rec_p2p k, const char *comm)
 	snprintf(p->comm, sizeof(p->comm), "%s", comm);
 }
 
-void world_message(struct world *w, const char *comm, const int *rank, uint64_t group, int from, int to,
-		   uint64_t expected, uint64_t done, uint64_t send_us, uint64_t recv_us,
+void world_message(struct world *w, const char *comm, const int *rank, uint64_t group, int from,
+		   int to, uint64_t expected, uint64_t done, uint64_t send_us, uint64_t recv_us,
 		   uint64_t end_us)
 {
 	struct rec_p2p k = {.group = group,

@@ -31,10 +31,10 @@ void world_sends(struct world *w, int from, int to, uint64_t start_us, uint64_t 
 struct rec_coll *world_coll(struct world *w, int rank, const char *comm, uint64_t seq,
 			    const char *op, uint64_t bytes, uint64_t start_us, uint64_t end_us);
 
-/* Both sides of a message between two members, who are these ranks; done: of expected bytes. end_us 0: under way, at both. send_us,
- * recv_us 0: that end has no record. */
-void world_message(struct world *w, const char *comm, const int *rank, uint64_t group, int from, int to,
-		   uint64_t expected, uint64_t done, uint64_t send_us, uint64_t recv_us,
+/* Both sides of a message between two members, who are these ranks; done: of expected bytes. end_us
+ * 0: under way, at both. send_us, recv_us 0: that end has no record. */
+void world_message(struct world *w, const char *comm, const int *rank, uint64_t group, int from,
+		   int to, uint64_t expected, uint64_t done, uint64_t send_us, uint64_t recv_us,
 		   uint64_t end_us);
 
 /* Until when all have recorded; ended: by themselves. */

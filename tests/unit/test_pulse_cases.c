@@ -42,7 +42,8 @@ static void expect(const struct verdict *v, enum verdict_class class,
 
 /* ---- DP groups of GPT-2 --------------------------------------------------------------------- */
 
-/* One rank's part in a ring allreduce that takes us. It sends at rate, in active of period epochs. */
+/* One rank's part in a ring allreduce that takes us. It sends at rate, in active of period epochs.
+ */
 struct way {
 	uint64_t late_us, us;
 	uint32_t rate;
@@ -90,8 +91,8 @@ static struct verdict third_iteration_on(const struct way *way)
 	return v;
 }
 
-/* 7.2.1: a path of half the bandwidth. The straggler sends all the time at half the rate, the others
- * at full rate, with gaps of 40 us between slices; all take as long. */
+/* 7.2.1: a path of half the bandwidth. The straggler sends all the time at half the rate, the
+ * others at full rate, with gaps of 40 us between slices; all take as long. */
 static void network_congestion(void **state)
 {
 	const struct way gaps = {0, 2 * OP_US, RATE, 1, 2};
@@ -132,9 +133,13 @@ static void nic_gpu_cross_numa(void **state)
 
 			world_coll(&w, i, "dp1", n, "allreduce", ring_bytes(volume(OP_US)), t,
 				   t + 3 * OP_US / 2);
-			for (uint64_t k = 0; k < 3; k++) /* of its 3/2: full, a quarter, a quarter */
+			for (uint64_t k = 0; k < 3;
+			     k++) /* of its 3/2: full, a quarter, a quarter */
 				world_sends(&w, i, (i + 1) % 4, t + k * OP_US / 2, OP_US / 2,
-					    i ? RATE : k ? RATE / 2 : RATE, i ? 2 : 0, i ? 3 : 0);
+					    i	? RATE
+					    : k ? RATE / 2
+						: RATE,
+					    i ? 2 : 0, i ? 3 : 0);
 		}
 	}
 	world_until(&w, 7 * ITERATION_US, true);
@@ -144,8 +149,8 @@ static void nic_gpu_cross_numa(void **state)
 	world_free(&w);
 }
 
-/* 7.2.2, D.3: the proxy threads of one node are slow. The whole group takes longer; starts and times
- * of sending are as usual, so it is computation, and which node cannot be told. */
+/* 7.2.2, D.3: the proxy threads of one node are slow. The whole group takes longer; starts and
+ * times of sending are as usual, so it is computation, and which node cannot be told. */
 static void cpu_contention(void **state)
 {
 	const struct way gaps = {0, 2 * OP_US, RATE, 1, 2}, way[4] = {gaps, gaps, gaps, gaps};
@@ -271,8 +276,10 @@ static void exchange(struct world *w, uint64_t group, const struct exchange *x)
 				world_sends(w, from, to, start, x->us && !stuck ? x->us : us,
 					    x->rate[from] / 3, x->active[from], x->period[from]);
 			world_message(w, "ep", group1, group, from, to, bytes,
-				      absent ? 0 : stuck ? bytes / 24 : bytes, start,
-				      x->start_us[to],
+				      absent  ? 0
+				      : stuck ? bytes / 24
+					      : bytes,
+				      start, x->start_us[to],
 				      absent || stuck ? 0 : start + (x->us ? x->us : us));
 		}
 }
@@ -296,8 +303,8 @@ static struct exchange exchange_at(const struct exchange *x, uint64_t us)
 	return y;
 }
 
-/* 7.2.4: the experts of rank 1 get more tokens: it computes longer, and starts last. The others have
- * gaps meanwhile, which are nobody's slowness. */
+/* 7.2.4: the experts of rank 1 get more tokens: it computes longer, and starts last. The others
+ * have gaps meanwhile, which are nobody's slowness. */
 static void moe_expert_imbalance(void **state)
 {
 	struct world w = experts();
@@ -430,9 +437,10 @@ static void neighbor_exchange(void **state)
 			int to = (i + side) % 4;
 			uint64_t us = i == 1 ? 66 * MS : 40 * MS;
 
-			world_sends(&w, i, to, 10 * MS, us, i == 1 ? RATE / 10 * 3 : RATE / 2, 0, 0);
-			world_message(&w, "ep", group1, 1, i, to, volume(40 * MS) / 2, volume(40 * MS) / 2,
-				      10 * MS, 10 * MS, 10 * MS + us);
+			world_sends(&w, i, to, 10 * MS, us, i == 1 ? RATE / 10 * 3 : RATE / 2, 0,
+				    0);
+			world_message(&w, "ep", group1, 1, i, to, volume(40 * MS) / 2,
+				      volume(40 * MS) / 2, 10 * MS, 10 * MS, 10 * MS + us);
 		}
 	world_until(&w, 200 * MS, true);
 	v = world_verdict(&w);
@@ -452,8 +460,8 @@ static void all_to_one(void **state)
 		uint64_t us = i == 1 ? 171 * MS : 120 * MS;
 
 		world_sends(&w, i, 0, 10 * MS, us, i == 1 ? RATE / 30 * 7 : RATE / 3, 0, 0);
-		world_message(&w, "ep", group1, 1, i, 0, volume(40 * MS), volume(40 * MS), 10 * MS, 10 * MS,
-			      10 * MS + us);
+		world_message(&w, "ep", group1, 1, i, 0, volume(40 * MS), volume(40 * MS), 10 * MS,
+			      10 * MS, 10 * MS + us);
 	}
 	world_until(&w, 300 * MS, true);
 	v = world_verdict(&w);
@@ -473,8 +481,8 @@ static void one_to_all(void **state)
 		uint64_t us = i == 1 ? 240 * MS : 120 * MS;
 
 		world_sends(&w, 0, i, 10 * MS, us, i == 1 ? RATE / 6 : RATE / 3, 0, 0);
-		world_message(&w, "ep", group1, 1, 0, i, volume(40 * MS), volume(40 * MS), 10 * MS, 10 * MS,
-			      10 * MS + us);
+		world_message(&w, "ep", group1, 1, 0, i, volume(40 * MS), volume(40 * MS), 10 * MS,
+			      10 * MS, 10 * MS + us);
 	}
 	world_until(&w, 400 * MS, true);
 	v = world_verdict(&w);
