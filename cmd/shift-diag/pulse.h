@@ -93,6 +93,7 @@ struct pulse_traffic {
 	uint64_t act_ns; /* actual communication time: epochs in which something was sent; of the
 			  * first and last ones without a gap, the part that was used */
 	uint64_t cv;	 /* communication volume, in bytes */
+	uint64_t full;	 /* bytes of an epoch in the midst of sending */
 	uint64_t first_ns, last_ns;
 };
 
@@ -191,9 +192,9 @@ void pulse_cross_check(struct pulse *p);
 /* ---- verdicts ------------------------------------------------------------------------------- */
 
 /*
- * The first thing that went wrong, or that all is fine; by the rules "missing-start",
- * "smallest-volume", "unfinished-p2p", "silence", "late-start", "act", "rate", "duration",
- * "no-records" or "none". The caller frees it.
+ * The first thing that went wrong, or that all is fine; by the rules "process-gone",
+ * "missing-start", "smallest-volume", "unfinished-p2p", "silence", "late-start", "act", "rate",
+ * "duration", "no-records" or "none". The caller frees it.
  */
 struct verdict pulse_judge(struct pulse *p);
 

@@ -38,6 +38,9 @@ size_t pulse_segment(const struct pulse_sample *s, size_t n, const uint64_t *siz
 
 /* ---- cross-check with the hooks ------------------------------------------------------------- */
 
+/* Bytes of an epoch are rounded, so that an operation may seem to lack such a part of them. */
+enum { ROUNDED = 1000 };
+
 /* What a member has to send, in operations that have delta of silence between them. */
 struct parts {
 	struct pulse_part *part;
@@ -52,13 +55,13 @@ static void add_part(struct parts *l, const struct pulse_part *part, uint64_t de
 	if (last && last->ended && part->start_ns < last->end_ns + delta_ns) {
 		last->ended = part->ended;
 		last->end_ns = part->end_ns > last->end_ns ? part->end_ns : last->end_ns;
-		l->size[l->n - 1] += part->expected;
+		l->size[l->n - 1] += part->expected - part->expected / ROUNDED;
 		return;
 	}
 	l->part = check_alloc(realloc(l->part, (l->n + 1) * sizeof(*l->part)));
 	l->size = check_alloc(realloc(l->size, (l->n + 1) * sizeof(*l->size)));
 	l->part[l->n] = *part;
-	l->size[l->n++] = part->expected;
+	l->size[l->n++] = part->expected - part->expected / ROUNDED;
 }
 
 static struct parts parts_of(const struct pulse *p, size_t comm, int member, uint64_t delta_ns)

@@ -218,11 +218,38 @@ static bool mean_over(const struct pulse *p, const double *times, size_t n, stru
 	return false;
 }
 
+/* The rule "act" by other means. Where epochs are longer than the gaps, only a rank whose full
+ * epochs have less than those of others is slow in sending; one whose slices come late is not. */
+static double emptiness(const struct pulse_op *o, const struct pulse_part *part)
+{
+	(void)o;
+	return part->sent.full ? 1. / (double)part->sent.full : -1;
+}
+
+static bool has_slower_epochs(const struct pulse *p, const struct finding *f)
+{
+	const struct series *s = f->series;
+	double *times = check_alloc(calloc(s->n + 1, sizeof(*times))), middle;
+
+	for (size_t i = 0; i < s->n; i++)
+		times[i] = excess(p, s->item[i], f->member, emptiness, -1e300);
+	middle = median(times + f->at, s->n - f->at);
+	free(times);
+	return middle > 1 + (p->options.kappa - 1) / 2;
+}
+
 static void worse(struct finding *best, const struct finding *f, struct finding *list, size_t *n)
 {
 	list[(*n)++] = *f;
 	if (f->times > best->times)
 		*best = *f;
+}
+
+static bool is_too_coarse(const struct pulse *p, double times)
+{
+	uint64_t most = pulse_epoch_max(p, times);
+
+	return !pulse_epoch(p) || (most && pulse_epoch(p) > most);
 }
 
 /* The findings of all members of a series by one rule; *best the worst of them. */
@@ -241,7 +268,9 @@ static size_t find_in(const struct pulse *p, const struct series *s, quantity *q
 
 			times[i] = x;
 		}
-		if (mean ? mean_over(p, times, s->n, &f) : often_over(p, times, s->n, &f))
+		if (!(mean ? mean_over(p, times, s->n, &f) : often_over(p, times, s->n, &f)))
+			continue;
+		if (q != act || !is_too_coarse(p, f.times) || has_slower_epochs(p, &f))
 			worse(best, &f, list, &found);
 	}
 	free(times);
@@ -505,13 +534,6 @@ static bool find_long(const struct pulse *p, const struct series_list *l, const 
 		often_over(p, times, s->n, f);
 	free(times);
 	return found;
-}
-
-static bool is_too_coarse(const struct pulse *p, double times)
-{
-	uint64_t most = pulse_epoch_max(p, times);
-
-	return !pulse_epoch(p) || (most && pulse_epoch(p) > most);
 }
 
 static bool long_duration(const struct pulse *p, const struct series_list *l, struct verdict *v,

@@ -149,6 +149,40 @@ static bool missing_start(const struct pulse *p, const bool *hung, struct verdic
 	return false;
 }
 
+/* ---- a process is gone --------------------------------------------------------------------- */
+
+/* Where one is, the others wait; where several are, they may have ended as they waited in vain. */
+static bool one_is_gone(const struct pulse *p, const bool *hung, struct verdict *v)
+{
+	const struct pulse_op *o = NULL;
+	int gone = 0, who = REC_NONE;
+
+	for (size_t i = 0; i < p->records->files; i++)
+		gone += p->records->file[i].died;
+	for (size_t i = 0; gone == 1 && !o && i < p->ops; i++) {
+		const struct pulse_comm *c = p->comm + p->op[i].comm;
+
+		for (int m = 0; hung[i] && m < c->size; m++)
+			if (c->file[m] >= 0 && p->records->file[c->file[m]].died &&
+			    p->op[i].part[m].takes_part && !p->op[i].part[m].ended) {
+				o = p->op + i;
+				who = m;
+			}
+	}
+	if (!o)
+		return false;
+	v->rule = "process-gone";
+	v->component = COMPONENT_COMPUTATION;
+	v->level = LEVEL_MACHINE;
+	v->confidence = .95;
+	says_op(v, p, o);
+	pulse_blame(p, p->comm + o->comm, who, v);
+	verdict_says(v, "the process of %s is gone, and those of all others are not",
+		     pulse_who(p, p->comm + o->comm, who));
+	verdict_advises(v, "why did it end? Its output, and the kernel log of its host");
+	return true;
+}
+
 /* ---- all have begun ------------------------------------------------------------------------- */
 
 static bool is_open(const struct pulse *p, const struct pulse_op *o)
@@ -382,7 +416,8 @@ bool pulse_stopped(const struct pulse *p, struct verdict *v)
 
 	for (size_t i = 0; i < p->ops; i++)
 		hung[i] = is_hung(p, p->op + i);
-	found = missing_start(p, hung, v) || all_begun(p, hung, v) || is_silent(p, v);
+	found = one_is_gone(p, hung, v) || missing_start(p, hung, v) || all_begun(p, hung, v) ||
+		is_silent(p, v);
 	free(hung);
 	return found;
 }

@@ -193,9 +193,10 @@ static uint64_t full_epoch(const struct pulse_sample *s, size_t n)
 
 /* Of an epoch beside one in which nothing was sent only a part was used. Counted as a whole, a rank
  * that sends slice by slice would seem to send for longer than one that sends them in one go. */
-static uint64_t actual_time(const struct pulse_sample *s, size_t n, uint64_t epoch_ns)
+static uint64_t actual_time(const struct pulse_sample *s, size_t n, uint64_t full,
+			    uint64_t epoch_ns)
 {
-	uint64_t full = full_epoch(s, n), sum = 0;
+	uint64_t sum = 0;
 
 	for (size_t i = 0; i < n; i++) {
 		bool inner = i && i + 1 < n && s[i].t_ns - s[i - 1].t_ns <= epoch_ns &&
@@ -225,7 +226,8 @@ struct pulse_traffic pulse_traffic(const struct pulse_curve *c, const bool *to, 
 	for (size_t i = 0; i < n; i++)
 		t.cv += s[i].bytes;
 	if (n) {
-		t.act_ns = actual_time(s, n, c->epoch_ns);
+		t.full = full_epoch(s, n);
+		t.act_ns = actual_time(s, n, t.full, c->epoch_ns);
 		t.first_ns = s[0].t_ns;
 		t.last_ns = s[n - 1].t_ns;
 	}
