@@ -109,12 +109,14 @@ static void both_conditions_end_an_operation(void **unused)
 	struct pulse_segment *segment;
 
 	(void)unused;
-	assert_int_equal(pulse_segment(s, 6, size, 2, DELTA, &segment), 2);
+	assert_int_equal(pulse_segment(s, 6, size, 2, DELTA, &segment), 3);
 	assert_int_equal(segment[0].bytes, 120);
 	assert_int_equal(segment[0].end_ns, 2 * EPOCH);
 	assert_int_equal(segment[1].start_ns, 2 * EPOCH + DELTA);
-	assert_int_equal(segment[1].bytes, 115);
+	assert_int_equal(segment[1].bytes, 110);
 	assert_true(segment[1].complete);
+	assert_int_equal(segment[2].start_ns, 20 * DELTA);
+	assert_false(segment[2].complete);
 	free(segment);
 	assert_int_equal(pulse_segment(s, 0, size, 2, DELTA, &segment), 0);
 	free(segment);
