@@ -252,6 +252,12 @@ static bool is_too_coarse(const struct pulse *p, double times)
 	return !pulse_epoch(p) || (most && pulse_epoch(p) > most);
 }
 
+/* Twice as long as that, and also gaps between late slices look like slow sending. */
+static bool is_doubtful(const struct pulse *p, const struct finding *f)
+{
+	return is_too_coarse(p, 1 + (f->times - 1) / 2) && !has_slower_epochs(p, f);
+}
+
 /* The findings of all members of a series by one rule; *best the worst of them. */
 static size_t find_in(const struct pulse *p, const struct series *s, quantity *q, double least,
 		      bool mean, struct finding *list, struct finding *best)
@@ -270,7 +276,7 @@ static size_t find_in(const struct pulse *p, const struct series *s, quantity *q
 		}
 		if (!(mean ? mean_over(p, times, s->n, &f) : often_over(p, times, s->n, &f)))
 			continue;
-		if (q != act || !is_too_coarse(p, f.times) || has_slower_epochs(p, &f))
+		if (q != act || !is_doubtful(p, &f))
 			worse(best, &f, list, &found);
 	}
 	free(times);
