@@ -255,7 +255,7 @@ static bool is_too_coarse(const struct pulse *p, double times)
 /* Twice as long as that, and also gaps between late slices look like slow sending. */
 static bool is_doubtful(const struct pulse *p, const struct finding *f)
 {
-	return is_too_coarse(p, 1 + (f->times - 1) / 2) && !has_slower_epochs(p, f);
+	return is_too_coarse(p, 1 + 2 * (f->times - 1)) && !has_slower_epochs(p, f);
 }
 
 /* The findings of all members of a series by one rule; *best the worst of them. */
