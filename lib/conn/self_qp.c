@@ -801,9 +801,8 @@ void self_qp_tick(struct vqp *v)
 
 /* --- setting up ------------------------------------------------------------------------------- */
 
-static bool names_itself(const struct vqp *v)
+bool self_qp_is_named(const struct vqp *v, const struct ibv_qp_attr *a)
 {
-	const struct ibv_qp_attr *a = &v->program.attr;
 	const struct nic *nic = v->dev->nic[0];
 	union ibv_gid gid;
 
@@ -833,7 +832,7 @@ static void self_catch_up(struct vqp *v)
 void self_qp_started(struct vqp *v)
 {
 	if (v->hot.srq || v->self.on || v->self.engaged || v->life.released || v->life.bypassed ||
-	    !names_itself(v))
+	    !self_qp_is_named(v, &v->program.attr))
 		return;
 	vqp_enter(v);
 	v->self.on = true;

@@ -13,6 +13,9 @@
 
 #include "lib/conn/vqp.h"
 
+/* Is it connected with itself by these attributes of a QP in RTR? Nothing locked. */
+bool self_qp_is_named(const struct vqp *v, const struct ibv_qp_attr *a);
+
 /* The program's QP has come to RTS. Nothing locked. */
 void self_qp_started(struct vqp *v);
 

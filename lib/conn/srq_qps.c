@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include "lib/conn/srq_qps.h"
 
+#include <errno.h>
 #include <time.h>
 
 #include "lib/base/log.h"
+#include "lib/base/uncancelled.h"
 
 #define SUPPLY_MAX_NS 200000000ull
 
@@ -78,6 +80,54 @@ bool srq_qp_join(struct vqp *v, uint8_t rail, uint64_t max_ns)
 	return true;
 }
 
+void srq_qp_joins_late(struct vqp *v)
+{
+	if (!atomic_exchange(&v->rails.joins_late, true))
+		gate_shut(&v->hot.send_gate);
+}
+
+static void no_more_late(struct vqp *v)
+{
+	if (atomic_exchange(&v->rails.joins_late, false))
+		gate_open(&v->hot.send_gate);
+}
+
+/* Two threads may send at once. */
+static pthread_mutex_t late_lock = PTHREAD_MUTEX_INITIALIZER;
+
+int srq_qp_join_to_send(struct vqp *v, uint64_t max_ns)
+{
+	int err = 0;
+
+	uncancelled_begin();
+	pthread_mutex_lock(&late_lock);
+	if (atomic_load(&v->rails.joins_late)) {
+		err = srq_qp_join(v, 0, max_ns) ? 0 : ETIMEDOUT;
+		if (!err)
+			no_more_late(v);
+	}
+	pthread_mutex_unlock(&late_lock);
+	uncancelled_end();
+	return err;
+}
+
+bool srq_qp_join_at_once(struct vqp *v)
+{
+	bool joined;
+
+	if (!atomic_load(&v->rails.joins_late))
+		return true;
+	if (pthread_mutex_trylock(&late_lock))
+		return false;
+	joined = !atomic_load(&v->rails.joins_late) || vsrq_join(v->hot.srq, 0);
+	if (joined && atomic_load(&v->rails.joins_late)) {
+		atomic_fetch_or(&v->rails.joined, 1u);
+		no_more_late(v);
+	}
+	pthread_mutex_unlock(&late_lock);
+	return joined;
+}
+
 void srq_qp_await_supply(struct vqp *v, uint8_t rail)
 {
 	uint64_t end = now_ns() + SUPPLY_MAX_NS;
@@ -133,6 +183,7 @@ static bool may_still_accept(struct vqp *v, uint8_t rail)
 
 void srq_qp_reset(struct vqp *v)
 {
+	no_more_late(v);
 	srq_qp_leave_ended(v, 0);
 	for (uint8_t i = 1; i < v->dev->rails; i++)
 		if (!may_still_accept(v, i))

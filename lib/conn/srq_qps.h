@@ -18,6 +18,19 @@
  * false: it must not be used now. One thread at a time for each rail; nothing locked. */
 bool srq_qp_join(struct vqp *v, uint8_t rail, uint64_t max_ns);
 
+/*
+ * A QP that is connected with itself takes no receive before it sends a message, and need not keep
+ * receives on rail 0 until then: it cannot be moved, and where the NIC's drainer does not work
+ * nobody else would get them (S6). UCX makes one in each process. The first says that it joins
+ * later: between vqp_enter() and vqp_leave(). The other is called before each send on the slow way,
+ * nothing locked: 0, or ETIMEDOUT, and then the message must not be sent.
+ */
+void srq_qp_joins_late(struct vqp *v);
+int srq_qp_join_to_send(struct vqp *v, uint64_t max_ns);
+
+/* The same where nothing may be waited for, and any locks are held. */
+bool srq_qp_join_at_once(struct vqp *v);
+
 /* Waits a moment until the NIC has a receive for it: the peer sends at once (S9). Nothing locked.
  */
 void srq_qp_await_supply(struct vqp *v, uint8_t rail);

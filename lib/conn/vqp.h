@@ -183,6 +183,9 @@ struct vqp_rails {
 	/* With an SRQ (srq_qps.h): where its QP is live, and where a flush has named its receive
 	 * since. */
 	_Atomic uint32_t joined, recv_flushed;
+	_Atomic bool
+		joins_late; /* to be live on rail 0 when it sends: a reason to keep send_gate shut
+			     */
 };
 
 /* Keys of memory on backup NICs. Under vqp.lock, but for exported.n. */

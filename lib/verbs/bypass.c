@@ -20,6 +20,7 @@
 #include "lib/conn/actions.h"
 #include "lib/conn/conn_lock.h"
 #include "lib/conn/cq_counts.h"
+#include "lib/conn/srq_qps.h"
 
 static bool receives_outstanding(const struct vqp *v)
 {
@@ -62,7 +63,7 @@ static bool hand_over(struct vqp *v)
 
 	vqp_enter(v);
 	if (!v->life.bypassed) {
-		ok = v->repost.tx_next == v->repost.tx_end &&
+		ok = v->repost.tx_next == v->repost.tx_end && srq_qp_join_at_once(v) &&
 		     vqp_release(v, STATS_UNPROTECTED_POSTED_AROUND);
 		if (ok)
 			step_aside(v);

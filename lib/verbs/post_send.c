@@ -10,6 +10,7 @@
 #include "lib/conn/conn_lock.h"
 #include "lib/conn/repost.h"
 #include "lib/conn/self_qp.h"
+#include "lib/conn/srq_qps.h"
 
 _Static_assert(sizeof(struct shift_sge) == sizeof(struct ibv_sge),
 	       "the log takes the program's SGEs as they are");
@@ -169,14 +170,39 @@ static int slow_send(struct vqp *v, const struct ibv_send_wr *wr, bool at_once)
 	return at_once && first && !rail && repost_may_pump(v) ? post_at_once(v) : 0;
 }
 
+#define LATE_MAX_NS 2000000000ull
+
+static bool takes_receive(const struct ibv_send_wr *wr)
+{
+	return wr->opcode == IBV_WR_SEND || wr->opcode == IBV_WR_SEND_WITH_IMM ||
+	       wr->opcode == IBV_WR_SEND_WITH_INV || wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+}
+
+/* It may be connected with itself, and be live on its SRQ from its first message on. 0 or an errno.
+ */
+static int join_for(struct vqp *v, const struct ibv_send_wr *wr)
+{
+	if (!atomic_load(&v->rails.joins_late))
+		return 0;
+	for (; wr; wr = wr->next)
+		if (takes_receive(wr))
+			return srq_qp_join_to_send(v, LATE_MAX_NS);
+	return 0;
+}
+
 /* noinline, so that it costs posts through an open gate nothing. */
 static __attribute__((noinline)) int slow_post_send(struct vqp *v, struct ibv_send_wr *wr,
 						    struct ibv_send_wr **bad)
 {
-	int err = 0;
+	int err;
 
 	if (v->life.bypassed)
 		return v->post_send(v->qp, wr, bad);
+	err = join_for(v, wr);
+	if (err) {
+		*bad = wr;
+		return err;
+	}
 	vqp_enter(v);
 	for (; wr && !err; wr = err ? wr : wr->next)
 		err = slow_send(v, wr, true);
@@ -492,10 +518,13 @@ static __attribute__((noinline)) int slow_batch(struct vqp *v, struct ibv_send_w
 						post_all_fn *post_all)
 {
 	struct ibv_send_wr *wr = list;
-	int err = 0;
+	int err;
 
 	if (v->life.bypassed)
 		return post_all(v, list);
+	err = join_for(v, list);
+	if (err)
+		return err;
 	vqp_enter(v);
 	if (!takes_all(v, n))
 		err = -ENOMEM;

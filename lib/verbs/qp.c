@@ -709,6 +709,20 @@ static void ece_agreed(struct vqp *v)
 		v->program.ece = ece;
 }
 
+/* Before it may accept packets. */
+static bool join_srq(struct vqp *v, const struct ibv_qp_attr *attr, int mask)
+{
+	struct ibv_qp_attr all = v->program.attr;
+
+	attr_save(&all, attr, mask);
+	if (!v->hot.srq || !self_qp_is_named(v, &all))
+		return srq_qp_join(v, 0, JOIN_MAX_NS);
+	vqp_enter(v);
+	srq_qp_joins_late(v);
+	vqp_leave(v);
+	return true;
+}
+
 static int modify_locked(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 {
 	bool state = mask & IBV_QP_STATE;
@@ -724,7 +738,7 @@ static int modify_locked(struct vqp *v, struct ibv_qp_attr *attr, int mask)
 		return modify_running(v, attr, mask);
 	if (state && attr->qp_state == IBV_QPS_RTR) {
 		rail0_wait(v);
-		if (!srq_qp_join(v, 0, JOIN_MAX_NS))
+		if (!join_srq(v, attr, mask))
 			return ETIMEDOUT;
 	}
 	err = modify_rail0(v, attr, mask);

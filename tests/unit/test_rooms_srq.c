@@ -10,6 +10,7 @@
 #include "lib/conn/srq_all.h"
 #include "lib/conn/srq_qps.h"
 #include "lib/object/vsrq.h"
+#include "lib/verbs/post_send.h"
 #include "lib/verbs/qp.h"
 
 enum { DEPTH = 4, PAGE = 4096, DESTROYED = 50, KNOWN_STILL = 8 };
@@ -709,6 +710,87 @@ static void who_is_armed_waits_for_the_receives_of_an_srq(void **state)
 
 #define QP_TEST(test) cmocka_unit_test_setup_teardown(test, begin_qp, end_qp)
 
+/* --- connected with itself -------------------------------------------------------------------- */
+
+/* host: the last byte of the peer's address; 1 is that of our own NIC 0. */
+static void connect_anew(uint32_t qpn, uint8_t host)
+{
+	struct ibv_qp_attr attr = rooms_attr();
+
+	assert_int_equal(modify(IBV_QPS_RESET), 0);
+	rooms_run_jobs();
+	assert_live(0, 0);
+	attr.dest_qp_num = qpn;
+	attr.ah_attr.grh.sgid_index = (uint8_t)world.gid_at;
+	attr.ah_attr.grh.dgid = (union ibv_gid){.raw = {[0] = 0xfe, [15] = host}};
+	attr.qp_state = IBV_QPS_INIT;
+	assert_int_equal(hook_modify_qp(v->qp, &attr, IBV_QP_STATE | IBV_QP_PORT), 0);
+	attr.qp_state = IBV_QPS_RTR;
+	assert_int_equal(hook_modify_qp(v->qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_DEST_QPN),
+			 0);
+	attr.qp_state = IBV_QPS_RTS;
+	assert_int_equal(hook_modify_qp(v->qp, &attr, IBV_QP_STATE), 0);
+}
+
+static int send_one(enum ibv_wr_opcode opcode)
+{
+	struct ibv_send_wr *bad = NULL, wr = {.opcode = opcode};
+	int err = hot_post_send(v->qp, &wr, &bad);
+
+	assert_ptr_equal(bad, err ? &wr : NULL);
+	return err;
+}
+
+/* It takes no receive before, so what lies there may be fetched, or be given to others. */
+static void one_connected_with_itself_is_live_when_it_sends(void **state)
+{
+	(void)state;
+	for (int life = 0; life < 2; life++) {
+		connect_anew(v->qp->qp_num, 1);
+		assert_live(0, 0);
+		assert_int_equal(send_one(IBV_WR_RDMA_READ), 0);
+		assert_live(0, 0);
+		assert_int_equal(send_one(life ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_SEND), 0);
+		assert_live(0, 1);
+		assert_int_equal(send_one(IBV_WR_SEND), 0);
+		assert_live(0, 1);
+		assert_false(gate_is_shut(&v->hot.send_gate) && !v->hot.slow);
+	}
+}
+
+static void one_that_never_sends_leaves_nothing_behind(void **state)
+{
+	(void)state;
+	connect_anew(v->qp->qp_num, 1);
+	assert_true(gate_is_shut(&v->hot.send_gate));
+	connect_anew(v->qp->qp_num + 1, 1);
+	assert_live(0, 1);
+	assert_false(v->rails.joins_late);
+}
+
+static void another_hosts_qp_of_that_number_is_another(void **state)
+{
+	(void)state;
+	connect_anew(v->qp->qp_num, 9);
+	assert_live(0, 1);
+}
+
+/* Its message would go into a buffer that another one has by now. */
+static void it_does_not_send_to_a_nic_that_is_not_empty(void **state)
+{
+	(void)state;
+	connect_anew(v->qp->qp_num, 1);
+	world.now = START_NS;
+	s->books.nic[0] = (struct shift_srq_nic){
+		.state = SHIFT_SRQ_GHOSTS, .ghosts = 3, .draining = true};
+	assert_int_equal(send_one(IBV_WR_SEND), ETIMEDOUT);
+	assert_int_equal(world.now, START_NS + 2000ull * MS);
+	assert_live(0, 0);
+	s->books.nic[0] = (struct shift_srq_nic){.state = SHIFT_SRQ_EMPTY};
+	assert_int_equal(send_one(IBV_WR_SEND), 0);
+	assert_live(0, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -738,6 +820,10 @@ int main(void)
 		QP_TEST(who_is_armed_waits_for_the_receives_of_an_srq),
 		cmocka_unit_test_setup_teardown(a_destroyed_qp_is_live_until_its_twin_has_gone,
 						begin_qp, rooms_end),
+		QP_TEST(one_connected_with_itself_is_live_when_it_sends),
+		QP_TEST(one_that_never_sends_leaves_nothing_behind),
+		QP_TEST(another_hosts_qp_of_that_number_is_another),
+		QP_TEST(it_does_not_send_to_a_nic_that_is_not_empty),
 		QP_TEST(err_by_the_program_says_so_once),
 		QP_TEST(a_connection_that_is_over_says_so_once),
 		QP_TEST(each_life_says_so),
