@@ -103,13 +103,13 @@ static void all_critical_hosts_are_named_the_first_one_first(void **state)
 {
 	(void)state;
 	begin(4);
-	event(2, "PORT_ERR", "mlx5_0", 5 * s_ns);
-	event(1, "PORT_ERR", "mlx5_0", 3 * s_ns);
-	event(1, "PORT_ERR", "mlx5_0", 4 * s_ns);
+	event(1, "PORT_ERR", "mlx5_0", 5 * s_ns);
+	event(2, "PORT_ERR", "mlx5_0", 3 * s_ns);
+	event(2, "PORT_ERR", "mlx5_0", 4 * s_ns);
 	judge();
 	assert_culprits("critical-error", 2);
-	assert_string_equal(v.culprits[0].host, "h1");
-	assert_string_equal(v.culprits[1].host, "h2");
+	assert_string_equal(v.culprits[0].host, "h2");
+	assert_string_equal(v.culprits[1].host, "h1");
 	assert_true(v.first_seen_ns == j.r.file->began_ns + 3 * s_ns);
 }
 
@@ -329,10 +329,32 @@ static void repeated_errors_count_once(void **state)
 	(void)state;
 	begin(6);
 	for (int i = 0; i < 40; i++)
-		job_error(&j, 0, "RETRY_EXC_ERR", "h1", s_ns);
+		job_error(&j, 0, "RETRY_EXC_ERR", "", s_ns);
 	job_error(&j, 2, "RETRY_EXC_ERR", "h3", s_ns);
 	judge();
 	assert_undecided();
+}
+
+static void two_that_have_all_in_common_are_no_root(void **state)
+{
+	(void)state;
+	begin(6);
+	job_error(&j, 0, "RETRY_EXC_ERR", "h1", s_ns);
+	job_error(&j, 1, "RETRY_EXC_ERR", "h0", s_ns);
+	job_error(&j, 2, "RETRY_EXC_ERR", "h3", 9 * s_ns);
+	judge();
+	assert_undecided();
+}
+
+static void a_line_without_a_time_counts_less(void **state)
+{
+	(void)state;
+	begin(2);
+	job_enter(&j, "world", 0, 1, s_ns);
+	log_text("h1", "[ 12.5] Out of memory: Killed process 12 (python)\n");
+	judge();
+	assert_culprits("critical-error", 1);
+	assert_true(v.confidence < 0.8);
 }
 
 static void errors_without_a_pattern_are_undecided(void **state)
@@ -508,6 +530,8 @@ int main(void)
 		T(a_source_is_a_root_too),
 		T(nine_of_ten_make_a_root),
 		T(repeated_errors_count_once),
+		T(two_that_have_all_in_common_are_no_root),
+		T(a_line_without_a_time_counts_less),
 		T(errors_without_a_pattern_are_undecided),
 		T(errors_without_a_peer_have_no_root),
 		T(a_flushed_request_says_nothing),

@@ -92,6 +92,45 @@ static void who_does_not_launch_is_computation(void **state)
 	assert_true(v.first_seen_ns == job_rank(&j, 0)->coll[10].launch_ns);
 }
 
+static void the_first_that_waits_tells_since_when(void **state)
+{
+	(void)state;
+	begin(4, 4);
+	job_enter(&j, "world", 0, 11, 300 * JOB_MS);
+	job_enter(&j, "world", 1, 11, 100 * JOB_MS);
+	job_enter(&j, "world", 3, 11, 200 * JOB_MS);
+	judge(60 * s_ns);
+	assert_true(v.first_seen_ns == job_rank(&j, 1)->coll[10].launch_ns);
+}
+
+/* As the root of a broadcast may be. */
+static void who_is_done_already_is_not_blamed(void **state)
+{
+	struct rec_coll *c;
+
+	(void)state;
+	begin(4, 4);
+	for (int i = 1; i < 4; i++)
+		c = job_enter(&j, "world", i, 11, JOB_MS);
+	c->end_ns = c->launch_ns + JOB_MS;
+	judge(60 * s_ns);
+	assert_culprit(COMPONENT_COMPUTATION, "fewer-launches", 0);
+}
+
+static void a_member_of_a_small_communicator_may_be_missing(void **state)
+{
+	struct rec_comm *c;
+
+	(void)state;
+	begin(4, 4);
+	c = rec_add_comm(job_rank(&j, 0));
+	strcpy(c->comm, "other");
+	c->size = 2;
+	judge(JOB_MS);
+	assert_undecided();
+	assert_true(says("other: rank 1 "));
+}
+
 /* Figure 7c: all have launched, the requests of G1 do not complete. */
 static void whose_requests_do_not_complete_is_communication(void **state)
 {
@@ -433,6 +472,11 @@ static void lost_records_lower_the_confidence(void **state)
 	assert_culprit(COMPONENT_COMPUTATION, "fewer-launches", 3);
 	assert_true(v.confidence <= 0.5);
 	assert_int_equal(v.coverage.dropped, 5);
+	verdict_free(&v);
+	job_rank(&j, 3)->dropped = 0; /* of the culprit all is known */
+	job_rank(&j, 0)->dropped = 5;
+	judge(60 * s_ns);
+	assert_true(v.confidence > 0.8 && v.confidence < 0.9);
 }
 
 static void how_far_it_was_read_must_be_known(void **state)
@@ -517,6 +561,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		T(who_does_not_launch_is_computation),
+		T(the_first_that_waits_tells_since_when),
+		T(who_is_done_already_is_not_blamed),
+		T(a_member_of_a_small_communicator_may_be_missing),
 		T(whose_requests_do_not_complete_is_communication),
 		T(the_queue_pair_is_named_if_epochs_tell),
 		T(requests_that_hang_at_all_blame_none),
