@@ -8,6 +8,7 @@
 #define SHIFT_COLLECTIVES_HANDLE_MAP_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum { HANDLE_SLOTS = 1024, HANDLE_PROBES = 16 };
