@@ -405,7 +405,7 @@ static void a_few_connections_cost_little(void **state)
 	(void)state;
 	world_conn(17);
 	assert_int_equal(stat(stats_path(), &st), 0);
-	assert_true(st.st_blocks * 512 < 500000);
+	assert_true(st.st_blocks * 512 < 600000);
 	print_message("# %zu bytes for a connection\n", sizeof(struct stats_conn));
 }
 
