@@ -73,13 +73,11 @@ static void test_a_slow_step_is_passed_on_along_the_ring(void **state)
 	assert_int_equal(g.makespan_ns, 56);
 	assert_int_equal(g.gap_ns, 0);
 	assert_int_equal(g.missing, 0);
-	/* Pruned: F2S1, for which nobody waited. F0S1 neither, as F0S2 waited for F3S1, ...: F0S1.
-	 */
+	/* Nobody waited for F0S1 and F0S2, and so nobody for F3S1, for which F0S2 waited. */
+	assert_int_equal(g.kept_n, s.n - 3);
 	for (size_t i = 0; i < s.n; i++)
-		assert_int_equal(g.kept[i],
-				 !(s.step[i].step == 1 && (s.step[i].rank == 0)) &&
-					 !(s.step[i].rank == 0 && s.step[i].step == 2) &&
-					 !(s.step[i].rank == 3 && s.step[i].step == 1 && 0));
+		assert_int_equal(g.kept[i], !(s.step[i].rank == 0 && s.step[i].step < 3) &&
+						    !(s.step[i].rank == 3 && s.step[i].step == 1));
 	done(&s, &g);
 }
 
@@ -236,7 +234,7 @@ static void test_the_work_grows_as_ranks_times_steps(void **state)
 	/* A step, its two edges, and at most one pruning. */
 	assert_in_range(ring_visits(8, 14), 8 * 14, 4 * 8 * 14);
 	assert_in_range(ring_visits(1024, 14), 1024 * 14, 4 * 1024 * 14);
-	assert_in_range(ring_visits(1024, 512), 1024 * 512, 4 * 1024 * 512);
+	assert_in_range(ring_visits(1024, 128), 1024 * 128, 4 * 1024 * 128);
 }
 
 int main(void)
