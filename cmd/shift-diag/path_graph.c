@@ -245,6 +245,9 @@ static void measure(const struct build *b, struct path_graph *g)
 			if (to != SIZE_MAX && b->step[to].end_ns > ready)
 				ready = b->step[to].end_ns;
 		}
+		/* What it waited for may be a step that is missing. */
+		if (s->wait_rank != PATH_NONE && b->waits[g->critical[k]].to[1] == SIZE_MAX)
+			continue;
 		gap = s->start_ns > ready ? s->start_ns - ready : 0;
 		g->gap_ns += gap;
 		if (gap > worst) {
