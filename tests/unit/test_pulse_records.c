@@ -227,6 +227,10 @@ static void one_process_is_gone(void **unused)
 	assert_int_equal(v.component, COMPONENT_COMPUTATION);
 	assert_int_equal(v.culprits[0].rank, 1);
 	verdict_free(&v);
+	w.r.file[3].died = true; /* who came first is not known */
+	v = world_verdict(&w);
+	assert_string_not_equal(v.rule, "process-gone");
+	verdict_free(&v);
 	world_free(&w);
 }
 
