@@ -63,7 +63,8 @@ records() { # LATE
 	expect_match 'missing-start.*rank 2 host node2 pid 102'
 	run shift-diag pulse --json job/*.records
 	expect_status 2
-	jq -e '.schema_version == 1 and .inferred == false and .communicators[0].operations == 3' <<<"$output"
+	jq -e '.schema_version == 1 and .inferred == false and
+		.communicators[0].operations == 3' <<<"$output"
 	jq -e '.verdicts[0] | .rule == "missing-start" and .class == "stopped" and
 		.component == "computation" and .culprits[0].rank == 2 and
 		.thresholds.kappa == 1.15 and .coverage.ranks_seen == 4' <<<"$output"

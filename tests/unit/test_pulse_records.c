@@ -308,6 +308,29 @@ static void clocks_that_are_wrong(void **unused)
 	world_free(&w);
 }
 
+/* Two late starts of ten are a hiccup each, three are not. */
+static void slow_is_what_is_so_three_times(void **unused)
+{
+	(void)unused;
+	for (uint64_t times = 2; times <= 3; times++) {
+		struct world w = healthy(10, true);
+		struct rec_file *f = w.r.file + 2;
+		struct verdict v;
+
+		for (uint64_t k = 0; k < times; k++) {
+			f->coll[2 + 3 * k].launch_ns += 15000000;
+			f->coll[2 + 3 * k].first_wr_ns += 15000000;
+			f->coll[2 + 3 * k].end_ns += 15000000;
+			f->epochs[2 + 3 * k].t_ns += 15000000;
+		}
+		v = world_verdict(&w);
+		assert_int_equal(v.class, times == 2 ? CLASS_FINE : CLASS_SLOW);
+		assert_string_equal(v.rule, times == 2 ? "none" : "late-start");
+		verdict_free(&v);
+		world_free(&w);
+	}
+}
+
 /* ---- without hooks -------------------------------------------------------------------------- */
 
 static void inferred_and_said_so(void **unused)
@@ -386,6 +409,7 @@ int main(void)
 		cmocka_unit_test(what_is_under_way_does_not_stand_still),
 		cmocka_unit_test(epochs_that_are_too_long),
 		cmocka_unit_test(clocks_that_are_wrong),
+		cmocka_unit_test(slow_is_what_is_so_three_times),
 		cmocka_unit_test(inferred_and_said_so),
 		cmocka_unit_test(peers_by_numbers),
 		cmocka_unit_test(inferred_missing_start),
