@@ -101,6 +101,7 @@ static void network_congestion(void **state)
 
 	(void)state;
 	expect(&v, CLASS_SLOW, COMPONENT_COMMUNICATION, LEVEL_MACHINE, 0);
+	assert_string_equal(v.rule, "act");
 	assert_int_equal(v.first_seen_ns / 1000000,
 			 (WORLD_BEGAN + 3 * ITERATION_US * 1000ull) / 1000000);
 	verdict_free(&v);
