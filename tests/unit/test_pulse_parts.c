@@ -253,8 +253,8 @@ static void parallelism(void **unused)
 	world_comm(&w, "loss", a, 2);
 	world_comm(&w, "stages", four, 4);
 	world_comm(&w, "experts", four, 4);
-	many(&w, "gradients", a, 2, 1u << 30);
-	many(&w, "layers", b, 80, 1 << 24);
+	many(&w, "gradients", a, 2, 1 << 22); /* a small model: the ratio tells */
+	many(&w, "layers", b, 80, 1 << 20);
 	many(&w, "loss", a, 4, 8);
 	for (int i = 0; i < 3; i++) {
 		uint64_t t = 1000 * (uint64_t)(i + 1);
