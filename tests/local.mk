@@ -57,6 +57,7 @@ include tests/bench/local.mk
 include tests/nullverbs/local.mk
 include tests/preload/local.mk
 include tests/sim/local.mk
+include tests/collsim/local.mk
 include tests/glue/local.mk
 include tests/stats/local.mk
 include tests/mutants/local.mk
