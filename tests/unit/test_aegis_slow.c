@@ -207,8 +207,8 @@ static void traffic(int rank, unsigned int active, uint32_t bytes)
 		assert_non_null(e);
 		e->t_ns = f->coll[i].end_ns - 20 * JOB_MS;
 		e->qp = 1;
-		e->n = active;
-		e->bytes = calloc(active, sizeof(*e->bytes));
+		e->n = 20; /* the others are pauses */
+		e->bytes = calloc(e->n, sizeof(*e->bytes));
 		for (unsigned int k = 0; k < active; k++)
 			e->bytes[k] = bytes;
 	}
