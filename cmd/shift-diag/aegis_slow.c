@@ -342,7 +342,7 @@ static void shares_find(const struct study *s, struct comparison *c)
 		for (size_t i = 0; i < f->coll_n; i++) {
 			const struct rec_coll *of = f->coll + i;
 
-			if (strcmp(of->comm, c->comm->name) || !of->end_ns ||
+			if (strcmp(of->comm, c->comm->name) || !of->end_ns || of->launch_only ||
 			    of->launch_ns < s->begin_ns)
 				continue;
 			c->share = check_alloc(

@@ -86,6 +86,8 @@ static struct told_list told_colls(struct pulse *p)
 			struct told t = {
 				.seq = f->coll[j].seq, .file = (int)i, .coll = f->coll + j};
 
+			if (f->coll[j].launch_only) /* it would look as if it took no time */
+				continue;
 			t.comm = comm_of(p, f->coll[j].comm, t.file, &t.member);
 			if (t.member >= 0)
 				add(&l, t);

@@ -209,21 +209,15 @@ static const struct field comm_fields[] = {NEED(comm, comm, KIND_NAME),
 					   NEED(comm, size, KIND_INDEX),
 					   NEED(comm, rank, KIND_INDEX), END};
 
-static const struct field coll_fields[] = {NEED(coll, comm, KIND_NAME),
-					   NEED(coll, seq, KIND_U64),
-					   NEED(coll, launch_ns, KIND_TIME),
-					   FIELD(coll, op, KIND_TEXT),
-					   FIELD(coll, dtype, KIND_TEXT),
-					   FIELD(coll, count, KIND_U64),
-					   FIELD(coll, bytes, KIND_U64),
-					   FIELD(coll, group, KIND_U64),
-					   FIELD(coll, root, KIND_INDEX),
-					   FIELD(coll, first_wr_ns, KIND_TIME),
-					   FIELD(coll, end_ns, KIND_TIME),
-					   FIELD(coll, wr, KIND_U64),
-					   FIELD(coll, wc, KIND_U64),
-					   FIELD(coll, sent_bytes, KIND_U64),
-					   END};
+static const struct field coll_fields[] = {
+	NEED(coll, comm, KIND_NAME),	     NEED(coll, seq, KIND_U64),
+	NEED(coll, launch_ns, KIND_TIME),    FIELD(coll, op, KIND_TEXT),
+	FIELD(coll, dtype, KIND_TEXT),	     FIELD(coll, count, KIND_U64),
+	FIELD(coll, bytes, KIND_U64),	     FIELD(coll, group, KIND_U64),
+	FIELD(coll, root, KIND_INDEX),	     FIELD(coll, first_wr_ns, KIND_TIME),
+	FIELD(coll, end_ns, KIND_TIME),	     FIELD(coll, wr, KIND_U64),
+	FIELD(coll, wc, KIND_U64),	     FIELD(coll, sent_bytes, KIND_U64),
+	FIELD(coll, launch_only, KIND_BOOL), END};
 
 static const struct field p2p_fields[] = {
 	NEED(p2p, comm, KIND_NAME),	    NEED(p2p, peer, KIND_INDEX),
@@ -306,6 +300,8 @@ static bool finish_coll(struct reader *in, struct rec_coll *r, const cJSON *o)
 	(void)o;
 	if (!r->seq)
 		because(in, "seq", "counts from 1");
+	if (r->launch_only && !r->end_ns)
+		r->end_ns = r->launch_ns;
 	return r->seq && in_order(in, r->launch_ns, r->end_ns) &&
 	       in_order(in, r->launch_ns, r->first_wr_ns);
 }

@@ -63,6 +63,7 @@ struct rec_coll {
 	int root;
 	uint64_t launch_ns, first_wr_ns, end_ns; /* end_ns 0: it is under way */
 	uint64_t wr, wc, sent_bytes;		 /* meanwhile, on all QPs of the process */
+	bool launch_only; /* when it ended is not recorded; end_ns is that of its launch */
 };
 
 /* A message to or from one other rank. */

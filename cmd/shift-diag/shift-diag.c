@@ -35,9 +35,7 @@ static const struct cli_command commands[] = {
 	{"ping", cmd_ping},	  {"precheck", cmd_precheck}, {"export", cmd_export},
 	{"status", cmd_status},	  {"events", cmd_events},     {"top", cmd_top},
 	{"hang", cmd_hang},	  {"fail", cmd_fail},	      {"slow", cmd_slow},
-	{"collect", cmd_collect},
-	{"path", cmd_path},
-	{"pulse", cmd_pulse},
+	{"collect", cmd_collect}, {"path", cmd_path},	      {"pulse", cmd_pulse},
 };
 
 int main(int argc, char **argv)

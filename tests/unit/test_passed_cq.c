@@ -6,12 +6,44 @@
 
 #include <cmocka.h>
 
+#include "lib/object/device.h"
 #include "lib/object/passed_cq.h"
+#include "lib/object/passed_errors.h"
 #include "lib/object/vsrq.h"
 
 void vsrq_translate(struct ibv_wc *wc)
 {
 	wc->wr_id += 1000;
+}
+
+static struct vdev device;
+static struct ibv_context opened;
+static struct ibv_wc noted;
+static int notes;
+
+struct vdev *vdev_find(const struct ibv_context *ctx)
+{
+	return ctx == &opened ? &device : NULL;
+}
+
+void passed_errors_note(const struct vdev *dev, const struct ibv_wc *wc, int n)
+{
+	assert_ptr_equal(dev, &device);
+	assert_int_equal(n, 1);
+	noted = *wc;
+	notes++;
+}
+
+static uint32_t read_qp_num(struct ibv_cq_ex *cq)
+{
+	(void)cq;
+	return 0x119;
+}
+
+static uint32_t read_vendor_err(struct ibv_cq_ex *cq)
+{
+	(void)cq;
+	return 0x81;
 }
 
 static int fake_start(struct ibv_cq_ex *cq, struct ibv_poll_cq_attr *attr)
@@ -37,7 +69,12 @@ static struct ibv_cq *plain(void)
 static int begin(void **state)
 {
 	(void)state;
-	cq = (struct ibv_cq_ex){.start_poll = fake_start, .next_poll = fake_next};
+	cq = (struct ibv_cq_ex){.context = &opened,
+				.start_poll = fake_start,
+				.next_poll = fake_next,
+				.read_qp_num = read_qp_num,
+				.read_vendor_err = read_vendor_err};
+	notes = 0;
 	assert_ptr_equal(passed_cq_created(&cq), &cq);
 	return 0;
 }
@@ -50,6 +87,19 @@ static void assert_polled(void)
 	assert_int_equal(cq.wr_id, 1001);
 	assert_int_equal(cq.next_poll(&cq), 0);
 	assert_int_equal(cq.wr_id, 1002);
+}
+
+static void an_error_is_noted(void **state)
+{
+	(void)state;
+	assert_polled();
+	assert_int_equal(notes, 0);
+	cq.status = IBV_WC_RETRY_EXC_ERR;
+	assert_polled();
+	assert_int_equal(notes, 2);
+	assert_int_equal(noted.status, IBV_WC_RETRY_EXC_ERR);
+	assert_int_equal(noted.qp_num, 0x119);
+	assert_int_equal(noted.vendor_err, 0x81);
 }
 
 /* Its QPs are there still, so the verb fails. */
@@ -89,6 +139,7 @@ static void one_that_is_not_kept_may_end(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(an_error_is_noted, begin),
 		cmocka_unit_test_setup(it_is_polled_while_the_verb_fails, begin),
 		cmocka_unit_test_setup(another_at_its_address_is_not_forgotten, begin),
 		cmocka_unit_test_setup(one_that_is_not_kept_may_end, begin),

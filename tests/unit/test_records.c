@@ -132,6 +132,19 @@ static void all_types_are_read(void **state)
 	assert_true(f->counter->value == -0.5 && !*f->counter->nic);
 }
 
+/* Else it would look as if it were under way for ever. */
+static void what_was_only_launched_has_ended(void **state)
+{
+	(void)state;
+	assert_int_equal(read_text(HEADER COLL(",\"launch_only\":true") COLL("")), 1);
+	assert_int_equal(lines_said, 0);
+	assert_int_equal(r.file->coll_n, 2);
+	assert_true(r.file->coll[0].launch_only);
+	assert_int_equal(r.file->coll[0].end_ns, r.file->coll[0].launch_ns);
+	assert_false(r.file->coll[1].launch_only);
+	assert_int_equal(r.file->coll[1].end_ns, 0);
+}
+
 static void times_keep_all_digits(void **state)
 {
 	(void)state;
@@ -403,6 +416,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		T(all_types_are_read),
+		T(what_was_only_launched_has_ended),
 		T(times_keep_all_digits),
 		T(what_is_new_is_skipped),
 		T(a_null_is_as_missing),
