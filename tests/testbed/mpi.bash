@@ -103,7 +103,7 @@ few_retries=(-x UCX_RC_RETRY_COUNT=6 -x UCX_RC_TIMEOUT=100ms)
 
 stock_ends_by() { # COMMAND that makes the fault
 	unprotected
-	"$starter" mpi_train -n "$(count_for 30 mpi_train)" && carries a 0 && "$@" && wait_until 30 ended "$client" && finish
+	"$starter" mpi_train -n "$(count_for 30 mpi_train)" && carries a 0 && "$@" && wait_until 30 ended "$client" && finish || return
 	[ "$client_status" -ne 0 ] || {
 		failed "$*: stock verbs go on"
 		return 1

@@ -111,7 +111,7 @@ through_two() { # two:HOST
 
 # bats test_tags=long
 @test "a training: the cable is pulled while other traffic fills the backup NIC" {
-	local fault prepare=fill_backup busy=100 rate=$((rate / 2))
+	local fault prepare=fill_backup busy=200 rate=$((rate / 2))
 	fill_backup
 	training stock_errs_or_hangs pull:a mpi_train
 	for fault in pull:a pull:b; do
