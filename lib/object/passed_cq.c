@@ -16,7 +16,7 @@ struct passed_cq {
 static struct table passed = TABLE_INIT;
 
 /* Of the completion that is being read. */
-static __attribute__((noinline)) void note_error(struct ibv_cq_ex *cq)
+static __attribute__((noinline)) void note_passed_error(struct ibv_cq_ex *cq)
 {
 	const struct vdev *dev = vdev_find(cq->context);
 	struct ibv_wc wc = {.status = cq->status,
@@ -34,7 +34,7 @@ static int passed_polled(struct ibv_cq_ex *cq, int err)
 	if (!err)
 		vsrq_translate(&wc);
 	if (!err && cq->status != IBV_WC_SUCCESS)
-		note_error(cq);
+		note_passed_error(cq);
 	cq->wr_id = wc.wr_id;
 	return err;
 }

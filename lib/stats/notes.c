@@ -45,7 +45,7 @@ void stats_forget_qps(void)
 }
 
 /* Where the QP hangs; *where is NULL if it is not known. nic as it is kept: cut. */
-static struct known_qp **find_place(const char *nic, uint32_t qpn)
+static struct known_qp **find_known(const char *nic, uint32_t qpn)
 {
 	struct known_qp **at = known + qpn % BUCKETS;
 
@@ -59,7 +59,7 @@ static struct known_qp *find_qp(const char *nic, uint32_t qpn)
 	char name[STATS_NIC_BYTES];
 
 	stats_copy_name(name, sizeof(name), nic);
-	return *find_place(name, qpn);
+	return *find_known(name, qpn);
 }
 
 static bool is_protected(const struct known_qp *q)
@@ -122,7 +122,7 @@ static void note_life(struct known_qp *q, uint32_t what, uint64_t now_ns)
  */
 static struct known_qp *know_qp(const char *nic, uint32_t qpn, uint64_t now_ns)
 {
-	struct known_qp **at = find_place(nic, qpn), *q = *at;
+	struct known_qp **at = find_known(nic, qpn), *q = *at;
 
 	if (q) {
 		note_life(q, STATS_QP_DESTROYED, now_ns);
@@ -204,7 +204,7 @@ void stats_qp_destroyed(const char *nic, uint32_t qpn, uint64_t number, uint64_t
 	stats_copy_name(name, sizeof(name), nic);
 	if (!stats_lock())
 		return;
-	at = find_place(name, qpn);
+	at = find_known(name, qpn);
 	q = *at && (*at)->id == number ? *at : NULL;
 	if (q) {
 		note_life(q, STATS_QP_DESTROYED, now_ns);

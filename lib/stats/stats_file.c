@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,6 +109,24 @@ static int map_file(int fd, uint64_t bytes, const struct stats_table *t)
 	return 0;
 }
 
+/* Asked for each note of a QP's life, where a system call would be seen. */
+static _Atomic bool in_child;
+
+static void mark_child(void)
+{
+	in_child = true;
+}
+
+static int watch_forks(void)
+{
+	static bool watched;
+	int err = watched ? 0 : pthread_atfork(NULL, NULL, mark_child);
+
+	watched |= !err;
+	in_child = false;
+	return -err;
+}
+
 static int init_file(int fd, const char *job, uint64_t nonce, const char *report_dir)
 {
 	struct stats_table table[TABLES];
@@ -117,6 +136,9 @@ static int init_file(int fd, const char *job, uint64_t nonce, const char *report
 
 	if (ftruncate(fd, (off_t)bytes) || fstat(fd, &st))
 		return -errno;
+	err = watch_forks();
+	if (err)
+		return err;
 	F->dev = st.st_dev;
 	F->ino = st.st_ino;
 	F->owner = getpid();
@@ -163,7 +185,7 @@ const char *stats_path(void)
 
 bool stats_lock(void)
 {
-	if (!__atomic_load_n(&F->h, __ATOMIC_ACQUIRE) || F->owner != getpid())
+	if (!__atomic_load_n(&F->h, __ATOMIC_ACQUIRE) || in_child)
 		return false;
 	pthread_mutex_lock(&F->lock);
 	if (F->h)
