@@ -302,6 +302,7 @@ static int training_cases(struct results *r, struct hosts *h)
 {
 	struct task t = {.training = {.hosts = h,
 				      .options = r->options,
+				      .unknown_job = command != NULL,
 				      .port = command ? port : PORT,
 				      .fault_at_ms = fault_at_ms,
 				      .restart_ms = restart_ms,

@@ -97,6 +97,7 @@ struct pair_words {
 		*words[HOSTS]; /* of the client and the server, each with NULL at the end */
 	const char *const *environment; /* K=V for both if with_shift; NULL at the end */
 	bool with_shift;
+	bool unknown_job; /* protection_of() */
 	long port; /* on which the server listens; 0: that is not known, and not waited for */
 	int64_t limit_ms;
 	/* NULL, or what happens while both run; returns as soon as it is over, or an interrupt
@@ -110,6 +111,7 @@ struct pair_outcome {
 	char *out[HOSTS], *err[HOSTS];
 	struct away away; /* from the client's start to its end */
 	int status[HOSTS];
+	bool unknown_job;     /* of pair_words */
 	cJSON *report[HOSTS]; /* with shift, what shift-run --report wrote; or NULL */
 	const char *failure;  /* NULL: both succeeded; lives as long as the process */
 };

@@ -221,6 +221,7 @@ int pair_run(struct hosts *h, const struct pair_words *w, struct pair_outcome *o
 	int status;
 
 	memset(out, 0, sizeof(*out));
+	out->unknown_job = w->unknown_job;
 	status = run_both(h, w, words, runs, &watch, out);
 	for (int i = 0; i < HOSTS; i++) {
 		run_stop(&runs[i]);
@@ -262,7 +263,7 @@ void pair_protection(struct pair_outcome *out, bool with_shift, cJSON **detail)
 		*detail = check_alloc(cJSON_CreateObject());
 	both = cJSON_AddObjectToObject(*detail, "protection");
 	for (int i = 0; i < HOSTS; i++) {
-		struct protection p = protection_of(out->report[i]);
+		struct protection p = protection_of(out->report[i], out->unknown_job);
 
 		cJSON_AddItemToObject(both, host_name(i), protection_json(&p));
 		if (p.reason && !out->failure)

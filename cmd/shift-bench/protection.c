@@ -29,38 +29,46 @@ static double slowest_setup_ms(const cJSON *report)
 	return slowest;
 }
 
-static const char loopback[] = "LOOPBACK";
-
-static const char *reason_of(const cJSON *unprotected)
+/* What no job can help, and what leads to no other host (UCX connects a queue pair with itself). Of
+ * an unknown job also queue pairs that it made to see whether it could, and never connected. */
+static bool counts(const char *reason, bool unknown_job)
 {
-	const cJSON *o = unprotected ? unprotected->child : NULL;
-
-	while (o && !strcmp(o->string, loopback))
-		o = o->next;
-	return o ? o->string : NULL;
+	return strcmp(reason, "LOOPBACK") != 0 && strcmp(reason, "NOT_RC") != 0 &&
+	       !(unknown_job && !strcmp(reason, "SETUP"));
 }
 
-struct protection protection_of(const cJSON *report)
+/* Returns how many do not count; *reason: of the first that does. */
+static long left_out(const cJSON *unprotected, bool unknown_job, const char **reason)
 {
-	const cJSON *totals = member(report, "totals"),
-		    *unprotected = member(totals, "unprotected");
+	const cJSON *o;
+	long n = 0;
+
+	cJSON_ArrayForEach (o, unprotected) {
+		if (!counts(o->string, unknown_job))
+			n += lround(cJSON_GetNumberValue(o));
+		else if (!*reason)
+			*reason = o->string;
+	}
+	return n;
+}
+
+struct protection protection_of(const cJSON *report, bool unknown_job)
+{
+	const cJSON *totals = member(report, "totals");
 	struct protection p = {.setup_ms = slowest_setup_ms(report)};
+	const char *reason = NULL;
 
 	if (!totals) {
 		p.reason = "shift-run left no report";
 		return p;
 	}
-	p.connections = lround(json_number(totals, "connections"));
-	/* UCX connects a queue pair with itself, which leads to no other host. */
-	if (member(unprotected, loopback))
-		p.connections -= lround(json_number(unprotected, loopback));
+	p.connections = lround(json_number(totals, "connections")) -
+			left_out(member(totals, "unprotected"), unknown_job, &reason);
 	p.protected = lround(json_number(totals, "protected"));
 	if (!p.connections)
 		p.reason = "the library saw no connection";
 	else if (p.protected < p.connections)
-		p.reason = reason_of(unprotected);
-	if (p.protected < p.connections && !p.reason)
-		p.reason = "no reason is told";
+		p.reason = reason ? reason : "no reason is told";
 	return p;
 }
 

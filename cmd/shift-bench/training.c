@@ -280,6 +280,7 @@ static int live(struct watcher *w, bool *died)
 	struct pair_words words = {.words = {t->words[HOST_A], t->words[HOST_B]},
 				   .environment = t->options->environment,
 				   .with_shift = t->with_shift,
+				   .unknown_job = t->unknown_job,
 				   .port = t->port,
 				   .limit_ms = LIFE_MS,
 				   .meanwhile = watch_life,

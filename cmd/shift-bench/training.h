@@ -19,6 +19,7 @@ struct training {
 	long stall_ms;			 /* without a step for so long it counts as dead */
 	bool busy;			 /* other traffic is on the backup NIC */
 	bool with_shift;
+	bool unknown_job; /* protection_of() */
 };
 
 struct training_outcome {
