@@ -7,7 +7,8 @@ load survive_file
 load one_nic
 load mpi
 
-busy=200 # packets per second: more than probes, and what slow guests have
+patience=600 # slow guests take long
+busy=200      # packets per second: more than probes, and what slow guests have
 
 export NAME=check-one-nic-training
 
