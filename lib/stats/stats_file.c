@@ -112,7 +112,7 @@ static int map_file(int fd, uint64_t bytes, const struct stats_table *t)
 /* Asked for each note of a QP's life, where a system call would be seen. */
 static _Atomic bool in_child;
 
-static void mark_child(void)
+static void mark_own_child(void)
 {
 	in_child = true;
 }
@@ -120,7 +120,7 @@ static void mark_child(void)
 static int watch_forks(void)
 {
 	static bool watched;
-	int err = watched ? 0 : pthread_atfork(NULL, NULL, mark_child);
+	int err = watched ? 0 : pthread_atfork(NULL, NULL, mark_own_child);
 
 	watched |= !err;
 	in_child = false;

@@ -319,9 +319,10 @@ static void a_stopped_rank_launches_less(void **state)
 		struct collsim *s = run_case("dp-stopped", seed, false, &r);
 		int culprit = collsim_truth(s)->culprit[0].rank;
 
+		/* Who gives data only, as the root of a broadcast does, runs further ahead. */
 		for (size_t i = 0; i < r.files; i++)
-			assert_int_equal(launched(r.file + i) - launched(file_of(&r, culprit)),
-					 r.file[i].rank != culprit);
+			assert_true(r.file[i].rank == culprit ||
+				    launched(r.file + i) > launched(file_of(&r, culprit)));
 		records_free(&r);
 		collsim_free(s);
 	}

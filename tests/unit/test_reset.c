@@ -32,11 +32,13 @@ enum { RAIL = 1, RAILS = 3, PEER_ID = 7, NONCE = 0xa, PEER_NONCE = 0xb, CONN_BYT
 struct real_verbs real;
 
 static struct nic nic[RAILS];
-static struct vdev dev = {.rails = RAILS, .nic = {nic, nic + 1, nic + 2}};
+static struct ibv_device device = {.name = "mlx5_0"};
+static struct ibv_context ctx = {.device = &device};
+static struct vdev dev = {.rails = RAILS, .nic = {nic, nic + 1, nic + 2}, .ctx = &ctx};
 static struct vpd pd;
 static struct vcq cq = {.qps = ASSOC_INIT};
 static struct tracked_path path = {.users = 1};
-static struct ibv_qp qp = {.qp_num = 0x10};
+static struct ibv_qp qp = {.qp_num = 0x10, .context = &ctx};
 static struct vqp *v;
 static struct shift_msg answer;
 static unsigned int answers, begun;
