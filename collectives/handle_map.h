@@ -13,6 +13,9 @@
 
 enum { HANDLE_SLOTS = 1024, HANDLE_PROBES = 16 };
 
+/* Of handle_slot.handle: its value is being put or taken. */
+#define HANDLE_BUSY UINT64_MAX
+
 struct handle_map {
 	struct handle_slot {
 		uint64_t handle; /* 0: free */
@@ -36,10 +39,11 @@ static inline bool handle_put(struct handle_map *m, uint64_t handle, uint64_t va
 		uint64_t none = 0;
 
 		if (__atomic_load_n(&s->handle, __ATOMIC_RELAXED) ||
-		    !__atomic_compare_exchange_n(&s->handle, &none, handle, false, __ATOMIC_ACQUIRE,
-						 __ATOMIC_RELAXED))
+		    !__atomic_compare_exchange_n(&s->handle, &none, HANDLE_BUSY, false,
+						 __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 			continue;
-		__atomic_store_n(&s->value, value, __ATOMIC_RELEASE);
+		__atomic_store_n(&s->value, value, __ATOMIC_RELAXED);
+		__atomic_store_n(&s->handle, handle, __ATOMIC_RELEASE);
 		__atomic_fetch_add(&m->count, 1, __ATOMIC_RELAXED);
 		return true;
 	}
@@ -67,9 +71,14 @@ static inline bool handle_none(struct handle_map *m)
 /* Takes it out. 0: it was not there. */
 static inline uint64_t handle_take(struct handle_map *m, uint64_t handle)
 {
-	struct handle_slot *s = handle_find(m, handle);
-	uint64_t value;
+	struct handle_slot *s;
+	uint64_t value, is = handle;
 
+	/* Another thread may take the same: what is complete at once has one request for all. */
+	while ((s = handle_find(m, handle)) &&
+	       !__atomic_compare_exchange_n(&s->handle, &is, HANDLE_BUSY, false, __ATOMIC_ACQUIRE,
+					    __ATOMIC_RELAXED))
+		is = handle;
 	if (!s)
 		return 0;
 	value = __atomic_load_n(&s->value, __ATOMIC_ACQUIRE);

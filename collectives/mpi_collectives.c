@@ -9,7 +9,7 @@
 int MPI_Barrier(MPI_Comm comm)
 {
 	uint64_t ticket = mpi_begin_barrier(comm);
-	int err = PMPI_CALL(Barrier)(comm);
+	int err = NEXT_CALL(Barrier)(comm);
 
 	coll_end(ticket);
 	return err;
@@ -18,7 +18,7 @@ int MPI_Barrier(MPI_Comm comm)
 int MPI_Ibarrier(MPI_Comm comm, MPI_Request *request)
 {
 	uint64_t ticket = mpi_begin_barrier(comm);
-	int err = PMPI_CALL(Ibarrier)(comm, request);
+	int err = NEXT_CALL(Ibarrier)(comm, request);
 
 	mpi_follow(request, err, ticket);
 	return err;
@@ -27,7 +27,7 @@ int MPI_Ibarrier(MPI_Comm comm, MPI_Request *request)
 int MPI_Bcast(void *data, int count, MPI_Datatype type, int root, MPI_Comm comm)
 {
 	uint64_t ticket = mpi_begin(COLL_BROADCAST, comm, (uint64_t)count, type, root);
-	int err = PMPI_CALL(Bcast)(data, count, type, root, comm);
+	int err = NEXT_CALL(Bcast)(data, count, type, root, comm);
 
 	coll_end(ticket);
 	return err;
@@ -37,7 +37,7 @@ int MPI_Ibcast(void *data, int count, MPI_Datatype type, int root, MPI_Comm comm
 	       MPI_Request *request)
 {
 	uint64_t ticket = mpi_begin(COLL_BROADCAST, comm, (uint64_t)count, type, root);
-	int err = PMPI_CALL(Ibcast)(data, count, type, root, comm, request);
+	int err = NEXT_CALL(Ibcast)(data, count, type, root, comm, request);
 
 	mpi_follow(request, err, ticket);
 	return err;
@@ -47,7 +47,7 @@ int MPI_Allreduce(const void *send, void *recv, int count, MPI_Datatype type, MP
 		  MPI_Comm comm)
 {
 	uint64_t ticket = mpi_begin(COLL_ALLREDUCE, comm, (uint64_t)count, type, COLL_NO_ROOT);
-	int err = PMPI_CALL(Allreduce)(send, recv, count, type, op, comm);
+	int err = NEXT_CALL(Allreduce)(send, recv, count, type, op, comm);
 
 	coll_end(ticket);
 	return err;
@@ -57,7 +57,7 @@ int MPI_Iallreduce(const void *send, void *recv, int count, MPI_Datatype type, M
 		   MPI_Comm comm, MPI_Request *request)
 {
 	uint64_t ticket = mpi_begin(COLL_ALLREDUCE, comm, (uint64_t)count, type, COLL_NO_ROOT);
-	int err = PMPI_CALL(Iallreduce)(send, recv, count, type, op, comm, request);
+	int err = NEXT_CALL(Iallreduce)(send, recv, count, type, op, comm, request);
 
 	mpi_follow(request, err, ticket);
 	return err;
@@ -67,7 +67,7 @@ int MPI_Reduce(const void *send, void *recv, int count, MPI_Datatype type, MPI_O
 	       MPI_Comm comm)
 {
 	uint64_t ticket = mpi_begin(COLL_REDUCE, comm, (uint64_t)count, type, root);
-	int err = PMPI_CALL(Reduce)(send, recv, count, type, op, root, comm);
+	int err = NEXT_CALL(Reduce)(send, recv, count, type, op, root, comm);
 
 	coll_end(ticket);
 	return err;
@@ -77,7 +77,7 @@ int MPI_Ireduce(const void *send, void *recv, int count, MPI_Datatype type, MPI_
 		MPI_Comm comm, MPI_Request *request)
 {
 	uint64_t ticket = mpi_begin(COLL_REDUCE, comm, (uint64_t)count, type, root);
-	int err = PMPI_CALL(Ireduce)(send, recv, count, type, op, root, comm, request);
+	int err = NEXT_CALL(Ireduce)(send, recv, count, type, op, root, comm, request);
 
 	mpi_follow(request, err, ticket);
 	return err;
@@ -86,7 +86,7 @@ int MPI_Ireduce(const void *send, void *recv, int count, MPI_Datatype type, MPI_
 int MPI_Scan(const void *send, void *recv, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm)
 {
 	uint64_t ticket = mpi_begin(COLL_SCAN, comm, (uint64_t)count, type, COLL_NO_ROOT);
-	int err = PMPI_CALL(Scan)(send, recv, count, type, op, comm);
+	int err = NEXT_CALL(Scan)(send, recv, count, type, op, comm);
 
 	coll_end(ticket);
 	return err;
@@ -96,7 +96,7 @@ int MPI_Iscan(const void *send, void *recv, int count, MPI_Datatype type, MPI_Op
 	      MPI_Request *request)
 {
 	uint64_t ticket = mpi_begin(COLL_SCAN, comm, (uint64_t)count, type, COLL_NO_ROOT);
-	int err = PMPI_CALL(Iscan)(send, recv, count, type, op, comm, request);
+	int err = NEXT_CALL(Iscan)(send, recv, count, type, op, comm, request);
 
 	mpi_follow(request, err, ticket);
 	return err;
@@ -105,7 +105,7 @@ int MPI_Iscan(const void *send, void *recv, int count, MPI_Datatype type, MPI_Op
 int MPI_Exscan(const void *send, void *recv, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm)
 {
 	uint64_t ticket = mpi_begin(COLL_SCAN, comm, (uint64_t)count, type, COLL_NO_ROOT);
-	int err = PMPI_CALL(Exscan)(send, recv, count, type, op, comm);
+	int err = NEXT_CALL(Exscan)(send, recv, count, type, op, comm);
 
 	coll_end(ticket);
 	return err;
@@ -115,7 +115,7 @@ int MPI_Iexscan(const void *send, void *recv, int count, MPI_Datatype type, MPI_
 		MPI_Comm comm, MPI_Request *request)
 {
 	uint64_t ticket = mpi_begin(COLL_SCAN, comm, (uint64_t)count, type, COLL_NO_ROOT);
-	int err = PMPI_CALL(Iexscan)(send, recv, count, type, op, comm, request);
+	int err = NEXT_CALL(Iexscan)(send, recv, count, type, op, comm, request);
 
 	mpi_follow(request, err, ticket);
 	return err;
@@ -126,7 +126,7 @@ int MPI_Reduce_scatter(const void *send, void *recv, const int counts[], MPI_Dat
 {
 	uint64_t ticket = mpi_begin(COLL_REDUCESCATTER, comm, mpi_sum(comm, counts), type,
 				    COLL_NO_ROOT);
-	int err = PMPI_CALL(Reduce_scatter)(send, recv, counts, type, op, comm);
+	int err = NEXT_CALL(Reduce_scatter)(send, recv, counts, type, op, comm);
 
 	coll_end(ticket);
 	return err;
@@ -137,7 +137,7 @@ int MPI_Ireduce_scatter(const void *send, void *recv, const int counts[], MPI_Da
 {
 	uint64_t ticket = mpi_begin(COLL_REDUCESCATTER, comm, mpi_sum(comm, counts), type,
 				    COLL_NO_ROOT);
-	int err = PMPI_CALL(Ireduce_scatter)(send, recv, counts, type, op, comm, request);
+	int err = NEXT_CALL(Ireduce_scatter)(send, recv, counts, type, op, comm, request);
 
 	mpi_follow(request, err, ticket);
 	return err;
@@ -147,7 +147,7 @@ int MPI_Reduce_scatter_block(const void *send, void *recv, int count, MPI_Dataty
 			     MPI_Comm comm)
 {
 	uint64_t ticket = mpi_begin(COLL_REDUCESCATTER, comm, (uint64_t)count, type, COLL_NO_ROOT);
-	int err = PMPI_CALL(Reduce_scatter_block)(send, recv, count, type, op, comm);
+	int err = NEXT_CALL(Reduce_scatter_block)(send, recv, count, type, op, comm);
 
 	coll_end(ticket);
 	return err;
@@ -157,7 +157,7 @@ int MPI_Ireduce_scatter_block(const void *send, void *recv, int count, MPI_Datat
 			      MPI_Comm comm, MPI_Request *request)
 {
 	uint64_t ticket = mpi_begin(COLL_REDUCESCATTER, comm, (uint64_t)count, type, COLL_NO_ROOT);
-	int err = PMPI_CALL(Ireduce_scatter_block)(send, recv, count, type, op, comm, request);
+	int err = NEXT_CALL(Ireduce_scatter_block)(send, recv, count, type, op, comm, request);
 
 	mpi_follow(request, err, ticket);
 	return err;
@@ -229,7 +229,7 @@ int MPI_Allgather(const void *send, int scount, MPI_Datatype stype, void *recv, 
 {
 	uint64_t ticket = begin_exchange(COLL_ALLGATHER, send, scount, stype, (uint64_t)rcount,
 					 rtype, comm);
-	int err = PMPI_CALL(Allgather)(send, scount, stype, recv, rcount, rtype, comm);
+	int err = NEXT_CALL(Allgather)(send, scount, stype, recv, rcount, rtype, comm);
 
 	coll_end(ticket);
 	return err;
@@ -240,7 +240,7 @@ int MPI_Iallgather(const void *send, int scount, MPI_Datatype stype, void *recv,
 {
 	uint64_t ticket = begin_exchange(COLL_ALLGATHER, send, scount, stype, (uint64_t)rcount,
 					 rtype, comm);
-	int err = PMPI_CALL(Iallgather)(send, scount, stype, recv, rcount, rtype, comm, request);
+	int err = NEXT_CALL(Iallgather)(send, scount, stype, recv, rcount, rtype, comm, request);
 
 	mpi_follow(request, err, ticket);
 	return err;
@@ -250,7 +250,7 @@ int MPI_Allgatherv(const void *send, int scount, MPI_Datatype stype, void *recv,
 		   const int rcounts[], const int at[], MPI_Datatype rtype, MPI_Comm comm)
 {
 	uint64_t ticket = begin_allgatherv(send, scount, stype, rcounts, rtype, comm);
-	int err = PMPI_CALL(Allgatherv)(send, scount, stype, recv, rcounts, at, rtype, comm);
+	int err = NEXT_CALL(Allgatherv)(send, scount, stype, recv, rcounts, at, rtype, comm);
 
 	coll_end(ticket);
 	return err;
@@ -261,7 +261,7 @@ int MPI_Iallgatherv(const void *send, int scount, MPI_Datatype stype, void *recv
 		    MPI_Request *request)
 {
 	uint64_t ticket = begin_allgatherv(send, scount, stype, rcounts, rtype, comm);
-	int err = PMPI_CALL(Iallgatherv)(send, scount, stype, recv, rcounts, at, rtype, comm,
+	int err = NEXT_CALL(Iallgatherv)(send, scount, stype, recv, rcounts, at, rtype, comm,
 					 request);
 
 	mpi_follow(request, err, ticket);
@@ -273,7 +273,7 @@ int MPI_Alltoall(const void *send, int scount, MPI_Datatype stype, void *recv, i
 {
 	uint64_t ticket = begin_exchange(COLL_ALLTOALL, send, scount, stype, (uint64_t)rcount,
 					 rtype, comm);
-	int err = PMPI_CALL(Alltoall)(send, scount, stype, recv, rcount, rtype, comm);
+	int err = NEXT_CALL(Alltoall)(send, scount, stype, recv, rcount, rtype, comm);
 
 	coll_end(ticket);
 	return err;
@@ -284,7 +284,7 @@ int MPI_Ialltoall(const void *send, int scount, MPI_Datatype stype, void *recv, 
 {
 	uint64_t ticket = begin_exchange(COLL_ALLTOALL, send, scount, stype, (uint64_t)rcount,
 					 rtype, comm);
-	int err = PMPI_CALL(Ialltoall)(send, scount, stype, recv, rcount, rtype, comm, request);
+	int err = NEXT_CALL(Ialltoall)(send, scount, stype, recv, rcount, rtype, comm, request);
 
 	mpi_follow(request, err, ticket);
 	return err;
@@ -295,7 +295,7 @@ int MPI_Alltoallv(const void *send, const int scounts[], const int sat[], MPI_Da
 		  MPI_Comm comm)
 {
 	uint64_t ticket = begin_alltoallv(send, scounts, stype, rcounts, rtype, comm);
-	int err = PMPI_CALL(Alltoallv)(send, scounts, sat, stype, recv, rcounts, rat, rtype, comm);
+	int err = NEXT_CALL(Alltoallv)(send, scounts, sat, stype, recv, rcounts, rat, rtype, comm);
 
 	coll_end(ticket);
 	return err;
@@ -306,7 +306,7 @@ int MPI_Ialltoallv(const void *send, const int scounts[], const int sat[], MPI_D
 		   MPI_Comm comm, MPI_Request *request)
 {
 	uint64_t ticket = begin_alltoallv(send, scounts, stype, rcounts, rtype, comm);
-	int err = PMPI_CALL(Ialltoallv)(send, scounts, sat, stype, recv, rcounts, rat, rtype, comm,
+	int err = NEXT_CALL(Ialltoallv)(send, scounts, sat, stype, recv, rcounts, rat, rtype, comm,
 					request);
 
 	mpi_follow(request, err, ticket);
@@ -317,7 +317,7 @@ int MPI_Gather(const void *send, int scount, MPI_Datatype stype, void *recv, int
 	       MPI_Datatype rtype, int root, MPI_Comm comm)
 {
 	uint64_t ticket = begin_gather(send, scount, stype, rcount, rtype, root, comm);
-	int err = PMPI_CALL(Gather)(send, scount, stype, recv, rcount, rtype, root, comm);
+	int err = NEXT_CALL(Gather)(send, scount, stype, recv, rcount, rtype, root, comm);
 
 	coll_end(ticket);
 	return err;
@@ -327,7 +327,7 @@ int MPI_Igather(const void *send, int scount, MPI_Datatype stype, void *recv, in
 		MPI_Datatype rtype, int root, MPI_Comm comm, MPI_Request *request)
 {
 	uint64_t ticket = begin_gather(send, scount, stype, rcount, rtype, root, comm);
-	int err = PMPI_CALL(Igather)(send, scount, stype, recv, rcount, rtype, root, comm, request);
+	int err = NEXT_CALL(Igather)(send, scount, stype, recv, rcount, rtype, root, comm, request);
 
 	mpi_follow(request, err, ticket);
 	return err;
@@ -337,7 +337,7 @@ int MPI_Gatherv(const void *send, int scount, MPI_Datatype stype, void *recv, co
 		const int at[], MPI_Datatype rtype, int root, MPI_Comm comm)
 {
 	uint64_t ticket = begin_gatherv(send, scount, stype, rcounts, rtype, root, comm);
-	int err = PMPI_CALL(Gatherv)(send, scount, stype, recv, rcounts, at, rtype, root, comm);
+	int err = NEXT_CALL(Gatherv)(send, scount, stype, recv, rcounts, at, rtype, root, comm);
 
 	coll_end(ticket);
 	return err;
@@ -347,7 +347,7 @@ int MPI_Igatherv(const void *send, int scount, MPI_Datatype stype, void *recv, c
 		 const int at[], MPI_Datatype rtype, int root, MPI_Comm comm, MPI_Request *request)
 {
 	uint64_t ticket = begin_gatherv(send, scount, stype, rcounts, rtype, root, comm);
-	int err = PMPI_CALL(Igatherv)(send, scount, stype, recv, rcounts, at, rtype, root, comm,
+	int err = NEXT_CALL(Igatherv)(send, scount, stype, recv, rcounts, at, rtype, root, comm,
 				      request);
 
 	mpi_follow(request, err, ticket);
@@ -358,7 +358,7 @@ int MPI_Scatter(const void *send, int scount, MPI_Datatype stype, void *recv, in
 		MPI_Datatype rtype, int root, MPI_Comm comm)
 {
 	uint64_t ticket = begin_scatter(scount, stype, recv, rcount, rtype, root, comm);
-	int err = PMPI_CALL(Scatter)(send, scount, stype, recv, rcount, rtype, root, comm);
+	int err = NEXT_CALL(Scatter)(send, scount, stype, recv, rcount, rtype, root, comm);
 
 	coll_end(ticket);
 	return err;
@@ -368,7 +368,7 @@ int MPI_Iscatter(const void *send, int scount, MPI_Datatype stype, void *recv, i
 		 MPI_Datatype rtype, int root, MPI_Comm comm, MPI_Request *request)
 {
 	uint64_t ticket = begin_scatter(scount, stype, recv, rcount, rtype, root, comm);
-	int err = PMPI_CALL(Iscatter)(send, scount, stype, recv, rcount, rtype, root, comm,
+	int err = NEXT_CALL(Iscatter)(send, scount, stype, recv, rcount, rtype, root, comm,
 				      request);
 
 	mpi_follow(request, err, ticket);
@@ -379,7 +379,7 @@ int MPI_Scatterv(const void *send, const int scounts[], const int at[], MPI_Data
 		 void *recv, int rcount, MPI_Datatype rtype, int root, MPI_Comm comm)
 {
 	uint64_t ticket = begin_scatterv(scounts, stype, recv, rcount, rtype, root, comm);
-	int err = PMPI_CALL(Scatterv)(send, scounts, at, stype, recv, rcount, rtype, root, comm);
+	int err = NEXT_CALL(Scatterv)(send, scounts, at, stype, recv, rcount, rtype, root, comm);
 
 	coll_end(ticket);
 	return err;
@@ -390,7 +390,7 @@ int MPI_Iscatterv(const void *send, const int scounts[], const int at[], MPI_Dat
 		  MPI_Request *request)
 {
 	uint64_t ticket = begin_scatterv(scounts, stype, recv, rcount, rtype, root, comm);
-	int err = PMPI_CALL(Iscatterv)(send, scounts, at, stype, recv, rcount, rtype, root, comm,
+	int err = NEXT_CALL(Iscatterv)(send, scounts, at, stype, recv, rcount, rtype, root, comm,
 				       request);
 
 	mpi_follow(request, err, ticket);

@@ -7,7 +7,7 @@
 
 int MPI_Init(int *argc, char ***argv)
 {
-	int err = PMPI_CALL(Init)(argc, argv);
+	int err = NEXT_CALL(Init)(argc, argv);
 
 	if (err == MPI_SUCCESS)
 		mpi_started();
@@ -16,7 +16,7 @@ int MPI_Init(int *argc, char ***argv)
 
 int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
 {
-	int err = PMPI_CALL(Init_thread)(argc, argv, required, provided);
+	int err = NEXT_CALL(Init_thread)(argc, argv, required, provided);
 
 	if (err == MPI_SUCCESS)
 		mpi_started();
@@ -26,7 +26,7 @@ int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
 int MPI_Comm_dup(MPI_Comm comm, MPI_Comm *made)
 {
 	uint64_t call = mpi_comm_call(comm);
-	int err = PMPI_CALL(Comm_dup)(comm, made);
+	int err = NEXT_CALL(Comm_dup)(comm, made);
 
 	if (err == MPI_SUCCESS)
 		mpi_comm_made(call, *made);
@@ -36,7 +36,7 @@ int MPI_Comm_dup(MPI_Comm comm, MPI_Comm *made)
 int MPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *made)
 {
 	uint64_t call = mpi_comm_call(comm);
-	int err = PMPI_CALL(Comm_dup_with_info)(comm, info, made);
+	int err = NEXT_CALL(Comm_dup_with_info)(comm, info, made);
 
 	if (err == MPI_SUCCESS)
 		mpi_comm_made(call, *made);
@@ -46,7 +46,7 @@ int MPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *made)
 int MPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm *made)
 {
 	uint64_t call = mpi_comm_call(comm);
-	int err = PMPI_CALL(Comm_split)(comm, color, key, made);
+	int err = NEXT_CALL(Comm_split)(comm, color, key, made);
 
 	if (err == MPI_SUCCESS)
 		mpi_comm_made(call, *made);
@@ -56,7 +56,7 @@ int MPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm *made)
 int MPI_Comm_split_type(MPI_Comm comm, int type, int key, MPI_Info info, MPI_Comm *made)
 {
 	uint64_t call = mpi_comm_call(comm);
-	int err = PMPI_CALL(Comm_split_type)(comm, type, key, info, made);
+	int err = NEXT_CALL(Comm_split_type)(comm, type, key, info, made);
 
 	if (err == MPI_SUCCESS)
 		mpi_comm_made(call, *made);
@@ -66,7 +66,7 @@ int MPI_Comm_split_type(MPI_Comm comm, int type, int key, MPI_Info info, MPI_Com
 int MPI_Comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm *made)
 {
 	uint64_t call = mpi_comm_call(comm);
-	int err = PMPI_CALL(Comm_create)(comm, group, made);
+	int err = NEXT_CALL(Comm_create)(comm, group, made);
 
 	if (err == MPI_SUCCESS)
 		mpi_comm_made(call, *made);
@@ -77,7 +77,7 @@ int MPI_Cart_create(MPI_Comm comm, int n, const int dims[], const int periods[],
 		    MPI_Comm *made)
 {
 	uint64_t call = mpi_comm_call(comm);
-	int err = PMPI_CALL(Cart_create)(comm, n, dims, periods, reorder, made);
+	int err = NEXT_CALL(Cart_create)(comm, n, dims, periods, reorder, made);
 
 	if (err == MPI_SUCCESS)
 		mpi_comm_made(call, *made);
@@ -87,7 +87,7 @@ int MPI_Cart_create(MPI_Comm comm, int n, const int dims[], const int periods[],
 int MPI_Cart_sub(MPI_Comm comm, const int remain[], MPI_Comm *made)
 {
 	uint64_t call = mpi_comm_call(comm);
-	int err = PMPI_CALL(Cart_sub)(comm, remain, made);
+	int err = NEXT_CALL(Cart_sub)(comm, remain, made);
 
 	if (err == MPI_SUCCESS)
 		mpi_comm_made(call, *made);
@@ -98,7 +98,7 @@ int MPI_Graph_create(MPI_Comm comm, int n, const int index[], const int edges[],
 		     MPI_Comm *made)
 {
 	uint64_t call = mpi_comm_call(comm);
-	int err = PMPI_CALL(Graph_create)(comm, n, index, edges, reorder, made);
+	int err = NEXT_CALL(Graph_create)(comm, n, index, edges, reorder, made);
 
 	if (err == MPI_SUCCESS)
 		mpi_comm_made(call, *made);
@@ -110,7 +110,7 @@ int MPI_Dist_graph_create(MPI_Comm comm, int n, const int nodes[], const int deg
 			  MPI_Comm *made)
 {
 	uint64_t call = mpi_comm_call(comm);
-	int err = PMPI_CALL(Dist_graph_create)(comm, n, nodes, degrees, targets, weights, info,
+	int err = NEXT_CALL(Dist_graph_create)(comm, n, nodes, degrees, targets, weights, info,
 					       reorder, made);
 
 	if (err == MPI_SUCCESS)
@@ -123,7 +123,7 @@ int MPI_Dist_graph_create_adjacent(MPI_Comm comm, int in, const int sources[], c
 				   int reorder, MPI_Comm *made)
 {
 	uint64_t call = mpi_comm_call(comm);
-	int err = PMPI_CALL(Dist_graph_create_adjacent)(comm, in, sources, sweights, out, dests,
+	int err = NEXT_CALL(Dist_graph_create_adjacent)(comm, in, sources, sweights, out, dests,
 							dweights, info, reorder, made);
 
 	if (err == MPI_SUCCESS)
@@ -133,7 +133,7 @@ int MPI_Dist_graph_create_adjacent(MPI_Comm comm, int in, const int sources[], c
 
 int MPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *made)
 {
-	int err = PMPI_CALL(Comm_create_group)(comm, group, tag, made);
+	int err = NEXT_CALL(Comm_create_group)(comm, group, tag, made);
 
 	if (err == MPI_SUCCESS)
 		mpi_comm_made_by_group(comm, tag, *made);
@@ -143,11 +143,11 @@ int MPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *mad
 int MPI_Comm_free(MPI_Comm *comm)
 {
 	mpi_comm_gone(*comm);
-	return PMPI_CALL(Comm_free)(comm);
+	return NEXT_CALL(Comm_free)(comm);
 }
 
 int MPI_Comm_disconnect(MPI_Comm *comm)
 {
 	mpi_comm_gone(*comm);
-	return PMPI_CALL(Comm_disconnect)(comm);
+	return NEXT_CALL(Comm_disconnect)(comm);
 }

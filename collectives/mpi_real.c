@@ -45,3 +45,17 @@ void *mpi_function(void **known, const char *name)
 	__atomic_store_n(known, found, __ATOMIC_RELAXED);
 	return found;
 }
+
+void *mpi_next(void **known, const char *name)
+{
+	void *found = dlsym(RTLD_NEXT, name), *library;
+
+	if (!found) {
+		library = loaded_library();
+		found = library ? dlsym(library, name) : NULL;
+	}
+	if (!found)
+		return mpi_function(known, name);
+	__atomic_store_n(known, found, __ATOMIC_RELAXED);
+	return found;
+}

@@ -26,6 +26,17 @@ void *mpi_function(void **known, const char *name);
 		__builtin_expect(!f, 0) ? mpi_function(&known, "PMPI_" #name) : f; \
 	}))
 
+/* What the program's call of MPI_name is for, were it not for us: a tool that it is linked with,
+ * which wraps it, or MPI. Such a tool, or a library in place of MPI, may have no PMPI_name. */
+void *mpi_next(void **known, const char *name);
+
+#define NEXT_CALL(name)                                                       \
+	((__typeof__(&PMPI_##name))__extension__({                            \
+		static void *known;                                           \
+		void *f = __atomic_load_n(&known, __ATOMIC_RELAXED);          \
+		__builtin_expect(!f, 0) ? mpi_next(&known, "MPI_" #name) : f; \
+	}))
+
 /* A predefined handle: an object of Open MPI's library, a number of MPICH's. */
 #ifdef OPEN_MPI
 #define MPI_HANDLE(type, number, object) ((type)mpi_symbol(object))

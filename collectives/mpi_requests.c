@@ -44,7 +44,7 @@ static void end_some(const struct keys *k, int count, const int *indices)
 int MPI_Wait(MPI_Request *request, MPI_Status *status)
 {
 	uint64_t key = mpi_follows_none() ? 0 : MPI_KEY(*request);
-	int err = PMPI_CALL(Wait)(request, status);
+	int err = NEXT_CALL(Wait)(request, status);
 
 	if (key)
 		mpi_request_ended(key);
@@ -54,7 +54,7 @@ int MPI_Wait(MPI_Request *request, MPI_Status *status)
 int MPI_Test(MPI_Request *request, int *flag, MPI_Status *status)
 {
 	uint64_t key = mpi_follows_none() ? 0 : MPI_KEY(*request);
-	int err = PMPI_CALL(Test)(request, flag, status);
+	int err = NEXT_CALL(Test)(request, flag, status);
 
 	if (key && (err != MPI_SUCCESS || *flag))
 		mpi_request_ended(key);
@@ -65,7 +65,7 @@ int MPI_Waitall(int count, MPI_Request requests[], MPI_Status statuses[])
 {
 	struct keys k;
 	bool taken = keys_take(&k, count, requests);
-	int err = PMPI_CALL(Waitall)(count, requests, statuses);
+	int err = NEXT_CALL(Waitall)(count, requests, statuses);
 
 	for (int i = 0; taken && i < count; i++)
 		mpi_request_ended(k.key[i]);
@@ -77,7 +77,7 @@ int MPI_Testall(int count, MPI_Request requests[], int *flag, MPI_Status statuse
 {
 	struct keys k;
 	bool taken = keys_take(&k, count, requests);
-	int err = PMPI_CALL(Testall)(count, requests, flag, statuses);
+	int err = NEXT_CALL(Testall)(count, requests, flag, statuses);
 
 	for (int i = 0; taken && err == MPI_SUCCESS && *flag && i < count; i++)
 		mpi_request_ended(k.key[i]);
@@ -89,7 +89,7 @@ int MPI_Waitany(int count, MPI_Request requests[], int *index, MPI_Status *statu
 {
 	struct keys k;
 	bool taken = keys_take(&k, count, requests);
-	int err = PMPI_CALL(Waitany)(count, requests, index, status);
+	int err = NEXT_CALL(Waitany)(count, requests, index, status);
 
 	if (taken && err == MPI_SUCCESS && *index != MPI_UNDEFINED)
 		end_some(&k, 1, index);
@@ -101,7 +101,7 @@ int MPI_Testany(int count, MPI_Request requests[], int *index, int *flag, MPI_St
 {
 	struct keys k;
 	bool taken = keys_take(&k, count, requests);
-	int err = PMPI_CALL(Testany)(count, requests, index, flag, status);
+	int err = NEXT_CALL(Testany)(count, requests, index, flag, status);
 
 	if (taken && err == MPI_SUCCESS && *flag && *index != MPI_UNDEFINED)
 		end_some(&k, 1, index);
@@ -113,7 +113,7 @@ int MPI_Waitsome(int count, MPI_Request requests[], int *done, int indices[], MP
 {
 	struct keys k;
 	bool taken = keys_take(&k, count, requests);
-	int err = PMPI_CALL(Waitsome)(count, requests, done, indices, statuses);
+	int err = NEXT_CALL(Waitsome)(count, requests, done, indices, statuses);
 
 	if (taken && err == MPI_SUCCESS && *done != MPI_UNDEFINED)
 		end_some(&k, *done, indices);
@@ -125,7 +125,7 @@ int MPI_Testsome(int count, MPI_Request requests[], int *done, int indices[], MP
 {
 	struct keys k;
 	bool taken = keys_take(&k, count, requests);
-	int err = PMPI_CALL(Testsome)(count, requests, done, indices, statuses);
+	int err = NEXT_CALL(Testsome)(count, requests, done, indices, statuses);
 
 	if (taken && err == MPI_SUCCESS && *done != MPI_UNDEFINED)
 		end_some(&k, *done, indices);

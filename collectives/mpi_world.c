@@ -86,7 +86,8 @@ static void describe_type(struct coll_call *call, MPI_Datatype type)
 	int ints, addresses, inner, combiner = -1, bytes = 0;
 
 	if (!t) {
-		if (type == no_type || PMPI_CALL(Type_size)(type, &bytes) != MPI_SUCCESS)
+		if (!MPI_KEY(type) || type == no_type ||
+		    PMPI_CALL(Type_size)(type, &bytes) != MPI_SUCCESS)
 			return;
 		PMPI_CALL(Type_get_envelope)(type, &ints, &addresses, &inner, &combiner);
 		t = combiner == MPI_COMBINER_NAMED ? learn_type(type, (uint32_t)bytes) : NULL;
@@ -118,6 +119,8 @@ uint64_t mpi_begin(enum coll_op op, MPI_Comm comm, uint64_t count, MPI_Datatype 
 
 	if (handle_none(&comm_map))
 		return 0;
+	if (!find_comm(comm))
+		return begin(&call, comm);
 	describe_type(&call, type);
 	return begin(&call, comm);
 }
@@ -151,6 +154,9 @@ uint64_t mpi_sum(MPI_Comm comm, const int *counts)
 
 void mpi_follow(const MPI_Request *request, int err, uint64_t ticket)
 {
+	/* One that has this request already is complete, or its end was not seen: it is over. */
+	if (err == MPI_SUCCESS && ticket && !mpi_follows_none())
+		coll_end(handle_take(&request_map, MPI_KEY(*request)));
 	if (err != MPI_SUCCESS)
 		coll_end(ticket);
 	else if (ticket && !handle_put(&request_map, MPI_KEY(*request), ticket))
@@ -210,14 +216,26 @@ static void tell_comm(const struct known_comm *c)
 	free(hosts);
 }
 
+/* Locked. */
+static void forget_comm(MPI_Comm comm)
+{
+	uint64_t i = handle_take(&comm_map, MPI_KEY(comm));
+
+	if (i) {
+		coll_comm_remove(comms[i - 1].id);
+		comms[i - 1].id = 0;
+	}
+}
+
 /* Locked. One without a place stays a stranger. */
 static void learn_comm(MPI_Comm comm, uint64_t id)
 {
 	struct known_comm *c = comms;
 
+	forget_comm(comm); /* it is new: one that had its handle was freed where we do not see it */
 	while (c < comms + COMMS_MAX && c->id)
 		c++;
-	if (c == comms + COMMS_MAX || find_comm(comm))
+	if (c == comms + COMMS_MAX)
 		return;
 	*c = (struct known_comm){.id = id};
 	PMPI_CALL(Comm_size)(comm, &c->size);
@@ -341,13 +359,7 @@ void mpi_comm_made_by_group(MPI_Comm parent, int tag, MPI_Comm comm)
 
 void mpi_comm_gone(MPI_Comm comm)
 {
-	uint64_t i;
-
 	pthread_mutex_lock(&lock);
-	i = handle_take(&comm_map, MPI_KEY(comm));
-	if (i) {
-		coll_comm_remove(comms[i - 1].id);
-		comms[i - 1].id = 0;
-	}
+	forget_comm(comm);
 	pthread_mutex_unlock(&lock);
 }

@@ -49,9 +49,27 @@ static void *find_function(const char *name)
 	return found;
 }
 
-static void *real_function(void **known, const char *name)
+static const char ours_is_here;
+
+/* A program may have it in a library that nobody but its caller sees, or built into the caller. */
+static void *find_at_caller(const char *name, const void *caller)
+{
+	Dl_info at, ours, its;
+	void *handle, *found;
+
+	if (!dladdr(caller, &at) || !at.dli_fname || !dladdr(&ours_is_here, &ours))
+		return NULL;
+	handle = dlopen(at.dli_fname, RTLD_LAZY | RTLD_NOLOAD); /* it stays */
+	found = handle ? dlsym(handle, name) : NULL;
+	return found && dladdr(found, &its) && its.dli_fbase != ours.dli_fbase ? found : NULL;
+}
+
+static void *real_function(void **known, const char *name, const void *caller)
 {
 	void *found = find_function(name);
+
+	if (!found)
+		found = find_at_caller(name, caller);
 
 	if (!found) {
 		fprintf(stderr, "shift: %s is called, and no NCCL that has it is loaded\n", name);
@@ -61,11 +79,13 @@ static void *real_function(void **known, const char *name)
 	return found;
 }
 
-#define NCCL_CALL(name)                                                     \
-	((__typeof__(&name))__extension__({                                 \
-		static void *known;                                         \
-		void *f = __atomic_load_n(&known, __ATOMIC_RELAXED);        \
-		__builtin_expect(!f, 0) ? real_function(&known, #name) : f; \
+#define NCCL_CALL(name)                                                             \
+	((__typeof__(&name))__extension__({                                         \
+		static void *known;                                                 \
+		void *f = __atomic_load_n(&known, __ATOMIC_RELAXED);                \
+		__builtin_expect(!f, 0)                                             \
+			? real_function(&known, #name, __builtin_return_address(0)) \
+			: f;                                                        \
 	}))
 
 /* ---- communicators ----------------------------------------------------------------------------

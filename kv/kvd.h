@@ -494,6 +494,9 @@ void watch_topic_read(struct kvd *k, struct topic *t, int64_t revision);
 
 enum { CRASHES_KEPT = 16 };
 
+/* Of each kind of collectives: where one rank has died its launcher ends all others of the host. */
+enum { COLLS_KEPT = 64 };
+
 /*
  * Statistics of processes that ended without removing them become crash records; their control
  * sockets go.

@@ -57,13 +57,13 @@ static bool is_awaited(const char *path)
 	       !access(copy.h.report_dir, F_OK);
 }
 
-static void prune_files(const char *dir, const char *pattern)
+static void prune_files(const char *dir, const char *pattern, size_t kept)
 {
 	glob_t g;
 
 	if (!glob_files_in(dir, pattern, GLOB_NOSORT, &g)) {
 		qsort(g.gl_pathv, g.gl_pathc, sizeof(*g.gl_pathv), newest_first);
-		for (size_t i = CRASHES_KEPT; i < g.gl_pathc; i++)
+		for (size_t i = kept; i < g.gl_pathc; i++)
 			if (!is_awaited(g.gl_pathv[i]))
 				unlink(g.gl_pathv[i]);
 	}
@@ -72,9 +72,9 @@ static void prune_files(const char *dir, const char *pattern)
 
 static void prune_records(const char *dir)
 {
-	prune_files(dir, "crash/*.stats");
-	prune_files(dir, "crash/*.mpi" COLL_ENDING);
-	prune_files(dir, "crash/*.nccl" COLL_ENDING);
+	prune_files(dir, "crash/*.stats", CRASHES_KEPT);
+	prune_files(dir, "crash/*.mpi" COLL_ENDING, COLLS_KEPT);
+	prune_files(dir, "crash/*.nccl" COLL_ENDING, COLLS_KEPT);
 }
 
 static bool pruner_is_busy(void)

@@ -269,3 +269,30 @@ null' ]
 	[ "$(plan -- mpirun "$SHARED/mpi_ranks")" = '["libshift-mpi-ompi.so"]' ]
 	[ "$(plan --collectives mpi -- true)" = '["libshift-mpi-ompi.so"]' ]
 }
+
+# Linked with a tool, driven by the name "odd"; under the hook if HOOK is set.
+odd() {
+	"${CC:-gcc}" -shared -fPIC $(mpicc --showme:compile) -o libtool.so "$SRCDIR/tests/collectives/mpi_tool.c"
+	mpicc -O2 -o odd "$SRCDIR/tests/collectives/mpi_odd.c" -L. -Wl,--no-as-needed -ltool -Wl,-rpath,"$PWD"
+	drive odd env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 ${HOOK:+LD_PRELOAD="$HOOK"} ./odd
+	wait_until 60 grep -q '^pid ' odd.out
+}
+
+@test "a tool that the program is linked with sees its calls, and errors are the program's, as without the recorder" {
+	needs_mpi
+	for HOOK in '' "$HOOKS/libshift-mpi-ompi.so"; do
+		rm -f odd.out odd.in
+		odd
+		hang_up odd
+		grep -qx 'no datatype: 1' odd.out
+		grep -qx 'the tool has seen 5' odd.out
+	done
+}
+
+@test "a communicator that was freed behind the recorder does not give its name to the next one" {
+	needs_mpi
+	HOOK=$HOOKS/libshift-mpi-ompi.so odd
+	run -0 shift-diag collect out
+	[ "$(jq -c 'select(.record == "coll" and .op == "allreduce") | [.comm, .seq]' out/*.records | sort -u | wc -l)" -eq 5 ]
+	[ "$(jq -r 'select(.record == "coll" and .op == "allreduce") | .comm' out/*.records | uniq -c | awk '{print $1}' | paste -sd' ')" = '4 1' ]
+}

@@ -42,7 +42,7 @@ BATS_TESTS = tests/run.bats tests/collectives.bats tests/on_switch.bats tests/kv
 TESTS += $(BATS_TESTS)
 EXTRA_DIST += tests/data/path/README.md tests/data/path/ring_e1 tests/data/path/hd_e1
 EXTRA_DIST += $(BATS_TESTS) tests/once-more tests/layout.py tests/helper.bash tests/wait.bash tests/driven.bash tests/live.bash tests/etcd.bash tests/kvd.bash tests/inject/inject.bash tests/bench_hosts.bash tests/bench_hosts/inject tests/bench_hosts/perftest.py \
-	tests/inject/strike.c tests/collectives/mpi_ranks.c tests/collectives/nccl_ranks.c tests/collectives/fake_nccl.c \
+	tests/inject/strike.c tests/collectives/mpi_ranks.c tests/collectives/mpi_tool.c tests/collectives/mpi_odd.c tests/collectives/nccl_ranks.c tests/collectives/fake_nccl.c \
 	$(TESTBED_TESTS) $(LONG_TESTBED_TESTS) tests/testbed/srq_facts.bats tests/testbed/torch.bats tests/testbed/one_nic_training.bats tests/testbed/torch.bash tests/testbed/busy.bash tests/testbed/mpi_pingpong.c tests/testbed/mpi.bash tests/testbed/hosts.bats tests/testbed/run-hosts tests/testbed/guests.bash \
 	tests/testbed/survive.bash tests/testbed/survive_file.bash tests/testbed/one_nic.bash tests/testbed/pause.bash tests/testbed/rdmacm.bash tests/testbed/cycles \
 	tests/testbed/sanitized tests/testbed/survive-matrix tests/testbed/inject-undone tests/testbed/inject-long \

@@ -53,6 +53,7 @@ struct aegis_member {
 	uint64_t launched;	     /* the largest seq; 0: none */
 	uint64_t active_ns;	     /* its last sign of progress in this communicator */
 	uint64_t longest_ns;	     /* between two launches */
+	bool unended;		     /* it is not recorded whether its last one has ended */
 	const struct rec_coll *open; /* the first one that is under way, or NULL */
 };
 

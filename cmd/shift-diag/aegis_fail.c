@@ -64,6 +64,14 @@ static void see_time(struct failure *f, uint64_t t_ns)
 		f->end_ns = t_ns;
 }
 
+static bool recorded(const struct records *r)
+{
+	for (size_t i = 0; i < r->files; i++)
+		if (r->file[i].coll_n || r->file[i].wcerr_n || r->file[i].async_n)
+			return true;
+	return false;
+}
+
 /* The last sign of the job, or if nothing is recorded, the last error of a log. */
 static void find_end(struct failure *f, const struct records *r, const struct logs *logs)
 {
@@ -79,7 +87,8 @@ static void find_end(struct failure *f, const struct records *r, const struct lo
 		for (size_t j = 0; j < file->async_n; j++)
 			see_time(f, file->async[j].t_ns);
 	}
-	for (size_t i = 0; logs && i < logs->hits; i++)
+	/* A log's clock may be anything: it must not make what is recorded old. */
+	for (size_t i = 0; !recorded(r) && logs && i < logs->hits; i++)
 		if (logs->hit[i].severity != LOG_BENIGN)
 			see_time(f, logs->hit[i].t_ns);
 }

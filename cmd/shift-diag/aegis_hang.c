@@ -60,6 +60,43 @@ static bool is_frozen(const struct aegis_member *m, uint64_t ns)
 	return is_gone(m->file) || m->file->read_ns >= active + ns;
 }
 
+/* Of operations on a GPU's stream only launches are known. Where they have stopped and differ, some
+ * wait; where they are the same, all may. */
+static void look_at_launches(const struct aegis_comm *c, struct standing *s)
+{
+	bool unended = false, all_ended = true;
+
+	for (size_t i = 0; i < c->members; i++) {
+		const struct aegis_member *m = c->member + i;
+
+		all_ended = all_ended && m->file->ended_ns;
+		unended = unended || (m->unended && !m->file->ended_ns);
+		s->seq = m->launched > s->seq ? m->launched : s->seq;
+		if (m->unended && (!s->since_ns || m->active_ns > s->since_ns))
+			s->since_ns = m->active_ns;
+	}
+	if (!unended || all_ended)
+		s->seq = s->since_ns = 0;
+}
+
+/* Others wait for long, and the file of one that has not come ends before that is known of it. */
+static bool is_stale(const struct aegis_member *m, const struct standing *s, uint64_t need)
+{
+	return !is_gone(m->file) && m->launched < s->seq && m->file->read_ns < s->since_ns + need;
+}
+
+static bool has_stale(const struct aegis_comm *c, const struct standing *s, uint64_t need)
+{
+	bool stale = false;
+
+	for (size_t i = 0; i < c->members; i++) {
+		if (c->member[i].open && !is_frozen(c->member + i, need))
+			return false;
+		stale = stale || is_stale(c->member + i, s, need);
+	}
+	return stale;
+}
+
 static struct standing standing_of(const struct aegis_comm *c)
 {
 	struct standing s = {.comm = c};
@@ -77,12 +114,15 @@ static struct standing standing_of(const struct aegis_comm *c)
 		if (!s.since_ns || open->launch_ns < s.since_ns)
 			s.since_ns = open->launch_ns;
 	}
+	if (!s.seq && all_frozen)
+		look_at_launches(c, &s);
 	for (size_t i = 0; i < c->members; i++)
 		laggard = laggard || c->member[i].launched < s.seq;
 	if (!s.seq)
 		return s;
 	if (!all_frozen)
-		s.stand = c->members < (size_t)c->size ? STANDS_PARTLY : STANDS_NOT;
+		s.stand = c->members < (size_t)c->size || has_stale(c, &s, need) ? STANDS_PARTLY
+										 : STANDS_NOT;
 	else if (c->members < (size_t)c->size)
 		s.stand = STANDS_PARTLY;
 	else
@@ -111,7 +151,8 @@ static bool is_waiting(const struct search *s, const struct rec_file *f)
 static bool is_blamed(const struct verdict *v, const struct rec_file *f)
 {
 	for (size_t i = 0; i < v->culprits_n; i++)
-		if (v->culprits[i].pid == f->pid && !strcmp(v->culprits[i].host, f->host))
+		if (v->culprits[i].pid == f->pid && v->culprits[i].rank == f->rank &&
+		    !strcmp(v->culprits[i].host, f->host))
 			return true;
 	return false;
 }
@@ -250,7 +291,7 @@ static const struct aegis_member *alone_inside(const struct standing *at)
 	return at->comm->members > 1 ? alone : NULL;
 }
 
-static void judge_inside(struct search *s, const struct standing *at)
+static void judge_alive(struct search *s, const struct standing *at)
 {
 	const struct aegis_member *alone = alone_inside(at);
 	size_t n = 0;
@@ -277,6 +318,37 @@ static void judge_inside(struct search *s, const struct standing *at)
 			     at->comm->name, (unsigned long long)at->seq);
 		s->v->component = COMPONENT_COMMUNICATION;
 	}
+}
+
+/* Some have died inside, and the others wait for them. */
+static bool blame_dead(struct search *s, const struct standing *at)
+{
+	size_t dead = 0;
+
+	for (size_t i = 0; i < at->comm->members; i++)
+		dead += at->comm->member[i].file->died;
+	if (!dead || dead == at->comm->members)
+		return false;
+	for (size_t i = 0; i < at->comm->members; i++) {
+		const struct aegis_member *m = at->comm->member + i;
+
+		if (!m->file->died)
+			continue;
+		verdict_says(s->v, "%s: rank %d on %s has died, others wait in number %llu",
+			     at->comm->name, m->rank, m->file->host, (unsigned long long)at->seq);
+		if (!is_blamed(s->v, m->file))
+			aegis_blame(s->v, m->file);
+	}
+	conclude(s, COMPONENT_NONE, "process-gone", dead == 1 ? 0.9 : 0.6, at);
+	verdict_advises(s->v, "why did it end? Its output, and the kernel log of its host");
+	return true;
+}
+
+static void judge_inside(struct search *s, const struct standing *at)
+{
+	if (blame_dead(s, at))
+		return;
+	judge_alive(s, at);
 }
 
 /* ---- together ------------------------------------------------------------------------------- */
@@ -307,6 +379,29 @@ static void judge_order(struct search *s)
 	s->v->level = LEVEL_GROUP;
 	verdict_advises(s->v, "do all ranks launch the collectives of different communicators in "
 			      "one order?");
+}
+
+static void tell_stale(const struct search *s)
+{
+	for (size_t i = 0; i < s->view->comms; i++) {
+		const struct standing *at = s->of + i;
+
+		if (at->stand != STANDS_PARTLY)
+			continue;
+		if (at->comm->members < (size_t)at->comm->size) {
+			verdict_says(s->v, "%s: those that are seen wait in number %llu",
+				     at->comm->name, (unsigned long long)at->seq);
+			s->v->first_seen_ns = at->since_ns;
+		}
+		for (size_t m = 0; m < at->comm->members; m++)
+			if (is_stale(at->comm->member + m, at, still_for(at->comm)))
+				verdict_says(s->v,
+					     "%s: others wait in number %llu; the file of rank %d "
+					     "on %s ends before that is known of it",
+					     at->comm->name, (unsigned long long)at->seq,
+					     at->comm->member[m].rank,
+					     at->comm->member[m].file->host);
+	}
 }
 
 static void undecided(struct search *s, const char *do_what)
@@ -351,6 +446,7 @@ static void judge_standing(struct search *s)
 	for (size_t i = 0; i < s->view->comms; i++)
 		if (s->of[i].stand == STANDS_LAGGARD)
 			tell_victims(s, s->of + i);
+	tell_stale(s);
 	undecided(
 		s,
 		has(s, STANDS_PARTLY)
@@ -384,6 +480,25 @@ static const struct rec_file *dead_one(const struct aegis_view *v)
 	return NULL;
 }
 
+static bool has_launched(const struct aegis_view *v)
+{
+	for (size_t i = 0; i < v->comms; i++)
+		for (size_t m = 0; m < v->comm[i].members; m++)
+			if (v->comm[i].member[m].launched || is_gone(v->comm[i].member[m].file) ||
+			    !is_frozen(v->comm[i].member + m, still_ns))
+				return true; /* or it may soon */
+	return false;
+}
+
+static bool all_stand_still(const struct aegis_view *v)
+{
+	for (size_t i = 0; i < v->comms; i++)
+		for (size_t m = 0; m < v->comm[i].members; m++)
+			if (!is_frozen(v->comm[i].member + m, still_ns))
+				return false;
+	return true;
+}
+
 static void judge_moving(struct search *s, const struct aegis_options *o)
 {
 	const struct aegis_view *view = s->view;
@@ -403,6 +518,13 @@ static void judge_moving(struct search *s, const struct aegis_options *o)
 		verdict_says(s->v, "the records are of %d ranks of %d", view->coverage.ranks_seen,
 			     view->coverage.ranks_expected);
 		undecided(s, "get the records of all ranks");
+	} else if (has_open_p2p(view) && all_stand_still(view)) {
+		verdict_says(s->v,
+			     "messages are under way, and whom they wait for is not followed");
+		undecided(s, "shift-diag pulse of the same records");
+	} else if (!has_launched(view)) {
+		verdict_says(s->v, "no collective has been launched yet");
+		undecided(s, "what do the processes do? gdb -p, py-spy dump");
 	} else if (is_idle(view, o->window_ns, &since)) {
 		s->v->class = CLASS_STOPPED;
 		s->v->rule = "idle";

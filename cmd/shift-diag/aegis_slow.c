@@ -642,7 +642,17 @@ static void undecided(struct study *s, const char *why, const char *do_what)
 	verdict_advises(s->v, "%s", do_what);
 }
 
-static void conclude(struct study *s)
+/* Never fine while it hangs. */
+static bool stands_still(const struct study *s, const struct aegis_options *o)
+{
+	struct verdict hang = aegis_hang(s->r, o);
+	bool is_fine = hang.class == CLASS_FINE || !s->view->processes;
+
+	verdict_free(&hang);
+	return !is_fine;
+}
+
+static void conclude(struct study *s, const struct aegis_options *o)
 {
 	if (s->v->culprits_n) {
 		s->v->class = CLASS_SLOW;
@@ -657,6 +667,9 @@ static void conclude(struct study *s)
 			aegis_tell_missing(s->v, s->view->comm + i);
 		undecided(s, "nothing stands out among those that are seen",
 			  "get the records of all ranks");
+	} else if (stands_still(s, o)) {
+		undecided(s, "nothing stands out, but not all is well of who waits for whom",
+			  "shift-diag hang of the same records");
 	} else {
 		s->v->confidence = aegis_coverage(s->view);
 	}
@@ -684,7 +697,7 @@ struct verdict aegis_slow(const struct records *r, const struct aegis_options *o
 	judge_metrics(&s);
 	for (size_t i = 0; i < view.comms; i++)
 		judge_comm(&s, view.comm + i);
-	conclude(&s);
+	conclude(&s, o);
 	aegis_view_free(&view);
 	return v;
 }

@@ -9,6 +9,8 @@
 
 static bool is_same_process(const struct rec_file *a, const struct rec_file *b)
 {
+	if (a->rank != b->rank && a->rank != REC_NONE && b->rank != REC_NONE)
+		return false; /* of two containers */
 	return a->pid == b->pid && !strcmp(a->host, b->host) && !strcmp(a->boot_id, b->boot_id);
 }
 
@@ -32,7 +34,10 @@ static struct aegis_comm *comm_of(struct aegis_view *v, const struct rec_comm *c
 	for (size_t i = 0; i < v->comms; i++)
 		if (!strcmp(v->comm[i].name, c->comm)) {
 			found = v->comm + i;
-			found->size = c->size > found->size ? c->size : found->size;
+			if (c->size > found->size) {
+				found->size = c->size;
+				found->hosts = NULL; /* of fewer */
+			}
 			return found;
 		}
 	v->comm = check_alloc(reallocarray(v->comm, v->comms + 1, sizeof(*v->comm)));
@@ -50,13 +55,19 @@ static void look_at_collectives(struct aegis_member *m, const char *comm)
 {
 	uint64_t before = 0;
 
+	/* Who does something elsewhere does not stand still. */
+	for (size_t i = 0; i < m->file->p2p_n; i++)
+		m->active_ns = later(m->active_ns,
+				     later(m->file->p2p[i].launch_ns, m->file->p2p[i].end_ns));
 	for (size_t i = 0; i < m->file->coll_n; i++) {
 		const struct rec_coll *c = m->file->coll + i;
 
+		m->active_ns = later(m->active_ns, later(c->launch_ns, c->end_ns));
 		if (strcmp(c->comm, comm))
 			continue;
+		if (c->seq >= m->launched)
+			m->unended = c->launch_only;
 		m->launched = later(m->launched, c->seq);
-		m->active_ns = later(m->active_ns, later(c->launch_ns, c->end_ns));
 		if (before && c->launch_ns > before)
 			m->longest_ns = later(m->longest_ns, c->launch_ns - before);
 		before = c->launch_ns;
@@ -105,7 +116,7 @@ static struct coverage coverage_of(const struct aegis_view *v, const struct reco
 
 		if (f->rank >= c.ranks_expected && f->rank != REC_NONE)
 			c.ranks_expected = f->rank + 1;
-		c.dropped += f->dropped + f->bad_lines;
+		c.dropped += f->dropped + f->bad_lines + f->strangers;
 		if (f->clock_error_ns == REC_NONE)
 			c.clock_error_ns = REC_NONE;
 		else if (c.clock_error_ns != REC_NONE && f->clock_error_ns > c.clock_error_ns)

@@ -139,6 +139,9 @@ static void read_comms(struct pulse *p)
 				continue;
 			n = pulse_comm_find(p, k->comm, k->size); /* p->comm moves */
 			c = p->comm + n;
+			if (c->file[k->rank] >= 0 &&
+			    p->records->file[c->file[k->rank]].read_ns > f->read_ns)
+				continue; /* of several polls, the last */
 			c->file[k->rank] = (int)i;
 			c->rank[k->rank] = f->rank;
 			for (int m = 0; k->hosts && m < k->size; m++)

@@ -29,11 +29,23 @@ static uint64_t later(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
+static uint64_t last_act(const struct rec_file *f)
+{
+	uint64_t t = 0;
+
+	for (size_t i = 0; i < f->coll_n; i++)
+		t = later(t, later(f->coll[i].launch_ns, f->coll[i].end_ns));
+	for (size_t i = 0; i < f->p2p_n; i++)
+		t = later(t, later(f->p2p[i].launch_ns, f->p2p[i].end_ns));
+	return t;
+}
+
 /* Silence of an operation counts from its last sign of life at any member. */
 static bool is_hung(const struct pulse *p, const struct pulse_op *o)
 {
 	const struct pulse_comm *c = p->comm + o->comm;
-	uint64_t last = o->start_ns, now = 0, patience = 3 * longest_gap(p, o->comm);
+	uint64_t last = o->start_ns, now = 0;
+	uint64_t known = UINT64_MAX; /* until when, of those that are not done */
 	bool unfinished = false, died = false;
 
 	for (int m = 0; m < c->size; m++) {
@@ -43,7 +55,13 @@ static bool is_hung(const struct pulse *p, const struct pulse_op *o)
 		if (c->file[m] < 0)
 			continue;
 		now = later(now, last_word(p->records->file + c->file[m]));
-		unfinished = unfinished || (part->takes_part && !part->ended);
+		if (part->takes_part && !part->ended) {
+			const struct rec_file *f = p->records->file + c->file[m];
+
+			unfinished = true;
+			if (!f->died && !f->ended_ns && f->read_ns < known)
+				known = f->read_ns;
+		}
 		died = died ||
 		       (part->takes_part && !part->ended && p->records->file[c->file[m]].died);
 	}
@@ -51,7 +69,13 @@ static bool is_hung(const struct pulse *p, const struct pulse_op *o)
 		unfinished = unfinished || o->message[i].unfinished;
 	if (!unfinished)
 		return false;
-	return died || (now > last && now - last >= later(p->options.hang_ns, patience));
+	now = known < now ? known : now; /* files are not copied all at once */
+	/* Who has not come may be busy elsewhere. */
+	for (int m = 0; now > last && m < c->size; m++)
+		if (c->file[m] >= 0 && o->part[m].takes_part && !o->part[m].started)
+			last = later(last, last_act(p->records->file + c->file[m]));
+	return died || (now > last && now - last >= p->options.hang_ns &&
+			now - last >= 3 * longest_gap(p, o->comm));
 }
 
 /* A rank inside one operation that hangs cannot join another. */
@@ -359,6 +383,7 @@ static void blame_unseen(const struct pulse *p, const struct pulse_op *o, struct
 			verdict_says(v, "there are no records of %s, and all others have begun",
 				     pulse_who(p, c, m));
 		}
+	v->class = CLASS_UNDECIDED; /* as shift-diag(1) says */
 	verdict_advises(v, "is its process alive? Fetch its records, and ask again");
 }
 

@@ -177,7 +177,7 @@ static bool in_order(struct reader *in, uint64_t begin, uint64_t end)
 /* ---- records -------------------------------------------------------------------------------- */
 
 static const struct field qp_fields[] = {
-	NEED(qp, t_ns, KIND_TIME),     NEED_AS(qp, "qp", id, KIND_U64),	 FIELD(qp, qpn, KIND_U32),
+	FIELD(qp, t_ns, KIND_TIME),    NEED_AS(qp, "qp", id, KIND_U64),	 FIELD(qp, qpn, KIND_U32),
 	FIELD(qp, peer_qpn, KIND_U32), FIELD(qp, peer_rank, KIND_INDEX), FIELD(qp, nic, KIND_TEXT),
 	FIELD(qp, state, KIND_TEXT),   FIELD(qp, peer_host, KIND_TEXT),	 END};
 
@@ -243,10 +243,18 @@ static const struct field counter_fields[] = {
 
 /* What a table cannot say of a record; it has what the table says. */
 
+/* Who counts ranks makes an array of them. */
+static bool is_rank(struct reader *in, int rank)
+{
+	if (rank >= RANKS_MAX)
+		because(in, "rank", "out of range");
+	return rank < RANKS_MAX;
+}
+
 static bool finish_qp(struct reader *in, struct rec_qp *r, const cJSON *o)
 {
-	(void)in, (void)r, (void)o;
-	return true;
+	(void)o;
+	return is_rank(in, r->peer_rank);
 }
 
 static bool finish_wcerr(struct reader *in, struct rec_wcerr *r, const cJSON *o)
@@ -287,6 +295,10 @@ static bool finish_comm(struct reader *in, struct rec_comm *r, const cJSON *o)
 		return false;
 	cJSON_ArrayForEach (host, hosts) {
 		r->hosts[i] = calloc(1, REC_NAME_BYTES);
+		if (r->hosts[i] && cJSON_IsNull(host)) { /* not known */
+			i++;
+			continue;
+		}
 		if (!r->hosts[i] || !take_text(r->hosts[i++], host, false)) {
 			because(in, "hosts", "not a text");
 			return false;
@@ -316,7 +328,7 @@ static bool finish_p2p(struct reader *in, struct rec_p2p *r, const cJSON *o)
 		because(in, "direction", "neither send nor recv");
 		return false;
 	}
-	return in_order(in, r->launch_ns, r->end_ns);
+	return is_rank(in, r->peer) && in_order(in, r->launch_ns, r->end_ns);
 }
 
 static bool finish_step(struct reader *in, struct rec_step *r, const cJSON *o)
@@ -414,13 +426,21 @@ static const struct {
 #member, kind, offsetof(struct rec_file, member), false \
 	}
 static const struct field header_fields[] = {
-	HEAD(job, KIND_TEXT),		{"host", KIND_TEXT, offsetof(struct rec_file, host), true},
-	HEAD(boot_id, KIND_TEXT),	HEAD(command, KIND_TEXT),
-	HEAD(pid, KIND_INDEX),		HEAD(rank, KIND_INDEX),
-	HEAD(read_ns, KIND_TIME),	HEAD(ended_ns, KIND_TIME),
-	HEAD(died, KIND_BOOL),		HEAD(epoch_ns, KIND_U64),
-	HEAD(clock_error_ns, KIND_I64), HEAD(dropped, KIND_U64),
-	HEAD(unobserved, KIND_BOOL),	END};
+	HEAD(job, KIND_TEXT),
+	{"host", KIND_TEXT, offsetof(struct rec_file, host), true},
+	HEAD(boot_id, KIND_TEXT),
+	HEAD(command, KIND_TEXT),
+	HEAD(pid, KIND_INDEX),
+	HEAD(rank, KIND_INDEX),
+	HEAD(read_ns, KIND_TIME),
+	HEAD(ended_ns, KIND_TIME),
+	HEAD(died, KIND_BOOL),
+	HEAD(epoch_ns, KIND_U64),
+	HEAD(clock_error_ns, KIND_I64),
+	HEAD(dropped, KIND_U64),
+	HEAD(unobserved, KIND_BOOL),
+	HEAD(strangers, KIND_U64),
+	END};
 
 static bool take_began(struct reader *in, const cJSON *o)
 {
@@ -450,7 +470,8 @@ static bool take_header(struct reader *in, const cJSON *o)
 			"version");
 		return false;
 	}
-	if (!take_began(in, o) || !take_fields(in, header_fields, in->file, o))
+	if (!take_began(in, o) || !take_fields(in, header_fields, in->file, o) ||
+	    !is_rank(in, in->file->rank))
 		return false;
 	if (in->file->pid == REC_NONE)
 		in->file->pid = 0;

@@ -119,6 +119,7 @@ struct rec_file {
 	uint64_t epoch_ns;	     /* length of an epoch */
 	int64_t clock_error_ns;	     /* against the other hosts, at most; REC_NONE */
 	uint64_t dropped;	     /* records that were lost: a ring was full */
+	uint64_t strangers;	     /* collectives of communicators that are not known */
 	bool unobserved;	     /* it has QPs that post around libibverbs */
 	uint64_t bad_lines;	     /* that could not be read */
 #define RECORDS_ARRAY(type)      \

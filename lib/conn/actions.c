@@ -128,7 +128,7 @@ static void action_carry_out(struct vqp *v, const struct shift_action *a)
 	case SHIFT_ACT_QP_ERR:
 		v->life.dead = true;
 		v->program.state = v->qp->state = IBV_QPS_ERR;
-		stats_qp_state(v->dev->ctx->device->name, v->qpn, IBV_QPS_ERR, NULL, now_ns());
+		stats_qp_state(v->dev->nic[0]->name, v->qpn, IBV_QPS_ERR, NULL, now_ns());
 		srq_qp_in_err(v);
 		return;
 	case SHIFT_ACT_QUERY_PSN: query_start(v, a); return;

@@ -5,7 +5,7 @@
 
 static struct stats_error describe(const struct vqp *v, bool is_recv, const struct ibv_wc *wc)
 {
-	return (struct stats_error){.nic = v->dev->ctx->device->name,
+	return (struct stats_error){.nic = v->dev->nic[0]->name,
 				    .qpn = v->qpn,
 				    .status = wc->status,
 				    .vendor_err = wc->vendor_err,

@@ -119,7 +119,8 @@ bool srq_qp_join_at_once(struct vqp *v)
 		return true;
 	if (pthread_mutex_trylock(&late_lock))
 		return false;
-	joined = !atomic_load(&v->rails.joins_late) || vsrq_join(v->hot.srq, 0);
+	joined = !atomic_load(&v->rails.joins_late) || atomic_load(&v->rails.joined) & 1 ||
+		 vsrq_join(v->hot.srq, 0);
 	if (joined && atomic_load(&v->rails.joins_late)) {
 		atomic_fetch_or(&v->rails.joined, 1u);
 		no_more_late(v);

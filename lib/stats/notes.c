@@ -99,7 +99,8 @@ static uint64_t write_note(enum stats_note_kind kind, const struct stats_note *n
 	uint64_t n = t->written;
 	struct stats_note *to = F->notes[kind] + n % stats_note_room[kind];
 
-	__atomic_store_n(&to->seq, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&to->seq, 0, __ATOMIC_RELAXED);
+	__atomic_thread_fence(__ATOMIC_RELEASE); /* before any of what follows */
 	memcpy((uint8_t *)to + sizeof(to->seq), (const uint8_t *)note + sizeof(note->seq),
 	       sizeof(*to) - sizeof(to->seq));
 	__atomic_store_n(&to->seq, n + 1, __ATOMIC_RELEASE);

@@ -184,6 +184,8 @@ static int join_for(struct vqp *v, const struct ibv_send_wr *wr)
 {
 	if (!atomic_load(&v->rails.joins_late))
 		return 0;
+	if (v->life.dead || v->program.state == IBV_QPS_ERR) /* it is flushed, and takes none */
+		return 0;
 	for (; wr; wr = wr->next)
 		if (takes_receive(wr))
 			return srq_qp_join_to_send(v, LATE_MAX_NS);

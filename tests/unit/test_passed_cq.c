@@ -102,6 +102,17 @@ static void an_error_is_noted(void **state)
 	assert_int_equal(noted.vendor_err, 0x81);
 }
 
+/* It is there only if the program has asked for it. */
+static void where_the_number_cannot_be_read_it_is_noted_without(void **state)
+{
+	(void)state;
+	cq.read_qp_num = NULL;
+	cq.status = IBV_WC_RETRY_EXC_ERR;
+	assert_polled();
+	assert_int_equal(notes, 2);
+	assert_int_equal(noted.qp_num, 0);
+}
+
 /* Its QPs are there still, so the verb fails. */
 static void it_is_polled_while_the_verb_fails(void **state)
 {
@@ -140,6 +151,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(an_error_is_noted, begin),
+		cmocka_unit_test_setup(where_the_number_cannot_be_read_it_is_noted_without, begin),
 		cmocka_unit_test_setup(it_is_polled_while_the_verb_fails, begin),
 		cmocka_unit_test_setup(another_at_its_address_is_not_forgotten, begin),
 		cmocka_unit_test_setup(one_that_is_not_kept_may_end, begin),

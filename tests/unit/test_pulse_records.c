@@ -182,7 +182,7 @@ static void a_hang_with_an_unseen_rank_is_no_proof(void **unused)
 	w.r.files--;
 	v = world_verdict(&w);
 	assert_string_equal(v.rule, "no-records");
-	assert_int_equal(v.class, CLASS_STOPPED);
+	assert_int_equal(v.class, CLASS_UNDECIDED);
 	assert_int_equal(v.component, COMPONENT_NONE);
 	assert_int_equal(v.culprits[0].rank, 3);
 	assert_true(v.confidence <= .4);
