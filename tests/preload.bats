@@ -336,6 +336,17 @@ with_shift() { # COMMAND...: as under shift-run, with a backup NIC, talking
 	done
 }
 
+@test "the flight recorder: what shift-diag collects of it can be read back, and tells why a job failed" {
+	cd "$BATS_TEST_TMPDIR"
+	THEN="env -u LD_PRELOAD $(type -P shift-diag) collect --job j out" run -0 with_shift notes connection
+	[ "$(jq -c 'select(.record == "wcerr") | [.status, .hidden]' out/*.records)" = '["REM_ACCESS_ERR",null]' ]
+	[ "$(jq -r 'select(.record == "qp") | .state' out/*.records | paste -sd' ')" = 'RESET INIT RTR RTS ERR destroyed' ]
+	[ "$(jq -c 'select(.record == "header") | .dropped' out/*.records)" = 0 ]
+	run --separate-stderr shift-diag fail --json out
+	[ -z "$stderr" ]
+	[ "$(jq -c '.verdicts[0] | [.class, .rule, (.evidence[0] | contains("REM_ACCESS_ERR"))]' <<<"$output")" = '["failed","few-hosts",true]' ]
+}
+
 @test "memory: copies on the backup NIC make way for what the program registers, and come back" {
 	export NULLVERBS_MEMLOCK=$((64 << 20))
 	mkfifo "$BATS_TEST_TMPDIR/in"

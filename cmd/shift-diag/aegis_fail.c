@@ -142,13 +142,26 @@ static bool came_back(const struct rec_file *file, const struct rec_async *down)
 	return false;
 }
 
+/* Something of its program has gone on by another NIC since. */
+static bool was_moved_away(const struct rec_file *file, const struct rec_async *down)
+{
+	for (size_t i = 0; i < file->move_n; i++) {
+		const struct rec_move *m = file->move + i;
+
+		if (!strcmp(m->from, down->nic) && !strcmp(m->outcome, "committed") &&
+		    m->end_ns >= down->t_ns)
+			return true;
+	}
+	return false;
+}
+
 static void look_at_event(struct failure *f, const struct rec_file *file, const struct rec_async *a)
 {
 	const char *means = NULL;
 
 	if (!strcmp(a->event, "DEVICE_FATAL"))
 		means = "the device failed";
-	else if (!strcmp(a->event, "PORT_ERR") && !came_back(file, a))
+	else if (!strcmp(a->event, "PORT_ERR") && !came_back(file, a) && !was_moved_away(file, a))
 		means = "the link is down";
 	if (means)
 		add_critical(f, (struct critical){a->t_ns, file, file->host, a->nic, means});
@@ -167,6 +180,8 @@ static const char *peer_of(const struct rec_file *file, const struct rec_wcerr *
 /* The connection went on by another NIC, and its program saw no error. */
 static bool has_survived(const struct rec_file *file, const struct rec_wcerr *e)
 {
+	if (e->hidden)
+		return true;
 	for (size_t i = 0; i < file->move_n; i++) {
 		const struct rec_move *m = file->move + i;
 

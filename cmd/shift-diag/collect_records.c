@@ -8,6 +8,8 @@
 #include "cmd/shift-diag/collect.h"
 #include "common/cli.h"
 #include "common/printable.h"
+#include "lib/stats/json.h"
+#include "lib/stats/note_names.h"
 
 /* The moment from which times are counted, by both clocks. */
 struct origin {
@@ -105,7 +107,10 @@ static uint64_t lost_of(const struct collected *c)
 
 	if (c->stats)
 		n = (c->stats->events_written - c->stats->event_count) +
-		    (c->stats->switches_written - c->stats->switch_count);
+		    (c->stats->switches_written - c->stats->switch_count) +
+		    (c->stats->errors.written - c->stats->errors.count) +
+		    (c->stats->asyncs.written - c->stats->asyncs.count) +
+		    (c->stats->lives.written - c->stats->lives.count);
 	for (unsigned int i = 0; i < c->colls; i++)
 		n += c->coll[i]->op_lost + c->coll[i]->h.untold;
 	return n;
@@ -212,12 +217,87 @@ static void put_qp_state(const struct writer *w, const struct stats_conn *c, con
 	put(w, o);
 }
 
-/* Statistics do not tell the state of the program's queue pair, nor when it was connected. */
+static bool has_life(const struct stats_copy *s, const struct stats_conn *c)
+{
+	for (size_t i = 0; i < s->lives.count; i++)
+		if (s->lives.note[i].qp == c->id)
+			return true;
+	return false;
+}
+
+/* What is known of one whose life has been overwritten in its ring. */
 static void put_qp(const struct writer *w, const struct stats_conn *c)
 {
 	put_qp_state(w, c, "RESET", c->created_ns);
 	if (c->was_protected || c->send_posted)
 		put_qp_state(w, c, "RTS", 0);
+}
+
+/* What all notes have. */
+static cJSON *new_note(const struct writer *w, const char *type, const struct stats_note *n)
+{
+	cJSON *o = new_record(type);
+
+	add_time(w, o, "t_ns", n->time_ns);
+	if (n->qp)
+		add_count(o, "qp", n->qp);
+	add_text(o, "nic", n->nic);
+	return o;
+}
+
+static void add_peer_host(cJSON *o, const struct stats_copy *s, const struct stats_note *n)
+{
+	const struct stats_conn *c = stats_conn_of(s, n);
+
+	if (c)
+		add_text(o, "peer_host", c->peer_host);
+}
+
+static void put_life(const struct writer *w, const struct stats_copy *s, const struct stats_note *n)
+{
+	cJSON *o = new_note(w, "qp", n);
+
+	add_count(o, "qpn", n->qpn);
+	if (n->peer_qpn)
+		add_count(o, "peer_qpn", n->peer_qpn);
+	cJSON_AddStringToObject(
+		o, "state", n->what == STATS_QP_CREATED ? "RESET" : stats_qp_state_name(n->what));
+	add_peer_host(o, s, n);
+	put(w, o);
+}
+
+static void put_error(const struct writer *w, const struct stats_copy *s,
+		      const struct stats_note *n)
+{
+	cJSON *o = new_note(w, "wcerr", n);
+
+	cJSON_AddStringToObject(o, "status", stats_status_name(n->what));
+	add_count(o, "vendor_err", n->vendor_err);
+	if (n->opcode != STATS_OPCODE_UNKNOWN)
+		cJSON_AddStringToObject(o, "opcode", stats_opcode_name(n->opcode));
+	if (n->fate == STATS_FATE_HIDDEN)
+		cJSON_AddTrueToObject(o, "hidden");
+	add_peer_host(o, s, n);
+	put(w, o);
+}
+
+static void put_async(const struct writer *w, const struct stats_note *n)
+{
+	cJSON *o = new_note(w, "async", n);
+
+	cJSON_AddStringToObject(o, "event", stats_async_name(n->what));
+	put(w, o);
+}
+
+static void put_notes(const struct writer *w, const struct stats_copy *s)
+{
+	for (size_t i = 0; i < s->lives.count; i++)
+		if (s->lives.note[i].qp)
+			put_life(w, s, s->lives.note + i);
+	for (size_t i = 0; i < s->errors.count; i++)
+		put_error(w, s, s->errors.note + i);
+	for (size_t i = 0; i < s->asyncs.count; i++)
+		put_async(w, s->asyncs.note + i);
 }
 
 static void put_move(const struct writer *w, const struct stats_switch *s)
@@ -252,7 +332,9 @@ static void put_event(const struct writer *w, const struct stats_event *e)
 static void put_stats(const struct writer *w, const struct stats_copy *s)
 {
 	for (size_t i = 0; i < s->conn_count; i++)
-		put_qp(w, s->conns + i);
+		if (!has_life(s, s->conns + i))
+			put_qp(w, s->conns + i);
+	put_notes(w, s);
 	for (size_t i = 0; i < s->switch_count; i++)
 		put_move(w, s->switches + i);
 	for (size_t i = 0; i < s->conn_count; i++)

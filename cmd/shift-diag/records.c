@@ -181,15 +181,12 @@ static const struct field qp_fields[] = {
 	FIELD(qp, peer_qpn, KIND_U32), FIELD(qp, peer_rank, KIND_INDEX), FIELD(qp, nic, KIND_TEXT),
 	FIELD(qp, state, KIND_TEXT),   FIELD(qp, peer_host, KIND_TEXT),	 END};
 
-static const struct field wcerr_fields[] = {NEED(wcerr, t_ns, KIND_TIME),
-					    FIELD(wcerr, qp, KIND_U64),
-					    FIELD(wcerr, vendor_err, KIND_U32),
-					    FIELD(wcerr, peer_rank, KIND_INDEX),
-					    FIELD(wcerr, nic, KIND_TEXT),
-					    FIELD(wcerr, status, KIND_TEXT),
-					    FIELD(wcerr, opcode, KIND_TEXT),
-					    FIELD(wcerr, peer_host, KIND_TEXT),
-					    END};
+static const struct field wcerr_fields[] = {
+	NEED(wcerr, t_ns, KIND_TIME),	    FIELD(wcerr, qp, KIND_U64),
+	FIELD(wcerr, vendor_err, KIND_U32), FIELD(wcerr, peer_rank, KIND_INDEX),
+	FIELD(wcerr, hidden, KIND_BOOL),    FIELD(wcerr, nic, KIND_TEXT),
+	FIELD(wcerr, status, KIND_TEXT),    FIELD(wcerr, opcode, KIND_TEXT),
+	FIELD(wcerr, peer_host, KIND_TEXT), END};
 
 static const struct field async_fields[] = {
 	NEED(async, t_ns, KIND_TIME), FIELD(async, qp, KIND_U64), FIELD(async, nic, KIND_TEXT),

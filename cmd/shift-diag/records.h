@@ -32,6 +32,7 @@ struct rec_wcerr {
 	uint64_t t_ns, qp;
 	uint32_t vendor_err;
 	int peer_rank;
+	bool hidden; /* kept from the program: it was survived */
 	char nic[REC_NAME_BYTES], status[REC_NAME_BYTES], opcode[REC_NAME_BYTES];
 	char peer_host[REC_NAME_BYTES];
 };

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB
 /*
  * What the library notes of the queue pairs of this program, which knows of shift: it reads its own
- * file of statistics. connection, or other (a queue pair that shift leaves alone).
+ * file of statistics. connection, or other (a queue pair that shift leaves alone). At the end it
+ * runs what the variable THEN says, for others to read the file.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -105,6 +106,7 @@ static void connection(void)
 	expect(copy.h.now.errors[STATS_FATE_GIVEN] == 2, "how many there were");
 	expect(copy.h.now.errors_unprotected == 2, "how many were not protected");
 	stats_free(&copy);
+	expect(!getenv("THEN") || !system(getenv("THEN")), "what comes then");
 }
 
 static struct ibv_qp *create_ud(void)

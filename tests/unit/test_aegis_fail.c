@@ -128,6 +128,30 @@ static void a_link_that_came_back_is_not_down(void **state)
 	assert_culprits("critical-error", 1);
 }
 
+/* shift has moved what was there; what fails after that has another reason. */
+static void a_link_that_was_survived_is_no_failure(void **state)
+{
+	struct rec_move *m;
+
+	(void)state;
+	begin(2);
+	event(1, "PORT_ERR", "mlx5_0", 3 * s_ns);
+	m = rec_add_move(job_rank(&j, 1));
+	strcpy(m->from, "mlx5_1");
+	strcpy(m->outcome, "committed");
+	m->t_ns = m->end_ns = job_rank(&j, 1)->began_ns + 4 * s_ns;
+	judge();
+	assert_culprits("critical-error", 1);
+	verdict_free(&v);
+	strcpy(m->from, "mlx5_0");
+	judge();
+	assert_int_equal(v.culprits_n, 0);
+	verdict_free(&v);
+	strcpy(m->outcome, "given up");
+	judge();
+	assert_culprits("critical-error", 1);
+}
+
 static void xids_are_told_apart(void **state)
 {
 	(void)state;
@@ -246,6 +270,15 @@ static void two_hosts_are_both_named(void **state)
 	assert_culprits("few-hosts", 2);
 	assert_true(is_blamed("h1") && is_blamed("h2"));
 	assert_int_equal(v.component, COMPONENT_COMMUNICATION);
+}
+
+static void what_was_kept_from_the_program_is_no_failure(void **state)
+{
+	(void)state;
+	begin(6);
+	job_error(&j, 1, "RETRY_EXC_ERR", "h2", s_ns)->hidden = true;
+	judge();
+	assert_int_equal(v.culprits_n, 0);
 }
 
 static void one_host_is_named(void **state)
@@ -518,12 +551,14 @@ int main(void)
 		T(a_critical_error_comes_first),
 		T(all_critical_hosts_are_named_the_first_one_first),
 		T(a_link_that_came_back_is_not_down),
+		T(a_link_that_was_survived_is_no_failure),
 		T(xids_are_told_apart),
 		T(lines_of_logs),
 		T(times_of_lines),
 		T(a_link_in_a_log_that_came_back),
 		T(an_error_of_yesterday_is_left_out),
 		T(two_hosts_are_both_named),
+		T(what_was_kept_from_the_program_is_no_failure),
 		T(one_host_is_named),
 		T(no_error_is_no_culprit),
 		T(the_common_host_is_the_root),
