@@ -15,7 +15,7 @@ check_PROGRAMS += tests/collsim/collsim
 tests_collsim_collsim_SOURCES = tests/collsim/main.c cmd/shift-diag/records_add.c
 tests_collsim_collsim_LDADD = $(collsim_libs)
 
-COLLSIM_TESTS = tests/collsim/test_collsim_net tests/collsim/test_collsim_jobs
+COLLSIM_TESTS = tests/collsim/test_collsim_net tests/collsim/test_collsim_jobs tests/collsim/test_collsim_pulse
 check_PROGRAMS += $(COLLSIM_TESTS)
 TESTS += $(COLLSIM_TESTS)
 tests_collsim_test_collsim_net_SOURCES = tests/collsim/test_collsim_net.c
@@ -24,3 +24,6 @@ tests_collsim_test_collsim_net_LDADD = tests/collsim/libcollsim.la $(CMOCKA_LIBS
 tests_collsim_test_collsim_jobs_SOURCES = tests/collsim/test_collsim_jobs.c $(DIAG_RECORDS_SOURCES)
 tests_collsim_test_collsim_jobs_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(CJSON_CFLAGS)
 tests_collsim_test_collsim_jobs_LDADD = $(collsim_libs) $(CMOCKA_LIBS)
+tests_collsim_test_collsim_pulse_SOURCES = tests/collsim/test_collsim_pulse.c $(DIAG_PULSE_SOURCES) $(DIAG_RECORDS_SOURCES)
+tests_collsim_test_collsim_pulse_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(CJSON_CFLAGS)
+tests_collsim_test_collsim_pulse_LDADD = $(collsim_libs) $(CMOCKA_LIBS)
