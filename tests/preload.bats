@@ -337,6 +337,7 @@ with_shift() { # COMMAND...: as under shift-run, with a backup NIC, talking
 }
 
 @test "the flight recorder: what shift-diag collects of it can be read back, and tells why a job failed" {
+	needs_unsanitized
 	cd "$BATS_TEST_TMPDIR"
 	THEN="env -u LD_PRELOAD $(type -P shift-diag) collect --job j out" run -0 with_shift notes connection
 	[ "$(jq -c 'select(.record == "wcerr") | [.status, .hidden]' out/*.records)" = '["REM_ACCESS_ERR",null]' ]
