@@ -165,6 +165,8 @@ static void refused(int expected)
 	struct coll_copy copy;
 
 	assert_int_equal(coll_read_of(geteuid(), path, &copy), expected);
+	if (!expected)
+		coll_free(&copy);
 }
 
 static void what_is_no_such_file_is_refused(void **state)

@@ -100,6 +100,7 @@ static void an_error_is_noted(void **state)
 	assert_int_equal(noted.status, IBV_WC_RETRY_EXC_ERR);
 	assert_int_equal(noted.qp_num, 0x119);
 	assert_int_equal(noted.vendor_err, 0x81);
+	passed_cq_ended(plain(), passed_cq_find(plain()));
 }
 
 /* It is there only if the program has asked for it. */
@@ -111,6 +112,7 @@ static void where_the_number_cannot_be_read_it_is_noted_without(void **state)
 	assert_polled();
 	assert_int_equal(notes, 2);
 	assert_int_equal(noted.qp_num, 0);
+	passed_cq_ended(plain(), passed_cq_find(plain()));
 }
 
 /* Its QPs are there still, so the verb fails. */
