@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /*
  * Pulse on simulated jobs, whose faults are known: how many it finds, and how many it invents.
- * SEEDS=20 in the environment: that many seeds of each case. The table is printed.
+ * PULSE_SEEDS=20 in the environment: that many seeds of each case. The table is printed.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,7 +32,7 @@ struct score {
 
 static unsigned int seeds(void)
 {
-	const char *text = getenv("SEEDS");
+	const char *text = getenv("PULSE_SEEDS");
 
 	return text ? (unsigned int)atoi(text) : 2;
 }
