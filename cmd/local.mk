@@ -83,7 +83,7 @@ cmd_shift_diag_shift_diag_SOURCES = \
 	cmd/shift-diag/nics.c cmd/shift-diag/nics.h cmd/shift-diag/cmd_rails.c cmd/shift-diag/cmd_rq_psn.c \
 	cmd/shift-diag/metrics.c cmd/shift-diag/metrics.h cmd/shift-diag/metrics_processes.c \
 	cmd/shift-diag/metrics_nics.c cmd/shift-diag/cmd_export.c \
-	cmd/shift-diag/cmd_collect.c cmd/shift-diag/collect.h cmd/shift-diag/collect_records.c $(COLL_READER) \
+	cmd/shift-diag/cmd_collect.c cmd/shift-diag/collect.h cmd/shift-diag/collect_records.c cmd/shift-diag/collect_epochs.c cmd/shift-diag/collect_epochs.h $(COLL_READER) \
 	cmd/shift-diag/cmd_live.c cmd/shift-diag/diag_live.h cmd/shift-diag/cmd_top.c \
 	cmd/shift-diag/ping.h cmd/shift-diag/ping_end.c cmd/shift-diag/ping_listen.c cmd/shift-diag/ping_paths.c \
 	cmd/shift-diag/ping_show.c cmd/shift-diag/cmd_ping.c \

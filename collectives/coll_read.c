@@ -2,26 +2,18 @@
 #include "collectives/coll_read.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "lib/stats/process_read.h"
+
 enum {
 	ENTRY_BYTES_MAX = 1024,
 	FILE_BYTES_MAX = 1 << 23,
 };
-
-static int read_bytes(int fd, void *to, size_t bytes, uint64_t at)
-{
-	ssize_t n = pread(fd, to, bytes, (off_t)at);
-
-	if (n < 0)
-		return -errno;
-	return (size_t)n == bytes ? 0 : -EBADMSG;
-}
 
 static uint64_t clock_now_ns(void)
 {
@@ -42,34 +34,14 @@ const char *coll_op_name(unsigned int op)
 	return op < COLL_OPS_COUNT ? name[op] : "?";
 }
 
-/* As of the process of a file of statistics. */
 static int find_life(struct coll_copy *copy, uid_t owner)
 {
 	const struct coll_header *h = &copy->h;
-	struct stats_header *like = calloc(1, sizeof(*like));
-	int err;
+	const struct process_claim claim = {h->pid,	  h->start_ticks, h->pid_namespace,
+					    h->closed_ns, h->boot_id,	  h->host};
 
-	if (!like)
-		return -ENOMEM;
-	like->pid = h->pid;
-	like->start_ticks = h->start_ticks;
-	like->pid_namespace = h->pid_namespace;
-	memcpy(like->boot_id, h->boot_id, sizeof(like->boot_id));
-	memcpy(like->host, h->host, sizeof(like->host));
-	err = stats_find_life(like, &copy->life);
-	free(like);
-	if (!err && copy->life == STATS_RUNNING)
-		err = stats_check_process(h->pid, owner);
-	if (h->closed_ns)
-		copy->life = STATS_ENDED;
-	return err;
+	return process_find_life(&claim, owner, &copy->life);
 }
-
-_Static_assert(sizeof(((struct stats_header *)0)->boot_id) ==
-			       sizeof(((struct coll_header *)0)->boot_id) &&
-		       sizeof(((struct stats_header *)0)->host) ==
-			       sizeof(((struct coll_header *)0)->host),
-	       "the life of a process is found out by one function");
 
 static void end_texts(struct coll_header *h)
 {
@@ -83,7 +55,7 @@ static void end_texts(struct coll_header *h)
 static int read_head(int fd, uid_t owner, struct coll_copy *copy)
 {
 	struct coll_header *h = &copy->h;
-	int err = read_bytes(fd, h, sizeof(*h), 0);
+	int err = process_file_read(fd, h, sizeof(*h), 0);
 
 	if (err)
 		return err;
@@ -120,7 +92,7 @@ static uint8_t *read_table(int fd, const struct coll_table *t, uint64_t n, int *
 {
 	uint8_t *raw = malloc(n * t->entry_bytes + 1);
 
-	*err = raw ? read_bytes(fd, raw, n * t->entry_bytes, t->at) : -ENOMEM;
+	*err = raw ? process_file_read(fd, raw, n * t->entry_bytes, t->at) : -ENOMEM;
 	if (!*err)
 		return raw;
 	free(raw);
@@ -133,7 +105,7 @@ static int read_used(int fd, const struct coll_copy *copy, const struct coll_tab
 {
 	uint64_t at = (uint64_t)((const uint8_t *)&t->written - (const uint8_t *)&copy->h);
 
-	return read_bytes(fd, used, sizeof(*used), at);
+	return process_file_read(fd, used, sizeof(*used), at);
 }
 
 /* ---- operations -------------------------------------------------------------------------------
@@ -285,29 +257,9 @@ static int read_all(int fd, struct coll_copy *copy)
 	return err ? err : read_hosts(fd, copy);
 }
 
-static int open_of(uid_t owner, const char *path)
-{
-	/* A fifo of that name must not make us wait. */
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY), err = 0;
-	struct stat st;
-
-	if (fd < 0)
-		return -errno;
-	if (fstat(fd, &st))
-		err = -errno;
-	else if (st.st_uid != owner)
-		err = -EPERM;
-	else if (!S_ISREG(st.st_mode) || st.st_size > FILE_BYTES_MAX)
-		err = -EBADMSG;
-	if (!err)
-		return fd;
-	close(fd);
-	return err;
-}
-
 int coll_read_header_of(uid_t owner, const char *path, struct coll_copy *copy)
 {
-	int fd = open_of(owner, path), err;
+	int fd = process_file_open(owner, path, FILE_BYTES_MAX), err;
 
 	memset(copy, 0, sizeof(*copy));
 	if (fd < 0)
@@ -319,7 +271,7 @@ int coll_read_header_of(uid_t owner, const char *path, struct coll_copy *copy)
 
 int coll_read_of(uid_t owner, const char *path, struct coll_copy *copy)
 {
-	int fd = open_of(owner, path), err;
+	int fd = process_file_open(owner, path, FILE_BYTES_MAX), err;
 
 	memset(copy, 0, sizeof(*copy));
 	if (fd < 0)

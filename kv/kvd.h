@@ -497,6 +497,9 @@ enum { CRASHES_KEPT = 16 };
 /* Of each kind of collectives: where one rank has died its launcher ends all others of the host. */
 enum { COLLS_KEPT = 64 };
 
+/* Files of traffic, of 20 MiB each. */
+enum { EPOCHS_KEPT = 4 };
+
 /*
  * Statistics of processes that ended without removing them become crash records; their control
  * sockets go.

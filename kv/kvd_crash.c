@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "collectives/coll_read.h"
+#include "lib/stats/epoch_read.h"
 #include "lib/stats/files_in.h"
 #include "kv/kvd.h"
 #include "lib/stats/read.h"
@@ -75,6 +76,7 @@ static void prune_records(const char *dir)
 	prune_files(dir, "crash/*.stats", CRASHES_KEPT);
 	prune_files(dir, "crash/*.mpi" COLL_ENDING, COLLS_KEPT);
 	prune_files(dir, "crash/*.nccl" COLL_ENDING, COLLS_KEPT);
+	prune_files(dir, "crash/*" EPOCH_ENDING, EPOCHS_KEPT);
 }
 
 static bool pruner_is_busy(void)
@@ -152,26 +154,44 @@ static bool is_dead(const char *path, uint64_t nonce)
 		((nonce && copy.h.nonce == nonce) || is_missed(copy.h.nonce)));
 }
 
-/* Collectives, which lie beside statistics, or alone: not every process opens an RDMA device. One
- * of another container that has no statistics stays until it is removed with the directory. */
-static void bury_collectives(const char *dir, const char *path)
+static bool is_dead_coll(const char *path)
 {
 	struct coll_copy copy;
 
-	if (coll_read_header_of(geteuid(), path, &copy) || copy.life != STATS_DEAD)
-		return;
-	keep_crash(dir, path);
-	has_new = true;
+	return !coll_read_header_of(geteuid(), path, &copy) && copy.life == STATS_DEAD;
 }
 
-static void bury_all_collectives(const char *dir, const char *pattern)
+static bool is_dead_epochs(const char *path)
+{
+	struct epoch_copy copy;
+
+	return !epoch_read_header_of(geteuid(), path, &copy) && copy.life == STATS_DEAD;
+}
+
+static void bury_each(const char *dir, const char *pattern, bool (*has_died)(const char *path))
 {
 	glob_t g;
 
 	if (!glob_files_in(dir, pattern, GLOB_NOSORT, &g))
 		for (size_t i = 0; i < g.gl_pathc; i++)
-			bury_collectives(dir, g.gl_pathv[i]);
+			if (has_died(g.gl_pathv[i])) {
+				keep_crash(dir, g.gl_pathv[i]);
+				has_new = true;
+			}
 	globfree(&g);
+}
+
+/* Collectives and traffic, which lie beside statistics, or alone: not every process opens an RDMA
+ * device. One of another container that has no statistics stays until it is removed with the
+ * directory. process: "PID.", or "" for all. */
+static void bury_others(const char *dir, const char *process)
+{
+	char pattern[64];
+
+	snprintf(pattern, sizeof(pattern), "%s*" COLL_ENDING, process);
+	bury_each(dir, pattern, is_dead_coll);
+	snprintf(pattern, sizeof(pattern), "%s*%s", process, EPOCH_ENDING + 1);
+	bury_each(dir, pattern, is_dead_epochs);
 }
 
 static bool bury_process(const char *dir, const char *stats, uint64_t nonce)
@@ -195,7 +215,7 @@ void crash_sweep(const char *dir)
 		for (size_t i = 0; i < g.gl_pathc; i++)
 			bury_process(dir, g.gl_pathv[i], 0);
 	globfree(&g);
-	bury_all_collectives(dir, "*" COLL_ENDING);
+	bury_others(dir, "");
 	missed_count = 0;
 	has_new = true; /* a report may have been made meanwhile */
 }
@@ -206,8 +226,8 @@ void crash_record(const char *dir, pid_t pid, uint64_t nonce)
 
 	snprintf(path, sizeof(path), "%s/%d.stats", dir, pid);
 	if (bury_process(dir, path, nonce)) {
-		snprintf(path, sizeof(path), "%d.*" COLL_ENDING, pid);
-		bury_all_collectives(dir, path);
+		snprintf(path, sizeof(path), "%d.", pid);
+		bury_others(dir, path);
 		return;
 	}
 	/* It is a container's, where it has another number. One look at the directory for all. */

@@ -68,7 +68,7 @@ ROOMS_SOURCES = \
 	lib/verbs/context.c lib/verbs/context.h lib/verbs/cq_ex.c lib/verbs/cq_ex.h lib/verbs/memory_windows.c lib/verbs/memory_windows.h \
 	lib/verbs/poll.c lib/verbs/poll.h lib/verbs/post_recv.c lib/verbs/post_recv.h \
 	lib/verbs/post_send.c lib/verbs/post_send.h lib/verbs/qp.c lib/verbs/qp.h \
-	lib/verbs/qp_ex.c lib/verbs/qp_ex.h lib/verbs/qp_life.c lib/verbs/qp_life.h lib/verbs/wr_builder.c lib/verbs/wr_builder.h \
+	lib/verbs/qp_ex.c lib/verbs/qp_ex.h lib/verbs/qp_life.c lib/verbs/qp_life.h lib/verbs/traced.c lib/verbs/traced.h lib/verbs/wr_builder.c lib/verbs/wr_builder.h \
 	lib/session/bye.c lib/session/bye.h \
 	lib/session/contacts.c lib/session/contacts.h lib/session/deaths.c lib/session/deaths.h \
 	lib/session/directory.c lib/session/directory.h lib/session/session_msg.h \

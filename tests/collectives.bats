@@ -236,7 +236,7 @@ null' ]
 	echo nonsense >run/j/77.mpi.coll
 	run shift-diag collect out
 	expect_status 1
-	expect_match '77.mpi.coll: not a file of collectives'
+	expect_match '77.mpi.coll: not what its name says'
 	hang_up rank
 }
 

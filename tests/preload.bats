@@ -336,6 +336,39 @@ with_shift() { # COMMAND...: as under shift-run, with a backup NIC, talking
 	done
 }
 
+# Of the queue pairs of out/: bytes, work requests, retired ones.
+traffic() {
+	jq -sc 'map(select(.record == "epochs")) | [(map(.bytes[]) | add), (map(.wr[]) | add), (map(.wc[]) | add)]' out/*.records
+}
+
+@test "traffic by epochs: the bytes, posts and completions of lists, READs, refused posts, resets, errors, ibv_wr_* and ibv_start_poll" {
+	needs_unsanitized
+	cd "$BATS_TEST_TMPDIR"
+	export SHIFT_TRACE=epochs,50us THEN="env -u LD_PRELOAD $(type -P shift-diag) collect --job j out"
+	local what
+	for what in 'lists [65,5,5]' 'reset [7,2,1]' 'errors [null,2,0]' 'wr_api [24,3,3]' 'start_poll [9,1,1]'; do
+		rm -rf out
+		run -0 with_shift traced "${what% *}"
+		[[ $output = *done ]]
+		echo "$what: $(traffic)"
+		[ "$(traffic | sed 's/^\[0,/[null,/')" = "${what#* }" ]
+		[ "$(jq -c 'select(.record == "header") | [.epoch_ns, .dropped]' out/*.records)" = '[50000,0]' ]
+		# Each is a queue pair's that is told of, from its beginning on.
+		jq -se '(map(select(.record == "qp")) | reverse | map({(.qp | tostring): .t_ns}) | add) as $born |
+			map(select(.record == "epochs")) | length > 0 and all($born[.qp | tostring] <= .t_ns + 50000)' out/*.records
+	done
+	[ ! -e "$BATS_TEST_TMPDIR/j" ] # nothing is left behind
+}
+
+@test "traffic by epochs: off, nothing is made; a word that is not understood is said, and is off" {
+	THEN="test -z \"\$(find $BATS_TEST_TMPDIR/j -name '*.epochs')\"" run -0 with_shift traced lists
+	local word
+	for word in epoch epochs, epochs,0us epochs,32 epochs,32ms epochs,1000001us; do
+		SHIFT_TRACE=$word SHIFT_LOG=warn THEN="test -z \"\$(find $BATS_TEST_TMPDIR/j -name '*.epochs')\"" run -0 with_shift traced lists
+		grep -q "warning: SHIFT_TRACE=$word is not understood" "$BATS_TEST_TMPDIR/log"
+	done
+}
+
 @test "the flight recorder: what shift-diag collects of it can be read back, and tells why a job failed" {
 	needs_unsanitized
 	cd "$BATS_TEST_TMPDIR"

@@ -1141,6 +1141,34 @@ etcd_is() {
 	[ "$(find "A/$JOB/crash" -name '*.stats' | wc -l)" -eq 16 ]
 }
 
+# With the library itself, over NICs that are memory.
+@test "--trace epochs: the traffic of a process that was killed" {
+	! ldd "$BUILDDIR/lib/.libs/libshift.so" | grep -q 'lib[at]san' || skip "not with a sanitizer"
+	run env THEN='kill -9 $PPID' LD_LIBRARY_PATH="$BUILDDIR/tests/nullverbs/.libs" \
+		"$BUILDDIR/cmd/shift-run/shift-run" --kv "$KV" --job "$JOB" --trace epochs,1000us -- \
+		"$BUILDDIR/tests/preload/traced" lists
+	expect_status 137
+	wait_until 30 no_daemons
+	[ "$(find "A/$JOB" -name '*.epochs' | wc -l)" -eq 1 ] && [ -z "$(ls "A/$JOB"/*.epochs 2>/dev/null)" ]
+	run -0 shift-diag collect --job "$JOB" out
+	[ "$(jq -c 'select(.record == "header") | [.died, .epoch_ns, .dropped]' out/*.records)" = '[true,1000000,0]' ]
+	[ "$(jq -s 'map(select(.record == "epochs") | .bytes[]) | add' out/*.records)" -eq 65 ]
+}
+
+@test "--trace: what is not understood starts nothing" {
+	local word
+	for word in '' on epochs, epochs,0us epochs,32 epochs,2ms epochs,1000001us epochs,-1us; do
+		run shift-run --trace "$word" -- touch started
+		expect_status 125
+		expect_line "^shift-run: --trace $word: not understood \\(off, epochs, or epochs,32us with 1 to 1000000 us\\)$"
+		[ ! -e started ]
+	done
+	SHIFT_TRACE=yes run shift-run -- touch started
+	expect_status 125
+	expect_line '^shift-run: SHIFT_TRACE=yes: not understood \(expected: off, epochs, or epochs,32us with 1 to 1000000 us\)$'
+	[ ! -e started ]
+}
+
 @test "--report: no room where processes leave their statistics" {
 	as_root_in_namespace
 	mkdir tmp

@@ -14,8 +14,9 @@
 static const char help[] =
 	"usage: shift-diag collect [options] DIR\n"
 	"Writes what each process of this host has recorded, also one that has crashed, to\n"
-	"DIR/HOST.PID.records: its queue pairs, its moves, and its collectives (shift-run\n"
-	"--collectives). DIR is made if it is not there.\n"
+	"DIR/HOST.PID.records: its queue pairs, its moves, its collectives (shift-run\n"
+	"--collectives) and its traffic (shift-run --trace epochs). DIR is made if it is\n"
+	"not there.\n"
 	"\n"
 	"  -J, --job NAME  only of this job\n"
 	"  -p, --pid PID   only this process\n"
@@ -28,18 +29,11 @@ struct collection {
 
 enum { REFUSALS_SAID = 32 }; /* another user could fill root's terminal with them */
 
-static bool is_of(const struct collected *c, const struct coll_header *h)
+static bool is_same(const struct collected_process *a, const struct collected_process *b)
 {
-	const struct stats_header *s = c->stats ? &c->stats->h : NULL;
-	const struct coll_header *other = c->colls ? &c->coll[0]->h : NULL;
-
-	if (s)
-		return s->pid == h->pid && s->start_ticks == h->start_ticks &&
-		       s->pid_namespace == h->pid_namespace && !strcmp(s->boot_id, h->boot_id) &&
-		       !strcmp(s->job, h->job);
-	return other->pid == h->pid && other->start_ticks == h->start_ticks &&
-	       other->pid_namespace == h->pid_namespace && !strcmp(other->boot_id, h->boot_id) &&
-	       !strcmp(other->job, h->job);
+	return a->pid == b->pid && a->start_ticks == b->start_ticks &&
+	       a->pid_namespace == b->pid_namespace && !strcmp(a->boot_id, b->boot_id) &&
+	       !strcmp(a->job, b->job);
 }
 
 static struct collected *collection_add(struct collection *all)
@@ -66,14 +60,25 @@ static bool has_source(const struct collected *c, const char *source)
 	return false;
 }
 
+/* What is known of that process so far, or a new one. */
+static struct collected *find_process(struct collection *all, const struct collected *like)
+{
+	const struct collected_process wanted = collected_process(like);
+
+	for (struct collected *c = all->first; c; c = c->next) {
+		const struct collected_process p = collected_process(c);
+
+		if (is_same(&p, &wanted))
+			return c;
+	}
+	return collection_add(all);
+}
+
 static void add_coll(struct collection *all, struct coll_copy *copy)
 {
-	struct collected *c = all->first;
+	const struct collected like = {.coll = {copy}, .colls = 1};
+	struct collected *c = find_process(all, &like);
 
-	while (c && !is_of(c, &copy->h))
-		c = c->next;
-	if (!c)
-		c = collection_add(all);
 	if (c->colls == COLLECTED_COLLS_MAX || has_source(c, copy->h.source)) {
 		coll_free(copy);
 		free(copy);
@@ -82,15 +87,35 @@ static void add_coll(struct collection *all, struct coll_copy *copy)
 	c->coll[c->colls++] = copy;
 }
 
+static void add_epochs(struct collection *all, struct epoch_copy *copy)
+{
+	const struct collected like = {.epochs = copy};
+	struct collected *c = find_process(all, &like);
+
+	if (!c->epochs) {
+		c->epochs = copy;
+		return;
+	}
+	epoch_free(copy);
+	free(copy);
+}
+
 static const char *refusal_text(int err)
 {
 	switch (err) {
-	case -EBADMSG: return "not a file of collectives";
+	case -EBADMSG: return "not what its name says";
 	case -EPROTONOSUPPORT: return "of another version of shift";
 	case -EPERM: return "not believed: its owner is not that of its directory";
 	case -ESRCH: return "not believed: it claims the process of another user";
 	default: return strerror(-err);
 	}
+}
+
+/* A file that is just being made or removed is not an error. */
+static void refuse(struct collection *all, const char *path, int err)
+{
+	if (err != -ENOENT && err != -EAGAIN && all->refused++ < REFUSALS_SAID)
+		say("collect: %s: %s", path, refusal_text(err));
 }
 
 static bool gather_coll(void *arg, const struct stats_place *place)
@@ -105,9 +130,23 @@ static bool gather_coll(void *arg, const struct stats_place *place)
 		return true;
 	}
 	free(copy);
-	/* A file that is just being made or removed is not an error. */
-	if (err != -ENOENT && err != -EAGAIN && all->refused++ < REFUSALS_SAID)
-		say("collect: %s: %s", place->path, refusal_text(err));
+	refuse(all, place->path, err);
+	return false;
+}
+
+static bool gather_epochs(void *arg, const struct stats_place *place)
+{
+	struct collection *all = arg;
+	struct epoch_copy *copy = check_alloc(calloc(1, sizeof(*copy)));
+	int err = epoch_read_of(place->owner, place->path, copy);
+
+	if (!err) {
+		*place->kept_bytes += epoch_copy_bytes(copy);
+		add_epochs(all, copy);
+		return true;
+	}
+	free(copy);
+	refuse(all, place->path, err);
 	return false;
 }
 
@@ -121,6 +160,9 @@ static void collection_free(struct collection *all)
 			coll_free(c->coll[i]);
 			free(c->coll[i]);
 		}
+		if (c->epochs)
+			epoch_free(c->epochs);
+		free(c->epochs);
 		free(c);
 	}
 }
@@ -143,36 +185,31 @@ static void plain_host(char *to, size_t bytes, const char *host)
 	to[n] = 0;
 }
 
-static uint32_t pid_of(const struct collected *c)
-{
-	return c->stats ? c->stats->h.pid : c->coll[0]->h.pid;
-}
-
-static const char *host_of(const struct collected *c)
-{
-	return c->stats ? c->stats->h.host : c->coll[0]->h.host;
-}
-
 /* How many before it have the same number on the same host: it was used again, or is another
  * container's. */
-static unsigned int namesakes(const struct collection *all, const struct collected *c)
+static unsigned int namesakes(const struct collection *all, const struct collected *c,
+			      const struct collected_process *p)
 {
 	unsigned int n = 0;
 
-	for (const struct collected *o = all->first; o != c; o = o->next)
-		n += pid_of(o) == pid_of(c) && !strcmp(host_of(o), host_of(c));
+	for (const struct collected *o = all->first; o != c; o = o->next) {
+		const struct collected_process other = collected_process(o);
+
+		n += other.pid == p->pid && !strcmp(other.host, p->host);
+	}
 	return n;
 }
 
 static char *name_file(const char *dir, const struct collection *all, const struct collected *c)
 {
-	unsigned int n = namesakes(all, c);
+	const struct collected_process p = collected_process(c);
+	unsigned int n = namesakes(all, c, &p);
 	char host[80], again[16] = "";
 
-	plain_host(host, sizeof(host), host_of(c));
+	plain_host(host, sizeof(host), p.host);
 	if (n)
 		snprintf(again, sizeof(again), ".%u", n + 1);
-	return format_text("%s/%s.%u%s.records", dir, *host ? host : "_", pid_of(c), again);
+	return format_text("%s/%s.%u%s.records", dir, *host ? host : "_", p.pid, again);
 }
 
 /* Under another name first: a reader finds all of it, or nothing. */
@@ -240,7 +277,7 @@ int cmd_collect(int argc, char **argv)
 		.arg = &which,
 	};
 	struct collection all = {.end = &all.first};
-	struct stats_cut cut;
+	struct stats_cut cut, epochs_cut;
 	struct processes found;
 	int status;
 
@@ -251,11 +288,13 @@ int cmd_collect(int argc, char **argv)
 	found = processes_read(&which, false);
 	add_processes(&all, &found);
 	stats_each_of_ending(COLL_ENDING, which.job, which.pid, gather_coll, &all, &cut);
+	stats_each_of_ending(EPOCH_ENDING, which.job, which.pid, gather_epochs, &all, &epochs_cut);
 	if (!all.first)
 		die_none(&which, EXIT_UNDECIDED);
 	make_directory(argv[optind]);
 	status = write_all(argv[optind], &all);
-	if (status == EXIT_FINE && (cut.users || cut.err || found.cut.users || found.cut.err))
+	if (status == EXIT_FINE && (cut.users || cut.err || epochs_cut.users || epochs_cut.err ||
+				    found.cut.users || found.cut.err))
 		status = EXIT_WARNING;
 	collection_free(&all);
 	processes_free(&found);

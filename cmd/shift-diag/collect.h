@@ -7,17 +7,28 @@
 #include <stdio.h>
 
 #include "collectives/coll_read.h"
+#include "lib/stats/epoch_read.h"
 #include "lib/stats/read.h"
 
 enum { COLLECTED_COLLS_MAX = 4 };
 
-/* What is known of one process. At least one of the two is there. */
+/* What is known of one process. At least one of the three is there. */
 struct collected {
 	struct collected *next;
 	struct stats_copy *stats; /* NULL: it has opened no RDMA device */
 	struct coll_copy *coll[COLLECTED_COLLS_MAX];
 	unsigned int colls;
+	struct epoch_copy *epochs; /* NULL: its traffic is not recorded */
 };
+
+/* Whose they are. Texts live as long as what they were taken from. */
+struct collected_process {
+	uint32_t pid;
+	uint64_t start_ticks, pid_namespace;
+	const char *boot_id, *job, *host;
+};
+
+struct collected_process collected_process(const struct collected *c);
 
 /* Writes its records. False: not all could be written. */
 bool collect_write(FILE *out, const struct collected *c);

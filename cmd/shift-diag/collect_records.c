@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cmd/shift-diag/collect.h"
+#include "cmd/shift-diag/collect_epochs.h"
 #include "common/cli.h"
 #include "common/printable.h"
 #include "lib/stats/json.h"
@@ -19,6 +20,9 @@ struct origin {
 struct writer {
 	FILE *out;
 	struct origin origin;
+	struct told_epoch *told; /* the traffic */
+	size_t told_count;
+	uint64_t told_lost; /* runs that there was no room for */
 };
 
 static cJSON *new_record(const char *type)
@@ -73,6 +77,8 @@ static struct origin origin_of(const struct collected *c)
 		if (c->coll[i]->h.opened_ns < first.mono_ns)
 			first = (struct origin){c->coll[i]->h.opened_ns,
 						c->coll[i]->h.opened_real_ns};
+	if (c->epochs && c->epochs->h.opened_ns < first.mono_ns)
+		first = (struct origin){c->epochs->h.opened_ns, c->epochs->h.opened_real_ns};
 	return first;
 }
 
@@ -98,12 +104,21 @@ static uint64_t last_word(const struct collected *c)
 			if (e->end < COLL_UNDER_WAY)
 				ns = later(ns, e->end);
 		}
+	for (size_t i = 0; c->epochs && i < c->epochs->count; i++) {
+		const struct epoch_run *r = c->epochs->runs + i;
+
+		ns = later(ns,
+			   c->epochs->h.opened_ns + (r->first + r->epochs) * c->epochs->h.epoch_ns);
+	}
 	return ns;
 }
 
-static uint64_t lost_of(const struct collected *c)
+static uint64_t lost_of(const struct writer *w, const struct collected *c)
 {
-	uint64_t n = 0;
+	uint64_t n = w->told_lost;
+
+	if (c->epochs)
+		n += c->epochs->lost + c->epochs->h.unknown;
 
 	if (c->stats)
 		n = (c->stats->events_written - c->stats->event_count) +
@@ -130,7 +145,7 @@ static bool is_unobserved(const struct stats_copy *s)
 
 static enum stats_life life_of(const struct collected *c)
 {
-	return c->stats ? c->stats->life : c->coll[0]->life;
+	return c->stats ? c->stats->life : c->colls ? c->coll[0]->life : c->epochs->life;
 }
 
 static uint64_t closed_at(const struct collected *c)
@@ -139,7 +154,7 @@ static uint64_t closed_at(const struct collected *c)
 
 	for (unsigned int i = 0; i < c->colls; i++)
 		ns = later(ns, c->coll[i]->h.closed_ns);
-	return ns;
+	return c->epochs ? later(ns, c->epochs->h.closed_ns) : ns;
 }
 
 static void add_began(cJSON *o, const struct origin *origin)
@@ -150,16 +165,31 @@ static void add_began(cJSON *o, const struct origin *origin)
 	cJSON_AddStringToObject(o, "began", text);
 }
 
+struct collected_process collected_process(const struct collected *c)
+{
+#define PROCESS(h)                                                                          \
+	(struct collected_process)                                                          \
+	{                                                                                   \
+		(h).pid, (h).start_ticks, (h).pid_namespace, (h).boot_id, (h).job, (h).host \
+	}
+	return c->stats	  ? PROCESS(c->stats->h)
+	       : c->colls ? PROCESS(c->coll[0]->h)
+			  : PROCESS(c->epochs->h);
+#undef PROCESS
+}
+
 static void add_identity(cJSON *o, const struct collected *c)
 {
-	const struct coll_header *coll = c->colls ? &c->coll[0]->h : NULL;
-	const struct stats_header *stats = c->stats ? &c->stats->h : NULL;
+	const struct collected_process p = collected_process(c);
 
-	add_text(o, "job", stats ? stats->job : coll->job);
-	add_text(o, "host", stats ? stats->host : coll->host);
-	add_text(o, "boot_id", stats ? stats->boot_id : coll->boot_id);
-	add_count(o, "pid", stats ? stats->pid : coll->pid);
-	add_text(o, "command", stats ? stats->command : coll->command);
+	add_text(o, "job", p.job);
+	add_text(o, "host", p.host);
+	add_text(o, "boot_id", p.boot_id);
+	add_count(o, "pid", p.pid);
+	add_text(o, "command",
+		 c->stats   ? c->stats->h.command
+		 : c->colls ? c->coll[0]->h.command
+			    : "");
 	for (unsigned int i = 0; i < c->colls; i++)
 		if (c->coll[i]->h.rank >= 0) {
 			cJSON_AddNumberToObject(o, "rank", c->coll[i]->h.rank);
@@ -191,7 +221,9 @@ static void put_header(const struct writer *w, const struct collected *c, uint64
 		add_time(w, o, "ended_ns", closed_at(c));
 	if (life_of(c) == STATS_DEAD)
 		cJSON_AddTrueToObject(o, "died");
-	add_count(o, "dropped", lost_of(c));
+	if (c->epochs)
+		add_count(o, "epoch_ns", c->epochs->h.epoch_ns);
+	add_count(o, "dropped", lost_of(w, c));
 	if (is_unobserved(c->stats))
 		cJSON_AddTrueToObject(o, "unobserved");
 	add_strangers(o, c);
@@ -416,17 +448,65 @@ static void put_colls(const struct writer *w, const struct coll_copy *copy)
 		put_coll(w, copy, copy->ops + i);
 }
 
+/* ---- traffic ----------------------------------------------------------------------------------
+ */
+
+enum told_what { TOLD_BYTES, TOLD_WR, TOLD_WC };
+
+static uint64_t told_value(const struct told_epoch *t, enum told_what what)
+{
+	return what == TOLD_BYTES ? t->bytes : what == TOLD_WR ? t->wr : t->wc;
+}
+
+/* Also of the epochs between them, without traffic. */
+static void add_epochs(cJSON *o, const char *key, const struct told_epoch *t, size_t n,
+		       enum told_what what)
+{
+	cJSON *to = cJSON_AddArrayToObject(o, key);
+
+	for (size_t i = 0; i < n; i++) {
+		for (uint64_t e = i ? t[i - 1].epoch + 1 : t->epoch; e < t[i].epoch; e++)
+			cJSON_AddItemToArray(to, cJSON_CreateNumber(0));
+		cJSON_AddItemToArray(to, cJSON_CreateNumber((double)told_value(t + i, what)));
+	}
+}
+
+static void put_epochs(const struct writer *w, const struct epoch_header *h)
+{
+	const struct told_epoch *t = w->told;
+
+	for (size_t i = 0, n; i < w->told_count; i += n, t += n) {
+		cJSON *o = new_record("epochs");
+
+		n = epochs_of_record(t, w->told_count - i);
+		add_count(o, "qp", t->qp);
+		add_time(w, o, "t_ns", h->opened_ns + t->epoch * h->epoch_ns);
+		add_epochs(o, "bytes", t, n, TOLD_BYTES);
+		add_epochs(o, "wr", t, n, TOLD_WR);
+		add_epochs(o, "wc", t, n, TOLD_WC);
+		put(w, o);
+	}
+}
+
 bool collect_write(FILE *out, const struct collected *c)
 {
-	struct writer w = {out, origin_of(c)};
+	struct writer w = {.out = out, .origin = origin_of(c)};
 	uint64_t read_ns = (uint64_t)now_ms() * 1000000;
 
 	for (unsigned int i = 0; i < c->colls; i++) /* what came later may be missing in one */
 		read_ns = c->coll[i]->read_ns < read_ns ? c->coll[i]->read_ns : read_ns;
+	if (c->epochs) {
+		read_ns = c->epochs->read_ns < read_ns ? c->epochs->read_ns : read_ns;
+		w.told_count = epochs_tell(c->epochs->runs, c->epochs->count, &w.told,
+					   &w.told_lost);
+	}
 	put_header(&w, c, read_ns);
 	if (c->stats)
 		put_stats(&w, c->stats);
 	for (unsigned int i = 0; i < c->colls; i++)
 		put_colls(&w, c->coll[i]);
+	if (c->epochs)
+		put_epochs(&w, &c->epochs->h);
+	free(w.told);
 	return !fflush(out) && !ferror(out);
 }

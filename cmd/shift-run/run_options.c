@@ -37,6 +37,9 @@ static const char help[] =
 	"      --collectives WHAT    record collective operations, for shift-diag collect: auto\n"
 	"                            (the default: if the program's file is linked with Open MPI,\n"
 	"                            MPICH or NCCL), mpi, mpich, nccl, off\n"
+	"      --trace WHAT          record the traffic of each queue pair, for shift-diag "
+	"collect:\n"
+	"                            off (the default), epochs, or epochs,32us with their length\n"
 	"  -l, --log-level LEVEL     of the library: error, warn (the default), info, debug\n"
 	"  -o, --log-file FILE       where the library writes; default: standard error\n"
 	"      --on-switch CMD       what a shell runs on this host after each switch, as you: "
@@ -58,6 +61,7 @@ enum {
 	OPT_VERSION,
 	OPT_ATOMICS,
 	OPT_COLLECTIVES,
+	OPT_TRACE,
 	OPT_ON_SWITCH,
 	OPT_SWITCH_LIMIT,
 	OPT_ACCESS
@@ -80,6 +84,7 @@ static const struct option options[] = {
 	{"lost-atomic", required_argument, NULL, 'a'},
 	{"atomics", required_argument, NULL, OPT_ATOMICS},
 	{"collectives", required_argument, NULL, OPT_COLLECTIVES},
+	{"trace", required_argument, NULL, OPT_TRACE},
 	{"log-level", required_argument, NULL, 'l'},
 	{"log-file", required_argument, NULL, 'o'},
 	{"on-switch", required_argument, NULL, OPT_ON_SWITCH},
@@ -141,6 +146,7 @@ void run_options_parse(struct options *o, int argc, char **argv)
 		case 'a': setting_give(SET_LOST_ATOMIC, optarg); break;
 		case OPT_ATOMICS: setting_give(SET_ATOMICS, optarg); break;
 		case OPT_COLLECTIVES: setting_give(SET_COLLECTIVES, optarg); break;
+		case OPT_TRACE: setting_give(SET_TRACE, optarg); break;
 		case 'l': setting_give(SET_LOG_LEVEL, optarg); break;
 		case 'o': setting_give(SET_LOG_FILE, optarg); break;
 		case OPT_ON_SWITCH: o->on_switch = optarg; break;

@@ -41,15 +41,36 @@ static bool is_ms(const char *value)
 	return !strcmp(value, "never") || (digits && digits < 16 && !value[digits]);
 }
 
+/* As lib/base/env.c takes it. */
+static bool is_trace(const char *value)
+{
+	size_t digits;
+
+	if (!strcmp(value, "off") || !strcmp(value, "epochs"))
+		return true;
+	if (strncmp(value, "epochs,", 7))
+		return false;
+	digits = strspn(value + 7, "0123456789");
+	return digits && digits < 8 && !strcmp(value + 7 + digits, "us") && atol(value + 7) > 0 &&
+	       atol(value + 7) <= 1000000;
+}
+
+static char *convert_trace(const char *words)
+{
+	return is_trace(words) ? format_text("%s", words) : NULL;
+}
+
 /* choice: the words that are allowed. Without: convert() turns the option's words into the value;
  * NULL: invalid. */
 static const struct {
 	const char *option, *variable, *choice, *otherwise;
 	char *(*convert)(const char *words);
 	bool (*is_value)(const char *value); /* of the variable */
+	const char *expected;
 } table[SETTINGS] = {
 	[SET_RAILS] = {"rails", "SHIFT_RAILS", NULL, "auto", convert_rails, NULL},
-	[SET_GIVE_UP] = {"give-up", "SHIFT_GIVE_UP_MS", NULL, "0", convert_give_up, is_ms},
+	[SET_GIVE_UP] = {"give-up", "SHIFT_GIVE_UP_MS", NULL, "0", convert_give_up, is_ms,
+			 "milliseconds, or never"},
 	[SET_FAILBACK] = {"failback", "SHIFT_FAILBACK", "auto|manual|never", "auto", NULL, NULL},
 	[SET_LOG_LEVEL] = {"log-level", "SHIFT_LOG", "error|warn|info|debug", "warn", NULL, NULL},
 	[SET_LOG_FILE] = {"log-file", "SHIFT_LOG_FILE", NULL, "", convert_file, NULL},
@@ -58,6 +79,8 @@ static const struct {
 	[SET_ATOMICS] = {"atomics", "SHIFT_ATOMICS", "stay|move", "stay", NULL, NULL},
 	[SET_COLLECTIVES] = {"collectives", "SHIFT_COLLECTIVES", "auto|mpi|mpich|nccl|off", "auto",
 			     NULL, NULL},
+	[SET_TRACE] = {"trace", "SHIFT_TRACE", NULL, "off", convert_trace, is_trace,
+		       "off, epochs, or epochs,32us with 1 to 1000000 us"},
 };
 
 static const char *given[SETTINGS];
@@ -80,8 +103,8 @@ void setting_give(enum setting s, const char *words)
 		die(EXIT_OURS, "--%s %s: not one of %s", table[s].option, words, choice);
 	given[s] = choice ? words : table[s].convert(words);
 	if (!given[s])
-		die(EXIT_OURS, "--%s %s: not understood; see shift-run --help", table[s].option,
-		    words);
+		die(EXIT_OURS, "--%s %s: not understood (%s)", table[s].option, words,
+		    table[s].expected ? table[s].expected : "see shift-run --help");
 }
 
 static const char *from_environment(enum setting s)
@@ -103,8 +126,8 @@ void settings_check(void)
 			die(EXIT_OURS, "%s=%s: not one of %s", table[s].variable, value,
 			    table[s].choice);
 		if (table[s].is_value && !table[s].is_value(value))
-			die(EXIT_OURS, "%s=%s: neither milliseconds nor never", table[s].variable,
-			    value);
+			die(EXIT_OURS, "%s=%s: not understood (expected: %s)", table[s].variable,
+			    value, table[s].expected);
 		if (s == SET_RAILS && (why = rails_refusal(value)))
 			die(EXIT_OURS, "%s=%s: %s", table[s].variable, value, why);
 		if (s == SET_LOG_FILE)

@@ -11,8 +11,9 @@
 #include "lib/base/rail_list.h"
 #include "lib/base/sysfs.h"
 
-#define DEVICES_MAX    64
-#define GIVE_UP_MS_MAX (UINT64_C(1000) * 3600 * 24 * 365)
+#define DEVICES_MAX	   64
+#define TRACE_EPOCH_US_MAX 1000000
+#define GIVE_UP_MS_MAX	   (UINT64_C(1000) * 3600 * 24 * 365)
 
 /* Valid before the environment is read, because the log may be needed at any time. */
 struct env env = {
@@ -94,6 +95,25 @@ static void read_giveup(void)
 		env.giveup_ns = ms * 1000000;
 }
 
+/* "off", "epochs", "epochs,NUMBERus". */
+static void read_trace(void)
+{
+	const char *name = "SHIFT_TRACE", *value = value_of(name), *us = "32us";
+	unsigned long n;
+	char *end;
+
+	if (!value || !strcmp(value, "off"))
+		return;
+	if (!strncmp(value, "epochs,", 7))
+		us = value + 7;
+	n = isdigit((unsigned char)*us) ? strtoul(us, &end, 10) : 0;
+	if (strncmp(value, "epochs", 6) || (value[6] && value[6] != ',') || !n ||
+	    n > TRACE_EPOCH_US_MAX || strcmp(end, "us"))
+		env_malformed(name, value, "off, epochs, or epochs,32us");
+	else
+		env.trace_epoch_ns = n * 1000;
+}
+
 static void read_rails(void)
 {
 	const char *value;
@@ -120,6 +140,7 @@ static void read_all(void)
 	read_text("SHIFT_JOB", env.job, sizeof(env.job));
 	read_rails();
 	read_giveup();
+	read_trace();
 	env.failback = read_word("SHIFT_FAILBACK", failbacks, 3, FAILBACK_AUTO,
 				 "auto, manual or never");
 	read_text("SHIFT_REPORT_DIR", env.report_dir, sizeof(env.report_dir));

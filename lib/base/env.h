@@ -20,6 +20,7 @@ struct env {
 	enum failback failback;	   /* SHIFT_FAILBACK */
 	enum log_level log_level;  /* SHIFT_LOG: error, warn (default), info, debug */
 	char log_file[256];	   /* SHIFT_LOG_FILE */
+	uint64_t trace_epoch_ns;   /* SHIFT_TRACE=epochs,32us: record traffic; 0: off */
 	char report_dir[256];	   /* SHIFT_REPORT_DIR: leave the statistics there at exit */
 	bool summary;		   /* SHIFT_SUMMARY=0: no line at exit */
 	bool exactly_once;	   /* SHIFT_EXACTLY_ONCE=0: the papers' semantics, for tests */

@@ -25,6 +25,7 @@
 #include "lib/session/operator.h"
 #include "lib/session/rendezvous.h"
 #include "lib/session/spare_rails.h"
+#include "lib/stats/epochs.h"
 #include "lib/verbs/cm_ids.h"
 #include "lib/verbs/context.h"
 #include "lib/verbs/qp.h"
@@ -69,6 +70,16 @@ static void connect_rooms(void)
 	ctrl_link_on_message(dispatch_message);
 }
 
+static void start_trace(void)
+{
+	int err = env.trace_epoch_ns ? epochs_open(env.job, env.trace_epoch_ns) : 0;
+
+	if (!err)
+		return;
+	log_warn("traffic is not recorded (SHIFT_TRACE): %s", strerror(-err));
+	env.trace_epoch_ns = 0;
+}
+
 static void session_begin(void)
 {
 	static struct bg_call call = {.fn = begin_on_bg};
@@ -80,6 +91,7 @@ static void session_begin(void)
 	if (err)
 		log_info("no statistics (%s): shift-ctl and the report do not show this process",
 			 strerror(-err));
+	start_trace();
 	connect_rooms();
 	bg_call(&call);
 }
@@ -145,6 +157,7 @@ static __attribute__((destructor)) void session_end(void)
 	if (!job_nonce() || fork_in_child() || getpid() != owner)
 		return;
 	control_remove();
+	epochs_close();
 	say_summary();
 	while (!done && now_ns() < end) {
 		struct timespec t = {.tv_nsec = 200000};

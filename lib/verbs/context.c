@@ -16,6 +16,7 @@
 #include "lib/verbs/cq_ex.h"
 #include "lib/verbs/qp.h"
 #include "lib/verbs/qp_ex.h"
+#include "lib/verbs/traced.h"
 
 static struct ibv_qp *make_qp(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr, void *more)
 {
@@ -102,6 +103,7 @@ static void context_take_over(struct vdev *dev)
 		dev->ctx->ops.post_srq_recv = hot_post_srq_recv;
 	dev->ctx->ops.poll_cq = hot_poll_cq;
 	dev->ctx->ops.req_notify_cq = hook_req_notify_cq;
+	traced_take_over(dev->ctx);
 #ifdef SHIFT_TEST_HOOKS
 	slow_down(dev->ctx);
 #endif

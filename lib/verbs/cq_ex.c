@@ -32,7 +32,7 @@ static struct vcq *cq_of(struct ibv_cq_ex *ex)
 /* 0, ENOENT or another errno. */
 static int poll_one(struct vcq *cq, struct ibv_cq_ex *ex)
 {
-	int got = hot_poll_cq(cq->cq, 1, &cq->poller.wc);
+	int got = ibv_poll_cq(cq->cq, 1, &cq->poller.wc);
 
 	if (got == 1) {
 		ex->wr_id = cq->poller.wc.wr_id;

@@ -2,11 +2,17 @@
 #include "lib/verbs/qp_life.h"
 
 #include "lib/base/background.h"
+#include "lib/base/env.h"
+#include "lib/stats/epochs.h"
 
 void qp_life_created(const struct vqp *v)
 {
-	stats_qp_created(v->dev->ctx->device->name, v->qp->qp_num, v->conn ? v->stats : -1,
-			 v->program.why, now_ns());
+	const char *nic = v->dev->ctx->device->name;
+	uint32_t qpn = v->qp->qp_num;
+
+	stats_qp_created(nic, qpn, v->conn ? v->stats : -1, v->program.why, now_ns());
+	if (env.trace_epoch_ns)
+		epochs_qp_created(nic, qpn, stats_qp_number(nic, qpn), v->init.sq_sig_all);
 }
 
 void qp_life_state(const struct ibv_qp *qp, const struct ibv_qp_attr *attr, int mask)
@@ -17,6 +23,8 @@ void qp_life_state(const struct ibv_qp *qp, const struct ibv_qp_attr *attr, int 
 		peer.peer_gid = attr->ah_attr.grh.dgid.raw;
 	stats_qp_state(qp->context->device->name, qp->qp_num, (uint8_t)attr->qp_state,
 		       mask & IBV_QP_DEST_QPN ? &peer : NULL, now_ns());
+	if (attr->qp_state == IBV_QPS_RESET)
+		epochs_qp_reset(qp->context->device->name, qp->qp_num);
 }
 
 struct qp_life_name qp_life_name(const struct ibv_qp *qp)
@@ -29,4 +37,5 @@ struct qp_life_name qp_life_name(const struct ibv_qp *qp)
 void qp_life_destroyed(const struct qp_life_name *name)
 {
 	stats_qp_destroyed(name->nic, name->qpn, name->number, now_ns());
+	epochs_qp_destroyed(name->nic, name->qpn, name->number);
 }

@@ -8,9 +8,11 @@
 #include <string.h>
 #include <time.h>
 
+#include "lib/base/env.h"
 #include "lib/base/gate.h"
 #include "lib/conn/vqp.h"
 #include "lib/verbs/post_send.h"
+#include "lib/verbs/traced.h"
 
 enum { WRS_AT_ONCE = 16 };
 
@@ -200,6 +202,19 @@ static int build_all_again(struct vqp *v, const struct ibv_send_wr *wr)
 	return err < 0 ? -err : err; /* of bnxt_re some are negative */
 }
 
+/* All of them are taken, or none. */
+static int post_all(struct wr_builder *b)
+{
+	int err;
+
+	if (!env.trace_epoch_ns)
+		return post_send_batch(b->v, b->first, b->n, build_all_again);
+	traced_posting(b->v->qp, b->first);
+	err = post_send_batch(b->v, b->first, b->n, build_all_again);
+	traced_posted(b->v->qp, b->first, err ? b->first : NULL);
+	return err;
+}
+
 static int complete(struct ibv_qp_ex *qp)
 {
 	struct wr_builder *b = builder_of(qp);
@@ -209,7 +224,7 @@ static int complete(struct ibv_qp_ex *qp)
 		return EINVAL;
 	err = b->err;
 	if (!err && b->n)
-		err = post_send_batch(b->v, b->first, b->n, build_all_again);
+		err = post_all(b);
 	end(b);
 	return err;
 }

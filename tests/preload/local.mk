@@ -41,6 +41,11 @@ tests_preload_srq_events_SOURCES = tests/preload/srq_events.c tests/bench/ends.h
 tests_preload_srq_events_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS) -pthread
 tests_preload_srq_events_LDADD = common/libcli.la $(REPORT_LIBS) $(IBVERBS_LIBS)
 
+check_PROGRAMS += tests/preload/traced
+tests_preload_traced_SOURCES = tests/preload/traced.c tests/preload/ex.c tests/preload/ex.h tests/preload/rc.c tests/preload/rc.h
+tests_preload_traced_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS) -pthread
+tests_preload_traced_LDADD = $(IBVERBS_LIBS)
+
 check_PROGRAMS += tests/preload/notes
 tests_preload_notes_SOURCES = tests/preload/notes.c tests/preload/rc.c tests/preload/rc.h
 tests_preload_notes_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS)

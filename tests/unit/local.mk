@@ -650,3 +650,11 @@ tests_unit_test_pulse_parts_LDADD = $(diag_test_libs)
 tests_unit_test_pulse_records_SOURCES = tests/unit/test_pulse_records.c $(pulse_world)
 tests_unit_test_pulse_records_CFLAGS = $(diag_test_cflags)
 tests_unit_test_pulse_records_LDADD = $(diag_test_libs)
+
+# Traffic by epochs (lib/stats/epochs.h), and how it is collected.
+check_PROGRAMS += tests/unit/test_epochs
+TESTS += tests/unit/test_epochs
+tests_unit_test_epochs_SOURCES = tests/unit/test_epochs.c cmd/shift-diag/collect_epochs.c cmd/shift-diag/collect_epochs.h \
+	common/cli.c common/cli.h
+tests_unit_test_epochs_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) -pthread
+tests_unit_test_epochs_LDADD = lib/libshiftstats.la $(REPORT_LIBS) $(CMOCKA_LIBS)
