@@ -7,6 +7,7 @@
  */
 #include "cmd/shift-diag/pulse.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,9 @@
 
 /* Such a part of delta is a difference that schedulers and interrupts make. */
 #define NOISE 10
+
+/* A finding may be made by chance in so much of a series. */
+#define CHANCE 0.01
 
 /* Operations of a kind, one after the other. */
 struct series {
@@ -145,7 +149,8 @@ static double usual(const struct pulse *p, const struct pulse_op *o, int but, qu
 	return result;
 }
 
-/* How many times what is usual it was; 0: not known, or the difference is too small. */
+/* How many times what is usual it was, below 1 if it was faster; 0: not known, or the difference is
+ * too small. least: in ns, of all that it has sent. */
 static double excess(const struct pulse *p, const struct pulse_op *o, int m, quantity *q,
 		     double least)
 {
@@ -153,8 +158,10 @@ static double excess(const struct pulse *p, const struct pulse_op *o, int m, qua
 
 	if (!o->part[m].takes_part || mine < 0)
 		return 0;
+	if (q == time_per_byte)
+		least /= (double)o->part[m].sent.cv;
 	others = usual(p, o, m, q);
-	if (others < 0 || mine - others < least)
+	if (others < 0 || fabs(mine - others) < least)
 		return 0;
 	return others > 0 ? mine / others : 1e3;
 }
@@ -166,12 +173,40 @@ static size_t window_of(size_t wanted, size_t n)
 	return n < wanted ? n : wanted;
 }
 
+/* That of PULSE_WINDOW operations at least k are slow, if each is with this chance. */
+static double chance_of(unsigned int k, double each)
+{
+	double term = pow(1 - each, PULSE_WINDOW), sum = 0;
+
+	for (unsigned int i = 0; i <= PULSE_WINDOW; i++) {
+		sum += i >= k ? term : 0;
+		term *= (double)(PULSE_WINDOW - i) / (i + 1) * each / (1 - each);
+	}
+	return sum;
+}
+
+/* So many of a window are more than chance. Who is slow now and fast then only varies, and is slow
+ * as often as it is as much faster than others; among many operations some will lie close together
+ * then. */
+static size_t beyond_chance(const struct pulse *p, const double *times, size_t n)
+{
+	unsigned int wanted = p->options.repeat;
+	size_t fast = 0;
+
+	for (size_t i = 0; i < n; i++)
+		fast += times[i] > 0 && times[i] < 1 / p->options.kappa;
+	while (fast && wanted <= PULSE_WINDOW &&
+	       (fast == n || (double)n * chance_of(wanted, (double)fast / (double)n) > CHANCE))
+		wanted++;
+	return n < wanted && !fast ? n : wanted;
+}
+
 /* The first stretch of operations with enough that were over kappa. Not all of them need to be:
  * those of several layers, or of dispatch and combine, are in one series, and only some follow what
  * is slow. */
 static bool often_over(const struct pulse *p, const double *times, size_t n, struct finding *f)
 {
-	size_t wanted = window_of(p->options.repeat, n), hits = 0;
+	size_t wanted = beyond_chance(p, times, n), hits = 0;
 	double sum = 0;
 
 	f->seen = 0;
@@ -272,7 +307,8 @@ static size_t find_in(const struct pulse *p, const struct series *s, quantity *q
 		for (size_t i = 0; i < s->n; i++) {
 			double x = excess(p, s->item[i], m, q, mean ? -1e300 : least);
 
-			times[i] = x;
+			/* The gap behind a late end is short: that is not a fast one. */
+			times[i] = q == gap && x < 1 ? 0 : x;
 		}
 		if (!(mean ? mean_over(p, times, s->n, &f) : often_over(p, times, s->n, &f)))
 			continue;
@@ -317,16 +353,20 @@ static bool is_even(const struct pulse *p, const struct series *s)
 	return true;
 }
 
-/* Too short to be measured by epochs: one more or less of them is a large part. */
+/* Too short to be measured by epochs: one more or less of them is a large part. So are most of
+ * these, whatever single ones took that were held up. */
 static bool is_measured(const struct pulse *p, const struct series *s)
 {
-	uint64_t epoch = pulse_epoch(p), sum = 0;
+	size_t size = (size_t)p->comm[s->comm].size, n = 0;
+	double *longest = check_alloc(calloc(s->n + 1, sizeof(*longest))), middle;
 
-	for (size_t i = 0; i < s->n; i++)
-		for (int m = 0; m < p->comm[s->comm].size; m++)
-			if (s->item[i]->part[m].sent.act_ns > sum)
-				sum = s->item[i]->part[m].sent.act_ns;
-	return epoch && sum >= 8 * epoch;
+	for (size_t i = 0; i < s->n; i++, n++)
+		for (size_t m = 0; m < size; m++)
+			if ((double)s->item[i]->part[m].sent.act_ns > longest[n])
+				longest[n] = (double)s->item[i]->part[m].sent.act_ns;
+	middle = median(longest, n);
+	free(longest);
+	return pulse_epoch(p) && middle >= 8 * (double)pulse_epoch(p);
 }
 
 struct result {
@@ -343,7 +383,6 @@ static void consider(const struct pulse *p, const struct series *s, const struct
 	struct finding *list = check_alloc(calloc(size + 1, sizeof(*list))), best;
 	bool by_rate = rule == &low_rate, mean = by_rate && s->kind == KIND_GROUP;
 	double least = rule == &late_start ? (double)p->options.delta_ns / NOISE
-		       : by_rate	   ? 0
 					   : 2 * (double)pulse_epoch(p);
 	size_t n = find_in(p, s, rule->q, least, mean, list, &best);
 	uint64_t first = n ? s->item[best.at]->start_ns : 0;

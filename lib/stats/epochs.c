@@ -21,9 +21,16 @@ enum {
 	RECENT = 2, /* of a post and of a completion */
 };
 
-/* What takes longer stood still for the rest: no link is so slow. And the ring would be told of
- * nothing else by those who read it epoch by epoch. */
+/*
+ * A completion may be polled long after it came, and of an unsignaled work request there is none:
+ * so nothing is believed to have been sent so many times slower than the fastest queue pair of this
+ * process was, or for longer than a second.
+ */
+static const double slower_max = 16;
 static const uint64_t spread_max_ns = 1000000000;
+
+/* For so long a queue pair's rate is measured, at least and at most. */
+static const uint64_t rate_min_ns = 10000, rate_max_ns = 100000000;
 
 /* A work request that is outstanding. */
 struct outstanding {
@@ -37,7 +44,9 @@ struct followed {
 	uint64_t number;
 	uint32_t qpn;
 	bool sig_all, failed;
-	uint64_t completed_ns;	 /* the last one */
+	uint64_t sent_ns;     /* until when it has sent what is retired */
+	uint64_t measured_ns; /* its rate: from then on, so many bytes */
+	uint64_t measured_bytes;
 	uint64_t recent[RECENT]; /* its newest runs, + 1, the newest first; 0: none */
 	struct outstanding *ring;
 	uint32_t room, head, tail; /* room: a power of two, or 0; head and tail count on */
@@ -48,6 +57,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* around all that foll
 static struct epoch_header *file; /* never unmapped, as a thread may be on its way into it */
 static struct epoch_run *runs;
 static struct followed *known[BUCKETS];
+static double fastest; /* bytes in a ns, of one queue pair, so far */
 static char file_path[128];
 static pid_t file_owner;
 
@@ -131,6 +141,7 @@ static int create_file(const char *job, uint64_t epoch_ns)
 	}
 	describe_epochs(h, job, epoch_ns);
 	file_owner = getpid();
+	fastest = 0;
 	runs = (struct epoch_run *)((uint8_t *)h + EPOCH_HEADER_BYTES);
 	__atomic_store_n(&h->version, EPOCH_VERSION, __ATOMIC_RELEASE);
 	__atomic_store_n(&file, h, __ATOMIC_RELEASE);
@@ -341,13 +352,12 @@ static uint64_t share_of(uint64_t bytes, uint64_t ns, uint64_t of_ns)
 }
 
 /* Of the first and of the last epoch only a part was used. */
-static void spread_bytes(struct followed *q, uint64_t from_ns, uint64_t to_ns, uint64_t bytes,
-			 uint32_t wc)
+static void spread_bytes(struct followed *q, uint64_t from_ns, uint64_t to_ns, uint64_t bytes)
 {
 	uint64_t a = epoch_at(from_ns), b = epoch_at(to_ns), head, tail;
 
 	if (a == b) {
-		add_to_run(q, b, 1, bytes, 0, wc);
+		add_to_run(q, b, 1, bytes, 0, 0);
 		return;
 	}
 	head = share_of(bytes, begin_of_epoch(a + 1) - from_ns, to_ns - from_ns);
@@ -356,7 +366,7 @@ static void spread_bytes(struct followed *q, uint64_t from_ns, uint64_t to_ns, u
 		tail = bytes - head;
 	add_to_run(q, a, 1, head, 0, 0);
 	add_to_run(q, a + 1, b - a - 1, bytes - head - tail, 0, 0);
-	add_to_run(q, b, 1, tail, 0, wc);
+	add_to_run(q, b, 1, tail, 0, 0);
 }
 
 /* --- work requests -----------------------------------------------------------------------------
@@ -389,9 +399,14 @@ void epochs_posting(const char *nic, uint32_t qpn, uint64_t bytes, bool signaled
 	q = *find_followed(nic, qpn);
 	if (!q || (!q->failed && !make_room(q)))
 		file->unknown++;
-	else if (!q->failed)
+	else if (!q->failed) {
+		if (q->head == q->tail) {
+			q->measured_ns = now_ns;
+			q->measured_bytes = 0;
+		}
 		q->ring[q->tail++ & (q->room - 1)] = (struct outstanding){now_ns, bytes & INT64_MAX,
 									  signaled || q->sig_all};
+	}
 	epochs_leave();
 }
 
@@ -409,29 +424,77 @@ void epochs_posted(const char *nic, uint32_t qpn, uint32_t taken, uint32_t refus
 	epochs_leave();
 }
 
-/* The oldest one that has a completion, and those before it that have none. */
+static struct outstanding *oldest_of(struct followed *q)
+{
+	return q->head == q->tail ? NULL : q->ring + (q->head & (q->room - 1));
+}
+
+/* From the post of the oldest on, so that what was polled late does not count as fast. */
+static void measure_rate(struct followed *q, uint64_t bytes, uint64_t now_ns)
+{
+	uint64_t ns = now_ns > q->measured_ns ? now_ns - q->measured_ns : 0;
+	const struct outstanding *o = oldest_of(q);
+
+	q->measured_bytes += bytes;
+	if (ns >= rate_min_ns && (double)q->measured_bytes / (double)ns > fastest)
+		fastest = (double)q->measured_bytes / (double)ns;
+	if (ns < rate_max_ns)
+		return;
+	q->measured_ns = o ? o->posted_ns : now_ns;
+	q->measured_bytes = 0;
+}
+
+static uint64_t shortest_for(uint64_t bytes)
+{
+	return fastest > 0 ? (uint64_t)((double)bytes / fastest) : 0;
+}
+
+static uint64_t longest_for(uint64_t bytes)
+{
+	double ns = fastest > 0 ? slower_max * (double)bytes / fastest : (double)spread_max_ns;
+
+	return ns < (double)spread_max_ns ? (uint64_t)ns : spread_max_ns;
+}
+
+static uint64_t later_of(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* It has sent so much, one behind the other, from then on, for ns at most. */
+static void send_bytes(struct followed *q, uint64_t from_ns, uint64_t now_ns, uint64_t bytes,
+		       uint64_t ns)
+{
+	/* Another thread's clock may be read before, and its completion come after. */
+	uint64_t from = from_ns < now_ns ? from_ns : now_ns;
+
+	q->sent_ns = now_ns - from > ns ? from + ns : now_ns;
+	spread_bytes(q, from, q->sent_ns, bytes);
+}
+
+/* The oldest one that has a completion, and those before it that have none. If it was posted when
+ * those must have been sent, it is by itself, and nothing tells of them that they were slow. */
 static void retire_oldest(struct followed *q, uint64_t now_ns)
 {
-	uint64_t from_ns = q->completed_ns, bytes = 0;
+	uint64_t from_ns = q->sent_ns, bytes = 0, sum = 0;
+	const struct outstanding *o;
 	bool signaled = false;
 	uint32_t n = 0;
 
-	if (q->head != q->tail && q->ring[q->head & (q->room - 1)].posted_ns > from_ns)
-		from_ns = q->ring[q->head & (q->room - 1)].posted_ns;
-	while (q->head != q->tail && !signaled) {
-		const struct outstanding *o = q->ring + (q->head++ & (q->room - 1));
-
+	for (; !signaled && (o = oldest_of(q)); q->head++, n++) {
+		if (bytes && o->posted_ns > from_ns + longest_for(bytes)) {
+			send_bytes(q, from_ns, now_ns, bytes, shortest_for(bytes));
+			bytes = 0;
+		}
+		if (!bytes)
+			from_ns = later_of(q->sent_ns, o->posted_ns);
 		bytes += o->bytes;
+		sum += o->bytes;
 		signaled = o->signaled;
-		n++;
 	}
-	/* Another thread's clock may be read before, and its completion come after. */
-	if (from_ns > now_ns)
-		from_ns = now_ns;
-	if (now_ns - from_ns > spread_max_ns)
-		from_ns = now_ns - spread_max_ns;
-	q->completed_ns = now_ns;
-	spread_bytes(q, from_ns, now_ns, bytes, n);
+	measure_rate(q, sum, now_ns);
+	send_bytes(q, from_ns, now_ns, bytes, longest_for(bytes));
+	add_to_run(q, epoch_at(now_ns), 1, 0, 0, n);
 }
 
 void epochs_completed(const char *nic, uint32_t qpn, bool success, uint64_t now_ns)
