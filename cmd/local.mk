@@ -63,7 +63,7 @@ DIAG_RECORDS_SOURCES = cmd/shift-diag/records.h cmd/shift-diag/records.c cmd/shi
 	cmd/shift-diag/verdict.h cmd/shift-diag/verdict.c
 
 AEGIS_SOURCES = cmd/shift-diag/aegis.h cmd/shift-diag/aegis_view.c cmd/shift-diag/aegis_hang.c \
-	cmd/shift-diag/aegis_fail.c cmd/shift-diag/aegis_slow.c cmd/shift-diag/logs.h cmd/shift-diag/logs.c \
+	cmd/shift-diag/aegis_fail.c cmd/shift-diag/aegis_slow.c cmd/shift-diag/aegis_network.c cmd/shift-diag/logs.h cmd/shift-diag/logs.c \
 	cmd/shift-diag/timeline.h cmd/shift-diag/timeline.c
 # Vedrfolnir's: the engine, and its readers. Also for their tests.
 DIAG_PATH_SOURCES = cmd/shift-diag/path.h cmd/shift-diag/path_graph.c cmd/shift-diag/path_telemetry.c \
@@ -83,12 +83,14 @@ cmd_shift_diag_shift_diag_SOURCES = \
 	cmd/shift-diag/nics.c cmd/shift-diag/nics.h cmd/shift-diag/cmd_rails.c cmd/shift-diag/cmd_rq_psn.c \
 	cmd/shift-diag/metrics.c cmd/shift-diag/metrics.h cmd/shift-diag/metrics_processes.c \
 	cmd/shift-diag/metrics_nics.c cmd/shift-diag/cmd_export.c \
-	cmd/shift-diag/cmd_collect.c cmd/shift-diag/collect.h cmd/shift-diag/collect_records.c cmd/shift-diag/collect_epochs.c cmd/shift-diag/collect_epochs.h $(COLL_READER) \
+	cmd/shift-diag/cmd_collect.c cmd/shift-diag/collect.h cmd/shift-diag/collect_gather.c cmd/shift-diag/collect_records.c \
+	cmd/shift-diag/collect_epochs.c cmd/shift-diag/collect_epochs.h $(COLL_READER) \
 	cmd/shift-diag/cmd_live.c cmd/shift-diag/diag_live.h cmd/shift-diag/cmd_top.c \
 	cmd/shift-diag/ping.h cmd/shift-diag/ping_end.c cmd/shift-diag/ping_listen.c cmd/shift-diag/ping_paths.c \
 	cmd/shift-diag/ping_show.c cmd/shift-diag/cmd_ping.c \
 	cmd/shift-diag/precheck.h cmd/shift-diag/precheck_nics.c cmd/shift-diag/precheck_host.c cmd/shift-diag/cmd_precheck.c \
 	$(DIAG_RECORDS_SOURCES) $(AEGIS_SOURCES) cmd/shift-diag/cmd_aegis.c \
+	cmd/shift-diag/aegis_live.h cmd/shift-diag/aegis_live.c cmd/shift-diag/remote.h cmd/shift-diag/remote.c \
 	$(DIAG_PATH_SOURCES) cmd/shift-diag/path_verdict.c cmd/shift-diag/path_verdict.h cmd/shift-diag/cmd_path.c \
 	$(DIAG_PULSE_SOURCES) cmd/shift-diag/cmd_pulse.c \
 	kv/endpoint.c kv/endpoint.h $(LIVE_SOURCES) \

@@ -34,7 +34,9 @@ struct verdict aegis_fail(const struct records *r, const struct logs *logs,
  */
 struct verdict aegis_hang(const struct records *r, const struct aegis_options *o);
 
-/* Who makes the job slow? Rules: metric-outlier, shorter-collectives, time-per-byte, degradation.
+/*
+ * Who makes the job slow? Rules: metric-outlier, shorter-collectives, time-per-byte,
+ * slower-network, degradation.
  */
 struct verdict aegis_slow(const struct records *r, const struct aegis_options *o);
 
@@ -82,6 +84,10 @@ bool aegis_is_complete(const struct aegis_view *v);
 
 /* Names the ranks without records, as evidence. */
 void aegis_tell_missing(struct verdict *v, const struct aegis_comm *c);
+
+/* Rule slower-network, of what was launched since then: names the hosts at the ends of a way that
+ * became slow, if it is one. Whether the network did. */
+bool aegis_slow_network(const struct aegis_view *view, uint64_t begin_ns, struct verdict *v);
 
 struct culprit *aegis_blame(struct verdict *v, const struct rec_file *f);
 

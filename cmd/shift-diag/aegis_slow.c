@@ -26,7 +26,9 @@ struct study {
 	const struct aegis_view *view;
 	uint64_t begin_ns, end_ns;
 	struct verdict *v;
-	size_t compared; /* communicators and metrics that could be judged */
+	size_t compared;		   /* communicators and metrics that could be judged */
+	const struct aegis_comm *degraded; /* the worst; NULL: none */
+	double degradation;
 };
 
 /* ---- numbers -------------------------------------------------------------------------------- */
@@ -567,44 +569,79 @@ static void judge_bytes(struct study *s, const struct comparison *c)
 		blame_slow_members(s, c, slow);
 }
 
-static void judge_time(struct study *s, const struct comparison *c)
+static void look_at_time(struct study *s, const struct comparison *c)
 {
 	double degradation = aegis_degradation(c->time, c->times);
 
-	if (degradation < degradation_least || s->v->class == CLASS_SLOW)
+	if (degradation < degradation_least || degradation <= s->degradation)
+		return;
+	s->degradation = degradation;
+	s->degraded = c->comm;
+}
+
+static void judge_time(struct study *s)
+{
+	if (!s->degraded)
 		return;
 	verdict_says(s->v,
 		     "%s: %.0f %% of the time is above %.1f times the mean from one collective "
 		     "to the next",
-		     c->comm->name, degradation * 100, slack);
+		     s->degraded->name, s->degradation * 100, slack);
 	s->v->class = CLASS_SLOW;
 	s->v->rule = "degradation";
 	s->v->confidence = 0.5;
 	verdict_advises(s->v, "no rank stands out: look at what all share: storage, network");
 }
 
-static void judge_comm(struct study *s, const struct aegis_comm *comm)
+static bool is_enough(const struct comparison *c)
 {
-	struct comparison c = {.comm = comm};
+	return c->collectives >= COLLECTIVES_LEAST;
+}
 
+static void compare_members(struct study *s, const struct aegis_comm *comm, struct comparison *c)
+{
+	*c = (struct comparison){.comm = comm};
 	if (comm->members < 2)
 		return;
-	shares_find(s, &c);
-	c.of = check_alloc(calloc(comm->members, sizeof(*c.of)));
-	c.time = check_alloc(calloc(c.shares + 1, sizeof(*c.time)));
-	tally_all(&c);
-	if (c.collectives >= COLLECTIVES_LEAST) {
-		s->compared++;
-		if (!s->v->culprits_n)
-			blame_late(s, &c);
-		if (!s->v->culprits_n)
-			judge_bytes(s, &c);
-		if (!s->v->culprits_n)
-			judge_time(s, &c);
-	}
-	free(c.time);
-	free(c.of);
-	free(c.share);
+	shares_find(s, c);
+	c->of = check_alloc(calloc(comm->members, sizeof(*c->of)));
+	c->time = check_alloc(calloc(c->shares + 1, sizeof(*c->time)));
+	tally_all(c);
+	s->compared += is_enough(c);
+}
+
+static void comparison_free(struct comparison *c)
+{
+	free(c->time);
+	free(c->of);
+	free(c->share);
+}
+
+/* Who stands out by its traffic; else, whether the network has become slower, of which ranks that
+ * come late in other communicators may be the effect; else who comes late. */
+static void judge_comms(struct study *s)
+{
+	size_t n = s->view->comms;
+	struct comparison *c = check_alloc(calloc(n + 1, sizeof(*c)));
+
+	for (size_t i = 0; i < n; i++)
+		compare_members(s, s->view->comm + i, c + i);
+	for (size_t i = 0; i < n && !s->v->culprits_n; i++)
+		if (is_enough(c + i))
+			judge_bytes(s, c + i);
+	if (!s->v->culprits_n)
+		aegis_slow_network(s->view, s->begin_ns, s->v);
+	for (size_t i = 0; i < n && !s->v->culprits_n; i++)
+		if (is_enough(c + i))
+			blame_late(s, c + i);
+	for (size_t i = 0; i < n; i++)
+		if (is_enough(c + i))
+			look_at_time(s, c + i);
+	if (s->v->class != CLASS_SLOW && !s->v->culprits_n)
+		judge_time(s);
+	for (size_t i = 0; i < n; i++)
+		comparison_free(c + i);
+	free(c);
 }
 
 /* ---- together ------------------------------------------------------------------------------- */
@@ -695,8 +732,8 @@ struct verdict aegis_slow(const struct records *r, const struct aegis_options *o
 	tell_thresholds(&v, o);
 	find_window(&s, o->window_ns);
 	judge_metrics(&s);
-	for (size_t i = 0; i < view.comms; i++)
-		judge_comm(&s, view.comm + i);
+	if (!v.culprits_n)
+		judge_comms(&s);
 	conclude(&s, o);
 	aegis_view_free(&view);
 	return v;

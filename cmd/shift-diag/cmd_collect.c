@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,160 +11,15 @@
 #include "cmd/shift-diag/diag_live.h"
 
 static const char help[] =
-	"usage: shift-diag collect [options] DIR\n"
+	"usage: shift-diag collect [options] DIR|-\n"
 	"Writes what each process of this host has recorded, also one that has crashed, to\n"
 	"DIR/HOST.PID.records: its queue pairs, its moves, its collectives (shift-run\n"
 	"--collectives) and its traffic (shift-run --trace epochs). DIR is made if it is\n"
-	"not there.\n"
+	"not there; -: all to standard output.\n"
 	"\n"
 	"  -J, --job NAME  only of this job\n"
 	"  -p, --pid PID   only this process\n"
 	"      --help      this text\n";
-
-struct collection {
-	struct collected *first, **end;
-	size_t refused;
-};
-
-enum { REFUSALS_SAID = 32 }; /* another user could fill root's terminal with them */
-
-static bool is_same(const struct collected_process *a, const struct collected_process *b)
-{
-	return a->pid == b->pid && a->start_ticks == b->start_ticks &&
-	       a->pid_namespace == b->pid_namespace && !strcmp(a->boot_id, b->boot_id) &&
-	       !strcmp(a->job, b->job);
-}
-
-static struct collected *collection_add(struct collection *all)
-{
-	struct collected *c = check_alloc(calloc(1, sizeof(*c)));
-
-	*all->end = c;
-	all->end = &c->next;
-	return c;
-}
-
-static void add_processes(struct collection *all, const struct processes *found)
-{
-	for (struct process *p = found->first; p; p = p->next)
-		collection_add(all)->stats = &p->copy;
-}
-
-/* The same file again: it became a crash record meanwhile. */
-static bool has_source(const struct collected *c, const char *source)
-{
-	for (unsigned int i = 0; i < c->colls; i++)
-		if (!strcmp(c->coll[i]->h.source, source))
-			return true;
-	return false;
-}
-
-/* What is known of that process so far, or a new one. */
-static struct collected *find_process(struct collection *all, const struct collected *like)
-{
-	const struct collected_process wanted = collected_process(like);
-
-	for (struct collected *c = all->first; c; c = c->next) {
-		const struct collected_process p = collected_process(c);
-
-		if (is_same(&p, &wanted))
-			return c;
-	}
-	return collection_add(all);
-}
-
-static void add_coll(struct collection *all, struct coll_copy *copy)
-{
-	const struct collected like = {.coll = {copy}, .colls = 1};
-	struct collected *c = find_process(all, &like);
-
-	if (c->colls == COLLECTED_COLLS_MAX || has_source(c, copy->h.source)) {
-		coll_free(copy);
-		free(copy);
-		return;
-	}
-	c->coll[c->colls++] = copy;
-}
-
-static void add_epochs(struct collection *all, struct epoch_copy *copy)
-{
-	const struct collected like = {.epochs = copy};
-	struct collected *c = find_process(all, &like);
-
-	if (!c->epochs) {
-		c->epochs = copy;
-		return;
-	}
-	epoch_free(copy);
-	free(copy);
-}
-
-static const char *refusal_text(int err)
-{
-	switch (err) {
-	case -EBADMSG: return "not what its name says";
-	case -EPROTONOSUPPORT: return "of another version of shift";
-	case -EPERM: return "not believed: its owner is not that of its directory";
-	case -ESRCH: return "not believed: it claims the process of another user";
-	default: return strerror(-err);
-	}
-}
-
-/* A file that is just being made or removed is not an error. */
-static void refuse(struct collection *all, const char *path, int err)
-{
-	if (err != -ENOENT && err != -EAGAIN && all->refused++ < REFUSALS_SAID)
-		say("collect: %s: %s", path, refusal_text(err));
-}
-
-static bool gather_coll(void *arg, const struct stats_place *place)
-{
-	struct collection *all = arg;
-	struct coll_copy *copy = check_alloc(calloc(1, sizeof(*copy)));
-	int err = coll_read_of(place->owner, place->path, copy);
-
-	if (!err) {
-		*place->kept_bytes += coll_copy_bytes(copy);
-		add_coll(all, copy);
-		return true;
-	}
-	free(copy);
-	refuse(all, place->path, err);
-	return false;
-}
-
-static bool gather_epochs(void *arg, const struct stats_place *place)
-{
-	struct collection *all = arg;
-	struct epoch_copy *copy = check_alloc(calloc(1, sizeof(*copy)));
-	int err = epoch_read_of(place->owner, place->path, copy);
-
-	if (!err) {
-		*place->kept_bytes += epoch_copy_bytes(copy);
-		add_epochs(all, copy);
-		return true;
-	}
-	free(copy);
-	refuse(all, place->path, err);
-	return false;
-}
-
-static void collection_free(struct collection *all)
-{
-	struct collected *c;
-
-	while ((c = all->first)) {
-		all->first = c->next;
-		for (unsigned int i = 0; i < c->colls; i++) {
-			coll_free(c->coll[i]);
-			free(c->coll[i]);
-		}
-		if (c->epochs)
-			epoch_free(c->epochs);
-		free(c->epochs);
-		free(c);
-	}
-}
 
 /* ---- files ------------------------------------------------------------------------------------
  */
@@ -235,8 +89,6 @@ static bool write_file(const char *path, const struct collected *c)
 
 static int write_all(const char *dir, const struct collection *all)
 {
-	int status = EXIT_FINE;
-
 	for (const struct collected *c = all->first; c; c = c->next) {
 		char *path = name_file(dir, all, c);
 
@@ -244,9 +96,7 @@ static int write_all(const char *dir, const struct collection *all)
 			return EXIT_FAILED;
 		printf("%s\n", shown(path));
 	}
-	if (all->refused)
-		status = EXIT_WARNING;
-	return fflush(stdout) ? EXIT_FAILED : status;
+	return fflush(stdout) ? EXIT_FAILED : EXIT_FINE;
 }
 
 static void make_directory(const char *dir)
@@ -267,6 +117,21 @@ static void take_select(void *arg, int letter, const char *value)
 	diag_take_select(arg, letter, value);
 }
 
+static int write_directory(const char *dir, const struct collection *all,
+			   const struct live_select *which)
+{
+	if (!all->first)
+		die_none(which, EXIT_UNDECIDED);
+	make_directory(dir);
+	return write_all(dir, all);
+}
+
+/* For another shift-diag. That nothing runs here is an answer, too. */
+static int write_stream(const struct collection *all)
+{
+	return collection_write(stdout, all) ? EXIT_FINE : EXIT_FAILED;
+}
+
 int cmd_collect(int argc, char **argv)
 {
 	struct live_select which = {0};
@@ -276,27 +141,19 @@ int cmd_collect(int argc, char **argv)
 		.take = take_select,
 		.arg = &which,
 	};
-	struct collection all = {.end = &all.first};
-	struct stats_cut cut, epochs_cut;
-	struct processes found;
+	struct collection all;
+	bool to_stdout;
 	int status;
 
 	diag_options_parse(&syntax, argc, argv);
 	if (optind + 1 != argc)
 		die(EXIT_BAD_USAGE,
-		    "collect: one directory is needed; see shift-diag collect --help");
-	found = processes_read(&which, false);
-	add_processes(&all, &found);
-	stats_each_of_ending(COLL_ENDING, which.job, which.pid, gather_coll, &all, &cut);
-	stats_each_of_ending(EPOCH_ENDING, which.job, which.pid, gather_epochs, &all, &epochs_cut);
-	if (!all.first)
-		die_none(&which, EXIT_UNDECIDED);
-	make_directory(argv[optind]);
-	status = write_all(argv[optind], &all);
-	if (status == EXIT_FINE && (cut.users || cut.err || epochs_cut.users || epochs_cut.err ||
-				    found.cut.users || found.cut.err))
+		    "collect: one directory is needed, or -; see shift-diag collect --help");
+	to_stdout = !strcmp(argv[optind], "-");
+	collection_read(&all, &which);
+	status = to_stdout ? write_stream(&all) : write_directory(argv[optind], &all, &which);
+	if (status == EXIT_FINE && !collection_is_whole(&all))
 		status = EXIT_WARNING;
 	collection_free(&all);
-	processes_free(&found);
 	return status;
 }

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "cmd/live/live.h"
 #include "collectives/coll_read.h"
 #include "lib/stats/epoch_read.h"
 #include "lib/stats/read.h"
@@ -29,6 +30,26 @@ struct collected_process {
 };
 
 struct collected_process collected_process(const struct collected *c);
+
+/* The processes of this host, and those that have died and left something. */
+struct collection {
+	struct collected *first, **end;
+	struct processes found;
+	struct stats_cut cut, epochs_cut; /* of files of collectives, of traffic */
+	size_t refused;
+};
+
+/* Says on standard error what could not be read. The caller frees it. */
+void collection_read(struct collection *all, const struct live_select *which);
+bool collection_is_whole(const struct collection *all);
+void collection_free(struct collection *all);
+
+/*
+ * Writes all of them one behind the other; each begins with its header. The last line is
+ * {"record":"end","files":N,"whole":BOOL}: without it the stream was cut off. False: not all could
+ * be written.
+ */
+bool collection_write(FILE *out, const struct collection *all);
 
 /* Writes its records. False: not all could be written. */
 bool collect_write(FILE *out, const struct collected *c);

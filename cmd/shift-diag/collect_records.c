@@ -510,3 +510,15 @@ bool collect_write(FILE *out, const struct collected *c)
 	free(w.told);
 	return !fflush(out) && !ferror(out);
 }
+
+bool collection_write(FILE *out, const struct collection *all)
+{
+	unsigned long files = 0;
+	bool ok = true;
+
+	for (const struct collected *c = all->first; c && ok; c = c->next, files++)
+		ok = collect_write(out, c);
+	fprintf(out, "{\"record\":\"end\",\"files\":%lu,\"whole\":%s}\n", files,
+		collection_is_whole(all) ? "true" : "false");
+	return ok && !fflush(out) && !ferror(out);
+}

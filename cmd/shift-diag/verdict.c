@@ -108,6 +108,13 @@ void verdict_advises(struct verdict *v, const char *format, ...)
 	check_alloc(v->action);
 }
 
+void verdict_undecided(struct verdict *v)
+{
+	v->class = CLASS_UNDECIDED;
+	v->component = COMPONENT_NONE;
+	v->confidence = 0;
+}
+
 void verdict_threshold(struct verdict *v, const char *name, double value)
 {
 	if (!v->thresholds)
@@ -168,6 +175,8 @@ static void add_coverage(cJSON *parent, const struct coverage *c)
 	add_known(o, "ranks_seen", c->ranks_seen, c->ranks_seen != REC_NONE);
 	add_known(o, "dropped", (double)c->dropped, true);
 	add_known(o, "clock_error_ns", (double)c->clock_error_ns, c->clock_error_ns != REC_NONE);
+	add_known(o, "hosts_expected", c->hosts_expected, c->hosts_expected);
+	add_known(o, "hosts_seen", c->hosts_seen, c->hosts_expected);
 }
 
 /* A string: a double has not all its digits. */
@@ -184,6 +193,7 @@ cJSON *verdict_json(const struct verdict *v)
 	cJSON *o = check_alloc(cJSON_CreateObject()), *array;
 
 	add_text(o, "analyser", v->analyser);
+	add_text(o, "job", v->job);
 	add_text(o, "class", class_name(v->class));
 	add_text(o, "component", component_name(v->component));
 	add_text(o, "level", v->culprits_n ? level_name(v->level) : NULL);
@@ -210,6 +220,8 @@ static void print_finding(const struct verdict *v)
 {
 	const char *component = component_name(v->component);
 
+	if (*v->job)
+		printf("job %s: ", shown(v->job));
 	switch (v->class) {
 	case CLASS_FINE: printf("fine: nothing is wrong that %s can see", v->analyser); break;
 	case CLASS_UNDECIDED: printf("could not decide"); break;
@@ -249,6 +261,8 @@ static void print_coverage(const struct coverage *c)
 		printf("%d of %d ranks", c->ranks_seen, c->ranks_expected);
 	else
 		printf("%d ranks; how many there are is not known", c->ranks_seen);
+	if (c->hosts_expected)
+		printf(", %d of %d hosts", c->hosts_seen, c->hosts_expected);
 	if (c->dropped)
 		printf(", %" PRIu64 " records lost", c->dropped);
 	if (c->clock_error_ns != REC_NONE)

@@ -41,12 +41,14 @@ struct culprit {
 struct coverage {
 	int ranks_expected, ranks_seen; /* REC_NONE: it is not known how many there are */
 	uint64_t dropped;
-	int64_t clock_error_ns; /* REC_NONE: not known */
+	int64_t clock_error_ns;		/* REC_NONE: not known */
+	int hosts_expected, hosts_seen; /* that were asked, and have answered; 0: none was asked */
 };
 
 struct verdict {
-	const char *analyser; /* "aegis", "pulse", "vedrfolnir" */
-	const char *rule;     /* by which it was found; static, as man shift-diag names it */
+	const char *analyser;	  /* "aegis", "pulse", "vedrfolnir" */
+	const char *rule;	  /* by which it was found; static, as man shift-diag names it */
+	char job[REC_NAME_BYTES]; /* of a job that runs; "": that of the records */
 	enum verdict_class class;
 	enum verdict_component component;
 	enum verdict_level level;
@@ -70,6 +72,9 @@ void verdict_free(struct verdict *v);
 struct culprit *verdict_blame(struct verdict *v);
 
 void verdict_says(struct verdict *v, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Of what speaks against a verdict: its evidence so far is kept. */
+void verdict_undecided(struct verdict *v);
+
 void verdict_advises(struct verdict *v, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 void verdict_threshold(struct verdict *v, const char *name, double value);

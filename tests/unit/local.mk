@@ -597,7 +597,7 @@ tests_unit_test_bench_parts_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(CJSON_CFLAG
 tests_unit_test_bench_parts_LDADD = common/libcli.la $(CMOCKA_LIBS) $(CJSON_LIBS) -lm
 
 unit_tests_of_diag = tests/unit/test_records tests/unit/test_verdict \
-	tests/unit/test_aegis_hang tests/unit/test_aegis_fail tests/unit/test_aegis_slow tests/unit/test_timeline
+	tests/unit/test_aegis_hang tests/unit/test_aegis_fail tests/unit/test_aegis_slow tests/unit/test_aegis_network tests/unit/test_timeline
 unit_tests_of_diag += tests/unit/test_path_graph tests/unit/test_path_provenance
 check_PROGRAMS += $(unit_tests_of_diag)
 TESTS += $(unit_tests_of_diag)
@@ -621,6 +621,9 @@ tests_unit_test_aegis_fail_LDADD = $(diag_test_libs)
 tests_unit_test_aegis_slow_SOURCES = tests/unit/test_aegis_slow.c $(aegis_test)
 tests_unit_test_aegis_slow_CFLAGS = $(diag_test_cflags)
 tests_unit_test_aegis_slow_LDADD = $(diag_test_libs)
+tests_unit_test_aegis_network_SOURCES = tests/unit/test_aegis_network.c $(aegis_test)
+tests_unit_test_aegis_network_CFLAGS = $(diag_test_cflags)
+tests_unit_test_aegis_network_LDADD = $(diag_test_libs)
 tests_unit_test_timeline_SOURCES = tests/unit/test_timeline.c $(AEGIS_SOURCES) $(DIAG_RECORDS_SOURCES)
 tests_unit_test_timeline_CPPFLAGS = $(AM_CPPFLAGS) -DDATA='"$(abs_srcdir)/tests/data"'
 tests_unit_test_timeline_CFLAGS = $(diag_test_cflags)
