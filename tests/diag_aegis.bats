@@ -119,9 +119,6 @@ job() { # LAUNCHED of each rank
 		expect_status 64
 		expect_line '^shift-diag: '
 	done <<-END
-		hang
-		fail
-		slow
 		hang nowhere
 		hang empty
 		hang --window soon job
