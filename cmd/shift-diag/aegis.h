@@ -54,7 +54,7 @@ struct aegis_member {
 	int rank;		     /* in the communicator */
 	uint64_t launched;	     /* the largest seq; 0: none */
 	uint64_t active_ns;	     /* its last sign of progress in this communicator */
-	uint64_t longest_ns;	     /* between two launches */
+	uint64_t longest_ns;	     /* between two launches, in the window */
 	bool unended;		     /* it is not recorded whether its last one has ended */
 	const struct rec_coll *open; /* the first one that is under way, or NULL */
 };
@@ -75,7 +75,8 @@ struct aegis_view {
 	struct coverage coverage;
 };
 
-struct aegis_view aegis_view_make(const struct records *r);
+/* window_ns: how far back from its last sign pauses of a member count. */
+struct aegis_view aegis_view_make(const struct records *r, uint64_t window_ns);
 void aegis_view_free(struct aegis_view *v);
 
 /* 0 to 1: how much of what there should be was seen, and how well. */

@@ -422,7 +422,7 @@ static void ask_procedure(struct failure *f, const struct records *r, const stru
 /* What is not seen may be the root; a critical error is one anyway. */
 static void lower_confidence(struct failure *f, const struct records *r)
 {
-	struct aegis_view view = aegis_view_make(r);
+	struct aegis_view view = aegis_view_make(r, f->window_ns);
 
 	f->v->coverage = view.coverage;
 	if (view.processes && !f->criticals)

@@ -550,7 +550,7 @@ static bool is_read(const struct aegis_view *v)
 struct verdict aegis_hang(const struct records *r, const struct aegis_options *o)
 {
 	struct verdict v = verdict_make("aegis", "fewer-launches");
-	struct aegis_view view = aegis_view_make(r);
+	struct aegis_view view = aegis_view_make(r, o->window_ns);
 	struct search s = {.view = &view, .v = &v};
 	bool moving = true;
 

@@ -725,7 +725,7 @@ static void tell_thresholds(struct verdict *v, const struct aegis_options *o)
 struct verdict aegis_slow(const struct records *r, const struct aegis_options *o)
 {
 	struct verdict v = verdict_make("aegis", "shorter-collectives");
-	struct aegis_view view = aegis_view_make(r);
+	struct aegis_view view = aegis_view_make(r, o->window_ns);
 	struct study s = {.r = r, .view = &view, .v = &v};
 
 	v.coverage = view.coverage;

@@ -51,10 +51,25 @@ static uint64_t later(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-static void look_at_collectives(struct aegis_member *m, const char *comm)
+/* Pauses of long ago do not matter: a rank that was stopped once would make each later hang be seen
+ * later. */
+static void find_longest_pause(struct aegis_member *m, const char *comm, uint64_t window_ns)
 {
 	uint64_t before = 0;
 
+	for (size_t i = 0; i < m->file->coll_n; i++) {
+		const struct rec_coll *c = m->file->coll + i;
+
+		if (strcmp(c->comm, comm))
+			continue;
+		if (before && c->launch_ns > before && c->launch_ns + window_ns >= m->active_ns)
+			m->longest_ns = later(m->longest_ns, c->launch_ns - before);
+		before = c->launch_ns;
+	}
+}
+
+static void look_at_collectives(struct aegis_member *m, const char *comm)
+{
 	/* Who does something elsewhere does not stand still. */
 	for (size_t i = 0; i < m->file->p2p_n; i++)
 		m->active_ns = later(m->active_ns,
@@ -68,15 +83,13 @@ static void look_at_collectives(struct aegis_member *m, const char *comm)
 		if (c->seq >= m->launched)
 			m->unended = c->launch_only;
 		m->launched = later(m->launched, c->seq);
-		if (before && c->launch_ns > before)
-			m->longest_ns = later(m->longest_ns, c->launch_ns - before);
-		before = c->launch_ns;
 		if (!c->end_ns && (!m->open || c->seq < m->open->seq))
 			m->open = c;
 	}
 }
 
-static void add_member(struct aegis_comm *c, const struct rec_file *f, const struct rec_comm *r)
+static void add_member(struct aegis_comm *c, const struct rec_file *f, const struct rec_comm *r,
+		       uint64_t window_ns)
 {
 	struct aegis_member *m;
 
@@ -94,6 +107,7 @@ static void add_member(struct aegis_comm *c, const struct rec_file *f, const str
 fill:
 	*m = (struct aegis_member){.file = f, .rank = r->rank};
 	look_at_collectives(m, r->comm);
+	find_longest_pause(m, r->comm, window_ns);
 }
 
 static int by_rank(const void *a, const void *b)
@@ -127,7 +141,7 @@ static struct coverage coverage_of(const struct aegis_view *v, const struct reco
 	return c;
 }
 
-struct aegis_view aegis_view_make(const struct records *r)
+struct aegis_view aegis_view_make(const struct records *r, uint64_t window_ns)
 {
 	struct aegis_view v = {0};
 
@@ -137,7 +151,7 @@ struct aegis_view aegis_view_make(const struct records *r)
 	for (size_t i = 0; i < v.processes; i++)
 		for (size_t j = 0; j < v.process[i]->comm_n; j++)
 			add_member(comm_of(&v, v.process[i]->comm + j), v.process[i],
-				   v.process[i]->comm + j);
+				   v.process[i]->comm + j, window_ns);
 	for (size_t i = 0; i < v.comms; i++)
 		qsort(v.comm[i].member, v.comm[i].members, sizeof(*v.comm[i].member), by_rank);
 	v.coverage = coverage_of(&v, r);

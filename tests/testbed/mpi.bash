@@ -13,9 +13,10 @@ over_ucx=(--mca pml ucx --mca pml_ucx_tls any --mca pml_ucx_devices any --mca os
 over_libfabric=(--mca osc '^ucx' --mca btl self --mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include 'verbs;ofi_rxm'
 	-x FI_VERBS_IFACE=eth1 -x FI_OFI_RXM_USE_SRX=1 -x FI_UNIVERSE_SIZE=4 -x FI_OFI_RXM_MSG_TX_SIZE=128 -x FI_OFI_RXM_MSG_RX_SIZE=128)
 
-# $transport: one of these two. $before_mpirun: what mpirun is started by.
+# $transport: one of these two. $before_mpirun: what mpirun is started by. $mpi_ranks: how many ranks, and where.
 transport=("${over_ucx[@]}") gid=0
 before_mpirun=()
+mpi_ranks=(-np 2 --host a,b)
 
 # Compiles a program into $shared, under a name that kill_programs knows.
 mpi_program() { # SOURCE mpi_NAME
@@ -50,7 +51,7 @@ start_mpi() { # mpi_NAME OPTIONS...
 		sh $shared/command; status=\$?; touch $shared/ended; exit \$status" >"$out/b.out" 2>&1 & server=$!
 	shift-testbed exec --name "$NAME" --timeout "${patience}s" a -- sh -c "
 		\"\$@\"; status=\$?; [ -e $shared/command ] || echo 'exit 1' >$shared/command; exit \$status" sh \
-		"${before_mpirun[@]}" mpirun --allow-run-as-root -np 2 --host a,b --mca plm_rsh_agent "$agent" \
+		"${before_mpirun[@]}" mpirun --allow-run-as-root "${mpi_ranks[@]}" --mca plm_rsh_agent "$agent" \
 		--mca oob_tcp_if_include eth0 "${transport[@]}" \
 		sh -c "$on_host" sh "${prefix[@]}" "$shared/$program" "$@" >"$out/a.out" 2>&1 & client=$!
 	wait_until 60 has_started

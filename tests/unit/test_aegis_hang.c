@@ -300,6 +300,31 @@ static void pauses_of_before_are_heeded(void **state)
 	assert_culprit(COMPONENT_COMPUTATION, "fewer-launches", 3);
 }
 
+/* Those of before the window are not: else each hang that was mended would hide the next one. */
+static void pauses_of_long_ago_are_not(void **state)
+{
+	const struct aegis_options short_one = {.window_ns = 30 * s_ns};
+	uint64_t compute[4];
+
+	(void)state;
+	begin(4, 4);
+	for (int i = 0; i < 4; i++)
+		compute[i] = 20 * s_ns;
+	job_round(&j, "world", NULL, 0, compute, JOB_MS);
+	for (int i = 0; i < 4; i++)
+		compute[i] = s_ns;
+	for (int n = 0; n < 40; n++)
+		job_round(&j, "world", NULL, 0, compute, JOB_MS);
+	for (int i = 0; i < 3; i++)
+		job_enter(&j, "world", i, 52, 0);
+	job_read(&j, 15 * s_ns);
+	v = aegis_hang(&j.r, &options);
+	assert_fine();
+	verdict_free(&v);
+	v = aegis_hang(&j.r, &short_one);
+	assert_culprit(COMPONENT_COMPUTATION, "fewer-launches", 3);
+}
+
 /* Not all are read at one time: this one was 5 minutes before. The others may wait for it, or not.
  */
 static void an_old_poll_decides_nothing(void **state)
@@ -576,6 +601,7 @@ int main(void)
 		T(a_member_without_records_is_never_fine),
 		T(who_is_only_slow_does_not_hang),
 		T(pauses_of_before_are_heeded),
+		T(pauses_of_long_ago_are_not),
 		T(an_old_poll_decides_nothing),
 		T(the_last_poll_counts),
 		T(a_dead_member_is_named),
