@@ -64,7 +64,8 @@ DIAG_RECORDS_SOURCES = cmd/shift-diag/records.h cmd/shift-diag/records.c cmd/shi
 
 AEGIS_SOURCES = cmd/shift-diag/aegis.h cmd/shift-diag/aegis_view.c cmd/shift-diag/aegis_hang.c \
 	cmd/shift-diag/aegis_fail.c cmd/shift-diag/aegis_slow.c cmd/shift-diag/aegis_network.c cmd/shift-diag/logs.h cmd/shift-diag/logs.c \
-	cmd/shift-diag/timeline.h cmd/shift-diag/timeline.c
+	cmd/shift-diag/timeline.h cmd/shift-diag/timeline.c \
+	cmd/shift-diag/foreign.h cmd/shift-diag/foreign.c cmd/shift-diag/foreign_ras.c
 # Vedrfolnir's: the engine, and its readers. Also for their tests.
 DIAG_PATH_SOURCES = cmd/shift-diag/path.h cmd/shift-diag/path_graph.c cmd/shift-diag/path_telemetry.c \
 	cmd/shift-diag/path_provenance.c cmd/shift-diag/path_rating.c cmd/shift-diag/path_signatures.c \

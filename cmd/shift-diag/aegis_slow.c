@@ -19,7 +19,7 @@ static const double degradation_least = 0.05;
 static const double errors_least = 4; /* standard errors, by which a mean is above 0 */
 static const double deviations = 2, deviation_least = 0.1;
 
-enum { COLLECTIVES_LEAST = 5, SLICES = 5, SLICES_LEAST = 3 };
+enum { COLLECTIVES_LEAST = 5, SLICES = 5, SLICES_LEAST = 3, SINGLES_TOLD = 8 };
 
 struct study {
 	const struct records *r;
@@ -27,6 +27,7 @@ struct study {
 	uint64_t begin_ns, end_ns;
 	struct verdict *v;
 	size_t compared;		   /* communicators and metrics that could be judged */
+	size_t singles;			   /* counters of which there is one reading */
 	const struct aegis_comm *degraded; /* the worst; NULL: none */
 	double degradation;
 };
@@ -174,6 +175,13 @@ static struct all_series series_find(const struct study *s)
 	return all;
 }
 
+/* Somebody has looked before and after, as by rdma -j statistic: the mean growth is all there is.
+ */
+static bool is_before_and_after(const struct series *of)
+{
+	return of->samples < SLICES && of->metric->kind != METRIC_LEVEL;
+}
+
 /* The value in a slice of the window: the mean level, or a second's growth. NAN: not known. */
 static double slice_value(const struct study *s, const struct series *of, int slice)
 {
@@ -183,7 +191,7 @@ static double slice_value(const struct study *s, const struct series *of, int sl
 	double sum = 0;
 	size_t n = 0;
 
-	for (size_t i = 0; i < of->samples; i++) {
+	for (size_t i = 0; i < of->samples && !is_before_and_after(of); i++) {
 		const struct rec_counter *c = of->sample[i];
 
 		if (c->t_ns >= end)
@@ -197,8 +205,12 @@ static double slice_value(const struct study *s, const struct series *of, int sl
 		sum += c->value;
 		n++;
 	}
-	if (!n)
+	if (is_before_and_after(of)) {
+		first = of->sample[0];
+		last = of->sample[of->samples - 1];
+	} else if (!n) {
 		return NAN;
+	}
 	if (of->metric->kind == METRIC_LEVEL)
 		return sum / (double)n;
 	if (last->t_ns == first->t_ns || last->value < first->value)
@@ -263,7 +275,7 @@ static void blame_series(struct study *s, const struct series *of, const struct 
 	s->v->class = CLASS_SLOW;
 	s->v->component = of->metric->component;
 	s->v->rule = "metric-outlier";
-	s->v->confidence = 0.8;
+	s->v->confidence = is_before_and_after(of) ? 0.6 : 0.8;
 	verdict_says(s->v, "%s%s%s: %s is up to %.6g%s, too high all the time", of->host,
 		     *of->nic ? " " : "", of->nic, of->name, o->worst,
 		     of->metric->kind == METRIC_LEVEL ? "" : " a second");
@@ -280,6 +292,16 @@ static void blame_series(struct study *s, const struct series *of, const struct 
 	}
 }
 
+/* Since when it grew is not known. */
+static void tell_single(struct study *s, const struct series *of)
+{
+	if (of->samples != 1 || of->metric->kind != METRIC_ZERO || !of->sample[0]->value)
+		return;
+	if (s->singles++ < SINGLES_TOLD)
+		verdict_says(s->v, "%s%s%s: %s is %.0f; one reading tells no rate", of->host,
+			     *of->nic ? " " : "", of->nic, of->name, of->sample[0]->value);
+}
+
 static void judge_metrics(struct study *s)
 {
 	struct all_series all = series_find(s);
@@ -290,6 +312,7 @@ static void judge_metrics(struct study *s)
 		s->compared += o.known >= SLICES_LEAST;
 		if (o.known >= SLICES_LEAST && o.out == o.known)
 			blame_series(s, all.of + i, &o);
+		tell_single(s, all.of + i);
 	}
 	if (s->v->class == CLASS_SLOW) {
 		s->v->level = s->v->culprits_n && *s->v->culprits->nic ? LEVEL_NIC : LEVEL_MACHINE;

@@ -11,13 +11,15 @@
 #include "cmd/shift-diag/aegis.h"
 #include "cmd/shift-diag/aegis_live.h"
 #include "cmd/shift-diag/diag.h"
+#include "cmd/shift-diag/foreign.h"
 #include "cmd/shift-diag/timeline.h"
 
 #define INPUTS                                                                                \
 	"\n"                                                                                  \
 	"Without a PATH: of the jobs that run on this host, or on those of --hosts. A PATH\n" \
-	"is a file of shift-records(5), a log HOST.log, or a directory with files\n"          \
-	"NAME.records and HOST.log.\n"                                                        \
+	"is a file of shift-records(5), a log HOST.log, what ncclras -f json has printed\n"   \
+	"(NAME.json) or rdma -j statistic (HOST.rdma.json, HOST.rdma.SECONDS.json), or a\n"   \
+	"directory with files NAME.records, HOST.log and NAME.json.\n"                        \
 	"\n"
 #define OPTIONS                                                                                  \
 	"  -H, --hosts H1,H2    ask these hosts, by ssh; shift-diag must be in the PATH there\n" \
@@ -46,6 +48,7 @@ struct analyser {
 	const char *name;
 	struct verdict (*judge)(const struct records *r, const struct logs *logs,
 				const struct aegis_options *o);
+	enum verdict_class ras_class; /* of what NCCL's RAS tells; CLASS_FINE: it is of no use */
 	bool of_dead; /* also of a job none of whose processes runs, while another's do */
 };
 
@@ -54,6 +57,7 @@ struct inputs {
 	enum diag_format format;
 	struct records records;
 	struct logs logs;
+	struct foreign foreign;
 	struct aegis_options options;
 	struct live_request live;
 	bool was_live_asked;  /* an option of those was given */
@@ -93,11 +97,11 @@ static void take_option(void *arg, int letter, const char *value)
 	}
 }
 
-static bool is_log(const char *path)
+static bool has_ending(const char *path, const char *ending)
 {
-	size_t n = strlen(path);
+	size_t n = strlen(path), e = strlen(ending);
 
-	return n > 4 && !strcmp(path + n - 4, ".log");
+	return n > e && !strcmp(path + n - e, ending);
 }
 
 static bool is_directory(const char *path)
@@ -109,13 +113,16 @@ static bool is_directory(const char *path)
 
 static void read_path(struct inputs *in, const char *command, const char *path)
 {
-	int records = is_log(path) ? 0 : records_read(path, &in->records);
-	int logs = is_log(path) || is_directory(path) ? logs_read(path, &in->logs) : 0;
+	bool is_log = has_ending(path, ".log"), is_json = has_ending(path, ".json");
+	int records = is_log || is_json ? 0 : records_read(path, &in->records);
+	int logs = is_log || is_directory(path) ? logs_read(path, &in->logs) : 0;
+	int foreign = is_json || is_directory(path) ? foreign_read(path, &in->foreign, &in->records)
+						    : 0;
+	int err = records < 0 ? records : logs < 0 ? logs : foreign < 0 ? foreign : 0;
 
-	if (records < 0 || logs < 0)
-		die(EXIT_BAD_USAGE, "%s: %s: %s", command, path,
-		    strerror(-(records < 0 ? records : logs)));
-	if (!records && !logs)
+	if (err)
+		die(EXIT_BAD_USAGE, "%s: %s: %s", command, path, strerror(-err));
+	if (!records && !logs && !foreign)
 		die(EXIT_BAD_USAGE, "%s: %s: no records that can be used; see shift-records(5)",
 		    command, path);
 }
@@ -124,6 +131,7 @@ static void inputs_free(struct inputs *in)
 {
 	records_free(&in->records);
 	logs_free(&in->logs);
+	foreign_free(&in->foreign);
 }
 
 /* Prints and frees them. The worst one's status. */
@@ -269,6 +277,7 @@ static void begin(struct inputs *in, struct diag_syntax syntax, int argc, char *
 	check_inputs(in, command, optind < argc);
 	for (int i = optind; i < argc; i++)
 		read_path(in, command, argv[i]);
+	foreign_finish(&in->foreign, &in->records);
 }
 
 #define OWN_OPTIONS                                                                              \
@@ -285,6 +294,8 @@ static int run(struct inputs *in, bool has_paths)
 	if (!has_paths)
 		return run_live(in);
 	v = in->analyser->judge(&in->records, &in->logs, &in->options);
+	if (in->analyser->ras_class != CLASS_FINE)
+		foreign_tell(&in->foreign, in->analyser->ras_class, &v);
 	status = tell(&v, 1, in->format);
 	inputs_free(in);
 	return status;
@@ -299,7 +310,7 @@ static struct verdict judge_hang(const struct records *r, const struct logs *log
 
 int cmd_hang(int argc, char **argv)
 {
-	static const struct analyser analyser = {"hang", judge_hang, false};
+	static const struct analyser analyser = {"hang", judge_hang, CLASS_STOPPED, false};
 	const struct diag_syntax syntax = {.help = hang_help, .own = {OWN_OPTIONS}};
 	struct inputs in = {.analyser = &analyser};
 
@@ -309,7 +320,7 @@ int cmd_hang(int argc, char **argv)
 
 int cmd_fail(int argc, char **argv)
 {
-	static const struct analyser analyser = {"fail", aegis_fail, true};
+	static const struct analyser analyser = {"fail", aegis_fail, CLASS_FAILED, true};
 	const struct diag_syntax syntax = {.help = fail_help, .own = {OWN_OPTIONS}};
 	struct inputs in = {.analyser = &analyser};
 
@@ -347,7 +358,7 @@ static struct verdict judge_slow(const struct records *r, const struct logs *log
 
 int cmd_slow(int argc, char **argv)
 {
-	static const struct analyser analyser = {"slow", judge_slow, false};
+	static const struct analyser analyser = {"slow", judge_slow, CLASS_FINE, false};
 	const struct diag_syntax syntax = {
 		.help = slow_help, .own = {OWN_OPTIONS, {"timeline", OPTION_TIMELINE, true}}};
 	struct inputs in = {.analyser = &analyser};
