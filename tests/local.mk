@@ -23,7 +23,7 @@ endif
 
 TESTBED_TESTS = \
 	tests/testbed/tool.bats tests/testbed/ssh.bats tests/testbed/integrity.bats \
-	tests/testbed/links.bats tests/testbed/inject.bats tests/testbed/diag.bats tests/testbed/survive.bats tests/testbed/channels.bats tests/testbed/rdmacm.bats tests/testbed/srq.bats tests/testbed/mpi.bats tests/testbed/nccl.bats tests/testbed/job.bats \
+	tests/testbed/links.bats tests/testbed/inject.bats tests/testbed/diag.bats tests/testbed/survive.bats tests/testbed/channels.bats tests/testbed/rdmacm.bats tests/testbed/srq.bats tests/testbed/mpi.bats tests/testbed/aegis.bats tests/testbed/nccl.bats tests/testbed/job.bats \
 	tests/testbed/pause.bats tests/testbed/pair-6.1.hosts tests/testbed/single-6.12.hosts
 # Above, each layout and each kernel once; here, all with all (without the tests of the tag "tool" in single-6.12).
 LONG_TESTBED_TESTS = \
@@ -43,7 +43,7 @@ TESTS += $(BATS_TESTS)
 EXTRA_DIST += tests/data/path/README.md tests/data/path/ring_e1 tests/data/path/hd_e1
 EXTRA_DIST += $(BATS_TESTS) tests/once-more tests/layout.py tests/helper.bash tests/wait.bash tests/driven.bash tests/live.bash tests/etcd.bash tests/kvd.bash tests/inject/inject.bash tests/bench_hosts.bash tests/bench_hosts/inject tests/bench_hosts/perftest.py \
 	tests/inject/strike.c tests/collectives/mpi_ranks.c tests/collectives/mpi_tool.c tests/collectives/mpi_odd.c tests/collectives/nccl_ranks.c tests/collectives/fake_nccl.c \
-	$(TESTBED_TESTS) $(LONG_TESTBED_TESTS) tests/testbed/srq_facts.bats tests/testbed/torch.bats tests/testbed/one_nic_training.bats tests/testbed/torch.bash tests/testbed/busy.bash tests/testbed/mpi_pingpong.c tests/testbed/mpi.bash tests/testbed/hosts.bats tests/testbed/run-hosts tests/testbed/guests.bash \
+	$(TESTBED_TESTS) $(LONG_TESTBED_TESTS) tests/testbed/srq_facts.bats tests/testbed/torch.bats tests/testbed/one_nic_training.bats tests/testbed/torch.bash tests/testbed/busy.bash tests/testbed/mpi_pingpong.c tests/testbed/mpi_rounds.c tests/testbed/aegis.bash tests/testbed/aegis-matrix tests/testbed/mpi.bash tests/testbed/hosts.bats tests/testbed/run-hosts tests/testbed/guests.bash \
 	tests/testbed/survive.bash tests/testbed/survive_file.bash tests/testbed/one_nic.bash tests/testbed/pause.bash tests/testbed/rdmacm.bash tests/testbed/cycles \
 	tests/testbed/sanitized tests/testbed/survive-matrix tests/testbed/inject-undone tests/testbed/inject-long \
 	tests/testbed/pyverbs-suite tests/testbed/training-cost \
@@ -76,7 +76,7 @@ CHECK_LONG_TARGETS += check-long-testbed
 check-long-testbed: all lib/libshift-hooks.la
 	BUILDDIR='$(abs_top_builddir)' $(top_srcdir)/tests/testbed/cycles 50
 	$(MAKE) -j1 check TESTS='$(LONG_TESTBED_TESTS)'
-	$(MAKE) -j1 check TESTS='tests/testbed/channels.bats tests/testbed/job.bats tests/testbed/mpi.bats tests/testbed/nccl.bats tests/testbed/one_nic.bats tests/testbed/pause.bats tests/testbed/rdmacm.bats tests/testbed/srq.bats tests/testbed/srq_facts.bats tests/testbed/survive.bats tests/testbed/tool.bats' BATS_TAGS=long
+	$(MAKE) -j1 check TESTS='tests/testbed/aegis.bats tests/testbed/channels.bats tests/testbed/job.bats tests/testbed/mpi.bats tests/testbed/nccl.bats tests/testbed/one_nic.bats tests/testbed/pause.bats tests/testbed/rdmacm.bats tests/testbed/srq.bats tests/testbed/srq_facts.bats tests/testbed/survive.bats tests/testbed/tool.bats' BATS_TAGS=long
 	KERNEL=6.12 SRCDIR='$(abs_top_srcdir)' BUILDDIR='$(abs_top_builddir)' $(BATS) \
 		$(top_srcdir)/tests/testbed/channels.bats $(top_srcdir)/tests/testbed/diag.bats $(top_srcdir)/tests/testbed/rdmacm.bats $(top_srcdir)/tests/testbed/srq_facts.bats
 	BUILDDIR='$(abs_top_builddir)' $(top_srcdir)/tests/testbed/survive-matrix all

@@ -16,7 +16,7 @@ over_libfabric=(--mca osc '^ucx' --mca btl self --mca pml cm --mca mtl ofi --mca
 # $transport: one of these two. $before_mpirun: what mpirun is started by. $mpi_ranks: how many ranks, and where.
 transport=("${over_ucx[@]}") gid=0
 before_mpirun=()
-mpi_ranks=(-np 2 --host a,b)
+mpi_ranks=(-np 2 --host 'a,b')
 
 # Compiles a program into $shared, under a name that kill_programs knows.
 mpi_program() { # SOURCE mpi_NAME
