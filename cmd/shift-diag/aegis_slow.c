@@ -15,7 +15,7 @@
 
 static const double alpha = 0.8, beta = 1.5, slack = 1.2, usual_share = 0.5;
 static const double cost_least = 0.01; /* of the time, that a late rank costs */
-static const double degradation_least = 0.05;
+static const double degradation_least = 0.05, mean_ns = 1e9;
 static const double errors_least = 4; /* standard errors, by which a mean is above 0 */
 static const double deviations = 2, deviation_least = 0.1;
 
@@ -592,10 +592,31 @@ static void judge_bytes(struct study *s, const struct comparison *c)
 		blame_slow_members(s, c, slow);
 }
 
+/* The mean of those of each second: the paper's times are of iterations, which are as long. What a
+ * collective of milliseconds needs more now and then is noise. Returns how many there are. */
+static size_t mean_times(const struct comparison *c, double *mean)
+{
+	size_t n = 0, in = 0;
+	double sum = 0;
+
+	for (size_t i = 0; i < c->times; i++) {
+		sum += c->time[i];
+		in++;
+		if (sum < mean_ns)
+			continue;
+		mean[n++] = sum / (double)in;
+		sum = 0;
+		in = 0;
+	}
+	return n;
+}
+
 static void look_at_time(struct study *s, const struct comparison *c)
 {
-	double degradation = aegis_degradation(c->time, c->times);
+	double *mean = check_alloc(calloc(c->times + 1, sizeof(*mean)));
+	double degradation = aegis_degradation(mean, mean_times(c, mean));
 
+	free(mean);
 	if (degradation < degradation_least || degradation <= s->degradation)
 		return;
 	s->degradation = degradation;

@@ -74,12 +74,20 @@ continue_rank() { # RANK
 	on "$(host_of_rank "$1")" kill -CONT "$stopped"
 }
 
-# $limit: a fifth of what one queue pair gets through, in Mbit/s.
+# $limit: a fifth of what host b sends while the ranks only communicate, in Mbit/s.
 calibrate_rate() {
-	unprotected
-	start ib_write_bw -s 65536 -n 300 && finish
-	limit=$(awk '$1 == 65536 {print int($4 * 8 / 5)}' "$out/a.out") # MB/s
-	[ "${limit:-0}" -gt 0 ] || { cat "$out"/a.*; return 1; }
+	local before after
+	compute_ms=0 job_starts 20 || return
+	before=$(sent_bytes b)
+	sleep 5
+	after=$(sent_bytes b)
+	finish
+	limit=$(awk "BEGIN {printf \"%.1f\", ($after - $before) * 8 / 5 / 5 / 1e6}")
+	[ "$limit" != 0.0 ]
+}
+
+sent_bytes() { # HOST
+	on "$1" cat /sys/class/net/eth1/statistics/tx_bytes
 }
 
 slow_down() { # HOST

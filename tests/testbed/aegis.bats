@@ -12,9 +12,6 @@ load aegis
 setup_file() {
 	cd "$BUILDDIR" || return
 	survive_up "${KERNEL:-6.1}"
-	out=$BATS_FILE_TMPDIR
-	calibrate_rate
-	export limit
 }
 
 setup() {
@@ -46,6 +43,7 @@ teardown_file() {
 
 # bats test_tags=long
 @test "a path that became slow is named by slow, as the link between the two hosts" {
+	calibrate_rate
 	job_starts 200
 	sleep 30
 	says slow 0 '.culprits == []' || says slow 1 '.culprits == []'

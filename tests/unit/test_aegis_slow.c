@@ -423,14 +423,30 @@ static void a_job_that_stutters_is_told(void **state)
 
 	(void)state;
 	j = job_make(4, 1, 4);
-	for (int i = 0; i < 40; i++) {
+	for (int i = 0; i < 80; i++) {
 		for (int k = 0; k < 4; k++)
-			compute[k] = (i % 4 ? 100 : 400) * (uint64_t)JOB_MS;
+			compute[k] = (i % 16 < 12 ? 100 : 400) * (uint64_t)JOB_MS;
 		job_round(&j, "world", NULL, 0, compute, 20 * JOB_MS);
 	}
 	judge();
 	assert_int_equal(verdict_status(&v), EXIT_WARNING);
 	assert_string_equal(v.rule, "degradation");
+}
+
+/* Every fifth collective needs four times as long, in each second. */
+static void noise_of_milliseconds_is_no_stutter(void **state)
+{
+	uint64_t compute[4];
+
+	(void)state;
+	j = job_make(4, 1, 4);
+	for (int i = 0; i < 400; i++) {
+		for (int k = 0; k < 4; k++)
+			compute[k] = (i % 5 ? 10 : 100) * (uint64_t)JOB_MS;
+		job_round(&j, "world", NULL, 0, compute, 20 * JOB_MS);
+	}
+	judge();
+	assert_fine();
 }
 
 static void healthy_jobs_have_no_culprit(void **state)
@@ -492,6 +508,7 @@ int main(void)
 		T(other_metrics_are_not_judged),
 		T(degradation_is_the_share_above),
 		T(a_job_that_stutters_is_told),
+		T(noise_of_milliseconds_is_no_stutter),
 		T(healthy_jobs_have_no_culprit),
 	};
 
