@@ -40,7 +40,7 @@ cmd_shift_inject_shift_inject_LDADD = common/libcli.la $(INJECT_LIBS)
 shift_bench_report = \
 	cmd/shift-bench/report_page.c cmd/shift-bench/report.h cmd/shift-bench/report_tree.c cmd/shift-bench/report_tree.h \
 	cmd/shift-bench/report_figures.c cmd/shift-bench/report_details.c cmd/shift-bench/report_tables.c \
-	cmd/shift-bench/report_style.c cmd/shift-bench/plot.c cmd/shift-bench/plot.h cmd/shift-bench/html.c cmd/shift-bench/html.h
+	cmd/shift-bench/plot.c cmd/shift-bench/plot.h
 bin_PROGRAMS += cmd/shift-bench/shift-bench
 cmd_shift_bench_shift_bench_SOURCES = \
 	cmd/shift-bench/shift-bench.c cmd/shift-bench/bench.h cmd/shift-bench/options.c \

@@ -41,7 +41,7 @@ BATS_TESTS = tests/run.bats tests/collectives.bats tests/on_switch.bats tests/kv
 	tests/style.bats tests/cli.bats tests/bench.bats tests/bench_verbs.bats tests/bench_html.bats tests/bench_hosts.bats tests/bench_training.bats tests/scale.bats tests/once_more.bats
 TESTS += $(BATS_TESTS)
 EXTRA_DIST += tests/data/path/README.md tests/data/path/ring_e1 tests/data/path/hd_e1
-EXTRA_DIST += $(BATS_TESTS) tests/once-more tests/layout.py tests/helper.bash tests/wait.bash tests/driven.bash tests/live.bash tests/etcd.bash tests/kvd.bash tests/inject/inject.bash tests/bench_hosts.bash tests/bench_hosts/inject tests/bench_hosts/perftest.py \
+EXTRA_DIST += $(BATS_TESTS) tests/once-more tests/layout.py tests/helper.bash tests/page.bash tests/wait.bash tests/driven.bash tests/live.bash tests/etcd.bash tests/kvd.bash tests/inject/inject.bash tests/bench_hosts.bash tests/bench_hosts/inject tests/bench_hosts/perftest.py \
 	tests/inject/strike.c tests/collectives/mpi_ranks.c tests/collectives/mpi_tool.c tests/collectives/mpi_odd.c tests/collectives/nccl_ranks.c tests/collectives/fake_nccl.c \
 	$(TESTBED_TESTS) $(LONG_TESTBED_TESTS) tests/testbed/srq_facts.bats tests/testbed/torch.bats tests/testbed/one_nic_training.bats tests/testbed/torch.bash tests/testbed/busy.bash tests/testbed/mpi_pingpong.c tests/testbed/mpi_rounds.c tests/testbed/aegis.bash tests/testbed/aegis-matrix tests/testbed/mpi.bash tests/testbed/hosts.bats tests/testbed/run-hosts tests/testbed/guests.bash \
 	tests/testbed/survive.bash tests/testbed/survive_file.bash tests/testbed/one_nic.bash tests/testbed/pause.bash tests/testbed/rdmacm.bash tests/testbed/cycles \

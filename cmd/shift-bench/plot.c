@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "cmd/shift-bench/bench.h"
-#include "cmd/shift-bench/html.h"
 #include "cmd/shift-bench/plot.h"
+#include "common/html.h"
 
 enum { LABEL_MAX = 128, LABEL_TEXTS = 8 };
 

@@ -55,8 +55,6 @@ void figures_of_details(struct figures *f, const cJSON *root);
 /* Ticks at 1, 2, 5, 10, ... for an axis with a logarithm. */
 void tics_125(struct figures *f, const char *axis, double low, double high);
 
-void report_style(FILE *f);
-
 /* Below the figures. */
 void report_tables(FILE *f, const cJSON *root);
 void report_environment(FILE *f, const cJSON *root);

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "cmd/shift-bench/html.h"
 #include "cmd/shift-bench/report.h"
 #include "cmd/shift-bench/report_tree.h"
+#include "common/html.h"
+#include "common/page.h"
 
 enum { CARDS_MAX = 4 };
 
@@ -332,50 +331,45 @@ static const struct {
 			     "A virtual machine that does not run looks like a slow network."},
 };
 
-static void swatch(FILE *f, const char *shape, const char *text)
-{
-	fprintf(f, "<li><svg viewBox=\"0 0 30 12\" aria-hidden=\"true\">%s</svg>", shape);
-	html_text(f, text);
-	fputs("</li>", f);
-}
-
 static void legend(FILE *f, const cJSON *root, enum section section)
 {
 	fputs("<ul class=\"legend\">", f);
 	switch (section) {
 	case SECTION_RATIOS:
-		swatch(f,
-		       "<path d=\"M2 6h26\" stroke=\"var(--muted)\" stroke-width=\"2\"/><circle "
-		       "cx=\"15\" cy=\"6\" r=\"4\" fill=\"var(--muted)\"/>",
-		       "no difference can be shown");
-		swatch(f,
-		       "<path d=\"M2 6h26\" stroke=\"var(--worse)\" stroke-width=\"2\"/><path "
-		       "d=\"M11 2h8v8h-8z\" fill=\"var(--worse)\"/>",
-		       "worse with shift");
-		swatch(f,
-		       "<path d=\"M2 6h26\" stroke=\"var(--better)\" stroke-width=\"2\"/><path "
-		       "d=\"M15 11l-5-9h10z\" fill=\"var(--page)\" stroke=\"var(--better)\" "
-		       "stroke-width=\"1.5\"/>",
-		       "better with shift");
-		swatch(f,
-		       "<path d=\"M11 2l8 8m0-8l-8 8\" stroke=\"var(--muted)\" "
-		       "stroke-width=\"1.5\"/>",
-		       "too few runs for an interval");
+		page_swatch(
+			f,
+			"<path d=\"M2 6h26\" stroke=\"var(--muted)\" stroke-width=\"2\"/><circle "
+			"cx=\"15\" cy=\"6\" r=\"4\" fill=\"var(--muted)\"/>",
+			"no difference can be shown");
+		page_swatch(f,
+			    "<path d=\"M2 6h26\" stroke=\"var(--worse)\" stroke-width=\"2\"/><path "
+			    "d=\"M11 2h8v8h-8z\" fill=\"var(--worse)\"/>",
+			    "worse with shift");
+		page_swatch(
+			f,
+			"<path d=\"M2 6h26\" stroke=\"var(--better)\" stroke-width=\"2\"/><path "
+			"d=\"M15 11l-5-9h10z\" fill=\"var(--page)\" stroke=\"var(--better)\" "
+			"stroke-width=\"1.5\"/>",
+			"better with shift");
+		page_swatch(f,
+			    "<path d=\"M11 2l8 8m0-8l-8 8\" stroke=\"var(--muted)\" "
+			    "stroke-width=\"1.5\"/>",
+			    "too few runs for an interval");
 		break;
 	case SECTION_GROWTH:
 	case SECTION_DISTRIBUTIONS:
-		swatch(f,
-		       "<path d=\"M0 6h30\" stroke=\"var(--without)\" stroke-width=\"2\" "
-		       "stroke-dasharray=\"6 4\"/>",
-		       side_title(root, SIDE_BASELINE));
-		swatch(f, "<path d=\"M0 6h30\" stroke=\"var(--with)\" stroke-width=\"2\"/>",
-		       side_title(root, SIDE_SHIFT));
+		page_swatch(f,
+			    "<path d=\"M0 6h30\" stroke=\"var(--without)\" stroke-width=\"2\" "
+			    "stroke-dasharray=\"6 4\"/>",
+			    side_title(root, SIDE_BASELINE));
+		page_swatch(f, "<path d=\"M0 6h30\" stroke=\"var(--with)\" stroke-width=\"2\"/>",
+			    side_title(root, SIDE_SHIFT));
 		break;
 	case SECTION_BARS:
-		swatch(f, "<path d=\"M0 1h30v10h-30z\" fill=\"var(--without)\"/>",
-		       format_text("%s (above)", side_title(root, SIDE_BASELINE)));
-		swatch(f, "<path d=\"M0 1h30v10h-30z\" fill=\"var(--with)\"/>",
-		       format_text("%s (below)", side_title(root, SIDE_SHIFT)));
+		page_swatch(f, "<path d=\"M0 1h30v10h-30z\" fill=\"var(--without)\"/>",
+			    format_text("%s (above)", side_title(root, SIDE_BASELINE)));
+		page_swatch(f, "<path d=\"M0 1h30v10h-30z\" fill=\"var(--with)\"/>",
+			    format_text("%s (below)", side_title(root, SIDE_SHIFT)));
 		break;
 	case SECTION_PROGRESS:
 	case SECTION_PHASES:
@@ -392,14 +386,15 @@ static void parts_legend(FILE *f, const char *const *parts, enum section section
 
 	fputs("<ul class=\"legend\">", f);
 	for (int i = 0; parts[i]; i++)
-		swatch(f,
-		       section == SECTION_PHASES
-			       ? format_text("<path d=\"M0 1h30v10h-30z\" fill=\"var(--p%d)\"/>",
-					     i % PARTS)
-			       : format_text("<path d=\"M0 6h30\" stroke=\"var(--p%d)\" "
-					     "stroke-width=\"2\" stroke-dasharray=\"%s\"/>",
-					     i % PARTS, dashes[i % 4]),
-		       parts[i]);
+		page_swatch(
+			f,
+			section == SECTION_PHASES
+				? format_text("<path d=\"M0 1h30v10h-30z\" fill=\"var(--p%d)\"/>",
+					      i % PARTS)
+				: format_text("<path d=\"M0 6h30\" stroke=\"var(--p%d)\" "
+					      "stroke-width=\"2\" stroke-dasharray=\"%s\"/>",
+					      i % PARTS, dashes[i % 4]),
+			parts[i]);
 	fputs("</ul>\n", f);
 }
 
@@ -499,53 +494,36 @@ static const char points[] =
 	"d=\"M0,1.33L-1.33,-.67L1.33,-.67z\"/>"
 	"</defs></svg>\n";
 
-static void page(FILE *f, const struct figures *figures, const cJSON *root)
-{
-	struct tally t = tally_of(root);
+struct content {
+	const struct figures *figures;
+	const cJSON *root;
+};
 
-	fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-	      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"
-	      "<meta name=\"color-scheme\" content=\"light dark\">"
-	      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
-	      "style-src 'unsafe-inline'\"><title>",
-	      f);
-	html_text(f, title_of(root));
-	fputs("</title>\n", f);
-	report_style(f);
-	fputs("</head><body>\n", f);
-	fputs(points, f);
-	fputs("<main>\n<h1>", f);
-	html_text(f, title_of(root));
-	fputs("</h1>\n", f);
-	state_line(f, root);
-	lead(f, root, &t);
-	cards(f, root, &t);
-	measured_on(f, root, &t);
-	contents(f, figures);
-	all_figures(f, figures, root);
-	report_tables(f, root);
-	report_environment(f, root);
-	fputs("</main></body></html>\n", f);
+static void page(FILE *f, void *arg)
+{
+	const struct content *c = arg;
+	struct tally t = tally_of(c->root);
+
+	page_begin(f, title_of(c->root), points);
+	state_line(f, c->root);
+	lead(f, c->root, &t);
+	cards(f, c->root, &t);
+	measured_on(f, c->root, &t);
+	contents(f, c->figures);
+	all_figures(f, c->figures, c->root);
+	report_tables(f, c->root);
+	report_environment(f, c->root);
+	page_end(f);
 }
 
 static int write_page(const struct figures *figures, const cJSON *root, const char *path)
 {
-	char *temporary = format_text("%s.%ld", path, (long)getpid());
-	FILE *f = fopen(temporary, "we");
-	bool written;
+	struct content c = {figures, root};
+	int status = page_write(path, page, &c);
 
-	if (!f) {
-		say("%s: %s", path, strerror(errno));
-		return EXIT_FAILED;
-	}
-	page(f, figures, root);
-	written = !ferror(f);
-	written = !fclose(f) && written && !rename(temporary, path);
-	if (!written) {
-		say("%s: %s", path, strerror(errno));
-		unlink(temporary);
-	}
-	return written ? EXIT_OK : EXIT_FAILED;
+	if (status)
+		say("%s: %s", path, strerror(-status));
+	return status ? EXIT_FAILED : EXIT_OK;
 }
 
 int report_write(cJSON *root, const char *path)

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd/shift-bench/html.h"
 #include "cmd/shift-bench/report.h"
 #include "cmd/shift-bench/report_tree.h"
+#include "common/html.h"
 
 /* ---- results -------------------------------------------------------------------------------- */
 

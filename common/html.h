@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* Text and numbers in a page of HTML. Whatever comes from a file goes through here. */
-#ifndef SHIFT_BENCH_HTML_H
-#define SHIFT_BENCH_HTML_H
+#ifndef SHIFT_COMMON_HTML_H
+#define SHIFT_COMMON_HTML_H
 
 #include <stdio.h>
 

@@ -1,7 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
-/* The style of the page. The colours can be told apart by colour-blind readers (Okabe and Ito), and
- * by dashes and shapes without colours. */
-#include "cmd/shift-bench/report.h"
+#include "common/page.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <unistd.h>
+
+#include "common/cli.h"
+#include "common/html.h"
+
+/* ---- the style ------------------------------------------------------------------------------ */
+
+/* The colours can be told apart by colour-blind readers (Okabe and Ito), and by dashes and shapes
+ * without colours. */
 
 static const char light[] =
 	"color-scheme:light;--page:#fff;--text:#1b1f24;--muted:#59636e;--grid:#d8dee4;"
@@ -68,10 +78,58 @@ static const char rules[] =
 	"details::details-content{content-visibility:visible;block-size:auto}"
 	".figures{grid-template-columns:1fr 1fr;gap:1rem}}";
 
-void report_style(FILE *f)
+static void style(FILE *f)
 {
 	fprintf(f,
 		"<style>:root{%s}"
 		"@media screen and (prefers-color-scheme:dark){:root{%s}}%s</style>\n",
 		light, dark, rules);
+}
+
+/* ---- the page ------------------------------------------------------------------------------- */
+
+void page_begin(FILE *f, const char *title, const char *definitions)
+{
+	fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+	      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"
+	      "<meta name=\"color-scheme\" content=\"light dark\">"
+	      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
+	      "style-src 'unsafe-inline'\"><title>",
+	      f);
+	html_text(f, title);
+	fputs("</title>\n", f);
+	style(f);
+	fprintf(f, "</head><body>\n%s<main>\n<h1>", definitions);
+	html_text(f, title);
+	fputs("</h1>\n", f);
+}
+
+void page_end(FILE *f)
+{
+	fputs("</main></body></html>\n", f);
+}
+
+void page_swatch(FILE *f, const char *shape, const char *text)
+{
+	fprintf(f, "<li><svg viewBox=\"0 0 30 12\" aria-hidden=\"true\">%s</svg>", shape);
+	html_text(f, text);
+	fputs("</li>", f);
+}
+
+int page_write(const char *path, void (*fill)(FILE *f, void *arg), void *arg)
+{
+	char *temporary = format_text("%s.%ld", path, (long)getpid());
+	FILE *f = fopen(temporary, "we");
+	bool written;
+	int status;
+
+	if (!f)
+		return -errno;
+	fill(f, arg);
+	written = !ferror(f);
+	written = !fclose(f) && written && !rename(temporary, path);
+	status = written ? 0 : errno ? -errno : -EIO;
+	if (!written)
+		unlink(temporary);
+	return status;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
+#include "common/html.h"
+
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
-
-#include "cmd/shift-bench/html.h"
 
 enum { TEXTS = 8, TEXT_MAX = 48 };
 
