@@ -92,7 +92,8 @@ cmd_shift_diag_shift_diag_SOURCES = \
 	cmd/shift-diag/precheck.h cmd/shift-diag/precheck_nics.c cmd/shift-diag/precheck_host.c cmd/shift-diag/cmd_precheck.c \
 	$(DIAG_RECORDS_SOURCES) $(AEGIS_SOURCES) cmd/shift-diag/cmd_aegis.c \
 	cmd/shift-diag/aegis_live.h cmd/shift-diag/aegis_live.c cmd/shift-diag/remote.h cmd/shift-diag/remote.c \
-	$(DIAG_PATH_SOURCES) cmd/shift-diag/path_verdict.c cmd/shift-diag/path_verdict.h cmd/shift-diag/cmd_path.c \
+	$(DIAG_PATH_SOURCES) cmd/shift-diag/path_verdict.c cmd/shift-diag/path_verdict.h \
+	cmd/shift-diag/path_run.c cmd/shift-diag/path_run.h cmd/shift-diag/cmd_path.c \
 	$(DIAG_PULSE_SOURCES) cmd/shift-diag/cmd_pulse.c \
 	kv/endpoint.c kv/endpoint.h $(LIVE_SOURCES) \
 	$(RAILS_SOURCES) $(NIC_ALONE)

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Linux-OpenIB */
 /* shift-diag path: the critical path of a collective, and what the network did to it. */
-#include <dirent.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cmd/shift-diag/diag.h"
-#include "cmd/shift-diag/path_verdict.h"
+#include "cmd/shift-diag/path_run.h"
 
 static const char help_text[] =
 	"usage: shift-diag path [options] DIR\n"
@@ -26,16 +24,9 @@ static const char help_text[] =
 
 enum { OPTION_COMM = 1000, OPTION_SEQ, OPTION_WINDOW, OPTION_ALL_LINES };
 
-struct options {
-	const char *comm;
-	uint64_t seq;
-	uint64_t window_ns;
-	bool all_lines;
-};
-
 static void take_option(void *arg, int letter, const char *value)
 {
-	struct options *o = arg;
+	struct path_request *o = arg;
 	int64_t ms;
 	long seq;
 
@@ -55,101 +46,6 @@ static void take_option(void *arg, int letter, const char *value)
 		break;
 	case OPTION_ALL_LINES: o->all_lines = true; break;
 	}
-}
-
-/* ---- reading
- * ----------------------------------------------------------------------------------------- */
-
-static bool has_records(const char *dir)
-{
-	DIR *d = opendir(dir);
-	struct dirent *e;
-	bool found = false;
-
-	if (!d)
-		die(EXIT_BAD_USAGE, "path: %s: %s", dir, strerror(errno));
-	while (!found && (e = readdir(d))) {
-		size_t length = strlen(e->d_name);
-
-		found = length > 8 && !strcmp(e->d_name + length - 8, ".records");
-	}
-	closedir(d);
-	return found;
-}
-
-static void read_job(const char *dir, const struct options *o, struct path_result *r)
-{
-	struct records records = {0};
-	int status;
-
-	if (!has_records(dir))
-		die(EXIT_BAD_USAGE,
-		    "path: %s: neither *.records nor fct.txt is there; see shift-diag(1)", dir);
-	status = records_read(dir, &records);
-	if (status < 0)
-		die(EXIT_BAD_USAGE, "path: %s: %s", dir, strerror(-status));
-	if (path_read_telemetry(dir, &r->telemetry) < 0)
-		exit(EXIT_BAD_USAGE);
-	if (!path_take_records(&records, o->comm, o->seq, &r->steps, &r->telemetry))
-		die(EXIT_BAD_USAGE, "path: %s: no step of such a collective in %d files of records",
-		    dir, status);
-	if (!r->steps.n)
-		die(EXIT_UNDECIDED, "path: %s: no step of %s has ended; see shift-diag(1)", dir,
-		    r->steps.what);
-	records_free(&records);
-}
-
-static void read_all(const char *dir, const struct options *o, struct path_result *r)
-{
-	int status;
-
-	has_records(dir); /* can it be read? */
-	status = path_read_simulator(dir, &r->steps, &r->telemetry);
-	if (status < 0)
-		exit(EXIT_BAD_USAGE);
-	if (!status)
-		read_job(dir, o, r);
-	else if (o->comm || o->seq)
-		die(EXIT_BAD_USAGE,
-		    "path: %s: files of a simulation name no communicator; leave "
-		    "out --comm and --seq",
-		    dir);
-	if (o->all_lines)
-		r->telemetry.last_line_counts = false;
-	telemetry_sort(&r->telemetry);
-}
-
-static void find_path(const char *dir, struct path_result *r)
-{
-	int rank = 0, step = 0, status;
-
-	r->guessed = path_steps_expect(&r->steps);
-	status = path_graph_build(&r->steps, &r->graph, &rank, &step);
-	if (status == -EEXIST)
-		die(EXIT_BAD_USAGE,
-		    "path: %s: rank %d has step %d twice; are files of two runs mixed?", dir, rank,
-		    step);
-	if (status)
-		die(EXIT_BAD_USAGE,
-		    "path: %s: steps wait for each other, as rank %d's step %d; are files of two "
-		    "runs mixed?",
-		    dir, rank, step);
-}
-
-static void analyse(const char *dir, struct path_result *r)
-{
-	uint64_t first = UINT64_MAX, last = 0;
-
-	find_path(dir, r);
-	for (size_t i = 0; i < r->steps.n; i++) {
-		const struct path_step *s = r->steps.step + i;
-
-		first = s->start_ns < first ? s->start_ns : first;
-		last = s->end_ns > last ? s->end_ns : last;
-	}
-	r->began_ns = first;
-	r->rating = rate_flows(&r->telemetry, &r->steps, &r->graph, r->limits.window_ns);
-	signatures_find_all(&r->telemetry, &r->limits, first, last, &r->findings);
 }
 
 /* ---- showing
@@ -288,7 +184,7 @@ static int show(const struct path_result *r, enum diag_format format)
 int cmd_path(int argc, char **argv)
 {
 	struct path_result r = {.limits = SIGNATURE_LIMITS};
-	struct options o = {.window_ns = r.limits.window_ns};
+	struct path_request o = {.window_ns = r.limits.window_ns};
 	const struct diag_syntax syntax = {
 		.help = help_text,
 		.formats = FORMAT_BIT(FORMAT_JSON),
@@ -300,6 +196,8 @@ int cmd_path(int argc, char **argv)
 		.arg = &o,
 	};
 	enum diag_format format = diag_options_parse(&syntax, argc, argv);
+	char why[PATH_WHY_BYTES];
+	enum path_run run;
 	const char *dir;
 	int status;
 
@@ -307,14 +205,13 @@ int cmd_path(int argc, char **argv)
 		die(EXIT_BAD_USAGE, "path: a directory is needed; see shift-diag path --help");
 	dir = argv[optind++];
 	diag_no_arguments(argc, argv);
-	r.limits.window_ns = o.window_ns;
-	read_all(dir, &o, &r);
-	analyse(dir, &r);
-	status = show(&r, format);
-	path_steps_free(&r.steps);
-	path_graph_free(&r.graph);
-	findings_free(&r.findings);
-	telemetry_free(&r.telemetry);
-	free(r.rating);
+	run = path_run(dir, &o, &r, why);
+	if (run != PATH_RUN_DONE && *why)
+		say("path: %s: %s", dir, why);
+	if (run == PATH_RUN_DONE)
+		status = show(&r, format);
+	else
+		status = run == PATH_RUN_OPEN ? EXIT_UNDECIDED : EXIT_BAD_USAGE;
+	path_result_free(&r);
 	return status;
 }

@@ -34,6 +34,7 @@ struct path_steps {
 	struct path_step *step; /* sorted by rank and step by path_graph_build() */
 	size_t n;
 	char what[2 * REC_NAME_BYTES + 32]; /* of which collective, for messages */
+	char comm[REC_NAME_BYTES];	    /* its communicator, as records name it; "" */
 	int ranks_expected;		    /* PATH_NONE: not known */
 	size_t unfinished;		    /* steps without an end, which are left out */
 	uint64_t dropped;

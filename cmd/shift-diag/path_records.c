@@ -183,6 +183,8 @@ int path_take_records(const struct records *r, const char *comm, uint64_t seq, s
 		take_step(list + i, s);
 	join_peers(s);
 	if (end)
+		snprintf(s->comm, sizeof(s->comm), "%s", list[from].step->comm);
+	if (end)
 		snprintf(s->what, sizeof(s->what), "%s, collective %" PRIu64, list[from].step->comm,
 			 list[from].step->seq);
 	free(list);

@@ -15,6 +15,7 @@ struct path_result {
 	struct signature_limits limits;
 	size_t guessed; /* steps whose expected duration was not recorded */
 	uint64_t began_ns;
+	bool strange_ranks; /* not the job's, though they were asked for: a simulation's nodes */
 };
 
 /* At least one. Returns how many; the caller frees each with verdict_free(), and them. */
