@@ -75,6 +75,8 @@ DIAG_PATH_SOURCES = cmd/shift-diag/path.h cmd/shift-diag/path_graph.c cmd/shift-
 DIAG_PULSE_SOURCES = cmd/shift-diag/pulse.h cmd/shift-diag/pulse_segments.c cmd/shift-diag/pulse_algorithms.c \
 	cmd/shift-diag/pulse_traffic.c cmd/shift-diag/pulse_comms.c cmd/shift-diag/pulse_ops.c cmd/shift-diag/pulse_infer.c \
 	cmd/shift-diag/pulse_stops.c cmd/shift-diag/pulse_slow.c cmd/shift-diag/pulse_verdict.c cmd/shift-diag/pulse_parallelism.c
+# One answer from the verdicts of all of them.
+DIAG_ANSWER_SOURCES = cmd/shift-diag/answer.h cmd/shift-diag/answer.c cmd/shift-diag/answer_show.c
 
 bin_PROGRAMS += cmd/shift-diag/shift-diag
 cmd_shift_diag_shift_diag_SOURCES = \
@@ -94,7 +96,7 @@ cmd_shift_diag_shift_diag_SOURCES = \
 	cmd/shift-diag/aegis_live.h cmd/shift-diag/aegis_live.c cmd/shift-diag/remote.h cmd/shift-diag/remote.c \
 	$(DIAG_PATH_SOURCES) cmd/shift-diag/path_verdict.c cmd/shift-diag/path_verdict.h \
 	cmd/shift-diag/path_run.c cmd/shift-diag/path_run.h cmd/shift-diag/cmd_path.c \
-	$(DIAG_PULSE_SOURCES) cmd/shift-diag/cmd_pulse.c \
+	$(DIAG_PULSE_SOURCES) cmd/shift-diag/cmd_pulse.c $(DIAG_ANSWER_SOURCES) cmd/shift-diag/cmd_analyze.c \
 	kv/endpoint.c kv/endpoint.h $(LIVE_SOURCES) \
 	$(RAILS_SOURCES) $(NIC_ALONE)
 cmd_shift_diag_shift_diag_CPPFLAGS = $(AM_CPPFLAGS) -DBINDIR='"$(bindir)"'

@@ -83,5 +83,6 @@ int cmd_slow(int argc, char **argv);
 int cmd_collect(int argc, char **argv);
 int cmd_path(int argc, char **argv);
 int cmd_pulse(int argc, char **argv);
+int cmd_analyze(int argc, char **argv);
 
 #endif

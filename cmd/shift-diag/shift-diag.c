@@ -22,6 +22,7 @@ static const char text[] =
 	"  slow      which rank, host or NIC makes a job slow?\n"
 	"  path      what made a collective slow, and whose traffic did it\n"
 	"  pulse     who stops or slows down a job, from records of its traffic\n"
+	"  analyze   all five on one incident, and one answer: the culprits in order\n"
 	"  rq-psn    do the NICs tell truly what they have received?\n"
 	"\n"
 	"  --help     this text; shift-diag COMMAND --help for a command's\n"
@@ -36,6 +37,7 @@ static const struct cli_command commands[] = {
 	{"status", cmd_status},	  {"events", cmd_events},     {"top", cmd_top},
 	{"hang", cmd_hang},	  {"fail", cmd_fail},	      {"slow", cmd_slow},
 	{"collect", cmd_collect}, {"path", cmd_path},	      {"pulse", cmd_pulse},
+	{"analyze", cmd_analyze},
 };
 
 int main(int argc, char **argv)

@@ -11,7 +11,7 @@
 
 #include "cmd/shift-diag/diag.h"
 
-static const char *class_name(enum verdict_class c)
+const char *verdict_class_name(enum verdict_class c)
 {
 	switch (c) {
 	case CLASS_FINE: return "fine";
@@ -23,7 +23,7 @@ static const char *class_name(enum verdict_class c)
 	return "undecided";
 }
 
-static const char *component_name(enum verdict_component c)
+const char *verdict_component_name(enum verdict_component c)
 {
 	switch (c) {
 	case COMPONENT_NONE: return NULL;
@@ -33,7 +33,7 @@ static const char *component_name(enum verdict_component c)
 	return NULL;
 }
 
-static const char *level_name(enum verdict_level l)
+const char *verdict_level_name(enum verdict_level l)
 {
 	switch (l) {
 	case LEVEL_RANK: return "rank";
@@ -137,7 +137,7 @@ int verdict_status(const struct verdict *v)
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
 /* NULL and "": null. */
-static void add_text(cJSON *o, const char *name, const char *text)
+void json_add_text(cJSON *o, const char *name, const char *text)
 {
 	if (text && *text)
 		check_alloc(cJSON_AddStringToObject(o, name, text));
@@ -145,7 +145,7 @@ static void add_text(cJSON *o, const char *name, const char *text)
 		check_alloc(cJSON_AddNullToObject(o, name));
 }
 
-static void add_known(cJSON *o, const char *name, double number, bool is_known)
+void json_add_known(cJSON *o, const char *name, double number, bool is_known)
 {
 	if (is_known && isfinite(number))
 		check_alloc(cJSON_AddNumberToObject(o, name, number));
@@ -153,108 +153,129 @@ static void add_known(cJSON *o, const char *name, double number, bool is_known)
 		check_alloc(cJSON_AddNullToObject(o, name));
 }
 
-static void add_culprit(cJSON *array, const struct culprit *c)
+cJSON *culprit_json(const struct culprit *c)
 {
 	cJSON *o = check_alloc(cJSON_CreateObject());
 
-	cJSON_AddItemToArray(array, o);
-	add_known(o, "rank", c->rank, c->rank != REC_NONE);
-	add_text(o, "host", c->host);
-	add_known(o, "pid", c->pid, c->pid);
-	add_text(o, "device", c->nic);
-	add_known(o, "qpn", c->qpn, c->qpn);
-	add_text(o, "what", c->what);
-	add_known(o, "score", c->score, c->score != 0);
+	json_add_known(o, "rank", c->rank, c->rank != REC_NONE);
+	json_add_text(o, "host", c->host);
+	json_add_known(o, "pid", c->pid, c->pid);
+	json_add_text(o, "device", c->nic);
+	json_add_known(o, "qpn", c->qpn, c->qpn);
+	json_add_text(o, "what", c->what);
+	json_add_known(o, "score", c->score, c->score != 0);
+	return o;
 }
 
-static void add_coverage(cJSON *parent, const struct coverage *c)
+void json_add_coverage(cJSON *parent, const struct coverage *c)
 {
 	cJSON *o = check_alloc(cJSON_AddObjectToObject(parent, "coverage"));
 
-	add_known(o, "ranks_expected", c->ranks_expected, c->ranks_expected != REC_NONE);
-	add_known(o, "ranks_seen", c->ranks_seen, c->ranks_seen != REC_NONE);
-	add_known(o, "dropped", (double)c->dropped, true);
-	add_known(o, "clock_error_ns", (double)c->clock_error_ns, c->clock_error_ns != REC_NONE);
-	add_known(o, "hosts_expected", c->hosts_expected, c->hosts_expected);
-	add_known(o, "hosts_seen", c->hosts_seen, c->hosts_expected);
+	json_add_known(o, "ranks_expected", c->ranks_expected, c->ranks_expected != REC_NONE);
+	json_add_known(o, "ranks_seen", c->ranks_seen, c->ranks_seen != REC_NONE);
+	json_add_known(o, "dropped", (double)c->dropped, true);
+	json_add_known(o, "clock_error_ns", (double)c->clock_error_ns,
+		       c->clock_error_ns != REC_NONE);
+	json_add_known(o, "hosts_expected", c->hosts_expected, c->hosts_expected);
+	json_add_known(o, "hosts_seen", c->hosts_seen, c->hosts_expected);
 }
 
 /* A string: a double has not all its digits. */
-static void add_time(cJSON *o, const char *name, uint64_t t_ns)
+void json_add_time(cJSON *o, const char *name, uint64_t t_ns)
 {
 	char text[24];
 
 	snprintf(text, sizeof(text), "%" PRIu64, t_ns);
-	add_text(o, name, t_ns ? text : NULL);
+	json_add_text(o, name, t_ns ? text : NULL);
 }
 
 cJSON *verdict_json(const struct verdict *v)
 {
 	cJSON *o = check_alloc(cJSON_CreateObject()), *array;
 
-	add_text(o, "analyser", v->analyser);
-	add_text(o, "job", v->job);
-	add_text(o, "class", class_name(v->class));
-	add_text(o, "component", component_name(v->component));
-	add_text(o, "level", v->culprits_n ? level_name(v->level) : NULL);
+	json_add_text(o, "analyser", v->analyser);
+	json_add_text(o, "job", v->job);
+	json_add_text(o, "class", verdict_class_name(v->class));
+	json_add_text(o, "component", verdict_component_name(v->component));
+	json_add_text(o, "level", v->culprits_n ? verdict_level_name(v->level) : NULL);
 	array = check_alloc(cJSON_AddArrayToObject(o, "culprits"));
 	for (size_t i = 0; i < v->culprits_n; i++)
-		add_culprit(array, v->culprits + i);
-	add_known(o, "confidence", v->confidence, true);
+		cJSON_AddItemToArray(array, culprit_json(v->culprits + i));
+	json_add_known(o, "confidence", v->confidence, true);
 	array = check_alloc(cJSON_AddArrayToObject(o, "evidence"));
 	for (size_t i = 0; i < v->evidence_n; i++)
 		cJSON_AddItemToArray(array, check_alloc(cJSON_CreateString(v->evidence[i])));
-	add_text(o, "rule", v->rule);
+	json_add_text(o, "rule", v->rule);
 	cJSON_AddItemToObject(o, "thresholds",
 			      check_alloc(v->thresholds ? cJSON_Duplicate(v->thresholds, true)
 							: cJSON_CreateObject()));
-	add_time(o, "first_seen_ns", v->first_seen_ns);
-	add_coverage(o, &v->coverage);
-	add_text(o, "action", v->action);
+	json_add_time(o, "first_seen_ns", v->first_seen_ns);
+	json_add_coverage(o, &v->coverage);
+	json_add_text(o, "action", v->action);
 	return o;
 }
 
 /* ---- text ----------------------------------------------------------------------------------- */
 
+const char *verdict_class_text(enum verdict_class c)
+{
+	switch (c) {
+	case CLASS_FINE: return "fine";
+	case CLASS_UNDECIDED: return "could not decide";
+	case CLASS_STOPPED: return "it stands still";
+	case CLASS_SLOW: return "it is slow";
+	case CLASS_FAILED: return "it has failed";
+	}
+	return "could not decide";
+}
+
 static void print_finding(const struct verdict *v)
 {
-	const char *component = component_name(v->component);
+	const char *component = verdict_component_name(v->component);
 
 	if (*v->job)
 		printf("job %s: ", shown(v->job));
-	switch (v->class) {
-	case CLASS_FINE: printf("fine: nothing is wrong that %s can see", v->analyser); break;
-	case CLASS_UNDECIDED: printf("could not decide"); break;
-	case CLASS_STOPPED: printf("it stands still"); break;
-	case CLASS_SLOW: printf("it is slow"); break;
-	case CLASS_FAILED: printf("it has failed"); break;
-	}
-	if (component && v->class != CLASS_FINE)
+	fputs(verdict_class_text(v->class), stdout);
+	if (v->class == CLASS_FINE)
+		printf(": nothing is wrong that %s can see", v->analyser);
+	else if (component)
 		printf(", in %s", component);
 	printf(" (%s: %s, confidence %.2f)\n", v->analyser, v->rule, v->confidence);
 }
 
+void culprit_describe(const struct culprit *c, char *text, size_t bytes)
+{
+	FILE *f = check_alloc(fmemopen(text, bytes, "w"));
+
+	*text = '\0';
+	if (c->rank != REC_NONE)
+		fprintf(f, " rank %d", c->rank);
+	if (*c->host)
+		fprintf(f, " host %s", c->host);
+	if (c->pid)
+		fprintf(f, " pid %d", c->pid);
+	if (*c->nic)
+		fprintf(f, " NIC %s", c->nic);
+	if (c->qpn)
+		fprintf(f, " QP 0x%" PRIx32, c->qpn);
+	if (*c->what)
+		fprintf(f, " %s", c->what);
+	fclose(f);
+	memmove(text, text + (*text == ' '), strlen(text) + (*text != ' '));
+}
+
 static void print_culprit(const struct verdict *v, const struct culprit *c)
 {
-	printf("culprit, a %s:", level_name(v->level));
-	if (c->rank != REC_NONE)
-		printf(" rank %d", c->rank);
-	if (*c->host)
-		printf(" host %s", shown(c->host));
-	if (c->pid)
-		printf(" pid %d", c->pid);
-	if (*c->nic)
-		printf(" NIC %s", shown(c->nic));
-	if (c->qpn)
-		printf(" QP 0x%" PRIx32, c->qpn);
-	if (*c->what)
-		printf(" %s", shown(c->what));
+	char text[CULPRIT_BYTES];
+
+	culprit_describe(c, text, sizeof(text));
+	printf("culprit, a %s: %s", verdict_level_name(v->level), shown(text));
 	if (c->score != 0)
 		printf(" (%.0f %%)", c->score * 100);
 	putchar('\n');
 }
 
-static void print_coverage(const struct coverage *c)
+void coverage_print(const struct coverage *c)
 {
 	printf("  rests on: ");
 	if (c->ranks_expected != REC_NONE)
@@ -270,7 +291,7 @@ static void print_coverage(const struct coverage *c)
 	putchar('\n');
 }
 
-static void print_time(uint64_t t_ns)
+void first_seen_print(uint64_t t_ns)
 {
 	time_t s = (time_t)(t_ns / 1000000000);
 	struct tm tm;
@@ -288,8 +309,8 @@ void verdict_print(const struct verdict *v)
 		print_culprit(v, v->culprits + i);
 	for (size_t i = 0; i < v->evidence_n; i++)
 		printf("  %s\n", shown(v->evidence[i]));
-	print_time(v->first_seen_ns);
-	print_coverage(&v->coverage);
+	first_seen_print(v->first_seen_ns);
+	coverage_print(&v->coverage);
 	if (v->action)
 		printf("  do: %s\n", shown(v->action));
 }

@@ -7,6 +7,7 @@
 #define SHIFT_DIAG_VERDICT_H
 
 #include <cjson/cJSON.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "cmd/shift-diag/records.h"
@@ -85,6 +86,28 @@ int verdict_status(const struct verdict *v);
 
 /* The members of DIAG's verdict record. The caller frees it. */
 cJSON *verdict_json(const struct verdict *v);
+
+/* ---- parts, for who shows verdicts in another way -------------------------------------------- */
+
+const char *verdict_class_name(enum verdict_class c);
+const char *verdict_class_text(enum verdict_class c);	      /* "it stands still" */
+const char *verdict_component_name(enum verdict_component c); /* or NULL */
+const char *verdict_level_name(enum verdict_level l);
+
+/* "rank 3 host node2 pid 4711", not made printable. */
+enum { CULPRIT_BYTES = 4 * REC_NAME_BYTES };
+void culprit_describe(const struct culprit *c, char *text, size_t bytes);
+
+/* Lines that begin with two blanks. A time that is not known: nothing. */
+void coverage_print(const struct coverage *c);
+void first_seen_print(uint64_t t_ns);
+
+/* Members of JSON: null if it is NULL or "", or not known. The caller frees a culprit's. */
+cJSON *culprit_json(const struct culprit *c);
+void json_add_text(cJSON *o, const char *name, const char *text);
+void json_add_known(cJSON *o, const char *name, double number, bool is_known);
+void json_add_time(cJSON *o, const char *name, uint64_t t_ns);
+void json_add_coverage(cJSON *parent, const struct coverage *c);
 
 /* For a person: the finding in one line, then culprits, evidence, what it rests on, what to do. */
 void verdict_print(const struct verdict *v);
